@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The wire between two InfiniBand ports on one host.
+ *
+ * Two processes that each own a port meet on a UNIX socket, exchange a versioned
+ * HELLO, and from then on exchange packets through shared memory: per direction and
+ * per virtual lane one ring, which is the receiver's buffer of that lane. Credits are
+ * the specification's own (IBTA vol. 1, 7.9): the sender keeps FCTBS, the receiver
+ * publishes FCCL, both modulo 4096 and in blocks of 64 << credit_shift bytes. VL15 has
+ * no credits: when its ring is full the packet is dropped and counted.
+ *
+ * A frame is a packet from the first byte of its LRH to the last byte of its ICRC
+ * field, so its length is 4 * LRH.PktLen. The ICRC field always has its room, but is
+ * valid only if OHCA_FRAME_ICRC says so; the VCRC travels beside the frame. Within a
+ * host nobody computes either unless a capture or a fault needs it.
+ *
+ * Threads: of one link, at most one thread transmits (the "tx thread": tx_begin,
+ * tx_commit) and at most one receives (the "rx thread": everything else). They may be
+ * the same. ohca_link_kick() may be called by both. Nothing here logs, allocates or
+ * enters the kernel on the data path except to wake a peer that really sleeps.
+ *
+ * The peer is not trusted: what it writes into shared memory can cost it its link
+ * (OHCA_LINK_EV_ERROR, the reason in ohca_link_error()), never more. One limit: it
+ * shares the eventfds' open file descriptions, so it can take away their O_NONBLOCK;
+ * a peer process that was taken over can therefore stall ours, not corrupt it.
+ */
+#ifndef OHCA_LINK_H
+#define OHCA_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Version of the handshake and of the shared-memory layout; must be equal. */
+#define OHCA_LINK_VERSION	1
+/** The longest frame: MTU 4096 plus all headers and ICRC, rounded up. */
+#define OHCA_LINK_MAX_FRAME	4224
+/** The shortest frame: LRH, BTH, ICRC (or a raw packet's LRH and one word). */
+#define OHCA_LINK_MIN_FRAME	12
+/** Number of the management lane. */
+#define OHCA_LINK_VL15		15
+/** Credits a receiver can grant at most, in blocks; the size of a lane's buffer. */
+#define OHCA_LINK_BLOCKS	2048
+/** Largest exponent for the block size: 64 << 6 = 4096 bytes. */
+#define OHCA_LINK_SHIFT_MAX	6
+/** Block size exponent used when the configuration asks for nothing else. */
+#define OHCA_LINK_SHIFT_DEFAULT	3
+
+/** Frame flags (tx_commit, struct ohca_link_frame). */
+#define OHCA_FRAME_ICRC		0x0001	/* the ICRC field holds the ICRC */
+#define OHCA_FRAME_VCRC		0x0002	/* @vcrc holds the VCRC */
+#define OHCA_FRAME_EBP		0x0004	/* ended with End of Bad Packet: discard */
+#define OHCA_FRAME_FLAGS	0x0007	/* all that are defined */
+
+/** Error codes, also sent to the peer in an ERROR message of the handshake. */
+enum ohca_link_errcode {
+	OHCA_LINK_OK = 0,
+	OHCA_LINK_E_SYS = 1,		/* a system call failed, see text */
+	OHCA_LINK_E_PROTO = 2,		/* not our protocol, or malformed */
+	OHCA_LINK_E_VERSION = 3,	/* another version of the protocol */
+	OHCA_LINK_E_CONFIG = 4,		/* capabilities do not meet */
+	OHCA_LINK_E_NOPORT = 5,		/* no such port, or none free */
+	OHCA_LINK_E_TIMEOUT = 6,	/* the peer did not answer in time */
+	OHCA_LINK_E_PATH = 7,		/* the socket's path is unusable */
+	OHCA_LINK_E_PEER = 8,		/* the peer broke the rules later on */
+};
+
+/**
+ * struct ohca_link_err - why something failed
+ * @code: one of enum ohca_link_errcode
+ * @sys: errno of the system call that failed, or 0
+ * @text: one line for the user, without newline, always terminated
+ */
+struct ohca_link_err {
+	int code;
+	int sys;
+	char text[240];
+};
+
+/**
+ * struct ohca_link_cfg - one end of a link, as it presents itself
+ * @node_guid: NodeGUID, host byte order
+ * @port_guid: PortGUID, host byte order
+ * @node_type: 1 CA, 2 switch, 3 router (NodeInfo.NodeType)
+ * @port_num: number of this port on its node
+ * @want_port: port of the listener to be attached to, 0 for any; connecting side only
+ * @vl_cap: data VLs this end has: 1, 2, 4, 8 or 15
+ * @mtu_cap: largest MTU as coded in PortInfo: 1 (256) to 5 (4096)
+ * @shift_min: smallest acceptable credit_shift
+ * @shift_max: largest acceptable credit_shift
+ * @shift_pref: wished credit_shift; the listener's wish decides, within both ranges
+ * @width_sup: LinkWidthSupported (1: 1x, 2: 4x, 4: 8x, 8: 12x)
+ * @speed_sup: LinkSpeedSupported (1: 2.5, 2: 5, 4: 10 Gb/s)
+ * @speed_ext_sup: LinkSpeedExtSupported (1: FDR, 2: EDR, 4: HDR, 8: NDR)
+ * @desc: name for messages, e.g. the NodeDescription; need not be terminated
+ *
+ * ohca_link_cfg_init() fills in everything but the GUIDs and numbers.
+ */
+struct ohca_link_cfg {
+	uint64_t node_guid;
+	uint64_t port_guid;
+	uint8_t node_type;
+	uint8_t port_num;
+	uint8_t want_port;
+	uint8_t vl_cap;
+	uint8_t mtu_cap;
+	uint8_t shift_min;
+	uint8_t shift_max;
+	uint8_t shift_pref;
+	uint8_t width_sup;
+	uint8_t speed_sup;
+	uint8_t speed_ext_sup;
+	char desc[64];
+};
+
+/**
+ * struct ohca_link_phy - what an end wants of its physical link
+ * @enabled: false: Disabled, the link is down; true: train
+ * @width_en: LinkWidthEnabled
+ * @speed_en: LinkSpeedEnabled
+ * @speed_ext_en: LinkSpeedExtEnabled
+ */
+struct ohca_link_phy {
+	bool enabled;
+	uint8_t width_en;
+	uint8_t speed_en;
+	uint8_t speed_ext_en;
+};
+
+/**
+ * struct ohca_link_state - the physical link as this end sees it
+ * @up: trained; frames can be exchanged
+ * @phys: PortPhysicalState: 2 Polling, 3 Disabled, 5 LinkUp
+ * @width: LinkWidthActive, valid while @up
+ * @speed: LinkSpeedActive, valid while @up
+ * @speed_ext: LinkSpeedExtActive, 0 if no extended speed, valid while @up
+ */
+struct ohca_link_state {
+	bool up;
+	uint8_t phys;
+	uint8_t width;
+	uint8_t speed;
+	uint8_t speed_ext;
+};
+
+/**
+ * struct ohca_link_frame - a received frame, still in the shared ring
+ * @data: first byte of the LRH. The peer can still write there: copy what is to be
+ *        checked, check the copy, use the copy.
+ * @len: bytes from LRH through ICRC field, OHCA_LINK_MIN_FRAME..OHCA_LINK_MAX_FRAME
+ * @flags: OHCA_FRAME_*
+ * @vcrc: the VCRC if OHCA_FRAME_VCRC, host byte order
+ * @vl: the lane it came on
+ */
+struct ohca_link_frame {
+	const uint8_t *data;
+	uint32_t len;
+	uint16_t flags;
+	uint16_t vcrc;
+	uint8_t vl;
+};
+
+/**
+ * struct ohca_link_stats - counters of one end; 64-bit, monotonic
+ * @tx_frames: frames committed
+ * @tx_bytes: their bytes
+ * @rx_frames: frames released
+ * @rx_bytes: their bytes
+ * @tx_nocredit: times tx_begin failed on a data VL for lack of credit
+ * @tx_vl15_dropped: own VL15 frames that found the peer's ring full
+ * @rx_vl15_dropped: frames for us that the peer dropped since our VL15 ring was full
+ *                   (PortCounters.VL15Dropped; the peer's word)
+ * @wakeups_sent: eventfd writes
+ * @sleeps: times ohca_link_prepare_sleep() agreed
+ * @retrains: times the link came up
+ */
+struct ohca_link_stats {
+	uint64_t tx_frames;
+	uint64_t tx_bytes;
+	uint64_t rx_frames;
+	uint64_t rx_bytes;
+	uint64_t tx_nocredit;
+	uint64_t tx_vl15_dropped;
+	uint64_t rx_vl15_dropped;
+	uint64_t wakeups_sent;
+	uint64_t sleeps;
+	uint64_t retrains;
+};
+
+/** What ohca_link_ctrl() reports; one per call. */
+enum ohca_link_event {
+	OHCA_LINK_EV_NONE = 0,	/* nothing (more) to report */
+	OHCA_LINK_EV_UP,	/* trained: LinkUp, both rings empty, credits full */
+	OHCA_LINK_EV_DOWN,	/* was up and no longer is; the socket still lives */
+	OHCA_LINK_EV_CLOSED,	/* the peer went away; only ohca_link_free() is left */
+	OHCA_LINK_EV_ERROR,	/* the peer broke the rules; as CLOSED */
+};
+
+struct ohca_link;
+
+/* ---- establishing -------------------------------------------------------------- */
+
+/**
+ * ohca_link_cfg_init() - defaults: CA, port 1, 8 data VLs, MTU 4096, 4x, SDR to EDR
+ * @cfg: to be filled in, all of it
+ */
+void ohca_link_cfg_init(struct ohca_link_cfg *cfg);
+
+/**
+ * ohca_link_listen() - make the socket peers connect to
+ * @path: file name; a stale socket there (nobody listens) is replaced
+ * @err: filled in on failure
+ *
+ * Return: a nonblocking listening descriptor to poll for POLLIN, or -1. Unlink @path
+ * when closing it.
+ */
+int ohca_link_listen(const char *path, struct ohca_link_err *err);
+
+/**
+ * ohca_link_hello_recv() - first half of accepting, never blocks
+ * @fd: connection from accept4(..., SOCK_NONBLOCK | SOCK_CLOEXEC)
+ * @peer: what the peer says about itself
+ * @err: filled in on failure; the peer has then been told
+ *
+ * Return: 1 if @peer is filled in, 0 if the HELLO has not come yet (poll for POLLIN),
+ * -1 on error (close @fd).
+ */
+int ohca_link_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_err *err);
+
+/**
+ * ohca_link_hello_reply() - second half of accepting, never blocks
+ * @fd: the connection; owned by the link from here on, also on failure
+ * @peer: from ohca_link_hello_recv()
+ * @cfg: our end
+ * @err: filled in on failure; the peer has then been told
+ *
+ * Creates the shared memory and hands it over. The link is not up yet: call
+ * ohca_link_train().
+ *
+ * Return: the link, or NULL.
+ */
+struct ohca_link *ohca_link_hello_reply(int fd, const struct ohca_link_cfg *peer,
+					const struct ohca_link_cfg *cfg,
+					struct ohca_link_err *err);
+
+/**
+ * ohca_link_hello_reject() - refuse a peer and say why
+ * @fd: the connection; still to be closed by the caller
+ * @code: enum ohca_link_errcode
+ * @text: one line the peer's user will read
+ */
+void ohca_link_hello_reject(int fd, int code, const char *text);
+
+/**
+ * ohca_link_accept() - accept one peer, both halves, blocking
+ * @listen_fd: from ohca_link_listen()
+ * @cfg: our end
+ * @timeout_ms: bound for the whole
+ * @err: filled in on failure
+ *
+ * For two adapters back to back and for tests; a switch uses the two halves.
+ *
+ * Return: the link, or NULL.
+ */
+struct ohca_link *ohca_link_accept(int listen_fd, const struct ohca_link_cfg *cfg,
+				   int timeout_ms, struct ohca_link_err *err);
+
+/**
+ * ohca_link_connect() - connect to a listening port, blocking
+ * @path: the listener's socket
+ * @cfg: our end
+ * @timeout_ms: bound for the whole
+ * @err: filled in on failure, including the reason a listener refused us
+ *
+ * Return: the link, not trained yet (call ohca_link_train()), or NULL.
+ */
+struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg *cfg,
+				    int timeout_ms, struct ohca_link_err *err);
+
+/**
+ * ohca_link_free() - close the socket (the peer sees CLOSED) and unmap everything
+ * @l: the link or NULL; no other thread may be using it
+ */
+void ohca_link_free(struct ohca_link *l);
+
+/** ohca_link_peer() - the other end's HELLO; constant while @l lives. */
+const struct ohca_link_cfg *ohca_link_peer(const struct ohca_link *l);
+
+/** ohca_link_vls() - number of data VLs both ends have: lanes 0..n-1 and VL15 exist. */
+unsigned int ohca_link_vls(const struct ohca_link *l);
+
+/** ohca_link_shift() - agreed credit_shift: blocks have 64 << shift bytes. */
+unsigned int ohca_link_shift(const struct ohca_link *l);
+
+/* ---- physical state (rx thread) ------------------------------------------------ */
+
+/**
+ * ohca_link_train() - (re)train or disable the link
+ * @l: the link
+ * @phy: what we want now
+ *
+ * An up link goes down first at both ends, reported here by the next
+ * ohca_link_ctrl(). Frames sent before are never received after. Width and speed
+ * become the best that both ends have enabled and support; if there is none the link
+ * stays in Polling.
+ *
+ * Return: 0, or -1 if the link is closed.
+ */
+int ohca_link_train(struct ohca_link *l, const struct ohca_link_phy *phy);
+
+/**
+ * ohca_link_ctrl() - handle what came over the socket, nonblocking
+ * @l: the link
+ *
+ * Call when ohca_link_ctrl_fd() is readable, after ohca_link_train(), and when
+ * ohca_link_rx_peek() returned -1; repeat until it returns OHCA_LINK_EV_NONE.
+ *
+ * Return: the next event.
+ */
+enum ohca_link_event ohca_link_ctrl(struct ohca_link *l);
+
+/**
+ * ohca_link_wait_up() - block until the link is up; for tests and simple programs
+ * @l: the link, both ends must train
+ * @timeout_ms: bound
+ *
+ * Return: 0 or -1.
+ */
+int ohca_link_wait_up(struct ohca_link *l, int timeout_ms);
+
+/** ohca_link_is_up() - trained? One load; any thread. */
+bool ohca_link_is_up(const struct ohca_link *l);
+
+/** ohca_link_get_state() - physical state, width and speed (rx thread). */
+void ohca_link_get_state(const struct ohca_link *l, struct ohca_link_state *st);
+
+/** ohca_link_error() - the reason of CLOSED or ERROR as one line, "" before. */
+const char *ohca_link_error(const struct ohca_link *l);
+
+/* ---- transmitting (tx thread) -------------------------------------------------- */
+
+/**
+ * ohca_link_tx_begin() - room for a frame in the peer's buffer
+ * @l: the link
+ * @vl: a data VL below ohca_link_vls(), or 15
+ * @len: bytes LRH through ICRC field, at most OHCA_LINK_MAX_FRAME
+ *
+ * Return: where to write the frame (64-byte aligned, contiguous), or NULL: link down,
+ * no such lane, bad length, or no credit. After a NULL for lack of credit the side's
+ * eventfd fires when credits come, if a thread sleeps on it. On VL15 NULL means the
+ * frame is lost (counted).
+ */
+void *ohca_link_tx_begin(struct ohca_link *l, unsigned int vl, size_t len);
+
+/**
+ * ohca_link_tx_commit() - hand the frame over
+ * @l: the link
+ * @vl: as in tx_begin
+ * @len: its final length, not above that of tx_begin
+ * @flags: OHCA_FRAME_*
+ *
+ * The peer sees it at once if it is polling; call ohca_link_kick() after a batch.
+ */
+void ohca_link_tx_commit(struct ohca_link *l, unsigned int vl, size_t len, uint16_t flags);
+
+/** ohca_link_tx_commit_vcrc() - the same with a VCRC (sets OHCA_FRAME_VCRC). */
+void ohca_link_tx_commit_vcrc(struct ohca_link *l, unsigned int vl, size_t len,
+			      uint16_t flags, uint16_t vcrc);
+
+/**
+ * ohca_link_tx_credits() - blocks the peer would take now on @vl; a hint
+ * @l: the link
+ * @vl: lane
+ *
+ * Return: 0..2048.
+ */
+unsigned int ohca_link_tx_credits(struct ohca_link *l, unsigned int vl);
+
+/* ---- receiving (rx thread) ----------------------------------------------------- */
+
+/**
+ * ohca_link_rx_pending() - lanes that hold frames
+ * @l: the link
+ *
+ * One cache line is read. Return: bit mask of VLs, 0 when idle or down.
+ */
+uint32_t ohca_link_rx_pending(struct ohca_link *l);
+
+/**
+ * ohca_link_rx_peek() - the oldest frame of a lane
+ * @l: the link
+ * @vl: lane
+ * @f: filled in if there is one; stays valid until ohca_link_rx_release()
+ *
+ * Return: 1, 0 if there is none, -1 if the peer broke the rules (see ohca_link_ctrl()).
+ */
+int ohca_link_rx_peek(struct ohca_link *l, unsigned int vl, struct ohca_link_frame *f);
+
+/**
+ * ohca_link_rx_release() - give the frame last peeked back
+ * @l: the link
+ * @vl: lane
+ *
+ * Credits are returned in batches, at the latest by ohca_link_kick().
+ */
+void ohca_link_rx_release(struct ohca_link *l, unsigned int vl);
+
+/* ---- waking and sleeping ------------------------------------------------------- */
+
+/**
+ * ohca_link_kick() - end of a batch: publish credits, wake the peer if it sleeps
+ * @l: the link
+ *
+ * Call after commits and after releases, once per batch. Cheap if there is nothing
+ * to do. The tx and the rx thread may both call it; credits are published only when
+ * the rx thread does, so the tx thread should use ohca_link_kick_tx().
+ */
+void ohca_link_kick(struct ohca_link *l);
+
+/** ohca_link_kick_tx() - the part of ohca_link_kick() that the tx thread may call. */
+void ohca_link_kick_tx(struct ohca_link *l);
+
+/**
+ * ohca_link_prepare_sleep() - announce that we are going to sleep (rx thread)
+ * @l: the link
+ *
+ * Return: true if there is nothing to do: poll ohca_link_event_fd() and
+ * ohca_link_ctrl_fd() for POLLIN. False if frames or awaited credits are there
+ * already, or the link broke: do not sleep.
+ */
+bool ohca_link_prepare_sleep(struct ohca_link *l);
+
+/**
+ * ohca_link_awake() - awake again: no further signals are needed (rx thread)
+ * @l: the link
+ * @drain: also read the eventfd. Not needed with edge-triggered epoll.
+ */
+void ohca_link_awake(struct ohca_link *l, bool drain);
+
+/** ohca_link_event_fd() - becomes readable when frames or credits come for a sleeper. */
+int ohca_link_event_fd(const struct ohca_link *l);
+
+/** ohca_link_ctrl_fd() - the socket; readable when ohca_link_ctrl() has work. */
+int ohca_link_ctrl_fd(const struct ohca_link *l);
+
+/** ohca_link_get_stats() - counters, exact if neither thread is active. */
+void ohca_link_get_stats(const struct ohca_link *l, struct ohca_link_stats *st);
+
+/**
+ * ohca_link_vl15_dropped_by_peer() - see rx_vl15_dropped; one load (rx thread)
+ * @l: the link
+ */
+uint32_t ohca_link_vl15_dropped_by_peer(const struct ohca_link *l);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* OHCA_LINK_H */
