@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * OpenHCA hardware contract: the admin queue (AQ).
+ *
+ * The driver writes 64-byte entries into the AQ ring and its producer index into
+ * OHCA_REG_AQ_DB. The device executes entries in order and answers each with one
+ * 64-byte entry in the ACQ ring, where bit 0 of the last byte is a phase: 1 in
+ * the first pass, toggled each time the ring wraps. The ACQ has as many entries
+ * as the AQ; the driver never has more commands outstanding than entries.
+ *
+ * The completion of a command is a fence. After a DESTROY, DEALLOC, DEREG or
+ * DETACH has completed, the device does no DMA for that object and writes no CQE
+ * and no EQE that names it.
+ *
+ * Fields called reserved are zero; the device refuses a command in which one is
+ * not (OHCA_ADMIN_BAD_PARAM).
+ */
+#ifndef OHCA_ADMIN_H
+#define OHCA_ADMIN_H
+
+#include "ohca_types.h"
+
+#define OHCA_AQ_ENTRY_SIZE	64u
+#define OHCA_AQ_MIN_LOG_SIZE	2u
+#define OHCA_AQ_MAX_LOG_SIZE	8u
+#define OHCA_MAILBOX_SIZE	4096u	/* mailboxes are 4 KiB, aligned to 4 KiB */
+
+/** enum ohca_admin_op - commands of the AQ */
+enum ohca_admin_op {
+	OHCA_CMD_NOP		= 0x00,
+	OHCA_CMD_QUERY_DEVICE	= 0x01,	/* struct ohca_cmd_mbox -> struct ohca_hw_device_attr */
+	OHCA_CMD_MODIFY_DEVICE	= 0x02,	/* struct ohca_cmd_mbox: 64 bytes NodeDescription in */
+	OHCA_CMD_MODIFY_PORT	= 0x03,	/* struct ohca_cmd_modify_port */
+	OHCA_CMD_MAD_IFC	= 0x04,	/* struct ohca_cmd_mad_ifc */
+	OHCA_CMD_QUERY_COUNTERS	= 0x05,	/* struct ohca_cmd_mbox -> __le64[OHCA_CNT_NUM] */
+
+	OHCA_CMD_CREATE_EQ	= 0x10,	/* struct ohca_cmd_create_eq -> handle */
+	OHCA_CMD_DESTROY_EQ	= 0x11,	/* struct ohca_cmd_handle */
+
+	OHCA_CMD_ALLOC_PD	= 0x18,	/* struct ohca_cmd_alloc_pd -> handle */
+	OHCA_CMD_DEALLOC_PD	= 0x19,	/* struct ohca_cmd_handle */
+
+	OHCA_CMD_CREATE_CQ	= 0x20,	/* struct ohca_cmd_create_cq -> handle */
+	OHCA_CMD_DESTROY_CQ	= 0x21,	/* struct ohca_cmd_handle */
+	OHCA_CMD_MODIFY_CQ	= 0x22,	/* struct ohca_cmd_modify_cq */
+	OHCA_CMD_RESIZE_CQ	= 0x23,	/* struct ohca_cmd_resize_cq -> next index */
+
+	OHCA_CMD_CREATE_SRQ	= 0x28,	/* struct ohca_cmd_create_srq -> handle */
+	OHCA_CMD_DESTROY_SRQ	= 0x29,	/* struct ohca_cmd_handle */
+	OHCA_CMD_MODIFY_SRQ	= 0x2a,	/* struct ohca_cmd_modify_srq */
+	OHCA_CMD_QUERY_SRQ	= 0x2b,	/* struct ohca_cmd_handle -> limit */
+
+	OHCA_CMD_CREATE_QP	= 0x30,	/* struct ohca_cmd_create_qp -> handle */
+	OHCA_CMD_DESTROY_QP	= 0x31,	/* struct ohca_cmd_handle */
+	OHCA_CMD_MODIFY_QP	= 0x32,	/* struct ohca_cmd_modify_qp */
+	OHCA_CMD_QUERY_QP	= 0x33,	/* struct ohca_cmd_handle, mbox -> struct ohca_hw_qp_attr */
+
+	OHCA_CMD_REG_MR		= 0x38,	/* struct ohca_cmd_reg_mr -> key */
+	OHCA_CMD_DEREG_MR	= 0x39,	/* struct ohca_cmd_handle, handle is the key */
+	OHCA_CMD_REREG_MR	= 0x3a,	/* struct ohca_cmd_reg_mr -> key */
+
+	OHCA_CMD_ATTACH_MCAST	= 0x40,	/* struct ohca_cmd_mcast */
+	OHCA_CMD_DETACH_MCAST	= 0x41,	/* struct ohca_cmd_mcast */
+};
+
+/** enum ohca_admin_status - outcome of a command */
+enum ohca_admin_status {
+	OHCA_ADMIN_OK		= 0,
+	OHCA_ADMIN_BAD_OPCODE	= 1,	/* no such command, or feature not acknowledged */
+	OHCA_ADMIN_BAD_PARAM	= 2,	/* a field is out of range; syndrome: its byte offset */
+	OHCA_ADMIN_BAD_HANDLE	= 3,	/* no such object */
+	OHCA_ADMIN_BAD_STATE	= 4,	/* QP transition or attribute not allowed */
+	OHCA_ADMIN_NO_RESOURCE	= 5,	/* a limit of struct ohca_hw_device_attr is reached */
+	OHCA_ADMIN_BUSY		= 6,	/* the object is still referenced by others */
+	OHCA_ADMIN_DMA		= 7,	/* an address in the command is not accessible memory */
+	OHCA_ADMIN_INTERNAL	= 8,
+};
+
+/**
+ * struct ohca_cmd_hdr - head of every command
+ * @opcode: enum ohca_admin_op
+ * @reserved: zero
+ * @function: 0 (SR-IOV function number, later)
+ * @cookie: returned in the completion; the driver puts slot and generation here
+ */
+struct ohca_cmd_hdr {
+	__u8 opcode;
+	__u8 reserved;
+	__le16 function;
+	__le32 cookie;
+};
+OHCA_ASSERT_SIZE(struct ohca_cmd_hdr, 8);
+
+/**
+ * struct ohca_cmd_mbox - command that moves one mailbox
+ * @addr: bus address of the mailbox, 4 KiB aligned; the device reads or writes the
+ *	size of the structure that the opcode names
+ */
+struct ohca_cmd_mbox {
+	__le64 addr;
+};
+
+/** struct ohca_cmd_handle - command on one object; @addr: mailbox where named */
+struct ohca_cmd_handle {
+	__le32 handle;
+	__le32 reserved;
+	__le64 addr;
+};
+
+/**
+ * struct ohca_cmd_modify_port
+ * @port: from 1
+ * @flags: OHCA_MODIFY_PORT_*
+ * @set_caps: CapabilityMask bits to set (IsSM, IsCommunicationManagementSupported,
+ *	IsDeviceManagementSupported, IsSNMPTunnelingSupported, IsVendorClassSupported)
+ * @clr_caps: bits to clear
+ */
+struct ohca_cmd_modify_port {
+	__u8 port;
+	__u8 flags;
+	__le16 reserved;
+	__le32 set_caps;
+	__le32 clr_caps;
+};
+#define OHCA_MODIFY_PORT_RESET_QKEY_CNTR	OHCA_BIT(0)
+
+/**
+ * struct ohca_cmd_mad_ifc - process one MAD in the device's SMA or PMA
+ * @in_addr: mailbox with the 256-byte request, followed at byte 256 by
+ *	struct ohca_hw_mad_in_wc if OHCA_MAD_IFC_HAS_WC is set
+ * @out_addr: mailbox for the 256-byte response
+ * @port: from 1
+ * @flags: OHCA_MAD_IFC_*
+ * Completion: struct ohca_resp_mad_ifc.
+ */
+struct ohca_cmd_mad_ifc {
+	__le64 in_addr;
+	__le64 out_addr;
+	__u8 port;
+	__u8 flags;
+	__le16 reserved;
+};
+#define OHCA_MAD_IFC_HAS_WC		OHCA_BIT(0)
+#define OHCA_MAD_IFC_IGNORE_MKEY	OHCA_BIT(1)
+
+/** struct ohca_hw_mad_in_wc - what the work completion said of a received MAD */
+struct ohca_hw_mad_in_wc {
+	__le32 src_qp;
+	__le16 slid;
+	__le16 pkey_index;
+	__u8 sl;
+	__u8 dlid_path_bits;
+	__u8 grh_valid;
+	__u8 reserved[5];
+	__u8 grh[40];
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_mad_in_wc, 56);
+
+/** enum ohca_mad_verdict - what the device did with a MAD */
+enum ohca_mad_verdict {
+	OHCA_MAD_UNHANDLED	= 0,	/* not for the SMA or PMA: software's */
+	OHCA_MAD_CONSUMED	= 1,	/* handled, there is no response */
+	OHCA_MAD_REPLY		= 2,	/* handled, the response is in out_addr */
+};
+
+/**
+ * struct ohca_cmd_create_eq
+ * @pl: ring of 32-byte entries, zeroed
+ * @log_size: log2 of its entries, 5 to 20
+ * @async: nonzero: this EQ takes asynchronous and port events (one per device)
+ * @vector: MSI-X vector
+ */
+struct ohca_cmd_create_eq {
+	struct ohca_hw_pl pl;
+	__u8 log_size;
+	__u8 async;
+	__le16 vector;
+};
+
+/** struct ohca_cmd_alloc_pd - @uar: UAR page of the owner; 0 is the kernel's */
+struct ohca_cmd_alloc_pd {
+	__le32 uar;
+};
+
+/**
+ * struct ohca_cmd_create_cq
+ * @pl: buffer: struct ohca_hw_db at byte 0, entries at OHCA_CQ_RING_OFFSET
+ * @uar: UAR page that may arm it
+ * @eqn: EQ for its completion events
+ * @log_size: log2 of its entries, 0 to log_max_cqe
+ */
+struct ohca_cmd_create_cq {
+	struct ohca_hw_pl pl;
+	__le32 uar;
+	__le32 eqn;
+	__u8 log_size;
+	__u8 reserved[3];
+};
+
+/** struct ohca_cmd_modify_cq - moderation: event after @count CQEs or @period_us */
+struct ohca_cmd_modify_cq {
+	__le32 cqn;
+	__le16 count;
+	__le16 period_us;
+};
+
+/**
+ * struct ohca_cmd_resize_cq - move a CQ to a new buffer
+ *
+ * The device copies the entries from @ci on to the same free running indices of
+ * the new ring, sets their owner bits for it, and continues there. Completion:
+ * struct ohca_resp_handle with the producer index. Refused with NO_RESOURCE if
+ * the entries do not fit.
+ */
+struct ohca_cmd_resize_cq {
+	struct ohca_hw_pl pl;
+	__le32 cqn;
+	__le32 ci;
+	__u8 log_size;
+	__u8 reserved[3];
+};
+
+/**
+ * struct ohca_cmd_create_srq
+ * @pl: buffer: struct ohca_hw_db at byte 0, WQEs at OHCA_RQ_RING_OFFSET
+ * @pdn: protection domain
+ * @uar: UAR page that may ring it
+ * @limit: initial limit, 0 is none
+ * @log_size: log2 of its WQEs
+ * @log_stride: log2 of the WQE stride in bytes, 6 to 9
+ */
+struct ohca_cmd_create_srq {
+	struct ohca_hw_pl pl;
+	__le32 pdn;
+	__le32 uar;
+	__le32 limit;
+	__u8 log_size;
+	__u8 log_stride;
+	__le16 reserved;
+};
+
+/** struct ohca_cmd_modify_srq - arm the limit event; @limit in WQEs */
+struct ohca_cmd_modify_srq {
+	__le32 srqn;
+	__le32 limit;
+};
+
+/** enum ohca_qp_type - transport service of a QP; values of enum ibv_qp_type */
+enum ohca_qp_type {
+	OHCA_QPT_SMI		= 0,
+	OHCA_QPT_GSI		= 1,
+	OHCA_QPT_RC		= 2,
+	OHCA_QPT_UC		= 3,
+	OHCA_QPT_UD		= 4,
+};
+
+/**
+ * struct ohca_cmd_create_qp
+ * @pl: buffer: struct ohca_hw_db at byte 0, RQ at OHCA_RQ_RING_OFFSET (unless the
+ *	QP uses an SRQ), SQ at ohca_sq_offset(); see ohca_layout.h
+ * @pdn: protection domain
+ * @uar: UAR page that may ring it
+ * @send_cqn: CQ of the send queue
+ * @recv_cqn: CQ of the receive queue
+ * @srqn: with OHCA_QP_SRQ
+ * @type: enum ohca_qp_type
+ * @port: port, from 1, of an SMI or GSI QP; else 0
+ * @flags: OHCA_QP_*
+ * @log_sq: log2 of the SQ in BBs
+ * @log_rq: log2 of the RQ in WQEs
+ * @log_rq_stride: log2 of the RQ stride in bytes, 6 to 9
+ * @reserved: zero
+ *
+ * Completion: struct ohca_resp_handle with the QP handle. It is the number that
+ * doorbells, commands and CQEs use, and except for SMI and GSI QPs also the QP
+ * number on the wire; those have handle 2 * (port - 1) and 2 * (port - 1) + 1,
+ * and numbers 0 and 1 on the wire. Refused with BUSY if a port has that QP already.
+ */
+struct ohca_cmd_create_qp {
+	struct ohca_hw_pl pl;
+	__le32 pdn;
+	__le32 uar;
+	__le32 send_cqn;
+	__le32 recv_cqn;
+	__le32 srqn;
+	__u8 type;
+	__u8 port;
+	__u8 flags;
+	__u8 log_sq;
+	__u8 log_rq;
+	__u8 log_rq_stride;
+	__le16 reserved;
+};
+#define OHCA_QP_SIGNAL_ALL	OHCA_BIT(0)
+#define OHCA_QP_SRQ		OHCA_BIT(1)
+#define OHCA_QP_PRIVILEGED	OHCA_BIT(2)	/* kernel's: reserved L_Key, controlled
+						 * Q_Keys, REG_MR and LOCAL_INV allowed */
+#define OHCA_QP_BLOCK_LOOPBACK	OHCA_BIT(3)	/* no own multicast back */
+#define OHCA_QP_NO_RQ		OHCA_BIT(4)
+
+/** enum ohca_qp_state - values of enum ibv_qp_state */
+enum ohca_qp_state {
+	OHCA_QPS_RESET	= 0,
+	OHCA_QPS_INIT	= 1,
+	OHCA_QPS_RTR	= 2,
+	OHCA_QPS_RTS	= 3,
+	OHCA_QPS_SQD	= 4,
+	OHCA_QPS_SQE	= 5,
+	OHCA_QPS_ERR	= 6,
+};
+
+/*
+ * Attribute mask of MODIFY_QP, with the bit positions of enum ibv_qp_attr_mask.
+ */
+#define OHCA_ATTR_STATE			OHCA_BIT(0)
+#define OHCA_ATTR_CUR_STATE		OHCA_BIT(1)
+#define OHCA_ATTR_EN_SQD_NOTIFY		OHCA_BIT(2)
+#define OHCA_ATTR_ACCESS		OHCA_BIT(3)
+#define OHCA_ATTR_PKEY_INDEX		OHCA_BIT(4)
+#define OHCA_ATTR_PORT			OHCA_BIT(5)
+#define OHCA_ATTR_QKEY			OHCA_BIT(6)
+#define OHCA_ATTR_AV			OHCA_BIT(7)
+#define OHCA_ATTR_PATH_MTU		OHCA_BIT(8)
+#define OHCA_ATTR_TIMEOUT		OHCA_BIT(9)
+#define OHCA_ATTR_RETRY_CNT		OHCA_BIT(10)
+#define OHCA_ATTR_RNR_RETRY		OHCA_BIT(11)
+#define OHCA_ATTR_RQ_PSN		OHCA_BIT(12)
+#define OHCA_ATTR_MAX_RD_ATOMIC		OHCA_BIT(13)
+#define OHCA_ATTR_ALT_PATH		OHCA_BIT(14)
+#define OHCA_ATTR_MIN_RNR_TIMER		OHCA_BIT(15)
+#define OHCA_ATTR_SQ_PSN		OHCA_BIT(16)
+#define OHCA_ATTR_MAX_DEST_RD_ATOMIC	OHCA_BIT(17)
+#define OHCA_ATTR_PATH_MIG_STATE	OHCA_BIT(18)
+#define OHCA_ATTR_CAP			OHCA_BIT(19)
+#define OHCA_ATTR_DEST_QPN		OHCA_BIT(20)
+
+/**
+ * struct ohca_hw_qp_attr - attributes of a QP, in for MODIFY, out for QUERY
+ * @state: enum ohca_qp_state, wanted (MODIFY) or now (QUERY)
+ * @cur_state: OHCA_ATTR_CUR_STATE
+ * @path_mtu: 1 to 5: 256 to 4096 bytes
+ * @path_mig_state: 0 migrated, 1 rearm, 2 armed
+ * @qkey: UD
+ * @rq_psn: next expected PSN, 24 bits
+ * @sq_psn: next PSN to send, 24 bits
+ * @dest_qpn: remote QP, 24 bits
+ * @access: OHCA_ACCESS_* rights of the remote side
+ * @pkey_index: in the port's P_Key table
+ * @alt_pkey_index: of the alternate path
+ * @en_sqd_notify: raise SQ_DRAINED
+ * @sq_draining: QUERY: draining in SQD
+ * @max_rd_atomic: outstanding READs and atomics as requester
+ * @max_dest_rd_atomic: as responder
+ * @min_rnr_timer: 5-bit code of IBTA vol 1 table 45
+ * @port: port, from 1
+ * @timeout: local ACK timeout, 4.096 us << code, 0 infinite, at most 31
+ * @retry_cnt: 0 to 7
+ * @rnr_retry: 0 to 7, 7 infinite
+ * @alt_timeout: of the alternate path
+ * @av: primary path (RC, UC)
+ * @alt_av: alternate path
+ *
+ * IBTA vol 1, 11.2.5.2 (modify QP) gives the legal transitions and attributes.
+ */
+struct ohca_hw_qp_attr {
+	__u8 state;
+	__u8 cur_state;
+	__u8 path_mtu;
+	__u8 path_mig_state;
+	__le32 qkey;
+	__le32 rq_psn;
+	__le32 sq_psn;
+	__le32 dest_qpn;
+	__le32 access;
+	__le16 pkey_index;
+	__le16 alt_pkey_index;
+	__u8 en_sqd_notify;
+	__u8 sq_draining;
+	__u8 max_rd_atomic;
+	__u8 max_dest_rd_atomic;
+	__u8 min_rnr_timer;
+	__u8 port;
+	__u8 timeout;
+	__u8 retry_cnt;
+	__u8 rnr_retry;
+	__u8 alt_timeout;
+	__u8 reserved[22];
+	struct ohca_hw_av av;
+	struct ohca_hw_av alt_av;
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_qp_attr, 160);
+OHCA_ASSERT_OFFSET(struct ohca_hw_qp_attr, av, 64);
+
+/** struct ohca_cmd_modify_qp - @addr: mailbox with struct ohca_hw_qp_attr */
+struct ohca_cmd_modify_qp {
+	__le32 handle;
+	__le32 attr_mask;
+	__le64 addr;
+};
+
+/** enum ohca_mr_type */
+enum ohca_mr_type {
+	OHCA_MR_USER	= 0,	/* pages named in the command */
+	OHCA_MR_DMA	= 1,	/* all of bus address space, iova is the bus address */
+	OHCA_MR_FRMR	= 2,	/* empty; REG_MR WQEs fill it; length is the page limit */
+	OHCA_MR_MW1	= 3,	/* memory window, type 1 */
+	OHCA_MR_MW2	= 4,	/* memory window, type 2 */
+};
+
+/** enum - what REREG_MR changes; bits of enum ibv_rereg_mr_flags */
+#define OHCA_REREG_TRANS	OHCA_BIT(0)
+#define OHCA_REREG_PD		OHCA_BIT(1)
+#define OHCA_REREG_ACCESS	OHCA_BIT(2)
+
+/**
+ * struct ohca_cmd_reg_mr
+ * @pl: pages (OHCA_MR_USER)
+ * @iova: virtual address of the first byte; 0 with OHCA_ACCESS_ZERO_BASED
+ * @length: bytes; OHCA_MR_FRMR: most pages a REG_MR may name
+ * @pdn: protection domain
+ * @key: REREG_MR: the MR to change; REG_MR: 0
+ * @pl_offset: offset of the first byte in the first page
+ * @access: OHCA_ACCESS_*
+ * @type: enum ohca_mr_type
+ * @rereg: REREG_MR: OHCA_REREG_*
+ *
+ * Completion: struct ohca_resp_handle with the key: index << 8 | tag. L_Key and
+ * R_Key are the same number; remote rights decide what it allows.
+ */
+struct ohca_cmd_reg_mr {
+	struct ohca_hw_pl pl;
+	__le64 iova;
+	__le64 length;
+	__le32 pdn;
+	__le32 key;
+	__le32 pl_offset;
+	__le16 access;
+	__u8 type;
+	__u8 rereg;
+};
+
+/** struct ohca_cmd_mcast - @mgid as on the wire; @mlid is recorded, MGID decides */
+struct ohca_cmd_mcast {
+	__le32 qp;
+	__le16 mlid;
+	__le16 reserved;
+	__u8 mgid[16];
+};
+
+/** struct ohca_hw_aqe - one AQ entry */
+struct ohca_hw_aqe {
+	struct ohca_cmd_hdr hdr;
+	union {
+		__u8 body[56];
+		struct ohca_cmd_mbox mbox;
+		struct ohca_cmd_handle handle;
+		struct ohca_cmd_modify_port modify_port;
+		struct ohca_cmd_mad_ifc mad_ifc;
+		struct ohca_cmd_create_eq create_eq;
+		struct ohca_cmd_alloc_pd alloc_pd;
+		struct ohca_cmd_create_cq create_cq;
+		struct ohca_cmd_modify_cq modify_cq;
+		struct ohca_cmd_resize_cq resize_cq;
+		struct ohca_cmd_create_srq create_srq;
+		struct ohca_cmd_modify_srq modify_srq;
+		struct ohca_cmd_create_qp create_qp;
+		struct ohca_cmd_modify_qp modify_qp;
+		struct ohca_cmd_reg_mr reg_mr;
+		struct ohca_cmd_mcast mcast;
+	};
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_aqe, 64);
+OHCA_ASSERT_OFFSET(struct ohca_hw_aqe, body, 8);
+
+/** struct ohca_resp_handle - result that is one number */
+struct ohca_resp_handle {
+	__le32 handle;
+};
+
+/** struct ohca_resp_mad_ifc - @verdict: enum ohca_mad_verdict */
+struct ohca_resp_mad_ifc {
+	__u8 verdict;
+};
+
+/** struct ohca_resp_query_srq - @limit: armed limit, 0 if none */
+struct ohca_resp_query_srq {
+	__le32 limit;
+};
+
+/**
+ * struct ohca_hw_acqe - one ACQ entry
+ * @cookie: of the command
+ * @status: enum ohca_admin_status
+ * @opcode: of the command
+ * @syndrome: more on a bad status: byte offset of the refused field in the AQ entry
+ * @body: result
+ * @reserved: zero
+ * @phase: bit 0, see above. Written last.
+ */
+struct ohca_hw_acqe {
+	__le32 cookie;
+	__u8 status;
+	__u8 opcode;
+	__le16 syndrome;
+	union {
+		__u8 body[48];
+		struct ohca_resp_handle handle;
+		struct ohca_resp_mad_ifc mad_ifc;
+		struct ohca_resp_query_srq query_srq;
+	};
+	__u8 reserved[7];
+	__u8 phase;
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_acqe, 64);
+OHCA_ASSERT_OFFSET(struct ohca_hw_acqe, body, 8);
+OHCA_ASSERT_OFFSET(struct ohca_hw_acqe, phase, 63);
+
+/**
+ * struct ohca_hw_device_attr - result of QUERY_DEVICE
+ * @features: FEATURES_ACK as in force
+ * @node_guid: big-endian, as on the wire
+ * @sys_image_guid: big-endian
+ * @fw_ver: major << 32 | minor << 16 | sub-minor
+ * @max_mr_size: bytes
+ * @page_size_cap: bit n: pages of 1 << n bytes are accepted in a page list
+ * @timestamp_khz: rate of the CQE timestamp
+ * @max_qp: QPs beside SMI and GSI
+ * @max_cq: CQs
+ * @max_mr: MRs, windows included
+ * @max_pd: PDs
+ * @max_srq: SRQs
+ * @max_eq: EQs
+ * @max_ah: address handles, a driver's matter; 2^31 - 1
+ * @max_mcast_grp: multicast groups
+ * @max_mcast_qp_attach: QPs a group
+ * @max_total_mcast_qp_attach: attachments in all
+ * @max_frmr_pages: pages of one REG_MR
+ * @local_dma_lkey: L_Key for bus addresses, for OHCA_QP_PRIVILEGED QPs only
+ * @log_max_sq_bbs: log2 of the largest SQ in BBs
+ * @log_max_rq_wqes: log2 of the largest RQ
+ * @log_max_srq_wqes: log2 of the largest SRQ
+ * @log_max_cqe: log2 of the largest CQ
+ * @max_sge: SGEs a WQE
+ * @max_sge_rd: SGEs an RDMA READ WQE
+ * @max_rd_atomic: a QP as responder
+ * @max_init_rd_atomic: a QP as requester
+ * @max_inline: bytes
+ * @max_pkeys: P_Key table entries a port
+ * @num_ports: 1 or 2
+ * @log_max_gids: log2 of the GID table entries a port
+ * @local_ca_ack_delay: 4.096 us << code
+ * @vendor_id: IEEE OUI of the NodeInfo
+ * @vendor_part_id: DeviceID of the NodeInfo
+ * @hw_ver: revision of the NodeInfo
+ * @num_counters: entries QUERY_COUNTERS writes
+ */
+struct ohca_hw_device_attr {
+	__le64 features;
+	__be64 node_guid;
+	__be64 sys_image_guid;
+	__le64 fw_ver;
+	__le64 max_mr_size;
+	__le64 page_size_cap;
+	__le64 timestamp_khz;
+	__le32 max_qp;
+	__le32 max_cq;
+	__le32 max_mr;
+	__le32 max_pd;
+	__le32 max_srq;
+	__le32 max_eq;
+	__le32 max_ah;
+	__le32 max_mcast_grp;
+	__le32 max_mcast_qp_attach;
+	__le32 max_total_mcast_qp_attach;
+	__le32 max_frmr_pages;
+	__le32 local_dma_lkey;
+	__u8 log_max_sq_bbs;
+	__u8 log_max_rq_wqes;
+	__u8 log_max_srq_wqes;
+	__u8 log_max_cqe;
+	__u8 max_sge;
+	__u8 max_sge_rd;
+	__u8 max_rd_atomic;
+	__u8 max_init_rd_atomic;
+	__le16 max_inline;
+	__le16 max_pkeys;
+	__u8 num_ports;
+	__u8 log_max_gids;
+	__u8 local_ca_ack_delay;
+	__u8 reserved0;
+	__le32 vendor_id;
+	__le32 vendor_part_id;
+	__le32 hw_ver;
+	__le32 num_counters;
+	__u8 reserved[120];
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_device_attr, 256);
+OHCA_ASSERT_OFFSET(struct ohca_hw_device_attr, max_qp, 56);
+OHCA_ASSERT_OFFSET(struct ohca_hw_device_attr, log_max_sq_bbs, 104);
+
+/**
+ * enum ohca_counter - device counters, in the order QUERY_COUNTERS writes them
+ *
+ * New ones are added before OHCA_CNT_NUM only.
+ */
+enum ohca_counter {
+	OHCA_CNT_DB_BAD_SIZE		= 0,	/* doorbell not 64 bits or not aligned */
+	OHCA_CNT_DB_BAD_HANDLE		= 1,	/* doorbell for no object */
+	OHCA_CNT_DB_BAD_UAR		= 2,	/* doorbell through another's page */
+	OHCA_CNT_DB_BAD_INDEX		= 3,	/* producer index more than a ring ahead */
+	OHCA_CNT_CMDS			= 4,	/* commands executed */
+	OHCA_CNT_CMDS_BAD		= 5,	/* of these, refused */
+	OHCA_CNT_DMA_ERR		= 6,	/* accesses to what is no memory */
+	OHCA_CNT_RX_PKTS		= 7,
+	OHCA_CNT_TX_PKTS		= 8,
+	OHCA_CNT_RX_BAD_PKT		= 9,	/* malformed */
+	OHCA_CNT_RX_BAD_QP		= 10,	/* no such QP, wrong type or state */
+	OHCA_CNT_RX_BAD_PKEY		= 11,
+	OHCA_CNT_RX_BAD_QKEY		= 12,
+	OHCA_CNT_RX_NO_WQE		= 13,	/* datagram without a receive WQE */
+	OHCA_CNT_RX_DUP			= 14,	/* duplicate requests */
+	OHCA_CNT_RX_OUT_OF_SEQ		= 15,	/* PSN sequence errors as responder */
+	OHCA_CNT_RNR_NAK_TX		= 16,
+	OHCA_CNT_RNR_NAK_RX		= 17,
+	OHCA_CNT_SEQ_NAK_RX		= 18,
+	OHCA_CNT_ACK_TIMEOUT		= 19,
+	OHCA_CNT_RETRY_EXCEEDED		= 20,
+	OHCA_CNT_RNR_RETRY_EXCEEDED	= 21,
+	OHCA_CNT_LOCAL_ERR		= 22,	/* WQEs completed with a local error */
+	OHCA_CNT_REMOTE_ERR		= 23,	/* WQEs completed with a remote error */
+	OHCA_CNT_CQ_OVERFLOW		= 24,
+	OHCA_CNT_EQE			= 25,
+	OHCA_CNT_EQE_DEFERRED		= 26,
+	OHCA_CNT_MADS_RX		= 27,	/* MADs the SMA and PMA took */
+	OHCA_CNT_MCAST_DROP		= 28,	/* multicast without an attached QP */
+	OHCA_CNT_NUM			= 29,
+};
+
+#endif /* OHCA_ADMIN_H */

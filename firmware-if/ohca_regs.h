@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * OpenHCA hardware contract: PCI identity, BARs, control registers, handshake
+ * and the doorbell page.
+ *
+ * BAR 0 holds the control registers, BAR 2 the doorbell (UAR) pages, BAR 4 the
+ * MSI-X table. Control registers are little-endian, 32 or 64 bits wide as named;
+ * a 64-bit register may also be accessed as two 32-bit halves, low half first.
+ */
+#ifndef OHCA_REGS_H
+#define OHCA_REGS_H
+
+#include "ohca_types.h"
+
+#define OHCA_PCI_VENDOR_ID	0x1234
+#define OHCA_PCI_DEVICE_ID_PF	0x0ca0
+#define OHCA_PCI_DEVICE_ID_VF	0x0ca1
+#define OHCA_PCI_CLASS		0x0207	/* network, InfiniBand */
+
+#define OHCA_BAR_CTRL		0
+#define OHCA_BAR_UAR		2
+#define OHCA_BAR_MSIX		4
+
+#define OHCA_CTRL_BAR_SIZE	0x1000u
+
+/*
+ * Handshake, in this order:
+ *  1. read MAGIC and VERSION; the major version must be one the driver knows
+ *  2. write OHCA_CTRL_RESET to CTRL, wait for OHCA_STATUS_READY
+ *     (at most OHCA_TIMEOUTS_RESET); function-level reset does the same
+ *  3. write PAGE_SHIFT, read FEATURES, write the accepted subset to FEATURES_ACK
+ *  4. write AQ_BASE, ACQ_BASE, AQ_LOG_SIZE; zero both rings first
+ *  5. write OHCA_CTRL_ENABLE, wait for OHCA_STATUS_ENABLED: the AQ runs and the
+ *     ports start to train. A refused value raises OHCA_STATUS_FATAL with the
+ *     reason in FATAL_REASON.
+ */
+enum ohca_reg {
+	OHCA_REG_MAGIC		= 0x000,	/* RO 32: OHCA_MAGIC */
+	OHCA_REG_VERSION	= 0x004,	/* RO 32: OHCA_VERSION_MAJOR/MINOR */
+	OHCA_REG_FEATURES	= 0x008,	/* RO 64: enum ohca_feature bits */
+	OHCA_REG_FEATURES_ACK	= 0x010,	/* RW 64: subset of FEATURES in use */
+	OHCA_REG_CTRL		= 0x018,	/* WO 32: OHCA_CTRL_* */
+	OHCA_REG_STATUS		= 0x01c,	/* RO 32: OHCA_STATUS_* */
+	OHCA_REG_PAGE_SHIFT	= 0x020,	/* RW 32: log2 of the UAR page stride, 12-16 */
+	OHCA_REG_TIMEOUTS	= 0x024,	/* RO 32: OHCA_TIMEOUTS_* */
+	OHCA_REG_FATAL_REASON	= 0x028,	/* RO 32: enum ohca_fatal */
+	OHCA_REG_LIMITS		= 0x02c,	/* RO 32: OHCA_LIMITS_* */
+	OHCA_REG_AQ_BASE	= 0x030,	/* RW 64: bus address of the AQ, 4 KiB aligned */
+	OHCA_REG_ACQ_BASE	= 0x038,	/* RW 64: bus address of the ACQ, 4 KiB aligned */
+	OHCA_REG_AQ_LOG_SIZE	= 0x040,	/* RW 32: log2 entries of each, 2 to 8 */
+	OHCA_REG_AQ_DB		= 0x044,	/* WO 32: AQ producer index, free running */
+	OHCA_REG_AQ_INTR	= 0x048,	/* RW 32: bit 0: interrupt on ACQ entries, vector 0 */
+};
+
+#define OHCA_MAGIC		0x4143484fu	/* "OHCA" in memory order */
+#define OHCA_VERSION_MAJOR	OHCA_GENMASK(31, 16)
+#define OHCA_VERSION_MINOR	OHCA_GENMASK(15, 0)
+#define OHCA_MAJOR		1u
+#define OHCA_MINOR		0u
+
+#define OHCA_CTRL_RESET		OHCA_BIT(0)
+#define OHCA_CTRL_ENABLE	OHCA_BIT(1)
+
+#define OHCA_STATUS_READY	OHCA_BIT(0)
+#define OHCA_STATUS_ENABLED	OHCA_BIT(1)
+#define OHCA_STATUS_FATAL	OHCA_BIT(2)
+
+#define OHCA_TIMEOUTS_RESET	OHCA_GENMASK(15, 0)	/* milliseconds */
+#define OHCA_TIMEOUTS_CMD	OHCA_GENMASK(31, 16)	/* milliseconds, each command */
+
+#define OHCA_LIMITS_UARS	OHCA_GENMASK(15, 0)	/* UAR pages in BAR 2 */
+#define OHCA_LIMITS_VECTORS	OHCA_GENMASK(31, 16)	/* MSI-X vectors */
+
+/** enum ohca_feature - bits of FEATURES; a driver acknowledges what it uses */
+enum ohca_feature {
+	OHCA_FEATURE_EVENT_IDX	= 0,	/* doorbell suppression; always present */
+	OHCA_FEATURE_SRQ	= 1,
+	OHCA_FEATURE_MCAST	= 2,
+	OHCA_FEATURE_FRMR	= 3,	/* REG_MR, LOCAL_INV, SEND_WITH_INV */
+	OHCA_FEATURE_MW		= 4,
+	OHCA_FEATURE_CQ_RESIZE	= 5,
+	OHCA_FEATURE_TIMESTAMP	= 6,	/* CQE timestamps, nanoseconds */
+	OHCA_FEATURE_REREG	= 7,
+	OHCA_FEATURE_XRC	= 8,
+	OHCA_FEATURE_ODP	= 9,
+	OHCA_FEATURE_DM		= 10,
+};
+
+/** enum ohca_fatal - why the device raised OHCA_STATUS_FATAL */
+enum ohca_fatal {
+	OHCA_FATAL_NONE		= 0,
+	OHCA_FATAL_BAD_ENABLE	= 1,	/* a register of the handshake holds a bad value */
+	OHCA_FATAL_AQ_DMA	= 2,	/* the AQ or ACQ is not readable or writable memory */
+	OHCA_FATAL_AQ_OVERFLOW	= 3,	/* the AQ producer index ran more than a ring ahead */
+	OHCA_FATAL_EQ_DMA	= 4,	/* an EQ is not writable memory */
+	OHCA_FATAL_EQ_OVERFLOW	= 5,	/* the asynchronous EQ overflowed */
+	OHCA_FATAL_INTERNAL	= 6,
+};
+
+/*
+ * UAR page: one per user context, at BAR 2 + (uar << PAGE_SHIFT). Page 0 belongs
+ * to the kernel. Writes are 64 bits wide; anything else is ignored and counted.
+ * A doorbell for an object that belongs to another UAR page is ignored and
+ * counted. The index in a doorbell is a hint: the device reads the real one from
+ * the doorbell record.
+ */
+enum ohca_uar_off {
+	OHCA_UAR_SQ	= 0x00,	/* QP handle | SQ producer index << 32 */
+	OHCA_UAR_RQ	= 0x08,	/* QP handle | RQ producer index << 32 */
+	OHCA_UAR_SRQ	= 0x10,	/* SRQ number | producer index << 32 */
+	OHCA_UAR_CQ_ARM	= 0x18,	/* OHCA_CQ_ARM_* */
+	OHCA_UAR_EQ	= 0x20,	/* OHCA_EQ_DB_*; UAR page 0 only */
+};
+
+#define OHCA_DB_HANDLE		OHCA_GENMASK64(23, 0)
+#define OHCA_DB_INDEX		OHCA_GENMASK64(63, 32)
+
+/*
+ * CQ arm: request one completion event.
+ * SN counts, modulo 4, the events the consumer has taken from this CQ; a request
+ * with a stale SN is ignored, because its event is still on its way. CI is the
+ * consumer index, modulo 2^24: if the CQ already holds entries past it, the event
+ * fires at once (with OHCA_CQ_ARM_SOLICITED only if one of them is solicited or
+ * an error).
+ */
+#define OHCA_CQ_ARM_CQN		OHCA_GENMASK64(23, 0)
+#define OHCA_CQ_ARM_SOLICITED	OHCA_GENMASK64(24, 24)
+#define OHCA_CQ_ARM_SN		OHCA_GENMASK64(26, 25)
+#define OHCA_CQ_ARM_CI		OHCA_GENMASK64(55, 32)
+
+/*
+ * EQ doorbell: gives entries back to the device and, with ARM, asks for one
+ * interrupt as soon as the EQ holds an entry at or past CI.
+ */
+#define OHCA_EQ_DB_EQN		OHCA_GENMASK64(15, 0)
+#define OHCA_EQ_DB_ARM		OHCA_GENMASK64(16, 16)
+#define OHCA_EQ_DB_CI		OHCA_GENMASK64(63, 32)
+
+/**
+ * struct ohca_hw_db - doorbell record of a QP, an SRQ or a CQ
+ * @sq_pi: SQ producer index in 64-byte basic blocks, free running (QP)
+ * @rq_pi: RQ or SRQ producer index in WQEs, free running (QP, SRQ)
+ * @cq_ci: consumer index in CQEs, free running (CQ)
+ * @rsvd0: zero
+ * @sq_ci: basic blocks of the SQ that the device is done with, free running (QP)
+ * @rq_ci: RQ or SRQ WQEs that the device has taken, free running (QP, SRQ)
+ * @sq_event: ring OHCA_UAR_SQ when @sq_pi passes this index (QP)
+ * @rq_event: ring OHCA_UAR_RQ or _SRQ when @rq_pi passes this index (QP, SRQ)
+ * @rsvd1: zero
+ *
+ * The first cache line is the driver's, the second the device's. After it moved
+ * a producer index the driver executes a full barrier, reads the event index and
+ * rings the doorbell if ohca_db_needed() says so. Every queue starts with a
+ * record of zeroes, that is: the first post rings.
+ */
+struct ohca_hw_db {
+	__le32 sq_pi;
+	__le32 rq_pi;
+	__le32 cq_ci;
+	__le32 rsvd0[13];
+	__le32 sq_ci;
+	__le32 rq_ci;
+	__le32 sq_event;
+	__le32 rq_event;
+	__le32 rsvd1[12];
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_db, 128);
+OHCA_ASSERT_OFFSET(struct ohca_hw_db, sq_ci, 64);
+
+/**
+ * ohca_db_needed - whether a doorbell must be rung
+ * @event: the device's event index, CPU order
+ * @new_pi: producer index now
+ * @old_pi: producer index at the last check
+ *
+ * Return: nonzero if the producer index passed @event, that is if @event lies in
+ * [@old_pi, @new_pi). Indices are free running modulo 2^32.
+ */
+static inline int ohca_db_needed(__u32 event, __u32 new_pi, __u32 old_pi)
+{
+	return (__u32)(new_pi - event - 1) < (__u32)(new_pi - old_pi);
+}
+
+#endif /* OHCA_REGS_H */

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * OpenHCA hardware contract: work queue entries, completion queue entries,
+ * event queue entries.
+ *
+ * An SQ is a ring of 64-byte basic blocks (BB), a power of two of them. A send
+ * WQE is 1 to 9 consecutive BBs and may wrap at the end of the ring between two
+ * BBs. It is a sequence of 16-byte segments:
+ *
+ *   control | [AV, 3 segments: UD, SMI, GSI] | [remote address: RDMA, atomic]
+ *   | [atomic operands] | [registration, 3 segments] | SGEs or inline data
+ *
+ * An RQ or SRQ WQE has a fixed stride of 64 << n bytes: one control segment and
+ * SGEs. Nothing in a WQE is trusted: a malformed one completes with
+ * LOC_QP_OP_ERR (IBTA vol 1, 10.8.1 lists what is checked).
+ */
+#ifndef OHCA_WQE_H
+#define OHCA_WQE_H
+
+#include "ohca_types.h"
+
+#define OHCA_BB_SIZE		64u
+#define OHCA_BB_SHIFT		6u
+#define OHCA_SEG_SIZE		16u
+#define OHCA_MAX_WQE_BBS	9u
+#define OHCA_MAX_SGE		30u
+#define OHCA_MAX_INLINE		512u
+
+/**
+ * enum ohca_wqe_op - operations of a send WQE
+ *
+ * The first eleven have the values of enum ibv_wr_opcode, so that neither driver
+ * translates them.
+ */
+enum ohca_wqe_op {
+	OHCA_OP_RDMA_WRITE		= 0,
+	OHCA_OP_RDMA_WRITE_IMM		= 1,
+	OHCA_OP_SEND			= 2,
+	OHCA_OP_SEND_IMM		= 3,
+	OHCA_OP_RDMA_READ		= 4,
+	OHCA_OP_CMP_SWAP		= 5,
+	OHCA_OP_FETCH_ADD		= 6,
+	OHCA_OP_LOCAL_INV		= 7,
+	OHCA_OP_BIND_MW			= 8,
+	OHCA_OP_SEND_INV		= 9,
+	OHCA_OP_TSO			= 10,
+	OHCA_OP_REG_MR			= 0x20,
+	OHCA_OP_NOP			= 0x3f,
+};
+
+/*
+ * Flags of struct ohca_hw_wqe_ctrl; the first five have the bit positions of
+ * enum ibv_send_flags.
+ */
+#define OHCA_WQE_FENCE		OHCA_BIT(0)
+#define OHCA_WQE_SIGNALED	OHCA_BIT(1)
+#define OHCA_WQE_SOLICITED	OHCA_BIT(2)
+#define OHCA_WQE_INLINE		OHCA_BIT(3)
+#define OHCA_WQE_IP_CSUM	OHCA_BIT(4)
+#define OHCA_WQE_INLINE_LEN	OHCA_GENMASK(15, 6)	/* bytes, with OHCA_WQE_INLINE */
+
+/**
+ * struct ohca_hw_wqe_ctrl - first segment of a send WQE
+ * @opcode: enum ohca_wqe_op
+ * @nseg: 16-byte segments of the whole WQE, this one included; inline data
+ *	counts as its length rounded up to segments
+ * @flags: OHCA_WQE_*
+ * @imm: immediate data as the consumer gave it (big-endian), or for SEND_INV and
+ *	LOCAL_INV the key in little-endian
+ * @wr_id: returned in the CQE as it is
+ */
+struct ohca_hw_wqe_ctrl {
+	__u8 opcode;
+	__u8 nseg;
+	__le16 flags;
+	union {
+		__be32 imm;
+		__le32 inv_key;
+	};
+	__le64 wr_id;
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_wqe_ctrl, 16);
+
+/** struct ohca_hw_wqe_raddr - remote address segment; @raddr in bytes */
+struct ohca_hw_wqe_raddr {
+	__le64 raddr;
+	__le32 rkey;
+	__le32 reserved;
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_wqe_raddr, 16);
+
+/** struct ohca_hw_wqe_atomic - operands; @swap_add is the addend of FETCH_ADD */
+struct ohca_hw_wqe_atomic {
+	__le64 swap_add;
+	__le64 compare;
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_wqe_atomic, 16);
+
+/**
+ * struct ohca_hw_wqe_reg - registration segment of REG_MR and BIND_MW
+ * @key: the key to set, REG_MR: index of an MR of type OHCA_MR_FRMR, any tag;
+ *	BIND_MW: the new R_Key of the window
+ * @access: OHCA_ACCESS_*
+ * @iova: address that the first byte gets, in bytes
+ * @length: bytes
+ * @pl: pages (REG_MR only)
+ * @mr_key: L_Key of the MR that the window is bound to (BIND_MW only)
+ * @pl_offset: offset of the first byte in the first page (REG_MR only)
+ */
+struct ohca_hw_wqe_reg {
+	__le32 key;
+	__le32 access;
+	__le64 iova;
+	__le64 length;
+	struct ohca_hw_pl pl;
+	__le32 mr_key;
+	__le32 pl_offset;
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_wqe_reg, 48);
+
+/** struct ohca_hw_sge - scatter/gather entry; @length in bytes, zero is empty */
+struct ohca_hw_sge {
+	__le64 addr;
+	__le32 length;
+	__le32 lkey;
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_sge, 16);
+
+/**
+ * struct ohca_hw_rwqe_ctrl - first segment of a receive WQE
+ * @wr_id: returned in the CQE as it is
+ * @num_sge: SGEs that follow
+ * @reserved: zero
+ */
+struct ohca_hw_rwqe_ctrl {
+	__le64 wr_id;
+	__u8 num_sge;
+	__u8 reserved[7];
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_rwqe_ctrl, 16);
+
+/**
+ * struct ohca_hw_cqe - completion queue entry
+ *
+ * Bytes 0 to 47 have the layout and enumerations of struct ibv_wc (little-endian).
+ * @wr_id: of the WQE
+ * @status: enum ibv_wc_status
+ * @opcode: enum ibv_wc_opcode; valid for good and for bad completions alike
+ * @vendor_err: enum ohca_vendor_err, 0 for a good completion
+ * @byte_len: bytes received, read, or returned by an atomic
+ * @imm: immediate data (big-endian, as on the wire) or invalidated R_Key
+ *	(little-endian)
+ * @qp_num: QP handle (struct ohca_cmd_create_qp)
+ * @src_qp: source QP of a datagram
+ * @wc_flags: enum ibv_wc_flags: GRH 1, WITH_IMM 2, IP_CSUM_OK 4, WITH_INV 8
+ * @pkey_index: P_Key table index the datagram matched (QP1)
+ * @slid: source LID of a datagram
+ * @sl: service level of a datagram
+ * @dlid_path_bits: low LMC bits of the datagram's DLID
+ * @reserved0: zero
+ * @timestamp: nanoseconds of the device's clock
+ * @wqe_idx: SQ: index of the WQE's first BB; RQ: of the WQE; both modulo ring size.
+ *	SRQ: zero
+ * @flags: OHCA_CQE_SRQ, OHCA_CQE_SEND
+ * @reserved1: zero
+ * @owner: OHCA_CQE_OWNER toggles each time the ring wraps: entry i (free running)
+ *	is valid when the bit differs from bit log_size of i. Written last.
+ */
+struct ohca_hw_cqe {
+	__le64 wr_id;
+	__le32 status;
+	__le32 opcode;
+	__le32 vendor_err;
+	__le32 byte_len;
+	union {
+		__be32 imm;
+		__le32 inv_key;
+	};
+	__le32 qp_num;
+	__le32 src_qp;
+	__le32 wc_flags;
+	__le16 pkey_index;
+	__le16 slid;
+	__u8 sl;
+	__u8 dlid_path_bits;
+	__u8 reserved0[2];
+	__le64 timestamp;
+	__le32 wqe_idx;
+	__u8 flags;
+	__u8 reserved1[2];
+	__u8 owner;
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_cqe, 64);
+OHCA_ASSERT_OFFSET(struct ohca_hw_cqe, imm, 24);
+OHCA_ASSERT_OFFSET(struct ohca_hw_cqe, pkey_index, 40);
+OHCA_ASSERT_OFFSET(struct ohca_hw_cqe, timestamp, 48);
+OHCA_ASSERT_OFFSET(struct ohca_hw_cqe, owner, 63);
+
+#define OHCA_CQE_OWNER		0x01u	/* of @owner */
+#define OHCA_CQE_SRQ		0x01u	/* of @flags: the WQE came from an SRQ */
+#define OHCA_CQE_SEND		0x02u	/* of @flags: a send queue completion */
+
+/**
+ * ohca_cqe_valid - whether the device has written an entry
+ * @owner: byte 63 of the entry
+ * @ci: free running consumer index
+ * @log_size: log2 of the entries of the ring
+ *
+ * The ring starts zeroed. A read barrier must stand between this and reading the
+ * rest of the entry.
+ */
+static inline int ohca_cqe_valid(__u8 owner, __u32 ci, __u32 log_size)
+{
+	return (owner & OHCA_CQE_OWNER) != ((ci >> log_size) & 1u);
+}
+
+/** enum ohca_vendor_err - what exactly went wrong, beside the status */
+enum ohca_vendor_err {
+	OHCA_VE_NONE		= 0,
+	OHCA_VE_WQE_OPCODE	= 0x01,	/* opcode unknown or not for this QP type */
+	OHCA_VE_WQE_SIZE	= 0x02,	/* nseg, inline length or SGE count is bad */
+	OHCA_VE_WQE_FLAGS	= 0x03,	/* flags not for this opcode */
+	OHCA_VE_WQE_DMA		= 0x04,	/* the WQE itself is not readable memory */
+	OHCA_VE_LKEY		= 0x10,	/* no such key, or freed */
+	OHCA_VE_PD		= 0x11,	/* key or AV of another PD */
+	OHCA_VE_ACCESS		= 0x12,	/* right not granted */
+	OHCA_VE_BOUNDS		= 0x13,	/* outside the region */
+	OHCA_VE_DMA		= 0x14,	/* memory behind the key is not accessible */
+	OHCA_VE_LENGTH		= 0x15,	/* message longer than allowed or posted */
+	OHCA_VE_ALIGN		= 0x16,	/* atomic address not a multiple of 8 */
+	OHCA_VE_AV		= 0x20,	/* SL, path bits, GID or P_Key index is bad */
+	OHCA_VE_TIMEOUT		= 0x30,	/* transport retries exhausted */
+	OHCA_VE_RNR		= 0x31,	/* RNR retries exhausted */
+	OHCA_VE_NAK_INV_REQ	= 0x32,	/* the responder said: invalid request */
+	OHCA_VE_NAK_ACCESS	= 0x33,	/* the responder said: remote access error */
+	OHCA_VE_NAK_OP		= 0x34,	/* the responder said: operational error */
+	OHCA_VE_BAD_RESP	= 0x35,	/* response of the wrong kind or length */
+	OHCA_VE_FLUSH		= 0x40,	/* QP in the error state */
+	OHCA_VE_MR_STATE	= 0x41,	/* registration, bind or invalidate refused */
+};
+
+/**
+ * struct ohca_hw_eqe - event queue entry
+ * @type: enum ohca_event
+ * @port: port number for port events, else 0
+ * @reserved0: zero
+ * @handle: CQ, QP or SRQ number; 0 for device and port events
+ * @count: how often the event's object has fired, modulo 2^32 (diagnosis only)
+ * @reserved1: zero
+ * @phase: bit 0 toggles each time the ring wraps, first pass 1. Written last.
+ */
+struct ohca_hw_eqe {
+	__u8 type;
+	__u8 port;
+	__le16 reserved0;
+	__le32 handle;
+	__le32 count;
+	__u8 reserved1[19];
+	__u8 phase;
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_eqe, 32);
+
+/**
+ * enum ohca_event - types of an EQE
+ *
+ * An asynchronous event is OHCA_EVENT_ASYNC plus its value in enum ib_event_type
+ * (the kernel's and libibverbs' numbering agree).
+ */
+enum ohca_event {
+	OHCA_EVENT_COMP			= 0x01,
+	OHCA_EVENT_ASYNC		= 0x10,
+	OHCA_EVENT_CQ_ERR		= 0x10,
+	OHCA_EVENT_QP_FATAL		= 0x11,
+	OHCA_EVENT_QP_REQ_ERR		= 0x12,
+	OHCA_EVENT_QP_ACCESS_ERR	= 0x13,
+	OHCA_EVENT_COMM_EST		= 0x14,
+	OHCA_EVENT_SQ_DRAINED		= 0x15,
+	OHCA_EVENT_PATH_MIG		= 0x16,
+	OHCA_EVENT_PATH_MIG_ERR		= 0x17,
+	OHCA_EVENT_DEVICE_FATAL		= 0x18,
+	OHCA_EVENT_PORT_ACTIVE		= 0x19,
+	OHCA_EVENT_PORT_ERR		= 0x1a,
+	OHCA_EVENT_LID_CHANGE		= 0x1b,
+	OHCA_EVENT_PKEY_CHANGE		= 0x1c,
+	OHCA_EVENT_SM_CHANGE		= 0x1d,
+	OHCA_EVENT_SRQ_ERR		= 0x1e,
+	OHCA_EVENT_SRQ_LIMIT		= 0x1f,
+	OHCA_EVENT_LAST_WQE		= 0x20,
+	OHCA_EVENT_CLIENT_REREGISTER	= 0x21,
+	OHCA_EVENT_GID_CHANGE		= 0x22,
+};
+
+/*
+ * Memory rights, with the bit positions of enum ibv_access_flags.
+ */
+#define OHCA_ACCESS_LOCAL_WRITE		OHCA_BIT(0)
+#define OHCA_ACCESS_REMOTE_WRITE	OHCA_BIT(1)
+#define OHCA_ACCESS_REMOTE_READ		OHCA_BIT(2)
+#define OHCA_ACCESS_REMOTE_ATOMIC	OHCA_BIT(3)
+#define OHCA_ACCESS_MW_BIND		OHCA_BIT(4)
+#define OHCA_ACCESS_ZERO_BASED		OHCA_BIT(5)
+
+#endif /* OHCA_WQE_H */
