@@ -384,7 +384,7 @@ struct ohca_hw_qp_attr {
 	__u8 retry_cnt;
 	__u8 rnr_retry;
 	__u8 alt_timeout;
-	__u8 reserved[22];
+	__u8 reserved[26];
 	struct ohca_hw_av av;
 	struct ohca_hw_av alt_av;
 };
