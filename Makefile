@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# OpenHCA. Everything built goes to build/; 'make help' lists the targets.
+
+SHELL := /bin/bash
+BUILD := $(abspath $(or $(OHCA_BUILD),build))
+export OHCA_BUILD := $(BUILD)
+KERNEL ?= stock
+STAMP := $(BUILD)/stamp
+ROOT := $(STAMP)/root
+MAKEFLAGS += --no-print-directory
+
+# Everything below a directory, for rules that must notice any change in it.
+files = $(shell find $(wildcard $(1)) -type f ! -name '*.o' ! -name '*.pyc' 2>/dev/null)
+
+.PHONY: all help deps buildroot qemu image layer lab modules debug-kernel provider switch units \
+	docs check demo clean distclean
+
+all: lab
+
+help:
+	@echo 'make demo          build everything, boot two VMs on one fabric, run the tools between them'
+	@echo 'make check         all tests (OHCA_CHECK="units system ..." picks)'
+	@echo 'make lab           everything tools/ohca-lab needs (default)'
+	@echo 'make deps          install what this host lacks'
+	@echo 'make buildroot     Debian 13 root that builds the rest'
+	@echo 'make qemu          QEMU with -device ohca'
+	@echo 'make switch        ohca-switch, the fabric daemon'
+	@echo 'make modules       ohca.ko for the guest kernel (KERNEL=debug: for the debug kernel)'
+	@echo 'make provider      the libibverbs provider'
+	@echo 'make image         guest root image'
+	@echo 'make layer         driver and provider as a layer over the guest image'
+	@echo 'make debug-kernel  guest kernel with KASAN, lockdep, KUnit, ...'
+	@echo 'make units         unit tests of the host side'
+	@echo 'make docs          HTML documentation'
+	@echo 'make clean         remove built objects, keep roots and fetched sources'
+	@echo 'make distclean     remove build/'
+
+deps: $(STAMP)/deps
+$(STAMP)/deps: tools/deps tools/lib.sh
+	@tools/deps
+	@mkdir -p $(@D) && touch $@
+
+buildroot: $(ROOT)
+$(ROOT): tools/packages/buildroot | $(STAMP)/deps
+	@tools/mkroot
+	@mkdir -p $(@D) && touch $@
+
+QEMU_PARTS := qemu-model/ib qemu-model/engine qemu-model/link qemu-model/qemu firmware-if
+qemu: $(STAMP)/qemu
+$(STAMP)/qemu: tools/build-qemu $(call files,$(QEMU_PARTS)) | $(ROOT)
+	@tools/build-qemu
+	@touch $@
+
+image: $(STAMP)/image
+$(STAMP)/image: tools/mkimage tools/packages/guest $(call files,tools/guest) | $(ROOT)
+	@tools/mkimage
+	@touch $@
+
+debug-kernel: $(STAMP)/debug-kernel
+$(STAMP)/debug-kernel: tools/build-debug-kernel tools/debug-kernel.config | $(ROOT)
+	@tools/build-debug-kernel
+	@touch $@
+
+modules: $(STAMP)/modules-$(KERNEL)
+MODULE_FILES := tools/build-modules $(call files,kernel firmware-if)
+$(STAMP)/modules-stock: $(MODULE_FILES) | $(ROOT)
+	@tools/build-modules stock
+	@touch $@
+$(STAMP)/modules-debug: $(MODULE_FILES) $(STAMP)/debug-kernel | $(ROOT)
+	@tools/build-modules debug
+	@touch $@
+
+provider: $(STAMP)/provider
+$(STAMP)/provider: tools/build-provider $(call files,userspace firmware-if) \
+		$(wildcard kernel/include/uapi/rdma/*.h) | $(ROOT)
+	@tools/build-provider
+	@touch $@
+
+switch: $(STAMP)/switch
+$(STAMP)/switch: tools/build-switch $(call files,qemu-model/switch qemu-model/link qemu-model/ib firmware-if) \
+		$(wildcard tools/ohca-hub.c) | $(ROOT)
+	@tools/build-switch
+	@touch $@
+
+layer: $(STAMP)/layer
+$(STAMP)/layer: tools/mklayer $(STAMP)/modules-stock $(STAMP)/provider $(STAMP)/image
+	@tools/mklayer
+	@touch $@
+
+lab: qemu switch layer
+
+units: | $(ROOT)
+	@tests/run units
+
+docs: | $(ROOT)
+	@tools/in-root sphinx-build -q -b html Documentation $(BUILD)/docs
+	@echo "documentation: $(BUILD)/docs/index.html"
+
+check: lab
+	@tests/run $(OHCA_CHECK)
+
+demo:
+	@tools/demo
+
+clean:
+	rm -rf $(BUILD)/{qemu,modules-stock,modules-debug,provider,switch,layer,tests,docs}
+	rm -f $(STAMP)/{qemu,modules-stock,modules-debug,provider,switch,layer}
+
+distclean:
+	tools/distclean

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Shared by the scripts in tools/. Source it; it sets:
+#   TOP    the checkout
+#   BUILD  where everything built goes (OHCA_BUILD, default TOP/build)
+#   ROOT   the Debian 13 build root
+#   CACHE  a cache that may be deleted at any time
+TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+BUILD=${OHCA_BUILD:-$TOP/build}
+ROOT=$BUILD/root
+CACHE=${OHCA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/openhca}
+SUITE=trixie
+export TOP BUILD ROOT CACHE SUITE
+
+say() { printf '\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*" >&2; }
+die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+
+# Chroots and mounts need root: run the calling script again under sudo.
+# Usage: need_root "$@"
+need_root() {
+	[ "$(id -u)" = 0 ] && return
+	command -v sudo >/dev/null || die "must run as root, and sudo is not installed"
+	exec sudo OHCA_BUILD="$BUILD" OHCA_CACHE="$CACHE" "$0" "$@"
+}
+
+# The package names in a list file, without its comments.
+packages() { sed 's/#.*//' "$1" | tr -s ' \n' ' '; }
+
+# Make a Debian root. Usage: make_root DIR LISTFILE [mmdebstrap option...]
+make_root() {
+	local dir=$1 list=$2 debs=$CACHE/debs names
+	shift 2
+	names=$(packages "$list" | sed 's/^ *//; s/ *$//; s/  */,/g')
+	mkdir -p "$debs"
+	rm -rf --one-file-system "$dir"
+	mmdebstrap --variant=apt --mode=root --include="$names" \
+		--aptopt='Acquire::Languages "none"' \
+		--aptopt='APT::Install-Recommends "false"' \
+		--aptopt='Acquire::Retries "5"' \
+		--dpkgopt=force-unsafe-io \
+		--dpkgopt='path-exclude=/usr/share/man/*' \
+		--dpkgopt='path-exclude=/usr/share/locale/*/LC_MESSAGES/*' \
+		--skip=download/empty --skip=essential/unlink \
+		--setup-hook='mkdir -p "$1/var/cache/apt/archives"' \
+		--setup-hook="cp -n '$debs'/*.deb \"\$1/var/cache/apt/archives/\" 2>/dev/null || :" \
+		--customize-hook="cp -n \"\$1\"/var/cache/apt/archives/*.deb '$debs/' || :" \
+		"$@" "$SUITE" "$dir"
+}
