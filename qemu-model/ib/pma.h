@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Performance management: port counters, attribute layouts, counter semantics
+ * (IBTA volume 1, 16.1).
+ *
+ * struct ohca_port_counters is what the data path of an HCA port or a switch port
+ * counts; everything that a PMA shows is derived from it here.
+ */
+#ifndef OHCA_IB_PMA_H
+#define OHCA_IB_PMA_H
+
+#include "mad.h"
+
+#define IB_PMA_CLASS_VERSION	1u
+#define IB_PMA_DATA_OFF		64u
+#define IB_PMA_DATA_LEN		192u
+#define IB_PMA_ALL_PORTS	0xFFu
+
+enum ib_pma_attr {
+	IB_PMA_ATTR_CLASS_PORT_INFO	= 0x0001,
+	IB_PMA_ATTR_SAMPLES_CONTROL	= 0x0010,
+	IB_PMA_ATTR_SAMPLES_RESULT	= 0x0011,
+	IB_PMA_ATTR_PORT_COUNTERS	= 0x0012,
+	IB_PMA_ATTR_RCV_ERROR_DETAILS	= 0x0015,
+	IB_PMA_ATTR_XMIT_DISCARD_DETAILS = 0x0016,
+	IB_PMA_ATTR_PORT_COUNTERS_EXT	= 0x001D,
+	IB_PMA_ATTR_SAMPLES_RESULT_EXT	= 0x001E,
+};
+
+/* ClassPortInfo.CapabilityMask of the performance class */
+#define IB_PMA_CAP_ALL_PORT_SELECT	(1u << 8)
+#define IB_PMA_CAP_EXT_WIDTH		(1u << 9)
+#define IB_PMA_CAP_EXT_WIDTH_NOIETF	(1u << 10)
+#define IB_PMA_CAP_SAMPLES_ONLY		(1u << 11)
+#define IB_PMA_CAP_XMIT_WAIT		(1u << 12)
+/* ClassPortInfo.CapabilityMask2 */
+#define IB_PMA_CAP2_ADD_PORT_CTRS_EXT	(1u << 1)
+
+/**
+ * struct ohca_port_counters - what one port has counted since the engine began
+ *
+ * Only ever incremented by the port's owner thread; 64 bits do not wrap. Reading
+ * attributes subtracts the base of the last reset and saturates (ib_pma_*), so a
+ * reset never races with the data path.
+ *
+ * Data counters are in 4-byte words of LRH.PktLen (LRH..ICRC). VL15 packets and
+ * link packets are not added to data and packet counters.
+ */
+struct ohca_port_counters {
+	uint64_t xmit_data;
+	uint64_t rcv_data;
+	uint64_t xmit_pkts;
+	uint64_t rcv_pkts;
+	uint64_t ucast_xmit_pkts;
+	uint64_t ucast_rcv_pkts;
+	uint64_t mcast_xmit_pkts;
+	uint64_t mcast_rcv_pkts;
+	uint64_t symbol_error;
+	uint64_t link_error_recovery;
+	uint64_t link_downed;
+	uint64_t rcv_errors;
+	uint64_t rcv_remote_phys_errors;	/* packets marked bad by EBP */
+	uint64_t rcv_switch_relay_errors;
+	uint64_t xmit_discards;
+	uint64_t xmit_constraint_errors;
+	uint64_t rcv_constraint_errors;
+	uint64_t local_link_integrity_errors;
+	uint64_t excessive_buffer_overruns;
+	uint64_t vl15_dropped;
+	uint64_t xmit_wait;			/* ticks with a packet and no credit */
+	uint64_t qp1_dropped;
+	/* PortRcvErrorDetails: parts of rcv_errors and rcv_switch_relay_errors */
+	uint64_t rcv_local_phys_errors;
+	uint64_t rcv_malformed;
+	uint64_t rcv_buffer_overrun;
+	uint64_t rcv_dlid_mapping;
+	uint64_t rcv_vl_mapping;
+	uint64_t rcv_looping;
+	/* PortXmitDiscardDetails: parts of xmit_discards */
+	uint64_t xmit_inactive_discards;
+	uint64_t xmit_mtu_discards;
+	uint64_t xmit_lifetime_discards;
+	uint64_t xmit_hoq_discards;
+};
+
+/**
+ * struct ib_pma_port - performance state of one port
+ * @ctr: the live counters, incremented by the data path
+ * @base: their values when the classic, saturating counters were last reset
+ * @ext_base: their values when the extended counters were last reset
+ *
+ * Set of PortCounters resets only the classic set and Set of
+ * PortCountersExtended only the extended set: they are separate counters (16.1.4).
+ */
+struct ib_pma_port {
+	struct ohca_port_counters ctr;
+	struct ohca_port_counters base;
+	struct ohca_port_counters ext_base;
+};
+
+/** struct ib_pma_class_port_info - ClassPortInfo (13.4.8.1); no redirection, no traps. */
+struct ib_pma_class_port_info {
+	uint8_t base_version;
+	uint8_t class_version;
+	uint16_t cap_mask;
+	uint32_t cap_mask2;		/* 27 bits */
+	uint8_t resp_time;		/* 5 bits */
+};
+
+/** struct ib_pma_port_counters - PortCounters (16.1.3.5), host order. */
+struct ib_pma_port_counters {
+	uint8_t port_select;
+	uint16_t counter_select;
+	uint16_t symbol_error;
+	uint8_t link_error_recovery;
+	uint8_t link_downed;
+	uint16_t rcv_errors;
+	uint16_t rcv_remote_phys_errors;
+	uint16_t rcv_switch_relay_errors;
+	uint16_t xmit_discards;
+	uint8_t xmit_constraint_errors;
+	uint8_t rcv_constraint_errors;
+	uint8_t counter_select2;
+	uint8_t local_link_integrity_errors;
+	uint8_t excessive_buffer_overruns;
+	uint16_t qp1_dropped;
+	uint16_t vl15_dropped;
+	uint32_t xmit_data;
+	uint32_t rcv_data;
+	uint32_t xmit_pkts;
+	uint32_t rcv_pkts;
+	uint32_t xmit_wait;
+};
+
+/** struct ib_pma_port_counters_ext - PortCountersExtended (16.1.4.11), host order. */
+struct ib_pma_port_counters_ext {
+	uint8_t port_select;
+	uint16_t counter_select;
+	uint32_t counter_select2;
+	uint64_t xmit_data;
+	uint64_t rcv_data;
+	uint64_t xmit_pkts;
+	uint64_t rcv_pkts;
+	uint64_t ucast_xmit_pkts;
+	uint64_t ucast_rcv_pkts;
+	uint64_t mcast_xmit_pkts;
+	uint64_t mcast_rcv_pkts;
+	uint64_t symbol_error;
+	uint64_t link_error_recovery;
+	uint64_t link_downed;
+	uint64_t rcv_errors;
+	uint64_t rcv_remote_phys_errors;
+	uint64_t rcv_switch_relay_errors;
+	uint64_t xmit_discards;
+	uint64_t xmit_constraint_errors;
+	uint64_t rcv_constraint_errors;
+	uint64_t local_link_integrity_errors;
+	uint64_t excessive_buffer_overruns;
+	uint64_t vl15_dropped;
+	uint64_t xmit_wait;
+	uint64_t qp1_dropped;
+};
+
+void ib_pma_cpi_pack(const struct ib_pma_class_port_info *v, uint8_t d[IB_PMA_DATA_LEN]);
+void ib_pma_cpi_unpack(const uint8_t d[IB_PMA_DATA_LEN], struct ib_pma_class_port_info *v);
+void ib_pma_pc_pack(const struct ib_pma_port_counters *v, uint8_t d[IB_PMA_DATA_LEN]);
+void ib_pma_pc_unpack(const uint8_t d[IB_PMA_DATA_LEN], struct ib_pma_port_counters *v);
+void ib_pma_pce_pack(const struct ib_pma_port_counters_ext *v, uint8_t d[IB_PMA_DATA_LEN]);
+void ib_pma_pce_unpack(const uint8_t d[IB_PMA_DATA_LEN], struct ib_pma_port_counters_ext *v);
+
+/** struct ib_pma - a node's performance management agent; ports belong to the caller. */
+struct ib_pma {
+	unsigned int nports;		/* entries of @ports */
+	unsigned int first_port;	/* number of ports[0]: 1 in an HCA, 0 in a switch */
+	struct ib_pma_port **ports;	/* NULL entries are ports that do not exist */
+	uint8_t resp_time;		/* ClassPortInfo.RespTimeValue, 4.096 us * 2^n */
+};
+
+/* Results of ib_pma_process() */
+enum ib_pma_verdict {
+	IB_PMA_DROP,		/* nothing to answer (not a request, not this class) */
+	IB_PMA_REPLY,		/* @out is the response */
+};
+
+/**
+ * ib_pma_process() - answer one performance management MAD
+ * @a: the agent
+ * @in: request; may be the same memory as @out
+ * @out: response
+ *
+ * Every Get and Set of the class is answered, with IB_MAD_BAD_VERSION,
+ * IB_MAD_BAD_METHOD_ATTR or IB_MAD_BAD_FIELD if it is wrong. Owner thread only.
+ */
+enum ib_pma_verdict ib_pma_process(struct ib_pma *a, const struct ib_mad *in, struct ib_mad *out);
+
+/** ib_sat() - @v limited to what @bits (1..32) hold; how classic counters stick at the top. */
+static inline uint32_t ib_sat(uint64_t v, unsigned int bits)
+{
+	uint64_t max = (1ull << bits) - 1;
+
+	return (uint32_t)(v < max ? v : max);
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Virtual lanes: credit arithmetic (IBTA volume 1, 7.9), SL to VL mapping (7.6.6)
+ * and the VL arbiter (7.6.9). Pure functions on state that the caller owns.
+ */
+#ifndef OHCA_IB_VL_H
+#define OHCA_IB_VL_H
+
+#include "types.h"
+
+#define IB_NUM_VLS		16u
+#define IB_NUM_SLS		16u
+#define IB_MGMT_VL		15u
+#define IB_SL2VL_DROP		15u	/* SLtoVL result that means "discard" */
+
+/* ---- flow control ---- */
+
+#define IB_FC_BLOCK_SHIFT	6u	/* one credit is 64 bytes */
+#define IB_FC_MOD		4096u
+#define IB_FC_WINDOW		2048u
+#define IB_FC_PKT_LEN		6u
+#define IB_FC_OP_NORMAL		0u
+#define IB_FC_OP_INIT		1u
+
+/**
+ * struct ib_fc_tx - transmit side of one data VL
+ * @fctbs: blocks sent since link initialization, modulo 4096
+ * @fccl: credit limit last received from the peer, modulo 4096
+ */
+struct ib_fc_tx {
+	uint16_t fctbs;
+	uint16_t fccl;
+};
+
+/**
+ * struct ib_fc_rx - receive side of one data VL
+ * @abr: adjusted blocks received, modulo 4096
+ */
+struct ib_fc_rx {
+	uint16_t abr;
+};
+
+/** ib_fc_blocks() - credits that a packet with LRH.PktLen @words consumes (LRH..VCRC). */
+static inline uint32_t ib_fc_blocks(uint32_t words)
+{
+	return (4u * words + 2u + 63u) >> IB_FC_BLOCK_SHIFT;
+}
+
+/** ib_fc_can_send() - enough credit for @blocks more blocks (7.9.4.3). */
+static inline bool ib_fc_can_send(const struct ib_fc_tx *t, uint32_t blocks)
+{
+	return ((t->fccl - (t->fctbs + blocks)) & (IB_FC_MOD - 1)) <= IB_FC_WINDOW;
+}
+
+/** ib_fc_credits() - blocks that may be sent now, 0..2048. */
+static inline uint32_t ib_fc_credits(const struct ib_fc_tx *t)
+{
+	uint32_t d = (uint32_t)(t->fccl - t->fctbs) & (IB_FC_MOD - 1);
+
+	return d <= IB_FC_WINDOW ? d : 0;
+}
+
+/** ib_fc_sent() - account @blocks just sent. */
+static inline void ib_fc_sent(struct ib_fc_tx *t, uint32_t blocks)
+{
+	t->fctbs = (uint16_t)((t->fctbs + blocks) & (IB_FC_MOD - 1));
+}
+
+/** ib_fc_rx_fccl() - take the credit limit of a received flow control packet. */
+static inline void ib_fc_rx_fccl(struct ib_fc_tx *t, uint16_t fccl)
+{
+	t->fccl = fccl & (IB_FC_MOD - 1);
+}
+
+/** ib_fc_received() - account @blocks just received. */
+static inline void ib_fc_received(struct ib_fc_rx *r, uint32_t blocks)
+{
+	r->abr = (uint16_t)((r->abr + blocks) & (IB_FC_MOD - 1));
+}
+
+/** ib_fc_rx_fctbs() - resynchronize with the FCTBS of a received flow control packet. */
+static inline void ib_fc_rx_fctbs(struct ib_fc_rx *r, uint16_t fctbs)
+{
+	r->abr = fctbs & (IB_FC_MOD - 1);
+}
+
+/** ib_fc_fccl() - credit limit to advertise with @free_blocks of buffer free. */
+static inline uint16_t ib_fc_fccl(const struct ib_fc_rx *r, uint32_t free_blocks)
+{
+	if (free_blocks > IB_FC_WINDOW)
+		free_blocks = IB_FC_WINDOW;
+	return (uint16_t)((r->abr + free_blocks) & (IB_FC_MOD - 1));
+}
+
+/** struct ib_fc_pkt - a decoded flow control packet. */
+struct ib_fc_pkt {
+	uint8_t op;
+	uint8_t vl;
+	uint16_t fctbs;
+	uint16_t fccl;
+};
+
+/** ib_fc_pack() - write the 6 bytes of a flow control packet, with LPCRC. */
+void ib_fc_pack(const struct ib_fc_pkt *fc, uint8_t p[IB_FC_PKT_LEN]);
+
+/** ib_fc_unpack() - read a flow control packet. Return: 0, or -1 if the LPCRC is wrong. */
+int ib_fc_unpack(const uint8_t p[IB_FC_PKT_LEN], struct ib_fc_pkt *fc);
+
+/* ---- SL to VL ---- */
+
+/** struct ib_sl2vl - one SLtoVLMappingTable; entries are 0..15. */
+struct ib_sl2vl {
+	uint8_t vl[IB_NUM_SLS];
+};
+
+/** ib_sl2vl_init() - the identity folded onto @nvls data VLs (1..15). */
+void ib_sl2vl_init(struct ib_sl2vl *t, unsigned int nvls);
+
+/**
+ * ib_sl2vl_lookup() - VL of an SL, or -1 when the packet is to be discarded
+ * @nvls: operational data VLs; an entry at or beyond them discards, as 15 does
+ */
+static inline int ib_sl2vl_lookup(const struct ib_sl2vl *t, uint8_t sl, unsigned int nvls)
+{
+	uint8_t vl = t->vl[sl & 15];
+
+	return vl < nvls && vl != IB_SL2VL_DROP ? vl : -1;
+}
+
+/** ib_opvls_count() - data VLs of an OperationalVLs or VLCap code 1..5, 0 if invalid. */
+static inline unsigned int ib_opvls_count(uint8_t code)
+{
+	static const uint8_t n[] = { 0, 1, 2, 4, 8, 15 };
+
+	return code < sizeof(n) ? n[code] : 0;
+}
+
+/* ---- arbiter ---- */
+
+#define IB_VLARB_MAX		64u
+#define IB_VLARB_BLOCK		32u
+#define IB_VLARB_UNLIMITED	255u
+#define IB_VLARB_LOW		0u
+#define IB_VLARB_HIGH		1u
+
+/** struct ib_vlarb_entry - a VL (0..14) and its weight in units of 64 bytes; 0 = skip. */
+struct ib_vlarb_entry {
+	uint8_t vl;
+	uint8_t weight;
+};
+
+/** struct ib_vlarb_table - one priority's round robin. */
+struct ib_vlarb_table {
+	struct ib_vlarb_entry e[IB_VLARB_MAX];
+	uint8_t n;		/* entries in use, PortInfo.VLArbitration*Cap */
+	uint8_t cur;		/* entry being served */
+	int32_t left;		/* bytes of weight that it has left */
+};
+
+/**
+ * struct ib_vlarb - the arbiter of one output port
+ * @t: tables, IB_VLARB_LOW and IB_VLARB_HIGH
+ * @high_limit: PortInfo.VLHighLimit, units of 4096 bytes; 0: one packet, 255: no limit
+ * @high_sent: bytes of high priority sent since low priority last had its turn
+ */
+struct ib_vlarb {
+	struct ib_vlarb_table t[2];
+	uint8_t high_limit;
+	uint8_t last_table;
+	uint32_t high_sent;
+};
+
+/** ib_vlarb_init() - @caps entries a table; low: every of @nvls VLs alike; high: empty. */
+void ib_vlarb_init(struct ib_vlarb *a, unsigned int caps, unsigned int nvls);
+
+/**
+ * ib_vlarb_set_block() - take a VLArbitrationTable block
+ * @block: 1 low 0..31, 2 low 32..63, 3 high 0..31, 4 high 32..63 (14.2.5.9)
+ * Return: 0, or -1 if the table has no such block.
+ */
+int ib_vlarb_set_block(struct ib_vlarb *a, unsigned int block,
+		       const struct ib_vlarb_entry e[IB_VLARB_BLOCK]);
+
+/** ib_vlarb_get_block() - the reverse of ib_vlarb_set_block(); unused entries read 0. */
+int ib_vlarb_get_block(const struct ib_vlarb *a, unsigned int block,
+		       struct ib_vlarb_entry e[IB_VLARB_BLOCK]);
+
+/**
+ * ib_vlarb_pick() - which VL sends the next packet
+ * @ready: bit v set: VL v has a packet and the credit for it
+ *
+ * VL15 always comes first. Follow with ib_vlarb_sent() for the packet sent.
+ *
+ * Return: VL, or -1 when no ready VL is in the tables.
+ */
+int ib_vlarb_pick(struct ib_vlarb *a, uint16_t ready);
+
+/** ib_vlarb_sent() - charge @bytes of the packet that the last pick allowed. */
+void ib_vlarb_sent(struct ib_vlarb *a, uint8_t vl, uint32_t bytes);
+
+#endif
