@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The control socket of an established link: training, loss of the peer.
+ */
+#include "link_priv.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Messages handled by one ohca_link_ctrl(); the rest waits for the next poll. */
+#define CTRL_BUDGET	16
+
+enum { PHYS_POLLING = 2, PHYS_DISABLED = 3, PHYS_LINKUP = 5 };
+
+int link_err(struct ohca_link_err *err, int code, int sys, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (!err)
+		return -1;
+	memset(err, 0, sizeof(*err));
+	err->code = code;
+	err->sys = sys;
+	va_start(ap, fmt);
+	n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
+	va_end(ap);
+	if (sys && n >= 0 && (size_t)n < sizeof(err->text))
+		snprintf(err->text + n, sizeof(err->text) - (size_t)n, ": %s", strerror(sys));
+	return -1;
+}
+
+void link_hdr_init(struct ohca_wire_hdr *h, unsigned int type, size_t len)
+{
+	h->magic = htole32(OHCA_WIRE_MAGIC);
+	h->version = htole16(OHCA_LINK_VERSION);
+	h->type = htole16((uint16_t)type);
+	h->len = htole32((uint32_t)len);
+	h->rsvd = 0;
+}
+
+int link_send(int sock, const void *msg, size_t len)
+{
+	ssize_t n;
+
+	do {
+		n = send(sock, msg, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n == (ssize_t)len ? 0 : -1;
+}
+
+void link_send_error(int sock, int code, const char *text)
+{
+	struct ohca_wire_error e = { .code = htole32((uint32_t)code) };
+	size_t n = strlen(text);
+
+	link_hdr_init(&e.hdr, OHCA_WIRE_ERROR, sizeof(e));
+	memcpy(e.text, text, n < sizeof(e.text) ? n : sizeof(e.text) - 1);
+	(void)link_send(sock, &e, sizeof(e));
+}
+
+/* Outside text, made harmless for terminals and logs. */
+static void copy_text(char *to, size_t size, const uint8_t *from, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < size && i < len && from[i]; i++)
+		to[i] = from[i] >= 0x20 && from[i] < 0x7f ? (char)from[i] : '?';
+	to[i] = 0;
+}
+
+int link_check_hdr(const void *buf, size_t len, struct ohca_link_err *err)
+{
+	struct ohca_wire_hdr h;
+
+	if (len < sizeof(h))
+		return link_err(err, OHCA_LINK_E_PROTO, 0,
+				"the peer does not speak the OpenHCA link protocol");
+	memcpy(&h, buf, sizeof(h));
+	if (le32toh(h.magic) != OHCA_WIRE_MAGIC)
+		return link_err(err, OHCA_LINK_E_PROTO, 0,
+				"the peer does not speak the OpenHCA link protocol");
+	if (le32toh(h.len) != len)
+		return link_err(err, OHCA_LINK_E_PROTO, 0,
+				"the peer sent a message of %zu bytes that claims %u", len,
+				le32toh(h.len));
+	/* An error is understood whatever version its sender has. */
+	if (le16toh(h.type) == OHCA_WIRE_ERROR && len >= sizeof(h) + 4) {
+		struct ohca_wire_error e;
+		char text[sizeof(e.text)];
+
+		memset(&e, 0, sizeof(e));
+		memcpy(&e, buf, len < sizeof(e) ? len : sizeof(e));
+		copy_text(text, sizeof(text), e.text, sizeof(e.text));
+		return link_err(err, (int)le32toh(e.code), 0, "the peer refused: %s", text);
+	}
+	if (le16toh(h.version) != OHCA_LINK_VERSION)
+		return link_err(err, OHCA_LINK_E_VERSION, 0,
+				"the peer speaks version %u of the link protocol, we speak %u",
+				le16toh(h.version), OHCA_LINK_VERSION);
+	return le16toh(h.type);
+}
+
+/* ---- training ------------------------------------------------------------------ */
+
+static void go_down(struct ohca_link *l)
+{
+	if (atomic_load_explicit(&l->up, memory_order_relaxed)) {
+		atomic_store(&l->up, 0);
+		l->ev_down = true;
+	}
+	l->state.up = false;
+	l->state.width = 0;
+	l->state.speed = 0;
+	l->state.speed_ext = 0;
+	l->state.phys = l->phy.enabled && l->seq ? PHYS_POLLING : PHYS_DISABLED;
+}
+
+static void close_link(struct ohca_link *l)
+{
+	go_down(l);
+	close(l->sock);
+	l->sock = -1;
+	l->state.phys = PHYS_POLLING;
+}
+
+static int send_state(struct ohca_link *l)
+{
+	struct ohca_wire_state m = {
+		.seq = htole32(l->seq),
+		.ack = htole32(l->peer_seen ? l->peer_state.seq : 0),
+		.enabled = l->phy.enabled,
+		.width_en = l->phy.width_en,
+		.speed_en = l->phy.speed_en,
+		.speed_ext_en = l->phy.speed_ext_en,
+	};
+
+	link_hdr_init(&m.hdr, OHCA_WIRE_STATE, sizeof(m));
+	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++)
+		m.fctbs[vl] = htole16((uint16_t)shm_load(&l->tx[vl].fctbs));
+	return link_send(l->sock, &m, sizeof(m));
+}
+
+/* Then recv() will say so, too. */
+static bool peer_gone(int e)
+{
+	return e == EPIPE || e == ECONNRESET || e == ENOTCONN;
+}
+
+static uint8_t top_bit(uint8_t mask)
+{
+	return mask ? (uint8_t)(1u << (31 - __builtin_clz(mask))) : 0;
+}
+
+/* Widths as wide as they are, not as they are coded: 1x 1, 4x 2, 8x 4, 12x 8. */
+static void try_up(struct ohca_link *l)
+{
+	const struct ohca_wire_state *p = &l->peer_state;
+	uint8_t width, speed, ext;
+
+	if (l->state.up || !l->seq || !l->peer_seen || !l->phy.enabled || !p->enabled ||
+	    p->ack != l->seq)
+		return;
+	width = top_bit(l->phy.width_en & l->cfg.width_sup & p->width_en & l->peer.width_sup);
+	speed = top_bit(l->phy.speed_en & l->cfg.speed_sup & p->speed_en & l->peer.speed_sup);
+	ext = top_bit(l->phy.speed_ext_en & l->cfg.speed_ext_sup & p->speed_ext_en &
+		      l->peer.speed_ext_sup);
+	if (!width || (!speed && !ext))
+		return;
+	if (!link_rx_resync(l, p->fctbs))
+		return;
+	l->state.up = true;
+	l->state.phys = PHYS_LINKUP;
+	l->state.width = width;
+	/* With an extended speed active, LinkSpeedActive still shows the best of SDR-QDR. */
+	l->state.speed = speed ? speed : 4;
+	l->state.speed_ext = ext;
+	stat_add(&l->retrains, 1);
+	atomic_store(&l->up, 1);
+}
+
+static bool take_state(struct ohca_link *l, const void *buf, size_t len)
+{
+	struct ohca_wire_state m;
+	bool news;
+
+	if (len < sizeof(m))
+		return false;
+	memcpy(&m, buf, sizeof(m));
+	m.seq = le32toh(m.seq);
+	m.ack = le32toh(m.ack);
+	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++)
+		m.fctbs[vl] = le16toh(m.fctbs[vl]) & FC_MASK;
+	if (!m.seq || m.enabled > 1)
+		return false;
+	news = !l->peer_seen || l->peer_state.seq != m.seq;
+	l->peer_state = m;
+	l->peer_seen = true;
+	if (news) {
+		go_down(l);
+		/* A peer that does not read its socket loses its link. */
+		if (l->seq && send_state(l) && !peer_gone(errno))
+			return false;
+	}
+	return true;
+}
+
+int ohca_link_train(struct ohca_link *l, const struct ohca_link_phy *phy)
+{
+	if (l->sock < 0)
+		return -1;
+	l->phy = *phy;
+	if (!++l->seq)
+		l->seq = 1;
+	go_down(l);
+	if (send_state(l)) {
+		if (peer_gone(errno))
+			return 0;
+		/* Seen by ohca_link_ctrl(): the peer does not read its socket. */
+		snprintf(l->error, sizeof(l->error), "the peer does not answer: %s",
+			 strerror(errno));
+		l->rx_broken = true;
+		return -1;
+	}
+	return 0;
+}
+
+static enum ohca_link_event broke(struct ohca_link *l)
+{
+	l->rx_broken = true;
+	link_send_error(l->sock, OHCA_LINK_E_PEER, l->error);
+	close_link(l);
+	l->ev_end = true;
+	return OHCA_LINK_EV_ERROR;
+}
+
+enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
+{
+	union {
+		uint8_t b[OHCA_WIRE_MSG_MAX];
+		struct ohca_wire_hdr align;
+	} buf;
+	struct ohca_link_err err;
+
+	for (int i = 0; i < CTRL_BUDGET; i++) {
+		ssize_t n;
+		int type;
+
+		if (l->ev_down) {
+			l->ev_down = false;
+			return OHCA_LINK_EV_DOWN;
+		}
+		if (l->sock < 0)
+			return OHCA_LINK_EV_NONE;
+		if (atomic_load(&l->tx_broken) && !l->rx_broken) {
+			l->rx_broken = true;
+			snprintf(l->error, sizeof(l->error),
+				 "the peer broke the link's rules: impossible credit limit");
+		}
+		if (l->rx_broken)
+			return broke(l);
+		if (!l->state.up) {
+			try_up(l);
+			if (l->rx_broken)
+				return broke(l);
+			if (l->state.up)
+				return OHCA_LINK_EV_UP;
+		}
+
+		n = recv(l->sock, buf.b, sizeof(buf.b), MSG_DONTWAIT | MSG_TRUNC);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return OHCA_LINK_EV_NONE;
+		if (n <= 0) {
+			snprintf(l->error, sizeof(l->error), "the peer closed the link");
+			close_link(l);
+			l->ev_down = false;
+			l->ev_end = true;
+			return OHCA_LINK_EV_CLOSED;
+		}
+		if ((size_t)n > sizeof(buf.b)) {
+			snprintf(l->error, sizeof(l->error),
+				 "the peer sent a control message of %zd bytes", n);
+			return broke(l);
+		}
+		type = link_check_hdr(buf.b, (size_t)n, &err);
+		if (type < 0) {
+			snprintf(l->error, sizeof(l->error), "%s", err.text);
+			return broke(l);
+		}
+		if (type == OHCA_WIRE_STATE && !take_state(l, buf.b, (size_t)n)) {
+			snprintf(l->error, sizeof(l->error), "training failed");
+			return broke(l);
+		}
+		/* Types we do not know come from a peer with more features: ignored. */
+	}
+	return OHCA_LINK_EV_NONE;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int ohca_link_wait_up(struct ohca_link *l, int timeout_ms)
+{
+	int64_t end = now_ms() + timeout_ms;
+
+	for (;;) {
+		struct pollfd p = { .fd = l->sock, .events = POLLIN };
+		int64_t left;
+
+		switch (ohca_link_ctrl(l)) {
+		case OHCA_LINK_EV_UP:
+			return 0;
+		case OHCA_LINK_EV_CLOSED:
+		case OHCA_LINK_EV_ERROR:
+			return -1;
+		case OHCA_LINK_EV_DOWN:
+			continue;
+		case OHCA_LINK_EV_NONE:
+			break;
+		}
+		if (l->state.up)
+			return 0;
+		left = end - now_ms();
+		if (l->sock < 0 || left <= 0)
+			return -1;
+		poll(&p, 1, (int)left);
+	}
+}
+
+void ohca_link_get_state(const struct ohca_link *l, struct ohca_link_state *st)
+{
+	*st = l->state;
+}
+
+const char *ohca_link_error(const struct ohca_link *l)
+{
+	return l->error;
+}
+
+int ohca_link_ctrl_fd(const struct ohca_link *l)
+{
+	return l->sock;
+}

@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * How two ports meet: listening, connecting, the HELLO.
+ */
+#include "link_priv.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NFDS	3	/* memfd, listener's eventfd, connector's eventfd */
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+void ohca_link_cfg_init(struct ohca_link_cfg *cfg)
+{
+	memset(cfg, 0, sizeof(*cfg));
+	cfg->node_type = 1;
+	cfg->port_num = 1;
+	cfg->vl_cap = 8;
+	cfg->mtu_cap = 5;
+	cfg->shift_max = OHCA_LINK_SHIFT_MAX;
+	cfg->shift_pref = OHCA_LINK_SHIFT_DEFAULT;
+	cfg->width_sup = 1 | 2;
+	cfg->speed_sup = 1 | 2 | 4;
+	cfg->speed_ext_sup = 1 | 2;
+}
+
+static int check_cfg(const struct ohca_link_cfg *c, const char *whose,
+		     struct ohca_link_err *err)
+{
+	if (c->vl_cap != 1 && c->vl_cap != 2 && c->vl_cap != 4 && c->vl_cap != 8 &&
+	    c->vl_cap != 15)
+		return link_err(err, OHCA_LINK_E_CONFIG, 0, "%s port has %u data VLs", whose,
+				c->vl_cap);
+	if (c->mtu_cap < 1 || c->mtu_cap > 5)
+		return link_err(err, OHCA_LINK_E_CONFIG, 0, "%s port has MTU code %u", whose,
+				c->mtu_cap);
+	if (c->shift_min > c->shift_max || c->shift_max > OHCA_LINK_SHIFT_MAX)
+		return link_err(err, OHCA_LINK_E_CONFIG, 0, "%s port has credit shifts %u-%u",
+				whose, c->shift_min, c->shift_max);
+	return 0;
+}
+
+/* ---- HELLO messages ------------------------------------------------------------ */
+
+static void hello_fill(struct ohca_wire_hello *h, const struct ohca_link_cfg *c)
+{
+	memset(h, 0, sizeof(*h));
+	link_hdr_init(&h->hdr, OHCA_WIRE_HELLO, sizeof(*h));
+	h->features = htole64(OHCA_WIRE_FEAT_SHM);
+	h->node_guid = htole64(c->node_guid);
+	h->port_guid = htole64(c->port_guid);
+	h->node_type = c->node_type;
+	h->port_num = c->port_num;
+	h->want_port = c->want_port;
+	h->vl_cap = c->vl_cap;
+	h->mtu_cap = c->mtu_cap;
+	h->shift_min = c->shift_min;
+	h->shift_max = c->shift_max;
+	h->shift_pref = c->shift_pref;
+	h->width_sup = c->width_sup;
+	h->speed_sup = c->speed_sup;
+	h->speed_ext_sup = c->speed_ext_sup;
+	for (size_t i = 0; i < sizeof(h->desc) && c->desc[i]; i++)
+		h->desc[i] = (uint8_t)c->desc[i];
+}
+
+static int hello_parse(const void *buf, size_t len, struct ohca_wire_hello *h,
+		       struct ohca_link_cfg *c, struct ohca_link_err *err)
+{
+	int type = link_check_hdr(buf, len, err);
+
+	if (type < 0)
+		return -1;
+	if (type != OHCA_WIRE_HELLO || len < sizeof(*h))
+		return link_err(err, OHCA_LINK_E_PROTO, 0,
+				"the peer sent message type %d of %zu bytes instead of HELLO",
+				type, len);
+	memcpy(h, buf, sizeof(*h));
+	if (!(le64toh(h->features) & OHCA_WIRE_FEAT_SHM))
+		return link_err(err, OHCA_LINK_E_CONFIG, 0,
+				"the peer cannot use shared-memory rings");
+	memset(c, 0, sizeof(*c));
+	c->node_guid = le64toh(h->node_guid);
+	c->port_guid = le64toh(h->port_guid);
+	c->node_type = h->node_type;
+	c->port_num = h->port_num;
+	c->want_port = h->want_port;
+	c->vl_cap = h->vl_cap;
+	c->mtu_cap = h->mtu_cap;
+	c->shift_min = h->shift_min;
+	c->shift_max = h->shift_max;
+	c->shift_pref = h->shift_pref;
+	c->width_sup = h->width_sup;
+	c->speed_sup = h->speed_sup;
+	c->speed_ext_sup = h->speed_ext_sup;
+	for (size_t i = 0; i + 1 < sizeof(c->desc) && h->desc[i]; i++)
+		c->desc[i] = h->desc[i] >= 0x20 && h->desc[i] < 0x7f ? (char)h->desc[i] : '?';
+	return check_cfg(c, "the peer's", err);
+}
+
+/* ---- listening side ------------------------------------------------------------ */
+
+static int fill_addr(const char *path, struct sockaddr_un *sa, struct ohca_link_err *err)
+{
+	memset(sa, 0, sizeof(*sa));
+	sa->sun_family = AF_UNIX;
+	if (!*path)
+		return link_err(err, OHCA_LINK_E_PATH, 0, "the socket's path is empty");
+	if (strlen(path) >= sizeof(sa->sun_path))
+		return link_err(err, OHCA_LINK_E_PATH, 0,
+				"socket path '%.60s...' has %zu characters, the limit is %zu",
+				path, strlen(path), sizeof(sa->sun_path) - 1);
+	strcpy(sa->sun_path, path);
+	return 0;
+}
+
+/* A socket nobody listens on is left over from a process that died: remove it. */
+static int remove_stale(const char *path, const struct sockaddr_un *sa,
+			struct ohca_link_err *err)
+{
+	struct stat st;
+	int fd, e;
+
+	if (lstat(path, &st))
+		return errno == ENOENT ? 0 :
+		       link_err(err, OHCA_LINK_E_PATH, errno, "cannot listen on '%s'", path);
+	if (!S_ISSOCK(st.st_mode))
+		return link_err(err, OHCA_LINK_E_PATH, 0,
+				"cannot listen on '%s': it exists and is not a socket", path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return link_err(err, OHCA_LINK_E_SYS, errno, "socket");
+	e = connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) ? errno : 0;
+	close(fd);
+	if (e != ECONNREFUSED)
+		return link_err(err, OHCA_LINK_E_PATH, 0,
+				"cannot listen on '%s': %s", path,
+				e == 0 || e == EAGAIN || e == EPROTOTYPE ?
+				"another process listens there" : strerror(e));
+	if (unlink(path))
+		return link_err(err, OHCA_LINK_E_PATH, errno,
+				"cannot replace the stale socket '%s'", path);
+	return 0;
+}
+
+int ohca_link_listen(const char *path, struct ohca_link_err *err)
+{
+	struct sockaddr_un sa;
+	int fd;
+
+	if (fill_addr(path, &sa, err) || remove_stale(path, &sa, err))
+		return -1;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return link_err(err, OHCA_LINK_E_SYS, errno, "socket");
+	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || listen(fd, 64)) {
+		link_err(err, OHCA_LINK_E_PATH, errno, "cannot listen on '%s'", path);
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+void ohca_link_hello_reject(int fd, int code, const char *text)
+{
+	link_send_error(fd, code, text);
+}
+
+int ohca_link_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_err *err)
+{
+	struct ohca_link_err e;
+	struct ohca_wire_hello h;
+	uint8_t buf[OHCA_WIRE_MSG_MAX];
+	ssize_t n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_TRUNC);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n < 0)
+		return link_err(err, OHCA_LINK_E_SYS, errno, "receiving HELLO");
+	if (n == 0)
+		return link_err(err, OHCA_LINK_E_PROTO, 0,
+				"the peer closed the socket before its HELLO");
+	if ((size_t)n > sizeof(buf))
+		link_err(&e, OHCA_LINK_E_PROTO, 0, "HELLO of %zd bytes", n);
+	else if (!hello_parse(buf, (size_t)n, &h, peer, &e))
+		return 1;
+	link_send_error(fd, e.code, e.text);
+	if (err)
+		*err = e;
+	return -1;
+}
+
+static int send_hello_fds(int sock, const struct ohca_wire_hello *h, const int fds[NFDS])
+{
+	union {
+		char buf[CMSG_SPACE(NFDS * sizeof(int))];
+		struct cmsghdr align;
+	} c;
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)h, .iov_len = sizeof(*h) };
+	struct msghdr m = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = c.buf,
+		.msg_controllen = sizeof(c.buf),
+	};
+	struct cmsghdr *cm;
+
+	memset(&c, 0, sizeof(c));
+	cm = CMSG_FIRSTHDR(&m);
+	cm->cmsg_level = SOL_SOCKET;
+	cm->cmsg_type = SCM_RIGHTS;
+	cm->cmsg_len = CMSG_LEN(NFDS * sizeof(int));
+	memcpy(CMSG_DATA(cm), fds, NFDS * sizeof(int));
+	return sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*h) ? 0 : -1;
+}
+
+static void close_fds(int fds[NFDS])
+{
+	for (int i = 0; i < NFDS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+struct ohca_link *ohca_link_hello_reply(int fd, const struct ohca_link_cfg *peer,
+					const struct ohca_link_cfg *cfg,
+					struct ohca_link_err *err)
+{
+	unsigned int vls, shift, lo, hi;
+	int fds[NFDS] = { -1, -1, -1 };
+	struct ohca_link *l = NULL;
+	struct ohca_link_err e;
+	struct ohca_wire_hello h;
+	struct shm_map map = { 0 };
+
+	if (check_cfg(cfg, "our", &e))
+		goto fail;
+	lo = cfg->shift_min > peer->shift_min ? cfg->shift_min : peer->shift_min;
+	hi = cfg->shift_max < peer->shift_max ? cfg->shift_max : peer->shift_max;
+	if (lo > hi) {
+		link_err(&e, OHCA_LINK_E_CONFIG, 0,
+			 "no common credit shift: peer %u-%u, listener %u-%u",
+			 peer->shift_min, peer->shift_max, cfg->shift_min, cfg->shift_max);
+		goto fail;
+	}
+	shift = cfg->shift_pref < lo ? lo : cfg->shift_pref > hi ? hi : cfg->shift_pref;
+	vls = cfg->vl_cap < peer->vl_cap ? cfg->vl_cap : peer->vl_cap;
+
+	fds[0] = shm_create(vls, shift);
+	fds[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	fds[2] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fds[0] < 0 || fds[1] < 0 || fds[2] < 0) {
+		link_err(&e, OHCA_LINK_E_SYS, errno, "creating shared memory and eventfds");
+		goto fail;
+	}
+	if (shm_attach(&map, fds[0], vls, shift, 0, &e))
+		goto fail;
+	l = link_new(&map, true, vls, shift);
+	if (!l) {
+		link_err(&e, OHCA_LINK_E_SYS, ENOMEM, "allocating the link");
+		goto fail;
+	}
+	hello_fill(&h, cfg);
+	h.vls = (uint8_t)vls;
+	h.shift = (uint8_t)shift;
+	h.mem_size = htole64(shm_size(vls, shift));
+	if (send_hello_fds(fd, &h, fds)) {
+		link_err(&e, OHCA_LINK_E_SYS, errno, "sending HELLO");
+		goto fail;
+	}
+	close(fds[0]);
+	l->my_efd = fds[1];
+	l->peer_efd = fds[2];
+	l->sock = fd;
+	l->cfg = *cfg;
+	l->peer = *peer;
+	return l;
+fail:
+	link_send_error(fd, e.code, e.text);
+	if (err)
+		*err = e;
+	free(l);
+	shm_detach(&map);
+	close_fds(fds);
+	close(fd);
+	return NULL;
+}
+
+static int wait_readable(int fd, int64_t end)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int64_t left = end - now_ms();
+
+	return poll(&p, 1, left > 0 ? (int)left : 0);
+}
+
+struct ohca_link *ohca_link_accept(int listen_fd, const struct ohca_link_cfg *cfg,
+				   int timeout_ms, struct ohca_link_err *err)
+{
+	int64_t end = now_ms() + timeout_ms;
+	struct ohca_link_cfg peer;
+	int fd, r;
+
+	do {
+		if (wait_readable(listen_fd, end) <= 0 && now_ms() >= end) {
+			link_err(err, OHCA_LINK_E_TIMEOUT, 0, "nobody connected in %d ms",
+				 timeout_ms);
+			return NULL;
+		}
+		fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	} while (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED));
+	if (fd < 0) {
+		link_err(err, OHCA_LINK_E_SYS, errno, "accept");
+		return NULL;
+	}
+	while (!(r = ohca_link_hello_recv(fd, &peer, err))) {
+		if (wait_readable(fd, end) <= 0 && now_ms() >= end) {
+			link_err(err, OHCA_LINK_E_TIMEOUT, 0, "the peer sent no HELLO in %d ms",
+				 timeout_ms);
+			r = -1;
+			break;
+		}
+	}
+	if (r < 0) {
+		close(fd);
+		return NULL;
+	}
+	return ohca_link_hello_reply(fd, &peer, cfg, err);
+}
+
+/* ---- connecting side ----------------------------------------------------------- */
+
+static int do_connect(int fd, const struct sockaddr_un *sa, int64_t end,
+		      struct ohca_link_err *err)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+	int e;
+
+	for (;;) {
+		if (!connect(fd, (const struct sockaddr *)sa, sizeof(*sa)))
+			return 0;
+		e = errno;
+		/* EAGAIN: the listener's backlog is full for the moment. */
+		if ((e != EAGAIN && e != EINTR) || now_ms() >= end)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	switch (e) {
+	case ENOENT:
+		return link_err(err, OHCA_LINK_E_PATH, 0,
+				"no fabric socket '%s': is ohca-switch running?", sa->sun_path);
+	case ECONNREFUSED:
+		return link_err(err, OHCA_LINK_E_PATH, 0,
+				"nobody listens on '%s': is ohca-switch running?", sa->sun_path);
+	case EPROTOTYPE:
+		return link_err(err, OHCA_LINK_E_PATH, 0, "'%s' is not a fabric socket",
+				sa->sun_path);
+	default:
+		return link_err(err, OHCA_LINK_E_PATH, e, "cannot connect to '%s'",
+				sa->sun_path);
+	}
+}
+
+/* Receive the listener's answer with its descriptors; -1 entries where none came. */
+static ssize_t recv_hello_fds(int sock, void *buf, size_t size, int fds[NFDS])
+{
+	union {
+		char buf[CMSG_SPACE(NFDS * sizeof(int))];
+		struct cmsghdr align;
+	} c;
+	struct iovec iov = { .iov_base = buf, .iov_len = size };
+	struct msghdr m = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = c.buf,
+		.msg_controllen = sizeof(c.buf),
+	};
+	ssize_t n;
+	int got = 0;
+
+	n = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+	if (n < 0)
+		return n;
+	for (struct cmsghdr *cm = CMSG_FIRSTHDR(&m); cm; cm = CMSG_NXTHDR(&m, cm)) {
+		size_t k;
+
+		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+			continue;
+		k = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < k; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(cm) + i * sizeof(int), sizeof(int));
+			if (got < NFDS)
+				fds[got++] = fd;
+			else
+				close(fd);
+		}
+	}
+	return n;
+}
+
+/* The listener is no more trusted than any peer: is that really an eventfd? */
+static int check_eventfd(int fd, struct ohca_link_err *err)
+{
+	char name[64] = "", proc[64];
+	int fl = fcntl(fd, F_GETFL);
+	ssize_t n;
+
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+	n = readlink(proc, name, sizeof(name) - 1);
+	if (fl < 0 || !(fl & O_NONBLOCK) || (n > 0 && !strstr(name, "eventfd")))
+		return link_err(err, OHCA_LINK_E_PROTO, 0,
+				"the peer passed something that is no nonblocking eventfd");
+	return 0;
+}
+
+static struct ohca_link *finish_connect(int sock, const struct ohca_link_cfg *cfg,
+					int64_t end, struct ohca_link_err *err)
+{
+	int fds[NFDS] = { -1, -1, -1 };
+	uint8_t buf[OHCA_WIRE_MSG_MAX];
+	struct ohca_link *l = NULL;
+	struct ohca_link_cfg peer;
+	struct ohca_wire_hello h;
+	struct shm_map map = { 0 };
+	ssize_t n;
+
+	for (;;) {
+		n = recv_hello_fds(sock, buf, sizeof(buf), fds);
+		if (n >= 0 || (errno != EAGAIN && errno != EINTR))
+			break;
+		if (wait_readable(sock, end) <= 0 && now_ms() >= end) {
+			link_err(err, OHCA_LINK_E_TIMEOUT, 0,
+				 "the listener did not answer our HELLO in time");
+			return NULL;
+		}
+	}
+	if (n < 0) {
+		link_err(err, OHCA_LINK_E_SYS, errno, "receiving HELLO");
+		goto fail;
+	}
+	if (n == 0 || (size_t)n > sizeof(buf)) {
+		link_err(err, OHCA_LINK_E_PROTO, 0, n ? "the listener's HELLO is too long" :
+			 "the listener closed the socket without an answer");
+		goto fail;
+	}
+	if (hello_parse(buf, (size_t)n, &h, &peer, err))
+		goto fail;
+	if (h.vls < 1 || h.vls > cfg->vl_cap || h.vls > 15 || h.shift < cfg->shift_min ||
+	    h.shift > cfg->shift_max || le64toh(h.mem_size) != shm_size(h.vls, h.shift)) {
+		link_err(err, OHCA_LINK_E_PROTO, 0,
+			 "the listener chose %u VLs, credit shift %u, %llu bytes: not ours",
+			 h.vls, h.shift, (unsigned long long)le64toh(h.mem_size));
+		goto fail;
+	}
+	if (fds[2] < 0) {
+		link_err(err, OHCA_LINK_E_PROTO, 0,
+			 "the listener did not pass memory and eventfds");
+		goto fail;
+	}
+	if (check_eventfd(fds[1], err) || check_eventfd(fds[2], err) ||
+	    shm_attach(&map, fds[0], h.vls, h.shift, 1, err))
+		goto fail;
+	l = link_new(&map, false, h.vls, h.shift);
+	if (!l) {
+		link_err(err, OHCA_LINK_E_SYS, ENOMEM, "allocating the link");
+		shm_detach(&map);
+		goto fail;
+	}
+	close(fds[0]);
+	l->peer_efd = fds[1];
+	l->my_efd = fds[2];
+	l->sock = sock;
+	l->cfg = *cfg;
+	l->peer = peer;
+	return l;
+fail:
+	close_fds(fds);
+	return NULL;
+}
+
+struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg *cfg,
+				    int timeout_ms, struct ohca_link_err *err)
+{
+	int64_t end = now_ms() + timeout_ms;
+	struct ohca_wire_hello h;
+	struct sockaddr_un sa;
+	struct ohca_link *l;
+	int sock;
+
+	if (check_cfg(cfg, "our", err) || fill_addr(path, &sa, err))
+		return NULL;
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (sock < 0) {
+		link_err(err, OHCA_LINK_E_SYS, errno, "socket");
+		return NULL;
+	}
+	if (do_connect(sock, &sa, end, err))
+		goto fail;
+	hello_fill(&h, cfg);
+	if (link_send(sock, &h, sizeof(h))) {
+		link_err(err, OHCA_LINK_E_SYS, errno, "sending HELLO");
+		goto fail;
+	}
+	l = finish_connect(sock, cfg, end, err);
+	if (l)
+		return l;
+fail:
+	close(sock);
+	return NULL;
+}
+
+/* ---- both ---------------------------------------------------------------------- */
+
+void ohca_link_free(struct ohca_link *l)
+{
+	if (!l)
+		return;
+	if (l->sock >= 0)
+		close(l->sock);
+	close(l->my_efd);
+	close(l->peer_efd);
+	shm_detach(&l->map);
+	free(l);
+}
+
+const struct ohca_link_cfg *ohca_link_peer(const struct ohca_link *l)
+{
+	return &l->peer;
+}
+
+unsigned int ohca_link_vls(const struct ohca_link *l)
+{
+	return l->vls;
+}
+
+unsigned int ohca_link_shift(const struct ohca_link *l)
+{
+	return l->shift;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Inside of a link; shared by shm.c, hello.c, ctrl.c and ring.c, nobody else.
+ */
+#ifndef OHCA_LINK_PRIV_H
+#define OHCA_LINK_PRIV_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "link.h"
+#include "wire.h"
+
+#define FC_MASK		0xfffu		/* FCTBS and FCCL have 12 bits */
+
+/* Shared words are accessed through these only. */
+#define shm_load(p)		__atomic_load_n((p), __ATOMIC_RELAXED)
+#define shm_load_acquire(p)	__atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define shm_store(p, v)		__atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define shm_store_release(p, v)	__atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define shm_xchg(p, v)		__atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
+#define full_fence()		__atomic_thread_fence(__ATOMIC_SEQ_CST)
+
+/* A counter with one writer and racy readers. */
+#define stat_add(p, v) \
+	__atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) + (v), __ATOMIC_RELAXED)
+
+/**
+ * struct shm_lane - where one lane of one direction lies
+ * @desc: descriptor array
+ * @data: mirror-mapped data area: [0, size) and [size, 2 * size) are the same
+ * @blocks: power of two, 0 if the lane does not exist
+ * @bshift: log2 of the block size
+ */
+struct shm_lane {
+	struct ohca_shm_desc *desc;
+	uint8_t *data;
+	uint32_t blocks;
+	uint32_t bshift;
+};
+
+/**
+ * struct shm_map - all of the mapped shared memory
+ * @ctl: first page and descriptors
+ * @ctl_size: bytes of that mapping
+ * @lane: per direction and VL
+ */
+struct shm_map {
+	struct ohca_shm_ctl *ctl;
+	size_t ctl_size;
+	struct shm_lane lane[2][OHCA_SHM_LANES];
+};
+
+/**
+ * struct tx_lane - the sender's end of a lane
+ * @lane: copy of the mapping
+ * @fctbs: blocks sent, modulo 4096; written by the tx thread, read by the rx thread
+ * @fccl: last credit limit read
+ * @want: blocks the last failed tx_begin needed, 0 if it did not fail
+ */
+struct tx_lane {
+	struct shm_lane lane;
+	uint32_t fctbs;
+	uint32_t fccl;
+	uint32_t want;
+};
+
+/**
+ * struct rx_lane - the receiver's end of a lane
+ * @lane: copy of the mapping
+ * @pos: blocks consumed, modulo 4096
+ * @cur: blocks of the frame last peeked, 0 if none
+ * @cur_len: its length
+ * @unpub: blocks consumed and not yet published as credit
+ */
+struct rx_lane {
+	struct shm_lane lane;
+	uint32_t pos;
+	uint32_t cur;
+	uint32_t cur_len;
+	uint32_t unpub;
+};
+
+/** struct ohca_link - one end of a link */
+struct ohca_link {
+	/* Constant after the handshake. */
+	struct shm_map map;
+	struct ohca_shm_dir *tx_dir, *rx_dir;
+	struct ohca_shm_side *self, *other;
+	unsigned int vls;
+	unsigned int shift;
+	int sock;			/* -1 after CLOSED or ERROR; rx thread */
+	int my_efd, peer_efd;
+	struct ohca_link_cfg cfg, peer;
+
+	/* Between the two threads. */
+	_Alignas(64) atomic_int up;
+	atomic_int asleep;
+	atomic_uint tx_blocked;		/* lanes whose tx_lane.want is set */
+	atomic_int tx_broken;		/* tx thread saw an impossible FCCL */
+
+	/* tx thread. */
+	_Alignas(64) bool tx_dirty;	/* commits since the last kick */
+	uint64_t tx_frames, tx_bytes, tx_nocredit, tx_vl15_dropped, tx_wakeups;
+	struct tx_lane tx[OHCA_SHM_LANES];
+
+	/* rx thread. */
+	_Alignas(64) bool rx_dirty;	/* credits published since the last kick */
+	bool rx_broken;
+	uint32_t rx_unpub;		/* lanes with unpublished credits */
+	uint64_t rx_frames, rx_bytes, rx_wakeups, sleeps, retrains;
+	struct rx_lane rx[OHCA_SHM_LANES];
+
+	/* Training; rx thread. */
+	struct ohca_link_phy phy;
+	uint32_t seq;			/* of our training, 0 before the first */
+	bool peer_seen, ev_down, ev_end;
+	struct ohca_wire_state peer_state;	/* host byte order */
+	struct ohca_link_state state;
+	char error[240];
+};
+
+/**
+ * link_err() - fill in an error
+ * @err: or NULL
+ * @code: enum ohca_link_errcode
+ * @sys: errno, appended to the text if not 0
+ * @fmt: text
+ *
+ * Return: -1, for the caller to return.
+ */
+__attribute__((format(printf, 4, 5)))
+int link_err(struct ohca_link_err *err, int code, int sys, const char *fmt, ...);
+
+/** shm_size() - bytes of the shared memory for @vls data VLs and @shift. */
+uint64_t shm_size(unsigned int vls, unsigned int shift);
+
+/**
+ * shm_create() - a sealed memfd of that size
+ * Return: descriptor or -1 with errno.
+ */
+int shm_create(unsigned int vls, unsigned int shift);
+
+/**
+ * shm_attach() - map shared memory
+ * @map: filled in
+ * @fd: memfd, still the caller's; its seals and size are checked
+ * @vls: data VLs
+ * @shift: credit_shift
+ * @tx_dir: direction this side sends in; data of the other is mapped read-only
+ * @err: filled in on failure
+ *
+ * Return: 0 or -1.
+ */
+int shm_attach(struct shm_map *map, int fd, unsigned int vls, unsigned int shift,
+	       unsigned int tx_dir, struct ohca_link_err *err);
+
+/** shm_detach() - unmap; also after a failed shm_attach(). */
+void shm_detach(struct shm_map *map);
+
+/**
+ * link_new() - a link over mapped memory, not trained
+ * @map: copied
+ * @listener: whether this is the listening side
+ * @vls: data VLs
+ * @shift: credit_shift
+ *
+ * Return: link or NULL (no memory); then @map is still the caller's.
+ */
+struct ohca_link *link_new(const struct shm_map *map, bool listener, unsigned int vls,
+			   unsigned int shift);
+
+/** link_rx_resync() - discard all before the peer's @fctbs; false if impossible. */
+bool link_rx_resync(struct ohca_link *l, const uint16_t *fctbs);
+
+/** link_hdr_init() - fill in a message header (little-endian). */
+void link_hdr_init(struct ohca_wire_hdr *h, unsigned int type, size_t len);
+
+/** link_send() - send one message, nonblocking. Return: 0 or -1 with errno. */
+int link_send(int sock, const void *msg, size_t len);
+
+/** link_send_error() - tell the peer why we give up; failure to do so is ignored. */
+void link_send_error(int sock, int code, const char *text);
+
+/**
+ * link_check_hdr() - check a received message's header
+ * @buf: the message
+ * @len: bytes received
+ * @err: filled in on failure; for an ERROR message with its code and text
+ *
+ * Return: type of the message, or -1 (also for ERROR messages).
+ */
+int link_check_hdr(const void *buf, size_t len, struct ohca_link_err *err);
+
+#endif /* OHCA_LINK_PRIV_H */
