@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The HCA engine: everything the card does, behind a dozen functions.
+ *
+ * No QEMU header, no thread, no global, no socket in here. The host (QEMU front
+ * end, unit test, fuzzer, benchmark) implements struct ohca_host_ops, owns the
+ * thread and the clock, and calls ohca_poll(). Many engines live in one process.
+ *
+ * Ownership: at any time one thread is the owner of an engine, and only it may
+ * call functions marked "owner". The host hands ownership over as it likes (a
+ * mutex will do): that is how a doorbell can be served on the vCPU's own thread.
+ * Functions marked "any" may be called by every thread at every time between
+ * ohca_new() and ohca_free().
+ */
+#ifndef OHCA_ENGINE_H
+#define OHCA_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ohca_engine ohca_engine;
+
+/** Direction of DMA, seen from the device. */
+enum { OHCA_DMA_READ = 1, OHCA_DMA_WRITE = 2 };
+
+/** The value of ohca_next_deadline() when no timer runs. */
+#define OHCA_NO_DEADLINE	UINT64_MAX
+
+/**
+ * struct ohca_host_ops - what the engine needs of its host
+ *
+ * All are called with the @h given to ohca_new(). Except @irq and @kick they are
+ * called by the owner only, inside a call of an owner function. None may call
+ * back into the engine.
+ */
+struct ohca_host_ops {
+	/**
+	 * @dma_enter: a burst of DMA begins. Pointers that @dma_map returns stay
+	 * valid until @dma_exit. Not nested.
+	 */
+	void (*dma_enter)(void *h);
+	/** @dma_exit: the burst is over */
+	void (*dma_exit)(void *h);
+	/**
+	 * @dma_map: host address of guest memory
+	 * @iova: bus address
+	 * @len: in: bytes wanted; out: bytes that lie contiguous from there, at
+	 *	most what was wanted, at least 1
+	 * @prot: OHCA_DMA_READ or OHCA_DMA_WRITE (or both)
+	 * Return: the address, or NULL if this is not memory that may be mapped.
+	 */
+	void *(*dma_map)(void *h, uint64_t iova, size_t *len, int prot);
+	/**
+	 * @dma_rw: copy between @buf and guest memory where @dma_map returns NULL
+	 * (an IOMMU, say). Return: 0, or -1 if any byte is not accessible.
+	 */
+	int (*dma_rw)(void *h, uint64_t iova, void *buf, size_t n, int prot);
+	/** @dma_dirty: guest memory was written through a mapped pointer */
+	void (*dma_dirty)(void *h, uint64_t iova, size_t n);
+	/** @irq: raise MSI-X vector @vec. Never blocks. */
+	void (*irq)(void *h, unsigned int vec);
+	/** @now_ns: monotonic nanoseconds; stands while the VM is paused */
+	uint64_t (*now_ns)(void *h);
+	/** @kick: any thread: there is work, see to it that ohca_poll() is called */
+	void (*kick)(void *h);
+	/**
+	 * @tx_begin: room for one packet on the wire
+	 * @port: from 0
+	 * @vl: virtual lane, 0-14 or 15
+	 * @len: LRH through ICRC field, bytes, multiple of 4
+	 * Return: where to build it, writable and readable until the next tx_begin
+	 * or tx_commit; NULL if the lane has no credits (the engine tries again
+	 * after ohca_tx_ready()) or the link is down.
+	 */
+	uint8_t *(*tx_begin)(void *h, unsigned int port, unsigned int vl, uint32_t len);
+	/** @tx_commit: the packet of the last tx_begin is complete and may go */
+	void (*tx_commit)(void *h, unsigned int port, unsigned int vl, uint32_t len);
+	/** @link_ctl: the SMA wants the physical link up (true) or disabled */
+	void (*link_ctl)(void *h, unsigned int port, bool enable);
+	/** @trace: event @ev of enum ohca_trace, for diagnosis; may be NULL */
+	void (*trace)(void *h, unsigned int ev, const uint64_t a[4]);
+};
+
+/** Trace events; arguments as named. */
+enum ohca_trace {
+	OHCA_TR_CMD,		/* opcode, status, syndrome, result */
+	OHCA_TR_FATAL,		/* reason */
+	OHCA_TR_DB_BAD,		/* counter, uar, offset, value */
+	OHCA_TR_QP_STATE,	/* handle, old, new, vendor error */
+	OHCA_TR_RX_DROP,	/* counter, port, opcode, qpn */
+	OHCA_TR_WQE_ERR,	/* handle, status, vendor error, opcode */
+	OHCA_TR_TIMEOUT,	/* handle, PSN, retries left */
+	OHCA_TR_PORT_STATE,	/* port, old, new */
+	OHCA_TR_MAD,		/* port, class, method << 16 | attribute, verdict */
+	OHCA_TR_NUM
+};
+
+/** Widths and speeds as PortInfo has them. */
+struct ohca_link_rate {
+	uint8_t width;		/* LinkWidth: 1: 1x, 2: 4x, 4: 8x, 8: 12x */
+	uint8_t speed;		/* LinkSpeed: 1 SDR, 2 DDR, 4 QDR */
+	uint8_t speed_ext;	/* LinkSpeedExt: 0, 1 FDR, 2 EDR, 4 HDR, 8 NDR */
+};
+
+/**
+ * struct ohca_cfg - what the card is
+ * @node_guid: NodeGUID, host order; port n (from 1) gets node_guid + n
+ * @sys_guid: SystemImageGUID; 0: as node_guid
+ * @num_ports: 1 or 2
+ * @vl_cap: data VLs: 1, 2, 4, 8 or 15
+ * @mtu_cap: largest MTU, 1 to 5 (256 to 4096)
+ * @width_sup: LinkWidthSupported
+ * @speed_sup: LinkSpeedSupported
+ * @speed_ext_sup: LinkSpeedExtSupported
+ * @num_vectors: MSI-X vectors the host has, at least 1
+ * @num_uars: UAR pages the host exposes, at least 1
+ * @log_max_qp, @log_max_cq, @log_max_srq, @log_max_mr: log2 of table sizes;
+ *	0: the default (16, 16, 16, 20)
+ * @node_desc: NodeDescription before a driver sets another; terminated
+ */
+struct ohca_cfg {
+	uint64_t node_guid;
+	uint64_t sys_guid;
+	uint8_t num_ports;
+	uint8_t vl_cap;
+	uint8_t mtu_cap;
+	uint8_t width_sup;
+	uint8_t speed_sup;
+	uint8_t speed_ext_sup;
+	uint16_t num_vectors;
+	uint32_t num_uars;
+	uint8_t log_max_qp;
+	uint8_t log_max_cq;
+	uint8_t log_max_srq;
+	uint8_t log_max_mr;
+	char node_desc[64];
+};
+
+/**
+ * ohca_new - make an engine, in the state after reset
+ * Return: the engine, or NULL if out of memory or @cfg is not usable. @cfg and
+ * @ops are copied.
+ */
+ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *ops, void *h);
+
+/** ohca_free - give everything back; owner; no other thread may be inside */
+void ohca_free(ohca_engine *e);
+
+/**
+ * ohca_mmio_read - read of BAR 0. any
+ * @off: byte offset; @size: 4 or 8
+ * Return: value in CPU order; 0 for what is no register.
+ */
+uint64_t ohca_mmio_read(ohca_engine *e, uint64_t off, unsigned int size);
+
+/** ohca_mmio_write - write of BAR 0. owner (RESET and ENABLE act at once) */
+void ohca_mmio_write(ohca_engine *e, uint64_t off, uint64_t val, unsigned int size);
+
+/**
+ * ohca_doorbell - write of a UAR page. any; no lock, no allocation
+ * @uar: page index; @off: offset in the page; @size: bytes, only 8 counts
+ * Calls host_ops.kick if there is something to do.
+ */
+void ohca_doorbell(ohca_engine *e, uint32_t uar, uint32_t off, uint64_t val, unsigned int size);
+
+/**
+ * ohca_poll - do work. owner
+ * @budget: roughly how many packets and WQEs to handle at most
+ * Return: true if there is more to do at once; else the host may sleep until a
+ * kick, a frame, ohca_tx_ready or ohca_next_deadline(). Before it returns false the
+ * engine has re-armed the doorbells of its queues and looked at them once more.
+ */
+bool ohca_poll(ohca_engine *e, unsigned int budget);
+
+/** ohca_next_deadline - when ohca_poll() must be called at the latest, ns. owner */
+uint64_t ohca_next_deadline(const ohca_engine *e);
+
+/**
+ * ohca_rx - a frame arrived. owner
+ * @port: from 0; @vl: lane
+ * @frame: LRH through ICRC field, may change under our hands (copy, check, use)
+ * @len: bytes; @icrc_valid: the ICRC field holds one that must be checked
+ * Always consumes the frame: what cannot be handled is dropped and counted.
+ */
+void ohca_rx(ohca_engine *e, unsigned int port, unsigned int vl, const uint8_t *frame,
+	     uint32_t len, bool icrc_valid);
+
+/** ohca_tx_ready - credits came for a lane that tx_begin refused. owner */
+void ohca_tx_ready(ohca_engine *e, unsigned int port);
+
+/** ohca_link_change - the physical link went up (@rate given) or down (NULL). owner */
+void ohca_link_change(ohca_engine *e, unsigned int port, const struct ohca_link_rate *rate);
+
+/** ohca_reset - as power-on, FLR and OHCA_CTRL_RESET do; no DMA after it. owner */
+void ohca_reset(ohca_engine *e);
+
+/** ohca_counter - value of a device counter, enum ohca_counter. any */
+uint64_t ohca_counter(const ohca_engine *e, unsigned int id);
+
+#endif /* OHCA_ENGINE_H */

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Inside the engine: the objects and who owns them.
+ *
+ * Two halves. The control half (regs.c, admin.c, doorbell.c, dma.c, eq.c, cq.c, srq.c,
+ * mr.c, pd.c, qp.c, mcast.c, mad.c) creates, looks up and destroys objects and knows
+ * guest memory. The transport half (sched.c, tx.c, rx.c, sq.c, req.c, comp.c, resp.c,
+ * ud.c) moves packets; its state hangs off struct ohca_qp as struct ohca_xport, declared
+ * in transport.h. Everything in here is called by the owner only, and, unless it
+ * says otherwise, between dma_enter and dma_exit.
+ */
+#ifndef OHCA_ENGINE_INTERNAL_H
+#define OHCA_ENGINE_INTERNAL_H
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "engine.h"
+#include "ohca_hw.h"	/* firmware-if/ */
+#include "../ib/packet.h"
+#include "../ib/pma.h"
+
+#define OHCA_MAX_PORTS	2
+#define OHCA_MAX_EQ	64
+#define OHCA_MAX_PKEYS	128
+#define OHCA_MAX_GIDS	256
+#define OHCA_LOCAL_DMA_LKEY	0x00000100u	/* index 1, tag 0: reserved */
+
+/* ---- intrusive list ------------------------------------------------------------ */
+
+struct ohca_list {
+	struct ohca_list *next, *prev;
+};
+
+static inline void ohca_list_init(struct ohca_list *l)
+{
+	l->next = l->prev = l;
+}
+
+static inline bool ohca_list_empty(const struct ohca_list *l)
+{
+	return l->next == l;
+}
+
+static inline void ohca_list_del(struct ohca_list *n)
+{
+	n->prev->next = n->next;
+	n->next->prev = n->prev;
+	ohca_list_init(n);
+}
+
+/* insert @n at the tail of @head; @n must not be on a list */
+static inline void ohca_list_add_tail(struct ohca_list *head, struct ohca_list *n)
+{
+	n->prev = head->prev;
+	n->next = head;
+	head->prev->next = n;
+	head->prev = n;
+}
+
+#define ohca_container_of(ptr, type, member) \
+	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+
+/* ---- guest memory: dma.c -------------------------------------------------------- */
+
+/**
+ * struct ohca_pages - a page list, copied from the guest
+ * @page: bus address of each page; NULL if @contig
+ * @base: address of the first page if @contig
+ * @npages: pages; @shift: log2 of the page size
+ * @contig: all pages follow each other from @base
+ */
+struct ohca_pages {
+	uint64_t *page;
+	uint64_t base;
+	uint32_t npages;
+	uint8_t shift;
+	bool contig;
+};
+
+/* Load and check a page list. 0, or enum ohca_admin_status. @bytes: needed at least. */
+int ohca_pages_load(ohca_engine *e, struct ohca_pages *p, const struct ohca_hw_pl *pl,
+		    uint64_t bytes, uint32_t max_pages);
+void ohca_pages_free(struct ohca_pages *p);
+
+static inline uint64_t ohca_pages_bytes(const struct ohca_pages *p)
+{
+	return (uint64_t)p->npages << p->shift;
+}
+
+/* bus address of byte @off, which must lie inside; *@run: bytes to the page's end
+ * (or to the end of all if contiguous) */
+static inline uint64_t ohca_pages_addr(const struct ohca_pages *p, uint64_t off, uint64_t *run)
+{
+	uint64_t mask = (1ull << p->shift) - 1;
+
+	if (p->contig) {
+		*run = ohca_pages_bytes(p) - off;
+		return p->base + off;
+	}
+	*run = mask + 1 - (off & mask);
+	return p->page[off >> p->shift] + (off & mask);
+}
+
+/* Copy; 0 or -1 (counts OHCA_CNT_DMA_ERR). */
+int ohca_dma_read(ohca_engine *e, uint64_t iova, void *buf, size_t n);
+int ohca_dma_write(ohca_engine *e, uint64_t iova, const void *buf, size_t n);
+int ohca_pages_read(ohca_engine *e, const struct ohca_pages *p, uint64_t off, void *buf, size_t n);
+int ohca_pages_write(ohca_engine *e, const struct ohca_pages *p, uint64_t off, const void *buf,
+		     size_t n);
+/* aligned __le32 in queue memory: atomic load with acquire / store with release; -1 on error */
+int ohca_pages_load32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, uint32_t *val);
+int ohca_pages_store32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, uint32_t val);
+
+/* ---- objects --------------------------------------------------------------------- */
+
+struct ohca_pd {
+	uint32_t pdn;
+	uint32_t uar;
+	uint32_t refs;
+};
+
+/** struct ohca_eq - event queue; @deferred: CQs whose event waits for room */
+struct ohca_eq {
+	uint32_t eqn;
+	uint32_t refs;
+	uint32_t pi, ci;
+	uint16_t vector;
+	uint8_t log_size;
+	bool async, armed;
+	struct ohca_pages buf;
+	struct ohca_list deferred;
+};
+
+/**
+ * struct ohca_cq - completion queue
+ * @pi: entries written; @ci: consumer index last read from the record
+ * @arm_sn: events delivered, modulo 4 in the doorbell
+ * @armed: an event is wanted; @arm_sol: solicited only
+ * @sol_pi: pi after the last solicited or failed entry
+ * @eqe_idx: EQ index of the outstanding EQE; @eqe_out: there is one
+ */
+struct ohca_cq {
+	uint32_t cqn;
+	uint32_t refs;
+	uint32_t uar;
+	uint32_t pi, ci, sol_pi;
+	uint8_t log_size;
+	uint8_t arm_sn;
+	bool armed, arm_sol, error, eqe_out, eqe_due;
+	uint32_t eqe_idx;
+	uint32_t fired;
+	struct ohca_eq *eq;
+	struct ohca_pages buf;
+	struct ohca_list defer;
+	uint16_t mod_count, mod_period;
+};
+
+struct ohca_srq {
+	uint32_t srqn;
+	uint32_t refs;
+	uint32_t uar;
+	uint32_t pi, ci;
+	uint32_t limit;
+	uint8_t log_size, log_stride;
+	bool error;
+	struct ohca_pd *pd;
+	struct ohca_pages buf;
+};
+
+struct ohca_mr {
+	uint32_t key;		/* index << 8 | tag, as it must be presented */
+	uint8_t type;		/* enum ohca_mr_type */
+	bool valid;		/* FRMR, MW2: registered / bound */
+	uint32_t access;
+	uint32_t refs;		/* windows bound to it */
+	uint32_t max_pages;	/* FRMR */
+	uint64_t iova, length;
+	uint32_t pl_offset;
+	struct ohca_pd *pd;
+	struct ohca_pages pages;
+	struct ohca_mr *bound;	/* MW: region behind the window */
+	uint32_t qp;		/* MW2: handle of the QP it is bound to */
+};
+
+/** struct ohca_sge - SGE in CPU order */
+struct ohca_sge {
+	uint64_t addr;
+	uint32_t length;
+	uint32_t lkey;
+};
+
+/** struct ohca_rwqe - a receive WQE, copied and checked for form */
+struct ohca_rwqe {
+	uint64_t wr_id;
+	uint32_t wqe_idx;
+	uint32_t total;		/* bytes of all SGEs; more than 2^31 is refused */
+	uint8_t num_sge;
+	bool from_srq;
+	struct ohca_sge sge[OHCA_MAX_SGE];
+};
+
+struct ohca_xport;
+
+/**
+ * struct ohca_qp - queue pair, control half
+ * @handle: what doorbells and CQEs use; @wire_qpn: number on the wire
+ * @attr: attributes in force, CPU order where the wire has no say (see qp.c)
+ * @xp: the transport's part
+ */
+struct ohca_qp {
+	uint32_t handle, wire_qpn;
+	uint8_t type;		/* enum ohca_qp_type */
+	uint8_t state;		/* enum ohca_qp_state */
+	uint8_t flags;		/* OHCA_QP_* */
+	uint8_t port;		/* index from 0; valid from INIT on */
+	uint32_t uar;
+	struct ohca_pd *pd;
+	struct ohca_cq *scq, *rcq;
+	struct ohca_srq *srq;
+	struct ohca_pages buf;
+	uint64_t sq_off, rq_off;
+	uint8_t log_sq, log_rq, log_rq_stride;
+	uint32_t rq_ci;		/* RQ WQEs taken */
+	/* attributes, CPU order */
+	uint32_t qkey, dest_qpn, access;
+	uint32_t rq_psn, sq_psn;	/* as given by MODIFY */
+	uint16_t pkey_index;
+	uint8_t path_mtu;	/* 1 to 5 */
+	uint8_t max_rd_atomic, max_dest_rd_atomic;
+	uint8_t min_rnr_timer, timeout, retry_cnt, rnr_retry;
+	bool en_sqd_notify, sqd_draining;
+	struct ohca_hw_qp_attr raw;	/* as last set, for QUERY (alternate path, ...) */
+	struct ohca_hw_av av;		/* primary path, little-endian as given */
+	uint32_t mcast_refs;
+	struct ohca_xport *xp;
+};
+
+struct ohca_sma;
+
+/**
+ * struct ohca_port - one port
+ * @cnt: counters the PMA reads (ib/pma.h)
+ * @pkey: P_Key table in force, CPU order; @gid: GID table, as on the wire
+ * What is here is a copy for the data path; the SMA (sma.h) is the master and
+ * ohca_mad_port_update() (mad.c) refreshes it after every change.
+ */
+struct ohca_port {
+	uint8_t state;		/* 1 Down, 2 Init, 3 Armed, 4 Active */
+	bool link_up;
+	uint16_t lid;		/* 0: none yet */
+	uint8_t lmc;
+	uint8_t mtu;		/* NeighborMTU, 1 to 5 */
+	uint8_t op_vls;		/* number of data VLs in use */
+	uint8_t sl2vl[16];
+	uint16_t num_pkeys;
+	uint16_t pkey[OHCA_MAX_PKEYS];
+	uint8_t gid_valid[OHCA_MAX_GIDS];
+	uint8_t gid[OHCA_MAX_GIDS][16];
+	struct ohca_port_counters cnt;
+};
+
+/** struct ohca_mcast_grp - QPs attached to one MGID */
+struct ohca_mcast_grp {
+	struct ohca_mcast_grp *next;	/* hash chain */
+	uint8_t mgid[16];
+	uint16_t mlid;
+	uint32_t num, cap;
+	struct ohca_qp **qp;
+};
+#define OHCA_MCAST_BUCKETS	1024
+#define OHCA_MAX_MCAST_GRP	8192
+#define OHCA_MAX_MCAST_QP	256
+
+struct ohca_sched;	/* transport.h */
+struct ohca_aq;		/* admin.c */
+struct ohca_mad;	/* mad.c */
+
+struct ohca_engine {
+	struct ohca_cfg cfg;
+	struct ohca_host_ops ops;
+	void *h;
+
+	/* registers; read by any thread, written by the owner */
+	_Atomic uint32_t status, fatal_reason;
+	uint64_t features_ack;
+	uint64_t aq_base, acq_base;
+	uint32_t page_shift, aq_log_size, aq_intr;
+	_Atomic uint32_t aq_db;
+	uint32_t aq_ci;			/* entries executed */
+
+	/* doorbells: written by any thread, consumed by the owner (doorbell.c) */
+	struct ohca_doorbells *db;
+
+	/* tables, indexed by number; NULL: free. MR index is key >> 8 */
+	uint32_t max_qp, max_cq, max_srq, max_mr, max_pd;
+	struct ohca_qp **qp;
+	struct ohca_cq **cq;
+	struct ohca_srq **srq;
+	struct ohca_mr **mr;
+	struct ohca_pd **pd;
+	struct ohca_eq *eq[OHCA_MAX_EQ];
+	struct ohca_eq *async_eq;
+	uint32_t next_qp, next_cq, next_srq, next_mr, next_pd;	/* cyclic allocation */
+	uint8_t *mr_tag;		/* rotated at each allocation of an index */
+	uint32_t num_mcast_grp;
+	struct ohca_mcast_grp *mcast[OHCA_MCAST_BUCKETS];
+
+	struct ohca_port port[OHCA_MAX_PORTS];
+	struct ohca_mad *mad;
+	struct ohca_sched *sched;
+
+	_Atomic uint64_t cnt[OHCA_CNT_NUM];
+};
+
+static inline void ohca_count(ohca_engine *e, enum ohca_counter id)
+{
+	/* only the owner counts here, so this need not be one atomic step */
+	atomic_store_explicit(&e->cnt[id],
+			      atomic_load_explicit(&e->cnt[id], memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+static inline void ohca_trace(ohca_engine *e, enum ohca_trace ev, uint64_t a, uint64_t b,
+			      uint64_t c, uint64_t d)
+{
+	if (e->ops.trace) {
+		uint64_t args[4] = { a, b, c, d };
+
+		e->ops.trace(e->h, ev, args);
+	}
+}
+
+/* Raise OHCA_STATUS_FATAL; no DMA after it until reset. (regs.c) */
+void ohca_fatal(ohca_engine *e, enum ohca_fatal reason);
+
+/* ---- control half, used by the transport ----------------------------------------- */
+
+/* doorbell.c: hand the collected doorbells to ohca_xp_kick_sq/rq, cq arm, eq ci, admin.
+ * Return true if any was found. */
+bool ohca_doorbells_run(ohca_engine *e);
+
+/* admin.c: execute up to @budget AQ entries; true if more wait */
+bool ohca_admin_run(ohca_engine *e, unsigned int budget);
+
+/*
+ * cq.c: append an entry. @cqe: complete but for owner and timestamp, little-endian.
+ * @solicited: counts as solicited (or failed) for solicited arming. On overflow the
+ * CQ goes to error: CQ_ERR event, and the QP that completes into it to error.
+ * Return 0, or -1 on overflow or error (the caller moves its QP to error).
+ */
+int ohca_cq_push(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe, bool solicited);
+
+/* eq.c: asynchronous event; @handle 0 for device and port events; @port from 1 or 0 */
+void ohca_async_event(ohca_engine *e, enum ohca_event type, uint32_t handle, unsigned int port);
+
+/* srq.c / qp.c: take the next receive WQE of @qp (its RQ or SRQ).
+ * 1: taken into @out; 0: none posted; <0: malformed: out->wr_id and wqe_idx are set and
+ * the negated enum ohca_vendor_err is returned. Raises SRQ_LIMIT when due. */
+int ohca_rwqe_take(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *out);
+
+/* mr.c */
+/** struct ohca_mr_range - checked permission for [addr, addr + len) */
+struct ohca_mr_range {
+	struct ohca_mr *mr;
+	uint64_t off;		/* of addr in the MR's pages; bus address for DMA MRs */
+	uint64_t len;
+};
+/* Check a local key. @write: device will write (LOCAL_WRITE needed). 0 or vendor error */
+int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t lkey, uint64_t addr,
+		    uint64_t len, bool write, struct ohca_mr_range *r);
+/* Check a remote key for @access (one OHCA_ACCESS_REMOTE_*). 0 or vendor error. len 0 is
+ * always allowed by the caller without a check (IBTA vol 1, 9.7.4.1.4) */
+int ohca_rkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint64_t addr,
+		    uint64_t len, uint32_t access, struct ohca_mr_range *r);
+/* Copy; 0 or -1 when memory behind the range is gone */
+int ohca_mr_read(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, void *buf, size_t n);
+int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, const void *buf,
+		  size_t n);
+/* Atomic on 8 aligned bytes in host order of the guest (x86: LE) memory: returns the
+ * previous value in *@old. 0 or -1. */
+int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, bool cmp_swap, uint64_t swap_add,
+		   uint64_t compare, uint64_t *old);
+/* Gather @len bytes of an SGE list, from byte @off of the message on, to @dst; scatter the
+ * other way. Every key is checked at every call. 0 or vendor error. */
+int ohca_sgl_gather(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
+		    unsigned int num, uint32_t off, void *dst, uint32_t len);
+int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
+		     unsigned int num, uint32_t off, const void *src, uint32_t len);
+/* WQE operations on keys; 0 or vendor error */
+int ohca_mr_fast_reg(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg);
+int ohca_mr_invalidate(ohca_engine *e, const struct ohca_qp *qp, uint32_t key, bool remote);
+int ohca_mw_bind(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg);
+
+/* mcast.c: group of @mgid or NULL */
+struct ohca_mcast_grp *ohca_mcast_find(ohca_engine *e, const uint8_t mgid[16]);
+
+/* qp.c: QP by its number on the wire at a port (0 and 1 are the port's SMI and GSI) */
+struct ohca_qp *ohca_qp_by_wire(ohca_engine *e, unsigned int port, uint32_t qpn);
+/* qp.c: move to ERR because of an error. @ev: asynchronous event to raise, or 0. Calls
+ * ohca_xp_state(); safe to call from the transport at any point of packet handling. */
+void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint32_t vendor_err);
+
+/* mad.c: a datagram for QP0 or QP1 came from the wire or by loopback. @mad: 256 bytes, a
+ * private copy. True: SMA or PMA took it (a reply, if any, is sent by ohca_mad_send()).
+ * False: deliver it to the QP. */
+bool ohca_mad_rx(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pkt,
+		 const uint8_t *mad);
+void ohca_mad_link(ohca_engine *e, unsigned int port, const struct ohca_link_rate *rate);
+void ohca_mad_port_update(ohca_engine *e, unsigned int port);
+uint64_t ohca_mad_deadline(const ohca_engine *e);
+void ohca_mad_timer(ohca_engine *e, uint64_t now);
+
+/* ---- transport half, used by the control half ------------------------------------ */
+
+int ohca_sched_init(ohca_engine *e);		/* ohca_new: 0 or -1 (memory) */
+void ohca_sched_free(ohca_engine *e);
+int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp);	/* 0 or -1 (memory) */
+/* no list, timer or packet refers to @qp afterwards */
+void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp);
+/* @qp->state changed from @old (and attributes with @mask): start, stop, flush, ... A
+ * transition to ERR flushes both queues, now and whenever more is posted. To RESET:
+ * forget everything, remove nothing from CQs (drivers do). -1: memory */
+int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask);
+void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp);
+void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp);	/* flush in ERR */
+/* current PSNs and draining for QUERY */
+void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, uint32_t *rq_psn,
+		   bool *draining);
+void ohca_xp_tx_ready(ohca_engine *e, unsigned int port);
+/* a port left Armed/Active or its LID, P_Keys, VLs changed: nothing is sent on a port
+ * that is not Active except SMPs */
+void ohca_xp_port(ohca_engine *e, unsigned int port);
+/* tx.c: send one 256-byte MAD as a UD packet from QP @src_qp (0 or 1) with @av (dqpn,
+ * qkey, dlid, sl, path bits, GRH); VL15 for QP0. @pkey: CPU order. Queued if there are no
+ * credits (bounded; the oldest is dropped and counted). slid: 0xffff for directed route */
+void ohca_mad_send(ohca_engine *e, unsigned int port, unsigned int src_qp,
+		   const struct ohca_hw_av *av, uint16_t pkey, uint16_t slid, const uint8_t *mad);
+
+#endif /* OHCA_ENGINE_INTERNAL_H */
