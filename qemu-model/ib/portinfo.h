@@ -115,7 +115,7 @@ enum ib_mkey_verdict {
  * @pi: PortInfo that holds M_Key and protection bits
  * @s: the SMP
  *
- * Trap and TrapRepress are never checked; a zero M_Key protects nothing.
+ * Get, Set and TrapRepress are checked; a zero M_Key protects nothing.
  */
 enum ib_mkey_verdict ib_mkey_check(const struct ib_port_info *pi, const struct ib_smp *s);
 

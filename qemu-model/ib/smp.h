@@ -405,8 +405,8 @@ void ib_trap144(uint8_t details[54], uint16_t lid, uint32_t cap_mask, uint16_t c
 /** ib_trap145() - system image GUID changed. */
 void ib_trap145(uint8_t details[54], uint16_t lid, uint64_t sys_guid);
 
-/** ib_trap256() - bad M_Key in @s, received from @slid by port with @lid. */
-void ib_trap256(uint8_t details[54], uint16_t lid, uint16_t slid, const struct ib_smp *s);
+/** ib_trap256() - bad M_Key in @s, which came from @slid (LRH.SLID). */
+void ib_trap256(uint8_t details[54], uint16_t slid, const struct ib_smp *s);
 
 /** struct ib_key_violation - what traps 257, 258 and 259 report. */
 struct ib_key_violation {

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Performance management attributes and their agent; see pma.h. */
+#include "field.h"
+#include "pma.h"
+
+#define CODEC(fn, type, table)								\
+void fn##_pack(const struct type *v, uint8_t d[IB_PMA_DATA_LEN])			\
+{											\
+	ib_fields_pack(table, IB_ARRAY_SIZE(table), v, d, IB_PMA_DATA_LEN);		\
+}											\
+void fn##_unpack(const uint8_t d[IB_PMA_DATA_LEN], struct type *v)			\
+{											\
+	memset(v, 0, sizeof(*v));							\
+	ib_fields_unpack(table, IB_ARRAY_SIZE(table), d, v);				\
+}
+
+#define CPI(member, bit, width) IB_FIELD(ib_pma_class_port_info, member, bit, width)
+static const struct ib_field cpi_fields[] = {
+	CPI(base_version, 0, 8),
+	CPI(class_version, 8, 8),
+	CPI(cap_mask, 16, 16),
+	CPI(cap_mask2, 32, 27),
+	CPI(resp_time, 59, 5),
+};
+CODEC(ib_pma_cpi, ib_pma_class_port_info, cpi_fields)
+
+#define PC(member, bit, width) IB_FIELD(ib_pma_port_counters, member, bit, width)
+static const struct ib_field pc_fields[] = {
+	PC(port_select, 8, 8),
+	PC(counter_select, 16, 16),
+	PC(symbol_error, 32, 16),
+	PC(link_error_recovery, 48, 8),
+	PC(link_downed, 56, 8),
+	PC(rcv_errors, 64, 16),
+	PC(rcv_remote_phys_errors, 80, 16),
+	PC(rcv_switch_relay_errors, 96, 16),
+	PC(xmit_discards, 112, 16),
+	PC(xmit_constraint_errors, 128, 8),
+	PC(rcv_constraint_errors, 136, 8),
+	PC(counter_select2, 144, 8),
+	PC(local_link_integrity_errors, 152, 4),
+	PC(excessive_buffer_overruns, 156, 4),
+	PC(qp1_dropped, 160, 16),
+	PC(vl15_dropped, 176, 16),
+	PC(xmit_data, 192, 32),
+	PC(rcv_data, 224, 32),
+	PC(xmit_pkts, 256, 32),
+	PC(rcv_pkts, 288, 32),
+	PC(xmit_wait, 320, 32),
+};
+CODEC(ib_pma_pc, ib_pma_port_counters, pc_fields)
+
+#define PE(member, bit, width) IB_FIELD(ib_pma_port_counters_ext, member, bit, width)
+static const struct ib_field pce_fields[] = {
+	PE(port_select, 8, 8),
+	PE(counter_select, 16, 16),
+	PE(counter_select2, 32, 32),
+	PE(xmit_data, 64, 64),
+	PE(rcv_data, 128, 64),
+	PE(xmit_pkts, 192, 64),
+	PE(rcv_pkts, 256, 64),
+	PE(ucast_xmit_pkts, 320, 64),
+	PE(ucast_rcv_pkts, 384, 64),
+	PE(mcast_xmit_pkts, 448, 64),
+	PE(mcast_rcv_pkts, 512, 64),
+	PE(symbol_error, 576, 64),
+	PE(link_error_recovery, 640, 64),
+	PE(link_downed, 704, 64),
+	PE(rcv_errors, 768, 64),
+	PE(rcv_remote_phys_errors, 832, 64),
+	PE(rcv_switch_relay_errors, 896, 64),
+	PE(xmit_discards, 960, 64),
+	PE(xmit_constraint_errors, 1024, 64),
+	PE(rcv_constraint_errors, 1088, 64),
+	PE(local_link_integrity_errors, 1152, 64),
+	PE(excessive_buffer_overruns, 1216, 64),
+	PE(vl15_dropped, 1280, 64),
+	PE(xmit_wait, 1344, 64),
+	PE(qp1_dropped, 1408, 64),
+};
+CODEC(ib_pma_pce, ib_pma_port_counters_ext, pce_fields)
+
+/* A counter of an attribute: where it lies, what it shows, which bit resets it. */
+struct ctr_field {
+	uint16_t bit;		/* first bit in the attribute */
+	uint8_t width;
+	uint8_t select;		/* bit of CounterSelect | CounterSelect2 << 16 */
+	uint16_t src;		/* offset in struct ohca_port_counters */
+};
+
+#define C(member) offsetof(struct ohca_port_counters, member)
+
+static const struct ctr_field pc_ctrs[] = {
+	{ 32, 16, 0, C(symbol_error) },
+	{ 48, 8, 1, C(link_error_recovery) },
+	{ 56, 8, 2, C(link_downed) },
+	{ 64, 16, 3, C(rcv_errors) },
+	{ 80, 16, 4, C(rcv_remote_phys_errors) },
+	{ 96, 16, 5, C(rcv_switch_relay_errors) },
+	{ 112, 16, 6, C(xmit_discards) },
+	{ 128, 8, 7, C(xmit_constraint_errors) },
+	{ 136, 8, 8, C(rcv_constraint_errors) },
+	{ 152, 4, 9, C(local_link_integrity_errors) },
+	{ 156, 4, 10, C(excessive_buffer_overruns) },
+	{ 160, 16, 17, C(qp1_dropped) },
+	{ 176, 16, 11, C(vl15_dropped) },
+	{ 192, 32, 12, C(xmit_data) },
+	{ 224, 32, 13, C(rcv_data) },
+	{ 256, 32, 14, C(xmit_pkts) },
+	{ 288, 32, 15, C(rcv_pkts) },
+	{ 320, 32, 16, C(xmit_wait) },
+};
+
+static const struct ctr_field pce_ctrs[] = {
+	{ 64, 64, 0, C(xmit_data) },
+	{ 128, 64, 1, C(rcv_data) },
+	{ 192, 64, 2, C(xmit_pkts) },
+	{ 256, 64, 3, C(rcv_pkts) },
+	{ 320, 64, 4, C(ucast_xmit_pkts) },
+	{ 384, 64, 5, C(ucast_rcv_pkts) },
+	{ 448, 64, 6, C(mcast_xmit_pkts) },
+	{ 512, 64, 7, C(mcast_rcv_pkts) },
+	{ 576, 64, 16, C(symbol_error) },
+	{ 640, 64, 17, C(link_error_recovery) },
+	{ 704, 64, 18, C(link_downed) },
+	{ 768, 64, 19, C(rcv_errors) },
+	{ 832, 64, 20, C(rcv_remote_phys_errors) },
+	{ 896, 64, 21, C(rcv_switch_relay_errors) },
+	{ 960, 64, 22, C(xmit_discards) },
+	{ 1024, 64, 23, C(xmit_constraint_errors) },
+	{ 1088, 64, 24, C(rcv_constraint_errors) },
+	{ 1152, 64, 25, C(local_link_integrity_errors) },
+	{ 1216, 64, 26, C(excessive_buffer_overruns) },
+	{ 1280, 64, 27, C(vl15_dropped) },
+	{ 1344, 64, 28, C(xmit_wait) },
+	{ 1408, 64, 29, C(qp1_dropped) },
+};
+
+static const struct ctr_field rcv_detail_ctrs[] = {
+	{ 32, 16, 0, C(rcv_local_phys_errors) },
+	{ 48, 16, 1, C(rcv_malformed) },
+	{ 64, 16, 2, C(rcv_buffer_overrun) },
+	{ 80, 16, 3, C(rcv_dlid_mapping) },
+	{ 96, 16, 4, C(rcv_vl_mapping) },
+	{ 112, 16, 5, C(rcv_looping) },
+};
+
+static const struct ctr_field xmit_detail_ctrs[] = {
+	{ 32, 16, 0, C(xmit_inactive_discards) },
+	{ 48, 16, 1, C(xmit_mtu_discards) },
+	{ 64, 16, 2, C(xmit_lifetime_discards) },
+	{ 80, 16, 3, C(xmit_hoq_discards) },
+};
+
+/* An attribute made of counters. */
+struct ctr_attr {
+	uint16_t attr;
+	uint8_t n;
+	bool ext;		/* resets ext_base instead of base */
+	bool select32;		/* CounterSelect2: bits 32..63; else, if any, 144..151 */
+	bool select8;
+	const struct ctr_field *f;
+};
+
+static const struct ctr_attr ctr_attrs[] = {
+	{ IB_PMA_ATTR_PORT_COUNTERS, IB_ARRAY_SIZE(pc_ctrs), false, false, true, pc_ctrs },
+	{ IB_PMA_ATTR_PORT_COUNTERS_EXT, IB_ARRAY_SIZE(pce_ctrs), true, true, false, pce_ctrs },
+	{ IB_PMA_ATTR_RCV_ERROR_DETAILS, IB_ARRAY_SIZE(rcv_detail_ctrs), false, false, false,
+	  rcv_detail_ctrs },
+	{ IB_PMA_ATTR_XMIT_DISCARD_DETAILS, IB_ARRAY_SIZE(xmit_detail_ctrs), false, false,
+	  false, xmit_detail_ctrs },
+};
+
+static uint64_t *ctr_at(struct ohca_port_counters *c, unsigned int off)
+{
+	return (uint64_t *)(void *)((uint8_t *)c + off);
+}
+
+static struct ib_pma_port *pma_port(const struct ib_pma *a, unsigned int num)
+{
+	if (num < a->first_port || num - a->first_port >= a->nports)
+		return NULL;
+	return a->ports[num - a->first_port];
+}
+
+static void reset_counters(struct ib_pma_port *p, const struct ctr_attr *ca, uint32_t select)
+{
+	struct ohca_port_counters *base = ca->ext ? &p->ext_base : &p->base;
+
+	for (unsigned int i = 0; i < ca->n; i++)
+		if (select >> ca->f[i].select & 1)
+			*ctr_at(base, ca->f[i].src) = *ctr_at(&p->ctr, ca->f[i].src);
+}
+
+/* Add @v to what the attribute shows, sticking at the top. */
+static void show_counter(uint8_t *d, const struct ctr_field *f, uint64_t v)
+{
+	uint64_t old = ib_bits_get(d, f->bit, f->width);
+	uint64_t max = f->width == 64 ? UINT64_MAX : (1ull << f->width) - 1;
+
+	ib_bits_put(d, f->bit, f->width, v > max - old ? max : old + v);
+}
+
+static void show_counters(struct ib_pma_port *p, const struct ctr_attr *ca, uint8_t *d)
+{
+	struct ohca_port_counters *base = ca->ext ? &p->ext_base : &p->base;
+
+	for (unsigned int i = 0; i < ca->n; i++)
+		show_counter(d, &ca->f[i], *ctr_at(&p->ctr, ca->f[i].src) -
+			     *ctr_at(base, ca->f[i].src));
+}
+
+static uint16_t counters(struct ib_pma *a, const struct ctr_attr *ca, bool set, uint8_t *d)
+{
+	uint8_t port = d[1];
+	uint16_t select1 = ib_get_be16(d + 2);
+	uint32_t select = select1;
+	uint8_t head[IB_PMA_DATA_LEN];
+	unsigned int i;
+
+	memcpy(head, d, sizeof(head));
+	if (ca->select32)
+		select |= ib_get_be32(d + 4) << 16;
+	else if (ca->select8)
+		select |= (uint32_t)d[18] << 16;
+	if (port != IB_PMA_ALL_PORTS && !pma_port(a, port))
+		return IB_MAD_BAD_FIELD;
+
+	memset(d, 0, IB_PMA_DATA_LEN);
+	d[1] = port;
+	ib_put_be16(d + 2, select1);
+	if (ca->select32)
+		memcpy(d + 4, head + 4, 4);
+	else if (ca->select8)
+		d[18] = head[18];
+
+	for (i = 0; i < a->nports; i++) {
+		struct ib_pma_port *p = a->ports[i];
+
+		if (!p || (port != IB_PMA_ALL_PORTS && port != i + a->first_port))
+			continue;
+		if (set)
+			reset_counters(p, ca, select);
+		show_counters(p, ca, d);
+	}
+	return IB_MAD_OK;
+}
+
+static uint16_t class_port_info(const struct ib_pma *a, uint8_t *d)
+{
+	struct ib_pma_class_port_info cpi = {
+		.base_version = IB_MAD_BASE_VERSION,
+		.class_version = IB_PMA_CLASS_VERSION,
+		.cap_mask = IB_PMA_CAP_ALL_PORT_SELECT | IB_PMA_CAP_EXT_WIDTH |
+			    IB_PMA_CAP_XMIT_WAIT,
+		.cap_mask2 = IB_PMA_CAP2_ADD_PORT_CTRS_EXT,
+		.resp_time = a->resp_time,
+	};
+
+	ib_pma_cpi_pack(&cpi, d);
+	return IB_MAD_OK;
+}
+
+static uint16_t dispatch(struct ib_pma *a, const struct ib_mad_hdr *h, uint8_t *d)
+{
+	uint16_t attr = ib_be16(h->attr_id);
+	bool set = h->method == IB_METHOD_SET;
+
+	if (h->base_version != IB_MAD_BASE_VERSION || h->class_version != IB_PMA_CLASS_VERSION)
+		return IB_MAD_BAD_VERSION;
+	if (h->method != IB_METHOD_GET && !set)
+		return IB_MAD_BAD_METHOD_ATTR;
+	/* ClassPortInfo could be set only to trap, which this agent never does. */
+	if (attr == IB_PMA_ATTR_CLASS_PORT_INFO)
+		return set ? IB_MAD_BAD_METHOD_ATTR : class_port_info(a, d);
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(ctr_attrs); i++) {
+		if (ctr_attrs[i].attr != attr)
+			continue;
+		if (h->attr_mod != ib_to_be32(0))
+			return IB_MAD_BAD_FIELD;
+		return counters(a, &ctr_attrs[i], set, d);
+	}
+	return IB_MAD_BAD_METHOD_ATTR;
+}
+
+enum ib_pma_verdict ib_pma_process(struct ib_pma *a, const struct ib_mad *in, struct ib_mad *out)
+{
+	uint16_t status;
+
+	if (in->hdr.mgmt_class != IB_CLASS_PERF || (in->hdr.method & IB_METHOD_RESP) ||
+	    in->hdr.method == IB_METHOD_TRAP || in->hdr.method == IB_METHOD_TRAP_REPRESS)
+		return IB_PMA_DROP;
+	if (out != in)
+		memcpy(out, in, sizeof(*out));
+	status = dispatch(a, &out->hdr, (uint8_t *)out + IB_PMA_DATA_OFF);
+	ib_mad_make_resp(&out->hdr, status);
+	return IB_PMA_REPLY;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Flow control packets, SL to VL defaults and the VL arbiter; see vl.h. */
+#include "vl.h"
+
+/* LPCRC (7.9.4.4): the VCRC's polynomial over the first 4 bytes. */
+static uint16_t lpcrc(const uint8_t p[4])
+{
+	uint16_t crc = 0xffff;
+
+	for (unsigned int i = 0; i < 4; i++) {
+		crc ^= p[i];
+		for (unsigned int b = 0; b < 8; b++)
+			crc = (uint16_t)(crc & 1 ? crc >> 1 ^ 0xd008 : crc >> 1);
+	}
+	return (uint16_t)~crc;
+}
+
+void ib_fc_pack(const struct ib_fc_pkt *fc, uint8_t p[IB_FC_PKT_LEN])
+{
+	uint16_t crc;
+
+	ib_put_be16(p, (uint16_t)(fc->op << 12 | (fc->fctbs & 0xfff)));
+	ib_put_be16(p + 2, (uint16_t)(fc->vl << 12 | (fc->fccl & 0xfff)));
+	crc = lpcrc(p);
+	p[4] = (uint8_t)crc;
+	p[5] = (uint8_t)(crc >> 8);
+}
+
+int ib_fc_unpack(const uint8_t p[IB_FC_PKT_LEN], struct ib_fc_pkt *fc)
+{
+	uint16_t a = ib_get_be16(p), b = ib_get_be16(p + 2);
+
+	fc->op = (uint8_t)(a >> 12);
+	fc->fctbs = a & 0xfff;
+	fc->vl = (uint8_t)(b >> 12);
+	fc->fccl = b & 0xfff;
+	return lpcrc(p) == (p[4] | p[5] << 8) ? 0 : -1;
+}
+
+void ib_sl2vl_init(struct ib_sl2vl *t, unsigned int nvls)
+{
+	if (nvls == 0 || nvls > 15)
+		nvls = 1;
+	for (unsigned int sl = 0; sl < IB_NUM_SLS; sl++)
+		t->vl[sl] = (uint8_t)(sl % nvls);
+}
+
+void ib_vlarb_init(struct ib_vlarb *a, unsigned int caps, unsigned int nvls)
+{
+	memset(a, 0, sizeof(*a));
+	if (caps > IB_VLARB_MAX)
+		caps = IB_VLARB_MAX;
+	a->t[IB_VLARB_LOW].n = (uint8_t)caps;
+	a->t[IB_VLARB_HIGH].n = (uint8_t)caps;
+	for (unsigned int i = 0; i < caps && i < nvls; i++) {
+		a->t[IB_VLARB_LOW].e[i].vl = (uint8_t)i;
+		a->t[IB_VLARB_LOW].e[i].weight = 64;
+	}
+}
+
+static struct ib_vlarb_table *block_table(const struct ib_vlarb *a, unsigned int block,
+					  unsigned int *first)
+{
+	const struct ib_vlarb_table *t;
+
+	if (block < 1 || block > 4)
+		return NULL;
+	t = &a->t[block >= 3 ? IB_VLARB_HIGH : IB_VLARB_LOW];
+	*first = (block - 1) % 2 * IB_VLARB_BLOCK;
+	return *first < t->n ? (struct ib_vlarb_table *)(uintptr_t)t : NULL;
+}
+
+int ib_vlarb_set_block(struct ib_vlarb *a, unsigned int block,
+		       const struct ib_vlarb_entry e[IB_VLARB_BLOCK])
+{
+	unsigned int first;
+	struct ib_vlarb_table *t = block_table(a, block, &first);
+
+	if (!t)
+		return -1;
+	for (unsigned int i = 0; i < IB_VLARB_BLOCK && first + i < t->n; i++) {
+		t->e[first + i].vl = e[i].vl & 15;
+		t->e[first + i].weight = e[i].weight;
+	}
+	t->cur = 0;
+	t->left = 64 * t->e[0].weight;
+	return 0;
+}
+
+int ib_vlarb_get_block(const struct ib_vlarb *a, unsigned int block,
+		       struct ib_vlarb_entry e[IB_VLARB_BLOCK])
+{
+	unsigned int first;
+	const struct ib_vlarb_table *t = block_table(a, block, &first);
+
+	if (!t)
+		return -1;
+	memset(e, 0, IB_VLARB_BLOCK * sizeof(*e));
+	for (unsigned int i = 0; i < IB_VLARB_BLOCK && first + i < t->n; i++)
+		e[i] = t->e[first + i];
+	return 0;
+}
+
+/*
+ * The entry to serve next: the current one while it has weight and its VL is
+ * ready, else the next such one. Looks at each entry once, and at the current
+ * one again with fresh weight if no other can.
+ */
+static int table_pick(struct ib_vlarb_table *t, uint16_t ready)
+{
+	if (t->n == 0)
+		return -1;
+	for (unsigned int i = 0; i <= t->n; i++) {
+		const struct ib_vlarb_entry *e = &t->e[t->cur];
+
+		if (e->weight && t->left > 0 && e->vl < IB_MGMT_VL && (ready >> e->vl & 1))
+			return e->vl;
+		t->cur = (uint8_t)((t->cur + 1) % t->n);
+		t->left = 64 * t->e[t->cur].weight;
+	}
+	return -1;
+}
+
+static bool high_allowed(const struct ib_vlarb *a)
+{
+	if (a->high_limit == IB_VLARB_UNLIMITED)
+		return true;
+	return a->high_limit ? a->high_sent < a->high_limit * 4096u : a->high_sent == 0;
+}
+
+int ib_vlarb_pick(struct ib_vlarb *a, uint16_t ready)
+{
+	int vl;
+
+	if (ready >> IB_MGMT_VL & 1)
+		return IB_MGMT_VL;
+	if (!ready)
+		return -1;
+	if (!high_allowed(a)) {
+		vl = table_pick(&a->t[IB_VLARB_LOW], ready);
+		if (vl >= 0) {
+			a->last_table = IB_VLARB_LOW;
+			return vl;
+		}
+		/* Low priority had its opportunity and nothing to send. */
+		a->high_sent = 0;
+	}
+	a->last_table = IB_VLARB_HIGH;
+	vl = table_pick(&a->t[IB_VLARB_HIGH], ready);
+	if (vl >= 0)
+		return vl;
+	a->last_table = IB_VLARB_LOW;
+	return table_pick(&a->t[IB_VLARB_LOW], ready);
+}
+
+void ib_vlarb_sent(struct ib_vlarb *a, uint8_t vl, uint32_t bytes)
+{
+	if (vl == IB_MGMT_VL)
+		return;
+	if (a->last_table == IB_VLARB_HIGH) {
+		if (a->high_sent < UINT32_MAX / 2)
+			a->high_sent += bytes;
+	} else {
+		a->high_sent = 0;
+	}
+	a->t[a->last_table].left -= (int32_t)bytes;
+}
