@@ -21,10 +21,26 @@
 #include "../ib/pma.h"
 
 #define OHCA_MAX_PORTS	2
+#define OHCA_FIRST_QP	4	/* handles below are the ports' SMI and GSI QPs */
 #define OHCA_MAX_EQ	64
 #define OHCA_MAX_PKEYS	128
 #define OHCA_MAX_GIDS	256
 #define OHCA_LOCAL_DMA_LKEY	0x00000100u	/* index 1, tag 0: reserved */
+
+/* ---- byte order of the contract ------------------------------------------------- */
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+static inline uint16_t ohca_le16(__le16 v) { return (uint16_t)v; }
+static inline uint32_t ohca_le32(__le32 v) { return (uint32_t)v; }
+static inline uint64_t ohca_le64(__le64 v) { return (uint64_t)v; }
+#else
+static inline uint16_t ohca_le16(__le16 v) { return __builtin_bswap16((uint16_t)v); }
+static inline uint32_t ohca_le32(__le32 v) { return __builtin_bswap32((uint32_t)v); }
+static inline uint64_t ohca_le64(__le64 v) { return __builtin_bswap64((uint64_t)v); }
+#endif
+static inline __le16 ohca_to_le16(uint16_t v) { return (__le16)ohca_le16((__le16)v); }
+static inline __le32 ohca_to_le32(uint32_t v) { return (__le32)ohca_le32((__le32)v); }
+static inline __le64 ohca_to_le64(uint64_t v) { return (__le64)ohca_le64((__le64)v); }
 
 /* ---- intrusive list ------------------------------------------------------------ */
 
@@ -78,10 +94,23 @@ struct ohca_pages {
 	bool contig;
 };
 
-/* Load and check a page list. 0, or enum ohca_admin_status. @bytes: needed at least. */
+/*
+ * Load and check a page list. 0, or enum ohca_admin_status. @bytes: needed at least.
+ * Memory that lists take is limited for the whole engine (OHCA_MAX_PAGE_ENTRIES).
+ */
 int ohca_pages_load(ohca_engine *e, struct ohca_pages *p, const struct ohca_hw_pl *pl,
 		    uint64_t bytes, uint32_t max_pages);
-void ohca_pages_free(struct ohca_pages *p);
+void ohca_pages_free(ohca_engine *e, struct ohca_pages *p);
+#define OHCA_MAX_PAGE_ENTRIES	(1u << 25)
+#define OHCA_MAX_MR_PAGES	(1u << 27)
+
+/*
+ * A burst of DMA: every owner function that may touch guest memory opens one around
+ * all it does; nesting is allowed. Nothing is read or written outside, nor while the
+ * device is not enabled.
+ */
+void ohca_dma_enter(ohca_engine *e);
+void ohca_dma_exit(ohca_engine *e);
 
 static inline uint64_t ohca_pages_bytes(const struct ohca_pages *p)
 {
@@ -138,7 +167,8 @@ struct ohca_eq {
  * @arm_sn: events delivered, modulo 4 in the doorbell
  * @armed: an event is wanted; @arm_sol: solicited only
  * @sol_pi: pi after the last solicited or failed entry
- * @eqe_idx: EQ index of the outstanding EQE; @eqe_out: there is one
+ * @eqe_idx: EQ index of the last EQE; @eqe_out: it may not have been taken yet
+ * @eqe_due: fired, but the EQE waits until the one before it has been taken
  */
 struct ohca_cq {
 	uint32_t cqn;
@@ -152,8 +182,11 @@ struct ohca_cq {
 	uint32_t fired;
 	struct ohca_eq *eq;
 	struct ohca_pages buf;
-	struct ohca_list defer;
-	uint16_t mod_count, mod_period;
+	struct ohca_list defer;		/* on eq->deferred while eqe_due */
+	struct ohca_list mod;		/* on e->mod while an event waits for more CQEs */
+	uint16_t mod_count, mod_period;	/* CQEs, microseconds */
+	uint32_t mod_left;
+	uint64_t mod_deadline;
 };
 
 struct ohca_srq {
@@ -180,7 +213,7 @@ struct ohca_mr {
 	struct ohca_pd *pd;
 	struct ohca_pages pages;
 	struct ohca_mr *bound;	/* MW: region behind the window */
-	uint32_t qp;		/* MW2: handle of the QP it is bound to */
+	uint64_t qp_serial;	/* MW2: the QP it is bound to */
 };
 
 /** struct ohca_sge - SGE in CPU order */
@@ -205,11 +238,11 @@ struct ohca_xport;
 /**
  * struct ohca_qp - queue pair, control half
  * @handle: what doorbells and CQEs use; @wire_qpn: number on the wire
- * @attr: attributes in force, CPU order where the wire has no say (see qp.c)
  * @xp: the transport's part
  */
 struct ohca_qp {
 	uint32_t handle, wire_qpn;
+	uint64_t serial;	/* never used twice */
 	uint8_t type;		/* enum ohca_qp_type */
 	uint8_t state;		/* enum ohca_qp_state */
 	uint8_t flags;		/* OHCA_QP_* */
@@ -230,7 +263,6 @@ struct ohca_qp {
 	uint8_t max_rd_atomic, max_dest_rd_atomic;
 	uint8_t min_rnr_timer, timeout, retry_cnt, rnr_retry;
 	bool en_sqd_notify, sqd_draining;
-	struct ohca_hw_qp_attr raw;	/* as last set, for QUERY (alternate path, ...) */
 	struct ohca_hw_av av;		/* primary path, little-endian as given */
 	uint32_t mcast_refs;
 	struct ohca_xport *xp;
@@ -283,9 +315,9 @@ struct ohca_engine {
 
 	/* registers; read by any thread, written by the owner */
 	_Atomic uint32_t status, fatal_reason;
-	uint64_t features_ack;
-	uint64_t aq_base, acq_base;
-	uint32_t page_shift, aq_log_size, aq_intr;
+	_Atomic uint64_t features_ack;
+	_Atomic uint64_t aq_base, acq_base;
+	_Atomic uint32_t page_shift, aq_log_size, aq_intr;
 	_Atomic uint32_t aq_db;
 	uint32_t aq_ci;			/* entries executed */
 
@@ -303,6 +335,12 @@ struct ohca_engine {
 	struct ohca_eq *async_eq;
 	uint32_t next_qp, next_cq, next_srq, next_mr, next_pd;	/* cyclic allocation */
 	uint8_t *mr_tag;		/* rotated at each allocation of an index */
+	uint32_t num_qp, num_cq, num_srq, num_mr, num_pd;	/* in use */
+	uint64_t next_serial;
+	struct ohca_mr local_dma;	/* what OHCA_LOCAL_DMA_LKEY names; not in the table */
+	uint32_t page_entries;		/* addresses held by all page lists */
+	uint32_t dma_depth;
+	struct ohca_list mod;		/* CQs whose moderated event waits */
 	uint32_t num_mcast_grp;
 	struct ohca_mcast_grp *mcast[OHCA_MCAST_BUCKETS];
 
@@ -334,6 +372,25 @@ static inline void ohca_trace(ohca_engine *e, enum ohca_trace ev, uint64_t a, ui
 /* Raise OHCA_STATUS_FATAL; no DMA after it until reset. (regs.c) */
 void ohca_fatal(ohca_engine *e, enum ohca_fatal reason);
 
+/* Whether the driver has enabled the device and it has not failed: else there is no DMA. */
+static inline bool ohca_running(const ohca_engine *e)
+{
+	uint32_t s = atomic_load_explicit(&e->status, memory_order_relaxed);
+
+	return (s & (OHCA_STATUS_ENABLED | OHCA_STATUS_FATAL)) == OHCA_STATUS_ENABLED;
+}
+
+/* Whether the driver has acknowledged a feature (ohca_new() offers them all) */
+static inline bool ohca_feature(const ohca_engine *e, enum ohca_feature f)
+{
+	return atomic_load_explicit(&e->features_ack, memory_order_relaxed) >> f & 1;
+}
+
+static inline uint64_t ohca_now(const ohca_engine *e)
+{
+	return e->ops.now_ns(e->h);
+}
+
 /* ---- control half, used by the transport ----------------------------------------- */
 
 /* doorbell.c: hand the collected doorbells to ohca_xp_kick_sq/rq, cq arm, eq ci, admin.
@@ -358,9 +415,17 @@ void ohca_async_event(ohca_engine *e, enum ohca_event type, uint32_t handle, uns
  * 1: taken into @out; 0: none posted; <0: malformed: out->wr_id and wqe_idx are set and
  * the negated enum ohca_vendor_err is returned. Raises SRQ_LIMIT when due. */
 int ohca_rwqe_take(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *out);
+/* qp.c: doorbell suppression of a QP's own RQ. @want: ring from the next post on (for a QP
+ * in ERR); else never. Return: whether WQEs are posted that have not been taken. */
+bool ohca_rq_notify(ohca_engine *e, struct ohca_qp *qp, bool want);
 
 /* mr.c */
-/** struct ohca_mr_range - checked permission for [addr, addr + len) */
+/**
+ * struct ohca_mr_range - checked permission for [addr, addr + len)
+ *
+ * Good until the owner function that got it returns: the next command may take the MR
+ * away. Work that lasts longer keeps the key and checks it again.
+ */
 struct ohca_mr_range {
 	struct ohca_mr *mr;
 	uint64_t off;		/* of addr in the MR's pages; bus address for DMA MRs */
@@ -400,6 +465,8 @@ struct ohca_qp *ohca_qp_by_wire(ohca_engine *e, unsigned int port, uint32_t qpn)
 /* qp.c: move to ERR because of an error. @ev: asynchronous event to raise, or 0. Calls
  * ohca_xp_state(); safe to call from the transport at any point of packet handling. */
 void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint32_t vendor_err);
+/* qp.c: move an RTS UC, UD, SMI or GSI QP to SQE after a send completed in error */
+void ohca_qp_sqe(ohca_engine *e, struct ohca_qp *qp, uint32_t vendor_err);
 
 /* mad.c: a datagram for QP0 or QP1 came from the wire or by loopback. @mad: 256 bytes, a
  * private copy. True: SMA or PMA took it (a reply, if any, is sent by ohca_mad_send()).
@@ -415,6 +482,9 @@ void ohca_mad_timer(ohca_engine *e, uint64_t now);
 
 int ohca_sched_init(ohca_engine *e);		/* ohca_new: 0 or -1 (memory) */
 void ohca_sched_free(ohca_engine *e);
+/* Move packets; @budget as of ohca_poll(). True if there is more to do at once. */
+bool ohca_sched_run(ohca_engine *e, unsigned int budget);
+uint64_t ohca_sched_deadline(const ohca_engine *e);	/* or OHCA_NO_DEADLINE */
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp);	/* 0 or -1 (memory) */
 /* no list, timer or packet refers to @qp afterwards */
 void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp);
