@@ -171,9 +171,17 @@ static const struct ctr_attr ctr_attrs[] = {
 	  false, xmit_detail_ctrs },
 };
 
-static uint64_t *ctr_at(struct ohca_port_counters *c, unsigned int off)
+static uint64_t ctr_get(const struct ohca_port_counters *c, unsigned int off)
 {
-	return (uint64_t *)(void *)((uint8_t *)c + off);
+	uint64_t v;
+
+	memcpy(&v, (const uint8_t *)c + off, sizeof(v));
+	return v;
+}
+
+static void ctr_put(struct ohca_port_counters *c, unsigned int off, uint64_t v)
+{
+	memcpy((uint8_t *)c + off, &v, sizeof(v));
 }
 
 static struct ib_pma_port *pma_port(const struct ib_pma *a, unsigned int num)
@@ -189,7 +197,7 @@ static void reset_counters(struct ib_pma_port *p, const struct ctr_attr *ca, uin
 
 	for (unsigned int i = 0; i < ca->n; i++)
 		if (select >> ca->f[i].select & 1)
-			*ctr_at(base, ca->f[i].src) = *ctr_at(&p->ctr, ca->f[i].src);
+			ctr_put(base, ca->f[i].src, ctr_get(p->ctr, ca->f[i].src));
 }
 
 /* Add @v to what the attribute shows, sticking at the top. */
@@ -201,13 +209,13 @@ static void show_counter(uint8_t *d, const struct ctr_field *f, uint64_t v)
 	ib_bits_put(d, f->bit, f->width, v > max - old ? max : old + v);
 }
 
-static void show_counters(struct ib_pma_port *p, const struct ctr_attr *ca, uint8_t *d)
+static void show_counters(const struct ib_pma_port *p, const struct ctr_attr *ca, uint8_t *d)
 {
-	struct ohca_port_counters *base = ca->ext ? &p->ext_base : &p->base;
+	const struct ohca_port_counters *base = ca->ext ? &p->ext_base : &p->base;
 
 	for (unsigned int i = 0; i < ca->n; i++)
-		show_counter(d, &ca->f[i], *ctr_at(&p->ctr, ca->f[i].src) -
-			     *ctr_at(base, ca->f[i].src));
+		show_counter(d, &ca->f[i], ctr_get(p->ctr, ca->f[i].src) -
+			     ctr_get(base, ca->f[i].src));
 }
 
 static uint16_t counters(struct ib_pma *a, const struct ctr_attr *ca, bool set, uint8_t *d)

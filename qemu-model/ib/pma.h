@@ -85,7 +85,7 @@ struct ohca_port_counters {
 
 /**
  * struct ib_pma_port - performance state of one port
- * @ctr: the live counters, incremented by the data path
+ * @ctr: the live counters, incremented by the data path; the caller's
  * @base: their values when the classic, saturating counters were last reset
  * @ext_base: their values when the extended counters were last reset
  *
@@ -93,7 +93,7 @@ struct ohca_port_counters {
  * PortCountersExtended only the extended set: they are separate counters (16.1.4).
  */
 struct ib_pma_port {
-	struct ohca_port_counters ctr;
+	const struct ohca_port_counters *ctr;
 	struct ohca_port_counters base;
 	struct ohca_port_counters ext_base;
 };
