@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Sphinx configuration; `make docs` builds the pages into build/docs.
+project = "OpenHCA"
+author = "the OpenHCA developers"
+extensions = []
+exclude_patterns = []
+html_theme = "alabaster"
+html_theme_options = {"description": "An InfiniBand cluster in virtual machines"}
+nitpicky = True
