@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Life of a CQ. */
+
+#include <stdlib.h>
+
+#include "ohca.h"
+#include "ohca_abi.h"
+
+#define OHCA_CQ_WC_FLAGS (IBV_WC_STANDARD_FLAGS)
+
+static int ohca_check_cq_attr(struct ohca_context *ctx,
+			      const struct ibv_cq_init_attr_ex *attr)
+{
+	uint64_t wc_flags = OHCA_CQ_WC_FLAGS;
+
+	if (ohca_has_feature(ctx, OHCA_FEATURE_TIMESTAMP))
+		wc_flags |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS |
+						      IBV_CQ_INIT_ATTR_MASK_PD))
+		return EOPNOTSUPP;
+	if (attr->wc_flags & ~wc_flags)
+		return EOPNOTSUPP;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
+	    attr->flags & ~IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
+		return EOPNOTSUPP;
+	if (!attr->cqe || attr->cqe > 1u << ctx->log_max_cqe)
+		return EINVAL;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
+	    !(attr->parent_domain && to_opd(attr->parent_domain)->base))
+		return EINVAL;
+	return 0;
+}
+
+static void ohca_cq_set_buf(struct ohca_cq *cq, const struct ohca_buf *buf,
+			    uint32_t log_size)
+{
+	cq->buf = *buf;
+	cq->db = buf->addr + OHCA_DB_OFFSET;
+	cq->ring = buf->addr + OHCA_CQ_RING_OFFSET;
+	cq->log_size = log_size;
+	cq->mask = (1u << log_size) - 1;
+}
+
+/**
+ * ohca_create_cq_ex - ibv_create_cq_ex()
+ *
+ * Return: the CQ, of a power of two of entries; NULL with errno: EINVAL for a size
+ * or vector out of range, EOPNOTSUPP for flags that are not there.
+ */
+struct ibv_cq_ex *ohca_create_cq_ex(struct ibv_context *ibctx,
+				    struct ibv_cq_init_attr_ex *attr)
+{
+	struct ohca_context *ctx = to_octx(ibctx);
+	/* What only this library has to know is not the kernel's business. */
+	struct ibv_cq_init_attr_ex kattr = *attr;
+	struct uohca_create_cq_ex_resp resp = {};
+	struct uohca_create_cq_ex cmd = {};
+	struct ohca_buf buf;
+	bool single = false;
+	uint32_t log_size;
+	struct ohca_cq *cq;
+	int err;
+
+	err = ohca_check_cq_attr(ctx, attr);
+	if (err)
+		goto err_errno;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq) {
+		err = ENOMEM;
+		goto err_errno;
+	}
+
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
+		cq->pd = ohca_parent_domain_get(attr->parent_domain);
+	log_size = ohca_log2_up(attr->cqe);
+	err = ohca_buf_alloc(ctx, &buf, cq->pd, ohca_cq_buf_size(log_size),
+			     OHCA_RES_CQ);
+	if (err)
+		goto err_free;
+	ohca_cq_set_buf(cq, &buf, log_size);
+
+	kattr.wc_flags = 0;
+	kattr.comp_mask = 0;
+	cmd.log_size = log_size;
+	cmd.buf_addr = (uintptr_t)buf.addr;
+	cmd.buf_size = buf.size;
+	err = ibv_cmd_create_cq_ex(ibctx, &kattr, &cq->vcq, &cmd.ibv_cmd,
+				   sizeof(cmd), &resp.ibv_resp, sizeof(resp),
+				   0);
+	if (err)
+		goto err_buf;
+
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
+		single = attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	if (cq->pd && cq->pd->td)
+		single = true;
+	ohca_lock_init(&cq->lock, !single);
+	cq->cqn = resp.cqn;
+	cq->uar = ctx->uar;
+	cq->vcq.cq.cqe = 1 << log_size;
+	ohca_cq_fill_poll_ops(cq, attr->wc_flags);
+	return &cq->vcq.cq_ex;
+
+err_buf:
+	ohca_buf_free(&buf);
+err_free:
+	ohca_parent_domain_put(cq->pd);
+	free(cq);
+err_errno:
+	errno = err;
+	return NULL;
+}
+
+/** ohca_create_cq - ibv_create_cq() */
+struct ibv_cq *ohca_create_cq(struct ibv_context *ibctx, int cqe,
+			      struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = cqe,
+		.channel = channel,
+		.comp_vector = comp_vector,
+	};
+	struct ibv_cq_ex *cq;
+
+	if (cqe <= 0) {
+		errno = EINVAL;
+		return NULL;
+	}
+	cq = ohca_create_cq_ex(ibctx, &attr);
+	return cq ? ibv_cq_ex_to_cq(cq) : NULL;
+}
+
+/**
+ * ohca_resize_cq - ibv_resize_cq()
+ *
+ * The device moves the entries that nobody has polled. Return: 0; EINVAL if @cqe
+ * is out of range or below what they need; else what the kernel says.
+ */
+int ohca_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct ohca_context *ctx = to_octx(ibcq->context);
+	struct ib_uverbs_resize_cq_resp resp = {};
+	struct ohca_cq *cq = to_ocq(ibcq);
+	struct uohca_resize_cq cmd = {};
+	struct ohca_buf buf, old;
+	uint32_t log_size;
+	int err;
+
+	if (!ohca_has_feature(ctx, OHCA_FEATURE_CQ_RESIZE))
+		return EOPNOTSUPP;
+	if (cqe <= 0 || cqe > 1 << ctx->log_max_cqe)
+		return EINVAL;
+	log_size = ohca_log2_up(cqe);
+	err = ohca_buf_alloc(ctx, &buf, cq->pd, ohca_cq_buf_size(log_size),
+			     OHCA_RES_CQ);
+	if (err)
+		return err;
+
+	ohca_lock(&cq->lock);
+	old = cq->buf;
+	if (ohca_cq_pending(cq) > 1u << log_size) {
+		err = EINVAL;
+		goto out;
+	}
+	cmd.log_size = log_size;
+	cmd.buf_addr = (uintptr_t)buf.addr;
+	cmd.buf_size = buf.size;
+	cmd.ci = atomic_load_explicit(&cq->ci, memory_order_relaxed);
+	ohca_store_le32(&((struct ohca_hw_db *)buf.addr)->cq_ci, cmd.ci);
+	err = ibv_cmd_resize_cq(ibcq, cqe, &cmd.ibv_cmd, sizeof(cmd), &resp,
+				sizeof(resp));
+	if (err)
+		goto out;
+	ohca_cq_set_buf(cq, &buf, log_size);
+	ibcq->cqe = 1 << log_size;
+out:
+	ohca_unlock(&cq->lock);
+	ohca_buf_free(err ? &buf : &old);
+	return err;
+}
+
+/** ohca_modify_cq - ibv_modify_cq(): event moderation */
+int ohca_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
+{
+	struct ibv_modify_cq cmd = {};
+
+	return ibv_cmd_modify_cq(ibcq, attr, &cmd, sizeof(cmd));
+}
+
+/** ohca_destroy_cq - ibv_destroy_cq(); waits until its events are acknowledged */
+int ohca_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct ohca_cq *cq = to_ocq(ibcq);
+	int err = ibv_cmd_destroy_cq(ibcq);
+
+	if (err)
+		return err;
+	ohca_buf_free(&cq->buf);
+	ohca_parent_domain_put(cq->pd);
+	free(cq);
+	return 0;
+}

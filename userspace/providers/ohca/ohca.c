@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Device matching, opening a device, queries. */
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ohca.h"
+#include "ohca_abi.h"
+
+static int ohca_query_device_ex(struct ibv_context *ibctx,
+				const struct ibv_query_device_ex_input *input,
+				struct ibv_device_attr_ex *attr,
+				size_t attr_size)
+{
+	struct ib_uverbs_ex_query_device_resp resp;
+	size_t resp_size = sizeof(resp);
+	uint64_t ver;
+	int err;
+
+	err = ibv_cmd_query_device_any(ibctx, input, attr, attr_size, &resp,
+				       &resp_size);
+	if (err)
+		return err;
+	ver = resp.base.fw_ver;
+	snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver),
+		 "%u.%u.%u", (unsigned int)(ver >> 32),
+		 (unsigned int)(ver >> 16) & 0xffff, (unsigned int)ver & 0xffff);
+	return 0;
+}
+
+static int ohca_query_port(struct ibv_context *ibctx, uint8_t port,
+			   struct ibv_port_attr *attr)
+{
+	struct ibv_query_port cmd;
+
+	return ibv_cmd_query_port(ibctx, port, attr, &cmd, sizeof(cmd));
+}
+
+static void ohca_free_context(struct ibv_context *ibctx)
+{
+	struct ohca_context *ctx = to_octx(ibctx);
+
+	munmap(ctx->uar, ctx->uar_size);
+	verbs_uninit_context(&ctx->ibv_ctx);
+	free(ctx);
+}
+
+/*
+ * What is not named here is not there and fails with EOPNOTSUPP; so does
+ * ibv_query_rt_values_ex(), as the device's clock cannot be read from user space.
+ */
+static const struct verbs_context_ops ohca_ctx_ops = {
+	.alloc_mw = ohca_alloc_mw,
+	.alloc_parent_domain = ohca_alloc_parent_domain,
+	.alloc_pd = ohca_alloc_pd,
+	.alloc_td = ohca_alloc_td,
+	.attach_mcast = ibv_cmd_attach_mcast,
+	.bind_mw = ohca_bind_mw,
+	.cq_event = ohca_cq_event,
+	.create_ah = ohca_create_ah,
+	.create_cq = ohca_create_cq,
+	.create_cq_ex = ohca_create_cq_ex,
+	.create_qp = ohca_create_qp,
+	.create_qp_ex = ohca_create_qp_ex,
+	.create_srq = ohca_create_srq,
+	.create_srq_ex = ohca_create_srq_ex,
+	.dealloc_mw = ohca_dealloc_mw,
+	.dealloc_pd = ohca_dealloc_pd,
+	.dealloc_td = ohca_dealloc_td,
+	.dereg_mr = ohca_dereg_mr,
+	.destroy_ah = ohca_destroy_ah,
+	.destroy_cq = ohca_destroy_cq,
+	.destroy_qp = ohca_destroy_qp,
+	.destroy_srq = ohca_destroy_srq,
+	.detach_mcast = ibv_cmd_detach_mcast,
+	.free_context = ohca_free_context,
+	.get_srq_num = ohca_get_srq_num,
+	.modify_cq = ohca_modify_cq,
+	.modify_qp = ohca_modify_qp,
+	.modify_srq = ohca_modify_srq,
+	.poll_cq = ohca_poll_cq,
+	.post_recv = ohca_post_recv,
+	.post_send = ohca_post_send,
+	.post_srq_recv = ohca_post_srq_recv,
+	.query_device_ex = ohca_query_device_ex,
+	.query_port = ohca_query_port,
+	.query_qp = ohca_query_qp,
+	.query_srq = ohca_query_srq,
+	.reg_dmabuf_mr = ohca_reg_dmabuf_mr,
+	.reg_mr = ohca_reg_mr,
+	.req_notify_cq = ohca_req_notify_cq,
+	.rereg_mr = ohca_rereg_mr,
+	.resize_cq = ohca_resize_cq,
+};
+
+/* Limits are shifted by and divided with: refuse what the contract does not allow. */
+static int ohca_take_limits(struct ohca_context *ctx,
+			    const struct ohca_alloc_ucontext_resp *resp)
+{
+	if (OHCA_FIELD_GET(OHCA_VERSION_MAJOR, resp->hw_version) !=
+		    OHCA_MAJOR ||
+	    !resp->uar_mmap_size || !resp->max_sge ||
+	    resp->max_sge > OHCA_MAX_SGE ||
+	    resp->max_inline > OHCA_MAX_INLINE || resp->log_max_sq_bbs > 24 ||
+	    resp->log_max_rq_wqes > 20 || resp->log_max_srq_wqes > 20 ||
+	    resp->log_max_cqe > 24) {
+		verbs_err(&ctx->ibv_ctx,
+			  "device version %u.%u or its limits are unknown to this library, which is for version %u\n",
+			  OHCA_FIELD_GET(OHCA_VERSION_MAJOR, resp->hw_version),
+			  OHCA_FIELD_GET(OHCA_VERSION_MINOR, resp->hw_version),
+			  OHCA_MAJOR);
+		return EPROTO;
+	}
+	ctx->features = resp->features;
+	ctx->max_inline = resp->max_inline;
+	ctx->max_sge = resp->max_sge;
+	ctx->log_max_sq_bbs = resp->log_max_sq_bbs;
+	ctx->log_max_rq_wqes = resp->log_max_rq_wqes;
+	ctx->log_max_srq_wqes = resp->log_max_srq_wqes;
+	ctx->log_max_cqe = resp->log_max_cqe;
+	return 0;
+}
+
+static struct verbs_context *ohca_alloc_context(struct ibv_device *ibdev,
+						int cmd_fd, void *private_data)
+{
+	struct uohca_alloc_context_resp resp = {};
+	struct uohca_alloc_context cmd = {};
+	struct ibv_device_attr_ex attr = {};
+	struct ohca_context *ctx;
+	int err;
+
+	ctx = verbs_init_and_alloc_context(ibdev, cmd_fd, ctx, ibv_ctx,
+					   RDMA_DRIVER_UNKNOWN);
+	if (!ctx)
+		return NULL;
+
+	cmd.hw_major = OHCA_MAJOR;
+	err = ibv_cmd_get_context(&ctx->ibv_ctx, &cmd.ibv_cmd, sizeof(cmd),
+				  &resp.ibv_resp, sizeof(resp));
+	if (err)
+		goto err_uninit;
+	err = ohca_take_limits(ctx, &resp.drv_payload);
+	if (err)
+		goto err_uninit;
+
+	ctx->page_size = sysconf(_SC_PAGESIZE);
+	ctx->uar_size = resp.uar_mmap_size;
+	ctx->uar = mmap(NULL, ctx->uar_size, PROT_WRITE, MAP_SHARED, cmd_fd,
+			resp.uar_mmap_key);
+	if (ctx->uar == MAP_FAILED) {
+		err = errno;
+		goto err_uninit;
+	}
+
+	verbs_set_ops(&ctx->ibv_ctx, &ohca_ctx_ops);
+	err = ohca_query_device_ex(&ctx->ibv_ctx.context, NULL, &attr,
+				   sizeof(attr.orig_attr));
+	if (err)
+		goto err_unmap;
+	if (attr.orig_attr.phys_port_cnt > OHCA_MAX_PORTS) {
+		err = EPROTO;
+		goto err_unmap;
+	}
+	ctx->num_ports = attr.orig_attr.phys_port_cnt;
+	return &ctx->ibv_ctx;
+
+err_unmap:
+	munmap(ctx->uar, ctx->uar_size);
+err_uninit:
+	verbs_uninit_context(&ctx->ibv_ctx);
+	free(ctx);
+	errno = err;
+	return NULL;
+}
+
+static struct verbs_device *ohca_device_alloc(struct verbs_sysfs_dev *sysfs_dev)
+{
+	return calloc(1, sizeof(struct verbs_device));
+}
+
+static void ohca_device_free(struct verbs_device *vdev)
+{
+	free(vdev);
+}
+
+static const struct verbs_match_ent ohca_match_table[] = {
+	VERBS_PCI_MATCH(OHCA_PCI_VENDOR_ID, OHCA_PCI_DEVICE_ID_PF, NULL),
+	VERBS_PCI_MATCH(OHCA_PCI_VENDOR_ID, OHCA_PCI_DEVICE_ID_VF, NULL),
+	{},
+};
+
+static const struct verbs_device_ops ohca_dev_ops = {
+	.name = "ohca",
+	.match_min_abi_version = OHCA_UVERBS_ABI_VERSION,
+	.match_max_abi_version = OHCA_UVERBS_ABI_VERSION,
+	.match_table = ohca_match_table,
+	.alloc_device = ohca_device_alloc,
+	.uninit_device = ohca_device_free,
+	.alloc_context = ohca_alloc_context,
+};
+
+PROVIDER_DRIVER(ohca, ohca_dev_ops);

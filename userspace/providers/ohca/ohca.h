@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * OpenHCA provider: its objects, and what its files share.
+ *
+ * A queue lies in the process's own memory, laid out as ohca_layout.h says. All
+ * indices are free running modulo 2^32; masks are applied where memory is touched.
+ */
+
+#ifndef OHCA_H
+#define OHCA_H
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <infiniband/driver.h>
+#include <util/compiler.h>
+#include <util/mmio.h>
+#include <util/udma_barrier.h>
+#include <util/util.h>
+
+#include "ohca_hw.h"
+
+#define OHCA_MAX_PORTS 2
+
+/**
+ * enum ohca_res_type - what a parent domain's allocator is asked for
+ *
+ * Passed as resource_type to the callbacks of struct ibv_parent_domain_init_attr.
+ */
+enum ohca_res_type {
+	OHCA_RES_QP = 1,
+	OHCA_RES_SRQ = 2,
+	OHCA_RES_CQ = 3,
+};
+
+/**
+ * struct ohca_lock - spinlock that may be switched off
+ * @held: 1 while somebody holds it
+ * @needed: false if the consumer promised to use one thread only (thread domain,
+ *	IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
+ */
+struct ohca_lock {
+	atomic_uint held;
+	bool needed;
+};
+
+/** struct ohca_context - one open device; @uar is its doorbell page */
+struct ohca_context {
+	struct verbs_context ibv_ctx;
+	uint8_t *uar;
+	size_t uar_size;
+	size_t page_size;
+	uint64_t features;	/* bits of enum ohca_feature */
+	uint32_t max_inline;
+	uint32_t max_sge;
+	uint8_t log_max_sq_bbs;
+	uint8_t log_max_rq_wqes;
+	uint8_t log_max_srq_wqes;
+	uint8_t log_max_cqe;
+	uint8_t num_ports;
+	/* GID table length of each port, 0 while unknown */
+	atomic_int gid_tbl_len[OHCA_MAX_PORTS];
+};
+
+/** struct ohca_td - thread domain; @refs counts the parent domains that name it */
+struct ohca_td {
+	struct ibv_td ibv_td;
+	atomic_int refs;
+};
+
+/**
+ * struct ohca_pd - protection domain or parent domain
+ * @ibv_pd: as libibverbs sees it
+ * @refs: parent domains and queues that refer to it from user space
+ * @base: parent domain: the protection domain it stands for; else NULL
+ * @td: parent domain: its thread domain or NULL
+ * @alloc: parent domain: the consumer's allocator or NULL
+ * @free: the reverse of @alloc
+ * @pd_context: argument of @alloc and @free
+ */
+struct ohca_pd {
+	struct ibv_pd ibv_pd;
+	atomic_int refs;
+	struct ohca_pd *base;
+	struct ohca_td *td;
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size,
+		       size_t alignment, uint64_t resource_type);
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr,
+		     uint64_t resource_type);
+	void *pd_context;
+};
+
+/**
+ * struct ohca_buf - memory of one queue
+ * @addr: page aligned
+ * @size: bytes, a multiple of the page size
+ * @pd: parent domain whose allocator it came from; NULL: mmap
+ * @type: enum ohca_res_type
+ */
+struct ohca_buf {
+	void *addr;
+	size_t size;
+	struct ohca_pd *pd;
+	uint64_t type;
+};
+
+/** struct ohca_ah - address handle; @av is ready to be copied into a WQE */
+struct ohca_ah {
+	struct ibv_ah ibv_ah;
+	struct ohca_hw_av av;
+};
+
+/**
+ * struct ohca_cq - completion queue
+ * @ring: first CQE
+ * @db: doorbell record
+ * @mask: entries of the ring - 1
+ * @log_size: log2 of the entries of the ring
+ * @ci: consumer index
+ * @lock: guards everything above
+ * @cur: extended polling: entry that the read functions look at
+ * @arm_sn: events taken from this CQ
+ * @cqn: number of the CQ
+ * @uar: doorbell page
+ * @buf: holds @ring and @db
+ * @pd: parent domain it refers to, or NULL
+ */
+struct ohca_cq {
+	struct verbs_cq vcq;
+	struct ohca_hw_cqe *ring;
+	struct ohca_hw_db *db;
+	uint32_t mask;
+	uint32_t log_size;
+	_Atomic(uint32_t) ci;
+	struct ohca_lock lock;
+	const struct ohca_hw_cqe *cur;
+	atomic_uint arm_sn;
+	uint32_t cqn;
+	uint8_t *uar;
+	struct ohca_buf buf;
+	struct ohca_pd *pd;
+};
+
+/**
+ * struct ohca_rq - receive queue of a QP, or an SRQ
+ * @ring: first WQE
+ * @pi: producer index in WQEs
+ * @ci: the device's consumer index as last seen
+ * @size: WQEs of the ring
+ * @log_stride: log2 of the stride in bytes
+ * @sge_limit: SGEs a WQE may have + 1; 0 while nothing may be posted
+ * @lock: guards everything above
+ */
+struct ohca_rq {
+	uint8_t *ring;
+	uint32_t pi;
+	uint32_t ci;
+	uint32_t size;
+	uint32_t log_stride;
+	uint32_t sge_limit;
+	struct ohca_lock lock;
+};
+
+/**
+ * struct ohca_sq - send queue of a QP
+ * @ring: first basic block
+ * @end: behind the last basic block
+ * @pi: producer index in basic blocks
+ * @ci: the device's consumer index as last seen
+ * @size: basic blocks of the ring
+ * @ops: bit n: operation n of enum ohca_wqe_op may be posted now; 0 in the states
+ *	in which none may, so that one test covers type, state and opcode
+ * @sge_limit: SGEs a WQE may have + 1
+ * @max_inline: inline bytes a WQE may have
+ * @dgram: every WQE carries an address vector
+ * @lock: guards everything above and below; a builder holds it from wr_start on
+ * @wqe: builder: WQE under construction or NULL
+ * @wqe_pi: builder: index of its first block; PI of what is complete if @wqe is NULL
+ * @wqe_bbs: builder: its blocks so far
+ * @wqe_hdr: builder: its segments before the SGEs or inline data
+ * @err: builder: first error
+ */
+struct ohca_sq {
+	uint8_t *ring;
+	uint8_t *end;
+	uint32_t pi;
+	uint32_t ci;
+	uint32_t size;
+	uint32_t ops;
+	uint32_t sge_limit;
+	uint32_t max_inline;
+	bool dgram;
+	struct ohca_lock lock;
+	struct ohca_hw_wqe_ctrl *wqe;
+	uint32_t wqe_pi;
+	uint32_t wqe_bbs;
+	uint32_t wqe_hdr;
+	int err;
+};
+
+/**
+ * struct ohca_qp - queue pair
+ * @sq: send queue
+ * @rq: receive queue; unused with an SRQ
+ * @db: doorbell record of both
+ * @uar: doorbell page
+ * @handle: the number doorbells and CQEs use
+ * @all_ops: value of @sq.ops in the states in which posting is allowed
+ * @rq_sge_limit: value of @rq.sge_limit in such states
+ * @cap: what was reported by ibv_create_qp()
+ * @buf: holds the rings and @db
+ * @pd: parent domain it refers to, or NULL
+ */
+struct ohca_qp {
+	struct verbs_qp vqp;
+	struct ohca_sq sq;
+	struct ohca_hw_db *db;
+	uint8_t *uar;
+	uint32_t handle;
+	struct ohca_rq rq;
+	uint32_t all_ops;
+	uint32_t rq_sge_limit;
+	struct ibv_qp_cap cap;
+	struct ohca_buf buf;
+	struct ohca_pd *pd;
+};
+
+/** struct ohca_srq - shared receive queue; fields as in struct ohca_qp */
+struct ohca_srq {
+	struct verbs_srq vsrq;
+	struct ohca_rq rq;
+	struct ohca_hw_db *db;
+	uint8_t *uar;
+	uint32_t srqn;
+	struct ohca_buf buf;
+	struct ohca_pd *pd;
+};
+
+static inline struct ohca_context *to_octx(struct ibv_context *ibctx)
+{
+	return container_of(ibctx, struct ohca_context, ibv_ctx.context);
+}
+
+static inline struct ohca_pd *to_opd(struct ibv_pd *ibpd)
+{
+	return container_of(ibpd, struct ohca_pd, ibv_pd);
+}
+
+static inline struct ohca_td *to_otd(struct ibv_td *ibtd)
+{
+	return container_of(ibtd, struct ohca_td, ibv_td);
+}
+
+static inline struct ohca_ah *to_oah(struct ibv_ah *ibah)
+{
+	return container_of(ibah, struct ohca_ah, ibv_ah);
+}
+
+static inline struct ohca_cq *to_ocq(struct ibv_cq *ibcq)
+{
+	return container_of(ibcq, struct ohca_cq, vcq.cq);
+}
+
+static inline struct ohca_cq *to_ocq_ex(struct ibv_cq_ex *ibcq)
+{
+	return container_of(ibcq, struct ohca_cq, vcq.cq_ex);
+}
+
+static inline struct ohca_qp *to_oqp(struct ibv_qp *ibqp)
+{
+	return container_of(ibqp, struct ohca_qp, vqp.qp);
+}
+
+static inline struct ohca_qp *to_oqp_ex(struct ibv_qp_ex *ibqp)
+{
+	return container_of(ibqp, struct ohca_qp, vqp.qp_ex);
+}
+
+static inline struct ohca_srq *to_osrq(struct ibv_srq *ibsrq)
+{
+	return container_of(ibsrq, struct ohca_srq, vsrq.srq);
+}
+
+static inline bool ohca_has_feature(const struct ohca_context *ctx,
+				    enum ohca_feature bit)
+{
+	return (ctx->features >> bit) & 1;
+}
+
+/* locks */
+
+void ohca_lock_contended(struct ohca_lock *lock);
+
+static inline void ohca_lock_init(struct ohca_lock *lock, bool needed)
+{
+	atomic_init(&lock->held, 0);
+	lock->needed = needed;
+}
+
+static inline void ohca_lock(struct ohca_lock *lock)
+{
+	if (lock->needed &&
+	    unlikely(atomic_exchange_explicit(&lock->held, 1,
+					      memory_order_acquire)))
+		ohca_lock_contended(lock);
+}
+
+static inline void ohca_unlock(struct ohca_lock *lock)
+{
+	if (lock->needed)
+		atomic_store_explicit(&lock->held, 0, memory_order_release);
+}
+
+/* words shared with the device */
+
+static inline uint32_t ohca_load_le32(const __le32 *p)
+{
+	return le32toh(atomic_load_explicit((const _Atomic(uint32_t) *)p,
+					    memory_order_relaxed));
+}
+
+static inline void ohca_store_le32(__le32 *p, uint32_t v)
+{
+	atomic_store_explicit((_Atomic(uint32_t) *)p, htole32(v),
+			      memory_order_relaxed);
+}
+
+/*
+ * What follows a device's store that was seen is not read before it. Loads from
+ * ordinary memory are never reordered on x86.
+ */
+static inline void ohca_from_device_barrier(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	atomic_signal_fence(memory_order_acquire);
+#else
+	udma_from_device_barrier();
+#endif
+}
+
+/*
+ * ohca_ring - publish a producer index, ring the doorbell if the device asked
+ * @pi: producer index in the doorbell record
+ * @event: the device's event index
+ * @old_pi: published before
+ * @new_pi: to publish
+ * @db: doorbell of the UAR page
+ * @handle: number of the queue
+ *
+ * Called with the queue's lock held. The full barrier pairs with the device's,
+ * between its store of the event index and its last look at the producer index:
+ * one of the two sees the other's store.
+ */
+static inline void ohca_ring(__le32 *pi, const __le32 *event, uint32_t old_pi,
+			     uint32_t new_pi, void *db, uint32_t handle)
+{
+	udma_to_device_barrier();
+	ohca_store_le32(pi, new_pi);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (unlikely(ohca_db_needed(ohca_load_le32(event), new_pi, old_pi)))
+		mmio_write64_le(db, htole64((uint64_t)new_pi << 32 | handle));
+}
+
+/* buf.c */
+int ohca_buf_alloc(struct ohca_context *ctx, struct ohca_buf *buf,
+		   struct ohca_pd *pd, uint64_t size, enum ohca_res_type type);
+void ohca_buf_free(struct ohca_buf *buf);
+
+/* pd.c */
+struct ibv_pd *ohca_alloc_pd(struct ibv_context *ibctx);
+int ohca_dealloc_pd(struct ibv_pd *ibpd);
+struct ibv_td *ohca_alloc_td(struct ibv_context *ibctx,
+			     struct ibv_td_init_attr *attr);
+int ohca_dealloc_td(struct ibv_td *ibtd);
+struct ibv_pd *ohca_alloc_parent_domain(struct ibv_context *ibctx,
+					struct ibv_parent_domain_init_attr *attr);
+struct ohca_pd *ohca_parent_domain_get(struct ibv_pd *ibpd);
+void ohca_parent_domain_put(struct ohca_pd *pd);
+
+/* mr.c */
+struct ibv_mr *ohca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length,
+			   uint64_t hca_va, int access);
+struct ibv_mr *ohca_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t offset,
+				  size_t length, uint64_t iova, int fd,
+				  int access);
+int ohca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *ibpd,
+		  void *addr, size_t length, int access);
+int ohca_dereg_mr(struct verbs_mr *vmr);
+struct ibv_mw *ohca_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type);
+int ohca_dealloc_mw(struct ibv_mw *mw);
+int ohca_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw,
+		 struct ibv_mw_bind *bind);
+
+/* ah.c */
+struct ibv_ah *ohca_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr);
+int ohca_destroy_ah(struct ibv_ah *ibah);
+
+/* cq.c */
+struct ibv_cq *ohca_create_cq(struct ibv_context *ibctx, int cqe,
+			      struct ibv_comp_channel *channel,
+			      int comp_vector);
+struct ibv_cq_ex *ohca_create_cq_ex(struct ibv_context *ibctx,
+				    struct ibv_cq_init_attr_ex *attr);
+int ohca_resize_cq(struct ibv_cq *ibcq, int cqe);
+int ohca_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr);
+int ohca_destroy_cq(struct ibv_cq *ibcq);
+
+/* poll.c */
+int ohca_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc);
+int ohca_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
+void ohca_cq_event(struct ibv_cq *ibcq);
+uint32_t ohca_cq_pending(const struct ohca_cq *cq);
+void ohca_cq_clean(struct ohca_cq *cq, uint32_t handle);
+void ohca_cq_fill_poll_ops(struct ohca_cq *cq, uint64_t wc_flags);
+
+/* qp.c */
+struct ibv_qp *ohca_create_qp(struct ibv_pd *ibpd,
+			      struct ibv_qp_init_attr *attr);
+struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
+				 struct ibv_qp_init_attr_ex *attr);
+int ohca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr,
+		   int attr_mask);
+int ohca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
+		  struct ibv_qp_init_attr *init_attr);
+int ohca_destroy_qp(struct ibv_qp *ibqp);
+
+/* srq.c */
+struct ibv_srq *ohca_create_srq(struct ibv_pd *ibpd,
+				struct ibv_srq_init_attr *attr);
+struct ibv_srq *ohca_create_srq_ex(struct ibv_context *ibctx,
+				   struct ibv_srq_init_attr_ex *attr);
+int ohca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
+		    int attr_mask);
+int ohca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr);
+int ohca_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num);
+int ohca_destroy_srq(struct ibv_srq *ibsrq);
+
+/* wr.c */
+int ohca_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
+		   struct ibv_send_wr **bad_wr);
+int ohca_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
+		   struct ibv_recv_wr **bad_wr);
+int ohca_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
+		       struct ibv_recv_wr **bad_wr);
+
+/* wr_ex.c */
+int ohca_qp_fill_wr_ops(struct ohca_qp *qp, uint64_t send_ops_flags);
+
+#endif /* OHCA_H */

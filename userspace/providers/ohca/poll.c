@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Polling and arming of CQs, in both interfaces; lock that is contended. */
+
+#include "ohca.h"
+
+static_assert(offsetof(struct ibv_wc, wr_id) ==
+		      offsetof(struct ohca_hw_cqe, wr_id) &&
+	      offsetof(struct ibv_wc, status) ==
+		      offsetof(struct ohca_hw_cqe, status) &&
+	      offsetof(struct ibv_wc, opcode) ==
+		      offsetof(struct ohca_hw_cqe, opcode) &&
+	      offsetof(struct ibv_wc, vendor_err) ==
+		      offsetof(struct ohca_hw_cqe, vendor_err) &&
+	      offsetof(struct ibv_wc, byte_len) ==
+		      offsetof(struct ohca_hw_cqe, byte_len) &&
+	      offsetof(struct ibv_wc, imm_data) ==
+		      offsetof(struct ohca_hw_cqe, imm) &&
+	      offsetof(struct ibv_wc, qp_num) ==
+		      offsetof(struct ohca_hw_cqe, qp_num) &&
+	      offsetof(struct ibv_wc, src_qp) ==
+		      offsetof(struct ohca_hw_cqe, src_qp) &&
+	      offsetof(struct ibv_wc, wc_flags) ==
+		      offsetof(struct ohca_hw_cqe, wc_flags) &&
+	      offsetof(struct ibv_wc, pkey_index) ==
+		      offsetof(struct ohca_hw_cqe, pkey_index) &&
+	      offsetof(struct ibv_wc, slid) ==
+		      offsetof(struct ohca_hw_cqe, slid) &&
+	      offsetof(struct ibv_wc, sl) == offsetof(struct ohca_hw_cqe, sl) &&
+	      offsetof(struct ibv_wc, dlid_path_bits) ==
+		      offsetof(struct ohca_hw_cqe, dlid_path_bits) &&
+	      sizeof(struct ibv_wc) == offsetof(struct ohca_hw_cqe, timestamp),
+	      "the head of a CQE must be a struct ibv_wc");
+
+#define OHCA_SPINS_BEFORE_YIELD 100
+
+/**
+ * ohca_lock_contended - take a lock that somebody else holds
+ *
+ * Yields after a while: with more threads than processors the holder may not be
+ * running.
+ */
+void ohca_lock_contended(struct ohca_lock *lock)
+{
+	unsigned int spins = 0;
+
+	do {
+		while (atomic_load_explicit(&lock->held, memory_order_relaxed))
+			if (++spins % OHCA_SPINS_BEFORE_YIELD == 0)
+				sched_yield();
+	} while (atomic_exchange_explicit(&lock->held, 1,
+					  memory_order_acquire));
+}
+
+static inline struct ohca_hw_cqe *ohca_cq_entry(const struct ohca_cq *cq,
+						uint32_t i)
+{
+	return &cq->ring[i & cq->mask];
+}
+
+/* The entry with free running index @ci if the device has written it, or NULL. */
+static inline const struct ohca_hw_cqe *ohca_cq_peek(const struct ohca_cq *cq,
+						     uint32_t ci)
+{
+	const struct ohca_hw_cqe *cqe = ohca_cq_entry(cq, ci);
+	uint8_t owner;
+
+	owner = atomic_load_explicit((const _Atomic(uint8_t) *)&cqe->owner,
+				     memory_order_relaxed);
+	if (!ohca_cqe_valid(owner, ci, cq->log_size))
+		return NULL;
+	ohca_from_device_barrier();
+	return cqe;
+}
+
+static inline uint32_t ohca_cq_ci(const struct ohca_cq *cq)
+{
+	return atomic_load_explicit(&cq->ci, memory_order_relaxed);
+}
+
+/* Entries before @ci are read: the device may overwrite them. */
+static inline void ohca_cq_consume(struct ohca_cq *cq, uint32_t ci)
+{
+	atomic_store_explicit(&cq->ci, ci, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	ohca_store_le32(&cq->db->cq_ci, ci);
+}
+
+static inline void ohca_read_cqe(struct ibv_wc *wc,
+				 const struct ohca_hw_cqe *cqe)
+{
+#if __BYTE_ORDER == __LITTLE_ENDIAN
+	memcpy(wc, cqe, sizeof(*wc));
+#else
+	wc->wr_id = le64toh(cqe->wr_id);
+	wc->status = le32toh(cqe->status);
+	wc->opcode = le32toh(cqe->opcode);
+	wc->vendor_err = le32toh(cqe->vendor_err);
+	wc->byte_len = le32toh(cqe->byte_len);
+	wc->qp_num = le32toh(cqe->qp_num);
+	wc->src_qp = le32toh(cqe->src_qp);
+	wc->wc_flags = le32toh(cqe->wc_flags);
+	if (wc->wc_flags & IBV_WC_WITH_INV)
+		wc->invalidated_rkey = le32toh(cqe->inv_key);
+	else
+		wc->imm_data = cqe->imm;
+	wc->pkey_index = le16toh(cqe->pkey_index);
+	wc->slid = le16toh(cqe->slid);
+	wc->sl = cqe->sl;
+	wc->dlid_path_bits = cqe->dlid_path_bits;
+#endif
+}
+
+/** ohca_poll_cq - ibv_poll_cq(): number of completions returned, 0 to @num */
+int ohca_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+{
+	struct ohca_cq *cq = to_ocq(ibcq);
+	const struct ohca_hw_cqe *cqe;
+	uint32_t ci;
+	int n;
+
+	ohca_lock(&cq->lock);
+	ci = ohca_cq_ci(cq);
+	for (n = 0; n < num; n++) {
+		cqe = ohca_cq_peek(cq, ci);
+		if (!cqe)
+			break;
+		ohca_read_cqe(wc++, cqe);
+		ci++;
+	}
+	if (n > 0)
+		ohca_cq_consume(cq, ci);
+	ohca_unlock(&cq->lock);
+	return n;
+}
+
+/**
+ * ohca_req_notify_cq - ibv_req_notify_cq()
+ *
+ * The consumer index goes along: if entries past it are there already the device
+ * fires at once, so nothing is lost between the last poll and this call.
+ */
+int ohca_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct ohca_cq *cq = to_ocq(ibcq);
+	uint64_t sn = atomic_load_explicit(&cq->arm_sn, memory_order_relaxed);
+	uint64_t ci = ohca_cq_ci(cq);
+	uint64_t db = OHCA_FIELD_PREP(OHCA_CQ_ARM_CQN, (uint64_t)cq->cqn) |
+		      OHCA_FIELD_PREP(OHCA_CQ_ARM_SN, sn) |
+		      OHCA_FIELD_PREP(OHCA_CQ_ARM_CI, ci);
+
+	if (solicited_only)
+		db |= OHCA_CQ_ARM_SOLICITED;
+	udma_to_device_barrier();
+	mmio_write64_le(cq->uar + OHCA_UAR_CQ_ARM, htole64(db));
+	return 0;
+}
+
+/** ohca_cq_event - an event of the CQ was taken from its channel */
+void ohca_cq_event(struct ibv_cq *ibcq)
+{
+	atomic_fetch_add_explicit(&to_ocq(ibcq)->arm_sn, 1,
+				  memory_order_relaxed);
+}
+
+/** ohca_cq_pending - entries the device has written and nobody has polled, lock held */
+uint32_t ohca_cq_pending(const struct ohca_cq *cq)
+{
+	uint32_t ci = ohca_cq_ci(cq);
+	uint32_t n = 0;
+
+	while (n <= cq->mask && ohca_cq_peek(cq, ci + n))
+		n++;
+	return n;
+}
+
+/**
+ * ohca_cq_clean - remove the completions of a QP that is destroyed or reset
+ * @cq: CQ
+ * @handle: the QP; the device writes no entries of it any more
+ *
+ * What other QPs have left moves up to the end, so that the order is kept and a
+ * single step of the consumer index gives the space back. An entry's owner bit
+ * belongs to its place and stays.
+ */
+void ohca_cq_clean(struct ohca_cq *cq, uint32_t handle)
+{
+	struct ohca_hw_cqe *from, *to;
+	uint32_t ci, i, freed = 0;
+	uint8_t owner;
+
+	ohca_lock(&cq->lock);
+	ci = ohca_cq_ci(cq);
+	for (i = ci + ohca_cq_pending(cq); i != ci;) {
+		from = ohca_cq_entry(cq, --i);
+		if (le32toh(from->qp_num) == handle) {
+			freed++;
+		} else if (freed) {
+			to = ohca_cq_entry(cq, i + freed);
+			owner = to->owner;
+			*to = *from;
+			to->owner = owner;
+		}
+	}
+	if (freed)
+		ohca_cq_consume(cq, ci + freed);
+	ohca_unlock(&cq->lock);
+}
+
+/* extended polling */
+
+static inline void ohca_cq_show(struct ohca_cq *cq,
+				const struct ohca_hw_cqe *cqe)
+{
+	cq->cur = cqe;
+	cq->vcq.cq_ex.wr_id = le64toh(cqe->wr_id);
+	cq->vcq.cq_ex.status = le32toh(cqe->status);
+}
+
+/* Entries stay where they are, for the read functions, until ohca_end_poll(). */
+static int ohca_start_poll(struct ibv_cq_ex *ibcq,
+			   struct ibv_poll_cq_attr *attr)
+{
+	struct ohca_cq *cq = to_ocq_ex(ibcq);
+	const struct ohca_hw_cqe *cqe;
+	uint32_t ci;
+
+	if (unlikely(attr->comp_mask))
+		return EINVAL;
+	ohca_lock(&cq->lock);
+	ci = ohca_cq_ci(cq);
+	cqe = ohca_cq_peek(cq, ci);
+	if (!cqe) {
+		ohca_unlock(&cq->lock);
+		return ENOENT;
+	}
+	atomic_store_explicit(&cq->ci, ci + 1, memory_order_relaxed);
+	ohca_cq_show(cq, cqe);
+	return 0;
+}
+
+static int ohca_next_poll(struct ibv_cq_ex *ibcq)
+{
+	struct ohca_cq *cq = to_ocq_ex(ibcq);
+	uint32_t ci = ohca_cq_ci(cq);
+	const struct ohca_hw_cqe *cqe = ohca_cq_peek(cq, ci);
+
+	if (!cqe)
+		return ENOENT;
+	atomic_store_explicit(&cq->ci, ci + 1, memory_order_relaxed);
+	ohca_cq_show(cq, cqe);
+	return 0;
+}
+
+static void ohca_end_poll(struct ibv_cq_ex *ibcq)
+{
+	struct ohca_cq *cq = to_ocq_ex(ibcq);
+
+	ohca_cq_consume(cq, ohca_cq_ci(cq));
+	ohca_unlock(&cq->lock);
+}
+
+static enum ibv_wc_opcode ohca_read_opcode(struct ibv_cq_ex *ibcq)
+{
+	return le32toh(to_ocq_ex(ibcq)->cur->opcode);
+}
+
+static uint32_t ohca_read_vendor_err(struct ibv_cq_ex *ibcq)
+{
+	return le32toh(to_ocq_ex(ibcq)->cur->vendor_err);
+}
+
+static uint32_t ohca_read_byte_len(struct ibv_cq_ex *ibcq)
+{
+	return le32toh(to_ocq_ex(ibcq)->cur->byte_len);
+}
+
+/* Also read for the invalidated R_Key, which is in host order for the consumer. */
+static __be32 ohca_read_imm_data(struct ibv_cq_ex *ibcq)
+{
+	const struct ohca_hw_cqe *cqe = to_ocq_ex(ibcq)->cur;
+
+	if (le32toh(cqe->wc_flags) & IBV_WC_WITH_INV)
+		return (__force __be32)le32toh(cqe->inv_key);
+	return cqe->imm;
+}
+
+static uint32_t ohca_read_qp_num(struct ibv_cq_ex *ibcq)
+{
+	return le32toh(to_ocq_ex(ibcq)->cur->qp_num);
+}
+
+static uint32_t ohca_read_src_qp(struct ibv_cq_ex *ibcq)
+{
+	return le32toh(to_ocq_ex(ibcq)->cur->src_qp);
+}
+
+static unsigned int ohca_read_wc_flags(struct ibv_cq_ex *ibcq)
+{
+	return le32toh(to_ocq_ex(ibcq)->cur->wc_flags);
+}
+
+static uint32_t ohca_read_slid(struct ibv_cq_ex *ibcq)
+{
+	return le16toh(to_ocq_ex(ibcq)->cur->slid);
+}
+
+static uint8_t ohca_read_sl(struct ibv_cq_ex *ibcq)
+{
+	return to_ocq_ex(ibcq)->cur->sl;
+}
+
+static uint8_t ohca_read_dlid_path_bits(struct ibv_cq_ex *ibcq)
+{
+	return to_ocq_ex(ibcq)->cur->dlid_path_bits;
+}
+
+static uint64_t ohca_read_completion_ts(struct ibv_cq_ex *ibcq)
+{
+	return le64toh(to_ocq_ex(ibcq)->cur->timestamp);
+}
+
+/** ohca_cq_fill_poll_ops - set what ibv_start_poll() and the readers of @wc_flags call */
+void ohca_cq_fill_poll_ops(struct ohca_cq *cq, uint64_t wc_flags)
+{
+	struct ibv_cq_ex *ex = &cq->vcq.cq_ex;
+
+	ex->start_poll = ohca_start_poll;
+	ex->next_poll = ohca_next_poll;
+	ex->end_poll = ohca_end_poll;
+	ex->read_opcode = ohca_read_opcode;
+	ex->read_vendor_err = ohca_read_vendor_err;
+	ex->read_wc_flags = ohca_read_wc_flags;
+	if (wc_flags & IBV_WC_EX_WITH_BYTE_LEN)
+		ex->read_byte_len = ohca_read_byte_len;
+	if (wc_flags & IBV_WC_EX_WITH_IMM)
+		ex->read_imm_data = ohca_read_imm_data;
+	if (wc_flags & IBV_WC_EX_WITH_QP_NUM)
+		ex->read_qp_num = ohca_read_qp_num;
+	if (wc_flags & IBV_WC_EX_WITH_SRC_QP)
+		ex->read_src_qp = ohca_read_src_qp;
+	if (wc_flags & IBV_WC_EX_WITH_SLID)
+		ex->read_slid = ohca_read_slid;
+	if (wc_flags & IBV_WC_EX_WITH_SL)
+		ex->read_sl = ohca_read_sl;
+	if (wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS)
+		ex->read_dlid_path_bits = ohca_read_dlid_path_bits;
+	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
+		ex->read_completion_ts = ohca_read_completion_ts;
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Life and states of a QP. */
+
+#include <stdlib.h>
+
+#include "ohca.h"
+#include "ohca_abi.h"
+
+#define OHCA_UD_OPS (OHCA_BIT(OHCA_OP_SEND) | OHCA_BIT(OHCA_OP_SEND_IMM))
+#define OHCA_UC_OPS                                                            \
+	(OHCA_UD_OPS | OHCA_BIT(OHCA_OP_RDMA_WRITE) |                          \
+	 OHCA_BIT(OHCA_OP_RDMA_WRITE_IMM) | OHCA_BIT(OHCA_OP_LOCAL_INV) |      \
+	 OHCA_BIT(OHCA_OP_BIND_MW))
+#define OHCA_RC_OPS                                                            \
+	(OHCA_UC_OPS | OHCA_BIT(OHCA_OP_RDMA_READ) |                           \
+	 OHCA_BIT(OHCA_OP_CMP_SWAP) | OHCA_BIT(OHCA_OP_FETCH_ADD) |            \
+	 OHCA_BIT(OHCA_OP_SEND_INV))
+
+/* Bits of enum ohca_wqe_op that a QP type has; 0 for a type that is not there. */
+static uint32_t ohca_type_ops(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return OHCA_RC_OPS;
+	case IBV_QPT_UC:
+		return OHCA_UC_OPS;
+	case IBV_QPT_UD:
+		return OHCA_UD_OPS;
+	default:
+		return 0;
+	}
+}
+
+/*
+ * What may be posted in a state (IBTA vol 1, 10.3.1): receives from INIT on, sends
+ * from RTS on; in the error state both, to be flushed.
+ */
+static void ohca_qp_set_state(struct ohca_qp *qp, enum ibv_qp_state state)
+{
+	qp->sq.ops = state >= IBV_QPS_RTS ? qp->all_ops : 0;
+	qp->rq.sge_limit = state == IBV_QPS_RESET ? 0 : qp->rq_sge_limit;
+}
+
+static uint32_t ohca_min(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What ohca_qp_plan() works out. */
+struct ohca_qp_plan {
+	bool dgram;
+	bool has_rq;
+	uint32_t log_sq;
+	uint32_t log_rq;
+	uint32_t log_stride;
+	struct ibv_qp_cap cap;	/* what can really be posted */
+};
+
+/* Sizes of the queues of a QP with @attr's capabilities; 0 or EINVAL. */
+static int ohca_qp_plan(const struct ohca_context *ctx,
+			const struct ibv_qp_init_attr_ex *attr,
+			struct ohca_qp_plan *plan)
+{
+	const struct ibv_qp_cap *cap = &attr->cap;
+	uint32_t bbs, hdr, max_sge, max_wr, segs;
+
+	if (cap->max_send_sge > ctx->max_sge ||
+	    cap->max_recv_sge > ctx->max_sge ||
+	    cap->max_inline_data > ctx->max_inline ||
+	    cap->max_send_wr > 1u << ctx->log_max_sq_bbs ||
+	    cap->max_recv_wr > 1u << ctx->log_max_rq_wqes)
+		return EINVAL;
+
+	plan->dgram = attr->qp_type == IBV_QPT_UD;
+	plan->has_rq = !attr->srq;
+
+	max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
+	max_wr = cap->max_send_wr ? cap->max_send_wr : 1;
+	bbs = ohca_sq_wqe_bbs(plan->dgram, max_sge, cap->max_inline_data);
+	plan->log_sq = ohca_log2_up(max_wr * bbs);
+	if (plan->log_sq > ctx->log_max_sq_bbs)
+		return EINVAL;
+	hdr = ohca_wqe_hdr_segs(plan->dgram);
+	segs = bbs * (OHCA_BB_SIZE / OHCA_SEG_SIZE) - hdr;
+	plan->cap.max_send_wr = (1u << plan->log_sq) / bbs;
+	plan->cap.max_send_sge = ohca_min(segs, ctx->max_sge);
+	plan->cap.max_inline_data =
+		ohca_min(segs * OHCA_SEG_SIZE, ctx->max_inline);
+
+	plan->log_rq = 0;
+	plan->log_stride = OHCA_MIN_LOG_RQ_STRIDE;
+	plan->cap.max_recv_wr = 0;
+	plan->cap.max_recv_sge = 0;
+	if (plan->has_rq) {
+		plan->log_rq = ohca_log2_up(cap->max_recv_wr);
+		plan->log_stride = ohca_rq_log_stride(cap->max_recv_sge);
+		plan->cap.max_recv_wr = 1u << plan->log_rq;
+		plan->cap.max_recv_sge = ohca_min(
+			ohca_rq_stride_sges(plan->log_stride), ctx->max_sge);
+	}
+	return 0;
+}
+
+static void ohca_qp_set_buf(struct ohca_qp *qp, const struct ohca_qp_plan *plan)
+{
+	struct ohca_sq *sq = &qp->sq;
+	struct ohca_rq *rq = &qp->rq;
+
+	qp->db = qp->buf.addr + OHCA_DB_OFFSET;
+	sq->ring = qp->buf.addr + ohca_sq_offset(plan->has_rq, plan->log_rq,
+						 plan->log_stride);
+	sq->size = 1u << plan->log_sq;
+	sq->end = sq->ring + ((size_t)sq->size << OHCA_BB_SHIFT);
+	sq->dgram = plan->dgram;
+	sq->sge_limit = plan->cap.max_send_sge + 1;
+	sq->max_inline = plan->cap.max_inline_data;
+	rq->ring = qp->buf.addr + OHCA_RQ_RING_OFFSET;
+	rq->size = 1u << plan->log_rq;
+	rq->log_stride = plan->log_stride;
+	qp->rq_sge_limit = plan->has_rq ? plan->cap.max_recv_sge + 1 : 0;
+	qp->cap = plan->cap;
+}
+
+static int ohca_check_qp_attr(const struct ibv_qp_init_attr_ex *attr)
+{
+	if (!check_comp_mask(attr->comp_mask,
+			     IBV_QP_INIT_ATTR_PD |
+				     IBV_QP_INIT_ATTR_CREATE_FLAGS |
+				     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ||
+	    !ohca_type_ops(attr->qp_type))
+		return EOPNOTSUPP;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
+	    attr->create_flags & ~IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
+		return EOPNOTSUPP;
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->send_cq ||
+	    !attr->recv_cq)
+		return EINVAL;
+	return 0;
+}
+
+/**
+ * ohca_create_qp_ex - ibv_create_qp_ex()
+ *
+ * On return @attr->cap holds what can really be posted. NULL with errno: EINVAL
+ * for sizes out of range, EOPNOTSUPP for types and operations that are not there,
+ * ENOMEM, or what the kernel says.
+ */
+struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
+				 struct ibv_qp_init_attr_ex *attr)
+{
+	struct ohca_context *ctx = to_octx(ibctx);
+	struct uohca_create_qp_ex_resp resp = {};
+	struct uohca_create_qp_ex cmd = {};
+	struct ohca_qp_plan plan;
+	struct ohca_qp *qp;
+	bool locked;
+	int err;
+
+	err = ohca_check_qp_attr(attr);
+	if (!err)
+		err = ohca_qp_plan(ctx, attr, &plan);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	qp = calloc(1, sizeof(*qp));
+	if (!qp) {
+		errno = ENOMEM;
+		return NULL;
+	}
+
+	qp->all_ops = ohca_type_ops(attr->qp_type);
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+		err = ohca_qp_fill_wr_ops(qp, attr->send_ops_flags);
+		if (err)
+			goto err_free;
+	}
+	qp->pd = ohca_parent_domain_get(attr->pd);
+	err = ohca_buf_alloc(ctx, &qp->buf, qp->pd,
+			     ohca_qp_buf_size(plan.has_rq, plan.log_rq,
+					      plan.log_stride, plan.log_sq),
+			     OHCA_RES_QP);
+	if (err)
+		goto err_pd;
+	ohca_qp_set_buf(qp, &plan);
+
+	cmd.log_sq = plan.log_sq;
+	cmd.log_rq = plan.log_rq;
+	cmd.log_rq_stride = plan.log_stride;
+	cmd.buf_addr = (uintptr_t)qp->buf.addr;
+	cmd.buf_size = qp->buf.size;
+	err = ibv_cmd_create_qp_ex2(ibctx, &qp->vqp, attr, &cmd.ibv_cmd,
+				    sizeof(cmd), &resp.ibv_resp, sizeof(resp));
+	if (err)
+		goto err_buf;
+
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		qp->vqp.comp_mask |= VERBS_QP_EX;
+	locked = !(qp->pd && qp->pd->td);
+	ohca_lock_init(&qp->sq.lock, locked);
+	ohca_lock_init(&qp->rq.lock, locked);
+	qp->handle = resp.drv_payload.handle;
+	qp->uar = ctx->uar;
+	ohca_qp_set_state(qp, IBV_QPS_RESET);
+	attr->cap = qp->cap;
+	return &qp->vqp.qp;
+
+err_buf:
+	ohca_buf_free(&qp->buf);
+err_pd:
+	ohca_parent_domain_put(qp->pd);
+err_free:
+	free(qp);
+	errno = err;
+	return NULL;
+}
+
+/** ohca_create_qp - ibv_create_qp(); see ohca_create_qp_ex() */
+struct ibv_qp *ohca_create_qp(struct ibv_pd *ibpd,
+			      struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = ibpd,
+	};
+	struct ibv_qp *qp = ohca_create_qp_ex(ibpd->context, &ex);
+
+	if (qp)
+		attr->cap = ex.cap;
+	return qp;
+}
+
+static void ohca_qp_clean_cqs(struct ibv_qp *ibqp, uint32_t handle)
+{
+	ohca_cq_clean(to_ocq(ibqp->send_cq), handle);
+	if (ibqp->recv_cq != ibqp->send_cq)
+		ohca_cq_clean(to_ocq(ibqp->recv_cq), handle);
+}
+
+/* The device has forgotten the queues: begin again with a record of zeroes. */
+static void ohca_qp_reset(struct ohca_qp *qp)
+{
+	ohca_lock(&qp->sq.lock);
+	ohca_lock(&qp->rq.lock);
+	qp->sq.pi = 0;
+	qp->sq.ci = 0;
+	qp->rq.pi = 0;
+	qp->rq.ci = 0;
+	memset(qp->db, 0, sizeof(*qp->db));
+	udma_to_device_barrier();
+	ohca_unlock(&qp->rq.lock);
+	ohca_unlock(&qp->sq.lock);
+	ohca_qp_clean_cqs(&qp->vqp.qp, qp->handle);
+}
+
+/** ohca_modify_qp - ibv_modify_qp(); RESET drops what was posted and completed */
+int ohca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct ohca_qp *qp = to_oqp(ibqp);
+	struct ibv_modify_qp cmd = {};
+	int err;
+
+	err = ibv_cmd_modify_qp(ibqp, attr, attr_mask, &cmd, sizeof(cmd));
+	if (err || !(attr_mask & IBV_QP_STATE))
+		return err;
+	ohca_qp_set_state(qp, attr->qp_state);
+	if (attr->qp_state == IBV_QPS_RESET)
+		ohca_qp_reset(qp);
+	return 0;
+}
+
+/** ohca_query_qp - ibv_query_qp(); capabilities as ibv_create_qp() reported them */
+int ohca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
+		  struct ibv_qp_init_attr *init_attr)
+{
+	struct ohca_qp *qp = to_oqp(ibqp);
+	struct ibv_query_qp cmd;
+	int err;
+
+	err = ibv_cmd_query_qp(ibqp, attr, attr_mask, init_attr, &cmd,
+			       sizeof(cmd));
+	if (err)
+		return err;
+	attr->cap = qp->cap;
+	init_attr->cap = qp->cap;
+	return 0;
+}
+
+/**
+ * ohca_destroy_qp - ibv_destroy_qp()
+ *
+ * The kernel's answer means that the device touches the queues no more and writes
+ * no more completions; those that are left in the CQs go too.
+ */
+int ohca_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct ohca_qp *qp = to_oqp(ibqp);
+	int err = ibv_cmd_destroy_qp(ibqp);
+
+	if (err)
+		return err;
+	ohca_qp_clean_cqs(ibqp, qp->handle);
+	ohca_buf_free(&qp->buf);
+	ohca_parent_domain_put(qp->pd);
+	free(qp);
+	return 0;
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Life of an SRQ. */
+
+#include <stdlib.h>
+
+#include "ohca.h"
+#include "ohca_abi.h"
+
+/**
+ * ohca_create_srq - ibv_create_srq()
+ *
+ * On return @attr holds what can really be posted. NULL with errno: EINVAL for
+ * what no SRQ can be, ENOMEM, or what the kernel says.
+ */
+struct ibv_srq *ohca_create_srq(struct ibv_pd *ibpd,
+				struct ibv_srq_init_attr *attr)
+{
+	struct ohca_context *ctx = to_octx(ibpd->context);
+	struct uohca_create_srq_resp resp = {};
+	struct uohca_create_srq cmd = {};
+	uint32_t log_size, log_stride;
+	struct ohca_srq *srq;
+	int err;
+
+	if (!attr->attr.max_wr ||
+	    attr->attr.max_wr > 1u << ctx->log_max_srq_wqes ||
+	    attr->attr.max_sge > ctx->max_sge) {
+		errno = EINVAL;
+		return NULL;
+	}
+	srq = calloc(1, sizeof(*srq));
+	if (!srq) {
+		errno = ENOMEM;
+		return NULL;
+	}
+
+	log_size = ohca_log2_up(attr->attr.max_wr);
+	log_stride = ohca_rq_log_stride(attr->attr.max_sge);
+	srq->pd = ohca_parent_domain_get(ibpd);
+	err = ohca_buf_alloc(ctx, &srq->buf, srq->pd,
+			     ohca_srq_buf_size(log_size, log_stride),
+			     OHCA_RES_SRQ);
+	if (err)
+		goto err_free;
+	srq->db = srq->buf.addr + OHCA_DB_OFFSET;
+	srq->uar = ctx->uar;
+	srq->rq.ring = srq->buf.addr + OHCA_RQ_RING_OFFSET;
+	srq->rq.size = 1u << log_size;
+	srq->rq.log_stride = log_stride;
+	ohca_lock_init(&srq->rq.lock, !(srq->pd && srq->pd->td));
+
+	cmd.log_size = log_size;
+	cmd.log_stride = log_stride;
+	cmd.buf_addr = (uintptr_t)srq->buf.addr;
+	cmd.buf_size = srq->buf.size;
+	err = ibv_cmd_create_srq(ibpd, &srq->vsrq.srq, attr, &cmd.ibv_cmd,
+				 sizeof(cmd), &resp.ibv_resp, sizeof(resp));
+	if (err)
+		goto err_buf;
+
+	srq->srqn = resp.drv_payload.srqn;
+	srq->vsrq.srq_type = IBV_SRQT_BASIC;
+	attr->attr.max_wr = srq->rq.size;
+	attr->attr.max_sge = ohca_rq_stride_sges(log_stride);
+	if (attr->attr.max_sge > ctx->max_sge)
+		attr->attr.max_sge = ctx->max_sge;
+	srq->rq.sge_limit = attr->attr.max_sge + 1;
+	return &srq->vsrq.srq;
+
+err_buf:
+	ohca_buf_free(&srq->buf);
+err_free:
+	ohca_parent_domain_put(srq->pd);
+	free(srq);
+	errno = err;
+	return NULL;
+}
+
+/** ohca_create_srq_ex - ibv_create_srq_ex(); EOPNOTSUPP for other types than basic */
+struct ibv_srq *ohca_create_srq_ex(struct ibv_context *ibctx,
+				   struct ibv_srq_init_attr_ex *attr)
+{
+	struct ibv_srq_init_attr basic = {
+		.srq_context = attr->srq_context,
+		.attr = attr->attr,
+	};
+	struct ibv_srq *srq;
+
+	if (!check_comp_mask(attr->comp_mask, IBV_SRQ_INIT_ATTR_TYPE |
+						      IBV_SRQ_INIT_ATTR_PD) ||
+	    (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE &&
+	     attr->srq_type != IBV_SRQT_BASIC)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	srq = ohca_create_srq(attr->pd, &basic);
+	if (srq)
+		attr->attr = basic.attr;
+	return srq;
+}
+
+/** ohca_modify_srq - ibv_modify_srq(): arm the limit event */
+int ohca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
+		    int attr_mask)
+{
+	struct ibv_modify_srq cmd;
+
+	return ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &cmd, sizeof(cmd));
+}
+
+/** ohca_query_srq - ibv_query_srq(); sizes are as ibv_create_srq() reported them */
+int ohca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
+{
+	struct ohca_srq *srq = to_osrq(ibsrq);
+	struct ibv_query_srq cmd;
+	int err;
+
+	err = ibv_cmd_query_srq(ibsrq, attr, &cmd, sizeof(cmd));
+	if (err)
+		return err;
+	attr->max_wr = srq->rq.size;
+	attr->max_sge = srq->rq.sge_limit - 1;
+	return 0;
+}
+
+/** ohca_get_srq_num - ibv_get_srq_num() */
+int ohca_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
+{
+	*srq_num = to_osrq(ibsrq)->srqn;
+	return 0;
+}
+
+/** ohca_destroy_srq - ibv_destroy_srq() */
+int ohca_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct ohca_srq *srq = to_osrq(ibsrq);
+	int err = ibv_cmd_destroy_srq(ibsrq);
+
+	if (err)
+		return err;
+	ohca_buf_free(&srq->buf);
+	ohca_parent_domain_put(srq->pd);
+	free(srq);
+	return 0;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* How send WQEs are put together, for both posting interfaces. */
+
+#ifndef OHCA_WR_H
+#define OHCA_WR_H
+
+#include "ohca.h"
+
+static_assert((int)IBV_WR_RDMA_WRITE == (int)OHCA_OP_RDMA_WRITE &&
+	      (int)IBV_WR_RDMA_WRITE_WITH_IMM == (int)OHCA_OP_RDMA_WRITE_IMM &&
+	      (int)IBV_WR_SEND == (int)OHCA_OP_SEND &&
+	      (int)IBV_WR_SEND_WITH_IMM == (int)OHCA_OP_SEND_IMM &&
+	      (int)IBV_WR_RDMA_READ == (int)OHCA_OP_RDMA_READ &&
+	      (int)IBV_WR_ATOMIC_CMP_AND_SWP == (int)OHCA_OP_CMP_SWAP &&
+	      (int)IBV_WR_ATOMIC_FETCH_AND_ADD == (int)OHCA_OP_FETCH_ADD &&
+	      (int)IBV_WR_LOCAL_INV == (int)OHCA_OP_LOCAL_INV &&
+	      (int)IBV_WR_BIND_MW == (int)OHCA_OP_BIND_MW &&
+	      (int)IBV_WR_SEND_WITH_INV == (int)OHCA_OP_SEND_INV,
+	      "operations must have the numbers of enum ibv_wr_opcode");
+static_assert((int)IBV_SEND_FENCE == OHCA_WQE_FENCE &&
+	      (int)IBV_SEND_SIGNALED == OHCA_WQE_SIGNALED &&
+	      (int)IBV_SEND_SOLICITED == OHCA_WQE_SOLICITED &&
+	      (int)IBV_SEND_INLINE == OHCA_WQE_INLINE &&
+	      (int)IBV_SEND_IP_CSUM == OHCA_WQE_IP_CSUM,
+	      "WQE flags must have the numbers of enum ibv_send_flags");
+static_assert(sizeof(struct ibv_sge) == sizeof(struct ohca_hw_sge) &&
+	      offsetof(struct ibv_sge, length) ==
+		      offsetof(struct ohca_hw_sge, length) &&
+	      offsetof(struct ibv_sge, lkey) ==
+		      offsetof(struct ohca_hw_sge, lkey),
+	      "an SGE must have the layout of struct ibv_sge");
+
+/* Operations whose data may come from the WQE itself. */
+#define OHCA_INLINE_OPS                                                        \
+	(OHCA_BIT(OHCA_OP_RDMA_WRITE) | OHCA_BIT(OHCA_OP_RDMA_WRITE_IMM) |     \
+	 OHCA_BIT(OHCA_OP_SEND) | OHCA_BIT(OHCA_OP_SEND_IMM) |                 \
+	 OHCA_BIT(OHCA_OP_SEND_INV))
+
+#define OHCA_SEGS_PER_BB (OHCA_BB_SIZE / OHCA_SEG_SIZE)
+
+/** ohca_segs_to_bbs - basic blocks that @nseg segments take */
+static inline uint32_t ohca_segs_to_bbs(uint32_t nseg)
+{
+	return (nseg + OHCA_SEGS_PER_BB - 1) / OHCA_SEGS_PER_BB;
+}
+
+/** ohca_sq_bb - address of the basic block with free running index @pi */
+static inline void *ohca_sq_bb(const struct ohca_sq *sq, uint32_t pi)
+{
+	return sq->ring + ((size_t)(pi & (sq->size - 1)) << OHCA_BB_SHIFT);
+}
+
+/**
+ * ohca_sq_full - whether @bbs basic blocks from index @pi on are not free yet
+ *
+ * Called with the lock held. Looks at the device's consumer index only if the one
+ * last seen is not enough.
+ */
+static inline bool ohca_sq_full(struct ohca_qp *qp, uint32_t pi, uint32_t bbs)
+{
+	struct ohca_sq *sq = &qp->sq;
+
+	if (likely(pi + bbs - sq->ci <= sq->size))
+		return false;
+	sq->ci = ohca_load_le32(&qp->db->sq_ci);
+	return pi + bbs - sq->ci > sq->size;
+}
+
+/** ohca_put_le64 - write a word of a WQE, whatever fields it holds */
+static inline void ohca_put_le64(void *p, uint64_t v)
+{
+	__le64 word = htole64(v);
+
+	memcpy(p, &word, sizeof(word));
+}
+
+/**
+ * ohca_put_ctrl - write the control segment
+ * @flags: OHCA_WQE_*
+ * @imm: immediate data as the consumer gave it, or a key in little-endian
+ */
+static inline void ohca_put_ctrl(struct ohca_hw_wqe_ctrl *ctrl, uint32_t opcode,
+				 uint32_t nseg, uint32_t flags, uint32_t imm,
+				 uint64_t wr_id)
+{
+	ohca_put_le64(ctrl, (uint64_t)le32toh(imm) << 32 | flags << 16 |
+				    nseg << 8 | opcode);
+	ctrl->wr_id = htole64(wr_id);
+}
+
+/** ohca_put_raddr - write a remote address segment */
+static inline void ohca_put_raddr(void *seg, uint64_t raddr, uint32_t rkey)
+{
+	ohca_put_le64(seg, raddr);
+	ohca_put_le64(seg + offsetof(struct ohca_hw_wqe_raddr, rkey), rkey);
+}
+
+/** ohca_put_atomic - write remote address and operands: two segments */
+static inline void ohca_put_atomic(void *seg, uint64_t raddr, uint32_t rkey,
+				   uint64_t swap_add, uint64_t compare)
+{
+	struct ohca_hw_wqe_atomic *a = seg + sizeof(struct ohca_hw_wqe_raddr);
+
+	ohca_put_raddr(seg, raddr, rkey);
+	a->swap_add = htole64(swap_add);
+	a->compare = htole64(compare);
+}
+
+/** ohca_put_av - write an address vector: three segments */
+static inline void ohca_put_av(void *seg, const struct ohca_ah *ah,
+			       uint32_t qpn, uint32_t qkey)
+{
+	memcpy(seg, &ah->av, sizeof(ah->av));
+	ohca_put_le64(seg, (uint64_t)qkey << 32 | qpn);
+}
+
+/** ohca_put_bind - write the registration segment of BIND_MW: three segments */
+static inline void ohca_put_bind(void *seg, uint32_t rkey,
+				 const struct ibv_mw_bind_info *info)
+{
+	struct ohca_hw_wqe_reg *r = seg;
+
+	memset(r, 0, sizeof(*r));
+	r->key = htole32(rkey);
+	r->access = htole32(info->mw_access_flags);
+	r->iova = htole64(info->addr);
+	r->length = htole64(info->length);
+	if (info->mr)
+		r->mr_key = htole32(info->mr->lkey);
+}
+
+/** ohca_put_sge - write one SGE */
+static inline void ohca_put_sge(void *seg, const struct ibv_sge *sge)
+{
+#if __BYTE_ORDER == __LITTLE_ENDIAN
+	memcpy(seg, sge, sizeof(struct ohca_hw_sge));
+#else
+	struct ohca_hw_sge *s = seg;
+
+	s->addr = htole64(sge->addr);
+	s->length = htole32(sge->length);
+	s->lkey = htole32(sge->lkey);
+#endif
+}
+
+/**
+ * ohca_put_sges - write @num SGEs from @seg on, over the end of the ring if need be
+ */
+static inline void ohca_put_sges(const struct ohca_sq *sq, uint8_t *seg,
+				 const struct ibv_sge *sge, uint32_t num)
+{
+	for (; num; num--, sge++, seg += OHCA_SEG_SIZE) {
+		if (unlikely(seg == sq->end))
+			seg = sq->ring;
+		ohca_put_sge(seg, sge);
+	}
+}
+
+/**
+ * ohca_put_inline - append @len bytes of inline data at @dst
+ *
+ * Return: where the next bytes go.
+ */
+static inline uint8_t *ohca_put_inline(const struct ohca_sq *sq, uint8_t *dst,
+				       const void *src, size_t len)
+{
+	size_t room = sq->end - dst;
+
+	if (unlikely(len > room)) {
+		memcpy(dst, src, room);
+		src += room;
+		len -= room;
+		dst = sq->ring;
+	}
+	memcpy(dst, src, len);
+	return dst + len;
+}
+
+#endif /* OHCA_WR_H */
