@@ -19,6 +19,7 @@
 #include "ohca_hw.h"	/* firmware-if/ */
 #include "../ib/packet.h"
 #include "../ib/pma.h"
+#include "../ib/smp.h"
 
 #define OHCA_MAX_PORTS	2
 #define OHCA_FIRST_QP	4	/* handles below are the ports' SMI and GSI QPs */
@@ -140,6 +141,22 @@ int ohca_pages_write(ohca_engine *e, const struct ohca_pages *p, uint64_t off, c
 /* aligned __le32 in queue memory: atomic load with acquire / store with release; -1 on error */
 int ohca_pages_load32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, uint32_t *val);
 int ohca_pages_store32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, uint32_t val);
+
+/*
+ * Write @n bytes (a multiple of 8) so that a reader who sees the last 8 sees the others;
+ * the address is a multiple of 8. For entries with an owner or phase bit at their end.
+ */
+int ohca_dma_publish(ohca_engine *e, uint64_t iova, const void *buf, size_t n);
+int ohca_pages_publish(ohca_engine *e, const struct ohca_pages *p, uint64_t off, const void *buf,
+		       size_t n);
+
+/* ---- numbers of objects: engine.c ------------------------------------------------- */
+
+/** struct ohca_ids - which numbers below @max are in use; given out cyclically */
+struct ohca_ids {
+	uint64_t *used;
+	uint32_t max, next, num;
+};
 
 /* ---- objects --------------------------------------------------------------------- */
 
@@ -333,15 +350,15 @@ struct ohca_engine {
 	struct ohca_pd **pd;
 	struct ohca_eq *eq[OHCA_MAX_EQ];
 	struct ohca_eq *async_eq;
-	uint32_t next_qp, next_cq, next_srq, next_mr, next_pd;	/* cyclic allocation */
+	struct ohca_ids qp_ids, cq_ids, srq_ids, mr_ids, pd_ids;
 	uint8_t *mr_tag;		/* rotated at each allocation of an index */
-	uint32_t num_qp, num_cq, num_srq, num_mr, num_pd;	/* in use */
 	uint64_t next_serial;
 	struct ohca_mr local_dma;	/* what OHCA_LOCAL_DMA_LKEY names; not in the table */
 	uint32_t page_entries;		/* addresses held by all page lists */
 	uint32_t dma_depth;
 	struct ohca_list mod;		/* CQs whose moderated event waits */
-	uint32_t num_mcast_grp;
+	uint64_t mod_deadline;		/* the earliest of them */
+	uint32_t num_mcast_grp, mcast_total;	/* groups; attachments */
 	struct ohca_mcast_grp *mcast[OHCA_MCAST_BUCKETS];
 
 	struct ohca_port port[OHCA_MAX_PORTS];
@@ -468,13 +485,19 @@ void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint3
 /* qp.c: move an RTS UC, UD, SMI or GSI QP to SQE after a send completed in error */
 void ohca_qp_sqe(ohca_engine *e, struct ohca_qp *qp, uint32_t vendor_err);
 
-/* mad.c: a datagram for QP0 or QP1 came from the wire or by loopback. @mad: 256 bytes, a
- * private copy. True: SMA or PMA took it (a reply, if any, is sent by ohca_mad_send()).
- * False: deliver it to the QP. */
+/* mad.c: a datagram for QP0 or QP1 came from the wire or by loopback. @hdr: its headers
+ * (LRH on; source QP in the DETH, GRH if any) and @mad: 256 bytes, both private copies.
+ * True: SMA or PMA took it (a reply, if any, is sent by ohca_mad_send()). False: deliver
+ * it to the QP. */
 bool ohca_mad_rx(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pkt,
-		 const uint8_t *mad);
+		 const uint8_t *hdr, const uint8_t *mad);
 void ohca_mad_link(ohca_engine *e, unsigned int port, const struct ohca_link_rate *rate);
 void ohca_mad_port_update(ohca_engine *e, unsigned int port);
+/* a packet with a P_Key or Q_Key that does not match arrived: counter and trap */
+void ohca_mad_bad_pkey(ohca_engine *e, unsigned int port, const struct ib_key_violation *v);
+void ohca_mad_bad_qkey(ohca_engine *e, unsigned int port, const struct ib_key_violation *v);
+/* a packet on a data VL arrived at a port that is Armed: it becomes Active */
+void ohca_mad_rx_data(ohca_engine *e, unsigned int port);
 uint64_t ohca_mad_deadline(const ohca_engine *e);
 void ohca_mad_timer(ohca_engine *e, uint64_t now);
 
@@ -482,6 +505,7 @@ void ohca_mad_timer(ohca_engine *e, uint64_t now);
 
 int ohca_sched_init(ohca_engine *e);		/* ohca_new: 0 or -1 (memory) */
 void ohca_sched_free(ohca_engine *e);
+void ohca_sched_reset(ohca_engine *e);		/* forget queued MADs and looped packets */
 /* Move packets; @budget as of ohca_poll(). True if there is more to do at once. */
 bool ohca_sched_run(ohca_engine *e, unsigned int budget);
 uint64_t ohca_sched_deadline(const ohca_engine *e);	/* or OHCA_NO_DEADLINE */
