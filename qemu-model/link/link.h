@@ -435,6 +435,14 @@ void ohca_link_kick_tx(struct ohca_link *l);
 bool ohca_link_prepare_sleep(struct ohca_link *l);
 
 /**
+ * ohca_link_prepare_sleep_except() - the same for a reader that cannot empty its lanes
+ * @l: the link
+ * @lanes: bit mask of VLs whose frames do not count, since what they wait for is
+ *         elsewhere (a switch whose output has no credit)
+ */
+bool ohca_link_prepare_sleep_except(struct ohca_link *l, uint32_t lanes);
+
+/**
  * ohca_link_awake() - awake again: no further signals are needed (rx thread)
  * @l: the link
  * @drain: also read the eventfd. Not needed with edge-triggered epoll.

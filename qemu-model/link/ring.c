@@ -360,6 +360,11 @@ static bool credits_came(struct ohca_link *l)
 
 bool ohca_link_prepare_sleep(struct ohca_link *l)
 {
+	return ohca_link_prepare_sleep_except(l, 0);
+}
+
+bool ohca_link_prepare_sleep_except(struct ohca_link *l, uint32_t lanes)
+{
 	if (l->sock < 0)
 		return true;
 	kick_rx(l);
@@ -374,7 +379,7 @@ bool ohca_link_prepare_sleep(struct ohca_link *l)
 		if (credits_came(l))
 			goto stay;
 	}
-	if (ohca_link_rx_pending(l))
+	if (ohca_link_rx_pending(l) & ~lanes)
 		goto stay;
 	stat_add(&l->sleeps, 1);
 	return true;

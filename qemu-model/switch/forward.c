@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Forwarding of data packets (IBTA volume 1, 18.2.4): tables, P_Key enforcement,
+ * SL to VL, arbitration, credits, lifetime at the head of a queue.
+ *
+ * A round looks at the head of every input lane, decides where it goes, and lets
+ * every output port serve the lanes that want it: by its VL arbiter if several of its
+ * lanes have something to send, in turn if several inputs want the same lane.
+ * Multicast is copied to each output as soon as that has credit, outside of the
+ * arbiter's accounting; the head stays until all outputs have their copy.
+ */
+#include "switch.h"
+
+#include <string.h>
+
+#include "ib/crc.h"
+#include "ib/rate.h"
+
+#define BURST		64u	/* frames an output port or an input lane moves per round */
+#define VL15_BURST	32u
+
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+
+/* ---- deciding ------------------------------------------------------------------ */
+
+static bool pkey_in_table(const struct sw_port *p, uint16_t pkey)
+{
+	for (unsigned int i = 0; i < SW_PKEYS; i++)
+		if (ib_pkey_match(p->pkeys[i], pkey))
+			return true;
+	return false;
+}
+
+static void trap_pkey(struct sw *sw, const struct sw_port *p, const struct sw_lane *h,
+		      uint16_t pkey, unsigned int bth)
+{
+	struct ib_key_violation v = {
+		.lid1 = ib_get_be16(h->lrh + 6),
+		.lid2 = ib_get_be16(h->lrh + 2),
+		.key = pkey,
+		.sl = h->lrh[1] >> 4,
+		.sw_lid = sw->port[0].pi.lid,
+		.port = p->num,
+		.data_valid = 0x0007,		/* LIDs, P_Key, SL and QP */
+	};
+	uint8_t details[54], qp[4];
+
+	memcpy(qp, h->f.data + bth + 4, sizeof(qp));
+	v.qp2 = ib_get_be32(qp) & IB_QPN_MASK;
+	ib_trap259(details, &v);
+	sw_trap(sw, SW_TRAP_PKEY, IB_NOTICE_SECURITY, IB_TRAP_BAD_PKEY_SWITCH, details);
+}
+
+static enum sw_kind relay_error(struct sw_port *p, uint64_t *detail)
+{
+	p->ctr.rcv_switch_relay_errors++;
+	++*detail;
+	return SW_DROP;
+}
+
+static enum sw_kind malformed(struct sw_port *p)
+{
+	p->ctr.rcv_errors++;
+	p->ctr.rcv_malformed++;
+	return SW_DROP;
+}
+
+static enum sw_kind discard(struct sw_port *out, uint64_t *detail)
+{
+	out->ctr.xmit_discards++;
+	++*detail;
+	return SW_DROP;
+}
+
+/* P_Key and raw filters of one port, on input or output. */
+static bool admit(struct sw *sw, struct sw_port *p, struct sw_lane *h, bool inbound)
+{
+	unsigned int lnh = h->lrh[1] & 3, bth = lnh == IB_LNH_IBA_GLOBAL ? 48 : 8;
+	const struct ib_port_info *pi = &p->pi;
+	uint64_t *errors = inbound ? &p->ctr.rcv_constraint_errors :
+				     &p->ctr.xmit_constraint_errors;
+
+	if (lnh < IB_LNH_IBA_LOCAL) {
+		if (inbound ? pi->filter_raw_in : pi->filter_raw_out) {
+			++*errors;
+			return false;
+		}
+		return true;
+	}
+	if (inbound ? !pi->part_enf_in : !pi->part_enf_out)
+		return true;
+	if (!h->patch) {
+		/* Checked is the copy, and the copy goes out. */
+		h->patch = (uint8_t)(bth + 2);
+		memcpy(h->pkey, h->f.data + bth + 2, 2);
+	}
+	if (pkey_in_table(p, ib_get_be16(h->pkey)))
+		return true;
+	++*errors;
+	trap_pkey(sw, p, h, ib_get_be16(h->pkey), bth);
+	return false;
+}
+
+/* Can the frame leave by @out? On success *@ovl is its lane there. */
+static bool can_leave(struct sw *sw, struct sw_port *in, struct sw_lane *h, struct sw_port *out,
+		      uint8_t *ovl)
+{
+	int vl;
+
+	if (unlikely(!out->up || !out->active)) {
+		discard(out, &out->ctr.xmit_inactive_discards);
+		return false;
+	}
+	if (unlikely(h->f.len > out->max_len)) {
+		discard(out, &out->ctr.xmit_mtu_discards);
+		return false;
+	}
+	vl = ib_sl2vl_lookup(sw_sl2vl(sw, in->num, out->num), h->lrh[1] >> 4, out->nvls);
+	if (unlikely(vl < 0)) {
+		relay_error(in, &in->ctr.rcv_vl_mapping);
+		return false;
+	}
+	if (unlikely((out->pi.part_enf_out || out->pi.filter_raw_out) &&
+		     !admit(sw, out, h, false)))
+		return false;
+	*ovl = (uint8_t)vl;
+	return true;
+}
+
+static enum sw_kind decide_mcast(struct sw *sw, struct sw_port *in, struct sw_lane *h,
+				 uint16_t dlid)
+{
+	unsigned int idx = dlid - IB_LID_MCAST_MIN;
+	bool any = false;
+	uint8_t ovl;
+
+	memset(h->mc, 0, sizeof(h->mc));
+	if (idx < SW_MFT_CAP && (!sw->si.mcast_top || dlid <= sw->si.mcast_top)) {
+		for (unsigned int pos = 0; pos < SW_MFT_POS; pos++)
+			h->mc[pos / 4] |= (uint64_t)sw->mft[idx][pos] << (pos % 4 * 16);
+	} else if (sw->si.def_mcast_primary && sw->si.def_mcast_primary <= sw->nports) {
+		h->mc[sw->si.def_mcast_primary / 64] |= 1ull << (sw->si.def_mcast_primary % 64);
+	}
+	h->mc[in->num / 64] &= ~(1ull << (in->num % 64));
+	for (unsigned int w = 0; w < 4; w++) {
+		for (uint64_t m = h->mc[w]; m; m &= m - 1) {
+			unsigned int n = w * 64 + (unsigned int)__builtin_ctzll(m);
+
+			/* Port 0 has no multicast consumer; a member port may be down. */
+			if (n == 0 || n > sw->nports || !sw->port[n].up ||
+			    !can_leave(sw, in, h, &sw->port[n], &ovl))
+				h->mc[w] &= ~(1ull << (n % 64));
+			else
+				any = true;
+		}
+	}
+	return any ? SW_MCAST : SW_DROP;
+}
+
+/* Look at the frame in @h->f and decide. Counts errors, so call once per frame. */
+static enum sw_kind decide(struct sw *sw, struct sw_port *in, struct sw_lane *h)
+{
+	uint32_t lnh, bth, len = h->f.len;
+	struct sw_port *out;
+	uint16_t dlid;
+
+	memcpy(h->lrh, h->f.data, sizeof(h->lrh));
+	h->patch = 0;
+	if (unlikely(h->f.flags & OHCA_FRAME_EBP)) {
+		in->ctr.rcv_remote_phys_errors++;
+		return SW_DROP;
+	}
+	if (unlikely((h->f.flags & OHCA_FRAME_VCRC) &&
+		     ib_vcrc(h->f.data, len) != h->f.vcrc)) {
+		in->ctr.rcv_errors++;
+		in->ctr.rcv_local_phys_errors++;
+		return SW_DROP;
+	}
+	dlid = ib_get_be16(h->lrh + 2);
+	lnh = h->lrh[1] & 3;
+	bth = lnh == IB_LNH_IBA_GLOBAL ? IB_LRH_LEN + IB_GRH_LEN : IB_LRH_LEN;
+	if (unlikely(h->lrh[0] != h->f.vl << 4 ||
+		     4u * (ib_get_be16(h->lrh + 4) & 0x7ff) != len || !dlid ||
+		     dlid == IB_LID_PERMISSIVE || len > in->max_len ||
+		     (lnh >= IB_LNH_IBA_LOCAL && len < bth + IB_BTH_LEN + IB_ICRC_LEN)))
+		return malformed(in);
+	if (unlikely(!in->receives))
+		return SW_DROP;
+	if (unlikely(!in->active) && ib_port_rx_data(&in->pi))
+		sw_port_changed(sw, in);
+	if (unlikely((in->pi.part_enf_in || in->pi.filter_raw_in) && !admit(sw, in, h, true)))
+		return SW_DROP;
+
+	if (unlikely(dlid >= IB_LID_MCAST_MIN))
+		return decide_mcast(sw, in, h, dlid);
+	if (dlid > sw->si.linear_top || dlid >= SW_LFT_CAP || sw->lft[dlid] > sw->nports)
+		return relay_error(in, &in->ctr.rcv_dlid_mapping);
+	if (sw->lft[dlid] == 0)
+		return SW_LOCAL;
+	out = &sw->port[sw->lft[dlid]];
+	if (unlikely(out == in))
+		return relay_error(in, &in->ctr.rcv_looping);
+	if (!can_leave(sw, in, h, out, &h->ovl))
+		return SW_DROP;
+	h->out = out->num;
+	return SW_UCAST;
+}
+
+/* ---- moving -------------------------------------------------------------------- */
+
+static void unblock(struct sw *sw, struct sw_lane *h, struct sw_port *out)
+{
+	if (likely(!h->blocked_ns))
+		return;
+	/* PortXmitWait counts microseconds here. */
+	if (out)
+		out->ctr.xmit_wait += (sw_now(sw) - h->blocked_ns) / 1000;
+	h->blocked_ns = 0;
+	sw->blocked--;
+}
+
+static void block(struct sw *sw, struct sw_lane *h)
+{
+	if (!h->blocked_ns) {
+		h->blocked_ns = sw_now(sw);
+		sw->blocked++;
+	}
+}
+
+/* The frame is dealt with: count it, give its buffer back. */
+static void release(struct sw *sw, struct sw_port *in, unsigned int vl, struct sw_lane *h)
+{
+	struct ohca_port_counters *c = &in->ctr;
+
+	c->rcv_pkts++;
+	c->rcv_data += h->f.len / 4;
+	if ((h->lrh[2] & 0xc0) == 0xc0)
+		c->mcast_rcv_pkts++;
+	else
+		c->ucast_rcv_pkts++;
+	unblock(sw, h, NULL);
+	h->kind = SW_NONE;
+	ohca_link_rx_release(in->link, vl);
+}
+
+static bool copy_out(struct sw_port *out, unsigned int ovl, const struct sw_lane *h, bool mcast)
+{
+	struct ohca_port_counters *c = &out->ctr;
+	uint8_t *b = ohca_link_tx_begin(out->link, ovl, h->f.len);
+
+	if (!b)
+		return false;
+	memcpy(b, h->lrh, sizeof(h->lrh));
+	b[0] = (uint8_t)(ovl << 4);
+	memcpy(b + sizeof(h->lrh), h->f.data + sizeof(h->lrh), h->f.len - sizeof(h->lrh));
+	if (unlikely(h->patch))
+		memcpy(b + h->patch, h->pkey, 2);
+	/* The VL may have changed, so the VCRC is no longer there; it is made when needed. */
+	ohca_link_tx_commit(out->link, ovl, h->f.len, h->f.flags & OHCA_FRAME_ICRC);
+	c->xmit_pkts++;
+	c->xmit_data += h->f.len / 4;
+	if (mcast)
+		c->mcast_xmit_pkts++;
+	else
+		c->ucast_xmit_pkts++;
+	return true;
+}
+
+/* HOQLife: 4.096 us * 2^n, n > 19 never. */
+static bool too_old(struct sw *sw, const struct sw_lane *h, const struct sw_port *out)
+{
+	uint8_t n = out->pi.hoq_life;
+
+	if (!h->blocked_ns || n > 19 || !sw->cfg.hoq_scale)
+		return false;
+	return sw_now(sw) - h->blocked_ns > ib_time_ns(n) * sw->cfg.hoq_scale;
+}
+
+/* Copy to all outputs with credit. Return: done with the frame. */
+static bool move_mcast(struct sw *sw, struct sw_port *in, struct sw_lane *h, bool *moved)
+{
+	uint64_t left = 0;
+
+	for (unsigned int w = 0; w < 4; w++) {
+		for (uint64_t m = h->mc[w]; m; m &= m - 1) {
+			unsigned int n = w * 64 + (unsigned int)__builtin_ctzll(m);
+			struct sw_port *out = &sw->port[n];
+			uint8_t ovl;
+			int vl = ib_sl2vl_lookup(sw_sl2vl(sw, in->num, n), h->lrh[1] >> 4,
+						 out->nvls);
+
+			ovl = (uint8_t)(vl < 0 ? 0 : vl);
+			if (!out->up || vl < 0) {
+				discard(out, &out->ctr.xmit_inactive_discards);
+			} else if (copy_out(out, ovl, h, true)) {
+				*moved = true;
+			} else if (too_old(sw, h, out)) {
+				discard(out, &out->ctr.xmit_hoq_discards);
+			} else {
+				continue;
+			}
+			h->mc[w] &= ~(1ull << (n % 64));
+		}
+		left |= h->mc[w];
+	}
+	h->started = true;
+	return !left;
+}
+
+static void request(struct sw *sw, unsigned int in, unsigned int vl, struct sw_lane *h)
+{
+	struct sw_port *out = &sw->port[h->out];
+	uint16_t id = (uint16_t)(in * SW_DATA_VLS + vl);
+
+	h->next = SW_END;
+	if (out->want & (1u << h->ovl)) {
+		uint16_t t = out->tail[h->ovl];
+
+		sw->port[t / SW_DATA_VLS].lane[t % SW_DATA_VLS].next = id;
+	} else {
+		out->want |= (uint16_t)(1u << h->ovl);
+		out->head[h->ovl] = id;
+	}
+	out->tail[h->ovl] = id;
+}
+
+/*
+ * Find out what the lane's head wants; deal with all that is not unicast.
+ * Return: true if the head is a unicast frame.
+ */
+static bool advance(struct sw *sw, struct sw_port *in, unsigned int vl, bool *moved)
+{
+	struct sw_lane *h = &in->lane[vl];
+
+	for (unsigned int n = 0; n < BURST; n++) {
+		/* A frame that is partly copied keeps its decision. */
+		if (h->kind != SW_NONE && h->epoch != sw->epoch && !h->started)
+			h->kind = SW_NONE;
+		if (h->kind == SW_NONE) {
+			if (ohca_link_rx_peek(in->link, vl, &h->f) <= 0)
+				return false;
+			h->started = false;
+			h->kind = decide(sw, in, h);
+			h->epoch = sw->epoch;
+		}
+		switch (h->kind) {
+		case SW_UCAST:
+			if (likely(!too_old(sw, h, &sw->port[h->out])))
+				return true;
+			discard(&sw->port[h->out],
+				&sw->port[h->out].ctr.xmit_hoq_discards);
+			break;
+		case SW_MCAST:
+			if (move_mcast(sw, in, h, moved))
+				break;
+			block(sw, h);
+			return false;
+		case SW_LOCAL:
+			sw_gsi_rx(sw, in->num, h->f.data, h->f.len);
+			break;
+		default:
+			break;
+		}
+		release(sw, in, vl, h);
+		*moved = true;
+	}
+	return false;
+}
+
+/* Nobody gets through on these lanes of the output now. */
+static void block_lanes(struct sw *sw, struct sw_port *out, uint16_t vls)
+{
+	for (; vls; vls &= (uint16_t)(vls - 1)) {
+		uint16_t id = out->head[__builtin_ctz(vls)];
+
+		while (id != SW_END) {
+			struct sw_lane *h = &sw->port[id / SW_DATA_VLS].lane[id % SW_DATA_VLS];
+
+			block(sw, h);
+			id = h->next;
+		}
+	}
+}
+
+/* Serve all that wants this output. */
+static bool serve(struct sw *sw, struct sw_port *out)
+{
+	uint16_t ready = out->want & out->arb_vls;
+	bool moved = false, dummy = false;
+
+	/* Lanes without weight in any table never send; HOQLife ends their wait. */
+	block_lanes(sw, out, out->want & (uint16_t)~out->arb_vls);
+
+	for (unsigned int budget = BURST; ready && budget; budget--) {
+		bool alone = !(ready & (ready - 1));
+		int vl = alone ? __builtin_ctz(ready) : ib_vlarb_pick(&out->arb, ready);
+		struct sw_port *in;
+		struct sw_lane *h;
+		unsigned int ivl;
+		uint16_t id;
+
+		if (unlikely(vl < 0)) {
+			block_lanes(sw, out, ready);
+			break;
+		}
+		id = out->head[vl];
+		in = &sw->port[id / SW_DATA_VLS];
+		ivl = id % SW_DATA_VLS;
+		h = &in->lane[ivl];
+		if (unlikely(!copy_out(out, (unsigned int)vl, h, false))) {
+			block_lanes(sw, out, (uint16_t)(1u << vl));
+			ready &= (uint16_t)~(1u << vl);
+			continue;
+		}
+		moved = true;
+		if (!alone)
+			ib_vlarb_sent(&out->arb, (uint8_t)vl, h->f.len + IB_VCRC_LEN);
+		unblock(sw, h, out);
+		out->head[vl] = h->next;
+		if (h->next == SW_END) {
+			out->want &= (uint16_t)~(1u << vl);
+			ready &= (uint16_t)~(1u << vl);
+		}
+		release(sw, in, ivl, h);
+		if (advance(sw, in, ivl, &dummy) && h->out == out->num) {
+			request(sw, in->num, ivl, h);
+			ready = (uint16_t)((ready | 1u << h->ovl) & out->arb_vls & out->want);
+		}
+	}
+	out->want = 0;
+	return moved;
+}
+
+uint32_t sw_blocked_lanes(const struct sw *sw, unsigned int n)
+{
+	uint32_t mask = 0;
+
+	if (!sw->blocked)
+		return 0;
+	for (unsigned int vl = 0; vl < SW_DATA_VLS; vl++)
+		if (sw->port[n].lane[vl].blocked_ns)
+			mask |= 1u << vl;
+	return mask;
+}
+
+void sw_forget_heads(struct sw *sw, struct sw_port *p)
+{
+	for (unsigned int vl = 0; vl < SW_DATA_VLS; vl++) {
+		unblock(sw, &p->lane[vl], NULL);
+		p->lane[vl].kind = SW_NONE;
+		p->lane[vl].started = false;
+	}
+}
+
+static bool rx_vl15(struct sw *sw, struct sw_port *p)
+{
+	struct ohca_link_frame f;
+	unsigned int n;
+
+	/* Effects of the SMPs may take the link down. */
+	for (n = 0; n < VL15_BURST && p->up; n++) {
+		if (ohca_link_rx_peek(p->link, OHCA_LINK_VL15, &f) <= 0)
+			break;
+		sw_vl15_rx(sw, p->num, f.data, f.len);
+		ohca_link_rx_release(p->link, OHCA_LINK_VL15);
+	}
+	return n > 0;
+}
+
+bool sw_round(struct sw *sw)
+{
+	uint64_t busy[4] = { 0 };
+	bool moved = false;
+
+	sw->now_ns = 0;
+	sw->first = (uint16_t)(sw->first % sw->nports + 1);
+	for (unsigned int k = 0; k < sw->nports; k++) {
+		unsigned int i = (sw->first + k - 1) % sw->nports + 1;
+		struct sw_port *p = &sw->port[i];
+		uint32_t mask;
+
+		if (!p->up)
+			continue;
+		mask = ohca_link_rx_pending(p->link);
+		if (!mask)
+			continue;
+		if (mask & (1u << OHCA_LINK_VL15)) {
+			moved |= rx_vl15(sw, p);
+			if (!ohca_link_is_up(p->link) ||
+			    ohca_link_rx_pending(p->link) >> OHCA_LINK_VL15)
+				sw_port_ctrl(sw, i);	/* it may have broken the rules */
+			if (!p->up)
+				continue;
+		}
+		for (mask &= (1u << SW_DATA_VLS) - 1; mask; mask &= mask - 1) {
+			unsigned int vl = (unsigned int)__builtin_ctz(mask);
+
+			if (!advance(sw, p, vl, &moved))
+				continue;
+			request(sw, i, vl, &p->lane[vl]);
+			busy[p->lane[vl].out / 64] |= 1ull << (p->lane[vl].out % 64);
+		}
+	}
+	for (unsigned int w = 0; w < 4; w++)
+		for (uint64_t m = busy[w]; m; m &= m - 1)
+			moved |= serve(sw, &sw->port[w * 64 + (unsigned int)__builtin_ctzll(m)]);
+	moved |= sw_reply_flush(sw);
+	for (unsigned int i = 1; i <= sw->nports; i++)
+		if (sw->port[i].up)
+			ohca_link_kick(sw->port[i].link);
+	return moved;
+}

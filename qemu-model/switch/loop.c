@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The switch's one thread: sockets, rounds, sleeping.
+ *
+ * While anything moves there is no system call but the wake-ups of peers that sleep
+ * and, now and then, a look at the sockets. When nothing moves the thread announces
+ * its sleep on every link and waits in epoll; links then signal their eventfds, which
+ * are edge triggered and never read.
+ */
+#include "switch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_PENDING	64		/* peers that have not said HELLO yet */
+#define HELLO_NS	2000000000ull	/* how long they have */
+#define LOOK_ROUNDS	64		/* busy rounds between looks at the sockets */
+
+enum { K_LISTEN, K_SIGNAL, K_HELLO, K_CTRL, K_EVENT };
+
+struct pending {
+	int fd;				/* -1: free */
+	uint64_t deadline;
+};
+
+struct sw_loop {
+	struct sw *sw;
+	char *path;
+	int ep, listen_fd;
+	unsigned int spin_us;
+	bool listening;			/* listen_fd is in the epoll set */
+	unsigned int npending;
+	struct pending pending[MAX_PENDING];
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static int watch(struct sw_loop *lp, int fd, uint32_t events, unsigned int kind, unsigned int n)
+{
+	struct epoll_event ev = { .events = events, .data.u64 = (uint64_t)kind << 32 | n };
+
+	return epoll_ctl(lp->ep, EPOLL_CTL_ADD, fd, &ev);
+}
+
+struct sw_loop *sw_loop_new(struct sw *sw, const char *path, unsigned int spin_us,
+			    struct ohca_link_err *err)
+{
+	struct sw_loop *lp = calloc(1, sizeof(*lp));
+
+	if (!lp)
+		goto nomem;
+	lp->sw = sw;
+	lp->spin_us = spin_us;
+	lp->listen_fd = -1;
+	for (unsigned int i = 0; i < MAX_PENDING; i++)
+		lp->pending[i].fd = -1;
+	lp->path = strdup(path);
+	lp->ep = epoll_create1(EPOLL_CLOEXEC);
+	if (!lp->path || lp->ep < 0)
+		goto nomem;
+	lp->listen_fd = ohca_link_listen(path, err);
+	if (lp->listen_fd < 0)
+		goto fail;
+	if (watch(lp, lp->listen_fd, EPOLLIN, K_LISTEN, 0))
+		goto nomem;
+	lp->listening = true;
+	return lp;
+nomem:
+	memset(err, 0, sizeof(*err));
+	err->code = OHCA_LINK_E_SYS;
+	err->sys = errno;
+	snprintf(err->text, sizeof(err->text), "starting the switch: %s", strerror(errno));
+fail:
+	sw_loop_free(lp);
+	return NULL;
+}
+
+void sw_loop_free(struct sw_loop *lp)
+{
+	if (!lp)
+		return;
+	for (unsigned int i = 0; i < MAX_PENDING; i++)
+		if (lp->pending[i].fd >= 0)
+			close(lp->pending[i].fd);
+	if (lp->listen_fd >= 0) {
+		unlink(lp->path);
+		close(lp->listen_fd);
+	}
+	if (lp->ep > 0)
+		close(lp->ep);
+	free(lp->path);
+	free(lp);
+}
+
+/* ---- peers that arrive --------------------------------------------------------- */
+
+static void drop_pending(struct sw_loop *lp, unsigned int i, bool do_close)
+{
+	struct epoll_event ev = { 0 };
+
+	if (do_close)
+		close(lp->pending[i].fd);
+	else
+		epoll_ctl(lp->ep, EPOLL_CTL_DEL, lp->pending[i].fd, &ev);
+	lp->pending[i].fd = -1;
+	lp->npending--;
+	if (!lp->listening && !watch(lp, lp->listen_fd, EPOLLIN, K_LISTEN, 0))
+		lp->listening = true;
+}
+
+static void do_accept(struct sw_loop *lp)
+{
+	struct epoll_event ev = { 0 };
+
+	for (unsigned int i = 0; i < MAX_PENDING; i++) {
+		int fd;
+
+		if (lp->pending[i].fd >= 0)
+			continue;
+		fd = accept4(lp->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0) {
+			/* Out of descriptors: the listener would be ready forever. */
+			if (errno == EMFILE || errno == ENFILE)
+				break;
+			return;
+		}
+		lp->pending[i].fd = fd;
+		lp->pending[i].deadline = now_ns() + HELLO_NS;
+		lp->npending++;
+		if (watch(lp, fd, EPOLLIN, K_HELLO, i))
+			drop_pending(lp, i, true);
+	}
+	/* The rest waits in the backlog until one of these is done. */
+	if (lp->npending) {
+		epoll_ctl(lp->ep, EPOLL_CTL_DEL, lp->listen_fd, &ev);
+		lp->listening = false;
+	}
+}
+
+static void do_hello(struct sw_loop *lp, unsigned int i)
+{
+	int fd = lp->pending[i].fd;
+	struct ohca_link_cfg peer, cfg;
+	struct ohca_link_err err;
+	struct ohca_link *l;
+	unsigned int n;
+	int r;
+
+	if (fd < 0)
+		return;
+	r = ohca_link_hello_recv(fd, &peer, &err);
+	if (r == 0)
+		return;
+	if (r < 0) {
+		sw_log(lp->sw, "refused a peer: %s", err.text);
+		drop_pending(lp, i, true);
+		return;
+	}
+	n = sw_pick_port(lp->sw, &peer, &err);
+	if (!n) {
+		sw_log(lp->sw, "refused '%s': %s", peer.desc, err.text);
+		ohca_link_hello_reject(fd, err.code, err.text);
+		drop_pending(lp, i, true);
+		return;
+	}
+	sw_link_cfg(lp->sw, n, &cfg);
+	drop_pending(lp, i, false);
+	l = ohca_link_hello_reply(fd, &peer, &cfg, &err);
+	if (!l) {
+		sw_log(lp->sw, "refused '%s': %s", peer.desc, err.text);
+		return;
+	}
+	if (watch(lp, ohca_link_ctrl_fd(l), EPOLLIN, K_CTRL, n) ||
+	    watch(lp, ohca_link_event_fd(l), EPOLLIN | EPOLLET, K_EVENT, n)) {
+		sw_log(lp->sw, "refused '%s': epoll: %s", peer.desc, strerror(errno));
+		ohca_link_free(l);
+		return;
+	}
+	sw_attach(lp->sw, n, l);
+}
+
+static uint64_t hello_timeouts(struct sw_loop *lp)
+{
+	uint64_t now, next = UINT64_MAX;
+
+	if (!lp->npending)
+		return next;
+	now = now_ns();
+	for (unsigned int i = 0; i < MAX_PENDING; i++) {
+		if (lp->pending[i].fd < 0)
+			continue;
+		if (lp->pending[i].deadline <= now) {
+			sw_log(lp->sw, "refused a peer: no HELLO within 2 s");
+			ohca_link_hello_reject(lp->pending[i].fd, OHCA_LINK_E_TIMEOUT,
+					       "no HELLO within 2 s");
+			drop_pending(lp, i, true);
+		} else if (lp->pending[i].deadline - now < next) {
+			next = lp->pending[i].deadline - now;
+		}
+	}
+	return next;
+}
+
+/* ---- the loop ------------------------------------------------------------------ */
+
+/* Announce our sleep on every link. False: something is there after all. */
+static bool prepare_sleep(struct sw *sw)
+{
+	for (unsigned int i = 1; i <= sw->nports; i++) {
+		struct sw_port *p = &sw->port[i];
+
+		if (!p->link)
+			continue;
+		if (ohca_link_prepare_sleep_except(p->link, sw_blocked_lanes(sw, i)))
+			continue;
+		/* Frames, credits, or a peer that broke the rules. */
+		sw_port_ctrl(sw, i);
+		while (--i)
+			if (sw->port[i].link)
+				ohca_link_awake(sw->port[i].link, false);
+		return false;
+	}
+	return true;
+}
+
+static void awake(struct sw *sw)
+{
+	for (unsigned int i = 1; i <= sw->nports; i++)
+		if (sw->port[i].link)
+			ohca_link_awake(sw->port[i].link, false);
+}
+
+static int to_ms(uint64_t ns)
+{
+	return ns == UINT64_MAX ? -1 : (int)(ns > 1000000000u ? 1000 : (ns + 999999) / 1000000);
+}
+
+int sw_loop_run(struct sw_loop *lp, int sigfd, bool (*on_signal)(void *arg, int fd), void *arg)
+{
+	struct epoll_event ev[32];
+	struct sw *sw = lp->sw;
+	unsigned int busy = 0;
+	uint64_t idle_since = 0;
+
+	if (sigfd >= 0 && watch(lp, sigfd, EPOLLIN, K_SIGNAL, 0))
+		return -1;
+	for (;;) {
+		bool sleeping = false;
+		int n, timeout = 0;
+
+		if (sw_round(sw)) {
+			idle_since = 0;
+			if (++busy % LOOK_ROUNDS)
+				continue;
+		} else {
+			if (lp->spin_us) {
+				uint64_t now = now_ns();
+
+				if (!idle_since)
+					idle_since = now;
+				if (now - idle_since < lp->spin_us * 1000ull) {
+					if (++busy % LOOK_ROUNDS)
+						continue;
+					goto look;
+				}
+			}
+			sleeping = prepare_sleep(sw);
+		}
+look:
+		if (sleeping || !(busy & (LOOK_ROUNDS * 16 - 1))) {
+			uint64_t t1 = sw_timers(sw), t2 = hello_timeouts(lp);
+
+			if (sleeping)
+				timeout = to_ms(t1 < t2 ? t1 : t2);
+		}
+		n = epoll_wait(lp->ep, ev, 32, timeout);
+		if (n < 0 && errno != EINTR)
+			return -1;
+		if (sleeping)
+			awake(sw);
+		for (int i = 0; i < n; i++) {
+			unsigned int k = (unsigned int)(ev[i].data.u64 >> 32);
+			unsigned int id = (unsigned int)ev[i].data.u64;
+
+			switch (k) {
+			case K_LISTEN:
+				do_accept(lp);
+				break;
+			case K_HELLO:
+				do_hello(lp, id);
+				break;
+			case K_CTRL:
+				if (sw->port[id].link)
+					sw_port_ctrl(sw, id);
+				break;
+			case K_SIGNAL:
+				if (!on_signal(arg, sigfd))
+					return 0;
+				break;
+			default:	/* K_EVENT: the round will see */
+				break;
+			}
+		}
+	}
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * ohca-switch: an InfiniBand switch whose ports are sockets.
+ */
+#include "switch.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ib/rate.h"
+
+#define EXIT_USAGE	2
+
+static void usage(FILE *f)
+{
+	fputs("Usage: ohca-switch --listen PATH [OPTION]...\n"
+	      "An InfiniBand switch; every adapter that connects to PATH gets a port.\n\n"
+	      "  -l, --listen PATH     UNIX socket to make\n"
+	      "  -p, --ports N         external ports, 1 to 254 (36)\n"
+	      "  -g, --guid GUID       NodeGUID, 16 hex digits (made from PATH)\n"
+	      "  -G, --sys-guid GUID   SystemImageGUID (the NodeGUID)\n"
+	      "  -d, --desc TEXT       NodeDescription (ohca-switch)\n"
+	      "  -s, --speed SPEED     sdr, ddr, qdr, fdr, edr, hdr or ndr (edr)\n"
+	      "  -w, --width WIDTH     1x, 4x, 8x or 12x (4x)\n"
+	      "  -m, --mtu BYTES       256, 512, 1024, 2048 or 4096 (4096)\n"
+	      "  -v, --vls N           data VLs: 1, 2, 4, 8 or 15 (8)\n"
+	      "      --credit-shift N  blocks of 64 << N bytes per credit, 0 to 6 (3)\n"
+	      "      --hoq-scale N     stretch HOQLife by N, 0: never discard (8)\n"
+	      "      --spin-us N       poll N us before sleeping (0)\n"
+	      "      --stats           print all counters at the end\n"
+	      "  -q, --quiet           do not report links that come and go\n"
+	      "  -h, --help            this text\n"
+	      "  -V, --version         version of the link protocol\n\n"
+	      "Prints one line when ready. SIGUSR1 prints counters to stderr, SIGTERM and\n"
+	      "SIGINT end it.\n", f);
+}
+
+static void log_event(void *arg, const char *fmt, va_list ap)
+{
+	(void)arg;
+	fputs("ohca-switch: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+}
+
+__attribute__((format(printf, 1, 2), noreturn)) static void die_usage(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	log_event(NULL, fmt, ap);
+	va_end(ap);
+	fputs("Try 'ohca-switch --help'.\n", stderr);
+	exit(EXIT_USAGE);
+}
+
+static unsigned long number(const char *opt, const char *s, unsigned long lo, unsigned long hi)
+{
+	unsigned long v;
+	char *end;
+
+	errno = 0;
+	v = strtoul(s, &end, 10);
+	if (errno || *end || end == s || *s == '-' || v < lo || v > hi)
+		die_usage("%s: '%s' is not a number from %lu to %lu", opt, s, lo, hi);
+	return v;
+}
+
+static uint64_t guid(const char *opt, const char *s)
+{
+	uint64_t v;
+	char *end;
+
+	errno = 0;
+	v = strtoull(s, &end, 16);
+	if (errno || *end || end == s || *s == '-' || !v)
+		die_usage("%s: '%s' is not a GUID of up to 16 hex digits", opt, s);
+	return v;
+}
+
+static void set_speed(struct sw_cfg *cfg, const char *s)
+{
+	static const char * const names[] = { "sdr", "ddr", "qdr", "fdr", "edr", "hdr", "ndr" };
+	unsigned int i;
+
+	for (i = 0; i < 7 && strcmp(s, names[i]); i++)
+		;
+	if (i == 7)
+		die_usage("--speed: '%s' is none of sdr, ddr, qdr, fdr, edr, hdr, ndr", s);
+	/* All slower ones are supported, too. */
+	cfg->speed = (uint8_t)((2u << (i < 3 ? i : 2)) - 1);
+	cfg->speed_ext = (uint8_t)(i < 3 ? 0 : (2u << (i - 3)) - 1);
+}
+
+static void set_width(struct sw_cfg *cfg, const char *s)
+{
+	static const char * const names[] = { "1x", "4x", "8x", "12x" };
+	unsigned int i;
+
+	for (i = 0; i < 4 && strcmp(s, names[i]); i++)
+		;
+	if (i == 4)
+		die_usage("--width: '%s' is none of 1x, 4x, 8x, 12x", s);
+	cfg->width = (uint8_t)((2u << i) - 1);
+}
+
+/* Switches of different sockets get different GUIDs, and the same one every time. */
+static uint64_t guid_of_path(const char *path)
+{
+	uint64_t h = 14695981039346656037ull;
+
+	for (; *path; path++)
+		h = (h ^ (uint8_t)*path) * 1099511628211ull;
+	return 0x001234f000000000ull | (h >> 32 ^ (h & 0xffffffff));
+}
+
+struct sched_attr_v0 {
+	uint32_t size;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime;
+	uint64_t deadline;
+	uint64_t period;
+};
+
+/*
+ * A short slice: when a frame wakes us while virtual CPUs spin on every core, the
+ * kernel lets us run within microseconds instead of at the end of their slice. Older
+ * kernels ignore or refuse it.
+ */
+static void short_slice(void)
+{
+	struct sched_attr_v0 a = { .size = sizeof(a), .runtime = 100000 };
+
+	if (syscall(SYS_sched_setattr, 0, &a, 0)) {
+		/* Then it only takes longer. */
+	}
+}
+
+static bool on_signal(void *arg, int fd)
+{
+	struct signalfd_siginfo si;
+
+	if (read(fd, &si, sizeof(si)) != (ssize_t)sizeof(si))
+		return true;
+	if (si.ssi_signo != SIGUSR1)
+		return false;
+	sw_print_stats(arg, stderr);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS };
+	static const struct option opts[] = {
+		{ "listen", required_argument, NULL, 'l' },
+		{ "ports", required_argument, NULL, 'p' },
+		{ "guid", required_argument, NULL, 'g' },
+		{ "sys-guid", required_argument, NULL, 'G' },
+		{ "desc", required_argument, NULL, 'd' },
+		{ "speed", required_argument, NULL, 's' },
+		{ "width", required_argument, NULL, 'w' },
+		{ "mtu", required_argument, NULL, 'm' },
+		{ "vls", required_argument, NULL, 'v' },
+		{ "credit-shift", required_argument, NULL, O_SHIFT },
+		{ "hoq-scale", required_argument, NULL, O_HOQ },
+		{ "spin-us", required_argument, NULL, O_SPIN },
+		{ "stats", no_argument, NULL, O_STATS },
+		{ "quiet", no_argument, NULL, 'q' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ 0 },
+	};
+	unsigned int spin_us = 0;
+	const char *path = NULL;
+	struct ohca_link_err err;
+	struct sw_loop *lp;
+	struct sw_cfg cfg;
+	bool stats = false;
+	struct sw *sw;
+	sigset_t mask;
+	int c, r, sigfd;
+
+	sw_cfg_init(&cfg);
+	cfg.log = log_event;
+	while ((c = getopt_long(argc, argv, "l:p:g:G:d:s:w:m:v:qhV", opts, NULL)) != -1) {
+		switch (c) {
+		case 'l':
+			path = optarg;
+			break;
+		case 'p':
+			cfg.nports = (unsigned int)number("--ports", optarg, 1, SW_MAX_PORTS);
+			break;
+		case 'g':
+			cfg.node_guid = guid("--guid", optarg);
+			break;
+		case 'G':
+			cfg.sys_guid = guid("--sys-guid", optarg);
+			break;
+		case 'd':
+			if (strlen(optarg) > sizeof(cfg.desc))
+				die_usage("--desc: longer than 64 characters");
+			memset(cfg.desc, 0, sizeof(cfg.desc));
+			memcpy(cfg.desc, optarg, strlen(optarg));
+			break;
+		case 's':
+			set_speed(&cfg, optarg);
+			break;
+		case 'w':
+			set_width(&cfg, optarg);
+			break;
+		case 'm':
+			cfg.mtu_cap = ib_mtu_code((uint32_t)number("--mtu", optarg, 256, 4096));
+			if (ib_mtu_bytes(cfg.mtu_cap) != strtoul(optarg, NULL, 10))
+				die_usage("--mtu: '%s' is none of 256, 512, 1024, 2048, 4096",
+					  optarg);
+			break;
+		case 'v':
+			cfg.vls = (uint8_t)number("--vls", optarg, 1, 15);
+			if (cfg.vls != 15 && (cfg.vls & (cfg.vls - 1)))
+				die_usage("--vls: '%s' is none of 1, 2, 4, 8, 15", optarg);
+			break;
+		case O_SHIFT:
+			cfg.shift = (uint8_t)number("--credit-shift", optarg, 0,
+						    OHCA_LINK_SHIFT_MAX);
+			break;
+		case O_HOQ:
+			cfg.hoq_scale = (unsigned int)number("--hoq-scale", optarg, 0, 1000000);
+			break;
+		case O_SPIN:
+			spin_us = (unsigned int)number("--spin-us", optarg, 0, 1000000);
+			break;
+		case O_STATS:
+			stats = true;
+			break;
+		case 'q':
+			cfg.log = NULL;
+			break;
+		case 'h':
+			usage(stdout);
+			return 0;
+		case 'V':
+			printf("ohca-switch, link protocol %u\n", OHCA_LINK_VERSION);
+			return 0;
+		default:
+			fputs("Try 'ohca-switch --help'.\n", stderr);
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc)
+		die_usage("unexpected argument '%s'", argv[optind]);
+	if (!path)
+		die_usage("--listen PATH is missing");
+	if (!cfg.node_guid)
+		cfg.node_guid = guid_of_path(path);
+	if (!cfg.sys_guid)
+		cfg.sys_guid = cfg.node_guid;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGINT);
+	sigaddset(&mask, SIGHUP);
+	sigaddset(&mask, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	sigfd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	sw = sw_new(&cfg);
+	if (!sw || sigfd < 0) {
+		fprintf(stderr, "ohca-switch: starting: %s\n", strerror(errno));
+		return 1;
+	}
+	lp = sw_loop_new(sw, path, spin_us, &err);
+	if (!lp) {
+		fprintf(stderr, "ohca-switch: %s\n", err.text);
+		sw_free(sw);
+		return 1;
+	}
+	short_slice();
+	printf("ohca-switch: ready, %u ports, GUID 0x%016" PRIx64 ", listening on %s\n",
+	       cfg.nports, cfg.node_guid, path);
+	fflush(stdout);
+
+	r = sw_loop_run(lp, sigfd, on_signal, sw);
+	if (r)
+		fprintf(stderr, "ohca-switch: epoll: %s\n", strerror(errno));
+	if (stats)
+		sw_print_stats(sw, stderr);
+	sw_loop_free(lp);
+	sw_free(sw);
+	close(sigfd);
+	return r ? 1 : 0;
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A switch and the lives of its ports.
+ */
+#include "switch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ib/rate.h"
+
+void sw_cfg_init(struct sw_cfg *cfg)
+{
+	memset(cfg, 0, sizeof(*cfg));
+	cfg->nports = 36;
+	cfg->vls = 8;
+	cfg->mtu_cap = IB_MTU_CODE_4096;
+	cfg->width = IB_WIDTH_1X | IB_WIDTH_4X;
+	cfg->speed = IB_SPEED_SDR | IB_SPEED_DDR | IB_SPEED_QDR;
+	cfg->speed_ext = IB_SPEED_EXT_FDR | IB_SPEED_EXT_EDR;
+	cfg->shift = OHCA_LINK_SHIFT_DEFAULT;
+	cfg->hoq_scale = 8;
+	strcpy(cfg->desc, "ohca-switch");
+}
+
+/* VLCap code of a number of data VLs. */
+static uint8_t vl_code(unsigned int vls)
+{
+	for (uint8_t c = 5; c > 0; c--)
+		if (ib_opvls_count(c) <= vls)
+			return c;
+	return 1;
+}
+
+static void init_port(struct sw *sw, unsigned int n)
+{
+	struct sw_port *p = &sw->port[n];
+	struct ib_port_profile prof = {
+		.width = sw->cfg.width,
+		.speed = sw->cfg.speed,
+		.speed_ext = sw->cfg.speed_ext,
+		.mtu_cap = sw->cfg.mtu_cap,
+		.vl_cap = vl_code(sw->cfg.vls),
+		.vlarb_cap = SW_VLARB_CAP,
+	};
+
+	p->num = (uint8_t)n;
+	if (n == 0) {
+		prof.guid_cap = SW_GUIDS;
+		prof.cap_mask = IB_CAP_TRAP | IB_CAP_SL_MAP | IB_CAP_SYS_IMAGE_GUID |
+				IB_CAP_MCAST_FDB_TOP | IB_CAP_PKEY_SW_EXT_PORT_TRAP;
+	}
+	ib_port_info_init(&p->pi, &prof, (uint8_t)n,
+			  n ? IB_PI_SWITCH_EXT : IB_PI_SWITCH_PORT0);
+	ib_vlarb_init(&p->arb, SW_VLARB_CAP, ib_opvls_count(prof.vl_cap));
+	p->pkeys[0] = IB_DEFAULT_PKEY;
+	for (unsigned int out = 0; out <= sw->nports; out++)
+		ib_sl2vl_init(sw_sl2vl(sw, n, out), ib_opvls_count(prof.vl_cap));
+	p->pma.ctr = &p->ctr;
+	sw->pma_ports[n] = &p->pma;
+	sw_port_changed(sw, p);
+}
+
+struct sw *sw_new(const struct sw_cfg *cfg)
+{
+	unsigned int n = cfg->nports + 1;
+	struct sw *sw = calloc(1, sizeof(*sw));
+
+	if (!sw)
+		return NULL;
+	sw->cfg = *cfg;
+	sw->nports = cfg->nports;
+	sw->epoch = 1;
+	sw->port = calloc(n, sizeof(*sw->port));
+	sw->sl2vl = calloc((size_t)n * n, sizeof(*sw->sl2vl));
+	sw->mft = calloc(SW_MFT_CAP, sizeof(*sw->mft));
+	sw->pma_ports = calloc(n, sizeof(*sw->pma_ports));
+	if (!sw->port || !sw->sl2vl || !sw->mft || !sw->pma_ports) {
+		sw_free(sw);
+		return NULL;
+	}
+	memset(sw->lft, IB_LFT_NO_PORT, sizeof(sw->lft));
+	sw->guids[0] = cfg->node_guid;
+	sw->si.linear_cap = SW_LFT_CAP;
+	sw->si.mcast_cap = SW_MFT_CAP;
+	sw->si.def_mcast_primary = 0xff;
+	sw->si.def_mcast_not_primary = 0xff;
+	sw->si.life_time = 18;
+	sw->si.part_enforce_cap = SW_PKEYS;
+	sw->si.inb_enforce_cap = 1;
+	sw->si.outb_enforce_cap = 1;
+	sw->si.filter_raw_in_cap = 1;
+	sw->si.filter_raw_out_cap = 1;
+	sw->si.enhanced_port0 = 1;
+	sw->pma.nports = n;
+	sw->pma.ports = sw->pma_ports;
+	sw->pma.resp_time = 8;
+	for (unsigned int i = 0; i < n; i++)
+		init_port(sw, i);
+	return sw;
+}
+
+void sw_free(struct sw *sw)
+{
+	if (!sw)
+		return;
+	for (unsigned int i = 1; sw->port && i <= sw->nports; i++)
+		ohca_link_free(sw->port[i].link);
+	free(sw->port);
+	free(sw->sl2vl);
+	free(sw->mft);
+	free(sw->pma_ports);
+	free(sw);
+}
+
+void sw_log(struct sw *sw, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!sw->cfg.log)
+		return;
+	va_start(ap, fmt);
+	sw->cfg.log(sw->cfg.log_arg, fmt, ap);
+	va_end(ap);
+}
+
+uint64_t sw_now(struct sw *sw)
+{
+	struct timespec ts;
+
+	if (!sw->now_ns) {
+		clock_gettime(CLOCK_MONOTONIC, &ts);
+		sw->now_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	}
+	return sw->now_ns;
+}
+
+/* ---- ports --------------------------------------------------------------------- */
+
+void sw_port_changed(struct sw *sw, struct sw_port *p)
+{
+	sw->epoch++;
+	p->nvls = (uint8_t)ib_opvls_count(p->pi.op_vls);
+	/* All headers but LRH..payload's own: 8 LRH + 40 GRH + 12 BTH + 64 others. */
+	p->max_len = ib_mtu_bytes(p->pi.mtu) + 124;
+	p->receives = p->pi.state == IB_PS_ARMED || p->pi.state == IB_PS_ACTIVE;
+	p->active = p->pi.state == IB_PS_ACTIVE;
+	p->arb.high_limit = p->pi.vl_high_limit;
+	p->arb_vls = 0;
+	for (unsigned int t = 0; t < 2; t++)
+		for (unsigned int i = 0; i < p->arb.t[t].n && i < IB_VLARB_MAX; i++)
+			if (p->arb.t[t].e[i].weight && p->arb.t[t].e[i].vl < SW_DATA_VLS)
+				p->arb_vls |= (uint16_t)(1u << p->arb.t[t].e[i].vl);
+}
+
+unsigned int sw_pick_port(struct sw *sw, const struct ohca_link_cfg *peer,
+			  struct ohca_link_err *err)
+{
+	unsigned int pick = 0;
+
+	memset(err, 0, sizeof(*err));
+	err->code = OHCA_LINK_E_NOPORT;
+	/* A node that was restarted may be here before its old link was seen dying. */
+	for (unsigned int i = 1; i <= sw->nports; i++)
+		if (sw->port[i].link && (sw->port[i].peer_guid == peer->port_guid ||
+					 i == peer->want_port))
+			sw_port_ctrl(sw, i);
+	for (unsigned int i = 1; peer->port_guid && i <= sw->nports; i++) {
+		if (sw->port[i].link && sw->port[i].peer_guid == peer->port_guid) {
+			err->code = OHCA_LINK_E_CONFIG;
+			snprintf(err->text, sizeof(err->text),
+				 "port GUID 0x%016" PRIx64 " is attached to switch port %u already",
+				 peer->port_guid, i);
+			return 0;
+		}
+	}
+	if (peer->want_port) {
+		if (peer->want_port > sw->nports)
+			snprintf(err->text, sizeof(err->text),
+				 "switch has no port %u, only 1 to %u", peer->want_port,
+				 sw->nports);
+		else if (sw->port[peer->want_port].link)
+			snprintf(err->text, sizeof(err->text),
+				 "switch port %u is taken by '%s'", peer->want_port,
+				 ohca_link_peer(sw->port[peer->want_port].link)->desc);
+		else
+			pick = peer->want_port;
+		return pick;
+	}
+	/* The port it had before, else one that nobody had, else any. */
+	for (unsigned int i = sw->nports; i >= 1; i--)
+		if (!sw->port[i].link)
+			pick = i;
+	for (unsigned int i = sw->nports; i >= 1; i--)
+		if (!sw->port[i].link && !sw->port[i].peer_guid)
+			pick = i;
+	for (unsigned int i = 1; peer->port_guid && i <= sw->nports; i++)
+		if (!sw->port[i].link && sw->port[i].peer_guid == peer->port_guid)
+			pick = i;
+	if (!pick)
+		snprintf(err->text, sizeof(err->text), "all %u ports of the switch are taken",
+			 sw->nports);
+	return pick;
+}
+
+void sw_link_cfg(const struct sw *sw, unsigned int n, struct ohca_link_cfg *cfg)
+{
+	ohca_link_cfg_init(cfg);
+	cfg->node_guid = sw->cfg.node_guid;
+	cfg->port_guid = sw->cfg.node_guid;
+	cfg->node_type = IB_NODE_SWITCH_DEVICE;
+	cfg->port_num = (uint8_t)n;
+	cfg->vl_cap = sw->cfg.vls;
+	cfg->mtu_cap = sw->cfg.mtu_cap;
+	cfg->shift_pref = sw->cfg.shift;
+	cfg->width_sup = sw->cfg.width;
+	cfg->speed_sup = sw->cfg.speed;
+	cfg->speed_ext_sup = sw->cfg.speed_ext;
+	memcpy(cfg->desc, sw->cfg.desc, sizeof(cfg->desc));
+}
+
+static void train(struct sw_port *p, bool enabled)
+{
+	struct ohca_link_phy phy = {
+		.enabled = enabled,
+		.width_en = p->pi.width_enabled,
+		.speed_en = p->pi.speed_enabled,
+		.speed_ext_en = p->pi.speed_ext_enabled == IB_SPEED_EXT_DISABLE ?
+				0 : p->pi.speed_ext_enabled,
+	};
+
+	ohca_link_train(p->link, &phy);
+}
+
+void sw_attach(struct sw *sw, unsigned int n, struct ohca_link *l)
+{
+	const struct ohca_link_cfg *peer = ohca_link_peer(l);
+	struct sw_port *p = &sw->port[n];
+
+	p->link = l;
+	p->up = false;
+	p->peer_guid = peer->port_guid;
+	p->vl15_seen = ohca_link_vl15_dropped_by_peer(l);
+	sw_log(sw, "port %u: '%s' attached, port GUID 0x%016" PRIx64, n, peer->desc,
+	       peer->port_guid);
+	train(p, p->pi.phys_state != IB_PHYS_DISABLED);
+}
+
+static void link_up(struct sw *sw, struct sw_port *p)
+{
+	const struct ohca_link_cfg *peer = ohca_link_peer(p->link);
+	struct ohca_link_state st;
+
+	ohca_link_get_state(p->link, &st);
+	if (ib_port_negotiate(&p->pi, st.width, st.speed, st.speed_ext, peer->mtu_cap,
+			      vl_code(ohca_link_vls(p->link)))) {
+		sw_log(sw, "port %u: nothing in common with '%s'", p->num, peer->desc);
+		return;
+	}
+	p->up = true;
+	ib_port_link_up(&p->pi);
+	sw_port_changed(sw, p);
+	sw_log(sw, "port %u: link up, %ux, %u Gb/s", p->num, ib_width_lanes(st.width),
+	       ib_link_mbps(st.width, st.speed, st.speed_ext) / 1000);
+	sw_trap_state_change(sw);
+}
+
+static void link_down(struct sw *sw, struct sw_port *p, uint8_t phys)
+{
+	bool was_up = p->up;
+
+	p->up = false;
+	sw_forget_heads(sw, p);
+	ib_port_link_down(&p->pi, phys);
+	sw_port_changed(sw, p);
+	if (!was_up)
+		return;
+	p->ctr.link_downed++;
+	sw_log(sw, "port %u: link down", p->num);
+	sw_trap_state_change(sw);
+}
+
+void sw_port_detach(struct sw *sw, unsigned int n, const char *why)
+{
+	struct sw_port *p = &sw->port[n];
+
+	sw_log(sw, "port %u: '%s' detached: %s", n, ohca_link_peer(p->link)->desc, why);
+	link_down(sw, p, p->pi.phys_state == IB_PHYS_DISABLED ? IB_PHYS_DISABLED :
+		  IB_PHYS_POLLING);
+	ohca_link_free(p->link);
+	p->link = NULL;
+}
+
+bool sw_port_ctrl(struct sw *sw, unsigned int n)
+{
+	struct sw_port *p = &sw->port[n];
+
+	/* Bounded: a peer that flaps faster than we look has to wait for the next turn. */
+	for (int i = 0; p->link && i < 8; i++) {
+		switch (ohca_link_ctrl(p->link)) {
+		case OHCA_LINK_EV_NONE:
+			return true;
+		case OHCA_LINK_EV_UP:
+			link_up(sw, p);
+			break;
+		case OHCA_LINK_EV_DOWN:
+			link_down(sw, p, p->pi.phys_state == IB_PHYS_DISABLED ?
+				  IB_PHYS_DISABLED : IB_PHYS_POLLING);
+			break;
+		case OHCA_LINK_EV_ERROR:
+			p->ctr.local_link_integrity_errors++;
+			/* fall through */
+		case OHCA_LINK_EV_CLOSED:
+			sw_port_detach(sw, n, ohca_link_error(p->link));
+			return false;
+		}
+	}
+	return p->link != NULL;
+}
+
+void sw_link_effects(struct sw *sw)
+{
+	for (unsigned int i = 1; i <= sw->nports; i++) {
+		struct sw_port *p = &sw->port[i];
+		uint32_t eff = p->pending_eff;
+
+		if (!eff)
+			continue;
+		p->pending_eff = 0;
+		link_down(sw, p, eff & IB_PI_EFF_LINK_DISABLE ? IB_PHYS_DISABLED :
+			  IB_PHYS_POLLING);
+		if (p->link) {
+			train(p, !(eff & IB_PI_EFF_LINK_DISABLE));
+			sw_port_ctrl(sw, i);
+		}
+	}
+}
+
+void sw_print_stats(struct sw *sw, void *file)
+{
+	static const char * const state[] = { "?", "Down", "Init", "Armed", "Active" };
+	FILE *f = file;
+
+	fprintf(f, "MADs in %" PRIu64 " out %" PRIu64 " dropped %" PRIu64 "\n", sw->mads_in,
+		sw->mads_out, sw->mads_dropped);
+	for (unsigned int i = 1; i <= sw->nports; i++) {
+		struct sw_port *p = &sw->port[i];
+		const struct ohca_port_counters *c = &p->ctr;
+		struct ohca_link_stats st;
+
+		if (!p->link)
+			continue;
+		ohca_link_get_stats(p->link, &st);
+		fprintf(f, "port %u '%s' %s rcv %" PRIu64 " pkts %" PRIu64 " words, xmit %" PRIu64
+			" pkts %" PRIu64 " words, errors %" PRIu64 " relay %" PRIu64
+			" discards %" PRIu64 ", no credit %" PRIu64 " times, wakeups %" PRIu64
+			", sleeps %" PRIu64 "\n", i, ohca_link_peer(p->link)->desc,
+			state[p->pi.state <= IB_PS_ACTIVE ? p->pi.state : 0], c->rcv_pkts,
+			c->rcv_data, c->xmit_pkts, c->xmit_data, c->rcv_errors,
+			c->rcv_switch_relay_errors, c->xmit_discards, st.tx_nocredit,
+			st.wakeups_sent, st.sleeps);
+	}
+	fflush(f);
+}

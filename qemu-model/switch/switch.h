@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * An InfiniBand switch made of links (IBTA volume 1, 18).
+ *
+ * One thread owns a switch and calls everything here. The input buffers of the
+ * switch are the rings of its links: a frame stays in the ring of its input port and
+ * lane until the output port's peer has credit for it, and is then copied once, ring
+ * to ring. Lanes never wait for each other.
+ *
+ *	node.c		the switch, its ports' lives, timers
+ *	forward.c	data lanes: forwarding tables, arbitration, enforcement
+ *	mgmt.c		VL15 and port 0: receiving, sending, traps
+ *	sma.c		the subnet management agent's attributes
+ *	loop.c		sockets, sleeping
+ *	main.c		command line
+ */
+#ifndef OHCA_SWITCH_H
+#define OHCA_SWITCH_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ib/mad.h"
+#include "ib/packet.h"
+#include "ib/pma.h"
+#include "ib/portinfo.h"
+#include "ib/smp.h"
+#include "ib/vl.h"
+#include "link/link.h"
+
+#define SW_MAX_PORTS	254u		/* external ports; 255 means "none" or "all" */
+#define SW_DATA_VLS	15u
+#define SW_PKEYS	IB_PKEYS_PER_BLOCK	/* entries of each port's P_KeyTable */
+#define SW_GUIDS	IB_GUIDS_PER_BLOCK	/* entries of port 0's GUIDInfo */
+#define SW_LFT_CAP	49152u		/* LinearFDBCap: every unicast LID */
+#define SW_MFT_CAP	4096u		/* MulticastFDBCap */
+#define SW_MFT_POS	16u		/* mask positions of 16 ports */
+#define SW_VLARB_CAP	8u		/* entries of each arbitration table */
+#define SW_MAX_MAD_PKT	512u		/* any packet that carries one MAD */
+#define SW_REPLIES	64u		/* answers of port 0 that wait for credit */
+
+/**
+ * struct sw_cfg - what a switch is
+ * @nports: external ports, 1..254
+ * @node_guid: NodeGUID and, for port 0, PortGUID
+ * @sys_guid: SystemImageGUID
+ * @desc: NodeDescription, 64 bytes padded with zeros
+ * @vls: data VLs: 1, 2, 4, 8 or 15
+ * @mtu_cap: MTU code
+ * @width: LinkWidthSupported
+ * @speed: LinkSpeedSupported
+ * @speed_ext: LinkSpeedExtSupported
+ * @shift: wished credit_shift of the links
+ * @hoq_scale: HOQLife is stretched by this factor, since hosts that run virtual
+ *             machines pause them longer than cables do; 0: never discard
+ * @log: for events, or NULL; never called for packets
+ * @log_arg: its first argument
+ */
+struct sw_cfg {
+	unsigned int nports;
+	uint64_t node_guid;
+	uint64_t sys_guid;
+	char desc[64];
+	uint8_t vls;
+	uint8_t mtu_cap;
+	uint8_t width;
+	uint8_t speed;
+	uint8_t speed_ext;
+	uint8_t shift;
+	unsigned int hoq_scale;
+	void (*log)(void *arg, const char *fmt, va_list ap);
+	void *log_arg;
+};
+
+/* What is to be done with the frame at the head of a lane. */
+enum sw_kind {
+	SW_NONE,		/* no frame, or not looked at yet */
+	SW_DROP,
+	SW_LOCAL,		/* for port 0 */
+	SW_UCAST,
+	SW_MCAST,
+};
+
+/**
+ * struct sw_lane - head of one input port's data lane
+ * @kind: decision, valid while @epoch is the switch's
+ * @out: output port of SW_UCAST
+ * @ovl: its lane there
+ * @started: some outputs of SW_MCAST have had their copy
+ * @patch: offset of a checked BTH.P_Key to write over the copy, 0 if none
+ * @next: next lane that wants the same output lane, or SW_END
+ * @lrh: checked copy of the LRH
+ * @pkey: checked copy of BTH.P_Key, wire order
+ * @f: the frame in the ring
+ * @epoch: of the decision
+ * @blocked_ns: since when it waits for credit, 0 if it does not
+ * @mc: outputs of SW_MCAST that still lack their copy
+ */
+struct sw_lane {
+	uint8_t kind;
+	uint8_t out;
+	uint8_t ovl;
+	bool started;
+	uint8_t patch;
+	uint16_t next;
+	uint8_t lrh[IB_LRH_LEN];
+	uint8_t pkey[2];
+	struct ohca_link_frame f;
+	uint32_t epoch;
+	uint64_t blocked_ns;
+	uint64_t mc[4];
+};
+
+#define SW_END		0xffffu
+
+/** struct sw_port - port 0 or an external port */
+struct sw_port {
+	/* Used for every frame. */
+	struct ohca_link *link;		/* NULL: nobody attached */
+	bool up;			/* link trained */
+	bool active;			/* data may leave: state Active */
+	bool receives;			/* data may come: Armed or Active */
+	uint8_t nvls;			/* operational data VLs */
+	uint32_t max_len;		/* longest frame the MTU allows */
+	uint16_t arb_vls;		/* lanes that the arbitration tables serve */
+	uint16_t want;			/* output lanes requested in this round */
+	uint16_t head[SW_DATA_VLS], tail[SW_DATA_VLS];
+	struct sw_lane lane[SW_DATA_VLS];
+
+	uint8_t num;
+	struct ib_port_info pi;
+	struct ohca_port_counters ctr;
+	struct ib_pma_port pma;
+	struct ib_vlarb arb;
+	uint16_t pkeys[SW_PKEYS];
+	uint32_t pending_eff;		/* IB_PI_EFF_LINK_*, done after the answer left */
+	uint32_t vl15_seen;		/* of the peer's count of VL15 drops */
+	uint64_t peer_guid;		/* last attached, gets its port again */
+};
+
+/* Traps that wait for TrapRepress; one of each kind. */
+enum sw_trap_slot {
+	SW_TRAP_STATE,
+	SW_TRAP_PKEY,
+	SW_TRAP_MKEY,
+	SW_TRAP_SLOTS,
+};
+
+/** struct sw_trap - a trap that is repeated until it is repressed */
+struct sw_trap {
+	bool pending;
+	uint8_t sent;
+	uint64_t tid;
+	uint64_t next_ns;
+	struct ib_notice notice;
+};
+
+/** struct sw_reply - a packet of port 0 that waits for credit on a data lane */
+struct sw_reply {
+	uint8_t out;
+	uint8_t vl;
+	uint16_t len;
+	uint8_t pkt[SW_MAX_MAD_PKT];
+};
+
+/** struct sw - a switch */
+struct sw {
+	struct sw_cfg cfg;
+	unsigned int nports;
+	uint32_t epoch;			/* changes with every table and port state */
+	uint16_t first;			/* port that comes first in this round */
+	uint64_t now_ns;		/* of this round; 0: not read yet */
+	unsigned int blocked;		/* lanes with blocked_ns set */
+	struct sw_port *port;		/* [0..nports] */
+	struct ib_sl2vl *sl2vl;		/* [in * (nports + 1) + out] */
+	struct ib_switch_info si;
+	uint8_t lft[SW_LFT_CAP];
+	uint16_t (*mft)[SW_MFT_POS];	/* [SW_MFT_CAP] */
+	uint64_t guids[SW_GUIDS];
+	struct ib_pma pma;
+	struct ib_pma_port **pma_ports;
+
+	uint64_t trap_tid;
+	struct sw_trap trap[SW_TRAP_SLOTS];
+	uint64_t mkey_expires_ns;	/* 0: lease not running */
+	struct sw_reply reply[SW_REPLIES];
+	unsigned int reply_head, reply_count;
+	uint64_t mads_in, mads_out, mads_dropped;
+};
+
+/* ---- node.c ---- */
+
+/** sw_cfg_init() - 36 ports, EDR 4x, MTU 4096, 8 VLs. */
+void sw_cfg_init(struct sw_cfg *cfg);
+
+/** sw_new() - a switch with all links down. Return: NULL if out of memory. */
+struct sw *sw_new(const struct sw_cfg *cfg);
+
+/** sw_free() - close all links and free. */
+void sw_free(struct sw *sw);
+
+/** sw_log() - report an event to whoever runs the switch. */
+__attribute__((format(printf, 2, 3))) void sw_log(struct sw *sw, const char *fmt, ...);
+
+/**
+ * sw_pick_port() - port for a peer that introduced itself
+ * @peer: its HELLO
+ * @err: why there is none, for the peer's user
+ *
+ * Return: 1..nports, or 0.
+ */
+unsigned int sw_pick_port(struct sw *sw, const struct ohca_link_cfg *peer,
+			  struct ohca_link_err *err);
+
+/** sw_link_cfg() - how port @n introduces itself. */
+void sw_link_cfg(const struct sw *sw, unsigned int n, struct ohca_link_cfg *cfg);
+
+/** sw_attach() - @l becomes port @n's link (owned from here on) and starts training. */
+void sw_attach(struct sw *sw, unsigned int n, struct ohca_link *l);
+
+/**
+ * sw_port_ctrl() - handle the control socket of port @n
+ * Return: false if the link is gone (it was freed).
+ */
+bool sw_port_ctrl(struct sw *sw, unsigned int n);
+
+/** sw_port_detach() - free the link of port @n: Down, PortStateChange, trap 128. */
+void sw_port_detach(struct sw *sw, unsigned int n, const char *why);
+
+/** sw_port_changed() - recompute what the data path knows about a port's PortInfo. */
+void sw_port_changed(struct sw *sw, struct sw_port *p);
+
+/** sw_link_effects() - retrain or disable links as Sets that were answered asked. */
+void sw_link_effects(struct sw *sw);
+
+/** sw_now() - CLOCK_MONOTONIC in ns, read once per round. */
+uint64_t sw_now(struct sw *sw);
+
+/** sw_sl2vl() - table for packets from @in to @out. */
+static inline struct ib_sl2vl *sw_sl2vl(struct sw *sw, unsigned int in, unsigned int out)
+{
+	return &sw->sl2vl[in * (sw->nports + 1) + out];
+}
+
+/** sw_print_stats() - counters of all attached ports, one line each, to @file. */
+void sw_print_stats(struct sw *sw, void *file);
+
+/* ---- forward.c ---- */
+
+/**
+ * sw_round() - move what can be moved, once around all ports; wakes peers
+ *
+ * Bounded: at most some dozens of frames per port.
+ *
+ * Return: whether anything moved. If not, nothing can before a link or timer event.
+ */
+bool sw_round(struct sw *sw);
+
+/** sw_blocked_lanes() - input lanes of port @n whose heads wait for credit. */
+uint32_t sw_blocked_lanes(const struct sw *sw, unsigned int n);
+
+/** sw_forget_heads() - the port's link went down: its frames are gone. */
+void sw_forget_heads(struct sw *sw, struct sw_port *p);
+
+/* ---- mgmt.c ---- */
+
+/** sw_vl15_rx() - a VL15 packet came; @data is copied before it is looked at. */
+void sw_vl15_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len);
+
+/** sw_gsi_rx() - a data packet for port 0 came; @data as above. */
+void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len);
+
+/** sw_reply_flush() - send answers of port 0 that wait. Return: whether any left. */
+bool sw_reply_flush(struct sw *sw);
+
+/** sw_is_own_lid() - @lid is one of port 0's. */
+bool sw_is_own_lid(const struct sw *sw, uint16_t lid);
+
+/** sw_trap() - raise a trap; it is repeated until repressed. */
+void sw_trap(struct sw *sw, enum sw_trap_slot slot, uint8_t type, uint16_t num,
+	     const uint8_t details[54]);
+
+/** sw_trap_state_change() - PortStateChange and trap 128. */
+void sw_trap_state_change(struct sw *sw);
+
+/** sw_trap_repress() - the SM has seen the trap with @tid. */
+void sw_trap_repress(struct sw *sw, uint64_t tid);
+
+/**
+ * sw_timers() - do what is due: trap repeats, M_Key lease
+ * Return: ns until the next, or UINT64_MAX.
+ */
+uint64_t sw_timers(struct sw *sw);
+
+/* ---- sma.c ---- */
+
+/**
+ * sw_sma() - answer a subnet management request for this switch
+ * @in: port it came by, 0 if none
+ * @slid: LRH.SLID, for trap 256
+ * @smp: request, turned into its response
+ *
+ * Return: false if there is nothing to answer (bad M_Key, response, TrapRepress).
+ */
+bool sw_sma(struct sw *sw, unsigned int in, uint16_t slid, struct ib_smp *smp);
+
+/* ---- loop.c ---- */
+
+struct sw_loop;
+
+/**
+ * sw_loop_new() - listen for peers of @sw
+ * @path: socket
+ * @spin_us: poll that long before sleeping
+ * @err: filled in on failure
+ *
+ * Return: loop or NULL.
+ */
+struct sw_loop *sw_loop_new(struct sw *sw, const char *path, unsigned int spin_us,
+			    struct ohca_link_err *err);
+
+/**
+ * sw_loop_run() - run until stopped
+ * @sigfd: signalfd or other descriptor; when readable @on_signal is called and says
+ *         whether to go on
+ *
+ * Return: 0, or -1 if epoll failed.
+ */
+int sw_loop_run(struct sw_loop *lp, int sigfd, bool (*on_signal)(void *arg, int fd), void *arg);
+
+/** sw_loop_free() - close and unlink the socket; not the switch. */
+void sw_loop_free(struct sw_loop *lp);
+
+#endif /* OHCA_SWITCH_H */
