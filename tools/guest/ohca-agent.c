@@ -359,8 +359,8 @@ static void serve_port(const char *dev)
 		struct signalfd_siginfo info;
 		int status;
 
-		if (poll(&pfd[1], 1, 0) > 0 && (pfd[1].revents & POLLHUP) &&
-		    !(pfd[1].revents & POLLIN)) {
+		/* Without a host the port reads as ended, always. */
+		if (poll(&pfd[1], 1, 0) > 0 && (pfd[1].revents & POLLHUP)) {
 			stop_command(&s);
 			s.have = 0;
 			pfd[1].fd = pfd[2].fd = pfd[3].fd = -1;

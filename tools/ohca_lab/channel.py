@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Runs commands in a guest through ohca-agent (tools/guest/ohca-agent.c).
+
+A guest has CHANNELS virtio-serial ports, each a UNIX socket on the host that
+takes one connection at a time. A lock file beside each socket tells other
+processes that the port is taken.
+"""
+import fcntl
+import os
+import select
+import signal
+import socket
+import struct
+import time
+
+CHANNELS = 8
+SYNC, EXEC, IN, EOF, SIG, SIZE = range(1, 7)
+READY, OUT, ERR, EXIT = range(16, 20)
+
+
+class GuestGone(Exception):
+    """The guest, or its agent, stopped talking."""
+
+
+class Timeout(Exception):
+    """The guest did not answer, or the command did not end, in time."""
+
+
+class Channel:
+    """One connection to a guest's agent; runs one command at a time."""
+
+    def __init__(self, node_dir, deadline, alive=lambda: True):
+        """Takes a free port below node_dir and waits until the agent answers.
+
+        deadline is a time.monotonic() value; alive is asked now and then
+        whether waiting still makes sense.
+        """
+        self.buf = bytearray()
+        self.alive = alive
+        self.lock = self._take(node_dir, deadline)
+        try:
+            self._sync(deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def _take(self, node_dir, deadline):
+        while True:
+            for k in range(CHANNELS):
+                path = os.path.join(node_dir, f"cmd{k}")
+                lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                    self.sock.connect(path)
+                    return lock
+                except (BlockingIOError, FileNotFoundError, ConnectionRefusedError):
+                    os.close(lock)
+            self._check(deadline)
+            time.sleep(0.02)
+
+    def _check(self, deadline):
+        if not self.alive():
+            raise GuestGone("the virtual machine ended")
+        if deadline is not None and time.monotonic() > deadline:
+            raise Timeout()
+
+    def _sync(self, deadline):
+        """What an earlier user of the port left unread ends with our nonce."""
+        nonce = os.urandom(16)
+        self.send(SYNC, nonce)
+        answer = struct.pack("<II", READY, 16) + nonce
+        while answer not in self.buf:
+            self._fill(deadline)
+        del self.buf[: self.buf.index(answer) + len(answer)]
+
+    def _fill(self, deadline, extra=()):
+        """Waits for bytes from the guest or for one of the extra descriptors."""
+        while True:
+            ready, _, _ = select.select([self.sock, *extra], [], [], 0.25)
+            if self.sock in ready:
+                data = self.sock.recv(1 << 18)
+                if not data:
+                    raise GuestGone("the virtual machine ended")
+                self.buf += data
+            if ready:
+                return ready
+            self._check(deadline)
+
+    def _frame(self):
+        if len(self.buf) < 8:
+            return None
+        kind, size = struct.unpack_from("<II", self.buf)
+        if len(self.buf) < 8 + size:
+            return None
+        data = bytes(self.buf[8 : 8 + size])
+        del self.buf[: 8 + size]
+        return kind, data
+
+    def send(self, kind, data=b""):
+        """Sends one frame."""
+        try:
+            self.sock.sendall(struct.pack("<II", kind, len(data)) + data)
+        except OSError as e:
+            raise GuestGone(str(e)) from None
+
+    def signal(self, number):
+        """Sends a signal to the command's process group."""
+        self.send(SIG, struct.pack("<I", number))
+
+    def start(self, argv, env, tty=None):
+        """Starts a command; tty is None or (rows, columns)."""
+        rows, cols = tty or (0, 0)
+        strings = list(argv) + [f"{k}={v}" for k, v in env.items()]
+        self.send(EXEC, struct.pack("<IHHI", 1 if tty else 0, rows, cols, len(argv))
+                  + b"".join(os.fsencode(s) + b"\0" for s in strings))
+
+    def run(self, argv, env, out, deadline=None, stdin=None, tty=None):
+        """Runs a command to its end and returns its status.
+
+        out(is_stderr, bytes) gets what it writes. stdin is a descriptor that is
+        copied to it, or None for an empty input.
+        """
+        self.start(argv, env, tty)
+        if stdin is None:
+            self.send(EOF)
+        while True:
+            frame = self._frame()
+            if frame is None:
+                ready = self._fill(deadline, () if stdin is None else (stdin,))
+                if stdin is not None and stdin in ready:
+                    data = os.read(stdin, 16384)
+                    self.send(*((IN, data) if data else (EOF,)))
+                    if not data:
+                        stdin = None
+            elif frame[0] in (OUT, ERR):
+                out(frame[0] == ERR, frame[1])
+            elif frame[0] == EXIT:
+                return struct.unpack("<I", frame[1])[0]
+            if deadline is not None and time.monotonic() > deadline:
+                self.signal(signal.SIGKILL)
+                raise Timeout()
+
+    def close(self):
+        """Gives the port back; a command that still runs is killed by the agent."""
+        self.sock.close()
+        os.close(self.lock)

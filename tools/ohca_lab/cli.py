@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command line of ohca-lab."""
+import argparse
+import fcntl
+import json
+import os
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+import traceback
+import tty
+
+from . import paths
+from .channel import SIZE, Channel, GuestGone, Timeout
+from .lab import Lab, LabError, command_argv, connect_console, environment, node_dir, say, sweep
+
+
+class Stopped(BaseException):
+    """A signal asked us to end."""
+
+    def __init__(self, number):
+        super().__init__(number)
+        self.number = number
+
+
+def on_signal(number, _frame):
+    """Turns the first signal into an exception; later ones must not stop the teardown."""
+    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(s, signal.SIG_IGN)
+    raise Stopped(number)
+
+
+def catch_signals():
+    """Ctrl-C, termination and a closed terminal all tear the lab down."""
+    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(s, on_signal)
+
+
+def finish(lab, opt):
+    """Saves the logs that were asked for, then ends the lab."""
+    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(s, signal.SIG_IGN)
+    try:
+        if opt.log and lab.lock:
+            lab.save_logs(opt.log)
+    except OSError as e:
+        say(f"--log: {e}")
+    finally:
+        lab.teardown()
+
+
+def cmd_run(opt):
+    """ohca-lab run: boot, run one command on every node, tear down."""
+    if not opt.command:
+        raise LabError("run: no command given after --")
+    catch_signals()
+    lab = Lab(f"r{os.getpid()}", opt)
+    try:
+        lab.start()
+        return lab.run(opt.command, opt.timeout)
+    finally:
+        finish(lab, opt)
+
+
+def cmd_up(opt):
+    """ohca-lab up: boot and stay, in the background."""
+    lab = Lab(opt.name, opt)
+    rfd, wfd = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(wfd)
+        try:
+            answer = os.read(rfd, 100)
+        except KeyboardInterrupt:
+            os.kill(pid, signal.SIGTERM)
+            answer = os.read(rfd, 100)
+        if answer != b"up":
+            os.waitpid(pid, 0)
+            return 1
+        say(f"lab {opt.name} is up: ohca-lab exec|ssh|console|status|down")
+        return 0
+    status = 1
+    try:
+        os.setsid()
+        os.close(rfd)
+        catch_signals()
+        lab.start()
+        os.write(wfd, b"up")
+        os.close(wfd)
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        lab.wait()
+        status = 0
+    except Stopped:
+        status = 0
+    except (LabError, GuestGone) as e:
+        say(str(e))
+    except BaseException:  # pylint: disable=broad-except
+        traceback.print_exc()
+    finally:
+        finish(lab, opt)
+        os._exit(status)
+
+
+def state_of(name):
+    """What a running lab says of itself."""
+    try:
+        with open(os.path.join(paths.runtime(), name, "state"), encoding="ascii") as f:
+            return json.load(f)
+    except OSError:
+        raise LabError(f"no lab called {name} is up") from None
+
+
+def check_node(state, k):
+    """Refuses a node that the lab does not have."""
+    if not 1 <= k <= state["nodes"]:
+        raise LabError(f"the lab has nodes 1 to {state['nodes']}")
+
+
+def copy_out(is_err, data):
+    """Passes a guest's output on unchanged."""
+    stream = sys.stderr.buffer if is_err else sys.stdout.buffer
+    stream.write(data)
+    stream.flush()
+
+
+def cmd_exec(opt):
+    """ohca-lab exec NODE COMMAND: output as it is, the command's status."""
+    state = state_of(opt.name)
+    check_node(state, opt.node)
+    if not opt.command:
+        raise LabError("exec: no command given")
+    deadline = time.monotonic() + opt.timeout if opt.timeout else None
+    ch = Channel(node_dir(opt.name, opt.node), time.monotonic() + 30)
+    use_stdin = opt.stdin or not sys.stdin.isatty() and opt.stdin is not False
+    try:
+        return ch.run(command_argv(opt.command), environment(opt.node, state["nodes"]),
+                      copy_out, deadline, 0 if use_stdin else None)
+    finally:
+        ch.close()
+
+
+def window():
+    """Rows and columns of the terminal."""
+    data = fcntl.ioctl(0, termios.TIOCGWINSZ, b"\0" * 8)
+    return struct.unpack("HHHH", data)[:2]
+
+
+def cmd_ssh(opt):
+    """ohca-lab ssh NODE [COMMAND]: a shell on a terminal in the node."""
+    state = state_of(opt.name)
+    check_node(state, opt.node)
+    ch = Channel(node_dir(opt.name, opt.node), time.monotonic() + 30)
+    argv = command_argv(opt.command) if opt.command else ["/bin/bash", "-l"]
+    env = environment(opt.node, state["nodes"])
+    if not sys.stdin.isatty():
+        try:
+            return ch.run(argv, env, copy_out, None, 0)
+        finally:
+            ch.close()
+    saved = termios.tcgetattr(0)
+
+    def resized(_number, _frame):
+        ch.send(SIZE, struct.pack("<HH", *window()))
+
+    try:
+        tty.setraw(0)
+        signal.signal(signal.SIGWINCH, resized)
+        return ch.run(argv, env, copy_out, None, 0, window())
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, saved)
+        ch.close()
+
+
+def cmd_console(opt):
+    """ohca-lab console NODE: the serial console; Ctrl-] leaves it."""
+    check_node(state_of(opt.name), opt.node)
+    s = connect_console(opt.name, opt.node)
+    saved = termios.tcgetattr(0) if sys.stdin.isatty() else None
+    say("serial console, Ctrl-] leaves")
+    try:
+        if saved:
+            tty.setraw(0)
+        while True:
+            ready, _, _ = select.select([0, s], [], [])
+            if s in ready:
+                data = s.recv(65536)
+                if not data:
+                    return 0
+                copy_out(False, data)
+            if 0 in ready:
+                data = os.read(0, 4096)
+                if not data or b"\x1d" in data:
+                    return 0
+                s.sendall(data)
+    finally:
+        if saved:
+            termios.tcsetattr(0, termios.TCSADRAIN, saved)
+
+
+def running(pid):
+    """Whether a process exists."""
+    try:
+        os.kill(pid, 0)
+        return True
+    except OSError:
+        return False
+
+
+def cmd_status(opt):
+    """ohca-lab status: the labs that are up and how their parts are."""
+    sweep()
+    names = [n for n in sorted(os.listdir(paths.runtime()))
+             if opt.name in (None, n)]
+    for name in names:
+        try:
+            state = state_of(name)
+        except LabError:
+            print(f"{name}: starting")
+            continue
+        print(f"{name}: {state['nodes']} nodes, {state['kernel']} kernel, {state['accel']}, "
+              f"fabric {state['fabric']}, pid {state['pid']}")
+        for k, pid in enumerate(state["vms"], 1):
+            print(f"  node{k}: {'running' if running(pid) else 'dead'}, pid {pid}")
+        for what, pid in state["helpers"].items():
+            print(f"  {what}: {'running' if running(pid) else 'dead'}, pid {pid}")
+    if not names:
+        print("no lab is up")
+    return 0 if names or opt.name is None else 1
+
+
+def cmd_down(opt):
+    """ohca-lab down: end a lab and wait until nothing of it is left."""
+    state = state_of(opt.name)
+    lock = os.path.join(paths.runtime(), opt.name, "lock")
+    try:
+        os.kill(state["pid"], signal.SIGTERM)
+    except ProcessLookupError:
+        pass
+    for step in range(150):
+        if not os.path.exists(lock):
+            return 0
+        if step == 100:
+            try:
+                os.kill(state["pid"], signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.1)
+        if step > 100:
+            sweep()
+    raise LabError(f"lab {opt.name} does not end")
+
+
+def lab_options(p):
+    """The options that describe a lab, for run and up."""
+    p.add_argument("-n", "--nodes", type=int, default=2, metavar="N", help="2 to 8 nodes (2)")
+    p.add_argument("--kernel", choices=("stock", "debug"), default="stock")
+    p.add_argument("--package", action="append", default=[], metavar="NAME",
+                   help="a Debian package to add to the guests")
+    p.add_argument("--share", type=os.path.abspath, metavar="DIR", help="appears at /share")
+    p.add_argument("--memory", type=int, metavar="M", help="MiB per node (1024, debug 2048)")
+    p.add_argument("--cpus", type=int, default=1, metavar="N", help="per node (1)")
+    p.add_argument("--no-sm", action="store_true", help="start no OpenSM, wait for no port")
+    p.add_argument("--no-driver", action="store_true",
+                   help="do not load the driver (implies --no-sm)")
+    p.add_argument("--log", metavar="DIR", help="keep consoles, dmesg and logs there")
+    p.add_argument("--fabric", choices=("ohca", "rxe", "none"), default="ohca",
+                   help="rxe: RoCE in software over the management network instead")
+    p.add_argument("--device", action="append", default=[], metavar="NAME=VALUE",
+                   help="a property of -device ohca")
+    p.add_argument("--switch", action="append", default=[], metavar="ARG",
+                   help="an argument of ohca-switch")
+    p.add_argument("--append", action="append", default=[], metavar="WORD",
+                   help="a word for the kernel command line")
+    p.add_argument("--qemu", action="append", default=[], metavar="ARGS",
+                   help="arguments for QEMU, separated by single spaces")
+
+
+def parser():
+    """All of the command line."""
+    p = argparse.ArgumentParser(prog="ohca-lab", description="Virtual machines on one "
+                                "InfiniBand fabric.")
+    sub = p.add_subparsers(dest="what", required=True, metavar="COMMAND")
+    run = sub.add_parser("run", help="boot N nodes, run a command on all, tear down")
+    lab_options(run)
+    run.add_argument("--timeout", type=float, default=600, metavar="S",
+                     help="for the command (600)")
+    run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
+    run.set_defaults(work=cmd_run)
+    up = sub.add_parser("up", help="boot N nodes and return")
+    lab_options(up)
+    up.add_argument("--name", default="default")
+    up.set_defaults(work=cmd_up)
+    for name, work, text in (
+            ("exec", cmd_exec, "run a command on one node"),
+            ("ssh", cmd_ssh, "a shell, or a command on a terminal, on one node"),
+            ("console", cmd_console, "serial console of one node")):
+        s = sub.add_parser(name, help=text)
+        s.add_argument("--name", default="default")
+        if name == "exec":
+            s.add_argument("--timeout", type=float, metavar="S")
+            s.add_argument("--stdin", action=argparse.BooleanOptionalAction,
+                           help="pass standard input on (if it is no terminal)")
+        s.add_argument("node", type=int)
+        if name != "console":
+            s.add_argument("command", nargs=argparse.REMAINDER)
+        s.set_defaults(work=work)
+    status = sub.add_parser("status", help="the labs that are up")
+    status.add_argument("--name")
+    status.set_defaults(work=cmd_status)
+    down = sub.add_parser("down", help="end a lab")
+    down.add_argument("--name", default="default")
+    down.set_defaults(work=cmd_down)
+    return p
+
+
+def main():
+    """Runs one ohca-lab command and returns its exit status."""
+    opt = parser().parse_args()
+    if getattr(opt, "command", None) and opt.command[0] == "--":
+        opt.command = opt.command[1:]
+    if opt.what in ("run", "up"):
+        if not 1 <= opt.nodes <= 8:
+            say("-n: 1 to 8 nodes")
+            return 2
+        opt.no_sm = opt.no_sm or opt.no_driver
+        opt.memory = opt.memory or (2048 if opt.kernel == "debug" else 1024)
+        if opt.no_driver:
+            opt.append.append("modprobe.blacklist=ohca")
+    if opt.what != "status" and "/" in (getattr(opt, "name", None) or "x"):
+        say("--name: no slash, please")
+        return 2
+    try:
+        return opt.work(opt)
+    except Stopped as e:
+        return 128 + e.number
+    except KeyboardInterrupt:
+        return 130
+    except Timeout:
+        say("not done in time")
+        return 124
+    except GuestGone as e:
+        say(f"the node is gone: {e}")
+        return 255
+    except LabError as e:
+        say(str(e))
+        return 1

@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A lab: the switch, the management network and the virtual machines."""
+import fcntl
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+from . import paths
+from .channel import Channel, GuestGone, Timeout
+from .vm import VM, choose_accelerator, spawn, stop
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# Run in every node before COMMAND: the driver and the user interfaces.
+SETUP_OHCA = """
+modprobe ohca || exit 1
+modprobe -aq ib_umad ib_uverbs rdma_ucm ib_ipoib
+n=0
+until [ -e /sys/class/infiniband ] && [ -n "$(ls -A /sys/class/infiniband)" ]; do
+	n=$((n + 1)); [ $n -lt 100 ] || { echo "no verbs device appeared" >&2; exit 1; }
+	sleep 0.05
+done
+"""
+# The same machines without our device: RoCE in software over the management network.
+SETUP_RXE = """
+modprobe rdma_rxe && modprobe -aq ib_uverbs ib_umad rdma_ucm &&
+rdma link add rxe0 type rxe netdev eth0
+"""
+ACTIVE = """
+deadline=$(($(cut -d. -f1 /proc/uptime) + WAIT))
+while :; do
+	bad=
+	for s in /sys/class/infiniband/*/ports/*/state; do
+		read -r state <"$s"
+		[ "$state" = "4: ACTIVE" ] || bad="${s#/sys/class/infiniband/} $state"
+	done
+	[ -n "$bad" ] || break
+	[ "$(cut -d. -f1 /proc/uptime)" -lt $deadline ] || { echo "not ACTIVE: $bad" >&2; exit 1; }
+	sleep 0.05
+done
+for i in /sys/class/net/ib*; do
+	[ -e "$i" ] || continue
+	until [ "$(cat "$i/carrier" 2>/dev/null)" = 1 ]; do
+		[ "$(cut -d. -f1 /proc/uptime)" -lt $deadline ] ||
+			{ echo "${i##*/}: no carrier" >&2; exit 1; }
+		sleep 0.05
+	done
+done
+"""
+
+
+class LabError(Exception):
+    """What the user is told when a lab cannot be had."""
+
+
+def say(text):
+    """One line of progress."""
+    print(f"ohca-lab: {text}", file=sys.stderr, flush=True)
+
+
+def sweep():
+    """Removes what labs left behind whose launcher was killed."""
+    base = paths.runtime()
+    for name in os.listdir(base):
+        d = os.path.join(base, name)
+        try:
+            with open(os.path.join(d, "lock"), "rb") as f:
+                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(d, ignore_errors=True)
+        except (BlockingIOError, FileNotFoundError, NotADirectoryError):
+            pass
+
+
+def node_dir(name, k):
+    """The directory of node k of the running lab called name."""
+    return os.path.join(paths.runtime(), name, f"n{k}")
+
+
+def command_argv(command):
+    """One word is a shell's command line, several are a command and its arguments."""
+    return ["/bin/sh", "-c", command[0]] if len(command) == 1 else list(command)
+
+
+def environment(k, nodes):
+    """What a command finds in its environment."""
+    return {"OHCA_NODE": str(k), "OHCA_NODES": str(nodes), "HOME": "/root", "USER": "root",
+            "PATH": PATH, "LANG": "C.UTF-8", "TERM": os.environ.get("TERM", "dumb")}
+
+
+class Lab:
+    """One lab, owned by the process that made it."""
+
+    def __init__(self, name, opt):
+        self.name, self.opt = name, opt
+        self.dir = os.path.join(paths.runtime(), name)
+        self.helpers, self.vms = [], []
+        self.lock = None
+        self.print_lock = threading.Lock()
+        self._check_parts()
+        self.accel, self.reason = choose_accelerator()
+        self.kernel = paths.VMLINUZ_DEBUG if opt.kernel == "debug" else paths.VMLINUZ
+        self.slow = (4 if opt.kernel == "debug" else 1) * (1 + opt.nodes / 4)
+
+    def _check_parts(self):
+        opt = self.opt
+        need = {paths.VMLINUZ: "image", paths.qemu()[3]: "qemu", paths.HUB: "switch"}
+        if opt.fabric == "ohca":
+            need.update({paths.LAYER: "layer", paths.SWITCH: "switch"})
+        if opt.kernel == "debug":
+            need[paths.VMLINUZ_DEBUG] = "debug-kernel"
+        for path, target in need.items():
+            if not os.path.exists(path):
+                raise LabError(f"{path} is missing: run 'make {target}'")
+        if opt.share and not os.path.isdir(opt.share):
+            raise LabError(f"--share: {opt.share} is not a directory")
+        if opt.share and "," in opt.share:
+            raise LabError("--share: a comma in the path is not supported")
+
+    def mgmt_remote(self, k):
+        """Where node k sends its Ethernet frames: its one peer, or the hub."""
+        return f"{self.dir}/mgmt.{3 - k}" if self.opt.nodes == 2 else f"{self.dir}/hub.{k}"
+
+    def _layers(self):
+        layers = [paths.BASE]
+        if os.path.exists(paths.LAYER):
+            layers.append(paths.LAYER)
+        if self.opt.package:
+            made = subprocess.run([os.path.join(paths.TOP, "tools", "mkpackages"),
+                                   *self.opt.package], stdout=subprocess.PIPE, check=False)
+            if made.returncode:
+                raise LabError("--package: the packages could not be installed")
+            layers.append(made.stdout.decode().strip())
+        return layers
+
+    def start(self):
+        """Boots everything and returns when every node is ready for commands."""
+        begin = time.monotonic()
+        sweep()
+        try:
+            os.mkdir(self.dir, mode=0o700)
+        except FileExistsError:
+            raise LabError(f"a lab called {self.name} is already up") from None
+        self.lock = open(os.path.join(self.dir, "lock"), "wb")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        say(f"{'KVM' if self.accel == 'kvm' else 'TCG (no KVM)'}: {self.reason}")
+        self.layers = self._layers()
+        if self.opt.nodes != 2:
+            self._helper([paths.HUB, f"{self.dir}/hub", f"{self.dir}/mgmt",
+                          str(self.opt.nodes)], "hub")
+        if self.opt.fabric == "ohca":
+            self._helper([paths.SWITCH, "--ports", "36", "--listen", f"{self.dir}/fabric",
+                          *self.opt.switch], "switch")
+            self._wait_listening(self.helpers[-1], f"{self.dir}/fabric")
+        self.vms = [VM(self, k + 1) for k in range(self.opt.nodes)]
+        for vm in self.vms:
+            vm.start()
+        self._write_state()
+        deadline = time.monotonic() + 60 * self.slow
+        self.each(lambda vm: Channel(vm.dir, deadline, vm.alive).close(), "did not boot")
+        say(f"{self.opt.nodes} nodes up in {time.monotonic() - begin:.1f} s")
+        self._fabric()
+
+    def _helper(self, argv, name):
+        log = open(os.path.join(self.dir, f"{name}.log"), "wb")
+        process = spawn(argv, stdout=log, stderr=subprocess.STDOUT)
+        process.what = name
+        self.helpers.append(process)
+
+    def _wait_listening(self, process, path):
+        for _ in range(500):
+            if process.poll() is not None:
+                with open(os.path.join(self.dir, f"{process.what}.log"), errors="replace") as f:
+                    raise LabError(f"ohca-{process.what} ended: {f.read()[-500:].strip()}")
+            if os.path.exists(path):
+                return
+            time.sleep(0.01)
+        raise LabError(f"ohca-{process.what} does not listen")
+
+    def _fabric(self):
+        opt, begin = self.opt, time.monotonic()
+        if opt.fabric == "rxe":
+            self.sh_all(SETUP_RXE, 30 * self.slow, "setup failed")
+        if opt.fabric != "ohca" or opt.no_driver:
+            return
+        self.sh_all(SETUP_OHCA, 30 * self.slow, "driver setup failed")
+        if opt.no_sm:
+            return
+        status = self.sh(self.vms[0], "opensm -B -f /var/log/opensm.log >/dev/null",
+                         30 * self.slow)
+        if status:
+            raise LabError(f"OpenSM did not start (status {status})")
+        wait = int(30 * self.slow)
+        self.sh_all(f"WAIT={wait}\n{ACTIVE}", wait + 30, "fabric did not come up")
+        say(f"all ports ACTIVE, IPoIB up, {time.monotonic() - begin:.1f} s after boot")
+
+    def _write_state(self):
+        state = {"pid": os.getpid(), "nodes": self.opt.nodes, "accel": self.accel,
+                 "fabric": self.opt.fabric, "kernel": self.opt.kernel,
+                 "vms": [vm.process.pid for vm in self.vms],
+                 "helpers": {p.what: p.pid for p in self.helpers}}
+        with open(os.path.join(self.dir, "state.new"), "w", encoding="ascii") as f:
+            json.dump(state, f)
+        os.rename(os.path.join(self.dir, "state.new"), os.path.join(self.dir, "state"))
+
+    def each(self, work, what):
+        """Runs work(vm) for all nodes at once; the first failure ends the lab."""
+        failed = []
+
+        def one(vm):
+            try:
+                work(vm)
+            except Timeout:
+                failed.append((vm, f"{what} in time"))
+            except (GuestGone, LabError, OSError) as e:
+                failed.append((vm, str(e) or what))
+
+        threads = [threading.Thread(target=one, args=(vm,), daemon=True) for vm in self.vms]
+        for t in threads:
+            t.start()
+        for t in threads:
+            while t.is_alive():
+                t.join(0.1)
+        if failed:
+            vm, why = failed[0]
+            words = "\n".join(f"  {line}" for line in vm.last_words())
+            raise LabError(f"{vm.name}: {why}\n{words}")
+
+    def sh(self, vm, script, timeout):
+        """Runs a shell script in one node, its output shown; returns its status."""
+        deadline = time.monotonic() + timeout
+        ch = Channel(vm.dir, deadline, vm.alive)
+        try:
+            out = self.printer(vm)
+            status = ch.run(["/bin/sh", "-c", script],
+                            environment(vm.k, self.opt.nodes), out, deadline)
+            out(False, None)
+            return status
+        finally:
+            ch.close()
+
+    def sh_all(self, script, timeout, what):
+        """Runs a shell script in all nodes at once; any failure ends the lab."""
+
+        def one(vm):
+            status = self.sh(vm, script, timeout)
+            if status:
+                raise LabError(f"{what} (status {status})")
+
+        self.each(one, what)
+
+    def printer(self, vm):
+        """A function for Channel.run that prints whole lines after the node's name."""
+        parts = {False: b"", True: b""}
+        prefix = f"{vm.name}: ".encode()
+
+        def out(is_err, data):
+            streams = (False, True) if data is None else (is_err,)
+            with self.print_lock:
+                for e in streams:
+                    lines = (parts[e] + (data or b"")).split(b"\n")
+                    parts[e] = b"" if data is None else lines.pop()
+                    stream = sys.stderr.buffer if e else sys.stdout.buffer
+                    for line in lines:
+                        if data is not None or line:
+                            stream.write(prefix + line + b"\n")
+                    stream.flush()
+
+        return out
+
+    def run(self, command, timeout, grace=10):
+        """Runs a command on every node at once; returns the first nonzero status.
+
+        After a failure the other nodes get grace seconds to finish. A node that
+        dies counts as status 255, one that is not done in time as 124.
+        """
+        begin = time.monotonic()
+        limit = [begin + timeout]
+        statuses = []
+        changed = threading.Condition()
+        channels = {}
+
+        def one(vm):
+            status = 255
+            out = self.printer(vm)
+            try:
+                ch = channels[vm.k] = Channel(vm.dir, limit[0], vm.alive)
+                status = ch.run(command_argv(command), environment(vm.k, self.opt.nodes), out,
+                                begin + timeout)
+            except Timeout:
+                status = 124
+                say(f"{vm.name}: not done after {timeout} s")
+            except (GuestGone, OSError):
+                say(f"{vm.name}: the virtual machine ended")
+                for line in vm.last_words():
+                    say(f"{vm.name}: {line}")
+            out(False, None)
+            with changed:
+                statuses.append(status)
+                changed.notify()
+
+        for vm in self.vms:
+            threading.Thread(target=one, args=(vm,), daemon=True).start()
+        with changed:
+            while len(statuses) < len(self.vms):
+                changed.wait(0.2)
+                if any(statuses):
+                    limit[0] = min(limit[0], time.monotonic() + grace)
+                if time.monotonic() > limit[0] + 2:
+                    missing = len(self.vms) - len(statuses)
+                    say(f"{missing} node(s) did not finish" +
+                        (" after another failed" if any(statuses) else " in time"))
+                    statuses.append(124)
+                    break
+            return next((s for s in statuses if s), 0)
+
+    def wait(self):
+        """Stays until a signal ends it; a machine that dies stays dead."""
+        while any(vm.alive() for vm in self.vms):
+            time.sleep(1)
+
+    def save_logs(self, where):
+        """Copies consoles, dmesg and logs of the parts to a directory."""
+        os.makedirs(where, exist_ok=True)
+        for vm in self.vms:
+            for name in ("console.log", "qemu.log"):
+                src = os.path.join(vm.dir, name)
+                if os.path.exists(src):
+                    shutil.copy(src, os.path.join(where, f"{vm.name}-{name}"))
+            if vm.alive():
+                self._save_output(vm, ["dmesg"], os.path.join(where, f"{vm.name}-dmesg"))
+        for p in self.helpers:
+            shutil.copy(os.path.join(self.dir, f"{p.what}.log"), where)
+        if self.vms and self.vms[0].alive() and self.opt.fabric == "ohca" and not self.opt.no_sm:
+            self._save_output(self.vms[0], ["cat", "/var/log/opensm.log"],
+                              os.path.join(where, "opensm.log"))
+
+    def _save_output(self, vm, argv, path):
+        deadline = time.monotonic() + 10
+        try:
+            ch = Channel(vm.dir, deadline, vm.alive)
+            with open(path, "wb") as f:
+                ch.run(argv, environment(vm.k, self.opt.nodes), lambda e, d: f.write(d), deadline)
+            ch.close()
+        except (GuestGone, Timeout, OSError):
+            pass
+
+    def teardown(self):
+        """Ends every process of the lab and removes its directory. Never fails."""
+        for p in [vm.process for vm in self.vms] + self.helpers:
+            stop(p)
+        if self.lock:
+            shutil.rmtree(self.dir, ignore_errors=True)
+            self.lock.close()
+            self.lock = None
+
+
+def connect_console(name, k):
+    """The serial console of a node of a running lab."""
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    s.connect(os.path.join(node_dir(name, k), "console"))
+    return s

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where the built parts are."""
+import os
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("OHCA_BUILD") or os.path.join(TOP, "build")
+ROOT = os.path.join(BUILD, "root")
+VMLINUZ = os.path.join(BUILD, "image", "vmlinuz")
+VMLINUZ_DEBUG = os.path.join(BUILD, "debug-kernel", "vmlinuz")
+INITRD = os.path.join(BUILD, "image", "initrd.cpio")
+BASE = os.path.join(BUILD, "image", "base.squashfs")
+LAYER = os.path.join(BUILD, "layer", "ohca.squashfs")
+SWITCH = os.path.join(BUILD, "switch", "ohca-switch")
+HUB = os.path.join(BUILD, "switch", "ohca-hub")
+
+
+def in_root(program):
+    """The command line that runs a program of the build root with the root's libraries.
+
+    So the host's own libraries, and their versions, do not matter, and no
+    privilege is needed.
+    """
+    return [os.path.join(ROOT, "lib64/ld-linux-x86-64.so.2"), "--library-path",
+            os.path.join(ROOT, "usr/lib/x86_64-linux-gnu"), program]
+
+
+def qemu():
+    """The beginning of a QEMU command line."""
+    return [*in_root(os.path.join(BUILD, "qemu", "qemu-system-x86_64")),
+            "-L", os.path.join(BUILD, "qemu", "firmware")]
+
+
+def runtime():
+    """The directory of the running labs; short, for the sake of UNIX sockets."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    if not base or not os.access(base, os.W_OK) or len(base) > 40:
+        base = "/tmp"
+    path = os.path.join(base, f"ohca-lab-{os.getuid()}")
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    st = os.stat(path)
+    if st.st_uid != os.getuid():
+        sys.exit(f"ohca-lab: {path} belongs to somebody else")
+    os.chmod(path, 0o700)
+    return path

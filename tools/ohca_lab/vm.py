@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One virtual machine: its QEMU command line, process and directory."""
+import ctypes
+import os
+import signal
+import subprocess
+import time
+
+from . import paths
+from .channel import CHANNELS
+
+_libc = ctypes.CDLL(None, use_errno=True)
+PR_SET_PDEATHSIG = 1
+
+
+def spawn(argv, **kwargs):
+    """Starts a process that the kernel kills when this one dies, however it dies.
+
+    It gets a process group of its own, so that Ctrl-C reaches only us. Call it
+    from the main thread: the kernel counts the death of the calling thread.
+    """
+    parent = os.getpid()
+
+    def child():
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return subprocess.Popen(argv, preexec_fn=child, start_new_session=True,
+                            stdin=subprocess.DEVNULL, **kwargs)
+
+
+def stop(process):
+    """Kills a process and waits for it."""
+    if process and process.poll() is None:
+        process.kill()
+    if process:
+        process.wait()
+
+
+def choose_accelerator():
+    """Returns (name, reason): kvm only where a guest kernel really runs in it."""
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+        flags = next((line.split() for line in f if line.startswith("flags")), [])
+    if "vmx" not in flags and "svm" not in flags:
+        return "tcg", "the CPU has neither vmx nor svm"
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "tcg", "/dev/kvm cannot be opened"
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
+        boot = f.read().strip()
+    cache = os.path.join(paths.BUILD, "kvm-probe")
+    try:
+        with open(cache, encoding="ascii") as f:
+            known, result = f.read().split()
+        if known == boot:
+            return (("kvm", "a guest kernel booted in it") if result == "yes"
+                    else ("tcg", "a guest kernel does not boot under KVM here"))
+    except (OSError, ValueError):
+        pass
+    probe = spawn([*paths.qemu(), "-M", "q35", "-accel", "kvm", "-cpu", "host", "-m", "256",
+                   "-nodefaults", "-display", "none", "-no-reboot",
+                   "-kernel", paths.VMLINUZ, "-initrd", paths.INITRD,
+                   "-append", "quiet panic=-1 ohca.probe"],
+                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    begin = time.monotonic()
+    try:
+        works = probe.wait(20) == 0 and time.monotonic() - begin > 0.2
+    except subprocess.TimeoutExpired:
+        works = False
+    stop(probe)
+    try:
+        with open(cache, "w", encoding="ascii") as f:
+            f.write(f"{boot} {'yes' if works else 'no'}\n")
+    except OSError:
+        pass
+    return (("kvm", "a guest kernel booted in it") if works
+            else ("tcg", "a guest kernel does not boot under KVM here"))
+
+
+class VM:
+    """Node number k of a lab; its sockets and logs are in lab.dir/nK."""
+
+    def __init__(self, lab, k):
+        self.lab = lab
+        self.k = k
+        self.name = f"node{k}"
+        self.dir = os.path.join(lab.dir, f"n{k}")
+        self.process = None
+
+    def argv(self):
+        """The QEMU command line."""
+        opt, lab, k, d = self.lab.opt, self.lab, self.k, self.dir
+        cmdline = ["console=ttyS0", "quiet", "loglevel=5", "panic=-1", "apparmor=0", "audit=0",
+                   "mitigations=off", "random.trust_cpu=on", f"ohca.node={k}",
+                   f"ohca.nodes={opt.nodes}", *opt.append]
+        if lab.accel == "tcg":
+            cmdline.append("tsc=reliable")
+        if opt.share:
+            cmdline.append("ohca.share")
+        a = [*paths.qemu(), "-name", f"{lab.name}-{self.name}",
+             "-machine", "q35,sata=off,smbus=off,memory-backend=ram,hpet=off",
+             "-accel", "kvm" if lab.accel == "kvm" else "tcg,thread=multi",
+             "-cpu", "host" if lab.accel == "kvm" else "max",
+             "-smp", str(opt.cpus), "-m", str(opt.memory),
+             "-object", f"memory-backend-memfd,id=ram,size={opt.memory}M,share=on",
+             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+             "-kernel", lab.kernel, "-initrd", paths.INITRD, "-append", " ".join(cmdline),
+             "-chardev", f"socket,id=con,path={d}/console,server=on,wait=off,"
+                         f"logfile={d}/console.log",
+             "-serial", "chardev:con",
+             "-qmp", f"unix:{d}/qmp,server=on,wait=off",
+             "-netdev", f"dgram,id=mgmt,local.type=unix,local.path={lab.dir}/mgmt.{k},"
+                        f"remote.type=unix,remote.path={lab.mgmt_remote(k)}",
+             "-device", f"virtio-net-pci,netdev=mgmt,romfile=,mac=52:54:00:0c:a0:{k:02x}",
+             "-device", "virtio-serial-pci,max_ports=16"]
+        for i, layer in enumerate(lab.layers):
+            a += ["-drive", f"if=none,id=layer{i},file={layer},format=raw,readonly=on",
+                  "-device", f"virtio-blk-pci,drive=layer{i}"]
+        for i in range(CHANNELS):
+            a += ["-chardev", f"socket,id=cmd{i},path={d}/cmd{i},server=on,wait=off",
+                  "-device", f"virtserialport,chardev=cmd{i},name=org.openhca.cmd.{i}"]
+        if opt.share:
+            a += ["-virtfs", f"local,path={opt.share},mount_tag=share,security_model=none,"
+                             "multidevs=remap"]
+        if opt.fabric == "ohca":
+            extra = "".join(f",{x}" for x in opt.device)
+            a += ["-device", f"ohca,fabric={lab.dir}/fabric{extra}"]
+        return a + [x for arg in opt.qemu for x in arg.split(" ")]
+
+    def start(self):
+        """Starts QEMU."""
+        os.makedirs(self.dir, mode=0o700)
+        self.stderr = open(os.path.join(self.dir, "qemu.log"), "wb")
+        self.process = spawn(self.argv(), stdout=self.stderr, stderr=subprocess.STDOUT)
+
+    def alive(self):
+        """Whether QEMU runs."""
+        return self.process is not None and self.process.poll() is None
+
+    def last_words(self, lines=15):
+        """The end of what QEMU and the guest's console said."""
+        text = []
+        for name in ("qemu.log", "console.log"):
+            try:
+                with open(os.path.join(self.dir, name), encoding="utf-8", errors="replace") as f:
+                    text += [line.rstrip() for line in f.readlines()[-lines:]]
+            except OSError:
+                pass
+        return text
