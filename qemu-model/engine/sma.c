@@ -400,7 +400,7 @@ static enum ib_mkey_verdict check_mkeys(struct req *r, unsigned int *bad)
 		}
 		if (v == IB_MKEY_OK_HIDE)
 			all = v;
-		else
+		else if (r->s->port[ports[i]].pi.mkey == ib_be64(r->out->mkey))
 			r->s->port[ports[i]].lease_ns = UINT64_MAX;
 	}
 	return all;

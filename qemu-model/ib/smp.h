@@ -56,7 +56,7 @@ enum ib_smp_attr {
 enum ib_node_type {
 	IB_NODE_CHANNEL_ADAPTER	= 1,
 	IB_NODE_SWITCH_DEVICE	= 2,
-	IB_NODE_ROUTER		= 3,
+	IB_NODE_ROUTER_DEVICE	= 3,
 };
 
 /* ---- DR SMP accessors ---- */

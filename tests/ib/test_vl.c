@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Credits, SL to VL, the arbiter, rates. */
+#include "cm.h"
+
+#include "ib/rate.h"
+#include "ib/vl.h"
+
+static void credits(void **st)
+{
+	(void)st;
+	/* Around the modulus: 2048 blocks may always be outstanding, never 2049. */
+	for (uint32_t start = 0; start < 3 * IB_FC_MOD; start += 7) {
+		struct ib_fc_rx r = { (uint16_t)(start % IB_FC_MOD) };
+		struct ib_fc_tx t = { r.abr, 0 };
+
+		ib_fc_rx_fccl(&t, ib_fc_fccl(&r, 5000));
+		assert_int_equal(ib_fc_credits(&t), 2048);
+		assert_true(ib_fc_can_send(&t, 2048));
+		assert_false(ib_fc_can_send(&t, 2049));
+		ib_fc_sent(&t, 2048);
+		assert_int_equal(ib_fc_credits(&t), 0);
+		assert_false(ib_fc_can_send(&t, 1));
+		ib_fc_received(&r, 2048);
+		ib_fc_rx_fccl(&t, ib_fc_fccl(&r, 1));
+		assert_true(ib_fc_can_send(&t, 1));
+		assert_false(ib_fc_can_send(&t, 2));
+		/* A lost packet costs credit until FCTBS resynchronizes. */
+		ib_fc_sent(&t, 1);
+		ib_fc_rx_fccl(&t, ib_fc_fccl(&r, 0));
+		assert_int_equal(ib_fc_credits(&t), 0);
+		ib_fc_rx_fctbs(&r, t.fctbs);
+		ib_fc_rx_fccl(&t, ib_fc_fccl(&r, 1));
+		assert_int_equal(ib_fc_credits(&t), 1);
+	}
+	assert_int_equal(ib_fc_blocks(72), 5);		/* 290 bytes */
+	assert_int_equal(ib_fc_blocks(15), 1);		/* 62 bytes */
+	assert_int_equal(ib_fc_blocks(16), 2);		/* 66 bytes */
+}
+
+static void fc_packets(void **st)
+{
+	struct ib_fc_pkt a = { IB_FC_OP_INIT, 9, 0xabc, 0x123 }, b;
+	uint8_t p[IB_FC_PKT_LEN];
+
+	(void)st;
+	ib_fc_pack(&a, p);
+	assert_int_equal(ib_get_be32(p), 0x1abc9123);
+	assert_int_equal(ib_fc_unpack(p, &b), 0);
+	assert_memory_equal(&a, &b, sizeof(a));
+	for (unsigned int bit = 0; bit < 48; bit++) {
+		p[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_int_equal(ib_fc_unpack(p, &b), -1);
+		p[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+}
+
+static void sl_to_vl(void **st)
+{
+	struct ib_sl2vl t;
+
+	(void)st;
+	ib_sl2vl_init(&t, 8);
+	assert_int_equal(ib_sl2vl_lookup(&t, 9, 8), 1);
+	assert_int_equal(ib_sl2vl_lookup(&t, 7, 4), -1);
+	t.vl[3] = IB_SL2VL_DROP;
+	assert_int_equal(ib_sl2vl_lookup(&t, 3, 15), -1);
+	assert_int_equal(ib_opvls_count(5), 15);
+	assert_int_equal(ib_opvls_count(6), 0);
+	assert_int_equal(ib_opvls_count(0), 0);
+}
+
+/* Run @n picks with all of @ready backlogged; count packets by VL. */
+static void run(struct ib_vlarb *a, uint16_t ready, unsigned int n, uint32_t bytes,
+		unsigned int got[16])
+{
+	memset(got, 0, 16 * sizeof(*got));
+	for (unsigned int i = 0; i < n; i++) {
+		int vl = ib_vlarb_pick(a, ready);
+
+		assert_in_range(vl, 0, 15);
+		got[vl]++;
+		ib_vlarb_sent(a, (uint8_t)vl, bytes);
+	}
+}
+
+static void arbiter(void **st)
+{
+	struct ib_vlarb a;
+	struct ib_vlarb_entry e[IB_VLARB_BLOCK] = { { 0, 3 }, { 1, 1 } }, back[IB_VLARB_BLOCK];
+	unsigned int got[16];
+
+	(void)st;
+	ib_vlarb_init(&a, 64, 2);
+	assert_int_equal(ib_vlarb_pick(&a, 0), -1);
+	assert_int_equal(ib_vlarb_pick(&a, 0x8003), 15);
+	assert_int_equal(ib_vlarb_pick(&a, 1 << 5), -1);	/* not in the tables */
+
+	/* low table: weights 3 to 1 in 64-byte packets */
+	assert_int_equal(ib_vlarb_set_block(&a, 1, e), 0);
+	assert_int_equal(ib_vlarb_get_block(&a, 1, back), 0);
+	assert_memory_equal(e, back, sizeof(e));
+	run(&a, 3, 400, 64, got);
+	assert_int_equal(got[0], 300);
+	assert_int_equal(got[1], 100);
+	/* a lane alone gets everything */
+	run(&a, 2, 50, 64, got);
+	assert_int_equal(got[1], 50);
+
+	/* high without limit starves low */
+	memset(e, 0, sizeof(e));
+	e[0].weight = 1;
+	assert_int_equal(ib_vlarb_set_block(&a, 1, e), 0);	/* low: VL0 alone */
+	e[0].vl = 1;
+	e[0].weight = 1;
+	assert_int_equal(ib_vlarb_set_block(&a, 3, e), 0);
+	a.high_limit = IB_VLARB_UNLIMITED;
+	run(&a, 3, 100, 64, got);
+	assert_int_equal(got[1], 100);
+	/* limit 0: one high, one low, ... */
+	a.high_limit = 0;
+	run(&a, 1, 1, 64, got);
+	run(&a, 3, 100, 64, got);
+	assert_in_range(got[0], 49, 51);
+	/* limit 2: 8192 bytes of high between two lows */
+	a.high_limit = 2;
+	run(&a, 1, 1, 1024, got);
+	run(&a, 3, 90, 1024, got);
+	assert_in_range(got[1], 79, 81);
+	/* only high has packets: the limit does not stop it */
+	run(&a, 2, 40, 4096, got);
+	assert_int_equal(got[1], 40);
+
+	assert_int_equal(ib_vlarb_set_block(&a, 0, e), -1);
+	assert_int_equal(ib_vlarb_set_block(&a, 5, e), -1);
+	ib_vlarb_init(&a, 8, 1);
+	assert_int_equal(ib_vlarb_set_block(&a, 2, e), -1);
+}
+
+static void rates(void **st)
+{
+	(void)st;
+	assert_int_equal(ib_mtu_bytes(IB_MTU_CODE_256), 256);
+	assert_int_equal(ib_mtu_bytes(IB_MTU_CODE_4096), 4096);
+	assert_int_equal(ib_mtu_bytes(6), 0);
+	assert_int_equal(ib_mtu_code(4096), 5);
+	assert_int_equal(ib_mtu_code(2047), 3);
+	assert_int_equal(ib_mtu_code(100), 0);
+	assert_int_equal(ib_link_mbps(IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_EDR), 100000);
+	assert_int_equal(ib_link_mbps(IB_WIDTH_1X, IB_SPEED_SDR, 0), 2500);
+	assert_int_equal(ib_link_mbps(3, IB_SPEED_SDR, 0), 0);
+	assert_int_equal(ib_rate_code(IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_EDR),
+			 IB_RATE_CODE_100);
+	assert_int_equal(ib_rate_code(IB_WIDTH_2X, 0, IB_SPEED_EXT_HDR), IB_RATE_CODE_100);
+	assert_int_equal(ib_rate_code(IB_WIDTH_4X, IB_SPEED_SDR, 0), IB_RATE_CODE_10);
+	assert_int_equal(ib_rate_mbps(IB_RATE_CODE_800), 800000);
+	assert_int_equal(ib_rate_mbps(1), 0);
+	assert_int_equal(ib_rate_mbps(200), 0);
+	assert_int_equal(ib_best_width(IB_WIDTH_2X | IB_WIDTH_1X), IB_WIDTH_2X);
+	assert_int_equal(ib_best_width(IB_WIDTH_2X | IB_WIDTH_4X), IB_WIDTH_4X);
+	assert_true(ib_time_ns(0) == 4096 && ib_time_ns(14) == 67108864);
+	assert_true(ib_rnr_timer_ns(0) == 655360000);
+	assert_true(ib_rnr_timer_ns(1) == 10000);
+	assert_true(ib_rnr_timer_ns(12) == 640000);
+	assert_true(ib_rnr_timer_ns(31) == 491520000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(credits),
+		cmocka_unit_test(fc_packets),
+		cmocka_unit_test(sl_to_vl),
+		cmocka_unit_test(arbiter),
+		cmocka_unit_test(rates),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
