@@ -11,7 +11,12 @@
  * Guest to host: READY nonce, OUT bytes, ERR bytes, EXIT u32.
  * EXEC is u32 flags (1: terminal), u16 rows, u16 columns, u32 argc, then argc
  * strings and any number of NAME=VALUE strings, each ended by a zero byte.
- * SYNC may come at any time and ends what ran before it.
+ * SYNC may come at any time and ends what ran before it; its nonce is 16 bytes
+ * and begins with SYNC_MAGIC, so that it is found behind half a frame, too.
+ *
+ * That the host hung up is news on another queue than the host's bytes: a new
+ * host's SYNC may be here before the old one's end is. So only a host that stays
+ * away for AWAY_MS counts as gone.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -39,6 +44,8 @@
 
 #define MAX_FRAME	(256 * 1024)
 #define OUT_CHUNK	(32 * 1024)
+#define AWAY_MS		500
+#define SYNC_MAGIC	"ohcasync"
 #define HOTPLUG		"/usr/lib/ohca/hotplug"
 
 enum frame_type {
@@ -76,10 +83,26 @@ static void put32(uint8_t *p, uint32_t v)
 	p[3] = v >> 24;
 }
 
-/* Writes all to the host; false when the host hung up. */
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000ull + t.tv_nsec / 1000000;
+}
+
+static bool host_away(struct session *s)
+{
+	struct pollfd pfd = { .fd = s->port, .events = POLLOUT };
+
+	return poll(&pfd, 1, 0) > 0 && (pfd.revents & POLLHUP);
+}
+
+/* Writes all to the host; false when the host stays away. */
 static bool port_write(struct session *s, const void *data, size_t len)
 {
 	const uint8_t *p = data;
+	uint64_t since = 0;
 
 	while (len) {
 		ssize_t n = write(s->port, p, len);
@@ -90,8 +113,15 @@ static bool port_write(struct session *s, const void *data, size_t len)
 		} else if (n < 0 && errno == EAGAIN) {
 			struct pollfd pfd = { .fd = s->port, .events = POLLOUT };
 
-			if (poll(&pfd, 1, 1000) > 0 && (pfd.revents & POLLHUP))
-				return false;
+			if (!host_away(s)) {
+				since = 0;
+				poll(&pfd, 1, 100);
+			} else {
+				since = since ? since : now_ms();
+				if (now_ms() - since > AWAY_MS)
+					return false;
+				usleep(5000);
+			}
 		} else if (n < 0 && errno != EINTR) {
 			return false;
 		}
@@ -306,22 +336,45 @@ static void handle_frame(struct session *s, uint32_t type, uint8_t *p, size_t le
 	}
 }
 
-/* Takes what the host sent; false when it hung up or talks nonsense. */
+/*
+ * Where the SYNC of a new host begins in the bytes after a frame that is not
+ * whole, or 0. The old host may have been killed in the middle of a frame.
+ */
+static size_t find_sync(const uint8_t *p, size_t len)
+{
+	uint8_t pattern[16];
+	uint8_t *at;
+
+	put32(pattern, F_SYNC);
+	put32(pattern + 4, 16);
+	memcpy(pattern + 8, SYNC_MAGIC, 8);
+	at = len > 1 ? memmem(p + 1, len - 1, pattern, sizeof(pattern)) : NULL;
+	return at ? at - p : 0;
+}
+
+/* Takes what the host sent; false when it talks nonsense. */
 static bool take_input(struct session *s)
 {
 	ssize_t n = read(s->port, s->buf + s->have, MAX_FRAME + 8 - s->have);
 	size_t pos = 0;
 
 	if (n <= 0)
-		return n < 0 && (errno == EAGAIN || errno == EINTR);
+		return n == 0 || errno == EAGAIN || errno == EINTR;
 	s->have += n;
 	while (s->have - pos >= 8) {
 		uint32_t type = get32(s->buf + pos), len = get32(s->buf + pos + 4);
 
-		if (len > MAX_FRAME)
-			return false;
-		if (s->have - pos < 8 + len)
+		if (len > MAX_FRAME || s->have - pos < 8 + len) {
+			size_t skip = find_sync(s->buf + pos, s->have - pos);
+
+			if (skip) {
+				pos += skip;
+				continue;
+			}
+			if (len > MAX_FRAME)
+				return false;
 			break;
+		}
 		handle_frame(s, type, s->buf + pos + 8, len);
 		pos += 8 + len;
 	}
@@ -333,6 +386,7 @@ static bool take_input(struct session *s)
 static void serve_port(const char *dev)
 {
 	struct session s = { .in = -1, .out = -1, .err = -1 };
+	uint64_t away = 0;	/* when the host was first seen away; 0: it is there */
 	sigset_t wake;
 	int sig;
 
@@ -359,13 +413,19 @@ static void serve_port(const char *dev)
 		struct signalfd_siginfo info;
 		int status;
 
-		/* Without a host the port reads as ended, always. */
-		if (poll(&pfd[1], 1, 0) > 0 && (pfd[1].revents & POLLHUP)) {
-			stop_command(&s);
-			s.have = 0;
-			pfd[1].fd = pfd[2].fd = pfd[3].fd = -1;
+		/* Without a host the port reads as ended, always: do not poll it. */
+		if (host_away(&s)) {
+			away = away ? away : now_ms();
+			pfd[1].fd = -1;
+			if (now_ms() - away > AWAY_MS) {
+				stop_command(&s);
+				s.have = 0;
+				pfd[2].fd = pfd[3].fd = -1;
+			}
+		} else {
+			away = 0;
 		}
-		if (poll(pfd, 4, 1000) < 0 && errno != EINTR)
+		if (poll(pfd, 4, s.pid && away ? 50 : 1000) < 0 && errno != EINTR)
 			_exit(1);
 		while (read(sig, &info, sizeof(info)) > 0)
 			;

@@ -66,16 +66,24 @@ class Channel:
             raise Timeout()
 
     def _sync(self, deadline):
-        """What an earlier user of the port left unread ends with our nonce."""
-        nonce = os.urandom(16)
-        self.send(SYNC, nonce)
+        """What an earlier user of the port left unread ends with our nonce.
+
+        Asked again and again: the guest may still believe that the earlier
+        user is there, or that nobody is.
+        """
+        nonce = b"ohcasync" + os.urandom(8)
         answer = struct.pack("<II", READY, 16) + nonce
         while answer not in self.buf:
-            self._fill(deadline)
+            self.send(SYNC, nonce)
+            self._fill(deadline, wait=1.0)
         del self.buf[: self.buf.index(answer) + len(answer)]
 
-    def _fill(self, deadline, extra=()):
-        """Waits for bytes from the guest or for one of the extra descriptors."""
+    def _fill(self, deadline, extra=(), wait=None):
+        """Waits for bytes from the guest or for one of the extra descriptors.
+
+        wait bounds the time in seconds; without it, only deadline does.
+        """
+        end = wait and time.monotonic() + wait
         while True:
             ready, _, _ = select.select([self.sock, *extra], [], [], 0.25)
             if self.sock in ready:
@@ -83,7 +91,7 @@ class Channel:
                 if not data:
                     raise GuestGone("the virtual machine ended")
                 self.buf += data
-            if ready:
+            if ready or end and time.monotonic() > end:
                 return ready
             self._check(deadline)
 
