@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The admin queue. Slots, their mailboxes and the copy of the result belong to the
+ * driver, never to a caller's stack: whatever the device writes late, it writes it
+ * into memory that is still the queue's. A command that does not come back makes the
+ * device fatal, which resets it; only then is memory it was told of given back.
+ */
+#include <linux/bitfield.h>
+#include <linux/delay.h>
+#include <linux/io.h>
+
+#include "ohca.h"
+
+#define OHCA_COOKIE_SLOT	GENMASK(7, 0)
+#define OHCA_COOKIE_GEN		GENMASK(31, 8)
+#define OHCA_GEN_MASK		0xffffffu
+#define OHCA_AQ_MASK		(OHCA_AQ_SLOTS - 1)
+
+/**
+ * ohca_aq_errno - errno of a command's status
+ * @status: enum ohca_admin_status, as the device gave it
+ *
+ * Any context.
+ */
+int ohca_aq_errno(u8 status)
+{
+	switch (status) {
+	case OHCA_ADMIN_OK:
+		return 0;
+	case OHCA_ADMIN_BAD_OPCODE:
+		return -EOPNOTSUPP;
+	case OHCA_ADMIN_BAD_PARAM:
+	case OHCA_ADMIN_BAD_HANDLE:
+	case OHCA_ADMIN_BAD_STATE:
+		return -EINVAL;
+	case OHCA_ADMIN_NO_RESOURCE:
+		return -ENOMEM;
+	case OHCA_ADMIN_BUSY:
+		return -EBUSY;
+	case OHCA_ADMIN_DMA:
+		return -EFAULT;
+	default:
+		return -EIO;
+	}
+}
+
+/* With the device gone, what tears something down has succeeded. */
+static bool ohca_op_is_teardown(u8 op)
+{
+	switch (op) {
+	case OHCA_CMD_DESTROY_EQ:
+	case OHCA_CMD_DEALLOC_PD:
+	case OHCA_CMD_DESTROY_CQ:
+	case OHCA_CMD_DESTROY_SRQ:
+	case OHCA_CMD_DESTROY_QP:
+	case OHCA_CMD_DEREG_MR:
+	case OHCA_CMD_DETACH_MCAST:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/**
+ * ohca_aq_reset - bring the queue's own state to that of a device just reset
+ * @aq: queue whose rings are allocated, or not yet
+ *
+ * Must not run beside anything else on the queue.
+ */
+void ohca_aq_reset(struct ohca_aq *aq)
+{
+	u32 i;
+
+	spin_lock_init(&aq->lock);
+	sema_init(&aq->sem, OHCA_AQ_SLOTS);
+	aq->pi = 0;
+	aq->ci = 0;
+	aq->dead = false;
+	aq->polled = true;
+	for (i = 0; i < OHCA_AQ_SLOTS; i++) {
+		aq->slots[i].state = OHCA_SLOT_FREE;
+		init_completion(&aq->slots[i].done);
+	}
+}
+
+/**
+ * ohca_aq_init - allocate rings and mailboxes
+ * @dev: the device
+ *
+ * Return: 0 or -ENOMEM, with nothing left allocated. Process context.
+ */
+int ohca_aq_init(struct ohca_dev *dev)
+{
+	struct device *dma = &dev->pdev->dev;
+	struct ohca_aq *aq = &dev->aq;
+	u32 i;
+
+	BUILD_BUG_ON(OHCA_AQ_SLOTS * OHCA_AQ_ENTRY_SIZE > PAGE_SIZE);
+	BUILD_BUG_ON(OHCA_AQ_SLOTS - 1 > FIELD_MAX(OHCA_COOKIE_SLOT));
+
+	ohca_aq_reset(aq);
+	aq->db = dev->regs + OHCA_REG_AQ_DB;
+	aq->sq = dma_alloc_coherent(dma, PAGE_SIZE, &aq->sq_dma, GFP_KERNEL);
+	aq->cq = dma_alloc_coherent(dma, PAGE_SIZE, &aq->cq_dma, GFP_KERNEL);
+	if (!aq->sq || !aq->cq)
+		goto err;
+
+	for (i = 0; i < OHCA_AQ_SLOTS; i++) {
+		struct ohca_slot *slot = &aq->slots[i];
+
+		slot->in = dma_alloc_coherent(dma, OHCA_MAILBOX_SIZE, &slot->in_dma, GFP_KERNEL);
+		slot->out = dma_alloc_coherent(dma, OHCA_MAILBOX_SIZE, &slot->out_dma,
+					       GFP_KERNEL);
+		if (!slot->in || !slot->out)
+			goto err;
+	}
+	return 0;
+
+err:
+	ohca_aq_free(dev);
+	return -ENOMEM;
+}
+
+/**
+ * ohca_aq_free - free rings and mailboxes; the device must be reset
+ * @dev: the device
+ */
+void ohca_aq_free(struct ohca_dev *dev)
+{
+	struct device *dma = &dev->pdev->dev;
+	struct ohca_aq *aq = &dev->aq;
+	u32 i;
+
+	if (dev->wedged)
+		return;
+	for (i = 0; i < OHCA_AQ_SLOTS; i++) {
+		struct ohca_slot *slot = &aq->slots[i];
+
+		if (slot->in)
+			dma_free_coherent(dma, OHCA_MAILBOX_SIZE, slot->in, slot->in_dma);
+		if (slot->out)
+			dma_free_coherent(dma, OHCA_MAILBOX_SIZE, slot->out, slot->out_dma);
+		slot->in = NULL;
+		slot->out = NULL;
+	}
+	if (aq->sq)
+		dma_free_coherent(dma, PAGE_SIZE, aq->sq, aq->sq_dma);
+	if (aq->cq)
+		dma_free_coherent(dma, PAGE_SIZE, aq->cq, aq->cq_dma);
+	aq->sq = NULL;
+	aq->cq = NULL;
+}
+
+/**
+ * ohca_aq_set_polled - say whether an interrupt announces completions
+ * @dev: the device
+ * @polled: no interrupt does
+ */
+void ohca_aq_set_polled(struct ohca_dev *dev, bool polled)
+{
+	WRITE_ONCE(dev->aq.polled, polled);
+	writel(polled ? 0 : 1, dev->regs + OHCA_REG_AQ_INTR);
+}
+
+/* Takes one completion; a cookie that names nothing pending is dropped and counted. */
+static bool ohca_aq_complete(struct ohca_aq *aq, const struct ohca_hw_acqe *resp)
+{
+	u32 cookie = le32_to_cpu(resp->cookie);
+	u32 idx = FIELD_GET(OHCA_COOKIE_SLOT, cookie);
+	struct ohca_slot *slot;
+
+	if (idx >= OHCA_AQ_SLOTS)
+		return false;
+	slot = &aq->slots[idx];
+	if (slot->state != OHCA_SLOT_PENDING || slot->gen != FIELD_GET(OHCA_COOKIE_GEN, cookie))
+		return false;
+	slot->resp = *resp;
+	slot->state = OHCA_SLOT_BUSY;
+	complete(&slot->done);
+	return true;
+}
+
+/**
+ * ohca_aq_poll - take the completions that are there
+ * @aq: the queue
+ *
+ * Any context; interrupt handler and waiters may call it at once. At most one ring
+ * of entries is taken.
+ * Return: how many.
+ */
+u32 ohca_aq_poll(struct ohca_aq *aq)
+{
+	struct ohca_hw_acqe resp;
+	unsigned long flags;
+	u32 n;
+
+	spin_lock_irqsave(&aq->lock, flags);
+	for (n = 0; n < OHCA_AQ_SLOTS && !aq->dead; n++) {
+		struct ohca_hw_acqe *e = &aq->cq[aq->ci & OHCA_AQ_MASK];
+		u8 phase = !((aq->ci >> OHCA_AQ_LOG_SIZE) & 1);
+
+		if ((READ_ONCE(e->phase) & 1) != phase)
+			break;
+		dma_rmb();
+		resp = *e;
+		aq->ci++;
+		if (!ohca_aq_complete(aq, &resp))
+			aq->stray++;
+	}
+	spin_unlock_irqrestore(&aq->lock, flags);
+	return n;
+}
+
+/**
+ * ohca_aq_fail - abandon every command, now and from now on
+ * @dev: the device, which must have stopped all DMA
+ */
+void ohca_aq_fail(struct ohca_dev *dev)
+{
+	struct ohca_aq *aq = &dev->aq;
+	unsigned long flags;
+	u32 i;
+
+	spin_lock_irqsave(&aq->lock, flags);
+	aq->dead = true;
+	for (i = 0; i < OHCA_AQ_SLOTS; i++) {
+		struct ohca_slot *slot = &aq->slots[i];
+
+		if (slot->state != OHCA_SLOT_PENDING)
+			continue;
+		slot->state = OHCA_SLOT_BUSY;
+		slot->error = -EIO;
+		complete(&slot->done);
+	}
+	spin_unlock_irqrestore(&aq->lock, flags);
+}
+
+static struct ohca_slot *ohca_slot_get(struct ohca_aq *aq)
+{
+	struct ohca_slot *slot = NULL;
+	unsigned long flags;
+	u32 i;
+
+	down(&aq->sem);
+	spin_lock_irqsave(&aq->lock, flags);
+	for (i = 0; i < OHCA_AQ_SLOTS && !aq->dead; i++) {
+		if (aq->slots[i].state != OHCA_SLOT_FREE)
+			continue;
+		slot = &aq->slots[i];
+		slot->state = OHCA_SLOT_BUSY;
+		slot->gen = (slot->gen + 1) & OHCA_GEN_MASK;
+		slot->error = 0;
+		reinit_completion(&slot->done);
+		break;
+	}
+	spin_unlock_irqrestore(&aq->lock, flags);
+	if (!slot)
+		up(&aq->sem);
+	return slot;
+}
+
+static void ohca_slot_put(struct ohca_aq *aq, struct ohca_slot *slot)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&aq->lock, flags);
+	slot->state = OHCA_SLOT_FREE;
+	spin_unlock_irqrestore(&aq->lock, flags);
+	up(&aq->sem);
+}
+
+static void ohca_slot_submit(struct ohca_aq *aq, struct ohca_slot *slot, struct ohca_hw_aqe *aqe)
+{
+	unsigned long flags;
+
+	aqe->hdr.cookie = cpu_to_le32(FIELD_PREP(OHCA_COOKIE_SLOT, slot - aq->slots) |
+				      FIELD_PREP(OHCA_COOKIE_GEN, slot->gen));
+	spin_lock_irqsave(&aq->lock, flags);
+	if (aq->dead) {
+		slot->error = -EIO;
+		complete(&slot->done);
+	} else {
+		slot->state = OHCA_SLOT_PENDING;
+		aq->sq[aq->pi & OHCA_AQ_MASK] = *aqe;
+		aq->pi++;
+		/* writel() orders the entry before the doorbell */
+		writel(aq->pi, aq->db);
+	}
+	spin_unlock_irqrestore(&aq->lock, flags);
+}
+
+/* Waits without regard to signals: the device may write until the command is over. */
+static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(dev->cmd_ms) + 1;
+	struct ohca_aq *aq = &dev->aq;
+
+	for (;;) {
+		bool late = time_after(jiffies, deadline);
+
+		if (READ_ONCE(aq->polled))
+			usleep_range(20, 100);
+		else if (wait_for_completion_timeout(&slot->done, HZ / 4))
+			return true;
+		/* the interrupt may have been lost, or there is none */
+		ohca_aq_poll(aq);
+		if (try_wait_for_completion(&slot->done))
+			return true;
+		if (late)
+			return false;
+	}
+}
+
+/**
+ * ohca_cmd_exec - execute a command and wait for its end
+ * @dev: the device
+ * @cmd: the command; @cmd->resp and @cmd->out are set on success
+ *
+ * Process context, may sleep, not interruptible.
+ * Return: 0, or the errno of the device's status, or -EIO if the device is dead.
+ * A command that tears an object down succeeds on a dead device.
+ */
+int ohca_cmd_exec(struct ohca_dev *dev, struct ohca_cmd *cmd)
+{
+	int dead = ohca_op_is_teardown(cmd->aqe.hdr.opcode) ? 0 : -EIO;
+	struct ohca_aq *aq = &dev->aq;
+	struct ohca_slot *slot;
+	int ret;
+
+	might_sleep();
+	if (WARN_ON_ONCE(cmd->in_len > OHCA_MAILBOX_SIZE || cmd->out_len > OHCA_MAILBOX_SIZE))
+		return -EINVAL;
+
+	slot = ohca_slot_get(aq);
+	if (!slot)
+		return dead;
+
+	if (cmd->in) {
+		memcpy(slot->in, cmd->in, cmd->in_len);
+		*cmd->in_addr = cpu_to_le64(slot->in_dma);
+	}
+	if (cmd->out) {
+		memset(slot->out, 0, cmd->out_len);
+		*cmd->out_addr = cpu_to_le64(slot->out_dma);
+	}
+	ohca_slot_submit(aq, slot, &cmd->aqe);
+	if (!ohca_slot_wait(dev, slot)) {
+		char why[40];
+
+		snprintf(why, sizeof(why), "command %#x timed out", cmd->aqe.hdr.opcode);
+		/* resets the device and completes the slot, whichever way */
+		ohca_fatal(dev, why);
+		wait_for_completion(&slot->done);
+	}
+
+	if (slot->error) {
+		ret = dead;
+	} else {
+		cmd->resp = slot->resp;
+		ret = ohca_aq_errno(slot->resp.status);
+		if (!ret && cmd->out)
+			memcpy(cmd->out, slot->out, cmd->out_len);
+	}
+	ohca_slot_put(aq, slot);
+	if (ret && cmd->resp.status)
+		dev_dbg(&dev->pdev->dev, "command %#x refused: status %u, offset %u\n",
+			cmd->aqe.hdr.opcode, cmd->resp.status, le16_to_cpu(cmd->resp.syndrome));
+	return ret;
+}

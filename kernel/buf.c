@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Memory that the device is told of: kernel queue buffers, pinned user memory, and the
+ * page lists that describe both.
+ */
+#include <linux/slab.h>
+#include <rdma/iter.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "ohca.h"
+
+/**
+ * ohca_buf_alloc - allocate zeroed queue memory
+ * @dev: the device
+ * @buf: set on success
+ * @size: bytes
+ *
+ * One piece if there is one, else single pages. Process context.
+ * Return: 0 or -ENOMEM.
+ */
+int ohca_buf_alloc(struct ohca_dev *dev, struct ohca_buf *buf, size_t size)
+{
+	struct device *dma = &dev->pdev->dev;
+	u32 i;
+
+	memset(buf, 0, sizeof(*buf));
+	buf->size = PAGE_ALIGN(size);
+	buf->direct = dma_alloc_coherent(dma, buf->size, &buf->dma,
+					 GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY);
+	if (buf->direct)
+		return 0;
+
+	buf->npages = buf->size >> PAGE_SHIFT;
+	buf->pages = kvcalloc(buf->npages, sizeof(*buf->pages), GFP_KERNEL);
+	buf->page_dma = kvcalloc(buf->npages, sizeof(*buf->page_dma), GFP_KERNEL);
+	if (!buf->pages || !buf->page_dma)
+		goto err;
+	for (i = 0; i < buf->npages; i++) {
+		buf->pages[i] = dma_alloc_coherent(dma, PAGE_SIZE, &buf->page_dma[i], GFP_KERNEL);
+		if (!buf->pages[i])
+			goto err;
+	}
+	return 0;
+
+err:
+	ohca_buf_free(dev, buf);
+	return -ENOMEM;
+}
+
+/**
+ * ohca_buf_free - free queue memory that the device does not know any more
+ * @dev: the device
+ * @buf: buffer, or all zero
+ */
+void ohca_buf_free(struct ohca_dev *dev, struct ohca_buf *buf)
+{
+	struct device *dma = &dev->pdev->dev;
+	u32 i;
+
+	if (dev->wedged)
+		return;
+	if (buf->direct)
+		dma_free_coherent(dma, buf->size, buf->direct, buf->dma);
+	for (i = 0; buf->pages && buf->page_dma && i < buf->npages && buf->pages[i]; i++)
+		dma_free_coherent(dma, PAGE_SIZE, buf->pages[i], buf->page_dma[i]);
+	kvfree(buf->pages);
+	kvfree(buf->page_dma);
+	memset(buf, 0, sizeof(*buf));
+}
+
+/** ohca_pl_levels - levels of tables that a list of @npages needs; 4: it is too long */
+u32 ohca_pl_levels(u64 npages)
+{
+	u32 levels = 0;
+	u64 reach = 1;
+
+	while (reach < npages && levels <= OHCA_PL_MAX_LEVELS) {
+		reach *= OHCA_PL_TABLE_ENTRIES;
+		levels++;
+	}
+	return levels;
+}
+
+/** ohca_pl_tables - tables of all levels that a list of @npages needs */
+u32 ohca_pl_tables(u64 npages)
+{
+	u32 level, levels = ohca_pl_levels(npages), total = 0;
+	u64 n = npages;
+
+	for (level = 0; level < levels; level++) {
+		n = DIV_ROUND_UP_ULL(n, OHCA_PL_TABLE_ENTRIES);
+		total += n;
+	}
+	return total;
+}
+
+/**
+ * ohca_pl_link - write the addresses of tables into the tables above them
+ * @pl: list whose tables have their addresses
+ */
+void ohca_pl_link(struct ohca_pl *pl)
+{
+	u32 n = DIV_ROUND_UP(pl->capacity, OHCA_PL_TABLE_ENTRIES);
+	u32 below = 0, first = n, i;
+
+	while (first < pl->ntables) {
+		for (i = 0; i < n; i++)
+			pl->tables[first + i / OHCA_PL_TABLE_ENTRIES].va[i % OHCA_PL_TABLE_ENTRIES] =
+				cpu_to_le64(pl->tables[below + i].dma);
+		below = first;
+		n = DIV_ROUND_UP(n, OHCA_PL_TABLE_ENTRIES);
+		first += n;
+	}
+}
+
+/**
+ * ohca_pl_alloc - allocate the tables of a page list
+ * @dev: the device
+ * @pl: set on success
+ * @capacity: most pages it will list
+ *
+ * Process context.
+ * Return: 0, -ENOMEM, or -E2BIG if three levels are too few.
+ */
+int ohca_pl_alloc(struct ohca_dev *dev, struct ohca_pl *pl, u64 capacity)
+{
+	u32 i;
+
+	memset(pl, 0, sizeof(*pl));
+	if (!capacity || ohca_pl_levels(capacity) > OHCA_PL_MAX_LEVELS)
+		return -E2BIG;
+	pl->capacity = capacity;
+	pl->ntables = ohca_pl_tables(capacity);
+	if (!pl->ntables)
+		return 0;
+	pl->tables = kvcalloc(pl->ntables, sizeof(*pl->tables), GFP_KERNEL);
+	if (!pl->tables)
+		goto err;
+	for (i = 0; i < pl->ntables; i++) {
+		pl->tables[i].va = dma_alloc_coherent(&dev->pdev->dev, OHCA_PL_TABLE_SIZE,
+						      &pl->tables[i].dma, GFP_KERNEL);
+		if (!pl->tables[i].va)
+			goto err;
+		if (!(i % 64))
+			cond_resched();
+	}
+	ohca_pl_link(pl);
+	return 0;
+
+err:
+	ohca_pl_free(dev, pl);
+	return -ENOMEM;
+}
+
+/**
+ * ohca_pl_free - free the tables of a page list that the device has no use for any more
+ * @dev: the device
+ * @pl: the list, or all zero
+ */
+void ohca_pl_free(struct ohca_dev *dev, struct ohca_pl *pl)
+{
+	u32 i;
+
+	if (dev->wedged)
+		return;
+	for (i = 0; pl->tables && i < pl->ntables && pl->tables[i].va; i++)
+		dma_free_coherent(&dev->pdev->dev, OHCA_PL_TABLE_SIZE, pl->tables[i].va,
+				  pl->tables[i].dma);
+	kvfree(pl->tables);
+	memset(pl, 0, sizeof(*pl));
+}
+
+/**
+ * ohca_pl_set - set one page address
+ * @pl: the list
+ * @i: which, below its capacity
+ * @addr: bus address
+ *
+ * Any context.
+ */
+void ohca_pl_set(struct ohca_pl *pl, u32 i, u64 addr)
+{
+	if (pl->ntables)
+		pl->tables[i / OHCA_PL_TABLE_ENTRIES].va[i % OHCA_PL_TABLE_ENTRIES] =
+			cpu_to_le64(addr);
+	if (!i)
+		pl->hw.root = cpu_to_le64(addr);
+}
+
+/**
+ * ohca_pl_finish - compute what goes into the command
+ * @pl: list with its addresses set
+ * @npages: pages set, from 1 to its capacity
+ * @page_shift: log2 of their size
+ *
+ * Uses no more levels than @npages needs: with few pages in a list made for many, the
+ * first table of a lower level is the root. Any context.
+ */
+void ohca_pl_finish(struct ohca_pl *pl, u32 npages, u32 page_shift)
+{
+	u32 levels = ohca_pl_levels(npages);
+	u32 n = pl->capacity, root = 0, level;
+
+	pl->hw.npages = cpu_to_le32(npages);
+	pl->hw.page_shift = page_shift;
+	pl->hw.levels = levels;
+	if (!levels) {
+		if (pl->ntables)
+			pl->hw.root = pl->tables[0].va[0];
+		return;
+	}
+	for (level = 1; level < levels; level++) {
+		n = DIV_ROUND_UP(n, OHCA_PL_TABLE_ENTRIES);
+		root += n;
+	}
+	pl->hw.root = cpu_to_le64(pl->tables[root].dma);
+}
+
+static void ohca_pl_contiguous(struct ohca_pl *pl, u64 addr, u32 npages, u32 page_shift)
+{
+	memset(pl, 0, sizeof(*pl));
+	pl->hw.root = cpu_to_le64(addr);
+	pl->hw.npages = cpu_to_le32(npages);
+	pl->hw.page_shift = page_shift;
+}
+
+/**
+ * ohca_pl_from_buf - page list of a kernel buffer
+ * @dev: the device
+ * @pl: set on success; ohca_pl_free() after the command
+ * @buf: the buffer
+ */
+int ohca_pl_from_buf(struct ohca_dev *dev, struct ohca_pl *pl, const struct ohca_buf *buf)
+{
+	u32 i;
+	int ret;
+
+	if (buf->direct) {
+		ohca_pl_contiguous(pl, buf->dma, buf->size >> PAGE_SHIFT, PAGE_SHIFT);
+		return 0;
+	}
+	ret = ohca_pl_alloc(dev, pl, buf->npages);
+	if (ret)
+		return ret;
+	for (i = 0; i < buf->npages; i++)
+		ohca_pl_set(pl, i, buf->page_dma[i]);
+	ohca_pl_finish(pl, buf->npages, PAGE_SHIFT);
+	return 0;
+}
+
+/**
+ * ohca_pl_from_umem - page list of pinned user memory
+ * @dev: the device
+ * @pl: set on success; ohca_pl_free() after the command
+ * @umem: the memory
+ * @pgsz: page size that ib_umem_find_best_pgsz() found
+ */
+int ohca_pl_from_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *umem,
+		      unsigned long pgsz)
+{
+	u64 npages = ib_umem_num_dma_blocks(umem, pgsz);
+	struct ib_block_iter iter;
+	bool contiguous = true;
+	u64 first = 0, n = 0;
+	int ret;
+
+	if (!npages || npages > U32_MAX)
+		return -E2BIG;
+	rdma_umem_for_each_dma_block(umem, &iter, pgsz) {
+		u64 addr = rdma_block_iter_dma_address(&iter);
+
+		if (!n)
+			first = addr;
+		else if (addr != first + n * pgsz)
+			contiguous = false;
+		n++;
+		if (!contiguous)
+			break;
+	}
+	if (contiguous && n == npages) {
+		ohca_pl_contiguous(pl, first, npages, __ffs(pgsz));
+		return 0;
+	}
+
+	ret = ohca_pl_alloc(dev, pl, npages);
+	if (ret)
+		return ret;
+	n = 0;
+	rdma_umem_for_each_dma_block(umem, &iter, pgsz) {
+		if (n < npages)
+			ohca_pl_set(pl, n, rdma_block_iter_dma_address(&iter));
+		n++;
+	}
+	if (WARN_ON_ONCE(n != npages)) {
+		ohca_pl_free(dev, pl);
+		return -EINVAL;
+	}
+	ohca_pl_finish(pl, npages, __ffs(pgsz));
+	return 0;
+}
+
+/**
+ * ohca_queue_umem - pin a user queue's buffer and list its pages
+ * @dev: the device
+ * @pl: set on success; ohca_pl_free() after the command
+ * @umem: set on success; ohca_umem_release() after the queue's end
+ * @addr: address that the process gave
+ * @size: bytes that the process gave
+ * @need: bytes that the queue really takes
+ *
+ * Process context of the owner.
+ * Return: 0, -EINVAL if the buffer is too small or badly aligned, or what pinning says.
+ */
+int ohca_queue_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem **umem,
+		    u64 addr, u64 size, u64 need)
+{
+	unsigned long pgsz;
+	struct ib_umem *mem;
+	int ret;
+
+	if (size < need || !PAGE_ALIGNED(addr))
+		return -EINVAL;
+	mem = ib_umem_get(&dev->ibdev, addr, need, IB_ACCESS_LOCAL_WRITE);
+	if (IS_ERR(mem))
+		return PTR_ERR(mem);
+	/* no offset can be told to the device, so the first page must start with the queue */
+	pgsz = ib_umem_find_best_pgoff(mem, le64_to_cpu(dev->attr.page_size_cap), 0);
+	if (!pgsz) {
+		ret = -EINVAL;
+		goto err;
+	}
+	ret = ohca_pl_from_umem(dev, pl, mem, pgsz);
+	if (ret)
+		goto err;
+	*umem = mem;
+	return 0;
+
+err:
+	ib_umem_release(mem);
+	return ret;
+}
+
+/**
+ * ohca_umem_release - unpin memory that the device does not know any more
+ * @dev: the device
+ * @umem: the memory, or NULL
+ */
+void ohca_umem_release(struct ohca_dev *dev, struct ib_umem *umem)
+{
+	if (umem && !dev->wedged)
+		ib_umem_release(umem);
+}
+
+/**
+ * ohca_udata_in - read a provider's request
+ * @udata: from the core
+ * @req: where to; what the request is too short for becomes zero
+ * @size: bytes this driver knows
+ *
+ * Return: 0, -EFAULT, or -EOPNOTSUPP if the request is longer and the excess not zero.
+ */
+int ohca_udata_in(struct ib_udata *udata, void *req, size_t size)
+{
+	memset(req, 0, size);
+	if (udata->inlen > size && !ib_is_udata_cleared(udata, size, udata->inlen - size))
+		return -EOPNOTSUPP;
+	return ib_copy_from_udata(req, udata, min(udata->inlen, size));
+}
+
+/** ohca_udata_out - answer a provider; as much of @size bytes as it has room for */
+int ohca_udata_out(struct ib_udata *udata, void *resp, size_t size)
+{
+	return ib_copy_to_udata(udata, resp, min(udata->outlen, size));
+}

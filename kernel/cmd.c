@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * One function per command. All run in process context, may sleep, and return 0 or a
+ * negative errno (ohca_cmd_exec()). Structures named "in" are in the device's byte
+ * order already; numbers are in the CPU's.
+ */
+#include "ohca.h"
+
+/* Executes a command whose completion is one number of at most 24 bits. */
+static int ohca_cmd_create(struct ohca_dev *dev, struct ohca_cmd *cmd, u32 *handle)
+{
+	int ret = ohca_cmd_exec(dev, cmd);
+
+	if (ret)
+		return ret;
+	*handle = le32_to_cpu(cmd->resp.handle.handle);
+	if (*handle > OHCA_MAX_HANDLE) {
+		dev_err_ratelimited(&dev->pdev->dev, "command %#x returned handle %#x\n",
+				    cmd->aqe.hdr.opcode, *handle);
+		return -EIO;
+	}
+	return 0;
+}
+
+/** ohca_cmd_query_device - read the device's attributes into @attr */
+int ohca_cmd_query_device(struct ohca_dev *dev, struct ohca_hw_device_attr *attr)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_QUERY_DEVICE };
+
+	cmd.out = attr;
+	cmd.out_len = sizeof(*attr);
+	cmd.out_addr = &cmd.aqe.mbox.addr;
+	return ohca_cmd_exec(dev, &cmd);
+}
+
+/** ohca_cmd_modify_device - set the NodeDescription, 64 bytes at @node_desc */
+int ohca_cmd_modify_device(struct ohca_dev *dev, const char *node_desc)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_MODIFY_DEVICE };
+
+	cmd.in = node_desc;
+	cmd.in_len = IB_DEVICE_NODE_DESC_MAX;
+	cmd.in_addr = &cmd.aqe.mbox.addr;
+	return ohca_cmd_exec(dev, &cmd);
+}
+
+/** ohca_cmd_modify_port - set and clear CapabilityMask bits of a port */
+int ohca_cmd_modify_port(struct ohca_dev *dev, u8 port, u8 flags, u32 set, u32 clr)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_MODIFY_PORT };
+
+	cmd.aqe.modify_port.port = port;
+	cmd.aqe.modify_port.flags = flags;
+	cmd.aqe.modify_port.set_caps = cpu_to_le32(set);
+	cmd.aqe.modify_port.clr_caps = cpu_to_le32(clr);
+	return ohca_cmd_exec(dev, &cmd);
+}
+
+/**
+ * ohca_cmd_mad_ifc - let the device's SMA or PMA process a MAD
+ * @dev: the device
+ * @port: from 1
+ * @flags: OHCA_MAD_IFC_*, HAS_WC excepted
+ * @in: 256-byte request
+ * @wc: how it was received, or NULL
+ * @out: 256-byte response
+ * @verdict: enum ohca_mad_verdict
+ */
+int ohca_cmd_mad_ifc(struct ohca_dev *dev, u8 port, u8 flags, const void *in,
+		     const struct ohca_hw_mad_in_wc *wc, void *out, u8 *verdict)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_MAD_IFC };
+	u8 req[IB_MGMT_MAD_SIZE + sizeof(*wc)];
+	int ret;
+
+	memcpy(req, in, IB_MGMT_MAD_SIZE);
+	cmd.in = req;
+	cmd.in_len = IB_MGMT_MAD_SIZE;
+	cmd.in_addr = &cmd.aqe.mad_ifc.in_addr;
+	if (wc) {
+		memcpy(req + IB_MGMT_MAD_SIZE, wc, sizeof(*wc));
+		cmd.in_len += sizeof(*wc);
+		flags |= OHCA_MAD_IFC_HAS_WC;
+	}
+	cmd.out = out;
+	cmd.out_len = IB_MGMT_MAD_SIZE;
+	cmd.out_addr = &cmd.aqe.mad_ifc.out_addr;
+	cmd.aqe.mad_ifc.port = port;
+	cmd.aqe.mad_ifc.flags = flags;
+	ret = ohca_cmd_exec(dev, &cmd);
+	if (!ret)
+		*verdict = cmd.resp.mad_ifc.verdict;
+	return ret;
+}
+
+/** ohca_cmd_query_counters - read @num counters, at most a mailbox full */
+int ohca_cmd_query_counters(struct ohca_dev *dev, __le64 *values, u32 num)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_QUERY_COUNTERS };
+
+	cmd.out = values;
+	cmd.out_len = num * sizeof(*values);
+	cmd.out_addr = &cmd.aqe.mbox.addr;
+	return ohca_cmd_exec(dev, &cmd);
+}
+
+/** ohca_cmd_create_eq - create an EQ; its number goes to @eqn */
+int ohca_cmd_create_eq(struct ohca_dev *dev, const struct ohca_cmd_create_eq *in, u32 *eqn)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_CREATE_EQ };
+
+	cmd.aqe.create_eq = *in;
+	return ohca_cmd_create(dev, &cmd, eqn);
+}
+
+/** ohca_cmd_alloc_pd - allocate a PD for the owner of doorbell page @uar */
+int ohca_cmd_alloc_pd(struct ohca_dev *dev, u32 uar, u32 *pdn)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_ALLOC_PD };
+
+	cmd.aqe.alloc_pd.uar = cpu_to_le32(uar);
+	return ohca_cmd_create(dev, &cmd, pdn);
+}
+
+/** ohca_cmd_create_cq - create a CQ; its number goes to @cqn */
+int ohca_cmd_create_cq(struct ohca_dev *dev, const struct ohca_cmd_create_cq *in, u32 *cqn)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_CREATE_CQ };
+
+	cmd.aqe.create_cq = *in;
+	return ohca_cmd_create(dev, &cmd, cqn);
+}
+
+/** ohca_cmd_modify_cq - moderate a CQ: an event after @count CQEs or @period us */
+int ohca_cmd_modify_cq(struct ohca_dev *dev, u32 cqn, u16 count, u16 period)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_MODIFY_CQ };
+
+	cmd.aqe.modify_cq.cqn = cpu_to_le32(cqn);
+	cmd.aqe.modify_cq.count = cpu_to_le16(count);
+	cmd.aqe.modify_cq.period_us = cpu_to_le16(period);
+	return ohca_cmd_exec(dev, &cmd);
+}
+
+/** ohca_cmd_resize_cq - move a CQ to a new buffer */
+int ohca_cmd_resize_cq(struct ohca_dev *dev, const struct ohca_cmd_resize_cq *in)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_RESIZE_CQ };
+
+	cmd.aqe.resize_cq = *in;
+	return ohca_cmd_exec(dev, &cmd);
+}
+
+/** ohca_cmd_create_srq - create an SRQ; its number goes to @srqn */
+int ohca_cmd_create_srq(struct ohca_dev *dev, const struct ohca_cmd_create_srq *in, u32 *srqn)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_CREATE_SRQ };
+
+	cmd.aqe.create_srq = *in;
+	return ohca_cmd_create(dev, &cmd, srqn);
+}
+
+/** ohca_cmd_modify_srq - arm the limit event of an SRQ; @limit in WQEs, 0 disarms */
+int ohca_cmd_modify_srq(struct ohca_dev *dev, u32 srqn, u32 limit)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_MODIFY_SRQ };
+
+	cmd.aqe.modify_srq.srqn = cpu_to_le32(srqn);
+	cmd.aqe.modify_srq.limit = cpu_to_le32(limit);
+	return ohca_cmd_exec(dev, &cmd);
+}
+
+/** ohca_cmd_query_srq - read the armed limit of an SRQ */
+int ohca_cmd_query_srq(struct ohca_dev *dev, u32 srqn, u32 *limit)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_QUERY_SRQ };
+	int ret;
+
+	cmd.aqe.handle.handle = cpu_to_le32(srqn);
+	ret = ohca_cmd_exec(dev, &cmd);
+	if (!ret)
+		*limit = le32_to_cpu(cmd.resp.query_srq.limit);
+	return ret;
+}
+
+/** ohca_cmd_create_qp - create a QP; its handle goes to @handle */
+int ohca_cmd_create_qp(struct ohca_dev *dev, const struct ohca_cmd_create_qp *in, u32 *handle)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_CREATE_QP };
+
+	cmd.aqe.create_qp = *in;
+	return ohca_cmd_create(dev, &cmd, handle);
+}
+
+/** ohca_cmd_modify_qp - change the attributes of a QP that @mask (OHCA_ATTR_*) names */
+int ohca_cmd_modify_qp(struct ohca_dev *dev, u32 handle, u32 mask,
+		       const struct ohca_hw_qp_attr *attr)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_MODIFY_QP };
+
+	cmd.aqe.modify_qp.handle = cpu_to_le32(handle);
+	cmd.aqe.modify_qp.attr_mask = cpu_to_le32(mask);
+	cmd.in = attr;
+	cmd.in_len = sizeof(*attr);
+	cmd.in_addr = &cmd.aqe.modify_qp.addr;
+	return ohca_cmd_exec(dev, &cmd);
+}
+
+/** ohca_cmd_query_qp - read the attributes of a QP */
+int ohca_cmd_query_qp(struct ohca_dev *dev, u32 handle, struct ohca_hw_qp_attr *attr)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_QUERY_QP };
+
+	cmd.aqe.handle.handle = cpu_to_le32(handle);
+	cmd.out = attr;
+	cmd.out_len = sizeof(*attr);
+	cmd.out_addr = &cmd.aqe.handle.addr;
+	return ohca_cmd_exec(dev, &cmd);
+}
+
+/**
+ * ohca_cmd_reg_mr - register or change a memory region or window
+ * @dev: the device
+ * @op: OHCA_CMD_REG_MR or OHCA_CMD_REREG_MR
+ * @in: what to register
+ * @key: L_Key and R_Key
+ */
+int ohca_cmd_reg_mr(struct ohca_dev *dev, u8 op, const struct ohca_cmd_reg_mr *in, u32 *key)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = op };
+	int ret;
+
+	cmd.aqe.reg_mr = *in;
+	ret = ohca_cmd_exec(dev, &cmd);
+	if (!ret)
+		*key = le32_to_cpu(cmd.resp.handle.handle);
+	return ret;
+}
+
+/** ohca_cmd_mcast - attach (@op OHCA_CMD_ATTACH_MCAST) or detach a QP to a group */
+int ohca_cmd_mcast(struct ohca_dev *dev, u8 op, u32 handle, const union ib_gid *mgid, u16 mlid)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = op };
+
+	cmd.aqe.mcast.qp = cpu_to_le32(handle);
+	cmd.aqe.mcast.mlid = cpu_to_le16(mlid);
+	memcpy(cmd.aqe.mcast.mgid, mgid->raw, sizeof(cmd.aqe.mcast.mgid));
+	return ohca_cmd_exec(dev, &cmd);
+}
+
+/** ohca_cmd_handle - a command on an object and nothing else, such as OHCA_CMD_DESTROY_CQ */
+int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = op };
+
+	cmd.aqe.handle.handle = cpu_to_le32(handle);
+	return ohca_cmd_exec(dev, &cmd);
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Completion queues: life and events. Polling is in poll.c.
+ */
+#include <rdma/uverbs_ioctl.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ohca-abi.h>
+
+#include "ohca.h"
+
+/**
+ * ohca_cq_get - look a CQ up by number
+ * @dev: the device
+ * @cqn: as the device gave it
+ *
+ * Interrupt handler or its thread; destroy waits for both.
+ * Return: the CQ with a reference, or NULL.
+ */
+struct ohca_cq *ohca_cq_get(struct ohca_dev *dev, u32 cqn)
+{
+	struct ohca_cq *cq = xa_load(&dev->cqs, cqn);
+
+	return cq && refcount_inc_not_zero(&cq->ref) ? cq : NULL;
+}
+
+/** ohca_cq_put - give a reference back; any context */
+void ohca_cq_put(struct ohca_cq *cq)
+{
+	if (refcount_dec_and_test(&cq->ref))
+		complete(&cq->released);
+}
+
+/** ohca_cq_comp_event - the device has delivered a completion event; interrupt context */
+void ohca_cq_comp_event(struct ohca_cq *cq)
+{
+	WRITE_ONCE(cq->arm_sn, cq->arm_sn + 1);
+	if (cq->ibcq.comp_handler)
+		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+}
+
+/* Memory and page list of a user CQ. */
+static int ohca_cq_user_buf(struct ohca_dev *dev, struct ohca_cq *cq, struct ohca_pl *pl,
+			    unsigned int cqe, struct ib_udata *udata)
+{
+	struct ohca_create_cq_req req;
+	int ret;
+
+	ret = ohca_udata_in(udata, &req, sizeof(req));
+	if (ret)
+		return ret;
+	if (req.comp_mask)
+		return -EOPNOTSUPP;
+	if (req.log_size > dev->attr.log_max_cqe || 1u << req.log_size < cqe)
+		return -EINVAL;
+	cq->log_size = req.log_size;
+	return ohca_queue_umem(dev, pl, &cq->umem, req.buf_addr, req.buf_size,
+			       ohca_cq_buf_size(req.log_size));
+}
+
+/* Memory and page list of a kernel CQ. */
+static int ohca_cq_kernel_buf(struct ohca_dev *dev, struct ohca_cq *cq, struct ohca_pl *pl,
+			      unsigned int cqe)
+{
+	int ret;
+
+	cq->log_size = ohca_log2_up(cqe);
+	ret = ohca_buf_alloc(dev, &cq->buf, ohca_cq_buf_size(cq->log_size));
+	if (ret)
+		return ret;
+	return ohca_pl_from_buf(dev, pl, &cq->buf);
+}
+
+static void ohca_cq_free_buf(struct ohca_dev *dev, struct ohca_cq *cq)
+{
+	ohca_umem_release(dev, cq->umem);
+	ohca_buf_free(dev, &cq->buf);
+}
+
+/* Unpublish, destroy in the device, wait for whoever still holds it. */
+static int ohca_cq_unmake(struct ohca_dev *dev, struct ohca_cq *cq)
+{
+	int ret;
+
+	xa_erase(&dev->cqs, cq->cqn);
+	ret = ohca_cmd_handle(dev, OHCA_CMD_DESTROY_CQ, cq->cqn);
+	if (ret) {
+		xa_store(&dev->cqs, cq->cqn, cq, GFP_KERNEL);
+		return ret;
+	}
+	ohca_sync_events(dev, cq->eq);
+	ohca_cq_put(cq);
+	wait_for_completion(&cq->released);
+	atomic_dec(&cq->eq->ncqs);
+	return 0;
+}
+
+/** ohca_create_cq - ib_device_ops.create_cq; @attrs is NULL for a kernel consumer */
+int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		   struct uverbs_attr_bundle *attrs)
+{
+	struct ib_udata *udata = attrs ? &attrs->driver_udata : NULL;
+	struct ohca_ucontext *ctx =
+		rdma_udata_to_drv_context(udata, struct ohca_ucontext, ibucontext);
+	struct ohca_dev *dev = to_ohca_dev(ibcq->device);
+	struct ohca_cq *cq = to_ohca_cq(ibcq);
+	struct ohca_create_cq_resp resp = {};
+	struct ohca_cmd_create_cq in = {};
+	struct ohca_pl pl = {};
+	int ret;
+
+	if (attr->flags & ~IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION)
+		return -EOPNOTSUPP;
+	if (!attr->cqe || attr->cqe > 1u << dev->attr.log_max_cqe ||
+	    attr->comp_vector >= dev->num_comp_eqs)
+		return -EINVAL;
+
+	spin_lock_init(&cq->lock);
+	INIT_LIST_HEAD(&cq->send_qps);
+	INIT_LIST_HEAD(&cq->recv_qps);
+	refcount_set(&cq->ref, 1);
+	init_completion(&cq->released);
+	cq->eq = &dev->comp_eqs[attr->comp_vector];
+	if (atomic_inc_return(&cq->eq->ncqs) > 1 << cq->eq->log_size) {
+		ret = -ENOMEM;
+		goto err_eq;
+	}
+
+	if (udata)
+		ret = ohca_cq_user_buf(dev, cq, &pl, attr->cqe, udata);
+	else
+		ret = ohca_cq_kernel_buf(dev, cq, &pl, attr->cqe);
+	if (ret)
+		goto err_buf;
+
+	in.pl = pl.hw;
+	in.uar = cpu_to_le32(ctx ? ctx->uar : 0);
+	in.eqn = cpu_to_le32(cq->eq->eqn);
+	in.log_size = cq->log_size;
+	ret = ohca_cmd_create_cq(dev, &in, &cq->cqn);
+	ohca_pl_free(dev, &pl);
+	if (ret)
+		goto err_buf;
+	ibcq->cqe = 1 << cq->log_size;
+
+	ret = xa_insert(&dev->cqs, cq->cqn, cq, GFP_KERNEL);
+	if (ret) {
+		ohca_cmd_handle(dev, OHCA_CMD_DESTROY_CQ, cq->cqn);
+		goto err_buf;
+	}
+	if (udata) {
+		resp.cqn = cq->cqn;
+		ret = ohca_udata_out(udata, &resp, sizeof(resp));
+		if (ret) {
+			ohca_cq_unmake(dev, cq);
+			ohca_cq_free_buf(dev, cq);
+			return ret;
+		}
+	}
+	return 0;
+
+err_buf:
+	ohca_cq_free_buf(dev, cq);
+err_eq:
+	atomic_dec(&cq->eq->ncqs);
+	return ret;
+}
+
+/** ohca_destroy_cq - ib_device_ops.destroy_cq */
+int ohca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibcq->device);
+	struct ohca_cq *cq = to_ohca_cq(ibcq);
+	int ret;
+
+	ret = ohca_cq_unmake(dev, cq);
+	if (ret)
+		return ret;
+	ohca_cq_free_buf(dev, cq);
+	return 0;
+}
+
+/** ohca_modify_cq - ib_device_ops.modify_cq: moderation; @period in us */
+int ohca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
+{
+	return ohca_cmd_modify_cq(to_ohca_dev(ibcq->device), to_ohca_cq(ibcq)->cqn, count, period);
+}
+
+/** ohca_resize_cq - ib_device_ops.resize_cq: moves a user CQ to another buffer */
+int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibcq->device);
+	struct ohca_cq *cq = to_ohca_cq(ibcq);
+	struct ohca_cmd_resize_cq in = {};
+	struct ohca_resize_cq_req req;
+	struct ib_umem *umem;
+	struct ohca_pl pl;
+	int ret;
+
+	if (!udata)
+		return -EOPNOTSUPP;
+	ret = ohca_udata_in(udata, &req, sizeof(req));
+	if (ret)
+		return ret;
+	if (req.comp_mask || req.reserved)
+		return -EOPNOTSUPP;
+	if (cqe < 1 || req.log_size > dev->attr.log_max_cqe || 1u << req.log_size < cqe)
+		return -EINVAL;
+	ret = ohca_queue_umem(dev, &pl, &umem, req.buf_addr, req.buf_size,
+			      ohca_cq_buf_size(req.log_size));
+	if (ret)
+		return ret;
+
+	in.pl = pl.hw;
+	in.cqn = cpu_to_le32(cq->cqn);
+	in.ci = cpu_to_le32(req.ci);
+	in.log_size = req.log_size;
+	ret = ohca_cmd_resize_cq(dev, &in);
+	ohca_pl_free(dev, &pl);
+	if (ret) {
+		ohca_umem_release(dev, umem);
+		return ret;
+	}
+	ohca_umem_release(dev, cq->umem);
+	cq->umem = umem;
+	cq->log_size = req.log_size;
+	ibcq->cqe = 1 << req.log_size;
+	return 0;
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * What the device as a whole is and can do.
+ */
+#include <linux/pci.h>
+
+#include "ohca.h"
+
+/* Refuses attributes with which the driver could not work safely. */
+static int ohca_check_attr(struct ohca_dev *dev)
+{
+	const struct ohca_hw_device_attr *a = &dev->attr;
+	const char *what = NULL;
+
+	if (!a->num_ports || a->num_ports > OHCA_MAX_PORTS)
+		what = "number of ports";
+	else if (!(le64_to_cpu(a->page_size_cap) & BIT_ULL(PAGE_SHIFT)))
+		what = "page sizes";
+	else if (!a->log_max_sq_bbs || a->log_max_sq_bbs > 20 || a->log_max_rq_wqes > 20 ||
+		 a->log_max_srq_wqes > 20 || !a->log_max_cqe || a->log_max_cqe > 22)
+		what = "queue sizes";
+	else if (a->max_sge < 2 || a->max_sge > OHCA_MAX_SGE || !a->max_sge_rd ||
+		 a->max_sge_rd > a->max_sge)
+		what = "SGE limits";
+	else if (le16_to_cpu(a->max_inline) > OHCA_MAX_INLINE)
+		what = "inline limit";
+	else if (!le16_to_cpu(a->max_pkeys) || a->log_max_gids > 8)
+		what = "table sizes";
+	if (!what)
+		return 0;
+	return dev_err_probe(&dev->pdev->dev, -EPROTO, "device attributes: bad %s\n", what);
+}
+
+/**
+ * ohca_device_init - ask the device what it is, and tell ib_core
+ * @dev: enabled device; commands are still polled
+ *
+ * Return: 0 or a negative errno, said in the log.
+ */
+int ohca_device_init(struct ohca_dev *dev)
+{
+	struct ib_device *ibdev = &dev->ibdev;
+	struct ib_smp smp;
+	int ret;
+
+	ret = ohca_cmd_query_device(dev, &dev->attr);
+	if (ret)
+		return dev_err_probe(&dev->pdev->dev, ret, "QUERY_DEVICE failed\n");
+	ret = ohca_check_attr(dev);
+	if (ret)
+		return ret;
+
+	ibdev->node_type = RDMA_NODE_IB_CA;
+	ibdev->node_guid = dev->attr.node_guid;
+	ibdev->phys_port_cnt = dev->attr.num_ports;
+	ibdev->local_dma_lkey = le32_to_cpu(dev->attr.local_dma_lkey);
+	ret = ohca_smp_get(dev, 1, IB_SMP_ATTR_NODE_DESC, 0, &smp);
+	if (ret)
+		return dev_err_probe(&dev->pdev->dev, ret, "cannot get the NodeDescription\n");
+	memcpy(ibdev->node_desc, smp.data, IB_DEVICE_NODE_DESC_MAX);
+	return 0;
+}
+
+static u64 ohca_device_caps(const struct ohca_dev *dev)
+{
+	u64 caps = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_PORT_ACTIVE_EVENT |
+		   IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN | IB_DEVICE_BAD_PKEY_CNTR |
+		   IB_DEVICE_BAD_QKEY_CNTR | IB_DEVICE_N_NOTIFY_CQ;
+
+	if (ohca_has(dev, OHCA_FEATURE_FRMR))
+		caps |= IB_DEVICE_MEM_MGT_EXTENSIONS;
+	if (ohca_has(dev, OHCA_FEATURE_MW))
+		caps |= IB_DEVICE_MEM_WINDOW | IB_DEVICE_MEM_WINDOW_TYPE_2B;
+	return caps;
+}
+
+/** ohca_query_device - ib_device_ops.query_device */
+int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
+		      struct ib_udata *udata)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibdev);
+	const struct ohca_hw_device_attr *a = &dev->attr;
+	u64 cqs = (u64)dev->num_comp_eqs << dev->comp_eqs[0].log_size;
+
+	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
+		return -EINVAL;
+
+	memset(props, 0, sizeof(*props));
+	props->fw_ver = le64_to_cpu(a->fw_ver);
+	props->sys_image_guid = a->sys_image_guid;
+	props->max_mr_size = le64_to_cpu(a->max_mr_size);
+	props->page_size_cap = le64_to_cpu(a->page_size_cap);
+	props->vendor_id = le32_to_cpu(a->vendor_id);
+	props->vendor_part_id = le32_to_cpu(a->vendor_part_id);
+	props->hw_ver = le32_to_cpu(a->hw_ver);
+	props->max_qp = le32_to_cpu(a->max_qp);
+	props->max_qp_wr = 1 << min(a->log_max_sq_bbs, a->log_max_rq_wqes);
+	props->device_cap_flags = ohca_device_caps(dev);
+	props->kernel_cap_flags = IBK_LOCAL_DMA_LKEY | IBK_BLOCK_MULTICAST_LOOPBACK;
+	props->max_send_sge = a->max_sge;
+	props->max_recv_sge = a->max_sge;
+	props->max_sge_rd = a->max_sge_rd;
+	props->max_cq = min_t(u64, le32_to_cpu(a->max_cq), cqs);
+	props->max_cqe = 1 << a->log_max_cqe;
+	props->max_mr = le32_to_cpu(a->max_mr);
+	props->max_pd = le32_to_cpu(a->max_pd);
+	props->max_qp_rd_atom = a->max_rd_atomic;
+	props->max_qp_init_rd_atom = a->max_init_rd_atomic;
+	props->max_res_rd_atom = min_t(u64, (u64)a->max_rd_atomic * props->max_qp, INT_MAX);
+	props->atomic_cap = IB_ATOMIC_HCA;
+	props->masked_atomic_cap = IB_ATOMIC_NONE;
+	props->max_ah = min_t(u32, le32_to_cpu(a->max_ah), INT_MAX);
+	props->max_pkeys = le16_to_cpu(a->max_pkeys);
+	props->local_ca_ack_delay = a->local_ca_ack_delay;
+	if (ohca_has(dev, OHCA_FEATURE_MCAST)) {
+		props->max_mcast_grp = le32_to_cpu(a->max_mcast_grp);
+		props->max_mcast_qp_attach = le32_to_cpu(a->max_mcast_qp_attach);
+		props->max_total_mcast_qp_attach = le32_to_cpu(a->max_total_mcast_qp_attach);
+	}
+	if (ohca_has(dev, OHCA_FEATURE_SRQ)) {
+		props->max_srq = le32_to_cpu(a->max_srq);
+		props->max_srq_wr = 1 << a->log_max_srq_wqes;
+		props->max_srq_sge = a->max_sge;
+	}
+	if (ohca_has(dev, OHCA_FEATURE_FRMR))
+		props->max_fast_reg_page_list_len = le32_to_cpu(a->max_frmr_pages);
+	if (ohca_has(dev, OHCA_FEATURE_MW))
+		props->max_mw = le32_to_cpu(a->max_mr);
+	if (ohca_has(dev, OHCA_FEATURE_TIMESTAMP)) {
+		props->timestamp_mask = ~0ull;
+		props->hca_core_clock = le64_to_cpu(a->timestamp_khz);
+	}
+	props->cq_caps.max_cq_moderation_count = U16_MAX;
+	props->cq_caps.max_cq_moderation_period = U16_MAX;
+	return 0;
+}
+
+/** ohca_modify_device - ib_device_ops.modify_device: the NodeDescription */
+int ohca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_modify *modify)
+{
+	int ret;
+
+	if (mask & ~IB_DEVICE_MODIFY_NODE_DESC)
+		return -EOPNOTSUPP;
+	if (!(mask & IB_DEVICE_MODIFY_NODE_DESC))
+		return 0;
+	ret = ohca_cmd_modify_device(to_ohca_dev(ibdev), modify->node_desc);
+	if (!ret)
+		memcpy(ibdev->node_desc, modify->node_desc, IB_DEVICE_NODE_DESC_MAX);
+	return ret;
+}
+
+/** ohca_get_dev_fw_str - ib_device_ops.get_dev_fw_str */
+void ohca_get_dev_fw_str(struct ib_device *ibdev, char *str)
+{
+	u64 ver = le64_to_cpu(to_ohca_dev(ibdev)->attr.fw_ver);
+
+	snprintf(str, IB_FW_VERSION_NAME_MAX, "%u.%u.%u", (u32)(ver >> 32),
+		 (u32)(ver >> 16) & 0xffff, (u32)ver & 0xffff);
+}
+
+/** ohca_get_vector_affinity - ib_device_ops.get_vector_affinity */
+const struct cpumask *ohca_get_vector_affinity(struct ib_device *ibdev, int comp_vector)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibdev);
+
+	if (comp_vector < 0 || comp_vector >= dev->num_comp_eqs)
+		return NULL;
+	return pci_irq_get_affinity(dev->pdev, dev->comp_eqs[comp_vector].vector);
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Event queues and interrupts. Vector 0 carries admin completions, taken in the
+ * interrupt handler, and the asynchronous EQ, taken in its thread because consumers'
+ * event handlers may sleep. The other vectors carry one completion EQ each.
+ */
+#include <linux/log2.h>
+#include <linux/slab.h>
+
+#include "ohca.h"
+
+/**
+ * ohca_eqe_valid - whether the device has written an entry
+ * @eqe: the entry
+ * @ci: free running consumer index
+ * @log_size: log2 of the ring
+ */
+bool ohca_eqe_valid(const struct ohca_hw_eqe *eqe, u32 ci, u32 log_size)
+{
+	return (READ_ONCE(eqe->phase) & 1) == !((ci >> log_size) & 1);
+}
+
+static struct ohca_hw_eqe *ohca_eq_entry(struct ohca_eq *eq)
+{
+	u32 i = READ_ONCE(eq->ci) & ((1u << eq->log_size) - 1);
+
+	return ohca_buf_at(&eq->buf, i * sizeof(struct ohca_hw_eqe));
+}
+
+static bool ohca_eq_next(struct ohca_eq *eq, struct ohca_hw_eqe *eqe)
+{
+	struct ohca_hw_eqe *e = ohca_eq_entry(eq);
+
+	if (!ohca_eqe_valid(e, eq->ci, eq->log_size))
+		return false;
+	dma_rmb();
+	*eqe = *e;
+	WRITE_ONCE(eq->ci, eq->ci + 1);
+	return true;
+}
+
+static void ohca_eq_doorbell(struct ohca_eq *eq, bool arm)
+{
+	ohca_uar_write(eq->dev, OHCA_UAR_EQ,
+		       OHCA_FIELD_PREP(OHCA_EQ_DB_EQN, (u64)eq->eqn) |
+		       OHCA_FIELD_PREP(OHCA_EQ_DB_ARM, (u64)arm) |
+		       OHCA_FIELD_PREP(OHCA_EQ_DB_CI, (u64)eq->ci));
+}
+
+static void ohca_bad_eqe(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
+{
+	atomic_inc(&dev->bad_eqes);
+	dev_err_ratelimited(&dev->pdev->dev, "event %#x for handle %#x, port %u makes no sense\n",
+			    eqe->type, le32_to_cpu(eqe->handle), eqe->port);
+}
+
+/* Hard interrupt context. */
+static void ohca_comp_eq_poll(struct ohca_eq *eq)
+{
+	struct ohca_dev *dev = eq->dev;
+	struct ohca_hw_eqe eqe;
+	struct ohca_cq *cq;
+	u32 n;
+
+	if (!READ_ONCE(eq->armed))
+		return;
+	for (n = 0; n < 1u << eq->log_size && ohca_eq_next(eq, &eqe); n++) {
+		cq = eqe.type == OHCA_EVENT_COMP ? ohca_cq_get(dev, le32_to_cpu(eqe.handle)) : NULL;
+		if (!cq) {
+			ohca_bad_eqe(dev, &eqe);
+			continue;
+		}
+		ohca_cq_comp_event(cq);
+		ohca_cq_put(cq);
+		if (n % 64 == 63)
+			ohca_eq_doorbell(eq, false);
+	}
+	ohca_eq_doorbell(eq, true);
+}
+
+static irqreturn_t ohca_comp_irq(int irq, void *data)
+{
+	ohca_comp_eq_poll(data);
+	return IRQ_HANDLED;
+}
+
+static void ohca_port_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
+{
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = eqe->type - OHCA_EVENT_ASYNC,
+		.element.port_num = eqe->port,
+	};
+
+	if (!eqe->port || eqe->port > dev->attr.num_ports) {
+		ohca_bad_eqe(dev, eqe);
+		return;
+	}
+	ohca_port_changed(dev, eqe->port);
+	if (READ_ONCE(dev->registered))
+		ib_dispatch_event(&event);
+}
+
+static void ohca_qp_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
+{
+	struct ohca_qp *qp = ohca_qp_get(dev, le32_to_cpu(eqe->handle));
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = eqe->type - OHCA_EVENT_ASYNC,
+	};
+
+	if (!qp) {
+		ohca_bad_eqe(dev, eqe);
+		return;
+	}
+	event.element.qp = &qp->ibqp;
+	if (qp->ibqp.event_handler)
+		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
+	ohca_qp_put(qp);
+}
+
+static void ohca_cq_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
+{
+	struct ohca_cq *cq = ohca_cq_get(dev, le32_to_cpu(eqe->handle));
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = IB_EVENT_CQ_ERR,
+	};
+
+	if (!cq) {
+		ohca_bad_eqe(dev, eqe);
+		return;
+	}
+	event.element.cq = &cq->ibcq;
+	if (cq->ibcq.event_handler)
+		cq->ibcq.event_handler(&event, cq->ibcq.cq_context);
+	ohca_cq_put(cq);
+}
+
+static void ohca_srq_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
+{
+	struct ohca_srq *srq = ohca_srq_get(dev, le32_to_cpu(eqe->handle));
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = eqe->type - OHCA_EVENT_ASYNC,
+	};
+
+	if (!srq) {
+		ohca_bad_eqe(dev, eqe);
+		return;
+	}
+	event.element.srq = &srq->ibsrq;
+	if (srq->ibsrq.event_handler)
+		srq->ibsrq.event_handler(&event, srq->ibsrq.srq_context);
+	ohca_srq_put(srq);
+}
+
+/* Process context: the interrupt thread of vector 0. */
+static void ohca_async_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
+{
+	switch (eqe->type) {
+	case OHCA_EVENT_CQ_ERR:
+		ohca_cq_event(dev, eqe);
+		break;
+	case OHCA_EVENT_QP_FATAL:
+	case OHCA_EVENT_QP_REQ_ERR:
+	case OHCA_EVENT_QP_ACCESS_ERR:
+	case OHCA_EVENT_COMM_EST:
+	case OHCA_EVENT_SQ_DRAINED:
+	case OHCA_EVENT_PATH_MIG:
+	case OHCA_EVENT_PATH_MIG_ERR:
+	case OHCA_EVENT_LAST_WQE:
+		ohca_qp_event(dev, eqe);
+		break;
+	case OHCA_EVENT_DEVICE_FATAL:
+		ohca_fatal(dev, "the device reported a fatal error");
+		break;
+	case OHCA_EVENT_PORT_ACTIVE:
+	case OHCA_EVENT_PORT_ERR:
+	case OHCA_EVENT_LID_CHANGE:
+	case OHCA_EVENT_PKEY_CHANGE:
+	case OHCA_EVENT_SM_CHANGE:
+	case OHCA_EVENT_CLIENT_REREGISTER:
+	case OHCA_EVENT_GID_CHANGE:
+		ohca_port_event(dev, eqe);
+		break;
+	case OHCA_EVENT_SRQ_ERR:
+	case OHCA_EVENT_SRQ_LIMIT:
+		ohca_srq_event(dev, eqe);
+		break;
+	default:
+		ohca_bad_eqe(dev, eqe);
+	}
+}
+
+static irqreturn_t ohca_async_irq(int irq, void *data)
+{
+	struct ohca_dev *dev = data;
+	struct ohca_eq *eq = &dev->async_eq;
+
+	ohca_aq_poll(&dev->aq);
+	if (dev->num_vectors == 1)
+		ohca_comp_eq_poll(&dev->comp_eqs[0]);
+	if (READ_ONCE(eq->armed) &&
+	    ohca_eqe_valid(ohca_eq_entry(eq), READ_ONCE(eq->ci), eq->log_size))
+		return IRQ_WAKE_THREAD;
+	return IRQ_HANDLED;
+}
+
+static irqreturn_t ohca_async_thread(int irq, void *data)
+{
+	struct ohca_dev *dev = data;
+	struct ohca_eq *eq = &dev->async_eq;
+	struct ohca_hw_eqe eqe;
+	u32 n;
+
+	for (n = 0; n < 1u << eq->log_size && ohca_eq_next(eq, &eqe); n++) {
+		ohca_async_event(dev, &eqe);
+		if (n % 64 == 63)
+			ohca_eq_doorbell(eq, false);
+	}
+	ohca_eq_doorbell(eq, true);
+	return IRQ_HANDLED;
+}
+
+/**
+ * ohca_sync_events - wait until no handler works on an event taken before
+ * @dev: the device
+ * @eq: completion EQ that may have named the object, or NULL
+ *
+ * Process context, not from an event handler.
+ */
+void ohca_sync_events(struct ohca_dev *dev, const struct ohca_eq *eq)
+{
+	if (eq && eq->vector)
+		synchronize_irq(pci_irq_vector(dev->pdev, eq->vector));
+	synchronize_irq(pci_irq_vector(dev->pdev, 0));
+}
+
+static int ohca_eq_create(struct ohca_dev *dev, struct ohca_eq *eq, u32 log_size, u32 vector,
+			  bool async)
+{
+	struct ohca_cmd_create_eq in = {};
+	struct ohca_pl pl;
+	int ret;
+
+	eq->dev = dev;
+	eq->log_size = log_size;
+	eq->vector = vector;
+	eq->ci = 0;
+	atomic_set(&eq->ncqs, 0);
+	ret = ohca_buf_alloc(dev, &eq->buf, sizeof(struct ohca_hw_eqe) << log_size);
+	if (ret)
+		return ret;
+	ret = ohca_pl_from_buf(dev, &pl, &eq->buf);
+	if (ret)
+		return ret;
+	in.pl = pl.hw;
+	in.log_size = log_size;
+	in.async = async;
+	in.vector = cpu_to_le16(vector);
+	ret = ohca_cmd_create_eq(dev, &in, &eq->eqn);
+	ohca_pl_free(dev, &pl);
+	if (ret)
+		return ret;
+	eq->created = true;
+	if (eq->eqn > OHCA_EQ_DB_EQN) {
+		dev_err(&dev->pdev->dev, "EQ number %#x is too large\n", eq->eqn);
+		return -EIO;
+	}
+	return 0;
+}
+
+static int ohca_irq_request(struct ohca_dev *dev, u32 vector)
+{
+	int irq = pci_irq_vector(dev->pdev, vector);
+	struct ohca_eq *eq = vector ? &dev->comp_eqs[vector - 1] : &dev->async_eq;
+	int ret;
+
+	if (!vector) {
+		snprintf(eq->name, sizeof(eq->name), "ohca-async@%s", pci_name(dev->pdev));
+		ret = request_threaded_irq(irq, ohca_async_irq, ohca_async_thread, 0, eq->name,
+					   dev);
+	} else {
+		snprintf(eq->name, sizeof(eq->name), "ohca-comp%u@%s", vector - 1,
+			 pci_name(dev->pdev));
+		ret = request_irq(irq, ohca_comp_irq, 0, eq->name, eq);
+	}
+	if (!ret)
+		dev->irq_requested = vector + 1;
+	return ret;
+}
+
+/**
+ * ohca_eqs_init - allocate vectors, create the EQs, request and enable interrupts
+ * @dev: enabled device whose attributes are known
+ *
+ * Return: 0 or a negative errno; then ohca_eqs_stop(), a reset and ohca_eqs_free()
+ * clean up.
+ */
+int ohca_eqs_init(struct ohca_dev *dev)
+{
+	u32 limit = OHCA_FIELD_GET(OHCA_LIMITS_VECTORS, readl(dev->regs + OHCA_REG_LIMITS));
+	u32 max_eq = le32_to_cpu(dev->attr.max_eq);
+	struct irq_affinity affinity = { .pre_vectors = 1 };
+	u32 i, want, log_size;
+	int ret;
+
+	if (max_eq < 2 || !limit) {
+		dev_err(&dev->pdev->dev, "device has %u EQs and %u vectors, too few\n", max_eq,
+			limit);
+		return -ENODEV;
+	}
+	want = min3(limit, max_eq, num_online_cpus() + 1);
+	ret = pci_alloc_irq_vectors_affinity(dev->pdev, 1, want,
+					     PCI_IRQ_MSIX | (want > 1 ? PCI_IRQ_AFFINITY : 0),
+					     want > 1 ? &affinity : NULL);
+	if (ret < 0) {
+		dev_err(&dev->pdev->dev, "no MSI-X vector: %d\n", ret);
+		return ret;
+	}
+	dev->num_vectors = ret;
+	dev->num_comp_eqs = max_t(u32, 1, dev->num_vectors - 1);
+	dev->comp_eqs = kcalloc(dev->num_comp_eqs, sizeof(*dev->comp_eqs), GFP_KERNEL);
+	if (!dev->comp_eqs)
+		return -ENOMEM;
+
+	ret = ohca_eq_create(dev, &dev->async_eq, OHCA_ASYNC_EQ_LOG_SIZE, 0, true);
+	if (ret)
+		return ret;
+	log_size = clamp_t(u32, ohca_log2_up(le32_to_cpu(dev->attr.max_cq)), 5,
+			   OHCA_COMP_EQ_MAX_LOG);
+	for (i = 0; i < dev->num_comp_eqs; i++) {
+		ret = ohca_eq_create(dev, &dev->comp_eqs[i], log_size,
+				     dev->num_vectors > 1 ? i + 1 : 0, false);
+		if (ret)
+			return ret;
+	}
+	for (i = 0; i < dev->num_vectors; i++) {
+		ret = ohca_irq_request(dev, i);
+		if (ret)
+			return ret;
+	}
+
+	ohca_aq_set_polled(dev, false);
+	for (i = 0; i < dev->num_comp_eqs; i++) {
+		WRITE_ONCE(dev->comp_eqs[i].armed, true);
+		ohca_eq_doorbell(&dev->comp_eqs[i], true);
+	}
+	WRITE_ONCE(dev->async_eq.armed, true);
+	ohca_eq_doorbell(&dev->async_eq, true);
+	return 0;
+}
+
+/**
+ * ohca_eqs_stop - free the interrupts; no handler runs any more when this returns
+ * @dev: the device
+ *
+ * Commands are polled from now on.
+ */
+void ohca_eqs_stop(struct ohca_dev *dev)
+{
+	u32 i;
+
+	if (dev->irq_requested)
+		ohca_aq_set_polled(dev, true);
+	for (i = 0; i < dev->irq_requested; i++)
+		free_irq(pci_irq_vector(dev->pdev, i),
+			 i ? (void *)&dev->comp_eqs[i - 1] : (void *)dev);
+	dev->irq_requested = 0;
+	if (dev->num_vectors)
+		pci_free_irq_vectors(dev->pdev);
+	dev->num_vectors = 0;
+}
+
+/**
+ * ohca_eqs_free - free the memory of the EQs
+ * @dev: device that is reset and whose interrupts are freed
+ */
+void ohca_eqs_free(struct ohca_dev *dev)
+{
+	u32 i;
+
+	ohca_buf_free(dev, &dev->async_eq.buf);
+	for (i = 0; dev->comp_eqs && i < dev->num_comp_eqs; i++)
+		ohca_buf_free(dev, &dev->comp_eqs[i].buf);
+	kfree(dev->comp_eqs);
+	dev->comp_eqs = NULL;
+}

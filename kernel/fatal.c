@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The end of a device that failed, hung or was pulled: it is reset, which stops all
+ * DMA; commands fail; kernel queues complete in software, so that whoever drains them
+ * comes to an end; consumers are told. The driver stays bound until it is unbound.
+ */
+#include <linux/delay.h>
+#include <linux/io.h>
+
+#include "ohca.h"
+
+/**
+ * ohca_quiesce - stop all DMA of the device, however it is
+ * @dev: the device
+ *
+ * Process context. If the device is there but does not answer a reset, memory that it
+ * was told of will never be freed (ohca_dev.wedged).
+ */
+void ohca_quiesce(struct ohca_dev *dev)
+{
+	int ret = ohca_reset_hw(dev);
+
+	pci_clear_master(dev->pdev);
+	if (ret == -ETIMEDOUT) {
+		dev_err(&dev->pdev->dev, "no answer to a reset; its memory is set aside\n");
+		dev->wedged = true;
+	}
+}
+
+/**
+ * ohca_fatal - declare the device dead
+ * @dev: the device
+ * @why: for the log
+ *
+ * Process context, may sleep. Only the first call does anything; all return after the
+ * device is quiet and every command has failed.
+ */
+void ohca_fatal(struct ohca_dev *dev, const char *why)
+{
+	mutex_lock(&dev->fatal_lock);
+	if (!dev->fatal) {
+		u32 reason = readl(dev->regs + OHCA_REG_FATAL_REASON);
+
+		dev_err(&dev->pdev->dev, "%s (reason %#x); unbind and bind it to recover\n", why,
+			reason);
+		WRITE_ONCE(dev->fatal, true);
+		ohca_quiesce(dev);
+		ohca_aq_fail(dev);
+		queue_work(system_wq, &dev->fatal_work);
+	}
+	mutex_unlock(&dev->fatal_lock);
+}
+
+/* The next CQ at or after *index, with a reference. */
+static struct ohca_cq *ohca_next_cq(struct ohca_dev *dev, unsigned long *index)
+{
+	struct ohca_cq *cq;
+
+	xa_lock(&dev->cqs);
+	do {
+		cq = xa_find(&dev->cqs, index, ULONG_MAX, XA_PRESENT);
+		if (cq && refcount_inc_not_zero(&cq->ref))
+			break;
+		(*index)++;
+	} while (cq);
+	xa_unlock(&dev->cqs);
+	return cq;
+}
+
+/* Wakes the pollers of all CQs; in poll they find what is to be flushed. */
+static void ohca_flush_work(struct work_struct *work)
+{
+	struct ohca_dev *dev = container_of(work, struct ohca_dev, flush_work);
+	unsigned long index = 0;
+	struct ohca_cq *cq;
+
+	while ((cq = ohca_next_cq(dev, &index))) {
+		if (!cq->umem && cq->ibcq.comp_handler)
+			cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+		ohca_cq_put(cq);
+		index++;
+	}
+}
+
+/**
+ * ohca_flush_kick - have the CQs of a dead device polled
+ * @dev: the device
+ *
+ * Any context.
+ */
+void ohca_flush_kick(struct ohca_dev *dev)
+{
+	queue_work(system_wq, &dev->flush_work);
+}
+
+static void ohca_fatal_work(struct work_struct *work)
+{
+	struct ohca_dev *dev = container_of(work, struct ohca_dev, fatal_work);
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = IB_EVENT_DEVICE_FATAL,
+		.element.port_num = 1,
+	};
+
+	ohca_flush_kick(dev);
+	if (READ_ONCE(dev->registered))
+		ib_dispatch_event(&event);
+}
+
+static void ohca_health_work(struct work_struct *work)
+{
+	struct ohca_dev *dev = container_of(to_delayed_work(work), struct ohca_dev, health);
+	u32 status = readl(dev->regs + OHCA_REG_STATUS);
+
+	if (status == ~0u)
+		ohca_fatal(dev, "the device is gone");
+	else if (status & OHCA_STATUS_FATAL)
+		ohca_fatal(dev, "the device raised FATAL");
+	else if (!(status & OHCA_STATUS_ENABLED))
+		ohca_fatal(dev, "the device was reset behind the driver's back");
+	else
+		queue_delayed_work(system_wq, &dev->health, OHCA_HEALTH_PERIOD);
+}
+
+/** ohca_fatal_init - prepare the work items; before any command */
+void ohca_fatal_init(struct ohca_dev *dev)
+{
+	mutex_init(&dev->fatal_lock);
+	INIT_WORK(&dev->fatal_work, ohca_fatal_work);
+	INIT_WORK(&dev->flush_work, ohca_flush_work);
+	INIT_DELAYED_WORK(&dev->health, ohca_health_work);
+}
+
+/** ohca_fatal_stop - no work item runs any more when this returns; process context */
+void ohca_fatal_stop(struct ohca_dev *dev)
+{
+	cancel_delayed_work_sync(&dev->health);
+	cancel_work_sync(&dev->fatal_work);
+	cancel_work_sync(&dev->flush_work);
+}

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * PCI function, handshake, registration with ib_core, and the way back.
+ */
+#include <linux/delay.h>
+#include <linux/io.h>
+#include <linux/module.h>
+
+#include <rdma/ib_umem.h>
+#include <rdma/uverbs_ioctl.h>
+#include <rdma/ohca-abi.h>
+
+#include "ohca.h"
+
+MODULE_AUTHOR("The OpenHCA authors");
+MODULE_DESCRIPTION("OpenHCA InfiniBand host channel adapter driver");
+MODULE_LICENSE("Dual BSD/GPL");
+MODULE_VERSION("1.0");
+
+static const struct pci_device_id ohca_pci_ids[] = {
+	{ PCI_DEVICE(OHCA_PCI_VENDOR_ID, OHCA_PCI_DEVICE_ID_PF) },
+	{ }
+};
+MODULE_DEVICE_TABLE(pci, ohca_pci_ids);
+
+static const struct ib_device_ops ohca_ops = {
+	.owner = THIS_MODULE,
+	.driver_id = RDMA_DRIVER_UNKNOWN,
+	.uverbs_abi_ver = OHCA_UVERBS_ABI_VERSION,
+	.uverbs_no_driver_id_binding = 1,
+
+	.alloc_hw_device_stats = ohca_alloc_hw_device_stats,
+	.alloc_pd = ohca_alloc_pd,
+	.alloc_ucontext = ohca_alloc_ucontext,
+	.create_ah = ohca_create_ah,
+	.create_cq = ohca_create_cq,
+	.create_qp = ohca_create_qp,
+	.create_user_ah = ohca_create_ah,
+	.dealloc_pd = ohca_dealloc_pd,
+	.dealloc_ucontext = ohca_dealloc_ucontext,
+	.dereg_mr = ohca_dereg_mr,
+	.destroy_ah = ohca_destroy_ah,
+	.destroy_cq = ohca_destroy_cq,
+	.destroy_qp = ohca_destroy_qp,
+	.disassociate_ucontext = ohca_disassociate_ucontext,
+	.get_dev_fw_str = ohca_get_dev_fw_str,
+	.get_dma_mr = ohca_get_dma_mr,
+	.get_hw_stats = ohca_get_hw_stats,
+	.get_port_immutable = ohca_get_port_immutable,
+	.get_vector_affinity = ohca_get_vector_affinity,
+	.mmap = ohca_mmap,
+	.mmap_free = ohca_mmap_free,
+	.modify_ah = ohca_modify_ah,
+	.modify_cq = ohca_modify_cq,
+	.modify_device = ohca_modify_device,
+	.modify_port = ohca_modify_port,
+	.modify_qp = ohca_modify_qp,
+	.poll_cq = ohca_poll_cq,
+	.post_recv = ohca_post_recv,
+	.post_send = ohca_post_send,
+	.process_mad = ohca_process_mad,
+	.query_ah = ohca_query_ah,
+	.query_device = ohca_query_device,
+	.query_gid = ohca_query_gid,
+	.query_pkey = ohca_query_pkey,
+	.query_port = ohca_query_port,
+	.query_qp = ohca_query_qp,
+	.reg_user_mr = ohca_reg_user_mr,
+	.req_notify_cq = ohca_req_notify_cq,
+
+	INIT_RDMA_OBJ_SIZE(ib_ah, ohca_ah, ibah),
+	INIT_RDMA_OBJ_SIZE(ib_cq, ohca_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_pd, ohca_pd, ibpd),
+	INIT_RDMA_OBJ_SIZE(ib_qp, ohca_qp, ibqp),
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, ohca_ucontext, ibucontext),
+};
+
+static const struct ib_device_ops ohca_srq_ops = {
+	.create_srq = ohca_create_srq,
+	.destroy_srq = ohca_destroy_srq,
+	.modify_srq = ohca_modify_srq,
+	.post_srq_recv = ohca_post_srq_recv,
+	.query_srq = ohca_query_srq,
+
+	INIT_RDMA_OBJ_SIZE(ib_srq, ohca_srq, ibsrq),
+};
+
+static const struct ib_device_ops ohca_mcast_ops = {
+	.attach_mcast = ohca_attach_mcast,
+	.detach_mcast = ohca_detach_mcast,
+};
+
+static const struct ib_device_ops ohca_frmr_ops = {
+	.alloc_mr = ohca_alloc_mr,
+	.map_mr_sg = ohca_map_mr_sg,
+};
+
+static const struct ib_device_ops ohca_mw_ops = {
+	.alloc_mw = ohca_alloc_mw,
+	.dealloc_mw = ohca_dealloc_mw,
+
+	INIT_RDMA_OBJ_SIZE(ib_mw, ohca_mw, ibmw),
+};
+
+static const struct ib_device_ops ohca_resize_ops = {
+	.resize_cq = ohca_resize_cq,
+};
+
+static const struct ib_device_ops ohca_rereg_ops = {
+	.rereg_user_mr = ohca_rereg_user_mr,
+};
+
+/* Waits until the bits @mask of STATUS are @bits. */
+static int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(dev->reset_ms) + 1;
+
+	for (;;) {
+		bool late = time_after(jiffies, deadline);
+		u32 status = readl(dev->regs + OHCA_REG_STATUS);
+
+		if (status == ~0u)
+			return -ENODEV;
+		if ((status & mask) == bits)
+			return 0;
+		if (late)
+			return -ETIMEDOUT;
+		usleep_range(50, 200);
+	}
+}
+
+/**
+ * ohca_reset_hw - reset the device: it does no DMA any more and forgets everything
+ * @dev: device whose BAR 0 is mapped
+ *
+ * Process context.
+ * Return: 0, -ENODEV if it is gone, -ETIMEDOUT if it does not come back.
+ */
+int ohca_reset_hw(struct ohca_dev *dev)
+{
+	writel(OHCA_CTRL_RESET, dev->regs + OHCA_REG_CTRL);
+	return ohca_wait_status(dev, OHCA_STATUS_READY | OHCA_STATUS_ENABLED | OHCA_STATUS_FATAL,
+				OHCA_STATUS_READY);
+}
+
+static u64 ohca_wanted_features(void)
+{
+	return BIT_ULL(OHCA_FEATURE_EVENT_IDX) | BIT_ULL(OHCA_FEATURE_SRQ) |
+	       BIT_ULL(OHCA_FEATURE_MCAST) | BIT_ULL(OHCA_FEATURE_FRMR) |
+	       BIT_ULL(OHCA_FEATURE_MW) | BIT_ULL(OHCA_FEATURE_CQ_RESIZE) |
+	       BIT_ULL(OHCA_FEATURE_TIMESTAMP) | BIT_ULL(OHCA_FEATURE_REREG);
+}
+
+/* Steps 1 and 2 of the handshake: who is it, and reset. */
+static int ohca_identify(struct ohca_dev *dev)
+{
+	struct device *d = &dev->pdev->dev;
+	u32 magic = readl(dev->regs + OHCA_REG_MAGIC);
+	u32 timeouts, limits;
+	int ret;
+
+	if (magic != OHCA_MAGIC)
+		return dev_err_probe(d, -ENODEV, "no OpenHCA device: magic is %#010x\n", magic);
+	dev->version = readl(dev->regs + OHCA_REG_VERSION);
+	if (OHCA_FIELD_GET(OHCA_VERSION_MAJOR, dev->version) != OHCA_MAJOR)
+		return dev_err_probe(d, -EPROTO,
+				     "device speaks interface version %u.%u, this driver %u.x\n",
+				     OHCA_FIELD_GET(OHCA_VERSION_MAJOR, dev->version),
+				     OHCA_FIELD_GET(OHCA_VERSION_MINOR, dev->version), OHCA_MAJOR);
+
+	timeouts = readl(dev->regs + OHCA_REG_TIMEOUTS);
+	dev->reset_ms = max(OHCA_FIELD_GET(OHCA_TIMEOUTS_RESET, timeouts), 100u);
+	dev->cmd_ms = max(OHCA_FIELD_GET(OHCA_TIMEOUTS_CMD, timeouts), 1000u);
+	limits = readl(dev->regs + OHCA_REG_LIMITS);
+	dev->num_uars = min_t(u64, OHCA_FIELD_GET(OHCA_LIMITS_UARS, limits),
+			      pci_resource_len(dev->pdev, OHCA_BAR_UAR) >> PAGE_SHIFT);
+	if (dev->num_uars < 1)
+		return dev_err_probe(d, -ENODEV, "no doorbell page\n");
+
+	ret = ohca_reset_hw(dev);
+	if (ret)
+		return dev_err_probe(d, ret, "reset failed, status %#x\n",
+				     readl(dev->regs + OHCA_REG_STATUS));
+	return 0;
+}
+
+/* Steps 3 to 5: features, admin queue, enable. */
+static int ohca_enable(struct ohca_dev *dev)
+{
+	void __iomem *regs = dev->regs;
+	int ret;
+
+	writel(PAGE_SHIFT, regs + OHCA_REG_PAGE_SHIFT);
+	dev->features = readq(regs + OHCA_REG_FEATURES) & ohca_wanted_features();
+	writeq(dev->features, regs + OHCA_REG_FEATURES_ACK);
+	writeq(dev->aq.sq_dma, regs + OHCA_REG_AQ_BASE);
+	writeq(dev->aq.cq_dma, regs + OHCA_REG_ACQ_BASE);
+	writel(OHCA_AQ_LOG_SIZE, regs + OHCA_REG_AQ_LOG_SIZE);
+	writel(0, regs + OHCA_REG_AQ_INTR);
+	writel(OHCA_CTRL_ENABLE, regs + OHCA_REG_CTRL);
+	ret = ohca_wait_status(dev, OHCA_STATUS_ENABLED, OHCA_STATUS_ENABLED);
+	if (ret)
+		return dev_err_probe(&dev->pdev->dev, ret, "enable failed, reason %#x\n",
+				     readl(regs + OHCA_REG_FATAL_REASON));
+	return 0;
+}
+
+static int ohca_register(struct ohca_dev *dev)
+{
+	struct ib_device *ibdev = &dev->ibdev;
+	int ret;
+
+	ib_set_device_ops(ibdev, &ohca_ops);
+	if (ohca_has(dev, OHCA_FEATURE_SRQ))
+		ib_set_device_ops(ibdev, &ohca_srq_ops);
+	if (ohca_has(dev, OHCA_FEATURE_MCAST))
+		ib_set_device_ops(ibdev, &ohca_mcast_ops);
+	if (ohca_has(dev, OHCA_FEATURE_FRMR))
+		ib_set_device_ops(ibdev, &ohca_frmr_ops);
+	if (ohca_has(dev, OHCA_FEATURE_MW))
+		ib_set_device_ops(ibdev, &ohca_mw_ops);
+	if (ohca_has(dev, OHCA_FEATURE_CQ_RESIZE))
+		ib_set_device_ops(ibdev, &ohca_resize_ops);
+	if (ohca_has(dev, OHCA_FEATURE_REREG))
+		ib_set_device_ops(ibdev, &ohca_rereg_ops);
+
+	WRITE_ONCE(dev->registered, true);
+	ret = ib_register_device(ibdev, OHCA_DRV_NAME "_%d", &dev->pdev->dev);
+	if (ret) {
+		WRITE_ONCE(dev->registered, false);
+		return dev_err_probe(&dev->pdev->dev, ret, "cannot register with ib_core\n");
+	}
+	return 0;
+}
+
+static void ohca_teardown(struct ohca_dev *dev)
+{
+	ohca_fatal_stop(dev);
+	if (!dev->fatal)
+		ohca_quiesce(dev);
+	ohca_eqs_stop(dev);
+	ohca_eqs_free(dev);
+	ohca_aq_free(dev);
+	xa_destroy(&dev->qps);
+	xa_destroy(&dev->cqs);
+	xa_destroy(&dev->srqs);
+	ida_destroy(&dev->uars);
+	if (dev->uar)
+		pci_iounmap(dev->pdev, dev->uar);
+	if (dev->regs)
+		pci_iounmap(dev->pdev, dev->regs);
+	ib_dealloc_device(&dev->ibdev);
+}
+
+/* Everything but the PCI function itself; also after a reset of the function. */
+static int ohca_attach(struct pci_dev *pdev)
+{
+	struct ohca_dev *dev;
+	int ret;
+
+	dev = ib_alloc_device(ohca_dev, ibdev);
+	if (!dev)
+		return -ENOMEM;
+	dev->pdev = pdev;
+	ida_init(&dev->uars);
+	mutex_init(&dev->kqp_lock);
+	xa_init(&dev->qps);
+	xa_init(&dev->cqs);
+	xa_init(&dev->srqs);
+	ohca_fatal_init(dev);
+	ohca_ports_init(dev);
+	dev->fatal = true;	/* until there is a device to reset */
+
+	ret = -ENOMEM;
+	dev->regs = pci_iomap(pdev, OHCA_BAR_CTRL, OHCA_CTRL_BAR_SIZE);
+	dev->uar = pci_iomap_range(pdev, OHCA_BAR_UAR, 0, PAGE_SIZE);
+	if (!dev->regs || !dev->uar)
+		goto err;
+	ret = ohca_identify(dev);
+	if (ret)
+		goto err;
+	dev->fatal = false;
+	ret = ohca_aq_init(dev);
+	if (ret)
+		goto err;
+	pci_set_master(pdev);
+	ret = ohca_enable(dev);
+	if (ret)
+		goto err;
+	ret = ohca_device_init(dev);
+	if (ret)
+		goto err;
+	ret = ohca_eqs_init(dev);
+	if (ret)
+		goto err;
+	dev->ibdev.num_comp_vectors = dev->num_comp_eqs;
+	ret = ohca_register(dev);
+	if (ret)
+		goto err;
+
+	queue_delayed_work(system_wq, &dev->health, OHCA_HEALTH_PERIOD);
+	pci_set_drvdata(pdev, dev);
+	dev_info(&pdev->dev, "%s: OpenHCA %u.%u, GUID %016llx, %u port%s, %u vectors\n",
+		 dev_name(&dev->ibdev.dev), OHCA_FIELD_GET(OHCA_VERSION_MAJOR, dev->version),
+		 OHCA_FIELD_GET(OHCA_VERSION_MINOR, dev->version),
+		 be64_to_cpu(dev->attr.node_guid), dev->attr.num_ports,
+		 dev->attr.num_ports == 1 ? "" : "s", dev->num_vectors);
+	return 0;
+
+err:
+	ohca_teardown(dev);
+	return ret;
+}
+
+static void ohca_detach(struct pci_dev *pdev)
+{
+	struct ohca_dev *dev = pci_get_drvdata(pdev);
+
+	if (!dev)
+		return;
+	pci_set_drvdata(pdev, NULL);
+	/* so that commands of a device that was pulled do not wait for their time to run out */
+	if (!dev->fatal && readl(dev->regs + OHCA_REG_STATUS) == ~0u)
+		ohca_fatal(dev, "the device is gone");
+	ib_unregister_device(&dev->ibdev);
+	WRITE_ONCE(dev->registered, false);
+	ohca_teardown(dev);
+}
+
+static int ohca_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct device *d = &pdev->dev;
+	int ret;
+
+	ret = pci_enable_device_mem(pdev);
+	if (ret)
+		return dev_err_probe(d, ret, "cannot enable the PCI function\n");
+	if (pci_resource_len(pdev, OHCA_BAR_CTRL) < OHCA_CTRL_BAR_SIZE ||
+	    pci_resource_len(pdev, OHCA_BAR_UAR) < PAGE_SIZE) {
+		ret = dev_err_probe(d, -ENODEV, "BAR 0 or BAR 2 is missing or too small\n");
+		goto err_disable;
+	}
+	ret = pci_request_mem_regions(pdev, OHCA_DRV_NAME);
+	if (ret) {
+		dev_err_probe(d, ret, "BARs are in use\n");
+		goto err_disable;
+	}
+	ret = dma_set_mask_and_coherent(d, DMA_BIT_MASK(64));
+	if (ret) {
+		dev_err_probe(d, ret, "no 64-bit DMA\n");
+		goto err_release;
+	}
+	dma_set_max_seg_size(d, UINT_MAX);
+
+	ret = ohca_attach(pdev);
+	if (ret)
+		goto err_release;
+	return 0;
+
+err_release:
+	pci_release_mem_regions(pdev);
+err_disable:
+	pci_disable_device(pdev);
+	return ret;
+}
+
+static void ohca_remove(struct pci_dev *pdev)
+{
+	ohca_detach(pdev);
+	pci_release_mem_regions(pdev);
+	pci_disable_device(pdev);
+}
+
+/* No DMA may outlive this kernel: another one may be started in its memory. */
+static void ohca_shutdown(struct pci_dev *pdev)
+{
+	struct ohca_dev *dev = pci_get_drvdata(pdev);
+
+	if (!dev)
+		return;
+	cancel_delayed_work_sync(&dev->health);
+	mutex_lock(&dev->fatal_lock);
+	if (!dev->fatal) {
+		WRITE_ONCE(dev->fatal, true);
+		ohca_quiesce(dev);
+		ohca_aq_fail(dev);
+		ohca_flush_kick(dev);
+	}
+	mutex_unlock(&dev->fatal_lock);
+}
+
+static void ohca_reset_prepare(struct pci_dev *pdev)
+{
+	ohca_detach(pdev);
+}
+
+static void ohca_reset_done(struct pci_dev *pdev)
+{
+	int ret = ohca_attach(pdev);
+
+	if (ret)
+		dev_err(&pdev->dev, "does not come back from a reset: %d\n", ret);
+}
+
+static pci_ers_result_t ohca_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	struct ohca_dev *dev = pci_get_drvdata(pdev);
+
+	if (dev)
+		ohca_fatal(dev, "PCI error");
+	ohca_detach(pdev);
+	if (state == pci_channel_io_perm_failure)
+		return PCI_ERS_RESULT_DISCONNECT;
+	return PCI_ERS_RESULT_NEED_RESET;
+}
+
+static pci_ers_result_t ohca_slot_reset(struct pci_dev *pdev)
+{
+	pci_restore_state(pdev);
+	return ohca_attach(pdev) ? PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_RECOVERED;
+}
+
+static const struct pci_error_handlers ohca_err_handlers = {
+	.error_detected = ohca_error_detected,
+	.slot_reset = ohca_slot_reset,
+	.reset_prepare = ohca_reset_prepare,
+	.reset_done = ohca_reset_done,
+};
+
+static int ohca_suspend(struct device *d)
+{
+	ohca_detach(to_pci_dev(d));
+	return 0;
+}
+
+static int ohca_resume(struct device *d)
+{
+	return ohca_attach(to_pci_dev(d));
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(ohca_pm_ops, ohca_suspend, ohca_resume);
+
+static struct pci_driver ohca_driver = {
+	.name = OHCA_DRV_NAME,
+	.id_table = ohca_pci_ids,
+	.probe = ohca_probe,
+	.remove = ohca_remove,
+	.shutdown = ohca_shutdown,
+	.err_handler = &ohca_err_handlers,
+	.driver.pm = pm_sleep_ptr(&ohca_pm_ops),
+};
+module_pci_driver(ohca_driver);

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Memory regions and windows.
+ */
+#include <linux/log2.h>
+#include <linux/slab.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "ohca.h"
+
+#define OHCA_MR_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
+			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC | \
+			 IB_ACCESS_MW_BIND | IB_ZERO_BASED)
+
+/* Rights in the device's encoding; those that are mere hints are dropped. */
+static int ohca_mr_access(int access, u16 *hw)
+{
+	if (access & ~(OHCA_MR_ACCESS | IB_ACCESS_HUGETLB | IB_ACCESS_OPTIONAL))
+		return -EOPNOTSUPP;
+	*hw = access & OHCA_MR_ACCESS;
+	return 0;
+}
+
+static void ohca_mr_set_key(struct ohca_mr *mr, u32 key)
+{
+	mr->ibmr.lkey = key;
+	mr->ibmr.rkey = key;
+}
+
+static int ohca_mr_register(struct ohca_dev *dev, struct ohca_mr *mr,
+			    const struct ohca_cmd_reg_mr *in)
+{
+	u32 key;
+	int ret;
+
+	ret = ohca_cmd_reg_mr(dev, OHCA_CMD_REG_MR, in, &key);
+	if (!ret)
+		ohca_mr_set_key(mr, key);
+	return ret;
+}
+
+/** ohca_get_dma_mr - ib_device_ops.get_dma_mr: all bus addresses */
+struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access)
+{
+	struct ohca_cmd_reg_mr in = {
+		.length = cpu_to_le64(U64_MAX),
+		.pdn = cpu_to_le32(to_ohca_pd(ibpd)->pdn),
+		.type = OHCA_MR_DMA,
+	};
+	struct ohca_mr *mr;
+	u16 hw_access;
+	int ret;
+
+	ret = ohca_mr_access(access, &hw_access);
+	if (ret)
+		return ERR_PTR(ret);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	in.access = cpu_to_le16(hw_access);
+	mr->access = access;
+	ret = ohca_mr_register(to_ohca_dev(ibpd->device), mr, &in);
+	if (ret) {
+		kfree(mr);
+		return ERR_PTR(ret);
+	}
+	return &mr->ibmr;
+}
+
+/*
+ * Pins user memory and describes it in @in. *@pl is to be freed after the command, *@umem
+ * after the region.
+ */
+static int ohca_mr_pin(struct ohca_dev *dev, struct ohca_cmd_reg_mr *in, struct ohca_pl *pl,
+		       struct ib_umem **umem, u64 start, u64 length, u64 virt, int access)
+{
+	u64 cap = le64_to_cpu(dev->attr.page_size_cap);
+	u64 iova = access & IB_ZERO_BASED ? 0 : virt;
+	struct ib_umem *mem;
+	unsigned long pgsz;
+	int ret;
+
+	if (!length || length > le64_to_cpu(dev->attr.max_mr_size))
+		return -EINVAL;
+	mem = ib_umem_get(&dev->ibdev, start, length, access);
+	if (IS_ERR(mem))
+		return PTR_ERR(mem);
+	pgsz = ib_umem_find_best_pgsz(mem, cap & GENMASK(OHCA_PL_MAX_SHIFT, OHCA_PL_MIN_SHIFT),
+				      access & IB_ZERO_BASED ? start : virt);
+	if (!pgsz) {
+		ret = -EINVAL;
+		goto err;
+	}
+	ret = ohca_pl_from_umem(dev, pl, mem, pgsz);
+	if (ret)
+		goto err;
+	in->pl = pl->hw;
+	in->iova = cpu_to_le64(iova);
+	in->length = cpu_to_le64(length);
+	in->pl_offset = cpu_to_le32(ib_umem_dma_offset(mem, pgsz));
+	*umem = mem;
+	return 0;
+
+err:
+	ib_umem_release(mem);
+	return ret;
+}
+
+/** ohca_reg_user_mr - ib_device_ops.reg_user_mr */
+struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access,
+			       struct ib_udata *udata)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
+	struct ohca_cmd_reg_mr in = {
+		.pdn = cpu_to_le32(to_ohca_pd(ibpd)->pdn),
+		.type = OHCA_MR_USER,
+	};
+	struct ohca_mr *mr;
+	struct ohca_pl pl;
+	u16 hw_access;
+	int ret;
+
+	if (udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
+		return ERR_PTR(-EOPNOTSUPP);
+	ret = ohca_mr_access(access, &hw_access);
+	if (ret)
+		return ERR_PTR(ret);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	ret = ohca_mr_pin(dev, &in, &pl, &mr->umem, start, length, virt, access);
+	if (ret)
+		goto err_free;
+	in.access = cpu_to_le16(hw_access);
+	mr->access = access;
+	ret = ohca_mr_register(dev, mr, &in);
+	ohca_pl_free(dev, &pl);
+	if (ret)
+		goto err_umem;
+	mr->ibmr.iova = le64_to_cpu(in.iova);
+	mr->ibmr.length = length;
+	return &mr->ibmr;
+
+err_umem:
+	ohca_umem_release(dev, mr->umem);
+err_free:
+	kfree(mr);
+	return ERR_PTR(ret);
+}
+
+/**
+ * ohca_rereg_user_mr - ib_device_ops.rereg_user_mr
+ * @ibmr: region of a process
+ * @flags: IB_MR_REREG_*, what changes
+ * @start: new address in the process
+ * @length: new length in bytes
+ * @virt: new address of the first byte, as remote sides name it
+ * @access: new rights
+ * @ibpd: new protection domain
+ * @udata: none
+ *
+ * Return: NULL if the region was changed in place, else an error pointer; then it is
+ * what it was.
+ */
+struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 virt,
+				 int access, struct ib_pd *ibpd, struct ib_udata *udata)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibmr->device);
+	struct ohca_mr *mr = to_ohca_mr(ibmr);
+	struct ohca_cmd_reg_mr in = {
+		.key = cpu_to_le32(ibmr->lkey),
+		.type = OHCA_MR_USER,
+	};
+	struct ib_umem *umem = NULL;
+	struct ohca_pl pl = {};
+	u16 hw_access;
+	u32 key;
+	int ret;
+
+	if (flags & ~(IB_MR_REREG_TRANS | IB_MR_REREG_PD | IB_MR_REREG_ACCESS))
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!(flags & IB_MR_REREG_ACCESS))
+		access = mr->access;
+	ret = ohca_mr_access(access, &hw_access);
+	if (ret)
+		return ERR_PTR(ret);
+	/* memory pinned for reading only cannot be made writable in place */
+	if (!(flags & IB_MR_REREG_TRANS) && ib_access_writable(access) && !mr->umem->writable)
+		return ERR_PTR(-EOPNOTSUPP);
+
+	in.rereg = flags;
+	in.access = cpu_to_le16(hw_access);
+	in.pdn = cpu_to_le32(to_ohca_pd(flags & IB_MR_REREG_PD ? ibpd : ibmr->pd)->pdn);
+	if (flags & IB_MR_REREG_TRANS) {
+		ret = ohca_mr_pin(dev, &in, &pl, &umem, start, length, virt, access);
+		if (ret)
+			return ERR_PTR(ret);
+	}
+	ret = ohca_cmd_reg_mr(dev, OHCA_CMD_REREG_MR, &in, &key);
+	ohca_pl_free(dev, &pl);
+	if (ret) {
+		ohca_umem_release(dev, umem);
+		return ERR_PTR(ret);
+	}
+	if (umem) {
+		ohca_umem_release(dev, mr->umem);
+		mr->umem = umem;
+		ibmr->iova = le64_to_cpu(in.iova);
+		ibmr->length = length;
+	}
+	mr->access = access;
+	ohca_mr_set_key(mr, key);
+	return NULL;
+}
+
+/** ohca_dereg_mr - ib_device_ops.dereg_mr */
+int ohca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibmr->device);
+	struct ohca_mr *mr = to_ohca_mr(ibmr);
+	int ret;
+
+	ret = ohca_cmd_handle(dev, OHCA_CMD_DEREG_MR, ibmr->lkey);
+	if (ret)
+		return ret;
+	ohca_umem_release(dev, mr->umem);
+	ohca_pl_free(dev, &mr->pl);
+	kfree(mr);
+	return 0;
+}
+
+/** ohca_alloc_mr - ib_device_ops.alloc_mr: a region that REG_MR fills */
+struct ib_mr *ohca_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_num_sg)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
+	struct ohca_cmd_reg_mr in = {
+		.length = cpu_to_le64(max_num_sg),
+		.pdn = cpu_to_le32(to_ohca_pd(ibpd)->pdn),
+		.type = OHCA_MR_FRMR,
+	};
+	struct ohca_mr *mr;
+	int ret;
+
+	if (type != IB_MR_TYPE_MEM_REG)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!max_num_sg || max_num_sg > le32_to_cpu(dev->attr.max_frmr_pages))
+		return ERR_PTR(-EINVAL);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	ret = ohca_pl_alloc(dev, &mr->pl, max_num_sg);
+	if (ret)
+		goto err_free;
+	ret = ohca_mr_register(dev, mr, &in);
+	if (ret)
+		goto err_pl;
+	return &mr->ibmr;
+
+err_pl:
+	ohca_pl_free(dev, &mr->pl);
+err_free:
+	kfree(mr);
+	return ERR_PTR(ret);
+}
+
+static int ohca_set_page(struct ib_mr *ibmr, u64 addr)
+{
+	struct ohca_mr *mr = to_ohca_mr(ibmr);
+
+	if (mr->npages >= mr->pl.capacity)
+		return -ENOMEM;
+	ohca_pl_set(&mr->pl, mr->npages++, addr);
+	return 0;
+}
+
+/** ohca_map_mr_sg - ib_device_ops.map_mr_sg; the tables are coherent memory */
+int ohca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents, unsigned int *offset)
+{
+	u64 cap = le64_to_cpu(to_ohca_dev(ibmr->device)->attr.page_size_cap);
+	struct ohca_mr *mr = to_ohca_mr(ibmr);
+	int ret;
+
+	if (!is_power_of_2(ibmr->page_size) || !(cap & ibmr->page_size) ||
+	    ibmr->page_size < 1u << OHCA_PL_MIN_SHIFT)
+		return -EINVAL;
+	mr->npages = 0;
+	ret = ib_sg_to_pages(ibmr, sg, nents, offset, ohca_set_page);
+	if (ret > 0 && mr->npages)
+		ohca_pl_finish(&mr->pl, mr->npages, ilog2(ibmr->page_size));
+	return ret;
+}
+
+/** ohca_alloc_mw - ib_device_ops.alloc_mw */
+int ohca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
+{
+	struct ohca_cmd_reg_mr in = {
+		.pdn = cpu_to_le32(to_ohca_pd(ibmw->pd)->pdn),
+	};
+
+	switch (ibmw->type) {
+	case IB_MW_TYPE_1:
+		in.type = OHCA_MR_MW1;
+		break;
+	case IB_MW_TYPE_2:
+		in.type = OHCA_MR_MW2;
+		break;
+	default:
+		return -EINVAL;
+	}
+	return ohca_cmd_reg_mr(to_ohca_dev(ibmw->device), OHCA_CMD_REG_MR, &in, &ibmw->rkey);
+}
+
+/**
+ * ohca_dealloc_mw - ib_device_ops.dealloc_mw
+ * @ibmw: the window
+ *
+ * A window's tag may have changed since; the device goes by the index.
+ */
+int ohca_dealloc_mw(struct ib_mw *ibmw)
+{
+	return ohca_cmd_handle(to_ohca_dev(ibmw->device), OHCA_CMD_DEREG_MR, ibmw->rkey);
+}

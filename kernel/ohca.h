@@ -1,0 +1,736 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * OpenHCA driver: its objects and what its files offer one another.
+ *
+ * Locks, outermost first: ohca_qp.mutex, ohca_dev.kqp_lock, ohca_port.lock,
+ * ohca_dev.fatal_lock, ohca_cq.lock, ohca_srq.lock. ohca_sq.lock, ohca_rq.lock and
+ * ohca_aq.lock are innermost. A completion moves a queue's tail under the CQ's lock and
+ * a post its head under the queue's; they meet in acquire and release alone.
+ */
+#ifndef OHCA_H
+#define OHCA_H
+
+#include <linux/completion.h>
+#include <linux/idr.h>
+#include <linux/interrupt.h>
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/refcount.h>
+#include <linux/semaphore.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <rdma/ib_mad.h>
+#include <rdma/ib_smi.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
+
+#include "ohca_hw.h"
+
+#ifndef CONFIG_64BIT
+#error "OpenHCA doorbells need 64-bit MMIO writes"
+#endif
+
+#define OHCA_DRV_NAME		"ohca"
+#define OHCA_AQ_LOG_SIZE	5
+#define OHCA_AQ_SLOTS		(1u << OHCA_AQ_LOG_SIZE)
+#define OHCA_ASYNC_EQ_LOG_SIZE	13
+#define OHCA_COMP_EQ_MAX_LOG	14
+#define OHCA_MAX_PORTS		2
+#define OHCA_MAX_HANDLE		0xffffffu	/* doorbells carry 24 bits */
+#define OHCA_HEALTH_PERIOD	(2 * HZ)
+
+/**
+ * struct ohca_buf - queue memory that the device reads and writes
+ * @size: bytes
+ * @direct: the memory, if it is one piece; else NULL
+ * @dma: bus address of @direct
+ * @npages: pieces of PAGE_SIZE, if it is not one piece
+ * @pages: CPU addresses of these pieces
+ * @page_dma: their bus addresses
+ */
+struct ohca_buf {
+	size_t size;
+	void *direct;
+	dma_addr_t dma;
+	u32 npages;
+	void **pages;
+	dma_addr_t *page_dma;
+};
+
+/**
+ * ohca_buf_at - CPU address of a byte of a buffer
+ * @buf: the buffer
+ * @off: offset in bytes, below its size; what lies there must not cross a page
+ *
+ * Any context.
+ */
+static inline void *ohca_buf_at(const struct ohca_buf *buf, size_t off)
+{
+	if (likely(buf->direct))
+		return buf->direct + off;
+	return buf->pages[off >> PAGE_SHIFT] + (off & ~PAGE_MASK);
+}
+
+/** struct ohca_table - one 4 KiB table of a page list */
+struct ohca_table {
+	__le64 *va;
+	dma_addr_t dma;
+};
+
+/**
+ * struct ohca_pl - a page list and the tables behind it
+ * @hw: what goes into the command or WQE
+ * @capacity: pages for which there are tables
+ * @ntables: entries of @tables
+ * @tables: level 1 tables first, then level 2, then level 3
+ */
+struct ohca_pl {
+	struct ohca_hw_pl hw;
+	u32 capacity;
+	u32 ntables;
+	struct ohca_table *tables;
+};
+
+/** enum ohca_slot_state - life of a command slot */
+enum ohca_slot_state {
+	OHCA_SLOT_FREE,
+	OHCA_SLOT_BUSY,		/* the driver fills it or reads the result */
+	OHCA_SLOT_PENDING,	/* the device has the command */
+};
+
+/**
+ * struct ohca_slot - driver-owned state of one command
+ * @state: enum ohca_slot_state, under ohca_aq.lock
+ * @gen: generation, 24 bits; part of the cookie
+ * @error: negative errno if the command was abandoned
+ * @resp: copy of the completion
+ * @done: completed when @resp or @error is valid
+ * @in: mailbox that the device reads
+ * @out: mailbox that the device writes
+ * @in_dma: its bus address
+ * @out_dma: its bus address
+ */
+struct ohca_slot {
+	enum ohca_slot_state state;
+	u32 gen;
+	int error;
+	struct ohca_hw_acqe resp;
+	struct completion done;
+	void *in;
+	void *out;
+	dma_addr_t in_dma;
+	dma_addr_t out_dma;
+};
+
+/**
+ * struct ohca_aq - the admin queue
+ * @lock: protects everything but what a slot's owner owns
+ * @sem: counts free slots
+ * @sq: AQ entries
+ * @cq: ACQ entries
+ * @sq_dma: bus address of @sq
+ * @cq_dma: bus address of @cq
+ * @pi: producer index of the AQ
+ * @ci: consumer index of the ACQ
+ * @db: the register that takes @pi
+ * @polled: no interrupt announces completions
+ * @dead: nothing is accepted any more
+ * @stray: completions that named no pending command
+ * @slots: the slots
+ */
+struct ohca_aq {
+	spinlock_t lock;
+	struct semaphore sem;
+	struct ohca_hw_aqe *sq;
+	struct ohca_hw_acqe *cq;
+	dma_addr_t sq_dma;
+	dma_addr_t cq_dma;
+	u32 pi;
+	u32 ci;
+	void __iomem *db;
+	bool polled;
+	bool dead;
+	u32 stray;
+	struct ohca_slot slots[OHCA_AQ_SLOTS];
+};
+
+/**
+ * struct ohca_cmd - one command, as ohca_cmd_exec() takes it
+ * @aqe: entry; the caller fills the opcode and body
+ * @resp: completion
+ * @in: data for the input mailbox, or NULL
+ * @in_len: its bytes, at most OHCA_MAILBOX_SIZE
+ * @in_addr: field of @aqe that takes the mailbox's address
+ * @out: where to copy the output mailbox, or NULL
+ * @out_len: its bytes, at most OHCA_MAILBOX_SIZE
+ * @out_addr: field of @aqe that takes the mailbox's address
+ */
+struct ohca_cmd {
+	struct ohca_hw_aqe aqe;
+	struct ohca_hw_acqe resp;
+	const void *in;
+	size_t in_len;
+	__le64 *in_addr;
+	void *out;
+	size_t out_len;
+	__le64 *out_addr;
+};
+
+/**
+ * struct ohca_eq - an event queue
+ * @dev: the device
+ * @buf: ring of struct ohca_hw_eqe
+ * @eqn: number
+ * @log_size: log2 of its entries
+ * @ci: consumer index
+ * @vector: MSI-X vector
+ * @created: the device knows it
+ * @armed: the interrupt handler may touch it
+ * @ncqs: CQs attached; never more than entries, so that it cannot overflow
+ * @name: of its interrupt
+ */
+struct ohca_eq {
+	struct ohca_dev *dev;
+	struct ohca_buf buf;
+	u32 eqn;
+	u32 log_size;
+	u32 ci;
+	u32 vector;
+	bool created;
+	bool armed;
+	atomic_t ncqs;
+	char name[32];
+};
+
+/**
+ * struct ohca_port - what the driver keeps of a port
+ * @lock: protects the rest
+ * @pkey_block: number of the P_Key block in @pkeys
+ * @guid_block: number of the GUIDInfo block in @guids
+ * @pkey_until: jiffies until which @pkeys may be used, 0: not valid
+ * @guid_until: jiffies until which @guids and @prefix may be used, 0: not valid
+ * @pkeys: P_Key block
+ * @guids: GUIDInfo block
+ * @prefix: GID prefix
+ *
+ * The core reads the tables entry by entry on each event, while one MAD yields a
+ * block; a block is therefore kept for a few milliseconds, and never across an
+ * event of the port.
+ */
+struct ohca_port {
+	struct mutex lock;
+	u16 pkey_block;
+	u16 guid_block;
+	unsigned long pkey_until;
+	unsigned long guid_until;
+	__be16 pkeys[32];
+	__be64 guids[8];
+	__be64 prefix;
+};
+
+/**
+ * struct ohca_dev - one HCA
+ * @ibdev: what ib_core knows; must be first
+ * @pdev: its PCI function
+ * @regs: BAR 0
+ * @uar: doorbell page 0, the kernel's
+ * @features: FEATURES_ACK in force
+ * @version: register VERSION
+ * @reset_ms: longest reset
+ * @cmd_ms: longest command
+ * @num_uars: doorbell pages
+ * @attr: result of QUERY_DEVICE
+ * @aq: admin queue
+ * @async_eq: EQ of vector 0
+ * @comp_eqs: completion EQs
+ * @num_comp_eqs: how many
+ * @num_vectors: MSI-X vectors
+ * @irq_requested: vectors whose interrupt is requested
+ * @uars: doorbell pages in use
+ * @qps: QPs by handle
+ * @cqs: CQs by number
+ * @srqs: SRQs by number
+ * @ports: by port number - 1
+ * @fatal: the device is dead; no command, doorbell or DMA happens any more
+ * @wedged: it did not even answer a reset: memory it knew is never freed
+ * @registered: ib_core knows it
+ * @fatal_lock: serializes ohca_fatal()
+ * @fatal_work: tells consumers of the end
+ * @flush_work: completes what kernel consumers post after the end
+ * @health: looks at STATUS now and then
+ * @kqp_lock: a handle of a kernel QP is not used again before its CQEs are gone
+ * @bad_cqes: CQEs that made no sense
+ * @bad_eqes: EQEs that made no sense
+ */
+struct ohca_dev {
+	struct ib_device ibdev;
+	struct pci_dev *pdev;
+	void __iomem *regs;
+	void __iomem *uar;
+	u64 features;
+	u32 version;
+	u32 reset_ms;
+	u32 cmd_ms;
+	u32 num_uars;
+	struct ohca_hw_device_attr attr;
+	struct ohca_aq aq;
+	struct ohca_eq async_eq;
+	struct ohca_eq *comp_eqs;
+	u32 num_comp_eqs;
+	u32 num_vectors;
+	u32 irq_requested;
+	struct ida uars;
+	struct xarray qps;
+	struct xarray cqs;
+	struct xarray srqs;
+	struct ohca_port ports[OHCA_MAX_PORTS];
+	bool fatal;
+	bool wedged;
+	bool registered;
+	struct mutex fatal_lock;
+	struct work_struct fatal_work;
+	struct work_struct flush_work;
+	struct delayed_work health;
+	struct mutex kqp_lock;	/* see above */
+	atomic_t bad_cqes;
+	atomic_t bad_eqes;
+};
+
+/** struct ohca_mmap - a doorbell page that a process may map */
+struct ohca_mmap {
+	struct rdma_user_mmap_entry rdma;
+	struct ohca_dev *dev;
+	u32 uar;
+};
+
+/** struct ohca_ucontext - a process's context; @uar: its doorbell page */
+struct ohca_ucontext {
+	struct ib_ucontext ibucontext;
+	struct ohca_mmap *mmap;
+	u32 uar;
+};
+
+/** struct ohca_pd - a protection domain */
+struct ohca_pd {
+	struct ib_pd ibpd;
+	u32 pdn;
+	u32 uar;
+};
+
+/** struct ohca_ah - an address handle: nothing but its address vector */
+struct ohca_ah {
+	struct ib_ah ibah;
+	struct ohca_hw_av av;
+};
+
+/**
+ * struct ohca_cq - a completion queue
+ * @ibcq: the core's part
+ * @cqn: number
+ * @log_size: log2 of its entries
+ * @eq: its EQ
+ * @ref: held by the driver until destroy, and by event handlers
+ * @released: completed when @ref is 0
+ * @umem: memory of a user CQ
+ * @buf: memory of a kernel CQ
+ * @lock: kernel CQ: protects all that follows
+ * @ci: consumer index
+ * @arm_sn: events taken
+ * @send_qps: kernel QPs that complete sends here
+ * @recv_qps: kernel QPs that complete receives here
+ */
+struct ohca_cq {
+	struct ib_cq ibcq;
+	u32 cqn;
+	u32 log_size;
+	struct ohca_eq *eq;
+	refcount_t ref;
+	struct completion released;
+	struct ib_umem *umem;
+	struct ohca_buf buf;
+	spinlock_t lock;
+	u32 ci;
+	u32 arm_sn;
+	struct list_head send_qps;
+	struct list_head recv_qps;
+};
+
+/**
+ * struct ohca_sq_shadow - what the driver remembers of a send WQE
+ * @wr_id: the consumer's
+ * @byte_len: of a READ or atomic
+ * @opcode: enum ib_wc_opcode
+ * @bbs: basic blocks, 0: no WQE starts here
+ */
+struct ohca_sq_shadow {
+	u64 wr_id;
+	u32 byte_len;
+	u8 opcode;
+	u8 bbs;
+};
+
+/** struct ohca_rq_shadow - of a receive WQE; @length: bytes posted */
+struct ohca_rq_shadow {
+	u64 wr_id;
+	u32 length;
+	bool used;
+};
+
+/**
+ * struct ohca_sq - send queue of a kernel QP
+ * @lock: protects posting
+ * @log: log2 of its BBs
+ * @head: BB that the next WQE takes, free running
+ * @tail: first BB not yet completed, free running; moved by polling
+ * @max_sge: SGEs a WQE
+ * @max_inline: inline bytes a WQE
+ * @off: where it lies in the QP's buffer
+ * @shadow: by BB
+ */
+struct ohca_sq {
+	spinlock_t lock;
+	u32 log;
+	u32 head;
+	u32 tail;
+	u32 max_sge;
+	u32 max_inline;
+	size_t off;
+	struct ohca_sq_shadow *shadow;
+};
+
+/** struct ohca_rq - receive queue of a kernel QP; fields as in struct ohca_sq */
+struct ohca_rq {
+	spinlock_t lock;
+	u32 log;
+	u32 log_stride;
+	u32 head;
+	u32 tail;
+	u32 max_sge;
+	struct ohca_rq_shadow *shadow;
+};
+
+/**
+ * struct ohca_qp - a queue pair
+ * @ibqp: the core's part
+ * @handle: number in doorbells, commands and CQEs
+ * @port: SMI and GSI: port, from 1
+ * @mutex: serializes modify
+ * @state: as last set or seen
+ * @ref: held by the driver until destroy, and by event handlers
+ * @released: completed when @ref is 0
+ * @user: belongs to a process
+ * @has_rq: has a receive queue of its own
+ * @signal_all: every send completes
+ * @create_flags: as given
+ * @cap: as granted
+ * @umem: memory of a user QP
+ * @buf: memory of a kernel QP
+ * @db: kernel QP: doorbell record
+ * @sq: kernel QP: send queue
+ * @rq: kernel QP: receive queue
+ * @send_link: in ohca_cq.send_qps
+ * @recv_link: in ohca_cq.recv_qps
+ */
+struct ohca_qp {
+	struct ib_qp ibqp;
+	u32 handle;
+	u32 port;
+	struct mutex mutex;	/* see above */
+	enum ib_qp_state state;
+	refcount_t ref;
+	struct completion released;
+	bool user;
+	bool has_rq;
+	bool signal_all;
+	u32 create_flags;
+	struct ib_qp_cap cap;
+	struct ib_umem *umem;
+	struct ohca_buf buf;
+	struct ohca_hw_db *db;
+	struct ohca_sq sq;
+	struct ohca_rq rq;
+	struct list_head send_link;
+	struct list_head recv_link;
+};
+
+/**
+ * struct ohca_srq - a shared receive queue
+ * @ibsrq: the core's part
+ * @srqn: number
+ * @log: log2 of its WQEs
+ * @log_stride: log2 of the stride
+ * @max_sge: SGEs a WQE
+ * @ref: held by the driver until destroy, and by event handlers
+ * @released: completed when @ref is 0
+ * @umem: memory of a user SRQ
+ * @buf: memory of a kernel SRQ
+ * @db: kernel SRQ: doorbell record
+ * @lock: kernel SRQ: protects all that follows
+ * @head: producer index, free running
+ * @free: first free entry of @shadow, or one past the last
+ * @shadow: by the index that the WQE carries as wr_id
+ * @next: free list over @shadow
+ */
+struct ohca_srq {
+	struct ib_srq ibsrq;
+	u32 srqn;
+	u32 log;
+	u32 log_stride;
+	u32 max_sge;
+	refcount_t ref;
+	struct completion released;
+	struct ib_umem *umem;
+	struct ohca_buf buf;
+	struct ohca_hw_db *db;
+	spinlock_t lock;
+	u32 head;
+	u32 free;
+	struct ohca_rq_shadow *shadow;
+	u32 *next;
+};
+
+/**
+ * struct ohca_mr - a memory region
+ * @ibmr: the core's part
+ * @umem: user memory
+ * @access: enum ib_access_flags as registered
+ * @pl: FRMR: page list that REG_MR names
+ * @npages: FRMR: pages mapped
+ */
+struct ohca_mr {
+	struct ib_mr ibmr;
+	struct ib_umem *umem;
+	int access;
+	struct ohca_pl pl;
+	u32 npages;
+};
+
+/** struct ohca_mw - a memory window: all of it is in the device */
+struct ohca_mw {
+	struct ib_mw ibmw;
+};
+
+#define OHCA_TO(name)								\
+static inline struct ohca_##name *to_ohca_##name(struct ib_##name *ib)		\
+{										\
+	return container_of(ib, struct ohca_##name, ib##name);			\
+}
+
+OHCA_TO(ucontext)
+OHCA_TO(pd)
+OHCA_TO(ah)
+OHCA_TO(cq)
+OHCA_TO(qp)
+OHCA_TO(srq)
+OHCA_TO(mr)
+
+static inline struct ohca_dev *to_ohca_dev(struct ib_device *ibdev)
+{
+	return container_of(ibdev, struct ohca_dev, ibdev);
+}
+
+/** ohca_has - whether a feature, enum ohca_feature, is in force */
+static inline bool ohca_has(const struct ohca_dev *dev, enum ohca_feature feature)
+{
+	return dev->features & BIT_ULL(feature);
+}
+
+/** ohca_uar_write - ring a doorbell of page 0; any context */
+static inline void ohca_uar_write(struct ohca_dev *dev, enum ohca_uar_off off, u64 val)
+{
+	writeq(val, dev->uar + off);
+}
+
+/* main.c */
+int ohca_reset_hw(struct ohca_dev *dev);
+
+/* device.c */
+int ohca_device_init(struct ohca_dev *dev);
+int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
+		      struct ib_udata *udata);
+int ohca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_modify *modify);
+void ohca_get_dev_fw_str(struct ib_device *ibdev, char *str);
+const struct cpumask *ohca_get_vector_affinity(struct ib_device *ibdev, int comp_vector);
+
+/* fatal.c */
+void ohca_fatal_init(struct ohca_dev *dev);
+void ohca_fatal_stop(struct ohca_dev *dev);
+void ohca_fatal(struct ohca_dev *dev, const char *why);
+void ohca_quiesce(struct ohca_dev *dev);
+void ohca_flush_kick(struct ohca_dev *dev);
+
+/* aq.c */
+int ohca_aq_init(struct ohca_dev *dev);
+void ohca_aq_free(struct ohca_dev *dev);
+void ohca_aq_reset(struct ohca_aq *aq);
+void ohca_aq_set_polled(struct ohca_dev *dev, bool polled);
+void ohca_aq_fail(struct ohca_dev *dev);
+u32 ohca_aq_poll(struct ohca_aq *aq);
+int ohca_aq_errno(u8 status);
+int ohca_cmd_exec(struct ohca_dev *dev, struct ohca_cmd *cmd);
+
+/* cmd.c */
+int ohca_cmd_query_device(struct ohca_dev *dev, struct ohca_hw_device_attr *attr);
+int ohca_cmd_modify_device(struct ohca_dev *dev, const char *node_desc);
+int ohca_cmd_modify_port(struct ohca_dev *dev, u8 port, u8 flags, u32 set, u32 clr);
+int ohca_cmd_mad_ifc(struct ohca_dev *dev, u8 port, u8 flags, const void *in,
+		     const struct ohca_hw_mad_in_wc *wc, void *out, u8 *verdict);
+int ohca_cmd_query_counters(struct ohca_dev *dev, __le64 *values, u32 num);
+int ohca_cmd_create_eq(struct ohca_dev *dev, const struct ohca_cmd_create_eq *in, u32 *eqn);
+int ohca_cmd_alloc_pd(struct ohca_dev *dev, u32 uar, u32 *pdn);
+int ohca_cmd_create_cq(struct ohca_dev *dev, const struct ohca_cmd_create_cq *in, u32 *cqn);
+int ohca_cmd_modify_cq(struct ohca_dev *dev, u32 cqn, u16 count, u16 period);
+int ohca_cmd_resize_cq(struct ohca_dev *dev, const struct ohca_cmd_resize_cq *in);
+int ohca_cmd_create_srq(struct ohca_dev *dev, const struct ohca_cmd_create_srq *in, u32 *srqn);
+int ohca_cmd_modify_srq(struct ohca_dev *dev, u32 srqn, u32 limit);
+int ohca_cmd_query_srq(struct ohca_dev *dev, u32 srqn, u32 *limit);
+int ohca_cmd_create_qp(struct ohca_dev *dev, const struct ohca_cmd_create_qp *in, u32 *handle);
+int ohca_cmd_modify_qp(struct ohca_dev *dev, u32 handle, u32 mask,
+		       const struct ohca_hw_qp_attr *attr);
+int ohca_cmd_query_qp(struct ohca_dev *dev, u32 handle, struct ohca_hw_qp_attr *attr);
+int ohca_cmd_reg_mr(struct ohca_dev *dev, u8 op, const struct ohca_cmd_reg_mr *in, u32 *key);
+int ohca_cmd_mcast(struct ohca_dev *dev, u8 op, u32 handle, const union ib_gid *mgid, u16 mlid);
+int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle);
+
+/* eq.c */
+int ohca_eqs_init(struct ohca_dev *dev);
+void ohca_eqs_free(struct ohca_dev *dev);
+void ohca_eqs_stop(struct ohca_dev *dev);
+bool ohca_eqe_valid(const struct ohca_hw_eqe *eqe, u32 ci, u32 log_size);
+void ohca_sync_events(struct ohca_dev *dev, const struct ohca_eq *eq);
+
+/* buf.c */
+int ohca_buf_alloc(struct ohca_dev *dev, struct ohca_buf *buf, size_t size);
+void ohca_buf_free(struct ohca_dev *dev, struct ohca_buf *buf);
+u32 ohca_pl_levels(u64 npages);
+u32 ohca_pl_tables(u64 npages);
+int ohca_pl_alloc(struct ohca_dev *dev, struct ohca_pl *pl, u64 capacity);
+void ohca_pl_link(struct ohca_pl *pl);
+void ohca_pl_set(struct ohca_pl *pl, u32 i, u64 addr);
+void ohca_pl_finish(struct ohca_pl *pl, u32 npages, u32 page_shift);
+void ohca_pl_free(struct ohca_dev *dev, struct ohca_pl *pl);
+int ohca_pl_from_buf(struct ohca_dev *dev, struct ohca_pl *pl, const struct ohca_buf *buf);
+int ohca_pl_from_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *umem,
+		      unsigned long pgsz);
+int ohca_queue_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem **umem,
+		    u64 addr, u64 size, u64 need);
+void ohca_umem_release(struct ohca_dev *dev, struct ib_umem *umem);
+int ohca_udata_in(struct ib_udata *udata, void *req, size_t size);
+int ohca_udata_out(struct ib_udata *udata, void *resp, size_t size);
+
+/* uctx.c */
+int ohca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata);
+void ohca_dealloc_ucontext(struct ib_ucontext *ibucontext);
+void ohca_disassociate_ucontext(struct ib_ucontext *ibucontext);
+int ohca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma);
+void ohca_mmap_free(struct rdma_user_mmap_entry *entry);
+
+/* pd.c */
+int ohca_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+int ohca_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+
+/* cq.c */
+int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		   struct uverbs_attr_bundle *attrs);
+int ohca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+int ohca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period);
+int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata);
+struct ohca_cq *ohca_cq_get(struct ohca_dev *dev, u32 cqn);
+void ohca_cq_put(struct ohca_cq *cq);
+void ohca_cq_comp_event(struct ohca_cq *cq);
+
+/* poll.c */
+int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
+int ohca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+void ohca_cq_clean(struct ohca_cq *cq, struct ohca_qp *qp);
+u64 ohca_cq_arm_word(u32 cqn, bool solicited, u32 sn, u32 ci);
+int ohca_wc_flags(u32 hw_flags);
+void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc *wc);
+bool ohca_sq_complete(struct ohca_sq *sq, u32 idx, struct ib_wc *wc);
+bool ohca_rq_complete(struct ohca_rq *rq, u32 idx, struct ib_wc *wc);
+bool ohca_srq_complete(struct ohca_srq *srq, u64 idx, struct ib_wc *wc);
+
+/* qp.c */
+int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_udata *udata);
+int ohca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
+int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		   struct ib_udata *udata);
+int ohca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		  struct ib_qp_init_attr *init);
+struct ohca_qp *ohca_qp_get(struct ohca_dev *dev, u32 handle);
+void ohca_qp_put(struct ohca_qp *qp);
+
+/* qp_attr.c */
+void ohca_av_pack(struct ohca_hw_av *av, const struct rdma_ah_attr *attr);
+void ohca_av_unpack(struct ib_device *ibdev, struct rdma_ah_attr *attr,
+		    const struct ohca_hw_av *av);
+void ohca_qp_attr_pack(struct ohca_hw_qp_attr *hw, const struct ib_qp_attr *attr, int mask);
+int ohca_qp_attr_unpack(struct ib_device *ibdev, struct ib_qp_attr *attr,
+			const struct ohca_hw_qp_attr *hw);
+
+/* wr.c */
+int ohca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		   const struct ib_send_wr **bad_wr);
+int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		   const struct ib_recv_wr **bad_wr);
+int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, void *wqe,
+			struct ohca_sq_shadow *shadow);
+u32 ohca_build_recv_wqe(const struct ib_recv_wr *wr, u64 wr_id, void *wqe);
+
+/* srq.c */
+int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct ib_udata *udata);
+int ohca_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask,
+		    struct ib_udata *udata);
+int ohca_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
+int ohca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
+int ohca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
+		       const struct ib_recv_wr **bad_wr);
+struct ohca_srq *ohca_srq_get(struct ohca_dev *dev, u32 srqn);
+void ohca_srq_put(struct ohca_srq *srq);
+
+/* mr.c */
+struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access);
+struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access,
+			       struct ib_udata *udata);
+struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 virt,
+				 int access, struct ib_pd *ibpd, struct ib_udata *udata);
+int ohca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+struct ib_mr *ohca_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_num_sg);
+int ohca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents, unsigned int *offset);
+int ohca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
+int ohca_dealloc_mw(struct ib_mw *ibmw);
+
+/* ah.c */
+int ohca_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct ib_udata *udata);
+int ohca_modify_ah(struct ib_ah *ibah, struct rdma_ah_attr *attr);
+int ohca_query_ah(struct ib_ah *ibah, struct rdma_ah_attr *attr);
+int ohca_destroy_ah(struct ib_ah *ibah, u32 flags);
+
+/* mcast.c */
+int ohca_attach_mcast(struct ib_qp *ibqp, union ib_gid *mgid, u16 mlid);
+int ohca_detach_mcast(struct ib_qp *ibqp, union ib_gid *mgid, u16 mlid);
+
+/* mad.c */
+int ohca_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct ib_wc *in_wc,
+		     const struct ib_grh *in_grh, const struct ib_mad *in, struct ib_mad *out,
+		     size_t *out_size, u16 *out_pkey_index);
+int ohca_smp_get(struct ohca_dev *dev, u32 port, __be16 attr_id, u32 attr_mod,
+		 struct ib_smp *out);
+bool ohca_mad_for_device(const struct ib_mad *mad);
+
+/* port.c */
+void ohca_ports_init(struct ohca_dev *dev);
+void ohca_port_changed(struct ohca_dev *dev, u32 port);
+int ohca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr);
+int ohca_modify_port(struct ib_device *ibdev, u32 port, int mask, struct ib_port_modify *modify);
+int ohca_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey);
+int ohca_query_gid(struct ib_device *ibdev, u32 port, int index, union ib_gid *gid);
+int ohca_get_port_immutable(struct ib_device *ibdev, u32 port, struct ib_port_immutable *imm);
+void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 *data);
+
+/* counters.c */
+struct rdma_hw_stats *ohca_alloc_hw_device_stats(struct ib_device *ibdev);
+int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index);
+
+#endif /* OHCA_H */

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Protection domains.
+ */
+#include <rdma/uverbs_ioctl.h>
+#include <rdma/ohca-abi.h>
+
+#include "ohca.h"
+
+/** ohca_alloc_pd - ib_device_ops.alloc_pd */
+int ohca_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
+{
+	struct ohca_ucontext *ctx =
+		rdma_udata_to_drv_context(udata, struct ohca_ucontext, ibucontext);
+	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
+	struct ohca_pd *pd = to_ohca_pd(ibpd);
+	struct ohca_alloc_pd_resp resp = {};
+	int ret;
+
+	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
+		return -EOPNOTSUPP;
+	pd->uar = ctx ? ctx->uar : 0;
+	ret = ohca_cmd_alloc_pd(dev, pd->uar, &pd->pdn);
+	if (ret || !udata)
+		return ret;
+	resp.pdn = pd->pdn;
+	ret = ohca_udata_out(udata, &resp, sizeof(resp));
+	if (ret)
+		ohca_cmd_handle(dev, OHCA_CMD_DEALLOC_PD, pd->pdn);
+	return ret;
+}
+
+/** ohca_dealloc_pd - ib_device_ops.dealloc_pd */
+int ohca_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
+{
+	return ohca_cmd_handle(to_ohca_dev(ibpd->device), OHCA_CMD_DEALLOC_PD,
+			       to_ohca_pd(ibpd)->pdn);
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Polling of kernel CQs. A CQE is a claim of the device: the QP it names must complete
+ * to this CQ, the WQE must be outstanding, and wr_id, opcode and the length posted come
+ * from what the driver itself remembers.
+ */
+#include "ohca.h"
+
+#define OHCA_CQE_GONE	cpu_to_le32(~0u)	/* qp_num of a CQE whose QP is gone */
+
+/**
+ * ohca_cq_arm_word - doorbell that arms a CQ
+ * @cqn: number
+ * @solicited: for solicited completions only
+ * @sn: events taken so far
+ * @ci: consumer index
+ */
+u64 ohca_cq_arm_word(u32 cqn, bool solicited, u32 sn, u32 ci)
+{
+	return OHCA_FIELD_PREP(OHCA_CQ_ARM_CQN, (u64)cqn) |
+	       OHCA_FIELD_PREP(OHCA_CQ_ARM_SOLICITED, (u64)solicited) |
+	       OHCA_FIELD_PREP(OHCA_CQ_ARM_SN, (u64)sn) |
+	       OHCA_FIELD_PREP(OHCA_CQ_ARM_CI, (u64)ci);
+}
+
+/** ohca_wc_flags - kernel's enum ib_wc_flags of libibverbs' enum ibv_wc_flags */
+int ohca_wc_flags(u32 hw_flags)
+{
+	int flags = 0;
+
+	if (hw_flags & BIT(0))
+		flags |= IB_WC_GRH;
+	if (hw_flags & BIT(1))
+		flags |= IB_WC_WITH_IMM;
+	if (hw_flags & BIT(2))
+		flags |= IB_WC_IP_CSUM_OK;
+	if (hw_flags & BIT(3))
+		flags |= IB_WC_WITH_INVALIDATE;
+	return flags;
+}
+
+/**
+ * ohca_cqe_to_wc - what may be taken from a CQE as it is
+ * @cqe: copy of the entry
+ * @wc: result; wr_id, the opcode of a send and qp are set by others
+ */
+void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc *wc)
+{
+	u32 status = le32_to_cpu(cqe->status);
+
+	memset(wc, 0, sizeof(*wc));
+	wc->status = status <= IB_WC_GENERAL_ERR ? status : IB_WC_GENERAL_ERR;
+	wc->opcode = le32_to_cpu(cqe->opcode) == IB_WC_RECV_RDMA_WITH_IMM ?
+		     IB_WC_RECV_RDMA_WITH_IMM : IB_WC_RECV;
+	wc->vendor_err = le32_to_cpu(cqe->vendor_err);
+	wc->byte_len = le32_to_cpu(cqe->byte_len);
+	wc->wc_flags = ohca_wc_flags(le32_to_cpu(cqe->wc_flags));
+	if (wc->wc_flags & IB_WC_WITH_INVALIDATE)
+		wc->ex.invalidate_rkey = le32_to_cpu(cqe->inv_key);
+	else
+		wc->ex.imm_data = cqe->imm;
+	wc->src_qp = le32_to_cpu(cqe->src_qp);
+	wc->slid = le16_to_cpu(cqe->slid);
+	wc->pkey_index = le16_to_cpu(cqe->pkey_index);
+	wc->sl = cqe->sl & 0xf;
+	wc->dlid_path_bits = cqe->dlid_path_bits;
+}
+
+/**
+ * ohca_sq_complete - complete a send WQE and all before it
+ * @sq: the queue
+ * @idx: BB where it starts, modulo the ring, as the device gave it
+ * @wc: gets wr_id, opcode and length
+ *
+ * Under the CQ's lock. Return: false if no such WQE is outstanding.
+ */
+bool ohca_sq_complete(struct ohca_sq *sq, u32 idx, struct ib_wc *wc)
+{
+	u32 mask = (1u << sq->log) - 1;
+	u32 head = smp_load_acquire(&sq->head);
+	const struct ohca_sq_shadow *s;
+	u32 pos;
+
+	if (idx > mask)
+		return false;
+	pos = sq->tail + ((idx - sq->tail) & mask);
+	s = &sq->shadow[idx];
+	if (pos - sq->tail >= head - sq->tail || !s->bbs)
+		return false;
+	wc->wr_id = s->wr_id;
+	wc->opcode = s->opcode;
+	wc->byte_len = s->byte_len;
+	/* a post may take the shadow over once it sees the new tail */
+	smp_store_release(&sq->tail, pos + s->bbs);
+	return true;
+}
+
+/* More than was posted cannot have been received; a consumer might believe it. */
+static void ohca_check_len(struct ib_wc *wc, u32 posted)
+{
+	if (wc->opcode == IB_WC_RECV && wc->status == IB_WC_SUCCESS && wc->byte_len > posted)
+		wc->status = IB_WC_LOC_LEN_ERR;
+}
+
+/**
+ * ohca_rq_complete - complete the oldest receive WQE
+ * @rq: the queue
+ * @idx: WQE that the device completed, modulo the ring
+ * @wc: gets wr_id
+ *
+ * Under the CQ's lock. Return: false if @idx is not the oldest outstanding WQE.
+ */
+bool ohca_rq_complete(struct ohca_rq *rq, u32 idx, struct ib_wc *wc)
+{
+	u32 mask = (1u << rq->log) - 1;
+	u32 head = smp_load_acquire(&rq->head);
+	const struct ohca_rq_shadow *s;
+
+	if (head == rq->tail || idx != (rq->tail & mask))
+		return false;
+	s = &rq->shadow[idx];
+	wc->wr_id = s->wr_id;
+	ohca_check_len(wc, s->length);
+	smp_store_release(&rq->tail, rq->tail + 1);
+	return true;
+}
+
+/**
+ * ohca_srq_complete - complete a receive WQE of an SRQ
+ * @srq: the queue
+ * @idx: what the driver had put into the WQE as wr_id, as the device returned it
+ * @wc: gets wr_id
+ *
+ * Return: false if no such WQE is outstanding.
+ */
+bool ohca_srq_complete(struct ohca_srq *srq, u64 idx, struct ib_wc *wc)
+{
+	struct ohca_rq_shadow *s;
+	bool ok = false;
+
+	if (idx >= 1u << srq->log)
+		return false;
+	spin_lock(&srq->lock);
+	s = &srq->shadow[idx];
+	if (s->used) {
+		wc->wr_id = s->wr_id;
+		ohca_check_len(wc, s->length);
+		s->used = false;
+		srq->next[idx] = srq->free;
+		srq->free = idx;
+		ok = true;
+	}
+	spin_unlock(&srq->lock);
+	return ok;
+}
+
+static struct ohca_hw_cqe *ohca_cq_entry(struct ohca_cq *cq, u32 ci)
+{
+	u32 i = ci & ((1u << cq->log_size) - 1);
+
+	return ohca_buf_at(&cq->buf, OHCA_CQ_RING_OFFSET + (size_t)i * sizeof(struct ohca_hw_cqe));
+}
+
+/* Fills *wc from one CQE. Return: false if the CQE is to be skipped. */
+static bool ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq, const struct ohca_hw_cqe *cqe,
+			 struct ib_wc *wc)
+{
+	bool send = cqe->flags & OHCA_CQE_SEND;
+	struct ohca_qp *qp;
+	bool ok;
+
+	if (cqe->qp_num == OHCA_CQE_GONE)
+		return false;
+	qp = xa_load(&dev->qps, le32_to_cpu(cqe->qp_num));
+	if (!qp)	/* being destroyed */
+		return false;
+	if (qp->user || (send ? qp->ibqp.send_cq : qp->ibqp.recv_cq) != &cq->ibcq) {
+		atomic_inc(&dev->bad_cqes);
+		return false;
+	}
+
+	ohca_cqe_to_wc(cqe, wc);
+	wc->qp = &qp->ibqp;
+	wc->port_num = qp->port;
+	if (send)
+		ok = ohca_sq_complete(&qp->sq, le32_to_cpu(cqe->wqe_idx), wc);
+	else if (qp->ibqp.srq)
+		ok = ohca_srq_complete(to_ohca_srq(qp->ibqp.srq), le64_to_cpu(cqe->wr_id), wc);
+	else
+		ok = qp->has_rq && ohca_rq_complete(&qp->rq, le32_to_cpu(cqe->wqe_idx), wc);
+	if (!ok)
+		atomic_inc(&dev->bad_cqes);
+	return ok;
+}
+
+static int ohca_flush_wc(struct ohca_qp *qp, bool send, struct ib_wc *wc)
+{
+	u32 mask;
+	bool ok;
+
+	memset(wc, 0, sizeof(*wc));
+	wc->status = IB_WC_WR_FLUSH_ERR;
+	wc->qp = &qp->ibqp;
+	if (send) {
+		mask = (1u << qp->sq.log) - 1;
+		ok = ohca_sq_complete(&qp->sq, qp->sq.tail & mask, wc);
+	} else {
+		mask = (1u << qp->rq.log) - 1;
+		wc->opcode = IB_WC_RECV;
+		ok = qp->has_rq && ohca_rq_complete(&qp->rq, qp->rq.tail & mask, wc);
+	}
+	return ok;
+}
+
+/* The device is dead: completes in software what the queues still hold. */
+static int ohca_cq_flush(struct ohca_cq *cq, int num, struct ib_wc *wc)
+{
+	struct ohca_qp *qp;
+	int n = 0;
+
+	list_for_each_entry(qp, &cq->send_qps, send_link)
+		while (n < num && ohca_flush_wc(qp, true, &wc[n]))
+			n++;
+	list_for_each_entry(qp, &cq->recv_qps, recv_link)
+		while (n < num && ohca_flush_wc(qp, false, &wc[n]))
+			n++;
+	return n;
+}
+
+/** ohca_poll_cq - ib_device_ops.poll_cq; any context */
+int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibcq->device);
+	struct ohca_cq *cq = to_ohca_cq(ibcq);
+	struct ohca_hw_db *db = ohca_buf_at(&cq->buf, OHCA_DB_OFFSET);
+	u32 start, budget = 1u << cq->log_size;
+	struct ohca_hw_cqe *e, cqe;
+	unsigned long flags;
+	int n = 0;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	start = cq->ci;
+	while (n < num && cq->ci - start < budget) {
+		e = ohca_cq_entry(cq, cq->ci);
+		if (!ohca_cqe_valid(READ_ONCE(e->owner), cq->ci, cq->log_size))
+			break;
+		dma_rmb();
+		cqe = *e;
+		cq->ci++;
+		if (ohca_cq_take(dev, cq, &cqe, &wc[n]))
+			n++;
+	}
+	/* the device may write over entries from here on: they have been read */
+	if (cq->ci != start) {
+		mb();
+		WRITE_ONCE(db->cq_ci, cpu_to_le32(cq->ci));
+	}
+	if (unlikely(READ_ONCE(dev->fatal)))
+		n += ohca_cq_flush(cq, num - n, wc + n);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return n;
+}
+
+/** ohca_req_notify_cq - ib_device_ops.req_notify_cq; any context */
+int ohca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
+{
+	bool solicited = (notify & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED;
+	struct ohca_dev *dev = to_ohca_dev(ibcq->device);
+	struct ohca_cq *cq = to_ohca_cq(ibcq);
+	struct ohca_hw_cqe *e;
+	unsigned long flags;
+	int ret = 0;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	ohca_uar_write(dev, OHCA_UAR_CQ_ARM,
+		       ohca_cq_arm_word(cq->cqn, solicited, READ_ONCE(cq->arm_sn), cq->ci));
+	if (notify & IB_CQ_REPORT_MISSED_EVENTS) {
+		e = ohca_cq_entry(cq, cq->ci);
+		ret = ohca_cqe_valid(READ_ONCE(e->owner), cq->ci, cq->log_size);
+	}
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return ret;
+}
+
+/**
+ * ohca_cq_clean - drop the CQEs of a QP that the device has destroyed or reset
+ * @cq: kernel CQ
+ * @qp: the QP
+ *
+ * WQEs of an SRQ go back to it. Process context, under no lock of the CQ.
+ */
+void ohca_cq_clean(struct ohca_cq *cq, struct ohca_qp *qp)
+{
+	u32 i, budget = 1u << cq->log_size;
+	struct ohca_hw_cqe *e;
+	struct ib_wc wc;
+
+	spin_lock_irq(&cq->lock);
+	for (i = cq->ci; i - cq->ci < budget; i++) {
+		e = ohca_cq_entry(cq, i);
+		if (!ohca_cqe_valid(READ_ONCE(e->owner), i, cq->log_size))
+			break;
+		dma_rmb();
+		if (le32_to_cpu(e->qp_num) != qp->handle)
+			continue;
+		if (!(e->flags & OHCA_CQE_SEND) && qp->ibqp.srq)
+			ohca_srq_complete(to_ohca_srq(qp->ibqp.srq), le64_to_cpu(e->wr_id), &wc);
+		e->qp_num = OHCA_CQE_GONE;
+	}
+	spin_unlock_irq(&cq->lock);
+}

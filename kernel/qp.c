@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Queue pairs: life and attributes. Posting is in wr.c.
+ */
+#include <linux/slab.h>
+#include <rdma/uverbs_ioctl.h>
+#include <rdma/ohca-abi.h>
+
+#include "ohca.h"
+
+/**
+ * ohca_qp_get - look a QP up by handle
+ * @dev: the device
+ * @handle: as the device gave it
+ *
+ * Thread of vector 0; destroy waits for it.
+ * Return: the QP with a reference, or NULL.
+ */
+struct ohca_qp *ohca_qp_get(struct ohca_dev *dev, u32 handle)
+{
+	struct ohca_qp *qp = xa_load(&dev->qps, handle);
+
+	return qp && refcount_inc_not_zero(&qp->ref) ? qp : NULL;
+}
+
+/** ohca_qp_put - give a reference back; any context */
+void ohca_qp_put(struct ohca_qp *qp)
+{
+	if (refcount_dec_and_test(&qp->ref))
+		complete(&qp->released);
+}
+
+static bool ohca_is_special(enum ib_qp_type type)
+{
+	return type == IB_QPT_SMI || type == IB_QPT_GSI;
+}
+
+static bool ohca_is_datagram(enum ib_qp_type type)
+{
+	return ohca_is_special(type) || type == IB_QPT_UD;
+}
+
+static int ohca_qp_check(struct ohca_dev *dev, const struct ib_qp_init_attr *init, bool user)
+{
+	const struct ohca_hw_device_attr *a = &dev->attr;
+	const struct ib_qp_cap *cap = &init->cap;
+
+	switch (init->qp_type) {
+	case IB_QPT_SMI:
+	case IB_QPT_GSI:
+		if (user || !init->port_num || init->port_num > a->num_ports || init->srq)
+			return -EINVAL;
+		break;
+	case IB_QPT_RC:
+	case IB_QPT_UC:
+	case IB_QPT_UD:
+		break;
+	default:
+		return -EOPNOTSUPP;
+	}
+	if (init->create_flags & ~IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK)
+		return -EOPNOTSUPP;
+	if (init->create_flags && init->qp_type != IB_QPT_UD)
+		return -EINVAL;
+	if (!init->send_cq || !init->recv_cq || init->rwq_ind_tbl)
+		return -EINVAL;
+	if (cap->max_send_wr > 1u << a->log_max_sq_bbs ||
+	    cap->max_recv_wr > 1u << a->log_max_rq_wqes || cap->max_send_sge > a->max_sge ||
+	    cap->max_recv_sge > a->max_sge || cap->max_inline_data > le16_to_cpu(a->max_inline))
+		return -EINVAL;
+	return 0;
+}
+
+/* Sizes and memory of a user QP. */
+static int ohca_qp_user_buf(struct ohca_dev *dev, struct ohca_qp *qp, struct ohca_pl *pl,
+			    struct ohca_cmd_create_qp *in, const struct ib_qp_cap *cap,
+			    struct ib_udata *udata)
+{
+	const struct ohca_hw_device_attr *a = &dev->attr;
+	struct ohca_create_qp_req req;
+	int ret;
+
+	ret = ohca_udata_in(udata, &req, sizeof(req));
+	if (ret)
+		return ret;
+	if (req.comp_mask || req.reserved)
+		return -EOPNOTSUPP;
+	if (req.log_sq > a->log_max_sq_bbs || 1u << req.log_sq < cap->max_send_wr)
+		return -EINVAL;
+	if (qp->has_rq &&
+	    (req.log_rq > a->log_max_rq_wqes || 1u << req.log_rq < cap->max_recv_wr ||
+	     req.log_rq_stride < OHCA_MIN_LOG_RQ_STRIDE ||
+	     req.log_rq_stride > OHCA_MAX_LOG_RQ_STRIDE ||
+	     ohca_rq_stride_sges(req.log_rq_stride) < cap->max_recv_sge))
+		return -EINVAL;
+
+	in->log_sq = req.log_sq;
+	if (qp->has_rq) {
+		in->log_rq = req.log_rq;
+		in->log_rq_stride = req.log_rq_stride;
+	}
+	return ohca_queue_umem(dev, pl, &qp->umem, req.buf_addr, req.buf_size,
+			       ohca_qp_buf_size(qp->has_rq, in->log_rq, in->log_rq_stride,
+						in->log_sq));
+}
+
+static int ohca_sq_init(struct ohca_dev *dev, struct ohca_qp *qp, const struct ib_qp_cap *cap)
+{
+	bool datagram = ohca_is_datagram(qp->ibqp.qp_type);
+	struct ohca_sq *sq = &qp->sq;
+	u64 bbs;
+
+	bbs = (u64)ohca_sq_wqe_bbs(datagram, cap->max_send_sge, cap->max_inline_data) *
+	      max(cap->max_send_wr, 1u);
+	if (bbs > 1u << dev->attr.log_max_sq_bbs)
+		return -EINVAL;
+	/* a ring of one WQE must hold the largest one */
+	sq->log = ohca_log2_up(bbs);
+	sq->max_sge = cap->max_send_sge;
+	sq->max_inline = cap->max_inline_data;
+	spin_lock_init(&sq->lock);
+	sq->shadow = kvcalloc(1u << sq->log, sizeof(*sq->shadow), GFP_KERNEL);
+	return sq->shadow ? 0 : -ENOMEM;
+}
+
+static int ohca_rq_init(struct ohca_qp *qp, const struct ib_qp_cap *cap)
+{
+	struct ohca_rq *rq = &qp->rq;
+
+	spin_lock_init(&rq->lock);
+	if (!qp->has_rq)
+		return 0;
+	rq->log = ohca_log2_up(cap->max_recv_wr);
+	rq->log_stride = ohca_rq_log_stride(cap->max_recv_sge);
+	rq->max_sge = cap->max_recv_sge;
+	rq->shadow = kvcalloc(1u << rq->log, sizeof(*rq->shadow), GFP_KERNEL);
+	return rq->shadow ? 0 : -ENOMEM;
+}
+
+/* Sizes and memory of a kernel QP. */
+static int ohca_qp_kernel_buf(struct ohca_dev *dev, struct ohca_qp *qp, struct ohca_pl *pl,
+			      struct ohca_cmd_create_qp *in, const struct ib_qp_cap *cap)
+{
+	int ret;
+
+	ret = ohca_sq_init(dev, qp, cap);
+	if (ret)
+		return ret;
+	ret = ohca_rq_init(qp, cap);
+	if (ret)
+		return ret;
+	in->log_sq = qp->sq.log;
+	in->log_rq = qp->rq.log;
+	in->log_rq_stride = qp->rq.log_stride;
+	qp->sq.off = ohca_sq_offset(qp->has_rq, qp->rq.log, qp->rq.log_stride);
+	ret = ohca_buf_alloc(dev, &qp->buf,
+			     ohca_qp_buf_size(qp->has_rq, qp->rq.log, qp->rq.log_stride,
+					      qp->sq.log));
+	if (ret)
+		return ret;
+	qp->db = ohca_buf_at(&qp->buf, OHCA_DB_OFFSET);
+	return ohca_pl_from_buf(dev, pl, &qp->buf);
+}
+
+static void ohca_qp_free_buf(struct ohca_dev *dev, struct ohca_qp *qp)
+{
+	ohca_umem_release(dev, qp->umem);
+	ohca_buf_free(dev, &qp->buf);
+	kvfree(qp->sq.shadow);
+	kvfree(qp->rq.shadow);
+}
+
+static void ohca_qp_link(struct ohca_qp *qp)
+{
+	struct ohca_cq *scq = to_ohca_cq(qp->ibqp.send_cq);
+	struct ohca_cq *rcq = to_ohca_cq(qp->ibqp.recv_cq);
+
+	spin_lock_irq(&scq->lock);
+	list_add_tail(&qp->send_link, &scq->send_qps);
+	spin_unlock_irq(&scq->lock);
+	spin_lock_irq(&rcq->lock);
+	list_add_tail(&qp->recv_link, &rcq->recv_qps);
+	spin_unlock_irq(&rcq->lock);
+}
+
+/* After this no poller touches the QP, nor will one find a CQE of it. */
+static void ohca_qp_unlink(struct ohca_qp *qp)
+{
+	struct ohca_cq *scq = to_ohca_cq(qp->ibqp.send_cq);
+	struct ohca_cq *rcq = to_ohca_cq(qp->ibqp.recv_cq);
+
+	spin_lock_irq(&scq->lock);
+	list_del(&qp->send_link);
+	spin_unlock_irq(&scq->lock);
+	spin_lock_irq(&rcq->lock);
+	list_del(&qp->recv_link);
+	spin_unlock_irq(&rcq->lock);
+	ohca_cq_clean(scq, qp);
+	if (rcq != scq)
+		ohca_cq_clean(rcq, qp);
+}
+
+/* Unpublish, destroy in the device, wait for whoever still holds it. */
+static int ohca_qp_unmake(struct ohca_dev *dev, struct ohca_qp *qp)
+{
+	int ret;
+
+	if (!qp->user)
+		mutex_lock(&dev->kqp_lock);
+	xa_erase(&dev->qps, qp->handle);
+	ret = ohca_cmd_handle(dev, OHCA_CMD_DESTROY_QP, qp->handle);
+	if (ret)
+		xa_store(&dev->qps, qp->handle, qp, GFP_KERNEL);
+	else if (!qp->user)
+		ohca_qp_unlink(qp);
+	if (!qp->user)
+		mutex_unlock(&dev->kqp_lock);
+	if (ret)
+		return ret;
+	ohca_sync_events(dev, NULL);
+	ohca_qp_put(qp);
+	wait_for_completion(&qp->released);
+	return 0;
+}
+
+/* Creates the QP in the device and publishes it. */
+static int ohca_qp_make(struct ohca_dev *dev, struct ohca_qp *qp,
+			const struct ohca_cmd_create_qp *in)
+{
+	enum ib_qp_type type = qp->ibqp.qp_type;
+	int ret;
+
+	if (!qp->user)
+		mutex_lock(&dev->kqp_lock);
+	ret = ohca_cmd_create_qp(dev, in, &qp->handle);
+	if (ret)
+		goto out;
+	qp->ibqp.qp_num = qp->handle;
+	if (ohca_is_special(type)) {
+		qp->ibqp.qp_num = type == IB_QPT_GSI;
+		if (qp->handle != 2 * (qp->port - 1) + qp->ibqp.qp_num)
+			ret = -EIO;
+	}
+	if (!ret)
+		ret = xa_insert(&dev->qps, qp->handle, qp, GFP_KERNEL);
+	if (ret)
+		ohca_cmd_handle(dev, OHCA_CMD_DESTROY_QP, qp->handle);
+	else if (!qp->user)
+		ohca_qp_link(qp);
+out:
+	if (!qp->user)
+		mutex_unlock(&dev->kqp_lock);
+	return ret;
+}
+
+/** ohca_create_qp - ib_device_ops.create_qp */
+int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_udata *udata)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
+	struct ohca_pd *pd = to_ohca_pd(ibqp->pd);
+	struct ohca_qp *qp = to_ohca_qp(ibqp);
+	struct ohca_create_qp_resp resp = {};
+	struct ohca_cmd_create_qp in = {};
+	struct ohca_pl pl = {};
+	int ret;
+
+	ret = ohca_qp_check(dev, init, udata);
+	if (ret)
+		return ret;
+	qp->user = udata;
+	qp->has_rq = !init->srq && init->cap.max_recv_wr;
+	qp->signal_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
+	qp->create_flags = init->create_flags;
+	qp->state = IB_QPS_RESET;
+	qp->port = ohca_is_special(init->qp_type) ? init->port_num : 0;
+	mutex_init(&qp->mutex);
+	refcount_set(&qp->ref, 1);
+	init_completion(&qp->released);
+
+	if (udata)
+		ret = ohca_qp_user_buf(dev, qp, &pl, &in, &init->cap, udata);
+	else
+		ret = ohca_qp_kernel_buf(dev, qp, &pl, &in, &init->cap);
+	if (ret)
+		goto err_buf;
+	qp->cap = init->cap;
+
+	in.pl = pl.hw;
+	in.pdn = cpu_to_le32(pd->pdn);
+	in.uar = cpu_to_le32(pd->uar);
+	in.send_cqn = cpu_to_le32(to_ohca_cq(init->send_cq)->cqn);
+	in.recv_cqn = cpu_to_le32(to_ohca_cq(init->recv_cq)->cqn);
+	in.type = init->qp_type;
+	in.port = qp->port;
+	if (qp->signal_all)
+		in.flags |= OHCA_QP_SIGNAL_ALL;
+	if (init->srq) {
+		in.srqn = cpu_to_le32(to_ohca_srq(init->srq)->srqn);
+		in.flags |= OHCA_QP_SRQ;
+	} else if (!qp->has_rq) {
+		in.flags |= OHCA_QP_NO_RQ;
+	}
+	if (!udata)
+		in.flags |= OHCA_QP_PRIVILEGED;
+	if (init->create_flags & IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK)
+		in.flags |= OHCA_QP_BLOCK_LOOPBACK;
+	ret = ohca_qp_make(dev, qp, &in);
+	ohca_pl_free(dev, &pl);
+	if (ret)
+		goto err_buf;
+
+	if (udata) {
+		resp.handle = qp->handle;
+		ret = ohca_udata_out(udata, &resp, sizeof(resp));
+		if (ret) {
+			ohca_qp_unmake(dev, qp);
+			goto err_buf;
+		}
+	}
+	return 0;
+
+err_buf:
+	ohca_qp_free_buf(dev, qp);
+	return ret;
+}
+
+/** ohca_destroy_qp - ib_device_ops.destroy_qp */
+int ohca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
+	struct ohca_qp *qp = to_ohca_qp(ibqp);
+	int ret;
+
+	ret = ohca_qp_unmake(dev, qp);
+	if (ret)
+		return ret;
+	ohca_qp_free_buf(dev, qp);
+	return 0;
+}
+
+/* The device has reset the QP: its rings start again at index 0. */
+static void ohca_qp_rewind(struct ohca_qp *qp)
+{
+	struct ohca_cq *scq = to_ohca_cq(qp->ibqp.send_cq);
+	struct ohca_cq *rcq = to_ohca_cq(qp->ibqp.recv_cq);
+
+	ohca_cq_clean(scq, qp);
+	if (rcq != scq)
+		ohca_cq_clean(rcq, qp);
+	spin_lock_irq(&scq->lock);
+	spin_lock(&qp->sq.lock);
+	qp->sq.head = 0;
+	qp->sq.tail = 0;
+	spin_unlock(&qp->sq.lock);
+	spin_unlock_irq(&scq->lock);
+	spin_lock_irq(&rcq->lock);
+	spin_lock(&qp->rq.lock);
+	qp->rq.head = 0;
+	qp->rq.tail = 0;
+	spin_unlock(&qp->rq.lock);
+	spin_unlock_irq(&rcq->lock);
+	memset(qp->db, 0, sizeof(*qp->db));
+}
+
+/** ohca_modify_qp - ib_device_ops.modify_qp */
+int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		   struct ib_udata *udata)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
+	struct ohca_qp *qp = to_ohca_qp(ibqp);
+	enum ib_qp_state cur, new;
+	struct ohca_hw_qp_attr hw;
+	int ret;
+
+	if (mask & ~IB_QP_ATTR_STANDARD_BITS || mask & IB_QP_CAP)
+		return -EOPNOTSUPP;
+
+	mutex_lock(&qp->mutex);
+	cur = mask & IB_QP_CUR_STATE ? attr->cur_qp_state : qp->state;
+	new = mask & IB_QP_STATE ? attr->qp_state : cur;
+	ret = -EINVAL;
+	if (!ib_modify_qp_is_ok(cur, new, ibqp->qp_type, mask))
+		goto out;
+	if (mask & IB_QP_PORT && (!attr->port_num || attr->port_num > dev->attr.num_ports))
+		goto out;
+
+	ohca_qp_attr_pack(&hw, attr, mask);
+	ret = ohca_cmd_modify_qp(dev, qp->handle, mask, &hw);
+	if (ret) {
+		/* a QP of a dead device is in the error state, and whoever drains it shall get on */
+		if (!READ_ONCE(dev->fatal) || (new != IB_QPS_ERR && new != IB_QPS_RESET))
+			goto out;
+		ret = 0;
+	}
+	qp->state = new;
+	if (new == IB_QPS_RESET && cur != IB_QPS_RESET && !qp->user)
+		ohca_qp_rewind(qp);
+out:
+	mutex_unlock(&qp->mutex);
+	return ret;
+}
+
+/** ohca_query_qp - ib_device_ops.query_qp */
+int ohca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		  struct ib_qp_init_attr *init)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
+	struct ohca_qp *qp = to_ohca_qp(ibqp);
+	struct ohca_hw_qp_attr hw;
+	int ret;
+
+	memset(attr, 0, sizeof(*attr));
+	memset(init, 0, sizeof(*init));
+	mutex_lock(&qp->mutex);
+	ret = ohca_cmd_query_qp(dev, qp->handle, &hw);
+	if (!ret)
+		ret = ohca_qp_attr_unpack(&dev->ibdev, attr, &hw);
+	if (!ret)
+		qp->state = attr->qp_state;
+	mutex_unlock(&qp->mutex);
+	if (ret)
+		return ret;
+
+	attr->cap = qp->cap;
+	init->event_handler = ibqp->event_handler;
+	init->qp_context = ibqp->qp_context;
+	init->send_cq = ibqp->send_cq;
+	init->recv_cq = ibqp->recv_cq;
+	init->srq = ibqp->srq;
+	init->cap = qp->cap;
+	init->sq_sig_type = qp->signal_all ? IB_SIGNAL_ALL_WR : IB_SIGNAL_REQ_WR;
+	init->qp_type = ibqp->qp_type;
+	init->create_flags = qp->create_flags;
+	init->port_num = qp->port;
+	return 0;
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Posting of work requests by kernel consumers. A WQE is built in a scratch buffer by
+ * a pure function and then copied to the ring, block by block, since it may wrap.
+ */
+#include "ohca.h"
+
+/* enum ib_wc_opcode of an enum ib_wr_opcode, or -1: the device has no such operation. */
+static int ohca_wc_opcode(enum ib_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IB_WR_SEND:
+	case IB_WR_SEND_WITH_IMM:
+	case IB_WR_SEND_WITH_INV:
+		return IB_WC_SEND;
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		return IB_WC_RDMA_WRITE;
+	case IB_WR_RDMA_READ:
+		return IB_WC_RDMA_READ;
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+		return IB_WC_COMP_SWAP;
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		return IB_WC_FETCH_ADD;
+	case IB_WR_LOCAL_INV:
+		return IB_WC_LOCAL_INV;
+	case IB_WR_REG_MR:
+		return IB_WC_REG_MR;
+	default:
+		return -1;
+	}
+}
+
+/* The operations that a QP type has (IBTA vol 1, table 88, and 10.8.2). */
+static bool ohca_op_allowed(enum ib_qp_type type, enum ib_wr_opcode opcode)
+{
+	switch (type) {
+	case IB_QPT_RC:
+		return true;
+	case IB_QPT_UC:
+		return opcode != IB_WR_RDMA_READ && opcode != IB_WR_ATOMIC_CMP_AND_SWP &&
+		       opcode != IB_WR_ATOMIC_FETCH_AND_ADD;
+	default:
+		return opcode == IB_WR_SEND || opcode == IB_WR_SEND_WITH_IMM;
+	}
+}
+
+static void *ohca_put_av(void *seg, const struct ohca_qp *qp, const struct ib_ud_wr *wr)
+{
+	struct ohca_hw_av *av = seg;
+
+	*av = to_ohca_ah(wr->ah)->av;
+	av->dqpn = cpu_to_le32(wr->remote_qpn);
+	av->qkey = cpu_to_le32(wr->remote_qkey);
+	av->port = 0;
+	if (qp->ibqp.qp_type == IB_QPT_GSI)
+		av->pkey_index = cpu_to_le16(wr->pkey_index);
+	return av + 1;
+}
+
+static void *ohca_put_raddr(void *seg, u64 addr, u32 rkey)
+{
+	struct ohca_hw_wqe_raddr *raddr = seg;
+
+	raddr->raddr = cpu_to_le64(addr);
+	raddr->rkey = cpu_to_le32(rkey);
+	raddr->reserved = 0;
+	return raddr + 1;
+}
+
+static void *ohca_put_atomic(void *seg, const struct ib_atomic_wr *wr)
+{
+	struct ohca_hw_wqe_atomic *atomic = seg;
+
+	if (wr->wr.opcode == IB_WR_ATOMIC_CMP_AND_SWP) {
+		atomic->swap_add = cpu_to_le64(wr->swap);
+		atomic->compare = cpu_to_le64(wr->compare_add);
+	} else {
+		atomic->swap_add = cpu_to_le64(wr->compare_add);
+		atomic->compare = 0;
+	}
+	return atomic + 1;
+}
+
+static void *ohca_put_reg(void *seg, const struct ib_reg_wr *wr)
+{
+	const struct ohca_mr *mr = to_ohca_mr(wr->mr);
+	struct ohca_hw_wqe_reg *reg = seg;
+
+	memset(reg, 0, sizeof(*reg));
+	reg->key = cpu_to_le32(wr->key);
+	reg->access = cpu_to_le32(wr->access & (IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |
+						IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC));
+	reg->iova = cpu_to_le64(wr->mr->iova);
+	reg->length = cpu_to_le64(wr->mr->length);
+	reg->pl = mr->pl.hw;
+	reg->pl_offset = cpu_to_le32(wr->mr->iova & (wr->mr->page_size - 1));
+	return reg + 1;
+}
+
+static void *ohca_put_sges(void *seg, const struct ib_sge *sges, int num, u32 *bytes)
+{
+	struct ohca_hw_sge *sge = seg;
+	int i;
+
+	for (i = 0; i < num; i++, sge++) {
+		sge->addr = cpu_to_le64(sges[i].addr);
+		sge->length = cpu_to_le32(sges[i].length);
+		sge->lkey = cpu_to_le32(sges[i].lkey);
+		*bytes += sges[i].length;
+	}
+	return sge;
+}
+
+/* Inline data; addresses are the CPU's. Return: end of the padded data, or NULL: too long. */
+static void *ohca_put_inline(void *seg, const struct ib_sge *sges, int num, u32 max, u32 *bytes)
+{
+	int i;
+
+	for (i = 0; i < num; i++) {
+		if (sges[i].length > max - *bytes)
+			return NULL;
+		memcpy(seg + *bytes, (void *)(uintptr_t)sges[i].addr, sges[i].length);
+		*bytes += sges[i].length;
+	}
+	if (*bytes % OHCA_SEG_SIZE)
+		memset(seg + *bytes, 0, OHCA_SEG_SIZE - *bytes % OHCA_SEG_SIZE);
+	return seg + ALIGN(*bytes, OHCA_SEG_SIZE);
+}
+
+/**
+ * ohca_build_send_wqe - build the WQE of a send work request
+ * @qp: kernel QP
+ * @wr: the request
+ * @wqe: OHCA_MAX_WQE_BBS basic blocks of scratch space
+ * @shadow: set to what a completion of the WQE will need
+ *
+ * Any context.
+ * Return: 0, or -EINVAL if the request is none that this QP can take.
+ */
+int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, void *wqe,
+			struct ohca_sq_shadow *shadow)
+{
+	int wc_opcode = ohca_wc_opcode(wr->opcode);
+	enum ib_qp_type type = qp->ibqp.qp_type;
+	struct ohca_hw_wqe_ctrl *ctrl = wqe;
+	void *seg = ctrl + 1;
+	u32 bytes = 0;
+	u16 flags;
+
+	BUILD_BUG_ON((u32)OHCA_OP_RDMA_WRITE != IB_WR_RDMA_WRITE ||
+		     (u32)OHCA_OP_SEND_IMM != IB_WR_SEND_WITH_IMM ||
+		     (u32)OHCA_OP_FETCH_ADD != IB_WR_ATOMIC_FETCH_AND_ADD ||
+		     (u32)OHCA_OP_LOCAL_INV != IB_WR_LOCAL_INV ||
+		     (u32)OHCA_OP_SEND_INV != IB_WR_SEND_WITH_INV ||
+		     (u32)OHCA_OP_REG_MR != IB_WR_REG_MR);
+	if (wc_opcode < 0 || !ohca_op_allowed(type, wr->opcode) || wr->num_sge < 0 ||
+	    wr->num_sge > qp->sq.max_sge)
+		return -EINVAL;
+
+	flags = wr->send_flags & (IB_SEND_FENCE | IB_SEND_SIGNALED | IB_SEND_SOLICITED);
+	ctrl->opcode = wr->opcode;
+	ctrl->imm = 0;
+	if (wr->opcode == IB_WR_SEND_WITH_IMM || wr->opcode == IB_WR_RDMA_WRITE_WITH_IMM)
+		ctrl->imm = wr->ex.imm_data;
+	else if (wr->opcode == IB_WR_SEND_WITH_INV || wr->opcode == IB_WR_LOCAL_INV)
+		ctrl->inv_key = cpu_to_le32(wr->ex.invalidate_rkey);
+	ctrl->wr_id = 0;
+
+	if (type != IB_QPT_RC && type != IB_QPT_UC)
+		seg = ohca_put_av(seg, qp, ud_wr(wr));
+
+	switch (wr->opcode) {
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+	case IB_WR_RDMA_READ:
+		seg = ohca_put_raddr(seg, rdma_wr(wr)->remote_addr, rdma_wr(wr)->rkey);
+		break;
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		seg = ohca_put_raddr(seg, atomic_wr(wr)->remote_addr, atomic_wr(wr)->rkey);
+		seg = ohca_put_atomic(seg, atomic_wr(wr));
+		break;
+	case IB_WR_REG_MR:
+		seg = ohca_put_reg(seg, reg_wr(wr));
+		break;
+	default:
+		break;
+	}
+
+	if (wr->opcode != IB_WR_REG_MR && wr->opcode != IB_WR_LOCAL_INV) {
+		if (wr->send_flags & IB_SEND_INLINE) {
+			if (wc_opcode != IB_WC_SEND && wc_opcode != IB_WC_RDMA_WRITE)
+				return -EINVAL;
+			seg = ohca_put_inline(seg, wr->sg_list, wr->num_sge, qp->sq.max_inline,
+					      &bytes);
+			if (!seg)
+				return -EINVAL;
+			flags |= OHCA_WQE_INLINE | OHCA_FIELD_PREP(OHCA_WQE_INLINE_LEN, bytes);
+		} else {
+			seg = ohca_put_sges(seg, wr->sg_list, wr->num_sge, &bytes);
+		}
+	}
+
+	ctrl->flags = cpu_to_le16(flags);
+	ctrl->nseg = (seg - wqe) / OHCA_SEG_SIZE;
+	shadow->wr_id = wr->wr_id;
+	shadow->opcode = wc_opcode;
+	shadow->byte_len = bytes;
+	shadow->bbs = DIV_ROUND_UP(ctrl->nseg, OHCA_BB_SIZE / OHCA_SEG_SIZE);
+	return 0;
+}
+
+/**
+ * ohca_build_recv_wqe - build a receive WQE
+ * @wr: the request; its SGEs fit
+ * @wr_id: what the completion shall return
+ * @wqe: where to
+ *
+ * Return: bytes that can be received.
+ */
+u32 ohca_build_recv_wqe(const struct ib_recv_wr *wr, u64 wr_id, void *wqe)
+{
+	struct ohca_hw_rwqe_ctrl *ctrl = wqe;
+	u32 bytes = 0;
+
+	memset(ctrl, 0, sizeof(*ctrl));
+	ctrl->wr_id = cpu_to_le64(wr_id);
+	ctrl->num_sge = wr->num_sge;
+	ohca_put_sges(ctrl + 1, wr->sg_list, wr->num_sge, &bytes);
+	return bytes;
+}
+
+/* Copies a WQE to the ring at @head and remembers it. Under the SQ's lock. */
+static void ohca_sq_push(struct ohca_qp *qp, u32 head, const void *wqe,
+			 const struct ohca_sq_shadow *shadow)
+{
+	struct ohca_sq *sq = &qp->sq;
+	u32 mask = (1u << sq->log) - 1;
+	u32 i;
+
+	for (i = 0; i < shadow->bbs; i++) {
+		u32 bb = (head + i) & mask;
+
+		memcpy(ohca_buf_at(&qp->buf, sq->off + ((size_t)bb << OHCA_BB_SHIFT)),
+		       wqe + (i << OHCA_BB_SHIFT), OHCA_BB_SIZE);
+		sq->shadow[bb].bbs = 0;
+	}
+	sq->shadow[head & mask] = *shadow;
+}
+
+/**
+ * ohca_post_send - ib_device_ops.post_send; any context
+ * @ibqp: kernel QP
+ * @wr: list of requests
+ * @bad_wr: set on failure
+ *
+ * Return: 0, -EINVAL or -ENOMEM with *@bad_wr the first request that was not taken.
+ */
+int ohca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		   const struct ib_send_wr **bad_wr)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
+	u8 wqe[OHCA_MAX_WQE_BBS * OHCA_BB_SIZE] __aligned(8);
+	struct ohca_qp *qp = to_ohca_qp(ibqp);
+	struct ohca_sq *sq = &qp->sq;
+	struct ohca_sq_shadow shadow;
+	unsigned long flags;
+	u32 old, head;
+	int ret = 0;
+
+	if (qp->state == IB_QPS_RESET && !READ_ONCE(dev->fatal)) {
+		*bad_wr = wr;
+		return -EINVAL;
+	}
+	spin_lock_irqsave(&sq->lock, flags);
+	old = sq->head;
+	for (head = old; wr; wr = wr->next) {
+		ret = ohca_build_send_wqe(qp, wr, wqe, &shadow);
+		if (!ret &&
+		    head - smp_load_acquire(&sq->tail) + shadow.bbs > 1u << sq->log)
+			ret = -ENOMEM;
+		if (ret) {
+			*bad_wr = wr;
+			break;
+		}
+		ohca_sq_push(qp, head, wqe, &shadow);
+		head += shadow.bbs;
+	}
+	if (head != old) {
+		smp_store_release(&sq->head, head);
+		dma_wmb();
+		WRITE_ONCE(qp->db->sq_pi, cpu_to_le32(head));
+		mb();	/* the index must be there before the event index is looked at */
+		if (ohca_db_needed(le32_to_cpu(READ_ONCE(qp->db->sq_event)), head, old))
+			ohca_uar_write(dev, OHCA_UAR_SQ, qp->handle | (u64)head << 32);
+		if (unlikely(READ_ONCE(dev->fatal)))
+			ohca_flush_kick(dev);
+	}
+	spin_unlock_irqrestore(&sq->lock, flags);
+	return ret;
+}
+
+/**
+ * ohca_post_recv - ib_device_ops.post_recv; any context
+ * @ibqp: kernel QP
+ * @wr: list of requests
+ * @bad_wr: set on failure
+ *
+ * Return: 0, -EINVAL or -ENOMEM with *@bad_wr the first request that was not taken.
+ */
+int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		   const struct ib_recv_wr **bad_wr)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
+	struct ohca_qp *qp = to_ohca_qp(ibqp);
+	struct ohca_rq *rq = &qp->rq;
+	u32 mask = (1u << rq->log) - 1;
+	unsigned long flags;
+	u32 old, head;
+	int ret = 0;
+
+	if (!qp->has_rq || (qp->state == IB_QPS_RESET && !READ_ONCE(dev->fatal))) {
+		*bad_wr = wr;
+		return -EINVAL;
+	}
+	spin_lock_irqsave(&rq->lock, flags);
+	old = rq->head;
+	for (head = old; wr; wr = wr->next) {
+		struct ohca_rq_shadow *s = &rq->shadow[head & mask];
+		size_t off = (size_t)(head & mask) << rq->log_stride;
+
+		if (wr->num_sge < 0 || wr->num_sge > rq->max_sge)
+			ret = -EINVAL;
+		else if (head - smp_load_acquire(&rq->tail) > mask)
+			ret = -ENOMEM;
+		if (ret) {
+			*bad_wr = wr;
+			break;
+		}
+		s->wr_id = wr->wr_id;
+		s->length = ohca_build_recv_wqe(wr, wr->wr_id,
+						ohca_buf_at(&qp->buf, OHCA_RQ_RING_OFFSET + off));
+		head++;
+	}
+	if (head != old) {
+		smp_store_release(&rq->head, head);
+		dma_wmb();
+		WRITE_ONCE(qp->db->rq_pi, cpu_to_le32(head));
+		mb();	/* the index must be there before the event index is looked at */
+		if (ohca_db_needed(le32_to_cpu(READ_ONCE(qp->db->rq_event)), head, old))
+			ohca_uar_write(dev, OHCA_UAR_RQ, qp->handle | (u64)head << 32);
+		if (unlikely(READ_ONCE(dev->fatal)))
+			ohca_flush_kick(dev);
+	}
+	spin_unlock_irqrestore(&rq->lock, flags);
+	return ret;
+}
