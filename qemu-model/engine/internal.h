@@ -150,6 +150,11 @@ int ohca_dma_publish(ohca_engine *e, uint64_t iova, const void *buf, size_t n);
 int ohca_pages_publish(ohca_engine *e, const struct ohca_pages *p, uint64_t off, const void *buf,
 		       size_t n);
 
+/* Atomic operation on 8 bytes of guest memory at a multiple of 8; the numbers in it are
+ * little-endian. *@old: before. 0 or -1 (no memory, or none that can be mapped). */
+int ohca_dma_atomic(ohca_engine *e, uint64_t iova, bool cmp_swap, uint64_t swap_add,
+		    uint64_t compare, uint64_t *old);
+
 /* ---- numbers of objects: engine.c ------------------------------------------------- */
 
 /** struct ohca_ids - which numbers below @max are in use; given out cyclically */
@@ -226,7 +231,7 @@ struct ohca_mr {
 	uint32_t refs;		/* windows bound to it */
 	uint32_t max_pages;	/* FRMR */
 	uint64_t iova, length;
-	uint32_t pl_offset;
+	uint64_t pl_offset;	/* of the first byte in the pages (window: of its MR) */
 	struct ohca_pd *pd;
 	struct ohca_pages pages;
 	struct ohca_mr *bound;	/* MW: region behind the window */

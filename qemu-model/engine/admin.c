@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The admin queue: fetching, checking and answering commands. */
+#include "control.h"
+
+/**
+ * struct cmd_desc - one command
+ * @run: NULL: no such command
+ * @body: bytes of the entry's body that it uses; what follows must be zero
+ * @feature: feature bit that must be acknowledged, plus one; 0: none
+ */
+struct cmd_desc {
+	int (*run)(struct ohca_cmd *c);
+	uint8_t body;
+	uint8_t feature;
+};
+
+static int cmd_nop(struct ohca_cmd *c)
+{
+	(void)c;
+	return OHCA_ADMIN_OK;
+}
+
+#define HANDLE		offsetof(struct ohca_cmd_handle, reserved)
+#define HANDLE_MBOX	sizeof(struct ohca_cmd_handle)
+#define FEATURE(f)	(OHCA_FEATURE_##f + 1)
+
+static const struct cmd_desc cmds[] = {
+	[OHCA_CMD_NOP]		  = { cmd_nop, 0, 0 },
+	[OHCA_CMD_QUERY_DEVICE]	  = { ohca_cmd_query_device, sizeof(struct ohca_cmd_mbox), 0 },
+	[OHCA_CMD_MODIFY_DEVICE]  = { ohca_cmd_modify_device, sizeof(struct ohca_cmd_mbox), 0 },
+	[OHCA_CMD_MODIFY_PORT]	  = { ohca_cmd_modify_port,
+				      sizeof(struct ohca_cmd_modify_port), 0 },
+	[OHCA_CMD_MAD_IFC]	  = { ohca_cmd_mad_ifc, sizeof(struct ohca_cmd_mad_ifc), 0 },
+	[OHCA_CMD_QUERY_COUNTERS] = { ohca_cmd_query_counters, sizeof(struct ohca_cmd_mbox), 0 },
+	[OHCA_CMD_CREATE_EQ]	  = { ohca_cmd_create_eq, sizeof(struct ohca_cmd_create_eq), 0 },
+	[OHCA_CMD_DESTROY_EQ]	  = { ohca_cmd_destroy_eq, HANDLE, 0 },
+	[OHCA_CMD_ALLOC_PD]	  = { ohca_cmd_alloc_pd, sizeof(struct ohca_cmd_alloc_pd), 0 },
+	[OHCA_CMD_DEALLOC_PD]	  = { ohca_cmd_dealloc_pd, HANDLE, 0 },
+	[OHCA_CMD_CREATE_CQ]	  = { ohca_cmd_create_cq, sizeof(struct ohca_cmd_create_cq), 0 },
+	[OHCA_CMD_DESTROY_CQ]	  = { ohca_cmd_destroy_cq, HANDLE, 0 },
+	[OHCA_CMD_MODIFY_CQ]	  = { ohca_cmd_modify_cq, sizeof(struct ohca_cmd_modify_cq), 0 },
+	[OHCA_CMD_RESIZE_CQ]	  = { ohca_cmd_resize_cq, sizeof(struct ohca_cmd_resize_cq),
+				      FEATURE(CQ_RESIZE) },
+	[OHCA_CMD_CREATE_SRQ]	  = { ohca_cmd_create_srq, sizeof(struct ohca_cmd_create_srq),
+				      FEATURE(SRQ) },
+	[OHCA_CMD_DESTROY_SRQ]	  = { ohca_cmd_destroy_srq, HANDLE, FEATURE(SRQ) },
+	[OHCA_CMD_MODIFY_SRQ]	  = { ohca_cmd_modify_srq, sizeof(struct ohca_cmd_modify_srq),
+				      FEATURE(SRQ) },
+	[OHCA_CMD_QUERY_SRQ]	  = { ohca_cmd_query_srq, HANDLE, FEATURE(SRQ) },
+	[OHCA_CMD_CREATE_QP]	  = { ohca_cmd_create_qp, sizeof(struct ohca_cmd_create_qp), 0 },
+	[OHCA_CMD_DESTROY_QP]	  = { ohca_cmd_destroy_qp, HANDLE, 0 },
+	[OHCA_CMD_MODIFY_QP]	  = { ohca_cmd_modify_qp, sizeof(struct ohca_cmd_modify_qp), 0 },
+	[OHCA_CMD_QUERY_QP]	  = { ohca_cmd_query_qp, HANDLE_MBOX, 0 },
+	[OHCA_CMD_REG_MR]	  = { ohca_cmd_reg_mr, sizeof(struct ohca_cmd_reg_mr), 0 },
+	[OHCA_CMD_DEREG_MR]	  = { ohca_cmd_dereg_mr, HANDLE, 0 },
+	[OHCA_CMD_REREG_MR]	  = { ohca_cmd_rereg_mr, sizeof(struct ohca_cmd_reg_mr),
+				      FEATURE(REREG) },
+	[OHCA_CMD_ATTACH_MCAST]	  = { ohca_cmd_attach_mcast, sizeof(struct ohca_cmd_mcast),
+				      FEATURE(MCAST) },
+	[OHCA_CMD_DETACH_MCAST]	  = { ohca_cmd_detach_mcast, sizeof(struct ohca_cmd_mcast),
+				      FEATURE(MCAST) },
+};
+
+/* ---- helpers of commands ---------------------------------------------------------- */
+
+int ohca_cmd_pages(struct ohca_cmd *c, struct ohca_pages *p, const struct ohca_hw_pl *pl,
+		   uint64_t bytes, uint32_t max, size_t off)
+{
+	int rc = ohca_pages_load(c->e, p, pl, bytes, max);
+
+	if (rc == OHCA_ADMIN_BAD_PARAM || rc == OHCA_ADMIN_DMA)
+		c->syndrome = (uint16_t)off;
+	return rc;
+}
+
+/* The mailbox address at byte @at of the entry; a bad one has @at as its syndrome. */
+static int mbox_addr(struct ohca_cmd *c, size_t at, uint64_t *addr)
+{
+	__le64 le;
+
+	memcpy(&le, (const uint8_t *)&c->aqe + at, sizeof(le));
+	*addr = ohca_le64(le);
+	c->syndrome = (uint16_t)at;
+	return (*addr & (OHCA_MAILBOX_SIZE - 1)) ||
+	       *addr + (OHCA_MAILBOX_SIZE - 1) < *addr ? OHCA_ADMIN_BAD_PARAM : OHCA_ADMIN_OK;
+}
+
+int ohca_cmd_mbox_read(struct ohca_cmd *c, size_t at, size_t off, void *buf, size_t n)
+{
+	uint64_t addr;
+	int rc = mbox_addr(c, at, &addr);
+
+	if (rc)
+		return rc;
+	return ohca_dma_read(c->e, addr + off, buf, n) ? OHCA_ADMIN_DMA : OHCA_ADMIN_OK;
+}
+
+int ohca_cmd_mbox_write(struct ohca_cmd *c, size_t at, size_t off, const void *buf, size_t n)
+{
+	uint64_t addr;
+	int rc = mbox_addr(c, at, &addr);
+
+	if (rc)
+		return rc;
+	return ohca_dma_write(c->e, addr + off, buf, n) ? OHCA_ADMIN_DMA : OHCA_ADMIN_OK;
+}
+
+/* ---- the rings -------------------------------------------------------------------- */
+
+static int cmd_run(struct ohca_cmd *c)
+{
+	const struct ohca_cmd_hdr *h = &c->aqe.hdr;
+	const struct cmd_desc *d;
+
+	if (h->opcode >= sizeof(cmds) / sizeof(cmds[0]) || !cmds[h->opcode].run)
+		return OHCA_ADMIN_BAD_OPCODE;
+	d = &cmds[h->opcode];
+	if (d->feature && !ohca_feature(c->e, (enum ohca_feature)(d->feature - 1)))
+		return OHCA_ADMIN_BAD_OPCODE;
+	if (h->reserved)
+		return OHCA_BAD(c, hdr.reserved);
+	if (h->function)
+		return OHCA_BAD(c, hdr.function);
+	for (unsigned int i = d->body; i < sizeof(c->aqe.body); i++) {
+		if (c->aqe.body[i]) {
+			c->syndrome = (uint16_t)(offsetof(struct ohca_hw_aqe, body) + i);
+			return OHCA_ADMIN_BAD_PARAM;
+		}
+	}
+	return d->run(c);
+}
+
+/* Execute one entry. -1: the rings are no memory. */
+static int cmd_one(ohca_engine *e, uint32_t index, uint32_t log_size)
+{
+	uint64_t off = (uint64_t)(index & ((1u << log_size) - 1)) * OHCA_AQ_ENTRY_SIZE;
+	struct ohca_cmd c = { .e = e };
+	int rc;
+
+	if (ohca_dma_read(e, atomic_load(&e->aq_base) + off, &c.aqe, sizeof(c.aqe)))
+		return -1;
+	rc = cmd_run(&c);
+	ohca_count(e, OHCA_CNT_CMDS);
+	if (rc) {
+		ohca_count(e, OHCA_CNT_CMDS_BAD);
+		memset(c.rsp.body, 0, sizeof(c.rsp.body));
+	}
+	c.rsp.cookie = c.aqe.hdr.cookie;
+	c.rsp.status = (uint8_t)rc;
+	c.rsp.opcode = c.aqe.hdr.opcode;
+	c.rsp.syndrome = ohca_to_le16(rc ? c.syndrome : 0);
+	c.rsp.phase = !(index >> log_size & 1);
+	ohca_trace(e, OHCA_TR_CMD, c.aqe.hdr.opcode, (uint64_t)rc, c.syndrome,
+		   ohca_le32(c.rsp.handle.handle));
+	/* a command that was fatal has no answer */
+	if (!ohca_running(e))
+		return 0;
+	return ohca_dma_publish(e, atomic_load(&e->acq_base) + off, &c.rsp, sizeof(c.rsp));
+}
+
+bool ohca_admin_run(ohca_engine *e, unsigned int budget)
+{
+	uint32_t log_size = atomic_load(&e->aq_log_size);
+	uint32_t pi = atomic_load(&e->aq_db);
+	bool done = false;
+
+	if (pi == e->aq_ci)
+		return false;
+	if (pi - e->aq_ci > 1u << log_size) {
+		ohca_fatal(e, OHCA_FATAL_AQ_OVERFLOW);
+		return false;
+	}
+	for (; e->aq_ci != pi && budget && ohca_running(e); budget--) {
+		if (cmd_one(e, e->aq_ci, log_size)) {
+			ohca_fatal(e, OHCA_FATAL_AQ_DMA);
+			return false;
+		}
+		e->aq_ci++;
+		done = true;
+	}
+	if (done && ohca_running(e) && (atomic_load(&e->aq_intr) & 1))
+		e->ops.irq(e->h, 0);
+	return e->aq_ci != pi;
+}
+
+void ohca_aq_reset(ohca_engine *e)
+{
+	atomic_store(&e->aq_db, 0);
+	e->aq_ci = 0;
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Guest memory: copies, page lists, the doorbell records.
+ *
+ * Everything in guest memory is hostile and may change between two reads, so it is
+ * copied once and the copy is checked. A mapped pointer is used at once and forgotten.
+ */
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define CHUNK	4096u	/* bytes per dma_rw() where nothing can be mapped */
+
+void ohca_dma_enter(ohca_engine *e)
+{
+	if (e->dma_depth++ == 0)
+		e->ops.dma_enter(e->h);
+}
+
+void ohca_dma_exit(ohca_engine *e)
+{
+	if (--e->dma_depth == 0)
+		e->ops.dma_exit(e->h);
+}
+
+/* No access outside a burst, before ENABLE or after FATAL. */
+static bool dma_allowed(const ohca_engine *e, uint64_t iova, size_t n)
+{
+	return e->dma_depth && ohca_running(e) && n && iova + (n - 1) >= iova;
+}
+
+static int dma_error(ohca_engine *e)
+{
+	ohca_count(e, OHCA_CNT_DMA_ERR);
+	return -1;
+}
+
+/* Bytes from @iova to the end of its 4 KiB page, at most @n. */
+static size_t chunk_len(uint64_t iova, size_t n)
+{
+	size_t c = CHUNK - (size_t)(iova & (CHUNK - 1));
+
+	return c < n ? c : n;
+}
+
+int ohca_dma_read(ohca_engine *e, uint64_t iova, void *buf, size_t n)
+{
+	uint8_t *d = buf;
+
+	if (n == 0)
+		return 0;
+	if (!dma_allowed(e, iova, n))
+		return dma_error(e);
+	while (n) {
+		size_t len = n;
+		void *p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_READ);
+
+		if (p && len) {
+			if (len > n)
+				len = n;
+			memcpy(d, p, len);
+		} else {
+			len = chunk_len(iova, n);
+			if (e->ops.dma_rw(e->h, iova, d, len, OHCA_DMA_READ))
+				return dma_error(e);
+		}
+		d += len;
+		iova += len;
+		n -= len;
+	}
+	return 0;
+}
+
+int ohca_dma_write(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
+{
+	const uint8_t *s = buf;
+
+	if (n == 0)
+		return 0;
+	if (!dma_allowed(e, iova, n))
+		return dma_error(e);
+	while (n) {
+		size_t len = n;
+		void *p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_WRITE);
+
+		if (p && len) {
+			if (len > n)
+				len = n;
+			memcpy(p, s, len);
+			e->ops.dma_dirty(e->h, iova, len);
+		} else {
+			uint8_t bounce[CHUNK];
+
+			/* dma_rw takes one buffer for both directions */
+			len = chunk_len(iova, n);
+			memcpy(bounce, s, len);
+			if (e->ops.dma_rw(e->h, iova, bounce, len, OHCA_DMA_WRITE))
+				return dma_error(e);
+		}
+		s += len;
+		iova += len;
+		n -= len;
+	}
+	return 0;
+}
+
+int ohca_dma_publish(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
+{
+	const uint8_t *s = buf;
+	size_t len = n;
+	uint64_t last;
+	uint8_t *p;
+
+	memcpy(&last, s + n - 8, 8);
+	if (!dma_allowed(e, iova, n) || (iova & 7))
+		return dma_error(e);
+	p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_WRITE);
+	if (p && len >= n && !((uintptr_t)p & 7)) {
+		memcpy(p, s, n - 8);
+		__atomic_store_n((uint64_t *)(void *)(p + n - 8), last, __ATOMIC_RELEASE);
+		e->ops.dma_dirty(e->h, iova, n);
+		return 0;
+	}
+	if (ohca_dma_write(e, iova, s, n - 8))
+		return -1;
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	if (e->ops.dma_rw(e->h, iova + n - 8, &last, 8, OHCA_DMA_WRITE))
+		return dma_error(e);
+	return 0;
+}
+
+int ohca_dma_atomic(ohca_engine *e, uint64_t iova, bool cmp_swap, uint64_t swap_add,
+		    uint64_t compare, uint64_t *old)
+{
+	size_t len = 8;
+	__le64 *p, was;
+
+	if (!dma_allowed(e, iova, 8) || (iova & 7))
+		return dma_error(e);
+	p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_READ | OHCA_DMA_WRITE);
+	if (!p || len < 8 || ((uintptr_t)p & 7))
+		return dma_error(e);
+	if (cmp_swap) {
+		was = ohca_to_le64(compare);
+		__atomic_compare_exchange_n(p, &was, ohca_to_le64(swap_add), false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	} else {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+		was = __atomic_fetch_add(p, swap_add, __ATOMIC_SEQ_CST);
+#else
+		was = __atomic_load_n(p, __ATOMIC_RELAXED);
+		while (!__atomic_compare_exchange_n(p, &was,
+						    ohca_to_le64(ohca_le64(was) + swap_add),
+						    true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+			;
+#endif
+	}
+	e->ops.dma_dirty(e->h, iova, 8);
+	*old = ohca_le64(was);
+	return 0;
+}
+
+/* ---- page lists ------------------------------------------------------------------ */
+
+struct walk {
+	ohca_engine *e;
+	struct ohca_pages *p;
+	uint32_t done;		/* addresses taken */
+	uint32_t cap;		/* of p->page */
+};
+
+static int walk_grow(struct walk *w, uint32_t need)
+{
+	uint32_t cap = w->cap ? w->cap : 16;
+	uint64_t *page;
+
+	while (cap < need)
+		cap *= 2;
+	if (cap > w->p->npages)
+		cap = w->p->npages;
+	if (cap - w->cap > OHCA_MAX_PAGE_ENTRIES - w->e->page_entries)
+		return OHCA_ADMIN_NO_RESOURCE;
+	page = realloc(w->p->page, (size_t)cap * sizeof(*page));
+	if (!page)
+		return OHCA_ADMIN_NO_RESOURCE;
+	w->e->page_entries += cap - w->cap;
+	w->p->page = page;
+	w->cap = cap;
+	return OHCA_ADMIN_OK;
+}
+
+/* The next page address. While pages follow each other no array is needed. */
+static int walk_add(struct walk *w, uint64_t addr)
+{
+	struct ohca_pages *p = w->p;
+	uint64_t size = 1ull << p->shift;
+	int rc;
+
+	if ((addr & (size - 1)) || addr + (size - 1) < addr)
+		return OHCA_ADMIN_BAD_PARAM;
+	if (w->done == 0) {
+		p->base = addr;
+		p->contig = true;
+	} else if (p->contig && addr != p->base + ((uint64_t)w->done << p->shift)) {
+		rc = walk_grow(w, w->done + 1);
+		if (rc)
+			return rc;
+		for (uint32_t i = 0; i < w->done; i++)
+			p->page[i] = p->base + ((uint64_t)i << p->shift);
+		p->contig = false;
+	}
+	if (!p->contig) {
+		if (w->done == w->cap) {
+			rc = walk_grow(w, w->done + 1);
+			if (rc)
+				return rc;
+		}
+		p->page[w->done] = addr;
+	}
+	w->done++;
+	return OHCA_ADMIN_OK;
+}
+
+/* One 4 KiB table of level @level; recursion is at most OHCA_PL_MAX_LEVELS deep. */
+static int walk_table(struct walk *w, uint64_t addr, unsigned int level)
+{
+	__le64 table[OHCA_PL_TABLE_ENTRIES];
+	uint64_t span = 1ull << (9 * (level - 1));	/* pages below one entry */
+	uint64_t left = w->p->npages - w->done;
+	uint32_t n = OHCA_PL_TABLE_ENTRIES;
+	int rc = OHCA_ADMIN_OK;
+
+	if (addr & (OHCA_PL_TABLE_SIZE - 1))
+		return OHCA_ADMIN_BAD_PARAM;
+	if ((left + span - 1) / span < n)
+		n = (uint32_t)((left + span - 1) / span);
+	if (ohca_dma_read(w->e, addr, table, n * sizeof(table[0])))
+		return OHCA_ADMIN_DMA;
+	for (uint32_t i = 0; i < n && !rc; i++) {
+		uint64_t a = ohca_le64(table[i]);
+
+		rc = level == 1 ? walk_add(w, a) : walk_table(w, a, level - 1);
+	}
+	return rc;
+}
+
+int ohca_pages_load(ohca_engine *e, struct ohca_pages *p, const struct ohca_hw_pl *pl,
+		    uint64_t bytes, uint32_t max_pages)
+{
+	struct walk w = { .e = e, .p = p };
+	uint64_t root = ohca_le64(pl->root);
+	int rc;
+
+	memset(p, 0, sizeof(*p));
+	if (pl->reserved || pl->page_shift < OHCA_PL_MIN_SHIFT ||
+	    pl->page_shift > OHCA_PL_MAX_SHIFT || pl->levels > OHCA_PL_MAX_LEVELS)
+		return OHCA_ADMIN_BAD_PARAM;
+	p->shift = pl->page_shift;
+	p->npages = ohca_le32(pl->npages);
+	if (p->npages == 0 || p->npages > max_pages || ohca_pages_bytes(p) < bytes)
+		return OHCA_ADMIN_BAD_PARAM;
+	if (pl->levels == 0) {
+		if ((root & ((1ull << p->shift) - 1)) ||
+		    root + (ohca_pages_bytes(p) - 1) < root)
+			return OHCA_ADMIN_BAD_PARAM;
+		p->base = root;
+		p->contig = true;
+		return OHCA_ADMIN_OK;
+	}
+	if ((uint64_t)p->npages > 1ull << (9 * pl->levels))
+		return OHCA_ADMIN_BAD_PARAM;
+	rc = walk_table(&w, root, pl->levels);
+	if (rc) {
+		e->page_entries -= w.cap;
+		free(p->page);
+		memset(p, 0, sizeof(*p));
+	}
+	return rc;
+}
+
+/* An array has exactly npages entries: walk_grow() stops there and walk_add() fills all. */
+void ohca_pages_free(ohca_engine *e, struct ohca_pages *p)
+{
+	if (p->page) {
+		e->page_entries -= p->npages;
+		free(p->page);
+	}
+	memset(p, 0, sizeof(*p));
+}
+
+/* Whether [off, off + n) lies inside @p. */
+static bool pages_inside(const struct ohca_pages *p, uint64_t off, uint64_t n)
+{
+	uint64_t bytes = ohca_pages_bytes(p);
+
+	return off <= bytes && n <= bytes - off;
+}
+
+int ohca_pages_read(ohca_engine *e, const struct ohca_pages *p, uint64_t off, void *buf, size_t n)
+{
+	uint8_t *d = buf;
+
+	if (!pages_inside(p, off, n))
+		return dma_error(e);
+	while (n) {
+		uint64_t run, addr = ohca_pages_addr(p, off, &run);
+		size_t len = run < n ? (size_t)run : n;
+
+		if (ohca_dma_read(e, addr, d, len))
+			return -1;
+		d += len;
+		off += len;
+		n -= len;
+	}
+	return 0;
+}
+
+int ohca_pages_write(ohca_engine *e, const struct ohca_pages *p, uint64_t off, const void *buf,
+		     size_t n)
+{
+	const uint8_t *s = buf;
+
+	if (!pages_inside(p, off, n))
+		return dma_error(e);
+	while (n) {
+		uint64_t run, addr = ohca_pages_addr(p, off, &run);
+		size_t len = run < n ? (size_t)run : n;
+
+		if (ohca_dma_write(e, addr, s, len))
+			return -1;
+		s += len;
+		off += len;
+		n -= len;
+	}
+	return 0;
+}
+
+int ohca_pages_publish(ohca_engine *e, const struct ohca_pages *p, uint64_t off, const void *buf,
+		       size_t n)
+{
+	uint64_t run, addr;
+
+	if (!pages_inside(p, off, n))
+		return dma_error(e);
+	addr = ohca_pages_addr(p, off, &run);
+	if (run < n)
+		return dma_error(e);
+	return ohca_dma_publish(e, addr, buf, n);
+}
+
+int ohca_pages_load32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, uint32_t *val)
+{
+	uint64_t run, addr;
+	size_t len = 4;
+	__le32 v = 0;
+	void *m;
+
+	if ((off & 3) || !pages_inside(p, off, 4))
+		return dma_error(e);
+	addr = ohca_pages_addr(p, off, &run);
+	if (!dma_allowed(e, addr, 4))
+		return dma_error(e);
+	m = e->ops.dma_map(e->h, addr, &len, OHCA_DMA_READ);
+	if (m && len >= 4 && !((uintptr_t)m & 3)) {
+		v = __atomic_load_n((__le32 *)m, __ATOMIC_ACQUIRE);
+	} else {
+		if (e->ops.dma_rw(e->h, addr, &v, 4, OHCA_DMA_READ))
+			return dma_error(e);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	}
+	*val = ohca_le32(v);
+	return 0;
+}
+
+int ohca_pages_store32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, uint32_t val)
+{
+	uint64_t run, addr;
+	__le32 v = ohca_to_le32(val);
+	size_t len = 4;
+	void *m;
+
+	if ((off & 3) || !pages_inside(p, off, 4))
+		return dma_error(e);
+	addr = ohca_pages_addr(p, off, &run);
+	if (!dma_allowed(e, addr, 4))
+		return dma_error(e);
+	m = e->ops.dma_map(e->h, addr, &len, OHCA_DMA_WRITE);
+	if (m && len >= 4 && !((uintptr_t)m & 3)) {
+		__atomic_store_n((__le32 *)m, v, __ATOMIC_RELEASE);
+		e->ops.dma_dirty(e->h, addr, 4);
+		return 0;
+	}
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	if (e->ops.dma_rw(e->h, addr, &v, 4, OHCA_DMA_WRITE))
+		return dma_error(e);
+	return 0;
+}

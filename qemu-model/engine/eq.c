@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Event queues: entries, interrupts, asynchronous events. */
+#include <stdlib.h>
+
+#include "control.h"
+
+static uint32_t eq_size(const struct ohca_eq *eq)
+{
+	return 1u << eq->log_size;
+}
+
+bool ohca_eq_room(const struct ohca_eq *eq)
+{
+	return eq->pi - eq->ci < eq_size(eq);
+}
+
+static void eq_interrupt(ohca_engine *e, struct ohca_eq *eq)
+{
+	eq->armed = false;
+	e->ops.irq(e->h, eq->vector);
+}
+
+int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t handle,
+		 unsigned int port, uint32_t count)
+{
+	uint32_t slot = eq->pi & (eq_size(eq) - 1);
+	struct ohca_hw_eqe eqe = {
+		.type = type,
+		.port = (uint8_t)port,
+		.handle = ohca_to_le32(handle),
+		.count = ohca_to_le32(count),
+		.phase = !(eq->pi >> eq->log_size & 1),
+	};
+
+	if (ohca_pages_publish(e, &eq->buf, (uint64_t)slot * sizeof(eqe), &eqe, sizeof(eqe))) {
+		ohca_fatal(e, OHCA_FATAL_EQ_DMA);
+		return -1;
+	}
+	eq->pi++;
+	ohca_count(e, OHCA_CNT_EQE);
+	if (eq->armed)
+		eq_interrupt(e, eq);
+	return 0;
+}
+
+void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
+{
+	if (ci - eq->ci > eq->pi - eq->ci) {
+		ohca_count(e, OHCA_CNT_DB_BAD_INDEX);
+		return;
+	}
+	eq->ci = ci;
+	/* each CQ is looked at once; one that still has to wait goes back to the list */
+	if (!ohca_list_empty(&eq->deferred)) {
+		struct ohca_list todo;
+
+		ohca_list_init(&todo);
+		ohca_list_add_tail(&eq->deferred, &todo);
+		ohca_list_del(&eq->deferred);
+		while (!ohca_list_empty(&todo) && ohca_running(e)) {
+			struct ohca_cq *cq = ohca_container_of(todo.next, struct ohca_cq, defer);
+
+			ohca_list_del(&cq->defer);
+			if (!ohca_cq_deliver(e, cq))
+				ohca_list_add_tail(&eq->deferred, &cq->defer);
+		}
+		/* after FATAL: keep them linked to something that lives */
+		while (!ohca_list_empty(&todo)) {
+			struct ohca_list *l = todo.next;
+
+			ohca_list_del(l);
+			ohca_list_add_tail(&eq->deferred, l);
+		}
+	}
+	if (arm) {
+		if (eq->pi != eq->ci)
+			eq_interrupt(e, eq);
+		else
+			eq->armed = true;
+	}
+}
+
+void ohca_async_event(ohca_engine *e, enum ohca_event type, uint32_t handle, unsigned int port)
+{
+	struct ohca_eq *eq = e->async_eq;
+
+	/* before the driver has made the EQ, events have nobody to hear them */
+	if (!eq || !ohca_running(e))
+		return;
+	if (!ohca_eq_room(eq)) {
+		ohca_fatal(e, OHCA_FATAL_EQ_OVERFLOW);
+		return;
+	}
+	ohca_dma_enter(e);
+	ohca_eq_push(e, eq, (uint8_t)type, handle, port, 0);
+	ohca_dma_exit(e);
+}
+
+int ohca_cmd_create_eq(struct ohca_cmd *c)
+{
+	const struct ohca_cmd_create_eq *cmd = &c->aqe.create_eq;
+	ohca_engine *e = c->e;
+	struct ohca_eq *eq;
+	uint32_t eqn;
+	int rc;
+
+	if (cmd->log_size < OHCA_LOG_MIN_EQE || cmd->log_size > OHCA_LOG_MAX_EQE)
+		return OHCA_BAD(c, create_eq.log_size);
+	if (cmd->async > 1 || (cmd->async && e->async_eq))
+		return OHCA_BAD(c, create_eq.async);
+	if (ohca_le16(cmd->vector) >= e->cfg.num_vectors)
+		return OHCA_BAD(c, create_eq.vector);
+	for (eqn = 0; eqn < OHCA_MAX_EQ && e->eq[eqn]; eqn++)
+		;
+	if (eqn == OHCA_MAX_EQ)
+		return OHCA_ADMIN_NO_RESOURCE;
+	eq = calloc(1, sizeof(*eq));
+	if (!eq)
+		return OHCA_ADMIN_NO_RESOURCE;
+	rc = OHCA_CMD_PAGES(c, &eq->buf, create_eq.pl,
+			    sizeof(struct ohca_hw_eqe) << cmd->log_size, OHCA_MAX_QUEUE_PAGES);
+	if (rc) {
+		free(eq);
+		return rc;
+	}
+	eq->eqn = eqn;
+	eq->log_size = cmd->log_size;
+	eq->vector = ohca_le16(cmd->vector);
+	eq->async = cmd->async;
+	ohca_list_init(&eq->deferred);
+	ohca_db_eq_clear(e, eqn);
+	e->eq[eqn] = eq;
+	if (eq->async)
+		e->async_eq = eq;
+	ohca_cmd_result(c, eqn);
+	return OHCA_ADMIN_OK;
+}
+
+void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq)
+{
+	if (e->async_eq == eq)
+		e->async_eq = NULL;
+	e->eq[eq->eqn] = NULL;
+	ohca_pages_free(e, &eq->buf);
+	free(eq);
+}
+
+int ohca_cmd_destroy_eq(struct ohca_cmd *c)
+{
+	struct ohca_eq *eq = ohca_eq_get(c->e, ohca_le32(c->aqe.handle.handle));
+
+	if (!eq)
+		return OHCA_ADMIN_BAD_HANDLE;
+	if (eq->refs)
+		return OHCA_ADMIN_BUSY;
+	ohca_eq_free(c->e, eq);
+	return OHCA_ADMIN_OK;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Memory regions and windows: commands, and the operations of work requests that
+ * register, bind and invalidate. Keys are checked in mr_access.c.
+ */
+#include <stdlib.h>
+
+#include "control.h"
+
+#define ACCESS_REMOTE	(OHCA_ACCESS_REMOTE_WRITE | OHCA_ACCESS_REMOTE_READ |	\
+			 OHCA_ACCESS_REMOTE_ATOMIC)
+#define ACCESS_ALL	(ACCESS_REMOTE | OHCA_ACCESS_LOCAL_WRITE |		\
+			 OHCA_ACCESS_MW_BIND | OHCA_ACCESS_ZERO_BASED)
+
+struct ohca_mr *ohca_mr_get(ohca_engine *e, uint32_t key)
+{
+	uint32_t idx = key >> 8;
+	struct ohca_mr *mr = idx < e->max_mr ? e->mr[idx] : NULL;
+
+	return mr && mr->key == key ? mr : NULL;
+}
+
+static bool is_window(const struct ohca_mr *mr)
+{
+	return mr->type == OHCA_MR_MW1 || mr->type == OHCA_MR_MW2;
+}
+
+/* Remote rights to write need the local one (IBTA vol 1, 10.6.3.1). */
+static bool access_ok(uint32_t access)
+{
+	if (access & ~ACCESS_ALL)
+		return false;
+	return !(access & (OHCA_ACCESS_REMOTE_WRITE | OHCA_ACCESS_REMOTE_ATOMIC)) ||
+	       (access & OHCA_ACCESS_LOCAL_WRITE);
+}
+
+static void mw_unbind(struct ohca_mr *mw)
+{
+	if (mw->bound)
+		mw->bound->refs--;
+	mw->bound = NULL;
+	mw->valid = false;
+	mw->length = 0;
+}
+
+/* ---- commands --------------------------------------------------------------------- */
+
+/* Address range and pages of REG_MR and REREG_MR into @mr. */
+static int load_translation(struct ohca_cmd *c, struct ohca_mr *mr, uint32_t access)
+{
+	const struct ohca_cmd_reg_mr *cmd = &c->aqe.reg_mr;
+	uint64_t iova = ohca_le64(cmd->iova), length = ohca_le64(cmd->length);
+	uint32_t offset = ohca_le32(cmd->pl_offset);
+	int rc;
+
+	if (length == 0 || length > OHCA_MAX_MR_SIZE)
+		return OHCA_BAD(c, reg_mr.length);
+	if (iova + (length - 1) < iova || ((access & OHCA_ACCESS_ZERO_BASED) && iova))
+		return OHCA_BAD(c, reg_mr.iova);
+	if (cmd->pl.page_shift > OHCA_PL_MAX_SHIFT || offset >= 1ull << cmd->pl.page_shift)
+		return OHCA_BAD(c, reg_mr.pl_offset);
+	rc = OHCA_CMD_PAGES(c, &mr->pages, reg_mr.pl, length + offset, OHCA_MAX_MR_PAGES);
+	if (rc)
+		return rc;
+	mr->iova = iova;
+	mr->length = length;
+	mr->pl_offset = offset;
+	return OHCA_ADMIN_OK;
+}
+
+/* What each type wants of the fields that it does not use: zero. */
+static int check_unused(struct ohca_cmd *c)
+{
+	const struct ohca_cmd_reg_mr *cmd = &c->aqe.reg_mr;
+
+	if (cmd->type == OHCA_MR_USER)
+		return OHCA_ADMIN_OK;
+	if (cmd->pl.root || cmd->pl.npages || cmd->pl.page_shift || cmd->pl.levels ||
+	    cmd->pl.reserved)
+		return OHCA_BAD(c, reg_mr.pl);
+	if (cmd->iova)
+		return OHCA_BAD(c, reg_mr.iova);
+	if (cmd->pl_offset)
+		return OHCA_BAD(c, reg_mr.pl_offset);
+	if (cmd->length && cmd->type != OHCA_MR_FRMR)
+		return OHCA_BAD(c, reg_mr.length);
+	return OHCA_ADMIN_OK;
+}
+
+static int fill_mr(struct ohca_cmd *c, struct ohca_mr *mr)
+{
+	const struct ohca_cmd_reg_mr *cmd = &c->aqe.reg_mr;
+	uint32_t access = ohca_le16(cmd->access);
+	int rc = check_unused(c);
+
+	if (rc)
+		return rc;
+	if (!access_ok(access))
+		return OHCA_BAD(c, reg_mr.access);
+	mr->type = cmd->type;
+	mr->access = access;
+	switch (cmd->type) {
+	case OHCA_MR_USER:
+		mr->valid = true;
+		return load_translation(c, mr, access);
+	case OHCA_MR_DMA:
+		/* bus addresses of everything: nothing that a process may have */
+		if (mr->pd->uar)
+			return OHCA_BAD(c, reg_mr.pdn);
+		if (access & (OHCA_ACCESS_ZERO_BASED | OHCA_ACCESS_MW_BIND))
+			return OHCA_BAD(c, reg_mr.access);
+		mr->valid = true;
+		return OHCA_ADMIN_OK;
+	case OHCA_MR_FRMR:
+		if (!ohca_feature(c->e, OHCA_FEATURE_FRMR))
+			return OHCA_BAD(c, reg_mr.type);
+		if (!cmd->length || ohca_le64(cmd->length) > OHCA_MAX_FRMR_PAGES)
+			return OHCA_BAD(c, reg_mr.length);
+		mr->max_pages = (uint32_t)ohca_le64(cmd->length);
+		return OHCA_ADMIN_OK;
+	case OHCA_MR_MW1:
+	case OHCA_MR_MW2:
+		if (!ohca_feature(c->e, OHCA_FEATURE_MW))
+			return OHCA_BAD(c, reg_mr.type);
+		if (access)
+			return OHCA_BAD(c, reg_mr.access);
+		return OHCA_ADMIN_OK;
+	default:
+		return OHCA_BAD(c, reg_mr.type);
+	}
+}
+
+int ohca_cmd_reg_mr(struct ohca_cmd *c)
+{
+	const struct ohca_cmd_reg_mr *cmd = &c->aqe.reg_mr;
+	ohca_engine *e = c->e;
+	struct ohca_pd *pd = ohca_pd_get(e, ohca_le32(cmd->pdn));
+	struct ohca_mr *mr;
+	uint32_t idx;
+	int rc;
+
+	if (!pd)
+		return OHCA_BAD(c, reg_mr.pdn);
+	if (cmd->key)
+		return OHCA_BAD(c, reg_mr.key);
+	if (cmd->rereg)
+		return OHCA_BAD(c, reg_mr.rereg);
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return OHCA_ADMIN_NO_RESOURCE;
+	mr->pd = pd;
+	rc = fill_mr(c, mr);
+	idx = rc ? OHCA_NO_ID : ohca_ids_get(&e->mr_ids);
+	if (idx == OHCA_NO_ID) {
+		ohca_pages_free(e, &mr->pages);
+		free(mr);
+		return rc ? rc : OHCA_ADMIN_NO_RESOURCE;
+	}
+	mr->key = idx << 8 | ++e->mr_tag[idx];
+	e->mr[idx] = mr;
+	pd->refs++;
+	ohca_cmd_result(c, mr->key);
+	return OHCA_ADMIN_OK;
+}
+
+void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr)
+{
+	uint32_t idx = mr->key >> 8;
+
+	mw_unbind(mr);
+	/* a consumer may have chosen the tag; the next key must differ from the last */
+	e->mr_tag[idx] = (uint8_t)mr->key;
+	e->mr[idx] = NULL;
+	ohca_ids_put(&e->mr_ids, idx);
+	mr->pd->refs--;
+	ohca_pages_free(e, &mr->pages);
+	free(mr);
+}
+
+int ohca_cmd_dereg_mr(struct ohca_cmd *c)
+{
+	uint32_t key = ohca_le32(c->aqe.handle.handle);
+	uint32_t idx = key >> 8;
+	/* by index: work requests change the tag behind the back of who deregisters */
+	struct ohca_mr *mr = idx < c->e->max_mr ? c->e->mr[idx] : NULL;
+
+	if (!mr || (mr->key != key && mr->type != OHCA_MR_FRMR && !is_window(mr)))
+		return OHCA_ADMIN_BAD_HANDLE;
+	if (mr->refs)
+		return OHCA_ADMIN_BUSY;
+	ohca_mr_free(c->e, mr);
+	return OHCA_ADMIN_OK;
+}
+
+int ohca_cmd_rereg_mr(struct ohca_cmd *c)
+{
+	const struct ohca_cmd_reg_mr *cmd = &c->aqe.reg_mr;
+	ohca_engine *e = c->e;
+	struct ohca_mr *mr = ohca_mr_get(e, ohca_le32(cmd->key)), tmp = { 0 };
+	uint32_t access;
+	struct ohca_pd *pd;
+	int rc;
+
+	if (!mr || mr->type != OHCA_MR_USER)
+		return OHCA_ADMIN_BAD_HANDLE;
+	if (cmd->type != OHCA_MR_USER)
+		return OHCA_BAD(c, reg_mr.type);
+	if (!cmd->rereg ||
+	    (cmd->rereg & ~(OHCA_REREG_TRANS | OHCA_REREG_PD | OHCA_REREG_ACCESS)))
+		return OHCA_BAD(c, reg_mr.rereg);
+	if (mr->refs)
+		return OHCA_ADMIN_BUSY;
+	pd = cmd->rereg & OHCA_REREG_PD ? ohca_pd_get(e, ohca_le32(cmd->pdn)) : mr->pd;
+	if (!pd)
+		return OHCA_BAD(c, reg_mr.pdn);
+	access = cmd->rereg & OHCA_REREG_ACCESS ? ohca_le16(cmd->access) : mr->access;
+	if (!access_ok(access))
+		return OHCA_BAD(c, reg_mr.access);
+	/* zero based or not is a matter of the translation */
+	if (!(cmd->rereg & OHCA_REREG_TRANS) &&
+	    ((access ^ mr->access) & OHCA_ACCESS_ZERO_BASED))
+		return OHCA_BAD(c, reg_mr.access);
+	if (cmd->rereg & OHCA_REREG_TRANS) {
+		rc = load_translation(c, &tmp, access);
+		if (rc)
+			return rc;
+		ohca_pages_free(e, &mr->pages);
+		mr->pages = tmp.pages;
+		mr->iova = tmp.iova;
+		mr->length = tmp.length;
+		mr->pl_offset = tmp.pl_offset;
+	}
+	mr->pd->refs--;
+	mr->pd = pd;
+	pd->refs++;
+	mr->access = access;
+	ohca_cmd_result(c, mr->key);
+	return OHCA_ADMIN_OK;
+}
+
+/* ---- work requests ---------------------------------------------------------------- */
+
+int ohca_mr_fast_reg(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg)
+{
+	uint32_t key = ohca_le32(reg->key), access = ohca_le32(reg->access);
+	uint32_t offset = ohca_le32(reg->pl_offset);
+	uint64_t iova = ohca_le64(reg->iova), length = ohca_le64(reg->length);
+	uint32_t idx = key >> 8;
+	struct ohca_mr *mr = idx < e->max_mr ? e->mr[idx] : NULL;
+	struct ohca_pages pages;
+
+	if (!(qp->flags & OHCA_QP_PRIVILEGED))
+		return OHCA_VE_WQE_OPCODE;
+	if (!mr || mr->type != OHCA_MR_FRMR)
+		return OHCA_VE_LKEY;
+	if (mr->pd != qp->pd)
+		return OHCA_VE_PD;
+	if (mr->valid || mr->refs)
+		return OHCA_VE_MR_STATE;
+	if (reg->mr_key)
+		return OHCA_VE_WQE_FLAGS;
+	if (!access_ok(access))
+		return OHCA_VE_ACCESS;
+	if (length == 0 || length > OHCA_MAX_MR_SIZE || iova + (length - 1) < iova ||
+	    ((access & OHCA_ACCESS_ZERO_BASED) && iova) ||
+	    reg->pl.page_shift > OHCA_PL_MAX_SHIFT || offset >= 1ull << reg->pl.page_shift)
+		return OHCA_VE_BOUNDS;
+	switch (ohca_pages_load(e, &pages, &reg->pl, length + offset, mr->max_pages)) {
+	case OHCA_ADMIN_OK:
+		break;
+	case OHCA_ADMIN_DMA:
+		return OHCA_VE_DMA;
+	case OHCA_ADMIN_NO_RESOURCE:
+		return OHCA_VE_MR_STATE;
+	default:
+		return OHCA_VE_BOUNDS;
+	}
+	ohca_pages_free(e, &mr->pages);
+	mr->pages = pages;
+	mr->key = key;
+	mr->iova = iova;
+	mr->length = length;
+	mr->pl_offset = offset;
+	mr->access = access;
+	mr->valid = true;
+	return OHCA_VE_NONE;
+}
+
+int ohca_mr_invalidate(ohca_engine *e, const struct ohca_qp *qp, uint32_t key, bool remote)
+{
+	struct ohca_mr *mr = ohca_mr_get(e, key);
+
+	if (!mr || (mr->type != OHCA_MR_FRMR && mr->type != OHCA_MR_MW2))
+		return OHCA_VE_LKEY;
+	if (mr->pd != qp->pd)
+		return OHCA_VE_PD;
+	if (mr->type == OHCA_MR_MW2) {
+		if (!mr->valid || mr->qp_serial != qp->serial)
+			return OHCA_VE_MR_STATE;
+		mw_unbind(mr);
+		return OHCA_VE_NONE;
+	}
+	if (!remote && !(qp->flags & OHCA_QP_PRIVILEGED))
+		return OHCA_VE_WQE_OPCODE;
+	/* the peer may take back only what the peer could reach */
+	if (remote && (!mr->valid || !(mr->access & ACCESS_REMOTE)))
+		return OHCA_VE_MR_STATE;
+	if (mr->refs)
+		return OHCA_VE_MR_STATE;
+	mr->valid = false;
+	ohca_pages_free(e, &mr->pages);
+	return OHCA_VE_NONE;
+}
+
+int ohca_mw_bind(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg)
+{
+	uint32_t key = ohca_le32(reg->key), access = ohca_le32(reg->access);
+	uint64_t iova = ohca_le64(reg->iova), length = ohca_le64(reg->length);
+	uint32_t idx = key >> 8;
+	struct ohca_mr *mw = idx < e->max_mr ? e->mr[idx] : NULL;
+	struct ohca_mr *mr = ohca_mr_get(e, ohca_le32(reg->mr_key));
+
+	if (!mw || !is_window(mw))
+		return OHCA_VE_LKEY;
+	if (mw->pd != qp->pd)
+		return OHCA_VE_PD;
+	if (mw->type == OHCA_MR_MW2 && (mw->valid || length == 0))
+		return OHCA_VE_MR_STATE;
+	if (reg->pl.root || reg->pl.npages || reg->pl.page_shift || reg->pl.levels ||
+	    reg->pl.reserved || reg->pl_offset)
+		return OHCA_VE_WQE_FLAGS;
+	if (access & ~(ACCESS_REMOTE | OHCA_ACCESS_ZERO_BASED))
+		return OHCA_VE_ACCESS;
+	/* a type 1 window of length 0 is unbound, and its old key with it */
+	if (length == 0) {
+		mw_unbind(mw);
+		mw->key = key;
+		return OHCA_VE_NONE;
+	}
+	if (!mr || is_window(mr) || !mr->valid || mr->type == OHCA_MR_DMA)
+		return OHCA_VE_LKEY;
+	if (mr->pd != qp->pd)
+		return OHCA_VE_PD;
+	if (!(mr->access & OHCA_ACCESS_MW_BIND) ||
+	    ((access & (OHCA_ACCESS_REMOTE_WRITE | OHCA_ACCESS_REMOTE_ATOMIC)) &&
+	     !(mr->access & OHCA_ACCESS_LOCAL_WRITE)))
+		return OHCA_VE_ACCESS;
+	if (iova < mr->iova || iova - mr->iova > mr->length ||
+	    length > mr->length - (iova - mr->iova))
+		return OHCA_VE_BOUNDS;
+	mw_unbind(mw);
+	mw->bound = mr;
+	mr->refs++;
+	mw->key = key;
+	mw->access = access;
+	mw->iova = access & OHCA_ACCESS_ZERO_BASED ? 0 : iova;
+	mw->length = length;
+	mw->pl_offset = iova - mr->iova + mr->pl_offset;
+	mw->qp_serial = qp->serial;
+	mw->valid = true;
+	return OHCA_VE_NONE;
+}

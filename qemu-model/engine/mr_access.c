@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Memory behind keys: the check that a key allows an access, and the access.
+ *
+ * Nothing is remembered between two accesses but the key, so that an MR that goes away
+ * is gone at once.
+ */
+#include "control.h"
+
+/* [addr, addr + len) inside @mr, whose translation is @mr's or, of a window, its region's. */
+static int range_set(struct ohca_mr *mr, uint64_t addr, uint64_t len, struct ohca_mr_range *r)
+{
+	r->len = len;
+	if (mr->type == OHCA_MR_DMA) {
+		if (len && addr + (len - 1) < addr)
+			return OHCA_VE_BOUNDS;
+		r->mr = mr;
+		r->off = addr;
+		return OHCA_VE_NONE;
+	}
+	if (addr < mr->iova || addr - mr->iova > mr->length ||
+	    len > mr->length - (addr - mr->iova))
+		return OHCA_VE_BOUNDS;
+	r->off = addr - mr->iova + mr->pl_offset;
+	r->mr = mr->bound ? mr->bound : mr;
+	return OHCA_VE_NONE;
+}
+
+int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t lkey, uint64_t addr,
+		    uint64_t len, bool write, struct ohca_mr_range *r)
+{
+	struct ohca_mr *mr;
+
+	if (lkey == OHCA_LOCAL_DMA_LKEY) {
+		if (!(qp->flags & OHCA_QP_PRIVILEGED))
+			return OHCA_VE_LKEY;
+		return range_set(&e->local_dma, addr, len, r);
+	}
+	mr = ohca_mr_get(e, lkey);
+	if (!mr || !mr->valid || mr->type == OHCA_MR_MW1 || mr->type == OHCA_MR_MW2)
+		return OHCA_VE_LKEY;
+	if (mr->pd != qp->pd)
+		return OHCA_VE_PD;
+	if (write && !(mr->access & OHCA_ACCESS_LOCAL_WRITE))
+		return OHCA_VE_ACCESS;
+	return range_set(mr, addr, len, r);
+}
+
+int ohca_rkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint64_t addr,
+		    uint64_t len, uint32_t access, struct ohca_mr_range *r)
+{
+	struct ohca_mr *mr = ohca_mr_get(e, rkey);
+
+	if (!mr || !mr->valid)
+		return OHCA_VE_LKEY;
+	if (mr->pd != qp->pd)
+		return OHCA_VE_PD;
+	if (mr->type == OHCA_MR_MW2 && mr->qp_serial != qp->serial)
+		return OHCA_VE_PD;
+	if ((mr->access & access) != access)
+		return OHCA_VE_ACCESS;
+	return range_set(mr, addr, len, r);
+}
+
+static bool range_inside(const struct ohca_mr_range *r, uint64_t off, uint64_t n)
+{
+	return off <= r->len && n <= r->len - off;
+}
+
+int ohca_mr_read(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, void *buf, size_t n)
+{
+	if (!range_inside(r, off, n))
+		return -1;
+	if (r->mr->type == OHCA_MR_DMA)
+		return ohca_dma_read(e, r->off + off, buf, n);
+	return ohca_pages_read(e, &r->mr->pages, r->off + off, buf, n);
+}
+
+int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, const void *buf,
+		  size_t n)
+{
+	if (!range_inside(r, off, n))
+		return -1;
+	if (r->mr->type == OHCA_MR_DMA)
+		return ohca_dma_write(e, r->off + off, buf, n);
+	return ohca_pages_write(e, &r->mr->pages, r->off + off, buf, n);
+}
+
+int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, bool cmp_swap, uint64_t swap_add,
+		   uint64_t compare, uint64_t *old)
+{
+	uint64_t addr = r->off, run = 8;
+
+	if (r->len < 8)
+		return -1;
+	if (r->mr->type != OHCA_MR_DMA) {
+		if (r->off > ohca_pages_bytes(&r->mr->pages) ||
+		    ohca_pages_bytes(&r->mr->pages) - r->off < 8)
+			return -1;
+		addr = ohca_pages_addr(&r->mr->pages, r->off, &run);
+	}
+	if ((addr & 7) || run < 8)
+		return -1;
+	return ohca_dma_atomic(e, addr, cmp_swap, swap_add, compare, old);
+}
+
+/* ---- scatter/gather --------------------------------------------------------------- */
+
+/* Walk the part [off, off + len) of the message that the SGEs hold. Exactly one of @dst
+ * (gather) and @src (scatter) is set. */
+static int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
+		    unsigned int num, uint32_t off, uint8_t *dst, const uint8_t *src,
+		    uint32_t len)
+{
+	for (unsigned int i = 0; i < num && len; i++) {
+		struct ohca_mr_range r;
+		uint32_t n;
+		int rc;
+
+		if (off >= sge[i].length) {
+			off -= sge[i].length;
+			continue;
+		}
+		n = sge[i].length - off < len ? sge[i].length - off : len;
+		if (sge[i].addr + off < sge[i].addr)
+			return OHCA_VE_BOUNDS;
+		rc = ohca_lkey_check(e, qp, sge[i].lkey, sge[i].addr + off, n, src != NULL, &r);
+		if (rc)
+			return rc;
+		if (dst ? ohca_mr_read(e, &r, 0, dst, n) : ohca_mr_write(e, &r, 0, src, n))
+			return OHCA_VE_DMA;
+		if (dst)
+			dst += n;
+		else
+			src += n;
+		len -= n;
+		off = 0;
+	}
+	return len ? OHCA_VE_LENGTH : OHCA_VE_NONE;
+}
+
+int ohca_sgl_gather(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
+		    unsigned int num, uint32_t off, void *dst, uint32_t len)
+{
+	return sgl_copy(e, qp, sge, num, off, dst, NULL, len);
+}
+
+int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
+		     unsigned int num, uint32_t off, const void *src, uint32_t len)
+{
+	return sgl_copy(e, qp, sge, num, off, NULL, src, len);
+}

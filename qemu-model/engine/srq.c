@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Receive WQEs: shared receive queues, and taking WQEs from an SRQ or a QP's own RQ.
+ *
+ * A WQE is copied and checked when it is taken, in order of posting; its slot is the
+ * driver's again at once.
+ */
+#include <stdlib.h>
+
+#include "control.h"
+
+#define DB_OFF(member) (OHCA_DB_OFFSET + offsetof(struct ohca_hw_db, member))
+
+struct ohca_srq *ohca_srq_get(ohca_engine *e, uint32_t srqn)
+{
+	return srqn < e->max_srq ? e->srq[srqn] : NULL;
+}
+
+/* ---- taking ----------------------------------------------------------------------- */
+
+/**
+ * struct rq - what an RQ and an SRQ have in common
+ * @off: of the first WQE in @buf
+ * @ci: consumer index, moved by rq_take()
+ */
+struct rq {
+	const struct ohca_pages *buf;
+	uint64_t off;
+	uint8_t log_size, log_stride;
+	uint32_t *ci;
+};
+
+/* WQEs posted and not taken; -1 if the record is unreadable or cannot be true. */
+static int64_t rq_posted(ohca_engine *e, const struct rq *rq)
+{
+	uint32_t pi;
+
+	if (ohca_pages_load32(e, rq->buf, DB_OFF(rq_pi), &pi))
+		return -1;
+	if (pi - *rq->ci > 1u << rq->log_size) {
+		ohca_count(e, OHCA_CNT_DB_BAD_INDEX);
+		return -1;
+	}
+	return pi - *rq->ci;
+}
+
+/* Copy the next WQE and give its slot back. As ohca_rwqe_take(); something is posted. */
+static int rq_take(ohca_engine *e, const struct rq *rq, struct ohca_rwqe *out)
+{
+	uint8_t raw[1u << OHCA_MAX_LOG_RQ_STRIDE];
+	struct ohca_hw_rwqe_ctrl ctrl;
+	uint32_t slot = *rq->ci & ((1u << rq->log_size) - 1);
+	uint64_t off = rq->off + ((uint64_t)slot << rq->log_stride);
+	uint64_t total = 0;
+	size_t len;
+	int rc;
+
+	out->wqe_idx = slot;
+	out->wr_id = 0;
+	out->num_sge = 0;
+	out->total = 0;
+	++*rq->ci;
+	/* strides of more than a cache line: most WQEs have few SGEs, read those first */
+	rc = ohca_pages_read(e, rq->buf, off, raw, 64);
+	if (rc == 0) {
+		memcpy(&ctrl, raw, sizeof(ctrl));
+		out->wr_id = ohca_le64(ctrl.wr_id);
+		len = sizeof(ctrl) + (size_t)ctrl.num_sge * sizeof(struct ohca_hw_sge);
+		if (ctrl.num_sge > ohca_rq_stride_sges(rq->log_stride))
+			rc = -OHCA_VE_WQE_SIZE;
+		else if (len > 64)
+			rc = ohca_pages_read(e, rq->buf, off + 64, raw + 64, len - 64) ?
+			     -OHCA_VE_WQE_DMA : 0;
+		for (unsigned int i = 0; i < sizeof(ctrl.reserved) && !rc; i++)
+			if (ctrl.reserved[i])
+				rc = -OHCA_VE_WQE_FLAGS;
+	} else {
+		rc = -OHCA_VE_WQE_DMA;
+	}
+	ohca_pages_store32(e, rq->buf, DB_OFF(rq_ci), *rq->ci);
+	if (rc)
+		return rc;
+	for (unsigned int i = 0; i < ctrl.num_sge; i++) {
+		struct ohca_hw_sge sge;
+
+		memcpy(&sge, raw + sizeof(ctrl) + i * sizeof(sge), sizeof(sge));
+		out->sge[i].addr = ohca_le64(sge.addr);
+		out->sge[i].length = ohca_le32(sge.length);
+		out->sge[i].lkey = ohca_le32(sge.lkey);
+		total += out->sge[i].length;
+	}
+	if (total > 1u << 31)
+		return -OHCA_VE_LENGTH;
+	out->num_sge = ctrl.num_sge;
+	out->total = (uint32_t)total;
+	return 1;
+}
+
+static struct rq srq_rq(struct ohca_srq *srq)
+{
+	return (struct rq){
+		.buf = &srq->buf,
+		.off = OHCA_RQ_RING_OFFSET,
+		.log_size = srq->log_size,
+		.log_stride = srq->log_stride,
+		.ci = &srq->ci,
+	};
+}
+
+static int srq_take(ohca_engine *e, struct ohca_srq *srq, struct ohca_rwqe *out)
+{
+	struct rq rq = srq_rq(srq);
+	int64_t posted;
+	int rc;
+
+	if (srq->error)
+		return 0;
+	posted = rq_posted(e, &rq);
+	if (posted < 0) {
+		srq->error = true;
+		ohca_async_event(e, OHCA_EVENT_SRQ_ERR, srq->srqn, 0);
+		return 0;
+	}
+	if (posted == 0)
+		return 0;
+	rc = rq_take(e, &rq, out);
+	out->wqe_idx = 0;
+	if (srq->limit && posted - 1 < srq->limit) {
+		srq->limit = 0;
+		ohca_async_event(e, OHCA_EVENT_SRQ_LIMIT, srq->srqn, 0);
+	}
+	return rc;
+}
+
+static struct rq qp_rq(struct ohca_qp *qp)
+{
+	return (struct rq){
+		.buf = &qp->buf,
+		.off = qp->rq_off,
+		.log_size = qp->log_rq,
+		.log_stride = qp->log_rq_stride,
+		.ci = &qp->rq_ci,
+	};
+}
+
+int ohca_rwqe_take(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *out)
+{
+	struct rq rq;
+
+	out->from_srq = qp->srq != NULL;
+	if (qp->srq)
+		return srq_take(e, qp->srq, out);
+	if (qp->flags & OHCA_QP_NO_RQ)
+		return 0;
+	rq = qp_rq(qp);
+	if (rq_posted(e, &rq) <= 0)
+		return 0;
+	return rq_take(e, &rq, out);
+}
+
+bool ohca_rq_notify(ohca_engine *e, struct ohca_qp *qp, bool want)
+{
+	struct rq rq;
+	uint32_t pi;
+
+	if (qp->srq || (qp->flags & OHCA_QP_NO_RQ))
+		return false;
+	rq = qp_rq(qp);
+	if (ohca_pages_load32(e, &qp->buf, DB_OFF(rq_pi), &pi))
+		return false;
+	/* an index just behind the producer is passed after 2^32 posts, that is: never */
+	if (ohca_pages_store32(e, &qp->buf, DB_OFF(rq_event), want ? pi : pi - 1))
+		return false;
+	/* what was posted between the load and the store did not ring */
+	atomic_thread_fence(memory_order_seq_cst);
+	return rq_posted(e, &rq) > 0;
+}
+
+void ohca_srq_kick(ohca_engine *e, struct ohca_srq *srq)
+{
+	uint32_t pi;
+
+	if (ohca_pages_load32(e, &srq->buf, DB_OFF(rq_pi), &pi) == 0)
+		ohca_pages_store32(e, &srq->buf, DB_OFF(rq_event), pi - 1);
+}
+
+/* ---- commands --------------------------------------------------------------------- */
+
+int ohca_cmd_create_srq(struct ohca_cmd *c)
+{
+	const struct ohca_cmd_create_srq *cmd = &c->aqe.create_srq;
+	ohca_engine *e = c->e;
+	struct ohca_pd *pd = ohca_pd_get(e, ohca_le32(cmd->pdn));
+	uint32_t uar = ohca_le32(cmd->uar), limit = ohca_le32(cmd->limit);
+	struct ohca_srq *srq;
+	int rc;
+
+	if (!pd)
+		return OHCA_BAD(c, create_srq.pdn);
+	if (uar != pd->uar)
+		return OHCA_BAD(c, create_srq.uar);
+	if (cmd->log_size > OHCA_LOG_MAX_SRQ_WQES)
+		return OHCA_BAD(c, create_srq.log_size);
+	if (cmd->log_stride < OHCA_MIN_LOG_RQ_STRIDE || cmd->log_stride > OHCA_MAX_LOG_RQ_STRIDE)
+		return OHCA_BAD(c, create_srq.log_stride);
+	if (limit > 1u << cmd->log_size)
+		return OHCA_BAD(c, create_srq.limit);
+	if (cmd->reserved)
+		return OHCA_BAD(c, create_srq.reserved);
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return OHCA_ADMIN_NO_RESOURCE;
+	rc = OHCA_CMD_PAGES(c, &srq->buf, create_srq.pl,
+			    ohca_srq_buf_size(cmd->log_size, cmd->log_stride),
+			    OHCA_MAX_QUEUE_PAGES);
+	srq->srqn = rc ? OHCA_NO_ID : ohca_ids_get(&e->srq_ids);
+	if (srq->srqn == OHCA_NO_ID) {
+		ohca_pages_free(e, &srq->buf);
+		free(srq);
+		return rc ? rc : OHCA_ADMIN_NO_RESOURCE;
+	}
+	srq->uar = uar;
+	srq->limit = limit;
+	srq->log_size = cmd->log_size;
+	srq->log_stride = cmd->log_stride;
+	srq->pd = pd;
+	pd->refs++;
+	e->srq[srq->srqn] = srq;
+	ohca_db_own(e, OHCA_DB_SRQ, srq->srqn, uar);
+	ohca_cmd_result(c, srq->srqn);
+	return OHCA_ADMIN_OK;
+}
+
+void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq)
+{
+	ohca_db_disown(e, OHCA_DB_SRQ, srq->srqn);
+	e->srq[srq->srqn] = NULL;
+	ohca_ids_put(&e->srq_ids, srq->srqn);
+	srq->pd->refs--;
+	ohca_pages_free(e, &srq->buf);
+	free(srq);
+}
+
+int ohca_cmd_destroy_srq(struct ohca_cmd *c)
+{
+	struct ohca_srq *srq = ohca_srq_get(c->e, ohca_le32(c->aqe.handle.handle));
+
+	if (!srq)
+		return OHCA_ADMIN_BAD_HANDLE;
+	if (srq->refs)
+		return OHCA_ADMIN_BUSY;
+	ohca_srq_free(c->e, srq);
+	return OHCA_ADMIN_OK;
+}
+
+int ohca_cmd_modify_srq(struct ohca_cmd *c)
+{
+	struct ohca_srq *srq = ohca_srq_get(c->e, ohca_le32(c->aqe.modify_srq.srqn));
+	uint32_t limit = ohca_le32(c->aqe.modify_srq.limit);
+	struct rq rq;
+	int64_t posted;
+
+	if (!srq)
+		return OHCA_ADMIN_BAD_HANDLE;
+	if (limit > 1u << srq->log_size)
+		return OHCA_BAD(c, modify_srq.limit);
+	if (srq->error)
+		return OHCA_ADMIN_BAD_STATE;
+	srq->limit = limit;
+	rq = srq_rq(srq);
+	posted = rq_posted(c->e, &rq);
+	/* already below: the event is due at once (IBTA vol 1, 11.2.4.3) */
+	if (limit && posted >= 0 && posted < limit) {
+		srq->limit = 0;
+		ohca_async_event(c->e, OHCA_EVENT_SRQ_LIMIT, srq->srqn, 0);
+	}
+	return OHCA_ADMIN_OK;
+}
+
+int ohca_cmd_query_srq(struct ohca_cmd *c)
+{
+	struct ohca_srq *srq = ohca_srq_get(c->e, ohca_le32(c->aqe.handle.handle));
+
+	if (!srq)
+		return OHCA_ADMIN_BAD_HANDLE;
+	c->rsp.query_srq.limit = ohca_to_le32(srq->limit);
+	return OHCA_ADMIN_OK;
+}
