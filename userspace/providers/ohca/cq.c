@@ -130,6 +130,22 @@ struct ibv_cq *ohca_create_cq(struct ibv_context *ibctx, int cqe,
 	return cq ? ibv_cq_ex_to_cq(cq) : NULL;
 }
 
+/*
+ * An entry is valid by its owner bit and its index. Indices go on after a resize,
+ * so a new ring must say "not written" for the lap that begins at @ci, which is
+ * not always zero.
+ */
+static void ohca_cq_init_owners(const struct ohca_buf *buf, uint32_t ci,
+				uint32_t log_size)
+{
+	struct ohca_hw_cqe *ring = buf->addr + OHCA_CQ_RING_OFFSET;
+	uint32_t mask = (1u << log_size) - 1;
+	uint32_t n;
+
+	for (n = 0; n <= mask; n++)
+		ring[(ci + n) & mask].owner = (ci + n) >> log_size & 1;
+}
+
 /**
  * ohca_resize_cq - ibv_resize_cq()
  *
@@ -166,6 +182,7 @@ int ohca_resize_cq(struct ibv_cq *ibcq, int cqe)
 	cmd.buf_addr = (uintptr_t)buf.addr;
 	cmd.buf_size = buf.size;
 	cmd.ci = atomic_load_explicit(&cq->ci, memory_order_relaxed);
+	ohca_cq_init_owners(&buf, cmd.ci, log_size);
 	ohca_store_le32(&((struct ohca_hw_db *)buf.addr)->cq_ci, cmd.ci);
 	err = ibv_cmd_resize_cq(ibcq, cqe, &cmd.ibv_cmd, sizeof(cmd), &resp,
 				sizeof(resp));

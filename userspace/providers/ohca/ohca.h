@@ -315,31 +315,21 @@ static inline void ohca_unlock(struct ohca_lock *lock)
 		atomic_store_explicit(&lock->held, 0, memory_order_release);
 }
 
-/* words shared with the device */
-
+/*
+ * Words shared with the device. What it wrote before a word that was loaded is seen
+ * after the load; what was written before a store is there when it sees the store.
+ * On x86 both are plain moves.
+ */
 static inline uint32_t ohca_load_le32(const __le32 *p)
 {
 	return le32toh(atomic_load_explicit((const _Atomic(uint32_t) *)p,
-					    memory_order_relaxed));
+					    memory_order_acquire));
 }
 
 static inline void ohca_store_le32(__le32 *p, uint32_t v)
 {
 	atomic_store_explicit((_Atomic(uint32_t) *)p, htole32(v),
-			      memory_order_relaxed);
-}
-
-/*
- * What follows a device's store that was seen is not read before it. Loads from
- * ordinary memory are never reordered on x86.
- */
-static inline void ohca_from_device_barrier(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	atomic_signal_fence(memory_order_acquire);
-#else
-	udma_from_device_barrier();
-#endif
+			      memory_order_release);
 }
 
 /*

@@ -65,10 +65,13 @@ static inline const struct ohca_hw_cqe *ohca_cq_peek(const struct ohca_cq *cq,
 	uint8_t owner;
 
 	owner = atomic_load_explicit((const _Atomic(uint8_t) *)&cqe->owner,
-				     memory_order_relaxed);
+				     memory_order_acquire);
 	if (!ohca_cqe_valid(owner, ci, cq->log_size))
 		return NULL;
-	ohca_from_device_barrier();
+#if !defined(__x86_64__) && !defined(__i386__)
+	/* DMA needs more than the acquire. Loads of x86 stay in order anyway. */
+	udma_from_device_barrier();
+#endif
 	return cqe;
 }
 
@@ -81,7 +84,6 @@ static inline uint32_t ohca_cq_ci(const struct ohca_cq *cq)
 static inline void ohca_cq_consume(struct ohca_cq *cq, uint32_t ci)
 {
 	atomic_store_explicit(&cq->ci, ci, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
 	ohca_store_le32(&cq->db->cq_ci, ci);
 }
 

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* See fake.h. */
+#define _GNU_SOURCE
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fake.h"
+
+struct fake_kernel fake;
+struct verbs_context_ops ops;
+
+static const struct verbs_device_ops *driver;
+static int uar_fd = -1;
+static uint64_t *uar;
+
+static int fake_fail(void)
+{
+	int err = fake.fail;
+
+	fake.fail = 0;
+	return err;
+}
+
+/* what a provider calls to join in */
+
+void verbs_register_driver(const struct verbs_device_ops *dev_ops)
+{
+	driver = dev_ops;
+}
+
+void *_verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd,
+				    size_t alloc_size,
+				    struct verbs_context *context_offset,
+				    uint32_t driver_id)
+{
+	uint8_t *drv = calloc(1, alloc_size);
+	struct verbs_context *vctx = (void *)(drv + (uintptr_t)context_offset);
+
+	if (driver_id != RDMA_DRIVER_UNKNOWN)
+		abort();
+	vctx->context.device = device;
+	vctx->context.cmd_fd = cmd_fd;
+	fake.opens++;
+	return drv;
+}
+
+void verbs_uninit_context(struct verbs_context *vctx)
+{
+	fake.opens--;
+}
+
+void verbs_set_ops(struct verbs_context *vctx, const struct verbs_context_ops *o)
+{
+	ops = *o;
+}
+
+void __verbs_log(struct verbs_context *vctx, uint32_t level, const char *fmt, ...)
+{
+}
+
+int ibv_dontfork_range(void *base, size_t size)
+{
+	int err = fake_fail();
+
+	if (!err)
+		fake.bufs++;
+	return err;
+}
+
+int ibv_dofork_range(void *base, size_t size)
+{
+	fake.bufs--;
+	return 0;
+}
+
+/* commands */
+
+int ibv_cmd_get_context(struct verbs_context *vctx, struct ibv_get_context *cmd,
+			size_t cmd_size, struct ib_uverbs_get_context_resp *r,
+			size_t resp_size)
+{
+	struct uohca_alloc_context *c = (void *)cmd;
+	struct uohca_alloc_context_resp *resp = (void *)r;
+
+	fake.context_req = c->drv_payload;
+	resp->hw_version = fake.hw_version;
+	resp->features = fake.features;
+	resp->uar_mmap_key = 0;
+	resp->uar_mmap_size = 4096;
+	resp->max_inline = fake.max_inline;
+	resp->log_max_sq_bbs = 17;
+	resp->log_max_rq_wqes = 14;
+	resp->log_max_srq_wqes = 14;
+	resp->log_max_cqe = 20;
+	resp->max_sge = fake.max_sge;
+	return fake_fail();
+}
+
+int ibv_cmd_query_device_any(struct ibv_context *context,
+			     const struct ibv_query_device_ex_input *input,
+			     struct ibv_device_attr_ex *attr, size_t attr_size,
+			     struct ib_uverbs_ex_query_device_resp *resp,
+			     size_t *resp_size)
+{
+	memset(attr, 0, attr_size);
+	memset(resp, 0, *resp_size);
+	attr->orig_attr.phys_port_cnt = fake.ports;
+	resp->base.fw_ver = 1ull << 32 | 2 << 16 | 3;
+	return fake_fail();
+}
+
+int ibv_cmd_query_port(struct ibv_context *context, uint8_t port,
+		       struct ibv_port_attr *attr, struct ibv_query_port *cmd,
+		       size_t cmd_size)
+{
+	memset(attr, 0, sizeof(*attr));
+	attr->gid_tbl_len = 8;
+	return fake_fail();
+}
+
+int ibv_cmd_alloc_pd(struct ibv_context *context, struct ibv_pd *pd,
+		     struct ibv_alloc_pd *cmd, size_t cmd_size,
+		     struct ib_uverbs_alloc_pd_resp *resp, size_t resp_size)
+{
+	pd->context = context;
+	pd->handle = fake.next_handle++;
+	return fake_fail();
+}
+
+int ibv_cmd_dealloc_pd(struct ibv_pd *pd)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_create_cq_ex(struct ibv_context *context,
+			 const struct ibv_cq_init_attr_ex *attr,
+			 struct verbs_cq *cq, struct ibv_create_cq_ex *cmd,
+			 size_t cmd_size, struct ib_uverbs_ex_create_cq_resp *r,
+			 size_t resp_size, uint32_t cmd_flags)
+{
+	struct uohca_create_cq_ex *c = (void *)cmd;
+	struct uohca_create_cq_ex_resp *resp = (void *)r;
+
+	if (attr->wc_flags || attr->comp_mask)
+		return EOPNOTSUPP;
+	fake.cq_req = c->drv_payload;
+	fake.cmd_cqe = attr->cqe;
+	fake.cmd_vector = attr->comp_vector;
+	cq->cq.context = context;
+	cq->cq.cqe = attr->cqe;
+	resp->cqn = fake.next_handle++;
+	return fake_fail();
+}
+
+int ibv_cmd_resize_cq(struct ibv_cq *cq, int cqe, struct ibv_resize_cq *cmd,
+		      size_t cmd_size, struct ib_uverbs_resize_cq_resp *resp,
+		      size_t resp_size)
+{
+	struct uohca_resize_cq *c = (void *)cmd;
+	int err = fake_fail();
+
+	fake.resize_req = c->drv_payload;
+	fake.cmd_cqe = cqe;
+	if (!err && fake.on_resize)
+		fake.on_resize(&fake.resize_req);
+	return err;
+}
+
+int ibv_cmd_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr,
+		      struct ibv_modify_cq *cmd, size_t cmd_size)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_destroy_cq(struct ibv_cq *cq)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_create_srq(struct ibv_pd *pd, struct ibv_srq *srq,
+		       struct ibv_srq_init_attr *attr, struct ibv_create_srq *cmd,
+		       size_t cmd_size, struct ib_uverbs_create_srq_resp *r,
+		       size_t resp_size)
+{
+	struct uohca_create_srq *c = (void *)cmd;
+	struct uohca_create_srq_resp *resp = (void *)r;
+
+	fake.srq_req = c->drv_payload;
+	srq->context = pd->context;
+	resp->drv_payload.srqn = fake.next_handle++;
+	return fake_fail();
+}
+
+int ibv_cmd_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask,
+		       struct ibv_modify_srq *cmd, size_t cmd_size)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr,
+		      struct ibv_query_srq *cmd, size_t cmd_size)
+{
+	memset(attr, 0, sizeof(*attr));
+	return fake_fail();
+}
+
+int ibv_cmd_destroy_srq(struct ibv_srq *srq)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_create_qp_ex2(struct ibv_context *context, struct verbs_qp *qp,
+			  struct ibv_qp_init_attr_ex *attr,
+			  struct ibv_create_qp_ex *cmd, size_t cmd_size,
+			  struct ib_uverbs_ex_create_qp_resp *r, size_t resp_size)
+{
+	struct uohca_create_qp_ex *c = (void *)cmd;
+	struct uohca_create_qp_ex_resp *resp = (void *)r;
+
+	fake.qp_req = c->drv_payload;
+	qp->qp.context = context;
+	qp->qp.pd = attr->pd;
+	qp->qp.send_cq = attr->send_cq;
+	qp->qp.recv_cq = attr->recv_cq;
+	qp->qp.srq = attr->srq;
+	qp->qp.qp_type = attr->qp_type;
+	qp->qp.qp_num = fake.next_handle;
+	qp->comp_mask = 0;
+	resp->drv_payload.handle = fake.next_handle++;
+	return fake_fail();
+}
+
+int ibv_cmd_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		      struct ibv_modify_qp *cmd, size_t cmd_size)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		     struct ibv_qp_init_attr *init_attr, struct ibv_query_qp *cmd,
+		     size_t cmd_size)
+{
+	memset(attr, 0, sizeof(*attr));
+	memset(init_attr, 0, sizeof(*init_attr));
+	return fake_fail();
+}
+
+int ibv_cmd_destroy_qp(struct ibv_qp *qp)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va,
+		   int access, struct verbs_mr *vmr, struct ibv_reg_mr *cmd,
+		   size_t cmd_size, struct ib_uverbs_reg_mr_resp *resp,
+		   size_t resp_size)
+{
+	vmr->ibv_mr.context = pd->context;
+	vmr->ibv_mr.lkey = fake.next_handle++ << 8;
+	vmr->ibv_mr.rkey = vmr->ibv_mr.lkey;
+	return fake_fail();
+}
+
+int ibv_cmd_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+			  uint64_t iova, int fd, int access, struct verbs_mr *vmr,
+			  struct ibv_command_buffer *driver_buf)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_rereg_mr(struct verbs_mr *vmr, uint32_t flags, void *addr,
+		     size_t length, uint64_t hca_va, int access,
+		     struct ibv_pd *pd, struct ibv_rereg_mr *cmd, size_t cmd_sz,
+		     struct ib_uverbs_rereg_mr_resp *resp, size_t resp_sz)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_dereg_mr(struct verbs_mr *vmr)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type, struct ibv_mw *mw,
+		     struct ibv_alloc_mw *cmd, size_t cmd_size,
+		     struct ib_uverbs_alloc_mw_resp *resp, size_t resp_size)
+{
+	mw->context = pd->context;
+	mw->pd = pd;
+	mw->type = type;
+	mw->rkey = fake.next_handle++ << 8;
+	return fake_fail();
+}
+
+int ibv_cmd_dealloc_mw(struct ibv_mw *mw)
+{
+	return fake_fail();
+}
+
+/* what tests call */
+
+/** fake_open - open the device, with the defaults of struct fake_kernel if unset */
+struct ibv_context *fake_open(void)
+{
+	static struct ibv_device dev = { .name = "ohca_0" };
+	struct verbs_context *vctx;
+
+	if (!fake.hw_version) {
+		fake.hw_version = OHCA_FIELD_PREP(OHCA_VERSION_MAJOR, OHCA_MAJOR);
+		fake.features = ~0ull;
+		fake.max_inline = OHCA_MAX_INLINE;
+		fake.max_sge = OHCA_MAX_SGE;
+		fake.ports = 1;
+	}
+	if (fake.next_handle < 16)
+		fake.next_handle = 16;
+	if (uar_fd < 0) {
+		uar_fd = memfd_create("uar", 0);
+		if (uar_fd < 0 || ftruncate(uar_fd, 4096))
+			abort();
+		uar = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, uar_fd, 0);
+		if (uar == MAP_FAILED)
+			abort();
+	}
+	memset(uar, 0xff, 4096);
+	vctx = driver->alloc_context(&dev, uar_fd, NULL);
+	return vctx ? &vctx->context : NULL;
+}
+
+/** fake_close - close it */
+void fake_close(struct ibv_context *ibctx)
+{
+	ops.free_context(ibctx);
+}
+
+/** fake_doorbell - value last written at @offset, FAKE_NO_DOORBELL if none since */
+uint64_t fake_doorbell(struct ibv_context *ibctx, unsigned int offset)
+{
+	uint64_t v = le64toh(uar[offset / 8]);
+
+	uar[offset / 8] = FAKE_NO_DOORBELL;
+	return v;
+}
+
+/** fake_cqe - entry with the device's free running producer index @pi */
+struct ohca_hw_cqe *fake_cqe(struct ohca_cq *cq, uint32_t pi)
+{
+	return (struct ohca_hw_cqe *)((uint8_t *)cq->buf.addr + OHCA_CQ_RING_OFFSET) +
+	       (pi & ((1u << cq->log_size) - 1));
+}
+
+/** fake_complete - the device writes a good completion at producer index @pi */
+void fake_complete(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t qpn)
+{
+	struct ohca_hw_cqe *cqe = fake_cqe(cq, pi);
+	uint8_t owner = !(pi >> cq->log_size & 1);
+
+	memset(cqe, 0, offsetof(struct ohca_hw_cqe, owner));
+	cqe->wr_id = htole64(wr_id);
+	cqe->qp_num = htole32(qpn);
+	cqe->byte_len = htole32(pi);
+	cqe->timestamp = htole64(1000ull + pi);
+	__atomic_store_n(&cqe->owner, owner, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The provider's surroundings, for tests without kernel and device: the calls of
+ * libibverbs that a provider makes, a kernel that agrees to everything, and the
+ * device's side of the queues.
+ */
+#ifndef FAKE_H
+#define FAKE_H
+
+#include "ohca.h"
+#include "ohca_abi.h"
+
+/**
+ * struct fake_kernel - what the commands saw and what they shall answer
+ * @fail: errno that the next command returns, once
+ * @hw_version: answered to get_context, as the following limits are
+ * @opens: contexts that are open
+ * @bufs: queue memory handed out and not given back
+ * @next_handle: number of the next QP, CQ, SRQ
+ * @cq_req: last create_cq; the other requests alike
+ * @cmd_cqe: cqe of the last create_cq or resize_cq
+ */
+struct fake_kernel {
+	int fail;
+	uint32_t hw_version;
+	uint64_t features;
+	uint32_t max_inline;
+	uint8_t max_sge;
+	uint8_t ports;
+	int opens;
+	int bufs;
+	uint32_t next_handle;
+	struct ohca_alloc_ucontext_req context_req;
+	struct ohca_create_cq_req cq_req;
+	struct ohca_resize_cq_req resize_req;
+	struct ohca_create_qp_req qp_req;
+	struct ohca_create_srq_req srq_req;
+	uint32_t cmd_cqe;
+	int cmd_vector;
+	/* runs inside resize_cq, where the device moves the entries */
+	void (*on_resize)(const struct ohca_resize_cq_req *req);
+};
+
+extern struct fake_kernel fake;
+extern struct verbs_context_ops ops;
+
+struct ibv_context *fake_open(void);
+void fake_close(struct ibv_context *ibctx);
+
+/* The doorbell page as the device sees it; fake_doorbell() takes a value away. */
+uint64_t fake_doorbell(struct ibv_context *ibctx, unsigned int offset);
+
+struct ohca_hw_cqe *fake_cqe(struct ohca_cq *cq, uint32_t pi);
+void fake_complete(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t qpn);
+
+#define FAKE_NO_DOORBELL 0xffffffffffffffffull
+
+#endif /* FAKE_H */

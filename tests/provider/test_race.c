@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The race between a device that goes to sleep and a driver that posts: a thread
+ * plays the device, which stores its event index, looks once more, and then waits
+ * for a doorbell. A lost one leaves it waiting.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "fake.h"
+
+#define POSTS	200000u
+#define LOST_S	20
+
+struct race {
+	struct ibv_context *ctx;
+	struct ohca_qp *qp;
+	uint32_t seen;
+	uint32_t slept;
+	int lost;
+};
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec * 1e-9;
+}
+
+static void *device(void *arg)
+{
+	struct race *r = arg;
+	struct ohca_hw_db *db = r->qp->db;
+	uint64_t *door = (uint64_t *)(r->qp->uar + OHCA_UAR_SQ);
+	uint64_t rung = __atomic_load_n(door, __ATOMIC_RELAXED);
+	double start;
+
+	while (r->seen != POSTS) {
+		uint32_t pi = le32toh(__atomic_load_n(&db->sq_pi, __ATOMIC_ACQUIRE));
+
+		if (pi != r->seen) {
+			for (; r->seen != pi; r->seen++) {
+				struct ohca_hw_wqe_ctrl *c = (void *)(r->qp->sq.ring +
+					(r->seen & (r->qp->sq.size - 1)) * 64);
+
+				/* what is published is whole */
+				if (le64toh(c->wr_id) != r->seen)
+					abort();
+			}
+			__atomic_store_n(&db->sq_ci, htole32(pi), __ATOMIC_RELEASE);
+			continue;
+		}
+		__atomic_store_n(&db->sq_event, htole32(pi), __ATOMIC_RELAXED);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		if (le32toh(__atomic_load_n(&db->sq_pi, __ATOMIC_RELAXED)) != pi)
+			continue;
+		r->slept++;
+		start = now();
+		while (__atomic_load_n(door, __ATOMIC_RELAXED) == rung) {
+			sched_yield();
+			if (now() - start > LOST_S) {
+				r->lost = 1;
+				return NULL;
+			}
+		}
+		rung = __atomic_load_n(door, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static void no_doorbell_is_lost(void **state)
+{
+	struct race r = { .ctx = fake_open() };
+	struct ibv_pd *pd = ops.alloc_pd(r.ctx);
+	struct ibv_cq *cq = ops.create_cq(r.ctx, 8, NULL, 0);
+	struct ibv_qp_init_attr a = { .qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq,
+				      .cap = { 16, 1, 1, 1, 0 } };
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS };
+	struct ibv_qp *qp = ops.create_qp(pd, &a);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+	double stuck = 0;
+	pthread_t t;
+	uint32_t i;
+	int err;
+
+	r.qp = to_oqp(qp);
+	ops.modify_qp(qp, &rts, IBV_QP_STATE);
+	assert_int_equal(pthread_create(&t, NULL, device, &r), 0);
+	for (i = 0; i < POSTS; i++) {
+		wr.wr_id = i;
+		while ((err = ops.post_send(qp, &wr, &bad)) == ENOMEM) {
+			sched_yield();
+			if (!stuck)
+				stuck = now();
+			if (now() - stuck > LOST_S + 10)
+				break;
+		}
+		stuck = 0;
+		if (err)
+			break;
+		/* let the device go to sleep, at all sorts of moments */
+		if (i % 7 == 0)
+			for (uint32_t spin = i % 300; spin; spin--)
+				__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	}
+	pthread_join(t, NULL);
+	assert_int_equal(err, 0);
+	assert_int_equal(r.lost, 0);
+	assert_int_equal(r.seen, POSTS);
+	assert_true(r.slept > 0);
+	ops.destroy_qp(qp);
+	ops.destroy_cq(cq);
+	ops.dealloc_pd(pd);
+	fake_close(r.ctx);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(no_doorbell_is_lost) };
+
+	return cmocka_run_group_tests_name("provider: doorbell race", tests, NULL, NULL);
+}

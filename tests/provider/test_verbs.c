@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Objects: handshake, sizes and limits, domains, and that failures leave nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "fake.h"
+
+static struct ibv_context *ctx;
+
+static int setup(void **state)
+{
+	memset(&fake, 0, sizeof(fake));
+	ctx = fake_open();
+	return !ctx;
+}
+
+static int teardown(void **state)
+{
+	fake_close(ctx);
+	return fake.bufs || fake.opens;
+}
+
+static void handshake(void **state)
+{
+	struct ohca_context *octx = to_octx(ctx);
+
+	assert_int_equal(fake.context_req.hw_major, OHCA_MAJOR);
+	assert_int_equal(octx->num_ports, 1);
+	assert_int_equal(fake.opens, 1);
+
+	/* whatever goes wrong, nothing is left open and errno says what it was */
+	fake.fail = EPROTO;
+	assert_null(fake_open());
+	assert_int_equal(errno, EPROTO);
+	fake.hw_version = OHCA_FIELD_PREP(OHCA_VERSION_MAJOR, OHCA_MAJOR + 1);
+	assert_null(fake_open());
+	assert_int_equal(errno, EPROTO);
+	fake.hw_version = OHCA_FIELD_PREP(OHCA_VERSION_MAJOR, OHCA_MAJOR);
+	fake.max_inline = OHCA_MAX_INLINE + 1;
+	assert_null(fake_open());
+	fake.max_inline = OHCA_MAX_INLINE;
+	fake.max_sge = OHCA_MAX_SGE + 1;
+	assert_null(fake_open());
+	fake.max_sge = 0;
+	assert_null(fake_open());
+	fake.max_sge = OHCA_MAX_SGE;
+	fake.ports = OHCA_MAX_PORTS + 1;
+	assert_null(fake_open());
+	assert_int_equal(fake.opens, 1);
+	fake.ports = 1;
+}
+
+static void device_version(void **state)
+{
+	struct ibv_device_attr_ex attr;
+
+	assert_int_equal(ops.query_device_ex(ctx, NULL, &attr, sizeof(attr)), 0);
+	assert_string_equal(attr.orig_attr.fw_ver, "1.2.3");
+}
+
+static void cq_sizes(void **state)
+{
+	static const int bad[] = { 0, -1, (1 << 20) + 1, INT32_MAX };
+	struct ibv_cq_init_attr_ex attr = { .cqe = 10 };
+	struct ibv_cq *cq;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		errno = 0;
+		assert_null(ops.create_cq(ctx, bad[i], NULL, 0));
+		assert_int_equal(errno, EINVAL);
+	}
+	for (i = 1; i <= 1u << 20; i = i * 3 + 1) {
+		cq = ops.create_cq(ctx, i, NULL, 3);
+		assert_non_null(cq);
+		assert_true(cq->cqe >= i && cq->cqe < 2 * i);
+		assert_int_equal(1 << fake.cq_req.log_size, cq->cqe);
+		assert_true(fake.cq_req.buf_size >= ohca_cq_buf_size(fake.cq_req.log_size));
+		assert_int_equal(fake.cq_req.buf_addr % 4096, 0);
+		assert_int_equal(fake.cmd_cqe, i);
+		assert_int_equal(fake.cmd_vector, 3);
+		assert_int_equal(ops.destroy_cq(cq), 0);
+	}
+	cq = ops.create_cq(ctx, 1 << 20, NULL, 0);
+	assert_non_null(cq);
+	assert_int_equal(ops.destroy_cq(cq), 0);
+
+	/* what is not there is said to be so */
+	for (i = 0; i < 12; i++) {
+		struct ibv_cq_ex *ex;
+
+		attr.wc_flags = 1 << i;
+		errno = 0;
+		ex = ops.create_cq_ex(ctx, &attr);
+		assert_true(!ex == (i > 7));
+		if (ex)
+			assert_int_equal(ops.destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
+		else
+			assert_int_equal(errno, EOPNOTSUPP);
+	}
+	attr.wc_flags = 0;
+	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+	attr.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	assert_null(ops.create_cq_ex(ctx, &attr));
+	assert_int_equal(errno, EOPNOTSUPP);
+
+	fake.fail = ENOSPC;	/* first in ibv_dontfork_range() */
+	assert_null(ops.create_cq(ctx, 5, NULL, 0));
+	assert_int_equal(errno, ENOMEM);
+}
+
+static void locks(void **state)
+{
+	struct ibv_td_init_attr tattr = {};
+	struct ibv_parent_domain_init_attr pattr = {};
+	struct ibv_cq_init_attr_ex attr = { .cqe = 10, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS };
+	struct ibv_qp_init_attr qattr = { .qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 } };
+	struct ibv_pd *pd = ops.alloc_pd(ctx), *parent;
+	struct ibv_td *td;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+
+	cq = ibv_cq_ex_to_cq(ops.create_cq_ex(ctx, &attr));
+	assert_true(to_ocq(cq)->lock.needed);
+	ops.destroy_cq(cq);
+	attr.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	cq = ibv_cq_ex_to_cq(ops.create_cq_ex(ctx, &attr));
+	assert_false(to_ocq(cq)->lock.needed);
+	ops.destroy_cq(cq);
+
+	td = ops.alloc_td(ctx, &tattr);
+	assert_non_null(td);
+	pattr.pd = pd;
+	pattr.td = td;
+	parent = ops.alloc_parent_domain(ctx, &pattr);
+	assert_non_null(parent);
+	assert_int_equal(parent->handle, pd->handle);
+	assert_int_equal(ops.dealloc_td(td), EBUSY);
+	assert_int_equal(ops.dealloc_pd(pd), EBUSY);
+
+	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
+	attr.parent_domain = pd;
+	assert_null(ops.create_cq_ex(ctx, &attr));
+	assert_int_equal(errno, EINVAL);
+	attr.parent_domain = parent;
+	cq = ibv_cq_ex_to_cq(ops.create_cq_ex(ctx, &attr));
+	assert_false(to_ocq(cq)->lock.needed);
+	qattr.send_cq = cq;
+	qattr.recv_cq = cq;
+	qp = ops.create_qp(pd, &qattr);
+	assert_true(to_oqp(qp)->sq.lock.needed && to_oqp(qp)->rq.lock.needed);
+	ops.destroy_qp(qp);
+	qp = ops.create_qp(parent, &qattr);
+	assert_false(to_oqp(qp)->sq.lock.needed || to_oqp(qp)->rq.lock.needed);
+	assert_int_equal(ops.dealloc_pd(parent), EBUSY);
+	ops.destroy_qp(qp);
+	assert_int_equal(ops.dealloc_pd(parent), EBUSY);
+	ops.destroy_cq(cq);
+	assert_int_equal(ops.dealloc_pd(parent), 0);
+	assert_int_equal(ops.dealloc_td(td), 0);
+	assert_int_equal(ops.dealloc_pd(pd), 0);
+}
+
+struct arena {
+	int allocs;
+	int frees;
+	uint64_t types;
+	void *answer;	/* instead of memory, if set */
+	int refuse;
+};
+
+static void *arena_alloc(struct ibv_pd *pd, void *context, size_t size,
+			 size_t alignment, uint64_t type)
+{
+	struct arena *a = context;
+	void *p;
+
+	if (a->refuse)
+		return NULL;
+	if (a->answer)
+		return a->answer;
+	a->allocs++;
+	a->types |= 1 << type;
+	if (posix_memalign(&p, alignment, size))
+		return NULL;
+	memset(p, 0xee, size);
+	return p;
+}
+
+static void arena_free(struct ibv_pd *pd, void *context, void *p, uint64_t type)
+{
+	struct arena *a = context;
+
+	a->frees++;
+	free(p);
+}
+
+static void allocators(void **state)
+{
+	struct arena a = {};
+	struct ibv_parent_domain_init_attr pattr = {
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.alloc = arena_alloc,
+		.free = arena_free,
+		.pd_context = &a,
+	};
+	struct ibv_cq_init_attr_ex cattr = { .cqe = 10, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD };
+	struct ibv_srq_init_attr sattr = { .attr = { 5, 1, 0 } };
+	struct ibv_qp_init_attr qattr = { .qp_type = IBV_QPT_UD, .cap = { 1, 1, 1, 1, 0 } };
+	struct ibv_pd *pd = ops.alloc_pd(ctx), *parent;
+	struct ibv_srq *srq;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_wc wc;
+
+	pattr.pd = pd;
+	parent = ops.alloc_parent_domain(ctx, &pattr);
+	cattr.parent_domain = parent;
+	cq = ibv_cq_ex_to_cq(ops.create_cq_ex(ctx, &cattr));
+	/* foreign memory is zeroed: there is nothing to poll in it */
+	assert_int_equal(ops.poll_cq(cq, 1, &wc), 0);
+	srq = ops.create_srq(parent, &sattr);
+	qattr.send_cq = cq;
+	qattr.recv_cq = cq;
+	qp = ops.create_qp(parent, &qattr);
+	assert_int_equal(a.types, 1 << OHCA_RES_QP | 1 << OHCA_RES_CQ | 1 << OHCA_RES_SRQ);
+	assert_int_equal(to_oqp(qp)->db->sq_event, 0);
+	assert_int_equal(fake.bufs, 0);
+	ops.destroy_qp(qp);
+	ops.destroy_srq(srq);
+	assert_int_equal(a.frees, 2);
+
+	a.answer = IBV_ALLOCATOR_USE_DEFAULT;
+	qp = ops.create_qp(parent, &qattr);
+	assert_int_equal(fake.bufs, 1);
+	ops.destroy_qp(qp);
+	assert_int_equal(fake.bufs, 0);
+	assert_int_equal(a.frees, 2);
+
+	a.refuse = 1;
+	assert_null(ops.create_qp(parent, &qattr));
+	assert_int_equal(errno, ENOMEM);
+	assert_null(ops.create_srq(parent, &sattr));
+	assert_int_equal(errno, ENOMEM);
+	ops.destroy_cq(cq);
+	assert_int_equal(a.allocs, a.frees);
+	assert_int_equal(ops.dealloc_pd(parent), 0);
+	assert_int_equal(ops.dealloc_pd(pd), 0);
+}
+
+/* What is reported can be posted, whatever was asked for. */
+static void qp_caps(void **state)
+{
+	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
+	struct ibv_pd *pd = ops.alloc_pd(ctx);
+	struct ibv_cq *cq = ops.create_cq(ctx, 10, NULL, 0);
+	uint8_t data[OHCA_MAX_INLINE] = { 0 };
+	struct ibv_ah_attr ah_attr = { .dlid = 1, .port_num = 1 };
+	struct ibv_ah *ah = ops.create_ah(pd, &ah_attr);
+	uint32_t t, wr, sge, inl;
+
+	for (t = 0; t < 3; t++)
+	for (wr = 0; wr <= 300; wr = wr * 3 + 1)
+	for (sge = 0; sge <= OHCA_MAX_SGE; sge += 6)
+	for (inl = 0; inl <= OHCA_MAX_INLINE; inl = inl * 4 + 2) {
+		struct ibv_qp_init_attr a = {
+			.qp_type = types[t], .send_cq = cq, .recv_cq = cq,
+			.cap = { wr, wr / 2, sge, sge, inl },
+		};
+		struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS }, q;
+		struct ibv_sge list[OHCA_MAX_SGE] = { { 0 } };
+		struct ibv_send_wr swr = {
+			.sg_list = list, .opcode = IBV_WR_SEND,
+			.wr.ud = { .ah = ah },
+		}, *bad;
+		struct ibv_recv_wr rwr = { .sg_list = list }, *rbad;
+		struct ibv_qp_init_attr init;
+		struct ibv_qp *qp = ops.create_qp(pd, &a);
+		uint32_t i;
+
+		assert_non_null(qp);
+		assert_true(a.cap.max_send_wr >= wr && a.cap.max_recv_wr >= wr / 2);
+		assert_true(a.cap.max_send_sge >= sge && a.cap.max_recv_sge >= sge);
+		assert_true(a.cap.max_inline_data >= inl);
+		assert_true(a.cap.max_send_sge <= OHCA_MAX_SGE);
+		assert_true(a.cap.max_recv_sge <= OHCA_MAX_SGE);
+		assert_true(a.cap.max_inline_data <= OHCA_MAX_INLINE);
+		assert_int_equal(ops.query_qp(qp, &q, IBV_QP_CAP, &init), 0);
+		assert_memory_equal(&q.cap, &a.cap, sizeof(a.cap));
+		assert_memory_equal(&init.cap, &a.cap, sizeof(a.cap));
+		assert_true(fake.qp_req.buf_size >=
+			    ohca_qp_buf_size(1, fake.qp_req.log_rq, fake.qp_req.log_rq_stride,
+					     fake.qp_req.log_sq));
+		assert_int_equal(fake.qp_req.buf_addr % 4096, 0);
+		assert_int_equal(to_oqp(qp)->handle, qp->qp_num);
+
+		ops.modify_qp(qp, &rts, IBV_QP_STATE);
+		/* the last byte of what was mapped is the SQ's last, at most */
+		assert_true((uintptr_t)to_oqp(qp)->sq.end <=
+			    fake.qp_req.buf_addr + fake.qp_req.buf_size);
+		for (i = 0; i < a.cap.max_send_wr; i++) {
+			if (i & 1) {
+				swr.num_sge = a.cap.max_send_sge;
+				swr.send_flags = 0;
+				list[0].length = 0;
+			} else {
+				swr.num_sge = 1;
+				swr.send_flags = IBV_SEND_INLINE;
+				list[0].addr = (uintptr_t)data;
+				list[0].length = a.cap.max_inline_data;
+			}
+			assert_int_equal(ops.post_send(qp, &swr, &bad), 0);
+		}
+		rwr.num_sge = a.cap.max_recv_sge;
+		for (i = 0; i < a.cap.max_recv_wr; i++)
+			assert_int_equal(ops.post_recv(qp, &rwr, &rbad), 0);
+		assert_int_equal(ops.post_recv(qp, &rwr, &rbad), ENOMEM);
+		assert_int_equal(ops.destroy_qp(qp), 0);
+	}
+	ops.destroy_ah(ah);
+	ops.destroy_cq(cq);
+	ops.dealloc_pd(pd);
+}
+
+static void qp_refused(void **state)
+{
+	struct ibv_pd *pd = ops.alloc_pd(ctx);
+	struct ibv_cq *cq = ops.create_cq(ctx, 10, NULL, 0);
+	static const struct {
+		enum ibv_qp_type type;
+		struct ibv_qp_cap cap;
+		int err;
+	} t[] = {
+		{ IBV_QPT_RC, { UINT32_MAX, 1, 1, 1, 0 }, EINVAL },
+		{ IBV_QPT_RC, { 1, UINT32_MAX, 1, 1, 0 }, EINVAL },
+		{ IBV_QPT_RC, { 1, (1 << 14) + 1, 1, 1, 0 }, EINVAL },
+		{ IBV_QPT_RC, { 1 << 17, 1, 30, 1, 0 }, EINVAL },
+		{ IBV_QPT_RC, { 1, 1, OHCA_MAX_SGE + 1, 1, 0 }, EINVAL },
+		{ IBV_QPT_RC, { 1, 1, 1, OHCA_MAX_SGE + 1, 0 }, EINVAL },
+		{ IBV_QPT_RC, { 1, 1, 1, 1, OHCA_MAX_INLINE + 1 }, EINVAL },
+		{ IBV_QPT_RAW_PACKET, { 1, 1, 1, 1, 0 }, EOPNOTSUPP },
+		{ IBV_QPT_XRC_SEND, { 1, 0, 1, 0, 0 }, EOPNOTSUPP },
+	};
+	struct ibv_qp_init_attr_ex ex = {
+		.qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq, .pd = pd,
+		.cap = { 1, 1, 1, 1, 0 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_RDMA_WRITE,
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct ibv_qp_init_attr a = { .qp_type = t[i].type, .send_cq = cq,
+					      .recv_cq = cq, .cap = t[i].cap };
+
+		errno = 0;
+		assert_null(ops.create_qp(pd, &a));
+		assert_int_equal(errno, t[i].err);
+		assert_memory_equal(&a.cap, &t[i].cap, sizeof(a.cap));
+	}
+	assert_null(ops.create_qp_ex(ctx, &ex));
+	assert_int_equal(errno, EOPNOTSUPP);
+	ex.qp_type = IBV_QPT_UD;
+	ex.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
+	assert_null(ops.create_qp_ex(ctx, &ex));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(fake.bufs, 1);
+	ops.destroy_cq(cq);
+	ops.dealloc_pd(pd);
+}
+
+/* Destroying or resetting a QP takes its completions out of both CQs. */
+static void qp_clean(void **state)
+{
+	struct ibv_pd *pd = ops.alloc_pd(ctx);
+	struct ibv_cq *scq = ops.create_cq(ctx, 8, NULL, 0);
+	struct ibv_cq *rcq = ops.create_cq(ctx, 8, NULL, 0);
+	struct ibv_qp_init_attr a = { .qp_type = IBV_QPT_RC, .send_cq = scq, .recv_cq = rcq,
+				      .cap = { 1, 1, 1, 1, 0 } };
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct ibv_qp *one = ops.create_qp(pd, &a), *two = ops.create_qp(pd, &a);
+	struct ibv_wc wc[8];
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		fake_complete(to_ocq(scq), i, i, (i & 1 ? one : two)->qp_num);
+		fake_complete(to_ocq(rcq), i, i, (i & 1 ? two : one)->qp_num);
+	}
+	assert_int_equal(ops.modify_qp(one, &reset, IBV_QP_STATE), 0);
+	assert_int_equal(ops.poll_cq(scq, 8, wc), 2);
+	assert_int_equal(wc[0].wr_id, 0);
+	assert_int_equal(wc[1].wr_id, 2);
+	/* a command that fails changes nothing */
+	fake.fail = EIO;
+	assert_int_equal(ops.destroy_qp(two), EIO);
+	assert_int_equal(ops.destroy_qp(two), 0);
+	assert_int_equal(ops.poll_cq(rcq, 8, wc), 0);
+	assert_int_equal(ops.destroy_qp(one), 0);
+	ops.destroy_cq(rcq);
+	ops.destroy_cq(scq);
+	ops.dealloc_pd(pd);
+}
+
+static void ah_checks(void **state)
+{
+	struct ibv_pd *pd = ops.alloc_pd(ctx);
+	const struct ibv_ah_attr good = {
+		.dlid = 7, .sl = 15, .src_path_bits = 127, .is_global = 1, .port_num = 1,
+		.grh = { .sgid_index = 7, .flow_label = 0xfffff },
+	};
+	struct ibv_ah_attr a = good;
+	struct ibv_ah *ah = ops.create_ah(pd, &a);
+
+	assert_non_null(ah);
+	ops.destroy_ah(ah);
+#define BAD(field, value)                                                      \
+	do {                                                                   \
+		a = good;                                                      \
+		a.field = value;                                               \
+		errno = 0;                                                     \
+		assert_null(ops.create_ah(pd, &a));                            \
+		assert_int_equal(errno, EINVAL);                               \
+	} while (0)
+	BAD(port_num, 0);
+	BAD(port_num, 2);
+	BAD(sl, 16);
+	BAD(src_path_bits, 128);
+	BAD(dlid, 0);
+	BAD(grh.sgid_index, 8);
+	BAD(grh.flow_label, 0x100000);
+	/* without a GRH nobody looks at it */
+	a = good;
+	a.is_global = 0;
+	a.grh.sgid_index = 200;
+	ah = ops.create_ah(pd, &a);
+	assert_non_null(ah);
+	assert_int_equal(to_oah(ah)->av.flags, 0);
+	ops.destroy_ah(ah);
+	ops.dealloc_pd(pd);
+}
+
+static void srq_checks(void **state)
+{
+	static const struct ibv_srq_attr bad[] = {
+		{ 0, 1, 0 }, { (1 << 14) + 1, 1, 0 }, { 1, OHCA_MAX_SGE + 1, 0 },
+	};
+	struct ibv_pd *pd = ops.alloc_pd(ctx);
+	struct ibv_srq_init_attr_ex ex = {
+		.attr = { 100, 2, 0 }, .pd = pd,
+		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE,
+		.srq_type = IBV_SRQT_XRC,
+	};
+	struct ibv_srq_attr q;
+	struct ibv_srq *srq;
+	uint32_t num;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct ibv_srq_init_attr a = { .attr = bad[i] };
+
+		errno = 0;
+		assert_null(ops.create_srq(pd, &a));
+		assert_int_equal(errno, EINVAL);
+	}
+	assert_null(ops.create_srq_ex(ctx, &ex));
+	assert_int_equal(errno, EOPNOTSUPP);
+	ex.srq_type = IBV_SRQT_BASIC;
+	srq = ops.create_srq_ex(ctx, &ex);
+	assert_non_null(srq);
+	assert_int_equal(ex.attr.max_wr, 128);
+	assert_int_equal(ex.attr.max_sge, 3);
+	assert_int_equal(ops.query_srq(srq, &q), 0);
+	assert_int_equal(q.max_wr, 128);
+	assert_int_equal(q.max_sge, 3);
+	assert_int_equal(ops.get_srq_num(srq, &num), 0);
+	assert_int_equal(num, to_osrq(srq)->srqn);
+	assert_true(fake.srq_req.buf_size >=
+		    ohca_srq_buf_size(fake.srq_req.log_size, fake.srq_req.log_stride));
+	ops.destroy_srq(srq);
+	ops.dealloc_pd(pd);
+}
+
+/* Features that the device does not have are not there. */
+static void features(void **state)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 1,
+		.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP };
+	struct ibv_pd *pd = ops.alloc_pd(ctx);
+	struct ibv_cq *cq = ops.create_cq(ctx, 1, NULL, 0);
+
+	to_octx(ctx)->features = 0;
+	assert_null(ops.create_cq_ex(ctx, &attr));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(ops.resize_cq(cq, 5), EOPNOTSUPP);
+	assert_null(ops.alloc_mw(pd, IBV_MW_TYPE_2));
+	assert_int_equal(errno, EOPNOTSUPP);
+	ops.destroy_cq(cq);
+	ops.dealloc_pd(pd);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(handshake), T(device_version), T(cq_sizes), T(locks), T(allocators),
+		T(qp_caps), T(qp_refused), T(qp_clean), T(ah_checks), T(srq_checks), T(features),
+	};
+
+	return cmocka_run_group_tests_name("provider: objects", tests, NULL, NULL);
+}
