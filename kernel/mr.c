@@ -43,7 +43,6 @@ static int ohca_mr_register(struct ohca_dev *dev, struct ohca_mr *mr,
 struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access)
 {
 	struct ohca_cmd_reg_mr in = {
-		.length = cpu_to_le64(U64_MAX),
 		.pdn = cpu_to_le32(to_ohca_pd(ibpd)->pdn),
 		.type = OHCA_MR_DMA,
 	};

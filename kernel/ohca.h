@@ -209,7 +209,8 @@ struct ohca_eq {
  * @pkey_block: number of the P_Key block in @pkeys
  * @guid_block: number of the GUIDInfo block in @guids
  * @pkey_until: jiffies until which @pkeys may be used, 0: not valid
- * @guid_until: jiffies until which @guids and @prefix may be used, 0: not valid
+ * @guid_until: of @guids
+ * @prefix_until: of @prefix
  * @pkeys: P_Key block
  * @guids: GUIDInfo block
  * @prefix: GID prefix
@@ -224,6 +225,7 @@ struct ohca_port {
 	u16 guid_block;
 	unsigned long pkey_until;
 	unsigned long guid_until;
+	unsigned long prefix_until;
 	__be16 pkeys[32];
 	__be64 guids[8];
 	__be64 prefix;

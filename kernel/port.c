@@ -48,6 +48,7 @@ void ohca_port_changed(struct ohca_dev *dev, u32 port)
 	mutex_lock(&p->lock);
 	p->pkey_until = 0;
 	p->guid_until = 0;
+	p->prefix_until = 0;
 	mutex_unlock(&p->lock);
 }
 
@@ -172,16 +173,32 @@ out:
 	return ret;
 }
 
+/* GID prefix, out of PortInfo. Under the port's lock. */
+static int ohca_read_prefix(struct ohca_dev *dev, u32 port)
+{
+	struct ohca_port *p = &dev->ports[port - 1];
+	struct ib_smp smp;
+	int ret;
+
+	if (ohca_cached(p->prefix_until))
+		return 0;
+	ret = ohca_smp_get(dev, port, IB_SMP_ATTR_PORT_INFO, port, &smp);
+	if (ret)
+		return ret;
+	memcpy(&p->prefix, smp.data + OHCA_PI_GID_PREFIX, sizeof(p->prefix));
+	p->prefix_until = ohca_cache_until();
+	return 0;
+}
+
+/* A block of GUIDs, out of GUIDInfo. Under the port's lock. */
 static int ohca_read_guids(struct ohca_dev *dev, u32 port, u16 block)
 {
 	struct ohca_port *p = &dev->ports[port - 1];
 	struct ib_smp smp;
 	int ret;
 
-	ret = ohca_smp_get(dev, port, IB_SMP_ATTR_PORT_INFO, port, &smp);
-	if (ret)
-		return ret;
-	memcpy(&p->prefix, smp.data + OHCA_PI_GID_PREFIX, sizeof(p->prefix));
+	if (p->guid_block == block && ohca_cached(p->guid_until))
+		return 0;
 	ret = ohca_smp_get(dev, port, IB_SMP_ATTR_GUID_INFO, block, &smp);
 	if (ret)
 		return ret;
@@ -198,16 +215,16 @@ int ohca_query_gid(struct ib_device *ibdev, u32 port, int index, union ib_gid *g
 	struct ohca_dev *dev = to_ohca_dev(ibdev);
 	struct ohca_port *p = &dev->ports[port - 1];
 	u16 block = index / ARRAY_SIZE(p->guids);
-	int ret = 0;
+	int ret;
 
 	if (index < 0 || index >= 1 << dev->attr.log_max_gids)
 		return -EINVAL;
 	mutex_lock(&p->lock);
-	if (p->guid_block != block || !ohca_cached(p->guid_until)) {
+	ret = ohca_read_prefix(dev, port);
+	if (!ret)
 		ret = ohca_read_guids(dev, port, block);
-		if (ret)
-			goto out;
-	}
+	if (ret)
+		goto out;
 	gid->global.subnet_prefix = p->prefix;
 	gid->global.interface_id = p->guids[index % ARRAY_SIZE(p->guids)];
 	/* an unused entry is no GID at all */

@@ -268,7 +268,8 @@ int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_u
 	if (ret)
 		return ret;
 	qp->user = udata;
-	qp->has_rq = !init->srq && init->cap.max_recv_wr;
+	/* a provider always lays one out, if only of one WQE */
+	qp->has_rq = !init->srq && (udata || init->cap.max_recv_wr);
 	qp->signal_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->create_flags = init->create_flags;
 	qp->state = IB_QPS_RESET;
