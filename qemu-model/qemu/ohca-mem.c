@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Guest memory as the engine sees it.
+ *
+ * A memory listener on the device's bus master address space, which is empty
+ * while the guest has bus mastering off, keeps a sorted table of what is plain
+ * RAM. The table is exchanged by the owner of the engine: whoever changes the
+ * memory map waits until the engine is outside of a burst of DMA, and when that
+ * call returns the device can no longer reach what is gone. Everything else (an
+ * IOMMU, ROM devices) goes through address_space_rw() with MemTxAttrs.memory
+ * set, which refuses what is no memory, so that no DMA can reach a device.
+ *
+ * An IOMMU model's translation is only safe under the BQL with some of them
+ * (amd-iommu): while there is one, ohca_lock() takes the BQL as well.
+ */
+#include "qemu/osdep.h"
+#include "ohca.h"
+#include "trace.h"
+
+static AddressSpace *ohca_as(OhcaState *s)
+{
+    return pci_get_address_space(PCI_DEVICE(s));
+}
+
+static void ohca_ram_free(GArray *ram)
+{
+    unsigned int i;
+
+    if (!ram) {
+        return;
+    }
+    for (i = 0; i < ram->len; i++) {
+        memory_region_unref(g_array_index(ram, OhcaRam, i).mr);
+    }
+    g_array_free(ram, true);
+}
+
+static void ohca_mem_begin(MemoryListener *listener)
+{
+    OhcaMem *m = container_of(listener, OhcaMem, listener);
+
+    m->next = g_array_new(false, false, sizeof(OhcaRam));
+    m->next_iommu = false;
+}
+
+static void ohca_mem_add(MemoryListener *listener, MemoryRegionSection *sec)
+{
+    OhcaMem *m = container_of(listener, OhcaMem, listener);
+    OhcaRam r;
+
+    if (memory_region_is_iommu(sec->mr)) {
+        m->next_iommu = true;
+        return;
+    }
+    if (!memory_region_is_ram(sec->mr) ||
+        memory_region_is_ram_device(sec->mr)) {
+        return;
+    }
+    r = (OhcaRam) {
+        .iova = sec->offset_within_address_space,
+        .len = int128_get64(sec->size),
+        .hva = (uint8_t *)memory_region_get_ram_ptr(sec->mr) +
+               sec->offset_within_region,
+        .mr = sec->mr,
+        .readonly = sec->readonly,
+    };
+    memory_region_ref(r.mr);
+    g_array_append_val(m->next, r);
+}
+
+static gint ohca_ram_cmp(gconstpointer a, gconstpointer b)
+{
+    const OhcaRam *x = a, *y = b;
+
+    return x->iova < y->iova ? -1 : x->iova > y->iova;
+}
+
+static void ohca_mem_commit(MemoryListener *listener)
+{
+    OhcaMem *m = container_of(listener, OhcaMem, listener);
+    OhcaState *s = container_of(m, OhcaState, mem);
+    GArray *old;
+
+    g_array_sort(m->next, ohca_ram_cmp);
+    trace_ohca_mem(m->next->len, m->next_iommu);
+    ohca_lock(s);
+    old = m->ram;
+    m->ram = g_steal_pointer(&m->next);
+    m->last = 0;
+    qatomic_set(&m->iommu, m->next_iommu);
+    ohca_unlock(s);
+    ohca_ram_free(old);
+}
+
+void ohca_mem_init(OhcaState *s)
+{
+    s->mem.listener = (MemoryListener) {
+        .name = "ohca",
+        .priority = 10,
+        .begin = ohca_mem_begin,
+        .region_add = ohca_mem_add,
+        .region_nop = ohca_mem_add,
+        .commit = ohca_mem_commit,
+    };
+    memory_listener_register(&s->mem.listener, ohca_as(s));
+}
+
+/* The engine is gone already. */
+void ohca_mem_exit(OhcaState *s)
+{
+    if (s->mem.listener.address_space) {
+        memory_listener_unregister(&s->mem.listener);
+    }
+    ohca_ram_free(g_steal_pointer(&s->mem.ram));
+}
+
+void ohca_mem_enter(void *opaque)
+{
+    rcu_read_lock();
+}
+
+void ohca_mem_leave(void *opaque)
+{
+    rcu_read_unlock();
+}
+
+static const OhcaRam *ohca_mem_find(OhcaState *s, uint64_t iova)
+{
+    const GArray *ram = s->mem.ram;
+    const OhcaRam *r;
+    unsigned int lo = 0, hi;
+
+    if (!ram || !ram->len) {
+        return NULL;
+    }
+    r = &g_array_index(ram, OhcaRam, s->mem.last);
+    if (likely(iova - r->iova < r->len)) {
+        return r;
+    }
+    for (hi = ram->len; lo < hi;) {
+        unsigned int mid = (lo + hi) / 2;
+
+        r = &g_array_index(ram, OhcaRam, mid);
+        if (iova - r->iova < r->len) {
+            s->mem.last = mid;
+            return r;
+        }
+        if (iova < r->iova) {
+            hi = mid;
+        } else {
+            lo = mid + 1;
+        }
+    }
+    return NULL;
+}
+
+void *ohca_mem_map(void *opaque, uint64_t iova, size_t *len, int prot)
+{
+    const OhcaRam *r = ohca_mem_find(opaque, iova);
+    uint64_t off;
+
+    if (unlikely(!r || (r->readonly && (prot & OHCA_DMA_WRITE)))) {
+        return NULL;
+    }
+    off = iova - r->iova;
+    *len = MIN(*len, r->len - off);
+    return r->hva + off;
+}
+
+int ohca_mem_rw(void *opaque, uint64_t iova, void *buf, size_t n, int prot)
+{
+    MemTxAttrs attrs = {
+        .memory = 1,
+        .requester_id = pci_requester_id(PCI_DEVICE(opaque)),
+    };
+
+    return address_space_rw(ohca_as(opaque), iova, attrs, buf, n,
+                            prot & OHCA_DMA_WRITE) == MEMTX_OK ? 0 : -1;
+}
+
+/*
+ * What the guest wrote by DMA into a page that holds translated code, or that
+ * somebody watches, must be announced. address_space_unmap() is the one call
+ * that does exactly this; it drops a reference to the region.
+ */
+void ohca_mem_dirty(void *opaque, uint64_t iova, size_t n)
+{
+    while (n) {
+        const OhcaRam *r = ohca_mem_find(opaque, iova);
+        uint64_t off, len;
+
+        if (!r) {
+            return;
+        }
+        off = iova - r->iova;
+        len = MIN(n, r->len - off);
+        if (memory_region_get_dirty_log_mask(r->mr)) {
+            memory_region_ref(r->mr);
+            address_space_unmap(ohca_as(opaque), r->hva + off, len, true, len);
+        }
+        iova += len;
+        n -= len;
+    }
+}

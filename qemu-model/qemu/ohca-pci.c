@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * OpenHCA, a native InfiniBand host channel adapter: the PCI device.
+ *
+ * The registers, doorbells and everything they mean are the engine's
+ * (core/engine); the contract with the driver is core/firmware-if.
+ */
+#include "qemu/osdep.h"
+#include "qapi/error.h"
+#include "qemu/guest-random.h"
+#include "qemu/module.h"
+#include "hw/pci/msix.h"
+#include "hw/pci/pcie.h"
+#include "migration/vmstate.h"
+#include "system/system.h"
+#include "ohca.h"
+#include "core/firmware-if/ohca_hw.h"
+#include "trace.h"
+
+/* ---- registers and doorbells ---- */
+
+static uint64_t ohca_ctrl_read(void *opaque, hwaddr addr, unsigned int size)
+{
+    OhcaState *s = opaque;
+    uint64_t val = ohca_mmio_read(s->engine, addr, size);
+
+    trace_ohca_ctrl_read(addr, size, val);
+    return val;
+}
+
+/* The stride of the UAR pages, as the driver chose it. */
+static void ohca_update_stride(OhcaState *s)
+{
+    uint64_t shift = ohca_mmio_read(s->engine, OHCA_REG_PAGE_SHIFT, 4);
+
+    if (shift < OHCA_UAR_MIN_SHIFT || shift > OHCA_UAR_MAX_SHIFT) {
+        shift = OHCA_UAR_MIN_SHIFT;
+    }
+    qatomic_set(&s->page_shift, shift);
+}
+
+static void ohca_ctrl_write(void *opaque, hwaddr addr, uint64_t val,
+                            unsigned int size)
+{
+    OhcaState *s = opaque;
+
+    trace_ohca_ctrl_write(addr, size, val);
+    ohca_lock(s);
+    ohca_mmio_write(s->engine, addr, val, size);
+    ohca_update_stride(s);
+    ohca_kick(s);
+    ohca_unlock_serve(s);
+}
+
+static const MemoryRegionOps ohca_ctrl_ops = {
+    .read = ohca_ctrl_read,
+    .write = ohca_ctrl_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid.min_access_size = 4,
+    .valid.max_access_size = 8,
+    .impl.min_access_size = 4,
+    .impl.max_access_size = 8,
+};
+
+static uint64_t ohca_uar_read(void *opaque, hwaddr addr, unsigned int size)
+{
+    return 0;
+}
+
+static void ohca_uar_write(void *opaque, hwaddr addr, uint64_t val,
+                           unsigned int size)
+{
+    OhcaState *s = opaque;
+    uint32_t shift = qatomic_read(&s->page_shift);
+
+    ohca_doorbell(s->engine, addr >> shift, addr & ((1u << shift) - 1), val,
+                  size);
+    ohca_serve(s);
+}
+
+/* Accesses of every size and alignment get to the engine, which counts them. */
+static const MemoryRegionOps ohca_uar_ops = {
+    .read = ohca_uar_read,
+    .write = ohca_uar_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid.min_access_size = 1,
+    .valid.max_access_size = 8,
+    .valid.unaligned = true,
+    .impl.min_access_size = 1,
+    .impl.max_access_size = 8,
+    .impl.unaligned = true,
+};
+
+/* ---- what the engine tells ---- */
+
+static void ohca_engine_trace(void *opaque, unsigned int ev,
+                              const uint64_t a[4])
+{
+    switch (ev) {
+    case OHCA_TR_CMD:
+        trace_ohca_cmd(a[0], a[1], a[2], a[3]);
+        break;
+    case OHCA_TR_FATAL:
+        trace_ohca_err_fatal(a[0]);
+        break;
+    case OHCA_TR_DB_BAD:
+        trace_ohca_err_doorbell(a[0], a[1], a[2], a[3]);
+        break;
+    case OHCA_TR_QP_STATE:
+        trace_ohca_qp_state(a[0], a[1], a[2], a[3]);
+        break;
+    case OHCA_TR_RX_DROP:
+        trace_ohca_err_rx_drop(a[0], a[1], a[2], a[3]);
+        break;
+    case OHCA_TR_WQE_ERR:
+        trace_ohca_err_wqe(a[0], a[1], a[2], a[3]);
+        break;
+    case OHCA_TR_TIMEOUT:
+        trace_ohca_err_timeout(a[0], a[1], a[2]);
+        break;
+    case OHCA_TR_PORT_STATE:
+        trace_ohca_port_state(a[0], a[1], a[2]);
+        break;
+    case OHCA_TR_MAD:
+        trace_ohca_mad(a[0], a[1], a[2] >> 16, a[2] & 0xffff, a[3]);
+        break;
+    }
+}
+
+static const struct ohca_host_ops ohca_host_ops = {
+    .dma_enter = ohca_mem_enter,
+    .dma_exit = ohca_mem_leave,
+    .dma_map = ohca_mem_map,
+    .dma_rw = ohca_mem_rw,
+    .dma_dirty = ohca_mem_dirty,
+    .irq = ohca_irq,
+    .now_ns = ohca_now_ns,
+    .kick = ohca_kick,
+    .tx_begin = ohca_wire_tx_begin,
+    .tx_commit = ohca_wire_tx_commit,
+    .link_ctl = ohca_wire_link_ctl,
+    .trace = ohca_engine_trace,
+};
+
+/* ---- properties ---- */
+
+typedef struct OhcaSpeed {
+    const char *name;
+    uint8_t speed;          /* LinkSpeedSupported */
+    uint8_t ext;            /* LinkSpeedExtSupported */
+} OhcaSpeed;
+
+static const OhcaSpeed ohca_speeds[] = {
+    { "sdr", 1, 0 },
+    { "ddr", 3, 0 },
+    { "qdr", 7, 0 },
+    { "fdr", 7, 1 },
+    { "edr", 7, 3 },
+    { "hdr", 7, 7 },
+    { "ndr", 7, 15 },
+};
+
+typedef struct OhcaWidth {
+    const char *name;
+    uint8_t width;          /* LinkWidthSupported */
+} OhcaWidth;
+
+static const OhcaWidth ohca_widths[] = {
+    { "1x", 1 },
+    { "4x", 3 },
+    { "8x", 7 },
+    { "12x", 11 },
+};
+
+static bool ohca_parse_rate(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
+{
+    const char *speed = s->speed ?: "edr";
+    const char *width = s->width ?: "4x";
+    unsigned int i;
+
+    for (i = 0; i < ARRAY_SIZE(ohca_speeds); i++) {
+        if (!g_ascii_strcasecmp(speed, ohca_speeds[i].name)) {
+            cfg->speed_sup = ohca_speeds[i].speed;
+            cfg->speed_ext_sup = ohca_speeds[i].ext;
+        }
+    }
+    if (!cfg->speed_sup) {
+        error_setg(errp, "speed must be one of sdr, ddr, qdr, fdr, edr, hdr "
+                   "and ndr, not '%s'", speed);
+        return false;
+    }
+    for (i = 0; i < ARRAY_SIZE(ohca_widths); i++) {
+        if (!g_ascii_strcasecmp(width, ohca_widths[i].name)) {
+            cfg->width_sup = ohca_widths[i].width;
+        }
+    }
+    if (!cfg->width_sup) {
+        error_setg(errp, "width must be one of 1x, 4x, 8x and 12x, not '%s'",
+                   width);
+        return false;
+    }
+    return true;
+}
+
+/* A GUID nobody else has: our OUI, local bit set, and 40 random bits. */
+static uint64_t ohca_make_guid(void)
+{
+    uint64_t r = 0;
+
+    qemu_guest_getrandom_nofail(&r, sizeof(r));
+    return 0x0200ca0000000000ull | (r & 0xfffffffff0ull);
+}
+
+static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
+{
+    unsigned int i;
+
+    if (!s->ports || s->ports > OHCA_PORTS) {
+        error_setg(errp, "ports must be 1 or 2, not %u", s->ports);
+        return false;
+    }
+    if (s->vls != 1 && s->vls != 2 && s->vls != 4 && s->vls != 8 &&
+        s->vls != 15) {
+        error_setg(errp, "vls must be 1, 2, 4, 8 or 15, not %u", s->vls);
+        return false;
+    }
+    if (s->mtu < 256 || s->mtu > 4096 || !is_power_of_2(s->mtu)) {
+        error_setg(errp, "mtu must be 256, 512, 1024, 2048 or 4096, not %u",
+                   s->mtu);
+        return false;
+    }
+    if (!s->vectors || s->vectors > OHCA_IRQ_WORDS * 64) {
+        error_setg(errp, "x-vectors must be 1 to %u, not %u",
+                   OHCA_IRQ_WORDS * 64, s->vectors);
+        return false;
+    }
+    if (s->poll_us > 1000000 || !s->inline_budget || !s->thread_budget) {
+        error_setg(errp, "x-poll-us must be at most 1000000, x-inline-budget "
+                   "and x-thread-budget at least 1");
+        return false;
+    }
+    if (s->fabric[1] && s->ports < 2) {
+        error_setg(errp, "fabric2 needs ports=2");
+        return false;
+    }
+    if (s->listen && (!s->fabric[0] || (s->ports > 1 && !s->fabric[1]))) {
+        error_setg(errp, "listen=on needs a socket of its own for each port: "
+                   "fabric, and fabric2 with ports=2");
+        return false;
+    }
+    if (s->ports > 1 && !s->fabric[1]) {
+        s->fabric[1] = g_strdup(s->fabric[0]);
+    }
+    if (s->node_desc && strlen(s->node_desc) >= sizeof(cfg->node_desc)) {
+        error_setg(errp, "node-desc has more than %zu bytes",
+                   sizeof(cfg->node_desc) - 1);
+        return false;
+    }
+    if (!s->guid) {
+        s->guid = ohca_make_guid();
+    }
+    if (s->guid > UINT64_MAX - OHCA_PORTS) {
+        error_setg(errp, "guid leaves no room for the GUIDs of the ports");
+        return false;
+    }
+
+    *cfg = (struct ohca_cfg) {
+        .node_guid = s->guid,
+        .sys_guid = s->sys_guid,
+        .num_ports = s->ports,
+        .vl_cap = s->vls,
+        .mtu_cap = ctz32(s->mtu) - 7,
+        .num_vectors = s->vectors,
+        .num_uars = OHCA_UARS,
+    };
+    g_strlcpy(cfg->node_desc, s->node_desc ?: "OpenHCA",
+              sizeof(cfg->node_desc));
+    if (!ohca_parse_rate(s, cfg, errp)) {
+        return false;
+    }
+
+    for (i = 0; i < s->ports; i++) {
+        struct ohca_link_cfg *l = &s->port[i].cfg;
+
+        ohca_link_cfg_init(l);
+        l->node_guid = cfg->node_guid;
+        l->port_guid = cfg->node_guid + 1 + i;
+        l->port_num = i + 1;
+        l->want_port = s->fabric_port ? s->fabric_port + i : 0;
+        l->vl_cap = cfg->vl_cap;
+        l->mtu_cap = cfg->mtu_cap;
+        l->width_sup = cfg->width_sup;
+        l->speed_sup = cfg->speed_sup;
+        l->speed_ext_sup = cfg->speed_ext_sup;
+        memcpy(l->desc, cfg->node_desc, sizeof(l->desc));
+    }
+    return true;
+}
+
+/* ---- life ---- */
+
+static void ohca_close_ports(OhcaState *s)
+{
+    unsigned int i;
+
+    for (i = 0; i < OHCA_PORTS; i++) {
+        ohca_wire_close(s, i);
+    }
+}
+
+/* QEMU ends without unrealizing its devices. */
+static void ohca_at_exit(Notifier *n, void *data)
+{
+    OhcaState *s = container_of(n, OhcaState, exit);
+    unsigned int i;
+
+    for (i = 0; i < s->ports; i++) {
+        if (s->port[i].listen_fd >= 0) {
+            unlink(s->fabric[i]);
+        }
+    }
+}
+
+static void ohca_teardown(OhcaState *s)
+{
+    ohca_thread_stop(s);
+    if (s->engine) {
+        ohca_free(g_steal_pointer(&s->engine));
+    }
+    ohca_close_ports(s);
+    ohca_mem_exit(s);
+    if (s->exit.notify) {
+        qemu_remove_exit_notifier(&s->exit);
+        s->exit.notify = NULL;
+    }
+}
+
+static void ohca_realize(PCIDevice *pdev, Error **errp)
+{
+    OhcaState *s = OHCA(pdev);
+    struct ohca_cfg cfg;
+    unsigned int i;
+
+    if (!ohca_parse(s, &cfg, errp)) {
+        return;
+    }
+
+    memory_region_init_io(&s->ctrl, OBJECT(s), &ohca_ctrl_ops, s, "ohca-ctrl",
+                          OHCA_CTRL_BAR_SIZE);
+    memory_region_init_io(&s->uar, OBJECT(s), &ohca_uar_ops, s, "ohca-uar",
+                          OHCA_UARS << OHCA_UAR_MAX_SHIFT);
+    ohca_lockless_io(&s->uar);
+    pci_register_bar(pdev, OHCA_BAR_CTRL, PCI_BASE_ADDRESS_SPACE_MEMORY |
+                     PCI_BASE_ADDRESS_MEM_TYPE_64, &s->ctrl);
+    pci_register_bar(pdev, OHCA_BAR_UAR, PCI_BASE_ADDRESS_SPACE_MEMORY |
+                     PCI_BASE_ADDRESS_MEM_TYPE_64, &s->uar);
+
+    if (pcie_endpoint_cap_init(pdev, 0) < 0) {
+        error_setg(errp, "no room for the PCI Express capability");
+        return;
+    }
+    pcie_cap_flr_init(pdev);
+    if (msix_init_exclusive_bar(pdev, s->vectors, OHCA_BAR_MSIX, errp)) {
+        goto err_pcie;
+    }
+    s->num_vectors = s->vectors;
+    for (i = 0; i < s->num_vectors; i++) {
+        msix_vector_use(pdev, i);
+    }
+
+    for (i = 0; i < s->ports; i++) {
+        if (s->fabric[i] && !ohca_wire_open(s, i, errp)) {
+            goto err;
+        }
+    }
+    s->engine = ohca_new(&cfg, &ohca_host_ops, s);
+    if (!s->engine) {
+        error_setg(errp, "out of memory");
+        goto err;
+    }
+    ohca_update_stride(s);
+    ohca_mem_init(s);
+    if (!ohca_thread_start(s, errp)) {
+        goto err;
+    }
+    s->exit.notify = ohca_at_exit;
+    qemu_add_exit_notifier(&s->exit);
+    return;
+
+err:
+    ohca_teardown(s);
+    msix_uninit_exclusive_bar(pdev);
+err_pcie:
+    pcie_cap_exit(pdev);
+}
+
+static void ohca_exit(PCIDevice *pdev)
+{
+    OhcaState *s = OHCA(pdev);
+
+    ohca_teardown(s);
+    msix_uninit_exclusive_bar(pdev);
+    pcie_cap_exit(pdev);
+}
+
+static void ohca_config_write(PCIDevice *pdev, uint32_t addr, uint32_t val,
+                              int len)
+{
+    pci_default_write_config(pdev, addr, val, len);
+    pcie_cap_flr_write_config(pdev, addr, val, len);
+}
+
+/* All DMA has ended when this returns. */
+static void ohca_reset_hold(Object *obj, ResetType type)
+{
+    OhcaState *s = OHCA(obj);
+    unsigned int i;
+
+    trace_ohca_reset();
+    ohca_lock(s);
+    ohca_reset(s->engine);
+    ohca_update_stride(s);
+    for (i = 0; i < OHCA_IRQ_WORDS; i++) {
+        qatomic_set(&s->irq[i], 0);
+    }
+    ohca_kick(s);
+    ohca_unlock(s);
+}
+
+static void ohca_instance_init(Object *obj)
+{
+    OhcaState *s = OHCA(obj);
+    unsigned int i;
+
+    qemu_mutex_init(&s->lock);
+    s->timer_fd = -1;
+    s->armed = OHCA_NO_DEADLINE;
+    for (i = 0; i < OHCA_PORTS; i++) {
+        s->port[i].listen_fd = -1;
+        s->port[i].pending_fd = -1;
+    }
+}
+
+static void ohca_instance_finalize(Object *obj)
+{
+    qemu_mutex_destroy(&OHCA(obj)->lock);
+}
+
+static const VMStateDescription ohca_vmstate = {
+    .name = TYPE_OHCA,
+    .unmigratable = 1,
+};
+
+static const Property ohca_props[] = {
+    DEFINE_PROP_STRING("fabric", OhcaState, fabric[0]),
+    DEFINE_PROP_STRING("fabric2", OhcaState, fabric[1]),
+    DEFINE_PROP_BOOL("listen", OhcaState, listen, false),
+    DEFINE_PROP_UINT8("fabric-port", OhcaState, fabric_port, 0),
+    DEFINE_PROP_UINT64("guid", OhcaState, guid, 0),
+    DEFINE_PROP_UINT64("sys-guid", OhcaState, sys_guid, 0),
+    DEFINE_PROP_UINT8("ports", OhcaState, ports, 1),
+    DEFINE_PROP_UINT8("vls", OhcaState, vls, 8),
+    DEFINE_PROP_UINT16("mtu", OhcaState, mtu, 4096),
+    DEFINE_PROP_STRING("speed", OhcaState, speed),
+    DEFINE_PROP_STRING("width", OhcaState, width),
+    DEFINE_PROP_STRING("node-desc", OhcaState, node_desc),
+    DEFINE_PROP_UINT16("x-vectors", OhcaState, vectors, 32),
+    DEFINE_PROP_STRING("x-engine", OhcaState, engine_mode),
+    DEFINE_PROP_INT32("x-poll-us", OhcaState, poll_us, -1),
+    DEFINE_PROP_UINT32("x-inline-budget", OhcaState, inline_budget, 64),
+    DEFINE_PROP_UINT32("x-thread-budget", OhcaState, thread_budget, 64),
+};
+
+static void ohca_class_init(ObjectClass *oc, OhcaClassData *data)
+{
+    DeviceClass *dc = DEVICE_CLASS(oc);
+    PCIDeviceClass *pc = PCI_DEVICE_CLASS(oc);
+    ResettableClass *rc = RESETTABLE_CLASS(oc);
+
+    pc->realize = ohca_realize;
+    pc->exit = ohca_exit;
+    pc->config_write = ohca_config_write;
+    pc->vendor_id = OHCA_PCI_VENDOR_ID;
+    pc->device_id = OHCA_PCI_DEVICE_ID_PF;
+    pc->revision = OHCA_MAJOR;
+    pc->class_id = OHCA_PCI_CLASS;
+    rc->phases.hold = ohca_reset_hold;
+    dc->desc = "OpenHCA InfiniBand host channel adapter";
+    dc->vmsd = &ohca_vmstate;
+    device_class_set_props(dc, ohca_props);
+    set_bit(DEVICE_CATEGORY_NETWORK, dc->categories);
+}
+
+static const TypeInfo ohca_types[] = {
+    {
+        .name = TYPE_OHCA,
+        .parent = TYPE_PCI_DEVICE,
+        .instance_size = sizeof(OhcaState),
+        .instance_init = ohca_instance_init,
+        .instance_finalize = ohca_instance_finalize,
+        .class_init = ohca_class_init,
+        .interfaces = (OhcaInterfaceInfo[]) {
+            { INTERFACE_PCIE_DEVICE },
+            { }
+        },
+    },
+};
+
+DEFINE_TYPES(ohca_types)

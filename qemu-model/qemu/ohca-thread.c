@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Who works when.
+ *
+ * Whoever holds OhcaState.lock owns the engine. A vCPU that rings a doorbell
+ * does the work itself if the lock is free, up to a budget: nothing is handed
+ * over and no other thread has to be scheduled. The owner thread does the rest:
+ * frames that arrive, timers, what the vCPUs left.
+ *
+ * No work is lost:
+ *  - whoever has work sets @work, then tries the lock; if it is taken, the
+ *    holder looks at @work after it has unlocked, and wakes the thread;
+ *  - the thread sets @asleep before it unlocks and so looks at @work for the
+ *    last time; whoever finds @asleep set after it set @work signals the
+ *    eventfd. Each pair is a store, a full barrier and a load on both sides.
+ *
+ * Timers are one timerfd. It is only ever set to earlier than it is, so the
+ * timeouts that every packet moves into the future cost nothing; when it goes
+ * off early it is set anew. Time is the virtual clock, which stands while the
+ * VM is paused; nothing at all is done then.
+ *
+ * Interrupts are collected under the lock and delivered after it was released,
+ * under the BQL, by whoever held it.
+ *
+ * With x-engine=inline (always with icount) there is no thread: a bottom half,
+ * descriptors in the main loop and a QEMUTimer take its place, and doorbells
+ * only schedule the bottom half.
+ */
+#include "qemu/osdep.h"
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include "qapi/error.h"
+#include "qemu/rcu.h"
+#include "hw/pci/msix.h"
+#include "system/cpu-timers.h"
+#include "ohca.h"
+#include "trace.h"
+
+/* Longest slice the owner thread asks for: it preempts spinning vCPUs soon. */
+#define OHCA_SLICE_NS       100000
+/* With more than this many CPUs the thread polls a while before it sleeps. */
+#define OHCA_POLL_CPUS      4
+#define OHCA_POLL_NS        20000
+/* Shortest timer, and the shortest for a clock that stands still though the VM runs. */
+#define OHCA_FLOOR_NS       1000
+#define OHCA_STUCK_NS       1000000
+
+uint64_t ohca_now_ns(void *opaque)
+{
+    return qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
+}
+
+/* ---- interrupts ---- */
+
+/* Host operation; owner. */
+void ohca_irq(void *opaque, unsigned int vec)
+{
+    OhcaState *s = opaque;
+
+    if (vec < s->num_vectors) {
+        qatomic_or(&s->irq[vec / 64], 1ull << (vec % 64));
+        qatomic_store_release(&s->irq_any, 1);
+    }
+}
+
+/* Not the owner. */
+static void ohca_irq_flush(OhcaState *s)
+{
+    bool locked;
+    unsigned int i;
+
+    if (likely(!qatomic_read(&s->irq_any))) {
+        return;
+    }
+    locked = bql_locked();
+    if (!locked) {
+        bql_lock();
+    }
+    qatomic_xchg(&s->irq_any, 0);
+    for (i = 0; i < DIV_ROUND_UP(s->num_vectors, 64); i++) {
+        uint64_t mask = qatomic_xchg(&s->irq[i], 0);
+
+        for (; mask; mask &= mask - 1) {
+            unsigned int vec = i * 64 + ctz64(mask);
+
+            trace_ohca_irq(vec);
+            msix_notify(PCI_DEVICE(s), vec);
+        }
+    }
+    if (!locked) {
+        bql_unlock();
+    }
+}
+
+/* ---- ownership ---- */
+
+static bool ohca_need_bql(OhcaState *s)
+{
+    return unlikely(qatomic_read(&s->mem.iommu));
+}
+
+/**
+ * ohca_lock: become the owner
+ *
+ * Under the BQL or not; bounded, since nobody keeps the lock for long.
+ */
+void ohca_lock(OhcaState *s)
+{
+    qatomic_inc(&s->waiters);
+    qemu_mutex_lock(&s->lock);
+    qatomic_dec(&s->waiters);
+}
+
+/**
+ * ohca_unlock: no longer be the owner
+ *
+ * Delivers interrupts, and makes sure that work that came meanwhile is seen.
+ */
+void ohca_unlock(OhcaState *s)
+{
+    qemu_mutex_unlock(&s->lock);
+    ohca_irq_flush(s);
+    smp_mb();
+    if (qatomic_read(&s->work)) {
+        ohca_wake(s);
+    }
+}
+
+/* Host operation; any thread. */
+void ohca_kick(void *opaque)
+{
+    OhcaState *s = opaque;
+
+    qatomic_set(&s->work, 1);
+    smp_mb();
+}
+
+/* Have the thread, or the bottom half, do the work. Any thread. */
+void ohca_wake(OhcaState *s)
+{
+    ohca_kick(s);
+    if (!s->use_thread) {
+        if (s->bh) {
+            qemu_bh_schedule(s->bh);
+        }
+    } else if (qatomic_read(&s->asleep) && qatomic_xchg(&s->asleep, 0)) {
+        event_notifier_set(&s->kick);
+    }
+}
+
+/* ---- work ---- */
+
+/* Owner. Returns whether there is more to do at once. */
+static bool ohca_step(OhcaState *s, unsigned int budget)
+{
+    bool more;
+
+    qatomic_set(&s->work, 0);
+    smp_mb();
+    if (unlikely(s->paused)) {
+        return false;
+    }
+    more = ohca_wire_work(s, budget);
+    more |= ohca_poll(s->engine, budget);
+    ohca_wire_flush(s);
+    return more;
+}
+
+/* Owner. Make the timer go off when the engine wants to be polled. */
+static void ohca_arm(OhcaState *s, uint64_t floor)
+{
+    uint64_t deadline = ohca_next_deadline(s->engine);
+    uint64_t now, delta;
+
+    if (likely(deadline >= s->armed) || s->paused) {
+        return;
+    }
+    s->armed = deadline;
+    if (!s->use_thread) {
+        timer_mod(s->timer, MIN(deadline, INT64_MAX));
+        return;
+    }
+    now = ohca_now_ns(s);
+    delta = MAX(deadline > now ? deadline - now : 0, floor);
+    if (timerfd_settime(s->timer_fd, 0, &(struct itimerspec) {
+            .it_value.tv_sec = delta / NANOSECONDS_PER_SECOND,
+            .it_value.tv_nsec = delta % NANOSECONDS_PER_SECOND,
+        }, NULL)) {
+        s->armed = OHCA_NO_DEADLINE;
+    }
+}
+
+/**
+ * ohca_unlock_serve: do the work that is there, then no longer be the owner
+ */
+void ohca_unlock_serve(OhcaState *s)
+{
+    if (s->use_thread) {
+        if (ohca_step(s, s->inline_budget)) {
+            ohca_kick(s);
+        }
+        ohca_arm(s, OHCA_FLOOR_NS);
+    }
+    ohca_unlock(s);
+}
+
+/**
+ * ohca_serve: the vCPU's part, after ohca_doorbell()
+ *
+ * Does the work here and now if nobody else is at it.
+ */
+void ohca_serve(OhcaState *s)
+{
+    if (!qatomic_read(&s->work)) {
+        return;
+    }
+    if (!s->use_thread || (ohca_need_bql(s) && !bql_locked())) {
+        ohca_wake(s);
+    } else if (!qemu_mutex_trylock(&s->lock)) {
+        ohca_unlock_serve(s);
+    }
+}
+
+/*
+ * Owner. Nothing to do: look around for a while, then get ready to sleep.
+ * Returns whether to sleep.
+ */
+static bool ohca_settle(OhcaState *s)
+{
+    int64_t end;
+
+    if (s->poll_ns && !s->paused) {
+        end = get_clock() + s->poll_ns;
+        do {
+            if (qatomic_read(&s->work) || ohca_wire_pending(s)) {
+                return false;
+            }
+            cpu_relax();
+        } while (!qatomic_read(&s->waiters) && get_clock() < end);
+    }
+    return s->paused || ohca_wire_prepare_sleep(s);
+}
+
+/* ---- the owner thread ---- */
+
+/* From linux/sched/types.h, which clashes with the C library's sched.h. */
+typedef struct OhcaSchedAttr {
+    uint32_t size;
+    uint32_t sched_policy;
+    uint64_t sched_flags;
+    int32_t sched_nice;
+    uint32_t sched_priority;
+    uint64_t sched_runtime;
+    uint64_t sched_deadline;
+    uint64_t sched_period;
+} OhcaSchedAttr;
+
+/* A short slice gets a waking thread onto a busy CPU within microseconds. */
+static void ohca_short_slice(void)
+{
+#if defined(SYS_sched_getattr) && defined(SYS_sched_setattr)
+    OhcaSchedAttr attr = { .size = sizeof(attr) };
+
+    if (!syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0)) {
+        attr.size = sizeof(attr);
+        attr.sched_flags = 0;
+        attr.sched_runtime = OHCA_SLICE_NS;
+        /* Older kernels refuse it, and all goes on with longer slices. */
+        if (syscall(SYS_sched_setattr, 0, &attr, 0)) {
+            trace_ohca_no_slice(errno);
+        }
+    }
+#endif
+}
+
+enum { OHCA_FD_KICK, OHCA_FD_TIMER, OHCA_FD_PORT };
+
+static void ohca_poll_fd(struct pollfd *p, int fd, bool wanted)
+{
+    p->fd = wanted ? fd : -1;
+    p->events = POLLIN;
+    p->revents = 0;
+}
+
+/* While the VM is paused only a listening port does something: it accepts. */
+static unsigned int ohca_poll_set(OhcaState *s, struct pollfd *fds)
+{
+    unsigned int i;
+
+    ohca_poll_fd(&fds[OHCA_FD_KICK], event_notifier_get_fd(&s->kick), true);
+    ohca_poll_fd(&fds[OHCA_FD_TIMER], s->timer_fd, !s->paused);
+    for (i = 0; i < s->ports; i++) {
+        OhcaPort *p = &s->port[i];
+
+        ohca_poll_fd(&fds[OHCA_FD_PORT + 2 * i], ohca_wire_event_fd(p),
+                     !s->paused);
+        ohca_poll_fd(&fds[OHCA_FD_PORT + 2 * i + 1], ohca_wire_ctrl_fd(p),
+                     !s->paused || !p->link);
+    }
+    return OHCA_FD_PORT + 2 * s->ports;
+}
+
+/* Owner. Returns how long the timer must at least be set to next. */
+static uint64_t ohca_timer_fired(OhcaState *s)
+{
+    uint64_t n, armed = s->armed;
+
+    if (read(s->timer_fd, &n, sizeof(n)) != sizeof(n)) {
+        return OHCA_FLOOR_NS;   /* set anew since poll() returned */
+    }
+    s->armed = OHCA_NO_DEADLINE;
+    if (armed == OHCA_NO_DEADLINE || ohca_now_ns(s) >= armed) {
+        return OHCA_FLOOR_NS;
+    }
+    return OHCA_STUCK_NS;
+}
+
+/* The BQL comes first where it is needed, see ohca-mem.c. */
+static bool ohca_thread_lock(OhcaState *s)
+{
+    bool bql = ohca_need_bql(s);
+
+    if (bql) {
+        bql_lock();
+    }
+    ohca_lock(s);
+    return bql;
+}
+
+static void ohca_thread_unlock(OhcaState *s, bool bql)
+{
+    ohca_unlock(s);
+    if (bql) {
+        bql_unlock();
+    }
+}
+
+static void *ohca_thread(void *opaque)
+{
+    OhcaState *s = opaque;
+    struct pollfd fds[OHCA_FD_PORT + 2 * OHCA_PORTS];
+    unsigned int i, n;
+
+    rcu_register_thread();
+    ohca_short_slice();
+
+    while (!qatomic_read(&s->stopping)) {
+        bool bql = ohca_thread_lock(s);
+        bool more = ohca_step(s, s->thread_budget) || !ohca_settle(s);
+
+        if (!more) {
+            ohca_arm(s, OHCA_FLOOR_NS);
+            n = ohca_poll_set(s, fds);
+            qatomic_set(&s->asleep, 1);
+        }
+        ohca_thread_unlock(s, bql);
+        if (more) {
+            /* A mutex is not fair: let those in who wait for it. */
+            for (i = 0; i < 64 && qatomic_read(&s->waiters); i++) {
+                sched_yield();
+            }
+            continue;
+        }
+
+        while (poll(fds, n, -1) < 0 && errno == EINTR) {
+            /* again */
+        }
+        qatomic_set(&s->asleep, 0);
+        if (fds[OHCA_FD_KICK].revents) {
+            event_notifier_test_and_clear(&s->kick);
+        }
+        bql = ohca_thread_lock(s);
+        for (i = 0; i < s->ports; i++) {
+            ohca_wire_awake(s, i, fds[OHCA_FD_PORT + 2 * i].revents,
+                            fds[OHCA_FD_PORT + 2 * i + 1].revents);
+        }
+        if (fds[OHCA_FD_TIMER].revents) {
+            uint64_t floor = ohca_timer_fired(s);
+
+            if (floor == OHCA_STUCK_NS) {
+                ohca_arm(s, floor);
+            }
+        }
+        ohca_thread_unlock(s, bql);
+    }
+    rcu_unregister_thread();
+    return NULL;
+}
+
+/* ---- without a thread ---- */
+
+static void ohca_loop_fds(OhcaState *s, bool on);
+
+static void ohca_bh(void *opaque)
+{
+    OhcaState *s = opaque;
+    bool more;
+
+    ohca_loop_fds(s, false);
+    ohca_lock(s);
+    more = ohca_step(s, s->thread_budget) ||
+           !(s->paused || ohca_wire_prepare_sleep(s));
+    ohca_arm(s, 0);
+    if (more) {
+        ohca_kick(s);
+    }
+    ohca_unlock(s);
+    if (!more && !s->paused) {
+        ohca_loop_fds(s, true);
+    }
+}
+
+static void ohca_loop_event(void *opaque)
+{
+    OhcaState *s = opaque;
+    unsigned int i;
+
+    ohca_loop_fds(s, false);
+    ohca_lock(s);
+    for (i = 0; i < s->ports; i++) {
+        /* Both are nonblocking, so they need not be told apart. */
+        ohca_wire_awake(s, i, true, true);
+    }
+    ohca_kick(s);
+    ohca_unlock(s);
+}
+
+static void ohca_loop_timer(void *opaque)
+{
+    OhcaState *s = opaque;
+
+    ohca_lock(s);
+    s->armed = OHCA_NO_DEADLINE;
+    ohca_kick(s);
+    ohca_unlock(s);
+}
+
+static void ohca_loop_add(OhcaState *s, int fd)
+{
+    if (fd >= 0) {
+        s->loop_fd[s->num_loop_fds++] = fd;
+        qemu_set_fd_handler(fd, ohca_loop_event, NULL, s);
+    }
+}
+
+/* Before anything can close a descriptor its handler must be gone. */
+static void ohca_loop_fds(OhcaState *s, bool on)
+{
+    unsigned int i;
+
+    for (i = 0; i < s->num_loop_fds; i++) {
+        qemu_set_fd_handler(s->loop_fd[i], NULL, NULL, NULL);
+    }
+    s->num_loop_fds = 0;
+    for (i = 0; on && i < s->ports; i++) {
+        ohca_loop_add(s, ohca_wire_event_fd(&s->port[i]));
+        ohca_loop_add(s, ohca_wire_ctrl_fd(&s->port[i]));
+    }
+}
+
+/* ---- life ---- */
+
+static void ohca_vm_state(void *opaque, bool running, RunState state)
+{
+    OhcaState *s = opaque;
+
+    ohca_lock(s);
+    s->paused = !running;
+    s->armed = OHCA_NO_DEADLINE;
+    ohca_kick(s);
+    ohca_unlock(s);
+}
+
+static int64_t ohca_auto_poll_ns(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof(set), &set) ||
+        CPU_COUNT(&set) <= OHCA_POLL_CPUS) {
+        return 0;
+    }
+    return OHCA_POLL_NS;
+}
+
+/**
+ * ohca_thread_start: from now on the engine is polled
+ */
+bool ohca_thread_start(OhcaState *s, Error **errp)
+{
+    int r;
+
+    s->use_thread = !icount_enabled();
+    if (!g_strcmp0(s->engine_mode, "inline")) {
+        s->use_thread = false;
+    } else if (s->engine_mode && strcmp(s->engine_mode, "thread")) {
+        error_setg(errp, "x-engine must be 'thread' or 'inline', not '%s'",
+                   s->engine_mode);
+        return false;
+    }
+    s->poll_ns = s->poll_us < 0 ? ohca_auto_poll_ns() : s->poll_us * 1000LL;
+    s->armed = OHCA_NO_DEADLINE;
+    s->paused = !runstate_is_running();
+    s->vmstate = qdev_add_vm_change_state_handler(DEVICE(s), ohca_vm_state, s);
+
+    if (!s->use_thread) {
+        s->bh = qemu_bh_new_guarded(ohca_bh, s,
+                                    &DEVICE(s)->mem_reentrancy_guard);
+        s->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, ohca_loop_timer, s);
+        ohca_wake(s);
+        return true;
+    }
+    s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (s->timer_fd < 0) {
+        error_setg_errno(errp, errno, "timerfd");
+        return false;
+    }
+    r = event_notifier_init(&s->kick, 0);
+    if (r < 0) {
+        error_setg_errno(errp, -r, "eventfd");
+        close(s->timer_fd);
+        s->timer_fd = -1;
+        return false;
+    }
+    qemu_thread_create(&s->thread, "ohca", ohca_thread, s,
+                       QEMU_THREAD_JOINABLE);
+    return true;
+}
+
+/**
+ * ohca_thread_stop: nobody polls any more; under the BQL
+ *
+ * Does nothing if ohca_thread_start() was not called or failed.
+ */
+void ohca_thread_stop(OhcaState *s)
+{
+    if (s->vmstate) {
+        qemu_del_vm_change_state_handler(g_steal_pointer(&s->vmstate));
+    }
+    if (s->bh) {
+        ohca_loop_fds(s, false);
+        qemu_bh_delete(g_steal_pointer(&s->bh));
+        timer_free(g_steal_pointer(&s->timer));
+    }
+    if (s->timer_fd >= 0) {
+        qatomic_set(&s->stopping, 1);
+        ohca_kick(s);
+        event_notifier_set(&s->kick);
+        /* The thread may be waiting for the BQL, to deliver an interrupt. */
+        bql_unlock();
+        qemu_thread_join(&s->thread);
+        bql_lock();
+        event_notifier_cleanup(&s->kick);
+        close(s->timer_fd);
+        s->timer_fd = -1;
+    }
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The link of each port: joining the fabric, moving frames, up and down.
+ *
+ * Without listen=on a port connects to its fabric= socket (ohca-switch, or
+ * another HCA that listens) when the device is realized, and what does not fit
+ * is a clear error there. With listen=on it waits for a peer, one at a time.
+ * A link that is lost later is a warning and, for the guest, a cable that was
+ * pulled.
+ */
+#include "qemu/osdep.h"
+#include <sys/socket.h>
+#include "qapi/error.h"
+#include "qemu/error-report.h"
+#include "ohca.h"
+#include "trace.h"
+
+#define OHCA_CONNECT_MS     5000
+
+/* Frames after which a sleeping peer is woken in the middle of a batch. */
+#define OHCA_KICK_FRAMES    8
+
+static const char *ohca_name(OhcaState *s)
+{
+    return DEVICE(s)->id ?: TYPE_OHCA;
+}
+
+bool ohca_wire_open(OhcaState *s, unsigned int port, Error **errp)
+{
+    OhcaPort *p = &s->port[port];
+    const char *path = s->fabric[port];
+    struct ohca_link_err err = { };
+
+    if (s->listen) {
+        p->listen_fd = ohca_link_listen(path, &err);
+    } else {
+        p->link = ohca_link_connect(path, &p->cfg, OHCA_CONNECT_MS, &err);
+    }
+    if (p->listen_fd < 0 && !p->link) {
+        error_setg(errp, "port %u: %s", port + 1, err.text);
+        return false;
+    }
+    if (p->link) {
+        trace_ohca_link_peer(port + 1, ohca_link_peer(p->link)->node_guid,
+                             ohca_link_peer(p->link)->port_num,
+                             ohca_link_vls(p->link));
+    }
+    return true;
+}
+
+static void ohca_close_fd(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+    }
+    *fd = -1;
+}
+
+void ohca_wire_close(OhcaState *s, unsigned int port)
+{
+    OhcaPort *p = &s->port[port];
+
+    ohca_link_free(g_steal_pointer(&p->link));
+    ohca_close_fd(&p->pending_fd);
+    if (p->listen_fd >= 0) {
+        unlink(s->fabric[port]);
+        ohca_close_fd(&p->listen_fd);
+    }
+}
+
+/* ---- control: training, accepting, losing ---- */
+
+static void ohca_wire_train(OhcaPort *p)
+{
+    struct ohca_link_phy phy = {
+        .enabled = p->enabled,
+        .width_en = p->cfg.width_sup,
+        .speed_en = p->cfg.speed_sup,
+        .speed_ext_en = p->cfg.speed_ext_sup,
+    };
+
+    if (p->link) {
+        ohca_link_train(p->link, &phy);
+        p->ctrl_due = true;
+    }
+}
+
+void ohca_wire_link_ctl(void *opaque, unsigned int port, bool enable)
+{
+    OhcaState *s = opaque;
+    OhcaPort *p = &s->port[port];
+
+    trace_ohca_link_ctl(port + 1, enable);
+    p->enabled = enable;
+    ohca_wire_train(p);
+}
+
+static void ohca_wire_change(OhcaState *s, unsigned int port, bool up)
+{
+    OhcaPort *p = &s->port[port];
+    struct ohca_link_state st = { };
+
+    p->blocked = 0;
+    if (!up) {
+        if (p->up) {
+            p->up = false;
+            trace_ohca_link_down(port + 1);
+            ohca_link_change(s->engine, port, NULL);
+        }
+        return;
+    }
+    ohca_link_get_state(p->link, &st);
+    p->up = true;
+    trace_ohca_link_up(port + 1, st.width, st.speed, st.speed_ext);
+    ohca_link_change(s->engine, port, &(struct ohca_link_rate) {
+        .width = st.width,
+        .speed = st.speed,
+        .speed_ext = st.speed_ext,
+    });
+}
+
+static void ohca_wire_ctrl(OhcaState *s, unsigned int port)
+{
+    OhcaPort *p = &s->port[port];
+
+    p->ctrl_due = false;
+    while (p->link) {
+        switch (ohca_link_ctrl(p->link)) {
+        case OHCA_LINK_EV_UP:
+            ohca_wire_change(s, port, true);
+            break;
+        case OHCA_LINK_EV_DOWN:
+            ohca_wire_change(s, port, false);
+            break;
+        case OHCA_LINK_EV_CLOSED:
+        case OHCA_LINK_EV_ERROR:
+            warn_report("%s: port %u lost its fabric: %s", ohca_name(s),
+                        port + 1, ohca_link_error(p->link));
+            ohca_wire_change(s, port, false);
+            ohca_link_free(g_steal_pointer(&p->link));
+            break;
+        case OHCA_LINK_EV_NONE:
+            return;
+        }
+    }
+}
+
+/* A peer at the door of a listening port; one link at a time. */
+static void ohca_wire_accept(OhcaState *s, unsigned int port)
+{
+    OhcaPort *p = &s->port[port];
+    struct ohca_link_cfg peer;
+    struct ohca_link_err err;
+    int fd, r;
+
+    if (p->pending_fd < 0) {
+        p->pending_fd = accept4(p->listen_fd, NULL, NULL,
+                                SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (p->pending_fd < 0) {
+            return;
+        }
+    }
+    r = ohca_link_hello_recv(p->pending_fd, &peer, &err);
+    if (!r) {
+        return;
+    }
+    fd = p->pending_fd;
+    p->pending_fd = -1;
+    if (r < 0) {
+        warn_report("%s: port %u refused a peer: %s", ohca_name(s), port + 1,
+                    err.text);
+        close(fd);
+        return;
+    }
+    p->link = ohca_link_hello_reply(fd, &peer, &p->cfg, &err);
+    if (!p->link) {
+        warn_report("%s: port %u refused a peer: %s", ohca_name(s), port + 1,
+                    err.text);
+        return;
+    }
+    trace_ohca_link_peer(port + 1, peer.node_guid, peer.port_num,
+                         ohca_link_vls(p->link));
+    ohca_wire_train(p);
+}
+
+int ohca_wire_ctrl_fd(const OhcaPort *p)
+{
+    if (p->link) {
+        return ohca_link_ctrl_fd(p->link);
+    }
+    return p->pending_fd >= 0 ? p->pending_fd : p->listen_fd;
+}
+
+int ohca_wire_event_fd(const OhcaPort *p)
+{
+    return p->link ? ohca_link_event_fd(p->link) : -1;
+}
+
+/* ---- transmitting ---- */
+
+uint8_t *ohca_wire_tx_begin(void *opaque, unsigned int port, unsigned int vl,
+                            uint32_t len)
+{
+    OhcaState *s = opaque;
+    OhcaPort *p = &s->port[port];
+    uint8_t *buf;
+
+    if (unlikely(!p->link)) {
+        return NULL;
+    }
+    buf = ohca_link_tx_begin(p->link, vl, len);
+    if (unlikely(!buf) && vl < OHCA_LANES && ohca_link_is_up(p->link)) {
+        p->blocked |= 1u << vl;
+        p->blocked_len[vl] = len;
+    }
+    return buf;
+}
+
+void ohca_wire_tx_commit(void *opaque, unsigned int port, unsigned int vl,
+                         uint32_t len)
+{
+    OhcaState *s = opaque;
+    OhcaPort *p = &s->port[port];
+
+    ohca_link_tx_commit(p->link, vl, len, 0);
+    if (++p->unkicked == OHCA_KICK_FRAMES) {
+        p->unkicked = 0;
+        ohca_link_kick_tx(p->link);
+    }
+}
+
+/* Does a lane that was refused have its credits now? */
+static bool ohca_wire_unblocked(OhcaPort *p)
+{
+    uint32_t mask = p->blocked;
+    bool any = false;
+
+    for (; mask; mask &= mask - 1) {
+        unsigned int vl = ctz32(mask);
+        unsigned int shift = vl == OHCA_LINK_VL15 ? 6 :
+                             6 + ohca_link_shift(p->link);
+        unsigned int need = DIV_ROUND_UP(p->blocked_len[vl] + 2, 1u << shift);
+
+        if (ohca_link_tx_credits(p->link, vl) >= need) {
+            p->blocked &= ~(1u << vl);
+            any = true;
+        }
+    }
+    return any;
+}
+
+void ohca_wire_flush(OhcaState *s)
+{
+    unsigned int i;
+
+    for (i = 0; i < s->ports; i++) {
+        if (s->port[i].link) {
+            s->port[i].unkicked = 0;
+            ohca_link_kick(s->port[i].link);
+        }
+    }
+}
+
+/* ---- receiving ---- */
+
+/* Returns the frames taken. VL15 first, the others in turn. */
+static unsigned int ohca_wire_rx(OhcaState *s, unsigned int port,
+                                 unsigned int budget)
+{
+    OhcaPort *p = &s->port[port];
+    uint32_t pending = ohca_link_rx_pending(p->link);
+    struct ohca_link_frame f;
+    unsigned int done = 0, vl;
+
+    while (pending && done < budget) {
+        if (pending & (1u << OHCA_LINK_VL15)) {
+            vl = OHCA_LINK_VL15;
+        } else {
+            uint32_t after = pending & (~0u << p->next_vl);
+
+            vl = ctz32(after ?: pending);
+            p->next_vl = vl + 1;
+        }
+        switch (ohca_link_rx_peek(p->link, vl, &f)) {
+        case 1:
+            if (likely(!(f.flags & OHCA_FRAME_EBP))) {
+                ohca_rx(s->engine, port, vl, f.data, f.len,
+                        f.flags & OHCA_FRAME_ICRC);
+            }
+            ohca_link_rx_release(p->link, vl);
+            done++;
+            break;
+        case 0:
+            pending &= ~(1u << vl);
+            break;
+        default:
+            p->ctrl_due = true;
+            return done;
+        }
+    }
+    return done;
+}
+
+/**
+ * ohca_wire_work: everything the links have for us
+ * @budget: frames to take at most, each port
+ *
+ * Returns: true if the budget was used up
+ */
+bool ohca_wire_work(OhcaState *s, unsigned int budget)
+{
+    bool more = false;
+    unsigned int i;
+
+    for (i = 0; i < s->ports; i++) {
+        OhcaPort *p = &s->port[i];
+
+        if (!p->link) {
+            continue;
+        }
+        if (unlikely(p->ctrl_due)) {
+            ohca_wire_ctrl(s, i);
+            if (!p->link) {
+                continue;
+            }
+        }
+        if (unlikely(p->blocked) && ohca_wire_unblocked(p)) {
+            ohca_tx_ready(s->engine, i);
+        }
+        more |= ohca_wire_rx(s, i, budget) >= budget || p->ctrl_due;
+    }
+    return more;
+}
+
+bool ohca_wire_pending(OhcaState *s)
+{
+    unsigned int i;
+
+    for (i = 0; i < s->ports; i++) {
+        if (s->port[i].link && ohca_link_rx_pending(s->port[i].link)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- sleeping ---- */
+
+/**
+ * ohca_wire_prepare_sleep: ask every peer to wake us
+ *
+ * Returns: true if there is nothing to do; false undoes it all
+ */
+bool ohca_wire_prepare_sleep(OhcaState *s)
+{
+    unsigned int i, n;
+
+    for (n = 0; n < s->ports; n++) {
+        OhcaPort *p = &s->port[n];
+
+        if (p->link && (p->ctrl_due || !ohca_link_prepare_sleep(p->link))) {
+            /* frames, credits, or a peer that broke the rules */
+            p->ctrl_due |= !ohca_link_rx_pending(p->link) && !p->blocked;
+            break;
+        }
+    }
+    if (n == s->ports) {
+        return true;
+    }
+    for (i = 0; i < n; i++) {
+        if (s->port[i].link) {
+            ohca_link_awake(s->port[i].link, false);
+        }
+    }
+    return false;
+}
+
+/**
+ * ohca_wire_awake: the sleep is over
+ * @event: the link's eventfd is readable
+ * @ctrl: the descriptor of ohca_wire_ctrl_fd() is readable
+ */
+void ohca_wire_awake(OhcaState *s, unsigned int port, bool event, bool ctrl)
+{
+    OhcaPort *p = &s->port[port];
+
+    if (p->link) {
+        ohca_link_awake(p->link, event);
+        p->ctrl_due |= ctrl;
+    } else if (ctrl) {
+        ohca_wire_accept(s, port);
+    }
+}

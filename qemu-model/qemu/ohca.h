@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The PCI device "ohca": what its files share.
+ *
+ * ohca-pci.c     the QOM type: properties, BARs, MSI-X, reset
+ * ohca-mem.c     guest memory as the engine sees it
+ * ohca-thread.c  who owns the engine when: vCPU threads, the owner thread, a BH
+ * ohca-wire.c    the link of each port
+ *
+ * The engine (core/engine) is the card itself and knows nothing of QEMU.
+ *
+ * Locks: OhcaState.lock makes its holder the owner of the engine, of the links
+ * and of everything below that says "owner". The order is BQL, then lock; the
+ * holder of the lock never waits for the BQL.
+ */
+#ifndef HW_RDMA_OHCA_H
+#define HW_RDMA_OHCA_H
+
+#include "ohca-compat.h"
+#include "hw/pci/pci_device.h"
+#include "qemu/event_notifier.h"
+#include "qemu/main-loop.h"
+#include "qemu/thread.h"
+#include "qemu/timer.h"
+#include "system/runstate.h"
+#include "qom/object.h"
+#include "core/engine/engine.h"
+#include "core/link/link.h"
+
+#define TYPE_OHCA "ohca"
+OBJECT_DECLARE_SIMPLE_TYPE(OhcaState, OHCA)
+
+#define OHCA_PORTS          2
+#define OHCA_LANES          16
+#define OHCA_UARS           1024u
+#define OHCA_UAR_MIN_SHIFT  12
+#define OHCA_UAR_MAX_SHIFT  16
+#define OHCA_IRQ_WORDS      32      /* 2048 MSI-X vectors */
+
+/* A stretch of the bus address space that is plain RAM. */
+typedef struct OhcaRam {
+    uint64_t iova;
+    uint64_t len;
+    uint8_t *hva;
+    MemoryRegion *mr;
+    bool readonly;
+} OhcaRam;
+
+typedef struct OhcaMem {
+    MemoryListener listener;
+    GArray *ram;                /* owner: OhcaRam, sorted, no overlaps */
+    unsigned int last;          /* owner: index of the last hit */
+    GArray *next;               /* BQL: what becomes @ram at commit */
+    bool iommu;                 /* an IOMMU translates: see ohca_lock() */
+    bool next_iommu;            /* BQL */
+} OhcaMem;
+
+/* One port's link. All of it is the owner's. */
+typedef struct OhcaPort {
+    struct ohca_link *link;
+    struct ohca_link_cfg cfg;
+    bool enabled;               /* what the SMA asked for last */
+    bool up;                    /* what the engine was told last */
+    bool ctrl_due;              /* ohca_link_ctrl() has something to do */
+    uint32_t blocked;           /* lanes on which tx_begin failed */
+    uint16_t blocked_len[OHCA_LANES];
+    uint8_t next_vl;            /* round robin of the receiver */
+    unsigned int unkicked;      /* frames since the last kick */
+    int listen_fd;              /* or -1 */
+    int pending_fd;             /* accepted, HELLO not there yet; or -1 */
+} OhcaPort;
+
+struct OhcaState {
+    PCIDevice parent_obj;
+
+    MemoryRegion ctrl;
+    MemoryRegion uar;
+    ohca_engine *engine;
+    uint32_t page_shift;        /* log2 of the UAR stride; atomic */
+
+    OhcaMem mem;
+    OhcaPort port[OHCA_PORTS];
+
+    /* ownership, see ohca-thread.c */
+    QemuMutex lock;
+    uint32_t waiters;           /* threads that block on @lock; atomic */
+    uint32_t work;              /* somebody must poll; atomic */
+    uint32_t asleep;            /* the owner thread waits in poll(); atomic */
+    uint32_t stopping;          /* atomic */
+    bool paused;                /* owner: the VM does not run */
+    bool use_thread;
+    int loop_fd[2 * OHCA_PORTS];    /* inline mode: with a handler */
+    unsigned int num_loop_fds;
+    QemuThread thread;
+    EventNotifier kick;
+    int timer_fd;
+    uint64_t armed;             /* owner: what the timer is set to, ns */
+    QEMUTimer *timer;           /* inline mode */
+    QEMUBH *bh;                 /* inline mode */
+    int64_t poll_ns;
+    VMChangeStateEntry *vmstate;
+    Notifier exit;
+
+    /* interrupts raised and not yet delivered; atomic */
+    uint32_t irq_any;
+    uint64_t irq[OHCA_IRQ_WORDS];
+    uint16_t num_vectors;
+
+    /* properties */
+    char *fabric[OHCA_PORTS];
+    bool listen;
+    uint8_t fabric_port;
+    uint64_t guid;
+    uint64_t sys_guid;
+    uint8_t ports;
+    uint8_t vls;
+    uint16_t mtu;
+    char *speed;
+    char *width;
+    char *node_desc;
+    char *engine_mode;
+    uint16_t vectors;
+    int32_t poll_us;
+    uint32_t inline_budget;
+    uint32_t thread_budget;
+};
+
+/* ohca-mem.c: the dma_* functions are the engine's host operations */
+void ohca_mem_init(OhcaState *s);
+void ohca_mem_exit(OhcaState *s);
+void ohca_mem_enter(void *opaque);
+void ohca_mem_leave(void *opaque);
+void *ohca_mem_map(void *opaque, uint64_t iova, size_t *len, int prot);
+int ohca_mem_rw(void *opaque, uint64_t iova, void *buf, size_t n, int prot);
+void ohca_mem_dirty(void *opaque, uint64_t iova, size_t n);
+
+/* ohca-thread.c */
+bool ohca_thread_start(OhcaState *s, Error **errp);
+void ohca_thread_stop(OhcaState *s);
+void ohca_lock(OhcaState *s);
+void ohca_unlock(OhcaState *s);
+void ohca_unlock_serve(OhcaState *s);
+void ohca_serve(OhcaState *s);
+void ohca_wake(OhcaState *s);
+void ohca_irq(void *opaque, unsigned int vec);
+void ohca_kick(void *opaque);
+uint64_t ohca_now_ns(void *opaque);
+
+/* ohca-wire.c; all but open are called by the owner */
+bool ohca_wire_open(OhcaState *s, unsigned int port, Error **errp);
+void ohca_wire_close(OhcaState *s, unsigned int port);
+bool ohca_wire_work(OhcaState *s, unsigned int budget);
+void ohca_wire_flush(OhcaState *s);
+bool ohca_wire_prepare_sleep(OhcaState *s);
+void ohca_wire_awake(OhcaState *s, unsigned int port, bool event, bool ctrl);
+bool ohca_wire_pending(OhcaState *s);
+int ohca_wire_ctrl_fd(const OhcaPort *p);
+int ohca_wire_event_fd(const OhcaPort *p);
+uint8_t *ohca_wire_tx_begin(void *opaque, unsigned int port, unsigned int vl,
+                            uint32_t len);
+void ohca_wire_tx_commit(void *opaque, unsigned int port, unsigned int vl,
+                         uint32_t len);
+void ohca_wire_link_ctl(void *opaque, unsigned int port, bool enable);
+
+#endif /* HW_RDMA_OHCA_H */
