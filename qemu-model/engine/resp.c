@@ -1,0 +1,706 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The responder of RC and UC (IBTA vol 1, 9.7.4, 9.7.5, 9.8.3, 9.9.3).
+ *
+ * Requests are executed as they come; responses leave later, in order: READ and atomic
+ * responses from a ring, then a NAK, or one ACK for all that was received by then.
+ */
+#include <stdlib.h>
+
+#include "transport.h"
+
+/* ---- resources --------------------------------------------------------------------- */
+
+int ohca_resp_alloc(struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+	uint8_t cap = qp->max_dest_rd_atomic;
+	struct ohca_rd *rd;
+	struct ohca_atomic_res *at;
+
+	if (cap <= xp->rd_cap)
+		return 0;
+	rd = calloc(cap, sizeof(*rd));
+	at = calloc(cap, sizeof(*at));
+	if (!rd || !at) {
+		free(rd);
+		free(at);
+		return -1;
+	}
+	for (uint8_t i = 0; i < xp->rd_num; i++)
+		rd[i] = xp->rd[(xp->rd_head + i) % xp->rd_cap];
+	if (xp->rd_cap)
+		memcpy(at, xp->at, xp->rd_cap * sizeof(*at));
+	free(xp->rd);
+	free(xp->at);
+	xp->rd = rd;
+	xp->at = at;
+	xp->rd_head = 0;
+	xp->at_pos = xp->rd_cap;
+	xp->rd_cap = cap;
+	return 0;
+}
+
+/* Stop responding; with @keep_closing the responses under way and a NAK still leave. */
+void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
+{
+	if (!keep_closing) {
+		xp->closing = false;
+		xp->nak_due = false;
+		xp->rd_num = 0;
+	}
+	xp->ack_due = false;
+	xp->rx_op = OHCA_RX_NONE;
+	if (xp->rwqe && xp->qp->state != OHCA_QPS_ERR) {
+		ohca_rwqe_put(e, xp->rwqe);
+		xp->rwqe = NULL;
+	}
+	/* in ERR it is flushed with the others */
+}
+
+static struct ohca_rd *rd_at(const struct ohca_xport *xp, uint8_t i)
+{
+	return &xp->rd[(xp->rd_head + i) % xp->rd_cap];
+}
+
+/* ---- receive completions -------------------------------------------------------------- */
+
+void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rwqe *r,
+			uint8_t status, uint16_t ve, struct ohca_hw_cqe *c, bool solicited)
+{
+	c->wr_id = ohca_to_le64(r->wr_id);
+	c->status = ohca_to_le32(status);
+	if (!c->opcode)
+		c->opcode = ohca_to_le32(OHCA_WCO_RECV);
+	c->vendor_err = ohca_to_le32(ve);
+	c->qp_num = ohca_to_le32(qp->handle);
+	c->wqe_idx = ohca_to_le32(r->from_srq ? 0 : r->wqe_idx);
+	c->flags = r->from_srq ? OHCA_CQE_SRQ : 0;
+	if (status && status != OHCA_WC_WR_FLUSH) {
+		ohca_count(e, OHCA_CNT_LOCAL_ERR);
+		ohca_trace(e, OHCA_TR_WQE_ERR, qp->handle, status, ve, OHCA_WCO_RECV);
+	}
+	if (ohca_cq_push(e, qp->rcq, c, solicited || status))
+		ohca_qp_error(e, qp, OHCA_EVENT_QP_FATAL, 0);
+}
+
+/* The current receive WQE has failed. */
+static void recv_fail(ohca_engine *e, struct ohca_qp *qp, uint8_t status, uint16_t ve)
+{
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_hw_cqe c;
+
+	memset(&c, 0, sizeof(c));
+	ohca_recv_complete(e, qp, xp->rwqe, status, ve, &c, false);
+	ohca_rwqe_put(e, xp->rwqe);
+	xp->rwqe = NULL;
+}
+
+bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	if (xp->rwqe)
+		recv_fail(e, qp, OHCA_WC_WR_FLUSH, OHCA_VE_FLUSH);
+	/* what is in an SRQ belongs to all its QPs */
+	if (qp->srq || qp->flags & OHCA_QP_NO_RQ)
+		return false;
+	while (*quantum) {
+		struct ohca_rwqe *r = ohca_rwqe_get(e);
+
+		if (!r)
+			return false;
+		if (ohca_rwqe_take(e, qp, r) == 0) {
+			ohca_rwqe_put(e, r);
+			return false;
+		}
+		xp->rwqe = r;
+		recv_fail(e, qp, OHCA_WC_WR_FLUSH, OHCA_VE_FLUSH);
+		--*quantum;
+	}
+	return true;
+}
+
+/* Take the receive WQE of a message. 1: xp->rwqe is set; 0: none is posted; <0: malformed,
+ * completed with an error. */
+static int recv_take(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+	int rc;
+
+	if (xp->rwqe)
+		return 1;	/* UC: of a message that was lost half way */
+	xp->rwqe = ohca_rwqe_get(e);
+	if (!xp->rwqe)
+		return 0;
+	rc = ohca_rwqe_take(e, qp, xp->rwqe);
+	if (rc == 0) {
+		ohca_rwqe_put(e, xp->rwqe);
+		xp->rwqe = NULL;
+	} else if (rc < 0) {
+		recv_fail(e, qp, OHCA_WC_LOC_QP_OP, (uint16_t)-rc);
+	}
+	return rc;
+}
+
+/* The message has come whole. */
+static void recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+		      uint32_t len)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ib_immdt *imm = ib_pkt_immdt(p->hdr, &p->i);
+	const struct ib_ieth *ieth = ib_pkt_ieth(p->hdr, &p->i);
+	struct ohca_rwqe *r = xp->rwqe;
+	struct ohca_hw_cqe c;
+
+	memset(&c, 0, sizeof(c));
+	c.opcode = ohca_to_le32(p->i.op->flags & IB_OPF_WRITE ? OHCA_WCO_RECV_IMM : OHCA_WCO_RECV);
+	c.byte_len = ohca_to_le32(len);
+	c.src_qp = ohca_to_le32(qp->dest_qpn);
+	if (imm) {
+		c.wc_flags = ohca_to_le32(OHCA_WCF_WITH_IMM);
+		memcpy(&c.imm, &imm->imm, 4);
+	} else if (ieth) {
+		c.wc_flags = ohca_to_le32(OHCA_WCF_WITH_INV);
+		c.inv_key = ohca_to_le32(ib_be32(ieth->rkey));
+	}
+	xp->rwqe = NULL;
+	ohca_recv_complete(e, qp, r, OHCA_WC_SUCCESS, 0, &c, p->i.se);
+	ohca_rwqe_put(e, r);
+}
+
+/* ---- one packet of a SEND or WRITE ------------------------------------------------------ */
+
+/**
+ * struct verdict - what became of a packet
+ * @nak: NAK code, or one of the values below
+ * @status: for the receive WQE, if there is one
+ * @ev: asynchronous event, if there is no WQE to tell by
+ */
+struct verdict {
+	uint8_t nak;
+	uint8_t status;
+	uint16_t ve;
+	enum ohca_event ev;
+};
+#define V_OK	0xff
+#define V_RNR	0xfe
+
+static struct verdict fail(uint8_t nak, uint8_t status, uint16_t ve, enum ohca_event ev)
+{
+	return (struct verdict){ .nak = nak, .status = status, .ve = ve, .ev = ev };
+}
+
+static struct verdict ok(void)
+{
+	return (struct verdict){ .nak = V_OK };
+}
+
+/* Sizes that every request must have, for its place in the message (9.7.4.1.6). */
+static bool size_ok(const struct ohca_qp *qp, const struct ib_pkt_info *i)
+{
+	uint32_t mtu = ohca_qp_mtu(qp);
+
+	if (i->op->flags & (IB_OPF_FIRST | IB_OPF_MIDDLE))
+		return i->payload_len == mtu;
+	if (i->op->flags & IB_OPF_LAST)
+		return i->payload_len >= 1 && i->payload_len <= mtu;
+	return i->payload_len <= mtu;
+}
+
+/* Does the packet continue what is in progress, or begin when nothing is? */
+static bool in_sequence(const struct ohca_xport *xp, const struct ib_opcode_info *op)
+{
+	if (op->flags & IB_OPF_START)
+		return xp->rx_op == OHCA_RX_NONE;
+	if (op->flags & IB_OPF_SEND)
+		return xp->rx_op == OHCA_RX_SEND;
+	return xp->rx_op == OHCA_RX_WRITE;
+}
+
+static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	uint32_t n = p->i.payload_len;
+	int rc;
+
+	if (p->i.op->flags & IB_OPF_START) {
+		rc = recv_take(e, qp);
+		if (rc == 0)
+			return fail(V_RNR, 0, 0, 0);
+		if (rc < 0)
+			return fail(IB_NAK_REM_OP, 0, (uint16_t)-rc, 0);
+		xp->rx_op = OHCA_RX_SEND;
+		xp->rx_off = 0;
+	}
+	if (n > xp->rwqe->total - xp->rx_off)
+		return fail(IB_NAK_INV_REQ, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH, 0);
+	if (n) {
+		rc = ohca_sgl_scatter(e, qp, xp->rwqe->sge, xp->rwqe->num_sge, xp->rx_off,
+				      p->payload, n);
+		if (rc)
+			return fail(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, (uint16_t)rc, 0);
+	}
+	xp->rx_off += n;
+	if (!(p->i.op->flags & IB_OPF_END))
+		return ok();
+	if (p->i.op->flags & IB_OPF_INV) {
+		rc = ohca_mr_invalidate(e, qp, ib_be32(ib_pkt_ieth(p->hdr, &p->i)->rkey), true);
+		if (rc)
+			return fail(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, (uint16_t)rc, 0);
+	}
+	xp->rx_op = OHCA_RX_NONE;
+	recv_done(e, qp, p, xp->rx_off);
+	return ok();
+}
+
+/* RETH of the first packet of a WRITE: what it may write to, and is the size right? */
+static struct verdict begin_write(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	const struct ib_reth *reth = ib_pkt_reth(p->hdr, &p->i);
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_mr_range r;
+	int ve;
+
+	if (!(qp->access & OHCA_ACCESS_REMOTE_WRITE))
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
+	xp->wr_va = ib_be64(reth->va);
+	xp->wr_rkey = ib_be32(reth->rkey);
+	xp->wr_len = ib_be32(reth->dmalen);
+	xp->rx_off = 0;
+	if (xp->wr_len > OHCA_MAX_MSG)
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+	if (xp->wr_len) {
+		ve = ohca_rkey_check(e, qp, xp->wr_rkey, xp->wr_va, xp->wr_len,
+				     OHCA_ACCESS_REMOTE_WRITE, &r);
+		if (ve)
+			return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+	}
+	return ok();
+}
+
+static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	uint32_t n = p->i.payload_len, left;
+	struct ohca_mr_range r;
+	struct verdict v;
+	int rc;
+
+	if (p->i.op->flags & IB_OPF_START) {
+		v = begin_write(e, qp, p);
+		if (v.nak != V_OK)
+			return v;
+	}
+	left = xp->wr_len - xp->rx_off;
+	if (p->i.op->flags & IB_OPF_END ? n != left : n >= left)
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+	if (p->i.op->flags & IB_OPF_IMM) {
+		rc = recv_take(e, qp);
+		if (rc == 0)
+			return fail(V_RNR, 0, 0, 0);
+		if (rc < 0)
+			return fail(IB_NAK_REM_OP, 0, (uint16_t)-rc, 0);
+	}
+	if (n) {
+		/* the region may have gone since the first packet */
+		rc = ohca_rkey_check(e, qp, xp->wr_rkey, xp->wr_va + xp->rx_off, n,
+				     OHCA_ACCESS_REMOTE_WRITE, &r);
+		if (rc)
+			return fail(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, (uint16_t)rc,
+				    OHCA_EVENT_QP_ACCESS_ERR);
+		if (ohca_mr_write(e, &r, 0, p->payload, n))
+			return fail(IB_NAK_REM_OP, OHCA_WC_LOC_ACCESS, OHCA_VE_DMA,
+				    OHCA_EVENT_QP_FATAL);
+	}
+	xp->rx_off += n;
+	xp->rx_op = OHCA_RX_WRITE;
+	if (p->i.op->flags & IB_OPF_END) {
+		xp->rx_op = OHCA_RX_NONE;
+		if (p->i.op->flags & IB_OPF_IMM)
+			recv_done(e, qp, p, xp->wr_len);
+	}
+	return ok();
+}
+
+/* ---- READ and atomics ---------------------------------------------------------------- */
+
+/* Put a response into the ring, by PSN. False: the ring is full. */
+static bool rd_insert(struct ohca_xport *xp, const struct ohca_rd *r)
+{
+	uint8_t i;
+
+	if (xp->rd_num >= xp->rd_cap)
+		return false;
+	for (i = xp->rd_num; i && ib_psn_diff(rd_at(xp, i - 1)->first, r->first) > 0; i--)
+		*rd_at(xp, i) = *rd_at(xp, i - 1);
+	*rd_at(xp, i) = *r;
+	xp->rd_num++;
+	return true;
+}
+
+/* Fill in a READ of @psn; what it asks for is checked. */
+static struct verdict read_request(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+				   struct ohca_rd *rd)
+{
+	const struct ib_reth *reth = ib_pkt_reth(p->hdr, &p->i);
+	struct ohca_mr_range r;
+	int ve;
+
+	memset(rd, 0, sizeof(*rd));
+	rd->va = ib_be64(reth->va);
+	rd->rkey = ib_be32(reth->rkey);
+	rd->length = ib_be32(reth->dmalen);
+	if (!(qp->access & OHCA_ACCESS_REMOTE_READ))
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
+	if (rd->length > OHCA_MAX_MSG)
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+	if (rd->length) {
+		ve = ohca_rkey_check(e, qp, rd->rkey, rd->va, rd->length,
+				     OHCA_ACCESS_REMOTE_READ, &r);
+		if (ve)
+			return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+	}
+	rd->first = rd->next = p->i.psn;
+	rd->last = ib_psn_add(p->i.psn, ohca_npkts(qp, rd->length) - 1);
+	rd->msn = ib_psn_add(qp->xp->msn, 1);
+	return ok();
+}
+
+static struct verdict do_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+			      uint32_t *next)
+{
+	struct ohca_rd rd;
+	struct verdict v = read_request(e, qp, p, &rd);
+
+	if (v.nak != V_OK)
+		return v;
+	if (!rd_insert(qp->xp, &rd))
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
+	*next = ib_psn_add(rd.last, 1);
+	return ok();
+}
+
+static struct verdict do_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	const struct ib_atomic_eth *a = ib_pkt_atomic(p->hdr, &p->i);
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_mr_range r;
+	struct ohca_rd rd;
+	uint64_t va = ib_be64(a->va);
+	int ve;
+
+	if (!(qp->access & OHCA_ACCESS_REMOTE_ATOMIC))
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
+	if (xp->rd_num >= xp->rd_cap)
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
+	if (va & 7)
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ALIGN, OHCA_EVENT_QP_REQ_ERR);
+	ve = ohca_rkey_check(e, qp, ib_be32(a->rkey), va, 8, OHCA_ACCESS_REMOTE_ATOMIC, &r);
+	if (ve)
+		return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+	memset(&rd, 0, sizeof(rd));
+	if (ohca_mr_atomic(e, &r, p->i.opcode == IB_OP_RC_CMP_SWAP, ib_be64(a->swap_add),
+			   ib_be64(a->compare), &rd.orig))
+		return fail(IB_NAK_REM_OP, 0, OHCA_VE_DMA, OHCA_EVENT_QP_FATAL);
+	rd.atomic = true;
+	rd.first = rd.next = rd.last = p->i.psn;
+	rd.msn = ib_psn_add(xp->msn, 1);
+	rd_insert(xp, &rd);
+	xp->at_pos = (uint8_t)((xp->at_pos + 1) % xp->rd_cap);
+	xp->at[xp->at_pos] = (struct ohca_atomic_res){
+		.orig = rd.orig, .psn = rd.first, .msn = rd.msn, .valid = true,
+	};
+	return ok();
+}
+
+/* ---- RC: duplicates -------------------------------------------------------------------- */
+
+/* A READ asked for again: answer again, from the PSN it names (9.7.4.2). */
+static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_rd rd;
+	struct verdict v = read_request(e, qp, p, &rd);
+
+	/* it must not reach into what has not been asked for */
+	if (v.nak != V_OK || ib_psn_diff(rd.last, xp->epsn) >= 0)
+		return;
+	rd.msn = xp->msn;
+	for (uint8_t i = 0; i < xp->rd_num; i++) {
+		struct ohca_rd *o = rd_at(xp, i);
+
+		if (ib_psn_diff(rd.first, o->first) >= 0 && ib_psn_diff(rd.first, o->last) <= 0) {
+			/* still under way: begin again */
+			if (!o->atomic)
+				*o = rd;
+			return;
+		}
+	}
+	rd_insert(xp, &rd);
+}
+
+static void dup_atomic(struct ohca_xport *xp, const struct ohca_rxpkt *p)
+{
+	struct ohca_rd rd = { .atomic = true, .first = p->i.psn, .next = p->i.psn,
+			      .last = p->i.psn };
+
+	for (uint8_t i = 0; i < xp->rd_num; i++)
+		if (rd_at(xp, i)->first == p->i.psn)
+			return;
+	for (uint8_t i = 0; i < xp->rd_cap; i++)
+		if (xp->at[i].valid && xp->at[i].psn == p->i.psn) {
+			rd.orig = xp->at[i].orig;
+			rd.msn = xp->at[i].msn;
+			rd_insert(xp, &rd);
+			return;
+		}
+}
+
+static void duplicate(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	ohca_count(e, OHCA_CNT_RX_DUP);
+	if (p->i.op->flags & IB_OPF_READ)
+		dup_read(e, qp, p);
+	else if (p->i.op->flags & IB_OPF_ATOMIC)
+		dup_atomic(xp, p);
+	else if (p->i.op->flags & IB_OPF_END || p->i.ackreq)
+		xp->ack_due = true;
+}
+
+/* ---- RC: requests ------------------------------------------------------------------------ */
+
+static void nak(struct ohca_xport *xp, uint8_t syndrome)
+{
+	xp->nak_due = true;
+	xp->nak_sent = true;
+	xp->nak_syn = syndrome;
+	xp->nak_psn = xp->epsn;
+}
+
+/* A request cannot be executed: NAK, complete, move to ERR. */
+static void refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
+{
+	struct ohca_xport *xp = qp->xp;
+	enum ohca_event ev = v->ev;
+
+	nak(xp, IB_AETH_NAK | v->nak);
+	xp->closing = true;
+	if (xp->rwqe && v->status) {
+		recv_fail(e, qp, v->status, v->ve);
+		ev = 0;
+	}
+	ohca_qp_error(e, qp, ev, v->ve);
+}
+
+void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ib_opcode_info *op = p->i.op;
+	int32_t diff = ib_psn_diff(p->i.psn, xp->epsn);
+	uint32_t next = ib_psn_add(p->i.psn, 1);
+	struct verdict v;
+
+	ohca_sched_activate(e, xp);
+	if (diff > 0) {
+		ohca_count(e, OHCA_CNT_RX_OUT_OF_SEQ);
+		if (!xp->nak_sent)
+			nak(xp, IB_AETH_NAK | IB_NAK_PSN_SEQ);
+		return;
+	}
+	if (diff < 0) {
+		duplicate(e, qp, p);
+		return;
+	}
+	xp->nak_due = xp->nak_sent = false;
+	if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
+		v = fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+	else if (op->flags & IB_OPF_SEND)
+		v = do_send(e, qp, p);
+	else if (op->flags & IB_OPF_WRITE)
+		v = do_write(e, qp, p);
+	else if (op->flags & IB_OPF_READ)
+		v = do_read(e, qp, p, &next);
+	else if (op->flags & IB_OPF_ATOMIC)
+		v = do_atomic(e, qp, p);
+	else
+		v = fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
+	if (v.nak == V_RNR) {
+		ohca_count(e, OHCA_CNT_RNR_NAK_TX);
+		nak(xp, IB_AETH_RNR_NAK | qp->min_rnr_timer);
+		return;
+	}
+	if (v.nak != V_OK) {
+		refuse(e, qp, &v);
+		return;
+	}
+	xp->epsn = next;
+	if (op->flags & IB_OPF_END)
+		xp->msn = ib_psn_add(xp->msn, 1);
+	/* a READ or atomic is acknowledged by its response */
+	if (p->i.ackreq && !(op->flags & (IB_OPF_READ | IB_OPF_ATOMIC)))
+		xp->ack_due = true;
+}
+
+/* ---- RC: responses ---------------------------------------------------------------------- */
+
+static enum ohca_sent send_ack(ohca_engine *e, struct ohca_qp *qp, uint8_t syndrome, uint32_t psn)
+{
+	const struct ohca_path *path = ohca_qp_path(e, qp);
+	struct ohca_tx tx;
+	uint8_t *h;
+
+	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN + IB_ICRC_LEN, &tx))
+		return OHCA_SENT_BLOCKED;
+	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ACK, IB_BTH_MIGREQ, 0, path->pkey,
+			 qp->dest_qpn, false, psn);
+	ib_build_aeth(h, syndrome, qp->xp->msn);
+	ohca_tx_close(e, &tx);
+	return OHCA_SENT;
+}
+
+static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *r)
+{
+	const struct ohca_path *path = ohca_qp_path(e, qp);
+	struct ohca_tx tx;
+	uint8_t *h;
+
+	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN +
+			  IB_ATOMIC_ACK_ETH_LEN + IB_ICRC_LEN, &tx))
+		return OHCA_SENT_BLOCKED;
+	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ATOMIC_ACK, IB_BTH_MIGREQ, 0,
+			 path->pkey, qp->dest_qpn, false, r->first);
+	h = ib_build_aeth(h, IB_AETH_ACK | IB_AETH_CREDIT_INVALID, r->msn);
+	ib_build_atomic_ack(h, r->orig);
+	ohca_tx_close(e, &tx);
+	return OHCA_SENT;
+}
+
+/* One packet of a READ response. */
+static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_rd *r)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ohca_path *path = ohca_qp_path(e, qp);
+	uint32_t mtu = ohca_qp_mtu(qp);
+	uint32_t off = (uint32_t)ib_psn_diff(r->next, r->first) * mtu;
+	uint32_t n = r->length - off < mtu ? r->length - off : mtu, pad = ib_pad(n);
+	bool first = r->next == r->first, last = r->next == r->last;
+	uint8_t op = first ? (last ? IB_OP_RC_READ_RESP_ONLY : IB_OP_RC_READ_RESP_FIRST) :
+			     (last ? IB_OP_RC_READ_RESP_LAST : IB_OP_RC_READ_RESP_MIDDLE);
+	struct ohca_mr_range range;
+	struct ohca_tx tx;
+	uint8_t *h;
+	int ve = 0;
+
+	if (!ohca_tx_open(e, path, path->hdr_len + ib_opcodes[op].hdr_len + n + pad + IB_ICRC_LEN,
+			  &tx))
+		return OHCA_SENT_BLOCKED;
+	h = ib_build_bth(tx.buf + path->hdr_len, op, IB_BTH_MIGREQ, (uint8_t)pad, path->pkey,
+			 qp->dest_qpn, false, r->next);
+	if (first || last)
+		h = ib_build_aeth(h, IB_AETH_ACK | IB_AETH_CREDIT_INVALID, r->msn);
+	/* the region may have gone since the request */
+	if (n)
+		ve = ohca_rkey_check(e, qp, r->rkey, r->va + off, n, OHCA_ACCESS_REMOTE_READ,
+				     &range);
+	if (!ve && n && ohca_mr_read(e, &range, 0, h, n))
+		ve = OHCA_VE_DMA;
+	if (ve) {
+		struct verdict v = fail(ve == OHCA_VE_DMA ? IB_NAK_REM_OP : IB_NAK_REM_ACCESS, 0,
+					(uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+		uint32_t psn = r->next;
+
+		xp->rd_num = 0;
+		refuse(e, qp, &v);
+		xp->nak_psn = psn;
+		return OHCA_SENT;
+	}
+	memset(h + n, 0, pad);
+	ohca_tx_close(e, &tx);
+	r->next = ib_psn_add(r->next, 1);
+	return OHCA_SENT;
+}
+
+enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+	enum ohca_sent ret;
+
+	if (xp->rd_num) {
+		struct ohca_rd *r = rd_at(xp, 0);
+		uint32_t last = r->last;
+
+		ret = r->atomic ? send_atomic_ack(e, qp, r) : send_read_resp(e, qp, r);
+		if (ret != OHCA_SENT || !xp->rd_num)
+			return ret;
+		if (r->atomic || ib_psn_diff(r->next, last) > 0) {
+			xp->rd_head = (uint8_t)((xp->rd_head + 1) % xp->rd_cap);
+			xp->rd_num--;
+			/* it acknowledges what came before it */
+			if (!xp->rd_num && ib_psn_add(last, 1) == xp->epsn)
+				xp->ack_due = false;
+		}
+		return OHCA_SENT;
+	}
+	if (xp->nak_due) {
+		ret = send_ack(e, qp, xp->nak_syn, xp->nak_psn);
+		if (ret == OHCA_SENT)
+			xp->nak_due = xp->ack_due = false;
+		return ret;
+	}
+	if (xp->ack_due) {
+		ret = send_ack(e, qp, IB_AETH_ACK | IB_AETH_CREDIT_INVALID,
+			       ib_psn_add(xp->epsn, IB_PSN_MASK));
+		if (ret == OHCA_SENT)
+			xp->ack_due = false;
+		return ret;
+	}
+	return OHCA_SENT_NONE;
+}
+
+/* ---- UC ------------------------------------------------------------------------------------ */
+
+/*
+ * Messages are received whole or not at all (9.8.3). After a gap everything is dropped up
+ * to the next first packet; a receive WQE that was taken serves the next message.
+ */
+void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ib_opcode_info *op = p->i.op;
+	struct verdict v;
+
+	ohca_sched_activate(e, xp);
+	if (p->i.psn != xp->epsn) {
+		ohca_count(e, OHCA_CNT_RX_OUT_OF_SEQ);
+		xp->rx_op = OHCA_RX_NONE;
+		xp->uc_skip = true;
+	}
+	xp->epsn = ib_psn_add(p->i.psn, 1);
+	if (op->flags & IB_OPF_START) {
+		xp->uc_skip = false;
+		xp->rx_op = OHCA_RX_NONE;
+	}
+	if (xp->uc_skip)
+		return;
+	if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
+		v = fail(IB_NAK_INV_REQ, 0, 0, 0);
+	else if (op->flags & IB_OPF_SEND)
+		v = do_send(e, qp, p);
+	else
+		v = do_write(e, qp, p);
+	if (v.nak == V_OK)
+		return;
+	xp->rx_op = OHCA_RX_NONE;
+	xp->uc_skip = true;
+	if (v.nak == V_RNR)
+		ohca_count(e, OHCA_CNT_RX_NO_WQE);
+	/* what is wrong here and not with the message stops the QP */
+	if (v.nak != IB_NAK_REM_OP)
+		return;
+	if (xp->rwqe && v.status)
+		recv_fail(e, qp, v.status, v.ve);
+	ohca_qp_error(e, qp, v.ev, v.ve);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * In from the wire: the checks of IBTA vol 1, 9.6.1, in its order, then dispatch.
+ *
+ * The headers are copied before anything is looked at; the payload is copied once, to
+ * where it belongs.
+ */
+#include "../ib/crc.h"
+#include "transport.h"
+
+#define PORT_ARMED	3u
+
+void ohca_rx_drop(ohca_engine *e, const struct ohca_rxpkt *p, enum ohca_counter why)
+{
+	ohca_count(e, why);
+	ohca_trace(e, OHCA_TR_RX_DROP, why, p->port, p->i.opcode, p->i.dqpn);
+}
+
+static void violation(const struct ohca_rxpkt *p, uint32_t key, struct ib_key_violation *v)
+{
+	const struct ib_grh *grh = ib_pkt_grh(p->hdr, &p->i);
+	const struct ib_deth *deth = ib_pkt_deth(p->hdr, &p->i);
+
+	memset(v, 0, sizeof(*v));
+	v->lid1 = p->i.slid;
+	v->lid2 = p->i.dlid;
+	v->key = key;
+	v->sl = p->i.sl;
+	v->qp1 = deth ? ib_deth_sqpn(deth) : 0;
+	v->qp2 = p->i.dqpn;
+	if (grh) {
+		memcpy(v->gid1, grh->sgid, 16);
+		memcpy(v->gid2, grh->dgid, 16);
+	}
+}
+
+void ohca_rx_bad_pkey(ohca_engine *e, const struct ohca_rxpkt *p)
+{
+	struct ib_key_violation v;
+
+	ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKEY);
+	violation(p, p->i.pkey, &v);
+	ohca_mad_bad_pkey(e, p->port, &v);
+}
+
+void ohca_rx_bad_qkey(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
+{
+	struct ib_key_violation v;
+
+	ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QKEY);
+	violation(p, qkey, &v);
+	ohca_mad_bad_qkey(e, p->port, &v);
+}
+
+/* RC and UC: does the packet come from the QP's peer, over the QP's path? */
+static bool from_peer(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	const struct ohca_port *port = &e->port[qp->port];
+	const struct ib_grh *grh;
+
+	if (qp->port != p->port)
+		return false;
+	if (p->loop)
+		return true;
+	if (p->i.slid != ohca_le16(qp->av.dlid))
+		return false;
+	if (p->i.dlid != (port->lid | qp->av.src_path_bits))
+		return false;
+	if (!p->i.has_grh)
+		return true;
+	/* one that has a GRH must name us */
+	grh = ib_pkt_grh(p->hdr, &p->i);
+	if (qp->av.flags & OHCA_AV_GRH)
+		return memcmp(grh->dgid, port->gid[qp->av.sgid_index], 16) == 0 &&
+		       memcmp(grh->sgid, qp->av.dgid, 16) == 0;
+	for (unsigned int i = 0; i < OHCA_MAX_GIDS; i++)
+		if (port->gid_valid[i] && memcmp(grh->dgid, port->gid[i], 16) == 0)
+			return true;
+	return false;
+}
+
+static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
+{
+	const struct ohca_port *port = &e->port[p->port];
+	bool rc = (p->i.opcode & IB_TRANS_MASK) == IB_TRANS_RC;
+	struct ohca_qp *qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
+
+	if (!qp || qp->type != (rc ? OHCA_QPT_RC : OHCA_QPT_UC) || qp->state < OHCA_QPS_RTR ||
+	    qp->state == OHCA_QPS_ERR) {
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
+		return;
+	}
+	if (qp->pkey_index >= port->num_pkeys ||
+	    !ib_pkey_match(p->i.pkey, port->pkey[qp->pkey_index])) {
+		ohca_rx_bad_pkey(e, p);
+		return;
+	}
+	if (!from_peer(e, qp, p)) {
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
+		return;
+	}
+	if (p->i.op->flags & IB_OPF_RESPONSE) {
+		if (qp->state == OHCA_QPS_RTR)
+			ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
+		else
+			ohca_comp_rx(e, qp, p);
+		return;
+	}
+	if (qp->state == OHCA_QPS_RTR && !qp->xp->comm_est) {
+		qp->xp->comm_est = true;
+		ohca_async_event(e, OHCA_EVENT_COMM_EST, qp->handle, 0);
+	}
+	if (rc)
+		ohca_resp_rx(e, qp, p);
+	else
+		ohca_uc_rx(e, qp, p);
+}
+
+/* Is it for this port? */
+static bool addressed(const struct ohca_port *port, const struct ib_pkt_info *i)
+{
+	if (ib_lid_is_mcast(i->dlid))
+		return true;		/* the GID decides */
+	if (i->dlid == IB_LID_PERMISSIVE)
+		return i->vl == IB_VL_MANAGEMENT;
+	return port->lid && i->dlid >> port->lmc == port->lid >> port->lmc;
+}
+
+static void count_rx(struct ohca_port_counters *c, const struct ib_pkt_info *i)
+{
+	if (i->vl == IB_VL_MANAGEMENT)
+		return;
+	c->rcv_data += i->words;
+	c->rcv_pkts++;
+	if (ib_lid_is_mcast(i->dlid))
+		c->mcast_rcv_pkts++;
+	else
+		c->ucast_rcv_pkts++;
+}
+
+static void malformed(ohca_engine *e, const struct ohca_rxpkt *p)
+{
+	struct ohca_port_counters *c = &e->port[p->port].cnt;
+
+	c->rcv_errors++;
+	c->rcv_malformed++;
+	ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKT);
+}
+
+void ohca_rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *frame, uint32_t len,
+		    bool icrc_valid, bool loop)
+{
+	struct ohca_port *port = &e->port[port_idx];
+	uint8_t hdr[IB_MAX_HDR_LEN];
+	uint32_t n = len < sizeof(hdr) ? len : sizeof(hdr);
+	struct ohca_rxpkt p = { .port = (uint8_t)port_idx, .loop = loop, .hdr = hdr };
+	int rc;
+
+	memcpy(hdr, frame, n);
+	rc = ib_hdr_parse(hdr, n, len, 0, &p.i);
+	ohca_count(e, OHCA_CNT_RX_PKTS);
+	if (!loop && rc != IB_PKT_ERR_SHORT && rc != IB_PKT_ERR_LEN)
+		count_rx(&port->cnt, &p.i);
+	if (rc || p.i.payload_len > IB_MAX_PAYLOAD) {
+		malformed(e, &p);
+		return;
+	}
+	p.payload = frame + p.i.hdr_len;
+	if (icrc_valid && !ib_icrc_ok(frame, len)) {
+		malformed(e, &p);
+		return;
+	}
+	if (p.i.vl != IB_VL_MANAGEMENT && !loop) {
+		if (port->state < PORT_ARMED) {
+			ohca_rx_drop(e, &p, OHCA_CNT_RX_BAD_PKT);
+			return;
+		}
+		if (port->state == PORT_ARMED)
+			ohca_mad_rx_data(e, port_idx);
+		if (p.i.payload_len > 128u << port->mtu) {
+			malformed(e, &p);
+			return;
+		}
+	}
+	if (!loop && !addressed(port, &p.i)) {
+		port->cnt.rcv_errors++;
+		ohca_rx_drop(e, &p, OHCA_CNT_RX_BAD_PKT);
+		return;
+	}
+	switch (p.i.opcode & IB_TRANS_MASK) {
+	case IB_TRANS_RC:
+	case IB_TRANS_UC:
+		rx_connected(e, &p);
+		break;
+	case IB_TRANS_UD:
+		ohca_ud_rx(e, &p);
+		break;
+	default:
+		ohca_rx_drop(e, &p, OHCA_CNT_RX_BAD_QP);
+		break;
+	}
+}
+
+void ohca_rx(ohca_engine *e, unsigned int port, unsigned int vl, const uint8_t *frame,
+	     uint32_t len, bool icrc_valid)
+{
+	if (port >= e->cfg.num_ports || !ohca_running(e))
+		return;
+	/* a lane that is not the packet's: only a broken peer does that */
+	if (len < IB_LRH_LEN || frame[0] >> 4 != vl) {
+		ohca_count(e, OHCA_CNT_RX_BAD_PKT);
+		return;
+	}
+	ohca_dma_enter(e);
+	ohca_rx_packet(e, port, frame, len, icrc_valid, false);
+	ohca_dma_exit(e);
+}

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The scheduler: which QP sends next.
+ *
+ * A QP is on one list: active (it may have something to do), one of the wait lists (it
+ * has, but no credits or no room in the loop), or none. Active QPs take turns of
+ * OHCA_QUANTUM packets. Timers are a heap with lazy keys: moving a timer to later costs
+ * nothing, the heap finds out when the old time comes.
+ */
+#include <stdlib.h>
+
+#include "transport.h"
+
+/* ---- pools ------------------------------------------------------------------------- */
+
+struct ohca_sqwin *ohca_win_get(ohca_engine *e, unsigned int log_sq)
+{
+	unsigned int log = log_sq < OHCA_MIN_LOG_WIN ? OHCA_MIN_LOG_WIN :
+			   log_sq > OHCA_MAX_LOG_WIN ? OHCA_MAX_LOG_WIN : log_sq;
+	struct ohca_sqwin *w = e->sched->win_free[log];
+	size_t n = 1u << log, wqes, bbs;
+
+	if (w) {
+		e->sched->win_free[log] = w->next;
+		return w;
+	}
+	/* only until as many exist as QPs are busy at once */
+	bbs = (n + OHCA_MAX_WQE_BBS - 1) << OHCA_BB_SHIFT;
+	wqes = n * sizeof(struct ohca_swqe);
+	w = aligned_alloc(64, (sizeof(*w) + bbs + wqes + 127) & ~(size_t)63);
+	if (!w)
+		return NULL;
+	w->log = (uint8_t)log;
+	w->mask = (uint32_t)n - 1;
+	w->bb = (uint8_t *)w + ((sizeof(*w) + 63) & ~(size_t)63);
+	w->wqe = (struct ohca_swqe *)(void *)(w->bb + bbs);
+	return w;
+}
+
+void ohca_win_put(ohca_engine *e, struct ohca_sqwin *w)
+{
+	w->next = e->sched->win_free[w->log];
+	e->sched->win_free[w->log] = w;
+}
+
+struct ohca_rwqe *ohca_rwqe_get(ohca_engine *e)
+{
+	struct ohca_rwqe_slot *s = e->sched->rwqe_free;
+
+	if (s)
+		e->sched->rwqe_free = s->next;
+	else
+		s = malloc(sizeof(*s));
+	return s ? &s->r : NULL;
+}
+
+void ohca_rwqe_put(ohca_engine *e, struct ohca_rwqe *r)
+{
+	struct ohca_rwqe_slot *s = ohca_container_of(r, struct ohca_rwqe_slot, r);
+
+	s->next = e->sched->rwqe_free;
+	e->sched->rwqe_free = s;
+}
+
+/* ---- timers ------------------------------------------------------------------------ */
+
+static void heap_put(struct ohca_sched *s, uint32_t i, struct ohca_xport *xp)
+{
+	s->heap[i] = xp;
+	xp->heap = i + 1;
+}
+
+static void heap_up(struct ohca_sched *s, uint32_t i, struct ohca_xport *xp)
+{
+	while (i) {
+		uint32_t parent = (i - 1) / 2;
+
+		if (s->heap[parent]->heap_key <= xp->heap_key)
+			break;
+		heap_put(s, i, s->heap[parent]);
+		i = parent;
+	}
+	heap_put(s, i, xp);
+}
+
+static void heap_down(struct ohca_sched *s, uint32_t i, struct ohca_xport *xp)
+{
+	for (;;) {
+		uint32_t kid = 2 * i + 1;
+
+		if (kid >= s->heap_num)
+			break;
+		if (kid + 1 < s->heap_num &&
+		    s->heap[kid + 1]->heap_key < s->heap[kid]->heap_key)
+			kid++;
+		if (s->heap[kid]->heap_key >= xp->heap_key)
+			break;
+		heap_put(s, i, s->heap[kid]);
+		i = kid;
+	}
+	heap_put(s, i, xp);
+}
+
+static void heap_remove(struct ohca_sched *s, struct ohca_xport *xp)
+{
+	uint32_t i = xp->heap - 1;
+	struct ohca_xport *last;
+
+	if (!xp->heap)
+		return;
+	xp->heap = 0;
+	last = s->heap[--s->heap_num];
+	if (last == xp)
+		return;
+	if (i && s->heap[(i - 1) / 2]->heap_key > last->heap_key)
+		heap_up(s, i, last);
+	else
+		heap_down(s, i, last);
+}
+
+void ohca_timer_set(ohca_engine *e, struct ohca_xport *xp, uint64_t t)
+{
+	struct ohca_sched *s = e->sched;
+
+	xp->timer = t;
+	if (xp->heap ? t >= xp->heap_key : t == OHCA_NO_DEADLINE)
+		return;
+	xp->heap_key = t;
+	if (xp->heap)
+		heap_up(s, xp->heap - 1, xp);
+	else
+		heap_up(s, s->heap_num++, xp);
+}
+
+static void timers_run(ohca_engine *e)
+{
+	struct ohca_sched *s = e->sched;
+	/* a timer that rings may set itself again, but not to the past for ever */
+	uint32_t bound = s->heap_num;
+
+	while (bound-- && s->heap_num && s->heap[0]->heap_key <= s->now) {
+		struct ohca_xport *xp = s->heap[0];
+
+		if (xp->timer > s->now) {
+			if (xp->timer == OHCA_NO_DEADLINE) {
+				heap_remove(s, xp);
+			} else {
+				xp->heap_key = xp->timer;
+				heap_down(s, 0, xp);
+			}
+			continue;
+		}
+		heap_remove(s, xp);
+		xp->timer = OHCA_NO_DEADLINE;
+		ohca_comp_timer(e, xp->qp);
+	}
+}
+
+uint64_t ohca_sched_deadline(const ohca_engine *e)
+{
+	const struct ohca_sched *s = e->sched;
+
+	return s->heap_num ? s->heap[0]->heap_key : OHCA_NO_DEADLINE;
+}
+
+/* ---- lists ------------------------------------------------------------------------- */
+
+static void off(struct ohca_xport *xp)
+{
+	if (xp->on != OHCA_XP_OFF)
+		ohca_list_del(&xp->link);
+	xp->on = OHCA_XP_OFF;
+}
+
+void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp)
+{
+	if (xp->on != OHCA_XP_OFF)
+		return;
+	xp->on = OHCA_XP_ACTIVE;
+	ohca_list_add_tail(&e->sched->active, &xp->link);
+}
+
+/* Everybody on @from becomes active, in order. */
+static void wake(ohca_engine *e, struct ohca_list *from)
+{
+	while (!ohca_list_empty(from)) {
+		struct ohca_xport *xp = ohca_container_of(from->next, struct ohca_xport, link);
+
+		off(xp);
+		ohca_sched_activate(e, xp);
+	}
+}
+
+void ohca_xp_tx_ready(ohca_engine *e, unsigned int port)
+{
+	for (unsigned int vl = 0; vl < 16; vl++)
+		wake(e, &e->sched->wait[port][vl]);
+	e->sched->madq[port][0].blocked = false;
+	e->sched->madq[port][1].blocked = false;
+}
+
+void ohca_xp_port(ohca_engine *e, unsigned int port)
+{
+	if (!e->sched)
+		return;
+	e->sched->gen[port]++;
+	ohca_xp_tx_ready(e, port);
+}
+
+/* ---- running ----------------------------------------------------------------------- */
+
+enum turn { TURN_MORE, TURN_IDLE, TURN_BLOCKED };
+
+static bool rq_in_err(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	if (ohca_rq_flush(e, qp, quantum))
+		return true;
+	if (qp->srq && !xp->last_wqe_told) {
+		xp->last_wqe_told = true;
+		ohca_async_event(e, OHCA_EVENT_LAST_WQE, qp->handle, 0);
+	}
+	/* nothing is there: ask for doorbells and look once more */
+	return !qp->srq && !(qp->flags & OHCA_QP_NO_RQ) && ohca_rq_notify(e, qp, true);
+}
+
+static enum turn turn_err(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
+{
+	struct ohca_xport *xp = qp->xp;
+	bool more;
+
+	while (xp->closing && *quantum) {
+		enum ohca_sent r = ohca_resp_send(e, qp);
+
+		if (r == OHCA_SENT_BLOCKED)
+			return TURN_BLOCKED;
+		if (r == OHCA_SENT_NONE)
+			xp->closing = false;
+		else
+			--*quantum;
+	}
+	more = ohca_sq_flush(e, qp, quantum);
+	more |= rq_in_err(e, qp, quantum);
+	if (more || xp->closing)
+		return TURN_MORE;
+	return ohca_sq_idle(e, qp) ? TURN_IDLE : TURN_MORE;
+}
+
+static enum turn turn(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
+{
+	struct ohca_xport *xp = qp->xp;
+	bool connected = qp->type == OHCA_QPT_RC || qp->type == OHCA_QPT_UC;
+	bool resp = true, req;
+
+	if (qp->state == OHCA_QPS_ERR)
+		return turn_err(e, qp, quantum);
+	if (qp->state < OHCA_QPS_RTR)
+		return TURN_IDLE;
+	req = qp->state != OHCA_QPS_RTR;
+	if (xp->rto_restart) {
+		xp->rto_restart = false;
+		ohca_timer_set(e, xp, xp->una == xp->max || !qp->timeout ?
+			       OHCA_NO_DEADLINE : e->sched->now + ohca_rto_ns(qp));
+	}
+	while (*quantum && (resp || req)) {
+		enum ohca_sent r;
+
+		if (resp) {
+			r = ohca_resp_pending(xp) ? ohca_resp_send(e, qp) : OHCA_SENT_NONE;
+			if (r == OHCA_SENT_BLOCKED)
+				return TURN_BLOCKED;
+			resp = r == OHCA_SENT;
+			*quantum -= resp;
+		}
+		if (req && *quantum) {
+			r = connected ? ohca_req_send(e, qp) : ohca_ud_send(e, qp);
+			if (r == OHCA_SENT_BLOCKED)
+				return TURN_BLOCKED;
+			req = r == OHCA_SENT;
+			*quantum -= req;
+		}
+		if (qp->state == OHCA_QPS_ERR)
+			return TURN_MORE;
+	}
+	if (resp || req)
+		return TURN_MORE;
+	ohca_sq_ci(e, qp);
+	if (qp->state == OHCA_QPS_RTR)
+		return TURN_IDLE;
+	if (qp->state == OHCA_QPS_SQD)
+		ohca_sq_drained(e, qp);
+	return ohca_sq_idle(e, qp) ? TURN_IDLE : TURN_MORE;
+}
+
+static void run_one(ohca_engine *e, unsigned int *budget)
+{
+	struct ohca_sched *s = e->sched;
+	struct ohca_xport *xp = ohca_container_of(s->active.next, struct ohca_xport, link);
+	unsigned int quantum = *budget < OHCA_QUANTUM ? *budget : OHCA_QUANTUM;
+	unsigned int left = quantum;
+
+	off(xp);
+	s->blocked = NULL;
+	switch (turn(e, xp->qp, &left)) {
+	case TURN_MORE:
+		ohca_sched_activate(e, xp);
+		break;
+	case TURN_BLOCKED:
+		ohca_sq_ci(e, xp->qp);
+		if (xp->on == OHCA_XP_OFF) {
+			xp->on = OHCA_XP_WAIT;
+			ohca_list_add_tail(s->blocked, &xp->link);
+		}
+		break;
+	case TURN_IDLE:
+		break;
+	}
+	/* a turn that found nothing costs one, so that the loop ends */
+	*budget -= left < quantum ? quantum - left : 1;
+}
+
+/* Deliver looped packets; those that arrive meanwhile wait for the next round. */
+static void loop_run(ohca_engine *e, unsigned int *budget)
+{
+	struct ohca_sched *s = e->sched;
+	uint32_t end = s->loop_head;
+
+	while (s->loop_tail != end && *budget) {
+		uint32_t i = s->loop_tail & (OHCA_LOOP_SLOTS - 1);
+
+		ohca_rx_packet(e, s->loop_port[i], s->loop + (size_t)i * OHCA_SLOT_SIZE,
+			       s->loop_len[i], false, true);
+		s->loop_tail++;
+		--*budget;
+	}
+	wake(e, &s->wait_loop);
+}
+
+static bool madq_ready(const struct ohca_sched *s)
+{
+	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++)
+		for (unsigned int q = 0; q < 2; q++)
+			if (s->madq[p][q].head != s->madq[p][q].tail && !s->madq[p][q].blocked)
+				return true;
+	return false;
+}
+
+bool ohca_sched_run(ohca_engine *e, unsigned int budget)
+{
+	struct ohca_sched *s = e->sched;
+
+	s->now = ohca_now(e);
+	if (s->heap_num && s->heap[0]->heap_key <= s->now)
+		timers_run(e);
+	if (!budget)
+		budget = 1;
+	while (budget && ohca_running(e)) {
+		if (s->loop_head != s->loop_tail)
+			loop_run(e, &budget);
+		if (madq_ready(s)) {
+			ohca_madq_run(e);
+			budget -= budget != 0;
+		}
+		if (!budget)
+			break;
+		if (!ohca_list_empty(&s->active))
+			run_one(e, &budget);
+		else if (s->loop_head == s->loop_tail && !madq_ready(s))
+			break;
+	}
+	return ohca_running(e) && (!ohca_list_empty(&s->active) ||
+				   s->loop_head != s->loop_tail || madq_ready(s));
+}
+
+/* ---- life of the scheduler and of a QP's part --------------------------------------- */
+
+void ohca_sched_reset(ohca_engine *e)
+{
+	struct ohca_sched *s = e->sched;
+
+	if (!s)
+		return;
+	s->loop_tail = s->loop_head;
+	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++)
+		for (unsigned int q = 0; q < 2; q++) {
+			s->madq[p][q].tail = s->madq[p][q].head;
+			s->madq[p][q].blocked = false;
+		}
+}
+
+int ohca_sched_init(ohca_engine *e)
+{
+	struct ohca_sched *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -1;
+	s->loop = malloc((size_t)OHCA_LOOP_SLOTS * OHCA_SLOT_SIZE);
+	if (!s->loop) {
+		free(s);
+		return -1;
+	}
+	ohca_list_init(&s->active);
+	ohca_list_init(&s->wait_loop);
+	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++)
+		for (unsigned int v = 0; v < 16; v++)
+			ohca_list_init(&s->wait[p][v]);
+	e->sched = s;
+	return 0;
+}
+
+void ohca_sched_free(ohca_engine *e)
+{
+	struct ohca_sched *s = e->sched;
+
+	if (!s)
+		return;
+	for (unsigned int i = 0; i <= OHCA_MAX_LOG_WIN; i++)
+		while (s->win_free[i]) {
+			struct ohca_sqwin *w = s->win_free[i];
+
+			s->win_free[i] = w->next;
+			free(w);
+		}
+	while (s->rwqe_free) {
+		struct ohca_rwqe_slot *r = s->rwqe_free;
+
+		s->rwqe_free = r->next;
+		free(r);
+	}
+	free(s->heap);
+	free(s->loop);
+	free(s);
+	e->sched = NULL;
+}
+
+int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_sched *s = e->sched;
+	struct ohca_xport *xp;
+
+	if (s->num_xp == s->heap_cap) {
+		uint32_t cap = s->heap_cap ? 2 * s->heap_cap : 64;
+		struct ohca_xport **h = realloc(s->heap, cap * sizeof(*h));
+
+		if (!h)
+			return -1;
+		s->heap = h;
+		s->heap_cap = cap;
+	}
+	xp = calloc(1, sizeof(*xp));
+	if (!xp)
+		return -1;
+	s->num_xp++;
+	ohca_list_init(&xp->link);
+	xp->qp = qp;
+	xp->timer = OHCA_NO_DEADLINE;
+	qp->xp = xp;
+	return 0;
+}
+
+/* Forget everything but that the QP exists. */
+static void reset(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	off(xp);
+	heap_remove(e->sched, xp);
+	xp->timer = OHCA_NO_DEADLINE;
+	if (xp->win)
+		ohca_win_put(e, xp->win);
+	ohca_resp_reset(e, xp, false);
+	free(xp->rd);
+	free(xp->at);
+	memset(xp, 0, sizeof(*xp));
+	ohca_list_init(&xp->link);
+	xp->qp = qp;
+	xp->timer = OHCA_NO_DEADLINE;
+}
+
+void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp)
+{
+	if (!qp->xp)
+		return;
+	reset(e, qp);
+	free(qp->xp);
+	qp->xp = NULL;
+	e->sched->num_xp--;
+}
+
+static void to_err(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	ohca_timer_set(e, xp, OHCA_NO_DEADLINE);
+	xp->rnr_wait = false;
+	xp->rto_restart = false;
+	ohca_resp_reset(e, xp, xp->closing);
+	/* what waits for credits in vain has flushing to do */
+	off(xp);
+	ohca_sched_activate(e, xp);
+}
+
+int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	if (mask & (OHCA_ATTR_AV | OHCA_ATTR_PKEY_INDEX | OHCA_ATTR_PORT))
+		xp->path_ok = false;
+	switch (qp->state) {
+	case OHCA_QPS_RESET:
+		reset(e, qp);
+		return 0;
+	case OHCA_QPS_RTR:
+		if (old != OHCA_QPS_INIT)
+			break;
+		xp->epsn = qp->rq_psn;
+		xp->path_ok = false;
+		return qp->type == OHCA_QPT_RC ? ohca_resp_alloc(qp) : 0;
+	case OHCA_QPS_RTS:
+		if (old == OHCA_QPS_RTR) {
+			xp->una = xp->nxt = xp->max = qp->sq_psn & IB_PSN_MASK;
+			xp->retry_left = qp->retry_cnt;
+			xp->rnr_left = qp->rnr_retry;
+		}
+		xp->drain_told = false;
+		qp->sqd_draining = false;
+		break;
+	case OHCA_QPS_SQD:
+		if (old != OHCA_QPS_SQD) {
+			xp->drain_told = false;
+			qp->sqd_draining = true;
+		}
+		break;
+	case OHCA_QPS_ERR:
+		if (old != OHCA_QPS_ERR)
+			to_err(e, qp);
+		return 0;
+	default:
+		break;
+	}
+	ohca_sched_activate(e, xp);
+	return 0;
+}
+
+void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp)
+{
+	if (qp->state >= OHCA_QPS_RTS)
+		ohca_sched_activate(e, qp->xp);
+}
+
+void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp)
+{
+	if (qp->state == OHCA_QPS_ERR)
+		ohca_sched_activate(e, qp->xp);
+}
+
+void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, uint32_t *rq_psn,
+		   bool *draining)
+{
+	const struct ohca_xport *xp = qp->xp;
+
+	(void)e;
+	*sq_psn = qp->state >= OHCA_QPS_RTS ? xp->max : qp->sq_psn;
+	*rq_psn = qp->state >= OHCA_QPS_RTR ? xp->epsn : qp->rq_psn;
+	*draining = qp->state == OHCA_QPS_SQD && qp->sqd_draining;
+}

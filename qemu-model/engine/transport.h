@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The transport half's own state: what hangs off a QP, the scheduler, paths.
+ *
+ * sched.c	who may send now: active QPs, credit waits, timers, looped packets
+ * tx.c		paths, the wire, management datagrams
+ * rx.c		frames in, checks, dispatch
+ * sq.c		send WQEs: fetch, parse, complete, flush
+ * req.c	requester of RC and UC; comp.c its responses and timeouts (RC)
+ * resp.c	responder of RC and UC
+ * ud.c		datagrams
+ *
+ * Receiving never sends: it changes state and activates the QP, and the scheduler builds
+ * the packets when there are credits for them. All of it is called by the owner only.
+ */
+#ifndef OHCA_ENGINE_TRANSPORT_H
+#define OHCA_ENGINE_TRANSPORT_H
+
+#include "internal.h"
+#include "../ib/rate.h"
+
+#define OHCA_REQ_WINDOW		2048u	/* packets in flight of one QP */
+#define OHCA_ACK_EVERY		32u	/* packets without AckReq at most */
+#define OHCA_READ_CHUNK		65536u	/* response packets one READ request asks for */
+#define OHCA_MAX_MSG		(1u << 31)	/* bytes of a message, IBTA vol 1, 9.7.7 */
+#define OHCA_MIN_RTO_NS		16000000ull	/* hosts stall threads for milliseconds */
+#define OHCA_QUANTUM		16u	/* packets of one QP before the next has its turn */
+
+#define OHCA_LOOP_SLOTS		64u	/* power of two */
+#define OHCA_SLOT_SIZE		4352u	/* at least IB_MAX_PKT_LEN */
+#define OHCA_MADQ_SLOTS		32u	/* power of two */
+#define OHCA_MIN_LOG_WIN	4u
+#define OHCA_MAX_LOG_WIN	8u
+_Static_assert(OHCA_SLOT_SIZE >= IB_MAX_PKT_LEN, "a slot holds any packet");
+_Static_assert((1u << OHCA_MIN_LOG_WIN) > OHCA_MAX_WQE_BBS, "a window holds any WQE");
+
+/* values of enum ibv_wc_status */
+enum ohca_wc_status {
+	OHCA_WC_SUCCESS		= 0,
+	OHCA_WC_LOC_LEN		= 1,
+	OHCA_WC_LOC_QP_OP	= 2,
+	OHCA_WC_LOC_PROT	= 4,
+	OHCA_WC_WR_FLUSH	= 5,
+	OHCA_WC_MW_BIND		= 6,
+	OHCA_WC_BAD_RESP	= 7,
+	OHCA_WC_LOC_ACCESS	= 8,
+	OHCA_WC_REM_INV_REQ	= 9,
+	OHCA_WC_REM_ACCESS	= 10,
+	OHCA_WC_REM_OP		= 11,
+	OHCA_WC_RETRY_EXC	= 12,
+	OHCA_WC_RNR_RETRY_EXC	= 13,
+};
+
+/* values of enum ibv_wc_opcode; REG_MR is the kernel's alone */
+enum ohca_wc_opcode {
+	OHCA_WCO_SEND		= 0,
+	OHCA_WCO_RDMA_WRITE	= 1,
+	OHCA_WCO_RDMA_READ	= 2,
+	OHCA_WCO_CMP_SWAP	= 3,
+	OHCA_WCO_FETCH_ADD	= 4,
+	OHCA_WCO_BIND_MW	= 5,
+	OHCA_WCO_LOCAL_INV	= 6,
+	OHCA_WCO_TSO		= 7,
+	OHCA_WCO_REG_MR		= 10,
+	OHCA_WCO_RECV		= 128,
+	OHCA_WCO_RECV_IMM	= 129,
+};
+
+#define OHCA_WCF_GRH		1u
+#define OHCA_WCF_WITH_IMM	2u
+#define OHCA_WCF_WITH_INV	8u
+
+/* ---- paths and the wire: tx.c ---------------------------------------------------- */
+
+enum ohca_tx_kind {
+	OHCA_TX_WIRE,
+	OHCA_TX_LOOP,		/* to this port itself */
+	OHCA_TX_DISCARD,	/* the port cannot send it: counted, gone */
+};
+
+/**
+ * struct ohca_path - where packets go, resolved against the port's tables
+ * @kind: enum ohca_tx_kind
+ * @hdr_len: bytes of @hdr that count: 8 without, 48 with GRH
+ * @pkey: to put into the BTH
+ * @hdr: LRH and GRH; lengths are filled in per packet
+ */
+struct ohca_path {
+	uint8_t port, vl, kind, hdr_len;
+	bool mcast;
+	uint16_t pkey;
+	uint8_t hdr[IB_LRH_LEN + IB_GRH_LEN];
+};
+
+/** struct ohca_tx - a packet being built; @buf: from the LRH on; @len: LRH..ICRC */
+struct ohca_tx {
+	uint8_t *buf;
+	uint32_t len;
+	uint8_t port, vl, kind;
+	bool mcast, loop_copy;
+};
+
+/*
+ * Resolve @av as seen from @port. @pkey_index is ignored with @vl15 (P_Key 0xffff then).
+ * 0, or enum ohca_vendor_err if the AV is not usable. A path that is usable but leads
+ * nowhere now (port not Active, SL without VL, P_Key invalid) is of kind DISCARD.
+ */
+int ohca_path_resolve(ohca_engine *e, unsigned int port, const struct ohca_hw_av *av,
+		      uint16_t pkey_index, bool vl15, struct ohca_path *p);
+/* The QP's own path (RC, UC), resolved again if the port changed. */
+const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_qp *qp);
+/*
+ * Room for a packet of @len bytes, LRH to ICRC field. Fills in LRH and GRH and zeroes the
+ * ICRC field. False: no credits; sched->blocked says on which list to wait.
+ */
+bool ohca_tx_open(ohca_engine *e, const struct ohca_path *p, uint32_t len, struct ohca_tx *tx);
+/* Send it. A packet that is opened and not closed is forgotten. */
+void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx);
+/* Send what ohca_mad_send() queued, as far as there are credits. */
+void ohca_madq_run(ohca_engine *e);
+
+/* ---- send queue: sq.c ------------------------------------------------------------- */
+
+enum ohca_swqe_state {
+	OHCA_SW_NEW,		/* parsed, not begun */
+	OHCA_SW_BEGUN,		/* has PSNs, packets are being sent */
+	OHCA_SW_SENT,		/* every packet sent at least once */
+	OHCA_SW_DONE,		/* waits for its turn to complete */
+};
+
+/**
+ * struct ohca_swqe - a send WQE, private copy
+ * @first, @last: PSNs, once begun; of a READ: those of the responses
+ * @idx: free running index of its first BB
+ * @data: byte offset of SGEs or inline data in the copied WQE
+ * @status, @ve: it has failed, and completes so when its turn comes
+ * @imm: as in the packet (ImmDt: raw big-endian; IETH: CPU order)
+ */
+struct ohca_swqe {
+	uint64_t wr_id;
+	uint64_t raddr;
+	uint32_t rkey;
+	uint32_t length;
+	uint32_t first, last;
+	uint32_t idx;
+	uint32_t imm;
+	uint16_t flags;
+	uint8_t op, nbb;
+	uint8_t num_sge, data;
+	uint8_t state, status;
+	uint16_t ve;
+};
+
+/**
+ * struct ohca_sqwin - window of a send queue: WQEs fetched and not yet completed
+ *
+ * WQE and BB with free running index i are at i & mask. The first BBs are mirrored
+ * behind the last, so that a WQE that wraps lies in one piece.
+ */
+struct ohca_sqwin {
+	struct ohca_sqwin *next;	/* free list */
+	uint32_t mask;
+	uint8_t log;
+	struct ohca_swqe *wqe;
+	uint8_t *bb;
+};
+
+/** struct ohca_rd - a READ or atomic response to be sent */
+struct ohca_rd {
+	uint64_t va;
+	uint64_t orig;		/* atomic: value before */
+	uint32_t rkey, length;
+	uint32_t first, next, last;
+	uint32_t msn;
+	bool atomic;
+};
+
+/** struct ohca_atomic_res - result of an executed atomic, for duplicates */
+struct ohca_atomic_res {
+	uint64_t orig;
+	uint32_t psn, msn;
+	bool valid;
+};
+
+enum ohca_xp_on { OHCA_XP_OFF, OHCA_XP_ACTIVE, OHCA_XP_WAIT };
+
+/* kind of the message being received */
+enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
+
+/**
+ * struct ohca_xport - transport state of a QP
+ *
+ * SQ indices count BBs and run free: tail <= cur <= head <= got <= pi.
+ * @pi: producer index last seen; @got: copied up to here; @head: parsed up to here
+ * @cur: WQE whose packets are sent next; @tail: oldest WQE not completed
+ * @event: event index last written to the doorbell record
+ * @una: oldest PSN not acknowledged; @nxt: next to send; @max: one past the highest sent
+ * @rd_out: READs and atomics begun and not completed
+ * @rnr_wait: nothing is sent until the timer says so
+ * @restarted: went back already; further signs of the same loss are ignored
+ * @epsn: PSN expected; @rx_off: bytes of the current message received
+ * @nak_due: send @nak_syn with @nak_psn; @nak_sent: further losses are not reported
+ * @closing: in ERR, but responses and a NAK still leave
+ */
+struct ohca_xport {
+	struct ohca_list link;
+	struct ohca_qp *qp;
+	uint64_t timer, heap_key;
+	uint32_t heap;			/* position + 1; 0: not in the heap */
+	uint8_t on;
+	uint8_t rx_op;
+	bool path_ok;
+	uint32_t path_gen;
+	struct ohca_path path;
+
+	struct ohca_sqwin *win;
+	uint32_t pi, got, head, cur, tail, event;
+	uint32_t sq_ci;			/* as last written to the record */
+
+	uint32_t una, nxt, max;
+	uint16_t rd_out, since_ackreq;
+	uint8_t retry_left, rnr_left;
+	bool rnr_wait, restarted, rto_restart, drain_told, bad_pi;
+
+	bool comm_est, ack_due, nak_due, nak_sent, closing, last_wqe_told, uc_skip;
+	uint8_t nak_syn;
+	uint32_t nak_psn;
+	uint32_t epsn, msn;
+	uint32_t rx_off;
+	uint32_t wr_rkey, wr_len;
+	uint64_t wr_va;
+	struct ohca_rwqe *rwqe;
+
+	struct ohca_rd *rd;		/* ring of rd_cap */
+	struct ohca_atomic_res *at;	/* ring of rd_cap */
+	uint8_t rd_cap, rd_head, rd_num, at_pos;
+};
+
+/* A WQE in the window. */
+static inline struct ohca_swqe *ohca_swqe_at(const struct ohca_xport *xp, uint32_t idx)
+{
+	return &xp->win->wqe[idx & xp->win->mask];
+}
+
+static inline uint8_t *ohca_swqe_raw(const struct ohca_xport *xp, uint32_t idx)
+{
+	return xp->win->bb + ((size_t)(idx & xp->win->mask) << OHCA_BB_SHIFT);
+}
+
+/* SGEs of a parsed WQE, in CPU order. */
+static inline const struct ohca_sge *ohca_swqe_sge(const struct ohca_xport *xp,
+						   const struct ohca_swqe *w)
+{
+	return (const struct ohca_sge *)(const void *)(ohca_swqe_raw(xp, w->idx) + w->data);
+}
+
+/* Fill @dst with @len bytes from @off of the message. 0 or enum ohca_vendor_err. */
+int ohca_swqe_gather(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint32_t off,
+		     void *dst, uint32_t len);
+/* The WQE at xp->cur, fetched and parsed as needed; NULL: none, or the window is full. */
+struct ohca_swqe *ohca_sq_next(ohca_engine *e, struct ohca_qp *qp);
+/* Complete the WQE at the tail: CQE if one is due, consumer index, window. */
+void ohca_sq_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t status,
+		      uint16_t ve);
+/* Publish the consumer index if WQEs without CQE completed. */
+void ohca_sq_ci(ohca_engine *e, struct ohca_qp *qp);
+/* Fail the WQE at the tail: its CQE, then ERR (RC) or SQE. */
+void ohca_sq_fail(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t status,
+		  uint16_t ve);
+/* Execute a WQE that sends nothing; afterwards it is DONE or has failed. */
+void ohca_sq_local(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w);
+static inline bool ohca_op_is_local(uint8_t op)
+{
+	return op == OHCA_OP_LOCAL_INV || op == OHCA_OP_BIND_MW || op == OHCA_OP_REG_MR ||
+	       op == OHCA_OP_NOP;
+}
+static inline bool ohca_op_is_read(uint8_t op)
+{
+	return op == OHCA_OP_RDMA_READ || op == OHCA_OP_CMP_SWAP || op == OHCA_OP_FETCH_ADD;
+}
+/* Flush up to *@quantum WQEs; false: none is left. */
+bool ohca_sq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);
+/*
+ * Nothing to do: ask for a doorbell and look once more. True: the queue is idle, the
+ * window is given back; false: there is more.
+ */
+bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp);
+/* In SQD: raise SQ_DRAINED once when nothing is outstanding. */
+void ohca_sq_drained(ohca_engine *e, struct ohca_qp *qp);
+void ohca_sq_reset(ohca_engine *e, struct ohca_xport *xp);
+
+static inline uint32_t ohca_qp_mtu(const struct ohca_qp *qp)
+{
+	return 128u << qp->path_mtu;
+}
+
+/* Packets of a message; an empty one has one. */
+static inline uint32_t ohca_npkts(const struct ohca_qp *qp, uint32_t len)
+{
+	unsigned int shift = 7u + qp->path_mtu;
+
+	return len ? (uint32_t)(((uint64_t)len + (1u << shift) - 1) >> shift) : 1;
+}
+
+/* ---- senders: each sends one packet ------------------------------------------------- */
+
+enum ohca_sent {
+	OHCA_SENT_NONE,		/* nothing to send now */
+	OHCA_SENT,		/* one packet, or work like it */
+	OHCA_SENT_BLOCKED,	/* no credits: wait on sched->blocked */
+};
+
+enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp);	/* RC, UC */
+enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp);	/* UD, SMI, GSI */
+enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp);	/* RC */
+static inline bool ohca_resp_pending(const struct ohca_xport *xp)
+{
+	return xp->rd_num || xp->nak_due || xp->ack_due;
+}
+
+/* ---- receivers ----------------------------------------------------------------------- */
+
+/**
+ * struct ohca_rxpkt - a packet in reception
+ * @hdr: private copy of the headers; @i: decoded from it
+ * @payload: in the frame, may change under our hands
+ */
+struct ohca_rxpkt {
+	struct ib_pkt_info i;
+	const uint8_t *hdr;
+	const uint8_t *payload;
+	uint8_t port;
+	bool loop;
+};
+
+void ohca_rx_packet(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len,
+		    bool icrc_valid, bool loop);
+void ohca_rx_drop(ohca_engine *e, const struct ohca_rxpkt *p, enum ohca_counter why);
+void ohca_rx_bad_pkey(ohca_engine *e, const struct ohca_rxpkt *p);
+void ohca_rx_bad_qkey(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey);
+void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+void ohca_ud_rx(ohca_engine *e, const struct ohca_rxpkt *p);
+
+/* comp.c: the QP's timer is due */
+void ohca_comp_timer(ohca_engine *e, struct ohca_qp *qp);
+/* comp.c: go back to the oldest PSN not acknowledged */
+void ohca_req_restart(struct ohca_xport *xp);
+/* comp.c: complete what is acknowledged, in order */
+void ohca_sq_retire(ohca_engine *e, struct ohca_qp *qp);
+static inline uint64_t ohca_rto_ns(const struct ohca_qp *qp)
+{
+	/* a timeout may take up to four times the code's value (IBTA vol 1, 9.7.6.1.3) */
+	uint64_t t = 4 * ib_time_ns(qp->timeout);
+
+	return t < OHCA_MIN_RTO_NS ? OHCA_MIN_RTO_NS : t;
+}
+
+/* resp.c */
+int ohca_resp_alloc(struct ohca_qp *qp);	/* resources for max_dest_rd_atomic; 0 or -1 */
+void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing);
+/* Complete a receive WQE. @p: NULL for a flush */
+void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rwqe *r,
+			uint8_t status, uint16_t ve, struct ohca_hw_cqe *cqe, bool solicited);
+/* In ERR: flush up to *@quantum receive WQEs; false: none is left */
+bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);
+
+/* ---- scheduler: sched.c ---------------------------------------------------------------- */
+
+/** struct ohca_madq - management datagrams that wait for credits */
+struct ohca_madq {
+	struct ohca_madq_slot {
+		struct ohca_hw_av av;
+		uint16_t pkey, slid;
+		uint8_t mad[256];
+	} slot[OHCA_MADQ_SLOTS];
+	uint32_t head, tail;
+	bool blocked;
+};
+
+/**
+ * struct ohca_sched - scheduler
+ * @active: QPs that may have something to do, in turn
+ * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot
+ * @blocked: the list a sender must wait on after it got no room
+ * @heap: timers, a binary heap by heap_key; @num_xp: QPs, as many fit the heap
+ * @now: time of this run
+ * @gen: counts changes of the port; paths are resolved again
+ * @win_free: windows to reuse, by log2 of their size; @rwqe_free: receive WQEs
+ * @loop, @loop_len, @loop_port: looped packets, FIFO of slots
+ */
+struct ohca_sched {
+	struct ohca_list active;
+	struct ohca_list wait[OHCA_MAX_PORTS][16];
+	struct ohca_list wait_loop;
+	struct ohca_list *blocked;
+	struct ohca_xport **heap;
+	uint32_t heap_num, heap_cap, num_xp;
+	uint64_t now;
+	uint32_t gen[OHCA_MAX_PORTS];
+	struct ohca_sqwin *win_free[OHCA_MAX_LOG_WIN + 1];
+	struct ohca_rwqe_slot {
+		struct ohca_rwqe r;
+		struct ohca_rwqe_slot *next;
+	} *rwqe_free;
+	struct ohca_madq madq[OHCA_MAX_PORTS][2];
+	uint32_t loop_head, loop_tail;
+	uint32_t loop_len[OHCA_LOOP_SLOTS];
+	uint8_t loop_port[OHCA_LOOP_SLOTS];
+	uint8_t *loop;
+	uint8_t discard[OHCA_SLOT_SIZE];
+};
+
+/* There may be something to do for @xp. */
+void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp);
+/* Ring the timer at @t, OHCA_NO_DEADLINE stops it. */
+void ohca_timer_set(ohca_engine *e, struct ohca_xport *xp, uint64_t t);
+struct ohca_sqwin *ohca_win_get(ohca_engine *e, unsigned int log_sq);	/* NULL: memory */
+void ohca_win_put(ohca_engine *e, struct ohca_sqwin *w);
+struct ohca_rwqe *ohca_rwqe_get(ohca_engine *e);	/* NULL: memory */
+void ohca_rwqe_put(ohca_engine *e, struct ohca_rwqe *r);
+
+#endif /* OHCA_ENGINE_TRANSPORT_H */

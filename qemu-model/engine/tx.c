@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Out to the wire: paths, room for packets, looping to the port itself, MADs of the
+ * port's own agents.
+ */
+#include "transport.h"
+
+#define PORT_INIT	2u
+#define PORT_ACTIVE	4u
+#define MTU_SLACK	124u	/* headers and ICRC that do not count as MTU (7.7.8) */
+#define MAD_LEN		256u
+
+/* ---- paths ------------------------------------------------------------------------- */
+
+static bool own_gid(const struct ohca_port *port, const uint8_t gid[16])
+{
+	for (unsigned int i = 0; i < OHCA_MAX_GIDS; i++)
+		if (port->gid_valid[i] && memcmp(port->gid[i], gid, 16) == 0)
+			return true;
+	return false;
+}
+
+static uint8_t path_kind(const struct ohca_port *port, const struct ohca_path *p, uint16_t dlid,
+			 const struct ohca_hw_av *av, bool vl15)
+{
+	if (ib_lid_is_ucast(dlid) && port->lid && dlid >> port->lmc == port->lid >> port->lmc &&
+	    (vl15 || port->state == PORT_ACTIVE))
+		return OHCA_TX_LOOP;
+	if (vl15)
+		return port->state >= PORT_INIT ? OHCA_TX_WIRE : OHCA_TX_DISCARD;
+	if (port->state != PORT_ACTIVE || p->vl >= port->op_vls ||
+	    !(p->pkey & IB_PKEY_BASE_MASK))
+		return OHCA_TX_DISCARD;
+	if (av->flags & OHCA_AV_GRH && !ib_gid_is_mcast(av->dgid) && own_gid(port, av->dgid))
+		return OHCA_TX_LOOP;
+	return OHCA_TX_WIRE;
+}
+
+int ohca_path_resolve(ohca_engine *e, unsigned int port_idx, const struct ohca_hw_av *av,
+		      uint16_t pkey_index, bool vl15, struct ohca_path *p)
+{
+	const struct ohca_port *port = &e->port[port_idx];
+	uint16_t dlid = ohca_le16(av->dlid);
+	bool grh = av->flags & OHCA_AV_GRH;
+	uint16_t slid;
+	uint8_t *h;
+
+	if (dlid == IB_LID_RESERVED || (dlid == IB_LID_PERMISSIVE && !vl15) || av->sl > 15 ||
+	    av->src_path_bits >= 1u << port->lmc || (vl15 && grh) ||
+	    (!vl15 && pkey_index >= port->num_pkeys))
+		return OHCA_VE_AV;
+	if (grh && !port->gid_valid[av->sgid_index])
+		return OHCA_VE_AV;
+	p->mcast = ib_lid_is_mcast(dlid);
+	if (p->mcast && (!grh || !ib_gid_is_mcast(av->dgid)))
+		return OHCA_VE_AV;
+	p->port = (uint8_t)port_idx;
+	p->vl = vl15 ? IB_VL_MANAGEMENT : port->sl2vl[av->sl];
+	p->pkey = vl15 ? IB_DEFAULT_PKEY : port->pkey[pkey_index];
+	p->kind = path_kind(port, p, dlid, av, vl15);
+	slid = port->lid | av->src_path_bits;
+	if (!port->lid)
+		slid = IB_LID_PERMISSIVE;
+	h = ib_build_lrh(p->hdr, p->vl, av->sl, grh ? IB_LNH_IBA_GLOBAL : IB_LNH_IBA_LOCAL, dlid,
+			 0, slid);
+	if (grh) {
+		uint32_t ft = ohca_le32(av->flow_tclass);
+
+		h = ib_build_grh(h, (uint8_t)OHCA_FIELD_GET(OHCA_AV_TCLASS, ft),
+				 OHCA_FIELD_GET(OHCA_AV_FLOW_LABEL, ft), 0, av->hop_limit,
+				 port->gid[av->sgid_index], av->dgid);
+	}
+	p->hdr_len = (uint8_t)(h - p->hdr);
+	return 0;
+}
+
+const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	if (xp->path_ok && xp->path_gen == e->sched->gen[qp->port])
+		return &xp->path;
+	if (ohca_path_resolve(e, qp->port, &qp->av, qp->pkey_index, false, &xp->path)) {
+		/* it was good when the QP was set up: to nowhere, until the port recovers */
+		memset(&xp->path, 0, sizeof(xp->path));
+		xp->path.kind = OHCA_TX_DISCARD;
+		xp->path.port = qp->port;
+		xp->path.hdr_len = IB_LRH_LEN;
+	}
+	xp->path_gen = e->sched->gen[qp->port];
+	xp->path_ok = true;
+	return &xp->path;
+}
+
+/* ---- room -------------------------------------------------------------------------- */
+
+static bool loop_full(const struct ohca_sched *s)
+{
+	return s->loop_head - s->loop_tail >= OHCA_LOOP_SLOTS;
+}
+
+static uint8_t *loop_slot(struct ohca_sched *s)
+{
+	return s->loop + (size_t)(s->loop_head & (OHCA_LOOP_SLOTS - 1)) * OHCA_SLOT_SIZE;
+}
+
+static void loop_push(struct ohca_sched *s, uint8_t port, uint32_t len)
+{
+	uint32_t i = s->loop_head & (OHCA_LOOP_SLOTS - 1);
+
+	s->loop_port[i] = port;
+	s->loop_len[i] = len;
+	s->loop_head++;
+}
+
+static uint8_t *wire_room(ohca_engine *e, const struct ohca_path *p, uint32_t len,
+			  struct ohca_tx *tx)
+{
+	struct ohca_sched *s = e->sched;
+	struct ohca_port *port = &e->port[p->port];
+	uint8_t *buf;
+
+	if (p->vl != IB_VL_MANAGEMENT && port->mtu && len > (128u << port->mtu) + MTU_SLACK) {
+		port->cnt.xmit_mtu_discards++;
+		tx->kind = OHCA_TX_DISCARD;
+		return s->discard;
+	}
+	if (p->mcast) {
+		struct ohca_mcast_grp *g = ohca_mcast_find(e, p->hdr + IB_LRH_LEN + 24);
+
+		tx->loop_copy = g && g->num;
+		if (tx->loop_copy && loop_full(s)) {
+			s->blocked = &s->wait_loop;
+			return NULL;
+		}
+	}
+	buf = e->ops.tx_begin(e->h, p->port, p->vl, len);
+	if (!buf) {
+		s->blocked = &s->wait[p->port][p->vl];
+		port->cnt.xmit_wait++;
+	}
+	return buf;
+}
+
+bool ohca_tx_open(ohca_engine *e, const struct ohca_path *p, uint32_t len, struct ohca_tx *tx)
+{
+	struct ohca_sched *s = e->sched;
+	uint8_t *buf;
+
+	tx->len = len;
+	tx->port = p->port;
+	tx->vl = p->vl;
+	tx->kind = p->kind;
+	tx->mcast = p->mcast;
+	tx->loop_copy = false;
+	switch (p->kind) {
+	case OHCA_TX_WIRE:
+		buf = wire_room(e, p, len, tx);
+		if (!buf)
+			return false;
+		break;
+	case OHCA_TX_LOOP:
+		if (loop_full(s)) {
+			s->blocked = &s->wait_loop;
+			return false;
+		}
+		buf = loop_slot(s);
+		break;
+	default:
+		buf = s->discard;
+		break;
+	}
+	memcpy(buf, p->hdr, p->hdr_len);
+	ib_put_be16(buf + 4, (uint16_t)(len / 4));
+	if (p->hdr_len > IB_LRH_LEN)
+		ib_put_be16(buf + IB_LRH_LEN + 4, (uint16_t)(len - IB_LRH_LEN - IB_GRH_LEN));
+	memset(buf + len - IB_ICRC_LEN, 0, IB_ICRC_LEN);
+	tx->buf = buf;
+	return true;
+}
+
+void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
+{
+	struct ohca_sched *s = e->sched;
+	struct ohca_port_counters *c = &e->port[tx->port].cnt;
+
+	switch (tx->kind) {
+	case OHCA_TX_WIRE:
+		if (tx->vl != IB_VL_MANAGEMENT) {
+			c->xmit_data += tx->len / 4;
+			c->xmit_pkts++;
+			if (tx->mcast)
+				c->mcast_xmit_pkts++;
+			else
+				c->ucast_xmit_pkts++;
+		}
+		if (tx->loop_copy) {
+			memcpy(loop_slot(s), tx->buf, tx->len);
+			loop_push(s, tx->port, tx->len);
+		}
+		e->ops.tx_commit(e->h, tx->port, tx->vl, tx->len);
+		break;
+	case OHCA_TX_LOOP:
+		loop_push(s, tx->port, tx->len);
+		break;
+	default:
+		c->xmit_discards++;
+		c->xmit_inactive_discards++;
+		return;
+	}
+	ohca_count(e, OHCA_CNT_TX_PKTS);
+}
+
+/* ---- management datagrams of the port's agents --------------------------------------- */
+
+void ohca_mad_send(ohca_engine *e, unsigned int port, unsigned int src_qp,
+		   const struct ohca_hw_av *av, uint16_t pkey, uint16_t slid, const uint8_t *mad)
+{
+	struct ohca_madq *q;
+	struct ohca_madq_slot *m;
+
+	if (port >= e->cfg.num_ports || src_qp > 1)
+		return;
+	q = &e->sched->madq[port][src_qp];
+	if (q->head - q->tail >= OHCA_MADQ_SLOTS) {
+		q->tail++;
+		if (src_qp == 0)
+			e->port[port].cnt.vl15_dropped++;
+		else
+			e->port[port].cnt.qp1_dropped++;
+	}
+	m = &q->slot[q->head++ & (OHCA_MADQ_SLOTS - 1)];
+	m->av = *av;
+	m->pkey = pkey;
+	m->slid = slid;
+	memcpy(m->mad, mad, MAD_LEN);
+}
+
+/* Build and send one. False: no credits. */
+static bool mad_out(ohca_engine *e, unsigned int port, unsigned int qpn,
+		    const struct ohca_madq_slot *m)
+{
+	struct ohca_path p;
+	struct ohca_tx tx;
+	uint32_t len;
+	uint8_t *h;
+
+	/* a reply to what cannot be answered: nobody waits for it */
+	if (ohca_path_resolve(e, port, &m->av, 0, qpn == 0, &p))
+		return true;
+	if (qpn)
+		p.pkey = m->pkey;
+	if (m->slid)
+		ib_put_be16(p.hdr + 6, m->slid);
+	len = p.hdr_len + IB_BTH_LEN + IB_DETH_LEN + MAD_LEN + IB_ICRC_LEN;
+	if (!ohca_tx_open(e, &p, len, &tx))
+		return false;
+	h = ib_build_bth(tx.buf + p.hdr_len, IB_OP_UD_SEND_ONLY, 0, 0, p.pkey,
+			 ohca_le32(m->av.dqpn), false, 0);
+	h = ib_build_deth(h, ohca_le32(m->av.qkey), qpn);
+	memcpy(h, m->mad, MAD_LEN);
+	ohca_tx_close(e, &tx);
+	return true;
+}
+
+void ohca_madq_run(ohca_engine *e)
+{
+	struct ohca_sched *s = e->sched;
+
+	for (unsigned int port = 0; port < e->cfg.num_ports; port++)
+		for (unsigned int qpn = 0; qpn < 2; qpn++) {
+			struct ohca_madq *q = &s->madq[port][qpn];
+			uint32_t n = q->head - q->tail;
+
+			while (n-- && !q->blocked) {
+				if (mad_out(e, port, qpn, &q->slot[q->tail & (OHCA_MADQ_SLOTS - 1)]))
+					q->tail++;
+				else if (s->blocked == &s->wait_loop)
+					return;		/* the loop drains in this very run */
+				else
+					q->blocked = true;
+			}
+		}
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Datagrams: UD QPs, the ports' SMI and GSI QPs, multicast (IBTA vol 1, 9.8.1, 10.5,
+ * 13.5). One packet a message, nothing is acknowledged.
+ */
+#include "transport.h"
+
+#define MAD_LEN		256u
+
+/* ---- sending ----------------------------------------------------------------------------- */
+
+/* What a port can carry in one packet. */
+static uint32_t port_mtu(const ohca_engine *e, unsigned int port)
+{
+	uint8_t code = e->port[port].mtu;
+
+	return 128u << (code ? code : e->cfg.mtu_cap);
+}
+
+static enum ohca_sent fail(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t status,
+			   int ve)
+{
+	ohca_sq_fail(e, qp, w, status, (uint16_t)ve);
+	return OHCA_SENT;
+}
+
+static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ib_opcode_info *info;
+	struct ohca_hw_av av;
+	struct ohca_path path;
+	struct ohca_tx tx;
+	uint32_t pad = ib_pad(w->length), qkey;
+	uint8_t op = w->op == OHCA_OP_SEND_IMM ? IB_OP_UD_SEND_ONLY_IMM : IB_OP_UD_SEND_ONLY;
+	bool smi = qp->type == OHCA_QPT_SMI, gsi = qp->type == OHCA_QPT_GSI;
+	uint8_t *h;
+	int ve;
+
+	memcpy(&av, ohca_swqe_raw(xp, w->idx) + OHCA_SEG_SIZE, sizeof(av));
+	if (smi || gsi ? w->length != MAD_LEN : w->length > port_mtu(e, qp->port))
+		return fail(e, qp, w, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH);
+	ve = ohca_path_resolve(e, qp->port, &av, gsi ? ohca_le16(av.pkey_index) : qp->pkey_index,
+			       smi, &path);
+	if (ve)
+		return fail(e, qp, w, OHCA_WC_LOC_QP_OP, ve);
+	info = &ib_opcodes[op];
+	if (!ohca_tx_open(e, &path, path.hdr_len + info->hdr_len + w->length + pad + IB_ICRC_LEN,
+			  &tx))
+		return OHCA_SENT_BLOCKED;
+	h = ib_build_bth(tx.buf + path.hdr_len, op,
+			 IB_BTH_MIGREQ | (w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0),
+			 (uint8_t)pad, path.pkey,
+			 path.mcast ? IB_QP_MULTICAST : ohca_le32(av.dqpn), false, xp->nxt);
+	/* a controlled Q_Key cannot be sent by asking for it (10.2.5) */
+	qkey = ohca_le32(av.qkey);
+	if (qkey >> 31)
+		qkey = gsi ? IB_QKEY_GSI : qp->qkey;
+	h = ib_build_deth(h, qkey, qp->wire_qpn);
+	if (op == IB_OP_UD_SEND_ONLY_IMM) {
+		memcpy(h, &w->imm, IB_IMMDT_LEN);
+		h += IB_IMMDT_LEN;
+	}
+	ve = ohca_swqe_gather(e, qp, w, 0, h, w->length);
+	if (ve)
+		return fail(e, qp, w, OHCA_WC_LOC_PROT, ve);
+	memset(h + w->length, 0, pad);
+	ohca_tx_close(e, &tx);
+	xp->nxt = xp->una = xp->max = ib_psn_add(xp->nxt, 1);
+	ohca_sq_complete(e, qp, w, OHCA_WC_SUCCESS, 0);
+	return OHCA_SENT;
+}
+
+enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_swqe *w;
+
+	if (qp->state == OHCA_QPS_SQE) {
+		unsigned int one = 1;
+
+		return ohca_sq_flush(e, qp, &one) ? OHCA_SENT : OHCA_SENT_NONE;
+	}
+	if (qp->state == OHCA_QPS_SQD)
+		return OHCA_SENT_NONE;
+	w = ohca_sq_next(e, qp);
+	if (!w)
+		return OHCA_SENT_NONE;
+	if (w->status)
+		return fail(e, qp, w, w->status, w->ve);
+	if (w->op == OHCA_OP_NOP) {
+		ohca_sq_complete(e, qp, w, OHCA_WC_SUCCESS, 0);
+		return OHCA_SENT;
+	}
+	return send_one(e, qp, w);
+}
+
+/* ---- receiving --------------------------------------------------------------------------- */
+
+/* Index of the P_Key that the packet matches, or -1. */
+static int match_pkey(const struct ohca_port *port, uint16_t pkey)
+{
+	for (unsigned int i = 0; i < port->num_pkeys; i++)
+		if (ib_pkey_match(pkey, port->pkey[i]))
+			return (int)i;
+	return -1;
+}
+
+static void no_wqe(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_port_counters *c = &e->port[p->port].cnt;
+
+	if (qp->type == OHCA_QPT_SMI)
+		c->vl15_dropped++;
+	else if (qp->type == OHCA_QPT_GSI)
+		c->qp1_dropped++;
+	ohca_rx_drop(e, p, OHCA_CNT_RX_NO_WQE);
+}
+
+/* Put the packet into the receive WQE. Returns a vendor error, 0 if all is well. */
+static int place(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+		 const struct ohca_rwqe *r, const uint8_t *payload, uint8_t *status)
+{
+	uint32_t n = p->i.payload_len;
+	int ve = 0;
+
+	if (r->total < IB_GRH_LEN || r->total - IB_GRH_LEN < n) {
+		*status = OHCA_WC_LOC_LEN;
+		return OHCA_VE_LENGTH;
+	}
+	*status = OHCA_WC_LOC_PROT;
+	if (p->i.has_grh)
+		ve = ohca_sgl_scatter(e, qp, r->sge, r->num_sge, 0, p->hdr + p->i.grh_off,
+				      IB_GRH_LEN);
+	if (!ve && n)
+		ve = ohca_sgl_scatter(e, qp, r->sge, r->num_sge, IB_GRH_LEN, payload, n);
+	if (!ve)
+		*status = OHCA_WC_SUCCESS;
+	return ve;
+}
+
+/* Give the packet to @qp, whose keys have been checked. */
+static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+		    const uint8_t *payload, int pkey_index)
+{
+	const struct ib_immdt *imm = ib_pkt_immdt(p->hdr, &p->i);
+	struct ohca_rwqe *r = ohca_rwqe_get(e);
+	struct ohca_hw_cqe c;
+	uint32_t flags = 0;
+	uint8_t status;
+	int ve;
+
+	if (!r)
+		return;
+	ve = ohca_rwqe_take(e, qp, r);
+	if (ve == 0) {
+		no_wqe(e, qp, p);
+		ohca_rwqe_put(e, r);
+		return;
+	}
+	memset(&c, 0, sizeof(c));
+	if (ve < 0) {
+		ve = -ve;
+		status = OHCA_WC_LOC_QP_OP;
+	} else {
+		ve = place(e, qp, p, r, payload, &status);
+	}
+	if (p->i.has_grh)
+		flags |= OHCA_WCF_GRH;
+	if (imm) {
+		flags |= OHCA_WCF_WITH_IMM;
+		memcpy(&c.imm, &imm->imm, 4);
+	}
+	c.byte_len = ohca_to_le32(p->i.payload_len + IB_GRH_LEN);
+	c.src_qp = ohca_to_le32(ib_deth_sqpn(ib_pkt_deth(p->hdr, &p->i)));
+	c.wc_flags = ohca_to_le32(flags);
+	c.pkey_index = ohca_to_le16((uint16_t)pkey_index);
+	c.slid = ohca_to_le16(p->i.slid);
+	c.sl = p->i.sl;
+	if (!ib_lid_is_mcast(p->i.dlid) && p->i.dlid != IB_LID_PERMISSIVE)
+		c.dlid_path_bits = p->i.dlid & (uint8_t)((1u << e->port[p->port].lmc) - 1);
+	if (!qp->xp->comm_est && qp->state == OHCA_QPS_RTR) {
+		qp->xp->comm_est = true;
+		ohca_async_event(e, OHCA_EVENT_COMM_EST, qp->handle, 0);
+	}
+	ohca_recv_complete(e, qp, r, status, (uint16_t)ve, &c, p->i.se);
+	ohca_rwqe_put(e, r);
+	if (status)
+		ohca_qp_error(e, qp, 0, (uint32_t)ve);
+}
+
+static bool can_receive(const struct ohca_qp *qp, unsigned int port)
+{
+	return qp->state >= OHCA_QPS_RTR && qp->state != OHCA_QPS_ERR && qp->port == port;
+}
+
+static void rx_mcast(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
+{
+	const struct ohca_port *port = &e->port[p->port];
+	uint32_t sqpn = ib_deth_sqpn(ib_pkt_deth(p->hdr, &p->i));
+	struct ohca_mcast_grp *g;
+
+	g = p->i.dqpn == IB_QP_MULTICAST && p->i.has_grh ?
+	    ohca_mcast_find(e, ib_pkt_grh(p->hdr, &p->i)->dgid) : NULL;
+	if (!g || !g->num) {
+		ohca_rx_drop(e, p, OHCA_CNT_MCAST_DROP);
+		return;
+	}
+	for (uint32_t i = 0; i < g->num; i++) {
+		struct ohca_qp *qp = g->qp[i];
+
+		if (qp->type != OHCA_QPT_UD || !can_receive(qp, p->port))
+			continue;
+		if (p->loop && qp->flags & OHCA_QP_BLOCK_LOOPBACK && qp->wire_qpn == sqpn)
+			continue;
+		/* keys of others' groups are no violation: their QPs are just skipped */
+		if (qp->pkey_index >= port->num_pkeys ||
+		    !ib_pkey_match(p->i.pkey, port->pkey[qp->pkey_index]) || qkey != qp->qkey)
+			continue;
+		deliver(e, qp, p, p->payload, 0);
+	}
+}
+
+/* QP0 and QP1: the port's agents first, then software. */
+static void rx_mad(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
+{
+	struct ohca_qp *qp;
+	uint8_t mad[MAD_LEN];
+	int index = 0;
+
+	if (p->i.payload_len != MAD_LEN) {
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKT);
+		return;
+	}
+	if (p->i.dqpn == IB_QP1) {
+		index = match_pkey(&e->port[p->port], p->i.pkey);
+		if (index < 0) {
+			ohca_rx_bad_pkey(e, p);
+			return;
+		}
+		if (qkey != IB_QKEY_GSI) {
+			ohca_rx_bad_qkey(e, p, qkey);
+			return;
+		}
+	}
+	memcpy(mad, p->payload, sizeof(mad));
+	if (ohca_mad_rx(e, p->port, &p->i, p->hdr, mad))
+		return;
+	qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
+	if (!qp || !can_receive(qp, p->port)) {
+		if (p->i.dqpn == IB_QP0)
+			e->port[p->port].cnt.vl15_dropped++;
+		else
+			e->port[p->port].cnt.qp1_dropped++;
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
+		return;
+	}
+	deliver(e, qp, p, mad, index);
+}
+
+void ohca_ud_rx(ohca_engine *e, const struct ohca_rxpkt *p)
+{
+	const struct ohca_port *port = &e->port[p->port];
+	uint32_t qkey = ib_be32(ib_pkt_deth(p->hdr, &p->i)->qkey);
+	struct ohca_qp *qp;
+
+	if (ib_lid_is_mcast(p->i.dlid)) {
+		rx_mcast(e, p, qkey);
+		return;
+	}
+	if (p->i.dqpn <= IB_QP1) {
+		rx_mad(e, p, qkey);
+		return;
+	}
+	qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
+	if (!qp || qp->type != OHCA_QPT_UD || !can_receive(qp, p->port)) {
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
+		return;
+	}
+	if (qp->pkey_index >= port->num_pkeys ||
+	    !ib_pkey_match(p->i.pkey, port->pkey[qp->pkey_index])) {
+		ohca_rx_bad_pkey(e, p);
+		return;
+	}
+	if (qkey != qp->qkey) {
+		ohca_rx_bad_qkey(e, p, qkey);
+		return;
+	}
+	deliver(e, qp, p, p->payload, 0);
+}
