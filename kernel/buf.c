@@ -104,9 +104,11 @@ void ohca_pl_link(struct ohca_pl *pl)
 	u32 below = 0, first = n, i;
 
 	while (first < pl->ntables) {
-		for (i = 0; i < n; i++)
-			pl->tables[first + i / OHCA_PL_TABLE_ENTRIES].va[i % OHCA_PL_TABLE_ENTRIES] =
-				cpu_to_le64(pl->tables[below + i].dma);
+		for (i = 0; i < n; i++) {
+			struct ohca_table *up = &pl->tables[first + i / OHCA_PL_TABLE_ENTRIES];
+
+			up->va[i % OHCA_PL_TABLE_ENTRIES] = cpu_to_le64(pl->tables[below + i].dma);
+		}
 		below = first;
 		n = DIV_ROUND_UP(n, OHCA_PL_TABLE_ENTRIES);
 		first += n;

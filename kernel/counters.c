@@ -6,41 +6,36 @@
 
 #include "ohca.h"
 
-#define OHCA_COUNTERS(X)				\
-	X(DB_BAD_SIZE, "doorbell_bad_size")		\
-	X(DB_BAD_HANDLE, "doorbell_bad_handle")		\
-	X(DB_BAD_UAR, "doorbell_bad_uar")		\
-	X(DB_BAD_INDEX, "doorbell_bad_index")		\
-	X(CMDS, "cmds")					\
-	X(CMDS_BAD, "cmds_refused")			\
-	X(DMA_ERR, "dma_errors")			\
-	X(RX_PKTS, "rx_pkts")				\
-	X(TX_PKTS, "tx_pkts")				\
-	X(RX_BAD_PKT, "rx_malformed")			\
-	X(RX_BAD_QP, "rx_bad_qp")			\
-	X(RX_BAD_PKEY, "rx_bad_pkey")			\
-	X(RX_BAD_QKEY, "rx_bad_qkey")			\
-	X(RX_NO_WQE, "rx_no_wqe")			\
-	X(RX_DUP, "duplicate_request")			\
-	X(RX_OUT_OF_SEQ, "out_of_sequence")		\
-	X(RNR_NAK_TX, "rnr_nak_tx")			\
-	X(RNR_NAK_RX, "rnr_nak_rx")			\
-	X(SEQ_NAK_RX, "packet_seq_err")			\
-	X(ACK_TIMEOUT, "local_ack_timeout_err")		\
-	X(RETRY_EXCEEDED, "retry_exceeded_err")		\
-	X(RNR_RETRY_EXCEEDED, "rnr_retry_exceeded_err")	\
-	X(LOCAL_ERR, "wqe_local_err")			\
-	X(REMOTE_ERR, "wqe_remote_err")			\
-	X(CQ_OVERFLOW, "cq_overflow")			\
-	X(EQE, "events")				\
-	X(EQE_DEFERRED, "events_deferred")		\
-	X(MADS_RX, "mads_handled")			\
-	X(MCAST_DROP, "mcast_drop")
-
 static const struct rdma_stat_desc ohca_stat_descs[] = {
-#define X(id, str) [OHCA_CNT_##id].name = str,
-	OHCA_COUNTERS(X)
-#undef X
+	[OHCA_CNT_DB_BAD_SIZE].name = "doorbell_bad_size",
+	[OHCA_CNT_DB_BAD_HANDLE].name = "doorbell_bad_handle",
+	[OHCA_CNT_DB_BAD_UAR].name = "doorbell_bad_uar",
+	[OHCA_CNT_DB_BAD_INDEX].name = "doorbell_bad_index",
+	[OHCA_CNT_CMDS].name = "cmds",
+	[OHCA_CNT_CMDS_BAD].name = "cmds_refused",
+	[OHCA_CNT_DMA_ERR].name = "dma_errors",
+	[OHCA_CNT_RX_PKTS].name = "rx_pkts",
+	[OHCA_CNT_TX_PKTS].name = "tx_pkts",
+	[OHCA_CNT_RX_BAD_PKT].name = "rx_malformed",
+	[OHCA_CNT_RX_BAD_QP].name = "rx_bad_qp",
+	[OHCA_CNT_RX_BAD_PKEY].name = "rx_bad_pkey",
+	[OHCA_CNT_RX_BAD_QKEY].name = "rx_bad_qkey",
+	[OHCA_CNT_RX_NO_WQE].name = "rx_no_wqe",
+	[OHCA_CNT_RX_DUP].name = "duplicate_request",
+	[OHCA_CNT_RX_OUT_OF_SEQ].name = "out_of_sequence",
+	[OHCA_CNT_RNR_NAK_TX].name = "rnr_nak_tx",
+	[OHCA_CNT_RNR_NAK_RX].name = "rnr_nak_rx",
+	[OHCA_CNT_SEQ_NAK_RX].name = "packet_seq_err",
+	[OHCA_CNT_ACK_TIMEOUT].name = "local_ack_timeout_err",
+	[OHCA_CNT_RETRY_EXCEEDED].name = "retry_exceeded_err",
+	[OHCA_CNT_RNR_RETRY_EXCEEDED].name = "rnr_retry_exceeded_err",
+	[OHCA_CNT_LOCAL_ERR].name = "wqe_local_err",
+	[OHCA_CNT_REMOTE_ERR].name = "wqe_remote_err",
+	[OHCA_CNT_CQ_OVERFLOW].name = "cq_overflow",
+	[OHCA_CNT_EQE].name = "events",
+	[OHCA_CNT_EQE_DEFERRED].name = "events_deferred",
+	[OHCA_CNT_MADS_RX].name = "mads_handled",
+	[OHCA_CNT_MCAST_DROP].name = "mcast_drop",
 };
 
 /** ohca_alloc_hw_device_stats - ib_device_ops.alloc_hw_device_stats */

@@ -140,7 +140,7 @@ struct ohca_slot {
  * @slots: the slots
  */
 struct ohca_aq {
-	spinlock_t lock;
+	spinlock_t lock;	/* see above */
 	struct semaphore sem;
 	struct ohca_hw_aqe *sq;
 	struct ohca_hw_acqe *cq;
@@ -220,7 +220,7 @@ struct ohca_eq {
  * event of the port.
  */
 struct ohca_port {
-	struct mutex lock;
+	struct mutex lock;	/* see above */
 	u16 pkey_block;
 	u16 guid_block;
 	unsigned long pkey_until;
@@ -290,7 +290,7 @@ struct ohca_dev {
 	bool fatal;
 	bool wedged;
 	bool registered;
-	struct mutex fatal_lock;
+	struct mutex fatal_lock;	/* see above */
 	struct work_struct fatal_work;
 	struct work_struct flush_work;
 	struct delayed_work health;
@@ -351,7 +351,7 @@ struct ohca_cq {
 	struct completion released;
 	struct ib_umem *umem;
 	struct ohca_buf buf;
-	spinlock_t lock;
+	spinlock_t lock;	/* see above */
 	u32 ci;
 	u32 arm_sn;
 	struct list_head send_qps;
@@ -391,7 +391,7 @@ struct ohca_rq_shadow {
  * @shadow: by BB
  */
 struct ohca_sq {
-	spinlock_t lock;
+	spinlock_t lock;	/* see above */
 	u32 log;
 	u32 head;
 	u32 tail;
@@ -403,7 +403,7 @@ struct ohca_sq {
 
 /** struct ohca_rq - receive queue of a kernel QP; fields as in struct ohca_sq */
 struct ohca_rq {
-	spinlock_t lock;
+	spinlock_t lock;	/* see above */
 	u32 log;
 	u32 log_stride;
 	u32 head;
@@ -485,7 +485,7 @@ struct ohca_srq {
 	struct ib_umem *umem;
 	struct ohca_buf buf;
 	struct ohca_hw_db *db;
-	spinlock_t lock;
+	spinlock_t lock;	/* see above */
 	u32 head;
 	u32 free;
 	struct ohca_rq_shadow *shadow;

@@ -77,7 +77,7 @@ void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc *wc)
 bool ohca_sq_complete(struct ohca_sq *sq, u32 idx, struct ib_wc *wc)
 {
 	u32 mask = (1u << sq->log) - 1;
-	u32 head = smp_load_acquire(&sq->head);
+	u32 head = smp_load_acquire(&sq->head); /* pairs with ohca_post_send() */
 	const struct ohca_sq_shadow *s;
 	u32 pos;
 
@@ -113,7 +113,7 @@ static void ohca_check_len(struct ib_wc *wc, u32 posted)
 bool ohca_rq_complete(struct ohca_rq *rq, u32 idx, struct ib_wc *wc)
 {
 	u32 mask = (1u << rq->log) - 1;
-	u32 head = smp_load_acquire(&rq->head);
+	u32 head = smp_load_acquire(&rq->head); /* pairs with ohca_post_recv() */
 	const struct ohca_rq_shadow *s;
 
 	if (head == rq->tail || idx != (rq->tail & mask))
@@ -121,6 +121,7 @@ bool ohca_rq_complete(struct ohca_rq *rq, u32 idx, struct ib_wc *wc)
 	s = &rq->shadow[idx];
 	wc->wr_id = s->wr_id;
 	ohca_check_len(wc, s->length);
+	/* a post may take the shadow over once it sees the new tail */
 	smp_store_release(&rq->tail, rq->tail + 1);
 	return true;
 }
@@ -250,8 +251,8 @@ int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 		if (ohca_cq_take(dev, cq, &cqe, &wc[n]))
 			n++;
 	}
-	/* the device may write over entries from here on: they have been read */
 	if (cq->ci != start) {
+		/* the device may write over the entries from here on: they have been read */
 		mb();
 		WRITE_ONCE(db->cq_ci, cpu_to_le32(cq->ci));
 	}

@@ -148,12 +148,12 @@ int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, v
 	u32 bytes = 0;
 	u16 flags;
 
-	BUILD_BUG_ON((u32)OHCA_OP_RDMA_WRITE != IB_WR_RDMA_WRITE ||
-		     (u32)OHCA_OP_SEND_IMM != IB_WR_SEND_WITH_IMM ||
-		     (u32)OHCA_OP_FETCH_ADD != IB_WR_ATOMIC_FETCH_AND_ADD ||
-		     (u32)OHCA_OP_LOCAL_INV != IB_WR_LOCAL_INV ||
-		     (u32)OHCA_OP_SEND_INV != IB_WR_SEND_WITH_INV ||
-		     (u32)OHCA_OP_REG_MR != IB_WR_REG_MR);
+	BUILD_BUG_ON(IB_WR_RDMA_WRITE != (int)OHCA_OP_RDMA_WRITE);
+	BUILD_BUG_ON(IB_WR_SEND_WITH_IMM != (int)OHCA_OP_SEND_IMM);
+	BUILD_BUG_ON(IB_WR_ATOMIC_FETCH_AND_ADD != (int)OHCA_OP_FETCH_ADD);
+	BUILD_BUG_ON(IB_WR_LOCAL_INV != (int)OHCA_OP_LOCAL_INV);
+	BUILD_BUG_ON(IB_WR_SEND_WITH_INV != (int)OHCA_OP_SEND_INV);
+	BUILD_BUG_ON(IB_WR_REG_MR != (int)OHCA_OP_REG_MR);
 	if (wc_opcode < 0 || !ohca_op_allowed(type, wr->opcode) || wr->num_sge < 0 ||
 	    wr->num_sge > qp->sq.max_sge)
 		return -EINVAL;
@@ -277,8 +277,8 @@ int ohca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	old = sq->head;
 	for (head = old; wr; wr = wr->next) {
 		ret = ohca_build_send_wqe(qp, wr, wqe, &shadow);
-		if (!ret &&
-		    head - smp_load_acquire(&sq->tail) + shadow.bbs > 1u << sq->log)
+		/* acquire: pairs with ohca_sq_complete(), which is done with the shadow */
+		if (!ret && head - smp_load_acquire(&sq->tail) + shadow.bbs > 1u << sq->log)
 			ret = -ENOMEM;
 		if (ret) {
 			*bad_wr = wr;
@@ -288,6 +288,7 @@ int ohca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		head += shadow.bbs;
 	}
 	if (head != old) {
+		/* pairs with ohca_sq_complete(): the shadows are there */
 		smp_store_release(&sq->head, head);
 		dma_wmb();
 		WRITE_ONCE(qp->db->sq_pi, cpu_to_le32(head));
@@ -330,6 +331,7 @@ int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		struct ohca_rq_shadow *s = &rq->shadow[head & mask];
 		size_t off = (size_t)(head & mask) << rq->log_stride;
 
+		/* acquire: pairs with ohca_rq_complete(), which is done with the shadow */
 		if (wr->num_sge < 0 || wr->num_sge > rq->max_sge)
 			ret = -EINVAL;
 		else if (head - smp_load_acquire(&rq->tail) > mask)
@@ -344,6 +346,7 @@ int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		head++;
 	}
 	if (head != old) {
+		/* pairs with ohca_rq_complete(): the shadows are there */
 		smp_store_release(&rq->head, head);
 		dma_wmb();
 		WRITE_ONCE(qp->db->rq_pi, cpu_to_le32(head));
