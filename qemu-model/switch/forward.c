@@ -308,6 +308,11 @@ static bool move_mcast(struct sw *sw, struct sw_port *in, struct sw_lane *h, boo
 	return !left;
 }
 
+static struct sw_lane *lane_of(struct sw *sw, uint16_t id)
+{
+	return &sw->port[id / SW_DATA_VLS].lane[id % SW_DATA_VLS];
+}
+
 static void request(struct sw *sw, unsigned int in, unsigned int vl, struct sw_lane *h)
 {
 	struct sw_port *out = &sw->port[h->out];
@@ -315,9 +320,7 @@ static void request(struct sw *sw, unsigned int in, unsigned int vl, struct sw_l
 
 	h->next = SW_END;
 	if (out->want & (1u << h->ovl)) {
-		uint16_t t = out->tail[h->ovl];
-
-		sw->port[t / SW_DATA_VLS].lane[t % SW_DATA_VLS].next = id;
+		lane_of(sw, out->tail[h->ovl])->next = id;
 	} else {
 		out->want |= (uint16_t)(1u << h->ovl);
 		out->head[h->ovl] = id;
@@ -375,11 +378,36 @@ static void block_lanes(struct sw *sw, struct sw_port *out, uint16_t vls)
 		uint16_t id = out->head[__builtin_ctz(vls)];
 
 		while (id != SW_END) {
-			struct sw_lane *h = &sw->port[id / SW_DATA_VLS].lane[id % SW_DATA_VLS];
+			struct sw_lane *h = lane_of(sw, id);
 
 			block(sw, h);
 			id = h->next;
 		}
+	}
+}
+
+/* Let the list of requesters begin behind the one that was served last. */
+static void take_turns(struct sw *sw, struct sw_port *out, unsigned int vl)
+{
+	uint16_t best = SW_END, low = SW_END, id;
+
+	if (out->head[vl] == out->tail[vl])
+		return;
+	for (id = out->head[vl]; id != SW_END; id = lane_of(sw, id)->next) {
+		if (id > out->last[vl] && id < best)
+			best = id;
+		if (id < low)
+			low = id;
+	}
+	if (best == SW_END)
+		best = low;
+	/* Bounded: the list holds it. */
+	while (out->head[vl] != best) {
+		id = out->head[vl];
+		out->head[vl] = lane_of(sw, id)->next;
+		lane_of(sw, id)->next = SW_END;
+		lane_of(sw, out->tail[vl])->next = id;
+		out->tail[vl] = id;
 	}
 }
 
@@ -389,6 +417,8 @@ static bool serve(struct sw *sw, struct sw_port *out)
 	uint16_t ready = out->want & out->arb_vls;
 	bool moved = false, dummy = false;
 
+	for (uint16_t m = ready; m; m &= (uint16_t)(m - 1))
+		take_turns(sw, out, (unsigned int)__builtin_ctz(m));
 	/* Lanes without weight in any table never send; HOQLife ends their wait. */
 	block_lanes(sw, out, out->want & (uint16_t)~out->arb_vls);
 
@@ -414,6 +444,7 @@ static bool serve(struct sw *sw, struct sw_port *out)
 			continue;
 		}
 		moved = true;
+		out->last[vl] = id;
 		if (!alone)
 			ib_vlarb_sent(&out->arb, (uint8_t)vl, h->f.len + IB_VCRC_LEN);
 		unblock(sw, h, out);

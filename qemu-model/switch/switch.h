@@ -130,6 +130,7 @@ struct sw_port {
 	uint16_t arb_vls;		/* lanes that the arbitration tables serve */
 	uint16_t want;			/* output lanes requested in this round */
 	uint16_t head[SW_DATA_VLS], tail[SW_DATA_VLS];
+	uint16_t last[SW_DATA_VLS];	/* input lane served last, for taking turns */
 	struct sw_lane lane[SW_DATA_VLS];
 
 	uint8_t num;

@@ -1,0 +1,76 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Command line of ohca-switch: what it refuses and how, that it starts, stops and
+# cleans up, and that an idle switch uses no processor time.
+#	test_cli.sh SWITCH
+
+sw=$1
+dir=$(mktemp -d) || exit 1
+pid=
+bad=0
+trap '[ -z "$pid" ] || kill "$pid" 2>/dev/null; rm -rf "$dir"' EXIT
+
+fail()
+{
+	echo "FAIL: $*"
+	bad=1
+}
+
+# refuse TEXT ARGS...: must fail and say TEXT
+refuse()
+{
+	text=$1
+	shift
+	if timeout 5 "$sw" "$@" >"$dir/out" 2>&1; then
+		fail "'$*' was accepted"
+	elif ! grep -q -- "$text" "$dir/out"; then
+		fail "'$*' did not say '$text' but: $(cat "$dir/out")"
+	fi
+}
+
+refuse '--listen PATH is missing'
+refuse 'number from 1 to 254' -l "$dir/s" --ports 0
+refuse 'number from 1 to 254' -l "$dir/s" --ports 255
+refuse 'number from 1 to 254' -l "$dir/s" --ports -3
+refuse 'number from 1 to 254' -l "$dir/s" --ports 3x
+refuse 'not a GUID' -l "$dir/s" --guid xyz
+refuse 'not a GUID' -l "$dir/s" --guid 0
+refuse 'none of sdr' -l "$dir/s" --speed fast
+refuse 'none of 1x' -l "$dir/s" --width 3x
+refuse 'none of 256' -l "$dir/s" --mtu 1500
+refuse 'none of 1, 2, 4' -l "$dir/s" --vls 3
+refuse 'unexpected argument' -l "$dir/s" something
+refuse 'No such file' -l "$dir/none/s"
+refuse 'the limit is 107' -l "$dir/$(printf '%0120d' 0)"
+: >"$dir/file"
+refuse 'is not a socket' -l "$dir/file"
+"$sw" --help | grep -q 'Usage: ohca-switch' || fail '--help'
+"$sw" --version | grep -q 'link protocol 1' || fail '--version'
+
+rm -f "$dir/out"
+# SIGTERM ends it, with the socket removed; SIGUSR1 prints.
+"$sw" -l "$dir/s" -p 4 --guid 1234 >"$dir/out" 2>"$dir/err" &
+pid=$!
+i=0
+while [ ! -s "$dir/out" ] && [ $i -lt 100 ]; do
+	sleep 0.05
+	i=$((i + 1))
+done
+grep -q "ready, 4 ports, GUID 0x0000000000001234, listening on $dir/s" "$dir/out" ||
+	fail "ready line: $(cat "$dir/out")"
+refuse 'another process listens' -l "$dir/s"
+kill -USR1 $pid
+sleep 0.2
+grep -q 'MADs in 0' "$dir/err" || fail "SIGUSR1: $(cat "$dir/err")"
+before=$(awk '{ print $14 + $15 }' /proc/$pid/stat)
+sleep 1
+after=$(awk '{ print $14 + $15 }' /proc/$pid/stat)
+[ "$before" = "$after" ] || fail "idle switch used $((after - before)) ticks in a second"
+kill -TERM $pid
+wait $pid || fail "exit status $? after SIGTERM"
+pid=
+[ ! -e "$dir/s" ] || fail 'the socket is still there'
+
+[ $bad -eq 0 ] && echo 'command line: all passed'
+exit $bad

@@ -1,0 +1,652 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Data packets through the switch: tables, lanes, credits, arbitration, enforcement.
+ */
+#include "net.h"
+
+#include "ib/crc.h"
+
+static int set_pi_of(struct net *t, unsigned int n, void (*change)(struct ib_port_info *pi))
+{
+	struct ib_port_info pi;
+	uint8_t d[64] = { 0 };
+	int s = ep_switch(&t->ep[0], IB_METHOD_GET, IB_SMP_ATTR_PORT_INFO, n, d);
+
+	ib_port_info_unpack(d, &pi);
+	pi.state = 0;
+	pi.phys_state = 0;
+	change(&pi);
+	ib_port_info_pack(&pi, d);
+	return s | ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, n, d);
+}
+
+static void test_unicast(void **state)
+{
+	struct net *t = net_up(3, 4, 0);
+	struct ohca_port_counters *c1 = &t->sw->port[1].ctr, *c2 = &t->sw->port[2].ctr;
+	uint8_t fill = 0;
+
+	(void)state;
+	for (size_t len = 24; len <= 4096 + 120; len += 4) {
+		assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, len, ++fill));
+		net_pump(t);
+		assert_int_equal(net_got(&t->ep[1], 0, len, fill), 1);
+	}
+	assert_int_equal(c1->rcv_pkts, 1049);
+	assert_int_equal(c1->ucast_rcv_pkts, 1049);
+	assert_int_equal(c1->rcv_data, (24 + 4216) / 8 * 1049);
+	assert_int_equal(c2->xmit_pkts, c1->rcv_pkts);
+	assert_int_equal(c2->xmit_data, c1->rcv_data);
+	assert_int_equal(c2->rcv_pkts, 0);
+	assert_int_equal(net_got(&t->ep[2], 0, 0, -1), 0);
+	net_free(t);
+}
+
+static void test_no_route(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	struct ohca_port_counters *c = &t->sw->port[1].ctr;
+
+	(void)state;
+	assert_true(net_send(&t->ep[0], 0, 0, 9, 0xffff, 64, 1));	/* entry 0xff */
+	assert_true(net_send(&t->ep[0], 0, 0, 64, 0xffff, 64, 1));	/* above the top */
+	net_pump(t);
+	assert_int_equal(c->rcv_switch_relay_errors, 2);
+	assert_int_equal(c->rcv_dlid_mapping, 2);
+	assert_true(net_send(&t->ep[0], 0, 0, 2, 0xffff, 64, 1));	/* to itself */
+	net_pump(t);
+	assert_int_equal(c->rcv_switch_relay_errors, 3);
+	assert_int_equal(c->rcv_looping, 1);
+	assert_true(net_send(&t->ep[0], 0, 0, 0, 0xffff, 64, 1));	/* reserved LIDs */
+	assert_true(net_send(&t->ep[0], 0, 0, 0xffff, 0xffff, 64, 1));
+	net_pump(t);
+	assert_int_equal(c->rcv_malformed, 2);
+	t->sw->lft[9] = 7;						/* nobody there */
+	assert_true(net_send(&t->ep[0], 0, 0, 9, 0xffff, 64, 1));
+	net_pump(t);
+	assert_int_equal(t->sw->port[7].ctr.xmit_discards, 1);
+	assert_int_equal(t->sw->port[7].ctr.xmit_inactive_discards, 1);
+	assert_int_equal(net_got(&t->ep[1], 0, 0, -1), 0);
+	assert_int_equal(net_got(&t->ep[0], 0, 0, -1), 0);
+	/* The lane still works. */
+	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 64, 1));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[1], 0, 64, 1), 1);
+	net_free(t);
+}
+
+/* Packets as nobody should send them. */
+static void test_malformed(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	struct ohca_port_counters *c = &t->sw->port[1].ctr;
+	uint8_t pkt[256], good[256];
+	unsigned int r = 7;
+	uint8_t *b;
+
+	(void)state;
+	memset(good, 0, sizeof(good));
+	ib_build_bth(ib_build_lrh(good, 0, 0, IB_LNH_IBA_LOCAL, 3, 16, 2), IB_OP_UC_SEND_ONLY, 0, 0,
+		     0xffff, 7, false, 0);
+	memcpy(pkt, good, 64);
+	pkt[0] = 0x10;				/* VL 1 on lane 0 */
+	ep_send_raw(&t->ep[0], 0, pkt, 64);
+	pkt[0] = 0x01;				/* LVer 1 */
+	ep_send_raw(&t->ep[0], 0, pkt, 64);
+	memcpy(pkt, good, 64);
+	ep_send_raw(&t->ep[0], 0, pkt, 68);	/* PktLen too short, too long */
+	ep_send_raw(&t->ep[0], 0, pkt, 60);
+	pkt[1] = IB_LNH_IBA_GLOBAL;		/* no room for a GRH */
+	pkt[5] = 15;
+	ep_send_raw(&t->ep[0], 0, pkt, 60);
+	net_pump(t);
+	assert_int_equal(c->rcv_malformed, 5);
+	assert_int_equal(c->rcv_errors, 5);
+	assert_int_equal(net_got(&t->ep[1], 0, 0, -1), 0);
+
+	/* Flags of the link: a bad packet's end, a wrong VCRC, a right one. */
+	b = ohca_link_tx_begin(t->ep[0].l, 0, 64);
+	memcpy(b, good, 64);
+	ohca_link_tx_commit(t->ep[0].l, 0, 64, OHCA_FRAME_EBP);
+	b = ohca_link_tx_begin(t->ep[0].l, 0, 64);
+	memcpy(b, good, 64);
+	ohca_link_tx_commit_vcrc(t->ep[0].l, 0, 64, OHCA_FRAME_VCRC, (uint16_t)~ib_vcrc(good, 64));
+	net_pump(t);
+	assert_int_equal(c->rcv_remote_phys_errors, 1);
+	assert_int_equal(c->rcv_local_phys_errors, 1);
+	assert_int_equal(net_got(&t->ep[1], 0, 0, -1), 0);
+	b = ohca_link_tx_begin(t->ep[0].l, 0, 64);
+	memcpy(b, good, 64);
+	ohca_link_tx_commit_vcrc(t->ep[0].l, 0, 64, OHCA_FRAME_VCRC | OHCA_FRAME_ICRC,
+				 ib_vcrc(good, 64));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[1], 0, 64, 0), 1);
+
+	for (int i = 0; i < 20000; i++) {
+		size_t len = 12 + 4 * ((unsigned int)rand_r(&r) % 40);
+
+		memcpy(pkt, good, sizeof(pkt));
+		for (int k = rand_r(&r) % 4; k >= 0; k--)
+			pkt[rand_r(&r) % 28] = (uint8_t)rand_r(&r);
+		if (rand_r(&r) % 2)
+			ib_put_be16(pkt + 4, (uint16_t)(len / 4));
+		ep_send_raw(&t->ep[0], (unsigned int)rand_r(&r) % 4, pkt, len);
+		net_pump(t);
+		for (unsigned int e = 0; e < 2; e++)
+			for (unsigned int vl = 0; vl < 4; vl++)
+				net_got(&t->ep[e], vl, 0, -2);
+	}
+	net_free(t);
+}
+
+static void lower_mtu(struct ib_port_info *pi)
+{
+	pi->mtu = 1;
+}
+
+static void test_states_and_mtu(void **state)
+{
+	struct net *t = net_new(8, 2, 4, 0);
+
+	(void)state;
+	/* Init: nothing but VL15. */
+	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 64, 1));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[1], 0, 0, -1), 0);
+	assert_int_equal(t->sw->port[1].ctr.rcv_switch_relay_errors, 0);
+	assert_int_equal(ep_bring_up(t->ep, 2), 0);
+	/* An Armed port that receives data becomes Active, an Armed port sends none. */
+	t->sw->port[1].pi.state = IB_PS_ARMED;
+	sw_port_changed(t->sw, &t->sw->port[1]);
+	assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 64, 1));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[0], 0, 0, -1), 0);
+	assert_int_equal(t->sw->port[1].ctr.xmit_discards, 1);
+	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 64, 1));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[1], 0, 64, 1), 1);
+	assert_int_equal(t->sw->port[1].pi.state, IB_PS_ACTIVE);
+
+	assert_int_equal(set_pi_of(t, 2, lower_mtu), 0);
+	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 256 + 24, 1));
+	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 512 + 24, 1));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[1], 0, 256 + 24, 1), 1);
+	assert_int_equal(t->sw->port[2].ctr.xmit_mtu_discards, 1);
+	assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 512 + 24, 1));
+	net_pump(t);
+	assert_int_equal(t->sw->port[2].ctr.rcv_malformed, 1);
+	net_free(t);
+}
+
+/* ---- multicast ----------------------------------------------------------------- */
+
+static void join(struct net *t, unsigned int idx, uint16_t mask)
+{
+	uint8_t d[64] = { 0 };
+
+	ib_mft_block_put(d, idx, mask);
+	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_MFT, 0, d), 0);
+}
+
+static void test_multicast(void **state)
+{
+	struct net *t = net_up(4, 2, 0);
+	unsigned int sent = 0, got[4] = { 0 };
+
+	(void)state;
+	join(t, 5, 1 << 1 | 1 << 2 | 1 << 3 | 1 << 7 | 1 << 0);
+	assert_true(net_send(&t->ep[0], 0, 0, 0xc005, 0xffff, 200, 4));
+	assert_true(net_send(&t->ep[0], 0, 0, 0xc006, 0xffff, 200, 4));	/* no members */
+	assert_true(net_send(&t->ep[0], 0, 0, 0xd000, 0xffff, 200, 4));	/* beyond the table */
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[0], 0, 200, 4), 0);
+	assert_int_equal(net_got(&t->ep[1], 0, 200, 4), 1);
+	assert_int_equal(net_got(&t->ep[2], 0, 200, 4), 1);
+	assert_int_equal(net_got(&t->ep[3], 0, 200, 4), 0);
+	assert_int_equal(t->sw->port[1].ctr.mcast_rcv_pkts, 3);
+	assert_int_equal(t->sw->port[2].ctr.mcast_xmit_pkts, 1);
+	/* A sender that is no member reaches all. */
+	assert_true(net_send(&t->ep[3], 0, 0, 0xc005, 0xffff, 100, 5));
+	net_pump(t);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(net_got(&t->ep[i], 0, 100, 5), 1);
+
+	/* One member does not read: the others get theirs, nothing is lost or doubled. */
+	for (int i = 0; i < 200; i++) {
+		if (net_send(&t->ep[0], 0, 0, 0xc005, 0xffff, 4000, (uint8_t)sent))
+			sent++;
+		net_pump(t);
+		got[1] += net_got(&t->ep[1], 0, 4000, (uint8_t)got[1]);
+	}
+	assert_true(sent < 200);
+	assert_true(got[1] > 30);
+	assert_true(got[1] < sent);		/* the head of the lane waits for member 2 */
+	for (int i = 0; i < 200; i++) {
+		got[1] += net_got(&t->ep[1], 0, 4000, -1);
+		got[2] += net_got(&t->ep[2], 0, 4000, -1);
+		net_pump(t);
+	}
+	assert_int_equal(got[1], sent);
+	assert_int_equal(got[2], sent);
+	assert_int_equal(t->sw->blocked, 0);
+	net_free(t);
+}
+
+/* ---- lanes and credits --------------------------------------------------------- */
+
+static void set_sl2vl(struct net *t, unsigned int in, unsigned int out, uint8_t base)
+{
+	struct ib_sl2vl map;
+	uint8_t d[64] = { 0 };
+
+	for (uint8_t i = 0; i < 16; i++)
+		map.vl[i] = (uint8_t)((i + base) & 15);
+	ib_sl2vl_pack(&map, d);
+	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_SL2VL, in << 8 | out, d),
+			 0);
+}
+
+static void test_sl2vl(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+
+	(void)state;
+	set_sl2vl(t, 1, 2, 1);
+	for (unsigned int sl = 0; sl < 16; sl++) {
+		assert_true(net_send(&t->ep[0], 0, sl, 3, 0xffff, 100, (uint8_t)sl));
+		net_pump(t);
+		for (unsigned int vl = 0; vl < 4; vl++)
+			assert_int_equal(net_got(&t->ep[1], vl, 100, (int)sl),
+					 ((sl + 1) & 15) == vl);
+	}
+	/* 14 is VL15: discard; 3 to 13 are VLs that are not operational. */
+	assert_int_equal(t->sw->port[1].ctr.rcv_vl_mapping, 12);
+	net_free(t);
+}
+
+static void test_lanes_do_not_block(void **state)
+{
+	struct net *t = net_up(3, 2, 0);
+	unsigned int sent = 0, got = 0;
+
+	(void)state;
+	/* End port 1 does not read VL 0: its buffer fills, then the switch's. */
+	while (sent < 1000) {
+		if (!net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, (uint8_t)sent))
+			break;
+		sent++;
+		net_pump(t);
+	}
+	assert_in_range(sent, 60, 64);			/* two buffers of 2048 blocks */
+	assert_int_not_equal(sw_blocked_lanes(t->sw, 1), 0);
+	/* VL 1 on the same ports, and VL 0 between others, flow. */
+	for (int i = 0; i < 500; i++) {
+		assert_true(net_send(&t->ep[0], 1, 1, 3, 0xffff, 2000, 9));
+		assert_true(net_send(&t->ep[2], 0, 0, 2, 0xffff, 2000, 8));
+		net_pump(t);
+		assert_int_equal(net_got(&t->ep[1], 1, 2000, 9), 1);
+		assert_int_equal(net_got(&t->ep[0], 0, 2000, 8), 1);
+	}
+	/* So do SMPs. */
+	assert_int_equal(ep_set_state(&t->ep[0], 2, IB_PS_ACTIVE), 0);
+	/* The sleeper wakes: all comes, in order. */
+	for (int i = 0; i < 100; i++) {
+		uint8_t pkt[4200];
+
+		while (ep_recv(&t->ep[1], 0, pkt, sizeof(pkt)))
+			assert_int_equal(pkt[100], (uint8_t)got++);
+		net_pump(t);
+	}
+	assert_int_equal(got, sent);
+	assert_int_equal(t->sw->blocked, 0);
+	assert_int_equal(t->sw->port[2].ctr.xmit_discards, 0);
+	net_free(t);
+}
+
+static void short_hoq(struct ib_port_info *pi)
+{
+	pi->hoq_life = 8;	/* 1 ms */
+}
+
+static void test_hoq_life(void **state)
+{
+	struct net *t = net_up(3, 2, 0);
+	unsigned int sent = 0;
+
+	(void)state;
+	t->sw->cfg.hoq_scale = 1;
+	assert_int_equal(set_pi_of(t, 2, short_hoq), 0);
+	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1)) {
+		sent++;
+		net_pump(t);
+	}
+	assert_true(sw_timers(t->sw) <= 10000000);
+	for (int i = 0; i < 300 && t->sw->port[1].ctr.rcv_pkts < sent; i++) {
+		usleep(1500);
+		net_pump(t);
+	}
+	/* What did not fit into the sleeping end port's buffer is gone; others are not. */
+	assert_int_equal(t->sw->port[1].ctr.rcv_pkts, sent);
+	assert_int_equal(t->sw->port[2].ctr.xmit_discards, sent - net_got(&t->ep[1], 0, 4000, 1));
+	assert_int_equal(t->sw->port[2].ctr.xmit_hoq_discards, t->sw->port[2].ctr.xmit_discards);
+	assert_true(t->sw->port[2].ctr.xmit_discards > 0);
+	assert_true(net_send(&t->ep[0], 0, 0, 4, 0xffff, 4000, 1));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[2], 0, 4000, 1), 1);
+	net_free(t);
+}
+
+/* Two inputs, two lanes, one output: bytes leave as the weights say. */
+static void test_arbitration(void **state)
+{
+	struct net *t = net_up(3, 2, 0);
+	struct ib_vlarb_entry e[IB_VLARB_BLOCK] = { { 0, 30 }, { 1, 90 } };
+	unsigned int n0, n1;
+	uint8_t d[64];
+
+	(void)state;
+	ib_vlarb_block_pack(e, d);
+	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_VLARB, 1 << 16 | 3, d), 0);
+	for (int i = 0; i < 200; i++) {
+		assert_true(net_send(&t->ep[0], 0, 0, 4, 0xffff, 200, 1));
+		assert_true(net_send(&t->ep[1], 1, 1, 4, 0xffff, 200, 2));
+	}
+	assert_true(sw_round(t->sw));
+	n0 = net_got(&t->ep[2], 0, 200, 1);
+	n1 = net_got(&t->ep[2], 1, 200, 2);
+	assert_int_equal(n0 + n1, 64);
+	assert_in_range(n1, 40, 56);		/* 3 of 4 */
+	net_pump(t);
+	assert_int_equal(n0 + net_got(&t->ep[2], 0, 200, 1), 200);
+	assert_int_equal(n1 + net_got(&t->ep[2], 1, 200, 2), 200);
+
+	/* A lane without weight sends nothing until its packets are too old. */
+	memset(e, 0, sizeof(e));
+	e[0].weight = 10;
+	ib_vlarb_block_pack(e, d);
+	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_VLARB, 1 << 16 | 3, d), 0);
+	t->sw->cfg.hoq_scale = 1;
+	assert_int_equal(set_pi_of(t, 3, short_hoq), 0);
+	assert_true(net_send(&t->ep[1], 1, 1, 4, 0xffff, 200, 2));
+	net_pump(t);
+	assert_int_equal(sw_blocked_lanes(t->sw, 2), 1 << 1);
+	usleep(3000);
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[2], 1, 200, 2), 0);
+	assert_int_equal(t->sw->port[3].ctr.xmit_hoq_discards, 1);
+	net_free(t);
+}
+
+/* Two inputs share an output's lane evenly. */
+static void test_fairness(void **state)
+{
+	struct net *t = net_up(3, 1, 0);
+	unsigned int from[2] = { 0 };
+	uint8_t pkt[4200];
+
+	(void)state;
+	for (int i = 0; i < 2000; i++) {
+		for (unsigned int k = 0; k < 2; k++)
+			while (net_send(&t->ep[k], 0, 0, 4, 0xffff, 1000, (uint8_t)k))
+				;
+		sw_round(t->sw);
+		for (int n = 0; n < 5 && ep_recv(&t->ep[2], 0, pkt, sizeof(pkt)); n++)
+			from[pkt[100]]++;
+	}
+	assert_in_range(from[0] * 100 / (from[0] + from[1]), 45, 55);
+	net_free(t);
+}
+
+/* ---- partitions ---------------------------------------------------------------- */
+
+static void set_pkeys(struct net *t, unsigned int port, uint16_t k0, uint16_t k1)
+{
+	uint8_t d[64] = { 0 };
+
+	ib_pkey_block_put(d, 0, k0);
+	ib_pkey_block_put(d, 1, k1);
+	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE, port << 16, d),
+			 0);
+}
+
+static void enforce_in(struct ib_port_info *pi)
+{
+	pi->part_enf_in = 1;
+	pi->filter_raw_in = 1;
+}
+
+static void enforce_out(struct ib_port_info *pi)
+{
+	pi->part_enf_out = 1;
+}
+
+static bool passes(struct net *t, unsigned int from, uint16_t dlid, unsigned int to, uint16_t pkey)
+{
+	assert_true(net_send(&t->ep[from], 0, 0, dlid, pkey, 300, 3));
+	net_pump(t);
+	return net_got(&t->ep[to], 0, 300, 3) == 1;
+}
+
+static void test_pkeys(void **state)
+{
+	struct net *t = net_up(3, 2, 0);
+	struct ohca_port_counters *c2 = &t->sw->port[2].ctr, *c3 = &t->sw->port[3].ctr;
+	struct ib_notice n;
+	struct ib_smp smp;
+	uint8_t raw[64] = { 0 };
+
+	(void)state;
+	assert_true(passes(t, 1, 4, 2, 0x8005));	/* nothing is enforced yet */
+	set_pkeys(t, 2, 0x8001, 0x0002);
+	set_pkeys(t, 3, 0x8001, 0x8002);
+	assert_int_equal(set_pi_of(t, 2, enforce_in), 0);
+	while (ep_recv_smp(&t->ep[0], &smp))
+		;
+	assert_true(passes(t, 1, 4, 2, 0x8001));
+	assert_true(passes(t, 1, 4, 2, 0x0001));	/* limited, against full in the table */
+	assert_true(passes(t, 1, 4, 2, 0x8002));
+	assert_false(passes(t, 1, 4, 2, 0x0002));	/* limited to limited */
+	assert_false(passes(t, 1, 4, 2, 0x8005));
+	assert_false(passes(t, 1, 4, 2, 0xffff));
+	assert_int_equal(c2->rcv_constraint_errors, 3);
+	assert_true(passes(t, 2, 3, 1, 0x8005));	/* the other way is not enforced */
+	/* The SM was told. */
+	assert_true(ep_recv_smp(&t->ep[0], &smp));
+	ib_notice_unpack(smp.data, &n);
+	assert_int_equal(n.trap, IB_TRAP_BAD_PKEY_SWITCH);
+	assert_false(ep_recv_smp(&t->ep[0], &smp));	/* once, not by the packet */
+
+	/* Raw packets. */
+	ib_build_lrh(raw, 0, 0, IB_LNH_RAW, 4, 16, 3);
+	assert_true(ep_send_raw(&t->ep[1], 0, raw, 64));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[2], 0, 64, -1), 0);
+	assert_int_equal(c2->rcv_constraint_errors, 4);
+	ib_build_lrh(raw, 0, 0, IB_LNH_RAW, 3, 16, 4);
+	assert_true(ep_send_raw(&t->ep[2], 0, raw, 64));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[1], 0, 64, -1), 1);
+
+	/* On output. */
+	assert_int_equal(set_pi_of(t, 3, enforce_out), 0);
+	assert_false(passes(t, 0, 4, 2, 0x8005));
+	assert_true(passes(t, 0, 4, 2, 0x8002));
+	assert_int_equal(c3->xmit_constraint_errors, 1);
+	/* Per member of a multicast group. */
+	join(t, 0, 1 << 2 | 1 << 3);
+	assert_true(net_send(&t->ep[0], 0, 0, 0xc000, 0x8005, 300, 3));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[1], 0, 300, 3), 1);
+	assert_int_equal(net_got(&t->ep[2], 0, 300, 3), 0);
+	assert_int_equal(c3->xmit_constraint_errors, 2);
+	/* SMPs are never filtered. */
+	assert_int_equal(ep_set_state(&t->ep[0], 2, IB_PS_ACTIVE), 0);
+	net_free(t);
+}
+
+/* ---- links that go away in mid-traffic ----------------------------------------- */
+
+static void test_death_in_traffic(void **state)
+{
+	struct net *t = net_up(3, 2, 0);
+	struct ohca_link_err err;
+	unsigned int n = 0;
+
+	(void)state;
+	/* The receiver dies with full buffers: its packets are discarded, others go on. */
+	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1))
+		net_pump(t);
+	ohca_link_free(t->ep[1].l);
+	t->ep[1].l = NULL;
+	net_pump(t);
+	assert_true(t->sw->port[2].ctr.xmit_inactive_discards >= 30);
+	assert_int_equal(t->sw->blocked, 0);
+	assert_true(net_send(&t->ep[0], 0, 0, 4, 0xffff, 400, 1));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[2], 0, 400, 1), 1);
+
+	/* The sender dies with a blocked head. */
+	assert_int_equal(net_attach(t, &t->ep[1], 0x101, 0, NULL, &err), 0);
+	assert_int_equal(t->ep[1].port, 2);
+	t->ep[1].lid = 3;
+	assert_int_equal(ep_set_state(&t->ep[0], 2, IB_PS_ACTIVE), 0);
+	while (net_send(&t->ep[1], 0, 0, 4, 0xffff, 4000, 1))
+		net_pump(t);
+	assert_int_not_equal(t->sw->blocked, 0);
+	ohca_link_free(t->ep[1].l);
+	t->ep[1].l = NULL;
+	net_pump(t);
+	assert_int_equal(t->sw->blocked, 0);
+	for (unsigned int k; (k = net_got(&t->ep[2], 0, 4000, 1)); n += k)
+		net_pump(t);
+	assert_in_range(n, 30, 35);
+
+	/* A hostile one: its link ends, nothing else. */
+	assert_int_equal(net_attach(t, &t->ep[1], 0x101, 0, NULL, &err), 0);
+	assert_int_equal(send(ohca_link_ctrl_fd(t->ep[1].l), "garbage", 7, 0), 7);
+	net_pump(t);
+	assert_null(t->sw->port[2].link);
+	assert_non_null(strstr(t->log, "does not speak"));
+	assert_int_equal(t->sw->port[2].ctr.local_link_integrity_errors, 1);
+	assert_true(net_send(&t->ep[0], 0, 0, 4, 0xffff, 400, 1));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[2], 0, 400, 1), 1);
+	net_free(t);
+}
+
+/* ---- the loop, for real -------------------------------------------------------- */
+
+struct live {
+	struct sw *sw;
+	struct sw_loop *lp;
+	int pipe[2];
+	int rc;
+};
+
+static bool stop_loop(void *arg, int fd)
+{
+	(void)arg;
+	(void)fd;
+	return false;
+}
+
+static void *live_thread(void *arg)
+{
+	struct live *v = arg;
+
+	v->rc = sw_loop_run(v->lp, v->pipe[0], stop_loop, v);
+	return NULL;
+}
+
+/* A switch in its own thread; end ports sleep for real. Not a frame may be lost. */
+static void test_live(void **state)
+{
+	char dir[] = "/tmp/ohca-sw-XXXXXX", path[64];
+	struct ohca_link_phy phy = ep_phy();
+	struct ohca_link_err err;
+	struct ohca_link_cfg lc;
+	struct ep ep[2] = { 0 };
+	unsigned int sent = 0, got = 0;
+	struct live v = { 0 };
+	struct sw_cfg cfg;
+	pthread_t th;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/s", dir);
+	sw_cfg_init(&cfg);
+	cfg.node_guid = 7;
+	v.sw = sw_new(&cfg);
+	v.lp = sw_loop_new(v.sw, path, 0, &err);
+	assert_non_null(v.lp);
+	assert_int_equal(pipe(v.pipe), 0);
+	assert_int_equal(pthread_create(&th, NULL, live_thread, &v), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		ohca_link_cfg_init(&lc);
+		lc.port_guid = 50 + i;
+		ep[i].l = ohca_link_connect(path, &lc, 2000, &err);
+		assert_non_null(ep[i].l);
+		ep[i].port = i + 1;
+		ohca_link_train(ep[i].l, &phy);
+		assert_int_equal(ohca_link_wait_up(ep[i].l, 2000), 0);
+	}
+	assert_int_equal(ep_bring_up(ep, 2), 0);
+	while (got < 50000) {
+		uint8_t pkt[OHCA_LINK_MAX_FRAME];
+		bool idle = true;
+		size_t len;
+
+		while (sent < 50000 && net_send(&ep[0], 0, 0, 3, 0xffff, 100 + sent % 1000 * 4,
+						(uint8_t)sent)) {
+			sent++;
+			idle = false;
+		}
+		while ((len = ep_recv(&ep[1], 0, pkt, sizeof(pkt)))) {
+			assert_int_equal(len, 100 + got % 1000 * 4);
+			assert_int_equal(pkt[len - 1], (uint8_t)got);
+			got++;
+			idle = false;
+		}
+		if (idle && ohca_link_prepare_sleep(ep[1].l)) {
+			struct pollfd pf = { .fd = ohca_link_event_fd(ep[1].l),
+					     .events = POLLIN };
+
+			/* The sender may be out of credits: look after it, too. */
+			assert_true(poll(&pf, 1, 5000) == 1);
+			ohca_link_awake(ep[1].l, true);
+		}
+	}
+	ohca_link_free(ep[0].l);
+	ohca_link_free(ep[1].l);
+	assert_int_equal(write(v.pipe[1], "x", 1), 1);
+	pthread_join(th, NULL);
+	assert_int_equal(v.rc, 0);
+	assert_int_equal(v.sw->port[2].ctr.xmit_pkts, 50000);
+	sw_loop_free(v.lp);
+	sw_free(v.sw);
+	close(v.pipe[0]);
+	close(v.pipe[1]);
+	assert_int_equal(rmdir(dir), 0);	/* the socket is gone */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unicast),
+		cmocka_unit_test(test_no_route),
+		cmocka_unit_test(test_malformed),
+		cmocka_unit_test(test_states_and_mtu),
+		cmocka_unit_test(test_multicast),
+		cmocka_unit_test(test_sl2vl),
+		cmocka_unit_test(test_lanes_do_not_block),
+		cmocka_unit_test(test_hoq_life),
+		cmocka_unit_test(test_arbitration),
+		cmocka_unit_test(test_fairness),
+		cmocka_unit_test(test_pkeys),
+		cmocka_unit_test(test_death_in_traffic),
+		cmocka_unit_test(test_live),
+	};
+
+	return cmocka_run_group_tests_name("switch forwarding", tests, NULL, NULL);
+}

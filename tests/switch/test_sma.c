@@ -1,0 +1,762 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Management of the switch: directed routes, LID routes, attributes, keys, traps,
+ * performance counters, ports that come and go.
+ */
+#include "net.h"
+
+#include "ib/pma.h"
+
+/* Get of any attribute of the switch. */
+static int get(struct net *t, uint16_t attr, uint32_t mod, uint8_t d[64])
+{
+	memset(d, 0, 64);
+	return ep_switch(&t->ep[0], IB_METHOD_GET, attr, mod, d);
+}
+
+static int set(struct net *t, uint16_t attr, uint32_t mod, uint8_t d[64])
+{
+	return ep_switch(&t->ep[0], IB_METHOD_SET, attr, mod, d);
+}
+
+static void get_pi(struct net *t, unsigned int n, struct ib_port_info *pi)
+{
+	uint8_t d[64];
+
+	assert_int_equal(get(t, IB_SMP_ATTR_PORT_INFO, n, d), 0);
+	ib_port_info_unpack(d, pi);
+}
+
+/* Set of a PortInfo as an SM does: no change of states unless it says so. */
+static int set_pi(struct net *t, uint32_t mod, const struct ib_port_info *pi)
+{
+	uint8_t d[64];
+
+	ib_port_info_pack(pi, d);
+	return set(t, IB_SMP_ATTR_PORT_INFO, mod, d);
+}
+
+/* ---- attributes ---------------------------------------------------------------- */
+
+static void test_node_info(void **state)
+{
+	struct net *t = net_new(8, 2, 4, 0);
+	struct ib_node_info ni;
+	uint8_t d[64];
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		memset(d, 0, sizeof(d));
+		assert_int_equal(ep_switch(&t->ep[i], IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0,
+					   d), 0);
+		ib_node_info_unpack(d, &ni);
+		assert_int_equal(ni.node_type, 2);
+		assert_int_equal(ni.num_ports, 8);
+		assert_int_equal(ni.node_guid, 0x1234);
+		assert_int_equal(ni.port_guid, 0x1234);
+		assert_int_equal(ni.sys_guid, 0x1235);
+		assert_int_equal(ni.local_port, i + 1);
+	}
+	assert_int_equal(set(t, IB_SMP_ATTR_NODE_INFO, 0, d), IB_MAD_BAD_METHOD_ATTR);
+	assert_int_equal(get(t, IB_SMP_ATTR_NODE_DESC, 0, d), 0);
+	assert_string_equal((char *)d, "ohca-switch");
+	net_free(t);
+}
+
+/* Whatever is asked is answered. */
+static void test_every_attribute(void **state)
+{
+	struct net *t = net_new(8, 1, 4, 0);
+	uint8_t d[64];
+
+	(void)state;
+	for (unsigned int attr = 0; attr < 0x200; attr++) {
+		bool known = attr == 2 || attr == 0x10 || attr == 0x11 || attr == 0x12 ||
+			     (attr >= 0x14 && attr <= 0x19) || attr == 0x1b;
+		uint32_t mod = attr == IB_SMP_ATTR_VLARB ? 0x10001 : 0;
+
+		assert_int_equal(get(t, (uint16_t)attr, mod, d),
+				 known ? 0 : IB_MAD_BAD_METHOD_ATTR);
+		if (!known)
+			assert_int_equal(set(t, (uint16_t)attr, 0, d), IB_MAD_BAD_METHOD_ATTR);
+	}
+	assert_int_equal(get(t, 0xff90, 0, d), IB_MAD_BAD_METHOD_ATTR);
+	assert_int_equal(ep_switch(&t->ep[0], 0x03, IB_SMP_ATTR_NODE_INFO, 0, d),
+			 IB_MAD_BAD_METHOD);
+	assert_int_equal(get(t, IB_SMP_ATTR_PORT_INFO, 9, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_PKEY_TABLE, 9 << 16, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_PKEY_TABLE, 1, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_SL2VL, 9, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_SL2VL, 9 << 8, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_VLARB, 0x10009, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_VLARB, 0x50001, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_LFT, 768, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_LFT, 0xffffffff, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_MFT, 128, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_MFT, 1u << 28, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_GUID_INFO, 1, d), IB_MAD_BAD_FIELD);
+	net_free(t);
+}
+
+static void test_versions(void **state)
+{
+	static const uint8_t path[] = { 1 };
+	struct net *t = net_new(8, 1, 4, 0);
+	struct ib_smp smp;
+
+	(void)state;
+	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
+	smp.hdr.class_version = 7;
+	assert_int_equal(ep_query(&t->ep[0], &smp), IB_MAD_BAD_VERSION);
+	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
+	smp.hdr.base_version = 2;
+	assert_int_equal(ep_query(&t->ep[0], &smp), IB_MAD_BAD_VERSION);
+	/* What is no request gets no answer. */
+	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET_RESP, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1,
+		    path);
+	assert_int_equal(ep_query(&t->ep[0], &smp), -1);
+	ep_smp_init(&t->ep[0], &smp, IB_METHOD_TRAP, IB_SMP_ATTR_NOTICE, 0, NULL, 1, path);
+	assert_int_equal(ep_query(&t->ep[0], &smp), -1);
+	net_free(t);
+}
+
+static void test_tables(void **state)
+{
+	struct net *t = net_new(20, 1, 8, 0);
+	struct ib_vlarb_entry e[IB_VLARB_BLOCK] = { { 3, 9 }, { 1, 200 } };
+	struct ib_switch_info si;
+	struct ib_sl2vl map;
+	uint8_t d[64], w[64];
+
+	(void)state;
+	for (unsigned int i = 0; i < 64; i++)
+		w[i] = (uint8_t)(i * 3);
+	memcpy(d, w, 64);
+	assert_int_equal(set(t, IB_SMP_ATTR_LFT, 767, d), 0);
+	assert_int_equal(get(t, IB_SMP_ATTR_LFT, 767, d), 0);
+	assert_memory_equal(d, w, 64);
+	assert_int_equal(get(t, IB_SMP_ATTR_LFT, 0, d), 0);
+	assert_int_equal(d[0], 0xff);
+	memcpy(d, w, 64);
+	assert_int_equal(set(t, IB_SMP_ATTR_MFT, 1u << 28 | 127, d), 0);
+	assert_int_equal(get(t, IB_SMP_ATTR_MFT, 1u << 28 | 127, d), 0);
+	assert_memory_equal(d, w, 64);
+	assert_int_equal(get(t, IB_SMP_ATTR_MFT, 127, d), 0);
+	assert_int_equal(d[5], 0);
+	memcpy(d, w, 64);
+	assert_int_equal(set(t, IB_SMP_ATTR_PKEY_TABLE, 20 << 16, d), 0);
+	assert_int_equal(get(t, IB_SMP_ATTR_PKEY_TABLE, 20 << 16, d), 0);
+	assert_memory_equal(d, w, 64);
+	assert_int_equal(get(t, IB_SMP_ATTR_PKEY_TABLE, 19 << 16, d), 0);
+	assert_int_equal(ib_pkey_block_get(d, 0), 0xffff);
+	assert_int_equal(ib_pkey_block_get(d, 1), 0);
+	for (uint8_t i = 0; i < 16; i++)
+		map.vl[i] = i ^ 3;
+	ib_sl2vl_pack(&map, d);
+	assert_int_equal(set(t, IB_SMP_ATTR_SL2VL, 5 << 8 | 7, d), 0);
+	assert_int_equal(get(t, IB_SMP_ATTR_SL2VL, 5 << 8 | 7, d), 0);
+	memset(&map, 0, sizeof(map));
+	ib_sl2vl_unpack(d, &map);
+	assert_int_equal(map.vl[6], 5);
+	assert_int_equal(get(t, IB_SMP_ATTR_SL2VL, 7 << 8 | 5, d), 0);
+	ib_sl2vl_unpack(d, &map);
+	assert_int_equal(map.vl[6], 6);
+	ib_vlarb_block_pack(e, d);
+	assert_int_equal(set(t, IB_SMP_ATTR_VLARB, 3 << 16 | 2, d), 0);
+	assert_int_equal(get(t, IB_SMP_ATTR_VLARB, 3 << 16 | 2, d), 0);
+	memset(e, 0, sizeof(e));
+	ib_vlarb_block_unpack(d, e);
+	assert_int_equal(e[1].vl, 1);
+	assert_int_equal(e[1].weight, 200);
+	assert_int_equal(get(t, IB_SMP_ATTR_GUID_INFO, 0, d), 0);
+	assert_int_equal(ib_guid_block_get(d, 0), 0x1234);
+	ib_guid_block_put(d, 0, 99);
+	ib_guid_block_put(d, 1, 98);
+	assert_int_equal(set(t, IB_SMP_ATTR_GUID_INFO, 0, d), 0);
+	assert_int_equal(get(t, IB_SMP_ATTR_GUID_INFO, 0, d), 0);
+	assert_int_equal(ib_guid_block_get(d, 0), 0x1234);
+	assert_int_equal(ib_guid_block_get(d, 1), 98);
+
+	assert_int_equal(get(t, IB_SMP_ATTR_SWITCH_INFO, 0, d), 0);
+	ib_switch_info_unpack(d, &si);
+	assert_int_equal(si.linear_cap, SW_LFT_CAP);
+	assert_int_equal(si.enhanced_port0, 1);
+	assert_int_equal(si.port_state_change, 1);	/* a link came up */
+	si.linear_top = 0xc000;
+	si.port_state_change = 0;
+	si.life_time = 5;
+	ib_switch_info_pack(&si, d);
+	assert_int_equal(set(t, IB_SMP_ATTR_SWITCH_INFO, 0, d), IB_MAD_BAD_FIELD);
+	ib_switch_info_unpack(d, &si);
+	assert_int_equal(si.linear_top, 0);
+	assert_int_equal(si.life_time, 5);
+	assert_int_equal(si.port_state_change, 1);
+	si.port_state_change = 1;
+	ib_switch_info_pack(&si, d);
+	assert_int_equal(set(t, IB_SMP_ATTR_SWITCH_INFO, 0, d), 0);
+	ib_switch_info_unpack(d, &si);
+	assert_int_equal(si.port_state_change, 0);
+	net_free(t);
+}
+
+static void test_port_info(void **state)
+{
+	struct net *t = net_new(8, 2, 4, 0);
+	struct ib_port_info pi;
+
+	(void)state;
+	get_pi(t, 0, &pi);
+	assert_int_equal(pi.state, IB_PS_ACTIVE);
+	assert_int_equal(pi.phys_state, IB_PHYS_LINK_UP);
+	assert_true(pi.cap_mask & IB_CAP_EXT_SPEEDS);
+	get_pi(t, 2, &pi);
+	assert_int_equal(pi.local_port, 1);
+	assert_int_equal(pi.state, IB_PS_INIT);
+	assert_int_equal(pi.phys_state, IB_PHYS_LINK_UP);
+	assert_int_equal(pi.width_active, 2);
+	assert_int_equal(pi.speed_ext_active, 2);
+	assert_int_equal(pi.mtu, 5);
+	assert_int_equal(pi.op_vls, 3);			/* 4 VLs: what the switch has */
+	get_pi(t, 3, &pi);
+	assert_int_equal(pi.state, IB_PS_DOWN);
+	assert_int_equal(pi.phys_state, IB_PHYS_POLLING);
+	pi.state = IB_PS_ARMED;
+	pi.phys_state = 0;
+	assert_int_equal(set_pi(t, 3, &pi), IB_MAD_BAD_FIELD);
+
+	/* Init to Active is no transition; Armed is, and to Active from there. */
+	get_pi(t, 2, &pi);
+	pi.state = IB_PS_ACTIVE;
+	pi.phys_state = 0;
+	assert_int_equal(set_pi(t, 2, &pi), IB_MAD_BAD_FIELD);
+	pi.state = IB_PS_ARMED;
+	assert_int_equal(set_pi(t, 2, &pi), 0);
+	pi.state = IB_PS_ACTIVE;
+	assert_int_equal(set_pi(t, 2, &pi), 0);
+	get_pi(t, 2, &pi);
+	assert_int_equal(pi.state, IB_PS_ACTIVE);
+	assert_true(t->sw->port[2].active);
+
+	/* Extended speeds are touched only by an SM that knows them. */
+	pi.state = 0;
+	pi.phys_state = 0;
+	pi.speed_ext_enabled = 1;
+	assert_int_equal(set_pi(t, 2, &pi), 0);
+	get_pi(t, 2, &pi);
+	assert_int_equal(pi.speed_ext_enabled, 3);
+	pi.state = 0;
+	pi.phys_state = 0;
+	pi.speed_ext_enabled = 1;
+	assert_int_equal(set_pi(t, 1u << 31 | 2, &pi), 0);
+	get_pi(t, 2, &pi);
+	assert_int_equal(pi.speed_ext_enabled, 1);
+	assert_int_equal(pi.speed_ext_active, 2);	/* until it trains again */
+
+	/* Down bounces the link; it comes back in Init, and slower. */
+	pi.state = IB_PS_DOWN;
+	pi.phys_state = 0;
+	assert_int_equal(set_pi(t, 2, &pi), 0);
+	net_pump(t);
+	get_pi(t, 2, &pi);
+	assert_int_equal(pi.state, IB_PS_INIT);
+	assert_int_equal(pi.speed_ext_active, 1);
+	assert_int_equal(t->sw->port[2].ctr.link_downed, 1);
+
+	/* Disabled stays down, also for a peer that retrains. */
+	pi.state = IB_PS_DOWN;
+	pi.phys_state = IB_PHYS_DISABLED;
+	assert_int_equal(set_pi(t, 2, &pi), 0);
+	net_pump(t);
+	get_pi(t, 2, &pi);
+	assert_int_equal(pi.state, IB_PS_DOWN);
+	assert_int_equal(pi.phys_state, IB_PHYS_DISABLED);
+	assert_false(ohca_link_is_up(t->ep[1].l));
+	ohca_link_train(t->ep[1].l, &(struct ohca_link_phy){ true, 255, 255, 255 });
+	net_pump(t);
+	assert_false(ohca_link_is_up(t->ep[1].l));
+	pi.state = IB_PS_DOWN;
+	pi.phys_state = IB_PHYS_POLLING;
+	assert_int_equal(set_pi(t, 2, &pi), 0);
+	net_pump(t);
+	get_pi(t, 2, &pi);
+	assert_int_equal(pi.state, IB_PS_INIT);
+	assert_true(ohca_link_is_up(t->ep[1].l));
+	net_free(t);
+}
+
+/* Both ends' MTU and VLs meet in the middle, or the SM would bounce the link. */
+static void test_negotiation(void **state)
+{
+	struct net *t = net_new(8, 1, 8, 0);
+	struct ohca_link_err err;
+	struct ohca_link_cfg c;
+	struct ib_port_info pi;
+
+	(void)state;
+	ohca_link_cfg_init(&c);
+	c.mtu_cap = 4;
+	c.vl_cap = 2;
+	c.width_sup = 1;
+	c.speed_ext_sup = 0;
+	c.speed_sup = 1;
+	assert_int_equal(net_attach(t, &t->ep[1], 0x555, 5, &c, &err), 0);
+	t->n = 2;
+	get_pi(t, 5, &pi);
+	assert_int_equal(pi.state, IB_PS_INIT);
+	assert_int_equal(pi.mtu, 4);
+	assert_int_equal(pi.op_vls, 2);
+	assert_int_equal(pi.width_active, 1);
+	assert_int_equal(pi.speed_active, 1);
+	assert_int_equal(pi.speed_ext_active, 0);
+	net_free(t);
+}
+
+/* ---- routes -------------------------------------------------------------------- */
+
+static void test_dr_forward(void **state)
+{
+	static const uint8_t path[] = { 1, 2 };
+	struct net *t = net_new(8, 2, 4, 0);
+	struct ib_smp smp, in;
+	uint8_t out;
+
+	(void)state;
+	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 2, path);
+	assert_true(ep_send_smp(&t->ep[0], &smp, 0));
+	net_pump(t);
+	assert_true(ep_recv_smp(&t->ep[1], &in));
+	assert_int_equal(ib_smp_hop_ptr(&in), 2);
+	assert_int_equal(in.ret_path[1], 1);
+	/* The adapter answers. */
+	assert_int_equal(ib_dr_recv(&in, false, 1, 1, &out), IB_DR_LOCAL);
+	ib_smp_make_resp(&in, 0);
+	in.data[0] = 77;
+	assert_int_equal(ib_dr_send(&in, false, 1, &out), IB_DR_FORWARD);
+	assert_int_equal(out, 1);
+	assert_true(ep_send_smp(&t->ep[1], &in, 0));
+	net_pump(t);
+	assert_true(ep_recv_smp(&t->ep[0], &in));
+	assert_int_equal(in.data[0], 77);
+	assert_int_equal(ib_dr_recv(&in, false, 1, 1, &out), IB_DR_LOCAL);
+	assert_int_equal(in.hdr.tid, smp.hdr.tid);
+	net_free(t);
+}
+
+static void test_dr_bad(void **state)
+{
+	static const struct {
+		uint8_t path[3], hops, ptr, cnt;
+	} bad[] = {
+		{ { 1, 3 }, 2, 1, 2 },		/* port 3 is down */
+		{ { 1, 0 }, 2, 1, 2 },		/* port 0 has no wire */
+		{ { 1, 9 }, 2, 1, 2 },		/* no such port */
+		{ { 1, 255 }, 2, 1, 2 },
+		{ { 1, 2 }, 2, 1, 64 },		/* more hops than a path has */
+		{ { 1, 2 }, 2, 255, 255 },
+		{ { 1, 2 }, 2, 4, 2 },		/* beyond its end */
+		{ { 1, 2 }, 2, 0, 2 },		/* as if from our own manager */
+		{ { 1, 2 }, 2, 62, 63 },		/* on to port 0 */
+	};
+	struct net *t = net_new(8, 2, 4, 0);
+	struct ib_smp smp, in;
+	uint8_t d[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL,
+			    bad[i].hops, bad[i].path);
+		ib_smp_set_hops(&smp, bad[i].ptr, bad[i].cnt);
+		assert_int_equal(ep_query(&t->ep[0], &smp), -1);
+		assert_false(ep_recv_smp(&t->ep[1], &in));
+	}
+	/* Answers that nobody asked for, forged return paths. */
+	for (unsigned int ptr = 0; ptr < 5; ptr++) {
+		ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET_RESP, IB_SMP_ATTR_NODE_INFO, 0, NULL,
+			    2, bad[0].path);
+		smp.hdr.status = ib_to_be16(IB_SMP_DIRECTION);
+		memset(smp.ret_path, 200, sizeof(smp.ret_path));
+		ib_smp_set_hops(&smp, (uint8_t)ptr, 2);
+		assert_int_equal(ep_query(&t->ep[0], &smp), -1);
+	}
+	assert_int_equal(get(t, IB_SMP_ATTR_NODE_INFO, 0, d), 0);
+	net_free(t);
+}
+
+static void test_vl15_garbage(void **state)
+{
+	struct net *t = net_new(8, 2, 4, 0);
+	uint8_t pkt[512] = { 0 }, mad[256] = { 0 }, d[64];
+	unsigned int r = 1;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3000; i++) {
+		size_t len = ep_build(pkt, 15, 0, 0xffff, 0xffff, 0, 0, 0xffff, mad);
+
+		mad[i % 24] = (uint8_t)rand_r(&r);
+		if (i % 3 == 0)
+			len = 12 + 4 * ((unsigned int)rand_r(&r) % 100);
+		for (unsigned int k = 0; k < 1 + i % 4; k++)
+			pkt[(unsigned int)rand_r(&r) % len] = (uint8_t)rand_r(&r);
+		ep_send_raw(&t->ep[0], 15, pkt, len);
+		net_pump(t);
+		while (ep_recv(&t->ep[0], 15, pkt, sizeof(pkt)) ||
+		       ep_recv(&t->ep[1], 15, pkt, sizeof(pkt)))
+			;
+	}
+	assert_true(t->sw->port[1].ctr.rcv_errors > 500);
+	/* Perhaps some random Set changed a port; the agent itself still answers. */
+	assert_int_equal(get(t, IB_SMP_ATTR_NODE_INFO, 0, d), 0);
+	net_free(t);
+}
+
+static void test_lid_route(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	struct ib_smp smp, in;
+
+	(void)state;
+	/* To the switch by its LID. */
+	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 0, NULL);
+	smp.hdr.mgmt_class = IB_CLASS_SUBN_LID;
+	smp.hdr.class_specific = 0;
+	assert_true(ep_send_smp(&t->ep[1], &smp, 1));
+	net_pump(t);
+	assert_true(ep_recv_smp(&t->ep[1], &in));
+	assert_int_equal(in.hdr.method, IB_METHOD_GET_RESP);
+	assert_int_equal(ib_be16(in.hdr.status), 0);
+	assert_int_equal(in.data[2], 2);
+	/* Between end ports, untouched. */
+	assert_true(ep_send_smp(&t->ep[1], &smp, 2));
+	net_pump(t);
+	assert_true(ep_recv_smp(&t->ep[0], &in));
+	assert_memory_equal(&in, &smp, sizeof(in));
+	/* Nowhere, and back where it came from. */
+	assert_true(ep_send_smp(&t->ep[1], &smp, 50));
+	assert_true(ep_send_smp(&t->ep[1], &smp, 3));
+	net_pump(t);
+	assert_false(ep_recv_smp(&t->ep[0], &in));
+	assert_false(ep_recv_smp(&t->ep[1], &in));
+	assert_int_equal(t->sw->port[2].ctr.rcv_switch_relay_errors, 2);
+	assert_int_equal(t->sw->port[2].ctr.rcv_looping, 1);
+	net_free(t);
+}
+
+/* A directed route that goes on LID routed where its hops end. */
+static void test_mixed_route(void **state)
+{
+	static const uint8_t path[] = { 1 };
+	struct net *t = net_up(2, 4, 0);
+	uint8_t got[512];
+	struct ib_smp smp;
+
+	(void)state;
+	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
+	smp.dr_dlid = ib_to_be16(3);
+	assert_true(ep_send_smp(&t->ep[0], &smp, 0));
+	net_pump(t);
+	assert_int_equal(ep_recv(&t->ep[1], 15, got, sizeof(got)), EP_SMP_PKT);
+	assert_int_equal(ib_lrh_dlid(ib_pkt_lrh(got)), 3);
+	assert_int_equal(ib_lrh_slid(ib_pkt_lrh(got)), 1);
+	memcpy(&smp, got + EP_SMP_HDR, sizeof(smp));
+	assert_int_equal(ib_smp_hop_ptr(&smp), 2);
+	/* To nowhere: dropped. */
+	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
+	smp.dr_dlid = ib_to_be16(60);
+	assert_int_equal(ep_query(&t->ep[0], &smp), -1);
+	net_free(t);
+}
+
+/* ---- M_Key --------------------------------------------------------------------- */
+
+static void test_mkey(void **state)
+{
+	static const uint8_t path[] = { 1 };
+	struct net *t = net_up(1, 4, 0);
+	struct ib_port_info pi;
+	struct ib_smp smp, trap;
+	uint8_t d[64];
+
+	(void)state;
+	get_pi(t, 0, &pi);
+	pi.mkey = 0xabcdef;
+	pi.mkey_prot = 1;
+	pi.mkey_lease = 60;
+	pi.state = 0;
+	pi.phys_state = 0;
+	assert_int_equal(set_pi(t, 0, &pi), 0);
+	/* Reading is allowed, the key is not shown. */
+	get_pi(t, 0, &pi);
+	assert_int_equal(pi.mkey, 0);
+	assert_int_equal(pi.mkey_prot, 1);
+	/* Writing is not: no answer, a count, a running lease, trap 256. */
+	memset(d, 0xff, sizeof(d));
+	assert_int_equal(set(t, IB_SMP_ATTR_LFT, 0, d), -1);
+	assert_int_equal(t->sw->lft[1], 0);
+	assert_int_equal(t->sw->port[0].pi.mkey_violations, 1);
+	assert_int_not_equal(t->sw->mkey_expires_ns, 0);
+	assert_int_equal(t->sw->trap[SW_TRAP_MKEY].notice.trap, IB_TRAP_BAD_MKEY);
+	assert_true(t->sw->trap[SW_TRAP_MKEY].pending);
+	/* With the key all is well, and the lease stops. */
+	memcpy(d, &t->sw->lft[0], 64);
+	ep_smp_init(&t->ep[0], &smp, IB_METHOD_SET, IB_SMP_ATTR_LFT, 0, d, 1, path);
+	smp.mkey = ib_to_be64(0xabcdef);
+	assert_int_equal(ep_query(&t->ep[0], &smp), 0);
+	assert_int_equal(ib_be64(smp.mkey), 0);
+	assert_int_equal(t->sw->mkey_expires_ns, 0);
+	/* An expired lease opens the protection. */
+	assert_int_equal(set(t, IB_SMP_ATTR_LFT, 0, d), -1);
+	t->sw->mkey_expires_ns = 1;
+	sw_timers(t->sw);
+	assert_int_equal(t->sw->port[0].pi.mkey_prot, 0);
+	get_pi(t, 0, &pi);
+	assert_int_equal(pi.mkey, 0xabcdef);
+	while (ep_recv_smp(&t->ep[0], &trap))
+		;
+	net_free(t);
+}
+
+/* ---- traps and ports that die -------------------------------------------------- */
+
+static bool next_trap(struct ep *e, struct ib_smp *smp, struct ib_notice *n)
+{
+	while (ep_recv_smp(e, smp)) {
+		if (smp->hdr.method != IB_METHOD_TRAP)
+			continue;
+		ib_notice_unpack(smp->data, n);
+		return true;
+	}
+	return false;
+}
+
+static void test_port_death(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	struct ib_switch_info si;
+	struct ib_port_info pi;
+	struct ib_smp smp, again, rep;
+	struct ib_notice n;
+	uint8_t d[64];
+	uint64_t due;
+
+	(void)state;
+	assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 100, 1));
+	ohca_link_free(t->ep[1].l);
+	t->ep[1].l = NULL;
+	net_pump(t);
+	assert_null(t->sw->port[2].link);
+	get_pi(t, 2, &pi);
+	assert_int_equal(pi.state, IB_PS_DOWN);
+	assert_int_equal(get(t, IB_SMP_ATTR_SWITCH_INFO, 0, d), 0);
+	ib_switch_info_unpack(d, &si);
+	assert_int_equal(si.port_state_change, 1);
+	assert_int_equal(t->sw->port[2].ctr.link_downed, 1);
+	assert_non_null(strstr(t->log, "port 2: 'node 257' detached: the peer closed"));
+
+	/* Trap 128 went to the SM; it is repeated with the same TID until repressed. */
+	sw_trap_state_change(t->sw);
+	net_pump(t);
+	while (ep_recv_smp(&t->ep[0], &smp))
+		;
+	sw_trap_state_change(t->sw);
+	net_pump(t);
+	assert_true(next_trap(&t->ep[0], &smp, &n));
+	assert_int_equal(smp.hdr.mgmt_class, IB_CLASS_SUBN_LID);
+	assert_int_equal(n.trap, 128);
+	assert_int_equal(n.generic, 1);
+	assert_int_equal(n.producer, 2);
+	assert_int_equal(n.issuer_lid, 1);
+	assert_int_equal(ib_get_be16(n.details), 1);
+	due = sw_timers(t->sw);
+	assert_true(due > 100000000 && due < 5000000000);
+	assert_false(next_trap(&t->ep[0], &again, &n));
+	t->sw->trap[SW_TRAP_STATE].next_ns = 1;
+	sw_timers(t->sw);
+	net_pump(t);
+	assert_true(next_trap(&t->ep[0], &again, &n));
+	assert_int_equal(again.hdr.tid, smp.hdr.tid);
+	assert_int_equal(get(t, IB_SMP_ATTR_NOTICE, 0, d), 0);
+	ib_notice_unpack(d, &n);
+	assert_int_equal(n.trap, 128);
+
+	rep = smp;
+	rep.hdr.method = IB_METHOD_TRAP_REPRESS;
+	assert_true(ep_send_smp(&t->ep[0], &rep, 1));
+	net_pump(t);
+	assert_false(t->sw->trap[SW_TRAP_STATE].pending);
+	assert_int_equal(sw_timers(t->sw), UINT64_MAX);
+	assert_false(ep_recv_smp(&t->ep[0], &again));
+	assert_int_equal(get(t, IB_SMP_ATTR_NOTICE, 0, d), 0);
+	ib_notice_unpack(d, &n);
+	assert_int_equal(n.type, IB_NOTICE_EMPTY);
+
+	/* Nobody represses: it ends by itself. */
+	sw_trap_state_change(t->sw);
+	for (int i = 0; i < 100; i++) {
+		t->sw->trap[SW_TRAP_STATE].next_ns = 1;
+		sw_timers(t->sw);
+		net_pump(t);
+		while (ep_recv_smp(&t->ep[0], &smp))
+			;
+	}
+	assert_false(t->sw->trap[SW_TRAP_STATE].pending);
+	net_free(t);
+}
+
+static void test_attach_rules(void **state)
+{
+	struct net *t = net_new(3, 2, 4, 0);
+	struct ohca_link_err err;
+	struct ep e;
+
+	(void)state;
+	assert_int_equal(t->ep[0].port, 1);
+	assert_int_equal(t->ep[1].port, 2);
+	/* The same port GUID twice would confuse every SM. */
+	assert_int_equal(net_attach(t, &e, 0x101, 0, NULL, &err), -1);
+	assert_non_null(strstr(err.text, "is attached to switch port 2 already"));
+	assert_int_equal(net_attach(t, &e, 0x777, 2, NULL, &err), -1);
+	assert_non_null(strstr(err.text, "switch port 2 is taken by 'node 257'"));
+	assert_int_equal(net_attach(t, &e, 0x777, 4, NULL, &err), -1);
+	assert_non_null(strstr(err.text, "no port 4, only 1 to 3"));
+	/* A node that restarts gets its port again, though others are free, even if */
+	/* its old link was not seen dying yet. */
+	ohca_link_free(t->ep[0].l);
+	t->ep[0].l = NULL;
+	assert_int_equal(net_attach(t, &e, 0x888, 0, NULL, &err), 0);
+	assert_int_equal(e.port, 3);
+	ohca_link_free(e.l);
+	assert_int_equal(net_attach(t, &t->ep[0], 0x100, 0, NULL, &err), 0);
+	assert_int_equal(t->ep[0].port, 1);
+	assert_int_equal(net_attach(t, &t->ep[2], 0x999, 0, NULL, &err), 0);
+	t->n = 3;
+	assert_int_equal(net_attach(t, &e, 0xaaa, 0, NULL, &err), -1);
+	assert_non_null(strstr(err.text, "all 3 ports of the switch are taken"));
+	net_free(t);
+}
+
+/* ---- performance --------------------------------------------------------------- */
+
+static int gsi(struct net *t, struct ep *e, struct ib_mad *mad)
+{
+	uint8_t pkt[512];
+	uint64_t tid = ++e->tid;
+	size_t len;
+
+	mad->hdr.base_version = 1;
+	mad->hdr.class_version = 1;
+	mad->hdr.tid = ib_to_be64(tid);
+	len = ep_build(pkt, 0, 0, 1, e->lid, 1, IB_QKEY_GSI, 0xffff, mad);
+	assert_true(ep_send_raw(e, 0, pkt, len));
+	net_pump(t);
+	len = ep_recv(e, 0, pkt, sizeof(pkt));
+	if (!len)
+		return -1;
+	assert_int_equal(len, EP_SMP_PKT);
+	assert_int_equal(ib_lrh_slid(ib_pkt_lrh(pkt)), 1);
+	memcpy(mad, pkt + EP_SMP_HDR, sizeof(*mad));
+	assert_int_equal(ib_be64(mad->hdr.tid), tid);
+	assert_int_equal(mad->hdr.method, IB_METHOD_GET_RESP);
+	return ib_be16(mad->hdr.status);
+}
+
+static void test_pma(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	struct ib_pma_port_counters pc;
+	struct ib_mad mad = { .hdr.mgmt_class = IB_CLASS_PERF, .hdr.method = IB_METHOD_GET };
+
+	(void)state;
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_CLASS_PORT_INFO);
+	assert_int_equal(gsi(t, &t->ep[0], &mad), 0);
+
+	for (int i = 0; i < 5; i++)
+		assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 400, 1));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[0], 0, 400, 1), 5);
+	memset(&mad, 0, sizeof(mad));
+	memset(&pc, 0, sizeof(pc));
+	mad.hdr.mgmt_class = IB_CLASS_PERF;
+	mad.hdr.method = IB_METHOD_GET;
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_PORT_COUNTERS);
+	pc.port_select = 2;
+	ib_pma_pc_pack(&pc, (uint8_t *)&mad + IB_PMA_DATA_OFF);
+	assert_int_equal(gsi(t, &t->ep[0], &mad), 0);
+	ib_pma_pc_unpack((uint8_t *)&mad + IB_PMA_DATA_OFF, &pc);
+	assert_int_equal(pc.rcv_pkts, 5);
+	assert_int_equal(pc.rcv_data, 500);
+	assert_int_equal(pc.xmit_pkts, 0);
+
+	/* Other classes are refused, not ignored; answers to us are ignored. */
+	memset(&mad, 0, sizeof(mad));
+	mad.hdr.mgmt_class = IB_CLASS_CC;
+	mad.hdr.method = IB_METHOD_SET;
+	assert_int_equal(gsi(t, &t->ep[0], &mad), IB_MAD_BAD_METHOD_ATTR);
+	memset(&mad, 0, sizeof(mad));
+	mad.hdr.mgmt_class = 0x32;
+	mad.hdr.method = IB_METHOD_GET;
+	assert_int_equal(gsi(t, &t->ep[0], &mad), IB_MAD_BAD_METHOD_ATTR);
+	memset(&mad, 0, sizeof(mad));
+	mad.hdr.mgmt_class = IB_CLASS_PERF;
+	mad.hdr.method = IB_METHOD_GET_RESP;
+	assert_int_equal(gsi(t, &t->ep[0], &mad), -1);
+	net_free(t);
+}
+
+static void test_gsi_checks(void **state)
+{
+	struct net *t = net_up(1, 4, 0);
+	struct ib_mad mad = {
+		.hdr = { .base_version = 1, .mgmt_class = IB_CLASS_PERF, .class_version = 1,
+			 .method = IB_METHOD_GET },
+	};
+	static const struct {
+		uint32_t qpn, qkey;
+		uint16_t pkey;
+		bool ok;
+	} c[] = {
+		{ 1, IB_QKEY_GSI, 0xffff, true },
+		{ 1, IB_QKEY_GSI, 0x7fff, true },
+		{ 1, IB_QKEY_GSI, 0x8001, false },
+		{ 1, 1, 0xffff, false },
+		{ 0, IB_QKEY_GSI, 0xffff, false },
+		{ 2, IB_QKEY_GSI, 0xffff, false },
+	};
+	uint8_t pkt[512];
+
+	(void)state;
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_CLASS_PORT_INFO);
+	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		size_t len = ep_build(pkt, 0, 0, 1, 2, c[i].qpn, c[i].qkey, c[i].pkey, &mad);
+
+		assert_true(ep_send_raw(&t->ep[0], 0, pkt, len));
+		net_pump(t);
+		assert_int_equal(ep_recv(&t->ep[0], 0, pkt, sizeof(pkt)) != 0, c[i].ok);
+	}
+	assert_int_equal(t->sw->port[0].pi.pkey_violations, 1);
+	assert_int_equal(t->sw->port[0].pi.qkey_violations, 1);
+	net_free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_node_info),
+		cmocka_unit_test(test_every_attribute),
+		cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_port_info),
+		cmocka_unit_test(test_negotiation),
+		cmocka_unit_test(test_dr_forward),
+		cmocka_unit_test(test_dr_bad),
+		cmocka_unit_test(test_vl15_garbage),
+		cmocka_unit_test(test_lid_route),
+		cmocka_unit_test(test_mixed_route),
+		cmocka_unit_test(test_mkey),
+		cmocka_unit_test(test_port_death),
+		cmocka_unit_test(test_attach_rules),
+		cmocka_unit_test(test_pma),
+		cmocka_unit_test(test_gsi_checks),
+	};
+
+	return cmocka_run_group_tests_name("switch management", tests, NULL, NULL);
+}
