@@ -50,6 +50,7 @@ int ohca_device_init(struct ohca_dev *dev)
 	if (ret)
 		return ret;
 
+	ibdev->dev.parent = &dev->pdev->dev;
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->node_guid = dev->attr.node_guid;
 	ibdev->phys_port_cnt = dev->attr.num_ports;
@@ -60,6 +61,42 @@ int ohca_device_init(struct ohca_dev *dev)
 	memcpy(ibdev->node_desc, smp.data, IB_DEVICE_NODE_DESC_MAX);
 	return 0;
 }
+
+/* ibstat and others read these three files. */
+static ssize_t hw_rev_show(struct device *d, struct device_attribute *attr, char *buf)
+{
+	struct ohca_dev *dev = rdma_device_to_drv_device(d, struct ohca_dev, ibdev);
+
+	return sysfs_emit(buf, "%x\n", le32_to_cpu(dev->attr.hw_ver));
+}
+static DEVICE_ATTR_RO(hw_rev);
+
+static ssize_t hca_type_show(struct device *d, struct device_attribute *attr, char *buf)
+{
+	struct ohca_dev *dev = rdma_device_to_drv_device(d, struct ohca_dev, ibdev);
+
+	return sysfs_emit(buf, "OHCA%x\n", le32_to_cpu(dev->attr.vendor_part_id));
+}
+static DEVICE_ATTR_RO(hca_type);
+
+static ssize_t board_id_show(struct device *d, struct device_attribute *attr, char *buf)
+{
+	struct ohca_dev *dev = rdma_device_to_drv_device(d, struct ohca_dev, ibdev);
+
+	return sysfs_emit(buf, "OHCA_%04x%04x\n", dev->pdev->vendor, dev->pdev->device);
+}
+static DEVICE_ATTR_RO(board_id);
+
+static struct attribute *ohca_attrs[] = {
+	&dev_attr_hw_rev.attr,
+	&dev_attr_hca_type.attr,
+	&dev_attr_board_id.attr,
+	NULL,
+};
+
+const struct attribute_group ohca_attr_group = {
+	.attrs = ohca_attrs,
+};
 
 static u64 ohca_device_caps(const struct ohca_dev *dev)
 {

@@ -28,6 +28,7 @@ static const struct ib_device_ops ohca_ops = {
 	.driver_id = RDMA_DRIVER_UNKNOWN,
 	.uverbs_abi_ver = OHCA_UVERBS_ABI_VERSION,
 	.uverbs_no_driver_id_binding = 1,
+	.device_group = &ohca_attr_group,
 
 	.alloc_hw_device_stats = ohca_alloc_hw_device_stats,
 	.alloc_pd = ohca_alloc_pd,

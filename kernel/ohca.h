@@ -548,6 +548,7 @@ static inline void ohca_uar_write(struct ohca_dev *dev, enum ohca_uar_off off, u
 int ohca_reset_hw(struct ohca_dev *dev);
 
 /* device.c */
+extern const struct attribute_group ohca_attr_group;
 int ohca_device_init(struct ohca_dev *dev);
 int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 		      struct ib_udata *udata);

@@ -331,9 +331,9 @@ int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		struct ohca_rq_shadow *s = &rq->shadow[head & mask];
 		size_t off = (size_t)(head & mask) << rq->log_stride;
 
-		/* acquire: pairs with ohca_rq_complete(), which is done with the shadow */
 		if (wr->num_sge < 0 || wr->num_sge > rq->max_sge)
 			ret = -EINVAL;
+		/* pairs with ohca_rq_complete(), which is done with the shadow */
 		else if (head - smp_load_acquire(&rq->tail) > mask)
 			ret = -ENOMEM;
 		if (ret) {
