@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A transport that only takes notes. See fake_xport.h. */
+#include "fake_xport.h"
+
+struct fake_xport fake;
+
+int ohca_sched_init(ohca_engine *e)
+{
+	(void)e;
+	return 0;
+}
+
+void ohca_sched_free(ohca_engine *e)
+{
+	(void)e;
+}
+
+void ohca_sched_reset(ohca_engine *e)
+{
+	(void)e;
+	fake.resets++;
+}
+
+bool ohca_sched_run(ohca_engine *e, unsigned int budget)
+{
+	(void)e;
+	(void)budget;
+	return false;
+}
+
+uint64_t ohca_sched_deadline(const ohca_engine *e)
+{
+	(void)e;
+	return OHCA_NO_DEADLINE;
+}
+
+int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
+{
+	(void)e;
+	(void)qp;
+	if (fake.fail_create)
+		return -1;
+	fake.created++;
+	return 0;
+}
+
+void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp)
+{
+	(void)e;
+	(void)qp;
+	fake.destroyed++;
+}
+
+int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask)
+{
+	(void)e;
+	fake.states++;
+	fake.last_handle = qp->handle;
+	fake.last_old = old;
+	fake.last_mask = mask;
+	return fake.fail_state ? -1 : 0;
+}
+
+void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp)
+{
+	(void)e;
+	fake.kicks_sq++;
+	fake.last_handle = qp->handle;
+}
+
+void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp)
+{
+	(void)e;
+	fake.kicks_rq++;
+	fake.last_handle = qp->handle;
+}
+
+void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, uint32_t *rq_psn,
+		   bool *draining)
+{
+	(void)e;
+	*sq_psn = qp->sq_psn;
+	*rq_psn = qp->rq_psn;
+	*draining = false;
+}
+
+void ohca_xp_tx_ready(ohca_engine *e, unsigned int port)
+{
+	(void)e;
+	(void)port;
+}
+
+void ohca_xp_port(ohca_engine *e, unsigned int port)
+{
+	(void)e;
+	(void)port;
+	fake.ports++;
+}
+
+void ohca_mad_send(ohca_engine *e, unsigned int port, unsigned int src_qp,
+		   const struct ohca_hw_av *av, uint16_t pkey, uint16_t slid, const uint8_t *mad)
+{
+	(void)e;
+	(void)port;
+	fake.mads++;
+	fake.mad_qp = src_qp;
+	fake.mad_av = *av;
+	fake.mad_pkey = pkey;
+	fake.mad_slid = slid;
+	memcpy(fake.mad, mad, 256);
+}
+
+void ohca_rx(ohca_engine *e, unsigned int port, unsigned int vl, const uint8_t *frame,
+	     uint32_t len, bool icrc_valid)
+{
+	(void)e;
+	(void)port;
+	(void)vl;
+	(void)frame;
+	(void)len;
+	(void)icrc_valid;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A transport that only takes notes, for tests of the control half alone. */
+#ifndef OHCA_TEST_FAKE_XPORT_H
+#define OHCA_TEST_FAKE_XPORT_H
+
+#include "internal.h"
+
+/** struct fake_xport - what the control half asked for since the test cleared it */
+struct fake_xport {
+	unsigned int created, destroyed, states, kicks_sq, kicks_rq, ports, resets;
+	unsigned int mads;
+	uint32_t last_handle;
+	uint8_t last_old;
+	uint32_t last_mask;
+	struct ohca_hw_av mad_av;
+	unsigned int mad_qp;
+	uint16_t mad_pkey, mad_slid;
+	uint8_t mad[256];
+	int fail_create, fail_state;	/* results to give */
+};
+extern struct fake_xport fake;
+
+#endif

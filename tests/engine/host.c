@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A machine for engines under test: memory, clock, wires. See host.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host.h"
+#include "host_priv.h"
+
+#define MAX_STEPS	1000000u	/* that settle nothing: the engine is stuck */
+
+void host_die(const char *what)
+{
+	fprintf(stderr, "test host: %s\n", what);
+	abort();
+}
+
+/* ---- what the engine calls ---- */
+
+static void op_dma_enter(void *p)
+{
+	struct host *h = p;
+
+	if (h->in_dma++)
+		host_die("nested dma_enter");
+}
+
+static void op_dma_exit(void *p)
+{
+	struct host *h = p;
+
+	if (--h->in_dma)
+		host_die("dma_exit without dma_enter");
+}
+
+/* Bytes of memory from @addr on, up to @n; 0: none there. */
+static size_t mem_run(const struct host *h, uint64_t addr, size_t n)
+{
+	uint64_t off = addr - HOST_BASE;
+
+	if (off >= h->mem_size || (addr - h->hole < h->hole_len))
+		return 0;
+	if (h->hole_len && h->hole > addr && n > h->hole - addr)
+		n = (size_t)(h->hole - addr);
+	return n < h->mem_size - off ? n : (size_t)(h->mem_size - off);
+}
+
+static void *op_dma_map(void *p, uint64_t addr, size_t *len, int prot)
+{
+	struct host *h = p;
+	size_t page = HOST_PAGE - (size_t)(addr & (HOST_PAGE - 1));
+	size_t n = mem_run(h, addr, *len);
+
+	(void)prot;
+	if (!h->in_dma)
+		host_die("dma_map outside of a burst");
+	if (h->no_map || n == 0)
+		return NULL;
+	/* memory that is contiguous on the bus need not be so in the host */
+	*len = n < page ? n : page;
+	return h->mem + (addr - HOST_BASE);
+}
+
+static int op_dma_rw(void *p, uint64_t addr, void *buf, size_t n, int prot)
+{
+	struct host *h = p;
+
+	if (!h->in_dma)
+		host_die("dma_rw outside of a burst");
+	if (mem_run(h, addr, n) < n)
+		return -1;
+	if (prot == OHCA_DMA_WRITE)
+		memcpy(h->mem + (addr - HOST_BASE), buf, n);
+	else
+		memcpy(buf, h->mem + (addr - HOST_BASE), n);
+	return 0;
+}
+
+static void op_dma_dirty(void *p, uint64_t addr, size_t n)
+{
+	struct host *h = p;
+
+	if (!h->in_dma || mem_run(h, addr, n) < n)
+		host_die("dma_dirty of what was not written");
+}
+
+static void op_irq(void *p, unsigned int vec)
+{
+	struct host *h = p;
+
+	if (vec >= h->cfg.num_vectors)
+		host_die("interrupt vector out of range");
+	h->irqs[vec]++;
+}
+
+static uint64_t op_now(void *p)
+{
+	return *((struct host *)p)->now;
+}
+
+static void op_kick(void *p)
+{
+	struct host *h = p;
+
+	h->kicks++;
+	h->kicked = true;
+}
+
+static uint8_t *op_tx_begin(void *p, unsigned int port, unsigned int vl, uint32_t len)
+{
+	struct host *h = p;
+	struct host_port *hp = &h->port[port];
+
+	if (port >= h->cfg.num_ports || vl > 15 || len > sizeof(h->tx_buf) || (len & 3))
+		host_die("bad tx_begin");
+	if (!hp->up || hp->queued[vl] >= hp->credits) {
+		hp->blocked = true;
+		hp->refused++;
+		return NULL;
+	}
+	return h->tx_buf;
+}
+
+static void frame_append(struct host_port *hp, struct host_frame *f)
+{
+	f->next = NULL;
+	*hp->tail = f;
+	hp->tail = &f->next;
+	hp->queued[f->vl]++;
+}
+
+static struct host_frame *frame_new(const uint8_t *data, uint32_t len, unsigned int vl)
+{
+	struct host_frame *f = malloc(sizeof(*f) + len);
+
+	if (!f)
+		host_die("out of memory");
+	f->next = NULL;
+	f->len = len;
+	f->vl = (uint8_t)vl;
+	memcpy(f->data, data, len);
+	return f;
+}
+
+static void op_tx_commit(void *p, unsigned int port, unsigned int vl, uint32_t len)
+{
+	struct host *h = p;
+	struct host_port *hp = &h->port[port];
+	enum host_fate fate = HOST_DELIVER;
+	struct host_frame *held = hp->held;
+
+	hp->frames++;
+	if (hp->hook)
+		fate = hp->hook(hp->hook_arg, h, port, h->tx_buf, len);
+	if (fate == HOST_DROP)
+		return;
+	if (fate == HOST_SWAP && !held) {
+		hp->held = frame_new(h->tx_buf, len, vl);
+		return;
+	}
+	frame_append(hp, frame_new(h->tx_buf, len, vl));
+	if (fate == HOST_DUP)
+		frame_append(hp, frame_new(h->tx_buf, len, vl));
+	if (held) {
+		hp->held = NULL;
+		frame_append(hp, held);
+	}
+}
+
+static void op_link_ctl(void *p, unsigned int port, bool enable)
+{
+	struct host *h = p;
+	struct host_port *hp = &h->port[port];
+
+	hp->enabled = enable;
+	hp->changed = true;
+	if (hp->peer)
+		hp->peer->port[hp->peer_port].changed = true;
+}
+
+static void op_trace(void *p, unsigned int ev, const uint64_t a[4])
+{
+	static const char *const name[OHCA_TR_NUM] = {
+		"cmd", "fatal", "db-bad", "qp-state", "rx-drop", "wqe-err", "timeout",
+		"port-state", "mad",
+	};
+	struct host *h = p;
+
+	if (ev >= OHCA_TR_NUM)
+		host_die("unknown trace event");
+	h->traces[ev]++;
+	if (getenv("OHCA_TRACE"))
+		fprintf(stderr, "%8llu us %016llx %s %#llx %#llx %#llx %#llx\n",
+			(unsigned long long)*h->now / 1000,
+			(unsigned long long)h->cfg.node_guid, name[ev],
+			(unsigned long long)a[0], (unsigned long long)a[1],
+			(unsigned long long)a[2], (unsigned long long)a[3]);
+}
+
+/* ---- machines ---- */
+
+struct host *host_new_cfg(const struct ohca_cfg *cfg)
+{
+	static const struct ohca_host_ops ops = {
+		.dma_enter = op_dma_enter,
+		.dma_exit = op_dma_exit,
+		.dma_map = op_dma_map,
+		.dma_rw = op_dma_rw,
+		.dma_dirty = op_dma_dirty,
+		.irq = op_irq,
+		.now_ns = op_now,
+		.kick = op_kick,
+		.tx_begin = op_tx_begin,
+		.tx_commit = op_tx_commit,
+		.link_ctl = op_link_ctl,
+		.trace = op_trace,
+	};
+	struct host *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		host_die("out of memory");
+	h->cfg = *cfg;
+	h->mem_size = HOST_MEM;
+	h->mem = aligned_alloc(HOST_PAGE, h->mem_size);
+	if (!h->mem)
+		host_die("out of memory");
+	h->own_clock = HOST_MS;
+	h->now = &h->own_clock;
+	for (int i = 0; i < 2; i++) {
+		h->port[i].tail = &h->port[i].head;
+		h->port[i].credits = 64;
+	}
+	h->e = ohca_new(cfg, &ops, h);
+	if (!h->e)
+		host_die("ohca_new failed");
+	return h;
+}
+
+struct host *host_new(unsigned int ports, uint64_t guid)
+{
+	struct ohca_cfg cfg = {
+		.node_guid = guid,
+		.num_ports = (uint8_t)ports,
+		.vl_cap = 8,
+		.mtu_cap = 5,
+		.width_sup = 3,
+		.speed_sup = 7,
+		.speed_ext_sup = 3,
+		.num_vectors = HOST_VECTORS,
+		.num_uars = HOST_UARS,
+		.log_max_qp = 8,
+		.log_max_cq = 8,
+		.log_max_srq = 6,
+		.log_max_mr = 10,
+		.node_desc = "test host",
+	};
+
+	return host_new_cfg(&cfg);
+}
+
+static void port_flush(struct host_port *hp)
+{
+	while (hp->head) {
+		struct host_frame *f = hp->head;
+
+		hp->head = f->next;
+		hp->queued[f->vl]--;
+		free(f);
+	}
+	hp->tail = &hp->head;
+	free(hp->held);
+	hp->held = NULL;
+}
+
+void host_free(struct host *h)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		struct host_port *hp = &h->port[i];
+
+		if (hp->peer) {
+			struct host_port *pp = &hp->peer->port[hp->peer_port];
+
+			pp->peer = NULL;
+			pp->changed = true;
+			/* the clock may have been ours */
+			if (hp->peer != h && hp->peer->now == &h->own_clock) {
+				hp->peer->own_clock = h->own_clock;
+				hp->peer->now = &hp->peer->own_clock;
+			}
+		}
+		port_flush(hp);
+	}
+	ohca_free(h->e);
+	free(h->mem);
+	free(h);
+}
+
+void host_connect(struct host *a, unsigned int pa, struct host *b, unsigned int pb)
+{
+	a->port[pa].peer = b;
+	a->port[pa].peer_port = pb;
+	b->port[pb].peer = a;
+	b->port[pb].peer_port = pa;
+	b->now = a->now;
+	host_cable(a, pa, true);
+}
+
+void host_cable(struct host *h, unsigned int port, bool in)
+{
+	struct host_port *hp = &h->port[port];
+
+	hp->cable = in;
+	hp->changed = true;
+	if (hp->peer) {
+		hp->peer->port[hp->peer_port].cable = in;
+		hp->peer->port[hp->peer_port].changed = true;
+	}
+}
+
+void host_hook_set(struct host *h, unsigned int port, host_hook hook, void *arg)
+{
+	h->port[port].hook = hook;
+	h->port[port].hook_arg = arg;
+}
+
+/* ---- running ---- */
+
+static bool link_step(struct host *h, unsigned int port)
+{
+	static const struct ohca_link_rate rate = { .width = 2, .speed = 4, .speed_ext = 2 };
+	struct host_port *hp = &h->port[port];
+	bool up = hp->cable && hp->enabled &&
+		  (!hp->peer || hp->peer->port[hp->peer_port].enabled);
+
+	if (!hp->changed)
+		return false;
+	hp->changed = false;
+	if (hp->up == up)
+		return false;
+	hp->up = up;
+	if (!up)
+		port_flush(hp);
+	ohca_link_change(h->e, port, up ? &rate : NULL);
+	return true;
+}
+
+/* Deliver what is under way from this port now; what that makes is for the next step. */
+static bool wire_step(struct host *h, unsigned int port)
+{
+	struct host_port *hp = &h->port[port];
+	struct host_frame *f = hp->head;
+	bool any = f != NULL;
+
+	hp->head = NULL;
+	hp->tail = &hp->head;
+	while (f) {
+		struct host_frame *next = f->next;
+
+		hp->queued[f->vl]--;
+		if (hp->peer && hp->up)
+			ohca_rx(hp->peer->e, hp->peer_port, f->vl, f->data, f->len, false);
+		free(f);
+		f = next;
+	}
+	if (hp->blocked && hp->up) {
+		hp->blocked = false;
+		ohca_tx_ready(h->e, port);
+		any = true;
+	}
+	return any;
+}
+
+bool host_step(struct host *const *h, unsigned int n)
+{
+	bool any = false;
+
+	for (unsigned int i = 0; i < n; i++) {
+		for (unsigned int p = 0; p < h[i]->cfg.num_ports; p++)
+			any |= link_step(h[i], p);
+		any |= h[i]->kicked;
+		h[i]->kicked = false;
+		any |= ohca_poll(h[i]->e, 64);
+	}
+	for (unsigned int i = 0; i < n; i++)
+		for (unsigned int p = 0; p < h[i]->cfg.num_ports; p++)
+			any |= wire_step(h[i], p);
+	return any;
+}
+
+void host_settle(struct host *const *h, unsigned int n)
+{
+	for (unsigned int i = 0; host_step(h, n); i++)
+		if (i == MAX_STEPS)
+			host_die("does not come to rest");
+}
+
+void host_run(struct host *const *h, unsigned int n, uint64_t ns)
+{
+	uint64_t end = *h[0]->now + ns;
+
+	for (;;) {
+		uint64_t next = OHCA_NO_DEADLINE;
+
+		host_settle(h, n);
+		for (unsigned int i = 0; i < n; i++) {
+			uint64_t d = ohca_next_deadline(h[i]->e);
+
+			next = d < next ? d : next;
+		}
+		if (next > end)
+			break;
+		/* a deadline that has passed must have been served by the poll */
+		*h[0]->now = next > *h[0]->now ? next : *h[0]->now + 1;
+	}
+	*h[0]->now = end;
+	host_settle(h, n);
+}
+
+/* ---- memory ---- */
+
+void *host_ptr(struct host *h, uint64_t addr)
+{
+	if (addr - HOST_BASE >= h->mem_size)
+		host_die("not an address of memory");
+	return h->mem + (addr - HOST_BASE);
+}
+
+uint64_t host_pages(struct host *h, unsigned int n)
+{
+	uint64_t addr = HOST_BASE + h->next_page * HOST_PAGE;
+
+	if ((h->next_page + n) * HOST_PAGE > h->mem_size)
+		host_die("guest memory is used up");
+	h->next_page += n;
+	memset(host_ptr(h, addr), 0, (size_t)n * HOST_PAGE);
+	return addr;
+}
+
+/* Tables over @n addresses; their level goes to @level. Return: the root. */
+static uint64_t make_tables(struct host *h, const uint64_t *page, uint32_t n, uint8_t *level)
+{
+	uint64_t table[OHCA_PL_TABLE_ENTRIES];
+	uint32_t tables = (n + OHCA_PL_TABLE_ENTRIES - 1) / OHCA_PL_TABLE_ENTRIES;
+
+	if (tables > OHCA_PL_TABLE_ENTRIES)
+		host_die("buffer too large");
+	for (uint32_t t = 0; t < tables; t++) {
+		__le64 *p;
+
+		table[t] = host_pages(h, 1);
+		p = host_ptr(h, table[t]);
+		for (uint32_t i = 0; i < OHCA_PL_TABLE_ENTRIES &&
+		     t * OHCA_PL_TABLE_ENTRIES + i < n; i++)
+			p[i] = page[t * OHCA_PL_TABLE_ENTRIES + i];
+	}
+	++*level;
+	return tables == 1 ? table[0] : make_tables(h, table, tables, level);
+}
+
+void host_buf_alloc(struct host *h, struct host_buf *b, uint64_t bytes)
+{
+	uint32_t n = (uint32_t)((bytes + HOST_PAGE - 1) / HOST_PAGE);
+	uint64_t first;
+
+	if (n == 0)
+		n = 1;
+	first = host_pages(h, n);
+	memset(b, 0, sizeof(*b));
+	b->npages = n;
+	b->page = calloc(n, sizeof(*b->page));
+	if (!b->page)
+		host_die("out of memory");
+	/* scattered: last page first */
+	for (uint32_t i = 0; i < n; i++)
+		b->page[i] = first + (uint64_t)(h->scatter ? n - 1 - i : i) * HOST_PAGE;
+	b->pl.npages = n;
+	b->pl.page_shift = 12;
+	b->pl.root = h->scatter ? make_tables(h, b->page, n, &b->pl.levels) : first;
+}
+
+void host_buf_free(struct host_buf *b)
+{
+	free(b->page);
+	memset(b, 0, sizeof(*b));
+}
+
+void *host_buf_ptr(struct host *h, const struct host_buf *b, uint64_t off)
+{
+	if (off / HOST_PAGE >= b->npages)
+		host_die("outside of a buffer");
+	return (uint8_t *)host_ptr(h, b->page[off / HOST_PAGE]) + off % HOST_PAGE;
+}
+
+void host_buf_write(struct host *h, const struct host_buf *b, uint64_t off, const void *src,
+		    size_t n)
+{
+	const uint8_t *s = src;
+
+	for (; n; n--, off++)
+		*(uint8_t *)host_buf_ptr(h, b, off) = *s++;
+}
+
+void host_buf_read(struct host *h, const struct host_buf *b, uint64_t off, void *dst, size_t n)
+{
+	uint8_t *d = dst;
+
+	for (; n; n--, off++)
+		*d++ = *(uint8_t *)host_buf_ptr(h, b, off);
+}

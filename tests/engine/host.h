@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A machine for engines under test: flat guest memory, a clock set by hand, a driver for
+ * the admin queue and the queues, and wires between ports.
+ *
+ * Nothing runs by itself: host_run() polls engines, carries frames and moves the clock.
+ * What must not happen in a test of anything (no memory left, a command that never ends,
+ * DMA outside of a burst) ends the process with a message.
+ */
+#ifndef OHCA_TEST_HOST_H
+#define OHCA_TEST_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine.h"
+#include "ohca_hw.h"
+#include "ib/smp.h"
+
+#define HOST_BASE	0x40000000ull	/* bus address of the first byte of memory */
+#define HOST_MEM	(64u << 20)	/* default size */
+#define HOST_PAGE	4096u
+#define HOST_VECTORS	8u
+#define HOST_UARS	8u
+#define HOST_MS		1000000ull	/* ns */
+
+struct host;
+
+/** What becomes of a frame. */
+enum host_fate {
+	HOST_DELIVER,
+	HOST_DROP,
+	HOST_DUP,	/* deliver it twice */
+	HOST_SWAP,	/* deliver it after the next frame of that direction */
+};
+
+/**
+ * host_hook - sees every frame that leaves a port, before it is queued
+ * @frame: may be changed
+ */
+typedef enum host_fate (*host_hook)(void *arg, struct host *from, unsigned int port,
+				    uint8_t *frame, uint32_t len);
+
+struct host_frame {
+	struct host_frame *next;
+	uint32_t len;
+	uint8_t vl;
+	uint8_t data[];
+};
+
+/** struct host_port - a port and its end of a wire */
+struct host_port {
+	struct host *peer;		/* NULL: frames go nowhere */
+	unsigned int peer_port;
+	bool cable;			/* link may train */
+	bool enabled;			/* link_ctl() of the SMA */
+	bool up, changed;		/* link as told; to be told */
+	bool blocked;			/* tx_begin() was refused */
+	unsigned int credits;		/* frames a lane may have under way */
+	unsigned int queued[16];
+	struct host_frame *head, **tail;	/* under way from here to the peer */
+	struct host_frame *held;		/* HOST_SWAP */
+	host_hook hook;
+	void *hook_arg;
+	uint64_t frames, refused;	/* sent; tx_begin() refusals */
+};
+
+struct host {
+	ohca_engine *e;
+	struct ohca_cfg cfg;
+	uint8_t *mem;
+	uint64_t mem_size, next_page;
+	bool scatter;		/* page lists name pages that do not follow each other */
+	bool no_map;		/* all DMA through dma_rw */
+	uint64_t hole, hole_len;	/* memory that has gone */
+	int in_dma;
+	uint64_t own_clock, *now;
+	unsigned int kicks;
+	bool kicked;
+	unsigned int irqs[HOST_VECTORS];
+	uint64_t traces[OHCA_TR_NUM];
+	uint8_t tx_buf[8192];
+	struct host_port port[2];
+	/* admin queue */
+	uint64_t aq, acq;
+	uint32_t aq_pi;
+	uint16_t syndrome;	/* of the last command */
+	/* mailboxes for commands */
+	uint64_t mbox[2];
+	/* made by host_start() */
+	struct host_eq {
+		uint32_t eqn, ci;
+		uint64_t ring;
+		uint8_t log;
+	} async, comp;
+	uint32_t pdn;
+};
+
+/** struct host_buf - memory with its page list */
+struct host_buf {
+	struct ohca_hw_pl pl;
+	uint32_t npages;
+	uint64_t *page;		/* bus addresses */
+};
+
+struct host_cq {
+	struct host *h;
+	struct host_buf buf;
+	uint32_t cqn, uar, ci, sn;
+	uint8_t log;
+};
+
+struct host_srq {
+	struct host *h;
+	struct host_buf buf;
+	uint32_t srqn, uar, pi;
+	uint8_t log, log_stride;
+};
+
+struct host_qp {
+	struct host *h;
+	struct host_buf buf;
+	struct host_cq *scq, *rcq;
+	uint32_t handle, qpn, uar;
+	uint8_t type, log_sq, log_rq, log_stride;
+	bool has_rq;
+	uint64_t sq_off;
+	uint32_t sq_pi, rq_pi;
+};
+
+/** struct host_qp_init - what to make; zeroes mean: RC, 64 BBs, 16 WQEs, 128-byte stride */
+struct host_qp_init {
+	uint8_t type;		/* enum ohca_qp_type; SMI is 0: set @special */
+	bool special;
+	uint8_t port;
+	uint8_t flags;
+	uint8_t log_sq, log_rq, log_stride;
+	uint32_t pdn, uar;	/* 0: those of host_start() */
+	struct host_srq *srq;
+	struct host_cq *scq, *rcq;
+};
+
+struct host_mr {
+	struct host_buf buf;
+	uint32_t key;
+	uint64_t iova, len;
+};
+
+/* ---- machines ---- */
+
+/** host_new() - @ports 1 or 2; @guid: NodeGUID. The engine is reset, not enabled. */
+struct host *host_new(unsigned int ports, uint64_t guid);
+/** host_new_cfg() - the same with all of the configuration */
+struct host *host_new_cfg(const struct ohca_cfg *cfg);
+void host_free(struct host *h);
+/** host_enable() - handshake and AQ; @features: acknowledged */
+void host_enable(struct host *h, uint64_t features);
+/** host_start() - host_enable() with everything, async and completion EQ (armed), a PD */
+void host_start(struct host *h);
+
+/** host_connect() - a cable between two ports; also one clock for both */
+void host_connect(struct host *a, unsigned int pa, struct host *b, unsigned int pb);
+/** host_cable() - plug in or pull a cable that leads nowhere or, if connected, to the peer */
+void host_cable(struct host *h, unsigned int port, bool in);
+/** host_hook_set() - interfere with what leaves a port; NULL: no more */
+void host_hook_set(struct host *h, unsigned int port, host_hook hook, void *arg);
+
+/** host_step() - poll each once, deliver what is under way. False: nothing happened. */
+bool host_step(struct host *const *h, unsigned int n);
+/** host_settle() - step until nothing happens; time stands */
+void host_settle(struct host *const *h, unsigned int n);
+/** host_run() - settle, then go from deadline to deadline for @ns in all */
+void host_run(struct host *const *h, unsigned int n, uint64_t ns);
+
+/* ---- memory ---- */
+
+void *host_ptr(struct host *h, uint64_t addr);
+uint64_t host_pages(struct host *h, unsigned int n);	/* zeroed, contiguous */
+/** host_buf_alloc() - at least @bytes, zeroed, with a page list as host.scatter says */
+void host_buf_alloc(struct host *h, struct host_buf *b, uint64_t bytes);
+void host_buf_free(struct host_buf *b);			/* the list; memory is not reused */
+/** host_buf_ptr() - address of byte @off; good to the end of its page */
+void *host_buf_ptr(struct host *h, const struct host_buf *b, uint64_t off);
+void host_buf_write(struct host *h, const struct host_buf *b, uint64_t off, const void *src,
+		    size_t n);
+void host_buf_read(struct host *h, const struct host_buf *b, uint64_t off, void *dst, size_t n);
+
+/* ---- commands ---- */
+
+/** host_cmd() - execute; Return: status. @rsp may be NULL. Opcode and cookie are set. */
+int host_cmd(struct host *h, uint8_t opcode, struct ohca_hw_aqe *cmd, struct ohca_hw_acqe *rsp);
+/** host_cmd_handle() - command with one handle; @mbox: bus address or 0 */
+int host_cmd_handle(struct host *h, uint8_t opcode, uint32_t handle, uint64_t mbox);
+uint32_t host_pd(struct host *h, uint32_t uar);
+void host_eq_create(struct host *h, struct host_eq *eq, uint8_t log, bool async, uint16_t vec);
+/** host_eq_poll() - next EQE, if any; gives nothing back */
+bool host_eq_poll(struct host *h, struct host_eq *eq, struct ohca_hw_eqe *out);
+/** host_eq_db() - return what was polled, and arm */
+void host_eq_db(struct host *h, struct host_eq *eq, bool arm);
+void host_cq_create(struct host *h, struct host_cq *cq, uint8_t log, uint32_t uar);
+void host_cq_destroy(struct host_cq *cq);
+bool host_cq_poll(struct host_cq *cq, struct ohca_hw_cqe *out);
+void host_cq_arm(struct host_cq *cq, bool solicited);
+void host_srq_create(struct host *h, struct host_srq *srq, uint8_t log, uint32_t pdn,
+		     uint32_t uar, uint32_t limit);
+void host_srq_post(struct host_srq *srq, uint64_t wr_id, const struct ohca_hw_sge *sge,
+		   unsigned int n);
+/** host_qp_create() - Return: status; fills @qp if OK */
+int host_qp_create(struct host *h, struct host_qp *qp, const struct host_qp_init *in);
+void host_qp_destroy(struct host_qp *qp);
+int host_qp_modify(struct host_qp *qp, uint32_t mask, const struct ohca_hw_qp_attr *attr);
+int host_qp_query(struct host_qp *qp, struct ohca_hw_qp_attr *attr);
+/** host_qp_connect() - RESET to RTS of an RC or UC QP; @mtu: code; @lid: remote */
+void host_qp_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uint32_t dqpn,
+		     uint8_t mtu, uint32_t sq_psn, uint32_t rq_psn);
+/** host_qp_datagram() - RESET to RTS of a UD, SMI or GSI QP */
+void host_qp_datagram(struct host_qp *qp, unsigned int port, uint32_t qkey);
+/** host_post_recv() - to the QP's own RQ */
+void host_post_recv(struct host_qp *qp, uint64_t wr_id, const struct ohca_hw_sge *sge,
+		    unsigned int n);
+/** host_post_wqe() - copy @nseg 16-byte segments to the SQ and ring if asked for */
+void host_post_wqe(struct host_qp *qp, const void *wqe, unsigned int nseg);
+/** host_mr_create() - user MR with new memory; iova is its own, not a bus address */
+void host_mr_create(struct host *h, struct host_mr *mr, uint64_t len, uint32_t pdn,
+		    uint16_t access);
+/** host_mad_ifc() - MAD by command; Return: enum ohca_mad_verdict; @mad is replaced */
+int host_mad_ifc(struct host *h, unsigned int port, uint8_t mad[256]);
+/** host_port_set() - be the subnet manager of one port: LID, P_Keys stay, up to @state */
+void host_port_set(struct host *h, unsigned int port, uint16_t lid, uint8_t state);
+
+struct ohca_hw_sge host_sge(uint64_t addr, uint32_t len, uint32_t key);
+uint64_t host_counter(struct host *h, unsigned int id);
+
+/** host_pair() - two started machines, port 0 of each joined, ACTIVE, LIDs 1 and 2 */
+void host_pair(struct host *h[2]);
+
+#endif
