@@ -41,23 +41,6 @@ int ohca_resp_alloc(struct ohca_qp *qp)
 	return 0;
 }
 
-/* Stop responding; with @keep_closing the responses under way and a NAK still leave. */
-void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
-{
-	if (!keep_closing) {
-		xp->closing = false;
-		xp->nak_due = false;
-		xp->rd_num = 0;
-	}
-	xp->ack_due = false;
-	xp->rx_op = OHCA_RX_NONE;
-	if (xp->rwqe && xp->qp->state != OHCA_QPS_ERR) {
-		ohca_rwqe_put(e, xp->rwqe);
-		xp->rwqe = NULL;
-	}
-	/* in ERR it is flushed with the others */
-}
-
 static struct ohca_rd *rd_at(const struct ohca_xport *xp, uint8_t i)
 {
 	return &xp->rd[(xp->rd_head + i) % xp->rd_cap];
@@ -96,12 +79,30 @@ static void recv_fail(ohca_engine *e, struct ohca_qp *qp, uint8_t status, uint16
 	xp->rwqe = NULL;
 }
 
+/* Stop responding; with @keep_closing the responses under way and a NAK still leave. */
+void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
+{
+	if (!keep_closing) {
+		xp->closing = false;
+		xp->nak_due = false;
+		xp->rd_num = 0;
+	}
+	xp->ack_due = false;
+	xp->rx_op = OHCA_RX_NONE;
+	if (!xp->rwqe)
+		return;
+	if (xp->qp->state == OHCA_QPS_ERR) {
+		recv_fail(e, xp->qp, OHCA_WC_WR_FLUSH, OHCA_VE_FLUSH);
+	} else {
+		ohca_rwqe_put(e, xp->rwqe);
+		xp->rwqe = NULL;
+	}
+}
+
 bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	if (xp->rwqe)
-		recv_fail(e, qp, OHCA_WC_WR_FLUSH, OHCA_VE_FLUSH);
 	/* what is in an SRQ belongs to all its QPs */
 	if (qp->srq || qp->flags & OHCA_QP_NO_RQ)
 		return false;

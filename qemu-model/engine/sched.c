@@ -213,14 +213,8 @@ enum turn { TURN_MORE, TURN_IDLE, TURN_BLOCKED };
 
 static bool rq_in_err(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 {
-	struct ohca_xport *xp = qp->xp;
-
 	if (ohca_rq_flush(e, qp, quantum))
 		return true;
-	if (qp->srq && !xp->last_wqe_told) {
-		xp->last_wqe_told = true;
-		ohca_async_event(e, OHCA_EVENT_LAST_WQE, qp->handle, 0);
-	}
 	/* nothing is there: ask for doorbells and look once more */
 	return !qp->srq && !(qp->flags & OHCA_QP_NO_RQ) && ohca_rq_notify(e, qp, true);
 }

@@ -222,7 +222,7 @@ struct ohca_xport {
 	uint8_t retry_left, rnr_left;
 	bool rnr_wait, restarted, rto_restart, drain_told, bad_pi;
 
-	bool comm_est, ack_due, nak_due, nak_sent, closing, last_wqe_told, uc_skip;
+	bool comm_est, ack_due, nak_due, nak_sent, closing, uc_skip;
 	uint8_t nak_syn;
 	uint32_t nak_psn;
 	uint32_t epsn, msn;
@@ -359,6 +359,10 @@ static inline uint64_t ohca_rto_ns(const struct ohca_qp *qp)
 
 /* resp.c */
 int ohca_resp_alloc(struct ohca_qp *qp);	/* resources for max_dest_rd_atomic; 0 or -1 */
+/*
+ * Stop responding; with @keep_closing the responses under way and a NAK still leave. In ERR
+ * the receive WQE in use is flushed, so that LAST_WQE is true when it is told.
+ */
 void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing);
 /* Complete a receive WQE. @p: NULL for a flush */
 void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rwqe *r,

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Two connected QPs and what tests of the transport do with them: build WQEs, post, run,
+ * look at completions and events. On top of host.h.
+ */
+#ifndef OHCA_TEST_RIG_H
+#define OHCA_TEST_RIG_H
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "host.h"
+
+#define RIG_MR_LEN	(4u << 20)
+#define RIG_QKEY	0x1234u
+
+/** struct rig_opt - what to set up; zeroes: RC, MTU 1024, two machines */
+struct rig_opt {
+	uint8_t type;		/* enum ohca_qp_type */
+	uint8_t mtu;		/* code */
+	bool loop;		/* both QPs on one machine, no cable needed */
+	bool scatter, no_map;	/* of the hosts */
+	bool privileged, signal_all, srq;
+	bool cold;		/* leave the QPs in RESET */
+	uint8_t log_sq, log_rq;
+	uint32_t psn[2];	/* first PSN of each direction */
+};
+
+/** struct rig - index 0 sends to 1, as a rule */
+struct rig {
+	struct host *h[2];
+	unsigned int nh;
+	struct rig_opt opt;
+	struct host_cq scq[2], rcq[2];
+	struct host_srq srq[2];
+	struct host_qp qp[2];
+	struct host_mr mr[2];	/* all rights */
+};
+
+void rig_up(struct rig *r, struct rig_opt opt);
+void rig_down(struct rig *r);
+/** rig_run() - until nothing happens; time stands */
+void rig_run(struct rig *r);
+/** rig_time() - the same with @ms milliseconds passing */
+void rig_time(struct rig *r, uint64_t ms);
+
+/** rig_fill() - pattern of @seed into the MR of side @i */
+void rig_fill(struct rig *r, unsigned int i, uint64_t off, uint32_t len, uint32_t seed);
+/** rig_check() - and that it is there */
+void rig_check(struct rig *r, unsigned int i, uint64_t off, uint32_t len, uint32_t seed);
+uint64_t rig_get64(struct rig *r, unsigned int i, uint64_t off);
+void rig_put64(struct rig *r, unsigned int i, uint64_t off, uint64_t v);
+
+/** struct wqe - a send WQE being built */
+struct wqe {
+	uint8_t b[1024];
+	unsigned int nseg;
+};
+
+struct wqe wqe_new(uint8_t op, uint16_t flags, uint64_t wr_id);
+void wqe_imm(struct wqe *w, uint32_t be_imm);
+void wqe_inv(struct wqe *w, uint32_t key);
+void wqe_raddr(struct wqe *w, uint64_t addr, uint32_t rkey);
+void wqe_atomic(struct wqe *w, uint64_t swap_add, uint64_t compare);
+void wqe_sge(struct wqe *w, uint64_t addr, uint32_t len, uint32_t key);
+void wqe_inline(struct wqe *w, const void *data, uint32_t len);
+void wqe_av(struct wqe *w, uint16_t dlid, uint32_t dqpn, uint32_t qkey);
+void wqe_post(struct host_qp *qp, struct wqe *w);
+
+/* posts from side @i, from its MR at @off, to the other's MR at @roff; signaled */
+void rig_write(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint64_t roff,
+	       uint32_t len);
+void rig_read(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint64_t roff,
+	      uint32_t len);
+void rig_send(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint32_t len);
+void rig_atomic(struct rig *r, unsigned int i, uint8_t op, uint64_t wr_id, uint64_t off,
+		uint64_t roff, uint64_t swap_add, uint64_t compare);
+/** rig_recv() - post a receive of @len at @off on side @i, to its SRQ if it has one */
+void rig_recv(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint32_t len);
+
+/** wc() - the next completion must be there and be this */
+struct ohca_hw_cqe wc_(struct host_cq *cq, uint64_t wr_id, uint32_t status, const char *file,
+		       int line);
+#define wc(cq, wr_id, status) wc_(cq, wr_id, status, __FILE__, __LINE__)
+#define no_wc(cq) do { struct ohca_hw_cqe c_; assert_false(host_cq_poll(cq, &c_)); } while (0)
+/** event() - the next asynchronous event of a side must be this */
+void event_(struct host *h, uint8_t type, uint32_t handle, const char *file, int line);
+#define event(h, type, handle) event_(h, type, handle, __FILE__, __LINE__)
+void no_event(struct host *h);
+uint8_t rig_state(struct host_qp *qp);
+
+enum {	/* enum ibv_wc_status */
+	WC_SUCCESS, WC_LOC_LEN, WC_LOC_QP_OP, WC_LOC_EEC, WC_LOC_PROT, WC_WR_FLUSH, WC_MW_BIND,
+	WC_BAD_RESP, WC_LOC_ACCESS, WC_REM_INV_REQ, WC_REM_ACCESS, WC_REM_OP, WC_RETRY_EXC,
+	WC_RNR_RETRY_EXC,
+};
+
+#endif
