@@ -318,6 +318,15 @@ def parser():
     return p
 
 
+def complete(opt):
+    """Fills in what follows from the options of run and up."""
+    opt.no_sm = opt.no_sm or opt.no_driver
+    opt.memory = opt.memory or (2048 if opt.kernel == "debug" else 1024)
+    if opt.no_driver:
+        opt.append.append("modprobe.blacklist=ohca")
+    return opt
+
+
 def main():
     """Runs one ohca-lab command and returns its exit status."""
     opt = parser().parse_args()
@@ -327,10 +336,7 @@ def main():
         if not 1 <= opt.nodes <= 8:
             say("-n: 1 to 8 nodes")
             return 2
-        opt.no_sm = opt.no_sm or opt.no_driver
-        opt.memory = opt.memory or (2048 if opt.kernel == "debug" else 1024)
-        if opt.no_driver:
-            opt.append.append("modprobe.blacklist=ohca")
+        complete(opt)
     if opt.what != "status" and "/" in (getattr(opt, "name", None) or "x"):
         say("--name: no slash, please")
         return 2

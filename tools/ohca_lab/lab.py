@@ -182,13 +182,17 @@ class Lab:
         raise LabError(f"ohca-{process.what} does not listen")
 
     def _fabric(self):
-        opt, begin = self.opt, time.monotonic()
+        opt = self.opt
         if opt.fabric == "rxe":
             self.sh_all(SETUP_RXE, 30 * self.slow, "setup failed")
-        if opt.fabric != "ohca" or opt.no_driver:
-            return
+        if opt.fabric == "ohca" and not opt.no_driver:
+            self.bring_up()
+
+    def bring_up(self):
+        """Loads the driver everywhere, starts OpenSM and waits for ACTIVE ports."""
+        opt, begin = self.opt, time.monotonic()
         self.sh_all(SETUP_OHCA, 30 * self.slow, "driver setup failed")
-        if opt.no_sm:
+        if opt.no_sm and not opt.no_driver:
             return
         status = self.sh(self.vms[0], "opensm -B -f /var/log/opensm.log >/dev/null",
                          30 * self.slow)
@@ -229,6 +233,57 @@ class Lab:
             vm, why = failed[0]
             words = "\n".join(f"  {line}" for line in vm.last_words())
             raise LabError(f"{vm.name}: {why}\n{words}")
+
+    def capture(self, k, script, timeout=60):
+        """Runs a shell script on node k; returns its status and all it wrote, as text."""
+        vm = self.vms[k - 1]
+        deadline = time.monotonic() + timeout
+        parts = []
+        try:
+            ch = Channel(vm.dir, deadline, vm.alive)
+        except Timeout:
+            return 124, "the node does not answer"
+        except GuestGone as e:
+            return 255, str(e)
+        try:
+            status = ch.run(["/bin/sh", "-c", script], environment(k, self.opt.nodes),
+                            lambda _, data: parts.append(data), deadline)
+        except Timeout:
+            status = 124
+        except GuestGone as e:
+            status = 255
+            parts.append(str(e).encode())
+        finally:
+            ch.close()
+        return status, b"".join(parts).decode(errors="replace")
+
+    def pair(self, server, client, port=None, timeout=60, on=(1, 2)):
+        """Runs a server on one node and, once it is ready, its client on another.
+
+        With port, ready means that the server listens there. Returns the worse
+        status and both outputs.
+        """
+        result = {}
+
+        def serve():
+            result["s"] = self.capture(on[0], server, timeout)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        if port:
+            self.capture(on[0], "n=0; until grep -qi ':%04X 0.*:0000 0A' /proc/net/tcp "
+                         "/proc/net/tcp6 || [ $n = 200 ]; do n=$((n + 1)); sleep 0.02; done"
+                         % port, timeout)
+        else:
+            time.sleep(1)
+        c_status, c_out = self.capture(on[1], client, timeout)
+        thread.join(timeout + 5 if not c_status else 3)
+        if thread.is_alive():
+            name = server.split()[0]
+            self.capture(on[0], f"pkill -KILL -x {name[:15]}", 10)
+            thread.join(10)
+        s_status, s_out = result.get("s", (124, ""))
+        return c_status or s_status, s_out, c_out
 
     def sh(self, vm, script, timeout):
         """Runs a shell script in one node, its output shown; returns its status."""

@@ -60,7 +60,7 @@ def choose_accelerator():
     probe = spawn([*paths.qemu(), "-M", "q35", "-accel", "kvm", "-cpu", "host", "-m", "256",
                    "-nodefaults", "-display", "none", "-no-reboot",
                    "-kernel", paths.VMLINUZ, "-initrd", paths.INITRD,
-                   "-append", "quiet panic=-1 ohca.probe"],
+                   "-append", "quiet panic=-1 lab.probe"],
                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     begin = time.monotonic()
     try:
@@ -91,12 +91,12 @@ class VM:
         """The QEMU command line."""
         opt, lab, k, d = self.lab.opt, self.lab, self.k, self.dir
         cmdline = ["console=ttyS0", "quiet", "loglevel=5", "panic=-1", "apparmor=0", "audit=0",
-                   "mitigations=off", "random.trust_cpu=on", f"ohca.node={k}",
-                   f"ohca.nodes={opt.nodes}", *opt.append]
+                   "mitigations=off", "random.trust_cpu=on", f"lab.node={k}",
+                   f"lab.nodes={opt.nodes}", *opt.append]
         if lab.accel == "tcg":
             cmdline.append("tsc=reliable")
         if opt.share:
-            cmdline.append("ohca.share")
+            cmdline.append("lab.share")
         a = [*paths.qemu(), "-name", f"{lab.name}-{self.name}",
              "-machine", "q35,sata=off,smbus=off,memory-backend=ram,hpet=off",
              "-accel", "kvm" if lab.accel == "kvm" else "tcg,thread=multi",
