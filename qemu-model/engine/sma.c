@@ -302,6 +302,9 @@ static uint16_t port_info(struct req *r)
 		uint8_t old_state = p->pi.state;
 
 		ib_port_info_unpack(r->out->data, &new);
+		/* A manager that does not say so does not know extended speeds. */
+		if (!(r->attr_mod & AM_EXT_SPEEDS))
+			new.speed_ext_enabled = 0;
 		status = ib_port_info_set(&p->pi, &new, IB_PI_CA, &eff);
 		port_info_effects(r, num - 1, eff, old_state);
 	}

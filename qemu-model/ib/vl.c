@@ -1,29 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Flow control packets, SL to VL defaults and the VL arbiter; see vl.h. */
+#include "crc.h"
 #include "vl.h"
-
-/* LPCRC (7.9.4.4): the VCRC's polynomial over the first 4 bytes. */
-static uint16_t lpcrc(const uint8_t p[4])
-{
-	uint16_t crc = 0xffff;
-
-	for (unsigned int i = 0; i < 4; i++) {
-		crc ^= p[i];
-		for (unsigned int b = 0; b < 8; b++)
-			crc = (uint16_t)(crc & 1 ? crc >> 1 ^ 0xd008 : crc >> 1);
-	}
-	return (uint16_t)~crc;
-}
 
 void ib_fc_pack(const struct ib_fc_pkt *fc, uint8_t p[IB_FC_PKT_LEN])
 {
-	uint16_t crc;
-
 	ib_put_be16(p, (uint16_t)(fc->op << 12 | (fc->fctbs & 0xfff)));
 	ib_put_be16(p + 2, (uint16_t)(fc->vl << 12 | (fc->fccl & 0xfff)));
-	crc = lpcrc(p);
-	p[4] = (uint8_t)crc;
-	p[5] = (uint8_t)(crc >> 8);
+	/* The LPCRC (7.9.4.4) is the VCRC's function of the first 4 bytes. */
+	ib_vcrc_put(p + 4, ib_vcrc(p, 4));
 }
 
 int ib_fc_unpack(const uint8_t p[IB_FC_PKT_LEN], struct ib_fc_pkt *fc)
@@ -34,7 +19,7 @@ int ib_fc_unpack(const uint8_t p[IB_FC_PKT_LEN], struct ib_fc_pkt *fc)
 	fc->fctbs = a & 0xfff;
 	fc->vl = (uint8_t)(b >> 12);
 	fc->fccl = b & 0xfff;
-	return lpcrc(p) == (p[4] | p[5] << 8) ? 0 : -1;
+	return ib_vcrc(p, 4) == ib_vcrc_get(p + 4) ? 0 : -1;
 }
 
 void ib_sl2vl_init(struct ib_sl2vl *t, unsigned int nvls)

@@ -197,6 +197,17 @@ static void to_active(void **st)
 	assert_int_equal(lg.ev[OHCA_SMA_EV_CLIENT_REREGISTER], 1);
 	assert_int_equal(get_pi().client_reregister, 0);
 
+	/* extended speeds are for managers that know them (modifier bit 31) */
+	for (uint32_t bit = 0; bit < 2; bit++) {
+		struct ib_smp s = smp(IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, bit << 31);
+
+		pi.client_reregister = 0;
+		pi.speed_ext_enabled = IB_SPEED_EXT_FDR;
+		ib_port_info_pack(&pi, s.data);
+		assert_int_equal(ask(&s), IB_MAD_OK);
+		assert_int_equal(get_pi().speed_ext_enabled, bit ? IB_SPEED_EXT_FDR : 3);
+	}
+
 	/* a bad component: status, and the rest of the response is true */
 	pi.client_reregister = 0;
 	pi.lid = 0xc123;
@@ -439,6 +450,20 @@ static void directed(void **st)
 	s = dr(1, 1);
 	s.hdr.status = ib_to_be16(IB_SMP_DIRECTION);
 	assert_int_equal(run(&s, 0, true), OHCA_SMA_CONSUMED);
+	/* and nobody else answers those, either */
+	for (int i = 0; i < 3; i++) {
+		struct ohca_sma_in in = { .from_wire = true };
+
+		s = i == 0 ? dr(1, 2) : i == 1 ? dr(64, 64) : dr(1, 1);
+		if (i == 2)
+			s.hdr.status = ib_to_be16(IB_SMP_DIRECTION);
+		assert_int_equal(ohca_sma_unclaimed(&sma, &in, (uint8_t *)&s, (uint8_t *)&s),
+				 OHCA_SMA_CONSUMED);
+		s = dr(1, 1);
+		assert_int_equal(ohca_sma_unclaimed(&sma, &in, (uint8_t *)&s, (uint8_t *)&s),
+				 OHCA_SMA_REPLY);
+		assert_int_equal(ib_smp_hop_ptr(&s), 1);
+	}
 	/* from the driver: it has done the hops, the pointer stays */
 	s = dr(3, 2);
 	assert_int_equal(run(&s, 0, false), OHCA_SMA_REPLY);
@@ -617,6 +642,35 @@ static void traps(void **st)
 	assert_true(ohca_sma_deadline(&sma) == UINT64_MAX);
 }
 
+static void trap_queue(void **st)
+{
+	struct ib_notice a = { .trap = 144, .details = { 1 } }, b = { .trap = 144, .details = { 2 } };
+	struct ohca_trap_queue q;
+	const struct ohca_trap *t;
+
+	(void)st;
+	ohca_trap_init(&q, 0);
+	assert_null(ohca_trap_first(&q));
+	ohca_trap_post(&q, &a, 5);
+	ohca_trap_post(&q, &b, 7);
+	ohca_trap_post(&q, &a, 9);
+	assert_true(ohca_trap_deadline(&q) == 5);
+	t = ohca_trap_first(&q);
+	assert_true(t->tid == 1 && t->n.count == 1 && t->next_ns == 5);
+	assert_null(ohca_trap_due(&q, 4, 0));
+	assert_ptr_equal(ohca_trap_due(&q, 5, 0), t);
+	assert_true(t->next_ns == 5 + OHCA_TRAP_MIN_PERIOD_NS);
+	/* by transaction although the details differ; by details although it does not */
+	assert_false(ohca_trap_repress(&q, 99, &(struct ib_notice){ .trap = 144 }));
+	assert_false(ohca_trap_repress(&q, 1, &(struct ib_notice){ .trap = 128 }));
+	assert_true(ohca_trap_repress(&q, 1, &(struct ib_notice){ .trap = 144 }));
+	assert_ptr_not_equal(ohca_trap_first(&q), NULL);
+	assert_int_equal(ohca_trap_first(&q)->n.details[0], 2);
+	assert_true(ohca_trap_repress(&q, 99, &b));
+	assert_null(ohca_trap_first(&q));
+	assert_int_equal(q.repressed, 2);
+}
+
 static void node_description(void **st)
 {
 	struct ib_smp s = smp(IB_METHOD_SET, IB_SMP_ATTR_NODE_DESC, 0);
@@ -721,6 +775,7 @@ int main(void)
 		cmocka_unit_test_setup(directed, setup),
 		cmocka_unit_test_setup(mkey, setup),
 		cmocka_unit_test_setup(traps, setup),
+		cmocka_unit_test_setup(trap_queue, setup),
 		cmocka_unit_test_setup(node_description, setup),
 		cmocka_unit_test_setup(performance, setup),
 		cmocka_unit_test_setup(hostile, setup),

@@ -138,6 +138,9 @@ static void pieces(void **st)
 		assert_int_equal(ib_icrc_iov(&iov, 1, &parts), -1);
 	}
 	assert_int_equal(ib_icrc_iov(NULL, 0, &parts), -1);
+	assert_true(ib_icrc_ok(b, n));
+	for (size_t len = 0; len < n; len++)
+		assert_false(ib_icrc_ok(b, len));
 	b[1] &= 0xfc;
 	assert_int_equal(ib_icrc(b, n - 4, &parts), -1);
 }

@@ -46,6 +46,7 @@ static void bring_up(void **st)
 	assert_int_equal(pi.state, IB_PS_INIT);
 	assert_int_equal(pi.phys_state, IB_PHYS_LINK_UP);
 	assert_true(pi.cap_mask & IB_CAP_EXT_SPEEDS);
+	assert_int_equal(pi.cap_mask2, 0);
 	assert_int_equal(pi.speed_ext_active, IB_SPEED_EXT_EDR);
 	assert_int_equal(pi.width_active, IB_WIDTH_4X);
 
@@ -192,7 +193,37 @@ static void link_requests(void **st)
 	r.hoq_life = 9;
 	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_SWITCH_EXT, &eff), IB_MAD_OK);
 	assert_int_equal(eff, IB_PI_EFF_ENFORCE);
+	for (unsigned int i = 0; i < 3; i++) {
+		uint8_t *f[] = { &r.part_enf_out, &r.filter_raw_in, &r.filter_raw_out };
+
+		*f[i] = 1;
+		assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_SWITCH_EXT, &eff), IB_MAD_OK);
+		assert_int_equal(eff, IB_PI_EFF_ENFORCE);
+	}
+	assert_true(pi.part_enf_out && pi.filter_raw_in && pi.filter_raw_out);
 	assert_true(pi.lid == 0 && pi.mkey == 0 && pi.part_enf_in == 1 && pi.hoq_life == 9);
+}
+
+static void profiles(void **st)
+{
+	struct ib_port_profile hdr = edr;
+	struct ib_port_info pi;
+
+	(void)st;
+	hdr.width |= IB_WIDTH_2X;
+	hdr.speed_ext |= IB_SPEED_EXT_HDR;
+	ib_port_info_init(&pi, &hdr, 1, IB_PI_CA);
+	assert_int_equal(pi.cap_mask2, IB_CAP2_SPEED_HDR | IB_CAP2_WIDTH_2X);
+	assert_true(pi.cap_mask & IB_CAP_CAP_MASK2);
+	hdr.speed_ext = IB_SPEED_EXT_NDR;
+	ib_port_info_init(&pi, &hdr, 1, IB_PI_CA);
+	assert_int_equal(pi.cap_mask2, IB_CAP2_SPEED_NDR | IB_CAP2_WIDTH_2X);
+	ib_port_info_init(&pi, &hdr, 1, IB_PI_SWITCH_EXT);
+	assert_true(pi.cap_mask == 0 && pi.cap_mask2 == 0 && pi.guid_cap == 0);
+	hdr.speed_ext = 0;
+	ib_port_info_init(&pi, &hdr, 0, IB_PI_SWITCH_PORT0);
+	assert_true(pi.state == IB_PS_ACTIVE && pi.phys_state == IB_PHYS_LINK_UP);
+	assert_false(pi.cap_mask & IB_CAP_EXT_SPEEDS);
 }
 
 static void violations(void **st)
@@ -247,6 +278,7 @@ int main(void)
 		cmocka_unit_test(bad_fields),
 		cmocka_unit_test(enables),
 		cmocka_unit_test(link_requests),
+		cmocka_unit_test(profiles),
 		cmocka_unit_test(violations),
 		cmocka_unit_test(mkeys),
 	};

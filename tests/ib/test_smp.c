@@ -255,6 +255,12 @@ static void trap_details(void **st)
 	assert_true(ib_get_be64(d + 14) == 0x1234);
 	assert_int_equal(d[23], 0x82);
 	assert_true(d[25] == 6 && d[26] == 1);
+	ib_smp_set_hops(&s, 0, 29);	/* hops 0..29 fill the 30 bytes */
+	ib_trap256(d, 0x31, &s);
+	assert_int_equal(d[23], 0x80 | 29);
+	ib_smp_set_hops(&s, 0, 30);
+	ib_trap256(d, 0x31, &s);
+	assert_int_equal(d[23], 0xc0 | 30);
 	ib_smp_set_hops(&s, 0, 63);
 	ib_trap256(d, 0x31, &s);
 	assert_int_equal(d[23], 0xff);

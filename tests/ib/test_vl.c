@@ -132,7 +132,14 @@ static void arbiter(void **st)
 
 	assert_int_equal(ib_vlarb_set_block(&a, 0, e), -1);
 	assert_int_equal(ib_vlarb_set_block(&a, 5, e), -1);
+	ib_vlarb_init(&a, 32, 2);
+	assert_int_equal(ib_vlarb_set_block(&a, 2, e), -1);
+	assert_int_equal(ib_vlarb_set_block(&a, 1, e), 0);
+	ib_vlarb_init(&a, 2, 8);
+	assert_int_equal(a.t[IB_VLARB_LOW].e[1].weight, 64);
+	assert_int_equal(a.t[IB_VLARB_LOW].e[2].weight, 0);
 	ib_vlarb_init(&a, 8, 1);
+	assert_int_equal(a.t[IB_VLARB_LOW].e[1].weight, 0);
 	assert_int_equal(ib_vlarb_set_block(&a, 2, e), -1);
 }
 
@@ -154,6 +161,12 @@ static void rates(void **st)
 	assert_int_equal(ib_rate_code(IB_WIDTH_4X, IB_SPEED_SDR, 0), IB_RATE_CODE_10);
 	assert_int_equal(ib_rate_mbps(IB_RATE_CODE_800), 800000);
 	assert_int_equal(ib_rate_mbps(1), 0);
+	assert_int_equal(ib_rate_mbps(25), 0);
+	assert_int_equal(ib_rate_code(0, 0, 0), 0);
+	assert_int_equal(ib_rate_code(IB_WIDTH_8X, 0, IB_SPEED_EXT_NDR + 1), 0);
+	assert_int_equal(ib_best_bit(0), 0);
+	assert_int_equal(ib_best_bit(6), 4);
+	assert_int_equal(ib_best_width(0xe0), 0);
 	assert_int_equal(ib_rate_mbps(200), 0);
 	assert_int_equal(ib_best_width(IB_WIDTH_2X | IB_WIDTH_1X), IB_WIDTH_2X);
 	assert_int_equal(ib_best_width(IB_WIDTH_2X | IB_WIDTH_4X), IB_WIDTH_4X);
