@@ -152,6 +152,7 @@ struct ohca_cq {
  * @ci: the device's consumer index as last seen
  * @size: WQEs of the ring
  * @log_stride: log2 of the stride in bytes
+ * @offset_mask: takes an index in bytes to an offset in @ring
  * @sge_limit: SGEs a WQE may have + 1; 0 while nothing may be posted
  * @lock: guards everything above
  */
@@ -161,6 +162,7 @@ struct ohca_rq {
 	uint32_t ci;
 	uint32_t size;
 	uint32_t log_stride;
+	uint32_t offset_mask;
 	uint32_t sge_limit;
 	struct ohca_lock lock;
 };
@@ -177,6 +179,8 @@ struct ohca_rq {
  * @sge_limit: SGEs a WQE may have + 1
  * @max_inline: inline bytes a WQE may have
  * @dgram: every WQE carries an address vector
+ * @room: basic blocks that may be in use with the largest WQE still fitting
+ * @offset_mask: takes an index in bytes to an offset in @ring
  * @lock: guards everything above and below; a builder holds it from wr_start on
  * @wqe: builder: WQE under construction or NULL
  * @wqe_pi: builder: index of its first block; PI of what is complete if @wqe is NULL
@@ -194,6 +198,8 @@ struct ohca_sq {
 	uint32_t sge_limit;
 	uint32_t max_inline;
 	bool dgram;
+	uint32_t room;
+	uint32_t offset_mask;
 	struct ohca_lock lock;
 	struct ohca_hw_wqe_ctrl *wqe;
 	uint32_t wqe_pi;
@@ -293,7 +299,10 @@ static inline bool ohca_has_feature(const struct ohca_context *ctx,
 
 /* locks */
 
-void ohca_lock_contended(struct ohca_lock *lock);
+#define OHCA_COLD __attribute__((noinline, cold))
+#define OHCA_INLINE static inline ALWAYS_INLINE
+
+void ohca_lock_contended(struct ohca_lock *lock) OHCA_COLD;
 
 static inline void ohca_lock_init(struct ohca_lock *lock, bool needed)
 {
@@ -301,11 +310,20 @@ static inline void ohca_lock_init(struct ohca_lock *lock, bool needed)
 	lock->needed = needed;
 }
 
+/*
+ * The hot functions try first and leave the wait to a second, out of line copy of
+ * themselves: without a call in them they need no stack frame.
+ */
+static inline bool ohca_trylock(struct ohca_lock *lock)
+{
+	return !lock->needed ||
+	       likely(!atomic_exchange_explicit(&lock->held, 1,
+						memory_order_acquire));
+}
+
 static inline void ohca_lock(struct ohca_lock *lock)
 {
-	if (lock->needed &&
-	    unlikely(atomic_exchange_explicit(&lock->held, 1,
-					      memory_order_acquire)))
+	if (!ohca_trylock(lock))
 		ohca_lock_contended(lock);
 }
 

@@ -112,16 +112,13 @@ static inline void ohca_read_cqe(struct ibv_wc *wc,
 #endif
 }
 
-/** ohca_poll_cq - ibv_poll_cq(): number of completions returned, 0 to @num */
-int ohca_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+/* With the lock held, which it drops. */
+OHCA_INLINE int ohca_poll_locked(struct ohca_cq *cq, int num, struct ibv_wc *wc)
 {
-	struct ohca_cq *cq = to_ocq(ibcq);
 	const struct ohca_hw_cqe *cqe;
-	uint32_t ci;
+	uint32_t ci = ohca_cq_ci(cq);
 	int n;
 
-	ohca_lock(&cq->lock);
-	ci = ohca_cq_ci(cq);
 	for (n = 0; n < num; n++) {
 		cqe = ohca_cq_peek(cq, ci);
 		if (!cqe)
@@ -129,10 +126,27 @@ int ohca_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 		ohca_read_cqe(wc++, cqe);
 		ci++;
 	}
-	if (n > 0)
+	if (n)
 		ohca_cq_consume(cq, ci);
 	ohca_unlock(&cq->lock);
 	return n;
+}
+
+static OHCA_COLD int ohca_poll_contended(struct ohca_cq *cq, int num,
+					 struct ibv_wc *wc)
+{
+	ohca_lock_contended(&cq->lock);
+	return ohca_poll_locked(cq, num, wc);
+}
+
+/** ohca_poll_cq - ibv_poll_cq(): number of completions returned, 0 to @num */
+int ohca_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+{
+	struct ohca_cq *cq = to_ocq(ibcq);
+
+	if (!ohca_trylock(&cq->lock))
+		return ohca_poll_contended(cq, num, wc);
+	return ohca_poll_locked(cq, num, wc);
 }
 
 /**

@@ -50,6 +50,7 @@ static uint32_t ohca_min(uint32_t a, uint32_t b)
 struct ohca_qp_plan {
 	bool dgram;
 	bool has_rq;
+	uint32_t wqe_bbs;	/* of the largest send WQE */
 	uint32_t log_sq;
 	uint32_t log_rq;
 	uint32_t log_stride;
@@ -82,6 +83,7 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 		return EINVAL;
 	hdr = ohca_wqe_hdr_segs(plan->dgram);
 	segs = bbs * (OHCA_BB_SIZE / OHCA_SEG_SIZE) - hdr;
+	plan->wqe_bbs = bbs;
 	plan->cap.max_send_wr = (1u << plan->log_sq) / bbs;
 	plan->cap.max_send_sge = ohca_min(segs, ctx->max_sge);
 	plan->cap.max_inline_data =
@@ -112,11 +114,14 @@ static void ohca_qp_set_buf(struct ohca_qp *qp, const struct ohca_qp_plan *plan)
 	sq->size = 1u << plan->log_sq;
 	sq->end = sq->ring + ((size_t)sq->size << OHCA_BB_SHIFT);
 	sq->dgram = plan->dgram;
+	sq->room = sq->size - plan->wqe_bbs;
+	sq->offset_mask = (sq->size - 1) << OHCA_BB_SHIFT;
 	sq->sge_limit = plan->cap.max_send_sge + 1;
 	sq->max_inline = plan->cap.max_inline_data;
 	rq->ring = qp->buf.addr + OHCA_RQ_RING_OFFSET;
 	rq->size = 1u << plan->log_rq;
 	rq->log_stride = plan->log_stride;
+	rq->offset_mask = (rq->size - 1) << rq->log_stride;
 	qp->rq_sge_limit = plan->has_rq ? plan->cap.max_recv_sge + 1 : 0;
 	qp->cap = plan->cap;
 }

@@ -47,6 +47,7 @@ struct ibv_srq *ohca_create_srq(struct ibv_pd *ibpd,
 	srq->rq.ring = srq->buf.addr + OHCA_RQ_RING_OFFSET;
 	srq->rq.size = 1u << log_size;
 	srq->rq.log_stride = log_stride;
+	srq->rq.offset_mask = (srq->rq.size - 1) << srq->rq.log_stride;
 	ohca_lock_init(&srq->rq.lock, !(srq->pd && srq->pd->td));
 
 	cmd.log_size = log_size;

@@ -3,26 +3,17 @@
 
 #include "wr.h"
 
-/* The operation takes no data: its SGEs are not looked at. */
-#define OHCA_HDR_NO_DATA 0x80
+/* Operations without data: their SGEs are not looked at. */
+#define OHCA_NO_DATA_OPS                                                       \
+	(OHCA_BIT(OHCA_OP_LOCAL_INV) | OHCA_BIT(OHCA_OP_BIND_MW))
 
-/* Segments before the data. A datagram has an address vector, whatever it does. */
-static const uint8_t ohca_hdr_segs[] = {
-	[OHCA_OP_RDMA_WRITE] = 2,
-	[OHCA_OP_RDMA_WRITE_IMM] = 2,
-	[OHCA_OP_SEND] = 1,
-	[OHCA_OP_SEND_IMM] = 1,
-	[OHCA_OP_RDMA_READ] = 2,
-	[OHCA_OP_CMP_SWAP] = 3,
-	[OHCA_OP_FETCH_ADD] = 3,
-	[OHCA_OP_LOCAL_INV] = 1 | OHCA_HDR_NO_DATA,
-	[OHCA_OP_BIND_MW] = 4 | OHCA_HDR_NO_DATA,
-	[OHCA_OP_SEND_INV] = 1,
-};
+#define OHCA_USER_FLAGS                                                        \
+	(OHCA_WQE_FENCE | OHCA_WQE_SIGNALED | OHCA_WQE_SOLICITED |             \
+	 OHCA_WQE_IP_CSUM)
 
 /* Bytes of all SGEs; more than any limit if one of them alone is. */
-static uint32_t ohca_sg_len(const struct ibv_sge *sge, uint32_t num,
-			    uint32_t limit)
+static inline uint32_t ohca_sg_len(const struct ibv_sge *sge, uint32_t num,
+				   uint32_t limit)
 {
 	uint32_t len = 0;
 
@@ -34,104 +25,174 @@ static uint32_t ohca_sg_len(const struct ibv_sge *sge, uint32_t num,
 	return len;
 }
 
-static void ohca_put_inline_sges(const struct ohca_sq *sq, uint8_t *dst,
-				 const struct ibv_sge *sge, uint32_t num)
+/* Segments of a WQE before its data. */
+static uint32_t ohca_hdr_segs(const struct ohca_sq *sq, uint32_t op)
 {
-	if (dst == sq->end)
-		dst = sq->ring;
-	for (; num; num--, sge++)
-		dst = ohca_put_inline(sq, dst, (void *)(uintptr_t)sge->addr,
-				      sge->length);
+	switch (op) {
+	case OHCA_OP_RDMA_WRITE:
+	case OHCA_OP_RDMA_WRITE_IMM:
+	case OHCA_OP_RDMA_READ:
+		return 2;
+	case OHCA_OP_CMP_SWAP:
+	case OHCA_OP_FETCH_ADD:
+		return 3;
+	case OHCA_OP_BIND_MW:
+		return 4;
+	default:
+		return sq->dgram ? 4 : 1;
+	}
 }
 
-/*
- * Write one WQE at index @pi. Returns its basic blocks, 0 if it is not one that
- * may be posted (@err EINVAL) or finds no room (@err ENOMEM).
- */
-static inline uint32_t ohca_put_wqe(struct ohca_qp *qp, uint32_t pi,
-				    const struct ibv_send_wr *wr, int *err)
+/* Write what stands between control segment and data, return where the data goes. */
+OHCA_INLINE uint8_t *ohca_put_header(const struct ohca_sq *sq, uint8_t *seg,
+				     const struct ibv_send_wr *wr, uint32_t op)
 {
-	struct ohca_sq *sq = &qp->sq;
-	uint32_t op = wr->opcode;
-	uint32_t num = wr->num_sge;
-	struct ohca_hw_wqe_ctrl *ctrl;
-	uint32_t flags, imm, hdr, nseg, bbs;
-	uint8_t *seg;
-
-	if (unlikely(op > OHCA_OP_SEND_INV || !(sq->ops >> op & 1) ||
-		     num >= sq->sge_limit)) {
-		*err = EINVAL;
-		return 0;
-	}
-
-	flags = wr->send_flags & (OHCA_WQE_FENCE | OHCA_WQE_SIGNALED |
-				  OHCA_WQE_SOLICITED | OHCA_WQE_INLINE |
-				  OHCA_WQE_IP_CSUM);
-	hdr = sq->dgram ? 4 : ohca_hdr_segs[op];
-	if (unlikely(hdr & OHCA_HDR_NO_DATA)) {
-		hdr &= ~OHCA_HDR_NO_DATA;
-		flags &= ~OHCA_WQE_INLINE;
-		num = 0;
-	}
-	nseg = hdr + num;
-	if (flags & OHCA_WQE_INLINE) {
-		uint32_t len = ohca_sg_len(wr->sg_list, num, sq->max_inline);
-
-		if (unlikely(len > sq->max_inline ||
-			     !(OHCA_INLINE_OPS >> op & 1))) {
-			*err = EINVAL;
-			return 0;
-		}
-		flags |= OHCA_FIELD_PREP(OHCA_WQE_INLINE_LEN, len);
-		nseg = hdr + (len + OHCA_SEG_SIZE - 1) / OHCA_SEG_SIZE;
-	}
-	bbs = ohca_segs_to_bbs(nseg);
-	if (unlikely(ohca_sq_full(qp, pi, bbs))) {
-		*err = ENOMEM;
-		return 0;
-	}
-
-	ctrl = ohca_sq_bb(sq, pi);
-	seg = (uint8_t *)(ctrl + 1);
-	imm = wr->invalidate_rkey;
 	switch (op) {
 	case OHCA_OP_RDMA_WRITE:
 	case OHCA_OP_RDMA_WRITE_IMM:
 	case OHCA_OP_RDMA_READ:
 		ohca_put_raddr(seg, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey);
-		break;
+		return seg + OHCA_SEG_SIZE;
 	case OHCA_OP_SEND:
 	case OHCA_OP_SEND_IMM:
-		if (sq->dgram)
-			ohca_put_av(seg, to_oah(wr->wr.ud.ah),
-				    wr->wr.ud.remote_qpn,
-				    wr->wr.ud.remote_qkey);
-		break;
+		if (!sq->dgram)
+			return seg;
+		ohca_put_av(seg, to_oah(wr->wr.ud.ah), wr->wr.ud.remote_qpn,
+			    wr->wr.ud.remote_qkey);
+		return seg + 3 * OHCA_SEG_SIZE;
 	case OHCA_OP_CMP_SWAP:
 		ohca_put_atomic(seg, wr->wr.atomic.remote_addr,
 				wr->wr.atomic.rkey, wr->wr.atomic.swap,
 				wr->wr.atomic.compare_add);
-		break;
+		return seg + 2 * OHCA_SEG_SIZE;
 	case OHCA_OP_FETCH_ADD:
 		ohca_put_atomic(seg, wr->wr.atomic.remote_addr,
 				wr->wr.atomic.rkey, wr->wr.atomic.compare_add,
 				0);
-		break;
+		return seg + 2 * OHCA_SEG_SIZE;
 	case OHCA_OP_BIND_MW:
 		ohca_put_bind(seg, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
-		break;
+		return seg + 3 * OHCA_SEG_SIZE;
 	default: /* LOCAL_INV, SEND_INV */
-		imm = htole32(imm);
-		break;
+		return seg;
 	}
-	ohca_put_ctrl(ctrl, op, nseg, flags, imm, wr->wr_id);
+}
 
-	seg = (uint8_t *)ctrl + hdr * OHCA_SEG_SIZE;
-	if (flags & OHCA_WQE_INLINE)
-		ohca_put_inline_sges(sq, seg, wr->sg_list, num);
+/* Whether a WR is for the QP's type and state and has no more SGEs than agreed. */
+OHCA_INLINE bool ohca_wr_ok(const struct ohca_sq *sq,
+			    const struct ibv_send_wr *wr)
+{
+	return (uint32_t)wr->opcode <= OHCA_OP_SEND_INV &&
+	       sq->ops & 1u << wr->opcode &&
+	       (uint32_t)wr->num_sge < sq->sge_limit;
+}
+
+/*
+ * Write one WQE at index @pi, where there is room for it: @wr is ohca_wr_ok().
+ * @inl: its data goes into the WQE; @data is then its length, else its SGEs.
+ * Returns its basic blocks.
+ */
+OHCA_INLINE uint32_t ohca_put_wqe(const struct ohca_sq *sq, uint32_t pi,
+				  const struct ibv_send_wr *wr, bool inl,
+				  uint32_t data)
+{
+	uint32_t op = wr->opcode;
+	uint32_t flags = wr->send_flags & OHCA_USER_FLAGS;
+	uint32_t imm = wr->invalidate_rkey;
+	uint8_t *wqe = ohca_sq_bb(sq, pi);
+	uint32_t nseg = data;
+	uint8_t *seg;
+
+	seg = ohca_put_header(sq, wqe + sizeof(struct ohca_hw_wqe_ctrl), wr,
+			      op);
+	if (inl) {
+		flags |= OHCA_WQE_INLINE |
+			 OHCA_FIELD_PREP(OHCA_WQE_INLINE_LEN, data);
+		nseg = (data + OHCA_SEG_SIZE - 1) / OHCA_SEG_SIZE;
+	}
+	nseg += (uint32_t)(seg - wqe) / OHCA_SEG_SIZE;
+	if (__BYTE_ORDER != __LITTLE_ENDIAN && OHCA_KEY_OPS & 1u << op)
+		imm = htole32(imm);
+	ohca_put_ctrl(wqe, op | nseg << 8, flags, imm, wr->wr_id);
+
+	if (inl)
+		ohca_put_inline_sges(sq, seg, wr->sg_list, wr->num_sge);
 	else
-		ohca_put_sges(sq, seg, wr->sg_list, num);
-	return bbs;
+		ohca_put_sges(sq, seg, wr->sg_list, data);
+	return ohca_segs_to_bbs(nseg);
+}
+
+/* Check a WR of any kind and write it; 0 and its blocks, EINVAL or ENOMEM. */
+static inline int ohca_put_any(struct ohca_qp *qp, uint32_t pi,
+			       const struct ibv_send_wr *wr, uint32_t *bbs)
+{
+	struct ohca_sq *sq = &qp->sq;
+	uint32_t op = wr->opcode;
+	uint32_t data = wr->num_sge;
+	uint32_t nseg = data;
+	bool inl = false;
+
+	if (unlikely(!ohca_wr_ok(sq, wr)))
+		return EINVAL;
+	if (unlikely(OHCA_NO_DATA_OPS & 1u << op)) {
+		data = 0;
+		nseg = 0;
+	} else if (wr->send_flags & IBV_SEND_INLINE) {
+		inl = true;
+		data = ohca_sg_len(wr->sg_list, data, sq->max_inline);
+		if (unlikely(data > sq->max_inline ||
+			     !(OHCA_INLINE_OPS & 1u << op)))
+			return EINVAL;
+		nseg = (data + OHCA_SEG_SIZE - 1) / OHCA_SEG_SIZE;
+	}
+	if (unlikely(pi - sq->ci > sq->room) &&
+	    ohca_sq_full(qp, pi,
+			 ohca_segs_to_bbs(ohca_hdr_segs(sq, op) + nseg)))
+		return ENOMEM;
+	if (inl)
+		*bbs = ohca_put_wqe(sq, pi, wr, true, data);
+	else
+		*bbs = ohca_put_wqe(sq, pi, wr, false, data);
+	return 0;
+}
+
+/* Publish the blocks up to @pi and unlock. */
+OHCA_INLINE void ohca_post_end(struct ohca_qp *qp, uint32_t old_pi, uint32_t pi)
+{
+	qp->sq.pi = pi;
+	ohca_ring(&qp->db->sq_pi, &qp->db->sq_event, old_pi, pi,
+		  qp->uar + OHCA_UAR_SQ, qp->handle);
+	ohca_unlock(&qp->sq.lock);
+}
+
+/* Post anything, with the lock held, which it drops. */
+static __attribute__((noinline)) int
+ohca_post_send_list(struct ohca_qp *qp, struct ibv_send_wr *wr,
+		    struct ibv_send_wr **bad_wr)
+{
+	uint32_t old_pi = qp->sq.pi, pi = old_pi, bbs;
+	int err = 0;
+
+	for (; wr; wr = wr->next, pi += bbs) {
+		err = ohca_put_any(qp, pi, wr, &bbs);
+		if (unlikely(err)) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	if (likely(pi != old_pi))
+		ohca_post_end(qp, old_pi, pi);
+	else
+		ohca_unlock(&qp->sq.lock);
+	return err;
+}
+
+static OHCA_COLD int ohca_post_send_contended(struct ohca_qp *qp,
+					      struct ibv_send_wr *wr,
+					      struct ibv_send_wr **bad_wr)
+{
+	ohca_lock_contended(&qp->sq.lock);
+	return ohca_post_send_list(qp, wr, bad_wr);
 }
 
 /**
@@ -148,44 +209,36 @@ int ohca_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 {
 	struct ohca_qp *qp = to_oqp(ibqp);
 	struct ohca_sq *sq = &qp->sq;
-	uint32_t old_pi, pi, bbs;
-	int err = 0;
+	uint32_t pi;
 
-	ohca_lock(&sq->lock);
-	old_pi = sq->pi;
-	pi = old_pi;
-	for (; wr; wr = wr->next) {
-		bbs = ohca_put_wqe(qp, pi, wr, &err);
-		if (unlikely(!bbs)) {
-			*bad_wr = wr;
-			break;
-		}
-		pi += bbs;
-	}
-	if (likely(pi != old_pi)) {
-		sq->pi = pi;
-		ohca_ring(&qp->db->sq_pi, &qp->db->sq_event, old_pi, pi,
-			  qp->uar + OHCA_UAR_SQ, qp->handle);
-	}
-	ohca_unlock(&sq->lock);
-	return err;
+	if (!ohca_trylock(&sq->lock))
+		return ohca_post_send_contended(qp, wr, bad_wr);
+
+	/* One good WR that surely fits, the common case, is done without a frame. */
+	pi = sq->pi;
+	if (!wr || wr->next || wr->send_flags & IBV_SEND_INLINE ||
+	    unlikely(pi - sq->ci > sq->room || !ohca_wr_ok(sq, wr) ||
+		     OHCA_NO_DATA_OPS & 1u << wr->opcode))
+		return ohca_post_send_list(qp, wr, bad_wr);
+	ohca_post_end(qp, pi,
+		      pi + ohca_put_wqe(sq, pi, wr, false, wr->num_sge));
+	return 0;
 }
 
-/* Post to an RQ or SRQ; @doorbell is where its UAR page takes the producer index. */
-static inline int ohca_post_rq(struct ohca_rq *rq, struct ohca_hw_db *db,
-			       uint8_t *doorbell, uint32_t handle,
-			       struct ibv_recv_wr *wr,
-			       struct ibv_recv_wr **bad_wr)
+/*
+ * Post to an RQ or SRQ, with the lock held; @doorbell is where its UAR page takes
+ * the producer index.
+ */
+OHCA_INLINE int ohca_post_rq(struct ohca_rq *rq, struct ohca_hw_db *db,
+			     uint8_t *doorbell, uint32_t handle,
+			     struct ibv_recv_wr *wr,
+			     struct ibv_recv_wr **bad_wr)
 {
-	uint32_t old_pi, pi, num;
+	uint32_t old_pi = rq->pi, pi = old_pi, num, i;
+	uint8_t *wqe;
 	int err = 0;
 
-	ohca_lock(&rq->lock);
-	old_pi = rq->pi;
-	for (pi = old_pi; wr; wr = wr->next, pi++) {
-		uint8_t *seg;
-		uint32_t i;
-
+	for (; wr; wr = wr->next, pi++) {
 		num = wr->num_sge;
 		if (unlikely(num >= rq->sge_limit)) {
 			err = EINVAL;
@@ -200,14 +253,13 @@ static inline int ohca_post_rq(struct ohca_rq *rq, struct ohca_hw_db *db,
 				break;
 			}
 		}
-		seg = rq->ring +
-		      ((size_t)(pi & (rq->size - 1)) << rq->log_stride);
-		ohca_put_le64(seg, wr->wr_id);
-		ohca_put_le64(seg + offsetof(struct ohca_hw_rwqe_ctrl, num_sge),
+		wqe = rq->ring + (pi << rq->log_stride & rq->offset_mask);
+		ohca_put_le64(wqe, wr->wr_id);
+		ohca_put_le64(wqe + offsetof(struct ohca_hw_rwqe_ctrl, num_sge),
 			      num);
-		seg += sizeof(struct ohca_hw_rwqe_ctrl);
+		wqe += sizeof(struct ohca_hw_rwqe_ctrl);
 		for (i = 0; i < num; i++)
-			ohca_put_sge(seg + i * OHCA_SEG_SIZE, &wr->sg_list[i]);
+			ohca_put_sge(wqe + i * OHCA_SEG_SIZE, &wr->sg_list[i]);
 	}
 	if (likely(pi != old_pi)) {
 		rq->pi = pi;
@@ -216,6 +268,16 @@ static inline int ohca_post_rq(struct ohca_rq *rq, struct ohca_hw_db *db,
 	}
 	ohca_unlock(&rq->lock);
 	return err;
+}
+
+static OHCA_COLD int ohca_post_rq_contended(struct ohca_rq *rq,
+					    struct ohca_hw_db *db,
+					    uint8_t *doorbell, uint32_t handle,
+					    struct ibv_recv_wr *wr,
+					    struct ibv_recv_wr **bad_wr)
+{
+	ohca_lock_contended(&rq->lock);
+	return ohca_post_rq(rq, db, doorbell, handle, wr, bad_wr);
 }
 
 /**
@@ -229,6 +291,10 @@ int ohca_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 {
 	struct ohca_qp *qp = to_oqp(ibqp);
 
+	if (!ohca_trylock(&qp->rq.lock))
+		return ohca_post_rq_contended(&qp->rq, qp->db,
+					      qp->uar + OHCA_UAR_RQ, qp->handle,
+					      wr, bad_wr);
 	return ohca_post_rq(&qp->rq, qp->db, qp->uar + OHCA_UAR_RQ, qp->handle,
 			    wr, bad_wr);
 }
@@ -239,6 +305,10 @@ int ohca_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 {
 	struct ohca_srq *srq = to_osrq(ibsrq);
 
+	if (!ohca_trylock(&srq->rq.lock))
+		return ohca_post_rq_contended(&srq->rq, srq->db,
+					      srq->uar + OHCA_UAR_SRQ,
+					      srq->srqn, wr, bad_wr);
 	return ohca_post_rq(&srq->rq, srq->db, srq->uar + OHCA_UAR_SRQ,
 			    srq->srqn, wr, bad_wr);
 }

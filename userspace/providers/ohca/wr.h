@@ -36,6 +36,10 @@ static_assert(sizeof(struct ibv_sge) == sizeof(struct ohca_hw_sge) &&
 	 OHCA_BIT(OHCA_OP_SEND) | OHCA_BIT(OHCA_OP_SEND_IMM) |                 \
 	 OHCA_BIT(OHCA_OP_SEND_INV))
 
+/* Operations that carry a key where others have immediate data. */
+#define OHCA_KEY_OPS                                                           \
+	(OHCA_BIT(OHCA_OP_LOCAL_INV) | OHCA_BIT(OHCA_OP_SEND_INV))
+
 #define OHCA_SEGS_PER_BB (OHCA_BB_SIZE / OHCA_SEG_SIZE)
 
 /** ohca_segs_to_bbs - basic blocks that @nseg segments take */
@@ -47,7 +51,7 @@ static inline uint32_t ohca_segs_to_bbs(uint32_t nseg)
 /** ohca_sq_bb - address of the basic block with free running index @pi */
 static inline void *ohca_sq_bb(const struct ohca_sq *sq, uint32_t pi)
 {
-	return sq->ring + ((size_t)(pi & (sq->size - 1)) << OHCA_BB_SHIFT);
+	return sq->ring + (pi << OHCA_BB_SHIFT & sq->offset_mask);
 }
 
 /**
@@ -76,16 +80,16 @@ static inline void ohca_put_le64(void *p, uint64_t v)
 
 /**
  * ohca_put_ctrl - write the control segment
+ * @op_nseg: operation, segments << 8
  * @flags: OHCA_WQE_*
  * @imm: immediate data as the consumer gave it, or a key in little-endian
  */
-static inline void ohca_put_ctrl(struct ohca_hw_wqe_ctrl *ctrl, uint32_t opcode,
-				 uint32_t nseg, uint32_t flags, uint32_t imm,
-				 uint64_t wr_id)
+static inline void ohca_put_ctrl(void *seg, uint32_t op_nseg, uint32_t flags,
+				 uint32_t imm, uint64_t wr_id)
 {
-	ohca_put_le64(ctrl, (uint64_t)le32toh(imm) << 32 | flags << 16 |
-				    nseg << 8 | opcode);
-	ctrl->wr_id = htole64(wr_id);
+	ohca_put_le64(seg, (uint64_t)le32toh(imm) << 32 | flags << 16 |
+				   op_nseg);
+	ohca_put_le64(seg + offsetof(struct ohca_hw_wqe_ctrl, wr_id), wr_id);
 }
 
 /** ohca_put_raddr - write a remote address segment */
@@ -174,6 +178,17 @@ static inline uint8_t *ohca_put_inline(const struct ohca_sq *sq, uint8_t *dst,
 	}
 	memcpy(dst, src, len);
 	return dst + len;
+}
+
+/** ohca_put_inline_sges - write the bytes of @num SGEs from @dst on */
+static inline void ohca_put_inline_sges(const struct ohca_sq *sq, uint8_t *dst,
+					const struct ibv_sge *sge, uint32_t num)
+{
+	if (unlikely(dst == sq->end))
+		dst = sq->ring;
+	for (; num; num--, sge++)
+		dst = ohca_put_inline(sq, dst, (void *)(uintptr_t)sge->addr,
+				      sge->length);
 }
 
 #endif /* OHCA_WR_H */

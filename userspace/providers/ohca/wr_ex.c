@@ -47,7 +47,7 @@ static void ohca_wr_abort(struct ibv_qp_ex *ibqp)
 }
 
 /* Put down an error; setters find no WQE then. */
-static void ohca_wr_fail(struct ohca_sq *sq, int err)
+static OHCA_COLD void ohca_wr_fail(struct ohca_sq *sq, int err)
 {
 	if (!sq->err)
 		sq->err = err;
@@ -64,6 +64,7 @@ static inline void *ohca_wr_open(struct ohca_qp *qp, uint32_t op, uint32_t hdr,
 {
 	struct ibv_qp_ex *ex = &qp->vqp.qp_ex;
 	struct ohca_sq *sq = &qp->sq;
+	uint8_t *wqe;
 
 	sq->wqe_pi += sq->wqe_bbs;
 	if (unlikely(sq->err || !(sq->ops >> op & 1))) {
@@ -74,12 +75,13 @@ static inline void *ohca_wr_open(struct ohca_qp *qp, uint32_t op, uint32_t hdr,
 		ohca_wr_fail(sq, ENOMEM);
 		return NULL;
 	}
-	sq->wqe = ohca_sq_bb(sq, sq->wqe_pi);
+	wqe = ohca_sq_bb(sq, sq->wqe_pi);
+	sq->wqe = (struct ohca_hw_wqe_ctrl *)wqe;
 	sq->wqe_bbs = 1;
 	sq->wqe_hdr = hdr;
-	ohca_put_ctrl(sq->wqe, op, hdr, ex->wr_flags & OHCA_EX_FLAGS, imm,
+	ohca_put_ctrl(wqe, op | hdr << 8, ex->wr_flags & OHCA_EX_FLAGS, imm,
 		      ex->wr_id);
-	return sq->wqe + 1;
+	return wqe + sizeof(struct ohca_hw_wqe_ctrl);
 }
 
 /*
@@ -89,18 +91,19 @@ static inline void *ohca_wr_open(struct ohca_qp *qp, uint32_t op, uint32_t hdr,
 static inline uint8_t *ohca_wr_data(struct ohca_qp *qp, uint32_t nseg)
 {
 	struct ohca_sq *sq = &qp->sq;
+	struct ohca_hw_wqe_ctrl *wqe = sq->wqe;
 	uint32_t bbs = ohca_segs_to_bbs(sq->wqe_hdr + nseg);
 	uint8_t *seg;
 
-	if (unlikely(!sq->wqe))
+	if (unlikely(!wqe))
 		return NULL;
 	if (unlikely(ohca_sq_full(qp, sq->wqe_pi, bbs))) {
 		ohca_wr_fail(sq, ENOMEM);
 		return NULL;
 	}
 	sq->wqe_bbs = bbs;
-	sq->wqe->nseg = sq->wqe_hdr + nseg;
-	seg = (uint8_t *)sq->wqe + sq->wqe_hdr * OHCA_SEG_SIZE;
+	wqe->nseg = sq->wqe_hdr + nseg;
+	seg = (uint8_t *)wqe + sq->wqe_hdr * OHCA_SEG_SIZE;
 	return unlikely(seg == sq->end) ? sq->ring : seg;
 }
 
@@ -200,11 +203,13 @@ static void ohca_wr_set_ud_addr(struct ibv_qp_ex *ibqp, struct ibv_ah *ah,
 static void ohca_wr_set_sge(struct ibv_qp_ex *ibqp, uint32_t lkey,
 			    uint64_t addr, uint32_t length)
 {
-	struct ibv_sge sge = { .addr = addr, .length = length, .lkey = lkey };
 	uint8_t *seg = ohca_wr_data(to_oqp_ex(ibqp), 1);
 
-	if (likely(seg))
-		ohca_put_sge(seg, &sge);
+	if (unlikely(!seg))
+		return;
+	ohca_put_le64(seg, addr);
+	ohca_put_le64(seg + offsetof(struct ohca_hw_sge, length),
+		      (uint64_t)lkey << 32 | length);
 }
 
 static void ohca_wr_set_sge_list(struct ibv_qp_ex *ibqp, size_t num,
