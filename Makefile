@@ -12,7 +12,7 @@ MAKEFLAGS += --no-print-directory
 # Everything below a directory, for rules that must notice any change in it.
 files = $(shell find $(wildcard $(1)) -type f ! -name '*.o' ! -name '*.pyc' 2>/dev/null)
 
-.PHONY: all help deps buildroot qemu image layer lab modules debug-kernel provider switch units \
+.PHONY: all help deps buildroot qemu image layer lab modules debug-kernel provider switch units debug-layer \
 	docs check demo clean distclean
 
 all: lab
@@ -87,9 +87,15 @@ $(STAMP)/layer: tools/mklayer $(STAMP)/modules-stock $(STAMP)/provider $(STAMP)/
 	@tools/mklayer
 	@touch $@
 
+# The layer once more, with the debug kernel's modules in it.
+debug-layer: $(STAMP)/debug-layer
+$(STAMP)/debug-layer: $(STAMP)/modules-debug $(STAMP)/layer
+	@tools/mklayer
+	@touch $@
+
 lab: qemu switch layer
 
-units: | $(ROOT)
+units: provider
 	@tests/run units
 
 docs: | $(ROOT)
@@ -97,14 +103,14 @@ docs: | $(ROOT)
 	@echo "documentation: $(BUILD)/docs/index.html"
 
 check: lab
-	@tests/run $(OHCA_CHECK)
+	@tests/run $(or $(OHCA_CHECK),units fuzz system kunit system-debug)
 
 demo:
 	@tools/demo
 
 clean:
 	rm -rf $(BUILD)/{qemu,modules-stock,modules-debug,provider,switch,layer,tests,docs}
-	rm -f $(STAMP)/{qemu,modules-stock,modules-debug,provider,switch,layer}
+	rm -f $(STAMP)/{qemu,modules-stock,modules-debug,provider,switch,layer,debug-layer}
 
 distclean:
 	tools/distclean

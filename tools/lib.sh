@@ -22,6 +22,13 @@ need_root() {
 	exec sudo OHCA_BUILD="$BUILD" OHCA_CACHE="$CACHE" "$0" "$@"
 }
 
+# One build of a part at a time: a second one waits. Usage: exclusive NAME
+exclusive() {
+	mkdir -p "$BUILD"
+	exec 8>"$BUILD/.lock-$1"
+	flock 8
+}
+
 # The package names in a list file, without its comments.
 packages() { sed 's/#.*//' "$1" | tr -s ' \n' ' '; }
 
