@@ -166,9 +166,11 @@ static void objects_free(ohca_engine *e)
 	for (uint32_t i = 0; i < OHCA_MAX_EQ; i++)
 		if (e->eq[i])
 			ohca_eq_free(e, e->eq[i]);
-	for (uint32_t i = 2; e->mr && e->mr_ids.num > 2 && i < e->max_mr; i++)
-		if (e->mr[i])
-			ohca_mr_free(e, e->mr[i]);
+	/* windows before the regions that they name */
+	for (unsigned int pass = 0; pass < 2; pass++)
+		for (uint32_t i = 2; e->mr && e->mr_ids.num > 2 && i < e->max_mr; i++)
+			if (e->mr[i] && (pass || e->mr[i]->bound))
+				ohca_mr_free(e, e->mr[i]);
 	for (uint32_t i = 0; e->pd && e->pd_ids.num && i < e->max_pd; i++)
 		if (e->pd[i])
 			ohca_pd_free(e, e->pd[i]);
