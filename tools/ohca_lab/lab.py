@@ -100,6 +100,7 @@ class Lab:
         self.dir = os.path.join(paths.runtime(), name)
         self.helpers, self.vms = [], []
         self.lock = None
+        self.ending = False
         self.print_lock = threading.Lock()
         self._check_parts()
         self.accel, self.reason = choose_accelerator()
@@ -350,6 +351,8 @@ class Lab:
                 status = 124
                 say(f"{vm.name}: not done after {timeout} s")
             except (GuestGone, OSError):
+                if self.ending:
+                    return
                 say(f"{vm.name}: the virtual machine ended")
                 for line in vm.last_words():
                     say(f"{vm.name}: {line}")
@@ -406,6 +409,7 @@ class Lab:
 
     def teardown(self):
         """Ends every process of the lab and removes its directory. Never fails."""
+        self.ending = True
         for p in [vm.process for vm in self.vms] + self.helpers:
             stop(p)
         if self.lock:
