@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* UD, multicast, SMI and GSI QPs. */
+#include "ib/packet.h"
+#include "rig.h"
+
+static const uint8_t mgid[16] = { 0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0,
+				  0xff, 0xff, 0xff, 0xff };
+
+static struct rig_opt ud(void)
+{
+	return (struct rig_opt){ .type = OHCA_QPT_UD };
+}
+
+static void test_sizes(void **state)
+{
+	struct rig r;
+	struct ohca_hw_cqe c;
+	uint8_t *guard;
+
+	(void)state;
+	rig_up(&r, ud());
+	for (uint32_t len = 0; len <= 4096; len = len * 2 + 1) {
+		rig_fill(&r, 0, 3, len, len);
+		rig_recv(&r, 1, 1, 0, len + 41);
+		guard = host_buf_ptr(r.h[1], &r.mr[1].buf, 40 + len);
+		*guard = 0x5a;
+		rig_send(&r, 0, 2, 3, len);
+		rig_run(&r);
+		wc(&r.scq[0], 2, WC_SUCCESS);
+		c = wc(&r.rcq[1], 1, WC_SUCCESS);
+		assert_int_equal(c.byte_len, len + 40);
+		assert_int_equal(c.opcode, 128);
+		assert_int_equal(c.wc_flags, 0);
+		assert_int_equal(c.src_qp, r.qp[0].qpn);
+		assert_int_equal(c.slid, 1);
+		rig_check(&r, 1, 40, len, len);
+		assert_int_equal(*guard, 0x5a);
+	}
+	rig_down(&r);
+}
+
+static struct ohca_hw_av av_to(struct rig *r, unsigned int i)
+{
+	return (struct ohca_hw_av){
+		.dlid = r->opt.loop ? 1 : (uint16_t)(2 - i),
+		.dqpn = r->qp[1 - i].qpn,
+		.qkey = RIG_QKEY,
+	};
+}
+
+static void send_av(struct rig *r, unsigned int i, uint64_t wr_id, const struct ohca_hw_av *av,
+		    uint32_t len)
+{
+	struct wqe w = wqe_new(OHCA_OP_SEND_IMM, OHCA_WQE_SIGNALED | OHCA_WQE_SOLICITED, wr_id);
+
+	wqe_imm(&w, 0x11223344);
+	memcpy(w.b + 16, av, sizeof(*av));
+	w.nseg = 4;
+	wqe_sge(&w, r->mr[i].iova, len, r->mr[i].key);
+	wqe_post(&r->qp[i], &w);
+}
+
+static void gid_of(struct host *h, uint8_t gid[16])
+{
+	static const uint8_t prefix[8] = { 0xfe, 0x80 };
+
+	memcpy(gid, prefix, 8);
+	ib_put_be64(gid + 8, h->cfg.node_guid + 1);
+}
+
+static void test_grh(void **state)
+{
+	struct rig r;
+	struct ohca_hw_av av;
+	struct ohca_hw_cqe c;
+	struct ib_grh grh;
+	uint8_t gid[2][16];
+
+	(void)state;
+	rig_up(&r, ud());
+	gid_of(r.h[0], gid[0]);
+	gid_of(r.h[1], gid[1]);
+	av = av_to(&r, 0);
+	av.flags = OHCA_AV_GRH;
+	av.hop_limit = 7;
+	av.sl = 3;
+	av.flow_tclass = 0xab << 20 | 0x12345;
+	memcpy(av.dgid, gid[1], 16);
+	rig_fill(&r, 0, 0, 100, 1);
+	rig_recv(&r, 1, 1, 0, 140);
+	send_av(&r, 0, 2, &av, 100);
+	rig_run(&r);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	c = wc(&r.rcq[1], 1, WC_SUCCESS);
+	assert_int_equal(c.wc_flags, 3);
+	assert_int_equal(c.imm, 0x11223344);
+	assert_int_equal(c.sl, 3);
+	rig_check(&r, 1, 40, 100, 1);
+	host_buf_read(r.h[1], &r.mr[1].buf, 0, &grh, 40);
+	assert_int_equal(ib_be32(grh.ver_tc_flow), 0x6ab12345);
+	assert_int_equal(grh.hoplimit, 7);
+	assert_int_equal(grh.nxthdr, 0x1b);
+	assert_int_equal(ib_be16(grh.paylen), 12 + 8 + 4 + 100 + 4);
+	assert_memory_equal(grh.sgid, gid[0], 16);
+	assert_memory_equal(grh.dgid, gid[1], 16);
+	rig_down(&r);
+}
+
+/* What a datagram is dropped for, without a trace for the sender. */
+static void test_drops(void **state)
+{
+	struct rig r;
+	struct ohca_hw_av av;
+
+	(void)state;
+	rig_up(&r, ud());
+	rig_recv(&r, 1, 1, 0, 4096);
+	av = av_to(&r, 0);
+	av.qkey++;
+	send_av(&r, 0, 2, &av, 100);
+	av.qkey--;
+	av.dqpn = 77;
+	send_av(&r, 0, 3, &av, 100);
+	av.dqpn = r.qp[1].qpn;
+	av.dlid = 9;
+	send_av(&r, 0, 4, &av, 100);
+	rig_run(&r);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	wc(&r.scq[0], 3, WC_SUCCESS);
+	wc(&r.scq[0], 4, WC_SUCCESS);
+	no_wc(&r.rcq[1]);
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_QKEY), 1);
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_QP), 1);
+	/* the WQE is still there; then there is none */
+	rig_send(&r, 0, 5, 0, 10);
+	rig_send(&r, 0, 6, 0, 10);
+	rig_run(&r);
+	wc(&r.scq[0], 5, WC_SUCCESS);
+	wc(&r.scq[0], 6, WC_SUCCESS);
+	wc(&r.rcq[1], 1, WC_SUCCESS);
+	no_wc(&r.rcq[1]);
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_NO_WQE), 1);
+	assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_RTS);
+	rig_down(&r);
+}
+
+/* Local errors of the sender: SQE, flush, and back. */
+static void test_sqe(void **state)
+{
+	struct ohca_hw_qp_attr to_rts = { .state = OHCA_QPS_RTS };
+	struct rig r;
+	struct ohca_hw_av av;
+	struct wqe w;
+
+	(void)state;
+	for (unsigned int k = 0; k < 6; k++) {
+		static const uint8_t want[] = { WC_LOC_LEN, WC_LOC_PROT, WC_LOC_QP_OP, WC_LOC_QP_OP,
+						WC_LOC_QP_OP, WC_LOC_QP_OP };
+
+		rig_up(&r, ud());
+		av = av_to(&r, 0);
+		switch (k) {
+		case 0:		/* longer than the port's MTU */
+			send_av(&r, 0, 1, &av, 4097);
+			break;
+		case 1:		/* not our memory */
+			r.mr[0].key ^= 0x100;
+			send_av(&r, 0, 1, &av, 100);
+			r.mr[0].key ^= 0x100;
+			break;
+		case 2:		/* no LID */
+			av.dlid = 0;
+			send_av(&r, 0, 1, &av, 100);
+			break;
+		case 3:		/* no such GID */
+			av.flags = OHCA_AV_GRH;
+			av.sgid_index = 200;
+			send_av(&r, 0, 1, &av, 100);
+			break;
+		case 4:		/* path bits without LMC */
+			av.src_path_bits = 1;
+			send_av(&r, 0, 1, &av, 100);
+			break;
+		default:	/* not an operation of UD */
+			w = wqe_new(OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, 1);
+			wqe_raddr(&w, 0, 0);
+			wqe_post(&r.qp[0], &w);
+		}
+		rig_send(&r, 0, 2, 0, 10);
+		rig_run(&r);
+		wc(&r.scq[0], 1, want[k]);
+		wc(&r.scq[0], 2, WC_WR_FLUSH);
+		assert_int_equal(rig_state(&r.qp[0]), OHCA_QPS_SQE);
+		/* later posts are flushed too; receiving goes on */
+		rig_send(&r, 0, 3, 0, 10);
+		rig_recv(&r, 0, 4, 0, 100);
+		rig_send(&r, 1, 5, 0, 10);
+		rig_run(&r);
+		wc(&r.scq[0], 3, WC_WR_FLUSH);
+		wc(&r.rcq[0], 4, WC_SUCCESS);
+		assert_int_equal(host_qp_modify(&r.qp[0], OHCA_ATTR_STATE, &to_rts), 0);
+		rig_recv(&r, 1, 6, 0, 100);
+		rig_send(&r, 0, 7, 0, 10);
+		rig_run(&r);
+		wc(&r.scq[0], 7, WC_SUCCESS);
+		wc(&r.rcq[1], 6, WC_SUCCESS);
+		rig_down(&r);
+	}
+}
+
+/* A receive buffer that is too small, or not ours. */
+static void test_recv_errors(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	for (unsigned int k = 0; k < 2; k++) {
+		rig_up(&r, ud());
+		if (k)
+			r.mr[1].key ^= 0x100;
+		rig_recv(&r, 1, 1, 0, k ? 4096 : 139);
+		rig_recv(&r, 1, 2, 0, 200);
+		rig_send(&r, 0, 3, 0, 100);
+		rig_run(&r);
+		wc(&r.scq[0], 3, WC_SUCCESS);
+		wc(&r.rcq[1], 1, k ? WC_LOC_PROT : WC_LOC_LEN);
+		wc(&r.rcq[1], 2, WC_WR_FLUSH);
+		assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_ERR);
+		rig_down(&r);
+	}
+}
+
+/* A Q_Key with the high bit set stands for the QP's own. */
+static void test_controlled_qkey(void **state)
+{
+	struct rig r;
+	struct ohca_hw_av av;
+
+	(void)state;
+	rig_up(&r, ud());
+	av = av_to(&r, 0);
+	av.qkey = 0x80010000;
+	rig_recv(&r, 1, 1, 0, 200);
+	send_av(&r, 0, 2, &av, 100);
+	rig_run(&r);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	wc(&r.rcq[1], 1, WC_SUCCESS);
+	rig_down(&r);
+}
+
+/* ---- multicast ---- */
+
+static int mcast(struct host_qp *qp, uint8_t op)
+{
+	struct ohca_hw_aqe c = { .mcast = { .qp = qp->handle, .mlid = 0xc001 } };
+
+	memcpy(c.mcast.mgid, mgid, 16);
+	return host_cmd(qp->h, op, &c, NULL);
+}
+
+static struct ohca_hw_av mc_av(void)
+{
+	struct ohca_hw_av av = { .dlid = 0xc001, .flags = OHCA_AV_GRH, .qkey = RIG_QKEY,
+				 .dqpn = 0xffffff };
+
+	memcpy(av.dgid, mgid, 16);
+	return av;
+}
+
+static void test_mcast(void **state)
+{
+	struct ohca_hw_av av = mc_av();
+	struct host_qp more[3];
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, ud());
+	for (unsigned int i = 0; i < 3; i++) {
+		struct host_qp_init in = { .type = OHCA_QPT_UD, .scq = &r.scq[1], .rcq = &r.rcq[1] };
+
+		assert_int_equal(host_qp_create(r.h[1], &more[i], &in), 0);
+		/* the last has another Q_Key */
+		host_qp_datagram(&more[i], 0, i == 2 ? 1 : RIG_QKEY);
+		assert_int_equal(mcast(&more[i], OHCA_CMD_ATTACH_MCAST), 0);
+		for (unsigned int k = 0; k < 3; k++) {
+			struct ohca_hw_sge s = host_sge(r.mr[1].iova + 4096 * (i + 1), 200,
+							r.mr[1].key);
+
+			host_post_recv(&more[i], 10 + i, &s, 1);
+		}
+	}
+	rig_recv(&r, 1, 1, 0, 200);
+	/* nobody on our side is attached: no copy here */
+	rig_fill(&r, 0, 0, 100, 8);
+	rig_recv(&r, 0, 5, 4096, 200);
+	rig_recv(&r, 0, 6, 4096, 200);
+	send_av(&r, 0, 2, &av, 100);
+	rig_run(&r);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	wc(&r.rcq[1], 10, WC_SUCCESS);
+	wc(&r.rcq[1], 11, WC_SUCCESS);
+	no_wc(&r.rcq[1]);
+	no_wc(&r.rcq[0]);
+	rig_check(&r, 1, 4096 + 40, 100, 8);
+	rig_check(&r, 1, 8192 + 40, 100, 8);
+	/* the sender attached: it gets its own */
+	assert_int_equal(mcast(&r.qp[0], OHCA_CMD_ATTACH_MCAST), 0);
+	send_av(&r, 0, 3, &av, 100);
+	rig_run(&r);
+	wc(&r.scq[0], 3, WC_SUCCESS);
+	wc(&r.rcq[1], 10, WC_SUCCESS);
+	wc(&r.rcq[1], 11, WC_SUCCESS);
+	wc(&r.rcq[0], 5, WC_SUCCESS);
+	no_wc(&r.rcq[0]);
+	assert_int_equal(mcast(&r.qp[0], OHCA_CMD_DETACH_MCAST), 0);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(mcast(&more[i], OHCA_CMD_DETACH_MCAST), 0);
+	send_av(&r, 0, 4, &av, 100);
+	rig_run(&r);
+	wc(&r.scq[0], 4, WC_SUCCESS);
+	no_wc(&r.rcq[0]);
+	no_wc(&r.rcq[1]);
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_MCAST_DROP), 1);
+	for (unsigned int i = 0; i < 3; i++)
+		host_qp_destroy(&more[i]);
+	rig_down(&r);
+}
+
+static void test_block_loopback(void **state)
+{
+	struct ohca_hw_av av = mc_av();
+	struct host_qp_init in = { .type = OHCA_QPT_UD, .flags = OHCA_QP_BLOCK_LOOPBACK };
+	struct host_qp q;
+	struct ohca_hw_sge s;
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	rig_up(&r, ud());
+	in.scq = &r.scq[0];
+	in.rcq = &r.rcq[0];
+	assert_int_equal(host_qp_create(r.h[0], &q, &in), 0);
+	host_qp_datagram(&q, 0, RIG_QKEY);
+	assert_int_equal(mcast(&q, OHCA_CMD_ATTACH_MCAST), 0);
+	assert_int_equal(mcast(&r.qp[0], OHCA_CMD_ATTACH_MCAST), 0);
+	s = host_sge(r.mr[0].iova + 4096, 200, r.mr[0].key);
+	host_post_recv(&q, 1, &s, 1);
+	rig_recv(&r, 0, 2, 8192, 200);
+	/* its own does not come back, but the other QP of this port gets it */
+	w = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, 3);
+	memcpy(w.b + 16, &av, sizeof(av));
+	w.nseg = 4;
+	wqe_sge(&w, r.mr[0].iova, 10, r.mr[0].key);
+	wqe_post(&q, &w);
+	rig_run(&r);
+	wc(&r.scq[0], 3, WC_SUCCESS);
+	wc(&r.rcq[0], 2, WC_SUCCESS);
+	no_wc(&r.rcq[0]);
+	send_av(&r, 0, 4, &av, 10);
+	rig_run(&r);
+	wc(&r.scq[0], 4, WC_SUCCESS);
+	wc(&r.rcq[0], 1, WC_SUCCESS);
+	assert_int_equal(mcast(&q, OHCA_CMD_DETACH_MCAST), 0);
+	assert_int_equal(mcast(&r.qp[0], OHCA_CMD_DETACH_MCAST), 0);
+	host_qp_destroy(&q);
+	rig_down(&r);
+}
+
+/* ---- QP0 and QP1 ---- */
+
+static void special(struct rig *r, unsigned int i, uint8_t type, struct host_qp *qp)
+{
+	struct host_qp_init in = { .type = type, .special = true, .port = 1,
+				   .flags = OHCA_QP_PRIVILEGED, .scq = &r->scq[i],
+				   .rcq = &r->rcq[i] };
+	struct ohca_hw_sge s = host_sge(r->mr[i].iova + 65536, 296, r->mr[i].key);
+
+	assert_int_equal(host_qp_create(r->h[i], qp, &in), 0);
+	host_qp_datagram(qp, 0, type == OHCA_QPT_GSI ? IB_QKEY_GSI : 0);
+	host_post_recv(qp, 1, &s, 1);
+	host_post_recv(qp, 2, &s, 1);
+}
+
+static void send_mad(struct rig *r, struct host_qp *qp, uint64_t wr_id, uint16_t dlid,
+		     const void *mad)
+{
+	struct wqe w = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, wr_id);
+	struct ohca_hw_av av = { .dlid = dlid, .dqpn = qp->qpn,
+				 .qkey = qp->type == OHCA_QPT_GSI ? IB_QKEY_GSI : 0 };
+	unsigned int i = qp->h == r->h[0] ? 0 : 1;
+
+	host_buf_write(r->h[i], &r->mr[i].buf, 0, mad, 256);
+	memcpy(w.b + 16, &av, sizeof(av));
+	w.nseg = 4;
+	wqe_sge(&w, r->mr[i].iova, 256, r->mr[i].key);
+	wqe_post(qp, &w);
+}
+
+/* A request to the far agent is answered by it; what it does not know reaches software. */
+static void mads(bool loop)
+{
+	struct ib_smp s = {
+		.hdr = { .base_version = 1, .mgmt_class = IB_CLASS_SUBN_LID, .class_version = 1,
+			 .method = IB_METHOD_GET, .attr_id = ib_to_be16(IB_SMP_ATTR_NODE_INFO),
+			 .tid = 0x1234 },
+	};
+	struct ib_mad m = {
+		.hdr = { .base_version = 1, .mgmt_class = IB_CLASS_PERF, .class_version = 1,
+			 .method = IB_METHOD_GET, .attr_id = ib_to_be16(1), .tid = 0x99 },
+	};
+	struct host_qp smi[2], gsi[2];
+	struct ohca_hw_cqe c;
+	struct rig r;
+	uint16_t dlid = loop ? 1 : 2;
+	unsigned int n = loop ? 1 : 2;
+
+	rig_up(&r, (struct rig_opt){ .type = OHCA_QPT_UD, .loop = loop });
+	for (unsigned int i = 0; i < n; i++) {
+		special(&r, i, OHCA_QPT_SMI, &smi[i]);
+		special(&r, i, OHCA_QPT_GSI, &gsi[i]);
+	}
+	send_mad(&r, &smi[0], 10, dlid, &s);
+	rig_run(&r);
+	wc(&r.scq[0], 10, WC_SUCCESS);
+	c = wc(&r.rcq[0], 1, WC_SUCCESS);
+	assert_int_equal(c.qp_num, 0);
+	assert_int_equal(c.src_qp, 0);
+	assert_int_equal(c.byte_len, 296);
+	assert_int_equal(c.slid, dlid);
+	host_buf_read(r.h[0], &r.mr[0].buf, 65536 + 40, &s, 256);
+	assert_int_equal(s.hdr.method, IB_METHOD_GET_RESP);
+	assert_int_equal(s.hdr.tid, 0x1234);
+
+	send_mad(&r, &gsi[0], 11, dlid, &m);
+	rig_run(&r);
+	wc(&r.scq[0], 11, WC_SUCCESS);
+	c = wc(&r.rcq[0], 1, WC_SUCCESS);
+	assert_int_equal(c.qp_num, 1);
+	assert_int_equal(c.src_qp, 1);
+	host_buf_read(r.h[0], &r.mr[0].buf, 65536 + 40, &m, 256);
+	assert_int_equal(m.hdr.method, IB_METHOD_GET_RESP);
+	assert_int_equal(m.hdr.tid, 0x99);
+
+	/* connection management is software's */
+	m.hdr.mgmt_class = IB_CLASS_CM;
+	m.hdr.method = IB_METHOD_SEND;
+	send_mad(&r, &gsi[0], 12, dlid, &m);
+	rig_run(&r);
+	wc(&r.scq[0], 12, WC_SUCCESS);
+	c = wc(&r.rcq[n - 1], loop ? 2 : 1, WC_SUCCESS);
+	assert_int_equal(c.qp_num, 1);
+	assert_int_equal(c.slid, 1);
+	for (unsigned int i = 0; i < n; i++) {
+		host_qp_destroy(&smi[i]);
+		host_qp_destroy(&gsi[i]);
+	}
+	rig_down(&r);
+}
+
+static void test_mads(void **state)
+{
+	(void)state;
+	mads(false);
+}
+
+static void test_mads_loop(void **state)
+{
+	(void)state;
+	mads(true);
+}
+
+/* SMPs pass a port that is not ACTIVE, nothing else does. */
+static void test_smp_init(void **state)
+{
+	struct ib_smp s = {
+		.hdr = { .base_version = 1, .mgmt_class = IB_CLASS_SUBN_DR, .class_version = 1,
+			 .method = IB_METHOD_GET, .class_specific = ib_to_be16(0x0101),
+			 .attr_id = ib_to_be16(IB_SMP_ATTR_NODE_INFO), .tid = 0x77 },
+	};
+	struct host_qp smi, gsi;
+	struct rig r;
+
+	(void)state;
+	s.dr_slid = s.dr_dlid = ib_to_be16(IB_LID_PERMISSIVE);
+	s.init_path[1] = 1;
+	rig_up(&r, ud());
+	special(&r, 0, OHCA_QPT_SMI, &smi);
+	special(&r, 0, OHCA_QPT_GSI, &gsi);
+	host_cable(r.h[0], 0, false);
+	rig_run(&r);
+	host_cable(r.h[0], 0, true);
+	rig_run(&r);
+	rig_recv(&r, 1, 5, 0, 200);
+	rig_send(&r, 0, 3, 0, 10);
+	rig_run(&r);
+	wc(&r.scq[0], 3, WC_SUCCESS);
+	send_mad(&r, &smi, 10, IB_LID_PERMISSIVE, &s);
+	rig_run(&r);
+	wc(&r.scq[0], 10, WC_SUCCESS);
+	no_wc(&r.rcq[1]);
+	wc(&r.rcq[0], 1, WC_SUCCESS);
+	host_buf_read(r.h[0], &r.mr[0].buf, 65536 + 40, &s, 256);
+	assert_int_equal(s.hdr.method, IB_METHOD_GET_RESP);
+	host_qp_destroy(&smi);
+	host_qp_destroy(&gsi);
+	rig_down(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_grh),
+		cmocka_unit_test(test_drops),
+		cmocka_unit_test(test_sqe),
+		cmocka_unit_test(test_recv_errors),
+		cmocka_unit_test(test_controlled_qkey),
+		cmocka_unit_test(test_mcast),
+		cmocka_unit_test(test_block_loopback),
+		cmocka_unit_test(test_mads),
+		cmocka_unit_test(test_mads_loop),
+		cmocka_unit_test(test_smp_init),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
