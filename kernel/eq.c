@@ -328,7 +328,7 @@ int ohca_eqs_init(struct ohca_dev *dev)
 	ret = ohca_eq_create(dev, &dev->async_eq, OHCA_ASYNC_EQ_LOG_SIZE, 0, true);
 	if (ret)
 		return ret;
-	log_size = clamp_t(u32, ohca_log2_up(le32_to_cpu(dev->attr.max_cq)), 5,
+	log_size = clamp_t(u32, ohca_log2_up(le32_to_cpu(dev->attr.max_cq) / dev->num_comp_eqs), 10,
 			   OHCA_COMP_EQ_MAX_LOG);
 	for (i = 0; i < dev->num_comp_eqs; i++) {
 		ret = ohca_eq_create(dev, &dev->comp_eqs[i], log_size,
