@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Completion and event queues: entries, overflow, arming, deferral, moderation, resizing. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "control.h"
+#include "host.h"
+
+static int setup(void **state)
+{
+	struct host *h = host_new(1, 0x100);
+
+	host_start(h);
+	host_settle(&h, 1);
+	*state = h;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	host_free(*state);
+	return 0;
+}
+
+/* The engine completes something. */
+static int push(struct host_cq *cq, uint64_t wr_id, bool solicited)
+{
+	struct ohca_hw_cqe cqe = { .wr_id = wr_id };
+	int rc;
+
+	ohca_dma_enter(cq->h->e);
+	rc = ohca_cq_push(cq->h->e, ohca_cq_get(cq->h->e, cq->cqn), &cqe, solicited);
+	ohca_dma_exit(cq->h->e);
+	return rc;
+}
+
+static unsigned int events(struct host *h, uint32_t cqn)
+{
+	struct ohca_hw_eqe eqe;
+	unsigned int n = 0;
+
+	while (host_eq_poll(h, &h->comp, &eqe)) {
+		assert_int_equal(eqe.type, OHCA_EVENT_COMP);
+		assert_int_equal(eqe.handle, cqn);
+		n++;
+	}
+	return n;
+}
+
+static void async_is(struct host *h, uint8_t type, uint32_t handle)
+{
+	struct ohca_hw_eqe eqe;
+
+	assert_true(host_eq_poll(h, &h->async, &eqe));
+	assert_int_equal(eqe.type, type);
+	assert_int_equal(eqe.handle, handle);
+	host_eq_db(h, &h->async, true);
+	host_settle(&h, 1);
+}
+
+/* ---- entries ---- */
+
+static void check_wrap(struct host *h, uint8_t log)
+{
+	struct ohca_hw_cqe cqe;
+	struct host_cq cq;
+
+	host_cq_create(h, &cq, log, 0);
+	for (uint64_t i = 0; i < 5; i++) {
+		/* as full as it gets, then empty */
+		for (uint64_t k = 0; k < 1u << log; k++)
+			assert_int_equal(push(&cq, i * 1000 + k, false), 0);
+		for (uint64_t k = 0; k < 1u << log; k++) {
+			assert_true(host_cq_poll(&cq, &cqe));
+			assert_int_equal(cqe.wr_id, i * 1000 + k);
+			assert_int_equal(cqe.timestamp, *h->now);
+		}
+		assert_false(host_cq_poll(&cq, &cqe));
+	}
+	host_cq_destroy(&cq);
+}
+
+static void test_wrap(void **state)
+{
+	struct host *h = *state;
+
+	check_wrap(h, 0);
+	check_wrap(h, 3);
+	check_wrap(h, 8);
+	h->scatter = true;
+	check_wrap(h, 9);
+	h->no_map = true;
+	check_wrap(h, 9);
+}
+
+static void test_overflow(void **state)
+{
+	struct host *h = *state;
+	struct ohca_hw_cqe cqe;
+	struct host_cq cq;
+
+	host_cq_create(h, &cq, 2, 0);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(push(&cq, 1, false), 0);
+	assert_int_equal(push(&cq, 2, false), -1);
+	assert_int_equal(host_counter(h, OHCA_CNT_CQ_OVERFLOW), 1);
+	async_is(h, OHCA_EVENT_CQ_ERR, cq.cqn);
+	/* what was in it stays; nothing more comes, also after it was emptied */
+	for (int i = 0; i < 4; i++)
+		assert_true(host_cq_poll(&cq, &cqe));
+	assert_int_equal(push(&cq, 2, false), -1);
+	assert_int_equal(host_counter(h, OHCA_CNT_CQ_OVERFLOW), 1);
+	assert_false(host_cq_poll(&cq, &cqe));
+	host_cq_destroy(&cq);
+}
+
+static void test_bad_consumer_index(void **state)
+{
+	struct host *h = *state;
+	struct ohca_hw_db *db;
+	struct host_cq cq;
+
+	host_cq_create(h, &cq, 2, 0);
+	db = host_buf_ptr(h, &cq.buf, 0);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(push(&cq, 1, false), 0);
+	/* ahead of the producer: not believed */
+	db->cq_ci = 5;
+	assert_int_equal(push(&cq, 1, false), -1);
+	assert_int_equal(host_counter(h, OHCA_CNT_DB_BAD_INDEX), 1);
+	async_is(h, OHCA_EVENT_CQ_ERR, cq.cqn);
+	host_cq_destroy(&cq);
+}
+
+static void test_memory_gone(void **state)
+{
+	struct host *h = *state;
+	struct host_cq cq;
+
+	host_cq_create(h, &cq, 2, 0);
+	h->hole = cq.buf.page[0];
+	h->hole_len = 4096;
+	assert_int_equal(push(&cq, 1, false), -1);
+	assert_int_equal(host_counter(h, OHCA_CNT_DMA_ERR), 1);
+	async_is(h, OHCA_EVENT_CQ_ERR, cq.cqn);
+	/* the device lives on */
+	h->hole_len = 0;
+	host_cq_destroy(&cq);
+}
+
+/* ---- arming ---- */
+
+static void test_arm(void **state)
+{
+	struct host *h = *state;
+	struct ohca_hw_cqe cqe;
+	struct host_cq cq;
+
+	host_cq_create(h, &cq, 4, 0);
+	/* nothing is told that was not asked for */
+	push(&cq, 1, false);
+	host_settle(&h, 1);
+	assert_int_equal(events(h, cq.cqn), 0);
+	/* asked for too late: at once */
+	host_cq_arm(&cq, false);
+	host_settle(&h, 1);
+	assert_int_equal(events(h, cq.cqn), 1);
+	cq.sn++;
+	host_eq_db(h, &h->comp, true);
+	assert_true(host_cq_poll(&cq, &cqe));
+	/* asked for in time: one event, for any number of entries */
+	host_cq_arm(&cq, false);
+	host_settle(&h, 1);
+	assert_int_equal(events(h, cq.cqn), 0);
+	push(&cq, 2, false);
+	push(&cq, 3, false);
+	host_settle(&h, 1);
+	assert_int_equal(events(h, cq.cqn), 1);
+	cq.sn++;
+	host_eq_db(h, &h->comp, true);
+	/* a stale number is ignored */
+	cq.sn--;
+	host_cq_arm(&cq, false);
+	host_settle(&h, 1);
+	assert_int_equal(events(h, cq.cqn), 0);
+	cq.sn++;
+	host_cq_arm(&cq, false);
+	host_settle(&h, 1);
+	assert_int_equal(events(h, cq.cqn), 1);
+	host_cq_destroy(&cq);
+}
+
+static void test_solicited(void **state)
+{
+	struct host *h = *state;
+	struct ohca_hw_cqe cqe;
+	struct host_cq cq;
+
+	host_cq_create(h, &cq, 4, 0);
+	host_cq_arm(&cq, true);
+	host_settle(&h, 1);
+	push(&cq, 1, false);
+	assert_int_equal(events(h, cq.cqn), 0);
+	push(&cq, 2, true);
+	assert_int_equal(events(h, cq.cqn), 1);
+	cq.sn++;
+	host_eq_db(h, &h->comp, true);
+	/* the solicited one has been polled, another has not: no event */
+	host_cq_poll(&cq, &cqe);
+	host_cq_poll(&cq, &cqe);
+	push(&cq, 3, false);
+	host_cq_arm(&cq, true);
+	host_settle(&h, 1);
+	assert_int_equal(events(h, cq.cqn), 0);
+	/* a wish for any entry is stronger, whatever comes after it */
+	host_cq_poll(&cq, &cqe);
+	host_cq_arm(&cq, false);
+	host_cq_arm(&cq, true);
+	host_settle(&h, 1);
+	host_cq_arm(&cq, true);
+	host_settle(&h, 1);
+	assert_int_equal(events(h, cq.cqn), 0);
+	push(&cq, 4, false);
+	assert_int_equal(events(h, cq.cqn), 1);
+	cq.sn++;
+	host_eq_db(h, &h->comp, true);
+	/* asked late, and a solicited one is held */
+	push(&cq, 5, true);
+	push(&cq, 6, false);
+	host_cq_arm(&cq, true);
+	host_settle(&h, 1);
+	assert_int_equal(events(h, cq.cqn), 1);
+	host_cq_destroy(&cq);
+}
+
+/* Requests with two numbers arrive together, the good one first or last. */
+static void test_arm_race(void **state)
+{
+	struct host *h = *state;
+	struct host_cq cq;
+
+	for (int good_first = 0; good_first < 2; good_first++) {
+		host_cq_create(h, &cq, 4, 0);
+		cq.sn = good_first ? 0 : 3;
+		host_cq_arm(&cq, false);
+		cq.sn = good_first ? 3 : 0;
+		host_cq_arm(&cq, false);
+		host_settle(&h, 1);
+		push(&cq, 1, false);
+		assert_int_equal(events(h, cq.cqn), 1);
+		host_eq_db(h, &h->comp, true);
+		host_cq_destroy(&cq);
+	}
+}
+
+/* ---- event queues ---- */
+
+static void test_interrupts(void **state)
+{
+	struct host *h = *state;
+	struct host_cq cq;
+
+	host_cq_create(h, &cq, 6, 0);
+	h->irqs[1] = 0;
+	host_cq_arm(&cq, false);
+	host_settle(&h, 1);
+	push(&cq, 1, false);
+	assert_int_equal(h->irqs[1], 1);
+	/* not armed: an entry, but no interrupt */
+	cq.sn++;
+	assert_int_equal(events(h, cq.cqn), 1);
+	host_eq_db(h, &h->comp, false);
+	host_cq_arm(&cq, false);
+	host_settle(&h, 1);
+	assert_int_equal(h->irqs[1], 1);
+	/* armed with an entry there: at once */
+	host_eq_db(h, &h->comp, true);
+	host_settle(&h, 1);
+	assert_int_equal(h->irqs[1], 2);
+	/* an index out of range is ignored, with its arming */
+	h->comp.ci += 5;
+	host_eq_db(h, &h->comp, true);
+	host_settle(&h, 1);
+	assert_int_equal(h->irqs[1], 2);
+	assert_int_equal(host_counter(h, OHCA_CNT_DB_BAD_INDEX), 1);
+	host_cq_destroy(&cq);
+}
+
+/* One EQE a CQ, however often it is armed: the rest waits for the driver. */
+static void test_deferred(void **state)
+{
+	struct host *h = *state;
+	struct host_cq cq[40];
+	struct host_eq eq;
+	struct ohca_hw_eqe eqe;
+	uint32_t big = h->comp.eqn;
+	unsigned int n = 0, seen[40] = { 0 };
+
+	/* 32 entries for 40 CQs */
+	host_eq_create(h, &eq, 5, false, 2);
+	h->comp.eqn = eq.eqn;
+	for (int i = 0; i < 40; i++)
+		host_cq_create(h, &cq[i], 6, 0);
+	h->comp.eqn = big;
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 40; i++) {
+			push(&cq[i], 1, false);
+			host_cq_arm(&cq[i], false);
+			host_settle(&h, 1);
+			/* a consumer that guesses its next event */
+			cq[i].sn++;
+			host_cq_arm(&cq[i], false);
+			host_settle(&h, 1);
+			cq[i].sn--;
+		}
+	}
+	assert_int_equal(ohca_eq_get(h->e, eq.eqn)->pi, 32);
+	assert_int_not_equal(host_counter(h, OHCA_CNT_EQE_DEFERRED), 0);
+	for (int round = 0; round < 100; round++) {
+		if (!host_eq_poll(h, &eq, &eqe))
+			break;
+		n++;
+		for (int i = 0; i < 40; i++)
+			seen[i] += cq[i].cqn == eqe.handle;
+		host_eq_db(h, &eq, true);
+		host_settle(&h, 1);
+		assert_true(ohca_eq_get(h->e, eq.eqn)->pi - eq.ci <= 32);
+	}
+	for (int i = 0; i < 40; i++)
+		assert_true(seen[i] >= 1);
+	assert_true(n >= 40);
+	/* destroyed while deferred: never told */
+	for (int i = 0; i < 40; i++) {
+		host_cq_arm(&cq[i], false);
+		host_settle(&h, 1);
+		host_cq_destroy(&cq[i]);
+	}
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, eq.eqn, 0), OHCA_ADMIN_OK);
+}
+
+static void test_async_overflow(void **state)
+{
+	struct host *h = *state;
+
+	ohca_dma_enter(h->e);
+	for (int i = 0; i < 256; i++)
+		ohca_async_event(h->e, OHCA_EVENT_QP_FATAL, 5, 0);
+	assert_true(ohca_running(h->e));
+	ohca_async_event(h->e, OHCA_EVENT_QP_FATAL, 5, 0);
+	ohca_dma_exit(h->e);
+	assert_false(ohca_running(h->e));
+	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_FATAL_REASON, 4),
+			 OHCA_FATAL_EQ_OVERFLOW);
+}
+
+static void test_eq_dma(void **state)
+{
+	struct host *h = *state;
+
+	h->hole = h->async.ring;
+	h->hole_len = 4096;
+	ohca_dma_enter(h->e);
+	ohca_async_event(h->e, OHCA_EVENT_QP_FATAL, 5, 0);
+	ohca_dma_exit(h->e);
+	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_FATAL_REASON, 4), OHCA_FATAL_EQ_DMA);
+}
+
+static void test_eq_commands(void **state)
+{
+	struct host *h = *state;
+	struct ohca_hw_aqe good = { .create_eq = { .log_size = 5, .vector = 1 } }, c;
+	struct host_cq cq;
+
+	good.create_eq.pl.root = host_pages(h, 1);
+	good.create_eq.pl.npages = 1;
+	good.create_eq.pl.page_shift = 12;
+#define REFUSED(field, value, syn)						\
+	c = good;								\
+	c.create_eq.field = (value);						\
+	assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_EQ, &c, NULL),		\
+			 OHCA_ADMIN_BAD_PARAM);					\
+	assert_int_equal(h->syndrome, syn)
+	REFUSED(log_size, 4, 0x18);
+	REFUSED(log_size, 21, 0x18);
+	REFUSED(log_size, 8, 0x08);		/* larger than the list */
+	REFUSED(async, 1, 0x19);		/* there is one */
+	REFUSED(async, 2, 0x19);
+	REFUSED(vector, HOST_VECTORS, 0x1a);
+	REFUSED(pl.root, good.create_eq.pl.root + 8, 0x08);
+	REFUSED(pl.npages, 0, 0x08);
+	REFUSED(pl.page_shift, 11, 0x08);
+	REFUSED(pl.page_shift, 31, 0x08);
+	REFUSED(pl.levels, 4, 0x08);
+	REFUSED(pl.reserved, 1, 0x08);
+#undef REFUSED
+	/* all of them, one more, and one again */
+	for (int i = 2; i < OHCA_MAX_EQ; i++) {
+		c = good;
+		assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_EQ, &c, NULL), OHCA_ADMIN_OK);
+	}
+	c = good;
+	assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_EQ, &c, NULL), OHCA_ADMIN_NO_RESOURCE);
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, 9, 0), OHCA_ADMIN_OK);
+	c = good;
+	assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_EQ, &c, NULL), OHCA_ADMIN_OK);
+	host_cq_create(h, &cq, 4, 0);
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, h->comp.eqn, 0),
+			 OHCA_ADMIN_BUSY);
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, 64, 0), OHCA_ADMIN_BAD_HANDLE);
+	host_cq_destroy(&cq);
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, h->async.eqn, 0),
+			 OHCA_ADMIN_OK);
+	/* without an async EQ, events go nowhere */
+	ohca_async_event(h->e, OHCA_EVENT_QP_FATAL, 5, 0);
+	assert_true(ohca_running(h->e));
+}
+
+static void test_cq_commands(void **state)
+{
+	struct host *h = *state;
+	struct ohca_hw_aqe good = { .create_cq = { .log_size = 4, .eqn = h->comp.eqn } }, c;
+	unsigned int n = 0;
+
+	good.create_cq.pl.root = host_pages(h, 1);
+	good.create_cq.pl.npages = 1;
+	good.create_cq.pl.page_shift = 12;
+#define REFUSED(field, value, syn)						\
+	c = good;								\
+	c.create_cq.field = (value);						\
+	assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_CQ, &c, NULL),		\
+			 OHCA_ADMIN_BAD_PARAM);					\
+	assert_int_equal(h->syndrome, syn)
+	REFUSED(log_size, 21, 0x20);
+	REFUSED(log_size, 6, 0x08);		/* 64 entries and a record: more than a page */
+	REFUSED(uar, HOST_UARS, 0x18);
+	REFUSED(eqn, 63, 0x1c);
+	REFUSED(eqn, h->async.eqn, 0x1c);
+	REFUSED(reserved[1], 1, 0x21);
+#undef REFUSED
+	for (;; n++) {
+		c = good;
+		if (host_cmd(h, OHCA_CMD_CREATE_CQ, &c, NULL))
+			break;
+	}
+	assert_int_equal(n, 256);
+	c = good;
+	assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_CQ, &c, NULL), OHCA_ADMIN_NO_RESOURCE);
+}
+
+/* ---- moderation ---- */
+
+static void modify(struct host_cq *cq, uint16_t count, uint16_t us)
+{
+	struct ohca_hw_aqe c = { .modify_cq = { .cqn = cq->cqn, .count = count,
+						.period_us = us } };
+
+	assert_int_equal(host_cmd(cq->h, OHCA_CMD_MODIFY_CQ, &c, NULL), OHCA_ADMIN_OK);
+}
+
+static void test_moderation(void **state)
+{
+	struct host *h = *state;
+	struct ohca_hw_cqe cqe;
+	struct host_cq cq;
+
+	host_cq_create(h, &cq, 6, 0);
+	modify(&cq, 4, 100);
+	host_cq_arm(&cq, false);
+	host_settle(&h, 1);
+	for (int i = 0; i < 3; i++) {
+		push(&cq, 1, false);
+		assert_int_equal(events(h, cq.cqn), 0);
+	}
+	push(&cq, 1, false);
+	assert_int_equal(events(h, cq.cqn), 1);
+	cq.sn++;
+	host_eq_db(h, &h->comp, true);
+	while (host_cq_poll(&cq, &cqe))
+		;
+	/* fewer come: told when the time is over */
+	host_cq_arm(&cq, false);
+	host_settle(&h, 1);
+	push(&cq, 1, false);
+	assert_int_equal(ohca_next_deadline(h->e), *h->now + 100000);
+	host_run(&h, 1, 99999);
+	assert_int_equal(events(h, cq.cqn), 0);
+	host_run(&h, 1, 1);
+	assert_int_equal(events(h, cq.cqn), 1);
+	assert_int_equal(ohca_next_deadline(h->e), OHCA_NO_DEADLINE);
+	cq.sn++;
+	host_eq_db(h, &h->comp, true);
+	while (host_cq_poll(&cq, &cqe))
+		;
+	/* switched off while it waits: told */
+	host_cq_arm(&cq, false);
+	host_settle(&h, 1);
+	push(&cq, 1, false);
+	modify(&cq, 0, 0);
+	assert_int_equal(events(h, cq.cqn), 1);
+	cq.sn++;
+	host_eq_db(h, &h->comp, true);
+	/* destroyed while it waits: not told */
+	modify(&cq, 4, 100);
+	while (host_cq_poll(&cq, &cqe))
+		;
+	host_cq_arm(&cq, false);
+	host_settle(&h, 1);
+	push(&cq, 1, false);
+	host_cq_destroy(&cq);
+	host_run(&h, 1, 1000000);
+	assert_int_equal(events(h, 0), 0);
+}
+
+/* ---- resizing ---- */
+
+static int resize(struct host_cq *cq, uint8_t log, struct host_buf *buf, uint32_t *pi)
+{
+	struct ohca_hw_aqe c = { .resize_cq = { .cqn = cq->cqn, .ci = cq->ci,
+						.log_size = log } };
+	struct ohca_hw_acqe r;
+	int rc;
+
+	host_buf_alloc(cq->h, buf, ohca_cq_buf_size(log));
+	c.resize_cq.pl = buf->pl;
+	rc = host_cmd(cq->h, OHCA_CMD_RESIZE_CQ, &c, &r);
+	*pi = r.handle.handle;
+	if (rc) {
+		host_buf_free(buf);
+		return rc;
+	}
+	host_buf_free(&cq->buf);
+	cq->buf = *buf;
+	cq->log = log;
+	((struct ohca_hw_db *)host_buf_ptr(cq->h, buf, 0))->cq_ci = cq->ci;
+	return 0;
+}
+
+static void test_resize(void **state)
+{
+	struct host *h = *state;
+	struct ohca_hw_cqe cqe;
+	struct host_buf buf;
+	struct host_cq cq;
+	uint64_t next = 0, seen = 0;
+	uint32_t pi;
+
+	h->scatter = true;
+	host_cq_create(h, &cq, 4, 0);
+	/* at every phase of the old ring, to every size that fits */
+	for (unsigned int round = 0; round < 60; round++) {
+		uint8_t log = (uint8_t)(2 + round * 7 % 6);
+		unsigned int held = round % 4;
+
+		while (next - seen < held)
+			assert_int_equal(push(&cq, next++, false), 0);
+		assert_int_equal(resize(&cq, log, &buf, &pi), OHCA_ADMIN_OK);
+		assert_int_equal(pi, (uint32_t)next);
+		for (unsigned int k = 0; k < 13; k++) {
+			while (seen < next) {
+				assert_true(host_cq_poll(&cq, &cqe));
+				assert_int_equal(cqe.wr_id, seen++);
+			}
+			assert_false(host_cq_poll(&cq, &cqe));
+			assert_int_equal(push(&cq, next++, false), 0);
+		}
+		while (seen < next) {
+			assert_true(host_cq_poll(&cq, &cqe));
+			assert_int_equal(cqe.wr_id, seen++);
+		}
+	}
+	/* does not fit; index that cannot be; a CQ in error */
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(push(&cq, next++, false), 0);
+	assert_int_equal(resize(&cq, 1, &buf, &pi), OHCA_ADMIN_NO_RESOURCE);
+	cq.ci += 5;
+	assert_int_equal(resize(&cq, 4, &buf, &pi), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(h->syndrome, 0x1c);
+	cq.ci -= 5;
+	assert_true(host_cq_poll(&cq, &cqe));
+	assert_int_equal(cqe.wr_id, seen);
+	while (push(&cq, next, false) == 0)
+		;
+	assert_int_equal(resize(&cq, 8, &buf, &pi), OHCA_ADMIN_BAD_STATE);
+	host_cq_destroy(&cq);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(wrap), T(overflow), T(bad_consumer_index), T(memory_gone), T(arm),
+		T(solicited), T(arm_race), T(interrupts), T(deferred), T(async_overflow),
+		T(eq_dma), T(eq_commands), T(cq_commands), T(moderation), T(resize),
+	};
+
+	return cmocka_run_group_tests_name("events", tests, NULL, NULL);
+}

@@ -1,0 +1,646 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Memory regions and windows: registration, keys, rights, bounds, access, page lists. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "control.h"
+#include "host.h"
+
+#define RW	(OHCA_ACCESS_LOCAL_WRITE | OHCA_ACCESS_REMOTE_WRITE | \
+		 OHCA_ACCESS_REMOTE_READ | OHCA_ACCESS_REMOTE_ATOMIC)
+
+/** struct rig - a machine with a kernel's QP and a process's */
+struct rig {
+	struct host *h;
+	struct host_cq kcq, ucq;
+	struct host_qp kqp, uqp, uqp2;
+	uint32_t upd;
+	struct ohca_qp *k, *u, *u2;
+};
+
+static int setup(void **state)
+{
+	struct rig *r = calloc(1, sizeof(*r));
+	struct host *h = host_new(1, 0x100);
+	struct host_qp_init in = { .scq = &r->kcq, .rcq = &r->kcq,
+				   .flags = OHCA_QP_PRIVILEGED };
+
+	r->h = h;
+	host_start(h);
+	host_cq_create(h, &r->kcq, 4, 0);
+	assert_int_equal(host_qp_create(h, &r->kqp, &in), 0);
+	r->upd = host_pd(h, 1);
+	host_cq_create(h, &r->ucq, 4, 1);
+	in = (struct host_qp_init){ .scq = &r->ucq, .rcq = &r->ucq, .uar = 1, .pdn = r->upd };
+	assert_int_equal(host_qp_create(h, &r->uqp, &in), 0);
+	assert_int_equal(host_qp_create(h, &r->uqp2, &in), 0);
+	r->k = ohca_qp_get(h->e, r->kqp.handle);
+	r->u = ohca_qp_get(h->e, r->uqp.handle);
+	r->u2 = ohca_qp_get(h->e, r->uqp2.handle);
+	ohca_dma_enter(h->e);
+	*state = r;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct rig *r = *state;
+
+	ohca_dma_exit(r->h->e);
+	host_buf_free(&r->kcq.buf);
+	host_buf_free(&r->ucq.buf);
+	host_buf_free(&r->kqp.buf);
+	host_buf_free(&r->uqp.buf);
+	host_buf_free(&r->uqp2.buf);
+	host_free(r->h);
+	free(r);
+	return 0;
+}
+
+static int cmd(struct rig *r, uint8_t op, struct ohca_hw_aqe *c, uint32_t *key)
+{
+	struct ohca_hw_acqe rsp;
+	int rc = host_cmd(r->h, op, c, &rsp);
+
+	if (key)
+		*key = rsp.handle.handle;
+	return rc;
+}
+
+static int dereg(struct rig *r, uint32_t key)
+{
+	return host_cmd_handle(r->h, OHCA_CMD_DEREG_MR, key, 0);
+}
+
+static uint32_t reg(struct rig *r, uint8_t type, uint32_t pdn, uint16_t access, uint64_t length)
+{
+	struct ohca_hw_aqe c = { .reg_mr = { .type = type, .pdn = pdn, .access = access,
+					     .length = length } };
+	uint32_t key;
+
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, &key), OHCA_ADMIN_OK);
+	return key;
+}
+
+static int lkey(struct rig *r, struct ohca_qp *qp, uint32_t key, uint64_t addr, uint64_t len,
+		bool write)
+{
+	struct ohca_mr_range range;
+
+	return ohca_lkey_check(r->h->e, qp, key, addr, len, write, &range);
+}
+
+static int rkey(struct rig *r, struct ohca_qp *qp, uint32_t key, uint64_t addr, uint64_t len,
+		uint32_t access)
+{
+	struct ohca_mr_range range;
+
+	return ohca_rkey_check(r->h->e, qp, key, addr, len, access, &range);
+}
+
+/* ---- registration ---- */
+
+static void test_reg_refused(void **state)
+{
+	struct rig *r = *state;
+	struct ohca_hw_aqe good = { .reg_mr = { .iova = 0x1000, .length = 4096,
+						.access = 1 } }, c;
+
+	good.reg_mr.pl.root = host_pages(r->h, 2);
+	good.reg_mr.pl.npages = 1;
+	good.reg_mr.pl.page_shift = 12;
+	good.reg_mr.pdn = r->h->pdn;
+#define REFUSED(field, value, syn)						\
+	c = good;								\
+	c.reg_mr.field = (value);						\
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);	\
+	assert_int_equal(r->h->syndrome, syn)
+	REFUSED(length, 0, 0x20);
+	REFUSED(length, (1ull << 40) + 1, 0x20);
+	REFUSED(length, ~0ull, 0x20);
+	REFUSED(length, 4097, 0x08);
+	REFUSED(iova, ~0ull - 4094, 0x18);
+	REFUSED(pl_offset, 1, 0x08);			/* end is past the pages */
+	REFUSED(pl_offset, 4096, 0x30);
+	REFUSED(pl.npages, 0, 0x08);
+	REFUSED(pl.npages, 0xffffffff, 0x08);
+	REFUSED(pl.page_shift, 63, 0x30);
+	REFUSED(pl.page_shift, 11, 0x08);
+	REFUSED(pl.root, 0x1001, 0x08);
+	REFUSED(pl.root, 0xfffffffffffff800, 0x08);
+	REFUSED(access, OHCA_ACCESS_REMOTE_WRITE, 0x34);
+	REFUSED(access, OHCA_ACCESS_REMOTE_ATOMIC, 0x34);
+	REFUSED(access, 0x8000, 0x34);
+	REFUSED(access, OHCA_ACCESS_ZERO_BASED, 0x18);
+	REFUSED(type, 5, 0x08);				/* and has pages */
+	REFUSED(pdn, 200, 0x28);
+	REFUSED(key, 1, 0x2c);
+	REFUSED(rereg, 1, 0x37);
+#undef REFUSED
+	memset(&c, 0, sizeof(c));
+	c.reg_mr.pdn = r->h->pdn;
+	c.reg_mr.type = 5;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(r->h->syndrome, 0x36);
+	/* a process has no DMA region */
+	c.reg_mr.type = OHCA_MR_DMA;
+	c.reg_mr.pdn = r->upd;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(r->h->syndrome, 0x28);
+	c.reg_mr.pdn = r->h->pdn;
+	c.reg_mr.iova = 1;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	c.reg_mr.iova = 0;
+	c.reg_mr.type = OHCA_MR_FRMR;
+	c.reg_mr.length = 4097;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(r->h->syndrome, 0x20);
+	assert_int_equal(r->h->e->page_entries, 0);
+}
+
+static void test_limit_and_tags(void **state)
+{
+	struct rig *r = *state;
+	struct ohca_hw_aqe c = { .reg_mr = { .type = OHCA_MR_DMA, .pdn = r->h->pdn } };
+	uint32_t key = 0, again, n = 0;
+
+	while (cmd(r, OHCA_CMD_REG_MR, &c, &key) == OHCA_ADMIN_OK) {
+		assert_int_not_equal(key >> 8, 0);
+		assert_int_not_equal(key >> 8, OHCA_LOCAL_DMA_LKEY >> 8);
+		n++;
+	}
+	assert_int_equal(n, 1022);
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, &again), OHCA_ADMIN_NO_RESOURCE);
+	/* the same index comes back with another tag, and the old key is dead */
+	key = 500 << 8 | 1;
+	assert_int_equal(dereg(r, key), OHCA_ADMIN_OK);
+	assert_int_equal(dereg(r, key), OHCA_ADMIN_BAD_HANDLE);
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, &again), OHCA_ADMIN_OK);
+	assert_int_equal(again, 500 << 8 | 2);
+	assert_int_equal(lkey(r, r->k, key, 0, 1, false), OHCA_VE_LKEY);
+	assert_int_equal(lkey(r, r->k, again, 0, 1, false), OHCA_VE_NONE);
+	assert_int_equal(dereg(r, key), OHCA_ADMIN_BAD_HANDLE);
+	/* the reserved key cannot be taken away */
+	assert_int_equal(dereg(r, OHCA_LOCAL_DMA_LKEY), OHCA_ADMIN_BAD_HANDLE);
+}
+
+/* ---- page lists ---- */
+
+static void check_list(struct rig *r, uint64_t len, uint32_t off)
+{
+	struct ohca_hw_aqe c = { .reg_mr = { .iova = 0x7000000000ull + off, .length = len - off,
+					     .pdn = r->h->pdn, .pl_offset = off,
+					     .access = RW } };
+	uint8_t *want = malloc(len), *got = calloc(1, len);
+	struct ohca_mr_range range;
+	struct host_buf b;
+	uint32_t key;
+
+	for (uint64_t i = 0; i < len; i++)
+		want[i] = (uint8_t)(i * 7 + i / 4096);
+	host_buf_alloc(r->h, &b, len);
+	c.reg_mr.pl = b.pl;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, &key), OHCA_ADMIN_OK);
+	assert_int_equal(ohca_lkey_check(r->h->e, r->k, key, c.reg_mr.iova, len - off, true,
+					 &range), 0);
+	assert_int_equal(ohca_mr_write(r->h->e, &range, 0, want + off, len - off), 0);
+	host_buf_read(r->h, &b, off, got, len - off);
+	assert_memory_equal(got, want + off, len - off);
+	memset(got, 0, len);
+	assert_int_equal(ohca_mr_read(r->h->e, &range, 3, got, len - off - 3), 0);
+	assert_memory_equal(got, want + off + 3, len - off - 3);
+	/* not a byte past the range */
+	assert_int_equal(ohca_mr_read(r->h->e, &range, 1, got, len - off), -1);
+	assert_int_equal(ohca_mr_read(r->h->e, &range, ~0ull, got, 2), -1);
+	assert_int_equal(dereg(r, key), OHCA_ADMIN_OK);
+	assert_int_equal(r->h->e->page_entries, 0);
+	host_buf_free(&b);
+	free(want);
+	free(got);
+}
+
+static void test_lists(void **state)
+{
+	struct rig *r = *state;
+
+	check_list(r, 5000, 0);
+	check_list(r, 40000, 777);
+	r->h->scatter = true;
+	check_list(r, 5000, 1);
+	check_list(r, 512 * 4096, 4095);		/* one table, full */
+	check_list(r, 513 * 4096, 0);			/* two levels */
+	r->h->no_map = true;
+	check_list(r, 60000, 5);
+}
+
+/* Three levels, and a list that is contiguous needs no array. */
+static void test_deep_list(void **state)
+{
+	struct rig *r = *state;
+	struct ohca_hw_aqe c = { .reg_mr = { .iova = 0, .length = 600 * 4096,
+					     .pdn = r->h->pdn, .access = 1 } };
+	struct host_buf b;
+	uint64_t l2, l3;
+	uint32_t key;
+
+	r->h->scatter = true;
+	host_buf_alloc(r->h, &b, 600 * 4096);
+	assert_int_equal(b.pl.levels, 2);
+	l3 = host_pages(r->h, 1);
+	memcpy(host_ptr(r->h, l3), &b.pl.root, 8);
+	c.reg_mr.pl = b.pl;
+	c.reg_mr.pl.root = l3;
+	c.reg_mr.pl.levels = 3;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, &key), OHCA_ADMIN_OK);
+	assert_int_equal(r->h->e->page_entries, 600);
+	assert_int_equal(dereg(r, key), OHCA_ADMIN_OK);
+
+	/* the same, contiguous */
+	for (uint64_t t = 0; t < 2; t++) {
+		l2 = *(uint64_t *)host_ptr(r->h, b.pl.root + 8 * t);
+		for (uint64_t i = 0; i < 512; i++)
+			((uint64_t *)host_ptr(r->h, l2))[i] = HOST_BASE + (t * 512 + i) * 4096;
+	}
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, &key), OHCA_ADMIN_OK);
+	assert_int_equal(r->h->e->page_entries, 0);
+	assert_int_equal(dereg(r, key), OHCA_ADMIN_OK);
+	host_buf_free(&b);
+}
+
+static void test_hostile_lists(void **state)
+{
+	struct rig *r = *state;
+	struct ohca_hw_aqe c = { .reg_mr = { .length = 1ull << 39, .pdn = r->h->pdn,
+					     .access = 1 } };
+	uint64_t table = host_pages(r->h, 1);
+	__le64 *p = host_ptr(r->h, table);
+
+	/* a table that names itself, 2^27 times */
+	for (int i = 0; i < 512; i++)
+		p[i] = table;
+	c.reg_mr.pl.root = table;
+	c.reg_mr.pl.npages = 1u << 27;
+	c.reg_mr.pl.page_shift = 12;
+	c.reg_mr.pl.levels = 3;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_NO_RESOURCE);
+	assert_int_equal(r->h->e->page_entries, 0);
+	/* more pages than the levels can hold */
+	c.reg_mr.length = 513 * 4096;
+	c.reg_mr.pl.npages = 513;
+	c.reg_mr.pl.levels = 1;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	c.reg_mr.pl.npages = (1u << 27) + 1;
+	c.reg_mr.pl.levels = 3;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	/* tables and pages that are not aligned, not there, past the end of everything */
+	c.reg_mr.pl.npages = 513;
+	c.reg_mr.pl.levels = 2;
+	p[1] = table + 8;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	p[1] = 0x1000;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_DMA);
+	assert_int_equal(r->h->syndrome, 8);
+	c.reg_mr.pl.levels = 1;
+	c.reg_mr.pl.npages = 512;
+	c.reg_mr.length = 512 * 4096;
+	p[1] = table;
+	p[511] = 0x1001;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	p[511] = 0xfffffffffffff000;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_OK);
+	c.reg_mr.pl.root = 0xfffffffffffff000;
+	c.reg_mr.pl.levels = 0;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(r->h->e->page_entries, 512);
+}
+
+/* ---- keys ---- */
+
+static void test_local_keys(void **state)
+{
+	struct rig *r = *state;
+	struct host_mr ro, rw;
+
+	host_mr_create(r->h, &ro, 10000, r->upd, 0);
+	host_mr_create(r->h, &rw, 10000, r->upd, OHCA_ACCESS_LOCAL_WRITE);
+	assert_int_equal(lkey(r, r->u, ro.key, ro.iova, 10000, false), 0);
+	assert_int_equal(lkey(r, r->u, ro.key, ro.iova, 1, true), OHCA_VE_ACCESS);
+	assert_int_equal(lkey(r, r->u, rw.key, rw.iova + 9999, 1, true), 0);
+	assert_int_equal(lkey(r, r->u, rw.key, rw.iova + 10000, 0, true), 0);
+	assert_int_equal(lkey(r, r->u, rw.key, rw.iova + 10000, 1, true), OHCA_VE_BOUNDS);
+	assert_int_equal(lkey(r, r->u, rw.key, rw.iova - 1, 1, true), OHCA_VE_BOUNDS);
+	assert_int_equal(lkey(r, r->u, rw.key, rw.iova + 1, ~0ull, true), OHCA_VE_BOUNDS);
+	assert_int_equal(lkey(r, r->u, rw.key, ~0ull, 2, true), OHCA_VE_BOUNDS);
+	assert_int_equal(lkey(r, r->k, rw.key, rw.iova, 1, true), OHCA_VE_PD);
+	assert_int_equal(lkey(r, r->u, rw.key + 1, rw.iova, 1, true), OHCA_VE_LKEY);
+	assert_int_equal(lkey(r, r->u, 0xffffffff, 0, 1, true), OHCA_VE_LKEY);
+	assert_int_equal(lkey(r, r->u, 0, 0, 1, true), OHCA_VE_LKEY);
+	/* the reserved key: the kernel's alone, and never remote */
+	assert_int_equal(lkey(r, r->k, OHCA_LOCAL_DMA_LKEY, HOST_BASE, 100, true), 0);
+	assert_int_equal(lkey(r, r->k, OHCA_LOCAL_DMA_LKEY, ~0ull, 2, true), OHCA_VE_BOUNDS);
+	assert_int_equal(lkey(r, r->u, OHCA_LOCAL_DMA_LKEY, HOST_BASE, 100, true),
+			 OHCA_VE_LKEY);
+	assert_int_equal(rkey(r, r->k, OHCA_LOCAL_DMA_LKEY, HOST_BASE, 100,
+			      OHCA_ACCESS_REMOTE_READ), OHCA_VE_LKEY);
+	host_buf_free(&ro.buf);
+	host_buf_free(&rw.buf);
+}
+
+static void test_remote_keys(void **state)
+{
+	struct rig *r = *state;
+	struct host_mr mr, zb;
+
+	host_mr_create(r->h, &mr, 10000, r->upd, OHCA_ACCESS_REMOTE_READ);
+	assert_int_equal(rkey(r, r->u, mr.key, mr.iova, 10000, OHCA_ACCESS_REMOTE_READ), 0);
+	assert_int_equal(rkey(r, r->u, mr.key, mr.iova, 10001, OHCA_ACCESS_REMOTE_READ),
+			 OHCA_VE_BOUNDS);
+	assert_int_equal(rkey(r, r->u, mr.key, mr.iova, 1, OHCA_ACCESS_REMOTE_WRITE),
+			 OHCA_VE_ACCESS);
+	assert_int_equal(rkey(r, r->u, mr.key, mr.iova, 8, OHCA_ACCESS_REMOTE_ATOMIC),
+			 OHCA_VE_ACCESS);
+	assert_int_equal(rkey(r, r->k, mr.key, mr.iova, 1, OHCA_ACCESS_REMOTE_READ),
+			 OHCA_VE_PD);
+	host_mr_create(r->h, &zb, 10000, r->upd,
+		       OHCA_ACCESS_REMOTE_READ | OHCA_ACCESS_ZERO_BASED);
+	assert_int_equal(rkey(r, r->u, zb.key, 0, 10000, OHCA_ACCESS_REMOTE_READ), 0);
+	assert_int_equal(rkey(r, r->u, zb.key, 10000, 1, OHCA_ACCESS_REMOTE_READ),
+			 OHCA_VE_BOUNDS);
+	host_buf_free(&mr.buf);
+	host_buf_free(&zb.buf);
+}
+
+static void test_atomics(void **state)
+{
+	struct rig *r = *state;
+	struct ohca_mr_range range;
+	struct host_mr mr;
+	uint64_t v = 5, old;
+
+	host_mr_create(r->h, &mr, 100, r->h->pdn, RW);
+	host_buf_write(r->h, &mr.buf, 8, &v, 8);
+	assert_int_equal(ohca_rkey_check(r->h->e, r->k, mr.key, mr.iova + 8, 8,
+					 OHCA_ACCESS_REMOTE_ATOMIC, &range), 0);
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, false, ~0ull, 99, &old), 0);
+	assert_int_equal(old, 5);
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, true, 1000, 4, &old), 0);
+	assert_int_equal(old, 4);
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, true, 2000, 4, &old), 0);
+	assert_int_equal(old, 1000);
+	host_buf_read(r->h, &mr.buf, 8, &v, 8);
+	assert_int_equal(v, 1000);
+	/* where memory lies across what can be atomic */
+	assert_int_equal(ohca_rkey_check(r->h->e, r->k, mr.key, mr.iova + 9, 8,
+					 OHCA_ACCESS_REMOTE_ATOMIC, &range), 0);
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, false, 1, 0, &old), -1);
+	r->h->no_map = true;
+	range.off = 8;
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, false, 1, 0, &old), -1);
+	host_buf_free(&mr.buf);
+}
+
+/* ---- scatter and gather ---- */
+
+static void test_sgl(void **state)
+{
+	struct rig *r = *state;
+	uint8_t want[9000], got[9000];
+	struct ohca_sge sge[4];
+	struct host_mr mr;
+
+	r->h->scatter = true;
+	host_mr_create(r->h, &mr, 20000, r->upd, OHCA_ACCESS_LOCAL_WRITE);
+	for (unsigned int i = 0; i < sizeof(want); i++)
+		want[i] = (uint8_t)(i * 13 + i / 256);
+	/* 4000 bytes, none, 100, 4900: pieces across pages and entries */
+	sge[0] = (struct ohca_sge){ mr.iova + 10, 4000, mr.key };
+	sge[1] = (struct ohca_sge){ 0, 0, 0 };
+	sge[2] = (struct ohca_sge){ mr.iova + 5000, 100, mr.key };
+	sge[3] = (struct ohca_sge){ mr.iova + 9000, 4900, mr.key };
+	for (uint32_t off = 0; off < 9000; off += 1000)
+		assert_int_equal(ohca_sgl_scatter(r->h->e, r->u, sge, 4, off, want + off, 1000),
+				 0);
+	for (uint32_t off = 0; off < 9000; off += 450)
+		assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, off, got + off, 450), 0);
+	assert_memory_equal(got, want, sizeof(want));
+	host_buf_read(r->h, &mr.buf, 5000, got, 100);
+	assert_memory_equal(got, want + 4000, 100);
+	/* more than there is, a key that is none, an address that wraps */
+	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 8999, got, 2), OHCA_VE_LENGTH);
+	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 0xffffffff, got, 1),
+			 OHCA_VE_LENGTH);
+	sge[2].lkey ^= 1;
+	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 3999, got, 2), OHCA_VE_LKEY);
+	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 3999, got, 1), 0);
+	sge[0] = (struct ohca_sge){ ~0ull, 4000, OHCA_LOCAL_DMA_LKEY };
+	assert_int_equal(ohca_sgl_gather(r->h->e, r->k, sge, 1, 8, got, 1), OHCA_VE_BOUNDS);
+	/* memory that has gone */
+	sge[0] = (struct ohca_sge){ mr.iova, 4000, mr.key };
+	r->h->hole = mr.buf.page[0];
+	r->h->hole_len = 4096;
+	assert_int_equal(ohca_sgl_scatter(r->h->e, r->u, sge, 1, 0, want, 4000), OHCA_VE_DMA);
+	host_buf_free(&mr.buf);
+}
+
+/* ---- fast registration ---- */
+
+static void test_fast_reg(void **state)
+{
+	struct rig *r = *state;
+	uint32_t key = reg(r, OHCA_MR_FRMR, r->h->pdn, 0, 8), key2;
+	struct ohca_hw_wqe_reg w = { .access = RW, .iova = 0x5000, .length = 8 * 4096 };
+	struct host_buf b;
+
+	r->h->scatter = true;
+	host_buf_alloc(r->h, &b, 8 * 4096);
+	w.pl = b.pl;
+	w.key = key2 = (key & ~0xffu) | 0x77;
+	assert_int_equal(lkey(r, r->k, key, 0x5000, 1, true), OHCA_VE_LKEY);
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->u, &w), OHCA_VE_WQE_OPCODE);
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), 0);
+	assert_int_equal(lkey(r, r->k, key, 0x5000, 1, true), OHCA_VE_LKEY);
+	assert_int_equal(lkey(r, r->k, key2, 0x5000, 8 * 4096, true), 0);
+	assert_int_equal(rkey(r, r->k, key2, 0x5000, 8 * 4096, OHCA_ACCESS_REMOTE_WRITE), 0);
+	/* in use: not again before it is invalidated */
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_MR_STATE);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, key, false), OHCA_VE_LKEY);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->u, key2, true), OHCA_VE_PD);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, key2, false), 0);
+	assert_int_equal(lkey(r, r->k, key2, 0x5000, 1, true), OHCA_VE_LKEY);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, key2, true), OHCA_VE_MR_STATE);
+	assert_int_equal(r->h->e->page_entries, 0);
+	/* the peer takes back only what it could reach */
+	w.access = OHCA_ACCESS_LOCAL_WRITE;
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), 0);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, key2, true), OHCA_VE_MR_STATE);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, key2, false), 0);
+	/* what cannot be registered */
+	w.length = 8 * 4096 + 1;
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_BOUNDS);
+	w.length = 100;
+	w.pl.npages = 9;
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_BOUNDS);
+	w.pl.npages = 8;
+	w.access = OHCA_ACCESS_REMOTE_WRITE;
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_ACCESS);
+	w.access = 1;
+	w.pl.root = 0x1000;
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_DMA);
+	w.key = 0xfffffff0;
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_LKEY);
+	/* deregistered by its index, whatever its tag is now */
+	assert_int_equal(dereg(r, key), OHCA_ADMIN_OK);
+	host_buf_free(&b);
+}
+
+/* ---- windows ---- */
+
+static void test_windows(void **state)
+{
+	struct rig *r = *state;
+	uint32_t mw2 = reg(r, OHCA_MR_MW2, r->upd, 0, 0);
+	uint32_t mw1 = reg(r, OHCA_MR_MW1, r->upd, 0, 0);
+	struct ohca_hw_wqe_reg w = { .access = OHCA_ACCESS_REMOTE_WRITE };
+	struct host_mr mr, nobind;
+
+	host_mr_create(r->h, &mr, 10000, r->upd, OHCA_ACCESS_LOCAL_WRITE | OHCA_ACCESS_MW_BIND);
+	host_mr_create(r->h, &nobind, 10000, r->upd, OHCA_ACCESS_LOCAL_WRITE);
+	w.key = mw2 = (mw2 & ~0xffu) | 9;
+	w.mr_key = mr.key;
+	w.iova = mr.iova + 1000;
+	w.length = 500;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->k, &w), OHCA_VE_PD);
+	w.mr_key = nobind.key;
+	w.iova = nobind.iova;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_ACCESS);
+	w.mr_key = mr.key;
+	w.iova = mr.iova + 9501;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_BOUNDS);
+	w.iova = mr.iova + 1000;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), 0);
+	/* type 2: through this QP alone, no local key, exactly these bytes and rights */
+	assert_int_equal(rkey(r, r->u, mw2, mr.iova + 1000, 500, OHCA_ACCESS_REMOTE_WRITE), 0);
+	assert_int_equal(rkey(r, r->u, mw2, mr.iova + 999, 2, OHCA_ACCESS_REMOTE_WRITE),
+			 OHCA_VE_BOUNDS);
+	assert_int_equal(rkey(r, r->u, mw2, mr.iova + 1000, 501, OHCA_ACCESS_REMOTE_WRITE),
+			 OHCA_VE_BOUNDS);
+	assert_int_equal(rkey(r, r->u, mw2, mr.iova + 1000, 1, OHCA_ACCESS_REMOTE_READ),
+			 OHCA_VE_ACCESS);
+	assert_int_equal(rkey(r, r->u2, mw2, mr.iova + 1000, 1, OHCA_ACCESS_REMOTE_WRITE),
+			 OHCA_VE_PD);
+	assert_int_equal(lkey(r, r->u, mw2, mr.iova + 1000, 1, false), OHCA_VE_LKEY);
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_MR_STATE);
+	assert_int_equal(dereg(r, mr.key), OHCA_ADMIN_BUSY);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->u2, mw2, true), OHCA_VE_MR_STATE);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->u, mw2, true), 0);
+	assert_int_equal(rkey(r, r->u, mw2, mr.iova + 1000, 1, OHCA_ACCESS_REMOTE_WRITE),
+			 OHCA_VE_LKEY);
+	/* type 1, zero based: any QP of the PD; bound again and unbound by length 0 */
+	w.key = mw1 = (mw1 & ~0xffu) | 5;
+	w.access |= OHCA_ACCESS_ZERO_BASED;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), 0);
+	assert_int_equal(rkey(r, r->u2, mw1, 0, 500, OHCA_ACCESS_REMOTE_WRITE), 0);
+	assert_int_equal(rkey(r, r->u2, mw1, mr.iova + 1000, 1, OHCA_ACCESS_REMOTE_WRITE),
+			 OHCA_VE_BOUNDS);
+	w.key = ++mw1;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), 0);
+	assert_int_equal(rkey(r, r->u2, mw1 - 1, 0, 1, OHCA_ACCESS_REMOTE_WRITE), OHCA_VE_LKEY);
+	w.key = ++mw1;
+	w.length = 0;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), 0);
+	assert_int_equal(rkey(r, r->u2, mw1, 0, 0, OHCA_ACCESS_REMOTE_WRITE), OHCA_VE_LKEY);
+	/* a window over a window, over nothing */
+	w.length = 1;
+	w.mr_key = mw2;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_LKEY);
+	assert_int_equal(dereg(r, mr.key), OHCA_ADMIN_OK);
+	assert_int_equal(dereg(r, mw1), OHCA_ADMIN_OK);
+	assert_int_equal(dereg(r, mw2), OHCA_ADMIN_OK);
+	host_buf_free(&mr.buf);
+	host_buf_free(&nobind.buf);
+}
+
+/* A window dies with its QP, though another QP gets the same number. */
+static void test_window_and_qp(void **state)
+{
+	struct rig *r = *state;
+	uint32_t mw = reg(r, OHCA_MR_MW2, r->upd, 0, 0), handle = r->uqp.handle;
+	struct ohca_hw_wqe_reg w = { .access = OHCA_ACCESS_REMOTE_READ, .length = 10 };
+	struct host_qp_init in = { .scq = &r->ucq, .rcq = &r->ucq, .uar = 1, .pdn = r->upd,
+				   .log_sq = 1, .log_rq = 1 };
+	struct ohca_qp *other;
+	struct host_mr mr;
+
+	host_mr_create(r->h, &mr, 100, r->upd, OHCA_ACCESS_MW_BIND);
+	w.key = ++mw;
+	w.mr_key = mr.key;
+	w.iova = mr.iova;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), 0);
+	host_qp_destroy(&r->uqp);
+	while (host_qp_create(r->h, &r->uqp, &in) == 0 && r->uqp.handle != handle)
+		host_qp_destroy(&r->uqp);
+	other = ohca_qp_get(r->h->e, handle);
+	assert_non_null(other);
+	assert_int_equal(rkey(r, other, mw, mr.iova, 1, OHCA_ACCESS_REMOTE_READ), OHCA_VE_PD);
+	host_buf_free(&mr.buf);
+}
+
+/* ---- changing a region ---- */
+
+static void test_rereg(void **state)
+{
+	struct rig *r = *state;
+	struct ohca_hw_aqe c = { .reg_mr = { .rereg = OHCA_REREG_ACCESS, .access = RW } };
+	struct host_mr mr;
+	struct host_buf b;
+	uint32_t key;
+
+	host_mr_create(r->h, &mr, 10000, r->upd, 0);
+	c.reg_mr.key = mr.key;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, &key), OHCA_ADMIN_OK);
+	assert_int_equal(key, mr.key);
+	assert_int_equal(lkey(r, r->u, key, mr.iova, 10000, true), 0);
+	c.reg_mr.rereg = OHCA_REREG_PD;
+	c.reg_mr.access = 0;
+	c.reg_mr.pdn = r->h->pdn;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, &key), OHCA_ADMIN_OK);
+	assert_int_equal(lkey(r, r->u, key, mr.iova, 1, true), OHCA_VE_PD);
+	assert_int_equal(lkey(r, r->k, key, mr.iova, 1, true), 0);
+	host_buf_alloc(r->h, &b, 50000);
+	c.reg_mr.rereg = OHCA_REREG_TRANS;
+	c.reg_mr.iova = 0x123456;
+	c.reg_mr.length = 50000;
+	c.reg_mr.pl = b.pl;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, &key), OHCA_ADMIN_OK);
+	assert_int_equal(lkey(r, r->k, key, 0x123456, 50000, true), 0);
+	assert_int_equal(lkey(r, r->k, key, mr.iova, 1, true), OHCA_VE_BOUNDS);
+	/* what is wrong changes nothing */
+	c.reg_mr.length = 60000;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(lkey(r, r->k, key, 0x123456, 50000, true), 0);
+	c.reg_mr.rereg = 8;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	c.reg_mr.rereg = OHCA_REREG_ACCESS;
+	c.reg_mr.access = OHCA_ACCESS_ZERO_BASED;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	c.reg_mr.key = reg(r, OHCA_MR_DMA, r->h->pdn, 0, 0);
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_HANDLE);
+	host_buf_free(&mr.buf);
+	host_buf_free(&b);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(reg_refused), T(limit_and_tags), T(lists), T(deep_list), T(hostile_lists),
+		T(local_keys), T(remote_keys), T(atomics), T(sgl), T(fast_reg), T(windows),
+		T(window_and_qp), T(rereg),
+	};
+
+	return cmocka_run_group_tests_name("memory regions", tests, NULL, NULL);
+}
