@@ -104,16 +104,16 @@ class Lab:
         self.print_lock = threading.Lock()
         self._check_parts()
         self.accel, self.reason = choose_accelerator()
-        self.kernel = paths.VMLINUZ_DEBUG if opt.kernel == "debug" else paths.VMLINUZ
+        self.kernel = paths.VMLINUX_DEBUG if opt.kernel == "debug" else paths.VMLINUX
         self.slow = (4 if opt.kernel == "debug" else 1) * (1 + opt.nodes / 4)
 
     def _check_parts(self):
         opt = self.opt
-        need = {paths.VMLINUZ: "image", paths.qemu()[3]: "qemu", paths.HUB: "switch"}
+        need = {paths.VMLINUX: "image", paths.qemu()[3]: "qemu", paths.HUB: "switch"}
         if opt.fabric == "ohca":
             need.update({paths.LAYER: "layer", paths.SWITCH: "switch"})
         if opt.kernel == "debug":
-            need[paths.VMLINUZ_DEBUG] = "debug-kernel"
+            need[paths.VMLINUX_DEBUG] = "debug-kernel"
         for path, target in need.items():
             if not os.path.exists(path):
                 raise LabError(f"{path} is missing: run 'make {target}'")

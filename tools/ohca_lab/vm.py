@@ -59,7 +59,7 @@ def choose_accelerator():
         pass
     probe = spawn([*paths.qemu(), "-M", "q35", "-accel", "kvm", "-cpu", "host", "-m", "256",
                    "-nodefaults", "-display", "none", "-no-reboot",
-                   "-kernel", paths.VMLINUZ, "-initrd", paths.INITRD,
+                   "-kernel", paths.VMLINUX, "-initrd", paths.INITRD,
                    "-append", "quiet panic=-1 lab.probe"],
                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     begin = time.monotonic()
@@ -91,7 +91,8 @@ class VM:
         """The QEMU command line."""
         opt, lab, k, d = self.lab.opt, self.lab, self.k, self.dir
         cmdline = ["console=ttyS0", "quiet", "loglevel=5", "panic=-1", "apparmor=0", "audit=0",
-                   "mitigations=off", "random.trust_cpu=on", f"lab.node={k}",
+                   "mitigations=off", "random.trust_cpu=on", "nokaslr",
+                   "cryptomgr.notests", "no_timer_check", f"lab.node={k}",
                    f"lab.nodes={opt.nodes}", *opt.append]
         if lab.accel == "tcg":
             cmdline.append("tsc=reliable")
