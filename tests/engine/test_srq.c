@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Receive WQEs: taking them from RQs and SRQs, malformed ones, limits, suppression. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "control.h"
+#include "fake_xport.h"
+#include "host.h"
+
+struct rig {
+	struct host *h;
+	struct host_cq cq;
+	struct host_srq srq;
+	struct host_qp own, shared;
+	struct ohca_qp *o, *s;
+};
+
+static int setup(void **state)
+{
+	struct rig *r = calloc(1, sizeof(*r));
+	struct host_qp_init in = { .scq = &r->cq, .rcq = &r->cq, .log_rq = 3 };
+
+	r->h = host_new(1, 0x100);
+	host_start(r->h);
+	host_cq_create(r->h, &r->cq, 4, 0);
+	host_srq_create(r->h, &r->srq, 3, r->h->pdn, 0, 0);
+	assert_int_equal(host_qp_create(r->h, &r->own, &in), 0);
+	in.srq = &r->srq;
+	assert_int_equal(host_qp_create(r->h, &r->shared, &in), 0);
+	r->o = ohca_qp_get(r->h->e, r->own.handle);
+	r->s = ohca_qp_get(r->h->e, r->shared.handle);
+	memset(&fake, 0, sizeof(fake));
+	ohca_dma_enter(r->h->e);
+	*state = r;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct rig *r = *state;
+
+	ohca_dma_exit(r->h->e);
+	host_buf_free(&r->cq.buf);
+	host_buf_free(&r->srq.buf);
+	host_buf_free(&r->own.buf);
+	host_buf_free(&r->shared.buf);
+	host_free(r->h);
+	free(r);
+	return 0;
+}
+
+static int take(struct rig *r, struct ohca_qp *qp, struct ohca_rwqe *w)
+{
+	return ohca_rwqe_take(r->h->e, qp, w);
+}
+
+static struct ohca_hw_db *db(struct rig *r, const struct host_buf *b)
+{
+	return host_buf_ptr(r->h, b, 0);
+}
+
+static void test_take(void **state)
+{
+	struct rig *r = *state;
+	struct ohca_hw_sge sge[3] = { { 0x1000, 100, 7 }, { 0x2000, 0, 8 }, { 0x3000, 50, 9 } };
+	struct ohca_rwqe w;
+
+	for (uint64_t i = 0; i < 50; i++) {
+		assert_int_equal(take(r, r->o, &w), 0);
+		for (uint64_t k = 0; k < 8; k++)
+			host_post_recv(&r->own, i * 8 + k, sge, k % 4);
+		for (uint64_t k = 0; k < 8; k++) {
+			assert_int_equal(take(r, r->o, &w), 1);
+			assert_int_equal(w.wr_id, i * 8 + k);
+			assert_int_equal(w.wqe_idx, k);
+			assert_int_equal(w.num_sge, k % 4);
+			assert_int_equal(w.total, k % 4 == 3 ? 150 : k % 4 ? 100 : 0);
+			assert_false(w.from_srq);
+			assert_int_equal(db(r, &r->own.buf)->rq_ci, i * 8 + k + 1);
+		}
+		assert_int_equal(w.sge[2].addr, 0x3000);
+		assert_int_equal(w.sge[2].lkey, 9);
+	}
+}
+
+static void test_shared(void **state)
+{
+	struct rig *r = *state;
+	struct ohca_hw_sge sge = { 0x1000, 100, 7 };
+	struct ohca_rwqe w;
+
+	assert_int_equal(take(r, r->s, &w), 0);
+	for (uint64_t i = 0; i < 20; i++) {
+		host_srq_post(&r->srq, i, &sge, 1);
+		assert_int_equal(take(r, r->s, &w), 1);
+		assert_int_equal(w.wr_id, i);
+		assert_int_equal(w.wqe_idx, 0);
+		assert_true(w.from_srq);
+	}
+	assert_int_equal(db(r, &r->srq.buf)->rq_ci, 20);
+}
+
+static void test_malformed(void **state)
+{
+	struct rig *r = *state;
+	struct ohca_hw_sge big[2] = { { 0, 0x80000000, 0 }, { 0, 1, 0 } };
+	struct ohca_hw_rwqe_ctrl *c;
+	struct ohca_rwqe w;
+
+	host_post_recv(&r->own, 11, NULL, 0);
+	c = host_buf_ptr(r->h, &r->own.buf, OHCA_RQ_RING_OFFSET);
+	c->num_sge = 8;			/* a stride of 128 bytes holds 7 */
+	assert_int_equal(take(r, r->o, &w), -OHCA_VE_WQE_SIZE);
+	assert_int_equal(w.wr_id, 11);
+	assert_int_equal(w.wqe_idx, 0);
+	assert_int_equal(take(r, r->o, &w), 0);
+	host_post_recv(&r->own, 12, NULL, 0);
+	c = host_buf_ptr(r->h, &r->own.buf, OHCA_RQ_RING_OFFSET + 128);
+	c->reserved[6] = 1;
+	assert_int_equal(take(r, r->o, &w), -OHCA_VE_WQE_FLAGS);
+	assert_int_equal(w.wr_id, 12);
+	host_post_recv(&r->own, 13, big, 2);
+	assert_int_equal(take(r, r->o, &w), -OHCA_VE_LENGTH);
+	host_post_recv(&r->own, 14, big, 1);
+	assert_int_equal(take(r, r->o, &w), 1);
+	assert_int_equal(w.total, 0x80000000);
+}
+
+static void test_bad_index(void **state)
+{
+	struct rig *r = *state;
+	struct ohca_hw_eqe eqe;
+	struct ohca_rwqe w;
+
+	db(r, &r->own.buf)->rq_pi = 9;		/* 8 fit */
+	assert_int_equal(take(r, r->o, &w), 0);
+	assert_int_equal(host_counter(r->h, OHCA_CNT_DB_BAD_INDEX), 1);
+	db(r, &r->own.buf)->rq_pi = 0xffffffff;
+	assert_int_equal(take(r, r->o, &w), 0);
+	db(r, &r->own.buf)->rq_pi = 8;
+	assert_int_equal(take(r, r->o, &w), 1);
+	/* an SRQ is in error then, and said to be */
+	db(r, &r->srq.buf)->rq_pi = 9;
+	assert_int_equal(take(r, r->s, &w), 0);
+	assert_true(host_eq_poll(r->h, &r->h->async, &eqe));
+	assert_int_equal(eqe.type, OHCA_EVENT_SRQ_ERR);
+	assert_int_equal(eqe.handle, r->srq.srqn);
+	db(r, &r->srq.buf)->rq_pi = 1;
+	assert_int_equal(take(r, r->s, &w), 0);
+	assert_false(host_eq_poll(r->h, &r->h->async, &eqe));
+}
+
+static void test_memory_gone(void **state)
+{
+	struct rig *r = *state;
+	struct host_qp_init in = { .scq = &r->cq, .rcq = &r->cq, .log_rq = 8 };
+	struct host_qp qp;
+	struct ohca_rwqe w;
+	int n = 0;
+
+	/* the WQEs of the second page cannot be read; that is an end, too */
+	assert_int_equal(host_qp_create(r->h, &qp, &in), 0);
+	for (unsigned int i = 0; i < 40; i++)
+		host_post_recv(&qp, i, NULL, 0);
+	r->h->hole = qp.buf.page[1];
+	r->h->hole_len = 4096;
+	for (; n < 100; n++) {
+		int rc = take(r, ohca_qp_get(r->h->e, qp.handle), &w);
+
+		if (rc == 0)
+			break;
+		assert_int_equal(rc, n < 28 ? 1 : -OHCA_VE_WQE_DMA);
+	}
+	assert_int_equal(n, 40);
+	host_buf_free(&qp.buf);
+}
+
+static int set_limit(struct rig *r, uint32_t limit)
+{
+	struct ohca_hw_aqe c = { .modify_srq = { .srqn = r->srq.srqn, .limit = limit } };
+
+	return host_cmd(r->h, OHCA_CMD_MODIFY_SRQ, &c, NULL);
+}
+
+static uint32_t get_limit(struct rig *r)
+{
+	struct ohca_hw_aqe c = { .handle = { .handle = r->srq.srqn } };
+	struct ohca_hw_acqe rsp;
+
+	assert_int_equal(host_cmd(r->h, OHCA_CMD_QUERY_SRQ, &c, &rsp), OHCA_ADMIN_OK);
+	return rsp.query_srq.limit;
+}
+
+static void test_limit(void **state)
+{
+	struct rig *r = *state;
+	struct ohca_hw_eqe eqe;
+	struct ohca_rwqe w;
+
+	for (uint64_t i = 0; i < 6; i++)
+		host_srq_post(&r->srq, i, NULL, 0);
+	assert_int_equal(set_limit(r, 9), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(set_limit(r, 4), OHCA_ADMIN_OK);
+	assert_int_equal(get_limit(r), 4);
+	assert_int_equal(take(r, r->s, &w), 1);
+	assert_int_equal(take(r, r->s, &w), 1);
+	assert_false(host_eq_poll(r->h, &r->h->async, &eqe));
+	/* three are left: fewer than four */
+	assert_int_equal(take(r, r->s, &w), 1);
+	assert_true(host_eq_poll(r->h, &r->h->async, &eqe));
+	assert_int_equal(eqe.type, OHCA_EVENT_SRQ_LIMIT);
+	assert_int_equal(eqe.handle, r->srq.srqn);
+	assert_int_equal(get_limit(r), 0);
+	assert_int_equal(take(r, r->s, &w), 1);
+	assert_false(host_eq_poll(r->h, &r->h->async, &eqe));
+	/* armed when it is low already: at once */
+	assert_int_equal(set_limit(r, 5), OHCA_ADMIN_OK);
+	assert_true(host_eq_poll(r->h, &r->h->async, &eqe));
+	assert_int_equal(eqe.type, OHCA_EVENT_SRQ_LIMIT);
+}
+
+/* One doorbell, then silence; in the error state every post rings. */
+static void test_suppression(void **state)
+{
+	struct rig *r = *state;
+
+	host_srq_post(&r->srq, 0, NULL, 0);
+	assert_true(r->h->kicked);
+	r->h->kicked = false;
+	ohca_poll(r->h->e, 64);
+	for (unsigned int i = 0; i < 5; i++)
+		host_srq_post(&r->srq, 0, NULL, 0);
+	assert_false(r->h->kicked);
+
+	assert_false(ohca_rq_notify(r->h->e, r->o, false));
+	for (unsigned int i = 0; i < 3; i++)
+		host_post_recv(&r->own, 0, NULL, 0);
+	assert_false(r->h->kicked);
+	assert_true(ohca_rq_notify(r->h->e, r->o, true));
+	host_post_recv(&r->own, 0, NULL, 0);
+	assert_true(r->h->kicked);
+	ohca_poll(r->h->e, 64);
+	assert_int_equal(fake.kicks_rq, 1);
+	/* a QP with an SRQ has no RQ to be told of */
+	assert_false(ohca_rq_notify(r->h->e, r->s, true));
+}
+
+static void test_create(void **state)
+{
+	struct rig *r = *state;
+	struct host *h = r->h;
+	struct ohca_hw_aqe good = { .create_srq = { .pdn = h->pdn, .log_size = 2,
+						    .log_stride = 6 } }, c;
+	unsigned int n = 1;
+
+	good.create_srq.pl.root = host_pages(h, 1);
+	good.create_srq.pl.npages = 1;
+	good.create_srq.pl.page_shift = 12;
+#define REFUSED(field, value, syn)						\
+	c = good;								\
+	c.create_srq.field = (value);						\
+	assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_SRQ, &c, NULL),		\
+			 OHCA_ADMIN_BAD_PARAM);					\
+	assert_int_equal(h->syndrome, syn)
+	REFUSED(pdn, 77, 0x18);
+	REFUSED(uar, 1, 0x1c);
+	REFUSED(limit, 5, 0x20);
+	REFUSED(log_size, 17, 0x24);
+	REFUSED(log_size, 6, 0x08);
+	REFUSED(log_stride, 5, 0x25);
+	REFUSED(log_stride, 10, 0x25);
+	REFUSED(reserved, 1, 0x26);
+#undef REFUSED
+	for (;; n++) {
+		c = good;
+		if (host_cmd(h, OHCA_CMD_CREATE_SRQ, &c, NULL))
+			break;
+	}
+	assert_int_equal(n, 64);
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_SRQ, 63, 0), OHCA_ADMIN_OK);
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_SRQ, 63, 0),
+			 OHCA_ADMIN_BAD_HANDLE);
+	c = good;
+	assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_SRQ, &c, NULL), OHCA_ADMIN_OK);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(take), T(shared), T(malformed), T(bad_index), T(memory_gone), T(limit),
+		T(suppression), T(create),
+	};
+
+	return cmocka_run_group_tests_name("receive queues", tests, NULL, NULL);
+}
