@@ -167,7 +167,8 @@ static void every_op(void **state)
 		{ IBV_WR_SEND_WITH_INV, 2, 0x01020304 },
 	};
 	struct env *e = *state;
-	struct ibv_mw_bind_info info = { &mr, 0x5000, 0x100, IBV_ACCESS_REMOTE_WRITE };
+	struct ibv_mw_bind_info info = { &mr, 0x5000, 0x100,
+					 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE };
 	uint8_t first[64];
 	unsigned int i;
 

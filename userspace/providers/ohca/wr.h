@@ -118,7 +118,12 @@ static inline void ohca_put_av(void *seg, const struct ohca_ah *ah,
 	ohca_put_le64(seg, (uint64_t)qkey << 32 | qpn);
 }
 
-/** ohca_put_bind - write the registration segment of BIND_MW: three segments */
+/**
+ * ohca_put_bind - write the registration segment of BIND_MW: three segments
+ *
+ * Consumers name local write along with remote write, as for an MR; a window has
+ * remote rights only, so that is nothing for the device.
+ */
 static inline void ohca_put_bind(void *seg, uint32_t rkey,
 				 const struct ibv_mw_bind_info *info)
 {
@@ -126,7 +131,7 @@ static inline void ohca_put_bind(void *seg, uint32_t rkey,
 
 	memset(r, 0, sizeof(*r));
 	r->key = htole32(rkey);
-	r->access = htole32(info->mw_access_flags);
+	r->access = htole32(info->mw_access_flags & ~IBV_ACCESS_LOCAL_WRITE);
 	r->iova = htole64(info->addr);
 	r->length = htole64(info->length);
 	if (info->mr)
