@@ -329,8 +329,10 @@ int ohca_mw_bind(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_
 	if (reg->pl.root || reg->pl.npages || reg->pl.page_shift || reg->pl.levels ||
 	    reg->pl.reserved || reg->pl_offset)
 		return OHCA_VE_WQE_FLAGS;
-	if (access & ~(ACCESS_REMOTE | OHCA_ACCESS_ZERO_BASED))
+	/* consumers give local rights, too; a window has none to give (IBTA 10.6.7.2) */
+	if (access & ~(ACCESS_REMOTE | OHCA_ACCESS_ZERO_BASED | OHCA_ACCESS_LOCAL_WRITE))
 		return OHCA_VE_ACCESS;
+	access &= ~OHCA_ACCESS_LOCAL_WRITE;
 	/* a type 1 window of length 0 is unbound, and its old key with it */
 	if (length == 0) {
 		mw_unbind(mw);
