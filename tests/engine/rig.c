@@ -96,6 +96,53 @@ void rig_down(struct rig *r)
 		host_free(r->h[i]);
 }
 
+struct ohca_hw_qp_attr rig_attr(struct rig *r, unsigned int i)
+{
+	return (struct ohca_hw_qp_attr){
+		.port = 1,
+		.access = OHCA_ACCESS_REMOTE_WRITE | OHCA_ACCESS_REMOTE_READ |
+			  OHCA_ACCESS_REMOTE_ATOMIC,
+		.path_mtu = r->opt.mtu,
+		.dest_qpn = r->qp[1 - i].qpn,
+		.sq_psn = r->opt.psn[i],
+		.rq_psn = r->opt.psn[1 - i],
+		.max_rd_atomic = 4,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.timeout = 10,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.av = { .dlid = r->opt.loop ? 1 : (uint16_t)(2 - i) },
+	};
+}
+
+void rig_connect(struct rig *r, unsigned int i, struct ohca_hw_qp_attr a)
+{
+	bool rc = r->opt.type == OHCA_QPT_RC;
+
+	a.state = OHCA_QPS_INIT;
+	assert_int_equal(host_qp_modify(&r->qp[i], OHCA_ATTR_STATE | OHCA_ATTR_PKEY_INDEX |
+					OHCA_ATTR_PORT | OHCA_ATTR_ACCESS, &a), 0);
+	a.state = OHCA_QPS_RTR;
+	assert_int_equal(host_qp_modify(&r->qp[i], OHCA_ATTR_STATE | OHCA_ATTR_AV |
+					OHCA_ATTR_PATH_MTU | OHCA_ATTR_DEST_QPN |
+					OHCA_ATTR_RQ_PSN |
+					(rc ? OHCA_ATTR_MAX_DEST_RD_ATOMIC |
+					      OHCA_ATTR_MIN_RNR_TIMER : 0), &a), 0);
+	a.state = OHCA_QPS_RTS;
+	assert_int_equal(host_qp_modify(&r->qp[i], OHCA_ATTR_STATE | OHCA_ATTR_SQ_PSN |
+					(rc ? OHCA_ATTR_TIMEOUT | OHCA_ATTR_RETRY_CNT |
+					      OHCA_ATTR_RNR_RETRY | OHCA_ATTR_MAX_RD_ATOMIC : 0),
+					&a), 0);
+}
+
+void rig_modify(struct host_qp *qp, uint8_t state)
+{
+	struct ohca_hw_qp_attr a = { .state = state };
+
+	assert_int_equal(host_qp_modify(qp, OHCA_ATTR_STATE, &a), 0);
+}
+
 void rig_run(struct rig *r)
 {
 	host_settle(r->h, r->nh);

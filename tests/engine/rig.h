@@ -43,6 +43,12 @@ struct rig {
 
 void rig_up(struct rig *r, struct rig_opt opt);
 void rig_down(struct rig *r);
+/** rig_attr() - what rig_up() connects with; side @i; to be changed for rig_connect() */
+struct ohca_hw_qp_attr rig_attr(struct rig *r, unsigned int i);
+/** rig_connect() - RESET to RTS (RC, UC), after rig_up() with cold */
+void rig_connect(struct rig *r, unsigned int i, struct ohca_hw_qp_attr a);
+/** rig_modify() - to @state, without further attributes */
+void rig_modify(struct host_qp *qp, uint8_t state);
 /** rig_run() - until nothing happens; time stands */
 void rig_run(struct rig *r);
 /** rig_time() - the same with @ms milliseconds passing */
