@@ -125,7 +125,7 @@ class VM:
                              "multidevs=remap"]
         if opt.fabric == "ohca":
             extra = "".join(f",{x}" for x in opt.device)
-            a += ["-device", f"ohca,fabric={lab.dir}/fabric{extra}"]
+            a += ["-device", f"ohca,fabric={lab.dir}/fabric,node-desc={self.name}{extra}"]
         return a + [x for arg in opt.qemu for x in arg.split(" ")]
 
     def start(self):
