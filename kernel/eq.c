@@ -84,6 +84,27 @@ static irqreturn_t ohca_comp_irq(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
+/**
+ * ohca_early_events - tell ib_core of port events that came before it knew the device
+ * @dev: the device, registered
+ *
+ * Process context. What happened is not remembered, so ib_core is told to look anew.
+ */
+void ohca_early_events(struct ohca_dev *dev)
+{
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = IB_EVENT_LID_CHANGE,
+	};
+	unsigned int i;
+
+	for (i = 0; i < dev->attr.num_ports; i++) {
+		event.element.port_num = i + 1;
+		if (test_and_clear_bit(i, &dev->early_ports))
+			ib_dispatch_event(&event);
+	}
+}
+
 static void ohca_port_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 {
 	struct ib_event event = {
@@ -97,8 +118,14 @@ static void ohca_port_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 		return;
 	}
 	ohca_port_changed(dev, eqe->port);
-	if (READ_ONCE(dev->registered))
+	if (READ_ONCE(dev->registered)) {
 		ib_dispatch_event(&event);
+		return;
+	}
+	set_bit(eqe->port - 1, &dev->early_ports);
+	smp_mb__after_atomic();	/* pairs with ohca_register() */
+	if (READ_ONCE(dev->registered))
+		ohca_early_events(dev);
 }
 
 static void ohca_qp_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)

@@ -225,12 +225,13 @@ static int ohca_register(struct ohca_dev *dev)
 	if (ohca_has(dev, OHCA_FEATURE_REREG))
 		ib_set_device_ops(ibdev, &ohca_rereg_ops);
 
-	WRITE_ONCE(dev->registered, true);
 	ret = ib_register_device(ibdev, OHCA_DRV_NAME "_%d", &dev->pdev->dev);
-	if (ret) {
-		WRITE_ONCE(dev->registered, false);
+	if (ret)
 		return dev_err_probe(&dev->pdev->dev, ret, "cannot register with ib_core\n");
-	}
+	/* only now does ib_core survive an event */
+	WRITE_ONCE(dev->registered, true);
+	smp_mb();	/* pairs with ohca_port_event() */
+	ohca_early_events(dev);
 	return 0;
 }
 
@@ -323,8 +324,11 @@ static void ohca_detach(struct pci_dev *pdev)
 	/* so that commands of a device that was pulled do not wait for their time to run out */
 	if (!dev->fatal && readl(dev->regs + OHCA_REG_STATUS) == ~0u)
 		ohca_fatal(dev, "the device is gone");
-	ib_unregister_device(&dev->ibdev);
+	/* no event is on its way to ib_core while it forgets the device */
 	WRITE_ONCE(dev->registered, false);
+	synchronize_irq(pci_irq_vector(pdev, 0));
+	flush_work(&dev->fatal_work);
+	ib_unregister_device(&dev->ibdev);
 	ohca_teardown(dev);
 }
 

@@ -257,6 +257,7 @@ struct ohca_port {
  * @fatal: the device is dead; no command, doorbell or DMA happens any more
  * @wedged: it did not even answer a reset: memory it knew is never freed
  * @registered: ib_core knows it
+ * @early_ports: ports, from 0, with an event before that
  * @fatal_lock: serializes ohca_fatal()
  * @fatal_work: tells consumers of the end
  * @flush_work: completes what kernel consumers post after the end
@@ -290,6 +291,7 @@ struct ohca_dev {
 	bool fatal;
 	bool wedged;
 	bool registered;
+	unsigned long early_ports;
 	struct mutex fatal_lock;	/* see above */
 	struct work_struct fatal_work;
 	struct work_struct flush_work;
@@ -598,6 +600,7 @@ int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle);
 
 /* eq.c */
 int ohca_eqs_init(struct ohca_dev *dev);
+void ohca_early_events(struct ohca_dev *dev);
 void ohca_eqs_free(struct ohca_dev *dev);
 void ohca_eqs_stop(struct ohca_dev *dev);
 bool ohca_eqe_valid(const struct ohca_hw_eqe *eqe, u32 ci, u32 log_size);
