@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * RC on a wire that loses, repeats and reorders, by a seeded generator: data and order of
+ * completion are as without. Timeouts, RNR, retries and their exhaustion.
+ */
+#include <stdio.h>
+
+#include "ib/packet.h"
+#include "rig.h"
+
+struct chaos {
+	uint64_t seed;
+	unsigned int drop, dup, swap;	/* per mille */
+	unsigned int dropped, dupped, swapped;
+};
+
+static uint32_t rnd(struct chaos *c)
+{
+	c->seed ^= c->seed << 13;
+	c->seed ^= c->seed >> 7;
+	c->seed ^= c->seed << 17;
+	return (uint32_t)(c->seed >> 16);
+}
+
+static enum host_fate chaos(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			    uint32_t len)
+{
+	struct chaos *c = arg;
+	uint32_t v = rnd(c) % 1000;
+
+	(void)from;
+	(void)port;
+	(void)frame;
+	(void)len;
+	if (v < c->drop) {
+		c->dropped++;
+		return HOST_DROP;
+	}
+	v -= c->drop;
+	if (v < c->dup) {
+		c->dupped++;
+		return HOST_DUP;
+	}
+	v -= c->dup;
+	if (v < c->swap) {
+		c->swapped++;
+		return HOST_SWAP;
+	}
+	return HOST_DELIVER;
+}
+
+/*
+ * One message after the other of every kind, several under way; what each brought is
+ * checked when it is complete. Atomics add exactly once.
+ */
+static void storm(uint64_t seed, unsigned int drop, unsigned int dup, unsigned int swap,
+		  uint8_t mtu)
+{
+	struct chaos c[2] = { { seed, drop, dup, swap, 0, 0, 0 },
+			      { seed * 77 + 1, drop, dup, swap, 0, 0, 0 } };
+	uint64_t adds = 0;
+	struct rig r;
+
+	rig_up(&r, (struct rig_opt){ .mtu = mtu, .log_sq = 8,
+				     .psn = { (uint32_t)seed & 0xffffff, 0xfffff8 } });
+	for (unsigned int i = 0; i < 2; i++)
+		host_hook_set(r.h[i], 0, chaos, &c[i]);
+	for (unsigned int round = 0; round < 30; round++) {
+		uint32_t len[6];
+
+		for (unsigned int k = 0; k < 6; k++)
+			len[k] = rnd(&c[0]) % 20000;
+		rig_fill(&r, 0, 0, len[0], round);
+		rig_fill(&r, 0, 100000, len[1], round + 1000);
+		rig_fill(&r, 1, 200000, len[2], round + 2000);
+		rig_fill(&r, 0, 300000, len[4], round + 3000);
+		rig_recv(&r, 1, 1000 + round, 1000000, 20000);
+		rig_write(&r, 0, 0, 0, 0, len[0]);
+		rig_read(&r, 0, 1, 200000, 200000, len[2]);
+		rig_atomic(&r, 0, OHCA_OP_FETCH_ADD, 2, 400000, 400000, 3, 0);
+		rig_send(&r, 0, 3, 100000, len[1]);
+		rig_atomic(&r, 0, OHCA_OP_FETCH_ADD, 4, 400008, 400000, 5, 0);
+		rig_atomic(&r, 0, OHCA_OP_FETCH_ADD, 5, 400016, 400000, 7, 0);
+		rig_write(&r, 0, 6, 300000, 300000, len[4]);
+		rig_read(&r, 0, 7, 500000, 300000, len[4]);
+		rig_time(&r, 4000);
+		for (unsigned int k = 0; k < 8; k++)
+			wc(&r.scq[0], k, WC_SUCCESS);
+		no_wc(&r.scq[0]);
+		assert_int_equal(wc(&r.rcq[1], 1000 + round, WC_SUCCESS).byte_len, len[1]);
+		no_wc(&r.rcq[1]);
+		rig_check(&r, 1, 0, len[0], round);
+		rig_check(&r, 1, 1000000, len[1], round + 1000);
+		rig_check(&r, 0, 200000, len[2], round + 2000);
+		rig_check(&r, 1, 300000, len[4], round + 3000);
+		assert_int_equal(rig_get64(&r, 0, 400000), adds);
+		assert_int_equal(rig_get64(&r, 0, 400008), adds + 3);
+		assert_int_equal(rig_get64(&r, 0, 400016), adds + 8);
+		adds += 15;
+		assert_int_equal(rig_get64(&r, 1, 400000), adds);
+	}
+	if (drop)
+		assert_true(c[0].dropped && c[1].dropped);
+	if (dup)
+		assert_true(c[0].dupped && c[1].dupped);
+	if (swap)
+		assert_true(c[0].swapped && c[1].swapped);
+	rig_down(&r);
+}
+
+static void test_loss(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 6; seed++)
+		storm(seed * 0x9e3779b9, 5, 0, 0, 3);
+	storm(99, 50, 0, 0, 4);
+	storm(1234567, 20, 0, 0, 1);
+}
+
+static void test_dup(void **state)
+{
+	(void)state;
+	storm(7, 0, 100, 0, 3);
+	storm(8, 0, 500, 0, 3);
+}
+
+static void test_reorder(void **state)
+{
+	(void)state;
+	storm(11, 0, 0, 20, 3);
+	storm(12, 0, 0, 50, 4);
+}
+
+static void test_all(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 6; seed++)
+		storm(seed * 31337, 10, 20, 10, (uint8_t)(1 + seed % 5));
+}
+
+/* ---- particular losses ---- */
+
+/** struct nth - drop the @n-th packet (from 1) with opcode @op, @times times */
+struct nth {
+	uint8_t op;
+	unsigned int n, times;
+	unsigned int seen, total[256];
+};
+
+static enum host_fate nth(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			  uint32_t len)
+{
+	struct nth *x = arg;
+
+	(void)from;
+	(void)port;
+	(void)len;
+	x->total[frame[8]]++;
+	if (frame[8] == x->op && ++x->seen >= x->n && x->seen < x->n + x->times)
+		return HOST_DROP;
+	return HOST_DELIVER;
+}
+
+/* A gap is told at once, by one NAK, and costs no timeout. */
+static void test_seq_nak(void **state)
+{
+	struct nth x = { .op = IB_OP_RC_WRITE_MIDDLE, .n = 3, .times = 1 }, back = { .op = 0xff };
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .mtu = 1 });
+	host_hook_set(r.h[0], 0, nth, &x);
+	host_hook_set(r.h[1], 0, nth, &back);
+	rig_fill(&r, 0, 0, 20000, 1);
+	rig_write(&r, 0, 1, 0, 0, 20000);
+	rig_run(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	rig_check(&r, 1, 0, 20000, 1);
+	assert_int_equal(host_counter(r.h[0], OHCA_CNT_SEQ_NAK_RX), 1);
+	assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
+	assert_true(host_counter(r.h[1], OHCA_CNT_RX_OUT_OF_SEQ) > 1);
+	rig_down(&r);
+}
+
+/* A lost ACK: after the timeout the last packet is a duplicate, and acknowledged again. */
+static void test_lost_ack(void **state)
+{
+	struct nth back = { .op = IB_OP_RC_ACK, .n = 1, .times = 1 };
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ 0 });
+	host_hook_set(r.h[1], 0, nth, &back);
+	rig_recv(&r, 1, 5, 0, 100);
+	rig_send(&r, 0, 1, 0, 100);
+	rig_run(&r);
+	no_wc(&r.scq[0]);
+	rig_time(&r, 15);
+	no_wc(&r.scq[0]);
+	rig_time(&r, 3);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	wc(&r.rcq[1], 5, WC_SUCCESS);
+	no_wc(&r.rcq[1]);
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_DUP), 1);
+	assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 1);
+	rig_down(&r);
+}
+
+/* A lost part of a READ response: only the rest is asked for again, at once. */
+static void test_lost_read_resp(void **state)
+{
+	struct nth out = { .op = 0xff },
+		   back = { .op = IB_OP_RC_READ_RESP_MIDDLE, .n = 10, .times = 1 };
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .mtu = 1 });
+	host_hook_set(r.h[0], 0, nth, &out);
+	host_hook_set(r.h[1], 0, nth, &back);
+	rig_fill(&r, 1, 0, 256 * 20, 1);
+	rig_read(&r, 0, 1, 0, 0, 256 * 20);
+	rig_run(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	rig_check(&r, 0, 0, 256 * 20, 1);
+	assert_int_equal(out.total[IB_OP_RC_READ_REQUEST], 2);
+	assert_int_equal(back.total[IB_OP_RC_READ_RESP_MIDDLE], 18 + 8);
+	assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
+	rig_down(&r);
+}
+
+/* A lost atomic response is replayed, the operation is not repeated. */
+static void test_lost_atomic(void **state)
+{
+	struct nth back = { .op = IB_OP_RC_ATOMIC_ACK, .n = 1, .times = 4 };
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ 0 });
+	host_hook_set(r.h[1], 0, nth, &back);
+	rig_put64(&r, 1, 0, 10);
+	for (unsigned int i = 0; i < 4; i++)
+		rig_atomic(&r, 0, OHCA_OP_FETCH_ADD, i, 8 * i, 0, 1, 0);
+	rig_time(&r, 200);
+	for (unsigned int i = 0; i < 4; i++) {
+		wc(&r.scq[0], i, WC_SUCCESS);
+		assert_int_equal(rig_get64(&r, 0, 8 * i), 10 + i);
+	}
+	assert_int_equal(rig_get64(&r, 1, 0), 14);
+	rig_down(&r);
+}
+
+/* An ACK that overtakes a lost READ response does not complete the READ. */
+static void test_implied_nak(void **state)
+{
+	struct nth back = { .op = IB_OP_RC_READ_RESP_ONLY, .n = 1, .times = 1 };
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ 0 });
+	host_hook_set(r.h[1], 0, nth, &back);
+	rig_fill(&r, 1, 0, 100, 2);
+	rig_read(&r, 0, 1, 0, 0, 100);
+	rig_write(&r, 0, 2, 1000, 1000, 100);
+	rig_run(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	rig_check(&r, 0, 0, 100, 2);
+	assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
+	rig_down(&r);
+}
+
+/* ---- exhaustion ---- */
+
+static void test_retry_exceeded(void **state)
+{
+	struct nth out = { .op = IB_OP_RC_WRITE_ONLY, .n = 1, .times = 1000 };
+	struct ohca_hw_qp_attr a;
+	struct rig r;
+
+	(void)state;
+	for (uint8_t retry = 0; retry < 8; retry += 3) {
+		rig_up(&r, (struct rig_opt){ .cold = true });
+		a = rig_attr(&r, 0);
+		a.retry_cnt = retry;
+		a.timeout = 14;		/* 67 ms */
+		rig_connect(&r, 0, a);
+		rig_connect(&r, 1, rig_attr(&r, 1));
+		memset(out.total, 0, sizeof(out.total));
+		out.seen = 0;
+		host_hook_set(r.h[0], 0, nth, &out);
+		rig_recv(&r, 0, 9, 0, 10);
+		rig_write(&r, 0, 1, 0, 0, 8);
+		rig_write(&r, 0, 2, 0, 0, 8);
+		/* never earlier than the specification's timeout, never later than 4 of them */
+		rig_time(&r, 67 * (retry + 1u));
+		no_wc(&r.scq[0]);
+		rig_time(&r, (68 * 4 - 67) * (retry + 1u));
+		assert_int_equal(wc(&r.scq[0], 1, WC_RETRY_EXC).vendor_err, OHCA_VE_TIMEOUT);
+		wc(&r.scq[0], 2, WC_WR_FLUSH);
+		wc(&r.rcq[0], 9, WC_WR_FLUSH);
+		assert_int_equal(rig_state(&r.qp[0]), OHCA_QPS_ERR);
+		assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), retry + 1);
+		assert_int_equal(host_counter(r.h[0], OHCA_CNT_RETRY_EXCEEDED), 1);
+		assert_int_equal(out.total[IB_OP_RC_WRITE_ONLY], 2 * (retry + 1u));
+		assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_RTS);
+		rig_down(&r);
+	}
+}
+
+/* Timeout 0 waits for ever. */
+static void test_no_timeout(void **state)
+{
+	struct nth back = { .op = IB_OP_RC_ACK, .n = 1, .times = 1 };
+	struct ohca_hw_qp_attr a;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .cold = true });
+	a = rig_attr(&r, 0);
+	a.timeout = 0;
+	rig_connect(&r, 0, a);
+	rig_connect(&r, 1, rig_attr(&r, 1));
+	host_hook_set(r.h[1], 0, nth, &back);
+	rig_write(&r, 0, 1, 0, 0, 8);
+	rig_time(&r, 100000);
+	no_wc(&r.scq[0]);
+	/* a later ACK tells of both */
+	rig_write(&r, 0, 2, 0, 0, 8);
+	rig_run(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	rig_down(&r);
+}
+
+/* Progress gives the retries back. */
+static void test_retry_reset(void **state)
+{
+	struct nth out = { .op = IB_OP_RC_WRITE_ONLY };
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ 0 });
+	host_hook_set(r.h[0], 0, nth, &out);
+	for (unsigned int i = 0; i < 5; i++) {
+		out.seen = 0;
+		out.n = 1;
+		out.times = 6;
+		rig_write(&r, 0, i, 0, 0, 8);
+		rig_time(&r, 7 * 17);
+		wc(&r.scq[0], i, WC_SUCCESS);
+	}
+	rig_down(&r);
+}
+
+static void test_rnr(void **state)
+{
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	for (unsigned int k = 0; k < 2; k++) {
+		rig_up(&r, (struct rig_opt){ 0 });
+		rig_fill(&r, 0, 0, 5000, 1);
+		rig_write(&r, 0, 1, 0, 0, 5000);
+		w = wqe_new(k ? OHCA_OP_RDMA_WRITE_IMM : OHCA_OP_SEND, OHCA_WQE_SIGNALED, 2);
+		if (k)
+			wqe_raddr(&w, r.mr[1].iova + 10000, r.mr[1].key);
+		wqe_sge(&w, r.mr[0].iova, 5000, r.mr[0].key);
+		wqe_post(&r.qp[0], &w);
+		rig_write(&r, 0, 3, 0, 20000, 5000);
+		rig_time(&r, 5);
+		wc(&r.scq[0], 1, WC_SUCCESS);
+		no_wc(&r.scq[0]);
+		/* every 10 us of min_rnr_timer 1, for 5 ms */
+		assert_in_range(host_counter(r.h[0], OHCA_CNT_RNR_NAK_RX), 300, 520);
+		rig_recv(&r, 1, 7, 10000, 5000);
+		rig_time(&r, 1);
+		wc(&r.scq[0], 2, WC_SUCCESS);
+		wc(&r.scq[0], 3, WC_SUCCESS);
+		wc(&r.rcq[1], 7, WC_SUCCESS);
+		rig_check(&r, 1, 10000, 5000, 1);
+		rig_check(&r, 1, 20000, 5000, 1);
+		assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
+		rig_down(&r);
+	}
+}
+
+static void test_rnr_exceeded(void **state)
+{
+	struct ohca_hw_qp_attr a;
+	struct rig r;
+
+	(void)state;
+	for (uint8_t retry = 0; retry < 7; retry += 2) {
+		rig_up(&r, (struct rig_opt){ .cold = true });
+		a = rig_attr(&r, 0);
+		a.rnr_retry = retry;
+		rig_connect(&r, 0, a);
+		rig_connect(&r, 1, rig_attr(&r, 1));
+		rig_send(&r, 0, 1, 0, 8);
+		rig_send(&r, 0, 2, 0, 8);
+		rig_time(&r, 10);
+		assert_int_equal(wc(&r.scq[0], 1, WC_RNR_RETRY_EXC).vendor_err, OHCA_VE_RNR);
+		wc(&r.scq[0], 2, WC_WR_FLUSH);
+		assert_int_equal(host_counter(r.h[0], OHCA_CNT_RNR_NAK_RX), retry + 1);
+		assert_int_equal(host_counter(r.h[1], OHCA_CNT_RNR_NAK_TX), retry + 1);
+		assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_RTS);
+		rig_down(&r);
+	}
+}
+
+/* The whole range of PSNs goes by, with losses at the seam. */
+static void test_psn_wrap(void **state)
+{
+	struct chaos c = { 5, 30, 0, 0, 0, 0, 0 };
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .mtu = 1, .psn = { 0xffffc0, 0xffffff } });
+	host_hook_set(r.h[0], 0, chaos, &c);
+	for (unsigned int i = 0; i < 5; i++) {
+		rig_fill(&r, 0, 0, 10000, i);
+		rig_write(&r, 0, 1, 0, 0, 10000);
+		rig_read(&r, 0, 2, 50000, 0, 10000);
+		rig_time(&r, 500);
+		wc(&r.scq[0], 1, WC_SUCCESS);
+		wc(&r.scq[0], 2, WC_SUCCESS);
+		rig_check(&r, 0, 50000, 10000, i);
+	}
+	rig_down(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_dup),
+		cmocka_unit_test(test_reorder),
+		cmocka_unit_test(test_all),
+		cmocka_unit_test(test_seq_nak),
+		cmocka_unit_test(test_lost_ack),
+		cmocka_unit_test(test_lost_read_resp),
+		cmocka_unit_test(test_lost_atomic),
+		cmocka_unit_test(test_implied_nak),
+		cmocka_unit_test(test_retry_exceeded),
+		cmocka_unit_test(test_no_timeout),
+		cmocka_unit_test(test_retry_reset),
+		cmocka_unit_test(test_rnr),
+		cmocka_unit_test(test_rnr_exceeded),
+		cmocka_unit_test(test_psn_wrap),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
