@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* UC: messages arrive whole or not at all. */
+#include "ib/packet.h"
+#include "rig.h"
+
+static struct rig_opt uc(uint8_t mtu)
+{
+	return (struct rig_opt){ .type = OHCA_QPT_UC, .mtu = mtu, .psn = { 0xfffff0, 5 } };
+}
+
+static void test_sizes(void **state)
+{
+	static const uint32_t len[] = { 0, 1, 255, 256, 257, 1024, 4096, 4097, 65536, 1000003 };
+	struct rig r;
+	struct wqe w;
+	struct ohca_hw_cqe c;
+
+	(void)state;
+	for (uint8_t mtu = 1; mtu <= 5; mtu++) {
+		rig_up(&r, uc(mtu));
+		for (unsigned int i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
+			rig_fill(&r, 0, 7, len[i], i);
+			rig_write(&r, 0, 1, 7, 9, len[i]);
+			rig_run(&r);
+			wc(&r.scq[0], 1, WC_SUCCESS);
+			rig_check(&r, 1, 9, len[i], i);
+			rig_recv(&r, 1, 2, 3, len[i]);
+			rig_fill(&r, 0, 7, len[i], i + 50);
+			rig_send(&r, 0, 3, 7, len[i]);
+			rig_run(&r);
+			wc(&r.scq[0], 3, WC_SUCCESS);
+			assert_int_equal(wc(&r.rcq[1], 2, WC_SUCCESS).byte_len, len[i]);
+			rig_check(&r, 1, 3, len[i], i + 50);
+			rig_recv(&r, 1, 4, 0, 0);
+			w = wqe_new(OHCA_OP_RDMA_WRITE_IMM, OHCA_WQE_SIGNALED, 5);
+			wqe_imm(&w, 0x55);
+			wqe_raddr(&w, r.mr[1].iova, r.mr[1].key);
+			wqe_sge(&w, r.mr[0].iova + 7, len[i], r.mr[0].key);
+			wqe_post(&r.qp[0], &w);
+			rig_run(&r);
+			wc(&r.scq[0], 5, WC_SUCCESS);
+			c = wc(&r.rcq[1], 4, WC_SUCCESS);
+			assert_int_equal(c.opcode, 129);
+			assert_int_equal(c.imm, 0x55);
+			assert_int_equal(c.byte_len, len[i]);
+			rig_check(&r, 1, 0, len[i], i + 50);
+		}
+		rig_down(&r);
+	}
+}
+
+/** struct drop_one - drop packet number @n (from 0) of those that leave */
+struct drop_one {
+	unsigned int n, seen;
+};
+
+static enum host_fate drop_one(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			       uint32_t len)
+{
+	struct drop_one *d = arg;
+
+	(void)from;
+	(void)port;
+	(void)frame;
+	(void)len;
+	return d->seen++ == d->n ? HOST_DROP : HOST_DELIVER;
+}
+
+/* Four messages of five packets, one packet lost: exactly one message is missing. */
+static void test_loss(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	for (unsigned int n = 0; n < 20; n++) {
+		struct drop_one d = { .n = n };
+		unsigned int lost = n / 5;
+
+		rig_up(&r, uc(2));
+		host_hook_set(r.h[0], 0, drop_one, &d);
+		for (unsigned int i = 0; i < 4; i++)
+			rig_recv(&r, 1, i, i * 10000, 10000);
+		for (unsigned int i = 0; i < 4; i++) {
+			rig_fill(&r, 0, i * 10000, 2500, i + 1);
+			rig_send(&r, 0, i, i * 10000, 2500);
+		}
+		rig_run(&r);
+		for (unsigned int i = 0; i < 4; i++)
+			wc(&r.scq[0], i, WC_SUCCESS);
+		for (unsigned int i = 0; i < 3; i++) {
+			assert_int_equal(wc(&r.rcq[1], i, WC_SUCCESS).byte_len, 2500);
+			rig_check(&r, 1, i * 10000, 2500, i + 1 + (i >= lost));
+		}
+		no_wc(&r.rcq[1]);
+		no_event(r.h[1]);
+		rig_down(&r);
+	}
+}
+
+/* No receive WQE, a key that is none, a message too long: dropped, the QP lives. */
+static void test_drops(void **state)
+{
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	rig_up(&r, uc(1));
+	rig_send(&r, 0, 1, 0, 1000);
+	rig_run(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_NO_WQE), 1);
+	w = wqe_new(OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, 2);
+	wqe_raddr(&w, r.mr[1].iova, r.mr[1].key ^ 1);
+	wqe_sge(&w, r.mr[0].iova, 1000, r.mr[0].key);
+	wqe_post(&r.qp[0], &w);
+	rig_run(&r);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	rig_recv(&r, 1, 3, 0, 999);
+	rig_send(&r, 0, 4, 0, 1000);
+	rig_run(&r);
+	wc(&r.scq[0], 4, WC_SUCCESS);
+	no_wc(&r.rcq[1]);
+	/* the WQE serves the next message that fits */
+	rig_fill(&r, 0, 0, 999, 5);
+	rig_send(&r, 0, 5, 0, 999);
+	rig_run(&r);
+	wc(&r.scq[0], 5, WC_SUCCESS);
+	wc(&r.rcq[1], 3, WC_SUCCESS);
+	rig_check(&r, 1, 0, 999, 5);
+	assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_RTS);
+	rig_down(&r);
+}
+
+static void test_local_errors(void **state)
+{
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	/* of the sender: SQE and back */
+	for (unsigned int k = 0; k < 2; k++) {
+		rig_up(&r, uc(1));
+		w = wqe_new(k ? OHCA_OP_RDMA_READ : OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, 1);
+		wqe_raddr(&w, r.mr[1].iova, r.mr[1].key);
+		wqe_sge(&w, r.mr[0].iova, 1000, r.mr[0].key ^ (k ? 0 : 1));
+		wqe_post(&r.qp[0], &w);
+		rig_write(&r, 0, 2, 0, 0, 10);
+		rig_run(&r);
+		wc(&r.scq[0], 1, k ? WC_LOC_QP_OP : WC_LOC_PROT);
+		wc(&r.scq[0], 2, WC_WR_FLUSH);
+		assert_int_equal(rig_state(&r.qp[0]), OHCA_QPS_SQE);
+		rig_write(&r, 0, 3, 0, 0, 10);
+		rig_run(&r);
+		wc(&r.scq[0], 3, WC_WR_FLUSH);
+		rig_modify(&r.qp[0], OHCA_QPS_RTS);
+		rig_fill(&r, 0, 0, 1000, 8);
+		rig_write(&r, 0, 4, 0, 0, 1000);
+		rig_run(&r);
+		wc(&r.scq[0], 4, WC_SUCCESS);
+		rig_check(&r, 1, 0, 1000, 8);
+		rig_down(&r);
+	}
+	/* of the receiver: ERR */
+	rig_up(&r, uc(1));
+	r.mr[1].key ^= 1;
+	rig_recv(&r, 1, 1, 0, 1000);
+	rig_recv(&r, 1, 2, 0, 1000);
+	rig_send(&r, 0, 3, 0, 500);
+	rig_run(&r);
+	wc(&r.scq[0], 3, WC_SUCCESS);
+	wc(&r.rcq[1], 1, WC_LOC_PROT);
+	wc(&r.rcq[1], 2, WC_WR_FLUSH);
+	assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_ERR);
+	rig_down(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_drops),
+		cmocka_unit_test(test_local_errors),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
