@@ -178,7 +178,7 @@ static int walk_grow(struct walk *w, uint32_t need)
 		cap *= 2;
 	if (cap > w->p->npages)
 		cap = w->p->npages;
-	if (cap - w->cap > OHCA_MAX_PAGE_ENTRIES - w->e->page_entries)
+	if (cap - w->cap > w->e->max_page_entries - w->e->page_entries)
 		return OHCA_ADMIN_NO_RESOURCE;
 	page = realloc(w->p->page, (size_t)cap * sizeof(*page));
 	if (!page)

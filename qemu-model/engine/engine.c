@@ -129,6 +129,7 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 		e->cfg.log_max_srq = 16;
 	if (!e->cfg.log_max_mr)
 		e->cfg.log_max_mr = 20;
+	e->max_page_entries = OHCA_MAX_PAGE_ENTRIES;
 	ohca_list_init(&e->mod);
 	e->mod_deadline = OHCA_NO_DEADLINE;
 	e->local_dma = (struct ohca_mr){

@@ -360,6 +360,7 @@ struct ohca_engine {
 	uint64_t next_serial;
 	struct ohca_mr local_dma;	/* what OHCA_LOCAL_DMA_LKEY names; not in the table */
 	uint32_t page_entries;		/* addresses held by all page lists */
+	uint32_t max_page_entries;	/* OHCA_MAX_PAGE_ENTRIES; smaller in tests */
 	uint32_t dma_depth;
 	struct ohca_list mod;		/* CQs whose moderated event waits */
 	uint64_t mod_deadline;		/* the earliest of them */

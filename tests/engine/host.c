@@ -199,7 +199,7 @@ static void op_trace(void *p, unsigned int ev, const uint64_t a[4])
 
 /* ---- machines ---- */
 
-struct host *host_new_cfg(const struct ohca_cfg *cfg)
+struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem)
 {
 	static const struct ohca_host_ops ops = {
 		.dma_enter = op_dma_enter,
@@ -220,7 +220,7 @@ struct host *host_new_cfg(const struct ohca_cfg *cfg)
 	if (!h)
 		host_die("out of memory");
 	h->cfg = *cfg;
-	h->mem_size = HOST_MEM;
+	h->mem_size = mem;
 	h->mem = aligned_alloc(HOST_PAGE, h->mem_size);
 	if (!h->mem)
 		host_die("out of memory");
@@ -255,7 +255,7 @@ struct host *host_new(unsigned int ports, uint64_t guid)
 		.node_desc = "test host",
 	};
 
-	return host_new_cfg(&cfg);
+	return host_new_cfg(&cfg, HOST_MEM);
 }
 
 static void port_flush(struct host_port *hp)

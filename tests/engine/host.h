@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "engine.h"
 #include "ohca_hw.h"
@@ -150,8 +151,8 @@ struct host_mr {
 
 /** host_new() - @ports 1 or 2; @guid: NodeGUID. The engine is reset, not enabled. */
 struct host *host_new(unsigned int ports, uint64_t guid);
-/** host_new_cfg() - the same with all of the configuration */
-struct host *host_new_cfg(const struct ohca_cfg *cfg);
+/** host_new_cfg() - the same with all of the configuration, and bytes of memory */
+struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem);
 void host_free(struct host *h);
 /** host_enable() - handshake and AQ; @features: acknowledged */
 void host_enable(struct host *h, uint64_t features);
@@ -186,6 +187,24 @@ void host_buf_write(struct host *h, const struct host_buf *b, uint64_t off, cons
 void host_buf_read(struct host *h, const struct host_buf *b, uint64_t off, void *dst, size_t n);
 
 /* ---- commands ---- */
+
+/**
+ * HOST_AQE - a command; @member of the body's union, then its initializers
+ *
+ * An initializer of a union leaves the bytes behind its member undefined, and the device
+ * refuses a command in which they are not zero.
+ */
+#define HOST_AQE(member, ...)							\
+	host_aqe(&(__typeof__(((struct ohca_hw_aqe *)0)->member)){ __VA_ARGS__ },	\
+		 sizeof(((struct ohca_hw_aqe *)0)->member))
+static inline struct ohca_hw_aqe host_aqe(const void *body, size_t n)
+{
+	struct ohca_hw_aqe a;
+
+	memset(&a, 0, sizeof(a));
+	memcpy(a.body, body, n);
+	return a;
+}
 
 /** host_cmd() - execute; Return: status. @rsp may be NULL. Opcode and cookie are set. */
 int host_cmd(struct host *h, uint8_t opcode, struct ohca_hw_aqe *cmd, struct ohca_hw_acqe *rsp);

@@ -49,7 +49,7 @@ int host_cmd(struct host *h, uint8_t opcode, struct ohca_hw_aqe *cmd, struct ohc
 
 int host_cmd_handle(struct host *h, uint8_t opcode, uint32_t handle, uint64_t mbox)
 {
-	struct ohca_hw_aqe c = { .handle = { .handle = handle, .addr = mbox } };
+	struct ohca_hw_aqe c = HOST_AQE(handle, .handle = handle, .addr = mbox);
 
 	return host_cmd(h, opcode, &c, NULL);
 }
@@ -87,7 +87,7 @@ void host_start(struct host *h)
 
 uint32_t host_pd(struct host *h, uint32_t uar)
 {
-	struct ohca_hw_aqe c = { .alloc_pd = { .uar = uar } };
+	struct ohca_hw_aqe c = HOST_AQE(alloc_pd, .uar = uar);
 	struct ohca_hw_acqe r;
 
 	must(h, host_cmd(h, OHCA_CMD_ALLOC_PD, &c, &r), "ALLOC_PD");
@@ -98,8 +98,8 @@ uint32_t host_pd(struct host *h, uint32_t uar)
 
 void host_eq_create(struct host *h, struct host_eq *eq, uint8_t log, bool async, uint16_t vec)
 {
-	struct ohca_hw_aqe c = { .create_eq = { .log_size = log, .async = async,
-						.vector = vec } };
+	struct ohca_hw_aqe c = HOST_AQE(create_eq, .log_size = log, .async = async,
+						.vector = vec);
 	uint32_t n = ((32u << log) + HOST_PAGE - 1) / HOST_PAGE;
 	struct ohca_hw_acqe r;
 
@@ -135,8 +135,8 @@ void host_eq_db(struct host *h, struct host_eq *eq, bool arm)
 
 void host_cq_create(struct host *h, struct host_cq *cq, uint8_t log, uint32_t uar)
 {
-	struct ohca_hw_aqe c = { .create_cq = { .uar = uar, .eqn = h->comp.eqn,
-						.log_size = log } };
+	struct ohca_hw_aqe c = HOST_AQE(create_cq, .uar = uar, .eqn = h->comp.eqn,
+						.log_size = log);
 	struct ohca_hw_acqe r;
 
 	memset(cq, 0, sizeof(*cq));
@@ -190,8 +190,8 @@ static void put_rwqe(struct host *h, const struct host_buf *b, uint64_t off, uin
 void host_srq_create(struct host *h, struct host_srq *srq, uint8_t log, uint32_t pdn,
 		     uint32_t uar, uint32_t limit)
 {
-	struct ohca_hw_aqe c = { .create_srq = { .pdn = pdn, .uar = uar, .limit = limit,
-						 .log_size = log, .log_stride = 7 } };
+	struct ohca_hw_aqe c = HOST_AQE(create_srq, .pdn = pdn, .uar = uar, .limit = limit,
+						 .log_size = log, .log_stride = 7);
 	struct ohca_hw_acqe r;
 
 	memset(srq, 0, sizeof(*srq));
@@ -287,8 +287,8 @@ void host_qp_destroy(struct host_qp *qp)
 int host_qp_modify(struct host_qp *qp, uint32_t mask, const struct ohca_hw_qp_attr *attr)
 {
 	struct host *h = qp->h;
-	struct ohca_hw_aqe c = { .modify_qp = { .handle = qp->handle, .attr_mask = mask,
-						.addr = h->mbox[0] } };
+	struct ohca_hw_aqe c = HOST_AQE(modify_qp, .handle = qp->handle, .attr_mask = mask,
+						.addr = h->mbox[0]);
 	int rc;
 
 	memcpy(host_ptr(h, h->mbox[0]), attr, sizeof(*attr));
@@ -386,8 +386,8 @@ void host_post_wqe(struct host_qp *qp, const void *wqe, unsigned int nseg)
 void host_mr_create(struct host *h, struct host_mr *mr, uint64_t len, uint32_t pdn,
 		    uint16_t access)
 {
-	struct ohca_hw_aqe c = { .reg_mr = { .length = len, .pdn = pdn, .access = access,
-					     .type = OHCA_MR_USER } };
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .length = len, .pdn = pdn, .access = access,
+					     .type = OHCA_MR_USER);
 	struct ohca_hw_acqe r;
 
 	host_buf_alloc(h, &mr->buf, len);
@@ -401,9 +401,9 @@ void host_mr_create(struct host *h, struct host_mr *mr, uint64_t len, uint32_t p
 
 int host_mad_ifc(struct host *h, unsigned int port, uint8_t mad[256])
 {
-	struct ohca_hw_aqe c = { .mad_ifc = { .in_addr = h->mbox[0], .out_addr = h->mbox[1],
+	struct ohca_hw_aqe c = HOST_AQE(mad_ifc, .in_addr = h->mbox[0], .out_addr = h->mbox[1],
 					      .port = (uint8_t)(port + 1),
-					      .flags = OHCA_MAD_IFC_IGNORE_MKEY } };
+					      .flags = OHCA_MAD_IFC_IGNORE_MKEY);
 	struct ohca_hw_acqe r;
 
 	memcpy(host_ptr(h, h->mbox[0]), mad, 256);

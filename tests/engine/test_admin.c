@@ -236,7 +236,7 @@ static void test_features(void **state)
 static void test_query_device(void **state)
 {
 	struct host *h = *state;
-	struct ohca_hw_aqe c = { .mbox = { .addr = h->mbox[0] } };
+	struct ohca_hw_aqe c = HOST_AQE(mbox, .addr = h->mbox[0]);
 	struct ohca_hw_device_attr a;
 
 	assert_int_equal(host_cmd(h, OHCA_CMD_QUERY_DEVICE, &c, NULL), OHCA_ADMIN_OK);
@@ -261,7 +261,7 @@ static void test_query_device(void **state)
 static void test_query_counters(void **state)
 {
 	struct host *h = *state;
-	struct ohca_hw_aqe c = { .mbox = { .addr = h->mbox[0] } };
+	struct ohca_hw_aqe c = HOST_AQE(mbox, .addr = h->mbox[0]);
 	const __le64 *v = host_ptr(h, h->mbox[0]);
 
 	assert_int_equal(host_cmd(h, OHCA_CMD_QUERY_COUNTERS, &c, NULL), OHCA_ADMIN_OK);
@@ -275,7 +275,7 @@ static void test_query_counters(void **state)
 static void test_pds(void **state)
 {
 	struct host *h = *state;
-	struct ohca_hw_aqe c = { .alloc_pd = { .uar = HOST_UARS } };
+	struct ohca_hw_aqe c = HOST_AQE(alloc_pd, .uar = HOST_UARS);
 	struct host_mr mr;
 	uint32_t pd = host_pd(h, 3);
 	unsigned int n = 0;
@@ -439,7 +439,7 @@ static void test_doorbell_bitmap(void **state)
 
 	/* more than one summary word */
 	cfg.log_max_qp = 13;
-	h = host_new_cfg(&cfg);
+	h = host_new_cfg(&cfg, HOST_MEM);
 	host_start(h);
 	host_cq_create(h, &cq, 4, 0);
 	memset(&fake, 0, sizeof(fake));
@@ -524,8 +524,8 @@ static void test_mad_ifc(void **state)
 	struct ib_smp s = { .hdr = { .base_version = 1, .mgmt_class = IB_CLASS_SUBN_LID,
 				     .class_version = 1, .method = IB_METHOD_GET,
 				     .attr_id = ib_to_be16(IB_SMP_ATTR_NODE_INFO) } };
-	struct ohca_hw_aqe c = { .mad_ifc = { .in_addr = h->mbox[0], .out_addr = h->mbox[1],
-					      .port = 3 } };
+	struct ohca_hw_aqe c = HOST_AQE(mad_ifc, .in_addr = h->mbox[0], .out_addr = h->mbox[1],
+					      .port = 3);
 	struct ib_node_info ni;
 
 	assert_int_equal(host_mad_ifc(h, 1, (uint8_t *)&s), OHCA_MAD_REPLY);
@@ -587,8 +587,8 @@ static void test_ports(void **state)
 static void test_modify_port(void **state)
 {
 	struct host *h = *state;
-	struct ohca_hw_aqe c = { .modify_port = { .port = 1, .set_caps = IB_CAP_SM } };
-	struct ohca_hw_aqe d = { .mbox = { .addr = h->mbox[0] } };
+	struct ohca_hw_aqe c = HOST_AQE(modify_port, .port = 1, .set_caps = IB_CAP_SM);
+	struct ohca_hw_aqe d = HOST_AQE(mbox, .addr = h->mbox[0]);
 	struct ib_smp s = { .hdr = { .base_version = 1, .mgmt_class = IB_CLASS_SUBN_LID,
 				     .class_version = 1, .method = IB_METHOD_GET,
 				     .attr_id = ib_to_be16(IB_SMP_ATTR_PORT_INFO) } };

@@ -371,7 +371,7 @@ static void test_eq_dma(void **state)
 static void test_eq_commands(void **state)
 {
 	struct host *h = *state;
-	struct ohca_hw_aqe good = { .create_eq = { .log_size = 5, .vector = 1 } }, c;
+	struct ohca_hw_aqe good = HOST_AQE(create_eq, .log_size = 5, .vector = 1), c;
 	struct host_cq cq;
 
 	good.create_eq.pl.root = host_pages(h, 1);
@@ -421,7 +421,7 @@ static void test_eq_commands(void **state)
 static void test_cq_commands(void **state)
 {
 	struct host *h = *state;
-	struct ohca_hw_aqe good = { .create_cq = { .log_size = 4, .eqn = h->comp.eqn } }, c;
+	struct ohca_hw_aqe good = HOST_AQE(create_cq, .log_size = 4, .eqn = h->comp.eqn), c;
 	unsigned int n = 0;
 
 	good.create_cq.pl.root = host_pages(h, 1);
@@ -454,8 +454,8 @@ static void test_cq_commands(void **state)
 
 static void modify(struct host_cq *cq, uint16_t count, uint16_t us)
 {
-	struct ohca_hw_aqe c = { .modify_cq = { .cqn = cq->cqn, .count = count,
-						.period_us = us } };
+	struct ohca_hw_aqe c = HOST_AQE(modify_cq, .cqn = cq->cqn, .count = count,
+						.period_us = us);
 
 	assert_int_equal(host_cmd(cq->h, OHCA_CMD_MODIFY_CQ, &c, NULL), OHCA_ADMIN_OK);
 }
@@ -518,8 +518,8 @@ static void test_moderation(void **state)
 
 static int resize(struct host_cq *cq, uint8_t log, struct host_buf *buf, uint32_t *pi)
 {
-	struct ohca_hw_aqe c = { .resize_cq = { .cqn = cq->cqn, .ci = cq->ci,
-						.log_size = log } };
+	struct ohca_hw_aqe c = HOST_AQE(resize_cq, .cqn = cq->cqn, .ci = cq->ci,
+						.log_size = log);
 	struct ohca_hw_acqe r;
 	int rc;
 

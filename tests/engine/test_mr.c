@@ -78,8 +78,8 @@ static int dereg(struct rig *r, uint32_t key)
 
 static uint32_t reg(struct rig *r, uint8_t type, uint32_t pdn, uint16_t access, uint64_t length)
 {
-	struct ohca_hw_aqe c = { .reg_mr = { .type = type, .pdn = pdn, .access = access,
-					     .length = length } };
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .type = type, .pdn = pdn, .access = access,
+					     .length = length);
 	uint32_t key;
 
 	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, &key), OHCA_ADMIN_OK);
@@ -107,8 +107,8 @@ static int rkey(struct rig *r, struct ohca_qp *qp, uint32_t key, uint64_t addr, 
 static void test_reg_refused(void **state)
 {
 	struct rig *r = *state;
-	struct ohca_hw_aqe good = { .reg_mr = { .iova = 0x1000, .length = 4096,
-						.access = 1 } }, c;
+	struct ohca_hw_aqe good = HOST_AQE(reg_mr, .iova = 0x1000, .length = 4096,
+						.access = 1), c;
 
 	good.reg_mr.pl.root = host_pages(r->h, 2);
 	good.reg_mr.pl.npages = 1;
@@ -165,7 +165,7 @@ static void test_reg_refused(void **state)
 static void test_limit_and_tags(void **state)
 {
 	struct rig *r = *state;
-	struct ohca_hw_aqe c = { .reg_mr = { .type = OHCA_MR_DMA, .pdn = r->h->pdn } };
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .type = OHCA_MR_DMA, .pdn = r->h->pdn);
 	uint32_t key = 0, again, n = 0;
 
 	while (cmd(r, OHCA_CMD_REG_MR, &c, &key) == OHCA_ADMIN_OK) {
@@ -192,9 +192,9 @@ static void test_limit_and_tags(void **state)
 
 static void check_list(struct rig *r, uint64_t len, uint32_t off)
 {
-	struct ohca_hw_aqe c = { .reg_mr = { .iova = 0x7000000000ull + off, .length = len - off,
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .iova = 0x7000000000ull + off, .length = len - off,
 					     .pdn = r->h->pdn, .pl_offset = off,
-					     .access = RW } };
+					     .access = RW);
 	uint8_t *want = malloc(len), *got = calloc(1, len);
 	struct ohca_mr_range range;
 	struct host_buf b;
@@ -241,8 +241,8 @@ static void test_lists(void **state)
 static void test_deep_list(void **state)
 {
 	struct rig *r = *state;
-	struct ohca_hw_aqe c = { .reg_mr = { .iova = 0, .length = 600 * 4096,
-					     .pdn = r->h->pdn, .access = 1 } };
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .iova = 0, .length = 600 * 4096,
+					     .pdn = r->h->pdn, .access = 1);
 	struct host_buf b;
 	uint64_t l2, l3;
 	uint32_t key;
@@ -274,8 +274,8 @@ static void test_deep_list(void **state)
 static void test_hostile_lists(void **state)
 {
 	struct rig *r = *state;
-	struct ohca_hw_aqe c = { .reg_mr = { .length = 1ull << 39, .pdn = r->h->pdn,
-					     .access = 1 } };
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .length = 1ull << 39, .pdn = r->h->pdn,
+					     .access = 1);
 	uint64_t table = host_pages(r->h, 1);
 	__le64 *p = host_ptr(r->h, table);
 
@@ -594,7 +594,7 @@ static void test_window_and_qp(void **state)
 static void test_rereg(void **state)
 {
 	struct rig *r = *state;
-	struct ohca_hw_aqe c = { .reg_mr = { .rereg = OHCA_REREG_ACCESS, .access = RW } };
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .rereg = OHCA_REREG_ACCESS, .access = RW);
 	struct host_mr mr;
 	struct host_buf b;
 	uint32_t key;

@@ -63,9 +63,9 @@ static void test_create_refused(void **state)
 {
 	struct rig *r = *state;
 	struct host *h = r->h;
-	struct ohca_hw_aqe good = { .create_qp = { .pdn = h->pdn, .send_cqn = r->cq.cqn,
+	struct ohca_hw_aqe good = HOST_AQE(create_qp, .pdn = h->pdn, .send_cqn = r->cq.cqn,
 						   .recv_cqn = r->cq.cqn, .type = OHCA_QPT_RC,
-						   .log_rq_stride = 6 } }, c;
+						   .log_rq_stride = 6), c;
 	uint32_t pd1 = host_pd(h, 1);
 	struct host_cq cq1;
 	struct host_srq srq;

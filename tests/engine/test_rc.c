@@ -582,8 +582,8 @@ static void test_srq(void **state)
 
 static uint32_t reg_key(struct rig *r, unsigned int i, uint8_t type, uint64_t length)
 {
-	struct ohca_hw_aqe c = { .reg_mr = { .length = length, .pdn = r->h[i]->pdn,
-					     .type = type } };
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .length = length, .pdn = r->h[i]->pdn,
+					     .type = type);
 	struct ohca_hw_acqe rsp;
 
 	assert_int_equal(host_cmd(r->h[i], OHCA_CMD_REG_MR, &c, &rsp), 0);

@@ -181,14 +181,14 @@ static void test_memory_gone(void **state)
 
 static int set_limit(struct rig *r, uint32_t limit)
 {
-	struct ohca_hw_aqe c = { .modify_srq = { .srqn = r->srq.srqn, .limit = limit } };
+	struct ohca_hw_aqe c = HOST_AQE(modify_srq, .srqn = r->srq.srqn, .limit = limit);
 
 	return host_cmd(r->h, OHCA_CMD_MODIFY_SRQ, &c, NULL);
 }
 
 static uint32_t get_limit(struct rig *r)
 {
-	struct ohca_hw_aqe c = { .handle = { .handle = r->srq.srqn } };
+	struct ohca_hw_aqe c = HOST_AQE(handle, .handle = r->srq.srqn);
 	struct ohca_hw_acqe rsp;
 
 	assert_int_equal(host_cmd(r->h, OHCA_CMD_QUERY_SRQ, &c, &rsp), OHCA_ADMIN_OK);
@@ -253,8 +253,8 @@ static void test_create(void **state)
 {
 	struct rig *r = *state;
 	struct host *h = r->h;
-	struct ohca_hw_aqe good = { .create_srq = { .pdn = h->pdn, .log_size = 2,
-						    .log_stride = 6 } }, c;
+	struct ohca_hw_aqe good = HOST_AQE(create_srq, .pdn = h->pdn, .log_size = 2,
+						    .log_stride = 6), c;
 	unsigned int n = 1;
 
 	good.create_srq.pl.root = host_pages(h, 1);

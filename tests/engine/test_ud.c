@@ -252,7 +252,7 @@ static void test_controlled_qkey(void **state)
 
 static int mcast(struct host_qp *qp, uint8_t op)
 {
-	struct ohca_hw_aqe c = { .mcast = { .qp = qp->handle, .mlid = 0xc001 } };
+	struct ohca_hw_aqe c = HOST_AQE(mcast, .qp = qp->handle, .mlid = 0xc001);
 
 	memcpy(c.mcast.mgid, mgid, 16);
 	return host_cmd(qp->h, op, &c, NULL);
