@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What the unit tests share: a device, queues and doorbell pages that are nothing but
+ * memory, so that a test can play the hardware.
+ */
+#ifndef OHCA_TEST_H
+#define OHCA_TEST_H
+
+#include <kunit/test.h>
+
+#include "ohca.h"
+
+/** ohca_test_alloc - zeroed memory that lives as long as the test */
+static inline void *ohca_test_alloc(struct kunit *test, size_t size)
+{
+	void *p = kunit_kzalloc(test, size, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, p);
+	return p;
+}
+
+/** ohca_test_dev - a device without hardware; its pages are plain memory */
+static inline struct ohca_dev *ohca_test_dev(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_alloc(test, sizeof(*dev));
+
+	dev->regs = (void __force __iomem *)ohca_test_alloc(test, OHCA_CTRL_BAR_SIZE);
+	dev->uar = (void __force __iomem *)ohca_test_alloc(test, PAGE_SIZE);
+	xa_init(&dev->qps);
+	xa_init(&dev->cqs);
+	xa_init(&dev->srqs);
+	return dev;
+}
+
+/** ohca_test_buf - buffer of one piece */
+static inline void ohca_test_buf(struct kunit *test, struct ohca_buf *buf, size_t size)
+{
+	buf->direct = ohca_test_alloc(test, size);
+	buf->size = size;
+}
+
+/** ohca_test_cq - kernel CQ of 1 << @log entries */
+static inline struct ohca_cq *ohca_test_cq(struct kunit *test, struct ohca_dev *dev, u32 log)
+{
+	struct ohca_cq *cq = ohca_test_alloc(test, sizeof(*cq));
+
+	cq->ibcq.device = &dev->ibdev;
+	cq->cqn = 5;
+	cq->log_size = log;
+	spin_lock_init(&cq->lock);
+	INIT_LIST_HEAD(&cq->send_qps);
+	INIT_LIST_HEAD(&cq->recv_qps);
+	ohca_test_buf(test, &cq->buf, ohca_cq_buf_size(log));
+	return cq;
+}
+
+/** ohca_test_qp - kernel QP in RTS with 1 << @log BBs and WQEs, completing to @cq */
+static inline struct ohca_qp *ohca_test_qp(struct kunit *test, struct ohca_dev *dev,
+					   struct ohca_cq *cq, u32 handle, u32 log)
+{
+	struct ohca_qp *qp = ohca_test_alloc(test, sizeof(*qp));
+
+	qp->ibqp.device = &dev->ibdev;
+	qp->ibqp.qp_type = IB_QPT_RC;
+	qp->ibqp.send_cq = &cq->ibcq;
+	qp->ibqp.recv_cq = &cq->ibcq;
+	qp->handle = handle;
+	qp->state = IB_QPS_RTS;
+	qp->has_rq = true;
+	spin_lock_init(&qp->sq.lock);
+	qp->sq.log = log;
+	qp->sq.max_sge = 4;
+	qp->sq.max_inline = 64;
+	qp->sq.shadow = ohca_test_alloc(test, sizeof(*qp->sq.shadow) << log);
+	spin_lock_init(&qp->rq.lock);
+	qp->rq.log = log;
+	qp->rq.log_stride = 6;
+	qp->rq.max_sge = 3;
+	qp->rq.shadow = ohca_test_alloc(test, sizeof(*qp->rq.shadow) << log);
+	qp->sq.off = ohca_sq_offset(1, log, 6);
+	ohca_test_buf(test, &qp->buf, ohca_qp_buf_size(1, log, 6, log));
+	qp->db = ohca_buf_at(&qp->buf, OHCA_DB_OFFSET);
+	list_add_tail(&qp->send_link, &cq->send_qps);
+	list_add_tail(&qp->recv_link, &cq->recv_qps);
+	KUNIT_ASSERT_EQ(test, 0, xa_insert(&dev->qps, handle, qp, GFP_KERNEL));
+	return qp;
+}
+
+/** ohca_test_end - give back what is not the test's memory */
+static inline void ohca_test_end(struct ohca_dev *dev)
+{
+	xa_destroy(&dev->qps);
+	xa_destroy(&dev->cqs);
+	xa_destroy(&dev->srqs);
+}
+
+#endif /* OHCA_TEST_H */

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Rings: posting, wrapping, completing, and what a device that lies achieves. */
+#include "ohca_test.h"
+
+/* The device writes a CQE at index @i. */
+static void put_cqe(struct ohca_cq *cq, u32 i, u32 handle, u8 flags, u32 wqe_idx, u64 wr_id)
+{
+	u32 mask = (1u << cq->log_size) - 1;
+	struct ohca_hw_cqe *e = ohca_buf_at(&cq->buf, OHCA_CQ_RING_OFFSET +
+					    (i & mask) * sizeof(*e));
+
+	memset(e, 0, sizeof(*e));
+	e->wr_id = cpu_to_le64(wr_id);
+	e->qp_num = cpu_to_le32(handle);
+	e->opcode = cpu_to_le32(flags & OHCA_CQE_SEND ? IB_WC_SEND : IB_WC_RECV);
+	e->wqe_idx = cpu_to_le32(wqe_idx);
+	e->flags = flags;
+	e->byte_len = cpu_to_le32(8);
+	e->owner = !((i >> cq->log_size) & 1);
+}
+
+static int post_one(struct ohca_qp *qp, u64 wr_id, int nsge)
+{
+	struct ib_sge sge[4] = { { .addr = 0x1000, .length = 8, .lkey = 7 } };
+	struct ib_rdma_wr wr = {
+		.wr.wr_id = wr_id,
+		.wr.sg_list = sge,
+		.wr.num_sge = nsge,
+		.wr.opcode = IB_WR_RDMA_WRITE,
+		.wr.send_flags = IB_SEND_SIGNALED,
+		.remote_addr = 0x2000,
+		.rkey = 9,
+	};
+	const struct ib_send_wr *bad;
+
+	return ohca_post_send(&qp->ibqp, &wr.wr, &bad);
+}
+
+static int post_recv_one(struct ohca_qp *qp, u64 wr_id, u32 length)
+{
+	struct ib_sge sge = { .addr = 0x1000, .length = length, .lkey = 7 };
+	struct ib_recv_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 };
+	const struct ib_recv_wr *bad;
+
+	return ohca_post_recv(&qp->ibqp, &wr, &bad);
+}
+
+static void sq_fill_and_drain(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 3);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 77, 3);
+	u32 bb = 0, cqe = 0, round, i;
+	struct ib_wc wc;
+
+	/* 1 BB with 2 SGEs, 2 BBs with 3: the ring of 8 wraps at every offset */
+	for (round = 0; round < 20; round++) {
+		u32 at[8], n = 0, used = 0;
+
+		while (1) {
+			u32 nsge = (round + n) % 2 ? 3 : 2, bbs = nsge == 3 ? 2 : 1;
+			int ret = post_one(qp, 1000 * round + n, nsge);
+
+			if (used + bbs > 8) {
+				KUNIT_ASSERT_EQ(test, -ENOMEM, ret);
+				break;
+			}
+			KUNIT_ASSERT_EQ(test, 0, ret);
+			at[n++] = bb & 7;
+			bb += bbs;
+			used += bbs;
+			KUNIT_ASSERT_EQ(test, bb, le32_to_cpu(qp->db->sq_pi));
+		}
+		for (i = 0; i < n; i++) {
+			put_cqe(cq, cqe++, 77, OHCA_CQE_SEND, at[i], 0xdead);
+			KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+			KUNIT_ASSERT_EQ(test, 1000 * round + i, wc.wr_id);
+			KUNIT_ASSERT_EQ(test, IB_WC_RDMA_WRITE, wc.opcode);
+			KUNIT_ASSERT_PTR_EQ(test, &qp->ibqp, wc.qp);
+		}
+		KUNIT_ASSERT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 1, &wc));
+		KUNIT_ASSERT_EQ(test, qp->sq.head, qp->sq.tail);
+	}
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&dev->bad_cqes));
+	ohca_test_end(dev);
+}
+
+/* One completion stands for the unsignaled WQEs before it. */
+static void sq_unsignaled(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 3);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 4, 2);
+	struct ib_wc wc[4];
+	u32 i;
+
+	for (i = 0; i < 4; i++)
+		KUNIT_ASSERT_EQ(test, 0, post_one(qp, i, 1));
+	put_cqe(cq, 0, 4, OHCA_CQE_SEND, 2, 0);
+	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 4, wc));
+	KUNIT_EXPECT_EQ(test, 2, wc[0].wr_id);
+	KUNIT_EXPECT_EQ(test, 3, qp->sq.tail);
+	/* the ones before are not outstanding any more */
+	put_cqe(cq, 1, 4, OHCA_CQE_SEND, 1, 0);
+	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 4, wc));
+	KUNIT_EXPECT_EQ(test, 1, atomic_read(&dev->bad_cqes));
+	ohca_test_end(dev);
+}
+
+static void sq_doorbell(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 3);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 0x123456, 3);
+	void __iomem *db = dev->uar + OHCA_UAR_SQ;
+
+	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 0, 1));
+	KUNIT_EXPECT_EQ(test, 0x123456 | 1ull << 32, readq(db));
+	/* the device has not asked for another one */
+	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 1, 1));
+	KUNIT_EXPECT_EQ(test, 0x123456 | 1ull << 32, readq(db));
+	qp->db->sq_event = cpu_to_le32(2);
+	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 2, 1));
+	KUNIT_EXPECT_EQ(test, 0x123456 | 3ull << 32, readq(db));
+	ohca_test_end(dev);
+}
+
+static void rq_in_order(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 2);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 9, 2);
+	struct ib_wc wc;
+	u32 i;
+
+	for (i = 0; i < 4; i++)
+		KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, 100 + i, 64));
+	KUNIT_EXPECT_EQ(test, -ENOMEM, post_recv_one(qp, 104, 64));
+	for (i = 0; i < 40; i++) {
+		put_cqe(cq, i, 9, 0, i & 3, 1);
+		KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+		KUNIT_ASSERT_EQ(test, 100 + i, wc.wr_id);
+		KUNIT_ASSERT_EQ(test, IB_WC_SUCCESS, wc.status);
+		KUNIT_ASSERT_EQ(test, i + 1, le32_to_cpu(((struct ohca_hw_db *)
+							  ohca_buf_at(&cq->buf, 0))->cq_ci));
+		KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, 104 + i, 64));
+	}
+	ohca_test_end(dev);
+}
+
+/* The device claims to have received more than was posted. */
+static void rq_too_long(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 2);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 9, 2);
+	struct ib_wc wc;
+
+	KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, 1, 7));
+	put_cqe(cq, 0, 9, 0, 0, 1);
+	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+	KUNIT_EXPECT_EQ(test, IB_WC_LOC_LEN_ERR, wc.status);
+	ohca_test_end(dev);
+}
+
+/* CQEs that make no sense are dropped, counted, and harm nothing. */
+static void hostile_cqes(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 4);
+	struct ohca_cq *other = ohca_test_cq(test, dev, 4);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 9, 3);
+	struct ohca_qp *stranger = ohca_test_qp(test, dev, other, 10, 3);
+	struct ohca_qp *user = ohca_test_qp(test, dev, cq, 11, 3);
+	struct ib_wc wc[4];
+	u32 i = 0;
+
+	user->user = true;
+	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 42, 3));
+	KUNIT_ASSERT_EQ(test, 0, post_one(stranger, 43, 1));
+	put_cqe(cq, i++, 9, OHCA_CQE_SEND, 1, 0);		/* inside a WQE */
+	put_cqe(cq, i++, 9, OHCA_CQE_SEND, 2, 0);		/* not posted */
+	put_cqe(cq, i++, 9, OHCA_CQE_SEND, 8, 0);		/* outside the ring */
+	put_cqe(cq, i++, 9, OHCA_CQE_SEND, U32_MAX, 0);
+	put_cqe(cq, i++, 9, 0, 0, 0);				/* nothing to receive into */
+	put_cqe(cq, i++, 10, OHCA_CQE_SEND, 0, 0);		/* another CQ's QP */
+	put_cqe(cq, i++, 11, OHCA_CQE_SEND, 0, 0);		/* a process's QP */
+	put_cqe(cq, i++, 12, OHCA_CQE_SEND, 0, 0);		/* nobody's */
+	put_cqe(cq, i++, U32_MAX, OHCA_CQE_SEND, 0, 0);
+	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 4, wc));
+	KUNIT_EXPECT_EQ(test, 7, atomic_read(&dev->bad_cqes));
+	KUNIT_EXPECT_EQ(test, i, cq->ci);
+	put_cqe(cq, i++, 9, OHCA_CQE_SEND, 0, 0);
+	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 4, wc));
+	KUNIT_EXPECT_EQ(test, 42, wc[0].wr_id);
+	/* once only */
+	put_cqe(cq, i++, 9, OHCA_CQE_SEND, 0, 0);
+	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 4, wc));
+	ohca_test_end(dev);
+}
+
+/* A ring in which everything always looks valid does not keep the CPU. */
+static void endless_cq(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 2);
+	struct ib_wc wc;
+	u32 i;
+
+	for (i = 0; i < 4; i++)
+		put_cqe(cq, i, 1234, OHCA_CQE_SEND, 0, 0);
+	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 1, &wc));
+	KUNIT_EXPECT_EQ(test, 4, cq->ci);
+	ohca_test_end(dev);
+}
+
+static struct ohca_srq *make_srq(struct kunit *test, struct ohca_dev *dev, u32 log)
+{
+	struct ohca_srq *srq = ohca_test_alloc(test, sizeof(*srq));
+	u32 i;
+
+	srq->ibsrq.device = &dev->ibdev;
+	srq->log = log;
+	srq->log_stride = 6;
+	srq->max_sge = 3;
+	spin_lock_init(&srq->lock);
+	srq->shadow = ohca_test_alloc(test, sizeof(*srq->shadow) << log);
+	srq->next = ohca_test_alloc(test, sizeof(*srq->next) << log);
+	for (i = 0; i < 1u << log; i++)
+		srq->next[i] = i + 1;
+	ohca_test_buf(test, &srq->buf, ohca_srq_buf_size(log, 6));
+	srq->db = ohca_buf_at(&srq->buf, 0);
+	return srq;
+}
+
+static int post_srq_one(struct ohca_srq *srq, u64 wr_id)
+{
+	struct ib_sge sge = { .addr = 0x1000, .length = 64, .lkey = 7 };
+	struct ib_recv_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 };
+	const struct ib_recv_wr *bad;
+
+	return ohca_post_srq_recv(&srq->ibsrq, &wr, &bad);
+}
+
+static u64 srq_wqe_id(struct ohca_srq *srq, u32 i)
+{
+	struct ohca_hw_rwqe_ctrl *ctrl = ohca_buf_at(&srq->buf, OHCA_RQ_RING_OFFSET + i * 64);
+
+	return le64_to_cpu(ctrl->wr_id);
+}
+
+/* WQEs of an SRQ complete in any order, each once. */
+static void srq_any_order(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 4);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 9, 2);
+	struct ohca_srq *srq = make_srq(test, dev, 2);
+	struct ib_wc wc;
+	u64 id;
+
+	qp->ibqp.srq = &srq->ibsrq;
+	qp->has_rq = false;
+	KUNIT_ASSERT_EQ(test, 0, post_srq_one(srq, 100));
+	KUNIT_ASSERT_EQ(test, 0, post_srq_one(srq, 101));
+	KUNIT_ASSERT_EQ(test, 0, post_srq_one(srq, 102));
+	KUNIT_ASSERT_EQ(test, 0, post_srq_one(srq, 103));
+	KUNIT_EXPECT_EQ(test, -ENOMEM, post_srq_one(srq, 104));
+
+	put_cqe(cq, 0, 9, OHCA_CQE_SRQ, 0, srq_wqe_id(srq, 2));
+	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+	KUNIT_EXPECT_EQ(test, 102, wc.wr_id);
+	put_cqe(cq, 1, 9, OHCA_CQE_SRQ, 0, srq_wqe_id(srq, 2));
+	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 1, &wc));
+	put_cqe(cq, 2, 9, OHCA_CQE_SRQ, 0, 4);
+	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 1, &wc));
+	put_cqe(cq, 3, 9, OHCA_CQE_SRQ, 0, U64_MAX);
+	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 1, &wc));
+	KUNIT_EXPECT_EQ(test, 3, atomic_read(&dev->bad_cqes));
+
+	KUNIT_ASSERT_EQ(test, 0, post_srq_one(srq, 105));
+	id = srq_wqe_id(srq, 0);
+	KUNIT_EXPECT_EQ(test, 5, le32_to_cpu(srq->db->rq_pi));
+	put_cqe(cq, 4, 9, OHCA_CQE_SRQ, 0, id);
+	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+	KUNIT_EXPECT_EQ(test, 105, wc.wr_id);
+	ohca_test_end(dev);
+}
+
+/* A QP goes: its CQEs are dropped, its SRQ's WQEs go back, others' stay. */
+static void cq_clean(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 3);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 9, 2);
+	struct ohca_qp *stays = ohca_test_qp(test, dev, cq, 10, 2);
+	struct ohca_srq *srq = make_srq(test, dev, 1);
+	struct ib_wc wc[4];
+
+	qp->ibqp.srq = &srq->ibsrq;
+	KUNIT_ASSERT_EQ(test, 0, post_srq_one(srq, 1));
+	KUNIT_ASSERT_EQ(test, 0, post_srq_one(srq, 2));
+	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 3, 1));
+	KUNIT_ASSERT_EQ(test, 0, post_one(stays, 4, 1));
+	put_cqe(cq, 0, 9, OHCA_CQE_SEND, 0, 0);
+	put_cqe(cq, 1, 10, OHCA_CQE_SEND, 0, 0);
+	put_cqe(cq, 2, 9, OHCA_CQE_SRQ, 0, srq_wqe_id(srq, 1));
+	ohca_cq_clean(cq, qp);
+	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 4, wc));
+	KUNIT_EXPECT_EQ(test, 4, wc[0].wr_id);
+	KUNIT_EXPECT_EQ(test, 0, post_srq_one(srq, 5));
+	KUNIT_EXPECT_EQ(test, -ENOMEM, post_srq_one(srq, 6));
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&dev->bad_cqes));
+	ohca_test_end(dev);
+}
+
+/* With the device dead, everything outstanding is flushed, once. */
+static void fatal_flush(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 3);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 9, 3);
+	struct ib_wc wc[8];
+	int i;
+
+	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 0, 3));
+	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 1, 1));
+	KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, 2, 64));
+	dev->fatal = true;
+	KUNIT_ASSERT_EQ(test, 2, ohca_poll_cq(&cq->ibcq, 2, wc));
+	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 6, wc + 2));
+	for (i = 0; i < 3; i++) {
+		KUNIT_EXPECT_EQ(test, i, wc[i].wr_id);
+		KUNIT_EXPECT_EQ(test, IB_WC_WR_FLUSH_ERR, wc[i].status);
+		KUNIT_EXPECT_PTR_EQ(test, &qp->ibqp, wc[i].qp);
+	}
+	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 8, wc));
+	ohca_test_end(dev);
+}
+
+static void notify(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 2);
+	void __iomem *db = dev->uar + OHCA_UAR_CQ_ARM;
+	struct ib_wc wc;
+
+	KUNIT_EXPECT_EQ(test, 0, ohca_req_notify_cq(&cq->ibcq, IB_CQ_NEXT_COMP));
+	KUNIT_EXPECT_EQ(test, 5, readq(db));
+	cq->arm_sn = 6;
+	put_cqe(cq, 0, 1, OHCA_CQE_SEND, 0, 0);
+	ohca_poll_cq(&cq->ibcq, 1, &wc);
+	KUNIT_EXPECT_EQ(test, 0, ohca_req_notify_cq(&cq->ibcq, IB_CQ_SOLICITED));
+	KUNIT_EXPECT_EQ(test, 5 | 1 << 24 | 2 << 25 | 1ull << 32, readq(db));
+	ohca_test_end(dev);
+}
+
+static void eq_phase(struct kunit *test)
+{
+	struct ohca_hw_eqe eqe = { .phase = 1 };
+
+	KUNIT_EXPECT_TRUE(test, ohca_eqe_valid(&eqe, 0, 5));
+	KUNIT_EXPECT_TRUE(test, ohca_eqe_valid(&eqe, 31, 5));
+	KUNIT_EXPECT_FALSE(test, ohca_eqe_valid(&eqe, 32, 5));
+	KUNIT_EXPECT_TRUE(test, ohca_eqe_valid(&eqe, 64, 5));
+	eqe.phase = 0;
+	KUNIT_EXPECT_FALSE(test, ohca_eqe_valid(&eqe, 0, 5));
+	KUNIT_EXPECT_TRUE(test, ohca_eqe_valid(&eqe, 32, 5));
+	KUNIT_EXPECT_TRUE(test, ohca_eqe_valid(&eqe, U32_MAX, 5));
+}
+
+static struct kunit_case ring_cases[] = {
+	KUNIT_CASE(sq_fill_and_drain),
+	KUNIT_CASE(sq_unsignaled),
+	KUNIT_CASE(sq_doorbell),
+	KUNIT_CASE(rq_in_order),
+	KUNIT_CASE(rq_too_long),
+	KUNIT_CASE(hostile_cqes),
+	KUNIT_CASE(endless_cq),
+	KUNIT_CASE(srq_any_order),
+	KUNIT_CASE(cq_clean),
+	KUNIT_CASE(fatal_flush),
+	KUNIT_CASE(notify),
+	KUNIT_CASE(eq_phase),
+	{}
+};
+
+static struct kunit_suite ring_suite = {
+	.name = "ohca-ring",
+	.test_cases = ring_cases,
+};
+kunit_test_suite(ring_suite);
