@@ -128,6 +128,12 @@ static uint16_t port_info(struct req *r)
 	}
 	pi = p->pi;
 	pi.local_port = (uint8_t)r->in;
+	/* What is about to happen to the link; see sw_link_effects(). */
+	if (p->pending_eff) {
+		pi.state = IB_PS_DOWN;
+		pi.phys_state = p->pending_eff & IB_PI_EFF_LINK_DISABLE ? IB_PHYS_DISABLED :
+				IB_PHYS_POLLING;
+	}
 	if (r->hide)
 		pi.mkey = 0;
 	ib_port_info_pack(&pi, r->d);

@@ -1,0 +1,150 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The unmodified OpenSM brings ohca-switch up, follows ports that come and go, and
+# infiniband-diags show what is true. End nodes are processes with umad_shim.so.
+#	test_opensm.sh SWITCH SHIM
+
+sw=$1
+shim=$(realpath "$2")
+dir=$(mktemp -d) || exit 1
+pids=()
+bad=0
+export OHCA_FABRIC=$dir/s OSM_CACHE_DIR=$dir OSM_TMP_DIR=$dir
+
+cleanup()
+{
+	for p in "${pids[@]}"; do
+		kill -9 "$p" 2>/dev/null && wait "$p" 2>/dev/null
+	done
+	rm -rf "$dir"
+}
+trap cleanup EXIT
+
+fail()
+{
+	echo "FAIL: $*"
+	bad=1
+}
+
+# start GUID COMMAND...: in the background, its pid in $pid
+start()
+{
+	OHCA_GUID=$1 LD_PRELOAD=$shim "${@:2}" >"$dir/out.$1" 2>&1 </dev/null &
+	pid=$!
+	pids+=("$pid")
+}
+
+# wait_for SECONDS TEXT FILE
+wait_for()
+{
+	for ((i = 0; i < $1 * 20; i++)); do
+		grep -qa -- "$2" "$3" 2>/dev/null && return 0
+		sleep 0.05
+	done
+	fail "no '$2' in $(basename "$3") within $1 s"
+	return 1
+}
+
+# tool COMMAND...: run on the third node, output to $dir/tool
+tool()
+{
+	OHCA_WAIT_ACTIVE=1 OHCA_GUID=103 LD_PRELOAD=$shim timeout -k 1 20 "$@" \
+		>"$dir/tool" 2>&1 </dev/null
+}
+
+# expect TEXT COMMAND...: it succeeds and says TEXT (basic regular expression)
+expect()
+{
+	if ! tool "${@:2}"; then
+		fail "'${*:2}' failed: $(tail -3 "$dir/tool")"
+	elif ! grep -q -- "$1" "$dir/tool"; then
+		fail "'${*:2}' did not say '$1':"
+		head -40 "$dir/tool"
+	fi
+}
+
+"$sw" -l "$OHCA_FABRIC" -p 12 -g abc123 -d 'the switch' >"$dir/sw" 2>&1 </dev/null &
+swpid=$!
+pids+=("$swpid")
+wait_for 5 ready "$dir/sw" || exit 1
+
+# OpenSM ignores traps that come in bursts, as our short-lived nodes make them: let it
+# look by itself, too.
+printf 'force_log_flush TRUE\nsweep_interval 1\n' >"$dir/conf"
+
+# An SM alone with the switch, then a second one that stands by.
+start 101 opensm -F "$dir/conf" -f "$dir/sm1.log"
+sm1=$pid
+wait_for 3 'SUBNET UP' "$dir/sm1.log"
+start 102 opensm -F "$dir/conf" -f "$dir/sm2.log"
+wait_for 5 'Entering STANDBY' "$dir/sm2.log"
+
+# A third node has its LID by trap 128, not by a later sweep.
+from=$(date +%s%N)
+expect 'SMINFO_MASTER' sminfo
+ms=$((($(date +%s%N) - from) / 1000000))
+[ $ms -lt 3000 ] || fail "a new port took $ms ms to become Active"
+
+lid=$(tool ibnetdiscover; sed -n 's/^Switch.*"S-0000000000abc123".*"the switch" enhanced port 0 lid \([0-9]*\) .*/\1/p' "$dir/tool")
+[ -n "$lid" ] || { fail "ibnetdiscover: $(cat "$dir/tool")"; exit 1; }
+tool iblinkinfo
+n=$(grep -c 'Active/  LinkUp' "$dir/tool")
+[ "$n" = 6 ] || fail "iblinkinfo shows $n link ends instead of 6: $(cat "$dir/tool")"
+n=$(grep -c 'Down/ Polling' "$dir/tool")
+[ "$n" = 9 ] || fail "iblinkinfo shows $n free ports instead of 9"
+expect 'NodeType:.*Switch' smpquery nodeinfo "$lid"
+expect 'LinearFdbCap:.*49152' smpquery switchinfo "$lid"
+expect 'StateChange:.*0' smpquery switchinfo "$lid"
+expect '0x0000000000abc123' smpquery guidinfo "$lid"
+expect 'LinkState:.*Active' smpquery portinfo "$lid" 2
+expect 'MTU:.*4096' smpquery portinfo "$lid" 2
+expect '0xffff' smpquery pkeys "$lid" 1
+expect 'in  0, out  1: | 0| 1| 2|' smpquery sl2vl "$lid" 1
+expect 'WEIGHT' smpquery vlarb "$lid" 1
+tool smpquery portinfo "$lid" 13 && fail 'smpquery of port 13 of 12 succeeded'
+tool smpquery -D cableinfo 0,1 && fail 'an attribute that is not there was answered'
+grep -q 'Connection timed out' "$dir/tool" && fail 'an unsupported attribute timed out'
+
+# The forwarding tables are what the nodes' ports are.
+tool ibroute "$lid"
+n=$(grep -c 'Channel Adapter portguid\|Switch portguid' "$dir/tool")
+[ "$n" = 4 ] || fail "ibroute shows $n LIDs instead of 4: $(cat "$dir/tool")"
+expect 'MLIDs\|mlids dumped' ibroute -M "$lid"
+
+# Counters move with GS packets, and only with these.
+tool perfquery -R "$lid" 3
+sleep 0.2
+tool perfquery "$lid" 3
+rx=$(sed -n 's/^PortRcvPkts:\.*//p' "$dir/tool")
+tool perfquery "$lid" 3
+rx2=$(sed -n 's/^PortRcvPkts:\.*//p' "$dir/tool")
+[ "${rx2:-0}" -gt "${rx:-0}" ] || fail "PortRcvPkts of port 3 did not move: $rx, $rx2"
+expect 'PortUnicastXmitPkts' perfquery -x "$lid" 3
+expect 'PortSelect:.*255' perfquery -a "$lid"
+tool perfquery "$lid" 13 && fail 'perfquery of port 13 of 12 succeeded'
+
+# The SM has nothing to complain about so far.
+if grep -a 'ERR ' "$dir/sm1.log"; then
+	fail 'OpenSM reported errors'
+fi
+
+# A port is disabled and enabled by hand.
+expect 'PhysLinkState:.*Disabled' ibportstate "$lid" 2 disable
+wait_for 2 'port 2: link down' "$dir/sw"
+expect 'LinkState:.*Down' smpquery portinfo "$lid" 2
+expect 'PhysLinkState' ibportstate "$lid" 2 enable
+for ((i = 0; i < 30; i++)); do
+	tool smpquery portinfo "$lid" 2
+	grep -q 'LinkState:.*Active' "$dir/tool" && break
+	sleep 0.2
+done
+grep -q 'LinkState:.*Active' "$dir/tool" || fail 'port 2 did not come back'
+
+# The master goes; the subnet manager that stood by sees its link and goes on.
+kill -9 "$sm1"
+wait "$sm1" 2>/dev/null
+wait_for 2 "port 1: 'host257' detached" "$dir/sw"
+kill -0 "$swpid" 2>/dev/null || fail 'the switch died'
+[ $bad -eq 0 ] && echo 'opensm: all passed'
+exit $bad
