@@ -66,6 +66,8 @@ void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp)
 	(void)e;
 	fake.kicks_sq++;
 	fake.last_handle = qp->handle;
+	if (fake.on_kick_sq)
+		fake.on_kick_sq(qp->handle);
 }
 
 void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp)

@@ -17,6 +17,7 @@ struct fake_xport {
 	uint16_t mad_pkey, mad_slid;
 	uint8_t mad[256];
 	int fail_create, fail_state;	/* results to give */
+	void (*on_kick_sq)(uint32_t handle);
 };
 extern struct fake_xport fake;
 

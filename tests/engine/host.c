@@ -174,8 +174,11 @@ static void op_link_ctl(void *p, unsigned int port, bool enable)
 
 	hp->enabled = enable;
 	hp->changed = true;
-	if (hp->peer)
+	hp->bounce |= !enable;
+	if (hp->peer) {
 		hp->peer->port[hp->peer_port].changed = true;
+		hp->peer->port[hp->peer_port].bounce |= !enable;
+	}
 }
 
 static void op_trace(void *p, unsigned int ev, const uint64_t a[4])
@@ -335,12 +338,16 @@ static bool link_step(struct host *h, unsigned int port)
 	if (!hp->changed)
 		return false;
 	hp->changed = false;
-	if (hp->up == up)
-		return false;
-	hp->up = up;
-	if (!up)
+	if (hp->up && (!up || hp->bounce)) {
+		hp->up = false;
 		port_flush(hp);
-	ohca_link_change(h->e, port, up ? &rate : NULL);
+		ohca_link_change(h->e, port, NULL);
+	}
+	hp->bounce = false;
+	if (hp->up == up)
+		return true;
+	hp->up = true;
+	ohca_link_change(h->e, port, &rate);
 	return true;
 }
 

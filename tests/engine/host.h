@@ -56,6 +56,7 @@ struct host_port {
 	bool cable;			/* link may train */
 	bool enabled;			/* link_ctl() of the SMA */
 	bool up, changed;		/* link as told; to be told */
+	bool bounce;			/* link_ctl() has taken it down meanwhile */
 	bool blocked;			/* tx_begin() was refused */
 	unsigned int credits;		/* frames a lane may have under way */
 	unsigned int queued[16];
