@@ -6,12 +6,13 @@
  * while the guest has bus mastering off, keeps a sorted table of what is plain
  * RAM. The table is exchanged by the owner of the engine: whoever changes the
  * memory map waits until the engine is outside of a burst of DMA, and when that
- * call returns the device can no longer reach what is gone. Everything else (an
- * IOMMU, ROM devices) goes through address_space_rw() with MemTxAttrs.memory
- * set, which refuses what is no memory, so that no DMA can reach a device.
+ * call returns the device can no longer reach what is gone. Where there is an
+ * IOMMU each access is translated instead. Everything else (ROM devices) goes
+ * through address_space_rw() with MemTxAttrs.memory set, which refuses what is
+ * no memory, so that no DMA can reach a device.
  *
  * An IOMMU model's translation is only safe under the BQL with some of them
- * (amd-iommu): while there is one, ohca_lock() takes the BQL as well.
+ * (amd-iommu): while there is one, the owner holds the BQL as well.
  */
 #include "qemu/osdep.h"
 #include "ohca.h"
@@ -124,12 +125,40 @@ void ohca_mem_leave(void *opaque)
     rcu_read_unlock();
 }
 
-static const OhcaRam *ohca_mem_find(OhcaState *s, uint64_t iova)
+/* RAM behind an IOMMU; good until the end of the burst, as any translation. */
+static const OhcaRam *ohca_mem_translate(OhcaState *s, uint64_t iova,
+                                         size_t len, int prot)
+{
+    MemTxAttrs attrs = { .requester_id = pci_requester_id(PCI_DEVICE(s)) };
+    bool write = prot & OHCA_DMA_WRITE;
+    OhcaRam *r = &s->mem.translated;
+    MemoryRegion *mr;
+    hwaddr xlat, l = len;
+
+    mr = address_space_translate(ohca_as(s), iova, &xlat, &l, write, attrs);
+    if (!l || !memory_region_is_ram(mr) || memory_region_is_ram_device(mr)) {
+        return NULL;
+    }
+    *r = (OhcaRam) {
+        .iova = iova,
+        .len = l,
+        .hva = (uint8_t *)memory_region_get_ram_ptr(mr) + xlat,
+        .mr = mr,
+        .readonly = memory_region_is_rom(mr),
+    };
+    return r;
+}
+
+static const OhcaRam *ohca_mem_find(OhcaState *s, uint64_t iova, size_t len,
+                                    int prot)
 {
     const GArray *ram = s->mem.ram;
     const OhcaRam *r;
     unsigned int lo = 0, hi;
 
+    if (unlikely(s->mem.iommu)) {
+        return ohca_mem_translate(s, iova, len, prot);
+    }
     if (!ram || !ram->len) {
         return NULL;
     }
@@ -156,7 +185,7 @@ static const OhcaRam *ohca_mem_find(OhcaState *s, uint64_t iova)
 
 void *ohca_mem_map(void *opaque, uint64_t iova, size_t *len, int prot)
 {
-    const OhcaRam *r = ohca_mem_find(opaque, iova);
+    const OhcaRam *r = ohca_mem_find(opaque, iova, *len, prot);
     uint64_t off;
 
     if (unlikely(!r || (r->readonly && (prot & OHCA_DMA_WRITE)))) {
@@ -186,7 +215,7 @@ int ohca_mem_rw(void *opaque, uint64_t iova, void *buf, size_t n, int prot)
 void ohca_mem_dirty(void *opaque, uint64_t iova, size_t n)
 {
     while (n) {
-        const OhcaRam *r = ohca_mem_find(opaque, iova);
+        const OhcaRam *r = ohca_mem_find(opaque, iova, n, OHCA_DMA_WRITE);
         uint64_t off, len;
 
         if (!r) {

@@ -42,7 +42,7 @@
 /* With more than this many CPUs the thread polls a while before it sleeps. */
 #define OHCA_POLL_CPUS      4
 #define OHCA_POLL_NS        20000
-/* Shortest timer, and the shortest for a clock that stands still though the VM runs. */
+/* Shortest timer, and the shortest while the clock of a running VM stands. */
 #define OHCA_FLOOR_NS       1000
 #define OHCA_STUCK_NS       1000000
 
@@ -121,7 +121,7 @@ void ohca_unlock(OhcaState *s)
 {
     qemu_mutex_unlock(&s->lock);
     ohca_irq_flush(s);
-    smp_mb();
+    smp_mb();       /* pairs with ohca_kick(): unlock, then look at work */
     if (qatomic_read(&s->work)) {
         ohca_wake(s);
     }
@@ -133,7 +133,7 @@ void ohca_kick(void *opaque)
     OhcaState *s = opaque;
 
     qatomic_set(&s->work, 1);
-    smp_mb();
+    smp_mb();       /* set work, then look at the lock and at asleep */
 }
 
 /* Have the thread, or the bottom half, do the work. Any thread. */
@@ -157,7 +157,7 @@ static bool ohca_step(OhcaState *s, unsigned int budget)
     bool more;
 
     qatomic_set(&s->work, 0);
-    smp_mb();
+    smp_mb();       /* what is kicked from now on is seen as work again */
     if (unlikely(s->paused)) {
         return false;
     }
@@ -171,6 +171,7 @@ static bool ohca_step(OhcaState *s, unsigned int budget)
 static void ohca_arm(OhcaState *s, uint64_t floor)
 {
     uint64_t deadline = ohca_next_deadline(s->engine);
+    struct itimerspec its = { };
     uint64_t now, delta;
 
     if (likely(deadline >= s->armed) || s->paused) {
@@ -183,10 +184,9 @@ static void ohca_arm(OhcaState *s, uint64_t floor)
     }
     now = ohca_now_ns(s);
     delta = MAX(deadline > now ? deadline - now : 0, floor);
-    if (timerfd_settime(s->timer_fd, 0, &(struct itimerspec) {
-            .it_value.tv_sec = delta / NANOSECONDS_PER_SECOND,
-            .it_value.tv_nsec = delta % NANOSECONDS_PER_SECOND,
-        }, NULL)) {
+    its.it_value.tv_sec = delta / NANOSECONDS_PER_SECOND;
+    its.it_value.tv_nsec = delta % NANOSECONDS_PER_SECOND;
+    if (timerfd_settime(s->timer_fd, 0, &its, NULL)) {
         s->armed = OHCA_NO_DEADLINE;
     }
 }
@@ -215,10 +215,14 @@ void ohca_serve(OhcaState *s)
     if (!qatomic_read(&s->work)) {
         return;
     }
-    if (!s->use_thread || (ohca_need_bql(s) && !bql_locked())) {
+    if (!s->use_thread) {
         ohca_wake(s);
     } else if (!qemu_mutex_trylock(&s->lock)) {
-        ohca_unlock_serve(s);
+        if (ohca_need_bql(s) && !bql_locked()) {
+            ohca_unlock(s);     /* which leaves it to the thread */
+        } else {
+            ohca_unlock_serve(s);
+        }
     }
 }
 
@@ -319,13 +323,21 @@ static uint64_t ohca_timer_fired(OhcaState *s)
 /* The BQL comes first where it is needed, see ohca-mem.c. */
 static bool ohca_thread_lock(OhcaState *s)
 {
-    bool bql = ohca_need_bql(s);
+    for (;;) {
+        bool bql = ohca_need_bql(s);
 
-    if (bql) {
-        bql_lock();
+        if (bql) {
+            bql_lock();
+        }
+        ohca_lock(s);
+        if (likely(bql == ohca_need_bql(s))) {
+            return bql;
+        }
+        qemu_mutex_unlock(&s->lock);
+        if (bql) {
+            bql_unlock();
+        }
     }
-    ohca_lock(s);
-    return bql;
 }
 
 static void ohca_thread_unlock(OhcaState *s, bool bql)

@@ -51,7 +51,8 @@ typedef struct OhcaMem {
     GArray *ram;                /* owner: OhcaRam, sorted, no overlaps */
     unsigned int last;          /* owner: index of the last hit */
     GArray *next;               /* BQL: what becomes @ram at commit */
-    bool iommu;                 /* an IOMMU translates: see ohca_lock() */
+    bool iommu;                 /* an IOMMU translates; written by the owner */
+    OhcaRam translated;         /* owner: the last translation */
     bool next_iommu;            /* BQL */
 } OhcaMem;
 
