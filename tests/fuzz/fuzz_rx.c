@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A peer without good intentions: libFuzzer sends packets to an engine with live RC, UC, UD,
+ * SMI and GSI QPs that also have requests of their own under way.
+ *
+ * The input is a list of packets. Each begins as one that the QP could expect, with a PSN
+ * near the right one and a good key; then a few of its bytes are changed.
+ */
+#include <stdlib.h>
+
+#include "host.h"
+#include "transport.h"
+
+#define MEM		(2u << 20)
+#define MR_LEN		65536u
+#define MAX_PKTS	200u
+#define QKEY		7u
+
+struct input {
+	const uint8_t *p, *end;
+};
+
+struct peer {
+	struct host *h;
+	struct input in;
+	struct host_cq cq;
+	struct host_srq srq;
+	struct host_qp rc, rc_srq, uc, ud, smi, gsi;
+	struct host_mr mr;
+};
+
+static uint8_t get(struct input *in)
+{
+	return in->p < in->end ? *in->p++ : 0;
+}
+
+static uint32_t get32(struct input *in)
+{
+	uint32_t v = get(in);
+
+	for (unsigned int i = 0; i < 3; i++)
+		v = v << 8 | get(in);
+	return v;
+}
+
+/* Offsets, lengths: mostly small, or at the edge of the region. */
+static uint32_t near(struct input *in)
+{
+	uint8_t b = get(in);
+
+	return b < 200 ? b * 4u : b < 250 ? MR_LEN - (b - 200u) * 8u : get32(in);
+}
+
+static struct host_qp *pick(struct peer *p, uint8_t b)
+{
+	struct host_qp *all[] = { &p->rc, &p->rc, &p->rc, &p->rc_srq, &p->uc, &p->ud, &p->smi,
+				  &p->gsi };
+
+	return all[b & 7];
+}
+
+/* PSN that the QP would take for this opcode, give or take a little. */
+static uint32_t psn(struct peer *p, const struct host_qp *q, const struct ib_opcode_info *op)
+{
+	const struct ohca_xport *xp = p->h->e->qp[q->handle]->xp;
+	uint8_t b = get(&p->in);
+
+	return ib_psn_add(op->flags & IB_OPF_RESPONSE ? xp->una : xp->epsn,
+			  b < 160 ? 0 : (uint32_t)(int32_t)(int8_t)b);
+}
+
+static uint8_t *ext_headers(struct peer *p, uint8_t *h, const struct ib_opcode_info *op,
+			    uint32_t payload)
+{
+	struct input *in = &p->in;
+
+	if (op->hdrs & IB_HDR_RDETH)
+		h = ib_build_rdeth(h, 1);
+	if (op->hdrs & IB_HDR_DETH)
+		h = ib_build_deth(h, get(in) < 240 ? QKEY : IB_QKEY_GSI, get(in));
+	if (op->hdrs & IB_HDR_XRCETH)
+		h = ib_build_xrceth(h, 1);
+	if (op->hdrs & IB_HDR_RETH)
+		h = ib_build_reth(h, p->mr.iova + near(in), get(in) < 240 ? p->mr.key : get32(in),
+				  get(in) < 100 ? payload : near(in));
+	if (op->hdrs & IB_HDR_ATOMIC_ETH)
+		h = ib_build_atomic(h, p->mr.iova + (near(in) & ~(get(in) < 240 ? 7u : 0u)),
+				    get(in) < 240 ? p->mr.key : get32(in), get(in), get(in));
+	if (op->hdrs & IB_HDR_AETH) {
+		uint8_t b = get(in);
+
+		h = ib_build_aeth(h, b < 128 ? 0x1f : b < 192 ? 0x60 | (b & 7) : b, get(in));
+	}
+	if (op->hdrs & IB_HDR_ATOMIC_ACK_ETH)
+		h = ib_build_atomic_ack(h, get(in));
+	if (op->hdrs & IB_HDR_IMMDT)
+		h = ib_build_immdt(h, get(in));
+	if (op->hdrs & IB_HDR_IETH)
+		h = ib_build_ieth(h, get(in) < 200 ? p->mr.key : get32(in));
+	return h;
+}
+
+static void packet(struct peer *p)
+{
+	static const uint8_t trans[] = {
+		[OHCA_QPT_SMI] = IB_TRANS_UD, [OHCA_QPT_GSI] = IB_TRANS_UD,
+		[OHCA_QPT_RC] = IB_TRANS_RC, [OHCA_QPT_UC] = IB_TRANS_UC,
+		[OHCA_QPT_UD] = IB_TRANS_UD,
+	};
+	static const uint16_t sizes[] = { 0, 1, 8, 255, 256, 256, 256, 256, 300, 1024 };
+	struct input *in = &p->in;
+	uint8_t b = get(in), vl, opcode;
+	struct host_qp *q = pick(p, b);
+	bool mad = q == &p->smi || q == &p->gsi, grh = (b & 8) && q != &p->smi;
+	const struct ib_opcode_info *op;
+	uint32_t payload = mad ? 256 : sizes[get(in) % 10], pad = ib_pad(payload), len;
+	static uint8_t buf[4400];
+	uint8_t *h = buf;
+
+	opcode = trans[q->type];
+	opcode |= opcode == IB_TRANS_UD ? IB_OPN_SEND_ONLY + (get(in) & 1) : get(in) % 24;
+	if (b & 16 && get(in) > 250)
+		opcode = get(in);
+	op = &ib_opcodes[opcode];
+	if (!(op->flags & IB_OPF_PAYLOAD))
+		payload = pad = 0;
+	vl = q == &p->smi ? 15 : 0;
+	len = 8 + (grh ? 40 : 0) + (op->hdr_len ? op->hdr_len : 12) + payload + pad + 4;
+	h = ib_build_lrh(h, vl, 0, grh ? 3 : 2, grh && b & 32 ? 0xc001 : 1, (uint16_t)(len / 4), 2);
+	if (grh) {
+		static const uint8_t mgid[16] = { 0xff, 1 };
+		uint8_t gid[16] = { 0xfe, 0x80 };
+
+		ib_put_be64(gid + 8, p->h->cfg.node_guid + 1);
+		h = ib_build_grh(h, 0, 0, (uint16_t)(len - 48), 1, gid, b & 32 ? mgid : gid);
+	}
+	h = ib_build_bth(h, opcode, b & 64 ? IB_BTH_SE : 0, (uint8_t)pad, 0xffff,
+			 grh && b & 32 ? IB_QP_MULTICAST : q->qpn, b & 128, psn(p, q, op));
+	h = ext_headers(p, h, op, payload);
+	for (unsigned int i = 0; i < (mad ? 64u : 8u) && i < payload; i++)
+		h[i] = get(in);
+	for (unsigned int n = get(in) & 3; n; n--) {
+		uint8_t at = get(in);
+
+		if (at < len)
+			buf[at] = get(in);
+	}
+	if (get(in) == 0xff)
+		len = get(in) * 4u;
+	vl = buf[0] >> 4;
+	/* a block of its own size, so that reading past the end is seen */
+	h = malloc(len ? len : 1);
+	memcpy(h, buf, len);
+	ohca_rx(p->h->e, 0, vl, h, len, get(in) == 0xfe);
+	free(h);
+}
+
+/* A request of our own, so that responses have something to answer. */
+static void request(struct peer *p, struct host_qp *q, uint8_t b)
+{
+	struct {
+		struct ohca_hw_wqe_ctrl c;
+		struct ohca_hw_wqe_raddr r;
+		struct ohca_hw_sge s[2];
+	} w = {
+		.c = { .nseg = 3, .flags = OHCA_WQE_SIGNALED },
+		.r = { .raddr = p->mr.iova, .rkey = p->mr.key },
+	};
+	struct ohca_hw_sge s = host_sge(p->mr.iova, 600, p->mr.key);
+
+	w.s[0] = s;
+	if (q->sq_pi - ((struct ohca_hw_db *)host_buf_ptr(p->h, &q->buf, 0))->sq_ci > 60)
+		return;
+	switch (b & 3) {
+	case 0:
+		w.c.opcode = OHCA_OP_RDMA_READ;
+		break;
+	case 1:
+		w.c.opcode = OHCA_OP_FETCH_ADD;
+		w.c.nseg = 4;
+		memset(&w.s[0], 0, sizeof(w.s[0]));
+		w.s[1] = s;
+		w.s[1].length = 8;
+		break;
+	case 2:
+		w.c.opcode = OHCA_OP_RDMA_WRITE;
+		break;
+	default:
+		w.c.opcode = OHCA_OP_SEND;
+		w.c.nseg = 2;
+		memcpy(&w.r, &s, sizeof(s));
+	}
+	host_post_wqe(q, &w, w.c.nseg);
+}
+
+static void make(struct peer *p, struct host_qp *q, uint8_t type, bool srq)
+{
+	struct host_qp_init in = { .type = type, .special = type == OHCA_QPT_SMI,
+				   .port = type < OHCA_QPT_RC, .scq = &p->cq, .rcq = &p->cq,
+				   .srq = srq ? &p->srq : NULL };
+	struct ohca_hw_sge s = host_sge(p->mr.iova + 4096, 600, p->mr.key);
+
+	if (host_qp_create(p->h, q, &in))
+		abort();
+	if (type == OHCA_QPT_RC || type == OHCA_QPT_UC)
+		host_qp_connect(q, 0, 2, 77, 1, 0xffff00, 0xfffffa);
+	else
+		host_qp_datagram(q, 0, type == OHCA_QPT_UD ? QKEY : IB_QKEY_GSI);
+	for (unsigned int i = 0; i < 8; i++) {
+		if (srq)
+			host_srq_post(&p->srq, i, &s, 1);
+		else
+			host_post_recv(q, i, &s, 1);
+	}
+}
+
+static void set_up(struct peer *p)
+{
+	static const struct ohca_cfg cfg = {
+		.node_guid = 0x100, .num_ports = 1, .vl_cap = 8, .mtu_cap = 5, .width_sup = 3,
+		.speed_sup = 7, .speed_ext_sup = 3, .num_vectors = 4, .num_uars = 2,
+		.log_max_qp = 5, .log_max_cq = 4, .log_max_srq = 3, .log_max_mr = 5,
+		.node_desc = "fuzz",
+	};
+	struct ohca_hw_aqe c = { 0 };
+	struct host *h = host_new_cfg(&cfg, MEM);
+
+	p->h = h;
+	host_start(h);
+	host_cable(h, 0, true);
+	host_settle(&h, 1);
+	host_port_set(h, 0, 1, IB_PS_ACTIVE);
+	host_cq_create(h, &p->cq, 8, 0);
+	host_srq_create(h, &p->srq, 4, h->pdn, 0, 2);
+	host_mr_create(h, &p->mr, MR_LEN, h->pdn, 0x1f);
+	make(p, &p->rc, OHCA_QPT_RC, false);
+	make(p, &p->rc_srq, OHCA_QPT_RC, true);
+	make(p, &p->uc, OHCA_QPT_UC, false);
+	make(p, &p->ud, OHCA_QPT_UD, false);
+	make(p, &p->smi, OHCA_QPT_SMI, false);
+	make(p, &p->gsi, OHCA_QPT_GSI, false);
+	c.mcast.qp = p->ud.handle;
+	c.mcast.mgid[0] = 0xff;
+	c.mcast.mgid[1] = 1;
+	if (host_cmd(h, OHCA_CMD_ATTACH_MCAST, &c, NULL))
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct peer p = { .in = { data, data + size } };
+
+	set_up(&p);
+	for (unsigned int i = 0; i < MAX_PKTS && p.in.p < p.in.end; i++) {
+		uint8_t b = get(&p.in);
+
+		switch (b & 15) {
+		case 0:
+			host_run(&p.h, 1, 1000ull << (b >> 4));
+			break;
+		case 1:
+		case 2:
+			request(&p, b & 128 ? &p.rc_srq : &p.rc, b >> 4);
+			break;
+		case 3:
+			host_step(&p.h, 1);
+			break;
+		case 4:
+			p.h->no_map = b & 16;
+			break;
+		case 5:
+			if (b == 0xf5)
+				host_cmd_handle(p.h, OHCA_CMD_DEREG_MR, p.mr.key, 0);
+			break;
+		default:
+			packet(&p);
+		}
+	}
+	host_run(&p.h, 1, 40 * HOST_MS);
+	host_qp_destroy(&p.rc);
+	host_run(&p.h, 1, 40 * HOST_MS);
+	host_buf_free(&p.rc_srq.buf);
+	host_buf_free(&p.uc.buf);
+	host_buf_free(&p.ud.buf);
+	host_buf_free(&p.smi.buf);
+	host_buf_free(&p.gsi.buf);
+	host_buf_free(&p.cq.buf);
+	host_buf_free(&p.srq.buf);
+	host_buf_free(&p.mr.buf);
+	host_free(p.h);
+	return 0;
+}
