@@ -33,7 +33,7 @@
 
 #define OHCA_DRV_NAME		"ohca"
 #define OHCA_AQ_LOG_SIZE	5
-#define OHCA_AQ_SLOTS		(1u << OHCA_AQ_LOG_SIZE)
+#define OHCA_AQ_SLOTS		BIT(OHCA_AQ_LOG_SIZE)
 #define OHCA_ASYNC_EQ_LOG_SIZE	13
 #define OHCA_COMP_EQ_MAX_LOG	16
 #define OHCA_MAX_PORTS		2

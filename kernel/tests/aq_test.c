@@ -314,4 +314,5 @@ static struct kunit_suite aq_suite = {
 	.name = "ohca-aq",
 	.test_cases = aq_cases,
 };
+
 kunit_test_suite(aq_suite);

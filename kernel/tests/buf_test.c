@@ -122,4 +122,5 @@ static struct kunit_suite buf_suite = {
 	.name = "ohca-buf",
 	.test_cases = buf_cases,
 };
+
 kunit_test_suite(buf_suite);

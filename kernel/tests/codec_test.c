@@ -36,9 +36,6 @@ static struct ib_sge sges[2] = {
 	{ .addr = 0x99, .length = 0x20, .lkey = 1 },
 };
 
-#define SGE0	0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 1, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a
-#define SGE1	0x99, 0, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0, 1, 0, 0, 0
-
 static void send_imm(struct kunit *test)
 {
 	struct ohca_qp *qp = make_qp(test, IB_QPT_RC);
@@ -54,7 +51,8 @@ static void send_imm(struct kunit *test)
 	};
 	static const u8 want[] = {
 		3, 3, 7, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0,
-		SGE0, SGE1,
+		0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 1, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a,
+		0x99, 0, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0, 1, 0, 0, 0,
 	};
 
 	KUNIT_ASSERT_EQ(test, 0, ohca_build_send_wqe(qp, &wr, wqe->b, &shadow));
@@ -80,7 +78,7 @@ static void rdma_write(struct kunit *test)
 	static const u8 want[] = {
 		0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 		8, 7, 6, 5, 4, 3, 2, 1, 0x44, 0x33, 0x22, 0x11, 0, 0, 0, 0,
-		SGE0,
+		0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 1, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a,
 	};
 
 	KUNIT_ASSERT_EQ(test, 0, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
@@ -106,13 +104,13 @@ static void atomics(struct kunit *test)
 		5, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 		0x10, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0,
 		4, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0,
-		SGE0,
+		0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 1, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a,
 	};
 	static const u8 fetch_add[] = {
 		6, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 		0x10, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0,
 		3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-		SGE0,
+		0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 1, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a,
 	};
 
 	KUNIT_ASSERT_EQ(test, 0, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
@@ -134,7 +132,8 @@ static void reg_and_inval(struct kunit *test)
 		.wr.opcode = IB_WR_REG_MR,
 		.mr = &mr->ibmr,
 		.key = 0x1234,
-		.access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ | IB_ACCESS_RELAXED_ORDERING,
+		.access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ |
+			  IB_ACCESS_RELAXED_ORDERING,
 	};
 	struct ib_send_wr inv = {
 		.opcode = IB_WR_LOCAL_INV,
@@ -187,7 +186,8 @@ static void datagram(struct kunit *test)
 		1, 0, 0, 0, 0, 0, 1, 0x80, 0x05, 0xc0, 3, 2, 1, 7, 9, 64,
 		0x45, 0x23, 0xb1, 0x0a, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 		0, 0, 0, 0x77, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-		SGE0, SGE1,
+		0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 1, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a,
+		0x99, 0, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0, 1, 0, 0, 0,
 	};
 
 	rdma_ah_set_dlid(&attr, 0xc005);
@@ -284,7 +284,8 @@ static void recv_wqe(struct kunit *test)
 	struct ib_recv_wr wr = { .sg_list = sges, .num_sge = 2 };
 	static const u8 want[] = {
 		0x0d, 0xf0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0,
-		SGE0, SGE1,
+		0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 1, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a,
+		0x99, 0, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0, 1, 0, 0, 0,
 	};
 
 	KUNIT_EXPECT_EQ(test, 0x120, ohca_build_recv_wqe(&wr, 0xf00d, wqe->b));
@@ -475,4 +476,5 @@ static struct kunit_suite codec_suite = {
 	.name = "ohca-codec",
 	.test_cases = codec_cases,
 };
+
 kunit_test_suite(codec_suite);

@@ -389,4 +389,5 @@ static struct kunit_suite ring_suite = {
 	.name = "ohca-ring",
 	.test_cases = ring_cases,
 };
+
 kunit_test_suite(ring_suite);
