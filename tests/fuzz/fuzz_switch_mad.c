@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A switch with three end ports that send it anything: SMPs of both classes, GS MADs,
+ * data packets, timers, links that retrain and die.
+ */
+#include "link_ends.h"
+#include "switch/switch.h"
+
+#define EPS	3u
+#define HDR	(IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const struct ohca_link_phy phy = { true, 255, 255, 255 };
+
+static void pump(struct sw *sw, struct ohca_link *ep[EPS])
+{
+	for (int i = 0; i < 3; i++) {
+		sw_round(sw);
+		for (unsigned int k = 1; k <= sw->nports; k++)
+			if (sw->port[k].link)
+				sw_port_ctrl(sw, k);
+		for (unsigned int k = 0; k < EPS; k++) {
+			struct ohca_link_frame f;
+
+			ohca_link_ctrl(ep[k]);
+			for (unsigned int vl = 0; vl < 16; vl++)
+				for (int n = 0; n < 8 && ohca_link_rx_peek(ep[k], vl, &f) > 0; n++)
+					ohca_link_rx_release(ep[k], vl);
+			ohca_link_kick(ep[k]);
+		}
+	}
+}
+
+/* A UD packet around a MAD whose bytes come from the input. */
+static size_t make_mad(struct input *in, uint8_t *pkt, uint8_t op)
+{
+	static const uint8_t attrs[] = { 0x02, 0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x17, 0x18,
+					 0x19, 0x1b, 0x20, 0x1d, 0x01 };
+	bool gsi = op & 1, dr = op & 2;
+	struct ib_smp smp;
+	uint8_t *p;
+
+	memset(&smp, 0, sizeof(smp));
+	smp.hdr.base_version = 1;
+	smp.hdr.mgmt_class = gsi ? IB_CLASS_PERF : dr ? IB_CLASS_SUBN_DR : IB_CLASS_SUBN_LID;
+	smp.hdr.class_version = 1;
+	smp.hdr.method = op & 4 ? IB_METHOD_SET : IB_METHOD_GET;
+	smp.hdr.attr_id = ib_to_be16(attrs[get8(in) % sizeof(attrs)]);
+	smp.hdr.attr_mod = ib_to_be32((uint32_t)get16(in) << 16 | get8(in));
+	smp.dr_slid = smp.dr_dlid = ib_to_be16(0xffff);
+	smp.init_path[1] = 1;
+	smp.init_path[2] = get8(in) % 6;
+	if (dr)
+		ib_smp_set_hops(&smp, 1, op & 8 ? 2 : 1);
+	if (op & 16)
+		take(in, smp.data, 64);
+	for (unsigned int n = op & 32 ? get8(in) % 8 : 0; n; n--) {
+		unsigned int at = get8(in);
+
+		((uint8_t *)&smp)[at] = get8(in);
+	}
+	p = ib_build_lrh(pkt, gsi ? 0 : 15, 0, IB_LNH_IBA_LOCAL, op & 2 ? 0xffff : 1,
+			 ib_pkt_words(HDR, IB_MAD_LEN), 2);
+	if (gsi)
+		ib_put_be16(pkt + 2, 1);
+	p = ib_build_bth(p, IB_OP_UD_SEND_ONLY, 0, 0, 0xffff, gsi, false, 0);
+	p = ib_build_deth(p, gsi ? IB_QKEY_GSI : 0, gsi);
+	memcpy(p, &smp, sizeof(smp));
+	memset(p + sizeof(smp), 0, 4);
+	for (unsigned int n = op & 64 ? get8(in) % 4 : 0; n; n--) {
+		unsigned int at = get8(in) % HDR;
+
+		pkt[at] = get8(in);
+	}
+	return HDR + IB_MAD_LEN + 4;
+}
+
+static void put(struct ohca_link *l, unsigned int vl, const void *pkt, size_t len)
+{
+	void *b = ohca_link_tx_begin(l, vl, len);
+
+	if (!b)
+		return;
+	memcpy(b, pkt, len);
+	ohca_link_tx_commit(l, vl, len, 0);
+	ohca_link_kick(l);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, data + size };
+	struct ohca_link *ep[EPS], *l;
+	struct ohca_link_cfg ca, cb;
+	struct sw_cfg cfg;
+	struct sw *sw;
+
+	sw_cfg_init(&cfg);
+	cfg.nports = 5;
+	cfg.node_guid = 1;
+	cfg.vls = 2;
+	cfg.shift = 0;
+	sw = sw_new(&cfg);
+	if (!sw)
+		abort();
+	for (unsigned int i = 0; i < EPS; i++) {
+		sw_link_cfg(sw, i + 1, &ca);
+		ohca_link_cfg_init(&cb);
+		cb.port_guid = 100 + i;
+		ends_meet(&ca, &cb, &l, &ep[i]);
+		sw_attach(sw, i + 1, l);
+		ohca_link_train(ep[i], &phy);
+	}
+	pump(sw, ep);
+	/* As an SM would leave it; the input may change all of it. */
+	sw->port[0].pi.lid = 1;
+	sw->port[0].pi.sm_lid = 2;
+	sw->si.linear_top = 5;
+	sw->lft[1] = 0;
+	for (unsigned int i = 1; i <= EPS; i++) {
+		sw->lft[i + 1] = (uint8_t)i;
+		sw->port[i].pi.state = IB_PS_ACTIVE;
+		sw_port_changed(sw, &sw->port[i]);
+		sw->mft[0][0] |= (uint16_t)(1u << i);
+	}
+
+	for (int ops = 0; ops < 200 && in.p < in.end; ops++) {
+		uint8_t op = get8(&in), pkt[700] = { 0 };
+		unsigned int e = op / 8 % EPS;
+		size_t n;
+
+		switch (op % 8) {
+		case 0:
+		case 1:
+		case 2:
+			op = get8(&in);
+			n = make_mad(&in, pkt, op);
+			put(ep[e], op & 1 ? 0 : 15, pkt, n);
+			break;
+		case 3:		/* a data packet with some header */
+			n = 12 + get8(&in) % 150 * 4u;
+			ib_build_bth(ib_build_lrh(pkt, op / 64 & 1, 0, 2, (uint16_t)(2 + op / 32),
+						  (uint16_t)(n / 4), 2), 0x24, 0, 0, 0xffff, 5,
+				     false, 0);
+			for (unsigned int k = get8(&in) % 4; k; k--) {
+				unsigned int at = get8(&in) % 24;
+
+				pkt[at] = get8(&in);
+			}
+			put(ep[e], op / 64 & 1, pkt, n);
+			break;
+		case 4:		/* anything at all */
+			n = take(&in, pkt, 12 + op);
+			put(ep[e], op & 64 ? 15 : 0, pkt, n < 12 ? 12 : n);
+			break;
+		case 5:
+			if (op & 64)
+				sw->trap[op / 8 % SW_TRAP_SLOTS].next_ns = 1;
+			sw_timers(sw);
+			break;
+		case 6:
+			ohca_link_train(ep[e], &phy);
+			break;
+		default:
+			pump(sw, ep);
+		}
+	}
+	pump(sw, ep);
+	for (unsigned int i = 0; i < EPS; i++)
+		ohca_link_free(ep[i]);
+	for (unsigned int k = 1; k <= sw->nports; k++)
+		if (sw->port[k].link)
+			sw_port_ctrl(sw, k);
+	if (sw->blocked)
+		abort();
+	sw_free(sw);
+	return 0;
+}
