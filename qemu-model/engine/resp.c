@@ -15,35 +15,47 @@ int ohca_resp_alloc(struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 	uint8_t cap = qp->max_dest_rd_atomic;
-	struct ohca_rd *rd;
 	struct ohca_atomic_res *at;
 
-	if (cap <= xp->rd_cap)
+	if (cap <= xp->at_cap)
 		return 0;
-	rd = calloc(cap, sizeof(*rd));
 	at = calloc(cap, sizeof(*at));
-	if (!rd || !at) {
-		free(rd);
-		free(at);
+	if (!at)
 		return -1;
-	}
-	for (uint8_t i = 0; i < xp->rd_num; i++)
-		rd[i] = xp->rd[(xp->rd_head + i) % xp->rd_cap];
-	if (xp->rd_cap)
-		memcpy(at, xp->at, xp->rd_cap * sizeof(*at));
-	free(xp->rd);
+	if (xp->at_cap)
+		memcpy(at, xp->at, xp->at_cap * sizeof(*at));
 	free(xp->at);
-	xp->rd = rd;
 	xp->at = at;
-	xp->rd_head = 0;
-	xp->at_pos = xp->rd_cap;
-	xp->rd_cap = cap;
+	xp->at_cap = cap;
 	return 0;
 }
 
 static struct ohca_rd *rd_at(const struct ohca_xport *xp, uint8_t i)
 {
-	return &xp->rd[(xp->rd_head + i) % xp->rd_cap];
+	return &xp->rd->rd[(xp->rd_head + i) & (OHCA_RD_RING - 1)];
+}
+
+static void rd_clear(ohca_engine *e, struct ohca_xport *xp)
+{
+	if (xp->rd)
+		ohca_rdring_put(e, xp->rd);
+	xp->rd = NULL;
+	xp->rd_num = 0;
+	xp->rd_head = 0;
+}
+
+/* The first response has been sent. */
+static void rd_pop(ohca_engine *e, struct ohca_xport *xp)
+{
+	xp->rd_head = (uint8_t)((xp->rd_head + 1) & (OHCA_RD_RING - 1));
+	if (--xp->rd_num == 0)
+		rd_clear(e, xp);
+}
+
+/* Whether there are resources for one more response. */
+static bool rd_room(const struct ohca_qp *qp)
+{
+	return qp->xp->rd_num < qp->max_dest_rd_atomic && qp->xp->rd_num < OHCA_RD_RING;
 }
 
 /* ---- receive completions -------------------------------------------------------------- */
@@ -85,7 +97,7 @@ void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
 	if (!keep_closing) {
 		xp->closing = false;
 		xp->nak_due = false;
-		xp->rd_num = 0;
+		rd_clear(e, xp);
 	}
 	xp->ack_due = false;
 	xp->rx_op = OHCA_RX_NONE;
@@ -327,11 +339,16 @@ static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct 
 /* ---- READ and atomics ---------------------------------------------------------------- */
 
 /* Put a response into the ring, by PSN. False: the ring is full. */
-static bool rd_insert(struct ohca_xport *xp, const struct ohca_rd *r)
+static bool rd_insert(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *r)
 {
+	struct ohca_xport *xp = qp->xp;
 	uint8_t i;
 
-	if (xp->rd_num >= xp->rd_cap)
+	if (!rd_room(qp))
+		return false;
+	if (!xp->rd)
+		xp->rd = ohca_rdring_get(e);
+	if (!xp->rd)
 		return false;
 	for (i = xp->rd_num; i && ib_psn_diff(rd_at(xp, i - 1)->first, r->first) > 0; i--)
 		*rd_at(xp, i) = *rd_at(xp, i - 1);
@@ -376,7 +393,7 @@ static struct verdict do_read(ohca_engine *e, struct ohca_qp *qp, const struct o
 
 	if (v.nak != V_OK)
 		return v;
-	if (!rd_insert(qp->xp, &rd))
+	if (!rd_insert(e, qp, &rd))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
 	*next = ib_psn_add(rd.last, 1);
 	return ok();
@@ -393,7 +410,7 @@ static struct verdict do_atomic(ohca_engine *e, struct ohca_qp *qp, const struct
 
 	if (!(qp->access & OHCA_ACCESS_REMOTE_ATOMIC))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
-	if (xp->rd_num >= xp->rd_cap)
+	if (!rd_room(qp))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
 	if (va & 7)
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ALIGN, OHCA_EVENT_QP_REQ_ERR);
@@ -407,10 +424,10 @@ static struct verdict do_atomic(ohca_engine *e, struct ohca_qp *qp, const struct
 	rd.atomic = true;
 	rd.first = rd.next = rd.last = p->i.psn;
 	rd.msn = ib_psn_add(xp->msn, 1);
-	rd_insert(xp, &rd);
-	xp->at_pos = (uint8_t)((xp->at_pos + 1) % xp->rd_cap);
+	rd_insert(e, qp, &rd);
+	xp->at_pos = (uint8_t)((xp->at_pos + 1) % xp->at_cap);
 	xp->at[xp->at_pos] = (struct ohca_atomic_res){
-		.orig = rd.orig, .psn = rd.first, .msn = rd.msn, .valid = true,
+		.orig = rd.orig, .psn = rd.first, .valid = true,
 	};
 	return ok();
 }
@@ -438,22 +455,22 @@ static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 			return;
 		}
 	}
-	rd_insert(xp, &rd);
+	rd_insert(e, qp, &rd);
 }
 
-static void dup_atomic(struct ohca_xport *xp, const struct ohca_rxpkt *p)
+static void dup_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
+	struct ohca_xport *xp = qp->xp;
 	struct ohca_rd rd = { .atomic = true, .first = p->i.psn, .next = p->i.psn,
-			      .last = p->i.psn };
+			      .last = p->i.psn, .msn = xp->msn };
 
 	for (uint8_t i = 0; i < xp->rd_num; i++)
 		if (rd_at(xp, i)->first == p->i.psn)
 			return;
-	for (uint8_t i = 0; i < xp->rd_cap; i++)
+	for (uint8_t i = 0; i < xp->at_cap; i++)
 		if (xp->at[i].valid && xp->at[i].psn == p->i.psn) {
 			rd.orig = xp->at[i].orig;
-			rd.msn = xp->at[i].msn;
-			rd_insert(xp, &rd);
+			rd_insert(e, qp, &rd);
 			return;
 		}
 }
@@ -466,7 +483,7 @@ static void duplicate(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpk
 	if (p->i.op->flags & IB_OPF_READ)
 		dup_read(e, qp, p);
 	else if (p->i.op->flags & IB_OPF_ATOMIC)
-		dup_atomic(xp, p);
+		dup_atomic(e, qp, p);
 	else if (p->i.op->flags & IB_OPF_END || p->i.ackreq)
 		xp->ack_due = true;
 }
@@ -613,7 +630,7 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 					(uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
 		uint32_t psn = r->next;
 
-		xp->rd_num = 0;
+		rd_clear(e, xp);
 		refuse(e, qp, &v);
 		xp->nak_psn = psn;
 		return OHCA_SENT;
@@ -637,8 +654,7 @@ enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp)
 		if (ret != OHCA_SENT || !xp->rd_num)
 			return ret;
 		if (r->atomic || ib_psn_diff(r->next, last) > 0) {
-			xp->rd_head = (uint8_t)((xp->rd_head + 1) % xp->rd_cap);
-			xp->rd_num--;
+			rd_pop(e, xp);
 			/* it acknowledges what came before it */
 			if (!xp->rd_num && ib_psn_add(last, 1) == xp->epsn)
 				xp->ack_due = false;

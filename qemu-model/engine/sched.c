@@ -62,6 +62,23 @@ void ohca_rwqe_put(ohca_engine *e, struct ohca_rwqe *r)
 	e->sched->rwqe_free = s;
 }
 
+struct ohca_rdring *ohca_rdring_get(ohca_engine *e)
+{
+	struct ohca_rdring *r = e->sched->rd_free;
+
+	if (r)
+		e->sched->rd_free = r->next;
+	else
+		r = malloc(sizeof(*r));
+	return r;
+}
+
+void ohca_rdring_put(ohca_engine *e, struct ohca_rdring *r)
+{
+	r->next = e->sched->rd_free;
+	e->sched->rd_free = r;
+}
+
 /* ---- timers ------------------------------------------------------------------------ */
 
 static void heap_put(struct ohca_sched *s, uint32_t i, struct ohca_xport *xp)
@@ -180,21 +197,23 @@ void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp)
 	ohca_list_add_tail(&e->sched->active, &xp->link);
 }
 
-/* Everybody on @from becomes active, in order. */
-static void wake(ohca_engine *e, struct ohca_list *from)
+/* Everybody who waits becomes active, in order: who had nothing of the last credits first. */
+static void wake(ohca_engine *e, struct ohca_list pair[2])
 {
-	while (!ohca_list_empty(from)) {
-		struct ohca_xport *xp = ohca_container_of(from->next, struct ohca_xport, link);
+	for (unsigned int i = 0; i < 2; i++)
+		while (!ohca_list_empty(&pair[i])) {
+			struct ohca_xport *xp = ohca_container_of(pair[i].next, struct ohca_xport,
+								  link);
 
-		off(xp);
-		ohca_sched_activate(e, xp);
-	}
+			off(xp);
+			ohca_sched_activate(e, xp);
+		}
 }
 
 void ohca_xp_tx_ready(ohca_engine *e, unsigned int port)
 {
 	for (unsigned int vl = 0; vl < 16; vl++)
-		wake(e, &e->sched->wait[port][vl]);
+		wake(e, e->sched->wait[port][vl]);
 	e->sched->madq[port][0].blocked = false;
 	e->sched->madq[port][1].blocked = false;
 }
@@ -304,7 +323,7 @@ static void run_one(ohca_engine *e, unsigned int *budget)
 		ohca_sq_ci(e, xp->qp);
 		if (xp->on == OHCA_XP_OFF) {
 			xp->on = OHCA_XP_WAIT;
-			ohca_list_add_tail(s->blocked, &xp->link);
+			ohca_list_add_tail(&s->blocked[left < quantum], &xp->link);
 		}
 		break;
 	case TURN_IDLE:
@@ -328,7 +347,7 @@ static void loop_run(ohca_engine *e, unsigned int *budget)
 		s->loop_tail++;
 		--*budget;
 	}
-	wake(e, &s->wait_loop);
+	wake(e, s->wait_loop);
 }
 
 static bool madq_ready(const struct ohca_sched *s)
@@ -395,10 +414,12 @@ int ohca_sched_init(ohca_engine *e)
 		return -1;
 	}
 	ohca_list_init(&s->active);
-	ohca_list_init(&s->wait_loop);
-	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++)
-		for (unsigned int v = 0; v < 16; v++)
-			ohca_list_init(&s->wait[p][v]);
+	for (unsigned int i = 0; i < 2; i++) {
+		ohca_list_init(&s->wait_loop[i]);
+		for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++)
+			for (unsigned int v = 0; v < 16; v++)
+				ohca_list_init(&s->wait[p][v][i]);
+	}
 	e->sched = s;
 	return 0;
 }
@@ -420,6 +441,12 @@ void ohca_sched_free(ohca_engine *e)
 		struct ohca_rwqe_slot *r = s->rwqe_free;
 
 		s->rwqe_free = r->next;
+		free(r);
+	}
+	while (s->rd_free) {
+		struct ohca_rdring *r = s->rd_free;
+
+		s->rd_free = r->next;
 		free(r);
 	}
 	free(s->heap);
@@ -464,7 +491,6 @@ static void reset(ohca_engine *e, struct ohca_qp *qp)
 	if (xp->win)
 		ohca_win_put(e, xp->win);
 	ohca_resp_reset(e, xp, false);
-	free(xp->rd);
 	free(xp->at);
 	memset(xp, 0, sizeof(*xp));
 	ohca_list_init(&xp->link);
@@ -501,6 +527,9 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 
 	if (mask & (OHCA_ATTR_AV | OHCA_ATTR_PKEY_INDEX | OHCA_ATTR_PORT))
 		xp->path_ok = false;
+	if (mask & OHCA_ATTR_MAX_DEST_RD_ATOMIC && qp->type == OHCA_QPT_RC &&
+	    qp->state != OHCA_QPS_RESET && ohca_resp_alloc(qp))
+		return -1;
 	switch (qp->state) {
 	case OHCA_QPS_RESET:
 		reset(e, qp);
@@ -510,7 +539,7 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 			break;
 		xp->epsn = qp->rq_psn;
 		xp->path_ok = false;
-		return qp->type == OHCA_QPT_RC ? ohca_resp_alloc(qp) : 0;
+		return 0;
 	case OHCA_QPS_RTS:
 		if (old == OHCA_QPS_RTR) {
 			xp->una = xp->nxt = xp->max = qp->sq_psn & IB_PSN_MASK;

@@ -29,6 +29,7 @@
 #define OHCA_LOOP_SLOTS		64u	/* power of two */
 #define OHCA_SLOT_SIZE		4352u	/* at least IB_MAX_PKT_LEN */
 #define OHCA_MADQ_SLOTS		32u	/* power of two */
+#define OHCA_RD_RING		128u	/* power of two; most that max_dest_rd_atomic may be */
 #define OHCA_MIN_LOG_WIN	4u
 #define OHCA_MAX_LOG_WIN	8u
 _Static_assert(OHCA_SLOT_SIZE >= IB_MAX_PKT_LEN, "a slot holds any packet");
@@ -175,10 +176,16 @@ struct ohca_rd {
 	bool atomic;
 };
 
+/** struct ohca_rdring - responses to be sent; a QP has one only while it has some */
+struct ohca_rdring {
+	struct ohca_rdring *next;	/* free list */
+	struct ohca_rd rd[OHCA_RD_RING];
+};
+
 /** struct ohca_atomic_res - result of an executed atomic, for duplicates */
 struct ohca_atomic_res {
 	uint64_t orig;
-	uint32_t psn, msn;
+	uint32_t psn;
 	bool valid;
 };
 
@@ -198,6 +205,7 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * @rd_out: READs and atomics begun and not completed
  * @rnr_wait: nothing is sent until the timer says so
  * @restarted: went back already; further signs of the same loss are ignored
+ * @rd_num: responses in @rd, at most max_dest_rd_atomic; @at: results of the last atomics
  * @epsn: PSN expected; @rx_off: bytes of the current message received
  * @nak_due: send @nak_syn with @nak_psn; @nak_sent: further losses are not reported
  * @closing: in ERR, but responses and a NAK still leave
@@ -231,10 +239,13 @@ struct ohca_xport {
 	uint64_t wr_va;
 	struct ohca_rwqe *rwqe;
 
-	struct ohca_rd *rd;		/* ring of rd_cap */
-	struct ohca_atomic_res *at;	/* ring of rd_cap */
-	uint8_t rd_cap, rd_head, rd_num, at_pos;
+	struct ohca_rdring *rd;
+	struct ohca_atomic_res *at;	/* ring of at_cap */
+	uint8_t at_cap, at_pos, rd_head, rd_num;
 };
+_Static_assert(sizeof(struct ohca_qp) + sizeof(struct ohca_xport) +
+	       16 * sizeof(struct ohca_atomic_res) <= 1024 - 64,
+	       "an idle QP costs at most 1 KiB, malloc's own included");
 
 /* A WQE in the window. */
 static inline struct ohca_swqe *ohca_swqe_at(const struct ohca_xport *xp, uint32_t idx)
@@ -386,18 +397,20 @@ struct ohca_madq {
 /**
  * struct ohca_sched - scheduler
  * @active: QPs that may have something to do, in turn
- * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot
- * @blocked: the list a sender must wait on after it got no room
+ * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot. First
+ *	those that could not send anything in their last turn, then those that could
+ * @blocked: the pair of lists a sender must wait on after it got no room
  * @heap: timers, a binary heap by heap_key; @num_xp: QPs, as many fit the heap
  * @now: time of this run
  * @gen: counts changes of the port; paths are resolved again
- * @win_free: windows to reuse, by log2 of their size; @rwqe_free: receive WQEs
+ * @win_free: windows to reuse, by log2 of their size; @rwqe_free: receive WQEs;
+ *	@rd_free: rings of responses
  * @loop, @loop_len, @loop_port: looped packets, FIFO of slots
  */
 struct ohca_sched {
 	struct ohca_list active;
-	struct ohca_list wait[OHCA_MAX_PORTS][16];
-	struct ohca_list wait_loop;
+	struct ohca_list wait[OHCA_MAX_PORTS][16][2];
+	struct ohca_list wait_loop[2];
 	struct ohca_list *blocked;
 	struct ohca_xport **heap;
 	uint32_t heap_num, heap_cap, num_xp;
@@ -408,6 +421,7 @@ struct ohca_sched {
 		struct ohca_rwqe r;
 		struct ohca_rwqe_slot *next;
 	} *rwqe_free;
+	struct ohca_rdring *rd_free;
 	struct ohca_madq madq[OHCA_MAX_PORTS][2];
 	uint32_t loop_head, loop_tail;
 	uint32_t loop_len[OHCA_LOOP_SLOTS];
@@ -424,5 +438,7 @@ struct ohca_sqwin *ohca_win_get(ohca_engine *e, unsigned int log_sq);	/* NULL: m
 void ohca_win_put(ohca_engine *e, struct ohca_sqwin *w);
 struct ohca_rwqe *ohca_rwqe_get(ohca_engine *e);	/* NULL: memory */
 void ohca_rwqe_put(ohca_engine *e, struct ohca_rwqe *r);
+struct ohca_rdring *ohca_rdring_get(ohca_engine *e);	/* NULL: memory */
+void ohca_rdring_put(ohca_engine *e, struct ohca_rdring *r);
 
 #endif /* OHCA_ENGINE_TRANSPORT_H */

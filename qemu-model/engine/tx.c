@@ -130,13 +130,13 @@ static uint8_t *wire_room(ohca_engine *e, const struct ohca_path *p, uint32_t le
 
 		tx->loop_copy = g && g->num;
 		if (tx->loop_copy && loop_full(s)) {
-			s->blocked = &s->wait_loop;
+			s->blocked = s->wait_loop;
 			return NULL;
 		}
 	}
 	buf = e->ops.tx_begin(e->h, p->port, p->vl, len);
 	if (!buf) {
-		s->blocked = &s->wait[p->port][p->vl];
+		s->blocked = s->wait[p->port][p->vl];
 		port->cnt.xmit_wait++;
 	}
 	return buf;
@@ -161,7 +161,7 @@ bool ohca_tx_open(ohca_engine *e, const struct ohca_path *p, uint32_t len, struc
 		break;
 	case OHCA_TX_LOOP:
 		if (loop_full(s)) {
-			s->blocked = &s->wait_loop;
+			s->blocked = s->wait_loop;
 			return false;
 		}
 		buf = loop_slot(s);
@@ -275,7 +275,7 @@ void ohca_madq_run(ohca_engine *e)
 			while (n-- && !q->blocked) {
 				if (mad_out(e, port, qpn, &q->slot[q->tail & (OHCA_MADQ_SLOTS - 1)]))
 					q->tail++;
-				else if (s->blocked == &s->wait_loop)
+				else if (s->blocked == s->wait_loop)
 					return;		/* the loop drains in this very run */
 				else
 					q->blocked = true;

@@ -718,6 +718,41 @@ static void test_credits(void **state)
 	rig_down(&r);
 }
 
+/* A READ of more packets than one request asks for. */
+static void test_large_read(void **state)
+{
+	struct tally t = { 0 };
+	struct host_mr big;
+	struct rig r;
+	struct wqe w;
+	uint32_t len = 18u << 20;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .mtu = 1 });
+	host_mr_create(r.h[1], &big, len, r.h[1]->pdn, OHCA_ACCESS_REMOTE_READ);
+	for (uint32_t off = 0; off < len; off += HOST_PAGE)
+		memcpy(host_buf_ptr(r.h[1], &big.buf, off), &off, 4);
+	host_hook_set(r.h[0], 0, tally, &t);
+	w = wqe_new(OHCA_OP_RDMA_READ, OHCA_WQE_SIGNALED, 1);
+	wqe_raddr(&w, big.iova, big.key);
+	for (unsigned int i = 0; i < 5; i++)
+		wqe_sge(&w, r.mr[0].iova, i < 4 ? 4u << 20 : 2u << 20, r.mr[0].key);
+	wqe_post(&r.qp[0], &w);
+	rig_write(&r, 0, 2, 0, 0, 100);
+	rig_run(&r);
+	assert_int_equal(wc(&r.scq[0], 1, WC_SUCCESS).byte_len, len);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	assert_int_equal(t.op[IB_OP_RC_READ_REQUEST], 2);
+	for (uint32_t off = 0; off < 4u << 20; off += HOST_PAGE) {
+		uint32_t v, want = off + (off < 2u << 20 ? 16u << 20 : 12u << 20);
+
+		memcpy(&v, host_buf_ptr(r.h[0], &r.mr[0].buf, off), 4);
+		assert_int_equal(v, want);
+	}
+	host_buf_free(&big.buf);
+	rig_down(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -740,6 +775,7 @@ int main(void)
 		cmocka_unit_test(test_frmr),
 		cmocka_unit_test(test_window),
 		cmocka_unit_test(test_credits),
+		cmocka_unit_test(test_large_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

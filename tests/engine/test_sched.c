@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Many QPs at once: fairness, timers, destruction in the middle of everything. */
+#include <stdlib.h>
+
+#include "rig.h"
+
+#define N	40u	/* QPs a side */
+
+struct crowd {
+	struct rig r;
+	struct host_qp qp[2][N];
+	bool alive[2][N];
+};
+
+static uint64_t seed;
+
+static uint32_t rnd(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (uint32_t)(seed >> 20);
+}
+
+static void make(struct crowd *c, unsigned int i, unsigned int k)
+{
+	struct host_qp_init in = { .log_sq = 5, .log_rq = 3, .scq = &c->r.scq[i],
+				   .rcq = &c->r.rcq[i] };
+
+	assert_int_equal(host_qp_create(c->r.h[i], &c->qp[i][k], &in), 0);
+	c->alive[i][k] = true;
+}
+
+static void join(struct crowd *c, unsigned int k)
+{
+	for (unsigned int i = 0; i < 2; i++)
+		host_qp_connect(&c->qp[i][k], 0, (uint16_t)(2 - i), c->qp[1 - i][k].qpn, 2, k, k);
+}
+
+static void crowd_up(struct crowd *c)
+{
+	memset(c, 0, sizeof(*c));
+	rig_up(&c->r, (struct rig_opt){ 0 });
+	for (unsigned int k = 0; k < N; k++) {
+		make(c, 0, k);
+		make(c, 1, k);
+		join(c, k);
+	}
+}
+
+static void crowd_down(struct crowd *c)
+{
+	for (unsigned int k = 0; k < N; k++)
+		for (unsigned int i = 0; i < 2; i++)
+			if (c->alive[i][k])
+				host_qp_destroy(&c->qp[i][k]);
+	rig_down(&c->r);
+}
+
+static void post(struct crowd *c, unsigned int i, unsigned int k, uint8_t op, uint64_t wr_id,
+		 uint32_t len)
+{
+	struct wqe w = wqe_new(op, OHCA_WQE_SIGNALED, wr_id);
+	struct rig *r = &c->r;
+
+	wqe_raddr(&w, r->mr[1 - i].iova, r->mr[1 - i].key);
+	wqe_sge(&w, r->mr[i].iova, len, r->mr[i].key);
+	wqe_post(&c->qp[i][k], &w);
+}
+
+/* Equal messages on all QPs, few credits: none is done before every other is nearly. */
+static void test_fair(void **state)
+{
+	unsigned int done[N] = { 0 }, total = 0;
+	struct crowd *c = malloc(sizeof(*c));
+	struct ohca_hw_cqe e;
+
+	(void)state;
+	crowd_up(c);
+	c->r.h[0]->port[0].credits = 4;
+	for (unsigned int m = 0; m < 20; m++)
+		for (unsigned int k = 0; k < N; k++)
+			post(c, 0, k, OHCA_OP_RDMA_WRITE, k, 2000);
+	while (total < 20 * N) {
+		unsigned int min = 20, max = 0;
+
+		assert_true(host_step(c->r.h, 2));
+		while (host_cq_poll(&c->r.scq[0], &e)) {
+			assert_int_equal(e.status, 0);
+			done[e.wr_id]++;
+			total++;
+		}
+		for (unsigned int k = 0; k < N; k++) {
+			min = done[k] < min ? done[k] : min;
+			max = done[k] > max ? done[k] : max;
+		}
+		/* a turn is 16 packets, that is 4 of these messages */
+		assert_true(max - min <= 9);
+	}
+	crowd_down(c);
+	free(c);
+}
+
+static enum host_fate drop(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			   uint32_t len)
+{
+	(void)arg;
+	(void)from;
+	(void)port;
+	(void)frame;
+	(void)len;
+	return HOST_DROP;
+}
+
+/* Timers of many QPs, each with its own timeout: they ring in order and in time. */
+static void test_timers(void **state)
+{
+	struct crowd *c = malloc(sizeof(*c));
+	struct ohca_hw_cqe e;
+	uint64_t last = 0;
+
+	(void)state;
+	crowd_up(c);
+	host_hook_set(c->r.h[0], 0, drop, NULL);
+	for (unsigned int k = 0; k < N; k++) {
+		struct ohca_hw_qp_attr a = rig_attr(&c->r, 0);
+		struct host_qp *q = &c->qp[0][(k * 17) % N];
+
+		rig_modify(q, OHCA_QPS_RESET);
+		a.state = OHCA_QPS_INIT;
+		host_qp_modify(q, OHCA_ATTR_STATE | OHCA_ATTR_PKEY_INDEX | OHCA_ATTR_PORT |
+			       OHCA_ATTR_ACCESS, &a);
+		a.state = OHCA_QPS_RTR;
+		host_qp_modify(q, OHCA_ATTR_STATE | OHCA_ATTR_AV | OHCA_ATTR_PATH_MTU |
+			       OHCA_ATTR_DEST_QPN | OHCA_ATTR_RQ_PSN | OHCA_ATTR_MIN_RNR_TIMER |
+			       OHCA_ATTR_MAX_DEST_RD_ATOMIC, &a);
+		a.state = OHCA_QPS_RTS;
+		a.retry_cnt = 0;
+		a.timeout = (uint8_t)(12 + k % 8);
+		assert_int_equal(host_qp_modify(q, OHCA_ATTR_STATE | OHCA_ATTR_SQ_PSN |
+						OHCA_ATTR_TIMEOUT | OHCA_ATTR_RETRY_CNT |
+						OHCA_ATTR_RNR_RETRY | OHCA_ATTR_MAX_RD_ATOMIC, &a),
+				 0);
+		post(c, 0, (k * 17) % N, OHCA_OP_RDMA_WRITE, a.timeout, 8);
+	}
+	for (unsigned int ms = 0; ms < 9000; ms += 10) {
+		rig_time(&c->r, 10);
+		while (host_cq_poll(&c->r.scq[0], &e)) {
+			uint64_t spec = 4096ull << e.wr_id;
+
+			assert_int_equal(e.status, WC_RETRY_EXC);
+			assert_true(e.wr_id >= last);
+			last = e.wr_id;
+			assert_in_range((ms + 10) * HOST_MS, spec, 4 * spec + 10 * HOST_MS);
+		}
+	}
+	assert_int_equal(last, 19);
+	assert_true(ohca_next_deadline(c->r.h[0]->e) > *c->r.h[0]->now);
+	crowd_down(c);
+	free(c);
+}
+
+/* QPs come and go while they send, receive, wait for credits and for timers. */
+static void test_churn(void **state)
+{
+	static const uint8_t ops[] = { OHCA_OP_RDMA_WRITE, OHCA_OP_RDMA_READ, OHCA_OP_SEND };
+	struct crowd *c = malloc(sizeof(*c));
+	struct ohca_hw_cqe e;
+
+	(void)state;
+	seed = 4711;
+	crowd_up(c);
+	for (unsigned int round = 0; round < 3000; round++) {
+		unsigned int i = rnd() & 1, k = rnd() % N;
+
+		if (round % 100 == 0)
+			c->r.h[0]->port[0].credits = 1 + rnd() % 8;
+		if (round % 150 == 0)
+			host_hook_set(c->r.h[1], 0, rnd() % 3 ? NULL : drop, NULL);
+		switch (rnd() % 16) {
+		case 0:
+			if (c->alive[i][k])
+				host_qp_destroy(&c->qp[i][k]);
+			c->alive[i][k] = false;
+			break;
+		case 1:
+			if (c->alive[i][k] && rig_state(&c->qp[i][k]) != OHCA_QPS_RESET)
+				rig_modify(&c->qp[i][k], rnd() & 1 ? OHCA_QPS_ERR : OHCA_QPS_RESET);
+			break;
+		case 2:
+		case 3:
+			for (unsigned int s = 0; s < 2; s++) {
+				if (c->alive[s][k])
+					rig_modify(&c->qp[s][k], OHCA_QPS_RESET);
+				else
+					make(c, s, k);
+			}
+			join(c, k);
+			break;
+		case 4:
+			rig_time(&c->r, rnd() % 20);
+			break;
+		default:
+			if (c->alive[i][k] && rig_state(&c->qp[i][k]) == OHCA_QPS_RTS &&
+			    c->qp[i][k].sq_pi < 20)
+				post(c, i, k, ops[rnd() % 3], k, rnd() % 30000);
+		}
+		host_step(c->r.h, 2);
+		for (unsigned int s = 0; s < 2; s++)
+			while (host_cq_poll(&c->r.scq[s], &e) || host_cq_poll(&c->r.rcq[s], &e))
+				;
+	}
+	host_hook_set(c->r.h[1], 0, NULL, NULL);
+	rig_time(&c->r, 3000);
+	for (unsigned int s = 0; s < 2; s++)
+		while (host_cq_poll(&c->r.scq[s], &e))
+			;
+	/* after all that a new pair works */
+	for (unsigned int s = 0; s < 2; s++) {
+		if (c->alive[s][0])
+			host_qp_destroy(&c->qp[s][0]);
+		make(c, s, 0);
+	}
+	join(c, 0);
+	post(c, 0, 0, OHCA_OP_RDMA_WRITE, 5, 30000);
+	rig_time(&c->r, 100);
+	wc(&c->r.scq[0], 5, WC_SUCCESS);
+	crowd_down(c);
+	free(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_fair),
+		cmocka_unit_test(test_timers),
+		cmocka_unit_test(test_churn),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
