@@ -506,25 +506,26 @@ bool sw_round(struct sw *sw)
 
 	sw->now_ns = 0;
 	sw->first = (uint16_t)(sw->first % sw->nports + 1);
+	/* Management first: it may take links down, which nothing below does. */
+	for (unsigned int i = 1; i <= sw->nports; i++) {
+		struct sw_port *p = &sw->port[i];
+
+		p->pending = p->up ? ohca_link_rx_pending(p->link) : 0;
+		if (likely(!(p->pending >> OHCA_LINK_VL15)))
+			continue;
+		moved |= rx_vl15(sw, p);
+		/* Still there: there was more than a burst, or it broke the rules. */
+		if (p->up && ohca_link_rx_pending(p->link) >> OHCA_LINK_VL15)
+			sw_port_ctrl(sw, i);
+	}
 	for (unsigned int k = 0; k < sw->nports; k++) {
 		unsigned int i = (sw->first + k - 1) % sw->nports + 1;
 		struct sw_port *p = &sw->port[i];
-		uint32_t mask;
+		uint32_t mask = p->pending & ((1u << SW_DATA_VLS) - 1);
 
-		if (!p->up)
+		if (!mask || !p->up)
 			continue;
-		mask = ohca_link_rx_pending(p->link);
-		if (!mask)
-			continue;
-		if (mask & (1u << OHCA_LINK_VL15)) {
-			moved |= rx_vl15(sw, p);
-			if (!ohca_link_is_up(p->link) ||
-			    ohca_link_rx_pending(p->link) >> OHCA_LINK_VL15)
-				sw_port_ctrl(sw, i);	/* it may have broken the rules */
-			if (!p->up)
-				continue;
-		}
-		for (mask &= (1u << SW_DATA_VLS) - 1; mask; mask &= mask - 1) {
+		for (; mask; mask &= mask - 1) {
 			unsigned int vl = (unsigned int)__builtin_ctz(mask);
 
 			if (!advance(sw, p, vl, &moved))

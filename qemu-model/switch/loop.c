@@ -54,6 +54,15 @@ static int watch(struct sw_loop *lp, int fd, uint32_t events, unsigned int kind,
 	return epoll_ctl(lp->ep, EPOLL_CTL_ADD, fd, &ev);
 }
 
+/* The peer may keep its end of the eventfd open, and epoll would, too. */
+static void unwatch(void *arg, struct ohca_link *l)
+{
+	struct epoll_event ev = { 0 };
+	struct sw_loop *lp = arg;
+
+	epoll_ctl(lp->ep, EPOLL_CTL_DEL, ohca_link_event_fd(l), &ev);
+}
+
 struct sw_loop *sw_loop_new(struct sw *sw, const char *path, unsigned int spin_us,
 			    struct ohca_link_err *err)
 {
@@ -76,6 +85,8 @@ struct sw_loop *sw_loop_new(struct sw *sw, const char *path, unsigned int spin_u
 	if (watch(lp, lp->listen_fd, EPOLLIN, K_LISTEN, 0))
 		goto nomem;
 	lp->listening = true;
+	sw->detached = unwatch;
+	sw->detached_arg = lp;
 	return lp;
 nomem:
 	memset(err, 0, sizeof(*err));
@@ -100,6 +111,7 @@ void sw_loop_free(struct sw_loop *lp)
 	}
 	if (lp->ep > 0)
 		close(lp->ep);
+	lp->sw->detached = NULL;
 	free(lp->path);
 	free(lp);
 }

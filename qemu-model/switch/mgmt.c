@@ -15,6 +15,7 @@
 #define SMP_PKT		(SMP_HDR + IB_MAD_LEN + IB_ICRC_LEN)
 #define TRAP_REPEATS	10u
 #define TRAP_MIN_NS	250000000u	/* between repeats, whatever SubnetTimeOut says */
+#define TRAP_STATE_NS	50000000u	/* between traps 128; what happens meanwhile is one */
 
 /* ---- sending ------------------------------------------------------------------- */
 
@@ -325,7 +326,8 @@ static void send_trap(struct sw *sw, struct sw_trap *t)
 	unsigned int out = route(sw, pi->sm_lid);
 	struct ib_smp smp;
 
-	t->next_ns = sw_now(sw) + trap_interval(sw);
+	t->sent_ns = sw_now(sw);
+	t->next_ns = t->sent_ns + trap_interval(sw);
 	if (++t->sent >= TRAP_REPEATS)
 		t->pending = false;
 	if (!out || out > sw->nports)
@@ -340,6 +342,7 @@ void sw_trap(struct sw *sw, enum sw_trap_slot slot, uint8_t type, uint16_t num,
 {
 	struct sw_trap *t = &sw->trap[slot];
 	bool quiet = t->pending && t->next_ns > sw_now(sw);
+	uint64_t sent_ns = t->sent_ns;
 
 	/* Before an SM has introduced itself there is nobody to tell. */
 	if (!sw->port[0].pi.sm_lid)
@@ -355,7 +358,11 @@ void sw_trap(struct sw *sw, enum sw_trap_slot slot, uint8_t type, uint16_t num,
 	t->notice.producer = IB_NODE_SWITCH_DEVICE;
 	t->notice.trap = num;
 	memcpy(t->notice.details, details, sizeof(t->notice.details));
-	send_trap(sw, t);
+	/* A link that flaps must not drown the SM. */
+	t->sent_ns = sent_ns;
+	t->next_ns = sent_ns + TRAP_STATE_NS;
+	if (slot != SW_TRAP_STATE || !sent_ns || sw_now(sw) >= t->next_ns)
+		send_trap(sw, t);
 }
 
 void sw_trap_state_change(struct sw *sw)

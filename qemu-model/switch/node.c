@@ -290,6 +290,8 @@ void sw_port_detach(struct sw *sw, unsigned int n, const char *why)
 	sw_log(sw, "port %u: '%s' detached: %s", n, ohca_link_peer(p->link)->desc, why);
 	link_down(sw, p, p->pi.phys_state == IB_PHYS_DISABLED ? IB_PHYS_DISABLED :
 		  IB_PHYS_POLLING);
+	if (sw->detached)
+		sw->detached(sw->detached_arg, p->link);
 	ohca_link_free(p->link);
 	p->link = NULL;
 }

@@ -123,6 +123,7 @@ struct sw_port {
 	/* Used for every frame. */
 	struct ohca_link *link;		/* NULL: nobody attached */
 	bool up;			/* link trained */
+	uint32_t pending;		/* lanes with frames, as of this round */
 	bool active;			/* data may leave: state Active */
 	bool receives;			/* data may come: Armed or Active */
 	uint8_t nvls;			/* operational data VLs */
@@ -157,6 +158,7 @@ struct sw_trap {
 	bool pending;
 	uint8_t sent;
 	uint64_t tid;
+	uint64_t sent_ns;
 	uint64_t next_ns;
 	struct ib_notice notice;
 };
@@ -192,6 +194,9 @@ struct sw {
 	struct sw_reply reply[SW_REPLIES];
 	unsigned int reply_head, reply_count;
 	uint64_t mads_in, mads_out, mads_dropped;
+
+	void (*detached)(void *arg, struct ohca_link *l);	/* before it is freed */
+	void *detached_arg;
 };
 
 /* ---- node.c ---- */

@@ -535,6 +535,59 @@ static void test_death_in_traffic(void **state)
 	net_free(t);
 }
 
+/* A Set takes the input's or the output's link down in the very round it has frames. */
+static void test_set_down_in_round(void **state)
+{
+	struct net *t = net_up(3, 2, 0);
+	static const uint8_t path[] = { 1 };
+
+	(void)state;
+	for (unsigned int i = 0; i < 40; i++) {
+		unsigned int victim = 2 + i % 2;
+		struct ib_port_info pi = t->sw->port[victim].pi;
+		struct ib_smp smp, in;
+		uint8_t d[64];
+
+		pi.state = IB_PS_DOWN;
+		pi.phys_state = i % 4 < 2 ? IB_PHYS_DISABLED : 0;
+		ib_port_info_pack(&pi, d);
+		ep_smp_init(&t->ep[0], &smp, IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, victim, d, 1,
+			    path);
+		assert_true(net_send(&t->ep[1], 0, 0, 4, 0xffff, 1000, 1));
+		assert_true(net_send(&t->ep[2], 0, 0, 3, 0xffff, 1000, 1));
+		assert_true(net_send(&t->ep[1], 1, 1, 4, 0xffff, 1000, 1));
+		if (i % 3 == 0)		/* and the victim is dying anyway */
+			send(ohca_link_ctrl_fd(t->ep[victim - 1].l), "x", 1, 0);
+		assert_true(ep_send_smp(&t->ep[0], &smp, 0));
+		for (unsigned int k = 0; k < i % 8; k++)
+			t->sw->first = (uint16_t)(t->sw->first % 8 + 1);
+		sw_round(t->sw);
+		net_pump(t);
+		for (unsigned int k = 1; k < 3; k++) {
+			struct ohca_link_err err;
+
+			net_got(&t->ep[k], 0, 0, -2);
+			net_got(&t->ep[k], 1, 0, -2);
+			if (t->sw->port[k + 1].link)
+				continue;
+			ohca_link_free(t->ep[k].l);
+			t->ep[k].l = NULL;
+			assert_int_equal(net_attach(t, &t->ep[k], 0x100 + k, 0, NULL, &err), 0);
+			t->ep[k].lid = (uint16_t)(k + 2);
+		}
+		pi.phys_state = IB_PHYS_POLLING;
+		ib_port_info_pack(&pi, d);
+		assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, victim,
+					   d), 0);
+		net_pump(t);
+		assert_int_equal(ep_set_state(&t->ep[0], victim, IB_PS_ACTIVE), 0);
+		while (ep_recv_smp(&t->ep[0], &in))
+			;
+	}
+	assert_true(passes(t, 1, 4, 2, 0xffff));
+	net_free(t);
+}
+
 /* ---- the loop, for real -------------------------------------------------------- */
 
 struct live {
@@ -645,6 +698,7 @@ int main(void)
 		cmocka_unit_test(test_fairness),
 		cmocka_unit_test(test_pkeys),
 		cmocka_unit_test(test_death_in_traffic),
+		cmocka_unit_test(test_set_down_in_round),
 		cmocka_unit_test(test_live),
 	};
 
