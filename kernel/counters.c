@@ -48,7 +48,19 @@ struct rdma_hw_stats *ohca_alloc_hw_device_stats(struct ib_device *ibdev)
 					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
 }
 
-/** ohca_get_hw_stats - ib_device_ops.get_hw_stats: all at once */
+/**
+ * ohca_alloc_hw_port_stats - ib_device_ops.alloc_hw_port_stats
+ * @ibdev: device with one port
+ * @port: the port
+ *
+ * `rdma statistic` shows counters of ports only; with one port they are the device's.
+ */
+struct rdma_hw_stats *ohca_alloc_hw_port_stats(struct ib_device *ibdev, u32 port)
+{
+	return ohca_alloc_hw_device_stats(ibdev);
+}
+
+/** ohca_get_hw_stats - ib_device_ops.get_hw_stats: all at once, whatever the port */
 int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibdev);
@@ -57,8 +69,6 @@ int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 
 	u32 i;
 	int ret;
 
-	if (port)
-		return -EINVAL;
 	ret = ohca_cmd_query_counters(dev, values, num);
 	if (ret)
 		return ret;

@@ -76,6 +76,10 @@ static const struct ib_device_ops ohca_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, ohca_ucontext, ibucontext),
 };
 
+static const struct ib_device_ops ohca_one_port_ops = {
+	.alloc_hw_port_stats = ohca_alloc_hw_port_stats,
+};
+
 static const struct ib_device_ops ohca_srq_ops = {
 	.create_srq = ohca_create_srq,
 	.destroy_srq = ohca_destroy_srq,
@@ -212,6 +216,8 @@ static int ohca_register(struct ohca_dev *dev)
 	int ret;
 
 	ib_set_device_ops(ibdev, &ohca_ops);
+	if (dev->attr.num_ports == 1)
+		ib_set_device_ops(ibdev, &ohca_one_port_ops);
 	if (ohca_has(dev, OHCA_FEATURE_SRQ))
 		ib_set_device_ops(ibdev, &ohca_srq_ops);
 	if (ohca_has(dev, OHCA_FEATURE_MCAST))

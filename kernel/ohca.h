@@ -737,6 +737,7 @@ void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 *data);
 
 /* counters.c */
 struct rdma_hw_stats *ohca_alloc_hw_device_stats(struct ib_device *ibdev);
+struct rdma_hw_stats *ohca_alloc_hw_port_stats(struct ib_device *ibdev, u32 port);
 int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index);
 
 #endif /* OHCA_H */
