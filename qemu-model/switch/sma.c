@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define VENDOR_ID	0x001234u
+#define VENDOR_ID	0x525400u	/* as the HCA's: the OUI of QEMU/KVM */
 #define DEVICE_ID	0x0ca8u
 
 /**
