@@ -119,9 +119,11 @@ enum ohca_uar_off {
  * CQ arm: request one completion event.
  * SN counts, modulo 4, the events the consumer has taken from this CQ; a request
  * with a stale SN is ignored, because its event is still on its way. CI is the
- * consumer index, modulo 2^24: if the CQ already holds entries past it, the event
- * fires at once (with OHCA_CQ_ARM_SOLICITED only if one of them is solicited or
- * an error).
+ * consumer index, modulo 2^24: if the CQ holds entries past it that came after the
+ * last event was written, the next event fires at once (with OHCA_CQ_ARM_SOLICITED
+ * only if one of them is solicited or an error). So nothing is missed between
+ * polling and arming, and who arms first and then polls what the last event was for
+ * is not told of it twice.
  */
 #define OHCA_CQ_ARM_CQN		OHCA_GENMASK64(23, 0)
 #define OHCA_CQ_ARM_SOLICITED	OHCA_GENMASK64(24, 24)

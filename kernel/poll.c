@@ -268,7 +268,7 @@ int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
  * @notify: for which completions
  *
  * Return: 0. No event is ever missed: the device fires at once if the CQ holds entries
- * past the consumer index in the doorbell.
+ * past the consumer index in the doorbell that no event has told of.
  */
 int ohca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 {

@@ -42,6 +42,7 @@ bool ohca_cq_deliver(ohca_engine *e, struct ohca_cq *cq)
 	cq->eqe_due = false;
 	cq->eqe_out = true;
 	cq->eqe_idx = idx;
+	cq->told = cq->pi;
 	ohca_eq_push(e, eq, OHCA_EVENT_COMP, cq->cqn, 0, cq->fired);
 	return true;
 }
@@ -61,13 +62,15 @@ static void cq_fire(ohca_engine *e, struct ohca_cq *cq)
 void ohca_cq_arm(ohca_engine *e, struct ohca_cq *cq, bool any, uint32_t ci)
 {
 	const uint32_t mask = 0xffffff;
-	uint32_t held = (cq->pi - ci) & mask;
-	uint32_t sol = (cq->sol_pi - ci) & mask;
+	uint32_t held = (cq->pi - ci) & mask;	/* not polled */
+	uint32_t news = cq->pi - cq->told;	/* came after the last event */
 
+	if (news > held)
+		news = held;
 	/* fired already, and the consumer cannot have taken that event yet */
 	if (cq->eqe_due)
 		return;
-	if (any ? held != 0 : sol != 0 && sol <= held) {
+	if (any ? news != 0 : cq->pi - cq->sol_pi < news) {
 		cq_fire(e, cq);
 		return;
 	}

@@ -189,6 +189,7 @@ struct ohca_eq {
  * @arm_sn: events delivered, modulo 4 in the doorbell
  * @armed: an event is wanted; @arm_sol: solicited only
  * @sol_pi: pi after the last solicited or failed entry
+ * @told: pi when the last event was written to the EQ
  * @eqe_idx: EQ index of the last EQE; @eqe_out: it may not have been taken yet
  * @eqe_due: fired, but the EQE waits until the one before it has been taken
  */
@@ -196,7 +197,7 @@ struct ohca_cq {
 	uint32_t cqn;
 	uint32_t refs;
 	uint32_t uar;
-	uint32_t pi, ci, sol_pi;
+	uint32_t pi, ci, sol_pi, told;
 	uint8_t log_size;
 	uint8_t arm_sn;
 	bool armed, arm_sol, error, eqe_out, eqe_due;

@@ -152,9 +152,9 @@ int ohca_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 /**
  * ohca_req_notify_cq - ibv_req_notify_cq()
  *
- * The consumer index goes along: if entries past it are there already the device
- * fires at once. So nothing is lost between the last poll and this call, and who
- * polls only some of the entries after an event hears of the others too.
+ * The consumer index goes along: if entries past it are there already that no
+ * event has told of, the device fires at once. So nothing is lost between the last
+ * poll and this call.
  */
 int ohca_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
