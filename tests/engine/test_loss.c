@@ -182,6 +182,61 @@ static void test_seq_nak(void **state)
 	rig_down(&r);
 }
 
+static enum host_fate two(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			  uint32_t len)
+{
+	unsigned int n = ++*(unsigned int *)arg;
+
+	(void)from;
+	(void)port;
+	(void)frame;
+	(void)len;
+	return n == 5 || n == 200 ? HOST_DROP : HOST_DELIVER;
+}
+
+/* Two gaps in one message: each is told, none costs a timeout. */
+static void test_two_gaps(void **state)
+{
+	unsigned int n = 0;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .mtu = 1 });
+	host_hook_set(r.h[0], 0, two, &n);
+	rig_fill(&r, 0, 0, 100000, 1);
+	rig_write(&r, 0, 1, 0, 0, 100000);
+	rig_run(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	rig_check(&r, 1, 0, 100000, 1);
+	assert_int_equal(host_counter(r.h[0], OHCA_CNT_SEQ_NAK_RX), 2);
+	assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
+	rig_down(&r);
+}
+
+/* An ACK came, but the engine was not polled until after the old deadline: no timeout. */
+static void test_late_poll(void **state)
+{
+	struct nth back = { .op = IB_OP_RC_ACK, .n = 2, .times = 1 };
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ 0 });
+	host_hook_set(r.h[1], 0, nth, &back);
+	rig_write(&r, 0, 1, 0, 0, 8);
+	host_step(r.h, 2);
+	rig_write(&r, 0, 2, 0, 0, 8);
+	host_step(r.h, 2);
+	/* the first is acknowledged, the second is under way; the thread sleeps too long */
+	*r.h[0]->now += 17 * HOST_MS;
+	rig_run(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
+	rig_time(&r, 18);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 1);
+	rig_down(&r);
+}
+
 /* A lost ACK: after the timeout the last packet is a duplicate, and acknowledged again. */
 static void test_lost_ack(void **state)
 {
@@ -438,6 +493,8 @@ int main(void)
 		cmocka_unit_test(test_reorder),
 		cmocka_unit_test(test_all),
 		cmocka_unit_test(test_seq_nak),
+		cmocka_unit_test(test_two_gaps),
+		cmocka_unit_test(test_late_poll),
 		cmocka_unit_test(test_lost_ack),
 		cmocka_unit_test(test_lost_read_resp),
 		cmocka_unit_test(test_lost_atomic),

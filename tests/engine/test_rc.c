@@ -718,6 +718,27 @@ static void test_credits(void **state)
 	rig_down(&r);
 }
 
+/* A send queue that is longer than the engine's window on it, full. */
+static void test_deep(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .log_sq = 10, .signal_all = true });
+	for (unsigned int round = 0; round < 3; round++) {
+		for (unsigned int i = 0; i < 1024; i++) {
+			rig_put64(&r, 0, 8 * i, i + round);
+			rig_write(&r, 0, i, 8 * i, 16 * i, 8);
+		}
+		rig_run(&r);
+		for (unsigned int i = 0; i < 1024; i++) {
+			wc(&r.scq[0], i, WC_SUCCESS);
+			assert_int_equal(rig_get64(&r, 1, 16 * i), i + round);
+		}
+	}
+	rig_down(&r);
+}
+
 /* A READ of more packets than one request asks for. */
 static void test_large_read(void **state)
 {
@@ -775,6 +796,7 @@ int main(void)
 		cmocka_unit_test(test_frmr),
 		cmocka_unit_test(test_window),
 		cmocka_unit_test(test_credits),
+		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_large_read),
 	};
 
