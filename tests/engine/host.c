@@ -328,6 +328,12 @@ void host_hook_set(struct host *h, unsigned int port, host_hook hook, void *arg)
 
 /* ---- running ---- */
 
+static void outside(const struct host *h)
+{
+	if (h->in_dma)
+		host_die("a burst of DMA stayed open");
+}
+
 static bool link_step(struct host *h, unsigned int port)
 {
 	static const struct ohca_link_rate rate = { .width = 2, .speed = 4, .speed_ext = 2 };
@@ -348,6 +354,7 @@ static bool link_step(struct host *h, unsigned int port)
 		return true;
 	hp->up = true;
 	ohca_link_change(h->e, port, &rate);
+	outside(h);
 	return true;
 }
 
@@ -366,12 +373,14 @@ static bool wire_step(struct host *h, unsigned int port)
 		hp->queued[f->vl]--;
 		if (hp->peer && hp->up)
 			ohca_rx(hp->peer->e, hp->peer_port, f->vl, f->data, f->len, false);
+		outside(hp->peer ? hp->peer : h);
 		free(f);
 		f = next;
 	}
 	if (hp->blocked && hp->up) {
 		hp->blocked = false;
 		ohca_tx_ready(h->e, port);
+		outside(h);
 		any = true;
 	}
 	return any;
@@ -387,6 +396,7 @@ bool host_step(struct host *const *h, unsigned int n)
 		any |= h[i]->kicked;
 		h[i]->kicked = false;
 		any |= ohca_poll(h[i]->e, 64);
+		outside(h[i]);
 	}
 	for (unsigned int i = 0; i < n; i++)
 		for (unsigned int p = 0; p < h[i]->cfg.num_ports; p++)

@@ -70,6 +70,14 @@ static void test_halves(void **state)
 	ohca_mmio_write(h->e, OHCA_REG_AQ_BASE + 4, 0x55667788, 4);
 	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_AQ_BASE, 8), 0x5566778811223000ull);
 	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_AQ_BASE + 4, 4), 0x55667788);
+	ohca_mmio_write(h->e, OHCA_REG_ACQ_BASE, 0x123456789000, 8);
+	ohca_mmio_write(h->e, OHCA_REG_ACQ_BASE + 4, 0x99, 4);
+	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_ACQ_BASE, 8), 0x9956789000);
+	ohca_mmio_write(h->e, OHCA_REG_FEATURES_ACK, 0x100000003, 8);
+	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_FEATURES_ACK, 8), 0x100000003);
+	ohca_mmio_write(h->e, OHCA_REG_FEATURES_ACK + 4, 0, 4);
+	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_FEATURES_ACK, 8), 3);
+	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_FEATURES, 8) & 1, 1);
 	/* the handshake is over once the device is enabled */
 	host_enable(h, ~0ull);
 	ohca_mmio_write(h->e, OHCA_REG_AQ_BASE, 0, 8);
@@ -298,6 +306,45 @@ static void test_pds(void **state)
 	assert_int_equal(host_cmd(h, OHCA_CMD_ALLOC_PD, &c, NULL), OHCA_ADMIN_OK);
 }
 
+/* Every limit that QUERY_DEVICE reports is accepted, one more is not. */
+static void test_limits(void **state)
+{
+	/* nothing looks at the memory of a queue when it is made */
+	const struct ohca_hw_pl pl = { .root = 1ull << 44, .npages = 1u << 16,
+				       .page_shift = 12 };
+	struct host *h = *state;
+	struct ohca_hw_aqe c = HOST_AQE(mbox, .addr = h->mbox[0]);
+	struct ohca_hw_device_attr a;
+	uint8_t more;
+
+	assert_int_equal(host_cmd(h, OHCA_CMD_QUERY_DEVICE, &c, NULL), OHCA_ADMIN_OK);
+	memcpy(&a, host_ptr(h, h->mbox[0]), sizeof(a));
+#define BOTH(op, member, field, limit)							\
+	for (more = 0; more < 2; more++) {						\
+		c.member.field = (limit) + more;					\
+		assert_int_equal(host_cmd(h, op, &c, NULL), more ? OHCA_ADMIN_BAD_PARAM :	\
+				 OHCA_ADMIN_OK);					\
+	}
+	c = HOST_AQE(create_eq, .pl = pl);
+	BOTH(OHCA_CMD_CREATE_EQ, create_eq, log_size, 20);
+	c = HOST_AQE(create_cq, .pl = pl, .eqn = h->comp.eqn);
+	BOTH(OHCA_CMD_CREATE_CQ, create_cq, log_size, a.log_max_cqe);
+	c = HOST_AQE(create_srq, .pl = pl, .pdn = h->pdn, .log_stride = 9);
+	BOTH(OHCA_CMD_CREATE_SRQ, create_srq, log_size, a.log_max_srq_wqes);
+	c = HOST_AQE(create_qp, .pl = pl, .pdn = h->pdn, .type = OHCA_QPT_RC,
+		     .log_rq_stride = 9);
+	BOTH(OHCA_CMD_CREATE_QP, create_qp, log_rq, a.log_max_rq_wqes);
+	c.create_qp.log_rq = 0;
+	BOTH(OHCA_CMD_CREATE_QP, create_qp, log_sq, a.log_max_sq_bbs);
+	c = HOST_AQE(reg_mr, .pl = pl, .pdn = h->pdn);
+	c.reg_mr.pl.npages = 1u << 10;
+	c.reg_mr.pl.page_shift = 30;
+	BOTH(OHCA_CMD_REG_MR, reg_mr, length, a.max_mr_size);
+	c = HOST_AQE(reg_mr, .pdn = h->pdn, .type = OHCA_MR_FRMR);
+	BOTH(OHCA_CMD_REG_MR, reg_mr, length, a.max_frmr_pages);
+#undef BOTH
+}
+
 /* ---- multicast ---- */
 
 static void mcast_cmd(struct ohca_hw_aqe *c, const struct host_qp *qp, uint16_t n)
@@ -371,6 +418,20 @@ static void test_mcast_limit(void **state)
 	}
 	mcast_cmd(&c, &ud, OHCA_MAX_MCAST_GRP);
 	assert_int_equal(host_cmd(h, OHCA_CMD_ATTACH_MCAST, &c, NULL), OHCA_ADMIN_NO_RESOURCE);
+	/* one goes, one comes; also after a reset */
+	mcast_cmd(&c, &ud, 5);
+	assert_int_equal(host_cmd(h, OHCA_CMD_DETACH_MCAST, &c, NULL), OHCA_ADMIN_OK);
+	mcast_cmd(&c, &ud, OHCA_MAX_MCAST_GRP);
+	assert_int_equal(host_cmd(h, OHCA_CMD_ATTACH_MCAST, &c, NULL), OHCA_ADMIN_OK);
+	mcast_cmd(&c, &ud, 5);
+	assert_int_equal(host_cmd(h, OHCA_CMD_ATTACH_MCAST, &c, NULL), OHCA_ADMIN_NO_RESOURCE);
+	host_start(h);
+	host_buf_free(&cq.buf);
+	host_cq_create(h, &cq, 4, 0);
+	host_buf_free(&ud.buf);
+	assert_int_equal(host_qp_create(h, &ud, &in), 0);
+	mcast_cmd(&c, &ud, 5);
+	assert_int_equal(host_cmd(h, OHCA_CMD_ATTACH_MCAST, &c, NULL), OHCA_ADMIN_OK);
 	host_buf_free(&cq.buf);
 	host_buf_free(&ud.buf);
 }
@@ -426,6 +487,8 @@ static void test_doorbells(void **state)
 	ohca_doorbell(h->e, 2, OHCA_UAR_SQ, qp.handle, 8);
 	assert_int_equal(host_counter(h, OHCA_CNT_DB_BAD_HANDLE), 7);
 	host_cq_destroy(&cq);
+	ohca_doorbell(h->e, 2, OHCA_UAR_CQ_ARM, cq.cqn, 8);
+	assert_int_equal(host_counter(h, OHCA_CNT_DB_BAD_HANDLE), 8);
 }
 
 static void test_doorbell_bitmap(void **state)
@@ -540,6 +603,9 @@ static void test_mad_ifc(void **state)
 	c.mad_ifc.flags = 0x80;
 	assert_int_equal(host_cmd(h, OHCA_CMD_MAD_IFC, &c, NULL), OHCA_ADMIN_BAD_PARAM);
 	c.mad_ifc.flags = 0;
+	c.mad_ifc.reserved = 1;
+	assert_int_equal(host_cmd(h, OHCA_CMD_MAD_IFC, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	c.mad_ifc.reserved = 0;
 	c.mad_ifc.in_addr = 0;
 	assert_int_equal(host_cmd(h, OHCA_CMD_MAD_IFC, &c, NULL), OHCA_ADMIN_DMA);
 }
@@ -584,6 +650,66 @@ static void test_ports(void **state)
 	assert_int_equal(h->e->port[0].state, IB_PS_INIT);
 }
 
+/* What the SM sets at a link happens at the link; violations are counted. */
+static void test_port_effects(void **state)
+{
+	struct host *h = *state;
+	struct ib_smp s = { .hdr = { .base_version = 1, .mgmt_class = IB_CLASS_SUBN_LID,
+				     .class_version = 1, .method = IB_METHOD_GET,
+				     .attr_id = ib_to_be16(IB_SMP_ATTR_PORT_INFO),
+				     .attr_mod = ib_to_be32(1) } };
+	struct ohca_hw_aqe c = HOST_AQE(modify_port, .port = 1,
+					.flags = OHCA_MODIFY_PORT_RESET_QKEY_CNTR);
+	struct ib_key_violation v = { .lid1 = 3, .lid2 = 7 };
+	struct ib_port_info pi;
+
+	host_cable(h, 0, true);
+	host_settle(&h, 1);
+	host_port_set(h, 0, 7, IB_PS_ACTIVE);
+	memset(&fake, 0, sizeof(fake));
+	ohca_mad_bad_pkey(h->e, 0, &v);
+	ohca_mad_bad_qkey(h->e, 0, &v);
+	ohca_mad_bad_qkey(h->e, 0, &v);
+	host_mad_ifc(h, 0, (uint8_t *)&s);
+	ib_port_info_unpack(s.data, &pi);
+	assert_int_equal(pi.pkey_violations, 1);
+	assert_int_equal(pi.qkey_violations, 2);
+	assert_int_equal(host_cmd(h, OHCA_CMD_MODIFY_PORT, &c, NULL), OHCA_ADMIN_OK);
+	/* traps go to the SM's LID from QP0 */
+	host_run(&h, 1, HOST_MS);
+	assert_true(fake.mads >= 1);
+	assert_int_equal(fake.mad_qp, 0);
+	assert_int_equal(fake.mad_av.dlid, 1);
+	assert_int_equal(fake.mad[3], IB_METHOD_TRAP);
+	/* a link that is set down trains again; a disabled one stays down */
+	pi.state = IB_PS_DOWN;
+	pi.phys_state = IB_PHYS_NO_CHANGE;
+	ib_port_info_pack(&pi, s.data);
+	s.hdr.method = IB_METHOD_SET;
+	s.hdr.status = 0;
+	host_mad_ifc(h, 0, (uint8_t *)&s);
+	host_run(&h, 1, HOST_MS);
+	assert_int_equal(h->e->port[0].state, IB_PS_INIT);
+	assert_true(h->port[0].enabled);
+	pi.phys_state = IB_PHYS_DISABLED;
+	pi.qkey_violations = 0;
+	ib_port_info_pack(&pi, s.data);
+	s.hdr.method = IB_METHOD_SET;
+	s.hdr.status = 0;
+	host_mad_ifc(h, 0, (uint8_t *)&s);
+	host_run(&h, 1, HOST_MS);
+	assert_int_equal(h->e->port[0].state, IB_PS_DOWN);
+	assert_false(h->port[0].enabled);
+	assert_false(h->e->port[0].link_up);
+	ib_port_info_unpack(s.data, &pi);
+	assert_int_equal(pi.qkey_violations, 0);
+	/* a port whose link was up when it was told to a device not yet enabled */
+	host_start(h);
+	host_settle(&h, 1);
+	assert_int_equal(h->e->port[0].state, IB_PS_INIT);
+	assert_true(h->e->port[0].link_up);
+}
+
 static void test_modify_port(void **state)
 {
 	struct host *h = *state;
@@ -600,7 +726,18 @@ static void test_modify_port(void **state)
 	assert_true(pi.cap_mask & IB_CAP_SM);
 	c.modify_port.set_caps = 1u << 31;
 	assert_int_equal(host_cmd(h, OHCA_CMD_MODIFY_PORT, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	c.modify_port.set_caps = c.modify_port.clr_caps = IB_CAP_SM;
+	assert_int_equal(host_cmd(h, OHCA_CMD_MODIFY_PORT, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(h->syndrome, 16);
 	c.modify_port.set_caps = 0;
+	assert_int_equal(host_cmd(h, OHCA_CMD_MODIFY_PORT, &c, NULL), OHCA_ADMIN_OK);
+	c.modify_port.clr_caps = 0;
+	c.modify_port.flags = 2;
+	assert_int_equal(host_cmd(h, OHCA_CMD_MODIFY_PORT, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	c.modify_port.flags = 0;
+	c.modify_port.reserved = 1;
+	assert_int_equal(host_cmd(h, OHCA_CMD_MODIFY_PORT, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	c.modify_port.reserved = 0;
 	c.modify_port.port = 0;
 	assert_int_equal(host_cmd(h, OHCA_CMD_MODIFY_PORT, &c, NULL), OHCA_ADMIN_BAD_PARAM);
 
@@ -619,9 +756,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(identity), T(halves), T(bad_enable), T(aq_wraps), T(aq_overflow),
 		T(fatal_event), T(aq_dma), T(aq_interrupt), T(bad_commands), T(features),
-		T(query_device), T(query_counters), T(pds), T(mcast), T(mcast_limit),
+		T(query_device), T(query_counters), T(pds), T(limits), T(mcast), T(mcast_limit),
 		T(doorbells), T(doorbell_bitmap), T(reset), T(bad_config), T(mad_ifc),
-		T(ports), T(modify_port),
+		T(ports), T(port_effects), T(modify_port),
 	};
 
 	return cmocka_run_group_tests_name("admin", tests, NULL, NULL);

@@ -342,7 +342,14 @@ static void test_deferred(void **state)
 		host_cq_arm(&cq[i], false);
 		host_settle(&h, 1);
 		host_cq_destroy(&cq[i]);
+		host_eq_db(h, &eq, true);
+		host_settle(&h, 1);
 	}
+	while (host_eq_poll(h, &eq, &eqe))
+		;
+	host_eq_db(h, &eq, true);
+	host_settle(&h, 1);
+	assert_false(host_eq_poll(h, &eq, &eqe));
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, eq.eqn, 0), OHCA_ADMIN_OK);
 }
 
@@ -580,6 +587,19 @@ static void test_resize(void **state)
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(push(&cq, next++, false), 0);
 	assert_int_equal(resize(&cq, 1, &buf, &pi), OHCA_ADMIN_NO_RESOURCE);
+	{
+		struct ohca_hw_aqe c = HOST_AQE(resize_cq, .cqn = cq.cqn, .ci = cq.ci,
+						.log_size = 21,
+						.pl = { .root = 1ull << 44, .npages = 1u << 16,
+							.page_shift = 13 });
+
+		assert_int_equal(host_cmd(h, OHCA_CMD_RESIZE_CQ, &c, NULL),
+				 OHCA_ADMIN_BAD_PARAM);
+		assert_int_equal(h->syndrome, 0x20);
+		/* memory that is none: the CQ stays what it is */
+		c.resize_cq.log_size = 4;
+		assert_int_equal(host_cmd(h, OHCA_CMD_RESIZE_CQ, &c, NULL), OHCA_ADMIN_DMA);
+	}
 	cq.ci += 5;
 	assert_int_equal(resize(&cq, 4, &buf, &pi), OHCA_ADMIN_BAD_PARAM);
 	assert_int_equal(h->syndrome, 0x1c);

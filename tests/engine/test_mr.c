@@ -479,6 +479,18 @@ static void test_fast_reg(void **state)
 	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, key2, true), OHCA_VE_MR_STATE);
 	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, key2, false), 0);
 	/* what cannot be registered */
+	w.length = 0;
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_BOUNDS);
+	w.length = 100;
+	w.iova = ~0ull - 98;
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_BOUNDS);
+	w.iova = 0x5000;
+	w.pl_offset = 4096;
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_BOUNDS);
+	w.pl_offset = 0;
+	w.mr_key = 1;
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_WQE_FLAGS);
+	w.mr_key = 0;
 	w.length = 8 * 4096 + 1;
 	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_BOUNDS);
 	w.length = 100;
@@ -553,10 +565,26 @@ static void test_windows(void **state)
 	w.length = 0;
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), 0);
 	assert_int_equal(rkey(r, r->u2, mw1, 0, 0, OHCA_ACCESS_REMOTE_WRITE), OHCA_VE_LKEY);
-	/* a window over a window, over nothing */
+	/* a window over a window, over nothing, over what is not registered */
 	w.length = 1;
 	w.mr_key = mw2;
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_LKEY);
+	w.mr_key = 0xffffff00;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_LKEY);
+	w.mr_key = reg(r, OHCA_MR_FRMR, r->upd, 0, 4);
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_LKEY);
+	/* fields that are REG_MR's */
+	w.mr_key = mr.key;
+	w.iova = mr.iova;
+	w.pl.root = 4096;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_WQE_FLAGS);
+	w.pl.root = 0;
+	w.pl.levels = 1;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_WQE_FLAGS);
+	w.pl.levels = 0;
+	w.pl_offset = 1;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_WQE_FLAGS);
+	w.pl_offset = 0;
 	assert_int_equal(dereg(r, mr.key), OHCA_ADMIN_OK);
 	assert_int_equal(dereg(r, mw1), OHCA_ADMIN_OK);
 	assert_int_equal(dereg(r, mw2), OHCA_ADMIN_OK);
@@ -610,6 +638,7 @@ static void test_rereg(void **state)
 	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, &key), OHCA_ADMIN_OK);
 	assert_int_equal(lkey(r, r->u, key, mr.iova, 1, true), OHCA_VE_PD);
 	assert_int_equal(lkey(r, r->k, key, mr.iova, 1, true), 0);
+	assert_int_equal(ohca_pd_get(r->h->e, r->upd)->refs, 2);	/* its QPs */
 	host_buf_alloc(r->h, &b, 50000);
 	c.reg_mr.rereg = OHCA_REREG_TRANS;
 	c.reg_mr.iova = 0x123456;

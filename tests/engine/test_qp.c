@@ -169,6 +169,11 @@ static void test_special(void **state)
 	assert_null(ohca_qp_by_wire(h->e, 0, 3));
 	assert_null(ohca_qp_by_wire(h->e, 2, 0));
 	assert_null(ohca_qp_by_wire(h->e, 0, 0xffffff));
+	assert_int_equal(make(r, OHCA_QPT_RC, 0), OHCA_ADMIN_OK);
+	assert_int_equal(r->qp.handle, 4);
+	assert_ptr_equal(ohca_qp_by_wire(h->e, 0, 4), ohca_qp_get(h->e, 4));
+	assert_ptr_equal(ohca_qp_by_wire(h->e, 1, 4), ohca_qp_get(h->e, 4));
+	host_qp_destroy(&r->qp);
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_QP, 2, 0), OHCA_ADMIN_OK);
 	assert_int_equal(make(r, OHCA_QPT_SMI, 2), OHCA_ADMIN_OK);
 	host_buf_free(&r->qp.buf);
@@ -347,7 +352,31 @@ static void test_query(void **state)
 	struct rig *r = *state;
 	struct ohca_hw_qp_attr a;
 
+	struct ohca_hw_qp_attr b = {
+		.path_mtu = 2, .qkey = 0x11, .rq_psn = 0x123456, .sq_psn = 0xffffff,
+		.dest_qpn = 0xabcdef, .access = OHCA_ACCESS_REMOTE_READ, .pkey_index = 127,
+		.en_sqd_notify = 1, .max_rd_atomic = 128, .max_dest_rd_atomic = 127,
+		.min_rnr_timer = 31, .port = 2, .timeout = 30, .retry_cnt = 6, .rnr_retry = 5,
+		.av = { .dlid = 0xbfff, .sl = 15, .src_path_bits = 127, .flags = OHCA_AV_GRH,
+			.static_rate = 3, .sgid_index = 255, .hop_limit = 9, .port = 2,
+			.flow_tclass = 0xfffffff, .dgid = { 0xfe, 1, 2 } },
+	};
+	struct ohca_hw_aqe c = HOST_AQE(handle, .addr = r->h->mbox[0], .reserved = 1);
+
 	assert_int_equal(make(r, OHCA_QPT_RC, 0), OHCA_ADMIN_OK);
+	bring(r, OHCA_QPS_RTS);
+	/* all of them, at their limits */
+	assert_int_equal(host_qp_modify(&r->qp, ~(OHCA_ATTR_STATE | OHCA_ATTR_CUR_STATE |
+						  OHCA_ATTR_ALT_PATH | OHCA_ATTR_CAP) &
+					(2 * OHCA_ATTR_DEST_QPN - 1), &b), OHCA_ADMIN_OK);
+	assert_int_equal(host_qp_query(&r->qp, &a), OHCA_ADMIN_OK);
+	b.state = b.cur_state = OHCA_QPS_RTS;
+	assert_memory_equal(&a, &b, sizeof(a));
+	c.handle.handle = r->qp.handle;
+	assert_int_equal(host_cmd(r->h, OHCA_CMD_QUERY_QP, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(r->h->syndrome, 12);
+	a = good_attr(OHCA_QPS_RESET);
+	assert_int_equal(host_qp_modify(&r->qp, OHCA_ATTR_STATE, &a), OHCA_ADMIN_OK);
 	bring(r, OHCA_QPS_RTS);
 	assert_int_equal(host_qp_query(&r->qp, &a), OHCA_ADMIN_OK);
 	assert_int_equal(a.state, OHCA_QPS_RTS);
@@ -395,9 +424,16 @@ static void test_error(void **state)
 	assert_int_equal(eqe.type, OHCA_EVENT_QP_ACCESS_ERR);
 	assert_int_equal(eqe.handle, r->qp.handle);
 	assert_false(host_eq_poll(h, &h->async, &eqe));
-	/* SQE is not for RC */
+	/* SQE is not for RC; of others the transport hears */
 	ohca_qp_sqe(h->e, qp, 1);
 	assert_int_equal(qp->state, OHCA_QPS_ERR);
+	host_qp_destroy(&r->qp);
+	assert_int_equal(make(r, OHCA_QPT_UD, 0), OHCA_ADMIN_OK);
+	bring(r, OHCA_QPS_RTS);
+	fake.states = 0;
+	ohca_qp_sqe(h->e, ohca_qp_get(h->e, r->qp.handle), 1);
+	ohca_qp_sqe(h->e, ohca_qp_get(h->e, r->qp.handle), 1);
+	assert_int_equal(fake.states, 1);
 	host_qp_destroy(&r->qp);
 }
 
@@ -468,7 +504,7 @@ static void test_mads(void **state)
 	struct host *h = r->h;
 	struct ib_smp s = smp_get(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO);
 	struct ib_pkt_info pkt;
-	uint8_t hdr[64];
+	uint8_t hdr[128];
 
 	ohca_dma_enter(h->e);
 	packet(hdr, &pkt, 0);
@@ -496,6 +532,35 @@ static void test_mads(void **state)
 	assert_int_equal(fake.mad_av.qkey, IB_QKEY_GSI);
 	assert_int_equal(fake.mad_pkey, 0xffff);
 	assert_int_equal(fake.mad[3], IB_METHOD_GET_RESP);
+	/* over the GRH that it came with, from the LID and P_Key that it was sent to */
+	{
+		struct ohca_port *p = &h->e->port[0];
+		uint8_t *q;
+
+		p->lid = 8;
+		p->lmc = 2;
+		p->pkey[0] = 0x7fff;
+		p->pkey[3] = 0x8123;
+		p->gid_valid[5] = 1;
+		memset(p->gid[5], 0x55, 16);
+		q = ib_build_lrh(hdr, 0, 4, IB_LNH_IBA_GLOBAL, 10,
+				 (8 + 40 + 12 + 8 + 256 + 4) / 4, 3);
+		memset(fake.mad, 0x66, 16);
+		q = ib_build_grh(q, 0x21, 0x12345, 12 + 8 + 256 + 4, 3, fake.mad, p->gid[5]);
+		q = ib_build_bth(q, IB_OP_UD_SEND_ONLY, 0, 0, 0x0123, 1, false, 0);
+		ib_build_deth(q, IB_QKEY_GSI, 0x77);
+		assert_int_equal(ib_hdr_parse(hdr, 68, 328, 0, &pkt), 0);
+		assert_true(ohca_mad_rx(h->e, 0, &pkt, hdr, (uint8_t *)&s));
+		assert_int_equal(fake.mads, 4);
+		assert_int_equal(fake.mad_pkey, 0x8123);
+		assert_int_equal(fake.mad_slid, 10);
+		assert_int_equal(fake.mad_av.flags, OHCA_AV_GRH);
+		assert_int_equal(fake.mad_av.sgid_index, 5);
+		assert_int_equal(fake.mad_av.flow_tclass, 0x2112345);
+		assert_int_equal(fake.mad_av.dgid[0], 0x66);
+		fake.mads = 3;
+		packet(hdr, &pkt, 1);
+	}
 	/* software's: delivered if there is software, else a request is refused aloud */
 	s = smp_get(0x32, 0x10);
 	assert_true(ohca_mad_rx(h->e, 0, &pkt, hdr, (uint8_t *)&s));

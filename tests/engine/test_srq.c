@@ -217,10 +217,37 @@ static void test_limit(void **state)
 	assert_int_equal(get_limit(r), 0);
 	assert_int_equal(take(r, r->s, &w), 1);
 	assert_false(host_eq_poll(r->h, &r->h->async, &eqe));
-	/* armed when it is low already: at once */
+	/* armed when it is low already, or empty: at once */
 	assert_int_equal(set_limit(r, 5), OHCA_ADMIN_OK);
 	assert_true(host_eq_poll(r->h, &r->h->async, &eqe));
 	assert_int_equal(eqe.type, OHCA_EVENT_SRQ_LIMIT);
+	while (take(r, r->s, &w) == 1)
+		;
+	assert_int_equal(set_limit(r, 1), OHCA_ADMIN_OK);
+	assert_true(host_eq_poll(r->h, &r->h->async, &eqe));
+	assert_int_equal(eqe.type, OHCA_EVENT_SRQ_LIMIT);
+}
+
+static void test_first_limit(void **state)
+{
+	struct rig *r = *state;
+	struct host_qp_init in = { .scq = &r->cq, .rcq = &r->cq };
+	struct ohca_hw_eqe eqe;
+	struct host_srq srq;
+	struct host_qp qp;
+	struct ohca_rwqe w;
+
+	host_srq_create(r->h, &srq, 3, r->h->pdn, 0, 2);
+	in.srq = &srq;
+	assert_int_equal(host_qp_create(r->h, &qp, &in), 0);
+	host_srq_post(&srq, 0, NULL, 0);
+	host_srq_post(&srq, 0, NULL, 0);
+	assert_int_equal(take(r, ohca_qp_get(r->h->e, qp.handle), &w), 1);
+	assert_true(host_eq_poll(r->h, &r->h->async, &eqe));
+	assert_int_equal(eqe.type, OHCA_EVENT_SRQ_LIMIT);
+	assert_int_equal(eqe.handle, srq.srqn);
+	host_buf_free(&srq.buf);
+	host_buf_free(&qp.buf);
 }
 
 /* One doorbell, then silence; in the error state every post rings. */
@@ -292,7 +319,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(take), T(shared), T(malformed), T(bad_index), T(memory_gone), T(limit),
+		T(take), T(shared), T(malformed), T(bad_index), T(memory_gone), T(limit), T(first_limit),
 		T(suppression), T(create),
 	};
 
