@@ -20,6 +20,8 @@
 
 #define MAX_PENDING	64		/* peers that have not said HELLO yet */
 #define HELLO_NS	2000000000ull	/* how long they have */
+#define UPLINK_NS	1000000000ull	/* between attempts to reach another switch */
+#define UPLINK_MS	200		/* how long it may take to answer */
 #define LOOK_ROUNDS	64		/* busy rounds between looks at the sockets */
 
 enum { K_LISTEN, K_SIGNAL, K_HELLO, K_CTRL, K_EVENT };
@@ -27,6 +29,13 @@ enum { K_LISTEN, K_SIGNAL, K_HELLO, K_CTRL, K_EVENT };
 struct pending {
 	int fd;				/* -1: free */
 	uint64_t deadline;
+};
+
+struct uplink {
+	char *path;
+	unsigned int want_port;		/* of the other switch */
+	unsigned int port;		/* ours */
+	bool told;			/* that it is not there */
 };
 
 struct sw_loop {
@@ -37,6 +46,9 @@ struct sw_loop {
 	bool listening;			/* listen_fd is in the epoll set */
 	unsigned int npending;
 	struct pending pending[MAX_PENDING];
+	unsigned int nuplinks;
+	uint64_t uplink_due;
+	struct uplink uplink[SW_MAX_PORTS];
 };
 
 static uint64_t now_ns(void)
@@ -112,6 +124,8 @@ void sw_loop_free(struct sw_loop *lp)
 	if (lp->ep > 0)
 		close(lp->ep);
 	lp->sw->detached = NULL;
+	for (unsigned int i = 0; i < lp->nuplinks; i++)
+		free(lp->uplink[i].path);
 	free(lp->path);
 	free(lp);
 }
@@ -161,6 +175,18 @@ static void do_accept(struct sw_loop *lp)
 	}
 }
 
+/* A link that has shaken hands becomes port @n's. */
+static void adopt(struct sw_loop *lp, unsigned int n, struct ohca_link *l)
+{
+	if (watch(lp, ohca_link_ctrl_fd(l), EPOLLIN, K_CTRL, n) ||
+	    watch(lp, ohca_link_event_fd(l), EPOLLIN | EPOLLET, K_EVENT, n)) {
+		sw_log(lp->sw, "port %u: epoll: %s", n, strerror(errno));
+		ohca_link_free(l);
+		return;
+	}
+	sw_attach(lp->sw, n, l);
+}
+
 static void do_hello(struct sw_loop *lp, unsigned int i)
 {
 	int fd = lp->pending[i].fd;
@@ -190,17 +216,10 @@ static void do_hello(struct sw_loop *lp, unsigned int i)
 	sw_link_cfg(lp->sw, n, &cfg);
 	drop_pending(lp, i, false);
 	l = ohca_link_hello_reply(fd, &peer, &cfg, &err);
-	if (!l) {
+	if (l)
+		adopt(lp, n, l);
+	else
 		sw_log(lp->sw, "refused '%s': %s", peer.desc, err.text);
-		return;
-	}
-	if (watch(lp, ohca_link_ctrl_fd(l), EPOLLIN, K_CTRL, n) ||
-	    watch(lp, ohca_link_event_fd(l), EPOLLIN | EPOLLET, K_EVENT, n)) {
-		sw_log(lp->sw, "refused '%s': epoll: %s", peer.desc, strerror(errno));
-		ohca_link_free(l);
-		return;
-	}
-	sw_attach(lp->sw, n, l);
 }
 
 static uint64_t hello_timeouts(struct sw_loop *lp)
@@ -223,6 +242,61 @@ static uint64_t hello_timeouts(struct sw_loop *lp)
 		}
 	}
 	return next;
+}
+
+/* ---- other switches ------------------------------------------------------------ */
+
+unsigned int sw_loop_uplink(struct sw_loop *lp, const char *path, unsigned int want_port)
+{
+	struct uplink *u = &lp->uplink[lp->nuplinks];
+	unsigned int n = lp->sw->nports;
+
+	while (n && (lp->sw->port[n].reserved || lp->sw->port[n].link))
+		n--;
+	if (!n)
+		return 0;
+	u->path = strdup(path);
+	if (!u->path)
+		return 0;
+	u->want_port = want_port;
+	u->port = n;
+	lp->sw->port[n].reserved = true;
+	lp->nuplinks++;
+	return n;
+}
+
+/* Connect what is not connected, once a second. Return: ns until the next look. */
+static uint64_t try_uplinks(struct sw_loop *lp)
+{
+	bool missing = false;
+	uint64_t now;
+
+	for (unsigned int i = 0; i < lp->nuplinks; i++)
+		missing |= !lp->sw->port[lp->uplink[i].port].link;
+	if (!missing)
+		return UINT64_MAX;
+	now = now_ns();
+	if (now < lp->uplink_due)
+		return lp->uplink_due - now;
+	for (unsigned int i = 0; i < lp->nuplinks; i++) {
+		struct uplink *u = &lp->uplink[i];
+		struct ohca_link_cfg cfg;
+		struct ohca_link_err err;
+		struct ohca_link *l;
+
+		if (lp->sw->port[u->port].link)
+			continue;
+		sw_link_cfg(lp->sw, u->port, &cfg);
+		cfg.want_port = (uint8_t)u->want_port;
+		l = ohca_link_connect(u->path, &cfg, UPLINK_MS, &err);
+		if (l)
+			adopt(lp, u->port, l);
+		else if (!u->told)
+			sw_log(lp->sw, "port %u: %s; trying again", u->port, err.text);
+		u->told = !l;
+	}
+	lp->uplink_due = now_ns() + UPLINK_NS;
+	return UPLINK_NS;
 }
 
 /* ---- the loop ------------------------------------------------------------------ */
@@ -293,9 +367,11 @@ int sw_loop_run(struct sw_loop *lp, int sigfd, bool (*on_signal)(void *arg, int 
 look:
 		if (sleeping || !(busy & (LOOK_ROUNDS * 16 - 1))) {
 			uint64_t t1 = sw_timers(sw), t2 = hello_timeouts(lp);
+			uint64_t t3 = try_uplinks(lp);
 
+			t1 = t1 < t2 ? t1 : t2;
 			if (sleeping)
-				timeout = to_ms(t1 < t2 ? t1 : t2);
+				timeout = to_ms(t1 < t3 ? t1 : t3);
 		}
 		n = epoll_wait(lp->ep, ev, 32, timeout);
 		if (n < 0 && errno != EINTR)

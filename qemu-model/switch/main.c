@@ -24,6 +24,8 @@ static void usage(FILE *f)
 	fputs("Usage: ohca-switch --listen PATH [OPTION]...\n"
 	      "An InfiniBand switch; every adapter that connects to PATH gets a port.\n\n"
 	      "  -l, --listen PATH     UNIX socket to make\n"
+	      "  -u, --uplink PATH[,N] use our highest free port for a link to port N (or any)\n"
+	      "                        of the switch that listens on PATH; may be repeated\n"
 	      "  -p, --ports N         external ports, 1 to 254 (36)\n"
 	      "  -g, --guid GUID       NodeGUID, 16 hex digits (made from PATH)\n"
 	      "  -G, --sys-guid GUID   SystemImageGUID (the NodeGUID)\n"
@@ -147,6 +149,23 @@ static void short_slice(void)
 	}
 }
 
+struct uplink_arg {
+	char path[256];
+	unsigned int port;
+};
+
+static void parse_uplink(struct uplink_arg *u, const char *arg)
+{
+	const char *comma = strrchr(arg, ',');
+	size_t len = comma ? (size_t)(comma - arg) : strlen(arg);
+
+	if (!len || len >= sizeof(u->path))
+		die_usage("--uplink: '%s' is not PATH or PATH,PORT", arg);
+	memcpy(u->path, arg, len);
+	u->path[len] = 0;
+	u->port = comma ? (unsigned int)number("--uplink", comma + 1, 1, SW_MAX_PORTS) : 0;
+}
+
 static bool on_signal(void *arg, int fd)
 {
 	struct signalfd_siginfo si;
@@ -164,6 +183,7 @@ int main(int argc, char **argv)
 	enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS };
 	static const struct option opts[] = {
 		{ "listen", required_argument, NULL, 'l' },
+		{ "uplink", required_argument, NULL, 'u' },
 		{ "ports", required_argument, NULL, 'p' },
 		{ "guid", required_argument, NULL, 'g' },
 		{ "sys-guid", required_argument, NULL, 'G' },
@@ -182,7 +202,9 @@ int main(int argc, char **argv)
 		{ 0 },
 	};
 	unsigned int spin_us = 0;
+	static struct uplink_arg uplink[SW_MAX_PORTS];
 	const char *path = NULL;
+	unsigned int nuplinks = 0;
 	struct ohca_link_err err;
 	struct sw_loop *lp;
 	struct sw_cfg cfg;
@@ -193,10 +215,15 @@ int main(int argc, char **argv)
 
 	sw_cfg_init(&cfg);
 	cfg.log = log_event;
-	while ((c = getopt_long(argc, argv, "l:p:g:G:d:s:w:m:v:qhV", opts, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "l:u:p:g:G:d:s:w:m:v:qhV", opts, NULL)) != -1) {
 		switch (c) {
 		case 'l':
 			path = optarg;
+			break;
+		case 'u':
+			if (nuplinks == SW_MAX_PORTS)
+				die_usage("--uplink: more than %u", SW_MAX_PORTS);
+			parse_uplink(&uplink[nuplinks++], optarg);
 			break;
 		case 'p':
 			cfg.nports = (unsigned int)number("--ports", optarg, 1, SW_MAX_PORTS);
@@ -261,6 +288,8 @@ int main(int argc, char **argv)
 		die_usage("unexpected argument '%s'", argv[optind]);
 	if (!path)
 		die_usage("--listen PATH is missing");
+	if (nuplinks > cfg.nports)
+		die_usage("--uplink: more of them than ports");
 	if (!cfg.node_guid)
 		cfg.node_guid = guid_of_path(path);
 	if (!cfg.sys_guid)
@@ -285,6 +314,8 @@ int main(int argc, char **argv)
 		sw_free(sw);
 		return 1;
 	}
+	for (unsigned int i = 0; i < nuplinks; i++)
+		sw_loop_uplink(lp, uplink[i].path, uplink[i].port);
 	short_slice();
 	printf("ohca-switch: ready, %u ports, GUID 0x%016" PRIx64 ", listening on %s\n",
 	       cfg.nports, cfg.node_guid, path);

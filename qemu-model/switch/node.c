@@ -156,20 +156,28 @@ void sw_port_changed(struct sw *sw, struct sw_port *p)
 				p->arb_vls |= (uint16_t)(1u << p->arb.t[t].e[i].vl);
 }
 
+uint64_t sw_peer_key(const struct ohca_link_cfg *peer)
+{
+	if (peer->node_type != IB_NODE_SWITCH_DEVICE)
+		return peer->port_guid;
+	return peer->port_guid ^ (uint64_t)peer->port_num << 56;
+}
+
 unsigned int sw_pick_port(struct sw *sw, const struct ohca_link_cfg *peer,
 			  struct ohca_link_err *err)
 {
+	uint64_t key = sw_peer_key(peer);
 	unsigned int pick = 0;
 
 	memset(err, 0, sizeof(*err));
 	err->code = OHCA_LINK_E_NOPORT;
 	/* A node that was restarted may be here before its old link was seen dying. */
 	for (unsigned int i = 1; i <= sw->nports; i++)
-		if (sw->port[i].link && (sw->port[i].peer_guid == peer->port_guid ||
+		if (sw->port[i].link && (sw->port[i].peer_guid == key ||
 					 i == peer->want_port))
 			sw_port_ctrl(sw, i);
-	for (unsigned int i = 1; peer->port_guid && i <= sw->nports; i++) {
-		if (sw->port[i].link && sw->port[i].peer_guid == peer->port_guid) {
+	for (unsigned int i = 1; key && i <= sw->nports; i++) {
+		if (sw->port[i].link && sw->port[i].peer_guid == key) {
 			err->code = OHCA_LINK_E_CONFIG;
 			snprintf(err->text, sizeof(err->text),
 				 "port GUID 0x%016" PRIx64 " is attached to switch port %u already",
@@ -182,6 +190,10 @@ unsigned int sw_pick_port(struct sw *sw, const struct ohca_link_cfg *peer,
 			snprintf(err->text, sizeof(err->text),
 				 "switch has no port %u, only 1 to %u", peer->want_port,
 				 sw->nports);
+		else if (sw->port[peer->want_port].reserved)
+			snprintf(err->text, sizeof(err->text),
+				 "switch port %u is reserved for a link to another switch",
+				 peer->want_port);
 		else if (sw->port[peer->want_port].link)
 			snprintf(err->text, sizeof(err->text),
 				 "switch port %u is taken by '%s'", peer->want_port,
@@ -192,13 +204,13 @@ unsigned int sw_pick_port(struct sw *sw, const struct ohca_link_cfg *peer,
 	}
 	/* The port it had before, else one that nobody had, else any. */
 	for (unsigned int i = sw->nports; i >= 1; i--)
-		if (!sw->port[i].link)
+		if (!sw->port[i].link && !sw->port[i].reserved)
 			pick = i;
 	for (unsigned int i = sw->nports; i >= 1; i--)
-		if (!sw->port[i].link && !sw->port[i].peer_guid)
+		if (!sw->port[i].link && !sw->port[i].reserved && !sw->port[i].peer_guid)
 			pick = i;
-	for (unsigned int i = 1; peer->port_guid && i <= sw->nports; i++)
-		if (!sw->port[i].link && sw->port[i].peer_guid == peer->port_guid)
+	for (unsigned int i = 1; key && i <= sw->nports; i++)
+		if (!sw->port[i].link && !sw->port[i].reserved && sw->port[i].peer_guid == key)
 			pick = i;
 	if (!pick)
 		snprintf(err->text, sizeof(err->text), "all %u ports of the switch are taken",
@@ -242,7 +254,7 @@ void sw_attach(struct sw *sw, unsigned int n, struct ohca_link *l)
 
 	p->link = l;
 	p->up = false;
-	p->peer_guid = peer->port_guid;
+	p->peer_guid = sw_peer_key(peer);
 	p->vl15_seen = ohca_link_vl15_dropped_by_peer(l);
 	sw_log(sw, "port %u: '%s' attached, port GUID 0x%016" PRIx64, n, peer->desc,
 	       peer->port_guid);

@@ -142,7 +142,8 @@ struct sw_port {
 	uint16_t pkeys[SW_PKEYS];
 	uint32_t pending_eff;		/* IB_PI_EFF_LINK_*, done after the answer left */
 	uint32_t vl15_seen;		/* of the peer's count of VL15 drops */
-	uint64_t peer_guid;		/* last attached, gets its port again */
+	uint64_t peer_guid;		/* last attached, gets its port again; sw_peer_key() */
+	bool reserved;			/* for a link of our own to another switch */
 };
 
 /* Traps that wait for TrapRepress; one of each kind. */
@@ -222,6 +223,9 @@ __attribute__((format(printf, 2, 3))) void sw_log(struct sw *sw, const char *fmt
  */
 unsigned int sw_pick_port(struct sw *sw, const struct ohca_link_cfg *peer,
 			  struct ohca_link_err *err);
+
+/** sw_peer_key() - tells peers apart: a channel adapter's PortGUID; a switch has one for all. */
+uint64_t sw_peer_key(const struct ohca_link_cfg *peer);
 
 /** sw_link_cfg() - how port @n introduces itself. */
 void sw_link_cfg(const struct sw *sw, unsigned int n, struct ohca_link_cfg *cfg);
@@ -329,6 +333,18 @@ struct sw_loop;
  */
 struct sw_loop *sw_loop_new(struct sw *sw, const char *path, unsigned int spin_us,
 			    struct ohca_link_err *err);
+
+/**
+ * sw_loop_uplink() - keep a link to a port of another switch
+ * @path: the other's socket
+ * @want_port: its port, 0 for any
+ *
+ * The highest port that is not taken yet is used. While the other switch is not there
+ * it is tried again every second.
+ *
+ * Return: our port, or 0 if there are no more.
+ */
+unsigned int sw_loop_uplink(struct sw_loop *lp, const char *path, unsigned int want_port);
 
 /**
  * sw_loop_run() - run until stopped

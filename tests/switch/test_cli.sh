@@ -41,6 +41,8 @@ refuse 'none of 1x' -l "$dir/s" --width 3x
 refuse 'none of 256' -l "$dir/s" --mtu 1500
 refuse 'none of 1, 2, 4' -l "$dir/s" --vls 3
 refuse 'unexpected argument' -l "$dir/s" something
+refuse 'not a number' -l "$dir/s" --uplink "$dir/x,y"
+refuse 'more of them than ports' -l "$dir/s" -p 1 -u "$dir/x" -u "$dir/y"
 refuse 'No such file' -l "$dir/none/s"
 refuse 'the limit is 107' -l "$dir/$(printf '%0120d' 0)"
 : >"$dir/file"

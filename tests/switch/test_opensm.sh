@@ -146,5 +146,35 @@ kill -9 "$sm1"
 wait "$sm1" 2>/dev/null
 wait_for 2 "port 1: 'host257' detached" "$dir/sw"
 kill -0 "$swpid" 2>/dev/null || fail 'the switch died'
+kill "$swpid"
+wait "$swpid" 2>/dev/null
+
+# Two switches with two links between them, one of which is made first from the side
+# that is not there yet; a node at each.
+"$sw" -l "$dir/a" -p 8 -d 'switch a' -g a1 -u "$dir/b" -u "$dir/b,5" >"$dir/swa" 2>&1 </dev/null &
+pids+=("$!")
+wait_for 2 'port 7: no fabric socket .*trying again' "$dir/swa"
+"$sw" -l "$dir/b" -p 8 -d 'switch b' -g b1 >"$dir/swb" 2>&1 </dev/null &
+swb=$!
+pids+=("$swb")
+wait_for 3 'port 7: link up' "$dir/swa"
+wait_for 3 'port 8: link up' "$dir/swa"
+OHCA_FABRIC=$dir/a start 201 opensm -F "$dir/conf" -f "$dir/sm3.log"
+wait_for 3 'SUBNET UP' "$dir/sm3.log"
+OHCA_FABRIC=$dir/b expect '^\[7\].*"S-00000000000000b1"\[5\]' ibnetdiscover
+OHCA_FABRIC=$dir/b expect '^\[8\].*"S-00000000000000b1"\[1\]' ibnetdiscover
+# Across both switches, by an SA path record and data packets.
+OHCA_FABRIC=$dir/b expect 'PortXmitData' perfquery -G 0xa1
+# The far switch restarts: both links come back by themselves.
+kill "$swb"
+wait "$swb" 2>/dev/null
+wait_for 2 'port 8: link down' "$dir/swa"
+: >"$dir/swa"
+"$sw" -l "$dir/b" -p 8 -d 'switch b' -g b1 >"$dir/swb" 2>&1 </dev/null &
+pids+=("$!")
+wait_for 3 'port 7: link up' "$dir/swa"
+wait_for 3 'port 8: link up' "$dir/swa"
+OHCA_FABRIC=$dir/b expect 'PortXmitData' perfquery -G 0xa1
+
 [ $bad -eq 0 ] && echo 'opensm: all passed'
 exit $bad
