@@ -324,6 +324,111 @@ static void test_implied_nak(void **state)
 	rig_down(&r);
 }
 
+/* ---- limits of what is under way ---- */
+
+static enum host_fate count_and_drop(void *arg, struct host *from, unsigned int port,
+				     uint8_t *frame, uint32_t len)
+{
+	(void)from;
+	(void)port;
+	(void)frame;
+	(void)len;
+	++*(unsigned int *)arg;
+	return HOST_DROP;
+}
+
+static enum host_fate count_only(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+				 uint32_t len)
+{
+	count_and_drop(arg, from, port, frame, len);
+	return HOST_DELIVER;
+}
+
+/* Nothing is acknowledged: WQEs stay in the window, and are there when it goes on. */
+static void test_window_full(void **state)
+{
+	unsigned int n = 0;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .log_sq = 10 });
+	host_hook_set(r.h[1], 0, count_and_drop, &n);
+	for (unsigned int i = 0; i < 1024; i++) {
+		rig_put64(&r, 0, 8 * i, 3 * i + 1);
+		rig_write(&r, 0, i, 8 * i, 16 * i, 8);
+	}
+	rig_run(&r);
+	no_wc(&r.scq[0]);
+	memset(host_buf_ptr(r.h[1], &r.mr[1].buf, 0), 0, 4096);
+	host_hook_set(r.h[1], 0, NULL, NULL);
+	rig_time(&r, 200);
+	for (unsigned int i = 0; i < 1024; i++) {
+		wc(&r.scq[0], i, WC_SUCCESS);
+		if (i >= 256)
+			assert_int_equal(rig_get64(&r, 1, 16 * i), 3 * i + 1);
+	}
+	rig_down(&r);
+}
+
+/* Packets in flight are limited, too. */
+static void test_packet_window(void **state)
+{
+	unsigned int sent = 0, back = 0;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .mtu = 1 });
+	host_hook_set(r.h[0], 0, count_only, &sent);
+	host_hook_set(r.h[1], 0, count_and_drop, &back);
+	rig_fill(&r, 0, 0, 1000000, 1);
+	rig_write(&r, 0, 1, 0, 0, 1000000);
+	rig_run(&r);
+	assert_in_range(sent, 1000, 2048);
+	host_hook_set(r.h[1], 0, NULL, NULL);
+	rig_time(&r, 200);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	rig_check(&r, 1, 0, 1000000, 1);
+	rig_down(&r);
+}
+
+/* A key is taken back by the WQE after the one that needs it: not before that is done. */
+static void test_local_inv(void **state)
+{
+	struct nth x = { .op = IB_OP_RC_WRITE_MIDDLE, .n = 2, .times = 1 };
+	struct ohca_hw_aqe c = { .reg_mr = { .length = 16, .type = OHCA_MR_FRMR } };
+	struct ohca_hw_wqe_reg reg = { .iova = 0x1000, .length = 8192,
+				       .access = OHCA_ACCESS_LOCAL_WRITE };
+	struct ohca_hw_acqe rsp;
+	struct host_buf b;
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .privileged = true, .mtu = 1 });
+	c.reg_mr.pdn = r.h[0]->pdn;
+	assert_int_equal(host_cmd(r.h[0], OHCA_CMD_REG_MR, &c, &rsp), 0);
+	host_buf_alloc(r.h[0], &b, 8192);
+	reg.key = (rsp.handle.handle & ~0xffu) | 0x42;
+	reg.pl = b.pl;
+	host_hook_set(r.h[0], 0, nth, &x);
+	w = wqe_new(OHCA_OP_REG_MR, OHCA_WQE_SIGNALED, 1);
+	memcpy(w.b + 16, &reg, sizeof(reg));
+	w.nseg = 4;
+	wqe_post(&r.qp[0], &w);
+	w = wqe_new(OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, 2);
+	wqe_raddr(&w, r.mr[1].iova, r.mr[1].key);
+	wqe_sge(&w, 0x1000, 8192, reg.key);
+	wqe_post(&r.qp[0], &w);
+	w = wqe_new(OHCA_OP_LOCAL_INV, OHCA_WQE_SIGNALED, 3);
+	wqe_inv(&w, reg.key);
+	wqe_post(&r.qp[0], &w);
+	rig_time(&r, 100);
+	for (unsigned int i = 1; i <= 3; i++)
+		wc(&r.scq[0], i, WC_SUCCESS);
+	host_buf_free(&b);
+	rig_down(&r);
+}
+
 /* ---- exhaustion ---- */
 
 static void test_retry_exceeded(void **state)
@@ -499,6 +604,9 @@ int main(void)
 		cmocka_unit_test(test_lost_read_resp),
 		cmocka_unit_test(test_lost_atomic),
 		cmocka_unit_test(test_implied_nak),
+		cmocka_unit_test(test_window_full),
+		cmocka_unit_test(test_packet_window),
+		cmocka_unit_test(test_local_inv),
 		cmocka_unit_test(test_retry_exceeded),
 		cmocka_unit_test(test_no_timeout),
 		cmocka_unit_test(test_retry_reset),

@@ -405,6 +405,13 @@ static void test_wire(void **state)
 	assert_int_equal(t.op[IB_OP_RC_READ_RESP_LAST], 12);
 	assert_int_equal(t.op[IB_OP_RC_ACK], 0);
 	assert_in_range(t.max_outstanding_reads, 2, 4);
+	/* a READ response acknowledges the WRITE before it */
+	rig_write(&r, 0, 1, 0, 0, 100);
+	rig_read(&r, 0, 2, 0, 0, 100);
+	rig_run(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	assert_int_equal(t.op[IB_OP_RC_ACK], 0);
 	rig_down(&r);
 }
 

@@ -245,6 +245,162 @@ static void test_grh(void **state)
 	rig_down(&r);
 }
 
+/* ---- requests and responses made by hand ---- */
+
+/** struct made - a packet to side 1; @len: RETH.DMALen */
+struct made {
+	const char *what;
+	uint8_t op;
+	int32_t psn;
+	uint32_t payload, len;
+	uint32_t want;		/* AETH syndrome of the answer; NONE; SILENT */
+};
+#define NONE	0x100u
+#define NAK_INV	0x61u
+
+static void send_made(struct rig *r, const struct made *m)
+{
+	static struct caught c;
+	const struct ib_opcode_info *op = &ib_opcodes[m->op];
+	uint8_t *h, pad = ib_pad(m->payload);
+
+	memset(&c, 0, sizeof(c));
+	c.len = 8 + op->hdr_len + m->payload + pad + 4;
+	h = ib_build_lrh(c.data, 0, 0, IB_LNH_IBA_LOCAL, 2, (uint16_t)(c.len / 4), 1);
+	h = ib_build_bth(h, m->op, 0, pad, 0xffff, r->qp[1].qpn, true, (uint32_t)m->psn);
+	if (op->hdrs & IB_HDR_RETH)
+		h = ib_build_reth(h, r->mr[1].iova, r->mr[1].key, m->len);
+	if (op->hdrs & IB_HDR_ATOMIC_ETH)
+		h = ib_build_atomic(h, r->mr[1].iova, r->mr[1].key, 1, 0);
+	if (op->hdrs & IB_HDR_AETH)
+		h = ib_build_aeth(h, (uint8_t)m->len, 0);
+	inject(r, &c, false);
+}
+
+static void test_made(void **state)
+{
+	static const struct made m[] = {
+		{ "short first", IB_OP_RC_WRITE_FIRST, 0, 255, 1000, NAK_INV },
+		{ "long first", IB_OP_RC_WRITE_FIRST, 0, 512, 1000, NAK_INV },
+		{ "first that is all", IB_OP_RC_WRITE_FIRST, 0, 256, 256, NAK_INV },
+		{ "only that is not all", IB_OP_RC_WRITE_ONLY, 0, 100, 101, NAK_INV },
+		{ "only that is more", IB_OP_RC_WRITE_ONLY, 0, 100, 99, NAK_INV },
+		{ "middle without first", IB_OP_RC_WRITE_MIDDLE, 0, 256, 0, NAK_INV },
+		{ "SEND longer than the path's MTU", IB_OP_RC_SEND_ONLY, 0, 512, 0, NAK_INV },
+		{ "more than 2 GiB", IB_OP_RC_READ_REQUEST, 0, 0, 0x80000001, NAK_INV },
+		{ "duplicate READ that reaches too far", IB_OP_RC_READ_REQUEST, -1, 0, 1000, NONE },
+		{ "duplicate atomic never seen", IB_OP_RC_FETCH_ADD, -5, 0, 0, NONE },
+		{ "future", IB_OP_RC_WRITE_ONLY, 1, 8, 8, 0x60 },
+		{ "good", IB_OP_RC_WRITE_ONLY, 0, 8, 8, 0x1f },
+		{ "half of all PSNs away", IB_OP_RC_WRITE_ONLY, -0x800000 + 1, 8, 8, 0x1f },
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(m) / sizeof(m[0]); i++) {
+		struct caught out = { .len = 0 };
+		struct rig r;
+
+		rig_up(&r, (struct rig_opt){ .mtu = 1 });
+		rig_recv(&r, 1, 5, 0, 4096);
+		host_hook_set(r.h[1], 0, catch, &out);
+		send_made(&r, &m[i]);
+		if (m[i].want == NONE ? out.len != 0 :
+		    out.len != 28 || out.data[8] != IB_OP_RC_ACK || out.data[20] != m[i].want)
+			fail_msg("%s: answer of %u bytes, opcode %02x, syndrome %02x", m[i].what,
+				 out.len, out.data[8], out.data[20]);
+		assert_int_equal(rig_state(&r.qp[1]), m[i].want == NAK_INV ? OHCA_QPS_ERR :
+						      OHCA_QPS_RTS);
+		rig_down(&r);
+	}
+}
+
+/* Last packets of a WRITE that are empty or go on for too long. */
+static void test_made_last(void **state)
+{
+	struct made first = { "", IB_OP_RC_WRITE_FIRST, 0, 256, 300, 0 };
+	static const uint32_t len[] = { 0, 43, 45, 256 };
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		struct made last = { "", IB_OP_RC_WRITE_LAST, 1, len[i], 0, 0 };
+		struct caught out = { .len = 0 };
+		struct rig r;
+
+		rig_up(&r, (struct rig_opt){ .mtu = 1 });
+		send_made(&r, &first);
+		host_hook_set(r.h[1], 0, catch, &out);
+		send_made(&r, &last);
+		assert_int_equal(out.data[20], NAK_INV);
+		rig_down(&r);
+	}
+}
+
+/* Responses that nobody waits for change nothing. */
+static void test_ghosts(void **state)
+{
+	static const struct made m[] = {
+		{ "ACK of what was not sent", IB_OP_RC_ACK, 101, 0, 0x1f, 0 },
+		{ "NAK of what was not sent", IB_OP_RC_ACK, 101, 0, 0x62, 0 },
+		{ "old ACK", IB_OP_RC_ACK, 99, 0, 0x1f, 0 },
+		{ "old NAK", IB_OP_RC_ACK, 99, 0, 0x62, 0 },
+		{ "old RNR NAK", IB_OP_RC_ACK, 99, 0, 0x21, 0 },
+		{ "reserved NAK", IB_OP_RC_ACK, 100, 0, 0x7f, 0 },
+		{ "reserved kind", IB_OP_RC_ACK, 100, 0, 0x40, 0 },
+		{ "old READ response", IB_OP_RC_READ_RESP_ONLY, 99, 0, 0x1f, 0 },
+	};
+	struct made good = { "ACK", IB_OP_RC_ACK, 100, 0, 0x1f, 0 };
+	struct caught drop;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .psn = { 0, 100 } });
+	host_hook_set(r.h[1], 0, catch, &drop);
+	rig_write(&r, 1, 1, 0, 0, 8);
+	rig_run(&r);
+	for (unsigned int i = 0; i < sizeof(m) / sizeof(m[0]); i++) {
+		send_made(&r, &m[i]);
+		no_wc(&r.scq[1]);
+		assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_RTS);
+	}
+	send_made(&r, &good);
+	wc(&r.scq[1], 1, WC_SUCCESS);
+	rig_down(&r);
+}
+
+/* A GSI takes its own Q_Key only, and any P_Key of the port. */
+static void test_gsi_keys(void **state)
+{
+	struct ib_mad m = {
+		.hdr = { .base_version = 1, .mgmt_class = IB_CLASS_PERF, .class_version = 1,
+			 .method = IB_METHOD_GET, .attr_id = ib_to_be16(1) },
+	};
+	struct caught c = { .len = 8 + 12 + 8 + 256 + 4 };
+	struct rig r;
+	uint8_t *h;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .type = OHCA_QPT_UD });
+	for (unsigned int i = 0; i < 3; i++) {
+		struct caught out = { .len = 0 };
+
+		host_hook_set(r.h[1], 0, catch, &out);
+		h = ib_build_lrh(c.data, 0, 0, IB_LNH_IBA_LOCAL, 2, (uint16_t)(c.len / 4), 1);
+		h = ib_build_bth(h, IB_OP_UD_SEND_ONLY, 0, 0, i == 1 ? 0x1234 : 0xffff, 1, false, 0);
+		h = ib_build_deth(h, i == 2 ? 7 : IB_QKEY_GSI, 1);
+		memcpy(h, &m, 256);
+		inject(&r, &c, false);
+		if (i == 0) {
+			assert_int_equal(out.len, c.len);
+			assert_int_equal(out.data[28 + 3], IB_METHOD_GET_RESP);
+		} else {
+			assert_true(out.len == 0 || out.data[0] >> 4 == 15);
+		}
+	}
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_PKEY), 1);
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_QKEY), 1);
+	rig_down(&r);
+}
+
 /* Violations of P_Key and Q_Key are traps for the subnet manager. */
 static void test_traps(void **state)
 {
@@ -272,6 +428,10 @@ int main(void)
 		cmocka_unit_test(test_icrc),
 		cmocka_unit_test(test_port_state),
 		cmocka_unit_test(test_grh),
+		cmocka_unit_test(test_made),
+		cmocka_unit_test(test_made_last),
+		cmocka_unit_test(test_ghosts),
+		cmocka_unit_test(test_gsi_keys),
 		cmocka_unit_test(test_traps),
 	};
 
