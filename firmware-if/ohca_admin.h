@@ -293,8 +293,8 @@ struct ohca_cmd_create_qp {
 };
 #define OHCA_QP_SIGNAL_ALL	OHCA_BIT(0)
 #define OHCA_QP_SRQ		OHCA_BIT(1)
-#define OHCA_QP_PRIVILEGED	OHCA_BIT(2)	/* kernel's: reserved L_Key, controlled
-						 * Q_Keys, REG_MR and LOCAL_INV allowed */
+/* kernel's: reserved L_Key, controlled Q_Keys, REG_MR and LOCAL_INV allowed */
+#define OHCA_QP_PRIVILEGED	OHCA_BIT(2)
 #define OHCA_QP_BLOCK_LOOPBACK	OHCA_BIT(3)	/* no own multicast back */
 #define OHCA_QP_NO_RQ		OHCA_BIT(4)
 
