@@ -12,8 +12,8 @@ MAKEFLAGS += --no-print-directory
 # Everything below a directory, for rules that must notice any change in it.
 files = $(shell find $(wildcard $(1)) -type f ! -name '*.o' ! -name '*.pyc' 2>/dev/null)
 
-.PHONY: all help deps buildroot qemu image layer lab modules debug-kernel provider switch units debug-layer \
-	docs check demo clean distclean
+.PHONY: all help deps buildroot qemu image layer lab modules linux-source debug-kernel provider switch \
+	units lint debug-layer docs check demo clean distclean
 
 all: lab
 
@@ -31,6 +31,7 @@ help:
 	@echo 'make layer         driver and provider as a layer over the guest image'
 	@echo 'make debug-kernel  guest kernel with KASAN, lockdep, KUnit, ...'
 	@echo 'make units         unit tests of the host side'
+	@echo 'make lint          static checks: checkpatch, sparse, kernel-doc, syntax, licenses'
 	@echo 'make docs          HTML documentation'
 	@echo 'make clean         remove built objects, keep roots and fetched sources'
 	@echo 'make distclean     remove build/'
@@ -56,8 +57,14 @@ $(STAMP)/image: tools/mkimage tools/packages/guest $(call files,tools/guest) | $
 	@tools/mkimage
 	@touch $@
 
+# Debian's kernel source: for the debug kernel, and for its scripts that check ours.
+linux-source: $(STAMP)/linux-source
+$(STAMP)/linux-source: | $(ROOT)
+	@tools/fetch-linux
+	@touch $@
+
 debug-kernel: $(STAMP)/debug-kernel
-$(STAMP)/debug-kernel: tools/build-debug-kernel tools/debug-kernel.config | $(ROOT)
+$(STAMP)/debug-kernel: tools/build-debug-kernel tools/debug-kernel.config | $(STAMP)/linux-source
 	@tools/build-debug-kernel
 	@touch $@
 
@@ -98,12 +105,15 @@ lab: qemu switch layer
 units: provider
 	@tests/run units
 
+lint:
+	@tests/run lint
+
 docs: | $(ROOT)
 	@tools/in-root sphinx-build -q -b html Documentation $(BUILD)/docs
 	@echo "documentation: $(BUILD)/docs/index.html"
 
 check: lab
-	@tests/run $(or $(OHCA_CHECK),units fuzz system kunit system-debug)
+	@tests/run $(or $(OHCA_CHECK),units lint fuzz system kunit system-debug)
 
 demo:
 	@tools/demo
