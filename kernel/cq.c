@@ -72,6 +72,7 @@ static int ohca_cq_kernel_buf(struct ohca_dev *dev, struct ohca_cq *cq, struct o
 
 static void ohca_cq_free_buf(struct ohca_dev *dev, struct ohca_cq *cq)
 {
+	xa_destroy(&cq->qps);
 	ohca_umem_release(dev, cq->umem);
 	ohca_buf_free(dev, &cq->buf);
 }
@@ -87,7 +88,7 @@ static int ohca_cq_unmake(struct ohca_dev *dev, struct ohca_cq *cq)
 		xa_store(&dev->cqs, cq->cqn, cq, GFP_KERNEL);
 		return ret;
 	}
-	ohca_sync_events(dev, cq->eq);
+	ohca_sync_events(dev, true);
 	ohca_cq_put(cq);
 	wait_for_completion(&cq->released);
 	atomic_dec(&cq->eq->ncqs);
@@ -115,6 +116,7 @@ int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		return -EINVAL;
 
 	spin_lock_init(&cq->lock);
+	xa_init(&cq->qps);
 	INIT_LIST_HEAD(&cq->send_qps);
 	INIT_LIST_HEAD(&cq->recv_qps);
 	refcount_set(&cq->ref, 1);

@@ -253,15 +253,16 @@ static irqreturn_t ohca_async_thread(int irq, void *data)
 /**
  * ohca_sync_events - wait until no handler works on an event taken before
  * @dev: the device
- * @eq: completion EQ that may have named the object, or NULL
+ * @comp: completion events, too; of all EQs, since the device may have erred
  *
  * Process context, not from an event handler.
  */
-void ohca_sync_events(struct ohca_dev *dev, const struct ohca_eq *eq)
+void ohca_sync_events(struct ohca_dev *dev, bool comp)
 {
-	if (eq && eq->vector)
-		synchronize_irq(pci_irq_vector(dev->pdev, eq->vector));
-	synchronize_irq(pci_irq_vector(dev->pdev, 0));
+	u32 i, num = comp ? dev->num_vectors : 1;
+
+	for (i = 0; i < num; i++)
+		synchronize_irq(pci_irq_vector(dev->pdev, i));
 }
 
 static int ohca_eq_create(struct ohca_dev *dev, struct ohca_eq *eq, u32 log_size, u32 vector,

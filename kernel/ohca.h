@@ -341,6 +341,7 @@ struct ohca_ah {
  * @lock: kernel CQ: protects all that follows
  * @ci: consumer index
  * @arm_sn: events taken
+ * @qps: kernel QPs that complete here, by handle; a CQE is looked up nowhere else
  * @send_qps: kernel QPs that complete sends here
  * @recv_qps: kernel QPs that complete receives here
  */
@@ -356,6 +357,7 @@ struct ohca_cq {
 	spinlock_t lock;	/* see above */
 	u32 ci;
 	u32 arm_sn;
+	struct xarray qps;
 	struct list_head send_qps;
 	struct list_head recv_qps;
 };
@@ -604,7 +606,7 @@ void ohca_early_events(struct ohca_dev *dev);
 void ohca_eqs_free(struct ohca_dev *dev);
 void ohca_eqs_stop(struct ohca_dev *dev);
 bool ohca_eqe_valid(const struct ohca_hw_eqe *eqe, u32 ci, u32 log_size);
-void ohca_sync_events(struct ohca_dev *dev, const struct ohca_eq *eq);
+void ohca_sync_events(struct ohca_dev *dev, bool comp);
 
 /* buf.c */
 int ohca_buf_alloc(struct ohca_dev *dev, struct ohca_buf *buf, size_t size);

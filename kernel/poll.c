@@ -172,10 +172,11 @@ static bool ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq, const struct 
 
 	if (cqe->qp_num == OHCA_CQE_GONE)
 		return false;
-	qp = xa_load(&dev->qps, le32_to_cpu(cqe->qp_num));
-	if (!qp)	/* being destroyed */
+	/* a QP leaves the array before it leaves the lists, which takes the lock held here */
+	qp = xa_load(&cq->qps, le32_to_cpu(cqe->qp_num));
+	if (!qp)	/* being destroyed, if it ever was */
 		return false;
-	if (qp->user || (send ? qp->ibqp.send_cq : qp->ibqp.recv_cq) != &cq->ibcq) {
+	if ((send ? qp->ibqp.send_cq : qp->ibqp.recv_cq) != &cq->ibcq) {
 		atomic_inc(&dev->bad_cqes);
 		return false;
 	}

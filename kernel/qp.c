@@ -170,17 +170,30 @@ static void ohca_qp_free_buf(struct ohca_dev *dev, struct ohca_qp *qp)
 	kvfree(qp->rq.shadow);
 }
 
-static void ohca_qp_link(struct ohca_qp *qp)
+/* Makes the QP known to the pollers of its CQs. */
+static int ohca_qp_link(struct ohca_qp *qp)
 {
 	struct ohca_cq *scq = to_ohca_cq(qp->ibqp.send_cq);
 	struct ohca_cq *rcq = to_ohca_cq(qp->ibqp.recv_cq);
+	int ret;
 
+	ret = xa_insert(&scq->qps, qp->handle, qp, GFP_KERNEL);
+	if (ret)
+		return ret;
+	if (rcq != scq) {
+		ret = xa_insert(&rcq->qps, qp->handle, qp, GFP_KERNEL);
+		if (ret) {
+			xa_erase(&scq->qps, qp->handle);
+			return ret;
+		}
+	}
 	spin_lock_irq(&scq->lock);
 	list_add_tail(&qp->send_link, &scq->send_qps);
 	spin_unlock_irq(&scq->lock);
 	spin_lock_irq(&rcq->lock);
 	list_add_tail(&qp->recv_link, &rcq->recv_qps);
 	spin_unlock_irq(&rcq->lock);
+	return 0;
 }
 
 /* After this no poller touches the QP, nor will one find a CQE of it. */
@@ -189,6 +202,9 @@ static void ohca_qp_unlink(struct ohca_qp *qp)
 	struct ohca_cq *scq = to_ohca_cq(qp->ibqp.send_cq);
 	struct ohca_cq *rcq = to_ohca_cq(qp->ibqp.recv_cq);
 
+	xa_erase(&scq->qps, qp->handle);
+	if (rcq != scq)
+		xa_erase(&rcq->qps, qp->handle);
 	spin_lock_irq(&scq->lock);
 	list_del(&qp->send_link);
 	spin_unlock_irq(&scq->lock);
@@ -217,7 +233,7 @@ static int ohca_qp_unmake(struct ohca_dev *dev, struct ohca_qp *qp)
 		mutex_unlock(&dev->kqp_lock);
 	if (ret)
 		return ret;
-	ohca_sync_events(dev, NULL);
+	ohca_sync_events(dev, false);
 	ohca_qp_put(qp);
 	wait_for_completion(&qp->released);
 	return 0;
@@ -243,10 +259,13 @@ static int ohca_qp_make(struct ohca_dev *dev, struct ohca_qp *qp,
 	}
 	if (!ret)
 		ret = xa_insert(&dev->qps, qp->handle, qp, GFP_KERNEL);
+	if (!ret && !qp->user) {
+		ret = ohca_qp_link(qp);
+		if (ret)
+			xa_erase(&dev->qps, qp->handle);
+	}
 	if (ret)
 		ohca_cmd_handle(dev, OHCA_CMD_DESTROY_QP, qp->handle);
-	else if (!qp->user)
-		ohca_qp_link(qp);
 out:
 	if (!qp->user)
 		mutex_unlock(&dev->kqp_lock);

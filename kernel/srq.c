@@ -94,7 +94,7 @@ static int ohca_srq_unmake(struct ohca_dev *dev, struct ohca_srq *srq)
 		xa_store(&dev->srqs, srq->srqn, srq, GFP_KERNEL);
 		return ret;
 	}
-	ohca_sync_events(dev, NULL);
+	ohca_sync_events(dev, false);
 	ohca_srq_put(srq);
 	wait_for_completion(&srq->released);
 	return 0;

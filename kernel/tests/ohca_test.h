@@ -45,12 +45,14 @@ static inline struct ohca_cq *ohca_test_cq(struct kunit *test, struct ohca_dev *
 	struct ohca_cq *cq = ohca_test_alloc(test, sizeof(*cq));
 
 	cq->ibcq.device = &dev->ibdev;
-	cq->cqn = 5;
 	cq->log_size = log;
 	spin_lock_init(&cq->lock);
+	xa_init(&cq->qps);
 	INIT_LIST_HEAD(&cq->send_qps);
 	INIT_LIST_HEAD(&cq->recv_qps);
 	ohca_test_buf(test, &cq->buf, ohca_cq_buf_size(log));
+	cq->cqn = 5 + dev->num_comp_eqs++;
+	KUNIT_ASSERT_EQ(test, 0, xa_insert(&dev->cqs, cq->cqn, cq, GFP_KERNEL));
 	return cq;
 }
 
@@ -82,13 +84,18 @@ static inline struct ohca_qp *ohca_test_qp(struct kunit *test, struct ohca_dev *
 	qp->db = ohca_buf_at(&qp->buf, OHCA_DB_OFFSET);
 	list_add_tail(&qp->send_link, &cq->send_qps);
 	list_add_tail(&qp->recv_link, &cq->recv_qps);
-	KUNIT_ASSERT_EQ(test, 0, xa_insert(&dev->qps, handle, qp, GFP_KERNEL));
+	KUNIT_ASSERT_EQ(test, 0, xa_insert(&cq->qps, handle, qp, GFP_KERNEL));
 	return qp;
 }
 
-/** ohca_test_end - give back what is not the test's memory */
+/** ohca_test_end - give back what is not the test's memory: index nodes */
 static inline void ohca_test_end(struct ohca_dev *dev)
 {
+	struct ohca_cq *cq;
+	unsigned long i;
+
+	xa_for_each(&dev->cqs, i, cq)
+		xa_destroy(&cq->qps);
 	xa_destroy(&dev->qps);
 	xa_destroy(&dev->cqs);
 	xa_destroy(&dev->srqs);
