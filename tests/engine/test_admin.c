@@ -345,6 +345,37 @@ static void test_limits(void **state)
 #undef BOTH
 }
 
+/* The first number that no table has, and the last one. */
+static void test_handles(void **state)
+{
+	static const struct {
+		uint8_t op;
+		uint32_t max;
+	} t[] = {
+		{ OHCA_CMD_DESTROY_EQ, 64 }, { OHCA_CMD_DEALLOC_PD, 256 },
+		{ OHCA_CMD_DESTROY_CQ, 256 }, { OHCA_CMD_DESTROY_SRQ, 64 },
+		{ OHCA_CMD_DESTROY_QP, 256 }, { OHCA_CMD_DEREG_MR, 1024 << 8 },
+		{ OHCA_CMD_QUERY_SRQ, 64 },
+	};
+	struct host *h = *state;
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .pdn = 256);
+	struct host_cq cq;
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		assert_int_equal(host_cmd_handle(h, t[i].op, t[i].max, 0),
+				 OHCA_ADMIN_BAD_HANDLE);
+		assert_int_equal(host_cmd_handle(h, t[i].op, t[i].max - 1, 0),
+				 OHCA_ADMIN_BAD_HANDLE);
+		assert_int_equal(host_cmd_handle(h, t[i].op, ~0u, 0), OHCA_ADMIN_BAD_HANDLE);
+	}
+	assert_int_equal(host_cmd(h, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(h->syndrome, 0x28);
+	host_cq_create(h, &cq, 2, 0);
+	host_cq_destroy(&cq);
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_CQ, cq.cqn, 0),
+			 OHCA_ADMIN_BAD_HANDLE);
+}
+
 /* ---- multicast ---- */
 
 static void mcast_cmd(struct ohca_hw_aqe *c, const struct host_qp *qp, uint16_t n)
@@ -625,6 +656,9 @@ static void test_ports(void **state)
 	assert_int_equal(h->e->port[0].state, IB_PS_ACTIVE);
 	assert_int_equal(h->e->port[0].lid, 7);
 	assert_int_equal(h->e->port[0].pkey[0], 0xffff);
+	assert_int_equal(h->e->port[0].op_vls, 8);
+	assert_int_equal(h->e->port[0].mtu, 5);
+	assert_int_equal(h->e->port[0].sl2vl[1], 1);
 	assert_true(h->e->port[0].gid_valid[0]);
 	assert_int_equal(ib_get_be64(h->e->port[0].gid[0] + 8), GUID + 1);
 	while (host_eq_poll(h, &h->async, &eqe)) {
@@ -756,7 +790,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(identity), T(halves), T(bad_enable), T(aq_wraps), T(aq_overflow),
 		T(fatal_event), T(aq_dma), T(aq_interrupt), T(bad_commands), T(features),
-		T(query_device), T(query_counters), T(pds), T(limits), T(mcast), T(mcast_limit),
+		T(query_device), T(query_counters), T(pds), T(limits), T(handles), T(mcast), T(mcast_limit),
 		T(doorbells), T(doorbell_bitmap), T(reset), T(bad_config), T(mad_ifc),
 		T(ports), T(port_effects), T(modify_port),
 	};

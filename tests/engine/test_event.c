@@ -368,6 +368,35 @@ static void test_async_overflow(void **state)
 			 OHCA_FATAL_EQ_OVERFLOW);
 }
 
+/* Outside of a burst, after FATAL and after reset nothing is read or written. */
+static void test_no_dma(void **state)
+{
+	struct host *h = *state;
+	struct ohca_hw_cqe cqe = { .wr_id = 7 };
+	struct host_cq cq;
+	uint64_t errors;
+	uint32_t v;
+
+	host_cq_create(h, &cq, 4, 0);
+	errors = host_counter(h, OHCA_CNT_DMA_ERR);
+	assert_int_equal(ohca_dma_read(h->e, cq.buf.page[0], &v, 4), -1);
+	assert_int_equal(ohca_dma_write(h->e, cq.buf.page[0], &v, 4), -1);
+	assert_int_equal(host_counter(h, OHCA_CNT_DMA_ERR), errors + 2);
+	ohca_dma_enter(h->e);
+	assert_int_equal(ohca_dma_read(h->e, cq.buf.page[0], &v, 4), 0);
+	assert_int_equal(ohca_dma_read(h->e, ~0ull - 2, &v, 4), -1);
+	ohca_fatal(h->e, OHCA_FATAL_INTERNAL);
+	assert_int_equal(ohca_cq_push(h->e, ohca_cq_get(h->e, cq.cqn), &cqe, false), -1);
+	assert_int_equal(ohca_dma_read(h->e, cq.buf.page[0], &v, 4), -1);
+	ohca_dma_exit(h->e);
+	assert_false(host_cq_poll(&cq, &cqe));
+	ohca_reset(h->e);
+	ohca_dma_enter(h->e);
+	assert_int_equal(ohca_dma_read(h->e, cq.buf.page[0], &v, 4), -1);
+	ohca_dma_exit(h->e);
+	host_buf_free(&cq.buf);
+}
+
 static void test_eq_dma(void **state)
 {
 	struct host *h = *state;
@@ -526,6 +555,33 @@ static void test_moderation(void **state)
 	assert_int_equal(events(h, 0), 0);
 }
 
+/* Several at once, each in its own time. */
+static void test_moderation_order(void **state)
+{
+	static const uint16_t us[3] = { 300, 100, 200 };
+	struct host *h = *state;
+	struct ohca_hw_eqe eqe;
+	struct host_cq cq[3];
+
+	for (int i = 0; i < 3; i++) {
+		host_cq_create(h, &cq[i], 6, 0);
+		modify(&cq[i], 9, us[i]);
+		host_cq_arm(&cq[i], false);
+	}
+	host_settle(&h, 1);
+	for (int i = 0; i < 3; i++)
+		push(&cq[i], 1, false);
+	for (int k = 1; k <= 3; k++) {
+		host_run(&h, 1, 99000);
+		assert_false(host_eq_poll(h, &h->comp, &eqe));
+		host_run(&h, 1, 1000);
+		assert_true(host_eq_poll(h, &h->comp, &eqe));
+		assert_int_equal(eqe.handle, cq[k % 3].cqn);
+	}
+	for (int i = 0; i < 3; i++)
+		host_cq_destroy(&cq[i]);
+}
+
 /* ---- resizing ---- */
 
 static int resize(struct host_cq *cq, uint8_t log, struct host_buf *buf, uint32_t *pi)
@@ -618,7 +674,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(wrap), T(overflow), T(bad_consumer_index), T(memory_gone), T(arm),
 		T(solicited), T(arm_race), T(interrupts), T(deferred), T(async_overflow),
-		T(eq_dma), T(eq_commands), T(cq_commands), T(moderation), T(resize),
+		T(no_dma), T(eq_dma), T(eq_commands), T(cq_commands), T(moderation), T(moderation_order), T(resize),
 	};
 
 	return cmocka_run_group_tests_name("events", tests, NULL, NULL);

@@ -623,9 +623,11 @@ static void test_rereg(void **state)
 {
 	struct rig *r = *state;
 	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .rereg = OHCA_REREG_ACCESS, .access = RW);
+	struct ohca_mr_range range;
 	struct host_mr mr;
 	struct host_buf b;
 	uint32_t key;
+	char got[3];
 
 	host_mr_create(r->h, &mr, 10000, r->upd, 0);
 	c.reg_mr.key = mr.key;
@@ -647,7 +649,25 @@ static void test_rereg(void **state)
 	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, &key), OHCA_ADMIN_OK);
 	assert_int_equal(lkey(r, r->k, key, 0x123456, 50000, true), 0);
 	assert_int_equal(lkey(r, r->k, key, mr.iova, 1, true), OHCA_VE_BOUNDS);
+	/* at an offset */
+	c.reg_mr.length = 100;
+	c.reg_mr.pl_offset = 77;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, &key), OHCA_ADMIN_OK);
+	host_buf_write(r->h, &b, 80, "abc", 3);
+	assert_int_equal(ohca_lkey_check(r->h->e, r->k, key, 0x123456 + 3, 3, false, &range), 0);
+	assert_int_equal(ohca_mr_read(r->h->e, &range, 0, got, 3), 0);
+	assert_memory_equal(got, "abc", 3);
+	c.reg_mr.pl_offset = 0;
+	c.reg_mr.length = 50000;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, &key), OHCA_ADMIN_OK);
 	/* what is wrong changes nothing */
+	c.reg_mr.type = OHCA_MR_DMA;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	c.reg_mr.type = OHCA_MR_USER;
+	c.reg_mr.rereg = OHCA_REREG_PD;
+	c.reg_mr.pdn = 255;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	c.reg_mr.rereg = OHCA_REREG_TRANS;
 	c.reg_mr.length = 60000;
 	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
 	assert_int_equal(lkey(r, r->k, key, 0x123456, 50000, true), 0);

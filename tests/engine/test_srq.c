@@ -308,7 +308,9 @@ static void test_create(void **state)
 			break;
 	}
 	assert_int_equal(n, 64);
+	assert_int_equal(ohca_pd_get(h->e, h->pdn)->refs, 64 + 2);	/* two QPs */
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_SRQ, 63, 0), OHCA_ADMIN_OK);
+	assert_int_equal(ohca_pd_get(h->e, h->pdn)->refs, 63 + 2);
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_SRQ, 63, 0),
 			 OHCA_ADMIN_BAD_HANDLE);
 	c = good;
