@@ -314,19 +314,22 @@ static void test_made(void **state)
 	}
 }
 
-/* Last packets of a WRITE that are empty or go on for too long. */
+/* Last packets that are empty or, of a WRITE, too short or too long. */
 static void test_made_last(void **state)
 {
-	struct made first = { "", IB_OP_RC_WRITE_FIRST, 0, 256, 300, 0 };
-	static const uint32_t len[] = { 0, 43, 45, 256 };
+	static const uint32_t len[] = { 0, 43, 45, 256, 0 };
 
 	(void)state;
-	for (unsigned int i = 0; i < 4; i++) {
-		struct made last = { "", IB_OP_RC_WRITE_LAST, 1, len[i], 0, 0 };
+	for (unsigned int i = 0; i < 5; i++) {
+		struct made first = { "", i < 4 ? IB_OP_RC_WRITE_FIRST : IB_OP_RC_SEND_FIRST, 0,
+				      256, 300, 0 };
+		struct made last = { "", i < 4 ? IB_OP_RC_WRITE_LAST : IB_OP_RC_SEND_LAST, 1,
+				     len[i], 0, 0 };
 		struct caught out = { .len = 0 };
 		struct rig r;
 
 		rig_up(&r, (struct rig_opt){ .mtu = 1 });
+		rig_recv(&r, 1, 5, 0, 1000);
 		send_made(&r, &first);
 		host_hook_set(r.h[1], 0, catch, &out);
 		send_made(&r, &last);
