@@ -9,10 +9,10 @@
  *
  *	connecting side			listening side
  *	HELLO			->
- *				<-	HELLO + memfd, listener's eventfd, connector's
- *					eventfd (SCM_RIGHTS), or ERROR and close
- *	STATE			<->	STATE		as often as a port (re)trains
- *	ERROR			<->	ERROR		before closing because of the peer
+ *				<-	HELLO with memfd, listener's eventfd and
+ *					connector's eventfd, or ERROR and close
+ *	STATE			<->	STATE, whenever a port (re)trains
+ *	ERROR			<->	ERROR, before closing because of the peer
  *
  * Shared memory is in host byte order: both ends are on one host.
  */

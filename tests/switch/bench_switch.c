@@ -172,8 +172,8 @@ static void run(const char *what, size_t len, double seconds, void *(*fa)(void *
 	pthread_join(tb, NULL);
 	if (nlat) {
 		qsort(lat, nlat, sizeof(lat[0]), cmp);
-		printf("%s %4zu B: one way p50 %.1f us, p99 %.1f us, max %.0f us (%u round trips)\n",
-		       what, len, lat[nlat / 2] / 2e3, lat[nlat / 100 * 99] / 2e3,
+		printf("%s %4zu B: one way p50 %.1f us, p99 %.1f us, max %.0f us of %u\n", what,
+		       len, lat[nlat / 2] / 2e3, lat[nlat / 100 * 99] / 2e3,
 		       lat[nlat - 1] / 2e3, nlat);
 	} else {
 		printf("%s %4zu B: %.3f Mpps, %.2f GB/s\n", what, len,
