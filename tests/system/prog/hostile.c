@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A process that writes what it likes into its own queues and doorbell page. The device
+ * must say what is wrong where the process looks, and nobody else may notice.
+ *
+ * The queues' memory is had from the provider through a parent domain's allocator, the
+ * doorbell page is found in /proc/self/maps.
+ */
+#include "peer.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ohca_hw.h"
+
+#define RES_QP	1	/* resource_type of the provider's allocator calls */
+#define RES_CQ	3
+#define MAGIC	0x0ca0feedc0ffee11ull
+
+/** struct raw - a QP connected to itself, and its memory */
+struct raw {
+	struct peer p;
+	struct ibv_pd *parent;
+	uint8_t *mem[4];	/* by resource type */
+	size_t size[4];
+	uint8_t *sq;
+	uint32_t pi;
+	volatile uint8_t *uar;
+};
+
+static void *alloc(struct ibv_pd *pd, void *arg, size_t size, size_t alignment, uint64_t type)
+{
+	struct raw *r = arg;
+	void *m = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (m == MAP_FAILED || type > 3)
+		return NULL;
+	r->mem[type] = m;
+	r->size[type] = size;
+	return m;
+}
+
+static void release(struct ibv_pd *pd, void *arg, void *ptr, uint64_t type)
+{
+	struct raw *r = arg;
+
+	munmap(ptr, r->size[type]);
+}
+
+/* Doorbell pages of this process, in the order they were mapped; at most @max. */
+static unsigned int uars(volatile uint8_t **page, unsigned int max)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long from, to;
+	char line[512], perm[8];
+	unsigned int n = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strstr(line, "/dev/infiniband/uverbs") &&
+		    sscanf(line, "%lx-%lx %7s", &from, &to, perm) == 3 && perm[1] == 'w' &&
+		    n < max)
+			page[n++] = (volatile uint8_t *)from;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static volatile uint8_t *new_uar(volatile uint8_t **old, unsigned int num_old)
+{
+	volatile uint8_t *now[8];
+	unsigned int n = uars(now, 8), k;
+
+	for (unsigned int i = 0; i < n; i++) {
+		for (k = 0; k < num_old && old[k] != now[i]; k++)
+			;
+		if (k == num_old)
+			return now[i];
+	}
+	fail("no doorbell page in /proc/self/maps");
+}
+
+static void ring(volatile uint8_t *uar, uint32_t reg, uint32_t handle, uint32_t index)
+{
+	*(volatile uint64_t *)(uar + reg) = (uint64_t)index << 32 | handle;
+}
+
+static struct ohca_hw_db *db(struct raw *r)
+{
+	return (struct ohca_hw_db *)r->mem[RES_QP];
+}
+
+/* A QP in RTS that talks to itself; one good WRITE tells where its SQ lies. */
+static void raw_open(struct raw *r)
+{
+	struct ibv_parent_domain_init_attr init = {
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.alloc = alloc, .free = release, .pd_context = r,
+	};
+	struct peer *p = &r->p;
+	volatile uint8_t *old[8];
+	unsigned int n = uars(old, 8);
+	uint64_t magic = MAGIC;
+
+	memset(r, 0, sizeof(*r));
+	p->sock = -1;
+	p->client = true;
+	peer_open(p, IBV_QPT_RC);
+	r->uar = new_uar(old, n);
+	init.pd = p->pd;
+	r->parent = ibv_alloc_parent_domain(p->ctx, &init);
+	if (!r->parent)
+		fail("ibv_alloc_parent_domain: %s", strerror(errno));
+	ibv_destroy_qp(p->qp);
+	p->qp = peer_qp(p, r->parent);
+	peer_connect(p);
+	send_post(p, IBV_WR_RDMA_WRITE, MAGIC, 0, 8, 4096);
+	wc_expect(p->scq, MAGIC, IBV_WC_SUCCESS, "good WRITE");
+	r->sq = memmem(r->mem[RES_QP], r->size[RES_QP], &magic, 8);
+	if (!r->sq)
+		fail("the WQE is not in the queue's memory");
+	r->sq -= offsetof(struct ohca_hw_wqe_ctrl, wr_id);
+	r->pi = db(r)->sq_pi;
+}
+
+static void raw_close(struct raw *r)
+{
+	ibv_destroy_qp(r->p.qp);
+	r->p.qp = NULL;
+	ibv_dealloc_pd(r->parent);
+	peer_close(&r->p);
+}
+
+/* Put @bbs basic blocks into the SQ as they are, and ring. */
+static void raw_post(struct raw *r, const void *wqe, uint32_t bbs)
+{
+	memcpy(r->sq + r->pi * OHCA_BB_SIZE, wqe, bbs * OHCA_BB_SIZE);
+	r->pi += bbs;
+	atomic_thread_fence(memory_order_seq_cst);
+	*(volatile uint32_t *)&db(r)->sq_pi = r->pi;
+	atomic_thread_fence(memory_order_seq_cst);
+	ring(r->uar, OHCA_UAR_SQ, r->p.qp->qp_num, r->pi);
+}
+
+/* A good RDMA WRITE of 64 bytes, to be spoiled. */
+static uint8_t *good_wqe(struct raw *r, uint8_t bb[OHCA_BB_SIZE])
+{
+	struct ohca_hw_wqe_ctrl *c = (void *)bb;
+	struct ohca_hw_wqe_raddr *ra = (void *)(bb + 16);
+	struct ohca_hw_sge *sge = (void *)(bb + 32);
+
+	memset(bb, 0, OHCA_BB_SIZE);
+	c->opcode = OHCA_OP_RDMA_WRITE;
+	c->nseg = 3;
+	c->flags = OHCA_WQE_SIGNALED;
+	c->wr_id = 77;
+	ra->raddr = r->p.you.addr + 8192;
+	ra->rkey = r->p.you.rkey;
+	sge->addr = (uintptr_t)r->p.buf;
+	sge->length = 64;
+	sge->lkey = r->p.mr->lkey;
+	return bb;
+}
+
+static void expect_op_err(struct raw *r, const char *what, uint32_t vendor_err)
+{
+	struct ibv_wc wc = wc_expect(r->p.scq, 77, IBV_WC_LOC_QP_OP_ERR, what);
+
+	if (wc.vendor_err != vendor_err)
+		fail("%s: vendor_err %#x instead of %#x", what, wc.vendor_err, vendor_err);
+	if (qp_state(r->p.qp) != IBV_QPS_ERR)
+		fail("%s: the QP is not in ERR", what);
+}
+
+/* WQEs that the contract calls malformed, each named in the completion. */
+static void wqe(void)
+{
+	static const struct {
+		const char *what;
+		uint8_t opcode, nseg;
+		uint16_t flags;
+		uint32_t vendor_err;
+	} bad[] = {
+		{ "unknown opcode", 0x15, 3, OHCA_WQE_SIGNALED, OHCA_VE_WQE_OPCODE },
+		{ "kernel's opcode", OHCA_OP_REG_MR, 4, OHCA_WQE_SIGNALED, OHCA_VE_WQE_OPCODE },
+		{ "no segment", OHCA_OP_RDMA_WRITE, 0, OHCA_WQE_SIGNALED, OHCA_VE_WQE_SIZE },
+		{ "address missing", OHCA_OP_RDMA_WRITE, 1, OHCA_WQE_SIGNALED, OHCA_VE_WQE_SIZE },
+		{ "255 segments", OHCA_OP_RDMA_WRITE, 255, OHCA_WQE_SIGNALED, OHCA_VE_WQE_SIZE },
+		{ "longer than posted", OHCA_OP_RDMA_WRITE, 20, OHCA_WQE_SIGNALED,
+		  OHCA_VE_WQE_SIZE },
+		{ "inline length", OHCA_OP_RDMA_WRITE, 3,
+		  OHCA_WQE_SIGNALED | OHCA_WQE_INLINE | OHCA_WQE_INLINE_LEN, OHCA_VE_WQE_SIZE },
+		{ "inline READ", OHCA_OP_RDMA_READ, 3,
+		  OHCA_WQE_SIGNALED | OHCA_WQE_INLINE | 16 << 6, OHCA_VE_WQE_FLAGS },
+	};
+	uint8_t bb[OHCA_BB_SIZE];
+	struct raw r;
+
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct ohca_hw_wqe_ctrl *c = (void *)bb;
+
+		raw_open(&r);
+		/* first a good one by the same way */
+		raw_post(&r, good_wqe(&r, bb), 1);
+		wc_expect(r.p.scq, 77, IBV_WC_SUCCESS, "good WQE");
+		good_wqe(&r, bb);
+		c->opcode = bad[i].opcode;
+		c->nseg = bad[i].nseg;
+		c->flags = bad[i].flags;
+		raw_post(&r, bb, 1);
+		expect_op_err(&r, bad[i].what, bad[i].vendor_err);
+		raw_close(&r);
+	}
+	printf("%zu malformed WQEs refused\n", sizeof(bad) / sizeof(*bad));
+}
+
+/* Bytes of no meaning at all: no completion is promised but an end in good order. */
+static void noise(void)
+{
+	uint64_t seed = 42, v;
+	uint8_t bb[8 * OHCA_BB_SIZE];
+	unsigned int errors = 0;
+	struct ibv_wc wc;
+	struct raw r;
+
+	for (unsigned int i = 0; i < 40; i++) {
+		raw_open(&r);
+		for (unsigned int k = 0; k < sizeof(bb); k += 8) {
+			v = rnd(&seed);
+			memcpy(bb + k, &v, 8);
+		}
+		if (i & 1) {	/* a likely header before the noise */
+			bb[0] &= 15;
+			bb[1] %= 12;
+		}
+		raw_post(&r, bb, 8);
+		qp_to_err(r.p.qp);
+		while (wc_get(r.p.scq, &wc, 20))
+			errors += wc.status != IBV_WC_SUCCESS;
+		raw_close(&r);
+	}
+	if (errors < 10)
+		fail("only %u errors from noise", errors);
+	printf("%u errors from noise\n", errors);
+}
+
+/* Indices in the doorbell record that cannot be. */
+static void indices(void)
+{
+	uint64_t seed = 7, before;
+	struct raw r;
+
+	for (unsigned int i = 0; i < 20; i++) {
+		raw_open(&r);
+		before = hw_counter(r.p.ctx, "doorbell_bad_index");
+		*(volatile uint32_t *)&db(&r)->sq_pi = r.pi + 100000 + (uint32_t)rnd(&seed) / 4;
+		*(volatile uint32_t *)&db(&r)->rq_pi = (uint32_t)rnd(&seed);
+		atomic_thread_fence(memory_order_seq_cst);
+		ring(r.uar, OHCA_UAR_SQ, r.p.qp->qp_num, 1);
+		ring(r.uar, OHCA_UAR_RQ, r.p.qp->qp_num, 1);
+		event_expect(r.p.ctx, IBV_EVENT_QP_FATAL);
+		if (hw_counter(r.p.ctx, "doorbell_bad_index") <= before)
+			fail("doorbell_bad_index did not count");
+		if (qp_state(r.p.qp) != IBV_QPS_ERR)
+			fail("the QP is not in ERR");
+		raw_close(&r);
+	}
+	printf("bad indices refused\n");
+}
+
+static void counted(struct raw *r, const char *name, uint64_t before, uint64_t n)
+{
+	uint64_t now = hw_counter(r->p.ctx, name);
+
+	if (now != before + n)
+		fail("%s went from %llu to %llu instead of up by %llu", name,
+		     (unsigned long long)before, (unsigned long long)now, (unsigned long long)n);
+}
+
+/* Doorbells for what belongs to others, to nobody, or of a wrong size. */
+static void doorbells(void)
+{
+	uint8_t bb[OHCA_BB_SIZE];
+	struct raw a, b;
+	uint64_t n;
+
+	raw_open(&a);
+	raw_open(&b);
+	if (a.uar == b.uar)
+		fail("two processes' contexts share a doorbell page");
+
+	/* b's QP by a's page: b has posted, but nothing happens */
+	n = hw_counter(a.p.ctx, "doorbell_bad_uar");
+	for (unsigned int i = 0; i < 100; i++)
+		ring(a.uar, OHCA_UAR_SQ, b.p.qp->qp_num, 99);
+	ring(a.uar, OHCA_UAR_RQ, b.p.qp->qp_num, 99);
+	ring(a.uar, OHCA_UAR_SQ, 0, 1);		/* the kernel's QP0 */
+	ring(a.uar, OHCA_UAR_SQ, 1, 1);		/* and QP1 */
+	ring(a.uar, OHCA_UAR_EQ, 0, 1);		/* the kernel's event queue */
+	counted(&a, "doorbell_bad_uar", n, 104);
+
+	n = hw_counter(a.p.ctx, "doorbell_bad_handle");
+	ring(a.uar, OHCA_UAR_SQ, 0xffffff, 1);
+	ring(a.uar, OHCA_UAR_SRQ, 0xfffffe, 1);
+	ring(a.uar, OHCA_UAR_CQ_ARM, 0xfffffd, 1);
+	counted(&a, "doorbell_bad_handle", n, 3);
+
+	n = hw_counter(a.p.ctx, "doorbell_bad_size");
+	*(volatile uint32_t *)(a.uar + OHCA_UAR_SQ) = a.p.qp->qp_num;
+	*(volatile uint16_t *)(a.uar + OHCA_UAR_RQ) = 1;
+	*(volatile uint8_t *)(a.uar + OHCA_UAR_CQ_ARM) = 1;
+	counted(&a, "doorbell_bad_size", n, 3);
+
+	/* beside the doorbells of the page */
+	for (unsigned int off = 0x28; off < 4096; off += 8)
+		ring(a.uar, off, a.p.qp->qp_num, 1);
+
+	/* both still work */
+	raw_post(&a, good_wqe(&a, bb), 1);
+	wc_expect(a.p.scq, 77, IBV_WC_SUCCESS, "WQE after bad doorbells");
+	raw_post(&b, good_wqe(&b, bb), 1);
+	wc_expect(b.p.scq, 77, IBV_WC_SUCCESS, "WQE after bad doorbells");
+	raw_close(&a);
+	raw_close(&b);
+	printf("bad doorbells refused\n");
+}
+
+/* More completions than a CQ has room for. */
+static void cq_overrun(void)
+{
+	struct ibv_cq *small;
+	uint8_t bb[OHCA_BB_SIZE];
+	uint64_t before;
+	struct raw r;
+
+	raw_open(&r);
+	before = hw_counter(r.p.ctx, "cq_overflow");
+	small = ibv_create_cq(r.p.ctx, 4, NULL, NULL, 0);
+	if (!small)
+		fail("ibv_create_cq: %s", strerror(errno));
+	ibv_destroy_qp(r.p.qp);
+	ibv_destroy_cq(r.p.scq);
+	r.p.scq = small;
+	r.p.qp = peer_qp(&r.p, r.parent);
+	peer_connect(&r.p);
+	for (unsigned int i = 0; i < 16; i++)
+		send_post(&r.p, IBV_WR_RDMA_WRITE, i, 0, 64, 4096);
+	event_expect(r.p.ctx, IBV_EVENT_CQ_ERR);
+	if (hw_counter(r.p.ctx, "cq_overflow") <= before)
+		fail("cq_overflow did not count");
+	raw_close(&r);
+
+	raw_open(&r);
+	raw_post(&r, good_wqe(&r, bb), 1);
+	wc_expect(r.p.scq, 77, IBV_WC_SUCCESS, "another CQ after the overrun");
+	raw_close(&r);
+	printf("CQ overrun reported\n");
+}
+
+/* A consumer index that was never reached. */
+static void cq_record(void)
+{
+	struct ohca_hw_db *rec;
+	struct ibv_cq_init_attr_ex attr = { .cqe = 4, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD };
+	struct ibv_cq_ex *cq;
+	struct raw r;
+
+	raw_open(&r);
+	attr.parent_domain = r.parent;
+	cq = ibv_create_cq_ex(r.p.ctx, &attr);
+	if (!cq)
+		fail("ibv_create_cq_ex: %s", strerror(errno));
+	rec = (struct ohca_hw_db *)r.mem[RES_CQ];
+	ibv_destroy_qp(r.p.qp);
+	ibv_destroy_cq(r.p.scq);
+	r.p.scq = ibv_cq_ex_to_cq(cq);
+	r.p.qp = peer_qp(&r.p, r.parent);
+	peer_connect(&r.p);
+	*(volatile uint32_t *)&rec->cq_ci = 0x80000000u;
+	for (unsigned int i = 0; i < 16; i++)
+		send_post(&r.p, IBV_WR_RDMA_WRITE, i, 0, 64, 4096);
+	event_expect(r.p.ctx, IBV_EVENT_CQ_ERR);
+	/* the CQ goes before its domain */
+	ibv_destroy_qp(r.p.qp);
+	ibv_destroy_cq(r.p.scq);
+	r.p.scq = ibv_create_cq(r.p.ctx, 4, NULL, NULL, 0);
+	r.p.qp = peer_qp(&r.p, r.parent);
+	raw_close(&r);
+	printf("bad consumer index reported\n");
+}
+
+/* Memory that goes away while the device uses it: pinned, so nothing breaks. */
+static void unmap(void)
+{
+	struct raw r;
+
+	raw_open(&r);
+	for (unsigned int i = 0; i < 16; i++)
+		send_post(&r.p, IBV_WR_RDMA_WRITE, i, 0, PEER_BUF / 2, PEER_BUF / 2);
+	munmap(r.p.buf, PEER_BUF);
+	for (unsigned int i = 0; i < 16; i++)
+		wc_expect(r.p.scq, i, IBV_WC_SUCCESS, "WRITE of unmapped memory");
+	raw_close(&r);
+	printf("unmapped memory stayed pinned\n");
+}
+
+/* Everything at once, and then the process is gone without a word. */
+static void crash(void)
+{
+	static struct raw r[8];
+	uint8_t bb[OHCA_BB_SIZE];
+
+	for (unsigned int i = 0; i < 8; i++) {
+		raw_open(&r[i]);
+		for (unsigned int k = 0; k < 16; k++)
+			recv_post(&r[i].p, k, 0, 4096);
+		for (unsigned int k = 0; k < 16; k++)
+			send_post(&r[i].p, IBV_WR_RDMA_WRITE, k, 0, PEER_BUF / 2, PEER_BUF / 2);
+		r[i].pi = db(&r[i])->sq_pi;
+		raw_post(&r[i], memset(bb, 0xff, sizeof(bb)), 1);
+	}
+	printf("crashing\n");
+	fflush(stdout);
+	_exit(0);
+}
+
+void hostile_main(const char *name)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} scenarios[] = {
+		{ "wqe", wqe }, { "noise", noise }, { "indices", indices },
+		{ "doorbells", doorbells }, { "cq_overrun", cq_overrun },
+		{ "cq_record", cq_record }, { "unmap", unmap }, { "crash", crash },
+	};
+
+	for (unsigned int i = 0; i < sizeof(scenarios) / sizeof(*scenarios); i++) {
+		if (!strcmp(name, scenarios[i].name)) {
+			scenarios[i].run();
+			return;
+		}
+	}
+	fail("no such scenario: %s", name);
+}

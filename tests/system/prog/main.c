@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* ohca-peer TEST ARGUMENT [HOST]: with HOST the client of the server there. */
+#include "peer.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	struct peer p = { .sock = -1 };
+
+	signal(SIGPIPE, SIG_IGN);
+	if (argc < 3) {
+		fprintf(stderr, "usage: ohca-peer verify rc|uc|ud [HOST]\n"
+			"       ohca-peer error SCENARIO [HOST]\n"
+			"       ohca-peer stream SECONDS [HOST]\n"
+			"       ohca-peer until-error SECONDS [HOST]\n"
+			"       ohca-peer hostile SCENARIO\n");
+		return 2;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	alarm(120);
+	if (!strcmp(argv[1], "hostile")) {
+		hostile_main(argv[2]);
+		return 0;
+	}
+	p.client = argc > 3;
+	p.sock = peer_meet(argv[3]);
+	if (!strcmp(argv[1], "verify"))
+		verify_main(&p, argv[2]);
+	else if (!strcmp(argv[1], "error"))
+		errors_main(&p, argv[2]);
+	else if (!strcmp(argv[1], "stream"))
+		stream_main(&p, atof(argv[2]), false);
+	else if (!strcmp(argv[1], "until-error"))
+		stream_main(&p, atof(argv[2]), true);
+	else
+		fail("no such test: %s", argv[1]);
+	return 0;
+}

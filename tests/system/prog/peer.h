@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ohca-peer: a test program whose two copies talk over one queue pair, and over a TCP
+ * connection beside it. The client asks, the server answers; both check.
+ */
+#ifndef PEER_H
+#define PEER_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PEER_PORT	18600
+#define PEER_BUF	(1u << 21)	/* bytes registered on either side */
+#define PEER_QKEY	0x1234567u
+
+/** struct peer_info - what one side tells the other */
+struct peer_info {
+	uint64_t addr;
+	uint32_t rkey;
+	uint32_t other_rkey;	/* of the same memory, in another protection domain */
+	uint32_t ro_rkey;	/* of the same memory, for reading only */
+	uint32_t qpn;
+	uint32_t psn;
+	uint32_t lid;
+};
+
+/**
+ * struct peer - one side
+ * @client: the asking side
+ * @sock: TCP connection to the other; -1: none, the QP is connected to itself
+ * @type: transport service of @qp
+ * @srq: receive queue of @qp, if wanted
+ * @pd2: another protection domain
+ * @scq: send completions, @rcq: receive completions
+ * @mr: @buf with all rights, @mr2: the same in @pd2, @mr_ro: the same, remote read only
+ * @sge: what one WQE may have
+ */
+struct peer {
+	bool client;
+	int sock;
+	enum ibv_qp_type type;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd, *pd2;
+	struct ibv_cq *scq, *rcq;
+	struct ibv_qp *qp;
+	struct ibv_ah *ah;
+	struct ibv_mr *mr, *mr2, *mr_ro;
+	uint8_t *buf;
+	struct peer_info me, you;
+	int timeout, retry_cnt, rnr_retry, min_rnr_timer;
+};
+
+/** fail - say why and end with status 1 */
+void fail(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/** ms_now - monotonic milliseconds */
+int64_t ms_now(void);
+
+/** rnd - next number of a fixed sequence that @state goes through */
+uint64_t rnd(uint64_t *state);
+
+/** device_open - the first verbs device */
+struct ibv_context *device_open(void);
+
+/** hw_counter - a counter of the device, by its name in sysfs */
+uint64_t hw_counter(const struct ibv_context *ctx, const char *name);
+
+/** peer_meet - TCP: the client connects to @host, the server (@host NULL) waits for it */
+int peer_meet(const char *host);
+
+/** peer_open - device, domains, memory, CQs, and a QP of @type in INIT */
+void peer_open(struct peer *p, enum ibv_qp_type type);
+
+/** peer_qp - another QP as peer_open() makes it, in INIT */
+struct ibv_qp *peer_qp(struct peer *p, struct ibv_pd *pd);
+
+/** peer_connect - exchange struct peer_info, bring the QP to RTS */
+void peer_connect(struct peer *p);
+
+/** peer_rts - bring a QP to RTS, connected to @to */
+void peer_rts(struct peer *p, struct ibv_qp *qp, const struct peer_info *to, uint32_t sq_psn);
+
+/** peer_close - all that peer_open() and peer_connect() made; the connection stays */
+void peer_close(struct peer *p);
+
+/** sync - both sides wait until both are at step @step */
+void sync_at(struct peer *p, uint32_t step);
+
+/** tcp_swap - send @size bytes, receive as many */
+void tcp_swap(struct peer *p, const void *out, void *in, size_t size);
+
+/** recv_post - one receive WQE for @len bytes at @buf + @off */
+void recv_post(struct peer *p, uint64_t wr_id, uint32_t off, uint32_t len);
+
+/** send_post - one signaled WQE of @len bytes at @buf + @off to @remote_off there */
+void send_post(struct peer *p, enum ibv_wr_opcode op, uint64_t wr_id, uint32_t off, uint32_t len,
+	       uint32_t remote_off);
+
+/** send_post_raw - as ibv_post_send(), ends on error */
+void send_post_raw(struct peer *p, struct ibv_send_wr *wr);
+
+/** wc_get - the next completion of @cq; false: none in @ms */
+bool wc_get(struct ibv_cq *cq, struct ibv_wc *wc, int ms);
+
+/** wc_expect - the next completion must be of @wr_id with @status */
+struct ibv_wc wc_expect(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status,
+			const char *what);
+
+/** wc_none - no completion must come for @ms */
+void wc_none(struct ibv_cq *cq, int ms, const char *what);
+
+/** event_expect - an asynchronous event of @type must come in a second */
+void event_expect(struct ibv_context *ctx, enum ibv_event_type type);
+
+/** qp_state - state of @qp as the device says */
+enum ibv_qp_state qp_state(struct ibv_qp *qp);
+
+/** qp_to_err - move @qp to the error state */
+void qp_to_err(struct ibv_qp *qp);
+
+/** fill - a pattern that depends on @seed */
+void fill(uint8_t *buf, size_t len, uint32_t seed);
+
+/** check - that fill() was here; ends if not */
+void check(const uint8_t *buf, size_t len, uint32_t seed, const char *what);
+
+/** verify_main - every operation, many sizes, data compared */
+void verify_main(struct peer *p, const char *type);
+
+/** errors_main - one scenario that ends in an error completion */
+void errors_main(struct peer *p, const char *name);
+
+/** hostile_main - one scenario of a process that scribbles over its own queues */
+void hostile_main(const char *name);
+
+/** stream_main - verified traffic for @seconds, or until the other side is gone */
+void stream_main(struct peer *p, double seconds, bool until_error);
+
+#endif

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Verified traffic over RC: the client writes a block and tells its number with a SEND,
+ * the server compares and answers.
+ */
+#include "peer.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define BLOCK	65536u
+#define SRC	0u
+#define DST	(PEER_BUF / 2)
+#define MSG	(PEER_BUF - 4096)
+#define DEPTH	16u
+#define STOP	0xffffffffu
+
+static bool ended(struct peer *p, const struct ibv_wc *wc, uint32_t blocks, int64_t last,
+		  bool until_error)
+{
+	if (wc->status == IBV_WC_SUCCESS)
+		return false;
+	if (!until_error)
+		fail("after %u blocks: %s", blocks, ibv_wc_status_str(wc->status));
+	printf("error after %u blocks, %lld ms: %s\n", blocks, (long long)(ms_now() - last),
+	       ibv_wc_status_str(wc->status));
+	return true;
+}
+
+static void tell(struct peer *p, uint32_t number)
+{
+	*(volatile uint32_t *)(p->buf + MSG) = number;
+	send_post(p, IBV_WR_SEND, 1, MSG, 4, 0);
+}
+
+/* False: the traffic is over. */
+static bool await(struct peer *p, struct ibv_cq *cq, uint32_t blocks, bool until_error)
+{
+	int64_t last = ms_now();
+	struct ibv_wc wc;
+
+	for (;;) {
+		/* a requester notices that its peer is gone, a responder does not */
+		if (wc_get(p->scq, &wc, 0)) {
+			if (ended(p, &wc, blocks, last, until_error))
+				return false;
+			if (cq == p->scq)
+				return true;
+		}
+		if (cq == p->rcq && wc_get(p->rcq, &wc, 0)) {
+			if (ended(p, &wc, blocks, last, until_error))
+				return false;
+			return true;
+		}
+		if (ms_now() - last > 30000)
+			fail("after %u blocks: nothing comes any more", blocks);
+	}
+}
+
+static uint32_t client(struct peer *p, double seconds, bool until_error)
+{
+	int64_t end = ms_now() + (int64_t)(seconds * 1000);
+	uint32_t i;
+
+	for (i = 0; ms_now() < end; i++) {
+		fill(p->buf + SRC, BLOCK, i);
+		recv_post(p, 2, MSG + 64, 4);
+		send_post(p, IBV_WR_RDMA_WRITE, 3, SRC, BLOCK, DST);
+		if (!await(p, p->scq, i, until_error))
+			return i;
+		tell(p, i);
+		if (!await(p, p->rcq, i, until_error))
+			return i;
+		if (*(volatile uint32_t *)(p->buf + MSG + 64) != i)
+			fail("the answer to block %u is for another", i);
+		if (i == 0)
+			printf("streaming\n");
+	}
+	if (until_error)
+		fail("%u blocks in %.1f s and no error", i, seconds);
+	tell(p, STOP);
+	wc_expect(p->scq, 1, IBV_WC_SUCCESS, "stop");
+	return i;
+}
+
+static uint32_t server(struct peer *p, bool until_error)
+{
+	uint32_t i, number;
+
+	for (i = 0;; i++) {
+		if (!await(p, p->rcq, i, until_error))
+			return i;
+		number = *(volatile uint32_t *)(p->buf + MSG + 64 + (i % DEPTH) * 64);
+		if (number == STOP)
+			return i;
+		if (number != i)
+			fail("block %u came when %u was due", number, i);
+		check(p->buf + DST, BLOCK, i, "block");
+		recv_post(p, 2, MSG + 64 + (i % DEPTH) * 64, 4);
+		tell(p, i);
+		if (i == 0)
+			printf("streaming\n");
+	}
+}
+
+void stream_main(struct peer *p, double seconds, bool until_error)
+{
+	uint32_t blocks;
+
+	alarm((unsigned int)seconds + 60);
+	p->retry_cnt = 7;
+	p->rnr_retry = 7;
+	p->min_rnr_timer = 12;
+	p->timeout = 14;
+	peer_open(p, IBV_QPT_RC);
+	if (!p->client)
+		for (uint32_t i = 0; i < DEPTH; i++)
+			recv_post(p, 2, MSG + 64 + i * 64, 4);
+	peer_connect(p);
+	blocks = p->client ? client(p, seconds, until_error) : server(p, until_error);
+	/* the other side reads our last answer before we take the QP away */
+	if (!until_error) {
+		sync_at(p, 0xe0);
+		peer_close(p);
+	}
+	printf("moved %u blocks\n", blocks);
+}

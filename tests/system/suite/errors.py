@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every completion error that two machines can cause on each other."""
+from .bring_up import PAIR, fabric
+from .harness import Group, need
+
+GROUP = Group("errors", PAIR, prepare=fabric)
+GROUPS = [GROUP]
+
+SCENARIOS = (
+    "rem_access_key", "rem_access_pd", "rem_access_right", "rem_access_bounds",
+    "rem_access_read", "rem_inv_req_align", "rem_inv_req_length", "rem_op", "rnr_retry",
+    "rnr_late", "retry", "loc_prot_key", "loc_prot_pd", "loc_prot_bounds", "loc_prot_right",
+    "loc_len", "flush", "qkey",
+)
+
+
+def add(scenario):
+    """One scenario of prog/errors.c."""
+    @GROUP.test(name=scenario)
+    def _(b):
+        for text in b.peer(f"error {scenario}"):
+            need(f"done {scenario}" in text, text[-200:])
+
+
+for _s in SCENARIOS:
+    add(_s)

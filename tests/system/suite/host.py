@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What QEMU and the switch say when they are started wrongly or meet a stranger."""
+import os
+import re
+import select
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+from ohca_lab import paths
+from ohca_lab.vm import spawn, stop
+
+from .harness import DEV, Group, find, need
+
+GROUP = Group("host")
+VERSION = Group("version", ("-n", "1", "--no-driver", "--device", "x-version=0x20000"))
+GROUPS = [GROUP, VERSION]
+
+HELLO = struct.Struct("<IHHII")     # struct ohca_wire_hdr: magic, version, type, len, reserved
+MAGIC = 0x4C43484F
+
+
+def qemu(device, seconds=10):
+    """Starts QEMU with a device and no guest; (exit status or None, what it said)."""
+    process = spawn([*paths.qemu(), "-M", "q35", "-accel", "tcg", "-m", "64", "-nodefaults",
+                     "-display", "none", "-S", "-device", device],
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        out, _ = process.communicate(timeout=seconds)
+        return process.returncode, out.decode(errors="replace")
+    except subprocess.TimeoutExpired:
+        stop(process)
+        return None, process.stdout.read().decode(errors="replace")
+
+
+def refused(b, device, pattern):
+    """QEMU must end with an error that matches."""
+    status, text = qemu(device)
+    b.note(f"-device {device}: {status}\n{text}")
+    need(status == 1, f"-device {device}: exit status {status}")
+    find(pattern, text)
+
+
+class Directory:
+    """A short temporary directory."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(dir=paths.runtime())
+        return self.path
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+@GROUP.test
+def bad_socket(b):
+    """A fabric socket that cannot be used: QEMU does not start and says why."""
+    with Directory() as d:
+        refused(b, f"ohca,fabric={d}/none", r"no fabric socket .*is ohca-switch running")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            s.bind(f"{d}/stale")
+        refused(b, f"ohca,fabric={d}/stale", r"nobody listens .*is ohca-switch running")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+            s.bind(f"{d}/stream")
+            s.listen()
+            refused(b, f"ohca,fabric={d}/stream", r"not a fabric socket")
+        with open(f"{d}/file", "w", encoding="ascii"):
+            pass
+        refused(b, f"ohca,fabric={d}/file", r"nobody listens|not a fabric socket|cannot connect")
+        refused(b, f"ohca,fabric={d}/{'x' * 120}", r"the limit is \d+")
+
+
+@GROUP.test
+def bad_properties(b):
+    """Values that the device does not have."""
+    for prop, pattern in (("ports=3", "ports must be"), ("vls=3", "vls must be"),
+                          ("mtu=1500", "mtu must be"), ("speed=warp", "speed must be"),
+                          ("width=5x", "width must be"), ("x-vectors=0", "x-vectors must be"),
+                          (f"node-desc={'x' * 64}", "node-desc has more than")):
+        refused(b, f"ohca,{prop}", pattern)
+
+
+def stranger(path, answer):
+    """Listens once on a SEQPACKET socket and gives an answer to the HELLO."""
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.bind(path)
+    s.listen()
+
+    def serve():
+        s.settimeout(10)
+        try:
+            c, _ = s.accept()
+            c.settimeout(10)
+            hello = c.recv(4096)
+            c.send(answer(hello))
+            time.sleep(1)
+            c.close()
+        except OSError:
+            pass
+        s.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+
+
+@GROUP.test
+def link_version(b):
+    """A switch that speaks another version of the link: named on both sides."""
+    def other_version(hello):
+        fields = list(HELLO.unpack_from(hello))
+        fields[1] += 1
+        return HELLO.pack(*fields) + hello[HELLO.size:]
+
+    with Directory() as d:
+        stranger(f"{d}/v", other_version)
+        refused(b, f"ohca,fabric={d}/v", r"version")
+        stranger(f"{d}/g", lambda hello: b"\x17" * 64)
+        refused(b, f"ohca,fabric={d}/g", r"does not speak the OpenHCA link protocol")
+        stranger(f"{d}/l", lambda hello: hello[:40])
+        refused(b, f"ohca,fabric={d}/l", r"bytes that claims")
+
+
+@GROUP.test
+def switch_meets_stranger(b):
+    """What is no HCA of our version is refused by the switch, which says so and goes on."""
+    with Directory() as d:
+        with open(f"{d}/log", "w+b") as log:
+            switch = spawn([paths.SWITCH, "--ports", "4", "--listen", f"{d}/f"],
+                           stdout=log, stderr=subprocess.STDOUT)
+            try:
+                end = time.monotonic() + 5
+                while not os.path.exists(f"{d}/f") and time.monotonic() < end:
+                    time.sleep(0.02)
+                for number, message in enumerate((
+                        b"GET / HTTP/1.0\r\n\r\n" + b" " * 64,
+                        HELLO.pack(MAGIC, 999, 1, 256, 0) + bytes(256 - HELLO.size),
+                        HELLO.pack(MAGIC, 1, 1, 4096, 0) + bytes(200), b"")):
+                    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+                        s.connect(f"{d}/f")
+                        if message:
+                            s.send(message)
+                            need(select.select([s], [], [], 5)[0], f"no answer to {number}")
+                            b.note(repr(s.recv(4096)))
+                status, text = qemu(f"ohca,fabric={d}/f,id=h", 3)
+                need(status is None, f"a good HCA is refused afterwards: {status} {text}")
+                need(switch.poll() is None, "the switch ended")
+            finally:
+                stop(switch)
+            log.seek(0)
+            text = log.read().decode(errors="replace")
+            b.note(text)
+            find(r"does not speak the OpenHCA link protocol", text)
+            find(r"version", text)
+
+
+@GROUP.test
+def switch_bad_arguments(b):
+    """ohca-switch refuses what it cannot do."""
+    with Directory() as d:
+        for args, pattern in ((["--ports", "0", "--listen", f"{d}/f"], r"port"),
+                              (["--ports", "4"], r"--listen|usage"),
+                              (["--ports", "4", "--listen", f"{d}/no/such"], r"cannot listen"),
+                              (["--ports", "4", "--listen", d], r"not a socket")):
+            done = subprocess.run([paths.SWITCH, *args], stdin=subprocess.DEVNULL,
+                                  capture_output=True, timeout=10, check=False)
+            text = done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace")
+            b.note(f"{args}: {done.returncode}\n{text}")
+            need(done.returncode not in (0, -6, -11), f"{args}: {done.returncode}")
+            need(re.search(pattern, text, re.I), f"{args}: {text}")
+
+
+@VERSION.test(reports="ohca")
+def other_major(b):
+    """The driver refuses a device of another major version, and says so."""
+    status, text = b.status(1, "modprobe ohca; dmesg | grep ohca")
+    b.note(f"{status}")
+    find(r"device speaks interface version 2\.0, this driver 1\.x", text)
+    need(not b.status(1, f"ls /sys/class/infiniband/{DEV}")[0] == 0, "it registered all the same")
+    b.sh(1, "modprobe -r ohca && modprobe ohca && modprobe -r ohca")

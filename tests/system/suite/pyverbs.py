@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The tests of rdma-core's pyverbs, all that belong to no vendor, over loopback."""
+import fnmatch
+import os
+
+from .bring_up import fabric
+from .harness import DEV, Failure, Group, head
+
+LAB = ("-n", "1", "--no-sm", "--memory", "2048")
+GROUP = Group("pyverbs", LAB, prepare=fabric)
+GROUPS = [GROUP]
+
+EXPECTED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                        "pyverbs.expected")
+LEAST = 105
+TESTS = 182
+# What the debug kernel runs: the rest differs in user space only.
+DEBUG = ("addr", "atomic", "cq", "cq_events", "device", "fork", "mr", "odp", "parent_domain", "pd",
+         "qp", "rdmacm", "srq")
+
+PREPARE = """
+mkdir -p /tmp/t && cp -r /usr/share/doc/rdma-core/tests /tmp/t/ && cd /tmp/t/tests || exit 1
+find . -name '*.gz' -exec gunzip -f {} +
+rm -f test_mlx5* test_efa*
+echo 64 >/proc/sys/vm/nr_hugepages
+cat >run_one.py <<'END'
+"""
+RUNNER = '''
+"""Runs one module and prints a line for each test: outcome, name, reason."""
+import os
+import sys
+import unittest
+from importlib.machinery import SourceFileLoader
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from args_parser import parser
+name = sys.argv.pop(1)
+parser.parse_args()
+for other in os.listdir("."):
+    if other.startswith("test_") and other != f"test_{name}.py":
+        os.rename(other, "hidden_" + other)
+try:
+    tests = SourceFileLoader("tests", "./__init__.py").load_module()
+finally:
+    for other in os.listdir("."):
+        if other.startswith("hidden_"):
+            os.rename(other, other[7:])
+
+
+class Result(unittest.TestResult):
+    def say(self, outcome, test, why=""):
+        print(f"RESULT {outcome} {test.id()} {' '.join(str(why).split())[-300:]}", flush=True)
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.say("start", test)
+
+    def addSuccess(self, test):
+        self.say("pass", test)
+
+    def addFailure(self, test, err):
+        self.say("fail", test, self._exc_info_to_string(err, test))
+
+    addError = addFailure
+
+    def addSkip(self, test, reason):
+        self.say("skip", test, reason)
+
+    def addExpectedFailure(self, test, err):
+        self.say("pass", test)
+
+    def addUnexpectedSuccess(self, test):
+        self.say("fail", test, "unexpected success")
+
+    def addSubTest(self, test, subtest, err):
+        if err:
+            self.say("fail", subtest, self._exc_info_to_string(err, test))
+
+
+loader = unittest.TestLoader()
+module = sys.modules[f"tests.test_{name}"]
+unittest.TestSuite(loader.loadTestsFromModule(module)).run(Result())
+print("RESULT end", flush=True)
+'''
+
+
+def expected():
+    """(pattern, reason) of each test that is expected to be skipped."""
+    rules = []
+    with open(EXPECTED, encoding="utf-8") as f:
+        for number, line in enumerate(f, 1):
+            line = line.split("#")[0].strip()
+            if not line:
+                continue
+            pattern, *reason = line.split(None, 1)
+            if not reason:
+                raise Failure(f"{EXPECTED}:{number}: no reason")
+            rules.append((pattern, reason[0]))
+    return rules
+
+
+def prepare(b):
+    """Unpacks the tests on node 1; returns the modules."""
+    if "modules" not in b.state:
+        b.sh(1, PREPARE + RUNNER + "\nEND\n")
+        names = b.sh(1, "cd /tmp/t/tests && ls test_*.py").split()
+        b.state["modules"] = [n[5:-3] for n in names]
+    return b.state["modules"]
+
+
+def outcomes(text):
+    """{test: (outcome, reason)} of one module; what began and did not end crashed."""
+    found = {}
+    for line in text.splitlines():
+        if not line.startswith("RESULT "):
+            continue
+        _, outcome, *rest = line.split(" ", 3)
+        if outcome != "end":
+            name = rest[0].removeprefix("tests.test_")
+            if outcome != "start" or name not in found:
+                found[name] = (outcome, rest[1] if len(rest) > 1 else "")
+    return found
+
+
+@GROUP.test(timeout=300)
+def suite(b):
+    """Each pyverbs test counts; skipped may be only what the list says."""
+    rules, used = expected(), set()
+    passed = total = bad = 0
+    for module in prepare(b):
+        if b.debug and module not in DEBUG:
+            continue
+        status, text = b.status(1, f"cd /tmp/t/tests && timeout {100 * b.slow} python3 run_one.py "
+                                   f"{module} --dev {DEV} 2>&1", 110)
+        results = outcomes(text)
+        if status or "RESULT end" not in text or not results:
+            bad += 1
+            b.sub(module, "FAIL", f"status {status} in the middle")
+        for name, (outcome, why) in results.items():
+            total += 1
+            rule = next((r for r in rules if fnmatch.fnmatch(name, r[0])), None)
+            if rule:
+                used.add(rule[0])
+            if outcome == "pass":
+                passed += 1
+                b.sub(name, "PASS")
+            elif outcome == "skip" and rule:
+                b.sub(name, "SKIP", rule[1])
+            elif outcome == "skip":
+                bad += 1
+                b.sub(name, "FAIL", f"skipped, but not in the list: {head(why)}")
+            else:
+                bad += 1
+                b.sub(name, "FAIL", "crashed" if outcome == "start" else why[-200:])
+    b.note(f"{passed} of {total} passed, {bad} bad")
+    if bad:
+        raise Failure(f"{bad} of {total} failed")
+    if b.debug:
+        return
+    stale = [r[0] for r in rules if r[0] not in used]
+    if stale:
+        raise Failure(f"the list names tests that do not exist: {stale}")
+    if passed < LEAST or total != TESTS:
+        raise Failure(f"{passed} of {total} passed, not {LEAST} of {TESTS}")

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Traffic between two machines, data verified."""
+import re
+
+from .bring_up import PAIR, fabric
+from .harness import DEV, PERF_PORT, Group, find, need
+
+GROUP = Group("traffic", PAIR, prepare=fabric)
+GROUPS = [GROUP]
+
+PINGPONG = (
+    ("rc", "ibv_rc_pingpong -c -n 1000"),
+    ("rc_events", "ibv_rc_pingpong -c -e -n 300"),
+    ("rc_1m", "ibv_rc_pingpong -c -n 30 -s 1048576"),
+    ("rc_small_mtu", "ibv_rc_pingpong -c -n 200 -m 256 -s 100000"),
+    ("rc_new_api", "ibv_rc_pingpong -c -n 300 -N"),
+    ("uc", "ibv_uc_pingpong -c -n 1000"),
+    ("ud", "ibv_ud_pingpong -c -n 1000"),
+    ("srq", "ibv_srq_pingpong -c -n 300 -q 4"),
+)
+PERFTEST = (
+    ("write_bw", "ib_write_bw -s 65536 -n 1000"),
+    ("write_bw_2m", "ib_write_bw -s 2097152 -n 50"),
+    ("write_bw_qps", "ib_write_bw -s 4096 -n 500 -q 8"),
+    ("write_bw_both_ways", "ib_write_bw -b -s 65536 -n 300"),
+    ("write_bw_uc", "ib_write_bw -c UC -s 4096 -n 500"),
+    ("read_bw", "ib_read_bw -s 65536 -n 300"),
+    ("send_bw", "ib_send_bw -s 65536 -n 300"),
+    ("send_bw_ud", "ib_send_bw -c UD -s 2048 -n 500"),
+    ("send_bw_srq", "ib_send_bw --use-srq -q 2 -s 4096 -n 300"),
+    ("send_bw_events", "ib_send_bw -e -s 4096 -n 300"),
+    ("send_bw_rdmacm", "ib_send_bw -R -s 4096 -n 300"),
+    ("write_lat", "ib_write_lat -s 8 -n 1000"),
+    ("read_lat", "ib_read_lat -s 8 -n 500"),
+    ("send_lat", "ib_send_lat -s 8 -n 1000"),
+    ("atomic_bw", "ib_atomic_bw -n 1000"),
+    ("atomic_lat", "ib_atomic_lat -A CMP_AND_SWAP -n 500"),
+)
+SLOW = ("rc_1m", "srq", "write_bw_2m", "send_bw_srq", "rc_small_mtu", "read_lat", "write_bw_uc",
+        "atomic_lat", "write_bw_both_ways")
+
+
+def add_verify(transport):
+    """ohca-peer verify: every operation, many sizes."""
+    @GROUP.test(name=f"verify_{transport}")
+    def _(b):
+        s_out, c_out = b.peer(f"verify {transport}")
+        need(int(find(r"verified (\d+) messages", c_out)) > 20, "too few messages")
+        need("verified" in s_out, "server")
+
+
+def add_pingpong(name, command):
+    """An ibv_*_pingpong; -c compares the data."""
+    @GROUP.test(name=f"pingpong_{name}", debug=name not in SLOW)
+    def _(b):
+        _, text = b.pair(f"{command} -d {DEV}", f"{command} -d {DEV} node1", PERF_PORT)
+        need("iters in" in text and not re.search("invalid data|Failed|Couldn't", text), text[-200:])
+
+
+def add_perftest(name, command):
+    """A perftest program: it must end well and print a result."""
+    @GROUP.test(name=f"perftest_{name}", debug=name not in SLOW)
+    def _(b):
+        host, port = ("node1-ib", None) if "-R" in command.split() else ("node1", PERF_PORT)
+        _, text = b.pair(f"{command} -F -d {DEV}", f"{command} -F -d {DEV} {host}", port)
+        rows = re.findall(r"^ *\d+ +\d+ +([\d.]+).*$", text, re.M)
+        need(rows, f"no result: {text[-200:]}")
+
+
+for _t in ("rc", "uc", "ud"):
+    add_verify(_t)
+for _n, _c in PINGPONG:
+    add_pingpong(_n, _c)
+for _n, _c in PERFTEST:
+    add_perftest(_n, _c)
+
+
+@GROUP.test
+def rping(b):
+    """rping verifies what it moves."""
+    _, text = b.pair("rping -s -a 0.0.0.0 -C 50 -v -S 4000",
+                     "rping -c -a node1-ib -C 50 -v -S 4000")
+    need("ping data: rdma-ping-49" in text, text[-200:])
+
+
+@GROUP.test
+def ucmatose(b):
+    """Connections by librdmacm, many at once."""
+    _, text = b.pair("ucmatose -c 8 -C 20", "ucmatose -s node1-ib -c 8 -C 20")
+    find("data transfers complete", text)
+    need(not re.search("error|failed", text, re.I), text[-200:])
+
+
+@GROUP.test
+def udaddy(b):
+    """Datagrams by librdmacm."""
+    _, text = b.pair("udaddy -C 20", "udaddy -s node1-ib -C 20")
+    find("data transfers complete", text)
+
+
+@GROUP.test
+def mckey(b):
+    """A multicast group by librdmacm, both as members."""
+    s_out, _ = b.pair("timeout 30 mckey -m 239.1.1.7 -b node1-ib -C 10",
+                      "mckey -m 239.1.1.7 -b node2-ib -s -C 10")
+    find("data transfers complete", s_out)
+
+
+@GROUP.test
+def ping(b):
+    """IPoIB, IPv4, each way."""
+    for node in (1, 2):
+        text = b.sh(node, f"ping -c 50 -i 0.02 -p a5c3 -s 1000 node{3 - node}-ib")
+        need(" 0% packet loss" in text and "wrong data" not in text, text[-200:])
+
+
+@GROUP.test
+def ping_fragments(b):
+    """IPoIB, packets of many fragments."""
+    text = b.sh(2, "ping -c 10 -i 0.1 -p 1ee7 -s 20000 node1-ib")
+    need(" 0% packet loss" in text and "wrong data" not in text, text[-200:])
+
+
+@GROUP.test
+def ping6(b):
+    """IPoIB, IPv6: neighbour discovery is multicast."""
+    addr = find(r"inet6 (fe80::\S+)/", b.sh(1, "ip -6 addr show dev ib0"))
+    text = b.sh(2, f"ping -6 -c 10 -i 0.1 {addr}%ib0")
+    need(" 0% packet loss" in text, text[-200:])
+
+
+@GROUP.test
+def tcp_over_ipoib(b):
+    """A megabyte and more over TCP, compared."""
+    size = (1 if b.debug else 8) << 20
+    common = f"import random, socket; data = random.Random(5).randbytes({size}); "
+    server = common + ("s = socket.create_server(('10.77.0.1', 7777)); c, _ = s.accept(); "
+                       "got = c.makefile('rb').read(); assert got == data, len(got)")
+    client = common + ("c = socket.create_connection(('10.77.0.1', 7777)); c.sendall(data)")
+    b.pair(f'python3 -c "{server}"', f'python3 -c "{client}"', 7777)
+
+
+@GROUP.test
+def big_registration(b):
+    """A region of many pages, written to its end."""
+    size = 16 << 20
+    b.pair(f"ib_write_bw -F -s {size} -n 5", f"ib_write_bw -F -s {size} -n 5 node1", PERF_PORT)
+
+
+@GROUP.test
+def nothing_left(b):
+    """All those programs left nothing in the driver."""
+    for node in (1, 2):
+        text = b.sh(node, "rdma resource show qp; rdma resource show mr; rdma resource show cm_id")
+        user = [x for x in text.splitlines() if re.search(r"\bpid\b", x)]
+        need(not user, f"node{node}: {user[:2]}")
