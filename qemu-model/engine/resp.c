@@ -82,13 +82,14 @@ void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rw
 /* The current receive WQE has failed. */
 static void recv_fail(ohca_engine *e, struct ohca_qp *qp, uint8_t status, uint16_t ve)
 {
-	struct ohca_xport *xp = qp->xp;
+	struct ohca_rwqe *r = qp->xp->rwqe;
 	struct ohca_hw_cqe c;
 
+	/* without room in the CQ the QP goes to ERR, which would complete it once more */
+	qp->xp->rwqe = NULL;
 	memset(&c, 0, sizeof(c));
-	ohca_recv_complete(e, qp, xp->rwqe, status, ve, &c, false);
-	ohca_rwqe_put(e, xp->rwqe);
-	xp->rwqe = NULL;
+	ohca_recv_complete(e, qp, r, status, ve, &c, false);
+	ohca_rwqe_put(e, r);
 }
 
 /* Stop responding; with @keep_closing the responses under way and a NAK still leave. */

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Completion queues without room, at every place of the transport that completes. */
+#include "ib/packet.h"
+#include "rig.h"
+
+/** struct narrow - a rig with a QP on each side whose CQs are as small as can be */
+struct narrow {
+	struct rig r;
+	struct host_cq scq[2], rcq[2];	/* of @qp; one entry each */
+	struct host_qp qp[2];
+	bool dead;			/* the CQs had overflowed before */
+};
+
+/* NOPs until the send CQ @scq has no room; @more: until it is in error. */
+static void fill_cq(struct narrow *n, struct host_cq *cq, bool more)
+{
+	struct host *h = cq->h;
+	struct host_cq unused;
+	struct host_qp_init in = { .scq = cq, .rcq = &unused };
+	struct host_qp q;
+
+	host_cq_create(h, &unused, 0, 0);
+	assert_int_equal(host_qp_create(h, &q, &in), 0);
+	host_qp_connect(&q, 0, 1, q.qpn, 3, 0, 0);
+	for (unsigned int i = 0; i < (more ? 2 : 1); i++) {
+		struct wqe w = wqe_new(OHCA_OP_NOP, OHCA_WQE_SIGNALED, 4000 + i);
+
+		wqe_post(&q, &w);
+	}
+	rig_run(&n->r);
+	if (more) {
+		event(h, OHCA_EVENT_CQ_ERR, cq->cqn);
+		event(h, OHCA_EVENT_QP_FATAL, q.handle);
+	}
+	no_event(h);
+	host_qp_destroy(&q);
+	host_cq_destroy(&unused);
+}
+
+static void narrow_up(struct narrow *n, uint8_t type, bool dead)
+{
+	rig_up(&n->r, (struct rig_opt){ .type = type });
+	n->dead = dead;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct host_qp_init in = { .type = type, .scq = &n->scq[i], .rcq = &n->rcq[i] };
+
+		host_cq_create(n->r.h[i], &n->scq[i], 0, 0);
+		host_cq_create(n->r.h[i], &n->rcq[i], 0, 0);
+		assert_int_equal(host_qp_create(n->r.h[i], &n->qp[i], &in), 0);
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		host_qp_connect(&n->qp[i], 0, (uint16_t)(2 - i), n->qp[1 - i].qpn, 3, 0, 0);
+}
+
+/* What an overflow tells: the CQ's event, once, and the QP's. */
+static void told(struct narrow *n, unsigned int i, const struct host_cq *cq)
+{
+	if (!n->dead)
+		event(n->r.h[i], OHCA_EVENT_CQ_ERR, cq->cqn);
+	event(n->r.h[i], OHCA_EVENT_QP_FATAL, n->qp[i].handle);
+	no_event(n->r.h[i]);
+	assert_int_equal(rig_state(&n->qp[i]), OHCA_QPS_ERR);
+}
+
+/* Both machines still do what they should. */
+static void narrow_down(struct narrow *n)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		host_qp_destroy(&n->qp[i]);
+		host_cq_destroy(&n->scq[i]);
+		host_cq_destroy(&n->rcq[i]);
+		assert_true(ohca_mmio_read(n->r.h[i]->e, OHCA_REG_STATUS, 4) &
+			    OHCA_STATUS_ENABLED);
+	}
+	rig_recv(&n->r, 1, 1, 0, 100);
+	rig_send(&n->r, 0, 2, 0, 100);
+	rig_run(&n->r);
+	wc(&n->r.rcq[1], 1, WC_SUCCESS);
+	wc(&n->r.scq[0], 2, WC_SUCCESS);
+	rig_down(&n->r);
+}
+
+static void send(struct narrow *n, uint64_t wr_id, uint32_t len)
+{
+	struct wqe w = wqe_new(OHCA_OP_SEND, 0, wr_id);
+
+	wqe_sge(&w, n->r.mr[0].iova, len, n->r.mr[0].key);
+	wqe_post(&n->qp[0], &w);
+}
+
+static void recv(struct narrow *n, uint64_t wr_id, uint32_t len, uint32_t key)
+{
+	struct ohca_hw_sge s = host_sge(n->r.mr[1].iova, len, key);
+
+	host_post_recv(&n->qp[1], wr_id, &s, 1);
+}
+
+/* A receive WQE that fails, and whose completion finds no room. */
+static void test_recv_fails(void **state)
+{
+	static const uint8_t types[] = { OHCA_QPT_RC, OHCA_QPT_UC };
+	struct narrow n;
+
+	(void)state;
+	for (unsigned int k = 0; k < 12; k++) {
+		bool rc = types[k & 1] == OHCA_QPT_RC;
+
+		narrow_up(&n, types[k & 1], k & 2);
+		fill_cq(&n, &n.rcq[1], n.dead);
+		switch (k / 4) {
+		case 0:		/* the message is longer than the buffer: nobody's fault in UC */
+			recv(&n, 1, 2999, n.r.mr[1].key);
+			break;
+		case 1:		/* the key is not one */
+			recv(&n, 1, 3000, n.r.mr[1].key ^ 1);
+			break;
+		case 2:		/* more SGEs than there may be */
+			recv(&n, 1, 3000, n.r.mr[1].key);
+			*((uint8_t *)host_buf_ptr(n.r.h[1], &n.qp[1].buf, 512 + 8)) = 31;
+			break;
+		}
+		send(&n, 1, 3000);
+		rig_run(&n.r);
+		if (rc || k / 4 != 0) {
+			told(&n, 1, &n.rcq[1]);
+		} else {
+			no_event(n.r.h[1]);
+			assert_int_equal(rig_state(&n.qp[1]), OHCA_QPS_RTS);
+		}
+		if (rc)
+			assert_int_equal(wc(&n.scq[0], 1, k / 4 ? WC_REM_OP :
+					    WC_REM_INV_REQ).qp_num, n.qp[0].handle);
+		narrow_down(&n);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_recv_fails),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
