@@ -113,6 +113,8 @@ static uint8_t *op_tx_begin(void *p, unsigned int port, unsigned int vl, uint32_
 
 	if (port >= h->cfg.num_ports || vl > 15 || len > sizeof(h->tx_buf) || (len & 3))
 		host_die("bad tx_begin");
+	if (hp->wire)
+		return hp->wire->tx_begin(hp->wire_arg, vl, len);
 	if (!hp->up || hp->queued[vl] >= hp->credits) {
 		hp->blocked = true;
 		hp->refused++;
@@ -150,6 +152,10 @@ static void op_tx_commit(void *p, unsigned int port, unsigned int vl, uint32_t l
 	struct host_frame *held = hp->held;
 
 	hp->frames++;
+	if (hp->wire) {
+		hp->wire->tx_commit(hp->wire_arg, vl, len);
+		return;
+	}
 	if (hp->hook)
 		fate = hp->hook(hp->hook_arg, h, port, h->tx_buf, len);
 	if (fate == HOST_DROP)
@@ -173,6 +179,10 @@ static void op_link_ctl(void *p, unsigned int port, bool enable)
 	struct host_port *hp = &h->port[port];
 
 	hp->enabled = enable;
+	if (hp->wire) {
+		hp->wire->link_ctl(hp->wire_arg, enable);
+		return;
+	}
 	hp->changed = true;
 	hp->bounce |= !enable;
 	if (hp->peer) {
@@ -365,6 +375,11 @@ static bool wire_step(struct host *h, unsigned int port)
 	struct host_frame *f = hp->head;
 	bool any = f != NULL;
 
+	if (hp->wire) {
+		any = hp->wire->step(hp->wire_arg, h, port);
+		outside(h);
+		return any;
+	}
 	hp->head = NULL;
 	hp->tail = &hp->head;
 	while (f) {

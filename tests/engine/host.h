@@ -42,6 +42,19 @@ enum host_fate {
 typedef enum host_fate (*host_hook)(void *arg, struct host *from, unsigned int port,
 				    uint8_t *frame, uint32_t len);
 
+/**
+ * struct host_wire - what a port is joined to instead of another port of a test host
+ * @tx_begin, @tx_commit: as of struct ohca_host_ops
+ * @link_ctl: the SMA enables or disables the link
+ * @step: bring in frames and link changes; Return: whether there were any
+ */
+struct host_wire {
+	uint8_t *(*tx_begin)(void *arg, unsigned int vl, uint32_t len);
+	void (*tx_commit)(void *arg, unsigned int vl, uint32_t len);
+	void (*link_ctl)(void *arg, bool enable);
+	bool (*step)(void *arg, struct host *h, unsigned int port);
+};
+
 struct host_frame {
 	struct host_frame *next;
 	uint32_t len;
@@ -51,6 +64,8 @@ struct host_frame {
 
 /** struct host_port - a port and its end of a wire */
 struct host_port {
+	const struct host_wire *wire;	/* NULL: what follows */
+	void *wire_arg;
 	struct host *peer;		/* NULL: frames go nowhere */
 	unsigned int peer_port;
 	bool cable;			/* link may train */

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Three engines on a switch, joined by real links, all in one thread. A fourth end port
+ * plays the subnet manager, by directed routes over the wire.
+ */
+#include "switch/net.h"
+#include "internal.h"
+#include "rig.h"
+
+#define HOSTS	3u
+#define SM_LID	2u
+#define LID(i)	(uint16_t)(3 + (i))
+#define MR_LEN	(2u << 20)
+
+/** struct node - an engine with what it needs to talk */
+struct node {
+	struct host *h;
+	struct ep ep;		/* its end of the link */
+	bool up, moved;
+	struct host_cq cq;
+	struct host_mr mr;
+};
+
+struct world {
+	struct net *net;
+	struct ep *sm;
+	struct node node[HOSTS];
+	struct host *h[HOSTS];
+};
+
+/* ---- links under ports ---- */
+
+static uint8_t *wire_tx_begin(void *arg, unsigned int vl, uint32_t len)
+{
+	struct node *n = arg;
+
+	return n->ep.l && n->up ? ohca_link_tx_begin(n->ep.l, vl, len) : NULL;
+}
+
+static void wire_tx_commit(void *arg, unsigned int vl, uint32_t len)
+{
+	struct node *n = arg;
+
+	ohca_link_tx_commit(n->ep.l, vl, len, 0);
+	n->moved = true;
+}
+
+static void wire_link_ctl(void *arg, bool enable)
+{
+	struct ohca_link_phy phy = ep_phy();
+	struct node *n = arg;
+
+	phy.enabled = enable;
+	if (n->ep.l)
+		ohca_link_train(n->ep.l, &phy);
+	n->moved = true;
+}
+
+static bool wire_step(void *arg, struct host *h, unsigned int port)
+{
+	struct node *n = arg;
+	struct ohca_link_state st = { 0 };
+	struct ohca_link_frame f;
+	bool any = n->moved;
+
+	n->moved = false;
+	if (n->ep.l) {
+		while (ohca_link_ctrl(n->ep.l) != OHCA_LINK_EV_NONE)
+			if (*ohca_link_error(n->ep.l))
+				break;
+		ohca_link_get_state(n->ep.l, &st);
+	}
+	if (st.up != n->up) {
+		struct ohca_link_rate rate = { st.width, st.speed, st.speed_ext };
+
+		n->up = st.up;
+		ohca_link_change(h->e, port, st.up ? &rate : NULL);
+		any = true;
+	}
+	if (!n->up)
+		return any;
+	for (unsigned int vl = 0; vl < 16; vl++) {
+		if (vl >= ohca_link_vls(n->ep.l) && vl != 15)
+			continue;
+		while (ohca_link_rx_peek(n->ep.l, vl, &f) > 0) {
+			ohca_rx(h->e, port, vl, f.data, f.len, f.flags & OHCA_FRAME_ICRC);
+			ohca_link_rx_release(n->ep.l, vl);
+			any = true;
+		}
+	}
+	/* credits may have come */
+	ohca_tx_ready(h->e, port);
+	ohca_link_kick(n->ep.l);
+	return any;
+}
+
+static const struct host_wire wire = {
+	.tx_begin = wire_tx_begin,
+	.tx_commit = wire_tx_commit,
+	.link_ctl = wire_link_ctl,
+	.step = wire_step,
+};
+
+/* ---- running ---- */
+
+static void pump(void *arg)
+{
+	struct world *w = arg;
+	bool any = true;
+
+	for (unsigned int i = 0; any; i++) {
+		assert_true(i < 100000);
+		any = host_step(w->h, HOSTS);
+		for (unsigned int k = 1; k <= w->net->sw->nports; k++)
+			if (w->net->sw->port[k].link)
+				sw_port_ctrl(w->net->sw, k);
+		while (ohca_link_ctrl(w->sm->l) != OHCA_LINK_EV_NONE)
+			any = true;
+		any |= sw_round(w->net->sw);
+	}
+}
+
+/* Let @ns pass for the engines, from deadline to deadline. */
+static void pass(struct world *w, uint64_t ns)
+{
+	uint64_t end = *w->h[0]->now + ns;
+
+	for (;;) {
+		uint64_t next = end + 1;
+
+		pump(w);
+		for (unsigned int i = 0; i < HOSTS; i++) {
+			uint64_t d = ohca_next_deadline(w->h[i]->e);
+
+			next = d < next ? d : next;
+		}
+		if (next > end)
+			break;
+		*w->h[0]->now = next > *w->h[0]->now ? next : *w->h[0]->now + 1;
+	}
+	*w->h[0]->now = end;
+	pump(w);
+}
+
+/* ---- the subnet manager ---- */
+
+/* Get or Set at an engine's port, out of the switch's port that it is on. */
+static int hca(struct world *w, unsigned int i, uint8_t method, uint16_t attr, uint32_t mod,
+	       uint8_t data[64])
+{
+	const uint8_t path[2] = { 1, (uint8_t)w->node[i].ep.port };
+	struct ib_smp smp;
+	int status;
+
+	ep_smp_init(w->sm, &smp, method, attr, mod, data, 2, path);
+	status = ep_query(w->sm, &smp);
+	if (status >= 0)
+		memcpy(data, smp.data, 64);
+	return status;
+}
+
+static void set_state(struct world *w, unsigned int i, uint8_t state)
+{
+	struct ib_port_info pi;
+	uint8_t d[64] = { 0 };
+
+	assert_int_equal(hca(w, i, IB_METHOD_GET, IB_SMP_ATTR_PORT_INFO, 1, d), 0);
+	ib_port_info_unpack(d, &pi);
+	pi.lid = LID(i);
+	pi.sm_lid = SM_LID;
+	pi.state = state;
+	pi.phys_state = IB_PHYS_NO_CHANGE;
+	pi.down_default = 0;
+	ib_port_info_pack(&pi, d);
+	assert_int_equal(hca(w, i, IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, 1, d), 0);
+	ib_port_info_unpack(d, &pi);
+	assert_int_equal(pi.state, state);
+}
+
+static void bring_up(struct world *w)
+{
+	uint8_t d[64];
+
+	assert_int_equal(ep_bring_up(w->sm, 1), 0);
+	memset(d, IB_LFT_NO_PORT, sizeof(d));
+	d[1] = 0;
+	d[SM_LID] = (uint8_t)w->sm->port;
+	for (unsigned int i = 0; i < HOSTS; i++)
+		d[LID(i)] = (uint8_t)w->node[i].ep.port;
+	assert_int_equal(ep_switch(w->sm, IB_METHOD_SET, IB_SMP_ATTR_LFT, 0, d), 0);
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		set_state(w, i, IB_PS_ARMED);
+		assert_int_equal(ep_set_state(w->sm, w->node[i].ep.port, IB_PS_ACTIVE), 0);
+		set_state(w, i, IB_PS_ACTIVE);
+		assert_int_equal(w->h[i]->e->port[0].lid, LID(i));
+	}
+}
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	w->net = net_new(8, 1, 8, 3);
+	w->sm = &w->net->ep[0];
+	w->sm->drive = pump;
+	w->sm->arg = w;
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		struct node *n = &w->node[i];
+		struct ohca_link_err err;
+
+		n->h = w->h[i] = host_new(1, 0x1000 * (i + 1));
+		n->h->now = w->h[0]->now;
+		assert_int_equal(net_attach(w->net, &n->ep, 0x1000 * (i + 1) + 1, 0, NULL, &err),
+				 0);
+		n->h->port[0].wire = &wire;
+		n->h->port[0].wire_arg = n;
+		host_start(n->h);
+		host_cq_create(n->h, &n->cq, 8, 0);
+		host_mr_create(n->h, &n->mr, MR_LEN, n->h->pdn, 0xf);
+	}
+	pump(w);
+	bring_up(w);
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	for (unsigned int i = HOSTS; i-- > 0;) {
+		host_buf_free(&w->node[i].cq.buf);
+		host_buf_free(&w->node[i].mr.buf);
+		host_free(w->h[i]);
+		ohca_link_free(w->node[i].ep.l);
+	}
+	net_free(w->net);
+	free(w);
+	return 0;
+}
+
+/* ---- helpers ---- */
+
+static void connect_rc(struct world *w, unsigned int a, unsigned int b, struct host_qp qp[2],
+		       uint8_t type)
+{
+	const unsigned int side[2] = { a, b };
+
+	for (unsigned int k = 0; k < 2; k++) {
+		struct node *n = &w->node[side[k]];
+		struct host_qp_init in = { .type = type, .scq = &n->cq, .rcq = &n->cq };
+
+		assert_int_equal(host_qp_create(n->h, &qp[k], &in), 0);
+	}
+	for (unsigned int k = 0; k < 2; k++)
+		host_qp_connect(&qp[k], 0, LID(side[!k]), qp[!k].qpn, 5, 100 + k, 101 - k);
+}
+
+static void done(struct host_qp qp[2])
+{
+	host_qp_destroy(&qp[0]);
+	host_qp_destroy(&qp[1]);
+}
+
+static uint8_t pattern(uint32_t i, uint32_t seed)
+{
+	return (uint8_t)(i * 31 + (i >> 8) * 7 + seed);
+}
+
+static void fill(struct node *n, uint32_t off, uint32_t len, uint32_t seed)
+{
+	for (uint32_t i = 0; i < len; i++)
+		*(uint8_t *)host_buf_ptr(n->h, &n->mr.buf, off + i) = pattern(i, seed);
+}
+
+static void check(struct node *n, uint32_t off, uint32_t len, uint32_t seed)
+{
+	for (uint32_t i = 0; i < len; i++)
+		assert_int_equal(*(uint8_t *)host_buf_ptr(n->h, &n->mr.buf, off + i),
+				 pattern(i, seed));
+}
+
+/* An RDMA operation of the whole of @len bytes between offsets of two MRs. */
+static void rdma(struct host_qp *qp, struct node *n, struct node *to, uint8_t op, uint32_t off,
+		 uint32_t roff, uint32_t len)
+{
+	struct wqe q = wqe_new(op, OHCA_WQE_SIGNALED, op);
+
+	wqe_raddr(&q, to->mr.iova + roff, to->mr.key);
+	wqe_sge(&q, n->mr.iova + off, len, n->mr.key);
+	wqe_post(qp, &q);
+}
+
+/* ---- tests ---- */
+
+static void test_discovery(void **state)
+{
+	struct world *w = *state;
+	struct ib_node_info ni;
+	uint8_t d[64];
+
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		memset(d, 0, sizeof(d));
+		assert_int_equal(hca(w, i, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, d), 0);
+		ib_node_info_unpack(d, &ni);
+		assert_int_equal(ni.node_guid, 0x1000 * (i + 1));
+		assert_int_equal(ni.node_type, IB_NODE_CHANNEL_ADAPTER);
+		memset(d, 0, sizeof(d));
+		assert_int_equal(hca(w, i, IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 0, d), 0);
+		assert_string_equal((char *)d, "test host");
+		/* what it does not have is refused, not left unanswered */
+		assert_int_equal(hca(w, i, IB_METHOD_GET, 0xff90, 0, d),
+				 IB_MAD_BAD_METHOD_ATTR);
+		assert_int_equal(w->h[i]->e->port[0].state, IB_PS_ACTIVE);
+		assert_int_equal(w->h[i]->e->port[0].mtu, 5);
+	}
+}
+
+/* Every pair, every way to move data, more than the links have credits for. */
+static void test_rc(void **state)
+{
+	struct world *w = *state;
+	struct host_qp qp[2];
+
+	for (unsigned int a = 0; a < HOSTS; a++) {
+		unsigned int b = (a + 1) % HOSTS;
+		struct node *x = &w->node[a], *y = &w->node[b];
+		struct ohca_hw_sge sge = host_sge(y->mr.iova + 0x1000, 70000, y->mr.key);
+		struct wqe q = wqe_new(OHCA_OP_SEND_IMM, OHCA_WQE_SIGNALED, 99);
+		struct ohca_hw_cqe c;
+
+		connect_rc(w, a, b, qp, OHCA_QPT_RC);
+		fill(x, 0, 1 << 20, a);
+		rdma(&qp[0], x, y, OHCA_OP_RDMA_WRITE, 0, 1 << 20, 1 << 20);
+		pump(w);
+		wc(&x->cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS);
+		check(y, 1 << 20, 1 << 20, a);
+		rdma(&qp[0], x, y, OHCA_OP_RDMA_READ, 1 << 20, 1 << 20, 300001);
+		pump(w);
+		wc(&x->cq, OHCA_OP_RDMA_READ, WC_SUCCESS);
+		check(x, 1 << 20, 300001, a);
+
+		host_post_recv(&qp[1], 77, &sge, 1);
+		wqe_imm(&q, 0x12345678);
+		wqe_sge(&q, x->mr.iova + 5, 69999, x->mr.key);
+		wqe_post(&qp[0], &q);
+		pump(w);
+		wc(&x->cq, 99, WC_SUCCESS);
+		c = wc(&y->cq, 77, WC_SUCCESS);
+		assert_int_equal(c.byte_len, 69999);
+		assert_int_equal(c.imm, 0x12345678);
+
+		*(uint64_t *)host_buf_ptr(y->h, &y->mr.buf, 8) = 40 + a;
+		q = wqe_new(OHCA_OP_FETCH_ADD, OHCA_WQE_SIGNALED, 5);
+		wqe_raddr(&q, y->mr.iova + 8, y->mr.key);
+		wqe_atomic(&q, 2, 0);
+		wqe_sge(&q, x->mr.iova, 8, x->mr.key);
+		wqe_post(&qp[0], &q);
+		pump(w);
+		wc(&x->cq, 5, WC_SUCCESS);
+		assert_int_equal(*(uint64_t *)host_buf_ptr(x->h, &x->mr.buf, 0), 40 + a);
+		assert_int_equal(*(uint64_t *)host_buf_ptr(y->h, &y->mr.buf, 8), 42 + a);
+		assert_int_equal(host_counter(x->h, OHCA_CNT_ACK_TIMEOUT), 0);
+		done(qp);
+	}
+}
+
+/* All to all at once: lanes fill up, nothing is lost. */
+static void test_congestion(void **state)
+{
+	struct world *w = *state;
+	struct host_qp qp[HOSTS][2];
+
+	for (unsigned int a = 0; a < HOSTS; a++) {
+		connect_rc(w, a, (a + 1) % HOSTS, qp[a], OHCA_QPT_UC);
+		fill(&w->node[a], 0, 1 << 20, a);
+	}
+	for (unsigned int a = 0; a < HOSTS; a++)
+		rdma(&qp[a][0], &w->node[a], &w->node[(a + 1) % HOSTS], OHCA_OP_RDMA_WRITE, 0,
+		     1 << 20, 1 << 20);
+	pump(w);
+	for (unsigned int a = 0; a < HOSTS; a++) {
+		wc(&w->node[a].cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS);
+		check(&w->node[(a + 1) % HOSTS], 1 << 20, 1 << 20, a);
+		done(qp[a]);
+	}
+}
+
+static void attach(struct host_qp *qp, const uint8_t mgid[16], uint16_t mlid)
+{
+	struct ohca_hw_aqe c = HOST_AQE(mcast, .qp = qp->handle, .mlid = mlid);
+
+	memcpy(c.mcast.mgid, mgid, 16);
+	assert_int_equal(host_cmd(qp->h, OHCA_CMD_ATTACH_MCAST, &c, NULL), OHCA_ADMIN_OK);
+}
+
+static void test_multicast(void **state)
+{
+	static const uint8_t mgid[16] = { 0xff, 0x12, 0x40, 0x1b, [15] = 1 };
+	struct world *w = *state;
+	struct host_qp qp[HOSTS];
+	struct ib_switch_info si;
+	struct ohca_hw_av av = { .dqpn = 0xffffff, .qkey = 0x11, .dlid = 0xc000,
+				 .flags = OHCA_AV_GRH, .hop_limit = 1 };
+	struct wqe q = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, 1);
+	struct ohca_hw_cqe c;
+	uint16_t mask = 0;
+	uint8_t d[64] = { 0 };
+
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		struct node *n = &w->node[i];
+		struct host_qp_init in = { .type = OHCA_QPT_UD, .scq = &n->cq, .rcq = &n->cq };
+		struct ohca_hw_sge sge = host_sge(n->mr.iova, 2048, n->mr.key);
+
+		assert_int_equal(host_qp_create(n->h, &qp[i], &in), 0);
+		host_qp_datagram(&qp[i], 0, 0x11);
+		attach(&qp[i], mgid, 0xc000);
+		host_post_recv(&qp[i], 50 + i, &sge, 1);
+		mask |= (uint16_t)(1u << n->ep.port);
+	}
+	assert_int_equal(ep_switch(w->sm, IB_METHOD_GET, IB_SMP_ATTR_SWITCH_INFO, 0, d), 0);
+	ib_switch_info_unpack(d, &si);
+	si.mcast_top = 0xc01f;
+	ib_switch_info_pack(&si, d);
+	assert_int_equal(ep_switch(w->sm, IB_METHOD_SET, IB_SMP_ATTR_SWITCH_INFO, 0, d), 0);
+	memset(d, 0, sizeof(d));
+	ib_mft_block_put(d, 0, mask);
+	assert_int_equal(ep_switch(w->sm, IB_METHOD_SET, IB_SMP_ATTR_MFT, 0, d), 0);
+
+	fill(&w->node[0], 4096, 1500, 3);
+	memcpy(av.dgid, mgid, 16);
+	memcpy(q.b + 16 * q.nseg, &av, sizeof(av));
+	q.nseg += 3;
+	wqe_sge(&q, w->node[0].mr.iova + 4096, 1500, w->node[0].mr.key);
+	wqe_post(&qp[0], &q);
+	pump(w);
+	for (unsigned int i = 1; i < HOSTS; i++) {
+		c = wc(&w->node[i].cq, 50 + i, WC_SUCCESS);
+		assert_int_equal(c.byte_len, 1540);
+		assert_int_equal(c.slid, LID(0));
+		assert_int_equal(c.src_qp, qp[0].qpn);
+		check(&w->node[i], 40, 1500, 3);
+	}
+	/* the sender's own copy, by loopback, once; and its completion */
+	for (unsigned int k = 0; k < 2; k++) {
+		assert_true(host_cq_poll(&w->node[0].cq, &c));
+		assert_int_equal(c.status, WC_SUCCESS);
+		assert_true(c.wr_id == 1 || c.wr_id == 50);
+	}
+	no_wc(&w->node[0].cq);
+	for (unsigned int i = 0; i < HOSTS; i++)
+		host_buf_free(&qp[i].buf);
+}
+
+/* A counter read from one node's QP1 to another's PMA, by LID. */
+static void test_pma(void **state)
+{
+	struct world *w = *state;
+	struct node *x = &w->node[0], *y = &w->node[1];
+	struct host_qp_init in = { .special = true, .type = OHCA_QPT_GSI, .port = 1,
+				   .flags = OHCA_QP_PRIVILEGED, .scq = &x->cq, .rcq = &x->cq };
+	struct ohca_hw_sge sge = host_sge(x->mr.iova + 4096, 512, x->mr.key);
+	struct ib_mad mad = { .hdr = { .base_version = 1, .mgmt_class = IB_CLASS_PERF,
+				       .class_version = 1, .method = IB_METHOD_GET,
+				       .attr_id = ib_to_be16(IB_PMA_ATTR_PORT_COUNTERS_EXT),
+				       .tid = ib_to_be64(0x77) } };
+	struct wqe q = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, 1);
+	struct ib_pma_port_counters_ext pc;
+	struct host_qp qp;
+	uint8_t got[256];
+
+	mad.data[IB_PMA_DATA_OFF - sizeof(mad.hdr) + 1] = 1;	/* PortSelect */
+	assert_int_equal(host_qp_create(x->h, &qp, &in), 0);
+	host_qp_datagram(&qp, 0, IB_QKEY_GSI);
+	host_post_recv(&qp, 2, &sge, 1);
+	host_buf_write(x->h, &x->mr.buf, 0, &mad, sizeof(mad));
+	wqe_av(&q, LID(1), 1, IB_QKEY_GSI);
+	wqe_sge(&q, x->mr.iova, 256, x->mr.key);
+	wqe_post(&qp, &q);
+	pump(w);
+	wc(&x->cq, 1, WC_SUCCESS);
+	assert_int_equal(wc(&x->cq, 2, WC_SUCCESS).byte_len, 40 + 256);
+	host_buf_read(x->h, &x->mr.buf, 4096 + 40, got, sizeof(got));
+	memcpy(&mad, got, sizeof(mad));
+	assert_int_equal(mad.hdr.method, IB_METHOD_GET_RESP);
+	assert_int_equal(ib_be16(mad.hdr.status), 0);
+	assert_int_equal(ib_be64(mad.hdr.tid), 0x77);
+	ib_pma_pce_unpack(got + IB_PMA_DATA_OFF, &pc);
+	assert_int_equal(pc.rcv_pkts, y->h->e->port[0].cnt.rcv_pkts);
+	assert_true(pc.rcv_pkts >= 1);
+	host_buf_free(&qp.buf);
+}
+
+/* A node goes away while another writes to it: a clear error, and the third lives on. */
+static void test_loss_of_a_node(void **state)
+{
+	struct world *w = *state;
+	struct host_qp qp[2], other[2];
+	struct node *x = &w->node[0], *z = &w->node[2];
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	connect_rc(w, 0, 2, other, OHCA_QPT_RC);
+	fill(x, 0, 1 << 20, 9);
+	rdma(&qp[0], x, &w->node[1], OHCA_OP_RDMA_WRITE, 0, 0, 1 << 20);
+	/* some of its 256 packets are under way */
+	for (unsigned int i = 0; i < 2; i++) {
+		host_step(w->h, HOSTS);
+		sw_round(w->net->sw);
+	}
+	assert_true(x->h->e->port[0].cnt.xmit_pkts > 10);
+	no_wc(&x->cq);
+	ohca_link_free(w->node[1].ep.l);
+	w->node[1].ep.l = NULL;
+	pass(w, 2000 * HOST_MS);
+	wc(&x->cq, OHCA_OP_RDMA_WRITE, WC_RETRY_EXC);
+	assert_int_equal(host_counter(x->h, OHCA_CNT_RETRY_EXCEEDED), 1);
+	assert_int_equal(w->h[1]->e->port[0].state, IB_PS_DOWN);
+	rdma(&other[0], x, z, OHCA_OP_RDMA_WRITE, 0, 0, 1 << 20);
+	pass(w, HOST_MS);
+	wc(&x->cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS);
+	check(z, 0, 1 << 20, 9);
+	done(qp);
+	done(other);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(discovery), T(rc), T(congestion), T(multicast), T(pma), T(loss_of_a_node),
+	};
+
+	return cmocka_run_group_tests_name("through a switch", tests, NULL, NULL);
+}
