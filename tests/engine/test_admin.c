@@ -790,9 +790,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(identity), T(halves), T(bad_enable), T(aq_wraps), T(aq_overflow),
 		T(fatal_event), T(aq_dma), T(aq_interrupt), T(bad_commands), T(features),
-		T(query_device), T(query_counters), T(pds), T(limits), T(handles), T(mcast), T(mcast_limit),
-		T(doorbells), T(doorbell_bitmap), T(reset), T(bad_config), T(mad_ifc),
-		T(ports), T(port_effects), T(modify_port),
+		T(query_device), T(query_counters), T(pds), T(limits), T(handles), T(mcast),
+		T(mcast_limit), T(doorbells), T(doorbell_bitmap), T(reset), T(bad_config),
+		T(mad_ifc), T(ports), T(port_effects), T(modify_port),
 	};
 
 	return cmocka_run_group_tests_name("admin", tests, NULL, NULL);

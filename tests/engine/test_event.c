@@ -674,7 +674,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(wrap), T(overflow), T(bad_consumer_index), T(memory_gone), T(arm),
 		T(solicited), T(arm_race), T(interrupts), T(deferred), T(async_overflow),
-		T(no_dma), T(eq_dma), T(eq_commands), T(cq_commands), T(moderation), T(moderation_order), T(resize),
+		T(no_dma), T(eq_dma), T(eq_commands), T(cq_commands), T(moderation),
+		T(moderation_order), T(resize),
 	};
 
 	return cmocka_run_group_tests_name("events", tests, NULL, NULL);

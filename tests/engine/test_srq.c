@@ -321,8 +321,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(take), T(shared), T(malformed), T(bad_index), T(memory_gone), T(limit), T(first_limit),
-		T(suppression), T(create),
+		T(take), T(shared), T(malformed), T(bad_index), T(memory_gone), T(limit),
+		T(first_limit), T(suppression), T(create),
 	};
 
 	return cmocka_run_group_tests_name("receive queues", tests, NULL, NULL);
