@@ -116,6 +116,7 @@ int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		return -EINVAL;
 
 	spin_lock_init(&cq->lock);
+	mutex_init(&cq->resize_lock);
 	xa_init(&cq->qps);
 	INIT_LIST_HEAD(&cq->send_qps);
 	INIT_LIST_HEAD(&cq->recv_qps);
@@ -187,7 +188,14 @@ int ohca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
 	return ohca_cmd_modify_cq(to_ohca_dev(ibcq->device), to_ohca_cq(ibcq)->cqn, count, period);
 }
 
-/** ohca_resize_cq - ib_device_ops.resize_cq: moves a user CQ to another buffer */
+/**
+ * ohca_resize_cq - ib_device_ops.resize_cq: moves a user CQ to another buffer
+ * @ibcq: CQ of a process; the core lets several threads resize it at once
+ * @cqe: entries wanted, at least
+ * @udata: struct ohca_resize_cq_req
+ *
+ * Return: 0, or a negative errno; then the CQ is what it was.
+ */
 int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibcq->device);
@@ -216,15 +224,17 @@ int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 	in.cqn = cpu_to_le32(cq->cqn);
 	in.ci = cpu_to_le32(req.ci);
 	in.log_size = req.log_size;
+	/* what the driver holds must change in the order in which the device moves */
+	mutex_lock(&cq->resize_lock);
 	ret = ohca_cmd_resize_cq(dev, &in);
-	ohca_pl_free(dev, &pl);
-	if (ret) {
-		ohca_umem_release(dev, umem);
-		return ret;
+	if (!ret) {
+		swap(cq->umem, umem);
+		cq->log_size = req.log_size;
+		ibcq->cqe = 1 << req.log_size;
 	}
-	ohca_umem_release(dev, cq->umem);
-	cq->umem = umem;
-	cq->log_size = req.log_size;
-	ibcq->cqe = 1 << req.log_size;
-	return 0;
+	mutex_unlock(&cq->resize_lock);
+	ohca_pl_free(dev, &pl);
+	/* the old memory, or the new one that was refused */
+	ohca_umem_release(dev, umem);
+	return ret;
 }

@@ -2,10 +2,11 @@
 /*
  * OpenHCA driver: its objects and what its files offer one another.
  *
- * Locks, outermost first: ohca_qp.mutex, ohca_dev.kqp_lock, ohca_port.lock,
- * ohca_dev.fatal_lock, ohca_cq.lock, ohca_srq.lock. ohca_sq.lock, ohca_rq.lock and
- * ohca_aq.lock are innermost. A completion moves a queue's tail under the CQ's lock and
- * a post its head under the queue's; they meet in acquire and release alone.
+ * Locks, outermost first: ohca_qp.mutex, ohca_cq.resize_lock, ohca_dev.kqp_lock,
+ * ohca_port.lock, ohca_dev.fatal_lock, ohca_cq.lock, ohca_srq.lock. ohca_sq.lock,
+ * ohca_rq.lock and ohca_aq.lock are innermost. A completion moves a queue's tail under
+ * the CQ's lock and a post its head under the queue's; they meet in acquire and
+ * release alone.
  */
 #ifndef OHCA_H
 #define OHCA_H
@@ -336,6 +337,7 @@ struct ohca_ah {
  * @eq: its EQ
  * @ref: held by the driver until destroy, and by event handlers
  * @released: completed when @ref is 0
+ * @resize_lock: user CQ: serializes resize, and so what @umem and @log_size become
  * @umem: memory of a user CQ
  * @buf: memory of a kernel CQ
  * @lock: kernel CQ: protects all that follows
@@ -352,6 +354,7 @@ struct ohca_cq {
 	struct ohca_eq *eq;
 	refcount_t ref;
 	struct completion released;
+	struct mutex resize_lock;	/* see above */
 	struct ib_umem *umem;
 	struct ohca_buf buf;
 	spinlock_t lock;	/* see above */
