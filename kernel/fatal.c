@@ -25,6 +25,22 @@ void ohca_quiesce(struct ohca_dev *dev)
 		dev_err(&dev->pdev->dev, "no answer to a reset; its memory is set aside\n");
 		dev->wedged = true;
 	}
+	smp_store_release(&dev->quiet, true);	/* pairs with ohca_is_quiet() */
+}
+
+/**
+ * ohca_give_up - mark the device dead, stop it, and fail its commands, in this order
+ * @dev: the device
+ *
+ * Under ohca_dev.fatal_lock. Until the device has stopped nothing completes in software,
+ * since it may still write to the buffers of what is outstanding. Doorbell pages stay
+ * mapped in processes: a device that is reset ignores them.
+ */
+void ohca_give_up(struct ohca_dev *dev)
+{
+	WRITE_ONCE(dev->fatal, true);
+	ohca_quiesce(dev);
+	ohca_aq_fail(dev);
 }
 
 /**
@@ -43,9 +59,7 @@ void ohca_fatal(struct ohca_dev *dev, const char *why)
 
 		dev_err(&dev->pdev->dev, "%s (reason %#x); unbind and bind it to recover\n", why,
 			reason);
-		WRITE_ONCE(dev->fatal, true);
-		ohca_quiesce(dev);
-		ohca_aq_fail(dev);
+		ohca_give_up(dev);
 		queue_work(system_wq, &dev->fatal_work);
 	}
 	mutex_unlock(&dev->fatal_lock);

@@ -392,9 +392,7 @@ static void ohca_shutdown(struct pci_dev *pdev)
 	cancel_delayed_work_sync(&dev->health);
 	mutex_lock(&dev->fatal_lock);
 	if (!dev->fatal) {
-		WRITE_ONCE(dev->fatal, true);
-		ohca_quiesce(dev);
-		ohca_aq_fail(dev);
+		ohca_give_up(dev);
 		ohca_flush_kick(dev);
 	}
 	mutex_unlock(&dev->fatal_lock);

@@ -255,7 +255,8 @@ struct ohca_port {
  * @cqs: CQs by number
  * @srqs: SRQs by number
  * @ports: by port number - 1
- * @fatal: the device is dead; no command, doorbell or DMA happens any more
+ * @fatal: the device is given up; no command is accepted any more
+ * @quiet: and it is reset: no DMA happens any more, so that buffers may be given back
  * @wedged: it did not even answer a reset: memory it knew is never freed
  * @registered: ib_core knows it
  * @early_ports: ports, from 0, with an event before that
@@ -290,6 +291,7 @@ struct ohca_dev {
 	struct xarray srqs;
 	struct ohca_port ports[OHCA_MAX_PORTS];
 	bool fatal;
+	bool quiet;
 	bool wedged;
 	bool registered;
 	unsigned long early_ports;
@@ -545,6 +547,17 @@ static inline bool ohca_has(const struct ohca_dev *dev, enum ohca_feature featur
 	return dev->features & BIT_ULL(feature);
 }
 
+/**
+ * ohca_is_quiet - whether the device is dead and has stopped all DMA
+ * @dev: the device
+ *
+ * Any context. Only then may software complete what the device was given.
+ */
+static inline bool ohca_is_quiet(const struct ohca_dev *dev)
+{
+	return smp_load_acquire(&dev->quiet);	/* pairs with ohca_quiesce() */
+}
+
 /** ohca_uar_write - ring a doorbell of page 0; any context */
 static inline void ohca_uar_write(struct ohca_dev *dev, enum ohca_uar_off off, u64 val)
 {
@@ -568,6 +581,7 @@ void ohca_fatal_init(struct ohca_dev *dev);
 void ohca_fatal_stop(struct ohca_dev *dev);
 void ohca_fatal(struct ohca_dev *dev, const char *why);
 void ohca_quiesce(struct ohca_dev *dev);
+void ohca_give_up(struct ohca_dev *dev);
 void ohca_flush_kick(struct ohca_dev *dev);
 
 /* aq.c */

@@ -408,7 +408,7 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	ret = ohca_cmd_modify_qp(dev, qp->handle, mask, &hw);
 	if (ret) {
 		/* a QP of a dead device is in the error state; who drains it shall get on */
-		if (!READ_ONCE(dev->fatal) || (new != IB_QPS_ERR && new != IB_QPS_RESET))
+		if (!ohca_is_quiet(dev) || (new != IB_QPS_ERR && new != IB_QPS_RESET))
 			goto out;
 		ret = 0;
 	}

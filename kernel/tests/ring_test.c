@@ -318,6 +318,7 @@ static void fatal_flush(struct kunit *test)
 	struct ohca_dev *dev = ohca_test_dev(test);
 	struct ohca_cq *cq = ohca_test_cq(test, dev, 3);
 	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 9, 3);
+	int missed = IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS;
 	struct ib_wc wc[8];
 	int i;
 
@@ -325,6 +326,10 @@ static void fatal_flush(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 1, 1));
 	KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, 2, 64));
 	dev->fatal = true;
+	/* it may still write to what was posted */
+	KUNIT_ASSERT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 8, wc));
+	dev->quiet = true;
+	KUNIT_EXPECT_EQ(test, 1, ohca_req_notify_cq(&cq->ibcq, missed));
 	KUNIT_ASSERT_EQ(test, 2, ohca_poll_cq(&cq->ibcq, 2, wc));
 	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 6, wc + 2));
 	for (i = 0; i < 3; i++) {
@@ -333,6 +338,7 @@ static void fatal_flush(struct kunit *test)
 		KUNIT_EXPECT_PTR_EQ(test, &qp->ibqp, wc[i].qp);
 	}
 	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 8, wc));
+	KUNIT_EXPECT_EQ(test, 0, ohca_req_notify_cq(&cq->ibcq, missed));
 	ohca_test_end(dev);
 }
 
