@@ -144,6 +144,20 @@ static void *pinger(void *arg)
 	return NULL;
 }
 
+static pid_t switch_pid;
+
+/* Processor time of the switch and of the end ports so far. */
+static double cpu(bool of_switch)
+{
+	clockid_t c = CLOCK_PROCESS_CPUTIME_ID;
+	struct timespec ts = { 0 };
+
+	if (of_switch)
+		clock_getcpuclockid(switch_pid, &c);
+	clock_gettime(c, &ts);
+	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
 static int cmp(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -155,8 +169,8 @@ static void run(const char *what, size_t len, double seconds, void *(*fa)(void *
 		void *(*fb)(void *))
 {
 	struct timespec ts = { .tv_sec = (time_t)seconds };
+	double t, c0 = cpu(false), c1 = cpu(true);
 	pthread_t ta, tb;
-	double t;
 
 	frame_len = len;
 	frames = 0;
@@ -176,8 +190,11 @@ static void run(const char *what, size_t len, double seconds, void *(*fa)(void *
 		       len, lat[nlat / 2] / 2e3, lat[nlat / 100 * 99] / 2e3,
 		       lat[nlat - 1] / 2e3, nlat);
 	} else {
-		printf("%s %4zu B: %.3f Mpps, %.2f GB/s\n", what, len,
-		       (double)frames / t / 1e6, (double)frames * (double)len / t / 1e9);
+		printf("%s %4zu B: %.3f Mpps, %.2f GB/s, CPU per packet: switch %.0f ns, "
+		       "end ports %.0f ns\n", what, len, (double)frames / t / 1e6,
+		       (double)frames * (double)len / t / 1e9,
+		       (cpu(true) - c1) / (double)frames * 1e9,
+		       (cpu(false) - c0) / (double)frames * 1e9);
 	}
 	/* Drain what is under way. */
 	for (int i = 0; i < 20; i++) {
@@ -218,7 +235,7 @@ int main(int argc, char **argv)
 	double seconds = argc > 2 ? atof(argv[2]) : 2;
 	int spinners = argc > 3 ? atoi(argv[3]) : 0;
 	char dir[] = "/tmp/ohca-bench-XXXXXX", path[64];
-	pid_t pid, spin[64];
+	pid_t spin[64];
 	struct rusage ru;
 
 	if (argc < 2 || !mkdtemp(dir) || spinners < 0 || spinners > 64) {
@@ -226,8 +243,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	snprintf(path, sizeof(path), "%s/s", dir);
-	pid = fork();
-	if (!pid) {
+	switch_pid = fork();
+	if (!switch_pid) {
 		char *args[32] = { argv[1], (char *)"--listen", path, (char *)"--stats",
 				   (char *)"--quiet" };
 
@@ -239,7 +256,7 @@ int main(int argc, char **argv)
 	}
 	if (attach(&ep[0], path, 1) || attach(&ep[1], path, 2) || ep_bring_up(ep, 2)) {
 		fprintf(stderr, "the switch did not come up\n");
-		kill(pid, SIGTERM);
+		kill(switch_pid, SIGTERM);
 		return 1;
 	}
 	for (int i = 0; i < spinners; i++) {
@@ -258,8 +275,8 @@ int main(int argc, char **argv)
 		kill(spin[i], SIGKILL);
 		waitpid(spin[i], NULL, 0);
 	}
-	kill(pid, SIGTERM);
-	wait4(pid, NULL, 0, &ru);
+	kill(switch_pid, SIGTERM);
+	wait4(switch_pid, NULL, 0, &ru);
 	printf("switch: %.2f s user, %.2f s system\n",
 	       (double)ru.ru_utime.tv_sec + 1e-6 * (double)ru.ru_utime.tv_usec,
 	       (double)ru.ru_stime.tv_sec + 1e-6 * (double)ru.ru_stime.tv_usec);
