@@ -6,7 +6,10 @@
  */
 #include "ohca.h"
 
-/* Executes a command whose completion is one number of at most 24 bits. */
+/*
+ * Executes a command whose completion is one number of at most 24 bits. With another
+ * number the object cannot be destroyed, so the device is: the caller frees memory.
+ */
 static int ohca_cmd_create(struct ohca_dev *dev, struct ohca_cmd *cmd, u32 *handle)
 {
 	int ret = ohca_cmd_exec(dev, cmd);
@@ -17,6 +20,7 @@ static int ohca_cmd_create(struct ohca_dev *dev, struct ohca_cmd *cmd, u32 *hand
 	if (*handle > OHCA_MAX_HANDLE) {
 		dev_err_ratelimited(&dev->pdev->dev, "command %#x returned handle %#x\n",
 				    cmd->aqe.hdr.opcode, *handle);
+		ohca_fatal(dev, "the device gave a number that no doorbell can carry");
 		return -EIO;
 	}
 	return 0;
@@ -255,4 +259,40 @@ int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle)
 
 	cmd.aqe.handle.handle = cpu_to_le32(handle);
 	return ohca_cmd_exec(dev, &cmd);
+}
+
+/**
+ * ohca_cmd_undo - take the creation of an object back
+ * @dev: the device
+ * @op: the command that destroys it
+ * @handle: its number
+ * @err: why; -EBUSY says that another object has this number already
+ *
+ * Process context. When this returns the device does not use the object's memory any
+ * more: a device that refuses, or that contradicts itself, is reset.
+ */
+void ohca_cmd_undo(struct ohca_dev *dev, u8 op, u32 handle, int err)
+{
+	if (err == -EBUSY)
+		ohca_fatal(dev, "the device gave a number twice");
+	else if (ohca_cmd_handle(dev, op, handle))
+		ohca_fatal(dev, "the device keeps an object that is to be destroyed");
+}
+
+/**
+ * ohca_cmd_destroy - destroy an object
+ * @dev: the device
+ * @op: the command that does
+ * @handle: its number
+ * @must: nobody can keep the object: a device that refuses is reset
+ *
+ * Process context.
+ * Return: 0, or if not @must a negative errno; then the device still has the object.
+ */
+int ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle, bool must)
+{
+	if (!must)
+		return ohca_cmd_handle(dev, op, handle);
+	ohca_cmd_undo(dev, op, handle, 0);
+	return 0;
 }

@@ -78,12 +78,12 @@ static void ohca_cq_free_buf(struct ohca_dev *dev, struct ohca_cq *cq)
 }
 
 /* Unpublish, destroy in the device, wait for whoever still holds it. */
-static int ohca_cq_unmake(struct ohca_dev *dev, struct ohca_cq *cq)
+static int ohca_cq_unmake(struct ohca_dev *dev, struct ohca_cq *cq, bool must)
 {
 	int ret;
 
 	xa_erase(&dev->cqs, cq->cqn);
-	ret = ohca_cmd_handle(dev, OHCA_CMD_DESTROY_CQ, cq->cqn);
+	ret = ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_CQ, cq->cqn, must);
 	if (ret) {
 		xa_store(&dev->cqs, cq->cqn, cq, GFP_KERNEL);
 		return ret;
@@ -147,14 +147,14 @@ int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 
 	ret = xa_insert(&dev->cqs, cq->cqn, cq, GFP_KERNEL);
 	if (ret) {
-		ohca_cmd_handle(dev, OHCA_CMD_DESTROY_CQ, cq->cqn);
+		ohca_cmd_undo(dev, OHCA_CMD_DESTROY_CQ, cq->cqn, ret);
 		goto err_buf;
 	}
 	if (udata) {
 		resp.cqn = cq->cqn;
 		ret = ohca_udata_out(udata, &resp, sizeof(resp));
 		if (ret) {
-			ohca_cq_unmake(dev, cq);
+			ohca_cq_unmake(dev, cq, true);
 			ohca_cq_free_buf(dev, cq);
 			return ret;
 		}
@@ -175,7 +175,7 @@ int ohca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	struct ohca_cq *cq = to_ohca_cq(ibcq);
 	int ret;
 
-	ret = ohca_cq_unmake(dev, cq);
+	ret = ohca_cq_unmake(dev, cq, false);
 	if (ret)
 		return ret;
 	ohca_cq_free_buf(dev, cq);

@@ -616,6 +616,8 @@ int ohca_cmd_query_qp(struct ohca_dev *dev, u32 handle, struct ohca_hw_qp_attr *
 int ohca_cmd_reg_mr(struct ohca_dev *dev, u8 op, const struct ohca_cmd_reg_mr *in, u32 *key);
 int ohca_cmd_mcast(struct ohca_dev *dev, u8 op, u32 handle, const union ib_gid *mgid, u16 mlid);
 int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle);
+int ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle, bool must);
+void ohca_cmd_undo(struct ohca_dev *dev, u8 op, u32 handle, int err);
 
 /* eq.c */
 int ohca_eqs_init(struct ohca_dev *dev);

@@ -26,7 +26,7 @@ int ohca_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	resp.pdn = pd->pdn;
 	ret = ohca_udata_out(udata, &resp, sizeof(resp));
 	if (ret)
-		ohca_cmd_handle(dev, OHCA_CMD_DEALLOC_PD, pd->pdn);
+		ohca_cmd_undo(dev, OHCA_CMD_DEALLOC_PD, pd->pdn, ret);
 	return ret;
 }
 

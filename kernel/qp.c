@@ -217,14 +217,14 @@ static void ohca_qp_unlink(struct ohca_qp *qp)
 }
 
 /* Unpublish, destroy in the device, wait for whoever still holds it. */
-static int ohca_qp_unmake(struct ohca_dev *dev, struct ohca_qp *qp)
+static int ohca_qp_unmake(struct ohca_dev *dev, struct ohca_qp *qp, bool must)
 {
 	int ret;
 
 	if (!qp->user)
 		mutex_lock(&dev->kqp_lock);
 	xa_erase(&dev->qps, qp->handle);
-	ret = ohca_cmd_handle(dev, OHCA_CMD_DESTROY_QP, qp->handle);
+	ret = ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_QP, qp->handle, must);
 	if (ret)
 		xa_store(&dev->qps, qp->handle, qp, GFP_KERNEL);
 	else if (!qp->user)
@@ -255,7 +255,7 @@ static int ohca_qp_make(struct ohca_dev *dev, struct ohca_qp *qp,
 	if (ohca_is_special(type)) {
 		qp->ibqp.qp_num = type == IB_QPT_GSI;
 		if (qp->handle != 2 * (qp->port - 1) + qp->ibqp.qp_num)
-			ret = -EIO;
+			ret = -EBUSY;	/* that is another one's */
 	}
 	if (!ret)
 		ret = xa_insert(&dev->qps, qp->handle, qp, GFP_KERNEL);
@@ -265,7 +265,7 @@ static int ohca_qp_make(struct ohca_dev *dev, struct ohca_qp *qp,
 			xa_erase(&dev->qps, qp->handle);
 	}
 	if (ret)
-		ohca_cmd_handle(dev, OHCA_CMD_DESTROY_QP, qp->handle);
+		ohca_cmd_undo(dev, OHCA_CMD_DESTROY_QP, qp->handle, ret);
 out:
 	if (!qp->user)
 		mutex_unlock(&dev->kqp_lock);
@@ -333,7 +333,7 @@ int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_u
 		resp.handle = qp->handle;
 		ret = ohca_udata_out(udata, &resp, sizeof(resp));
 		if (ret) {
-			ohca_qp_unmake(dev, qp);
+			ohca_qp_unmake(dev, qp, true);
 			goto err_buf;
 		}
 	}
@@ -351,7 +351,7 @@ int ohca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct ohca_qp *qp = to_ohca_qp(ibqp);
 	int ret;
 
-	ret = ohca_qp_unmake(dev, qp);
+	ret = ohca_qp_unmake(dev, qp, false);
 	if (ret)
 		return ret;
 	ohca_qp_free_buf(dev, qp);

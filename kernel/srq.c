@@ -84,12 +84,12 @@ static void ohca_srq_free_buf(struct ohca_dev *dev, struct ohca_srq *srq)
 }
 
 /* Unpublish, destroy in the device, wait for whoever still holds it. */
-static int ohca_srq_unmake(struct ohca_dev *dev, struct ohca_srq *srq)
+static int ohca_srq_unmake(struct ohca_dev *dev, struct ohca_srq *srq, bool must)
 {
 	int ret;
 
 	xa_erase(&dev->srqs, srq->srqn);
-	ret = ohca_cmd_handle(dev, OHCA_CMD_DESTROY_SRQ, srq->srqn);
+	ret = ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_SRQ, srq->srqn, must);
 	if (ret) {
 		xa_store(&dev->srqs, srq->srqn, srq, GFP_KERNEL);
 		return ret;
@@ -144,14 +144,14 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 
 	ret = xa_insert(&dev->srqs, srq->srqn, srq, GFP_KERNEL);
 	if (ret) {
-		ohca_cmd_handle(dev, OHCA_CMD_DESTROY_SRQ, srq->srqn);
+		ohca_cmd_undo(dev, OHCA_CMD_DESTROY_SRQ, srq->srqn, ret);
 		goto err_buf;
 	}
 	if (udata) {
 		resp.srqn = srq->srqn;
 		ret = ohca_udata_out(udata, &resp, sizeof(resp));
 		if (ret) {
-			ohca_srq_unmake(dev, srq);
+			ohca_srq_unmake(dev, srq, true);
 			goto err_buf;
 		}
 	}
@@ -194,7 +194,7 @@ int ohca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 	struct ohca_srq *srq = to_ohca_srq(ibsrq);
 	int ret;
 
-	ret = ohca_srq_unmake(dev, srq);
+	ret = ohca_srq_unmake(dev, srq, false);
 	if (ret)
 		return ret;
 	ohca_srq_free_buf(dev, srq);

@@ -145,16 +145,27 @@ static void one_after_another(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
-/* A handle that no doorbell can carry is not taken for one. */
+/*
+ * A handle that no doorbell can carry is not taken for one. What has it could not be
+ * destroyed, so the device is reset.
+ */
 static void handle_too_large(struct kunit *test)
 {
 	struct fake *f = make_fake(test);
 	struct task_struct *t = start_device(test, f);
 	u32 pdn;
 
+	ohca_fatal_init(f->dev);
+	f->dev->pdev->error_state = pci_channel_io_perm_failure; /* there is no config space */
+	writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
 	KUNIT_EXPECT_EQ(test, 0, ohca_cmd_alloc_pd(f->dev, OHCA_MAX_HANDLE - 1, &pdn));
+	KUNIT_EXPECT_FALSE(test, ohca_is_quiet(f->dev));
 	KUNIT_EXPECT_EQ(test, -EIO, ohca_cmd_alloc_pd(f->dev, OHCA_MAX_HANDLE, &pdn));
+	KUNIT_EXPECT_TRUE(test, ohca_is_quiet(f->dev));
+	KUNIT_EXPECT_EQ(test, OHCA_CTRL_RESET, readl(f->dev->regs + OHCA_REG_CTRL));
+	KUNIT_EXPECT_EQ(test, -EIO, ohca_cmd_alloc_pd(f->dev, 1, &pdn));
 	kthread_stop(t);
+	ohca_fatal_stop(f->dev);
 	ohca_test_end(f->dev);
 }
 
