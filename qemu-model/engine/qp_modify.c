@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * MODIFY_QP: legal transitions and the attributes they need (IBTA vol 1, 10.3.1 and
- * 11.2.5.2). What the specification calls optional is accepted with any transition.
+ * MODIFY_QP: legal transitions, the attributes they need and those they may have (IBTA
+ * vol 1, 10.3.1 and 11.2.5.2). Nothing else is accepted: what packets under way were made
+ * with, as the path MTU and the PSNs, must stay as it is.
  */
 #include "control.h"
 
@@ -15,18 +16,27 @@ enum service { SVC_RC, SVC_UC, SVC_UD, SVC_SPECIAL, SVC_NUM };
 
 /**
  * struct transition - one legal transition
- * @need: attributes it needs beside the state, by service
  * @services: services that have it; zero: all
+ * @need: attributes it needs beside the state, by service
+ * @may: those it may have
  */
 struct transition {
 	uint8_t from, to;
 	uint8_t services;
-	uint32_t need[SVC_NUM];
+	uint32_t need[SVC_NUM], may[SVC_NUM];
 };
 
 #define ALL_BUT_RC	(1u << SVC_UC | 1u << SVC_UD | 1u << SVC_SPECIAL)
 #define INIT_CONNECTED	(A(PKEY_INDEX) | A(PORT) | A(ACCESS))
 #define RTR_CONNECTED	(A(AV) | A(PATH_MTU) | A(DEST_QPN) | A(RQ_PSN))
+
+/* to and in RTS */
+#define RTS_MAY {								\
+		[SVC_RC] = A(ACCESS) | A(MIN_RNR_TIMER) | A(PATH_MIG_STATE),	\
+		[SVC_UC] = A(ACCESS) | A(PATH_MIG_STATE),			\
+		[SVC_UD] = A(QKEY),						\
+		[SVC_SPECIAL] = A(QKEY),					\
+	}
 
 static const struct transition transitions[] = {
 	{ OHCA_QPS_RESET, OHCA_QPS_INIT, 0, {
@@ -34,11 +44,21 @@ static const struct transition transitions[] = {
 		[SVC_UC] = INIT_CONNECTED,
 		[SVC_UD] = A(PKEY_INDEX) | A(PORT) | A(QKEY),
 		[SVC_SPECIAL] = A(PKEY_INDEX) | A(QKEY),
+	}, { [SVC_SPECIAL] = A(PORT) } },
+	{ OHCA_QPS_INIT, OHCA_QPS_INIT, 0, { 0 }, {
+		[SVC_RC] = INIT_CONNECTED,
+		[SVC_UC] = INIT_CONNECTED,
+		[SVC_UD] = A(PKEY_INDEX) | A(PORT) | A(QKEY),
+		[SVC_SPECIAL] = A(PKEY_INDEX) | A(QKEY),
 	} },
-	{ OHCA_QPS_INIT, OHCA_QPS_INIT, 0, { 0 } },
 	{ OHCA_QPS_INIT, OHCA_QPS_RTR, 0, {
 		[SVC_RC] = RTR_CONNECTED | A(MAX_DEST_RD_ATOMIC) | A(MIN_RNR_TIMER),
 		[SVC_UC] = RTR_CONNECTED,
+	}, {
+		[SVC_RC] = A(ACCESS) | A(PKEY_INDEX),
+		[SVC_UC] = A(ACCESS) | A(PKEY_INDEX),
+		[SVC_UD] = A(PKEY_INDEX) | A(QKEY),
+		[SVC_SPECIAL] = A(PKEY_INDEX) | A(QKEY),
 	} },
 	{ OHCA_QPS_RTR, OHCA_QPS_RTS, 0, {
 		[SVC_RC] = A(SQ_PSN) | A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) |
@@ -46,12 +66,25 @@ static const struct transition transitions[] = {
 		[SVC_UC] = A(SQ_PSN),
 		[SVC_UD] = A(SQ_PSN),
 		[SVC_SPECIAL] = A(SQ_PSN),
+	}, RTS_MAY },
+	{ OHCA_QPS_RTS, OHCA_QPS_RTS, 0, { 0 }, RTS_MAY },
+	{ OHCA_QPS_RTS, OHCA_QPS_SQD, 0, { 0 }, {
+		A(EN_SQD_NOTIFY), A(EN_SQD_NOTIFY), A(EN_SQD_NOTIFY), A(EN_SQD_NOTIFY),
 	} },
-	{ OHCA_QPS_RTS, OHCA_QPS_RTS, 0, { 0 } },
-	{ OHCA_QPS_RTS, OHCA_QPS_SQD, 0, { 0 } },
-	{ OHCA_QPS_SQD, OHCA_QPS_RTS, 0, { 0 } },
-	{ OHCA_QPS_SQD, OHCA_QPS_SQD, 0, { 0 } },
-	{ OHCA_QPS_SQE, OHCA_QPS_RTS, ALL_BUT_RC, { 0 } },
+	{ OHCA_QPS_SQD, OHCA_QPS_RTS, 0, { 0 }, RTS_MAY },
+	{ OHCA_QPS_SQD, OHCA_QPS_SQD, 0, { 0 }, {
+		[SVC_RC] = A(PORT) | A(AV) | A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) |
+			   A(MAX_RD_ATOMIC) | A(MAX_DEST_RD_ATOMIC) | A(ACCESS) |
+			   A(PKEY_INDEX) | A(MIN_RNR_TIMER) | A(PATH_MIG_STATE),
+		[SVC_UC] = A(AV) | A(ACCESS) | A(PKEY_INDEX) | A(PATH_MIG_STATE),
+		[SVC_UD] = A(PKEY_INDEX) | A(QKEY),
+		[SVC_SPECIAL] = A(PKEY_INDEX) | A(QKEY),
+	} },
+	{ OHCA_QPS_SQE, OHCA_QPS_RTS, ALL_BUT_RC, { 0 }, {
+		[SVC_UC] = A(ACCESS),
+		[SVC_UD] = A(QKEY),
+		[SVC_SPECIAL] = A(QKEY),
+	} },
 };
 
 static enum service service_of(const struct ohca_qp *qp)
@@ -73,15 +106,17 @@ static bool transition_ok(const struct ohca_qp *qp, uint8_t to, uint32_t mask)
 {
 	enum service svc = service_of(qp);
 
+	mask &= ~(A(STATE) | A(CUR_STATE));
 	/* from everywhere (IBTA vol 1, figure 124) */
 	if (to == OHCA_QPS_RESET || to == OHCA_QPS_ERR)
-		return to == OHCA_QPS_RESET || qp->state != OHCA_QPS_RESET;
+		return !mask && (to == OHCA_QPS_RESET || qp->state != OHCA_QPS_RESET);
 	for (size_t i = 0; i < sizeof(transitions) / sizeof(transitions[0]); i++) {
 		const struct transition *t = &transitions[i];
 
 		if (t->from == qp->state && t->to == to &&
 		    (!t->services || (t->services & 1u << svc)))
-			return (mask & t->need[svc]) == t->need[svc];
+			return (mask & t->need[svc]) == t->need[svc] &&
+			       !(mask & ~(t->need[svc] | t->may[svc]));
 	}
 	return false;
 }
@@ -215,11 +250,11 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 	if (mask & A(CUR_STATE) && a.cur_state != old)
 		return OHCA_ADMIN_BAD_STATE;
 	to = mask & A(STATE) ? a.state : old;
-	if (!transition_ok(qp, to, mask))
-		return OHCA_ADMIN_BAD_STATE;
 	rc = check_attr(c, qp, &a, mask);
 	if (rc)
 		return rc;
+	if (!transition_ok(qp, to, mask))
+		return OHCA_ADMIN_BAD_STATE;
 	if (to == OHCA_QPS_RESET)
 		forget_attr(qp);
 	else

@@ -289,6 +289,8 @@ int ohca_swqe_gather(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe 
 {
 	if (!len)
 		return 0;
+	if (off > w->length || len > w->length - off)
+		return OHCA_VE_LENGTH;
 	if (w->flags & OHCA_WQE_INLINE) {
 		memcpy(dst, ohca_swqe_raw(qp->xp, w->idx) + w->data + off, len);
 		return 0;

@@ -303,6 +303,79 @@ static void test_required(void **state)
 	}
 }
 
+/* Attributes beside the needed ones, by IBTA vol 1, 11.2.5.2. */
+static uint32_t may(uint8_t type, uint8_t from, uint8_t to)
+{
+	bool rc = type == OHCA_QPT_RC, connected = rc || type == OHCA_QPT_UC;
+	uint32_t key = connected ? OHCA_ATTR_ACCESS : OHCA_ATTR_QKEY;
+
+	switch (from << 4 | to) {
+	case OHCA_QPS_RESET << 4 | OHCA_QPS_INIT:
+		return type <= OHCA_QPT_GSI ? OHCA_ATTR_PORT : 0;
+	case OHCA_QPS_INIT << 4 | OHCA_QPS_INIT:
+		return key | OHCA_ATTR_PKEY_INDEX |
+		       (type <= OHCA_QPT_GSI ? 0 : OHCA_ATTR_PORT);
+	case OHCA_QPS_INIT << 4 | OHCA_QPS_RTR:
+		return key | OHCA_ATTR_PKEY_INDEX;
+	case OHCA_QPS_RTR << 4 | OHCA_QPS_RTS:
+	case OHCA_QPS_RTS << 4 | OHCA_QPS_RTS:
+	case OHCA_QPS_SQD << 4 | OHCA_QPS_RTS:
+		return key | (rc ? OHCA_ATTR_MIN_RNR_TIMER : 0) |
+		       (connected ? OHCA_ATTR_PATH_MIG_STATE : 0);
+	case OHCA_QPS_SQE << 4 | OHCA_QPS_RTS:
+		return key;
+	case OHCA_QPS_RTS << 4 | OHCA_QPS_SQD:
+		return OHCA_ATTR_EN_SQD_NOTIFY;
+	case OHCA_QPS_SQD << 4 | OHCA_QPS_SQD:
+		return key | OHCA_ATTR_PKEY_INDEX |
+		       (connected ? OHCA_ATTR_AV | OHCA_ATTR_PATH_MIG_STATE : 0) |
+		       (rc ? OHCA_ATTR_PORT | OHCA_ATTR_TIMEOUT | OHCA_ATTR_RETRY_CNT |
+			     OHCA_ATTR_RNR_RETRY | OHCA_ATTR_MAX_RD_ATOMIC |
+			     OHCA_ATTR_MAX_DEST_RD_ATOMIC | OHCA_ATTR_MIN_RNR_TIMER : 0);
+	default:
+		return 0;
+	}
+}
+
+/* Each attribute with each transition: accepted or refused, and refused changes nothing. */
+static void test_optional(void **state)
+{
+	struct rig *r = *state;
+
+	for (uint8_t type = OHCA_QPT_SMI; type <= OHCA_QPT_UD; type++) {
+		assert_int_equal(make(r, type, type <= OHCA_QPT_GSI ? 1 : 0), OHCA_ADMIN_OK);
+		for (unsigned int pair = 0; pair < 49; pair++) {
+			uint8_t from = pair / 7, to = pair % 7;
+			uint32_t m = from + 1 == to ? need(type, to) : 0;
+
+			if (!legal(from, to) || (from == OHCA_QPS_SQE && type == OHCA_QPT_RC))
+				continue;
+			for (uint32_t bit = OHCA_ATTR_EN_SQD_NOTIFY; bit <= OHCA_ATTR_DEST_QPN;
+			     bit <<= 1) {
+				struct ohca_hw_qp_attr a = good_attr(OHCA_QPS_RESET);
+				struct ohca_hw_qp_attr before, after;
+				bool ok = (m | may(type, from, to)) & bit;
+
+				if (bit & (OHCA_ATTR_ALT_PATH | OHCA_ATTR_CAP))
+					continue;
+				host_qp_modify(&r->qp, OHCA_ATTR_STATE, &a);
+				bring(r, from);
+				host_qp_query(&r->qp, &before);
+				a = good_attr(to);
+				a.path_mtu = 5;
+				a.rq_psn = a.sq_psn = 0x777;
+				assert_int_equal(host_qp_modify(&r->qp, OHCA_ATTR_STATE | m | bit,
+								&a),
+						 ok ? OHCA_ADMIN_OK : OHCA_ADMIN_BAD_STATE);
+				host_qp_query(&r->qp, &after);
+				if (!ok)
+					assert_memory_equal(&before, &after, sizeof(before));
+			}
+		}
+		host_qp_destroy(&r->qp);
+	}
+}
+
 /* ---- attributes ---- */
 
 static void test_bad_attributes(void **state)
@@ -343,7 +416,6 @@ static void test_bad_attributes(void **state)
 	assert_int_equal(r->h->syndrome, 12);
 	assert_int_equal(host_qp_modify(&r->qp, OHCA_ATTR_CAP, &a), OHCA_ADMIN_BAD_PARAM);
 	assert_int_equal(host_qp_modify(&r->qp, 1u << 21, &a), OHCA_ADMIN_BAD_PARAM);
-	assert_int_equal(host_qp_modify(&r->qp, OHCA_ATTR_PATH_MIG_STATE, &a), OHCA_ADMIN_OK);
 	host_qp_destroy(&r->qp);
 }
 
@@ -353,7 +425,7 @@ static void test_query(void **state)
 	struct ohca_hw_qp_attr a;
 
 	struct ohca_hw_qp_attr b = {
-		.path_mtu = 2, .qkey = 0x11, .rq_psn = 0x123456, .sq_psn = 0xffffff,
+		.path_mtu = 2, .rq_psn = 0x123456, .sq_psn = 0xffffff,
 		.dest_qpn = 0xabcdef, .access = OHCA_ACCESS_REMOTE_READ, .pkey_index = 127,
 		.en_sqd_notify = 1, .max_rd_atomic = 128, .max_dest_rd_atomic = 127,
 		.min_rnr_timer = 31, .port = 2, .timeout = 30, .retry_cnt = 6, .rnr_retry = 5,
@@ -364,13 +436,15 @@ static void test_query(void **state)
 	struct ohca_hw_aqe c = HOST_AQE(handle, .addr = r->h->mbox[0], .reserved = 1);
 
 	assert_int_equal(make(r, OHCA_QPT_RC, 0), OHCA_ADMIN_OK);
-	bring(r, OHCA_QPS_RTS);
-	/* all of them, at their limits */
-	assert_int_equal(host_qp_modify(&r->qp, ~(OHCA_ATTR_STATE | OHCA_ATTR_CUR_STATE |
-						  OHCA_ATTR_ALT_PATH | OHCA_ATTR_CAP) &
-					(2 * OHCA_ATTR_DEST_QPN - 1), &b), OHCA_ADMIN_OK);
+	/* all that RC has, at their limits */
+	for (b.state = OHCA_QPS_INIT; b.state <= OHCA_QPS_SQD; b.state++)
+		assert_int_equal(host_qp_modify(&r->qp, OHCA_ATTR_STATE |
+						need(OHCA_QPT_RC, b.state) |
+						(b.state == OHCA_QPS_SQD ?
+						 OHCA_ATTR_EN_SQD_NOTIFY : 0), &b),
+				 OHCA_ADMIN_OK);
 	assert_int_equal(host_qp_query(&r->qp, &a), OHCA_ADMIN_OK);
-	b.state = b.cur_state = OHCA_QPS_RTS;
+	b.state = b.cur_state = OHCA_QPS_SQD;
 	assert_memory_equal(&a, &b, sizeof(a));
 	c.handle.handle = r->qp.handle;
 	assert_int_equal(host_cmd(r->h, OHCA_CMD_QUERY_QP, &c, NULL), OHCA_ADMIN_BAD_PARAM);
@@ -584,7 +658,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(create_refused), T(references), T(special), T(transitions), T(required),
+		T(create_refused), T(references), T(special), T(transitions), T(required), T(optional),
 		T(bad_attributes), T(query), T(error), T(last_wqe), T(state_fails), T(mads),
 	};
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* RC: every operation, between two engines back to back. */
+#include "internal.h"
 #include "rig.h"
 #include "ib/packet.h"
 
@@ -118,6 +119,34 @@ static void test_inline(void **state)
 }
 
 /* 30 SGEs on both sides, which share no boundary. */
+/* The MTU of messages under way stays, and nothing beyond a WQE's data would leave. */
+static void test_mtu_stays(void **state)
+{
+	uint8_t data[512] = { 1 };
+	struct ohca_hw_qp_attr a = { .state = OHCA_QPS_RTS, .path_mtu = 5 };
+	struct ohca_hw_cqe c;
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .mtu = 1, .log_sq = 4 });
+	r.h[0]->port[0].credits = 1;
+	w = wqe_new(OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, 1);
+	wqe_raddr(&w, r.mr[1].iova, r.mr[1].key);
+	wqe_inline(&w, data, sizeof(data));
+	wqe_post(&r.qp[0], &w);
+	ohca_poll(r.h[0]->e, 64);
+	assert_int_equal(r.h[0]->port[0].frames, 1);
+	assert_int_equal(host_qp_modify(&r.qp[0], OHCA_ATTR_STATE | OHCA_ATTR_PATH_MTU, &a),
+			 OHCA_ADMIN_BAD_STATE);
+	/* as if it could be had all the same */
+	r.h[0]->e->qp[r.qp[0].handle]->path_mtu = 5;
+	rig_run(&r);
+	c = wc(&r.scq[0], 1, WC_LOC_PROT);
+	assert_int_equal(c.vendor_err, OHCA_VE_LENGTH);
+	rig_down(&r);
+}
+
 static void test_sges(void **state)
 {
 	struct rig r;
@@ -788,6 +817,7 @@ int main(void)
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_immediate),
 		cmocka_unit_test(test_inline),
+		cmocka_unit_test(test_mtu_stays),
 		cmocka_unit_test(test_sges),
 		cmocka_unit_test(test_atomics),
 		cmocka_unit_test(test_mix),

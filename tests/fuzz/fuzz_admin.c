@@ -52,6 +52,26 @@ static uint64_t get_n(struct input *in, unsigned int n)
 	return v;
 }
 
+/* The attributes that a QP needs to get to a state. */
+static uint32_t needed(ohca_engine *e, uint32_t qpn, uint8_t to)
+{
+	const struct ohca_qp *qp = ohca_qp_get(e, qpn);
+	bool rc = qp && qp->type == OHCA_QPT_RC, uc = qp && qp->type == OHCA_QPT_UC;
+	uint32_t m = OHCA_ATTR_STATE;
+
+	if (to == OHCA_QPS_INIT)
+		m |= OHCA_ATTR_PKEY_INDEX | OHCA_ATTR_PORT |
+		     (rc || uc ? OHCA_ATTR_ACCESS : OHCA_ATTR_QKEY);
+	else if (to == OHCA_QPS_RTR && (rc || uc))
+		m |= OHCA_ATTR_AV | OHCA_ATTR_PATH_MTU | OHCA_ATTR_DEST_QPN | OHCA_ATTR_RQ_PSN |
+		     (rc ? OHCA_ATTR_MAX_DEST_RD_ATOMIC | OHCA_ATTR_MIN_RNR_TIMER : 0);
+	else if (to == OHCA_QPS_RTS && qp && qp->state == OHCA_QPS_RTR)
+		m |= OHCA_ATTR_SQ_PSN |
+		     (rc ? OHCA_ATTR_TIMEOUT | OHCA_ATTR_RETRY_CNT | OHCA_ATTR_RNR_RETRY |
+			   OHCA_ATTR_MAX_RD_ATOMIC : 0);
+	return m;
+}
+
 /* An object number: mostly the last one, or one near it. */
 static uint32_t handle(struct guest *g, uint32_t last)
 {
@@ -132,8 +152,7 @@ static void compose(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 	case OHCA_CMD_MODIFY_QP:
 		c->modify_qp.handle = handle(g, g->qp);
 		c->modify_qp.attr_mask = b & 128 ? (uint32_t)get_n(&g->in, 4) :
-				OHCA_ATTR_DEST_QPN * 2 - 1 - OHCA_ATTR_CUR_STATE -
-				OHCA_ATTR_ALT_PATH - OHCA_ATTR_CAP;
+						   needed(h->e, c->modify_qp.handle, b & 7);
 		c->modify_qp.addr = page(g);
 		if (!(b & 64)) {
 			struct ohca_hw_qp_attr a = {
