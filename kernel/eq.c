@@ -84,24 +84,35 @@ static irqreturn_t ohca_comp_irq(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
+/* Tells ib_core of an event of a type if one came early. */
+static void ohca_early_event(struct ohca_dev *dev, u32 port, enum ib_event_type type)
+{
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = type,
+		.element.port_num = port,
+	};
+
+	if (test_and_clear_bit(type, &dev->early_events[port - 1]))
+		ib_dispatch_event(&event);
+}
+
 /**
  * ohca_early_events - tell ib_core of port events that came before it knew the device
  * @dev: the device, registered
  *
- * Process context. What happened is not remembered, so ib_core is told to look anew.
+ * Process context. It has read the tables before its clients knew the device, and on an
+ * event it reads only those that the event is about; so each type is told once.
  */
 void ohca_early_events(struct ohca_dev *dev)
 {
-	struct ib_event event = {
-		.device = &dev->ibdev,
-		.event = IB_EVENT_LID_CHANGE,
-	};
-	unsigned int i;
+	u32 port, type;
 
-	for (i = 0; i < dev->attr.num_ports; i++) {
-		event.element.port_num = i + 1;
-		if (test_and_clear_bit(i, &dev->early_ports))
-			ib_dispatch_event(&event);
+	for (port = 1; port <= dev->attr.num_ports; port++) {
+		/* the order is not known; who hears of PORT_ACTIVE last asks for the state */
+		ohca_early_event(dev, port, IB_EVENT_PORT_ERR);
+		for (type = 0; type <= IB_EVENT_GID_CHANGE; type++)
+			ohca_early_event(dev, port, type);
 	}
 }
 
@@ -122,7 +133,7 @@ static void ohca_port_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 		ib_dispatch_event(&event);
 		return;
 	}
-	set_bit(eqe->port - 1, &dev->early_ports);
+	set_bit(event.event, &dev->early_events[eqe->port - 1]);
 	smp_mb__after_atomic();	/* pairs with ohca_register() */
 	if (READ_ONCE(dev->registered))
 		ohca_early_events(dev);

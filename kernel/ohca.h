@@ -259,7 +259,7 @@ struct ohca_port {
  * @quiet: and it is reset: no DMA happens any more, so that buffers may be given back
  * @wedged: it did not even answer a reset: memory it knew is never freed
  * @registered: ib_core knows it
- * @early_ports: ports, from 0, with an event before that
+ * @early_events: by port number - 1: events before that, bits of enum ib_event_type
  * @fatal_lock: serializes ohca_fatal()
  * @fatal_work: tells consumers of the end
  * @flush_work: completes what kernel consumers post after the end
@@ -294,7 +294,7 @@ struct ohca_dev {
 	bool quiet;
 	bool wedged;
 	bool registered;
-	unsigned long early_ports;
+	unsigned long early_events[OHCA_MAX_PORTS];
 	struct mutex fatal_lock;	/* see above */
 	struct work_struct fatal_work;
 	struct work_struct flush_work;
