@@ -227,6 +227,9 @@ int ohca_query_gid(struct ib_device *ibdev, u32 port, int index, union ib_gid *g
 		goto out;
 	gid->global.subnet_prefix = p->prefix;
 	gid->global.interface_id = p->guids[index % ARRAY_SIZE(p->guids)];
+	/* an unused entry; the core takes the zero GID for one, and nothing else */
+	if (!gid->global.interface_id)
+		gid->global.subnet_prefix = 0;
 out:
 	mutex_unlock(&p->lock);
 	return ret;
