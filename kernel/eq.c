@@ -330,6 +330,18 @@ static int ohca_irq_request(struct ohca_dev *dev, u32 vector)
 	return ret;
 }
 
+/*
+ * Entries of the asynchronous EQ: for what every object may report before the thread gets
+ * to run. A QP has an error, the last WQE and one more, a CQ its error, an SRQ two.
+ */
+static u32 ohca_async_eq_log(const struct ohca_hw_device_attr *a)
+{
+	u64 n = 3ull * le32_to_cpu(a->max_qp) + le32_to_cpu(a->max_cq) +
+		2ull * le32_to_cpu(a->max_srq);
+
+	return clamp_t(u32, order_base_2(n + 64), OHCA_ASYNC_EQ_MIN_LOG, OHCA_EQ_MAX_LOG);
+}
+
 /**
  * ohca_eqs_init - allocate vectors, create the EQs, request and enable interrupts
  * @dev: enabled device whose attributes are known
@@ -364,7 +376,7 @@ int ohca_eqs_init(struct ohca_dev *dev)
 	if (!dev->comp_eqs)
 		return -ENOMEM;
 
-	ret = ohca_eq_create(dev, &dev->async_eq, OHCA_ASYNC_EQ_LOG_SIZE, 0, true);
+	ret = ohca_eq_create(dev, &dev->async_eq, ohca_async_eq_log(&dev->attr), 0, true);
 	if (ret)
 		return ret;
 	log_size = clamp_t(u32, ohca_log2_up(le32_to_cpu(dev->attr.max_cq) / dev->num_comp_eqs), 10,

@@ -35,7 +35,8 @@
 #define OHCA_DRV_NAME		"ohca"
 #define OHCA_AQ_LOG_SIZE	5
 #define OHCA_AQ_SLOTS		BIT(OHCA_AQ_LOG_SIZE)
-#define OHCA_ASYNC_EQ_LOG_SIZE	13
+#define OHCA_ASYNC_EQ_MIN_LOG	13
+#define OHCA_EQ_MAX_LOG		20
 #define OHCA_COMP_EQ_MAX_LOG	16
 #define OHCA_MAX_PORTS		2
 #define OHCA_MAX_HANDLE		0xffffffu	/* doorbells carry 24 bits */
