@@ -24,6 +24,9 @@ static uint64_t ohca_ctrl_read(void *opaque, hwaddr addr, unsigned int size)
     OhcaState *s = opaque;
     uint64_t val = ohca_mmio_read(s->engine, addr, size);
 
+    if (addr == OHCA_REG_VERSION && s->version) {
+        val = s->version;
+    }
     trace_ohca_ctrl_read(addr, size, val);
     return val;
 }
@@ -465,6 +468,7 @@ static const Property ohca_props[] = {
     DEFINE_PROP_STRING("width", OhcaState, width),
     DEFINE_PROP_STRING("node-desc", OhcaState, node_desc),
     DEFINE_PROP_UINT16("x-vectors", OhcaState, vectors, 32),
+    DEFINE_PROP_UINT32("x-version", OhcaState, version, 0),
     DEFINE_PROP_STRING("x-engine", OhcaState, engine_mode),
     DEFINE_PROP_INT32("x-poll-us", OhcaState, poll_us, -1),
     DEFINE_PROP_UINT32("x-inline-budget", OhcaState, inline_budget, 64),

@@ -121,6 +121,7 @@ struct OhcaState {
     char *node_desc;
     char *engine_mode;
     uint16_t vectors;
+    uint32_t version;
     int32_t poll_us;
     uint32_t inline_budget;
     uint32_t thread_budget;
