@@ -195,13 +195,3 @@ void ohca_get_dev_fw_str(struct ib_device *ibdev, char *str)
 	snprintf(str, IB_FW_VERSION_NAME_MAX, "%u.%u.%u", (u32)(ver >> 32),
 		 (u32)(ver >> 16) & 0xffff, (u32)ver & 0xffff);
 }
-
-/** ohca_get_vector_affinity - ib_device_ops.get_vector_affinity */
-const struct cpumask *ohca_get_vector_affinity(struct ib_device *ibdev, int comp_vector)
-{
-	struct ohca_dev *dev = to_ohca_dev(ibdev);
-
-	if (comp_vector < 0 || comp_vector >= dev->num_comp_eqs)
-		return NULL;
-	return pci_irq_get_affinity(dev->pdev, dev->comp_eqs[comp_vector].vector);
-}

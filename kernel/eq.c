@@ -314,6 +314,7 @@ static int ohca_irq_request(struct ohca_dev *dev, u32 vector)
 {
 	int irq = pci_irq_vector(dev->pdev, vector);
 	struct ohca_eq *eq = vector ? &dev->comp_eqs[vector - 1] : &dev->async_eq;
+	unsigned int cpu;
 	int ret;
 
 	if (!vector) {
@@ -325,9 +326,14 @@ static int ohca_irq_request(struct ohca_dev *dev, u32 vector)
 			 pci_name(dev->pdev));
 		ret = request_irq(irq, ohca_comp_irq, 0, eq->name, eq);
 	}
-	if (!ret)
-		dev->irq_requested = vector + 1;
-	return ret;
+	if (ret)
+		return ret;
+	dev->irq_requested = vector + 1;
+	if (vector) {	/* to the CPUs near the device, one after another; anyone may move it */
+		cpu = cpumask_local_spread(vector - 1, dev_to_node(&dev->pdev->dev));
+		irq_set_affinity_and_hint(irq, cpumask_of(cpu));
+	}
+	return 0;
 }
 
 /*
@@ -353,7 +359,6 @@ int ohca_eqs_init(struct ohca_dev *dev)
 {
 	u32 limit = OHCA_FIELD_GET(OHCA_LIMITS_VECTORS, readl(dev->regs + OHCA_REG_LIMITS));
 	u32 max_eq = le32_to_cpu(dev->attr.max_eq);
-	struct irq_affinity affinity = { .pre_vectors = 1 };
 	u32 i, want, log_size;
 	int ret;
 
@@ -363,9 +368,11 @@ int ohca_eqs_init(struct ohca_dev *dev)
 		return -ENODEV;
 	}
 	want = min3(limit, max_eq, num_online_cpus() + 1);
-	ret = pci_alloc_irq_vectors_affinity(dev->pdev, 1, want,
-					     PCI_IRQ_MSIX | (want > 1 ? PCI_IRQ_AFFINITY : 0),
-					     want > 1 ? &affinity : NULL);
+	/*
+	 * Not PCI_IRQ_AFFINITY: an interrupt managed by the kernel is shut down with the
+	 * last CPU of its mask, and CQs would stay silent.
+	 */
+	ret = pci_alloc_irq_vectors(dev->pdev, 1, want, PCI_IRQ_MSIX);
 	if (ret < 0) {
 		dev_err(&dev->pdev->dev, "no MSI-X vector: %d\n", ret);
 		return ret;
@@ -415,9 +422,12 @@ void ohca_eqs_stop(struct ohca_dev *dev)
 
 	if (dev->irq_requested)
 		ohca_aq_set_polled(dev, true);
-	for (i = 0; i < dev->irq_requested; i++)
-		free_irq(pci_irq_vector(dev->pdev, i),
-			 i ? (void *)&dev->comp_eqs[i - 1] : (void *)dev);
+	for (i = 0; i < dev->irq_requested; i++) {
+		int irq = pci_irq_vector(dev->pdev, i);
+
+		irq_update_affinity_hint(irq, NULL);
+		free_irq(irq, i ? (void *)&dev->comp_eqs[i - 1] : (void *)dev);
+	}
 	dev->irq_requested = 0;
 	if (dev->num_vectors)
 		pci_free_irq_vectors(dev->pdev);

@@ -48,7 +48,6 @@ static const struct ib_device_ops ohca_ops = {
 	.get_dma_mr = ohca_get_dma_mr,
 	.get_hw_stats = ohca_get_hw_stats,
 	.get_port_immutable = ohca_get_port_immutable,
-	.get_vector_affinity = ohca_get_vector_affinity,
 	.mmap = ohca_mmap,
 	.mmap_free = ohca_mmap_free,
 	.modify_ah = ohca_modify_ah,

@@ -575,7 +575,6 @@ int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 		      struct ib_udata *udata);
 int ohca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_modify *modify);
 void ohca_get_dev_fw_str(struct ib_device *ibdev, char *str);
-const struct cpumask *ohca_get_vector_affinity(struct ib_device *ibdev, int comp_vector);
 
 /* fatal.c */
 void ohca_fatal_init(struct ohca_dev *dev);
