@@ -54,6 +54,18 @@ static void ohca_bad_eqe(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 			    eqe->type, le32_to_cpu(eqe->handle), eqe->port);
 }
 
+/*
+ * An event for nobody. Until it has executed the command that destroys an object, the
+ * device may well tell of it, while the driver has forgotten it already; so this is
+ * worth no message.
+ */
+static void ohca_late_eqe(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
+{
+	atomic_inc(&dev->late_eqes);
+	dev_dbg_ratelimited(&dev->pdev->dev, "event %#x for handle %#x, which is gone\n",
+			    eqe->type, le32_to_cpu(eqe->handle));
+}
+
 /* Hard interrupt context. */
 static void ohca_comp_eq_poll(struct ohca_eq *eq)
 {
@@ -66,12 +78,14 @@ static void ohca_comp_eq_poll(struct ohca_eq *eq)
 		return;
 	for (n = 0; n < 1u << eq->log_size && ohca_eq_next(eq, &eqe); n++) {
 		cq = eqe.type == OHCA_EVENT_COMP ? ohca_cq_get(dev, le32_to_cpu(eqe.handle)) : NULL;
-		if (!cq) {
+		if (cq) {
+			ohca_cq_comp_event(cq);
+			ohca_cq_put(cq);
+		} else if (eqe.type == OHCA_EVENT_COMP) {
+			ohca_late_eqe(dev, &eqe);
+		} else {
 			ohca_bad_eqe(dev, &eqe);
-			continue;
 		}
-		ohca_cq_comp_event(cq);
-		ohca_cq_put(cq);
 		if (n % 64 == 63)
 			ohca_eq_doorbell(eq, false);
 	}
@@ -148,7 +162,7 @@ static void ohca_qp_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 	};
 
 	if (!qp) {
-		ohca_bad_eqe(dev, eqe);
+		ohca_late_eqe(dev, eqe);
 		return;
 	}
 	event.element.qp = &qp->ibqp;
@@ -166,7 +180,7 @@ static void ohca_cq_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 	};
 
 	if (!cq) {
-		ohca_bad_eqe(dev, eqe);
+		ohca_late_eqe(dev, eqe);
 		return;
 	}
 	event.element.cq = &cq->ibcq;
@@ -184,7 +198,7 @@ static void ohca_srq_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 	};
 
 	if (!srq) {
-		ohca_bad_eqe(dev, eqe);
+		ohca_late_eqe(dev, eqe);
 		return;
 	}
 	event.element.srq = &srq->ibsrq;

@@ -268,6 +268,7 @@ struct ohca_port {
  * @kqp_lock: a handle of a kernel QP is not used again before its CQEs are gone
  * @bad_cqes: CQEs that made no sense
  * @bad_eqes: EQEs that made no sense
+ * @late_eqes: EQEs of objects that are gone
  */
 struct ohca_dev {
 	struct ib_device ibdev;
@@ -303,6 +304,7 @@ struct ohca_dev {
 	struct mutex kqp_lock;	/* see above */
 	atomic_t bad_cqes;
 	atomic_t bad_eqes;
+	atomic_t late_eqes;
 };
 
 /** struct ohca_mmap - a doorbell page that a process may map */
