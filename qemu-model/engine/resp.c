@@ -52,10 +52,27 @@ static void rd_pop(ohca_engine *e, struct ohca_xport *xp)
 		rd_clear(e, xp);
 }
 
-/* Whether there are resources for one more response. */
-static bool rd_room(const struct ohca_qp *qp)
+/*
+ * Whether there are resources for one more response; @dup: to a duplicate. A requester that
+ * asks for more has got the oldest response it asked for twice: that one gives way.
+ */
+static bool rd_room(const struct ohca_qp *qp, bool dup)
 {
-	return qp->xp->rd_num < qp->max_dest_rd_atomic && qp->xp->rd_num < OHCA_RD_RING;
+	struct ohca_xport *xp = qp->xp;
+	uint8_t i;
+
+	if (xp->rd_num < qp->max_dest_rd_atomic && xp->rd_num < OHCA_RD_RING)
+		return true;
+	if (dup)
+		return false;
+	for (i = 0; i < xp->rd_num && !rd_at(xp, i)->dup; i++)
+		;
+	if (i == xp->rd_num)
+		return false;
+	for (; i + 1 < xp->rd_num; i++)
+		*rd_at(xp, i) = *rd_at(xp, i + 1);
+	xp->rd_num--;
+	return true;
 }
 
 /* ---- receive completions -------------------------------------------------------------- */
@@ -345,7 +362,7 @@ static bool rd_insert(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *
 	struct ohca_xport *xp = qp->xp;
 	uint8_t i;
 
-	if (!rd_room(qp))
+	if (!rd_room(qp, r->dup))
 		return false;
 	if (!xp->rd)
 		xp->rd = ohca_rdring_get(e);
@@ -411,7 +428,7 @@ static struct verdict do_atomic(ohca_engine *e, struct ohca_qp *qp, const struct
 
 	if (!(qp->access & OHCA_ACCESS_REMOTE_ATOMIC))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
-	if (!rd_room(qp))
+	if (!rd_room(qp, false))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
 	if (va & 7)
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ALIGN, OHCA_EVENT_QP_REQ_ERR);
@@ -451,18 +468,21 @@ static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 
 		if (ib_psn_diff(rd.first, o->first) >= 0 && ib_psn_diff(rd.first, o->last) <= 0) {
 			/* still under way: begin again */
-			if (!o->atomic)
+			if (!o->atomic) {
+				rd.dup = o->dup;
 				*o = rd;
+			}
 			return;
 		}
 	}
+	rd.dup = true;
 	rd_insert(e, qp, &rd);
 }
 
 static void dup_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
-	struct ohca_rd rd = { .atomic = true, .first = p->i.psn, .next = p->i.psn,
+	struct ohca_rd rd = { .atomic = true, .dup = true, .first = p->i.psn, .next = p->i.psn,
 			      .last = p->i.psn, .msn = xp->msn };
 
 	for (uint8_t i = 0; i < xp->rd_num; i++)

@@ -166,14 +166,17 @@ struct ohca_sqwin {
 	uint8_t *bb;
 };
 
-/** struct ohca_rd - a READ or atomic response to be sent */
+/**
+ * struct ohca_rd - a READ or atomic response to be sent
+ * @dup: all of it was sent before; it makes room for a new request
+ */
 struct ohca_rd {
 	uint64_t va;
 	uint64_t orig;		/* atomic: value before */
 	uint32_t rkey, length;
 	uint32_t first, next, last;
 	uint32_t msn;
-	bool atomic;
+	bool atomic, dup;
 };
 
 /** struct ohca_rdring - responses to be sent; a QP has one only while it has some */

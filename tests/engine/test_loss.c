@@ -4,6 +4,7 @@
  * completion are as without. Timeouts, RNR, retries and their exhaustion.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "ib/packet.h"
 #include "rig.h"
@@ -302,6 +303,67 @@ static void test_lost_atomic(void **state)
 	}
 	assert_int_equal(rig_get64(&r, 1, 0), 14);
 	rig_down(&r);
+}
+
+static enum host_fate hold(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			   uint32_t len)
+{
+	(void)arg;
+	(void)from;
+	(void)port;
+	(void)frame;
+	(void)len;
+	return HOST_SWAP;
+}
+
+static void post_rd(struct rig *r, bool atomic, uint64_t wr_id)
+{
+	if (atomic)
+		rig_atomic(r, 0, OHCA_OP_FETCH_ADD, wr_id, 8 * wr_id, 0, 1, 0);
+	else
+		rig_read(r, 0, wr_id, 8 * wr_id, 0, 8);
+}
+
+/*
+ * A response comes just after the requester has asked again. What it asks for next finds
+ * the resources of the responder taken by the answer to the duplicate.
+ */
+static void test_late_response(void **state)
+{
+	struct ohca_hw_qp_attr a;
+	struct host_frame *f;
+	struct rig r;
+
+	(void)state;
+	for (unsigned int k = 0; k < 4; k++) {
+		rig_up(&r, (struct rig_opt){ .cold = true });
+		for (unsigned int i = 0; i < 2; i++) {
+			a = rig_attr(&r, i);
+			a.max_rd_atomic = a.max_dest_rd_atomic = 1;
+			rig_connect(&r, i, a);
+		}
+		host_hook_set(r.h[1], 0, hold, NULL);
+		post_rd(&r, k & 1, 1);
+		post_rd(&r, k & 2, 2);
+		rig_run(&r);
+		host_hook_set(r.h[1], 0, NULL, NULL);
+		f = r.h[1]->port[0].held;
+		r.h[1]->port[0].held = NULL;
+		assert_non_null(f);
+		*r.h[0]->now = ohca_next_deadline(r.h[0]->e);
+		ohca_poll(r.h[0]->e, 64);
+		assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 1);
+		/* both requests are now on the wire before the responder sees either */
+		ohca_rx(r.h[0]->e, 0, f->vl, f->data, f->len, false);
+		free(f);
+		rig_run(&r);
+		wc(&r.scq[0], 1, WC_SUCCESS);
+		wc(&r.scq[0], 2, WC_SUCCESS);
+		assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_DUP), 1);
+		assert_int_equal(rig_get64(&r, 1, 0), (k & 1) + (k >> 1));
+		no_event(r.h[1]);
+		rig_down(&r);
+	}
 }
 
 /* An ACK that overtakes a lost READ response does not complete the READ. */
@@ -603,6 +665,7 @@ int main(void)
 		cmocka_unit_test(test_lost_ack),
 		cmocka_unit_test(test_lost_read_resp),
 		cmocka_unit_test(test_lost_atomic),
+		cmocka_unit_test(test_late_response),
 		cmocka_unit_test(test_implied_nak),
 		cmocka_unit_test(test_window_full),
 		cmocka_unit_test(test_packet_window),
