@@ -166,7 +166,10 @@ static void ohca_qp_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 		return;
 	}
 	event.element.qp = &qp->ibqp;
-	if (qp->ibqp.event_handler)
+	/* with the device dead the driver may have said it already */
+	if (eqe->type == OHCA_EVENT_LAST_WQE && ohca_is_quiet(dev))
+		ohca_qp_last_wqe(qp);
+	else if (qp->ibqp.event_handler)
 		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
 	ohca_qp_put(qp);
 }

@@ -81,6 +81,36 @@ static struct ohca_cq *ohca_next_cq(struct ohca_dev *dev, unsigned long *index)
 	return cq;
 }
 
+/* The next QP at or after *index, with a reference. */
+static struct ohca_qp *ohca_next_qp(struct ohca_dev *dev, unsigned long *index)
+{
+	struct ohca_qp *qp;
+
+	xa_lock(&dev->qps);
+	do {
+		qp = xa_find(&dev->qps, index, ULONG_MAX, XA_PRESENT);
+		if (qp && refcount_inc_not_zero(&qp->ref))
+			break;
+		(*index)++;
+	} while (qp);
+	xa_unlock(&dev->qps);
+	return qp;
+}
+
+/* For those who drain a QP with an SRQ and wait for the device to say so: it is in error. */
+static void ohca_last_wqes(struct ohca_dev *dev)
+{
+	unsigned long index = 0;
+	struct ohca_qp *qp;
+
+	while ((qp = ohca_next_qp(dev, &index))) {
+		if (!qp->user && READ_ONCE(qp->state) > IB_QPS_INIT)
+			ohca_qp_last_wqe(qp);
+		ohca_qp_put(qp);
+		index++;
+	}
+}
+
 /* Wakes the pollers of all CQs; in poll they find what is to be flushed. */
 static void ohca_flush_work(struct work_struct *work)
 {
@@ -117,6 +147,7 @@ static void ohca_fatal_work(struct work_struct *work)
 	};
 
 	ohca_flush_kick(dev);
+	ohca_last_wqes(dev);
 	if (READ_ONCE(dev->registered))
 		ib_dispatch_event(&event);
 }

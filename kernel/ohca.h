@@ -431,6 +431,7 @@ struct ohca_rq {
  * @port: SMI and GSI: port, from 1
  * @mutex: serializes modify
  * @state: as last set or seen
+ * @last_wqe: the device is dead and the consumer knows that no WQE of the SRQ completes here
  * @ref: held by the driver until destroy, and by event handlers
  * @released: completed when @ref is 0
  * @user: belongs to a process
@@ -452,6 +453,7 @@ struct ohca_qp {
 	u32 port;
 	struct mutex mutex;	/* see above */
 	enum ib_qp_state state;
+	int last_wqe;
 	refcount_t ref;
 	struct completion released;
 	bool user;
@@ -689,6 +691,7 @@ int ohca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		  struct ib_qp_init_attr *init);
 struct ohca_qp *ohca_qp_get(struct ohca_dev *dev, u32 handle);
 void ohca_qp_put(struct ohca_qp *qp);
+void ohca_qp_last_wqe(struct ohca_qp *qp);
 
 /* qp_attr.c */
 void ohca_av_pack(struct ohca_hw_av *av, const struct rdma_ah_attr *attr);

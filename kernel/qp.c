@@ -30,6 +30,27 @@ void ohca_qp_put(struct ohca_qp *qp)
 		complete(&qp->released);
 }
 
+/**
+ * ohca_qp_last_wqe - say for a dead device that a QP completes no WQE of its SRQ any more
+ * @qp: the QP
+ *
+ * Process context, not under the QP's mutex. Whoever drains the QP waits for this; he is
+ * told once only until he resets the QP.
+ */
+void ohca_qp_last_wqe(struct ohca_qp *qp)
+{
+	struct ib_event event = {
+		.device = qp->ibqp.device,
+		.event = IB_EVENT_QP_LAST_WQE_REACHED,
+		.element.qp = &qp->ibqp,
+	};
+
+	if (!qp->ibqp.srq || xchg(&qp->last_wqe, 1))
+		return;
+	if (qp->ibqp.event_handler)
+		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
+}
+
 static bool ohca_is_special(enum ib_qp_type type)
 {
 	return type == IB_QPT_SMI || type == IB_QPT_GSI;
@@ -390,6 +411,7 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	struct ohca_qp *qp = to_ohca_qp(ibqp);
 	enum ib_qp_state cur, new;
 	struct ohca_hw_qp_attr hw;
+	bool dead = false;
 	int ret;
 
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS || mask & IB_QP_CAP)
@@ -411,12 +433,18 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		if (!ohca_is_quiet(dev) || (new != IB_QPS_ERR && new != IB_QPS_RESET))
 			goto out;
 		ret = 0;
+		dead = true;
 	}
 	qp->state = new;
+	if (new == IB_QPS_RESET)
+		WRITE_ONCE(qp->last_wqe, 0);
 	if (new == IB_QPS_RESET && cur != IB_QPS_RESET && !qp->user)
 		ohca_qp_rewind(qp);
 out:
 	mutex_unlock(&qp->mutex);
+	/* a device that lives says so itself */
+	if (dead && new == IB_QPS_ERR)
+		ohca_qp_last_wqe(qp);
 	return ret;
 }
 
