@@ -237,6 +237,22 @@ static void ohca_qp_unlink(struct ohca_qp *qp)
 		ohca_cq_clean(rcq, qp);
 }
 
+/*
+ * Has the device give back what a kernel QP has taken from an SRQ and not completed. It
+ * does when the QP goes to ERR; a reset or the end of the QP would lose the WQE.
+ */
+static void ohca_qp_give_back(struct ohca_dev *dev, struct ohca_qp *qp)
+{
+	const struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+	struct ohca_hw_qp_attr hw;
+
+	if (qp->user || !qp->ibqp.srq || qp->state == IB_QPS_RESET)
+		return;
+	ohca_qp_attr_pack(&hw, &attr, IB_QP_STATE);
+	/* what cannot go to ERR is there already, or dead */
+	ohca_cmd_modify_qp(dev, qp->handle, IB_QP_STATE, &hw);
+}
+
 /* Unpublish, destroy in the device, wait for whoever still holds it. */
 static int ohca_qp_unmake(struct ohca_dev *dev, struct ohca_qp *qp, bool must)
 {
@@ -245,6 +261,7 @@ static int ohca_qp_unmake(struct ohca_dev *dev, struct ohca_qp *qp, bool must)
 	if (!qp->user)
 		mutex_lock(&dev->kqp_lock);
 	xa_erase(&dev->qps, qp->handle);
+	ohca_qp_give_back(dev, qp);
 	ret = ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_QP, qp->handle, must);
 	if (ret)
 		xa_store(&dev->qps, qp->handle, qp, GFP_KERNEL);
@@ -426,6 +443,8 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	if (mask & IB_QP_PORT && (!attr->port_num || attr->port_num > dev->attr.num_ports))
 		goto out;
 
+	if (new == IB_QPS_RESET)
+		ohca_qp_give_back(dev, qp);
 	ohca_qp_attr_pack(&hw, attr, mask);
 	ret = ohca_cmd_modify_qp(dev, qp->handle, mask, &hw);
 	if (ret) {
