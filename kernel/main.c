@@ -268,6 +268,8 @@ static int ohca_attach(struct pci_dev *pdev)
 	dev = ib_alloc_device(ohca_dev, ibdev);
 	if (!dev)
 		return -ENOMEM;
+	/* for ohca_slot_reset(): it decodes memory, but is no bus master */
+	pci_save_state(pdev);
 	dev->pdev = pdev;
 	ida_init(&dev->uars);
 	mutex_init(&dev->kqp_lock);
@@ -422,6 +424,7 @@ static pci_ers_result_t ohca_error_detected(struct pci_dev *pdev, pci_channel_st
 	return PCI_ERS_RESULT_NEED_RESET;
 }
 
+/* After a reset of the slot the function decodes no memory until its state is restored. */
 static pci_ers_result_t ohca_slot_reset(struct pci_dev *pdev)
 {
 	pci_restore_state(pdev);
