@@ -6,6 +6,15 @@
 
 #include "ohca.h"
 
+/* What the driver itself counts, after the device's counters. */
+enum {
+	OHCA_STAT_BAD_CQES = OHCA_CNT_NUM,
+	OHCA_STAT_BAD_EQES,
+	OHCA_STAT_LATE_EQES,
+	OHCA_STAT_STRAY_CMDS,
+	OHCA_STAT_NUM
+};
+
 static const struct rdma_stat_desc ohca_stat_descs[] = {
 	[OHCA_CNT_DB_BAD_SIZE].name = "doorbell_bad_size",
 	[OHCA_CNT_DB_BAD_HANDLE].name = "doorbell_bad_handle",
@@ -36,15 +45,19 @@ static const struct rdma_stat_desc ohca_stat_descs[] = {
 	[OHCA_CNT_EQE_DEFERRED].name = "events_deferred",
 	[OHCA_CNT_MADS_RX].name = "mads_handled",
 	[OHCA_CNT_MCAST_DROP].name = "mcast_drop",
+	[OHCA_STAT_BAD_CQES].name = "completions_bad",
+	[OHCA_STAT_BAD_EQES].name = "events_bad",
+	[OHCA_STAT_LATE_EQES].name = "events_late",
+	[OHCA_STAT_STRAY_CMDS].name = "cmds_stray",
 };
 
 /** ohca_alloc_hw_device_stats - ib_device_ops.alloc_hw_device_stats */
 struct rdma_hw_stats *ohca_alloc_hw_device_stats(struct ib_device *ibdev)
 {
-	static_assert(ARRAY_SIZE(ohca_stat_descs) == OHCA_CNT_NUM);
+	static_assert(ARRAY_SIZE(ohca_stat_descs) == OHCA_STAT_NUM);
 	static_assert(OHCA_CNT_NUM * sizeof(__le64) <= OHCA_MAILBOX_SIZE);
 
-	return rdma_alloc_hw_stats_struct(ohca_stat_descs, OHCA_CNT_NUM,
+	return rdma_alloc_hw_stats_struct(ohca_stat_descs, OHCA_STAT_NUM,
 					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
 }
 
@@ -74,5 +87,9 @@ int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 
 		return ret;
 	for (i = 0; i < num; i++)
 		stats->value[i] = le64_to_cpu(values[i]);
-	return OHCA_CNT_NUM;
+	stats->value[OHCA_STAT_BAD_CQES] = atomic_read(&dev->bad_cqes);
+	stats->value[OHCA_STAT_BAD_EQES] = atomic_read(&dev->bad_eqes);
+	stats->value[OHCA_STAT_LATE_EQES] = atomic_read(&dev->late_eqes);
+	stats->value[OHCA_STAT_STRAY_CMDS] = READ_ONCE(dev->aq.stray);
+	return OHCA_STAT_NUM;
 }
