@@ -208,6 +208,8 @@ int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, v
 	shadow->opcode = wc_opcode;
 	shadow->byte_len = bytes;
 	shadow->bbs = DIV_ROUND_UP(ctrl->nseg, OHCA_BB_SIZE / OHCA_SEG_SIZE);
+	/* whole blocks are copied to where the device reads */
+	memset(seg, 0, wqe + shadow->bbs * OHCA_BB_SIZE - seg);
 	return 0;
 }
 

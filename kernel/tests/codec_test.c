@@ -25,10 +25,15 @@ static struct wqe *make_wqe(struct kunit *test)
 	return wqe;
 }
 
+/* A send WQE fills its last block with zeroes and leaves the next one alone. */
 static void expect_bytes(struct kunit *test, const struct wqe *wqe, const u8 *want, size_t n)
 {
+	size_t end = ALIGN(n, OHCA_BB_SIZE);
+
 	KUNIT_EXPECT_MEMEQ(test, wqe->b, want, n);
-	KUNIT_EXPECT_EQ(test, 0xa5, wqe->b[n]);
+	KUNIT_EXPECT_PTR_EQ(test, NULL, memchr_inv(wqe->b + n, 0, end - n));
+	if (end < sizeof(wqe->b))
+		KUNIT_EXPECT_EQ(test, 0xa5, wqe->b[end]);
 }
 
 static struct ib_sge sges[2] = {
@@ -235,7 +240,8 @@ static void inline_data(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, wqe->b + 16, text, 19);
 	KUNIT_EXPECT_EQ(test, 0, wqe->b[35]);
 	KUNIT_EXPECT_EQ(test, 0, wqe->b[47]);
-	KUNIT_EXPECT_EQ(test, 0xa5, wqe->b[48]);
+	KUNIT_EXPECT_EQ(test, 0, wqe->b[63]);
+	KUNIT_EXPECT_EQ(test, 0xa5, wqe->b[64]);
 	sge[1].length = 37;
 	KUNIT_EXPECT_EQ(test, 0, ohca_build_send_wqe(qp, &wr, wqe->b, &shadow));
 	sge[1].length = 38;
@@ -289,7 +295,8 @@ static void recv_wqe(struct kunit *test)
 	};
 
 	KUNIT_EXPECT_EQ(test, 0x120, ohca_build_recv_wqe(&wr, 0xf00d, wqe->b));
-	expect_bytes(test, wqe, want, sizeof(want));
+	KUNIT_EXPECT_MEMEQ(test, wqe->b, want, sizeof(want));
+	KUNIT_EXPECT_EQ(test, 0xa5, wqe->b[sizeof(want)]);
 }
 
 static void cqe(struct kunit *test)
