@@ -14,6 +14,8 @@
 #define MSG	(PEER_BUF - 4096)
 #define DEPTH	16u
 #define STOP	0xffffffffu
+#define PROBE	9u	/* wr_id of a WRITE of nothing */
+#define PROBE_MS	500
 
 static bool ended(struct peer *p, const struct ibv_wc *wc, uint32_t blocks, int64_t last,
 		  bool until_error)
@@ -36,21 +38,25 @@ static void tell(struct peer *p, uint32_t number)
 /* False: the traffic is over. */
 static bool await(struct peer *p, struct ibv_cq *cq, uint32_t blocks, bool until_error)
 {
-	int64_t last = ms_now();
+	int64_t last = ms_now(), probed = last;
 	struct ibv_wc wc;
 
 	for (;;) {
-		/* a requester notices that its peer is gone, a responder does not */
 		if (wc_get(p->scq, &wc, 0)) {
 			if (ended(p, &wc, blocks, last, until_error))
 				return false;
-			if (cq == p->scq)
+			if (cq == p->scq && wc.wr_id != PROBE)
 				return true;
 		}
 		if (cq == p->rcq && wc_get(p->rcq, &wc, 0)) {
 			if (ended(p, &wc, blocks, last, until_error))
 				return false;
 			return true;
+		}
+		/* only who asks notices that nobody is there any more */
+		if (cq == p->rcq && ms_now() - probed > PROBE_MS) {
+			send_post(p, IBV_WR_RDMA_WRITE, PROBE, 0, 0, 0);
+			probed = ms_now();
 		}
 		if (ms_now() - last > 30000)
 			fail("after %u blocks: nothing comes any more", blocks);

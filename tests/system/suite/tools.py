@@ -186,7 +186,7 @@ def routes(b):
         need(int(line) == port_of(b, k), f"node{k} is routed to port {line}")
     text = b.sh(2, f"ibtracert {t[2]['lid']} {t[1]['lid']}")
     find(rf"^From ca \{{0x{t[2]['node_guid']}\}} portnum 1 lid {t[2]['lid']}-", text)
-    find(rf"^\[1\] -> ca port \{{0x{t[1]['port_guid']}\}}\[1\] lid {t[1]['lid']}-", text)
+    find(rf"^\[\d+\] -> ca port \{{0x{t[1]['port_guid']}\}}\[1\] lid {t[1]['lid']}-", text)
     need(len(re.findall(r"^\[\d+\] ->", text, re.M)) == 2, "ibtracert: not two hops")
     text = b.sh(1, f"ibroute -M {switch_lid(b)}")
     find(r"^0xc\w+ .*x", text, "a multicast route")
