@@ -106,7 +106,7 @@ void ohca_mem_init(OhcaState *s)
     memory_listener_register(&s->mem.listener, ohca_as(s));
 }
 
-/* The engine is gone already. */
+/* The engine does no DMA any more. */
 void ohca_mem_exit(OhcaState *s)
 {
     if (s->mem.listener.address_space) {
@@ -202,6 +202,15 @@ int ohca_mem_rw(void *opaque, uint64_t iova, void *buf, size_t n, int prot)
         .memory = 1,
         .requester_id = pci_requester_id(PCI_DEVICE(opaque)),
     };
+
+    /*
+     * ROM and the RAM of assigned devices are accessed under the BQL, which
+     * the owner must not wait for. With an IOMMU it has the BQL; without one
+     * all that may be reached is in the table.
+     */
+    if (!bql_locked()) {
+        return -1;
+    }
 
     return address_space_rw(ohca_as(opaque), iova, attrs, buf, n,
                             prot & OHCA_DMA_WRITE) == MEMTX_OK ? 0 : -1;

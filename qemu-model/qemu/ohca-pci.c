@@ -50,6 +50,9 @@ static void ohca_ctrl_write(void *opaque, hwaddr addr, uint64_t val,
     trace_ohca_ctrl_write(addr, size, val);
     ohca_lock(s);
     ohca_mmio_write(s->engine, addr, val, size);
+    if (addr == OHCA_REG_CTRL && (val & OHCA_CTRL_RESET)) {
+        ohca_irq_clear(s);
+    }
     ohca_update_stride(s);
     ohca_kick(s);
     ohca_unlock_serve(s);
@@ -328,7 +331,16 @@ static void ohca_teardown(OhcaState *s)
 {
     ohca_thread_stop(s);
     if (s->engine) {
-        ohca_free(g_steal_pointer(&s->engine));
+        /*
+         * Where doorbells need no BQL one may still be inside. It finds the
+         * card paused; the engine goes with the object, when no memory
+         * region is in use any more.
+         */
+        ohca_lock(s);
+        s->paused = true;
+        ohca_reset(s->engine);
+        ohca_irq_clear(s);
+        ohca_unlock(s);
     }
     ohca_close_ports(s);
     ohca_mem_exit(s);
@@ -376,6 +388,9 @@ static void ohca_realize(PCIDevice *pdev, Error **errp)
             goto err;
         }
     }
+    if (s->engine) {
+        ohca_free(s->engine);   /* of a realize that failed */
+    }
     s->engine = ohca_new(&cfg, &ohca_host_ops, s);
     if (!s->engine) {
         error_setg(errp, "out of memory");
@@ -417,15 +432,12 @@ static void ohca_config_write(PCIDevice *pdev, uint32_t addr, uint32_t val,
 static void ohca_reset_hold(Object *obj, ResetType type)
 {
     OhcaState *s = OHCA(obj);
-    unsigned int i;
 
     trace_ohca_reset();
     ohca_lock(s);
     ohca_reset(s->engine);
     ohca_update_stride(s);
-    for (i = 0; i < OHCA_IRQ_WORDS; i++) {
-        qatomic_set(&s->irq[i], 0);
-    }
+    ohca_irq_clear(s);
     ohca_kick(s);
     ohca_unlock(s);
 }
@@ -446,7 +458,12 @@ static void ohca_instance_init(Object *obj)
 
 static void ohca_instance_finalize(Object *obj)
 {
-    qemu_mutex_destroy(&OHCA(obj)->lock);
+    OhcaState *s = OHCA(obj);
+
+    if (s->engine) {
+        ohca_free(s->engine);
+    }
+    qemu_mutex_destroy(&s->lock);
 }
 
 static const VMStateDescription ohca_vmstate = {

@@ -64,6 +64,21 @@ void ohca_irq(void *opaque, unsigned int vec)
     }
 }
 
+/**
+ * ohca_irq_clear: forget what was raised and not delivered; owner
+ *
+ * After a reset no interrupt of the time before it may come.
+ */
+void ohca_irq_clear(OhcaState *s)
+{
+    unsigned int i;
+
+    for (i = 0; i < OHCA_IRQ_WORDS; i++) {
+        qatomic_set(&s->irq[i], 0);
+    }
+    qatomic_set(&s->irq_any, 0);
+}
+
 /* Not the owner. */
 static void ohca_irq_flush(OhcaState *s)
 {

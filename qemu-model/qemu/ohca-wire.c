@@ -20,6 +20,13 @@
 /* Frames after which a sleeping peer is woken in the middle of a batch. */
 #define OHCA_KICK_FRAMES    8
 
+/* Link events in a turn: a peer that only goes up and down must not keep us. */
+#define OHCA_CTRL_EVENTS    8
+
+/* Management frames in a turn before the data lanes have theirs. */
+#define OHCA_VL15_BURST     8
+#define OHCA_DATA_LANES     MAKE_64BIT_MASK(0, OHCA_LINK_VL15)
+
 static const char *ohca_name(OhcaState *s)
 {
     return DEVICE(s)->id ?: TYPE_OHCA;
@@ -90,6 +97,9 @@ void ohca_wire_link_ctl(void *opaque, unsigned int port, bool enable)
     OhcaState *s = opaque;
     OhcaPort *p = &s->port[port];
 
+    if (!enable && !p->enabled) {
+        return;
+    }
     trace_ohca_link_ctl(port + 1, enable);
     p->enabled = enable;
     ohca_wire_train(p);
@@ -122,9 +132,14 @@ static void ohca_wire_change(OhcaState *s, unsigned int port, bool up)
 static void ohca_wire_ctrl(OhcaState *s, unsigned int port)
 {
     OhcaPort *p = &s->port[port];
+    unsigned int n;
 
     p->ctrl_due = false;
-    while (p->link) {
+    for (n = 0; p->link; n++) {
+        if (n == OHCA_CTRL_EVENTS) {
+            p->ctrl_due = true;
+            return;
+        }
         switch (ohca_link_ctrl(p->link)) {
         case OHCA_LINK_EV_UP:
             ohca_wire_change(s, port, true);
@@ -210,6 +225,11 @@ uint8_t *ohca_wire_tx_begin(void *opaque, unsigned int port, unsigned int vl,
     }
     buf = ohca_link_tx_begin(p->link, vl, len);
     if (unlikely(!buf) && vl < OHCA_LANES && ohca_link_is_up(p->link)) {
+        if (vl == OHCA_LINK_VL15 && len <= sizeof(p->lost)) {
+            /* No flow control: the link counted it as dropped, so it is. */
+            p->losing = true;
+            return p->lost;
+        }
         p->blocked |= 1u << vl;
         p->blocked_len[vl] = len;
     }
@@ -222,6 +242,10 @@ void ohca_wire_tx_commit(void *opaque, unsigned int port, unsigned int vl,
     OhcaState *s = opaque;
     OhcaPort *p = &s->port[port];
 
+    if (unlikely(p->losing)) {
+        p->losing = false;
+        return;
+    }
     ohca_link_tx_commit(p->link, vl, len, 0);
     if (++p->unkicked == OHCA_KICK_FRAMES) {
         p->unkicked = 0;
@@ -270,16 +294,20 @@ static unsigned int ohca_wire_rx(OhcaState *s, unsigned int port,
     OhcaPort *p = &s->port[port];
     uint32_t pending = ohca_link_rx_pending(p->link);
     struct ohca_link_frame f;
-    unsigned int done = 0, vl;
+    unsigned int done = 0, mgmt = 0, vl;
 
     while (pending && done < budget) {
-        if (pending & (1u << OHCA_LINK_VL15)) {
+        if ((pending & (1u << OHCA_LINK_VL15)) &&
+            (mgmt < OHCA_VL15_BURST || !(pending & OHCA_DATA_LANES))) {
             vl = OHCA_LINK_VL15;
+            mgmt++;
         } else {
-            uint32_t after = pending & (~0u << p->next_vl);
+            uint32_t data = pending & OHCA_DATA_LANES;
+            uint32_t after = data & (~0u << p->next_vl);
 
-            vl = ctz32(after ?: pending);
+            vl = ctz32(after ?: data);
             p->next_vl = vl + 1;
+            mgmt = 0;
         }
         switch (ohca_link_rx_peek(p->link, vl, &f)) {
         case 1:

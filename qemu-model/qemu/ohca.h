@@ -67,6 +67,8 @@ typedef struct OhcaPort {
     uint16_t blocked_len[OHCA_LANES];
     uint8_t next_vl;            /* round robin of the receiver */
     unsigned int unkicked;      /* frames since the last kick */
+    bool losing;                /* the frame being built is in @lost */
+    uint8_t lost[OHCA_LINK_MAX_FRAME];  /* a VL15 frame without room */
     int listen_fd;              /* or -1 */
     int pending_fd;             /* accepted, HELLO not there yet; or -1 */
 } OhcaPort;
@@ -145,6 +147,7 @@ void ohca_unlock_serve(OhcaState *s);
 void ohca_serve(OhcaState *s);
 void ohca_wake(OhcaState *s);
 void ohca_irq(void *opaque, unsigned int vec);
+void ohca_irq_clear(OhcaState *s);
 void ohca_kick(void *opaque);
 uint64_t ohca_now_ns(void *opaque);
 

@@ -42,7 +42,7 @@ static void card_open(Card *c, const char *props)
 {
     memset(c, 0, sizeof(*c));
     c->qs = qtest_pc_boot("-nodefaults -bios %s -device ohca,guid=0x%" PRIx64 "%s", bios,
-                          GUID, props);
+                          (uint64_t)GUID, props);
     qpci_device_foreach(c->qs->pcibus, OHCA_PCI_VENDOR_ID,
                         OHCA_PCI_DEVICE_ID_PF, found, &c->dev);
     g_assert(c->dev);
