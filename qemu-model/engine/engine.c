@@ -229,12 +229,15 @@ bool ohca_poll(ohca_engine *e, unsigned int budget)
 		return false;
 	ohca_dma_enter(e);
 	ohca_doorbells_run(e);
-	more = ohca_admin_run(e, ADMIN_PER_POLL);
+	/* packets first: an acknowledgement leaves before its QP goes */
+	more = ohca_sched_run(e, budget);
+	if (ohca_running(e) && atomic_load(&e->aq_db) != e->aq_ci) {
+		ohca_admin_run(e, ADMIN_PER_POLL);
+		more = true;
+	}
 	if (ohca_running(e)) {
-		uint64_t now;
+		uint64_t now = ohca_now(e);
 
-		more |= ohca_sched_run(e, budget);
-		now = ohca_now(e);
 		if (!ohca_list_empty(&e->mod))
 			ohca_cq_moderate(e, now);
 		/* after the packets: a reply leaves before the link it takes down */

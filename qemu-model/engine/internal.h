@@ -517,6 +517,8 @@ void ohca_sched_reset(ohca_engine *e);		/* forget queued MADs and looped packets
 bool ohca_sched_run(ohca_engine *e, unsigned int budget);
 uint64_t ohca_sched_deadline(const ohca_engine *e);	/* or OHCA_NO_DEADLINE */
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp);	/* 0 or -1 (memory) */
+/* @qp is about to be destroyed or reset: what it has received is acknowledged */
+void ohca_xp_last_words(ohca_engine *e, struct ohca_qp *qp);
 /* no list, timer or packet refers to @qp afterwards */
 void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp);
 /* @qp->state changed from @old (and attributes with @mask): start, stop, flush, ... A

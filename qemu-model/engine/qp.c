@@ -213,6 +213,7 @@ int ohca_cmd_destroy_qp(struct ohca_cmd *c)
 		return OHCA_ADMIN_BAD_HANDLE;
 	if (qp->mcast_refs)
 		return OHCA_ADMIN_BUSY;
+	ohca_xp_last_words(c->e, qp);
 	ohca_qp_free(c->e, qp);
 	return OHCA_ADMIN_OK;
 }

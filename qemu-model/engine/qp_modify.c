@@ -255,10 +255,12 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 		return rc;
 	if (!transition_ok(qp, to, mask))
 		return OHCA_ADMIN_BAD_STATE;
-	if (to == OHCA_QPS_RESET)
+	if (to == OHCA_QPS_RESET) {
+		ohca_xp_last_words(c->e, qp);
 		forget_attr(qp);
-	else
+	} else {
 		apply_attr(qp, &a, mask);
+	}
 	qp->state = to;
 	if (to != old)
 		ohca_trace(c->e, OHCA_TR_QP_STATE, qp->handle, old, to, 0);

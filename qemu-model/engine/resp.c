@@ -109,15 +109,14 @@ static void recv_fail(ohca_engine *e, struct ohca_qp *qp, uint8_t status, uint16
 	ohca_rwqe_put(e, r);
 }
 
-/* Stop responding; with @keep_closing the responses under way and a NAK still leave. */
 void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
 {
 	if (!keep_closing) {
-		xp->closing = false;
-		xp->nak_due = false;
+		xp->closing = xp->qp->state == OHCA_QPS_ERR && (xp->ack_due || xp->nak_due);
 		rd_clear(e, xp);
 	}
-	xp->ack_due = false;
+	if (!xp->closing)
+		xp->ack_due = xp->nak_due = false;
 	xp->rx_op = OHCA_RX_NONE;
 	if (!xp->rwqe)
 		return;
@@ -585,19 +584,32 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 
 /* ---- RC: responses ---------------------------------------------------------------------- */
 
-static enum ohca_sent send_ack(ohca_engine *e, struct ohca_qp *qp, uint8_t syndrome, uint32_t psn)
+/* The NAK that is due, or else an ACK of everything received. */
+static struct ohca_ack ack_due(ohca_engine *e, struct ohca_qp *qp)
 {
-	const struct ohca_path *path = ohca_qp_path(e, qp);
-	struct ohca_tx tx;
-	uint8_t *h;
+	const struct ohca_xport *xp = qp->xp;
+	struct ohca_ack a = {
+		.path = *ohca_qp_path(e, qp),
+		.dqpn = qp->dest_qpn,
+		.msn = xp->msn,
+		.psn = xp->nak_due ? xp->nak_psn : ib_psn_add(xp->epsn, IB_PSN_MASK),
+		.syndrome = xp->nak_due ? xp->nak_syn : IB_AETH_ACK | IB_AETH_CREDIT_INVALID,
+	};
 
-	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN + IB_ICRC_LEN, &tx))
-		return OHCA_SENT_BLOCKED;
-	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ACK, IB_BTH_MIGREQ, 0, path->pkey,
-			 qp->dest_qpn, false, psn);
-	ib_build_aeth(h, syndrome, qp->xp->msn);
-	ohca_tx_close(e, &tx);
-	return OHCA_SENT;
+	return a;
+}
+
+void ohca_xp_last_words(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_ack a;
+
+	if (!xp->ack_due && !xp->nak_due)
+		return;
+	a = ack_due(e, qp);
+	if (!ohca_ack_out(e, &a))
+		ohca_ack_later(e, &a);
+	xp->ack_due = xp->nak_due = false;
 }
 
 static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *r)
@@ -682,18 +694,13 @@ enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp)
 		}
 		return OHCA_SENT;
 	}
-	if (xp->nak_due) {
-		ret = send_ack(e, qp, xp->nak_syn, xp->nak_psn);
-		if (ret == OHCA_SENT)
-			xp->nak_due = xp->ack_due = false;
-		return ret;
-	}
-	if (xp->ack_due) {
-		ret = send_ack(e, qp, IB_AETH_ACK | IB_AETH_CREDIT_INVALID,
-			       ib_psn_add(xp->epsn, IB_PSN_MASK));
-		if (ret == OHCA_SENT)
-			xp->ack_due = false;
-		return ret;
+	if (xp->nak_due || xp->ack_due) {
+		struct ohca_ack a = ack_due(e, qp);
+
+		if (!ohca_ack_out(e, &a))
+			return OHCA_SENT_BLOCKED;
+		xp->nak_due = xp->ack_due = false;
+		return OHCA_SENT;
 	}
 	return OHCA_SENT_NONE;
 }

@@ -216,6 +216,7 @@ void ohca_xp_tx_ready(ohca_engine *e, unsigned int port)
 		wake(e, e->sched->wait[port][vl]);
 	e->sched->madq[port][0].blocked = false;
 	e->sched->madq[port][1].blocked = false;
+	e->sched->late[port].blocked = false;
 }
 
 void ohca_xp_port(ohca_engine *e, unsigned int port)
@@ -223,6 +224,7 @@ void ohca_xp_port(ohca_engine *e, unsigned int port)
 	if (!e->sched)
 		return;
 	e->sched->gen[port]++;
+	e->sched->late[port].tail = e->sched->late[port].head;
 	ohca_xp_tx_ready(e, port);
 }
 
@@ -352,10 +354,13 @@ static void loop_run(ohca_engine *e, unsigned int *budget)
 
 static bool madq_ready(const struct ohca_sched *s)
 {
-	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++)
+	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++) {
+		if (s->late[p].head != s->late[p].tail && !s->late[p].blocked)
+			return true;
 		for (unsigned int q = 0; q < 2; q++)
 			if (s->madq[p][q].head != s->madq[p][q].tail && !s->madq[p][q].blocked)
 				return true;
+	}
 	return false;
 }
 
@@ -395,11 +400,14 @@ void ohca_sched_reset(ohca_engine *e)
 	if (!s)
 		return;
 	s->loop_tail = s->loop_head;
-	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++)
+	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++) {
+		s->late[p].tail = s->late[p].head;
+		s->late[p].blocked = false;
 		for (unsigned int q = 0; q < 2; q++) {
 			s->madq[p][q].tail = s->madq[p][q].head;
 			s->madq[p][q].blocked = false;
 		}
+	}
 }
 
 int ohca_sched_init(ohca_engine *e)

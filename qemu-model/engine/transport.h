@@ -29,6 +29,7 @@
 #define OHCA_LOOP_SLOTS		64u	/* power of two */
 #define OHCA_SLOT_SIZE		4352u	/* at least IB_MAX_PKT_LEN */
 #define OHCA_MADQ_SLOTS		32u	/* power of two */
+#define OHCA_LATE_ACKS		64u	/* power of two */
 #define OHCA_RD_RING		128u	/* power of two; most that max_dest_rd_atomic may be */
 #define OHCA_MIN_LOG_WIN	4u
 #define OHCA_MAX_LOG_WIN	8u
@@ -117,7 +118,21 @@ const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_qp *qp);
 bool ohca_tx_open(ohca_engine *e, const struct ohca_path *p, uint32_t len, struct ohca_tx *tx);
 /* Send it. A packet that is opened and not closed is forgotten. */
 void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx);
-/* Send what ohca_mad_send() queued, as far as there are credits. */
+/** struct ohca_ack - an ACK or NAK, with all that it needs of its QP */
+struct ohca_ack {
+	struct ohca_path path;
+	uint32_t dqpn, psn, msn;
+	uint8_t syndrome;
+};
+
+/* Send it. False: no credits; sched->blocked says on which list to wait. */
+bool ohca_ack_out(ohca_engine *e, const struct ohca_ack *a);
+/*
+ * Keep it for a QP that is gone until there are credits. Bounded; the oldest is dropped and
+ * counted as discarded.
+ */
+void ohca_ack_later(ohca_engine *e, const struct ohca_ack *a);
+/* Send what ohca_ack_later() and ohca_mad_send() queued, as far as there are credits. */
 void ohca_madq_run(ohca_engine *e);
 
 /* ---- send queue: sq.c ------------------------------------------------------------- */
@@ -211,7 +226,7 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * @rd_num: responses in @rd, at most max_dest_rd_atomic; @at: results of the last atomics
  * @epsn: PSN expected; @rx_off: bytes of the current message received
  * @nak_due: send @nak_syn with @nak_psn; @nak_sent: further losses are not reported
- * @closing: in ERR, but responses and a NAK still leave
+ * @closing: in ERR, but responses, an ACK or a NAK still leave
  */
 struct ohca_xport {
 	struct ohca_list link;
@@ -374,8 +389,9 @@ static inline uint64_t ohca_rto_ns(const struct ohca_qp *qp)
 /* resp.c */
 int ohca_resp_alloc(struct ohca_qp *qp);	/* resources for max_dest_rd_atomic; 0 or -1 */
 /*
- * Stop responding; with @keep_closing the responses under way and a NAK still leave. In ERR
- * the receive WQE in use is flushed, so that LAST_WQE is true when it is told.
+ * Stop responding; with @keep_closing the responses under way still leave. In ERR an ACK or
+ * NAK that is due does so in any case, and the receive WQE in use is flushed, so that
+ * LAST_WQE is true when it is told.
  */
 void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing);
 /* Complete a receive WQE. @p: NULL for a flush */
@@ -393,6 +409,13 @@ struct ohca_madq {
 		uint16_t pkey, slid;
 		uint8_t mad[256];
 	} slot[OHCA_MADQ_SLOTS];
+	uint32_t head, tail;
+	bool blocked;
+};
+
+/** struct ohca_lateq - acknowledgements of QPs that are gone */
+struct ohca_lateq {
+	struct ohca_ack ack[OHCA_LATE_ACKS];
 	uint32_t head, tail;
 	bool blocked;
 };
@@ -426,6 +449,7 @@ struct ohca_sched {
 	} *rwqe_free;
 	struct ohca_rdring *rd_free;
 	struct ohca_madq madq[OHCA_MAX_PORTS][2];
+	struct ohca_lateq late[OHCA_MAX_PORTS];
 	uint32_t loop_head, loop_tail;
 	uint32_t loop_len[OHCA_LOOP_SLOTS];
 	uint8_t loop_port[OHCA_LOOP_SLOTS];

@@ -211,6 +211,50 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 	ohca_count(e, OHCA_CNT_TX_PKTS);
 }
 
+/* ---- acknowledgements ----------------------------------------------------------------- */
+
+bool ohca_ack_out(ohca_engine *e, const struct ohca_ack *a)
+{
+	const struct ohca_path *path = &a->path;
+	struct ohca_tx tx;
+	uint8_t *h;
+
+	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN + IB_ICRC_LEN, &tx))
+		return false;
+	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ACK, IB_BTH_MIGREQ, 0, path->pkey,
+			 a->dqpn, false, a->psn);
+	ib_build_aeth(h, a->syndrome, a->msn);
+	ohca_tx_close(e, &tx);
+	return true;
+}
+
+void ohca_ack_later(ohca_engine *e, const struct ohca_ack *a)
+{
+	struct ohca_lateq *q = &e->sched->late[a->path.port];
+
+	if (q->head - q->tail >= OHCA_LATE_ACKS) {
+		q->tail++;
+		e->port[a->path.port].cnt.xmit_discards++;
+	}
+	q->ack[q->head++ & (OHCA_LATE_ACKS - 1)] = *a;
+}
+
+/* False: no room in the loop. */
+static bool late_run(ohca_engine *e, struct ohca_lateq *q)
+{
+	struct ohca_sched *s = e->sched;
+
+	while (q->head != q->tail && !q->blocked) {
+		if (ohca_ack_out(e, &q->ack[q->tail & (OHCA_LATE_ACKS - 1)]))
+			q->tail++;
+		else if (s->blocked == s->wait_loop)
+			return false;
+		else
+			q->blocked = true;
+	}
+	return true;
+}
+
 /* ---- management datagrams of the port's agents --------------------------------------- */
 
 void ohca_mad_send(ohca_engine *e, unsigned int port, unsigned int src_qp,
@@ -268,6 +312,9 @@ void ohca_madq_run(ohca_engine *e)
 	struct ohca_sched *s = e->sched;
 
 	for (unsigned int port = 0; port < e->cfg.num_ports; port++)
+		if (!late_run(e, &s->late[port]))
+			return;		/* the loop drains in this very run */
+	for (unsigned int port = 0; port < e->cfg.num_ports; port++)
 		for (unsigned int qpn = 0; qpn < 2; qpn++) {
 			struct ohca_madq *q = &s->madq[port][qpn];
 			uint32_t n = q->head - q->tail;
@@ -276,7 +323,7 @@ void ohca_madq_run(ohca_engine *e)
 				if (mad_out(e, port, qpn, &q->slot[q->tail & (OHCA_MADQ_SLOTS - 1)]))
 					q->tail++;
 				else if (s->blocked == s->wait_loop)
-					return;		/* the loop drains in this very run */
+					return;
 				else
 					q->blocked = true;
 			}
