@@ -131,7 +131,7 @@ int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 	props->vendor_part_id = le32_to_cpu(a->vendor_part_id);
 	props->hw_ver = le32_to_cpu(a->hw_ver);
 	props->max_qp = le32_to_cpu(a->max_qp);
-	props->max_qp_wr = 1 << min(a->log_max_sq_bbs, a->log_max_rq_wqes);
+	props->max_qp_wr = ohca_max_qp_wr(a);
 	props->device_cap_flags = ohca_device_caps(dev);
 	props->kernel_cap_flags = IBK_LOCAL_DMA_LKEY | IBK_BLOCK_MULTICAST_LOOPBACK;
 	props->max_send_sge = a->max_sge;

@@ -552,6 +552,12 @@ static inline bool ohca_has(const struct ohca_dev *dev, enum ohca_feature featur
 	return dev->features & BIT_ULL(feature);
 }
 
+/** ohca_max_qp_wr - requests that a queue of a QP may be created for */
+static inline u32 ohca_max_qp_wr(const struct ohca_hw_device_attr *a)
+{
+	return 1u << min(a->log_max_sq_bbs, a->log_max_rq_wqes);
+}
+
 /**
  * ohca_is_quiet - whether the device is dead and has stopped all DMA
  * @dev: the device

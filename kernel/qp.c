@@ -85,9 +85,9 @@ static int ohca_qp_check(struct ohca_dev *dev, const struct ib_qp_init_attr *ini
 		return -EINVAL;
 	if (!init->send_cq || !init->recv_cq || init->rwq_ind_tbl)
 		return -EINVAL;
-	if (cap->max_send_wr > 1u << a->log_max_sq_bbs ||
-	    cap->max_recv_wr > 1u << a->log_max_rq_wqes || cap->max_send_sge > a->max_sge ||
-	    cap->max_recv_sge > a->max_sge || cap->max_inline_data > le16_to_cpu(a->max_inline))
+	if (cap->max_send_wr > ohca_max_qp_wr(a) || cap->max_recv_wr > ohca_max_qp_wr(a) ||
+	    cap->max_send_sge > a->max_sge || cap->max_recv_sge > a->max_sge ||
+	    cap->max_inline_data > le16_to_cpu(a->max_inline))
 		return -EINVAL;
 	return 0;
 }

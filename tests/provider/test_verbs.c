@@ -337,6 +337,7 @@ static void qp_refused(void **state)
 		{ IBV_QPT_RC, { UINT32_MAX, 1, 1, 1, 0 }, EINVAL },
 		{ IBV_QPT_RC, { 1, UINT32_MAX, 1, 1, 0 }, EINVAL },
 		{ IBV_QPT_RC, { 1, (1 << 14) + 1, 1, 1, 0 }, EINVAL },
+		{ IBV_QPT_RC, { (1 << 14) + 1, 1, 1, 1, 0 }, EINVAL },
 		{ IBV_QPT_RC, { 1 << 17, 1, 30, 1, 0 }, EINVAL },
 		{ IBV_QPT_RC, { 1, 1, OHCA_MAX_SGE + 1, 1, 0 }, EINVAL },
 		{ IBV_QPT_RC, { 1, 1, 1, OHCA_MAX_SGE + 1, 0 }, EINVAL },

@@ -57,6 +57,12 @@ struct ohca_qp_plan {
 	struct ibv_qp_cap cap;	/* what can really be posted */
 };
 
+/* Requests that a queue may be created for; also what query_device says. */
+static uint32_t ohca_max_qp_wr(const struct ohca_context *ctx)
+{
+	return 1u << ohca_min(ctx->log_max_sq_bbs, ctx->log_max_rq_wqes);
+}
+
 /* Sizes of the queues of a QP with @attr's capabilities; 0 or EINVAL. */
 static int ohca_qp_plan(const struct ohca_context *ctx,
 			const struct ibv_qp_init_attr_ex *attr,
@@ -68,8 +74,8 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 	if (cap->max_send_sge > ctx->max_sge ||
 	    cap->max_recv_sge > ctx->max_sge ||
 	    cap->max_inline_data > ctx->max_inline ||
-	    cap->max_send_wr > 1u << ctx->log_max_sq_bbs ||
-	    cap->max_recv_wr > 1u << ctx->log_max_rq_wqes)
+	    cap->max_send_wr > ohca_max_qp_wr(ctx) ||
+	    cap->max_recv_wr > ohca_max_qp_wr(ctx))
 		return EINVAL;
 
 	plan->dgram = attr->qp_type == IBV_QPT_UD;
@@ -84,7 +90,8 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 	hdr = ohca_wqe_hdr_segs(plan->dgram);
 	segs = bbs * (OHCA_BB_SIZE / OHCA_SEG_SIZE) - hdr;
 	plan->wqe_bbs = bbs;
-	plan->cap.max_send_wr = (1u << plan->log_sq) / bbs;
+	plan->cap.max_send_wr = ohca_min((1u << plan->log_sq) / bbs,
+					 ohca_max_qp_wr(ctx));
 	plan->cap.max_send_sge = ohca_min(segs, ctx->max_sge);
 	plan->cap.max_inline_data =
 		ohca_min(segs * OHCA_SEG_SIZE, ctx->max_inline);
