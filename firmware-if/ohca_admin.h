@@ -492,7 +492,8 @@ struct ohca_resp_query_srq {
  * @cookie: of the command
  * @status: enum ohca_admin_status
  * @opcode: of the command
- * @syndrome: more on a bad status: byte offset of the refused field in the AQ entry
+ * @syndrome: with BAD_PARAM: byte offset of the refused field in the AQ entry, or 64
+ *	plus its offset in the mailbox
  * @body: result
  * @reserved: zero
  * @phase: bit 0, see above. Written last.
