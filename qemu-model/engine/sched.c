@@ -243,13 +243,14 @@ static bool rq_in_err(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 static enum turn turn_err(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 {
 	struct ohca_xport *xp = qp->xp;
-	bool more;
+	bool more, blocked = false;
 
 	while (xp->closing && *quantum) {
 		enum ohca_sent r = ohca_resp_send(e, qp);
 
-		if (r == OHCA_SENT_BLOCKED)
-			return TURN_BLOCKED;
+		blocked = r == OHCA_SENT_BLOCKED;
+		if (blocked)
+			break;
 		if (r == OHCA_SENT_NONE)
 			xp->closing = false;
 		else
@@ -257,9 +258,10 @@ static enum turn turn_err(ohca_engine *e, struct ohca_qp *qp, unsigned int *quan
 	}
 	more = ohca_sq_flush(e, qp, quantum);
 	more |= rq_in_err(e, qp, quantum);
-	if (more || xp->closing)
+	if (more || (xp->closing && !blocked) || !ohca_sq_idle(e, qp))
 		return TURN_MORE;
-	return ohca_sq_idle(e, qp) ? TURN_IDLE : TURN_MORE;
+	/* flushing does not wait for credits, what is left to say does */
+	return blocked ? TURN_BLOCKED : TURN_IDLE;
 }
 
 static enum turn turn(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
@@ -576,14 +578,19 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 
 void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp)
 {
+	/* flushing needs no credits */
+	if (qp->state == OHCA_QPS_ERR)
+		off(qp->xp);
 	if (qp->state >= OHCA_QPS_RTS)
 		ohca_sched_activate(e, qp->xp);
 }
 
 void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp)
 {
-	if (qp->state == OHCA_QPS_ERR)
-		ohca_sched_activate(e, qp->xp);
+	if (qp->state != OHCA_QPS_ERR)
+		return;
+	off(qp->xp);
+	ohca_sched_activate(e, qp->xp);
 }
 
 void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, uint32_t *rq_psn,

@@ -78,6 +78,54 @@ static void test_last_nak(void **state)
 	}
 }
 
+/* Flushing waits for nobody's credits, though a NAK, an ACK or a response does. */
+static void test_flush_without_credits(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	for (unsigned int k = 0; k < 3; k++) {
+		rig_up(&r, (struct rig_opt){ 0 });
+		r.h[1]->port[0].credits = 0;
+		rig_recv(&r, 1, 5, 0, k == 0 ? 2999 : 3000);
+		for (unsigned int i = 0; i < 40; i++) {
+			rig_recv(&r, 1, 10 + i, 0, 100);
+			rig_write(&r, 1, 10 + i, 0, 0, 100);
+		}
+		if (k == 2) {		/* a response, then a NAK */
+			rig_read(&r, 0, 2, 0, 100000, 3000);
+			rig_read(&r, 0, 3, 0, RIG_MR_LEN, 1);
+		} else {
+			rig_send(&r, 0, 2, 0, 3000);
+		}
+		steps(&r);
+		if (k < 2)
+			wc(&r.rcq[1], 5, k ? WC_SUCCESS : WC_LOC_LEN);
+		else
+			wc(&r.rcq[1], 5, WC_WR_FLUSH);
+		if (k == 1)
+			go(&r.qp[1], ERR);
+		steps(&r);
+		for (unsigned int i = 0; i < 40; i++) {
+			wc(&r.rcq[1], 10 + i, WC_WR_FLUSH);
+			wc(&r.scq[1], 10 + i, WC_WR_FLUSH);
+		}
+		/* and what is posted later */
+		rig_recv(&r, 1, 100, 0, 100);
+		rig_write(&r, 1, 100, 0, 0, 100);
+		steps(&r);
+		wc(&r.rcq[1], 100, WC_WR_FLUSH);
+		wc(&r.scq[1], 100, WC_WR_FLUSH);
+		no_wc(&r.scq[0]);
+		r.h[1]->port[0].credits = 64;
+		rig_run(&r);
+		wc(&r.scq[0], 2, k ? WC_SUCCESS : WC_REM_INV_REQ);
+		if (k == 2)
+			wc(&r.scq[0], 3, WC_REM_ACCESS);
+		rig_down(&r);
+	}
+}
+
 /* With credits the ACK leaves at once, also if doorbell and command come together. */
 static void test_ack_before_destroy(void **state)
 {
@@ -171,6 +219,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_last_ack),
 		cmocka_unit_test(test_last_nak),
+		cmocka_unit_test(test_flush_without_credits),
 		cmocka_unit_test(test_ack_before_destroy),
 		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_device_reset),
