@@ -93,7 +93,11 @@ class VM:
         cmdline = ["console=ttyS0", "quiet", "loglevel=5", "panic=-1", "apparmor=0", "audit=0",
                    "mitigations=off", "random.trust_cpu=on", "nokaslr",
                    "cryptomgr.notests", "no_timer_check", f"lab.node={k}",
-                   f"lab.nodes={opt.nodes}", *opt.append]
+                   f"lab.nodes={opt.nodes}"]
+        if opt.kernel == "debug":
+            # The driver's unit tests run only for who asks: tests/system/kunit.
+            cmdline.append("kunit.enable=0")
+        cmdline += opt.append
         if lab.accel == "tcg":
             cmdline.append("tsc=reliable")
         if opt.share:
