@@ -21,8 +21,9 @@ int ohca_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct ib
 
 	if (ret)
 		return ret;
-	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
-		return -EOPNOTSUPP;
+	ret = ohca_udata_none(udata);
+	if (ret)
+		return ret;
 	ohca_av_pack(&to_ohca_ah(ibah)->av, init->ah_attr);
 	return 0;
 }

@@ -369,6 +369,14 @@ int ohca_udata_in(struct ib_udata *udata, void *req, size_t size)
 	return ib_copy_from_udata(req, udata, min(udata->inlen, size));
 }
 
+/** ohca_udata_none - whether a provider's request is empty: 0, or -EOPNOTSUPP if not */
+int ohca_udata_none(struct ib_udata *udata)
+{
+	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
 /** ohca_udata_out - answer a provider; as much of @size bytes as it has room for */
 int ohca_udata_out(struct ib_udata *udata, void *resp, size_t size)
 {

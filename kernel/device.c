@@ -118,9 +118,10 @@ int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 	struct ohca_dev *dev = to_ohca_dev(ibdev);
 	const struct ohca_hw_device_attr *a = &dev->attr;
 	u64 cqs = (u64)dev->num_comp_eqs << dev->comp_eqs[0].log_size;
+	int ret = ohca_udata_none(udata);
 
-	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
-		return -EINVAL;
+	if (ret)
+		return ret;
 
 	memset(props, 0, sizeof(*props));
 	props->fw_ver = le64_to_cpu(a->fw_ver);

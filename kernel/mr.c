@@ -119,8 +119,9 @@ struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vi
 	u16 hw_access;
 	int ret;
 
-	if (udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
-		return ERR_PTR(-EOPNOTSUPP);
+	ret = ohca_udata_none(udata);
+	if (ret)
+		return ERR_PTR(ret);
 	ret = ohca_mr_access(access, &hw_access);
 	if (ret)
 		return ERR_PTR(ret);
@@ -176,6 +177,9 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 	u32 key;
 	int ret;
 
+	ret = ohca_udata_none(udata);
+	if (ret)
+		return ERR_PTR(ret);
 	if (flags & ~(IB_MR_REREG_TRANS | IB_MR_REREG_PD | IB_MR_REREG_ACCESS))
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_ACCESS))
@@ -295,7 +299,10 @@ int ohca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 	struct ohca_cmd_reg_mr in = {
 		.pdn = cpu_to_le32(to_ohca_pd(ibmw->pd)->pdn),
 	};
+	int ret = ohca_udata_none(udata);
 
+	if (ret)
+		return ret;
 	switch (ibmw->type) {
 	case IB_MW_TYPE_1:
 		in.type = OHCA_MR_MW1;

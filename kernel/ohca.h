@@ -654,6 +654,7 @@ int ohca_queue_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem **u
 		    u64 addr, u64 size, u64 need);
 void ohca_umem_release(struct ohca_dev *dev, struct ib_umem *umem);
 int ohca_udata_in(struct ib_udata *udata, void *req, size_t size);
+int ohca_udata_none(struct ib_udata *udata);
 int ohca_udata_out(struct ib_udata *udata, void *resp, size_t size);
 
 /* uctx.c */

@@ -17,8 +17,9 @@ int ohca_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	struct ohca_alloc_pd_resp resp = {};
 	int ret;
 
-	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
-		return -EOPNOTSUPP;
+	ret = ohca_udata_none(udata);
+	if (ret)
+		return ret;
 	pd->uar = ctx ? ctx->uar : 0;
 	ret = ohca_cmd_alloc_pd(dev, pd->uar, &pd->pdn);
 	if (ret || !udata)

@@ -431,6 +431,9 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	bool dead = false;
 	int ret;
 
+	ret = ohca_udata_none(udata);
+	if (ret)
+		return ret;
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS || mask & IB_QP_CAP)
 		return -EOPNOTSUPP;
 

@@ -167,7 +167,10 @@ int ohca_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr, enum ib_srq_
 		    struct ib_udata *udata)
 {
 	struct ohca_srq *srq = to_ohca_srq(ibsrq);
+	int ret = ohca_udata_none(udata);
 
+	if (ret)
+		return ret;
 	if (mask & ~IB_SRQ_LIMIT)
 		return -EOPNOTSUPP;
 	if (!(mask & IB_SRQ_LIMIT))
