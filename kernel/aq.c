@@ -176,6 +176,7 @@ static bool ohca_aq_complete(struct ohca_aq *aq, const struct ohca_hw_acqe *resp
 		return false;
 	slot->resp = *resp;
 	slot->state = OHCA_SLOT_BUSY;
+	WRITE_ONCE(aq->completed, aq->completed + 1);
 	complete(&slot->done);
 	return true;
 }
@@ -289,11 +290,18 @@ static void ohca_slot_submit(struct ohca_aq *aq, struct ohca_slot *slot, struct 
 	spin_unlock_irqrestore(&aq->lock, flags);
 }
 
-/* Waits without regard to signals: the device may write until the command is over. */
+/*
+ * Waits without regard to signals: the device may write until the command is over. It
+ * executes one command after another, and the limit is that of each; so it begins anew
+ * when another one has ended, for as many as may have been in front of this one.
+ */
 static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 {
-	unsigned long deadline = jiffies + msecs_to_jiffies(dev->cmd_ms) + 1;
+	unsigned long limit = msecs_to_jiffies(dev->cmd_ms) + 1;
+	unsigned long deadline = jiffies + limit;
 	struct ohca_aq *aq = &dev->aq;
+	u32 completed = READ_ONCE(aq->completed);
+	u32 ahead = OHCA_AQ_SLOTS - 1;
 
 	for (;;) {
 		bool late = time_after(jiffies, deadline);
@@ -306,6 +314,12 @@ static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 		ohca_aq_poll(aq);
 		if (try_wait_for_completion(&slot->done))
 			return true;
+		if (ahead && READ_ONCE(aq->completed) != completed) {
+			completed = READ_ONCE(aq->completed);
+			deadline = jiffies + limit;
+			ahead--;
+			late = false;
+		}
 		if (late)
 			return false;
 	}

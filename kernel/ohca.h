@@ -139,6 +139,7 @@ struct ohca_slot {
  * @polled: no interrupt announces completions
  * @dead: nothing is accepted any more
  * @stray: completions that named no pending command
+ * @completed: those that named one
  * @slots: the slots
  */
 struct ohca_aq {
@@ -154,6 +155,7 @@ struct ohca_aq {
 	bool polled;
 	bool dead;
 	u32 stray;
+	u32 completed;
 	struct ohca_slot slots[OHCA_AQ_SLOTS];
 };
 
