@@ -326,7 +326,7 @@ int ohca_queue_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem **u
 	if (IS_ERR(mem))
 		return PTR_ERR(mem);
 	/* no offset can be told to the device, so the first page must start with the queue */
-	pgsz = ib_umem_find_best_pgoff(mem, le64_to_cpu(dev->attr.page_size_cap), 0);
+	pgsz = ib_umem_find_best_pgoff(mem, ohca_page_sizes(dev), 0);
 	if (!pgsz) {
 		ret = -EINVAL;
 		goto err;

@@ -73,7 +73,6 @@ struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access)
 static int ohca_mr_pin(struct ohca_dev *dev, struct ohca_cmd_reg_mr *in, struct ohca_pl *pl,
 		       struct ib_umem **umem, u64 start, u64 length, u64 virt, int access)
 {
-	u64 cap = le64_to_cpu(dev->attr.page_size_cap);
 	u64 iova = access & IB_ZERO_BASED ? 0 : virt;
 	struct ib_umem *mem;
 	unsigned long pgsz;
@@ -84,7 +83,7 @@ static int ohca_mr_pin(struct ohca_dev *dev, struct ohca_cmd_reg_mr *in, struct 
 	mem = ib_umem_get(&dev->ibdev, start, length, access);
 	if (IS_ERR(mem))
 		return PTR_ERR(mem);
-	pgsz = ib_umem_find_best_pgsz(mem, cap & GENMASK(OHCA_PL_MAX_SHIFT, OHCA_PL_MIN_SHIFT),
+	pgsz = ib_umem_find_best_pgsz(mem, ohca_page_sizes(dev),
 				      access & IB_ZERO_BASED ? start : virt);
 	if (!pgsz) {
 		ret = -EINVAL;

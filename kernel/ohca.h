@@ -554,6 +554,12 @@ static inline bool ohca_has(const struct ohca_dev *dev, enum ohca_feature featur
 	return dev->features & BIT_ULL(feature);
 }
 
+/** ohca_page_sizes - bits of the page sizes that a page list can name and the device takes */
+static inline unsigned long ohca_page_sizes(const struct ohca_dev *dev)
+{
+	return le64_to_cpu(dev->attr.page_size_cap) & GENMASK(OHCA_PL_MAX_SHIFT, OHCA_PL_MIN_SHIFT);
+}
+
 /** ohca_max_qp_wr - requests that a queue of a QP may be created for */
 static inline u32 ohca_max_qp_wr(const struct ohca_hw_device_attr *a)
 {
