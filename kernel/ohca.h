@@ -432,7 +432,7 @@ struct ohca_rq {
  * @handle: number in doorbells, commands and CQEs
  * @port: SMI and GSI: port, from 1
  * @mutex: serializes modify
- * @state: as last set or seen
+ * @state: as last set or seen; posting reads it under no lock
  * @last_wqe: the device is dead and the consumer knows that no WQE of the SRQ completes here
  * @ref: held by the driver until destroy, and by event handlers
  * @released: completed when @ref is 0

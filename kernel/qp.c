@@ -457,7 +457,7 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		ret = 0;
 		dead = true;
 	}
-	qp->state = new;
+	WRITE_ONCE(qp->state, new);
 	if (new == IB_QPS_RESET)
 		WRITE_ONCE(qp->last_wqe, 0);
 	if (new == IB_QPS_RESET && cur != IB_QPS_RESET && !qp->user)
@@ -486,7 +486,7 @@ int ohca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	if (!ret)
 		ret = ohca_qp_attr_unpack(&dev->ibdev, attr, &hw);
 	if (!ret)
-		qp->state = attr->qp_state;
+		WRITE_ONCE(qp->state, attr->qp_state);
 	mutex_unlock(&qp->mutex);
 	if (ret)
 		return ret;

@@ -271,7 +271,7 @@ int ohca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	u32 old, head;
 	int ret = 0;
 
-	if (qp->state == IB_QPS_RESET && !READ_ONCE(dev->fatal)) {
+	if (READ_ONCE(qp->state) == IB_QPS_RESET && !READ_ONCE(dev->fatal)) {
 		*bad_wr = wr;
 		return -EINVAL;
 	}
@@ -323,7 +323,7 @@ int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	u32 old, head;
 	int ret = 0;
 
-	if (!qp->has_rq || (qp->state == IB_QPS_RESET && !READ_ONCE(dev->fatal))) {
+	if (!qp->has_rq || (READ_ONCE(qp->state) == IB_QPS_RESET && !READ_ONCE(dev->fatal))) {
 		*bad_wr = wr;
 		return -EINVAL;
 	}
