@@ -9,6 +9,8 @@
 
 #include "ohca.h"
 
+#define OHCA_PL_BATCH	65536	/* pages to list before others get the CPU */
+
 /**
  * ohca_buf_alloc - allocate zeroed queue memory
  * @dev: the device
@@ -278,6 +280,8 @@ int ohca_pl_from_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *
 		n++;
 		if (!contiguous)
 			break;
+		if (!(n % OHCA_PL_BATCH))
+			cond_resched();
 	}
 	if (contiguous && n == npages) {
 		ohca_pl_contiguous(pl, first, npages, __ffs(pgsz));
@@ -292,6 +296,8 @@ int ohca_pl_from_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *
 		if (n < npages)
 			ohca_pl_set(pl, n, rdma_block_iter_dma_address(&iter));
 		n++;
+		if (!(n % OHCA_PL_BATCH))
+			cond_resched();
 	}
 	if (WARN_ON_ONCE(n != npages)) {
 		ohca_pl_free(dev, pl);
