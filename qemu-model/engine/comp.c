@@ -49,7 +49,8 @@ static void progress(struct ohca_qp *qp)
 
 /*
  * Every request before @psn is acknowledged. False: it cannot be, a READ or atomic before
- * it has no response, so that was lost (9.7.5.1.3, implied NAK).
+ * it has no response, so that was lost (9.7.5.1.3, implied NAK). Afterwards the QP may be
+ * in ERR: a CQ had no room.
  */
 static bool acked(ohca_engine *e, struct ohca_qp *qp, uint32_t psn)
 {
@@ -111,7 +112,7 @@ static void retry(ohca_engine *e, struct ohca_qp *qp)
 /* A response is missing. Later ones of the same flight say nothing new. */
 static void implied_nak(ohca_engine *e, struct ohca_qp *qp)
 {
-	if (!qp->xp->restarted)
+	if (!qp->xp->restarted && qp->state != OHCA_QPS_ERR)
 		retry(e, qp);
 }
 
@@ -168,7 +169,7 @@ static void ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 		return;
 	}
 	w = waiting(xp);
-	if (!w || xp->una != p->i.psn)
+	if (!w || qp->state == OHCA_QPS_ERR || xp->una != p->i.psn)
 		return;
 	if (IB_AETH_KIND(syn) == IB_AETH_RNR_NAK) {
 		if (!xp->rnr_wait)

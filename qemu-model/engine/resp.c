@@ -77,8 +77,9 @@ static bool rd_room(const struct ohca_qp *qp, bool dup)
 
 /* ---- receive completions -------------------------------------------------------------- */
 
-void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rwqe *r,
-			uint8_t status, uint16_t ve, struct ohca_hw_cqe *c, bool solicited)
+/* -1: the CQ has no room; the QP is still to be moved to ERR. */
+static int recv_push(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rwqe *r,
+		     uint8_t status, uint16_t ve, struct ohca_hw_cqe *c, bool solicited)
 {
 	c->wr_id = ohca_to_le64(r->wr_id);
 	c->status = ohca_to_le32(status);
@@ -92,7 +93,13 @@ void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rw
 		ohca_count(e, OHCA_CNT_LOCAL_ERR);
 		ohca_trace(e, OHCA_TR_WQE_ERR, qp->handle, status, ve, OHCA_WCO_RECV);
 	}
-	if (ohca_cq_push(e, qp->rcq, c, solicited || status))
+	return ohca_cq_push(e, qp->rcq, c, solicited || status);
+}
+
+void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rwqe *r,
+			uint8_t status, uint16_t ve, struct ohca_hw_cqe *c, bool solicited)
+{
+	if (recv_push(e, qp, r, status, ve, c, solicited))
 		ohca_qp_error(e, qp, OHCA_EVENT_QP_FATAL, 0);
 }
 
@@ -173,15 +180,16 @@ static int recv_take(ohca_engine *e, struct ohca_qp *qp)
 	return rc;
 }
 
-/* The message has come whole. */
-static void recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
-		      uint32_t len)
+/* The message has come whole. -1: nobody can be told. */
+static int recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+		     uint32_t len)
 {
 	struct ohca_xport *xp = qp->xp;
 	const struct ib_immdt *imm = ib_pkt_immdt(p->hdr, &p->i);
 	const struct ib_ieth *ieth = ib_pkt_ieth(p->hdr, &p->i);
 	struct ohca_rwqe *r = xp->rwqe;
 	struct ohca_hw_cqe c;
+	int rc;
 
 	memset(&c, 0, sizeof(c));
 	c.opcode = ohca_to_le32(p->i.op->flags & IB_OPF_WRITE ? OHCA_WCO_RECV_IMM : OHCA_WCO_RECV);
@@ -195,8 +203,9 @@ static void recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpk
 		c.inv_key = ohca_to_le32(ib_be32(ieth->rkey));
 	}
 	xp->rwqe = NULL;
-	ohca_recv_complete(e, qp, r, OHCA_WC_SUCCESS, 0, &c, p->i.se);
+	rc = recv_push(e, qp, r, OHCA_WC_SUCCESS, 0, &c, p->i.se);
 	ohca_rwqe_put(e, r);
+	return rc;
 }
 
 /* ---- one packet of a SEND or WRITE ------------------------------------------------------ */
@@ -280,7 +289,8 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 			return fail(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, (uint16_t)rc, 0);
 	}
 	xp->rx_op = OHCA_RX_NONE;
-	recv_done(e, qp, p, xp->rx_off);
+	if (recv_done(e, qp, p, xp->rx_off))
+		return fail(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
 	return ok();
 }
 
@@ -347,8 +357,8 @@ static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct 
 	xp->rx_op = OHCA_RX_WRITE;
 	if (p->i.op->flags & IB_OPF_END) {
 		xp->rx_op = OHCA_RX_NONE;
-		if (p->i.op->flags & IB_OPF_IMM)
-			recv_done(e, qp, p, xp->wr_len);
+		if (p->i.op->flags & IB_OPF_IMM && recv_done(e, qp, p, xp->wr_len))
+			return fail(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
 	}
 	return ok();
 }

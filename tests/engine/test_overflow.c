@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Completion queues without room, at every place of the transport that completes. */
 #include "ib/packet.h"
+#include "transport.h"
 #include "rig.h"
 
 /** struct narrow - a rig with a QP on each side whose CQs are as small as can be */
@@ -134,10 +135,72 @@ static void test_recv_fails(void **state)
 	}
 }
 
+/* A message that came whole, but nobody can be told: its sender hears that it failed. */
+static void test_recv_done(void **state)
+{
+	struct narrow n;
+	struct wqe w;
+
+	(void)state;
+	for (unsigned int k = 0; k < 8; k++) {
+		bool rc = k & 1;
+
+		narrow_up(&n, rc ? OHCA_QPT_RC : OHCA_QPT_UC, k & 2);
+		fill_cq(&n, &n.rcq[1], n.dead);
+		recv(&n, 1, 3000, n.r.mr[1].key);
+		if (k & 4) {
+			w = wqe_new(OHCA_OP_RDMA_WRITE_IMM, 0, 1);
+			wqe_raddr(&w, n.r.mr[1].iova, n.r.mr[1].key);
+			wqe_post(&n.qp[0], &w);
+		} else {
+			send(&n, 1, 3000);
+		}
+		rig_run(&n.r);
+		told(&n, 1, &n.rcq[1]);
+		if (rc)
+			wc(&n.scq[0], 1, WC_REM_OP);
+		else
+			no_wc(&n.scq[0]);
+		narrow_down(&n);
+	}
+}
+
+/* One NAK completes a SEND, for which there is no room, and fails the next. */
+static void test_nak_after(void **state)
+{
+	struct narrow n;
+	struct host *h;
+
+	(void)state;
+	for (unsigned int k = 0; k < 4; k++) {
+		narrow_up(&n, OHCA_QPT_RC, k & 1);
+		h = n.r.h[0];
+		fill_cq(&n, &n.scq[0], n.dead);
+		recv(&n, 1, 3000, n.r.mr[1].key);
+		if (k & 2)
+			recv(&n, 2, 2999, n.r.mr[1].key);
+		for (unsigned int i = 1; i <= 2; i++) {
+			struct wqe w = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, i);
+
+			wqe_sge(&w, n.r.mr[0].iova, 3000, n.r.mr[0].key);
+			wqe_post(&n.qp[0], &w);
+		}
+		rig_run(&n.r);
+		assert_int_equal(n.r.h[1]->port[0].frames, 1);
+		told(&n, 0, &n.scq[0]);
+		assert_int_equal(host_counter(h, OHCA_CNT_REMOTE_ERR), 0);
+		assert_int_equal(host_counter(h, OHCA_CNT_RNR_NAK_RX), 0);
+		assert_int_equal(h->e->qp[n.qp[0].handle]->xp->timer, OHCA_NO_DEADLINE);
+		narrow_down(&n);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recv_fails),
+		cmocka_unit_test(test_recv_done),
+		cmocka_unit_test(test_nak_after),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
