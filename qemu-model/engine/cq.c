@@ -199,6 +199,7 @@ int ohca_cmd_create_cq(struct ohca_cmd *c)
 	eq->refs++;
 	ohca_list_init(&cq->defer);
 	ohca_list_init(&cq->mod);
+	ohca_async_init(&cq->async, cq->cqn, 0);
 	e->cq[cq->cqn] = cq;
 	ohca_db_own(e, OHCA_DB_CQ, cq->cqn, uar);
 	ohca_cmd_result(c, cq->cqn);
@@ -212,6 +213,7 @@ void ohca_cq_free(ohca_engine *e, struct ohca_cq *cq)
 	ohca_ids_put(&e->cq_ids, cq->cqn);
 	ohca_list_del(&cq->defer);
 	ohca_list_del(&cq->mod);
+	ohca_async_forget(&cq->async);
 	cq->eq->refs--;
 	ohca_pages_free(e, &cq->buf);
 	free(cq);

@@ -131,6 +131,8 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 		e->cfg.log_max_mr = 20;
 	e->max_page_entries = OHCA_MAX_PAGE_ENTRIES;
 	ohca_list_init(&e->mod);
+	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++)
+		ohca_async_init(&e->port[i].async, 0, i + 1);
 	e->mod_deadline = OHCA_NO_DEADLINE;
 	e->local_dma = (struct ohca_mr){
 		.key = OHCA_LOCAL_DMA_LKEY,

@@ -43,6 +43,111 @@ int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t hand
 	return 0;
 }
 
+/* Each CQ is looked at once; one that still has to wait goes back to the list. */
+static void cqs_deliver(ohca_engine *e, struct ohca_eq *eq)
+{
+	struct ohca_list todo;
+
+	ohca_list_init(&todo);
+	ohca_list_add_tail(&eq->deferred, &todo);
+	ohca_list_del(&eq->deferred);
+	while (!ohca_list_empty(&todo) && ohca_running(e)) {
+		struct ohca_cq *cq = ohca_container_of(todo.next, struct ohca_cq, defer);
+
+		ohca_list_del(&cq->defer);
+		if (!ohca_cq_deliver(e, cq))
+			ohca_list_add_tail(&eq->deferred, &cq->defer);
+	}
+	/* after FATAL: keep them linked to something that lives */
+	while (!ohca_list_empty(&todo)) {
+		struct ohca_list *l = todo.next;
+
+		ohca_list_del(l);
+		ohca_list_add_tail(&eq->deferred, l);
+	}
+}
+
+/* ---- asynchronous events ---------------------------------------------------------- */
+
+/* What an event tells of. */
+static struct ohca_async *async_of(ohca_engine *e, enum ohca_event type, uint32_t handle,
+				   unsigned int port)
+{
+	struct ohca_srq *srq;
+	struct ohca_cq *cq;
+	struct ohca_qp *qp;
+
+	if (port)
+		return port <= e->cfg.num_ports ? &e->port[port - 1].async : NULL;
+	switch (type) {
+	case OHCA_EVENT_CQ_ERR:
+		cq = ohca_cq_get(e, handle);
+		return cq ? &cq->async : NULL;
+	case OHCA_EVENT_SRQ_ERR:
+	case OHCA_EVENT_SRQ_LIMIT:
+		srq = ohca_srq_get(e, handle);
+		return srq ? &srq->async : NULL;
+	default:
+		qp = ohca_qp_get(e, handle);
+		return qp ? &qp->async : NULL;
+	}
+}
+
+static uint32_t async_bit(enum ohca_event type)
+{
+	return 1u << (type - OHCA_EVENT_ASYNC);
+}
+
+static void async_defer(ohca_engine *e, struct ohca_eq *eq, struct ohca_async *a,
+			enum ohca_event type)
+{
+	const uint32_t up_down = async_bit(OHCA_EVENT_PORT_ACTIVE) |
+				 async_bit(OHCA_EVENT_PORT_ERR);
+
+	/* of a port that comes and goes only the last is true */
+	if (async_bit(type) & up_down)
+		a->pending &= ~up_down;
+	a->pending |= async_bit(type);
+	if (ohca_list_empty(&a->link))
+		ohca_list_add_tail(&eq->deferred, &a->link);
+	ohca_count(e, OHCA_CNT_EQE_DEFERRED);
+}
+
+static void async_deliver(ohca_engine *e, struct ohca_eq *eq)
+{
+	while (!ohca_list_empty(&eq->deferred) && ohca_eq_room(eq) && ohca_running(e)) {
+		struct ohca_async *a = ohca_container_of(eq->deferred.next, struct ohca_async,
+							 link);
+		uint32_t n = (uint32_t)__builtin_ctz(a->pending);
+
+		a->pending &= a->pending - 1u;
+		if (!a->pending)
+			ohca_list_del(&a->link);
+		ohca_eq_push(e, eq, (uint8_t)(OHCA_EVENT_ASYNC + n), a->handle, a->port, 0);
+	}
+}
+
+void ohca_async_event(ohca_engine *e, enum ohca_event type, uint32_t handle, unsigned int port)
+{
+	struct ohca_eq *eq = e->async_eq;
+	struct ohca_async *a;
+
+	/* before the driver has made the EQ, events have nobody to hear them */
+	if (!eq || !ohca_running(e))
+		return;
+	if (ohca_eq_room(eq)) {
+		ohca_dma_enter(e);
+		ohca_eq_push(e, eq, (uint8_t)type, handle, port, 0);
+		ohca_dma_exit(e);
+		return;
+	}
+	a = async_of(e, type, handle, port);
+	if (a)
+		async_defer(e, eq, a, type);
+	else
+		ohca_fatal(e, OHCA_FATAL_EQ_OVERFLOW);
+}
+
 void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
 {
 	if (ci - eq->ci > eq->pi - eq->ci) {
@@ -50,28 +155,10 @@ void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
 		return;
 	}
 	eq->ci = ci;
-	/* each CQ is looked at once; one that still has to wait goes back to the list */
-	if (!ohca_list_empty(&eq->deferred)) {
-		struct ohca_list todo;
-
-		ohca_list_init(&todo);
-		ohca_list_add_tail(&eq->deferred, &todo);
-		ohca_list_del(&eq->deferred);
-		while (!ohca_list_empty(&todo) && ohca_running(e)) {
-			struct ohca_cq *cq = ohca_container_of(todo.next, struct ohca_cq, defer);
-
-			ohca_list_del(&cq->defer);
-			if (!ohca_cq_deliver(e, cq))
-				ohca_list_add_tail(&eq->deferred, &cq->defer);
-		}
-		/* after FATAL: keep them linked to something that lives */
-		while (!ohca_list_empty(&todo)) {
-			struct ohca_list *l = todo.next;
-
-			ohca_list_del(l);
-			ohca_list_add_tail(&eq->deferred, l);
-		}
-	}
+	if (eq->async)
+		async_deliver(e, eq);
+	else if (!ohca_list_empty(&eq->deferred))
+		cqs_deliver(e, eq);
 	if (arm) {
 		if (eq->pi != eq->ci)
 			eq_interrupt(e, eq);
@@ -80,21 +167,7 @@ void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
 	}
 }
 
-void ohca_async_event(ohca_engine *e, enum ohca_event type, uint32_t handle, unsigned int port)
-{
-	struct ohca_eq *eq = e->async_eq;
-
-	/* before the driver has made the EQ, events have nobody to hear them */
-	if (!eq || !ohca_running(e))
-		return;
-	if (!ohca_eq_room(eq)) {
-		ohca_fatal(e, OHCA_FATAL_EQ_OVERFLOW);
-		return;
-	}
-	ohca_dma_enter(e);
-	ohca_eq_push(e, eq, (uint8_t)type, handle, port, 0);
-	ohca_dma_exit(e);
-}
+/* ---- commands --------------------------------------------------------------------- */
 
 int ohca_cmd_create_eq(struct ohca_cmd *c)
 {
@@ -140,6 +213,9 @@ void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq)
 {
 	if (e->async_eq == eq)
 		e->async_eq = NULL;
+	/* of an EQ for completions nothing is left: it has no references */
+	while (!ohca_list_empty(&eq->deferred))
+		ohca_async_forget(ohca_container_of(eq->deferred.next, struct ohca_async, link));
 	e->eq[eq->eqn] = NULL;
 	ohca_pages_free(e, &eq->buf);
 	free(eq);

@@ -171,7 +171,33 @@ struct ohca_pd {
 	uint32_t refs;
 };
 
-/** struct ohca_eq - event queue; @deferred: CQs whose event waits for room */
+/**
+ * struct ohca_async - asynchronous events of an object that wait for room
+ * @link: on the asynchronous EQ's list of deferred while there are some
+ * @pending: bit n: event OHCA_EVENT_ASYNC + n; the same event again says nothing new
+ */
+struct ohca_async {
+	struct ohca_list link;
+	uint32_t handle;
+	uint32_t pending : 24, port : 8;
+};
+
+/* To be called when the object is made, and when it goes: nothing is told of it any more. */
+static inline void ohca_async_init(struct ohca_async *a, uint32_t handle, unsigned int port)
+{
+	ohca_list_init(&a->link);
+	a->handle = handle;
+	a->pending = 0;
+	a->port = (uint8_t)port;
+}
+
+static inline void ohca_async_forget(struct ohca_async *a)
+{
+	ohca_list_del(&a->link);
+	a->pending = 0;
+}
+
+/** struct ohca_eq - event queue; @deferred: CQs, or what async events tell of, without room */
 struct ohca_eq {
 	uint32_t eqn;
 	uint32_t refs;
@@ -207,6 +233,7 @@ struct ohca_cq {
 	struct ohca_pages buf;
 	struct ohca_list defer;		/* on eq->deferred while eqe_due */
 	struct ohca_list mod;		/* on e->mod while an event waits for more CQEs */
+	struct ohca_async async;
 	uint16_t mod_count, mod_period;	/* CQEs, microseconds */
 	uint32_t mod_left;
 	uint64_t mod_deadline;
@@ -222,6 +249,7 @@ struct ohca_srq {
 	bool error;
 	struct ohca_pd *pd;
 	struct ohca_pages buf;
+	struct ohca_async async;
 };
 
 struct ohca_mr {
@@ -288,6 +316,7 @@ struct ohca_qp {
 	bool en_sqd_notify, sqd_draining;
 	struct ohca_hw_av av;		/* primary path, little-endian as given */
 	uint32_t mcast_refs;
+	struct ohca_async async;
 	struct ohca_xport *xp;
 };
 
@@ -313,6 +342,7 @@ struct ohca_port {
 	uint8_t gid_valid[OHCA_MAX_GIDS];
 	uint8_t gid[OHCA_MAX_GIDS][16];
 	struct ohca_port_counters cnt;
+	struct ohca_async async;
 };
 
 /** struct ohca_mcast_grp - QPs attached to one MGID */
@@ -432,7 +462,9 @@ bool ohca_admin_run(ohca_engine *e, unsigned int budget);
  */
 int ohca_cq_push(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe, bool solicited);
 
-/* eq.c: asynchronous event; @handle 0 for device and port events; @port from 1 or 0 */
+/* eq.c: asynchronous event; @handle 0 for device and port events; @port from 1 or 0. Without
+ * room it waits at its object, which costs nothing: so no guest and no peer can overflow
+ * the EQ. */
 void ohca_async_event(ohca_engine *e, enum ohca_event type, uint32_t handle, unsigned int port);
 
 /* srq.c / qp.c: take the next receive WQE of @qp (its RQ or SRQ).

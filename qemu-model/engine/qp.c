@@ -174,6 +174,7 @@ int ohca_cmd_create_qp(struct ohca_cmd *c)
 	qp->rcq->refs++;
 	if (qp->srq)
 		qp->srq->refs++;
+	ohca_async_init(&qp->async, qp->handle, 0);
 	e->qp[qp->handle] = qp;
 	ohca_db_own(e, OHCA_DB_QP, qp->handle, qp->uar);
 	ohca_cmd_result(c, qp->handle);
@@ -194,6 +195,7 @@ void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp)
 {
 	ohca_db_disown(e, OHCA_DB_QP, qp->handle);
 	ohca_xp_destroy(e, qp);
+	ohca_async_forget(&qp->async);
 	e->qp[qp->handle] = NULL;
 	put_handle(e, qp);
 	qp->pd->refs--;

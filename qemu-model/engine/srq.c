@@ -225,6 +225,7 @@ int ohca_cmd_create_srq(struct ohca_cmd *c)
 	srq->log_stride = cmd->log_stride;
 	srq->pd = pd;
 	pd->refs++;
+	ohca_async_init(&srq->async, srq->srqn, 0);
 	e->srq[srq->srqn] = srq;
 	ohca_db_own(e, OHCA_DB_SRQ, srq->srqn, uar);
 	ohca_cmd_result(c, srq->srqn);
@@ -237,6 +238,7 @@ void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq)
 	e->srq[srq->srqn] = NULL;
 	ohca_ids_put(&e->srq_ids, srq->srqn);
 	srq->pd->refs--;
+	ohca_async_forget(&srq->async);
 	ohca_pages_free(e, &srq->buf);
 	free(srq);
 }

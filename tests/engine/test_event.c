@@ -353,19 +353,106 @@ static void test_deferred(void **state)
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, eq.eqn, 0), OHCA_ADMIN_OK);
 }
 
+static void raise_event(struct host *h, enum ohca_event type, uint32_t handle,
+			unsigned int port)
+{
+	ohca_dma_enter(h->e);
+	ohca_async_event(h->e, type, handle, port);
+	ohca_dma_exit(h->e);
+	assert_true(ohca_running(h->e));
+}
+
+/* Fill the asynchronous EQ with events of something else. */
+static void async_fill(struct host *h)
+{
+	for (int i = 0; i < 256; i++)
+		raise_event(h, OHCA_EVENT_COMM_EST, 5, 0);
+}
+
+static void async_empty(struct host *h)
+{
+	struct ohca_hw_eqe eqe;
+
+	for (int i = 0; i < 256; i++) {
+		assert_true(host_eq_poll(h, &h->async, &eqe));
+		assert_int_equal(eqe.type, OHCA_EVENT_COMM_EST);
+	}
+	assert_false(host_eq_poll(h, &h->async, &eqe));
+	host_eq_db(h, &h->async, true);
+	host_settle(&h, 1);
+}
+
+/* Without room an event waits at its object, and every kind of event is told once. */
 static void test_async_overflow(void **state)
 {
 	struct host *h = *state;
+	struct host_qp_init in = { 0 };
+	struct ohca_hw_eqe eqe;
+	struct host_cq cq[2];
+	struct host_srq srq;
+	struct host_qp qp;
+	unsigned int irqs;
 
-	ohca_dma_enter(h->e);
-	for (int i = 0; i < 256; i++)
-		ohca_async_event(h->e, OHCA_EVENT_QP_FATAL, 5, 0);
-	assert_true(ohca_running(h->e));
-	ohca_async_event(h->e, OHCA_EVENT_QP_FATAL, 5, 0);
-	ohca_dma_exit(h->e);
-	assert_false(ohca_running(h->e));
-	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_FATAL_REASON, 4),
-			 OHCA_FATAL_EQ_OVERFLOW);
+	for (unsigned int i = 0; i < 2; i++)
+		host_cq_create(h, &cq[i], 4, 0);
+	host_srq_create(h, &srq, 4, h->pdn, 0, 0);
+	in.scq = in.rcq = &cq[0];
+	in.srq = &srq;
+	assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_OK);
+	async_fill(h);
+	for (int i = 0; i < 300; i++) {
+		raise_event(h, OHCA_EVENT_LAST_WQE, qp.handle, 0);
+		raise_event(h, OHCA_EVENT_QP_FATAL, qp.handle, 0);
+		raise_event(h, OHCA_EVENT_SRQ_LIMIT, srq.srqn, 0);
+		raise_event(h, OHCA_EVENT_PORT_ERR, 0, 1);
+		raise_event(h, OHCA_EVENT_PORT_ACTIVE, 0, 1);
+		raise_event(h, OHCA_EVENT_GID_CHANGE, 0, 1);
+		raise_event(h, OHCA_EVENT_CQ_ERR, cq[0].cqn, 0);
+	}
+	raise_event(h, OHCA_EVENT_CQ_ERR, cq[1].cqn, 0);
+	assert_int_equal(host_counter(h, OHCA_CNT_EQE_DEFERRED), 7 * 300 + 1);
+	/* an object that goes takes its events along */
+	host_cq_destroy(&cq[1]);
+	irqs = h->irqs[0];
+	async_empty(h);
+	assert_true(h->irqs[0] > irqs);
+	async_is(h, OHCA_EVENT_QP_FATAL, qp.handle);
+	async_is(h, OHCA_EVENT_LAST_WQE, qp.handle);
+	async_is(h, OHCA_EVENT_SRQ_LIMIT, srq.srqn);
+	assert_true(host_eq_poll(h, &h->async, &eqe));
+	assert_int_equal(eqe.type, OHCA_EVENT_PORT_ACTIVE);
+	assert_int_equal(eqe.port, 1);
+	assert_true(host_eq_poll(h, &h->async, &eqe));
+	assert_int_equal(eqe.type, OHCA_EVENT_GID_CHANGE);
+	assert_int_equal(eqe.port, 1);
+	async_is(h, OHCA_EVENT_CQ_ERR, cq[0].cqn);
+	assert_false(host_eq_poll(h, &h->async, &eqe));
+	/* told: the next one is news */
+	raise_event(h, OHCA_EVENT_QP_FATAL, qp.handle, 0);
+	async_is(h, OHCA_EVENT_QP_FATAL, qp.handle);
+	/* the queue goes, then what has events waiting; and reset finds some waiting */
+	for (unsigned int k = 0; k < 2; k++) {
+		async_fill(h);
+		raise_event(h, OHCA_EVENT_QP_FATAL, qp.handle, 0);
+		raise_event(h, OHCA_EVENT_CQ_ERR, cq[0].cqn, 0);
+		raise_event(h, OHCA_EVENT_SRQ_ERR, srq.srqn, 0);
+		raise_event(h, OHCA_EVENT_PORT_ERR, 0, 1);
+		if (k)
+			break;
+		assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, h->async.eqn, 0),
+				 OHCA_ADMIN_OK);
+		host_eq_create(h, &h->async, 8, true, 0);
+		host_eq_db(h, &h->async, true);
+		host_settle(&h, 1);
+		assert_false(host_eq_poll(h, &h->async, &eqe));
+	}
+	ohca_reset(h->e);
+	host_start(h);
+	host_settle(&h, 1);
+	assert_false(host_eq_poll(h, &h->async, &eqe));
+	host_buf_free(&qp.buf);
+	host_buf_free(&srq.buf);
+	host_buf_free(&cq[0].buf);
 }
 
 /* Outside of a burst, after FATAL and after reset nothing is read or written. */
