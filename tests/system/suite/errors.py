@@ -16,7 +16,7 @@ SCENARIOS = (
 
 def add(scenario):
     """One scenario of prog/errors.c."""
-    @GROUP.test(name=scenario)
+    @GROUP.test(name=scenario, debug=False)
     def _(b):
         for text in b.peer(f"error {scenario}"):
             need(f"done {scenario}" in text, text[-200:])
@@ -24,3 +24,11 @@ def add(scenario):
 
 for _s in SCENARIOS:
     add(_s)
+
+
+@GROUP.test(name="all", debug="only", timeout=90)
+def every(b):
+    """All of them in one process."""
+    for text in b.peer("error all", 80):
+        for scenario in SCENARIOS:
+            need(f"done {scenario}" in text, f"{scenario}: {text[-200:]}")

@@ -16,8 +16,9 @@ from ohca_lab.vm import spawn, stop
 
 from .harness import DEV, Group, find, need
 
-GROUP = Group("host")
-VERSION = Group("version", ("-n", "1", "--no-driver", "--device", "x-version=0x20000"))
+GROUP = Group("host", debug=False)
+VERSION = Group("version", ("-n", "1", "--no-driver", "--device", "x-version=0x20000"),
+                debug=False)
 GROUPS = [GROUP, VERSION]
 
 HELLO = struct.Struct("<IHHII")     # struct ohca_wire_hdr: magic, version, type, len, reserved

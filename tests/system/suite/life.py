@@ -7,7 +7,7 @@ from .bring_up import PAIR, all_active, fabric, start_sm
 from .harness import DEV, PERF_PORT, Failure, Group, find, need, tail, until
 
 GROUP = Group("life", PAIR, prepare=fabric)
-DEATH = Group("death", ("-n", "3", "--no-sm"), prepare=fabric)
+DEATH = Group("death", ("-n", "3", "--no-sm"), debug=False, prepare=fabric)
 GROUPS = [GROUP, DEATH]
 
 def resources(b, node):
@@ -84,7 +84,7 @@ def kill_many(b):
     b.peer("stream 0.5")
 
 
-@GROUP.test
+@GROUP.test(debug=False)
 def kill_rping(b):
     """A killed program's connection is ended by the connection manager."""
     idle = leftovers(b)
@@ -156,7 +156,7 @@ def unbind_used(b):
     b.peer("stream 0.5")
 
 
-@GROUP.test(timeout=120)
+@GROUP.test(timeout=120, debug=False)
 def sm_restart(b):
     """OpenSM is killed and started again; traffic does not stop."""
     command = "/share/ohca-peer stream 4"

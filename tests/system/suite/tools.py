@@ -48,7 +48,7 @@ def sysfs(b):
         need("ACTIVE" in t[k]["state"], f"node{k}: {t[k]['state']}")
 
 
-@GROUP.test
+@GROUP.test(debug=False)
 def ibstat(b):
     """ibstat and ibstatus."""
     t = truth(b)
@@ -64,7 +64,7 @@ def ibstat(b):
         need(t[k]["port_guid"][-4:] in b.sh(k, "ibstatus").replace(":", ""), "ibstatus")
 
 
-@GROUP.test
+@GROUP.test(debug=False)
 def devinfo(b):
     """ibv_devinfo -v."""
     t = truth(b)
@@ -78,7 +78,7 @@ def devinfo(b):
         need(int(find(r"max_qp:\s+(\d+)", text)) >= 1024, "max_qp")
 
 
-@GROUP.test
+@GROUP.test(debug=False)
 def sminfo(b):
     """The master is node 1's OpenSM."""
     t = truth(b)
@@ -89,7 +89,7 @@ def sminfo(b):
         need("SMINFO_MASTER" in text, "state")
 
 
-@GROUP.test
+@GROUP.test(debug=False)
 def ibnetdiscover(b):
     """One switch, two channel adapters, both at it."""
     t = truth(b)
@@ -106,7 +106,7 @@ def ibnetdiscover(b):
         need(len(lines) == count, f"{tool}: {len(lines)} lines")
 
 
-@GROUP.test
+@GROUP.test(debug=False)
 def iblinkinfo(b):
     """Two links are up, with their speed; all other ports are down."""
     t = truth(b)
@@ -148,7 +148,7 @@ def smpquery(b):
     find(r"^NumPorts:\.+36", text)
 
 
-@GROUP.test
+@GROUP.test(debug=False)
 def errors_of_queries(b):
     """What is not there is answered with an error, at once."""
     t = truth(b)
@@ -157,7 +157,7 @@ def errors_of_queries(b):
         need(status not in (0, 124), f"smpquery {query} ended with {status}: {text[-100:]}")
 
 
-@GROUP.test
+@GROUP.test(debug=False)
 def saquery(b):
     """The subnet administrator's records."""
     t = truth(b)
@@ -176,7 +176,7 @@ def saquery(b):
     find(r"ff12:401b:ffff::ffff:ffff", groups, "IPoIB's broadcast group")
 
 
-@GROUP.test
+@GROUP.test(debug=False)
 def routes(b):
     """ibroute, ibtracert and dump_lfts agree with the cabling."""
     t = truth(b)
@@ -244,7 +244,7 @@ def counters_count(b):
         need(0 <= words - after[k][0]["PortXmitData"] < 5000, f"sysfs says {words} words")
 
 
-@GROUP.test
+@GROUP.test(debug=False)
 def counters_clear(b):
     """perfquery -R clears one port and no other."""
     t = truth(b)
@@ -255,7 +255,7 @@ def counters_clear(b):
     need(counters(b, t[1]["lid"])["PortXmitData"] >= other, "the other port was cleared")
 
 
-@GROUP.test
+@GROUP.test(debug=False)
 def no_link_errors(b):
     """ibqueryerrors finds none."""
     text = b.sh(2, "ibqueryerrors")
