@@ -22,6 +22,7 @@ struct ohca_sqwin *ohca_win_get(ohca_engine *e, unsigned int log_sq)
 
 	if (w) {
 		e->sched->win_free[log] = w->next;
+		e->sched->win_num[log]--;
 		return w;
 	}
 	/* only until as many exist as QPs are busy at once */
@@ -39,6 +40,11 @@ struct ohca_sqwin *ohca_win_get(ohca_engine *e, unsigned int log_sq)
 
 void ohca_win_put(ohca_engine *e, struct ohca_sqwin *w)
 {
+	if (e->sched->win_num[w->log] == OHCA_POOL_KEEP) {
+		free(w);
+		return;
+	}
+	e->sched->win_num[w->log]++;
 	w->next = e->sched->win_free[w->log];
 	e->sched->win_free[w->log] = w;
 }
@@ -47,10 +53,12 @@ struct ohca_rwqe *ohca_rwqe_get(ohca_engine *e)
 {
 	struct ohca_rwqe_slot *s = e->sched->rwqe_free;
 
-	if (s)
+	if (s) {
 		e->sched->rwqe_free = s->next;
-	else
+		e->sched->rwqe_num--;
+	} else {
 		s = malloc(sizeof(*s));
+	}
 	return s ? &s->r : NULL;
 }
 
@@ -58,6 +66,11 @@ void ohca_rwqe_put(ohca_engine *e, struct ohca_rwqe *r)
 {
 	struct ohca_rwqe_slot *s = ohca_container_of(r, struct ohca_rwqe_slot, r);
 
+	if (e->sched->rwqe_num == OHCA_POOL_KEEP) {
+		free(s);
+		return;
+	}
+	e->sched->rwqe_num++;
 	s->next = e->sched->rwqe_free;
 	e->sched->rwqe_free = s;
 }
@@ -66,17 +79,49 @@ struct ohca_rdring *ohca_rdring_get(ohca_engine *e)
 {
 	struct ohca_rdring *r = e->sched->rd_free;
 
-	if (r)
+	if (r) {
 		e->sched->rd_free = r->next;
-	else
+		e->sched->rd_num--;
+	} else {
 		r = malloc(sizeof(*r));
+	}
 	return r;
 }
 
 void ohca_rdring_put(ohca_engine *e, struct ohca_rdring *r)
 {
+	if (e->sched->rd_num == OHCA_POOL_KEEP) {
+		free(r);
+		return;
+	}
+	e->sched->rd_num++;
 	r->next = e->sched->rd_free;
 	e->sched->rd_free = r;
+}
+
+static void pools_free(struct ohca_sched *s)
+{
+	for (unsigned int i = 0; i <= OHCA_MAX_LOG_WIN; i++)
+		while (s->win_free[i]) {
+			struct ohca_sqwin *w = s->win_free[i];
+
+			s->win_free[i] = w->next;
+			free(w);
+		}
+	while (s->rwqe_free) {
+		struct ohca_rwqe_slot *r = s->rwqe_free;
+
+		s->rwqe_free = r->next;
+		free(r);
+	}
+	while (s->rd_free) {
+		struct ohca_rdring *r = s->rd_free;
+
+		s->rd_free = r->next;
+		free(r);
+	}
+	memset(s->win_num, 0, sizeof(s->win_num));
+	s->rwqe_num = s->rd_num = 0;
 }
 
 /* ---- timers ------------------------------------------------------------------------ */
@@ -401,6 +446,7 @@ void ohca_sched_reset(ohca_engine *e)
 
 	if (!s)
 		return;
+	pools_free(s);
 	s->loop_tail = s->loop_head;
 	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++) {
 		s->late[p].tail = s->late[p].head;
@@ -440,25 +486,7 @@ void ohca_sched_free(ohca_engine *e)
 
 	if (!s)
 		return;
-	for (unsigned int i = 0; i <= OHCA_MAX_LOG_WIN; i++)
-		while (s->win_free[i]) {
-			struct ohca_sqwin *w = s->win_free[i];
-
-			s->win_free[i] = w->next;
-			free(w);
-		}
-	while (s->rwqe_free) {
-		struct ohca_rwqe_slot *r = s->rwqe_free;
-
-		s->rwqe_free = r->next;
-		free(r);
-	}
-	while (s->rd_free) {
-		struct ohca_rdring *r = s->rd_free;
-
-		s->rd_free = r->next;
-		free(r);
-	}
+	pools_free(s);
 	free(s->heap);
 	free(s->loop);
 	free(s);

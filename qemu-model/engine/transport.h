@@ -29,6 +29,7 @@
 #define OHCA_LOOP_SLOTS		64u	/* power of two */
 #define OHCA_SLOT_SIZE		4352u	/* at least IB_MAX_PKT_LEN */
 #define OHCA_MADQ_SLOTS		32u	/* power of two */
+#define OHCA_POOL_KEEP		256u	/* of each kind, when QPs are idle again */
 #define OHCA_LATE_ACKS		64u	/* power of two */
 #define OHCA_RD_RING		128u	/* power of two; most that max_dest_rd_atomic may be */
 #define OHCA_MIN_LOG_WIN	4u
@@ -430,7 +431,7 @@ struct ohca_lateq {
  * @now: time of this run
  * @gen: counts changes of the port; paths are resolved again
  * @win_free: windows to reuse, by log2 of their size; @rwqe_free: receive WQEs;
- *	@rd_free: rings of responses
+ *	@rd_free: rings of responses; in each at most OHCA_POOL_KEEP
  * @loop, @loop_len, @loop_port: looped packets, FIFO of slots
  */
 struct ohca_sched {
@@ -448,6 +449,7 @@ struct ohca_sched {
 		struct ohca_rwqe_slot *next;
 	} *rwqe_free;
 	struct ohca_rdring *rd_free;
+	uint32_t win_num[OHCA_MAX_LOG_WIN + 1], rwqe_num, rd_num;
 	struct ohca_madq madq[OHCA_MAX_PORTS][2];
 	struct ohca_lateq late[OHCA_MAX_PORTS];
 	uint32_t loop_head, loop_tail;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "rig.h"
+#include "transport.h"
 
 #define N	40u	/* QPs a side */
 
@@ -229,12 +230,70 @@ static void test_churn(void **state)
 	free(c);
 }
 
+/* Memory that many QPs needed at once is given back when they are idle, all of it by reset. */
+static void test_pools(void **state)
+{
+	enum { MANY = OHCA_POOL_KEEP + 50 };
+	static struct ohca_sqwin *w[MANY];
+	static struct ohca_rwqe *q[MANY];
+	static struct ohca_rdring *d[MANY];
+	struct ohca_sched *s;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ 0 });
+	s = r.h[0]->e->sched;
+	for (unsigned int k = 0; k < 2; k++) {
+		unsigned int nw = 0, nq = 0, nd = 0;
+
+		for (unsigned int i = 0; i < MANY; i++) {
+			w[i] = ohca_win_get(r.h[0]->e, 8);
+			q[i] = ohca_rwqe_get(r.h[0]->e);
+			d[i] = ohca_rdring_get(r.h[0]->e);
+			assert_true(w[i] && q[i] && d[i]);
+		}
+		assert_null(s->win_free[8]);
+		for (unsigned int i = 0; i < MANY; i++) {
+			ohca_win_put(r.h[0]->e, w[i]);
+			ohca_rwqe_put(r.h[0]->e, q[i]);
+			ohca_rdring_put(r.h[0]->e, d[i]);
+		}
+		for (struct ohca_sqwin *p = s->win_free[8]; p; p = p->next)
+			nw++;
+		for (struct ohca_rwqe_slot *p = s->rwqe_free; p; p = p->next)
+			nq++;
+		for (struct ohca_rdring *p = s->rd_free; p; p = p->next)
+			nd++;
+		assert_int_equal(nw, OHCA_POOL_KEEP);
+		assert_int_equal(nq, OHCA_POOL_KEEP);
+		assert_int_equal(nd, OHCA_POOL_KEEP);
+	}
+	/* some in use by a QP */
+	r.h[0]->port[0].credits = 0;
+	rig_write(&r, 0, 1, 0, 0, 100);
+	host_step(r.h, 2);
+	ohca_reset(r.h[0]->e);
+	for (unsigned int i = 0; i <= OHCA_MAX_LOG_WIN; i++)
+		assert_null(s->win_free[i]);
+	assert_null(s->rwqe_free);
+	assert_null(s->rd_free);
+	for (unsigned int i = 0; i < 2; i++) {
+		host_buf_free(&r.qp[i].buf);
+		host_buf_free(&r.scq[i].buf);
+		host_buf_free(&r.rcq[i].buf);
+		host_buf_free(&r.mr[i].buf);
+	}
+	host_free(r.h[0]);
+	host_free(r.h[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fair),
 		cmocka_unit_test(test_timers),
 		cmocka_unit_test(test_churn),
+		cmocka_unit_test(test_pools),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
