@@ -250,7 +250,7 @@ int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 	struct ohca_cq *cq = to_ohca_cq(ibcq);
 	struct ohca_hw_db *db = ohca_buf_at(&cq->buf, OHCA_DB_OFFSET);
 	u32 start, budget = 1u << cq->log_size;
-	bool quiet = ohca_is_quiet(dev);	/* before the ring: then that is all there will be */
+	bool quiet = ohca_is_quiet(dev);	/* before the ring: that is all there will be */
 	struct ohca_hw_cqe *e, cqe;
 	unsigned long flags;
 	int n = 0;
