@@ -326,6 +326,7 @@ struct ohca_sma;
  * struct ohca_port - one port
  * @cnt: counters the PMA reads (ib/pma.h)
  * @pkey: P_Key table in force, CPU order; @gid: GID table, as on the wire
+ * @num_gids: one past the last valid GID, so that looking for one does not take long
  * What is here is a copy for the data path; the SMA (sma.h) is the master and
  * ohca_mad_port_update() (mad.c) refreshes it after every change.
  */
@@ -339,11 +340,21 @@ struct ohca_port {
 	uint8_t sl2vl[16];
 	uint16_t num_pkeys;
 	uint16_t pkey[OHCA_MAX_PKEYS];
+	uint16_t num_gids;
 	uint8_t gid_valid[OHCA_MAX_GIDS];
 	uint8_t gid[OHCA_MAX_GIDS][16];
 	struct ohca_port_counters cnt;
 	struct ohca_async async;
 };
+
+/* Index of a GID of the port, or -1. */
+static inline int ohca_gid_find(const struct ohca_port *port, const uint8_t gid[16])
+{
+	for (unsigned int i = 0; i < port->num_gids; i++)
+		if (port->gid_valid[i] && memcmp(port->gid[i], gid, 16) == 0)
+			return (int)i;
+	return -1;
+}
 
 /** struct ohca_mcast_grp - QPs attached to one MGID */
 struct ohca_mcast_grp {

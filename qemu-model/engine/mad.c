@@ -114,8 +114,11 @@ static void port_copy(ohca_engine *e, unsigned int port)
 	memcpy(p->sl2vl, s->sl2vl.vl, sizeof(p->sl2vl));
 	p->num_pkeys = OHCA_MAX_PKEYS;
 	memcpy(p->pkey, s->pkey, sizeof(p->pkey));
+	p->num_gids = 0;
 	for (unsigned int i = 0; i < OHCA_MAX_GIDS; i++) {
 		p->gid_valid[i] = s->guid[i] != 0;
+		if (p->gid_valid[i])
+			p->num_gids = (uint16_t)(i + 1);
 		ib_put_be64(p->gid[i], s->pi.gid_prefix);
 		ib_put_be64(p->gid[i] + 8, s->guid[i]);
 	}
@@ -282,17 +285,14 @@ static void reply(ohca_engine *e, unsigned int port, const struct ib_pkt_info *p
 	av.qkey = ohca_to_le32(IB_QKEY_GSI);
 	if (grh) {
 		uint32_t vtf = ib_be32(grh->ver_tc_flow);
+		int gid;
 
 		av.flags = OHCA_AV_GRH;
 		av.hop_limit = 0xff;
 		av.flow_tclass = ohca_to_le32(vtf & (OHCA_AV_FLOW_LABEL | OHCA_AV_TCLASS));
 		memcpy(av.dgid, grh->sgid, sizeof(av.dgid));
-		for (unsigned int i = 0; i < OHCA_MAX_GIDS; i++) {
-			if (p->gid_valid[i] && !memcmp(p->gid[i], grh->dgid, 16)) {
-				av.sgid_index = (uint8_t)i;
-				break;
-			}
-		}
+		gid = ohca_gid_find(p, grh->dgid);
+		av.sgid_index = (uint8_t)(gid > 0 ? gid : 0);
 	}
 	ohca_mad_send(e, port, IB_QP1, &av, own_pkey(p, pkt->pkey), own_lid(p, pkt->dlid), mad);
 }

@@ -73,10 +73,7 @@ static bool from_peer(ohca_engine *e, const struct ohca_qp *qp, const struct ohc
 	if (qp->av.flags & OHCA_AV_GRH)
 		return memcmp(grh->dgid, port->gid[qp->av.sgid_index], 16) == 0 &&
 		       memcmp(grh->sgid, qp->av.dgid, 16) == 0;
-	for (unsigned int i = 0; i < OHCA_MAX_GIDS; i++)
-		if (port->gid_valid[i] && memcmp(grh->dgid, port->gid[i], 16) == 0)
-			return true;
-	return false;
+	return ohca_gid_find(port, grh->dgid) >= 0;
 }
 
 static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)

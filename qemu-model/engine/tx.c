@@ -12,14 +12,6 @@
 
 /* ---- paths ------------------------------------------------------------------------- */
 
-static bool own_gid(const struct ohca_port *port, const uint8_t gid[16])
-{
-	for (unsigned int i = 0; i < OHCA_MAX_GIDS; i++)
-		if (port->gid_valid[i] && memcmp(port->gid[i], gid, 16) == 0)
-			return true;
-	return false;
-}
-
 static uint8_t path_kind(const struct ohca_port *port, const struct ohca_path *p, uint16_t dlid,
 			 const struct ohca_hw_av *av, bool vl15)
 {
@@ -31,7 +23,8 @@ static uint8_t path_kind(const struct ohca_port *port, const struct ohca_path *p
 	if (port->state != PORT_ACTIVE || p->vl >= port->op_vls ||
 	    !(p->pkey & IB_PKEY_BASE_MASK))
 		return OHCA_TX_DISCARD;
-	if (av->flags & OHCA_AV_GRH && !ib_gid_is_mcast(av->dgid) && own_gid(port, av->dgid))
+	if (av->flags & OHCA_AV_GRH && !ib_gid_is_mcast(av->dgid) &&
+	    ohca_gid_find(port, av->dgid) >= 0)
 		return OHCA_TX_LOOP;
 	return OHCA_TX_WIRE;
 }

@@ -675,6 +675,24 @@ static void test_ports(void **state)
 	assert_int_equal(h->e->port[0].state, IB_PS_DOWN);
 	assert_true(host_eq_poll(h, &h->async, &eqe));
 	assert_int_equal(eqe.type, OHCA_EVENT_PORT_ERR);
+	/* a GID at the end of the table is found, and not when it has gone */
+	for (unsigned int k = 0; k < 2; k++) {
+		struct ib_smp guids = {
+			.hdr = { .base_version = 1, .mgmt_class = IB_CLASS_SUBN_LID,
+				 .class_version = 1, .method = IB_METHOD_SET,
+				 .attr_id = ib_to_be16(IB_SMP_ATTR_GUID_INFO),
+				 .attr_mod = ib_to_be32(31) },
+		};
+		uint8_t gid[16];
+
+		ib_put_be64(guids.data + 56, k ? 0 : 0x1234);
+		assert_int_equal(host_mad_ifc(h, 0, (uint8_t *)&guids), OHCA_MAD_REPLY);
+		memcpy(gid, h->e->port[0].gid[0], 8);
+		ib_put_be64(gid + 8, 0x1234);
+		assert_int_equal(ohca_gid_find(&h->e->port[0], gid), k ? -1 : 255);
+		assert_int_equal(ohca_gid_find(&h->e->port[0], h->e->port[0].gid[0]), 0);
+		assert_int_equal(h->e->port[0].num_gids, k ? 1 : 256);
+	}
 	/* a reset forgets the LID, the link comes back with ENABLE */
 	host_cable(h, 0, true);
 	host_settle(&h, 1);

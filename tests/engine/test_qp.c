@@ -616,6 +616,7 @@ static void test_mads(void **state)
 		p->pkey[0] = 0x7fff;
 		p->pkey[3] = 0x8123;
 		p->gid_valid[5] = 1;
+		p->num_gids = 6;
 		memset(p->gid[5], 0x55, 16);
 		q = ib_build_lrh(hdr, 0, 4, IB_LNH_IBA_GLOBAL, 10,
 				 (8 + 40 + 12 + 8 + 256 + 4) / 4, 3);
