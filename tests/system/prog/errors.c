@@ -68,6 +68,9 @@ static void rdma(struct peer *p, enum ibv_wr_opcode op, uint64_t raddr, uint32_t
 	for (uint32_t i = 0; i < PEER_BUF; i++)
 		if (p->buf[i] != (p->client ? 0x11 : 0x22))
 			fail("byte %u was written", i);
+	for (uint32_t i = 0; i < PEER_BUF; i++)
+		if (p->buf2[i] || p->buf_ro[i])
+			fail("byte %u of other memory was written", i);
 }
 
 static void rem_access_key(struct peer *p)
@@ -78,13 +81,13 @@ static void rem_access_key(struct peer *p)
 
 static void rem_access_pd(struct peer *p)
 {
-	rdma(p, IBV_WR_RDMA_WRITE, p->you.addr, p->you.other_rkey, 64, IBV_WC_REM_ACCESS_ERR,
+	rdma(p, IBV_WR_RDMA_WRITE, p->you.other_addr, p->you.other_rkey, 64, IBV_WC_REM_ACCESS_ERR,
 	     IBV_EVENT_QP_ACCESS_ERR);
 }
 
 static void rem_access_right(struct peer *p)
 {
-	rdma(p, IBV_WR_RDMA_WRITE, p->you.addr, p->you.ro_rkey, 64, IBV_WC_REM_ACCESS_ERR,
+	rdma(p, IBV_WR_RDMA_WRITE, p->you.ro_addr, p->you.ro_rkey, 64, IBV_WC_REM_ACCESS_ERR,
 	     IBV_EVENT_QP_ACCESS_ERR);
 }
 
@@ -130,7 +133,7 @@ static void rem_inv_req_length(struct peer *p)
 /* The responder's own receive WQE is bad. */
 static void rem_op(struct peer *p)
 {
-	struct ibv_sge sge = { (uintptr_t)p->buf, 64, p->mr2->lkey };
+	struct ibv_sge sge = { (uintptr_t)p->buf2, 64, p->mr2->lkey };
 	struct ibv_recv_wr wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	if (!p->client && ibv_post_recv(p->qp, &wr, &bad))
@@ -246,7 +249,7 @@ static void loc_prot_key(struct peer *p)
 
 static void loc_prot_pd(struct peer *p)
 {
-	local(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, 64, p->mr2->lkey);
+	local(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf2, 64, p->mr2->lkey);
 }
 
 static void loc_prot_bounds(struct peer *p)
@@ -256,7 +259,7 @@ static void loc_prot_bounds(struct peer *p)
 
 static void loc_prot_right(struct peer *p)
 {
-	local(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, 64, p->mr_ro->lkey);
+	local(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf_ro, 64, p->mr_ro->lkey);
 }
 
 /* A datagram longer than the MTU. */

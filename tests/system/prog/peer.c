@@ -126,6 +126,15 @@ void sync_at(struct peer *p, uint32_t step)
 		fail("at step %u, the other side at %u", step, other);
 }
 
+static uint8_t *memory(void)
+{
+	void *m = mmap(NULL, PEER_BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (m == MAP_FAILED)
+		fail("mmap: %s", strerror(errno));
+	return m;
+}
+
 static struct ibv_mr *reg(struct ibv_pd *pd, void *buf, int access)
 {
 	struct ibv_mr *mr = ibv_reg_mr(pd, buf, PEER_BUF, access);
@@ -184,12 +193,12 @@ void peer_open(struct peer *p, enum ibv_qp_type type)
 	p->rcq = ibv_create_cq(p->ctx, 256, NULL, NULL, 0);
 	if (!p->pd || !p->pd2 || !p->scq || !p->rcq)
 		fail("PD or CQ: %s", strerror(errno));
-	p->buf = mmap(NULL, PEER_BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p->buf == MAP_FAILED)
-		fail("mmap: %s", strerror(errno));
+	p->buf = memory();
+	p->buf2 = memory();
+	p->buf_ro = memory();
 	p->mr = reg(p->pd, p->buf, all);
-	p->mr2 = reg(p->pd2, p->buf, all);
-	p->mr_ro = reg(p->pd, p->buf, IBV_ACCESS_REMOTE_READ);
+	p->mr2 = reg(p->pd2, p->buf2, all);
+	p->mr_ro = reg(p->pd, p->buf_ro, IBV_ACCESS_REMOTE_READ);
 	p->qp = peer_qp(p, p->pd);
 }
 
@@ -229,7 +238,8 @@ void peer_connect(struct peer *p)
 	if (ibv_query_port(p->ctx, 1, &port) || port.state != IBV_PORT_ACTIVE)
 		fail("port 1 is not ACTIVE");
 	p->me = (struct peer_info) {
-		.addr = (uintptr_t)p->buf, .rkey = p->mr->rkey, .other_rkey = p->mr2->rkey,
+		.addr = (uintptr_t)p->buf, .other_addr = (uintptr_t)p->buf2,
+		.ro_addr = (uintptr_t)p->buf_ro, .rkey = p->mr->rkey, .other_rkey = p->mr2->rkey,
 		.ro_rkey = p->mr_ro->rkey, .qpn = p->qp->qp_num,
 		.psn = (p->qp->qp_num * 2654435761u) & 0xffffff, .lid = port.lid,
 	};
@@ -272,6 +282,8 @@ void peer_close(struct peer *p)
 	done(ibv_dealloc_pd(p->pd2), "ibv_dealloc_pd");
 	done(ibv_close_device(p->ctx), "ibv_close_device");
 	munmap(p->buf, PEER_BUF);
+	munmap(p->buf2, PEER_BUF);
+	munmap(p->buf_ro, PEER_BUF);
 }
 
 void recv_post(struct peer *p, uint64_t wr_id, uint32_t off, uint32_t len)

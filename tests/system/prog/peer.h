@@ -18,9 +18,11 @@
 /** struct peer_info - what one side tells the other */
 struct peer_info {
 	uint64_t addr;
+	uint64_t other_addr;
+	uint64_t ro_addr;
 	uint32_t rkey;
-	uint32_t other_rkey;	/* of the same memory, in another protection domain */
-	uint32_t ro_rkey;	/* of the same memory, for reading only */
+	uint32_t other_rkey;	/* of memory in another protection domain */
+	uint32_t ro_rkey;	/* of memory for reading only */
 	uint32_t qpn;
 	uint32_t psn;
 	uint32_t lid;
@@ -34,7 +36,8 @@ struct peer_info {
  * @srq: receive queue of @qp, if wanted
  * @pd2: another protection domain
  * @scq: send completions, @rcq: receive completions
- * @mr: @buf with all rights, @mr2: the same in @pd2, @mr_ro: the same, remote read only
+ * @mr: @buf with all rights, @mr2: @buf2 with all rights in @pd2, @mr_ro: @buf_ro, remote
+ *	read only. Three pieces of memory: DMA debugging dislikes one that is mapped twice.
  * @sge: what one WQE may have
  */
 struct peer {
@@ -47,7 +50,7 @@ struct peer {
 	struct ibv_qp *qp;
 	struct ibv_ah *ah;
 	struct ibv_mr *mr, *mr2, *mr_ro;
-	uint8_t *buf;
+	uint8_t *buf, *buf2, *buf_ro;
 	struct peer_info me, you;
 	int timeout, retry_cnt, rnr_retry, min_rnr_timer;
 };
