@@ -49,6 +49,12 @@ static bool await(struct peer *p, struct ibv_cq *cq, uint32_t blocks, bool until
 				return true;
 		}
 		if (cq == p->rcq && wc_get(p->rcq, &wc, 0)) {
+			struct ibv_wc cause;
+
+			/* a flushed receive follows from what the send queue knows */
+			if (wc.status == IBV_WC_WR_FLUSH_ERR && wc_get(p->scq, &cause, 0) &&
+			    cause.status != IBV_WC_SUCCESS)
+				wc = cause;
 			if (ended(p, &wc, blocks, last, until_error))
 				return false;
 			return true;
