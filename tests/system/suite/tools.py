@@ -257,8 +257,8 @@ def counters_clear(b):
 
 @GROUP.test(debug=False)
 def no_link_errors(b):
-    """ibqueryerrors finds none."""
-    text = b.sh(2, "ibqueryerrors")
+    """ibqueryerrors finds none. Waiting for credits is congestion, not an error."""
+    text = b.sh(2, "ibqueryerrors -s PortXmitWait")
     need(re.search(r"Summary: 3 nodes checked, 0 bad nodes found", text), text[-300:])
 
 
