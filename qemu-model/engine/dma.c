@@ -296,43 +296,38 @@ static bool pages_inside(const struct ohca_pages *p, uint64_t off, uint64_t n)
 	return off <= bytes && n <= bytes - off;
 }
 
-int ohca_pages_read(ohca_engine *e, const struct ohca_pages *p, uint64_t off, void *buf, size_t n)
+/*
+ * Copy between @buf and the pages of @p from @off on; OHCA_DMA_WRITE in @prot reads @buf and
+ * never writes it. Inlined into its two callers, so the direction costs nothing.
+ */
+static inline int pages_copy(ohca_engine *e, const struct ohca_pages *p, uint64_t off,
+			     uint8_t *buf, size_t n, int prot)
 {
-	uint8_t *d = buf;
-
 	if (!pages_inside(p, off, n))
 		return dma_error(e);
 	while (n) {
 		uint64_t run, addr = ohca_pages_addr(p, off, &run);
 		size_t len = run < n ? (size_t)run : n;
 
-		if (ohca_dma_read(e, addr, d, len))
+		if (prot & OHCA_DMA_WRITE ? ohca_dma_write(e, addr, buf, len) :
+					    ohca_dma_read(e, addr, buf, len))
 			return -1;
-		d += len;
+		buf += len;
 		off += len;
 		n -= len;
 	}
 	return 0;
 }
 
+int ohca_pages_read(ohca_engine *e, const struct ohca_pages *p, uint64_t off, void *buf, size_t n)
+{
+	return pages_copy(e, p, off, buf, n, OHCA_DMA_READ);
+}
+
 int ohca_pages_write(ohca_engine *e, const struct ohca_pages *p, uint64_t off, const void *buf,
 		     size_t n)
 {
-	const uint8_t *s = buf;
-
-	if (!pages_inside(p, off, n))
-		return dma_error(e);
-	while (n) {
-		uint64_t run, addr = ohca_pages_addr(p, off, &run);
-		size_t len = run < n ? (size_t)run : n;
-
-		if (ohca_dma_write(e, addr, s, len))
-			return -1;
-		s += len;
-		off += len;
-		n -= len;
-	}
-	return 0;
+	return pages_copy(e, p, off, (uint8_t *)(uintptr_t)buf, n, OHCA_DMA_WRITE);
 }
 
 int ohca_pages_publish(ohca_engine *e, const struct ohca_pages *p, uint64_t off, const void *buf,
