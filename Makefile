@@ -115,7 +115,8 @@ docs: | $(ROOT)
 check: lab
 	@tests/run $(or $(OHCA_CHECK),units lint fuzz system kunit system-debug)
 
-demo:
+# The demo is Python, which a fresh host may lack.
+demo: $(STAMP)/deps
 	@tools/demo
 
 clean:
