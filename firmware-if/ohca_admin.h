@@ -19,6 +19,7 @@
 #define OHCA_ADMIN_H
 
 #include "ohca_types.h"
+#include "ohca_odp.h"
 
 #define OHCA_AQ_ENTRY_SIZE	64u
 #define OHCA_AQ_MIN_LOG_SIZE	2u
@@ -61,6 +62,9 @@ enum ohca_admin_op {
 
 	OHCA_CMD_ATTACH_MCAST	= 0x40,	/* struct ohca_cmd_mcast */
 	OHCA_CMD_DETACH_MCAST	= 0x41,	/* struct ohca_cmd_mcast */
+
+	OHCA_CMD_UPDATE_MR_PAGES = 0x58, /* struct ohca_cmd_update_mr */
+	OHCA_CMD_PAGE_FAULT_RESUME = 0x59, /* struct ohca_cmd_fault_resume */
 };
 
 /** enum ohca_admin_status - outcome of a command */
@@ -167,13 +171,13 @@ enum ohca_mad_verdict {
  * struct ohca_cmd_create_eq
  * @pl: ring of 32-byte entries, zeroed
  * @log_size: log2 of its entries, 5 to 20
- * @async: nonzero: this EQ takes asynchronous and port events (one per device)
+ * @kind: enum ohca_eq_kind; an EQ for faults has at least 1 << log_max_faults entries
  * @vector: MSI-X vector
  */
 struct ohca_cmd_create_eq {
 	struct ohca_hw_pl pl;
 	__u8 log_size;
-	__u8 async;
+	__u8 kind;
 	__le16 vector;
 };
 
@@ -405,6 +409,7 @@ enum ohca_mr_type {
 	OHCA_MR_FRMR	= 2,	/* empty; REG_MR WQEs fill it; length is the page limit */
 	OHCA_MR_MW1	= 3,	/* memory window, type 1 */
 	OHCA_MR_MW2	= 4,	/* memory window, type 2 */
+	OHCA_MR_ODP	= 6,	/* no pages; UPDATE_MR_PAGES names them (ohca_odp.h) */
 };
 
 /** enum - what REREG_MR changes; bits of enum ibv_rereg_mr_flags */
@@ -414,7 +419,7 @@ enum ohca_mr_type {
 
 /**
  * struct ohca_cmd_reg_mr
- * @pl: pages (OHCA_MR_USER)
+ * @pl: pages (OHCA_MR_USER); OHCA_MR_ODP: page_shift, and nothing else
  * @iova: virtual address of the first byte; 0 with OHCA_ACCESS_ZERO_BASED
  * @length: bytes; OHCA_MR_FRMR: most pages a REG_MR may name
  * @pdn: protection domain
@@ -467,6 +472,8 @@ struct ohca_hw_aqe {
 		struct ohca_cmd_modify_qp modify_qp;
 		struct ohca_cmd_reg_mr reg_mr;
 		struct ohca_cmd_mcast mcast;
+		struct ohca_cmd_update_mr update_mr;
+		struct ohca_cmd_fault_resume fault_resume;
 	};
 };
 OHCA_ASSERT_SIZE(struct ohca_hw_aqe, 64);
@@ -554,6 +561,12 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_acqe, phase, 63);
  * @vendor_part_id: DeviceID of the NodeInfo
  * @hw_ver: revision of the NodeInfo
  * @num_counters: entries QUERY_COUNTERS writes
+ * @max_odp_size: bytes of a region of type OHCA_MR_ODP
+ * @odp_rc: OHCA_ODP_CAP_*, what RC does with such regions
+ * @odp_uc: UC
+ * @odp_ud: UD
+ * @odp_xrc: XRC
+ * @log_max_faults: log2 of the page faults that may be unanswered at a time
  */
 struct ohca_hw_device_attr {
 	__le64 features;
@@ -593,7 +606,13 @@ struct ohca_hw_device_attr {
 	__le32 vendor_part_id;
 	__le32 hw_ver;
 	__le32 num_counters;
-	__u8 reserved[120];
+	__le64 max_odp_size;
+	__u8 odp_rc;
+	__u8 odp_uc;
+	__u8 odp_ud;
+	__u8 odp_xrc;
+	__u8 log_max_faults;
+	__u8 reserved[107];
 };
 OHCA_ASSERT_SIZE(struct ohca_hw_device_attr, 256);
 OHCA_ASSERT_OFFSET(struct ohca_hw_device_attr, max_qp, 56);
@@ -634,7 +653,9 @@ enum ohca_counter {
 	OHCA_CNT_EQE_DEFERRED		= 26,
 	OHCA_CNT_MADS_RX		= 27,	/* MADs the SMA and PMA took */
 	OHCA_CNT_MCAST_DROP		= 28,	/* multicast without an attached QP */
-	OHCA_CNT_NUM			= 29,
+	OHCA_CNT_PAGE_FAULT		= 29,	/* page faults told of */
+	OHCA_CNT_PAGE_FAULT_FAIL	= 30,	/* of these, answered with a failure */
+	OHCA_CNT_NUM			= 31,
 };
 
 #endif /* OHCA_ADMIN_H */

@@ -228,6 +228,7 @@ enum ohca_vendor_err {
 	OHCA_VE_DMA		= 0x14,	/* memory behind the key is not accessible */
 	OHCA_VE_LENGTH		= 0x15,	/* message longer than allowed or posted */
 	OHCA_VE_ALIGN		= 0x16,	/* atomic address not a multiple of 8 */
+	OHCA_VE_PAGE_FAULT	= 0x17,	/* no page was to be had behind the key */
 	OHCA_VE_AV		= 0x20,	/* SL, path bits, GID or P_Key index is bad */
 	OHCA_VE_TIMEOUT		= 0x30,	/* transport retries exhausted */
 	OHCA_VE_RNR		= 0x31,	/* RNR retries exhausted */
@@ -268,6 +269,7 @@ OHCA_ASSERT_SIZE(struct ohca_hw_eqe, 32);
  */
 enum ohca_event {
 	OHCA_EVENT_COMP			= 0x01,
+	OHCA_EVENT_PAGE_FAULT		= 0x02,	/* struct ohca_hw_fault_eqe */
 	OHCA_EVENT_ASYNC		= 0x10,
 	OHCA_EVENT_CQ_ERR		= 0x10,
 	OHCA_EVENT_QP_FATAL		= 0x11,

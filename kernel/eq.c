@@ -313,7 +313,7 @@ static int ohca_eq_create(struct ohca_dev *dev, struct ohca_eq *eq, u32 log_size
 		return ret;
 	in.pl = pl.hw;
 	in.log_size = log_size;
-	in.async = async;
+	in.kind = async ? OHCA_EQ_ASYNC : OHCA_EQ_COMP;
 	in.vector = cpu_to_le16(vector);
 	ret = ohca_cmd_create_eq(dev, &in, &eq->eqn);
 	ohca_pl_free(dev, &pl);

@@ -59,6 +59,10 @@ static const struct cmd_desc cmds[] = {
 				      FEATURE(MCAST) },
 	[OHCA_CMD_DETACH_MCAST]	  = { ohca_cmd_detach_mcast, sizeof(struct ohca_cmd_mcast),
 				      FEATURE(MCAST) },
+	[OHCA_CMD_UPDATE_MR_PAGES] = { ohca_cmd_update_mr_pages,
+				       sizeof(struct ohca_cmd_update_mr), FEATURE(ODP) },
+	[OHCA_CMD_PAGE_FAULT_RESUME] = { ohca_cmd_page_fault_resume,
+					 sizeof(struct ohca_cmd_fault_resume), FEATURE(ODP) },
 };
 
 /* ---- helpers of commands ---------------------------------------------------------- */

@@ -44,6 +44,15 @@ int ohca_cmd_query_device(struct ohca_cmd *c)
 	a.vendor_part_id = ohca_to_le32(OHCA_PART_ID);
 	a.hw_ver = ohca_to_le32(OHCA_HW_REVISION);
 	a.num_counters = ohca_to_le32(OHCA_CNT_NUM);
+	if (ohca_feature(e, OHCA_FEATURE_ODP)) {
+		a.max_odp_size = ohca_to_le64(OHCA_MAX_ODP_SIZE);
+		a.odp_rc = OHCA_ODP_CAP_SEND | OHCA_ODP_CAP_RECV | OHCA_ODP_CAP_RDMA_WRITE |
+			   OHCA_ODP_CAP_RDMA_READ | OHCA_ODP_CAP_ATOMIC | OHCA_ODP_CAP_SRQ_RECV;
+		/* a message that finds no page at the other end is lost: that is for RC */
+		a.odp_uc = OHCA_ODP_CAP_SEND;
+		a.odp_ud = OHCA_ODP_CAP_SEND;
+		a.log_max_faults = OHCA_LOG_MAX_FAULTS;
+	}
 	return ohca_cmd_mbox_write(c, OHCA_AT(mbox.addr), 0, &a, sizeof(a));
 }
 _Static_assert(OHCA_MAX_GIDS == 1 << 8, "log_max_gids");

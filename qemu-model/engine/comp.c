@@ -109,10 +109,11 @@ static void retry(ohca_engine *e, struct ohca_qp *qp)
 	ohca_req_restart(xp);
 }
 
-/* A response is missing. Later ones of the same flight say nothing new. */
+/* A response is missing. Later ones of the same flight say nothing new; neither do those
+ * behind one that found no page. */
 static void implied_nak(ohca_engine *e, struct ohca_qp *qp)
 {
-	if (!qp->xp->restarted && qp->state != OHCA_QPS_ERR)
+	if (!qp->xp->restarted && !qp->xp->fault[OHCA_FAULT_REQ] && qp->state != OHCA_QPS_ERR)
 		retry(e, qp);
 }
 
@@ -184,6 +185,21 @@ static void bad_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
 	ohca_sq_fail(e, qp, w, OHCA_WC_BAD_RESP, OHCA_VE_BAD_RESP);
 }
 
+/* There is no page for a response: it is asked for again when there is one. */
+static void no_page(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	ohca_req_restart(xp);
+	xp->rto_restart = false;
+	if (ohca_suspend(e, qp, OHCA_FAULT_REQ, w->idx)) {
+		ohca_timer_set(e, xp, OHCA_NO_DEADLINE);
+		return;
+	}
+	xp->rnr_wait = true;
+	ohca_timer_set(e, xp, ohca_now(e) + OHCA_FAULT_RETRY_NS);
+}
+
 static void read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		      const struct ohca_rxpkt *p)
 {
@@ -203,6 +219,10 @@ static void read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		return;
 	}
 	ve = n ? ohca_sgl_scatter(e, qp, ohca_swqe_sge(xp, w), w->num_sge, off, p->payload, n) : 0;
+	if (ve == OHCA_MR_FAULT) {
+		no_page(e, qp, w);
+		return;
+	}
 	if (ve) {
 		ohca_sq_fail(e, qp, w, OHCA_WC_LOC_PROT, (uint16_t)ve);
 		return;
@@ -226,6 +246,10 @@ static void atomic_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		return;
 	}
 	ve = ohca_sgl_scatter(e, qp, ohca_swqe_sge(xp, w), w->num_sge, 0, &le, sizeof(le));
+	if (ve == OHCA_MR_FAULT) {
+		no_page(e, qp, w);
+		return;
+	}
 	if (ve) {
 		ohca_sq_fail(e, qp, w, OHCA_WC_LOC_PROT, (uint16_t)ve);
 		return;
@@ -281,6 +305,9 @@ void ohca_comp_timer(ohca_engine *e, struct ohca_qp *qp)
 		xp->rto_restart = true;
 		return;
 	}
+	/* while nothing is sent nothing is late; the timer starts again with the page */
+	if (xp->fault[OHCA_FAULT_REQ])
+		return;
 	/* an acknowledgement came and the timer was not set anew yet, or all is done */
 	if (xp->rto_restart || xp->una == xp->max)
 		return;

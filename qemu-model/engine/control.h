@@ -15,7 +15,8 @@
 	(1ull << OHCA_FEATURE_EVENT_IDX | 1ull << OHCA_FEATURE_SRQ |		\
 	 1ull << OHCA_FEATURE_MCAST | 1ull << OHCA_FEATURE_FRMR |		\
 	 1ull << OHCA_FEATURE_MW | 1ull << OHCA_FEATURE_CQ_RESIZE |		\
-	 1ull << OHCA_FEATURE_TIMESTAMP | 1ull << OHCA_FEATURE_REREG)
+	 1ull << OHCA_FEATURE_TIMESTAMP | 1ull << OHCA_FEATURE_REREG |		\
+	 1ull << OHCA_FEATURE_ODP)
 
 /* Limits that no table size sets; all are reported by QUERY_DEVICE. */
 #define OHCA_LOG_MAX_SQ_BBS	18u
@@ -27,6 +28,7 @@
 #define OHCA_MAX_RD_ATOMIC	128u
 #define OHCA_MAX_FRMR_PAGES	4096u
 #define OHCA_MAX_MR_SIZE	(1ull << 40)
+#define OHCA_MAX_ODP_SIZE	(1ull << 57)
 #define OHCA_MAX_QUEUE_PAGES	(1u << 16)
 #define OHCA_MAX_TOTAL_MCAST	(OHCA_MAX_MCAST_GRP * OHCA_MAX_MCAST_QP)
 
@@ -92,6 +94,8 @@ int ohca_cmd_modify_device(struct ohca_cmd *c);
 int ohca_cmd_modify_port(struct ohca_cmd *c);
 int ohca_cmd_mad_ifc(struct ohca_cmd *c);
 int ohca_cmd_query_counters(struct ohca_cmd *c);
+int ohca_cmd_update_mr_pages(struct ohca_cmd *c);
+int ohca_cmd_page_fault_resume(struct ohca_cmd *c);
 
 /* engine.c: numbers */
 int ohca_ids_init(struct ohca_ids *ids, uint32_t max, uint32_t first);
@@ -121,6 +125,19 @@ void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr);
 void ohca_pd_free(ohca_engine *e, struct ohca_pd *pd);
 void ohca_mcast_free_all(ohca_engine *e);
 
+/* odp.c: a table without a page for @bytes in pages of 1 << @shift. enum ohca_admin_status */
+int ohca_odp_create(struct ohca_odp **out, uint64_t bytes, uint8_t shift);
+void ohca_odp_free(ohca_engine *e, struct ohca_odp *o);
+/* Copy between @buf and the pages from @off on, which is inside; as ohca_mr_read() and
+ * _write(). With @write @buf is only read. */
+int ohca_odp_copy(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint8_t *buf, size_t n,
+		  bool write);
+/* Bus address of the 8 bytes at @off, a multiple of 8, for writing; 0 or OHCA_MR_FAULT */
+int ohca_odp_addr(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint64_t *addr);
+
+/* fault.c: all slots are free, and nobody waits */
+void ohca_fault_reset(ohca_engine *e);
+
 /* admin.c: both rings start again at index 0 */
 void ohca_aq_reset(ohca_engine *e);
 
@@ -137,6 +154,8 @@ bool ohca_cq_deliver(ohca_engine *e, struct ohca_cq *cq);
 
 /* eq.c */
 bool ohca_eq_room(const struct ohca_eq *eq);
+/* Append @eqe, 32 bytes, with its phase set here; as ohca_eq_push(). */
+int ohca_eq_put(ohca_engine *e, struct ohca_eq *eq, void *eqe);
 /* Append; the caller has looked for room. -1: the EQ is no memory, the device is FATAL. */
 int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t handle,
 		 unsigned int port, uint32_t count);

@@ -176,7 +176,7 @@ int ohca_cmd_create_cq(struct ohca_cmd *c)
 
 	if (uar >= e->cfg.num_uars)
 		return OHCA_BAD(c, create_cq.uar);
-	if (!eq || eq->async)
+	if (!eq || eq->kind != OHCA_EQ_COMP)
 		return OHCA_BAD(c, create_cq.eqn);
 	if (cmd->log_size > OHCA_LOG_MAX_CQE)
 		return OHCA_BAD(c, create_cq.log_size);

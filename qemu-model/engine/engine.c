@@ -208,6 +208,7 @@ void ohca_reset(ohca_engine *e)
 	atomic_store(&e->status, 0);
 	objects_free(e);
 	ohca_sched_reset(e);
+	ohca_fault_reset(e);
 	ohca_aq_reset(e);
 	ohca_db_clear(e);
 	ohca_mad_reset(e);

@@ -20,19 +20,13 @@ static void eq_interrupt(ohca_engine *e, struct ohca_eq *eq)
 	e->ops.irq(e->h, eq->vector);
 }
 
-int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t handle,
-		 unsigned int port, uint32_t count)
+int ohca_eq_put(ohca_engine *e, struct ohca_eq *eq, void *eqe)
 {
+	const size_t size = sizeof(struct ohca_hw_eqe);
 	uint32_t slot = eq->pi & (eq_size(eq) - 1);
-	struct ohca_hw_eqe eqe = {
-		.type = type,
-		.port = (uint8_t)port,
-		.handle = ohca_to_le32(handle),
-		.count = ohca_to_le32(count),
-		.phase = !(eq->pi >> eq->log_size & 1),
-	};
 
-	if (ohca_pages_publish(e, &eq->buf, (uint64_t)slot * sizeof(eqe), &eqe, sizeof(eqe))) {
+	((uint8_t *)eqe)[offsetof(struct ohca_hw_eqe, phase)] = !(eq->pi >> eq->log_size & 1);
+	if (ohca_pages_publish(e, &eq->buf, (uint64_t)slot * size, eqe, size)) {
 		ohca_fatal(e, OHCA_FATAL_EQ_DMA);
 		return -1;
 	}
@@ -41,6 +35,19 @@ int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t hand
 	if (eq->armed)
 		eq_interrupt(e, eq);
 	return 0;
+}
+
+int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t handle,
+		 unsigned int port, uint32_t count)
+{
+	struct ohca_hw_eqe eqe = {
+		.type = type,
+		.port = (uint8_t)port,
+		.handle = ohca_to_le32(handle),
+		.count = ohca_to_le32(count),
+	};
+
+	return ohca_eq_put(e, eq, &eqe);
 }
 
 /* Each CQ is looked at once; one that still has to wait goes back to the list. */
@@ -155,8 +162,10 @@ void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
 		return;
 	}
 	eq->ci = ci;
-	if (eq->async)
+	if (eq->kind == OHCA_EQ_ASYNC)
 		async_deliver(e, eq);
+	else if (eq->kind == OHCA_EQ_FAULT)
+		ohca_xp_fault_room(e);
 	else if (!ohca_list_empty(&eq->deferred))
 		cqs_deliver(e, eq);
 	if (arm) {
@@ -179,8 +188,11 @@ int ohca_cmd_create_eq(struct ohca_cmd *c)
 
 	if (cmd->log_size < OHCA_LOG_MIN_EQE || cmd->log_size > OHCA_LOG_MAX_EQE)
 		return OHCA_BAD(c, create_eq.log_size);
-	if (cmd->async > 1 || (cmd->async && e->async_eq))
-		return OHCA_BAD(c, create_eq.async);
+	if (cmd->kind > OHCA_EQ_FAULT || (cmd->kind == OHCA_EQ_ASYNC && e->async_eq) ||
+	    (cmd->kind == OHCA_EQ_FAULT && (e->fault_eq || !ohca_feature(e, OHCA_FEATURE_ODP))))
+		return OHCA_BAD(c, create_eq.kind);
+	if (cmd->kind == OHCA_EQ_FAULT && cmd->log_size < OHCA_LOG_MAX_FAULTS)
+		return OHCA_BAD(c, create_eq.log_size);
 	if (ohca_le16(cmd->vector) >= e->cfg.num_vectors)
 		return OHCA_BAD(c, create_eq.vector);
 	for (eqn = 0; eqn < OHCA_MAX_EQ && e->eq[eqn]; eqn++)
@@ -199,12 +211,14 @@ int ohca_cmd_create_eq(struct ohca_cmd *c)
 	eq->eqn = eqn;
 	eq->log_size = cmd->log_size;
 	eq->vector = ohca_le16(cmd->vector);
-	eq->async = cmd->async;
+	eq->kind = cmd->kind;
 	ohca_list_init(&eq->deferred);
 	ohca_db_eq_clear(e, eqn);
 	e->eq[eqn] = eq;
-	if (eq->async)
+	if (eq->kind == OHCA_EQ_ASYNC)
 		e->async_eq = eq;
+	else if (eq->kind == OHCA_EQ_FAULT)
+		e->fault_eq = eq;
 	ohca_cmd_result(c, eqn);
 	return OHCA_ADMIN_OK;
 }
@@ -213,6 +227,8 @@ void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq)
 {
 	if (e->async_eq == eq)
 		e->async_eq = NULL;
+	if (e->fault_eq == eq)
+		e->fault_eq = NULL;
 	/* of an EQ for completions nothing is left: it has no references */
 	while (!ohca_list_empty(&eq->deferred))
 		ohca_async_forget(ohca_container_of(eq->deferred.next, struct ohca_async, link));
@@ -227,7 +243,8 @@ int ohca_cmd_destroy_eq(struct ohca_cmd *c)
 
 	if (!eq)
 		return OHCA_ADMIN_BAD_HANDLE;
-	if (eq->refs)
+	/* without it nobody would hear of the faults of regions */
+	if (eq->refs || (eq == c->e->fault_eq && c->e->num_odp))
 		return OHCA_ADMIN_BUSY;
 	ohca_eq_free(c->e, eq);
 	return OHCA_ADMIN_OK;

@@ -27,6 +27,11 @@
 #define OHCA_MAX_PKEYS	128
 #define OHCA_MAX_GIDS	256
 #define OHCA_LOCAL_DMA_LKEY	0x00000100u	/* index 1, tag 0: reserved */
+#define OHCA_LOG_MAX_FAULTS	7u
+#define OHCA_MAX_FAULTS		(1u << OHCA_LOG_MAX_FAULTS)
+#define OHCA_FAULT_SLOT_BITS	12u
+_Static_assert(OHCA_MAX_FAULTS <= 1u << OHCA_FAULT_SLOT_BITS &&
+	       OHCA_FAULT_SLOT == (1u << OHCA_FAULT_SLOT_BITS) - 1, "numbers of faults");
 
 /* ---- byte order of the contract ------------------------------------------------- */
 
@@ -204,7 +209,8 @@ struct ohca_eq {
 	uint32_t pi, ci;
 	uint16_t vector;
 	uint8_t log_size;
-	bool async, armed;
+	uint8_t kind;		/* enum ohca_eq_kind */
+	bool armed;
 	struct ohca_pages buf;
 	struct ohca_list deferred;
 };
@@ -263,8 +269,38 @@ struct ohca_mr {
 	uint64_t pl_offset;	/* of the first byte in the pages (window: of its MR) */
 	struct ohca_pd *pd;
 	struct ohca_pages pages;
+	struct ohca_odp *odp;	/* of type ODP: in place of @pages */
 	struct ohca_mr *bound;	/* MW: region behind the window */
 	uint64_t qp_serial;	/* MW2: the QP it is bound to */
+};
+
+/** struct ohca_missing - what the last access that returned OHCA_MR_FAULT wants */
+struct ohca_missing {
+	uint64_t addr;		/* first byte that is missing, as the region counts */
+	uint64_t len;		/* of the access, from there on */
+	uint32_t key;
+	bool write;
+};
+
+/** enum ohca_fault_side - what of a QP waits for a page */
+enum ohca_fault_side {
+	OHCA_FAULT_REQ,		/* requester: packets to send, or a response to put down */
+	OHCA_FAULT_RECV,	/* responder: a request */
+	OHCA_FAULT_READ,	/* responder: a READ response */
+	OHCA_FAULT_SIDES
+};
+
+/**
+ * struct ohca_fault - a page fault that the driver has not answered
+ * @qp: who waits; NULL: nobody any more
+ * @wqe_idx: OHCA_FAULT_REQ: the send WQE that wants the page
+ */
+struct ohca_fault {
+	struct ohca_qp *qp;
+	uint32_t id, gen;
+	uint32_t wqe_idx;
+	uint8_t side;		/* enum ohca_fault_side */
+	bool busy;
 };
 
 /** struct ohca_sge - SGE in CPU order */
@@ -396,11 +432,15 @@ struct ohca_engine {
 	struct ohca_mr **mr;
 	struct ohca_pd **pd;
 	struct ohca_eq *eq[OHCA_MAX_EQ];
-	struct ohca_eq *async_eq;
+	struct ohca_eq *async_eq, *fault_eq;
 	struct ohca_ids qp_ids, cq_ids, srq_ids, mr_ids, pd_ids;
 	uint8_t *mr_tag;		/* rotated at each allocation of an index */
 	uint64_t next_serial;
 	struct ohca_mr local_dma;	/* what OHCA_LOCAL_DMA_LKEY names; not in the table */
+	uint32_t num_odp;		/* regions of type ODP */
+	struct ohca_missing missing;
+	struct ohca_fault fault[OHCA_MAX_FAULTS];
+	uint32_t num_faults, fault_next;
 	uint32_t page_entries;		/* addresses held by all page lists */
 	uint32_t max_page_entries;	/* OHCA_MAX_PAGE_ENTRIES; smaller in tests */
 	uint32_t dma_depth;
@@ -505,16 +545,18 @@ int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t lkey, uin
  * always allowed by the caller without a check (IBTA vol 1, 9.7.4.1.4) */
 int ohca_rkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint64_t addr,
 		    uint64_t len, uint32_t access, struct ohca_mr_range *r);
-/* Copy; 0 or -1 when memory behind the range is gone */
+/* Copy; 0, -1 when memory behind the range is gone, or OHCA_MR_FAULT: a page is missing,
+ * which e->missing names. Then any part may have been copied. */
+#define OHCA_MR_FAULT	(-2)
 int ohca_mr_read(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, void *buf, size_t n);
 int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, const void *buf,
 		  size_t n);
 /* Atomic on 8 aligned bytes in host order of the guest (x86: LE) memory: returns the
- * previous value in *@old. 0 or -1. */
+ * previous value in *@old. 0, -1 or OHCA_MR_FAULT. */
 int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, bool cmp_swap, uint64_t swap_add,
 		   uint64_t compare, uint64_t *old);
 /* Gather @len bytes of an SGE list, from byte @off of the message on, to @dst; scatter the
- * other way. Every key is checked at every call. 0 or vendor error. */
+ * other way. Every key is checked at every call. 0, vendor error or OHCA_MR_FAULT. */
 int ohca_sgl_gather(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
 		    unsigned int num, uint32_t off, void *dst, uint32_t len);
 int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
@@ -523,6 +565,16 @@ int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca
 int ohca_mr_fast_reg(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg);
 int ohca_mr_invalidate(ohca_engine *e, const struct ohca_qp *qp, uint32_t key, bool remote);
 int ohca_mw_bind(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg);
+
+/*
+ * fault.c: tell the driver of e->missing; @qp waits for it at @side. Return: a reference for
+ * ohca_fault_forget(), or 0: too many are unanswered; ohca_xp_fault_room() is called when
+ * one fewer is. ohca_xp_resume() ends the wait.
+ */
+uint16_t ohca_fault_tell(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
+			 uint32_t wqe_idx);
+/* nobody waits for @ref any more */
+void ohca_fault_forget(ohca_engine *e, uint16_t ref);
 
 /* mcast.c: group of @mgid or NULL */
 struct ohca_mcast_grp *ohca_mcast_find(ohca_engine *e, const uint8_t mgid[16]);
@@ -574,6 +626,11 @@ void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp);	/* flush in ERR */
 void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, uint32_t *rq_psn,
 		   bool *draining);
 void ohca_xp_tx_ready(ohca_engine *e, unsigned int port);
+/* suspend.c: a fault of @qp is answered; @ok: try again, else what wanted the page fails */
+void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
+		    uint32_t wqe_idx, bool ok);
+/* sched.c: who could not tell of a fault may try again */
+void ohca_xp_fault_room(ohca_engine *e);
 /* a port left Armed/Active or its LID, P_Keys, VLs changed: nothing is sent on a port
  * that is not Active except SMPs */
 void ohca_xp_port(ohca_engine *e, unsigned int port);

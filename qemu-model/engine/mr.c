@@ -68,12 +68,41 @@ static int load_translation(struct ohca_cmd *c, struct ohca_mr *mr, uint32_t acc
 	return OHCA_ADMIN_OK;
 }
 
+/* The same for a region without a page. */
+static int load_odp(struct ohca_cmd *c, struct ohca_mr *mr, uint32_t access)
+{
+	const struct ohca_cmd_reg_mr *cmd = &c->aqe.reg_mr;
+	uint64_t iova = ohca_le64(cmd->iova), length = ohca_le64(cmd->length);
+	uint32_t offset = ohca_le32(cmd->pl_offset);
+	int rc;
+
+	if (!ohca_feature(c->e, OHCA_FEATURE_ODP) || !c->e->fault_eq)
+		return OHCA_BAD(c, reg_mr.type);
+	if (cmd->pl.root || cmd->pl.npages || cmd->pl.levels || cmd->pl.reserved ||
+	    cmd->pl.page_shift < OHCA_PL_MIN_SHIFT || cmd->pl.page_shift > OHCA_PL_MAX_SHIFT)
+		return OHCA_BAD(c, reg_mr.pl);
+	if (offset >= 1ull << cmd->pl.page_shift)
+		return OHCA_BAD(c, reg_mr.pl_offset);
+	if (length == 0 || length > OHCA_MAX_ODP_SIZE)
+		return OHCA_BAD(c, reg_mr.length);
+	if (iova + (length - 1) < iova || ((access & OHCA_ACCESS_ZERO_BASED) && iova))
+		return OHCA_BAD(c, reg_mr.iova);
+	rc = ohca_odp_create(&mr->odp, length + offset, cmd->pl.page_shift);
+	if (rc)
+		return rc;
+	mr->iova = iova;
+	mr->length = length;
+	mr->pl_offset = offset;
+	mr->valid = true;
+	return OHCA_ADMIN_OK;
+}
+
 /* What each type wants of the fields that it does not use: zero. */
 static int check_unused(struct ohca_cmd *c)
 {
 	const struct ohca_cmd_reg_mr *cmd = &c->aqe.reg_mr;
 
-	if (cmd->type == OHCA_MR_USER)
+	if (cmd->type == OHCA_MR_USER || cmd->type == OHCA_MR_ODP)
 		return OHCA_ADMIN_OK;
 	if (cmd->pl.root || cmd->pl.npages || cmd->pl.page_shift || cmd->pl.levels ||
 	    cmd->pl.reserved)
@@ -103,6 +132,8 @@ static int fill_mr(struct ohca_cmd *c, struct ohca_mr *mr)
 	case OHCA_MR_USER:
 		mr->valid = true;
 		return load_translation(c, mr, access);
+	case OHCA_MR_ODP:
+		return load_odp(c, mr, access);
 	case OHCA_MR_DMA:
 		/* bus addresses of everything: nothing that a process may have */
 		if (mr->pd->uar)
@@ -153,11 +184,13 @@ int ohca_cmd_reg_mr(struct ohca_cmd *c)
 	idx = rc ? OHCA_NO_ID : ohca_ids_get(&e->mr_ids);
 	if (idx == OHCA_NO_ID) {
 		ohca_pages_free(e, &mr->pages);
+		ohca_odp_free(e, mr->odp);
 		free(mr);
 		return rc ? rc : OHCA_ADMIN_NO_RESOURCE;
 	}
 	mr->key = idx << 8 | ++e->mr_tag[idx];
 	e->mr[idx] = mr;
+	e->num_odp += mr->odp != NULL;
 	pd->refs++;
 	ohca_cmd_result(c, mr->key);
 	return OHCA_ADMIN_OK;
@@ -173,6 +206,8 @@ void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr)
 	e->mr[idx] = NULL;
 	ohca_ids_put(&e->mr_ids, idx);
 	mr->pd->refs--;
+	e->num_odp -= mr->odp != NULL;
+	ohca_odp_free(e, mr->odp);
 	ohca_pages_free(e, &mr->pages);
 	free(mr);
 }

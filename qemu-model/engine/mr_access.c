@@ -73,6 +73,8 @@ int ohca_mr_read(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, vo
 		return -1;
 	if (r->mr->type == OHCA_MR_DMA)
 		return ohca_dma_read(e, r->off + off, buf, n);
+	if (r->mr->odp)
+		return ohca_odp_copy(e, r->mr, r->off + off, buf, n, false);
 	return ohca_pages_read(e, &r->mr->pages, r->off + off, buf, n);
 }
 
@@ -83,6 +85,8 @@ int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, c
 		return -1;
 	if (r->mr->type == OHCA_MR_DMA)
 		return ohca_dma_write(e, r->off + off, buf, n);
+	if (r->mr->odp)
+		return ohca_odp_copy(e, r->mr, r->off + off, (uint8_t *)(uintptr_t)buf, n, true);
 	return ohca_pages_write(e, &r->mr->pages, r->off + off, buf, n);
 }
 
@@ -93,7 +97,13 @@ int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, bool cmp_swap,
 
 	if (r->len < 8)
 		return -1;
-	if (r->mr->type != OHCA_MR_DMA) {
+	if (r->mr->odp) {
+		/* pages are a multiple of 8, so that what is aligned lies in one */
+		if (r->off & 7)
+			return -1;
+		if (ohca_odp_addr(e, r->mr, r->off, &addr))
+			return OHCA_MR_FAULT;
+	} else if (r->mr->type != OHCA_MR_DMA) {
 		if (r->off > ohca_pages_bytes(&r->mr->pages) ||
 		    ohca_pages_bytes(&r->mr->pages) - r->off < 8)
 			return -1;
@@ -127,7 +137,13 @@ static int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_
 		rc = ohca_lkey_check(e, qp, sge[i].lkey, sge[i].addr + off, n, src != NULL, &r);
 		if (rc)
 			return rc;
-		if (dst ? ohca_mr_read(e, &r, 0, dst, n) : ohca_mr_write(e, &r, 0, src, n))
+		rc = dst ? ohca_mr_read(e, &r, 0, dst, n) : ohca_mr_write(e, &r, 0, src, n);
+		if (rc == OHCA_MR_FAULT) {
+			/* the next packets will want the rest */
+			e->missing.len += sge[i].length - off - n;
+			return OHCA_MR_FAULT;
+		}
+		if (rc)
 			return OHCA_VE_DMA;
 		if (dst)
 			dst += n;

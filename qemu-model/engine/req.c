@@ -91,6 +91,8 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	if (info->hdrs & IB_HDR_IETH)
 		h = ib_build_ieth(h, w->imm);
 	ve = ohca_swqe_gather(e, qp, w, off, h, n);
+	if (ve == OHCA_MR_FAULT)
+		return ohca_suspend_tx(e, qp, OHCA_FAULT_REQ, w->idx);
 	if (ve) {
 		w->status = OHCA_WC_LOC_PROT;
 		w->ve = (uint16_t)ve;
@@ -204,6 +206,8 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp)
 
 		return ohca_sq_flush(e, qp, &one) ? OHCA_SENT : OHCA_SENT_NONE;
 	}
+	if (xp->fault[OHCA_FAULT_REQ])
+		return OHCA_SENT_NONE;
 	w = ohca_sq_next(e, qp);
 	/* gone back: what sends nothing, or is complete, has been done */
 	while (w && w->state == OHCA_SW_DONE) {

@@ -37,6 +37,7 @@ static struct ohca_rd *rd_at(const struct ohca_xport *xp, uint8_t i)
 
 static void rd_clear(ohca_engine *e, struct ohca_xport *xp)
 {
+	ohca_suspend_forget(e, xp, OHCA_FAULT_READ);
 	if (xp->rd)
 		ohca_rdring_put(e, xp->rd);
 	xp->rd = NULL;
@@ -56,7 +57,7 @@ static void rd_pop(ohca_engine *e, struct ohca_xport *xp)
  * Whether there are resources for one more response; @dup: to a duplicate. A requester that
  * asks for more has got the oldest response it asked for twice: that one gives way.
  */
-static bool rd_room(const struct ohca_qp *qp, bool dup)
+static bool rd_room(ohca_engine *e, const struct ohca_qp *qp, bool dup)
 {
 	struct ohca_xport *xp = qp->xp;
 	uint8_t i;
@@ -69,6 +70,9 @@ static bool rd_room(const struct ohca_qp *qp, bool dup)
 		;
 	if (i == xp->rd_num)
 		return false;
+	/* the first may wait for a page, which is not wanted any more */
+	if (i == 0)
+		ohca_suspend_forget(e, xp, OHCA_FAULT_READ);
 	for (; i + 1 < xp->rd_num; i++)
 		*rd_at(xp, i) = *rd_at(xp, i + 1);
 	xp->rd_num--;
@@ -224,6 +228,7 @@ struct verdict {
 };
 #define V_OK	0xff
 #define V_RNR	0xfe
+#define V_FAULT	0xfd	/* a page is missing: e->missing */
 
 static struct verdict fail(uint8_t nak, uint8_t status, uint16_t ve, enum ohca_event ev)
 {
@@ -277,6 +282,12 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 	if (n) {
 		rc = ohca_sgl_scatter(e, qp, xp->rwqe->sge, xp->rwqe->num_sge, xp->rx_off,
 				      p->payload, n);
+		if (rc == OHCA_MR_FAULT) {
+			/* the packet comes again; the WQE is kept for it */
+			if (p->i.op->flags & IB_OPF_START)
+				xp->rx_op = OHCA_RX_NONE;
+			return fail(V_FAULT, 0, 0, 0);
+		}
 		if (rc)
 			return fail(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, (uint16_t)rc, 0);
 	}
@@ -349,7 +360,12 @@ static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct 
 		if (rc)
 			return fail(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, (uint16_t)rc,
 				    OHCA_EVENT_QP_ACCESS_ERR);
-		if (ohca_mr_write(e, &r, 0, p->payload, n))
+		rc = ohca_mr_write(e, &r, 0, p->payload, n);
+		if (rc == OHCA_MR_FAULT) {
+			e->missing.len += left - n;
+			return fail(V_FAULT, 0, 0, 0);
+		}
+		if (rc)
 			return fail(IB_NAK_REM_OP, OHCA_WC_LOC_ACCESS, OHCA_VE_DMA,
 				    OHCA_EVENT_QP_FATAL);
 	}
@@ -371,7 +387,7 @@ static bool rd_insert(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *
 	struct ohca_xport *xp = qp->xp;
 	uint8_t i;
 
-	if (!rd_room(qp, r->dup))
+	if (!rd_room(e, qp, r->dup))
 		return false;
 	if (!xp->rd)
 		xp->rd = ohca_rdring_get(e);
@@ -379,6 +395,8 @@ static bool rd_insert(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *
 		return false;
 	for (i = xp->rd_num; i && ib_psn_diff(rd_at(xp, i - 1)->first, r->first) > 0; i--)
 		*rd_at(xp, i) = *rd_at(xp, i - 1);
+	if (i == 0)
+		ohca_suspend_forget(e, xp, OHCA_FAULT_READ);
 	*rd_at(xp, i) = *r;
 	xp->rd_num++;
 	return true;
@@ -437,7 +455,7 @@ static struct verdict do_atomic(ohca_engine *e, struct ohca_qp *qp, const struct
 
 	if (!(qp->access & OHCA_ACCESS_REMOTE_ATOMIC))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
-	if (!rd_room(qp, false))
+	if (!rd_room(e, qp, false))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
 	if (va & 7)
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ALIGN, OHCA_EVENT_QP_REQ_ERR);
@@ -445,8 +463,11 @@ static struct verdict do_atomic(ohca_engine *e, struct ohca_qp *qp, const struct
 	if (ve)
 		return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
 	memset(&rd, 0, sizeof(rd));
-	if (ohca_mr_atomic(e, &r, p->i.opcode == IB_OP_RC_CMP_SWAP, ib_be64(a->swap_add),
-			   ib_be64(a->compare), &rd.orig))
+	ve = ohca_mr_atomic(e, &r, p->i.opcode == IB_OP_RC_CMP_SWAP, ib_be64(a->swap_add),
+			    ib_be64(a->compare), &rd.orig);
+	if (ve == OHCA_MR_FAULT)
+		return fail(V_FAULT, 0, 0, 0);
+	if (ve)
 		return fail(IB_NAK_REM_OP, 0, OHCA_VE_DMA, OHCA_EVENT_QP_FATAL);
 	rd.atomic = true;
 	rd.first = rd.next = rd.last = p->i.psn;
@@ -543,6 +564,36 @@ static void refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
 	ohca_qp_error(e, qp, ev, v->ve);
 }
 
+/* The READ response that is next cannot go on. */
+static void read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
+{
+	uint32_t psn = rd_at(qp->xp, 0)->next;
+
+	rd_clear(e, qp->xp);
+	refuse(e, qp, v);
+	qp->xp->nak_psn = psn;
+}
+
+void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side)
+{
+	struct verdict v = fail(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, OHCA_VE_PAGE_FAULT,
+				OHCA_EVENT_QP_ACCESS_ERR);
+
+	if (side == OHCA_FAULT_READ) {
+		v.status = 0;
+		read_refuse(e, qp, &v);
+	} else if (qp->type == OHCA_QPT_RC) {
+		refuse(e, qp, &v);
+	} else {
+		/* there is nobody to be told but our own consumer */
+		if (qp->xp->rwqe) {
+			recv_fail(e, qp, v.status, v.ve);
+			v.ev = 0;
+		}
+		ohca_qp_error(e, qp, v.ev, v.ve);
+	}
+}
+
 void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -580,10 +631,19 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		nak(xp, IB_AETH_RNR_NAK | qp->min_rnr_timer);
 		return;
 	}
+	if (v.nak == V_FAULT) {
+		/* told of or not, the packet comes again */
+		ohca_suspend(e, qp, OHCA_FAULT_RECV, 0);
+		ohca_count(e, OHCA_CNT_RNR_NAK_TX);
+		nak(xp, IB_AETH_RNR_NAK | OHCA_FAULT_RNR_TIMER);
+		return;
+	}
 	if (v.nak != V_OK) {
 		refuse(e, qp, &v);
 		return;
 	}
+	if (xp->fault[OHCA_FAULT_RECV])
+		ohca_suspend_forget(e, xp, OHCA_FAULT_RECV);
 	xp->epsn = next;
 	if (op->flags & IB_OPF_END)
 		xp->msn = ib_psn_add(xp->msn, 1);
@@ -642,7 +702,6 @@ static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const 
 /* One packet of a READ response. */
 static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_rd *r)
 {
-	struct ohca_xport *xp = qp->xp;
 	const struct ohca_path *path = ohca_qp_path(e, qp);
 	uint32_t mtu = ohca_qp_mtu(qp);
 	uint32_t off = (uint32_t)ib_psn_diff(r->next, r->first) * mtu;
@@ -652,8 +711,8 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 			     (last ? IB_OP_RC_READ_RESP_LAST : IB_OP_RC_READ_RESP_MIDDLE);
 	struct ohca_mr_range range;
 	struct ohca_tx tx;
+	int ve = 0, rc;
 	uint8_t *h;
-	int ve = 0;
 
 	if (!ohca_tx_open(e, path, path->hdr_len + ib_opcodes[op].hdr_len + n + pad + IB_ICRC_LEN,
 			  &tx))
@@ -666,16 +725,18 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 	if (n)
 		ve = ohca_rkey_check(e, qp, r->rkey, r->va + off, n, OHCA_ACCESS_REMOTE_READ,
 				     &range);
-	if (!ve && n && ohca_mr_read(e, &range, 0, h, n))
+	rc = !ve && n ? ohca_mr_read(e, &range, 0, h, n) : 0;
+	if (rc == OHCA_MR_FAULT && qp->state != OHCA_QPS_ERR) {
+		e->missing.len += r->length - off - n;
+		return ohca_suspend_tx(e, qp, OHCA_FAULT_READ, 0);
+	}
+	if (rc)
 		ve = OHCA_VE_DMA;
 	if (ve) {
 		struct verdict v = fail(ve == OHCA_VE_DMA ? IB_NAK_REM_OP : IB_NAK_REM_ACCESS, 0,
 					(uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
-		uint32_t psn = r->next;
 
-		rd_clear(e, xp);
-		refuse(e, qp, &v);
-		xp->nak_psn = psn;
+		read_refuse(e, qp, &v);
 		return OHCA_SENT;
 	}
 	memset(h + n, 0, pad);
@@ -693,6 +754,8 @@ enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp)
 		struct ohca_rd *r = rd_at(xp, 0);
 		uint32_t last = r->last;
 
+		if (xp->fault[OHCA_FAULT_READ])
+			return OHCA_SENT_NONE;
 		ret = r->atomic ? send_atomic_ack(e, qp, r) : send_read_resp(e, qp, r);
 		if (ret != OHCA_SENT || !xp->rd_num)
 			return ret;
@@ -746,12 +809,17 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 		v = do_send(e, qp, p);
 	else
 		v = do_write(e, qp, p);
-	if (v.nak == V_OK)
+	if (v.nak == V_OK) {
+		if (xp->fault[OHCA_FAULT_RECV])
+			ohca_suspend_forget(e, xp, OHCA_FAULT_RECV);
 		return;
+	}
 	xp->rx_op = OHCA_RX_NONE;
 	xp->uc_skip = true;
 	if (v.nak == V_RNR)
 		ohca_count(e, OHCA_CNT_RX_NO_WQE);
+	else if (v.nak == V_FAULT)
+		ohca_suspend(e, qp, OHCA_FAULT_RECV, 0);
 	/* what is wrong here and not with the message stops the QP */
 	if (v.nak != IB_NAK_REM_OP)
 		return;

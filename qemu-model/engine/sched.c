@@ -264,6 +264,11 @@ void ohca_xp_tx_ready(ohca_engine *e, unsigned int port)
 	e->sched->late[port].blocked = false;
 }
 
+void ohca_xp_fault_room(ohca_engine *e)
+{
+	wake(e, e->sched->wait_fault);
+}
+
 void ohca_xp_port(ohca_engine *e, unsigned int port)
 {
 	if (!e->sched)
@@ -472,6 +477,7 @@ int ohca_sched_init(ohca_engine *e)
 	ohca_list_init(&s->active);
 	for (unsigned int i = 0; i < 2; i++) {
 		ohca_list_init(&s->wait_loop[i]);
+		ohca_list_init(&s->wait_fault[i]);
 		for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++)
 			for (unsigned int v = 0; v < 16; v++)
 				ohca_list_init(&s->wait[p][v][i]);
@@ -524,6 +530,7 @@ static void reset(ohca_engine *e, struct ohca_qp *qp)
 	struct ohca_xport *xp = qp->xp;
 
 	off(xp);
+	ohca_suspend_forget_all(e, xp);
 	heap_remove(e->sched, xp);
 	xp->timer = OHCA_NO_DEADLINE;
 	if (xp->win)
@@ -551,6 +558,7 @@ static void to_err(ohca_engine *e, struct ohca_qp *qp)
 	struct ohca_xport *xp = qp->xp;
 
 	ohca_timer_set(e, xp, OHCA_NO_DEADLINE);
+	ohca_suspend_forget_all(e, xp);
 	xp->rnr_wait = false;
 	xp->rto_restart = false;
 	ohca_resp_reset(e, xp, xp->closing);

@@ -9,6 +9,7 @@
  * req.c	requester of RC and UC; comp.c its responses and timeouts (RC)
  * resp.c	responder of RC and UC
  * ud.c		datagrams
+ * suspend.c	who waits for a page
  *
  * Receiving never sends: it changes state and activates the QP, and the scheduler builds
  * the packets when there are credits for them. All of it is called by the owner only.
@@ -24,6 +25,8 @@
 #define OHCA_READ_CHUNK		65536u	/* response packets one READ request asks for */
 #define OHCA_MAX_MSG		(1u << 31)	/* bytes of a message, IBTA vol 1, 9.7.7 */
 #define OHCA_MIN_RTO_NS		16000000ull	/* hosts stall threads for milliseconds */
+#define OHCA_FAULT_RNR_TIMER	12u	/* code; 0.64 ms, within which a page is often there */
+#define OHCA_FAULT_RETRY_NS	1000000ull
 #define OHCA_QUANTUM		16u	/* packets of one QP before the next has its turn */
 
 #define OHCA_LOOP_SLOTS		64u	/* power of two */
@@ -226,6 +229,7 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * @restarted: went back already; further signs of the same loss are ignored
  * @rd_num: responses in @rd, at most max_dest_rd_atomic; @at: results of the last atomics
  * @epsn: PSN expected; @rx_off: bytes of the current message received
+ * @fault: what waits for a page, by enum ohca_fault_side: reference of its fault, or 0
  * @nak_due: send @nak_syn with @nak_psn; @nak_sent: further losses are not reported
  * @closing: in ERR, but responses, an ACK or a NAK still leave
  */
@@ -254,6 +258,7 @@ struct ohca_xport {
 	uint32_t nak_psn;
 	uint32_t epsn, msn;
 	uint32_t rx_off;
+	uint16_t fault[OHCA_FAULT_SIDES];
 	uint32_t wr_rkey, wr_len;
 	uint64_t wr_va;
 	struct ohca_rwqe *rwqe;
@@ -401,6 +406,24 @@ void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rw
 /* In ERR: flush up to *@quantum receive WQEs; false: none is left */
 bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);
 
+/* resp.c: no page is to be had for the request or the READ response that waits for it */
+void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side);
+
+/* ---- waiting for pages: suspend.c ---------------------------------------------------------- */
+
+/*
+ * What @side does wants e->missing. True: the driver has been told, and ohca_xp_resume()
+ * follows; false: it cannot be told now. @wqe_idx: OHCA_FAULT_REQ: the send WQE.
+ */
+bool ohca_suspend(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
+		  uint32_t wqe_idx);
+/* The same for a sender, and what it returns. */
+enum ohca_sent ohca_suspend_tx(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
+			       uint32_t wqe_idx);
+/* It does not wait any more: what was to be done is done, or never will be. */
+void ohca_suspend_forget(ohca_engine *e, struct ohca_xport *xp, enum ohca_fault_side side);
+void ohca_suspend_forget_all(ohca_engine *e, struct ohca_xport *xp);
+
 /* ---- scheduler: sched.c ---------------------------------------------------------------- */
 
 /** struct ohca_madq - management datagrams that wait for credits */
@@ -426,6 +449,7 @@ struct ohca_lateq {
  * @active: QPs that may have something to do, in turn
  * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot. First
  *	those that could not send anything in their last turn, then those that could
+ * @wait_fault: QPs that found too many page faults unanswered
  * @blocked: the pair of lists a sender must wait on after it got no room
  * @heap: timers, a binary heap by heap_key; @num_xp: QPs, as many fit the heap
  * @now: time of this run
@@ -437,7 +461,7 @@ struct ohca_lateq {
 struct ohca_sched {
 	struct ohca_list active;
 	struct ohca_list wait[OHCA_MAX_PORTS][16][2];
-	struct ohca_list wait_loop[2];
+	struct ohca_list wait_loop[2], wait_fault[2];
 	struct ohca_list *blocked;
 	struct ohca_xport **heap;
 	uint32_t heap_num, heap_cap, num_xp;

@@ -62,6 +62,8 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 		h += IB_IMMDT_LEN;
 	}
 	ve = ohca_swqe_gather(e, qp, w, 0, h, w->length);
+	if (ve == OHCA_MR_FAULT)
+		return ohca_suspend_tx(e, qp, OHCA_FAULT_REQ, w->idx);
 	if (ve)
 		return fail(e, qp, w, OHCA_WC_LOC_PROT, ve);
 	memset(h + w->length, 0, pad);
@@ -80,7 +82,7 @@ enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp)
 
 		return ohca_sq_flush(e, qp, &one) ? OHCA_SENT : OHCA_SENT_NONE;
 	}
-	if (qp->state == OHCA_QPS_SQD)
+	if (qp->state == OHCA_QPS_SQD || qp->xp->fault[OHCA_FAULT_REQ])
 		return OHCA_SENT_NONE;
 	w = ohca_sq_next(e, qp);
 	if (!w)
@@ -143,27 +145,40 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 		    const uint8_t *payload, int pkey_index)
 {
 	const struct ib_immdt *imm = ib_pkt_immdt(p->hdr, &p->i);
-	struct ohca_rwqe *r = ohca_rwqe_get(e);
+	struct ohca_rwqe *r = qp->xp->rwqe;
 	struct ohca_hw_cqe c;
 	uint32_t flags = 0;
 	uint8_t status;
-	int ve;
+	int ve = 1;
 
-	if (!r)
-		return;
-	ve = ohca_rwqe_take(e, qp, r);
-	if (ve == 0) {
-		no_wqe(e, qp, p);
-		ohca_rwqe_put(e, r);
-		return;
+	if (!r) {
+		r = ohca_rwqe_get(e);
+		if (!r)
+			return;
+		ve = ohca_rwqe_take(e, qp, r);
+		if (ve == 0) {
+			no_wqe(e, qp, p);
+			ohca_rwqe_put(e, r);
+			return;
+		}
 	}
+	qp->xp->rwqe = NULL;
 	memset(&c, 0, sizeof(c));
 	if (ve < 0) {
 		ve = -ve;
 		status = OHCA_WC_LOC_QP_OP;
 	} else {
 		ve = place(e, qp, p, r, payload, &status);
+		if (ve == OHCA_MR_FAULT) {
+			/* lost, as datagrams are; the WQE serves the next one */
+			qp->xp->rwqe = r;
+			ohca_suspend(e, qp, OHCA_FAULT_RECV, 0);
+			no_wqe(e, qp, p);
+			return;
+		}
 	}
+	if (qp->xp->fault[OHCA_FAULT_RECV])
+		ohca_suspend_forget(e, qp->xp, OHCA_FAULT_RECV);
 	if (p->i.has_grh)
 		flags |= OHCA_WCF_GRH;
 	if (imm) {

@@ -129,3 +129,19 @@ void ohca_rx(ohca_engine *e, unsigned int port, unsigned int vl, const uint8_t *
 	(void)len;
 	(void)icrc_valid;
 }
+
+void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
+		    uint32_t wqe_idx, bool ok)
+{
+	(void)e;
+	(void)qp;
+	(void)side;
+	(void)wqe_idx;
+	(void)ok;
+	fake.resumes++;
+}
+
+void ohca_xp_fault_room(ohca_engine *e)
+{
+	(void)e;
+}

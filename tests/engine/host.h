@@ -227,7 +227,7 @@ int host_cmd(struct host *h, uint8_t opcode, struct ohca_hw_aqe *cmd, struct ohc
 /** host_cmd_handle() - command with one handle; @mbox: bus address or 0 */
 int host_cmd_handle(struct host *h, uint8_t opcode, uint32_t handle, uint64_t mbox);
 uint32_t host_pd(struct host *h, uint32_t uar);
-void host_eq_create(struct host *h, struct host_eq *eq, uint8_t log, bool async, uint16_t vec);
+void host_eq_create(struct host *h, struct host_eq *eq, uint8_t log, uint8_t kind, uint16_t vec);
 /** host_eq_poll() - next EQE, if any; gives nothing back */
 bool host_eq_poll(struct host *h, struct host_eq *eq, struct ohca_hw_eqe *out);
 /** host_eq_db() - return what was polled, and arm */

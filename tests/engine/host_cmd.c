@@ -96,9 +96,9 @@ uint32_t host_pd(struct host *h, uint32_t uar)
 
 /* ---- events ---- */
 
-void host_eq_create(struct host *h, struct host_eq *eq, uint8_t log, bool async, uint16_t vec)
+void host_eq_create(struct host *h, struct host_eq *eq, uint8_t log, uint8_t kind, uint16_t vec)
 {
-	struct ohca_hw_aqe c = HOST_AQE(create_eq, .log_size = log, .async = async,
+	struct ohca_hw_aqe c = HOST_AQE(create_eq, .log_size = log, .kind = kind,
 						.vector = vec);
 	uint32_t n = ((32u << log) + HOST_PAGE - 1) / HOST_PAGE;
 	struct ohca_hw_acqe r;

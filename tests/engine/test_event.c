@@ -514,8 +514,9 @@ static void test_eq_commands(void **state)
 	REFUSED(log_size, 4, 0x18);
 	REFUSED(log_size, 21, 0x18);
 	REFUSED(log_size, 8, 0x08);		/* larger than the list */
-	REFUSED(async, 1, 0x19);		/* there is one */
-	REFUSED(async, 2, 0x19);
+	REFUSED(kind, OHCA_EQ_ASYNC, 0x19);	/* there is one */
+	REFUSED(kind, OHCA_EQ_FAULT, 0x18);	/* too small */
+	REFUSED(kind, 3, 0x19);
 	REFUSED(vector, HOST_VECTORS, 0x1a);
 	REFUSED(pl.root, good.create_eq.pl.root + 8, 0x08);
 	REFUSED(pl.npages, 0, 0x08);
