@@ -84,6 +84,7 @@ enum ohca_feature {
 	OHCA_FEATURE_XRC	= 8,
 	OHCA_FEATURE_ODP	= 9,
 	OHCA_FEATURE_DM		= 10,
+	OHCA_FEATURE_MPE	= 14,	/* FLUSH, ATOMIC_WRITE and the rights for them */
 };
 
 /** enum ohca_fatal - why the device raised OHCA_STATUS_FATAL */

@@ -8,7 +8,8 @@
  * BBs. It is a sequence of 16-byte segments:
  *
  *   control | [AV, 3 segments: UD, SMI, GSI] | [remote address: RDMA, atomic]
- *   | [atomic operands] | [registration, 3 segments] | SGEs or inline data
+ *   | [atomic operands, or what to flush] | [registration, 3 segments]
+ *   | SGEs or inline data
  *
  * An RQ or SRQ WQE has a fixed stride of 64 << n bytes: one control segment and
  * SGEs. Nothing in a WQE is trusted: a malformed one completes with
@@ -29,8 +30,8 @@
 /**
  * enum ohca_wqe_op - operations of a send WQE
  *
- * The first eleven have the values of enum ibv_wr_opcode, so that neither driver
- * translates them.
+ * Those below 0x20 have the values of enum ibv_wr_opcode, so that neither driver
+ * translates them. FLUSH and ATOMIC_WRITE exist with OHCA_FEATURE_MPE.
  */
 enum ohca_wqe_op {
 	OHCA_OP_RDMA_WRITE		= 0,
@@ -44,6 +45,8 @@ enum ohca_wqe_op {
 	OHCA_OP_BIND_MW			= 8,
 	OHCA_OP_SEND_INV		= 9,
 	OHCA_OP_TSO			= 10,
+	OHCA_OP_FLUSH			= 14,
+	OHCA_OP_ATOMIC_WRITE		= 15,
 	OHCA_OP_REG_MR			= 0x20,
 	OHCA_OP_NOP			= 0x3f,
 };
@@ -95,6 +98,29 @@ struct ohca_hw_wqe_atomic {
 	__le64 compare;
 };
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_atomic, 16);
+
+/**
+ * struct ohca_hw_wqe_flush - what FLUSH makes visible or persistent
+ * @length: bytes from the remote address on, with OHCA_FLUSH_RANGE
+ * @placement: OHCA_FLUSH_GLOBAL, OHCA_FLUSH_PERSISTENT or both
+ * @level: OHCA_FLUSH_RANGE or OHCA_FLUSH_MR
+ * @reserved: zero
+ *
+ * IBTA vol 1, annex A19.4.1.
+ */
+struct ohca_hw_wqe_flush {
+	__le32 length;
+	__u8 placement;
+	__u8 level;
+	__u8 reserved[10];
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_wqe_flush, 16);
+
+/* Placement types and selectivity levels, as in the FETH of the packet. */
+#define OHCA_FLUSH_GLOBAL	OHCA_BIT(0)
+#define OHCA_FLUSH_PERSISTENT	OHCA_BIT(1)
+#define OHCA_FLUSH_RANGE	0u	/* the bytes named */
+#define OHCA_FLUSH_MR		1u	/* all of the region */
 
 /**
  * struct ohca_hw_wqe_reg - registration segment of REG_MR and BIND_MW
@@ -301,5 +327,7 @@ enum ohca_event {
 #define OHCA_ACCESS_REMOTE_ATOMIC	OHCA_BIT(3)
 #define OHCA_ACCESS_MW_BIND		OHCA_BIT(4)
 #define OHCA_ACCESS_ZERO_BASED		OHCA_BIT(5)
+#define OHCA_ACCESS_FLUSH_GLOBAL	OHCA_BIT(8)	/* with OHCA_FEATURE_MPE */
+#define OHCA_ACCESS_FLUSH_PERSISTENT	OHCA_BIT(9)	/* the same; persistent memory only */
 
 #endif /* OHCA_WQE_H */

@@ -108,6 +108,9 @@ static u64 ohca_device_caps(const struct ohca_dev *dev)
 		caps |= IB_DEVICE_MEM_MGT_EXTENSIONS;
 	if (ohca_has(dev, OHCA_FEATURE_MW))
 		caps |= IB_DEVICE_MEM_WINDOW | IB_DEVICE_MEM_WINDOW_TYPE_2B;
+	if (ohca_has(dev, OHCA_FEATURE_MPE))
+		caps |= IB_DEVICE_FLUSH_GLOBAL | IB_DEVICE_FLUSH_PERSISTENT |
+			IB_DEVICE_ATOMIC_WRITE;
 	return caps;
 }
 

@@ -11,13 +11,33 @@
 #define OHCA_MR_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
 			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC | \
 			 IB_ACCESS_MW_BIND | IB_ZERO_BASED)
+#define OHCA_MR_FLUSH	(IB_ACCESS_FLUSH_GLOBAL | IB_ACCESS_FLUSH_PERSISTENT)
 
 /* Rights in the device's encoding; those that are mere hints are dropped. */
-static int ohca_mr_access(int access, u16 *hw)
+static int ohca_mr_access(const struct ohca_dev *dev, int access, u16 *hw)
 {
-	if (access & ~(OHCA_MR_ACCESS | IB_ACCESS_HUGETLB | IB_ACCESS_OPTIONAL))
+	int rights = OHCA_MR_ACCESS;
+
+	if (ohca_has(dev, OHCA_FEATURE_MPE))
+		rights |= OHCA_MR_FLUSH;
+	if (access & ~(rights | IB_ACCESS_HUGETLB | IB_ACCESS_OPTIONAL))
 		return -EOPNOTSUPP;
-	*hw = access & OHCA_MR_ACCESS;
+	*hw = access & rights;
+	return 0;
+}
+
+/* What is flushed to persistence must be memory that can keep it. */
+static int ohca_mr_check_flush(struct ib_umem *umem, int access)
+{
+	struct scatterlist *sg;
+	int i;
+
+	if (!(access & IB_ACCESS_FLUSH_PERSISTENT))
+		return 0;
+	for_each_sgtable_sg(&umem->sgt_append.sgt, sg, i)
+		if (region_intersects(sg_phys(sg), sg->length, IORESOURCE_MEM,
+				      IORES_DESC_PERSISTENT_MEMORY) != REGION_INTERSECTS)
+			return -EINVAL;
 	return 0;
 }
 
@@ -50,7 +70,9 @@ struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access)
 	u16 hw_access;
 	int ret;
 
-	ret = ohca_mr_access(access, &hw_access);
+	if (access & OHCA_MR_FLUSH)
+		return ERR_PTR(-EOPNOTSUPP);
+	ret = ohca_mr_access(to_ohca_dev(ibpd->device), access, &hw_access);
 	if (ret)
 		return ERR_PTR(ret);
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
@@ -83,6 +105,9 @@ static int ohca_mr_pin(struct ohca_dev *dev, struct ohca_cmd_reg_mr *in, struct 
 	mem = ib_umem_get(&dev->ibdev, start, length, access);
 	if (IS_ERR(mem))
 		return PTR_ERR(mem);
+	ret = ohca_mr_check_flush(mem, access);
+	if (ret)
+		goto err;
 	pgsz = ib_umem_find_best_pgsz(mem, ohca_page_sizes(dev),
 				      access & IB_ZERO_BASED ? start : virt);
 	if (!pgsz) {
@@ -121,7 +146,7 @@ struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vi
 	ret = ohca_udata_none(udata);
 	if (ret)
 		return ERR_PTR(ret);
-	ret = ohca_mr_access(access, &hw_access);
+	ret = ohca_mr_access(dev, access, &hw_access);
 	if (ret)
 		return ERR_PTR(ret);
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
@@ -183,12 +208,17 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_ACCESS))
 		access = mr->access;
-	ret = ohca_mr_access(access, &hw_access);
+	ret = ohca_mr_access(dev, access, &hw_access);
 	if (ret)
 		return ERR_PTR(ret);
-	/* memory pinned for reading only cannot be made writable in place */
-	if (!(flags & IB_MR_REREG_TRANS) && ib_access_writable(access) && !mr->umem->writable)
-		return ERR_PTR(-EOPNOTSUPP);
+	if (!(flags & IB_MR_REREG_TRANS)) {
+		/* memory pinned for reading only cannot be made writable in place */
+		if (ib_access_writable(access) && !mr->umem->writable)
+			return ERR_PTR(-EOPNOTSUPP);
+		ret = ohca_mr_check_flush(mr->umem, access);
+		if (ret)
+			return ERR_PTR(ret);
+	}
 
 	in.rereg = flags;
 	in.access = cpu_to_le16(hw_access);

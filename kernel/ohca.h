@@ -439,6 +439,7 @@ struct ohca_rq {
  * @user: belongs to a process
  * @has_rq: has a receive queue of its own
  * @signal_all: every send completes
+ * @features: of the device, for posting
  * @create_flags: as given
  * @cap: as granted
  * @umem: memory of a user QP
@@ -461,6 +462,7 @@ struct ohca_qp {
 	bool user;
 	bool has_rq;
 	bool signal_all;
+	u64 features;
 	u32 create_flags;
 	struct ib_qp_cap cap;
 	struct ib_umem *umem;
@@ -552,6 +554,12 @@ static inline struct ohca_dev *to_ohca_dev(struct ib_device *ibdev)
 static inline bool ohca_has(const struct ohca_dev *dev, enum ohca_feature feature)
 {
 	return dev->features & BIT_ULL(feature);
+}
+
+/** ohca_qp_has - the same, asked of a QP */
+static inline bool ohca_qp_has(const struct ohca_qp *qp, enum ohca_feature feature)
+{
+	return qp->features & BIT_ULL(feature);
 }
 
 /** ohca_page_sizes - bits of the page sizes that a page list can name and the device takes */

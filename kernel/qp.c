@@ -328,6 +328,7 @@ int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_u
 	/* a provider always lays one out, if only of one WQE */
 	qp->has_rq = !init->srq && (udata || init->cap.max_recv_wr);
 	qp->signal_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
+	qp->features = dev->features;
 	qp->create_flags = init->create_flags;
 	qp->state = IB_QPS_RESET;
 	qp->port = ohca_is_special(init->qp_type) ? init->port_num : 0;

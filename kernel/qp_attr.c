@@ -76,7 +76,8 @@ void ohca_qp_attr_pack(struct ohca_hw_qp_attr *hw, const struct ib_qp_attr *attr
 		hw->access = cpu_to_le32(attr->qp_access_flags &
 					 (IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |
 					  IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC |
-					  IB_ACCESS_MW_BIND));
+					  IB_ACCESS_MW_BIND | IB_ACCESS_FLUSH_GLOBAL |
+					  IB_ACCESS_FLUSH_PERSISTENT));
 	if (mask & IB_QP_PKEY_INDEX)
 		hw->pkey_index = cpu_to_le16(attr->pkey_index);
 	if (mask & IB_QP_PORT)

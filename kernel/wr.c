@@ -22,6 +22,8 @@ static int ohca_wc_opcode(enum ib_wr_opcode opcode)
 		return IB_WC_COMP_SWAP;
 	case IB_WR_ATOMIC_FETCH_AND_ADD:
 		return IB_WC_FETCH_ADD;
+	case IB_WR_ATOMIC_WRITE:
+		return IB_WC_ATOMIC_WRITE;
 	case IB_WR_LOCAL_INV:
 		return IB_WC_LOCAL_INV;
 	case IB_WR_REG_MR:
@@ -32,14 +34,16 @@ static int ohca_wc_opcode(enum ib_wr_opcode opcode)
 }
 
 /* The operations that a QP type has (IBTA vol 1, table 88, and 10.8.2). */
-static bool ohca_op_allowed(enum ib_qp_type type, enum ib_wr_opcode opcode)
+static bool ohca_op_allowed(const struct ohca_qp *qp, enum ib_wr_opcode opcode)
 {
-	switch (type) {
+	if (opcode == IB_WR_ATOMIC_WRITE && !ohca_qp_has(qp, OHCA_FEATURE_MPE))
+		return false;
+	switch (qp->ibqp.qp_type) {
 	case IB_QPT_RC:
 		return true;
 	case IB_QPT_UC:
 		return opcode != IB_WR_RDMA_READ && opcode != IB_WR_ATOMIC_CMP_AND_SWP &&
-		       opcode != IB_WR_ATOMIC_FETCH_AND_ADD;
+		       opcode != IB_WR_ATOMIC_FETCH_AND_ADD && opcode != IB_WR_ATOMIC_WRITE;
 	default:
 		return opcode == IB_WR_SEND || opcode == IB_WR_SEND_WITH_IMM;
 	}
@@ -153,8 +157,9 @@ int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, v
 	BUILD_BUG_ON(IB_WR_ATOMIC_FETCH_AND_ADD != (int)OHCA_OP_FETCH_ADD);
 	BUILD_BUG_ON(IB_WR_LOCAL_INV != (int)OHCA_OP_LOCAL_INV);
 	BUILD_BUG_ON(IB_WR_SEND_WITH_INV != (int)OHCA_OP_SEND_INV);
+	BUILD_BUG_ON(IB_WR_ATOMIC_WRITE != (int)OHCA_OP_ATOMIC_WRITE);
 	BUILD_BUG_ON(IB_WR_REG_MR != (int)OHCA_OP_REG_MR);
-	if (wc_opcode < 0 || !ohca_op_allowed(type, wr->opcode) || wr->num_sge < 0 ||
+	if (wc_opcode < 0 || !ohca_op_allowed(qp, wr->opcode) || wr->num_sge < 0 ||
 	    wr->num_sge > qp->sq.max_sge)
 		return -EINVAL;
 
@@ -174,6 +179,7 @@ int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, v
 	case IB_WR_RDMA_WRITE:
 	case IB_WR_RDMA_WRITE_WITH_IMM:
 	case IB_WR_RDMA_READ:
+	case IB_WR_ATOMIC_WRITE:
 		seg = ohca_put_raddr(seg, rdma_wr(wr)->remote_addr, rdma_wr(wr)->rkey);
 		break;
 	case IB_WR_ATOMIC_CMP_AND_SWP:
@@ -190,7 +196,8 @@ int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, v
 
 	if (wr->opcode != IB_WR_REG_MR && wr->opcode != IB_WR_LOCAL_INV) {
 		if (wr->send_flags & IB_SEND_INLINE) {
-			if (wc_opcode != IB_WC_SEND && wc_opcode != IB_WC_RDMA_WRITE)
+			if (wc_opcode != IB_WC_SEND && wc_opcode != IB_WC_RDMA_WRITE &&
+			    wc_opcode != IB_WC_ATOMIC_WRITE)
 				return -EINVAL;
 			seg = ohca_put_inline(seg, wr->sg_list, wr->num_sge, qp->sq.max_inline,
 					      &bytes);

@@ -206,11 +206,14 @@ static void read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 	struct ohca_xport *xp = qp->xp;
 	uint32_t mtu = ohca_qp_mtu(qp);
 	uint32_t off = (uint32_t)ib_psn_diff(p->i.psn, w->first) * mtu;
-	uint32_t n = w->length - off < mtu ? w->length - off : mtu;
+	/* FLUSH and ATOMIC_WRITE are answered like a READ of nothing (annex A19.4) */
+	uint32_t len = w->op == OHCA_OP_RDMA_READ ? w->length : 0;
+	uint32_t n = len - off < mtu ? len - off : mtu;
 	bool last = p->i.psn == w->last;
 	int ve;
 
-	if (w->op != OHCA_OP_RDMA_READ || (last && !(p->i.op->flags & IB_OPF_END))) {
+	if ((w->op != OHCA_OP_RDMA_READ && w->op != OHCA_OP_FLUSH &&
+	     w->op != OHCA_OP_ATOMIC_WRITE) || (last && !(p->i.op->flags & IB_OPF_END))) {
 		bad_resp(e, qp, w);
 		return;
 	}

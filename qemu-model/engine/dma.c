@@ -160,6 +160,12 @@ int ohca_dma_atomic(ohca_engine *e, uint64_t iova, bool cmp_swap, uint64_t swap_
 	return 0;
 }
 
+void ohca_dma_persist(ohca_engine *e, uint64_t iova, uint64_t n)
+{
+	if (e->ops.dma_persist && n && dma_allowed(e, iova, n))
+		e->ops.dma_persist(e->h, iova, n);
+}
+
 /* ---- page lists ------------------------------------------------------------------ */
 
 struct walk {

@@ -58,6 +58,12 @@ struct ohca_host_ops {
 	int (*dma_rw)(void *h, uint64_t iova, void *buf, size_t n, int prot);
 	/** @dma_dirty: guest memory was written through a mapped pointer */
 	void (*dma_dirty)(void *h, uint64_t iova, size_t n);
+	/**
+	 * @dma_persist: guest memory shall survive a power failure as it is now,
+	 * if it is of a kind that can; returns when it does. May block. May be
+	 * NULL for a host that has no such memory.
+	 */
+	void (*dma_persist)(void *h, uint64_t iova, size_t n);
 	/** @irq: raise MSI-X vector @vec. Never blocks. */
 	void (*irq)(void *h, unsigned int vec);
 	/** @now_ns: monotonic nanoseconds; stands while the VM is paused */

@@ -160,6 +160,9 @@ int ohca_pages_publish(ohca_engine *e, const struct ohca_pages *p, uint64_t off,
 int ohca_dma_atomic(ohca_engine *e, uint64_t iova, bool cmp_swap, uint64_t swap_add,
 		    uint64_t compare, uint64_t *old);
 
+/* Have the host make memory persistent, if it has such memory. */
+void ohca_dma_persist(ohca_engine *e, uint64_t iova, uint64_t n);
+
 /* ---- numbers of objects: engine.c ------------------------------------------------- */
 
 /** struct ohca_ids - which numbers below @max are in use; given out cyclically */
@@ -545,6 +548,9 @@ int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t lkey, uin
  * always allowed by the caller without a check (IBTA vol 1, 9.7.4.1.4) */
 int ohca_rkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint64_t addr,
 		    uint64_t len, uint32_t access, struct ohca_mr_range *r);
+/* The same for all of what the key names, wherever that is. */
+int ohca_rkey_whole(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint32_t access,
+		    struct ohca_mr_range *r);
 /* Copy; 0, -1 when memory behind the range is gone, or OHCA_MR_FAULT: a page is missing,
  * which e->missing names. Then any part may have been copied. */
 #define OHCA_MR_FAULT	(-2)
@@ -555,6 +561,11 @@ int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, c
  * previous value in *@old. 0, -1 or OHCA_MR_FAULT. */
 int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, bool cmp_swap, uint64_t swap_add,
 		   uint64_t compare, uint64_t *old);
+/* Write 8 bytes, of which nobody sees a part. 0, -1: no such memory, or not aligned, or
+ * OHCA_MR_FAULT. */
+int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *buf);
+/* Make a range persistent, if its memory is of a kind that can be. */
+void ohca_mr_persist(ohca_engine *e, const struct ohca_mr_range *r);
 /* Gather @len bytes of an SGE list, from byte @off of the message on, to @dst; scatter the
  * other way. Every key is checked at every call. 0, vendor error or OHCA_MR_FAULT. */
 int ohca_sgl_gather(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,

@@ -26,9 +26,13 @@ static bool is_window(const struct ohca_mr *mr)
 }
 
 /* Remote rights to write need the local one (IBTA vol 1, 10.6.3.1). */
-static bool access_ok(uint32_t access)
+static bool access_ok(const ohca_engine *e, uint32_t access)
 {
-	if (access & ~ACCESS_ALL)
+	uint32_t all = ACCESS_ALL;
+
+	if (ohca_feature(e, OHCA_FEATURE_MPE))
+		all |= OHCA_ACCESS_FLUSH_GLOBAL | OHCA_ACCESS_FLUSH_PERSISTENT;
+	if (access & ~all)
 		return false;
 	return !(access & (OHCA_ACCESS_REMOTE_WRITE | OHCA_ACCESS_REMOTE_ATOMIC)) ||
 	       (access & OHCA_ACCESS_LOCAL_WRITE);
@@ -124,7 +128,7 @@ static int fill_mr(struct ohca_cmd *c, struct ohca_mr *mr)
 
 	if (rc)
 		return rc;
-	if (!access_ok(access))
+	if (!access_ok(c->e, access))
 		return OHCA_BAD(c, reg_mr.access);
 	mr->type = cmd->type;
 	mr->access = access;
@@ -249,7 +253,7 @@ int ohca_cmd_rereg_mr(struct ohca_cmd *c)
 	if (!pd)
 		return OHCA_BAD(c, reg_mr.pdn);
 	access = cmd->rereg & OHCA_REREG_ACCESS ? ohca_le16(cmd->access) : mr->access;
-	if (!access_ok(access))
+	if (!access_ok(e, access))
 		return OHCA_BAD(c, reg_mr.access);
 	/* zero based or not is a matter of the translation */
 	if (!(cmd->rereg & OHCA_REREG_TRANS) &&
@@ -294,7 +298,7 @@ int ohca_mr_fast_reg(ohca_engine *e, const struct ohca_qp *qp, const struct ohca
 		return OHCA_VE_MR_STATE;
 	if (reg->mr_key)
 		return OHCA_VE_WQE_FLAGS;
-	if (!access_ok(access))
+	if (!access_ok(e, access))
 		return OHCA_VE_ACCESS;
 	if (length == 0 || length > OHCA_MAX_MR_SIZE || iova + (length - 1) < iova ||
 	    ((access & OHCA_ACCESS_ZERO_BASED) && iova) ||

@@ -46,20 +46,38 @@ int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t lkey, uin
 	return range_set(mr, addr, len, r);
 }
 
-int ohca_rkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint64_t addr,
-		    uint64_t len, uint32_t access, struct ohca_mr_range *r)
+/* The region or window that @qp may use with @access; a vendor error or 0. */
+static int rkey_mr(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint32_t access,
+		   struct ohca_mr **out)
 {
 	struct ohca_mr *mr = ohca_mr_get(e, rkey);
 
+	*out = mr;
 	if (!mr || !mr->valid)
 		return OHCA_VE_LKEY;
 	if (mr->pd != qp->pd)
 		return OHCA_VE_PD;
 	if (mr->type == OHCA_MR_MW2 && mr->qp_serial != qp->serial)
 		return OHCA_VE_PD;
-	if ((mr->access & access) != access)
-		return OHCA_VE_ACCESS;
-	return range_set(mr, addr, len, r);
+	return (mr->access & access) == access ? OHCA_VE_NONE : OHCA_VE_ACCESS;
+}
+
+int ohca_rkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint64_t addr,
+		    uint64_t len, uint32_t access, struct ohca_mr_range *r)
+{
+	struct ohca_mr *mr;
+	int ve = rkey_mr(e, qp, rkey, access, &mr);
+
+	return ve ? ve : range_set(mr, addr, len, r);
+}
+
+int ohca_rkey_whole(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint32_t access,
+		    struct ohca_mr_range *r)
+{
+	struct ohca_mr *mr;
+	int ve = rkey_mr(e, qp, rkey, access, &mr);
+
+	return ve ? ve : range_set(mr, mr->iova, mr->length, r);
 }
 
 static bool range_inside(const struct ohca_mr_range *r, uint64_t off, uint64_t n)
@@ -90,27 +108,68 @@ int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, c
 	return ohca_pages_write(e, &r->mr->pages, r->off + off, buf, n);
 }
 
-int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, bool cmp_swap, uint64_t swap_add,
-		   uint64_t compare, uint64_t *old)
+/*
+ * Bus address of the first 8 bytes of a range. -1: they are not there, or not aligned;
+ * OHCA_MR_FAULT: the page is missing.
+ */
+static int addr8(ohca_engine *e, const struct ohca_mr_range *r, uint64_t *addr)
 {
-	uint64_t addr = r->off, run = 8;
+	uint64_t run = 8;
 
+	*addr = r->off;
 	if (r->len < 8)
 		return -1;
 	if (r->mr->odp) {
 		/* pages are a multiple of 8, so that what is aligned lies in one */
 		if (r->off & 7)
 			return -1;
-		if (ohca_odp_addr(e, r->mr, r->off, &addr))
+		if (ohca_odp_addr(e, r->mr, r->off, addr))
 			return OHCA_MR_FAULT;
 	} else if (r->mr->type != OHCA_MR_DMA) {
 		if (r->off > ohca_pages_bytes(&r->mr->pages) ||
 		    ohca_pages_bytes(&r->mr->pages) - r->off < 8)
 			return -1;
-		addr = ohca_pages_addr(&r->mr->pages, r->off, &run);
+		*addr = ohca_pages_addr(&r->mr->pages, r->off, &run);
 	}
-	if ((addr & 7) || run < 8)
-		return -1;
+	return (*addr & 7) || run < 8 ? -1 : 0;
+}
+
+int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *buf)
+{
+	uint64_t addr;
+	int rc = addr8(e, r, &addr);
+
+	if (rc)
+		return rc;
+	return ohca_dma_publish(e, addr, buf, 8);
+}
+
+void ohca_mr_persist(ohca_engine *e, const struct ohca_mr_range *r)
+{
+	const struct ohca_pages *p = &r->mr->pages;
+	uint64_t off = r->off, left = r->len;
+
+	/* the pages of others come and go: a driver gives them no such right */
+	if (r->mr->type == OHCA_MR_DMA || r->mr->odp)
+		return;
+	while (left && off < ohca_pages_bytes(p)) {
+		uint64_t run, addr = ohca_pages_addr(p, off, &run);
+		uint64_t n = run < left ? run : left;
+
+		ohca_dma_persist(e, addr, n);
+		off += n;
+		left -= n;
+	}
+}
+
+int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, bool cmp_swap, uint64_t swap_add,
+		   uint64_t compare, uint64_t *old)
+{
+	uint64_t addr;
+	int rc = addr8(e, r, &addr);
+
+	if (rc)
+		return rc;
 	return ohca_dma_atomic(e, addr, cmp_swap, swap_add, compare, old);
 }
 

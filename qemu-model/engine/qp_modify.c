@@ -175,11 +175,14 @@ static int check_attr(struct ohca_cmd *c, const struct ohca_qp *qp,
 	return OHCA_ADMIN_OK;
 }
 
-static void apply_attr(struct ohca_qp *qp, const struct ohca_hw_qp_attr *a, uint32_t mask)
+static void apply_attr(const ohca_engine *e, struct ohca_qp *qp, const struct ohca_hw_qp_attr *a,
+		       uint32_t mask)
 {
-	const uint32_t rights = OHCA_ACCESS_REMOTE_WRITE | OHCA_ACCESS_REMOTE_READ |
-				OHCA_ACCESS_REMOTE_ATOMIC;
+	uint32_t rights = OHCA_ACCESS_REMOTE_WRITE | OHCA_ACCESS_REMOTE_READ |
+			  OHCA_ACCESS_REMOTE_ATOMIC;
 
+	if (ohca_feature(e, OHCA_FEATURE_MPE))
+		rights |= OHCA_ACCESS_FLUSH_GLOBAL | OHCA_ACCESS_FLUSH_PERSISTENT;
 	if (mask & A(PKEY_INDEX))
 		qp->pkey_index = ohca_le16(a->pkey_index);
 	if (mask & A(PORT))
@@ -259,7 +262,7 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 		ohca_xp_last_words(c->e, qp);
 		forget_attr(qp);
 	} else {
-		apply_attr(qp, &a, mask);
+		apply_attr(c->e, qp, &a, mask);
 	}
 	qp->state = to;
 	if (to != old)

@@ -153,6 +153,54 @@ static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohc
 	return OHCA_SENT;
 }
 
+static enum ohca_sent send_flush(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ohca_path *path = ohca_qp_path(e, qp);
+	struct ohca_hw_wqe_flush f;
+	struct ohca_tx tx;
+	uint8_t *h;
+
+	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_FETH_LEN + IB_RETH_LEN +
+			  IB_ICRC_LEN, &tx))
+		return OHCA_SENT_BLOCKED;
+	memcpy(&f, ohca_swqe_raw(xp, w->idx) + 2 * OHCA_SEG_SIZE, sizeof(f));
+	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_FLUSH, IB_BTH_MIGREQ, 0, path->pkey,
+			 qp->dest_qpn, true, xp->nxt);
+	h = ib_build_feth(h, f.placement, f.level);
+	ib_build_reth(h, w->raddr, w->rkey, ohca_le32(f.length));
+	ohca_tx_close(e, &tx);
+	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
+	return OHCA_SENT;
+}
+
+static enum ohca_sent send_atomic_write(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ohca_path *path = ohca_qp_path(e, qp);
+	struct ohca_tx tx;
+	uint8_t *h;
+	int ve;
+
+	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_RETH_LEN + w->length +
+			  IB_ICRC_LEN, &tx))
+		return OHCA_SENT_BLOCKED;
+	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ATOMIC_WRITE, IB_BTH_MIGREQ, 0,
+			 path->pkey, qp->dest_qpn, true, xp->nxt);
+	h = ib_build_reth(h, w->raddr, w->rkey, w->length);
+	ve = ohca_swqe_gather(e, qp, w, 0, h, w->length);
+	if (ve == OHCA_MR_FAULT)
+		return ohca_suspend_tx(e, qp, OHCA_FAULT_REQ, w->idx);
+	if (ve) {
+		w->status = OHCA_WC_LOC_PROT;
+		w->ve = (uint16_t)ve;
+		return fail_in_turn(e, qp, w);
+	}
+	ohca_tx_close(e, &tx);
+	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
+	return OHCA_SENT;
+}
+
 /* Begin a WQE. False: not now, or it is one that sends nothing. */
 static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum ohca_sent *ret)
 {
@@ -228,6 +276,10 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp)
 	case OHCA_OP_CMP_SWAP:
 	case OHCA_OP_FETCH_ADD:
 		return send_atomic(e, qp, w);
+	case OHCA_OP_FLUSH:
+		return send_flush(e, qp, w);
+	case OHCA_OP_ATOMIC_WRITE:
+		return send_atomic_write(e, qp, w);
 	default:
 		return send_data(e, qp, w);
 	}

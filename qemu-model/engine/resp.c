@@ -480,6 +480,83 @@ static struct verdict do_atomic(ohca_engine *e, struct ohca_qp *qp, const struct
 	return ok();
 }
 
+/* ---- memory placement (annex A19) ------------------------------------------------------ */
+
+/* The response to a FLUSH or ATOMIC WRITE: a READ response without data. */
+static struct ohca_rd empty_resp(const struct ohca_rxpkt *p, uint32_t msn)
+{
+	return (struct ohca_rd){ .first = p->i.psn, .next = p->i.psn, .last = p->i.psn,
+				 .msn = msn };
+}
+
+/*
+ * Whatever came before is in memory already: writes are done as they arrive, in order. So
+ * a FLUSH for visibility is a fence, and one for persistence a matter of the host.
+ */
+static struct verdict do_flush(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	const struct ib_feth *feth = ib_pkt_feth(p->hdr, &p->i);
+	const struct ib_reth *reth = ib_pkt_reth(p->hdr, &p->i);
+	uint8_t type = ib_feth_placement(feth), level = ib_feth_level(feth);
+	uint32_t len = ib_be32(reth->dmalen), rkey = ib_be32(reth->rkey), access = 0;
+	struct ohca_mr_range r = { 0 };
+	struct ohca_rd rd;
+	int ve = 0;
+
+	if (type & OHCA_FLUSH_GLOBAL)
+		access |= OHCA_ACCESS_FLUSH_GLOBAL;
+	if (type & OHCA_FLUSH_PERSISTENT)
+		access |= OHCA_ACCESS_FLUSH_PERSISTENT;
+	if (!access || type & ~(OHCA_FLUSH_GLOBAL | OHCA_FLUSH_PERSISTENT) ||
+	    level > OHCA_FLUSH_MR || (qp->access & access) != access)
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
+	if (level == OHCA_FLUSH_MR)
+		ve = ohca_rkey_whole(e, qp, rkey, access, &r);
+	else if (len)
+		ve = ohca_rkey_check(e, qp, rkey, ib_be64(reth->va), len, access, &r);
+	if (ve)
+		return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+	rd = empty_resp(p, ib_psn_add(qp->xp->msn, 1));
+	if (!rd_insert(e, qp, &rd))
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (type & OHCA_FLUSH_PERSISTENT && r.mr)
+		ohca_mr_persist(e, &r);
+	return ok();
+}
+
+static struct verdict do_atomic_write(ohca_engine *e, struct ohca_qp *qp,
+				      const struct ohca_rxpkt *p)
+{
+	const struct ib_reth *reth = ib_pkt_reth(p->hdr, &p->i);
+	struct ohca_mr_range r;
+	struct ohca_rd rd;
+	uint64_t va = ib_be64(reth->va), val;
+	int ve;
+
+	if (!(qp->access & OHCA_ACCESS_REMOTE_WRITE))
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
+	if (p->i.payload_len != sizeof(val) || ib_be32(reth->dmalen) != sizeof(val))
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+	if (va & 7)
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ALIGN, OHCA_EVENT_QP_REQ_ERR);
+	if (!rd_room(e, qp, false))
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
+	ve = ohca_rkey_check(e, qp, ib_be32(reth->rkey), va, sizeof(val),
+			     OHCA_ACCESS_REMOTE_WRITE, &r);
+	if (ve)
+		return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+	memcpy(&val, p->payload, sizeof(val));
+	ve = ohca_mr_write8(e, &r, &val);
+	if (ve == OHCA_MR_FAULT)
+		return fail(V_FAULT, 0, 0, 0);
+	if (ve)
+		return fail(IB_NAK_REM_OP, 0, OHCA_VE_DMA, OHCA_EVENT_QP_FATAL);
+	rd = empty_resp(p, ib_psn_add(qp->xp->msn, 1));
+	rd_insert(e, qp, &rd);
+	return ok();
+}
+
 /* ---- RC: duplicates -------------------------------------------------------------------- */
 
 /* A READ asked for again: answer again, from the PSN it names (9.7.4.2). */
@@ -526,6 +603,19 @@ static void dup_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxp
 		}
 }
 
+/* What was flushed or written stays so; a later write must not be undone (annex A19.4). */
+static void dup_placement(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_rd rd = empty_resp(p, xp->msn);
+
+	for (uint8_t i = 0; i < xp->rd_num; i++)
+		if (rd_at(xp, i)->first == p->i.psn)
+			return;
+	rd.dup = true;
+	rd_insert(e, qp, &rd);
+}
+
 static void duplicate(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -535,9 +625,14 @@ static void duplicate(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpk
 		dup_read(e, qp, p);
 	else if (p->i.op->flags & IB_OPF_ATOMIC)
 		dup_atomic(e, qp, p);
+	else if (p->i.op->flags & (IB_OPF_FLUSH | IB_OPF_ATOMIC_WRITE))
+		dup_placement(e, qp, p);
 	else if (p->i.op->flags & IB_OPF_END || p->i.ackreq)
 		xp->ack_due = true;
 }
+
+/* Requests that are acknowledged by a response of their own. */
+#define RESPONDED (IB_OPF_READ | IB_OPF_ATOMIC | IB_OPF_FLUSH | IB_OPF_ATOMIC_WRITE)
 
 /* ---- RC: requests ------------------------------------------------------------------------ */
 
@@ -624,6 +719,10 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		v = do_read(e, qp, p, &next);
 	else if (op->flags & IB_OPF_ATOMIC)
 		v = do_atomic(e, qp, p);
+	else if (op->flags & IB_OPF_FLUSH && ohca_feature(e, OHCA_FEATURE_MPE))
+		v = do_flush(e, qp, p);
+	else if (op->flags & IB_OPF_ATOMIC_WRITE && ohca_feature(e, OHCA_FEATURE_MPE))
+		v = do_atomic_write(e, qp, p);
 	else
 		v = fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
 	if (v.nak == V_RNR) {
@@ -647,8 +746,7 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	xp->epsn = next;
 	if (op->flags & IB_OPF_END)
 		xp->msn = ib_psn_add(xp->msn, 1);
-	/* a READ or atomic is acknowledged by its response */
-	if (p->i.ackreq && !(op->flags & (IB_OPF_READ | IB_OPF_ATOMIC)))
+	if (p->i.ackreq && !(op->flags & RESPONDED))
 		xp->ack_due = true;
 }
 

@@ -19,6 +19,8 @@ static const uint8_t wc_opcode[] = {
 	[OHCA_OP_BIND_MW] = OHCA_WCO_BIND_MW,
 	[OHCA_OP_SEND_INV] = OHCA_WCO_SEND,
 	[OHCA_OP_TSO] = OHCA_WCO_TSO,
+	[OHCA_OP_FLUSH] = OHCA_WCO_FLUSH,
+	[OHCA_OP_ATOMIC_WRITE] = OHCA_WCO_ATOMIC_WRITE,
 	[OHCA_OP_REG_MR] = OHCA_WCO_REG_MR,
 	[OHCA_OP_NOP] = OHCA_WCO_SEND,
 };
@@ -94,7 +96,7 @@ static bool fetch(ohca_engine *e, struct ohca_qp *qp)
 /* ---- parse ------------------------------------------------------------------------- */
 
 /* Is @op one that this QP may post? */
-static bool op_allowed(const struct ohca_qp *qp, uint8_t op)
+static bool op_allowed(const ohca_engine *e, const struct ohca_qp *qp, uint8_t op)
 {
 	switch (op) {
 	case OHCA_OP_SEND:
@@ -115,6 +117,10 @@ static bool op_allowed(const struct ohca_qp *qp, uint8_t op)
 	case OHCA_OP_CMP_SWAP:
 	case OHCA_OP_FETCH_ADD:
 		return qp->type == OHCA_QPT_RC && qp->max_rd_atomic;
+	case OHCA_OP_FLUSH:
+	case OHCA_OP_ATOMIC_WRITE:
+		return qp->type == OHCA_QPT_RC && qp->max_rd_atomic &&
+		       ohca_feature(e, OHCA_FEATURE_MPE);
 	case OHCA_OP_SEND_INV:
 		return qp->type == OHCA_QPT_RC;
 	default:
@@ -129,9 +135,11 @@ static unsigned int hdr_segs(const struct ohca_qp *qp, uint8_t op)
 	case OHCA_OP_RDMA_WRITE:
 	case OHCA_OP_RDMA_WRITE_IMM:
 	case OHCA_OP_RDMA_READ:
+	case OHCA_OP_ATOMIC_WRITE:
 		return 2;
 	case OHCA_OP_CMP_SWAP:
 	case OHCA_OP_FETCH_ADD:
+	case OHCA_OP_FLUSH:
 		return 3;
 	case OHCA_OP_BIND_MW:
 	case OHCA_OP_REG_MR:
@@ -183,8 +191,7 @@ static uint8_t parse_data(struct ohca_swqe *w, uint8_t *raw, unsigned int nseg, 
 	if (w->flags & OHCA_WQE_INLINE) {
 		uint32_t len = OHCA_FIELD_GET(OHCA_WQE_INLINE_LEN, w->flags);
 
-		if (w->op == OHCA_OP_RDMA_READ || w->op == OHCA_OP_CMP_SWAP ||
-		    w->op == OHCA_OP_FETCH_ADD)
+		if (ohca_op_is_read(w->op) && w->op != OHCA_OP_ATOMIC_WRITE)
 			return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_FLAGS);
 		if (len > OHCA_MAX_INLINE ||
 		    (len + OHCA_SEG_SIZE - 1) / OHCA_SEG_SIZE != nseg - hdr)
@@ -199,15 +206,16 @@ static uint8_t parse_data(struct ohca_swqe *w, uint8_t *raw, unsigned int nseg, 
  * Parse what follows the control segment of a WQE that is all there; what is wrong becomes
  * its status. @nseg: segments, from the control segment.
  */
-static uint8_t parse(struct ohca_qp *qp, struct ohca_swqe *w, unsigned int nseg)
+static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, unsigned int nseg)
 {
 	struct ohca_xport *xp = qp->xp;
 	uint8_t *raw = ohca_swqe_raw(xp, w->idx);
 	unsigned int hdr = hdr_segs(qp, w->op);
 
-	if (!op_allowed(qp, w->op))
+	if (!op_allowed(e, qp, w->op))
 		return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_OPCODE);
-	if (nseg < hdr || (ohca_op_is_local(w->op) && nseg != hdr))
+	if (nseg < hdr ||
+	    ((ohca_op_is_local(w->op) || w->op == OHCA_OP_FLUSH) && nseg != hdr))
 		return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
 	if (w->flags & OHCA_WQE_IP_CSUM)
 		return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_FLAGS);
@@ -222,7 +230,8 @@ static uint8_t parse(struct ohca_qp *qp, struct ohca_swqe *w, unsigned int nseg)
 	}
 	if (parse_data(w, raw, nseg, hdr))
 		return w->status;
-	if ((w->op == OHCA_OP_CMP_SWAP || w->op == OHCA_OP_FETCH_ADD) && w->length != 8)
+	if ((w->op == OHCA_OP_CMP_SWAP || w->op == OHCA_OP_FETCH_ADD ||
+	     w->op == OHCA_OP_ATOMIC_WRITE) && w->length != 8)
 		return bad(w, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH);
 	return OHCA_WC_SUCCESS;
 }
@@ -262,7 +271,7 @@ static struct ohca_swqe *next_wqe(ohca_engine *e, struct ohca_qp *qp)
 	if (!nbb)
 		bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
 	else
-		parse(qp, w, nseg);
+		parse(e, qp, w, nseg);
 	return w;
 }
 

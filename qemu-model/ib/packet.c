@@ -72,6 +72,12 @@
 	ROW((t) | IB_OPN_SEND_ONLY_INV, n " SEND Only with Invalidate",			\
 	    (h) | IB_HDR_IETH, SND | IB_OPF_ONLY | IB_OPF_INV | WQE, (l) + IB_IETH_LEN)
 
+#define PLACEMENT_ROWS(t, n, h, l)							\
+	ROW((t) | IB_OPN_FLUSH, n " FLUSH", (h) | IB_HDR_FETH | IB_HDR_RETH,		\
+	    REQ | IB_OPF_FLUSH | IB_OPF_ONLY, (l) + IB_FETH_LEN + IB_RETH_LEN),		\
+	ROW((t) | IB_OPN_ATOMIC_WRITE, n " ATOMIC WRITE", (h) | IB_HDR_RETH,		\
+	    REQ | IB_OPF_ATOMIC_WRITE | IB_OPF_PAYLOAD | IB_OPF_ONLY, (l) + IB_RETH_LEN)
+
 #define RD_REQ	(IB_HDR_RDETH | IB_HDR_DETH)
 #define RD_LEN	(IB_RDETH_LEN + IB_DETH_LEN)
 
@@ -80,6 +86,7 @@ const struct ib_opcode_info ib_opcodes[256] = {
 	WRITE_ROWS(IB_TRANS_RC, "RC", 0, 0),
 	READ_ATOMIC_ROWS(IB_TRANS_RC, "RC", 0, 0, 0, 0),
 	SEND_INV_ROWS(IB_TRANS_RC, "RC", 0, 0),
+	PLACEMENT_ROWS(IB_TRANS_RC, "RC", 0, 0),
 
 	SEND_ROWS(IB_TRANS_UC, "UC", 0, 0),
 	WRITE_ROWS(IB_TRANS_UC, "UC", 0, 0),
@@ -87,6 +94,7 @@ const struct ib_opcode_info ib_opcodes[256] = {
 	SEND_ROWS(IB_TRANS_RD, "RD", RD_REQ, RD_LEN),
 	WRITE_ROWS(IB_TRANS_RD, "RD", RD_REQ, RD_LEN),
 	READ_ATOMIC_ROWS(IB_TRANS_RD, "RD", RD_REQ, RD_LEN, IB_HDR_RDETH, IB_RDETH_LEN),
+	PLACEMENT_ROWS(IB_TRANS_RD, "RD", RD_REQ, RD_LEN),
 	ROW(IB_TRANS_RD | IB_OPN_RESYNC, "RD RESYNC", RD_REQ, REQ | IB_OPF_ONLY, RD_LEN),
 
 	SEND_ONLY_ROWS(IB_TRANS_UD, "UD", IB_HDR_DETH, IB_DETH_LEN),
@@ -98,6 +106,7 @@ const struct ib_opcode_info ib_opcodes[256] = {
 	WRITE_ROWS(IB_TRANS_XRC, "XRC", IB_HDR_XRCETH, IB_XRCETH_LEN),
 	READ_ATOMIC_ROWS(IB_TRANS_XRC, "XRC", IB_HDR_XRCETH, IB_XRCETH_LEN, 0, 0),
 	SEND_INV_ROWS(IB_TRANS_XRC, "XRC", IB_HDR_XRCETH, IB_XRCETH_LEN),
+	PLACEMENT_ROWS(IB_TRANS_XRC, "XRC", IB_HDR_XRCETH, IB_XRCETH_LEN),
 };
 
 const char *ib_opcode_name(uint8_t opcode)
@@ -220,6 +229,7 @@ int ib_hdr_parse(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned 
 	off = take(&o->rdeth_off, off, op->hdrs & IB_HDR_RDETH, IB_RDETH_LEN);
 	off = take(&o->deth_off, off, op->hdrs & IB_HDR_DETH, IB_DETH_LEN);
 	off = take(&o->xrceth_off, off, op->hdrs & IB_HDR_XRCETH, IB_XRCETH_LEN);
+	off = take(&o->feth_off, off, op->hdrs & IB_HDR_FETH, IB_FETH_LEN);
 	off = take(&o->reth_off, off, op->hdrs & IB_HDR_RETH, IB_RETH_LEN);
 	off = take(&o->atomic_off, off, op->hdrs & IB_HDR_ATOMIC_ETH, IB_ATOMIC_ETH_LEN);
 	off = take(&o->aeth_off, off, op->hdrs & IB_HDR_AETH, IB_AETH_LEN);

@@ -57,6 +57,7 @@ enum ib_lnh {
 #define IB_IETH_LEN		4u
 #define IB_RDETH_LEN		4u
 #define IB_XRCETH_LEN		4u
+#define IB_FETH_LEN		4u
 /* LRH, GRH, BTH and the largest set of extended headers (RDETH+DETH+AtomicETH). */
 #define IB_MAX_HDR_LEN		(8u + 40u + 12u + 4u + 8u + 28u)
 #define IB_MAX_PAYLOAD		4096u
@@ -154,6 +155,12 @@ struct ib_xrceth {
 } IB_PACKED;
 static_assert(sizeof(struct ib_xrceth) == IB_XRCETH_LEN, "XRCETH");
 
+/** struct ib_feth - FLUSH extended header (annex A19.4.1), 4 bytes. */
+struct ib_feth {
+	__be32	bits;		/* reserved 31:6, selectivity level 5:4, placement type 3:0 */
+} IB_PACKED;
+static_assert(sizeof(struct ib_feth) == IB_FETH_LEN, "FETH");
+
 /* BTH.OpCode 7:5, the transport service (9.2.1). */
 enum ib_transport {
 	IB_TRANS_RC	= 0x00,
@@ -191,6 +198,8 @@ enum ib_operation {
 	IB_OPN_RESYNC			= 0x15,	/* RD only */
 	IB_OPN_SEND_LAST_INV		= 0x16,
 	IB_OPN_SEND_ONLY_INV		= 0x17,
+	IB_OPN_FLUSH			= 0x1C,	/* annex A19 */
+	IB_OPN_ATOMIC_WRITE		= 0x1D,	/* annex A19 */
 	IB_OPN_MASK			= 0x1F,
 };
 
@@ -221,6 +230,8 @@ enum ib_opcode {
 	IB_OP_RC_FETCH_ADD		= 0x14,
 	IB_OP_RC_SEND_LAST_INV		= 0x16,
 	IB_OP_RC_SEND_ONLY_INV		= 0x17,
+	IB_OP_RC_FLUSH			= 0x1C,
+	IB_OP_RC_ATOMIC_WRITE		= 0x1D,
 	IB_OP_UC_SEND_FIRST		= 0x20,
 	IB_OP_UC_SEND_MIDDLE		= 0x21,
 	IB_OP_UC_SEND_LAST		= 0x22,
@@ -243,12 +254,13 @@ enum ib_hdr_bits {
 	IB_HDR_RDETH		= 1 << 0,
 	IB_HDR_DETH		= 1 << 1,
 	IB_HDR_XRCETH		= 1 << 2,
-	IB_HDR_RETH		= 1 << 3,
-	IB_HDR_ATOMIC_ETH	= 1 << 4,
-	IB_HDR_AETH		= 1 << 5,
-	IB_HDR_ATOMIC_ACK_ETH	= 1 << 6,
-	IB_HDR_IMMDT		= 1 << 7,
-	IB_HDR_IETH		= 1 << 8,
+	IB_HDR_FETH		= 1 << 3,
+	IB_HDR_RETH		= 1 << 4,
+	IB_HDR_ATOMIC_ETH	= 1 << 5,
+	IB_HDR_AETH		= 1 << 6,
+	IB_HDR_ATOMIC_ACK_ETH	= 1 << 7,
+	IB_HDR_IMMDT		= 1 << 8,
+	IB_HDR_IETH		= 1 << 9,
 };
 
 /* struct ib_opcode_info.flags */
@@ -269,6 +281,8 @@ enum ib_opcode_flags {
 	IB_OPF_INV		= 1 << 13,	/* has IETH */
 	IB_OPF_ACK		= 1 << 14,	/* acknowledge or atomic acknowledge */
 	IB_OPF_RECV_WQE		= 1 << 15,	/* its end consumes a receive WQE */
+	IB_OPF_FLUSH		= 1 << 16,
+	IB_OPF_ATOMIC_WRITE	= 1 << 17,
 	IB_OPF_START		= IB_OPF_FIRST | IB_OPF_ONLY,
 	IB_OPF_END		= IB_OPF_LAST | IB_OPF_ONLY,
 };
@@ -276,14 +290,14 @@ enum ib_opcode_flags {
 /**
  * struct ib_opcode_info - what a BTH opcode means
  * @name: the specification's name, NULL when the opcode is not assigned
- * @hdrs: enum ib_hdr_bits that follow the BTH
  * @flags: enum ib_opcode_flags
+ * @hdrs: enum ib_hdr_bits that follow the BTH
  * @hdr_len: bytes of BTH and extended headers together
  */
 struct ib_opcode_info {
 	const char *name;
+	uint32_t flags;
 	uint16_t hdrs;
-	uint16_t flags;
 	uint8_t hdr_len;
 };
 
@@ -342,6 +356,14 @@ static inline uint32_t ib_bth_psn(const struct ib_bth *h)
 static inline uint32_t ib_deth_sqpn(const struct ib_deth *h)
 {
 	return ib_be32(h->sqpn) & IB_QPN_MASK;
+}
+static inline uint8_t ib_feth_placement(const struct ib_feth *h)
+{
+	return ib_be32(h->bits) & 0xf;
+}
+static inline uint8_t ib_feth_level(const struct ib_feth *h)
+{
+	return ib_be32(h->bits) >> 4 & 3;
 }
 static inline uint8_t ib_aeth_syndrome(const struct ib_aeth *h)
 {
@@ -464,6 +486,7 @@ struct ib_pkt_info {
 	uint8_t rdeth_off;
 	uint8_t deth_off;
 	uint8_t xrceth_off;
+	uint8_t feth_off;
 	uint8_t reth_off;
 	uint8_t atomic_off;
 	uint8_t aeth_off;
@@ -520,6 +543,7 @@ IB_PKT_HDR(ib_pkt_bth, ib_bth, bth_off)
 IB_PKT_HDR(ib_pkt_rdeth, ib_rdeth, rdeth_off)
 IB_PKT_HDR(ib_pkt_deth, ib_deth, deth_off)
 IB_PKT_HDR(ib_pkt_xrceth, ib_xrceth, xrceth_off)
+IB_PKT_HDR(ib_pkt_feth, ib_feth, feth_off)
 IB_PKT_HDR(ib_pkt_reth, ib_reth, reth_off)
 IB_PKT_HDR(ib_pkt_atomic, ib_atomic_eth, atomic_off)
 IB_PKT_HDR(ib_pkt_aeth, ib_aeth, aeth_off)
@@ -636,6 +660,13 @@ static inline uint8_t *ib_build_xrceth(uint8_t *p, uint32_t srqn)
 {
 	ib_put_be32(p, srqn & IB_QPN_MASK);
 	return p + IB_XRCETH_LEN;
+}
+
+/** ib_build_feth() - @placement: type, 4 bits; @level: selectivity level, 2 bits. */
+static inline uint8_t *ib_build_feth(uint8_t *p, uint8_t placement, uint8_t level)
+{
+	ib_put_be32(p, (placement & 0xfu) | (level & 3u) << 4);
+	return p + IB_FETH_LEN;
 }
 
 /** ib_pad() - BTH.PadCnt for @payload bytes. */

@@ -240,3 +240,26 @@ void ohca_mem_dirty(void *opaque, uint64_t iova, size_t n)
         n -= len;
     }
 }
+
+/*
+ * A driver grants this for the guest's persistent memory only. Its backend,
+ * pmem or a file, knows what to do; for other RAM there is nothing to do.
+ */
+void ohca_mem_persist(void *opaque, uint64_t iova, size_t n)
+{
+    while (n) {
+        const OhcaRam *r = ohca_mem_find(opaque, iova, n, OHCA_DMA_READ);
+        uint64_t off, len;
+
+        if (!r) {
+            return;
+        }
+        off = iova - r->iova;
+        len = MIN(n, r->len - off);
+        memory_region_writeback(r->mr,
+                                r->hva + off - (uint8_t *)
+                                memory_region_get_ram_ptr(r->mr), len);
+        iova += len;
+        n -= len;
+    }
+}

@@ -139,6 +139,7 @@ static const struct ohca_host_ops ohca_host_ops = {
     .dma_map = ohca_mem_map,
     .dma_rw = ohca_mem_rw,
     .dma_dirty = ohca_mem_dirty,
+    .dma_persist = ohca_mem_persist,
     .irq = ohca_irq,
     .now_ns = ohca_now_ns,
     .kick = ohca_kick,

@@ -137,6 +137,7 @@ void ohca_mem_leave(void *opaque);
 void *ohca_mem_map(void *opaque, uint64_t iova, size_t *len, int prot);
 int ohca_mem_rw(void *opaque, uint64_t iova, void *buf, size_t n, int prot);
 void ohca_mem_dirty(void *opaque, uint64_t iova, size_t n);
+void ohca_mem_persist(void *opaque, uint64_t iova, size_t n);
 
 /* ohca-thread.c */
 bool ohca_thread_start(OhcaState *s, Error **errp);

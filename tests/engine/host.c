@@ -84,6 +84,15 @@ static void op_dma_dirty(void *p, uint64_t addr, size_t n)
 		host_die("dma_dirty of what was not written");
 }
 
+static void op_dma_persist(void *p, uint64_t addr, size_t n)
+{
+	struct host *h = p;
+
+	if (!h->in_dma || mem_run(h, addr, n) < n)
+		host_die("dma_persist of what is no memory");
+	h->persisted += n;
+}
+
 static void op_irq(void *p, unsigned int vec)
 {
 	struct host *h = p;
@@ -220,6 +229,7 @@ struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem)
 		.dma_map = op_dma_map,
 		.dma_rw = op_dma_rw,
 		.dma_dirty = op_dma_dirty,
+		.dma_persist = op_dma_persist,
 		.irq = op_irq,
 		.now_ns = op_now,
 		.kick = op_kick,

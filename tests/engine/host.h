@@ -91,6 +91,7 @@ struct host {
 	bool no_map;		/* all DMA through dma_rw */
 	uint64_t hole, hole_len;	/* memory that has gone */
 	int in_dma;
+	uint64_t persisted;	/* bytes that were to be made persistent */
 	uint64_t own_clock, *now;
 	unsigned int kicks;
 	bool kicked;

@@ -315,7 +315,8 @@ void host_qp_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uint32
 		.state = OHCA_QPS_INIT,
 		.port = (uint8_t)(port + 1),
 		.access = OHCA_ACCESS_REMOTE_WRITE | OHCA_ACCESS_REMOTE_READ |
-			  OHCA_ACCESS_REMOTE_ATOMIC,
+			  OHCA_ACCESS_REMOTE_ATOMIC | OHCA_ACCESS_FLUSH_GLOBAL |
+			  OHCA_ACCESS_FLUSH_PERSISTENT,
 		.path_mtu = mtu,
 		.dest_qpn = dqpn,
 		.rq_psn = rq_psn,

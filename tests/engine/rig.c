@@ -38,7 +38,8 @@ static void side_up(struct rig *r, unsigned int i)
 	host_mr_create(h, &r->mr[i], RIG_MR_LEN, h->pdn,
 		       OHCA_ACCESS_LOCAL_WRITE | OHCA_ACCESS_REMOTE_WRITE |
 		       OHCA_ACCESS_REMOTE_READ | OHCA_ACCESS_REMOTE_ATOMIC |
-		       OHCA_ACCESS_MW_BIND);
+		       OHCA_ACCESS_MW_BIND | OHCA_ACCESS_FLUSH_GLOBAL |
+		       OHCA_ACCESS_FLUSH_PERSISTENT);
 }
 
 void rig_up(struct rig *r, struct rig_opt opt)
@@ -101,7 +102,8 @@ struct ohca_hw_qp_attr rig_attr(struct rig *r, unsigned int i)
 	return (struct ohca_hw_qp_attr){
 		.port = 1,
 		.access = OHCA_ACCESS_REMOTE_WRITE | OHCA_ACCESS_REMOTE_READ |
-			  OHCA_ACCESS_REMOTE_ATOMIC,
+			  OHCA_ACCESS_REMOTE_ATOMIC | OHCA_ACCESS_FLUSH_GLOBAL |
+			  OHCA_ACCESS_FLUSH_PERSISTENT,
 		.path_mtu = r->opt.mtu,
 		.dest_qpn = r->qp[1 - i].qpn,
 		.sq_psn = r->opt.psn[i],
@@ -225,6 +227,13 @@ void wqe_atomic(struct wqe *w, uint64_t swap_add, uint64_t compare)
 	struct ohca_hw_wqe_atomic a = { .swap_add = swap_add, .compare = compare };
 
 	memcpy(seg(w, 1), &a, sizeof(a));
+}
+
+void wqe_flush(struct wqe *w, uint32_t len, uint8_t placement, uint8_t level)
+{
+	struct ohca_hw_wqe_flush f = { .length = len, .placement = placement, .level = level };
+
+	memcpy(w->b + 16 * w->nseg++, &f, sizeof(f));
 }
 
 void wqe_sge(struct wqe *w, uint64_t addr, uint32_t len, uint32_t key)

@@ -60,6 +60,7 @@ static void storm(uint64_t seed, unsigned int drop, unsigned int dup, unsigned i
 	struct chaos c[2] = { { seed, drop, dup, swap, 0, 0, 0 },
 			      { seed * 77 + 1, drop, dup, swap, 0, 0, 0 } };
 	uint64_t adds = 0;
+	struct wqe w;
 	struct rig r;
 
 	rig_up(&r, (struct rig_opt){ .mtu = mtu, .log_sq = 8,
@@ -84,8 +85,21 @@ static void storm(uint64_t seed, unsigned int drop, unsigned int dup, unsigned i
 		rig_atomic(&r, 0, OHCA_OP_FETCH_ADD, 5, 400016, 400000, 7, 0);
 		rig_write(&r, 0, 6, 300000, 300000, len[4]);
 		rig_read(&r, 0, 7, 500000, 300000, len[4]);
+		/* executed twice, the older value would stand */
+		for (unsigned int k = 8; k < 12; k++) {
+			uint64_t val = 100 * round + k;
+
+			w = wqe_new(OHCA_OP_ATOMIC_WRITE, OHCA_WQE_SIGNALED, k);
+			wqe_raddr(&w, r.mr[1].iova + 600000, r.mr[1].key);
+			wqe_inline(&w, &val, 8);
+			wqe_post(&r.qp[0], &w);
+		}
+		w = wqe_new(OHCA_OP_FLUSH, OHCA_WQE_SIGNALED, 12);
+		wqe_raddr(&w, r.mr[1].iova + 600000, r.mr[1].key);
+		wqe_flush(&w, 8, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE);
+		wqe_post(&r.qp[0], &w);
 		rig_time(&r, 4000);
-		for (unsigned int k = 0; k < 8; k++)
+		for (unsigned int k = 0; k < 13; k++)
 			wc(&r.scq[0], k, WC_SUCCESS);
 		no_wc(&r.scq[0]);
 		assert_int_equal(wc(&r.rcq[1], 1000 + round, WC_SUCCESS).byte_len, len[1]);
@@ -99,6 +113,7 @@ static void storm(uint64_t seed, unsigned int drop, unsigned int dup, unsigned i
 		assert_int_equal(rig_get64(&r, 0, 400016), adds + 8);
 		adds += 15;
 		assert_int_equal(rig_get64(&r, 1, 400000), adds);
+		assert_int_equal(rig_get64(&r, 1, 600000), 100 * round + 11);
 	}
 	if (drop)
 		assert_true(c[0].dropped && c[1].dropped);

@@ -88,7 +88,7 @@ static void send_wqe(struct app *a)
 		OHCA_OP_RDMA_WRITE, OHCA_OP_RDMA_WRITE_IMM, OHCA_OP_SEND, OHCA_OP_SEND_IMM,
 		OHCA_OP_RDMA_READ, OHCA_OP_CMP_SWAP, OHCA_OP_FETCH_ADD, OHCA_OP_LOCAL_INV,
 		OHCA_OP_BIND_MW, OHCA_OP_SEND_INV, OHCA_OP_TSO, OHCA_OP_REG_MR, OHCA_OP_NOP,
-		OHCA_OP_SEND, OHCA_OP_RDMA_WRITE, OHCA_OP_RDMA_READ,
+		OHCA_OP_FLUSH, OHCA_OP_ATOMIC_WRITE, OHCA_OP_RDMA_READ,
 	};
 	struct input *in = &a->in;
 	uint8_t w[64 * 16] = { 0 }, b = get(in), op = ops[get(in) & 15];
@@ -119,11 +119,19 @@ static void send_wqe(struct app *a)
 		n = 4;
 	} else if (op <= OHCA_OP_RDMA_WRITE_IMM || op == OHCA_OP_RDMA_READ) {
 		memcpy(w + 16 * n++, &r, 16);
+	} else if (op == OHCA_OP_ATOMIC_WRITE) {
+		memcpy(w + 16 * n++, &r, 16);
+	} else if (op == OHCA_OP_FLUSH) {
+		struct ohca_hw_wqe_flush f = { .length = near(in), .placement = get(in) & 7,
+					       .level = get(in) & 3 };
+
+		memcpy(w + 16 * n++, &r, 16);
+		memcpy(w + 16 * n++, &f, 16);
 	} else if (op == OHCA_OP_CMP_SWAP || op == OHCA_OP_FETCH_ADD) {
 		memcpy(w + 16 * n++, &r, 16);
 		memcpy(w + 16 * n++, &at, 16);
 	}
-	if (!ohca_op_is_local(op) && op != OHCA_OP_TSO)
+	if (!ohca_op_is_local(op) && op != OHCA_OP_TSO && op != OHCA_OP_FLUSH)
 		n = b & 64 ? put_inline(a, &c, n) : put_sges(a, w, n);
 	c.nseg = (uint8_t)n;
 	memcpy(w, &c, sizeof(c));

@@ -27,6 +27,8 @@
 #define T_MSN	0x00777
 #define T_SRQN	0x000321
 #define T_EEC	0x000654
+#define T_PLACEMENT	3
+#define T_LEVEL	1
 
 /*
  * A packet from LRH to VCRC with @payload bytes (0 if the opcode allows none) of
@@ -59,6 +61,8 @@ static inline size_t build_op(uint8_t *buf, uint8_t opcode, bool grh, uint32_t p
 		p = ib_build_deth(p, T_QKEY, T_SQPN);
 	if (op->hdrs & IB_HDR_XRCETH)
 		p = ib_build_xrceth(p, T_SRQN);
+	if (op->hdrs & IB_HDR_FETH)
+		p = ib_build_feth(p, T_PLACEMENT, T_LEVEL);
 	if (op->hdrs & IB_HDR_RETH)
 		p = ib_build_reth(p, T_VA, T_RKEY, T_DLEN);
 	if (op->hdrs & IB_HDR_ATOMIC_ETH)

@@ -11,7 +11,7 @@ static uint8_t buf[IB_MAX_PKT_LEN + 64];
 
 static unsigned int hdrs_len(unsigned int h)
 {
-	static const unsigned int len[] = { 4, 8, 4, 16, 28, 4, 8, 4, 4 };
+	static const unsigned int len[] = { 4, 8, 4, 4, 16, 28, 4, 8, 4, 4 };
 	unsigned int n = IB_BTH_LEN;
 
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(len); i++)
@@ -45,8 +45,8 @@ static void opcode_table(void **st)
 			assert_int_equal(!!(o->flags & IB_OPF_REQUEST) +
 					 !!(o->flags & IB_OPF_RESPONSE), 1);
 	}
-	/* RC 23, UC 12, RD 22, UD 2, CNP 1, XRC 23 */
-	assert_int_equal(valid, 83);
+	/* RC 25, UC 12, RD 24, UD 2, CNP 1, XRC 25 */
+	assert_int_equal(valid, 89);
 	assert_string_equal(ib_opcode_name(IB_OP_RC_WRITE_ONLY), "RC RDMA WRITE Only");
 	assert_int_equal(ib_opcodes[IB_OP_RC_WRITE_ONLY_IMM].hdrs, IB_HDR_RETH | IB_HDR_IMMDT);
 	assert_int_equal(ib_opcodes[IB_OP_UD_SEND_ONLY].hdrs, IB_HDR_DETH);
@@ -84,6 +84,10 @@ static void roundtrip(uint8_t opcode, bool grh, uint32_t payload)
 		assert_int_equal(ib_deth_sqpn(ib_pkt_deth(b, &pi)), T_SQPN);
 	} else {
 		assert_null(ib_pkt_deth(b, &pi));
+	}
+	if (op->hdrs & IB_HDR_FETH) {
+		assert_int_equal(ib_feth_placement(ib_pkt_feth(b, &pi)), T_PLACEMENT);
+		assert_int_equal(ib_feth_level(ib_pkt_feth(b, &pi)), T_LEVEL);
 	}
 	if (op->hdrs & IB_HDR_RETH) {
 		assert_true(ib_be64(ib_pkt_reth(b, &pi)->va) == T_VA);

@@ -32,8 +32,12 @@ static void opcode_frames(FILE *f)
 		unsigned int trans = op & IB_TRANS_MASK;
 		size_t len;
 
-		/* RD opcodes mean something else to Wireshark; XRC and CNP nothing. */
-		if (!o->name || trans == IB_TRANS_RD || trans >= IB_TRANS_CNP)
+		/*
+		 * RD opcodes mean something else to Wireshark; XRC, CNP and those of
+		 * annex A19 nothing.
+		 */
+		if (!o->name || trans == IB_TRANS_RD || trans >= IB_TRANS_CNP ||
+		    o->flags & (IB_OPF_FLUSH | IB_OPF_ATOMIC_WRITE))
 			continue;
 		len = build_op(b, (uint8_t)op, op & 1, 21 + op);
 		out(f, b, len);

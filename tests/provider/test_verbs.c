@@ -349,7 +349,7 @@ static void qp_refused(void **state)
 		.qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq, .pd = pd,
 		.cap = { 1, 1, 1, 1, 0 },
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.send_ops_flags = IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_RDMA_WRITE,
+		.send_ops_flags = IBV_QP_EX_WITH_TSO | IBV_QP_EX_WITH_RDMA_WRITE,
 	};
 	unsigned int i;
 
@@ -489,6 +489,11 @@ static void features(void **state)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 1,
 		.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP };
+	struct ibv_qp_init_attr_ex qp = {
+		.qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_FLUSH,
+	};
 	struct ibv_pd *pd = ops.alloc_pd(ctx);
 	struct ibv_cq *cq = ops.create_cq(ctx, 1, NULL, 0);
 
@@ -497,6 +502,10 @@ static void features(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_int_equal(ops.resize_cq(cq, 5), EOPNOTSUPP);
 	assert_null(ops.alloc_mw(pd, IBV_MW_TYPE_2));
+	assert_int_equal(errno, EOPNOTSUPP);
+	qp.send_cq = qp.recv_cq = cq;
+	qp.pd = pd;
+	assert_null(ops.create_qp_ex(ctx, &qp));
 	assert_int_equal(errno, EOPNOTSUPP);
 	ops.destroy_cq(cq);
 	ops.dealloc_pd(pd);

@@ -176,6 +176,7 @@ struct ohca_rq {
  * @size: basic blocks of the ring
  * @ops: bit n: operation n of enum ohca_wqe_op may be posted now; 0 in the states
  *	in which none may, so that one test covers type, state and opcode
+ * @post_ops: of these, those that ibv_post_send() can express
  * @sge_limit: SGEs a WQE may have + 1
  * @max_inline: inline bytes a WQE may have
  * @dgram: every WQE carries an address vector
@@ -195,6 +196,7 @@ struct ohca_sq {
 	uint32_t ci;
 	uint32_t size;
 	uint32_t ops;
+	uint32_t post_ops;
 	uint32_t sge_limit;
 	uint32_t max_inline;
 	bool dgram;

@@ -16,12 +16,17 @@
 	 OHCA_BIT(OHCA_OP_CMP_SWAP) | OHCA_BIT(OHCA_OP_FETCH_ADD) |            \
 	 OHCA_BIT(OHCA_OP_SEND_INV))
 
+#define OHCA_MPE_OPS (OHCA_BIT(OHCA_OP_FLUSH) | OHCA_BIT(OHCA_OP_ATOMIC_WRITE))
+
 /* Bits of enum ohca_wqe_op that a QP type has; 0 for a type that is not there. */
-static uint32_t ohca_type_ops(enum ibv_qp_type type)
+static uint32_t ohca_type_ops(const struct ohca_context *ctx,
+			      enum ibv_qp_type type)
 {
 	switch (type) {
 	case IBV_QPT_RC:
-		return OHCA_RC_OPS;
+		return OHCA_RC_OPS |
+		       (ohca_has_feature(ctx, OHCA_FEATURE_MPE) ? OHCA_MPE_OPS :
+								  0);
 	case IBV_QPT_UC:
 		return OHCA_UC_OPS;
 	case IBV_QPT_UD:
@@ -38,6 +43,8 @@ static uint32_t ohca_type_ops(enum ibv_qp_type type)
 static void ohca_qp_set_state(struct ohca_qp *qp, enum ibv_qp_state state)
 {
 	qp->sq.ops = state >= IBV_QPS_RTS ? qp->all_ops : 0;
+	/* ibv_send_wr has no fields for it */
+	qp->sq.post_ops = qp->sq.ops & ~OHCA_BIT(OHCA_OP_FLUSH);
 	qp->rq.sge_limit = state == IBV_QPS_RESET ? 0 : qp->rq_sge_limit;
 }
 
@@ -133,13 +140,14 @@ static void ohca_qp_set_buf(struct ohca_qp *qp, const struct ohca_qp_plan *plan)
 	qp->cap = plan->cap;
 }
 
-static int ohca_check_qp_attr(const struct ibv_qp_init_attr_ex *attr)
+static int ohca_check_qp_attr(const struct ohca_context *ctx,
+			      const struct ibv_qp_init_attr_ex *attr)
 {
 	if (!check_comp_mask(attr->comp_mask,
 			     IBV_QP_INIT_ATTR_PD |
 				     IBV_QP_INIT_ATTR_CREATE_FLAGS |
 				     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ||
-	    !ohca_type_ops(attr->qp_type))
+	    !ohca_type_ops(ctx, attr->qp_type))
 		return EOPNOTSUPP;
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
 	    attr->create_flags & ~IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
@@ -168,7 +176,7 @@ struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
 	bool locked;
 	int err;
 
-	err = ohca_check_qp_attr(attr);
+	err = ohca_check_qp_attr(ctx, attr);
 	if (!err)
 		err = ohca_qp_plan(ctx, attr, &plan);
 	if (err) {
@@ -181,7 +189,7 @@ struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
 		return NULL;
 	}
 
-	qp->all_ops = ohca_type_ops(attr->qp_type);
+	qp->all_ops = ohca_type_ops(ctx, attr->qp_type);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
 		err = ohca_qp_fill_wr_ops(qp, attr->send_ops_flags);
 		if (err)

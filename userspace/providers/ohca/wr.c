@@ -32,6 +32,7 @@ static uint32_t ohca_hdr_segs(const struct ohca_sq *sq, uint32_t op)
 	case OHCA_OP_RDMA_WRITE:
 	case OHCA_OP_RDMA_WRITE_IMM:
 	case OHCA_OP_RDMA_READ:
+	case OHCA_OP_ATOMIC_WRITE:
 		return 2;
 	case OHCA_OP_CMP_SWAP:
 	case OHCA_OP_FETCH_ADD:
@@ -51,6 +52,7 @@ OHCA_INLINE uint8_t *ohca_put_header(const struct ohca_sq *sq, uint8_t *seg,
 	case OHCA_OP_RDMA_WRITE:
 	case OHCA_OP_RDMA_WRITE_IMM:
 	case OHCA_OP_RDMA_READ:
+	case OHCA_OP_ATOMIC_WRITE:
 		ohca_put_raddr(seg, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey);
 		return seg + OHCA_SEG_SIZE;
 	case OHCA_OP_SEND:
@@ -82,8 +84,8 @@ OHCA_INLINE uint8_t *ohca_put_header(const struct ohca_sq *sq, uint8_t *seg,
 OHCA_INLINE bool ohca_wr_ok(const struct ohca_sq *sq,
 			    const struct ibv_send_wr *wr)
 {
-	return (uint32_t)wr->opcode <= OHCA_OP_SEND_INV &&
-	       sq->ops & 1u << wr->opcode &&
+	return (uint32_t)wr->opcode <= OHCA_OP_ATOMIC_WRITE &&
+	       sq->post_ops & 1u << wr->opcode &&
 	       (uint32_t)wr->num_sge < sq->sge_limit;
 }
 

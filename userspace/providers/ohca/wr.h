@@ -15,7 +15,9 @@ static_assert((int)IBV_WR_RDMA_WRITE == (int)OHCA_OP_RDMA_WRITE &&
 	      (int)IBV_WR_ATOMIC_FETCH_AND_ADD == (int)OHCA_OP_FETCH_ADD &&
 	      (int)IBV_WR_LOCAL_INV == (int)OHCA_OP_LOCAL_INV &&
 	      (int)IBV_WR_BIND_MW == (int)OHCA_OP_BIND_MW &&
-	      (int)IBV_WR_SEND_WITH_INV == (int)OHCA_OP_SEND_INV,
+	      (int)IBV_WR_SEND_WITH_INV == (int)OHCA_OP_SEND_INV &&
+	      (int)IBV_WR_FLUSH == (int)OHCA_OP_FLUSH &&
+	      (int)IBV_WR_ATOMIC_WRITE == (int)OHCA_OP_ATOMIC_WRITE,
 	      "operations must have the numbers of enum ibv_wr_opcode");
 static_assert((int)IBV_SEND_FENCE == OHCA_WQE_FENCE &&
 	      (int)IBV_SEND_SIGNALED == OHCA_WQE_SIGNALED &&
@@ -34,7 +36,7 @@ static_assert(sizeof(struct ibv_sge) == sizeof(struct ohca_hw_sge) &&
 #define OHCA_INLINE_OPS                                                        \
 	(OHCA_BIT(OHCA_OP_RDMA_WRITE) | OHCA_BIT(OHCA_OP_RDMA_WRITE_IMM) |     \
 	 OHCA_BIT(OHCA_OP_SEND) | OHCA_BIT(OHCA_OP_SEND_IMM) |                 \
-	 OHCA_BIT(OHCA_OP_SEND_INV))
+	 OHCA_BIT(OHCA_OP_SEND_INV) | OHCA_BIT(OHCA_OP_ATOMIC_WRITE))
 
 /* Operations that carry a key where others have immediate data. */
 #define OHCA_KEY_OPS                                                           \
@@ -108,6 +110,19 @@ static inline void ohca_put_atomic(void *seg, uint64_t raddr, uint32_t rkey,
 	ohca_put_raddr(seg, raddr, rkey);
 	a->swap_add = htole64(swap_add);
 	a->compare = htole64(compare);
+}
+
+/** ohca_put_flush - write remote address and what to flush: two segments */
+static inline void ohca_put_flush(void *seg, uint64_t raddr, uint32_t rkey,
+				  size_t len, uint8_t placement, uint8_t level)
+{
+	struct ohca_hw_wqe_flush *f = seg + sizeof(struct ohca_hw_wqe_raddr);
+
+	ohca_put_raddr(seg, raddr, rkey);
+	memset(f, 0, sizeof(*f));
+	f->length = htole32(len);
+	f->placement = placement;
+	f->level = level;
 }
 
 /** ohca_put_av - write an address vector: three segments */

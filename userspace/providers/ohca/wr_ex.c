@@ -153,6 +153,38 @@ static void ohca_wr_atomic_fetch_add(struct ibv_qp_ex *ibqp, uint32_t rkey,
 		ohca_put_atomic(seg, raddr, rkey, add, 0);
 }
 
+/* Eight bytes of the consumer's, in the WQE itself. */
+static void ohca_wr_atomic_write(struct ibv_qp_ex *ibqp, uint32_t rkey,
+				 uint64_t raddr, const void *atomic_wr)
+{
+	struct ohca_qp *qp = to_oqp_ex(ibqp);
+	uint8_t *seg = ohca_wr_open(qp, OHCA_OP_ATOMIC_WRITE, 3, 0);
+
+	if (unlikely(!seg))
+		return;
+	ohca_put_raddr(seg, raddr, rkey);
+	seg += sizeof(struct ohca_hw_wqe_raddr);
+	memcpy(seg, atomic_wr, sizeof(uint64_t));
+	memset(seg + sizeof(uint64_t), 0, OHCA_SEG_SIZE - sizeof(uint64_t));
+	qp->sq.wqe->flags |= htole16(
+		OHCA_WQE_INLINE |
+		OHCA_FIELD_PREP(OHCA_WQE_INLINE_LEN, (uint32_t)sizeof(uint64_t)));
+}
+
+static void ohca_wr_flush(struct ibv_qp_ex *ibqp, uint32_t rkey, uint64_t raddr,
+			  size_t len, uint8_t type, uint8_t level)
+{
+	struct ohca_qp *qp = to_oqp_ex(ibqp);
+	void *seg = ohca_wr_open(qp, OHCA_OP_FLUSH, 3, 0);
+
+	if (unlikely(!seg))
+		return;
+	if (unlikely(len > UINT32_MAX))
+		ohca_wr_fail(&qp->sq, EINVAL);
+	else
+		ohca_put_flush(seg, raddr, rkey, len, type, level);
+}
+
 /* A datagram's address vector lies at a fixed place, to be set by its setter. */
 static inline void ohca_wr_any_send(struct ibv_qp_ex *ibqp, uint32_t op,
 				    uint32_t imm)
@@ -278,6 +310,21 @@ static void ohca_wr_set_inline_data_list(struct ibv_qp_ex *ibqp, size_t num,
 				      bufs[i].length);
 }
 
+static_assert(IBV_QP_EX_WITH_TSO == 1 << OHCA_OP_TSO &&
+	      IBV_QP_EX_WITH_FLUSH == 1 << (OHCA_OP_FLUSH - 3) &&
+	      IBV_QP_EX_WITH_ATOMIC_WRITE == 1 << (OHCA_OP_ATOMIC_WRITE - 3),
+	      "bits of the builders' operations");
+
+/*
+ * enum ibv_qp_create_send_ops_flags of bits of enum ohca_wqe_op: the same numbers,
+ * but for the last two.
+ */
+static uint32_t ohca_ex_ops(uint32_t ops)
+{
+	return (ops & (2 * IBV_QP_EX_WITH_TSO - 1)) |
+	       (ops >> 3 & (IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE));
+}
+
 /**
  * ohca_qp_fill_wr_ops - set the builders that the consumer asked for
  * @qp: QP, its type and all_ops set
@@ -289,8 +336,7 @@ int ohca_qp_fill_wr_ops(struct ohca_qp *qp, uint64_t send_ops_flags)
 {
 	struct ibv_qp_ex *ex = &qp->vqp.qp_ex;
 
-	/* enum ibv_qp_create_send_ops_flags numbers the bits as the opcodes. */
-	if (send_ops_flags & ~(uint64_t)qp->all_ops)
+	if (send_ops_flags & ~(uint64_t)ohca_ex_ops(qp->all_ops))
 		return EOPNOTSUPP;
 
 	if (send_ops_flags & IBV_QP_EX_WITH_RDMA_WRITE)
@@ -313,6 +359,10 @@ int ohca_qp_fill_wr_ops(struct ohca_qp *qp, uint64_t send_ops_flags)
 		ex->wr_bind_mw = ohca_wr_bind_mw;
 	if (send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_INV)
 		ex->wr_send_inv = ohca_wr_send_inv;
+	if (send_ops_flags & IBV_QP_EX_WITH_FLUSH)
+		ex->wr_flush = ohca_wr_flush;
+	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)
+		ex->wr_atomic_write = ohca_wr_atomic_write;
 
 	ex->wr_set_ud_addr = ohca_wr_set_ud_addr;
 	ex->wr_set_sge = ohca_wr_set_sge;

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Memory placement extensions: FLUSH and ATOMIC WRITE (IBTA vol 1, annex A19). */
+#include "internal.h"
+#include "rig.h"
+
+static struct wqe flush(struct rig *r, uint64_t off, uint32_t len, uint8_t placement, uint8_t level)
+{
+	struct wqe w = wqe_new(OHCA_OP_FLUSH, OHCA_WQE_SIGNALED, 1);
+
+	wqe_raddr(&w, r->mr[1].iova + off, r->mr[1].key);
+	wqe_flush(&w, len, placement, level);
+	return w;
+}
+
+static struct wqe atomic_write(struct rig *r, uint64_t off, uint32_t len)
+{
+	struct wqe w = wqe_new(OHCA_OP_ATOMIC_WRITE, OHCA_WQE_SIGNALED, 1);
+
+	wqe_raddr(&w, r->mr[1].iova + off, r->mr[1].key);
+	wqe_sge(&w, r->mr[0].iova, len, r->mr[0].key);
+	return w;
+}
+
+/* Both go as one packet each, are answered by one, and move the PSN by one. */
+static void test_packets(void **state)
+{
+	struct ohca_hw_cqe c;
+	struct rig r;
+	struct wqe w;
+	uint64_t before;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .psn = { 0xffffff, 5 } });
+	w = flush(&r, 100, 1 << 20, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE);
+	before = r.h[0]->port[0].frames;
+	wqe_post(&r.qp[0], &w);
+	rig_run(&r);
+	c = wc(&r.scq[0], 1, WC_SUCCESS);
+	assert_int_equal(c.opcode, 8);
+	assert_int_equal(r.h[0]->port[0].frames, before + 1);
+	assert_int_equal(r.h[1]->persisted, 0);
+
+	rig_put64(&r, 0, 0, 0x1122334455667788ull);
+	w = atomic_write(&r, 64, 8);
+	wqe_post(&r.qp[0], &w);
+	rig_run(&r);
+	c = wc(&r.scq[0], 1, WC_SUCCESS);
+	assert_int_equal(c.opcode, 9);
+	assert_int_equal(c.byte_len, 8);
+	assert_int_equal(rig_get64(&r, 1, 64), 0x1122334455667788ull);
+	assert_int_equal(r.h[0]->port[0].frames, before + 2);
+	/* what comes after has the right PSN */
+	rig_write(&r, 0, 7, 0, 4096, 3000);
+	rig_run(&r);
+	wc(&r.scq[0], 7, WC_SUCCESS);
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_OUT_OF_SEQ), 0);
+	rig_down(&r);
+}
+
+/* Persistence is the host's, of just the bytes that are meant. */
+static void test_persist(void **state)
+{
+	static const struct {
+		uint32_t len;
+		uint8_t type, level;
+		uint64_t want;
+	} t[] = {
+		{ 0, OHCA_FLUSH_PERSISTENT, OHCA_FLUSH_RANGE, 0 },
+		{ 1, OHCA_FLUSH_PERSISTENT, OHCA_FLUSH_RANGE, 1 },
+		{ 12345, OHCA_FLUSH_PERSISTENT | OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE, 12345 },
+		{ 12345, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE, 0 },
+		/* length and address say nothing then */
+		{ 0xffffffff, OHCA_FLUSH_PERSISTENT, OHCA_FLUSH_MR, RIG_MR_LEN },
+		{ 0, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_MR, 0 },
+	};
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .scatter = true });
+	for (unsigned int i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		r.h[1]->persisted = 0;
+		w = flush(&r, 3, t[i].len, t[i].type, t[i].level);
+		wqe_post(&r.qp[0], &w);
+		rig_run(&r);
+		wc(&r.scq[0], 1, WC_SUCCESS);
+		assert_int_equal(r.h[1]->persisted, t[i].want);
+	}
+	rig_down(&r);
+}
+
+/* Whatever came before a FLUSH is in memory when it completes; they keep their order. */
+static void test_order(void **state)
+{
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .mtu = 1, .log_sq = 8 });
+	for (unsigned int round = 0; round < 10; round++) {
+		uint64_t val = round;
+
+		rig_fill(&r, 0, 0, 10000, round);
+		rig_write(&r, 0, 0, 0, 1 << 20, 10000);
+		w = flush(&r, 1 << 20, 10000, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE);
+		wqe_post(&r.qp[0], &w);
+		w = wqe_new(OHCA_OP_ATOMIC_WRITE, OHCA_WQE_SIGNALED, 2);
+		wqe_raddr(&w, r.mr[1].iova + 64, r.mr[1].key);
+		wqe_inline(&w, &val, 8);
+		wqe_post(&r.qp[0], &w);
+		rig_read(&r, 0, 3, 200000, 64, 8);
+		rig_run(&r);
+		for (unsigned int k = 0; k < 4; k++)
+			wc(&r.scq[0], k, WC_SUCCESS);
+		rig_check(&r, 1, 1 << 20, 10000, round);
+		assert_int_equal(rig_get64(&r, 0, 200000), round);
+	}
+	rig_down(&r);
+}
+
+/* They count as READs do: no more than max_rd_atomic at a time, and a fence waits. */
+static void test_depth(void **state)
+{
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .log_sq = 8 });
+	for (unsigned int i = 0; i < 40; i++) {
+		w = i & 1 ? flush(&r, 0, 64, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE) :
+			    atomic_write(&r, 8 * i, 8);
+		wqe_post(&r.qp[0], &w);
+	}
+	rig_run(&r);
+	for (unsigned int i = 0; i < 40; i++)
+		wc(&r.scq[0], 1, WC_SUCCESS);
+	no_wc(&r.scq[0]);
+	assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_RTS);
+	rig_down(&r);
+}
+
+/* The requester's own mistakes: @status, and nothing leaves. */
+static void test_local(void **state)
+{
+	(void)state;
+	for (unsigned int k = 0; k < 5; k++) {
+		uint32_t status = k == 0 || k == 1 ? WC_LOC_LEN : WC_LOC_QP_OP;
+		struct rig r;
+		struct wqe w;
+		uint64_t frames;
+
+		rig_up(&r, (struct rig_opt){ .type = k == 4 ? OHCA_QPT_UC : OHCA_QPT_RC });
+		frames = r.h[0]->port[0].frames;
+		switch (k) {
+		case 0:
+		case 1:
+			w = atomic_write(&r, 0, k ? 4 : 16);
+			break;
+		case 2:		/* data where none belongs */
+			w = flush(&r, 0, 64, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE);
+			wqe_sge(&w, r.mr[0].iova, 8, r.mr[0].key);
+			break;
+		case 3:		/* nothing to flush */
+			w = wqe_new(OHCA_OP_FLUSH, OHCA_WQE_SIGNALED, 1);
+			wqe_raddr(&w, r.mr[1].iova, r.mr[1].key);
+			break;
+		default:
+			w = flush(&r, 0, 64, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE);
+			break;
+		}
+		wqe_post(&r.qp[0], &w);
+		rig_run(&r);
+		wc(&r.scq[0], 1, status);
+		assert_int_equal(r.h[0]->port[0].frames, frames);
+		rig_down(&r);
+	}
+}
+
+enum { ALIGN, BOUNDS, BAD_KEY, NO_TYPE, BAD_TYPE, BAD_LEVEL, QP_RIGHT, MR_RIGHT, MR_LEVEL_RIGHT,
+       AW_QP_RIGHT, AW_MR_RIGHT, AW_BOUNDS, REFUSALS };
+
+/* What the responder refuses, with which NAK, and that memory stays as it was. */
+static void test_remote(void **state)
+{
+	(void)state;
+	for (unsigned int k = 0; k < REFUSALS; k++) {
+		bool access = k == BOUNDS || k == BAD_KEY || k == MR_RIGHT ||
+			      k == MR_LEVEL_RIGHT || k == AW_MR_RIGHT || k == AW_BOUNDS;
+		struct ohca_hw_qp_attr a;
+		struct host_mr mr;
+		struct rig r;
+		struct wqe w;
+
+		rig_up(&r, (struct rig_opt){ .cold = true, .mtu = 3 });
+		a = rig_attr(&r, 0);
+		rig_connect(&r, 0, a);
+		a = rig_attr(&r, 1);
+		if (k == QP_RIGHT)
+			a.access &= ~OHCA_ACCESS_FLUSH_PERSISTENT;
+		if (k == AW_QP_RIGHT)
+			a.access &= ~OHCA_ACCESS_REMOTE_WRITE;
+		rig_connect(&r, 1, a);
+		host_mr_create(r.h[1], &mr, 8192, r.h[1]->pdn,
+			       OHCA_ACCESS_LOCAL_WRITE | OHCA_ACCESS_FLUSH_GLOBAL);
+		rig_put64(&r, 0, 0, ~0ull);
+		w = wqe_new(k == ALIGN || k >= AW_QP_RIGHT ? OHCA_OP_ATOMIC_WRITE : OHCA_OP_FLUSH,
+			    OHCA_WQE_SIGNALED, 1);
+		wqe_raddr(&w, k == AW_MR_RIGHT || k == MR_RIGHT ? mr.iova :
+			      k == BOUNDS || k == AW_BOUNDS ? r.mr[1].iova + RIG_MR_LEN :
+			      r.mr[1].iova + (k == ALIGN ? 4 : 0),
+			  k == BAD_KEY ? r.mr[1].key + 1 :
+			  k == MR_RIGHT || k == MR_LEVEL_RIGHT || k == AW_MR_RIGHT ? mr.key :
+			  r.mr[1].key);
+		if (k == ALIGN || k >= AW_QP_RIGHT)
+			wqe_sge(&w, r.mr[0].iova, 8, r.mr[0].key);
+		else
+			wqe_flush(&w, 8, k == NO_TYPE ? 0 : k == BAD_TYPE ? 5 :
+				  k == QP_RIGHT || k == MR_RIGHT || k == MR_LEVEL_RIGHT ?
+				  OHCA_FLUSH_PERSISTENT : OHCA_FLUSH_GLOBAL,
+				  k == BAD_LEVEL ? 2 : k == MR_LEVEL_RIGHT ? OHCA_FLUSH_MR :
+				  OHCA_FLUSH_RANGE);
+		wqe_post(&r.qp[0], &w);
+		rig_run(&r);
+		wc(&r.scq[0], 1, access ? WC_REM_ACCESS : WC_REM_INV_REQ);
+		event(r.h[1], access ? OHCA_EVENT_QP_ACCESS_ERR : OHCA_EVENT_QP_REQ_ERR,
+		      r.qp[1].handle);
+		assert_int_equal(rig_get64(&r, 1, 0), 0);
+		assert_int_equal(r.h[1]->persisted, 0);
+		host_buf_free(&mr.buf);
+		rig_down(&r);
+	}
+}
+
+/* A driver that has not acknowledged them gets neither operations nor rights. */
+static void test_feature(void **state)
+{
+	static const uint8_t ops[] = { OHCA_OP_FLUSH, OHCA_OP_ATOMIC_WRITE };
+
+	(void)state;
+	for (unsigned int k = 0; k < 2; k++) {
+		struct rig r;
+		struct wqe w;
+
+		rig_up(&r, (struct rig_opt){ .loop = true });
+		r.h[0]->e->features_ack &= ~(1ull << OHCA_FEATURE_MPE);
+		w = ops[k] == OHCA_OP_FLUSH ?
+		    flush(&r, 0, 8, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE) : atomic_write(&r, 0, 8);
+		wqe_post(&r.qp[0], &w);
+		rig_run(&r);
+		wc(&r.scq[0], 1, WC_LOC_QP_OP);
+		rig_down(&r);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_packets), cmocka_unit_test(test_persist),
+		cmocka_unit_test(test_order), cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_local), cmocka_unit_test(test_remote),
+		cmocka_unit_test(test_feature),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
