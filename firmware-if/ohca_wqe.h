@@ -8,7 +8,8 @@
  * BBs. It is a sequence of 16-byte segments:
  *
  *   control | [AV, 3 segments: UD, SMI, GSI] | [remote address: RDMA, atomic]
- *   | [atomic operands, or what to flush] | [registration, 3 segments]
+ *   | [atomic operands, or what to flush] | [masks of the operands]
+ *   | [registration, 3 segments]
  *   | SGEs or inline data
  *
  * An RQ or SRQ WQE has a fixed stride of 64 << n bytes: one control segment and
@@ -48,6 +49,8 @@ enum ohca_wqe_op {
 	OHCA_OP_FLUSH			= 14,
 	OHCA_OP_ATOMIC_WRITE		= 15,
 	OHCA_OP_REG_MR			= 0x20,
+	OHCA_OP_MASKED_CMP_SWAP		= 0x21,	/* with OHCA_FEATURE_EXT_ATOMIC */
+	OHCA_OP_MASKED_FETCH_ADD	= 0x22,	/* the same */
 	OHCA_OP_NOP			= 0x3f,
 };
 
@@ -98,6 +101,22 @@ struct ohca_hw_wqe_atomic {
 	__le64 compare;
 };
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_atomic, 16);
+
+/**
+ * struct ohca_hw_wqe_atomic_masks - masks of MASKED_CMP_SWAP and MASKED_FETCH_ADD
+ * @swap: MASKED_CMP_SWAP: bits that are replaced; MASKED_FETCH_ADD: zero
+ * @compare: MASKED_CMP_SWAP: bits that are compared; MASKED_FETCH_ADD: bit n keeps
+ *	the carry out of bit n from bit n + 1, so that the bits at and below it, down
+ *	to the next one set, are a number of their own
+ *
+ * Follows struct ohca_hw_wqe_atomic. Not of the IBTA's; as the kernel's
+ * IB_WR_MASKED_ATOMIC_* and the devices that have them define it.
+ */
+struct ohca_hw_wqe_atomic_masks {
+	__le64 swap;
+	__le64 compare;
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_wqe_atomic_masks, 16);
 
 /**
  * struct ohca_hw_wqe_flush - what FLUSH makes visible or persistent

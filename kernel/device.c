@@ -149,7 +149,8 @@ int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 	props->max_qp_init_rd_atom = a->max_init_rd_atomic;
 	props->max_res_rd_atom = min_t(u64, (u64)a->max_rd_atomic * props->max_qp, INT_MAX);
 	props->atomic_cap = IB_ATOMIC_HCA;
-	props->masked_atomic_cap = IB_ATOMIC_NONE;
+	props->masked_atomic_cap = ohca_has(dev, OHCA_FEATURE_EXT_ATOMIC) ? IB_ATOMIC_HCA :
+									    IB_ATOMIC_NONE;
 	props->max_ah = min_t(u32, le32_to_cpu(a->max_ah), INT_MAX);
 	props->max_pkeys = le16_to_cpu(a->max_pkeys);
 	props->local_ca_ack_delay = a->local_ca_ack_delay;

@@ -153,7 +153,7 @@ static u64 ohca_wanted_features(void)
 	       BIT_ULL(OHCA_FEATURE_MCAST) | BIT_ULL(OHCA_FEATURE_FRMR) |
 	       BIT_ULL(OHCA_FEATURE_MW) | BIT_ULL(OHCA_FEATURE_CQ_RESIZE) |
 	       BIT_ULL(OHCA_FEATURE_TIMESTAMP) | BIT_ULL(OHCA_FEATURE_REREG) |
-	       BIT_ULL(OHCA_FEATURE_MPE);
+	       BIT_ULL(OHCA_FEATURE_EXT_ATOMIC) | BIT_ULL(OHCA_FEATURE_MPE);
 }
 
 /* Steps 1 and 2 of the handshake: who is it, and reset. */

@@ -131,8 +131,11 @@ static int ohca_sq_init(struct ohca_dev *dev, struct ohca_qp *qp, const struct i
 	struct ohca_sq *sq = &qp->sq;
 	u64 bbs;
 
-	bbs = (u64)ohca_sq_wqe_bbs(datagram, cap->max_send_sge, cap->max_inline_data) *
-	      max(cap->max_send_wr, 1u);
+	bbs = ohca_sq_wqe_bbs(datagram, cap->max_send_sge, cap->max_inline_data);
+	/* a masked atomic with its SGE is one segment more than a block */
+	if (qp->ibqp.qp_type == IB_QPT_RC && ohca_qp_has(qp, OHCA_FEATURE_EXT_ATOMIC))
+		bbs = max(bbs, 2ull);
+	bbs *= max(cap->max_send_wr, 1u);
 	if (bbs > 1u << dev->attr.log_max_sq_bbs)
 		return -EINVAL;
 	/* a ring of one WQE must hold the largest one */

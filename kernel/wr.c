@@ -22,6 +22,10 @@ static int ohca_wc_opcode(enum ib_wr_opcode opcode)
 		return IB_WC_COMP_SWAP;
 	case IB_WR_ATOMIC_FETCH_AND_ADD:
 		return IB_WC_FETCH_ADD;
+	case IB_WR_MASKED_ATOMIC_CMP_AND_SWP:
+		return IB_WC_MASKED_COMP_SWAP;
+	case IB_WR_MASKED_ATOMIC_FETCH_AND_ADD:
+		return IB_WC_MASKED_FETCH_ADD;
 	case IB_WR_ATOMIC_WRITE:
 		return IB_WC_ATOMIC_WRITE;
 	case IB_WR_LOCAL_INV:
@@ -33,9 +37,17 @@ static int ohca_wc_opcode(enum ib_wr_opcode opcode)
 	}
 }
 
+static bool ohca_is_masked(enum ib_wr_opcode opcode)
+{
+	return opcode == IB_WR_MASKED_ATOMIC_CMP_AND_SWP ||
+	       opcode == IB_WR_MASKED_ATOMIC_FETCH_AND_ADD;
+}
+
 /* The operations that a QP type has (IBTA vol 1, table 88, and 10.8.2). */
 static bool ohca_op_allowed(const struct ohca_qp *qp, enum ib_wr_opcode opcode)
 {
+	if (ohca_is_masked(opcode) && !ohca_qp_has(qp, OHCA_FEATURE_EXT_ATOMIC))
+		return false;
 	if (opcode == IB_WR_ATOMIC_WRITE && !ohca_qp_has(qp, OHCA_FEATURE_MPE))
 		return false;
 	switch (qp->ibqp.qp_type) {
@@ -43,7 +55,8 @@ static bool ohca_op_allowed(const struct ohca_qp *qp, enum ib_wr_opcode opcode)
 		return true;
 	case IB_QPT_UC:
 		return opcode != IB_WR_RDMA_READ && opcode != IB_WR_ATOMIC_CMP_AND_SWP &&
-		       opcode != IB_WR_ATOMIC_FETCH_AND_ADD && opcode != IB_WR_ATOMIC_WRITE;
+		       opcode != IB_WR_ATOMIC_FETCH_AND_ADD && opcode != IB_WR_ATOMIC_WRITE &&
+		       !ohca_is_masked(opcode);
 	default:
 		return opcode == IB_WR_SEND || opcode == IB_WR_SEND_WITH_IMM;
 	}
@@ -76,7 +89,8 @@ static void *ohca_put_atomic(void *seg, const struct ib_atomic_wr *wr)
 {
 	struct ohca_hw_wqe_atomic *atomic = seg;
 
-	if (wr->wr.opcode == IB_WR_ATOMIC_CMP_AND_SWP) {
+	if (wr->wr.opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
+	    wr->wr.opcode == IB_WR_MASKED_ATOMIC_CMP_AND_SWP) {
 		atomic->swap_add = cpu_to_le64(wr->swap);
 		atomic->compare = cpu_to_le64(wr->compare_add);
 	} else {
@@ -84,6 +98,16 @@ static void *ohca_put_atomic(void *seg, const struct ib_atomic_wr *wr)
 		atomic->compare = 0;
 	}
 	return atomic + 1;
+}
+
+static void *ohca_put_atomic_masks(void *seg, const struct ib_atomic_wr *wr)
+{
+	struct ohca_hw_wqe_atomic_masks *masks = seg;
+	bool cmp_swap = wr->wr.opcode == IB_WR_MASKED_ATOMIC_CMP_AND_SWP;
+
+	masks->swap = cmp_swap ? cpu_to_le64(wr->swap_mask) : 0;
+	masks->compare = cpu_to_le64(wr->compare_add_mask);
+	return masks + 1;
 }
 
 static void *ohca_put_reg(void *seg, const struct ib_reg_wr *wr)
@@ -186,6 +210,14 @@ int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, v
 	case IB_WR_ATOMIC_FETCH_AND_ADD:
 		seg = ohca_put_raddr(seg, atomic_wr(wr)->remote_addr, atomic_wr(wr)->rkey);
 		seg = ohca_put_atomic(seg, atomic_wr(wr));
+		break;
+	case IB_WR_MASKED_ATOMIC_CMP_AND_SWP:
+	case IB_WR_MASKED_ATOMIC_FETCH_AND_ADD:
+		ctrl->opcode = wr->opcode == IB_WR_MASKED_ATOMIC_CMP_AND_SWP ?
+			       OHCA_OP_MASKED_CMP_SWAP : OHCA_OP_MASKED_FETCH_ADD;
+		seg = ohca_put_raddr(seg, atomic_wr(wr)->remote_addr, atomic_wr(wr)->rkey);
+		seg = ohca_put_atomic(seg, atomic_wr(wr));
+		seg = ohca_put_atomic_masks(seg, atomic_wr(wr));
 		break;
 	case IB_WR_REG_MR:
 		seg = ohca_put_reg(seg, reg_wr(wr));

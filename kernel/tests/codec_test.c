@@ -127,6 +127,81 @@ static void atomics(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, IB_WC_FETCH_ADD, shadow.opcode);
 }
 
+/* Operations that the QP's device must have. */
+static void masked_atomics(struct kunit *test)
+{
+	struct ohca_qp *qp = make_qp(test, IB_QPT_RC);
+	struct wqe *wqe = make_wqe(test);
+	struct ohca_sq_shadow shadow;
+	struct ib_atomic_wr wr = {
+		.wr.sg_list = sges,
+		.wr.num_sge = 1,
+		.wr.opcode = IB_WR_MASKED_ATOMIC_CMP_AND_SWP,
+		.remote_addr = 0x10,
+		.rkey = 2,
+		.compare_add = 3,
+		.swap = 4,
+		.compare_add_mask = 5,
+		.swap_mask = 6,
+	};
+	static const u8 cmp_swap[] = {
+		0x21, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0x10, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0,
+		4, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0,
+		6, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0,
+		0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 1, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a,
+	};
+	static const u8 fetch_add[] = {
+		0x22, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0x10, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0,
+		3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0,
+		0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 1, 0, 0, 0x0d, 0x0c, 0x0b, 0x0a,
+	};
+
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+	qp->features = BIT_ULL(OHCA_FEATURE_EXT_ATOMIC);
+	KUNIT_ASSERT_EQ(test, 0, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+	expect_bytes(test, wqe, cmp_swap, sizeof(cmp_swap));
+	KUNIT_EXPECT_EQ(test, IB_WC_MASKED_COMP_SWAP, shadow.opcode);
+	KUNIT_EXPECT_EQ(test, 2, shadow.bbs);
+	memset(wqe, 0xa5, sizeof(*wqe));
+	wr.wr.opcode = IB_WR_MASKED_ATOMIC_FETCH_AND_ADD;
+	KUNIT_ASSERT_EQ(test, 0, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+	expect_bytes(test, wqe, fetch_add, sizeof(fetch_add));
+	KUNIT_EXPECT_EQ(test, IB_WC_MASKED_FETCH_ADD, shadow.opcode);
+	qp->ibqp.qp_type = IB_QPT_UC;
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+}
+
+static void atomic_write(struct kunit *test)
+{
+	struct ohca_qp *qp = make_qp(test, IB_QPT_RC);
+	struct wqe *wqe = make_wqe(test);
+	struct ohca_sq_shadow shadow;
+	u64 data = cpu_to_le64(0x0807060504030201);
+	struct ib_sge sge = { .addr = (uintptr_t)&data, .length = 8 };
+	struct ib_rdma_wr wr = {
+		.wr.sg_list = &sge,
+		.wr.num_sge = 1,
+		.wr.opcode = IB_WR_ATOMIC_WRITE,
+		.wr.send_flags = IB_SEND_INLINE,
+		.remote_addr = 0x10,
+		.rkey = 2,
+	};
+	static const u8 want[] = {
+		15, 3, 8, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0x10, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0,
+		1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0,
+	};
+
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+	qp->features = BIT_ULL(OHCA_FEATURE_MPE);
+	KUNIT_ASSERT_EQ(test, 0, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+	expect_bytes(test, wqe, want, sizeof(want));
+	KUNIT_EXPECT_EQ(test, IB_WC_ATOMIC_WRITE, shadow.opcode);
+}
+
 static void reg_and_inval(struct kunit *test)
 {
 	struct ohca_qp *qp = make_qp(test, IB_QPT_RC);
@@ -466,6 +541,8 @@ static struct kunit_case codec_cases[] = {
 	KUNIT_CASE(send_imm),
 	KUNIT_CASE(rdma_write),
 	KUNIT_CASE(atomics),
+	KUNIT_CASE(masked_atomics),
+	KUNIT_CASE(atomic_write),
 	KUNIT_CASE(reg_and_inval),
 	KUNIT_CASE(datagram),
 	KUNIT_CASE(inline_data),

@@ -244,7 +244,7 @@ static void atomic_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 	__le64 le = ohca_to_le64(orig);
 	int ve;
 
-	if (w->op != OHCA_OP_CMP_SWAP && w->op != OHCA_OP_FETCH_ADD) {
+	if (!ohca_op_is_atomic(w->op)) {
 		bad_resp(e, qp, w);
 		return;
 	}

@@ -16,7 +16,8 @@
 	 1ull << OHCA_FEATURE_MCAST | 1ull << OHCA_FEATURE_FRMR |		\
 	 1ull << OHCA_FEATURE_MW | 1ull << OHCA_FEATURE_CQ_RESIZE |		\
 	 1ull << OHCA_FEATURE_TIMESTAMP | 1ull << OHCA_FEATURE_REREG |		\
-	 1ull << OHCA_FEATURE_ODP | 1ull << OHCA_FEATURE_MPE)
+	 1ull << OHCA_FEATURE_ODP | 1ull << OHCA_FEATURE_EXT_ATOMIC |		\
+	 1ull << OHCA_FEATURE_MPE)
 
 /* Limits that no table size sets; all are reported by QUERY_DEVICE. */
 #define OHCA_LOG_MAX_SQ_BBS	18u

@@ -129,8 +129,25 @@ int ohca_dma_publish(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
 	return 0;
 }
 
-int ohca_dma_atomic(ohca_engine *e, uint64_t iova, bool cmp_swap, uint64_t swap_add,
-		    uint64_t compare, uint64_t *old)
+/* What an atomic operation makes of @was. */
+static uint64_t atomic_result(const struct ohca_atomic *a, uint64_t was)
+{
+	uint64_t m = a->compare_mask;
+
+	switch (a->op) {
+	case OHCA_OP_CMP_SWAP:
+		return was == a->compare ? a->swap_add : was;
+	case OHCA_OP_MASKED_CMP_SWAP:
+		if ((was ^ a->compare) & m)
+			return was;
+		return (was & ~a->swap_mask) | (a->swap_add & a->swap_mask);
+	default:
+		/* without the topmost bit of each number nothing is carried out of it */
+		return ((was & ~m) + (a->swap_add & ~m)) ^ ((was ^ a->swap_add) & m);
+	}
+}
+
+int ohca_dma_atomic(ohca_engine *e, uint64_t iova, const struct ohca_atomic *a, uint64_t *old)
 {
 	size_t len = 8;
 	__le64 *p, was;
@@ -140,21 +157,12 @@ int ohca_dma_atomic(ohca_engine *e, uint64_t iova, bool cmp_swap, uint64_t swap_
 	p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_READ | OHCA_DMA_WRITE);
 	if (!p || len < 8 || ((uintptr_t)p & 7))
 		return dma_error(e);
-	if (cmp_swap) {
-		was = ohca_to_le64(compare);
-		__atomic_compare_exchange_n(p, &was, ohca_to_le64(swap_add), false,
-					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	} else {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-		was = __atomic_fetch_add(p, swap_add, __ATOMIC_SEQ_CST);
-#else
-		was = __atomic_load_n(p, __ATOMIC_RELAXED);
-		while (!__atomic_compare_exchange_n(p, &was,
-						    ohca_to_le64(ohca_le64(was) + swap_add),
-						    true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-			;
-#endif
-	}
+	/* it fails only when another one succeeds */
+	was = __atomic_load_n(p, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(p, &was,
+					    ohca_to_le64(atomic_result(a, ohca_le64(was))),
+					    true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
 	e->ops.dma_dirty(e->h, iova, 8);
 	*old = ohca_le64(was);
 	return 0;

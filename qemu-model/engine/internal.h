@@ -155,10 +155,20 @@ int ohca_dma_publish(ohca_engine *e, uint64_t iova, const void *buf, size_t n);
 int ohca_pages_publish(ohca_engine *e, const struct ohca_pages *p, uint64_t off, const void *buf,
 		       size_t n);
 
+/**
+ * struct ohca_atomic - an atomic operation on 8 bytes
+ * @op: OHCA_OP_CMP_SWAP, _FETCH_ADD, _MASKED_CMP_SWAP or _MASKED_FETCH_ADD
+ * @swap_add, @compare: operands; @swap_mask, @compare_mask: of the masked ones
+ */
+struct ohca_atomic {
+	uint8_t op;
+	uint64_t swap_add, compare;
+	uint64_t swap_mask, compare_mask;
+};
+
 /* Atomic operation on 8 bytes of guest memory at a multiple of 8; the numbers in it are
  * little-endian. *@old: before. 0 or -1 (no memory, or none that can be mapped). */
-int ohca_dma_atomic(ohca_engine *e, uint64_t iova, bool cmp_swap, uint64_t swap_add,
-		    uint64_t compare, uint64_t *old);
+int ohca_dma_atomic(ohca_engine *e, uint64_t iova, const struct ohca_atomic *a, uint64_t *old);
 
 /* Have the host make memory persistent, if it has such memory. */
 void ohca_dma_persist(ohca_engine *e, uint64_t iova, uint64_t n);
@@ -559,8 +569,8 @@ int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, c
 		  size_t n);
 /* Atomic on 8 aligned bytes in host order of the guest (x86: LE) memory: returns the
  * previous value in *@old. 0, -1 or OHCA_MR_FAULT. */
-int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, bool cmp_swap, uint64_t swap_add,
-		   uint64_t compare, uint64_t *old);
+int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct ohca_atomic *a,
+		   uint64_t *old);
 /* Write 8 bytes, of which nobody sees a part. 0, -1: no such memory, or not aligned, or
  * OHCA_MR_FAULT. */
 int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *buf);

@@ -137,6 +137,9 @@ static int fill_mr(struct ohca_cmd *c, struct ohca_mr *mr)
 		mr->valid = true;
 		return load_translation(c, mr, access);
 	case OHCA_MR_ODP:
+		/* nothing is flushed from pages that may just be gone */
+		if (access & OHCA_ACCESS_FLUSH_PERSISTENT)
+			return OHCA_BAD(c, reg_mr.access);
 		return load_odp(c, mr, access);
 	case OHCA_MR_DMA:
 		/* bus addresses of everything: nothing that a process may have */

@@ -162,15 +162,15 @@ void ohca_mr_persist(ohca_engine *e, const struct ohca_mr_range *r)
 	}
 }
 
-int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, bool cmp_swap, uint64_t swap_add,
-		   uint64_t compare, uint64_t *old)
+int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct ohca_atomic *a,
+		   uint64_t *old)
 {
 	uint64_t addr;
 	int rc = addr8(e, r, &addr);
 
 	if (rc)
 		return rc;
-	return ohca_dma_atomic(e, addr, cmp_swap, swap_add, compare, old);
+	return ohca_dma_atomic(e, addr, a, old);
 }
 
 /* ---- scatter/gather --------------------------------------------------------------- */

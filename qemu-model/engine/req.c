@@ -136,18 +136,38 @@ static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohc
 {
 	struct ohca_xport *xp = qp->xp;
 	const struct ohca_path *path = ohca_qp_path(e, qp);
+	const uint8_t *raw = ohca_swqe_raw(xp, w->idx) + 2 * OHCA_SEG_SIZE;
+	struct ohca_hw_wqe_atomic_masks m;
 	struct ohca_hw_wqe_atomic a;
 	struct ohca_tx tx;
-	uint8_t *h;
+	uint8_t *h, op;
 
-	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_ATOMIC_ETH_LEN + IB_ICRC_LEN,
-			  &tx))
+	switch (w->op) {
+	case OHCA_OP_CMP_SWAP:
+		op = IB_OP_RC_CMP_SWAP;
+		break;
+	case OHCA_OP_FETCH_ADD:
+		op = IB_OP_RC_FETCH_ADD;
+		break;
+	case OHCA_OP_MASKED_CMP_SWAP:
+		op = IB_OP_OHCA_MASKED_CMP_SWAP;
+		break;
+	default:
+		op = IB_OP_OHCA_MASKED_FETCH_ADD;
+	}
+	if (!ohca_tx_open(e, path, path->hdr_len + ib_opcodes[op].hdr_len + IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
-	memcpy(&a, ohca_swqe_raw(xp, w->idx) + 2 * OHCA_SEG_SIZE, sizeof(a));
-	h = ib_build_bth(tx.buf + path->hdr_len,
-			 w->op == OHCA_OP_CMP_SWAP ? IB_OP_RC_CMP_SWAP : IB_OP_RC_FETCH_ADD,
-			 IB_BTH_MIGREQ, 0, path->pkey, qp->dest_qpn, true, xp->nxt);
-	ib_build_atomic(h, w->raddr, w->rkey, ohca_le64(a.swap_add), ohca_le64(a.compare));
+	memcpy(&a, raw, sizeof(a));
+	memcpy(&m, raw + sizeof(a), sizeof(m));
+	h = ib_build_bth(tx.buf + path->hdr_len, op, IB_BTH_MIGREQ, 0, path->pkey, qp->dest_qpn,
+			 true, xp->nxt);
+	if (ohca_op_is_masked(w->op))
+		ib_build_masked_atomic(h, w->raddr, w->rkey, ohca_le64(a.swap_add),
+				       ohca_le64(a.compare), ohca_le64(m.swap),
+				       ohca_le64(m.compare));
+	else
+		ib_build_atomic(h, w->raddr, w->rkey, ohca_le64(a.swap_add),
+				ohca_le64(a.compare));
 	ohca_tx_close(e, &tx);
 	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
 	return OHCA_SENT;
@@ -236,8 +256,7 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 	}
 	w->state = OHCA_SW_BEGUN;
 	w->first = xp->nxt;
-	w->last = ib_psn_add(xp->nxt, (w->op == OHCA_OP_CMP_SWAP || w->op == OHCA_OP_FETCH_ADD ?
-				       1 : ohca_npkts(qp, w->length)) - 1);
+	w->last = ib_psn_add(xp->nxt, ohca_npkts(qp, w->length) - 1);
 	return true;
 }
 
@@ -275,6 +294,8 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp)
 		return send_read(e, qp, w);
 	case OHCA_OP_CMP_SWAP:
 	case OHCA_OP_FETCH_ADD:
+	case OHCA_OP_MASKED_CMP_SWAP:
+	case OHCA_OP_MASKED_FETCH_ADD:
 		return send_atomic(e, qp, w);
 	case OHCA_OP_FLUSH:
 		return send_flush(e, qp, w);

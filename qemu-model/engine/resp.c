@@ -444,27 +444,59 @@ static struct verdict do_read(ohca_engine *e, struct ohca_qp *qp, const struct o
 	return ok();
 }
 
+/* What an atomic request asks for. */
+static struct ohca_atomic atomic_operands(const struct ohca_rxpkt *p)
+{
+	const struct ib_atomic_eth *eth = ib_pkt_atomic(p->hdr, &p->i);
+	struct ohca_atomic a = {
+		.swap_add = ib_be64(eth->swap_add), .compare = ib_be64(eth->compare),
+	};
+
+	switch (p->i.opcode) {
+	case IB_OP_OHCA_MASKED_CMP_SWAP:
+		a.op = OHCA_OP_MASKED_CMP_SWAP;
+		break;
+	case IB_OP_OHCA_MASKED_FETCH_ADD:
+		a.op = OHCA_OP_MASKED_FETCH_ADD;
+		break;
+	case IB_OP_RC_CMP_SWAP:
+		a.op = OHCA_OP_CMP_SWAP;
+		break;
+	default:
+		a.op = OHCA_OP_FETCH_ADD;
+	}
+	if (p->i.op->flags & IB_OPF_MASKED) {
+		const struct ib_masked_atomic_eth *m = ib_pkt_masked_atomic(p->hdr, &p->i);
+
+		a.swap_mask = ib_be64(m->swap_mask);
+		a.compare_mask = ib_be64(m->compare_mask);
+	}
+	return a;
+}
+
 static struct verdict do_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
-	const struct ib_atomic_eth *a = ib_pkt_atomic(p->hdr, &p->i);
+	const struct ib_atomic_eth *eth = ib_pkt_atomic(p->hdr, &p->i);
+	const struct ohca_atomic a = atomic_operands(p);
 	struct ohca_xport *xp = qp->xp;
 	struct ohca_mr_range r;
 	struct ohca_rd rd;
-	uint64_t va = ib_be64(a->va);
+	uint64_t va = ib_be64(eth->va);
 	int ve;
 
+	if (p->i.op->flags & IB_OPF_MASKED && !ohca_feature(e, OHCA_FEATURE_EXT_ATOMIC))
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
 	if (!(qp->access & OHCA_ACCESS_REMOTE_ATOMIC))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
 	if (!rd_room(e, qp, false))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
 	if (va & 7)
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ALIGN, OHCA_EVENT_QP_REQ_ERR);
-	ve = ohca_rkey_check(e, qp, ib_be32(a->rkey), va, 8, OHCA_ACCESS_REMOTE_ATOMIC, &r);
+	ve = ohca_rkey_check(e, qp, ib_be32(eth->rkey), va, 8, OHCA_ACCESS_REMOTE_ATOMIC, &r);
 	if (ve)
 		return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
 	memset(&rd, 0, sizeof(rd));
-	ve = ohca_mr_atomic(e, &r, p->i.opcode == IB_OP_RC_CMP_SWAP, ib_be64(a->swap_add),
-			    ib_be64(a->compare), &rd.orig);
+	ve = ohca_mr_atomic(e, &r, &a, &rd.orig);
 	if (ve == OHCA_MR_FAULT)
 		return fail(V_FAULT, 0, 0, 0);
 	if (ve)

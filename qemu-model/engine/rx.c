@@ -79,7 +79,7 @@ static bool from_peer(ohca_engine *e, const struct ohca_qp *qp, const struct ohc
 static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
 {
 	const struct ohca_port *port = &e->port[p->port];
-	bool rc = (p->i.opcode & IB_TRANS_MASK) == IB_TRANS_RC;
+	bool rc = (p->i.opcode & IB_TRANS_MASK) != IB_TRANS_UC;
 	struct ohca_qp *qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
 
 	if (!qp || qp->type != (rc ? OHCA_QPT_RC : OHCA_QPT_UC) || qp->state < OHCA_QPS_RTR ||
@@ -187,6 +187,7 @@ void ohca_rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *frame,
 	switch (p.i.opcode & IB_TRANS_MASK) {
 	case IB_TRANS_RC:
 	case IB_TRANS_UC:
+	case IB_TRANS_VENDOR:
 		rx_connected(e, &p);
 		break;
 	case IB_TRANS_UD:

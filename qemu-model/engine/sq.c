@@ -22,6 +22,8 @@ static const uint8_t wc_opcode[] = {
 	[OHCA_OP_FLUSH] = OHCA_WCO_FLUSH,
 	[OHCA_OP_ATOMIC_WRITE] = OHCA_WCO_ATOMIC_WRITE,
 	[OHCA_OP_REG_MR] = OHCA_WCO_REG_MR,
+	[OHCA_OP_MASKED_CMP_SWAP] = OHCA_WCO_MASKED_CMP_SWAP,
+	[OHCA_OP_MASKED_FETCH_ADD] = OHCA_WCO_MASKED_FETCH_ADD,
 	[OHCA_OP_NOP] = OHCA_WCO_SEND,
 };
 
@@ -117,6 +119,10 @@ static bool op_allowed(const ohca_engine *e, const struct ohca_qp *qp, uint8_t o
 	case OHCA_OP_CMP_SWAP:
 	case OHCA_OP_FETCH_ADD:
 		return qp->type == OHCA_QPT_RC && qp->max_rd_atomic;
+	case OHCA_OP_MASKED_CMP_SWAP:
+	case OHCA_OP_MASKED_FETCH_ADD:
+		return qp->type == OHCA_QPT_RC && qp->max_rd_atomic &&
+		       ohca_feature(e, OHCA_FEATURE_EXT_ATOMIC);
 	case OHCA_OP_FLUSH:
 	case OHCA_OP_ATOMIC_WRITE:
 		return qp->type == OHCA_QPT_RC && qp->max_rd_atomic &&
@@ -143,6 +149,8 @@ static unsigned int hdr_segs(const struct ohca_qp *qp, uint8_t op)
 		return 3;
 	case OHCA_OP_BIND_MW:
 	case OHCA_OP_REG_MR:
+	case OHCA_OP_MASKED_CMP_SWAP:
+	case OHCA_OP_MASKED_FETCH_ADD:
 		return 4;
 	case OHCA_OP_LOCAL_INV:
 	case OHCA_OP_NOP:
@@ -230,8 +238,7 @@ static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe 
 	}
 	if (parse_data(w, raw, nseg, hdr))
 		return w->status;
-	if ((w->op == OHCA_OP_CMP_SWAP || w->op == OHCA_OP_FETCH_ADD ||
-	     w->op == OHCA_OP_ATOMIC_WRITE) && w->length != 8)
+	if ((ohca_op_is_atomic(w->op) || w->op == OHCA_OP_ATOMIC_WRITE) && w->length != 8)
 		return bad(w, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH);
 	return OHCA_WC_SUCCESS;
 }

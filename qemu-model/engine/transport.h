@@ -70,6 +70,8 @@ enum ohca_wc_opcode {
 	OHCA_WCO_FLUSH		= 8,
 	OHCA_WCO_ATOMIC_WRITE	= 9,
 	OHCA_WCO_REG_MR		= 10,
+	OHCA_WCO_MASKED_CMP_SWAP = 11,	/* the kernel's, too */
+	OHCA_WCO_MASKED_FETCH_ADD = 12,
 	OHCA_WCO_RECV		= 128,
 	OHCA_WCO_RECV_IMM	= 129,
 };
@@ -311,11 +313,18 @@ static inline bool ohca_op_is_local(uint8_t op)
 	return op == OHCA_OP_LOCAL_INV || op == OHCA_OP_BIND_MW || op == OHCA_OP_REG_MR ||
 	       op == OHCA_OP_NOP;
 }
+static inline bool ohca_op_is_masked(uint8_t op)
+{
+	return op == OHCA_OP_MASKED_CMP_SWAP || op == OHCA_OP_MASKED_FETCH_ADD;
+}
+static inline bool ohca_op_is_atomic(uint8_t op)
+{
+	return op == OHCA_OP_CMP_SWAP || op == OHCA_OP_FETCH_ADD || ohca_op_is_masked(op);
+}
 /* Operations that wait for a response of their own (IBTA vol 1, 9.7.5 and annex A19.4). */
 static inline bool ohca_op_is_read(uint8_t op)
 {
-	return op == OHCA_OP_RDMA_READ || op == OHCA_OP_CMP_SWAP || op == OHCA_OP_FETCH_ADD ||
-	       op == OHCA_OP_FLUSH || op == OHCA_OP_ATOMIC_WRITE;
+	return op == OHCA_OP_RDMA_READ || ohca_op_is_atomic(op) || op == OHCA_OP_FLUSH || op == OHCA_OP_ATOMIC_WRITE;
 }
 /* Flush up to *@quantum WQEs; false: none is left. */
 bool ohca_sq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);

@@ -107,6 +107,11 @@ const struct ib_opcode_info ib_opcodes[256] = {
 	READ_ATOMIC_ROWS(IB_TRANS_XRC, "XRC", IB_HDR_XRCETH, IB_XRCETH_LEN, 0, 0),
 	SEND_INV_ROWS(IB_TRANS_XRC, "XRC", IB_HDR_XRCETH, IB_XRCETH_LEN),
 	PLACEMENT_ROWS(IB_TRANS_XRC, "XRC", IB_HDR_XRCETH, IB_XRCETH_LEN),
+
+	ROW(IB_OP_OHCA_MASKED_CMP_SWAP, "RC masked CmpSwap", IB_HDR_MASKED_ATOMIC_ETH,
+	    REQ | IB_OPF_ATOMIC | IB_OPF_MASKED | IB_OPF_ONLY, IB_MASKED_ATOMIC_ETH_LEN),
+	ROW(IB_OP_OHCA_MASKED_FETCH_ADD, "RC masked FetchAdd", IB_HDR_MASKED_ATOMIC_ETH,
+	    REQ | IB_OPF_ATOMIC | IB_OPF_MASKED | IB_OPF_ONLY, IB_MASKED_ATOMIC_ETH_LEN),
 };
 
 const char *ib_opcode_name(uint8_t opcode)
@@ -232,6 +237,8 @@ int ib_hdr_parse(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned 
 	off = take(&o->feth_off, off, op->hdrs & IB_HDR_FETH, IB_FETH_LEN);
 	off = take(&o->reth_off, off, op->hdrs & IB_HDR_RETH, IB_RETH_LEN);
 	off = take(&o->atomic_off, off, op->hdrs & IB_HDR_ATOMIC_ETH, IB_ATOMIC_ETH_LEN);
+	off = take(&o->atomic_off, off, op->hdrs & IB_HDR_MASKED_ATOMIC_ETH,
+		   IB_MASKED_ATOMIC_ETH_LEN);
 	off = take(&o->aeth_off, off, op->hdrs & IB_HDR_AETH, IB_AETH_LEN);
 	off = take(&o->atomic_ack_off, off, op->hdrs & IB_HDR_ATOMIC_ACK_ETH,
 		   IB_ATOMIC_ACK_ETH_LEN);

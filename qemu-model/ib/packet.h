@@ -58,8 +58,9 @@ enum ib_lnh {
 #define IB_RDETH_LEN		4u
 #define IB_XRCETH_LEN		4u
 #define IB_FETH_LEN		4u
-/* LRH, GRH, BTH and the largest set of extended headers (RDETH+DETH+AtomicETH). */
-#define IB_MAX_HDR_LEN		(8u + 40u + 12u + 4u + 8u + 28u)
+#define IB_MASKED_ATOMIC_ETH_LEN 44u
+/* LRH, GRH, BTH and the largest set of extended headers (the masked AtomicETH). */
+#define IB_MAX_HDR_LEN		(8u + 40u + 12u + 44u)
 #define IB_MAX_PAYLOAD		4096u
 /* Largest packet from LRH to ICRC that anything here builds. */
 #define IB_MAX_PKT_LEN		(IB_MAX_HDR_LEN + IB_MAX_PAYLOAD + IB_ICRC_LEN)
@@ -161,6 +162,19 @@ struct ib_feth {
 } IB_PACKED;
 static_assert(sizeof(struct ib_feth) == IB_FETH_LEN, "FETH");
 
+/**
+ * struct ib_masked_atomic_eth - extended header of a masked atomic, 44 bytes
+ *
+ * An AtomicETH and the masks. It is OpenHCA's own, as are the opcodes that have it: the
+ * specification leaves 0xC0 to 0xFF to manufacturers and knows no masked atomics.
+ */
+struct ib_masked_atomic_eth {
+	struct ib_atomic_eth eth;
+	__be64	swap_mask;
+	__be64	compare_mask;
+} IB_PACKED;
+static_assert(sizeof(struct ib_masked_atomic_eth) == IB_MASKED_ATOMIC_ETH_LEN, "masked AtomicETH");
+
 /* BTH.OpCode 7:5, the transport service (9.2.1). */
 enum ib_transport {
 	IB_TRANS_RC	= 0x00,
@@ -169,6 +183,7 @@ enum ib_transport {
 	IB_TRANS_UD	= 0x60,
 	IB_TRANS_CNP	= 0x80,
 	IB_TRANS_XRC	= 0xA0,
+	IB_TRANS_VENDOR	= 0xC0,	/* manufacturers'; what is here is RC's */
 	IB_TRANS_MASK	= 0xE0,
 };
 
@@ -247,6 +262,8 @@ enum ib_opcode {
 	IB_OP_UD_SEND_ONLY		= 0x64,
 	IB_OP_UD_SEND_ONLY_IMM		= 0x65,
 	IB_OP_CNP			= 0x80,
+	IB_OP_OHCA_MASKED_CMP_SWAP	= 0xC0,
+	IB_OP_OHCA_MASKED_FETCH_ADD	= 0xC1,
 };
 
 /* struct ib_opcode_info.hdrs: extended headers, in wire order after the BTH. */
@@ -261,6 +278,7 @@ enum ib_hdr_bits {
 	IB_HDR_ATOMIC_ACK_ETH	= 1 << 7,
 	IB_HDR_IMMDT		= 1 << 8,
 	IB_HDR_IETH		= 1 << 9,
+	IB_HDR_MASKED_ATOMIC_ETH = 1 << 10,
 };
 
 /* struct ib_opcode_info.flags */
@@ -283,6 +301,7 @@ enum ib_opcode_flags {
 	IB_OPF_RECV_WQE		= 1 << 15,	/* its end consumes a receive WQE */
 	IB_OPF_FLUSH		= 1 << 16,
 	IB_OPF_ATOMIC_WRITE	= 1 << 17,
+	IB_OPF_MASKED		= 1 << 18,	/* atomic with masks */
 	IB_OPF_START		= IB_OPF_FIRST | IB_OPF_ONLY,
 	IB_OPF_END		= IB_OPF_LAST | IB_OPF_ONLY,
 };
@@ -488,7 +507,7 @@ struct ib_pkt_info {
 	uint8_t xrceth_off;
 	uint8_t feth_off;
 	uint8_t reth_off;
-	uint8_t atomic_off;
+	uint8_t atomic_off;	/* of the masked AtomicETH, too */
 	uint8_t aeth_off;
 	uint8_t atomic_ack_off;
 	uint8_t imm_off;
@@ -546,6 +565,7 @@ IB_PKT_HDR(ib_pkt_xrceth, ib_xrceth, xrceth_off)
 IB_PKT_HDR(ib_pkt_feth, ib_feth, feth_off)
 IB_PKT_HDR(ib_pkt_reth, ib_reth, reth_off)
 IB_PKT_HDR(ib_pkt_atomic, ib_atomic_eth, atomic_off)
+IB_PKT_HDR(ib_pkt_masked_atomic, ib_masked_atomic_eth, atomic_off)
 IB_PKT_HDR(ib_pkt_aeth, ib_aeth, aeth_off)
 IB_PKT_HDR(ib_pkt_atomic_ack, ib_atomic_ack_eth, atomic_ack_off)
 IB_PKT_HDR(ib_pkt_immdt, ib_immdt, imm_off)
@@ -629,6 +649,16 @@ static inline uint8_t *ib_build_atomic(uint8_t *p, uint64_t va, uint32_t rkey,
 	ib_put_be64(p + 12, swap_add);
 	ib_put_be64(p + 20, compare);
 	return p + IB_ATOMIC_ETH_LEN;
+}
+
+static inline uint8_t *ib_build_masked_atomic(uint8_t *p, uint64_t va, uint32_t rkey,
+					      uint64_t swap_add, uint64_t compare,
+					      uint64_t swap_mask, uint64_t compare_mask)
+{
+	p = ib_build_atomic(p, va, rkey, swap_add, compare);
+	ib_put_be64(p, swap_mask);
+	ib_put_be64(p + 8, compare_mask);
+	return p + 16;
 }
 
 static inline uint8_t *ib_build_atomic_ack(uint8_t *p, uint64_t orig)

@@ -229,6 +229,13 @@ void wqe_atomic(struct wqe *w, uint64_t swap_add, uint64_t compare)
 	memcpy(seg(w, 1), &a, sizeof(a));
 }
 
+void wqe_masks(struct wqe *w, uint64_t swap, uint64_t compare)
+{
+	struct ohca_hw_wqe_atomic_masks m = { .swap = swap, .compare = compare };
+
+	memcpy(w->b + 16 * w->nseg++, &m, sizeof(m));
+}
+
 void wqe_flush(struct wqe *w, uint32_t len, uint8_t placement, uint8_t level)
 {
 	struct ohca_hw_wqe_flush f = { .length = len, .placement = placement, .level = level };

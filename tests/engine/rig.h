@@ -72,6 +72,7 @@ void wqe_imm(struct wqe *w, uint32_t be_imm);
 void wqe_inv(struct wqe *w, uint32_t key);
 void wqe_raddr(struct wqe *w, uint64_t addr, uint32_t rkey);
 void wqe_atomic(struct wqe *w, uint64_t swap_add, uint64_t compare);
+void wqe_masks(struct wqe *w, uint64_t swap, uint64_t compare);
 void wqe_flush(struct wqe *w, uint32_t len, uint8_t placement, uint8_t level);
 void wqe_sge(struct wqe *w, uint64_t addr, uint32_t len, uint32_t key);
 void wqe_inline(struct wqe *w, const void *data, uint32_t len);

@@ -377,6 +377,9 @@ static void test_remote_keys(void **state)
 static void test_atomics(void **state)
 {
 	struct rig *r = *state;
+	const struct ohca_atomic add = { .op = OHCA_OP_FETCH_ADD, .swap_add = 1 };
+	const struct ohca_atomic sub = { .op = OHCA_OP_FETCH_ADD, .swap_add = ~0ull };
+	struct ohca_atomic swap = { .op = OHCA_OP_CMP_SWAP, .swap_add = 1000, .compare = 4 };
 	struct ohca_mr_range range;
 	struct host_mr mr;
 	uint64_t v = 5, old;
@@ -385,21 +388,22 @@ static void test_atomics(void **state)
 	host_buf_write(r->h, &mr.buf, 8, &v, 8);
 	assert_int_equal(ohca_rkey_check(r->h->e, r->k, mr.key, mr.iova + 8, 8,
 					 OHCA_ACCESS_REMOTE_ATOMIC, &range), 0);
-	assert_int_equal(ohca_mr_atomic(r->h->e, &range, false, ~0ull, 99, &old), 0);
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &sub, &old), 0);
 	assert_int_equal(old, 5);
-	assert_int_equal(ohca_mr_atomic(r->h->e, &range, true, 1000, 4, &old), 0);
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &swap, &old), 0);
 	assert_int_equal(old, 4);
-	assert_int_equal(ohca_mr_atomic(r->h->e, &range, true, 2000, 4, &old), 0);
+	swap.swap_add = 2000;
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &swap, &old), 0);
 	assert_int_equal(old, 1000);
 	host_buf_read(r->h, &mr.buf, 8, &v, 8);
 	assert_int_equal(v, 1000);
 	/* where memory lies across what can be atomic */
 	assert_int_equal(ohca_rkey_check(r->h->e, r->k, mr.key, mr.iova + 9, 8,
 					 OHCA_ACCESS_REMOTE_ATOMIC, &range), 0);
-	assert_int_equal(ohca_mr_atomic(r->h->e, &range, false, 1, 0, &old), -1);
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &add, &old), -1);
 	r->h->no_map = true;
 	range.off = 8;
-	assert_int_equal(ohca_mr_atomic(r->h->e, &range, false, 1, 0, &old), -1);
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &add, &old), -1);
 	host_buf_free(&mr.buf);
 }
 

@@ -87,7 +87,8 @@ static void send_wqe(struct app *a)
 	static const uint8_t ops[] = {
 		OHCA_OP_RDMA_WRITE, OHCA_OP_RDMA_WRITE_IMM, OHCA_OP_SEND, OHCA_OP_SEND_IMM,
 		OHCA_OP_RDMA_READ, OHCA_OP_CMP_SWAP, OHCA_OP_FETCH_ADD, OHCA_OP_LOCAL_INV,
-		OHCA_OP_BIND_MW, OHCA_OP_SEND_INV, OHCA_OP_TSO, OHCA_OP_REG_MR, OHCA_OP_NOP,
+		OHCA_OP_BIND_MW, OHCA_OP_SEND_INV, OHCA_OP_TSO, OHCA_OP_REG_MR,
+		OHCA_OP_MASKED_FETCH_ADD,
 		OHCA_OP_FLUSH, OHCA_OP_ATOMIC_WRITE, OHCA_OP_RDMA_READ,
 	};
 	struct input *in = &a->in;
@@ -127,9 +128,11 @@ static void send_wqe(struct app *a)
 
 		memcpy(w + 16 * n++, &r, 16);
 		memcpy(w + 16 * n++, &f, 16);
-	} else if (op == OHCA_OP_CMP_SWAP || op == OHCA_OP_FETCH_ADD) {
+	} else if (ohca_op_is_atomic(op)) {
 		memcpy(w + 16 * n++, &r, 16);
 		memcpy(w + 16 * n++, &at, 16);
+		if (ohca_op_is_masked(op))
+			memcpy(w + 16 * n++, &at, 16);
 	}
 	if (!ohca_op_is_local(op) && op != OHCA_OP_TSO && op != OHCA_OP_FLUSH)
 		n = b & 64 ? put_inline(a, &c, n) : put_sges(a, w, n);

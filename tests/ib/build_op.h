@@ -28,6 +28,8 @@
 #define T_SRQN	0x000321
 #define T_EEC	0x000654
 #define T_PLACEMENT	3
+#define T_SWAP_MASK	0x00ff00ff00ff00ffull
+#define T_CMP_MASK	0xff00ff00ff00ff00ull
 #define T_LEVEL	1
 
 /*
@@ -67,6 +69,8 @@ static inline size_t build_op(uint8_t *buf, uint8_t opcode, bool grh, uint32_t p
 		p = ib_build_reth(p, T_VA, T_RKEY, T_DLEN);
 	if (op->hdrs & IB_HDR_ATOMIC_ETH)
 		p = ib_build_atomic(p, T_VA, T_RKEY, T_SWAP, T_CMP);
+	if (op->hdrs & IB_HDR_MASKED_ATOMIC_ETH)
+		p = ib_build_masked_atomic(p, T_VA, T_RKEY, T_SWAP, T_CMP, T_SWAP_MASK, T_CMP_MASK);
 	if (op->hdrs & IB_HDR_AETH)
 		p = ib_build_aeth(p, T_SYN, T_MSN);
 	if (op->hdrs & IB_HDR_ATOMIC_ACK_ETH)

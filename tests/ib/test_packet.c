@@ -11,7 +11,7 @@ static uint8_t buf[IB_MAX_PKT_LEN + 64];
 
 static unsigned int hdrs_len(unsigned int h)
 {
-	static const unsigned int len[] = { 4, 8, 4, 4, 16, 28, 4, 8, 4, 4 };
+	static const unsigned int len[] = { 4, 8, 4, 4, 16, 28, 4, 8, 4, 4, 44 };
 	unsigned int n = IB_BTH_LEN;
 
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(len); i++)
@@ -45,8 +45,8 @@ static void opcode_table(void **st)
 			assert_int_equal(!!(o->flags & IB_OPF_REQUEST) +
 					 !!(o->flags & IB_OPF_RESPONSE), 1);
 	}
-	/* RC 25, UC 12, RD 24, UD 2, CNP 1, XRC 25 */
-	assert_int_equal(valid, 89);
+	/* RC 25, UC 12, RD 24, UD 2, CNP 1, XRC 25, OpenHCA's own 2 */
+	assert_int_equal(valid, 91);
 	assert_string_equal(ib_opcode_name(IB_OP_RC_WRITE_ONLY), "RC RDMA WRITE Only");
 	assert_int_equal(ib_opcodes[IB_OP_RC_WRITE_ONLY_IMM].hdrs, IB_HDR_RETH | IB_HDR_IMMDT);
 	assert_int_equal(ib_opcodes[IB_OP_UD_SEND_ONLY].hdrs, IB_HDR_DETH);
@@ -99,6 +99,16 @@ static void roundtrip(uint8_t opcode, bool grh, uint32_t payload)
 		assert_int_equal(ib_be32(ib_pkt_atomic(b, &pi)->rkey), T_RKEY);
 		assert_true(ib_be64(ib_pkt_atomic(b, &pi)->swap_add) == T_SWAP);
 		assert_true(ib_be64(ib_pkt_atomic(b, &pi)->compare) == T_CMP);
+	}
+	if (op->hdrs & IB_HDR_MASKED_ATOMIC_ETH) {
+		const struct ib_masked_atomic_eth *m = ib_pkt_masked_atomic(b, &pi);
+
+		assert_int_equal(ib_be64(m->eth.va), T_VA);
+		assert_int_equal(ib_be32(m->eth.rkey), T_RKEY);
+		assert_int_equal(ib_be64(m->eth.swap_add), T_SWAP);
+		assert_int_equal(ib_be64(m->eth.compare), T_CMP);
+		assert_int_equal(ib_be64(m->swap_mask), T_SWAP_MASK);
+		assert_int_equal(ib_be64(m->compare_mask), T_CMP_MASK);
 	}
 	if (op->hdrs & IB_HDR_AETH) {
 		assert_int_equal(ib_aeth_syndrome(ib_pkt_aeth(b, &pi)), T_SYN);

@@ -33,8 +33,8 @@ static void opcode_frames(FILE *f)
 		size_t len;
 
 		/*
-		 * RD opcodes mean something else to Wireshark; XRC, CNP and those of
-		 * annex A19 nothing.
+		 * RD opcodes mean something else to Wireshark; XRC, CNP, those of annex
+		 * A19 and our own nothing.
 		 */
 		if (!o->name || trans == IB_TRANS_RD || trans >= IB_TRANS_CNP ||
 		    o->flags & (IB_OPF_FLUSH | IB_OPF_ATOMIC_WRITE))
