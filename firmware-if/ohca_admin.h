@@ -339,11 +339,29 @@ enum ohca_qp_state {
 #define OHCA_ATTR_DEST_QPN		OHCA_BIT(20)
 
 /**
+ * enum ohca_mig_state - state of path migration; values of enum ibv_mig_state
+ *
+ * MODIFY_QP knows REARM, which needs an alternate path, loaded before or by the same
+ * command, and MIGRATED, which makes the alternate path of an armed QP its primary path.
+ * The device goes from REARM to ARMED when it has heard of the peer that it is armed, too,
+ * and from ARMED to MIGRATED when the primary path fails or the peer has migrated. Whoever
+ * caused it, OHCA_EVENT_PATH_MIG is raised, the attributes of the primary path are those
+ * that the alternate path had, and there is no alternate path any more (all zero). An
+ * alternate path of an ARMED QP is replaced together with REARM only; from REARM the driver
+ * cannot go to MIGRATED (BAD_STATE both). IBTA vol 1, 17.2.8.
+ */
+enum ohca_mig_state {
+	OHCA_MIG_MIGRATED	= 0,
+	OHCA_MIG_REARM		= 1,
+	OHCA_MIG_ARMED		= 2,
+};
+
+/**
  * struct ohca_hw_qp_attr - attributes of a QP, in for MODIFY, out for QUERY
  * @state: enum ohca_qp_state, wanted (MODIFY) or now (QUERY)
  * @cur_state: OHCA_ATTR_CUR_STATE
  * @path_mtu: 1 to 5: 256 to 4096 bytes
- * @path_mig_state: 0 migrated, 1 rearm, 2 armed
+ * @path_mig_state: enum ohca_mig_state; nonzero with OHCA_FEATURE_APM only
  * @qkey: UD
  * @rq_psn: next expected PSN, 24 bits
  * @sq_psn: next PSN to send, 24 bits
@@ -360,9 +378,9 @@ enum ohca_qp_state {
  * @timeout: local ACK timeout, 4.096 us << code, 0 infinite, at most 31
  * @retry_cnt: 0 to 7
  * @rnr_retry: 0 to 7, 7 infinite
- * @alt_timeout: of the alternate path
+ * @alt_timeout: of the alternate path, as @timeout
  * @av: primary path (RC, UC)
- * @alt_av: alternate path
+ * @alt_av: alternate path, with its port; OHCA_FEATURE_APM
  *
  * IBTA vol 1, 11.2.5.2 (modify QP) gives the legal transitions and attributes.
  */

@@ -98,12 +98,13 @@ static void retry(ohca_engine *e, struct ohca_qp *qp)
 
 	if (!w)
 		return;
-	if (!xp->retry_left) {
+	if (xp->retry_left) {
+		xp->retry_left--;
+	} else if (!ohca_mig_go(e, qp)) {
 		ohca_count(e, OHCA_CNT_RETRY_EXCEEDED);
 		ohca_sq_fail(e, qp, w, OHCA_WC_RETRY_EXC, OHCA_VE_TIMEOUT);
 		return;
 	}
-	xp->retry_left--;
 	xp->restarted = true;
 	xp->rto_restart = true;
 	ohca_req_restart(xp);

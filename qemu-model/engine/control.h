@@ -17,7 +17,7 @@
 	 1ull << OHCA_FEATURE_MW | 1ull << OHCA_FEATURE_CQ_RESIZE |		\
 	 1ull << OHCA_FEATURE_TIMESTAMP | 1ull << OHCA_FEATURE_REREG |		\
 	 1ull << OHCA_FEATURE_ODP | 1ull << OHCA_FEATURE_EXT_ATOMIC |		\
-	 1ull << OHCA_FEATURE_MPE)
+	 1ull << OHCA_FEATURE_MPE | 1ull << OHCA_FEATURE_APM)
 
 /* Limits that no table size sets; all are reported by QUERY_DEVICE. */
 #define OHCA_LOG_MAX_SQ_BBS	18u
@@ -171,6 +171,13 @@ void ohca_db_disown(ohca_engine *e, enum ohca_db_kind kind, uint32_t n);
 void ohca_db_eq_clear(ohca_engine *e, uint32_t eqn);
 void ohca_db_clear(ohca_engine *e);
 bool ohca_db_pending(const ohca_engine *e);
+
+/* apm.c: what MODIFY_QP does with the alternate path, after it has checked it */
+struct ohca_alt_path *ohca_alt_alloc(void);	/* for qp->alt; NULL: memory */
+void ohca_mig_load(struct ohca_qp *qp, const struct ohca_hw_qp_attr *a);
+void ohca_mig_rearm(struct ohca_qp *qp);
+/* MIGRATED, without alternate path */
+void ohca_mig_forget(struct ohca_qp *qp);
 
 /* mad.c */
 int ohca_mad_init(ohca_engine *e);

@@ -3,7 +3,7 @@
  * Inside the engine: the objects and who owns them.
  *
  * Two halves. The control half (regs.c, admin.c, doorbell.c, dma.c, eq.c, cq.c, srq.c,
- * mr.c, pd.c, qp.c, mcast.c, mad.c) creates, looks up and destroys objects and knows
+ * mr.c, pd.c, qp.c, apm.c, mcast.c, mad.c) creates, looks up and destroys objects and knows
  * guest memory. The transport half (sched.c, tx.c, rx.c, sq.c, req.c, comp.c, resp.c,
  * ud.c) moves packets; its state hangs off struct ohca_qp as struct ohca_xport, declared
  * in transport.h. Everything in here is called by the owner only, and, unless it
@@ -335,9 +335,18 @@ struct ohca_rwqe {
 
 struct ohca_xport;
 
+/** struct ohca_alt_path - alternate path of a QP; @av little-endian as given, @port from 0 */
+struct ohca_alt_path {
+	struct ohca_hw_av av;
+	uint16_t pkey_index;
+	uint8_t port, timeout;
+};
+
 /**
  * struct ohca_qp - queue pair, control half
  * @handle: what doorbells and CQEs use; @wire_qpn: number on the wire
+ * @mig_state: enum ohca_mig_state; @alt: there is one, except in MIGRATED perhaps
+ * @mig_refused: the driver was told of a request to migrate that was none
  * @xp: the transport's part
  */
 struct ohca_qp {
@@ -364,10 +373,19 @@ struct ohca_qp {
 	uint8_t min_rnr_timer, timeout, retry_cnt, rnr_retry;
 	bool en_sqd_notify, sqd_draining;
 	struct ohca_hw_av av;		/* primary path, little-endian as given */
+	struct ohca_alt_path *alt;
+	uint8_t mig_state;
+	bool mig_refused;
 	uint32_t mcast_refs;
 	struct ohca_async async;
 	struct ohca_xport *xp;
 };
+
+/* MigReq in the BTH of what the QP sends (IBTA vol 1, 17.2.8) */
+static inline uint8_t ohca_qp_migreq(const struct ohca_qp *qp)
+{
+	return qp->mig_state == OHCA_MIG_MIGRATED ? IB_BTH_MIGREQ : 0;
+}
 
 struct ohca_sma;
 
@@ -608,6 +626,12 @@ void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint3
 /* qp.c: move an RTS UC, UD, SMI or GSI QP to SQE after a send completed in error */
 void ohca_qp_sqe(ohca_engine *e, struct ohca_qp *qp, uint32_t vendor_err);
 
+/* apm.c */
+/* The alternate path becomes the primary one: PATH_MIG. False: the QP is not ARMED. */
+bool ohca_mig_go(ohca_engine *e, struct ohca_qp *qp);
+/* A packet that asks for migration is not accepted: PATH_MIG_ERR */
+void ohca_mig_refuse(ohca_engine *e, struct ohca_qp *qp);
+
 /* mad.c: a datagram for QP0 or QP1 came from the wire or by loopback. @hdr: its headers
  * (LRH on; source QP in the DETH, GRH if any) and @mad: 256 bytes, both private copies.
  * True: SMA or PMA took it (a reply, if any, is sent by ohca_mad_send()). False: deliver
@@ -641,6 +665,8 @@ void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp);
  * transition to ERR flushes both queues, now and whenever more is posted. To RESET:
  * forget everything, remove nothing from CQs (drivers do). -1: memory */
 int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask);
+/* @qp has another path: it waits for no credits of the old one and has all its retries */
+void ohca_xp_migrated(ohca_engine *e, struct ohca_qp *qp);
 void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp);
 void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp);	/* flush in ERR */
 /* current PSNs and draining for QUERY */

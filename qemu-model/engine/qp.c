@@ -195,6 +195,7 @@ void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp)
 {
 	ohca_db_disown(e, OHCA_DB_QP, qp->handle);
 	ohca_xp_destroy(e, qp);
+	ohca_mig_forget(qp);
 	ohca_async_forget(&qp->async);
 	e->qp[qp->handle] = NULL;
 	put_handle(e, qp);
@@ -235,6 +236,7 @@ int ohca_cmd_query_qp(struct ohca_cmd *c)
 	a.state = qp->state;
 	a.cur_state = qp->state;
 	a.path_mtu = qp->path_mtu;
+	a.path_mig_state = qp->mig_state;
 	a.qkey = ohca_to_le32(qp->qkey);
 	a.rq_psn = ohca_to_le32(rq_psn & IB_PSN_MASK);
 	a.sq_psn = ohca_to_le32(sq_psn & IB_PSN_MASK);
@@ -251,5 +253,10 @@ int ohca_cmd_query_qp(struct ohca_cmd *c)
 	a.retry_cnt = qp->retry_cnt;
 	a.rnr_retry = qp->rnr_retry;
 	a.av = qp->av;
+	if (qp->alt) {
+		a.alt_av = qp->alt->av;
+		a.alt_pkey_index = ohca_to_le16(qp->alt->pkey_index);
+		a.alt_timeout = qp->alt->timeout;
+	}
 	return ohca_cmd_mbox_write(c, OHCA_AT(handle.addr), 0, &a, sizeof(a));
 }

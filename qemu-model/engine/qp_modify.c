@@ -9,8 +9,8 @@
 #define A(name)		OHCA_ATTR_##name
 #define MODIFY_KNOWN	(A(CAP) | (A(CAP) - 1) | A(DEST_QPN))
 
-/* What this device cannot change: automatic path migration and the size of a QP. */
-#define MODIFY_REFUSED	(A(ALT_PATH) | A(CAP))
+/* What this device cannot change: the size of a QP. */
+#define MODIFY_REFUSED	A(CAP)
 
 enum service { SVC_RC, SVC_UC, SVC_UD, SVC_SPECIAL, SVC_NUM };
 
@@ -32,8 +32,9 @@ struct transition {
 
 /* to and in RTS */
 #define RTS_MAY {								\
-		[SVC_RC] = A(ACCESS) | A(MIN_RNR_TIMER) | A(PATH_MIG_STATE),	\
-		[SVC_UC] = A(ACCESS) | A(PATH_MIG_STATE),			\
+		[SVC_RC] = A(ACCESS) | A(MIN_RNR_TIMER) | A(ALT_PATH) |		\
+			   A(PATH_MIG_STATE),					\
+		[SVC_UC] = A(ACCESS) | A(ALT_PATH) | A(PATH_MIG_STATE),		\
 		[SVC_UD] = A(QKEY),						\
 		[SVC_SPECIAL] = A(QKEY),					\
 	}
@@ -55,8 +56,8 @@ static const struct transition transitions[] = {
 		[SVC_RC] = RTR_CONNECTED | A(MAX_DEST_RD_ATOMIC) | A(MIN_RNR_TIMER),
 		[SVC_UC] = RTR_CONNECTED,
 	}, {
-		[SVC_RC] = A(ACCESS) | A(PKEY_INDEX),
-		[SVC_UC] = A(ACCESS) | A(PKEY_INDEX),
+		[SVC_RC] = A(ACCESS) | A(PKEY_INDEX) | A(ALT_PATH),
+		[SVC_UC] = A(ACCESS) | A(PKEY_INDEX) | A(ALT_PATH),
 		[SVC_UD] = A(PKEY_INDEX) | A(QKEY),
 		[SVC_SPECIAL] = A(PKEY_INDEX) | A(QKEY),
 	} },
@@ -75,8 +76,10 @@ static const struct transition transitions[] = {
 	{ OHCA_QPS_SQD, OHCA_QPS_SQD, 0, { 0 }, {
 		[SVC_RC] = A(PORT) | A(AV) | A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) |
 			   A(MAX_RD_ATOMIC) | A(MAX_DEST_RD_ATOMIC) | A(ACCESS) |
-			   A(PKEY_INDEX) | A(MIN_RNR_TIMER) | A(PATH_MIG_STATE),
-		[SVC_UC] = A(AV) | A(ACCESS) | A(PKEY_INDEX) | A(PATH_MIG_STATE),
+			   A(PKEY_INDEX) | A(MIN_RNR_TIMER) | A(ALT_PATH) |
+			   A(PATH_MIG_STATE),
+		[SVC_UC] = A(AV) | A(ACCESS) | A(PKEY_INDEX) | A(ALT_PATH) |
+			   A(PATH_MIG_STATE),
 		[SVC_UD] = A(PKEY_INDEX) | A(QKEY),
 		[SVC_SPECIAL] = A(PKEY_INDEX) | A(QKEY),
 	} },
@@ -121,25 +124,61 @@ static bool transition_ok(const struct ohca_qp *qp, uint8_t to, uint32_t mask)
 	return false;
 }
 
-static int check_av(struct ohca_cmd *c, const struct ohca_hw_av *av)
+/* @at: where in the mailbox it is */
+static int check_av(struct ohca_cmd *c, const struct ohca_hw_av *av, size_t at)
 {
+#define BAD_AV(member) (c->syndrome = (uint16_t)(OHCA_AQ_ENTRY_SIZE + at +	\
+			offsetof(struct ohca_hw_av, member)), OHCA_ADMIN_BAD_PARAM)
 	if (av->sl > 15)
-		return OHCA_BAD_MBOX(c, struct ohca_hw_qp_attr, av.sl);
+		return BAD_AV(sl);
 	if (av->src_path_bits > 127)
-		return OHCA_BAD_MBOX(c, struct ohca_hw_qp_attr, av.src_path_bits);
+		return BAD_AV(src_path_bits);
 	if (av->flags & ~OHCA_AV_GRH)
-		return OHCA_BAD_MBOX(c, struct ohca_hw_qp_attr, av.flags);
+		return BAD_AV(flags);
 	if (ohca_le32(av->flow_tclass) & ~(OHCA_AV_FLOW_LABEL | OHCA_AV_TCLASS))
-		return OHCA_BAD_MBOX(c, struct ohca_hw_qp_attr, av.flow_tclass);
+		return BAD_AV(flow_tclass);
 	if (av->port > c->e->cfg.num_ports)
-		return OHCA_BAD_MBOX(c, struct ohca_hw_qp_attr, av.port);
+		return BAD_AV(port);
 	for (size_t i = 0; i < sizeof(av->reserved); i++)
 		if (av->reserved[i])
-			return OHCA_BAD_MBOX(c, struct ohca_hw_qp_attr, av.reserved);
+			return BAD_AV(reserved);
 	return OHCA_ADMIN_OK;
+#undef BAD_AV
 }
 
 #define BAD(member) OHCA_BAD_MBOX(c, struct ohca_hw_qp_attr, member)
+
+static int check_alt(struct ohca_cmd *c, const struct ohca_hw_qp_attr *a)
+{
+	if (ohca_le16(a->alt_pkey_index) >= OHCA_MAX_PKEYS)
+		return BAD(alt_pkey_index);
+	if (a->alt_timeout > 31)
+		return BAD(alt_timeout);
+	if (a->alt_av.port < 1)
+		return BAD(alt_av.port);
+	return check_av(c, &a->alt_av, offsetof(struct ohca_hw_qp_attr, alt_av));
+}
+
+/*
+ * Path migration. ARMED is for the device to say, after it has heard of the peer; who takes
+ * the alternate path from an armed QP has to arm it anew; and a peer that is not known to
+ * be armed would not follow.
+ */
+static int check_mig(struct ohca_cmd *c, const struct ohca_qp *qp,
+		     const struct ohca_hw_qp_attr *a, uint32_t mask)
+{
+	bool set = mask & A(PATH_MIG_STATE), rearm = set && a->path_mig_state == OHCA_MIG_REARM;
+
+	if (set && a->path_mig_state &&
+	    (!rearm || !ohca_feature(c->e, OHCA_FEATURE_APM) ||
+	     !(qp->alt || mask & A(ALT_PATH))))
+		return BAD(path_mig_state);
+	if (mask & A(ALT_PATH) && qp->mig_state == OHCA_MIG_ARMED && !rearm)
+		return OHCA_ADMIN_BAD_STATE;
+	if (set && !rearm && qp->mig_state == OHCA_MIG_REARM)
+		return OHCA_ADMIN_BAD_STATE;
+	return mask & A(ALT_PATH) ? check_alt(c, a) : OHCA_ADMIN_OK;
+}
 
 static int check_attr(struct ohca_cmd *c, const struct ohca_qp *qp,
 		      const struct ohca_hw_qp_attr *a, uint32_t mask)
@@ -165,14 +204,15 @@ static int check_attr(struct ohca_cmd *c, const struct ohca_qp *qp,
 		return BAD(max_dest_rd_atomic);
 	if (mask & A(DEST_QPN) && ohca_le32(a->dest_qpn) > IB_QPN_MASK)
 		return BAD(dest_qpn);
-	/* only "migrated", the state of a QP without alternate path, can be had */
-	if (mask & A(PATH_MIG_STATE) && a->path_mig_state)
-		return BAD(path_mig_state);
 	if (mask & A(EN_SQD_NOTIFY) && a->en_sqd_notify > 1)
 		return BAD(en_sqd_notify);
-	if (mask & A(AV))
-		return check_av(c, &a->av);
-	return OHCA_ADMIN_OK;
+	if (mask & A(AV)) {
+		int rc = check_av(c, &a->av, offsetof(struct ohca_hw_qp_attr, av));
+
+		if (rc)
+			return rc;
+	}
+	return check_mig(c, qp, a, mask);
 }
 
 static void apply_attr(const ohca_engine *e, struct ohca_qp *qp, const struct ohca_hw_qp_attr *a,
@@ -215,6 +255,10 @@ static void apply_attr(const ohca_engine *e, struct ohca_qp *qp, const struct oh
 		qp->dest_qpn = ohca_le32(a->dest_qpn);
 	if (mask & A(EN_SQD_NOTIFY))
 		qp->en_sqd_notify = a->en_sqd_notify;
+	if (mask & A(ALT_PATH))
+		ohca_mig_load(qp, a);
+	if (mask & A(PATH_MIG_STATE) && a->path_mig_state == OHCA_MIG_REARM)
+		ohca_mig_rearm(qp);
 }
 
 /* A QP in RESET has forgotten everything but how it was made. */
@@ -229,6 +273,7 @@ static void forget_attr(struct ohca_qp *qp)
 	qp->min_rnr_timer = qp->timeout = qp->retry_cnt = qp->rnr_retry = 0;
 	qp->en_sqd_notify = qp->sqd_draining = false;
 	memset(&qp->av, 0, sizeof(qp->av));
+	ohca_mig_forget(qp);
 	if (service_of(qp) != SVC_SPECIAL)
 		qp->port = 0;
 }
@@ -243,7 +288,8 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 
 	if (!qp)
 		return OHCA_ADMIN_BAD_HANDLE;
-	if (mask & (~MODIFY_KNOWN | MODIFY_REFUSED))
+	if (mask & (~MODIFY_KNOWN | MODIFY_REFUSED) ||
+	    (mask & A(ALT_PATH) && !ohca_feature(c->e, OHCA_FEATURE_APM)))
 		return OHCA_BAD(c, modify_qp.attr_mask);
 	rc = ohca_cmd_mbox_read(c, OHCA_AT(modify_qp.addr), 0, &a, sizeof(a));
 	if (rc)
@@ -258,6 +304,11 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 		return rc;
 	if (!transition_ok(qp, to, mask))
 		return OHCA_ADMIN_BAD_STATE;
+	if (mask & A(ALT_PATH) && !qp->alt) {
+		qp->alt = ohca_alt_alloc();
+		if (!qp->alt)
+			return OHCA_ADMIN_NO_RESOURCE;
+	}
 	if (to == OHCA_QPS_RESET) {
 		ohca_xp_last_words(c->e, qp);
 		forget_attr(qp);
@@ -272,6 +323,8 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 		ohca_qp_error(c->e, qp, (enum ohca_event)0, 0);
 		return OHCA_ADMIN_NO_RESOURCE;
 	}
+	if (mask & A(PATH_MIG_STATE) && a.path_mig_state == OHCA_MIG_MIGRATED)
+		ohca_mig_go(c->e, qp);
 	if (to == OHCA_QPS_ERR && old != OHCA_QPS_ERR && qp->srq)
 		ohca_async_event(c->e, OHCA_EVENT_LAST_WQE, qp->handle, 0);
 	return OHCA_ADMIN_OK;

@@ -80,7 +80,7 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 		op |= IB_TRANS_UC;
 	}
 	h = ib_build_bth(tx.buf + path->hdr_len, op,
-			 IB_BTH_MIGREQ | (last && w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0),
+			 ohca_qp_migreq(qp) | (last && w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0),
 			 (uint8_t)pad, path->pkey, qp->dest_qpn, ackreq, xp->nxt);
 	if (info->hdrs & IB_HDR_RETH)
 		h = ib_build_reth(h, w->raddr, w->rkey, w->length);
@@ -124,7 +124,7 @@ static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	}
 	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_RETH_LEN + IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
-	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_READ_REQUEST, IB_BTH_MIGREQ, 0,
+	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_READ_REQUEST, ohca_qp_migreq(qp), 0,
 			 path->pkey, qp->dest_qpn, true, xp->nxt);
 	ib_build_reth(h, w->raddr + off, w->rkey, rest);
 	ohca_tx_close(e, &tx);
@@ -159,7 +159,7 @@ static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohc
 		return OHCA_SENT_BLOCKED;
 	memcpy(&a, raw, sizeof(a));
 	memcpy(&m, raw + sizeof(a), sizeof(m));
-	h = ib_build_bth(tx.buf + path->hdr_len, op, IB_BTH_MIGREQ, 0, path->pkey, qp->dest_qpn,
+	h = ib_build_bth(tx.buf + path->hdr_len, op, ohca_qp_migreq(qp), 0, path->pkey, qp->dest_qpn,
 			 true, xp->nxt);
 	if (ohca_op_is_masked(w->op))
 		ib_build_masked_atomic(h, w->raddr, w->rkey, ohca_le64(a.swap_add),
@@ -185,7 +185,7 @@ static enum ohca_sent send_flush(ohca_engine *e, struct ohca_qp *qp, struct ohca
 			  IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
 	memcpy(&f, ohca_swqe_raw(xp, w->idx) + 2 * OHCA_SEG_SIZE, sizeof(f));
-	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_FLUSH, IB_BTH_MIGREQ, 0, path->pkey,
+	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_FLUSH, ohca_qp_migreq(qp), 0, path->pkey,
 			 qp->dest_qpn, true, xp->nxt);
 	h = ib_build_feth(h, f.placement, f.level);
 	ib_build_reth(h, w->raddr, w->rkey, ohca_le32(f.length));
@@ -205,7 +205,7 @@ static enum ohca_sent send_atomic_write(ohca_engine *e, struct ohca_qp *qp, stru
 	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_RETH_LEN + w->length +
 			  IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
-	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ATOMIC_WRITE, IB_BTH_MIGREQ, 0,
+	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ATOMIC_WRITE, ohca_qp_migreq(qp), 0,
 			 path->pkey, qp->dest_qpn, true, xp->nxt);
 	h = ib_build_reth(h, w->raddr, w->rkey, w->length);
 	ve = ohca_swqe_gather(e, qp, w, 0, h, w->length);

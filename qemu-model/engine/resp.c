@@ -791,6 +791,7 @@ static struct ohca_ack ack_due(ohca_engine *e, struct ohca_qp *qp)
 	struct ohca_ack a = {
 		.path = *ohca_qp_path(e, qp),
 		.dqpn = qp->dest_qpn,
+		.migreq = ohca_qp_migreq(qp),
 		.msn = xp->msn,
 		.psn = xp->nak_due ? xp->nak_psn : ib_psn_add(xp->epsn, IB_PSN_MASK),
 		.syndrome = xp->nak_due ? xp->nak_syn : IB_AETH_ACK | IB_AETH_CREDIT_INVALID,
@@ -821,7 +822,7 @@ static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const 
 	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN +
 			  IB_ATOMIC_ACK_ETH_LEN + IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
-	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ATOMIC_ACK, IB_BTH_MIGREQ, 0,
+	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ATOMIC_ACK, ohca_qp_migreq(qp), 0,
 			 path->pkey, qp->dest_qpn, false, r->first);
 	h = ib_build_aeth(h, IB_AETH_ACK | IB_AETH_CREDIT_INVALID, r->msn);
 	ib_build_atomic_ack(h, r->orig);
@@ -847,7 +848,7 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 	if (!ohca_tx_open(e, path, path->hdr_len + ib_opcodes[op].hdr_len + n + pad + IB_ICRC_LEN,
 			  &tx))
 		return OHCA_SENT_BLOCKED;
-	h = ib_build_bth(tx.buf + path->hdr_len, op, IB_BTH_MIGREQ, (uint8_t)pad, path->pkey,
+	h = ib_build_bth(tx.buf + path->hdr_len, op, ohca_qp_migreq(qp), (uint8_t)pad, path->pkey,
 			 qp->dest_qpn, false, r->next);
 	if (first || last)
 		h = ib_build_aeth(h, IB_AETH_ACK | IB_AETH_CREDIT_INVALID, r->msn);

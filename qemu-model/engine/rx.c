@@ -52,33 +52,61 @@ void ohca_rx_bad_qkey(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 	ohca_mad_bad_qkey(e, p->port, &v);
 }
 
-/* RC and UC: does the packet come from the QP's peer, over the QP's path? */
-static bool from_peer(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_rxpkt *p)
+/* Does the packet come from the other end of a path that begins at port @port_idx? */
+static bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int port_idx,
+		      const struct ohca_hw_av *av)
 {
-	const struct ohca_port *port = &e->port[qp->port];
+	const struct ohca_port *port = &e->port[port_idx];
 	const struct ib_grh *grh;
 
-	if (qp->port != p->port)
+	if (port_idx != p->port)
 		return false;
 	if (p->loop)
 		return true;
-	if (p->i.slid != ohca_le16(qp->av.dlid))
+	if (p->i.slid != ohca_le16(av->dlid))
 		return false;
-	if (p->i.dlid != (port->lid | qp->av.src_path_bits))
+	if (p->i.dlid != (port->lid | av->src_path_bits))
 		return false;
 	if (!p->i.has_grh)
 		return true;
 	/* one that has a GRH must name us */
 	grh = ib_pkt_grh(p->hdr, &p->i);
-	if (qp->av.flags & OHCA_AV_GRH)
-		return memcmp(grh->dgid, port->gid[qp->av.sgid_index], 16) == 0 &&
-		       memcmp(grh->sgid, qp->av.dgid, 16) == 0;
+	if (av->flags & OHCA_AV_GRH)
+		return memcmp(grh->dgid, port->gid[av->sgid_index], 16) == 0 &&
+		       memcmp(grh->sgid, av->dgid, 16) == 0;
 	return ohca_gid_find(port, grh->dgid) >= 0;
+}
+
+/*
+ * RC and UC: is the packet the peer's, over the path that it has to take? That is the
+ * alternate one if the QP is armed and the packet says that the peer has migrated.
+ */
+static bool on_path(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	const struct ohca_port *port = &e->port[p->port];
+	bool alt = p->i.migreq && qp->mig_state == OHCA_MIG_ARMED;
+	uint16_t pkey_index = alt ? qp->alt->pkey_index : qp->pkey_index;
+
+	if (pkey_index >= port->num_pkeys ||
+	    !ib_pkey_match(p->i.pkey, port->pkey[pkey_index])) {
+		ohca_rx_bad_pkey(e, p);
+	} else if (!from_peer(e, p, alt ? qp->alt->port : qp->port,
+			      alt ? &qp->alt->av : &qp->av)) {
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
+	} else {
+		if (alt)
+			ohca_mig_go(e, qp);
+		else if (qp->mig_state == OHCA_MIG_REARM && !p->i.migreq)
+			qp->mig_state = OHCA_MIG_ARMED;
+		return true;
+	}
+	if (p->i.migreq)
+		ohca_mig_refuse(e, qp);
+	return false;
 }
 
 static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
 {
-	const struct ohca_port *port = &e->port[p->port];
 	bool rc = (p->i.opcode & IB_TRANS_MASK) != IB_TRANS_UC;
 	struct ohca_qp *qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
 
@@ -87,15 +115,8 @@ static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
 		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
 		return;
 	}
-	if (qp->pkey_index >= port->num_pkeys ||
-	    !ib_pkey_match(p->i.pkey, port->pkey[qp->pkey_index])) {
-		ohca_rx_bad_pkey(e, p);
+	if (!on_path(e, qp, p))
 		return;
-	}
-	if (!from_peer(e, qp, p)) {
-		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
-		return;
-	}
 	if (p->i.op->flags & IB_OPF_RESPONSE) {
 		if (qp->state == OHCA_QPS_RTR)
 			ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);

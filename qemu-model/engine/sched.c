@@ -612,6 +612,16 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 	return 0;
 }
 
+void ohca_xp_migrated(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	xp->path_ok = false;
+	xp->retry_left = qp->retry_cnt;
+	off(xp);
+	ohca_sched_activate(e, xp);
+}
+
 void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp)
 {
 	/* flushing needs no credits */

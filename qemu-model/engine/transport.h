@@ -130,7 +130,7 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx);
 struct ohca_ack {
 	struct ohca_path path;
 	uint32_t dqpn, psn, msn;
-	uint8_t syndrome;
+	uint8_t syndrome, migreq;
 };
 
 /* Send it. False: no credits; sched->blocked says on which list to wait. */

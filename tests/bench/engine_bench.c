@@ -261,7 +261,7 @@ static void run(const char *name, uint8_t type, uint8_t op, uint32_t len, unsign
 
 	memset(wires, 0, sizeof(wires));
 	memset(s, 0, sizeof(s));
-	host_pair(hosts);
+	host_pair(hosts, 1);
 	for (unsigned int i = 0; i < 2; i++)
 		side_up(&s[i], loop ? 0 : i, type);
 	for (unsigned int i = 0; i < 2; i++) {

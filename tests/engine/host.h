@@ -267,7 +267,7 @@ void host_port_set(struct host *h, unsigned int port, uint16_t lid, uint8_t stat
 struct ohca_hw_sge host_sge(uint64_t addr, uint32_t len, uint32_t key);
 uint64_t host_counter(struct host *h, unsigned int id);
 
-/** host_pair() - two started machines, port 0 of each joined, ACTIVE, LIDs 1 and 2 */
-void host_pair(struct host *h[2]);
+/** host_pair() - two started machines, their @ports joined, ACTIVE; LIDs 1 and 2, then 3 and 4 */
+void host_pair(struct host *h[2], unsigned int ports);
 
 #endif

@@ -468,15 +468,17 @@ uint64_t host_counter(struct host *h, unsigned int id)
 	return ohca_counter(h->e, id);
 }
 
-void host_pair(struct host *h[2])
+void host_pair(struct host *h[2], unsigned int ports)
 {
 	for (unsigned int i = 0; i < 2; i++) {
-		h[i] = host_new(1, 0x0002c90000000000ull + 0x100 * (i + 1));
+		h[i] = host_new(ports, 0x0002c90000000000ull + 0x100 * (i + 1));
 		host_start(h[i]);
 	}
-	host_connect(h[0], 0, h[1], 0);
+	for (unsigned int p = 0; p < ports; p++)
+		host_connect(h[0], p, h[1], p);
 	host_settle(h, 2);
 	for (unsigned int i = 0; i < 2; i++)
-		host_port_set(h[i], 0, (uint16_t)(i + 1), IB_PS_ACTIVE);
+		for (unsigned int p = 0; p < ports; p++)
+			host_port_set(h[i], p, (uint16_t)(2 * p + i + 1), IB_PS_ACTIVE);
 	host_settle(h, 2);
 }

@@ -62,7 +62,7 @@ void rig_up(struct rig *r, struct rig_opt opt)
 		host_settle(r->h, 1);
 		host_port_set(r->h[0], 0, 1, 4);
 	} else {
-		host_pair(r->h);
+		host_pair(r->h, opt.two_ports ? 2 : 1);
 		r->nh = 2;
 	}
 	for (unsigned int i = 0; i < r->nh; i++) {

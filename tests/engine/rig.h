@@ -25,6 +25,7 @@ struct rig_opt {
 	bool loop;		/* both QPs on one machine, no cable needed */
 	bool scatter, no_map;	/* of the hosts */
 	bool privileged, signal_all, srq;
+	bool two_ports;		/* of each machine, joined; the QPs use the first */
 	bool cold;		/* leave the QPs in RESET */
 	uint8_t log_sq, log_rq;
 	uint32_t psn[2];	/* first PSN of each direction */
