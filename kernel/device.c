@@ -111,6 +111,8 @@ static u64 ohca_device_caps(const struct ohca_dev *dev)
 	if (ohca_has(dev, OHCA_FEATURE_MPE))
 		caps |= IB_DEVICE_FLUSH_GLOBAL | IB_DEVICE_FLUSH_PERSISTENT |
 			IB_DEVICE_ATOMIC_WRITE;
+	if (ohca_has(dev, OHCA_FEATURE_APM))
+		caps |= IB_DEVICE_AUTO_PATH_MIG;
 	return caps;
 }
 

@@ -440,6 +440,8 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		return ret;
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS || mask & IB_QP_CAP)
 		return -EOPNOTSUPP;
+	if (mask & IB_QP_ALT_PATH && !ohca_has(dev, OHCA_FEATURE_APM))
+		return -EOPNOTSUPP;
 
 	mutex_lock(&qp->mutex);
 	cur = mask & IB_QP_CUR_STATE ? attr->cur_qp_state : qp->state;

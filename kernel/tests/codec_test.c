@@ -439,6 +439,13 @@ static void qp_attr_round_trip(struct kunit *test)
 	rdma_ah_set_sl(&in->ah_attr, 4);
 	rdma_ah_set_port_num(&in->ah_attr, 1);
 	rdma_ah_set_grh(&in->ah_attr, NULL, 0xfffff, 3, 255, 0xff);
+	in->path_mig_state = IB_MIG_REARM;
+	in->alt_port_num = 2;
+	in->alt_pkey_index = 6;
+	in->alt_timeout = 15;
+	in->alt_ah_attr.type = RDMA_AH_ATTR_TYPE_IB;
+	rdma_ah_set_dlid(&in->alt_ah_attr, 0x22);
+	rdma_ah_set_path_bits(&in->alt_ah_attr, 1);
 	ohca_qp_attr_pack(&hw, in, IB_QP_ATTR_STANDARD_BITS);
 	KUNIT_ASSERT_EQ(test, 0, ohca_qp_attr_unpack(NULL, out, &hw));
 	KUNIT_EXPECT_EQ(test, IB_QPS_RTR, out->qp_state);
@@ -460,6 +467,14 @@ static void qp_attr_round_trip(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0xfffff, rdma_ah_read_grh(&out->ah_attr)->flow_label);
 	KUNIT_EXPECT_EQ(test, 0xff, rdma_ah_read_grh(&out->ah_attr)->traffic_class);
 	KUNIT_EXPECT_EQ(test, 3, rdma_ah_read_grh(&out->ah_attr)->sgid_index);
+
+	KUNIT_EXPECT_EQ(test, IB_MIG_REARM, out->path_mig_state);
+	KUNIT_EXPECT_EQ(test, 2, out->alt_port_num);
+	KUNIT_EXPECT_EQ(test, 6, out->alt_pkey_index);
+	KUNIT_EXPECT_EQ(test, 15, out->alt_timeout);
+	KUNIT_EXPECT_EQ(test, 0x22, rdma_ah_get_dlid(&out->alt_ah_attr));
+	KUNIT_EXPECT_EQ(test, 1, rdma_ah_get_path_bits(&out->alt_ah_attr));
+	KUNIT_EXPECT_EQ(test, 0, rdma_ah_get_ah_flags(&out->alt_ah_attr));
 
 	/* what the mask does not name stays zero */
 	ohca_qp_attr_pack(&hw, in, IB_QP_STATE);
