@@ -270,6 +270,8 @@ def lab_options(p):
     p.add_argument("--log", metavar="DIR", help="keep consoles, dmesg and logs there")
     p.add_argument("--fabric", choices=("ohca", "rxe", "none"), default="ohca",
                    help="rxe: RoCE in software over the management network instead")
+    p.add_argument("--ports", type=int, choices=(1, 2), default=1,
+                   help="of each node's adapter, all at the one switch (1)")
     p.add_argument("--device", action="append", default=[], metavar="NAME=VALUE",
                    help="a property of -device ohca")
     p.add_argument("--switch", action="append", default=[], metavar="ARG",

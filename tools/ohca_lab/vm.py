@@ -129,7 +129,8 @@ class VM:
                              "multidevs=remap"]
         if opt.fabric == "ohca":
             extra = "".join(f",{x}" for x in opt.device)
-            a += ["-device", f"ohca,fabric={lab.dir}/fabric,node-desc={self.name}{extra}"]
+            a += ["-device", f"ohca,fabric={lab.dir}/fabric,ports={opt.ports},"
+                             f"node-desc={self.name}{extra}"]
         return a + [x for arg in opt.qemu for x in arg.split(" ")]
 
     def start(self):
