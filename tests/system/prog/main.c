@@ -18,6 +18,7 @@ int main(int argc, char **argv)
 			"       ohca-peer error SCENARIO [HOST]\n"
 			"       ohca-peer stream SECONDS [HOST]\n"
 			"       ohca-peer until-error SECONDS [HOST]\n"
+			"       ohca-peer migrate link|driver [HOST]\n"
 			"       ohca-peer hostile SCENARIO\n");
 		return 2;
 	}
@@ -37,6 +38,8 @@ int main(int argc, char **argv)
 		stream_main(&p, atof(argv[2]), false);
 	else if (!strcmp(argv[1], "until-error"))
 		stream_main(&p, atof(argv[2]), true);
+	else if (!strcmp(argv[1], "migrate"))
+		migrate_main(&p, argv[2]);
 	else
 		fail("no such test: %s", argv[1]);
 	return 0;

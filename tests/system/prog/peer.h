@@ -138,6 +138,9 @@ void errors_main(struct peer *p, const char *name);
 /** hostile_main - one scenario of a process that scribbles over its own queues */
 void hostile_main(const char *name);
 
+/** migrate_main - a path fails, or the driver wants another one: nothing is lost */
+void migrate_main(struct peer *p, const char *how);
+
 /** stream_main - verified traffic for @seconds, or until the other side is gone */
 void stream_main(struct peer *p, double seconds, bool until_error);
 
