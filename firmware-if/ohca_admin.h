@@ -34,6 +34,7 @@ enum ohca_admin_op {
 	OHCA_CMD_MODIFY_PORT	= 0x03,	/* struct ohca_cmd_modify_port */
 	OHCA_CMD_MAD_IFC	= 0x04,	/* struct ohca_cmd_mad_ifc */
 	OHCA_CMD_QUERY_COUNTERS	= 0x05,	/* struct ohca_cmd_mbox -> __le64[OHCA_CNT_NUM] */
+	OHCA_CMD_QUERY_CONTEXT	= 0x06,	/* struct ohca_cmd_query_context */
 
 	OHCA_CMD_CREATE_EQ	= 0x10,	/* struct ohca_cmd_create_eq -> handle */
 	OHCA_CMD_DESTROY_EQ	= 0x11,	/* struct ohca_cmd_handle */
@@ -65,6 +66,10 @@ enum ohca_admin_op {
 
 	OHCA_CMD_UPDATE_MR_PAGES = 0x58, /* struct ohca_cmd_update_mr */
 	OHCA_CMD_PAGE_FAULT_RESUME = 0x59, /* struct ohca_cmd_fault_resume */
+	OHCA_CMD_ALLOC_COUNTERS	= 0x60,	/* -> handle, the number of a counter set */
+	OHCA_CMD_FREE_COUNTERS	= 0x61,	/* struct ohca_cmd_handle */
+	OHCA_CMD_QUERY_COUNTER_SET = 0x62,	/* struct ohca_cmd_handle -> __le64[OHCA_CNT_NUM] */
+	OHCA_CMD_BIND_COUNTERS	= 0x63,	/* struct ohca_cmd_bind_counters */
 };
 
 /** enum ohca_admin_status - outcome of a command */
@@ -470,6 +475,240 @@ struct ohca_cmd_mcast {
 	__u8 mgid[16];
 };
 
+/**
+ * struct ohca_cmd_bind_counters - have a QP count in a set
+ * @qp: QP handle
+ * @set: counter set; 0: in none any more
+ *
+ * In any state of the QP. A QP counts in one set; a set with QPs cannot be freed.
+ */
+struct ohca_cmd_bind_counters {
+	__le32 qp;
+	__le32 set;
+};
+
+/** enum ohca_context_kind - whose context QUERY_CONTEXT reads */
+enum ohca_context_kind {
+	OHCA_CONTEXT_EQ		= 0,	/* struct ohca_hw_eq_context */
+	OHCA_CONTEXT_CQ		= 1,	/* struct ohca_hw_cq_context */
+	OHCA_CONTEXT_SRQ	= 2,	/* struct ohca_hw_srq_context */
+	OHCA_CONTEXT_QP		= 3,	/* struct ohca_hw_qp_context */
+	OHCA_CONTEXT_MR		= 4,	/* struct ohca_hw_mr_context; windows too */
+};
+
+/**
+ * struct ohca_cmd_query_context - read what the device holds of an object
+ * @handle: its number; an MR's key with the tag in force
+ * @kind: enum ohca_context_kind
+ * @addr: mailbox for the context
+ *
+ * For people who look for a fault: nothing in it is needed to run the device.
+ */
+struct ohca_cmd_query_context {
+	__le32 handle;
+	__u8 kind;
+	__u8 reserved[3];
+	__le64 addr;
+};
+
+/**
+ * struct ohca_hw_eq_context
+ * @eqn: number
+ * @pi: entries written, free running
+ * @ci: entries given back, free running
+ * @refs: CQs attached
+ * @vector: MSI-X vector
+ * @log_size: log2 of its entries
+ * @flags: OHCA_EQC_*
+ * @kind: enum ohca_eq_kind
+ */
+struct ohca_hw_eq_context {
+	__le32 eqn;
+	__le32 pi;
+	__le32 ci;
+	__le32 refs;
+	__le16 vector;
+	__u8 log_size;
+	__u8 flags;
+	__u8 kind;
+	__u8 reserved[43];
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_eq_context, 64);
+#define OHCA_EQC_ARMED		OHCA_BIT(0)	/* the next entry interrupts */
+#define OHCA_EQC_BACKLOG	OHCA_BIT(1)	/* events wait for room or their turn */
+
+/**
+ * struct ohca_hw_cq_context
+ * @cqn: number
+ * @uar: UAR page that may arm it
+ * @eqn: EQ of its events
+ * @refs: queues that complete here
+ * @pi: entries written, free running
+ * @ci: consumer index last read from the record
+ * @solicited_pi: @pi after the last solicited or failed entry
+ * @told_pi: @pi when the last event was written
+ * @events: events written
+ * @mod_count: moderation, CQEs
+ * @mod_period_us: moderation, microseconds
+ * @log_size: log2 of its entries
+ * @arm_sn: events delivered, modulo 4
+ * @flags: OHCA_CQC_*
+ */
+struct ohca_hw_cq_context {
+	__le32 cqn;
+	__le32 uar;
+	__le32 eqn;
+	__le32 refs;
+	__le32 pi;
+	__le32 ci;
+	__le32 solicited_pi;
+	__le32 told_pi;
+	__le32 events;
+	__le16 mod_count;
+	__le16 mod_period_us;
+	__u8 log_size;
+	__u8 arm_sn;
+	__u8 flags;
+	__u8 reserved[21];
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_cq_context, 64);
+#define OHCA_CQC_ARMED		OHCA_BIT(0)
+#define OHCA_CQC_SOLICITED	OHCA_BIT(1)	/* armed for solicited entries only */
+#define OHCA_CQC_ERROR		OHCA_BIT(2)	/* overflowed, or no memory */
+#define OHCA_CQC_EQE_OUT	OHCA_BIT(3)	/* its last event was not taken yet */
+#define OHCA_CQC_EQE_DUE	OHCA_BIT(4)	/* and the next waits for that */
+
+/**
+ * struct ohca_hw_srq_context
+ * @srqn: number
+ * @uar: UAR page that may ring it
+ * @pdn: protection domain
+ * @refs: QPs that use it
+ * @ci: WQEs taken, free running
+ * @limit: armed limit, 0 if none
+ * @log_size: log2 of its WQEs
+ * @log_stride: log2 of the WQE stride
+ * @flags: OHCA_SRQC_*
+ */
+struct ohca_hw_srq_context {
+	__le32 srqn;
+	__le32 uar;
+	__le32 pdn;
+	__le32 refs;
+	__le32 ci;
+	__le32 limit;
+	__u8 log_size;
+	__u8 log_stride;
+	__u8 flags;
+	__u8 reserved[37];
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_srq_context, 64);
+#define OHCA_SRQC_ERROR		OHCA_BIT(0)
+
+/**
+ * struct ohca_hw_qp_context
+ * @handle: what doorbells and commands use
+ * @wire_qpn: number on the wire
+ * @uar: UAR page that may ring it
+ * @pdn: protection domain
+ * @send_cqn: CQ of the send queue
+ * @recv_cqn: CQ of the receive queue
+ * @srqn: with OHCA_QP_SRQ
+ * @counters: counter set, 0 if none
+ * @sq_pi: basic blocks posted, as last seen, free running
+ * @sq_cur: block of the WQE whose packets are sent next
+ * @sq_ci: blocks completed
+ * @rq_ci: WQEs of its own receive queue taken, free running
+ * @una_psn: oldest PSN that is not acknowledged
+ * @next_psn: PSN to be sent next
+ * @max_psn: one past the highest PSN sent
+ * @expected_psn: as responder
+ * @msn: messages completed as responder, 24 bits
+ * @dest_qpn: remote QP
+ * @mcast_refs: groups attached
+ * @type: enum ohca_qp_type
+ * @state: enum ohca_qp_state
+ * @flags: OHCA_QP_*
+ * @port: from 1; 0 in RESET
+ * @log_sq: log2 of the SQ in BBs
+ * @log_rq: log2 of the RQ in WQEs
+ * @retry_left: retries left of retry_cnt
+ * @rnr_left: of rnr_retry
+ * @wait: OHCA_QPC_*
+ * @reads_out: READs and atomics begun and not completed
+ */
+struct ohca_hw_qp_context {
+	__le32 handle;
+	__le32 wire_qpn;
+	__le32 uar;
+	__le32 pdn;
+	__le32 send_cqn;
+	__le32 recv_cqn;
+	__le32 srqn;
+	__le32 counters;
+	__le32 sq_pi;
+	__le32 sq_cur;
+	__le32 sq_ci;
+	__le32 rq_ci;
+	__le32 una_psn;
+	__le32 next_psn;
+	__le32 max_psn;
+	__le32 expected_psn;
+	__le32 msn;
+	__le32 dest_qpn;
+	__le32 mcast_refs;
+	__u8 type;
+	__u8 state;
+	__u8 flags;
+	__u8 port;
+	__u8 log_sq;
+	__u8 log_rq;
+	__u8 retry_left;
+	__u8 rnr_left;
+	__u8 wait;
+	__u8 reserved0;
+	__le16 reads_out;
+	__u8 reserved[40];
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_qp_context, 128);
+#define OHCA_QPC_RNR_WAIT	OHCA_BIT(0)	/* waits until the RNR timer expires */
+#define OHCA_QPC_NAK_SENT	OHCA_BIT(1)	/* the responder waits for what it missed */
+
+/**
+ * struct ohca_hw_mr_context
+ * @key: index << 8 | tag
+ * @pdn: protection domain
+ * @iova: address of the first byte
+ * @length: bytes
+ * @pl_offset: offset of the first byte in the pages
+ * @access: OHCA_ACCESS_*
+ * @npages: pages named
+ * @max_pages: OHCA_MR_FRMR: most pages
+ * @refs: windows bound to it
+ * @bound: window: key of the region behind it, 0 if not bound
+ * @type: enum ohca_mr_type
+ * @page_shift: log2 of the page size
+ * @flags: OHCA_MRC_*
+ */
+struct ohca_hw_mr_context {
+	__le32 key;
+	__le32 pdn;
+	__le64 iova;
+	__le64 length;
+	__le64 pl_offset;
+	__le32 access;
+	__le32 npages;
+	__le32 max_pages;
+	__le32 refs;
+	__le32 bound;
+	__u8 type;
+	__u8 page_shift;
+	__u8 flags;
+	__u8 reserved[9];
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_mr_context, 64);
+#define OHCA_MRC_VALID		OHCA_BIT(0)	/* FRMR: registered; window: bound */
+
 /** struct ohca_hw_aqe - one AQ entry */
 struct ohca_hw_aqe {
 	struct ohca_cmd_hdr hdr;
@@ -492,6 +731,8 @@ struct ohca_hw_aqe {
 		struct ohca_cmd_mcast mcast;
 		struct ohca_cmd_update_mr update_mr;
 		struct ohca_cmd_fault_resume fault_resume;
+		struct ohca_cmd_bind_counters bind_counters;
+		struct ohca_cmd_query_context query_context;
 	};
 };
 OHCA_ASSERT_SIZE(struct ohca_hw_aqe, 64);
@@ -639,7 +880,10 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_device_attr, log_max_sq_bbs, 104);
 /**
  * enum ohca_counter - device counters, in the order QUERY_COUNTERS writes them
  *
- * New ones are added before OHCA_CNT_NUM only.
+ * New ones are added before OHCA_CNT_NUM only. QUERY_COUNTERS has them of the whole device.
+ * QUERY_COUNTER_SET has the same counters of the QPs of one set, from when each was bound:
+ * packets with a QP, and what befell them; the others stay 0. Set 0 always exists: what
+ * the device counted for no set.
  */
 enum ohca_counter {
 	OHCA_CNT_DB_BAD_SIZE		= 0,	/* doorbell not 64 bits or not aligned */

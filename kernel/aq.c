@@ -55,6 +55,7 @@ static bool ohca_op_is_teardown(u8 op)
 	case OHCA_CMD_DESTROY_QP:
 	case OHCA_CMD_DEREG_MR:
 	case OHCA_CMD_DETACH_MCAST:
+	case OHCA_CMD_FREE_COUNTERS:
 		return true;
 	default:
 		return false;
@@ -282,6 +283,7 @@ static void ohca_slot_submit(struct ohca_aq *aq, struct ohca_slot *slot, struct 
 		complete(&slot->done);
 	} else {
 		slot->state = OHCA_SLOT_PENDING;
+		slot->opcode = aqe->hdr.opcode;
 		aq->sq[aq->pi & OHCA_AQ_MASK] = *aqe;
 		aq->pi++;
 		/* writel() orders the entry before the doorbell */

@@ -108,6 +108,61 @@ int ohca_cmd_query_counters(struct ohca_dev *dev, __le64 *values, u32 num)
 	return ohca_cmd_exec(dev, &cmd);
 }
 
+/** ohca_cmd_alloc_counters - allocate a counter set; its number, from 1, goes to @set */
+int ohca_cmd_alloc_counters(struct ohca_dev *dev, u32 *set)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_ALLOC_COUNTERS };
+
+	return ohca_cmd_create(dev, &cmd, set);
+}
+
+/** ohca_cmd_bind_counters - have a QP count in @set, or with 0 in none */
+int ohca_cmd_bind_counters(struct ohca_dev *dev, u32 handle, u32 set)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_BIND_COUNTERS };
+
+	cmd.aqe.bind_counters.qp = cpu_to_le32(handle);
+	cmd.aqe.bind_counters.set = cpu_to_le32(set);
+	return ohca_cmd_exec(dev, &cmd);
+}
+
+/** ohca_cmd_query_counter_set - read @num counters of a set; set 0: of what has no set */
+int ohca_cmd_query_counter_set(struct ohca_dev *dev, u32 set, __le64 *values, u32 num)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_QUERY_COUNTER_SET };
+
+	cmd.aqe.handle.handle = cpu_to_le32(set);
+	cmd.out = values;
+	cmd.out_len = num * sizeof(*values);
+	cmd.out_addr = &cmd.aqe.handle.addr;
+	return ohca_cmd_exec(dev, &cmd);
+}
+
+/**
+ * ohca_cmd_query_context - read what the device holds of an object
+ * @dev: the device
+ * @kind: enum ohca_context_kind
+ * @handle: its number
+ * @ctx: the structure that belongs to @kind
+ * @size: its bytes
+ *
+ * Return: as ohca_cmd_exec(); -EOPNOTSUPP if the device cannot.
+ */
+int ohca_cmd_query_context(struct ohca_dev *dev, enum ohca_context_kind kind, u32 handle,
+			   void *ctx, size_t size)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_QUERY_CONTEXT };
+
+	if (!ohca_has(dev, OHCA_FEATURE_QUERY_CONTEXT))
+		return -EOPNOTSUPP;
+	cmd.aqe.query_context.handle = cpu_to_le32(handle);
+	cmd.aqe.query_context.kind = kind;
+	cmd.out = ctx;
+	cmd.out_len = size;
+	cmd.out_addr = &cmd.aqe.query_context.addr;
+	return ohca_cmd_exec(dev, &cmd);
+}
+
 /** ohca_cmd_create_eq - create an EQ; its number goes to @eqn */
 int ohca_cmd_create_eq(struct ohca_dev *dev, const struct ohca_cmd_create_eq *in, u32 *eqn)
 {

@@ -3,6 +3,7 @@
  * Device counters, as `rdma statistic` and sysfs show them.
  */
 #include <linux/slab.h>
+#include <rdma/rdma_counter.h>
 
 #include "ohca.h"
 
@@ -75,7 +76,16 @@ struct rdma_hw_stats *ohca_alloc_hw_port_stats(struct ib_device *ibdev, u32 port
 	return ohca_alloc_hw_device_stats(ibdev);
 }
 
-/** ohca_get_hw_stats - ib_device_ops.get_hw_stats: all at once, whatever the port */
+/**
+ * ohca_get_hw_stats - ib_device_ops.get_hw_stats: all counters at once
+ * @ibdev: the device
+ * @stats: takes the values
+ * @port: 0: what the whole device has counted; else what it has counted for QPs without a
+ *	counter set, and for none: the core adds the sets' own counters
+ * @index: ignored
+ *
+ * Return: how many, or a negative errno.
+ */
 int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibdev);
@@ -84,7 +94,10 @@ int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 
 	u32 i;
 	int ret;
 
-	ret = ohca_cmd_query_counters(dev, values, num);
+	if (port && ohca_has(dev, OHCA_FEATURE_QP_COUNTERS))
+		ret = ohca_cmd_query_counter_set(dev, 0, values, num);
+	else
+		ret = ohca_cmd_query_counters(dev, values, num);
 	if (ret)
 		return ret;
 	for (i = 0; i < num; i++)
@@ -94,4 +107,85 @@ int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 
 	stats->value[OHCA_STAT_LATE_EQES] = atomic_read(&dev->late_eqes);
 	stats->value[OHCA_STAT_STRAY_CMDS] = READ_ONCE(dev->aq.stray);
 	return OHCA_STAT_NUM;
+}
+
+/**
+ * ohca_counter_bind_qp - ib_device_ops.counter_bind_qp: have a QP count in a set
+ * @counter: the core's counter; it gets a set of the device with its first QP
+ * @ibqp: QP of a process
+ *
+ * Under the counter's lock.
+ * Return: 0, or a negative errno; then the QP counts where it did.
+ */
+int ohca_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
+	u32 set = counter->id;
+	int ret;
+
+	if (!set) {
+		ret = ohca_cmd_alloc_counters(dev, &set);
+		if (ret)
+			return ret;
+		if (!set) {
+			ohca_fatal(dev, "the device gave the number of its own counters");
+			return -EIO;
+		}
+	}
+	ret = ohca_cmd_bind_counters(dev, to_ohca_qp(ibqp)->handle, set);
+	if (!ret) {
+		counter->id = set;
+		ibqp->counter = counter;
+	} else if (!counter->id) {
+		ohca_cmd_handle(dev, OHCA_CMD_FREE_COUNTERS, set);
+	}
+	return ret;
+}
+
+/**
+ * ohca_counter_unbind_qp - ib_device_ops.counter_unbind_qp: have a QP count in no set
+ * @ibqp: QP that counts in one
+ *
+ * Return: 0; a dead device counts nothing.
+ */
+int ohca_counter_unbind_qp(struct ib_qp *ibqp)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
+	int ret = ohca_cmd_bind_counters(dev, to_ohca_qp(ibqp)->handle, 0);
+
+	if (ret && !ohca_is_quiet(dev))
+		return ret;
+	ibqp->counter = NULL;
+	return 0;
+}
+
+/** ohca_counter_dealloc - ib_device_ops.counter_dealloc: the last QP has left the set */
+int ohca_counter_dealloc(struct rdma_counter *counter)
+{
+	if (!counter->id)
+		return 0;
+	return ohca_cmd_handle(to_ohca_dev(counter->device), OHCA_CMD_FREE_COUNTERS, counter->id);
+}
+
+/** ohca_counter_alloc_stats - ib_device_ops.counter_alloc_stats: laid out as a port's */
+struct rdma_hw_stats *ohca_counter_alloc_stats(struct rdma_counter *counter)
+{
+	return ohca_alloc_hw_device_stats(counter->device);
+}
+
+/** ohca_counter_update_stats - ib_device_ops.counter_update_stats: read a set */
+int ohca_counter_update_stats(struct rdma_counter *counter)
+{
+	struct ohca_dev *dev = to_ohca_dev(counter->device);
+	u32 num = min_t(u32, OHCA_CNT_NUM, le32_to_cpu(dev->attr.num_counters));
+	__le64 values[OHCA_CNT_NUM] = {};
+	u32 i;
+	int ret;
+
+	ret = ohca_cmd_query_counter_set(dev, counter->id, values, num);
+	if (ret)
+		return ret;
+	for (i = 0; i < num; i++)
+		counter->stats->value[i] = le64_to_cpu(values[i]);
+	return 0;
 }

@@ -23,6 +23,30 @@ struct ohca_cq *ohca_cq_get(struct ohca_dev *dev, u32 cqn)
 	return cq && refcount_inc_not_zero(&cq->ref) ? cq : NULL;
 }
 
+/**
+ * ohca_cq_next - walk over all CQs
+ * @dev: the device
+ * @index: where to look on; becomes the number of the CQ returned
+ *
+ * Process context; the caller increments *@index before it goes on.
+ * Return: the next CQ with a reference, or NULL.
+ */
+struct ohca_cq *ohca_cq_next(struct ohca_dev *dev, unsigned long *index)
+{
+	struct ohca_cq *cq;
+
+	/* who finds it under the lock finds it before destroy drops its reference */
+	xa_lock(&dev->cqs);
+	do {
+		cq = xa_find(&dev->cqs, index, ULONG_MAX, XA_PRESENT);
+		if (cq && refcount_inc_not_zero(&cq->ref))
+			break;
+		(*index)++;
+	} while (cq);
+	xa_unlock(&dev->cqs);
+	return cq;
+}
+
 /** ohca_cq_put - give a reference back; any context */
 void ohca_cq_put(struct ohca_cq *cq)
 {

@@ -65,45 +65,13 @@ void ohca_fatal(struct ohca_dev *dev, const char *why)
 	mutex_unlock(&dev->fatal_lock);
 }
 
-/* The next CQ at or after *index, with a reference. */
-static struct ohca_cq *ohca_next_cq(struct ohca_dev *dev, unsigned long *index)
-{
-	struct ohca_cq *cq;
-
-	xa_lock(&dev->cqs);
-	do {
-		cq = xa_find(&dev->cqs, index, ULONG_MAX, XA_PRESENT);
-		if (cq && refcount_inc_not_zero(&cq->ref))
-			break;
-		(*index)++;
-	} while (cq);
-	xa_unlock(&dev->cqs);
-	return cq;
-}
-
-/* The next QP at or after *index, with a reference. */
-static struct ohca_qp *ohca_next_qp(struct ohca_dev *dev, unsigned long *index)
-{
-	struct ohca_qp *qp;
-
-	xa_lock(&dev->qps);
-	do {
-		qp = xa_find(&dev->qps, index, ULONG_MAX, XA_PRESENT);
-		if (qp && refcount_inc_not_zero(&qp->ref))
-			break;
-		(*index)++;
-	} while (qp);
-	xa_unlock(&dev->qps);
-	return qp;
-}
-
 /* For those who drain a QP with an SRQ and wait for the device to say so: it is in error. */
 static void ohca_last_wqes(struct ohca_dev *dev)
 {
 	unsigned long index = 0;
 	struct ohca_qp *qp;
 
-	while ((qp = ohca_next_qp(dev, &index))) {
+	while ((qp = ohca_qp_next(dev, &index))) {
 		if (!qp->user && READ_ONCE(qp->state) > IB_QPS_INIT)
 			ohca_qp_last_wqe(qp);
 		ohca_qp_put(qp);
@@ -118,7 +86,7 @@ static void ohca_flush_work(struct work_struct *work)
 	unsigned long index = 0;
 	struct ohca_cq *cq;
 
-	while ((cq = ohca_next_cq(dev, &index))) {
+	while ((cq = ohca_cq_next(dev, &index))) {
 		if (!cq->umem && cq->ibcq.comp_handler)
 			cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
 		ohca_cq_put(cq);

@@ -44,6 +44,10 @@ static const struct ib_device_ops ohca_ops = {
 	.destroy_cq = ohca_destroy_cq,
 	.destroy_qp = ohca_destroy_qp,
 	.disassociate_ucontext = ohca_disassociate_ucontext,
+	.fill_res_cq_entry = ohca_fill_res_cq_entry,
+	.fill_res_mr_entry = ohca_fill_res_mr_entry,
+	.fill_res_qp_entry = ohca_fill_res_qp_entry,
+	.fill_res_srq_entry = ohca_fill_res_srq_entry,
 	.get_dev_fw_str = ohca_get_dev_fw_str,
 	.get_dma_mr = ohca_get_dma_mr,
 	.get_hw_stats = ohca_get_hw_stats,
@@ -77,6 +81,21 @@ static const struct ib_device_ops ohca_ops = {
 
 static const struct ib_device_ops ohca_one_port_ops = {
 	.alloc_hw_port_stats = ohca_alloc_hw_port_stats,
+};
+
+static const struct ib_device_ops ohca_counter_ops = {
+	.counter_alloc_stats = ohca_counter_alloc_stats,
+	.counter_bind_qp = ohca_counter_bind_qp,
+	.counter_dealloc = ohca_counter_dealloc,
+	.counter_unbind_qp = ohca_counter_unbind_qp,
+	.counter_update_stats = ohca_counter_update_stats,
+};
+
+static const struct ib_device_ops ohca_context_ops = {
+	.fill_res_cq_entry_raw = ohca_fill_res_cq_entry_raw,
+	.fill_res_mr_entry_raw = ohca_fill_res_mr_entry_raw,
+	.fill_res_qp_entry_raw = ohca_fill_res_qp_entry_raw,
+	.fill_res_srq_entry_raw = ohca_fill_res_srq_entry_raw,
 };
 
 static const struct ib_device_ops ohca_srq_ops = {
@@ -154,7 +173,8 @@ static u64 ohca_wanted_features(void)
 	       BIT_ULL(OHCA_FEATURE_MW) | BIT_ULL(OHCA_FEATURE_CQ_RESIZE) |
 	       BIT_ULL(OHCA_FEATURE_TIMESTAMP) | BIT_ULL(OHCA_FEATURE_REREG) |
 	       BIT_ULL(OHCA_FEATURE_EXT_ATOMIC) | BIT_ULL(OHCA_FEATURE_MPE) |
-	       BIT_ULL(OHCA_FEATURE_APM);
+	       BIT_ULL(OHCA_FEATURE_APM) |
+	       BIT_ULL(OHCA_FEATURE_QP_COUNTERS) | BIT_ULL(OHCA_FEATURE_QUERY_CONTEXT);
 }
 
 /* Steps 1 and 2 of the handshake: who is it, and reset. */
@@ -219,6 +239,11 @@ static int ohca_register(struct ohca_dev *dev)
 	ib_set_device_ops(ibdev, &ohca_ops);
 	if (dev->attr.num_ports == 1)
 		ib_set_device_ops(ibdev, &ohca_one_port_ops);
+	/* the core adds what sets have counted to the port's counters: there must be such */
+	if (dev->attr.num_ports == 1 && ohca_has(dev, OHCA_FEATURE_QP_COUNTERS))
+		ib_set_device_ops(ibdev, &ohca_counter_ops);
+	if (ohca_has(dev, OHCA_FEATURE_QUERY_CONTEXT))
+		ib_set_device_ops(ibdev, &ohca_context_ops);
 	if (ohca_has(dev, OHCA_FEATURE_SRQ))
 		ib_set_device_ops(ibdev, &ohca_srq_ops);
 	if (ohca_has(dev, OHCA_FEATURE_MCAST))
@@ -309,6 +334,7 @@ static int ohca_attach(struct pci_dev *pdev)
 	if (ret)
 		goto err;
 
+	ohca_debugfs_add(dev);
 	queue_delayed_work(system_wq, &dev->health, OHCA_HEALTH_PERIOD);
 	pci_set_drvdata(pdev, dev);
 	dev_info(&pdev->dev, "%s: OpenHCA %u.%u, GUID %016llx, %u port%s, %u vectors\n",
@@ -337,6 +363,7 @@ static void ohca_detach(struct pci_dev *pdev)
 	WRITE_ONCE(dev->registered, false);
 	synchronize_irq(pci_irq_vector(pdev, 0));
 	flush_work(&dev->fatal_work);
+	ohca_debugfs_remove(dev);
 	ib_unregister_device(&dev->ibdev);
 	ohca_teardown(dev);
 }
@@ -462,4 +489,22 @@ static struct pci_driver ohca_driver = {
 	.err_handler = &ohca_err_handlers,
 	.driver.pm = pm_sleep_ptr(&ohca_pm_ops),
 };
-module_pci_driver(ohca_driver);
+
+static int __init ohca_init(void)
+{
+	int ret;
+
+	ohca_debugfs_init();
+	ret = pci_register_driver(&ohca_driver);
+	if (ret)
+		ohca_debugfs_exit();
+	return ret;
+}
+module_init(ohca_init);
+
+static void __exit ohca_exit(void)
+{
+	pci_unregister_driver(&ohca_driver);
+	ohca_debugfs_exit();
+}
+module_exit(ohca_exit);

@@ -104,6 +104,7 @@ enum ohca_slot_state {
 /**
  * struct ohca_slot - driver-owned state of one command
  * @state: enum ohca_slot_state, under ohca_aq.lock
+ * @opcode: of the command submitted last, under ohca_aq.lock
  * @gen: generation, 24 bits; part of the cookie
  * @error: negative errno if the command was abandoned
  * @resp: copy of the completion
@@ -115,6 +116,7 @@ enum ohca_slot_state {
  */
 struct ohca_slot {
 	enum ohca_slot_state state;
+	u8 opcode;
 	u32 gen;
 	int error;
 	struct ohca_hw_acqe resp;
@@ -271,6 +273,7 @@ struct ohca_port {
  * @bad_cqes: CQEs that made no sense
  * @bad_eqes: EQEs that made no sense
  * @late_eqes: EQEs of objects that are gone
+ * @debugfs: directory of its state
  */
 struct ohca_dev {
 	struct ib_device ibdev;
@@ -307,6 +310,7 @@ struct ohca_dev {
 	atomic_t bad_cqes;
 	atomic_t bad_eqes;
 	atomic_t late_eqes;
+	struct dentry *debugfs;
 };
 
 /** struct ohca_mmap - a doorbell page that a process may map */
@@ -627,6 +631,11 @@ int ohca_cmd_modify_port(struct ohca_dev *dev, u8 port, u8 flags, u32 set, u32 c
 int ohca_cmd_mad_ifc(struct ohca_dev *dev, u8 port, u8 flags, const void *in,
 		     const struct ohca_hw_mad_in_wc *wc, void *out, u8 *verdict);
 int ohca_cmd_query_counters(struct ohca_dev *dev, __le64 *values, u32 num);
+int ohca_cmd_query_context(struct ohca_dev *dev, enum ohca_context_kind kind, u32 handle,
+			   void *ctx, size_t size);
+int ohca_cmd_alloc_counters(struct ohca_dev *dev, u32 *set);
+int ohca_cmd_bind_counters(struct ohca_dev *dev, u32 handle, u32 set);
+int ohca_cmd_query_counter_set(struct ohca_dev *dev, u32 set, __le64 *values, u32 num);
 int ohca_cmd_create_eq(struct ohca_dev *dev, const struct ohca_cmd_create_eq *in, u32 *eqn);
 int ohca_cmd_alloc_pd(struct ohca_dev *dev, u32 uar, u32 *pdn);
 int ohca_cmd_create_cq(struct ohca_dev *dev, const struct ohca_cmd_create_cq *in, u32 *cqn);
@@ -691,6 +700,7 @@ int ohca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int ohca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period);
 int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata);
 struct ohca_cq *ohca_cq_get(struct ohca_dev *dev, u32 cqn);
+struct ohca_cq *ohca_cq_next(struct ohca_dev *dev, unsigned long *index);
 void ohca_cq_put(struct ohca_cq *cq);
 void ohca_cq_comp_event(struct ohca_cq *cq);
 
@@ -713,6 +723,7 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 int ohca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		  struct ib_qp_init_attr *init);
 struct ohca_qp *ohca_qp_get(struct ohca_dev *dev, u32 handle);
+struct ohca_qp *ohca_qp_next(struct ohca_dev *dev, unsigned long *index);
 void ohca_qp_put(struct ohca_qp *qp);
 void ohca_qp_last_wqe(struct ohca_qp *qp);
 
@@ -742,6 +753,7 @@ int ohca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
 int ohca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 		       const struct ib_recv_wr **bad_wr);
 struct ohca_srq *ohca_srq_get(struct ohca_dev *dev, u32 srqn);
+struct ohca_srq *ohca_srq_next(struct ohca_dev *dev, unsigned long *index);
 void ohca_srq_put(struct ohca_srq *srq);
 
 /* mr.c */
@@ -788,5 +800,26 @@ void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 *data);
 struct rdma_hw_stats *ohca_alloc_hw_device_stats(struct ib_device *ibdev);
 struct rdma_hw_stats *ohca_alloc_hw_port_stats(struct ib_device *ibdev, u32 port);
 int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index);
+int ohca_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp);
+int ohca_counter_unbind_qp(struct ib_qp *ibqp);
+int ohca_counter_dealloc(struct rdma_counter *counter);
+struct rdma_hw_stats *ohca_counter_alloc_stats(struct rdma_counter *counter);
+int ohca_counter_update_stats(struct rdma_counter *counter);
+
+/* restrack.c */
+int ohca_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr);
+int ohca_fill_res_mr_entry_raw(struct sk_buff *msg, struct ib_mr *ibmr);
+int ohca_fill_res_cq_entry(struct sk_buff *msg, struct ib_cq *ibcq);
+int ohca_fill_res_cq_entry_raw(struct sk_buff *msg, struct ib_cq *ibcq);
+int ohca_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp);
+int ohca_fill_res_qp_entry_raw(struct sk_buff *msg, struct ib_qp *ibqp);
+int ohca_fill_res_srq_entry(struct sk_buff *msg, struct ib_srq *ibsrq);
+int ohca_fill_res_srq_entry_raw(struct sk_buff *msg, struct ib_srq *ibsrq);
+
+/* debugfs.c */
+void ohca_debugfs_init(void);
+void ohca_debugfs_exit(void);
+void ohca_debugfs_add(struct ohca_dev *dev);
+void ohca_debugfs_remove(struct ohca_dev *dev);
 
 #endif /* OHCA_H */

@@ -23,6 +23,30 @@ struct ohca_qp *ohca_qp_get(struct ohca_dev *dev, u32 handle)
 	return qp && refcount_inc_not_zero(&qp->ref) ? qp : NULL;
 }
 
+/**
+ * ohca_qp_next - walk over all QPs
+ * @dev: the device
+ * @index: where to look on; becomes the number of the QP returned
+ *
+ * Process context; the caller increments *@index before it goes on.
+ * Return: the next QP with a reference, or NULL.
+ */
+struct ohca_qp *ohca_qp_next(struct ohca_dev *dev, unsigned long *index)
+{
+	struct ohca_qp *qp;
+
+	/* who finds it under the lock finds it before destroy drops its reference */
+	xa_lock(&dev->qps);
+	do {
+		qp = xa_find(&dev->qps, index, ULONG_MAX, XA_PRESENT);
+		if (qp && refcount_inc_not_zero(&qp->ref))
+			break;
+		(*index)++;
+	} while (qp);
+	xa_unlock(&dev->qps);
+	return qp;
+}
+
 /** ohca_qp_put - give a reference back; any context */
 void ohca_qp_put(struct ohca_qp *qp)
 {

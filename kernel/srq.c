@@ -25,6 +25,30 @@ struct ohca_srq *ohca_srq_get(struct ohca_dev *dev, u32 srqn)
 	return srq && refcount_inc_not_zero(&srq->ref) ? srq : NULL;
 }
 
+/**
+ * ohca_srq_next - walk over all SRQs
+ * @dev: the device
+ * @index: where to look on; becomes the number of the SRQ returned
+ *
+ * Process context; the caller increments *@index before it goes on.
+ * Return: the next SRQ with a reference, or NULL.
+ */
+struct ohca_srq *ohca_srq_next(struct ohca_dev *dev, unsigned long *index)
+{
+	struct ohca_srq *srq;
+
+	/* who finds it under the lock finds it before destroy drops its reference */
+	xa_lock(&dev->srqs);
+	do {
+		srq = xa_find(&dev->srqs, index, ULONG_MAX, XA_PRESENT);
+		if (srq && refcount_inc_not_zero(&srq->ref))
+			break;
+		(*index)++;
+	} while (srq);
+	xa_unlock(&dev->srqs);
+	return srq;
+}
+
 /** ohca_srq_put - give a reference back; any context */
 void ohca_srq_put(struct ohca_srq *srq)
 {

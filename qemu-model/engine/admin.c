@@ -32,6 +32,9 @@ static const struct cmd_desc cmds[] = {
 				      sizeof(struct ohca_cmd_modify_port), 0 },
 	[OHCA_CMD_MAD_IFC]	  = { ohca_cmd_mad_ifc, sizeof(struct ohca_cmd_mad_ifc), 0 },
 	[OHCA_CMD_QUERY_COUNTERS] = { ohca_cmd_query_counters, sizeof(struct ohca_cmd_mbox), 0 },
+	[OHCA_CMD_QUERY_CONTEXT]  = { ohca_cmd_query_context,
+				      sizeof(struct ohca_cmd_query_context),
+				      FEATURE(QUERY_CONTEXT) },
 	[OHCA_CMD_CREATE_EQ]	  = { ohca_cmd_create_eq, sizeof(struct ohca_cmd_create_eq), 0 },
 	[OHCA_CMD_DESTROY_EQ]	  = { ohca_cmd_destroy_eq, HANDLE, 0 },
 	[OHCA_CMD_ALLOC_PD]	  = { ohca_cmd_alloc_pd, sizeof(struct ohca_cmd_alloc_pd), 0 },
@@ -63,6 +66,13 @@ static const struct cmd_desc cmds[] = {
 				       sizeof(struct ohca_cmd_update_mr), FEATURE(ODP) },
 	[OHCA_CMD_PAGE_FAULT_RESUME] = { ohca_cmd_page_fault_resume,
 					 sizeof(struct ohca_cmd_fault_resume), FEATURE(ODP) },
+	[OHCA_CMD_ALLOC_COUNTERS] = { ohca_cmd_alloc_counters, 0, FEATURE(QP_COUNTERS) },
+	[OHCA_CMD_FREE_COUNTERS]  = { ohca_cmd_free_counters, HANDLE, FEATURE(QP_COUNTERS) },
+	[OHCA_CMD_QUERY_COUNTER_SET] = { ohca_cmd_query_counter_set, HANDLE_MBOX,
+					 FEATURE(QP_COUNTERS) },
+	[OHCA_CMD_BIND_COUNTERS]  = { ohca_cmd_bind_counters,
+				      sizeof(struct ohca_cmd_bind_counters),
+				      FEATURE(QP_COUNTERS) },
 };
 
 /* ---- helpers of commands ---------------------------------------------------------- */

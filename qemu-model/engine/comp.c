@@ -101,7 +101,7 @@ static void retry(ohca_engine *e, struct ohca_qp *qp)
 	if (xp->retry_left) {
 		xp->retry_left--;
 	} else if (!ohca_mig_go(e, qp)) {
-		ohca_count(e, OHCA_CNT_RETRY_EXCEEDED);
+		ohca_count_qp(e, qp, OHCA_CNT_RETRY_EXCEEDED);
 		ohca_sq_fail(e, qp, w, OHCA_WC_RETRY_EXC, OHCA_VE_TIMEOUT);
 		return;
 	}
@@ -129,7 +129,7 @@ static void nak(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t
 	};
 
 	if (code == IB_NAK_PSN_SEQ) {
-		ohca_count(e, OHCA_CNT_SEQ_NAK_RX);
+		ohca_count_qp(e, qp, OHCA_CNT_SEQ_NAK_RX);
 		retry(e, qp);
 	} else if (code <= IB_NAK_REM_OP) {
 		ohca_sq_fail(e, qp, w, err[code].status, err[code].ve);
@@ -141,9 +141,9 @@ static void rnr_nak(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uin
 {
 	struct ohca_xport *xp = qp->xp;
 
-	ohca_count(e, OHCA_CNT_RNR_NAK_RX);
+	ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_RX);
 	if (!xp->rnr_left) {
-		ohca_count(e, OHCA_CNT_RNR_RETRY_EXCEEDED);
+		ohca_count_qp(e, qp, OHCA_CNT_RNR_RETRY_EXCEEDED);
 		ohca_sq_fail(e, qp, w, OHCA_WC_RNR_RETRY_EXC, OHCA_VE_RNR);
 		return;
 	}
@@ -317,7 +317,7 @@ void ohca_comp_timer(ohca_engine *e, struct ohca_qp *qp)
 		return;
 	if (!waiting(xp))
 		return;
-	ohca_count(e, OHCA_CNT_ACK_TIMEOUT);
+	ohca_count_qp(e, qp, OHCA_CNT_ACK_TIMEOUT);
 	ohca_trace(e, OHCA_TR_TIMEOUT, qp->handle, xp->una, xp->retry_left, 0);
 	retry(e, qp);
 }

@@ -17,7 +17,8 @@
 	 1ull << OHCA_FEATURE_MW | 1ull << OHCA_FEATURE_CQ_RESIZE |		\
 	 1ull << OHCA_FEATURE_TIMESTAMP | 1ull << OHCA_FEATURE_REREG |		\
 	 1ull << OHCA_FEATURE_ODP | 1ull << OHCA_FEATURE_EXT_ATOMIC |		\
-	 1ull << OHCA_FEATURE_MPE | 1ull << OHCA_FEATURE_APM)
+	 1ull << OHCA_FEATURE_MPE | 1ull << OHCA_FEATURE_APM |				\
+	 1ull << OHCA_FEATURE_QP_COUNTERS | 1ull << OHCA_FEATURE_QUERY_CONTEXT)
 
 /* Limits that no table size sets; all are reported by QUERY_DEVICE. */
 #define OHCA_LOG_MAX_SQ_BBS	18u
@@ -97,6 +98,11 @@ int ohca_cmd_mad_ifc(struct ohca_cmd *c);
 int ohca_cmd_query_counters(struct ohca_cmd *c);
 int ohca_cmd_update_mr_pages(struct ohca_cmd *c);
 int ohca_cmd_page_fault_resume(struct ohca_cmd *c);
+int ohca_cmd_query_context(struct ohca_cmd *c);
+int ohca_cmd_alloc_counters(struct ohca_cmd *c);
+int ohca_cmd_free_counters(struct ohca_cmd *c);
+int ohca_cmd_query_counter_set(struct ohca_cmd *c);
+int ohca_cmd_bind_counters(struct ohca_cmd *c);
 
 /* engine.c: numbers */
 int ohca_ids_init(struct ohca_ids *ids, uint32_t max, uint32_t first);
@@ -112,6 +118,8 @@ struct ohca_cq *ohca_cq_get(ohca_engine *e, uint32_t cqn);
 struct ohca_srq *ohca_srq_get(ohca_engine *e, uint32_t srqn);
 struct ohca_qp *ohca_qp_get(ohca_engine *e, uint32_t handle);
 struct ohca_mr *ohca_mr_get(ohca_engine *e, uint32_t key);
+/* for commands: of an FRMR or a window, whose tag work requests change, the index decides */
+struct ohca_mr *ohca_mr_by_index(ohca_engine *e, uint32_t key);
 static inline struct ohca_eq *ohca_eq_get(ohca_engine *e, uint32_t eqn)
 {
 	return eqn < OHCA_MAX_EQ ? e->eq[eqn] : NULL;
@@ -124,6 +132,9 @@ void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq);
 void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp);
 void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr);
 void ohca_pd_free(ohca_engine *e, struct ohca_pd *pd);
+void ohca_counter_set_free(ohca_engine *e, struct ohca_counter_set *s);
+/* counters.c: the QP counts in no set any more */
+void ohca_counters_unbind(struct ohca_qp *qp);
 void ohca_mcast_free_all(ohca_engine *e);
 
 /* odp.c: a table without a page for @bytes in pages of 1 << @shift. enum ohca_admin_status */

@@ -102,7 +102,8 @@ static int tables_init(ohca_engine *e)
 	/* MR 0 would make key 0 valid; MR 1 is the reserved L_Key */
 	if (ohca_ids_init(&e->qp_ids, e->max_qp, OHCA_FIRST_QP) ||
 	    ohca_ids_init(&e->cq_ids, e->max_cq, 0) || ohca_ids_init(&e->srq_ids, e->max_srq, 0) ||
-	    ohca_ids_init(&e->mr_ids, e->max_mr, 2) || ohca_ids_init(&e->pd_ids, e->max_pd, 0))
+	    ohca_ids_init(&e->mr_ids, e->max_mr, 2) || ohca_ids_init(&e->pd_ids, e->max_pd, 0) ||
+	    ohca_ids_init(&e->set_ids, OHCA_MAX_COUNTER_SETS, 1))
 		return -1;
 	return 0;
 }
@@ -177,6 +178,9 @@ static void objects_free(ohca_engine *e)
 	for (uint32_t i = 0; e->pd && e->pd_ids.num && i < e->max_pd; i++)
 		if (e->pd[i])
 			ohca_pd_free(e, e->pd[i]);
+	for (uint32_t i = 1; e->set_ids.num > 1 && i < OHCA_MAX_COUNTER_SETS; i++)
+		if (e->set[i])
+			ohca_counter_set_free(e, e->set[i]);
 }
 
 void ohca_free(ohca_engine *e)
@@ -194,6 +198,7 @@ void ohca_free(ohca_engine *e)
 	ohca_ids_free(&e->srq_ids);
 	ohca_ids_free(&e->mr_ids);
 	ohca_ids_free(&e->pd_ids);
+	ohca_ids_free(&e->set_ids);
 	free(e->qp);
 	free(e->cq);
 	free(e->srq);

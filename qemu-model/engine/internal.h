@@ -26,6 +26,7 @@
 #define OHCA_MAX_EQ	64
 #define OHCA_MAX_PKEYS	128
 #define OHCA_MAX_GIDS	256
+#define OHCA_MAX_COUNTER_SETS	4096
 #define OHCA_LOCAL_DMA_LKEY	0x00000100u	/* index 1, tag 0: reserved */
 #define OHCA_LOG_MAX_FAULTS	7u
 #define OHCA_MAX_FAULTS		(1u << OHCA_LOG_MAX_FAULTS)
@@ -333,6 +334,13 @@ struct ohca_rwqe {
 	struct ohca_sge sge[OHCA_MAX_SGE];
 };
 
+/** struct ohca_counter_set - what the QPs bound to it have counted; @refs: these QPs */
+struct ohca_counter_set {
+	uint32_t n;
+	uint32_t refs;
+	uint64_t cnt[OHCA_CNT_NUM];
+};
+
 struct ohca_xport;
 
 /** struct ohca_alt_path - alternate path of a QP; @av little-endian as given, @port from 0 */
@@ -347,6 +355,7 @@ struct ohca_alt_path {
  * @handle: what doorbells and CQEs use; @wire_qpn: number on the wire
  * @mig_state: enum ohca_mig_state; @alt: there is one, except in MIGRATED perhaps
  * @mig_refused: the driver was told of a request to migrate that was none
+ * @counters: set in which it counts, or NULL
  * @xp: the transport's part
  */
 struct ohca_qp {
@@ -378,6 +387,7 @@ struct ohca_qp {
 	bool mig_refused;
 	uint32_t mcast_refs;
 	struct ohca_async async;
+	struct ohca_counter_set *counters;
 	struct ohca_xport *xp;
 };
 
@@ -485,6 +495,9 @@ struct ohca_engine {
 	struct ohca_sched *sched;
 
 	_Atomic uint64_t cnt[OHCA_CNT_NUM];
+	uint64_t set_cnt[OHCA_CNT_NUM];	/* what of that was counted in sets, those gone too */
+	struct ohca_ids set_ids;
+	struct ohca_counter_set *set[OHCA_MAX_COUNTER_SETS];
 };
 
 static inline void ohca_count(ohca_engine *e, enum ohca_counter id)
@@ -493,6 +506,21 @@ static inline void ohca_count(ohca_engine *e, enum ohca_counter id)
 	atomic_store_explicit(&e->cnt[id],
 			      atomic_load_explicit(&e->cnt[id], memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+}
+
+/* The device has counted: so does the set of the QP that it counted for. */
+static inline void ohca_count_set(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id)
+{
+	if (qp->counters) {
+		qp->counters->cnt[id]++;
+		e->set_cnt[id]++;
+	}
+}
+
+static inline void ohca_count_qp(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id)
+{
+	ohca_count(e, id);
+	ohca_count_set(e, qp, id);
 }
 
 static inline void ohca_trace(ohca_engine *e, enum ohca_trace ev, uint64_t a, uint64_t b,
@@ -672,6 +700,8 @@ void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp);	/* flush in ERR */
 /* current PSNs and draining for QUERY */
 void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, uint32_t *rq_psn,
 		   bool *draining);
+/* the transport's part of QUERY_CONTEXT */
+void ohca_xp_context(const struct ohca_qp *qp, struct ohca_hw_qp_context *x);
 void ohca_xp_tx_ready(ohca_engine *e, unsigned int port);
 /* suspend.c: a fault of @qp is answered; @ok: try again, else what wanted the page fails */
 void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,

@@ -25,6 +25,15 @@ static bool is_window(const struct ohca_mr *mr)
 	return mr->type == OHCA_MR_MW1 || mr->type == OHCA_MR_MW2;
 }
 
+struct ohca_mr *ohca_mr_by_index(ohca_engine *e, uint32_t key)
+{
+	uint32_t idx = key >> 8;
+	struct ohca_mr *mr = idx < e->max_mr ? e->mr[idx] : NULL;
+
+	/* work requests change the tag behind the back of who gives commands */
+	return mr && (mr->key == key || mr->type == OHCA_MR_FRMR || is_window(mr)) ? mr : NULL;
+}
+
 /* Remote rights to write need the local one (IBTA vol 1, 10.6.3.1). */
 static bool access_ok(const ohca_engine *e, uint32_t access)
 {
@@ -221,12 +230,9 @@ void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr)
 
 int ohca_cmd_dereg_mr(struct ohca_cmd *c)
 {
-	uint32_t key = ohca_le32(c->aqe.handle.handle);
-	uint32_t idx = key >> 8;
-	/* by index: work requests change the tag behind the back of who deregisters */
-	struct ohca_mr *mr = idx < c->e->max_mr ? c->e->mr[idx] : NULL;
+	struct ohca_mr *mr = ohca_mr_by_index(c->e, ohca_le32(c->aqe.handle.handle));
 
-	if (!mr || (mr->key != key && mr->type != OHCA_MR_FRMR && !is_window(mr)))
+	if (!mr)
 		return OHCA_ADMIN_BAD_HANDLE;
 	if (mr->refs)
 		return OHCA_ADMIN_BUSY;

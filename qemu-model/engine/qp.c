@@ -197,6 +197,7 @@ void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp)
 	ohca_xp_destroy(e, qp);
 	ohca_mig_forget(qp);
 	ohca_async_forget(&qp->async);
+	ohca_counters_unbind(qp);
 	e->qp[qp->handle] = NULL;
 	put_handle(e, qp);
 	qp->pd->refs--;

@@ -99,7 +99,7 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 		return fail_in_turn(e, qp, w);
 	}
 	memset(h + n, 0, pad);
-	ohca_tx_close(e, &tx);
+	ohca_tx_close_qp(e, qp, &tx);
 	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
 	return OHCA_SENT;
 }
@@ -127,7 +127,7 @@ static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_READ_REQUEST, ohca_qp_migreq(qp), 0,
 			 path->pkey, qp->dest_qpn, true, xp->nxt);
 	ib_build_reth(h, w->raddr + off, w->rkey, rest);
-	ohca_tx_close(e, &tx);
+	ohca_tx_close_qp(e, qp, &tx);
 	sent(e, qp, w, ib_psn_add(xp->nxt, pkts));
 	return OHCA_SENT;
 }
@@ -168,7 +168,7 @@ static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohc
 	else
 		ib_build_atomic(h, w->raddr, w->rkey, ohca_le64(a.swap_add),
 				ohca_le64(a.compare));
-	ohca_tx_close(e, &tx);
+	ohca_tx_close_qp(e, qp, &tx);
 	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
 	return OHCA_SENT;
 }
@@ -189,7 +189,7 @@ static enum ohca_sent send_flush(ohca_engine *e, struct ohca_qp *qp, struct ohca
 			 qp->dest_qpn, true, xp->nxt);
 	h = ib_build_feth(h, f.placement, f.level);
 	ib_build_reth(h, w->raddr, w->rkey, ohca_le32(f.length));
-	ohca_tx_close(e, &tx);
+	ohca_tx_close_qp(e, qp, &tx);
 	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
 	return OHCA_SENT;
 }
@@ -216,7 +216,7 @@ static enum ohca_sent send_atomic_write(ohca_engine *e, struct ohca_qp *qp, stru
 		w->ve = (uint16_t)ve;
 		return fail_in_turn(e, qp, w);
 	}
-	ohca_tx_close(e, &tx);
+	ohca_tx_close_qp(e, qp, &tx);
 	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
 	return OHCA_SENT;
 }

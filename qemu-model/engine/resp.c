@@ -94,7 +94,7 @@ static int recv_push(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rwqe 
 	c->wqe_idx = ohca_to_le32(r->from_srq ? 0 : r->wqe_idx);
 	c->flags = r->from_srq ? OHCA_CQE_SRQ : 0;
 	if (status && status != OHCA_WC_WR_FLUSH) {
-		ohca_count(e, OHCA_CNT_LOCAL_ERR);
+		ohca_count_qp(e, qp, OHCA_CNT_LOCAL_ERR);
 		ohca_trace(e, OHCA_TR_WQE_ERR, qp->handle, status, ve, OHCA_WCO_RECV);
 	}
 	return ohca_cq_push(e, qp->rcq, c, solicited || status);
@@ -652,7 +652,7 @@ static void duplicate(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpk
 {
 	struct ohca_xport *xp = qp->xp;
 
-	ohca_count(e, OHCA_CNT_RX_DUP);
+	ohca_count_qp(e, qp, OHCA_CNT_RX_DUP);
 	if (p->i.op->flags & IB_OPF_READ)
 		dup_read(e, qp, p);
 	else if (p->i.op->flags & IB_OPF_ATOMIC)
@@ -731,7 +731,7 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 
 	ohca_sched_activate(e, xp);
 	if (diff > 0) {
-		ohca_count(e, OHCA_CNT_RX_OUT_OF_SEQ);
+		ohca_count_qp(e, qp, OHCA_CNT_RX_OUT_OF_SEQ);
 		if (!xp->nak_sent)
 			nak(xp, IB_AETH_NAK | IB_NAK_PSN_SEQ);
 		return;
@@ -758,14 +758,14 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	else
 		v = fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
 	if (v.nak == V_RNR) {
-		ohca_count(e, OHCA_CNT_RNR_NAK_TX);
+		ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);
 		nak(xp, IB_AETH_RNR_NAK | qp->min_rnr_timer);
 		return;
 	}
 	if (v.nak == V_FAULT) {
 		/* told of or not, the packet comes again */
 		ohca_suspend(e, qp, OHCA_FAULT_RECV, 0);
-		ohca_count(e, OHCA_CNT_RNR_NAK_TX);
+		ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);
 		nak(xp, IB_AETH_RNR_NAK | OHCA_FAULT_RNR_TIMER);
 		return;
 	}
@@ -826,7 +826,7 @@ static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const 
 			 path->pkey, qp->dest_qpn, false, r->first);
 	h = ib_build_aeth(h, IB_AETH_ACK | IB_AETH_CREDIT_INVALID, r->msn);
 	ib_build_atomic_ack(h, r->orig);
-	ohca_tx_close(e, &tx);
+	ohca_tx_close_qp(e, qp, &tx);
 	return OHCA_SENT;
 }
 
@@ -871,7 +871,7 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 		return OHCA_SENT;
 	}
 	memset(h + n, 0, pad);
-	ohca_tx_close(e, &tx);
+	ohca_tx_close_qp(e, qp, &tx);
 	r->next = ib_psn_add(r->next, 1);
 	return OHCA_SENT;
 }
@@ -903,6 +903,8 @@ enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp)
 
 		if (!ohca_ack_out(e, &a))
 			return OHCA_SENT_BLOCKED;
+		if (a.path.kind != OHCA_TX_DISCARD)
+			ohca_count_set(e, qp, OHCA_CNT_TX_PKTS);
 		xp->nak_due = xp->ack_due = false;
 		return OHCA_SENT;
 	}
@@ -923,7 +925,7 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 
 	ohca_sched_activate(e, xp);
 	if (p->i.psn != xp->epsn) {
-		ohca_count(e, OHCA_CNT_RX_OUT_OF_SEQ);
+		ohca_count_qp(e, qp, OHCA_CNT_RX_OUT_OF_SEQ);
 		xp->rx_op = OHCA_RX_NONE;
 		xp->uc_skip = true;
 	}
@@ -948,7 +950,7 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 	xp->rx_op = OHCA_RX_NONE;
 	xp->uc_skip = true;
 	if (v.nak == V_RNR)
-		ohca_count(e, OHCA_CNT_RX_NO_WQE);
+		ohca_count_qp(e, qp, OHCA_CNT_RX_NO_WQE);
 	else if (v.nak == V_FAULT)
 		ohca_suspend(e, qp, OHCA_FAULT_RECV, 0);
 	/* what is wrong here and not with the message stops the QP */

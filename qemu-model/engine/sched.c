@@ -649,3 +649,22 @@ void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, u
 	*rq_psn = qp->state >= OHCA_QPS_RTR ? xp->epsn : qp->rq_psn;
 	*draining = qp->state == OHCA_QPS_SQD && qp->sqd_draining;
 }
+
+void ohca_xp_context(const struct ohca_qp *qp, struct ohca_hw_qp_context *x)
+{
+	const struct ohca_xport *xp = qp->xp;
+
+	x->sq_pi = ohca_to_le32(xp->pi);
+	x->sq_cur = ohca_to_le32(xp->cur);
+	x->sq_ci = ohca_to_le32(xp->tail);
+	x->una_psn = ohca_to_le32(xp->una & IB_PSN_MASK);
+	x->next_psn = ohca_to_le32(xp->nxt & IB_PSN_MASK);
+	x->max_psn = ohca_to_le32(xp->max & IB_PSN_MASK);
+	x->expected_psn = ohca_to_le32(xp->epsn & IB_PSN_MASK);
+	x->msn = ohca_to_le32(xp->msn & IB_PSN_MASK);
+	x->retry_left = xp->retry_left;
+	x->rnr_left = xp->rnr_left;
+	x->reads_out = ohca_to_le16(xp->rd_out);
+	x->wait = (xp->rnr_wait ? OHCA_QPC_RNR_WAIT : 0) |
+		  (xp->nak_sent ? OHCA_QPC_NAK_SENT : 0);
+}

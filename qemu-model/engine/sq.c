@@ -368,7 +368,7 @@ void ohca_sq_fail(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8
 		      status == OHCA_WC_REM_OP || status == OHCA_WC_RETRY_EXC ||
 		      status == OHCA_WC_RNR_RETRY_EXC || status == OHCA_WC_BAD_RESP;
 
-	ohca_count(e, remote ? OHCA_CNT_REMOTE_ERR : OHCA_CNT_LOCAL_ERR);
+	ohca_count_qp(e, qp, remote ? OHCA_CNT_REMOTE_ERR : OHCA_CNT_LOCAL_ERR);
 	ohca_sq_complete(e, qp, w, status, ve);
 	if (qp->state == OHCA_QPS_ERR)
 		return;

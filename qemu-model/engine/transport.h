@@ -126,6 +126,13 @@ const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_qp *qp);
 bool ohca_tx_open(ohca_engine *e, const struct ohca_path *p, uint32_t len, struct ohca_tx *tx);
 /* Send it. A packet that is opened and not closed is forgotten. */
 void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx);
+static inline void ohca_tx_close_qp(ohca_engine *e, const struct ohca_qp *qp, struct ohca_tx *tx)
+{
+	ohca_tx_close(e, tx);
+	if (tx->kind != OHCA_TX_DISCARD)
+		ohca_count_set(e, qp, OHCA_CNT_TX_PKTS);
+}
+
 /** struct ohca_ack - an ACK or NAK, with all that it needs of its QP */
 struct ohca_ack {
 	struct ohca_path path;

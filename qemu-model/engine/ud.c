@@ -67,7 +67,7 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 	if (ve)
 		return fail(e, qp, w, OHCA_WC_LOC_PROT, ve);
 	memset(h + w->length, 0, pad);
-	ohca_tx_close(e, &tx);
+	ohca_tx_close_qp(e, qp, &tx);
 	xp->nxt = xp->una = xp->max = ib_psn_add(xp->nxt, 1);
 	ohca_sq_complete(e, qp, w, OHCA_WC_SUCCESS, 0);
 	return OHCA_SENT;
@@ -116,6 +116,8 @@ static void no_wqe(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *
 	else if (qp->type == OHCA_QPT_GSI)
 		c->qp1_dropped++;
 	ohca_rx_drop(e, p, OHCA_CNT_RX_NO_WQE);
+	if (!ib_lid_is_mcast(p->i.dlid))
+		ohca_count_set(e, qp, OHCA_CNT_RX_NO_WQE);
 }
 
 /* Put the packet into the receive WQE. Returns a vendor error, 0 if all is well. */
@@ -269,6 +271,7 @@ static void rx_mad(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
 		return;
 	}
+	ohca_count_set(e, qp, OHCA_CNT_RX_PKTS);
 	deliver(e, qp, p, mad, index);
 }
 
@@ -300,5 +303,6 @@ void ohca_ud_rx(ohca_engine *e, const struct ohca_rxpkt *p)
 		ohca_rx_bad_qkey(e, p, qkey);
 		return;
 	}
+	ohca_count_set(e, qp, OHCA_CNT_RX_PKTS);
 	deliver(e, qp, p, p->payload, 0);
 }

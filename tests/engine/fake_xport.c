@@ -99,6 +99,12 @@ void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, u
 	*draining = false;
 }
 
+void ohca_xp_context(const struct ohca_qp *qp, struct ohca_hw_qp_context *x)
+{
+	(void)qp;
+	(void)x;
+}
+
 void ohca_xp_tx_ready(ohca_engine *e, unsigned int port)
 {
 	(void)e;

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The state of the device and its queues, for people who look for a fault:
+ * /sys/kernel/debug/ohca/<PCI address>/{device,aq,eq,cq,qp,srq}. The first line of a file
+ * names its columns. "hw" columns are the device's own view; they are "-" if it cannot say,
+ * because it is dead or of an older version.
+ *
+ * A reader holds a reference of the object that it prints. Removing the directory waits for
+ * readers; it goes before the objects do.
+ */
+#include <linux/debugfs.h>
+#include <linux/seq_file.h>
+
+#include "ohca.h"
+
+static struct dentry *ohca_debugfs_root;
+
+static int ohca_device_show(struct seq_file *m, void *v)
+{
+	struct ohca_dev *dev = m->private;
+	const struct ohca_hw_device_attr *a = &dev->attr;
+
+	seq_printf(m, "name %s\n", dev_name(&dev->ibdev.dev));
+	seq_printf(m, "version %u.%u\n", OHCA_FIELD_GET(OHCA_VERSION_MAJOR, dev->version),
+		   OHCA_FIELD_GET(OHCA_VERSION_MINOR, dev->version));
+	seq_printf(m, "features %#llx\n", dev->features);
+	seq_printf(m, "status %#x\n", readl(dev->regs + OHCA_REG_STATUS));
+	seq_printf(m, "fatal_reason %#x\n", readl(dev->regs + OHCA_REG_FATAL_REASON));
+	seq_printf(m, "state %s%s%s\n", READ_ONCE(dev->fatal) ? "dead" : "alive",
+		   ohca_is_quiet(dev) ? " quiet" : "", READ_ONCE(dev->wedged) ? " wedged" : "");
+	seq_printf(m, "max_qp %u\nmax_cq %u\nmax_mr %u\nmax_pd %u\nmax_srq %u\n",
+		   le32_to_cpu(a->max_qp), le32_to_cpu(a->max_cq), le32_to_cpu(a->max_mr),
+		   le32_to_cpu(a->max_pd), le32_to_cpu(a->max_srq));
+	seq_printf(m, "bad_cqes %d\nbad_eqes %d\nlate_eqes %d\n", atomic_read(&dev->bad_cqes),
+		   atomic_read(&dev->bad_eqes), atomic_read(&dev->late_eqes));
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(ohca_device);
+
+static int ohca_aq_show(struct seq_file *m, void *v)
+{
+	static const char * const states[] = {
+		[OHCA_SLOT_FREE] = "free",
+		[OHCA_SLOT_BUSY] = "busy",
+		[OHCA_SLOT_PENDING] = "pending",
+	};
+	struct ohca_dev *dev = m->private;
+	struct ohca_aq *aq = &dev->aq;
+	u32 i;
+
+	spin_lock_irq(&aq->lock);
+	seq_printf(m, "pi %u ci %u completed %u stray %u%s%s\n", aq->pi, aq->ci, aq->completed,
+		   aq->stray, aq->polled ? " polled" : "", aq->dead ? " dead" : "");
+	seq_puts(m, "slot state opcode generation\n");
+	for (i = 0; i < OHCA_AQ_SLOTS; i++)
+		seq_printf(m, "%u %s %#04x %u\n", i, states[aq->slots[i].state],
+			   aq->slots[i].opcode, aq->slots[i].gen);
+	spin_unlock_irq(&aq->lock);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(ohca_aq);
+
+static void ohca_eq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_eq *eq)
+{
+	struct ohca_hw_eq_context ctx;
+
+	seq_printf(m, "%u %u %u %u %u", eq->eqn, eq->vector, 1u << eq->log_size,
+		   READ_ONCE(eq->ci), atomic_read(&eq->ncqs));
+	if (ohca_cmd_query_context(dev, OHCA_CONTEXT_EQ, eq->eqn, &ctx, sizeof(ctx)))
+		seq_puts(m, " - - -\n");
+	else
+		seq_printf(m, " %u %u %s%s%s\n", le32_to_cpu(ctx.pi), le32_to_cpu(ctx.ci),
+			   ctx.kind == OHCA_EQ_ASYNC ? "async" : "comp",
+			   ctx.flags & OHCA_EQC_ARMED ? ",armed" : "",
+			   ctx.flags & OHCA_EQC_BACKLOG ? ",backlog" : "");
+}
+
+static int ohca_eq_show(struct seq_file *m, void *v)
+{
+	struct ohca_dev *dev = m->private;
+	u32 i;
+
+	seq_puts(m, "eqn vector size ci cqs hw_pi hw_ci hw_flags\n");
+	ohca_eq_line(m, dev, &dev->async_eq);
+	for (i = 0; i < dev->num_comp_eqs; i++)
+		ohca_eq_line(m, dev, &dev->comp_eqs[i]);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(ohca_eq);
+
+static void ohca_cq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_cq *cq)
+{
+	struct ohca_hw_cq_context ctx;
+
+	seq_printf(m, "%u %s %u %u", cq->cqn, cq->umem ? "user" : "kernel",
+		   1u << READ_ONCE(cq->log_size), cq->eq->eqn);
+	if (cq->umem)
+		seq_puts(m, " - -");
+	else
+		seq_printf(m, " %u %u", READ_ONCE(cq->ci), READ_ONCE(cq->arm_sn));
+	if (ohca_cmd_query_context(dev, OHCA_CONTEXT_CQ, cq->cqn, &ctx, sizeof(ctx)))
+		seq_puts(m, " - - - - -\n");
+	else
+		seq_printf(m, " %u %u %u %u %s%s%s%s%s\n", le32_to_cpu(ctx.pi),
+			   le32_to_cpu(ctx.ci), le32_to_cpu(ctx.told_pi),
+			   le32_to_cpu(ctx.events),
+			   ctx.flags & OHCA_CQC_ERROR ? "error" : "ok",
+			   ctx.flags & OHCA_CQC_ARMED ? ",armed" : "",
+			   ctx.flags & OHCA_CQC_SOLICITED ? ",solicited" : "",
+			   ctx.flags & OHCA_CQC_EQE_OUT ? ",event_out" : "",
+			   ctx.flags & OHCA_CQC_EQE_DUE ? ",event_due" : "");
+}
+
+static void ohca_qp_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_qp *qp)
+{
+	struct ohca_hw_qp_context c;
+
+	seq_printf(m, "%u %u %d %s %d", qp->handle, qp->ibqp.qp_num, qp->ibqp.qp_type,
+		   qp->user ? "user" : "kernel", READ_ONCE(qp->state));
+	if (qp->user)
+		seq_puts(m, " - - - -");
+	else
+		seq_printf(m, " %u %u %u %u", READ_ONCE(qp->sq.head), READ_ONCE(qp->sq.tail),
+			   READ_ONCE(qp->rq.head), READ_ONCE(qp->rq.tail));
+	if (ohca_cmd_query_context(dev, OHCA_CONTEXT_QP, qp->handle, &c, sizeof(c)))
+		seq_puts(m, " - - - - - - - - - -\n");
+	else
+		seq_printf(m, " %u %u %u %u %u %u %u %u %u %s%s%s\n", c.state,
+			   le32_to_cpu(c.sq_pi), le32_to_cpu(c.sq_ci), le32_to_cpu(c.rq_ci),
+			   le32_to_cpu(c.una_psn), le32_to_cpu(c.max_psn),
+			   le32_to_cpu(c.expected_psn), c.retry_left, le32_to_cpu(c.counters),
+			   c.wait ? "" : "ok",
+			   c.wait & OHCA_QPC_RNR_WAIT ? "rnr_wait" : "",
+			   c.wait & OHCA_QPC_NAK_SENT ? ",nak_sent" : "");
+}
+
+static void ohca_srq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_srq *srq)
+{
+	struct ohca_hw_srq_context ctx;
+
+	seq_printf(m, "%u %s %u", srq->srqn, srq->umem ? "user" : "kernel",
+		   1u << READ_ONCE(srq->log));
+	if (srq->umem)
+		seq_puts(m, " -");
+	else
+		seq_printf(m, " %u", READ_ONCE(srq->head));
+	if (ohca_cmd_query_context(dev, OHCA_CONTEXT_SRQ, srq->srqn, &ctx, sizeof(ctx)))
+		seq_puts(m, " - - - -\n");
+	else
+		seq_printf(m, " %u %u %u %s\n", le32_to_cpu(ctx.ci), le32_to_cpu(ctx.limit),
+			   le32_to_cpu(ctx.refs), ctx.flags & OHCA_SRQC_ERROR ? "error" : "ok");
+}
+
+/*
+ * One line for each object of a kind. The position is the object's number, so a reader who
+ * comes again with a new buffer goes on where he was, whatever came and went meanwhile.
+ */
+#define OHCA_SEQ(name, columns)								\
+static void *ohca_##name##_start(struct seq_file *m, loff_t *pos)			\
+{											\
+	unsigned long index = *pos;							\
+	struct ohca_##name *o;								\
+											\
+	if (!index)									\
+		seq_puts(m, columns "\n");						\
+	o = ohca_##name##_next(m->private, &index);					\
+	if (o)										\
+		*pos = index;								\
+	return o;									\
+}											\
+											\
+static void *ohca_##name##_go_on(struct seq_file *m, void *v, loff_t *pos)		\
+{											\
+	unsigned long index = *pos + 1;							\
+	struct ohca_##name *o;								\
+											\
+	ohca_##name##_put(v);								\
+	o = ohca_##name##_next(m->private, &index);					\
+	*pos = index;									\
+	return o;									\
+}											\
+											\
+static void ohca_##name##_stop(struct seq_file *m, void *v)				\
+{											\
+	if (v)										\
+		ohca_##name##_put(v);							\
+}											\
+											\
+static int ohca_##name##_show(struct seq_file *m, void *v)				\
+{											\
+	ohca_##name##_line(m, m->private, v);						\
+	return 0;									\
+}											\
+											\
+static const struct seq_operations ohca_##name##_sops = {				\
+	.start = ohca_##name##_start,							\
+	.next = ohca_##name##_go_on,							\
+	.stop = ohca_##name##_stop,							\
+	.show = ohca_##name##_show,							\
+};											\
+											\
+static int ohca_##name##_open(struct inode *inode, struct file *file)			\
+{											\
+	int ret = seq_open(file, &ohca_##name##_sops);					\
+											\
+	if (!ret)									\
+		((struct seq_file *)file->private_data)->private = inode->i_private;	\
+	return ret;									\
+}											\
+											\
+static const struct file_operations ohca_##name##_fops = {				\
+	.owner = THIS_MODULE,								\
+	.open = ohca_##name##_open,							\
+	.read = seq_read,								\
+	.llseek = seq_lseek,								\
+	.release = seq_release,								\
+}
+
+#define OHCA_QP_COLUMNS								\
+	"handle qpn type owner state sq_head sq_tail rq_head rq_tail hw_state"		\
+	" hw_sq_pi hw_sq_ci hw_rq_ci hw_una_psn hw_max_psn hw_expected_psn"		\
+	" hw_retries hw_counters hw_flags"
+
+OHCA_SEQ(cq, "cqn owner size eqn ci arm_sn hw_pi hw_ci hw_told hw_events hw_flags");
+OHCA_SEQ(qp, OHCA_QP_COLUMNS);
+OHCA_SEQ(srq, "srqn owner size head hw_ci hw_limit hw_qps hw_flags");
+
+/** ohca_debugfs_add - show a device; it is registered */
+void ohca_debugfs_add(struct ohca_dev *dev)
+{
+	struct dentry *dir = debugfs_create_dir(pci_name(dev->pdev), ohca_debugfs_root);
+
+	dev->debugfs = dir;
+	debugfs_create_file("device", 0400, dir, dev, &ohca_device_fops);
+	debugfs_create_file("aq", 0400, dir, dev, &ohca_aq_fops);
+	debugfs_create_file("eq", 0400, dir, dev, &ohca_eq_fops);
+	debugfs_create_file("cq", 0400, dir, dev, &ohca_cq_fops);
+	debugfs_create_file("qp", 0400, dir, dev, &ohca_qp_fops);
+	debugfs_create_file("srq", 0400, dir, dev, &ohca_srq_fops);
+}
+
+/** ohca_debugfs_remove - show it no more; process context, waits for readers */
+void ohca_debugfs_remove(struct ohca_dev *dev)
+{
+	debugfs_remove_recursive(dev->debugfs);
+	dev->debugfs = NULL;
+}
+
+/** ohca_debugfs_init - make the directory for all devices; when the module is loaded */
+void ohca_debugfs_init(void)
+{
+	ohca_debugfs_root = debugfs_create_dir(OHCA_DRV_NAME, NULL);
+}
+
+/** ohca_debugfs_exit - remove it; when the module is unloaded */
+void ohca_debugfs_exit(void)
+{
+	debugfs_remove_recursive(ohca_debugfs_root);
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * What `rdma resource show` has of the driver and the device: details (-dd) that say how a
+ * queue stands, and the device's contexts as they are (-r).
+ */
+#include <rdma/rdma_netlink.h>
+#include <rdma/restrack.h>
+
+#include "ohca.h"
+
+/* Details of an object: nested, or none at all if the message has no room for them. */
+static int ohca_end_details(struct sk_buff *msg, struct nlattr *nest, int err)
+{
+	if (err) {
+		nla_nest_cancel(msg, nest);
+		return -EMSGSIZE;
+	}
+	nla_nest_end(msg, nest);
+	return 0;
+}
+
+static int ohca_put_raw(struct sk_buff *msg, struct ohca_dev *dev, enum ohca_context_kind kind,
+			u32 handle, void *ctx, size_t size)
+{
+	int ret = ohca_cmd_query_context(dev, kind, handle, ctx, size);
+
+	return ret ?: nla_put(msg, RDMA_NLDEV_ATTR_RES_RAW, size, ctx);
+}
+
+/** ohca_fill_res_qp_entry - ib_device_ops.fill_res_qp_entry; also of a dead device */
+int ohca_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
+	struct ohca_qp *qp = to_ohca_qp(ibqp);
+	struct ohca_hw_qp_context ctx;
+	struct nlattr *nest;
+	bool hw;
+	int err;
+
+	hw = !ohca_cmd_query_context(dev, OHCA_CONTEXT_QP, qp->handle, &ctx, sizeof(ctx));
+	nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
+	if (!nest)
+		return -EMSGSIZE;
+	err = rdma_nl_put_driver_u32(msg, "handle", qp->handle);
+	if (!qp->user && !err)
+		err = rdma_nl_put_driver_u32(msg, "sq_head", READ_ONCE(qp->sq.head)) ?:
+		      rdma_nl_put_driver_u32(msg, "sq_tail", READ_ONCE(qp->sq.tail)) ?:
+		      rdma_nl_put_driver_u32(msg, "rq_head", READ_ONCE(qp->rq.head)) ?:
+		      rdma_nl_put_driver_u32(msg, "rq_tail", READ_ONCE(qp->rq.tail));
+	if (hw && !err)
+		err = rdma_nl_put_driver_u32(msg, "sq_bbs", 1u << ctx.log_sq) ?:
+		      rdma_nl_put_driver_u32(msg, "rq_wqes", 1u << ctx.log_rq) ?:
+		      rdma_nl_put_driver_u32(msg, "hw_sq_pi", le32_to_cpu(ctx.sq_pi)) ?:
+		      rdma_nl_put_driver_u32(msg, "hw_sq_ci", le32_to_cpu(ctx.sq_ci)) ?:
+		      rdma_nl_put_driver_u32(msg, "hw_rq_ci", le32_to_cpu(ctx.rq_ci)) ?:
+		      rdma_nl_put_driver_u32(msg, "una_psn", le32_to_cpu(ctx.una_psn)) ?:
+		      rdma_nl_put_driver_u32(msg, "max_psn", le32_to_cpu(ctx.max_psn)) ?:
+		      rdma_nl_put_driver_u32(msg, "expected_psn",
+					     le32_to_cpu(ctx.expected_psn)) ?:
+		      rdma_nl_put_driver_u32(msg, "counter_set", le32_to_cpu(ctx.counters));
+	return ohca_end_details(msg, nest, err);
+}
+
+/** ohca_fill_res_qp_entry_raw - ib_device_ops.fill_res_qp_entry_raw */
+int ohca_fill_res_qp_entry_raw(struct sk_buff *msg, struct ib_qp *ibqp)
+{
+	struct ohca_hw_qp_context ctx;
+
+	return ohca_put_raw(msg, to_ohca_dev(ibqp->device), OHCA_CONTEXT_QP,
+			    to_ohca_qp(ibqp)->handle, &ctx, sizeof(ctx));
+}
+
+/** ohca_fill_res_cq_entry - ib_device_ops.fill_res_cq_entry; also of a dead device */
+int ohca_fill_res_cq_entry(struct sk_buff *msg, struct ib_cq *ibcq)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibcq->device);
+	struct ohca_cq *cq = to_ohca_cq(ibcq);
+	struct ohca_hw_cq_context ctx;
+	struct nlattr *nest;
+	bool hw;
+	int err;
+
+	hw = !ohca_cmd_query_context(dev, OHCA_CONTEXT_CQ, cq->cqn, &ctx, sizeof(ctx));
+	nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
+	if (!nest)
+		return -EMSGSIZE;
+	err = rdma_nl_put_driver_u32(msg, "cqn_hw", cq->cqn) ?:
+	      rdma_nl_put_driver_u32(msg, "eqn", cq->eq->eqn) ?:
+	      rdma_nl_put_driver_u32(msg, "vector", cq->eq->vector);
+	if (!cq->umem && !err)
+		err = rdma_nl_put_driver_u32(msg, "ci", READ_ONCE(cq->ci));
+	if (hw && !err)
+		err = rdma_nl_put_driver_u32(msg, "hw_pi", le32_to_cpu(ctx.pi)) ?:
+		      rdma_nl_put_driver_u32(msg, "hw_ci", le32_to_cpu(ctx.ci)) ?:
+		      rdma_nl_put_driver_u32(msg, "events", le32_to_cpu(ctx.events)) ?:
+		      rdma_nl_put_driver_u32(msg, "mod_count", le16_to_cpu(ctx.mod_count)) ?:
+		      rdma_nl_put_driver_u32(msg, "mod_period",
+					     le16_to_cpu(ctx.mod_period_us)) ?:
+		      rdma_nl_put_driver_u32_hex(msg, "flags", ctx.flags);
+	return ohca_end_details(msg, nest, err);
+}
+
+/** ohca_fill_res_cq_entry_raw - ib_device_ops.fill_res_cq_entry_raw */
+int ohca_fill_res_cq_entry_raw(struct sk_buff *msg, struct ib_cq *ibcq)
+{
+	struct ohca_hw_cq_context ctx;
+
+	return ohca_put_raw(msg, to_ohca_dev(ibcq->device), OHCA_CONTEXT_CQ,
+			    to_ohca_cq(ibcq)->cqn, &ctx, sizeof(ctx));
+}
+
+/** ohca_fill_res_srq_entry - ib_device_ops.fill_res_srq_entry; also of a dead device */
+int ohca_fill_res_srq_entry(struct sk_buff *msg, struct ib_srq *ibsrq)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibsrq->device);
+	struct ohca_srq *srq = to_ohca_srq(ibsrq);
+	struct ohca_hw_srq_context ctx;
+	struct nlattr *nest;
+	bool hw;
+	int err;
+
+	hw = !ohca_cmd_query_context(dev, OHCA_CONTEXT_SRQ, srq->srqn, &ctx, sizeof(ctx));
+	nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
+	if (!nest)
+		return -EMSGSIZE;
+	err = rdma_nl_put_driver_u32(msg, "srqn_hw", srq->srqn);
+	if (!srq->umem && !err)
+		err = rdma_nl_put_driver_u32(msg, "head", READ_ONCE(srq->head));
+	if (hw && !err)
+		err = rdma_nl_put_driver_u32(msg, "wqes", 1u << ctx.log_size) ?:
+		      rdma_nl_put_driver_u32(msg, "hw_ci", le32_to_cpu(ctx.ci)) ?:
+		      rdma_nl_put_driver_u32(msg, "limit", le32_to_cpu(ctx.limit)) ?:
+		      rdma_nl_put_driver_u32(msg, "qps", le32_to_cpu(ctx.refs));
+	return ohca_end_details(msg, nest, err);
+}
+
+/** ohca_fill_res_srq_entry_raw - ib_device_ops.fill_res_srq_entry_raw */
+int ohca_fill_res_srq_entry_raw(struct sk_buff *msg, struct ib_srq *ibsrq)
+{
+	struct ohca_hw_srq_context ctx;
+
+	return ohca_put_raw(msg, to_ohca_dev(ibsrq->device), OHCA_CONTEXT_SRQ,
+			    to_ohca_srq(ibsrq)->srqn, &ctx, sizeof(ctx));
+}
+
+/** ohca_fill_res_mr_entry - ib_device_ops.fill_res_mr_entry; also of a dead device */
+int ohca_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibmr->device);
+	struct ohca_hw_mr_context ctx;
+	struct nlattr *nest;
+	bool hw;
+	int err;
+
+	hw = !ohca_cmd_query_context(dev, OHCA_CONTEXT_MR, ibmr->lkey, &ctx, sizeof(ctx));
+	nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
+	if (!nest)
+		return -EMSGSIZE;
+	err = rdma_nl_put_driver_u32_hex(msg, "access", to_ohca_mr(ibmr)->access);
+	if (hw && !err)
+		err = rdma_nl_put_driver_u32(msg, "type", ctx.type) ?:
+		      rdma_nl_put_driver_u64_hex(msg, "hw_iova", le64_to_cpu(ctx.iova)) ?:
+		      rdma_nl_put_driver_u32(msg, "page_shift", ctx.page_shift) ?:
+		      rdma_nl_put_driver_u32(msg, "pages", le32_to_cpu(ctx.npages)) ?:
+		      rdma_nl_put_driver_u32(msg, "max_pages", le32_to_cpu(ctx.max_pages)) ?:
+		      rdma_nl_put_driver_u32(msg, "windows", le32_to_cpu(ctx.refs)) ?:
+		      rdma_nl_put_driver_u32_hex(msg, "flags", ctx.flags);
+	return ohca_end_details(msg, nest, err);
+}
+
+/** ohca_fill_res_mr_entry_raw - ib_device_ops.fill_res_mr_entry_raw */
+int ohca_fill_res_mr_entry_raw(struct sk_buff *msg, struct ib_mr *ibmr)
+{
+	struct ohca_hw_mr_context ctx;
+
+	return ohca_put_raw(msg, to_ohca_dev(ibmr->device), OHCA_CONTEXT_MR, ibmr->lkey, &ctx,
+			    sizeof(ctx));
+}
