@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the kernel tells of resources, counts for single QPs, limits and separates."""
+import json
+import re
+
+from .bring_up import PAIR, fabric
+from .harness import DEV, Failure, Group, need, until
+
+GROUP = Group("resources", PAIR, prepare=fabric)
+GROUPS = [GROUP]
+
+# A program that holds one of each until it is told to end. Prints the numbers.
+HOLD = """
+import sys
+from pyverbs.addr import AHAttr, GlobalRoute
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.cq import CQ
+from pyverbs.mr import MR
+from pyverbs.qp import QP, QPInitAttr, QPCap, QPAttr
+from pyverbs.srq import SRQ, SrqInitAttr, SrqAttr
+import pyverbs.enums as e
+ctx = Context(name="ohca_0")
+pd = PD(ctx)
+cq = CQ(ctx, 100)
+mr = MR(pd, 12345, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE)
+srq = SRQ(pd, SrqInitAttr(SrqAttr(max_wr=50)))
+qps = []
+for i in range(int(sys.argv[1])):
+    cap = QPCap(max_send_wr=20, max_recv_wr=10)
+    qps.append(QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=cap,
+                                 srq=srq if i else None)))
+a = QPAttr(port_num=1)
+a.qp_access_flags = e.IBV_ACCESS_REMOTE_WRITE
+for q in qps[:2]:
+    q.to_init(a)
+print(mr.lkey, [q.qp_num for q in qps], flush=True)
+sys.stdin.read()
+"""
+
+
+def start(b, qps=2):
+    """Starts the holder on node 1 and waits for its numbers."""
+    b.sh(1, f"cat >/tmp/hold.py <<'EOF'\n{HOLD}EOF\nrm -f /tmp/hold; mkfifo /tmp/hold; "
+            f"(python3 /tmp/hold.py {qps} </tmp/hold >/tmp/held 2>&1 &) ; "
+            "(sleep 600 >/tmp/hold & echo $! >/tmp/hold.pid)", 20)
+    until(30 * b.slow, lambda: "]" in b.sh(1, "cat /tmp/held"), "the holder does not start")
+    lkey, numbers = re.match(r"(\d+) \[(.*)\]", b.sh(1, "cat /tmp/held")).groups()
+    return int(lkey), [int(x) for x in numbers.split(",")]
+
+
+def stop(b):
+    """Ends it."""
+    b.sh(1, "kill $(cat /tmp/hold.pid); n=0; while pgrep -f '[h]old[.]py' >/dev/null; do "
+            "n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.1; done")
+
+
+def show(b, what, options="-dd"):
+    """A list of resources on node 1; python3's only if they have an owner's name."""
+    rows = json.loads(b.sh(1, f"rdma -j {options} resource show {what}"))
+    return rows if options == "-r" else [r for r in rows if r.get("comm", "") == "python3"]
+
+
+def driver(row, name):
+    """What the driver says of a resource."""
+    for key in (name, f"drv_{name}"):
+        if key in row:
+            return int(str(row[key]), 0)
+    raise Failure(f"no {name} in {row}")
+
+
+@GROUP.test(timeout=120)
+def details(b):
+    """rdma resource show -dd: each kind, with numbers that are known."""
+    lkey, numbers = start(b)
+    try:
+        qps = {r["lqpn"]: r for r in show(b, "qp")}
+        need(sorted(qps) == sorted(numbers), f"QPs {sorted(qps)}, not {numbers}")
+        for n in numbers:
+            need(driver(qps[n], "handle") == n, "handle")
+            need(driver(qps[n], "sq_bbs") >= 20, "size of the send queue")
+            need(driver(qps[n], "hw_sq_pi") == 0, "nothing was posted")
+        need(driver(qps[numbers[0]], "rq_wqes") >= 10, "size of the receive queue")
+        mrs = show(b, "mr")
+        need(len(mrs) == 1 and int(str(mrs[0]["lkey"]), 16) == lkey, "MR")
+        need(driver(mrs[0], "access") & 3 == 3, "access")
+        need(mrs[0]["mrlen"] == 12345 and driver(mrs[0], "pages") << driver(
+            mrs[0], "page_shift") >= 12345, "length")
+        cqs = show(b, "cq")
+        need(len(cqs) == 1 and driver(cqs[0], "hw_pi") == 0, "CQ")
+        need(len(show(b, "srq")) == 1 and driver(show(b, "srq")[0], "qps") == 1, "SRQ")
+        for kind in ("pd", "ctx", "cm_id"):
+            show(b, kind)
+        need(show(b, "pd") and show(b, "ctx"), "PD or context")
+    finally:
+        stop(b)
+
+
+@GROUP.test(timeout=120)
+def raw(b):
+    """rdma resource show -r: the device's own contexts."""
+    lkey, numbers = start(b, 3)
+
+    def word(row, offset):
+        return int.from_bytes(bytes(row["data"][offset:offset + 4]), "little")
+
+    try:
+        qps = {word(r, 0): r for r in show(b, "qp", "-r")}
+        for n in numbers:
+            need(n in qps and len(qps[n]["data"]) == 128, f"QP {n} is not in {list(qps)}")
+        # types and states: RC in INIT, RC in RESET
+        need(qps[numbers[1]]["data"][76:78] == [2, 1], "type and state of the second QP")
+        need(qps[numbers[2]]["data"][76:78] == [2, 0], "type and state of the third QP")
+        mrs = {word(r, 0): r for r in show(b, "mr", "-r")}
+        need(lkey in mrs and word(mrs[lkey], 16) == 12345, "MR")
+        for kind, size in (("cq", 64), ("srq", 64)):
+            rows = show(b, kind, "-r")
+            need(rows and all(len(r["data"]) == size for r in rows), kind)
+    finally:
+        stop(b)
+
+
+def counter(b, qp=None):
+    """Counters of node 1's port, or of the set in which a QP counts."""
+    what = "qp show link" if qp else "show link"
+    rows = json.loads(b.sh(1, f"rdma -j statistic {what} {DEV}/1") or "[]")
+    rows = [r for r in rows if r and (not qp or qp in lqpns(r))]
+    if not rows:
+        raise Failure(f"no counters of {qp or 'the port'}")
+    return rows[0]
+
+
+def lqpns(row):
+    """QP numbers of a counter set, however this rdma prints them."""
+    return [int(x) for x in re.findall(r"\d+", json.dumps(row.get("lqpn", row.get("LQPN", ""))))]
+
+
+def sysfs(b, where):
+    """rx_pkts in sysfs."""
+    return int(b.sh(1, f"cat /sys/class/infiniband/{DEV}/{where}hw_counters/rx_pkts"))
+
+
+def traffic(b, count):
+    """Packets from node 2 to node 1, at least 16 for each message."""
+    b.pair(f"ib_write_bw -F -d {DEV} -s 65536 -n {count}",
+           f"ib_write_bw -F -d {DEV} -s 65536 -n {count} node1", 18515)
+
+
+@GROUP.test(timeout=120)
+def counters_of_types(b):
+    """Sets for QPs of one type: what they count is the port's, while they live and after."""
+    before, device = sysfs(b, "ports/1/"), sysfs(b, "")
+    need(counter(b)["rx_pkts"] >= before, "rdma and sysfs differ")
+    b.sh(1, f"rdma statistic qp set link {DEV}/1 auto type on")
+    try:
+        need("auto type on" in b.sh(1, f"rdma statistic qp mode link {DEV}/1"), "mode")
+        b.sh(1, f"(ib_write_bw -F -d {DEV} -D 8 >/tmp/server.log 2>&1 &) ; n=0; "
+                "until grep -qi ':4853 0.*:0000 0A' /proc/net/tcp*; do n=$((n + 1)); "
+                "[ $n -lt 200 ] || exit 1; sleep 0.05; done")
+        b.sh(2, f"(ib_write_bw -F -d {DEV} -D 8 node1 >/tmp/client.log 2>&1 &)")
+
+        def counting():
+            rows = json.loads(b.sh(1, f"rdma -j statistic qp show link {DEV}/1") or "[]")
+            return any(r.get("rx_pkts", 0) > 1000 for r in rows)
+        until(20 * b.slow, counting, "no QP counts in a set")
+        text = b.sh(1, f"rdma statistic qp show link {DEV}/1")
+        need("qp-type RC" in text and re.search(r"LQPN: <\d+>", text), text[-200:])
+        b.sh(1, "n=0; while pgrep -x ib_write_bw >/dev/null; do n=$((n + 1)); "
+                "[ $n -lt 300 ] || exit 1; sleep 0.1; done", 40)
+        got = sysfs(b, "ports/1/") - before
+        need(got > 1000, f"the port has {got} packets")
+        need(abs(sysfs(b, "") - device - got) < 200, "the device's and the port's sums differ")
+    finally:
+        b.sh(1, f"rdma statistic qp set link {DEV}/1 auto off")
+    need(not b.sh(1, f"rdma statistic qp show link {DEV}/1").strip(), "a set is left")
+
+
+@GROUP.test(timeout=120)
+def counters_by_hand(b):
+    """A set for two QPs that are named; a set per QP; unbinding."""
+    _, (one, two, reset) = start(b, 3)
+    try:
+        b.sh(1, f"rdma statistic qp bind link {DEV}/1 lqpn {one}")
+        row = counter(b, one)
+        number = row["cntn"]
+        need(row["rx_pkts"] == 0 and row["cmds"] == 0, "a new set is not 0")
+        b.sh(1, f"rdma statistic qp bind link {DEV}/1 lqpn {two} cntn {number}")
+        need(sorted(lqpns(counter(b, two))) == [one, two], "both are in it")
+        for r in show(b, "qp"):
+            want = 0 if r["lqpn"] == reset else number
+            need(driver(r, "counter_set") == want, "the device says otherwise")
+        # a second time; a QP without a port; one that is not there; a set that is not
+        for args in (f"lqpn {one}", f"lqpn {reset} cntn {number}", "lqpn 16777214",
+                     f"lqpn {reset} cntn 4000"):
+            status, _ = b.status(1, f"rdma statistic qp bind link {DEV}/1 {args}")
+            need(status != 0, f"bind {args} worked")
+        b.sh(1, f"rdma statistic qp unbind link {DEV}/1 cntn {number} lqpn {one}")
+        need(lqpns(counter(b, two)) == [two], "one is left")
+    finally:
+        stop(b)
+    need(not b.sh(1, f"rdma statistic qp show link {DEV}/1").strip(), "a set is left")
+
+
+@GROUP.test(timeout=120)
+def debugfs(b):
+    """State under /sys/kernel/debug/ohca: true, and gone with the device, readers or not."""
+    base = b.sh(1, "echo /sys/kernel/debug/ohca/*").strip()
+    pci = base.rsplit("/", 1)[1]
+    _, numbers = start(b)
+    try:
+        table = {}
+        for kind in ("eq", "cq", "qp", "srq"):
+            lines = b.sh(1, f"cat {base}/{kind}").splitlines()
+            columns = lines[0].split()
+            table[kind] = [dict(zip(columns, x.split())) for x in lines[1:]]
+            need(all(len(x.split()) == len(columns) for x in lines), f"columns of {kind}")
+        qps = {int(r["handle"]): r for r in table["qp"]}
+        need(qps[0]["owner"] == "kernel" and qps[1]["hw_state"] == "3", "QP0 and QP1")
+        need(qps[numbers[0]]["owner"] == "user" and qps[numbers[0]]["hw_state"] == "1", "RC QP")
+        need(all(r["hw_flags"].startswith("ok") for r in table["cq"]), "a CQ in error")
+        need(table["eq"][0]["hw_flags"].startswith("async"), "the first is the asynchronous EQ")
+        need("alive" in b.sh(1, f"cat {base}/device"), "device")
+        need(re.search(r"stray 0\n", b.sh(1, f"cat {base}/aq")), "aq")
+    finally:
+        stop(b)
+    # readers in a loop while the device goes and comes
+    b.sh(1, f"for f in aq cq eq qp srq device; do (while [ ! -e /tmp/enough ]; do "
+            f"cat {base}/$f; done >/dev/null 2>&1 &) ; done; "
+            "cd /sys/bus/pci/drivers/ohca; for i in 1 2 3; do "
+            f"echo {pci} >unbind; [ ! -e {base} ] || exit 1; echo {pci} >bind; "
+            f"cat {base}/qp >/dev/null; done; touch /tmp/enough", 60)
+    b.sh(1, "n=0; while pgrep -x cat >/dev/null; do n=$((n + 1)); [ $n -lt 100 ] || exit 1; "
+            "sleep 0.1; done; rm /tmp/enough; ip addr replace 10.77.0.1/24 dev ib0; "
+            "ip link set ib0 up; pkill -x opensm", status=None)
+    b.state.pop("fabric", None)
+
+
+MANY = HOLD.replace("sys.stdin.read()", "").replace('int(sys.argv[1])', "40")
+
+
+@GROUP.test(timeout=120)
+def cgroup(b):
+    """rdma.max: handles and objects are limited, charged, and given back."""
+    group = "/sys/fs/cgroup/limited"
+    b.sh(1, f"echo +rdma >/sys/fs/cgroup/cgroup.subtree_control; mkdir {group}; "
+            f"cat >/tmp/many.py <<'EOF'\n{MANY}EOF")
+    run = f"sh -c 'echo $$ >{group}/cgroup.procs; exec %s'"
+
+    def limit(handles, objects):
+        b.sh(1, f"echo '{DEV} hca_handle={handles} hca_object={objects}' >{group}/rdma.max")
+
+    def used():
+        return b.sh(1, f"cat {group}/rdma.current").strip()
+
+    try:
+        limit("max", "max")
+        text = b.sh(1, run % "python3 /tmp/many.py")
+        need("]" in text, text)
+        need(used() == f"{DEV} hca_handle=0 hca_object=0", used())
+        limit("max", 20)
+        status, text = b.status(1, run % "python3 /tmp/many.py")
+        need(status and "]" not in text, "40 QPs with a limit of 20 objects")
+        need(used() == f"{DEV} hca_handle=0 hca_object=0", used())
+        limit(0, "max")
+        status, text = b.status(1, run % f"ibv_devinfo -d {DEV}")
+        need(status and "open" in text, "a context with a limit of 0")
+        need(used() == f"{DEV} hca_handle=0 hca_object=0", used())
+        limit(1, "max")
+        b.sh(1, run % f"ibv_devinfo -d {DEV}")
+        b.sh(1, f"ibv_devinfo -d {DEV}")        # who is outside is not limited
+    finally:
+        b.sh(1, f"rmdir {group}")
+
+
+@GROUP.test(timeout=120)
+def netns(b):
+    """Exclusive mode: the device is in one network namespace, and only there."""
+    b.sh(2, "rdma system set netns exclusive; ip netns add box; rdma system show")
+    try:
+        need("exclusive" in b.sh(2, "rdma system show"), "mode")
+        need(DEV not in b.sh(2, "ip netns exec box rdma dev show"), "seen in the other one")
+        b.sh(2, f"rdma dev set {DEV} netns box")
+        need(DEV not in b.sh(2, "rdma dev show; ibv_devices"), "still seen here")
+        need(DEV in b.sh(2, "ip netns exec box rdma dev show"), "not seen there")
+        b.sh(2, "ip netns exec box ip link set lo up")
+        text = b.sh(2, f"ip netns exec box sh -c '(ibv_rc_pingpong -d {DEV} -n 200 >/dev/null "
+                       "2>&1 &) ; n=0; until grep -q :4853 /proc/net/tcp*; do n=$((n + 1)); "
+                       "[ $n -lt 100 ] || exit 1; sleep 0.1; done; "
+                       f"ibv_rc_pingpong -d {DEV} -n 200 localhost'")
+        need("200 iters" in text, text)
+        status, _ = b.status(2, f"ibv_devinfo -d {DEV}")
+        need(status, "a program outside opened it")
+    finally:
+        # with its namespace gone the device comes back
+        b.sh(2, "ip netns del box; n=0; until rdma dev show | grep -q ohca; do n=$((n + 1)); "
+                "[ $n -lt 100 ] || exit 1; sleep 0.1; done; n=0; "
+                "until rdma system set netns shared; do n=$((n + 1)); [ $n -lt 50 ] || exit 1; "
+                "sleep 0.1; done", 40)
+    need(DEV in b.sh(2, "rdma dev show"), "it did not come back")
+    b.state.pop("fabric", None)
