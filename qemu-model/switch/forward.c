@@ -73,6 +73,62 @@ static enum sw_kind discard(struct sw_port *out, uint64_t *detail)
 	return SW_DROP;
 }
 
+/* HOQLife in ns: 4.096 us * 2^n, n > 19 never. */
+static uint64_t hoq_ns(const struct sw *sw, const struct sw_port *out)
+{
+	uint8_t n = out->pi.hoq_life;
+
+	return n > 19 || !sw->cfg.hoq_scale ? UINT64_MAX : ib_time_ns(n) * sw->cfg.hoq_scale;
+}
+
+bool sw_too_old(struct sw *sw, const struct sw_port *out, uint64_t since_ns)
+{
+	return since_ns && sw_now(sw) - since_ns > hoq_ns(sw, out);
+}
+
+void sw_hoq_discard(struct sw *sw, struct sw_port *out, unsigned int vl)
+{
+	uint8_t limit = out->pi.vl_stall_count;
+
+	discard(out, &out->ctr.xmit_hoq_discards);
+	if (out->stalled >> vl & 1)
+		return;
+	/*
+	 * A sequence ends when a packet leaves, not when the stall does: a peer that gives
+	 * no credits for minutes holds the lane up once per stall, not VLStallCount times.
+	 */
+	if (out->hoq_drops[vl] < UINT8_MAX)
+		out->hoq_drops[vl]++;
+	if (!limit || out->hoq_drops[vl] < limit)
+		return;
+	out->stalled |= (uint16_t)(1u << vl);
+	out->stall_end_ns[vl] = sw_now(sw) + 8 * hoq_ns(sw, out);
+	sw->stalled++;
+	sw->epoch++;		/* heads that were decided on look again */
+}
+
+static void unstall(struct sw *sw, struct sw_port *out, unsigned int vl)
+{
+	out->stalled &= (uint16_t)~(1u << vl);
+	sw->stalled--;
+	sw->epoch++;
+}
+
+/* End the stalls whose time is over. */
+static void end_stalls(struct sw *sw)
+{
+	for (unsigned int i = 1; i <= sw->nports; i++) {
+		struct sw_port *p = &sw->port[i];
+
+		for (uint16_t m = p->stalled; m; m &= (uint16_t)(m - 1)) {
+			unsigned int vl = (unsigned int)__builtin_ctz(m);
+
+			if (sw_now(sw) >= p->stall_end_ns[vl])
+				unstall(sw, p, vl);
+		}
+	}
+}
+
 /* P_Key and raw filters of one port, on input or output. */
 static bool admit(struct sw *sw, struct sw_port *p, struct sw_lane *h, bool inbound)
 {
@@ -124,6 +180,10 @@ static bool can_leave(struct sw *sw, struct sw_port *in, struct sw_lane *h, stru
 	if (unlikely((out->pi.part_enf_out || out->pi.filter_raw_out) &&
 		     !admit(sw, out, h, false)))
 		return false;
+	if (unlikely(out->stalled >> vl & 1)) {
+		sw_hoq_discard(sw, out, (unsigned int)vl);
+		return false;
+	}
 	*ovl = (uint8_t)vl;
 	return true;
 }
@@ -258,6 +318,7 @@ static bool copy_out(struct sw_port *out, unsigned int ovl, const struct sw_lane
 		memcpy(b + h->patch, h->pkey, 2);
 	/* The VL may have changed, so the VCRC is no longer there; it is made when needed. */
 	ohca_link_tx_commit(out->link, ovl, h->f.len, h->f.flags & OHCA_FRAME_ICRC);
+	out->hoq_drops[ovl] = 0;
 	c->xmit_pkts++;
 	c->xmit_data += h->f.len / 4;
 	if (mcast)
@@ -265,16 +326,6 @@ static bool copy_out(struct sw_port *out, unsigned int ovl, const struct sw_lane
 	else
 		c->ucast_xmit_pkts++;
 	return true;
-}
-
-/* HOQLife: 4.096 us * 2^n, n > 19 never. */
-static bool too_old(struct sw *sw, const struct sw_lane *h, const struct sw_port *out)
-{
-	uint8_t n = out->pi.hoq_life;
-
-	if (!h->blocked_ns || n > 19 || !sw->cfg.hoq_scale)
-		return false;
-	return sw_now(sw) - h->blocked_ns > ib_time_ns(n) * sw->cfg.hoq_scale;
 }
 
 /* Copy to all outputs with credit. Return: done with the frame. */
@@ -293,10 +344,10 @@ static bool move_mcast(struct sw *sw, struct sw_port *in, struct sw_lane *h, boo
 			ovl = (uint8_t)(vl < 0 ? 0 : vl);
 			if (!out->up || vl < 0) {
 				discard(out, &out->ctr.xmit_inactive_discards);
-			} else if (copy_out(out, ovl, h, true)) {
+			} else if (!(out->stalled >> ovl & 1) && copy_out(out, ovl, h, true)) {
 				*moved = true;
-			} else if (too_old(sw, h, out)) {
-				discard(out, &out->ctr.xmit_hoq_discards);
+			} else if (out->stalled >> ovl & 1 || sw_too_old(sw, out, h->blocked_ns)) {
+				sw_hoq_discard(sw, out, ovl);
 			} else {
 				continue;
 			}
@@ -349,10 +400,9 @@ static bool advance(struct sw *sw, struct sw_port *in, unsigned int vl, bool *mo
 		}
 		switch (h->kind) {
 		case SW_UCAST:
-			if (likely(!too_old(sw, h, &sw->port[h->out])))
+			if (likely(!sw_too_old(sw, &sw->port[h->out], h->blocked_ns)))
 				return true;
-			discard(&sw->port[h->out],
-				&sw->port[h->out].ctr.xmit_hoq_discards);
+			sw_hoq_discard(sw, &sw->port[h->out], h->ovl);
 			break;
 		case SW_MCAST:
 			if (move_mcast(sw, in, h, moved))
@@ -481,6 +531,9 @@ void sw_forget_heads(struct sw *sw, struct sw_port *p)
 		unblock(sw, &p->lane[vl], NULL);
 		p->lane[vl].kind = SW_NONE;
 		p->lane[vl].started = false;
+		p->hoq_drops[vl] = 0;
+		if (p->stalled >> vl & 1)
+			unstall(sw, p, vl);
 	}
 }
 
@@ -506,6 +559,8 @@ bool sw_round(struct sw *sw)
 
 	sw->now_ns = 0;
 	sw->first = (uint16_t)(sw->first % sw->nports + 1);
+	if (unlikely(sw->stalled))
+		end_stalls(sw);
 	/* Management first: it may take links down, which nothing below does. */
 	for (unsigned int i = 1; i <= sw->nports; i++) {
 		struct sw_port *p = &sw->port[i];

@@ -35,7 +35,7 @@ static void usage(FILE *f)
 	      "  -m, --mtu BYTES       256, 512, 1024, 2048 or 4096 (4096)\n"
 	      "  -v, --vls N           data VLs: 1, 2, 4, 8 or 15 (8)\n"
 	      "      --credit-shift N  blocks of 64 << N bytes per credit, 0 to 6 (2)\n"
-	      "      --hoq-scale N     stretch HOQLife by N, 0: never discard (8)\n"
+	      "      --hoq-scale N     stretch HOQLife by N, 0: never discard (1)\n"
 	      "      --spin-us N       poll N us before sleeping (0)\n"
 	      "      --stats           print all counters at the end\n"
 	      "  -q, --quiet           do not report links that come and go\n"

@@ -180,37 +180,58 @@ void sw_vl15_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
 
 /* ---- port 0's QP1 -------------------------------------------------------------- */
 
+/* Return: whether the answer is dealt with. */
+static bool send_reply(struct sw *sw, struct sw_reply *r)
+{
+	struct sw_port *p = &sw->port[r->out];
+	uint8_t *b;
+
+	if (!p->up || !p->active) {
+		p->ctr.xmit_discards++;
+		p->ctr.xmit_inactive_discards++;
+		return true;
+	}
+	if (p->stalled >> r->vl & 1) {
+		sw_hoq_discard(sw, p, r->vl);
+		return true;
+	}
+	b = ohca_link_tx_begin(p->link, r->vl, r->len);
+	if (!b) {
+		if (!sw_too_old(sw, p, r->since_ns))
+			return false;
+		sw_hoq_discard(sw, p, r->vl);
+		return true;
+	}
+	memcpy(b, r->pkt, r->len);
+	ohca_link_tx_commit(p->link, r->vl, r->len, 0);
+	p->hoq_drops[r->vl] = 0;
+	p->ctr.xmit_pkts++;
+	p->ctr.ucast_xmit_pkts++;
+	p->ctr.xmit_data += r->len / 4;
+	sw->port[0].ctr.xmit_pkts++;
+	sw->port[0].ctr.ucast_xmit_pkts++;
+	sw->port[0].ctr.xmit_data += r->len / 4;
+	sw->mads_out++;
+	return true;
+}
+
+/* Who gives no credits waits alone: the answers behind it go to others. */
 bool sw_reply_flush(struct sw *sw)
 {
-	bool sent = false;
+	unsigned int kept = 0, count = sw->reply_count;
 
-	while (sw->reply_count) {
-		struct sw_reply *r = &sw->reply[sw->reply_head];
-		struct sw_port *p = &sw->port[r->out];
+	for (unsigned int i = 0; i < count; i++) {
+		uint8_t slot = sw->reply_order[i];
 
-		if (p->up && p->active) {
-			uint8_t *b = ohca_link_tx_begin(p->link, r->vl, r->len);
-
-			if (!b)
-				break;
-			memcpy(b, r->pkt, r->len);
-			ohca_link_tx_commit(p->link, r->vl, r->len, 0);
-			p->ctr.xmit_pkts++;
-			p->ctr.ucast_xmit_pkts++;
-			p->ctr.xmit_data += r->len / 4;
-			sw->port[0].ctr.xmit_pkts++;
-			sw->port[0].ctr.ucast_xmit_pkts++;
-			sw->port[0].ctr.xmit_data += r->len / 4;
-			sw->mads_out++;
-		} else {
-			p->ctr.xmit_discards++;
-			p->ctr.xmit_inactive_discards++;
+		if (send_reply(sw, &sw->reply[slot])) {
+			sw->reply_count--;
+			continue;
 		}
-		sw->reply_head = (sw->reply_head + 1) % SW_REPLIES;
-		sw->reply_count--;
-		sent = true;
+		/* Swapped, so that the free ones gather at the end; the order of the rest stays. */
+		sw->reply_order[i] = sw->reply_order[kept];
+		sw->reply_order[kept++] = slot;
 	}
-	return sent;
+	return kept < count;
 }
 
 static void queue_reply(struct sw *sw, const struct ib_pkt_info *to, uint16_t pkey,
@@ -237,8 +258,9 @@ static void queue_reply(struct sw *sw, const struct ib_pkt_info *to, uint16_t pk
 		sw->mads_dropped++;
 		return;
 	}
-	r = &sw->reply[(sw->reply_head + sw->reply_count++) % SW_REPLIES];
+	r = &sw->reply[sw->reply_order[sw->reply_count++]];
 	a.vl = (uint8_t)vl;
+	r->since_ns = sw_now(sw);
 	r->out = (uint8_t)out;
 	r->vl = (uint8_t)vl;
 	r->len = (uint16_t)build(r->pkt, &a, mad);
@@ -404,8 +426,8 @@ uint64_t sw_timers(struct sw *sw)
 	}
 	if (sw->mkey_expires_ns && sw->mkey_expires_ns - now < next)
 		next = sw->mkey_expires_ns - now;
-	/* HOQLife of heads that wait for credit. */
-	if (sw->blocked && next > 10000000)
+	/* HOQLife of heads and answers that wait for credit. */
+	if ((sw->blocked || sw->reply_count) && next > 10000000)
 		next = 10000000;
 	return next;
 }

@@ -22,7 +22,7 @@ void sw_cfg_init(struct sw_cfg *cfg)
 	cfg->speed = IB_SPEED_SDR | IB_SPEED_DDR | IB_SPEED_QDR;
 	cfg->speed_ext = IB_SPEED_EXT_FDR | IB_SPEED_EXT_EDR;
 	cfg->shift = OHCA_LINK_SHIFT_DEFAULT;
-	cfg->hoq_scale = 8;
+	cfg->hoq_scale = 1;
 	strcpy(cfg->desc, "ohca-switch");
 }
 
@@ -95,6 +95,8 @@ struct sw *sw_new(const struct sw_cfg *cfg)
 	sw->si.filter_raw_in_cap = 1;
 	sw->si.filter_raw_out_cap = 1;
 	sw->si.enhanced_port0 = 1;
+	for (unsigned int i = 0; i < SW_REPLIES; i++)
+		sw->reply_order[i] = (uint8_t)i;
 	sw->pma.nports = n;
 	sw->pma.ports = sw->pma_ports;
 	sw->pma.resp_time = 8;

@@ -56,8 +56,8 @@
  * @speed: LinkSpeedSupported
  * @speed_ext: LinkSpeedExtSupported
  * @shift: wished credit_shift of the links
- * @hoq_scale: HOQLife is stretched by this factor, since hosts that run virtual
- *             machines pause them longer than cables do; 0: never discard
+ * @hoq_scale: HOQLife is stretched by this factor, for hosts that stop virtual machines
+ *             longer than the subnet manager allows for; 0: never discard
  * @log: for events, or NULL; never called for packets
  * @log_arg: its first argument
  */
@@ -132,9 +132,12 @@ struct sw_port {
 	uint16_t want;			/* output lanes requested in this round */
 	uint16_t head[SW_DATA_VLS], tail[SW_DATA_VLS];
 	uint16_t last[SW_DATA_VLS];	/* input lane served last, for taking turns */
+	uint16_t stalled;		/* output lanes in the state VLStalled */
+	uint8_t hoq_drops[SW_DATA_VLS];	/* discards by HOQLife since a packet last left */
 	struct sw_lane lane[SW_DATA_VLS];
 
 	uint8_t num;
+	uint64_t stall_end_ns[SW_DATA_VLS];	/* of those in @stalled */
 	struct ib_port_info pi;
 	struct ohca_port_counters ctr;
 	struct ib_pma_port pma;
@@ -164,8 +167,9 @@ struct sw_trap {
 	struct ib_notice notice;
 };
 
-/** struct sw_reply - a packet of port 0 that waits for credit on a data lane */
+/** struct sw_reply - a packet of port 0 that waits since @since_ns for credit */
 struct sw_reply {
+	uint64_t since_ns;
 	uint8_t out;
 	uint8_t vl;
 	uint16_t len;
@@ -180,6 +184,7 @@ struct sw {
 	uint16_t first;			/* port that comes first in this round */
 	uint64_t now_ns;		/* of this round; 0: not read yet */
 	unsigned int blocked;		/* lanes with blocked_ns set */
+	unsigned int stalled;		/* output lanes that are stalled, of all ports */
 	struct sw_port *port;		/* [0..nports] */
 	struct ib_sl2vl *sl2vl;		/* [in * (nports + 1) + out] */
 	struct ib_switch_info si;
@@ -193,7 +198,8 @@ struct sw {
 	struct sw_trap trap[SW_TRAP_SLOTS];
 	uint64_t mkey_expires_ns;	/* 0: lease not running */
 	struct sw_reply reply[SW_REPLIES];
-	unsigned int reply_head, reply_count;
+	uint8_t reply_order[SW_REPLIES];	/* @reply_count in use, then the free ones */
+	unsigned int reply_count;
 	uint64_t mads_in, mads_out, mads_dropped;
 
 	void (*detached)(void *arg, struct ohca_link *l);	/* before it is freed */
@@ -274,8 +280,19 @@ bool sw_round(struct sw *sw);
 /** sw_blocked_lanes() - input lanes of port @n whose heads wait for credit. */
 uint32_t sw_blocked_lanes(const struct sw *sw, unsigned int n);
 
-/** sw_forget_heads() - the port's link went down: its frames are gone. */
+/** sw_forget_heads() - the port's link went down: its frames are gone, its lanes are free. */
 void sw_forget_heads(struct sw *sw, struct sw_port *p);
+
+/** sw_too_old() - what waits for @out since @since_ns (0: does not) outlived HOQLife. */
+bool sw_too_old(struct sw *sw, const struct sw_port *out, uint64_t since_ns);
+
+/**
+ * sw_hoq_discard() - count what HOQLife or VLStalled discarded of lane @vl of @out
+ *
+ * After VLStallCount of them in sequence the lane is stalled: for 8 * HOQLife all that
+ * is for it is discarded at once (IBTA volume 1, 18.2.5.4).
+ */
+void sw_hoq_discard(struct sw *sw, struct sw_port *out, unsigned int vl);
 
 /* ---- mgmt.c ---- */
 

@@ -307,6 +307,7 @@ static void test_lanes_do_not_block(void **state)
 static void short_hoq(struct ib_port_info *pi)
 {
 	pi->hoq_life = 8;	/* 1 ms */
+	pi->vl_stall_count = 0;	/* never */
 }
 
 static void test_hoq_life(void **state)
@@ -315,7 +316,6 @@ static void test_hoq_life(void **state)
 	unsigned int sent = 0;
 
 	(void)state;
-	t->sw->cfg.hoq_scale = 1;
 	assert_int_equal(set_pi_of(t, 2, short_hoq), 0);
 	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1)) {
 		sent++;
@@ -334,6 +334,111 @@ static void test_hoq_life(void **state)
 	assert_true(net_send(&t->ep[0], 0, 0, 4, 0xffff, 4000, 1));
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[2], 0, 4000, 1), 1);
+	net_free(t);
+}
+
+static void short_stall(struct ib_port_info *pi)
+{
+	pi->hoq_life = 14;	/* 67 ms */
+	pi->vl_stall_count = 3;
+}
+
+/* Until the port has discarded @n packets in all; 10 s at most. */
+static void pump_until_discards(struct net *t, unsigned int port, uint64_t n)
+{
+	for (int i = 0; i < 5000 && t->sw->port[port].ctr.xmit_discards < n; i++) {
+		usleep(2000);
+		net_pump(t);
+	}
+	assert_true(t->sw->port[port].ctr.xmit_discards >= n);
+}
+
+/* Of a lane nobody empties, the first packets hold others up; then it is stalled. */
+static void test_vl_stall(void **state)
+{
+	struct net *t = net_up(3, 2, 0);
+	struct sw_port *out = &t->sw->port[2];
+	uint64_t before;
+	unsigned int n;
+
+	(void)state;
+	assert_int_equal(t->sw->cfg.hoq_scale, 1);
+	assert_int_equal(set_pi_of(t, 2, short_stall), 0);
+	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1))
+		net_pump(t);
+	assert_int_equal(out->stalled, 0);
+	pump_until_discards(t, 2, 3);
+	assert_int_equal(out->stalled, 1 << 0);
+	net_pump(t);
+
+	/* Nothing waits for it any more; all of it is counted. */
+	before = out->ctr.xmit_discards;
+	for (int i = 0; i < 100; i++) {
+		assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1));
+		assert_true(net_send(&t->ep[0], 0, 0, 4, 0xffff, 4000, 2));
+		net_pump(t);
+		assert_int_equal(net_got(&t->ep[2], 0, 4000, 2), 1);
+	}
+	assert_int_equal(out->ctr.xmit_discards, before + 100);
+	assert_int_equal(out->ctr.xmit_hoq_discards, out->ctr.xmit_discards);
+	assert_int_equal(t->sw->blocked, 0);
+	/* Its other lanes are as they were. */
+	assert_true(net_send(&t->ep[0], 1, 1, 3, 0xffff, 2000, 9));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[1], 1, 2000, 9), 1);
+
+	/* The stall ends; still no credit: one packet waits for HOQLife, not three. */
+	assert_in_range(out->stall_end_ns[0] - sw_now(t->sw), 0, 8 * 67200000ull);
+	out->stall_end_ns[0] = 0;
+	net_pump(t);
+	assert_int_equal(out->stalled, 0);
+	before = out->ctr.xmit_discards;
+	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1));
+	net_pump(t);
+	assert_int_equal(t->sw->blocked, 1);
+	pump_until_discards(t, 2, before + 1);
+	assert_int_equal(out->stalled, 1 << 0);
+
+	/* It is read again: when the stall is over packets pass, and the count starts anew. */
+	assert_true(net_got(&t->ep[1], 0, 4000, 1) > 0);
+	out->stall_end_ns[0] = 0;
+	net_pump(t);
+	for (n = 0; n < 10; n++)
+		assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[1], 0, 4000, 1), 10);
+	assert_int_equal(out->hoq_drops[0], 0);
+	assert_int_equal(t->sw->stalled, 0);
+	net_free(t);
+}
+
+/* Copies for a stalled member are discarded, the others go. */
+static void test_stalled_mcast(void **state)
+{
+	struct net *t = net_up(3, 1, 0);
+	struct sw_port *out = &t->sw->port[2];
+	uint64_t before;
+
+	(void)state;
+	assert_int_equal(set_pi_of(t, 2, short_stall), 0);
+	t->sw->mft[0][0] = 1 << 2 | 1 << 3;
+	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1))
+		net_pump(t);
+	pump_until_discards(t, 2, 3);
+	net_pump(t);
+	before = out->ctr.xmit_hoq_discards;
+	for (int i = 0; i < 50; i++) {
+		assert_true(net_send(&t->ep[0], 0, 0, IB_LID_MCAST_MIN, 0xffff, 400, 3));
+		net_pump(t);
+		assert_int_equal(net_got(&t->ep[2], 0, 400, 3), 1);
+	}
+	assert_int_equal(out->ctr.xmit_hoq_discards, before + 50);
+	/* A link that goes down takes its stall with it. */
+	ohca_link_free(t->ep[1].l);
+	t->ep[1].l = NULL;
+	net_pump(t);
+	assert_int_equal(t->sw->stalled, 0);
+	assert_int_equal(out->stalled, 0);
 	net_free(t);
 }
 
@@ -366,7 +471,6 @@ static void test_arbitration(void **state)
 	e[0].weight = 10;
 	ib_vlarb_block_pack(e, d);
 	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_VLARB, 1 << 16 | 3, d), 0);
-	t->sw->cfg.hoq_scale = 1;
 	assert_int_equal(set_pi_of(t, 3, short_hoq), 0);
 	assert_true(net_send(&t->ep[1], 1, 1, 4, 0xffff, 200, 2));
 	net_pump(t);
@@ -694,6 +798,8 @@ int main(void)
 		cmocka_unit_test(test_sl2vl),
 		cmocka_unit_test(test_lanes_do_not_block),
 		cmocka_unit_test(test_hoq_life),
+		cmocka_unit_test(test_vl_stall),
+		cmocka_unit_test(test_stalled_mcast),
 		cmocka_unit_test(test_arbitration),
 		cmocka_unit_test(test_fairness),
 		cmocka_unit_test(test_pkeys),

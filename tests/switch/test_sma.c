@@ -710,6 +710,54 @@ static void test_pma(void **state)
 	net_free(t);
 }
 
+/* An answer for a node that gives no credits does not keep the others waiting. */
+static void test_reply_waits_alone(void **state)
+{
+	struct net *t = net_up(3, 1, 0);
+	struct ib_mad mad = { .hdr.mgmt_class = IB_CLASS_PERF, .hdr.method = IB_METHOD_GET };
+	uint64_t before;
+	unsigned int n;
+
+	(void)state;
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_CLASS_PORT_INFO);
+	/* Fill the buffer of end port 1 to the last block. */
+	for (size_t len = 4000; len >= 24; len = len > 400 ? len - 400 : len - 4)
+		for (n = 0; n < 100; n++) {
+			if (ohca_link_tx_credits(t->sw->port[2].link, 0) < (len + 2 + 63) / 64)
+				break;
+			assert_true(net_send(&t->ep[2], 0, 0, 3, 0xffff, len, 1));
+			net_pump(t);
+		}
+	assert_int_equal(ohca_link_tx_credits(t->sw->port[2].link, 0), 0);
+	for (n = 0; n < 5; n++) {
+		uint8_t pkt[512];
+		struct ib_mad m = mad;
+		size_t len;
+
+		m.hdr.base_version = 1;
+		m.hdr.class_version = 1;
+		len = ep_build(pkt, 0, 0, 1, t->ep[1].lid, 1, IB_QKEY_GSI, 0xffff, &m);
+		assert_true(ep_send_raw(&t->ep[1], 0, pkt, len));
+		net_pump(t);
+		assert_int_equal(t->sw->reply_count, n + 1);
+	}
+	for (n = 0; n < 200; n++) {
+		struct ib_mad m = mad;
+
+		assert_int_equal(gsi(t, &t->ep[n & 2], &m), 0);
+		assert_int_equal(t->sw->reply_count, 5);
+	}
+	/* They do not wait for ever, and the timer says when to look. */
+	assert_true(sw_timers(t->sw) <= 10000000);
+	before = t->sw->port[2].ctr.xmit_hoq_discards;
+	t->sw->port[2].pi.hoq_life = 0;
+	for (n = 0; n < 5000 && t->sw->reply_count; n++)
+		net_pump(t);
+	assert_int_equal(t->sw->reply_count, 0);
+	assert_int_equal(t->sw->port[2].ctr.xmit_hoq_discards, before + 5);
+	net_free(t);
+}
+
 static void test_gsi_checks(void **state)
 {
 	struct net *t = net_up(1, 4, 0);
@@ -764,6 +812,7 @@ int main(void)
 		cmocka_unit_test(test_attach_rules),
 		cmocka_unit_test(test_pma),
 		cmocka_unit_test(test_gsi_checks),
+		cmocka_unit_test(test_reply_waits_alone),
 	};
 
 	return cmocka_run_group_tests_name("switch management", tests, NULL, NULL);
