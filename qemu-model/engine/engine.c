@@ -80,7 +80,8 @@ static bool cfg_ok(const struct ohca_cfg *c)
 static bool ops_ok(const struct ohca_host_ops *o)
 {
 	return o->dma_enter && o->dma_exit && o->dma_map && o->dma_rw && o->dma_dirty && o->irq &&
-	       o->now_ns && o->kick && o->tx_begin && o->tx_commit && o->link_ctl;
+	       o->now_ns && o->kick && o->tx_begin && o->tx_commit && o->link_ctl &&
+	       o->link_rate;
 }
 
 static int tables_init(ohca_engine *e)

@@ -27,6 +27,13 @@ enum { OHCA_DMA_READ = 1, OHCA_DMA_WRITE = 2 };
 /** The value of ohca_next_deadline() when no timer runs. */
 #define OHCA_NO_DEADLINE	UINT64_MAX
 
+/** Widths and speeds as PortInfo has them. */
+struct ohca_link_rate {
+	uint8_t width;		/* LinkWidth: 1: 1x, 2: 4x, 4: 8x, 8: 12x */
+	uint8_t speed;		/* LinkSpeed: 1 SDR, 2 DDR, 4 QDR */
+	uint8_t speed_ext;	/* LinkSpeedExt: 0, 1 FDR, 2 EDR, 4 HDR, 8 NDR */
+};
+
 /**
  * struct ohca_host_ops - what the engine needs of its host
  *
@@ -82,8 +89,14 @@ struct ohca_host_ops {
 	uint8_t *(*tx_begin)(void *h, unsigned int port, unsigned int vl, uint32_t len);
 	/** @tx_commit: the packet of the last tx_begin is complete and may go */
 	void (*tx_commit)(void *h, unsigned int port, unsigned int vl, uint32_t len);
-	/** @link_ctl: the SMA wants the physical link up (true) or disabled */
+	/** @link_ctl: the SMA wants the physical link up (true: train) or disabled */
 	void (*link_ctl)(void *h, unsigned int port, bool enable);
+	/**
+	 * @link_rate: LinkWidthEnabled, LinkSpeedEnabled and LinkSpeedExtEnabled, sets of
+	 * bits: what the link may come up with when it is trained next, by either end.
+	 * A link that is up stays as it is. Before the first call: what struct ohca_cfg says.
+	 */
+	void (*link_rate)(void *h, unsigned int port, const struct ohca_link_rate *rate);
 	/** @trace: event @ev of enum ohca_trace, for diagnosis; may be NULL */
 	void (*trace)(void *h, unsigned int ev, const uint64_t a[4]);
 };
@@ -100,13 +113,6 @@ enum ohca_trace {
 	OHCA_TR_PORT_STATE,	/* port, old, new */
 	OHCA_TR_MAD,		/* port, class, method << 16 | attribute, verdict */
 	OHCA_TR_NUM
-};
-
-/** Widths and speeds as PortInfo has them. */
-struct ohca_link_rate {
-	uint8_t width;		/* LinkWidth: 1: 1x, 2: 4x, 4: 8x, 8: 12x */
-	uint8_t speed;		/* LinkSpeed: 1 SDR, 2 DDR, 4 QDR */
-	uint8_t speed_ext;	/* LinkSpeedExt: 0, 1 FDR, 2 EDR, 4 HDR, 8 NDR */
 };
 
 /**

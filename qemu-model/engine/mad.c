@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "control.h"
+#include "ib/rate.h"
 #include "pma.h"
 #include "sma.h"
 
@@ -37,8 +38,23 @@ static void op_event(void *ctx, unsigned int port, enum ohca_sma_event ev)
 	ohca_async_event(ctx, map[ev], 0, port + 1);
 }
 
+/* What the subnet manager has enabled, or the power-on defaults. */
+static void link_rate(ohca_engine *e, unsigned int port)
+{
+	const struct ib_port_info *pi = &e->mad->sma.port[port].pi;
+	struct ohca_link_rate rate = {
+		.width = pi->width_enabled,
+		.speed = pi->speed_enabled,
+		.speed_ext = pi->speed_ext_enabled == IB_SPEED_EXT_DISABLE ?
+			     0 : pi->speed_ext_enabled,
+	};
+
+	e->ops.link_rate(e->h, port, &rate);
+}
+
 static void op_port_changed(void *ctx, unsigned int port)
 {
+	link_rate(ctx, port);
 	ohca_mad_port_update(ctx, port);
 }
 
@@ -154,6 +170,7 @@ void ohca_mad_reset(ohca_engine *e)
 	for (unsigned int i = 0; i < e->cfg.num_ports; i++) {
 		port_copy(e, i);
 		ohca_xp_port(e, i);
+		link_rate(e, i);
 		e->ops.link_ctl(e->h, i, false);
 	}
 }

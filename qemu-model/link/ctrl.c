@@ -145,6 +145,7 @@ static int send_state(struct ohca_link *l)
 	link_hdr_init(&m.hdr, OHCA_WIRE_STATE, sizeof(m));
 	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++)
 		m.fctbs[vl] = htole16((uint16_t)shm_load(&l->tx[vl].fctbs));
+	l->sent_seq = l->seq;
 	return link_send(l->sock, &m, sizeof(m));
 }
 
@@ -186,6 +187,16 @@ static void try_up(struct ohca_link *l)
 	atomic_store(&l->up, 1);
 }
 
+/*
+ * Has the peer seen the last STATE that told it of a training? If not, further trainings
+ * wait: one message is under way at most, besides answers to the peer's own, so that the
+ * socket never fills up while the peer stands still.
+ */
+static bool acknowledged(const struct ohca_link *l)
+{
+	return !l->sent_seq || (l->peer_seen && l->peer_state.ack == l->sent_seq);
+}
+
 static bool take_state(struct ohca_link *l, const void *buf, size_t len)
 {
 	struct ohca_wire_state m;
@@ -203,12 +214,12 @@ static bool take_state(struct ohca_link *l, const void *buf, size_t len)
 	news = !l->peer_seen || l->peer_state.seq != m.seq;
 	l->peer_state = m;
 	l->peer_seen = true;
-	if (news) {
+	if (news)
 		go_down(l);
-		/* A peer that does not read its socket loses its link. */
-		if (l->seq && send_state(l) && !peer_gone(errno))
-			return false;
-	}
+	/* An answer, or the training that waited. Who never reads its socket loses its link. */
+	if (l->seq && (news || (l->sent_seq != l->seq && acknowledged(l))) && send_state(l) &&
+	    !peer_gone(errno))
+		return false;
 	return true;
 }
 
@@ -220,6 +231,8 @@ int ohca_link_train(struct ohca_link *l, const struct ohca_link_phy *phy)
 	if (!++l->seq)
 		l->seq = 1;
 	go_down(l);
+	if (!acknowledged(l))
+		return 0;
 	if (send_state(l)) {
 		if (peer_gone(errno))
 			return 0;
@@ -230,6 +243,13 @@ int ohca_link_train(struct ohca_link *l, const struct ohca_link_phy *phy)
 		return -1;
 	}
 	return 0;
+}
+
+void ohca_link_set_phy(struct ohca_link *l, const struct ohca_link_phy *phy)
+{
+	l->phy.width_en = phy->width_en;
+	l->phy.speed_en = phy->speed_en;
+	l->phy.speed_ext_en = phy->speed_ext_en;
 }
 
 static enum ohca_link_event broke(struct ohca_link *l)

@@ -433,8 +433,8 @@ static int check_eventfd(int fd, struct ohca_link_err *err)
 	return 0;
 }
 
-static struct ohca_link *finish_connect(int sock, const struct ohca_link_cfg *cfg,
-					int64_t end, struct ohca_link_err *err)
+int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct ohca_link **link,
+			     struct ohca_link_err *err)
 {
 	int fds[NFDS] = { -1, -1, -1 };
 	uint8_t buf[OHCA_WIRE_MSG_MAX];
@@ -442,18 +442,10 @@ static struct ohca_link *finish_connect(int sock, const struct ohca_link_cfg *cf
 	struct ohca_link_cfg peer;
 	struct ohca_wire_hello h;
 	struct shm_map map = { 0 };
-	ssize_t n;
+	ssize_t n = recv_hello_fds(sock, buf, sizeof(buf), fds);
 
-	for (;;) {
-		n = recv_hello_fds(sock, buf, sizeof(buf), fds);
-		if (n >= 0 || (errno != EAGAIN && errno != EINTR))
-			break;
-		if (wait_readable(sock, end) <= 0 && now_ms() >= end) {
-			link_err(err, OHCA_LINK_E_TIMEOUT, 0,
-				 "the listener did not answer our HELLO in time");
-			return NULL;
-		}
-	}
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
 	if (n < 0) {
 		link_err(err, OHCA_LINK_E_SYS, errno, "receiving HELLO");
 		goto fail;
@@ -492,28 +484,27 @@ static struct ohca_link *finish_connect(int sock, const struct ohca_link_cfg *cf
 	l->sock = sock;
 	l->cfg = *cfg;
 	l->peer = peer;
-	return l;
+	*link = l;
+	return 1;
 fail:
 	close_fds(fds);
-	return NULL;
+	close(sock);
+	return -1;
 }
 
-struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg *cfg,
-				    int timeout_ms, struct ohca_link_err *err)
+int ohca_link_connect_start(const char *path, const struct ohca_link_cfg *cfg, int timeout_ms,
+			    struct ohca_link_err *err)
 {
 	int64_t end = now_ms() + timeout_ms;
 	struct ohca_wire_hello h;
 	struct sockaddr_un sa;
-	struct ohca_link *l;
 	int sock;
 
 	if (check_cfg(cfg, "our", err) || fill_addr(path, &sa, err))
-		return NULL;
+		return -1;
 	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (sock < 0) {
-		link_err(err, OHCA_LINK_E_SYS, errno, "socket");
-		return NULL;
-	}
+	if (sock < 0)
+		return link_err(err, OHCA_LINK_E_SYS, errno, "socket");
 	if (do_connect(sock, &sa, end, err))
 		goto fail;
 	hello_fill(&h, cfg);
@@ -521,12 +512,30 @@ struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg
 		link_err(err, OHCA_LINK_E_SYS, errno, "sending HELLO");
 		goto fail;
 	}
-	l = finish_connect(sock, cfg, end, err);
-	if (l)
-		return l;
+	return sock;
 fail:
 	close(sock);
-	return NULL;
+	return -1;
+}
+
+struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg *cfg,
+				    int timeout_ms, struct ohca_link_err *err)
+{
+	int64_t end = now_ms() + timeout_ms;
+	int sock = ohca_link_connect_start(path, cfg, timeout_ms, err);
+	struct ohca_link *l = NULL;
+
+	if (sock < 0)
+		return NULL;
+	while (!ohca_link_connect_finish(sock, cfg, &l, err)) {
+		if (wait_readable(sock, end) <= 0 && now_ms() >= end) {
+			link_err(err, OHCA_LINK_E_TIMEOUT, 0,
+				 "the listener did not answer our HELLO in time");
+			close(sock);
+			return NULL;
+		}
+	}
+	return l;
 }
 
 /* ---- both ---------------------------------------------------------------------- */

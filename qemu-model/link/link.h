@@ -286,6 +286,31 @@ struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg
 				    int timeout_ms, struct ohca_link_err *err);
 
 /**
+ * ohca_link_connect_start() - first half of connecting: reach the listener, say HELLO
+ * @path: the listener's socket
+ * @cfg: our end
+ * @timeout_ms: how long to wait while the listener's backlog is full; 0: do not block
+ * @err: filled in on failure
+ *
+ * Return: a nonblocking descriptor to poll for POLLIN, or -1.
+ */
+int ohca_link_connect_start(const char *path, const struct ohca_link_cfg *cfg, int timeout_ms,
+			    struct ohca_link_err *err);
+
+/**
+ * ohca_link_connect_finish() - second half of connecting, never blocks
+ * @sock: from ohca_link_connect_start(); the link's on success, closed on failure
+ * @cfg: as there
+ * @link: set on success; not trained yet, call ohca_link_train()
+ * @err: filled in on failure, including the reason a listener refused us
+ *
+ * Return: 1 if @link is there, 0 if the answer has not come yet (poll for POLLIN), -1 on
+ * failure.
+ */
+int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct ohca_link **link,
+			     struct ohca_link_err *err);
+
+/**
  * ohca_link_free() - close the socket (the peer sees CLOSED) and unmap everything
  * @l: the link or NULL; no other thread may be using it
  */
@@ -312,9 +337,19 @@ unsigned int ohca_link_shift(const struct ohca_link *l);
  * become the best that both ends have enabled and support; if there is none the link
  * stays in Polling.
  *
+ * May be called any number of times while the peer does not look: what it has not
+ * acknowledged yet is followed by the last training only.
+ *
  * Return: 0, or -1 if the link is closed.
  */
 int ohca_link_train(struct ohca_link *l, const struct ohca_link_phy *phy);
+
+/**
+ * ohca_link_set_phy() - what we want of the next training, whichever end begins it
+ * @l: the link; if it is up it stays as it is
+ * @phy: widths and speeds; @phy->enabled is not looked at
+ */
+void ohca_link_set_phy(struct ohca_link *l, const struct ohca_link_phy *phy);
 
 /**
  * ohca_link_ctrl() - handle what came over the socket, nonblocking

@@ -118,6 +118,7 @@ struct ohca_link {
 	/* Training; rx thread. */
 	struct ohca_link_phy phy;
 	uint32_t seq;			/* of our training, 0 before the first */
+	uint32_t sent_seq;		/* last that was sent to the peer */
 	bool peer_seen, ev_down, ev_end;
 	struct ohca_wire_state peer_state;	/* host byte order */
 	struct ohca_link_state state;

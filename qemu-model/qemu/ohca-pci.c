@@ -146,6 +146,7 @@ static const struct ohca_host_ops ohca_host_ops = {
     .tx_begin = ohca_wire_tx_begin,
     .tx_commit = ohca_wire_tx_commit,
     .link_ctl = ohca_wire_link_ctl,
+    .link_rate = ohca_wire_link_rate,
     .trace = ohca_engine_trace,
 };
 
@@ -300,6 +301,11 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
         l->speed_sup = cfg->speed_sup;
         l->speed_ext_sup = cfg->speed_ext_sup;
         memcpy(l->desc, cfg->node_desc, sizeof(l->desc));
+        s->port[i].rate = (struct ohca_link_rate) {
+            .width = cfg->width_sup,
+            .speed = cfg->speed_sup,
+            .speed_ext = cfg->speed_ext_sup,
+        };
     }
     return true;
 }

@@ -302,7 +302,7 @@ static void ohca_poll_fd(struct pollfd *p, int fd, bool wanted)
     p->revents = 0;
 }
 
-/* While the VM is paused only a listening port does something: it accepts. */
+/* While the VM is paused a port without a link still finds a peer. */
 static unsigned int ohca_poll_set(OhcaState *s, struct pollfd *fds)
 {
     unsigned int i;
@@ -486,6 +486,19 @@ static void ohca_loop_fds(OhcaState *s, bool on)
     }
 }
 
+/* ---- in both modes ---- */
+
+static void ohca_wire_timer(void *opaque)
+{
+    OhcaState *s = opaque;
+
+    ohca_loop_fds(s, false);
+    ohca_lock(s);
+    ohca_wire_due(s);
+    ohca_kick(s);       /* there are other descriptors to wait for */
+    ohca_unlock(s);
+}
+
 /* ---- life ---- */
 
 static void ohca_vm_state(void *opaque, bool running, RunState state)
@@ -529,6 +542,7 @@ bool ohca_thread_start(OhcaState *s, Error **errp)
     s->armed = OHCA_NO_DEADLINE;
     s->paused = !runstate_is_running();
     s->vmstate = qdev_add_vm_change_state_handler(DEVICE(s), ohca_vm_state, s);
+    s->wire_timer = timer_new_ns(QEMU_CLOCK_REALTIME, ohca_wire_timer, s);
 
     if (!s->use_thread) {
         s->bh = qemu_bh_new_guarded(ohca_bh, s,
@@ -581,4 +595,5 @@ void ohca_thread_stop(OhcaState *s)
         close(s->timer_fd);
         s->timer_fd = -1;
     }
+    timer_free(g_steal_pointer(&s->wire_timer));
 }

@@ -6,7 +6,12 @@
  * another HCA that listens) when the device is realized, and what does not fit
  * is a clear error there. With listen=on it waits for a peer, one at a time.
  * A link that is lost later is a warning and, for the guest, a cable that was
- * pulled.
+ * pulled. A port that had connected keeps trying to get it back: when its switch
+ * was restarted the cable is plugged in again.
+ *
+ * Nothing here blocks but ohca_wire_open(). Who has connected has a while to say
+ * HELLO, so that nobody can keep a port busy by saying nothing. These times are
+ * real ones, also while the VM is paused, and kept by one timer of the main loop.
  */
 #include "qemu/osdep.h"
 #include <sys/socket.h>
@@ -16,6 +21,11 @@
 #include "trace.h"
 
 #define OHCA_CONNECT_MS     5000
+#define OHCA_HELLO_MS       2000
+
+/* Between attempts to connect again: at first, and at most. */
+#define OHCA_RETRY_MS       100
+#define OHCA_RETRY_MAX_MS   2000
 
 /* Frames after which a sleeping peer is woken in the middle of a batch. */
 #define OHCA_KICK_FRAMES    8
@@ -77,14 +87,19 @@ void ohca_wire_close(OhcaState *s, unsigned int port)
 
 /* ---- control: training, accepting, losing ---- */
 
+static struct ohca_link_phy ohca_wire_phy(const OhcaPort *p)
+{
+    return (struct ohca_link_phy) {
+        .enabled = p->enabled,
+        .width_en = p->rate.width,
+        .speed_en = p->rate.speed,
+        .speed_ext_en = p->rate.speed_ext,
+    };
+}
+
 static void ohca_wire_train(OhcaPort *p)
 {
-    struct ohca_link_phy phy = {
-        .enabled = p->enabled,
-        .width_en = p->cfg.width_sup,
-        .speed_en = p->cfg.speed_sup,
-        .speed_ext_en = p->cfg.speed_ext_sup,
-    };
+    struct ohca_link_phy phy = ohca_wire_phy(p);
 
     if (p->link) {
         ohca_link_train(p->link, &phy);
@@ -92,6 +107,7 @@ static void ohca_wire_train(OhcaPort *p)
     }
 }
 
+/* Host operation; owner. */
 void ohca_wire_link_ctl(void *opaque, unsigned int port, bool enable)
 {
     OhcaState *s = opaque;
@@ -103,6 +119,21 @@ void ohca_wire_link_ctl(void *opaque, unsigned int port, bool enable)
     trace_ohca_link_ctl(port + 1, enable);
     p->enabled = enable;
     ohca_wire_train(p);
+}
+
+/* Host operation; owner. For the next training, by either end. */
+void ohca_wire_link_rate(void *opaque, unsigned int port,
+                         const struct ohca_link_rate *rate)
+{
+    OhcaState *s = opaque;
+    OhcaPort *p = &s->port[port];
+    struct ohca_link_phy phy;
+
+    p->rate = *rate;
+    if (p->link) {
+        phy = ohca_wire_phy(p);
+        ohca_link_set_phy(p->link, &phy);
+    }
 }
 
 static void ohca_wire_change(OhcaState *s, unsigned int port, bool up)
@@ -129,6 +160,13 @@ static void ohca_wire_change(OhcaState *s, unsigned int port, bool up)
     });
 }
 
+/* Have ohca_wire_due() look at the port in @ms. */
+static void ohca_wire_later(OhcaState *s, OhcaPort *p, unsigned int ms)
+{
+    p->due_ns = qemu_clock_get_ns(QEMU_CLOCK_REALTIME) + ms * (int64_t)SCALE_MS;
+    timer_mod_anticipate_ns(s->wire_timer, p->due_ns);
+}
+
 static void ohca_wire_ctrl(OhcaState *s, unsigned int port)
 {
     OhcaPort *p = &s->port[port];
@@ -149,10 +187,16 @@ static void ohca_wire_ctrl(OhcaState *s, unsigned int port)
             break;
         case OHCA_LINK_EV_CLOSED:
         case OHCA_LINK_EV_ERROR:
-            warn_report("%s: port %u lost its fabric: %s", ohca_name(s),
-                        port + 1, ohca_link_error(p->link));
+            warn_report("%s: port %u lost its fabric: %s%s", ohca_name(s),
+                        port + 1, ohca_link_error(p->link),
+                        s->listen ? "" : "; trying to get it back");
             ohca_wire_change(s, port, false);
             ohca_link_free(g_steal_pointer(&p->link));
+            if (!s->listen) {
+                p->told = false;
+                p->retry_ms = OHCA_RETRY_MS;
+                ohca_wire_later(s, p, p->retry_ms);
+            }
             break;
         case OHCA_LINK_EV_NONE:
             return;
@@ -174,6 +218,7 @@ static void ohca_wire_accept(OhcaState *s, unsigned int port)
         if (p->pending_fd < 0) {
             return;
         }
+        ohca_wire_later(s, p, OHCA_HELLO_MS);
     }
     r = ohca_link_hello_recv(p->pending_fd, &peer, &err);
     if (!r) {
@@ -181,6 +226,7 @@ static void ohca_wire_accept(OhcaState *s, unsigned int port)
     }
     fd = p->pending_fd;
     p->pending_fd = -1;
+    p->due_ns = 0;
     if (r < 0) {
         warn_report("%s: port %u refused a peer: %s", ohca_name(s), port + 1,
                     err.text);
@@ -196,6 +242,91 @@ static void ohca_wire_accept(OhcaState *s, unsigned int port)
     trace_ohca_link_peer(port + 1, peer.node_guid, peer.port_num,
                          ohca_link_vls(p->link));
     ohca_wire_train(p);
+}
+
+/* Not connected, for a reason: try again, not too often, and say why once. */
+static void ohca_wire_failed(OhcaState *s, unsigned int port,
+                             const struct ohca_link_err *err)
+{
+    OhcaPort *p = &s->port[port];
+
+    /* That nobody listens is what "trying" means. */
+    if (!p->told && err->code != OHCA_LINK_E_PATH) {
+        warn_report("%s: port %u: %s; trying again", ohca_name(s), port + 1,
+                    err->text);
+        p->told = true;
+    }
+    p->retry_ms = MIN(2 * p->retry_ms, OHCA_RETRY_MAX_MS);
+    ohca_wire_later(s, p, p->retry_ms);
+}
+
+/* The listener answered our HELLO. */
+static void ohca_wire_connected(OhcaState *s, unsigned int port)
+{
+    OhcaPort *p = &s->port[port];
+    struct ohca_link_err err;
+    int r = ohca_link_connect_finish(p->pending_fd, &p->cfg, &p->link, &err);
+
+    if (!r) {
+        return;
+    }
+    p->pending_fd = -1;         /* the link's, or closed */
+    p->due_ns = 0;
+    if (r < 0) {
+        ohca_wire_failed(s, port, &err);
+        return;
+    }
+    info_report("%s: port %u has its fabric again", ohca_name(s), port + 1);
+    trace_ohca_link_peer(port + 1, ohca_link_peer(p->link)->node_guid,
+                         ohca_link_peer(p->link)->port_num,
+                         ohca_link_vls(p->link));
+    ohca_wire_train(p);
+}
+
+/**
+ * ohca_wire_due: the timer went off: give up who says nothing, connect again
+ *
+ * In the main loop, where no descriptor has a handler; owner.
+ */
+void ohca_wire_due(OhcaState *s)
+{
+    int64_t now = qemu_clock_get_ns(QEMU_CLOCK_REALTIME);
+    struct ohca_link_err err = {
+        .code = OHCA_LINK_E_TIMEOUT,
+        .text = "no HELLO within 2 s",
+    };
+    unsigned int i;
+
+    for (i = 0; i < s->ports; i++) {
+        OhcaPort *p = &s->port[i];
+
+        if (!p->due_ns) {
+            continue;
+        }
+        if (p->due_ns > now) {
+            timer_mod_anticipate_ns(s->wire_timer, p->due_ns);
+            continue;
+        }
+        p->due_ns = 0;
+        if (p->pending_fd >= 0) {
+            ohca_link_hello_reject(p->pending_fd, err.code, err.text);
+            ohca_close_fd(&p->pending_fd);
+            if (s->listen) {
+                warn_report("%s: port %u refused a peer: %s", ohca_name(s),
+                            i + 1, err.text);
+            } else {
+                ohca_wire_failed(s, i, &err);
+            }
+        } else if (!p->link && !s->listen) {
+            p->pending_fd = ohca_link_connect_start(s->fabric[i], &p->cfg, 0,
+                                                    &err);
+            if (p->pending_fd < 0) {
+                ohca_wire_failed(s, i, &err);
+            } else {
+                ohca_wire_later(s, p, OHCA_HELLO_MS);
+            }
+        }
+    }
 }
 
 int ohca_wire_ctrl_fd(const OhcaPort *p)
@@ -415,7 +546,9 @@ void ohca_wire_awake(OhcaState *s, unsigned int port, bool event, bool ctrl)
     if (p->link) {
         ohca_link_awake(p->link, event);
         p->ctrl_due |= ctrl;
-    } else if (ctrl) {
+    } else if (ctrl && s->listen) {
         ohca_wire_accept(s, port);
+    } else if (ctrl && p->pending_fd >= 0) {
+        ohca_wire_connected(s, port);
     }
 }

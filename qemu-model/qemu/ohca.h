@@ -61,6 +61,7 @@ typedef struct OhcaPort {
     struct ohca_link *link;
     struct ohca_link_cfg cfg;
     bool enabled;               /* what the SMA asked for last */
+    struct ohca_link_rate rate; /* widths and speeds it has enabled */
     bool up;                    /* what the engine was told last */
     bool ctrl_due;              /* ohca_link_ctrl() has something to do */
     uint32_t blocked;           /* lanes on which tx_begin failed */
@@ -70,7 +71,11 @@ typedef struct OhcaPort {
     bool losing;                /* the frame being built is in @lost */
     uint8_t lost[OHCA_LINK_MAX_FRAME];  /* a VL15 frame without room */
     int listen_fd;              /* or -1 */
-    int pending_fd;             /* accepted, HELLO not there yet; or -1 */
+    int pending_fd;             /* no HELLO from there yet; or -1 */
+    int64_t due_ns;             /* real time: no longer wait for it, or connect
+                                   again; 0: nothing is due */
+    unsigned int retry_ms;      /* between attempts to connect */
+    bool told;                  /* why the last one failed */
 } OhcaPort;
 
 struct OhcaState {
@@ -99,6 +104,7 @@ struct OhcaState {
     int timer_fd;
     uint64_t armed;             /* owner: what the timer is set to, ns */
     QEMUTimer *timer;           /* inline mode */
+    QEMUTimer *wire_timer;      /* earliest due_ns of the ports */
     QEMUBH *bh;                 /* inline mode */
     int64_t poll_ns;
     VMChangeStateEntry *vmstate;
@@ -167,5 +173,8 @@ uint8_t *ohca_wire_tx_begin(void *opaque, unsigned int port, unsigned int vl,
 void ohca_wire_tx_commit(void *opaque, unsigned int port, unsigned int vl,
                          uint32_t len);
 void ohca_wire_link_ctl(void *opaque, unsigned int port, bool enable);
+void ohca_wire_link_rate(void *opaque, unsigned int port,
+                         const struct ohca_link_rate *rate);
+void ohca_wire_due(OhcaState *s);
 
 #endif /* HW_RDMA_OHCA_H */

@@ -142,9 +142,32 @@ uint64_t sw_now(struct sw *sw)
 
 /* ---- ports --------------------------------------------------------------------- */
 
+static struct ohca_link_phy phy_of(const struct sw_port *p, bool enabled)
+{
+	return (struct ohca_link_phy){
+		.enabled = enabled,
+		.width_en = p->pi.width_enabled,
+		.speed_en = p->pi.speed_enabled,
+		.speed_ext_en = p->pi.speed_ext_enabled == IB_SPEED_EXT_DISABLE ?
+				0 : p->pi.speed_ext_enabled,
+	};
+}
+
+static void train(struct sw_port *p, bool enabled)
+{
+	struct ohca_link_phy phy = phy_of(p, enabled);
+
+	ohca_link_train(p->link, &phy);
+}
+
 void sw_port_changed(struct sw *sw, struct sw_port *p)
 {
+	struct ohca_link_phy phy = phy_of(p, true);
+
 	sw->epoch++;
+	/* For when the link trains next. */
+	if (p->link)
+		ohca_link_set_phy(p->link, &phy);
 	p->nvls = (uint8_t)ib_opvls_count(p->pi.op_vls);
 	/* All headers but LRH..payload's own: 8 LRH + 40 GRH + 12 BTH + 64 others. */
 	p->max_len = ib_mtu_bytes(p->pi.mtu) + 124;
@@ -234,19 +257,6 @@ void sw_link_cfg(const struct sw *sw, unsigned int n, struct ohca_link_cfg *cfg)
 	cfg->speed_sup = sw->cfg.speed;
 	cfg->speed_ext_sup = sw->cfg.speed_ext;
 	memcpy(cfg->desc, sw->cfg.desc, sizeof(cfg->desc));
-}
-
-static void train(struct sw_port *p, bool enabled)
-{
-	struct ohca_link_phy phy = {
-		.enabled = enabled,
-		.width_en = p->pi.width_enabled,
-		.speed_en = p->pi.speed_enabled,
-		.speed_ext_en = p->pi.speed_ext_enabled == IB_SPEED_EXT_DISABLE ?
-				0 : p->pi.speed_ext_enabled,
-	};
-
-	ohca_link_train(p->link, &phy);
 }
 
 void sw_attach(struct sw *sw, unsigned int n, struct ohca_link *l)

@@ -200,6 +200,13 @@ static void op_link_ctl(void *p, unsigned int port, bool enable)
 	}
 }
 
+static void op_link_rate(void *p, unsigned int port, const struct ohca_link_rate *rate)
+{
+	struct host *h = p;
+
+	h->port[port].rate = *rate;
+}
+
 static void op_trace(void *p, unsigned int ev, const uint64_t a[4])
 {
 	static const char *const name[OHCA_TR_NUM] = {
@@ -236,6 +243,7 @@ struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem)
 		.tx_begin = op_tx_begin,
 		.tx_commit = op_tx_commit,
 		.link_ctl = op_link_ctl,
+		.link_rate = op_link_rate,
 		.trace = op_trace,
 	};
 	struct host *h = calloc(1, sizeof(*h));

@@ -45,7 +45,7 @@ typedef enum host_fate (*host_hook)(void *arg, struct host *from, unsigned int p
 /**
  * struct host_wire - what a port is joined to instead of another port of a test host
  * @tx_begin, @tx_commit: as of struct ohca_host_ops
- * @link_ctl: the SMA enables or disables the link
+ * @link_ctl: as of struct ohca_host_ops
  * @step: bring in frames and link changes; Return: whether there were any
  */
 struct host_wire {
@@ -70,6 +70,7 @@ struct host_port {
 	unsigned int peer_port;
 	bool cable;			/* link may train */
 	bool enabled;			/* link_ctl() of the SMA */
+	struct ohca_link_rate rate;	/* link_rate() of the SMA */
 	bool up, changed;		/* link as told; to be told */
 	bool bounce;			/* link_ctl() has taken it down meanwhile */
 	bool blocked;			/* tx_begin() was refused */

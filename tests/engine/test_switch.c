@@ -3,6 +3,7 @@
  * Three engines on a switch, joined by real links, all in one thread. A fourth end port
  * plays the subnet manager, by directed routes over the wire.
  */
+#include "ib/rate.h"
 #include "switch/net.h"
 #include "internal.h"
 #include "rig.h"
@@ -45,12 +46,23 @@ static void wire_tx_commit(void *arg, unsigned int vl, uint32_t len)
 	n->moved = true;
 }
 
+static struct ohca_link_phy wire_phy(const struct node *n, bool enable)
+{
+	const struct ohca_link_rate *rate = &n->h->port[0].rate;
+
+	return (struct ohca_link_phy){
+		.enabled = enable,
+		.width_en = rate->width,
+		.speed_en = rate->speed,
+		.speed_ext_en = rate->speed_ext,
+	};
+}
+
 static void wire_link_ctl(void *arg, bool enable)
 {
-	struct ohca_link_phy phy = ep_phy();
 	struct node *n = arg;
+	struct ohca_link_phy phy = wire_phy(n, enable);
 
-	phy.enabled = enable;
 	if (n->ep.l)
 		ohca_link_train(n->ep.l, &phy);
 	n->moved = true;
@@ -61,13 +73,24 @@ static bool wire_step(void *arg, struct host *h, unsigned int port)
 	struct node *n = arg;
 	struct ohca_link_state st = { 0 };
 	struct ohca_link_frame f;
+	enum ohca_link_event ev;
 	bool any = n->moved;
 
 	n->moved = false;
 	if (n->ep.l) {
-		while (ohca_link_ctrl(n->ep.l) != OHCA_LINK_EV_NONE)
+		struct ohca_link_phy phy = wire_phy(n, true);
+
+		ohca_link_set_phy(n->ep.l, &phy);
+		while ((ev = ohca_link_ctrl(n->ep.l)) != OHCA_LINK_EV_NONE) {
 			if (*ohca_link_error(n->ep.l))
 				break;
+			/* it may be up again already */
+			if (ev == OHCA_LINK_EV_DOWN && n->up) {
+				n->up = false;
+				ohca_link_change(h->e, port, NULL);
+				any = true;
+			}
+		}
 		ohca_link_get_state(n->ep.l, &st);
 	}
 	if (st.up != n->up) {
@@ -106,9 +129,11 @@ static const struct host_wire wire = {
 static void pump(void *arg)
 {
 	struct world *w = arg;
-	bool any = true;
+	unsigned int quiet = 0;
+	bool any;
 
-	for (unsigned int i = 0; any; i++) {
+	/* a link that trains says so only when it is done, some messages later */
+	for (unsigned int i = 0; quiet < 4; i++, quiet = any ? 0 : quiet + 1) {
 		assert_true(i < 100000);
 		any = host_step(w->h, HOSTS);
 		for (unsigned int k = 1; k <= w->net->sw->nports; k++)
@@ -523,11 +548,59 @@ static void test_loss_of_a_node(void **state)
 	done(other);
 }
 
+/* What the subnet manager enables at the adapter is what the link trains to next (ibportstate). */
+static void test_width_speed(void **state)
+{
+	struct world *w = *state;
+	struct ib_port_info pi, sw;
+	uint8_t d[64] = { 0 };
+
+	assert_int_equal(hca(w, 0, IB_METHOD_GET, IB_SMP_ATTR_PORT_INFO, 1, d), 0);
+	ib_port_info_unpack(d, &pi);
+	assert_int_equal(pi.width_active, IB_WIDTH_4X);
+	assert_int_equal(pi.speed_ext_active, IB_SPEED_EXT_EDR);
+	/* 0, 1: and trains by itself; 2: when the other end does */
+	for (unsigned int i = 0; i < 3; i++) {
+		pi.width_enabled = i == 1 ? IB_WIDTH_1X | IB_WIDTH_4X : IB_WIDTH_1X;
+		pi.speed_enabled = IB_SPEED_SDR | IB_SPEED_DDR;
+		pi.speed_ext_enabled = i == 1 ? IB_SPEED_EXT_FDR : IB_SPEED_EXT_DISABLE;
+		pi.state = i < 2 ? IB_PS_DOWN : IB_PS_NO_CHANGE;
+		pi.phys_state = i < 2 ? IB_PHYS_POLLING : IB_PHYS_NO_CHANGE;
+		ib_port_info_pack(&pi, d);
+		/* AM bit 31: with extended speeds. The answer may go down with the link. */
+		hca(w, 0, IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, 1u << 31 | 1, d);
+		pump(w);
+		if (i == 2) {
+			sw = w->net->sw->port[w->node[0].ep.port].pi;
+			assert_int_equal(sw.width_active, IB_WIDTH_4X);
+			sw.state = IB_PS_DOWN;
+			sw.phys_state = IB_PHYS_POLLING;
+			ib_port_info_pack(&sw, d);
+			assert_int_equal(ep_switch(w->sm, IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO,
+						   1u << 31 | w->node[0].ep.port, d), 0);
+		}
+		pass(w, 50 * HOST_MS);
+		assert_int_equal(hca(w, 0, IB_METHOD_GET, IB_SMP_ATTR_PORT_INFO, 1u << 31 | 1, d),
+				 0);
+		ib_port_info_unpack(d, &pi);
+		assert_int_equal(pi.state, IB_PS_INIT);
+		assert_int_equal(pi.width_active, i == 1 ? IB_WIDTH_4X : IB_WIDTH_1X);
+		assert_int_equal(pi.speed_active, IB_SPEED_DDR);
+		assert_int_equal(pi.speed_ext_active, i == 1 ? IB_SPEED_EXT_FDR : 0);
+		/* both ends say the same */
+		sw = w->net->sw->port[w->node[0].ep.port].pi;
+		assert_int_equal(sw.width_active, pi.width_active);
+		assert_int_equal(sw.speed_active, pi.speed_active);
+		assert_int_equal(sw.speed_ext_active, pi.speed_ext_active);
+	}
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(discovery), T(rc), T(congestion), T(multicast), T(pma), T(loss_of_a_node),
+		T(width_speed),
 	};
 
 	return cmocka_run_group_tests_name("through a switch", tests, NULL, NULL);

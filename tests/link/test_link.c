@@ -654,6 +654,105 @@ static void test_ctrl_flood(void **state)
 	pair_free(&p);
 }
 
+/* An end that is retrained again and again while the other stands still, as in a reset loop. */
+static void test_train_unread(void **state)
+{
+	struct ohca_link_phy phy = pair_phy();
+	unsigned int messages = 0;
+	struct pair p;
+	char c;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	for (int i = 0; i < 100000; i++) {
+		phy.enabled = i & 1;
+		assert_int_equal(ohca_link_train(p.a, &phy), 0);
+		while (ohca_link_ctrl(p.a) == OHCA_LINK_EV_DOWN)
+			;
+		assert_string_equal(ohca_link_error(p.a), "");
+	}
+	/* What waits is one message, not one for each time. */
+	while (recv(p.b->sock, &c, 1, MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC) > 0 && messages < 9) {
+		messages++;
+		assert_int_not_equal(ohca_link_ctrl(p.b), OHCA_LINK_EV_ERROR);
+	}
+	assert_int_equal(messages, 1);
+	/* It is followed by the last training, which both come up with. */
+	for (int i = 0; i < 20; i++) {
+		while (ohca_link_ctrl(p.a) != OHCA_LINK_EV_NONE)
+			;
+		while (ohca_link_ctrl(p.b) != OHCA_LINK_EV_NONE)
+			;
+	}
+	assert_true(ohca_link_is_up(p.a));
+	assert_true(ohca_link_is_up(p.b));
+	assert_true(send_one(p.a, 0, 100, 1));
+	expect_one(p.b, 0, 100, 1);
+	pair_free(&p);
+}
+
+/* The halves of connecting never block; what fails closes the socket. */
+static void test_connect_halves(void **state)
+{
+	struct ohca_link_cfg cfg, peer;
+	struct ohca_link_err err;
+	struct ohca_link *l = NULL, *m;
+	int ls, fd, sock, n, waiting[200];
+
+	(void)state;
+	ohca_link_cfg_init(&cfg);
+	assert_int_equal(ohca_link_connect_start(in_dir("s"), &cfg, 0, &err), -1);
+	assert_int_equal(err.code, OHCA_LINK_E_PATH);
+	ls = ohca_link_listen(in_dir("s"), &err);
+	assert_true(ls >= 0);
+
+	/* No answer yet, an answer. */
+	sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
+	assert_true(sock >= 0);
+	assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), 0);
+	fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	assert_true(fd >= 0);
+	assert_int_equal(ohca_link_hello_recv(fd, &peer, &err), 1);
+	assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), 0);
+	assert_null(l);
+	m = ohca_link_hello_reply(fd, &peer, &cfg, &err);
+	assert_non_null(m);
+	assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), 1);
+	assert_non_null(l);
+	ohca_link_free(l);
+	ohca_link_free(m);
+
+	/* A refusal, and a listener that goes away. */
+	for (int i = 0; i < 2; i++) {
+		sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
+		assert_true(sock >= 0);
+		fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		assert_true(fd >= 0);
+		if (i == 0) {
+			assert_int_equal(ohca_link_hello_recv(fd, &peer, &err), 1);
+			ohca_link_hello_reject(fd, OHCA_LINK_E_NOPORT, "all ports are taken");
+		}
+		close(fd);
+		assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), -1);
+		assert_int_equal(fcntl(sock, F_GETFD), -1);
+		if (i == 0)
+			assert_non_null(strstr(err.text, "all ports are taken"));
+	}
+
+	/* A full backlog is an error at once, not a wait. */
+	for (n = 0; n < 200; n++) {
+		waiting[n] = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
+		if (waiting[n] < 0)
+			break;
+	}
+	assert_in_range(n, 1, 199);
+	assert_int_equal(err.sys, EAGAIN);
+	while (n)
+		close(waiting[--n]);
+	close(ls);
+	unlink(in_dir("s"));
+}
+
 static void scribble(struct ohca_link *l, unsigned int *r)
 {
 	unsigned int where = (unsigned int)rand_r(r), vl = where % 2;
@@ -866,6 +965,8 @@ int main(void)
 		cmocka_unit_test(test_bad_credit),
 		cmocka_unit_test(test_bad_ctrl),
 		cmocka_unit_test(test_ctrl_flood),
+		cmocka_unit_test(test_train_unread),
+		cmocka_unit_test(test_connect_halves),
 		cmocka_unit_test(test_hostile_memory),
 		cmocka_unit_test(test_stress),
 	};

@@ -4,6 +4,8 @@
  * is alive. What the engine does is tested without QEMU.
  */
 #include "qemu/osdep.h"
+#include <sys/socket.h>
+#include <sys/un.h>
 #include "qemu/bswap.h"
 #include "libqtest.h"
 #include "libqos/libqos-pc.h"
@@ -332,6 +334,40 @@ static void test_plug(void)
     rmdir(dir);
 }
 
+/* Who connects and says nothing does not keep a listening port from others. */
+static void test_silent_peer(const void *props)
+{
+    g_autofree char *dir = g_dir_make_tmp("ohca-XXXXXX", NULL);
+    g_autofree char *path = g_strdup_printf("%s/fabric", dir);
+    g_autofree char *args = g_strdup_printf(",fabric=%s,listen=on%s", path,
+                                            (const char *)props);
+    struct timeval patience = { .tv_sec = 60 };
+    struct sockaddr_un sa = { .sun_family = AF_UNIX };
+    char buf[512];
+    ssize_t n;
+    Card c;
+    int fd;
+
+    card_open(&c, args);
+    card_start(&c);
+    g_strlcpy(sa.sun_path, path, sizeof(sa.sun_path));
+    fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    g_assert_cmpint(fd, >=, 0);
+    g_assert(!setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
+                         sizeof(patience)));
+    g_assert(!connect(fd, (struct sockaddr *)&sa, sizeof(sa)));
+    /* An error message, then the end. */
+    n = recv(fd, buf, sizeof(buf), 0);
+    g_assert_cmpint(n, >, 0);
+    g_assert_cmpint(recv(fd, buf, sizeof(buf), 0), ==, 0);
+    close(fd);
+    qtest_qmp_device_add(c.qs->qts, "ohca", "second",
+                         "{'fabric': %s, 'addr': '6', 'ports': 1}", path);
+    expect_nop(&c);
+    card_close(&c);
+    rmdir(dir);
+}
+
 int main(int argc, char **argv)
 {
     int fd = g_file_open_tmp("ohca-bios-XXXXXX", &bios, NULL);
@@ -349,6 +385,9 @@ int main(int argc, char **argv)
     qtest_add_func("/ohca/doorbell", test_doorbell);
     qtest_add_func("/ohca/bad-properties", test_bad_properties);
     qtest_add_func("/ohca/plug", test_plug);
+    qtest_add_data_func("/ohca/silent-peer/thread", "", test_silent_peer);
+    qtest_add_data_func("/ohca/silent-peer/inline", ",x-engine=inline",
+                        test_silent_peer);
     ret = g_test_run();
     unlink(bios);
     g_free(bios);

@@ -3,12 +3,14 @@
 import re
 import time
 
+from . import fabric as fabric_tests
 from .bring_up import PAIR, all_active, fabric, start_sm
 from .harness import DEV, PERF_PORT, Failure, Group, find, need, tail, until
 
 GROUP = Group("life", PAIR, prepare=fabric)
 DEATH = Group("death", ("-n", "3", "--no-sm"), debug=False, prepare=fabric)
-GROUPS = [GROUP, DEATH]
+# in one lab with three nodes: DEATH is the last to use it
+GROUPS = [GROUP, fabric_tests.GROUP, DEATH]
 
 def resources(b, node):
     """What rdma counts on a node."""

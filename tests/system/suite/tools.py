@@ -3,7 +3,7 @@
 import re
 
 from .bring_up import PAIR, all_active, fabric
-from .harness import DEV, PERF_PORT, Group, find, need
+from .harness import DEV, PERF_PORT, Group, find, need, until
 
 GROUP = Group("tools", PAIR, prepare=fabric)
 GROUPS = [GROUP]
@@ -274,3 +274,18 @@ def port_down_and_up(b):
     b.sh(1, f"ibportstate {sw} {port} enable")
     all_active(b, 40)
     b.sh(1, "ping -c 1 -W 5 node2-ib")
+
+
+@GROUP.test(timeout=120)
+def link_width(b):
+    """What ibportstate enables at an adapter is what its link comes up with."""
+    port, sw = port_of(b, 2), switch_lid(b)
+    lid = int(b.sh(2, f"cat /sys/class/infiniband/{DEV}/ports/1/lid"), 16)
+    for enabled, wide in (("1", "1X"), ("3", "4X")):
+        b.sh(1, f"ibportstate {lid} 1 width {enabled} && ibportstate {sw} {port} reset")
+        rate = f"cat /sys/class/infiniband/{DEV}/ports/1/rate"
+        until(40 * b.slow, lambda w=wide, r=rate: w in b.sh(2, r),
+              f"node2's link does not become {wide}")
+        all_active(b, 40)
+        lines = [x for x in b.sh(1, "iblinkinfo --switches-only -l").splitlines() if "node2" in x]
+        need(len(lines) == 1 and f" {wide} " in lines[0], f"iblinkinfo: {lines}")

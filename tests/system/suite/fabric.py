@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the fabric does to its nodes, and a node to the fabric."""
+import re
+import signal
+
+from .bring_up import all_active, fabric
+from .harness import DEV, PERF_PORT, Group, find, need, tail, until
+
+GROUP = Group("fabric", ("-n", "3", "--no-sm"), debug=False, prepare=fabric)
+
+
+def states(b):
+    """PortState of each node."""
+    return [b.lab.capture(vm.k, f"cat /sys/class/infiniband/{DEV}/ports/1/state", 20)[1].strip()
+            for vm in b.lab.vms]
+
+
+def blocks(b, seconds, on=(1, 2)):
+    """Blocks that two nodes exchange in a second."""
+    s_out, _ = b.peer(f"stream {seconds}", seconds + 60, on)
+    return int(find(r"moved (\d+) blocks", s_out)) / seconds
+
+
+@GROUP.test(timeout=150)
+def paused(b):
+    """A node stands still while one writes to it: the others go on, it comes back."""
+    command = f"ib_write_bw -F -d {DEV} -s 65536 -D 60"
+    b.sh(3, f"(nohup {command} >/tmp/d.log 2>&1 &); n=0; "
+            "until grep -qi ':%04X 0.*:0000 0A' /proc/net/tcp*; do n=$((n + 1)); "
+            "[ $n -lt 200 ] || exit 1; sleep 0.05; done" % PERF_PORT)
+    b.sh(2, f"(nohup {command} node3 >/tmp/d.log 2>&1 &); n=0; "
+            "until [ $(rdma resource show qp | grep -c 'state RTS.*ib_write_bw') -gt 0 ]; do "
+            "n=$((n + 1)); [ $n -lt 200 ] || exit 1; sleep 0.05; done")
+    before = blocks(b, 3)
+    process = b.lab.vms[2].process
+    process.send_signal(signal.SIGSTOP)
+    try:
+        # the same input of the switch: node 2 sends to both
+        now = blocks(b, 6)
+        b.note(f"{before:.1f} blocks/s before, {now:.1f} while node3 stands still")
+        text = b.sh(2, "n=0; while pgrep -x ib_write_bw >/dev/null; do n=$((n + 1)); "
+                       "[ $n -lt 300 ] || exit 1; sleep 0.1; done; cat /tmp/d.log", 40)
+    finally:
+        process.send_signal(signal.SIGCONT)
+    find("[Cc]ompletion with error|Failed status 12", text)
+    need(now > before / 4, f"{now:.1f} blocks/s while a node stood still, {before:.1f} before")
+    # what was for it was discarded by the switch's port, and counted there
+    counted = re.findall(r"port \d+:.*PortXmitDiscards == (\d+)",
+                         b.sh(1, "ibqueryerrors", status=None))
+    need(len(counted) == 1, f"XmitDiscards counted at {len(counted)} ports")
+    b.sh(3, "pkill -x ib_write_bw; n=0; while pgrep -x ib_write_bw >/dev/null; do "
+            "n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.1; done", 40)
+    all_active(b)
+    b.peer("verify rc", on=(1, 3))
+    b.peer("stream 0.5", on=(3, 2))
+
+
+@GROUP.test(timeout=180)
+def switch_restart(b):
+    """The switch goes away: ports are DOWN; a new one comes: OpenSM sweeps, all works again."""
+    b.peer("verify rc")
+    for _ in range(2):
+        b.lab.stop_switch()
+        until(20 * b.slow, lambda: states(b) == ["1: DOWN"] * 3,
+              "a port without a switch is not DOWN")
+        b.lab.start_switch()
+        until(20 * b.slow, lambda: not any("DOWN" in x for x in states(b)),
+              "a port does not find the new switch")
+    all_active(b, 40)
+    for on in ((1, 2), (3, 1)):
+        b.peer("verify rc", on=on)
+    text = b.sh(2, "n=0; until ping -c 1 -W 1 node1-ib; do n=$((n + 1)); [ $n -lt 20 ] || exit 1; "
+                   "done", 60)
+    need(" 0% packet loss" in text, tail(text))
