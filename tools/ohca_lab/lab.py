@@ -122,9 +122,9 @@ class Lab:
         if opt.share and "," in opt.share:
             raise LabError("--share: a comma in the path is not supported")
 
-    def mgmt_remote(self, k):
-        """Where node k sends its Ethernet frames: its one peer, or the hub."""
-        return f"{self.dir}/mgmt.{3 - k}" if self.opt.nodes == 2 else f"{self.dir}/hub.{k}"
+    def mgmt_role(self, k):
+        """How node k joins the management network: node 1 of two listens, or the hub does."""
+        return "server=on" if (k, self.opt.nodes) == (1, 2) else "server=off,reconnect-ms=50"
 
     def _layers(self):
         layers = [paths.BASE]
@@ -151,12 +151,9 @@ class Lab:
         say(f"{'KVM' if self.accel == 'kvm' else 'TCG (no KVM)'}: {self.reason}")
         self.layers = self._layers()
         if self.opt.nodes != 2:
-            self._helper([paths.HUB, f"{self.dir}/hub", f"{self.dir}/mgmt",
-                          str(self.opt.nodes)], "hub")
+            self._helper([paths.HUB, f"{self.dir}/mgmt"], "hub")
         if self.opt.fabric == "ohca":
-            self._helper([paths.SWITCH, "--ports", "36", "--listen", f"{self.dir}/fabric",
-                          *self.opt.switch], "switch")
-            self._wait_listening(self.helpers[-1], f"{self.dir}/fabric")
+            self.start_switch()
         self.vms = [VM(self, k + 1) for k in range(self.opt.nodes)]
         for vm in self.vms:
             vm.start()
@@ -166,8 +163,20 @@ class Lab:
         say(f"{self.opt.nodes} nodes up in {time.monotonic() - begin:.1f} s")
         self._fabric()
 
+    def start_switch(self):
+        """Starts the fabric's switch and waits until it listens."""
+        self._helper([paths.SWITCH, "--ports", "36", "--listen", f"{self.dir}/fabric",
+                      *self.opt.switch], "switch")
+        self._wait_listening(self.helpers[-1], f"{self.dir}/fabric")
+
+    def stop_switch(self):
+        """Ends it; the nodes see their cables pulled."""
+        switch = next(p for p in self.helpers if p.what == "switch")
+        stop(switch)
+        self.helpers.remove(switch)
+
     def _helper(self, argv, name):
-        log = open(os.path.join(self.dir, f"{name}.log"), "wb")
+        log = open(os.path.join(self.dir, f"{name}.log"), "ab")
         process = spawn(argv, stdout=log, stderr=subprocess.STDOUT)
         process.what = name
         self.helpers.append(process)

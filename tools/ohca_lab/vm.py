@@ -11,6 +11,8 @@ from .channel import CHANNELS
 
 _libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
+# Jumbo frames, as RoCE is run with: it has its largest MTU, 4096, and TCP fewer packets.
+MTU = 9000
 
 
 def spawn(argv, **kwargs):
@@ -114,9 +116,10 @@ class VM:
                          f"logfile={d}/console.log",
              "-serial", "chardev:con",
              "-qmp", f"unix:{d}/qmp,server=on,wait=off",
-             "-netdev", f"dgram,id=mgmt,local.type=unix,local.path={lab.dir}/mgmt.{k},"
-                        f"remote.type=unix,remote.path={lab.mgmt_remote(k)}",
-             "-device", f"virtio-net-pci,netdev=mgmt,romfile=,mac=52:54:00:0c:a0:{k:02x}",
+             "-netdev", f"stream,id=mgmt,addr.type=unix,addr.path={lab.dir}/mgmt,"
+                        f"{lab.mgmt_role(k)}",
+             "-device", f"virtio-net-pci,netdev=mgmt,romfile=,host_mtu={MTU},"
+                        f"mac=52:54:00:0c:a0:{k:02x}",
              "-device", "virtio-serial-pci,max_ports=16"]
         for i, layer in enumerate(lab.layers):
             a += ["-drive", f"if=none,id=layer{i},file={layer},format=raw,readonly=on",
