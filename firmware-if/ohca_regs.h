@@ -87,6 +87,8 @@ enum ohca_feature {
 	OHCA_FEATURE_APM	= 12,	/* automatic path migration */
 	OHCA_FEATURE_EXT_ATOMIC	= 13,	/* MASKED_CMP_SWAP, MASKED_FETCH_ADD */
 	OHCA_FEATURE_MPE	= 14,	/* FLUSH, ATOMIC_WRITE and the rights for them */
+	OHCA_FEATURE_UD_CSUM	= 15,	/* checksums of IP datagrams on UD */
+	OHCA_FEATURE_TSO	= 16,	/* TSO on UD */
 	OHCA_FEATURE_QP_COUNTERS = 18,	/* counter sets that QPs are bound to */
 	OHCA_FEATURE_QUERY_CONTEXT = 19,	/* QUERY_CONTEXT */
 };

@@ -9,7 +9,7 @@
  *
  *   control | [AV, 3 segments: UD, SMI, GSI] | [remote address: RDMA, atomic]
  *   | [atomic operands, or what to flush] | [masks of the operands]
- *   | [registration, 3 segments]
+ *   | [registration, 3 segments] | [TSO and its headers]
  *   | SGEs or inline data
  *
  * An RQ or SRQ WQE has a fixed stride of 64 << n bytes: one control segment and
@@ -45,7 +45,7 @@ enum ohca_wqe_op {
 	OHCA_OP_LOCAL_INV		= 7,
 	OHCA_OP_BIND_MW			= 8,
 	OHCA_OP_SEND_INV		= 9,
-	OHCA_OP_TSO			= 10,
+	OHCA_OP_TSO			= 10,	/* with OHCA_FEATURE_TSO */
 	OHCA_OP_FLUSH			= 14,
 	OHCA_OP_ATOMIC_WRITE		= 15,
 	OHCA_OP_REG_MR			= 0x20,
@@ -62,7 +62,7 @@ enum ohca_wqe_op {
 #define OHCA_WQE_SIGNALED	OHCA_BIT(1)
 #define OHCA_WQE_SOLICITED	OHCA_BIT(2)
 #define OHCA_WQE_INLINE		OHCA_BIT(3)
-#define OHCA_WQE_IP_CSUM	OHCA_BIT(4)
+#define OHCA_WQE_IP_CSUM	OHCA_BIT(4)	/* UD, with OHCA_FEATURE_UD_CSUM */
 #define OHCA_WQE_INLINE_LEN	OHCA_GENMASK(15, 6)	/* bytes, with OHCA_WQE_INLINE */
 
 /**
@@ -140,6 +140,25 @@ OHCA_ASSERT_SIZE(struct ohca_hw_wqe_flush, 16);
 #define OHCA_FLUSH_PERSISTENT	OHCA_BIT(1)
 #define OHCA_FLUSH_RANGE	0u	/* the bytes named */
 #define OHCA_FLUSH_MR		1u	/* all of the region */
+
+/**
+ * struct ohca_hw_wqe_tso - large segment; between the AV and the SGEs
+ * @mss: bytes of data that each packet carries, all but the last
+ * @hlen: bytes of headers, at most OHCA_MAX_TSO_HDR: those of IPoIB (RFC 4391), IPv4 and
+ *	TCP. They follow this segment, padded to segments.
+ * @reserved: zero
+ *
+ * The SGEs hold the data. Every packet gets the headers, with length, identification,
+ * sequence number, flags and checksums of its own.
+ */
+struct ohca_hw_wqe_tso {
+	__le16 mss;
+	__le16 hlen;
+	__u8 reserved[12];
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_wqe_tso, 16);
+
+#define OHCA_MAX_TSO_HDR	128u
 
 /**
  * struct ohca_hw_wqe_reg - registration segment of REG_MR and BIND_MW

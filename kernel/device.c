@@ -108,6 +108,8 @@ static u64 ohca_device_caps(const struct ohca_dev *dev)
 		caps |= IB_DEVICE_MEM_MGT_EXTENSIONS;
 	if (ohca_has(dev, OHCA_FEATURE_MW))
 		caps |= IB_DEVICE_MEM_WINDOW | IB_DEVICE_MEM_WINDOW_TYPE_2B;
+	if (ohca_has(dev, OHCA_FEATURE_UD_CSUM))
+		caps |= IB_DEVICE_UD_IP_CSUM;
 	if (ohca_has(dev, OHCA_FEATURE_MPE))
 		caps |= IB_DEVICE_FLUSH_GLOBAL | IB_DEVICE_FLUSH_PERSISTENT |
 			IB_DEVICE_ATOMIC_WRITE;
@@ -140,6 +142,8 @@ int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 	props->max_qp_wr = ohca_max_qp_wr(a);
 	props->device_cap_flags = ohca_device_caps(dev);
 	props->kernel_cap_flags = IBK_LOCAL_DMA_LKEY | IBK_BLOCK_MULTICAST_LOOPBACK;
+	if (ohca_has(dev, OHCA_FEATURE_TSO))
+		props->kernel_cap_flags |= IBK_UD_TSO;
 	props->max_send_sge = a->max_sge;
 	props->max_recv_sge = a->max_sge;
 	props->max_sge_rd = a->max_sge_rd;

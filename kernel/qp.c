@@ -103,7 +103,11 @@ static int ohca_qp_check(struct ohca_dev *dev, const struct ib_qp_init_attr *ini
 	default:
 		return -EOPNOTSUPP;
 	}
-	if (init->create_flags & ~IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK)
+	if (init->create_flags &
+	    ~(IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK | IB_QP_CREATE_IPOIB_UD_LSO))
+		return -EOPNOTSUPP;
+	if (init->create_flags & IB_QP_CREATE_IPOIB_UD_LSO &&
+	    (user || !ohca_has(dev, OHCA_FEATURE_TSO)))
 		return -EOPNOTSUPP;
 	if (init->create_flags && init->qp_type != IB_QPT_UD)
 		return -EINVAL;
@@ -159,6 +163,10 @@ static int ohca_sq_init(struct ohca_dev *dev, struct ohca_qp *qp, const struct i
 	/* a masked atomic with its SGE is one segment more than a block */
 	if (qp->ibqp.qp_type == IB_QPT_RC && ohca_qp_has(qp, OHCA_FEATURE_EXT_ATOMIC))
 		bbs = max(bbs, 2ull);
+	if (qp->create_flags & IB_QP_CREATE_IPOIB_UD_LSO)
+		bbs = min_t(u64, OHCA_MAX_WQE_BBS,
+			    DIV_ROUND_UP((ohca_wqe_hdr_segs(true) + 1 + cap->max_send_sge) *
+					 OHCA_SEG_SIZE + OHCA_MAX_TSO_HDR, OHCA_BB_SIZE));
 	bbs *= max(cap->max_send_wr, 1u);
 	if (bbs > 1u << dev->attr.log_max_sq_bbs)
 		return -EINVAL;

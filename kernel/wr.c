@@ -13,6 +13,8 @@ static int ohca_wc_opcode(enum ib_wr_opcode opcode)
 	case IB_WR_SEND_WITH_IMM:
 	case IB_WR_SEND_WITH_INV:
 		return IB_WC_SEND;
+	case IB_WR_LSO:
+		return IB_WC_LSO;
 	case IB_WR_RDMA_WRITE:
 	case IB_WR_RDMA_WRITE_WITH_IMM:
 		return IB_WC_RDMA_WRITE;
@@ -46,6 +48,8 @@ static bool ohca_is_masked(enum ib_wr_opcode opcode)
 /* The operations that a QP type has (IBTA vol 1, table 88, and 10.8.2). */
 static bool ohca_op_allowed(const struct ohca_qp *qp, enum ib_wr_opcode opcode)
 {
+	if (opcode == IB_WR_LSO)
+		return qp->create_flags & IB_QP_CREATE_IPOIB_UD_LSO;
 	if (ohca_is_masked(opcode) && !ohca_qp_has(qp, OHCA_FEATURE_EXT_ATOMIC))
 		return false;
 	if (opcode == IB_WR_ATOMIC_WRITE && !ohca_qp_has(qp, OHCA_FEATURE_MPE))
@@ -73,6 +77,23 @@ static void *ohca_put_av(void *seg, const struct ohca_qp *qp, const struct ib_ud
 	if (qp->ibqp.qp_type == IB_QPT_GSI)
 		av->pkey_index = cpu_to_le16(wr->pkey_index);
 	return av + 1;
+}
+
+/* Return: where the SGEs go, or NULL: the headers are longer than the device takes. */
+static void *ohca_put_tso(void *seg, const struct ib_ud_wr *wr, int *room)
+{
+	struct ohca_hw_wqe_tso *tso = seg;
+	int padded = ALIGN(wr->hlen, OHCA_SEG_SIZE);
+
+	if (wr->hlen <= 0 || wr->hlen > OHCA_MAX_TSO_HDR || wr->mss <= 0 || wr->mss > U16_MAX)
+		return NULL;
+	*room -= 1 + padded / OHCA_SEG_SIZE;
+	memset(tso, 0, sizeof(*tso));
+	tso->mss = cpu_to_le16(wr->mss);
+	tso->hlen = cpu_to_le16(wr->hlen);
+	memcpy(tso + 1, wr->header, wr->hlen);
+	memset((void *)(tso + 1) + wr->hlen, 0, padded - wr->hlen);
+	return (void *)(tso + 1) + padded;
 }
 
 static void *ohca_put_raddr(void *seg, u64 addr, u32 rkey)
@@ -171,6 +192,7 @@ int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, v
 {
 	int wc_opcode = ohca_wc_opcode(wr->opcode);
 	enum ib_qp_type type = qp->ibqp.qp_type;
+	int room = OHCA_MAX_WQE_BBS * OHCA_BB_SIZE / OHCA_SEG_SIZE - ohca_wqe_hdr_segs(true);
 	struct ohca_hw_wqe_ctrl *ctrl = wqe;
 	void *seg = ctrl + 1;
 	u32 bytes = 0;
@@ -188,6 +210,8 @@ int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, v
 		return -EINVAL;
 
 	flags = wr->send_flags & (IB_SEND_FENCE | IB_SEND_SIGNALED | IB_SEND_SOLICITED);
+	if (type == IB_QPT_UD && ohca_qp_has(qp, OHCA_FEATURE_UD_CSUM))
+		flags |= wr->send_flags & IB_SEND_IP_CSUM;
 	ctrl->opcode = wr->opcode;
 	ctrl->imm = 0;
 	if (wr->opcode == IB_WR_SEND_WITH_IMM || wr->opcode == IB_WR_RDMA_WRITE_WITH_IMM)
@@ -218,6 +242,11 @@ int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, v
 		seg = ohca_put_raddr(seg, atomic_wr(wr)->remote_addr, atomic_wr(wr)->rkey);
 		seg = ohca_put_atomic(seg, atomic_wr(wr));
 		seg = ohca_put_atomic_masks(seg, atomic_wr(wr));
+		break;
+	case IB_WR_LSO:
+		seg = ohca_put_tso(seg, ud_wr(wr), &room);
+		if (!seg || wr->num_sge > room || wr->send_flags & IB_SEND_INLINE)
+			return -EINVAL;
 		break;
 	case IB_WR_REG_MR:
 		seg = ohca_put_reg(seg, reg_wr(wr));

@@ -292,6 +292,59 @@ static void datagram(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, wqe->b[53]);
 }
 
+static void large_send(struct kunit *test)
+{
+	struct ohca_qp *qp = make_qp(test, IB_QPT_UD);
+	struct wqe *wqe = make_wqe(test);
+	struct ohca_sq_shadow shadow;
+	struct ohca_ah *ah = ohca_test_alloc(test, sizeof(*ah));
+	u8 header[OHCA_MAX_TSO_HDR];
+	struct ib_ud_wr wr = {
+		.wr.opcode = IB_WR_LSO,
+		.wr.sg_list = sges,
+		.wr.num_sge = 1,
+		.wr.send_flags = IB_SEND_IP_CSUM,
+		.ah = &ah->ibah,
+		.remote_qpn = 5,
+		.header = header,
+		.hlen = 44,
+		.mss = 0x1234,
+	};
+
+	memset(header, 0x77, sizeof(header));
+	qp->create_flags = IB_QP_CREATE_IPOIB_UD_LSO;
+	qp->features = BIT_ULL(OHCA_FEATURE_UD_CSUM) | BIT_ULL(OHCA_FEATURE_TSO);
+	KUNIT_ASSERT_EQ(test, 0, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+	KUNIT_EXPECT_EQ(test, IB_WC_LSO, shadow.opcode);
+	KUNIT_EXPECT_EQ(test, 3, shadow.bbs);
+	KUNIT_EXPECT_EQ(test, 10, wqe->b[0]);
+	/* control, address vector 3, TSO, headers 3, SGE */
+	KUNIT_EXPECT_EQ(test, 9, wqe->b[1]);
+	KUNIT_EXPECT_EQ(test, OHCA_WQE_IP_CSUM, wqe->b[2]);
+	KUNIT_EXPECT_EQ(test, 0x34, wqe->b[64]);
+	KUNIT_EXPECT_EQ(test, 0x12, wqe->b[65]);
+	KUNIT_EXPECT_EQ(test, 44, wqe->b[66]);
+	KUNIT_EXPECT_EQ(test, 0x77, wqe->b[80 + 43]);
+	KUNIT_EXPECT_EQ(test, 0, wqe->b[80 + 44]);
+	KUNIT_EXPECT_EQ(test, 0x88, wqe->b[128]);
+
+	/* what does not fit */
+	wr.hlen = OHCA_MAX_TSO_HDR;
+	KUNIT_EXPECT_EQ(test, 0, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+	wr.hlen++;
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+	wr.hlen = 44;
+	wr.mss = 0;
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+	wr.mss = 0x10000;
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+	wr.mss = 1000;
+	wr.hlen = OHCA_MAX_TSO_HDR;
+	qp->sq.max_sge = OHCA_MAX_SGE;
+	wr.wr.num_sge = 24;
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+}
+
 static void inline_data(struct kunit *test)
 {
 	struct ohca_qp *qp = make_qp(test, IB_QPT_RC);
@@ -346,6 +399,7 @@ static void refused(struct kunit *test)
 		{ IB_QPT_UC, IB_WR_ATOMIC_FETCH_AND_ADD },
 		{ IB_QPT_UD, IB_WR_RDMA_WRITE },
 		{ IB_QPT_SMI, IB_WR_REG_MR },
+		{ IB_QPT_UD, IB_WR_LSO },
 	};
 	u32 i;
 
@@ -560,6 +614,7 @@ static struct kunit_case codec_cases[] = {
 	KUNIT_CASE(atomic_write),
 	KUNIT_CASE(reg_and_inval),
 	KUNIT_CASE(datagram),
+	KUNIT_CASE(large_send),
 	KUNIT_CASE(inline_data),
 	KUNIT_CASE(refused),
 	KUNIT_CASE(recv_wqe),

@@ -17,7 +17,8 @@
 	 1ull << OHCA_FEATURE_MW | 1ull << OHCA_FEATURE_CQ_RESIZE |		\
 	 1ull << OHCA_FEATURE_TIMESTAMP | 1ull << OHCA_FEATURE_REREG |		\
 	 1ull << OHCA_FEATURE_ODP | 1ull << OHCA_FEATURE_EXT_ATOMIC |		\
-	 1ull << OHCA_FEATURE_MPE | 1ull << OHCA_FEATURE_APM |				\
+	 1ull << OHCA_FEATURE_MPE | 1ull << OHCA_FEATURE_APM |			\
+	 1ull << OHCA_FEATURE_UD_CSUM | 1ull << OHCA_FEATURE_TSO |		\
 	 1ull << OHCA_FEATURE_QP_COUNTERS | 1ull << OHCA_FEATURE_QUERY_CONTEXT)
 
 /* Limits that no table size sets; all are reported by QUERY_DEVICE. */

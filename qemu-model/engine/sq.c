@@ -129,6 +129,8 @@ static bool op_allowed(const ohca_engine *e, const struct ohca_qp *qp, uint8_t o
 		       ohca_feature(e, OHCA_FEATURE_MPE);
 	case OHCA_OP_SEND_INV:
 		return qp->type == OHCA_QPT_RC;
+	case OHCA_OP_TSO:
+		return qp->type == OHCA_QPT_UD && ohca_feature(e, OHCA_FEATURE_TSO);
 	default:
 		return false;
 	}
@@ -210,6 +212,23 @@ static uint8_t parse_data(struct ohca_swqe *w, uint8_t *raw, unsigned int nseg, 
 	return parse_sges(w, raw + w->data, nseg - hdr);
 }
 
+/* Segments before the data of a TSO WQE; 0: it is malformed. */
+static unsigned int tso_segs(struct ohca_swqe *w, const uint8_t *raw, unsigned int nseg,
+			     unsigned int hdr)
+{
+	struct ohca_hw_wqe_tso t;
+	unsigned int hlen, n;
+
+	if (nseg <= hdr)
+		return 0;
+	memcpy(&t, raw + hdr * OHCA_SEG_SIZE, sizeof(t));
+	hlen = ohca_le16(t.hlen);
+	n = hdr + 1 + (hlen + OHCA_SEG_SIZE - 1) / OHCA_SEG_SIZE;
+	if (!t.mss || !hlen || hlen > OHCA_MAX_TSO_HDR || n > nseg || w->flags & OHCA_WQE_INLINE)
+		return 0;
+	return n;
+}
+
 /*
  * Parse what follows the control segment of a WQE that is all there; what is wrong becomes
  * its status. @nseg: segments, from the control segment.
@@ -225,7 +244,8 @@ static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe 
 	if (nseg < hdr ||
 	    ((ohca_op_is_local(w->op) || w->op == OHCA_OP_FLUSH) && nseg != hdr))
 		return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
-	if (w->flags & OHCA_WQE_IP_CSUM)
+	if (w->flags & OHCA_WQE_IP_CSUM &&
+	    (qp->type != OHCA_QPT_UD || !ohca_feature(e, OHCA_FEATURE_UD_CSUM)))
 		return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_FLAGS);
 	if (ohca_op_is_local(w->op))
 		return OHCA_WC_SUCCESS;
@@ -235,6 +255,11 @@ static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe 
 		memcpy(&r, raw + OHCA_SEG_SIZE, sizeof(r));
 		w->raddr = ohca_le64(r.raddr);
 		w->rkey = ohca_le32(r.rkey);
+	}
+	if (w->op == OHCA_OP_TSO) {
+		hdr = tso_segs(w, raw, nseg, hdr);
+		if (!hdr)
+			return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
 	}
 	if (parse_data(w, raw, nseg, hdr))
 		return w->status;

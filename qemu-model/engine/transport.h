@@ -78,6 +78,7 @@ enum ohca_wc_opcode {
 
 #define OHCA_WCF_GRH		1u
 #define OHCA_WCF_WITH_IMM	2u
+#define OHCA_WCF_IP_CSUM_OK	4u
 #define OHCA_WCF_WITH_INV	8u
 
 /* ---- paths and the wire: tx.c ---------------------------------------------------- */
@@ -161,7 +162,8 @@ enum ohca_swqe_state {
 
 /**
  * struct ohca_swqe - a send WQE, private copy
- * @first, @last: PSNs, once begun; of a READ: those of the responses
+ * @first, @last: PSNs, once begun; of a READ: those of the responses; of TSO: packets
+ *	and bytes of data sent
  * @idx: free running index of its first BB
  * @data: byte offset of SGEs or inline data in the copied WQE
  * @status, @ve: it has failed, and completes so when its turn comes

@@ -3,6 +3,7 @@
  * Datagrams: UD QPs, the ports' SMI and GSI QPs, multicast (IBTA vol 1, 9.8.1, 10.5,
  * 13.5). One packet a message, nothing is acknowledged.
  */
+#include "ipoib.h"
 #include "transport.h"
 
 #define MAD_LEN		256u
@@ -24,6 +25,43 @@ static enum ohca_sent fail(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe 
 	return OHCA_SENT;
 }
 
+/**
+ * struct chunk - what of a WQE goes into one packet
+ * @hdr: headers before the data (TSO); @t: what they are
+ * @off, @n: bytes of the WQE's data; @last: there are no more after them
+ */
+struct chunk {
+	const uint8_t *hdr;
+	struct ohca_tso t;
+	uint32_t off, n;
+	bool last;
+};
+
+/* The next of a WQE. Returns a vendor error, 0 if all is well. */
+static int next_chunk(const struct ohca_xport *xp, const struct ohca_swqe *w, struct chunk *c)
+{
+	struct ohca_hw_wqe_tso t;
+	const uint8_t *raw = ohca_swqe_raw(xp, w->idx) + 4 * OHCA_SEG_SIZE;
+	uint32_t mss;
+
+	memset(c, 0, sizeof(*c));
+	c->n = w->length;
+	c->last = true;
+	if (w->op != OHCA_OP_TSO)
+		return 0;
+	memcpy(&t, raw, sizeof(t));
+	mss = ohca_le16(t.mss);
+	c->hdr = raw + sizeof(t);
+	if (!ohca_tso_check(c->hdr, ohca_le16(t.hlen), &c->t))
+		return OHCA_VE_WQE_SIZE;
+	c->off = w->last;
+	c->n = w->length - w->last;
+	c->last = c->n <= mss;
+	if (!c->last)
+		c->n = mss;
+	return 0;
+}
+
 static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -31,21 +69,27 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 	struct ohca_hw_av av;
 	struct ohca_path path;
 	struct ohca_tx tx;
-	uint32_t pad = ib_pad(w->length), qkey;
+	struct chunk c;
+	uint32_t pad, qkey, len;
 	uint8_t op = w->op == OHCA_OP_SEND_IMM ? IB_OP_UD_SEND_ONLY_IMM : IB_OP_UD_SEND_ONLY;
 	bool smi = qp->type == OHCA_QPT_SMI, gsi = qp->type == OHCA_QPT_GSI;
 	uint8_t *h;
 	int ve;
 
 	memcpy(&av, ohca_swqe_raw(xp, w->idx) + OHCA_SEG_SIZE, sizeof(av));
-	if (smi || gsi ? w->length != MAD_LEN : w->length > port_mtu(e, qp->port))
+	ve = next_chunk(xp, w, &c);
+	if (ve)
+		return fail(e, qp, w, OHCA_WC_LOC_QP_OP, ve);
+	len = c.t.len + c.n;
+	pad = ib_pad(len);
+	if (smi || gsi ? len != MAD_LEN : len > port_mtu(e, qp->port))
 		return fail(e, qp, w, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH);
 	ve = ohca_path_resolve(e, qp->port, &av, gsi ? ohca_le16(av.pkey_index) : qp->pkey_index,
 			       smi, &path);
 	if (ve)
 		return fail(e, qp, w, OHCA_WC_LOC_QP_OP, ve);
 	info = &ib_opcodes[op];
-	if (!ohca_tx_open(e, &path, path.hdr_len + info->hdr_len + w->length + pad + IB_ICRC_LEN,
+	if (!ohca_tx_open(e, &path, path.hdr_len + info->hdr_len + len + pad + IB_ICRC_LEN,
 			  &tx))
 		return OHCA_SENT_BLOCKED;
 	h = ib_build_bth(tx.buf + path.hdr_len, op,
@@ -61,14 +105,26 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 		memcpy(h, &w->imm, IB_IMMDT_LEN);
 		h += IB_IMMDT_LEN;
 	}
-	ve = ohca_swqe_gather(e, qp, w, 0, h, w->length);
+	if (c.t.len)
+		memcpy(h, c.hdr, c.t.len);
+	ve = ohca_swqe_gather(e, qp, w, c.off, h + c.t.len, c.n);
 	if (ve == OHCA_MR_FAULT)
 		return ohca_suspend_tx(e, qp, OHCA_FAULT_REQ, w->idx);
 	if (ve)
 		return fail(e, qp, w, OHCA_WC_LOC_PROT, ve);
-	memset(h + w->length, 0, pad);
+	if (c.t.len)
+		ohca_tso_segment(h, &c.t, w->first, c.off, c.n, c.last);
+	else if (w->flags & OHCA_WQE_IP_CSUM)
+		ohca_ip_fill(h, len);
+	memset(h + len, 0, pad);
 	ohca_tx_close_qp(e, qp, &tx);
 	xp->nxt = xp->una = xp->max = ib_psn_add(xp->nxt, 1);
+	if (!c.last) {
+		w->state = OHCA_SW_BEGUN;
+		w->first++;
+		w->last += c.n;
+		return OHCA_SENT;
+	}
 	ohca_sq_complete(e, qp, w, OHCA_WC_SUCCESS, 0);
 	return OHCA_SENT;
 }
@@ -82,7 +138,11 @@ enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp)
 
 		return ohca_sq_flush(e, qp, &one) ? OHCA_SENT : OHCA_SENT_NONE;
 	}
-	if (qp->state == OHCA_QPS_SQD || qp->xp->fault[OHCA_FAULT_REQ])
+	if (qp->xp->fault[OHCA_FAULT_REQ])
+		return OHCA_SENT_NONE;
+	/* what has been begun is ended first */
+	if (qp->state == OHCA_QPS_SQD && (qp->xp->tail == qp->xp->head ||
+					  ohca_swqe_at(qp->xp, qp->xp->tail)->state == OHCA_SW_NEW))
 		return OHCA_SENT_NONE;
 	w = ohca_sq_next(e, qp);
 	if (!w)
@@ -183,6 +243,9 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 		ohca_suspend_forget(e, qp->xp, OHCA_FAULT_RECV);
 	if (p->i.has_grh)
 		flags |= OHCA_WCF_GRH;
+	if (qp->type == OHCA_QPT_UD && ohca_feature(e, OHCA_FEATURE_UD_CSUM) &&
+	    ohca_ip_ok(payload, p->i.payload_len))
+		flags |= OHCA_WCF_IP_CSUM_OK;
 	if (imm) {
 		flags |= OHCA_WCF_WITH_IMM;
 		memcpy(&c.imm, &imm->imm, 4);

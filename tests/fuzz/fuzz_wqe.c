@@ -110,6 +110,16 @@ static void send_wqe(struct app *a)
 	if (q == &a->qp[4]) {
 		memcpy(w + 16, &av, sizeof(av));
 		n = 4;
+		c.flags |= b & 32 ? OHCA_WQE_IP_CSUM : 0;
+		if (op == OHCA_OP_TSO) {
+			/* encapsulation, IPv4, TCP */
+			static const uint8_t hdr[48] = { 8, 0, 0, 0, 0x45, [13] = 6, [36] = 0x50 };
+			struct ohca_hw_wqe_tso t = { .mss = near(in), .hlen = 44 };
+
+			memcpy(w + 64, &t, sizeof(t));
+			memcpy(w + 80, hdr, sizeof(hdr));
+			n = put_sges(a, w, 8);
+		}
 	} else if (op == OHCA_OP_REG_MR || op == OHCA_OP_BIND_MW) {
 		reg.key += get(in) < 200;
 		if (op == OHCA_OP_REG_MR)

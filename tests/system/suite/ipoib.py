@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""IPoIB with what the device does for it: checksums, large segments, both modes."""
+import json
+import re
+
+from .bring_up import PAIR, fabric
+from .harness import DEV, Group, find, need
+
+GROUP = Group("ipoib", PAIR, prepare=fabric)
+GROUPS = [GROUP]
+
+ON = ("rx-checksumming", "tx-checksum-ipv4", "tcp-segmentation-offload", "tx-tcp-segmentation")
+IPERF_PORT = 5201
+
+
+ERRORS = ("TcpInCsumErrors", "UdpInCsumErrors")
+TWICE = ("TcpExtTCPDSACKOldSent", "TcpExtTCPDSACKOfoSent")
+
+
+def counts(b, node):
+    """What the interface, the port, the device and the network stack have counted."""
+    text = b.sh(node, "echo skbs $(cat /sys/class/net/ib0/statistics/tx_packets); "
+                      f"cd /sys/class/infiniband/{DEV}; "
+                      "echo packets $(cat ports/1/counters/port_xmit_packets); "
+                      "echo dropped $(cat hw_counters/rx_no_wqe ports/1/hw_counters/rx_no_wqe "
+                      "2>/dev/null); nstat -asz " + " ".join(ERRORS + TWICE + ("TcpRetransSegs",)))
+    return {line.split()[0]: int(line.split()[1]) for line in text.splitlines()
+            if re.match(r"\w+\s+\d+", line)}
+
+
+def bad(before, after):
+    """Checksums that the stack found wrong between two counts."""
+    return [(k, name) for k in (0, 1) for name in ERRORS if before[k][name] != after[k][name]]
+
+
+def iperf(b, *options):
+    """One TCP stream from node 2 to node 1, without loss; returns bytes and packets of both.
+
+    Datagrams are not acknowledged: no more may be under way than IPoIB's receive queue holds.
+    On a busy machine the sender loses its patience sometimes; then the receiver, which has it
+    all, says that it got something twice.
+    """
+    before = [counts(b, k) for k in (1, 2)]
+    _, text = b.pair("iperf3 -s -1", "iperf3 -c 10.77.0.1 -w 128K -J " + " ".join(options), IPERF_PORT)
+    end = json.loads(text[text.index("{"):])["end"]
+    after = [counts(b, k) for k in (1, 2)]
+    need(end["sum_received"]["bytes"] > 0, "nothing arrived")
+    again = after[1]["TcpRetransSegs"] - before[1]["TcpRetransSegs"]
+    twice = sum(after[0][x] - before[0][x] for x in TWICE)
+    b.note(f"{end['sum_received']['bits_per_second'] / 1e9:.2f} Gb/s, {again} sent again, "
+           f"{twice} of these for nothing")
+    need(again <= twice, f"{again} retransmissions, but the receiver had only {twice} of them")
+    need(before[0]["dropped"] == after[0]["dropped"], "datagrams without a receive WQE")
+    need(not bad(before, after), f"wrong checksums: {bad(before, after)}")
+    return (end["sum_sent"]["bytes"], after[1]["skbs"] - before[1]["skbs"],
+            after[1]["packets"] - before[1]["packets"])
+
+
+@GROUP.test
+def offloads(b):
+    """ethtool shows what the device does."""
+    for node in (1, 2):
+        text = b.sh(node, "ethtool -k ib0")
+        for name in ON:
+            need(re.search(rf"^\s*{name}: on", text, re.M), f"node{node}: {name} is not on")
+
+
+@GROUP.test(debug=False)
+def datagram(b):
+    """A stream in large segments: the device cuts them, and no checksum is wrong."""
+    size, skbs, packets = iperf(b, "-n", "32M")
+    mtu = int(find(r"mtu (\d+)", b.sh(2, "ip link show ib0")))
+    need(packets >= size // mtu, f"{packets} packets for {size} bytes of MTU {mtu}")
+    need(skbs * 4 < packets, f"{skbs} large segments made {packets} packets")
+
+
+@GROUP.test(debug=False)
+def without(b):
+    """The same with everything switched off: software's packets are as good."""
+    for node in (1, 2):
+        b.sh(node, "ethtool -K ib0 rx off tx off tso off")
+    try:
+        _, skbs, packets = iperf(b, "-n", "4M")
+        need(packets < skbs * 2, f"{skbs} packets became {packets}")
+    finally:
+        for node in (1, 2):
+            b.sh(node, "ethtool -K ib0 rx on tx on tso on")
+
+
+@GROUP.test
+def mixed(b):
+    """The device's checksums against software's check, and the other way round."""
+    size = 1 << 20
+    data = f"import random, socket; data = random.Random(7).randbytes({size}); "
+    server = data + ("s = socket.create_server(('10.77.0.1', 7778)); c, _ = s.accept(); "
+                     "got = c.makefile('rb').read(); assert got == data, len(got)")
+    client = data + "c = socket.create_connection(('10.77.0.1', 7778)); c.sendall(data)"
+    for off in (1, 2):
+        before = [counts(b, k) for k in (1, 2)]
+        b.sh(off, "ethtool -K ib0 rx off tx off tso off")
+        try:
+            b.pair(f'python3 -c "{server}"', f'python3 -c "{client}"', 7778)
+        finally:
+            b.sh(off, "ethtool -K ib0 rx on tx on tso on")
+        need(not bad(before, [counts(b, k) for k in (1, 2)]), "wrong checksums")
+
+
+@GROUP.test(debug=False)
+def udp(b):
+    """UDP with checksums of the device."""
+    before = [counts(b, k) for k in (1, 2)]
+    _, text = b.pair("iperf3 -s -1", "iperf3 -c 10.77.0.1 -u -b 20M -l 1400 -n 2M -J", IPERF_PORT)
+    end = json.loads(text[text.index("{"):])["end"]["sum"]
+    # a busy receiver may lose some, but none for its checksum
+    need(end["packets"] > 1000 and end["lost_packets"] * 2 < end["packets"],
+         f"{end['lost_packets']} of {end['packets']} lost")
+    need(not bad(before, [counts(b, k) for k in (1, 2)]), "wrong checksums")
+
+
+@GROUP.test(debug=False)
+def connected(b):
+    """Connected mode: RC connections, a large MTU."""
+    for node in (1, 2):
+        b.sh(node, "echo connected >/sys/class/net/ib0/mode && ip link set ib0 mtu 65520")
+    try:
+        b.sh(2, "ping -c 3 -i 0.2 -s 60000 -M do 10.77.0.1")
+        iperf(b, "-n", "32M")
+    finally:
+        for node in (1, 2):
+            b.sh(node, "echo datagram >/sys/class/net/ib0/mode; ip link set ib0 mtu 2044")
+    b.sh(2, "ping -c 3 -i 0.2 10.77.0.1")
