@@ -13,13 +13,14 @@ MAKEFLAGS += --no-print-directory
 files = $(shell find $(wildcard $(1)) -type f ! -name '*.o' ! -name '*.pyc' 2>/dev/null)
 
 .PHONY: all help deps buildroot qemu image layer lab modules linux-source debug-kernel provider switch \
-	units lint debug-layer docs check demo clean distclean
+	units lint debug-layer docs check soak demo clean distclean
 
 all: lab
 
 help:
 	@echo 'make demo          build everything, boot two VMs on one fabric, run the tools between them'
 	@echo 'make check         all tests (OHCA_CHECK="units system ..." picks)'
+	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
 	@echo 'make lab           everything tools/ohca-lab needs (default)'
 	@echo 'make deps          install what this host lacks'
 	@echo 'make buildroot     Debian 13 root that builds the rest'
@@ -116,6 +117,9 @@ check: lab
 	@tests/run $(or $(OHCA_CHECK),units lint fuzz system kunit system-debug)
 
 # The demo is Python, which a fresh host may lack.
+soak: lab
+	@tests/system/run --repeat $(or $(SOAK),20) pyverbs
+
 demo: $(STAMP)/deps
 	@tools/demo
 

@@ -231,18 +231,26 @@ class Run:
         signal.signal(signal.SIGALRM, self._overdue)
         bench = Bench(self)
         try:
-            for group in self.groups:
-                begin = time.monotonic()
-                if bench.lab and bench.group.lab != group.lab:
-                    bench.stop()
-                bench.group = group
-                self._group(bench, group)
-                print(f"group {group.name}: {time.monotonic() - begin:.0f} s", flush=True)
+            for i in range(self.opt.repeat):
+                if self.opt.repeat > 1:
+                    print(f"round {i + 1} of {self.opt.repeat}", flush=True)
+                self._round(bench)
+                if self.count["FAIL"]:
+                    break
         finally:
             bench.stop()
         print(f"system-{self.opt.kernel}: {self.count['PASS']} passed, {self.count['FAIL']} "
               f"failed, {self.count['SKIP']} skipped", flush=True)
         return 1 if self.count["FAIL"] else 0
+
+    def _round(self, bench):
+        for group in self.groups:
+            begin = time.monotonic()
+            if bench.lab and bench.group.lab != group.lab:
+                bench.stop()
+            bench.group = group
+            self._group(bench, group)
+            print(f"group {group.name}: {time.monotonic() - begin:.0f} s", flush=True)
 
     @staticmethod
     def _overdue(_number, _frame):
