@@ -242,6 +242,14 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
                    OHCA_IRQ_WORDS * 64, s->vectors);
         return false;
     }
+    if (s->log_max_qp < 3 || s->log_max_qp > 16 ||
+        !s->log_max_cq || s->log_max_cq > 16 ||
+        !s->log_max_srq || s->log_max_srq > 16 ||
+        s->log_max_mr < 2 || s->log_max_mr > 20) {
+        error_setg(errp, "x-log-max-qp must be 3 to 16, x-log-max-cq and "
+                   "x-log-max-srq 1 to 16, x-log-max-mr 2 to 20");
+        return false;
+    }
     if (s->poll_us > 1000000 || !s->inline_budget || !s->thread_budget) {
         error_setg(errp, "x-poll-us must be at most 1000000, x-inline-budget "
                    "and x-thread-budget at least 1");
@@ -280,6 +288,10 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
         .mtu_cap = ctz32(s->mtu) - 7,
         .num_vectors = s->vectors,
         .num_uars = OHCA_UARS,
+        .log_max_qp = s->log_max_qp,
+        .log_max_cq = s->log_max_cq,
+        .log_max_srq = s->log_max_srq,
+        .log_max_mr = s->log_max_mr,
     };
     g_strlcpy(cfg->node_desc, s->node_desc ?: "OpenHCA",
               sizeof(cfg->node_desc));
@@ -492,6 +504,10 @@ static const Property ohca_props[] = {
     DEFINE_PROP_STRING("width", OhcaState, width),
     DEFINE_PROP_STRING("node-desc", OhcaState, node_desc),
     DEFINE_PROP_UINT16("x-vectors", OhcaState, vectors, 32),
+    DEFINE_PROP_UINT8("x-log-max-qp", OhcaState, log_max_qp, 16),
+    DEFINE_PROP_UINT8("x-log-max-cq", OhcaState, log_max_cq, 16),
+    DEFINE_PROP_UINT8("x-log-max-srq", OhcaState, log_max_srq, 16),
+    DEFINE_PROP_UINT8("x-log-max-mr", OhcaState, log_max_mr, 20),
     DEFINE_PROP_UINT32("x-version", OhcaState, version, 0),
     DEFINE_PROP_STRING("x-engine", OhcaState, engine_mode),
     DEFINE_PROP_INT32("x-poll-us", OhcaState, poll_us, -1),

@@ -129,6 +129,7 @@ struct OhcaState {
     char *node_desc;
     char *engine_mode;
     uint16_t vectors;
+    uint8_t log_max_qp, log_max_cq, log_max_srq, log_max_mr;
     uint32_t version;
     int32_t poll_us;
     uint32_t inline_budget;

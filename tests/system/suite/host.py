@@ -81,6 +81,8 @@ def bad_properties(b):
     for prop, pattern in (("ports=3", "ports must be"), ("vls=3", "vls must be"),
                           ("mtu=1500", "mtu must be"), ("speed=warp", "speed must be"),
                           ("width=5x", "width must be"), ("x-vectors=0", "x-vectors must be"),
+                          ("x-log-max-qp=2", "x-log-max-qp must be"),
+                          ("x-log-max-mr=21", "x-log-max-mr 2 to 20"),
                           (f"node-desc={'x' * 64}", "node-desc has more than")):
         refused(b, f"ohca,{prop}", pattern)
 
