@@ -19,13 +19,23 @@ int main(int argc, char **argv)
 			"       ohca-peer stream SECONDS [HOST]\n"
 			"       ohca-peer until-error SECONDS [HOST]\n"
 			"       ohca-peer migrate link|driver [HOST]\n"
-			"       ohca-peer hostile SCENARIO\n");
+			"       ohca-peer hostile SCENARIO\n"
+			"       ohca-peer limits WHAT\n"
+			"       ohca-peer scale QPS MRS\n");
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	alarm(120);
 	if (!strcmp(argv[1], "hostile")) {
 		hostile_main(argv[2]);
+		return 0;
+	}
+	if (!strcmp(argv[1], "limits")) {
+		limits_main(argv[2]);
+		return 0;
+	}
+	if (!strcmp(argv[1], "scale") && argc > 3) {
+		scale_main((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]));
 		return 0;
 	}
 	p.client = argc > 3;

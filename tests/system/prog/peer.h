@@ -138,6 +138,12 @@ void errors_main(struct peer *p, const char *name);
 /** hostile_main - one scenario of a process that scribbles over its own queues */
 void hostile_main(const char *name);
 
+/** limits_main - one limit that the device announces: reached, and one past it */
+void limits_main(const char *what);
+
+/** scale_main - @nqp QPs and @nmr MRs at once */
+void scale_main(uint32_t nqp, uint32_t nmr);
+
 /** migrate_main - a path fails, or the driver wants another one: nothing is lost */
 void migrate_main(struct peer *p, const char *how);
 

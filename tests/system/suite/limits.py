@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Limits that query_device announces, and many objects at once."""
+import re
+
+from .bring_up import fabric
+from .harness import Group, find, need
+from .life import resources
+
+# Tables small enough to be filled; what they hold by default takes minutes.
+SMALL = ("-n", "1", "--no-sm", "--device", "x-log-max-qp=9", "--device", "x-log-max-cq=7",
+         "--device", "x-log-max-srq=6", "--device", "x-log-max-mr=9")
+LARGE = ("-n", "1", "--no-sm", "--memory", "2048")
+GROUP = Group("limits", SMALL, prepare=fabric)
+SCALE = Group("scale", LARGE, prepare=fabric)
+GROUPS = [GROUP, SCALE]
+
+
+@GROUP.test
+def objects(b):
+    """All objects that there are, less those that the kernel uses, and ENOMEM for one more."""
+    used = resources(b, 1)
+    # the ports' special QPs are not counted in max_qp
+    used["qp"] -= 2
+    text = b.sh(1, "/share/ohca-peer limits objects", 60)
+    find("^limits end", text)
+    rows = re.findall(r"^(\w+): (\d+) announced, (\d+) had$", text, re.M)
+    limits = {name: int(n) for name, n, _ in rows}
+    need(limits == {"pd": 512, "cq": 128, "qp": 508, "srq": 64, "mr": 510, "mw": 510},
+         f"announced: {limits}")
+    for name, limit, had in rows:
+        kernel = used.get("mr" if name == "mw" else name, 0)
+        need(int(had) == int(limit) - kernel,
+             f"{name}: {limit} announced, {kernel} the kernel's, {had} had")
+    used["qp"] += 2
+    need(resources(b, 1) == used, f"{resources(b, 1)} are left, {used} before")
+
+
+def add_limit(name, want):
+    """A limit that is no number of objects."""
+    @GROUP.test(name=name, timeout=120)
+    def _(b):
+        if name == "mcast":
+            b.sh(1, "modprobe -r ib_ipoib")     # it is in groups itself
+        text = b.sh(1, f"/share/ohca-peer limits {name}", 110)
+        find("^limits end", text)
+        find(want, text)
+
+
+for _n, _w in (("qp", "^inline: 512$"), ("cq", "^cqe: 1048576$"),
+               ("srq", "^srq_wr: 65536 of 30 SGEs$"), ("reads", "^rd_atom: 128, 128$"),
+               ("pkeys", "^pkeys: 128$"), ("mr_size", "^mr_size: 1099511627776$"),
+               ("mcast", "^mcast: 8192 groups, 256 QPs$")):
+    add_limit(_n, _w)
+
+
+@SCALE.test(timeout=300, debug=False)
+def many(b):
+    """Ten thousand QPs and a hundred thousand MRs in one process, each of them used."""
+    idle = resources(b, 1)
+    text = b.sh(1, "/share/ohca-peer scale 10000 100000", 290)
+    find("^scale end", text)
+    need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
+
+
+@SCALE.test(timeout=100)
+def fewer(b):
+    """The same with fewer, and on the debug kernel nothing of ours is left without owner."""
+    idle = resources(b, 1)
+    find("^scale end", b.sh(1, "/share/ohca-peer scale 500 2000", 90))
+    need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
+    if not b.debug:
+        return
+    b.sh(1, "echo scan >/sys/kernel/debug/kmemleak; sleep 6; echo scan >/sys/kernel/debug/kmemleak",
+         90)
+    text = b.sh(1, "cat /sys/kernel/debug/kmemleak")
+    mine = [x for x in text.split("unreferenced object") if "ohca" in x]
+    need(not mine, f"{len(mine)} leaks of ours: {mine[:1]}")
