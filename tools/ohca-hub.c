@@ -8,6 +8,7 @@
  * endian. A node that does not read has QUEUE bytes; what is for it beyond that is
  * dropped, as any Ethernet does.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
