@@ -2,7 +2,8 @@
 /*
  * The end of a device that failed, hung or was pulled: it is reset, which stops all
  * DMA; commands fail; kernel queues complete in software, so that whoever drains them
- * comes to an end; consumers are told. The driver stays bound until it is unbound.
+ * comes to an end; consumers are told. Then another device is made of the function
+ * (ohca_recover()), as if it had been unbound and bound.
  */
 #include <linux/delay.h>
 #include <linux/io.h>
@@ -28,15 +29,13 @@ void ohca_quiesce(struct ohca_dev *dev)
 	smp_store_release(&dev->quiet, true);	/* pairs with ohca_is_quiet() */
 }
 
-/**
- * ohca_give_up - mark the device dead, stop it, and fail its commands, in this order
- * @dev: the device
- *
- * Under ohca_dev.fatal_lock. Until the device has stopped nothing completes in software,
- * since it may still write to the buffers of what is outstanding. Doorbell pages stay
- * mapped in processes: a device that is reset ignores them.
+/*
+ * Marks the device dead, stops it, and fails its commands, in this order: until it has
+ * stopped nothing completes in software, since it may still write to the buffers of what
+ * is outstanding. Doorbell pages stay mapped in processes: a device that is reset ignores
+ * them. Under ohca_dev.fatal_lock.
  */
-void ohca_give_up(struct ohca_dev *dev)
+static void ohca_give_up(struct ohca_dev *dev)
 {
 	WRITE_ONCE(dev->fatal, true);
 	ohca_quiesce(dev);
@@ -57,10 +56,26 @@ void ohca_fatal(struct ohca_dev *dev, const char *why)
 	if (!dev->fatal) {
 		u32 reason = readl(dev->regs + OHCA_REG_FATAL_REASON);
 
-		dev_err(&dev->pdev->dev, "%s (reason %#x); unbind and bind it to recover\n", why,
-			reason);
+		dev_err(&dev->pdev->dev, "%s (reason %#x)\n", why, reason);
 		ohca_give_up(dev);
 		queue_work(system_wq, &dev->fatal_work);
+	}
+	mutex_unlock(&dev->fatal_lock);
+}
+
+/**
+ * ohca_halt - stop the device for good, without a word: this kernel ends
+ * @dev: the device
+ *
+ * Process context.
+ */
+void ohca_halt(struct ohca_dev *dev)
+{
+	cancel_delayed_work_sync(&dev->health);
+	mutex_lock(&dev->fatal_lock);
+	if (!dev->fatal) {
+		ohca_give_up(dev);
+		ohca_flush_kick(dev);
 	}
 	mutex_unlock(&dev->fatal_lock);
 }
@@ -118,6 +133,8 @@ static void ohca_fatal_work(struct work_struct *work)
 	ohca_last_wqes(dev);
 	if (READ_ONCE(dev->registered))
 		ib_dispatch_event(&event);
+	if (dev->fn)
+		ohca_recover(dev->fn);
 }
 
 static void ohca_health_work(struct work_struct *work)
@@ -125,7 +142,7 @@ static void ohca_health_work(struct work_struct *work)
 	struct ohca_dev *dev = container_of(to_delayed_work(work), struct ohca_dev, health);
 	u32 status = readl(dev->regs + OHCA_REG_STATUS);
 
-	if (status == ~0u)
+	if (ohca_is_gone(dev))
 		ohca_fatal(dev, "the device is gone");
 	else if (status & OHCA_STATUS_FATAL)
 		ohca_fatal(dev, "the device raised FATAL");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * PCI function, handshake, registration with ib_core, and the way back.
+ * Handshake, registration with ib_core, and the way back.
  */
 #include <linux/delay.h>
 #include <linux/io.h>
@@ -11,17 +11,6 @@
 #include <rdma/ohca-abi.h>
 
 #include "ohca.h"
-
-MODULE_AUTHOR("The OpenHCA authors");
-MODULE_DESCRIPTION("OpenHCA InfiniBand host channel adapter driver");
-MODULE_LICENSE("Dual BSD/GPL");
-MODULE_VERSION("1.0");
-
-static const struct pci_device_id ohca_pci_ids[] = {
-	{ PCI_DEVICE(OHCA_PCI_VENDOR_ID, OHCA_PCI_DEVICE_ID_PF) },
-	{ }
-};
-MODULE_DEVICE_TABLE(pci, ohca_pci_ids);
 
 static const struct ib_device_ops ohca_ops = {
 	.owner = THIS_MODULE,
@@ -133,6 +122,17 @@ static const struct ib_device_ops ohca_rereg_ops = {
 	.rereg_user_mr = ohca_rereg_user_mr,
 };
 
+/**
+ * ohca_is_gone - whether the device does not answer: it was pulled, or decodes no memory
+ * @dev: the device
+ *
+ * Any context. What a read then gives is all ones, or zeros: it is the bridge's.
+ */
+bool ohca_is_gone(struct ohca_dev *dev)
+{
+	return readl(dev->regs + OHCA_REG_MAGIC) != OHCA_MAGIC;
+}
+
 /* Waits until the bits @mask of STATUS are @bits. */
 static int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
 {
@@ -142,7 +142,7 @@ static int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
 		bool late = time_after(jiffies, deadline);
 		u32 status = readl(dev->regs + OHCA_REG_STATUS);
 
-		if (status == ~0u)
+		if (ohca_is_gone(dev))
 			return -ENODEV;
 		if ((status & mask) == bits)
 			return 0;
@@ -287,18 +287,26 @@ static void ohca_teardown(struct ohca_dev *dev)
 	ib_dealloc_device(&dev->ibdev);
 }
 
-/* Everything but the PCI function itself; also after a reset of the function. */
-static int ohca_attach(struct pci_dev *pdev)
+/**
+ * ohca_attach - make a device of a PCI function: everything but the function itself
+ * @fn: the function, enabled; @fn->dev is NULL
+ *
+ * Under @fn->lock, process context. Also after a reset of the function.
+ * Return: 0, with @fn->dev set, or a negative errno, said in the log.
+ */
+int ohca_attach(struct ohca_function *fn)
 {
+	struct pci_dev *pdev = fn->pdev;
 	struct ohca_dev *dev;
 	int ret;
 
 	dev = ib_alloc_device(ohca_dev, ibdev);
 	if (!dev)
 		return -ENOMEM;
-	/* for ohca_slot_reset(): it decodes memory, but is no bus master */
+	/* for who restores it: it decodes memory, but is no bus master */
 	pci_save_state(pdev);
 	dev->pdev = pdev;
+	dev->fn = fn;
 	ida_init(&dev->uars);
 	mutex_init(&dev->kqp_lock);
 	xa_init(&dev->qps);
@@ -337,7 +345,7 @@ static int ohca_attach(struct pci_dev *pdev)
 
 	ohca_debugfs_add(dev);
 	queue_delayed_work(system_wq, &dev->health, OHCA_HEALTH_PERIOD);
-	pci_set_drvdata(pdev, dev);
+	fn->dev = dev;
 	dev_info(&pdev->dev, "%s: OpenHCA %u.%u, GUID %016llx, %u port%s, %u vectors\n",
 		 dev_name(&dev->ibdev.dev), OHCA_FIELD_GET(OHCA_VERSION_MAJOR, dev->version),
 		 OHCA_FIELD_GET(OHCA_VERSION_MINOR, dev->version),
@@ -350,162 +358,27 @@ err:
 	return ret;
 }
 
-static void ohca_detach(struct pci_dev *pdev)
+/**
+ * ohca_detach - take the device of a PCI function away, from ib_core, too
+ * @fn: the function; afterwards @fn->dev is NULL
+ *
+ * Under @fn->lock, process context. Contexts of processes that are open are revoked.
+ */
+void ohca_detach(struct ohca_function *fn)
 {
-	struct ohca_dev *dev = pci_get_drvdata(pdev);
+	struct ohca_dev *dev = fn->dev;
 
 	if (!dev)
 		return;
-	pci_set_drvdata(pdev, NULL);
+	fn->dev = NULL;
 	/* so that commands of a device that was pulled do not wait for their time to run out */
-	if (!dev->fatal && readl(dev->regs + OHCA_REG_STATUS) == ~0u)
+	if (!dev->fatal && ohca_is_gone(dev))
 		ohca_fatal(dev, "the device is gone");
 	/* no event is on its way to ib_core while it forgets the device */
 	WRITE_ONCE(dev->registered, false);
-	synchronize_irq(pci_irq_vector(pdev, 0));
+	synchronize_irq(pci_irq_vector(dev->pdev, 0));
 	flush_work(&dev->fatal_work);
 	ohca_debugfs_remove(dev);
 	ib_unregister_device(&dev->ibdev);
 	ohca_teardown(dev);
 }
-
-static int ohca_probe(struct pci_dev *pdev, const struct pci_device_id *id)
-{
-	struct device *d = &pdev->dev;
-	int ret;
-
-	ret = pci_enable_device_mem(pdev);
-	if (ret)
-		return dev_err_probe(d, ret, "cannot enable the PCI function\n");
-	if (pci_resource_len(pdev, OHCA_BAR_CTRL) < OHCA_CTRL_BAR_SIZE ||
-	    pci_resource_len(pdev, OHCA_BAR_UAR) < PAGE_SIZE) {
-		ret = dev_err_probe(d, -ENODEV, "BAR 0 or BAR 2 is missing or too small\n");
-		goto err_disable;
-	}
-	ret = pci_request_mem_regions(pdev, OHCA_DRV_NAME);
-	if (ret) {
-		dev_err_probe(d, ret, "BARs are in use\n");
-		goto err_disable;
-	}
-	ret = dma_set_mask_and_coherent(d, DMA_BIT_MASK(64));
-	if (ret) {
-		dev_err_probe(d, ret, "no 64-bit DMA\n");
-		goto err_release;
-	}
-	dma_set_max_seg_size(d, UINT_MAX);
-
-	ret = ohca_attach(pdev);
-	if (ret)
-		goto err_release;
-	return 0;
-
-err_release:
-	pci_release_mem_regions(pdev);
-err_disable:
-	pci_disable_device(pdev);
-	return ret;
-}
-
-static void ohca_remove(struct pci_dev *pdev)
-{
-	ohca_detach(pdev);
-	pci_release_mem_regions(pdev);
-	pci_disable_device(pdev);
-}
-
-/* No DMA may outlive this kernel: another one may be started in its memory. */
-static void ohca_shutdown(struct pci_dev *pdev)
-{
-	struct ohca_dev *dev = pci_get_drvdata(pdev);
-
-	if (!dev)
-		return;
-	cancel_delayed_work_sync(&dev->health);
-	mutex_lock(&dev->fatal_lock);
-	if (!dev->fatal) {
-		ohca_give_up(dev);
-		ohca_flush_kick(dev);
-	}
-	mutex_unlock(&dev->fatal_lock);
-}
-
-static void ohca_reset_prepare(struct pci_dev *pdev)
-{
-	ohca_detach(pdev);
-}
-
-static void ohca_reset_done(struct pci_dev *pdev)
-{
-	int ret = ohca_attach(pdev);
-
-	if (ret)
-		dev_err(&pdev->dev, "does not come back from a reset: %d\n", ret);
-}
-
-static pci_ers_result_t ohca_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
-{
-	struct ohca_dev *dev = pci_get_drvdata(pdev);
-
-	if (dev)
-		ohca_fatal(dev, "PCI error");
-	ohca_detach(pdev);
-	if (state == pci_channel_io_perm_failure)
-		return PCI_ERS_RESULT_DISCONNECT;
-	return PCI_ERS_RESULT_NEED_RESET;
-}
-
-/* After a reset of the slot the function decodes no memory until its state is restored. */
-static pci_ers_result_t ohca_slot_reset(struct pci_dev *pdev)
-{
-	pci_restore_state(pdev);
-	return ohca_attach(pdev) ? PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_RECOVERED;
-}
-
-static const struct pci_error_handlers ohca_err_handlers = {
-	.error_detected = ohca_error_detected,
-	.slot_reset = ohca_slot_reset,
-	.reset_prepare = ohca_reset_prepare,
-	.reset_done = ohca_reset_done,
-};
-
-static int ohca_suspend(struct device *d)
-{
-	ohca_detach(to_pci_dev(d));
-	return 0;
-}
-
-static int ohca_resume(struct device *d)
-{
-	return ohca_attach(to_pci_dev(d));
-}
-
-static DEFINE_SIMPLE_DEV_PM_OPS(ohca_pm_ops, ohca_suspend, ohca_resume);
-
-static struct pci_driver ohca_driver = {
-	.name = OHCA_DRV_NAME,
-	.id_table = ohca_pci_ids,
-	.probe = ohca_probe,
-	.remove = ohca_remove,
-	.shutdown = ohca_shutdown,
-	.err_handler = &ohca_err_handlers,
-	.driver.pm = pm_sleep_ptr(&ohca_pm_ops),
-};
-
-static int __init ohca_init(void)
-{
-	int ret;
-
-	ohca_debugfs_init();
-	ret = pci_register_driver(&ohca_driver);
-	if (ret)
-		ohca_debugfs_exit();
-	return ret;
-}
-module_init(ohca_init);
-
-static void __exit ohca_exit(void)
-{
-	pci_unregister_driver(&ohca_driver);
-	ohca_debugfs_exit();
-}
-module_exit(ohca_exit);

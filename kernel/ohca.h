@@ -2,9 +2,9 @@
 /*
  * OpenHCA driver: its objects and what its files offer one another.
  *
- * Locks, outermost first: ohca_qp.mutex, ohca_cq.resize_lock, ohca_dev.kqp_lock,
- * ohca_port.lock, ohca_dev.fatal_lock, ohca_cq.lock, ohca_srq.lock. ohca_sq.lock,
- * ohca_rq.lock and ohca_aq.lock are innermost. A completion moves a queue's tail under
+ * Locks, outermost first: ohca_function.lock, ohca_qp.mutex, ohca_cq.resize_lock,
+ * ohca_dev.kqp_lock, ohca_port.lock, ohca_dev.fatal_lock, ohca_cq.lock, ohca_srq.lock.
+ * ohca_sq.lock, ohca_rq.lock and ohca_aq.lock are innermost. A completion moves a queue's tail under
  * the CQ's lock and a post its head under the queue's; they meet in acquire and
  * release alone.
  */
@@ -41,6 +41,9 @@
 #define OHCA_MAX_PORTS		2
 #define OHCA_MAX_HANDLE		0xffffffu	/* doorbells carry 24 bits */
 #define OHCA_HEALTH_PERIOD	(2 * HZ)
+#define OHCA_RECOVER_TRIES	5
+#define OHCA_RECOVER_DELAY	(HZ / 4)
+#define OHCA_RECOVER_CALM	(600 * HZ)
 
 /**
  * struct ohca_buf - queue memory that the device reads and writes
@@ -238,9 +241,30 @@ struct ohca_port {
 };
 
 /**
+ * struct ohca_function - a PCI function that the driver is bound to; outlives its devices
+ * @pdev: the function
+ * @lock: held by who makes or takes the device; outermost
+ * @dev: the device, or NULL while there is none
+ * @stopped: no device is made until somebody starts the function again
+ * @recover: makes another device of one that failed
+ * @tries: attempts since the device last ran for OHCA_RECOVER_CALM
+ * @since: jiffies of the last attempt that succeeded
+ */
+struct ohca_function {
+	struct pci_dev *pdev;
+	struct mutex lock;	/* see above */
+	struct ohca_dev *dev;
+	bool stopped;
+	struct delayed_work recover;
+	u32 tries;
+	unsigned long since;
+};
+
+/**
  * struct ohca_dev - one HCA
  * @ibdev: what ib_core knows; must be first
  * @pdev: its PCI function
+ * @fn: what the driver keeps of that function; NULL in unit tests
  * @regs: BAR 0
  * @uar: doorbell page 0, the kernel's
  * @features: FEATURES_ACK in force
@@ -278,6 +302,7 @@ struct ohca_port {
 struct ohca_dev {
 	struct ib_device ibdev;
 	struct pci_dev *pdev;
+	struct ohca_function *fn;
 	void __iomem *regs;
 	void __iomem *uar;
 	u64 features;
@@ -595,8 +620,14 @@ static inline void ohca_uar_write(struct ohca_dev *dev, enum ohca_uar_off off, u
 	writeq(val, dev->uar + off);
 }
 
+/* pci.c */
+void ohca_recover(struct ohca_function *fn);
+
 /* main.c */
 int ohca_reset_hw(struct ohca_dev *dev);
+bool ohca_is_gone(struct ohca_dev *dev);
+int ohca_attach(struct ohca_function *fn);
+void ohca_detach(struct ohca_function *fn);
 
 /* device.c */
 extern const struct attribute_group ohca_attr_group;
@@ -611,7 +642,7 @@ void ohca_fatal_init(struct ohca_dev *dev);
 void ohca_fatal_stop(struct ohca_dev *dev);
 void ohca_fatal(struct ohca_dev *dev, const char *why);
 void ohca_quiesce(struct ohca_dev *dev);
-void ohca_give_up(struct ohca_dev *dev);
+void ohca_halt(struct ohca_dev *dev);
 void ohca_flush_kick(struct ohca_dev *dev);
 
 /* aq.c */

@@ -25,6 +25,7 @@ static inline struct ohca_dev *ohca_test_dev(struct kunit *test)
 	struct ohca_dev *dev = ohca_test_alloc(test, sizeof(*dev));
 
 	dev->regs = (void __force __iomem *)ohca_test_alloc(test, OHCA_CTRL_BAR_SIZE);
+	writel(OHCA_MAGIC, dev->regs + OHCA_REG_MAGIC);
 	dev->uar = (void __force __iomem *)ohca_test_alloc(test, PAGE_SIZE);
 	xa_init(&dev->qps);
 	xa_init(&dev->cqs);

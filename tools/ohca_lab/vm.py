@@ -130,11 +130,12 @@ class VM:
         if opt.share:
             a += ["-virtfs", f"local,path={opt.share},mount_tag=share,security_model=none,"
                              "multidevs=remap"]
+        a += [x for arg in opt.qemu for x in arg.split(" ")]
         if opt.fabric == "ohca":
             extra = "".join(f",{x}" for x in opt.device)
             a += ["-device", f"ohca,fabric={lab.dir}/fabric,ports={opt.ports},"
                              f"node-desc={self.name}{extra}"]
-        return a + [x for arg in opt.qemu for x in arg.split(" ")]
+        return a
 
     def start(self):
         """Starts QEMU."""

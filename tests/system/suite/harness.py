@@ -6,10 +6,12 @@ exception. After each test the kernel log of every node is read; a report in it 
 test did not announce is a failure.
 """
 import fnmatch
+import json
 import os
 import re
 import shutil
 import signal
+import socket
 import sys
 import time
 import traceback
@@ -112,6 +114,23 @@ class Bench:
         got, text = self.lab.capture(node, script, timeout * self.slow)
         self.note(f"node{node}# {script}\n{text}[status {got}]")
         return got, text
+
+    def qmp(self, node, command, **arguments):
+        """Runs a command of a node's QEMU, returns what it returns."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(30)
+            s.connect(os.path.join(self.lab.vms[node - 1].dir, "qmp"))
+            with s.makefile("rw", encoding="utf-8") as f:
+                json.loads(f.readline())
+                for what, args in (("qmp_capabilities", {}), (command, arguments)):
+                    print(json.dumps({"execute": what, "arguments": args}), file=f, flush=True)
+                    answer = {"event": None}
+                    while "event" in answer:
+                        answer = json.loads(f.readline())
+                    if "error" in answer:
+                        raise Failure(f"{what}: {answer['error']['desc']}")
+        self.note(f"node{node}: qmp {command} {arguments}: {answer['return']!r}")
+        return answer["return"]
 
     def pair(self, server, client, port=None, timeout=40, on=(1, 2)):
         """Runs a server and its client; returns both outputs."""

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The PCI function: how the driver gets it and gives it back, its resets and errors, and
+ * another device for one that failed.
+ */
+#include <linux/module.h>
+
+#include "ohca.h"
+
+MODULE_AUTHOR("The OpenHCA authors");
+MODULE_DESCRIPTION("OpenHCA InfiniBand host channel adapter driver");
+MODULE_LICENSE("Dual BSD/GPL");
+MODULE_VERSION("1.0");
+
+static const struct pci_device_id ohca_pci_ids[] = {
+	{ PCI_DEVICE(OHCA_PCI_VENDOR_ID, OHCA_PCI_DEVICE_ID_PF) },
+	{ }
+};
+MODULE_DEVICE_TABLE(pci, ohca_pci_ids);
+
+/* Makes a device, and from now on another one whenever it fails. */
+static int ohca_start(struct ohca_function *fn)
+{
+	int ret;
+
+	mutex_lock(&fn->lock);
+	fn->stopped = false;
+	fn->tries = 0;
+	fn->since = jiffies;
+	ret = ohca_attach(fn);
+	mutex_unlock(&fn->lock);
+	return ret;
+}
+
+/* Takes the device away; there is no other until ohca_start(). */
+static void ohca_stop(struct ohca_function *fn)
+{
+	mutex_lock(&fn->lock);
+	fn->stopped = true;
+	ohca_detach(fn);
+	mutex_unlock(&fn->lock);
+	/* now that nothing is left that asks for it */
+	cancel_delayed_work_sync(&fn->recover);
+}
+
+/**
+ * ohca_recover - have another device made of a function whose device is dead
+ * @fn: the function
+ *
+ * Any context. Each attempt waits twice as long as the one before, and there are at most
+ * OHCA_RECOVER_TRIES until a device has run for OHCA_RECOVER_CALM.
+ */
+void ohca_recover(struct ohca_function *fn)
+{
+	queue_delayed_work(system_long_wq, &fn->recover,
+			   OHCA_RECOVER_DELAY << READ_ONCE(fn->tries));
+}
+
+static void ohca_try_again(struct ohca_function *fn)
+{
+	struct device *d = &fn->pdev->dev;
+
+	if (fn->dev && time_after(jiffies, fn->since + OHCA_RECOVER_CALM))
+		fn->tries = 0;
+	ohca_detach(fn);
+	if (fn->tries == OHCA_RECOVER_TRIES) {
+		dev_err(d, "failed again after %u attempts, given up; bind it anew to try again\n",
+			fn->tries);
+		return;
+	}
+	WRITE_ONCE(fn->tries, fn->tries + 1);
+	/* whatever made it fail may have reset the function, too */
+	pci_restore_state(fn->pdev);
+	if (ohca_attach(fn)) {
+		ohca_recover(fn);
+		return;
+	}
+	fn->since = jiffies;
+	dev_info(d, "recovered, attempt %u\n", fn->tries);
+}
+
+static void ohca_recover_work(struct work_struct *work)
+{
+	struct ohca_function *fn = container_of(to_delayed_work(work), struct ohca_function,
+						recover);
+
+	mutex_lock(&fn->lock);
+	if (!fn->stopped && (!fn->dev || READ_ONCE(fn->dev->fatal)))
+		ohca_try_again(fn);
+	mutex_unlock(&fn->lock);
+}
+
+static int ohca_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct device *d = &pdev->dev;
+	struct ohca_function *fn;
+	int ret;
+
+	fn = devm_kzalloc(d, sizeof(*fn), GFP_KERNEL);
+	if (!fn)
+		return -ENOMEM;
+	fn->pdev = pdev;
+	mutex_init(&fn->lock);
+	INIT_DELAYED_WORK(&fn->recover, ohca_recover_work);
+
+	ret = pci_enable_device_mem(pdev);
+	if (ret)
+		return dev_err_probe(d, ret, "cannot enable the PCI function\n");
+	if (pci_resource_len(pdev, OHCA_BAR_CTRL) < OHCA_CTRL_BAR_SIZE ||
+	    pci_resource_len(pdev, OHCA_BAR_UAR) < PAGE_SIZE) {
+		ret = dev_err_probe(d, -ENODEV, "BAR 0 or BAR 2 is missing or too small\n");
+		goto err_disable;
+	}
+	ret = pci_request_mem_regions(pdev, OHCA_DRV_NAME);
+	if (ret) {
+		dev_err_probe(d, ret, "BARs are in use\n");
+		goto err_disable;
+	}
+	ret = dma_set_mask_and_coherent(d, DMA_BIT_MASK(64));
+	if (ret) {
+		dev_err_probe(d, ret, "no 64-bit DMA\n");
+		goto err_release;
+	}
+	dma_set_max_seg_size(d, UINT_MAX);
+
+	pci_set_drvdata(pdev, fn);
+	ret = ohca_start(fn);
+	if (ret)
+		goto err_stop;
+	return 0;
+
+err_stop:
+	ohca_stop(fn);
+err_release:
+	pci_release_mem_regions(pdev);
+err_disable:
+	pci_disable_device(pdev);
+	return ret;
+}
+
+static void ohca_remove(struct pci_dev *pdev)
+{
+	ohca_stop(pci_get_drvdata(pdev));
+	pci_release_mem_regions(pdev);
+	pci_disable_device(pdev);
+}
+
+/* No DMA may outlive this kernel: another one may be started in its memory. */
+static void ohca_shutdown(struct pci_dev *pdev)
+{
+	struct ohca_function *fn = pci_get_drvdata(pdev);
+
+	mutex_lock(&fn->lock);
+	fn->stopped = true;
+	if (fn->dev)
+		ohca_halt(fn->dev);
+	mutex_unlock(&fn->lock);
+	cancel_delayed_work_sync(&fn->recover);
+}
+
+static void ohca_reset_prepare(struct pci_dev *pdev)
+{
+	ohca_stop(pci_get_drvdata(pdev));
+}
+
+static void ohca_reset_done(struct pci_dev *pdev)
+{
+	struct ohca_function *fn = pci_get_drvdata(pdev);
+	int ret = ohca_start(fn);
+
+	if (ret) {
+		dev_err(&pdev->dev, "does not come back from a reset: %d\n", ret);
+		ohca_recover(fn);
+	}
+}
+
+static pci_ers_result_t ohca_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	struct ohca_function *fn = pci_get_drvdata(pdev);
+
+	mutex_lock(&fn->lock);
+	fn->stopped = true;
+	if (fn->dev)
+		ohca_fatal(fn->dev, "PCI error");
+	mutex_unlock(&fn->lock);
+	ohca_stop(fn);
+	if (state == pci_channel_io_perm_failure)
+		return PCI_ERS_RESULT_DISCONNECT;
+	return PCI_ERS_RESULT_NEED_RESET;
+}
+
+/* After a reset of the slot the function decodes no memory until its state is restored. */
+static pci_ers_result_t ohca_slot_reset(struct pci_dev *pdev)
+{
+	pci_restore_state(pdev);
+	return ohca_start(pci_get_drvdata(pdev)) ? PCI_ERS_RESULT_DISCONNECT :
+						   PCI_ERS_RESULT_RECOVERED;
+}
+
+static const struct pci_error_handlers ohca_err_handlers = {
+	.error_detected = ohca_error_detected,
+	.slot_reset = ohca_slot_reset,
+	.reset_prepare = ohca_reset_prepare,
+	.reset_done = ohca_reset_done,
+};
+
+static int ohca_suspend(struct device *d)
+{
+	ohca_stop(dev_get_drvdata(d));
+	return 0;
+}
+
+static int ohca_resume(struct device *d)
+{
+	return ohca_start(dev_get_drvdata(d));
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(ohca_pm_ops, ohca_suspend, ohca_resume);
+
+static struct pci_driver ohca_driver = {
+	.name = OHCA_DRV_NAME,
+	.id_table = ohca_pci_ids,
+	.probe = ohca_probe,
+	.remove = ohca_remove,
+	.shutdown = ohca_shutdown,
+	.err_handler = &ohca_err_handlers,
+	.driver.pm = pm_sleep_ptr(&ohca_pm_ops),
+};
+
+static int __init ohca_init(void)
+{
+	int ret;
+
+	ohca_debugfs_init();
+	ret = pci_register_driver(&ohca_driver);
+	if (ret)
+		ohca_debugfs_exit();
+	return ret;
+}
+module_init(ohca_init);
+
+static void __exit ohca_exit(void)
+{
+	pci_unregister_driver(&ohca_driver);
+	ohca_debugfs_exit();
+}
+module_exit(ohca_exit);

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A device that fails, hangs, is reset or pulled: the driver gets it back by itself.
+
+Node 2 suffers. What a test does to its device goes through the registers in sysfs, behind
+the driver's back; that takes a kernel that lets a program map a BAR that is in use.
+"""
+import re
+import time
+
+from .bring_up import PAIR, all_active, fabric
+from .harness import DEV, Group, need, tail, until
+
+# Below a root port: only there a device can be pulled, and errors be reported.
+LAB = (*PAIR, "--append", "iomem=relaxed", "--qemu",
+       "-device pcie-root-port,id=rp,chassis=1,slot=1", "--device", "bus=rp",
+       "--device", "id=hca")
+GROUP = Group("faults", LAB, prepare=fabric)
+GROUPS = [GROUP]
+
+PCI = f"$(readlink -f /sys/class/infiniband/{DEV}/device)"
+CTRL, AQ_DB = 0x18, 0x44
+COMMAND, MEMORY, MASTER = 4, 2, 4
+SAID = r"ohca .*(fatal|gone|reset behind|does not answer|no answer)"
+
+
+def poke(b, register, value):
+    """Writes a register of BAR 0 of node 2."""
+    b.sh(2, f"""python3 - {PCI}/resource0 <<'END'
+import ctypes, mmap, os, sys
+f = os.open(sys.argv[1], os.O_RDWR)
+ctypes.c_uint32.from_buffer(mmap.mmap(f, 4096), {register}).value = {value}
+END""")
+
+
+def clear_command(b, bit):
+    """Clears a bit of the function's command register."""
+    b.sh(2, f"""python3 - {PCI}/config <<'END'
+import os, struct, sys
+f = os.open(sys.argv[1], os.O_RDWR)
+old, = struct.unpack("<H", os.pread(f, 2, {COMMAND}))
+os.pwrite(f, struct.pack("<H", old & ~{bit}), {COMMAND})
+END""")
+
+
+def rebind(b):
+    """A function that nothing is held against."""
+    b.sh(2, f"d=$(basename {PCI}); cd /sys/bus/pci/drivers/ohca; echo $d >unbind; echo $d >bind")
+    all_active(b)
+    b.kernel_log(2)
+
+
+def since(b, mark):
+    """What node 2's kernel has said after it had said so much."""
+    return b.kernel_said(2)[mark:]
+
+
+def recovers(b, provoke, reason, program=True):
+    """The driver notices what provoke() did, says so, and the fabric works again."""
+    mark = len(b.kernel_said(2))
+    if program:
+        b.sh(2, f"(ibv_asyncwatch -d {DEV} >/tmp/watch.log 2>&1 &); n=0; "
+                "until grep -q GID /tmp/watch.log || rdma resource show ctx | grep -q asyncwatch; "
+                "do n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.05; done")
+    provoke()
+    until(60 * b.slow, lambda: re.search("recovered, attempt", since(b, mark)),
+          f"the driver does not recover: {tail(since(b, mark))}")
+    need(re.search(reason, since(b, mark)), f"{reason} is not in: {tail(since(b, mark))}")
+    if program:
+        b.sh(2, "n=0; until grep -qi fatal /tmp/watch.log; do n=$((n + 1)); [ $n -lt 100 ] || "
+                "{ cat /tmp/watch.log; exit 1; }; sleep 0.05; done; pkill -x ibv_asyncwatch; true")
+    all_active(b)
+    b.peer("verify rc")
+    b.sh(2, "ping -c 3 -i 0.2 node1-ib", 30)
+
+
+@GROUP.test(timeout=120, reports=SAID)
+def event(b):
+    """The device itself says that it failed: its admin queue overran."""
+    rebind(b)
+    recovers(b, lambda: poke(b, AQ_DB, 0x7fffffff), "reported a fatal error .reason 0x3")
+
+
+@GROUP.test(timeout=120, reports=SAID)
+def no_dma(b):
+    """The device cannot reach memory any more, so no event tells of it."""
+    rebind(b)
+
+    def provoke():
+        clear_command(b, MASTER)
+        b.status(2, f"cat /sys/class/infiniband/{DEV}/ports/1/hw_counters/*")
+    recovers(b, provoke, r"ohca .*raised FATAL \(reason 0x[24]\)")
+
+
+@GROUP.test(timeout=120, reports=SAID)
+def reset_behind(b):
+    """Somebody resets the device."""
+    rebind(b)
+    recovers(b, lambda: poke(b, CTRL, 1), "was reset behind the driver's back")
+
+
+@GROUP.test(timeout=120, reports=SAID)
+def decodes_nothing(b):
+    """The device does not answer in memory space, as one that was pulled."""
+    rebind(b)
+    recovers(b, lambda: clear_command(b, MEMORY), "the device is gone")
+
+
+@GROUP.test(timeout=180, reports=SAID)
+def gives_up(b):
+    """A device that fails again and again is left alone; binding it anew is a new start."""
+    rebind(b)
+    for n in range(1, 6):
+        mark = len(b.kernel_said(2))
+        poke(b, CTRL, 1)
+        until(40 * b.slow, lambda: f"recovered, attempt {n}" in since(b, mark),
+              f"no attempt {n}: {tail(since(b, mark))}")
+    where = b.sh(2, f"basename {PCI}").strip()
+    mark = len(b.kernel_said(2))
+    poke(b, CTRL, 1)
+    until(40 * b.slow, lambda: "given up" in since(b, mark), tail(since(b, mark)))
+    need("recovered" not in since(b, mark), tail(since(b, mark)))
+    b.sh(2, f"[ ! -e /sys/class/infiniband/{DEV} ] && cd /sys/bus/pci/drivers/ohca && "
+            f"echo {where} >unbind && echo {where} >bind")
+    all_active(b)
+    b.peer("verify rc")
+
+
+@GROUP.test(timeout=120)
+def function_reset(b):
+    """FLR: the port comes back to ACTIVE, also with a program in the way."""
+    b.sh(2, "nohup ib_write_bw -F >/tmp/used.log 2>&1 & sleep 1")
+    for _ in range(2):
+        b.sh(2, f"d={PCI}; grep -q flr $d/reset_method && echo 1 >$d/reset", 60)
+        all_active(b)
+    b.sh(2, "pkill -KILL -x ib_write_bw", status=None)
+    b.peer("verify rc")
+    b.sh(2, "ping -c 3 -i 0.2 node1-ib", 30)
+
+
+@GROUP.test(timeout=120)
+def remove_rescan(b):
+    """The PCI function vanishes from the kernel under a program, and is found again."""
+    b.sh(2, "nohup ib_write_bw -F >/tmp/used.log 2>&1 & sleep 1")
+    b.sh(2, f"echo 1 >{PCI}/remove; [ ! -e /sys/class/infiniband/{DEV} ]", 60)
+    b.sh(2, "pkill -KILL -x ib_write_bw", status=None)
+    b.sh(2, "echo 1 >/sys/bus/pci/rescan", 60)
+    all_active(b)
+    b.peer("verify rc")
+
+
+@GROUP.test(timeout=120, debug=False)
+def hot_plug(b):
+    """The card is pulled under a program and another one is plugged."""
+    b.sh(2, "nohup ib_write_bw -F >/tmp/used.log 2>&1 & sleep 1")
+    b.qmp(2, "device_del", id="hca")
+    until(40 * b.slow, lambda: b.status(2, f"[ -e /sys/class/infiniband/{DEV} ]")[0],
+          "the device is still there")
+    b.sh(2, "pkill -KILL -x ib_write_bw", status=None)
+    until(40 * b.slow, lambda: "hca" not in
+          [d["name"] for d in b.qmp(2, "qom-list", path="/machine/peripheral")],
+          "QEMU still has the device")
+    b.qmp(2, "device_add", driver="ohca", bus="rp", id="hca", fabric=f"{b.lab.dir}/fabric",
+          **{"node-desc": "node2"})
+    until(40 * b.slow, lambda: not b.status(2, f"[ -e /sys/class/infiniband/{DEV} ]")[0],
+          "the new device is not found")
+    all_active(b)
+    b.peer("verify rc")
+    b.sh(2, "ping -c 3 -i 0.2 node1-ib", 30)
