@@ -64,6 +64,9 @@ enum ohca_admin_op {
 	OHCA_CMD_ATTACH_MCAST	= 0x40,	/* struct ohca_cmd_mcast */
 	OHCA_CMD_DETACH_MCAST	= 0x41,	/* struct ohca_cmd_mcast */
 
+	OHCA_CMD_ALLOC_XRCD	= 0x48,	/* nothing -> handle */
+	OHCA_CMD_DEALLOC_XRCD	= 0x49,	/* struct ohca_cmd_handle */
+
 	OHCA_CMD_UPDATE_MR_PAGES = 0x58, /* struct ohca_cmd_update_mr */
 	OHCA_CMD_PAGE_FAULT_RESUME = 0x59, /* struct ohca_cmd_fault_resume */
 	OHCA_CMD_ALLOC_COUNTERS	= 0x60,	/* -> handle, the number of a counter set */
@@ -229,6 +232,12 @@ struct ohca_cmd_resize_cq {
 	__u8 reserved[3];
 };
 
+/** enum ohca_srq_type - values of enum ibv_srq_type */
+enum ohca_srq_type {
+	OHCA_SRQT_BASIC		= 0,
+	OHCA_SRQT_XRC		= 1,	/* OHCA_FEATURE_XRC */
+};
+
 /**
  * struct ohca_cmd_create_srq
  * @pl: buffer: struct ohca_hw_db at byte 0, WQEs at OHCA_RQ_RING_OFFSET
@@ -237,6 +246,13 @@ struct ohca_cmd_resize_cq {
  * @limit: initial limit, 0 is none
  * @log_size: log2 of its WQEs
  * @log_stride: log2 of the WQE stride in bytes, 6 to 9
+ * @type: enum ohca_srq_type
+ * @reserved: zero
+ * @xrcdn: OHCA_SRQT_XRC: its XRC domain; else zero
+ * @cqn: OHCA_SRQT_XRC: CQ of its receives, of the same UAR page; else zero
+ *
+ * Completion: struct ohca_resp_handle with the SRQ number, which for OHCA_SRQT_XRC is
+ * also the one on the wire (XRCETH).
  */
 struct ohca_cmd_create_srq {
 	struct ohca_hw_pl pl;
@@ -245,7 +261,10 @@ struct ohca_cmd_create_srq {
 	__le32 limit;
 	__u8 log_size;
 	__u8 log_stride;
-	__le16 reserved;
+	__u8 type;
+	__u8 reserved;
+	__le32 xrcdn;
+	__le32 cqn;
 };
 
 /** struct ohca_cmd_modify_srq - arm the limit event; @limit in WQEs */
@@ -261,6 +280,8 @@ enum ohca_qp_type {
 	OHCA_QPT_RC		= 2,
 	OHCA_QPT_UC		= 3,
 	OHCA_QPT_UD		= 4,
+	OHCA_QPT_XRC_INI	= 9,	/* requester only; OHCA_FEATURE_XRC */
+	OHCA_QPT_XRC_TGT	= 10,	/* responder only; OHCA_FEATURE_XRC */
 };
 
 /**
@@ -271,7 +292,7 @@ enum ohca_qp_type {
  * @uar: UAR page that may ring it
  * @send_cqn: CQ of the send queue
  * @recv_cqn: CQ of the receive queue
- * @srqn: with OHCA_QP_SRQ
+ * @srqn: with OHCA_QP_SRQ; of an XRC_TGT QP: its XRC domain
  * @type: enum ohca_qp_type
  * @port: port, from 1, of an SMI or GSI QP; else 0
  * @flags: OHCA_QP_*
@@ -284,6 +305,10 @@ enum ohca_qp_type {
  * doorbells, commands and CQEs use, and except for SMI and GSI QPs also the QP
  * number on the wire; those have handle 2 * (port - 1) and 2 * (port - 1) + 1,
  * and numbers 0 and 1 on the wire. Refused with BUSY if a port has that QP already.
+ *
+ * An XRC_INI QP has OHCA_QP_NO_RQ, and @recv_cqn is zero. An XRC_TGT QP has
+ * OHCA_QP_NO_RQ and no queue at all: @pl, @pdn, @uar, the CQs and the sizes are zero. PD,
+ * SRQ and CQ are those of the XRC SRQ that a request names.
  */
 struct ohca_cmd_create_qp {
 	struct ohca_hw_pl pl;

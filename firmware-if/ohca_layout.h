@@ -83,25 +83,25 @@ static inline __u32 ohca_rq_stride_sges(__u32 log_stride)
 /**
  * ohca_wqe_hdr_segs - segments before the SGEs or inline data, for the largest
  *	WQE of a QP type
- * @is_datagram: UD, SMI or GSI
+ * @long_hdr: UD, SMI or GSI, whose WQEs have an AV, or XRC_INI, whose have an XRC segment
  */
-static inline __u32 ohca_wqe_hdr_segs(int is_datagram)
+static inline __u32 ohca_wqe_hdr_segs(int long_hdr)
 {
-	return is_datagram ? 4 : 3;
+	return long_hdr ? 4 : 3;
 }
 
 /**
  * ohca_sq_wqe_bbs - BBs of the largest send WQE
- * @is_datagram: UD, SMI or GSI
+ * @long_hdr: as of ohca_wqe_hdr_segs()
  * @max_sge: SGEs the consumer may post
  * @max_inline: inline bytes the consumer may post
  *
  * Registration WQEs take 4 segments, that is 1 BB, and always fit.
  */
-static inline __u32 ohca_sq_wqe_bbs(int is_datagram, __u32 max_sge, __u32 max_inline)
+static inline __u32 ohca_sq_wqe_bbs(int long_hdr, __u32 max_sge, __u32 max_inline)
 {
 	__u32 inl = (max_inline + OHCA_SEG_SIZE - 1) / OHCA_SEG_SIZE;
-	__u32 segs = ohca_wqe_hdr_segs(is_datagram) + (max_sge > inl ? max_sge : inl);
+	__u32 segs = ohca_wqe_hdr_segs(long_hdr) + (max_sge > inl ? max_sge : inl);
 
 	return (segs * OHCA_SEG_SIZE + OHCA_BB_SIZE - 1) / OHCA_BB_SIZE;
 }

@@ -7,7 +7,8 @@
  * WQE is 1 to 9 consecutive BBs and may wrap at the end of the ring between two
  * BBs. It is a sequence of 16-byte segments:
  *
- *   control | [AV, 3 segments: UD, SMI, GSI] | [remote address: RDMA, atomic]
+ *   control | [AV, 3 segments: UD, SMI, GSI] | [XRC]
+ *   | [remote address: RDMA, atomic]
  *   | [atomic operands, or what to flush] | [masks of the operands]
  *   | [registration, 3 segments] | [TSO and its headers]
  *   | SGEs or inline data
@@ -86,6 +87,17 @@ struct ohca_hw_wqe_ctrl {
 	__le64 wr_id;
 };
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_ctrl, 16);
+
+/**
+ * struct ohca_hw_wqe_xrc - XRC segment: of every WQE of an XRC_INI QP that sends something
+ * @srqn: remote XRC SRQ, 24 bits
+ * @reserved: zero
+ */
+struct ohca_hw_wqe_xrc {
+	__le32 srqn;
+	__le32 reserved[3];
+};
+OHCA_ASSERT_SIZE(struct ohca_hw_wqe_xrc, 16);
 
 /** struct ohca_hw_wqe_raddr - remote address segment; @raddr in bytes */
 struct ohca_hw_wqe_raddr {
@@ -214,7 +226,7 @@ OHCA_ASSERT_SIZE(struct ohca_hw_rwqe_ctrl, 16);
  * @byte_len: bytes received, read, or returned by an atomic
  * @imm: immediate data (big-endian, as on the wire) or invalidated R_Key
  *	(little-endian)
- * @qp_num: QP handle (struct ohca_cmd_create_qp)
+ * @qp_num: QP handle (struct ohca_cmd_create_qp); of an XRC SRQ's WQE the XRC_TGT QP's
  * @src_qp: source QP of a datagram
  * @wc_flags: enum ibv_wc_flags: GRH 1, WITH_IMM 2, IP_CSUM_OK 4, WITH_INV 8
  * @pkey_index: P_Key table index the datagram matched (QP1)
@@ -286,7 +298,7 @@ enum ohca_vendor_err {
 	OHCA_VE_WQE_FLAGS	= 0x03,	/* flags not for this opcode */
 	OHCA_VE_WQE_DMA		= 0x04,	/* the WQE itself is not readable memory */
 	OHCA_VE_LKEY		= 0x10,	/* no such key, or freed */
-	OHCA_VE_PD		= 0x11,	/* key or AV of another PD */
+	OHCA_VE_PD		= 0x11,	/* key or AV of another PD, SRQ of another XRC domain */
 	OHCA_VE_ACCESS		= 0x12,	/* right not granted */
 	OHCA_VE_BOUNDS		= 0x13,	/* outside the region */
 	OHCA_VE_DMA		= 0x14,	/* memory behind the key is not accessible */
@@ -294,6 +306,7 @@ enum ohca_vendor_err {
 	OHCA_VE_ALIGN		= 0x16,	/* atomic address not a multiple of 8 */
 	OHCA_VE_PAGE_FAULT	= 0x17,	/* no page was to be had behind the key */
 	OHCA_VE_AV		= 0x20,	/* SL, path bits, GID or P_Key index is bad */
+	OHCA_VE_XRC_SRQ		= 0x21,	/* no such XRC SRQ, or not the message's */
 	OHCA_VE_TIMEOUT		= 0x30,	/* transport retries exhausted */
 	OHCA_VE_RNR		= 0x31,	/* RNR retries exhausted */
 	OHCA_VE_NAK_INV_REQ	= 0x32,	/* the responder said: invalid request */

@@ -62,6 +62,8 @@ static const struct cmd_desc cmds[] = {
 				      FEATURE(MCAST) },
 	[OHCA_CMD_DETACH_MCAST]	  = { ohca_cmd_detach_mcast, sizeof(struct ohca_cmd_mcast),
 				      FEATURE(MCAST) },
+	[OHCA_CMD_ALLOC_XRCD]	  = { ohca_cmd_alloc_xrcd, 0, FEATURE(XRC) },
+	[OHCA_CMD_DEALLOC_XRCD]	  = { ohca_cmd_dealloc_xrcd, HANDLE, FEATURE(XRC) },
 	[OHCA_CMD_UPDATE_MR_PAGES] = { ohca_cmd_update_mr_pages,
 				       sizeof(struct ohca_cmd_update_mr), FEATURE(ODP) },
 	[OHCA_CMD_PAGE_FAULT_RESUME] = { ohca_cmd_page_fault_resume,

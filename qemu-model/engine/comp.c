@@ -268,7 +268,7 @@ void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	struct ohca_xport *xp = qp->xp;
 	struct ohca_swqe *w;
 
-	if (qp->type != OHCA_QPT_RC) {
+	if (!ohca_qp_reliable(qp)) {
 		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
 		return;
 	}
@@ -276,7 +276,7 @@ void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	if (ib_psn_diff(p->i.psn, xp->una) < 0 || ib_psn_diff(p->i.psn, xp->max) >= 0)
 		return;
 	ohca_sched_activate(e, xp);
-	if (p->i.opcode == IB_OP_RC_ACK) {
+	if ((p->i.opcode & ~IB_TRANS_MASK) == IB_OPN_ACK) {
 		ack(e, qp, p);
 		ohca_sq_ci(e, qp);
 		return;
@@ -301,7 +301,7 @@ void ohca_comp_timer(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	if (qp->type != OHCA_QPT_RC || qp->state < OHCA_QPS_RTS || qp->state == OHCA_QPS_ERR)
+	if (!ohca_qp_reliable(qp) || qp->state < OHCA_QPS_RTS || qp->state == OHCA_QPS_ERR)
 		return;
 	ohca_sched_activate(e, xp);
 	if (xp->rnr_wait) {

@@ -79,10 +79,14 @@ static int qp_context(struct ohca_cmd *c, uint32_t handle)
 	x.handle = ohca_to_le32(qp->handle);
 	x.wire_qpn = ohca_to_le32(qp->wire_qpn);
 	x.uar = ohca_to_le32(qp->uar);
-	x.pdn = ohca_to_le32(qp->pd->pdn);
-	x.send_cqn = ohca_to_le32(qp->scq->cqn);
-	x.recv_cqn = ohca_to_le32(qp->rcq->cqn);
-	x.srqn = ohca_to_le32(qp->srq ? qp->srq->srqn : 0);
+	if (qp->xrcd) {
+		x.srqn = ohca_to_le32(qp->xrcd->xrcdn);
+	} else {
+		x.pdn = ohca_to_le32(qp->pd->pdn);
+		x.send_cqn = ohca_to_le32(qp->scq->cqn);
+		x.recv_cqn = ohca_to_le32(qp->rcq->cqn);
+		x.srqn = ohca_to_le32(qp->srq ? qp->srq->srqn : 0);
+	}
 	x.counters = ohca_to_le32(qp->counters ? qp->counters->n : 0);
 	x.rq_ci = ohca_to_le32(qp->rq_ci);
 	x.dest_qpn = ohca_to_le32(qp->dest_qpn);

@@ -19,6 +19,7 @@
 	 1ull << OHCA_FEATURE_ODP | 1ull << OHCA_FEATURE_EXT_ATOMIC |		\
 	 1ull << OHCA_FEATURE_MPE | 1ull << OHCA_FEATURE_APM |			\
 	 1ull << OHCA_FEATURE_UD_CSUM | 1ull << OHCA_FEATURE_TSO |		\
+	 1ull << OHCA_FEATURE_XRC |						\
 	 1ull << OHCA_FEATURE_QP_COUNTERS | 1ull << OHCA_FEATURE_QUERY_CONTEXT)
 
 /* Limits that no table size sets; all are reported by QUERY_DEVICE. */
@@ -92,6 +93,8 @@ int ohca_cmd_dereg_mr(struct ohca_cmd *c);
 int ohca_cmd_rereg_mr(struct ohca_cmd *c);
 int ohca_cmd_attach_mcast(struct ohca_cmd *c);
 int ohca_cmd_detach_mcast(struct ohca_cmd *c);
+int ohca_cmd_alloc_xrcd(struct ohca_cmd *c);
+int ohca_cmd_dealloc_xrcd(struct ohca_cmd *c);
 int ohca_cmd_query_device(struct ohca_cmd *c);
 int ohca_cmd_modify_device(struct ohca_cmd *c);
 int ohca_cmd_modify_port(struct ohca_cmd *c);
@@ -119,6 +122,7 @@ struct ohca_cq *ohca_cq_get(ohca_engine *e, uint32_t cqn);
 struct ohca_srq *ohca_srq_get(ohca_engine *e, uint32_t srqn);
 struct ohca_qp *ohca_qp_get(ohca_engine *e, uint32_t handle);
 struct ohca_mr *ohca_mr_get(ohca_engine *e, uint32_t key);
+struct ohca_xrcd *ohca_xrcd_get(ohca_engine *e, uint32_t xrcdn);
 /* for commands: of an FRMR or a window, whose tag work requests change, the index decides */
 struct ohca_mr *ohca_mr_by_index(ohca_engine *e, uint32_t key);
 static inline struct ohca_eq *ohca_eq_get(ohca_engine *e, uint32_t eqn)
@@ -133,6 +137,7 @@ void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq);
 void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp);
 void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr);
 void ohca_pd_free(ohca_engine *e, struct ohca_pd *pd);
+void ohca_xrcd_free(ohca_engine *e, struct ohca_xrcd *xrcd);
 void ohca_counter_set_free(ohca_engine *e, struct ohca_counter_set *s);
 /* counters.c: the QP counts in no set any more */
 void ohca_counters_unbind(struct ohca_qp *qp);
@@ -153,6 +158,9 @@ void ohca_fault_reset(ohca_engine *e);
 
 /* admin.c: both rings start again at index 0 */
 void ohca_aq_reset(ohca_engine *e);
+
+/* xrc.c: no target uses @srq any more */
+void ohca_xrc_srq_gone(ohca_engine *e, const struct ohca_srq *srq);
 
 /* srq.c: its doorbell was rung, so that it need not be rung again */
 void ohca_srq_kick(ohca_engine *e, struct ohca_srq *srq);

@@ -91,20 +91,23 @@ static int tables_init(ohca_engine *e)
 	e->max_srq = 1u << e->cfg.log_max_srq;
 	e->max_mr = 1u << e->cfg.log_max_mr;
 	e->max_pd = e->max_qp;
+	e->max_xrcd = e->max_qp;
 	/* calloc: memory comes from the system only when a number is used */
 	e->qp = calloc(e->max_qp, sizeof(*e->qp));
 	e->cq = calloc(e->max_cq, sizeof(*e->cq));
 	e->srq = calloc(e->max_srq, sizeof(*e->srq));
 	e->mr = calloc(e->max_mr, sizeof(*e->mr));
 	e->pd = calloc(e->max_pd, sizeof(*e->pd));
+	e->xrcd = calloc(e->max_xrcd, sizeof(*e->xrcd));
 	e->mr_tag = calloc(e->max_mr, sizeof(*e->mr_tag));
-	if (!e->qp || !e->cq || !e->srq || !e->mr || !e->pd || !e->mr_tag)
+	if (!e->qp || !e->cq || !e->srq || !e->mr || !e->pd || !e->xrcd || !e->mr_tag)
 		return -1;
 	/* MR 0 would make key 0 valid; MR 1 is the reserved L_Key */
 	if (ohca_ids_init(&e->qp_ids, e->max_qp, OHCA_FIRST_QP) ||
 	    ohca_ids_init(&e->cq_ids, e->max_cq, 0) || ohca_ids_init(&e->srq_ids, e->max_srq, 0) ||
 	    ohca_ids_init(&e->mr_ids, e->max_mr, 2) || ohca_ids_init(&e->pd_ids, e->max_pd, 0) ||
-	    ohca_ids_init(&e->set_ids, OHCA_MAX_COUNTER_SETS, 1))
+	    ohca_ids_init(&e->set_ids, OHCA_MAX_COUNTER_SETS, 1) ||
+	    ohca_ids_init(&e->xrcd_ids, e->max_xrcd, 0))
 		return -1;
 	return 0;
 }
@@ -182,6 +185,9 @@ static void objects_free(ohca_engine *e)
 	for (uint32_t i = 1; e->set_ids.num > 1 && i < OHCA_MAX_COUNTER_SETS; i++)
 		if (e->set[i])
 			ohca_counter_set_free(e, e->set[i]);
+	for (uint32_t i = 0; e->xrcd && e->xrcd_ids.num && i < e->max_xrcd; i++)
+		if (e->xrcd[i])
+			ohca_xrcd_free(e, e->xrcd[i]);
 }
 
 void ohca_free(ohca_engine *e)
@@ -200,11 +206,13 @@ void ohca_free(ohca_engine *e)
 	ohca_ids_free(&e->mr_ids);
 	ohca_ids_free(&e->pd_ids);
 	ohca_ids_free(&e->set_ids);
+	ohca_ids_free(&e->xrcd_ids);
 	free(e->qp);
 	free(e->cq);
 	free(e->srq);
 	free(e->mr);
 	free(e->pd);
+	free(e->xrcd);
 	free(e->mr_tag);
 	free(e);
 }

@@ -3,7 +3,8 @@
  * Inside the engine: the objects and who owns them.
  *
  * Two halves. The control half (regs.c, admin.c, doorbell.c, dma.c, eq.c, cq.c, srq.c,
- * mr.c, pd.c, qp.c, apm.c, mcast.c, mad.c) creates, looks up and destroys objects and knows
+ * mr.c, pd.c, qp.c, apm.c, xrc.c, mcast.c, mad.c) creates, looks up and destroys objects and
+ * knows
  * guest memory. The transport half (sched.c, tx.c, rx.c, sq.c, req.c, comp.c, resp.c,
  * ud.c) moves packets; its state hangs off struct ohca_qp as struct ohca_xport, declared
  * in transport.h. Everything in here is called by the owner only, and, unless it
@@ -259,6 +260,14 @@ struct ohca_cq {
 	uint64_t mod_deadline;
 };
 
+/** struct ohca_xrcd - XRC domain; @targets: its XRC_TGT QPs; @refs: they and its SRQs */
+struct ohca_xrcd {
+	uint32_t xrcdn;
+	uint32_t refs;
+	struct ohca_list targets;
+};
+
+/** struct ohca_srq - shared receive queue; @xrcd, @cq: of an XRC SRQ, else NULL */
 struct ohca_srq {
 	uint32_t srqn;
 	uint32_t refs;
@@ -268,6 +277,8 @@ struct ohca_srq {
 	uint8_t log_size, log_stride;
 	bool error;
 	struct ohca_pd *pd;
+	struct ohca_xrcd *xrcd;
+	struct ohca_cq *cq;
 	struct ohca_pages buf;
 	struct ohca_async async;
 };
@@ -353,6 +364,8 @@ struct ohca_alt_path {
 /**
  * struct ohca_qp - queue pair, control half
  * @handle: what doorbells and CQEs use; @wire_qpn: number on the wire
+ * @xrcd: of an XRC_TGT QP, else NULL; @target: on its list. Such a QP refers to no @pd,
+ *	@rcq and @srq of its own, see xrc.c
  * @mig_state: enum ohca_mig_state; @alt: there is one, except in MIGRATED perhaps
  * @mig_refused: the driver was told of a request to migrate that was none
  * @counters: set in which it counts, or NULL
@@ -369,6 +382,8 @@ struct ohca_qp {
 	struct ohca_pd *pd;
 	struct ohca_cq *scq, *rcq;
 	struct ohca_srq *srq;
+	struct ohca_xrcd *xrcd;
+	struct ohca_list target;
 	struct ohca_pages buf;
 	uint64_t sq_off, rq_off;
 	uint8_t log_sq, log_rq, log_rq_stride;
@@ -395,6 +410,20 @@ struct ohca_qp {
 static inline uint8_t ohca_qp_migreq(const struct ohca_qp *qp)
 {
 	return qp->mig_state == OHCA_MIG_MIGRATED ? IB_BTH_MIGREQ : 0;
+}
+
+/* Acknowledged: RC and XRC. */
+static inline bool ohca_qp_reliable(const struct ohca_qp *qp)
+{
+	return qp->type == OHCA_QPT_RC || qp->type == OHCA_QPT_XRC_INI ||
+	       qp->type == OHCA_QPT_XRC_TGT;
+}
+
+/* UD, SMI or GSI */
+static inline bool ohca_qp_datagram(const struct ohca_qp *qp)
+{
+	return qp->type == OHCA_QPT_SMI || qp->type == OHCA_QPT_GSI ||
+	       qp->type == OHCA_QPT_UD;
 }
 
 struct ohca_sma;
@@ -466,15 +495,16 @@ struct ohca_engine {
 	struct ohca_doorbells *db;
 
 	/* tables, indexed by number; NULL: free. MR index is key >> 8 */
-	uint32_t max_qp, max_cq, max_srq, max_mr, max_pd;
+	uint32_t max_qp, max_cq, max_srq, max_mr, max_pd, max_xrcd;
 	struct ohca_qp **qp;
 	struct ohca_cq **cq;
 	struct ohca_srq **srq;
 	struct ohca_mr **mr;
 	struct ohca_pd **pd;
+	struct ohca_xrcd **xrcd;
 	struct ohca_eq *eq[OHCA_MAX_EQ];
 	struct ohca_eq *async_eq, *fault_eq;
-	struct ohca_ids qp_ids, cq_ids, srq_ids, mr_ids, pd_ids;
+	struct ohca_ids qp_ids, cq_ids, srq_ids, mr_ids, pd_ids, xrcd_ids;
 	uint8_t *mr_tag;		/* rotated at each allocation of an index */
 	uint64_t next_serial;
 	struct ohca_mr local_dma;	/* what OHCA_LOCAL_DMA_LKEY names; not in the table */
@@ -643,6 +673,10 @@ uint16_t ohca_fault_tell(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_sid
 /* nobody waits for @ref any more */
 void ohca_fault_forget(ohca_engine *e, uint16_t ref);
 
+/* xrc.c: the XRC SRQ of the target @qp's domain with this number. 0, OHCA_VE_XRC_SRQ if
+ * there is none, OHCA_VE_PD if it is of another domain */
+int ohca_xrc_srq(ohca_engine *e, const struct ohca_qp *qp, uint32_t srqn, struct ohca_srq **srq);
+
 /* mcast.c: group of @mgid or NULL */
 struct ohca_mcast_grp *ohca_mcast_find(ohca_engine *e, const uint8_t mgid[16]);
 
@@ -693,6 +727,8 @@ void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp);
  * transition to ERR flushes both queues, now and whenever more is posted. To RESET:
  * forget everything, remove nothing from CQs (drivers do). -1: memory */
 int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask);
+/* The SRQ of the message that the target @qp is receiving goes, and its WQE with it. */
+void ohca_xp_srq_gone(ohca_engine *e, struct ohca_qp *qp);
 /* @qp has another path: it waits for no credits of the old one and has all its retries */
 void ohca_xp_migrated(ohca_engine *e, struct ohca_qp *qp);
 void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp);

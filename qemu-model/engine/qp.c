@@ -35,7 +35,7 @@ void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint3
 	if (ev)
 		ohca_async_event(e, ev, qp->handle, 0);
 	/* WQEs are copied when taken: the QP takes no more from its SRQ (IBTA 11.6.3.3) */
-	if (qp->srq)
+	if (qp->srq || qp->xrcd)
 		ohca_async_event(e, OHCA_EVENT_LAST_WQE, qp->handle, 0);
 }
 
@@ -43,7 +43,7 @@ void ohca_qp_sqe(ohca_engine *e, struct ohca_qp *qp, uint32_t vendor_err)
 {
 	uint8_t old = qp->state;
 
-	if (qp->type == OHCA_QPT_RC || old != OHCA_QPS_RTS)
+	if (ohca_qp_reliable(qp) || old != OHCA_QPS_RTS)
 		return;
 	qp->state = OHCA_QPS_SQE;
 	ohca_trace(e, OHCA_TR_QP_STATE, qp->handle, old, qp->state, vendor_err);
@@ -52,20 +52,61 @@ void ohca_qp_sqe(ohca_engine *e, struct ohca_qp *qp, uint32_t vendor_err)
 
 /* ---- create ----------------------------------------------------------------------- */
 
+static bool type_known(const ohca_engine *e, uint8_t type)
+{
+	if (type == OHCA_QPT_XRC_INI || type == OHCA_QPT_XRC_TGT)
+		return ohca_feature(e, OHCA_FEATURE_XRC);
+	return type <= OHCA_QPT_UD;
+}
+
+/* An XRC_TGT QP has nothing but its domain. */
+static int check_target(struct ohca_cmd *c)
+{
+	const struct ohca_cmd_create_qp *cmd = &c->aqe.create_qp;
+
+	if (cmd->flags != OHCA_QP_NO_RQ)
+		return OHCA_BAD(c, create_qp.flags);
+	if (cmd->port)
+		return OHCA_BAD(c, create_qp.port);
+	if (cmd->reserved)
+		return OHCA_BAD(c, create_qp.reserved);
+	if (cmd->pl.root || cmd->pl.npages || cmd->pl.page_shift || cmd->pl.levels ||
+	    cmd->pl.reserved)
+		return OHCA_BAD(c, create_qp.pl);
+	if (cmd->pdn)
+		return OHCA_BAD(c, create_qp.pdn);
+	if (cmd->uar)
+		return OHCA_BAD(c, create_qp.uar);
+	if (cmd->send_cqn)
+		return OHCA_BAD(c, create_qp.send_cqn);
+	if (cmd->recv_cqn)
+		return OHCA_BAD(c, create_qp.recv_cqn);
+	if (cmd->log_sq)
+		return OHCA_BAD(c, create_qp.log_sq);
+	if (cmd->log_rq)
+		return OHCA_BAD(c, create_qp.log_rq);
+	if (cmd->log_rq_stride)
+		return OHCA_BAD(c, create_qp.log_rq_stride);
+	return OHCA_ADMIN_OK;
+}
+
 static int check_create(struct ohca_cmd *c)
 {
 	const struct ohca_cmd_create_qp *cmd = &c->aqe.create_qp;
 	bool has_rq = !(cmd->flags & (OHCA_QP_SRQ | OHCA_QP_NO_RQ));
 
-	if (cmd->type > OHCA_QPT_UD)
+	if (!type_known(c->e, cmd->type))
 		return OHCA_BAD(c, create_qp.type);
+	if (cmd->type == OHCA_QPT_XRC_TGT)
+		return check_target(c);
 	if (is_special(cmd->type) ? cmd->port < 1 || cmd->port > c->e->cfg.num_ports : cmd->port)
 		return OHCA_BAD(c, create_qp.port);
 	if (cmd->flags & ~(OHCA_QP_SIGNAL_ALL | OHCA_QP_SRQ | OHCA_QP_PRIVILEGED |
 			   OHCA_QP_BLOCK_LOOPBACK | OHCA_QP_NO_RQ))
 		return OHCA_BAD(c, create_qp.flags);
 	if ((is_special(cmd->type) && (cmd->flags & OHCA_QP_SRQ)) ||
-	    (cmd->flags & OHCA_QP_SRQ && cmd->flags & OHCA_QP_NO_RQ))
+	    (cmd->flags & OHCA_QP_SRQ && cmd->flags & OHCA_QP_NO_RQ) ||
+	    (cmd->type == OHCA_QPT_XRC_INI && !(cmd->flags & OHCA_QP_NO_RQ)))
 		return OHCA_BAD(c, create_qp.flags);
 	if (cmd->log_sq > OHCA_LOG_MAX_SQ_BBS)
 		return OHCA_BAD(c, create_qp.log_sq);
@@ -85,9 +126,14 @@ static int check_refs(struct ohca_cmd *c, struct ohca_qp *qp)
 	const struct ohca_cmd_create_qp *cmd = &c->aqe.create_qp;
 	ohca_engine *e = c->e;
 
+	if (cmd->type == OHCA_QPT_XRC_TGT) {
+		qp->xrcd = ohca_xrcd_get(e, ohca_le32(cmd->srqn));
+		return qp->xrcd ? OHCA_ADMIN_OK : OHCA_BAD(c, create_qp.srqn);
+	}
 	qp->pd = ohca_pd_get(e, ohca_le32(cmd->pdn));
 	qp->scq = ohca_cq_get(e, ohca_le32(cmd->send_cqn));
-	qp->rcq = ohca_cq_get(e, ohca_le32(cmd->recv_cqn));
+	qp->rcq = cmd->type == OHCA_QPT_XRC_INI ? qp->scq :
+						  ohca_cq_get(e, ohca_le32(cmd->recv_cqn));
 	qp->uar = ohca_le32(cmd->uar);
 	if (!qp->pd)
 		return OHCA_BAD(c, create_qp.pdn);
@@ -98,12 +144,13 @@ static int check_refs(struct ohca_cmd *c, struct ohca_qp *qp)
 		return OHCA_BAD(c, create_qp.flags);
 	if (!qp->scq || qp->scq->uar != qp->uar)
 		return OHCA_BAD(c, create_qp.send_cqn);
-	if (!qp->rcq || qp->rcq->uar != qp->uar)
+	if (!qp->rcq || qp->rcq->uar != qp->uar ||
+	    (cmd->type == OHCA_QPT_XRC_INI && cmd->recv_cqn))
 		return OHCA_BAD(c, create_qp.recv_cqn);
 	if (cmd->flags & OHCA_QP_SRQ) {
 		/* keys in its WQEs are checked against the QP's PD: it must be the same */
 		qp->srq = ohca_srq_get(e, ohca_le32(cmd->srqn));
-		if (!qp->srq || qp->srq->pd != qp->pd)
+		if (!qp->srq || qp->srq->pd != qp->pd || qp->srq->xrcd)
 			return OHCA_BAD(c, create_qp.srqn);
 	} else if (cmd->srqn) {
 		return OHCA_BAD(c, create_qp.srqn);
@@ -133,6 +180,36 @@ static void put_handle(ohca_engine *e, const struct ohca_qp *qp)
 		ohca_ids_put(&e->qp_ids, qp->handle);
 }
 
+/* The objects that the QP uses stay as long as it does. */
+static void refer(struct ohca_qp *qp)
+{
+	ohca_list_init(&qp->target);
+	if (qp->xrcd) {
+		qp->xrcd->refs++;
+		ohca_list_add_tail(&qp->xrcd->targets, &qp->target);
+		return;
+	}
+	qp->pd->refs++;
+	qp->scq->refs++;
+	qp->rcq->refs++;
+	if (qp->srq)
+		qp->srq->refs++;
+}
+
+static void forget(struct ohca_qp *qp)
+{
+	if (qp->xrcd) {
+		ohca_list_del(&qp->target);
+		qp->xrcd->refs--;
+		return;
+	}
+	qp->pd->refs--;
+	qp->scq->refs--;
+	qp->rcq->refs--;
+	if (qp->srq)
+		qp->srq->refs--;
+}
+
 int ohca_cmd_create_qp(struct ohca_cmd *c)
 {
 	const struct ohca_cmd_create_qp *cmd = &c->aqe.create_qp;
@@ -149,9 +226,10 @@ int ohca_cmd_create_qp(struct ohca_cmd *c)
 	rc = check_refs(c, qp);
 	if (rc)
 		goto err_free;
-	rc = OHCA_CMD_PAGES(c, &qp->buf, create_qp.pl,
-			    ohca_qp_buf_size(has_rq, cmd->log_rq, cmd->log_rq_stride,
-					     cmd->log_sq), OHCA_MAX_QUEUE_PAGES);
+	if (!qp->xrcd)
+		rc = OHCA_CMD_PAGES(c, &qp->buf, create_qp.pl,
+				    ohca_qp_buf_size(has_rq, cmd->log_rq, cmd->log_rq_stride,
+						     cmd->log_sq), OHCA_MAX_QUEUE_PAGES);
 	if (rc)
 		goto err_free;
 	rc = take_handle(c, qp);
@@ -169,14 +247,12 @@ int ohca_cmd_create_qp(struct ohca_cmd *c)
 		rc = OHCA_ADMIN_NO_RESOURCE;
 		goto err_handle;
 	}
-	qp->pd->refs++;
-	qp->scq->refs++;
-	qp->rcq->refs++;
-	if (qp->srq)
-		qp->srq->refs++;
+	refer(qp);
 	ohca_async_init(&qp->async, qp->handle, 0);
 	e->qp[qp->handle] = qp;
-	ohca_db_own(e, OHCA_DB_QP, qp->handle, qp->uar);
+	/* nothing of a target can be rung */
+	if (!qp->xrcd)
+		ohca_db_own(e, OHCA_DB_QP, qp->handle, qp->uar);
 	ohca_cmd_result(c, qp->handle);
 	return OHCA_ADMIN_OK;
 
@@ -200,11 +276,7 @@ void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp)
 	ohca_counters_unbind(qp);
 	e->qp[qp->handle] = NULL;
 	put_handle(e, qp);
-	qp->pd->refs--;
-	qp->scq->refs--;
-	qp->rcq->refs--;
-	if (qp->srq)
-		qp->srq->refs--;
+	forget(qp);
 	ohca_pages_free(e, &qp->buf);
 	free(qp);
 }

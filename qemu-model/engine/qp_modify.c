@@ -12,7 +12,7 @@
 /* What this device cannot change: the size of a QP. */
 #define MODIFY_REFUSED	A(CAP)
 
-enum service { SVC_RC, SVC_UC, SVC_UD, SVC_SPECIAL, SVC_NUM };
+enum service { SVC_RC, SVC_UC, SVC_UD, SVC_SPECIAL, SVC_XRC_INI, SVC_XRC_TGT, SVC_NUM };
 
 /**
  * struct transition - one legal transition
@@ -26,7 +26,7 @@ struct transition {
 	uint32_t need[SVC_NUM], may[SVC_NUM];
 };
 
-#define ALL_BUT_RC	(1u << SVC_UC | 1u << SVC_UD | 1u << SVC_SPECIAL)
+#define UNRELIABLE	(1u << SVC_UC | 1u << SVC_UD | 1u << SVC_SPECIAL)
 #define INIT_CONNECTED	(A(PKEY_INDEX) | A(PORT) | A(ACCESS))
 #define RTR_CONNECTED	(A(AV) | A(PATH_MTU) | A(DEST_QPN) | A(RQ_PSN))
 
@@ -37,6 +37,9 @@ struct transition {
 		[SVC_UC] = A(ACCESS) | A(ALT_PATH) | A(PATH_MIG_STATE),		\
 		[SVC_UD] = A(QKEY),						\
 		[SVC_SPECIAL] = A(QKEY),					\
+		[SVC_XRC_INI] = A(ACCESS) | A(ALT_PATH) | A(PATH_MIG_STATE),	\
+		[SVC_XRC_TGT] = A(ACCESS) | A(MIN_RNR_TIMER) | A(ALT_PATH) |	\
+				A(PATH_MIG_STATE),				\
 	}
 
 static const struct transition transitions[] = {
@@ -45,19 +48,27 @@ static const struct transition transitions[] = {
 		[SVC_UC] = INIT_CONNECTED,
 		[SVC_UD] = A(PKEY_INDEX) | A(PORT) | A(QKEY),
 		[SVC_SPECIAL] = A(PKEY_INDEX) | A(QKEY),
+		[SVC_XRC_INI] = INIT_CONNECTED,
+		[SVC_XRC_TGT] = INIT_CONNECTED,
 	}, { [SVC_SPECIAL] = A(PORT) } },
 	{ OHCA_QPS_INIT, OHCA_QPS_INIT, 0, { 0 }, {
 		[SVC_RC] = INIT_CONNECTED,
 		[SVC_UC] = INIT_CONNECTED,
 		[SVC_UD] = A(PKEY_INDEX) | A(PORT) | A(QKEY),
 		[SVC_SPECIAL] = A(PKEY_INDEX) | A(QKEY),
+		[SVC_XRC_INI] = INIT_CONNECTED,
+		[SVC_XRC_TGT] = INIT_CONNECTED,
 	} },
 	{ OHCA_QPS_INIT, OHCA_QPS_RTR, 0, {
 		[SVC_RC] = RTR_CONNECTED | A(MAX_DEST_RD_ATOMIC) | A(MIN_RNR_TIMER),
 		[SVC_UC] = RTR_CONNECTED,
+		[SVC_XRC_INI] = RTR_CONNECTED,
+		[SVC_XRC_TGT] = RTR_CONNECTED | A(MAX_DEST_RD_ATOMIC) | A(MIN_RNR_TIMER),
 	}, {
 		[SVC_RC] = A(ACCESS) | A(PKEY_INDEX) | A(ALT_PATH),
 		[SVC_UC] = A(ACCESS) | A(PKEY_INDEX) | A(ALT_PATH),
+		[SVC_XRC_INI] = A(ACCESS) | A(PKEY_INDEX) | A(ALT_PATH),
+		[SVC_XRC_TGT] = A(ACCESS) | A(PKEY_INDEX) | A(ALT_PATH),
 		[SVC_UD] = A(PKEY_INDEX) | A(QKEY),
 		[SVC_SPECIAL] = A(PKEY_INDEX) | A(QKEY),
 	} },
@@ -67,10 +78,15 @@ static const struct transition transitions[] = {
 		[SVC_UC] = A(SQ_PSN),
 		[SVC_UD] = A(SQ_PSN),
 		[SVC_SPECIAL] = A(SQ_PSN),
+		[SVC_XRC_INI] = A(SQ_PSN) | A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) |
+				A(MAX_RD_ATOMIC),
+		/* consumers set these two for both, A14.4 */
+		[SVC_XRC_TGT] = A(SQ_PSN) | A(TIMEOUT),
 	}, RTS_MAY },
 	{ OHCA_QPS_RTS, OHCA_QPS_RTS, 0, { 0 }, RTS_MAY },
 	{ OHCA_QPS_RTS, OHCA_QPS_SQD, 0, { 0 }, {
 		A(EN_SQD_NOTIFY), A(EN_SQD_NOTIFY), A(EN_SQD_NOTIFY), A(EN_SQD_NOTIFY),
+		A(EN_SQD_NOTIFY), A(EN_SQD_NOTIFY),
 	} },
 	{ OHCA_QPS_SQD, OHCA_QPS_RTS, 0, { 0 }, RTS_MAY },
 	{ OHCA_QPS_SQD, OHCA_QPS_SQD, 0, { 0 }, {
@@ -80,10 +96,16 @@ static const struct transition transitions[] = {
 			   A(PATH_MIG_STATE),
 		[SVC_UC] = A(AV) | A(ACCESS) | A(PKEY_INDEX) | A(ALT_PATH) |
 			   A(PATH_MIG_STATE),
+		[SVC_XRC_INI] = A(PORT) | A(AV) | A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) |
+				A(MAX_RD_ATOMIC) | A(ACCESS) | A(PKEY_INDEX) |
+				A(ALT_PATH) | A(PATH_MIG_STATE),
+		[SVC_XRC_TGT] = A(PORT) | A(AV) | A(TIMEOUT) | A(MAX_DEST_RD_ATOMIC) |
+				A(ACCESS) | A(PKEY_INDEX) | A(MIN_RNR_TIMER) |
+				A(ALT_PATH) | A(PATH_MIG_STATE),
 		[SVC_UD] = A(PKEY_INDEX) | A(QKEY),
 		[SVC_SPECIAL] = A(PKEY_INDEX) | A(QKEY),
 	} },
-	{ OHCA_QPS_SQE, OHCA_QPS_RTS, ALL_BUT_RC, { 0 }, {
+	{ OHCA_QPS_SQE, OHCA_QPS_RTS, UNRELIABLE, { 0 }, {
 		[SVC_UC] = A(ACCESS),
 		[SVC_UD] = A(QKEY),
 		[SVC_SPECIAL] = A(QKEY),
@@ -99,6 +121,10 @@ static enum service service_of(const struct ohca_qp *qp)
 		return SVC_UC;
 	case OHCA_QPT_UD:
 		return SVC_UD;
+	case OHCA_QPT_XRC_INI:
+		return SVC_XRC_INI;
+	case OHCA_QPT_XRC_TGT:
+		return SVC_XRC_TGT;
 	default:
 		return SVC_SPECIAL;
 	}
@@ -325,7 +351,7 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 	}
 	if (mask & A(PATH_MIG_STATE) && a.path_mig_state == OHCA_MIG_MIGRATED)
 		ohca_mig_go(c->e, qp);
-	if (to == OHCA_QPS_ERR && old != OHCA_QPS_ERR && qp->srq)
+	if (to == OHCA_QPS_ERR && old != OHCA_QPS_ERR && (qp->srq || qp->xrcd))
 		ohca_async_event(c->e, OHCA_EVENT_LAST_WQE, qp->handle, 0);
 	return OHCA_ADMIN_OK;
 }

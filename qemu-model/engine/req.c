@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The requester of RC and UC: cuts messages into packets (IBTA vol 1, 9.7.3, 9.8.2).
+ * The requester of RC, UC and XRC: cuts messages into packets (IBTA vol 1, 9.7.3, 9.8.2).
  *
  * xp->nxt is the PSN of the next packet. It runs through the PSNs of the WQE at xp->cur;
  * going back is moving both (ohca_req_restart()).
@@ -61,27 +61,26 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	uint32_t off = (uint32_t)ib_psn_diff(xp->nxt, w->first) * mtu;
 	uint32_t n = w->length - off < mtu ? w->length - off : mtu;
 	bool first = off == 0, last = xp->nxt == w->last, ackreq = false;
-	uint8_t op = packet_op(w, first, last);
+	uint8_t op = packet_op(w, first, last) | ohca_qp_trans(qp);
 	const struct ib_opcode_info *info = &ib_opcodes[op];
 	struct ohca_tx tx;
 	uint32_t pad = ib_pad(n), len;
 	uint8_t *h;
 	int ve;
 
-	/* RC rows of the table serve UC too: same headers */
 	len = path->hdr_len + info->hdr_len + n + pad + IB_ICRC_LEN;
 	if (!ohca_tx_open(e, path, len, &tx))
 		return OHCA_SENT_BLOCKED;
-	if (qp->type == OHCA_QPT_RC) {
+	if (qp->type != OHCA_QPT_UC) {
 		ackreq = last || ++xp->since_ackreq >= OHCA_ACK_EVERY;
 		if (ackreq)
 			xp->since_ackreq = 0;
-	} else {
-		op |= IB_TRANS_UC;
 	}
 	h = ib_build_bth(tx.buf + path->hdr_len, op,
 			 ohca_qp_migreq(qp) | (last && w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0),
 			 (uint8_t)pad, path->pkey, qp->dest_qpn, ackreq, xp->nxt);
+	if (info->hdrs & IB_HDR_XRCETH)
+		h = ib_build_xrceth(h, w->srqn);
 	if (info->hdrs & IB_HDR_RETH)
 		h = ib_build_reth(h, w->raddr, w->rkey, w->length);
 	if (info->hdrs & IB_HDR_IMMDT) {
@@ -112,6 +111,7 @@ static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	uint32_t mtu = ohca_qp_mtu(qp);
 	uint32_t off = (uint32_t)ib_psn_diff(xp->nxt, w->first) * mtu;
 	uint32_t rest = w->length - off, pkts = ohca_npkts(qp, rest);
+	uint8_t op = IB_OPN_READ_REQUEST | ohca_qp_trans(qp);
 	struct ohca_tx tx;
 	uint8_t *h;
 
@@ -122,10 +122,12 @@ static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 		pkts = OHCA_READ_CHUNK;
 		rest = pkts * mtu;
 	}
-	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_RETH_LEN + IB_ICRC_LEN, &tx))
+	if (!ohca_tx_open(e, path, path->hdr_len + ib_opcodes[op].hdr_len + IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
-	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_READ_REQUEST, ohca_qp_migreq(qp), 0,
-			 path->pkey, qp->dest_qpn, true, xp->nxt);
+	h = ib_build_bth(tx.buf + path->hdr_len, op, ohca_qp_migreq(qp), 0, path->pkey,
+			 qp->dest_qpn, true, xp->nxt);
+	if (ib_opcodes[op].hdrs & IB_HDR_XRCETH)
+		h = ib_build_xrceth(h, w->srqn);
 	ib_build_reth(h, w->raddr + off, w->rkey, rest);
 	ohca_tx_close_qp(e, qp, &tx);
 	sent(e, qp, w, ib_psn_add(xp->nxt, pkts));
@@ -136,7 +138,8 @@ static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohc
 {
 	struct ohca_xport *xp = qp->xp;
 	const struct ohca_path *path = ohca_qp_path(e, qp);
-	const uint8_t *raw = ohca_swqe_raw(xp, w->idx) + 2 * OHCA_SEG_SIZE;
+	bool xrc = qp->type == OHCA_QPT_XRC_INI;
+	const uint8_t *raw = ohca_swqe_raw(xp, w->idx) + (2 + xrc) * OHCA_SEG_SIZE;
 	struct ohca_hw_wqe_atomic_masks m;
 	struct ohca_hw_wqe_atomic a;
 	struct ohca_tx tx;
@@ -144,10 +147,10 @@ static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohc
 
 	switch (w->op) {
 	case OHCA_OP_CMP_SWAP:
-		op = IB_OP_RC_CMP_SWAP;
+		op = IB_OPN_CMP_SWAP | ohca_qp_trans(qp);
 		break;
 	case OHCA_OP_FETCH_ADD:
-		op = IB_OP_RC_FETCH_ADD;
+		op = IB_OPN_FETCH_ADD | ohca_qp_trans(qp);
 		break;
 	case OHCA_OP_MASKED_CMP_SWAP:
 		op = IB_OP_OHCA_MASKED_CMP_SWAP;
@@ -161,6 +164,8 @@ static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohc
 	memcpy(&m, raw + sizeof(a), sizeof(m));
 	h = ib_build_bth(tx.buf + path->hdr_len, op, ohca_qp_migreq(qp), 0, path->pkey, qp->dest_qpn,
 			 true, xp->nxt);
+	if (xrc)
+		h = ib_build_xrceth(h, w->srqn);
 	if (ohca_op_is_masked(w->op))
 		ib_build_masked_atomic(h, w->raddr, w->rkey, ohca_le64(a.swap_add),
 				       ohca_le64(a.compare), ohca_le64(m.swap),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The responder of RC and UC (IBTA vol 1, 9.7.4, 9.7.5, 9.8.3, 9.9.3).
+ * The responder of RC, UC and XRC (IBTA vol 1, 9.7.4, 9.7.5, 9.8.3, 9.9.3).
  *
  * Requests are executed as they come; responses leave later, in order: READ and atomic
  * responses from a ring, then a NAK, or one ACK for all that was received by then.
@@ -139,6 +139,13 @@ void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
 	}
 }
 
+void ohca_xp_srq_gone(ohca_engine *e, struct ohca_qp *qp)
+{
+	if (qp->xp->rwqe)
+		ohca_rwqe_put(e, qp->xp->rwqe);
+	qp->xp->rwqe = NULL;
+}
+
 bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -212,6 +219,34 @@ static int recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 	return rc;
 }
 
+/* ---- XRC: the SRQ that a request names (annex A14) ------------------------------------- */
+
+/* Its number; 0 if there is none. */
+static uint32_t xrc_srqn(const struct ohca_rxpkt *p)
+{
+	const struct ib_xrceth *x = ib_pkt_xrceth(p->hdr, &p->i);
+
+	return x ? ib_be32(x->srqn) & IB_QPN_MASK : 0;
+}
+
+/*
+ * Check keys of a target with the PD of SRQ @srqn from now on; *@old: the PD to go back to.
+ * What is being received is left alone. 0 or vendor error.
+ */
+static int xrc_pd_set(ohca_engine *e, struct ohca_qp *qp, uint32_t srqn, struct ohca_pd **old)
+{
+	struct ohca_srq *srq;
+	int ve;
+
+	*old = qp->pd;
+	if (!qp->xrcd)
+		return OHCA_VE_NONE;
+	ve = ohca_xrc_srq(e, qp, srqn, &srq);
+	if (!ve)
+		qp->pd = srq->pd;
+	return ve;
+}
+
 /* ---- one packet of a SEND or WRITE ------------------------------------------------------ */
 
 /**
@@ -238,6 +273,22 @@ static struct verdict fail(uint8_t nak, uint8_t status, uint16_t ve, enum ohca_e
 static struct verdict ok(void)
 {
 	return (struct verdict){ .nak = V_OK };
+}
+
+/* A request in sequence is executed for the SRQ that it names, every packet for the same. */
+static struct verdict xrc_request(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_srq *srq;
+	int ve = ohca_xrc_srq(e, qp, xrc_srqn(p), &srq);
+
+	if (ve == OHCA_VE_PD)
+		return fail(IB_NAK_REM_ACCESS, 0, OHCA_VE_PD, OHCA_EVENT_QP_ACCESS_ERR);
+	if (ve || (qp->xp->rx_op != OHCA_RX_NONE && srq != qp->srq))
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_XRC_SRQ, OHCA_EVENT_QP_REQ_ERR);
+	qp->srq = srq;
+	qp->rcq = srq->cq;
+	qp->pd = srq->pd;
+	return ok();
 }
 
 /* Sizes that every request must have, for its place in the message (9.7.4.1.6). */
@@ -414,6 +465,7 @@ static struct verdict read_request(ohca_engine *e, struct ohca_qp *qp, const str
 	rd->va = ib_be64(reth->va);
 	rd->rkey = ib_be32(reth->rkey);
 	rd->length = ib_be32(reth->dmalen);
+	rd->srqn = xrc_srqn(p);
 	if (!(qp->access & OHCA_ACCESS_REMOTE_READ))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
 	if (rd->length > OHCA_MAX_MSG)
@@ -460,6 +512,7 @@ static struct ohca_atomic atomic_operands(const struct ohca_rxpkt *p)
 		a.op = OHCA_OP_MASKED_FETCH_ADD;
 		break;
 	case IB_OP_RC_CMP_SWAP:
+	case IB_TRANS_XRC | IB_OPN_CMP_SWAP:
 		a.op = OHCA_OP_CMP_SWAP;
 		break;
 	default:
@@ -595,9 +648,14 @@ static struct verdict do_atomic_write(ohca_engine *e, struct ohca_qp *qp,
 static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
+	struct ohca_pd *pd;
 	struct ohca_rd rd;
-	struct verdict v = read_request(e, qp, p, &rd);
+	struct verdict v;
 
+	if (xrc_pd_set(e, qp, xrc_srqn(p), &pd))
+		return;
+	v = read_request(e, qp, p, &rd);
+	qp->pd = pd;
 	/* it must not reach into what has not been asked for */
 	if (v.nak != V_OK || ib_psn_diff(rd.last, xp->epsn) >= 0)
 		return;
@@ -709,7 +767,7 @@ void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side 
 	if (side == OHCA_FAULT_READ) {
 		v.status = 0;
 		read_refuse(e, qp, &v);
-	} else if (qp->type == OHCA_QPT_RC) {
+	} else if (ohca_qp_reliable(qp)) {
 		refuse(e, qp, &v);
 	} else {
 		/* there is nobody to be told but our own consumer */
@@ -741,7 +799,10 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		return;
 	}
 	xp->nak_due = xp->nak_sent = false;
-	if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
+	v = qp->xrcd ? xrc_request(e, qp, p) : ok();
+	if (v.nak != V_OK)
+		;
+	else if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
 		v = fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	else if (op->flags & IB_OPF_SEND)
 		v = do_send(e, qp, p);
@@ -793,6 +854,7 @@ static struct ohca_ack ack_due(ohca_engine *e, struct ohca_qp *qp)
 		.dqpn = qp->dest_qpn,
 		.migreq = ohca_qp_migreq(qp),
 		.msn = xp->msn,
+		.opcode = IB_OPN_ACK | ohca_qp_trans(qp),
 		.psn = xp->nak_due ? xp->nak_psn : ib_psn_add(xp->epsn, IB_PSN_MASK),
 		.syndrome = xp->nak_due ? xp->nak_syn : IB_AETH_ACK | IB_AETH_CREDIT_INVALID,
 	};
@@ -822,8 +884,8 @@ static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const 
 	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN +
 			  IB_ATOMIC_ACK_ETH_LEN + IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
-	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ATOMIC_ACK, ohca_qp_migreq(qp), 0,
-			 path->pkey, qp->dest_qpn, false, r->first);
+	h = ib_build_bth(tx.buf + path->hdr_len, IB_OPN_ATOMIC_ACK | ohca_qp_trans(qp),
+			 ohca_qp_migreq(qp), 0, path->pkey, qp->dest_qpn, false, r->first);
 	h = ib_build_aeth(h, IB_AETH_ACK | IB_AETH_CREDIT_INVALID, r->msn);
 	ib_build_atomic_ack(h, r->orig);
 	ohca_tx_close_qp(e, qp, &tx);
@@ -838,9 +900,11 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 	uint32_t off = (uint32_t)ib_psn_diff(r->next, r->first) * mtu;
 	uint32_t n = r->length - off < mtu ? r->length - off : mtu, pad = ib_pad(n);
 	bool first = r->next == r->first, last = r->next == r->last;
-	uint8_t op = first ? (last ? IB_OP_RC_READ_RESP_ONLY : IB_OP_RC_READ_RESP_FIRST) :
-			     (last ? IB_OP_RC_READ_RESP_LAST : IB_OP_RC_READ_RESP_MIDDLE);
+	uint8_t op = ohca_qp_trans(qp) |
+		     (first ? (last ? IB_OPN_READ_RESP_ONLY : IB_OPN_READ_RESP_FIRST) :
+			      (last ? IB_OPN_READ_RESP_LAST : IB_OPN_READ_RESP_MIDDLE));
 	struct ohca_mr_range range;
+	struct ohca_pd *pd;
 	struct ohca_tx tx;
 	int ve = 0, rc;
 	uint8_t *h;
@@ -852,10 +916,12 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 			 qp->dest_qpn, false, r->next);
 	if (first || last)
 		h = ib_build_aeth(h, IB_AETH_ACK | IB_AETH_CREDIT_INVALID, r->msn);
-	/* the region may have gone since the request */
-	if (n)
+	/* the region may have gone since the request, or the XRC SRQ */
+	ve = xrc_pd_set(e, qp, r->srqn, &pd);
+	if (n && !ve)
 		ve = ohca_rkey_check(e, qp, r->rkey, r->va + off, n, OHCA_ACCESS_REMOTE_READ,
 				     &range);
+	qp->pd = pd;
 	rc = !ve && n ? ohca_mr_read(e, &range, 0, h, n) : 0;
 	if (rc == OHCA_MR_FAULT && qp->state != OHCA_QPS_ERR) {
 		e->missing.len += r->length - off - n;

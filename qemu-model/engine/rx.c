@@ -78,7 +78,7 @@ static bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int p
 }
 
 /*
- * RC and UC: is the packet the peer's, over the path that it has to take? That is the
+ * RC, UC and XRC: is the packet the peer's, over the path that it has to take? That is the
  * alternate one if the QP is armed and the packet says that the peer has migrated.
  */
 static bool on_path(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
@@ -105,12 +105,25 @@ static bool on_path(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 	return false;
 }
 
+/* Type of the QP that a connected service's packet is for. */
+static uint8_t qp_type(const struct ib_pkt_info *i)
+{
+	switch (i->opcode & IB_TRANS_MASK) {
+	case IB_TRANS_RC:
+	case IB_TRANS_VENDOR:
+		return OHCA_QPT_RC;
+	case IB_TRANS_UC:
+		return OHCA_QPT_UC;
+	default:
+		return i->op->flags & IB_OPF_RESPONSE ? OHCA_QPT_XRC_INI : OHCA_QPT_XRC_TGT;
+	}
+}
+
 static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
 {
-	bool rc = (p->i.opcode & IB_TRANS_MASK) != IB_TRANS_UC;
 	struct ohca_qp *qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
 
-	if (!qp || qp->type != (rc ? OHCA_QPT_RC : OHCA_QPT_UC) || qp->state < OHCA_QPS_RTR ||
+	if (!qp || qp->type != qp_type(&p->i) || qp->state < OHCA_QPS_RTR ||
 	    qp->state == OHCA_QPS_ERR) {
 		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
 		return;
@@ -129,7 +142,7 @@ static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
 		qp->xp->comm_est = true;
 		ohca_async_event(e, OHCA_EVENT_COMM_EST, qp->handle, 0);
 	}
-	if (rc)
+	if (ohca_qp_reliable(qp))
 		ohca_resp_rx(e, qp, p);
 	else
 		ohca_uc_rx(e, qp, p);
@@ -209,6 +222,7 @@ void ohca_rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *frame,
 	switch (p.i.opcode & IB_TRANS_MASK) {
 	case IB_TRANS_RC:
 	case IB_TRANS_UC:
+	case IB_TRANS_XRC:
 	case IB_TRANS_VENDOR:
 		rx_connected(e, &p);
 		break;

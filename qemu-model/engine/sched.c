@@ -317,14 +317,14 @@ static enum turn turn_err(ohca_engine *e, struct ohca_qp *qp, unsigned int *quan
 static enum turn turn(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 {
 	struct ohca_xport *xp = qp->xp;
-	bool connected = qp->type == OHCA_QPT_RC || qp->type == OHCA_QPT_UC;
+	bool connected = !ohca_qp_datagram(qp);
 	bool resp = true, req;
 
 	if (qp->state == OHCA_QPS_ERR)
 		return turn_err(e, qp, quantum);
 	if (qp->state < OHCA_QPS_RTR)
 		return TURN_IDLE;
-	req = qp->state != OHCA_QPS_RTR;
+	req = qp->state != OHCA_QPS_RTR && !qp->xrcd;
 	if (xp->rto_restart) {
 		xp->rto_restart = false;
 		ohca_timer_set(e, xp, xp->una == xp->max || !qp->timeout ?
@@ -573,7 +573,7 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 
 	if (mask & (OHCA_ATTR_AV | OHCA_ATTR_PKEY_INDEX | OHCA_ATTR_PORT))
 		xp->path_ok = false;
-	if (mask & OHCA_ATTR_MAX_DEST_RD_ATOMIC && qp->type == OHCA_QPT_RC &&
+	if (mask & OHCA_ATTR_MAX_DEST_RD_ATOMIC && ohca_qp_reliable(qp) &&
 	    qp->state != OHCA_QPS_RESET && ohca_resp_alloc(qp))
 		return -1;
 	switch (qp->state) {

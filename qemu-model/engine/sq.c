@@ -27,11 +27,6 @@ static const uint8_t wc_opcode[] = {
 	[OHCA_OP_NOP] = OHCA_WCO_SEND,
 };
 
-static bool is_datagram(const struct ohca_qp *qp)
-{
-	return qp->type != OHCA_QPT_RC && qp->type != OHCA_QPT_UC;
-}
-
 /* ---- fetch ------------------------------------------------------------------------- */
 
 static void sq_broken(ohca_engine *e, struct ohca_qp *qp, uint32_t ve)
@@ -46,7 +41,8 @@ static bool load_pi(ohca_engine *e, struct ohca_qp *qp)
 	struct ohca_xport *xp = qp->xp;
 	uint32_t pi;
 
-	if (xp->bad_pi)
+	/* a target has none */
+	if (xp->bad_pi || qp->xrcd)
 		return false;
 	if (ohca_pages_load32(e, &qp->buf, DB_OFF(sq_pi), &pi)) {
 		sq_broken(e, qp, OHCA_VE_WQE_DMA);
@@ -107,18 +103,18 @@ static bool op_allowed(const ohca_engine *e, const struct ohca_qp *qp, uint8_t o
 		return true;
 	case OHCA_OP_RDMA_WRITE:
 	case OHCA_OP_RDMA_WRITE_IMM:
-		return !is_datagram(qp);
+		return !ohca_qp_datagram(qp);
 	case OHCA_OP_BIND_MW:
-		return !is_datagram(qp);
+		return !ohca_qp_datagram(qp);
 	case OHCA_OP_LOCAL_INV:
 	case OHCA_OP_REG_MR:
 		/* userspace may take its own windows back; mr.c looks at the key */
-		return !is_datagram(qp) &&
+		return !ohca_qp_datagram(qp) &&
 		       (op == OHCA_OP_LOCAL_INV || qp->flags & OHCA_QP_PRIVILEGED);
 	case OHCA_OP_RDMA_READ:
 	case OHCA_OP_CMP_SWAP:
 	case OHCA_OP_FETCH_ADD:
-		return qp->type == OHCA_QPT_RC && qp->max_rd_atomic;
+		return ohca_qp_reliable(qp) && qp->max_rd_atomic;
 	case OHCA_OP_MASKED_CMP_SWAP:
 	case OHCA_OP_MASKED_FETCH_ADD:
 		return qp->type == OHCA_QPT_RC && qp->max_rd_atomic &&
@@ -128,7 +124,7 @@ static bool op_allowed(const ohca_engine *e, const struct ohca_qp *qp, uint8_t o
 		return qp->type == OHCA_QPT_RC && qp->max_rd_atomic &&
 		       ohca_feature(e, OHCA_FEATURE_MPE);
 	case OHCA_OP_SEND_INV:
-		return qp->type == OHCA_QPT_RC;
+		return ohca_qp_reliable(qp);
 	case OHCA_OP_TSO:
 		return qp->type == OHCA_QPT_UD && ohca_feature(e, OHCA_FEATURE_TSO);
 	default:
@@ -136,7 +132,13 @@ static bool op_allowed(const ohca_engine *e, const struct ohca_qp *qp, uint8_t o
 	}
 }
 
-/* Segments before data. */
+/* XRC segments behind the control segment. */
+static unsigned int xrc_segs(const struct ohca_qp *qp, uint8_t op)
+{
+	return qp->type == OHCA_QPT_XRC_INI && !ohca_op_is_local(op);
+}
+
+/* Segments before data, but for the XRC segment. */
 static unsigned int hdr_segs(const struct ohca_qp *qp, uint8_t op)
 {
 	switch (op) {
@@ -158,7 +160,7 @@ static unsigned int hdr_segs(const struct ohca_qp *qp, uint8_t op)
 	case OHCA_OP_NOP:
 		return 1;
 	default:
-		return is_datagram(qp) ? 4 : 1;
+		return ohca_qp_datagram(qp) ? 4 : 1;
 	}
 }
 
@@ -237,7 +239,7 @@ static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe 
 {
 	struct ohca_xport *xp = qp->xp;
 	uint8_t *raw = ohca_swqe_raw(xp, w->idx);
-	unsigned int hdr = hdr_segs(qp, w->op);
+	unsigned int xrc = xrc_segs(qp, w->op), hdr = hdr_segs(qp, w->op) + xrc;
 
 	if (!op_allowed(e, qp, w->op))
 		return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_OPCODE);
@@ -249,10 +251,18 @@ static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe 
 		return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_FLAGS);
 	if (ohca_op_is_local(w->op))
 		return OHCA_WC_SUCCESS;
-	if (!is_datagram(qp) && hdr >= 2) {
+	if (xrc) {
+		struct ohca_hw_wqe_xrc x;
+
+		memcpy(&x, raw + OHCA_SEG_SIZE, sizeof(x));
+		w->srqn = ohca_le32(x.srqn);
+		if (w->srqn & ~IB_QPN_MASK || x.reserved[0] || x.reserved[1] || x.reserved[2])
+			return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_XRC_SRQ);
+	}
+	if (!ohca_qp_datagram(qp) && hdr - xrc >= 2) {
 		struct ohca_hw_wqe_raddr r;
 
-		memcpy(&r, raw + OHCA_SEG_SIZE, sizeof(r));
+		memcpy(&r, raw + (1 + xrc) * OHCA_SEG_SIZE, sizeof(r));
 		w->raddr = ohca_le64(r.raddr);
 		w->rkey = ohca_le32(r.rkey);
 	}
@@ -397,7 +407,7 @@ void ohca_sq_fail(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8
 	ohca_sq_complete(e, qp, w, status, ve);
 	if (qp->state == OHCA_QPS_ERR)
 		return;
-	if (qp->type == OHCA_QPT_RC || qp->state != OHCA_QPS_RTS)
+	if (ohca_qp_reliable(qp) || qp->state != OHCA_QPS_RTS)
 		ohca_qp_error(e, qp, 0, ve);
 	else
 		ohca_qp_sqe(e, qp, ve);
@@ -462,7 +472,7 @@ bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp)
 	struct ohca_xport *xp = qp->xp;
 
 	/* something else will wake us: acknowledgements, a timer, a command */
-	if (xp->bad_pi || xp->cur != xp->pi)
+	if (xp->bad_pi || xp->cur != xp->pi || qp->xrcd)
 		return true;
 	if (xp->win && xp->tail == xp->head) {
 		ohca_win_put(e, xp->win);

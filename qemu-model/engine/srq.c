@@ -186,6 +186,29 @@ void ohca_srq_kick(ohca_engine *e, struct ohca_srq *srq)
 
 /* ---- commands --------------------------------------------------------------------- */
 
+/* What an SRQ has by its type, checked. */
+static int srq_type(struct ohca_cmd *c, struct ohca_srq *srq)
+{
+	const struct ohca_cmd_create_srq *cmd = &c->aqe.create_srq;
+	ohca_engine *e = c->e;
+
+	if (cmd->type > OHCA_SRQT_XRC ||
+	    (cmd->type == OHCA_SRQT_XRC && !ohca_feature(e, OHCA_FEATURE_XRC)))
+		return OHCA_BAD(c, create_srq.type);
+	if (cmd->type == OHCA_SRQT_BASIC) {
+		if (cmd->xrcdn)
+			return OHCA_BAD(c, create_srq.xrcdn);
+		return cmd->cqn ? OHCA_BAD(c, create_srq.cqn) : OHCA_ADMIN_OK;
+	}
+	srq->xrcd = ohca_xrcd_get(e, ohca_le32(cmd->xrcdn));
+	if (!srq->xrcd)
+		return OHCA_BAD(c, create_srq.xrcdn);
+	srq->cq = ohca_cq_get(e, ohca_le32(cmd->cqn));
+	if (!srq->cq || srq->cq->uar != ohca_le32(cmd->uar))
+		return OHCA_BAD(c, create_srq.cqn);
+	return OHCA_ADMIN_OK;
+}
+
 int ohca_cmd_create_srq(struct ohca_cmd *c)
 {
 	const struct ohca_cmd_create_srq *cmd = &c->aqe.create_srq;
@@ -210,6 +233,11 @@ int ohca_cmd_create_srq(struct ohca_cmd *c)
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return OHCA_ADMIN_NO_RESOURCE;
+	rc = srq_type(c, srq);
+	if (rc) {
+		free(srq);
+		return rc;
+	}
 	rc = OHCA_CMD_PAGES(c, &srq->buf, create_srq.pl,
 			    ohca_srq_buf_size(cmd->log_size, cmd->log_stride),
 			    OHCA_MAX_QUEUE_PAGES);
@@ -225,6 +253,10 @@ int ohca_cmd_create_srq(struct ohca_cmd *c)
 	srq->log_stride = cmd->log_stride;
 	srq->pd = pd;
 	pd->refs++;
+	if (srq->xrcd) {
+		srq->xrcd->refs++;
+		srq->cq->refs++;
+	}
 	ohca_async_init(&srq->async, srq->srqn, 0);
 	e->srq[srq->srqn] = srq;
 	ohca_db_own(e, OHCA_DB_SRQ, srq->srqn, uar);
@@ -238,6 +270,11 @@ void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq)
 	e->srq[srq->srqn] = NULL;
 	ohca_ids_put(&e->srq_ids, srq->srqn);
 	srq->pd->refs--;
+	if (srq->xrcd) {
+		ohca_xrc_srq_gone(e, srq);
+		srq->xrcd->refs--;
+		srq->cq->refs--;
+	}
 	ohca_async_forget(&srq->async);
 	ohca_pages_free(e, &srq->buf);
 	free(srq);

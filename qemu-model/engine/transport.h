@@ -138,7 +138,7 @@ static inline void ohca_tx_close_qp(ohca_engine *e, const struct ohca_qp *qp, st
 struct ohca_ack {
 	struct ohca_path path;
 	uint32_t dqpn, psn, msn;
-	uint8_t syndrome, migreq;
+	uint8_t opcode, syndrome, migreq;
 };
 
 /* Send it. False: no credits; sched->blocked says on which list to wait. */
@@ -164,6 +164,7 @@ enum ohca_swqe_state {
  * struct ohca_swqe - a send WQE, private copy
  * @first, @last: PSNs, once begun; of a READ: those of the responses; of TSO: packets
  *	and bytes of data sent
+ * @srqn: XRC SRQ it is for (XRC_INI)
  * @idx: free running index of its first BB
  * @data: byte offset of SGEs or inline data in the copied WQE
  * @status, @ve: it has failed, and completes so when its turn comes
@@ -177,6 +178,7 @@ struct ohca_swqe {
 	uint32_t first, last;
 	uint32_t idx;
 	uint32_t imm;
+	uint32_t srqn;
 	uint16_t flags;
 	uint8_t op, nbb;
 	uint8_t num_sge, data;
@@ -200,6 +202,7 @@ struct ohca_sqwin {
 
 /**
  * struct ohca_rd - a READ or atomic response to be sent
+ * @srqn: XRC SRQ whose PD the key must be of (XRC_TGT)
  * @dup: all of it was sent before; it makes room for a new request
  */
 struct ohca_rd {
@@ -208,6 +211,7 @@ struct ohca_rd {
 	uint32_t rkey, length;
 	uint32_t first, next, last;
 	uint32_t msn;
+	uint32_t srqn;
 	bool atomic, dup;
 };
 
@@ -345,6 +349,13 @@ bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp);
 /* In SQD: raise SQ_DRAINED once when nothing is outstanding. */
 void ohca_sq_drained(ohca_engine *e, struct ohca_qp *qp);
 void ohca_sq_reset(ohca_engine *e, struct ohca_xport *xp);
+
+/* Transport bits of the opcodes of a connected QP's packets. */
+static inline uint8_t ohca_qp_trans(const struct ohca_qp *qp)
+{
+	return qp->type == OHCA_QPT_RC ? IB_TRANS_RC :
+	       qp->type == OHCA_QPT_UC ? IB_TRANS_UC : IB_TRANS_XRC;
+}
 
 static inline uint32_t ohca_qp_mtu(const struct ohca_qp *qp)
 {

@@ -214,7 +214,7 @@ bool ohca_ack_out(ohca_engine *e, const struct ohca_ack *a)
 
 	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN + IB_ICRC_LEN, &tx))
 		return false;
-	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ACK, a->migreq, 0, path->pkey,
+	h = ib_build_bth(tx.buf + path->hdr_len, a->opcode, a->migreq, 0, path->pkey,
 			 a->dqpn, false, a->psn);
 	ib_build_aeth(h, a->syndrome, a->msn);
 	ohca_tx_close(e, &tx);

@@ -74,6 +74,13 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 	return fake.fail_state ? -1 : 0;
 }
 
+void ohca_xp_srq_gone(ohca_engine *e, struct ohca_qp *qp)
+{
+	(void)e;
+	(void)qp;
+	fake.srqs_gone++;
+}
+
 void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp)
 {
 	(void)e;

@@ -8,7 +8,7 @@
 /** struct fake_xport - what the control half asked for since the test cleared it */
 struct fake_xport {
 	unsigned int created, destroyed, states, kicks_sq, kicks_rq, ports, resets;
-	unsigned int mads, last_words, resumes;
+	unsigned int mads, last_words, resumes, srqs_gone;
 	uint32_t last_handle;
 	uint8_t last_old;
 	uint32_t last_mask;

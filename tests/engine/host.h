@@ -155,6 +155,7 @@ struct host_qp_init {
 	uint8_t flags;
 	uint8_t log_sq, log_rq, log_stride;
 	uint32_t pdn, uar;	/* 0: those of host_start() */
+	uint32_t xrcdn;		/* of an XRC_TGT QP, which needs nothing else but its type */
 	struct host_srq *srq;
 	struct host_cq *scq, *rcq;
 };
@@ -240,6 +241,12 @@ bool host_cq_poll(struct host_cq *cq, struct ohca_hw_cqe *out);
 void host_cq_arm(struct host_cq *cq, bool solicited);
 void host_srq_create(struct host *h, struct host_srq *srq, uint8_t log, uint32_t pdn,
 		     uint32_t uar, uint32_t limit);
+/** host_xrcd() - a new XRC domain; Return: its number */
+uint32_t host_xrcd(struct host *h);
+/** host_xrc_srq_create() - an XRC SRQ of domain @xrcdn that completes to @cq; fills @srq
+ * Return: status */
+int host_xrc_srq_create(struct host *h, struct host_srq *srq, uint8_t log, uint32_t pdn,
+			uint32_t xrcdn, const struct host_cq *cq);
 void host_srq_post(struct host_srq *srq, uint64_t wr_id, const struct ohca_hw_sge *sge,
 		   unsigned int n);
 /** host_qp_create() - Return: status; fills @qp if OK */
@@ -247,7 +254,7 @@ int host_qp_create(struct host *h, struct host_qp *qp, const struct host_qp_init
 void host_qp_destroy(struct host_qp *qp);
 int host_qp_modify(struct host_qp *qp, uint32_t mask, const struct ohca_hw_qp_attr *attr);
 int host_qp_query(struct host_qp *qp, struct ohca_hw_qp_attr *attr);
-/** host_qp_connect() - RESET to RTS of an RC or UC QP; @mtu: code; @lid: remote */
+/** host_qp_connect() - RESET to RTS of an RC, UC or XRC QP; @mtu: code; @lid: remote */
 void host_qp_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uint32_t dqpn,
 		     uint8_t mtu, uint32_t sq_psn, uint32_t rq_psn);
 /** host_qp_datagram() - RESET to RTS of a UD, SMI or GSI QP */

@@ -187,22 +187,51 @@ static void put_rwqe(struct host *h, const struct host_buf *b, uint64_t off, uin
 	host_buf_write(h, b, off + sizeof(ctrl), sge, n * sizeof(*sge));
 }
 
+static int srq_create(struct host *h, struct host_srq *srq, struct ohca_hw_aqe *c)
+{
+	struct ohca_hw_acqe r;
+	int rc;
+
+	memset(srq, 0, sizeof(*srq));
+	srq->h = h;
+	srq->uar = c->create_srq.uar;
+	srq->log = c->create_srq.log_size;
+	srq->log_stride = c->create_srq.log_stride = 7;
+	host_buf_alloc(h, &srq->buf, ohca_srq_buf_size(srq->log, 7));
+	c->create_srq.pl = srq->buf.pl;
+	rc = host_cmd(h, OHCA_CMD_CREATE_SRQ, c, &r);
+	if (rc)
+		host_buf_free(&srq->buf);
+	srq->srqn = r.handle.handle;
+	return rc;
+}
+
 void host_srq_create(struct host *h, struct host_srq *srq, uint8_t log, uint32_t pdn,
 		     uint32_t uar, uint32_t limit)
 {
 	struct ohca_hw_aqe c = HOST_AQE(create_srq, .pdn = pdn, .uar = uar, .limit = limit,
-						 .log_size = log, .log_stride = 7);
+						 .log_size = log);
+
+	must(h, srq_create(h, srq, &c), "CREATE_SRQ");
+}
+
+uint32_t host_xrcd(struct host *h)
+{
+	struct ohca_hw_aqe c = { 0 };
 	struct ohca_hw_acqe r;
 
-	memset(srq, 0, sizeof(*srq));
-	srq->h = h;
-	srq->uar = uar;
-	srq->log = log;
-	srq->log_stride = 7;
-	host_buf_alloc(h, &srq->buf, ohca_srq_buf_size(log, 7));
-	c.create_srq.pl = srq->buf.pl;
-	must(h, host_cmd(h, OHCA_CMD_CREATE_SRQ, &c, &r), "CREATE_SRQ");
-	srq->srqn = r.handle.handle;
+	must(h, host_cmd(h, OHCA_CMD_ALLOC_XRCD, &c, &r), "ALLOC_XRCD");
+	return r.handle.handle;
+}
+
+int host_xrc_srq_create(struct host *h, struct host_srq *srq, uint8_t log, uint32_t pdn,
+			uint32_t xrcdn, const struct host_cq *cq)
+{
+	struct ohca_hw_aqe c = HOST_AQE(create_srq, .pdn = pdn, .uar = cq->uar, .log_size = log,
+						 .type = OHCA_SRQT_XRC, .xrcdn = xrcdn,
+						 .cqn = cq->cqn);
+
+	return srq_create(h, srq, &c);
 }
 
 void host_srq_post(struct host_srq *srq, uint64_t wr_id, const struct ohca_hw_sge *sge,
@@ -253,6 +282,16 @@ int host_qp_create(struct host *h, struct host_qp *qp, const struct host_qp_init
 	qp->log_rq = in->log_rq ? in->log_rq : 4;
 	qp->log_stride = in->log_stride ? in->log_stride : 7;
 	qp->has_rq = !(in->flags & OHCA_QP_NO_RQ) && !in->srq;
+	if (qp->type == OHCA_QPT_XRC_TGT) {
+		cmd->type = qp->type;
+		cmd->flags = OHCA_QP_NO_RQ;
+		cmd->srqn = in->xrcdn;
+		rc = host_cmd(h, OHCA_CMD_CREATE_QP, &c, &r);
+		qp->handle = qp->qpn = r.handle.handle;
+		return rc;
+	}
+	if (qp->type == OHCA_QPT_XRC_INI)
+		qp->has_rq = false;
 	qp->sq_off = ohca_sq_offset(qp->has_rq, qp->log_rq, qp->log_stride);
 	host_buf_alloc(h, &qp->buf, ohca_qp_buf_size(qp->has_rq, qp->log_rq, qp->log_stride,
 						     qp->log_sq));
@@ -260,11 +299,12 @@ int host_qp_create(struct host *h, struct host_qp *qp, const struct host_qp_init
 	cmd->pdn = in->pdn ? in->pdn : h->pdn;
 	cmd->uar = in->uar;
 	cmd->send_cqn = in->scq->cqn;
-	cmd->recv_cqn = in->rcq->cqn;
+	cmd->recv_cqn = qp->type == OHCA_QPT_XRC_INI ? 0 : in->rcq->cqn;
 	cmd->srqn = in->srq ? in->srq->srqn : 0;
 	cmd->type = qp->type;
 	cmd->port = in->port;
-	cmd->flags = in->flags | (in->srq ? OHCA_QP_SRQ : 0);
+	cmd->flags = in->flags | (in->srq ? OHCA_QP_SRQ : 0) |
+		     (qp->type == OHCA_QPT_XRC_INI ? OHCA_QP_NO_RQ : 0);
 	cmd->log_sq = qp->log_sq;
 	cmd->log_rq = qp->has_rq ? qp->log_rq : 0;
 	cmd->log_rq_stride = qp->has_rq ? qp->log_stride : 0;
@@ -295,7 +335,8 @@ int host_qp_modify(struct host_qp *qp, uint32_t mask, const struct ohca_hw_qp_at
 	rc = host_cmd(h, OHCA_CMD_MODIFY_QP, &c, NULL);
 	if (rc == 0 && (mask & OHCA_ATTR_STATE) && attr->state == OHCA_QPS_RESET) {
 		qp->sq_pi = qp->rq_pi = 0;
-		memset(host_buf_ptr(h, &qp->buf, 0), 0, sizeof(struct ohca_hw_db));
+		if (qp->buf.npages)
+			memset(host_buf_ptr(h, &qp->buf, 0), 0, sizeof(struct ohca_hw_db));
 	}
 	return rc;
 }
@@ -329,19 +370,25 @@ void host_qp_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uint32
 		.rnr_retry = 7,
 		.av = { .dlid = lid },
 	};
-	bool rc = qp->type == OHCA_QPT_RC;
+	const uint32_t resp = OHCA_ATTR_MAX_DEST_RD_ATOMIC | OHCA_ATTR_MIN_RNR_TIMER;
+	const uint32_t req = OHCA_ATTR_TIMEOUT | OHCA_ATTR_RETRY_CNT | OHCA_ATTR_RNR_RETRY |
+			     OHCA_ATTR_MAX_RD_ATOMIC;
+	uint32_t rtr = 0, rts = 0;
 
+	if (qp->type == OHCA_QPT_RC || qp->type == OHCA_QPT_XRC_TGT)
+		rtr = resp;
+	if (qp->type == OHCA_QPT_RC || qp->type == OHCA_QPT_XRC_INI)
+		rts = req;
+	else if (qp->type == OHCA_QPT_XRC_TGT)
+		rts = OHCA_ATTR_TIMEOUT;
 	must(qp->h, host_qp_modify(qp, OHCA_ATTR_STATE | OHCA_ATTR_PKEY_INDEX |
 				   OHCA_ATTR_PORT | OHCA_ATTR_ACCESS, &a), "RESET to INIT");
 	a.state = OHCA_QPS_RTR;
 	must(qp->h, host_qp_modify(qp, OHCA_ATTR_STATE | OHCA_ATTR_AV | OHCA_ATTR_PATH_MTU |
-				   OHCA_ATTR_DEST_QPN | OHCA_ATTR_RQ_PSN |
-				   (rc ? OHCA_ATTR_MAX_DEST_RD_ATOMIC | OHCA_ATTR_MIN_RNR_TIMER :
-					 0), &a), "INIT to RTR");
+				   OHCA_ATTR_DEST_QPN | OHCA_ATTR_RQ_PSN | rtr, &a),
+	     "INIT to RTR");
 	a.state = OHCA_QPS_RTS;
-	must(qp->h, host_qp_modify(qp, OHCA_ATTR_STATE | OHCA_ATTR_SQ_PSN |
-				   (rc ? OHCA_ATTR_TIMEOUT | OHCA_ATTR_RETRY_CNT |
-					 OHCA_ATTR_RNR_RETRY | OHCA_ATTR_MAX_RD_ATOMIC : 0), &a),
+	must(qp->h, host_qp_modify(qp, OHCA_ATTR_STATE | OHCA_ATTR_SQ_PSN | rts, &a),
 	     "RTR to RTS");
 }
 

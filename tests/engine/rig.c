@@ -30,7 +30,12 @@ static void side_up(struct rig *r, unsigned int i)
 	h->no_map = o->no_map;
 	host_cq_create(h, &r->scq[i], 12, 0);
 	host_cq_create(h, &r->rcq[i], 12, 0);
-	if (o->srq) {
+	if (o->type == OHCA_QPT_XRC_INI && i == 1) {
+		r->xrcdn = in.xrcdn = host_xrcd(h);
+		in.type = OHCA_QPT_XRC_TGT;
+		assert_int_equal(host_xrc_srq_create(h, &r->srq[1], 6, h->pdn, r->xrcdn,
+						     &r->rcq[1]), 0);
+	} else if (o->srq) {
 		host_srq_create(h, &r->srq[i], 6, h->pdn, 0, 0);
 		in.srq = &r->srq[i];
 	}
@@ -87,6 +92,10 @@ void rig_down(struct rig *r)
 {
 	for (unsigned int i = 0; i < 2; i++) {
 		host_qp_destroy(&r->qp[i]);
+		if (i == 1 && r->opt.type == OHCA_QPT_XRC_INI) {
+			host_cmd_handle(r->h[1], OHCA_CMD_DESTROY_SRQ, r->srq[1].srqn, 0);
+			host_buf_free(&r->srq[1].buf);
+		}
 		host_cq_destroy(&r->scq[i]);
 		host_cq_destroy(&r->rcq[i]);
 		if (r->opt.srq)
@@ -205,6 +214,13 @@ struct wqe wqe_new(uint8_t op, uint16_t flags, uint64_t wr_id)
 	return w;
 }
 
+void wqe_xrc(struct wqe *w, uint32_t srqn)
+{
+	struct ohca_hw_wqe_xrc x = { .srqn = srqn };
+
+	memcpy(seg(w, 1), &x, sizeof(x));
+}
+
 void wqe_imm(struct wqe *w, uint32_t be_imm)
 {
 	memcpy(w->b + offsetof(struct ohca_hw_wqe_ctrl, imm), &be_imm, 4);
@@ -273,10 +289,19 @@ void wqe_post(struct host_qp *qp, struct wqe *w)
 
 /* ---- work requests ---- */
 
+static struct wqe new_wr(struct rig *r, uint8_t op, uint64_t wr_id)
+{
+	struct wqe w = wqe_new(op, OHCA_WQE_SIGNALED, wr_id);
+
+	if (r->opt.type == OHCA_QPT_XRC_INI)
+		wqe_xrc(&w, r->srq[1].srqn);
+	return w;
+}
+
 static void rdma(struct rig *r, unsigned int i, uint8_t op, uint64_t wr_id, uint64_t off,
 		 uint64_t roff, uint32_t len)
 {
-	struct wqe w = wqe_new(op, OHCA_WQE_SIGNALED, wr_id);
+	struct wqe w = new_wr(r, op, wr_id);
 
 	wqe_raddr(&w, r->mr[1 - i].iova + roff, r->mr[1 - i].key);
 	if (len)
@@ -298,7 +323,7 @@ void rig_read(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint6
 
 void rig_send(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint32_t len)
 {
-	struct wqe w = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, wr_id);
+	struct wqe w = new_wr(r, OHCA_OP_SEND, wr_id);
 
 	if (r->opt.type == OHCA_QPT_UD)
 		wqe_av(&w, r->opt.loop ? 1 : (uint16_t)(2 - i), r->qp[1 - i].qpn, RIG_QKEY);
@@ -310,7 +335,7 @@ void rig_send(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint3
 void rig_atomic(struct rig *r, unsigned int i, uint8_t op, uint64_t wr_id, uint64_t off,
 		uint64_t roff, uint64_t swap_add, uint64_t compare)
 {
-	struct wqe w = wqe_new(op, OHCA_WQE_SIGNALED, wr_id);
+	struct wqe w = new_wr(r, op, wr_id);
 
 	wqe_raddr(&w, r->mr[1 - i].iova + roff, r->mr[1 - i].key);
 	wqe_atomic(&w, swap_add, compare);
@@ -322,7 +347,7 @@ void rig_recv(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint3
 {
 	struct ohca_hw_sge s = host_sge(r->mr[i].iova + off, len, r->mr[i].key);
 
-	if (r->opt.srq)
+	if (r->opt.srq || r->opt.type == OHCA_QPT_XRC_INI)
 		host_srq_post(&r->srq[i], wr_id, &s, len ? 1 : 0);
 	else
 		host_post_recv(&r->qp[i], wr_id, &s, len ? 1 : 0);

@@ -20,7 +20,8 @@
 
 /** struct rig_opt - what to set up; zeroes: RC, MTU 1024, two machines */
 struct rig_opt {
-	uint8_t type;		/* enum ohca_qp_type */
+	/* enum ohca_qp_type; XRC_INI: side 0 is that, side 1 a target with an XRC SRQ */
+	uint8_t type;
 	uint8_t mtu;		/* code */
 	bool loop;		/* both QPs on one machine, no cable needed */
 	bool scatter, no_map;	/* of the hosts */
@@ -38,6 +39,7 @@ struct rig {
 	struct rig_opt opt;
 	struct host_cq scq[2], rcq[2];
 	struct host_srq srq[2];
+	uint32_t xrcdn;
 	struct host_qp qp[2];
 	struct host_mr mr[2];	/* all rights */
 };
@@ -69,6 +71,8 @@ struct wqe {
 };
 
 struct wqe wqe_new(uint8_t op, uint16_t flags, uint64_t wr_id);
+/** wqe_xrc() - XRC segment */
+void wqe_xrc(struct wqe *w, uint32_t srqn);
 void wqe_imm(struct wqe *w, uint32_t be_imm);
 void wqe_inv(struct wqe *w, uint32_t key);
 void wqe_raddr(struct wqe *w, uint64_t addr, uint32_t rkey);

@@ -207,7 +207,8 @@ static void test_bad_commands(void **state)
 	struct ohca_hw_aqe c;
 
 	for (unsigned int op = 0x42; op < 256; op++) {
-		if (op == OHCA_CMD_UPDATE_MR_PAGES || op == OHCA_CMD_PAGE_FAULT_RESUME)
+		if (op == OHCA_CMD_UPDATE_MR_PAGES || op == OHCA_CMD_PAGE_FAULT_RESUME ||
+		    op == OHCA_CMD_ALLOC_XRCD || op == OHCA_CMD_DEALLOC_XRCD)
 			continue;
 		if (op >= OHCA_CMD_ALLOC_COUNTERS && op <= OHCA_CMD_BIND_COUNTERS)
 			continue;

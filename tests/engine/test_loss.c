@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * RC on a wire that loses, repeats and reorders, by a seeded generator: data and order of
+ * RC and XRC on a wire that loses, repeats and reorders, by a seeded generator: data and order of
  * completion are as without. Timeouts, RNR, retries and their exhaustion.
  */
 #include <stdio.h>
@@ -50,20 +50,40 @@ static enum host_fate chaos(void *arg, struct host *from, unsigned int port, uin
 	return HOST_DELIVER;
 }
 
+/* ATOMIC WRITEs and a FLUSH, which XRC does not have here. */
+static void placement(struct rig *r, unsigned int round)
+{
+	struct wqe w;
+
+	/* executed twice, the older value would stand */
+	for (unsigned int k = 8; k < 12; k++) {
+		uint64_t val = 100 * round + k;
+
+		w = wqe_new(OHCA_OP_ATOMIC_WRITE, OHCA_WQE_SIGNALED, k);
+		wqe_raddr(&w, r->mr[1].iova + 600000, r->mr[1].key);
+		wqe_inline(&w, &val, 8);
+		wqe_post(&r->qp[0], &w);
+	}
+	w = wqe_new(OHCA_OP_FLUSH, OHCA_WQE_SIGNALED, 12);
+	wqe_raddr(&w, r->mr[1].iova + 600000, r->mr[1].key);
+	wqe_flush(&w, 8, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE);
+	wqe_post(&r->qp[0], &w);
+}
+
 /*
  * One message after the other of every kind, several under way; what each brought is
  * checked when it is complete. Atomics add exactly once.
  */
-static void storm(uint64_t seed, unsigned int drop, unsigned int dup, unsigned int swap,
-		  uint8_t mtu)
+static void storm_on(uint8_t type, uint64_t seed, unsigned int drop, unsigned int dup,
+		     unsigned int swap, uint8_t mtu)
 {
 	struct chaos c[2] = { { seed, drop, dup, swap, 0, 0, 0 },
 			      { seed * 77 + 1, drop, dup, swap, 0, 0, 0 } };
+	bool xrc = type == OHCA_QPT_XRC_INI;
 	uint64_t adds = 0;
-	struct wqe w;
 	struct rig r;
 
-	rig_up(&r, (struct rig_opt){ .mtu = mtu, .log_sq = 8,
+	rig_up(&r, (struct rig_opt){ .type = type, .mtu = mtu, .log_sq = 8,
 				     .psn = { (uint32_t)seed & 0xffffff, 0xfffff8 } });
 	for (unsigned int i = 0; i < 2; i++)
 		host_hook_set(r.h[i], 0, chaos, &c[i]);
@@ -85,21 +105,10 @@ static void storm(uint64_t seed, unsigned int drop, unsigned int dup, unsigned i
 		rig_atomic(&r, 0, OHCA_OP_FETCH_ADD, 5, 400016, 400000, 7, 0);
 		rig_write(&r, 0, 6, 300000, 300000, len[4]);
 		rig_read(&r, 0, 7, 500000, 300000, len[4]);
-		/* executed twice, the older value would stand */
-		for (unsigned int k = 8; k < 12; k++) {
-			uint64_t val = 100 * round + k;
-
-			w = wqe_new(OHCA_OP_ATOMIC_WRITE, OHCA_WQE_SIGNALED, k);
-			wqe_raddr(&w, r.mr[1].iova + 600000, r.mr[1].key);
-			wqe_inline(&w, &val, 8);
-			wqe_post(&r.qp[0], &w);
-		}
-		w = wqe_new(OHCA_OP_FLUSH, OHCA_WQE_SIGNALED, 12);
-		wqe_raddr(&w, r.mr[1].iova + 600000, r.mr[1].key);
-		wqe_flush(&w, 8, OHCA_FLUSH_GLOBAL, OHCA_FLUSH_RANGE);
-		wqe_post(&r.qp[0], &w);
+		if (!xrc)
+			placement(&r, round);
 		rig_time(&r, 4000);
-		for (unsigned int k = 0; k < 13; k++)
+		for (unsigned int k = 0; k < (xrc ? 8 : 13); k++)
 			wc(&r.scq[0], k, WC_SUCCESS);
 		no_wc(&r.scq[0]);
 		assert_int_equal(wc(&r.rcq[1], 1000 + round, WC_SUCCESS).byte_len, len[1]);
@@ -113,7 +122,7 @@ static void storm(uint64_t seed, unsigned int drop, unsigned int dup, unsigned i
 		assert_int_equal(rig_get64(&r, 0, 400016), adds + 8);
 		adds += 15;
 		assert_int_equal(rig_get64(&r, 1, 400000), adds);
-		assert_int_equal(rig_get64(&r, 1, 600000), 100 * round + 11);
+		assert_int_equal(rig_get64(&r, 1, 600000), xrc ? 0 : 100 * round + 11);
 	}
 	if (drop)
 		assert_true(c[0].dropped && c[1].dropped);
@@ -122,6 +131,21 @@ static void storm(uint64_t seed, unsigned int drop, unsigned int dup, unsigned i
 	if (swap)
 		assert_true(c[0].swapped && c[1].swapped);
 	rig_down(&r);
+}
+
+static void storm(uint64_t seed, unsigned int drop, unsigned int dup, unsigned int swap,
+		  uint8_t mtu)
+{
+	storm_on(OHCA_QPT_RC, seed, drop, dup, swap, mtu);
+}
+
+static void test_xrc(void **state)
+{
+	(void)state;
+	storm_on(OHCA_QPT_XRC_INI, 21, 0, 0, 0, 3);
+	storm_on(OHCA_QPT_XRC_INI, 22, 30, 0, 0, 4);
+	for (uint64_t seed = 1; seed <= 4; seed++)
+		storm_on(OHCA_QPT_XRC_INI, seed * 1337, 10, 20, 10, (uint8_t)(1 + seed));
 }
 
 static void test_loss(void **state)
@@ -671,6 +695,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_xrc),
 		cmocka_unit_test(test_dup),
 		cmocka_unit_test(test_reorder),
 		cmocka_unit_test(test_all),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* RC: every operation, between two engines back to back. */
+/* RC: every operation, between two engines back to back; XRC: sizes (see test_xrc.c). */
 #include "internal.h"
 #include "rig.h"
 #include "ib/packet.h"
@@ -43,6 +43,15 @@ static void test_sizes(void **state)
 		write_sizes((struct rig_opt){ .mtu = mtu, .psn = { 0xfffff0, 0xfffffe } });
 }
 
+
+static void test_sizes_xrc(void **state)
+{
+	(void)state;
+	for (uint8_t mtu = 1; mtu <= 5; mtu++)
+		write_sizes((struct rig_opt){ .type = OHCA_QPT_XRC_INI, .mtu = mtu,
+					      .psn = { 0xfffff0, 0xfffffe } });
+	write_sizes((struct rig_opt){ .type = OHCA_QPT_XRC_INI, .loop = true });
+}
 
 /* Page lists of scattered pages, and memory that cannot be mapped. */
 static void test_memory(void **state)
@@ -814,6 +823,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_sizes_xrc),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_immediate),
 		cmocka_unit_test(test_inline),

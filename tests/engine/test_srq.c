@@ -300,7 +300,7 @@ static void test_create(void **state)
 	REFUSED(log_size, 6, 0x08);
 	REFUSED(log_stride, 5, 0x25);
 	REFUSED(log_stride, 10, 0x25);
-	REFUSED(reserved, 1, 0x26);
+	REFUSED(reserved, 1, 0x27);
 #undef REFUSED
 	for (;; n++) {
 		c = good;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A peer without good intentions: libFuzzer sends packets to an engine with live RC, UC, UD,
- * SMI and GSI QPs that also have requests of their own under way.
+ * XRC, SMI and GSI QPs that also have requests of their own under way.
  *
  * The input is a list of packets. Each begins as one that the QP could expect, with a PSN
  * near the right one and a good key; then a few of its bytes are changed.
@@ -24,8 +24,9 @@ struct peer {
 	struct host *h;
 	struct input in;
 	struct host_cq cq;
-	struct host_srq srq;
-	struct host_qp rc, rc_srq, uc, ud, smi, gsi;
+	struct host_srq srq, xrc_srq[3];	/* the last of another domain */
+	struct host_qp rc, rc_srq, uc, ud, smi, gsi, ini, tgt;
+	uint32_t xrcdn[2];
 	struct host_mr mr;
 };
 
@@ -53,9 +54,11 @@ static uint32_t near(struct input *in)
 
 static struct host_qp *pick(struct peer *p, uint8_t b)
 {
-	struct host_qp *all[] = { &p->rc, &p->rc, &p->rc, &p->rc_srq, &p->uc, &p->ud, &p->smi,
+	struct host_qp *all[] = { &p->rc, &p->tgt, &p->rc, &p->rc_srq, &p->uc, &p->ud, &p->smi,
 				  &p->gsi };
 
+	if ((b & 7) == 2 && b & 8)
+		return &p->ini;
 	return all[b & 7];
 }
 
@@ -78,8 +81,14 @@ static uint8_t *ext_headers(struct peer *p, uint8_t *h, const struct ib_opcode_i
 		h = ib_build_rdeth(h, 1);
 	if (op->hdrs & IB_HDR_DETH)
 		h = ib_build_deth(h, get(in) < 240 ? QKEY : IB_QKEY_GSI, get(in));
-	if (op->hdrs & IB_HDR_XRCETH)
-		h = ib_build_xrceth(h, 1);
+	if (op->hdrs & IB_HDR_XRCETH) {
+		uint8_t b = get(in);
+
+		h = ib_build_xrceth(h, b < 150 ? p->xrc_srq[0].srqn :
+				       b < 220 ? p->xrc_srq[1].srqn :
+				       b < 235 ? p->xrc_srq[2].srqn :
+				       b < 250 ? p->srq.srqn : get32(in));
+	}
 	if (op->hdrs & IB_HDR_RETH)
 		h = ib_build_reth(h, p->mr.iova + near(in), get(in) < 240 ? p->mr.key : get32(in),
 				  get(in) < 100 ? payload : near(in));
@@ -105,7 +114,8 @@ static void packet(struct peer *p)
 	static const uint8_t trans[] = {
 		[OHCA_QPT_SMI] = IB_TRANS_UD, [OHCA_QPT_GSI] = IB_TRANS_UD,
 		[OHCA_QPT_RC] = IB_TRANS_RC, [OHCA_QPT_UC] = IB_TRANS_UC,
-		[OHCA_QPT_UD] = IB_TRANS_UD,
+		[OHCA_QPT_UD] = IB_TRANS_UD, [OHCA_QPT_XRC_INI] = IB_TRANS_XRC,
+		[OHCA_QPT_XRC_TGT] = IB_TRANS_XRC,
 	};
 	static const uint16_t sizes[] = { 0, 1, 8, 255, 256, 256, 256, 256, 300, 1024 };
 	struct input *in = &p->in;
@@ -162,6 +172,7 @@ static void request(struct peer *p, struct host_qp *q, uint8_t b)
 		struct ohca_hw_wqe_ctrl c;
 		struct ohca_hw_wqe_raddr r;
 		struct ohca_hw_sge s[2];
+		uint8_t room[OHCA_SEG_SIZE];
 	} w = {
 		.c = { .nseg = 3, .flags = OHCA_WQE_SIGNALED },
 		.r = { .raddr = p->mr.iova, .rkey = p->mr.key },
@@ -190,6 +201,13 @@ static void request(struct peer *p, struct host_qp *q, uint8_t b)
 		w.c.nseg = 2;
 		memcpy(&w.r, &s, sizeof(s));
 	}
+	if (q == &p->ini) {
+		struct ohca_hw_wqe_xrc x = { .srqn = b >> 2 };
+
+		memmove(w.s, &w.r, sizeof(w.r) + sizeof(w.s));
+		memcpy(&w.r, &x, sizeof(x));
+		w.c.nseg++;
+	}
 	host_post_wqe(q, &w, w.c.nseg);
 }
 
@@ -200,13 +218,14 @@ static void make(struct peer *p, struct host_qp *q, uint8_t type, bool srq)
 				   .srq = srq ? &p->srq : NULL };
 	struct ohca_hw_sge s = host_sge(p->mr.iova + 4096, 600, p->mr.key);
 
+	in.xrcdn = p->xrcdn[0];
 	if (host_qp_create(p->h, q, &in))
 		abort();
-	if (type == OHCA_QPT_RC || type == OHCA_QPT_UC)
+	if (type != OHCA_QPT_UD && type >= OHCA_QPT_RC)
 		host_qp_connect(q, 0, 2, 77, 1, 0xffff00, 0xfffffa);
 	else
 		host_qp_datagram(q, 0, type == OHCA_QPT_UD ? QKEY : IB_QKEY_GSI);
-	for (unsigned int i = 0; i < 8; i++) {
+	for (unsigned int i = 0; i < 8 && type < OHCA_QPT_XRC_INI; i++) {
 		if (srq)
 			host_srq_post(&p->srq, i, &s, 1);
 		else
@@ -233,6 +252,20 @@ static void set_up(struct peer *p)
 	host_cq_create(h, &p->cq, 8, 0);
 	host_srq_create(h, &p->srq, 4, h->pdn, 0, 2);
 	host_mr_create(h, &p->mr, MR_LEN, h->pdn, 0x1f);
+	for (unsigned int i = 0; i < 2; i++)
+		p->xrcdn[i] = host_xrcd(h);
+	for (unsigned int i = 0; i < 3; i++) {
+		struct ohca_hw_sge s = host_sge(p->mr.iova + 4096, 600, p->mr.key);
+
+		/* the second has no right to the memory */
+		if (host_xrc_srq_create(h, &p->xrc_srq[i], 4, i == 1 ? host_pd(h, 0) : h->pdn,
+					p->xrcdn[i / 2], &p->cq))
+			abort();
+		for (unsigned int k = 0; k < 8; k++)
+			host_srq_post(&p->xrc_srq[i], k, &s, 1);
+	}
+	make(p, &p->tgt, OHCA_QPT_XRC_TGT, false);
+	make(p, &p->ini, OHCA_QPT_XRC_INI, false);
 	make(p, &p->rc, OHCA_QPT_RC, false);
 	make(p, &p->rc_srq, OHCA_QPT_RC, true);
 	make(p, &p->uc, OHCA_QPT_UC, false);
@@ -261,7 +294,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 1:
 		case 2:
-			request(&p, b & 128 ? &p.rc_srq : &p.rc, b >> 4);
+			request(&p, b & 128 ? b & 64 ? &p.ini : &p.rc_srq : &p.rc, b >> 4);
 			break;
 		case 3:
 			host_step(&p.h, 1);
@@ -270,6 +303,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			p.h->no_map = b & 16;
 			break;
 		case 5:
+			if (b == 0xe5)
+				host_cmd_handle(p.h, OHCA_CMD_DESTROY_SRQ, p.xrc_srq[0].srqn, 0);
 			if (b == 0xf5)
 				host_cmd_handle(p.h, OHCA_CMD_DEREG_MR, p.mr.key, 0);
 			break;
@@ -281,6 +316,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	host_qp_destroy(&p.rc);
 	host_run(&p.h, 1, 40 * HOST_MS);
 	host_buf_free(&p.rc_srq.buf);
+	host_buf_free(&p.ini.buf);
+	for (unsigned int i = 0; i < 3; i++)
+		host_buf_free(&p.xrc_srq[i].buf);
 	host_buf_free(&p.uc.buf);
 	host_buf_free(&p.ud.buf);
 	host_buf_free(&p.smi.buf);
