@@ -181,6 +181,14 @@ int ohca_cmd_alloc_pd(struct ohca_dev *dev, u32 uar, u32 *pdn)
 	return ohca_cmd_create(dev, &cmd, pdn);
 }
 
+/** ohca_cmd_alloc_xrcd - allocate an XRC domain; its number goes to @xrcdn */
+int ohca_cmd_alloc_xrcd(struct ohca_dev *dev, u32 *xrcdn)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_ALLOC_XRCD };
+
+	return ohca_cmd_create(dev, &cmd, xrcdn);
+}
+
 /** ohca_cmd_create_cq - create a CQ; its number goes to @cqn */
 int ohca_cmd_create_cq(struct ohca_dev *dev, const struct ohca_cmd_create_cq *in, u32 *cqn)
 {

@@ -97,6 +97,13 @@ static const struct ib_device_ops ohca_srq_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_srq, ohca_srq, ibsrq),
 };
 
+static const struct ib_device_ops ohca_xrc_ops = {
+	.alloc_xrcd = ohca_alloc_xrcd,
+	.dealloc_xrcd = ohca_dealloc_xrcd,
+
+	INIT_RDMA_OBJ_SIZE(ib_xrcd, ohca_xrcd, ibxrcd),
+};
+
 static const struct ib_device_ops ohca_mcast_ops = {
 	.attach_mcast = ohca_attach_mcast,
 	.detach_mcast = ohca_detach_mcast,
@@ -173,7 +180,7 @@ static u64 ohca_wanted_features(void)
 	       BIT_ULL(OHCA_FEATURE_MW) | BIT_ULL(OHCA_FEATURE_CQ_RESIZE) |
 	       BIT_ULL(OHCA_FEATURE_TIMESTAMP) | BIT_ULL(OHCA_FEATURE_REREG) |
 	       BIT_ULL(OHCA_FEATURE_EXT_ATOMIC) | BIT_ULL(OHCA_FEATURE_MPE) |
-	       BIT_ULL(OHCA_FEATURE_APM) |
+	       BIT_ULL(OHCA_FEATURE_APM) | BIT_ULL(OHCA_FEATURE_XRC) |
 	       BIT_ULL(OHCA_FEATURE_UD_CSUM) | BIT_ULL(OHCA_FEATURE_TSO) |
 	       BIT_ULL(OHCA_FEATURE_QP_COUNTERS) | BIT_ULL(OHCA_FEATURE_QUERY_CONTEXT);
 }
@@ -247,6 +254,8 @@ static int ohca_register(struct ohca_dev *dev)
 		ib_set_device_ops(ibdev, &ohca_context_ops);
 	if (ohca_has(dev, OHCA_FEATURE_SRQ))
 		ib_set_device_ops(ibdev, &ohca_srq_ops);
+	if (ohca_has_xrc(dev))
+		ib_set_device_ops(ibdev, &ohca_xrc_ops);
 	if (ohca_has(dev, OHCA_FEATURE_MCAST))
 		ib_set_device_ops(ibdev, &ohca_mcast_ops);
 	if (ohca_has(dev, OHCA_FEATURE_FRMR))

@@ -359,6 +359,12 @@ struct ohca_pd {
 	u32 uar;
 };
 
+/** struct ohca_xrcd - an XRC domain; @xrcdn: number */
+struct ohca_xrcd {
+	struct ib_xrcd ibxrcd;
+	u32 xrcdn;
+};
+
 /** struct ohca_ah - an address handle: nothing but its address vector */
 struct ohca_ah {
 	struct ib_ah ibah;
@@ -465,7 +471,7 @@ struct ohca_rq {
  * @last_wqe: the device is dead and the consumer knows that no WQE of the SRQ completes here
  * @ref: held by the driver until destroy, and by event handlers
  * @released: completed when @ref is 0
- * @user: belongs to a process
+ * @user: belongs to a process; an XRC target to those that opened its domain
  * @has_rq: has a receive queue of its own
  * @signal_all: every send completes
  * @features: of the device, for posting
@@ -573,6 +579,7 @@ OHCA_TO(cq)
 OHCA_TO(qp)
 OHCA_TO(srq)
 OHCA_TO(mr)
+OHCA_TO(xrcd)
 
 static inline struct ohca_dev *to_ohca_dev(struct ib_device *ibdev)
 {
@@ -589,6 +596,12 @@ static inline bool ohca_has(const struct ohca_dev *dev, enum ohca_feature featur
 static inline bool ohca_qp_has(const struct ohca_qp *qp, enum ohca_feature feature)
 {
 	return qp->features & BIT_ULL(feature);
+}
+
+/** ohca_has_xrc - whether there are XRC domains, SRQs and QPs */
+static inline bool ohca_has_xrc(const struct ohca_dev *dev)
+{
+	return ohca_has(dev, OHCA_FEATURE_XRC) && ohca_has(dev, OHCA_FEATURE_SRQ);
 }
 
 /** ohca_page_sizes - bits of the page sizes that a page list can name and the device takes */
@@ -669,6 +682,7 @@ int ohca_cmd_bind_counters(struct ohca_dev *dev, u32 handle, u32 set);
 int ohca_cmd_query_counter_set(struct ohca_dev *dev, u32 set, __le64 *values, u32 num);
 int ohca_cmd_create_eq(struct ohca_dev *dev, const struct ohca_cmd_create_eq *in, u32 *eqn);
 int ohca_cmd_alloc_pd(struct ohca_dev *dev, u32 uar, u32 *pdn);
+int ohca_cmd_alloc_xrcd(struct ohca_dev *dev, u32 *xrcdn);
 int ohca_cmd_create_cq(struct ohca_dev *dev, const struct ohca_cmd_create_cq *in, u32 *cqn);
 int ohca_cmd_modify_cq(struct ohca_dev *dev, u32 cqn, u16 count, u16 period);
 int ohca_cmd_resize_cq(struct ohca_dev *dev, const struct ohca_cmd_resize_cq *in);
@@ -722,6 +736,8 @@ void ohca_mmap_free(struct rdma_user_mmap_entry *entry);
 
 /* pd.c */
 int ohca_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+int ohca_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata);
+int ohca_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata);
 int ohca_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
 
 /* cq.c */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Protection domains.
+ * Protection domains and XRC domains.
  */
 #include <rdma/uverbs_ioctl.h>
 #include <rdma/ohca-abi.h>
@@ -36,4 +36,27 @@ int ohca_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
 	return ohca_cmd_handle(to_ohca_dev(ibpd->device), OHCA_CMD_DEALLOC_PD,
 			       to_ohca_pd(ibpd)->pdn);
+}
+
+/**
+ * ohca_alloc_xrcd - ib_device_ops.alloc_xrcd
+ * @ibxrcd: the core's part
+ * @udata: nothing is asked and nothing answered
+ *
+ * A domain has no doorbell page: its SRQs may be of several processes.
+ */
+int ohca_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
+{
+	int ret = ohca_udata_none(udata);
+
+	if (ret)
+		return ret;
+	return ohca_cmd_alloc_xrcd(to_ohca_dev(ibxrcd->device), &to_ohca_xrcd(ibxrcd)->xrcdn);
+}
+
+/** ohca_dealloc_xrcd - ib_device_ops.dealloc_xrcd */
+int ohca_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
+{
+	return ohca_cmd_handle(to_ohca_dev(ibxrcd->device), OHCA_CMD_DEALLOC_XRCD,
+			       to_ohca_xrcd(ibxrcd)->xrcdn);
 }

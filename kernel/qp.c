@@ -85,6 +85,12 @@ static bool ohca_is_datagram(enum ib_qp_type type)
 	return ohca_is_special(type) || type == IB_QPT_UD;
 }
 
+/* Whether a QP has no receive queue and none is named for it, as both of XRC. */
+static bool ohca_is_xrc(enum ib_qp_type type)
+{
+	return type == IB_QPT_XRC_INI || type == IB_QPT_XRC_TGT;
+}
+
 static int ohca_qp_check(struct ohca_dev *dev, const struct ib_qp_init_attr *init, bool user)
 {
 	const struct ohca_hw_device_attr *a = &dev->attr;
@@ -100,6 +106,15 @@ static int ohca_qp_check(struct ohca_dev *dev, const struct ib_qp_init_attr *ini
 	case IB_QPT_UC:
 	case IB_QPT_UD:
 		break;
+	case IB_QPT_XRC_INI:
+		/* a kernel consumer has no way to name the remote SRQ */
+		if (!user || !ohca_has_xrc(dev))
+			return -EOPNOTSUPP;
+		break;
+	case IB_QPT_XRC_TGT:
+		if (!ohca_has_xrc(dev))
+			return -EOPNOTSUPP;
+		return init->xrcd && !init->create_flags ? 0 : -EINVAL;
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -111,7 +126,8 @@ static int ohca_qp_check(struct ohca_dev *dev, const struct ib_qp_init_attr *ini
 		return -EOPNOTSUPP;
 	if (init->create_flags && init->qp_type != IB_QPT_UD)
 		return -EINVAL;
-	if (!init->send_cq || !init->recv_cq || init->rwq_ind_tbl)
+	if (!init->send_cq || (!init->recv_cq && !ohca_is_xrc(init->qp_type)) ||
+	    (init->srq && ohca_is_xrc(init->qp_type)) || init->rwq_ind_tbl)
 		return -EINVAL;
 	if (cap->max_send_wr > ohca_max_qp_wr(a) || cap->max_recv_wr > ohca_max_qp_wr(a) ||
 	    cap->max_send_sge > a->max_sge || cap->max_recv_sge > a->max_sge ||
@@ -345,11 +361,30 @@ out:
 	return ret;
 }
 
-/** ohca_create_qp - ib_device_ops.create_qp */
+/* The objects that the QP works with. */
+static void ohca_qp_refs(struct ib_qp *ibqp, const struct ib_qp_init_attr *init,
+			 struct ohca_cmd_create_qp *in)
+{
+	const struct ohca_pd *pd;
+
+	if (init->qp_type == IB_QPT_XRC_TGT) {
+		in->srqn = cpu_to_le32(to_ohca_xrcd(init->xrcd)->xrcdn);
+		return;
+	}
+	pd = to_ohca_pd(ibqp->pd);
+	in->pdn = cpu_to_le32(pd->pdn);
+	in->uar = cpu_to_le32(pd->uar);
+	in->send_cqn = cpu_to_le32(to_ohca_cq(init->send_cq)->cqn);
+	if (!ohca_is_xrc(init->qp_type))
+		in->recv_cqn = cpu_to_le32(to_ohca_cq(init->recv_cq)->cqn);
+	if (init->srq)
+		in->srqn = cpu_to_le32(to_ohca_srq(init->srq)->srqn);
+}
+
+/** ohca_create_qp - ib_device_ops.create_qp; no PD and no @udata for an XRC target */
 int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_udata *udata)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
-	struct ohca_pd *pd = to_ohca_pd(ibqp->pd);
 	struct ohca_qp *qp = to_ohca_qp(ibqp);
 	struct ohca_create_qp_resp resp = {};
 	struct ohca_cmd_create_qp in = {};
@@ -359,10 +394,13 @@ int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_u
 	ret = ohca_qp_check(dev, init, udata);
 	if (ret)
 		return ret;
-	qp->user = udata;
+	/* the core hands on nothing of the process that creates a target for all */
+	qp->user = udata || init->qp_type == IB_QPT_XRC_TGT;
 	/* a provider always lays one out, if only of one WQE */
-	qp->has_rq = !init->srq && (udata || init->cap.max_recv_wr);
-	qp->signal_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
+	qp->has_rq = !init->srq && (udata || init->cap.max_recv_wr) &&
+		     !ohca_is_xrc(init->qp_type);
+	qp->signal_all = init->sq_sig_type == IB_SIGNAL_ALL_WR &&
+			 init->qp_type != IB_QPT_XRC_TGT;
 	qp->features = dev->features;
 	qp->create_flags = init->create_flags;
 	qp->state = IB_QPS_RESET;
@@ -371,7 +409,9 @@ int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_u
 	refcount_set(&qp->ref, 1);
 	init_completion(&qp->released);
 
-	if (udata)
+	if (init->qp_type == IB_QPT_XRC_TGT)
+		memset(&init->cap, 0, sizeof(init->cap));
+	else if (udata)
 		ret = ohca_qp_user_buf(dev, qp, &pl, &in, &init->cap, udata);
 	else
 		ret = ohca_qp_kernel_buf(dev, qp, &pl, &in, &init->cap);
@@ -380,21 +420,16 @@ int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_u
 	qp->cap = init->cap;
 
 	in.pl = pl.hw;
-	in.pdn = cpu_to_le32(pd->pdn);
-	in.uar = cpu_to_le32(pd->uar);
-	in.send_cqn = cpu_to_le32(to_ohca_cq(init->send_cq)->cqn);
-	in.recv_cqn = cpu_to_le32(to_ohca_cq(init->recv_cq)->cqn);
+	ohca_qp_refs(ibqp, init, &in);
 	in.type = init->qp_type;
 	in.port = qp->port;
 	if (qp->signal_all)
 		in.flags |= OHCA_QP_SIGNAL_ALL;
-	if (init->srq) {
-		in.srqn = cpu_to_le32(to_ohca_srq(init->srq)->srqn);
+	if (init->srq)
 		in.flags |= OHCA_QP_SRQ;
-	} else if (!qp->has_rq) {
+	else if (!qp->has_rq)
 		in.flags |= OHCA_QP_NO_RQ;
-	}
-	if (!udata)
+	if (!qp->user)
 		in.flags |= OHCA_QP_PRIVILEGED;
 	if (init->create_flags & IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK)
 		in.flags |= OHCA_QP_BLOCK_LOOPBACK;

@@ -136,8 +136,16 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 	struct ohca_pl pl = {};
 	int ret;
 
-	if (init->srq_type != IB_SRQT_BASIC)
+	if (init->srq_type == IB_SRQT_XRC) {
+		/* the driver's own poll knows no target QPs */
+		if (!udata || !ohca_has_xrc(dev))
+			return -EOPNOTSUPP;
+		in.type = OHCA_SRQT_XRC;
+		in.xrcdn = cpu_to_le32(to_ohca_xrcd(init->ext.xrc.xrcd)->xrcdn);
+		in.cqn = cpu_to_le32(to_ohca_cq(init->ext.cq)->cqn);
+	} else if (init->srq_type != IB_SRQT_BASIC) {
 		return -EOPNOTSUPP;
+	}
 	if (!attr->max_wr || attr->max_wr > 1u << dev->attr.log_max_srq_wqes ||
 	    attr->max_sge > dev->attr.max_sge || attr->srq_limit > attr->max_wr)
 		return -EINVAL;
@@ -162,6 +170,8 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 	ohca_pl_free(dev, &pl);
 	if (ret)
 		goto err_buf;
+	if (init->srq_type == IB_SRQT_XRC)
+		ibsrq->ext.xrc.srq_num = srq->srqn;
 	srq->max_sge = ohca_rq_stride_sges(srq->log_stride);
 	attr->max_wr = 1u << srq->log;
 	attr->max_sge = srq->max_sge;
