@@ -179,17 +179,44 @@ int ibv_cmd_destroy_cq(struct ibv_cq *cq)
 	return fake_fail();
 }
 
-int ibv_cmd_create_srq(struct ibv_pd *pd, struct ibv_srq *srq,
-		       struct ibv_srq_init_attr *attr, struct ibv_create_srq *cmd,
-		       size_t cmd_size, struct ib_uverbs_create_srq_resp *r,
-		       size_t resp_size)
+int ibv_cmd_create_srq_ex(struct ibv_context *context, struct verbs_srq *srq,
+			  struct ibv_srq_init_attr_ex *attr,
+			  struct ibv_create_xsrq *cmd, size_t cmd_size,
+			  struct ib_uverbs_create_srq_resp *r, size_t resp_size)
 {
-	struct uohca_create_srq *c = (void *)cmd;
-	struct uohca_create_srq_resp *resp = (void *)r;
+	struct uohca_create_srq_ex *c = (void *)cmd;
+	struct uohca_create_srq_ex_resp *resp = (void *)r;
 
 	fake.srq_req = c->drv_payload;
-	srq->context = pd->context;
+	srq->srq.context = context;
+	srq->srq_type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type :
+								   IBV_SRQT_BASIC;
 	resp->drv_payload.srqn = fake.next_handle++;
+	return fake_fail();
+}
+
+int ibv_cmd_open_xrcd(struct ibv_context *context, struct verbs_xrcd *xrcd,
+		      int vxrcd_size, struct ibv_xrcd_init_attr *attr,
+		      struct ibv_open_xrcd *cmd, size_t cmd_size,
+		      struct ib_uverbs_open_xrcd_resp *resp, size_t resp_size)
+{
+	xrcd->xrcd.context = context;
+	return fake_fail();
+}
+
+int ibv_cmd_close_xrcd(struct verbs_xrcd *xrcd)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_open_qp(struct ibv_context *context, struct verbs_qp *qp, int vqp_sz,
+		    struct ibv_qp_open_attr *attr, struct ibv_open_qp *cmd,
+		    size_t cmd_size, struct ib_uverbs_create_qp_resp *resp,
+		    size_t resp_size)
+{
+	qp->qp.context = context;
+	qp->qp.qp_type = attr->qp_type;
+	qp->qp.qp_num = attr->qp_num;
 	return fake_fail();
 }
 

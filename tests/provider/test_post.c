@@ -47,7 +47,8 @@ static void make_qp(struct env *e, enum ibv_qp_type type, struct ibv_qp_cap cap)
 		.cap = cap,
 		.pd = e->pd,
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.send_ops_flags = type == IBV_QPT_UD ? 0xc : 0x1bff,
+		.send_ops_flags = type == IBV_QPT_UD ? 0xc :
+				  type == IBV_QPT_XRC_SEND ? 0x3ff : 0x1bff,
 	};
 
 	e->ibqp = ops.create_qp_ex(e->ctx, &attr);
@@ -721,6 +722,95 @@ static void shared_recv_queue(void **state)
 	assert_int_equal(ops.destroy_srq(the_srq), 0);
 }
 
+/* An initiator's WQE: as RC's, with the XRC segment behind the control segment. */
+static void xrc_wqes(void **state)
+{
+	static const struct {
+		enum ibv_wr_opcode op;
+		unsigned int nseg;	/* with one SGE */
+	} ops_of[] = {
+		{ IBV_WR_SEND, 3 }, { IBV_WR_SEND_WITH_IMM, 3 }, { IBV_WR_SEND_WITH_INV, 3 },
+		{ IBV_WR_RDMA_WRITE, 4 }, { IBV_WR_RDMA_WRITE_WITH_IMM, 4 },
+		{ IBV_WR_RDMA_READ, 4 }, { IBV_WR_ATOMIC_FETCH_AND_ADD, 5 },
+		{ IBV_WR_ATOMIC_CMP_AND_SWP, 5 },
+	};
+	static const uint8_t seg[16] = { 0x56, 0x34, 0x12 };
+	struct env *e = *state;
+	uint8_t by_post[128];
+	uint32_t pi = 0;
+
+	make_qp(e, IBV_QPT_XRC_SEND,
+		(struct ibv_qp_cap){ .max_send_wr = 100, .max_send_sge = 4,
+				     .max_inline_data = 64 });
+	assert_true(e->qp->sq.xrc);
+	for (unsigned int i = 0; i < sizeof(ops_of) / sizeof(ops_of[0]); i++) {
+		struct ibv_send_wr wr = {
+			.wr_id = 77, .sg_list = &sge, .num_sge = 1, .opcode = ops_of[i].op,
+			.qp_type.xrc.remote_srqn = 0x123456,
+		};
+		uint32_t bbs = (ops_of[i].nseg + 3) / 4;
+
+		if (wr.opcode == IBV_WR_SEND_WITH_INV)
+			wr.invalidate_rkey = 0xabcd;
+		else if (wr.opcode == IBV_WR_SEND_WITH_IMM ||
+			 wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+			wr.imm_data = htobe32(0x1234);
+		if (ops_of[i].nseg == 5) {
+			wr.wr.atomic.remote_addr = 0x1000;
+			wr.wr.atomic.rkey = 0x500;
+			wr.wr.atomic.compare_add = 3;
+			wr.wr.atomic.swap = 4;
+		} else {
+			wr.wr.rdma.remote_addr = 0x1000;
+			wr.wr.rdma.rkey = 0x500;
+		}
+		assert_int_equal(post(e, &wr), 0);
+		assert_int_equal(((uint8_t *)bb(e, pi))[1], ops_of[i].nseg);
+		assert_memory_equal((uint8_t *)bb(e, pi) + 16, seg, 16);
+		memcpy(by_post, bb(e, pi), bbs * 64);
+		pi += bbs;
+		assert_int_equal(e->qp->sq.pi, pi);
+
+		e->ex->wr_start(e->ex);
+		e->ex->wr_id = 77;
+		e->ex->wr_flags = 0;
+		switch (wr.opcode) {
+		case IBV_WR_SEND:
+			e->ex->wr_send(e->ex);
+			break;
+		case IBV_WR_SEND_WITH_IMM:
+			e->ex->wr_send_imm(e->ex, wr.imm_data);
+			break;
+		case IBV_WR_SEND_WITH_INV:
+			e->ex->wr_send_inv(e->ex, wr.invalidate_rkey);
+			break;
+		case IBV_WR_RDMA_WRITE:
+			e->ex->wr_rdma_write(e->ex, 0x500, 0x1000);
+			break;
+		case IBV_WR_RDMA_WRITE_WITH_IMM:
+			e->ex->wr_rdma_write_imm(e->ex, 0x500, 0x1000, wr.imm_data);
+			break;
+		case IBV_WR_RDMA_READ:
+			e->ex->wr_rdma_read(e->ex, 0x500, 0x1000);
+			break;
+		case IBV_WR_ATOMIC_FETCH_AND_ADD:
+			e->ex->wr_atomic_fetch_add(e->ex, 0x500, 0x1000, 3);
+			break;
+		default:
+			e->ex->wr_atomic_cmp_swp(e->ex, 0x500, 0x1000, 3, 4);
+		}
+		e->ex->wr_set_xrc_srqn(e->ex, 0x123456);
+		e->ex->wr_set_sge(e->ex, sge.lkey, sge.addr, sge.length);
+		assert_int_equal(e->ex->wr_complete(e->ex), 0);
+		assert_memory_equal(bb(e, pi), by_post, ops_of[i].nseg * 16);
+		pi += bbs;
+		assert_int_equal(e->qp->sq.pi, pi);
+	}
+	/* what sends nothing has none */
+	assert_int_equal(post(e, &(struct ibv_send_wr){ .opcode = IBV_WR_LOCAL_INV }), 0);
+	assert_int_equal(((uint8_t *)bb(e, pi))[1], 1);
+}
+
 /* A type 1 window takes its new key when the WQE is posted, and only then. */
 static void bind_type1(void **state)
 {
@@ -762,7 +852,8 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(write_wqe), T(every_op), T(placement_wqes), T(ud_wqe), T(wrap), T(limits), T(states),
-		T(overflow), T(doorbells), T(recv_queue), T(shared_recv_queue), T(bind_type1),
+		T(overflow), T(doorbells), T(recv_queue), T(shared_recv_queue), T(xrc_wqes),
+		T(bind_type1),
 	};
 
 	return cmocka_run_group_tests_name("provider: posting", tests, NULL, NULL);

@@ -343,7 +343,7 @@ static void qp_refused(void **state)
 		{ IBV_QPT_RC, { 1, 1, 1, OHCA_MAX_SGE + 1, 0 }, EINVAL },
 		{ IBV_QPT_RC, { 1, 1, 1, 1, OHCA_MAX_INLINE + 1 }, EINVAL },
 		{ IBV_QPT_RAW_PACKET, { 1, 1, 1, 1, 0 }, EOPNOTSUPP },
-		{ IBV_QPT_XRC_SEND, { 1, 0, 1, 0, 0 }, EOPNOTSUPP },
+		{ IBV_QPT_DRIVER, { 1, 0, 1, 0, 0 }, EOPNOTSUPP },
 	};
 	struct ibv_qp_init_attr_ex ex = {
 		.qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq, .pd = pd,
@@ -452,7 +452,7 @@ static void srq_checks(void **state)
 	struct ibv_srq_init_attr_ex ex = {
 		.attr = { 100, 2, 0 }, .pd = pd,
 		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE,
-		.srq_type = IBV_SRQT_XRC,
+		.srq_type = IBV_SRQT_TM,
 	};
 	struct ibv_srq_attr q;
 	struct ibv_srq *srq;
@@ -481,7 +481,67 @@ static void srq_checks(void **state)
 	assert_true(fake.srq_req.buf_size >=
 		    ohca_srq_buf_size(fake.srq_req.log_size, fake.srq_req.log_stride));
 	ops.destroy_srq(srq);
+	/* a domain and a CQ of its own are what an XRC SRQ needs */
+	ex.srq_type = IBV_SRQT_XRC;
+	assert_null(ops.create_srq_ex(ctx, &ex));
+	assert_int_equal(errno, EINVAL);
+	ex.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	srq = ops.create_srq_ex(ctx, &ex);
+	assert_non_null(srq);
+	assert_int_equal(ops.get_srq_num(srq, &num), 0);
+	assert_int_equal(num, to_osrq(srq)->srqn);
+	ops.destroy_srq(srq);
 	ops.dealloc_pd(pd);
+}
+
+/* Domains and targets: nothing can be posted to a target, nothing of it is mapped. */
+static void xrc(void **state)
+{
+	struct ibv_xrcd_init_attr xattr = { 0 };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD,
+		.cap = { 9, 9, 9, 9, 9 },
+	};
+	struct ibv_qp_open_attr open = { .qp_type = IBV_QPT_XRC_RECV };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+	struct ibv_recv_wr rwr = { 0 }, *rbad;
+	int bufs = fake.bufs;
+	struct ibv_qp *qp, *same;
+
+	fake.fail = EACCES;
+	assert_null(ops.open_xrcd(ctx, &xattr));
+	assert_int_equal(errno, EACCES);
+	init.xrcd = ops.open_xrcd(ctx, &xattr);
+	assert_non_null(init.xrcd);
+	fake.fail = EPERM;
+	assert_null(ops.create_qp_ex(ctx, &init));
+	assert_int_equal(errno, EPERM);
+	qp = ops.create_qp_ex(ctx, &init);
+	assert_non_null(qp);
+	assert_int_equal(init.cap.max_send_wr, 0);
+	open.qp_num = qp->qp_num;
+	fake.fail = ENOENT;
+	assert_null(ops.open_qp(ctx, &open));
+	assert_int_equal(errno, ENOENT);
+	same = ops.open_qp(ctx, &open);
+	assert_non_null(same);
+	assert_int_equal(same->qp_num, qp->qp_num);
+	assert_int_equal(fake.bufs, bufs);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_qp *q = i ? same : qp;
+
+		attr.qp_state = IBV_QPS_RTS;
+		assert_int_equal(ops.modify_qp(q, &attr, IBV_QP_STATE), 0);
+		assert_int_equal(ops.post_send(q, &wr, &bad), EINVAL);
+		assert_int_equal(ops.post_recv(q, &rwr, &rbad), EINVAL);
+		attr.qp_state = IBV_QPS_RESET;
+		assert_int_equal(ops.modify_qp(q, &attr, IBV_QP_STATE), 0);
+		assert_int_equal(ops.destroy_qp(q), 0);
+	}
+	fake.fail = EBUSY;
+	assert_int_equal(ops.close_xrcd(init.xrcd), EBUSY);
+	assert_int_equal(ops.close_xrcd(init.xrcd), 0);
 }
 
 /* Features that the device does not have are not there. */
@@ -516,7 +576,8 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(handshake), T(device_version), T(cq_sizes), T(locks), T(allocators),
-		T(qp_caps), T(qp_refused), T(qp_clean), T(ah_checks), T(srq_checks), T(features),
+		T(qp_caps), T(qp_refused), T(qp_clean), T(ah_checks), T(srq_checks), T(xrc),
+		T(features),
 	};
 
 	return cmocka_run_group_tests_name("provider: objects", tests, NULL, NULL);

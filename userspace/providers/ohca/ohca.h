@@ -180,6 +180,7 @@ struct ohca_rq {
  * @sge_limit: SGEs a WQE may have + 1
  * @max_inline: inline bytes a WQE may have
  * @dgram: every WQE carries an address vector
+ * @xrc: every WQE that sends something carries an XRC segment
  * @room: basic blocks that may be in use with the largest WQE still fitting
  * @offset_mask: takes an index in bytes to an offset in @ring
  * @lock: guards everything above and below; a builder holds it from wr_start on
@@ -200,6 +201,7 @@ struct ohca_sq {
 	uint32_t sge_limit;
 	uint32_t max_inline;
 	bool dgram;
+	bool xrc;
 	uint32_t room;
 	uint32_t offset_mask;
 	struct ohca_lock lock;
@@ -390,6 +392,15 @@ struct ibv_pd *ohca_alloc_parent_domain(struct ibv_context *ibctx,
 					struct ibv_parent_domain_init_attr *attr);
 struct ohca_pd *ohca_parent_domain_get(struct ibv_pd *ibpd);
 void ohca_parent_domain_put(struct ohca_pd *pd);
+
+/* xrc.c */
+struct ibv_xrcd *ohca_open_xrcd(struct ibv_context *ibctx,
+				struct ibv_xrcd_init_attr *attr);
+int ohca_close_xrcd(struct ibv_xrcd *ibxrcd);
+struct ibv_qp *ohca_open_qp(struct ibv_context *ibctx,
+			    struct ibv_qp_open_attr *attr);
+struct ibv_qp *ohca_create_target(struct ibv_context *ibctx,
+				  struct ibv_qp_init_attr_ex *attr);
 
 /* mr.c */
 struct ibv_mr *ohca_reg_mr(struct ibv_pd *ibpd, void *addr, size_t length,

@@ -18,7 +18,7 @@ DECLARE_DRV_CMD(uohca_resize_cq, IB_USER_VERBS_CMD_RESIZE_CQ,
 		ohca_resize_cq_req, empty);
 DECLARE_DRV_CMD(uohca_create_qp_ex, IB_USER_VERBS_EX_CMD_CREATE_QP,
 		ohca_create_qp_req, ohca_create_qp_resp);
-DECLARE_DRV_CMD(uohca_create_srq, IB_USER_VERBS_CMD_CREATE_SRQ,
+DECLARE_DRV_CMD(uohca_create_srq_ex, IB_USER_VERBS_CMD_CREATE_XSRQ,
 		ohca_create_srq_req, ohca_create_srq_resp);
 
 #endif /* OHCA_PROVIDER_ABI_H */

@@ -27,6 +27,9 @@ static uint32_t ohca_type_ops(const struct ohca_context *ctx,
 		return OHCA_RC_OPS |
 		       (ohca_has_feature(ctx, OHCA_FEATURE_MPE) ? OHCA_MPE_OPS :
 								  0);
+	case IBV_QPT_XRC_SEND:
+		return ohca_has_feature(ctx, OHCA_FEATURE_XRC) ? OHCA_RC_OPS :
+								 0;
 	case IBV_QPT_UC:
 		return OHCA_UC_OPS;
 	case IBV_QPT_UD:
@@ -56,6 +59,7 @@ static uint32_t ohca_min(uint32_t a, uint32_t b)
 /* What ohca_qp_plan() works out. */
 struct ohca_qp_plan {
 	bool dgram;
+	bool xrc;
 	bool has_rq;
 	uint32_t wqe_bbs;	/* of the largest send WQE */
 	uint32_t log_sq;
@@ -86,15 +90,16 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 		return EINVAL;
 
 	plan->dgram = attr->qp_type == IBV_QPT_UD;
-	plan->has_rq = !attr->srq;
+	plan->xrc = attr->qp_type == IBV_QPT_XRC_SEND;
+	plan->has_rq = !attr->srq && !plan->xrc;
 
 	max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
 	max_wr = cap->max_send_wr ? cap->max_send_wr : 1;
-	bbs = ohca_sq_wqe_bbs(plan->dgram, max_sge, cap->max_inline_data);
+	bbs = ohca_sq_wqe_bbs(plan->dgram || plan->xrc, max_sge, cap->max_inline_data);
 	plan->log_sq = ohca_log2_up(max_wr * bbs);
 	if (plan->log_sq > ctx->log_max_sq_bbs)
 		return EINVAL;
-	hdr = ohca_wqe_hdr_segs(plan->dgram);
+	hdr = ohca_wqe_hdr_segs(plan->dgram || plan->xrc);
 	segs = bbs * (OHCA_BB_SIZE / OHCA_SEG_SIZE) - hdr;
 	plan->wqe_bbs = bbs;
 	plan->cap.max_send_wr = ohca_min((1u << plan->log_sq) / bbs,
@@ -128,6 +133,7 @@ static void ohca_qp_set_buf(struct ohca_qp *qp, const struct ohca_qp_plan *plan)
 	sq->size = 1u << plan->log_sq;
 	sq->end = sq->ring + ((size_t)sq->size << OHCA_BB_SHIFT);
 	sq->dgram = plan->dgram;
+	sq->xrc = plan->xrc;
 	sq->room = sq->size - plan->wqe_bbs;
 	sq->offset_mask = (sq->size - 1) << OHCA_BB_SHIFT;
 	sq->sge_limit = plan->cap.max_send_sge + 1;
@@ -152,8 +158,10 @@ static int ohca_check_qp_attr(const struct ohca_context *ctx,
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
 	    attr->create_flags & ~IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
 		return EOPNOTSUPP;
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->send_cq ||
-	    !attr->recv_cq)
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->send_cq)
+		return EINVAL;
+	/* the core knows no receive side of an initiator, whatever is said of it */
+	if (attr->qp_type == IBV_QPT_XRC_SEND ? !!attr->srq : !attr->recv_cq)
 		return EINVAL;
 	return 0;
 }
@@ -176,6 +184,8 @@ struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
 	bool locked;
 	int err;
 
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return ohca_create_target(ibctx, attr);
 	err = ohca_check_qp_attr(ctx, attr);
 	if (!err)
 		err = ohca_qp_plan(ctx, attr, &plan);
@@ -257,10 +267,13 @@ struct ibv_qp *ohca_create_qp(struct ibv_pd *ibpd,
 	return qp;
 }
 
+/* What a target has received belongs to SRQs and stays; an initiator receives nothing. */
 static void ohca_qp_clean_cqs(struct ibv_qp *ibqp, uint32_t handle)
 {
+	if (ibqp->qp_type == IBV_QPT_XRC_RECV)
+		return;
 	ohca_cq_clean(to_ocq(ibqp->send_cq), handle);
-	if (ibqp->recv_cq != ibqp->send_cq)
+	if (ibqp->recv_cq && ibqp->recv_cq != ibqp->send_cq)
 		ohca_cq_clean(to_ocq(ibqp->recv_cq), handle);
 }
 
@@ -291,7 +304,7 @@ int ohca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	if (err || !(attr_mask & IBV_QP_STATE))
 		return err;
 	ohca_qp_set_state(qp, attr->qp_state);
-	if (attr->qp_state == IBV_QPS_RESET)
+	if (attr->qp_state == IBV_QPS_RESET && qp->db)
 		ohca_qp_reset(qp);
 	return 0;
 }

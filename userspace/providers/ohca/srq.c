@@ -6,26 +6,49 @@
 #include "ohca.h"
 #include "ohca_abi.h"
 
-/**
- * ohca_create_srq - ibv_create_srq()
- *
- * On return @attr holds what can really be posted. NULL with errno: EINVAL for
- * what no SRQ can be, ENOMEM, or what the kernel says.
- */
-struct ibv_srq *ohca_create_srq(struct ibv_pd *ibpd,
-				struct ibv_srq_init_attr *attr)
+#define OHCA_BASIC_SRQ_MASK (IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD)
+#define OHCA_XRC_SRQ_MASK                                                      \
+	(OHCA_BASIC_SRQ_MASK | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ)
+
+static int ohca_check_srq_attr(const struct ohca_context *ctx,
+			       const struct ibv_srq_init_attr_ex *attr)
 {
-	struct ohca_context *ctx = to_octx(ibpd->context);
-	struct uohca_create_srq_resp resp = {};
-	struct uohca_create_srq cmd = {};
+	bool xrc = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE &&
+		   attr->srq_type == IBV_SRQT_XRC;
+
+	if (!check_comp_mask(attr->comp_mask, OHCA_XRC_SRQ_MASK) ||
+	    (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE &&
+	     attr->srq_type != IBV_SRQT_BASIC && !xrc) ||
+	    (xrc && !ohca_has_feature(ctx, OHCA_FEATURE_XRC)))
+		return EOPNOTSUPP;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->attr.max_wr ||
+	    attr->attr.max_wr > 1u << ctx->log_max_srq_wqes ||
+	    attr->attr.max_sge > ctx->max_sge)
+		return EINVAL;
+	if (xrc && (attr->comp_mask & OHCA_XRC_SRQ_MASK) != OHCA_XRC_SRQ_MASK)
+		return EINVAL;
+	return 0;
+}
+
+/**
+ * ohca_create_srq_ex - ibv_create_srq_ex(): basic and XRC
+ *
+ * On return @attr->attr holds what can really be posted. NULL with errno: EINVAL for
+ * what no SRQ can be, EOPNOTSUPP for other types, ENOMEM, or what the kernel says.
+ */
+struct ibv_srq *ohca_create_srq_ex(struct ibv_context *ibctx,
+				   struct ibv_srq_init_attr_ex *attr)
+{
+	struct ohca_context *ctx = to_octx(ibctx);
+	struct uohca_create_srq_ex_resp resp = {};
+	struct uohca_create_srq_ex cmd = {};
 	uint32_t log_size, log_stride;
 	struct ohca_srq *srq;
 	int err;
 
-	if (!attr->attr.max_wr ||
-	    attr->attr.max_wr > 1u << ctx->log_max_srq_wqes ||
-	    attr->attr.max_sge > ctx->max_sge) {
-		errno = EINVAL;
+	err = ohca_check_srq_attr(ctx, attr);
+	if (err) {
+		errno = err;
 		return NULL;
 	}
 	srq = calloc(1, sizeof(*srq));
@@ -36,7 +59,7 @@ struct ibv_srq *ohca_create_srq(struct ibv_pd *ibpd,
 
 	log_size = ohca_log2_up(attr->attr.max_wr);
 	log_stride = ohca_rq_log_stride(attr->attr.max_sge);
-	srq->pd = ohca_parent_domain_get(ibpd);
+	srq->pd = ohca_parent_domain_get(attr->pd);
 	err = ohca_buf_alloc(ctx, &srq->buf, srq->pd,
 			     ohca_srq_buf_size(log_size, log_stride),
 			     OHCA_RES_SRQ);
@@ -54,13 +77,12 @@ struct ibv_srq *ohca_create_srq(struct ibv_pd *ibpd,
 	cmd.log_stride = log_stride;
 	cmd.buf_addr = (uintptr_t)srq->buf.addr;
 	cmd.buf_size = srq->buf.size;
-	err = ibv_cmd_create_srq(ibpd, &srq->vsrq.srq, attr, &cmd.ibv_cmd,
-				 sizeof(cmd), &resp.ibv_resp, sizeof(resp));
+	err = ibv_cmd_create_srq_ex(ibctx, &srq->vsrq, attr, &cmd.ibv_cmd,
+				    sizeof(cmd), &resp.ibv_resp, sizeof(resp));
 	if (err)
 		goto err_buf;
 
 	srq->srqn = resp.drv_payload.srqn;
-	srq->vsrq.srq_type = IBV_SRQT_BASIC;
 	attr->attr.max_wr = srq->rq.size;
 	attr->attr.max_sge = ohca_rq_stride_sges(log_stride);
 	if (attr->attr.max_sge > ctx->max_sge)
@@ -77,30 +99,20 @@ err_free:
 	return NULL;
 }
 
-/** ohca_create_srq_ex - ibv_create_srq_ex(); EOPNOTSUPP for other types than basic */
-struct ibv_srq *ohca_create_srq_ex(struct ibv_context *ibctx,
-				   struct ibv_srq_init_attr_ex *attr)
+/** ohca_create_srq - ibv_create_srq(); see ohca_create_srq_ex() */
+struct ibv_srq *ohca_create_srq(struct ibv_pd *ibpd,
+				struct ibv_srq_init_attr *attr)
 {
-	struct ibv_srq_init_attr basic = {
+	struct ibv_srq_init_attr_ex ex = {
 		.srq_context = attr->srq_context,
 		.attr = attr->attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_PD,
+		.pd = ibpd,
 	};
-	struct ibv_srq *srq;
+	struct ibv_srq *srq = ohca_create_srq_ex(ibpd->context, &ex);
 
-	if (!check_comp_mask(attr->comp_mask, IBV_SRQ_INIT_ATTR_TYPE |
-						      IBV_SRQ_INIT_ATTR_PD) ||
-	    (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE &&
-	     attr->srq_type != IBV_SRQT_BASIC)) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD)) {
-		errno = EINVAL;
-		return NULL;
-	}
-	srq = ohca_create_srq(attr->pd, &basic);
 	if (srq)
-		attr->attr = basic.attr;
+		attr->attr = ex.attr;
 	return srq;
 }
 

@@ -33,14 +33,16 @@ static uint32_t ohca_hdr_segs(const struct ohca_sq *sq, uint32_t op)
 	case OHCA_OP_RDMA_WRITE_IMM:
 	case OHCA_OP_RDMA_READ:
 	case OHCA_OP_ATOMIC_WRITE:
-		return 2;
+		return 2 + sq->xrc;
 	case OHCA_OP_CMP_SWAP:
 	case OHCA_OP_FETCH_ADD:
-		return 3;
+		return 3 + sq->xrc;
 	case OHCA_OP_BIND_MW:
 		return 4;
+	case OHCA_OP_LOCAL_INV:
+		return 1;
 	default:
-		return sq->dgram ? 4 : 1;
+		return sq->dgram ? 4 : 1 + sq->xrc;
 	}
 }
 
@@ -48,6 +50,10 @@ static uint32_t ohca_hdr_segs(const struct ohca_sq *sq, uint32_t op)
 OHCA_INLINE uint8_t *ohca_put_header(const struct ohca_sq *sq, uint8_t *seg,
 				     const struct ibv_send_wr *wr, uint32_t op)
 {
+	if (unlikely(sq->xrc) && !(OHCA_NO_DATA_OPS & 1u << op)) {
+		ohca_put_xrc(seg, wr->qp_type.xrc.remote_srqn);
+		seg += OHCA_SEG_SIZE;
+	}
 	switch (op) {
 	case OHCA_OP_RDMA_WRITE:
 	case OHCA_OP_RDMA_WRITE_IMM:

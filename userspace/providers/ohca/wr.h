@@ -101,6 +101,13 @@ static inline void ohca_put_raddr(void *seg, uint64_t raddr, uint32_t rkey)
 	ohca_put_le64(seg + offsetof(struct ohca_hw_wqe_raddr, rkey), rkey);
 }
 
+/** ohca_put_xrc - write an XRC segment */
+static inline void ohca_put_xrc(void *seg, uint32_t srqn)
+{
+	ohca_put_le64(seg, srqn);
+	ohca_put_le64(seg + sizeof(__le64), 0);
+}
+
 /** ohca_put_atomic - write remote address and operands: two segments */
 static inline void ohca_put_atomic(void *seg, uint64_t raddr, uint32_t rkey,
 				   uint64_t swap_add, uint64_t compare)

@@ -107,10 +107,30 @@ static inline uint8_t *ohca_wr_data(struct ohca_qp *qp, uint32_t nseg)
 	return unlikely(seg == sq->end) ? sq->ring : seg;
 }
 
+/*
+ * The same for an operation that sends something: an initiator's has an XRC segment
+ * behind the control segment, zero until its setter is called. @hdr: without it, so
+ * at most three segments then.
+ */
+static inline void *ohca_wr_open_send(struct ohca_qp *qp, uint32_t op,
+				      uint32_t hdr, uint32_t imm)
+{
+	uint8_t *seg;
+
+	if (likely(!qp->sq.xrc))
+		return ohca_wr_open(qp, op, hdr, imm);
+	seg = ohca_wr_open(qp, op, hdr + 1, imm);
+	if (unlikely(!seg))
+		return NULL;
+	ohca_put_xrc(seg, 0);
+	return seg + OHCA_SEG_SIZE;
+}
+
 static inline void ohca_wr_rdma(struct ibv_qp_ex *ibqp, uint32_t op,
 				uint32_t rkey, uint64_t raddr, __be32 imm)
 {
-	void *seg = ohca_wr_open(to_oqp_ex(ibqp), op, 2, (__force uint32_t)imm);
+	void *seg = ohca_wr_open_send(to_oqp_ex(ibqp), op, 2,
+				      (__force uint32_t)imm);
 
 	if (likely(seg))
 		ohca_put_raddr(seg, raddr, rkey);
@@ -138,7 +158,7 @@ static void ohca_wr_atomic_cmp_swp(struct ibv_qp_ex *ibqp, uint32_t rkey,
 				   uint64_t raddr, uint64_t compare,
 				   uint64_t swap)
 {
-	void *seg = ohca_wr_open(to_oqp_ex(ibqp), OHCA_OP_CMP_SWAP, 3, 0);
+	void *seg = ohca_wr_open_send(to_oqp_ex(ibqp), OHCA_OP_CMP_SWAP, 3, 0);
 
 	if (likely(seg))
 		ohca_put_atomic(seg, raddr, rkey, swap, compare);
@@ -147,7 +167,8 @@ static void ohca_wr_atomic_cmp_swp(struct ibv_qp_ex *ibqp, uint32_t rkey,
 static void ohca_wr_atomic_fetch_add(struct ibv_qp_ex *ibqp, uint32_t rkey,
 				     uint64_t raddr, uint64_t add)
 {
-	void *seg = ohca_wr_open(to_oqp_ex(ibqp), OHCA_OP_FETCH_ADD, 3, 0);
+	void *seg =
+		ohca_wr_open_send(to_oqp_ex(ibqp), OHCA_OP_FETCH_ADD, 3, 0);
 
 	if (likely(seg))
 		ohca_put_atomic(seg, raddr, rkey, add, 0);
@@ -191,7 +212,7 @@ static inline void ohca_wr_any_send(struct ibv_qp_ex *ibqp, uint32_t op,
 {
 	struct ohca_qp *qp = to_oqp_ex(ibqp);
 
-	ohca_wr_open(qp, op, qp->sq.dgram ? 4 : 1, imm);
+	ohca_wr_open_send(qp, op, qp->sq.dgram ? 4 : 1, imm);
 }
 
 static void ohca_wr_send(struct ibv_qp_ex *ibqp)
@@ -230,6 +251,14 @@ static void ohca_wr_set_ud_addr(struct ibv_qp_ex *ibqp, struct ibv_ah *ah,
 
 	if (likely(sq->wqe))
 		ohca_put_av(sq->wqe + 1, to_oah(ah), qpn, qkey);
+}
+
+static void ohca_wr_set_xrc_srqn(struct ibv_qp_ex *ibqp, uint32_t remote_srqn)
+{
+	struct ohca_sq *sq = &to_oqp_ex(ibqp)->sq;
+
+	if (likely(sq->wqe && sq->xrc))
+		ohca_put_xrc(sq->wqe + 1, remote_srqn);
 }
 
 static void ohca_wr_set_sge(struct ibv_qp_ex *ibqp, uint32_t lkey,
@@ -365,6 +394,7 @@ int ohca_qp_fill_wr_ops(struct ohca_qp *qp, uint64_t send_ops_flags)
 		ex->wr_atomic_write = ohca_wr_atomic_write;
 
 	ex->wr_set_ud_addr = ohca_wr_set_ud_addr;
+	ex->wr_set_xrc_srqn = ohca_wr_set_xrc_srqn;
 	ex->wr_set_sge = ohca_wr_set_sge;
 	ex->wr_set_sge_list = ohca_wr_set_sge_list;
 	ex->wr_set_inline_data = ohca_wr_set_inline_data;
