@@ -21,13 +21,18 @@ int main(int argc, char **argv)
 			"       ohca-peer migrate link|driver [HOST]\n"
 			"       ohca-peer hostile SCENARIO\n"
 			"       ohca-peer limits WHAT\n"
-			"       ohca-peer scale QPS MRS\n");
+			"       ohca-peer scale QPS MRS\n"
+			"       ohca-peer xrc share\n");
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	alarm(120);
 	if (!strcmp(argv[1], "hostile")) {
 		hostile_main(argv[2]);
+		return 0;
+	}
+	if (!strcmp(argv[1], "xrc")) {
+		xrc_main(argv[2]);
 		return 0;
 	}
 	if (!strcmp(argv[1], "limits")) {

@@ -147,6 +147,9 @@ void scale_main(uint32_t nqp, uint32_t nmr);
 /** migrate_main - a path fails, or the driver wants another one: nothing is lost */
 void migrate_main(struct peer *p, const char *how);
 
+/** xrc_main - XRC between processes of one node */
+void xrc_main(const char *name);
+
 /** stream_main - verified traffic for @seconds, or until the other side is gone */
 void stream_main(struct peer *p, double seconds, bool until_error);
 

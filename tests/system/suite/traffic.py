@@ -35,6 +35,11 @@ PERFTEST = (
     ("send_lat", "ib_send_lat -s 8 -n 1000"),
     ("atomic_bw", "ib_atomic_bw -n 1000"),
     ("atomic_lat", "ib_atomic_lat -A CMP_AND_SWAP -n 500"),
+    ("send_bw_xrc", "ib_send_bw -c XRC -s 4096 -n 300"),
+    ("send_lat_xrc", "ib_send_lat -c XRC -s 8 -n 300"),
+    ("write_bw_xrc", "ib_write_bw -c XRC -s 65536 -n 300"),
+    ("read_bw_xrc", "ib_read_bw -c XRC -s 65536 -n 300"),
+    ("atomic_bw_xrc", "ib_atomic_bw -c XRC -n 300"),
 )
 # What the debug kernel runs of these: what takes another way through the driver.
 DEBUG = ("rc", "rc_events", "uc", "ud", "write_bw_qps", "send_bw_events", "send_bw_rdmacm",
@@ -68,8 +73,28 @@ def add_perftest(name, command):
         need(rows, f"no result: {text[-200:]}")
 
 
+def add_xsrq(name, options):
+    """ibv_xsrq_pingpong: XRC both ways."""
+    @GROUP.test(name=f"pingpong_{name}")
+    def _(b):
+        out = b.pair(f"ibv_xsrq_pingpong {options} -d {DEV}",
+                     f"ibv_xsrq_pingpong {options} -d {DEV} node1", PERF_PORT)
+        for text in out:
+            need("success" in text and not re.search("[Cc]ouldn't|Failed|rror", text), text[-200:])
+
+
 for _t in ("rc", "uc", "ud"):
     add_verify(_t)
+
+
+@GROUP.test
+def xrcd_shared(b):
+    """An XRC domain, shared by two processes through a file."""
+    need("shared" in b.sh(1, "/share/ohca-peer xrc share"), "no result")
+
+
+add_xsrq("xsrq", "-n 300")
+add_xsrq("xsrq_events", "-n 100 -e -s 100000 -m 4096")
 for _n, _c in PINGPONG:
     add_pingpong(_n, _c)
 for _n, _c in PERFTEST:
