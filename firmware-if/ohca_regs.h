@@ -91,6 +91,7 @@ enum ohca_feature {
 	OHCA_FEATURE_TSO	= 16,	/* TSO on UD */
 	OHCA_FEATURE_QP_COUNTERS = 18,	/* counter sets that QPs are bound to */
 	OHCA_FEATURE_QUERY_CONTEXT = 19,	/* QUERY_CONTEXT */
+	OHCA_FEATURE_CLOCK	= 20,	/* the clock of the timestamps, in UAR pages */
 };
 
 /** enum ohca_fatal - why the device raised OHCA_STATUS_FATAL */
@@ -110,6 +111,8 @@ enum ohca_fatal {
  * A doorbell for an object that belongs to another UAR page is ignored and
  * counted. The index in a doorbell is a hint: the device reads the real one from
  * the doorbell record.
+ * CLOCK is read with 64 bits, or with 32 each half; with OHCA_FEATURE_CLOCK. All
+ * else reads as 0.
  */
 enum ohca_uar_off {
 	OHCA_UAR_SQ	= 0x00,	/* QP handle | SQ producer index << 32 */
@@ -117,6 +120,7 @@ enum ohca_uar_off {
 	OHCA_UAR_SRQ	= 0x10,	/* SRQ number | producer index << 32 */
 	OHCA_UAR_CQ_ARM	= 0x18,	/* OHCA_CQ_ARM_* */
 	OHCA_UAR_EQ	= 0x20,	/* OHCA_EQ_DB_*; UAR page 0 only */
+	OHCA_UAR_CLOCK	= 0x28,	/* read only: the device's clock in ns, little-endian */
 };
 
 #define OHCA_DB_HANDLE		OHCA_GENMASK64(23, 0)

@@ -20,7 +20,8 @@
 	 1ull << OHCA_FEATURE_MPE | 1ull << OHCA_FEATURE_APM |			\
 	 1ull << OHCA_FEATURE_UD_CSUM | 1ull << OHCA_FEATURE_TSO |		\
 	 1ull << OHCA_FEATURE_XRC |						\
-	 1ull << OHCA_FEATURE_QP_COUNTERS | 1ull << OHCA_FEATURE_QUERY_CONTEXT)
+	 1ull << OHCA_FEATURE_QP_COUNTERS | 1ull << OHCA_FEATURE_QUERY_CONTEXT |	\
+	 1ull << OHCA_FEATURE_CLOCK)
 
 /* Limits that no table size sets; all are reported by QUERY_DEVICE. */
 #define OHCA_LOG_MAX_SQ_BBS	18u

@@ -161,6 +161,17 @@ static void eq_set(struct ohca_doorbells *db, uint32_t eqn, uint64_t val)
 	atomic_fetch_or(&db->pending, 1u << RING_NUM);
 }
 
+uint64_t ohca_uar_read(ohca_engine *e, uint32_t off, unsigned int size)
+{
+	if (!ohca_feature(e, OHCA_FEATURE_CLOCK) || (size != 4 && size != 8))
+		return 0;
+	if (off == OHCA_UAR_CLOCK)
+		return size == 8 ? ohca_now(e) : (uint32_t)ohca_now(e);
+	if (off == OHCA_UAR_CLOCK + 4 && size == 4)
+		return ohca_now(e) >> 32;
+	return 0;
+}
+
 void ohca_doorbell(ohca_engine *e, uint32_t uar, uint32_t off, uint64_t val, unsigned int size)
 {
 	uint32_t n = (uint32_t)OHCA_FIELD_GET(OHCA_DB_HANDLE, val);

@@ -177,6 +177,14 @@ void ohca_mmio_write(ohca_engine *e, uint64_t off, uint64_t val, unsigned int si
 void ohca_doorbell(ohca_engine *e, uint32_t uar, uint32_t off, uint64_t val, unsigned int size);
 
 /**
+ * ohca_uar_read - read of a UAR page. any
+ * @off: offset in the page; @size: bytes
+ * Return: the clock (OHCA_UAR_CLOCK) or the half of it that is there, in CPU order; 0 for
+ * all else, and if the driver did not acknowledge OHCA_FEATURE_CLOCK.
+ */
+uint64_t ohca_uar_read(ohca_engine *e, uint32_t off, unsigned int size);
+
+/**
  * ohca_poll - do work. owner
  * @budget: roughly how many packets and WQEs to handle at most
  * Return: true if there is more to do at once; else the host may sleep until a

@@ -68,13 +68,16 @@ static const MemoryRegionOps ohca_ctrl_ops = {
     .impl.max_access_size = 8,
 };
 
-static uint64_t ohca_uar_read(void *opaque, hwaddr addr, unsigned int size)
+static uint64_t ohca_pages_read(void *opaque, hwaddr addr, unsigned int size)
 {
-    return 0;
+    OhcaState *s = opaque;
+    uint32_t shift = qatomic_read(&s->page_shift);
+
+    return ohca_uar_read(s->engine, addr & ((1u << shift) - 1), size);
 }
 
-static void ohca_uar_write(void *opaque, hwaddr addr, uint64_t val,
-                           unsigned int size)
+static void ohca_pages_write(void *opaque, hwaddr addr, uint64_t val,
+                             unsigned int size)
 {
     OhcaState *s = opaque;
     uint32_t shift = qatomic_read(&s->page_shift);
@@ -86,8 +89,8 @@ static void ohca_uar_write(void *opaque, hwaddr addr, uint64_t val,
 
 /* Accesses of every size and alignment get to the engine, which counts them. */
 static const MemoryRegionOps ohca_uar_ops = {
-    .read = ohca_uar_read,
-    .write = ohca_uar_write,
+    .read = ohca_pages_read,
+    .write = ohca_pages_write,
     .endianness = DEVICE_LITTLE_ENDIAN,
     .valid.min_access_size = 1,
     .valid.max_access_size = 8,

@@ -372,6 +372,11 @@ void fake_close(struct ibv_context *ibctx)
 	ops.free_context(ibctx);
 }
 
+void fake_clock(uint64_t ns)
+{
+	uar[OHCA_UAR_CLOCK / 8] = htole64(ns);
+}
+
 /** fake_doorbell - value last written at @offset, FAKE_NO_DOORBELL if none since */
 uint64_t fake_doorbell(struct ibv_context *ibctx, unsigned int offset)
 {

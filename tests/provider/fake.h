@@ -47,6 +47,8 @@ extern struct verbs_context_ops ops;
 struct ibv_context *fake_open(void);
 void fake_close(struct ibv_context *ibctx);
 
+/* What reads of the device's clock give. */
+void fake_clock(uint64_t ns);
 /* The doorbell page as the device sees it; fake_doorbell() takes a value away. */
 uint64_t fake_doorbell(struct ibv_context *ibctx, unsigned int offset);
 

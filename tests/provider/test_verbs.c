@@ -60,6 +60,23 @@ static void device_version(void **state)
 	assert_string_equal(attr.orig_attr.fw_ver, "1.2.3");
 }
 
+/* The clock is in the doorbell page. */
+static void device_clock(void **state)
+{
+	struct ibv_values_ex v = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
+
+	fake_clock(0x123456789abcdefull);
+	assert_int_equal(ops.query_rt_values(ctx, &v), 0);
+	assert_int_equal(v.comp_mask, IBV_VALUES_MASK_RAW_CLOCK);
+	assert_int_equal(v.raw_clock.tv_sec, 0);
+	assert_int_equal(v.raw_clock.tv_nsec, 0x123456789abcdefull);
+	v.comp_mask |= 2;
+	assert_int_equal(ops.query_rt_values(ctx, &v), EINVAL);
+	v.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+	to_octx(ctx)->features &= ~(1ull << OHCA_FEATURE_CLOCK);
+	assert_int_equal(ops.query_rt_values(ctx, &v), EOPNOTSUPP);
+}
+
 static void cq_sizes(void **state)
 {
 	static const int bad[] = { 0, -1, (1 << 20) + 1, INT32_MAX };
@@ -575,7 +592,8 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(handshake), T(device_version), T(cq_sizes), T(locks), T(allocators),
+		T(handshake), T(device_version), T(device_clock), T(cq_sizes), T(locks),
+		T(allocators),
 		T(qp_caps), T(qp_refused), T(qp_clean), T(ah_checks), T(srq_checks), T(xrc),
 		T(features),
 	};

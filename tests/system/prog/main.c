@@ -21,6 +21,7 @@ int main(int argc, char **argv)
 			"       ohca-peer migrate link|driver [HOST]\n"
 			"       ohca-peer hostile SCENARIO\n"
 			"       ohca-peer limits WHAT\n"
+			"       ohca-peer queues builder|resize|clock\n"
 			"       ohca-peer scale QPS MRS\n"
 			"       ohca-peer xrc share\n");
 		return 2;
@@ -37,6 +38,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "limits")) {
 		limits_main(argv[2]);
+		return 0;
+	}
+	if (!strcmp(argv[1], "queues")) {
+		queues_main(argv[2]);
 		return 0;
 	}
 	if (!strcmp(argv[1], "scale") && argc > 3) {

@@ -141,6 +141,9 @@ void hostile_main(const char *name);
 /** limits_main - one limit that the device announces: reached, and one past it */
 void limits_main(const char *what);
 
+/** queues_main - the builder interface and extended CQs, or a CQ resized under load */
+void queues_main(const char *what);
+
 /** scale_main - @nqp QPs and @nmr MRs at once */
 void scale_main(uint32_t nqp, uint32_t nmr);
 

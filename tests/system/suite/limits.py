@@ -53,6 +53,30 @@ for _n, _w in (("qp", "^inline: 512$"), ("cq", "^cqe: 1048576$"),
     add_limit(_n, _w)
 
 
+@SCALE.test
+def builder(b):
+    """Every operation of RC, UC and UD by ibv_wr_*(), seen through an extended CQ."""
+    text = b.sh(1, "/share/ohca-peer queues builder", 50)
+    find("^queues end", text)
+    for service, least in ((4, 8), (3, 21), (2, 26)):
+        got = int(find(rf"^service {service}: (\d+) requests", text))
+        need(got >= least, f"service {service}: {got} requests")
+
+
+@SCALE.test
+def clock(b):
+    """ibv_query_rt_values_ex() reads the clock that the completions' timestamps are of."""
+    find("^queues end", b.sh(1, "/share/ohca-peer queues clock", 50))
+
+
+@SCALE.test(timeout=100)
+def resize(b):
+    """A CQ changes its size while completions come: none is lost, all are in order."""
+    text = b.sh(1, "/share/ohca-peer queues resize", 90)
+    find("^queues end", text)
+    find(r"^resized \d+ times under 20000 messages", text)
+
+
 @SCALE.test(timeout=300, debug=False)
 def many(b):
     """Ten thousand QPs and a hundred thousand MRs in one process, each of them used."""

@@ -51,9 +51,15 @@ int ohca_buf_alloc(struct ohca_context *ctx, struct ohca_buf *buf,
 	return 0;
 }
 
-/** ohca_buf_free - give a queue's memory back; the device must be done with it */
+/**
+ * ohca_buf_free - give a queue's memory back; the device must be done with it
+ *
+ * What was never allocated (an XRC target has no queue) is nothing to do.
+ */
 void ohca_buf_free(struct ohca_buf *buf)
 {
+	if (!buf->addr)
+		return;
 	if (buf->pd) {
 		if (buf->pd->free)
 			buf->pd->free(&buf->pd->ibv_pd, buf->pd->pd_context,
