@@ -88,6 +88,7 @@ struct ohca_hw_fault_eqe {
 OHCA_ASSERT_SIZE(struct ohca_hw_fault_eqe, 32);
 OHCA_ASSERT_OFFSET(struct ohca_hw_fault_eqe, phase, 31);
 #define OHCA_FAULT_WRITE	OHCA_BIT(0)	/* the page will be written */
+#define OHCA_FAULT_SLOT_BITS	12u
 #define OHCA_FAULT_SLOT		OHCA_GENMASK(11, 0)
 
 /*

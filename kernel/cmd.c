@@ -304,6 +304,43 @@ int ohca_cmd_reg_mr(struct ohca_dev *dev, u8 op, const struct ohca_cmd_reg_mr *i
 	return ret;
 }
 
+/**
+ * ohca_cmd_update_mr - name pages of a region, or take pages back
+ * @dev: the device
+ * @key: the region
+ * @first: number of the first page
+ * @n: how many, with @pages at most OHCA_ODP_BATCH
+ * @pages: as the device wants them; NULL: take them back
+ *
+ * Allocates nothing: reclaim may wait for it.
+ */
+int ohca_cmd_update_mr(struct ohca_dev *dev, u32 key, u64 first, u64 n, const __le64 *pages)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_UPDATE_MR_PAGES };
+
+	cmd.aqe.update_mr.first = cpu_to_le64(first);
+	cmd.aqe.update_mr.npages = cpu_to_le64(n);
+	cmd.aqe.update_mr.key = cpu_to_le32(key);
+	if (pages) {
+		cmd.in = pages;
+		cmd.in_len = n * sizeof(*pages);
+		cmd.in_addr = &cmd.aqe.update_mr.addr;
+	} else {
+		cmd.aqe.update_mr.flags = cpu_to_le32(OHCA_UPDATE_MR_INVALIDATE);
+	}
+	return ohca_cmd_exec(dev, &cmd);
+}
+
+/** ohca_cmd_fault_resume - answer page fault @id: the access is tried again, or @failed */
+int ohca_cmd_fault_resume(struct ohca_dev *dev, u32 id, bool failed)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_PAGE_FAULT_RESUME };
+
+	cmd.aqe.fault_resume.id = cpu_to_le32(id);
+	cmd.aqe.fault_resume.flags = cpu_to_le32(failed ? OHCA_FAULT_FAILED : 0);
+	return ohca_cmd_exec(dev, &cmd);
+}
+
 /** ohca_cmd_mcast - attach (@op OHCA_CMD_ATTACH_MCAST) or detach a QP to a group */
 int ohca_cmd_mcast(struct ohca_dev *dev, u8 op, u32 handle, const union ib_gid *mgid, u16 mlid)
 {

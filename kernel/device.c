@@ -26,6 +26,8 @@ static int ohca_check_attr(struct ohca_dev *dev)
 		what = "inline limit";
 	else if (!le16_to_cpu(a->max_pkeys) || a->log_max_gids > 8)
 		what = "table sizes";
+	else if (ohca_has_odp(dev) && a->log_max_faults > OHCA_FAULT_SLOT_BITS)
+		what = "number of page faults";
 	if (!what)
 		return 0;
 	return dev_err_probe(&dev->pdev->dev, -EPROTO, "device attributes: bad %s\n", what);
@@ -179,6 +181,14 @@ int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 	if (ohca_has(dev, OHCA_FEATURE_TIMESTAMP)) {
 		props->timestamp_mask = ~0ull;
 		props->hca_core_clock = le64_to_cpu(a->timestamp_khz);
+	}
+	if (ohca_has_odp(dev)) {
+		props->kernel_cap_flags |= IBK_ON_DEMAND_PAGING;
+		props->odp_caps.general_caps = IB_ODP_SUPPORT | IB_ODP_SUPPORT_IMPLICIT;
+		props->odp_caps.per_transport_caps.rc_odp_caps = a->odp_rc;
+		props->odp_caps.per_transport_caps.uc_odp_caps = a->odp_uc;
+		props->odp_caps.per_transport_caps.ud_odp_caps = a->odp_ud;
+		props->odp_caps.per_transport_caps.xrc_odp_caps = a->odp_xrc;
 	}
 	props->cq_caps.max_cq_moderation_count = U16_MAX;
 	props->cq_caps.max_cq_moderation_period = U16_MAX;

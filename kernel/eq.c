@@ -9,6 +9,8 @@
 
 #include "ohca.h"
 
+#define OHCA_FAULT_EQ_MIN_LOG	8
+
 /**
  * ohca_eqe_valid - whether the device has written an entry
  * @eqe: the entry
@@ -96,6 +98,25 @@ static irqreturn_t ohca_comp_irq(int irq, void *data)
 {
 	ohca_comp_eq_poll(data);
 	return IRQ_HANDLED;
+}
+
+/* Hard interrupt context. */
+static void ohca_fault_eq_poll(struct ohca_eq *eq)
+{
+	struct ohca_hw_fault_eqe fault;
+	struct ohca_hw_eqe eqe;
+	u32 n;
+
+	if (!READ_ONCE(eq->armed))
+		return;
+	for (n = 0; n < 1u << eq->log_size && ohca_eq_next(eq, &eqe); n++) {
+		static_assert(sizeof(fault) == sizeof(eqe));
+		memcpy(&fault, &eqe, sizeof(fault));
+		if (!ohca_fault_take(eq->dev, &fault))
+			ohca_bad_eqe(eq->dev, &eqe);
+	}
+	if (n)
+		ohca_eq_doorbell(eq, true);
 }
 
 /* Tells ib_core of an event of a type if one came early. */
@@ -256,6 +277,8 @@ static irqreturn_t ohca_async_irq(int irq, void *data)
 	ohca_aq_poll(&dev->aq);
 	if (dev->num_vectors == 1)
 		ohca_comp_eq_poll(&dev->comp_eqs[0]);
+	if (ohca_has_odp(dev))
+		ohca_fault_eq_poll(&dev->fault_eq);
 	if (READ_ONCE(eq->armed) &&
 	    ohca_eqe_valid(ohca_eq_entry(eq), READ_ONCE(eq->ci), eq->log_size))
 		return IRQ_WAKE_THREAD;
@@ -294,7 +317,7 @@ void ohca_sync_events(struct ohca_dev *dev, bool comp)
 }
 
 static int ohca_eq_create(struct ohca_dev *dev, struct ohca_eq *eq, u32 log_size, u32 vector,
-			  bool async)
+			  enum ohca_eq_kind kind)
 {
 	struct ohca_cmd_create_eq in = {};
 	struct ohca_pl pl;
@@ -313,7 +336,7 @@ static int ohca_eq_create(struct ohca_dev *dev, struct ohca_eq *eq, u32 log_size
 		return ret;
 	in.pl = pl.hw;
 	in.log_size = log_size;
-	in.kind = async ? OHCA_EQ_ASYNC : OHCA_EQ_COMP;
+	in.kind = kind;
 	in.vector = cpu_to_le16(vector);
 	ret = ohca_cmd_create_eq(dev, &in, &eq->eqn);
 	ohca_pl_free(dev, &pl);
@@ -400,14 +423,24 @@ int ohca_eqs_init(struct ohca_dev *dev)
 	if (!dev->comp_eqs)
 		return -ENOMEM;
 
-	ret = ohca_eq_create(dev, &dev->async_eq, ohca_async_eq_log(&dev->attr), 0, true);
+	ret = ohca_eq_create(dev, &dev->async_eq, ohca_async_eq_log(&dev->attr), 0,
+			     OHCA_EQ_ASYNC);
 	if (ret)
 		return ret;
+	if (ohca_has_odp(dev)) {
+		ret = ohca_faults_init(dev);
+		if (ret)
+			return ret;
+		log_size = max_t(u32, dev->attr.log_max_faults, OHCA_FAULT_EQ_MIN_LOG);
+		ret = ohca_eq_create(dev, &dev->fault_eq, log_size, 0, OHCA_EQ_FAULT);
+		if (ret)
+			return ret;
+	}
 	log_size = clamp_t(u32, ohca_log2_up(le32_to_cpu(dev->attr.max_cq) / dev->num_comp_eqs), 10,
 			   OHCA_COMP_EQ_MAX_LOG);
 	for (i = 0; i < dev->num_comp_eqs; i++) {
 		ret = ohca_eq_create(dev, &dev->comp_eqs[i], log_size,
-				     dev->num_vectors > 1 ? i + 1 : 0, false);
+				     dev->num_vectors > 1 ? i + 1 : 0, OHCA_EQ_COMP);
 		if (ret)
 			return ret;
 	}
@@ -424,6 +457,10 @@ int ohca_eqs_init(struct ohca_dev *dev)
 	}
 	WRITE_ONCE(dev->async_eq.armed, true);
 	ohca_eq_doorbell(&dev->async_eq, true);
+	if (ohca_has_odp(dev)) {
+		WRITE_ONCE(dev->fault_eq.armed, true);
+		ohca_eq_doorbell(&dev->fault_eq, true);
+	}
 	return 0;
 }
 
@@ -459,6 +496,9 @@ void ohca_eqs_free(struct ohca_dev *dev)
 {
 	u32 i;
 
+	if (ohca_has_odp(dev))
+		ohca_faults_free(dev);
+	ohca_buf_free(dev, &dev->fault_eq.buf);
 	ohca_buf_free(dev, &dev->async_eq.buf);
 	for (i = 0; dev->comp_eqs && i < dev->num_comp_eqs; i++)
 		ohca_buf_free(dev, &dev->comp_eqs[i].buf);

@@ -59,6 +59,7 @@ static const struct ib_device_ops ohca_ops = {
 	.query_port = ohca_query_port,
 	.query_qp = ohca_query_qp,
 	.reg_user_mr = ohca_reg_user_mr,
+	.reg_user_mr_dmabuf = ohca_reg_user_mr_dmabuf,
 	.req_notify_cq = ohca_req_notify_cq,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, ohca_ah, ibah),
@@ -129,6 +130,10 @@ static const struct ib_device_ops ohca_rereg_ops = {
 	.rereg_user_mr = ohca_rereg_user_mr,
 };
 
+static const struct ib_device_ops ohca_odp_ops = {
+	.advise_mr = ohca_advise_mr,
+};
+
 /**
  * ohca_is_gone - whether the device does not answer: it was pulled, or decodes no memory
  * @dev: the device
@@ -175,7 +180,9 @@ int ohca_reset_hw(struct ohca_dev *dev)
 
 static u64 ohca_wanted_features(void)
 {
-	return BIT_ULL(OHCA_FEATURE_EVENT_IDX) | BIT_ULL(OHCA_FEATURE_SRQ) |
+	u64 odp = IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING) ? BIT_ULL(OHCA_FEATURE_ODP) : 0;
+
+	return odp | BIT_ULL(OHCA_FEATURE_EVENT_IDX) | BIT_ULL(OHCA_FEATURE_SRQ) |
 	       BIT_ULL(OHCA_FEATURE_MCAST) | BIT_ULL(OHCA_FEATURE_FRMR) |
 	       BIT_ULL(OHCA_FEATURE_MW) | BIT_ULL(OHCA_FEATURE_CQ_RESIZE) |
 	       BIT_ULL(OHCA_FEATURE_TIMESTAMP) | BIT_ULL(OHCA_FEATURE_REREG) |
@@ -267,6 +274,8 @@ static int ohca_register(struct ohca_dev *dev)
 		ib_set_device_ops(ibdev, &ohca_resize_ops);
 	if (ohca_has(dev, OHCA_FEATURE_REREG))
 		ib_set_device_ops(ibdev, &ohca_rereg_ops);
+	if (ohca_has_odp(dev))
+		ib_set_device_ops(ibdev, &ohca_odp_ops);
 
 	ret = ib_register_device(ibdev, OHCA_DRV_NAME "_%d", &dev->pdev->dev);
 	if (ret)
@@ -289,6 +298,7 @@ static void ohca_teardown(struct ohca_dev *dev)
 	xa_destroy(&dev->qps);
 	xa_destroy(&dev->cqs);
 	xa_destroy(&dev->srqs);
+	xa_destroy(&dev->paged);
 	ida_destroy(&dev->uars);
 	if (dev->uar)
 		pci_iounmap(dev->pdev, dev->uar);
@@ -322,6 +332,7 @@ int ohca_attach(struct ohca_function *fn)
 	xa_init(&dev->qps);
 	xa_init(&dev->cqs);
 	xa_init(&dev->srqs);
+	xa_init(&dev->paged);
 	ohca_fatal_init(dev);
 	ohca_ports_init(dev);
 	dev->fatal = true;	/* until there is a device to reset */

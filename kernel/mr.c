@@ -13,14 +13,22 @@
 			 IB_ACCESS_MW_BIND | IB_ZERO_BASED)
 #define OHCA_MR_FLUSH	(IB_ACCESS_FLUSH_GLOBAL | IB_ACCESS_FLUSH_PERSISTENT)
 
-/* Rights in the device's encoding; those that are mere hints are dropped. */
-static int ohca_mr_access(const struct ohca_dev *dev, int access, u16 *hw)
+/**
+ * ohca_mr_access - rights in the device's encoding
+ * @dev: the device
+ * @access: enum ib_access_flags
+ * @hw: set on success
+ *
+ * What does not say who may do what is dropped: hints, and how the memory is held.
+ * Return: 0 or -EOPNOTSUPP.
+ */
+int ohca_mr_access(const struct ohca_dev *dev, int access, u16 *hw)
 {
 	int rights = OHCA_MR_ACCESS;
 
 	if (ohca_has(dev, OHCA_FEATURE_MPE))
 		rights |= OHCA_MR_FLUSH;
-	if (access & ~(rights | IB_ACCESS_HUGETLB | IB_ACCESS_OPTIONAL))
+	if (access & ~(rights | IB_ACCESS_HUGETLB | IB_ACCESS_ON_DEMAND | IB_ACCESS_OPTIONAL))
 		return -EOPNOTSUPP;
 	*hw = access & rights;
 	return 0;
@@ -88,50 +96,51 @@ struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access)
 	return &mr->ibmr;
 }
 
-/*
- * Pins user memory and describes it in @in. *@pl is to be freed after the command, *@umem
- * after the region.
- */
-static int ohca_mr_pin(struct ohca_dev *dev, struct ohca_cmd_reg_mr *in, struct ohca_pl *pl,
-		       struct ib_umem **umem, u64 start, u64 length, u64 virt, int access)
+/* Describes pinned memory in @in. *@pl is to be freed after the command. */
+static int ohca_mr_describe(struct ohca_dev *dev, struct ohca_cmd_reg_mr *in, struct ohca_pl *pl,
+			    struct ib_umem *umem, u64 length, u64 virt, int access)
 {
-	u64 iova = access & IB_ZERO_BASED ? 0 : virt;
-	struct ib_umem *mem;
 	unsigned long pgsz;
 	int ret;
 
-	if (!length || length > le64_to_cpu(dev->attr.max_mr_size))
+	ret = ohca_mr_check_flush(umem, access);
+	if (ret)
+		return ret;
+	pgsz = ib_umem_find_best_pgsz(umem, ohca_page_sizes(dev),
+				      access & IB_ZERO_BASED ? umem->address : virt);
+	if (!pgsz)
 		return -EINVAL;
-	mem = ib_umem_get(&dev->ibdev, start, length, access);
-	if (IS_ERR(mem))
-		return PTR_ERR(mem);
-	ret = ohca_mr_check_flush(mem, access);
+	ret = ohca_pl_from_umem(dev, pl, umem, pgsz);
 	if (ret)
-		goto err;
-	pgsz = ib_umem_find_best_pgsz(mem, ohca_page_sizes(dev),
-				      access & IB_ZERO_BASED ? start : virt);
-	if (!pgsz) {
-		ret = -EINVAL;
-		goto err;
-	}
-	ret = ohca_pl_from_umem(dev, pl, mem, pgsz);
-	if (ret)
-		goto err;
+		return ret;
 	in->pl = pl->hw;
-	in->iova = cpu_to_le64(iova);
+	in->iova = cpu_to_le64(access & IB_ZERO_BASED ? 0 : virt);
 	in->length = cpu_to_le64(length);
-	in->pl_offset = cpu_to_le32(ib_umem_dma_offset(mem, pgsz));
-	*umem = mem;
+	in->pl_offset = cpu_to_le32(ib_umem_dma_offset(umem, pgsz));
 	return 0;
-
-err:
-	ib_umem_release(mem);
-	return ret;
 }
 
-/** ohca_reg_user_mr - ib_device_ops.reg_user_mr */
-struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access,
-			       struct ib_udata *udata)
+/* Pins memory of the process, to be released after the region. */
+static struct ib_umem *ohca_mr_pin(struct ohca_dev *dev, u64 start, u64 length, int access)
+{
+	if (!length || length > le64_to_cpu(dev->attr.max_mr_size))
+		return ERR_PTR(-EINVAL);
+	return ib_umem_get(&dev->ibdev, start, length, access);
+}
+
+/**
+ * ohca_reg_umem - register pinned memory
+ * @ibpd: protection domain
+ * @umem: the memory; the region's on success, else released
+ * @length: bytes
+ * @virt: address for the device
+ * @access: enum ib_access_flags
+ *
+ * Process context.
+ * Return: the region or an error pointer.
+ */
+struct ib_mr *ohca_reg_umem(struct ib_pd *ibpd, struct ib_umem *umem, u64 length, u64 virt,
+			    int access)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
 	struct ohca_cmd_reg_mr in = {
@@ -143,33 +152,57 @@ struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vi
 	u16 hw_access;
 	int ret;
 
-	ret = ohca_udata_none(udata);
-	if (ret)
-		return ERR_PTR(ret);
 	ret = ohca_mr_access(dev, access, &hw_access);
 	if (ret)
-		return ERR_PTR(ret);
+		goto err_umem;
+	ret = -ENOMEM;
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
 	if (!mr)
-		return ERR_PTR(-ENOMEM);
-	ret = ohca_mr_pin(dev, &in, &pl, &mr->umem, start, length, virt, access);
+		goto err_umem;
+	ret = ohca_mr_describe(dev, &in, &pl, umem, length, virt, access);
 	if (ret)
 		goto err_free;
 	in.access = cpu_to_le16(hw_access);
+	mr->umem = umem;
 	mr->access = access;
 	ret = ohca_mr_register(dev, mr, &in);
 	ohca_pl_free(dev, &pl);
 	if (ret)
-		goto err_umem;
+		goto err_free;
 	mr->ibmr.iova = le64_to_cpu(in.iova);
 	mr->ibmr.length = length;
 	return &mr->ibmr;
 
-err_umem:
-	ohca_umem_release(dev, mr->umem);
 err_free:
 	kfree(mr);
+err_umem:
+	ohca_umem_release(dev, umem);
 	return ERR_PTR(ret);
+}
+
+/** ohca_reg_user_mr - ib_device_ops.reg_user_mr */
+struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access,
+			       struct ib_udata *udata)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
+	struct ib_umem *umem;
+	u16 hw_access;
+	int ret;
+
+	ret = ohca_udata_none(udata);
+	if (ret)
+		return ERR_PTR(ret);
+	/* before anything is pinned in vain */
+	ret = ohca_mr_access(dev, access, &hw_access);
+	if (ret)
+		return ERR_PTR(ret);
+	if (access & IB_ACCESS_ON_DEMAND)
+		return ohca_has_odp(dev) ? ohca_reg_odp_mr(ibpd, start, length, virt, access) :
+					   ERR_PTR(-EOPNOTSUPP);
+	umem = ohca_mr_pin(dev, start, length, access);
+	if (IS_ERR(umem))
+		return ERR_CAST(umem);
+	return ohca_reg_umem(ibpd, umem, length, virt, access);
 }
 
 /**
@@ -211,6 +244,9 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 	ret = ohca_mr_access(dev, access, &hw_access);
 	if (ret)
 		return ERR_PTR(ret);
+	/* what follows an address space or a buffer is made anew; pinned memory stays pinned */
+	if (mr->paged || mr->umem->is_dmabuf || access & IB_ACCESS_ON_DEMAND)
+		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_TRANS)) {
 		/* memory pinned for reading only cannot be made writable in place */
 		if (ib_access_writable(access) && !mr->umem->writable)
@@ -224,9 +260,14 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 	in.access = cpu_to_le16(hw_access);
 	in.pdn = cpu_to_le32(to_ohca_pd(flags & IB_MR_REREG_PD ? ibpd : ibmr->pd)->pdn);
 	if (flags & IB_MR_REREG_TRANS) {
-		ret = ohca_mr_pin(dev, &in, &pl, &umem, start, length, virt, access);
-		if (ret)
+		umem = ohca_mr_pin(dev, start, length, access);
+		if (IS_ERR(umem))
+			return ERR_CAST(umem);
+		ret = ohca_mr_describe(dev, &in, &pl, umem, length, virt, access);
+		if (ret) {
+			ohca_umem_release(dev, umem);
 			return ERR_PTR(ret);
+		}
 	}
 	ret = ohca_cmd_reg_mr(dev, OHCA_CMD_REREG_MR, &in, &key);
 	ohca_pl_free(dev, &pl);
@@ -252,7 +293,10 @@ int ohca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	struct ohca_mr *mr = to_ohca_mr(ibmr);
 	int ret;
 
-	ret = ohca_cmd_handle(dev, OHCA_CMD_DEREG_MR, ibmr->lkey);
+	if (mr->paged)
+		ret = ohca_paged_dereg(mr->paged);
+	else
+		ret = ohca_cmd_handle(dev, OHCA_CMD_DEREG_MR, ibmr->lkey);
 	if (ret)
 		return ret;
 	ohca_umem_release(dev, mr->umem);

@@ -240,6 +240,9 @@ struct ohca_port {
 	__be64 prefix;
 };
 
+struct ohca_fault;
+struct ohca_paged;
+
 /**
  * struct ohca_function - a PCI function that the driver is bound to; outlives its devices
  * @pdev: the function
@@ -275,6 +278,9 @@ struct ohca_function {
  * @attr: result of QUERY_DEVICE
  * @aq: admin queue
  * @async_eq: EQ of vector 0
+ * @fault_eq: EQ for page faults, of vector 0, too
+ * @faults: page faults by slot
+ * @fault_wq: answers them, and follows advice
  * @comp_eqs: completion EQs
  * @num_comp_eqs: how many
  * @num_vectors: MSI-X vectors
@@ -283,6 +289,7 @@ struct ohca_function {
  * @qps: QPs by handle
  * @cqs: CQs by number
  * @srqs: SRQs by number
+ * @paged: regions whose pages come and go, by key
  * @ports: by port number - 1
  * @fatal: the device is given up; no command is accepted any more
  * @quiet: and it is reset: no DMA happens any more, so that buffers may be given back
@@ -313,6 +320,9 @@ struct ohca_dev {
 	struct ohca_hw_device_attr attr;
 	struct ohca_aq aq;
 	struct ohca_eq async_eq;
+	struct ohca_eq fault_eq;
+	struct ohca_fault *faults;
+	struct workqueue_struct *fault_wq;
 	struct ohca_eq *comp_eqs;
 	u32 num_comp_eqs;
 	u32 num_vectors;
@@ -321,6 +331,7 @@ struct ohca_dev {
 	struct xarray qps;
 	struct xarray cqs;
 	struct xarray srqs;
+	struct xarray paged;
 	struct ohca_port ports[OHCA_MAX_PORTS];
 	bool fatal;
 	bool quiet;
@@ -550,12 +561,14 @@ struct ohca_srq {
  * @ibmr: the core's part
  * @umem: user memory
  * @access: enum ib_access_flags as registered
+ * @paged: in place of @umem: its pages come and go
  * @pl: FRMR: page list that REG_MR names
  * @npages: FRMR: pages mapped
  */
 struct ohca_mr {
 	struct ib_mr ibmr;
 	struct ib_umem *umem;
+	struct ohca_paged *paged;
 	int access;
 	struct ohca_pl pl;
 	u32 npages;
@@ -602,6 +615,12 @@ static inline bool ohca_qp_has(const struct ohca_qp *qp, enum ohca_feature featu
 static inline bool ohca_has_xrc(const struct ohca_dev *dev)
 {
 	return ohca_has(dev, OHCA_FEATURE_XRC) && ohca_has(dev, OHCA_FEATURE_SRQ);
+}
+
+/** ohca_has_odp - whether there are regions whose pages come and go, here and there */
+static inline bool ohca_has_odp(const struct ohca_dev *dev)
+{
+	return IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING) && ohca_has(dev, OHCA_FEATURE_ODP);
 }
 
 /** ohca_page_sizes - bits of the page sizes that a page list can name and the device takes */
@@ -694,6 +713,8 @@ int ohca_cmd_modify_qp(struct ohca_dev *dev, u32 handle, u32 mask,
 		       const struct ohca_hw_qp_attr *attr);
 int ohca_cmd_query_qp(struct ohca_dev *dev, u32 handle, struct ohca_hw_qp_attr *attr);
 int ohca_cmd_reg_mr(struct ohca_dev *dev, u8 op, const struct ohca_cmd_reg_mr *in, u32 *key);
+int ohca_cmd_update_mr(struct ohca_dev *dev, u32 key, u64 first, u64 n, const __le64 *pages);
+int ohca_cmd_fault_resume(struct ohca_dev *dev, u32 id, bool failed);
 int ohca_cmd_mcast(struct ohca_dev *dev, u8 op, u32 handle, const union ib_gid *mgid, u16 mlid);
 int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle);
 int ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle, bool must);
@@ -803,7 +824,27 @@ struct ohca_srq *ohca_srq_get(struct ohca_dev *dev, u32 srqn);
 struct ohca_srq *ohca_srq_next(struct ohca_dev *dev, unsigned long *index);
 void ohca_srq_put(struct ohca_srq *srq);
 
+/* paged.c */
+int ohca_paged_dereg(struct ohca_paged *p);
+int ohca_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
+		   struct ib_sge *sg, u32 num, struct uverbs_attr_bundle *attrs);
+
+/* odp.c */
+struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access);
+
+/* fault.c */
+int ohca_faults_init(struct ohca_dev *dev);
+void ohca_faults_free(struct ohca_dev *dev);
+bool ohca_fault_take(struct ohca_dev *dev, const struct ohca_hw_fault_eqe *eqe);
+
+/* dmabuf.c */
+struct ib_mr *ohca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 virt, int fd,
+				      int access, struct uverbs_attr_bundle *attrs);
+
 /* mr.c */
+int ohca_mr_access(const struct ohca_dev *dev, int access, u16 *hw);
+struct ib_mr *ohca_reg_umem(struct ib_pd *ibpd, struct ib_umem *umem, u64 length, u64 virt,
+			    int access);
 struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access);
 struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access,
 			       struct ib_udata *udata);

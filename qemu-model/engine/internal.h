@@ -30,7 +30,6 @@
 #define OHCA_LOCAL_DMA_LKEY	0x00000100u	/* index 1, tag 0: reserved */
 #define OHCA_LOG_MAX_FAULTS	7u
 #define OHCA_MAX_FAULTS		(1u << OHCA_LOG_MAX_FAULTS)
-#define OHCA_FAULT_SLOT_BITS	12u
 _Static_assert(OHCA_MAX_FAULTS <= 1u << OHCA_FAULT_SLOT_BITS &&
 	       OHCA_FAULT_SLOT == (1u << OHCA_FAULT_SLOT_BITS) - 1, "numbers of faults");
 

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Regions in memory of another driver's. With a device that takes pages back the buffer may
+ * move; with another one it is pinned.
+ */
+#include <linux/dma-buf.h>
+#include <linux/dma-resv.h>
+#include <linux/slab.h>
+#include <rdma/ib_umem.h>
+#include <rdma/iter.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "paged.h"
+
+/* Names all pages of a mapped buffer, under its reservation lock. */
+static int ohca_dmabuf_name(struct ohca_paged *p, __le64 *pages)
+{
+	u64 rights = OHCA_ODP_READ | (p->writable ? OHCA_ODP_WRITE : 0);
+	u64 va = ALIGN_DOWN(p->start, PAGE_SIZE);
+	struct ib_block_iter iter;
+	int ret = 0;
+	u32 n = 0;
+
+	rdma_umem_for_each_dma_block(p->umem, &iter, PAGE_SIZE) {
+		pages[n++] = cpu_to_le64(rdma_block_iter_dma_address(&iter) | rights);
+		if (n < OHCA_ODP_BATCH)
+			continue;
+		ret = ohca_paged_name(p, va, pages, n);
+		if (ret)
+			return ret;
+		va += (u64)n * PAGE_SIZE;
+		n = 0;
+	}
+	return n ? ohca_paged_name(p, va, pages, n) : 0;
+}
+
+static int ohca_dmabuf_populate(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want)
+{
+	struct ib_umem_dmabuf *umem = to_ib_umem_dmabuf(p->umem);
+	struct dma_resv *resv = umem->attach->dmabuf->resv;
+	__le64 *pages;
+	int ret;
+
+	pages = kmalloc_array(OHCA_ODP_BATCH, sizeof(*pages), GFP_KERNEL);
+	if (!pages)
+		return -ENOMEM;
+	dma_resv_lock(resv, NULL);
+	ret = ib_umem_dmabuf_map_pages(umem);
+	if (!ret)
+		ret = ohca_dmabuf_name(p, pages);
+	dma_resv_unlock(resv);
+	kfree(pages);
+	return ret;
+}
+
+/* The buffer is going to move; under its reservation lock. */
+static void ohca_dmabuf_move(struct dma_buf_attachment *attach)
+{
+	struct ib_umem_dmabuf *umem = attach->importer_priv;
+	struct ohca_paged *p = umem->private;
+
+	dma_resv_assert_held(attach->dmabuf->resv);
+	/* before it is mapped for the first time there is no owner to be asked */
+	if (!umem->sgt || !p)
+		return;
+	ohca_paged_take(p, p->start, ib_umem_num_pages(p->umem));
+	ib_umem_dmabuf_unmap_pages(umem);
+}
+
+static const struct dma_buf_attach_ops ohca_dmabuf_ops = {
+	.move_notify = ohca_dmabuf_move,
+};
+
+static struct ib_mr *ohca_dmabuf_dynamic(struct ib_pd *ibpd, u64 offset, u64 length, u64 virt,
+					 int fd, int access)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
+	struct ib_umem_dmabuf *umem;
+	struct ohca_paged *p;
+	struct ib_mr *mr;
+	int ret;
+
+	umem = ib_umem_dmabuf_get(&dev->ibdev, offset, length, fd, access, &ohca_dmabuf_ops);
+	if (IS_ERR(umem))
+		return ERR_CAST(umem);
+	umem->umem.iova = offset;
+	mr = ERR_PTR(-ENOMEM);
+	p = ohca_paged_alloc(dev, access & IB_ZERO_BASED ? 0 : virt, offset, length, PAGE_SHIFT,
+			     access);
+	if (!p)
+		goto err;
+	umem->private = p;
+	p->umem = &umem->umem;
+	p->populate = ohca_dmabuf_populate;
+	mr = ohca_paged_register(p, ibpd, access);
+	if (IS_ERR(mr))
+		goto err;
+	/* what cannot be mapped is said now, and not when it is used */
+	ret = ohca_dmabuf_populate(p, offset, length, OHCA_WANT_WRITE);
+	if (!ret)
+		return mr;
+	if (ohca_paged_dereg(p)) {
+		ohca_fatal(dev, "the device keeps a region that is to be destroyed");
+		ohca_paged_dereg(p);
+	}
+	kfree(to_ohca_mr(mr));
+	return ERR_PTR(ret);
+
+err:
+	ib_umem_release(&umem->umem);
+	kfree(p);
+	return mr;
+}
+
+/**
+ * ohca_reg_user_mr_dmabuf - ib_device_ops.reg_user_mr_dmabuf
+ * @ibpd: protection domain
+ * @offset: of the region in the buffer
+ * @length: bytes
+ * @virt: address for the device
+ * @fd: file descriptor of the buffer
+ * @access: enum ib_access_flags
+ * @attrs: of the call
+ *
+ * Return: the region or an error pointer.
+ */
+struct ib_mr *ohca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 virt, int fd,
+				      int access, struct uverbs_attr_bundle *attrs)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
+	struct ib_umem_dmabuf *umem;
+
+	if (!length || length > le64_to_cpu(dev->attr.max_mr_size))
+		return ERR_PTR(-EINVAL);
+	if (access & (IB_ACCESS_ON_DEMAND | IB_ACCESS_FLUSH_PERSISTENT))
+		return ERR_PTR(-EOPNOTSUPP);
+	if (ohca_has_odp(dev))
+		return ohca_dmabuf_dynamic(ibpd, offset, length, virt, fd, access);
+	umem = ib_umem_dmabuf_get_pinned(&dev->ibdev, offset, length, fd, access);
+	if (IS_ERR(umem))
+		return ERR_CAST(umem);
+	return ohca_reg_umem(ibpd, &umem->umem, length, virt, access);
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Page faults of the device. The interrupt handler takes them, since there is a slot for
+ * each that the device may have open; a worker brings the pages in and answers.
+ */
+#include <linux/slab.h>
+
+#include "paged.h"
+
+#define OHCA_FAULT_MAX	(4ull << 20)	/* bytes that are brought in for one fault */
+
+/**
+ * struct ohca_fault - a page fault that is to be answered
+ * @work: answers it
+ * @dev: the device
+ * @busy: between the event and the answer
+ * @id: the device's number of it
+ * @key: region
+ * @length: bytes wanted
+ * @addr: first of them, as the region counts
+ * @write: they will be written
+ */
+struct ohca_fault {
+	struct work_struct work;
+	struct ohca_dev *dev;
+	bool busy;
+	u32 id;
+	u32 key;
+	u32 length;
+	u64 addr;
+	bool write;
+};
+
+static void ohca_fault_work(struct work_struct *work)
+{
+	struct ohca_fault *f = container_of(work, struct ohca_fault, work);
+	enum ohca_want want = f->write ? OHCA_WANT_WRITE : OHCA_WANT_READ;
+	struct ohca_dev *dev = f->dev;
+	u32 id = f->id;
+	struct ohca_paged *p = ohca_paged_get(dev, f->key);
+	int ret = 0;
+
+	/* the hint may be wrong, the first byte is not */
+	if (p) {
+		u64 len = min_t(u64, f->length, OHCA_FAULT_MAX);
+
+		ret = ohca_paged_populate(p, f->addr, len, want);
+		if (ret && len > 1)
+			ret = ohca_paged_populate(p, f->addr, 1, want);
+		ohca_paged_put(p);
+	}
+	/* with the answer the device may use the slot again */
+	smp_store_release(&f->busy, false);	/* pairs with ohca_fault_take() */
+	/* without the region the access is tried again, and fails for the right reason */
+	ohca_cmd_fault_resume(dev, id, ret != 0);
+}
+
+/**
+ * ohca_fault_take - take a page fault
+ * @dev: the device
+ * @eqe: copy of its event
+ *
+ * Any context.
+ * Return: false if the event makes no sense.
+ */
+bool ohca_fault_take(struct ohca_dev *dev, const struct ohca_hw_fault_eqe *eqe)
+{
+	u32 id = le32_to_cpu(eqe->id);
+	u32 slot = OHCA_FIELD_GET(OHCA_FAULT_SLOT, id);
+	struct ohca_fault *f;
+
+	if (eqe->type != OHCA_EVENT_PAGE_FAULT || slot >= 1u << dev->attr.log_max_faults)
+		return false;
+	f = &dev->faults[slot];
+	if (smp_load_acquire(&f->busy))	/* pairs with ohca_fault_work() */
+		return false;
+	f->busy = true;
+	f->id = id;
+	f->key = le32_to_cpu(eqe->key);
+	f->length = le32_to_cpu(eqe->length);
+	f->addr = le64_to_cpu(eqe->addr);
+	f->write = eqe->flags & OHCA_FAULT_WRITE;
+	queue_work(dev->fault_wq, &f->work);
+	return true;
+}
+
+/**
+ * ohca_faults_init - allocate what page faults take
+ * @dev: device whose attributes are known
+ *
+ * Return: 0 or -ENOMEM; ohca_faults_free() cleans up in both cases.
+ */
+int ohca_faults_init(struct ohca_dev *dev)
+{
+	u32 i, n = 1u << dev->attr.log_max_faults;
+
+	/* bringing a page in may wait for storage; others shall not wait for that */
+	dev->fault_wq = alloc_workqueue("ohca-fault", WQ_UNBOUND | WQ_HIGHPRI, 0);
+	dev->faults = kvcalloc(n, sizeof(*dev->faults), GFP_KERNEL);
+	if (!dev->fault_wq || !dev->faults)
+		return -ENOMEM;
+	for (i = 0; i < n; i++) {
+		dev->faults[i].dev = dev;
+		INIT_WORK(&dev->faults[i].work, ohca_fault_work);
+	}
+	return 0;
+}
+
+/**
+ * ohca_faults_free - end all work on page faults
+ * @dev: device whose interrupts are freed
+ */
+void ohca_faults_free(struct ohca_dev *dev)
+{
+	if (dev->fault_wq)
+		destroy_workqueue(dev->fault_wq);
+	dev->fault_wq = NULL;
+	kvfree(dev->faults);
+	dev->faults = NULL;
+}

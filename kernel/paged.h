@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Regions whose pages come and go: what fault.c, paged.c, odp.c and dmabuf.c share.
+ *
+ * A page is named to the device under the lock under which it may be taken back: the
+ * umem_mutex of an address range, the reservation lock of a dma-buf. Whoever takes pages
+ * back may stand in reclaim; so under these locks, and in a command, nothing is allocated.
+ */
+#ifndef OHCA_PAGED_H
+#define OHCA_PAGED_H
+
+#include <linux/rwsem.h>
+
+#include "ohca.h"
+
+/** enum ohca_want - for what pages are to be brought in */
+enum ohca_want {
+	OHCA_WANT_READ,		/* the device reads; may map for writing, too */
+	OHCA_WANT_WRITE,	/* the device writes */
+	OHCA_WANT_ADVICE_READ,	/* for reading alone */
+	OHCA_WANT_PRESENT,	/* what is there, as it is; no page is brought in */
+};
+
+/**
+ * struct ohca_paged - a region whose pages come and go
+ * @dev: the device
+ * @key: L_Key and R_Key
+ * @iova: address of the first byte, for the device
+ * @start: the same byte in the process or in the dma-buf
+ * @length: bytes
+ * @shift: log2 of the page size
+ * @writable: the consumer gave rights to write
+ * @pdn: protection domain
+ * @umem: address range, root of an implicit region, or dma-buf
+ * @populate: bring pages of [va, va + len) in, as @start counts, and name them; process
+ *	context. 0 or a negative errno
+ * @ref: held by the region until it is deregistered, and by who works with it
+ * @released: completed when @ref is 0
+ * @leaving: DEREG_MR is under way: the device may not know the key any more
+ * @gone: it has forgotten the region: there is nothing to take back
+ * @lock: implicit region: held for reading by who uses a child, for writing to remove one
+ * @children: implicit region: struct ib_umem_odp by address >> OHCA_CHILD_SHIFT
+ * @reap: implicit region: removes children without a page
+ */
+struct ohca_paged {
+	struct ohca_dev *dev;
+	u32 key;
+	u64 iova;
+	u64 start;
+	u64 length;
+	u32 shift;
+	bool writable;
+	u32 pdn;
+	struct ib_umem *umem;
+	int (*populate)(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want);
+	refcount_t ref;
+	struct completion released;
+	bool leaving;
+	bool gone;
+	struct rw_semaphore lock;	/* see above */
+	struct xarray children;
+	struct work_struct reap;
+};
+
+/* paged.c */
+struct ohca_paged *ohca_paged_alloc(struct ohca_dev *dev, u64 iova, u64 start, u64 length,
+				    u32 shift, int access);
+struct ib_mr *ohca_paged_register(struct ohca_paged *p, struct ib_pd *ibpd, int access);
+struct ohca_paged *ohca_paged_get(struct ohca_dev *dev, u32 key);
+void ohca_paged_put(struct ohca_paged *p);
+int ohca_paged_name(struct ohca_paged *p, u64 va, const __le64 *pages, u32 n);
+void ohca_paged_take(struct ohca_paged *p, u64 va, u64 n);
+int ohca_paged_populate(struct ohca_paged *p, u64 addr, u64 len, enum ohca_want want);
+
+/* odp.c */
+void ohca_odp_release(struct ohca_paged *p);
+
+#endif /* OHCA_PAGED_H */
