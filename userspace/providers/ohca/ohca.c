@@ -78,6 +78,7 @@ static void ohca_free_context(struct ibv_context *ibctx)
 
 /* What is not named here is not there and fails with EOPNOTSUPP. */
 static const struct verbs_context_ops ohca_ctx_ops = {
+	.advise_mr = ibv_cmd_advise_mr,
 	.alloc_mw = ohca_alloc_mw,
 	.alloc_parent_domain = ohca_alloc_parent_domain,
 	.alloc_pd = ohca_alloc_pd,
