@@ -23,7 +23,8 @@ int main(int argc, char **argv)
 			"       ohca-peer limits WHAT\n"
 			"       ohca-peer queues builder|resize|clock\n"
 			"       ohca-peer scale QPS MRS\n"
-			"       ohca-peer xrc share\n");
+			"       ohca-peer xrc share\n"
+			"       ohca-peer paged odp|dmabuf\n");
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -46,6 +47,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "scale") && argc > 3) {
 		scale_main((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]));
+		return 0;
+	}
+	if (!strcmp(argv[1], "paged")) {
+		paged_main(&p, argv[2]);
 		return 0;
 	}
 	p.client = argc > 3;

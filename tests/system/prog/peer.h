@@ -147,6 +147,9 @@ void queues_main(const char *what);
 /** scale_main - @nqp QPs and @nmr MRs at once */
 void scale_main(uint32_t nqp, uint32_t nmr);
 
+/** paged_main - memory that is not pinned ("odp"), and memory of others ("dmabuf") */
+void paged_main(struct peer *p, const char *what);
+
 /** migrate_main - a path fails, or the driver wants another one: nothing is lost */
 void migrate_main(struct peer *p, const char *how);
 

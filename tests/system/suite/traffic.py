@@ -17,6 +17,9 @@ PINGPONG = (
     ("uc", "ibv_uc_pingpong -c -n 1000"),
     ("ud", "ibv_ud_pingpong -c -n 1000"),
     ("srq", "ibv_srq_pingpong -c -n 300 -q 4"),
+    ("odp", "ibv_rc_pingpong -c -n 300 -s 100000 -o"),
+    ("odp_implicit", "ibv_rc_pingpong -c -n 300 -s 100000 -O"),
+    ("odp_prefetch", "ibv_rc_pingpong -c -n 300 -s 100000 -o -P"),
 )
 PERFTEST = (
     ("write_bw", "ib_write_bw -s 65536 -n 1000"),
@@ -83,6 +86,16 @@ def add_xsrq(name, options):
             need("success" in text and not re.search("[Cc]ouldn't|Failed|rror", text), text[-200:])
 
 
+def add_paged(scenario, says):
+    """ohca-peer paged: memory that is not pinned, on one node."""
+    @GROUP.test(name=scenario, timeout=90)
+    def _(b):
+        b.sh(1, "modprobe -q udmabuf; true")
+        need(says in b.sh(1, f"/share/ohca-peer paged {scenario}", 80), "no word of success")
+
+
+add_paged("odp", "pages came and went")
+add_paged("dmabuf", "buffers of others worked")
 for _t in ("rc", "uc", "ud"):
     add_verify(_t)
 
