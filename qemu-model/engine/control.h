@@ -142,6 +142,8 @@ void ohca_xrcd_free(ohca_engine *e, struct ohca_xrcd *xrcd);
 void ohca_counter_set_free(ohca_engine *e, struct ohca_counter_set *s);
 /* counters.c: the QP counts in no set any more */
 void ohca_counters_unbind(struct ohca_qp *qp);
+/* mr.c: a QP goes, and what is bound to it becomes invalid (IBTA vol 1, 10.6.7.2.3) */
+void ohca_mw_forget(struct ohca_qp *qp);
 void ohca_mcast_free_all(ohca_engine *e);
 
 /* odp.c: a table without a page for @bytes in pages of 1 << @shift. enum ohca_admin_status */

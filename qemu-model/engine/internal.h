@@ -294,7 +294,8 @@ struct ohca_mr {
 	struct ohca_pages pages;
 	struct ohca_odp *odp;	/* of type ODP: in place of @pages */
 	struct ohca_mr *bound;	/* MW: region behind the window */
-	uint64_t qp_serial;	/* MW2: the QP it is bound to */
+	struct ohca_qp *qp;	/* MW2: the QP it is bound to */
+	struct ohca_list qp_link;	/* MW2: on its list of windows while bound */
 };
 
 /** struct ohca_missing - what the last access that returned OHCA_MR_FAULT wants */
@@ -371,7 +372,6 @@ struct ohca_alt_path {
  */
 struct ohca_qp {
 	uint32_t handle, wire_qpn;
-	uint64_t serial;	/* never used twice */
 	uint8_t type;		/* enum ohca_qp_type */
 	uint8_t state;		/* enum ohca_qp_state */
 	uint8_t flags;		/* OHCA_QP_* */
@@ -399,6 +399,7 @@ struct ohca_qp {
 	uint8_t mig_state;
 	bool mig_refused;
 	uint32_t mcast_refs;
+	struct ohca_list windows;	/* of type 2 that are bound to it */
 	struct ohca_async async;
 	struct ohca_counter_set *counters;
 	struct ohca_xport *xp;
@@ -504,7 +505,6 @@ struct ohca_engine {
 	struct ohca_eq *async_eq, *fault_eq;
 	struct ohca_ids qp_ids, cq_ids, srq_ids, mr_ids, pd_ids, xrcd_ids;
 	uint8_t *mr_tag;		/* rotated at each allocation of an index */
-	uint64_t next_serial;
 	struct ohca_mr local_dma;	/* what OHCA_LOCAL_DMA_LKEY names; not in the table */
 	uint32_t num_odp;		/* regions of type ODP */
 	struct ohca_missing missing;
@@ -659,7 +659,7 @@ int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca
 /* WQE operations on keys; 0 or vendor error */
 int ohca_mr_fast_reg(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg);
 int ohca_mr_invalidate(ohca_engine *e, const struct ohca_qp *qp, uint32_t key, bool remote);
-int ohca_mw_bind(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg);
+int ohca_mw_bind(ohca_engine *e, struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg);
 
 /*
  * fault.c: tell the driver of e->missing; @qp waits for it at @side. Return: a reference for

@@ -51,9 +51,18 @@ static void mw_unbind(struct ohca_mr *mw)
 {
 	if (mw->bound)
 		mw->bound->refs--;
+	if (mw->qp)
+		ohca_list_del(&mw->qp_link);
+	mw->qp = NULL;
 	mw->bound = NULL;
 	mw->valid = false;
 	mw->length = 0;
+}
+
+void ohca_mw_forget(struct ohca_qp *qp)
+{
+	while (!ohca_list_empty(&qp->windows))
+		mw_unbind(ohca_container_of(qp->windows.next, struct ohca_mr, qp_link));
 }
 
 /* ---- commands --------------------------------------------------------------------- */
@@ -343,7 +352,7 @@ int ohca_mr_invalidate(ohca_engine *e, const struct ohca_qp *qp, uint32_t key, b
 	if (mr->pd != qp->pd)
 		return OHCA_VE_PD;
 	if (mr->type == OHCA_MR_MW2) {
-		if (!mr->valid || mr->qp_serial != qp->serial)
+		if (!mr->valid || mr->qp != qp)
 			return OHCA_VE_MR_STATE;
 		mw_unbind(mr);
 		return OHCA_VE_NONE;
@@ -360,7 +369,7 @@ int ohca_mr_invalidate(ohca_engine *e, const struct ohca_qp *qp, uint32_t key, b
 	return OHCA_VE_NONE;
 }
 
-int ohca_mw_bind(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg)
+int ohca_mw_bind(ohca_engine *e, struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg)
 {
 	uint32_t key = ohca_le32(reg->key), access = ohca_le32(reg->access);
 	uint64_t iova = ohca_le64(reg->iova), length = ohca_le64(reg->length);
@@ -406,7 +415,10 @@ int ohca_mw_bind(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_
 	mw->iova = access & OHCA_ACCESS_ZERO_BASED ? 0 : iova;
 	mw->length = length;
 	mw->pl_offset = iova - mr->iova + mr->pl_offset;
-	mw->qp_serial = qp->serial;
+	if (mw->type == OHCA_MR_MW2) {
+		mw->qp = qp;
+		ohca_list_add_tail(&qp->windows, &mw->qp_link);
+	}
 	mw->valid = true;
 	return OHCA_VE_NONE;
 }

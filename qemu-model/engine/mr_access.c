@@ -57,7 +57,7 @@ static int rkey_mr(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint
 		return OHCA_VE_LKEY;
 	if (mr->pd != qp->pd)
 		return OHCA_VE_PD;
-	if (mr->type == OHCA_MR_MW2 && mr->qp_serial != qp->serial)
+	if (mr->type == OHCA_MR_MW2 && mr->qp != qp)
 		return OHCA_VE_PD;
 	return (mr->access & access) == access ? OHCA_VE_NONE : OHCA_VE_ACCESS;
 }

@@ -235,7 +235,7 @@ int ohca_cmd_create_qp(struct ohca_cmd *c)
 	rc = take_handle(c, qp);
 	if (rc)
 		goto err_pages;
-	qp->serial = ++e->next_serial;
+	ohca_list_init(&qp->windows);
 	qp->type = cmd->type;
 	qp->flags = cmd->flags;
 	qp->log_sq = cmd->log_sq;
@@ -272,6 +272,7 @@ void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp)
 	ohca_db_disown(e, OHCA_DB_QP, qp->handle);
 	ohca_xp_destroy(e, qp);
 	ohca_mig_forget(qp);
+	ohca_mw_forget(qp);
 	ohca_async_forget(&qp->async);
 	ohca_counters_unbind(qp);
 	e->qp[qp->handle] = NULL;

@@ -271,6 +271,50 @@ static void test_deep_list(void **state)
 	host_buf_free(&b);
 }
 
+/* Huge pages: 2 MiB each, not in order, the region beginning inside the first. */
+static void test_huge_pages(void **state)
+{
+	const uint64_t huge = 2u << 20, off = 12345;
+	struct rig *r = *state;
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .iova = 0x10000000 + off, .length = 2 * huge - off,
+					     .pdn = r->h->pdn, .pl_offset = off, .access = RW);
+	uint64_t page[2] = { HOST_BASE + 2 * huge, HOST_BASE + huge };
+	struct ohca_mr_range range;
+	uint8_t got[100], want[100];
+	uint32_t key;
+
+	for (unsigned int i = 0; i < sizeof(want); i++)
+		want[i] = (uint8_t)(i + 1);
+	assert_true(r->h->mem_size >= 3 * huge);
+	/* the table stays clear of the pages */
+	c.reg_mr.pl.root = host_pages(r->h, 1);
+	assert_true(c.reg_mr.pl.root < page[1]);
+	memcpy(host_ptr(r->h, c.reg_mr.pl.root), page, sizeof(page));
+	c.reg_mr.pl.npages = 2;
+	c.reg_mr.pl.page_shift = 21;
+	c.reg_mr.pl.levels = 1;
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, &key), OHCA_ADMIN_OK);
+	assert_int_equal(r->h->e->page_entries, 2);
+	assert_int_equal(ohca_lkey_check(r->h->e, r->k, key, c.reg_mr.iova, c.reg_mr.length, true,
+					 &range), 0);
+	/* at the start, and across the border of the two */
+	assert_int_equal(ohca_mr_write(r->h->e, &range, 0, want, 100), 0);
+	assert_memory_equal(host_ptr(r->h, page[0] + off), want, 100);
+	assert_int_equal(ohca_mr_write(r->h->e, &range, huge - off - 50, want, 100), 0);
+	assert_memory_equal(host_ptr(r->h, page[0] + huge - 50), want, 50);
+	assert_memory_equal(host_ptr(r->h, page[1]), want + 50, 50);
+	assert_int_equal(ohca_mr_read(r->h->e, &range, huge - off - 50, got, 100), 0);
+	assert_memory_equal(got, want, 100);
+	assert_int_equal(lkey(r, r->k, key, c.reg_mr.iova + c.reg_mr.length, 1, false),
+			 OHCA_VE_BOUNDS);
+	assert_int_equal(dereg(r, key), OHCA_ADMIN_OK);
+	/* a page that is not aligned to its size */
+	page[1] += 4096;
+	memcpy(host_ptr(r->h, c.reg_mr.pl.root), page, sizeof(page));
+	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(r->h->e->page_entries, 0);
+}
+
 static void test_hostile_lists(void **state)
 {
 	struct rig *r = *state;
@@ -513,6 +557,42 @@ static void test_fast_reg(void **state)
 	host_buf_free(&b);
 }
 
+/* More pages than one table lists, and one more than the region was made for. */
+static void test_fast_reg_long(void **state)
+{
+	const uint32_t n = 600;
+	struct rig *r = *state;
+	uint32_t key = reg(r, OHCA_MR_FRMR, r->h->pdn, 0, n);
+	struct ohca_hw_wqe_reg w = { .key = key, .access = RW | OHCA_ACCESS_ZERO_BASED,
+				     .length = (n + 1) * 4096ull };
+	struct ohca_mr_range range;
+	struct host_buf b;
+	uint64_t v = 0x1122334455667788ull, got;
+
+	r->h->scatter = true;
+	host_buf_alloc(r->h, &b, (n + 1) * 4096ull);
+	assert_int_equal(b.pl.levels, 2);
+	w.pl = b.pl;
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_BOUNDS);
+	w.pl.npages = n;
+	w.length = n * 4096ull;
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), 0);
+	assert_int_equal(r->h->e->page_entries, n);
+	for (uint64_t off = 0; off < w.length; off += 511 * 4096) {
+		assert_int_equal(ohca_rkey_check(r->h->e, r->k, key, off, 8,
+						 OHCA_ACCESS_REMOTE_WRITE, &range), 0);
+		assert_int_equal(ohca_mr_write(r->h->e, &range, 0, &v, 8), 0);
+		host_buf_read(r->h, &b, off, &got, 8);
+		assert_int_equal(got, v);
+	}
+	assert_int_equal(rkey(r, r->k, key, w.length, 1, OHCA_ACCESS_REMOTE_WRITE),
+			 OHCA_VE_BOUNDS);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, key, false), 0);
+	assert_int_equal(r->h->e->page_entries, 0);
+	assert_int_equal(dereg(r, key), OHCA_ADMIN_OK);
+	host_buf_free(&b);
+}
+
 /* ---- windows ---- */
 
 static void test_windows(void **state)
@@ -604,6 +684,7 @@ static void test_window_and_qp(void **state)
 	struct ohca_hw_wqe_reg w = { .access = OHCA_ACCESS_REMOTE_READ, .length = 10 };
 	struct host_qp_init in = { .scq = &r->ucq, .rcq = &r->ucq, .uar = 1, .pdn = r->upd,
 				   .log_sq = 1, .log_rq = 1 };
+	uint32_t mw2 = reg(r, OHCA_MR_MW2, r->upd, 0, 0), mw1 = reg(r, OHCA_MR_MW1, r->upd, 0, 0);
 	struct ohca_qp *other;
 	struct host_mr mr;
 
@@ -612,12 +693,37 @@ static void test_window_and_qp(void **state)
 	w.mr_key = mr.key;
 	w.iova = mr.iova;
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), 0);
+	w.key = ++mw1;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), 0);
+	/* one that is deallocated before, and one of another QP */
+	w.key = mw2;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), 0);
+	assert_int_equal(dereg(r, mw2), OHCA_ADMIN_OK);
+	mw2 = reg(r, OHCA_MR_MW2, r->upd, 0, 0);
+	w.key = mw2;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u2, &w), 0);
 	host_qp_destroy(&r->uqp);
+	assert_int_equal(ohca_mr_get(r->h->e, mr.key)->refs, 2);
+	assert_int_equal(rkey(r, r->u2, mw2, mr.iova, 1, OHCA_ACCESS_REMOTE_READ), 0);
+	/* a window of type 1 belongs to the PD */
+	assert_int_equal(rkey(r, r->u2, mw1, mr.iova, 1, OHCA_ACCESS_REMOTE_READ), 0);
 	while (host_qp_create(r->h, &r->uqp, &in) == 0 && r->uqp.handle != handle)
 		host_qp_destroy(&r->uqp);
 	other = ohca_qp_get(r->h->e, handle);
 	assert_non_null(other);
-	assert_int_equal(rkey(r, other, mw, mr.iova, 1, OHCA_ACCESS_REMOTE_READ), OHCA_VE_PD);
+	assert_int_equal(rkey(r, other, mw, mr.iova, 1, OHCA_ACCESS_REMOTE_READ), OHCA_VE_LKEY);
+	/* it is not bound any more: the region can go, and it can be bound again */
+	w.key = ++mw;
+	assert_int_equal(ohca_mw_bind(r->h->e, other, &w), 0);
+	assert_int_equal(rkey(r, other, mw, mr.iova, 1, OHCA_ACCESS_REMOTE_READ), 0);
+	assert_int_equal(dereg(r, mr.key), OHCA_ADMIN_BUSY);
+	host_qp_destroy(&r->uqp);
+	assert_int_equal(dereg(r, mw1), OHCA_ADMIN_OK);
+	assert_int_equal(dereg(r, mw2), OHCA_ADMIN_OK);
+	assert_int_equal(dereg(r, mr.key), OHCA_ADMIN_OK);
+	assert_int_equal(dereg(r, mw), OHCA_ADMIN_OK);
+	/* teardown wants one */
+	assert_int_equal(host_qp_create(r->h, &r->uqp, &in), 0);
 	host_buf_free(&mr.buf);
 }
 
@@ -690,9 +796,9 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(reg_refused), T(limit_and_tags), T(lists), T(deep_list), T(hostile_lists),
-		T(local_keys), T(remote_keys), T(atomics), T(sgl), T(fast_reg), T(windows),
-		T(window_and_qp), T(rereg),
+		T(reg_refused), T(limit_and_tags), T(lists), T(deep_list), T(huge_pages), T(hostile_lists),
+		T(local_keys), T(remote_keys), T(atomics), T(sgl), T(fast_reg), T(fast_reg_long),
+		T(windows), T(window_and_qp), T(rereg),
 	};
 
 	return cmocka_run_group_tests_name("memory regions", tests, NULL, NULL);
