@@ -115,9 +115,10 @@ struct ohca_tx {
  * Resolve @av as seen from @port. @pkey_index is ignored with @vl15 (P_Key 0xffff then).
  * 0, or enum ohca_vendor_err if the AV is not usable. A path that is usable but leads
  * nowhere now (port not Active, SL without VL, P_Key invalid) is of kind DISCARD.
+ * @pkey: of the table, CPU order; on VL15 the default P_Key is sent
  */
 int ohca_path_resolve(ohca_engine *e, unsigned int port, const struct ohca_hw_av *av,
-		      uint16_t pkey_index, bool vl15, struct ohca_path *p);
+		      uint16_t pkey, bool vl15, struct ohca_path *p);
 /* The QP's own path (RC, UC), resolved again if the port changed. */
 const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_qp *qp);
 /*

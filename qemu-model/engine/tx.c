@@ -30,7 +30,7 @@ static uint8_t path_kind(const struct ohca_port *port, const struct ohca_path *p
 }
 
 int ohca_path_resolve(ohca_engine *e, unsigned int port_idx, const struct ohca_hw_av *av,
-		      uint16_t pkey_index, bool vl15, struct ohca_path *p)
+		      uint16_t pkey, bool vl15, struct ohca_path *p)
 {
 	const struct ohca_port *port = &e->port[port_idx];
 	uint16_t dlid = ohca_le16(av->dlid);
@@ -39,8 +39,7 @@ int ohca_path_resolve(ohca_engine *e, unsigned int port_idx, const struct ohca_h
 	uint8_t *h;
 
 	if (dlid == IB_LID_RESERVED || (dlid == IB_LID_PERMISSIVE && !vl15) || av->sl > 15 ||
-	    av->src_path_bits >= 1u << port->lmc || (vl15 && grh) ||
-	    (!vl15 && pkey_index >= port->num_pkeys))
+	    av->src_path_bits >= 1u << port->lmc || (vl15 && grh))
 		return OHCA_VE_AV;
 	if (grh && !port->gid_valid[av->sgid_index])
 		return OHCA_VE_AV;
@@ -49,7 +48,7 @@ int ohca_path_resolve(ohca_engine *e, unsigned int port_idx, const struct ohca_h
 		return OHCA_VE_AV;
 	p->port = (uint8_t)port_idx;
 	p->vl = vl15 ? IB_VL_MANAGEMENT : port->sl2vl[av->sl];
-	p->pkey = vl15 ? IB_DEFAULT_PKEY : port->pkey[pkey_index];
+	p->pkey = vl15 ? IB_DEFAULT_PKEY : pkey;
 	p->kind = path_kind(port, p, dlid, av, vl15);
 	slid = port->lid | av->src_path_bits;
 	if (!port->lid)
@@ -69,11 +68,14 @@ int ohca_path_resolve(ohca_engine *e, unsigned int port_idx, const struct ohca_h
 
 const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_qp *qp)
 {
+	const struct ohca_port *port = &e->port[qp->port];
 	struct ohca_xport *xp = qp->xp;
 
 	if (xp->path_ok && xp->path_gen == e->sched->gen[qp->port])
 		return &xp->path;
-	if (ohca_path_resolve(e, qp->port, &qp->av, qp->pkey_index, false, &xp->path)) {
+	if (qp->pkey_index >= port->num_pkeys ||
+	    ohca_path_resolve(e, qp->port, &qp->av, port->pkey[qp->pkey_index], false,
+			      &xp->path)) {
 		/* it was good when the QP was set up: to nowhere, until the port recovers */
 		memset(&xp->path, 0, sizeof(xp->path));
 		xp->path.kind = OHCA_TX_DISCARD;
@@ -283,10 +285,8 @@ static bool mad_out(ohca_engine *e, unsigned int port, unsigned int qpn,
 	uint8_t *h;
 
 	/* a reply to what cannot be answered: nobody waits for it */
-	if (ohca_path_resolve(e, port, &m->av, 0, qpn == 0, &p))
+	if (ohca_path_resolve(e, port, &m->av, m->pkey, qpn == 0, &p))
 		return true;
-	if (qpn)
-		p.pkey = m->pkey;
 	if (m->slid)
 		ib_put_be16(p.hdr + 6, m->slid);
 	len = p.hdr_len + IB_BTH_LEN + IB_DETH_LEN + MAD_LEN + IB_ICRC_LEN;

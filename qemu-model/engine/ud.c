@@ -69,10 +69,12 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 	struct ohca_hw_av av;
 	struct ohca_path path;
 	struct ohca_tx tx;
+	const struct ohca_port *port = &e->port[qp->port];
 	struct chunk c;
 	uint32_t pad, qkey, len;
 	uint8_t op = w->op == OHCA_OP_SEND_IMM ? IB_OP_UD_SEND_ONLY_IMM : IB_OP_UD_SEND_ONLY;
 	bool smi = qp->type == OHCA_QPT_SMI, gsi = qp->type == OHCA_QPT_GSI;
+	uint16_t pkey_index;
 	uint8_t *h;
 	int ve;
 
@@ -84,8 +86,10 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 	pad = ib_pad(len);
 	if (smi || gsi ? len != MAD_LEN : len > port_mtu(e, qp->port))
 		return fail(e, qp, w, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH);
-	ve = ohca_path_resolve(e, qp->port, &av, gsi ? ohca_le16(av.pkey_index) : qp->pkey_index,
-			       smi, &path);
+	pkey_index = gsi ? ohca_le16(av.pkey_index) : smi ? 0 : qp->pkey_index;
+	if (pkey_index >= port->num_pkeys)
+		return fail(e, qp, w, OHCA_WC_LOC_QP_OP, OHCA_VE_AV);
+	ve = ohca_path_resolve(e, qp->port, &av, port->pkey[pkey_index], smi, &path);
 	if (ve)
 		return fail(e, qp, w, OHCA_WC_LOC_QP_OP, ve);
 	info = &ib_opcodes[op];

@@ -7,6 +7,7 @@
 
 #include "ib/crc.h"
 #include "ib/packet.h"
+#include "internal.h"
 #include "rig.h"
 
 struct caught {
@@ -404,6 +405,36 @@ static void test_gsi_keys(void **state)
 	rig_down(&r);
 }
 
+/* An agent answers with the P_Key it was asked with, whatever the others of the table are. */
+static void test_gsi_reply_pkey(void **state)
+{
+	struct ib_mad m = {
+		.hdr = { .base_version = 1, .mgmt_class = IB_CLASS_PERF, .class_version = 1,
+			 .method = IB_METHOD_GET, .attr_id = ib_to_be16(1) },
+	};
+	struct caught c = { .len = 8 + 12 + 8 + 256 + 4 }, out = { .len = 0 };
+	struct ohca_port *port;
+	struct rig r;
+	uint8_t *h;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .type = OHCA_QPT_UD });
+	port = &r.h[1]->e->port[0];
+	port->pkey[0] = 0;
+	port->pkey[3] = 0x9234;
+	host_hook_set(r.h[1], 0, catch, &out);
+	h = ib_build_lrh(c.data, 0, 0, IB_LNH_IBA_LOCAL, 2, (uint16_t)(c.len / 4), 1);
+	h = ib_build_bth(h, IB_OP_UD_SEND_ONLY, 0, 0, 0x1234, 1, false, 0);
+	h = ib_build_deth(h, IB_QKEY_GSI, 1);
+	memcpy(h, &m, 256);
+	inject(&r, &c, false);
+	assert_int_equal(out.len, c.len);
+	assert_int_equal(out.data[28 + 3], IB_METHOD_GET_RESP);
+	assert_int_equal(out.data[10] << 8 | out.data[11], 0x9234);
+	assert_int_equal(port->cnt.xmit_discards, 0);
+	rig_down(&r);
+}
+
 /* Violations of P_Key and Q_Key are traps for the subnet manager. */
 static void test_traps(void **state)
 {
@@ -435,6 +466,7 @@ int main(void)
 		cmocka_unit_test(test_made_last),
 		cmocka_unit_test(test_ghosts),
 		cmocka_unit_test(test_gsi_keys),
+		cmocka_unit_test(test_gsi_reply_pkey),
 		cmocka_unit_test(test_traps),
 	};
 
