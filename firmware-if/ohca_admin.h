@@ -66,6 +66,8 @@ enum ohca_admin_op {
 
 	OHCA_CMD_ALLOC_XRCD	= 0x48,	/* nothing -> handle */
 	OHCA_CMD_DEALLOC_XRCD	= 0x49,	/* struct ohca_cmd_handle */
+	OHCA_CMD_ALLOC_DM	= 0x50,	/* struct ohca_cmd_alloc_dm -> struct ohca_resp_alloc_dm */
+	OHCA_CMD_FREE_DM	= 0x51,	/* struct ohca_cmd_handle */
 
 	OHCA_CMD_UPDATE_MR_PAGES = 0x58, /* struct ohca_cmd_update_mr */
 	OHCA_CMD_PAGE_FAULT_RESUME = 0x59, /* struct ohca_cmd_fault_resume */
@@ -457,6 +459,7 @@ enum ohca_mr_type {
 	OHCA_MR_FRMR	= 2,	/* empty; REG_MR WQEs fill it; length is the page limit */
 	OHCA_MR_MW1	= 3,	/* memory window, type 1 */
 	OHCA_MR_MW2	= 4,	/* memory window, type 2 */
+	OHCA_MR_DM	= 5,	/* a part of what ALLOC_DM gave */
 	OHCA_MR_ODP	= 6,	/* no pages; UPDATE_MR_PAGES names them (ohca_odp.h) */
 };
 
@@ -472,10 +475,12 @@ enum ohca_mr_type {
  * @length: bytes; OHCA_MR_FRMR: most pages a REG_MR may name
  * @pdn: protection domain
  * @key: REREG_MR: the MR to change; REG_MR: 0
- * @pl_offset: offset of the first byte in the first page
- * @access: OHCA_ACCESS_*
+ * @pl_offset: offset of the first byte in the first page; OHCA_MR_DM: in the device memory
+ * @access: OHCA_ACCESS_*; OHCA_MR_DM: with OHCA_ACCESS_ZERO_BASED
  * @type: enum ohca_mr_type
  * @rereg: REREG_MR: OHCA_REREG_*
+ * @dm: OHCA_MR_DM: handle of the device memory; else 0
+ * @reserved: zero
  *
  * Completion: struct ohca_resp_handle with the key: index << 8 | tag. L_Key and
  * R_Key are the same number; remote rights decide what it allows.
@@ -490,6 +495,8 @@ struct ohca_cmd_reg_mr {
 	__le16 access;
 	__u8 type;
 	__u8 rereg;
+	__le32 dm;
+	__le32 reserved;
 };
 
 /** struct ohca_cmd_mcast - @mgid as on the wire; @mlid is recorded, MGID decides */
@@ -734,6 +741,22 @@ struct ohca_hw_mr_context {
 OHCA_ASSERT_SIZE(struct ohca_hw_mr_context, 64);
 #define OHCA_MRC_VALID		OHCA_BIT(0)	/* FRMR: registered; window: bound */
 
+/**
+ * struct ohca_cmd_alloc_dm - allocate device memory
+ * @length: bytes wanted, at least 1
+ * @log_align: the memory begins at a multiple of 1 << @log_align bytes in BAR 5
+ * @reserved: zero
+ *
+ * The device gives whole pages of the stride that PAGE_SHIFT says, so that they can be
+ * mapped for one process and no other, and zeroes them. Refused with NO_RESOURCE if no
+ * gap is large enough. FREE_DM is refused with BUSY while a region names the memory.
+ */
+struct ohca_cmd_alloc_dm {
+	__le64 length;
+	__u8 log_align;
+	__u8 reserved[7];
+};
+
 /** struct ohca_hw_aqe - one AQ entry */
 struct ohca_hw_aqe {
 	struct ohca_cmd_hdr hdr;
@@ -754,6 +777,7 @@ struct ohca_hw_aqe {
 		struct ohca_cmd_modify_qp modify_qp;
 		struct ohca_cmd_reg_mr reg_mr;
 		struct ohca_cmd_mcast mcast;
+		struct ohca_cmd_alloc_dm alloc_dm;
 		struct ohca_cmd_update_mr update_mr;
 		struct ohca_cmd_fault_resume fault_resume;
 		struct ohca_cmd_bind_counters bind_counters;
@@ -771,6 +795,18 @@ struct ohca_resp_handle {
 /** struct ohca_resp_mad_ifc - @verdict: enum ohca_mad_verdict */
 struct ohca_resp_mad_ifc {
 	__u8 verdict;
+};
+
+/**
+ * struct ohca_resp_alloc_dm - result of ALLOC_DM
+ * @handle: what REG_MR and FREE_DM call it
+ * @reserved: zero
+ * @offset: bytes from the start of BAR 5, a multiple of the page stride
+ */
+struct ohca_resp_alloc_dm {
+	__le32 handle;
+	__le32 reserved;
+	__le64 offset;
 };
 
 /** struct ohca_resp_query_srq - @limit: armed limit, 0 if none */
@@ -799,6 +835,7 @@ struct ohca_hw_acqe {
 		struct ohca_resp_handle handle;
 		struct ohca_resp_mad_ifc mad_ifc;
 		struct ohca_resp_query_srq query_srq;
+		struct ohca_resp_alloc_dm alloc_dm;
 	};
 	__u8 reserved[7];
 	__u8 phase;
@@ -851,6 +888,7 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_acqe, phase, 63);
  * @odp_ud: UD
  * @odp_xrc: XRC
  * @log_max_faults: log2 of the page faults that may be unanswered at a time
+ * @dm_size: bytes of device memory, all in BAR 5; 0 without OHCA_FEATURE_DM
  */
 struct ohca_hw_device_attr {
 	__le64 features;
@@ -896,7 +934,9 @@ struct ohca_hw_device_attr {
 	__u8 odp_ud;
 	__u8 odp_xrc;
 	__u8 log_max_faults;
-	__u8 reserved[107];
+	__u8 reserved1[3];
+	__le64 dm_size;
+	__u8 reserved[96];
 };
 OHCA_ASSERT_SIZE(struct ohca_hw_device_attr, 256);
 OHCA_ASSERT_OFFSET(struct ohca_hw_device_attr, max_qp, 56);

@@ -4,7 +4,7 @@
  * and the doorbell page.
  *
  * BAR 0 holds the control registers, BAR 2 the doorbell (UAR) pages, BAR 4 the
- * MSI-X table. Control registers are little-endian, 32 or 64 bits wide as named;
+ * MSI-X table, BAR 5 the device memory. Control registers are little-endian, 32 or 64 bits wide as named;
  * a 64-bit register may also be accessed as two 32-bit halves, low half first.
  */
 #ifndef OHCA_REGS_H
@@ -20,6 +20,7 @@
 #define OHCA_BAR_CTRL		0
 #define OHCA_BAR_UAR		2
 #define OHCA_BAR_MSIX		4
+#define OHCA_BAR_DM		5	/* with OHCA_FEATURE_DM */
 
 #define OHCA_CTRL_BAR_SIZE	0x1000u
 
@@ -83,7 +84,7 @@ enum ohca_feature {
 	OHCA_FEATURE_REREG	= 7,
 	OHCA_FEATURE_XRC	= 8,
 	OHCA_FEATURE_ODP	= 9,
-	OHCA_FEATURE_DM		= 10,
+	OHCA_FEATURE_DM		= 10,	/* ALLOC_DM, OHCA_MR_DM, BAR 5 */
 	OHCA_FEATURE_APM	= 12,	/* automatic path migration */
 	OHCA_FEATURE_EXT_ATOMIC	= 13,	/* MASKED_CMP_SWAP, MASKED_FETCH_ADD */
 	OHCA_FEATURE_MPE	= 14,	/* FLUSH, ATOMIC_WRITE and the rights for them */

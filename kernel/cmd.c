@@ -341,6 +341,29 @@ int ohca_cmd_fault_resume(struct ohca_dev *dev, u32 id, bool failed)
 	return ohca_cmd_exec(dev, &cmd);
 }
 
+/**
+ * ohca_cmd_alloc_dm - allocate device memory
+ * @dev: the device
+ * @length: bytes
+ * @log_align: log2 of the alignment in bytes
+ * @handle: its handle
+ * @offset: where it is in BAR 5, bytes; as the device says
+ */
+int ohca_cmd_alloc_dm(struct ohca_dev *dev, u64 length, u8 log_align, u32 *handle, u64 *offset)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_ALLOC_DM };
+	int ret;
+
+	cmd.aqe.alloc_dm.length = cpu_to_le64(length);
+	cmd.aqe.alloc_dm.log_align = log_align;
+	ret = ohca_cmd_exec(dev, &cmd);
+	if (ret)
+		return ret;
+	*handle = le32_to_cpu(cmd.resp.alloc_dm.handle);
+	*offset = le64_to_cpu(cmd.resp.alloc_dm.offset);
+	return 0;
+}
+
 /** ohca_cmd_mcast - attach (@op OHCA_CMD_ATTACH_MCAST) or detach a QP to a group */
 int ohca_cmd_mcast(struct ohca_dev *dev, u8 op, u32 handle, const union ib_gid *mgid, u16 mlid)
 {

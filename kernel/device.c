@@ -28,6 +28,10 @@ static int ohca_check_attr(struct ohca_dev *dev)
 		what = "table sizes";
 	else if (ohca_has_odp(dev) && a->log_max_faults > OHCA_FAULT_SLOT_BITS)
 		what = "number of page faults";
+	else if (ohca_has(dev, OHCA_FEATURE_DM) &&
+		 (le64_to_cpu(a->dm_size) < PAGE_SIZE ||
+		  le64_to_cpu(a->dm_size) > pci_resource_len(dev->pdev, OHCA_BAR_DM)))
+		what = "device memory";
 	if (!what)
 		return 0;
 	return dev_err_probe(&dev->pdev->dev, -EPROTO, "device attributes: bad %s\n", what);
@@ -190,6 +194,8 @@ int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 		props->odp_caps.per_transport_caps.ud_odp_caps = a->odp_ud;
 		props->odp_caps.per_transport_caps.xrc_odp_caps = a->odp_xrc;
 	}
+	if (ohca_has(dev, OHCA_FEATURE_DM))
+		props->max_dm_size = le64_to_cpu(a->dm_size);
 	props->cq_caps.max_cq_moderation_count = U16_MAX;
 	props->cq_caps.max_cq_moderation_period = U16_MAX;
 	return 0;

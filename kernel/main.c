@@ -12,6 +12,13 @@
 
 #include "ohca.h"
 
+static const struct uapi_definition ohca_uapi_defs[] = {
+	UAPI_DEF_CHAIN(ohca_dm_defs),
+	UAPI_DEF_CHAIN(ohca_pd_defs),
+	UAPI_DEF_CHAIN(ohca_ucontext_defs),
+	{}
+};
+
 static const struct ib_device_ops ohca_ops = {
 	.owner = THIS_MODULE,
 	.driver_id = RDMA_DRIVER_UNKNOWN,
@@ -58,6 +65,7 @@ static const struct ib_device_ops ohca_ops = {
 	.query_pkey = ohca_query_pkey,
 	.query_port = ohca_query_port,
 	.query_qp = ohca_query_qp,
+	.query_ucontext = ohca_query_ucontext,
 	.reg_user_mr = ohca_reg_user_mr,
 	.reg_user_mr_dmabuf = ohca_reg_user_mr_dmabuf,
 	.req_notify_cq = ohca_req_notify_cq,
@@ -134,6 +142,12 @@ static const struct ib_device_ops ohca_odp_ops = {
 	.advise_mr = ohca_advise_mr,
 };
 
+static const struct ib_device_ops ohca_dm_ops = {
+	.alloc_dm = ohca_alloc_dm,
+	.dealloc_dm = ohca_dealloc_dm,
+	.reg_dm_mr = ohca_reg_dm_mr,
+};
+
 /**
  * ohca_is_gone - whether the device does not answer: it was pulled, or decodes no memory
  * @dev: the device
@@ -186,6 +200,7 @@ static u64 ohca_wanted_features(void)
 	       BIT_ULL(OHCA_FEATURE_MCAST) | BIT_ULL(OHCA_FEATURE_FRMR) |
 	       BIT_ULL(OHCA_FEATURE_MW) | BIT_ULL(OHCA_FEATURE_CQ_RESIZE) |
 	       BIT_ULL(OHCA_FEATURE_TIMESTAMP) | BIT_ULL(OHCA_FEATURE_REREG) |
+	       BIT_ULL(OHCA_FEATURE_DM) |
 	       BIT_ULL(OHCA_FEATURE_EXT_ATOMIC) | BIT_ULL(OHCA_FEATURE_MPE) |
 	       BIT_ULL(OHCA_FEATURE_APM) | BIT_ULL(OHCA_FEATURE_XRC) |
 	       BIT_ULL(OHCA_FEATURE_UD_CSUM) | BIT_ULL(OHCA_FEATURE_TSO) |
@@ -252,6 +267,7 @@ static int ohca_register(struct ohca_dev *dev)
 	struct ib_device *ibdev = &dev->ibdev;
 	int ret;
 
+	ibdev->driver_def = ohca_uapi_defs;
 	ib_set_device_ops(ibdev, &ohca_ops);
 	if (dev->attr.num_ports == 1)
 		ib_set_device_ops(ibdev, &ohca_one_port_ops);
@@ -276,6 +292,8 @@ static int ohca_register(struct ohca_dev *dev)
 		ib_set_device_ops(ibdev, &ohca_rereg_ops);
 	if (ohca_has_odp(dev))
 		ib_set_device_ops(ibdev, &ohca_odp_ops);
+	if (ohca_has(dev, OHCA_FEATURE_DM))
+		ib_set_device_ops(ibdev, &ohca_dm_ops);
 
 	ret = ib_register_device(ibdev, OHCA_DRV_NAME "_%d", &dev->pdev->dev);
 	if (ret)

@@ -244,8 +244,11 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 	ret = ohca_mr_access(dev, access, &hw_access);
 	if (ret)
 		return ERR_PTR(ret);
-	/* what follows an address space or a buffer is made anew; pinned memory stays pinned */
-	if (mr->paged || mr->umem->is_dmabuf || access & IB_ACCESS_ON_DEMAND)
+	/*
+	 * Device memory stays what it is, and what follows an address space (both have no umem)
+	 * or a buffer is made anew; pinned memory stays pinned.
+	 */
+	if (!mr->umem || mr->umem->is_dmabuf || access & IB_ACCESS_ON_DEMAND)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_TRANS)) {
 		/* memory pinned for reading only cannot be made writable in place */
@@ -284,6 +287,42 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 	mr->access = access;
 	ohca_mr_set_key(mr, key);
 	return NULL;
+}
+
+/** ohca_reg_dm_mr - ib_device_ops.reg_dm_mr; the core has checked that the part is inside */
+struct ib_mr *ohca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm, struct ib_dm_mr_attr *attr,
+			     struct uverbs_attr_bundle *attrs)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
+	struct ohca_cmd_reg_mr in = {
+		.length = cpu_to_le64(attr->length),
+		.pdn = cpu_to_le32(to_ohca_pd(ibpd)->pdn),
+		.pl_offset = cpu_to_le32(attr->offset),
+		.type = OHCA_MR_DM,
+		.dm = cpu_to_le32(to_ohca_dm(ibdm)->mmap->num),
+	};
+	struct ohca_mr *mr;
+	u16 hw_access;
+	int ret;
+
+	/* always there, and gone with the power */
+	if (attr->access_flags & (IB_ACCESS_ON_DEMAND | IB_ACCESS_FLUSH_PERSISTENT))
+		return ERR_PTR(-EINVAL);
+	ret = ohca_mr_access(dev, attr->access_flags, &hw_access);
+	if (ret)
+		return ERR_PTR(ret);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	in.access = cpu_to_le16(hw_access);
+	mr->access = attr->access_flags;
+	ret = ohca_mr_register(dev, mr, &in);
+	if (ret) {
+		kfree(mr);
+		return ERR_PTR(ret);
+	}
+	mr->ibmr.length = attr->length;
+	return &mr->ibmr;
 }
 
 /** ohca_dereg_mr - ib_device_ops.dereg_mr */

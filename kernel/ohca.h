@@ -25,6 +25,7 @@
 #include <rdma/ib_smi.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
 
 #include "ohca_hw.h"
 
@@ -349,11 +350,38 @@ struct ohca_dev {
 	struct dentry *debugfs;
 };
 
-/** struct ohca_mmap - a doorbell page that a process may map */
+/** enum ohca_mmap_kind - what a process may map */
+enum ohca_mmap_kind {
+	OHCA_MMAP_UAR,	/* its doorbell page */
+	OHCA_MMAP_DM,	/* device memory */
+};
+
+/**
+ * struct ohca_mmap - something that a process may map
+ * @rdma: the core's part; counts those who map it
+ * @dev: the device
+ * @kind: enum ohca_mmap_kind
+ * @num: number of the doorbell page, or handle of the device memory; given back with the entry
+ * @offset: where it is in its BAR, bytes
+ */
 struct ohca_mmap {
 	struct rdma_user_mmap_entry rdma;
 	struct ohca_dev *dev;
-	u32 uar;
+	enum ohca_mmap_kind kind;
+	u32 num;
+	u64 offset;
+};
+
+/**
+ * struct ohca_dm - device memory
+ * @ibdm: the core's part
+ * @mmap: its pages
+ * @length: bytes as asked for
+ */
+struct ohca_dm {
+	struct ib_dm ibdm;
+	struct ohca_mmap *mmap;
+	u64 length;
 };
 
 /** struct ohca_ucontext - a process's context; @uar: its doorbell page */
@@ -559,7 +587,7 @@ struct ohca_srq {
 /**
  * struct ohca_mr - a memory region
  * @ibmr: the core's part
- * @umem: user memory
+ * @umem: user memory; NULL if it is device memory or the kernel's
  * @access: enum ib_access_flags as registered
  * @paged: in place of @umem: its pages come and go
  * @pl: FRMR: page list that REG_MR names
@@ -593,6 +621,7 @@ OHCA_TO(qp)
 OHCA_TO(srq)
 OHCA_TO(mr)
 OHCA_TO(xrcd)
+OHCA_TO(dm)
 
 static inline struct ohca_dev *to_ohca_dev(struct ib_device *ibdev)
 {
@@ -715,6 +744,7 @@ int ohca_cmd_query_qp(struct ohca_dev *dev, u32 handle, struct ohca_hw_qp_attr *
 int ohca_cmd_reg_mr(struct ohca_dev *dev, u8 op, const struct ohca_cmd_reg_mr *in, u32 *key);
 int ohca_cmd_update_mr(struct ohca_dev *dev, u32 key, u64 first, u64 n, const __le64 *pages);
 int ohca_cmd_fault_resume(struct ohca_dev *dev, u32 id, bool failed);
+int ohca_cmd_alloc_dm(struct ohca_dev *dev, u64 length, u8 log_align, u32 *handle, u64 *offset);
 int ohca_cmd_mcast(struct ohca_dev *dev, u8 op, u32 handle, const union ib_gid *mgid, u16 mlid);
 int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle);
 int ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle, bool must);
@@ -752,10 +782,21 @@ int ohca_udata_out(struct ib_udata *udata, void *resp, size_t size);
 int ohca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata);
 void ohca_dealloc_ucontext(struct ib_ucontext *ibucontext);
 void ohca_disassociate_ucontext(struct ib_ucontext *ibucontext);
+extern const struct uapi_definition ohca_ucontext_defs[];
+int ohca_query_ucontext(struct ib_ucontext *ibucontext, struct uverbs_attr_bundle *attrs);
+struct ohca_mmap *ohca_mmap_create(struct ohca_dev *dev, struct ib_ucontext *ibucontext,
+				   enum ohca_mmap_kind kind, u32 num, u64 offset, size_t size);
 int ohca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma);
 void ohca_mmap_free(struct rdma_user_mmap_entry *entry);
 
+/* dm.c */
+extern const struct uapi_definition ohca_dm_defs[];
+struct ib_dm *ohca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucontext,
+			    struct ib_dm_alloc_attr *attr, struct uverbs_attr_bundle *attrs);
+int ohca_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs);
+
 /* pd.c */
+extern const struct uapi_definition ohca_pd_defs[];
 int ohca_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
 int ohca_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata);
 int ohca_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata);
@@ -850,6 +891,8 @@ struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vi
 			       struct ib_udata *udata);
 struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 virt,
 				 int access, struct ib_pd *ibpd, struct ib_udata *udata);
+struct ib_mr *ohca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm, struct ib_dm_mr_attr *attr,
+			     struct uverbs_attr_bundle *attrs);
 int ohca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 struct ib_mr *ohca_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_num_sg);
 int ohca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents, unsigned int *offset);

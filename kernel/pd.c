@@ -7,6 +7,9 @@
 
 #include "ohca.h"
 
+#define UVERBS_MODULE_NAME ohca
+#include <rdma/uverbs_named_ioctl.h>
+
 /** ohca_alloc_pd - ib_device_ops.alloc_pd */
 int ohca_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
@@ -60,3 +63,26 @@ int ohca_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
 	return ohca_cmd_handle(to_ohca_dev(ibxrcd->device), OHCA_CMD_DEALLOC_XRCD,
 			       to_ohca_xrcd(ibxrcd)->xrcdn);
 }
+
+/* For a process that got the handle from another one: whether it is there, and its number. */
+static int UVERBS_HANDLER(OHCA_METHOD_PD_QUERY)(struct uverbs_attr_bundle *attrs)
+{
+	struct ib_pd *ibpd = uverbs_attr_get_obj(attrs, OHCA_ATTR_QUERY_PD_HANDLE);
+	struct ohca_alloc_pd_resp resp = { .pdn = to_ohca_pd(ibpd)->pdn };
+
+	return uverbs_copy_to_struct_or_zero(attrs, OHCA_ATTR_QUERY_PD_RESP, &resp, sizeof(resp));
+}
+
+DECLARE_UVERBS_NAMED_METHOD(
+	OHCA_METHOD_PD_QUERY,
+	UVERBS_ATTR_IDR(OHCA_ATTR_QUERY_PD_HANDLE, UVERBS_OBJECT_PD, UVERBS_ACCESS_READ,
+			UA_MANDATORY),
+	UVERBS_ATTR_PTR_OUT(OHCA_ATTR_QUERY_PD_RESP, UVERBS_ATTR_STRUCT(struct ohca_alloc_pd_resp, pdn),
+			    UA_MANDATORY));
+
+ADD_UVERBS_METHODS(ohca_pd_methods, UVERBS_OBJECT_PD, &UVERBS_METHOD(OHCA_METHOD_PD_QUERY));
+
+const struct uapi_definition ohca_pd_defs[] = {
+	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_PD, &ohca_pd_methods),
+	{}
+};

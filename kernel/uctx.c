@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * User contexts and their doorbell pages.
+ * User contexts, and what they may map.
  */
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -10,37 +10,87 @@
 
 #include "ohca.h"
 
-static struct ohca_mmap *ohca_mmap_create(struct ohca_dev *dev, struct ib_ucontext *ibucontext)
+#define UVERBS_MODULE_NAME ohca
+#include <rdma/uverbs_named_ioctl.h>
+
+/**
+ * ohca_mmap_create - let a process map a part of a BAR
+ * @dev: the device
+ * @ibucontext: the process's context
+ * @kind: what it is
+ * @num: what ohca_mmap_free() gives back, if this succeeds
+ * @offset: where it is in its BAR, a multiple of the page size
+ * @size: bytes, whole pages
+ *
+ * Return: the entry, to be removed with rdma_user_mmap_entry_remove(), or an error pointer.
+ */
+struct ohca_mmap *ohca_mmap_create(struct ohca_dev *dev, struct ib_ucontext *ibucontext,
+				   enum ohca_mmap_kind kind, u32 num, u64 offset, size_t size)
 {
 	struct ohca_mmap *entry;
-	int uar, ret;
+	int ret;
 
 	entry = kzalloc(sizeof(*entry), GFP_KERNEL_ACCOUNT);
 	if (!entry)
 		return ERR_PTR(-ENOMEM);
-	uar = ida_alloc_range(&dev->uars, 1, dev->num_uars - 1, GFP_KERNEL);
-	if (uar < 0) {
-		kfree(entry);
-		return ERR_PTR(uar == -ENOSPC ? -ENOMEM : uar);
-	}
 	entry->dev = dev;
-	entry->uar = uar;
-	ret = rdma_user_mmap_entry_insert(ibucontext, &entry->rdma, PAGE_SIZE);
+	entry->kind = kind;
+	entry->num = num;
+	entry->offset = offset;
+	ret = rdma_user_mmap_entry_insert(ibucontext, &entry->rdma, size);
 	if (ret) {
-		ida_free(&dev->uars, uar);
 		kfree(entry);
 		return ERR_PTR(ret);
 	}
 	return entry;
 }
 
-/** ohca_mmap_free - ib_device_ops.mmap_free: nobody maps the page any more */
+/** ohca_mmap_free - ib_device_ops.mmap_free: nobody maps it any more */
 void ohca_mmap_free(struct rdma_user_mmap_entry *rdma)
 {
 	struct ohca_mmap *entry = container_of(rdma, struct ohca_mmap, rdma);
 
-	ida_free(&entry->dev->uars, entry->uar);
+	if (entry->kind == OHCA_MMAP_DM)
+		ohca_cmd_destroy(entry->dev, OHCA_CMD_FREE_DM, entry->num, true);
+	else
+		ida_free(&entry->dev->uars, entry->num);
 	kfree(entry);
+}
+
+static struct ohca_mmap *ohca_uar_alloc(struct ohca_dev *dev, struct ib_ucontext *ibucontext)
+{
+	struct ohca_mmap *entry;
+	int uar;
+
+	uar = ida_alloc_range(&dev->uars, 1, dev->num_uars - 1, GFP_KERNEL);
+	if (uar < 0)
+		return ERR_PTR(uar == -ENOSPC ? -ENOMEM : uar);
+	entry = ohca_mmap_create(dev, ibucontext, OHCA_MMAP_UAR, uar, (u64)uar * PAGE_SIZE,
+				 PAGE_SIZE);
+	if (IS_ERR(entry))
+		ida_free(&dev->uars, uar);
+	return entry;
+}
+
+/* What a provider has to know of a context. */
+static void ohca_ucontext_resp(const struct ohca_ucontext *ctx,
+			       struct ohca_alloc_ucontext_resp *resp)
+{
+	const struct ohca_dev *dev = ctx->mmap->dev;
+
+	*resp = (struct ohca_alloc_ucontext_resp) {
+		.hw_version = dev->version,
+		.features = dev->features,
+		.uar_mmap_key = rdma_user_mmap_get_offset(&ctx->mmap->rdma),
+		.uar_mmap_size = PAGE_SIZE,
+		.max_inline = le16_to_cpu(dev->attr.max_inline),
+		.log_max_sq_bbs = dev->attr.log_max_sq_bbs,
+		.log_max_rq_wqes = dev->attr.log_max_rq_wqes,
+		.log_max_srq_wqes = dev->attr.log_max_srq_wqes,
+		.log_max_cqe = dev->attr.log_max_cqe,
+		.max_sge = dev->attr.max_sge,
+		.timestamp_khz = le64_to_cpu(dev->attr.timestamp_khz),
+	};
 }
 
 /** ohca_alloc_ucontext - ib_device_ops.alloc_ucontext */
@@ -48,7 +98,7 @@ int ohca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 {
 	struct ohca_ucontext *ctx = to_ohca_ucontext(ibucontext);
 	struct ohca_dev *dev = to_ohca_dev(ibucontext->device);
-	struct ohca_alloc_ucontext_resp resp = {};
+	struct ohca_alloc_ucontext_resp resp;
 	struct ohca_alloc_ucontext_req req;
 	int ret;
 
@@ -68,24 +118,14 @@ int ohca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 	/* the core lets a driver go that can revoke contexts; this one stays while used */
 	if (!try_module_get(THIS_MODULE))
 		return -ENODEV;
-	ctx->mmap = ohca_mmap_create(dev, ibucontext);
+	ctx->mmap = ohca_uar_alloc(dev, ibucontext);
 	if (IS_ERR(ctx->mmap)) {
 		ret = PTR_ERR(ctx->mmap);
 		goto err_module;
 	}
-	ctx->uar = ctx->mmap->uar;
+	ctx->uar = ctx->mmap->num;
 
-	resp.hw_version = dev->version;
-	resp.features = dev->features;
-	resp.uar_mmap_key = rdma_user_mmap_get_offset(&ctx->mmap->rdma);
-	resp.uar_mmap_size = PAGE_SIZE;
-	resp.max_inline = le16_to_cpu(dev->attr.max_inline);
-	resp.log_max_sq_bbs = dev->attr.log_max_sq_bbs;
-	resp.log_max_rq_wqes = dev->attr.log_max_rq_wqes;
-	resp.log_max_srq_wqes = dev->attr.log_max_srq_wqes;
-	resp.log_max_cqe = dev->attr.log_max_cqe;
-	resp.max_sge = dev->attr.max_sge;
-	resp.timestamp_khz = le64_to_cpu(dev->attr.timestamp_khz);
+	ohca_ucontext_resp(ctx, &resp);
 	ret = ohca_udata_out(udata, &resp, sizeof(resp));
 	if (ret)
 		goto err_mmap;
@@ -115,13 +155,41 @@ void ohca_disassociate_ucontext(struct ib_ucontext *ibucontext)
 {
 }
 
-/** ohca_mmap - ib_device_ops.mmap: map a doorbell page */
+/**
+ * ohca_query_ucontext - ib_device_ops.query_ucontext
+ * @ibucontext: a context that another process opened
+ * @attrs: OHCA_ATTR_QUERY_CONTEXT_RESP takes struct ohca_alloc_ucontext_resp
+ *
+ * All processes with a context share its doorbell page and everything made in it.
+ */
+int ohca_query_ucontext(struct ib_ucontext *ibucontext, struct uverbs_attr_bundle *attrs)
+{
+	struct ohca_alloc_ucontext_resp resp;
+
+	ohca_ucontext_resp(to_ohca_ucontext(ibucontext), &resp);
+	return uverbs_copy_to_struct_or_zero(attrs, OHCA_ATTR_QUERY_CONTEXT_RESP, &resp,
+					     sizeof(resp));
+}
+
+ADD_UVERBS_ATTRIBUTES_SIMPLE(
+	ohca_query_context, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT,
+	UVERBS_ATTR_PTR_OUT(OHCA_ATTR_QUERY_CONTEXT_RESP,
+			    UVERBS_ATTR_STRUCT(struct ohca_alloc_ucontext_resp, timestamp_khz),
+			    UA_MANDATORY));
+
+const struct uapi_definition ohca_ucontext_defs[] = {
+	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DEVICE, &ohca_query_context),
+	{}
+};
+
+/** ohca_mmap - ib_device_ops.mmap: map a doorbell page or device memory */
 int ohca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibucontext->device);
 	struct rdma_user_mmap_entry *rdma;
 	struct ohca_mmap *entry;
 	resource_size_t addr;
+	pgprot_t prot;
 	int ret;
 
 	rdma = rdma_user_mmap_entry_get(ibucontext, vma);
@@ -133,9 +201,15 @@ int ohca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 		goto out;
 	}
 	vm_flags_clear(vma, VM_MAYEXEC);
-	addr = pci_resource_start(dev->pdev, OHCA_BAR_UAR) + (u64)entry->uar * PAGE_SIZE;
-	ret = rdma_user_mmap_io(ibucontext, vma, addr >> PAGE_SHIFT, PAGE_SIZE,
-				pgprot_noncached(vma->vm_page_prot), rdma);
+	if (entry->kind == OHCA_MMAP_DM) {
+		addr = pci_resource_start(dev->pdev, OHCA_BAR_DM);
+		prot = pgprot_writecombine(vma->vm_page_prot);
+	} else {
+		addr = pci_resource_start(dev->pdev, OHCA_BAR_UAR);
+		prot = pgprot_noncached(vma->vm_page_prot);
+	}
+	ret = rdma_user_mmap_io(ibucontext, vma, (addr + entry->offset) >> PAGE_SHIFT,
+				rdma->npages * PAGE_SIZE, prot, rdma);
 out:
 	rdma_user_mmap_entry_put(rdma);
 	return ret;

@@ -53,6 +53,7 @@ int ohca_cmd_query_device(struct ohca_cmd *c)
 		a.odp_ud = OHCA_ODP_CAP_SEND;
 		a.log_max_faults = OHCA_LOG_MAX_FAULTS;
 	}
+	a.dm_size = ohca_to_le64(ohca_feature(e, OHCA_FEATURE_DM) ? e->cfg.dm_size : 0);
 	return ohca_cmd_mbox_write(c, OHCA_AT(mbox.addr), 0, &a, sizeof(a));
 }
 _Static_assert(OHCA_MAX_GIDS == 1 << 8, "log_max_gids");

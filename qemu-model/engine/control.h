@@ -16,12 +16,19 @@
 	 1ull << OHCA_FEATURE_MCAST | 1ull << OHCA_FEATURE_FRMR |		\
 	 1ull << OHCA_FEATURE_MW | 1ull << OHCA_FEATURE_CQ_RESIZE |		\
 	 1ull << OHCA_FEATURE_TIMESTAMP | 1ull << OHCA_FEATURE_REREG |		\
+	 1ull << OHCA_FEATURE_DM |						\
 	 1ull << OHCA_FEATURE_ODP | 1ull << OHCA_FEATURE_EXT_ATOMIC |		\
 	 1ull << OHCA_FEATURE_MPE | 1ull << OHCA_FEATURE_APM |			\
 	 1ull << OHCA_FEATURE_UD_CSUM | 1ull << OHCA_FEATURE_TSO |		\
 	 1ull << OHCA_FEATURE_XRC |						\
 	 1ull << OHCA_FEATURE_QP_COUNTERS | 1ull << OHCA_FEATURE_QUERY_CONTEXT |	\
 	 1ull << OHCA_FEATURE_CLOCK)
+
+/* What this card offers: there may be no device memory. */
+static inline uint64_t ohca_features(const ohca_engine *e)
+{
+	return OHCA_ALL_FEATURES & ~(e->cfg.dm_size ? 0 : 1ull << OHCA_FEATURE_DM);
+}
 
 /* Limits that no table size sets; all are reported by QUERY_DEVICE. */
 #define OHCA_LOG_MAX_SQ_BBS	18u
@@ -96,6 +103,8 @@ int ohca_cmd_attach_mcast(struct ohca_cmd *c);
 int ohca_cmd_detach_mcast(struct ohca_cmd *c);
 int ohca_cmd_alloc_xrcd(struct ohca_cmd *c);
 int ohca_cmd_dealloc_xrcd(struct ohca_cmd *c);
+int ohca_cmd_alloc_dm(struct ohca_cmd *c);
+int ohca_cmd_free_dm(struct ohca_cmd *c);
 int ohca_cmd_query_device(struct ohca_cmd *c);
 int ohca_cmd_modify_device(struct ohca_cmd *c);
 int ohca_cmd_modify_port(struct ohca_cmd *c);
@@ -142,6 +151,14 @@ void ohca_xrcd_free(ohca_engine *e, struct ohca_xrcd *xrcd);
 void ohca_counter_set_free(ohca_engine *e, struct ohca_counter_set *s);
 /* counters.c: the QP counts in no set any more */
 void ohca_counters_unbind(struct ohca_qp *qp);
+/* dm.c */
+int ohca_dm_init(ohca_engine *e);
+void ohca_dm_exit(ohca_engine *e);
+struct ohca_dm *ohca_dm_get(ohca_engine *e, uint32_t handle);
+void ohca_dm_free_all(ohca_engine *e);
+/* Address of [off, off + n) of @dm, or NULL: not all of it there, or the device is dead. */
+void *ohca_dm_ptr(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, uint64_t n);
+void ohca_dm_dirty(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, size_t n);
 /* mr.c: a QP goes, and what is bound to it becomes invalid (IBTA vol 1, 10.6.7.2.3) */
 void ohca_mw_forget(struct ohca_qp *qp);
 void ohca_mcast_free_all(ohca_engine *e);

@@ -147,24 +147,31 @@ static uint64_t atomic_result(const struct ohca_atomic *a, uint64_t was)
 	}
 }
 
-int ohca_dma_atomic(ohca_engine *e, uint64_t iova, const struct ohca_atomic *a, uint64_t *old)
+uint64_t ohca_atomic_do(__le64 *p, const struct ohca_atomic *a)
 {
-	size_t len = 8;
-	__le64 *p, was;
+	__le64 was;
 
-	if (!dma_allowed(e, iova, 8) || (iova & 7))
-		return dma_error(e);
-	p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_READ | OHCA_DMA_WRITE);
-	if (!p || len < 8 || ((uintptr_t)p & 7))
-		return dma_error(e);
 	/* it fails only when another one succeeds */
 	was = __atomic_load_n(p, __ATOMIC_RELAXED);
 	while (!__atomic_compare_exchange_n(p, &was,
 					    ohca_to_le64(atomic_result(a, ohca_le64(was))),
 					    true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
+	return ohca_le64(was);
+}
+
+int ohca_dma_atomic(ohca_engine *e, uint64_t iova, const struct ohca_atomic *a, uint64_t *old)
+{
+	size_t len = 8;
+	__le64 *p;
+
+	if (!dma_allowed(e, iova, 8) || (iova & 7))
+		return dma_error(e);
+	p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_READ | OHCA_DMA_WRITE);
+	if (!p || len < 8 || ((uintptr_t)p & 7))
+		return dma_error(e);
+	*old = ohca_atomic_do(p, a);
 	e->ops.dma_dirty(e->h, iova, 8);
-	*old = ohca_le64(was);
 	return 0;
 }
 

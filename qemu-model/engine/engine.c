@@ -73,7 +73,8 @@ static bool cfg_ok(const struct ohca_cfg *c)
 	       c->num_uars >= 1 && c->num_uars <= 0xffff && c->log_max_qp >= 3 &&
 	       c->log_max_qp <= 16 && c->log_max_cq >= 1 && c->log_max_cq <= 16 &&
 	       c->log_max_srq >= 1 && c->log_max_srq <= 16 && c->log_max_mr >= 2 &&
-	       c->log_max_mr <= 20 &&
+	       c->log_max_mr <= 20 && !(c->dm_size & 0xffff) && c->dm_size <= 1u << 30 &&
+	       (!c->dm_size || (c->dm && !((uintptr_t)c->dm & 7))) &&
 	       memchr(c->node_desc, 0, sizeof(c->node_desc)) != NULL;
 }
 
@@ -136,6 +137,7 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 		e->cfg.log_max_mr = 20;
 	e->max_page_entries = OHCA_MAX_PAGE_ENTRIES;
 	ohca_list_init(&e->mod);
+	ohca_list_init(&e->dm_used);
 	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++)
 		ohca_async_init(&e->port[i].async, 0, i + 1);
 	e->mod_deadline = OHCA_NO_DEADLINE;
@@ -146,7 +148,7 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 		.access = OHCA_ACCESS_LOCAL_WRITE,
 	};
 	atomic_store(&e->page_shift, OHCA_PL_MIN_SHIFT);
-	if (!cfg_ok(&e->cfg) || tables_init(e) || ohca_db_init(e) || ohca_mad_init(e) ||
+	if (!cfg_ok(&e->cfg) || tables_init(e) || ohca_dm_init(e) || ohca_db_init(e) || ohca_mad_init(e) ||
 	    ohca_sched_init(e)) {
 		ohca_free(e);
 		return NULL;
@@ -179,6 +181,7 @@ static void objects_free(ohca_engine *e)
 		for (uint32_t i = 2; e->mr && e->mr_ids.num > 2 && i < e->max_mr; i++)
 			if (e->mr[i] && (pass || e->mr[i]->bound))
 				ohca_mr_free(e, e->mr[i]);
+	ohca_dm_free_all(e);
 	for (uint32_t i = 0; e->pd && e->pd_ids.num && i < e->max_pd; i++)
 		if (e->pd[i])
 			ohca_pd_free(e, e->pd[i]);
@@ -200,6 +203,7 @@ void ohca_free(ohca_engine *e)
 		ohca_sched_free(e);
 	ohca_mad_free(e);
 	ohca_db_free(e);
+	ohca_dm_exit(e);
 	ohca_ids_free(&e->qp_ids);
 	ohca_ids_free(&e->cq_ids);
 	ohca_ids_free(&e->srq_ids);

@@ -71,6 +71,8 @@ struct ohca_host_ops {
 	 * NULL for a host that has no such memory.
 	 */
 	void (*dma_persist)(void *h, uint64_t iova, size_t n);
+	/** @dm_dirty: device memory was written, @n bytes at @off; may be NULL */
+	void (*dm_dirty)(void *h, uint64_t off, size_t n);
 	/** @irq: raise MSI-X vector @vec. Never blocks. */
 	void (*irq)(void *h, unsigned int vec);
 	/** @now_ns: monotonic nanoseconds; stands while the VM is paused */
@@ -129,6 +131,8 @@ enum ohca_trace {
  * @num_uars: UAR pages the host exposes, at least 1
  * @log_max_qp, @log_max_cq, @log_max_srq, @log_max_mr: log2 of table sizes;
  *	0: the default (16, 16, 16, 20)
+ * @dm: device memory, which the host shows the guest as BAR 5; 8-byte aligned
+ * @dm_size: its bytes, a multiple of 64 KiB, at most 1 GiB; 0: none
  * @node_desc: NodeDescription before a driver sets another; terminated
  */
 struct ohca_cfg {
@@ -146,6 +150,8 @@ struct ohca_cfg {
 	uint8_t log_max_cq;
 	uint8_t log_max_srq;
 	uint8_t log_max_mr;
+	void *dm;
+	uint64_t dm_size;
 	char node_desc[64];
 };
 

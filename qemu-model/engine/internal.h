@@ -3,7 +3,7 @@
  * Inside the engine: the objects and who owns them.
  *
  * Two halves. The control half (regs.c, admin.c, doorbell.c, dma.c, eq.c, cq.c, srq.c,
- * mr.c, pd.c, qp.c, apm.c, xrc.c, mcast.c, mad.c) creates, looks up and destroys objects and
+ * mr.c, dm.c, pd.c, qp.c, apm.c, xrc.c, mcast.c, mad.c) creates, looks up and destroys objects and
  * knows guest memory. The transport half (sched.c, tx.c, rx.c, sq.c, req.c, comp.c, resp.c,
  * ud.c) moves packets; its state hangs off struct ohca_qp as struct ohca_xport, declared
  * in transport.h. Everything in here is called by the owner only, and, unless it
@@ -166,6 +166,8 @@ struct ohca_atomic {
 	uint64_t swap_mask, compare_mask;
 };
 
+/* Do it to the number at @p, a multiple of 8. Return: what it was */
+uint64_t ohca_atomic_do(__le64 *p, const struct ohca_atomic *a);
 /* Atomic operation on 8 bytes of guest memory at a multiple of 8; the numbers in it are
  * little-endian. *@old: before. 0 or -1 (no memory, or none that can be mapped). */
 int ohca_dma_atomic(ohca_engine *e, uint64_t iova, const struct ohca_atomic *a, uint64_t *old);
@@ -281,6 +283,19 @@ struct ohca_srq {
 	struct ohca_async async;
 };
 
+/**
+ * struct ohca_dm - a stretch of device memory
+ * @length: bytes that were asked for
+ * @off, @size: where it is, whole pages
+ * @refs: regions
+ * @link: on e->dm_used, in order of @off
+ */
+struct ohca_dm {
+	uint32_t handle, refs;
+	uint64_t length, off, size;
+	struct ohca_list link;
+};
+
 struct ohca_mr {
 	uint32_t key;		/* index << 8 | tag, as it must be presented */
 	uint8_t type;		/* enum ohca_mr_type */
@@ -292,6 +307,7 @@ struct ohca_mr {
 	uint64_t pl_offset;	/* of the first byte in the pages (window: of its MR) */
 	struct ohca_pd *pd;
 	struct ohca_pages pages;
+	struct ohca_dm *dm;	/* DM; pl_offset is in it */
 	struct ohca_odp *odp;	/* of type ODP: in place of @pages */
 	struct ohca_mr *bound;	/* MW: region behind the window */
 	struct ohca_qp *qp;	/* MW2: the QP it is bound to */
@@ -503,7 +519,9 @@ struct ohca_engine {
 	struct ohca_xrcd **xrcd;
 	struct ohca_eq *eq[OHCA_MAX_EQ];
 	struct ohca_eq *async_eq, *fault_eq;
-	struct ohca_ids qp_ids, cq_ids, srq_ids, mr_ids, pd_ids, xrcd_ids;
+	struct ohca_ids qp_ids, cq_ids, srq_ids, mr_ids, pd_ids, xrcd_ids, dm_ids;
+	struct ohca_dm **dm;		/* by handle; as many as there are pages */
+	struct ohca_list dm_used;
 	uint8_t *mr_tag;		/* rotated at each allocation of an index */
 	struct ohca_mr local_dma;	/* what OHCA_LOCAL_DMA_LKEY names; not in the table */
 	uint32_t num_odp;		/* regions of type ODP */
@@ -622,7 +640,8 @@ bool ohca_rq_notify(ohca_engine *e, struct ohca_qp *qp, bool want);
  */
 struct ohca_mr_range {
 	struct ohca_mr *mr;
-	uint64_t off;		/* of addr in the MR's pages; bus address for DMA MRs */
+	uint64_t off;		/* of addr in the MR's pages; bus address for DMA MRs;
+				 * in the device memory for DM MRs */
 	uint64_t len;
 };
 /* Check a local key. @write: device will write (LOCAL_WRITE needed). 0 or vendor error */

@@ -119,11 +119,40 @@ static int load_odp(struct ohca_cmd *c, struct ohca_mr *mr, uint32_t access)
 	return OHCA_ADMIN_OK;
 }
 
+/* A part of device memory into @mr. */
+static int load_dm(struct ohca_cmd *c, struct ohca_mr *mr)
+{
+	const struct ohca_cmd_reg_mr *cmd = &c->aqe.reg_mr;
+	struct ohca_dm *dm = ohca_dm_get(c->e, ohca_le32(cmd->dm));
+	uint64_t length = ohca_le64(cmd->length);
+	uint32_t offset = ohca_le32(cmd->pl_offset);
+
+	if (!dm)
+		return OHCA_BAD(c, reg_mr.dm);
+	if (!(mr->access & OHCA_ACCESS_ZERO_BASED) ||
+	    (mr->access & OHCA_ACCESS_FLUSH_PERSISTENT))
+		return OHCA_BAD(c, reg_mr.access);
+	if (offset > dm->length)
+		return OHCA_BAD(c, reg_mr.pl_offset);
+	/* a region of no bytes is one (libibverbs allows it here) */
+	if (length > dm->length - offset)
+		return OHCA_BAD(c, reg_mr.length);
+	mr->dm = dm;
+	mr->length = length;
+	mr->pl_offset = offset;
+	mr->valid = true;
+	return OHCA_ADMIN_OK;
+}
+
 /* What each type wants of the fields that it does not use: zero. */
 static int check_unused(struct ohca_cmd *c)
 {
 	const struct ohca_cmd_reg_mr *cmd = &c->aqe.reg_mr;
 
+	if (cmd->dm && cmd->type != OHCA_MR_DM)
+		return OHCA_BAD(c, reg_mr.dm);
+	if (cmd->reserved)
+		return OHCA_BAD(c, reg_mr.reserved);
 	if (cmd->type == OHCA_MR_USER || cmd->type == OHCA_MR_ODP)
 		return OHCA_ADMIN_OK;
 	if (cmd->pl.root || cmd->pl.npages || cmd->pl.page_shift || cmd->pl.levels ||
@@ -131,9 +160,9 @@ static int check_unused(struct ohca_cmd *c)
 		return OHCA_BAD(c, reg_mr.pl);
 	if (cmd->iova)
 		return OHCA_BAD(c, reg_mr.iova);
-	if (cmd->pl_offset)
+	if (cmd->pl_offset && cmd->type != OHCA_MR_DM)
 		return OHCA_BAD(c, reg_mr.pl_offset);
-	if (cmd->length && cmd->type != OHCA_MR_FRMR)
+	if (cmd->length && cmd->type != OHCA_MR_FRMR && cmd->type != OHCA_MR_DM)
 		return OHCA_BAD(c, reg_mr.length);
 	return OHCA_ADMIN_OK;
 }
@@ -181,6 +210,10 @@ static int fill_mr(struct ohca_cmd *c, struct ohca_mr *mr)
 		if (access)
 			return OHCA_BAD(c, reg_mr.access);
 		return OHCA_ADMIN_OK;
+	case OHCA_MR_DM:
+		if (!ohca_feature(c->e, OHCA_FEATURE_DM))
+			return OHCA_BAD(c, reg_mr.type);
+		return load_dm(c, mr);
 	default:
 		return OHCA_BAD(c, reg_mr.type);
 	}
@@ -217,6 +250,8 @@ int ohca_cmd_reg_mr(struct ohca_cmd *c)
 	e->mr[idx] = mr;
 	e->num_odp += mr->odp != NULL;
 	pd->refs++;
+	if (mr->dm)
+		mr->dm->refs++;
 	ohca_cmd_result(c, mr->key);
 	return OHCA_ADMIN_OK;
 }
@@ -233,6 +268,8 @@ void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr)
 	mr->pd->refs--;
 	e->num_odp -= mr->odp != NULL;
 	ohca_odp_free(e, mr->odp);
+	if (mr->dm)
+		mr->dm->refs--;
 	ohca_pages_free(e, &mr->pages);
 	free(mr);
 }
@@ -262,6 +299,9 @@ int ohca_cmd_rereg_mr(struct ohca_cmd *c)
 		return OHCA_ADMIN_BAD_HANDLE;
 	if (cmd->type != OHCA_MR_USER)
 		return OHCA_BAD(c, reg_mr.type);
+	rc = check_unused(c);
+	if (rc)
+		return rc;
 	if (!cmd->rereg ||
 	    (cmd->rereg & ~(OHCA_REREG_TRANS | OHCA_REREG_PD | OHCA_REREG_ACCESS)))
 		return OHCA_BAD(c, reg_mr.rereg);

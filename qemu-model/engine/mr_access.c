@@ -85,6 +85,36 @@ static bool range_inside(const struct ohca_mr_range *r, uint64_t off, uint64_t n
 	return off <= r->len && n <= r->len - off;
 }
 
+/* The first 8 bytes of a range in device memory; NULL: not there, or not aligned. */
+static __le64 *dm_addr8(ohca_engine *e, const struct ohca_mr_range *r)
+{
+	__le64 *p = r->len < 8 ? NULL : ohca_dm_ptr(e, r->mr->dm, r->off, 8);
+
+	return (uintptr_t)p & 7 ? NULL : p;
+}
+
+static int dm_read(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, void *buf, size_t n)
+{
+	const void *p = ohca_dm_ptr(e, dm, off, n);
+
+	if (!p)
+		return -1;
+	memcpy(buf, p, n);
+	return 0;
+}
+
+static int dm_write(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, const void *buf,
+		    size_t n)
+{
+	void *p = ohca_dm_ptr(e, dm, off, n);
+
+	if (!p)
+		return -1;
+	memcpy(p, buf, n);
+	ohca_dm_dirty(e, dm, off, n);
+	return 0;
+}
+
 int ohca_mr_read(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, void *buf, size_t n)
 {
 	if (!range_inside(r, off, n))
@@ -93,6 +123,8 @@ int ohca_mr_read(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, vo
 		return ohca_dma_read(e, r->off + off, buf, n);
 	if (r->mr->odp)
 		return ohca_odp_copy(e, r->mr, r->off + off, buf, n, false);
+	if (r->mr->type == OHCA_MR_DM)
+		return dm_read(e, r->mr->dm, r->off + off, buf, n);
 	return ohca_pages_read(e, &r->mr->pages, r->off + off, buf, n);
 }
 
@@ -105,6 +137,8 @@ int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, c
 		return ohca_dma_write(e, r->off + off, buf, n);
 	if (r->mr->odp)
 		return ohca_odp_copy(e, r->mr, r->off + off, (uint8_t *)(uintptr_t)buf, n, true);
+	if (r->mr->type == OHCA_MR_DM)
+		return dm_write(e, r->mr->dm, r->off + off, buf, n);
 	return ohca_pages_write(e, &r->mr->pages, r->off + off, buf, n);
 }
 
@@ -137,8 +171,19 @@ static int addr8(ohca_engine *e, const struct ohca_mr_range *r, uint64_t *addr)
 int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *buf)
 {
 	uint64_t addr;
-	int rc = addr8(e, r, &addr);
+	int rc;
 
+	if (r->mr->type == OHCA_MR_DM) {
+		__le64 *p = dm_addr8(e, r), v;
+
+		if (!p)
+			return -1;
+		memcpy(&v, buf, 8);
+		__atomic_store_n(p, v, __ATOMIC_RELEASE);
+		ohca_dm_dirty(e, r->mr->dm, r->off, 8);
+		return 0;
+	}
+	rc = addr8(e, r, &addr);
 	if (rc)
 		return rc;
 	return ohca_dma_publish(e, addr, buf, 8);
@@ -149,8 +194,8 @@ void ohca_mr_persist(ohca_engine *e, const struct ohca_mr_range *r)
 	const struct ohca_pages *p = &r->mr->pages;
 	uint64_t off = r->off, left = r->len;
 
-	/* the pages of others come and go: a driver gives them no such right */
-	if (r->mr->type == OHCA_MR_DMA || r->mr->odp)
+	/* device memory and pages that come and go do not last: there is no such right */
+	if (r->mr->type == OHCA_MR_DMA || r->mr->type == OHCA_MR_DM || r->mr->odp)
 		return;
 	while (left && off < ohca_pages_bytes(p)) {
 		uint64_t run, addr = ohca_pages_addr(p, off, &run);
@@ -166,8 +211,18 @@ int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct o
 		   uint64_t *old)
 {
 	uint64_t addr;
-	int rc = addr8(e, r, &addr);
+	int rc;
 
+	if (r->mr->type == OHCA_MR_DM) {
+		__le64 *p = dm_addr8(e, r);
+
+		if (!p)
+			return -1;
+		*old = ohca_atomic_do(p, a);
+		ohca_dm_dirty(e, r->mr->dm, r->off, 8);
+		return 0;
+	}
+	rc = addr8(e, r, &addr);
 	if (rc)
 		return rc;
 	return ohca_dma_atomic(e, addr, a, old);

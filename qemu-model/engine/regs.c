@@ -41,7 +41,7 @@ static uint64_t reg_read(ohca_engine *e, uint64_t off, uint64_t *base)
 	case OHCA_REG_FEATURES:
 	case OHCA_REG_FEATURES + 4:
 		*base = OHCA_REG_FEATURES;
-		return OHCA_ALL_FEATURES;
+		return ohca_features(e);
 	case OHCA_REG_FEATURES_ACK:
 	case OHCA_REG_FEATURES_ACK + 4:
 		*base = OHCA_REG_FEATURES_ACK;
@@ -107,7 +107,7 @@ static void enable(ohca_engine *e)
 		return;
 	if (shift < MIN_PAGE_SHIFT || shift > MAX_PAGE_SHIFT || log < OHCA_AQ_MIN_LOG_SIZE ||
 	    log > OHCA_AQ_MAX_LOG_SIZE || (aq & 4095) || (acq & 4095) || aq + bytes < aq ||
-	    acq + bytes < acq || (atomic_load(&e->features_ack) & ~OHCA_ALL_FEATURES)) {
+	    acq + bytes < acq || (atomic_load(&e->features_ack) & ~ohca_features(e))) {
 		ohca_fatal(e, OHCA_FATAL_BAD_ENABLE);
 		return;
 	}

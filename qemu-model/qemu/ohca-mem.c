@@ -263,3 +263,16 @@ void ohca_mem_persist(void *opaque, uint64_t iova, size_t n)
         n -= len;
     }
 }
+
+/* As ohca_mem_dirty(), for device memory, which the guest sees as BAR 5. */
+void ohca_mem_dm_dirty(void *opaque, uint64_t off, size_t n)
+{
+    OhcaState *s = opaque;
+
+    if (memory_region_get_dirty_log_mask(&s->dm)) {
+        memory_region_ref(&s->dm);
+        address_space_unmap(ohca_as(s),
+                            (uint8_t *)memory_region_get_ram_ptr(&s->dm) + off,
+                            n, true, n);
+    }
+}

@@ -9,6 +9,7 @@
 #include "qapi/error.h"
 #include "qemu/guest-random.h"
 #include "qemu/module.h"
+#include "qemu/units.h"
 #include "hw/pci/msix.h"
 #include "hw/pci/pcie.h"
 #include "migration/vmstate.h"
@@ -143,6 +144,7 @@ static const struct ohca_host_ops ohca_host_ops = {
     .dma_rw = ohca_mem_rw,
     .dma_dirty = ohca_mem_dirty,
     .dma_persist = ohca_mem_persist,
+    .dm_dirty = ohca_mem_dm_dirty,
     .irq = ohca_irq,
     .now_ns = ohca_now_ns,
     .kick = ohca_kick,
@@ -253,6 +255,11 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
                    "x-log-max-srq 1 to 16, x-log-max-mr 2 to 20");
         return false;
     }
+    if (s->dm_size && (s->dm_size < OHCA_DM_MIN || s->dm_size > OHCA_DM_MAX ||
+                       !is_power_of_2(s->dm_size))) {
+        error_setg(errp, "dm must be 0 or a power of two from 64K to 16M");
+        return false;
+    }
     if (s->poll_us > 1000000 || !s->inline_budget || !s->thread_budget) {
         error_setg(errp, "x-poll-us must be at most 1000000, x-inline-budget "
                    "and x-thread-budget at least 1");
@@ -295,6 +302,7 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
         .log_max_cq = s->log_max_cq,
         .log_max_srq = s->log_max_srq,
         .log_max_mr = s->log_max_mr,
+        .dm_size = s->dm_size,
     };
     g_strlcpy(cfg->node_desc, s->node_desc ?: "OpenHCA",
               sizeof(cfg->node_desc));
@@ -391,6 +399,17 @@ static void ohca_realize(PCIDevice *pdev, Error **errp)
                      PCI_BASE_ADDRESS_MEM_TYPE_64, &s->ctrl);
     pci_register_bar(pdev, OHCA_BAR_UAR, PCI_BASE_ADDRESS_SPACE_MEMORY |
                      PCI_BASE_ADDRESS_MEM_TYPE_64, &s->uar);
+
+    if (s->dm_size) {
+        /* small enough for 32 bits: the other BARs leave only one */
+        if (!memory_region_init_ram(&s->dm, OBJECT(s), "ohca-dm", s->dm_size,
+                                    errp)) {
+            return;
+        }
+        pci_register_bar(pdev, OHCA_BAR_DM, PCI_BASE_ADDRESS_SPACE_MEMORY |
+                         PCI_BASE_ADDRESS_MEM_PREFETCH, &s->dm);
+        cfg.dm = memory_region_get_ram_ptr(&s->dm);
+    }
 
     if (pcie_endpoint_cap_init(pdev, 0) < 0) {
         error_setg(errp, "no room for the PCI Express capability");
@@ -506,6 +525,7 @@ static const Property ohca_props[] = {
     DEFINE_PROP_STRING("speed", OhcaState, speed),
     DEFINE_PROP_STRING("width", OhcaState, width),
     DEFINE_PROP_STRING("node-desc", OhcaState, node_desc),
+    DEFINE_PROP_SIZE("dm", OhcaState, dm_size, 1 * MiB),
     DEFINE_PROP_UINT16("x-vectors", OhcaState, vectors, 32),
     DEFINE_PROP_UINT8("x-log-max-qp", OhcaState, log_max_qp, 16),
     DEFINE_PROP_UINT8("x-log-max-cq", OhcaState, log_max_cq, 16),

@@ -35,6 +35,8 @@ OBJECT_DECLARE_SIMPLE_TYPE(OhcaState, OHCA)
 #define OHCA_UARS           1024u
 #define OHCA_UAR_MIN_SHIFT  12
 #define OHCA_UAR_MAX_SHIFT  16
+#define OHCA_DM_MIN         (64 * KiB)
+#define OHCA_DM_MAX         (16 * MiB)
 #define OHCA_IRQ_WORDS      32      /* 2048 MSI-X vectors */
 
 /* A stretch of the bus address space that is plain RAM. */
@@ -83,6 +85,7 @@ struct OhcaState {
 
     MemoryRegion ctrl;
     MemoryRegion uar;
+    MemoryRegion dm;            /* device memory, if there is any */
     ohca_engine *engine;
     uint32_t page_shift;        /* log2 of the UAR stride; atomic */
 
@@ -127,6 +130,7 @@ struct OhcaState {
     char *speed;
     char *width;
     char *node_desc;
+    uint64_t dm_size;
     char *engine_mode;
     uint16_t vectors;
     uint8_t log_max_qp, log_max_cq, log_max_srq, log_max_mr;
@@ -145,6 +149,7 @@ void *ohca_mem_map(void *opaque, uint64_t iova, size_t *len, int prot);
 int ohca_mem_rw(void *opaque, uint64_t iova, void *buf, size_t n, int prot);
 void ohca_mem_dirty(void *opaque, uint64_t iova, size_t n);
 void ohca_mem_persist(void *opaque, uint64_t iova, size_t n);
+void ohca_mem_dm_dirty(void *opaque, uint64_t off, size_t n);
 
 /* ohca-thread.c */
 bool ohca_thread_start(OhcaState *s, Error **errp);

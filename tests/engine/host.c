@@ -33,6 +33,15 @@ static void op_dma_exit(void *p)
 		host_die("dma_exit without dma_enter");
 }
 
+static void op_dm_dirty(void *p, uint64_t off, size_t n)
+{
+	struct host *h = p;
+
+	if (off > h->cfg.dm_size || n > h->cfg.dm_size - off)
+		host_die("dm_dirty outside of the device memory");
+	h->dm_dirty += n;
+}
+
 /* Bytes of memory from @addr on, up to @n; 0: none there. */
 static size_t mem_run(const struct host *h, uint64_t addr, size_t n)
 {
@@ -237,6 +246,7 @@ struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem)
 		.dma_rw = op_dma_rw,
 		.dma_dirty = op_dma_dirty,
 		.dma_persist = op_dma_persist,
+		.dm_dirty = op_dm_dirty,
 		.irq = op_irq,
 		.now_ns = op_now,
 		.kick = op_kick,
@@ -261,7 +271,15 @@ struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem)
 		h->port[i].tail = &h->port[i].head;
 		h->port[i].credits = 64;
 	}
-	h->e = ohca_new(cfg, &ops, h);
+	if (cfg->dm_size) {
+		h->dm = aligned_alloc(HOST_PAGE, cfg->dm_size);
+		if (!h->dm)
+			host_die("out of memory");
+		/* as the last owner may have left it */
+		memset(h->dm, 0xa5, cfg->dm_size);
+		h->cfg.dm = h->dm;
+	}
+	h->e = ohca_new(&h->cfg, &ops, h);
 	if (!h->e)
 		host_die("ohca_new failed");
 	return h;
@@ -283,6 +301,7 @@ struct host *host_new(unsigned int ports, uint64_t guid)
 		.log_max_cq = 8,
 		.log_max_srq = 6,
 		.log_max_mr = 10,
+		.dm_size = HOST_DM,
 		.node_desc = "test host",
 	};
 
@@ -322,6 +341,7 @@ void host_free(struct host *h)
 		port_flush(hp);
 	}
 	ohca_free(h->e);
+	free(h->dm);
 	free(h->mem);
 	free(h);
 }

@@ -19,6 +19,7 @@
 #include "ib/smp.h"
 
 #define HOST_BASE	0x40000000ull	/* bus address of the first byte of memory */
+#define HOST_DM		(256u << 10)	/* device memory */
 #define HOST_MEM	(64u << 20)	/* default size */
 #define HOST_PAGE	4096u
 #define HOST_VECTORS	8u
@@ -88,6 +89,9 @@ struct host {
 	struct ohca_cfg cfg;
 	uint8_t *mem;
 	uint64_t mem_size, next_page;
+	uint8_t *dm;		/* device memory, cfg.dm_size bytes */
+	uint64_t dm_dirty;	/* bytes announced */
+	uint8_t page_shift;	/* host_enable(); 0: 12 */
 	bool scatter;		/* page lists name pages that do not follow each other */
 	bool no_map;		/* all DMA through dma_rw */
 	uint64_t hole, hole_len;	/* memory that has gone */
@@ -170,7 +174,7 @@ struct host_mr {
 
 /** host_new() - @ports 1 or 2; @guid: NodeGUID. The engine is reset, not enabled. */
 struct host *host_new(unsigned int ports, uint64_t guid);
-/** host_new_cfg() - the same with all of the configuration, and bytes of memory */
+/** host_new_cfg() - the same with all of the configuration but dm, and bytes of memory */
 struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem);
 void host_free(struct host *h);
 /** host_enable() - handshake and AQ; @features: acknowledged */

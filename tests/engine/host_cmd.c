@@ -64,7 +64,7 @@ void host_enable(struct host *h, uint64_t features)
 	ohca_mmio_write(h->e, OHCA_REG_CTRL, OHCA_CTRL_RESET, 4);
 	if (ohca_mmio_read(h->e, OHCA_REG_STATUS, 4) != OHCA_STATUS_READY)
 		host_die("not ready after reset");
-	ohca_mmio_write(h->e, OHCA_REG_PAGE_SHIFT, 12, 4);
+	ohca_mmio_write(h->e, OHCA_REG_PAGE_SHIFT, h->page_shift ? h->page_shift : 12, 4);
 	ohca_mmio_write(h->e, OHCA_REG_FEATURES_ACK,
 			features & ohca_mmio_read(h->e, OHCA_REG_FEATURES, 8), 8);
 	ohca_mmio_write(h->e, OHCA_REG_AQ_BASE, h->aq, 8);

@@ -208,7 +208,8 @@ static void test_bad_commands(void **state)
 
 	for (unsigned int op = 0x42; op < 256; op++) {
 		if (op == OHCA_CMD_UPDATE_MR_PAGES || op == OHCA_CMD_PAGE_FAULT_RESUME ||
-		    op == OHCA_CMD_ALLOC_XRCD || op == OHCA_CMD_DEALLOC_XRCD)
+		    op == OHCA_CMD_ALLOC_XRCD || op == OHCA_CMD_DEALLOC_XRCD ||
+		    op == OHCA_CMD_ALLOC_DM || op == OHCA_CMD_FREE_DM)
 			continue;
 		if (op >= OHCA_CMD_ALLOC_COUNTERS && op <= OHCA_CMD_BIND_COUNTERS)
 			continue;
@@ -262,6 +263,7 @@ static void test_query_device(void **state)
 	assert_int_equal(a.num_counters, OHCA_CNT_NUM);
 	assert_int_equal(a.max_pkeys, 128);
 	assert_int_equal(a.max_sge, 30);
+	assert_int_equal(a.dm_size, HOST_DM);
 	/* mailboxes: alignment and memory */
 	c.mbox.addr = h->mbox[0] + 8;
 	assert_int_equal(host_cmd(h, OHCA_CMD_QUERY_DEVICE, &c, NULL), OHCA_ADMIN_BAD_PARAM);

@@ -136,14 +136,14 @@ static void test_reg_refused(void **state)
 	REFUSED(access, OHCA_ACCESS_REMOTE_ATOMIC, 0x34);
 	REFUSED(access, 0x8000, 0x34);
 	REFUSED(access, OHCA_ACCESS_ZERO_BASED, 0x18);
-	REFUSED(type, 5, 0x08);				/* and has pages */
+	REFUSED(type, 200, 0x08);				/* and has pages */
 	REFUSED(pdn, 200, 0x28);
 	REFUSED(key, 1, 0x2c);
 	REFUSED(rereg, 1, 0x37);
 #undef REFUSED
 	memset(&c, 0, sizeof(c));
 	c.reg_mr.pdn = r->h->pdn;
-	c.reg_mr.type = 5;
+	c.reg_mr.type = 200;
 	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
 	assert_int_equal(r->h->syndrome, 0x36);
 	/* a process has no DMA region */

@@ -30,7 +30,7 @@ struct guest {
 	struct input in;
 	uint64_t scratch;
 	bool wild;		/* registers were poked: no command can be waited for */
-	uint32_t qp, cq, srq, mr, pd, eq;	/* last ones made */
+	uint32_t qp, cq, srq, mr, pd, eq, dm;	/* last ones made */
 	/* good ones, until commands spoil them */
 	struct host_cq cqs;
 	struct host_srq srqs;
@@ -171,12 +171,16 @@ static void compose(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 		c->reg_mr = (struct ohca_cmd_reg_mr){
 			.pdn = handle(g, g->pd), .type = b % 6, .access = b >> 3,
 		};
-		if (c->reg_mr.type == OHCA_MR_USER || c->reg_mr.type == 5) {
-			c->reg_mr.type = OHCA_MR_USER;
+		if (c->reg_mr.type == OHCA_MR_USER) {
 			c->reg_mr.pl = list(g);
 			c->reg_mr.length = (uint64_t)c->reg_mr.pl.npages << 12;
 		} else if (c->reg_mr.type == OHCA_MR_FRMR) {
 			c->reg_mr.length = 4;
+		} else if (c->reg_mr.type == OHCA_MR_DM) {
+			c->reg_mr.dm = handle(g, g->dm);
+			c->reg_mr.length = b << 4;
+			c->reg_mr.pl_offset = get(&g->in);
+			c->reg_mr.access |= OHCA_ACCESS_ZERO_BASED;
 		}
 		if (op == OHCA_CMD_REREG_MR) {
 			c->reg_mr.key = handle(g, g->mr);
@@ -223,6 +227,13 @@ static void compose(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 	case OHCA_CMD_DEALLOC_PD:
 		c->handle.handle = handle(g, g->pd);
 		break;
+	case OHCA_CMD_ALLOC_DM:
+		c->alloc_dm.length = (uint64_t)b << 6;
+		c->alloc_dm.log_align = b >> 4;
+		break;
+	case OHCA_CMD_FREE_DM:
+		c->handle.handle = handle(g, g->dm);
+		break;
 	case OHCA_CMD_DEREG_MR:
 		c->handle.handle = handle(g, g->mr);
 		break;
@@ -255,7 +266,7 @@ static void command(struct guest *g)
 		OHCA_CMD_CREATE_SRQ, OHCA_CMD_DESTROY_SRQ, OHCA_CMD_MODIFY_SRQ,
 		OHCA_CMD_QUERY_SRQ, OHCA_CMD_CREATE_QP, OHCA_CMD_DESTROY_QP, OHCA_CMD_MODIFY_QP,
 		OHCA_CMD_QUERY_QP, OHCA_CMD_REG_MR, OHCA_CMD_DEREG_MR, OHCA_CMD_REREG_MR,
-		OHCA_CMD_ATTACH_MCAST, OHCA_CMD_DETACH_MCAST,
+		OHCA_CMD_ATTACH_MCAST, OHCA_CMD_DETACH_MCAST, OHCA_CMD_ALLOC_DM, OHCA_CMD_FREE_DM,
 	};
 	struct host *h = g->h;
 	uint8_t b = get(&g->in);
@@ -286,6 +297,9 @@ static void command(struct guest *g)
 		break;
 	case OHCA_CMD_REG_MR:
 		g->mr = r.handle.handle;
+		break;
+	case OHCA_CMD_ALLOC_DM:
+		g->dm = r.handle.handle;
 		break;
 	default:
 		break;
@@ -480,7 +494,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.node_guid = 0x100, .num_ports = 2, .vl_cap = 8, .mtu_cap = 5, .width_sup = 3,
 		.speed_sup = 7, .speed_ext_sup = 3, .num_vectors = 4, .num_uars = 2,
 		.log_max_qp = 5, .log_max_cq = 4, .log_max_srq = 3, .log_max_mr = 5,
-		.node_desc = "fuzz",
+		.dm_size = 65536, .node_desc = "fuzz",
 	};
 	struct guest g = { .in = { data, data + size } };
 	struct host *h = host_new_cfg(&cfg, MEM);

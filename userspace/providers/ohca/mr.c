@@ -75,6 +75,29 @@ int ohca_dereg_mr(struct verbs_mr *vmr)
 	return 0;
 }
 
+/** ohca_import_mr - ibv_import_mr(): keys and length of another process's region */
+struct ibv_mr *ohca_import_mr(struct ibv_pd *ibpd, uint32_t handle)
+{
+	struct verbs_mr *vmr;
+
+	vmr = calloc(1, sizeof(*vmr));
+	if (!vmr) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	if (ibv_cmd_query_mr(ibpd, vmr, handle)) {
+		free(vmr);
+		return NULL;
+	}
+	return &vmr->ibv_mr;
+}
+
+/** ohca_unimport_mr - ibv_unimport_mr(); the region itself stays */
+void ohca_unimport_mr(struct ibv_mr *ibmr)
+{
+	free(verbs_get_mr(ibmr));
+}
+
 /** ohca_alloc_mw - ibv_alloc_mw() of type 1 or 2 */
 struct ibv_mw *ohca_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 {

@@ -79,6 +79,7 @@ static void ohca_free_context(struct ibv_context *ibctx)
 /* What is not named here is not there and fails with EOPNOTSUPP. */
 static const struct verbs_context_ops ohca_ctx_ops = {
 	.advise_mr = ibv_cmd_advise_mr,
+	.alloc_dm = ohca_alloc_dm,
 	.alloc_mw = ohca_alloc_mw,
 	.alloc_parent_domain = ohca_alloc_parent_domain,
 	.alloc_pd = ohca_alloc_pd,
@@ -104,7 +105,11 @@ static const struct verbs_context_ops ohca_ctx_ops = {
 	.destroy_srq = ohca_destroy_srq,
 	.detach_mcast = ibv_cmd_detach_mcast,
 	.free_context = ohca_free_context,
+	.free_dm = ohca_free_dm,
 	.get_srq_num = ohca_get_srq_num,
+	.import_dm = ohca_import_dm,
+	.import_mr = ohca_import_mr,
+	.import_pd = ohca_import_pd,
 	.modify_cq = ohca_modify_cq,
 	.modify_qp = ohca_modify_qp,
 	.modify_srq = ohca_modify_srq,
@@ -120,10 +125,14 @@ static const struct verbs_context_ops ohca_ctx_ops = {
 	.query_rt_values = ohca_query_rt_values,
 	.query_srq = ohca_query_srq,
 	.reg_dmabuf_mr = ohca_reg_dmabuf_mr,
+	.reg_dm_mr = ohca_reg_dm_mr,
 	.reg_mr = ohca_reg_mr,
 	.req_notify_cq = ohca_req_notify_cq,
 	.rereg_mr = ohca_rereg_mr,
 	.resize_cq = ohca_resize_cq,
+	.unimport_dm = ohca_unimport_dm,
+	.unimport_mr = ohca_unimport_mr,
+	.unimport_pd = ohca_unimport_pd,
 };
 
 /* Limits are shifted by and divided with: refuse what the contract does not allow. */
@@ -154,12 +163,50 @@ static int ohca_take_limits(struct ohca_context *ctx,
 	return 0;
 }
 
+/* What follows once the kernel has told of the context: 0 or an errno value. */
+static int ohca_context_init(struct ohca_context *ctx,
+			     const struct ohca_alloc_ucontext_resp *resp)
+{
+	struct ibv_device_attr_ex attr = {};
+	int err;
+
+	err = ohca_take_limits(ctx, resp);
+	if (err)
+		return err;
+	ctx->page_size = sysconf(_SC_PAGESIZE);
+	ctx->uar_size = resp->uar_mmap_size;
+	ctx->uar = mmap(NULL, ctx->uar_size, PROT_WRITE, MAP_SHARED,
+			ctx->ibv_ctx.context.cmd_fd, resp->uar_mmap_key);
+	if (ctx->uar == MAP_FAILED)
+		return errno;
+
+	verbs_set_ops(&ctx->ibv_ctx, &ohca_ctx_ops);
+	err = ohca_query_device_ex(&ctx->ibv_ctx.context, NULL, &attr,
+				   sizeof(attr.orig_attr));
+	if (!err && attr.orig_attr.phys_port_cnt > OHCA_MAX_PORTS)
+		err = EPROTO;
+	if (err) {
+		munmap(ctx->uar, ctx->uar_size);
+		return err;
+	}
+	ctx->num_ports = attr.orig_attr.phys_port_cnt;
+	return 0;
+}
+
+static struct verbs_context *ohca_context_fail(struct ohca_context *ctx,
+					       int err)
+{
+	verbs_uninit_context(&ctx->ibv_ctx);
+	free(ctx);
+	errno = err;
+	return NULL;
+}
+
 static struct verbs_context *ohca_alloc_context(struct ibv_device *ibdev,
 						int cmd_fd, void *private_data)
 {
 	struct uohca_alloc_context_resp resp = {};
 	struct uohca_alloc_context cmd = {};
-	struct ibv_device_attr_ex attr = {};
 	struct ohca_context *ctx;
 	int err;
 
@@ -167,44 +214,37 @@ static struct verbs_context *ohca_alloc_context(struct ibv_device *ibdev,
 					   RDMA_DRIVER_UNKNOWN);
 	if (!ctx)
 		return NULL;
-
 	cmd.hw_major = OHCA_MAJOR;
 	err = ibv_cmd_get_context(&ctx->ibv_ctx, &cmd.ibv_cmd, sizeof(cmd),
 				  &resp.ibv_resp, sizeof(resp));
-	if (err)
-		goto err_uninit;
-	err = ohca_take_limits(ctx, &resp.drv_payload);
-	if (err)
-		goto err_uninit;
+	if (!err)
+		err = ohca_context_init(ctx, &resp.drv_payload);
+	return err ? ohca_context_fail(ctx, err) : &ctx->ibv_ctx;
+}
 
-	ctx->page_size = sysconf(_SC_PAGESIZE);
-	ctx->uar_size = resp.uar_mmap_size;
-	ctx->uar = mmap(NULL, ctx->uar_size, PROT_WRITE, MAP_SHARED, cmd_fd,
-			resp.uar_mmap_key);
-	if (ctx->uar == MAP_FAILED) {
-		err = errno;
-		goto err_uninit;
-	}
+/*
+ * A context that another process has opened and passed on as @cmd_fd. It is the same
+ * context: its doorbell page is mapped once more, and objects made on either side can
+ * be used on both.
+ */
+static struct verbs_context *ohca_import_context(struct ibv_device *ibdev,
+						 int cmd_fd)
+{
+	DECLARE_COMMAND_BUFFER_LINK(drv, UVERBS_OBJECT_DEVICE,
+				    UVERBS_METHOD_QUERY_CONTEXT, 1, NULL);
+	struct ohca_alloc_ucontext_resp resp = {};
+	struct ohca_context *ctx;
+	int err;
 
-	verbs_set_ops(&ctx->ibv_ctx, &ohca_ctx_ops);
-	err = ohca_query_device_ex(&ctx->ibv_ctx.context, NULL, &attr,
-				   sizeof(attr.orig_attr));
-	if (err)
-		goto err_unmap;
-	if (attr.orig_attr.phys_port_cnt > OHCA_MAX_PORTS) {
-		err = EPROTO;
-		goto err_unmap;
-	}
-	ctx->num_ports = attr.orig_attr.phys_port_cnt;
-	return &ctx->ibv_ctx;
-
-err_unmap:
-	munmap(ctx->uar, ctx->uar_size);
-err_uninit:
-	verbs_uninit_context(&ctx->ibv_ctx);
-	free(ctx);
-	errno = err;
-	return NULL;
+	ctx = verbs_init_and_alloc_context(ibdev, cmd_fd, ctx, ibv_ctx,
+					   RDMA_DRIVER_UNKNOWN);
+	if (!ctx)
+		return NULL;
+	fill_attr_out_ptr(drv, OHCA_ATTR_QUERY_CONTEXT_RESP, &resp);
+	err = ibv_cmd_query_context(&ctx->ibv_ctx.context, drv);
+	if (!err)
+		err = ohca_context_init(ctx, &resp);
+	return err ? ohca_context_fail(ctx, err) : &ctx->ibv_ctx;
 }
 
 static struct verbs_device *ohca_device_alloc(struct verbs_sysfs_dev *sysfs_dev)
@@ -231,6 +271,7 @@ static const struct verbs_device_ops ohca_dev_ops = {
 	.alloc_device = ohca_device_alloc,
 	.uninit_device = ohca_device_free,
 	.alloc_context = ohca_alloc_context,
+	.import_context = ohca_import_context,
 };
 
 PROVIDER_DRIVER(ohca, ohca_dev_ops);

@@ -108,6 +108,20 @@ struct ohca_buf {
 	uint64_t type;
 };
 
+/**
+ * struct ohca_dm - device memory
+ * @vdm: as libibverbs sees it
+ * @addr: where it is mapped
+ * @map_size: bytes mapped, whole pages
+ * @length: its bytes
+ */
+struct ohca_dm {
+	struct verbs_dm vdm;
+	uint8_t *addr;
+	size_t map_size;
+	uint64_t length;
+};
+
 /** struct ohca_ah - address handle; @av is ready to be copied into a WQE */
 struct ohca_ah {
 	struct ibv_ah ibv_ah;
@@ -270,6 +284,11 @@ static inline struct ohca_ah *to_oah(struct ibv_ah *ibah)
 	return container_of(ibah, struct ohca_ah, ibv_ah);
 }
 
+static inline struct ohca_dm *to_odm(struct ibv_dm *ibdm)
+{
+	return container_of(ibdm, struct ohca_dm, vdm.dm);
+}
+
 static inline struct ohca_cq *to_ocq(struct ibv_cq *ibcq)
 {
 	return container_of(ibcq, struct ohca_cq, vcq.cq);
@@ -385,6 +404,8 @@ void ohca_buf_free(struct ohca_buf *buf);
 /* pd.c */
 struct ibv_pd *ohca_alloc_pd(struct ibv_context *ibctx);
 int ohca_dealloc_pd(struct ibv_pd *ibpd);
+struct ibv_pd *ohca_import_pd(struct ibv_context *ibctx, uint32_t handle);
+void ohca_unimport_pd(struct ibv_pd *ibpd);
 struct ibv_td *ohca_alloc_td(struct ibv_context *ibctx,
 			     struct ibv_td_init_attr *attr);
 int ohca_dealloc_td(struct ibv_td *ibtd);
@@ -411,10 +432,22 @@ struct ibv_mr *ohca_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t offset,
 int ohca_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *ibpd,
 		  void *addr, size_t length, int access);
 int ohca_dereg_mr(struct verbs_mr *vmr);
+struct ibv_mr *ohca_import_mr(struct ibv_pd *ibpd, uint32_t handle);
+void ohca_unimport_mr(struct ibv_mr *ibmr);
 struct ibv_mw *ohca_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type);
 int ohca_dealloc_mw(struct ibv_mw *mw);
 int ohca_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw,
 		 struct ibv_mw_bind *bind);
+
+/* dm.c */
+struct ibv_dm *ohca_alloc_dm(struct ibv_context *ibctx,
+			     struct ibv_alloc_dm_attr *attr);
+int ohca_free_dm(struct ibv_dm *ibdm);
+struct ibv_dm *ohca_import_dm(struct ibv_context *ibctx, uint32_t handle);
+void ohca_unimport_dm(struct ibv_dm *ibdm);
+struct ibv_mr *ohca_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm,
+			      uint64_t offset, size_t length,
+			      unsigned int access);
 
 /* ah.c */
 struct ibv_ah *ohca_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr);

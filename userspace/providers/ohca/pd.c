@@ -29,6 +29,44 @@ struct ibv_pd *ohca_alloc_pd(struct ibv_context *ibctx)
 	return &pd->ibv_pd;
 }
 
+/** ohca_import_pd - ibv_import_pd(): the protection domain of another process */
+struct ibv_pd *ohca_import_pd(struct ibv_context *ibctx, uint32_t handle)
+{
+	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_PD, OHCA_METHOD_PD_QUERY, 2);
+	struct ohca_alloc_pd_resp resp = {};
+	struct ohca_pd *pd;
+
+	pd = calloc(1, sizeof(*pd));
+	if (!pd) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	/* the number is the kernel's business; this asks whether there is such a PD */
+	fill_attr_in_obj(cmd, OHCA_ATTR_QUERY_PD_HANDLE, handle);
+	fill_attr_out_ptr(cmd, OHCA_ATTR_QUERY_PD_RESP, &resp);
+	if (execute_ioctl(ibctx, cmd)) {
+		free(pd);
+		return NULL;
+	}
+	pd->ibv_pd.context = ibctx;
+	pd->ibv_pd.handle = handle;
+	return &pd->ibv_pd;
+}
+
+/**
+ * ohca_unimport_pd - ibv_unimport_pd(); the protection domain itself stays
+ *
+ * What refers to it here must be gone; if it is not, the verb has no way to say so,
+ * and the memory stays.
+ */
+void ohca_unimport_pd(struct ibv_pd *ibpd)
+{
+	struct ohca_pd *pd = to_opd(ibpd);
+
+	if (!atomic_load(&pd->refs))
+		free(pd);
+}
+
 /** ohca_dealloc_pd - ibv_dealloc_pd() of either kind; EBUSY while referred to */
 int ohca_dealloc_pd(struct ibv_pd *ibpd)
 {

@@ -12,8 +12,42 @@
 #define OHCA_ABI_USER_H
 
 #include <linux/types.h>
+#include <rdma/ib_user_ioctl_cmds.h>
 
 #define OHCA_UVERBS_ABI_VERSION	1
+
+/** enum ohca_query_context_attrs - what is added to UVERBS_METHOD_QUERY_CONTEXT */
+enum ohca_query_context_attrs {
+	/* out: struct ohca_alloc_ucontext_resp */
+	OHCA_ATTR_QUERY_CONTEXT_RESP = (1U << UVERBS_ID_NS_SHIFT),
+};
+
+/** enum ohca_alloc_dm_attrs - what is added to UVERBS_METHOD_DM_ALLOC */
+enum ohca_alloc_dm_attrs {
+	OHCA_ATTR_ALLOC_DM_RESP = (1U << UVERBS_ID_NS_SHIFT),	/* out: struct ohca_dm_resp */
+};
+
+/** enum ohca_dm_methods - what is added to UVERBS_OBJECT_DM */
+enum ohca_dm_methods {
+	OHCA_METHOD_DM_QUERY = (1U << UVERBS_ID_NS_SHIFT),
+};
+
+/** enum ohca_query_dm_attrs - of OHCA_METHOD_DM_QUERY */
+enum ohca_query_dm_attrs {
+	OHCA_ATTR_QUERY_DM_HANDLE = (1U << UVERBS_ID_NS_SHIFT),	/* the device memory */
+	OHCA_ATTR_QUERY_DM_RESP,				/* out: struct ohca_dm_resp */
+};
+
+/** enum ohca_pd_methods - what is added to UVERBS_OBJECT_PD */
+enum ohca_pd_methods {
+	OHCA_METHOD_PD_QUERY = (1U << UVERBS_ID_NS_SHIFT),
+};
+
+/** enum ohca_query_pd_attrs - of OHCA_METHOD_PD_QUERY */
+enum ohca_query_pd_attrs {
+	OHCA_ATTR_QUERY_PD_HANDLE = (1U << UVERBS_ID_NS_SHIFT),	/* the protection domain */
+	OHCA_ATTR_QUERY_PD_RESP,				/* out: struct ohca_alloc_pd_resp */
+};
 
 /**
  * struct ohca_alloc_ucontext_req
@@ -62,6 +96,18 @@ struct ohca_alloc_ucontext_resp {
 struct ohca_alloc_pd_resp {
 	__u32 comp_mask;
 	__u32 pdn;
+};
+
+/**
+ * struct ohca_dm_resp - device memory
+ * @mmap_key: offset to mmap, MAP_SHARED
+ * @mmap_size: bytes to map; the memory begins with the first
+ * @length: its bytes
+ */
+struct ohca_dm_resp {
+	__aligned_u64 mmap_key;
+	__aligned_u64 mmap_size;
+	__aligned_u64 length;
 };
 
 /**
