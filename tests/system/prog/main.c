@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* ohca-peer TEST ARGUMENT [HOST]: with HOST the client of the server there. */
+#include "local.h"
 #include "peer.h"
 
 #include <signal.h>
@@ -24,7 +25,8 @@ int main(int argc, char **argv)
 			"       ohca-peer queues builder|resize|clock\n"
 			"       ohca-peer scale QPS MRS\n"
 			"       ohca-peer xrc share\n"
-			"       ohca-peer paged odp|dmabuf\n");
+			"       ohca-peer paged odp|dmabuf\n"
+			"       ohca-peer local SCENARIO\n");
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -35,6 +37,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "xrc")) {
 		xrc_main(argv[2]);
+		return 0;
+	}
+	if (!strcmp(argv[1], "local")) {
+		local_main(argv[2]);
 		return 0;
 	}
 	if (!strcmp(argv[1], "limits")) {

@@ -176,6 +176,16 @@ struct ibv_qp *peer_qp(struct peer *p, struct ibv_pd *pd)
 
 void peer_open(struct peer *p, enum ibv_qp_type type)
 {
+	struct ibv_context *ctx = device_open();
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+
+	if (!pd)
+		fail("ibv_alloc_pd: %s", strerror(errno));
+	peer_open_on(p, type, ctx, pd);
+}
+
+void peer_open_on(struct peer *p, enum ibv_qp_type type, struct ibv_context *ctx, struct ibv_pd *pd)
+{
 	const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			IBV_ACCESS_REMOTE_ATOMIC;
 
@@ -186,12 +196,12 @@ void peer_open(struct peer *p, enum ibv_qp_type type)
 		p->rnr_retry = 7;
 		p->min_rnr_timer = 12;
 	}
-	p->ctx = device_open();
-	p->pd = ibv_alloc_pd(p->ctx);
+	p->ctx = ctx;
+	p->pd = pd;
 	p->pd2 = ibv_alloc_pd(p->ctx);
 	p->scq = ibv_create_cq(p->ctx, 256, NULL, NULL, 0);
 	p->rcq = ibv_create_cq(p->ctx, 256, NULL, NULL, 0);
-	if (!p->pd || !p->pd2 || !p->scq || !p->rcq)
+	if (!p->pd2 || !p->scq || !p->rcq)
 		fail("PD or CQ: %s", strerror(errno));
 	p->buf = memory();
 	p->buf2 = memory();
@@ -267,6 +277,13 @@ static void done(int rc, const char *what)
 
 void peer_close(struct peer *p)
 {
+	peer_close_on(p);
+	done(ibv_dealloc_pd(p->pd), "ibv_dealloc_pd");
+	done(ibv_close_device(p->ctx), "ibv_close_device");
+}
+
+void peer_close_on(struct peer *p)
+{
 	if (p->ah)
 		done(ibv_destroy_ah(p->ah), "ibv_destroy_ah");
 	p->ah = NULL;
@@ -278,9 +295,7 @@ void peer_close(struct peer *p)
 	done(ibv_dereg_mr(p->mr), "ibv_dereg_mr");
 	done(ibv_dereg_mr(p->mr2), "ibv_dereg_mr");
 	done(ibv_dereg_mr(p->mr_ro), "ibv_dereg_mr");
-	done(ibv_dealloc_pd(p->pd), "ibv_dealloc_pd");
 	done(ibv_dealloc_pd(p->pd2), "ibv_dealloc_pd");
-	done(ibv_close_device(p->ctx), "ibv_close_device");
 	munmap(p->buf, PEER_BUF);
 	munmap(p->buf2, PEER_BUF);
 	munmap(p->buf_ro, PEER_BUF);

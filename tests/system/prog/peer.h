@@ -76,6 +76,10 @@ int peer_meet(const char *host);
 /** peer_open - device, domains, memory, CQs, and a QP of @type in INIT */
 void peer_open(struct peer *p, enum ibv_qp_type type);
 
+/** peer_open_on - the same in a context and a protection domain that are there */
+void peer_open_on(struct peer *p, enum ibv_qp_type type, struct ibv_context *ctx,
+		  struct ibv_pd *pd);
+
 /** peer_qp - another QP as peer_open() makes it, in INIT */
 struct ibv_qp *peer_qp(struct peer *p, struct ibv_pd *pd);
 
@@ -87,6 +91,9 @@ void peer_rts(struct peer *p, struct ibv_qp *qp, const struct peer_info *to, uin
 
 /** peer_close - all that peer_open() and peer_connect() made; the connection stays */
 void peer_close(struct peer *p);
+
+/** peer_close_on - what peer_open_on() and peer_connect() made */
+void peer_close_on(struct peer *p);
 
 /** sync - both sides wait until both are at step @step */
 void sync_at(struct peer *p, uint32_t step);

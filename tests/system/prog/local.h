@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The tests of ohca-peer that need one machine only. */
+#ifndef LOCAL_H
+#define LOCAL_H
+
+#include "peer.h"
+
+/** local_main - one scenario; its last line says what it has shown */
+void local_main(const char *name);
+
+/** share_main - a second process imports context, PD, MR and DM; the first dies */
+void share_main(void);
+
+/** dm_main - device memory of several contexts */
+void dm_main(void);
+
+/** fork_main - children that touch registered pages; @init: after ibv_fork_init() */
+void fork_main(bool init);
+
+#endif
