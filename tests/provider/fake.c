@@ -12,6 +12,7 @@ struct fake_kernel fake;
 struct verbs_context_ops ops;
 
 static const struct verbs_device_ops *driver;
+static struct ibv_device the_device = { .name = "ohca_0" };
 static int uar_fd = -1;
 static uint64_t *uar;
 
@@ -77,6 +78,20 @@ int ibv_dofork_range(void *base, size_t size)
 
 /* commands */
 
+static void fake_context(struct ohca_alloc_ucontext_resp *resp)
+{
+	resp->hw_version = fake.hw_version;
+	resp->features = fake.features;
+	resp->uar_mmap_key = 0;
+	resp->uar_mmap_size = FAKE_PAGE;
+	resp->max_inline = fake.max_inline;
+	resp->log_max_sq_bbs = 17;
+	resp->log_max_rq_wqes = 14;
+	resp->log_max_srq_wqes = 14;
+	resp->log_max_cqe = 20;
+	resp->max_sge = fake.max_sge;
+}
+
 int ibv_cmd_get_context(struct verbs_context *vctx, struct ibv_get_context *cmd,
 			size_t cmd_size, struct ib_uverbs_get_context_resp *r,
 			size_t resp_size)
@@ -85,16 +100,7 @@ int ibv_cmd_get_context(struct verbs_context *vctx, struct ibv_get_context *cmd,
 	struct uohca_alloc_context_resp *resp = (void *)r;
 
 	fake.context_req = c->drv_payload;
-	resp->hw_version = fake.hw_version;
-	resp->features = fake.features;
-	resp->uar_mmap_key = 0;
-	resp->uar_mmap_size = 4096;
-	resp->max_inline = fake.max_inline;
-	resp->log_max_sq_bbs = 17;
-	resp->log_max_rq_wqes = 14;
-	resp->log_max_srq_wqes = 14;
-	resp->log_max_cqe = 20;
-	resp->max_sge = fake.max_sge;
+	fake_context(&resp->drv_payload);
 	return fake_fail();
 }
 
@@ -336,12 +342,77 @@ int ibv_cmd_dealloc_mw(struct ibv_mw *mw)
 	return fake_fail();
 }
 
+/* What a driver's attribute takes the answer; fill_attr_out_ptr() was the last to add one. */
+static void *attr_out(struct ibv_command_buffer *cmd)
+{
+	return (void *)(uintptr_t)cmd->next_attr[-1].data;
+}
+
+static void fake_dm(struct ohca_dm_resp *resp)
+{
+	resp->mmap_key = FAKE_PAGE;
+	resp->mmap_size = FAKE_DM_SIZE;
+	resp->length = fake.dm_length;
+}
+
+int ibv_cmd_alloc_dm(struct ibv_context *context, const struct ibv_alloc_dm_attr *attr,
+		     struct verbs_dm *dm, struct ibv_command_buffer *link)
+{
+	int err = fake_fail();
+
+	if (err)
+		return err;
+	dm->dm.context = context;
+	fake_dm(attr_out(link));
+	fake.dms++;
+	return 0;
+}
+
+int ibv_cmd_free_dm(struct verbs_dm *dm)
+{
+	int err = fake_fail();
+
+	if (!err)
+		fake.dms--;
+	return err;
+}
+
+int ibv_cmd_reg_dm_mr(struct ibv_pd *pd, struct verbs_dm *dm, uint64_t offset,
+		      size_t length, unsigned int access, struct verbs_mr *vmr,
+		      struct ibv_command_buffer *link)
+{
+	return fake_fail();
+}
+
+int ibv_cmd_query_mr(struct ibv_pd *pd, struct verbs_mr *vmr, uint32_t handle)
+{
+	errno = fake_fail();
+	vmr->ibv_mr.handle = handle;
+	return errno ? -1 : 0;
+}
+
+int ibv_cmd_query_context(struct ibv_context *context, struct ibv_command_buffer *driver_buf)
+{
+	fake_context(attr_out(driver_buf));
+	return fake_fail();
+}
+
+/* The provider's own methods: both ask for an object of another process. */
+int execute_ioctl(struct ibv_context *context, struct ibv_command_buffer *cmd)
+{
+	errno = fake_fail();
+	if (errno)
+		return -1;
+	if (cmd->hdr.object_id == UVERBS_OBJECT_DM)
+		fake_dm(attr_out(cmd));
+	return 0;
+}
+
 /* what tests call */
 
 /** fake_open - open the device, with the defaults of struct fake_kernel if unset */
 struct ibv_context *fake_open(void)
 {
-	static struct ibv_device dev = { .name = "ohca_0" };
 	struct verbs_context *vctx;
 
 	if (!fake.hw_version) {
@@ -355,14 +426,22 @@ struct ibv_context *fake_open(void)
 		fake.next_handle = 16;
 	if (uar_fd < 0) {
 		uar_fd = memfd_create("uar", 0);
-		if (uar_fd < 0 || ftruncate(uar_fd, 4096))
+		if (uar_fd < 0 || ftruncate(uar_fd, FAKE_PAGE + FAKE_DM_SIZE))
 			abort();
-		uar = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, uar_fd, 0);
+		uar = mmap(NULL, FAKE_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, uar_fd, 0);
 		if (uar == MAP_FAILED)
 			abort();
 	}
-	memset(uar, 0xff, 4096);
-	vctx = driver->alloc_context(&dev, uar_fd, NULL);
+	memset(uar, 0xff, FAKE_PAGE);
+	vctx = driver->alloc_context(&the_device, uar_fd, NULL);
+	return vctx ? &vctx->context : NULL;
+}
+
+/** fake_import - the same context as another process has it */
+struct ibv_context *fake_import(void)
+{
+	struct verbs_context *vctx = driver->import_context(&the_device, uar_fd);
+
 	return vctx ? &vctx->context : NULL;
 }
 

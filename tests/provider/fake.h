@@ -15,6 +15,8 @@
  * @fail: errno that the next command returns, once
  * @hw_version: answered to get_context, as the following limits are
  * @opens: contexts that are open
+ * @dm_length: length of all device memory, as the kernel says
+ * @dms: device memory allocated and not freed
  * @bufs: queue memory handed out and not given back
  * @next_handle: number of the next QP, CQ, SRQ
  * @cq_req: last create_cq; the other requests alike
@@ -28,6 +30,8 @@ struct fake_kernel {
 	uint8_t max_sge;
 	uint8_t ports;
 	int opens;
+	uint64_t dm_length;
+	int dms;
 	int bufs;
 	uint32_t next_handle;
 	struct ohca_alloc_ucontext_req context_req;
@@ -44,7 +48,11 @@ struct fake_kernel {
 extern struct fake_kernel fake;
 extern struct verbs_context_ops ops;
 
+#define FAKE_PAGE	4096
+#define FAKE_DM_SIZE	8192	/* bytes mapped for device memory */
+
 struct ibv_context *fake_open(void);
+struct ibv_context *fake_import(void);
 void fake_close(struct ibv_context *ibctx);
 
 /* What reads of the device's clock give. */

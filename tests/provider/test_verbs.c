@@ -77,6 +77,102 @@ static void device_clock(void **state)
 	assert_int_equal(ops.query_rt_values(ctx, &v), EOPNOTSUPP);
 }
 
+/* What the kernel says of device memory is checked, and so is every access to it. */
+static void device_memory(void **state)
+{
+	static const struct {
+		uint64_t offset;
+		size_t len;
+		int err;
+	} access[] = {
+		{ 0, 6000, 0 }, { 5996, 4, 0 }, { 6000, 0, 0 }, { 0, 6004, EFAULT },
+		{ 5996, 8, EFAULT }, { 6004, 0, EFAULT }, { UINT64_MAX - 3, 8, EFAULT },
+		{ 4, SIZE_MAX - 3, EFAULT }, { 2, 4, EINVAL }, { 4, 6, EINVAL },
+	};
+	static const uint64_t bad[] = { 0, FAKE_DM_SIZE + 1, UINT64_MAX };
+	struct ibv_alloc_dm_attr attr = { .length = 6000 };
+	uint8_t in[8192], out[8192];
+	struct ibv_dm *dm, *twin;
+
+	fake.dm_length = 6000;
+	for (size_t i = 0; i < sizeof(in); i++)
+		in[i] = i * 7;
+	dm = ops.alloc_dm(ctx, &attr);
+	assert_non_null(dm);
+	for (size_t i = 0; i < sizeof(access) / sizeof(access[0]); i++) {
+		assert_int_equal(dm->memcpy_to_dm(dm, access[i].offset, in, access[i].len),
+				 access[i].err);
+		assert_int_equal(dm->memcpy_from_dm(out, dm, access[i].offset, access[i].len),
+				 access[i].err);
+	}
+	/* host memory has no alignment */
+	assert_int_equal(dm->memcpy_to_dm(dm, 0, in + 1, 6000), 0);
+	twin = ops.import_dm(ctx, 17);
+	assert_non_null(twin);
+	assert_int_equal(twin->handle, 17);
+	assert_int_equal(twin->memcpy_from_dm(out + 3, twin, 0, 6000), 0);
+	assert_memory_equal(in + 1, out + 3, 6000);
+	ops.unimport_dm(twin);
+	fake.fail = EBUSY;
+	assert_int_equal(ops.free_dm(dm), EBUSY);
+	assert_int_equal(ops.free_dm(dm), 0);
+
+	attr.comp_mask = 1;
+	assert_null(ops.alloc_dm(ctx, &attr));
+	assert_int_equal(errno, EINVAL);
+	attr.comp_mask = 0;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		fake.dm_length = bad[i];
+		assert_null(ops.alloc_dm(ctx, &attr));
+		assert_int_equal(errno, EPROTO);
+		assert_null(ops.import_dm(ctx, 17));
+		assert_int_equal(errno, EPROTO);
+	}
+	fake.fail = ENOMEM;
+	assert_null(ops.alloc_dm(ctx, &attr));
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(fake.dms, 0);
+	to_octx(ctx)->features &= ~(1ull << OHCA_FEATURE_DM);
+	assert_null(ops.alloc_dm(ctx, &attr));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_null(ops.import_dm(ctx, 17));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
+/* A context of another process, and what is in it. */
+static void import(void **state)
+{
+	struct ibv_context *other = fake_import();
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+
+	assert_non_null(other);
+	assert_int_equal(fake.opens, 2);
+	pd = ops.import_pd(other, 20);
+	assert_non_null(pd);
+	assert_int_equal(pd->handle, 20);
+	assert_ptr_equal(pd->context, other);
+	mr = ops.import_mr(pd, 21);
+	assert_non_null(mr);
+	assert_int_equal(mr->handle, 21);
+	fake.fail = ENOENT;
+	assert_null(ops.import_mr(pd, 22));
+	assert_int_equal(errno, ENOENT);
+	fake.fail = ENOENT;
+	assert_null(ops.import_pd(other, 22));
+	assert_int_equal(errno, ENOENT);
+	ops.unimport_mr(mr);
+	ops.unimport_pd(pd);
+	fake_close(other);
+	fake.fail = EPROTO;
+	assert_null(fake_import());
+	assert_int_equal(errno, EPROTO);
+	fake.hw_version = OHCA_FIELD_PREP(OHCA_VERSION_MAJOR, OHCA_MAJOR + 1);
+	assert_null(fake_import());
+	fake.hw_version = OHCA_FIELD_PREP(OHCA_VERSION_MAJOR, OHCA_MAJOR);
+	assert_int_equal(fake.opens, 1);
+}
+
 static void cq_sizes(void **state)
 {
 	static const int bad[] = { 0, -1, (1 << 20) + 1, INT32_MAX };
@@ -592,7 +688,8 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(handshake), T(device_version), T(device_clock), T(cq_sizes), T(locks),
+		T(handshake), T(device_version), T(device_clock), T(device_memory),
+		T(import), T(cq_sizes), T(locks),
 		T(allocators),
 		T(qp_caps), T(qp_refused), T(qp_clean), T(ah_checks), T(srq_checks), T(xrc),
 		T(features),
