@@ -542,12 +542,13 @@ static bool rx_vl15(struct sw *sw, struct sw_port *p)
 	struct ohca_link_frame f;
 	unsigned int n;
 
-	/* Effects of the SMPs may take the link down. */
 	for (n = 0; n < VL15_BURST && p->up; n++) {
 		if (ohca_link_rx_peek(p->link, OHCA_LINK_VL15, &f) <= 0)
 			break;
 		sw_vl15_rx(sw, p->num, f.data, f.len);
 		ohca_link_rx_release(p->link, OHCA_LINK_VL15);
+		/* Now that nothing of the link is in our hands: it may go down, or away. */
+		sw_link_effects(sw);
 	}
 	return n > 0;
 }

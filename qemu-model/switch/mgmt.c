@@ -175,7 +175,6 @@ void sw_vl15_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
 	}
 	memcpy(&smp, pkt + pi.hdr_len, sizeof(smp));
 	smp_local(sw, in, &pi, &smp);
-	sw_link_effects(sw);
 }
 
 /* ---- port 0's QP1 -------------------------------------------------------------- */

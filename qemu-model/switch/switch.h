@@ -251,7 +251,11 @@ void sw_port_detach(struct sw *sw, unsigned int n, const char *why);
 /** sw_port_changed() - recompute what the data path knows about a port's PortInfo. */
 void sw_port_changed(struct sw *sw, struct sw_port *p);
 
-/** sw_link_effects() - retrain or disable links as Sets that were answered asked. */
+/**
+ * sw_link_effects() - retrain or disable links as Sets that were answered asked
+ *
+ * A link whose peer is gone by then is freed.
+ */
 void sw_link_effects(struct sw *sw);
 
 /** sw_now() - CLOCK_MONOTONIC in ns, read once per round. */
@@ -296,7 +300,11 @@ void sw_hoq_discard(struct sw *sw, struct sw_port *out, unsigned int vl);
 
 /* ---- mgmt.c ---- */
 
-/** sw_vl15_rx() - a VL15 packet came; @data is copied before it is looked at. */
+/**
+ * sw_vl15_rx() - a VL15 packet came; @data is copied before it is looked at
+ *
+ * What it asks of links is done by the sw_link_effects() that has to follow.
+ */
 void sw_vl15_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len);
 
 /** sw_gsi_rx() - a data packet for port 0 came; @data as above. */

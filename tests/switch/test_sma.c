@@ -610,6 +610,35 @@ static void test_port_death(void **state)
 	net_free(t);
 }
 
+/* The last word of a peer takes its own port down: the link goes with the SMP in hand. */
+static void test_last_word(void **state)
+{
+	static const uint8_t path[] = { 1 };
+	struct net *t = net_up(2, 4, 0);
+	struct ib_port_info pi;
+	struct ib_smp smp;
+	uint8_t d[64];
+
+	(void)state;
+	get_pi(t, 2, &pi);
+	pi.state = IB_PS_DOWN;
+	pi.phys_state = 0;
+	ib_port_info_pack(&pi, d);
+	for (int i = 0; i < 3; i++) {
+		ep_smp_init(&t->ep[1], &smp, IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, 2, d, 1, path);
+		assert_true(ep_send_smp(&t->ep[1], &smp, 0));
+	}
+	ohca_link_free(t->ep[1].l);
+	t->ep[1].l = NULL;
+	sw_round(t->sw);
+	assert_null(t->sw->port[2].link);
+	assert_false(t->sw->port[2].up);
+	net_pump(t);
+	get_pi(t, 2, &pi);
+	assert_int_equal(pi.state, IB_PS_DOWN);
+	net_free(t);
+}
+
 static void test_attach_rules(void **state)
 {
 	struct net *t = net_new(3, 2, 4, 0);
@@ -809,6 +838,7 @@ int main(void)
 		cmocka_unit_test(test_mixed_route),
 		cmocka_unit_test(test_mkey),
 		cmocka_unit_test(test_port_death),
+		cmocka_unit_test(test_last_word),
 		cmocka_unit_test(test_attach_rules),
 		cmocka_unit_test(test_pma),
 		cmocka_unit_test(test_gsi_checks),
