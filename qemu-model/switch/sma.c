@@ -307,8 +307,9 @@ bool sw_sma(struct sw *sw, unsigned int in, uint16_t slid, struct ib_smp *smp)
 		r.hide = true;
 		break;
 	case IB_MKEY_OK:
-		/* Who knows the key keeps the lease. */
-		sw->mkey_expires_ns = 0;
+		/* Who knows the key keeps the lease; others may ask, too, but do not. */
+		if (sw->port[0].pi.mkey == ib_be64(smp->mkey))
+			sw->mkey_expires_ns = 0;
 		break;
 	}
 	if (method == IB_METHOD_TRAP_REPRESS) {

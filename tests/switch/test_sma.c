@@ -496,6 +496,10 @@ static void test_mkey(void **state)
 	assert_int_not_equal(t->sw->mkey_expires_ns, 0);
 	assert_int_equal(t->sw->trap[SW_TRAP_MKEY].notice.trap, IB_TRAP_BAD_MKEY);
 	assert_true(t->sw->trap[SW_TRAP_MKEY].pending);
+	/* What is answered without the key leaves the lease alone. */
+	ep_smp_init(&t->ep[0], &smp, 0x12, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
+	assert_int_equal(ep_query(&t->ep[0], &smp), IB_MAD_BAD_METHOD);
+	assert_int_not_equal(t->sw->mkey_expires_ns, 0);
 	/* With the key all is well, and the lease stops. */
 	memcpy(d, &t->sw->lft[0], 64);
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_SET, IB_SMP_ATTR_LFT, 0, d, 1, path);
