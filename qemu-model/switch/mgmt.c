@@ -257,9 +257,10 @@ static void queue_reply(struct sw *sw, const struct ib_pkt_info *to, uint16_t pk
 		sw->mads_dropped++;
 		return;
 	}
-	r = &sw->reply[sw->reply_order[sw->reply_count++]];
-	a.vl = (uint8_t)vl;
+	r = &sw->reply[sw->reply_order[sw->reply_count]];
 	r->since_ns = sw_now(sw);
+	sw->reply_count++;
+	a.vl = (uint8_t)vl;
 	r->out = (uint8_t)out;
 	r->vl = (uint8_t)vl;
 	r->len = (uint16_t)build(r->pkt, &a, mad);
@@ -426,7 +427,7 @@ uint64_t sw_timers(struct sw *sw)
 	if (sw->mkey_expires_ns && sw->mkey_expires_ns - now < next)
 		next = sw->mkey_expires_ns - now;
 	/* HOQLife of heads and answers that wait for credit. */
-	if ((sw->blocked || sw->reply_count) && next > 10000000)
-		next = 10000000;
+	if ((sw->blocked || sw->reply_count) && next > SW_LOOK_NS)
+		next = SW_LOOK_NS;
 	return next;
 }

@@ -129,13 +129,23 @@ void sw_log(struct sw *sw, const char *fmt, ...)
 	va_end(ap);
 }
 
+/*
+ * While something waits for credit there is a round every SW_LOOK_NS at least. If there was
+ * none for much longer, the host had no processor for the switch, and perhaps none for its
+ * peers, whose credits were due: that is not the time for which a subnet manager set HOQLife.
+ */
 uint64_t sw_now(struct sw *sw)
 {
 	struct timespec ts;
+	uint64_t t;
 
 	if (!sw->now_ns) {
 		clock_gettime(CLOCK_MONOTONIC, &ts);
-		sw->now_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+		t = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+		if ((sw->blocked || sw->reply_count) && t - sw->seen_ns > SW_STOOD_NS)
+			sw->stood_ns += t - sw->seen_ns - SW_LOOK_NS;
+		sw->seen_ns = t;
+		sw->now_ns = t - sw->stood_ns;
 	}
 	return sw->now_ns;
 }

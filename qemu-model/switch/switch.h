@@ -43,6 +43,8 @@
 #define SW_VLARB_CAP	8u		/* entries of each arbitration table */
 #define SW_MAX_MAD_PKT	512u		/* any packet that carries one MAD */
 #define SW_REPLIES	64u		/* answers of port 0 that wait for credit */
+#define SW_LOOK_NS	10000000u	/* between looks at what waits for credit */
+#define SW_STOOD_NS	50000000u	/* between looks: the switch stood still */
 
 /**
  * struct sw_cfg - what a switch is
@@ -182,7 +184,9 @@ struct sw {
 	unsigned int nports;
 	uint32_t epoch;			/* changes with every table and port state */
 	uint16_t first;			/* port that comes first in this round */
-	uint64_t now_ns;		/* of this round; 0: not read yet */
+	uint64_t now_ns;		/* of this round, sw_now(); 0: not read yet */
+	uint64_t seen_ns;		/* CLOCK_MONOTONIC when it was read last */
+	uint64_t stood_ns;		/* of that the switch had no processor */
 	unsigned int blocked;		/* lanes with blocked_ns set */
 	unsigned int stalled;		/* output lanes that are stalled, of all ports */
 	struct sw_port *port;		/* [0..nports] */
@@ -258,7 +262,12 @@ void sw_port_changed(struct sw *sw, struct sw_port *p);
  */
 void sw_link_effects(struct sw *sw);
 
-/** sw_now() - CLOCK_MONOTONIC in ns, read once per round. */
+/**
+ * sw_now() - the time in ns, read once per round
+ *
+ * CLOCK_MONOTONIC without the times during which something waited for credit and the host
+ * gave the switch no processor.
+ */
 uint64_t sw_now(struct sw *sw);
 
 /** sw_sl2vl() - table for packets from @in to @out. */

@@ -412,6 +412,27 @@ static void test_vl_stall(void **state)
 	net_free(t);
 }
 
+/* Time during which the switch itself stands still is not HOQLife. */
+static void test_hoq_standstill(void **state)
+{
+	struct net *t = net_up(2, 2, 0);
+	struct sw_port *out = &t->sw->port[2];
+
+	(void)state;
+	assert_int_equal(set_pi_of(t, 2, short_stall), 0);
+	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1))
+		net_pump(t);
+	assert_int_equal(t->sw->blocked, 1);
+	for (int i = 0; i < 3; i++) {
+		usleep(100000);
+		net_pump(t);
+	}
+	assert_int_equal(out->ctr.xmit_discards, 0);
+	/* 67 ms of looking every 2 ms are. */
+	pump_until_discards(t, 2, 1);
+	net_free(t);
+}
+
 /* Copies for a stalled member are discarded, the others go. */
 static void test_stalled_mcast(void **state)
 {
@@ -799,6 +820,7 @@ int main(void)
 		cmocka_unit_test(test_lanes_do_not_block),
 		cmocka_unit_test(test_hoq_life),
 		cmocka_unit_test(test_vl_stall),
+		cmocka_unit_test(test_hoq_standstill),
 		cmocka_unit_test(test_stalled_mcast),
 		cmocka_unit_test(test_arbitration),
 		cmocka_unit_test(test_fairness),
