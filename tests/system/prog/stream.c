@@ -14,7 +14,10 @@
 #define MSG	(PEER_BUF - 4096)
 #define DEPTH	16u
 #define STOP	0xffffffffu
-#define PROBE	9u	/* wr_id of a WRITE of nothing */
+
+/* wr_id: a SEND with a number, a receive, a block, the SEND that ends it, a WRITE of nothing */
+enum { TOLD = 1, RECEIVE, WRITTEN, STOPPED, PROBE };
+
 #define PROBE_MS	500
 
 static bool ended(struct peer *p, const struct ibv_wc *wc, uint32_t blocks, int64_t last,
@@ -32,12 +35,18 @@ static bool ended(struct peer *p, const struct ibv_wc *wc, uint32_t blocks, int6
 static void tell(struct peer *p, uint32_t number)
 {
 	*(volatile uint32_t *)(p->buf + MSG) = number;
-	send_post(p, IBV_WR_SEND, 1, MSG, 4, 0);
+	send_post(p, IBV_WR_SEND, number == STOP ? STOPPED : TOLD, MSG, 4, 0);
 }
 
-/* False: the traffic is over. */
-static bool await(struct peer *p, struct ibv_cq *cq, uint32_t blocks, bool until_error)
+/*
+ * For the completion of @what. False: the traffic is over.
+ *
+ * An answer may be here before the completion of the SEND that it answers, which the next
+ * call then meets.
+ */
+static bool await(struct peer *p, uint64_t what, uint32_t blocks, bool until_error)
 {
+	struct ibv_cq *cq = what == RECEIVE ? p->rcq : p->scq;
 	int64_t last = ms_now(), probed = last;
 	struct ibv_wc wc;
 
@@ -45,7 +54,7 @@ static bool await(struct peer *p, struct ibv_cq *cq, uint32_t blocks, bool until
 		if (wc_get(p->scq, &wc, 0)) {
 			if (ended(p, &wc, blocks, last, until_error))
 				return false;
-			if (cq == p->scq && wc.wr_id != PROBE)
+			if (wc.wr_id == what)
 				return true;
 		}
 		if (cq == p->rcq && wc_get(p->rcq, &wc, 0)) {
@@ -76,12 +85,12 @@ static uint32_t client(struct peer *p, double seconds, bool until_error)
 
 	for (i = 0; ms_now() < end; i++) {
 		fill(p->buf + SRC, BLOCK, i);
-		recv_post(p, 2, MSG + 64, 4);
-		send_post(p, IBV_WR_RDMA_WRITE, 3, SRC, BLOCK, DST);
-		if (!await(p, p->scq, i, until_error))
+		recv_post(p, RECEIVE, MSG + 64, 4);
+		send_post(p, IBV_WR_RDMA_WRITE, WRITTEN, SRC, BLOCK, DST);
+		if (!await(p, WRITTEN, i, until_error))
 			return i;
 		tell(p, i);
-		if (!await(p, p->rcq, i, until_error))
+		if (!await(p, RECEIVE, i, until_error))
 			return i;
 		if (*(volatile uint32_t *)(p->buf + MSG + 64) != i)
 			fail("the answer to block %u is for another", i);
@@ -91,7 +100,7 @@ static uint32_t client(struct peer *p, double seconds, bool until_error)
 	if (until_error)
 		fail("%u blocks in %.1f s and no error", i, seconds);
 	tell(p, STOP);
-	wc_expect(p->scq, 1, IBV_WC_SUCCESS, "stop");
+	await(p, STOPPED, i, false);
 	return i;
 }
 
@@ -100,7 +109,7 @@ static uint32_t server(struct peer *p, bool until_error)
 	uint32_t i, number;
 
 	for (i = 0;; i++) {
-		if (!await(p, p->rcq, i, until_error))
+		if (!await(p, RECEIVE, i, until_error))
 			return i;
 		number = *(volatile uint32_t *)(p->buf + MSG + 64 + (i % DEPTH) * 64);
 		if (number == STOP)
@@ -108,7 +117,7 @@ static uint32_t server(struct peer *p, bool until_error)
 		if (number != i)
 			fail("block %u came when %u was due", number, i);
 		check(p->buf + DST, BLOCK, i, "block");
-		recv_post(p, 2, MSG + 64 + (i % DEPTH) * 64, 4);
+		recv_post(p, RECEIVE, MSG + 64 + (i % DEPTH) * 64, 4);
 		tell(p, i);
 		if (i == 0)
 			printf("streaming\n");
@@ -127,7 +136,7 @@ void stream_main(struct peer *p, double seconds, bool until_error)
 	peer_open(p, IBV_QPT_RC);
 	if (!p->client)
 		for (uint32_t i = 0; i < DEPTH; i++)
-			recv_post(p, 2, MSG + 64 + i * 64, 4);
+			recv_post(p, RECEIVE, MSG + 64 + i * 64, 4);
 	peer_connect(p);
 	blocks = p->client ? client(p, seconds, until_error) : server(p, until_error);
 	/* the other side reads our last answer before we take the QP away */
