@@ -287,12 +287,12 @@ uint64_t ohca_next_deadline(const ohca_engine *e)
 	return t < d ? t : d;
 }
 
-void ohca_tx_ready(ohca_engine *e, unsigned int port)
+void ohca_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes)
 {
 	if (port >= e->cfg.num_ports || !ohca_running(e))
 		return;
 	ohca_dma_enter(e);
-	ohca_xp_tx_ready(e, port);
+	ohca_xp_tx_ready(e, port, lanes);
 	ohca_dma_exit(e);
 }
 

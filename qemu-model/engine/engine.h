@@ -212,8 +212,12 @@ uint64_t ohca_next_deadline(const ohca_engine *e);
 void ohca_rx(ohca_engine *e, unsigned int port, unsigned int vl, const uint8_t *frame,
 	     uint32_t len, bool icrc_valid);
 
-/** ohca_tx_ready - credits came for a lane that tx_begin refused. owner */
-void ohca_tx_ready(ohca_engine *e, unsigned int port);
+/**
+ * ohca_tx_ready - credits came for lanes that tx_begin refused. owner
+ * @lanes: bit n: VL n. What waits for them is sent by the ohca_poll() that must follow, as
+ * far as the credits go: no more is tried than the first that is refused again.
+ */
+void ohca_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes);
 
 /** ohca_link_change - the physical link went up (@rate given) or down (NULL). owner */
 void ohca_link_change(ohca_engine *e, unsigned int port, const struct ohca_link_rate *rate);

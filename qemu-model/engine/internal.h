@@ -755,7 +755,7 @@ void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, u
 		   bool *draining);
 /* the transport's part of QUERY_CONTEXT */
 void ohca_xp_context(const struct ohca_qp *qp, struct ohca_hw_qp_context *x);
-void ohca_xp_tx_ready(ohca_engine *e, unsigned int port);
+void ohca_xp_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes);
 /* suspend.c: a fault of @qp is answered; @ok: try again, else what wanted the page fails */
 void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
 		    uint32_t wqe_idx, bool ok);

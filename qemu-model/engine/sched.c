@@ -242,23 +242,56 @@ void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp)
 	ohca_list_add_tail(&e->sched->active, &xp->link);
 }
 
-/* Everybody who waits becomes active, in order: who had nothing of the last credits first. */
+/* The first who waits becomes active; false: nobody does. Who had nothing of the last
+ * credits comes first. */
+static bool wake_one(ohca_engine *e, struct ohca_list pair[2])
+{
+	struct ohca_list *l = ohca_list_empty(&pair[0]) ? &pair[1] : &pair[0];
+	struct ohca_xport *xp;
+
+	if (ohca_list_empty(l))
+		return false;
+	xp = ohca_container_of(l->next, struct ohca_xport, link);
+	off(xp);
+	ohca_sched_activate(e, xp);
+	return true;
+}
+
 static void wake(ohca_engine *e, struct ohca_list pair[2])
 {
-	for (unsigned int i = 0; i < 2; i++)
-		while (!ohca_list_empty(&pair[i])) {
-			struct ohca_xport *xp = ohca_container_of(pair[i].next, struct ohca_xport,
-								  link);
+	while (wake_one(e, pair))
+		;
+}
 
-			off(xp);
-			ohca_sched_activate(e, xp);
+/*
+ * Credits come for a few packets, and hundreds of QPs may wait for them. So one is woken,
+ * and who could send wakes the next (see run_one()); this begins such a chain for each lane,
+ * and begins it again where one ended with a QP that had nothing to send any more.
+ */
+static void wake_ready(ohca_engine *e)
+{
+	struct ohca_sched *s = e->sched;
+
+	for (unsigned int p = 0; p < e->cfg.num_ports; p++)
+		for (uint16_t m = s->ready[p]; m; m &= (uint16_t)(m - 1)) {
+			unsigned int vl = (unsigned int)__builtin_ctz(m);
+
+			if (!wake_one(e, s->wait[p][vl]))
+				s->ready[p] &= (uint16_t)~(1u << vl);
 		}
 }
 
-void ohca_xp_tx_ready(ohca_engine *e, unsigned int port)
+static bool any_ready(const struct ohca_sched *s)
 {
-	for (unsigned int vl = 0; vl < 16; vl++)
-		wake(e, e->sched->wait[port][vl]);
+	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++)
+		if (s->ready[p])
+			return true;
+	return false;
+}
+
+void ohca_xp_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes)
+{
+	e->sched->ready[port] |= lanes;
 	e->sched->madq[port][0].blocked = false;
 	e->sched->madq[port][1].blocked = false;
 	e->sched->late[port].blocked = false;
@@ -275,7 +308,10 @@ void ohca_xp_port(ohca_engine *e, unsigned int port)
 		return;
 	e->sched->gen[port]++;
 	e->sched->late[port].tail = e->sched->late[port].head;
-	ohca_xp_tx_ready(e, port);
+	/* who waits may have no lane any more */
+	for (unsigned int vl = 0; vl < 16; vl++)
+		wake(e, e->sched->wait[port][vl]);
+	ohca_xp_tx_ready(e, port, 0);
 }
 
 /* ---- running ----------------------------------------------------------------------- */
@@ -360,6 +396,23 @@ static enum turn turn(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 	return ohca_sq_idle(e, qp) ? TURN_IDLE : TURN_MORE;
 }
 
+/* After a turn: a lane that refused has no credits left; one that did not may have more. */
+static void chain(ohca_engine *e)
+{
+	struct ohca_sched *s = e->sched;
+	unsigned int lane;
+
+	if (s->blocked && s->blocked != s->wait_loop && s->blocked != s->wait_fault) {
+		lane = (unsigned int)(s->blocked - s->wait[0][0]) / 2;
+		s->ready[lane / 16] &= (uint16_t)~(1u << lane % 16);
+	}
+	if (!s->sent)
+		return;
+	lane = s->sent - 1;
+	if (s->ready[lane / 16] >> lane % 16 & 1 && !wake_one(e, s->wait[lane / 16][lane % 16]))
+		s->ready[lane / 16] &= (uint16_t)~(1u << lane % 16);
+}
+
 static void run_one(ohca_engine *e, unsigned int *budget)
 {
 	struct ohca_sched *s = e->sched;
@@ -369,6 +422,7 @@ static void run_one(ohca_engine *e, unsigned int *budget)
 
 	off(xp);
 	s->blocked = NULL;
+	s->sent = 0;
 	switch (turn(e, xp->qp, &left)) {
 	case TURN_MORE:
 		ohca_sched_activate(e, xp);
@@ -383,6 +437,7 @@ static void run_one(ohca_engine *e, unsigned int *budget)
 	case TURN_IDLE:
 		break;
 	}
+	chain(e);
 	/* a turn that found nothing costs one, so that the loop ends */
 	*budget -= left < quantum ? quantum - left : 1;
 }
@@ -425,6 +480,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 		timers_run(e);
 	if (!budget)
 		budget = 1;
+	wake_ready(e);
 	while (budget && ohca_running(e)) {
 		if (s->loop_head != s->loop_tail)
 			loop_run(e, &budget);
@@ -436,10 +492,12 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 			break;
 		if (!ohca_list_empty(&s->active))
 			run_one(e, &budget);
+		else if (any_ready(s))
+			wake_ready(e);
 		else if (s->loop_head == s->loop_tail && !madq_ready(s))
 			break;
 	}
-	return ohca_running(e) && (!ohca_list_empty(&s->active) ||
+	return ohca_running(e) && (!ohca_list_empty(&s->active) || any_ready(s) ||
 				   s->loop_head != s->loop_tail || madq_ready(s));
 }
 
@@ -454,6 +512,7 @@ void ohca_sched_reset(ohca_engine *e)
 	pools_free(s);
 	s->loop_tail = s->loop_head;
 	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++) {
+		s->ready[p] = 0;
 		s->late[p].tail = s->late[p].head;
 		s->late[p].blocked = false;
 		for (unsigned int q = 0; q < 2; q++) {

@@ -485,6 +485,8 @@ struct ohca_lateq {
  *	those that could not send anything in their last turn, then those that could
  * @wait_fault: QPs that found too many page faults unanswered
  * @blocked: the pair of lists a sender must wait on after it got no room
+ * @sent: lane on which the turn sent last, plus one; 0: on none
+ * @ready: bit n: VL n had credits when it was looked at last, and QPs may wait for them
  * @heap: timers, a binary heap by heap_key; @num_xp: QPs, as many fit the heap
  * @now: time of this run
  * @gen: counts changes of the port; paths are resolved again
@@ -497,6 +499,8 @@ struct ohca_sched {
 	struct ohca_list wait[OHCA_MAX_PORTS][16][2];
 	struct ohca_list wait_loop[2], wait_fault[2];
 	struct ohca_list *blocked;
+	unsigned int sent;
+	uint16_t ready[OHCA_MAX_PORTS];
 	struct ohca_xport **heap;
 	uint32_t heap_num, heap_cap, num_xp;
 	uint64_t now;
@@ -516,6 +520,12 @@ struct ohca_sched {
 	uint8_t *loop;
 	uint8_t discard[OHCA_SLOT_SIZE];
 };
+
+/* Number of a lane: its place in ohca_sched.wait. */
+static inline unsigned int ohca_lane(unsigned int port, unsigned int vl)
+{
+	return port * 16 + vl;
+}
 
 /* There may be something to do for @xp. */
 void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp);

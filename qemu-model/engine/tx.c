@@ -133,6 +133,8 @@ static uint8_t *wire_room(ohca_engine *e, const struct ohca_path *p, uint32_t le
 	if (!buf) {
 		s->blocked = s->wait[p->port][p->vl];
 		port->cnt.xmit_wait++;
+	} else {
+		s->sent = ohca_lane(p->port, p->vl) + 1;
 	}
 	return buf;
 }

@@ -384,11 +384,11 @@ void ohca_wire_tx_commit(void *opaque, unsigned int port, unsigned int vl,
     }
 }
 
-/* Does a lane that was refused have its credits now? */
-static bool ohca_wire_unblocked(OhcaPort *p)
+/* Which lanes that were refused have their credits now? */
+static uint16_t ohca_wire_unblocked(OhcaPort *p)
 {
     uint32_t mask = p->blocked;
-    bool any = false;
+    uint16_t lanes = 0;
 
     for (; mask; mask &= mask - 1) {
         unsigned int vl = ctz32(mask);
@@ -398,10 +398,10 @@ static bool ohca_wire_unblocked(OhcaPort *p)
 
         if (ohca_link_tx_credits(p->link, vl) >= need) {
             p->blocked &= ~(1u << vl);
-            any = true;
+            lanes |= 1u << vl;
         }
     }
-    return any;
+    return lanes;
 }
 
 void ohca_wire_flush(OhcaState *s)
@@ -483,8 +483,12 @@ bool ohca_wire_work(OhcaState *s, unsigned int budget)
                 continue;
             }
         }
-        if (unlikely(p->blocked) && ohca_wire_unblocked(p)) {
-            ohca_tx_ready(s->engine, i);
+        if (unlikely(p->blocked)) {
+            uint16_t lanes = ohca_wire_unblocked(p);
+
+            if (lanes) {
+                ohca_tx_ready(s->engine, i, lanes);
+            }
         }
         more |= ohca_wire_rx(s, i, budget) >= budget || p->ctrl_due;
     }

@@ -133,7 +133,7 @@ static void spin(void)
 		}
 		if (w->refused) {
 			w->refused = false;
-			ohca_tx_ready(hosts[i]->e, 0);
+			ohca_tx_ready(hosts[i]->e, 0, 0xffff);
 		}
 	}
 }

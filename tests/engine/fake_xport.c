@@ -112,10 +112,11 @@ void ohca_xp_context(const struct ohca_qp *qp, struct ohca_hw_qp_context *x)
 	(void)x;
 }
 
-void ohca_xp_tx_ready(ohca_engine *e, unsigned int port)
+void ohca_xp_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes)
 {
 	(void)e;
 	(void)port;
+	(void)lanes;
 }
 
 void ohca_xp_port(ohca_engine *e, unsigned int port)

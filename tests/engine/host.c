@@ -134,7 +134,7 @@ static uint8_t *op_tx_begin(void *p, unsigned int port, unsigned int vl, uint32_
 	if (hp->wire)
 		return hp->wire->tx_begin(hp->wire_arg, vl, len);
 	if (!hp->up || hp->queued[vl] >= hp->credits) {
-		hp->blocked = true;
+		hp->blocked |= (uint16_t)(1u << vl);
 		hp->refused++;
 		return NULL;
 	}
@@ -431,8 +431,10 @@ static bool wire_step(struct host *h, unsigned int port)
 		f = next;
 	}
 	if (hp->blocked && hp->up) {
-		hp->blocked = false;
-		ohca_tx_ready(h->e, port);
+		uint16_t lanes = hp->blocked;
+
+		hp->blocked = 0;
+		ohca_tx_ready(h->e, port, lanes);
 		outside(h);
 		any = true;
 	}

@@ -74,7 +74,7 @@ struct host_port {
 	struct ohca_link_rate rate;	/* link_rate() of the SMA */
 	bool up, changed;		/* link as told; to be told */
 	bool bounce;			/* link_ctl() has taken it down meanwhile */
-	bool blocked;			/* tx_begin() was refused */
+	uint16_t blocked;		/* lanes whose tx_begin() was refused */
 	unsigned int credits;		/* frames a lane may have under way */
 	unsigned int queued[16];
 	struct host_frame *head, **tail;	/* under way from here to the peer */

@@ -102,6 +102,42 @@ static void test_fair(void **state)
 	free(c);
 }
 
+/* Credits for one packet do not wake all who wait: of them one can go. */
+static void test_few_credits(void **state)
+{
+	struct crowd *c = malloc(sizeof(*c));
+	struct host_port *p;
+	struct ohca_hw_cqe e;
+	unsigned int total = 0;
+	uint64_t frames;
+
+	(void)state;
+	crowd_up(c);
+	p = &c->r.h[0]->port[0];
+	p->credits = 1;
+	for (unsigned int m = 0; m < 10; m++)
+		for (unsigned int k = 0; k < N; k++)
+			post(c, 0, k, OHCA_OP_RDMA_WRITE, k, 2000);
+	host_step(c->r.h, 2);
+	/* whoever has not been refused yet has to find out */
+	while (p->refused < N && host_step(c->r.h, 2))
+		;
+	p->refused = 0;
+	frames = p->frames;
+	while (total < 10 * N) {
+		assert_true(host_step(c->r.h, 2));
+		while (host_cq_poll(&c->r.scq[0], &e)) {
+			assert_int_equal(e.status, 0);
+			total++;
+		}
+	}
+	frames = p->frames - frames;
+	assert_true(frames >= 9 * 4 * N);
+	assert_true(p->refused <= 2 * frames);
+	crowd_down(c);
+	free(c);
+}
+
 static enum host_fate drop(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 			   uint32_t len)
 {
@@ -291,6 +327,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fair),
+		cmocka_unit_test(test_few_credits),
 		cmocka_unit_test(test_timers),
 		cmocka_unit_test(test_churn),
 		cmocka_unit_test(test_pools),

@@ -112,7 +112,7 @@ static bool wire_step(void *arg, struct host *h, unsigned int port)
 		}
 	}
 	/* credits may have come */
-	ohca_tx_ready(h->e, port);
+	ohca_tx_ready(h->e, port, 0xffff);
 	ohca_link_kick(n->ep.l);
 	return any;
 }
