@@ -92,6 +92,16 @@ int ohca_cmd_pages(struct ohca_cmd *c, struct ohca_pages *p, const struct ohca_h
 	return rc;
 }
 
+int ohca_cmd_pages_some(struct ohca_cmd *c, struct ohca_pages *p, const struct ohca_hw_pl *pl,
+			uint64_t bytes, uint32_t max, size_t off)
+{
+	int rc = ohca_pages_load_some(c->e, &c->e->walk, p, pl, bytes, max);
+
+	if (rc == OHCA_ADMIN_BAD_PARAM || rc == OHCA_ADMIN_DMA)
+		c->syndrome = (uint16_t)off;
+	return rc;
+}
+
 /* The mailbox address at byte @at of the entry; a bad one has @at as its syndrome. */
 static int mbox_addr(struct ohca_cmd *c, size_t at, uint64_t *addr)
 {
@@ -149,16 +159,25 @@ static int cmd_run(struct ohca_cmd *c)
 	return d->run(c);
 }
 
-/* Execute one entry. -1: the rings are no memory. */
+/* Execute one entry. -1: the rings are no memory. 1: it has begun and is to go on. */
 static int cmd_one(ohca_engine *e, uint32_t index, uint32_t log_size)
 {
 	uint64_t off = (uint64_t)(index & ((1u << log_size) - 1)) * OHCA_AQ_ENTRY_SIZE;
 	struct ohca_cmd c = { .e = e };
 	int rc;
 
-	if (ohca_dma_read(e, atomic_load(&e->aq_base) + off, &c.aqe, sizeof(c.aqe)))
+	/* copied once, however long it takes */
+	if (!e->aq_more &&
+	    ohca_dma_read(e, atomic_load(&e->aq_base) + off, &e->aqe, sizeof(e->aqe)))
 		return -1;
+	c.aqe = e->aqe;
 	rc = cmd_run(&c);
+	e->aq_more = rc == OHCA_PAGES_MORE;
+	if (e->aq_more && ohca_running(e))
+		return 1;
+	/* done, or refused in the middle */
+	e->aq_more = false;
+	ohca_walk_end(e, &e->walk);
 	ohca_count(e, OHCA_CNT_CMDS);
 	if (rc) {
 		ohca_count(e, OHCA_CNT_CMDS_BAD);
@@ -190,10 +209,14 @@ bool ohca_admin_run(ohca_engine *e, unsigned int budget)
 		return false;
 	}
 	for (; e->aq_ci != pi && budget && ohca_running(e); budget--) {
-		if (cmd_one(e, e->aq_ci, log_size)) {
+		int rc = cmd_one(e, e->aq_ci, log_size);
+
+		if (rc < 0) {
 			ohca_fatal(e, OHCA_FATAL_AQ_DMA);
 			return false;
 		}
+		if (rc)
+			break;
 		e->aq_ci++;
 		done = true;
 	}
@@ -206,4 +229,6 @@ void ohca_aq_reset(ohca_engine *e)
 {
 	atomic_store(&e->aq_db, 0);
 	e->aq_ci = 0;
+	e->aq_more = false;
+	ohca_walk_end(e, &e->walk);
 }

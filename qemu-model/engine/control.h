@@ -72,6 +72,15 @@ static inline void ohca_cmd_result(struct ohca_cmd *c, uint32_t handle)
 		       offsetof(struct ohca_hw_aqe, member))
 int ohca_cmd_pages(struct ohca_cmd *c, struct ohca_pages *p, const struct ohca_hw_pl *pl,
 		   uint64_t bytes, uint32_t max, size_t off);
+/*
+ * For lists without end: the same in steps. After OHCA_PAGES_MORE the command leaves
+ * everything as it was and returns that: it is run again, from the beginning.
+ */
+#define OHCA_CMD_PAGES_SOME(c, p, member, bytes, max)				\
+	ohca_cmd_pages_some((c), (p), &(c)->aqe.member, (bytes), (max),		\
+			    offsetof(struct ohca_hw_aqe, member))
+int ohca_cmd_pages_some(struct ohca_cmd *c, struct ohca_pages *p, const struct ohca_hw_pl *pl,
+			uint64_t bytes, uint32_t max, size_t off);
 
 /* Read or write @n bytes at @off of the mailbox whose address is at byte @at of the entry:
  * OHCA_AT(member). It must be 4 KiB aligned. */

@@ -183,37 +183,33 @@ void ohca_dma_persist(ohca_engine *e, uint64_t iova, uint64_t n)
 
 /* ---- page lists ------------------------------------------------------------------ */
 
-struct walk {
-	ohca_engine *e;
-	struct ohca_pages *p;
-	uint32_t done;		/* addresses taken */
-	uint32_t cap;		/* of p->page */
-};
+/* Addresses taken in one step: some 100 us, the doorbells of all processes wait meanwhile. */
+#define STEP_PAGES	(32u * OHCA_PL_TABLE_ENTRIES)
 
-static int walk_grow(struct walk *w, uint32_t need)
+static int walk_grow(ohca_engine *e, struct ohca_walk *w, uint32_t need)
 {
 	uint32_t cap = w->cap ? w->cap : 16;
 	uint64_t *page;
 
 	while (cap < need)
 		cap *= 2;
-	if (cap > w->p->npages)
-		cap = w->p->npages;
-	if (cap - w->cap > w->e->max_page_entries - w->e->page_entries)
+	if (cap > w->p.npages)
+		cap = w->p.npages;
+	if (cap - w->cap > e->max_page_entries - e->page_entries)
 		return OHCA_ADMIN_NO_RESOURCE;
-	page = realloc(w->p->page, (size_t)cap * sizeof(*page));
+	page = realloc(w->p.page, (size_t)cap * sizeof(*page));
 	if (!page)
 		return OHCA_ADMIN_NO_RESOURCE;
-	w->e->page_entries += cap - w->cap;
-	w->p->page = page;
+	e->page_entries += cap - w->cap;
+	w->p.page = page;
 	w->cap = cap;
 	return OHCA_ADMIN_OK;
 }
 
 /* The next page address. While pages follow each other no array is needed. */
-static int walk_add(struct walk *w, uint64_t addr)
+static int walk_add(ohca_engine *e, struct ohca_walk *w, uint64_t addr)
 {
-	struct ohca_pages *p = w->p;
+	struct ohca_pages *p = &w->p;
 	uint64_t size = 1ull << p->shift;
 	int rc;
 
@@ -223,16 +219,13 @@ static int walk_add(struct walk *w, uint64_t addr)
 		p->base = addr;
 		p->contig = true;
 	} else if (p->contig && addr != p->base + ((uint64_t)w->done << p->shift)) {
-		rc = walk_grow(w, w->done + 1);
-		if (rc)
-			return rc;
-		for (uint32_t i = 0; i < w->done; i++)
-			p->page[i] = p->base + ((uint64_t)i << p->shift);
+		/* walk_some() writes down those before */
+		w->fill = w->done;
 		p->contig = false;
 	}
 	if (!p->contig) {
-		if (w->done == w->cap) {
-			rc = walk_grow(w, w->done + 1);
+		if (w->done >= w->cap) {
+			rc = walk_grow(e, w, w->done + 1);
 			if (rc)
 				return rc;
 		}
@@ -242,33 +235,68 @@ static int walk_add(struct walk *w, uint64_t addr)
 	return OHCA_ADMIN_OK;
 }
 
-/* One 4 KiB table of level @level; recursion is at most OHCA_PL_MAX_LEVELS deep. */
-static int walk_table(struct walk *w, uint64_t addr, unsigned int level)
+/* The table that has the next address; found from the root each time, so that nothing but
+ * a number is kept from one step to the next. */
+static int walk_table(ohca_engine *e, struct ohca_walk *w, const struct ohca_hw_pl *pl)
 {
 	__le64 table[OHCA_PL_TABLE_ENTRIES];
-	uint64_t span = 1ull << (9 * (level - 1));	/* pages below one entry */
-	uint64_t left = w->p->npages - w->done;
-	uint32_t n = OHCA_PL_TABLE_ENTRIES;
+	uint64_t addr = ohca_le64(pl->root);
+	uint32_t left = w->p.npages - w->done;
+	uint32_t n = left < OHCA_PL_TABLE_ENTRIES ? left : OHCA_PL_TABLE_ENTRIES;
 	int rc = OHCA_ADMIN_OK;
 
+	for (unsigned int level = pl->levels; level > 1; level--) {
+		uint64_t i = (w->done >> (9 * (level - 1))) & (OHCA_PL_TABLE_ENTRIES - 1);
+
+		if (addr & (OHCA_PL_TABLE_SIZE - 1))
+			return OHCA_ADMIN_BAD_PARAM;
+		if (ohca_dma_read(e, addr + i * sizeof(table[0]), table, sizeof(table[0])))
+			return OHCA_ADMIN_DMA;
+		addr = ohca_le64(table[0]);
+	}
 	if (addr & (OHCA_PL_TABLE_SIZE - 1))
 		return OHCA_ADMIN_BAD_PARAM;
-	if ((left + span - 1) / span < n)
-		n = (uint32_t)((left + span - 1) / span);
-	if (ohca_dma_read(w->e, addr, table, n * sizeof(table[0])))
+	if (ohca_dma_read(e, addr, table, n * sizeof(table[0])))
 		return OHCA_ADMIN_DMA;
-	for (uint32_t i = 0; i < n && !rc; i++) {
-		uint64_t a = ohca_le64(table[i]);
-
-		rc = level == 1 ? walk_add(w, a) : walk_table(w, a, level - 1);
-	}
+	for (uint32_t i = 0; i < n && !rc; i++)
+		rc = walk_add(e, w, ohca_le64(table[i]));
 	return rc;
 }
 
-int ohca_pages_load(ohca_engine *e, struct ohca_pages *p, const struct ohca_hw_pl *pl,
-		    uint64_t bytes, uint32_t max_pages)
+/* One step. */
+static int walk_some(ohca_engine *e, struct ohca_walk *w, const struct ohca_hw_pl *pl)
 {
-	struct walk w = { .e = e, .p = p };
+	struct ohca_pages *p = &w->p;
+	int rc = OHCA_ADMIN_OK;
+
+	for (uint32_t n = 0; n < STEP_PAGES; n += OHCA_PL_TABLE_ENTRIES) {
+		if (w->filled < w->fill) {
+			uint32_t end = w->fill - w->filled < OHCA_PL_TABLE_ENTRIES ?
+				       w->fill : w->filled + OHCA_PL_TABLE_ENTRIES;
+
+			for (; w->filled < end; w->filled++)
+				p->page[w->filled] = p->base + ((uint64_t)w->filled << p->shift);
+		} else if (w->done < p->npages) {
+			rc = walk_table(e, w, pl);
+			if (rc)
+				return rc;
+		} else {
+			return OHCA_ADMIN_OK;
+		}
+	}
+	return w->filled < w->fill || w->done < p->npages ? OHCA_PAGES_MORE : OHCA_ADMIN_OK;
+}
+
+void ohca_walk_end(ohca_engine *e, struct ohca_walk *w)
+{
+	e->page_entries -= w->cap;
+	free(w->p.page);
+	memset(w, 0, sizeof(*w));
+}
+
+int ohca_pages_load_some(ohca_engine *e, struct ohca_walk *w, struct ohca_pages *p,
+			 const struct ohca_hw_pl *pl, uint64_t bytes, uint32_t max_pages)
+{
 	uint64_t root = ohca_le64(pl->root);
 	int rc;
 
@@ -290,12 +318,29 @@ int ohca_pages_load(ohca_engine *e, struct ohca_pages *p, const struct ohca_hw_p
 	}
 	if ((uint64_t)p->npages > 1ull << (9 * pl->levels))
 		return OHCA_ADMIN_BAD_PARAM;
-	rc = walk_table(&w, root, pl->levels);
-	if (rc) {
-		e->page_entries -= w.cap;
-		free(p->page);
-		memset(p, 0, sizeof(*p));
+	if (!w->done)
+		w->p = *p;
+	rc = walk_some(e, w, pl);
+	if (rc == OHCA_ADMIN_OK) {
+		*p = w->p;
+		memset(w, 0, sizeof(*w));
+		return rc;
 	}
+	memset(p, 0, sizeof(*p));
+	if (rc != OHCA_PAGES_MORE)
+		ohca_walk_end(e, w);
+	return rc;
+}
+
+int ohca_pages_load(ohca_engine *e, struct ohca_pages *p, const struct ohca_hw_pl *pl,
+		    uint64_t bytes, uint32_t max_pages)
+{
+	struct ohca_walk w = { 0 };
+	int rc;
+
+	do {
+		rc = ohca_pages_load_some(e, &w, p, pl, bytes, max_pages);
+	} while (rc == OHCA_PAGES_MORE);
 	return rc;
 }
 

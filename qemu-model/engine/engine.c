@@ -199,6 +199,7 @@ void ohca_free(ohca_engine *e)
 		return;
 	atomic_store(&e->status, 0);
 	objects_free(e);
+	ohca_walk_end(e, &e->walk);
 	if (e->sched)
 		ohca_sched_free(e);
 	ohca_mad_free(e);

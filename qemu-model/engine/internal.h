@@ -106,6 +106,24 @@ struct ohca_pages {
  */
 int ohca_pages_load(ohca_engine *e, struct ohca_pages *p, const struct ohca_hw_pl *pl,
 		    uint64_t bytes, uint32_t max_pages);
+
+/**
+ * struct ohca_walk - a page list that is loaded in steps; all zero: none
+ * @p: as far as it is
+ * @done: addresses taken; @cap: size of p.page
+ * @fill: of them followed each other before one did not; @filled: written down of those
+ */
+struct ohca_walk {
+	struct ohca_pages p;
+	uint32_t done, cap, fill, filled;
+};
+
+#define OHCA_PAGES_MORE	(-1)	/* no enum ohca_admin_status */
+/* The same, a step of it: OHCA_PAGES_MORE: call again with the same arguments. */
+int ohca_pages_load_some(ohca_engine *e, struct ohca_walk *w, struct ohca_pages *p,
+			 const struct ohca_hw_pl *pl, uint64_t bytes, uint32_t max_pages);
+/* Give back what was loaded so far. */
+void ohca_walk_end(ohca_engine *e, struct ohca_walk *w);
 void ohca_pages_free(ohca_engine *e, struct ohca_pages *p);
 #define OHCA_MAX_PAGE_ENTRIES	(1u << 25)
 #define OHCA_MAX_MR_PAGES	(1u << 27)
@@ -505,6 +523,9 @@ struct ohca_engine {
 	_Atomic uint32_t page_shift, aq_log_size, aq_intr;
 	_Atomic uint32_t aq_db;
 	uint32_t aq_ci;			/* entries executed */
+	bool aq_more;			/* the next is @aqe, and has begun */
+	struct ohca_hw_aqe aqe;
+	struct ohca_walk walk;		/* of its page list */
 
 	/* doorbells: written by any thread, consumed by the owner (doorbell.c) */
 	struct ohca_doorbells *db;

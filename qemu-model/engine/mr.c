@@ -81,7 +81,8 @@ static int load_translation(struct ohca_cmd *c, struct ohca_mr *mr, uint32_t acc
 		return OHCA_BAD(c, reg_mr.iova);
 	if (cmd->pl.page_shift > OHCA_PL_MAX_SHIFT || offset >= 1ull << cmd->pl.page_shift)
 		return OHCA_BAD(c, reg_mr.pl_offset);
-	rc = OHCA_CMD_PAGES(c, &mr->pages, reg_mr.pl, length + offset, OHCA_MAX_MR_PAGES);
+	rc = OHCA_CMD_PAGES_SOME(c, &mr->pages, reg_mr.pl, length + offset,
+				 OHCA_MAX_MR_PAGES);
 	if (rc)
 		return rc;
 	mr->iova = iova;

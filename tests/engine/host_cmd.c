@@ -7,6 +7,7 @@
 #include "host.h"
 #include "host_priv.h"
 
+#define CMD_TURNS	10000u	/* the longest page list takes 8192 */
 #define AQ_LOG		4u
 #define AQ_MASK		((1u << AQ_LOG) - 1)
 
@@ -34,7 +35,7 @@ int host_cmd(struct host *h, uint8_t opcode, struct ohca_hw_aqe *cmd, struct ohc
 	ohca_mmio_write(h->e, OHCA_REG_AQ_DB, h->aq_pi, 4);
 	acqe = (struct ohca_hw_acqe *)host_ptr(h, h->acq) + (idx & AQ_MASK);
 	for (unsigned int i = 0; (acqe->phase & 1) == (idx >> AQ_LOG & 1); i++) {
-		if (i == 1000)
+		if (i == CMD_TURNS)
 			host_die("command without completion");
 		ohca_poll(h->e, 64);
 	}

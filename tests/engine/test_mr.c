@@ -104,6 +104,98 @@ static int rkey(struct rig *r, struct ohca_qp *qp, uint32_t key, uint64_t addr, 
 
 /* ---- registration ---- */
 
+#define LONG	(96u * 1024u)	/* pages: several steps */
+
+/* A list of two levels of tables, and one that names them; the pages follow each other but
+ * for page @gap on. */
+static void long_list(struct rig *r, struct ohca_hw_aqe *c, uint32_t gap)
+{
+	uint32_t tables = LONG / OHCA_PL_TABLE_ENTRIES;
+	uint64_t root = host_pages(r->h, 1), leaf = host_pages(r->h, tables);
+	uint64_t *top = host_ptr(r->h, root), *entry = host_ptr(r->h, leaf);
+
+	assert_true(tables <= OHCA_PL_TABLE_ENTRIES);
+	for (uint32_t i = 0; i < tables; i++)
+		top[i] = leaf + i * 4096ull;
+	for (uint32_t i = 0; i < LONG; i++)
+		entry[i] = 0x100000000ull + (i + (i >= gap)) * 4096ull;
+	*c = HOST_AQE(reg_mr, .iova = 0x1000, .length = LONG * 4096ull, .access = 1);
+	c->reg_mr.pdn = r->h->pdn;
+	c->reg_mr.pl.root = root;
+	c->reg_mr.pl.npages = LONG;
+	c->reg_mr.pl.page_shift = 12;
+	c->reg_mr.pl.levels = 2;
+}
+
+/* Begin a command and run it for @polls turns of the engine. */
+static void begin(struct rig *r, struct ohca_hw_aqe *c, unsigned int polls)
+{
+	struct host *h = r->h;
+
+	c->hdr.opcode = OHCA_CMD_REG_MR;
+	memcpy((uint8_t *)host_ptr(h, h->aq) + h->aq_pi % 16 * 64, c, sizeof(*c));
+	ohca_mmio_write(h->e, OHCA_REG_AQ_DB, ++h->aq_pi, 4);
+	while (polls--)
+		assert_true(ohca_poll(h->e, 64));
+}
+
+/* A long page list is loaded in steps; between them everything else goes on. */
+static void test_reg_in_steps(void **state)
+{
+	struct rig *r = *state;
+	struct ohca_hw_aqe c;
+	uint64_t cmds;
+	uint32_t key;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		static const uint32_t gap[] = { 1, LONG - 1, LONG };
+		struct ohca_mr *mr;
+
+		long_list(r, &c, gap[i]);
+		assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, &key), OHCA_ADMIN_OK);
+		mr = ohca_mr_get(r->h->e, key);
+		assert_int_equal(mr->pages.contig, gap[i] == LONG);
+		assert_int_equal(r->h->e->page_entries, gap[i] == LONG ? 0 : LONG);
+		for (uint64_t p = 0; p < LONG; p += 511) {
+			uint64_t run;
+
+			assert_int_equal(ohca_pages_addr(&mr->pages, p * 4096, &run),
+					 0x100000000ull + (p + (p >= gap[i])) * 4096);
+		}
+		assert_int_equal(dereg(r, key), OHCA_ADMIN_OK);
+		assert_int_equal(r->h->e->page_entries, 0);
+	}
+
+	/* Not done in one turn. What is written over the entry meanwhile is not looked at. */
+	long_list(r, &c, 1);
+	cmds = host_counter(r->h, OHCA_CNT_CMDS);
+	begin(r, &c, 3);
+	assert_int_equal(host_counter(r->h, OHCA_CNT_CMDS), cmds);
+	assert_in_range(r->h->e->walk.done, 3 * 8192, LONG - 1);
+	memset((uint8_t *)host_ptr(r->h, r->h->aq) + (r->h->aq_pi - 1) % 16 * 64, 0xff, 64);
+	for (unsigned int i = 0; i < 100 && ohca_poll(r->h->e, 64); i++)
+		;
+	assert_int_equal(host_counter(r->h, OHCA_CNT_CMDS), cmds + 1);
+	assert_int_equal(host_counter(r->h, OHCA_CNT_CMDS_BAD), 0);
+	assert_int_equal(r->h->e->page_entries, LONG);
+
+	/* A list that turns bad in the middle leaves nothing behind. */
+	long_list(r, &c, 1);
+	begin(r, &c, 2);
+	((uint64_t *)host_ptr(r->h, c.reg_mr.pl.root))[LONG / OHCA_PL_TABLE_ENTRIES - 1] = 8;
+	for (unsigned int i = 0; i < 100 && ohca_poll(r->h->e, 64); i++)
+		;
+	assert_int_equal(host_counter(r->h, OHCA_CNT_CMDS_BAD), 1);
+	assert_int_equal(r->h->e->page_entries, LONG);
+
+	/* Neither does a reset. */
+	begin(r, &c, 2);
+	assert_true(r->h->e->walk.done > 0);
+	ohca_reset(r->h->e);
+	assert_int_equal(r->h->e->walk.done, 0);
+	assert_int_equal(r->h->e->page_entries, 0);
+}
+
 static void test_reg_refused(void **state)
 {
 	struct rig *r = *state;
@@ -796,7 +888,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(reg_refused), T(limit_and_tags), T(lists), T(deep_list), T(huge_pages), T(hostile_lists),
+		T(reg_in_steps), T(reg_refused), T(limit_and_tags), T(lists), T(deep_list),
+		T(huge_pages), T(hostile_lists),
 		T(local_keys), T(remote_keys), T(atomics), T(sgl), T(fast_reg), T(fast_reg_long),
 		T(windows), T(window_and_qp), T(rereg),
 	};
