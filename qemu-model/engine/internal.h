@@ -476,6 +476,7 @@ struct ohca_port {
 	uint8_t lmc;
 	uint8_t mtu;		/* NeighborMTU, 1 to 5 */
 	uint8_t op_vls;		/* number of data VLs in use */
+	uint32_t mbps;		/* of the link, as it trained last */
 	uint8_t sl2vl[16];
 	uint16_t num_pkeys;
 	uint16_t pkey[OHCA_MAX_PKEYS];
@@ -740,6 +741,8 @@ bool ohca_mad_rx(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pk
 		 const uint8_t *hdr, const uint8_t *mad);
 void ohca_mad_link(ohca_engine *e, unsigned int port, const struct ohca_link_rate *rate);
 void ohca_mad_port_update(ohca_engine *e, unsigned int port);
+/* The arbiter of the port's data VLs, with the tables in force. */
+struct ib_vlarb *ohca_mad_vlarb(ohca_engine *e, unsigned int port);
 /* a packet with a P_Key or Q_Key that does not match arrived: counter and trap */
 void ohca_mad_bad_pkey(ohca_engine *e, unsigned int port, const struct ib_key_violation *v);
 void ohca_mad_bad_qkey(ohca_engine *e, unsigned int port, const struct ib_key_violation *v);

@@ -127,6 +127,7 @@ static void port_copy(ohca_engine *e, unsigned int port)
 	p->lmc = s->pi.lmc;
 	p->mtu = s->pi.mtu;
 	p->op_vls = (uint8_t)ib_opvls_count(s->pi.op_vls);
+	p->mbps = ib_link_mbps(s->pi.width_active, s->pi.speed_active, s->pi.speed_ext_active);
 	memcpy(p->sl2vl, s->sl2vl.vl, sizeof(p->sl2vl));
 	p->num_pkeys = OHCA_MAX_PKEYS;
 	memcpy(p->pkey, s->pkey, sizeof(p->pkey));
@@ -162,6 +163,11 @@ void ohca_mad_free(ohca_engine *e)
 {
 	free(e->mad);
 	e->mad = NULL;
+}
+
+struct ib_vlarb *ohca_mad_vlarb(ohca_engine *e, unsigned int port)
+{
+	return &e->mad->sma.port[port].arb;
 }
 
 void ohca_mad_reset(ohca_engine *e)

@@ -3,8 +3,9 @@
  * The scheduler: which QP sends next.
  *
  * A QP is on one list: active (it may have something to do), one of the wait lists (it
- * has, but no credits or no room in the loop), or none. Active QPs take turns of
- * OHCA_QUANTUM packets. Timers are a heap with lazy keys: moving a timer to later costs
+ * has, but no credits or no room in the loop, or is ahead of its static rate), or none.
+ * Active QPs take turns of OHCA_QUANTUM packets. If those of several lanes of a port have
+ * something to send, the port's VL arbiter says which lane sends each packet. Timers are a heap with lazy keys: moving a timer to later costs
  * nothing, the heap finds out when the old time comes.
  */
 #include <stdlib.h>
@@ -222,15 +223,19 @@ uint64_t ohca_sched_deadline(const ohca_engine *e)
 {
 	const struct ohca_sched *s = e->sched;
 
-	return s->heap_num ? s->heap[0]->heap_key : OHCA_NO_DEADLINE;
+	uint64_t t = s->heap_num ? s->heap[0]->heap_key : OHCA_NO_DEADLINE;
+
+	return t < s->paced_ns ? t : s->paced_ns;
 }
 
 /* ---- lists ------------------------------------------------------------------------- */
 
-static void off(struct ohca_xport *xp)
+static void off(struct ohca_sched *s, struct ohca_xport *xp)
 {
 	if (xp->on != OHCA_XP_OFF)
 		ohca_list_del(&xp->link);
+	if (xp->on == OHCA_XP_ACTIVE && ohca_list_empty(&s->active[xp->lane]))
+		s->busy &= ~(1u << xp->lane);
 	xp->on = OHCA_XP_OFF;
 }
 
@@ -239,7 +244,8 @@ void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp)
 	if (xp->on != OHCA_XP_OFF)
 		return;
 	xp->on = OHCA_XP_ACTIVE;
-	ohca_list_add_tail(&e->sched->active, &xp->link);
+	ohca_list_add_tail(&e->sched->active[xp->lane], &xp->link);
+	e->sched->busy |= 1u << xp->lane;
 }
 
 /* The first who waits becomes active; false: nobody does. Who had nothing of the last
@@ -252,7 +258,7 @@ static bool wake_one(ohca_engine *e, struct ohca_list pair[2])
 	if (ohca_list_empty(l))
 		return false;
 	xp = ohca_container_of(l->next, struct ohca_xport, link);
-	off(xp);
+	off(e->sched, xp);
 	ohca_sched_activate(e, xp);
 	return true;
 }
@@ -287,6 +293,27 @@ static bool any_ready(const struct ohca_sched *s)
 		if (s->ready[p])
 			return true;
 	return false;
+}
+
+/* Who waited for its static rate, and where the others are due. */
+static void paced_run(ohca_engine *e)
+{
+	struct ohca_sched *s = e->sched;
+	struct ohca_list *l = s->paced.next, *next;
+
+	s->paced_ns = OHCA_NO_DEADLINE;
+	for (; l != &s->paced; l = next) {
+		struct ohca_xport *xp = ohca_container_of(l, struct ohca_xport, link);
+		uint64_t due = xp->paced + OHCA_PACE_NS / 2;
+
+		next = l->next;
+		if (due <= s->now) {
+			off(s, xp);
+			ohca_sched_activate(e, xp);
+		} else if (due < s->paced_ns) {
+			s->paced_ns = due;
+		}
+	}
 }
 
 void ohca_xp_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes)
@@ -354,6 +381,8 @@ static enum turn turn(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 {
 	struct ohca_xport *xp = qp->xp;
 	bool connected = !ohca_qp_datagram(qp);
+	/* turns may be of one packet: requests and responses alternate over them */
+	bool skip = xp->resp_last;
 	bool resp = true, req;
 
 	if (qp->state == OHCA_QPS_ERR)
@@ -369,19 +398,22 @@ static enum turn turn(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 	while (*quantum && (resp || req)) {
 		enum ohca_sent r;
 
-		if (resp) {
+		if (resp && !skip) {
 			r = ohca_resp_pending(xp) ? ohca_resp_send(e, qp) : OHCA_SENT_NONE;
 			if (r == OHCA_SENT_BLOCKED)
 				return TURN_BLOCKED;
 			resp = r == OHCA_SENT;
 			*quantum -= resp;
+			xp->resp_last = resp;
 		}
+		skip = false;
 		if (req && *quantum) {
 			r = connected ? ohca_req_send(e, qp) : ohca_ud_send(e, qp);
 			if (r == OHCA_SENT_BLOCKED)
 				return TURN_BLOCKED;
 			req = r == OHCA_SENT;
 			*quantum -= req;
+			xp->resp_last = false;
 		}
 		if (qp->state == OHCA_QPS_ERR)
 			return TURN_MORE;
@@ -402,7 +434,7 @@ static void chain(ohca_engine *e)
 	struct ohca_sched *s = e->sched;
 	unsigned int lane;
 
-	if (s->blocked && s->blocked != s->wait_loop && s->blocked != s->wait_fault) {
+	if (s->blocked >= s->wait[0][0] && s->blocked <= s->wait[OHCA_MAX_PORTS - 1][15]) {
 		lane = (unsigned int)(s->blocked - s->wait[0][0]) / 2;
 		s->ready[lane / 16] &= (uint16_t)~(1u << lane % 16);
 	}
@@ -413,33 +445,109 @@ static void chain(ohca_engine *e)
 		s->ready[lane / 16] &= (uint16_t)~(1u << lane % 16);
 }
 
+/* The lanes of one port that QPs are active on. */
+static uint32_t port_lanes(const struct ohca_sched *s, unsigned int port)
+{
+	return s->busy >> 16 * port & 0xffff;
+}
+
+/*
+ * Several lanes are busy. Ports have wires of their own and take turns; the lanes of a port
+ * share one, packet by packet, as its VLArbitrationTables say (7.6.9). Lanes that these do
+ * not mention have what the others leave. Return: the lane.
+ */
+static unsigned int arbitrate(ohca_engine *e, unsigned int *quantum)
+{
+	struct ohca_sched *s = e->sched;
+	uint32_t lanes;
+	int vl;
+
+	if (!s->port_left || !port_lanes(s, s->port)) {
+		do {
+			s->port = (s->port + 1) % OHCA_MAX_PORTS;
+		} while (!port_lanes(s, s->port));
+		s->port_left = OHCA_QUANTUM;
+	}
+	lanes = port_lanes(s, s->port);
+	vl = __builtin_ctz(lanes);
+	if (lanes & (lanes - 1)) {
+		s->arb = ohca_mad_vlarb(e, s->port);
+		vl = ib_vlarb_pick(s->arb, (uint16_t)lanes);
+		if (vl < 0)
+			vl = __builtin_ctz(lanes);
+		s->grant = ohca_lane(s->port, (unsigned int)vl);
+		*quantum = 1;
+	}
+	return ohca_lane(s->port, (unsigned int)vl);
+}
+
+/* After a turn that the arbiter gave. */
+static void charge_turn(struct ohca_sched *s, unsigned int lane, enum turn t)
+{
+	/* what takes no room on the wire, but again and again, must not keep the others */
+	uint32_t bytes = s->charge || t != TURN_MORE ? s->charge : IB_VLARB_UNIT;
+
+	if (bytes)
+		ib_vlarb_sent(s->arb, (uint8_t)(lane % 16), bytes);
+	s->arb = NULL;
+	s->grant = OHCA_LANE_ANY;
+}
+
+/* It had no room for its next packet. */
+static void park(ohca_engine *e, struct ohca_xport *xp, bool sent)
+{
+	struct ohca_sched *s = e->sched;
+
+	if (s->blocked == s->wait_turn) {
+		xp->lane = (uint8_t)s->want;
+		ohca_sched_activate(e, xp);
+		return;
+	}
+	xp->on = OHCA_XP_WAIT;
+	if (s->blocked == s->wait_pace) {
+		uint64_t due = xp->paced + OHCA_PACE_NS / 2;
+
+		ohca_list_add_tail(&s->paced, &xp->link);
+		if (due < s->paced_ns)
+			s->paced_ns = due;
+		return;
+	}
+	ohca_list_add_tail(&s->blocked[sent], &xp->link);
+}
+
 static void run_one(ohca_engine *e, unsigned int *budget)
 {
 	struct ohca_sched *s = e->sched;
-	struct ohca_xport *xp = ohca_container_of(s->active.next, struct ohca_xport, link);
-	unsigned int quantum = *budget < OHCA_QUANTUM ? *budget : OHCA_QUANTUM;
-	unsigned int left = quantum;
+	unsigned int quantum = *budget < OHCA_QUANTUM ? *budget : OHCA_QUANTUM, left, cost;
+	bool several = s->busy & (s->busy - 1);
+	unsigned int lane = several ? arbitrate(e, &quantum) : (unsigned int)__builtin_ctz(s->busy);
+	struct ohca_xport *xp = ohca_container_of(s->active[lane].next, struct ohca_xport, link);
+	enum turn t;
 
-	off(xp);
+	off(s, xp);
 	s->blocked = NULL;
 	s->sent = 0;
-	switch (turn(e, xp->qp, &left)) {
-	case TURN_MORE:
-		ohca_sched_activate(e, xp);
-		break;
-	case TURN_BLOCKED:
+	s->charge = 0;
+	s->turn = xp;
+	left = quantum;
+	t = turn(e, xp->qp, &left);
+	s->turn = NULL;
+	if (s->sent && xp->on == OHCA_XP_OFF)
+		xp->lane = (uint8_t)(s->sent - 1);
+	if (t == TURN_BLOCKED)
 		ohca_sq_ci(e, xp->qp);
-		if (xp->on == OHCA_XP_OFF) {
-			xp->on = OHCA_XP_WAIT;
-			ohca_list_add_tail(&s->blocked[left < quantum], &xp->link);
-		}
-		break;
-	case TURN_IDLE:
-		break;
-	}
+	if (t == TURN_MORE)
+		ohca_sched_activate(e, xp);
+	else if (t == TURN_BLOCKED && xp->on == OHCA_XP_OFF)
+		park(e, xp, left < quantum);
+	if (s->arb)
+		charge_turn(s, lane, t);
 	chain(e);
 	/* a turn that found nothing costs one, so that the loop ends */
-	*budget -= left < quantum ? quantum - left : 1;
+	cost = left < quantum ? quantum - left : 1;
+	*budget -= cost;
+	if (several)
+		s->port_left -= cost < s->port_left ? cost : s->port_left;
 }
 
 /* Deliver looped packets; those that arrive meanwhile wait for the next round. */
@@ -478,6 +586,8 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 	s->now = ohca_now(e);
 	if (s->heap_num && s->heap[0]->heap_key <= s->now)
 		timers_run(e);
+	if (s->paced_ns <= s->now)
+		paced_run(e);
 	if (!budget)
 		budget = 1;
 	wake_ready(e);
@@ -490,14 +600,14 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 		}
 		if (!budget)
 			break;
-		if (!ohca_list_empty(&s->active))
+		if (s->busy)
 			run_one(e, &budget);
 		else if (any_ready(s))
 			wake_ready(e);
 		else if (s->loop_head == s->loop_tail && !madq_ready(s))
 			break;
 	}
-	return ohca_running(e) && (!ohca_list_empty(&s->active) || any_ready(s) ||
+	return ohca_running(e) && (s->busy || any_ready(s) ||
 				   s->loop_head != s->loop_tail || madq_ready(s));
 }
 
@@ -533,7 +643,11 @@ int ohca_sched_init(ohca_engine *e)
 		free(s);
 		return -1;
 	}
-	ohca_list_init(&s->active);
+	for (unsigned int i = 0; i < OHCA_LANES; i++)
+		ohca_list_init(&s->active[i]);
+	ohca_list_init(&s->paced);
+	s->paced_ns = OHCA_NO_DEADLINE;
+	s->grant = OHCA_LANE_ANY;
 	for (unsigned int i = 0; i < 2; i++) {
 		ohca_list_init(&s->wait_loop[i]);
 		ohca_list_init(&s->wait_fault[i]);
@@ -588,7 +702,7 @@ static void reset(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	off(xp);
+	off(e->sched, xp);
 	ohca_suspend_forget_all(e, xp);
 	heap_remove(e->sched, xp);
 	xp->timer = OHCA_NO_DEADLINE;
@@ -621,8 +735,9 @@ static void to_err(ohca_engine *e, struct ohca_qp *qp)
 	xp->rnr_wait = false;
 	xp->rto_restart = false;
 	ohca_resp_reset(e, xp, xp->closing);
-	/* what waits for credits in vain has flushing to do */
-	off(xp);
+	/* what waits for credits in vain has flushing to do, for which it needs no lane's turn */
+	off(e->sched, xp);
+	xp->lane = (uint8_t)ohca_lane(qp->port, IB_VL_MANAGEMENT);
 	ohca_sched_activate(e, xp);
 }
 
@@ -644,6 +759,8 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 			break;
 		xp->epsn = qp->rq_psn;
 		xp->path_ok = false;
+		if (xp->on == OHCA_XP_OFF)
+			xp->lane = (uint8_t)ohca_lane(qp->port, e->port[qp->port].sl2vl[qp->av.sl & 15]);
 		return 0;
 	case OHCA_QPS_RTS:
 		if (old == OHCA_QPS_RTR) {
@@ -677,7 +794,7 @@ void ohca_xp_migrated(ohca_engine *e, struct ohca_qp *qp)
 
 	xp->path_ok = false;
 	xp->retry_left = qp->retry_cnt;
-	off(xp);
+	off(e->sched, xp);
 	ohca_sched_activate(e, xp);
 }
 
@@ -685,7 +802,7 @@ void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp)
 {
 	/* flushing needs no credits */
 	if (qp->state == OHCA_QPS_ERR)
-		off(qp->xp);
+		off(e->sched, qp->xp);
 	if (qp->state >= OHCA_QPS_RTS)
 		ohca_sched_activate(e, qp->xp);
 }
@@ -694,7 +811,7 @@ void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp)
 {
 	if (qp->state != OHCA_QPS_ERR)
 		return;
-	off(qp->xp);
+	off(e->sched, qp->xp);
 	ohca_sched_activate(e, qp->xp);
 }
 

@@ -19,6 +19,7 @@
 
 #include "internal.h"
 #include "../ib/rate.h"
+#include "../ib/vl.h"
 
 #define OHCA_REQ_WINDOW		2048u	/* packets in flight of one QP */
 #define OHCA_ACK_EVERY		32u	/* packets without AckReq at most */
@@ -28,6 +29,11 @@
 #define OHCA_FAULT_RNR_TIMER	12u	/* code; 0.64 ms, within which a page is often there */
 #define OHCA_FAULT_RETRY_NS	1000000ull
 #define OHCA_QUANTUM		16u	/* packets of one QP before the next has its turn */
+#define OHCA_LANES		(OHCA_MAX_PORTS * 16u)	/* see ohca_lane() */
+#define OHCA_LANE_ANY		OHCA_LANES
+/* A QP with a static rate may be ahead of it by what it has not sent in so many ns: less is
+ * not to be had from a thread that sleeps meanwhile. */
+#define OHCA_PACE_NS		200000u
 
 #define OHCA_LOOP_SLOTS		64u	/* power of two */
 #define OHCA_SLOT_SIZE		4352u	/* at least IB_MAX_PKT_LEN */
@@ -94,12 +100,13 @@ enum ohca_tx_kind {
  * @kind: enum ohca_tx_kind
  * @hdr_len: bytes of @hdr that count: 8 without, 48 with GRH
  * @pkey: to put into the BTH
+ * @pace: static rate, if it is less than the port's: ps for a byte; 0: as fast as it goes
  * @hdr: LRH and GRH; lengths are filled in per packet
  */
 struct ohca_path {
 	uint8_t port, vl, kind, hdr_len;
 	bool mcast;
-	uint16_t pkey;
+	uint16_t pkey, pace;
 	uint8_t hdr[IB_LRH_LEN + IB_GRH_LEN];
 };
 
@@ -107,6 +114,7 @@ struct ohca_path {
 struct ohca_tx {
 	uint8_t *buf;
 	uint32_t len;
+	uint16_t pace;
 	uint8_t port, vl, kind;
 	bool mcast, loop_copy;
 };
@@ -255,8 +263,11 @@ struct ohca_xport {
 	struct ohca_list link;
 	struct ohca_qp *qp;
 	uint64_t timer, heap_key;
+	uint64_t paced;			/* when all it has sent is through, at its static rate */
 	uint32_t heap;			/* position + 1; 0: not in the heap */
 	uint8_t on;
+	uint8_t lane;			/* its list while it is active; stays while it is on it */
+	bool resp_last;			/* the last packet was a response */
 	uint8_t rx_op;
 	bool path_ok;
 	uint32_t path_gen;
@@ -480,7 +491,15 @@ struct ohca_lateq {
 
 /**
  * struct ohca_sched - scheduler
- * @active: QPs that may have something to do, in turn
+ * @active: QPs that may have something to do, in turn, by the lane they sent on last
+ * @busy: bit n: active[n] is not empty
+ * @port: whose lanes are served; @port_left: packets until it is the other's turn
+ * @arb: arbiter that gave the turn, NULL: there was nothing to decide
+ * @grant: lane on which packets may leave in this turn, or OHCA_LANE_ANY; @charge: bytes
+ *	that did; @want: on which one would have
+ * @turn: whose turn it is, NULL: no QP's
+ * @wait_turn: stands for "when this lane has its turn", @wait_pace for "when the time comes":
+ *	@paced are those who wait for that, the first until @paced_ns
  * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot. First
  *	those that could not send anything in their last turn, then those that could
  * @wait_fault: QPs that found too many page faults unanswered
@@ -495,9 +514,17 @@ struct ohca_lateq {
  * @loop, @loop_len, @loop_port: looped packets, FIFO of slots
  */
 struct ohca_sched {
-	struct ohca_list active;
+	struct ohca_list active[OHCA_LANES];
+	uint32_t busy;
+	unsigned int port, port_left;
+	struct ib_vlarb *arb;
+	unsigned int grant, want;
+	uint32_t charge;
+	struct ohca_xport *turn;
 	struct ohca_list wait[OHCA_MAX_PORTS][16][2];
-	struct ohca_list wait_loop[2], wait_fault[2];
+	struct ohca_list wait_loop[2], wait_fault[2], wait_turn[2], wait_pace[2];
+	struct ohca_list paced;
+	uint64_t paced_ns;
 	struct ohca_list *blocked;
 	unsigned int sent;
 	uint16_t ready[OHCA_MAX_PORTS];

@@ -29,6 +29,14 @@ static uint8_t path_kind(const struct ohca_port *port, const struct ohca_path *p
 	return OHCA_TX_WIRE;
 }
 
+/* ps for a byte at a static rate, 0 if the port is no faster (9.11). */
+static uint16_t path_pace(const struct ohca_port *port, uint8_t rate)
+{
+	uint32_t mbps = ib_rate_mbps(rate);
+
+	return mbps && mbps < port->mbps ? (uint16_t)(8000000 / mbps) : 0;
+}
+
 int ohca_path_resolve(ohca_engine *e, unsigned int port_idx, const struct ohca_hw_av *av,
 		      uint16_t pkey, bool vl15, struct ohca_path *p)
 {
@@ -50,6 +58,7 @@ int ohca_path_resolve(ohca_engine *e, unsigned int port_idx, const struct ohca_h
 	p->vl = vl15 ? IB_VL_MANAGEMENT : port->sl2vl[av->sl];
 	p->pkey = vl15 ? IB_DEFAULT_PKEY : pkey;
 	p->kind = path_kind(port, p, dlid, av, vl15);
+	p->pace = vl15 ? 0 : path_pace(port, av->static_rate);
 	slid = port->lid | av->src_path_bits;
 	if (!port->lid)
 		slid = IB_LID_PERMISSIVE;
@@ -139,6 +148,33 @@ static uint8_t *wire_room(ohca_engine *e, const struct ohca_path *p, uint32_t le
 	return buf;
 }
 
+/* Not now: another lane has its turn, or the QP is ahead of its static rate. */
+static bool too_early(struct ohca_sched *s, const struct ohca_path *p)
+{
+	if (s->grant != OHCA_LANE_ANY && s->grant != ohca_lane(p->port, p->vl)) {
+		s->want = ohca_lane(p->port, p->vl);
+		s->blocked = s->wait_turn;
+		return true;
+	}
+	if (p->pace && s->turn && s->turn->paced > s->now) {
+		s->blocked = s->wait_pace;
+		return true;
+	}
+	return false;
+}
+
+static void pace(const struct ohca_sched *s, const struct ohca_tx *tx)
+{
+	struct ohca_xport *xp = s->turn;
+	uint64_t since = s->now > OHCA_PACE_NS ? s->now - OHCA_PACE_NS : 0;
+
+	if (!xp)
+		return;
+	if (xp->paced < since)
+		xp->paced = since;
+	xp->paced += (uint64_t)(tx->len + IB_VCRC_LEN) * tx->pace / 1000;
+}
+
 bool ohca_tx_open(ohca_engine *e, const struct ohca_path *p, uint32_t len, struct ohca_tx *tx)
 {
 	struct ohca_sched *s = e->sched;
@@ -149,9 +185,12 @@ bool ohca_tx_open(ohca_engine *e, const struct ohca_path *p, uint32_t len, struc
 	tx->vl = p->vl;
 	tx->kind = p->kind;
 	tx->mcast = p->mcast;
+	tx->pace = p->pace;
 	tx->loop_copy = false;
 	switch (p->kind) {
 	case OHCA_TX_WIRE:
+		if ((s->arb || p->pace) && too_early(s, p))
+			return false;
 		buf = wire_room(e, p, len, tx);
 		if (!buf)
 			return false;
@@ -181,6 +220,8 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 	struct ohca_sched *s = e->sched;
 	struct ohca_port_counters *c = &e->port[tx->port].cnt;
 
+	/* what is looped takes the engine's time, if not the wire's */
+	s->charge += tx->len + IB_VCRC_LEN;
 	switch (tx->kind) {
 	case OHCA_TX_WIRE:
 		if (tx->vl != IB_VL_MANAGEMENT) {
@@ -195,6 +236,8 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 			memcpy(loop_slot(s), tx->buf, tx->len);
 			loop_push(s, tx->port, tx->len);
 		}
+		if (tx->pace)
+			pace(s, tx);
 		e->ops.tx_commit(e->h, tx->port, tx->vl, tx->len);
 		break;
 	case OHCA_TX_LOOP:

@@ -140,6 +140,7 @@ static inline unsigned int ib_opvls_count(uint8_t code)
 #define IB_VLARB_MAX		64u
 #define IB_VLARB_BLOCK		32u
 #define IB_VLARB_UNLIMITED	255u
+#define IB_VLARB_UNIT		64u	/* bytes, of a weight */
 #define IB_VLARB_LOW		0u
 #define IB_VLARB_HIGH		1u
 

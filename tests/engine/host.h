@@ -103,6 +103,7 @@ struct host {
 	unsigned int irqs[HOST_VECTORS];
 	uint64_t traces[OHCA_TR_NUM];
 	uint8_t tx_buf[8192];
+	uint8_t sl, static_rate;	/* of QPs that host_qp_connect() connects */
 	struct host_port port[2];
 	/* admin queue */
 	uint64_t aq, acq;

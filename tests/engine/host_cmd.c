@@ -369,7 +369,7 @@ void host_qp_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uint32
 		.timeout = 10,		/* 4 ms */
 		.retry_cnt = 7,
 		.rnr_retry = 7,
-		.av = { .dlid = lid },
+		.av = { .dlid = lid, .sl = qp->h->sl, .static_rate = qp->h->static_rate },
 	};
 	const uint32_t resp = OHCA_ATTR_MAX_DEST_RD_ATOMIC | OHCA_ATTR_MIN_RNR_TIMER;
 	const uint32_t req = OHCA_ATTR_TIMEOUT | OHCA_ATTR_RETRY_CNT | OHCA_ATTR_RNR_RETRY |

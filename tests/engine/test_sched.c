@@ -323,6 +323,152 @@ static void test_pools(void **state)
 	host_free(r.h[1]);
 }
 
+/* ---- lanes and rates ---- */
+
+#define MSGS	20u		/* a QP sends, of 4 packets */
+#define MSG_LEN	2000u
+
+/** struct lanes - packets that left on each VL; @at_end: of the others when @last had sent all */
+struct lanes {
+	unsigned int n[16], total[16];
+	unsigned int other_at_end[2];
+};
+
+static enum host_fate count_lane(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+				 uint32_t len)
+{
+	struct lanes *l = arg;
+	unsigned int vl = frame[0] >> 4;
+
+	(void)from, (void)port, (void)len;
+	if (vl < 2 && ++l->n[vl] == l->total[vl])
+		l->other_at_end[vl] = l->n[!vl];
+	return HOST_DELIVER;
+}
+
+static void set_arb(struct host *h, unsigned int block, const struct ib_vlarb_entry *e)
+{
+	struct ib_vlarb_entry b[IB_VLARB_BLOCK] = { { 0, 0 } };
+
+	for (unsigned int i = 0; e && i < 2; i++)
+		b[i] = e[i];
+	assert_int_equal(ib_vlarb_set_block(ohca_mad_vlarb(h->e, 0), block, b), 0);
+}
+
+/*
+ * Half of the QPs on SL 0 and half on SL 1, all with the same to send, as the tables say.
+ * @first: lane that sent all it had first. Return: packets of the other one until then.
+ */
+static unsigned int compete(const struct ib_vlarb_entry *low, const struct ib_vlarb_entry *high,
+			    uint8_t limit, unsigned int first)
+{
+	struct crowd *c = malloc(sizeof(*c));
+	struct lanes l = { .total = { N / 2 * MSGS * 4, N / 2 * MSGS * 4 } };
+	struct ohca_hw_cqe e;
+	unsigned int total = 0;
+
+	memset(c, 0, sizeof(*c));
+	rig_up(&c->r, (struct rig_opt){ 0 });
+	assert_int_equal(c->r.h[0]->e->port[0].sl2vl[1], 1);
+	for (unsigned int k = 0; k < N; k++) {
+		make(c, 0, k);
+		make(c, 1, k);
+		c->r.h[0]->sl = c->r.h[1]->sl = (uint8_t)(k & 1);
+		join(c, k);
+	}
+	for (unsigned int i = 1; i <= 4; i++)
+		set_arb(c->r.h[0], i, i == 1 ? low : i == 3 ? high : NULL);
+	ohca_mad_vlarb(c->r.h[0]->e, 0)->high_limit = limit;
+	host_hook_set(c->r.h[0], 0, count_lane, &l);
+	for (unsigned int m = 0; m < MSGS; m++)
+		for (unsigned int k = 0; k < N; k++)
+			post(c, 0, k, OHCA_OP_RDMA_WRITE, k, MSG_LEN);
+	while (total < MSGS * N) {
+		assert_true(host_step(c->r.h, 2));
+		while (host_cq_poll(&c->r.scq[0], &e)) {
+			assert_int_equal(e.status, 0);
+			total++;
+		}
+	}
+	/* nothing was lost or sent twice, whoever had to wait */
+	assert_int_equal(l.n[0], l.total[0]);
+	assert_int_equal(l.n[1], l.total[1]);
+	crowd_down(c);
+	free(c);
+	return l.other_at_end[first];
+}
+
+/* Lanes share the wire as the tables say, and none waits for ever. */
+static void test_arbiter(void **state)
+{
+	static const struct ib_vlarb_entry
+		equal[] = { { 0, 64 }, { 1, 64 } }, four[] = { { 0, 64 }, { 1, 16 } },
+		one[] = { { 1, 64 }, { 0, 0 } }, other[] = { { 0, 64 }, { 1, 0 } };
+	const unsigned int all = N / 2 * MSGS * 4;
+
+	(void)state;
+	assert_in_range(compete(equal, NULL, 0, 0), all * 95 / 100, all);
+	assert_in_range(compete(four, NULL, 0, 0), all * 23 / 100, all * 27 / 100);
+	/* high priority without a limit: nothing of the low one meanwhile */
+	assert_in_range(compete(other, one, IB_VLARB_UNLIMITED, 1), 0, 16);
+	/* one packet of each; 4 KiB of high, that is 8 packets, and one */
+	assert_in_range(compete(other, one, 0, 1), all * 95 / 100, all);
+	assert_in_range(compete(other, one, 1, 1), all * 10 / 100, all * 14 / 100);
+	/* a lane that is in no table has what is left */
+	assert_in_range(compete(other, NULL, 0, 0), 0, 16);
+}
+
+/* A QP with a static rate below the port's keeps to it; the time stands for others. */
+static void test_static_rate(void **state)
+{
+	struct crowd *c = malloc(sizeof(*c));
+	struct ohca_hw_cqe e;
+
+	(void)state;
+	memset(c, 0, sizeof(*c));
+	rig_up(&c->r, (struct rig_opt){ 0 });
+	assert_int_equal(c->r.h[0]->e->port[0].mbps, 100000);
+	for (unsigned int k = 0; k < 3; k++) {
+		static const uint8_t rate[] = {
+			IB_RATE_CODE_10, IB_RATE_CODE_2_5, IB_RATE_CODE_100,
+		};
+
+		make(c, 0, k);
+		make(c, 1, k);
+		c->r.h[0]->static_rate = c->r.h[1]->static_rate = rate[k];
+		join(c, k);
+	}
+	for (unsigned int k = 0; k < 3; k++) {
+		/* ps a byte, with LRH, BTH and CRCs; the first packet has a RETH */
+		uint64_t ps = k == 0 ? 800 : 3200, len = 1u << 20, pkts = len / 512;
+		uint64_t want = (len + pkts * 26 + 16) * ps / 1000;
+		uint64_t begin = *c->r.h[0]->now, took, frames = c->r.h[0]->port[0].frames;
+
+		post(c, 0, k, OHCA_OP_RDMA_WRITE, k, (uint32_t)len);
+		for (unsigned int i = 0; !host_cq_poll(&c->r.scq[0], &e); i++) {
+			assert_true(i < 10000);
+			host_run(c->r.h, 2, k == 2 ? 0 : 1000);
+		}
+		assert_int_equal(e.status, 0);
+		took = *c->r.h[0]->now - begin;
+		assert_int_equal(c->r.h[0]->port[0].frames - frames, pkts);
+		if (k == 2)
+			assert_int_equal(took, 0);
+		else
+			assert_in_range(took, want - OHCA_PACE_NS - 10000, want + 10000);
+	}
+	/* destroyed while it waits */
+	post(c, 0, 0, OHCA_OP_RDMA_WRITE, 0, 1u << 20);
+	host_run(c->r.h, 2, 1000);
+	assert_false(ohca_list_empty(&c->r.h[0]->e->sched->paced));
+	host_qp_destroy(&c->qp[0][0]);
+	c->alive[0][0] = false;
+	assert_true(ohca_list_empty(&c->r.h[0]->e->sched->paced));
+	host_run(c->r.h, 2, HOST_MS);
+	crowd_down(c);
+	free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -331,6 +477,8 @@ int main(void)
 		cmocka_unit_test(test_timers),
 		cmocka_unit_test(test_churn),
 		cmocka_unit_test(test_pools),
+		cmocka_unit_test(test_arbiter),
+		cmocka_unit_test(test_static_rate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
