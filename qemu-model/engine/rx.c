@@ -163,6 +163,7 @@ static void count_rx(struct ohca_port_counters *c, const struct ib_pkt_info *i)
 	if (i->vl == IB_VL_MANAGEMENT)
 		return;
 	c->rcv_data += i->words;
+	c->rcv_data_sl[i->sl & 15] += i->words;
 	c->rcv_pkts++;
 	if (ib_lid_is_mcast(i->dlid))
 		c->mcast_rcv_pkts++;

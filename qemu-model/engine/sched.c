@@ -335,6 +335,8 @@ void ohca_xp_port(ohca_engine *e, unsigned int port)
 		return;
 	e->sched->gen[port]++;
 	e->sched->late[port].tail = e->sched->late[port].head;
+	/* a port that is down has no credits to wait for */
+	e->sched->refused &= ~(0xffffu << 16 * port);
 	/* who waits may have no lane any more */
 	for (unsigned int vl = 0; vl < 16; vl++)
 		wake(e, e->sched->wait[port][vl]);

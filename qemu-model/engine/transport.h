@@ -115,7 +115,7 @@ struct ohca_tx {
 	uint8_t *buf;
 	uint32_t len;
 	uint16_t pace;
-	uint8_t port, vl, kind;
+	uint8_t port, vl, sl, kind;
 	bool mcast, loop_copy;
 };
 
@@ -502,6 +502,8 @@ struct ohca_lateq {
  *	@paced are those who wait for that, the first until @paced_ns
  * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot. First
  *	those that could not send anything in their last turn, then those that could
+ * @refused: bit n: lane n has packets and no credits, since @refused_ns[n] as far as it is
+ *	counted in PortXmitWait
  * @wait_fault: QPs that found too many page faults unanswered
  * @blocked: the pair of lists a sender must wait on after it got no room
  * @sent: lane on which the turn sent last, plus one; 0: on none
@@ -528,6 +530,8 @@ struct ohca_sched {
 	struct ohca_list *blocked;
 	unsigned int sent;
 	uint16_t ready[OHCA_MAX_PORTS];
+	uint32_t refused;
+	uint64_t refused_ns[OHCA_LANES];
 	struct ohca_xport **heap;
 	uint32_t heap_num, heap_cap, num_xp;
 	uint64_t now;

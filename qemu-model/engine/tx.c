@@ -117,6 +117,25 @@ static void loop_push(struct ohca_sched *s, uint8_t port, uint32_t len)
 	s->loop_head++;
 }
 
+/* A lane that was refused is asked again: count how long it has waited, in us. */
+static void count_wait(ohca_engine *e, const struct ohca_path *p, bool ends)
+{
+	struct ohca_port_counters *c = &e->port[p->port].cnt;
+	unsigned int lane = ohca_lane(p->port, p->vl);
+	struct ohca_sched *s = e->sched;
+	uint64_t now = ohca_now(e), us;
+
+	if (s->refused >> lane & 1) {
+		us = (now - s->refused_ns[lane]) / 1000;
+		c->xmit_wait += us;
+		c->xmit_wait_vl[p->vl] += us;
+		s->refused_ns[lane] += us * 1000;
+	} else {
+		s->refused_ns[lane] = now;
+	}
+	s->refused = (s->refused & ~(1u << lane)) | (uint32_t)!ends << lane;
+}
+
 static uint8_t *wire_room(ohca_engine *e, const struct ohca_path *p, uint32_t len,
 			  struct ohca_tx *tx)
 {
@@ -141,8 +160,10 @@ static uint8_t *wire_room(ohca_engine *e, const struct ohca_path *p, uint32_t le
 	buf = e->ops.tx_begin(e->h, p->port, p->vl, len);
 	if (!buf) {
 		s->blocked = s->wait[p->port][p->vl];
-		port->cnt.xmit_wait++;
+		count_wait(e, p, false);
 	} else {
+		if (s->refused >> ohca_lane(p->port, p->vl) & 1)
+			count_wait(e, p, true);
 		s->sent = ohca_lane(p->port, p->vl) + 1;
 	}
 	return buf;
@@ -183,6 +204,7 @@ bool ohca_tx_open(ohca_engine *e, const struct ohca_path *p, uint32_t len, struc
 	tx->len = len;
 	tx->port = p->port;
 	tx->vl = p->vl;
+	tx->sl = p->hdr[1] >> 4;
 	tx->kind = p->kind;
 	tx->mcast = p->mcast;
 	tx->pace = p->pace;
@@ -226,6 +248,7 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 	case OHCA_TX_WIRE:
 		if (tx->vl != IB_VL_MANAGEMENT) {
 			c->xmit_data += tx->len / 4;
+			c->xmit_data_sl[tx->sl] += tx->len / 4;
 			c->xmit_pkts++;
 			if (tx->mcast)
 				c->mcast_xmit_pkts++;

@@ -152,6 +152,20 @@ static const struct ctr_field xmit_detail_ctrs[] = {
 	{ 80, 16, 3, C(xmit_hoq_discards) },
 };
 
+/* One counter for each VL or SL. */
+#define EACH(first, width, member)							\
+	EACH4(first, width, member, 0), EACH4(first, width, member, 4),			\
+	EACH4(first, width, member, 8), EACH4(first, width, member, 12)
+#define EACH4(first, width, member, n)							\
+	EACH1(first, width, member, n), EACH1(first, width, member, (n) + 1),		\
+	EACH1(first, width, member, (n) + 2), EACH1(first, width, member, (n) + 3)
+#define EACH1(first, width, member, n)							\
+	{ (first) + (n) * (width), (width), (n), C(member) + (n) * sizeof(uint64_t) }
+
+static const struct ctr_field vl_wait_ctrs[] = { EACH(32, 16, xmit_wait_vl) };
+static const struct ctr_field xmit_sl_ctrs[] = { EACH(32, 32, xmit_data_sl) };
+static const struct ctr_field rcv_sl_ctrs[] = { EACH(32, 32, rcv_data_sl) };
+
 /* An attribute made of counters. */
 struct ctr_attr {
 	uint16_t attr;
@@ -169,6 +183,12 @@ static const struct ctr_attr ctr_attrs[] = {
 	  rcv_detail_ctrs },
 	{ IB_PMA_ATTR_XMIT_DISCARD_DETAILS, IB_ARRAY_SIZE(xmit_detail_ctrs), false, false,
 	  false, xmit_detail_ctrs },
+	{ IB_PMA_ATTR_VL_XMIT_WAIT, IB_ARRAY_SIZE(vl_wait_ctrs), false, false, false,
+	  vl_wait_ctrs },
+	{ IB_PMA_ATTR_XMIT_DATA_SL, IB_ARRAY_SIZE(xmit_sl_ctrs), false, false, false,
+	  xmit_sl_ctrs },
+	{ IB_PMA_ATTR_RCV_DATA_SL, IB_ARRAY_SIZE(rcv_sl_ctrs), false, false, false,
+	  rcv_sl_ctrs },
 };
 
 static uint64_t ctr_get(const struct ohca_port_counters *c, unsigned int off)

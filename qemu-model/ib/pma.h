@@ -23,8 +23,11 @@ enum ib_pma_attr {
 	IB_PMA_ATTR_PORT_COUNTERS	= 0x0012,
 	IB_PMA_ATTR_RCV_ERROR_DETAILS	= 0x0015,
 	IB_PMA_ATTR_XMIT_DISCARD_DETAILS = 0x0016,
+	IB_PMA_ATTR_VL_XMIT_WAIT	= 0x001C,
 	IB_PMA_ATTR_PORT_COUNTERS_EXT	= 0x001D,
 	IB_PMA_ATTR_SAMPLES_RESULT_EXT	= 0x001E,
+	IB_PMA_ATTR_XMIT_DATA_SL	= 0x0036,
+	IB_PMA_ATTR_RCV_DATA_SL		= 0x0037,
 };
 
 /* ClassPortInfo.CapabilityMask of the performance class */
@@ -67,7 +70,7 @@ struct ohca_port_counters {
 	uint64_t local_link_integrity_errors;
 	uint64_t excessive_buffer_overruns;
 	uint64_t vl15_dropped;
-	uint64_t xmit_wait;			/* ticks with a packet and no credit */
+	uint64_t xmit_wait;			/* us with a packet and no credit */
 	uint64_t qp1_dropped;
 	/* PortRcvErrorDetails: parts of rcv_errors and rcv_switch_relay_errors */
 	uint64_t rcv_local_phys_errors;
@@ -81,6 +84,10 @@ struct ohca_port_counters {
 	uint64_t xmit_mtu_discards;
 	uint64_t xmit_lifetime_discards;
 	uint64_t xmit_hoq_discards;
+	/* xmit_wait by VL, data counters by SL */
+	uint64_t xmit_wait_vl[16];
+	uint64_t xmit_data_sl[16];
+	uint64_t rcv_data_sl[16];
 };
 
 /**

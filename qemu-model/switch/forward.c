@@ -273,9 +273,13 @@ static void unblock(struct sw *sw, struct sw_lane *h, struct sw_port *out)
 {
 	if (likely(!h->blocked_ns))
 		return;
-	/* PortXmitWait counts microseconds here. */
-	if (out)
-		out->ctr.xmit_wait += (sw_now(sw) - h->blocked_ns) / 1000;
+	/* A tick of PortXmitWait is a microsecond here. */
+	if (out) {
+		uint64_t us = (sw_now(sw) - h->blocked_ns) / 1000;
+
+		out->ctr.xmit_wait += us;
+		out->ctr.xmit_wait_vl[h->ovl & 15] += us;
+	}
 	h->blocked_ns = 0;
 	sw->blocked--;
 }
@@ -295,6 +299,7 @@ static void release(struct sw *sw, struct sw_port *in, unsigned int vl, struct s
 
 	c->rcv_pkts++;
 	c->rcv_data += h->f.len / 4;
+	c->rcv_data_sl[h->lrh[1] >> 4] += h->f.len / 4;
 	if ((h->lrh[2] & 0xc0) == 0xc0)
 		c->mcast_rcv_pkts++;
 	else
@@ -321,6 +326,7 @@ static bool copy_out(struct sw_port *out, unsigned int ovl, const struct sw_lane
 	out->hoq_drops[ovl] = 0;
 	c->xmit_pkts++;
 	c->xmit_data += h->f.len / 4;
+	c->xmit_data_sl[h->lrh[1] >> 4] += h->f.len / 4;
 	if (mcast)
 		c->mcast_xmit_pkts++;
 	else

@@ -207,9 +207,11 @@ static bool send_reply(struct sw *sw, struct sw_reply *r)
 	p->ctr.xmit_pkts++;
 	p->ctr.ucast_xmit_pkts++;
 	p->ctr.xmit_data += r->len / 4;
+	p->ctr.xmit_data_sl[r->pkt[1] >> 4] += r->len / 4;
 	sw->port[0].ctr.xmit_pkts++;
 	sw->port[0].ctr.ucast_xmit_pkts++;
 	sw->port[0].ctr.xmit_data += r->len / 4;
+	sw->port[0].ctr.xmit_data_sl[r->pkt[1] >> 4] += r->len / 4;
 	sw->mads_out++;
 	return true;
 }
@@ -300,6 +302,7 @@ void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
 		return;
 	}
 	memcpy(pkt, data, len);
+	p0->ctr.rcv_data_sl[pkt[1] >> 4] += len / 4;
 	if (ib_pkt_parse(pkt, len, &pi) != IB_PKT_OK || pi.opcode != IB_OP_UD_SEND_ONLY ||
 	    pi.dqpn != IB_QP1 || pi.payload_len != IB_MAD_LEN || !sw_is_own_lid(sw, pi.dlid)) {
 		p0->ctr.rcv_errors++;

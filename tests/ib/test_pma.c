@@ -216,6 +216,40 @@ static void details(void **st)
 	assert_int_equal(ib_get_be16(d + 10), 9);
 }
 
+/* Counters by VL and SL: where libibmad looks for them, each reset by its own bit. */
+static void by_lane(void **st)
+{
+	static const struct { uint16_t attr; uint8_t bytes; uint64_t *ctr; } a[] = {
+		{ IB_PMA_ATTR_VL_XMIT_WAIT, 2, ctr[1].xmit_wait_vl },
+		{ IB_PMA_ATTR_XMIT_DATA_SL, 4, ctr[1].xmit_data_sl },
+		{ IB_PMA_ATTR_RCV_DATA_SL, 4, ctr[1].rcv_data_sl },
+	};
+
+	(void)st;
+	for (unsigned int k = 0; k < IB_ARRAY_SIZE(a); k++) {
+		for (unsigned int round = 0; round < 3; round++) {
+			struct ib_mad m = request(round == 1 ? IB_METHOD_SET : IB_METHOD_GET,
+						  a[k].attr, 1, round == 1 ? 0x8002 : 0, 0);
+			const uint8_t *d = (uint8_t *)&m + IB_PMA_DATA_OFF;
+
+			for (unsigned int i = 0; i < 16 && round == 0; i++)
+				a[k].ctr[i] = 100 + i;
+			assert_int_equal(ask(&m), IB_MAD_OK);
+			for (unsigned int i = 0; i < 16; i++, d += a[k].bytes)
+				assert_int_equal(a[k].bytes == 2 ? ib_get_be16(d + 4) :
+						 ib_get_be32(d + 4),
+						 round && (i == 1 || i == 15) ? 0 : 100 + i);
+		}
+	}
+	ctr[1].xmit_wait_vl[3] += 1u << 20;
+	{
+		struct ib_mad m = request(IB_METHOD_GET, IB_PMA_ATTR_VL_XMIT_WAIT, 1, 0, 0);
+
+		assert_int_equal(ask(&m), IB_MAD_OK);
+		assert_int_equal(ib_get_be16((uint8_t *)&m + IB_PMA_DATA_OFF + 4 + 6), 0xffff);
+	}
+}
+
 static void refusals(void **st)
 {
 	struct ib_mad m;
@@ -256,6 +290,7 @@ int main(void)
 		cmocka_unit_test_setup(select_reset, setup),
 		cmocka_unit_test_setup(all_ports, setup),
 		cmocka_unit_test_setup(details, setup),
+		cmocka_unit_test_setup(by_lane, setup),
 		cmocka_unit_test_setup(refusals, setup),
 	};
 
