@@ -25,7 +25,7 @@ int main(int argc, char **argv)
 			"       ohca-peer queues builder|resize|clock\n"
 			"       ohca-peer scale QPS MRS\n"
 			"       ohca-peer xrc share\n"
-			"       ohca-peer paged odp|dmabuf\n"
+			"       ohca-peer paged odp[_moving|_swapped|_squeezed|_killed]|dmabuf\n"
 			"       ohca-peer local SCENARIO\n");
 		return 2;
 	}

@@ -4,7 +4,7 @@
  * go, and dma-bufs, through two QPs of one process.
  */
 #define _GNU_SOURCE
-#include "peer.h"
+#include "paged.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,16 +19,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAGE		4096u
 #define LEN		(64 * PAGE)
-#define RIGHTS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |	\
-			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
-#define ODP		(RIGHTS | IBV_ACCESS_ON_DEMAND)
 
 static struct ibv_qp *far;	/* what p->qp is connected to */
 
-/* Two new QPs, connected to each other. */
-static void pair(struct peer *p)
+void paged_pair(struct peer *p)
 {
 	struct peer_info to = p->me;
 
@@ -45,9 +40,8 @@ static void pair(struct peer *p)
 	peer_rts(p, far, &to, 5);
 }
 
-/* One operation from @local to @remote; it must end with @status. */
-static void op_(struct peer *p, enum ibv_wr_opcode op, uint64_t local, uint32_t lkey, uint64_t remote,
-		uint32_t rkey, uint32_t len, enum ibv_wc_status status, const char *what)
+void paged_post(struct peer *p, enum ibv_wr_opcode op, uint64_t local, uint32_t lkey,
+		uint64_t remote, uint32_t rkey, uint32_t len)
 {
 	struct ibv_sge sge = { local, len, lkey };
 	struct ibv_send_wr wr = {
@@ -64,13 +58,18 @@ static void op_(struct peer *p, enum ibv_wr_opcode op, uint64_t local, uint32_t 
 		wr.wr.rdma.rkey = rkey;
 	}
 	send_post_raw(p, &wr);
-	wc_expect(p->scq, 7, status, what);
-	if (status == IBV_WC_SUCCESS)
-		return;
-	pair(p);
 }
 
-static void recv_at(struct peer *p, uint64_t addr, uint32_t len, uint32_t lkey)
+void paged_op(struct peer *p, enum ibv_wr_opcode op, uint64_t local, uint32_t lkey, uint64_t remote,
+	      uint32_t rkey, uint32_t len, enum ibv_wc_status status, const char *what)
+{
+	paged_post(p, op, local, lkey, remote, rkey, len);
+	wc_expect(p->scq, 7, status, what);
+	if (status != IBV_WC_SUCCESS)
+		paged_pair(p);
+}
+
+void paged_recv(struct peer *p, uint64_t addr, uint32_t len, uint32_t lkey)
 {
 	struct ibv_sge sge = { addr, len, lkey };
 	struct ibv_recv_wr wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1 }, *bad;
@@ -79,7 +78,7 @@ static void recv_at(struct peer *p, uint64_t addr, uint32_t len, uint32_t lkey)
 		fail("ibv_post_recv");
 }
 
-static uint8_t *map(size_t len, int flags, int fd)
+uint8_t *paged_map(size_t len, int flags, int fd)
 {
 	void *m = mmap(NULL, len, PROT_READ | PROT_WRITE, flags, fd, 0);
 
@@ -88,7 +87,16 @@ static uint8_t *map(size_t len, int flags, int fd)
 	return m;
 }
 
-static struct ibv_mr *reg(struct peer *p, void *addr, size_t len, int access)
+int paged_file(size_t len, unsigned int flags)
+{
+	int fd = memfd_create("ohca-peer", flags);
+
+	if (fd < 0 || ftruncate(fd, (off_t)len))
+		fail("memfd: %s", strerror(errno));
+	return fd;
+}
+
+struct ibv_mr *paged_reg(struct peer *p, void *addr, size_t len, int access)
 {
 	struct ibv_mr *mr = ibv_reg_mr(p->pd, addr, len, access);
 
@@ -97,7 +105,7 @@ static struct ibv_mr *reg(struct peer *p, void *addr, size_t len, int access)
 	return mr;
 }
 
-static void dereg(struct ibv_mr *mr)
+void paged_dereg(struct ibv_mr *mr)
 {
 	int rc = ibv_dereg_mr(mr);
 
@@ -113,40 +121,40 @@ static void every_op(struct peer *p, struct ibv_mr *mr, uint8_t *cpu, uint64_t v
 	uint64_t sum;
 
 	fill(p->buf, len, seed);
-	op_(p, IBV_WR_RDMA_WRITE, buf, p->mr->lkey, va, mr->rkey, len, 0, "write to it");
+	paged_op(p, IBV_WR_RDMA_WRITE, buf, p->mr->lkey, va, mr->rkey, len, 0, "write to it");
 	check(cpu, len, seed, "written");
 	memset(p->buf, 0, len);
-	op_(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, len, 0, "read from it");
+	paged_op(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, len, 0, "read from it");
 	check(p->buf, len, seed, "read");
 	/* the other way round: the requester's own memory */
 	memset(p->buf, 0, len);
-	op_(p, IBV_WR_RDMA_WRITE, va, mr->lkey, p->you.addr, p->you.rkey, len, 0, "write from it");
+	paged_op(p, IBV_WR_RDMA_WRITE, va, mr->lkey, p->you.addr, p->you.rkey, len, 0, "write from it");
 	check(p->buf, len, seed, "written from it");
 	fill(p->buf, len, seed + 1);
 	if (drop && madvise(cpu, len, MADV_DONTNEED))
 		fail("madvise: %s", strerror(errno));
-	op_(p, IBV_WR_RDMA_READ, va, mr->lkey, p->you.addr, p->you.rkey, len, 0, "read into it");
+	paged_op(p, IBV_WR_RDMA_READ, va, mr->lkey, p->you.addr, p->you.rkey, len, 0, "read into it");
 	check(cpu, len, seed + 1, "read into it");
 	if (drop && madvise(cpu, len, MADV_DONTNEED))
 		fail("madvise: %s", strerror(errno));
-	recv_at(p, va, len, mr->lkey);
-	op_(p, IBV_WR_SEND, buf, p->mr->lkey, 0, 0, len, 0, "send to it");
+	paged_recv(p, va, len, mr->lkey);
+	paged_op(p, IBV_WR_SEND, buf, p->mr->lkey, 0, 0, len, 0, "send to it");
 	wc_expect(p->rcq, 8, IBV_WC_SUCCESS, "receive");
 	check(cpu, len, seed + 1, "received");
-	recv_at(p, buf, len, p->mr->lkey);
+	paged_recv(p, buf, len, p->mr->lkey);
 	memset(p->buf, 0, len);
-	op_(p, IBV_WR_SEND, va, mr->lkey, 0, 0, len, 0, "send from it");
+	paged_op(p, IBV_WR_SEND, va, mr->lkey, 0, 0, len, 0, "send from it");
 	wc_expect(p->rcq, 8, IBV_WC_SUCCESS, "receive from it");
 	check(p->buf, len, seed + 1, "sent");
 	sum = 40;
 	memcpy(cpu + 64, &sum, 8);
-	op_(p, IBV_WR_ATOMIC_FETCH_AND_ADD, buf, p->mr->lkey, va + 64, mr->rkey, 8, 0, "atomic");
+	paged_op(p, IBV_WR_ATOMIC_FETCH_AND_ADD, buf, p->mr->lkey, va + 64, mr->rkey, 8, 0, "atomic");
 	if (*(uint64_t *)(void *)p->buf != 40 || *(uint64_t *)(void *)(cpu + 64) != 43)
 		fail("atomic: %llu", *(unsigned long long *)(void *)(cpu + 64));
 	/* behind its end */
-	op_(p, IBV_WR_RDMA_WRITE, buf, p->mr->lkey, va + len - 8, mr->rkey, 16,
+	paged_op(p, IBV_WR_RDMA_WRITE, buf, p->mr->lkey, va + len - 8, mr->rkey, 16,
 	    IBV_WC_REM_ACCESS_ERR, "past the end");
-	op_(p, IBV_WR_RDMA_WRITE, va + len - 8, mr->lkey, p->you.addr, p->you.rkey, 16,
+	paged_op(p, IBV_WR_RDMA_WRITE, va + len - 8, mr->lkey, p->you.addr, p->you.rkey, 16,
 	    IBV_WC_LOC_PROT_ERR, "past its own end");
 }
 
@@ -172,28 +180,26 @@ static void *churn(void *arg)
 
 static void under_churn(struct peer *p)
 {
-	int fd = memfd_create("churn", 0);
+	int fd = paged_file(LEN, 0);
 	struct ibv_mr *mr;
 	pthread_t t;
 
-	if (fd < 0 || ftruncate(fd, LEN))
-		fail("memfd: %s", strerror(errno));
-	churned = map(LEN, MAP_SHARED, fd);
-	mr = reg(p, churned, LEN, ODP);
+	churned = paged_map(LEN, MAP_SHARED, fd);
+	mr = paged_reg(p, churned, LEN, ODP);
 	pthread_create(&t, NULL, churn, NULL);
 	for (uint32_t i = 0; i < 60; i++) {
 		fill(p->buf, LEN, i);
-		op_(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)churned,
+		paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)churned,
 		    mr->rkey, LEN, 0, "write under churn");
 		check(churned, LEN, i, "under churn");
 		memset(p->buf, 0, LEN);
-		op_(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)churned, mr->rkey,
+		paged_op(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)churned, mr->rkey,
 		    LEN, 0, "read under churn");
 		check(p->buf, LEN, i, "read under churn");
 	}
 	atomic_store(&stop, true);
 	pthread_join(t, NULL);
-	dereg(mr);
+	paged_dereg(mr);
 	munmap(churned, LEN);
 	close(fd);
 }
@@ -201,44 +207,44 @@ static void under_churn(struct peer *p)
 /* What has no memory behind it, or none that may be written. */
 static void no_memory(struct peer *p)
 {
-	uint8_t *m = map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	struct ibv_mr *mr = reg(p, m, LEN, ODP);
+	uint8_t *m = paged_map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	struct ibv_mr *mr = paged_reg(p, m, LEN, ODP);
 	uint64_t va = (uintptr_t)m, buf = (uintptr_t)p->buf;
 
 	fill(m, LEN, 3);
-	op_(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, LEN, 0, "read");
+	paged_op(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, LEN, 0, "read");
 	/* other memory at the same address */
 	if (mmap(m, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
 		 0) != m)
 		fail("mmap: %s", strerror(errno));
 	fill(m, 8 * PAGE, 4);
-	op_(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, 8 * PAGE, 0, "read anew");
+	paged_op(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, 8 * PAGE, 0, "read anew");
 	check(p->buf, 8 * PAGE, 4, "memory at the same address");
 	if (mprotect(m, 8 * PAGE, PROT_READ))
 		fail("mprotect: %s", strerror(errno));
-	op_(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, 8 * PAGE, 0, "read-only read");
-	op_(p, IBV_WR_RDMA_WRITE, buf, p->mr->lkey, va, mr->rkey, 8, IBV_WC_REM_OP_ERR,
+	paged_op(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, 8 * PAGE, 0, "read-only read");
+	paged_op(p, IBV_WR_RDMA_WRITE, buf, p->mr->lkey, va, mr->rkey, 8, IBV_WC_REM_OP_ERR,
 	    "write to read-only memory");
 	check(m, 8 * PAGE, 4, "read-only memory");
 	munmap(m, 8 * PAGE);
-	op_(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, 8, IBV_WC_REM_OP_ERR, "no memory");
-	op_(p, IBV_WR_RDMA_WRITE, va, mr->lkey, p->you.addr, p->you.rkey, 8, IBV_WC_LOC_PROT_ERR,
+	paged_op(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, 8, IBV_WC_REM_OP_ERR, "no memory");
+	paged_op(p, IBV_WR_RDMA_WRITE, va, mr->lkey, p->you.addr, p->you.rkey, 8, IBV_WC_LOC_PROT_ERR,
 	    "no memory of its own");
-	dereg(mr);
+	paged_dereg(mr);
 	munmap(m + 8 * PAGE, LEN - 8 * PAGE);
 }
 
 /* A child's writes and the parent's are their own, though neither has copied yet. */
 static void forked(struct peer *p)
 {
-	uint8_t *m = map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	struct ibv_mr *mr = reg(p, m, LEN, ODP);
+	uint8_t *m = paged_map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	struct ibv_mr *mr = paged_reg(p, m, LEN, ODP);
 	int go[2], status;
 	pid_t pid;
 	char c;
 
 	fill(m, LEN, 11);
-	op_(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m, mr->rkey, LEN, 0,
+	paged_op(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m, mr->rkey, LEN, 0,
 	    "before fork");
 	if (pipe(go))
 		fail("pipe");
@@ -250,12 +256,12 @@ static void forked(struct peer *p)
 		_exit(0);
 	}
 	fill(p->buf, LEN, 12);
-	op_(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m, mr->rkey, LEN, 0,
+	paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m, mr->rkey, LEN, 0,
 	    "after fork");
 	check(m, LEN, 12, "the parent's memory");
 	if (write(go[1], "", 1) != 1 || waitpid(pid, &status, 0) != pid || status)
 		fail("the child saw what the device wrote for the parent");
-	dereg(mr);
+	paged_dereg(mr);
 	munmap(m, LEN);
 }
 
@@ -265,8 +271,8 @@ static void advice(struct peer *p)
 		IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
 		IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
 	};
-	uint8_t *m = map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	struct ibv_mr *mr = reg(p, m, LEN, ODP), *ro;
+	uint8_t *m = paged_map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	struct ibv_mr *mr = paged_reg(p, m, LEN, ODP), *ro;
 	struct ibv_sge sge = { (uintptr_t)m, LEN, mr->lkey };
 	uint64_t faults;
 
@@ -281,7 +287,7 @@ static void advice(struct peer *p)
 			  1))
 		fail("prefetch for writing");
 	faults = hw_counter(p->ctx, "page_faults");
-	op_(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m, mr->rkey, LEN, 0,
+	paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m, mr->rkey, LEN, 0,
 	    "prefetched");
 	if (hw_counter(p->ctx, "page_faults") != faults)
 		fail("what was prefetched faulted");
@@ -292,12 +298,12 @@ static void advice(struct peer *p)
 	sge.lkey = p->mr->lkey;
 	if (!ibv_advise_mr(p->pd, all[0], IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1))
 		fail("advice on pinned memory");
-	ro = reg(p, m, LEN, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND);
+	ro = paged_reg(p, m, LEN, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND);
 	sge.lkey = ro->lkey;
 	if (!ibv_advise_mr(p->pd, all[1], IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1))
 		fail("advice to write what may not be written");
-	dereg(ro);
-	dereg(mr);
+	paged_dereg(ro);
+	paged_dereg(mr);
 	munmap(m, LEN);
 }
 
@@ -317,25 +323,25 @@ static void implicit(struct peer *p)
 		if (m[i] != at)
 			fail("mmap at %p: %s", at, strerror(errno));
 		fill(p->buf, LEN, i);
-		op_(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m[i], mr->rkey,
+		paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m[i], mr->rkey,
 		    LEN, 0, "implicit");
 		check(m[i], LEN, i, "implicit");
 	}
 	/* what is not to be written can be sent */
-	op_(p, IBV_WR_RDMA_WRITE, (uintptr_t)"constant", mr->lkey, p->you.addr, p->you.rkey, 9, 0,
+	paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)"constant", mr->lkey, p->you.addr, p->you.rkey, 9, 0,
 	    "from constants");
 	if (strcmp((char *)p->buf, "constant"))
 		fail("constants");
 	for (unsigned int i = 0; i < 8; i++) {
 		munmap(m[i], LEN);
-		op_(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m[i], mr->rkey, 8,
+		paged_op(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m[i], mr->rkey, 8,
 		    IBV_WC_REM_OP_ERR, "implicit, unmapped");
 	}
-	op_(p, IBV_WR_RDMA_WRITE, 0, mr->lkey, p->you.addr, p->you.rkey, 8, IBV_WC_LOC_PROT_ERR,
+	paged_op(p, IBV_WR_RDMA_WRITE, 0, mr->lkey, p->you.addr, p->you.rkey, 8, IBV_WC_LOC_PROT_ERR,
 	    "the null pointer");
-	op_(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, 0x7ffffffffff0ull, mr->rkey, 64,
+	paged_op(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, 0x7ffffffffff0ull, mr->rkey, 64,
 	    IBV_WC_REM_ACCESS_ERR, "the end of the address space");
-	dereg(mr);
+	paged_dereg(mr);
 }
 
 static void odp(struct peer *p)
@@ -352,18 +358,18 @@ static void odp(struct peer *p)
 	faults = hw_counter(p->ctx, "page_faults");
 	for (uint32_t i = 0; i < 4; i++) {
 		/* not at the start of a page */
-		m = map(LEN + PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-		mr = reg(p, m + i * 8, LEN, ODP);
+		m = paged_map(LEN + PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+		mr = paged_reg(p, m + i * 8, LEN, ODP);
 		every_op(p, mr, m + i * 8, (uintptr_t)m + i * 8, LEN, false, 20 + i);
-		dereg(mr);
+		paged_dereg(mr);
 		munmap(m, LEN + PAGE);
 	}
-	m = map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	mr = reg(p, m, LEN, ODP);
+	m = paged_map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	mr = paged_reg(p, m, LEN, ODP);
 	every_op(p, mr, m, (uintptr_t)m, LEN, true, 30);
 	if (!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, p->pd, m, LEN, RIGHTS))
 		fail("such a region was registered again");
-	dereg(mr);
+	paged_dereg(mr);
 	munmap(m, LEN);
 	/* each region once, and after each drop */
 	if (hw_counter(p->ctx, "page_faults") - faults < 4 + 3)
@@ -392,7 +398,7 @@ static void dmabuf(struct peer *p)
 	fd = ioctl(dev, UDMABUF_CREATE, &create);
 	if (fd < 0)
 		fail("UDMABUF_CREATE: %s", strerror(errno));
-	m = map(size, MAP_SHARED, mem);
+	m = paged_map(size, MAP_SHARED, mem);
 	/* all of it; from the middle of a page on, at an address of our choice */
 	for (uint32_t i = 0; i < 2; i++) {
 		uint64_t off = i ? 3 * PAGE + 256 : 0, va = i ? 0x123456000100ull : (uintptr_t)m;
@@ -404,8 +410,8 @@ static void dmabuf(struct peer *p)
 		rkey = mr->rkey;
 		if (!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, p->pd, m, LEN, RIGHTS))
 			fail("such a region was registered again");
-		dereg(mr);
-		op_(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, va, rkey, 8,
+		paged_dereg(mr);
+		paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, va, rkey, 8,
 		    IBV_WC_REM_ACCESS_ERR, "deregistered");
 	}
 	/* for reading alone */
@@ -414,17 +420,17 @@ static void dmabuf(struct peer *p)
 		fail("ibv_reg_dmabuf_mr: %s", strerror(errno));
 	fill(m, LEN, 50);
 	fill(m + LEN, LEN, 51);
-	op_(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, 0, mr->rkey, LEN, 0, "read");
+	paged_op(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, 0, mr->rkey, LEN, 0, "read");
 	check(p->buf, LEN, 50, "read");
-	op_(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, 0, mr->rkey, 8,
+	paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, 0, mr->rkey, 8,
 	    IBV_WC_REM_ACCESS_ERR, "write to what may be read");
 	/* whoever made it may go: the region holds it */
 	close(fd);
 	close(mem);
 	close(dev);
-	op_(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, LEN, mr->rkey, LEN, 0, "closed");
+	paged_op(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, LEN, mr->rkey, LEN, 0, "closed");
 	check(p->buf, LEN, 51, "closed");
-	dereg(mr);
+	paged_dereg(mr);
 	munmap(m, size);
 }
 
@@ -458,13 +464,27 @@ static void dmabuf_refused(struct peer *p)
 
 void paged_main(struct peer *p, const char *what)
 {
+	if (!strcmp(what, "odp_killed"))
+		killed();
 	p->sock = -1;
 	peer_open(p, IBV_QPT_RC);
 	peer_connect(p);
-	pair(p);
+	paged_pair(p);
 	if (!strcmp(what, "odp")) {
 		odp(p);
 		printf("pages came and went\n");
+	} else if (!strcmp(what, "odp_killed")) {
+		advice(p);
+		printf("the device outlived them\n");
+	} else if (!strcmp(what, "odp_moving")) {
+		moving(p);
+		printf("pages moved under traffic\n");
+	} else if (!strcmp(what, "odp_swapped")) {
+		swapped(p);
+		printf("pages were swapped under traffic\n");
+	} else if (!strcmp(what, "odp_squeezed")) {
+		squeezed(p, 48);
+		printf("more than there is memory for\n");
 	} else if (!strcmp(what, "dmabuf")) {
 		dmabuf(p);
 		dmabuf_refused(p);

@@ -43,6 +43,13 @@ PERFTEST = (
     ("write_bw_xrc", "ib_write_bw -c XRC -s 65536 -n 300"),
     ("read_bw_xrc", "ib_read_bw -c XRC -s 65536 -n 300"),
     ("atomic_bw_xrc", "ib_atomic_bw -c XRC -n 300"),
+    ("write_bw_odp", "ib_write_bw --odp -s 65536 -n 300"),
+    ("write_bw_odp_2m", "ib_write_bw --odp -s 2097152 -n 30 -q 4"),
+    ("read_bw_odp", "ib_read_bw --odp -s 65536 -n 300"),
+    ("send_bw_odp", "ib_send_bw --odp -s 65536 -n 300"),
+    ("send_bw_odp_srq", "ib_send_bw --odp --use-srq -q 2 -s 4096 -n 300"),
+    ("write_lat_odp", "ib_write_lat --odp -s 8 -n 500"),
+    ("atomic_bw_odp", "ib_atomic_bw --odp -n 300"),
 )
 # What the debug kernel runs of these: what takes another way through the driver.
 DEBUG = ("rc", "rc_events", "uc", "ud", "write_bw_qps", "send_bw_events", "send_bw_rdmacm",
@@ -86,16 +93,32 @@ def add_xsrq(name, options):
             need("success" in text and not re.search("[Cc]ouldn't|Failed|rror", text), text[-200:])
 
 
-def add_paged(scenario, says):
+# 128 MiB of swap space, and a group of processes that may have 24 MiB of memory
+SWAP = """
+grep -q zram /proc/swaps || {
+	modprobe zram && echo 128M >/sys/block/zram0/disksize &&
+	mkswap /dev/zram0 >/dev/null && swapon /dev/zram0 || exit 1
+}
+mkdir -p /sys/fs/cgroup/small
+echo +memory >/sys/fs/cgroup/cgroup.subtree_control && echo 24M >/sys/fs/cgroup/small/memory.max
+"""
+
+
+def add_paged(scenario, says, first="true", debug=True):
     """ohca-peer paged: memory that is not pinned, on one node."""
-    @GROUP.test(name=scenario, timeout=90)
+    @GROUP.test(name=scenario, timeout=90, debug=debug)
     def _(b):
-        b.sh(1, "modprobe -q udmabuf; true")
-        need(says in b.sh(1, f"/share/ohca-peer paged {scenario}", 80), "no word of success")
+        need(says in b.sh(1, f"{first}\n/share/ohca-peer paged {scenario}", 80), "no success")
 
 
 add_paged("odp", "pages came and went")
-add_paged("dmabuf", "buffers of others worked")
+add_paged("odp_moving", "pages moved under traffic")
+add_paged("odp_killed", "the device outlived them")
+# the debug kernel has nothing to swap to
+add_paged("odp_swapped", "pages were swapped under traffic", SWAP, debug=False)
+add_paged("odp_squeezed", "more than there is memory for",
+          SWAP + "echo $$ >/sys/fs/cgroup/small/cgroup.procs", debug=False)
+add_paged("dmabuf", "buffers of others worked", "modprobe -q udmabuf; true")
 for _t in ("rc", "uc", "ud"):
     add_verify(_t)
 

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Pages of a region go away in every way that the kernel has, while a thread makes the
+ * device write and read them.
+ */
+#define _GNU_SOURCE
+#include "paged.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE	25
+#endif
+
+#define HUGE		(2u << 20)
+#define LEN		(64 * PAGE)
+#define PATIENCE_MS	30000
+
+/**
+ * struct traffic - what the thread does
+ * @at: memory of @mr
+ * @len: bytes
+ * @verify: what was written is there until it is written again
+ * @rounds: done so far
+ */
+struct traffic {
+	struct peer *p;
+	struct ibv_mr *mr;
+	uint8_t *at;
+	uint32_t len;
+	bool verify;
+	atomic_uint rounds;
+	atomic_bool stop;
+	pthread_t thread;
+};
+
+static void *traffic(void *arg)
+{
+	struct traffic *t = arg;
+	struct peer *p = t->p;
+
+	for (uint32_t i = 1; !atomic_load(&t->stop); i++) {
+		fill(p->buf, t->len, i);
+		paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)t->at,
+			 t->mr->rkey, t->len, IBV_WC_SUCCESS, "write");
+		if (t->verify) {
+			check(t->at, t->len, i, "written while pages moved");
+			memset(p->buf, 0, t->len);
+		}
+		paged_op(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)t->at,
+			 t->mr->rkey, t->len, IBV_WC_SUCCESS, "read");
+		if (t->verify)
+			check(p->buf, t->len, i, "read while pages moved");
+		/* the other way round: the requester's pages are not there */
+		paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)t->at, t->mr->lkey, p->you.addr,
+			 p->you.rkey, t->len, IBV_WC_SUCCESS, "write from it");
+		if (t->verify)
+			check(p->buf, t->len, i, "written from pages that moved");
+		atomic_fetch_add(&t->rounds, 1);
+	}
+	return NULL;
+}
+
+/* Wait until the thread has begun and done @n rounds more. */
+static void rounds_wait(struct traffic *t, unsigned int n)
+{
+	unsigned int goal = atomic_load(&t->rounds) + n + 1;
+	int64_t end = ms_now() + PATIENCE_MS;
+
+	while ((int)(atomic_load(&t->rounds) - goal) < 0) {
+		if (ms_now() > end)
+			fail("the traffic stands still");
+		sched_yield();
+	}
+}
+
+static void traffic_start(struct traffic *t, struct peer *p, uint8_t *at, uint32_t len, bool verify)
+{
+	memset(t, 0, sizeof(*t));
+	t->p = p;
+	t->at = at;
+	t->len = len;
+	t->verify = verify;
+	t->mr = paged_reg(p, at, len, ODP);
+	if (pthread_create(&t->thread, NULL, traffic, t))
+		fail("pthread_create");
+	rounds_wait(t, 0);
+}
+
+static void traffic_stop(struct traffic *t)
+{
+	rounds_wait(t, 0);
+	atomic_store(&t->stop, true);
+	pthread_join(t->thread, NULL);
+	paged_dereg(t->mr);
+}
+
+/* ---- every way ------------------------------------------------------------------- */
+
+/* A child's memory is what it was at the fork, whatever the device writes for its parent. */
+static void forks(struct peer *p)
+{
+	uint8_t *m = paged_map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	static uint8_t copy[LEN];
+	struct traffic t;
+
+	memset(m, 0, LEN);
+	traffic_start(&t, p, m, LEN, true);
+	for (int i = 0; i < 8; i++) {
+		int go[2], status;
+		pid_t pid;
+		char c;
+
+		if (pipe(go))
+			fail("pipe: %s", strerror(errno));
+		pid = fork();
+		if (pid < 0)
+			fail("fork: %s", strerror(errno));
+		if (!pid) {
+			memcpy(copy, m, LEN);
+			_exit(read(go[0], &c, 1) != 1 || memcmp(copy, m, LEN));
+		}
+		rounds_wait(&t, 2);
+		if (write(go[1], "", 1) != 1 || waitpid(pid, &status, 0) != pid || status)
+			fail("a child saw what the device wrote for the parent");
+		close(go[0]);
+		close(go[1]);
+	}
+	traffic_stop(&t);
+	munmap(m, LEN);
+}
+
+/* Small pages become a huge one, and it is taken apart again. */
+static void collapses(struct peer *p)
+{
+	const uint32_t len = HUGE / 4;
+	uint8_t *room = paged_map(2 * HUGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	uint8_t *m = (uint8_t *)(((uintptr_t)room + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
+	unsigned int done = 0;
+	struct traffic t;
+
+	for (uint32_t i = 0; i < HUGE; i += PAGE)
+		m[i] = 1;
+	traffic_start(&t, p, m, len, true);
+	for (int i = 0; i < 6; i++) {
+		if (!madvise(m, HUGE, MADV_COLLAPSE))
+			done++;
+		else if (errno != EAGAIN && errno != EBUSY && errno != ENOMEM)
+			fail("MADV_COLLAPSE: %s", strerror(errno));
+		rounds_wait(&t, 1);
+		if (madvise(m + HUGE / 2 + (uint32_t)i * PAGE, PAGE, MADV_DONTNEED))
+			fail("MADV_DONTNEED: %s", strerror(errno));
+		rounds_wait(&t, 1);
+	}
+	if (!done)
+		fail("no huge page was made");
+	traffic_stop(&t);
+	munmap(room, 2 * HUGE);
+}
+
+/*
+ * Other memory at the same address, by mmap() and by mremap(). When either returns, the
+ * device leaves the old pages alone: the file that they belong to keeps what is in it.
+ */
+static void replacements(struct peer *p)
+{
+	static const uint8_t zero[LEN];
+	int fd = paged_file(LEN, 0), next;
+	uint8_t *m = paged_map(LEN, MAP_SHARED, fd), *old = paged_map(LEN, MAP_SHARED, fd), *now;
+	struct traffic t;
+
+	close(fd);
+	traffic_start(&t, p, m, LEN, false);
+	for (uint32_t i = 0; i < 12; i++) {
+		next = paged_file(LEN, 0);
+		now = paged_map(LEN, MAP_SHARED, next);
+		if (i & 1) {
+			void *from = paged_map(LEN, MAP_SHARED, next);
+
+			if (mremap(from, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, m) != m)
+				fail("mremap: %s", strerror(errno));
+		} else if (mmap(m, LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, next,
+				0) != m) {
+			fail("mmap: %s", strerror(errno));
+		}
+		fill(old, LEN, 1000 + i);
+		rounds_wait(&t, 2);
+		check(old, LEN, 1000 + i, "pages that were taken away");
+		if (!memcmp(now, zero, LEN))
+			fail("the device does not write to the new pages");
+		munmap(old, LEN);
+		close(next);
+		old = now;
+	}
+	traffic_stop(&t);
+	munmap(old, LEN);
+	munmap(m, LEN);
+}
+
+/* munmap(), or deregistration, in the middle: the operations fail, each in its own way. */
+static void ends(struct peer *p)
+{
+	static const struct {
+		bool local, dereg;
+		enum ibv_wc_status status;
+	} how[] = {
+		{ false, false, IBV_WC_REM_OP_ERR },
+		{ true, false, IBV_WC_LOC_PROT_ERR },
+		{ false, true, IBV_WC_REM_ACCESS_ERR },
+		{ true, true, IBV_WC_LOC_PROT_ERR },
+	};
+
+	for (unsigned int i = 0; i < 4; i++) {
+		uint8_t *m = paged_map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+		struct ibv_mr *mr = paged_reg(p, m, LEN, ODP);
+		uint64_t va = (uintptr_t)m, buf = (uintptr_t)p->buf;
+		uint32_t key = mr->lkey;
+		unsigned int posted = 0, good = 0, flushed = 0, bad = 0;
+		struct ibv_wc wc;
+
+		memset(m, 0, LEN);
+		/* 32 are under way, or done, when it happens */
+		for (; posted < 32; posted++) {
+			if (how[i].local)
+				paged_post(p, IBV_WR_RDMA_WRITE, va, key, p->you.addr,
+					   p->you.rkey, LEN);
+			else
+				paged_post(p, IBV_WR_RDMA_WRITE, buf, p->mr->lkey, va, key,
+					   LEN);
+		}
+		if (!wc_get(p->scq, &wc, PATIENCE_MS) || wc.status)
+			fail("before the end: %s", ibv_wc_status_str(wc.status));
+		if (how[i].dereg)
+			paged_dereg(mr);
+		else
+			munmap(m, LEN);
+		if (how[i].local)
+			paged_post(p, IBV_WR_RDMA_WRITE, va, key, p->you.addr, p->you.rkey,
+				   LEN);
+		else
+			paged_post(p, IBV_WR_RDMA_WRITE, buf, p->mr->lkey, va, key, LEN);
+		for (; posted > 0; posted--) {
+			if (!wc_get(p->scq, &wc, PATIENCE_MS))
+				fail("a request is lost");
+			if (wc.status == IBV_WC_SUCCESS && !bad)
+				good++;
+			else if (wc.status == how[i].status && !bad)
+				bad++;
+			else if (wc.status == IBV_WC_WR_FLUSH_ERR && bad)
+				flushed++;
+			else
+				fail("end %u: %s after %u good, %u bad, %u flushed", i,
+				     ibv_wc_status_str(wc.status), good, bad, flushed);
+		}
+		if (!bad)
+			fail("end %u: nothing failed", i);
+		paged_pair(p);
+		if (how[i].dereg)
+			munmap(m, LEN);
+		else
+			paged_dereg(mr);
+	}
+}
+
+void moving(struct peer *p)
+{
+	forks(p);
+	collapses(p);
+	replacements(p);
+	ends(p);
+}
+
+/* ---- memory is short ------------------------------------------------------------- */
+
+static unsigned long vmstat(const char *name)
+{
+	FILE *f = fopen("/proc/vmstat", "r");
+	unsigned long n, found = 0;
+	char key[64];
+
+	while (f && fscanf(f, "%63s %lu", key, &n) == 2)
+		if (!strcmp(key, name))
+			found = n;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+void swapped(struct peer *p)
+{
+	uint8_t *m = paged_map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	unsigned long out = vmstat("pswpout"), in = vmstat("pswpin");
+	uint64_t state = 9;
+	struct traffic t;
+
+	memset(m, 0, LEN);
+	traffic_start(&t, p, m, LEN, true);
+	for (int i = 0; i < 60; i++) {
+		uint64_t r = rnd(&state);
+		size_t first = r % 48, n = 1 + (r >> 8) % 16;
+
+		if (madvise(m + first * PAGE, n * PAGE, MADV_PAGEOUT))
+			fail("MADV_PAGEOUT: %s", strerror(errno));
+		if (i % 4 == 3)
+			rounds_wait(&t, 0);
+	}
+	traffic_stop(&t);
+	munmap(m, LEN);
+	out = vmstat("pswpout") - out;
+	in = vmstat("pswpin") - in;
+	if (!out || !in)
+		fail("%lu pages went to swap space, %lu came back", out, in);
+}
+
+void squeezed(struct peer *p, unsigned int mib)
+{
+	const uint32_t len = 1u << 20;
+	uint8_t *m = paged_map((size_t)mib * len, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	struct ibv_mr *mr = paged_reg(p, m, (size_t)mib * len, ODP);
+	unsigned long out = vmstat("pswpout");
+
+	for (uint32_t i = 0; i < mib; i++) {
+		fill(p->buf, len, i);
+		paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey,
+			 (uintptr_t)m + i * len, mr->rkey, len, IBV_WC_SUCCESS, "write");
+	}
+	for (uint32_t i = 0; i < mib; i++) {
+		memset(p->buf, 0, len);
+		paged_op(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey,
+			 (uintptr_t)m + i * len, mr->rkey, len, IBV_WC_SUCCESS, "read");
+		check(p->buf, len, i, "came back from swap space");
+	}
+	paged_dereg(mr);
+	munmap(m, (size_t)mib * len);
+	out = vmstat("pswpout") - out;
+	if (out < mib * 256 / 4)
+		fail("only %lu pages went to swap space", out);
+}
+
+/* ---- a process goes ---------------------------------------------------------------- */
+
+static void victim(int tell)
+{
+	struct peer p = { .sock = -1 };
+	struct traffic t;
+	uint8_t *m;
+
+	peer_open(&p, IBV_QPT_RC);
+	peer_connect(&p);
+	paged_pair(&p);
+	m = paged_map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	traffic_start(&t, &p, m, LEN, false);
+	if (!ibv_reg_mr(p.pd, NULL, SIZE_MAX, ODP))
+		fail("implicit region: %s", strerror(errno));
+	if (write(tell, "", 1) != 1)
+		fail("write");
+	for (;;)
+		madvise(m, LEN, MADV_DONTNEED);
+}
+
+void killed(void)
+{
+	for (int i = 0; i < 6; i++) {
+		int told[2], status;
+		pid_t pid;
+		char c;
+
+		if (pipe(told))
+			fail("pipe: %s", strerror(errno));
+		pid = fork();
+		if (pid < 0)
+			fail("fork: %s", strerror(errno));
+		if (!pid) {
+			alarm(60);
+			victim(told[1]);
+		}
+		close(told[1]);
+		if (read(told[0], &c, 1) != 1)
+			fail("the victim did not live long enough");
+		close(told[0]);
+		if (kill(pid, SIGKILL) || waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status))
+			fail("kill");
+	}
+}
