@@ -20,6 +20,40 @@ GROUPS = [GROUP]
 PCI = f"$(readlink -f /sys/class/infiniband/{DEV}/device)"
 CTRL, AQ_DB = 0x18, 0x44
 COMMAND, MEMORY, MASTER = 4, 2, 4
+
+# A program that has one of each until it is killed.
+ALL = """
+import os, signal
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.cq import CQ, CompChannel
+from pyverbs.mr import MR, MW
+from pyverbs.xrcd import XRCD, XRCDInitAttr
+from pyverbs.qp import QP, QPInitAttr, QPInitAttrEx, QPCap
+from pyverbs.srq import SRQ, SrqInitAttr, SrqAttr, SrqInitAttrEx
+import pyverbs.enums as e
+ctx = Context(name="ohca_0")
+pd = PD(ctx)
+cq = CQ(ctx, 100, None, CompChannel(ctx))
+mr = MR(pd, 12345, e.IBV_ACCESS_LOCAL_WRITE)
+mw = MW(pd, e.IBV_MW_TYPE_1)
+srq = SRQ(pd, SrqInitAttr(SrqAttr(max_wr=50)))
+cap = QPCap(max_send_wr=20, max_recv_wr=10)
+qps = [QP(pd, QPInitAttr(qp_type=t, scq=cq, rcq=cq, cap=cap, srq=s))
+       for t in (e.IBV_QPT_RC, e.IBV_QPT_UC, e.IBV_QPT_UD) for s in (None, srq)]
+fd = os.open("/tmp/all.xrcd", os.O_RDONLY | os.O_CREAT)
+xrcd = XRCD(ctx, XRCDInitAttr(e.IBV_XRCD_INIT_ATTR_FD | e.IBV_XRCD_INIT_ATTR_OFLAGS,
+                              os.O_CREAT, fd))
+attr = SrqInitAttrEx(max_wr=10)
+attr.srq_type, attr.pd, attr.xrcd, attr.cq = e.IBV_SRQT_XRC, pd, xrcd, cq
+xrc_srq = SRQ(ctx, attr)
+qps.append(QP(ctx, QPInitAttrEx(qp_type=e.IBV_QPT_XRC_RECV, xrcd=xrcd,
+                                comp_mask=e.IBV_QP_INIT_ATTR_XRCD)))
+qps.append(QP(ctx, QPInitAttrEx(qp_type=e.IBV_QPT_XRC_SEND, pd=pd, scq=cq,
+                                comp_mask=e.IBV_QP_INIT_ATTR_PD, cap=QPCap(max_recv_wr=0))))
+print("held", flush=True)
+signal.pause()
+"""
 SAID = r"ohca .*(fatal|gone|reset behind|does not answer|no answer)"
 
 
@@ -96,6 +130,19 @@ def reset_behind(b):
     """Somebody resets the device."""
     rebind(b)
     recovers(b, lambda: poke(b, CTRL, 1), "was reset behind the driver's back")
+
+
+@GROUP.test(timeout=120, reports=SAID)
+def objects(b):
+    """One of each goes with a device that is dead: the kernel is left with none of them."""
+    rebind(b)
+    b.sh(2, f"cat >/tmp/all.py <<'EOF'\n{ALL}EOF\n(python3 /tmp/all.py >/tmp/all.log 2>&1 &)")
+    until(30 * b.slow, lambda: "held" in b.sh(2, "cat /tmp/all.log"),
+          "the program does not start, see its /tmp/all.log")
+    recovers(b, lambda: poke(b, CTRL, 1), "was reset behind the driver's back", False)
+    left = b.sh(2, "rdma resource show qp; rdma resource show srq; rdma resource show mr")
+    need("python3" not in left, left)
+    b.sh(2, "pkill -KILL -f '[a]ll[.]py'")
 
 
 @GROUP.test(timeout=120, reports=SAID)
