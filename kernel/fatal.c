@@ -10,14 +10,11 @@
 
 #include "ohca.h"
 
-/**
- * ohca_quiesce - stop all DMA of the device, however it is
- * @dev: the device
- *
- * Process context. If the device is there but does not answer a reset, memory that it
- * was told of will never be freed (ohca_dev.wedged).
+/*
+ * Stops all DMA of the device, however it is. If it is there but does not answer a reset,
+ * memory that it was told of will never be freed (ohca_dev.wedged). Process context.
  */
-void ohca_quiesce(struct ohca_dev *dev)
+static void ohca_quiesce(struct ohca_dev *dev)
 {
 	int ret = ohca_reset_hw(dev);
 
@@ -64,10 +61,10 @@ void ohca_fatal(struct ohca_dev *dev, const char *why)
 }
 
 /**
- * ohca_halt - stop the device for good, without a word: this kernel ends
+ * ohca_halt - stop the device for good, without a word: this kernel ends, or the device
  * @dev: the device
  *
- * Process context.
+ * Process context. No event that is still to be taken declares it dead any more.
  */
 void ohca_halt(struct ohca_dev *dev)
 {

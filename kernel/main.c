@@ -307,9 +307,9 @@ static int ohca_register(struct ohca_dev *dev)
 
 static void ohca_teardown(struct ohca_dev *dev)
 {
+	/* first, since the interrupt thread may still start what is stopped next */
+	ohca_halt(dev);
 	ohca_fatal_stop(dev);
-	if (!dev->fatal)
-		ohca_quiesce(dev);
 	ohca_eqs_stop(dev);
 	ohca_eqs_free(dev);
 	ohca_aq_free(dev);

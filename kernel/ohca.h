@@ -702,7 +702,6 @@ void ohca_get_dev_fw_str(struct ib_device *ibdev, char *str);
 void ohca_fatal_init(struct ohca_dev *dev);
 void ohca_fatal_stop(struct ohca_dev *dev);
 void ohca_fatal(struct ohca_dev *dev, const char *why);
-void ohca_quiesce(struct ohca_dev *dev);
 void ohca_halt(struct ohca_dev *dev);
 void ohca_flush_kick(struct ohca_dev *dev);
 

@@ -169,6 +169,23 @@ static void handle_too_large(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
+/* Once the device is stopped for good, what it still says starts nothing. */
+static void late_failure(struct kunit *test)
+{
+	struct fake *f = make_fake(test);
+
+	ohca_fatal_init(f->dev);
+	f->dev->pdev->error_state = pci_channel_io_perm_failure; /* there is no config space */
+	writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
+	ohca_halt(f->dev);
+	ohca_fatal_stop(f->dev);
+	KUNIT_EXPECT_TRUE(test, ohca_is_quiet(f->dev));
+	ohca_fatal(f->dev, "too late");
+	KUNIT_EXPECT_FALSE(test, work_busy(&f->dev->fatal_work));
+	KUNIT_EXPECT_FALSE(test, work_busy(&f->dev->flush_work));
+	ohca_test_end(f->dev);
+}
+
 /** struct caller - one of many that use the queue at once; @done when it has ended */
 struct caller {
 	struct fake *f;
@@ -321,6 +338,7 @@ static struct kunit_case aq_cases[] = {
 	KUNIT_CASE(errnos),
 	KUNIT_CASE(one_after_another),
 	KUNIT_CASE(handle_too_large),
+	KUNIT_CASE(late_failure),
 	KUNIT_CASE_SLOW(many_callers),
 	KUNIT_CASE(stray_answers),
 	KUNIT_CASE(endless_answers),
