@@ -91,7 +91,10 @@ static void ohca_last_wqes(struct ohca_dev *dev)
 	}
 }
 
-/* Wakes the pollers of all CQs; in poll they find what is to be flushed. */
+/*
+ * Wakes the pollers of all CQs; in poll they find what is to be flushed. Handlers are used
+ * to interrupts: what they leave to a softirq (NAPI) runs when these are let in again.
+ */
 static void ohca_flush_work(struct work_struct *work)
 {
 	struct ohca_dev *dev = container_of(work, struct ohca_dev, flush_work);
@@ -99,8 +102,11 @@ static void ohca_flush_work(struct work_struct *work)
 	struct ohca_cq *cq;
 
 	while ((cq = ohca_cq_next(dev, &index))) {
-		if (!cq->umem && cq->ibcq.comp_handler)
+		if (!cq->umem && cq->ibcq.comp_handler) {
+			local_bh_disable();
 			cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+			local_bh_enable();
+		}
 		ohca_cq_put(cq);
 		index++;
 	}

@@ -342,6 +342,29 @@ static void fatal_flush(struct kunit *test)
 	ohca_test_end(dev);
 }
 
+static void flush_seen(struct ib_cq *ibcq, void *context)
+{
+	*(bool *)context = softirq_count();
+}
+
+/* Who is woken for that runs as in an interrupt: no softirq comes in between. */
+static void fatal_wakes(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 3);
+	bool closed = false;
+
+	ohca_fatal_init(dev);
+	refcount_set(&cq->ref, 1);
+	cq->ibcq.comp_handler = flush_seen;
+	cq->ibcq.cq_context = &closed;
+	ohca_flush_kick(dev);
+	flush_work(&dev->flush_work);
+	KUNIT_EXPECT_TRUE(test, closed);
+	KUNIT_EXPECT_EQ(test, 1, refcount_read(&cq->ref));
+	ohca_test_end(dev);
+}
+
 static void notify(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
@@ -384,6 +407,7 @@ static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(srq_any_order),
 	KUNIT_CASE(cq_clean),
 	KUNIT_CASE(fatal_flush),
+	KUNIT_CASE(fatal_wakes),
 	KUNIT_CASE(notify),
 	KUNIT_CASE(eq_phase),
 	{}
