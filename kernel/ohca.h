@@ -658,6 +658,12 @@ static inline unsigned long ohca_page_sizes(const struct ohca_dev *dev)
 	return le64_to_cpu(dev->attr.page_size_cap) & GENMASK(OHCA_PL_MAX_SHIFT, OHCA_PL_MIN_SHIFT);
 }
 
+/** ohca_entries - entries of a ring whose log2 the device has told; 0 if there is no such ring */
+static inline u32 ohca_entries(u8 log)
+{
+	return log < 32 ? 1u << log : 0;
+}
+
 /** ohca_max_qp_wr - requests that a queue of a QP may be created for */
 static inline u32 ohca_max_qp_wr(const struct ohca_hw_device_attr *a)
 {

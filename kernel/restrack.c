@@ -48,8 +48,8 @@ int ohca_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp)
 		      rdma_nl_put_driver_u32(msg, "rq_head", READ_ONCE(qp->rq.head)) ?:
 		      rdma_nl_put_driver_u32(msg, "rq_tail", READ_ONCE(qp->rq.tail));
 	if (hw && !err)
-		err = rdma_nl_put_driver_u32(msg, "sq_bbs", 1u << ctx.log_sq) ?:
-		      rdma_nl_put_driver_u32(msg, "rq_wqes", 1u << ctx.log_rq) ?:
+		err = rdma_nl_put_driver_u32(msg, "sq_bbs", ohca_entries(ctx.log_sq)) ?:
+		      rdma_nl_put_driver_u32(msg, "rq_wqes", ohca_entries(ctx.log_rq)) ?:
 		      rdma_nl_put_driver_u32(msg, "hw_sq_pi", le32_to_cpu(ctx.sq_pi)) ?:
 		      rdma_nl_put_driver_u32(msg, "hw_sq_ci", le32_to_cpu(ctx.sq_ci)) ?:
 		      rdma_nl_put_driver_u32(msg, "hw_rq_ci", le32_to_cpu(ctx.rq_ci)) ?:
@@ -127,7 +127,7 @@ int ohca_fill_res_srq_entry(struct sk_buff *msg, struct ib_srq *ibsrq)
 	if (!srq->umem && !err)
 		err = rdma_nl_put_driver_u32(msg, "head", READ_ONCE(srq->head));
 	if (hw && !err)
-		err = rdma_nl_put_driver_u32(msg, "wqes", 1u << ctx.log_size) ?:
+		err = rdma_nl_put_driver_u32(msg, "wqes", ohca_entries(ctx.log_size)) ?:
 		      rdma_nl_put_driver_u32(msg, "hw_ci", le32_to_cpu(ctx.ci)) ?:
 		      rdma_nl_put_driver_u32(msg, "limit", le32_to_cpu(ctx.limit)) ?:
 		      rdma_nl_put_driver_u32(msg, "qps", le32_to_cpu(ctx.refs));

@@ -606,6 +606,15 @@ static void db_needed(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, ohca_db_needed(5, 3, U32_MAX - 1));
 }
 
+/* What a device says of a ring's size is shifted by, whatever it is. */
+static void entries(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, 1, ohca_entries(0));
+	KUNIT_EXPECT_EQ(test, 1u << 31, ohca_entries(31));
+	KUNIT_EXPECT_EQ(test, 0, ohca_entries(32));
+	KUNIT_EXPECT_EQ(test, 0, ohca_entries(255));
+}
+
 static struct kunit_case codec_cases[] = {
 	KUNIT_CASE(send_imm),
 	KUNIT_CASE(rdma_write),
@@ -623,6 +632,7 @@ static struct kunit_case codec_cases[] = {
 	KUNIT_CASE(port_info),
 	KUNIT_CASE(mad_filter),
 	KUNIT_CASE(db_needed),
+	KUNIT_CASE(entries),
 	{}
 };
 
