@@ -175,7 +175,8 @@ static int ohca_context_init(struct ohca_context *ctx,
 		return err;
 	ctx->page_size = sysconf(_SC_PAGESIZE);
 	ctx->uar_size = resp->uar_mmap_size;
-	ctx->uar = mmap(NULL, ctx->uar_size, PROT_WRITE, MAP_SHARED,
+	/* read for the clock */
+	ctx->uar = mmap(NULL, ctx->uar_size, PROT_READ | PROT_WRITE, MAP_SHARED,
 			ctx->ibv_ctx.context.cmd_fd, resp->uar_mmap_key);
 	if (ctx->uar == MAP_FAILED)
 		return errno;

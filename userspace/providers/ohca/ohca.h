@@ -392,8 +392,11 @@ static inline void ohca_ring(__le32 *pi, const __le32 *event, uint32_t old_pi,
 	udma_to_device_barrier();
 	ohca_store_le32(pi, new_pi);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (unlikely(ohca_db_needed(ohca_load_le32(event), new_pi, old_pi)))
+	if (unlikely(ohca_db_needed(ohca_load_le32(event), new_pi, old_pi))) {
+		/* the fence is among processors; the index goes to the device first */
+		udma_to_device_barrier();
 		mmio_write64_le(db, htole64((uint64_t)new_pi << 32 | handle));
+	}
 }
 
 /* buf.c */

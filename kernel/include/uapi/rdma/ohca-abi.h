@@ -65,7 +65,7 @@ struct ohca_alloc_ucontext_req {
  * @comp_mask: zero
  * @hw_version: register OHCA_REG_VERSION
  * @features: FEATURES_ACK in force
- * @uar_mmap_key: offset to mmap, one page, PROT_WRITE, MAP_SHARED
+ * @uar_mmap_key: offset to mmap, one page, PROT_READ | PROT_WRITE, MAP_SHARED
  * @uar_mmap_size: bytes to map
  * @max_inline: largest inline message in bytes
  * @log_max_sq_bbs: log2 of the largest SQ in basic blocks
