@@ -262,6 +262,8 @@ int ibv_cmd_create_qp_ex2(struct ibv_context *context, struct verbs_qp *qp,
 	qp->qp.qp_num = fake.next_handle;
 	qp->comp_mask = 0;
 	resp->drv_payload.handle = fake.next_handle++;
+	if (fake.on_create_qp)
+		fake.on_create_qp();
 	return fake_fail();
 }
 
@@ -282,6 +284,8 @@ int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 
 int ibv_cmd_destroy_qp(struct ibv_qp *qp)
 {
+	if (fake.on_destroy_qp)
+		fake.on_destroy_qp();
 	return fake_fail();
 }
 

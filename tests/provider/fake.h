@@ -43,6 +43,9 @@ struct fake_kernel {
 	int cmd_vector;
 	/* runs inside resize_cq, where the device moves the entries */
 	void (*on_resize)(const struct ohca_resize_cq_req *req);
+	/* run inside create_qp and destroy_qp, when the kernel is done */
+	void (*on_create_qp)(void);
+	void (*on_destroy_qp)(void);
 };
 
 extern struct fake_kernel fake;

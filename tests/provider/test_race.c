@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The race between a device that goes to sleep and a driver that posts: a thread
- * plays the device, which stores its event index, looks once more, and then waits
- * for a doorbell. A lost one leaves it waiting.
+ * Races. Between a device that goes to sleep and a driver that posts: a thread plays
+ * the device, which stores its event index, looks once more, and then waits for a
+ * doorbell. A lost one leaves it waiting. And between a QP that goes and one that
+ * comes with its number.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -119,9 +120,85 @@ static void no_doorbell_is_lost(void **state)
 	fake_close(r.ctx);
 }
 
+/* What becomes of a number that one thread gives back and another one gets. */
+static struct {
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_qp *next;
+	pthread_t other;
+	uint32_t number;
+	uint32_t made;
+	bool early;
+} reuse;
+
+static struct ibv_qp *small_qp(void)
+{
+	struct ibv_qp_init_attr a = { .qp_type = IBV_QPT_RC, .send_cq = reuse.cq,
+				      .recv_cq = reuse.cq, .cap = { 1, 1, 1, 1, 0 } };
+
+	return ops.create_qp(reuse.pd, &a);
+}
+
+static void number_taken(void)
+{
+	__atomic_store_n(&reuse.made, 1, __ATOMIC_RELEASE);
+}
+
+static void *take_number(void *arg)
+{
+	fake.next_handle = reuse.number;
+	fake.on_create_qp = number_taken;
+	reuse.next = small_qp();
+	/* what it completes now must not be taken for its predecessor's */
+	reuse.early = ohca_cq_pending(to_ocq(reuse.cq));
+	fake_complete(to_ocq(reuse.cq), 1, 2, reuse.number);
+	return NULL;
+}
+
+/* The kernel has destroyed the QP, the provider knows nothing of it yet. */
+static void number_given_back(void)
+{
+	double start = now();
+
+	fake.on_destroy_qp = NULL;
+	fake_complete(to_ocq(reuse.cq), 0, 1, reuse.number);
+	if (pthread_create(&reuse.other, NULL, take_number, NULL))
+		abort();
+	while (!__atomic_load_n(&reuse.made, __ATOMIC_ACQUIRE) && now() - start < LOST_S)
+		sched_yield();
+}
+
+static void number_is_used_again(void **state)
+{
+	struct ibv_context *ctx = fake_open();
+	struct ibv_qp *qp;
+	struct ibv_wc wc;
+
+	reuse.pd = ops.alloc_pd(ctx);
+	reuse.cq = ops.create_cq(ctx, 8, NULL, 0);
+	qp = small_qp();
+	reuse.number = to_oqp(qp)->handle;
+	fake.on_destroy_qp = number_given_back;
+	assert_int_equal(ops.destroy_qp(qp), 0);
+	pthread_join(reuse.other, NULL);
+	fake.on_create_qp = NULL;
+	assert_true(reuse.made);
+	assert_non_null(reuse.next);
+	assert_int_equal(to_oqp(reuse.next)->handle, reuse.number);
+	assert_false(reuse.early);
+	assert_int_equal(ops.poll_cq(reuse.cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 2);
+	assert_int_equal(ops.poll_cq(reuse.cq, 1, &wc), 0);
+	ops.destroy_qp(reuse.next);
+	ops.destroy_cq(reuse.cq);
+	ops.dealloc_pd(reuse.pd);
+	fake_close(ctx);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(no_doorbell_is_lost) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(no_doorbell_is_lost),
+					    cmocka_unit_test(number_is_used_again) };
 
-	return cmocka_run_group_tests_name("provider: doorbell race", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("provider: races", tests, NULL, NULL);
 }

@@ -72,6 +72,8 @@ static void ohca_free_context(struct ibv_context *ibctx)
 	struct ohca_context *ctx = to_octx(ibctx);
 
 	munmap(ctx->uar, ctx->uar_size);
+	pthread_cond_destroy(&ctx->dying_less);
+	pthread_mutex_destroy(&ctx->dying_lock);
 	verbs_uninit_context(&ctx->ibv_ctx);
 	free(ctx);
 }
@@ -191,6 +193,9 @@ static int ohca_context_init(struct ohca_context *ctx,
 		return err;
 	}
 	ctx->num_ports = attr.orig_attr.phys_port_cnt;
+	list_head_init(&ctx->dying);
+	pthread_mutex_init(&ctx->dying_lock, NULL);
+	pthread_cond_init(&ctx->dying_less, NULL);
 	return 0;
 }
 

@@ -10,12 +10,14 @@
 #define OHCA_H
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
+#include <ccan/list.h>
 #include <infiniband/driver.h>
 #include <util/compiler.h>
 #include <util/mmio.h>
@@ -48,7 +50,13 @@ struct ohca_lock {
 	bool needed;
 };
 
-/** struct ohca_context - one open device; @uar is its doorbell page */
+/**
+ * struct ohca_context - one open device
+ * @uar: its doorbell page
+ * @dying: QPs from before the kernel destroys them until their CQs are cleaned
+ * @dying_lock: guards @dying; no command runs under it
+ * @dying_less: signalled when a QP leaves @dying
+ */
 struct ohca_context {
 	struct verbs_context ibv_ctx;
 	uint8_t *uar;
@@ -64,6 +72,9 @@ struct ohca_context {
 	uint8_t num_ports;
 	/* GID table length of each port, 0 while unknown */
 	atomic_int gid_tbl_len[OHCA_MAX_PORTS];
+	struct list_head dying;
+	pthread_mutex_t dying_lock;
+	pthread_cond_t dying_less;
 };
 
 /** struct ohca_td - thread domain; @refs counts the parent domains that name it */
@@ -238,6 +249,7 @@ struct ohca_sq {
  * @cap: what was reported by ibv_create_qp()
  * @buf: holds the rings and @db
  * @pd: parent domain it refers to, or NULL
+ * @dying: in @ohca_context.dying
  */
 struct ohca_qp {
 	struct verbs_qp vqp;
@@ -251,6 +263,7 @@ struct ohca_qp {
 	struct ibv_qp_cap cap;
 	struct ohca_buf buf;
 	struct ohca_pd *pd;
+	struct list_node dying;
 };
 
 /** struct ohca_srq - shared receive queue; fields as in struct ohca_qp */

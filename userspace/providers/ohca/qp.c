@@ -166,6 +166,28 @@ static int ohca_check_qp_attr(const struct ohca_context *ctx,
 	return 0;
 }
 
+static bool ohca_qp_is_dying(struct ohca_context *ctx, uint32_t handle)
+{
+	struct ohca_qp *qp;
+
+	list_for_each(&ctx->dying, qp, dying)
+		if (qp->handle == handle)
+			return true;
+	return false;
+}
+
+/*
+ * A number is free again when the kernel has destroyed its QP, a moment before the
+ * completions of that QP are searched for by it. A new QP with it must have none yet.
+ */
+static void ohca_qp_wait_dying(struct ohca_context *ctx, uint32_t handle)
+{
+	pthread_mutex_lock(&ctx->dying_lock);
+	while (ohca_qp_is_dying(ctx, handle))
+		pthread_cond_wait(&ctx->dying_less, &ctx->dying_lock);
+	pthread_mutex_unlock(&ctx->dying_lock);
+}
+
 /**
  * ohca_create_qp_ex - ibv_create_qp_ex()
  *
@@ -223,6 +245,7 @@ struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
 				    sizeof(cmd), &resp.ibv_resp, sizeof(resp));
 	if (err)
 		goto err_buf;
+	ohca_qp_wait_dying(ctx, resp.drv_payload.handle);
 
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 		qp->vqp.comp_mask |= VERBS_QP_EX;
@@ -334,12 +357,22 @@ int ohca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
  */
 int ohca_destroy_qp(struct ibv_qp *ibqp)
 {
+	struct ohca_context *ctx = to_octx(ibqp->context);
 	struct ohca_qp *qp = to_oqp(ibqp);
-	int err = ibv_cmd_destroy_qp(ibqp);
+	int err;
 
+	pthread_mutex_lock(&ctx->dying_lock);
+	list_add_tail(&ctx->dying, &qp->dying);
+	pthread_mutex_unlock(&ctx->dying_lock);
+	err = ibv_cmd_destroy_qp(ibqp);
+	if (!err)
+		ohca_qp_clean_cqs(ibqp, qp->handle);
+	pthread_mutex_lock(&ctx->dying_lock);
+	list_del(&qp->dying);
+	pthread_cond_broadcast(&ctx->dying_less);
+	pthread_mutex_unlock(&ctx->dying_lock);
 	if (err)
 		return err;
-	ohca_qp_clean_cqs(ibqp, qp->handle);
 	ohca_buf_free(&qp->buf);
 	ohca_parent_domain_put(qp->pd);
 	free(qp);
