@@ -56,6 +56,7 @@ static bool ohca_op_is_teardown(u8 op)
 	case OHCA_CMD_DEREG_MR:
 	case OHCA_CMD_DETACH_MCAST:
 	case OHCA_CMD_DEALLOC_XRCD:
+	case OHCA_CMD_FREE_DM:
 	case OHCA_CMD_FREE_COUNTERS:
 		return true;
 	default:

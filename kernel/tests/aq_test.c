@@ -310,7 +310,8 @@ static void dead_device(struct kunit *test)
 	static const u8 teardown[] = {
 		OHCA_CMD_DESTROY_EQ, OHCA_CMD_DEALLOC_PD, OHCA_CMD_DESTROY_CQ,
 		OHCA_CMD_DESTROY_SRQ, OHCA_CMD_DESTROY_QP, OHCA_CMD_DEREG_MR,
-		OHCA_CMD_DETACH_MCAST, OHCA_CMD_DEALLOC_XRCD, OHCA_CMD_FREE_COUNTERS,
+		OHCA_CMD_DETACH_MCAST, OHCA_CMD_DEALLOC_XRCD, OHCA_CMD_FREE_DM,
+		OHCA_CMD_FREE_COUNTERS,
 	};
 	struct fake *f = make_fake(test);
 	struct waiter *w = ohca_test_alloc(test, sizeof(*w));
