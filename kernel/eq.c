@@ -389,6 +389,24 @@ static u32 ohca_async_eq_log(const struct ohca_hw_device_attr *a)
 }
 
 /**
+ * ohca_vectors_wanted - how many MSI-X vectors to ask for
+ * @max_eq: EQs that the device has
+ * @limit: vectors that it has
+ * @cpus: CPUs that may take completions
+ * @faults: there is an EQ for page faults
+ *
+ * Vector 0 has the asynchronous EQ, that for page faults, and if it is the only one that for
+ * completions, too; each other vector has one.
+ * Return: the number; 0: there are too few EQs or vectors.
+ */
+u32 ohca_vectors_wanted(u32 max_eq, u32 limit, u32 cpus, bool faults)
+{
+	if (!limit || max_eq < 2u + faults)
+		return 0;
+	return min3(limit, max_eq - faults, cpus + 1);
+}
+
+/**
  * ohca_eqs_init - allocate vectors, create the EQs, request and enable interrupts
  * @dev: enabled device whose attributes are known
  *
@@ -402,12 +420,12 @@ int ohca_eqs_init(struct ohca_dev *dev)
 	u32 i, want, log_size;
 	int ret;
 
-	if (max_eq < 2 || !limit) {
+	want = ohca_vectors_wanted(max_eq, limit, num_online_cpus(), ohca_has_odp(dev));
+	if (!want) {
 		dev_err(&dev->pdev->dev, "device has %u EQs and %u vectors, too few\n", max_eq,
 			limit);
 		return -ENODEV;
 	}
-	want = min3(limit, max_eq, num_online_cpus() + 1);
 	/*
 	 * Not PCI_IRQ_AFFINITY: an interrupt managed by the kernel is shut down with the
 	 * last CPU of its mask, and CQs would stay silent.

@@ -756,6 +756,7 @@ int ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle, bool must);
 void ohca_cmd_undo(struct ohca_dev *dev, u8 op, u32 handle, int err);
 
 /* eq.c */
+u32 ohca_vectors_wanted(u32 max_eq, u32 limit, u32 cpus, bool faults);
 int ohca_eqs_init(struct ohca_dev *dev);
 void ohca_early_events(struct ohca_dev *dev);
 void ohca_eqs_free(struct ohca_dev *dev);

@@ -615,6 +615,20 @@ static void entries(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, ohca_entries(255));
 }
 
+/* No more EQs are asked for than there are. */
+static void vectors(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, 5, ohca_vectors_wanted(64, 32, 4, true));
+	KUNIT_EXPECT_EQ(test, 32, ohca_vectors_wanted(64, 32, 200, true));
+	KUNIT_EXPECT_EQ(test, 63, ohca_vectors_wanted(64, 2048, 200, true));
+	KUNIT_EXPECT_EQ(test, 64, ohca_vectors_wanted(64, 2048, 200, false));
+	KUNIT_EXPECT_EQ(test, 1, ohca_vectors_wanted(64, 1, 4, true));
+	KUNIT_EXPECT_EQ(test, 2, ohca_vectors_wanted(3, 32, 4, true));
+	KUNIT_EXPECT_EQ(test, 0, ohca_vectors_wanted(2, 32, 4, true));
+	KUNIT_EXPECT_EQ(test, 2, ohca_vectors_wanted(2, 32, 4, false));
+	KUNIT_EXPECT_EQ(test, 0, ohca_vectors_wanted(64, 0, 4, false));
+}
+
 static struct kunit_case codec_cases[] = {
 	KUNIT_CASE(send_imm),
 	KUNIT_CASE(rdma_write),
@@ -633,6 +647,7 @@ static struct kunit_case codec_cases[] = {
 	KUNIT_CASE(mad_filter),
 	KUNIT_CASE(db_needed),
 	KUNIT_CASE(entries),
+	KUNIT_CASE(vectors),
 	{}
 };
 
