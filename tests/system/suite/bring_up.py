@@ -72,12 +72,12 @@ def link_up_without_sm(b):
 
 @GROUP.test
 def subnet_up(b):
-    """OpenSM says SUBNET UP within 3 s of its start; the debug kernel takes its time."""
+    """OpenSM says SUBNET UP within 3 s of its start; with the debug kernel, some time."""
     start_sm(b)
-    limit = 30 if b.debug else 3
+    limit = 120 if b.debug else 3
     text = b.sh(1, "n=0; until grep -q 'SUBNET UP' /var/log/opensm.log; do n=$((n + 1)); "
                    f"[ $n -lt {40 * limit} ] || exit 1; sleep 0.05; done; cat {BEGIN}; "
-                   "grep 'SUBNET UP' /var/log/opensm.log | head -1")
+                   "grep 'SUBNET UP' /var/log/opensm.log | head -1", 60)
     begin = float(text.split()[0])
     h, m, s, us = (int(x) for x in
                    re.search(r"(\d+):(\d+):(\d+) (\d+) \[\w+\] 0x\w+ -> SUBNET UP", text).groups())

@@ -87,7 +87,7 @@ class Bench:
         self.group = self.lab = None
         self.state = {}     # what tests of one lab tell each other
         self.debug = run.opt.kernel == "debug"
-        self.slow = 4 if self.debug else 1
+        self.slow = (4 if self.debug else 1) * run.opt.patience
         self.started = 0
         self.transcript = None
 
@@ -153,6 +153,7 @@ class Bench:
         argv = ["up", "--share", SHARE, "--kernel", self.run.opt.kernel, *self.group.lab]
         opt = cli.complete(cli.parser().parse_args(argv))
         self.lab = Lab(f"t{os.getpid()}-{self.started}", opt)
+        self.lab.slow *= self.run.opt.patience
         self.lab.start()
 
     def stop(self):
