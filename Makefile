@@ -114,7 +114,7 @@ docs: | $(ROOT)
 	@echo "documentation: $(BUILD)/docs/index.html"
 
 check: lab
-	@tests/run $(or $(OHCA_CHECK),units lint fuzz system kunit system-debug)
+	@tests/run $(OHCA_CHECK)
 
 # The demo is Python, which a fresh host may lack.
 soak: lab
