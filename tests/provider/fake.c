@@ -325,6 +325,12 @@ int ibv_cmd_rereg_mr(struct verbs_mr *vmr, uint32_t flags, void *addr,
 	return fake_fail();
 }
 
+int ibv_cmd_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice,
+		      uint32_t flags, struct ibv_sge *sg_list, uint32_t num_sges)
+{
+	return fake_fail();
+}
+
 int ibv_cmd_dereg_mr(struct verbs_mr *vmr)
 {
 	return fake_fail();
