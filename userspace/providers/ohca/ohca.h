@@ -488,6 +488,7 @@ void ohca_cq_clean(struct ohca_cq *cq, uint32_t handle);
 void ohca_cq_fill_poll_ops(struct ohca_cq *cq, uint64_t wc_flags);
 
 /* qp.c */
+void ohca_qp_wait_dying(struct ohca_context *ctx, uint32_t handle);
 struct ibv_qp *ohca_create_qp(struct ibv_pd *ibpd,
 			      struct ibv_qp_init_attr *attr);
 struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,

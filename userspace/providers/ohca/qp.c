@@ -176,11 +176,15 @@ static bool ohca_qp_is_dying(struct ohca_context *ctx, uint32_t handle)
 	return false;
 }
 
-/*
+/**
+ * ohca_qp_wait_dying - wait until a number has nothing to do with an earlier QP
+ * @ctx: open device
+ * @handle: of a QP that the kernel has just made
+ *
  * A number is free again when the kernel has destroyed its QP, a moment before the
  * completions of that QP are searched for by it. A new QP with it must have none yet.
  */
-static void ohca_qp_wait_dying(struct ohca_context *ctx, uint32_t handle)
+void ohca_qp_wait_dying(struct ohca_context *ctx, uint32_t handle)
 {
 	pthread_mutex_lock(&ctx->dying_lock);
 	while (ohca_qp_is_dying(ctx, handle))

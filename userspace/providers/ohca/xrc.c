@@ -100,6 +100,7 @@ struct ibv_qp *ohca_create_target(struct ibv_context *ibctx,
 		return NULL;
 	}
 	qp->handle = qp->vqp.qp.qp_num;
+	ohca_qp_wait_dying(to_octx(ibctx), qp->handle);
 	memset(&attr->cap, 0, sizeof(attr->cap));
 	return &qp->vqp.qp;
 }
