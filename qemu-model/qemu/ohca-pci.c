@@ -215,13 +215,18 @@ static bool ohca_parse_rate(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
     return true;
 }
 
-/* A GUID nobody else has: our OUI, local bit set, and 40 random bits. */
+/*
+ * A GUID nobody else has: our OUI, local bit set, and 40 random bits. Its
+ * first byte is not 2, although that would be the simplest local one: a
+ * target's service ID is its GUID, and service IDs that begin with 2 are for
+ * the operating system to give out (IBTA vol 1, annex A3).
+ */
 static uint64_t ohca_make_guid(void)
 {
     uint64_t r = 0;
 
     qemu_guest_getrandom_nofail(&r, sizeof(r));
-    return 0x0200ca0000000000ull | (r & 0xfffffffff0ull);
+    return 0x0600ca0000000000ull | (r & 0xfffffffff0ull);
 }
 
 static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
