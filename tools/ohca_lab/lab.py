@@ -270,17 +270,23 @@ class Lab:
     def pair(self, server, client, port=None, timeout=60, on=(1, 2)):
         """Runs a server on one node and, once it is ready, its client on another.
 
-        With port, ready means that the server listens there. Returns the worse
-        status and both outputs.
+        Ready means that the server listens: at a TCP port, or with "cm" at the
+        connection manager. Without either it gets a second. Returns the worse status
+        and both outputs.
         """
         result = {}
+        name = server.split()[0].rpartition("/")[2][:15]
 
         def serve():
             result["s"] = self.capture(on[0], server, timeout)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        if port:
+        if port == "cm":
+            self.capture(on[0], "n=0; until rdma resource show cm_id | "
+                         f"grep -q 'LISTEN.* comm {name} ' || [ $n = 200 ]; "
+                         "do n=$((n + 1)); sleep 0.02; done", timeout)
+        elif port:
             self.capture(on[0], "n=0; until grep -qi ':%04X 0.*:0000 0A' /proc/net/tcp "
                          "/proc/net/tcp6 || [ $n = 200 ]; do n=$((n + 1)); sleep 0.02; done"
                          % port, timeout)
@@ -289,8 +295,7 @@ class Lab:
         c_status, c_out = self.capture(on[1], client, timeout)
         thread.join(timeout + 5 if not c_status else 3)
         if thread.is_alive():
-            name = server.split()[0]
-            self.capture(on[0], f"pkill -KILL -x {name[:15]}", 10)
+            self.capture(on[0], f"pkill -KILL -x {name}", 10)
             thread.join(10)
         s_status, s_out = result.get("s", (124, ""))
         return c_status or s_status, s_out, c_out

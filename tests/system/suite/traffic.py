@@ -77,7 +77,7 @@ def add_perftest(name, command):
     """A perftest program: it must end well and print a result."""
     @GROUP.test(name=f"perftest_{name}", debug=name in DEBUG)
     def _(b):
-        host, port = ("node1-ib", None) if "-R" in command.split() else ("node1", PERF_PORT)
+        host, port = ("node1-ib", "cm") if "-R" in command.split() else ("node1", PERF_PORT)
         _, text = b.pair(f"{command} -F -d {DEV}", f"{command} -F -d {DEV} {host}", port)
         rows = re.findall(r"^ *\d+ +\d+ +([\d.]+).*$", text, re.M)
         need(rows, f"no result: {text[-200:]}")
@@ -141,14 +141,14 @@ for _n, _c in PERFTEST:
 def rping(b):
     """rping verifies what it moves."""
     _, text = b.pair("rping -s -a 0.0.0.0 -C 50 -v -S 4000",
-                     "rping -c -a node1-ib -C 50 -v -S 4000")
+                     "rping -c -a node1-ib -C 50 -v -S 4000", "cm")
     need("ping data: rdma-ping-49" in text, text[-200:])
 
 
 @GROUP.test
 def ucmatose(b):
     """Connections by librdmacm, many at once."""
-    _, text = b.pair("ucmatose -c 8 -C 20", "ucmatose -s node1-ib -c 8 -C 20")
+    _, text = b.pair("ucmatose -c 8 -C 20", "ucmatose -s node1-ib -c 8 -C 20", "cm")
     find("data transfers complete", text)
     need(not re.search("error|failed", text, re.I), text[-200:])
 
@@ -156,7 +156,7 @@ def ucmatose(b):
 @GROUP.test(debug=False)
 def udaddy(b):
     """Datagrams by librdmacm."""
-    _, text = b.pair("udaddy -C 20", "udaddy -s node1-ib -C 20")
+    _, text = b.pair("udaddy -C 20", "udaddy -s node1-ib -C 20", "cm")
     find("data transfers complete", text)
 
 
