@@ -13,7 +13,7 @@ MAKEFLAGS += --no-print-directory
 files = $(shell find $(wildcard $(1)) -type f ! -name '*.o' ! -name '*.pyc' 2>/dev/null)
 
 .PHONY: all help deps buildroot qemu image layer lab modules linux-source debug-kernel provider switch \
-	units lint debug-layer docs check soak demo clean distclean
+	units lint debug-layer docs check soak perftest-matrix demo clean distclean
 
 all: lab
 
@@ -21,6 +21,7 @@ help:
 	@echo 'make demo          build everything, boot two VMs on one fabric, run the tools between them'
 	@echo 'make check         all tests (OHCA_CHECK="units system ..." picks)'
 	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
+	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
 	@echo 'make lab           everything tools/ohca-lab needs (default)'
 	@echo 'make deps          install what this host lacks'
 	@echo 'make buildroot     Debian 13 root that builds the rest'
@@ -119,6 +120,10 @@ check: lab
 # The demo is Python, which a fresh host may lack.
 soak: lab
 	@tests/system/run --repeat $(or $(SOAK),20) pyverbs
+
+# Writes Documentation/perftest.rst.
+perftest-matrix: lab
+	@tests/system/perftest-matrix
 
 demo: $(STAMP)/deps
 	@tools/demo
