@@ -21,10 +21,9 @@
 #define MAX_PENDING	64		/* peers that have not said HELLO yet */
 #define HELLO_NS	2000000000ull	/* how long they have */
 #define UPLINK_NS	1000000000ull	/* between attempts to reach another switch */
-#define UPLINK_MS	200		/* how long it may take to answer */
 #define LOOK_ROUNDS	64		/* busy rounds between looks at the sockets */
 
-enum { K_LISTEN, K_SIGNAL, K_HELLO, K_CTRL, K_EVENT };
+enum { K_LISTEN, K_SIGNAL, K_HELLO, K_UPLINK, K_CTRL, K_EVENT };
 
 struct pending {
 	int fd;				/* -1: free */
@@ -35,6 +34,7 @@ struct uplink {
 	char *path;
 	unsigned int want_port;		/* of the other switch */
 	unsigned int port;		/* ours */
+	int fd;				/* that is to bring an answer, or -1 */
 	bool told;			/* that it is not there */
 };
 
@@ -124,8 +124,11 @@ void sw_loop_free(struct sw_loop *lp)
 	if (lp->ep > 0)
 		close(lp->ep);
 	lp->sw->detached = NULL;
-	for (unsigned int i = 0; i < lp->nuplinks; i++)
+	for (unsigned int i = 0; i < lp->nuplinks; i++) {
+		if (lp->uplink[i].fd >= 0)
+			close(lp->uplink[i].fd);
 		free(lp->uplink[i].path);
+	}
 	free(lp->path);
 	free(lp);
 }
@@ -260,12 +263,75 @@ unsigned int sw_loop_uplink(struct sw_loop *lp, const char *path, unsigned int w
 		return 0;
 	u->want_port = want_port;
 	u->port = n;
+	u->fd = -1;
 	lp->sw->port[n].reserved = true;
 	lp->nuplinks++;
 	return n;
 }
 
-/* Connect what is not connected, once a second. Return: ns until the next look. */
+static void uplink_cfg(const struct sw_loop *lp, const struct uplink *u,
+		       struct ohca_link_cfg *cfg)
+{
+	sw_link_cfg(lp->sw, u->port, cfg);
+	cfg->want_port = (uint8_t)u->want_port;
+}
+
+/* Not now: say why, once. */
+static void uplink_failed(struct sw_loop *lp, struct uplink *u, const char *why)
+{
+	if (!u->told)
+		sw_log(lp->sw, "port %u: %s; trying again", u->port, why);
+	u->told = true;
+}
+
+static void uplink_start(struct sw_loop *lp, unsigned int i)
+{
+	struct uplink *u = &lp->uplink[i];
+	struct ohca_link_cfg cfg;
+	struct ohca_link_err err;
+
+	uplink_cfg(lp, u, &cfg);
+	u->fd = ohca_link_connect_start(u->path, &cfg, 0, &err);
+	if (u->fd < 0) {
+		uplink_failed(lp, u, err.text);
+	} else if (watch(lp, u->fd, EPOLLIN, K_UPLINK, i)) {
+		uplink_failed(lp, u, strerror(errno));
+		close(u->fd);
+		u->fd = -1;
+	}
+}
+
+/* The other switch has answered, or is gone. */
+static void do_uplink(struct sw_loop *lp, unsigned int i)
+{
+	struct uplink *u = &lp->uplink[i];
+	struct epoll_event ev = { 0 };
+	struct ohca_link *l = NULL;
+	struct ohca_link_cfg cfg;
+	struct ohca_link_err err;
+	int fd = u->fd, r;
+
+	if (fd < 0)
+		return;
+	uplink_cfg(lp, u, &cfg);
+	/* a descriptor that failed is closed, and no longer watched */
+	r = ohca_link_connect_finish(fd, &cfg, &l, &err);
+	if (!r)
+		return;
+	u->fd = -1;
+	if (r < 0) {
+		uplink_failed(lp, u, err.text);
+		return;
+	}
+	epoll_ctl(lp->ep, EPOLL_CTL_DEL, fd, &ev);
+	u->told = false;
+	adopt(lp, u->port, l);
+}
+
+/*
+ * Connect what is not connected, once a second; who has not answered until the next time
+ * starts anew. Never waits: a switch has others to serve. Return: ns until the next look.
+ */
 static uint64_t try_uplinks(struct sw_loop *lp)
 {
 	bool missing = false;
@@ -280,22 +346,17 @@ static uint64_t try_uplinks(struct sw_loop *lp)
 		return lp->uplink_due - now;
 	for (unsigned int i = 0; i < lp->nuplinks; i++) {
 		struct uplink *u = &lp->uplink[i];
-		struct ohca_link_cfg cfg;
-		struct ohca_link_err err;
-		struct ohca_link *l;
 
 		if (lp->sw->port[u->port].link)
 			continue;
-		sw_link_cfg(lp->sw, u->port, &cfg);
-		cfg.want_port = (uint8_t)u->want_port;
-		l = ohca_link_connect(u->path, &cfg, UPLINK_MS, &err);
-		if (l)
-			adopt(lp, u->port, l);
-		else if (!u->told)
-			sw_log(lp->sw, "port %u: %s; trying again", u->port, err.text);
-		u->told = !l;
+		if (u->fd >= 0) {
+			uplink_failed(lp, u, "the other switch does not answer");
+			close(u->fd);
+			u->fd = -1;
+		}
+		uplink_start(lp, i);
 	}
-	lp->uplink_due = now_ns() + UPLINK_NS;
+	lp->uplink_due = now + UPLINK_NS;
 	return UPLINK_NS;
 }
 
@@ -388,6 +449,9 @@ look:
 				break;
 			case K_HELLO:
 				do_hello(lp, id);
+				break;
+			case K_UPLINK:
+				do_uplink(lp, id);
 				break;
 			case K_CTRL:
 				if (sw->port[id].link)

@@ -737,14 +737,18 @@ static void *live_thread(void *arg)
 	return NULL;
 }
 
-/* A switch in its own thread; end ports sleep for real. Not a frame may be lost. */
+/*
+ * A switch in its own thread; end ports sleep for real. Not a frame may be lost. Its uplinks
+ * lead to somebody who never says a word, which is nobody else's concern.
+ */
 static void test_live(void **state)
 {
-	char dir[] = "/tmp/ohca-sw-XXXXXX", path[64];
+	char dir[] = "/tmp/ohca-sw-XXXXXX", path[64], mute[64];
 	struct ohca_link_phy phy = ep_phy();
 	struct ohca_link_err err;
 	struct ohca_link_cfg lc;
 	struct ep ep[2] = { 0 };
+	int silent;
 	unsigned int sent = 0, got = 0;
 	struct live v = { 0 };
 	struct sw_cfg cfg;
@@ -758,6 +762,11 @@ static void test_live(void **state)
 	v.sw = sw_new(&cfg);
 	v.lp = sw_loop_new(v.sw, path, 0, &err);
 	assert_non_null(v.lp);
+	snprintf(mute, sizeof(mute), "%s/m", dir);
+	silent = ohca_link_listen(mute, &err);
+	assert_true(silent >= 0);
+	for (unsigned int i = 0; i < 34; i++)
+		assert_int_equal(sw_loop_uplink(v.lp, mute, 0), 36 - i);
 	assert_int_equal(pipe(v.pipe), 0);
 	assert_int_equal(pthread_create(&th, NULL, live_thread, &v), 0);
 	for (unsigned int i = 0; i < 2; i++) {
@@ -805,6 +814,8 @@ static void test_live(void **state)
 	sw_free(v.sw);
 	close(v.pipe[0]);
 	close(v.pipe[1]);
+	close(silent);
+	unlink(mute);
 	assert_int_equal(rmdir(dir), 0);	/* the socket is gone */
 }
 
