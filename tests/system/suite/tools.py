@@ -204,9 +204,9 @@ def ibping(b):
         b.sh(2, "pkill -x ibping", status=None)
 
 
-def counters(b, lid, port=1):
-    """PortCountersExtended of one port."""
-    text = b.sh(1, f"perfquery -x {lid} {port}")
+def counters(b, lid, port=1, what="-x"):
+    """PortCountersExtended of one port, or what another option of perfquery says."""
+    text = b.sh(1, f"perfquery {what} {lid} {port}")
     return {m[0]: int(m[1]) for m in re.findall(r"^(\w+):\.+(\d+)$", text, re.M)}
 
 
@@ -242,6 +242,31 @@ def counters_count(b):
     for k in (1, 2):
         words = int(b.sh(k, f"cat /sys/class/infiniband/{DEV}/ports/1/counters/port_xmit_data"))
         need(0 <= words - after[k][0]["PortXmitData"] < 5000, f"sysfs says {words} words")
+
+
+@GROUP.test(debug=False)
+def counters_by_lane(b):
+    """Data by SL and waiting by VL, at a node and at the switch: it is all on lane 0."""
+    t = truth(b)
+    places = ((t[2]["lid"], 1, "-X", "XmtDataSL"), (t[1]["lid"], 1, "-S", "RcvDataSL"),
+              (switch_lid(b), port_of(b, 2), "-S", "RcvDataSL"),
+              (switch_lid(b), port_of(b, 1), "-X", "XmtDataSL"))
+    for lid, port, what, _ in places:
+        for option in ("", what, "--vlxmitcounters"):
+            b.sh(1, f"perfquery {option} -R {lid} {port}")
+    size, number = 65536, 300
+    b.pair(f"ib_write_bw -F -s {size} -n {number}",
+           f"ib_write_bw -F -s {size} -n {number} node1", PERF_PORT)
+    payload = number * (size + 16) + number * size // 4096 * 24
+    for lid, port, what, name in places:
+        by_sl = counters(b, lid, port, what)
+        words = [by_sl[f"{name}{sl}"] for sl in range(16)]
+        need(payload <= 4 * words[0] <= payload * 1.01 + 20000 and not any(words[1:]),
+             f"lid {lid} port {port}: {name} {words} for {payload} bytes")
+        waited = counters(b, lid, port, "--vlxmitcounters")
+        us = [waited[f"PortVLXmitWait{vl}"] for vl in range(16)]
+        need(us[0] == min(counters(b, lid, port, "")["PortXmitWait"], 0xffff) and
+             not any(us[1:]), f"lid {lid} port {port}: PortVLXmitWait {us}")
 
 
 @GROUP.test(debug=False)
