@@ -52,6 +52,13 @@ void ohca_rx_bad_qkey(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 	ohca_mad_bad_qkey(e, p->port, &v);
 }
 
+/* Does the path lead back to the port it begins at? As tx.c decides it. */
+static bool leads_back(const struct ohca_port *port, const struct ohca_hw_av *av)
+{
+	return (port->lid && ohca_le16(av->dlid) >> port->lmc == port->lid >> port->lmc) ||
+	       (av->flags & OHCA_AV_GRH && ohca_gid_find(port, av->dgid) >= 0);
+}
+
 /* Does the packet come from the other end of a path that begins at port @port_idx? */
 static bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int port_idx,
 		      const struct ohca_hw_av *av)
@@ -61,8 +68,9 @@ static bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int p
 
 	if (port_idx != p->port)
 		return false;
+	/* by the loop only this port's QPs come: no peer of a path that leads elsewhere */
 	if (p->loop)
-		return true;
+		return leads_back(port, av);
 	if (p->i.slid != ohca_le16(av->dlid))
 		return false;
 	if (p->i.dlid != (port->lid | av->src_path_bits))

@@ -164,6 +164,43 @@ static void test_port_bounce(void **state)
 	rig_down(&r);
 }
 
+/* A QP whose peer is at another port is deaf to those of its own, whatever these claim. */
+static void test_stranger(void **state)
+{
+	struct host_qp x;
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	for (unsigned int k = 0; k < 2; k++) {
+		struct host_qp_init in = {
+			.type = k ? OHCA_QPT_UC : OHCA_QPT_RC, .log_sq = 4, .log_rq = 4,
+		};
+
+		rig_up(&r, (struct rig_opt){ .type = in.type });
+		in.scq = in.rcq = &r.scq[0];
+		assert_int_equal(host_qp_create(r.h[0], &x, &in), 0);
+		host_qp_connect(&x, 0, 1, r.qp[0].qpn, 3, 0, 0);
+		rig_fill(&r, 0, 0, 100, 1);
+		w = wqe_new(OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, 1);
+		wqe_raddr(&w, r.mr[0].iova + 4096, r.mr[0].key);
+		wqe_sge(&w, r.mr[0].iova, 100, r.mr[0].key);
+		wqe_post(&x, &w);
+		rig_time(&r, 3000);
+		wc(&r.scq[0], 1, k ? WC_SUCCESS : WC_RETRY_EXC);
+		assert_int_equal(rig_get64(&r, 0, 4096), 0);
+		assert_true(ohca_counter(r.h[0]->e, OHCA_CNT_RX_BAD_QP) > 0);
+		/* the true peer notices nothing */
+		rig_fill(&r, 1, 0, 100, 2);
+		rig_write(&r, 1, 2, 0, 4096, 100);
+		rig_run(&r);
+		wc(&r.scq[1], 2, WC_SUCCESS);
+		rig_check(&r, 0, 4096, 100, 2);
+		host_qp_destroy(&x);
+		rig_down(&r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,6 +211,7 @@ int main(void)
 		cmocka_unit_test(test_ud),
 		cmocka_unit_test(test_port_down),
 		cmocka_unit_test(test_port_bounce),
+		cmocka_unit_test(test_stranger),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
