@@ -769,6 +769,12 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 			xp->una = xp->nxt = xp->max = qp->sq_psn & IB_PSN_MASK;
 			xp->retry_left = qp->retry_cnt;
 			xp->rnr_left = qp->rnr_retry;
+		} else if (old == OHCA_QPS_SQE) {
+			/* what was posted in SQE is flushed, even if its turn did not come */
+			unsigned int all = 1u << qp->log_sq;
+
+			ohca_sq_flush(e, qp, &all);
+			ohca_sq_ci(e, qp);
 		}
 		xp->drain_told = false;
 		qp->sqd_draining = false;

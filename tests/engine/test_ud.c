@@ -208,6 +208,34 @@ static void test_sqe(void **state)
 	}
 }
 
+/* What was posted before RTS is flushed, though the driver was faster than the flushing. */
+static void test_sqe_many(void **state)
+{
+	struct rig_opt o = ud();
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	o.log_sq = 10;
+	rig_up(&r, o);
+	w = wqe_new(OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, 0);
+	wqe_raddr(&w, 0, 0);
+	wqe_post(&r.qp[0], &w);
+	for (unsigned int i = 1; i <= 300; i++)
+		rig_send(&r, 0, i, 0, 10);
+	ohca_poll(r.h[0]->e, 1);
+	wc(&r.scq[0], 0, WC_LOC_QP_OP);
+	rig_modify(&r.qp[0], OHCA_QPS_RTS);
+	rig_recv(&r, 1, 1, 0, 100);
+	rig_send(&r, 0, 301, 0, 10);
+	rig_run(&r);
+	for (unsigned int i = 1; i <= 300; i++)
+		wc(&r.scq[0], i, WC_WR_FLUSH);
+	wc(&r.scq[0], 301, WC_SUCCESS);
+	wc(&r.rcq[1], 1, WC_SUCCESS);
+	rig_down(&r);
+}
+
 /* A receive buffer that is too small, or not ours. */
 static void test_recv_errors(void **state)
 {
@@ -513,6 +541,7 @@ int main(void)
 		cmocka_unit_test(test_grh),
 		cmocka_unit_test(test_drops),
 		cmocka_unit_test(test_sqe),
+		cmocka_unit_test(test_sqe_many),
 		cmocka_unit_test(test_recv_errors),
 		cmocka_unit_test(test_controlled_qkey),
 		cmocka_unit_test(test_mcast),
