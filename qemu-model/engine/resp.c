@@ -283,7 +283,8 @@ static struct verdict xrc_request(ohca_engine *e, struct ohca_qp *qp, const stru
 
 	if (ve == OHCA_VE_PD)
 		return fail(IB_NAK_REM_ACCESS, 0, OHCA_VE_PD, OHCA_EVENT_QP_ACCESS_ERR);
-	if (ve || (qp->xp->rx_op != OHCA_RX_NONE && srq != qp->srq))
+	/* a WQE that waits for its packet to come again is of the SRQ before, too */
+	if (ve || ((qp->xp->rx_op != OHCA_RX_NONE || qp->xp->rwqe) && srq != qp->srq))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_XRC_SRQ, OHCA_EVENT_QP_REQ_ERR);
 	qp->srq = srq;
 	qp->rcq = srq->cq;

@@ -362,6 +362,52 @@ static void test_read_again(void **state)
 	down(&m);
 }
 
+/* The SRQ that @arg names, whatever the request says. */
+static enum host_fate redirect(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			       uint32_t len)
+{
+	const struct host_srq *srq = arg;
+
+	(void)from;
+	(void)port;
+	(void)len;
+	if (frame[IB_LRH_LEN] == (IB_TRANS_XRC | IB_OPN_SEND_ONLY))
+		ib_build_xrceth(frame + IB_LRH_LEN + IB_BTH_LEN, srq->srqn);
+	return HOST_DELIVER;
+}
+
+/* A request that comes again for another SRQ does not take the first one's WQE along. */
+static void test_page_of_other(void **state)
+{
+	struct host_eq eq;
+	struct host_mr odp = { .iova = 0x100000 };
+	struct ohca_hw_acqe rsp;
+	struct ohca_hw_aqe c;
+	struct host *h;
+	struct more m;
+
+	(void)state;
+	up(&m, false);
+	h = m.r.h[1];
+	host_eq_create(h, &eq, OHCA_LOG_MAX_FAULTS, OHCA_EQ_FAULT, 2);
+	host_eq_db(h, &eq, true);
+	c = HOST_AQE(reg_mr, .pl.page_shift = 12, .iova = odp.iova, .length = 8192, .pdn = h->pdn,
+		     .access = OHCA_ACCESS_LOCAL_WRITE, .type = OHCA_MR_ODP);
+	assert_int_equal(host_cmd(h, OHCA_CMD_REG_MR, &c, &rsp), 0);
+	odp.key = rsp.handle.handle;
+	recv(&m, &m.r.srq[1], &odp, 100, 100);
+	recv(&m, &m.srq, &m.mr, 200, 100);
+	post_send(&m, 1, m.r.srq[1].srqn, 100);
+	rig_run(&m.r);
+	assert_int_equal(host_counter(h, OHCA_CNT_RNR_NAK_TX), 1);
+	host_hook_set(m.r.h[0], 0, redirect, &m.srq);
+	rig_time(&m.r, 50);
+	wc(&m.r.scq[0], 1, WC_REM_INV_REQ);
+	no_wc(&m.cq);
+	wc(&m.r.rcq[1], 100, WC_WR_FLUSH);
+	down(&m);
+}
+
 /* ---- receiver not ready, events ---- */
 
 static void test_rnr(void **state)
@@ -777,7 +823,7 @@ int main(void)
 #define T(name) cmocka_unit_test(test_##name)
 	const struct CMUnitTest tests[] = {
 		T(two_srqs), T(wrong_srq), T(change), T(srq_goes), T(read_srq_goes),
-		T(read_again), T(rnr), T(events), T(cq_full), T(service), T(one_way), T(wqes),
+		T(read_again), T(page_of_other), T(rnr), T(events), T(cq_full), T(service), T(one_way), T(wqes),
 		T(send_inv), T(commands), T(modify),
 	};
 
