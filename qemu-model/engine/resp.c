@@ -686,12 +686,17 @@ static void dup_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxp
 	for (uint8_t i = 0; i < xp->rd_num; i++)
 		if (rd_at(xp, i)->first == p->i.psn)
 			return;
-	for (uint8_t i = 0; i < xp->at_cap; i++)
-		if (xp->at[i].valid && xp->at[i].psn == p->i.psn) {
-			rd.orig = xp->at[i].orig;
+	/* from the last back: PSNs come again, and some results are older than that */
+	for (uint8_t i = 0; i < xp->at_cap; i++) {
+		const struct ohca_atomic_res *at =
+			&xp->at[(xp->at_pos + xp->at_cap - i) % xp->at_cap];
+
+		if (at->valid && at->psn == p->i.psn) {
+			rd.orig = at->orig;
 			rd_insert(e, qp, &rd);
 			return;
 		}
+	}
 }
 
 /* What was flushed or written stays so; a later write must not be undone (annex A19.4). */

@@ -8,6 +8,7 @@
 
 #include "ib/packet.h"
 #include "rig.h"
+#include "transport.h"
 
 struct chaos {
 	uint64_t seed;
@@ -341,6 +342,37 @@ static void test_lost_atomic(void **state)
 		assert_int_equal(rig_get64(&r, 0, 8 * i), 10 + i);
 	}
 	assert_int_equal(rig_get64(&r, 1, 0), 14);
+	rig_down(&r);
+}
+
+/*
+ * PSNs come again after 2^24 packets. A response that is lost then is replayed with the
+ * result of the atomic that was just executed, not of the one that had its PSN before.
+ */
+static void test_old_atomic(void **state)
+{
+	struct nth back = { .op = IB_OP_RC_ATOMIC_ACK, .n = 2, .times = 1 };
+	struct ohca_xport *xp[2];
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ 0 });
+	for (unsigned int i = 0; i < 2; i++)
+		xp[i] = r.h[i]->e->qp[r.qp[i].handle]->xp;
+	host_hook_set(r.h[1], 0, nth, &back);
+	rig_put64(&r, 1, 0, 10);
+	rig_atomic(&r, 0, OHCA_OP_FETCH_ADD, 1, 0, 0, 1, 0);
+	rig_run(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	/* as if as many packets as there are PSNs had passed */
+	xp[0]->una = xp[0]->nxt = xp[0]->max = xp[1]->epsn = 0;
+	rig_atomic(&r, 0, OHCA_OP_FETCH_ADD, 2, 8, 0, 1, 0);
+	rig_time(&r, 200);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	assert_int_equal(back.total[IB_OP_RC_ATOMIC_ACK], 3);
+	assert_int_equal(rig_get64(&r, 0, 0), 10);
+	assert_int_equal(rig_get64(&r, 0, 8), 11);
+	assert_int_equal(rig_get64(&r, 1, 0), 12);
 	rig_down(&r);
 }
 
@@ -705,6 +737,7 @@ int main(void)
 		cmocka_unit_test(test_lost_ack),
 		cmocka_unit_test(test_lost_read_resp),
 		cmocka_unit_test(test_lost_atomic),
+		cmocka_unit_test(test_old_atomic),
 		cmocka_unit_test(test_late_response),
 		cmocka_unit_test(test_implied_nak),
 		cmocka_unit_test(test_window_full),
