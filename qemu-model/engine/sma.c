@@ -453,8 +453,10 @@ enum ohca_sma_verdict ohca_sma_process(struct ohca_sma *s, const struct ohca_sma
 	r.hide_mkey = mk == IB_MKEY_OK_HIDE;
 	if (smp.hdr.method == IB_METHOD_TRAP_REPRESS)
 		return repress(&r);
-	if (smp.hdr.method != IB_METHOD_GET && !r.set)
+	if (smp.hdr.method != IB_METHOD_GET && !r.set) {
+		status = IB_MAD_BAD_METHOD;
 		goto answer;
+	}
 	/* A subnet manager runs here: the question is for it. */
 	if (attr == IB_SMP_ATTR_SM_INFO && (r.port->pi.cap_mask & IB_CAP_SM))
 		return OHCA_SMA_UNHANDLED;

@@ -297,7 +297,7 @@ static uint16_t dispatch(struct ib_pma *a, const struct ib_mad_hdr *h, uint8_t *
 	if (h->base_version != IB_MAD_BASE_VERSION || h->class_version != IB_PMA_CLASS_VERSION)
 		return IB_MAD_BAD_VERSION;
 	if (h->method != IB_METHOD_GET && !set)
-		return IB_MAD_BAD_METHOD_ATTR;
+		return IB_MAD_BAD_METHOD;
 	/* ClassPortInfo could be set only to trap, which this agent never does. */
 	if (attr == IB_PMA_ATTR_CLASS_PORT_INFO)
 		return set ? IB_MAD_BAD_METHOD_ATTR : class_port_info(a, d);

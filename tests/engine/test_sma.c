@@ -366,7 +366,7 @@ static void refusals(void **st)
 	s = smp(IB_METHOD_SET, IB_SMP_ATTR_NODE_DESC, 0);
 	assert_int_equal(ask(&s), IB_MAD_BAD_METHOD_ATTR);
 	s = smp(0x15, IB_SMP_ATTR_NODE_INFO, 0);
-	assert_int_equal(ask(&s), IB_MAD_BAD_METHOD_ATTR);
+	assert_int_equal(ask(&s), IB_MAD_BAD_METHOD);
 	s = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0);
 	s.hdr.class_version = 2;
 	assert_int_equal(ask(&s), IB_MAD_BAD_VERSION);

@@ -267,7 +267,7 @@ static void refusals(void **st)
 	m = request(IB_METHOD_SET, IB_PMA_ATTR_CLASS_PORT_INFO, 1, 0, 0);
 	assert_int_equal(ask(&m), IB_MAD_BAD_METHOD_ATTR);
 	m = request(0x15, IB_PMA_ATTR_PORT_COUNTERS, 1, 0, 0);
-	assert_int_equal(ask(&m), IB_MAD_BAD_METHOD_ATTR);
+	assert_int_equal(ask(&m), IB_MAD_BAD_METHOD);
 	m = request(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, 1, 0, 0);
 	m.hdr.class_version = 2;
 	assert_int_equal(ask(&m), IB_MAD_BAD_VERSION);
