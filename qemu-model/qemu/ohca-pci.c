@@ -49,10 +49,14 @@ static void ohca_ctrl_write(void *opaque, hwaddr addr, uint64_t val,
     OhcaState *s = opaque;
 
     trace_ohca_ctrl_write(addr, size, val);
+    if (addr == OHCA_REG_AQ_DB && qatomic_read(&s->deaf)) {
+        return;
+    }
     ohca_lock(s);
     ohca_mmio_write(s->engine, addr, val, size);
     if (addr == OHCA_REG_CTRL && (val & OHCA_CTRL_RESET)) {
         ohca_irq_clear(s);
+        qatomic_set(&s->deaf, false);
     }
     ohca_update_stride(s);
     ohca_kick(s);
@@ -484,6 +488,7 @@ static void ohca_reset_hold(Object *obj, ResetType type)
     ohca_reset(s->engine);
     ohca_update_stride(s);
     ohca_irq_clear(s);
+    qatomic_set(&s->deaf, false);
     ohca_kick(s);
     ohca_unlock(s);
 }
@@ -543,6 +548,16 @@ static const Property ohca_props[] = {
     DEFINE_PROP_UINT32("x-thread-budget", OhcaState, thread_budget, 64),
 };
 
+static bool ohca_get_deaf(Object *obj, Error **errp)
+{
+    return qatomic_read(&OHCA(obj)->deaf);
+}
+
+static void ohca_set_deaf(Object *obj, bool value, Error **errp)
+{
+    qatomic_set(&OHCA(obj)->deaf, value);
+}
+
 static void ohca_class_init(ObjectClass *oc, OhcaClassData *data)
 {
     DeviceClass *dc = DEVICE_CLASS(oc);
@@ -560,6 +575,11 @@ static void ohca_class_init(ObjectClass *oc, OhcaClassData *data)
     dc->desc = "OpenHCA InfiniBand host channel adapter";
     dc->vmsd = &ohca_vmstate;
     device_class_set_props(dc, ohca_props);
+    /* Unlike the others, for qom-set while the VM runs. */
+    object_class_property_add_bool(oc, "x-deaf", ohca_get_deaf, ohca_set_deaf);
+    object_class_property_set_description(oc, "x-deaf",
+                                          "admin doorbells are lost, until a "
+                                          "reset");
     set_bit(DEVICE_CATEGORY_NETWORK, dc->categories);
 }
 

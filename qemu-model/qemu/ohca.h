@@ -135,6 +135,8 @@ struct OhcaState {
     uint16_t vectors;
     uint8_t log_max_qp, log_max_cq, log_max_srq, log_max_mr;
     uint32_t version;
+    bool deaf;                  /* admin doorbells are lost, until a reset;
+                                   atomic */
     int32_t poll_us;
     uint32_t inline_budget;
     uint32_t thread_budget;

@@ -54,7 +54,7 @@ qps.append(QP(ctx, QPInitAttrEx(qp_type=e.IBV_QPT_XRC_SEND, pd=pd, scq=cq,
 print("held", flush=True)
 signal.pause()
 """
-SAID = r"ohca .*(fatal|gone|reset behind|does not answer|no answer)"
+SAID = r"ohca .*(fatal|gone|reset behind|does not answer|no answer|timed out)"
 
 
 def poke(b, register, value):
@@ -170,6 +170,18 @@ def gives_up(b):
             f"echo {where} >unbind && echo {where} >bind")
     all_active(b)
     b.peer("verify rc")
+
+
+@GROUP.test(timeout=150, reports=SAID)
+def command_timeout(b):
+    """A command does not come back: the device is reset, which helps, and goes on."""
+    rebind(b)
+
+    def provoke():
+        b.qmp(2, "qom-set", path="/machine/peripheral/hca", property="x-deaf", value=True)
+        b.sh(2, f"nohup cat /sys/class/infiniband/{DEV}/ports/1/hw_counters/* "
+                ">/dev/null 2>&1 &")
+    recovers(b, provoke, r"command 0x[0-9a-f]+ timed out")
 
 
 @GROUP.test(timeout=120)
