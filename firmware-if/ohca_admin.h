@@ -238,20 +238,24 @@ struct ohca_cmd_resize_cq {
 enum ohca_srq_type {
 	OHCA_SRQT_BASIC		= 0,
 	OHCA_SRQT_XRC		= 1,	/* OHCA_FEATURE_XRC */
+	OHCA_SRQT_TM		= 2,	/* OHCA_FEATURE_TM; see ohca_tm.h */
 };
 
 /**
  * struct ohca_cmd_create_srq
- * @pl: buffer: struct ohca_hw_db at byte 0, WQEs at OHCA_RQ_RING_OFFSET
+ * @pl: buffer: struct ohca_hw_db at byte 0, WQEs at OHCA_RQ_RING_OFFSET, list operations
+ *	of OHCA_SRQT_TM at ohca_tm_ring_offset()
  * @pdn: protection domain
  * @uar: UAR page that may ring it
  * @limit: initial limit, 0 is none
  * @log_size: log2 of its WQEs
  * @log_stride: log2 of the WQE stride in bytes, 6 to 9
  * @type: enum ohca_srq_type
- * @reserved: zero
+ * @log_ops: OHCA_SRQT_TM: log2 of the ring of list operations; else zero
  * @xrcdn: OHCA_SRQT_XRC: its XRC domain; else zero
- * @cqn: OHCA_SRQT_XRC: CQ of its receives, of the same UAR page; else zero
+ * @cqn: OHCA_SRQT_XRC and _TM: CQ of its receives, of the same UAR page; else zero
+ * @num_tags: OHCA_SRQT_TM: tags that may be in use, 1 to max_tags; else zero
+ * @reserved: zero
  *
  * Completion: struct ohca_resp_handle with the SRQ number, which for OHCA_SRQT_XRC is
  * also the one on the wire (XRCETH).
@@ -264,9 +268,11 @@ struct ohca_cmd_create_srq {
 	__u8 log_size;
 	__u8 log_stride;
 	__u8 type;
-	__u8 reserved;
+	__u8 log_ops;
 	__le32 xrcdn;
 	__le32 cqn;
+	__le16 num_tags;
+	__le16 reserved;
 };
 
 /** struct ohca_cmd_modify_srq - arm the limit event; @limit in WQEs */
@@ -307,6 +313,9 @@ enum ohca_qp_type {
  * doorbells, commands and CQEs use, and except for SMI and GSI QPs also the QP
  * number on the wire; those have handle 2 * (port - 1) and 2 * (port - 1) + 1,
  * and numbers 0 and 1 on the wire. Refused with BUSY if a port has that QP already.
+ *
+ * A QP with an SRQ of type OHCA_SRQT_TM is RC and completes its receives to the SRQ's CQ,
+ * whatever @recv_cqn says. @log_sq is zero, and the block of SQ is not used.
  *
  * An XRC_INI QP has OHCA_QP_NO_RQ, and @recv_cqn is zero. An XRC_TGT QP has
  * OHCA_QP_NO_RQ and no queue at all: @pl, @pdn, @uar, the CQs and the sizes are zero. PD,
@@ -888,6 +897,8 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_acqe, phase, 63);
  * @odp_ud: UD
  * @odp_xrc: XRC
  * @log_max_faults: log2 of the page faults that may be unanswered at a time
+ * @log_max_tm_ops: log2 of the largest ring of list operations
+ * @max_tags: tags of one SRQ
  * @dm_size: bytes of device memory, all in BAR 5; 0 without OHCA_FEATURE_DM
  */
 struct ohca_hw_device_attr {
@@ -934,7 +945,8 @@ struct ohca_hw_device_attr {
 	__u8 odp_ud;
 	__u8 odp_xrc;
 	__u8 log_max_faults;
-	__u8 reserved1[3];
+	__u8 log_max_tm_ops;
+	__le16 max_tags;
 	__le64 dm_size;
 	__u8 reserved[96];
 };
@@ -982,7 +994,8 @@ enum ohca_counter {
 	OHCA_CNT_MCAST_DROP		= 28,	/* multicast without an attached QP */
 	OHCA_CNT_PAGE_FAULT		= 29,	/* page faults told of */
 	OHCA_CNT_PAGE_FAULT_FAIL	= 30,	/* of these, answered with a failure */
-	OHCA_CNT_NUM			= 31,
+	OHCA_CNT_RX_BAD_TMH		= 31,	/* messages for an SRQ with tags, bad header */
+	OHCA_CNT_NUM			= 32,
 };
 
 #endif /* OHCA_ADMIN_H */

@@ -7,6 +7,7 @@
 #include "ohca_regs.h"
 #include "ohca_wqe.h"
 #include "ohca_admin.h"
+#include "ohca_tm.h"
 #include "ohca_layout.h"
 
 #endif /* OHCA_HW_H */

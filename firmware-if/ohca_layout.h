@@ -6,7 +6,7 @@
  *
  * Every queue has one buffer, described by one page list:
  *   QP:  doorbell record | RQ at 512 | SQ after the RQ
- *   SRQ: doorbell record | WQEs at 512
+ *   SRQ: doorbell record | WQEs at 512 | list operations, if it has tags
  *   CQ:  doorbell record | CQEs at 128
  * All functions are pure and may be called in any context.
  */
@@ -14,6 +14,7 @@
 #define OHCA_LAYOUT_H
 
 #include "ohca_regs.h"
+#include "ohca_tm.h"
 #include "ohca_wqe.h"
 
 #define OHCA_DB_OFFSET		0u
@@ -49,10 +50,22 @@ static inline __u64 ohca_qp_buf_size(int has_rq, __u32 log_rq, __u32 log_stride,
 	return ohca_sq_offset(has_rq, log_rq, log_stride) + (1ull << (log_sq + OHCA_BB_SHIFT));
 }
 
-/** ohca_srq_buf_size - bytes of an SRQ's buffer */
+/** ohca_srq_buf_size - bytes of an SRQ's buffer, but for list operations */
 static inline __u64 ohca_srq_buf_size(__u32 log_size, __u32 log_stride)
 {
 	return OHCA_RQ_RING_OFFSET + (1ull << (log_size + log_stride));
+}
+
+/** ohca_tm_ring_offset - byte offset of the ring of list operations in an SRQ's buffer */
+static inline __u64 ohca_tm_ring_offset(__u32 log_size, __u32 log_stride)
+{
+	return ohca_srq_buf_size(log_size, log_stride);
+}
+
+/** ohca_tm_ring_size - bytes of that ring; @log_ops: log2 of its entries */
+static inline __u64 ohca_tm_ring_size(__u32 log_ops)
+{
+	return 1ull << (log_ops + OHCA_TM_WQE_SHIFT);
 }
 
 /** ohca_cq_buf_size - bytes of a CQ's buffer */

@@ -90,6 +90,7 @@ enum ohca_feature {
 	OHCA_FEATURE_MPE	= 14,	/* FLUSH, ATOMIC_WRITE and the rights for them */
 	OHCA_FEATURE_UD_CSUM	= 15,	/* checksums of IP datagrams on UD */
 	OHCA_FEATURE_TSO	= 16,	/* TSO on UD */
+	OHCA_FEATURE_TM		= 17,	/* tag matching (ohca_tm.h) */
 	OHCA_FEATURE_QP_COUNTERS = 18,	/* counter sets that QPs are bound to */
 	OHCA_FEATURE_QUERY_CONTEXT = 19,	/* QUERY_CONTEXT */
 	OHCA_FEATURE_CLOCK	= 20,	/* the clock of the timestamps, in UAR pages */
@@ -152,7 +153,8 @@ enum ohca_uar_off {
 
 /**
  * struct ohca_hw_db - doorbell record of a QP, an SRQ or a CQ
- * @sq_pi: SQ producer index in 64-byte basic blocks, free running (QP)
+ * @sq_pi: SQ producer index in 64-byte basic blocks, free running (QP); of an SRQ with
+ *	tags: list operations. So are @sq_ci and @sq_event, which is for OHCA_UAR_SRQ then
  * @rq_pi: RQ or SRQ producer index in WQEs, free running (QP, SRQ)
  * @cq_ci: consumer index in CQEs, free running (CQ)
  * @rsvd0: zero

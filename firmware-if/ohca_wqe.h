@@ -227,18 +227,20 @@ OHCA_ASSERT_SIZE(struct ohca_hw_rwqe_ctrl, 16);
  * @imm: immediate data (big-endian, as on the wire) or invalidated R_Key
  *	(little-endian)
  * @qp_num: QP handle (struct ohca_cmd_create_qp); of an XRC SRQ's WQE the XRC_TGT QP's
- * @src_qp: source QP of a datagram
- * @wc_flags: enum ibv_wc_flags: GRH 1, WITH_IMM 2, IP_CSUM_OK 4, WITH_INV 8
+ * @src_qp: source QP of a datagram; with OHCA_CQE_TM: app_ctx of a matched message's TMH
+ * @wc_flags: enum ibv_wc_flags: GRH 1, WITH_IMM 2, IP_CSUM_OK 4, WITH_INV 8, TM_SYNC_REQ 16,
+ *	TM_MATCH 32, TM_DATA_VALID 64
  * @pkey_index: P_Key table index the datagram matched (QP1)
  * @slid: source LID of a datagram
  * @sl: service level of a datagram
  * @dlid_path_bits: low LMC bits of the datagram's DLID
  * @reserved0: zero
+ * @tag: with OHCA_CQE_TM in place of the five before: tag of a matched message, else zero
  * @timestamp: nanoseconds of the device's clock
  * @wqe_idx: SQ: index of the WQE's first BB; RQ: of the WQE; both modulo ring size.
- *	SRQ: zero
- * @flags: OHCA_CQE_SRQ, OHCA_CQE_SEND
- * @reserved1: zero
+ *	SRQ: zero; with OHCA_CQE_TM: number of the SRQ
+ * @flags: OHCA_CQE_SRQ, OHCA_CQE_SEND, OHCA_CQE_TM, OHCA_CQE_TAG_FREE
+ * @handle: with OHCA_CQE_TAG_FREE: number of the tag, low byte first; else zero
  * @owner: OHCA_CQE_OWNER toggles each time the ring wraps: entry i (free running)
  *	is valid when the bit differs from bit log_size of i. Written last.
  */
@@ -255,15 +257,20 @@ struct ohca_hw_cqe {
 	__le32 qp_num;
 	__le32 src_qp;
 	__le32 wc_flags;
-	__le16 pkey_index;
-	__le16 slid;
-	__u8 sl;
-	__u8 dlid_path_bits;
-	__u8 reserved0[2];
+	union {
+		struct {
+			__le16 pkey_index;
+			__le16 slid;
+			__u8 sl;
+			__u8 dlid_path_bits;
+			__u8 reserved0[2];
+		};
+		__le64 tag;
+	};
 	__le64 timestamp;
 	__le32 wqe_idx;
 	__u8 flags;
-	__u8 reserved1[2];
+	__u8 handle[2];
 	__u8 owner;
 };
 OHCA_ASSERT_SIZE(struct ohca_hw_cqe, 64);
@@ -275,6 +282,8 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_cqe, owner, 63);
 #define OHCA_CQE_OWNER		0x01u	/* of @owner */
 #define OHCA_CQE_SRQ		0x01u	/* of @flags: the WQE came from an SRQ */
 #define OHCA_CQE_SEND		0x02u	/* of @flags: a send queue completion */
+#define OHCA_CQE_TM		0x04u	/* of @flags: of an SRQ with tags (ohca_tm.h) */
+#define OHCA_CQE_TAG_FREE	0x08u	/* of @flags: the tag may be added again */
 
 /**
  * ohca_cqe_valid - whether the device has written an entry
@@ -307,6 +316,7 @@ enum ohca_vendor_err {
 	OHCA_VE_PAGE_FAULT	= 0x17,	/* no page was to be had behind the key */
 	OHCA_VE_AV		= 0x20,	/* SL, path bits, GID or P_Key index is bad */
 	OHCA_VE_XRC_SRQ		= 0x21,	/* no such XRC SRQ, or not the message's */
+	OHCA_VE_TAG		= 0x22,	/* tag in use, taken or not there */
 	OHCA_VE_TIMEOUT		= 0x30,	/* transport retries exhausted */
 	OHCA_VE_RNR		= 0x31,	/* RNR retries exhausted */
 	OHCA_VE_NAK_INV_REQ	= 0x32,	/* the responder said: invalid request */

@@ -48,6 +48,7 @@ static const struct rdma_stat_desc ohca_stat_descs[] = {
 	[OHCA_CNT_MCAST_DROP].name = "mcast_drop",
 	[OHCA_CNT_PAGE_FAULT].name = "page_faults",
 	[OHCA_CNT_PAGE_FAULT_FAIL].name = "page_faults_failed",
+	[OHCA_CNT_RX_BAD_TMH].name = "rx_bad_tag_headers",
 	[OHCA_STAT_BAD_CQES].name = "completions_bad",
 	[OHCA_STAT_BAD_EQES].name = "events_bad",
 	[OHCA_STAT_LATE_EQES].name = "events_late",

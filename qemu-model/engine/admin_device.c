@@ -44,6 +44,10 @@ int ohca_cmd_query_device(struct ohca_cmd *c)
 	a.vendor_part_id = ohca_to_le32(OHCA_PART_ID);
 	a.hw_ver = ohca_to_le32(OHCA_HW_REVISION);
 	a.num_counters = ohca_to_le32(OHCA_CNT_NUM);
+	if (ohca_feature(e, OHCA_FEATURE_TM)) {
+		a.log_max_tm_ops = OHCA_LOG_MAX_TM_OPS;
+		a.max_tags = ohca_to_le16(OHCA_MAX_TAGS);
+	}
 	if (ohca_feature(e, OHCA_FEATURE_ODP)) {
 		a.max_odp_size = ohca_to_le64(OHCA_MAX_ODP_SIZE);
 		a.odp_rc = OHCA_ODP_CAP_SEND | OHCA_ODP_CAP_RECV | OHCA_ODP_CAP_RDMA_WRITE |

@@ -20,7 +20,7 @@
 	 1ull << OHCA_FEATURE_ODP | 1ull << OHCA_FEATURE_EXT_ATOMIC |		\
 	 1ull << OHCA_FEATURE_MPE | 1ull << OHCA_FEATURE_APM |			\
 	 1ull << OHCA_FEATURE_UD_CSUM | 1ull << OHCA_FEATURE_TSO |		\
-	 1ull << OHCA_FEATURE_XRC |						\
+	 1ull << OHCA_FEATURE_XRC | 1ull << OHCA_FEATURE_TM |			\
 	 1ull << OHCA_FEATURE_QP_COUNTERS | 1ull << OHCA_FEATURE_QUERY_CONTEXT |	\
 	 1ull << OHCA_FEATURE_CLOCK)
 
@@ -38,6 +38,7 @@ static inline uint64_t ohca_features(const ohca_engine *e)
 #define OHCA_LOG_MIN_EQE	5u
 #define OHCA_LOG_MAX_EQE	20u
 #define OHCA_MAX_RD_ATOMIC	128u
+#define OHCA_LOG_MAX_TM_OPS	12u
 #define OHCA_MAX_FRMR_PAGES	4096u
 #define OHCA_MAX_MR_SIZE	(1ull << 40)
 #define OHCA_MAX_ODP_SIZE	(1ull << 57)
@@ -134,6 +135,14 @@ void ohca_ids_free(struct ohca_ids *ids);
 #define OHCA_NO_ID	UINT32_MAX
 uint32_t ohca_ids_get(struct ohca_ids *ids);
 void ohca_ids_put(struct ohca_ids *ids, uint32_t id);
+
+/* tm.c: the tag list of an SRQ whose queue is there. OHCA_ADMIN_OK or _NO_RESOURCE */
+int ohca_tm_create(ohca_engine *e, struct ohca_srq *srq, uint32_t num_tags, uint8_t log_ops);
+void ohca_tm_free(ohca_engine *e, struct ohca_srq *srq);
+/* execute the list operations that are posted */
+void ohca_tm_run(ohca_engine *e, struct ohca_srq *srq);
+/* doorbell.c: as if the SRQ had been rung */
+void ohca_db_srq_again(ohca_engine *e, uint32_t srqn);
 
 /* Objects by number, NULL if there is none. */
 struct ohca_pd *ohca_pd_get(ohca_engine *e, uint32_t pdn);

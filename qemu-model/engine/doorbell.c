@@ -126,6 +126,11 @@ static void ring_set(struct ohca_doorbells *db, enum ring_kind kind, uint32_t n)
 	atomic_fetch_or(&db->pending, 1u << kind);
 }
 
+void ohca_db_srq_again(ohca_engine *e, uint32_t srqn)
+{
+	ring_set(e->db, RING_SRQ, srqn);
+}
+
 static bool owned(ohca_engine *e, enum ohca_db_kind kind, uint32_t n, uint32_t uar)
 {
 	uint32_t owner = n < e->db->max[kind] ? atomic_load(&e->db->owner[kind][n]) : 0;

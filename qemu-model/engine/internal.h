@@ -3,9 +3,9 @@
  * Inside the engine: the objects and who owns them.
  *
  * Two halves. The control half (regs.c, admin.c, doorbell.c, dma.c, eq.c, cq.c, srq.c,
- * mr.c, dm.c, pd.c, qp.c, apm.c, xrc.c, mcast.c, mad.c) creates, looks up and destroys objects and
+ * tm.c, mr.c, dm.c, pd.c, qp.c, apm.c, xrc.c, mcast.c, mad.c) creates, looks up and destroys objects and
  * knows guest memory. The transport half (sched.c, tx.c, rx.c, sq.c, req.c, comp.c, resp.c,
- * ud.c) moves packets; its state hangs off struct ohca_qp as struct ohca_xport, declared
+ * tagged.c, ud.c) moves packets; its state hangs off struct ohca_qp as struct ohca_xport, declared
  * in transport.h. Everything in here is called by the owner only, and, unless it
  * says otherwise, between dma_enter and dma_exit.
  */
@@ -30,6 +30,8 @@
 #define OHCA_LOCAL_DMA_LKEY	0x00000100u	/* index 1, tag 0: reserved */
 #define OHCA_LOG_MAX_FAULTS	7u
 #define OHCA_MAX_FAULTS		(1u << OHCA_LOG_MAX_FAULTS)
+#define OHCA_MAX_TAGS		1024u	/* of one SRQ */
+#define OHCA_MAX_ALL_TAGS	(1u << 17)
 _Static_assert(OHCA_MAX_FAULTS <= 1u << OHCA_FAULT_SLOT_BITS &&
 	       OHCA_FAULT_SLOT == (1u << OHCA_FAULT_SLOT_BITS) - 1, "numbers of faults");
 
@@ -285,7 +287,10 @@ struct ohca_xrcd {
 	struct ohca_list targets;
 };
 
-/** struct ohca_srq - shared receive queue; @xrcd, @cq: of an XRC SRQ, else NULL */
+/**
+ * struct ohca_srq - shared receive queue
+ * @xrcd: of an XRC SRQ, else NULL; @tm: of one with tags, else NULL; @cq: of both, else NULL
+ */
 struct ohca_srq {
 	uint32_t srqn;
 	uint32_t refs;
@@ -296,6 +301,7 @@ struct ohca_srq {
 	bool error;
 	struct ohca_pd *pd;
 	struct ohca_xrcd *xrcd;
+	struct ohca_tm *tm;
 	struct ohca_cq *cq;
 	struct ohca_pages buf;
 	struct ohca_async async;
@@ -368,13 +374,76 @@ struct ohca_sge {
 	uint32_t lkey;
 };
 
-/** struct ohca_rwqe - a receive WQE, copied and checked for form */
+/* Headers that begin a message for an SRQ with tags, as in libibverbs' tm_types.h. */
+#define OHCA_TMH_LEN	16u
+#define OHCA_RVH_LEN	16u
+enum ohca_tmh_op {
+	OHCA_TMH_NO_TAG	= 0,
+	OHCA_TMH_RNDV	= 1,
+	OHCA_TMH_FIN	= 2,
+	OHCA_TMH_EAGER	= 3,
+};
+
+enum ohca_tag_state {
+	OHCA_TAG_FREE,
+	OHCA_TAG_LISTED,	/* on the list or waiting for it */
+	OHCA_TAG_TAKEN,		/* by a message */
+};
+
+/**
+ * struct ohca_tag - a tagged buffer
+ * @link: on a list of struct ohca_tm, or of the QP whose rendezvous it is for
+ * @hdr: TMH and, of a rendezvous, RVH of the message that has taken it
+ */
+struct ohca_tag {
+	struct ohca_list link;
+	uint64_t wr_id;
+	uint64_t tag, mask;
+	struct ohca_sge sge;
+	uint8_t num_sge;
+	uint8_t state;		/* enum ohca_tag_state */
+	uint8_t hdr[OHCA_TMH_LEN + OHCA_RVH_LEN];
+};
+
+/**
+ * struct ohca_tm - tag list of an SRQ
+ * @list: tags that messages are matched with, in order; @wait: those added while the
+ *	numbers of unexpected messages differed
+ * @seen: unexpected messages; @told: that number as the consumer has last given it
+ * @ci: list operations executed
+ */
+struct ohca_tm {
+	struct ohca_list list, wait;
+	uint16_t seen, told;
+	uint32_t num_tags;
+	uint32_t ci;
+	uint8_t log_ops;
+	struct ohca_tag tag[];
+};
+
+/** enum ohca_rwqe_use - what a message is for which an SRQ with tags gave a buffer */
+enum ohca_rwqe_use {
+	OHCA_USE_PLAIN,		/* WRITE with immediate data; any of another queue */
+	OHCA_USE_NO_TAG,
+	OHCA_USE_UNEXPECTED,
+	OHCA_USE_EAGER,		/* matched: @tag */
+	OHCA_USE_RNDV,		/* the same; its data will be read */
+	OHCA_USE_NO_ROOM,	/* the same, but there is more than fits */
+};
+
+/**
+ * struct ohca_rwqe - a receive WQE, copied and checked for form, or a tagged buffer
+ * @tag: number of the tag, as @use says; @told: the consumer knows of the match
+ */
 struct ohca_rwqe {
 	uint64_t wr_id;
 	uint32_t wqe_idx;
 	uint32_t total;		/* bytes of all SGEs; more than 2^31 is refused */
 	uint8_t num_sge;
 	bool from_srq;
+	bool told;
+	uint8_t use;		/* enum ohca_rwqe_use */
+	uint16_t tag;
 	struct ohca_sge sge[OHCA_MAX_SGE];
 };
 
@@ -546,6 +615,7 @@ struct ohca_engine {
 	struct ohca_list dm_used;
 	uint8_t *mr_tag;		/* rotated at each allocation of an index */
 	struct ohca_mr local_dma;	/* what OHCA_LOCAL_DMA_LKEY names; not in the table */
+	uint32_t num_tags;		/* of all SRQs */
 	uint32_t num_odp;		/* regions of type ODP */
 	struct ohca_missing missing;
 	struct ohca_fault fault[OHCA_MAX_FAULTS];
@@ -715,6 +785,18 @@ void ohca_fault_forget(ohca_engine *e, uint16_t ref);
 /* xrc.c: the XRC SRQ of the target @qp's domain with this number. 0, OHCA_VE_XRC_SRQ if
  * there is none, OHCA_VE_PD if it is of another domain */
 int ohca_xrc_srq(ohca_engine *e, const struct ohca_qp *qp, uint32_t srqn, struct ohca_srq **srq);
+
+/* tm.c: the first tag that matches, taken off the list; NULL if there is none */
+struct ohca_tag *ohca_tm_take(struct ohca_srq *srq, uint64_t tag);
+/* a message is unexpected, or will not have been: its receive failed */
+void ohca_tm_unexpected(struct ohca_tm *tm);
+void ohca_tm_not_unexpected(struct ohca_tm *tm);
+/* whether the consumer should say soon how many of them he has seen */
+bool ohca_tm_far_behind(const struct ohca_tm *tm);
+/* fill in what a CQE says of the SRQ and of the message that has taken @t (or NULL) */
+void ohca_tm_cqe(const struct ohca_srq *srq, const struct ohca_tag *t, struct ohca_hw_cqe *c);
+/* the message that has taken @t is done: @t is free, and @c says so */
+void ohca_tm_done(struct ohca_srq *srq, struct ohca_tag *t, struct ohca_hw_cqe *c);
 
 /* mcast.c: group of @mgid or NULL */
 struct ohca_mcast_grp *ohca_mcast_find(ohca_engine *e, const uint8_t mgid[16]);

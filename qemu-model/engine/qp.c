@@ -150,8 +150,14 @@ static int check_refs(struct ohca_cmd *c, struct ohca_qp *qp)
 	if (cmd->flags & OHCA_QP_SRQ) {
 		/* keys in its WQEs are checked against the QP's PD: it must be the same */
 		qp->srq = ohca_srq_get(e, ohca_le32(cmd->srqn));
-		if (!qp->srq || qp->srq->pd != qp->pd || qp->srq->xrcd)
+		if (!qp->srq || qp->srq->pd != qp->pd || qp->srq->xrcd ||
+		    (qp->srq->tm && cmd->type != OHCA_QPT_RC))
 			return OHCA_BAD(c, create_qp.srqn);
+		if (qp->srq->tm) {
+			if (cmd->log_sq)
+				return OHCA_BAD(c, create_qp.log_sq);
+			qp->rcq = qp->srq->cq;
+		}
 	} else if (cmd->srqn) {
 		return OHCA_BAD(c, create_qp.srqn);
 	}

@@ -10,7 +10,7 @@
 /* ---- receive completions -------------------------------------------------------------- */
 
 /* -1: the CQ has no room; the QP is still to be moved to ERR. */
-static int recv_push(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rwqe *r,
+static int recv_push(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
 		     uint8_t status, uint16_t ve, struct ohca_hw_cqe *c, bool solicited)
 {
 	c->wr_id = ohca_to_le64(r->wr_id);
@@ -21,14 +21,16 @@ static int recv_push(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rwqe 
 	c->qp_num = ohca_to_le32(qp->handle);
 	c->wqe_idx = ohca_to_le32(r->from_srq ? 0 : r->wqe_idx);
 	c->flags = r->from_srq ? OHCA_CQE_SRQ : 0;
-	if (status && status != OHCA_WC_WR_FLUSH) {
+	if (qp->xp->rndv)
+		ohca_tagged_cqe(qp, r, status, c);
+	if (status && status != OHCA_WC_WR_FLUSH && status != OHCA_WC_TM_RNDV_INCOMPLETE) {
 		ohca_count_qp(e, qp, OHCA_CNT_LOCAL_ERR);
 		ohca_trace(e, OHCA_TR_WQE_ERR, qp->handle, status, ve, OHCA_WCO_RECV);
 	}
 	return ohca_cq_push(e, qp->rcq, c, solicited || status);
 }
 
-void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rwqe *r,
+void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
 			uint8_t status, uint16_t ve, struct ohca_hw_cqe *c, bool solicited)
 {
 	if (recv_push(e, qp, r, status, ve, c, solicited))
@@ -59,7 +61,8 @@ void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
 	xp->rx_op = OHCA_RX_NONE;
 	if (!xp->rwqe)
 		return;
-	if (xp->qp->state == OHCA_QPS_ERR) {
+	/* a tag is not lost with its QP, as a WQE is */
+	if (xp->qp->state == OHCA_QPS_ERR || (xp->rndv && ohca_running(e))) {
 		recv_fail(e, xp->qp, OHCA_WC_WR_FLUSH, OHCA_VE_FLUSH);
 	} else {
 		ohca_rwqe_put(e, xp->rwqe);
@@ -97,9 +100,9 @@ bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 	return true;
 }
 
-/* Take the receive WQE of a message. 1: xp->rwqe is set; 0: none is posted; <0: malformed,
+/* Take the receive WQE of the message that @p begins. 1: xp->rwqe is set; 0: none is posted; <0: malformed,
  * completed with an error. */
-static int recv_take(ohca_engine *e, struct ohca_qp *qp)
+static int recv_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
 	int rc;
@@ -109,7 +112,7 @@ static int recv_take(ohca_engine *e, struct ohca_qp *qp)
 	xp->rwqe = ohca_rwqe_get(e);
 	if (!xp->rwqe)
 		return 0;
-	rc = ohca_rwqe_take(e, qp, xp->rwqe);
+	rc = xp->rndv ? ohca_tagged_take(e, qp, p, xp->rwqe) : ohca_rwqe_take(e, qp, xp->rwqe);
 	if (rc == 0) {
 		ohca_rwqe_put(e, xp->rwqe);
 		xp->rwqe = NULL;
@@ -142,7 +145,11 @@ static int recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 		c.inv_key = ohca_to_le32(ib_be32(ieth->rkey));
 	}
 	xp->rwqe = NULL;
-	rc = recv_push(e, qp, r, OHCA_WC_SUCCESS, 0, &c, p->i.se);
+	if (r->use == OHCA_USE_RNDV)
+		rc = ohca_tagged_read(e, qp, r);
+	else
+		rc = recv_push(e, qp, r, r->use == OHCA_USE_NO_ROOM ? OHCA_WC_TM_RNDV_INCOMPLETE :
+							OHCA_WC_SUCCESS, 0, &c, p->i.se);
 	ohca_rwqe_put(e, r);
 	return rc;
 }
@@ -188,14 +195,32 @@ static bool in_sequence(const struct ohca_xport *xp, const struct ib_opcode_info
 	return xp->rx_op == OHCA_RX_WRITE;
 }
 
+/* What of a message that has matched a tag goes to the buffer. */
+static void tagged_part(const struct ohca_xport *xp, const struct ohca_rxpkt *p,
+			const uint8_t **data, uint32_t *n)
+{
+	const struct ohca_rwqe *r = xp->rwqe;
+
+	if (r->use == OHCA_USE_EAGER && p->i.op->flags & IB_OPF_START) {
+		/* less than a header comes only from who repeats it differently */
+		*data += OHCA_TMH_LEN;
+		*n = *n > OHCA_TMH_LEN ? *n - OHCA_TMH_LEN : 0;
+	} else if (r->use == OHCA_USE_RNDV) {
+		*n = 0;
+	} else if (r->use == OHCA_USE_NO_ROOM && *n > r->total - xp->rx_off) {
+		*n = r->total - xp->rx_off;
+	}
+}
+
 static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
+	const uint8_t *data = p->payload;
 	uint32_t n = p->i.payload_len;
 	int rc;
 
 	if (p->i.op->flags & IB_OPF_START) {
-		rc = recv_take(e, qp);
+		rc = recv_take(e, qp, p);
 		if (rc == 0)
 			return fail(V_RNR, 0, 0, 0);
 		if (rc < 0)
@@ -203,11 +228,13 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 		xp->rx_op = OHCA_RX_SEND;
 		xp->rx_off = 0;
 	}
+	if (xp->rwqe->use >= OHCA_USE_EAGER)
+		tagged_part(xp, p, &data, &n);
 	if (n > xp->rwqe->total - xp->rx_off)
 		return fail(IB_NAK_INV_REQ, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH, 0);
 	if (n) {
 		rc = ohca_sgl_scatter(e, qp, xp->rwqe->sge, xp->rwqe->num_sge, xp->rx_off,
-				      p->payload, n);
+				      data, n);
 		if (rc == OHCA_MR_FAULT) {
 			/* the packet comes again; the WQE is kept for it */
 			if (p->i.op->flags & IB_OPF_START)
@@ -218,8 +245,11 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 			return fail(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, (uint16_t)rc, 0);
 	}
 	xp->rx_off += n;
-	if (!(p->i.op->flags & IB_OPF_END))
+	if (!(p->i.op->flags & IB_OPF_END)) {
+		if (xp->rwqe->use == OHCA_USE_EAGER && ohca_tagged_match(e, qp, xp->rwqe))
+			return fail(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
 		return ok();
+	}
 	if (p->i.op->flags & IB_OPF_INV) {
 		rc = ohca_mr_invalidate(e, qp, ib_be32(ib_pkt_ieth(p->hdr, &p->i)->rkey), true);
 		if (rc)
@@ -273,7 +303,7 @@ static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct 
 	if (p->i.op->flags & IB_OPF_END ? n != left : n >= left)
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	if (p->i.op->flags & IB_OPF_IMM) {
-		rc = recv_take(e, qp);
+		rc = recv_take(e, qp, p);
 		if (rc == 0)
 			return fail(V_RNR, 0, 0, 0);
 		if (rc < 0)

@@ -691,11 +691,16 @@ int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
 	xp = calloc(1, sizeof(*xp));
 	if (!xp)
 		return -1;
-	s->num_xp++;
 	ohca_list_init(&xp->link);
 	xp->qp = qp;
 	xp->timer = OHCA_NO_DEADLINE;
 	qp->xp = xp;
+	if (qp->srq && qp->srq->tm && ohca_tagged_create(qp)) {
+		free(xp);
+		qp->xp = NULL;
+		return -1;
+	}
+	s->num_xp++;
 	return 0;
 }
 
@@ -703,16 +708,21 @@ int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
 static void reset(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
+	struct ohca_rndv *rndv = xp->rndv;
 
+	/* tags that are given back may find no room in the CQ, which is an error of the QP */
+	ohca_resp_reset(e, xp, false);
+	if (rndv)
+		ohca_tagged_reset(e, xp);
 	off(e->sched, xp);
 	ohca_suspend_forget_all(e, xp);
 	heap_remove(e->sched, xp);
 	xp->timer = OHCA_NO_DEADLINE;
 	if (xp->win)
 		ohca_win_put(e, xp->win);
-	ohca_resp_reset(e, xp, false);
 	free(xp->at);
 	memset(xp, 0, sizeof(*xp));
+	xp->rndv = rndv;
 	ohca_list_init(&xp->link);
 	xp->qp = qp;
 	xp->timer = OHCA_NO_DEADLINE;
@@ -723,6 +733,7 @@ void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp)
 	if (!qp->xp)
 		return;
 	reset(e, qp);
+	free(qp->xp->rndv);
 	free(qp->xp);
 	qp->xp = NULL;
 	e->sched->num_xp--;

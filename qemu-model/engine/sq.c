@@ -42,7 +42,7 @@ static bool load_pi(ohca_engine *e, struct ohca_qp *qp)
 	uint32_t pi;
 
 	/* a target has none */
-	if (xp->bad_pi || qp->xrcd)
+	if (xp->bad_pi || qp->xrcd || xp->rndv)
 		return false;
 	if (ohca_pages_load32(e, &qp->buf, DB_OFF(sq_pi), &pi)) {
 		sq_broken(e, qp, OHCA_VE_WQE_DMA);
@@ -323,6 +323,8 @@ struct ohca_swqe *ohca_sq_next(ohca_engine *e, struct ohca_qp *qp)
 
 	if (xp->cur != xp->head)
 		return ohca_swqe_at(xp, xp->cur);
+	if (xp->rndv)
+		return ohca_tagged_next(e, qp);
 	if (xp->head == xp->pi && (!load_pi(e, qp) || xp->head == xp->pi))
 		return NULL;
 	if (!xp->win) {
@@ -355,7 +357,7 @@ void ohca_sq_ci(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	if (xp->sq_ci == xp->tail)
+	if (xp->sq_ci == xp->tail || xp->rndv)
 		return;
 	xp->sq_ci = xp->tail;
 	ohca_pages_store32(e, &qp->buf, DB_OFF(sq_ci), xp->tail);
@@ -389,6 +391,10 @@ void ohca_sq_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, u
 		xp->cur = xp->tail;
 	if (status && status != OHCA_WC_WR_FLUSH)
 		ohca_trace(e, OHCA_TR_WQE_ERR, qp->handle, status, ve, w->op);
+	if (xp->rndv) {
+		ohca_tagged_sent(e, qp, w, status, ve);
+		return;
+	}
 	if (!status && !(w->flags & OHCA_WQE_SIGNALED) && !(qp->flags & OHCA_QP_SIGNAL_ALL))
 		return;
 	/* who sees the CQE must find the room */
@@ -478,6 +484,8 @@ bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp)
 		ohca_win_put(e, xp->win);
 		xp->win = NULL;
 	}
+	if (xp->rndv)
+		return true;
 	if (xp->event != xp->pi) {
 		xp->event = xp->pi;
 		ohca_pages_store32(e, &qp->buf, DB_OFF(sq_event), xp->pi);

@@ -59,6 +59,7 @@ static int rq_take(ohca_engine *e, const struct rq *rq, struct ohca_rwqe *out)
 	out->wr_id = 0;
 	out->num_sge = 0;
 	out->total = 0;
+	out->use = OHCA_USE_PLAIN;
 	++*rq->ci;
 	/* strides of more than a cache line: most WQEs have few SGEs, read those first */
 	rc = ohca_pages_read(e, rq->buf, off, raw, 64);
@@ -182,6 +183,8 @@ void ohca_srq_kick(ohca_engine *e, struct ohca_srq *srq)
 
 	if (ohca_pages_load32(e, &srq->buf, DB_OFF(rq_pi), &pi) == 0)
 		ohca_pages_store32(e, &srq->buf, DB_OFF(rq_event), pi - 1);
+	if (srq->tm)
+		ohca_tm_run(e, srq);
 }
 
 /* ---- commands --------------------------------------------------------------------- */
@@ -192,17 +195,26 @@ static int srq_type(struct ohca_cmd *c, struct ohca_srq *srq)
 	const struct ohca_cmd_create_srq *cmd = &c->aqe.create_srq;
 	ohca_engine *e = c->e;
 
-	if (cmd->type > OHCA_SRQT_XRC ||
-	    (cmd->type == OHCA_SRQT_XRC && !ohca_feature(e, OHCA_FEATURE_XRC)))
+	if (cmd->type > OHCA_SRQT_TM ||
+	    (cmd->type == OHCA_SRQT_XRC && !ohca_feature(e, OHCA_FEATURE_XRC)) ||
+	    (cmd->type == OHCA_SRQT_TM && !ohca_feature(e, OHCA_FEATURE_TM)))
 		return OHCA_BAD(c, create_srq.type);
-	if (cmd->type == OHCA_SRQT_BASIC) {
-		if (cmd->xrcdn)
-			return OHCA_BAD(c, create_srq.xrcdn);
-		return cmd->cqn ? OHCA_BAD(c, create_srq.cqn) : OHCA_ADMIN_OK;
+	if (cmd->type == OHCA_SRQT_TM) {
+		if (cmd->log_ops > OHCA_LOG_MAX_TM_OPS)
+			return OHCA_BAD(c, create_srq.log_ops);
+		if (!cmd->num_tags || ohca_le16(cmd->num_tags) > OHCA_MAX_TAGS)
+			return OHCA_BAD(c, create_srq.num_tags);
+	} else if (cmd->log_ops) {
+		return OHCA_BAD(c, create_srq.log_ops);
+	} else if (cmd->num_tags) {
+		return OHCA_BAD(c, create_srq.num_tags);
 	}
-	srq->xrcd = ohca_xrcd_get(e, ohca_le32(cmd->xrcdn));
-	if (!srq->xrcd)
+	if (cmd->type == OHCA_SRQT_XRC)
+		srq->xrcd = ohca_xrcd_get(e, ohca_le32(cmd->xrcdn));
+	if (cmd->type == OHCA_SRQT_XRC ? !srq->xrcd : cmd->xrcdn != 0)
 		return OHCA_BAD(c, create_srq.xrcdn);
+	if (cmd->type == OHCA_SRQT_BASIC)
+		return cmd->cqn ? OHCA_BAD(c, create_srq.cqn) : OHCA_ADMIN_OK;
 	srq->cq = ohca_cq_get(e, ohca_le32(cmd->cqn));
 	if (!srq->cq || srq->cq->uar != ohca_le32(cmd->uar))
 		return OHCA_BAD(c, create_srq.cqn);
@@ -216,6 +228,7 @@ int ohca_cmd_create_srq(struct ohca_cmd *c)
 	struct ohca_pd *pd = ohca_pd_get(e, ohca_le32(cmd->pdn));
 	uint32_t uar = ohca_le32(cmd->uar), limit = ohca_le32(cmd->limit);
 	struct ohca_srq *srq;
+	uint64_t bytes;
 	int rc;
 
 	if (!pd)
@@ -238,12 +251,17 @@ int ohca_cmd_create_srq(struct ohca_cmd *c)
 		free(srq);
 		return rc;
 	}
-	rc = OHCA_CMD_PAGES(c, &srq->buf, create_srq.pl,
-			    ohca_srq_buf_size(cmd->log_size, cmd->log_stride),
-			    OHCA_MAX_QUEUE_PAGES);
+	bytes = ohca_srq_buf_size(cmd->log_size, cmd->log_stride);
+	if (cmd->type == OHCA_SRQT_TM) {
+		bytes += ohca_tm_ring_size(cmd->log_ops);
+		rc = ohca_tm_create(e, srq, ohca_le16(cmd->num_tags), cmd->log_ops);
+	}
+	if (rc == OHCA_ADMIN_OK)
+		rc = OHCA_CMD_PAGES(c, &srq->buf, create_srq.pl, bytes, OHCA_MAX_QUEUE_PAGES);
 	srq->srqn = rc ? OHCA_NO_ID : ohca_ids_get(&e->srq_ids);
 	if (srq->srqn == OHCA_NO_ID) {
 		ohca_pages_free(e, &srq->buf);
+		ohca_tm_free(e, srq);
 		free(srq);
 		return rc ? rc : OHCA_ADMIN_NO_RESOURCE;
 	}
@@ -253,10 +271,10 @@ int ohca_cmd_create_srq(struct ohca_cmd *c)
 	srq->log_stride = cmd->log_stride;
 	srq->pd = pd;
 	pd->refs++;
-	if (srq->xrcd) {
+	if (srq->xrcd)
 		srq->xrcd->refs++;
+	if (srq->cq)
 		srq->cq->refs++;
-	}
 	ohca_async_init(&srq->async, srq->srqn, 0);
 	e->srq[srq->srqn] = srq;
 	ohca_db_own(e, OHCA_DB_SRQ, srq->srqn, uar);
@@ -273,8 +291,10 @@ void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq)
 	if (srq->xrcd) {
 		ohca_xrc_srq_gone(e, srq);
 		srq->xrcd->refs--;
-		srq->cq->refs--;
 	}
+	if (srq->cq)
+		srq->cq->refs--;
+	ohca_tm_free(e, srq);
 	ohca_async_forget(&srq->async);
 	ohca_pages_free(e, &srq->buf);
 	free(srq);

@@ -9,6 +9,7 @@
  * req.c	requester of RC and UC; comp.c its responses and timeouts (RC)
  * resp.c	responder of RC and UC
  * ud.c		datagrams
+ * tagged.c	messages for an SRQ with tags, rendezvous
  * suspend.c	who waits for a page
  *
  * Receiving never sends: it changes state and activates the QP, and the scheduler builds
@@ -61,6 +62,8 @@ enum ohca_wc_status {
 	OHCA_WC_REM_OP		= 11,
 	OHCA_WC_RETRY_EXC	= 12,
 	OHCA_WC_RNR_RETRY_EXC	= 13,
+	OHCA_WC_TM_ERR		= 22,
+	OHCA_WC_TM_RNDV_INCOMPLETE = 23,
 };
 
 /* values of enum ibv_wc_opcode; REG_MR is the kernel's alone */
@@ -80,12 +83,20 @@ enum ohca_wc_opcode {
 	OHCA_WCO_MASKED_FETCH_ADD = 12,
 	OHCA_WCO_RECV		= 128,
 	OHCA_WCO_RECV_IMM	= 129,
+	OHCA_WCO_TM_ADD		= 130,
+	OHCA_WCO_TM_DEL		= 131,
+	OHCA_WCO_TM_SYNC	= 132,
+	OHCA_WCO_TM_RECV	= 133,
+	OHCA_WCO_TM_NO_TAG	= 134,
 };
 
 #define OHCA_WCF_GRH		1u
 #define OHCA_WCF_WITH_IMM	2u
 #define OHCA_WCF_IP_CSUM_OK	4u
 #define OHCA_WCF_WITH_INV	8u
+#define OHCA_WCF_TM_SYNC_REQ	16u
+#define OHCA_WCF_TM_MATCH	32u
+#define OHCA_WCF_TM_DATA_VALID	64u
 
 /* ---- paths and the wire: tx.c ---------------------------------------------------- */
 
@@ -237,6 +248,18 @@ struct ohca_atomic_res {
 	bool valid;
 };
 
+/**
+ * struct ohca_rndv - rendezvous of a QP of an SRQ with tags
+ * @list: tags taken whose data is to be read or being read, in order
+ * @next: the first that is to be read; NULL: none
+ * @reads: READs in the window
+ */
+struct ohca_rndv {
+	struct ohca_list list;
+	struct ohca_tag *next;
+	uint32_t reads;
+};
+
 enum ohca_xp_on { OHCA_XP_OFF, OHCA_XP_ACTIVE, OHCA_XP_WAIT };
 
 /* kind of the message being received */
@@ -257,6 +280,7 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * @epsn: PSN expected; @rx_off: bytes of the current message received
  * @fault: what waits for a page, by enum ohca_fault_side: reference of its fault, or 0
  * @nak_due: send @nak_syn with @nak_psn; @nak_sent: further losses are not reported
+ * @rndv: of a QP of an SRQ with tags: what there is in place of a send queue; else NULL
  * @closing: in ERR, but responses, an ACK or a NAK still leave
  */
 struct ohca_xport {
@@ -291,6 +315,7 @@ struct ohca_xport {
 	uint32_t wr_rkey, wr_len;
 	uint64_t wr_va;
 	struct ohca_rwqe *rwqe;
+	struct ohca_rndv *rndv;
 
 	struct ohca_rdring *rd;
 	struct ohca_atomic_res *at;	/* ring of at_cap */
@@ -382,6 +407,28 @@ static inline uint32_t ohca_npkts(const struct ohca_qp *qp, uint32_t len)
 	return len ? (uint32_t)(((uint64_t)len + (1u << shift) - 1) >> shift) : 1;
 }
 
+/* ---- SRQs with tags: tagged.c ------------------------------------------------------- */
+
+int ohca_tagged_create(struct ohca_qp *qp);	/* 0 or -1 (memory) */
+/* Forget what is under way; tags that were taken are given back as flushed. */
+void ohca_tagged_reset(ohca_engine *e, struct ohca_xport *xp);
+struct ohca_rxpkt;
+/* The buffer of the message that @p begins, as ohca_rwqe_take(). */
+int ohca_tagged_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+		     struct ohca_rwqe *r);
+/* Tell of the match while data is still to come. -1: the CQ has no room */
+int ohca_tagged_match(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r);
+/* Have read what the message that has taken @r asks for. -1: the CQ has no room */
+int ohca_tagged_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r);
+/* Fill in the CQE of @r's receive, which ends here. */
+void ohca_tagged_cqe(struct ohca_qp *qp, struct ohca_rwqe *r, uint8_t status,
+		     struct ohca_hw_cqe *c);
+/* The next send WQE, made here; NULL: none, or there is no room. */
+struct ohca_swqe *ohca_tagged_next(ohca_engine *e, struct ohca_qp *qp);
+/* Such a WQE is complete. */
+void ohca_tagged_sent(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,
+		      uint8_t status, uint16_t ve);
+
 /* ---- senders: each sends one packet ------------------------------------------------- */
 
 enum ohca_sent {
@@ -446,7 +493,7 @@ int ohca_resp_alloc(struct ohca_qp *qp);	/* resources for max_dest_rd_atomic; 0 
  */
 void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing);
 /* Complete a receive WQE. @p: NULL for a flush */
-void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rwqe *r,
+void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
 			uint8_t status, uint16_t ve, struct ohca_hw_cqe *cqe, bool solicited);
 /* In ERR: flush up to *@quantum receive WQEs; false: none is left */
 bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);

@@ -137,8 +137,8 @@ struct host_cq {
 struct host_srq {
 	struct host *h;
 	struct host_buf buf;
-	uint32_t srqn, uar, pi;
-	uint8_t log, log_stride;
+	uint32_t srqn, uar, pi, op_pi;
+	uint8_t log, log_stride, log_ops;
 };
 
 struct host_qp {
@@ -159,6 +159,7 @@ struct host_qp_init {
 	uint8_t port;
 	uint8_t flags;
 	uint8_t log_sq, log_rq, log_stride;
+	bool no_sq;		/* the device has it: of an SRQ with tags */
 	uint32_t pdn, uar;	/* 0: those of host_start() */
 	uint32_t xrcdn;		/* of an XRC_TGT QP, which needs nothing else but its type */
 	struct host_srq *srq;
@@ -252,6 +253,13 @@ uint32_t host_xrcd(struct host *h);
  * Return: status */
 int host_xrc_srq_create(struct host *h, struct host_srq *srq, uint8_t log, uint32_t pdn,
 			uint32_t xrcdn, const struct host_cq *cq);
+/** host_tm_srq_create() - an SRQ of @tags tags, with a ring of 1 << @log_ops; as above */
+int host_tm_srq_create(struct host *h, struct host_srq *srq, uint8_t log, uint32_t pdn,
+		       uint16_t tags, uint8_t log_ops, const struct host_cq *cq);
+/** host_tm_op() - post a list operation and ring if asked for */
+void host_tm_op(struct host_srq *srq, const struct ohca_hw_tm_wqe *w);
+/** host_tm_result() - enum ohca_tm_result of the operation posted @back before the last */
+uint32_t host_tm_result(struct host_srq *srq, unsigned int back);
 void host_srq_post(struct host_srq *srq, uint64_t wr_id, const struct ohca_hw_sge *sge,
 		   unsigned int n);
 /** host_qp_create() - Return: status; fills @qp if OK */

@@ -198,7 +198,9 @@ static int srq_create(struct host *h, struct host_srq *srq, struct ohca_hw_aqe *
 	srq->uar = c->create_srq.uar;
 	srq->log = c->create_srq.log_size;
 	srq->log_stride = c->create_srq.log_stride = 7;
-	host_buf_alloc(h, &srq->buf, ohca_srq_buf_size(srq->log, 7));
+	srq->log_ops = c->create_srq.log_ops;
+	host_buf_alloc(h, &srq->buf, ohca_srq_buf_size(srq->log, 7) +
+		       (c->create_srq.num_tags ? ohca_tm_ring_size(srq->log_ops) : 0));
 	c->create_srq.pl = srq->buf.pl;
 	rc = host_cmd(h, OHCA_CMD_CREATE_SRQ, c, &r);
 	if (rc)
@@ -233,6 +235,42 @@ int host_xrc_srq_create(struct host *h, struct host_srq *srq, uint8_t log, uint3
 						 .cqn = cq->cqn);
 
 	return srq_create(h, srq, &c);
+}
+
+int host_tm_srq_create(struct host *h, struct host_srq *srq, uint8_t log, uint32_t pdn,
+		       uint16_t tags, uint8_t log_ops, const struct host_cq *cq)
+{
+	struct ohca_hw_aqe c = HOST_AQE(create_srq, .pdn = pdn, .uar = cq->uar, .log_size = log,
+						 .type = OHCA_SRQT_TM, .cqn = cq->cqn,
+						 .log_ops = log_ops, .num_tags = tags);
+
+	return srq_create(h, srq, &c);
+}
+
+static uint64_t tm_slot(const struct host_srq *srq, uint32_t i)
+{
+	return ohca_tm_ring_offset(srq->log, srq->log_stride) +
+	       ((uint64_t)(i & ((1u << srq->log_ops) - 1)) << OHCA_TM_WQE_SHIFT);
+}
+
+void host_tm_op(struct host_srq *srq, const struct ohca_hw_tm_wqe *w)
+{
+	struct ohca_hw_db *db = host_buf_ptr(srq->h, &srq->buf, 0);
+
+	host_buf_write(srq->h, &srq->buf, tm_slot(srq, srq->op_pi), w, sizeof(*w));
+	srq->op_pi++;
+	db->sq_pi = srq->op_pi;
+	if (ohca_db_needed(db->sq_event, srq->op_pi, srq->op_pi - 1))
+		ohca_doorbell(srq->h->e, srq->uar, OHCA_UAR_SRQ,
+			      srq->srqn | (uint64_t)srq->op_pi << 32, 8);
+}
+
+uint32_t host_tm_result(struct host_srq *srq, unsigned int back)
+{
+	struct ohca_hw_tm_wqe w;
+
+	host_buf_read(srq->h, &srq->buf, tm_slot(srq, srq->op_pi - 1 - back), &w, sizeof(w));
+	return w.result;
 }
 
 void host_srq_post(struct host_srq *srq, uint64_t wr_id, const struct ohca_hw_sge *sge,
@@ -279,7 +317,7 @@ int host_qp_create(struct host *h, struct host_qp *qp, const struct host_qp_init
 	qp->rcq = in->rcq;
 	qp->type = in->type || in->special ? in->type : OHCA_QPT_RC;
 	qp->uar = in->uar;
-	qp->log_sq = in->log_sq ? in->log_sq : 6;
+	qp->log_sq = in->no_sq ? 0 : in->log_sq ? in->log_sq : 6;
 	qp->log_rq = in->log_rq ? in->log_rq : 4;
 	qp->log_stride = in->log_stride ? in->log_stride : 7;
 	qp->has_rq = !(in->flags & OHCA_QP_NO_RQ) && !in->srq;

@@ -35,6 +35,11 @@ static void side_up(struct rig *r, unsigned int i)
 		in.type = OHCA_QPT_XRC_TGT;
 		assert_int_equal(host_xrc_srq_create(h, &r->srq[1], 6, h->pdn, r->xrcdn,
 						     &r->rcq[1]), 0);
+	} else if (o->tags && i == 1) {
+		assert_int_equal(host_tm_srq_create(h, &r->srq[1], 6, h->pdn, o->tags, 4,
+						    &r->rcq[1]), 0);
+		in.srq = &r->srq[1];
+		in.no_sq = true;
 	} else if (o->srq) {
 		host_srq_create(h, &r->srq[i], 6, h->pdn, 0, 0);
 		in.srq = &r->srq[i];
@@ -92,7 +97,7 @@ void rig_down(struct rig *r)
 {
 	for (unsigned int i = 0; i < 2; i++) {
 		host_qp_destroy(&r->qp[i]);
-		if (i == 1 && r->opt.type == OHCA_QPT_XRC_INI) {
+		if (i == 1 && (r->opt.type == OHCA_QPT_XRC_INI || r->opt.tags)) {
 			host_cmd_handle(r->h[1], OHCA_CMD_DESTROY_SRQ, r->srq[1].srqn, 0);
 			host_buf_free(&r->srq[1].buf);
 		}

@@ -26,6 +26,7 @@ struct rig_opt {
 	bool loop;		/* both QPs on one machine, no cable needed */
 	bool scatter, no_map;	/* of the hosts */
 	bool privileged, signal_all, srq;
+	uint16_t tags;		/* side 1 has an SRQ of so many tags, and no send queue */
 	bool two_ports;		/* of each machine, joined; the QPs use the first */
 	bool cold;		/* leave the QPs in RESET */
 	uint8_t log_sq, log_rq;
@@ -110,6 +111,7 @@ enum {	/* enum ibv_wc_status */
 	WC_SUCCESS, WC_LOC_LEN, WC_LOC_QP_OP, WC_LOC_EEC, WC_LOC_PROT, WC_WR_FLUSH, WC_MW_BIND,
 	WC_BAD_RESP, WC_LOC_ACCESS, WC_REM_INV_REQ, WC_REM_ACCESS, WC_REM_OP, WC_RETRY_EXC,
 	WC_RNR_RETRY_EXC,
+	WC_TM_ERR = 22, WC_TM_RNDV_INCOMPLETE,
 };
 
 #endif

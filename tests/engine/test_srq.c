@@ -300,7 +300,12 @@ static void test_create(void **state)
 	REFUSED(log_size, 6, 0x08);
 	REFUSED(log_stride, 5, 0x25);
 	REFUSED(log_stride, 10, 0x25);
-	REFUSED(reserved, 1, 0x27);
+	REFUSED(type, 3, 0x26);
+	REFUSED(log_ops, 1, 0x27);
+	REFUSED(xrcdn, 1, 0x28);
+	REFUSED(cqn, 1, 0x2c);
+	REFUSED(num_tags, 1, 0x30);
+	REFUSED(reserved, 1, 0x32);
 #undef REFUSED
 	for (;; n++) {
 		c = good;

@@ -693,7 +693,7 @@ static void test_commands(void **state)
 	assert_int_equal(host_cmd(h, op, &c, NULL), OHCA_ADMIN_BAD_PARAM);	\
 	assert_int_equal(h->syndrome, offsetof(struct ohca_hw_aqe, member.field))
 #define SRQ(field, value) REFUSED(OHCA_CMD_CREATE_SRQ, srq, create_srq, field, value)
-	SRQ(type, 2);
+	SRQ(type, 3);
 	SRQ(xrcdn, xrcdn + 1);
 	SRQ(cqn, 77);
 	SRQ(cqn, theirs.cqn);

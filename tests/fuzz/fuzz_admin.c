@@ -30,7 +30,7 @@ struct guest {
 	struct input in;
 	uint64_t scratch;
 	bool wild;		/* registers were poked: no command can be waited for */
-	uint32_t qp, cq, srq, mr, pd, eq, dm;	/* last ones made */
+	uint32_t qp, cq, srq, mr, pd, eq, dm, xrcd;	/* last ones made */
 	/* good ones, until commands spoil them */
 	struct host_cq cqs;
 	struct host_srq srqs;
@@ -101,6 +101,7 @@ static struct ohca_hw_pl list(struct guest *g)
 static void compose(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 {
 	struct host *h = g->h;
+	const struct ohca_srq *srq;
 	uint8_t b = get(&g->in);
 
 	switch (op) {
@@ -130,6 +131,16 @@ static void compose(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 			.pl = list(g), .pdn = handle(g, g->pd), .limit = b & 3,
 			.log_size = b & 7, .log_stride = 6 + (b >> 6),
 		};
+		if ((b & 0x38) == 0x08) {
+			c->create_srq.type = OHCA_SRQT_TM;
+			c->create_srq.log_ops = b & 3;
+			c->create_srq.num_tags = 1 + (b & 7);
+		} else if ((b & 0x38) == 0x10) {
+			c->create_srq.type = OHCA_SRQT_XRC;
+			c->create_srq.xrcdn = handle(g, g->xrcd);
+		}
+		if (c->create_srq.type)
+			c->create_srq.cqn = handle(g, g->cq);
 		break;
 	case OHCA_CMD_MODIFY_SRQ:
 		c->modify_srq = (struct ohca_cmd_modify_srq){
@@ -147,6 +158,9 @@ static void compose(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 		if (b & 32) {
 			c->create_qp.flags |= OHCA_QP_SRQ;
 			c->create_qp.srqn = handle(g, g->srq);
+			srq = ohca_srq_get(h->e, c->create_qp.srqn);
+			if (srq && srq->tm)
+				c->create_qp.log_sq = 0;
 		}
 		break;
 	case OHCA_CMD_MODIFY_QP:
@@ -171,7 +185,11 @@ static void compose(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 		c->reg_mr = (struct ohca_cmd_reg_mr){
 			.pdn = handle(g, g->pd), .type = b % 6, .access = b >> 3,
 		};
-		if (c->reg_mr.type == OHCA_MR_USER) {
+		if (c->reg_mr.type == 5 && b & 128) {
+			c->reg_mr.type = OHCA_MR_ODP;
+			c->reg_mr.pl.page_shift = 12;
+			c->reg_mr.length = (uint64_t)HOST_PAGE << (b & 15);
+		} else if (c->reg_mr.type == OHCA_MR_USER) {
 			c->reg_mr.pl = list(g);
 			c->reg_mr.length = (uint64_t)c->reg_mr.pl.npages << 12;
 		} else if (c->reg_mr.type == OHCA_MR_FRMR) {
@@ -186,6 +204,30 @@ static void compose(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 			c->reg_mr.key = handle(g, g->mr);
 			c->reg_mr.rereg = 1 + (b & 7);
 		}
+		break;
+	case OHCA_CMD_UPDATE_MR_PAGES:
+		c->update_mr = (struct ohca_cmd_update_mr){
+			.addr = page(g), .first = get(&g->in) & 31, .npages = b & 15,
+			.key = handle(g, g->mr), .flags = b >> 7,
+		};
+		if (c->update_mr.flags & OHCA_UPDATE_MR_INVALIDATE)
+			c->update_mr.addr = 0;
+		break;
+	case OHCA_CMD_PAGE_FAULT_RESUME:
+		c->fault_resume.id = b & 1 ? (uint32_t)get_n(&g->in, 4) : h->e->fault[b >> 1].id;
+		c->fault_resume.flags = get(&g->in) & 1;
+		break;
+	case OHCA_CMD_DEALLOC_XRCD:
+		c->handle.handle = handle(g, g->xrcd);
+		break;
+	case OHCA_CMD_BIND_COUNTERS:
+		c->bind_counters.qp = handle(g, g->qp);
+		c->bind_counters.set = b & 3;
+		break;
+	case OHCA_CMD_QUERY_CONTEXT:
+		c->query_context = (struct ohca_cmd_query_context){
+			.kind = b & 7, .addr = page(g), .handle = handle(g, b & 1 ? g->qp : g->srq),
+		};
 		break;
 	case OHCA_CMD_ATTACH_MCAST:
 	case OHCA_CMD_DETACH_MCAST:
@@ -268,9 +310,16 @@ static void command(struct guest *g)
 		OHCA_CMD_QUERY_QP, OHCA_CMD_REG_MR, OHCA_CMD_DEREG_MR, OHCA_CMD_REREG_MR,
 		OHCA_CMD_ATTACH_MCAST, OHCA_CMD_DETACH_MCAST, OHCA_CMD_ALLOC_DM, OHCA_CMD_FREE_DM,
 	};
+	/* behind whole rounds of the first */
+	static const uint8_t more[] = {
+		OHCA_CMD_UPDATE_MR_PAGES, OHCA_CMD_PAGE_FAULT_RESUME, OHCA_CMD_ALLOC_XRCD,
+		OHCA_CMD_DEALLOC_XRCD, OHCA_CMD_ALLOC_COUNTERS, OHCA_CMD_BIND_COUNTERS,
+		OHCA_CMD_QUERY_CONTEXT,
+	};
+	enum { FIRST = 8 * sizeof(ops), LAST = FIRST + sizeof(more) };
 	struct host *h = g->h;
 	uint8_t b = get(&g->in);
-	uint8_t op = b < 250 ? ops[b % sizeof(ops)] : get(&g->in);
+	uint8_t op = b < FIRST ? ops[b % sizeof(ops)] : b < LAST ? more[b - FIRST] : get(&g->in);
 	struct ohca_hw_aqe c = { 0 };
 	struct ohca_hw_acqe r;
 
@@ -300,6 +349,9 @@ static void command(struct guest *g)
 		break;
 	case OHCA_CMD_ALLOC_DM:
 		g->dm = r.handle.handle;
+		break;
+	case OHCA_CMD_ALLOC_XRCD:
+		g->xrcd = r.handle.handle;
 		break;
 	default:
 		break;

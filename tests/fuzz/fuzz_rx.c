@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A peer without good intentions: libFuzzer sends packets to an engine with live RC, UC, UD,
- * XRC, SMI and GSI QPs that also have requests of their own under way.
+ * XRC, SMI and GSI QPs, one of them with a tag list, that also have requests of their own under way.
  *
  * The input is a list of packets. Each begins as one that the QP could expect, with a PSN
  * near the right one and a good key; then a few of its bytes are changed.
@@ -24,8 +24,8 @@ struct peer {
 	struct host *h;
 	struct input in;
 	struct host_cq cq;
-	struct host_srq srq, xrc_srq[3];	/* the last of another domain */
-	struct host_qp rc, rc_srq, uc, ud, smi, gsi, ini, tgt;
+	struct host_srq srq, tm_srq, xrc_srq[3];	/* the last of another domain */
+	struct host_qp rc, rc_srq, rc_tm, uc, ud, smi, gsi, ini, tgt;
 	uint32_t xrcdn[2];
 	struct host_mr mr;
 };
@@ -59,6 +59,8 @@ static struct host_qp *pick(struct peer *p, uint8_t b)
 
 	if ((b & 7) == 2 && b & 8)
 		return &p->ini;
+	if ((b & 7) == 0 && b & 8)
+		return &p->rc_tm;
 	return all[b & 7];
 }
 
@@ -109,6 +111,46 @@ static uint8_t *ext_headers(struct peer *p, uint8_t *h, const struct ib_opcode_i
 	return h;
 }
 
+/* TMH and RVH that could be good. */
+static void tag_headers(struct peer *p, uint8_t *h, uint32_t room)
+{
+	struct input *in = &p->in;
+	uint8_t hdr[OHCA_TMH_LEN + OHCA_RVH_LEN] = { 0 };
+	uint32_t v;
+
+	hdr[0] = get(in) % 5;
+	hdr[15] = get(in) & 7;
+	ib_put_be64(hdr + 16, p->mr.iova + near(in));
+	v = get(in) < 240 ? p->mr.key : get32(in);
+	for (unsigned int i = 0; i < 4; i++)
+		hdr[24 + i] = (uint8_t)(v >> (24 - 8 * i));
+	v = near(in);
+	for (unsigned int i = 0; i < 4; i++)
+		hdr[28 + i] = (uint8_t)(v >> (24 - 8 * i));
+	memcpy(h, hdr, room < sizeof(hdr) ? room : sizeof(hdr));
+}
+
+/* A list operation; what the device has not executed is overwritten, too. */
+static void list_op(struct peer *p, uint8_t b)
+{
+	struct input *in = &p->in;
+	struct ohca_hw_tm_wqe w = {
+		.opcode = b & 3, .flags = b >> 2 & 3, .handle = get(in) & 15,
+		.unexpected = get(in) & 7, .tag = get(in) & 7, .mask = get(in) & 7, .num_sge = 1,
+		.sge = host_sge(p->mr.iova + 8192, near(in), p->mr.key),
+	};
+
+	if (w.opcode != OHCA_TM_ADD) {
+		w.num_sge = get(in) == 0xff;
+		memset(&w.sge, 0, sizeof(w.sge));
+	}
+	if (w.opcode == OHCA_TM_SYNC)
+		w.handle = 0;
+	if (get(in) == 0xff)
+		((uint8_t *)&w)[get(in) % sizeof(w)] = get(in);
+	host_tm_op(&p->tm_srq, &w);
+}
+
 static void packet(struct peer *p)
 {
 	static const uint8_t trans[] = {
@@ -117,13 +159,14 @@ static void packet(struct peer *p)
 		[OHCA_QPT_UD] = IB_TRANS_UD, [OHCA_QPT_XRC_INI] = IB_TRANS_XRC,
 		[OHCA_QPT_XRC_TGT] = IB_TRANS_XRC,
 	};
-	static const uint16_t sizes[] = { 0, 1, 8, 255, 256, 256, 256, 256, 300, 1024 };
+	static const uint16_t sizes[] = { 0, 1, 8, 255, 256, 256, 256, 256, 300, 1024, 16, 32, 64 };
 	struct input *in = &p->in;
 	uint8_t b = get(in), vl, opcode;
 	struct host_qp *q = pick(p, b);
-	bool mad = q == &p->smi || q == &p->gsi, grh = (b & 8) && q != &p->smi;
+	bool mad = q == &p->smi || q == &p->gsi;
+	bool grh = (b & 8) && q != &p->smi && q != &p->rc_tm;
 	const struct ib_opcode_info *op;
-	uint32_t payload = mad ? 256 : sizes[get(in) % 10], pad = ib_pad(payload), len;
+	uint32_t payload = mad ? 256 : sizes[get(in) % 13], pad = ib_pad(payload), len;
 	static uint8_t buf[4400];
 	uint8_t *h = buf;
 
@@ -149,6 +192,8 @@ static void packet(struct peer *p)
 	h = ext_headers(p, h, op, payload);
 	for (unsigned int i = 0; i < (mad ? 64u : 8u) && i < payload; i++)
 		h[i] = get(in);
+	if (q == &p->rc_tm)
+		tag_headers(p, h, payload);
 	for (unsigned int n = get(in) & 3; n; n--) {
 		uint8_t at = get(in);
 
@@ -215,7 +260,8 @@ static void make(struct peer *p, struct host_qp *q, uint8_t type, bool srq)
 {
 	struct host_qp_init in = { .type = type, .special = type == OHCA_QPT_SMI,
 				   .port = type < OHCA_QPT_RC, .scq = &p->cq, .rcq = &p->cq,
-				   .srq = srq ? &p->srq : NULL };
+				   .no_sq = q == &p->rc_tm,
+				   .srq = q == &p->rc_tm ? &p->tm_srq : srq ? &p->srq : NULL };
 	struct ohca_hw_sge s = host_sge(p->mr.iova + 4096, 600, p->mr.key);
 
 	in.xrcdn = p->xrcdn[0];
@@ -227,7 +273,7 @@ static void make(struct peer *p, struct host_qp *q, uint8_t type, bool srq)
 		host_qp_datagram(q, 0, type == OHCA_QPT_UD ? QKEY : IB_QKEY_GSI);
 	for (unsigned int i = 0; i < 8 && type < OHCA_QPT_XRC_INI; i++) {
 		if (srq)
-			host_srq_post(&p->srq, i, &s, 1);
+			host_srq_post(in.srq, i, &s, 1);
 		else
 			host_post_recv(q, i, &s, 1);
 	}
@@ -268,6 +314,9 @@ static void set_up(struct peer *p)
 	make(p, &p->ini, OHCA_QPT_XRC_INI, false);
 	make(p, &p->rc, OHCA_QPT_RC, false);
 	make(p, &p->rc_srq, OHCA_QPT_RC, true);
+	if (host_tm_srq_create(h, &p->tm_srq, 4, h->pdn, 10, 3, &p->cq))
+		abort();
+	make(p, &p->rc_tm, OHCA_QPT_RC, true);
 	make(p, &p->uc, OHCA_QPT_UC, false);
 	make(p, &p->ud, OHCA_QPT_UD, false);
 	make(p, &p->smi, OHCA_QPT_SMI, false);
@@ -298,6 +347,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 3:
 			host_step(&p.h, 1);
+			if (b & 16)
+				list_op(&p, b >> 4);
 			break;
 		case 4:
 			p.h->no_map = b & 16;
@@ -316,6 +367,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	host_qp_destroy(&p.rc);
 	host_run(&p.h, 1, 40 * HOST_MS);
 	host_buf_free(&p.rc_srq.buf);
+	host_buf_free(&p.rc_tm.buf);
+	host_buf_free(&p.tm_srq.buf);
 	host_buf_free(&p.ini.buf);
 	for (unsigned int i = 0; i < 3; i++)
 		host_buf_free(&p.xrc_srq[i].buf);
