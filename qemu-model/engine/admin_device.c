@@ -52,6 +52,9 @@ int ohca_cmd_query_device(struct ohca_cmd *c)
 		a.max_odp_size = ohca_to_le64(OHCA_MAX_ODP_SIZE);
 		a.odp_rc = OHCA_ODP_CAP_SEND | OHCA_ODP_CAP_RECV | OHCA_ODP_CAP_RDMA_WRITE |
 			   OHCA_ODP_CAP_RDMA_READ | OHCA_ODP_CAP_ATOMIC | OHCA_ODP_CAP_SRQ_RECV;
+		/* a target is a responder of RC whose WQEs are all an SRQ's */
+		if (ohca_feature(e, OHCA_FEATURE_XRC))
+			a.odp_xrc = a.odp_rc & ~OHCA_ODP_CAP_RECV;
 		/* a message that finds no page at the other end is lost: that is for RC */
 		a.odp_uc = OHCA_ODP_CAP_SEND;
 		a.odp_ud = OHCA_ODP_CAP_SEND;
