@@ -259,8 +259,10 @@ def srp(b):
     ioc = int(b.sh(1, "cat /sys/module/ib_srpt/parameters/srpt_service_guid"), 0)
     b.sh(2, "modprobe -a ib_srp sd_mod", 60)
     for _ in range(2):
-        b.sh(2, f"echo id_ext={ioc:016x},ioc_guid={ioc:016x},dgid={gid},pkey=ffff,"
-                f"service_id={ioc:016x} >/sys/class/infiniband_srp/srp-{DEV}-1/add_target", 60)
+        # the one before is not forgotten at the moment when its disk is gone
+        b.sh(2, f"n=0; until echo id_ext={ioc:016x},ioc_guid={ioc:016x},dgid={gid},pkey=ffff,"
+                f"service_id={ioc:016x} >/sys/class/infiniband_srp/srp-{DEV}-1/add_target; do "
+                "n=$((n + 1)); [ $n -lt 50 ] || exit 1; sleep 0.1; done", 60)
         appeared(b)
         fio(b, "/dev/sda", "32m", timeout=120)
         b.sh(2, "for f in /sys/class/srp_remote_ports/*/delete; do echo 1 >$f; done", 60)
