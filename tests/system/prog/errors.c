@@ -329,12 +329,7 @@ static void qkey(struct peer *p)
 	sync_at(p, 4);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(struct peer *p);
-	enum ibv_qp_type type;
-	bool impatient;
-} scenarios[] = {
+static const struct scenario scenarios[] = {
 	{ "rem_access_key", rem_access_key, IBV_QPT_RC, false },
 	{ "rem_access_pd", rem_access_pd, IBV_QPT_RC, false },
 	{ "rem_access_right", rem_access_right, IBV_QPT_RC, false },
@@ -353,6 +348,7 @@ static const struct {
 	{ "loc_len", loc_len, IBV_QPT_UD, false },
 	{ "flush", flush, IBV_QPT_RC, false },
 	{ "qkey", qkey, IBV_QPT_UD, false },
+	{ NULL, NULL, 0, false },
 };
 
 /* One write each way over a fresh pair: nothing stayed broken. */
@@ -372,30 +368,36 @@ static void aftermath(struct peer *p)
 	peer_close(p);
 }
 
+static void run(struct peer *p, const struct scenario *s)
+{
+	p->timeout = 0;
+	if (s->impatient) {
+		p->timeout = 12;
+		p->retry_cnt = 2;
+		p->rnr_retry = 2;
+		p->min_rnr_timer = 1;
+	}
+	peer_open(p, s->type);
+	peer_connect(p);
+	s->run(p);
+	sync_at(p, 0xf0);
+	peer_close(p);
+	printf("done %s\n", s->name);
+}
+
 void errors_main(struct peer *p, const char *name)
 {
-	for (unsigned int i = 0; i < sizeof(scenarios) / sizeof(*scenarios); i++) {
-		if (strcmp(name, scenarios[i].name) && strcmp(name, "all"))
-			continue;
-		p->timeout = 0;
-		if (scenarios[i].impatient) {
-			p->timeout = 12;
-			p->retry_cnt = 2;
-			p->rnr_retry = 2;
-			p->min_rnr_timer = 1;
-		}
-		peer_open(p, scenarios[i].type);
-		peer_connect(p);
-		scenarios[i].run(p);
-		sync_at(p, 0xf0);
-		peer_close(p);
-		printf("done %s\n", scenarios[i].name);
-		if (strcmp(name, "all")) {
-			aftermath(p);
-			return;
-		}
-	}
-	if (strcmp(name, "all"))
+	const struct scenario *lists[] = { scenarios, more_scenarios };
+	bool all = !strcmp(name, "all"), found = all;
+
+	for (unsigned int l = 0; l < 2; l++)
+		for (const struct scenario *s = lists[l]; s->name; s++)
+			if (all || !strcmp(name, s->name)) {
+				run(p, s);
+				found = true;
+			}
+	if (!found)
 		fail("no such scenario: %s", name);
 	aftermath(p);
+	seen_print();
 }

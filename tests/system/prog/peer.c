@@ -144,16 +144,11 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *buf, int access)
 	return mr;
 }
 
-struct ibv_qp *peer_qp(struct peer *p, struct ibv_pd *pd)
+struct ibv_qp *peer_qp_of(struct peer *p, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
-	struct ibv_qp_init_attr init = {
-		.send_cq = p->scq, .recv_cq = p->rcq, .qp_type = p->type,
-		.cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 2,
-			 .max_recv_sge = 2 },
-	};
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	struct ibv_qp *qp = ibv_create_qp(pd, &init);
+	struct ibv_qp *qp = ibv_create_qp(pd, init);
 	int rc;
 
 	if (!qp)
@@ -172,6 +167,17 @@ struct ibv_qp *peer_qp(struct peer *p, struct ibv_pd *pd)
 	if (rc)
 		fail("to INIT: %s", strerror(rc));
 	return qp;
+}
+
+struct ibv_qp *peer_qp(struct peer *p, struct ibv_pd *pd)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = p->scq, .recv_cq = p->rcq, .qp_type = p->type,
+		.cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 2,
+			 .max_recv_sge = 2 },
+	};
+
+	return peer_qp_of(p, pd, &init);
 }
 
 void peer_open(struct peer *p, enum ibv_qp_type type)
@@ -212,10 +218,10 @@ void peer_open_on(struct peer *p, enum ibv_qp_type type, struct ibv_context *ctx
 	p->qp = peer_qp(p, p->pd);
 }
 
-void peer_rts(struct peer *p, struct ibv_qp *qp, const struct peer_info *to, uint32_t sq_psn)
+void peer_rtr(struct peer *p, struct ibv_qp *qp, const struct peer_info *to)
 {
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = to->qpn,
+		.qp_state = IBV_QPS_RTR, .path_mtu = p->mtu ? p->mtu : IBV_MTU_4096, .dest_qp_num = to->qpn,
 		.rq_psn = to->psn, .max_dest_rd_atomic = 4, .min_rnr_timer = p->min_rnr_timer,
 		.ah_attr = { .dlid = to->lid, .port_num = 1 },
 	};
@@ -228,11 +234,17 @@ void peer_rts(struct peer *p, struct ibv_qp *qp, const struct peer_info *to, uin
 	rc = ibv_modify_qp(qp, &a, mask);
 	if (rc)
 		fail("to RTR: %s", strerror(rc));
-	a = (struct ibv_qp_attr) {
+}
+
+void peer_rts(struct peer *p, struct ibv_qp *qp, const struct peer_info *to, uint32_t sq_psn)
+{
+	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTS, .sq_psn = sq_psn, .timeout = p->timeout,
 		.retry_cnt = p->retry_cnt, .rnr_retry = p->rnr_retry, .max_rd_atomic = 4,
 	};
-	mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN, rc;
+
+	peer_rtr(p, qp, to);
 	if (p->type == IBV_QPT_RC)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
@@ -339,6 +351,19 @@ void send_post(struct peer *p, enum ibv_wr_opcode op, uint64_t wr_id, uint32_t o
 	send_post_raw(p, &wr);
 }
 
+/* Statuses and events that came, bit by bit. */
+static uint32_t seen_statuses, seen_events;
+
+void seen_print(void)
+{
+	for (unsigned int i = 0; i < 32; i++) {
+		if (seen_statuses >> i & 1)
+			printf("seen status %u %s\n", i, ibv_wc_status_str(i));
+		if (seen_events >> i & 1)
+			printf("seen event %u %s\n", i, ibv_event_type_str(i));
+	}
+}
+
 bool wc_get(struct ibv_cq *cq, struct ibv_wc *wc, int ms)
 {
 	int64_t end = ms_now() + ms;
@@ -348,8 +373,10 @@ bool wc_get(struct ibv_cq *cq, struct ibv_wc *wc, int ms)
 		n = ibv_poll_cq(cq, 1, wc);
 		if (n < 0)
 			fail("ibv_poll_cq: %d", n);
-		if (n)
+		if (n) {
+			seen_statuses |= 1u << wc->status;
 			return true;
+		}
 	} while (ms_now() < end);
 	return false;
 }
@@ -388,6 +415,7 @@ void event_expect(struct ibv_context *ctx, enum ibv_event_type type)
 		if (ibv_get_async_event(ctx, &ev))
 			continue;
 		found = ev.event_type == type;
+		seen_events |= 1u << ev.event_type;
 		ibv_ack_async_event(&ev);
 	}
 	if (!found)

@@ -53,6 +53,7 @@ struct peer {
 	uint8_t *buf, *buf2, *buf_ro;
 	struct peer_info me, you;
 	int timeout, retry_cnt, rnr_retry, min_rnr_timer;
+	int mtu;	/* 0: 4096 bytes */
 };
 
 /** fail - say why and end with status 1 */
@@ -88,6 +89,30 @@ void peer_connect(struct peer *p);
 
 /** peer_rts - bring a QP to RTS, connected to @to */
 void peer_rts(struct peer *p, struct ibv_qp *qp, const struct peer_info *to, uint32_t sq_psn);
+
+/** peer_rtr() - the first half of peer_rts() */
+void peer_rtr(struct peer *p, struct ibv_qp *qp, const struct peer_info *to);
+
+/** peer_qp_of() - as peer_qp(), of these attributes */
+struct ibv_qp *peer_qp_of(struct peer *p, struct ibv_pd *pd, struct ibv_qp_init_attr *init);
+
+/** peer_reconnect() - connect the QP that has taken the first one's place, both sides at once;
+ * @off: added to the peer's LID */
+void peer_reconnect(struct peer *p, uint16_t off);
+
+/** struct scenario - one of errors.c and events.c; @impatient: retries are few */
+struct scenario {
+	const char *name;
+	void (*run)(struct peer *p);
+	enum ibv_qp_type type;
+	bool impatient;
+};
+
+/* Ends with one that has no name. */
+extern const struct scenario more_scenarios[];
+
+/** seen_print() - the statuses and events that came so far */
+void seen_print(void);
 
 /** peer_close - all that peer_open() and peer_connect() made; the connection stays */
 void peer_close(struct peer *p);
