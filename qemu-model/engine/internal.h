@@ -3,8 +3,8 @@
  * Inside the engine: the objects and who owns them.
  *
  * Two halves. The control half (regs.c, admin.c, doorbell.c, dma.c, eq.c, cq.c, srq.c,
- * tm.c, mr.c, dm.c, pd.c, qp.c, apm.c, xrc.c, mcast.c, mad.c) creates, looks up and destroys objects and
- * knows guest memory. The transport half (sched.c, tx.c, rx.c, sq.c, req.c, comp.c, resp.c,
+ * tm.c, mr.c, dm.c, pd.c, qp.c, apm.c, xrc.c, mcast.c, mad.c) creates, looks up and destroys
+ * objects and knows guest memory. The transport half (sched.c, tx.c, rx.c, sq.c, req.c, comp.c, resp.c,
  * tagged.c, ud.c) moves packets; its state hangs off struct ohca_qp as struct ohca_xport, declared
  * in transport.h. Everything in here is called by the owner only, and, unless it
  * says otherwise, between dma_enter and dma_exit.

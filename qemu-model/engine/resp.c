@@ -100,8 +100,8 @@ bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 	return true;
 }
 
-/* Take the receive WQE of the message that @p begins. 1: xp->rwqe is set; 0: none is posted; <0: malformed,
- * completed with an error. */
+/* Take the receive WQE of the message that @p begins. 1: xp->rwqe is set; 0: none is posted; <0:
+ * malformed, completed with an error. */
 static int recv_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A peer without good intentions: libFuzzer sends packets to an engine with live RC, UC, UD,
- * XRC, SMI and GSI QPs, one of them with a tag list, that also have requests of their own under way.
+ * XRC, SMI and GSI QPs, one of them with a tag list, that also have requests of their own
+ * under way.
  *
  * The input is a list of packets. Each begins as one that the QP could expect, with a PSN
  * near the right one and a good key; then a few of its bytes are changed.

@@ -221,7 +221,8 @@ void peer_open_on(struct peer *p, enum ibv_qp_type type, struct ibv_context *ctx
 void peer_rtr(struct peer *p, struct ibv_qp *qp, const struct peer_info *to)
 {
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = p->mtu ? p->mtu : IBV_MTU_4096, .dest_qp_num = to->qpn,
+		.qp_state = IBV_QPS_RTR, .path_mtu = p->mtu ? p->mtu : IBV_MTU_4096,
+		.dest_qp_num = to->qpn,
 		.rq_psn = to->psn, .max_dest_rd_atomic = 4, .min_rnr_timer = p->min_rnr_timer,
 		.ah_attr = { .dlid = to->lid, .port_num = 1 },
 	};
