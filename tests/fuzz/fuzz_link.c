@@ -47,9 +47,9 @@ static void fuzz_answer(struct input *in)
 	struct ohca_link_cfg cfg;
 	struct ohca_link_err err = { 0 };
 	struct ohca_wire_hello h;
-	struct ohca_link *l;
+	struct ohca_link *l = NULL;
 	uint8_t how = get8(in);
-	int sv[2];
+	int sv[2], rc;
 
 	ohca_link_cfg_init(&cfg);
 	ends_hello(sv, &cfg);
@@ -73,12 +73,10 @@ static void fuzz_answer(struct input *in)
 	close_fds(fds);
 	if (how & 16)
 		shutdown(sv[0], SHUT_RDWR);
-	l = finish_connect(sv[1], &cfg, now_ms(), &err);
-	if (!l) {
-		if (!err.code)
-			abort();
-		close(sv[1]);
-	}
+	rc = ohca_link_connect_finish(sv[1], &cfg, &l, &err);
+	/* the answer has come */
+	if (!rc || (rc < 0 && !err.code) || (rc > 0) != !!l)
+		abort();
 	ohca_link_free(l);
 	close(sv[0]);
 }
