@@ -227,7 +227,7 @@ OHCA_ASSERT_SIZE(struct ohca_hw_rwqe_ctrl, 16);
  * @imm: immediate data (big-endian, as on the wire) or invalidated R_Key
  *	(little-endian)
  * @qp_num: QP handle (struct ohca_cmd_create_qp); of an XRC SRQ's WQE the XRC_TGT QP's
- * @src_qp: source QP of a datagram; with OHCA_CQE_TM: app_ctx of a matched message's TMH
+ * @src_qp: source QP of a datagram; with TM_MATCH: app_ctx of the message's TMH
  * @wc_flags: enum ibv_wc_flags: GRH 1, WITH_IMM 2, IP_CSUM_OK 4, WITH_INV 8, TM_SYNC_REQ 16,
  *	TM_MATCH 32, TM_DATA_VALID 64
  * @pkey_index: P_Key table index the datagram matched (QP1)
@@ -235,7 +235,8 @@ OHCA_ASSERT_SIZE(struct ohca_hw_rwqe_ctrl, 16);
  * @sl: service level of a datagram
  * @dlid_path_bits: low LMC bits of the datagram's DLID
  * @reserved0: zero
- * @tag: with OHCA_CQE_TM in place of the five before: tag of a matched message, else zero
+ * @tag: with OHCA_CQE_TM in place of the five before: with TM_MATCH the tag of the message,
+ *	else zero
  * @timestamp: nanoseconds of the device's clock
  * @wqe_idx: SQ: index of the WQE's first BB; RQ: of the WQE; both modulo ring size.
  *	SRQ: zero; with OHCA_CQE_TM: number of the SRQ

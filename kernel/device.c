@@ -17,7 +17,8 @@ static int ohca_check_attr(struct ohca_dev *dev)
 	else if (!(le64_to_cpu(a->page_size_cap) & BIT_ULL(PAGE_SHIFT)))
 		what = "page sizes";
 	else if (!a->log_max_sq_bbs || a->log_max_sq_bbs > 20 || a->log_max_rq_wqes > 20 ||
-		 a->log_max_srq_wqes > 20 || !a->log_max_cqe || a->log_max_cqe > 22)
+		 a->log_max_srq_wqes > 20 || a->log_max_tm_ops > 20 || !a->log_max_cqe ||
+		 a->log_max_cqe > 22)
 		what = "queue sizes";
 	else if (a->max_sge < 2 || a->max_sge > OHCA_MAX_SGE || !a->max_sge_rd ||
 		 a->max_sge_rd > a->max_sge)
@@ -177,6 +178,13 @@ int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 		props->max_srq = le32_to_cpu(a->max_srq);
 		props->max_srq_wr = 1 << a->log_max_srq_wqes;
 		props->max_srq_sge = a->max_sge;
+	}
+	if (ohca_has(dev, OHCA_FEATURE_SRQ) && ohca_has(dev, OHCA_FEATURE_TM)) {
+		props->tm_caps.max_rndv_hdr_size = OHCA_TM_RNDV_MAX;
+		props->tm_caps.max_num_tags = le16_to_cpu(a->max_tags);
+		props->tm_caps.max_ops = 1 << a->log_max_tm_ops;
+		props->tm_caps.max_sge = 1;
+		props->tm_caps.flags = IB_TM_CAP_RNDV_RC;
 	}
 	if (ohca_has(dev, OHCA_FEATURE_FRMR))
 		props->max_fast_reg_page_list_len = le32_to_cpu(a->max_frmr_pages);

@@ -205,7 +205,7 @@ static u64 ohca_wanted_features(void)
 	       BIT_ULL(OHCA_FEATURE_APM) | BIT_ULL(OHCA_FEATURE_XRC) |
 	       BIT_ULL(OHCA_FEATURE_UD_CSUM) | BIT_ULL(OHCA_FEATURE_TSO) |
 	       BIT_ULL(OHCA_FEATURE_QP_COUNTERS) | BIT_ULL(OHCA_FEATURE_QUERY_CONTEXT) |
-	       BIT_ULL(OHCA_FEATURE_CLOCK);
+	       BIT_ULL(OHCA_FEATURE_CLOCK) | BIT_ULL(OHCA_FEATURE_TM);
 }
 
 /* Steps 1 and 2 of the handshake: who is it, and reset. */

@@ -129,6 +129,10 @@ static int ohca_qp_check(struct ohca_dev *dev, const struct ib_qp_init_attr *ini
 	if (!init->send_cq || (!init->recv_cq && !ohca_is_xrc(init->qp_type)) ||
 	    (init->srq && ohca_is_xrc(init->qp_type)) || init->rwq_ind_tbl)
 		return -EINVAL;
+	/* the send queue is the device's */
+	if (init->srq && init->srq->srq_type == IB_SRQT_TM &&
+	    (init->qp_type != IB_QPT_RC || cap->max_send_wr))
+		return -EINVAL;
 	if (cap->max_send_wr > ohca_max_qp_wr(a) || cap->max_recv_wr > ohca_max_qp_wr(a) ||
 	    cap->max_send_sge > a->max_sge || cap->max_recv_sge > a->max_sge ||
 	    cap->max_inline_data > le16_to_cpu(a->max_inline))

@@ -57,24 +57,31 @@ void ohca_srq_put(struct ohca_srq *srq)
 }
 
 static int ohca_srq_user_buf(struct ohca_dev *dev, struct ohca_srq *srq, struct ohca_pl *pl,
-			     const struct ib_srq_attr *attr, struct ib_udata *udata)
+			     const struct ib_srq_attr *attr, struct ib_udata *udata,
+			     struct ohca_cmd_create_srq *in)
 {
 	struct ohca_create_srq_req req;
+	u64 size;
 	int ret;
 
 	ret = ohca_udata_in(udata, &req, sizeof(req));
 	if (ret)
 		return ret;
-	if (req.comp_mask || req.reserved[0] || req.reserved[1])
+	if (req.comp_mask || req.reserved || (req.log_ops && in->type != OHCA_SRQT_TM))
 		return -EOPNOTSUPP;
 	if (req.log_size > dev->attr.log_max_srq_wqes || 1u << req.log_size < attr->max_wr ||
 	    req.log_stride < OHCA_MIN_LOG_RQ_STRIDE || req.log_stride > OHCA_MAX_LOG_RQ_STRIDE ||
-	    ohca_rq_stride_sges(req.log_stride) < attr->max_sge)
+	    ohca_rq_stride_sges(req.log_stride) < attr->max_sge ||
+	    req.log_ops > dev->attr.log_max_tm_ops)
 		return -EINVAL;
 	srq->log = req.log_size;
 	srq->log_stride = req.log_stride;
-	return ohca_queue_umem(dev, pl, &srq->umem, req.buf_addr, req.buf_size,
-			       ohca_srq_buf_size(req.log_size, req.log_stride));
+	size = ohca_srq_buf_size(req.log_size, req.log_stride);
+	if (in->type == OHCA_SRQT_TM) {
+		in->log_ops = req.log_ops;
+		size += ohca_tm_ring_size(req.log_ops);
+	}
+	return ohca_queue_umem(dev, pl, &srq->umem, req.buf_addr, req.buf_size, size);
 }
 
 static int ohca_srq_kernel_buf(struct ohca_dev *dev, struct ohca_srq *srq, struct ohca_pl *pl,
@@ -143,6 +150,17 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 		in.type = OHCA_SRQT_XRC;
 		in.xrcdn = cpu_to_le32(to_ohca_xrcd(init->ext.xrc.xrcd)->xrcdn);
 		in.cqn = cpu_to_le32(to_ohca_cq(init->ext.cq)->cqn);
+	} else if (init->srq_type == IB_SRQT_TM) {
+		u32 tags = init->ext.tag_matching.max_num_tags;
+
+		/* nor is there a way for the kernel to post list operations */
+		if (!udata || !ohca_has(dev, OHCA_FEATURE_TM))
+			return -EOPNOTSUPP;
+		if (!tags || tags > le16_to_cpu(dev->attr.max_tags))
+			return -EINVAL;
+		in.type = OHCA_SRQT_TM;
+		in.num_tags = cpu_to_le16(tags);
+		in.cqn = cpu_to_le32(to_ohca_cq(init->ext.cq)->cqn);
 	} else if (init->srq_type != IB_SRQT_BASIC) {
 		return -EOPNOTSUPP;
 	}
@@ -154,7 +172,7 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 	init_completion(&srq->released);
 
 	if (udata)
-		ret = ohca_srq_user_buf(dev, srq, &pl, attr, udata);
+		ret = ohca_srq_user_buf(dev, srq, &pl, attr, udata, &in);
 	else
 		ret = ohca_srq_kernel_buf(dev, srq, &pl, attr);
 	if (ret)

@@ -121,7 +121,8 @@ void ohca_tagged_cqe(struct ohca_qp *qp, struct ohca_rwqe *r, uint8_t status,
 	struct ohca_tag *t = r->use >= OHCA_USE_EAGER ? &srq->tm->tag[r->tag] : NULL;
 	uint32_t flags = ohca_le32(c->wc_flags);
 
-	ohca_tm_cqe(srq, t, c);
+	/* the tag is told with TM_MATCH, once */
+	ohca_tm_cqe(srq, t && !r->told ? t : NULL, c);
 	switch (r->use) {
 	case OHCA_USE_PLAIN:
 		return;
@@ -160,7 +161,7 @@ static int tell(ohca_engine *e, struct ohca_qp *qp, struct ohca_tag *t, uint8_t 
 	c.wc_flags = ohca_to_le32(flags);
 	if (flags & OHCA_WCF_TM_DATA_VALID)
 		c.byte_len = ohca_to_le32(read_len(t));
-	ohca_tm_cqe(qp->srq, t, &c);
+	ohca_tm_cqe(qp->srq, flags & OHCA_WCF_TM_MATCH ? t : NULL, &c);
 	if (last)
 		ohca_tm_done(qp->srq, t, &c);
 	return ohca_cq_push(e, qp->rcq, &c, status != OHCA_WC_SUCCESS);

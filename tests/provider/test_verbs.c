@@ -207,7 +207,7 @@ static void cq_sizes(void **state)
 		attr.wc_flags = 1 << i;
 		errno = 0;
 		ex = ops.create_cq_ex(ctx, &attr);
-		assert_true(!ex == (i > 7));
+		assert_true(!ex == (i > 7 && attr.wc_flags != IBV_WC_EX_WITH_TM_INFO));
 		if (ex)
 			assert_int_equal(ops.destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
 		else
@@ -579,6 +579,12 @@ static void srq_checks(void **state)
 		assert_null(ops.create_srq(pd, &a));
 		assert_int_equal(errno, EINVAL);
 	}
+	assert_null(ops.create_srq_ex(ctx, &ex));
+	assert_int_equal(errno, EINVAL);
+	to_octx(ctx)->features &= ~(1ull << OHCA_FEATURE_TM);
+	assert_null(ops.create_srq_ex(ctx, &ex));
+	assert_int_equal(errno, EOPNOTSUPP);
+	ex.srq_type = IBV_SRQT_TM + 1;
 	assert_null(ops.create_srq_ex(ctx, &ex));
 	assert_int_equal(errno, EOPNOTSUPP);
 	ex.srq_type = IBV_SRQT_BASIC;

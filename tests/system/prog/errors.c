@@ -387,10 +387,10 @@ static void run(struct peer *p, const struct scenario *s)
 
 void errors_main(struct peer *p, const char *name)
 {
-	const struct scenario *lists[] = { scenarios, more_scenarios };
+	const struct scenario *lists[] = { scenarios, more_scenarios, tag_scenarios };
 	bool all = !strcmp(name, "all"), found = all;
 
-	for (unsigned int l = 0; l < 2; l++)
+	for (unsigned int l = 0; l < 3; l++)
 		for (const struct scenario *s = lists[l]; s->name; s++)
 			if (all || !strcmp(name, s->name)) {
 				run(p, s);

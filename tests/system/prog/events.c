@@ -6,6 +6,7 @@
 #include "peer.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -167,6 +168,59 @@ static void sq_drained(struct peer *p)
 		wc_expect(p->rcq, 5, IBV_WC_SUCCESS, "receive around SQD");
 	}
 	sync_at(p, 2);
+}
+
+/* An event of @ch must come, not before @least ms; from @begin on. */
+static void comp_event(struct ibv_comp_channel *ch, int64_t begin, int least)
+{
+	struct pollfd f = { .fd = ch->fd, .events = POLLIN };
+	struct ibv_cq *cq;
+	void *context;
+
+	if (poll(&f, 1, 10000) != 1 || ibv_get_cq_event(ch, &cq, &context))
+		fail("a completion event does not come");
+	if (ms_now() - begin < least)
+		fail("a completion event after %d ms", (int)(ms_now() - begin));
+	ibv_ack_cq_events(cq, 1);
+}
+
+/* One completion is told when the period is over, if more do not come; clocks may differ. */
+static void moderation(struct peer *p)
+{
+	struct ibv_modify_cq_attr attr = {
+		.attr_mask = IBV_CQ_ATTR_MODERATE,
+		.moderate = { .cq_count = 100, .cq_period = 60000 },
+	};
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(p->ctx);
+	struct ibv_cq *old = p->rcq, *cq = ibv_create_cq(p->ctx, 16, NULL, ch, 0);
+	int64_t begin;
+
+	if (!cq)
+		fail("ibv_create_cq: %s", strerror(errno));
+	p->rcq = cq;
+	renew(p);
+	peer_reconnect(p, 0);
+	for (int i = 0; i < 2; i++) {
+		recv_post(p, 5, 0, 64);
+		if (ibv_modify_cq(cq, &attr) || ibv_req_notify_cq(cq, 0))
+			fail("moderation of a CQ");
+		sync_at(p, 1);
+		begin = ms_now();
+		sync_at(p, 2);
+		if (p->client) {
+			send_post(p, IBV_WR_SEND, 1, 0, 64, 0);
+			wc_expect(p->scq, 1, IBV_WC_SUCCESS, "SEND to a moderated CQ");
+		} else {
+			comp_event(ch, begin, i ? 0 : 55);
+			wc_expect(p->rcq, 5, IBV_WC_SUCCESS, "receive in a moderated CQ");
+		}
+		/* and none */
+		attr.moderate.cq_count = attr.moderate.cq_period = 0;
+	}
+	if (ibv_destroy_qp(p->qp) || ibv_destroy_cq(cq) || ibv_destroy_comp_channel(ch))
+		fail("destroying a moderated CQ");
+	p->qp = NULL;
+	p->rcq = old;
 }
 
 /* More completions than the CQ holds. */
@@ -377,6 +431,7 @@ const struct scenario more_scenarios[] = {
 	{ "loc_access", loc_access, IBV_QPT_RC, false },
 	{ "comm_est", comm_est, IBV_QPT_RC, false },
 	{ "sq_drained", sq_drained, IBV_QPT_RC, false },
+	{ "moderation", moderation, IBV_QPT_RC, false },
 	{ "cq_err", cq_err, IBV_QPT_RC, true },
 	{ "qp_fatal", qp_fatal, IBV_QPT_RC, true },
 	{ "srq", srq, IBV_QPT_RC, false },

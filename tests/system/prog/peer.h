@@ -100,7 +100,7 @@ struct ibv_qp *peer_qp_of(struct peer *p, struct ibv_pd *pd, struct ibv_qp_init_
  * @off: added to the peer's LID */
 void peer_reconnect(struct peer *p, uint16_t off);
 
-/** struct scenario - one of errors.c and events.c; @impatient: retries are few */
+/** struct scenario - one of errors.c, events.c and tags.c; @impatient: retries are few */
 struct scenario {
 	const char *name;
 	void (*run)(struct peer *p);
@@ -109,7 +109,7 @@ struct scenario {
 };
 
 /* Ends with one that has no name. */
-extern const struct scenario more_scenarios[];
+extern const struct scenario more_scenarios[], tag_scenarios[];
 
 /** seen_print() - the statuses and events that came so far */
 void seen_print(void);

@@ -12,7 +12,7 @@ GROUPS = [GROUP]
 
 EXPECTED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                         "pyverbs.expected")
-LEAST = 154
+LEAST = 158
 TESTS = 182
 # What the debug kernel runs: the rest differs in user space only.
 DEBUG = ("cq", "cq_events", "fork", "mr", "parent_domain", "qp", "rdmacm", "srq")

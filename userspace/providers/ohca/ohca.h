@@ -139,6 +139,8 @@ struct ohca_ah {
 	struct ohca_hw_av av;
 };
 
+struct ohca_srq;
+
 /**
  * struct ohca_cq - completion queue
  * @ring: first CQE
@@ -148,6 +150,7 @@ struct ohca_ah {
  * @ci: consumer index
  * @lock: guards everything above
  * @cur: extended polling: entry that the read functions look at
+ * @tm_srqs: SRQs with tags that complete here
  * @arm_sn: events taken from this CQ
  * @cqn: number of the CQ
  * @uar: doorbell page
@@ -163,6 +166,7 @@ struct ohca_cq {
 	_Atomic(uint32_t) ci;
 	struct ohca_lock lock;
 	const struct ohca_hw_cqe *cur;
+	struct ohca_srq *tm_srqs;
 	atomic_uint arm_sn;
 	uint32_t cqn;
 	uint8_t *uar;
@@ -246,6 +250,7 @@ struct ohca_sq {
  * @handle: the number doorbells and CQEs use
  * @all_ops: value of @sq.ops in the states in which posting is allowed
  * @rq_sge_limit: value of @rq.sge_limit in such states
+ * @tags: its SRQ has tags: the send queue is the device's
  * @cap: what was reported by ibv_create_qp()
  * @buf: holds the rings and @db
  * @pd: parent domain it refers to, or NULL
@@ -260,19 +265,53 @@ struct ohca_qp {
 	struct ohca_rq rq;
 	uint32_t all_ops;
 	uint32_t rq_sge_limit;
+	bool tags;
 	struct ibv_qp_cap cap;
 	struct ohca_buf buf;
 	struct ohca_pd *pd;
 	struct list_node dying;
 };
 
-/** struct ohca_srq - shared receive queue; fields as in struct ohca_qp */
+/**
+ * struct ohca_tm - list operations and tags of an SRQ
+ * @ring: list operations
+ * @size: entries of the ring
+ * @pi: producer index
+ * @ci: operations whose result has been looked at
+ * @num_tags: tags
+ * @free: first that is free; @num_tags: none is
+ * @lock: guards everything above, and @tag; taken with the CQ's lock held
+ * @cq: CQ of the SRQ
+ * @next: SRQ that has the same
+ * @tag: by number; @tag.next is the free one after it
+ */
+struct ohca_tm {
+	struct ohca_hw_tm_wqe *ring;
+	uint32_t size;
+	uint32_t pi;
+	uint32_t ci;
+	uint32_t num_tags;
+	uint32_t free;
+	struct ohca_lock lock;
+	struct ohca_cq *cq;
+	struct ohca_srq *next;
+	struct {
+		uint32_t next;
+		bool used;
+	} tag[];
+};
+
+/**
+ * struct ohca_srq - shared receive queue; fields as in struct ohca_qp
+ * @tm: tags, or NULL
+ */
 struct ohca_srq {
 	struct verbs_srq vsrq;
 	struct ohca_rq rq;
 	struct ohca_hw_db *db;
 	uint8_t *uar;
 	uint32_t srqn;
+	struct ohca_tm *tm;
 	struct ohca_buf buf;
 	struct ohca_pd *pd;
 };
@@ -509,6 +548,16 @@ int ohca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
 int ohca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr);
 int ohca_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num);
 int ohca_destroy_srq(struct ibv_srq *ibsrq);
+
+/* tm.c */
+int ohca_tm_init(struct ohca_srq *srq, struct ohca_cq *cq, uint8_t *ring,
+		 uint32_t log_ops, uint32_t num_tags);
+void ohca_tm_attach(struct ohca_srq *srq);
+void ohca_tm_detach(struct ohca_srq *srq);
+void ohca_tm_free_tag(struct ohca_cq *cq, const struct ohca_hw_cqe *cqe)
+	OHCA_COLD;
+int ohca_post_srq_ops(struct ibv_srq *ibsrq, struct ibv_ops_wr *wr,
+		      struct ibv_ops_wr **bad_wr);
 
 /* wr.c */
 int ohca_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,

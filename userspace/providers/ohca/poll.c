@@ -123,6 +123,8 @@ OHCA_INLINE int ohca_poll_locked(struct ohca_cq *cq, int num, struct ibv_wc *wc)
 		cqe = ohca_cq_peek(cq, ci);
 		if (!cqe)
 			break;
+		if (unlikely(cqe->flags & OHCA_CQE_TAG_FREE))
+			ohca_tm_free_tag(cq, cqe);
 		ohca_read_cqe(wc++, cqe);
 		ci++;
 	}
@@ -228,6 +230,8 @@ void ohca_cq_clean(struct ohca_cq *cq, uint32_t handle)
 static inline void ohca_cq_show(struct ohca_cq *cq,
 				const struct ohca_hw_cqe *cqe)
 {
+	if (unlikely(cqe->flags & OHCA_CQE_TAG_FREE))
+		ohca_tm_free_tag(cq, cqe);
 	cq->cur = cqe;
 	cq->vcq.cq_ex.wr_id = le64toh(cqe->wr_id);
 	cq->vcq.cq_ex.status = le32toh(cqe->status);
@@ -336,6 +340,16 @@ static uint64_t ohca_read_completion_ts(struct ibv_cq_ex *ibcq)
 	return le64toh(to_ocq_ex(ibcq)->cur->timestamp);
 }
 
+static void ohca_read_tm_info(struct ibv_cq_ex *ibcq,
+			      struct ibv_wc_tm_info *tm_info)
+{
+	const struct ohca_hw_cqe *cqe = to_ocq_ex(ibcq)->cur;
+	bool tm = cqe->flags & OHCA_CQE_TM;
+
+	tm_info->tag = tm ? le64toh(cqe->tag) : 0;
+	tm_info->priv = tm ? le32toh(cqe->src_qp) : 0;
+}
+
 /** ohca_cq_fill_poll_ops - set what ibv_start_poll() and the readers of @wc_flags call */
 void ohca_cq_fill_poll_ops(struct ohca_cq *cq, uint64_t wc_flags)
 {
@@ -363,4 +377,6 @@ void ohca_cq_fill_poll_ops(struct ohca_cq *cq, uint64_t wc_flags)
 		ex->read_dlid_path_bits = ohca_read_dlid_path_bits;
 	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
 		ex->read_completion_ts = ohca_read_completion_ts;
+	if (wc_flags & IBV_WC_EX_WITH_TM_INFO)
+		ex->read_tm_info = ohca_read_tm_info;
 }

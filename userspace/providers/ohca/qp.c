@@ -56,6 +56,12 @@ static uint32_t ohca_min(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
+/* Whether the send queue of a QP of this SRQ is the device's. */
+static bool ohca_has_tags(struct ibv_srq *srq)
+{
+	return srq && to_osrq(srq)->tm;
+}
+
 /* What ohca_qp_plan() works out. */
 struct ohca_qp_plan {
 	bool dgram;
@@ -80,6 +86,7 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 			struct ohca_qp_plan *plan)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
+	bool tags = ohca_has_tags(attr->srq);
 	uint32_t bbs, hdr, max_sge, max_wr, segs;
 
 	if (cap->max_send_sge > ctx->max_sge ||
@@ -96,7 +103,7 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 	max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
 	max_wr = cap->max_send_wr ? cap->max_send_wr : 1;
 	bbs = ohca_sq_wqe_bbs(plan->dgram || plan->xrc, max_sge, cap->max_inline_data);
-	plan->log_sq = ohca_log2_up(max_wr * bbs);
+	plan->log_sq = tags ? 0 : ohca_log2_up(max_wr * bbs);
 	if (plan->log_sq > ctx->log_max_sq_bbs)
 		return EINVAL;
 	hdr = ohca_wqe_hdr_segs(plan->dgram || plan->xrc);
@@ -107,6 +114,11 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 	plan->cap.max_send_sge = ohca_min(segs, ctx->max_sge);
 	plan->cap.max_inline_data =
 		ohca_min(segs * OHCA_SEG_SIZE, ctx->max_inline);
+	if (tags) {
+		plan->cap.max_send_wr = 0;
+		plan->cap.max_send_sge = 0;
+		plan->cap.max_inline_data = 0;
+	}
 
 	plan->log_rq = 0;
 	plan->log_stride = OHCA_MIN_LOG_RQ_STRIDE;
@@ -162,6 +174,9 @@ static int ohca_check_qp_attr(const struct ohca_context *ctx,
 		return EINVAL;
 	/* the core knows no receive side of an initiator, whatever is said of it */
 	if (attr->qp_type == IBV_QPT_XRC_SEND ? !!attr->srq : !attr->recv_cq)
+		return EINVAL;
+	if (ohca_has_tags(attr->srq) &&
+	    (attr->qp_type != IBV_QPT_RC || attr->cap.max_send_wr))
 		return EINVAL;
 	return 0;
 }
@@ -225,7 +240,8 @@ struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
 		return NULL;
 	}
 
-	qp->all_ops = ohca_type_ops(ctx, attr->qp_type);
+	qp->tags = ohca_has_tags(attr->srq);
+	qp->all_ops = qp->tags ? 0 : ohca_type_ops(ctx, attr->qp_type);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
 		err = ohca_qp_fill_wr_ops(qp, attr->send_ops_flags);
 		if (err)
@@ -294,10 +310,13 @@ struct ibv_qp *ohca_create_qp(struct ibv_pd *ibpd,
 	return qp;
 }
 
-/* What a target has received belongs to SRQs and stays; an initiator receives nothing. */
+/*
+ * What a target has received belongs to SRQs and stays, as do messages of an SRQ with tags,
+ * which say what becomes of these; an initiator receives nothing.
+ */
 static void ohca_qp_clean_cqs(struct ibv_qp *ibqp, uint32_t handle)
 {
-	if (ibqp->qp_type == IBV_QPT_XRC_RECV)
+	if (ibqp->qp_type == IBV_QPT_XRC_RECV || to_oqp(ibqp)->tags)
 		return;
 	ohca_cq_clean(to_ocq(ibqp->send_cq), handle);
 	if (ibqp->recv_cq && ibqp->recv_cq != ibqp->send_cq)

@@ -165,11 +165,22 @@ struct ohca_create_qp_resp {
 	__u32 handle;
 };
 
+/**
+ * struct ohca_create_srq_req
+ * @comp_mask: zero
+ * @log_size: log2 of the SRQ in WQEs
+ * @log_stride: log2 of the WQE stride in bytes
+ * @log_ops: log2 of the ring of list operations of an SRQ with tags; else zero
+ * @reserved: zero
+ * @buf_addr: page aligned address of the SRQ buffer (ohca_layout.h)
+ * @buf_size: its bytes, at least ohca_srq_buf_size() and, with tags, ohca_tm_ring_size()
+ */
 struct ohca_create_srq_req {
 	__u32 comp_mask;
 	__u8 log_size;
 	__u8 log_stride;
-	__u8 reserved[2];
+	__u8 log_ops;
+	__u8 reserved;
 	__aligned_u64 buf_addr;
 	__aligned_u64 buf_size;
 };

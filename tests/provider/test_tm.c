@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* SRQs with tags: list operations as the device sees them, and which tags are free. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "fake.h"
+
+#define TAGS 6
+
+struct env {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_cq_ex *ex;
+	struct ohca_cq *cq;
+	struct ibv_srq *ibsrq;
+	struct ohca_srq *srq;
+	uint32_t pi;		/* the device's, of the CQ */
+};
+
+static struct ibv_srq_init_attr_ex srq_attr(struct env *e)
+{
+	return (struct ibv_srq_init_attr_ex){
+		.attr = { .max_wr = 10, .max_sge = 2 }, .pd = e->pd,
+		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE |
+			     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
+		.srq_type = IBV_SRQT_TM, .cq = &e->cq->vcq.cq,
+		.tm_cap = { .max_num_tags = TAGS, .max_ops = 3 },
+	};
+}
+
+static int setup(void **state)
+{
+	struct ibv_cq_init_attr_ex cattr = {
+		.cqe = 8, .wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_TM_INFO,
+	};
+	struct env *e = calloc(1, sizeof(*e));
+	struct ibv_srq_init_attr_ex attr;
+
+	e->ctx = fake_open();
+	e->pd = ops.alloc_pd(e->ctx);
+	e->ex = ops.create_cq_ex(e->ctx, &cattr);
+	e->cq = to_ocq_ex(e->ex);
+	attr = srq_attr(e);
+	e->ibsrq = ops.create_srq_ex(e->ctx, &attr);
+	*state = e;
+	if (!e->ibsrq || attr.tm_cap.max_ops != 4)
+		return -1;
+	e->srq = to_osrq(e->ibsrq);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct env *e = *state;
+
+	ops.destroy_srq(e->ibsrq);
+	ops.destroy_cq(&e->cq->vcq.cq);
+	ops.dealloc_pd(e->pd);
+	fake_close(e->ctx);
+	free(e);
+	return fake.bufs || fake.opens;
+}
+
+static struct ohca_hw_tm_wqe *slot(struct env *e, uint32_t i)
+{
+	return (void *)((uint8_t *)e->srq->buf.addr +
+			ohca_tm_ring_offset(4, e->srq->rq.log_stride) + (i & 3) * 64);
+}
+
+static int add(struct env *e, uint64_t tag, uint32_t *handle)
+{
+	struct ibv_sge sge = { 0x123456789abc, 4096, 0x77 };
+	struct ibv_ops_wr wr = {
+		.wr_id = 1, .opcode = IBV_WR_TAG_ADD, .flags = IBV_OPS_SIGNALED,
+		.tm = { .unexpected_cnt = 5, .add = { .recv_wr_id = 2, .sg_list = &sge,
+						      .num_sge = 1, .tag = tag,
+						      .mask = 0xff } },
+	}, *bad = NULL;
+	int rc = ops.post_srq_ops(e->ibsrq, &wr, &bad);
+
+	assert_ptr_equal(bad, rc ? &wr : NULL);
+	if (handle)
+		*handle = wr.tm.handle;
+	return rc;
+}
+
+static int del(struct env *e, uint32_t handle)
+{
+	struct ibv_ops_wr wr = { .opcode = IBV_WR_TAG_DEL, .tm.handle = handle }, *bad;
+
+	return ops.post_srq_ops(e->ibsrq, &wr, &bad);
+}
+
+/* The device has executed up to here, the last with @result. */
+static void executed(struct env *e, uint32_t result)
+{
+	uint32_t ci = le32toh(e->srq->db->sq_pi);
+
+	slot(e, ci - 1)->result = htole32(result);
+	e->srq->db->sq_ci = htole32(ci);
+}
+
+static void tag_free(struct env *e, uint32_t handle, uint32_t srqn)
+{
+	struct ohca_hw_cqe *c = fake_cqe(e->cq, e->pi);
+
+	fake_complete(e->cq, e->pi, 9, 3);
+	c->flags = OHCA_CQE_SRQ | OHCA_CQE_TM | OHCA_CQE_TAG_FREE;
+	c->wqe_idx = htole32(srqn);
+	c->handle[0] = handle;
+	c->handle[1] = handle >> 8;
+	c->tag = htole64(0x1122334455667788);
+	c->src_qp = htole32(0x99aabbcc);
+	e->pi++;
+}
+
+static void operations(void **state)
+{
+	struct env *e = *state;
+	struct ibv_ops_wr wr = { .opcode = IBV_WR_TAG_SYNC, .flags = IBV_OPS_TM_SYNC,
+				 .wr_id = 4, .tm.unexpected_cnt = 70000 }, *bad;
+	struct ohca_hw_tm_wqe *w = slot(e, 0);
+
+	assert_int_equal(fake.srq_req.log_ops, 2);
+	assert_true(fake.srq_req.buf_size >= ohca_srq_buf_size(4, fake.srq_req.log_stride) +
+						     ohca_tm_ring_size(2));
+	assert_int_equal(add(e, 0xabcdef, NULL), 0);
+	assert_int_equal(le64toh(w->wr_id), 1);
+	assert_int_equal(w->opcode, OHCA_TM_ADD);
+	assert_int_equal(w->flags, OHCA_TM_SIGNALED);
+	assert_int_equal(w->num_sge, 1);
+	assert_int_equal(le32toh(w->unexpected), 5);
+	assert_int_equal(le64toh(w->recv_wr_id), 2);
+	assert_int_equal(le64toh(w->tag), 0xabcdef);
+	assert_int_equal(le64toh(w->mask), 0xff);
+	assert_int_equal(le64toh(w->sge.addr), 0x123456789abc);
+	assert_int_equal(le32toh(w->sge.length), 4096);
+	assert_int_equal(le32toh(w->sge.lkey), 0x77);
+	assert_int_equal(fake_doorbell(e->ctx, OHCA_UAR_SRQ), 1ull << 32 | e->srq->srqn);
+	/* the device works on it: no doorbell */
+	assert_int_equal(ops.post_srq_ops(e->ibsrq, &wr, &bad), 0);
+	w = slot(e, 1);
+	assert_int_equal(w->opcode, OHCA_TM_SYNC);
+	assert_int_equal(w->flags, OHCA_TM_COUNT);
+	assert_int_equal(le32toh(w->unexpected), 70000);
+	assert_int_equal(w->num_sge, 0);
+	assert_int_equal(w->handle, 0);
+	assert_true(fake_doorbell(e->ctx, OHCA_UAR_SRQ) == FAKE_NO_DOORBELL);
+	/* what is no operation */
+	wr.opcode = 3;
+	assert_int_equal(ops.post_srq_ops(e->ibsrq, &wr, &bad), EINVAL);
+	wr.opcode = IBV_WR_TAG_SYNC;
+	wr.flags = 4;
+	assert_int_equal(ops.post_srq_ops(e->ibsrq, &wr, &bad), EINVAL);
+	wr = (struct ibv_ops_wr){ .opcode = IBV_WR_TAG_ADD, .tm.add.num_sge = 2 };
+	assert_int_equal(ops.post_srq_ops(e->ibsrq, &wr, &bad), EINVAL);
+	assert_int_equal(del(e, TAGS), EINVAL);
+	assert_int_equal(le32toh(e->srq->db->sq_pi), 2);
+	/* the ring is full */
+	assert_int_equal(del(e, 0), 0);
+	assert_int_equal(del(e, 0), 0);
+	assert_int_equal(del(e, 0), ENOMEM);
+	executed(e, OHCA_TM_FAILED);
+	assert_int_equal(del(e, 0), 0);
+}
+
+static void tags(void **state)
+{
+	struct env *e = *state;
+	uint32_t h[TAGS], n, x;
+	struct ibv_wc wc;
+
+	for (n = 0; n < TAGS; n++) {
+		assert_int_equal(add(e, n, &h[n]), 0);
+		executed(e, OHCA_TM_DONE);
+	}
+	assert_int_equal(add(e, n, NULL), ENOMEM);
+	/* a message took it: the deletion changes nothing, its CQE does */
+	assert_int_equal(del(e, h[2]), 0);
+	executed(e, OHCA_TM_FAILED);
+	assert_int_equal(add(e, n, NULL), ENOMEM);
+	tag_free(e, h[2], e->srq->srqn);
+	assert_int_equal(ops.poll_cq(&e->cq->vcq.cq, 1, &wc), 1);
+	assert_int_equal(add(e, n, &x), 0);
+	assert_int_equal(x, h[2]);
+	executed(e, OHCA_TM_DONE);
+	/* deleted */
+	assert_int_equal(del(e, h[4]), 0);
+	assert_int_equal(add(e, n, NULL), ENOMEM);
+	executed(e, OHCA_TM_DONE);
+	assert_int_equal(add(e, n, &x), 0);
+	assert_int_equal(x, h[4]);
+	/* could not be added */
+	executed(e, OHCA_TM_FAILED);
+	assert_int_equal(add(e, n, &x), 0);
+	assert_int_equal(x, h[4]);
+	executed(e, OHCA_TM_DONE);
+	/* what nobody has: another's SRQ, a number that is none, one that is free */
+	tag_free(e, h[1], e->srq->srqn + 1);
+	tag_free(e, 0xffff, e->srq->srqn);
+	tag_free(e, h[1], e->srq->srqn);
+	tag_free(e, h[1], e->srq->srqn);
+	for (n = 0; n < 4; n++)
+		assert_int_equal(ops.poll_cq(&e->cq->vcq.cq, 1, &wc), 1);
+	assert_int_equal(add(e, n, &x), 0);
+	assert_int_equal(x, h[1]);
+	executed(e, OHCA_TM_DONE);
+	assert_int_equal(add(e, n, NULL), ENOMEM);
+}
+
+static void info(void **state)
+{
+	struct ibv_poll_cq_attr none = {};
+	struct ibv_wc_tm_info i = {};
+	struct env *e = *state;
+	uint32_t h;
+
+	assert_int_equal(add(e, 1, &h), 0);
+	tag_free(e, h, e->srq->srqn);
+	fake_complete(e->cq, e->pi++, 1, 2);
+	assert_int_equal(ibv_start_poll(e->ex, &none), 0);
+	ibv_wc_read_tm_info(e->ex, &i);
+	assert_int_equal(i.tag, 0x1122334455667788);
+	assert_int_equal(i.priv, 0x99aabbcc);
+	assert_int_equal(ibv_next_poll(e->ex), 0);
+	ibv_wc_read_tm_info(e->ex, &i);
+	assert_int_equal(i.tag, 0);
+	assert_int_equal(i.priv, 0);
+	ibv_end_poll(e->ex);
+}
+
+/* QPs of it: no send queue, and what they have received stays. */
+static void queue_pairs(void **state)
+{
+	struct env *e = *state;
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC, .send_cq = &e->cq->vcq.cq, .recv_cq = &e->cq->vcq.cq,
+		.srq = e->ibsrq,
+	};
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+	struct ibv_qp *qp;
+	struct ibv_wc wc;
+
+	attr.cap.max_send_wr = 1;
+	errno = 0;
+	assert_null(ops.create_qp(e->pd, &attr));
+	assert_int_equal(errno, EINVAL);
+	attr.cap.max_send_wr = 0;
+	attr.qp_type = IBV_QPT_UC;
+	assert_null(ops.create_qp(e->pd, &attr));
+	attr.qp_type = IBV_QPT_RC;
+	qp = ops.create_qp(e->pd, &attr);
+	assert_non_null(qp);
+	assert_int_equal(attr.cap.max_send_wr, 0);
+	assert_int_equal(fake.qp_req.log_sq, 0);
+	assert_int_equal(ops.post_send(qp, &wr, &bad), EINVAL);
+	fake_complete(e->cq, e->pi++, 7, to_oqp(qp)->handle);
+	assert_int_equal(ops.destroy_qp(qp), 0);
+	assert_int_equal(ops.poll_cq(&e->cq->vcq.cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 7);
+}
+
+static void refused(void **state)
+{
+	struct env *e = *state;
+	struct ibv_srq_init_attr_ex attr;
+	struct ibv_ops_wr wr = {}, *bad;
+	struct ibv_srq_init_attr basic = { .attr = { 4, 1, 0 } };
+	struct ibv_srq *srq;
+
+#define REFUSED(change)								\
+	attr = srq_attr(e);							\
+	change;									\
+	errno = 0;								\
+	assert_null(ops.create_srq_ex(e->ctx, &attr));				\
+	assert_int_equal(errno, EINVAL)
+	REFUSED(attr.comp_mask &= ~IBV_SRQ_INIT_ATTR_TM);
+	REFUSED(attr.comp_mask &= ~IBV_SRQ_INIT_ATTR_CQ);
+	REFUSED(attr.tm_cap.max_num_tags = 0);
+	REFUSED(attr.tm_cap.max_num_tags = 65536);
+	REFUSED(attr.tm_cap.max_ops = 0);
+	REFUSED(attr.tm_cap.max_ops = 1 << 21);
+	srq = ops.create_srq(e->pd, &basic);
+	assert_int_equal(ops.post_srq_ops(srq, &wr, &bad), EINVAL);
+	assert_ptr_equal(bad, &wr);
+	ops.destroy_srq(srq);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(operations), T(tags), T(info), T(queue_pairs), T(refused),
+	};
+
+	return cmocka_run_group_tests_name("provider: tags", tests, NULL, NULL);
+}
