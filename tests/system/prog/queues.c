@@ -434,9 +434,10 @@ static void every_operation(void)
 
 #define UNDER_WAY	32u
 #define MESSAGES	20000u
+#define SIZES		20u
 
 static atomic_bool over;
-static unsigned int resized;
+static atomic_uint resized;
 
 static void *resizer(void *arg)
 {
@@ -450,7 +451,7 @@ static void *resizer(void *arg)
 		rc = ibv_resize_cq(c, want);
 		if (rc || c->cqe < want)
 			fail("to %d: %s, has %d", want, strerror(rc), c->cqe);
-		resized++;
+		atomic_fetch_add(&resized, 1);
 	}
 	return NULL;
 }
@@ -459,7 +460,7 @@ static void resize(void)
 {
 	struct ibv_cq *c = ibv_create_cq(p.ctx, 64, NULL, NULL, 0);
 	struct peer_info me = { .lid = port.lid };
-	uint32_t posted = 0, got[2] = { 0, 0 };
+	uint32_t posted = 0, total = MESSAGES, got[2] = { 0, 0 };
 	struct ibv_wc wc[16];
 	pthread_t t;
 
@@ -471,11 +472,11 @@ static void resize(void)
 	peer_rts(&p, p.qp, &me, 0);
 	if (pthread_create(&t, NULL, resizer, c))
 		fail("thread");
-	for (int64_t end = ms_now() + 60000; got[0] < MESSAGES || got[1] < MESSAGES;) {
+	for (int64_t end = ms_now() + 60000; got[0] < total || got[1] < total;) {
 		int n;
 
 		/* what is under way fits the smallest size, both ends of it */
-		while (posted < MESSAGES && posted - got[0] < UNDER_WAY &&
+		while (posted < total && posted - got[0] < UNDER_WAY &&
 		       posted - got[1] < UNDER_WAY) {
 			recv_post(&p, posted, THERE, 64);
 			send_post(&p, IBV_WR_SEND, posted, HERE, 64, 0);
@@ -489,6 +490,9 @@ static void resize(void)
 				fail("completion of %llu, %s, with %u and %u before",
 				     (unsigned long long)wc[i].wr_id,
 				     ibv_wc_status_str(wc[i].status), got[0], got[1]);
+		/* as long as it takes for some sizes to be had, also of a slow kernel */
+		if (got[0] == total && got[1] == total && atomic_load(&resized) < SIZES)
+			total += MESSAGES / 10;
 	}
 	atomic_store(&over, true);
 	pthread_join(t, NULL);
@@ -496,8 +500,8 @@ static void resize(void)
 	if (ibv_resize_cq(c, 64))
 		fail("to 64 at the end");
 	for (uint32_t i = 0; i < 20; i++) {
-		recv_post(&p, MESSAGES + i, THERE, 64);
-		send_post(&p, IBV_WR_SEND, MESSAGES + i, HERE, 64, 0);
+		recv_post(&p, total + i, THERE, 64);
+		send_post(&p, IBV_WR_SEND, total + i, HERE, 64, 0);
 	}
 	for (int64_t end = ms_now() + 5000; !ibv_resize_cq(c, 20);)
 		if (ms_now() > end)
@@ -511,9 +515,7 @@ static void resize(void)
 	ibv_destroy_qp(p.qp);
 	p.qp = NULL;
 	ibv_destroy_cq(c);
-	if (resized < 20)
-		fail("only %u sizes", resized);
-	printf("resized %u times under %u messages\n", resized, MESSAGES);
+	printf("resized %u times under %u messages\n", atomic_load(&resized), total);
 }
 
 /* ---- the clock of the timestamps --------------------------------------------------------- */
