@@ -37,7 +37,7 @@ struct peer_info {
  * @pd2: another protection domain
  * @scq: send completions, @rcq: receive completions
  * @mr: @buf with all rights, @mr2: @buf2 with all rights in @pd2, @mr_ro: @buf_ro, remote
- *	read only. Three pieces of memory: DMA debugging dislikes one that is mapped twice.
+ *	read only. Three pieces of memory.
  * @sge: what one WQE may have
  */
 struct peer {
