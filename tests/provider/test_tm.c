@@ -210,6 +210,41 @@ static void tags(void **state)
 	assert_int_equal(add(e, n, NULL), ENOMEM);
 }
 
+/* What an SRQ that is gone has left in the CQ is no news of the one that has its number. */
+static void same_number(void **state)
+{
+	struct env *e = *state;
+	struct ibv_srq_init_attr_ex attr = srq_attr(e);
+	uint32_t h[TAGS], n;
+	struct ibv_wc wc;
+
+	for (n = 0; n < TAGS; n++) {
+		assert_int_equal(add(e, n, &h[n]), 0);
+		executed(e, OHCA_TM_DONE);
+	}
+	tag_free(e, h[2], e->srq->srqn);
+	tag_free(e, h[3], e->srq->srqn);
+	fake.next_handle = e->srq->srqn;
+	assert_int_equal(ops.destroy_srq(e->ibsrq), 0);
+	e->ibsrq = ops.create_srq_ex(e->ctx, &attr);
+	assert_non_null(e->ibsrq);
+	e->srq = to_osrq(e->ibsrq);
+	assert_int_equal(e->srq->srqn, fake.next_handle - 1);
+	for (n = 0; n < TAGS; n++) {
+		assert_int_equal(add(e, n, &h[n]), 0);
+		executed(e, OHCA_TM_DONE);
+	}
+	for (n = 0; n < 2; n++) {
+		assert_int_equal(ops.poll_cq(&e->cq->vcq.cq, 1, &wc), 1);
+		assert_int_equal(wc.wr_id, 9);
+	}
+	assert_int_equal(add(e, n, NULL), ENOMEM);
+	tag_free(e, h[5], e->srq->srqn);
+	assert_int_equal(ops.poll_cq(&e->cq->vcq.cq, 1, &wc), 1);
+	assert_int_equal(add(e, n, &n), 0);
+	assert_int_equal(n, h[5]);
+}
+
 static void info(void **state)
 {
 	struct ibv_poll_cq_attr none = {};
@@ -292,7 +327,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(operations), T(tags), T(info), T(queue_pairs), T(refused),
+		T(operations), T(tags), T(same_number), T(info), T(queue_pairs), T(refused),
 	};
 
 	return cmocka_run_group_tests_name("provider: tags", tests, NULL, NULL);

@@ -554,6 +554,7 @@ int ohca_tm_init(struct ohca_srq *srq, struct ohca_cq *cq, uint8_t *ring,
 		 uint32_t log_ops, uint32_t num_tags);
 void ohca_tm_attach(struct ohca_srq *srq);
 void ohca_tm_detach(struct ohca_srq *srq);
+void ohca_tm_settle(struct ohca_srq *srq);
 void ohca_tm_free_tag(struct ohca_cq *cq, const struct ohca_hw_cqe *cqe)
 	OHCA_COLD;
 int ohca_post_srq_ops(struct ibv_srq *ibsrq, struct ibv_ops_wr *wr,

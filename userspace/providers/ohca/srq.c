@@ -194,8 +194,11 @@ int ohca_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
 int ohca_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct ohca_srq *srq = to_osrq(ibsrq);
-	int err = ibv_cmd_destroy_srq(ibsrq);
+	int err;
 
+	if (srq->tm)
+		ohca_tm_settle(srq);
+	err = ibv_cmd_destroy_srq(ibsrq);
 	if (err)
 		return err;
 	if (srq->tm)

@@ -82,19 +82,50 @@ static void ohca_tag_put(struct ohca_tm *tm, uint32_t handle)
 	tm->free = handle;
 }
 
+static void ohca_tm_put_of(struct ohca_srq *srq, const struct ohca_hw_cqe *cqe)
+{
+	ohca_lock(&srq->tm->lock);
+	ohca_tag_put(srq->tm, cqe->handle[0] | cqe->handle[1] << 8);
+	ohca_unlock(&srq->tm->lock);
+}
+
 /** ohca_tm_free_tag - an entry of the CQ, whose lock is held, says that a tag is free */
 void ohca_tm_free_tag(struct ohca_cq *cq, const struct ohca_hw_cqe *cqe)
 {
 	struct ohca_srq *srq;
 
 	for (srq = cq->tm_srqs; srq; srq = srq->tm->next) {
-		if (srq->srqn != le32toh(cqe->wqe_idx))
-			continue;
-		ohca_lock(&srq->tm->lock);
-		ohca_tag_put(srq->tm, cqe->handle[0] | cqe->handle[1] << 8);
-		ohca_unlock(&srq->tm->lock);
-		return;
+		if (srq->srqn == le32toh(cqe->wqe_idx)) {
+			ohca_tm_put_of(srq, cqe);
+			return;
+		}
 	}
+}
+
+/**
+ * ohca_tm_settle - take now what entries of the CQ say of an SRQ's tags
+ *
+ * Before the SRQ is destroyed: another one may get its number, and whoever polls these
+ * entries then would free that one's tags. No QP is left that could complete more of them, or
+ * the SRQ stays; then this was only early.
+ */
+void ohca_tm_settle(struct ohca_srq *srq)
+{
+	struct ohca_cq *cq = srq->tm->cq;
+	struct ohca_hw_cqe *cqe;
+	uint32_t i, n;
+
+	ohca_lock(&cq->lock);
+	n = ohca_cq_pending(cq);
+	for (i = 0; i < n; i++) {
+		cqe = &cq->ring[(atomic_load(&cq->ci) + i) & cq->mask];
+		if (cqe->flags & OHCA_CQE_TAG_FREE &&
+		    le32toh(cqe->wqe_idx) == srq->srqn) {
+			ohca_tm_put_of(srq, cqe);
+			cqe->flags &= ~OHCA_CQE_TAG_FREE;
+		}
+	}
+	ohca_unlock(&cq->lock);
 }
 
 /* Look at what the device has executed; with the lock held. */
