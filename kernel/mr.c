@@ -251,12 +251,20 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 	if (!mr->umem || mr->umem->is_dmabuf || access & IB_ACCESS_ON_DEMAND)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_TRANS)) {
-		/* memory pinned for reading only cannot be made writable in place */
-		if (ib_access_writable(access) && !mr->umem->writable)
-			return ERR_PTR(-EOPNOTSUPP);
 		ret = ohca_mr_check_flush(mr->umem, access);
 		if (ret)
 			return ERR_PTR(ret);
+	}
+	if (!(flags & IB_MR_REREG_TRANS) && ib_access_writable(access) && !mr->umem->writable) {
+		/* what was pinned for reading only is pinned anew, in the same process only */
+		if (mr->umem->owning_mm != current->mm)
+			return ERR_PTR(-EOPNOTSUPP);
+		if ((access ^ mr->access) & IB_ZERO_BASED)
+			return ERR_PTR(-EINVAL);
+		flags |= IB_MR_REREG_TRANS;
+		start = mr->umem->address;
+		length = mr->umem->length;
+		virt = ibmr->iova;
 	}
 
 	in.rereg = flags;

@@ -341,6 +341,21 @@ static void rereg(struct peer *p, uint8_t *a, uint8_t *b)
 	if (rc)
 		fail("new PD and rights: %d, %s", rc, strerror(errno));
 	refused(p, (uintptr_t)b + 77, mr->rkey, "right taken away");
+	rc = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL);
+	if (rc)
+		fail("new rights: %d, %s", rc, strerror(errno));
+	writes(p, b + 77, (uintptr_t)b + 77, mr->rkey, 90000, 4, "new rights");
+	/* two at a time */
+	rc = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, NULL,
+			  a, 60000, IBV_ACCESS_REMOTE_READ);
+	if (rc)
+		fail("new translation and rights: %d, %s", rc, strerror(errno));
+	refused(p, (uintptr_t)a, mr->rkey, "right taken away with the translation");
+	rc = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD, p->pd2,
+			  b, 60000, 0);
+	if (rc)
+		fail("new translation and PD: %d, %s", rc, strerror(errno));
+	refused(p, (uintptr_t)b, mr->rkey, "other PD with the translation");
 	/* all at once */
 	rc = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
 			  IBV_REREG_MR_CHANGE_ACCESS, p->pd, a, PEER_BUF, ALL);
@@ -350,6 +365,36 @@ static void rereg(struct peer *p, uint8_t *a, uint8_t *b)
 	       "everything new");
 	if (ibv_dereg_mr(mr))
 		fail("ibv_dereg_mr");
+}
+
+/* What was registered for reading only becomes writable in place, wherever it begins. */
+static void rereg_writable(struct peer *p, uint8_t *a)
+{
+	static const int extra[] = { 0, IBV_ACCESS_ZERO_BASED };
+	int rc;
+
+	for (int i = 0; i < 2; i++) {
+		uint64_t at = extra[i] ? 0 : (uintptr_t)a + 50;
+		struct ibv_mr *mr = ibv_reg_mr(p->pd, a + 50, 70000,
+					       IBV_ACCESS_REMOTE_READ | extra[i]);
+		uint32_t key = mr ? mr->rkey : 0;
+
+		if (!mr)
+			fail("for reading: %s", strerror(errno));
+		refused(p, at, key, "region for reading");
+		fill(a + 50, 70000, 5);
+		/* based on zero or on the address stays as it was */
+		if (!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				  ALL | (extra[i] ^ IBV_ACCESS_ZERO_BASED)))
+			fail("another base without a new translation");
+		rc = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL | extra[i]);
+		if (rc || mr->rkey != key)
+			fail("right to write: %d, %s", rc, strerror(errno));
+		check(a + 50, 70000, 5, "data of a region that became writable");
+		writes(p, a + 50, at, key, 70000, 6, "right to write");
+		if (ibv_dereg_mr(mr))
+			fail("ibv_dereg_mr");
+	}
 }
 
 static void memory(void)
@@ -382,6 +427,7 @@ static void memory(void)
 	writes(&p, a, (uintptr_t)a, mr->rkey, 100000, 3, "relaxed ordering");
 	ibv_dereg_mr(mr);
 	rereg(&p, a, b);
+	rereg_writable(&p, a);
 	/* huge pages, from the middle of one to the middle of the last */
 	mem = pages(huge, MAP_HUGETLB);
 	mr = ibv_reg_mr(p.pd, mem + 12345, huge - 54321, ALL | IBV_ACCESS_HUGETLB);
