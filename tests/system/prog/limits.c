@@ -357,6 +357,121 @@ static void mr_size(void)
 	printf("mr_size: %llu\n", (unsigned long long)dev.max_mr_size);
 }
 
+/* ---- messages, tags ----------------------------------------------------------------------- */
+
+/* The longest message from pieces of one buffer to pieces of another, and a byte more. */
+static void message(void)
+{
+	const uint32_t parts = 16;
+	struct peer_info me = { .psn = 1 };
+	struct ibv_port_attr port;
+	struct ibv_sge in[16], out[17];
+	struct ibv_recv_wr rwr = { .sg_list = in, .num_sge = 16 }, *bad;
+	struct ibv_send_wr swr = { .sg_list = out, .num_sge = 16, .opcode = IBV_WR_SEND,
+				   .send_flags = IBV_SEND_SIGNALED };
+	uint8_t *mem;
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+	uint32_t part;
+
+	if (ibv_query_port(p.ctx, 1, &port) || port.max_msg_sz % parts)
+		fail("max_msg_sz");
+	part = port.max_msg_sz / parts;
+	mem = mmap(NULL, 2 * (size_t)part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		   -1, 0);
+	mr = mem == MAP_FAILED ? NULL : ibv_reg_mr(p.pd, mem, 2 * (size_t)part,
+						   IBV_ACCESS_LOCAL_WRITE);
+	if (!mr)
+		fail("two buffers of %u bytes: %s", part, strerror(errno));
+	for (uint32_t i = 0; i < parts; i++) {
+		out[i] = (struct ibv_sge) { (uintptr_t)mem, part, mr->lkey };
+		in[i] = (struct ibv_sge) { (uintptr_t)mem + part, part, mr->lkey };
+	}
+	out[parts] = (struct ibv_sge) { (uintptr_t)mem, 1, mr->lkey };
+	fill(mem, part, 3);
+	p.qp = sized_qp(p.scq, 4, 4, 17, 16, 0);
+	if (!p.qp ||
+	    ibv_modify_qp(p.qp, &(struct ibv_qp_attr) { .qp_state = IBV_QPS_INIT, .port_num = 1 },
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+		fail("QP: %s", strerror(errno));
+	me.lid = port.lid;
+	me.qpn = p.qp->qp_num;
+	peer_rts(&p, p.qp, &me, 1);
+	if (ibv_post_recv(p.qp, &rwr, &bad))
+		fail("receive");
+	send_post_raw(&p, &swr);
+	for (int i = 0; i < 2; i++)
+		if (!wc_get(p.scq, &wc, 60000) || wc.status ||
+		    (wc.opcode == IBV_WC_RECV && wc.byte_len != port.max_msg_sz))
+			fail("a message of max_msg_sz: %s", ibv_wc_status_str(wc.status));
+	if (memcmp(mem, mem + part, part))
+		fail("what arrived of a message of max_msg_sz is wrong");
+	swr.num_sge++;
+	send_post_raw(&p, &swr);
+	wc_expect(p.scq, 0, IBV_WC_LOC_LEN_ERR, "a byte more than max_msg_sz");
+	ibv_destroy_qp(p.qp);
+	p.qp = NULL;
+	ibv_dereg_mr(mr);
+	munmap(mem, 2 * (size_t)part);
+	printf("msg: %u\n", port.max_msg_sz);
+}
+
+/* @num operations in one call. Return: how many were taken. */
+static uint32_t tag_ops(struct ibv_srq *srq, uint32_t num, enum ibv_ops_wr_opcode opcode, int want)
+{
+	struct ibv_ops_wr *wr = calloc(num, sizeof(*wr)), *bad = NULL;
+	uint32_t n;
+	int rc;
+
+	for (n = 0; n < num; n++) {
+		wr[n].opcode = opcode;
+		wr[n].next = n + 1 < num ? &wr[n + 1] : NULL;
+	}
+	wr[num - (want ? 2 : 1)].flags = IBV_OPS_SIGNALED;
+	rc = ibv_post_srq_ops(srq, wr, &bad);
+	if (rc != want)
+		fail("%u list operations %d: %s", num, opcode, strerror(rc));
+	n = bad ? (uint32_t)(bad - wr) : num;
+	free(wr);
+	wc_expect(p.rcq, 0, IBV_WC_SUCCESS, "the last list operation");
+	return n;
+}
+
+static void tags(void)
+{
+	struct ibv_srq_init_attr_ex init = {
+		.attr = { .max_wr = 1, .max_sge = 1 }, .pd = p.pd, .cq = p.rcq,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ |
+			     IBV_SRQ_INIT_ATTR_TM,
+		.srq_type = IBV_SRQT_TM,
+	};
+	struct ibv_device_attr_ex x;
+	struct ibv_tm_cap *cap = &init.tm_cap;
+	struct ibv_srq *srq;
+
+	if (ibv_query_device_ex(p.ctx, NULL, &x) || !x.tm_caps.max_num_tags)
+		fail("no tags");
+	cap->max_num_tags = x.tm_caps.max_num_tags;
+	cap->max_ops = x.tm_caps.max_ops;
+	srq = ibv_create_srq_ex(p.ctx, &init);
+	if (!srq)
+		fail("an SRQ of max_num_tags and max_ops: %s", strerror(errno));
+	/* the device sees them when the call ends: none is done before */
+	if (tag_ops(srq, x.tm_caps.max_ops, IBV_WR_TAG_SYNC, 0) != x.tm_caps.max_ops ||
+	    tag_ops(srq, x.tm_caps.max_ops + 1, IBV_WR_TAG_SYNC, ENOMEM) != x.tm_caps.max_ops)
+		fail("max_ops is not what fits");
+	if (tag_ops(srq, x.tm_caps.max_num_tags + 1, IBV_WR_TAG_ADD, ENOMEM) !=
+	    x.tm_caps.max_num_tags)
+		fail("max_num_tags is not what fits");
+	ibv_destroy_srq(srq);
+	cap->max_num_tags = x.tm_caps.max_num_tags + 1;
+	refused("max_num_tags", ibv_create_srq_ex(p.ctx, &init), EINVAL);
+	cap->max_num_tags--;
+	cap->max_ops = x.tm_caps.max_ops + 1;
+	refused("max_ops", ibv_create_srq_ex(p.ctx, &init), EINVAL);
+	printf("tags: %u, %u operations\n", x.tm_caps.max_num_tags, x.tm_caps.max_ops);
+}
+
 /* ---- multicast ------------------------------------------------------------------------------- */
 
 static union ibv_gid group(uint32_t n)
@@ -420,7 +535,7 @@ void limits_main(const char *what)
 	} part[] = {
 		{ "objects", all_objects }, { "qp", sizes_of_qps }, { "cq", sizes_of_cqs },
 		{ "srq", sizes_of_srqs }, { "reads", reads }, { "pkeys", pkeys },
-		{ "mr_size", mr_size }, { "mcast", mcast },
+		{ "mr_size", mr_size }, { "mcast", mcast }, { "message", message }, { "tags", tags },
 	};
 	bool found = false;
 

@@ -50,7 +50,8 @@ def add_limit(name, want):
 for _n, _w in (("qp", "^inline: 512$"), ("cq", "^cqe: 1048576$"),
                ("srq", "^srq_wr: 65536 of 30 SGEs$"), ("reads", "^rd_atom: 128, 128$"),
                ("pkeys", "^pkeys: 128$"), ("mr_size", "^mr_size: 1099511627776$"),
-               ("mcast", "^mcast: 8192 groups, 256 QPs$")):
+               ("mcast", "^mcast: 8192 groups, 256 QPs$"), ("message", "^msg: 2147483648$"),
+               ("tags", "^tags: 1024, 4096 operations$")):
     add_limit(_n, _w)
 
 
