@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "fake.h"
@@ -20,7 +21,8 @@ static int setup(void **state)
 	struct env *e = calloc(1, sizeof(*e));
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = 7,
-		.wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+		.wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+			    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
 	};
 
 	e->ctx = fake_open();
@@ -289,11 +291,48 @@ static void resize(void **state)
 		assert_int_equal(wc[i].wr_id, got++);
 }
 
+static uint64_t day_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+/* A timestamp as time of day: when the device's clock showed it, as exactly as can be seen. */
+static void wall_clock(void **state)
+{
+	struct env *e = *state;
+	struct ibv_poll_cq_attr attr = {};
+	uint64_t before, after, first, at;
+
+	for (uint32_t i = 0; i < 2; i++)
+		fake_complete(e->cq, i, i, 0);
+	fake_clock(7000);
+	assert_int_equal(e->ex->start_poll(e->ex, &attr), 0);
+	before = day_ns();
+	first = ibv_wc_read_completion_wallclock_ns(e->ex);
+	after = day_ns();
+	assert_in_range(first + 6000, before, after);
+	/* the clocks are not compared again so soon, */
+	fake_clock(500000);
+	assert_int_equal(e->ex->next_poll(e->ex), 0);
+	at = ibv_wc_read_completion_wallclock_ns(e->ex);
+	if (day_ns() - before < 1000000000)
+		assert_int_equal(at, first + 1);
+	/* but when a second is over */
+	e->cq->wall_until = 0;
+	before = day_ns();
+	at = ibv_wc_read_completion_wallclock_ns(e->ex);
+	assert_in_range(at + 500000 - 1001, before, day_ns());
+	e->ex->end_poll(e->ex);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(poll_order), T(fields), T(clean), T(arm), T(resize),
+		T(poll_order), T(fields), T(wall_clock), T(clean), T(arm), T(resize),
 	};
 
 	return cmocka_run_group_tests_name("provider: polling", tests, NULL, NULL);

@@ -22,7 +22,8 @@
 #define FLAGS	(IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM |	\
 		 IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |	\
 		 IBV_WC_EX_WITH_DLID_PATH_BITS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |	\
-		 IBV_WC_EX_WITH_TM_INFO)
+		 IBV_WC_EX_WITH_TM_INFO | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+#define WALL_SLACK	50000000u	/* ns that comparing two clocks may be wrong by */
 
 static struct peer p = { .sock = -1 };
 static struct ibv_cq_ex *cq;
@@ -31,7 +32,7 @@ static struct ibv_qp_ex *ex;
 static struct ibv_ah *ah;
 static struct ibv_port_attr port;
 static enum ibv_qp_type type;
-static uint64_t number, before;
+static uint64_t number, before, wall;
 static uint32_t tried;
 
 /* ---- every operation ------------------------------------------------------------------- */
@@ -66,6 +67,14 @@ struct want {
 	uint32_t len, inv;
 };
 
+static uint64_t own_ns(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 /* All that an extended CQ tells of the completion that is polled now. */
 static void look(const struct want *w)
 {
@@ -84,6 +93,10 @@ static void look(const struct want *w)
 		fail("time goes from %llu to %llu", (unsigned long long)before,
 		     (unsigned long long)ts);
 	before = ts;
+	ts = ibv_wc_read_completion_wallclock_ns(cq);
+	if (ts + WALL_SLACK < wall || ts > own_ns(CLOCK_REALTIME) + WALL_SLACK)
+		fail("completed at %llu, posted at %llu", (unsigned long long)ts,
+		     (unsigned long long)wall);
 	if (!w->recv)
 		return;
 	if (ibv_wc_read_byte_len(cq) != w->len + (ud ? GRH : 0))
@@ -162,6 +175,7 @@ static void begin(void)
 {
 	number++;
 	tried++;
+	wall = own_ns(CLOCK_REALTIME);
 	fill(p.buf + HERE, LEN, (uint32_t)number);
 	memset(p.buf + THERE, 0xee, LEN + GRH + 8);
 	ibv_wr_start(ex);
@@ -530,14 +544,6 @@ static uint64_t device_ns(void)
 	return (uint64_t)v.raw_clock.tv_sec * 1000000000 + (uint64_t)v.raw_clock.tv_nsec;
 }
 
-static uint64_t own_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 /* What is completed between two looks at the clock has a timestamp between the two. */
 static void clock_and_timestamps(void)
 {
@@ -560,10 +566,11 @@ static void clock_and_timestamps(void)
 	type = IBV_QPT_RC;
 	p.type = type;
 	make_connected(rc_ops);
-	own = own_ns();
+	own = own_ns(CLOCK_MONOTONIC);
 	first = device_ns();
 	for (number = 1; number <= 100; number++) {
 		before = device_ns();
+		wall = own_ns(CLOCK_REALTIME);
 		ibv_wr_start(ex);
 		ex->wr_id = number;
 		ex->wr_flags = IBV_SEND_SIGNALED;
@@ -579,8 +586,8 @@ static void clock_and_timestamps(void)
 	/* as fast as announced; 200 ms are enough to see it */
 	do
 		last = device_ns();
-	while (own_ns() - own < 200000000);
-	own = own_ns() - own;
+	while (own_ns(CLOCK_MONOTONIC) - own < 200000000);
+	own = own_ns(CLOCK_MONOTONIC) - own;
 	if ((last - first) / 100 < own / 105 || (last - first) / 105 > own / 100)
 		fail("%llu ns of the device in %llu ns", (unsigned long long)(last - first),
 		     (unsigned long long)own);

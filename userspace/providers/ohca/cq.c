@@ -15,6 +15,9 @@ static int ohca_check_cq_attr(struct ohca_context *ctx,
 
 	if (ohca_has_feature(ctx, OHCA_FEATURE_TIMESTAMP))
 		wc_flags |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	if (ohca_has_feature(ctx, OHCA_FEATURE_TIMESTAMP) &&
+	    ohca_has_feature(ctx, OHCA_FEATURE_CLOCK))
+		wc_flags |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	if (ohca_has_feature(ctx, OHCA_FEATURE_TM))
 		wc_flags |= IBV_WC_EX_WITH_TM_INFO;
 	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS |

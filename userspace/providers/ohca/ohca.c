@@ -37,36 +37,6 @@ static int ohca_query_port(struct ibv_context *ibctx, uint8_t port,
 	return ibv_cmd_query_port(ibctx, port, attr, &cmd, sizeof(cmd));
 }
 
-static uint32_t ohca_clock_half(struct ohca_context *ctx, unsigned int half)
-{
-	return le32toh(mmio_read32_le(ctx->uar + OHCA_UAR_CLOCK + 4 * half));
-}
-
-/* As with other devices, all of the clock is in tv_nsec. */
-static int ohca_query_rt_values(struct ibv_context *ibctx,
-				struct ibv_values_ex *values)
-{
-	struct ohca_context *ctx = to_octx(ibctx);
-	uint32_t high, low;
-
-	if (!check_comp_mask(values->comp_mask, IBV_VALUES_MASK_RAW_CLOCK))
-		return EINVAL;
-	if (!ohca_has_feature(ctx, OHCA_FEATURE_CLOCK))
-		return EOPNOTSUPP;
-	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
-		/* Halves can be read everywhere; the upper one changes every 4 seconds. */
-		high = ohca_clock_half(ctx, 1);
-		low = ohca_clock_half(ctx, 0);
-		if (ohca_clock_half(ctx, 1) != high) {
-			high = ohca_clock_half(ctx, 1);
-			low = ohca_clock_half(ctx, 0);
-		}
-		values->raw_clock.tv_sec = 0;
-		values->raw_clock.tv_nsec = (uint64_t)high << 32 | low;
-	}
-	return 0;
-}
-
 static void ohca_free_context(struct ibv_context *ibctx)
 {
 	struct ohca_context *ctx = to_octx(ibctx);

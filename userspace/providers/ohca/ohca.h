@@ -151,6 +151,8 @@ struct ohca_srq;
  * @lock: guards everything above
  * @cur: extended polling: entry that the read functions look at
  * @tm_srqs: SRQs with tags that complete here
+ * @wall_offset: what to add to a timestamp for the time of day, in ns
+ * @wall_until: CLOCK_MONOTONIC, in ns, until when @wall_offset is good
  * @arm_sn: events taken from this CQ
  * @cqn: number of the CQ
  * @uar: doorbell page
@@ -167,6 +169,8 @@ struct ohca_cq {
 	struct ohca_lock lock;
 	const struct ohca_hw_cqe *cur;
 	struct ohca_srq *tm_srqs;
+	uint64_t wall_offset;
+	uint64_t wall_until;
 	atomic_uint arm_sn;
 	uint32_t cqn;
 	uint8_t *uar;
@@ -525,6 +529,12 @@ void ohca_cq_event(struct ibv_cq *ibcq);
 uint32_t ohca_cq_pending(const struct ohca_cq *cq);
 void ohca_cq_clean(struct ohca_cq *cq, uint32_t handle);
 void ohca_cq_fill_poll_ops(struct ohca_cq *cq, uint64_t wc_flags);
+
+/* clock.c */
+uint64_t ohca_device_ns(struct ohca_context *ctx);
+int ohca_query_rt_values(struct ibv_context *ibctx,
+			 struct ibv_values_ex *values);
+uint64_t ohca_wallclock_ns(struct ohca_cq *cq, uint64_t device_ns);
 
 /* qp.c */
 void ohca_qp_wait_dying(struct ohca_context *ctx, uint32_t handle);

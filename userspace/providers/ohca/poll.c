@@ -340,6 +340,11 @@ static uint64_t ohca_read_completion_ts(struct ibv_cq_ex *ibcq)
 	return le64toh(to_ocq_ex(ibcq)->cur->timestamp);
 }
 
+static uint64_t ohca_read_wallclock_ns(struct ibv_cq_ex *ibcq)
+{
+	return ohca_wallclock_ns(to_ocq_ex(ibcq), ohca_read_completion_ts(ibcq));
+}
+
 static void ohca_read_tm_info(struct ibv_cq_ex *ibcq,
 			      struct ibv_wc_tm_info *tm_info)
 {
@@ -377,6 +382,8 @@ void ohca_cq_fill_poll_ops(struct ohca_cq *cq, uint64_t wc_flags)
 		ex->read_dlid_path_bits = ohca_read_dlid_path_bits;
 	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
 		ex->read_completion_ts = ohca_read_completion_ts;
+	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+		ex->read_completion_wallclock_ns = ohca_read_wallclock_ns;
 	if (wc_flags & IBV_WC_EX_WITH_TM_INFO)
 		ex->read_tm_info = ohca_read_tm_info;
 }

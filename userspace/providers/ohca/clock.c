@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* The device's clock, which the timestamps of completions are of, and the time of day. */
+
+#include <time.h>
+
+#include "ohca.h"
+
+#define OHCA_NS_PER_S 1000000000ull
+#define OHCA_WALL_TRIES 3
+
+static uint32_t ohca_clock_half(struct ohca_context *ctx, unsigned int half)
+{
+	return le32toh(mmio_read32_le(ctx->uar + OHCA_UAR_CLOCK + 4 * half));
+}
+
+/** ohca_device_ns - read the clock; the device has OHCA_FEATURE_CLOCK */
+uint64_t ohca_device_ns(struct ohca_context *ctx)
+{
+	uint32_t high, low;
+
+	/* Halves can be read everywhere; the upper one changes every 4 seconds. */
+	high = ohca_clock_half(ctx, 1);
+	low = ohca_clock_half(ctx, 0);
+	if (ohca_clock_half(ctx, 1) != high) {
+		high = ohca_clock_half(ctx, 1);
+		low = ohca_clock_half(ctx, 0);
+	}
+	return (uint64_t)high << 32 | low;
+}
+
+/** ohca_query_rt_values - ibv_query_rt_values_ex(); as with others all is in tv_nsec */
+int ohca_query_rt_values(struct ibv_context *ibctx,
+			 struct ibv_values_ex *values)
+{
+	struct ohca_context *ctx = to_octx(ibctx);
+
+	if (!check_comp_mask(values->comp_mask, IBV_VALUES_MASK_RAW_CLOCK))
+		return EINVAL;
+	if (!ohca_has_feature(ctx, OHCA_FEATURE_CLOCK))
+		return EOPNOTSUPP;
+	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
+		values->raw_clock.tv_sec = 0;
+		values->raw_clock.tv_nsec = ohca_device_ns(ctx);
+	}
+	return 0;
+}
+
+static uint64_t ohca_time_ns(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return ts.tv_sec * OHCA_NS_PER_S + ts.tv_nsec;
+}
+
+/* The best of a few looks: the processor may be away between two of the three readings. */
+static void ohca_wall_measure(struct ohca_cq *cq)
+{
+	struct ohca_context *ctx = to_octx(cq->vcq.cq.context);
+	uint64_t best = UINT64_MAX, before, took, dev;
+	unsigned int i;
+
+	for (i = 0; i < OHCA_WALL_TRIES; i++) {
+		before = ohca_time_ns(CLOCK_REALTIME);
+		dev = ohca_device_ns(ctx);
+		took = ohca_time_ns(CLOCK_REALTIME) - before;
+		if (took < best) {
+			best = took;
+			cq->wall_offset = before + took / 2 - dev;
+		}
+	}
+}
+
+/**
+ * ohca_wallclock_ns - the time of day when the device's clock said @device_ns
+ * @cq: CQ with its lock held
+ * @device_ns: a timestamp
+ *
+ * The two clocks are compared again after a second, for they do not run at the same rate
+ * and the time of day may be set.
+ */
+uint64_t ohca_wallclock_ns(struct ohca_cq *cq, uint64_t device_ns)
+{
+	uint64_t now = ohca_time_ns(CLOCK_MONOTONIC);
+
+	if (now >= cq->wall_until) {
+		ohca_wall_measure(cq);
+		cq->wall_until = now + OHCA_NS_PER_S;
+	}
+	return device_ns + cq->wall_offset;
+}
