@@ -370,10 +370,22 @@ void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct verd
 	qp->xp->nak_psn = psn;
 }
 
+/* The request wants a page. Told of or not: it comes again, or another one does. */
+static void wait_page(ohca_engine *e, struct ohca_qp *qp, const struct ib_opcode_info *op)
+{
+	if (!qp->xp->fault[OHCA_FAULT_RECV])
+		qp->xp->fault_rkey = !(op->flags & IB_OPF_SEND);
+	ohca_suspend(e, qp, OHCA_FAULT_RECV, 0);
+}
+
 void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side)
 {
-	struct verdict v = fail(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, OHCA_VE_PAGE_FAULT,
-				OHCA_EVENT_QP_ACCESS_ERR);
+	/* by whose key decides whose mistake it is, as when the region has gone (9.7.5) */
+	struct verdict v = side == OHCA_FAULT_READ || qp->xp->fault_rkey ?
+		fail(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, OHCA_VE_PAGE_FAULT,
+		     OHCA_EVENT_QP_ACCESS_ERR) :
+		fail(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, OHCA_VE_PAGE_FAULT,
+		     OHCA_EVENT_QP_ACCESS_ERR);
 
 	if (side == OHCA_FAULT_READ) {
 		v.status = 0;
@@ -435,8 +447,7 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		return;
 	}
 	if (v.nak == V_FAULT) {
-		/* told of or not, the packet comes again */
-		ohca_suspend(e, qp, OHCA_FAULT_RECV, 0);
+		wait_page(e, qp, op);
 		ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);
 		nak(xp, IB_AETH_RNR_NAK | OHCA_FAULT_RNR_TIMER);
 		return;
@@ -495,7 +506,7 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 	if (v.nak == V_RNR)
 		ohca_count_qp(e, qp, OHCA_CNT_RX_NO_WQE);
 	else if (v.nak == V_FAULT)
-		ohca_suspend(e, qp, OHCA_FAULT_RECV, 0);
+		wait_page(e, qp, op);
 	/* what is wrong here and not with the message stops the QP */
 	if (v.nak != IB_NAK_REM_OP)
 		return;

@@ -279,6 +279,7 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * @rd_num: responses in @rd, at most max_dest_rd_atomic; @at: results of the last atomics
  * @epsn: PSN expected; @rx_off: bytes of the current message received
  * @fault: what waits for a page, by enum ohca_fault_side: reference of its fault, or 0
+ * @fault_rkey: that of OHCA_FAULT_RECV is of memory that the requester named
  * @nak_due: send @nak_syn with @nak_psn; @nak_sent: further losses are not reported
  * @rndv: of a QP of an SRQ with tags: what there is in place of a send queue; else NULL
  * @closing: in ERR, but responses, an ACK or a NAK still leave
@@ -306,7 +307,7 @@ struct ohca_xport {
 	uint8_t retry_left, rnr_left;
 	bool rnr_wait, restarted, rto_restart, drain_told, bad_pi;
 
-	bool comm_est, ack_due, nak_due, nak_sent, closing, uc_skip;
+	bool comm_est, ack_due, nak_due, nak_sent, closing, uc_skip, fault_rkey;
 	uint8_t nak_syn;
 	uint32_t nak_psn;
 	uint32_t epsn, msn;

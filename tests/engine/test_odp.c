@@ -441,7 +441,7 @@ static void test_responder(void **state)
 				none(&t);
 				if (!ok) {
 					assert_int_equal(rig_state(&t.r.qp[1]), OHCA_QPS_ERR);
-					wc(&t.r.scq[0], 1, WC_REM_OP);
+					wc(&t.r.scq[0], 1, k == K_SEND ? WC_REM_OP : WC_REM_ACCESS);
 					wc(&t.r.scq[0], 2, WC_WR_FLUSH);
 					if (k == K_SEND)
 						assert_int_equal(wc(&t.r.rcq[1], 70, WC_LOC_PROT)
@@ -466,6 +466,58 @@ static void test_responder(void **state)
 				}
 				odp_down(&t);
 			}
+}
+
+/*
+ * A WRITE with immediate data to memory that is not there: the requester's mistake, not the
+ * receive WQE's. A SEND into such memory after it: the other way round.
+ */
+static void test_whose(void **state)
+{
+	for (unsigned int uc = 0; uc < 2; uc++) {
+		struct ohca_hw_fault_eqe f;
+		struct odp t;
+		struct wqe w;
+
+		(void)state;
+		odp_up(&t, (struct rig_opt){ .type = uc ? OHCA_QPT_UC : OHCA_QPT_RC });
+		t.r.mr[0].key = t.pinned[0];
+		rig_recv(&t.r, 1, 70, 0, 64);
+		w = wqe_new(OHCA_OP_RDMA_WRITE_IMM, OHCA_WQE_SIGNALED, 1);
+		wqe_imm(&w, 1);
+		wqe_raddr(&w, t.r.mr[1].iova + PAGE, t.r.mr[1].key);
+		wqe_sge(&w, t.r.mr[0].iova, 64, t.r.mr[0].key);
+		wqe_post(&t.r.qp[0], &w);
+		rig_run(&t.r);
+		f = want(&t, 1, PAGE, 64, true);
+		assert_int_equal(resume(&t, 1, f.id, false), 0);
+		rig_time(&t.r, 100);
+		wc(&t.r.scq[0], 1, uc ? WC_SUCCESS : WC_REM_ACCESS);
+		assert_int_equal(wc(&t.r.rcq[1], 70, WC_LOC_ACCESS).vendor_err,
+				 OHCA_VE_PAGE_FAULT);
+		assert_int_equal(rig_state(&t.r.qp[1]), OHCA_QPS_ERR);
+		odp_down(&t);
+
+		odp_up(&t, (struct rig_opt){ .type = uc ? OHCA_QPT_UC : OHCA_QPT_RC });
+		t.r.mr[0].key = t.pinned[0];
+		/* the page comes for the WRITE, and none for the SEND */
+		rig_write(&t.r, 0, 1, 0, PAGE, 64);
+		rig_run(&t.r);
+		f = want(&t, 1, PAGE, 64, true);
+		pages(&t, 1, 1, 1, RW);
+		assert_int_equal(resume(&t, 1, f.id, true), 0);
+		rig_time(&t.r, 100);
+		wc(&t.r.scq[0], 1, WC_SUCCESS);
+		rig_recv(&t.r, 1, 71, 0, 64);
+		rig_send(&t.r, 0, 2, 0, 64);
+		rig_run(&t.r);
+		f = want(&t, 1, 0, 64, true);
+		assert_int_equal(resume(&t, 1, f.id, false), 0);
+		rig_time(&t.r, 100);
+		wc(&t.r.scq[0], 2, uc ? WC_SUCCESS : WC_REM_OP);
+		wc(&t.r.rcq[1], 71, WC_LOC_PROT);
+		odp_down(&t);
+	}
 }
 
 /* A page that may only be read serves whom reads. */
@@ -496,7 +548,7 @@ static void test_read_only(void **state)
 	f = want(&t, 1, 16, 8, true);
 	assert_int_equal(resume(&t, 1, f.id, false), 0);
 	rig_run(&t.r);
-	wc(&t.r.scq[0], 3, WC_REM_OP);
+	wc(&t.r.scq[0], 3, WC_REM_ACCESS);
 	odp_down(&t);
 }
 
@@ -874,6 +926,7 @@ int main(void)
 		cmocka_unit_test(test_sparse),
 		cmocka_unit_test(test_requester),
 		cmocka_unit_test(test_responder),
+		cmocka_unit_test(test_whose),
 		cmocka_unit_test(test_read_only),
 		cmocka_unit_test(test_window),
 		cmocka_unit_test(test_ud),

@@ -214,7 +214,7 @@ static void ends(struct peer *p)
 		bool local, dereg;
 		enum ibv_wc_status status;
 	} how[] = {
-		{ false, false, IBV_WC_REM_OP_ERR },
+		{ false, false, IBV_WC_REM_ACCESS_ERR },
 		{ true, false, IBV_WC_LOC_PROT_ERR },
 		{ false, true, IBV_WC_REM_ACCESS_ERR },
 		{ true, true, IBV_WC_LOC_PROT_ERR },

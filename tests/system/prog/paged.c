@@ -223,11 +223,12 @@ static void no_memory(struct peer *p)
 	if (mprotect(m, 8 * PAGE, PROT_READ))
 		fail("mprotect: %s", strerror(errno));
 	paged_op(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, 8 * PAGE, 0, "read-only read");
-	paged_op(p, IBV_WR_RDMA_WRITE, buf, p->mr->lkey, va, mr->rkey, 8, IBV_WC_REM_OP_ERR,
+	paged_op(p, IBV_WR_RDMA_WRITE, buf, p->mr->lkey, va, mr->rkey, 8, IBV_WC_REM_ACCESS_ERR,
 	    "write to read-only memory");
 	check(m, 8 * PAGE, 4, "read-only memory");
 	munmap(m, 8 * PAGE);
-	paged_op(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, 8, IBV_WC_REM_OP_ERR, "no memory");
+	paged_op(p, IBV_WR_RDMA_READ, buf, p->mr->lkey, va, mr->rkey, 8, IBV_WC_REM_ACCESS_ERR,
+	    "no memory");
 	paged_op(p, IBV_WR_RDMA_WRITE, va, mr->lkey, p->you.addr, p->you.rkey, 8, IBV_WC_LOC_PROT_ERR,
 	    "no memory of its own");
 	paged_dereg(mr);
@@ -337,7 +338,7 @@ static void implicit(struct peer *p)
 	for (unsigned int i = 0; i < 8; i++) {
 		munmap(m[i], LEN);
 		paged_op(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m[i], mr->rkey, 8,
-		    IBV_WC_REM_OP_ERR, "implicit, unmapped");
+		    IBV_WC_REM_ACCESS_ERR, "implicit, unmapped");
 	}
 	paged_op(p, IBV_WR_RDMA_WRITE, 0, mr->lkey, p->you.addr, p->you.rkey, 8, IBV_WC_LOC_PROT_ERR,
 	    "the null pointer");
