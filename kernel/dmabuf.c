@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Regions in memory of another driver's. With a device that takes pages back the buffer may
- * move; with another one it is pinned.
+ * move, and be revoked, if the kernel lets it (CONFIG_DMABUF_MOVE_NOTIFY); with another one
+ * it is pinned. After a move the next access faults and maps it anew. If the exporter then
+ * gives nothing the access fails, and the region, though good for nothing, stays until it
+ * is deregistered.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>

@@ -20,12 +20,14 @@ int main(int argc, char **argv)
 			"       ohca-peer stream SECONDS [HOST]\n"
 			"       ohca-peer until-error SECONDS [HOST]\n"
 			"       ohca-peer migrate link|driver [HOST]\n"
+			"       ohca-peer movable dmabuf [HOST]\n"
 			"       ohca-peer hostile SCENARIO\n"
 			"       ohca-peer limits WHAT\n"
 			"       ohca-peer queues builder|resize|clock\n"
 			"       ohca-peer scale QPS MRS\n"
 			"       ohca-peer xrc share\n"
-			"       ohca-peer paged odp[_moving|_swapped|_squeezed|_killed]|dmabuf\n"
+			"       ohca-peer paged odp[_moving|_swapped|_squeezed|_killed]\n"
+			"       ohca-peer paged dmabuf[_moving|_revoked|_pinned|_killed|_held]\n"
 			"       ohca-peer local SCENARIO\n");
 		return 2;
 	}
@@ -69,6 +71,8 @@ int main(int argc, char **argv)
 		stream_main(&p, atof(argv[2]), false);
 	else if (!strcmp(argv[1], "until-error"))
 		stream_main(&p, atof(argv[2]), true);
+	else if (!strcmp(argv[1], "movable"))
+		movable_main(&p);
 	else if (!strcmp(argv[1], "migrate"))
 		migrate_main(&p, argv[2]);
 	else

@@ -7,10 +7,8 @@
 #include "paged.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,25 +22,33 @@
 
 #define HUGE		(2u << 20)
 #define LEN		(64 * PAGE)
-#define PATIENCE_MS	30000
 
-/**
- * struct traffic - what the thread does
- * @at: memory of @mr
- * @len: bytes
- * @verify: what was written is there until it is written again
- * @rounds: done so far
- */
-struct traffic {
-	struct peer *p;
-	struct ibv_mr *mr;
-	uint8_t *at;
-	uint32_t len;
-	bool verify;
-	atomic_uint rounds;
-	atomic_bool stop;
-	pthread_t thread;
-};
+/* A request by SEND, and an atomic: each is executed once, however often it is tried. */
+static void once(struct traffic *t, uint32_t i)
+{
+	uint64_t va = (uintptr_t)t->at, was, now;
+	struct peer *p = t->p;
+
+	fill(p->buf, t->len, i);
+	paged_recv(p, va, t->len, t->mr->lkey);
+	paged_op(p, IBV_WR_SEND, (uintptr_t)p->buf, p->mr->lkey, 0, 0, t->len, IBV_WC_SUCCESS,
+		 "send");
+	wc_expect(p->rcq, 8, IBV_WC_SUCCESS, "receive");
+	check(t->at, t->len, i, "received while pages moved");
+	memcpy(&was, t->at + t->len - 8, 8);
+	paged_op(p, IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)p->buf, p->mr->lkey, va + t->len - 8,
+		 t->mr->rkey, 8, IBV_WC_SUCCESS, "atomic");
+	memcpy(&now, t->at + t->len - 8, 8);
+	if (memcmp(p->buf, &was, 8) || now != was + PAGED_ADD)
+		fail("an atomic was not done once while pages moved");
+	/* its result has no page */
+	paged_op(p, IBV_WR_ATOMIC_FETCH_AND_ADD, va, t->mr->lkey, p->you.addr + 64, p->you.rkey, 8,
+		 IBV_WC_SUCCESS, "atomic from it");
+	memcpy(&was, p->buf + 64, 8);
+	memcpy(&now, t->at, 8);
+	if (was != now + PAGED_ADD)
+		fail("an atomic from it was not done once while pages moved");
+}
 
 static void *traffic(void *arg)
 {
@@ -66,13 +72,14 @@ static void *traffic(void *arg)
 			 p->you.rkey, t->len, IBV_WC_SUCCESS, "write from it");
 		if (t->verify)
 			check(p->buf, t->len, i, "written from pages that moved");
+		if (t->verify)
+			once(t, i);
 		atomic_fetch_add(&t->rounds, 1);
 	}
 	return NULL;
 }
 
-/* Wait until the thread has begun and done @n rounds more. */
-static void rounds_wait(struct traffic *t, unsigned int n)
+void rounds_wait(struct traffic *t, unsigned int n)
 {
 	unsigned int goal = atomic_load(&t->rounds) + n + 1;
 	int64_t end = ms_now() + PATIENCE_MS;
@@ -84,20 +91,26 @@ static void rounds_wait(struct traffic *t, unsigned int n)
 	}
 }
 
-static void traffic_start(struct traffic *t, struct peer *p, uint8_t *at, uint32_t len, bool verify)
+void traffic_on(struct traffic *t, struct peer *p, struct ibv_mr *mr, uint8_t *at, uint32_t len,
+		bool verify)
 {
 	memset(t, 0, sizeof(*t));
 	t->p = p;
 	t->at = at;
 	t->len = len;
 	t->verify = verify;
-	t->mr = paged_reg(p, at, len, ODP);
+	t->mr = mr;
 	if (pthread_create(&t->thread, NULL, traffic, t))
 		fail("pthread_create");
 	rounds_wait(t, 0);
 }
 
-static void traffic_stop(struct traffic *t)
+static void traffic_start(struct traffic *t, struct peer *p, uint8_t *at, uint32_t len, bool verify)
+{
+	traffic_on(t, p, paged_reg(p, at, len, ODP), at, len, verify);
+}
+
+void traffic_stop(struct traffic *t)
 {
 	rounds_wait(t, 0);
 	atomic_store(&t->stop, true);
@@ -368,7 +381,7 @@ static void victim(int tell)
 		madvise(m, LEN, MADV_DONTNEED);
 }
 
-void killed(void)
+void paged_killed(void (*run)(int tell))
 {
 	for (int i = 0; i < 6; i++) {
 		int told[2], status;
@@ -382,7 +395,7 @@ void killed(void)
 			fail("fork: %s", strerror(errno));
 		if (!pid) {
 			alarm(60);
-			victim(told[1]);
+			run(told[1]);
 		}
 		close(told[1]);
 		if (read(told[0], &c, 1) != 1)
@@ -391,4 +404,9 @@ void killed(void)
 		if (kill(pid, SIGKILL) || waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status))
 			fail("kill");
 	}
+}
+
+void killed(void)
+{
+	paged_killed(victim);
 }

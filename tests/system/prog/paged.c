@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/udmabuf.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +50,7 @@ void paged_post(struct peer *p, enum ibv_wr_opcode op, uint64_t local, uint32_t 
 	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		wr.wr.atomic.remote_addr = remote;
 		wr.wr.atomic.rkey = rkey;
-		wr.wr.atomic.compare_add = 3;
+		wr.wr.atomic.compare_add = PAGED_ADD;
 	} else {
 		wr.wr.rdma.remote_addr = remote;
 		wr.wr.rdma.rkey = rkey;
@@ -113,9 +111,8 @@ void paged_dereg(struct ibv_mr *mr)
 		fail("ibv_dereg_mr: %s", strerror(rc));
 }
 
-/* Every operation with @mr, whose memory this process sees at @cpu and the device at @va. */
-static void every_op(struct peer *p, struct ibv_mr *mr, uint8_t *cpu, uint64_t va, uint32_t len,
-		     bool drop, uint32_t seed)
+void paged_every_op(struct peer *p, struct ibv_mr *mr, uint8_t *cpu, uint64_t va, uint32_t len,
+		    bool drop, uint32_t seed)
 {
 	uint64_t buf = (uintptr_t)p->buf;
 	uint64_t sum;
@@ -149,7 +146,7 @@ static void every_op(struct peer *p, struct ibv_mr *mr, uint8_t *cpu, uint64_t v
 	sum = 40;
 	memcpy(cpu + 64, &sum, 8);
 	paged_op(p, IBV_WR_ATOMIC_FETCH_AND_ADD, buf, p->mr->lkey, va + 64, mr->rkey, 8, 0, "atomic");
-	if (*(uint64_t *)(void *)p->buf != 40 || *(uint64_t *)(void *)(cpu + 64) != 43)
+	if (*(uint64_t *)(void *)p->buf != 40 || *(uint64_t *)(void *)(cpu + 64) != 40 + PAGED_ADD)
 		fail("atomic: %llu", *(unsigned long long *)(void *)(cpu + 64));
 	/* behind its end */
 	paged_op(p, IBV_WR_RDMA_WRITE, buf, p->mr->lkey, va + len - 8, mr->rkey, 16,
@@ -363,13 +360,13 @@ static void odp(struct peer *p)
 		/* not at the start of a page */
 		m = paged_map(LEN + PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 		mr = paged_reg(p, m + i * 8, LEN, ODP);
-		every_op(p, mr, m + i * 8, (uintptr_t)m + i * 8, LEN, false, 20 + i);
+		paged_every_op(p, mr, m + i * 8, (uintptr_t)m + i * 8, LEN, false, 20 + i);
 		paged_dereg(mr);
 		munmap(m, LEN + PAGE);
 	}
 	m = paged_map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	mr = paged_reg(p, m, LEN, ODP);
-	every_op(p, mr, m, (uintptr_t)m, LEN, true, 30);
+	paged_every_op(p, mr, m, (uintptr_t)m, LEN, true, 30);
 	if (!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, p->pd, m, LEN, RIGHTS))
 		fail("such a region was registered again");
 	paged_dereg(mr);
@@ -409,7 +406,7 @@ static void dmabuf(struct peer *p)
 		mr = ibv_reg_dmabuf_mr(p->pd, off, LEN, va, fd, RIGHTS);
 		if (!mr)
 			fail("ibv_reg_dmabuf_mr: %s", strerror(errno));
-		every_op(p, mr, m + off, va, LEN, false, 40 + i);
+		paged_every_op(p, mr, m + off, va, LEN, false, 40 + i);
 		rkey = mr->rkey;
 		if (!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, p->pd, m, LEN, RIGHTS))
 			fail("such a region was registered again");
@@ -469,6 +466,8 @@ void paged_main(struct peer *p, const char *what)
 {
 	if (!strcmp(what, "odp_killed"))
 		killed();
+	else if (!strcmp(what, "dmabuf_killed"))
+		movable_killed();
 	p->sock = -1;
 	peer_open(p, IBV_QPT_RC);
 	peer_connect(p);
@@ -492,6 +491,20 @@ void paged_main(struct peer *p, const char *what)
 		dmabuf(p);
 		dmabuf_refused(p);
 		printf("buffers of others worked\n");
+	} else if (!strcmp(what, "dmabuf_moving")) {
+		movable_moving(p);
+		printf("buffers moved under traffic\n");
+	} else if (!strcmp(what, "dmabuf_revoked")) {
+		movable_revoked(p);
+		printf("buffers were revoked under traffic\n");
+	} else if (!strcmp(what, "dmabuf_killed")) {
+		advice(p);
+		printf("the device outlived them\n");
+	} else if (!strcmp(what, "dmabuf_pinned")) {
+		movable_pinned(p);
+		printf("buffers stayed where they were\n");
+	} else if (!strcmp(what, "dmabuf_held")) {
+		movable_held(p);
 	} else {
 		fail("no such scenario: %s", what);
 	}

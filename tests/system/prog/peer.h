@@ -182,6 +182,9 @@ void scale_main(uint32_t nqp, uint32_t nmr);
 /** paged_main - memory that is not pinned ("odp"), and memory of others ("dmabuf") */
 void paged_main(struct peer *p, const char *what);
 
+/** movable_main - a dma-buf that moves under traffic and is revoked */
+void movable_main(struct peer *p);
+
 /** migrate_main - a path fails, or the driver wants another one: nothing is lost */
 void migrate_main(struct peer *p, const char *how);
 

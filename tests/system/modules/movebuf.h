@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * /dev/movebuf: DMA-BUFs that move and are revoked when a test says so.
+ *
+ * CREATE makes one. Its memory can be mapped with mmap(), shared. The other calls name one
+ * by its file descriptor; that of another exporter is -EINVAL.
+ */
+#ifndef MOVEBUF_H
+#define MOVEBUF_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define MOVEBUF_MAX_PAGES	1024
+
+/**
+ * struct movebuf_status - what has happened to a buffer
+ * @fd: of the buffer
+ * @pins: importers that have pinned it now
+ * @mapped: mappings of importers now
+ * @revoked: it gives no memory any more
+ * @maps: mappings of importers since CREATE
+ * @refused: mappings and pins that were refused since it was revoked
+ * @moves: MOVEs that were done
+ * @stray: pages that somebody wrote to after they were taken away
+ */
+struct movebuf_status {
+	__s32 fd;
+	__u32 pins;
+	__u32 mapped;
+	__u32 revoked;
+	__u64 maps;
+	__u64 refused;
+	__u64 moves;
+	__u64 stray;
+};
+
+/* Pages of a new buffer, zeroed; returns its file descriptor */
+#define MOVEBUF_CREATE	_IOW('M', 0x70, __u32)
+/* File descriptor: its content goes to other pages. -EBUSY if it is pinned */
+#define MOVEBUF_MOVE	_IOW('M', 0x71, __s32)
+/* File descriptor: its pages are taken away for ever. -EBUSY if it is pinned */
+#define MOVEBUF_REVOKE	_IOW('M', 0x72, __s32)
+#define MOVEBUF_STATUS	_IOWR('M', 0x73, struct movebuf_status)
+
+#endif /* MOVEBUF_H */

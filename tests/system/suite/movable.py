@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""DMA-BUFs of modules/movebuf.c, which moves and revokes them when it is told to."""
+from .bring_up import PAIR, all_active, fabric
+from .harness import DEV, Group, find, need, tail, until
+
+
+def prepare(b):
+    """The fabric, and the exporter on both nodes."""
+    fabric(b)
+    for node in (1, 2):
+        b.sh(node, f"[ -e /sys/module/movebuf ] || insmod /share/{b.run.opt.kernel}/movebuf.ko")
+
+
+GROUP = Group("dmabuf", PAIR, prepare=prepare)
+GROUPS = [GROUP]
+
+
+def given_back(b, node):
+    """No buffer is left: each keeps the exporter's module."""
+    until(10 * b.slow, lambda: not b.status(node, "rmmod movebuf")[0],
+          f"node{node} has a buffer left: {tail(b.sh(node, 'lsmod | grep movebuf'))}")
+
+
+def add(scenario, says, debug):
+    """ohca-peer paged: on one node."""
+    @GROUP.test(name=scenario, timeout=90, debug=debug)
+    def _(b):
+        text = b.sh(1, f"/share/ohca-peer paged dmabuf_{scenario}", 80)
+        need(says in text, tail(text))
+        given_back(b, 1)
+
+
+# the stock kernel pins what could move
+add("pinned", "buffers stayed where they were", False)
+add("moving", "buffers moved under traffic", "only")
+add("revoked", "buffers were revoked under traffic", "only")
+add("killed", "the device outlived them", "only")
+
+
+@GROUP.test(debug="only", timeout=90)
+def between_nodes(b):
+    """A peer writes, reads and counts while the buffer moves; then it is revoked."""
+    s_out, c_out = b.peer("movable dmabuf", 80)
+    need(int(find(r"moved (\d+) times", s_out)) > 150, tail(s_out))
+    need(int(find(r"(\d+) rounds", c_out)) > 10, tail(c_out))
+    given_back(b, 1)
+
+
+@GROUP.test(debug="only", timeout=90)
+def unload(b):
+    """Both modules stay while a region is used; the device may go from under it."""
+    b.sh(2, "nohup /share/ohca-peer paged dmabuf_held >/tmp/held.log 2>&1 & "
+            "n=0; until grep -q held /tmp/held.log; do n=$((n + 1)); [ $n -lt 400 ] || "
+            "{ cat /tmp/held.log; exit 1; }; sleep 0.05; done")
+    for module in ("movebuf", "ohca"):
+        status, text = b.status(2, f"rmmod {module}")
+        need(status and "in use" in text, f"rmmod {module} ended with {status}: {tail(text)}")
+    b.sh(2, f"d=$(basename $(readlink /sys/class/infiniband/{DEV}/device)); "
+            "echo $d >/sys/bus/pci/drivers/ohca/unbind && pgrep -x ohca-peer && "
+            "pkill -KILL -x ohca-peer; echo $d >/sys/bus/pci/drivers/ohca/bind", 60)
+    given_back(b, 2)
+    all_active(b, 40)
+    b.peer("stream 0.5")
