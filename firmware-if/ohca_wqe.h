@@ -324,6 +324,7 @@ enum ohca_vendor_err {
 	OHCA_VE_NAK_ACCESS	= 0x33,	/* the responder said: remote access error */
 	OHCA_VE_NAK_OP		= 0x34,	/* the responder said: operational error */
 	OHCA_VE_BAD_RESP	= 0x35,	/* response of the wrong kind or length */
+	OHCA_VE_ABORTED		= 0x36,	/* UC: the rest of the message is missing or bad */
 	OHCA_VE_FLUSH		= 0x40,	/* QP in the error state */
 	OHCA_VE_MR_STATE	= 0x41,	/* registration, bind or invalidate refused */
 };

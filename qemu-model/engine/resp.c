@@ -23,7 +23,8 @@ static int recv_push(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
 	c->flags = r->from_srq ? OHCA_CQE_SRQ : 0;
 	if (qp->xp->rndv)
 		ohca_tagged_cqe(qp, r, status, c);
-	if (status && status != OHCA_WC_WR_FLUSH && status != OHCA_WC_TM_RNDV_INCOMPLETE) {
+	if (status && status != OHCA_WC_WR_FLUSH && status != OHCA_WC_REM_ABORT &&
+	    status != OHCA_WC_TM_RNDV_INCOMPLETE) {
 		ohca_count_qp(e, qp, OHCA_CNT_LOCAL_ERR);
 		ohca_trace(e, OHCA_TR_WQE_ERR, qp->handle, status, ve, OHCA_WCO_RECV);
 	}
@@ -468,8 +469,22 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 /* ---- UC ------------------------------------------------------------------------------------ */
 
 /*
+ * The rest of the message in progress is not wanted. A WQE of the QP's own serves the next
+ * message (9.8.3); one from an SRQ is not withheld from other QPs, it ends as aborted (11.6.2).
+ */
+static void uc_abandon(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+	bool told = xp->rx_op == OHCA_RX_SEND && xp->rwqe && xp->rwqe->from_srq;
+
+	xp->rx_op = OHCA_RX_NONE;
+	if (told)
+		recv_fail(e, qp, OHCA_WC_REM_ABORT, OHCA_VE_ABORTED);
+}
+
+/*
  * Messages are received whole or not at all (9.8.3). After a gap everything is dropped up
- * to the next first packet; a receive WQE that was taken serves the next message.
+ * to the next first packet.
  */
 void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
@@ -480,15 +495,15 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 	ohca_sched_activate(e, xp);
 	if (p->i.psn != xp->epsn) {
 		ohca_count_qp(e, qp, OHCA_CNT_RX_OUT_OF_SEQ);
-		xp->rx_op = OHCA_RX_NONE;
 		xp->uc_skip = true;
 	}
 	xp->epsn = ib_psn_add(p->i.psn, 1);
-	if (op->flags & IB_OPF_START) {
+	if (xp->uc_skip || op->flags & IB_OPF_START)
+		uc_abandon(e, qp);
+	if (op->flags & IB_OPF_START)
 		xp->uc_skip = false;
-		xp->rx_op = OHCA_RX_NONE;
-	}
-	if (xp->uc_skip)
+	/* the CQ had no room for it */
+	if (xp->uc_skip || qp->state == OHCA_QPS_ERR)
 		return;
 	if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
 		v = fail(IB_NAK_INV_REQ, 0, 0, 0);
@@ -501,16 +516,19 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 			ohca_suspend_forget(e, xp, OHCA_FAULT_RECV);
 		return;
 	}
-	xp->rx_op = OHCA_RX_NONE;
 	xp->uc_skip = true;
-	if (v.nak == V_RNR)
-		ohca_count_qp(e, qp, OHCA_CNT_RX_NO_WQE);
-	else if (v.nak == V_FAULT)
+	if (v.nak == IB_NAK_REM_OP) {
+		/* what is wrong here and not with the message stops the QP */
+		xp->rx_op = OHCA_RX_NONE;
+		if (xp->rwqe && v.status)
+			recv_fail(e, qp, v.status, v.ve);
+		ohca_qp_error(e, qp, v.ev, v.ve);
+	} else if (v.nak == V_FAULT) {
+		xp->rx_op = OHCA_RX_NONE;
 		wait_page(e, qp, op);
-	/* what is wrong here and not with the message stops the QP */
-	if (v.nak != IB_NAK_REM_OP)
-		return;
-	if (xp->rwqe && v.status)
-		recv_fail(e, qp, v.status, v.ve);
-	ohca_qp_error(e, qp, v.ev, v.ve);
+	} else {
+		if (v.nak == V_RNR)
+			ohca_count_qp(e, qp, OHCA_CNT_RX_NO_WQE);
+		uc_abandon(e, qp);
+	}
 }

@@ -97,6 +97,117 @@ static void test_loss(void **state)
 	}
 }
 
+/*
+ * The same with SRQs. The WQE that was taken for the missing message is not kept from others:
+ * it ends as aborted, with the next packet that comes.
+ */
+static void test_loss_srq(void **state)
+{
+	struct rig_opt opt = uc(2);
+	struct rig r;
+
+	(void)state;
+	opt.srq = true;
+	for (unsigned int n = 0; n < 20; n++) {
+		struct drop_one d = { .n = n };
+		/* without its first packet a message takes no WQE */
+		unsigned int lost = n / 5, wqe = 0;
+		bool taken = n % 5;
+
+		rig_up(&r, opt);
+		host_hook_set(r.h[0], 0, drop_one, &d);
+		for (unsigned int i = 0; i < 5; i++)
+			rig_recv(&r, 1, i, i * 10000, 10000);
+		for (unsigned int i = 0; i < 4; i++) {
+			rig_fill(&r, 0, i * 10000, 2500, i + 1);
+			rig_send(&r, 0, i, i * 10000, 2500);
+		}
+		rig_run(&r);
+		for (unsigned int i = 0; i < 4; i++) {
+			wc(&r.scq[0], i, WC_SUCCESS);
+			if (i == lost && n == 19)
+				no_wc(&r.rcq[1]);
+			else if (i == lost && taken)
+				wc(&r.rcq[1], wqe++, WC_REM_ABORT);
+			else if (i != lost)
+				assert_int_equal(wc(&r.rcq[1], wqe++, WC_SUCCESS).byte_len, 2500);
+			if (i != lost)
+				rig_check(&r, 1, (wqe - 1) * 10000, 2500, i + 1);
+		}
+		no_wc(&r.rcq[1]);
+		no_event(r.h[1]);
+		/* it goes on */
+		rig_send(&r, 0, 9, 0, 2500);
+		rig_run(&r);
+		wc(&r.scq[0], 9, WC_SUCCESS);
+		if (n == 19)
+			wc(&r.rcq[1], wqe++, WC_REM_ABORT);
+		wc(&r.rcq[1], wqe, WC_SUCCESS);
+		assert_int_equal(host_counter(r.h[1], OHCA_CNT_LOCAL_ERR), 0);
+		rig_down(&r);
+	}
+}
+
+/* A message that is longer than the WQE that its SRQ has for it; then one that fits. */
+static void test_long_srq(void **state)
+{
+	struct rig_opt opt = uc(1);
+	struct rig r;
+
+	(void)state;
+	opt.srq = true;
+	rig_up(&r, opt);
+	rig_recv(&r, 1, 1, 0, 999);
+	rig_recv(&r, 1, 2, 5000, 1000);
+	rig_fill(&r, 0, 0, 1000, 6);
+	rig_send(&r, 0, 3, 0, 1000);
+	rig_send(&r, 0, 4, 0, 1000);
+	rig_run(&r);
+	wc(&r.scq[0], 3, WC_SUCCESS);
+	wc(&r.scq[0], 4, WC_SUCCESS);
+	wc(&r.rcq[1], 1, WC_REM_ABORT);
+	wc(&r.rcq[1], 2, WC_SUCCESS);
+	rig_check(&r, 1, 5000, 1000, 6);
+	assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_RTS);
+	rig_down(&r);
+}
+
+/* There is no room to say that a WQE was aborted, when the next message begins. */
+static void test_full_srq(void **state)
+{
+	struct drop_one d = { .n = 9 };	/* the last one of the second message */
+	struct rig_opt opt = uc(2);
+	struct host_qp_init in = { .type = OHCA_QPT_UC };
+	struct rig r;
+
+	(void)state;
+	opt.srq = opt.cold = true;
+	rig_up(&r, opt);
+	host_qp_destroy(&r.qp[1]);
+	host_cq_destroy(&r.rcq[1]);
+	host_cq_create(r.h[1], &r.rcq[1], 0, 0);
+	in.scq = &r.scq[1];
+	in.rcq = &r.rcq[1];
+	in.srq = &r.srq[1];
+	assert_int_equal(host_qp_create(r.h[1], &r.qp[1], &in), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		rig_connect(&r, i, rig_attr(&r, i));
+	host_hook_set(r.h[0], 0, drop_one, &d);
+	for (unsigned int i = 0; i < 4; i++)
+		rig_recv(&r, 1, i, i * 10000, 2500);
+	for (unsigned int i = 0; i < 4; i++)
+		rig_send(&r, 0, i, 0, 2500);
+	rig_run(&r);
+	event(r.h[1], OHCA_EVENT_CQ_ERR, r.rcq[1].cqn);
+	event(r.h[1], OHCA_EVENT_QP_FATAL, r.qp[1].handle);
+	event(r.h[1], OHCA_EVENT_LAST_WQE, r.qp[1].handle);
+	no_event(r.h[1]);
+	wc(&r.rcq[1], 0, WC_SUCCESS);
+	no_wc(&r.rcq[1]);
+	assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_ERR);
+	rig_down(&r);
+}
+
 /* No receive WQE, a key that is none, a message too long: dropped, the QP lives. */
 static void test_drops(void **state)
 {
@@ -179,6 +290,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_loss_srq),
+		cmocka_unit_test(test_long_srq),
+		cmocka_unit_test(test_full_srq),
 		cmocka_unit_test(test_drops),
 		cmocka_unit_test(test_local_errors),
 	};

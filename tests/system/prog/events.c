@@ -113,6 +113,53 @@ static void loc_access(struct peer *p)
 	sync_at(p, 2);
 }
 
+/*
+ * The sender gives a message up half way, since the rest of its memory is bad. The receiver
+ * learns of it when the next one begins: its buffer was from an SRQ.
+ */
+static void rem_abort(struct peer *p)
+{
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_qp_init_attr qa = {
+		.send_cq = p->scq, .recv_cq = p->rcq, .qp_type = IBV_QPT_UC,
+		.cap = { .max_send_wr = 16, .max_send_sge = 2 },
+	};
+	struct ibv_sge sge[] = {
+		{ (uintptr_t)p->buf, 16384, p->mr->lkey }, { (uintptr_t)p->buf, 64, 0xabcdef00 },
+	};
+	struct ibv_send_wr wr = {
+		.wr_id = 1, .sg_list = sge, .num_sge = 2, .opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_recv_wr rwr = { .wr_id = 5, .sg_list = sge, .num_sge = 1 }, *bad;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+
+	qa.srq = ibv_create_srq(p->pd, &sa);
+	if (!qa.srq || ibv_destroy_qp(p->qp))
+		fail("an SRQ instead of the QP: %s", strerror(errno));
+	p->qp = peer_qp_of(p, p->pd, &qa);
+	peer_reconnect(p, 0);
+	for (; rwr.wr_id < 7; rwr.wr_id++)
+		if (ibv_post_srq_recv(qa.srq, &rwr, &bad))
+			fail("ibv_post_srq_recv");
+	sync_at(p, 1);
+	if (p->client) {
+		send_post_raw(p, &wr);
+		wc_expect(p->scq, 1, IBV_WC_LOC_PROT_ERR, "SEND from bad memory");
+		if (ibv_modify_qp(p->qp, &attr, IBV_QP_STATE))
+			fail("from SQE to RTS");
+		send_post(p, IBV_WR_SEND, 2, 0, 64, 0);
+		wc_expect(p->scq, 2, IBV_WC_SUCCESS, "the next SEND");
+	} else {
+		wc_expect(p->rcq, 5, IBV_WC_REM_ABORT_ERR, "half a message");
+		wc_expect(p->rcq, 6, IBV_WC_SUCCESS, "the next message");
+	}
+	sync_at(p, 2);
+	if (ibv_destroy_qp(p->qp) || ibv_destroy_srq(qa.srq))
+		fail("destroying a QP and its SRQ");
+	p->qp = NULL;
+}
+
 /* ---- events of queues ------------------------------------------------------------------ */
 
 /* The first packet reaches a QP that is not in RTS yet. */
@@ -429,6 +476,7 @@ const struct scenario more_scenarios[] = {
 	{ "mw_bind", mw_bind, IBV_QPT_RC, false },
 	{ "bad_resp", bad_resp, IBV_QPT_RC, false },
 	{ "loc_access", loc_access, IBV_QPT_RC, false },
+	{ "rem_abort", rem_abort, IBV_QPT_UC, false },
 	{ "comm_est", comm_est, IBV_QPT_RC, false },
 	{ "sq_drained", sq_drained, IBV_QPT_RC, false },
 	{ "moderation", moderation, IBV_QPT_RC, false },
