@@ -5,9 +5,6 @@ import re
 from .harness import DEV, Failure, Group, find, need, until
 
 PAIR = ("-n", "2", "--no-sm")
-# OpenSM's log is to be read at once
-OPENSM = ("echo force_log_flush TRUE >/tmp/opensm.conf; "
-          "opensm -B -F /tmp/opensm.conf -f /var/log/opensm.log >/dev/null")
 BEGIN = "/tmp/opensm.begin"
 
 
@@ -25,9 +22,19 @@ def all_active(bench, seconds=30):
           "a port does not become ACTIVE")
 
 
-def start_sm(bench):
-    """OpenSM on node 1."""
-    bench.sh(1, f"rm -f /var/log/opensm.log; date +%s.%N > {BEGIN}; {OPENSM}")
+def start_sm(bench, node=1, setting=""):
+    """OpenSM on a node, with a line for its configuration; its log is to be read at once."""
+    bench.sh(node, "rm -f /var/log/opensm.log; "
+                   f"printf 'force_log_flush TRUE\\n{setting}\\n' >/tmp/opensm.conf; "
+                   f"date +%s.%N > {BEGIN}; "
+                   "opensm -B -F /tmp/opensm.conf -f /var/log/opensm.log >/dev/null")
+
+
+def stop_sm(bench, node=1):
+    """It is gone when this returns."""
+    bench.sh(node, "pkill -x opensm", status=None)
+    until(20 * bench.slow, lambda: bench.status(node, "pgrep -x opensm")[0],
+          f"node{node}: OpenSM does not end")
 
 
 def fabric(bench):

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every completion error that two machines can cause on each other, and events of queues."""
+import os
+import re
+
+from ohca_lab import paths
+
 from .bring_up import PAIR, fabric
-from .harness import Group, need
+from .harness import Group, find, need
 
 GROUP = Group("errors", PAIR, prepare=fabric)
 GROUPS = [GROUP]
@@ -16,12 +21,41 @@ SCENARIOS = (
 )
 
 
+def values(enum):
+    """The names of an enum of the header that programs are compiled with, in their order."""
+    with open(os.path.join(paths.ROOT, "usr/include/infiniband/verbs.h"), encoding="utf-8") as f:
+        body = find(rf"^enum {enum} {{([^}}]*)}}", f.read())
+    names = re.findall(r"^\s*(\w+),$", body, re.M)
+    # none has a number of its own, or a form that this does not know
+    need(names and len(names) == body.count(","), f"enum {enum}: {body}")
+    return names
+
+
+def look(b, texts):
+    """Notes which statuses and events programs say they were told of."""
+    for kind, enum in (("status", "ibv_wc_status"), ("event", "ibv_event_type")):
+        names = values(enum)
+        for text in texts:
+            b.seen |= {names[int(x)] for x in re.findall(rf"^seen {kind} (\d+)", text, re.M)}
+
+
+def everything(b):
+    """All scenarios in one process."""
+    texts = b.peer("error all", 110)
+    for text in texts:
+        for scenario in SCENARIOS:
+            need(f"done {scenario}" in text, f"{scenario}: {text[-200:]}")
+    look(b, texts)
+
+
 def add(scenario):
     """One scenario of prog/errors.c."""
     @GROUP.test(name=scenario, debug=False)
     def _(b):
-        for text in b.peer(f"error {scenario}"):
+        texts = b.peer(f"error {scenario}")
+        for text in texts:
             need(f"done {scenario}" in text, text[-200:])
+        look(b, texts)
 
 
 for _s in SCENARIOS:
@@ -31,6 +65,4 @@ for _s in SCENARIOS:
 @GROUP.test(name="all", debug="only", timeout=130)
 def every(b):
     """All of them in one process."""
-    for text in b.peer("error all", 110):
-        for scenario in SCENARIOS:
-            need(f"done {scenario}" in text, f"{scenario}: {text[-200:]}")
+    everything(b)

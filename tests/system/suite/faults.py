@@ -9,6 +9,7 @@ import time
 
 from .bring_up import PAIR, all_active, fabric
 from .harness import DEV, Group, need, tail, until
+from .tools import watch, watched
 
 # Below a root port: only there a device can be pulled, and errors be reported.
 LAB = (*PAIR, "--append", "iomem=relaxed", "--qemu",
@@ -94,16 +95,15 @@ def recovers(b, provoke, reason, program=True):
     """The driver notices what provoke() did, says so, and the fabric works again."""
     mark = len(b.kernel_said(2))
     if program:
-        b.sh(2, f"(ibv_asyncwatch -d {DEV} >/tmp/watch.log 2>&1 &); n=0; "
-                "until grep -q GID /tmp/watch.log || rdma resource show ctx | grep -q asyncwatch; "
-                "do n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.05; done")
+        watch(b, 2)
     provoke()
     until(60 * b.slow, lambda: re.search("recovered, attempt", since(b, mark)),
           f"the driver does not recover: {tail(since(b, mark))}")
     need(re.search(reason, since(b, mark)), f"{reason} is not in: {tail(since(b, mark))}")
     if program:
-        b.sh(2, "n=0; until grep -qi fatal /tmp/watch.log; do n=$((n + 1)); [ $n -lt 100 ] || "
-                "{ cat /tmp/watch.log; exit 1; }; sleep 0.05; done; pkill -x ibv_asyncwatch; true")
+        until(10 * b.slow, lambda: "IBV_EVENT_DEVICE_FATAL" in watched(b, 2),
+              "the program does not hear of it")
+        b.sh(2, "pkill -x ibv_asyncwatch", status=None)
     all_active(b)
     b.peer("verify rc")
     b.sh(2, "ping -c 3 -i 0.2 node1-ib", 30)

@@ -86,6 +86,7 @@ class Bench:
         self.run = run
         self.group = self.lab = None
         self.state = {}     # what tests of one lab tell each other
+        self.seen = set()   # statuses and events that programs were told of, in all labs
         self.debug = run.opt.kernel == "debug"
         self.slow = (4 if self.debug else 1) * run.opt.patience
         self.started = 0

@@ -5,6 +5,7 @@ import re
 from .bring_up import PAIR, all_active, fabric
 from .harness import DEV, PERF_PORT, Group, find, need, until
 
+WATCH = "/tmp/watch.log"
 GROUP = Group("tools", PAIR, prepare=fabric)
 GROUPS = [GROUP]
 
@@ -34,6 +35,19 @@ def port_of(b, node):
     """The switch's port that a node is at."""
     guid = truth(b)[node]["port_guid"].lstrip("0")
     return int(find(rf'^\[(\d+)\]\s+"H-[0-9a-f]+"\[1\]\({guid}\)', b.sh(1, "ibnetdiscover")))
+
+
+def watch(b, node):
+    """ibv_asyncwatch on a node; it listens when this returns."""
+    b.sh(node, f"pkill -x ibv_asyncwatch; rm -f {WATCH}; "
+               f"(ibv_asyncwatch -d {DEV} >{WATCH} 2>&1 &); n=0; "
+               f"until grep -q 'async event FD' {WATCH}; do n=$((n + 1)); "
+               f"[ $n -lt 500 ] || exit 1; sleep 0.05; done")
+
+
+def watched(b, node):
+    """The events that it has told of."""
+    return set(re.findall(r"event_type (IBV_EVENT_\w+) ", b.sh(node, f"cat {WATCH}")))
 
 
 @GROUP.test

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Events of a port and of the device, and that no status and no event was forgotten.
+
+Subnet managers and cables do to node 2's port what they do in a machine room; its programs,
+ibv_asyncwatch for one, must hear of it. Statuses and events of queues come in errors.
+"""
+from .bring_up import all_active, fabric, start_sm, stop_sm
+from .errors import everything, values
+from .faults import AQ_DB, LAB, SAID, poke, rebind, recovers
+from .harness import DEV, Group, find, need, until
+from .tools import port_of, switch_lid, watch, watched
+
+GROUP = Group("events", LAB, prepare=fabric)
+GROUPS = [GROUP]
+
+# What never comes. A device that does say it fails events.every, and has to leave the list.
+NEVER = {
+    "IBV_WC_LOC_EEC_OP_ERR": "of end-to-end contexts, reliable datagrams: no HCA has them, "
+                             "nor has libibverbs a type of QP for them",
+    "IBV_WC_LOC_RDD_VIOL_ERR": "reliable datagrams",
+    "IBV_WC_REM_INV_RD_REQ_ERR": "reliable datagrams",
+    "IBV_WC_INV_EECN_ERR": "reliable datagrams",
+    "IBV_WC_INV_EEC_STATE_ERR": "reliable datagrams",
+    "IBV_WC_FATAL_ERR": "not InfiniBand's (volume 1, 11.6.2); when this device is dead, work "
+                        "requests are flushed",
+    "IBV_WC_RESP_TIMEOUT_ERR": "not InfiniBand's: the kernel's MAD layer says so of a request "
+                               "without an answer, to other parts of the kernel",
+    "IBV_WC_GENERAL_ERR": "not InfiniBand's: for what a device has no name for",
+    "IBV_EVENT_WQ_FATAL": "of work queues without a QP, for raw Ethernet packets",
+}
+# ib_core reads its GIDs again, and tells programs of RoCE's changes only (Linux 6.12, cache.c).
+SILENT = {"IBV_EVENT_GID_CHANGE"}
+
+PORT = f"/sys/class/infiniband/{DEV}/ports/1"
+PROVOKED = []
+
+# Writes GUIDInfo of the port at a LID: block 0 is argv[2], the rest stays. As an SM does.
+SET_GUID = """
+import ctypes, sys
+mad = ctypes.CDLL("libibmad.so.5")
+mad.mad_rpc_open_port.restype = ctypes.c_void_p
+mad.smp_query_via.restype = mad.smp_set_via.restype = ctypes.c_void_p
+port = mad.mad_rpc_open_port(None, 0, (ctypes.c_int * 1)(1), 1)
+assert port
+to = (ctypes.c_int * 128)(int(sys.argv[1]))	# ib_portid_t begins with the LID
+info = ctypes.create_string_buffer(64)
+rest = (to, 0x14, 0, 0, ctypes.c_void_p(port))
+assert mad.smp_query_via(info, *rest)
+info[8:16] = int(sys.argv[2], 16).to_bytes(8, "big")
+assert mad.smp_set_via(info, *rest)
+"""
+
+
+def provokes(*events, **options):
+    """Decorator: function(b) is a test that makes node 2 raise these, among others."""
+    def add(f):
+        def run(b):
+            watch(b, 2)
+            f(b)
+            told = watched(b, 2)
+            need(told >= set(events) - SILENT, f"told of {told}")
+            b.seen |= told
+            b.sh(2, "pkill -x ibv_asyncwatch", status=None)
+        PROVOKED.append((set(events), run))
+        GROUP.test(run, name=f.__name__, **options)
+        return run
+    return add
+
+
+def heard(b, event):
+    """Waits until node 2's program has been told."""
+    until(60 * b.slow, lambda: event in watched(b, 2), f"{event} does not come")
+
+
+def shows(b, what, value, node=2):
+    """Waits until files of a node's port contain a text."""
+    until(60 * b.slow, lambda: value in b.sh(node, f"cat {PORT}/{what}"),
+          f"{what} of node{node} is not {value}")
+
+
+def port_lid(b, node):
+    """The LID of a node's port."""
+    return int(b.sh(node, f"cat {PORT}/lid"), 16)
+
+
+@provokes("IBV_EVENT_PORT_ERR", "IBV_EVENT_PORT_ACTIVE")
+def link(b):
+    """The switch's end of the cable is disabled, and enabled."""
+    sw, at = switch_lid(b), port_of(b, 2)
+    b.sh(1, f"ibportstate {sw} {at} disable")
+    heard(b, "IBV_EVENT_PORT_ERR")
+    shows(b, "state", "DOWN")
+    b.sh(1, f"ibportstate {sw} {at} enable")
+    heard(b, "IBV_EVENT_PORT_ACTIVE")
+    shows(b, "state", "ACTIVE")
+    all_active(b)
+
+
+@provokes("IBV_EVENT_PKEY_CHANGE", timeout=120)
+def partition(b):
+    """OpenSM reads of a new partition, and then of none."""
+    where = "/etc/opensm/partitions.conf"
+    b.sh(1, f"printf 'Default=0x7fff,ipoib: ALL=full;\\nother=0x8123: ALL=full;\\n' >{where}; "
+            "pkill -HUP -x opensm")
+    heard(b, "IBV_EVENT_PKEY_CHANGE")
+    shows(b, "pkeys/*", "0x8123")
+    watch(b, 2)
+    b.sh(1, f"rm {where}; pkill -HUP -x opensm")
+    heard(b, "IBV_EVENT_PKEY_CHANGE")
+    need("0x8123" not in b.sh(2, f"cat {PORT}/pkeys/*"), "the P_Key stays")
+    all_active(b)
+
+
+@provokes("IBV_EVENT_LID_CHANGE", timeout=120)
+def lid(b):
+    """A new OpenSM remembers another LID for node 2."""
+    new = 0x37 if port_lid(b, 2) != 0x37 else 0x38
+    guid = b.sh(2, f"cat {PORT}/gids/0").strip().replace(":", "")[16:]
+    table = "/var/cache/opensm/guid2lid"
+    stop_sm(b)
+    b.sh(1, f"sed -i 's/^0x{guid} .*/0x{guid} {new:#06x} {new:#06x}/' {table}; "
+            f"grep -q '^0x{guid} {new:#06x}' {table}")
+    start_sm(b, setting="honor_guid2lid_file TRUE")
+    heard(b, "IBV_EVENT_LID_CHANGE")
+    all_active(b)
+    need(port_lid(b, 2) == new, f"node2 has LID {port_lid(b, 2)}")
+    b.peer("verify rc")
+
+
+@provokes("IBV_EVENT_CLIENT_REREGISTER", timeout=120)
+def prefix(b):
+    """A new OpenSM has another prefix for the subnet; what the old one knew is lost."""
+    for value in ("fe80000000000077", "fe80000000000000"):
+        stop_sm(b)
+        watch(b, 2)
+        start_sm(b, setting=f"subnet_prefix 0x{value}")
+        heard(b, "IBV_EVENT_CLIENT_REREGISTER")
+        for node in (1, 2):
+            shows(b, "gids/0", f"fe80:0000:0000:{value[-4:]}:", node)
+    all_active(b)
+
+
+@provokes("IBV_EVENT_SM_CHANGE", timeout=120)
+def hand_over(b):
+    """A second OpenSM on node 2 has the higher priority: the first one hands over."""
+    was = port_lid(b, 1)
+    need(int(b.sh(2, f"cat {PORT}/sm_lid"), 16) == was, "the master is not on node 1")
+    start_sm(b, 2, "sm_priority 13")
+    heard(b, "IBV_EVENT_SM_CHANGE")
+    for node in (1, 2):
+        shows(b, "sm_lid", f"{port_lid(b, 2):#x}\n", node)
+    find(r"priority 13 .*SMINFO_MASTER", b.sh(2, "sminfo"))
+    watch(b, 2)
+    stop_sm(b, 2)
+    stop_sm(b)
+    start_sm(b)
+    heard(b, "IBV_EVENT_SM_CHANGE")
+    shows(b, "sm_lid", f"{was:#x}\n")
+    all_active(b)
+
+
+@provokes("IBV_EVENT_DEVICE_FATAL", timeout=120, reports=SAID)
+def fatal(b):
+    """The device itself says that it failed."""
+    rebind(b)
+    recovers(b, lambda: poke(b, AQ_DB, 0x7fffffff), "reported a fatal error")
+
+
+@provokes("IBV_EVENT_GID_CHANGE", timeout=120)
+def guid(b):
+    """A second GUID for the port: ib_core reads its GIDs again, for which nothing else asked."""
+    b.sh(1, f"cat >/tmp/set_guid.py <<'END'\n{SET_GUID}END")
+    for value in (0x1234f0000000beef, 0):
+        b.sh(1, f"python3 /tmp/set_guid.py {port_lid(b, 2)} {value:x}")
+        text = f"{value:016x}"
+        shows(b, "gids/1", ":".join(text[i:i + 4] for i in range(0, 16, 4)))
+    told = watched(b, 2)
+    need(told <= SILENT, f"the GIDs may have been read because of {told}")
+    b.seen |= SILENT
+
+
+@GROUP.test(timeout=400, reports=SAID)
+def every(b):
+    """Every status and every event came in this run, here or before, or never can."""
+    wanted = set(values("ibv_wc_status") + values("ibv_event_type"))
+    need(wanted >= NEVER.keys(), f"there is no {NEVER.keys() - wanted}")
+    for events, run in PROVOKED:
+        if not b.seen >= events:
+            run(b)
+    if not b.seen >= wanted - NEVER.keys():
+        everything(b)
+    b.note(f"seen: {sorted(b.seen)}")
+    need(b.seen.isdisjoint(NEVER), f"came and never can: {sorted(b.seen & NEVER.keys())}")
+    left = wanted - b.seen - NEVER.keys()
+    need(not left, f"not provoked: {sorted(left)}")
