@@ -274,6 +274,11 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
                    "and x-thread-budget at least 1");
         return false;
     }
+    if (s->fabric_port + s->ports > 255) {
+        error_setg(errp, "fabric-port must be at most %u with ports=%u",
+                   255 - s->ports, s->ports);
+        return false;
+    }
     if (s->fabric[1] && s->ports < 2) {
         error_setg(errp, "fabric2 needs ports=2");
         return false;

@@ -83,6 +83,7 @@ def bad_properties(b):
                           ("width=5x", "width must be"), ("x-vectors=0", "x-vectors must be"),
                           ("x-log-max-qp=2", "x-log-max-qp must be"),
                           ("x-log-max-mr=21", "x-log-max-mr 2 to 20"),
+                          ("ports=2,fabric-port=254", "fabric-port must be at most 253"),
                           (f"node-desc={'x' * 64}", "node-desc has more than")):
         refused(b, f"ohca,{prop}", pattern)
 
