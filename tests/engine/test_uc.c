@@ -178,6 +178,7 @@ static void test_full_srq(void **state)
 	struct drop_one d = { .n = 9 };	/* the last one of the second message */
 	struct rig_opt opt = uc(2);
 	struct host_qp_init in = { .type = OHCA_QPT_UC };
+	struct ohca_hw_db *db;
 	struct rig r;
 
 	(void)state;
@@ -205,6 +206,9 @@ static void test_full_srq(void **state)
 	wc(&r.rcq[1], 0, WC_SUCCESS);
 	no_wc(&r.rcq[1]);
 	assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_ERR);
+	/* the message that showed the loss has taken no WQE from the others */
+	db = host_buf_ptr(r.h[1], &r.srq[1].buf, 0);
+	assert_int_equal(db->rq_ci, 2);
 	rig_down(&r);
 }
 
