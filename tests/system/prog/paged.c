@@ -481,6 +481,8 @@ void paged_main(struct peer *p, const char *what)
 	} else if (!strcmp(what, "odp_moving")) {
 		moving(p);
 		printf("pages moved under traffic\n");
+	} else if (transports(p, what)) {
+		printf("the transport did what it announces\n");
 	} else if (!strcmp(what, "odp_swapped")) {
 		swapped(p);
 		printf("pages were swapped under traffic\n");

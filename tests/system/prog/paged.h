@@ -77,6 +77,9 @@ void paged_every_op(struct peer *p, struct ibv_mr *mr, uint8_t *cpu, uint64_t va
 /** moving - pages go and come in all ways while the device uses them */
 void moving(struct peer *p);
 
+/** transports - what the transport @name announces, while pages go; false: no such one */
+bool transports(struct peer *p, const char *name);
+
 /** swapped - pages go to swap space and come back, while the device uses them */
 void swapped(struct peer *p);
 

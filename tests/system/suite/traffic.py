@@ -113,6 +113,9 @@ def add_paged(scenario, says, first="true", debug=True):
 
 add_paged("odp", "pages came and went")
 add_paged("odp_moving", "pages moved under traffic")
+for _t in ("srq", "xrc", "uc", "ud"):
+    # with swap space where there is some
+    add_paged(f"odp_{_t}", "the transport did what it announces", f"({SWAP}) || true")
 add_paged("odp_killed", "the device outlived them")
 # the debug kernel has nothing to swap to
 add_paged("odp_swapped", "pages were swapped under traffic", SWAP, debug=False)
