@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What takes one machine only: device memory, sharing, fork, domains, kinds of memory."""
+"""What takes one machine only: device memory, sharing, fork, domains, kinds of memory, kernel verbs."""
+import re
+
 from .bring_up import fabric
 from .harness import Group, need, tail
 from .life import resources
@@ -25,6 +27,19 @@ def add(scenario, says):
         text = b.sh(1, f"/share/ohca-peer local {scenario}", 60)
         need(says in text, tail(text))
         need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
+
+
+@GROUP.test(timeout=120)
+def kernel_verbs(b):
+    """Kernel consumers: longest page lists, masked atomics, every way of polling, pools, drains."""
+    idle = resources(b, 1)
+    status, text = b.status(1, f"insmod /share/{b.run.opt.kernel}/ohca_verbs_test.ko", 100)
+    log = b.sh(1, "dmesg | grep ohca_verbs_test: ; true")
+    need(status == 0, tail(log + text))
+    need(b.sh(1, "rmmod ohca_verbs_test; lsmod | grep -c verbs_test; true").strip() == "0", "rmmod")
+    rounds = [int(x) for x in re.findall(r"polling \d: (\d+) steps, regions of 4096 pages", log)]
+    need(len(rounds) == 4 and min(rounds) > 260, f"rounds of {rounds} steps")
+    need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
 
 
 for _s, _w in SCENARIOS.items():

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Verbs as kernel consumers use them, over loopback: what processes cannot do and no module of
+ * Debian's kernel does as far as it goes. Two RC QPs on one CQ, once for each way in which the
+ * core polls; loading fails with what was wrong in the log.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+#include <linux/module.h>
+#include <linux/scatterlist.h>
+#include <linux/slab.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/mr_pool.h>
+
+#define CHUNK		65536u			/* bytes of the source buffer */
+#define CHUNK_PAGES	(CHUNK / PAGE_SIZE)
+#define RECVS		8u
+#define POOL		16u
+#define POOL_PAGES	512u
+#define ACCESS		(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
+			 IB_ACCESS_REMOTE_ATOMIC)
+#define WAIT		(30 * HZ)
+
+/* struct vt_op - one work request under way */
+struct vt_op {
+	struct ib_cqe cqe;
+	struct completion done;
+	struct ib_wc wc;
+};
+
+/*
+ * struct vt - one round; @qp: who asks, who answers; @pages: of @mr, in @sgt, as @mapped pieces;
+ * @buf: bytes at @dma
+ */
+struct vt {
+	struct ib_device *dev;
+	enum ib_poll_context ctx;
+	struct ib_pd *pd;
+	struct ib_cq *cq;
+	struct ib_qp *qp[2];
+	struct ib_mr *mr;
+	struct sg_table sgt;
+	u32 pages;
+	int mapped;
+	u8 *buf;
+	u64 dma;
+	struct vt_op send, recv[RECVS];
+	u32 steps;
+};
+
+#define VT_FAIL(t, ret, fmt, ...)						\
+	({									\
+		pr_err("polling %d: " fmt "\n", (t)->ctx, ##__VA_ARGS__);	\
+		(ret);								\
+	})
+
+static void vt_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct vt_op *op = container_of(wc->wr_cqe, struct vt_op, cqe);
+
+	op->wc = *wc;
+	complete(&op->done);
+}
+
+static void vt_begin(struct vt_op *op)
+{
+	op->cqe.done = vt_done;
+	init_completion(&op->done);
+}
+
+/* The completion must have @want. */
+static int vt_wait(struct vt *t, struct vt_op *op, enum ib_wc_status want, const char *what)
+{
+	unsigned long end = jiffies + WAIT;
+
+	if (t->ctx == IB_POLL_DIRECT) {
+		while (!completion_done(&op->done) && time_before(jiffies, end)) {
+			ib_process_cq_direct(t->cq, -1);
+			cond_resched();
+		}
+	}
+	if (!wait_for_completion_timeout(&op->done, t->ctx == IB_POLL_DIRECT ? 1 : WAIT))
+		return VT_FAIL(t, -ETIMEDOUT, "%s: no completion", what);
+	if (op->wc.status != want)
+		return VT_FAIL(t, -EIO, "%s: %s", what, ib_wc_status_msg(op->wc.status));
+	t->steps++;
+	return 0;
+}
+
+static int vt_send(struct vt *t, struct ib_send_wr *wr, enum ib_wc_status want,
+		   const char *what)
+{
+	int ret;
+
+	vt_begin(&t->send);
+	wr->wr_cqe = &t->send.cqe;
+	wr->send_flags |= IB_SEND_SIGNALED;
+	ret = ib_post_send(t->qp[0], wr, NULL);
+	return ret ? VT_FAIL(t, ret, "%s: not posted, %d", what, ret) :
+		     vt_wait(t, &t->send, want, what);
+}
+
+static int vt_recv(struct vt *t, struct vt_op *op)
+{
+	struct ib_recv_wr wr = { .wr_cqe = &op->cqe };
+
+	vt_begin(op);
+	return ib_post_recv(t->qp[1], &wr, NULL);
+}
+
+/* ---- connection ------------------------------------------------------------------------- */
+
+static int vt_connect(struct vt *t, struct ib_qp *qp, u32 to)
+{
+	struct ib_qp_attr a = { .qp_state = IB_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS };
+	struct ib_port_attr port;
+	int ret;
+
+	ret = ib_query_port(t->dev, 1, &port);
+	if (ret)
+		return ret;
+	ret = ib_modify_qp(qp, &a, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT |
+			   IB_QP_ACCESS_FLAGS);
+	if (ret)
+		return ret;
+	memset(&a, 0, sizeof(a));
+	a.qp_state = IB_QPS_RTR;
+	a.path_mtu = port.active_mtu;
+	a.dest_qp_num = to;
+	a.max_dest_rd_atomic = 4;
+	a.min_rnr_timer = 12;
+	a.ah_attr.type = rdma_ah_find_type(t->dev, 1);
+	rdma_ah_set_dlid(&a.ah_attr, port.lid);
+	rdma_ah_set_port_num(&a.ah_attr, 1);
+	ret = ib_modify_qp(qp, &a, IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN |
+			   IB_QP_RQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER);
+	if (ret)
+		return ret;
+	memset(&a, 0, sizeof(a));
+	a.qp_state = IB_QPS_RTS;
+	a.timeout = 14;
+	a.retry_cnt = 7;
+	a.rnr_retry = 7;
+	a.max_rd_atomic = 4;
+	return ib_modify_qp(qp, &a, IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT |
+			    IB_QP_RNR_RETRY | IB_QP_SQ_PSN | IB_QP_MAX_QP_RD_ATOMIC);
+}
+
+static int vt_open(struct vt *t)
+{
+	struct ib_qp_init_attr init = {
+		.qp_type = IB_QPT_RC, .sq_sig_type = IB_SIGNAL_REQ_WR,
+		.cap = { .max_send_wr = 32, .max_recv_wr = 32, .max_send_sge = 1,
+			 .max_recv_sge = 1 },
+	};
+	int i, ret;
+
+	t->pd = ib_alloc_pd(t->dev, 0);
+	if (IS_ERR(t->pd))
+		return PTR_ERR(t->pd);
+	t->cq = ib_alloc_cq(t->dev, NULL, 128, 0, t->ctx);
+	if (IS_ERR(t->cq))
+		return PTR_ERR(t->cq);
+	init.send_cq = t->cq;
+	init.recv_cq = t->cq;
+	for (i = 0; i < 2; i++) {
+		t->qp[i] = ib_create_qp(t->pd, &init);
+		if (IS_ERR(t->qp[i]))
+			return PTR_ERR(t->qp[i]);
+	}
+	ret = vt_connect(t, t->qp[0], t->qp[1]->qp_num);
+	return ret ? ret : vt_connect(t, t->qp[1], t->qp[0]->qp_num);
+}
+
+/* ---- memory: pages from everywhere, registered by REG_MR --------------------------------- */
+
+static int vt_pages(struct vt *t)
+{
+	struct scatterlist *sg;
+	struct page *page;
+	u32 i;
+
+	t->pages = t->dev->attrs.max_fast_reg_page_list_len;
+	if (t->pages < 512)
+		return VT_FAIL(t, -EINVAL, "page lists of %u pages only", t->pages);
+	t->mr = ib_alloc_mr(t->pd, IB_MR_TYPE_MEM_REG, t->pages + 1);
+	if (PTR_ERR(t->mr) != -EINVAL)
+		return VT_FAIL(t, -EINVAL, "a page more than the device has is allowed");
+	t->mr = ib_alloc_mr(t->pd, IB_MR_TYPE_MEM_REG, t->pages);
+	if (IS_ERR(t->mr))
+		return PTR_ERR(t->mr);
+	if (sg_alloc_table(&t->sgt, t->pages, GFP_KERNEL))
+		return -ENOMEM;
+	for_each_sg(t->sgt.sgl, sg, t->pages, i) {
+		page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+		if (!page)
+			return -ENOMEM;
+		sg_set_page(sg, page, PAGE_SIZE, 0);
+	}
+	t->buf = kmalloc(CHUNK, GFP_KERNEL);
+	if (!t->buf)
+		return -ENOMEM;
+	t->dma = ib_dma_map_single(t->dev, t->buf, CHUNK, DMA_BIDIRECTIONAL);
+	return ib_dma_mapping_error(t->dev, t->dma) ? -EIO : 0;
+}
+
+static int vt_reg(struct vt *t)
+{
+	struct ib_reg_wr reg = { .wr.opcode = IB_WR_REG_MR, .mr = t->mr, .access = ACCESS };
+	int n;
+
+	ib_update_fast_reg_key(t->mr, ib_inc_rkey(t->mr->rkey));
+	/* an IOMMU may make fewer pieces of the pages, but not fewer bytes */
+	n = ib_map_mr_sg(t->mr, t->sgt.sgl, t->mapped, NULL, PAGE_SIZE);
+	if (n != t->mapped || t->mr->length != t->pages * PAGE_SIZE)
+		return VT_FAIL(t, -EINVAL, "%d of %d pieces in the region", n, t->mapped);
+	reg.key = t->mr->rkey;
+	return vt_send(t, &reg.wr, IB_WC_SUCCESS, "REG_MR");
+}
+
+static int vt_rdma(struct vt *t, enum ib_wr_opcode op, u64 off, u32 len, enum ib_wc_status want,
+		   const char *what)
+{
+	struct ib_sge sge = { .addr = t->dma, .length = len, .lkey = t->pd->local_dma_lkey };
+	struct ib_rdma_wr wr = {
+		.wr = { .opcode = op, .sg_list = &sge, .num_sge = 1 },
+		.remote_addr = t->mr->iova + off, .rkey = t->mr->rkey,
+	};
+
+	return vt_send(t, &wr.wr, want, what);
+}
+
+static u8 vt_mark(u32 chunk)
+{
+	return (chunk * 31 + 1) & 0xff;
+}
+
+/* All pages written by their one key; what READs return; what is in the pages. */
+static int vt_data(struct vt *t)
+{
+	u32 chunks = t->pages / CHUNK_PAGES, i;
+	struct scatterlist *sg;
+	int ret;
+
+	for (i = 0; i < chunks; i++) {
+		memset(t->buf, vt_mark(i), CHUNK);
+		ret = vt_rdma(t, IB_WR_RDMA_WRITE, (u64)i * CHUNK, CHUNK, IB_WC_SUCCESS, "WRITE");
+		if (ret)
+			return ret;
+	}
+	for (i = 0; i < chunks; i += chunks - 1) {
+		memset(t->buf, 0, CHUNK);
+		ret = vt_rdma(t, IB_WR_RDMA_READ, (u64)i * CHUNK, CHUNK, IB_WC_SUCCESS, "READ");
+		if (ret)
+			return ret;
+		if (memchr_inv(t->buf, vt_mark(i), CHUNK))
+			return VT_FAIL(t, -EIO, "READ of chunk %u is wrong", i);
+	}
+	for_each_sg(t->sgt.sgl, sg, t->pages, i)
+		if (memchr_inv(sg_virt(sg), vt_mark(i / CHUNK_PAGES), PAGE_SIZE))
+			return VT_FAIL(t, -EIO, "page %u is wrong", i);
+	return 0;
+}
+
+/* ---- atomics ------------------------------------------------------------------------------ */
+
+/* The first 8 bytes of the region go from @from to @to. */
+static int vt_atomic(struct vt *t, struct ib_atomic_wr *wr, u64 from, u64 to, const char *what)
+{
+	struct ib_sge sge = { .addr = t->dma, .length = 8, .lkey = t->pd->local_dma_lkey };
+	u64 *word = sg_virt(t->sgt.sgl), *old = (u64 *)t->buf;
+	int ret;
+
+	*word = from;
+	*old = 0;
+	wr->wr.sg_list = &sge;
+	wr->wr.num_sge = 1;
+	wr->remote_addr = t->mr->iova;
+	wr->rkey = t->mr->rkey;
+	ret = vt_send(t, &wr->wr, IB_WC_SUCCESS, what);
+	if (ret)
+		return ret;
+	if (READ_ONCE(*old) != from || READ_ONCE(*word) != to)
+		return VT_FAIL(t, -EIO, "%s: %llx became %llx, not %llx; %llx returned", what, from,
+			       *word, to, *old);
+	return 0;
+}
+
+static int vt_atomics(struct vt *t)
+{
+	struct ib_atomic_wr swap = { .wr.opcode = IB_WR_ATOMIC_CMP_AND_SWP,
+				     .compare_add = 5, .swap = 77 };
+	struct ib_atomic_wr add = { .wr.opcode = IB_WR_ATOMIC_FETCH_AND_ADD, .compare_add = 23 };
+	/* the lower half is compared, the byte above it swapped */
+	struct ib_atomic_wr mswap = { .wr.opcode = IB_WR_MASKED_ATOMIC_CMP_AND_SWP,
+				      .compare_add = 0x1111111122222222,
+				      .compare_add_mask = 0x00000000ffffffff,
+				      .swap = 0xabababababababab,
+				      .swap_mask = 0x000000ff00000000 };
+	/* no carry out of the 16 bits that a set bit ends */
+	struct ib_atomic_wr madd = { .wr.opcode = IB_WR_MASKED_ATOMIC_FETCH_AND_ADD,
+				     .compare_add = 0x0001000000010001,
+				     .compare_add_mask = 0x8000800080008000 };
+	struct vt_step {
+		struct ib_atomic_wr *wr;
+		u64 from, to;
+		const char *what;
+	} step[] = {
+		{ &swap, 5, 77, "compare and swap" },
+		{ &swap, 6, 6, "compare and swap of another value" },
+		{ &add, 77, 100, "fetch and add" },
+		{ &mswap, 0x0000000022222222, 0x000000ab22222222, "masked swap" },
+		{ &mswap, 0x1111111122222223, 0x1111111122222223, "masked swap of another" },
+		{ &madd, 0xffff0000ffffffff, 0x0000000000000000, "masked add" },
+	};
+	int i, ret = 0;
+
+	for (i = 0; i < ARRAY_SIZE(step) && !ret; i++)
+		ret = vt_atomic(t, step[i].wr, step[i].from, step[i].to, step[i].what);
+	if (ret)
+		return ret;
+	*(u64 *)t->buf = 0x0123456789abcdef;
+	ret = vt_rdma(t, IB_WR_ATOMIC_WRITE, 8, 8, IB_WC_SUCCESS, "ATOMIC WRITE");
+	if (!ret && READ_ONCE(((u64 *)sg_virt(t->sgt.sgl))[1]) != 0x0123456789abcdef)
+		ret = VT_FAIL(t, -EIO, "ATOMIC WRITE is not there");
+	return ret;
+}
+
+/* ---- invalidation, pools, draining ---------------------------------------------------------- */
+
+/* Taken back by ourselves, registered again, taken back by the peer: then nothing is allowed. */
+static int vt_invalidate(struct vt *t)
+{
+	struct ib_send_wr inv = { .opcode = IB_WR_LOCAL_INV };
+	struct ib_send_wr send = { .opcode = IB_WR_SEND_WITH_INV };
+	int ret;
+
+	inv.ex.invalidate_rkey = t->mr->rkey;
+	ret = vt_send(t, &inv, IB_WC_SUCCESS, "LOCAL_INV");
+	if (!ret)
+		ret = vt_reg(t);
+	if (!ret)
+		ret = vt_rdma(t, IB_WR_RDMA_WRITE, 0, 4096, IB_WC_SUCCESS, "WRITE, new key");
+	if (!ret)
+		ret = vt_recv(t, &t->recv[0]);
+	if (ret)
+		return ret;
+	send.ex.invalidate_rkey = t->mr->rkey;
+	ret = vt_send(t, &send, IB_WC_SUCCESS, "SEND_WITH_INV");
+	if (!ret)
+		ret = vt_wait(t, &t->recv[0], IB_WC_SUCCESS, "receive of SEND_WITH_INV");
+	if (ret)
+		return ret;
+	if (!(t->recv[0].wc.wc_flags & IB_WC_WITH_INVALIDATE) ||
+	    t->recv[0].wc.ex.invalidate_rkey != t->mr->rkey)
+		return VT_FAIL(t, -EIO, "flags %#x, key %#x invalidated", t->recv[0].wc.wc_flags,
+			       t->recv[0].wc.ex.invalidate_rkey);
+	return vt_rdma(t, IB_WR_RDMA_WRITE, 0, 4096, IB_WC_REM_ACCESS_ERR,
+		       "WRITE with a key taken back");
+}
+
+static int vt_pool(struct vt *t)
+{
+	struct ib_mr *mr[POOL];
+	int i, ret;
+
+	ret = ib_mr_pool_init(t->qp[0], &t->qp[0]->rdma_mrs, POOL, IB_MR_TYPE_MEM_REG, POOL_PAGES,
+			      0);
+	if (ret)
+		return VT_FAIL(t, ret, "no pool of regions: %d", ret);
+	for (i = 0; i < POOL; i++) {
+		mr[i] = ib_mr_pool_get(t->qp[0], &t->qp[0]->rdma_mrs);
+		if (!mr[i])
+			return VT_FAIL(t, -EINVAL, "%d of %u regions in the pool", i, POOL);
+	}
+	if (ib_mr_pool_get(t->qp[0], &t->qp[0]->rdma_mrs))
+		return VT_FAIL(t, -EINVAL, "more regions than the pool has");
+	while (i--)
+		ib_mr_pool_put(t->qp[0], &t->qp[0]->rdma_mrs, mr[i]);
+	ib_mr_pool_destroy(t->qp[0], &t->qp[0]->rdma_mrs);
+	return 0;
+}
+
+/* When a QP is drained everything that was posted has been completed. */
+static int vt_drain(struct vt *t)
+{
+	int i, ret;
+
+	for (i = 0; i < RECVS; i++) {
+		ret = vt_recv(t, &t->recv[i]);
+		if (ret)
+			return ret;
+	}
+	ib_drain_qp(t->qp[0]);
+	ib_drain_qp(t->qp[1]);
+	for (i = 0; i < RECVS; i++)
+		if (!completion_done(&t->recv[i].done) ||
+		    t->recv[i].wc.status != IB_WC_WR_FLUSH_ERR)
+			return VT_FAIL(t, -EIO, "receive %d is not flushed when drained", i);
+	t->steps++;
+	return 0;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+static void vt_close(struct vt *t)
+{
+	struct scatterlist *sg;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (IS_ERR_OR_NULL(t->qp[i]))
+			continue;
+		ib_drain_qp(t->qp[i]);
+		ib_destroy_qp(t->qp[i]);
+	}
+	if (t->mapped)
+		ib_dma_unmap_sg(t->dev, t->sgt.sgl, t->sgt.orig_nents, DMA_BIDIRECTIONAL);
+	if (t->sgt.sgl) {
+		for_each_sg(t->sgt.sgl, sg, t->sgt.orig_nents, i)
+			if (sg_page(sg))
+				__free_page(sg_page(sg));
+		sg_free_table(&t->sgt);
+	}
+	if (t->dma)
+		ib_dma_unmap_single(t->dev, t->dma, CHUNK, DMA_BIDIRECTIONAL);
+	kfree(t->buf);
+	if (!IS_ERR_OR_NULL(t->mr))
+		ib_dereg_mr(t->mr);
+	if (!IS_ERR_OR_NULL(t->cq))
+		ib_free_cq(t->cq);
+	if (!IS_ERR_OR_NULL(t->pd))
+		ib_dealloc_pd(t->pd);
+}
+
+static int vt_round(struct ib_device *dev, enum ib_poll_context ctx)
+{
+	static int (*const part[])(struct vt *t) = {
+		vt_reg, vt_data, vt_atomics, vt_pool, vt_invalidate, vt_drain,
+	};
+	struct vt *t = kzalloc(sizeof(*t), GFP_KERNEL);
+	int i, ret;
+
+	if (!t)
+		return -ENOMEM;
+	t->dev = dev;
+	t->ctx = ctx;
+	ret = vt_open(t);
+	if (!ret)
+		ret = vt_pages(t);
+	if (!ret) {
+		t->mapped = ib_dma_map_sg(dev, t->sgt.sgl, t->pages, DMA_BIDIRECTIONAL);
+		ret = t->mapped ? 0 : -EIO;
+	}
+	for (i = 0; i < ARRAY_SIZE(part) && !ret; i++)
+		ret = part[i](t);
+	if (ret)
+		pr_err("polling %d: part %d failed: %d\n", ctx, i, ret);
+	else
+		pr_info("polling %d: %u steps, regions of %u pages\n", ctx, t->steps, t->pages);
+	vt_close(t);
+	kfree(t);
+	return ret;
+}
+
+static int __init vt_init(void)
+{
+	static const enum ib_poll_context ctx[] = {
+		IB_POLL_DIRECT, IB_POLL_SOFTIRQ, IB_POLL_WORKQUEUE, IB_POLL_UNBOUND_WORKQUEUE,
+	};
+	struct ib_device *dev = ib_device_get_by_name("ohca_0", RDMA_DRIVER_UNKNOWN);
+	int i, ret = 0;
+
+	if (!dev)
+		return -ENODEV;
+	for (i = 0; i < ARRAY_SIZE(ctx) && !ret; i++)
+		ret = vt_round(dev, ctx[i]);
+	ib_device_put(dev);
+	return ret;
+}
+module_init(vt_init);
+
+static void __exit vt_exit(void)
+{
+}
+module_exit(vt_exit);
+
+MODULE_DESCRIPTION("Kernel verbs over loopback");
+MODULE_LICENSE("GPL");
