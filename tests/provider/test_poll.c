@@ -318,9 +318,9 @@ static void wall_clock(void **state)
 	fake_clock(500000);
 	assert_int_equal(e->ex->next_poll(e->ex), 0);
 	at = ibv_wc_read_completion_wallclock_ns(e->ex);
-	if (day_ns() - before < 1000000000)
+	if (day_ns() - before < 100000000)
 		assert_int_equal(at, first + 1);
-	/* but when a second is over */
+	/* but after a while */
 	e->cq->wall_until = 0;
 	before = day_ns();
 	at = ibv_wc_read_completion_wallclock_ns(e->ex);

@@ -19,6 +19,9 @@
 #define LEN	96u
 #define GRH	40u
 #define IMM	0x11223344u
+#define TSO_HDR	44u		/* IPoIB's, IPv4's and TCP's */
+#define MSS	1000u
+#define SEGMENT	2500u
 #define FLAGS	(IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM |	\
 		 IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |	\
 		 IBV_WC_EX_WITH_DLID_PATH_BITS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |	\
@@ -37,7 +40,8 @@ static uint32_t tried;
 
 /* ---- every operation ------------------------------------------------------------------- */
 
-static const uint64_t ud_ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+static const uint64_t ud_ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+			       IBV_QP_EX_WITH_TSO;
 static const uint64_t uc_ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
 			       IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
 			       IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
@@ -57,6 +61,10 @@ static struct ibv_qp *make(uint64_t ops)
 		.pd = p.pd, .send_ops_flags = ops,
 	};
 
+	if (ops & IBV_QP_EX_WITH_TSO) {
+		init.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+		init.max_tso_header = TSO_HDR;
+	}
 	return ibv_create_qp_ex(p.ctx, &init);
 }
 
@@ -347,6 +355,76 @@ static void windows(void)
 		fail("the window does not go");
 }
 
+static uint32_t be32_at(const uint8_t *b)
+{
+	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+/* Packet @i of the segment: headers of its own, and its part of the data. */
+static void look_segment(const uint8_t *b, uint32_t i)
+{
+	uint32_t n = SEGMENT - i * MSS < MSS ? SEGMENT - i * MSS : MSS;
+	bool last = (i + 1) * MSS >= SEGMENT;
+
+	if (ibv_wc_read_byte_len(cq) != GRH + TSO_HDR + n ||
+	    !(ibv_wc_read_wc_flags(cq) & IBV_WC_IP_CSUM_OK))
+		fail("packet %u: %u bytes, flags %#x", i, ibv_wc_read_byte_len(cq),
+		     ibv_wc_read_wc_flags(cq));
+	if ((b[6] << 8 | b[7]) != 40 + (int)n || (b[8] << 8 | b[9]) != 0x1234 + (int)i ||
+	    be32_at(b + 28) != 0xfffffc00 + i * MSS || b[37] != (last ? 0x18 : 0x10))
+		fail("packet %u: %d bytes, sequence number %#x, flags %#x", i, b[6] << 8 | b[7],
+		     be32_at(b + 28), b[37]);
+	if (memcmp(b + TSO_HDR, p.buf + HERE + i * MSS, n))
+		fail("packet %u: wrong data", i);
+}
+
+/* A TCP segment that the device cuts; the sequence number passes zero. */
+static void large_segment(void)
+{
+	uint8_t hdr[TSO_HDR] = {
+		[0] = 0x08, [4] = 0x45, [8] = 0x12, 0x34, [12] = 64, 6, [16] = 10, 0, 0, 1,
+		10, 0, 0, 2, [24] = 0x12, 0x34, 0x56, 0x78, 0xff, 0xff, 0xfc, 0x00, [36] = 0x50,
+		0x18,
+	};
+	struct ibv_sge sge[2] = {
+		{ (uintptr_t)p.buf + HERE, 1201, p.mr->lkey },
+		{ (uintptr_t)p.buf + HERE + 1201, SEGMENT - 1201, p.mr->lkey },
+	};
+	struct ibv_poll_cq_attr none = { 0 };
+	uint32_t got = 0, sent = 0;
+
+	for (uint32_t i = 0; i * MSS < SEGMENT; i++) {
+		struct ibv_sge in = { (uintptr_t)p.buf + THERE + i * 2048, 2048, p.mr->lkey };
+		struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &in, .num_sge = 1 }, *bad;
+
+		if (ibv_post_recv(qp, &wr, &bad))
+			fail("receive");
+	}
+	begin();
+	fill(p.buf + HERE, SEGMENT, 77);
+	ibv_wr_send_tso(ex, hdr, TSO_HDR, MSS);
+	ibv_wr_set_ud_addr(ex, ah, qp->qp_num, PEER_QKEY);
+	ibv_wr_set_sge_list(ex, 2, sge);
+	complete();
+	for (int64_t end = ms_now() + 20000; got * MSS < SEGMENT || !sent; ibv_end_poll(cq)) {
+		int rc;
+
+		while ((rc = ibv_start_poll(cq, &none)) == ENOENT && ms_now() < end)
+			;
+		if (rc || cq->status)
+			fail("large segment: %s, %s", strerror(rc), ibv_wc_status_str(cq->status));
+		if (!(ibv_wc_read_opcode(cq) & IBV_WC_RECV)) {
+			if (ibv_wc_read_opcode(cq) != IBV_WC_TSO || cq->wr_id != number || sent++)
+				fail("large segment: opcode %d", ibv_wc_read_opcode(cq));
+		} else if (cq->wr_id != got) {
+			fail("packet %u came as %llu", got, (unsigned long long)cq->wr_id);
+		} else {
+			look_segment(p.buf + THERE + got * 2048 + GRH, got);
+			got++;
+		}
+	}
+}
+
 /* Several in one go, and one that is given up. */
 static void batch(void)
 {
@@ -408,6 +486,8 @@ static void service(enum ibv_qp_type t, uint64_t ops, uint64_t not)
 		windows();
 		batch();
 	}
+	if (t == IBV_QPT_UD)
+		large_segment();
 	if (t == IBV_QPT_RC)
 		read_and_atomics();
 	if (ibv_destroy_qp(qp))
@@ -438,8 +518,8 @@ static void every_operation(void)
 	if (!ah)
 		fail("ibv_create_ah: %s", strerror(errno));
 	service(IBV_QPT_UD, ud_ops, rc_ops & ~ud_ops);
-	service(IBV_QPT_UC, uc_ops, rc_ops & ~uc_ops);
-	service(IBV_QPT_RC, rc_ops, 0);
+	service(IBV_QPT_UC, uc_ops, (rc_ops & ~uc_ops) | IBV_QP_EX_WITH_TSO);
+	service(IBV_QPT_RC, rc_ops, IBV_QP_EX_WITH_TSO);
 	ibv_destroy_ah(ah);
 	ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
 }

@@ -26,6 +26,12 @@ static int ohca_query_device_ex(struct ibv_context *ibctx,
 	snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver),
 		 "%u.%u.%u", (unsigned int)(ver >> 32),
 		 (unsigned int)(ver >> 16) & 0xffff, (unsigned int)ver & 0xffff);
+	if (attr_size >= offsetofend(struct ibv_device_attr_ex, tso_caps) &&
+	    ohca_has_feature(to_octx(ibctx), OHCA_FEATURE_TSO)) {
+		/* as long as any message (IBTA vol 1, 9.7.7) */
+		attr->tso_caps.max_tso = 1u << 31;
+		attr->tso_caps.supported_qpts = 1 << IBV_QPT_UD;
+	}
 	return 0;
 }
 

@@ -212,6 +212,7 @@ struct ohca_rq {
  * @post_ops: of these, those that ibv_post_send() can express
  * @sge_limit: SGEs a WQE may have + 1
  * @max_inline: inline bytes a WQE may have
+ * @max_tso_header: bytes of headers before a large segment; 0: there are none
  * @dgram: every WQE carries an address vector
  * @xrc: every WQE that sends something carries an XRC segment
  * @room: basic blocks that may be in use with the largest WQE still fitting
@@ -233,6 +234,7 @@ struct ohca_sq {
 	uint32_t post_ops;
 	uint32_t sge_limit;
 	uint32_t max_inline;
+	uint32_t max_tso_header;
 	bool dgram;
 	bool xrc;
 	uint32_t room;

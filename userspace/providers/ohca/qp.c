@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "ohca.h"
+#include "wr.h"
 #include "ohca_abi.h"
 
 #define OHCA_UD_OPS (OHCA_BIT(OHCA_OP_SEND) | OHCA_BIT(OHCA_OP_SEND_IMM))
@@ -46,8 +46,9 @@ static uint32_t ohca_type_ops(const struct ohca_context *ctx,
 static void ohca_qp_set_state(struct ohca_qp *qp, enum ibv_qp_state state)
 {
 	qp->sq.ops = state >= IBV_QPS_RTS ? qp->all_ops : 0;
-	/* ibv_send_wr has no fields for it */
-	qp->sq.post_ops = qp->sq.ops & ~OHCA_BIT(OHCA_OP_FLUSH);
+	/* the builders' alone: ibv_send_wr has no fields for the one, nobody uses the other's */
+	qp->sq.post_ops = qp->sq.ops &
+			  ~(OHCA_BIT(OHCA_OP_FLUSH) | OHCA_BIT(OHCA_OP_TSO));
 	qp->rq.sge_limit = state == IBV_QPS_RESET ? 0 : qp->rq_sge_limit;
 }
 
@@ -62,12 +63,21 @@ static bool ohca_has_tags(struct ibv_srq *srq)
 	return srq && to_osrq(srq)->tm;
 }
 
+/* Bytes of headers that the QP may send large segments with; 0: it sends none. */
+static uint32_t ohca_tso_header(const struct ibv_qp_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER ?
+		       attr->max_tso_header :
+		       0;
+}
+
 /* What ohca_qp_plan() works out. */
 struct ohca_qp_plan {
 	bool dgram;
 	bool xrc;
 	bool has_rq;
 	uint32_t wqe_bbs;	/* of the largest send WQE */
+	uint32_t max_tso_header;
 	uint32_t log_sq;
 	uint32_t log_rq;
 	uint32_t log_stride;
@@ -87,6 +97,7 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
 	bool tags = ohca_has_tags(attr->srq);
+	uint32_t tso = ohca_tso_header(attr);
 	uint32_t bbs, hdr, max_sge, max_wr, segs;
 
 	if (cap->max_send_sge > ctx->max_sge ||
@@ -102,16 +113,25 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 
 	max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
 	max_wr = cap->max_send_wr ? cap->max_send_wr : 1;
+	hdr = ohca_wqe_hdr_segs(plan->dgram || plan->xrc);
 	bbs = ohca_sq_wqe_bbs(plan->dgram || plan->xrc, max_sge, cap->max_inline_data);
+	if (tso) {
+		segs = hdr + ohca_tso_segs(tso) + max_sge;
+		if (segs > OHCA_MAX_WQE_BBS * OHCA_SEGS_PER_BB)
+			return EINVAL;
+		if (bbs < ohca_segs_to_bbs(segs))
+			bbs = ohca_segs_to_bbs(segs);
+	}
 	plan->log_sq = tags ? 0 : ohca_log2_up(max_wr * bbs);
 	if (plan->log_sq > ctx->log_max_sq_bbs)
 		return EINVAL;
-	hdr = ohca_wqe_hdr_segs(plan->dgram || plan->xrc);
-	segs = bbs * (OHCA_BB_SIZE / OHCA_SEG_SIZE) - hdr;
+	segs = bbs * OHCA_SEGS_PER_BB - hdr;
 	plan->wqe_bbs = bbs;
+	plan->max_tso_header = tso;
 	plan->cap.max_send_wr = ohca_min((1u << plan->log_sq) / bbs,
 					 ohca_max_qp_wr(ctx));
-	plan->cap.max_send_sge = ohca_min(segs, ctx->max_sge);
+	plan->cap.max_send_sge =
+		ohca_min(tso ? segs - ohca_tso_segs(tso) : segs, ctx->max_sge);
 	plan->cap.max_inline_data =
 		ohca_min(segs * OHCA_SEG_SIZE, ctx->max_inline);
 	if (tags) {
@@ -150,6 +170,7 @@ static void ohca_qp_set_buf(struct ohca_qp *qp, const struct ohca_qp_plan *plan)
 	sq->offset_mask = (sq->size - 1) << OHCA_BB_SHIFT;
 	sq->sge_limit = plan->cap.max_send_sge + 1;
 	sq->max_inline = plan->cap.max_inline_data;
+	sq->max_tso_header = plan->max_tso_header;
 	rq->ring = qp->buf.addr + OHCA_RQ_RING_OFFSET;
 	rq->size = 1u << plan->log_rq;
 	rq->log_stride = plan->log_stride;
@@ -164,9 +185,15 @@ static int ohca_check_qp_attr(const struct ohca_context *ctx,
 	if (!check_comp_mask(attr->comp_mask,
 			     IBV_QP_INIT_ATTR_PD |
 				     IBV_QP_INIT_ATTR_CREATE_FLAGS |
+				     IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
 				     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ||
 	    !ohca_type_ops(ctx, attr->qp_type))
 		return EOPNOTSUPP;
+	if (ohca_tso_header(attr) && (attr->qp_type != IBV_QPT_UD ||
+				      !ohca_has_feature(ctx, OHCA_FEATURE_TSO)))
+		return EOPNOTSUPP;
+	if (ohca_tso_header(attr) > OHCA_MAX_TSO_HDR)
+		return EINVAL;
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
 	    attr->create_flags & ~IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
 		return EOPNOTSUPP;
@@ -242,6 +269,8 @@ struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
 
 	qp->tags = ohca_has_tags(attr->srq);
 	qp->all_ops = qp->tags ? 0 : ohca_type_ops(ctx, attr->qp_type);
+	if (plan.max_tso_header)
+		qp->all_ops |= OHCA_BIT(OHCA_OP_TSO);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
 		err = ohca_qp_fill_wr_ops(qp, attr->send_ops_flags);
 		if (err)

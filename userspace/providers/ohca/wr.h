@@ -50,6 +50,12 @@ static inline uint32_t ohca_segs_to_bbs(uint32_t nseg)
 	return (nseg + OHCA_SEGS_PER_BB - 1) / OHCA_SEGS_PER_BB;
 }
 
+/** ohca_tso_segs - segments that @hdr_sz bytes of headers take before a large segment */
+static inline uint32_t ohca_tso_segs(uint32_t hdr_sz)
+{
+	return 1 + (hdr_sz + OHCA_SEG_SIZE - 1) / OHCA_SEG_SIZE;
+}
+
 /** ohca_sq_bb - address of the basic block with free running index @pi */
 static inline void *ohca_sq_bb(const struct ohca_sq *sq, uint32_t pi)
 {

@@ -104,7 +104,7 @@ static inline uint8_t *ohca_wr_data(struct ohca_qp *qp, uint32_t nseg)
 	sq->wqe_bbs = bbs;
 	wqe->nseg = sq->wqe_hdr + nseg;
 	seg = (uint8_t *)wqe + sq->wqe_hdr * OHCA_SEG_SIZE;
-	return unlikely(seg == sq->end) ? sq->ring : seg;
+	return unlikely(seg >= sq->end) ? sq->ring + (seg - sq->end) : seg;
 }
 
 /*
@@ -228,6 +228,39 @@ static void ohca_wr_send_imm(struct ibv_qp_ex *ibqp, __be32 imm)
 static void ohca_wr_send_inv(struct ibv_qp_ex *ibqp, uint32_t rkey)
 {
 	ohca_wr_any_send(ibqp, OHCA_OP_SEND_INV, htole32(rkey));
+}
+
+/* The headers lie between address vector and data; ohca_qp_plan() has seen to their room. */
+static void ohca_wr_send_tso(struct ibv_qp_ex *ibqp, void *hdr, uint16_t hdr_sz,
+			     uint16_t mss)
+{
+	struct ohca_qp *qp = to_oqp_ex(ibqp);
+	struct ohca_sq *sq = &qp->sq;
+	struct ohca_hw_wqe_tso *tso;
+	uint32_t bbs, nseg;
+	uint8_t *dst;
+
+	if (unlikely(!ohca_wr_open(qp, OHCA_OP_TSO, OHCA_SEGS_PER_BB, 0)))
+		return;
+	if (unlikely(!hdr_sz || hdr_sz > sq->max_tso_header || !mss)) {
+		ohca_wr_fail(sq, EINVAL);
+		return;
+	}
+	nseg = OHCA_SEGS_PER_BB + ohca_tso_segs(hdr_sz);
+	bbs = ohca_segs_to_bbs(nseg);
+	if (unlikely(ohca_sq_full(qp, sq->wqe_pi, bbs))) {
+		ohca_wr_fail(sq, ENOMEM);
+		return;
+	}
+	tso = ohca_sq_bb(sq, sq->wqe_pi + 1);
+	memset(tso, 0, sizeof(*tso));
+	tso->mss = htole16(mss);
+	tso->hlen = htole16(hdr_sz);
+	dst = ohca_put_inline(sq, (uint8_t *)(tso + 1), hdr, hdr_sz);
+	memset(dst, 0, -hdr_sz & (OHCA_SEG_SIZE - 1));
+	sq->wqe_bbs = bbs;
+	sq->wqe_hdr = nseg;
+	sq->wqe->nseg = nseg;
 }
 
 static void ohca_wr_local_inv(struct ibv_qp_ex *ibqp, uint32_t rkey)
@@ -388,6 +421,8 @@ int ohca_qp_fill_wr_ops(struct ohca_qp *qp, uint64_t send_ops_flags)
 		ex->wr_bind_mw = ohca_wr_bind_mw;
 	if (send_ops_flags & IBV_QP_EX_WITH_SEND_WITH_INV)
 		ex->wr_send_inv = ohca_wr_send_inv;
+	if (send_ops_flags & IBV_QP_EX_WITH_TSO)
+		ex->wr_send_tso = ohca_wr_send_tso;
 	if (send_ops_flags & IBV_QP_EX_WITH_FLUSH)
 		ex->wr_flush = ohca_wr_flush;
 	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)
