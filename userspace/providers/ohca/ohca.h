@@ -210,6 +210,7 @@ struct ohca_rq {
  * @ops: bit n: operation n of enum ohca_wqe_op may be posted now; 0 in the states
  *	in which none may, so that one test covers type, state and opcode
  * @post_ops: of these, those that ibv_post_send() can express
+ * @fast_ops: of these, those with data, without an XRC segment
  * @sge_limit: SGEs a WQE may have + 1
  * @max_inline: inline bytes a WQE may have
  * @max_tso_header: bytes of headers before a large segment; 0: there are none
@@ -232,6 +233,7 @@ struct ohca_sq {
 	uint32_t size;
 	uint32_t ops;
 	uint32_t post_ops;
+	uint32_t fast_ops;
 	uint32_t sge_limit;
 	uint32_t max_inline;
 	uint32_t max_tso_header;

@@ -57,22 +57,30 @@ static inline struct ohca_hw_cqe *ohca_cq_entry(const struct ohca_cq *cq,
 	return &cq->ring[i & cq->mask];
 }
 
-/* The entry with free running index @ci if the device has written it, or NULL. */
-static inline const struct ohca_hw_cqe *ohca_cq_peek(const struct ohca_cq *cq,
-						     uint32_t ci)
+/* Whether the device has written @cqe, the entry with free running index @ci. */
+static inline bool ohca_cq_written(const struct ohca_cq *cq,
+				   const struct ohca_hw_cqe *cqe, uint32_t ci)
 {
-	const struct ohca_hw_cqe *cqe = ohca_cq_entry(cq, ci);
 	uint8_t owner;
 
 	owner = atomic_load_explicit((const _Atomic(uint8_t) *)&cqe->owner,
 				     memory_order_acquire);
 	if (!ohca_cqe_valid(owner, ci, cq->log_size))
-		return NULL;
+		return false;
 #if !defined(__x86_64__) && !defined(__i386__)
 	/* DMA needs more than the acquire. Loads of x86 stay in order anyway. */
 	udma_from_device_barrier();
 #endif
-	return cqe;
+	return true;
+}
+
+/* The entry with free running index @ci if the device has written it, or NULL. */
+static inline const struct ohca_hw_cqe *ohca_cq_peek(const struct ohca_cq *cq,
+						     uint32_t ci)
+{
+	const struct ohca_hw_cqe *cqe = ohca_cq_entry(cq, ci);
+
+	return ohca_cq_written(cq, cqe, ci) ? cqe : NULL;
 }
 
 static inline uint32_t ohca_cq_ci(const struct ohca_cq *cq)
@@ -112,26 +120,41 @@ static inline void ohca_read_cqe(struct ibv_wc *wc,
 #endif
 }
 
-/* With the lock held, which it drops. */
-OHCA_INLINE int ohca_poll_locked(struct ohca_cq *cq, int num, struct ibv_wc *wc)
+/* With the lock held, which it drops: among the next @n entries some free tags. */
+static OHCA_COLD int ohca_poll_tags(struct ohca_cq *cq, int n)
 {
-	const struct ohca_hw_cqe *cqe;
 	uint32_t ci = ohca_cq_ci(cq);
-	int n;
+	int i;
 
-	for (n = 0; n < num; n++) {
-		cqe = ohca_cq_peek(cq, ci);
-		if (!cqe)
-			break;
-		if (unlikely(cqe->flags & OHCA_CQE_TAG_FREE))
-			ohca_tm_free_tag(cq, cqe);
-		ohca_read_cqe(wc++, cqe);
-		ci++;
-	}
-	if (n)
-		ohca_cq_consume(cq, ci);
+	for (i = 0; i < n; i++)
+		ohca_tm_free_tag(cq, ohca_cq_entry(cq, ci + i));
+	ohca_cq_consume(cq, ci + n);
 	ohca_unlock(&cq->lock);
 	return n;
+}
+
+/* With the lock held, which it drops; @num is not 0. It calls nothing: no frame is needed. */
+OHCA_INLINE int ohca_poll_locked(struct ohca_cq *cq, int num, struct ibv_wc *wc)
+{
+	uint32_t begin = ohca_cq_ci(cq), ci = begin;
+	const struct ohca_hw_cqe *cqe = ohca_cq_entry(cq, ci);
+	uint8_t flags = 0;
+
+	/* most looks find nothing */
+	if (!ohca_cq_written(cq, cqe, ci)) {
+		ohca_unlock(&cq->lock);
+		return 0;
+	}
+	do {
+		flags |= cqe->flags;
+		ohca_read_cqe(wc++, cqe);
+		cqe = ohca_cq_entry(cq, ++ci);
+	} while (--num && ohca_cq_written(cq, cqe, ci));
+	if (unlikely(flags & OHCA_CQE_TAG_FREE))
+		return ohca_poll_tags(cq, ci - begin);
+	ohca_cq_consume(cq, ci);
+	ohca_unlock(&cq->lock);
+	return ci - begin;
 }
 
 static OHCA_COLD int ohca_poll_contended(struct ohca_cq *cq, int num,
@@ -146,6 +169,8 @@ int ohca_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 {
 	struct ohca_cq *cq = to_ocq(ibcq);
 
+	if (unlikely(num <= 0))
+		return 0;
 	if (!ohca_trylock(&cq->lock))
 		return ohca_poll_contended(cq, num, wc);
 	return ohca_poll_locked(cq, num, wc);
@@ -227,14 +252,23 @@ void ohca_cq_clean(struct ohca_cq *cq, uint32_t handle)
 
 /* extended polling */
 
-static inline void ohca_cq_show(struct ohca_cq *cq,
-				const struct ohca_hw_cqe *cqe)
+static OHCA_COLD int ohca_cq_show_tag(struct ohca_cq *cq,
+				      const struct ohca_hw_cqe *cqe)
 {
-	if (unlikely(cqe->flags & OHCA_CQE_TAG_FREE))
-		ohca_tm_free_tag(cq, cqe);
+	ohca_tm_free_tag(cq, cqe);
+	return 0;
+}
+
+/* Makes @cqe the one that the read functions look at. Return: 0. */
+static inline int ohca_cq_show(struct ohca_cq *cq,
+			       const struct ohca_hw_cqe *cqe)
+{
 	cq->cur = cqe;
 	cq->vcq.cq_ex.wr_id = le64toh(cqe->wr_id);
 	cq->vcq.cq_ex.status = le32toh(cqe->status);
+	if (unlikely(cqe->flags & OHCA_CQE_TAG_FREE))
+		return ohca_cq_show_tag(cq, cqe);
+	return 0;
 }
 
 /* Entries stay where they are, for the read functions, until ohca_end_poll(). */
@@ -255,8 +289,7 @@ static int ohca_start_poll(struct ibv_cq_ex *ibcq,
 		return ENOENT;
 	}
 	atomic_store_explicit(&cq->ci, ci + 1, memory_order_relaxed);
-	ohca_cq_show(cq, cqe);
-	return 0;
+	return ohca_cq_show(cq, cqe);
 }
 
 static int ohca_next_poll(struct ibv_cq_ex *ibcq)
@@ -268,8 +301,7 @@ static int ohca_next_poll(struct ibv_cq_ex *ibcq)
 	if (!cqe)
 		return ENOENT;
 	atomic_store_explicit(&cq->ci, ci + 1, memory_order_relaxed);
-	ohca_cq_show(cq, cqe);
-	return 0;
+	return ohca_cq_show(cq, cqe);
 }
 
 static void ohca_end_poll(struct ibv_cq_ex *ibcq)

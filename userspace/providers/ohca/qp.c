@@ -49,6 +49,7 @@ static void ohca_qp_set_state(struct ohca_qp *qp, enum ibv_qp_state state)
 	/* the builders' alone: ibv_send_wr has no fields for the one, nobody uses the other's */
 	qp->sq.post_ops = qp->sq.ops &
 			  ~(OHCA_BIT(OHCA_OP_FLUSH) | OHCA_BIT(OHCA_OP_TSO));
+	qp->sq.fast_ops = qp->sq.xrc ? 0 : qp->sq.post_ops & ~OHCA_NO_DATA_OPS;
 	qp->rq.sge_limit = state == IBV_QPS_RESET ? 0 : qp->rq_sge_limit;
 }
 

@@ -89,11 +89,13 @@ static void ohca_tm_put_of(struct ohca_srq *srq, const struct ohca_hw_cqe *cqe)
 	ohca_unlock(&srq->tm->lock);
 }
 
-/** ohca_tm_free_tag - an entry of the CQ, whose lock is held, says that a tag is free */
+/** ohca_tm_free_tag - look whether an entry of the CQ, whose lock is held, frees a tag */
 void ohca_tm_free_tag(struct ohca_cq *cq, const struct ohca_hw_cqe *cqe)
 {
 	struct ohca_srq *srq;
 
+	if (!(cqe->flags & OHCA_CQE_TAG_FREE))
+		return;
 	for (srq = cq->tm_srqs; srq; srq = srq->tm->next) {
 		if (srq->srqn == le32toh(cqe->wqe_idx)) {
 			ohca_tm_put_of(srq, cqe);

@@ -3,10 +3,6 @@
 
 #include "wr.h"
 
-/* Operations without data: their SGEs are not looked at. */
-#define OHCA_NO_DATA_OPS                                                       \
-	(OHCA_BIT(OHCA_OP_LOCAL_INV) | OHCA_BIT(OHCA_OP_BIND_MW))
-
 #define OHCA_USER_FLAGS                                                        \
 	(OHCA_WQE_FENCE | OHCA_WQE_SIGNALED | OHCA_WQE_SOLICITED |             \
 	 OHCA_WQE_IP_CSUM)
@@ -48,9 +44,10 @@ static uint32_t ohca_hdr_segs(const struct ohca_sq *sq, uint32_t op)
 
 /* Write what stands between control segment and data, return where the data goes. */
 OHCA_INLINE uint8_t *ohca_put_header(const struct ohca_sq *sq, uint8_t *seg,
-				     const struct ibv_send_wr *wr, uint32_t op)
+				     const struct ibv_send_wr *wr, uint32_t op,
+				     bool xrc)
 {
-	if (unlikely(sq->xrc) && !(OHCA_NO_DATA_OPS & 1u << op)) {
+	if (unlikely(xrc) && !(OHCA_NO_DATA_OPS & 1u << op)) {
 		ohca_put_xrc(seg, wr->qp_type.xrc.remote_srqn);
 		seg += OHCA_SEG_SIZE;
 	}
@@ -86,23 +83,23 @@ OHCA_INLINE uint8_t *ohca_put_header(const struct ohca_sq *sq, uint8_t *seg,
 	}
 }
 
-/* Whether a WR is for the QP's type and state and has no more SGEs than agreed. */
-OHCA_INLINE bool ohca_wr_ok(const struct ohca_sq *sq,
+/* Whether a WR is one of @ops, in the QP's state, and has no more SGEs than agreed. */
+OHCA_INLINE bool ohca_wr_ok(const struct ohca_sq *sq, uint32_t ops,
 			    const struct ibv_send_wr *wr)
 {
 	return (uint32_t)wr->opcode <= OHCA_OP_ATOMIC_WRITE &&
-	       sq->post_ops & 1u << wr->opcode &&
+	       ops & 1u << wr->opcode &&
 	       (uint32_t)wr->num_sge < sq->sge_limit;
 }
 
 /*
  * Write one WQE at index @pi, where there is room for it: @wr is ohca_wr_ok().
- * @inl: its data goes into the WQE; @data is then its length, else its SGEs.
+ * @inl: its data goes into the WQE; @data is then its length, else its SGEs. @xrc: of @sq
  * Returns its basic blocks.
  */
 OHCA_INLINE uint32_t ohca_put_wqe(const struct ohca_sq *sq, uint32_t pi,
 				  const struct ibv_send_wr *wr, bool inl,
-				  uint32_t data)
+				  uint32_t data, bool xrc)
 {
 	uint32_t op = wr->opcode;
 	uint32_t flags = wr->send_flags & OHCA_USER_FLAGS;
@@ -112,7 +109,7 @@ OHCA_INLINE uint32_t ohca_put_wqe(const struct ohca_sq *sq, uint32_t pi,
 	uint8_t *seg;
 
 	seg = ohca_put_header(sq, wqe + sizeof(struct ohca_hw_wqe_ctrl), wr,
-			      op);
+			      op, xrc);
 	if (inl) {
 		flags |= OHCA_WQE_INLINE |
 			 OHCA_FIELD_PREP(OHCA_WQE_INLINE_LEN, data);
@@ -131,8 +128,9 @@ OHCA_INLINE uint32_t ohca_put_wqe(const struct ohca_sq *sq, uint32_t pi,
 }
 
 /* Check a WR of any kind and write it; 0 and its blocks, EINVAL or ENOMEM. */
-static inline int ohca_put_any(struct ohca_qp *qp, uint32_t pi,
-			       const struct ibv_send_wr *wr, uint32_t *bbs)
+static __attribute__((noinline)) int
+ohca_put_any(struct ohca_qp *qp, uint32_t pi, const struct ibv_send_wr *wr,
+	     uint32_t *bbs)
 {
 	struct ohca_sq *sq = &qp->sq;
 	uint32_t op = wr->opcode;
@@ -140,7 +138,7 @@ static inline int ohca_put_any(struct ohca_qp *qp, uint32_t pi,
 	uint32_t nseg = data;
 	bool inl = false;
 
-	if (unlikely(!ohca_wr_ok(sq, wr)))
+	if (unlikely(!ohca_wr_ok(sq, sq->post_ops, wr)))
 		return EINVAL;
 	if (unlikely(OHCA_NO_DATA_OPS & 1u << op)) {
 		data = 0;
@@ -153,14 +151,32 @@ static inline int ohca_put_any(struct ohca_qp *qp, uint32_t pi,
 			return EINVAL;
 		nseg = (data + OHCA_SEG_SIZE - 1) / OHCA_SEG_SIZE;
 	}
-	if (unlikely(pi - sq->ci > sq->room) &&
-	    ohca_sq_full(qp, pi,
+	if (ohca_sq_full(qp, pi,
 			 ohca_segs_to_bbs(ohca_hdr_segs(sq, op) + nseg)))
 		return ENOMEM;
-	if (inl)
-		*bbs = ohca_put_wqe(sq, pi, wr, true, data);
-	else
-		*bbs = ohca_put_wqe(sq, pi, wr, false, data);
+	*bbs = ohca_put_wqe(sq, pi, wr, inl, data, sq->xrc);
+	return 0;
+}
+
+/* The same, without a call for what is posted most. */
+OHCA_INLINE int ohca_put_one(struct ohca_qp *qp, uint32_t pi,
+			     const struct ibv_send_wr *wr, uint32_t *bbs)
+{
+	struct ohca_sq *sq = &qp->sq;
+	uint32_t data;
+
+	if (unlikely(pi - sq->ci > sq->room ||
+		     !ohca_wr_ok(sq, sq->fast_ops, wr)))
+		return ohca_put_any(qp, pi, wr, bbs);
+	if (!(wr->send_flags & IBV_SEND_INLINE)) {
+		*bbs = ohca_put_wqe(sq, pi, wr, false, wr->num_sge, false);
+		return 0;
+	}
+	data = ohca_sg_len(wr->sg_list, wr->num_sge, sq->max_inline);
+	if (unlikely(data > sq->max_inline ||
+		     !(OHCA_INLINE_OPS & 1u << wr->opcode)))
+		return EINVAL;
+	*bbs = ohca_put_wqe(sq, pi, wr, true, data, false);
 	return 0;
 }
 
@@ -182,7 +198,7 @@ ohca_post_send_list(struct ohca_qp *qp, struct ibv_send_wr *wr,
 	int err = 0;
 
 	for (; wr; wr = wr->next, pi += bbs) {
-		err = ohca_put_any(qp, pi, wr, &bbs);
+		err = ohca_put_one(qp, pi, wr, &bbs);
 		if (unlikely(err)) {
 			*bad_wr = wr;
 			break;
@@ -225,11 +241,11 @@ int ohca_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	/* One good WR that surely fits, the common case, is done without a frame. */
 	pi = sq->pi;
 	if (!wr || wr->next || wr->send_flags & IBV_SEND_INLINE ||
-	    unlikely(pi - sq->ci > sq->room || !ohca_wr_ok(sq, wr) ||
-		     OHCA_NO_DATA_OPS & 1u << wr->opcode))
+	    unlikely(pi - sq->ci > sq->room ||
+		     !ohca_wr_ok(sq, sq->fast_ops, wr)))
 		return ohca_post_send_list(qp, wr, bad_wr);
 	ohca_post_end(qp, pi,
-		      pi + ohca_put_wqe(sq, pi, wr, false, wr->num_sge));
+		      pi + ohca_put_wqe(sq, pi, wr, false, wr->num_sge, false));
 	return 0;
 }
 

@@ -38,6 +38,10 @@ static_assert(sizeof(struct ibv_sge) == sizeof(struct ohca_hw_sge) &&
 	 OHCA_BIT(OHCA_OP_SEND) | OHCA_BIT(OHCA_OP_SEND_IMM) |                 \
 	 OHCA_BIT(OHCA_OP_SEND_INV) | OHCA_BIT(OHCA_OP_ATOMIC_WRITE))
 
+/* Operations without data: their SGEs are not looked at. */
+#define OHCA_NO_DATA_OPS                                                       \
+	(OHCA_BIT(OHCA_OP_LOCAL_INV) | OHCA_BIT(OHCA_OP_BIND_MW))
+
 /* Operations that carry a key where others have immediate data. */
 #define OHCA_KEY_OPS                                                           \
 	(OHCA_BIT(OHCA_OP_LOCAL_INV) | OHCA_BIT(OHCA_OP_SEND_INV))
