@@ -52,6 +52,7 @@ enum ohca_admin_op {
 	OHCA_CMD_DESTROY_SRQ	= 0x29,	/* struct ohca_cmd_handle */
 	OHCA_CMD_MODIFY_SRQ	= 0x2a,	/* struct ohca_cmd_modify_srq */
 	OHCA_CMD_QUERY_SRQ	= 0x2b,	/* struct ohca_cmd_handle -> limit */
+	OHCA_CMD_RESIZE_SRQ	= 0x2c,	/* struct ohca_cmd_resize_srq -> next index */
 
 	OHCA_CMD_CREATE_QP	= 0x30,	/* struct ohca_cmd_create_qp -> handle */
 	OHCA_CMD_DESTROY_QP	= 0x31,	/* struct ohca_cmd_handle */
@@ -281,6 +282,35 @@ struct ohca_cmd_modify_srq {
 	__le32 srqn;
 	__le32 limit;
 };
+
+/**
+ * struct ohca_cmd_resize_srq - move an SRQ to a new buffer
+ * @pl: new buffer, as of CREATE_SRQ; its content does not matter
+ * @srqn: SRQ of any type
+ * @limit: with OHCA_RESIZE_SRQ_LIMIT: as of MODIFY_SRQ; else zero, and the limit stays
+ * @log_size: log2 of its WQEs; stride, tags and list operations stay as they are
+ * @flags: OHCA_RESIZE_SRQ_LIMIT
+ * @reserved: zero
+ *
+ * The device copies the WQEs that it has not taken to the same free running indices of the
+ * new ring, list operations as they are, and writes the whole doorbell record there.
+ * Completion: struct ohca_resp_handle with the producer index up to which it has copied.
+ * What was posted to the old buffer after that the driver copies itself, and posts it with
+ * the new one; list operations it posts none meanwhile.
+ *
+ * Refused, and nothing changed: with BAD_PARAM if the WQEs do not fit, or if the limit that is
+ * to be in force then is more than fit; with BAD_STATE if the SRQ is in error or its record
+ * cannot be true.
+ */
+struct ohca_cmd_resize_srq {
+	struct ohca_hw_pl pl;
+	__le32 srqn;
+	__le32 limit;
+	__u8 log_size;
+	__u8 flags;
+	__le16 reserved;
+};
+#define OHCA_RESIZE_SRQ_LIMIT	OHCA_BIT(0)
 
 /** enum ohca_qp_type - transport service of a QP; values of enum ibv_qp_type */
 enum ohca_qp_type {
@@ -561,6 +591,7 @@ struct ohca_hw_aqe {
 		struct ohca_cmd_resize_cq resize_cq;
 		struct ohca_cmd_create_srq create_srq;
 		struct ohca_cmd_modify_srq modify_srq;
+		struct ohca_cmd_resize_srq resize_srq;
 		struct ohca_cmd_create_qp create_qp;
 		struct ohca_cmd_modify_qp modify_qp;
 		struct ohca_cmd_reg_mr reg_mr;

@@ -85,6 +85,7 @@ enum ohca_feature {
 	OHCA_FEATURE_XRC	= 8,
 	OHCA_FEATURE_ODP	= 9,
 	OHCA_FEATURE_DM		= 10,	/* ALLOC_DM, OHCA_MR_DM, BAR 5 */
+	OHCA_FEATURE_SRQ_RESIZE	= 11,	/* RESIZE_SRQ */
 	OHCA_FEATURE_APM	= 12,	/* automatic path migration */
 	OHCA_FEATURE_EXT_ATOMIC	= 13,	/* MASKED_CMP_SWAP, MASKED_FETCH_ADD */
 	OHCA_FEATURE_MPE	= 14,	/* FLUSH, ATOMIC_WRITE and the rights for them */

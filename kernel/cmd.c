@@ -250,6 +250,19 @@ int ohca_cmd_query_srq(struct ohca_dev *dev, u32 srqn, u32 *limit)
 	return ret;
 }
 
+/** ohca_cmd_resize_srq - move an SRQ to a new buffer; what it has copied up to goes to @pi */
+int ohca_cmd_resize_srq(struct ohca_dev *dev, const struct ohca_cmd_resize_srq *in, u32 *pi)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_RESIZE_SRQ };
+	int ret;
+
+	cmd.aqe.resize_srq = *in;
+	ret = ohca_cmd_exec(dev, &cmd);
+	if (!ret)
+		*pi = le32_to_cpu(cmd.resp.handle.handle);
+	return ret;
+}
+
 /** ohca_cmd_create_qp - create a QP; its handle goes to @handle */
 int ohca_cmd_create_qp(struct ohca_dev *dev, const struct ohca_cmd_create_qp *in, u32 *handle)
 {

@@ -115,6 +115,8 @@ static u64 ohca_device_caps(const struct ohca_dev *dev)
 		caps |= IB_DEVICE_MEM_MGT_EXTENSIONS;
 	if (ohca_has_xrc(dev))
 		caps |= IB_DEVICE_XRC;
+	if (ohca_has(dev, OHCA_FEATURE_SRQ) && ohca_has(dev, OHCA_FEATURE_SRQ_RESIZE))
+		caps |= IB_DEVICE_SRQ_RESIZE;
 	if (ohca_has(dev, OHCA_FEATURE_MW))
 		caps |= IB_DEVICE_MEM_WINDOW | IB_DEVICE_MEM_WINDOW_TYPE_2B;
 	if (ohca_has(dev, OHCA_FEATURE_UD_CSUM))

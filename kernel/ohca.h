@@ -3,7 +3,7 @@
  * OpenHCA driver: its objects and what its files offer one another.
  *
  * Locks, outermost first: ohca_function.lock, ohca_qp.mutex, ohca_cq.resize_lock,
- * ohca_dev.kqp_lock, ohca_port.lock, ohca_dev.fatal_lock, ohca_cq.lock, ohca_srq.lock.
+ * ohca_srq.resize_lock, ohca_dev.kqp_lock, ohca_port.lock, ohca_dev.fatal_lock, ohca_cq.lock, ohca_srq.lock.
  * ohca_sq.lock, ohca_rq.lock and ohca_aq.lock are innermost. A completion moves a queue's tail under
  * the CQ's lock and a post its head under the queue's; they meet in acquire and
  * release alone.
@@ -557,11 +557,16 @@ struct ohca_qp {
  * @max_sge: SGEs a WQE
  * @ref: held by the driver until destroy, and by event handlers
  * @released: completed when @ref is 0
+ * @ops_size: bytes of list operations behind the WQEs, 0 without tags
+ * @resize_lock: serializes resize, and so what @umem and @log become
  * @umem: memory of a user SRQ
- * @buf: memory of a kernel SRQ
- * @db: kernel SRQ: doorbell record
- * @lock: kernel SRQ: protects all that follows
+ * @lock: kernel SRQ: protects all that follows, and @log
+ * @buf: memory
+ * @db: doorbell record
  * @head: producer index, free running
+ * @used: WQEs posted and not completed
+ * @room: how many these may be; all the ring, or less while it is replaced
+ * @num: entries of @shadow, never less than there are WQEs
  * @free: first free entry of @shadow, or one past the last
  * @shadow: by the index that the WQE carries as wr_id
  * @next: free list over @shadow
@@ -574,11 +579,16 @@ struct ohca_srq {
 	u32 max_sge;
 	refcount_t ref;
 	struct completion released;
+	u64 ops_size;
+	struct mutex resize_lock;	/* see above */
 	struct ib_umem *umem;
+	spinlock_t lock;	/* see above */
 	struct ohca_buf buf;
 	struct ohca_hw_db *db;
-	spinlock_t lock;	/* see above */
 	u32 head;
+	u32 used;
+	u32 room;
+	u32 num;
 	u32 free;
 	struct ohca_rq_shadow *shadow;
 	u32 *next;
@@ -742,6 +752,7 @@ int ohca_cmd_resize_cq(struct ohca_dev *dev, const struct ohca_cmd_resize_cq *in
 int ohca_cmd_create_srq(struct ohca_dev *dev, const struct ohca_cmd_create_srq *in, u32 *srqn);
 int ohca_cmd_modify_srq(struct ohca_dev *dev, u32 srqn, u32 limit);
 int ohca_cmd_query_srq(struct ohca_dev *dev, u32 srqn, u32 *limit);
+int ohca_cmd_resize_srq(struct ohca_dev *dev, const struct ohca_cmd_resize_srq *in, u32 *pi);
 int ohca_cmd_create_qp(struct ohca_dev *dev, const struct ohca_cmd_create_qp *in, u32 *handle);
 int ohca_cmd_modify_qp(struct ohca_dev *dev, u32 handle, u32 mask,
 		       const struct ohca_hw_qp_attr *attr);
@@ -867,6 +878,9 @@ int ohca_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
 int ohca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
 int ohca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 		       const struct ib_recv_wr **bad_wr);
+int ohca_srq_grow(struct ohca_srq *srq, u32 num);
+int ohca_srq_narrow(struct ohca_srq *srq, u32 num);
+void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 pi);
 struct ohca_srq *ohca_srq_get(struct ohca_dev *dev, u32 srqn);
 struct ohca_srq *ohca_srq_next(struct ohca_dev *dev, unsigned long *index);
 void ohca_srq_put(struct ohca_srq *srq);

@@ -139,16 +139,15 @@ bool ohca_srq_complete(struct ohca_srq *srq, u64 idx, struct ib_wc *wc)
 	struct ohca_rq_shadow *s;
 	bool ok = false;
 
-	if (idx >= 1u << srq->log)
-		return false;
 	spin_lock(&srq->lock);
-	s = &srq->shadow[idx];
-	if (s->used) {
+	s = idx < srq->num ? &srq->shadow[idx] : NULL;
+	if (s && s->used) {
 		wc->wr_id = s->wr_id;
 		ohca_check_len(wc, s->length);
 		s->used = false;
 		srq->next[idx] = srq->free;
 		srq->free = idx;
+		srq->used--;
 		ok = true;
 	}
 	spin_unlock(&srq->lock);

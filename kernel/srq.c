@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Shared receive queues. The WQE of a kernel SRQ carries as wr_id an index into the
- * driver's own array; there are as many of these as WQEs in the ring, so the ring
- * cannot overflow while an index is free.
+ * driver's own array, which only grows. No more are outstanding than the ring has WQEs, so
+ * it cannot overflow; while it is replaced, than the smaller of the two has.
  */
 #include <linux/slab.h>
 #include <rdma/uverbs_ioctl.h>
@@ -79,26 +79,63 @@ static int ohca_srq_user_buf(struct ohca_dev *dev, struct ohca_srq *srq, struct 
 	size = ohca_srq_buf_size(req.log_size, req.log_stride);
 	if (in->type == OHCA_SRQT_TM) {
 		in->log_ops = req.log_ops;
-		size += ohca_tm_ring_size(req.log_ops);
+		srq->ops_size = ohca_tm_ring_size(req.log_ops);
+		size += srq->ops_size;
 	}
 	return ohca_queue_umem(dev, pl, &srq->umem, req.buf_addr, req.buf_size, size);
+}
+
+/**
+ * ohca_srq_grow - have the driver's array hold more WQEs
+ * @srq: kernel SRQ
+ * @num: entries that are needed
+ *
+ * Process context, under @srq->resize_lock unless nobody knows the SRQ yet.
+ * Return: 0 or -ENOMEM.
+ */
+int ohca_srq_grow(struct ohca_srq *srq, u32 num)
+{
+	struct ohca_rq_shadow *shadow;
+	u32 *next;
+	u32 i;
+
+	if (num <= srq->num)
+		return 0;
+	shadow = kvcalloc(num, sizeof(*shadow), GFP_KERNEL);
+	next = kvcalloc(num, sizeof(*next), GFP_KERNEL);
+	if (!shadow || !next) {
+		kvfree(shadow);
+		kvfree(next);
+		return -ENOMEM;
+	}
+	/* the end of the free list, one past the last, is the first new entry */
+	for (i = srq->num; i < num; i++)
+		next[i] = i + 1;
+	spin_lock_irq(&srq->lock);
+	if (srq->num) {
+		memcpy(shadow, srq->shadow, srq->num * sizeof(*shadow));
+		memcpy(next, srq->next, srq->num * sizeof(*next));
+	}
+	swap(srq->shadow, shadow);
+	swap(srq->next, next);
+	srq->num = num;
+	spin_unlock_irq(&srq->lock);
+	kvfree(shadow);
+	kvfree(next);
+	return 0;
 }
 
 static int ohca_srq_kernel_buf(struct ohca_dev *dev, struct ohca_srq *srq, struct ohca_pl *pl,
 			       const struct ib_srq_attr *attr)
 {
-	u32 i, num;
 	int ret;
 
 	srq->log = ohca_log2_up(attr->max_wr);
 	srq->log_stride = ohca_rq_log_stride(attr->max_sge);
-	num = 1u << srq->log;
-	srq->shadow = kvcalloc(num, sizeof(*srq->shadow), GFP_KERNEL);
-	srq->next = kvcalloc(num, sizeof(*srq->next), GFP_KERNEL);
-	if (!srq->shadow || !srq->next)
-		return -ENOMEM;
-	for (i = 0; i < num; i++)
-		srq->next[i] = i + 1;
+	srq->room = 1u << srq->log;
+	ret = ohca_srq_grow(srq, srq->room);
+	if (ret)
+		return ret;
 	ret = ohca_buf_alloc(dev, &srq->buf, ohca_srq_buf_size(srq->log, srq->log_stride));
 	if (ret)
 		return ret;
@@ -170,6 +207,7 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 	spin_lock_init(&srq->lock);
 	refcount_set(&srq->ref, 1);
 	init_completion(&srq->released);
+	mutex_init(&srq->resize_lock);
 
 	if (udata)
 		ret = ohca_srq_user_buf(dev, srq, &pl, attr, udata, &in);
@@ -214,19 +252,181 @@ err_buf:
 	return ret;
 }
 
-/** ohca_modify_srq - ib_device_ops.modify_srq: arms the limit event */
+static int ohca_srq_user_resize(struct ohca_dev *dev, struct ohca_srq *srq, u32 max_wr,
+				struct ib_udata *udata, struct ohca_cmd_resize_srq *in)
+{
+	struct ohca_modify_srq_req req;
+	struct ib_umem *umem;
+	struct ohca_pl pl;
+	u32 pi;
+	int ret;
+
+	ret = ohca_udata_in(udata, &req, sizeof(req));
+	if (ret)
+		return ret;
+	if (req.comp_mask)
+		return -EOPNOTSUPP;
+	if (req.log_size > dev->attr.log_max_srq_wqes || 1u << req.log_size < max_wr)
+		return -EINVAL;
+	ret = ohca_queue_umem(dev, &pl, &umem, req.buf_addr, req.buf_size,
+			      ohca_srq_buf_size(req.log_size, srq->log_stride) + srq->ops_size);
+	if (ret)
+		return ret;
+	in->pl = pl.hw;
+	in->log_size = req.log_size;
+	/* what the driver holds must change in the order in which the device moves */
+	mutex_lock(&srq->resize_lock);
+	ret = ohca_cmd_resize_srq(dev, in, &pi);
+	if (!ret) {
+		swap(srq->umem, umem);
+		srq->log = req.log_size;
+	}
+	mutex_unlock(&srq->resize_lock);
+	ohca_pl_free(dev, &pl);
+	/* the old memory, or the new one that was refused */
+	ohca_umem_release(dev, umem);
+	return ret;
+}
+
+/**
+ * ohca_srq_narrow - let no more be posted than a ring that is to come can take, too
+ * @srq: kernel SRQ
+ * @num: WQEs of that ring
+ *
+ * Until ohca_srq_move(). Under @srq->resize_lock.
+ * Return: 0, or -EINVAL if too much is outstanding already.
+ */
+int ohca_srq_narrow(struct ohca_srq *srq, u32 num)
+{
+	int ret = 0;
+
+	spin_lock_irq(&srq->lock);
+	if (srq->used > num)
+		ret = -EINVAL;
+	else
+		srq->room = min(num, srq->room);
+	spin_unlock_irq(&srq->lock);
+	return ret;
+}
+
+/**
+ * ohca_srq_move - post in another ring from now on
+ * @srq: kernel SRQ, after ohca_srq_narrow()
+ * @buf: ring that the device takes WQEs from now; becomes the old one; or NULL if it was
+ *	refused and the old one stays
+ * @log: log2 of its WQEs
+ * @pi: producer index up to which the device says it has copied WQEs
+ *
+ * What was posted after that is copied here; none of it can have been overwritten, because
+ * ohca_srq_narrow() was in force. Under @srq->resize_lock.
+ */
+void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 pi)
+{
+	u32 mask = (1u << srq->log) - 1, late;
+	size_t from, to;
+
+	spin_lock_irq(&srq->lock);
+	if (buf) {
+		/* more cannot be true */
+		late = min(srq->head - pi, srq->room);
+		for (pi = srq->head - late; pi != srq->head; pi++) {
+			from = (size_t)(pi & mask) << srq->log_stride;
+			to = (size_t)(pi & ((1u << log) - 1)) << srq->log_stride;
+			memcpy(ohca_buf_at(buf, OHCA_RQ_RING_OFFSET + to),
+			       ohca_buf_at(&srq->buf, OHCA_RQ_RING_OFFSET + from),
+			       1u << srq->log_stride);
+		}
+		swap(srq->buf, *buf);
+		srq->db = ohca_buf_at(&srq->buf, OHCA_DB_OFFSET);
+		srq->log = log;
+		dma_wmb();
+		WRITE_ONCE(srq->db->rq_pi, cpu_to_le32(srq->head));
+		if (late)
+			ohca_uar_write(to_ohca_dev(srq->ibsrq.device), OHCA_UAR_SRQ,
+				       srq->srqn | (u64)srq->head << 32);
+	}
+	srq->room = 1u << srq->log;
+	spin_unlock_irq(&srq->lock);
+}
+
+/* Consumers go on posting and polling all the while. */
+static int ohca_srq_kernel_resize(struct ohca_dev *dev, struct ohca_srq *srq, u32 max_wr,
+				  struct ohca_cmd_resize_srq *in)
+{
+	u32 pi = 0, log = ohca_log2_up(max_wr);
+	struct ohca_buf buf;
+	struct ohca_pl pl;
+	int ret;
+
+	ret = ohca_buf_alloc(dev, &buf, ohca_srq_buf_size(log, srq->log_stride));
+	if (ret)
+		return ret;
+	ret = ohca_pl_from_buf(dev, &pl, &buf);
+	if (ret)
+		goto out;
+	in->pl = pl.hw;
+	in->log_size = log;
+	mutex_lock(&srq->resize_lock);
+	ret = ohca_srq_grow(srq, 1u << log);
+	if (!ret)
+		ret = ohca_srq_narrow(srq, 1u << log);
+	if (!ret) {
+		ret = ohca_cmd_resize_srq(dev, in, &pi);
+		ohca_srq_move(srq, ret ? NULL : &buf, log, pi);
+	}
+	mutex_unlock(&srq->resize_lock);
+	ohca_pl_free(dev, &pl);
+out:
+	/* the old memory, or the new one that was refused */
+	ohca_buf_free(dev, &buf);
+	return ret;
+}
+
+/* Another size, and perhaps another limit with it. */
+static int ohca_resize_srq(struct ib_srq *ibsrq, const struct ib_srq_attr *attr, bool limit,
+			   struct ib_udata *udata)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibsrq->device);
+	struct ohca_srq *srq = to_ohca_srq(ibsrq);
+	struct ohca_cmd_resize_srq in = { .srqn = cpu_to_le32(srq->srqn) };
+
+	if (!ohca_has(dev, OHCA_FEATURE_SRQ_RESIZE))
+		return -EOPNOTSUPP;
+	if (!attr->max_wr || attr->max_wr > 1u << dev->attr.log_max_srq_wqes ||
+	    (limit && attr->srq_limit > attr->max_wr))
+		return -EINVAL;
+	if (limit) {
+		in.flags = OHCA_RESIZE_SRQ_LIMIT;
+		in.limit = cpu_to_le32(attr->srq_limit);
+	}
+	if (udata)
+		return ohca_srq_user_resize(dev, srq, attr->max_wr, udata, &in);
+	return ohca_srq_kernel_resize(dev, srq, attr->max_wr, &in);
+}
+
+/**
+ * ohca_modify_srq - ib_device_ops.modify_srq: arms the limit event, changes the size
+ * @ibsrq: SRQ; the core lets several threads modify it at once
+ * @attr: max_wr and srq_limit
+ * @mask: IB_SRQ_MAX_WR, which OHCA_FEATURE_SRQ_RESIZE is needed for, IB_SRQ_LIMIT
+ * @udata: with IB_SRQ_MAX_WR: struct ohca_modify_srq_req
+ *
+ * Return: 0, or a negative errno, and then nothing has changed: -EINVAL if more is outstanding
+ * than would fit.
+ */
 int ohca_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask,
 		    struct ib_udata *udata)
 {
 	struct ohca_srq *srq = to_ohca_srq(ibsrq);
-	int ret = ohca_udata_none(udata);
+	int ret;
 
-	if (ret)
-		return ret;
-	if (mask & ~IB_SRQ_LIMIT)
+	if (mask & ~(IB_SRQ_MAX_WR | IB_SRQ_LIMIT))
 		return -EOPNOTSUPP;
-	if (!(mask & IB_SRQ_LIMIT))
-		return 0;
+	if (mask & IB_SRQ_MAX_WR)
+		return ohca_resize_srq(ibsrq, attr, mask & IB_SRQ_LIMIT, udata);
+	ret = ohca_udata_none(udata);
+	if (ret || !(mask & IB_SRQ_LIMIT))
+		return ret;
 	if (attr->srq_limit > 1u << srq->log)
 		return -EINVAL;
 	return ohca_cmd_modify_srq(to_ohca_dev(ibsrq->device), srq->srqn, attr->srq_limit);
@@ -269,18 +469,19 @@ int ohca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 {
 	struct ohca_dev *dev = to_ohca_dev(ibsrq->device);
 	struct ohca_srq *srq = to_ohca_srq(ibsrq);
-	u32 idx, old, mask = (1u << srq->log) - 1;
+	u32 idx, old, mask;
 	struct ohca_rq_shadow *s;
 	unsigned long flags;
 	size_t off;
 	int ret = 0;
 
 	spin_lock_irqsave(&srq->lock, flags);
+	mask = (1u << srq->log) - 1;
 	old = srq->head;
 	for (; wr; wr = wr->next) {
 		if (wr->num_sge < 0 || wr->num_sge > srq->max_sge)
 			ret = -EINVAL;
-		else if (srq->free > mask)
+		else if (srq->used >= srq->room)
 			ret = -ENOMEM;
 		if (ret) {
 			*bad_wr = wr;
@@ -293,6 +494,7 @@ int ohca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 		s->wr_id = wr->wr_id;
 		s->length = ohca_build_recv_wqe(wr, idx, ohca_buf_at(&srq->buf, off));
 		s->used = true;
+		srq->used++;
 		srq->head++;
 	}
 	if (srq->head != old) {

@@ -212,20 +212,27 @@ static void endless_cq(struct kunit *test)
 	ohca_test_end(dev);
 }
 
+static void free_srq(void *arg)
+{
+	struct ohca_srq *srq = arg;
+
+	kvfree(srq->shadow);
+	kvfree(srq->next);
+}
+
 static struct ohca_srq *make_srq(struct kunit *test, struct ohca_dev *dev, u32 log)
 {
 	struct ohca_srq *srq = ohca_test_alloc(test, sizeof(*srq));
-	u32 i;
 
 	srq->ibsrq.device = &dev->ibdev;
 	srq->log = log;
 	srq->log_stride = 6;
 	srq->max_sge = 3;
+	srq->srqn = 33;
+	srq->room = 1u << log;
 	spin_lock_init(&srq->lock);
-	srq->shadow = ohca_test_alloc(test, sizeof(*srq->shadow) << log);
-	srq->next = ohca_test_alloc(test, sizeof(*srq->next) << log);
-	for (i = 0; i < 1u << log; i++)
-		srq->next[i] = i + 1;
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, free_srq, srq));
+	KUNIT_ASSERT_EQ(test, 0, ohca_srq_grow(srq, 1u << log));
 	ohca_test_buf(test, &srq->buf, ohca_srq_buf_size(log, 6));
 	srq->db = ohca_buf_at(&srq->buf, 0);
 	return srq;
@@ -282,6 +289,80 @@ static void srq_any_order(struct kunit *test)
 	put_cqe(cq, 4, 9, OHCA_CQE_SRQ, 0, id);
 	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
 	KUNIT_EXPECT_EQ(test, 105, wc.wr_id);
+	ohca_test_end(dev);
+}
+
+/* The device takes the WQE at @i, and completes it as CQE @cqe. */
+static u64 srq_take(struct kunit *test, struct ohca_srq *srq, struct ohca_cq *cq, u32 i, u32 cqe)
+{
+	struct ib_wc wc;
+
+	put_cqe(cq, cqe, 9, OHCA_CQE_SRQ, 0, srq_wqe_id(srq, i & ((1u << srq->log) - 1)));
+	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+	return wc.wr_id;
+}
+
+/* The device copies the WQEs [@ci, @pi) to @buf of 1 << @log. */
+static void srq_device_copy(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 ci, u32 pi)
+{
+	for (; ci != pi; ci++)
+		memcpy(ohca_buf_at(buf, OHCA_RQ_RING_OFFSET + (ci & ((1u << log) - 1)) * 64),
+		       ohca_buf_at(&srq->buf, OHCA_RQ_RING_OFFSET +
+				   (ci & ((1u << srq->log) - 1)) * 64), 64);
+}
+
+/* To another size and back, with posts between what the device does and what the driver does. */
+static void srq_resize(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 6);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 9, 2);
+	struct ohca_srq *srq = make_srq(test, dev, 2);
+	u32 posted = 0, taken = 0, i;
+	struct ohca_buf buf = {};
+
+	qp->ibqp.srq = &srq->ibsrq;
+	qp->has_rq = false;
+	for (i = 0; i < 3; i++)
+		KUNIT_ASSERT_EQ(test, 0, post_srq_one(srq, posted++));
+	KUNIT_EXPECT_EQ(test, 0, srq_take(test, srq, cq, 0, taken++));
+	/* two are outstanding */
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_srq_narrow(srq, 1));
+	KUNIT_EXPECT_EQ(test, 0, ohca_srq_narrow(srq, 2));
+	KUNIT_EXPECT_EQ(test, -ENOMEM, post_srq_one(srq, 99));
+	/* the device has refused it */
+	ohca_srq_move(srq, NULL, 1, 0);
+	KUNIT_EXPECT_EQ(test, 0, post_srq_one(srq, posted++));
+
+	/* to 16: one is posted after the device has copied */
+	ohca_test_buf(test, &buf, ohca_srq_buf_size(4, 6));
+	KUNIT_ASSERT_EQ(test, 0, ohca_srq_grow(srq, 16));
+	KUNIT_ASSERT_EQ(test, 0, ohca_srq_narrow(srq, 16));
+	srq_device_copy(srq, &buf, 4, taken, posted);
+	KUNIT_EXPECT_EQ(test, 0, post_srq_one(srq, posted++));
+	KUNIT_EXPECT_EQ(test, -ENOMEM, post_srq_one(srq, 99));
+	ohca_srq_move(srq, &buf, 4, posted - 1);
+	KUNIT_EXPECT_EQ(test, posted, le32_to_cpu(srq->db->rq_pi));
+	KUNIT_EXPECT_EQ(test, 33 | (u64)posted << 32, readq(dev->uar + OHCA_UAR_SRQ));
+	while (posted - taken < 16)
+		KUNIT_ASSERT_EQ(test, 0, post_srq_one(srq, posted++));
+	KUNIT_EXPECT_EQ(test, -ENOMEM, post_srq_one(srq, 99));
+	for (i = 0; i < 14; i++, taken++)
+		KUNIT_ASSERT_EQ(test, taken, srq_take(test, srq, cq, taken, taken));
+
+	/* to 2; what the device says of its index is nonsense */
+	memset(&buf, 0, sizeof(buf));
+	ohca_test_buf(test, &buf, ohca_srq_buf_size(1, 6));
+	KUNIT_ASSERT_EQ(test, 0, ohca_srq_grow(srq, 2));
+	KUNIT_ASSERT_EQ(test, 0, ohca_srq_narrow(srq, 2));
+	ohca_srq_move(srq, &buf, 1, posted + 12345);
+	KUNIT_EXPECT_EQ(test, -ENOMEM, post_srq_one(srq, 99));
+	for (i = 0; i < 10; i++, taken++) {
+		KUNIT_ASSERT_EQ(test, taken, srq_take(test, srq, cq, taken, taken));
+		KUNIT_ASSERT_EQ(test, 0, post_srq_one(srq, posted++));
+		KUNIT_ASSERT_EQ(test, -ENOMEM, post_srq_one(srq, 99));
+	}
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&dev->bad_cqes));
 	ohca_test_end(dev);
 }
 
@@ -405,6 +486,7 @@ static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(hostile_cqes),
 	KUNIT_CASE(endless_cq),
 	KUNIT_CASE(srq_any_order),
+	KUNIT_CASE(srq_resize),
 	KUNIT_CASE(cq_clean),
 	KUNIT_CASE(fatal_flush),
 	KUNIT_CASE(fatal_wakes),

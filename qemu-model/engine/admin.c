@@ -50,6 +50,8 @@ static const struct cmd_desc cmds[] = {
 	[OHCA_CMD_MODIFY_SRQ]	  = { ohca_cmd_modify_srq, sizeof(struct ohca_cmd_modify_srq),
 				      FEATURE(SRQ) },
 	[OHCA_CMD_QUERY_SRQ]	  = { ohca_cmd_query_srq, HANDLE, FEATURE(SRQ) },
+	[OHCA_CMD_RESIZE_SRQ]	  = { ohca_cmd_resize_srq, sizeof(struct ohca_cmd_resize_srq),
+				      FEATURE(SRQ_RESIZE) },
 	[OHCA_CMD_CREATE_QP]	  = { ohca_cmd_create_qp, sizeof(struct ohca_cmd_create_qp), 0 },
 	[OHCA_CMD_DESTROY_QP]	  = { ohca_cmd_destroy_qp, HANDLE, 0 },
 	[OHCA_CMD_MODIFY_QP]	  = { ohca_cmd_modify_qp, sizeof(struct ohca_cmd_modify_qp), 0 },

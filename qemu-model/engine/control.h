@@ -16,7 +16,7 @@
 	 1ull << OHCA_FEATURE_MCAST | 1ull << OHCA_FEATURE_FRMR |		\
 	 1ull << OHCA_FEATURE_MW | 1ull << OHCA_FEATURE_CQ_RESIZE |		\
 	 1ull << OHCA_FEATURE_TIMESTAMP | 1ull << OHCA_FEATURE_REREG |		\
-	 1ull << OHCA_FEATURE_DM |						\
+	 1ull << OHCA_FEATURE_DM | 1ull << OHCA_FEATURE_SRQ_RESIZE |		\
 	 1ull << OHCA_FEATURE_ODP | 1ull << OHCA_FEATURE_EXT_ATOMIC |		\
 	 1ull << OHCA_FEATURE_MPE | 1ull << OHCA_FEATURE_APM |			\
 	 1ull << OHCA_FEATURE_UD_CSUM | 1ull << OHCA_FEATURE_TSO |		\
@@ -102,6 +102,7 @@ int ohca_cmd_create_srq(struct ohca_cmd *c);
 int ohca_cmd_destroy_srq(struct ohca_cmd *c);
 int ohca_cmd_modify_srq(struct ohca_cmd *c);
 int ohca_cmd_query_srq(struct ohca_cmd *c);
+int ohca_cmd_resize_srq(struct ohca_cmd *c);
 int ohca_cmd_create_qp(struct ohca_cmd *c);
 int ohca_cmd_destroy_qp(struct ohca_cmd *c);
 int ohca_cmd_modify_qp(struct ohca_cmd *c);
@@ -139,6 +140,9 @@ void ohca_ids_put(struct ohca_ids *ids, uint32_t id);
 /* tm.c: the tag list of an SRQ whose queue is there. OHCA_ADMIN_OK or _NO_RESOURCE */
 int ohca_tm_create(ohca_engine *e, struct ohca_srq *srq, uint32_t num_tags, uint8_t log_ops);
 void ohca_tm_free(ohca_engine *e, struct ohca_srq *srq);
+/* copy its list operations to where they are in @dst with 1 << @log_size WQEs; 0 or -1 */
+int ohca_tm_copy(ohca_engine *e, const struct ohca_srq *srq, const struct ohca_pages *dst,
+		 uint8_t log_size);
 /* execute the list operations that are posted */
 void ohca_tm_run(ohca_engine *e, struct ohca_srq *srq);
 /* doorbell.c: as if the SRQ had been rung */

@@ -396,6 +396,20 @@ int ohca_pages_write(ohca_engine *e, const struct ohca_pages *p, uint64_t off, c
 	return pages_copy(e, p, off, (uint8_t *)(uintptr_t)buf, n, OHCA_DMA_WRITE);
 }
 
+int ohca_pages_copy(ohca_engine *e, const struct ohca_pages *dst, uint64_t to,
+		    const struct ohca_pages *src, uint64_t from, uint64_t n)
+{
+	uint8_t part[1024];
+
+	for (uint64_t at = 0, len; at < n; at += len) {
+		len = n - at < sizeof(part) ? n - at : sizeof(part);
+		if (ohca_pages_read(e, src, from + at, part, len) ||
+		    ohca_pages_write(e, dst, to + at, part, len))
+			return -1;
+	}
+	return 0;
+}
+
 int ohca_pages_publish(ohca_engine *e, const struct ohca_pages *p, uint64_t off, const void *buf,
 		       size_t n)
 {

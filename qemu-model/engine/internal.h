@@ -163,6 +163,9 @@ int ohca_dma_write(ohca_engine *e, uint64_t iova, const void *buf, size_t n);
 int ohca_pages_read(ohca_engine *e, const struct ohca_pages *p, uint64_t off, void *buf, size_t n);
 int ohca_pages_write(ohca_engine *e, const struct ohca_pages *p, uint64_t off, const void *buf,
 		     size_t n);
+/* @n bytes at @from of @src to @to of @dst */
+int ohca_pages_copy(ohca_engine *e, const struct ohca_pages *dst, uint64_t to,
+		    const struct ohca_pages *src, uint64_t from, uint64_t n);
 /* aligned __le32 in queue memory: atomic load with acquire / store with release; -1 on error */
 int ohca_pages_load32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, uint32_t *val);
 int ohca_pages_store32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, uint32_t val);

@@ -312,12 +312,22 @@ int ohca_cmd_destroy_srq(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
+/* Arm the limit event of an SRQ with @posted WQEs, -1 if nobody knows. */
+static void srq_limit(ohca_engine *e, struct ohca_srq *srq, uint32_t limit, int64_t posted)
+{
+	srq->limit = limit;
+	/* already below: the event is due at once (IBTA vol 1, 11.2.4.3) */
+	if (limit && posted >= 0 && posted < limit) {
+		srq->limit = 0;
+		ohca_async_event(e, OHCA_EVENT_SRQ_LIMIT, srq->srqn, 0);
+	}
+}
+
 int ohca_cmd_modify_srq(struct ohca_cmd *c)
 {
 	struct ohca_srq *srq = ohca_srq_get(c->e, ohca_le32(c->aqe.modify_srq.srqn));
 	uint32_t limit = ohca_le32(c->aqe.modify_srq.limit);
 	struct rq rq;
-	int64_t posted;
 
 	if (!srq)
 		return OHCA_ADMIN_BAD_HANDLE;
@@ -325,14 +335,78 @@ int ohca_cmd_modify_srq(struct ohca_cmd *c)
 		return OHCA_BAD(c, modify_srq.limit);
 	if (srq->error)
 		return OHCA_ADMIN_BAD_STATE;
-	srq->limit = limit;
 	rq = srq_rq(srq);
-	posted = rq_posted(c->e, &rq);
-	/* already below: the event is due at once (IBTA vol 1, 11.2.4.3) */
-	if (limit && posted >= 0 && posted < limit) {
-		srq->limit = 0;
-		ohca_async_event(c->e, OHCA_EVENT_SRQ_LIMIT, srq->srqn, 0);
+	srq_limit(c->e, srq, limit, rq_posted(c->e, &rq));
+	return OHCA_ADMIN_OK;
+}
+
+/* Make @dst what the SRQ's buffer is, with 1 << @log WQEs of which those before @pi are posted. */
+static int srq_copy(ohca_engine *e, const struct ohca_srq *srq, const struct ohca_pages *dst,
+		    uint8_t log, uint32_t pi)
+{
+	const uint64_t stride = 1ull << srq->log_stride;
+	const uint32_t old_mask = (1u << srq->log_size) - 1, mask = (1u << log) - 1;
+
+	/* the index is the one that was checked, whatever the record has become meanwhile */
+	if (ohca_pages_copy(e, dst, OHCA_DB_OFFSET, &srq->buf, OHCA_DB_OFFSET,
+			    sizeof(struct ohca_hw_db)) ||
+	    ohca_pages_store32(e, dst, DB_OFF(rq_pi), pi) ||
+	    ohca_pages_store32(e, dst, DB_OFF(rq_ci), srq->ci) ||
+	    ohca_pages_store32(e, dst, DB_OFF(rq_event), pi - 1))
+		return OHCA_ADMIN_DMA;
+	for (uint32_t i = srq->ci; i != pi; i++)
+		if (ohca_pages_copy(e, dst, OHCA_RQ_RING_OFFSET + (i & mask) * stride, &srq->buf,
+				    OHCA_RQ_RING_OFFSET + (i & old_mask) * stride, stride))
+			return OHCA_ADMIN_DMA;
+	return srq->tm && ohca_tm_copy(e, srq, dst, log) ? OHCA_ADMIN_DMA : OHCA_ADMIN_OK;
+}
+
+int ohca_cmd_resize_srq(struct ohca_cmd *c)
+{
+	const struct ohca_cmd_resize_srq *cmd = &c->aqe.resize_srq;
+	ohca_engine *e = c->e;
+	struct ohca_srq *srq = ohca_srq_get(e, ohca_le32(cmd->srqn));
+	bool set = cmd->flags & OHCA_RESIZE_SRQ_LIMIT;
+	struct ohca_pages buf;
+	int64_t posted;
+	uint64_t bytes;
+	struct rq rq;
+	int rc;
+
+	if (!srq)
+		return OHCA_ADMIN_BAD_HANDLE;
+	if (srq->error)
+		return OHCA_ADMIN_BAD_STATE;
+	if (cmd->log_size > OHCA_LOG_MAX_SRQ_WQES)
+		return OHCA_BAD(c, resize_srq.log_size);
+	if (cmd->flags & ~OHCA_RESIZE_SRQ_LIMIT)
+		return OHCA_BAD(c, resize_srq.flags);
+	if (cmd->reserved)
+		return OHCA_BAD(c, resize_srq.reserved);
+	if (set ? ohca_le32(cmd->limit) > 1u << cmd->log_size : cmd->limit != 0)
+		return OHCA_BAD(c, resize_srq.limit);
+	rq = srq_rq(srq);
+	posted = rq_posted(e, &rq);
+	if (posted < 0)
+		return OHCA_ADMIN_BAD_STATE;
+	if (posted > 1u << cmd->log_size || (!set && srq->limit > 1u << cmd->log_size))
+		return OHCA_BAD(c, resize_srq.log_size);
+	bytes = ohca_srq_buf_size(cmd->log_size, srq->log_stride) +
+		(srq->tm ? ohca_tm_ring_size(srq->tm->log_ops) : 0);
+	rc = OHCA_CMD_PAGES(c, &buf, resize_srq.pl, bytes, OHCA_MAX_QUEUE_PAGES);
+	if (rc)
+		return rc;
+	rc = srq_copy(e, srq, &buf, cmd->log_size, srq->ci + (uint32_t)posted);
+	if (rc) {
+		ohca_pages_free(e, &buf);
+		return rc;
 	}
+	ohca_pages_free(e, &srq->buf);
+	srq->buf = buf;
+	srq->log_size = cmd->log_size;
+	if (set)
+		srq_limit(e, srq, ohca_le32(cmd->limit), posted);
+	ohca_cmd_result(c, srq->ci + (uint32_t)posted);
 	return OHCA_ADMIN_OK;
 }
 

@@ -38,6 +38,14 @@ void ohca_tm_free(ohca_engine *e, struct ohca_srq *srq)
 	srq->tm = NULL;
 }
 
+int ohca_tm_copy(ohca_engine *e, const struct ohca_srq *srq, const struct ohca_pages *dst,
+		 uint8_t log_size)
+{
+	return ohca_pages_copy(e, dst, ohca_tm_ring_offset(log_size, srq->log_stride), &srq->buf,
+			       ohca_tm_ring_offset(srq->log_size, srq->log_stride),
+			       ohca_tm_ring_size(srq->tm->log_ops));
+}
+
 /* ---- matching ---------------------------------------------------------------------- */
 
 struct ohca_tag *ohca_tm_take(struct ohca_srq *srq, uint64_t tag)

@@ -341,6 +341,7 @@ void host_free(struct host *h)
 		port_flush(hp);
 	}
 	ohca_free(h->e);
+	host_buf_free(&h->spare);
 	free(h->dm);
 	free(h->mem);
 	free(h);

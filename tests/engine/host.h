@@ -84,6 +84,13 @@ struct host_port {
 	uint64_t frames, refused;	/* sent; tx_begin() refusals */
 };
 
+/** struct host_buf - memory with its page list */
+struct host_buf {
+	struct ohca_hw_pl pl;
+	uint32_t npages;
+	uint64_t *page;		/* bus addresses */
+};
+
 struct host {
 	ohca_engine *e;
 	struct ohca_cfg cfg;
@@ -95,6 +102,7 @@ struct host {
 	bool scatter;		/* page lists name pages that do not follow each other */
 	bool no_map;		/* all DMA through dma_rw */
 	uint64_t hole, hole_len;	/* memory that has gone */
+	struct host_buf spare;	/* what an SRQ has moved out of; the next one moves in */
 	int in_dma;
 	uint64_t persisted;	/* bytes that were to be made persistent */
 	uint64_t own_clock, *now;
@@ -120,13 +128,6 @@ struct host {
 	uint32_t pdn;
 };
 
-/** struct host_buf - memory with its page list */
-struct host_buf {
-	struct ohca_hw_pl pl;
-	uint32_t npages;
-	uint64_t *page;		/* bus addresses */
-};
-
 struct host_cq {
 	struct host *h;
 	struct host_buf buf;
@@ -139,6 +140,7 @@ struct host_srq {
 	struct host_buf buf;
 	uint32_t srqn, uar, pi, op_pi;
 	uint8_t log, log_stride, log_ops;
+	bool tm;
 };
 
 struct host_qp {
@@ -260,6 +262,10 @@ int host_tm_srq_create(struct host *h, struct host_srq *srq, uint8_t log, uint32
 void host_tm_op(struct host_srq *srq, const struct ohca_hw_tm_wqe *w);
 /** host_tm_result() - enum ohca_tm_result of the operation posted @back before the last */
 uint32_t host_tm_result(struct host_srq *srq, unsigned int back);
+/** host_srq_resize() - move an SRQ to a new buffer of 1 << @log WQEs; *@pi: what the device says.
+ * Returns the status; not OK: the SRQ is as before. */
+int host_srq_resize(struct host_srq *srq, uint8_t log, uint8_t flags, uint32_t limit,
+		    uint32_t *pi);
 void host_srq_post(struct host_srq *srq, uint64_t wr_id, const struct ohca_hw_sge *sge,
 		   unsigned int n);
 /** host_qp_create() - Return: status; fills @qp if OK */

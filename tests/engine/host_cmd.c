@@ -199,8 +199,9 @@ static int srq_create(struct host *h, struct host_srq *srq, struct ohca_hw_aqe *
 	srq->log = c->create_srq.log_size;
 	srq->log_stride = c->create_srq.log_stride = 7;
 	srq->log_ops = c->create_srq.log_ops;
+	srq->tm = c->create_srq.num_tags != 0;
 	host_buf_alloc(h, &srq->buf, ohca_srq_buf_size(srq->log, 7) +
-		       (c->create_srq.num_tags ? ohca_tm_ring_size(srq->log_ops) : 0));
+		       (srq->tm ? ohca_tm_ring_size(srq->log_ops) : 0));
 	c->create_srq.pl = srq->buf.pl;
 	rc = host_cmd(h, OHCA_CMD_CREATE_SRQ, c, &r);
 	if (rc)
@@ -286,6 +287,34 @@ void host_srq_post(struct host_srq *srq, uint64_t wr_id, const struct ohca_hw_sg
 	if (ohca_db_needed(db->rq_event, srq->pi, srq->pi - 1))
 		ohca_doorbell(srq->h->e, srq->uar, OHCA_UAR_SRQ,
 			      srq->srqn | (uint64_t)srq->pi << 32, 8);
+}
+
+int host_srq_resize(struct host_srq *srq, uint8_t log, uint8_t flags, uint32_t limit,
+		    uint32_t *pi)
+{
+	struct ohca_hw_aqe c = HOST_AQE(resize_srq, .srqn = srq->srqn, .log_size = log,
+						 .flags = flags, .limit = limit);
+	uint64_t bytes = ohca_srq_buf_size(log, srq->log_stride) +
+			 (srq->tm ? ohca_tm_ring_size(srq->log_ops) : 0);
+	struct host_buf *spare = &srq->h->spare, old = srq->buf;
+	struct ohca_hw_acqe r;
+	int rc;
+
+	if ((uint64_t)spare->npages * HOST_PAGE < bytes) {
+		host_buf_free(spare);
+		host_buf_alloc(srq->h, spare, bytes);
+	}
+	c.resize_srq.pl = spare->pl;
+	rc = host_cmd(srq->h, OHCA_CMD_RESIZE_SRQ, &c, &r);
+	if (rc)
+		return rc;
+	/* who looks there still finds nothing that could be true */
+	memset(host_buf_ptr(srq->h, &old, 0), 0xff, sizeof(struct ohca_hw_db));
+	srq->buf = *spare;
+	*spare = old;
+	srq->log = log;
+	*pi = r.handle.handle;
+	return 0;
 }
 
 void host_post_recv(struct host_qp *qp, uint64_t wr_id, const struct ohca_hw_sge *sge,

@@ -322,12 +322,175 @@ static void test_create(void **state)
 	assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_SRQ, &c, NULL), OHCA_ADMIN_OK);
 }
 
+/* ---- resizing ---- */
+
+static uint32_t resize(struct rig *r, uint8_t log, uint8_t flags, uint32_t limit)
+{
+	uint32_t pi = 0;
+
+	assert_int_equal(host_srq_resize(&r->srq, log, flags, limit, &pi), OHCA_ADMIN_OK);
+	return pi;
+}
+
+static void post_some(struct rig *r, uint64_t wr_id)
+{
+	static const struct ohca_hw_sge sge[2] = { { 0x1000, 100, 7 }, { 0x2000, 50, 8 } };
+
+	host_srq_post(&r->srq, wr_id, sge, wr_id % 3);
+}
+
+/* At every phase of the old ring, to every size that fits, full and empty: all in order. */
+static void test_resize(void **state)
+{
+	struct rig *r = *state;
+	uint64_t next = 0, seen = 0;
+	struct ohca_rwqe w;
+
+	r->h->scatter = true;
+	for (unsigned int round = 0; round < 400; round++) {
+		uint8_t log = (uint8_t)(round * 7 % 9);
+		uint64_t keep = round % 5 < 4 ? round % 5 : 1u << log;
+
+		while (next - seen < keep && next - seen < 1u << r->srq.log)
+			post_some(r, next++);
+		while (next - seen > 1u << log) {
+			assert_int_equal(take(r, r->s, &w), 1);
+			assert_int_equal(w.wr_id, seen++);
+		}
+		assert_int_equal(resize(r, log, 0, 0), (uint32_t)next);
+		assert_int_equal(db(r, &r->srq.buf)->rq_pi, (uint32_t)next);
+		assert_int_equal(db(r, &r->srq.buf)->rq_ci, (uint32_t)seen);
+		for (unsigned int k = 0; k < 11; k++) {
+			while (next - seen < 1u << log)
+				post_some(r, next++);
+			for (unsigned int n = 0; n <= k && seen < next; n++) {
+				assert_int_equal(take(r, r->s, &w), 1);
+				assert_int_equal(w.wr_id, seen++);
+				assert_int_equal(w.num_sge, w.wr_id % 3);
+				if (w.num_sge == 2)
+					assert_int_equal(w.sge[1].addr, 0x2000);
+			}
+		}
+	}
+	while (seen < next) {
+		assert_int_equal(take(r, r->s, &w), 1);
+		assert_int_equal(w.wr_id, seen++);
+	}
+	assert_int_equal(take(r, r->s, &w), 0);
+	assert_int_equal(db(r, &r->srq.buf)->rq_ci, (uint32_t)next);
+	assert_int_equal(host_counter(r->h, OHCA_CNT_DB_BAD_INDEX), 0);
+}
+
+/* What is refused changes nothing. */
+static void test_resize_refused(void **state)
+{
+	struct rig *r = *state;
+	struct host *h = r->h;
+	struct ohca_hw_aqe good = HOST_AQE(resize_srq, .srqn = r->srq.srqn, .log_size = 3), c;
+	struct ohca_hw_eqe eqe;
+	struct ohca_rwqe w;
+	struct host_srq first;
+	uint32_t pi;
+
+	for (uint64_t i = 0; i < 5; i++)
+		host_srq_post(&r->srq, i, NULL, 0);
+	good.resize_srq.pl.root = host_pages(h, 1);
+	good.resize_srq.pl.npages = 1;
+	good.resize_srq.pl.page_shift = 12;
+#define REFUSED(field, value, status, syn)					\
+	c = good;								\
+	c.resize_srq.field = (value);						\
+	assert_int_equal(host_cmd(h, OHCA_CMD_RESIZE_SRQ, &c, NULL), status);	\
+	assert_int_equal(h->syndrome, syn)
+	REFUSED(srqn, 77, OHCA_ADMIN_BAD_HANDLE, 0);
+	REFUSED(limit, 1, OHCA_ADMIN_BAD_PARAM, 0x1c);
+	REFUSED(log_size, 17, OHCA_ADMIN_BAD_PARAM, 0x20);
+	REFUSED(log_size, 255, OHCA_ADMIN_BAD_PARAM, 0x20);
+	/* five do not fit four */
+	REFUSED(log_size, 2, OHCA_ADMIN_BAD_PARAM, 0x20);
+	/* 32 of 128 bytes and the record do not fit a page */
+	REFUSED(log_size, 5, OHCA_ADMIN_BAD_PARAM, 0x08);
+	REFUSED(flags, 2, OHCA_ADMIN_BAD_PARAM, 0x21);
+	REFUSED(reserved, 1, OHCA_ADMIN_BAD_PARAM, 0x22);
+	REFUSED(pl.levels, 4, OHCA_ADMIN_BAD_PARAM, 0x08);
+	REFUSED(pl.root, 1ull << 44, OHCA_ADMIN_DMA, 0);
+	good.resize_srq.flags = OHCA_RESIZE_SRQ_LIMIT;
+	REFUSED(limit, 9, OHCA_ADMIN_BAD_PARAM, 0x1c);
+#undef REFUSED
+	/* a limit that was armed before anything was posted */
+	host_srq_create(h, &first, 3, h->pdn, 0, 6);
+	assert_int_equal(host_srq_resize(&first, 2, 0, 0, &pi), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(h->syndrome, 0x20);
+	assert_int_equal(host_srq_resize(&first, 2, OHCA_RESIZE_SRQ_LIMIT, 0, &pi), OHCA_ADMIN_OK);
+	host_buf_free(&first.buf);
+	/* the old buffer cannot be read any more */
+	h->hole = r->srq.buf.page[0];
+	h->hole_len = 4096;
+	assert_int_equal(host_srq_resize(&r->srq, 4, 0, 0, &pi), OHCA_ADMIN_BAD_STATE);
+	h->hole_len = 0;
+
+	for (uint64_t i = 0; i < 5; i++) {
+		assert_int_equal(take(r, r->s, &w), 1);
+		assert_int_equal(w.wr_id, i);
+	}
+	assert_false(host_eq_poll(h, &h->async, &eqe));
+	/* a record that cannot be true, and then the SRQ in error for it */
+	db(r, &r->srq.buf)->rq_pi += 9;
+	assert_int_equal(host_srq_resize(&r->srq, 8, 0, 0, &pi), OHCA_ADMIN_BAD_STATE);
+	assert_int_equal(take(r, r->s, &w), 0);
+	db(r, &r->srq.buf)->rq_pi -= 9;
+	assert_int_equal(host_srq_resize(&r->srq, 8, 0, 0, &pi), OHCA_ADMIN_BAD_STATE);
+}
+
+/* The limit survives, or is set by the same command. */
+static void test_resize_limit(void **state)
+{
+	struct rig *r = *state;
+	struct ohca_hw_eqe eqe;
+	struct ohca_rwqe w;
+
+	for (uint64_t i = 0; i < 6; i++)
+		host_srq_post(&r->srq, i, NULL, 0);
+	assert_int_equal(set_limit(r, 6), OHCA_ADMIN_OK);
+	resize(r, 4, 0, 0);
+	assert_int_equal(get_limit(r), 6);
+	resize(r, 5, OHCA_RESIZE_SRQ_LIMIT, 5);
+	assert_int_equal(get_limit(r), 5);
+	assert_int_equal(take(r, r->s, &w), 1);
+	assert_false(host_eq_poll(r->h, &r->h->async, &eqe));
+	assert_int_equal(take(r, r->s, &w), 1);
+	assert_true(host_eq_poll(r->h, &r->h->async, &eqe));
+	assert_int_equal(eqe.type, OHCA_EVENT_SRQ_LIMIT);
+	/* more than there are: at once */
+	resize(r, 6, OHCA_RESIZE_SRQ_LIMIT, 64);
+	assert_true(host_eq_poll(r->h, &r->h->async, &eqe));
+	assert_int_equal(eqe.type, OHCA_EVENT_SRQ_LIMIT);
+	assert_int_equal(get_limit(r), 0);
+	resize(r, 2, OHCA_RESIZE_SRQ_LIMIT, 4);
+	resize(r, 2, OHCA_RESIZE_SRQ_LIMIT, 0);
+	assert_int_equal(get_limit(r), 0);
+}
+
+/* Rung once and not asleep since: the new record says so, too. */
+static void test_resize_silent(void **state)
+{
+	struct rig *r = *state;
+
+	host_srq_post(&r->srq, 0, NULL, 0);
+	ohca_poll(r->h->e, 64);
+	resize(r, 4, 0, 0);
+	r->h->kicked = false;
+	host_srq_post(&r->srq, 1, NULL, 0);
+	assert_false(r->h->kicked);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(take), T(shared), T(malformed), T(bad_index), T(memory_gone), T(limit),
-		T(first_limit), T(suppression), T(create),
+		T(first_limit), T(suppression), T(create), T(resize), T(resize_refused),
+		T(resize_limit), T(resize_silent),
 	};
 
 	return cmocka_run_group_tests_name("receive queues", tests, NULL, NULL);

@@ -142,6 +142,12 @@ static void compose(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 		if (c->create_srq.type)
 			c->create_srq.cqn = handle(g, g->cq);
 		break;
+	case OHCA_CMD_RESIZE_SRQ:
+		c->resize_srq = (struct ohca_cmd_resize_srq){
+			.pl = list(g), .srqn = handle(g, g->srq), .log_size = b & 7,
+			.flags = b >> 7, .limit = b & 0x80 ? b >> 4 & 7 : 0,
+		};
+		break;
 	case OHCA_CMD_MODIFY_SRQ:
 		c->modify_srq = (struct ohca_cmd_modify_srq){
 			.srqn = handle(g, g->srq), .limit = b & 15,
@@ -314,7 +320,7 @@ static void command(struct guest *g)
 	static const uint8_t more[] = {
 		OHCA_CMD_UPDATE_MR_PAGES, OHCA_CMD_PAGE_FAULT_RESUME, OHCA_CMD_ALLOC_XRCD,
 		OHCA_CMD_DEALLOC_XRCD, OHCA_CMD_ALLOC_COUNTERS, OHCA_CMD_BIND_COUNTERS,
-		OHCA_CMD_QUERY_CONTEXT,
+		OHCA_CMD_QUERY_CONTEXT, OHCA_CMD_RESIZE_SRQ,
 	};
 	enum { FIRST = 8 * sizeof(ops), LAST = FIRST + sizeof(more) };
 	struct host *h = g->h;

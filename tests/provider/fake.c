@@ -229,7 +229,16 @@ int ibv_cmd_open_qp(struct ibv_context *context, struct verbs_qp *qp, int vqp_sz
 int ibv_cmd_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask,
 		       struct ibv_modify_srq *cmd, size_t cmd_size)
 {
-	return fake_fail();
+	struct uohca_modify_srq *c = (void *)cmd;
+	int err = fake_fail();
+
+	fake.srq_mask = mask;
+	if (!(mask & IBV_SRQ_MAX_WR))
+		return cmd_size == sizeof(*cmd) ? err : EOPNOTSUPP;
+	fake.modify_srq_req = c->drv_payload;
+	if (!err && fake.on_modify_srq)
+		err = fake.on_modify_srq(&fake.modify_srq_req);
+	return err;
 }
 
 int ibv_cmd_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr,

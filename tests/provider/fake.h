@@ -20,6 +20,7 @@
  * @bufs: queue memory handed out and not given back
  * @next_handle: number of the next QP, CQ, SRQ
  * @cq_req: last create_cq; the other requests alike
+ * @srq_mask: attribute mask of the last modify_srq
  * @cmd_cqe: cqe of the last create_cq or resize_cq
  */
 struct fake_kernel {
@@ -39,10 +40,14 @@ struct fake_kernel {
 	struct ohca_resize_cq_req resize_req;
 	struct ohca_create_qp_req qp_req;
 	struct ohca_create_srq_req srq_req;
+	struct ohca_modify_srq_req modify_srq_req;
+	int srq_mask;
 	uint32_t cmd_cqe;
 	int cmd_vector;
 	/* runs inside resize_cq, where the device moves the entries */
 	void (*on_resize)(const struct ohca_resize_cq_req *req);
+	/* runs inside modify_srq with a size, where the device moves the WQEs: 0 or an errno */
+	int (*on_modify_srq)(const struct ohca_modify_srq_req *req);
 	/* run inside create_qp and destroy_qp, when the kernel is done */
 	void (*on_create_qp)(void);
 	void (*on_destroy_qp)(void);

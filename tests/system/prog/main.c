@@ -25,6 +25,7 @@ int main(int argc, char **argv)
 			"       ohca-peer limits WHAT\n"
 			"       ohca-peer queues builder|resize|clock\n"
 			"       ohca-peer scale QPS MRS\n"
+			"       ohca-peer srq resize\n"
 			"       ohca-peer xrc share\n"
 			"       ohca-peer paged odp[_moving|_swapped|_squeezed|_killed]\n"
 			"       ohca-peer paged odp_srq|odp_xrc|odp_uc|odp_ud\n"
@@ -52,6 +53,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "queues")) {
 		queues_main(argv[2]);
+		return 0;
+	}
+	if (!strcmp(argv[1], "srq")) {
+		srq_main(argv[2]);
 		return 0;
 	}
 	if (!strcmp(argv[1], "scale") && argc > 3) {

@@ -176,6 +176,9 @@ void limits_main(const char *what);
 /** queues_main - the builder interface and extended CQs, or a CQ resized under load */
 void queues_main(const char *what);
 
+/** srq_main - an SRQ that changes its size under load */
+void srq_main(const char *what);
+
 /** scale_main - @nqp QPs and @nmr MRs at once */
 void scale_main(uint32_t nqp, uint32_t nmr);
 

@@ -79,6 +79,16 @@ def resize(b):
     find(r"^resized \d+ times under \d+ messages", text)
 
 
+@SCALE.test(timeout=120)
+def srq_resize(b):
+    """An SRQ changes its size while others post and receive: none is lost, all are in order."""
+    idle = resources(b, 1)
+    text = b.sh(1, "/share/ohca-peer srq resize", 110)
+    find("^srq end", text)
+    find(r"^resized \d+ times under \d+ messages", text)
+    need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
+
+
 @SCALE.test(timeout=300, debug=False)
 def many(b):
     """Ten thousand QPs and a hundred thousand MRs in one process, each of them used."""

@@ -12,7 +12,7 @@ GROUPS = [GROUP]
 
 EXPECTED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                         "pyverbs.expected")
-LEAST = 158
+LEAST = 159
 TESTS = 182
 
 PREPARE = """

@@ -288,7 +288,7 @@ struct ohca_qp {
  * @ci: operations whose result has been looked at
  * @num_tags: tags
  * @free: first that is free; @num_tags: none is
- * @lock: guards everything above, and @tag; taken with the CQ's lock held
+ * @lock: guards everything above, and @tag; taken with the CQ's lock held, or the SRQ's
  * @cq: CQ of the SRQ
  * @next: SRQ that has the same
  * @tag: by number; @tag.next is the free one after it
@@ -564,8 +564,8 @@ int ohca_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num);
 int ohca_destroy_srq(struct ibv_srq *ibsrq);
 
 /* tm.c */
-int ohca_tm_init(struct ohca_srq *srq, struct ohca_cq *cq, uint8_t *ring,
-		 uint32_t log_ops, uint32_t num_tags);
+int ohca_tm_init(struct ohca_srq *srq, struct ohca_cq *cq, uint32_t log_ops,
+		 uint32_t num_tags);
 void ohca_tm_attach(struct ohca_srq *srq);
 void ohca_tm_detach(struct ohca_srq *srq);
 void ohca_tm_settle(struct ohca_srq *srq);

@@ -20,5 +20,7 @@ DECLARE_DRV_CMD(uohca_create_qp_ex, IB_USER_VERBS_EX_CMD_CREATE_QP,
 		ohca_create_qp_req, ohca_create_qp_resp);
 DECLARE_DRV_CMD(uohca_create_srq_ex, IB_USER_VERBS_CMD_CREATE_XSRQ,
 		ohca_create_srq_req, ohca_create_srq_resp);
+DECLARE_DRV_CMD(uohca_modify_srq, IB_USER_VERBS_CMD_MODIFY_SRQ,
+		ohca_modify_srq_req, empty);
 
 #endif /* OHCA_PROVIDER_ABI_H */

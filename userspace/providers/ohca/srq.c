@@ -54,6 +54,22 @@ static int ohca_check_srq_attr(const struct ohca_context *ctx,
 	return tm ? ohca_check_tm_attr(ctx, attr) : 0;
 }
 
+/* Post to @buf from now on; with all locks of the SRQ held, or before anyone knows it. */
+static void ohca_srq_set_buf(struct ohca_srq *srq, const struct ohca_buf *buf,
+			     uint32_t log_size)
+{
+	struct ohca_rq *rq = &srq->rq;
+
+	srq->buf = *buf;
+	srq->db = buf->addr + OHCA_DB_OFFSET;
+	rq->ring = buf->addr + OHCA_RQ_RING_OFFSET;
+	rq->size = 1u << log_size;
+	rq->offset_mask = (rq->size - 1) << rq->log_stride;
+	if (srq->tm)
+		srq->tm->ring = buf->addr + ohca_tm_ring_offset(log_size,
+								rq->log_stride);
+}
+
 /**
  * ohca_create_srq_ex - ibv_create_srq_ex(): basic, XRC, tag matching
  *
@@ -94,21 +110,16 @@ struct ibv_srq *ohca_create_srq_ex(struct ibv_context *ibctx,
 	err = ohca_buf_alloc(ctx, &srq->buf, srq->pd, size, OHCA_RES_SRQ);
 	if (err)
 		goto err_free;
-	srq->db = srq->buf.addr + OHCA_DB_OFFSET;
 	srq->uar = ctx->uar;
-	srq->rq.ring = srq->buf.addr + OHCA_RQ_RING_OFFSET;
-	srq->rq.size = 1u << log_size;
 	srq->rq.log_stride = log_stride;
-	srq->rq.offset_mask = (srq->rq.size - 1) << srq->rq.log_stride;
 	ohca_lock_init(&srq->rq.lock, !(srq->pd && srq->pd->td));
 	if (tm) {
-		err = ohca_tm_init(srq, to_ocq(attr->cq),
-				   srq->buf.addr + ohca_tm_ring_offset(log_size,
-								       log_stride),
-				   log_ops, attr->tm_cap.max_num_tags);
+		err = ohca_tm_init(srq, to_ocq(attr->cq), log_ops,
+				   attr->tm_cap.max_num_tags);
 		if (err)
 			goto err_buf;
 	}
+	ohca_srq_set_buf(srq, &srq->buf, log_size);
 
 	cmd.log_size = log_size;
 	cmd.log_stride = log_stride;
@@ -159,16 +170,69 @@ struct ibv_srq *ohca_create_srq(struct ibv_pd *ibpd,
 	return srq;
 }
 
-/** ohca_modify_srq - ibv_modify_srq(): arm the limit event */
+/*
+ * Another size, and perhaps another limit with it. The device moves the WQEs, in their
+ * order, while nobody can post; it goes on taking them before and after.
+ */
+static int ohca_resize_srq(struct ohca_srq *srq, struct ibv_srq_attr *attr,
+			   int attr_mask)
+{
+	struct ohca_context *ctx = to_octx(srq->vsrq.srq.context);
+	struct uohca_modify_srq cmd = {};
+	struct ohca_buf buf, old;
+	uint32_t log_size;
+	uint64_t size;
+	int err;
+
+	if (!ohca_has_feature(ctx, OHCA_FEATURE_SRQ_RESIZE))
+		return EOPNOTSUPP;
+	if (!attr->max_wr || attr->max_wr > 1u << ctx->log_max_srq_wqes)
+		return EINVAL;
+	log_size = ohca_log2_up(attr->max_wr);
+	size = ohca_srq_buf_size(log_size, srq->rq.log_stride);
+	if (srq->tm)
+		size += (uint64_t)srq->tm->size << OHCA_TM_WQE_SHIFT;
+	err = ohca_buf_alloc(ctx, &buf, srq->pd, size, OHCA_RES_SRQ);
+	if (err)
+		return err;
+
+	cmd.log_size = log_size;
+	cmd.buf_addr = (uintptr_t)buf.addr;
+	cmd.buf_size = buf.size;
+	ohca_lock(&srq->rq.lock);
+	if (srq->tm)
+		ohca_lock(&srq->tm->lock);
+	old = srq->buf;
+	/* the device looks whether all fit, when it has stopped taking them */
+	err = ibv_cmd_modify_srq(&srq->vsrq.srq, attr, attr_mask, &cmd.ibv_cmd,
+				 sizeof(cmd));
+	if (!err)
+		ohca_srq_set_buf(srq, &buf, log_size);
+	if (srq->tm)
+		ohca_unlock(&srq->tm->lock);
+	ohca_unlock(&srq->rq.lock);
+	ohca_buf_free(err ? &buf : &old);
+	return err;
+}
+
+/**
+ * ohca_modify_srq - ibv_modify_srq(): arm the limit event, change the size
+ *
+ * Return: 0; EINVAL for a size or limit out of range, or if more is outstanding than would
+ * fit; EOPNOTSUPP for a size if the device cannot; else what the kernel says. Except for 0
+ * nothing has changed.
+ */
 int ohca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
 		    int attr_mask)
 {
 	struct ibv_modify_srq cmd;
 
+	if (attr_mask & IBV_SRQ_MAX_WR)
+		return ohca_resize_srq(to_osrq(ibsrq), attr, attr_mask);
 	return ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &cmd, sizeof(cmd));
 }
 
-/** ohca_query_srq - ibv_query_srq(); sizes are as ibv_create_srq() reported them */
+/** ohca_query_srq - ibv_query_srq(); sizes are what can be posted */
 int ohca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 {
 	struct ohca_srq *srq = to_osrq(ibsrq);

@@ -21,20 +21,20 @@ static_assert((int)IBV_OPS_SIGNALED == OHCA_TM_SIGNALED &&
 
 /**
  * ohca_tm_init - give an SRQ its tags
- * @srq: SRQ whose buffer has a ring of 1 << @log_ops operations at @ring
+ * @srq: SRQ whose buffer has a ring of 1 << @log_ops operations; it is set along with
+ *	the buffer
  * @num_tags: at least 1
  *
  * Return: 0 or ENOMEM.
  */
-int ohca_tm_init(struct ohca_srq *srq, struct ohca_cq *cq, uint8_t *ring,
-		 uint32_t log_ops, uint32_t num_tags)
+int ohca_tm_init(struct ohca_srq *srq, struct ohca_cq *cq, uint32_t log_ops,
+		 uint32_t num_tags)
 {
 	struct ohca_tm *tm = calloc(1, sizeof(*tm) + num_tags * sizeof(tm->tag[0]));
 	uint32_t i;
 
 	if (!tm)
 		return ENOMEM;
-	tm->ring = (struct ohca_hw_tm_wqe *)ring;
 	tm->size = 1u << log_ops;
 	tm->num_tags = num_tags;
 	for (i = 0; i < num_tags; i++)

@@ -294,14 +294,15 @@ OHCA_INLINE int ohca_post_rq(struct ohca_rq *rq, struct ohca_hw_db *db,
 	return err;
 }
 
+/* @db: where the record's address is; that of an SRQ may change before the lock is ours. */
 static OHCA_COLD int ohca_post_rq_contended(struct ohca_rq *rq,
-					    struct ohca_hw_db *db,
+					    struct ohca_hw_db *const *db,
 					    uint8_t *doorbell, uint32_t handle,
 					    struct ibv_recv_wr *wr,
 					    struct ibv_recv_wr **bad_wr)
 {
 	ohca_lock_contended(&rq->lock);
-	return ohca_post_rq(rq, db, doorbell, handle, wr, bad_wr);
+	return ohca_post_rq(rq, *db, doorbell, handle, wr, bad_wr);
 }
 
 /**
@@ -316,7 +317,7 @@ int ohca_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 	struct ohca_qp *qp = to_oqp(ibqp);
 
 	if (!ohca_trylock(&qp->rq.lock))
-		return ohca_post_rq_contended(&qp->rq, qp->db,
+		return ohca_post_rq_contended(&qp->rq, &qp->db,
 					      qp->uar + OHCA_UAR_RQ, qp->handle,
 					      wr, bad_wr);
 	return ohca_post_rq(&qp->rq, qp->db, qp->uar + OHCA_UAR_RQ, qp->handle,
@@ -330,7 +331,7 @@ int ohca_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 	struct ohca_srq *srq = to_osrq(ibsrq);
 
 	if (!ohca_trylock(&srq->rq.lock))
-		return ohca_post_rq_contended(&srq->rq, srq->db,
+		return ohca_post_rq_contended(&srq->rq, &srq->db,
 					      srq->uar + OHCA_UAR_SRQ,
 					      srq->srqn, wr, bad_wr);
 	return ohca_post_rq(&srq->rq, srq->db, srq->uar + OHCA_UAR_SRQ,

@@ -190,4 +190,21 @@ struct ohca_create_srq_resp {
 	__u32 srqn;
 };
 
+/**
+ * struct ohca_modify_srq_req - only with IB_SRQ_MAX_WR: the buffer that the SRQ moves to
+ * @comp_mask: zero
+ * @log_size: log2 of its WQEs; must hold the max_wr asked for
+ * @buf_addr: page aligned address of the SRQ buffer (ohca_layout.h)
+ * @buf_size: its bytes, as of struct ohca_create_srq_req
+ *
+ * The device fills the buffer; -EINVAL if what it has not taken does not fit. Nothing is
+ * posted meanwhile.
+ */
+struct ohca_modify_srq_req {
+	__u32 comp_mask;
+	__u32 log_size;
+	__aligned_u64 buf_addr;
+	__aligned_u64 buf_size;
+};
+
 #endif /* OHCA_ABI_USER_H */
