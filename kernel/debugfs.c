@@ -152,43 +152,48 @@ static void ohca_srq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_
 }
 
 /*
- * One line for each object of a kind. The position is the object's number, so a reader who
- * comes again with a new buffer goes on where he was, whatever came and went meanwhile.
+ * One line for each object of a kind, after that of the columns, which is there also if no
+ * object is. The position is the object's number and one, so a reader who comes again with a
+ * new buffer goes on where he was, whatever came and went meanwhile.
  */
 #define OHCA_SEQ(name, columns)								\
 static void *ohca_##name##_start(struct seq_file *m, loff_t *pos)			\
 {											\
-	unsigned long index = *pos;							\
+	unsigned long index = *pos - 1;							\
 	struct ohca_##name *o;								\
 											\
-	if (!index)									\
-		seq_puts(m, columns "\n");						\
+	if (!*pos)									\
+		return SEQ_START_TOKEN;							\
 	o = ohca_##name##_next(m->private, &index);					\
 	if (o)										\
-		*pos = index;								\
+		*pos = index + 1;							\
 	return o;									\
 }											\
 											\
 static void *ohca_##name##_go_on(struct seq_file *m, void *v, loff_t *pos)		\
 {											\
-	unsigned long index = *pos + 1;							\
+	unsigned long index = *pos;							\
 	struct ohca_##name *o;								\
 											\
-	ohca_##name##_put(v);								\
+	if (v != SEQ_START_TOKEN)							\
+		ohca_##name##_put(v);							\
 	o = ohca_##name##_next(m->private, &index);					\
-	*pos = index;									\
+	*pos = index + 1;								\
 	return o;									\
 }											\
 											\
 static void ohca_##name##_stop(struct seq_file *m, void *v)				\
 {											\
-	if (v)										\
+	if (v && v != SEQ_START_TOKEN)							\
 		ohca_##name##_put(v);							\
 }											\
 											\
 static int ohca_##name##_show(struct seq_file *m, void *v)				\
 {											\
-	ohca_##name##_line(m, m->private, v);						\
+	if (v == SEQ_START_TOKEN)							\
+		seq_puts(m, columns "\n");						\
+	else										\
+		ohca_##name##_line(m, m->private, v);					\
 	return 0;									\
 }											\
 											\
