@@ -5,6 +5,8 @@
  * core polls; loading fails with what was wrong in the log.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+#include <linux/delay.h>
+#include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
@@ -14,6 +16,8 @@
 #define CHUNK		65536u			/* bytes of the source buffer */
 #define CHUNK_PAGES	(CHUNK / PAGE_SIZE)
 #define RECVS		8u
+#define SRQ_MSGS	500u
+#define SRQ_MOST	40u			/* receives outstanding */
 #define POOL		16u
 #define POOL_PAGES	512u
 #define ACCESS		(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
@@ -400,6 +404,143 @@ static int vt_drain(struct vt *t)
 	return 0;
 }
 
+/* ---- an SRQ that changes its size ----------------------------------------------------------- */
+
+/* struct vt_srq - who posts; @op: all receives, in order; @done: completed; @failed: an errno */
+struct vt_srq {
+	struct ib_srq *srq;
+	struct vt_op *op;
+	u32 done;
+	int failed;
+};
+
+static int vt_poster(void *arg)
+{
+	struct vt_srq *s = arg;
+	u32 i = 0;
+	int ret;
+
+	while (!kthread_should_stop()) {
+		struct ib_recv_wr wr = {};
+
+		if (i == SRQ_MSGS || i - READ_ONCE(s->done) >= SRQ_MOST) {
+			usleep_range(20, 50);
+			continue;
+		}
+		wr.wr_cqe = &s->op[i].cqe;
+		ret = ib_post_srq_recv(s->srq, &wr, NULL);
+		if (!ret)
+			i++;
+		else if (ret != -ENOMEM)
+			WRITE_ONCE(s->failed, ret);
+		cond_resched();
+	}
+	return 0;
+}
+
+/* One thread posts, this one resizes and sends: each message takes the next receive. */
+static int vt_srq_traffic(struct vt *t, struct vt_srq *s)
+{
+	static const u32 sizes[] = { 8, 300, 64, 4, 1024, 40, 1, 128 };
+	struct task_struct *poster;
+	u32 i, resized = 0;
+	int ret = 0;
+
+	poster = kthread_run(vt_poster, s, "vt_poster");
+	if (IS_ERR(poster))
+		return PTR_ERR(poster);
+	for (i = 0; i < SRQ_MSGS && !ret; i++) {
+		struct ib_srq_attr a = { .max_wr = sizes[i % ARRAY_SIZE(sizes)] };
+		struct ib_send_wr send = { .opcode = IB_WR_SEND };
+
+		ret = ib_modify_srq(s->srq, &a, IB_SRQ_MAX_WR);
+		resized += !ret;
+		if (ret && (ret != -EINVAL || a.max_wr >= SRQ_MOST)) {
+			ret = VT_FAIL(t, ret, "SRQ to %u: %d", a.max_wr, ret);
+			break;
+		}
+		ret = vt_send(t, &send, IB_WC_SUCCESS, "SEND to the SRQ");
+		if (!ret)
+			ret = vt_wait(t, &s->op[i], IB_WC_SUCCESS, "receive from the SRQ");
+		if (!ret && i + 1 < SRQ_MSGS && completion_done(&s->op[i + 1].done))
+			ret = VT_FAIL(t, -EIO, "receives out of order at %u", i);
+		if (!ret)
+			ret = READ_ONCE(s->failed);
+		WRITE_ONCE(s->done, i + 1);
+	}
+	kthread_stop(poster);
+	if (!ret && resized < SRQ_MSGS / 4)
+		ret = VT_FAIL(t, -EIO, "an SRQ resized %u times only", resized);
+	return ret;
+}
+
+static int vt_srq_refused(struct vt *t, struct vt_srq *s)
+{
+	struct ib_srq_attr a = {};
+	int ret;
+
+	if (ib_modify_srq(s->srq, &a, IB_SRQ_MAX_WR) != -EINVAL)
+		return VT_FAIL(t, -EIO, "an SRQ of no size is allowed");
+	a.max_wr = t->dev->attrs.max_srq_wr + 1;
+	if (ib_modify_srq(s->srq, &a, IB_SRQ_MAX_WR) != -EINVAL)
+		return VT_FAIL(t, -EIO, "an SRQ past max_srq_wr is allowed");
+	a.max_wr = 200;
+	a.srq_limit = 201;
+	if (ib_modify_srq(s->srq, &a, IB_SRQ_MAX_WR | IB_SRQ_LIMIT) != -EINVAL)
+		return VT_FAIL(t, -EIO, "a limit past the size is allowed");
+	a.max_wr = t->dev->attrs.max_srq_wr;
+	ret = ib_modify_srq(s->srq, &a, IB_SRQ_MAX_WR);
+	if (!ret)
+		ret = ib_query_srq(s->srq, &a);
+	if (ret || a.max_wr != t->dev->attrs.max_srq_wr)
+		return VT_FAIL(t, ret ? ret : -EIO, "max_srq_wr: %d, %u", ret, a.max_wr);
+	return 0;
+}
+
+static int vt_srq(struct vt *t)
+{
+	struct ib_srq_init_attr sa = { .attr = { .max_wr = 16, .max_sge = 1 } };
+	struct ib_qp_init_attr init = {
+		.qp_type = IB_QPT_RC, .sq_sig_type = IB_SIGNAL_REQ_WR,
+		.send_cq = t->cq, .recv_cq = t->cq,
+		.cap = { .max_send_wr = 4, .max_send_sge = 1 },
+	};
+	struct ib_qp *mine = t->qp[0], *qp;
+	struct vt_srq s = {};
+	int i, ret;
+
+	s.op = kvcalloc(SRQ_MSGS, sizeof(*s.op), GFP_KERNEL);
+	if (!s.op)
+		return -ENOMEM;
+	for (i = 0; i < SRQ_MSGS; i++)
+		vt_begin(&s.op[i]);
+	s.srq = ib_create_srq(t->pd, &sa);
+	if (IS_ERR(s.srq)) {
+		ret = PTR_ERR(s.srq);
+		goto out_op;
+	}
+	/* connected to itself */
+	init.srq = s.srq;
+	qp = ib_create_qp(t->pd, &init);
+	if (IS_ERR(qp)) {
+		ret = PTR_ERR(qp);
+		goto out_srq;
+	}
+	ret = vt_connect(t, qp, qp->qp_num);
+	t->qp[0] = qp;
+	if (!ret)
+		ret = vt_srq_traffic(t, &s);
+	t->qp[0] = mine;
+	if (!ret)
+		ret = vt_srq_refused(t, &s);
+	ib_destroy_qp(qp);
+out_srq:
+	ib_destroy_srq(s.srq);
+out_op:
+	kvfree(s.op);
+	return ret;
+}
+
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
 static void vt_close(struct vt *t)
@@ -435,7 +576,7 @@ static void vt_close(struct vt *t)
 static int vt_round(struct ib_device *dev, enum ib_poll_context ctx)
 {
 	static int (*const part[])(struct vt *t) = {
-		vt_reg, vt_data, vt_atomics, vt_pool, vt_invalidate, vt_drain,
+		vt_reg, vt_data, vt_atomics, vt_pool, vt_srq, vt_invalidate, vt_drain,
 	};
 	struct vt *t = kzalloc(sizeof(*t), GFP_KERNEL);
 	int i, ret;
