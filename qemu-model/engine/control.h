@@ -166,6 +166,8 @@ static inline struct ohca_eq *ohca_eq_get(ohca_engine *e, uint32_t eqn)
 void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq);
 void ohca_cq_free(ohca_engine *e, struct ohca_cq *cq);
 void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq);
+/* cq.c: give back the numbers of destroyed CQs whose EQE the driver has taken, or @all */
+void ohca_cqs_gone(ohca_engine *e, struct ohca_eq *eq, bool all);
 void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp);
 void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr);
 void ohca_pd_free(ohca_engine *e, struct ohca_pd *pd);

@@ -29,12 +29,20 @@ static uint64_t cqe_off(uint32_t index, uint8_t log_size)
 
 /* ---- events ----------------------------------------------------------------------- */
 
+/* The driver has not taken the last EQE yet. */
+static bool cq_eqe_waits(const struct ohca_cq *cq)
+{
+	const struct ohca_eq *eq = cq->eq;
+
+	return cq->eqe_out && eq->pi - 1 - cq->eqe_idx < eq->pi - eq->ci;
+}
+
 bool ohca_cq_deliver(ohca_engine *e, struct ohca_cq *cq)
 {
 	struct ohca_eq *eq = cq->eq;
 	uint32_t idx = eq->pi;
 
-	if (cq->eqe_out && eq->pi - 1 - cq->eqe_idx < eq->pi - eq->ci)
+	if (cq_eqe_waits(cq))
 		return false;
 	if (!ohca_eq_room(eq))
 		return false;
@@ -206,17 +214,41 @@ int ohca_cmd_create_cq(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
+static void cq_number_free(ohca_engine *e, struct ohca_cq *cq)
+{
+	ohca_ids_put(&e->cq_ids, cq->cqn);
+	free(cq);
+}
+
 void ohca_cq_free(ohca_engine *e, struct ohca_cq *cq)
 {
 	ohca_db_disown(e, OHCA_DB_CQ, cq->cqn);
 	e->cq[cq->cqn] = NULL;
-	ohca_ids_put(&e->cq_ids, cq->cqn);
 	ohca_list_del(&cq->defer);
 	ohca_list_del(&cq->mod);
 	ohca_async_forget(&cq->async);
 	cq->eq->refs--;
 	ohca_pages_free(e, &cq->buf);
-	free(cq);
+	/* the driver would take that EQE for one of the next CQ with this number */
+	if (cq_eqe_waits(cq))
+		ohca_list_add_tail(&cq->eq->gone, &cq->defer);
+	else
+		cq_number_free(e, cq);
+}
+
+void ohca_cqs_gone(ohca_engine *e, struct ohca_eq *eq, bool all)
+{
+	struct ohca_list *l, *next;
+
+	for (l = eq->gone.next; l != &eq->gone; l = next) {
+		struct ohca_cq *cq = ohca_container_of(l, struct ohca_cq, defer);
+
+		next = l->next;
+		if (!all && cq_eqe_waits(cq))
+			continue;
+		ohca_list_del(l);
+		cq_number_free(e, cq);
+	}
 }
 
 int ohca_cmd_destroy_cq(struct ohca_cmd *c)

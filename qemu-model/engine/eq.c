@@ -168,6 +168,8 @@ void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
 		ohca_xp_fault_room(e);
 	else if (!ohca_list_empty(&eq->deferred))
 		cqs_deliver(e, eq);
+	if (!ohca_list_empty(&eq->gone))
+		ohca_cqs_gone(e, eq, false);
 	if (arm) {
 		if (eq->pi != eq->ci)
 			eq_interrupt(e, eq);
@@ -213,6 +215,7 @@ int ohca_cmd_create_eq(struct ohca_cmd *c)
 	eq->vector = ohca_le16(cmd->vector);
 	eq->kind = cmd->kind;
 	ohca_list_init(&eq->deferred);
+	ohca_list_init(&eq->gone);
 	ohca_db_eq_clear(e, eqn);
 	e->eq[eqn] = eq;
 	if (eq->kind == OHCA_EQ_ASYNC)
@@ -229,7 +232,8 @@ void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq)
 		e->async_eq = NULL;
 	if (e->fault_eq == eq)
 		e->fault_eq = NULL;
-	/* of an EQ for completions nothing is left: it has no references */
+	ohca_cqs_gone(e, eq, true);
+	/* of an EQ for completions nothing else is left: it has no references */
 	while (!ohca_list_empty(&eq->deferred))
 		ohca_async_forget(ohca_container_of(eq->deferred.next, struct ohca_async, link));
 	e->eq[eq->eqn] = NULL;

@@ -251,6 +251,7 @@ struct ohca_eq {
 	bool armed;
 	struct ohca_pages buf;
 	struct ohca_list deferred;
+	struct ohca_list gone;	/* destroyed CQs, by defer, that it still has an EQE of */
 };
 
 /**

@@ -370,6 +370,48 @@ static void test_deferred(void **state)
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, eq.eqn, 0), OHCA_ADMIN_OK);
 }
 
+/* The number of a CQ is nobody's while an EQE of it may be taken, however often numbers wrap. */
+static void test_number(void **state)
+{
+	struct host *h = *state;
+	struct host_cq cq, other;
+	struct host_eq eq[2];
+	struct ohca_hw_eqe eqe;
+	uint32_t big = h->comp.eqn, first[2];
+	unsigned int seen = 0;
+
+	for (int i = 0; i < 2; i++) {
+		host_eq_create(h, &eq[i], 5, false, 2);
+		h->comp.eqn = eq[i].eqn;
+		host_cq_create(h, &cq, 4, 0);
+		h->comp.eqn = big;
+		first[i] = cq.cqn;
+		host_cq_arm(&cq, false);
+		host_settle(&h, 1);
+		push(&cq, 1, false);
+		host_cq_destroy(&cq);
+	}
+	for (uint32_t i = 0; i < 2 * h->e->max_cq; i++) {
+		host_cq_create(h, &other, 4, 0);
+		assert_int_not_equal(other.cqn, first[0]);
+		assert_int_not_equal(other.cqn, first[1]);
+		host_cq_destroy(&other);
+	}
+	/* taken, or the EQ itself is gone */
+	assert_true(host_eq_poll(h, &eq[0], &eqe));
+	assert_int_equal(eqe.handle, first[0]);
+	host_eq_db(h, &eq[0], true);
+	host_settle(&h, 1);
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, eq[1].eqn, 0), OHCA_ADMIN_OK);
+	for (uint32_t i = 0; i < 2 * h->e->max_cq; i++) {
+		host_cq_create(h, &other, 4, 0);
+		seen += other.cqn == first[0] || other.cqn == first[1];
+		host_cq_destroy(&other);
+	}
+	assert_int_equal(seen, 4);
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, eq[0].eqn, 0), OHCA_ADMIN_OK);
+}
+
 static void raise_event(struct host *h, enum ohca_event type, uint32_t handle,
 			unsigned int port)
 {
@@ -778,7 +820,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(clock), T(wrap), T(overflow), T(bad_consumer_index), T(memory_gone), T(arm),
-		T(solicited), T(arm_race), T(interrupts), T(deferred), T(async_overflow),
+		T(solicited), T(arm_race), T(interrupts), T(deferred), T(number), T(async_overflow),
 		T(no_dma), T(eq_dma), T(eq_commands), T(cq_commands), T(moderation),
 		T(moderation_order), T(resize),
 	};
