@@ -64,13 +64,17 @@ static const struct mmu_interval_notifier_ops ohca_odp_ops = {
 	.invalidate = ohca_odp_invalidate,
 };
 
-/* Maps [va, va + len) of one umem and names the pages, a command's worth at a time. */
+/*
+ * Maps [va, va + len) of one umem and names the pages, a command's worth at a time. Without
+ * @fault there may be none; the device hears of those that are there.
+ */
 static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, u64 len,
 			u64 rights, bool fault)
 {
 	u64 pgsz = BIT_ULL(umem->page_shift), end = va + len, n;
 	__le64 *pages;
 	int ret = 0, i, first;
+	bool any;
 
 	pages = kmalloc_array(OHCA_ODP_BATCH, sizeof(*pages), GFP_KERNEL);
 	if (!pages)
@@ -83,9 +87,11 @@ static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, 
 		if (WARN_ON_ONCE(ret > OHCA_ODP_BATCH))
 			ret = OHCA_ODP_BATCH;
 		first = (va - ib_umem_start(umem)) >> umem->page_shift;
-		for (i = 0; i < ret; i++)
+		for (i = 0, any = false; i < ret; i++) {
 			pages[i] = cpu_to_le64(umem->dma_list[first + i]);
-		ret = ohca_paged_name(p, va, pages, ret);
+			any |= pages[i] != 0;
+		}
+		ret = any ? ohca_paged_name(p, va, pages, ret) : 0;
 		mutex_unlock(&umem->umem_mutex);
 		if (ret)
 			break;
@@ -215,7 +221,8 @@ void ohca_odp_release(struct ohca_paged *p)
  * @virt: address for the device
  * @access: enum ib_access_flags, with IB_ACCESS_ON_DEMAND
  *
- * Process context of the owner.
+ * Process context of the owner. Pages that are there are named at once, except for all of
+ * the address space.
  * Return: the region or an error pointer.
  */
 struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access)
@@ -249,8 +256,12 @@ struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vir
 	p->umem = &umem->umem;
 	p->populate = implicit ? ohca_odp_populate_implicit : ohca_odp_populate;
 	mr = ohca_paged_register(p, ibpd, access);
-	if (!IS_ERR(mr))
+	if (!IS_ERR(mr)) {
+		/* Datagrams do not wait for a page. What cannot be named now faults later. */
+		if (!implicit)
+			ohca_odp_populate(p, start, length, OHCA_WANT_PRESENT);
 		return mr;
+	}
 
 err:
 	ib_umem_odp_release(umem);

@@ -270,7 +270,7 @@ static void advice(struct peer *p)
 		IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
 	};
 	uint8_t *m = paged_map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	struct ibv_mr *mr = paged_reg(p, m, LEN, ODP), *ro;
+	struct ibv_mr *mr = paged_reg(p, m, LEN, ODP), *present, *ro;
 	struct ibv_sge sge = { (uintptr_t)m, LEN, mr->lkey };
 	uint64_t faults;
 
@@ -291,6 +291,13 @@ static void advice(struct peer *p)
 	    "prefetched");
 	if (hw_counter(p->ctx, "page_faults") != faults)
 		fail("what was prefetched faulted");
+	/* nor does what is there when it is registered: a datagram would not wait for it */
+	present = paged_reg(p, m, LEN, ODP);
+	paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m, present->rkey,
+	    LEN, 0, "present");
+	if (hw_counter(p->ctx, "page_faults") != faults)
+		fail("what was there faulted");
+	paged_dereg(present);
 	sge.length = LEN + 1;
 	if (!ibv_advise_mr(p->pd, all[0], IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1))
 		fail("advice past the end");
