@@ -5,6 +5,7 @@
  */
 #include <linux/mmu_notifier.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <rdma/ib_umem_odp.h>
 
@@ -95,6 +96,11 @@ static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, 
 		mutex_unlock(&umem->umem_mutex);
 		if (ret)
 			break;
+		/* what is wanted by no fault can be left */
+		if (!fault && fatal_signal_pending(current)) {
+			ret = -EINTR;
+			break;
+		}
 		cond_resched();
 	}
 	kfree(pages);
