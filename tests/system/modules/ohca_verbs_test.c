@@ -533,6 +533,9 @@ static int vt_srq(struct vt *t)
 	t->qp[0] = mine;
 	if (!ret)
 		ret = vt_srq_refused(t, &s);
+	/* what is under way when it fails must not find its vt_op gone */
+	if (ret)
+		ib_drain_qp(qp);
 	ib_destroy_qp(qp);
 out_srq:
 	ib_destroy_srq(s.srq);
