@@ -469,13 +469,14 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 /* ---- UC ------------------------------------------------------------------------------------ */
 
 /*
- * The rest of the message in progress is not wanted. A WQE of the QP's own serves the next
- * message (9.8.3); one from an SRQ is not withheld from other QPs, it ends as aborted (11.6.2).
+ * The rest of the message in progress is not wanted; @taken: this packet took a WQE for it. A
+ * WQE of the QP's own serves the next message (9.8.3); one from an SRQ is not withheld from
+ * other QPs, it ends as aborted (11.6.2).
  */
-static void uc_abandon(ohca_engine *e, struct ohca_qp *qp)
+static void uc_abandon(ohca_engine *e, struct ohca_qp *qp, bool taken)
 {
 	struct ohca_xport *xp = qp->xp;
-	bool told = xp->rx_op == OHCA_RX_SEND && xp->rwqe && xp->rwqe->from_srq;
+	bool told = (taken || xp->rx_op == OHCA_RX_SEND) && xp->rwqe && xp->rwqe->from_srq;
 
 	xp->rx_op = OHCA_RX_NONE;
 	if (told)
@@ -499,7 +500,7 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 	}
 	xp->epsn = ib_psn_add(p->i.psn, 1);
 	if (xp->uc_skip || op->flags & IB_OPF_START)
-		uc_abandon(e, qp);
+		uc_abandon(e, qp, false);
 	if (op->flags & IB_OPF_START)
 		xp->uc_skip = false;
 	/* the CQ had no room for it */
@@ -529,6 +530,6 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 	} else {
 		if (v.nak == V_RNR)
 			ohca_count_qp(e, qp, OHCA_CNT_RX_NO_WQE);
-		uc_abandon(e, qp);
+		uc_abandon(e, qp, v.status && op->flags & IB_OPF_IMM);
 	}
 }

@@ -172,6 +172,55 @@ static void test_long_srq(void **state)
 	rig_down(&r);
 }
 
+/** struct gone - the region is gone before packet @n (from 0) arrives */
+struct gone {
+	struct rig *r;
+	unsigned int n, seen;
+};
+
+static enum host_fate gone(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			   uint32_t len)
+{
+	struct gone *g = arg;
+
+	(void)from;
+	(void)port;
+	(void)frame;
+	(void)len;
+	if (g->seen++ == g->n)
+		assert_int_equal(host_cmd_handle(g->r->h[1], OHCA_CMD_DEREG_MR, g->r->mr[1].key, 0),
+				 0);
+	return HOST_DELIVER;
+}
+
+/* A WRITE whose last packet takes a WQE from an SRQ for its immediate, and then has no region. */
+static void test_gone_srq(void **state)
+{
+	struct rig_opt opt = uc(1);
+	struct gone g = { .n = 3 };
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	opt.srq = true;
+	rig_up(&r, opt);
+	g.r = &r;
+	/* each packet has been taken when the next one leaves */
+	r.h[0]->port[0].credits = 1;
+	host_hook_set(r.h[0], 0, gone, &g);
+	rig_recv(&r, 1, 1, 0, 0);
+	w = wqe_new(OHCA_OP_RDMA_WRITE_IMM, OHCA_WQE_SIGNALED, 2);
+	wqe_raddr(&w, r.mr[1].iova, r.mr[1].key);
+	wqe_sge(&w, r.mr[0].iova, 1000, r.mr[0].key);
+	wqe_post(&r.qp[0], &w);
+	rig_run(&r);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	wc(&r.rcq[1], 1, WC_REM_ABORT);
+	no_wc(&r.rcq[1]);
+	assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_RTS);
+	rig_down(&r);
+}
+
 /* There is no room to say that a WQE was aborted, when the next message begins. */
 static void test_full_srq(void **state)
 {
@@ -296,6 +345,7 @@ int main(void)
 		cmocka_unit_test(test_loss),
 		cmocka_unit_test(test_loss_srq),
 		cmocka_unit_test(test_long_srq),
+		cmocka_unit_test(test_gone_srq),
 		cmocka_unit_test(test_full_srq),
 		cmocka_unit_test(test_drops),
 		cmocka_unit_test(test_local_errors),
