@@ -98,7 +98,7 @@ def recovers(b, provoke, reason, program=True):
         watch(b, 2)
     provoke()
     until(60 * b.slow, lambda: re.search("recovered, attempt", since(b, mark)),
-          f"the driver does not recover: {tail(since(b, mark))}")
+          lambda: f"the driver does not recover: {tail(since(b, mark))}")
     need(re.search(reason, since(b, mark)), f"{reason} is not in: {tail(since(b, mark))}")
     if program:
         until(10 * b.slow, lambda: "IBV_EVENT_DEVICE_FATAL" in watched(b, 2),
@@ -162,11 +162,11 @@ def gives_up(b):
         mark = len(b.kernel_said(2))
         poke(b, CTRL, 1)
         until(40 * b.slow, lambda: f"recovered, attempt {n}" in since(b, mark),
-              f"no attempt {n}: {tail(since(b, mark))}")
+              lambda n=n, mark=mark: f"no attempt {n}: {tail(since(b, mark))}")
     where = b.sh(2, f"basename {PCI}").strip()
     mark = len(b.kernel_said(2))
     poke(b, CTRL, 1)
-    until(40 * b.slow, lambda: "given up" in since(b, mark), tail(since(b, mark)))
+    until(40 * b.slow, lambda: "given up" in since(b, mark), lambda: tail(since(b, mark)))
     need("recovered" not in since(b, mark), tail(since(b, mark)))
     b.sh(2, f"[ ! -e /sys/class/infiniband/{DEV} ] && cd /sys/bus/pci/drivers/ohca && "
             f"echo {where} >unbind && echo {where} >bind")

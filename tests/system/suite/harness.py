@@ -34,6 +34,23 @@ REPORT = re.compile(
     r"invalid opcode|Kernel panic|bad unlock balance|held lock freed|stack-protector|"
     r"ohca .*(fatal|timed out|gone)|invalid context|Call Trace")
 
+# syslog(SYSLOG_ACTION_READ_CLEAR): what is read is cleared and nothing else. dmesg -c reads, then
+# clears, and what the kernel says in between is lost.
+READ_LOG = r"""perl -e '
+$_ = "\0" x (1 << 22);
+$n = syscall(103, 4, $_, length);
+$n < 0 and die "syslog: $!\n";
+$_ = substr($_, 0, $n);
+s/^<\d+>//mg;
+print'"""
+
+# What a node is asked when a test has failed: its kernel's log, its programs, and where those
+# wait that wait for something.
+LAST_WORDS = """dmesg; ps axo pid,stat,wchan:20,args | grep -v ']$'
+for p in /proc/[0-9]*; do
+	grep -q '^State:.D' $p/status 2>/dev/null && echo "$p $(cat $p/comm)" && cat $p/stack
+done"""
+
 
 class Failure(Exception):
     """Why a test failed."""
@@ -181,7 +198,7 @@ class Bench:
 
     def kernel_log(self, node):
         """What the kernel of a node said since the last call."""
-        status, text = self.lab.capture(node, "dmesg -c", 20 * self.slow)
+        status, text = self.lab.capture(node, READ_LOG, 20 * self.slow)
         if status:
             raise Failure(f"node{node} does not answer: {tail(text)}")
         self.state.setdefault("kernel", {}).setdefault(node, []).append(text)
@@ -326,8 +343,7 @@ class Run:
     def _last_words(bench):
         for vm in bench.lab.vms:
             if vm.alive():
-                _, text = bench.lab.capture(vm.k, "dmesg; ps axo pid,stat,wchan:20,args | "
-                                            "grep -v '\\]$'", 20)
+                _, text = bench.lab.capture(vm.k, LAST_WORDS, 20 * bench.slow)
             else:
                 text = "\n".join(vm.last_words())
             bench.note(f"node{vm.k}, at the end:\n{text}")
@@ -360,11 +376,11 @@ def find(pattern, text, what=None):
 
 
 def until(seconds, condition, why):
-    """Waits until condition() is true."""
+    """Waits until condition() is true; why: what is to be said if it never is, or gives that."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            raise Failure(why)
+            raise Failure(why() if callable(why) else why)
         time.sleep(0.1)
 
 
