@@ -3,10 +3,10 @@
  * OpenHCA driver: its objects and what its files offer one another.
  *
  * Locks, outermost first: ohca_function.lock, ohca_qp.mutex, ohca_cq.resize_lock,
- * ohca_srq.resize_lock, ohca_dev.kqp_lock, ohca_port.lock, ohca_dev.fatal_lock, ohca_cq.lock, ohca_srq.lock.
- * ohca_sq.lock, ohca_rq.lock and ohca_aq.lock are innermost. A completion moves a queue's tail under
- * the CQ's lock and a post its head under the queue's; they meet in acquire and
- * release alone.
+ * ohca_srq.resize_lock, ohca_dev.kqp_lock, ohca_port.lock, ohca_dev.fatal_lock,
+ * ohca_cq.lock, ohca_srq.lock. ohca_sq.lock, ohca_rq.lock and ohca_aq.lock are
+ * innermost. A completion moves a queue's tail under the CQ's lock and a post its head
+ * under the queue's; they meet in acquire and release alone.
  */
 #ifndef OHCA_H
 #define OHCA_H
