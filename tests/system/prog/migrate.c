@@ -60,6 +60,15 @@ static bool active(struct peer *p, uint8_t port)
 	return a.state == IBV_PORT_ACTIVE;
 }
 
+/*
+ * Whether an alternate path has been loaded. A packet of the peer, which may be here already,
+ * arms it between our asking and our looking.
+ */
+static bool loaded(enum ibv_mig_state state)
+{
+	return state == IBV_MIG_REARM || state == IBV_MIG_ARMED;
+}
+
 static void rearm(struct peer *p, uint8_t port)
 {
 	struct ibv_qp_attr a = {
@@ -69,7 +78,7 @@ static void rearm(struct peer *p, uint8_t port)
 
 	modify(p->qp, &a, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE);
 	a = query(p);
-	if (a.path_mig_state != IBV_MIG_REARM || a.alt_port_num != port ||
+	if (!loaded(a.path_mig_state) || a.alt_port_num != port ||
 	    a.alt_ah_attr.dlid != lids[1][port - 1] || a.alt_timeout != 13 ||
 	    a.port_num == port)
 		fail("rearmed for port %u, but QUERY says: state %d, alternate port %u, LID %u, "
