@@ -21,6 +21,7 @@
 #define MAX_PENDING	64		/* peers that have not said HELLO yet */
 #define HELLO_NS	2000000000ull	/* how long they have */
 #define UPLINK_NS	1000000000ull	/* between attempts to reach another switch */
+#define ACCEPT_NS	100000000ull	/* between attempts to accept without descriptors */
 #define LOOK_ROUNDS	64		/* busy rounds between looks at the sockets */
 
 enum { K_LISTEN, K_SIGNAL, K_HELLO, K_UPLINK, K_CTRL, K_EVENT };
@@ -44,6 +45,8 @@ struct sw_loop {
 	int ep, listen_fd;
 	unsigned int spin_us;
 	bool listening;			/* listen_fd is in the epoll set */
+	bool starved;			/* the last attempt to accept found no descriptor */
+	uint64_t accept_due;		/* if not: when to try again; UINT64_MAX: drop_pending() */
 	unsigned int npending;
 	struct pending pending[MAX_PENDING];
 	unsigned int nuplinks;
@@ -135,6 +138,24 @@ void sw_loop_free(struct sw_loop *lp)
 
 /* ---- peers that arrive --------------------------------------------------------- */
 
+static void listen_again(struct sw_loop *lp)
+{
+	if (lp->listening)
+		return;
+	lp->listening = !watch(lp, lp->listen_fd, EPOLLIN, K_LISTEN, 0);
+	lp->accept_due = now_ns() + ACCEPT_NS;
+}
+
+/* Until @due, or until a peer that is pending is done. */
+static void stop_listening(struct sw_loop *lp, uint64_t due)
+{
+	struct epoll_event ev = { 0 };
+
+	epoll_ctl(lp->ep, EPOLL_CTL_DEL, lp->listen_fd, &ev);
+	lp->listening = false;
+	lp->accept_due = due;
+}
+
 static void drop_pending(struct sw_loop *lp, unsigned int i, bool do_close)
 {
 	struct epoll_event ev = { 0 };
@@ -145,14 +166,23 @@ static void drop_pending(struct sw_loop *lp, unsigned int i, bool do_close)
 		epoll_ctl(lp->ep, EPOLL_CTL_DEL, lp->pending[i].fd, &ev);
 	lp->pending[i].fd = -1;
 	lp->npending--;
-	if (!lp->listening && !watch(lp, lp->listen_fd, EPOLLIN, K_LISTEN, 0))
-		lp->listening = true;
+	listen_again(lp);
+}
+
+/* accept4() has failed with @error. What the host lacks makes the listener ready forever. */
+static void accept_failed(struct sw_loop *lp, int error)
+{
+	if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
+		return;
+	lp->sw->accept_stops++;
+	if (!lp->starved)
+		sw_log(lp->sw, "nobody can be accepted: %s; trying again", strerror(error));
+	lp->starved = true;
+	stop_listening(lp, now_ns() + ACCEPT_NS);
 }
 
 static void do_accept(struct sw_loop *lp)
 {
-	struct epoll_event ev = { 0 };
-
 	for (unsigned int i = 0; i < MAX_PENDING; i++) {
 		int fd;
 
@@ -160,11 +190,12 @@ static void do_accept(struct sw_loop *lp)
 			continue;
 		fd = accept4(lp->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0) {
-			/* Out of descriptors: the listener would be ready forever. */
-			if (errno == EMFILE || errno == ENFILE)
-				break;
+			accept_failed(lp, errno);
 			return;
 		}
+		if (lp->starved)
+			sw_log(lp->sw, "peers are accepted again");
+		lp->starved = false;
 		lp->pending[i].fd = fd;
 		lp->pending[i].deadline = now_ns() + HELLO_NS;
 		lp->npending++;
@@ -172,10 +203,22 @@ static void do_accept(struct sw_loop *lp)
 			drop_pending(lp, i, true);
 	}
 	/* The rest waits in the backlog until one of these is done. */
-	if (lp->npending) {
-		epoll_ctl(lp->ep, EPOLL_CTL_DEL, lp->listen_fd, &ev);
-		lp->listening = false;
-	}
+	if (lp->npending == MAX_PENDING)
+		stop_listening(lp, UINT64_MAX);
+}
+
+/* Listen again when it is time. Return: ns until then. */
+static uint64_t accept_timeout(struct sw_loop *lp)
+{
+	uint64_t now;
+
+	if (lp->listening || lp->accept_due == UINT64_MAX)
+		return UINT64_MAX;
+	now = now_ns();
+	if (lp->accept_due > now)
+		return lp->accept_due - now;
+	listen_again(lp);
+	return lp->listening ? UINT64_MAX : ACCEPT_NS;
 }
 
 /* A link that has shaken hands becomes port @n's. */
@@ -428,9 +471,10 @@ int sw_loop_run(struct sw_loop *lp, int sigfd, bool (*on_signal)(void *arg, int 
 look:
 		if (sleeping || !(busy & (LOOK_ROUNDS * 16 - 1))) {
 			uint64_t t1 = sw_timers(sw), t2 = hello_timeouts(lp);
-			uint64_t t3 = try_uplinks(lp);
+			uint64_t t3 = try_uplinks(lp), t4 = accept_timeout(lp);
 
 			t1 = t1 < t2 ? t1 : t2;
+			t3 = t3 < t4 ? t3 : t4;
 			if (sleeping)
 				timeout = to_ms(t1 < t3 ? t1 : t3);
 		}

@@ -380,8 +380,8 @@ void sw_print_stats(struct sw *sw, void *file)
 	static const char * const state[] = { "?", "Down", "Init", "Armed", "Active" };
 	FILE *f = file;
 
-	fprintf(f, "MADs in %" PRIu64 " out %" PRIu64 " dropped %" PRIu64 "\n", sw->mads_in,
-		sw->mads_out, sw->mads_dropped);
+	fprintf(f, "MADs in %" PRIu64 " out %" PRIu64 " dropped %" PRIu64 ", stopped accepting %"
+		PRIu64 " times\n", sw->mads_in, sw->mads_out, sw->mads_dropped, sw->accept_stops);
 	for (unsigned int i = 1; i <= sw->nports; i++) {
 		struct sw_port *p = &sw->port[i];
 		const struct ohca_port_counters *c = &p->ctr;

@@ -205,6 +205,7 @@ struct sw {
 	uint8_t reply_order[SW_REPLIES];	/* @reply_count in use, then the free ones */
 	unsigned int reply_count;
 	uint64_t mads_in, mads_out, mads_dropped;
+	uint64_t accept_stops;		/* peers had to wait for a descriptor, or memory */
 
 	void (*detached)(void *arg, struct ohca_link *l);	/* before it is freed */
 	void *detached_arg;

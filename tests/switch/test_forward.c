@@ -4,6 +4,9 @@
  */
 #include "net.h"
 
+#include <stdatomic.h>
+#include <sys/resource.h>
+
 #include "ib/crc.h"
 
 static int set_pi_of(struct net *t, unsigned int n, void (*change)(struct ib_port_info *pi))
@@ -819,6 +822,85 @@ static void test_live(void **state)
 	assert_int_equal(rmdir(dir), 0);	/* the socket is gone */
 }
 
+static atomic_uint told;
+
+static void count_told(void *arg, const char *fmt, va_list ap)
+{
+	(void)arg;
+	(void)ap;
+	if (strstr(fmt, "accepted"))
+		atomic_fetch_add(&told, 1);
+}
+
+static uint64_t ms_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/*
+ * Without a descriptor for who knocks the switch tries now and then, not all the time, and
+ * says it once; the peer gets in as soon as there is one.
+ */
+static void test_descriptors(void **state)
+{
+	char dir[] = "/tmp/ohca-sw-XXXXXX", path[64];
+	struct ohca_link *l = NULL;
+	struct ohca_link_err err;
+	struct ohca_link_cfg lc;
+	struct rlimit old, few;
+	struct live v = { 0 };
+	struct pollfd pf = { .events = POLLIN };
+	struct sw_cfg cfg;
+	uint64_t begin;
+	pthread_t th;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/s", dir);
+	sw_cfg_init(&cfg);
+	cfg.node_guid = 7;
+	cfg.log = count_told;
+	v.sw = sw_new(&cfg);
+	v.lp = sw_loop_new(v.sw, path, 0, &err);
+	assert_non_null(v.lp);
+	assert_int_equal(pipe(v.pipe), 0);
+	ohca_link_cfg_init(&lc);
+	lc.port_guid = 50;
+	pf.fd = ohca_link_connect_start(path, &lc, 0, &err);
+	assert_true(pf.fd >= 0);
+	/* none is free below the limit */
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = old;
+	few.rlim_cur = (rlim_t)dup(0);
+	close((int)few.rlim_cur);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	begin = ms_now();
+	assert_int_equal(pthread_create(&th, NULL, live_thread, &v), 0);
+	while (__atomic_load_n(&v.sw->accept_stops, __ATOMIC_RELAXED) < 4) {
+		assert_true(ms_now() - begin < 20000);
+		poll(NULL, 0, 1);
+	}
+	assert_true(ms_now() - begin >= 300);
+	assert_int_equal(poll(&pf, 1, 0), 0);
+	assert_int_equal(atomic_load(&told), 1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(poll(&pf, 1, 20000), 1);
+	assert_int_equal(ohca_link_connect_finish(pf.fd, &lc, &l, &err), 1);
+	ohca_link_free(l);
+	assert_int_equal(write(v.pipe[1], "x", 1), 1);
+	pthread_join(th, NULL);
+	assert_int_equal(v.rc, 0);
+	assert_int_equal(atomic_load(&told), 2);
+	sw_loop_free(v.lp);
+	sw_free(v.sw);
+	close(v.pipe[0]);
+	close(v.pipe[1]);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -839,6 +921,7 @@ int main(void)
 		cmocka_unit_test(test_death_in_traffic),
 		cmocka_unit_test(test_set_down_in_round),
 		cmocka_unit_test(test_live),
+		cmocka_unit_test(test_descriptors),
 	};
 
 	return cmocka_run_group_tests_name("switch forwarding", tests, NULL, NULL);
