@@ -4,8 +4,9 @@
  * and the doorbell page.
  *
  * BAR 0 holds the control registers, BAR 2 the doorbell (UAR) pages, BAR 4 the
- * MSI-X table, BAR 5 the device memory. Control registers are little-endian, 32 or 64 bits wide as named;
- * a 64-bit register may also be accessed as two 32-bit halves, low half first.
+ * MSI-X table, BAR 5 the device memory. Control registers are little-endian, 32 or
+ * 64 bits wide as named; a 64-bit register may also be accessed as two 32-bit halves,
+ * low half first.
  */
 #ifndef OHCA_REGS_H
 #define OHCA_REGS_H

@@ -148,8 +148,8 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 		.access = OHCA_ACCESS_LOCAL_WRITE,
 	};
 	atomic_store(&e->page_shift, OHCA_PL_MIN_SHIFT);
-	if (!cfg_ok(&e->cfg) || tables_init(e) || ohca_dm_init(e) || ohca_db_init(e) || ohca_mad_init(e) ||
-	    ohca_sched_init(e)) {
+	if (!cfg_ok(&e->cfg) || tables_init(e) || ohca_dm_init(e) || ohca_db_init(e) ||
+	    ohca_mad_init(e) || ohca_sched_init(e)) {
 		ohca_free(e);
 		return NULL;
 	}

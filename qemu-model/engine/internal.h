@@ -4,10 +4,10 @@
  *
  * Two halves. The control half (regs.c, admin.c, doorbell.c, dma.c, eq.c, cq.c, srq.c,
  * tm.c, mr.c, dm.c, pd.c, qp.c, apm.c, xrc.c, mcast.c, mad.c) creates, looks up and destroys
- * objects and knows guest memory. The transport half (sched.c, tx.c, rx.c, sq.c, req.c, comp.c, resp.c,
- * tagged.c, ud.c) moves packets; its state hangs off struct ohca_qp as struct ohca_xport, declared
- * in transport.h. Everything in here is called by the owner only, and, unless it
- * says otherwise, between dma_enter and dma_exit.
+ * objects and knows guest memory. The transport half (sched.c, tx.c, rx.c, sq.c, req.c,
+ * comp.c, resp.c, tagged.c, ud.c) moves packets; its state hangs off struct ohca_qp as
+ * struct ohca_xport, declared in transport.h. Everything in here is called by the owner
+ * only, and, unless it says otherwise, between dma_enter and dma_exit.
  */
 #ifndef OHCA_ENGINE_INTERNAL_H
 #define OHCA_ENGINE_INTERNAL_H

@@ -5,8 +5,9 @@
  * A QP is on one list: active (it may have something to do), one of the wait lists (it
  * has, but no credits or no room in the loop, or is ahead of its static rate), or none.
  * Active QPs take turns of OHCA_QUANTUM packets. If those of several lanes of a port have
- * something to send, the port's VL arbiter says which lane sends each packet. Timers are a heap with lazy keys: moving a timer to later costs
- * nothing, the heap finds out when the old time comes.
+ * something to send, the port's VL arbiter says which lane sends each packet. Timers are a
+ * heap with lazy keys: moving a timer to later costs nothing, the heap finds out when the old
+ * time comes.
  */
 #include <stdlib.h>
 
@@ -773,7 +774,8 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 		xp->epsn = qp->rq_psn;
 		xp->path_ok = false;
 		if (xp->on == OHCA_XP_OFF)
-			xp->lane = (uint8_t)ohca_lane(qp->port, e->port[qp->port].sl2vl[qp->av.sl & 15]);
+			xp->lane = (uint8_t)ohca_lane(qp->port,
+						      e->port[qp->port].sl2vl[qp->av.sl & 15]);
 		return 0;
 	case OHCA_QPS_RTS:
 		if (old == OHCA_QPS_RTR) {

@@ -235,7 +235,8 @@ static unsigned int tso_segs(struct ohca_swqe *w, const uint8_t *raw, unsigned i
  * Parse what follows the control segment of a WQE that is all there; what is wrong becomes
  * its status. @nseg: segments, from the control segment.
  */
-static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, unsigned int nseg)
+static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
+		     unsigned int nseg)
 {
 	struct ohca_xport *xp = qp->xp;
 	uint8_t *raw = ohca_swqe_raw(xp, w->idx);

@@ -376,7 +376,8 @@ static inline bool ohca_op_is_atomic(uint8_t op)
 /* Operations that wait for a response of their own (IBTA vol 1, 9.7.5 and annex A19.4). */
 static inline bool ohca_op_is_read(uint8_t op)
 {
-	return op == OHCA_OP_RDMA_READ || ohca_op_is_atomic(op) || op == OHCA_OP_FLUSH || op == OHCA_OP_ATOMIC_WRITE;
+	return op == OHCA_OP_RDMA_READ || ohca_op_is_atomic(op) || op == OHCA_OP_FLUSH ||
+	       op == OHCA_OP_ATOMIC_WRITE;
 }
 /* Flush up to *@quantum WQEs; false: none is left. */
 bool ohca_sq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);

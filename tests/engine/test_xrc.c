@@ -823,8 +823,8 @@ int main(void)
 #define T(name) cmocka_unit_test(test_##name)
 	const struct CMUnitTest tests[] = {
 		T(two_srqs), T(wrong_srq), T(change), T(srq_goes), T(read_srq_goes),
-		T(read_again), T(page_of_other), T(rnr), T(events), T(cq_full), T(service), T(one_way), T(wqes),
-		T(send_inv), T(commands), T(modify),
+		T(read_again), T(page_of_other), T(rnr), T(events), T(cq_full), T(service),
+		T(one_way), T(wqes), T(send_inv), T(commands), T(modify),
 	};
 
 	return cmocka_run_group_tests_name("XRC", tests, NULL, NULL);

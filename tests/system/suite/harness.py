@@ -29,9 +29,10 @@ PERF_PORT = 18515
 REPORT = re.compile(
     r"WARNING:|BUG[: ]|\bOops\b|KASAN|UBSAN|general protection|unable to handle|"
     r"INFO: task .* blocked|possible (circular|recursive|irq)|inconsistent lock state|"
-    r"suspicious RCU|sleeping function called|DMA-API: (?!preallocated|debugging)|kmemleak: \d+ new|ODEBUG|soft lockup|"
-    r"detected stall|list_(add|del) corruption|refcount_t|unexpected fatal signal|segfault at|"
-    r"invalid opcode|Kernel panic|bad unlock balance|held lock freed|stack-protector|"
+    r"suspicious RCU|sleeping function called|DMA-API: (?!preallocated|debugging)|"
+    r"kmemleak: \d+ new|ODEBUG|soft lockup|detected stall|list_(add|del) corruption|"
+    r"refcount_t|unexpected fatal signal|segfault at|invalid opcode|Kernel panic|"
+    r"bad unlock balance|held lock freed|stack-protector|"
     r"ohca .*(fatal|timed out|gone)|invalid context|Call Trace")
 
 # syslog(SYSLOG_ACTION_READ_CLEAR): what is read is cleared and nothing else. dmesg -c reads, then

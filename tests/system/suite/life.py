@@ -186,7 +186,7 @@ def leaks(b):
                    "echo scan >/sys/kernel/debug/kmemleak", 90)
         text = b.sh(node, "cat /sys/kernel/debug/kmemleak")
         mine = [x for x in text.split("unreferenced object") if "ohca" in x]
-        need(not mine, f"node{node}: {len(mine)} leaks of ours: {tail(mine[0], 600) if mine else ''}")
+        need(not mine, f"node{node}: {len(mine)} leaks of ours: {tail(''.join(mine[:1]), 600)}")
         need(not text.strip(), f"node{node}: leaks: {tail(text, 600)}")
         b.sh(node, "modprobe ohca", 30)
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What takes one machine only: device memory, sharing, fork, domains, kinds of memory, kernel verbs."""
+"""What takes one machine only.
+
+Device memory, sharing, fork, domains, kinds of memory, kernel verbs.
+"""
 import re
 
 from .bring_up import fabric
