@@ -239,8 +239,8 @@ OHCA_ASSERT_SIZE(struct ohca_hw_rwqe_ctrl, 16);
  *	else zero
  * @timestamp: nanoseconds of the device's clock
  * @wqe_idx: SQ: index of the WQE's first BB; RQ: of the WQE; both modulo ring size.
- *	SRQ: zero; with OHCA_CQE_TM: number of the SRQ
- * @flags: OHCA_CQE_SRQ, OHCA_CQE_SEND, OHCA_CQE_TM, OHCA_CQE_TAG_FREE
+ *	SRQ: zero; with OHCA_CQE_TM or OHCA_CQE_XRC: number of the SRQ
+ * @flags: OHCA_CQE_SRQ, OHCA_CQE_SEND, OHCA_CQE_TM, OHCA_CQE_TAG_FREE, OHCA_CQE_XRC
  * @handle: with OHCA_CQE_TAG_FREE: number of the tag, low byte first; else zero
  * @owner: OHCA_CQE_OWNER toggles each time the ring wraps: entry i (free running)
  *	is valid when the bit differs from bit log_size of i. Written last.
@@ -285,6 +285,7 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_cqe, owner, 63);
 #define OHCA_CQE_SEND		0x02u	/* of @flags: a send queue completion */
 #define OHCA_CQE_TM		0x04u	/* of @flags: of an SRQ with tags (ohca_tm.h) */
 #define OHCA_CQE_TAG_FREE	0x08u	/* of @flags: the tag may be added again */
+#define OHCA_CQE_XRC		0x10u	/* of @flags: of an XRC SRQ */
 
 /**
  * ohca_cqe_valid - whether the device has written an entry

@@ -21,6 +21,10 @@ static int recv_push(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
 	c->qp_num = ohca_to_le32(qp->handle);
 	c->wqe_idx = ohca_to_le32(r->from_srq ? 0 : r->wqe_idx);
 	c->flags = r->from_srq ? OHCA_CQE_SRQ : 0;
+	if (qp->type == OHCA_QPT_XRC_TGT) {
+		c->wqe_idx = ohca_to_le32(qp->srq->srqn);
+		c->flags |= OHCA_CQE_XRC;
+	}
 	if (qp->xp->rndv)
 		ohca_tagged_cqe(qp, r, status, c);
 	if (status && status != OHCA_WC_WR_FLUSH && status != OHCA_WC_REM_ABORT &&

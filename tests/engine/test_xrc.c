@@ -131,13 +131,16 @@ static void two_srqs(bool loop)
 	assert_int_equal(c.byte_len, 5000);
 	assert_int_equal(c.qp_num, m.r.qp[1].handle);
 	assert_int_equal(c.src_qp, m.r.qp[0].qpn);
-	assert_int_equal(c.flags, OHCA_CQE_SRQ);
+	assert_int_equal(c.flags, OHCA_CQE_SRQ | OHCA_CQE_XRC);
+	assert_int_equal(c.wqe_idx, m.srq.srqn);
 	c = wc(&m.cq, 201, WC_SUCCESS);
 	assert_int_equal(c.opcode, 129);
 	assert_int_equal(c.imm, 0x11223344);
 	assert_int_equal(c.byte_len, 4000);
 	no_wc(&m.cq);
-	assert_int_equal(wc(&m.r.rcq[1], 100, WC_SUCCESS).byte_len, 3000);
+	c = wc(&m.r.rcq[1], 100, WC_SUCCESS);
+	assert_int_equal(c.byte_len, 3000);
+	assert_int_equal(c.wqe_idx, m.r.srq[1].srqn);
 	c = wc(&m.r.rcq[1], 101, WC_SUCCESS);
 	assert_int_equal(c.opcode, 128);
 	assert_int_equal(c.imm, 0x55667788);

@@ -198,6 +198,8 @@ int ibv_cmd_create_srq_ex(struct ibv_context *context, struct verbs_srq *srq,
 	srq->srq_type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type :
 								   IBV_SRQT_BASIC;
 	resp->drv_payload.srqn = fake.next_handle++;
+	if (fake.on_create)
+		fake.on_create();
 	return fake_fail();
 }
 
@@ -250,6 +252,8 @@ int ibv_cmd_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr,
 
 int ibv_cmd_destroy_srq(struct ibv_srq *srq)
 {
+	if (fake.on_destroy)
+		fake.on_destroy();
 	return fake_fail();
 }
 
@@ -271,8 +275,8 @@ int ibv_cmd_create_qp_ex2(struct ibv_context *context, struct verbs_qp *qp,
 	qp->qp.qp_num = fake.next_handle;
 	qp->comp_mask = 0;
 	resp->drv_payload.handle = fake.next_handle++;
-	if (fake.on_create_qp)
-		fake.on_create_qp();
+	if (fake.on_create)
+		fake.on_create();
 	return fake_fail();
 }
 
@@ -293,8 +297,8 @@ int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 
 int ibv_cmd_destroy_qp(struct ibv_qp *qp)
 {
-	if (fake.on_destroy_qp)
-		fake.on_destroy_qp();
+	if (fake.on_destroy)
+		fake.on_destroy();
 	return fake_fail();
 }
 
@@ -491,8 +495,8 @@ struct ohca_hw_cqe *fake_cqe(struct ohca_cq *cq, uint32_t pi)
 	       (pi & ((1u << cq->log_size) - 1));
 }
 
-/** fake_complete - the device writes a good completion at producer index @pi */
-void fake_complete(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t qpn)
+static void complete(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t qpn,
+		     uint32_t idx, uint8_t flags)
 {
 	struct ohca_hw_cqe *cqe = fake_cqe(cq, pi);
 	uint8_t owner = !(pi >> cq->log_size & 1);
@@ -502,5 +506,20 @@ void fake_complete(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t qpn
 	cqe->qp_num = htole32(qpn);
 	cqe->byte_len = htole32(pi);
 	cqe->timestamp = htole64(1000ull + pi);
+	cqe->wqe_idx = htole32(idx);
+	cqe->flags = flags;
 	__atomic_store_n(&cqe->owner, owner, __ATOMIC_RELEASE);
+}
+
+/** fake_complete - the device writes a good completion at producer index @pi */
+void fake_complete(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t qpn)
+{
+	complete(cq, pi, wr_id, qpn, 0, 0);
+}
+
+/** fake_complete_xrc - the same of an XRC SRQ; @qpn is the target's */
+void fake_complete_xrc(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t srqn,
+		       uint32_t qpn)
+{
+	complete(cq, pi, wr_id, qpn, srqn, OHCA_CQE_SRQ | OHCA_CQE_XRC);
 }

@@ -48,9 +48,9 @@ struct fake_kernel {
 	void (*on_resize)(const struct ohca_resize_cq_req *req);
 	/* runs inside modify_srq with a size, where the device moves the WQEs: 0 or an errno */
 	int (*on_modify_srq)(const struct ohca_modify_srq_req *req);
-	/* run inside create_qp and destroy_qp, when the kernel is done */
-	void (*on_create_qp)(void);
-	void (*on_destroy_qp)(void);
+	/* run inside commands that make and destroy QPs and SRQs, when the kernel is done */
+	void (*on_create)(void);
+	void (*on_destroy)(void);
 };
 
 extern struct fake_kernel fake;
@@ -70,6 +70,8 @@ uint64_t fake_doorbell(struct ibv_context *ibctx, unsigned int offset);
 
 struct ohca_hw_cqe *fake_cqe(struct ohca_cq *cq, uint32_t pi);
 void fake_complete(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t qpn);
+void fake_complete_xrc(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t srqn,
+		       uint32_t qpn);
 
 #define FAKE_NO_DOORBELL 0xffffffffffffffffull
 

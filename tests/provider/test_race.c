@@ -120,23 +120,53 @@ static void no_doorbell_is_lost(void **state)
 	fake_close(r.ctx);
 }
 
-/* What becomes of a number that one thread gives back and another one gets. */
+/*
+ * What becomes of a number that one thread gives back and another one gets: of QPs, and of
+ * XRC SRQs.
+ */
 static struct {
+	bool srq;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
-	struct ibv_qp *next;
+	void *next;
 	pthread_t other;
 	uint32_t number;
 	uint32_t made;
 	bool early;
 } reuse;
 
-static struct ibv_qp *small_qp(void)
+static void *small_one(void)
 {
 	struct ibv_qp_init_attr a = { .qp_type = IBV_QPT_RC, .send_cq = reuse.cq,
 				      .recv_cq = reuse.cq, .cap = { 1, 1, 1, 1, 0 } };
+	struct ibv_srq_init_attr_ex ex = {
+		.attr = { .max_wr = 1, .max_sge = 1 }, .pd = reuse.pd, .cq = reuse.cq,
+		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+	};
 
+	if (reuse.srq)
+		return ops.create_srq_ex(reuse.pd->context, &ex);
 	return ops.create_qp(reuse.pd, &a);
+}
+
+static uint32_t number_of(void *one)
+{
+	return reuse.srq ? to_osrq(one)->srqn : to_oqp(one)->handle;
+}
+
+static int destroy(void *one)
+{
+	return reuse.srq ? ops.destroy_srq(one) : ops.destroy_qp(one);
+}
+
+static void complete(uint32_t pi, uint64_t wr_id)
+{
+	if (reuse.srq)
+		fake_complete_xrc(to_ocq(reuse.cq), pi, wr_id, reuse.number, 77);
+	else
+		fake_complete(to_ocq(reuse.cq), pi, wr_id, reuse.number);
 }
 
 static void number_taken(void)
@@ -147,58 +177,71 @@ static void number_taken(void)
 static void *take_number(void *arg)
 {
 	fake.next_handle = reuse.number;
-	fake.on_create_qp = number_taken;
-	reuse.next = small_qp();
+	fake.on_create = number_taken;
+	reuse.next = small_one();
 	/* what it completes now must not be taken for its predecessor's */
 	reuse.early = ohca_cq_pending(to_ocq(reuse.cq));
-	fake_complete(to_ocq(reuse.cq), 1, 2, reuse.number);
+	complete(1, 2);
 	return NULL;
 }
 
-/* The kernel has destroyed the QP, the provider knows nothing of it yet. */
+/* The kernel has destroyed it, the provider knows nothing of it yet. */
 static void number_given_back(void)
 {
 	double start = now();
 
-	fake.on_destroy_qp = NULL;
-	fake_complete(to_ocq(reuse.cq), 0, 1, reuse.number);
+	fake.on_destroy = NULL;
+	complete(0, 1);
 	if (pthread_create(&reuse.other, NULL, take_number, NULL))
 		abort();
 	while (!__atomic_load_n(&reuse.made, __ATOMIC_ACQUIRE) && now() - start < LOST_S)
 		sched_yield();
 }
 
-static void number_is_used_again(void **state)
+static void number_is_used_again(bool srq)
 {
 	struct ibv_context *ctx = fake_open();
-	struct ibv_qp *qp;
 	struct ibv_wc wc;
+	void *one;
 
+	memset(&reuse, 0, sizeof(reuse));
+	reuse.srq = srq;
 	reuse.pd = ops.alloc_pd(ctx);
 	reuse.cq = ops.create_cq(ctx, 8, NULL, 0);
-	qp = small_qp();
-	reuse.number = to_oqp(qp)->handle;
-	fake.on_destroy_qp = number_given_back;
-	assert_int_equal(ops.destroy_qp(qp), 0);
+	one = small_one();
+	reuse.number = number_of(one);
+	fake.on_destroy = number_given_back;
+	assert_int_equal(destroy(one), 0);
 	pthread_join(reuse.other, NULL);
-	fake.on_create_qp = NULL;
+	fake.on_create = NULL;
 	assert_true(reuse.made);
 	assert_non_null(reuse.next);
-	assert_int_equal(to_oqp(reuse.next)->handle, reuse.number);
+	assert_int_equal(number_of(reuse.next), reuse.number);
 	assert_false(reuse.early);
 	assert_int_equal(ops.poll_cq(reuse.cq, 1, &wc), 1);
 	assert_int_equal(wc.wr_id, 2);
 	assert_int_equal(ops.poll_cq(reuse.cq, 1, &wc), 0);
-	ops.destroy_qp(reuse.next);
+	destroy(reuse.next);
 	ops.destroy_cq(reuse.cq);
 	ops.dealloc_pd(reuse.pd);
 	fake_close(ctx);
 }
 
+static void qp_number_is_used_again(void **state)
+{
+	number_is_used_again(false);
+}
+
+static void srq_number_is_used_again(void **state)
+{
+	number_is_used_again(true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(no_doorbell_is_lost),
-					    cmocka_unit_test(number_is_used_again) };
+					    cmocka_unit_test(qp_number_is_used_again),
+					    cmocka_unit_test(srq_number_is_used_again) };
 
 	return cmocka_run_group_tests_name("provider: races", tests, NULL, NULL);
 }

@@ -519,6 +519,49 @@ static void qp_clean(void **state)
 	ops.dealloc_pd(pd);
 }
 
+/*
+ * An XRC SRQ takes its completions along, and leaves those of others: of an SRQ with the same
+ * CQ, and of QPs. They stay, too, if the target goes and a QP that gets its number.
+ */
+static void srq_clean(void **state)
+{
+	struct ibv_pd *pd = ops.alloc_pd(ctx);
+	struct ibv_cq *cq = ops.create_cq(ctx, 16, NULL, 0);
+	struct ibv_qp_init_attr a = { .qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq,
+				      .cap = { 1, 1, 1, 1, 0 } };
+	struct ibv_srq_init_attr_ex ex = {
+		.attr = { .max_wr = 1, .max_sge = 1 }, .pd = pd, .cq = cq,
+		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+	};
+	struct ibv_srq *one = ops.create_srq_ex(ctx, &ex), *two = ops.create_srq_ex(ctx, &ex);
+	struct ibv_qp *qp = ops.create_qp(pd, &a);
+	uint32_t n1 = to_osrq(one)->srqn, n2 = to_osrq(two)->srqn;
+	struct ibv_wc wc[8];
+
+	/* numbers of QPs and of SRQs have nothing to do with each other */
+	fake_complete_xrc(to_ocq(cq), 0, 10, n1, qp->qp_num);
+	fake_complete_xrc(to_ocq(cq), 1, 20, n2, qp->qp_num);
+	fake_complete(to_ocq(cq), 2, 30, n1);
+	fake_complete_xrc(to_ocq(cq), 3, 11, n1, n2);
+	fake_complete(to_ocq(cq), 4, 31, qp->qp_num);
+	fake_complete_xrc(to_ocq(cq), 5, 21, n2, n1);
+	fake.fail = EBUSY;
+	assert_int_equal(ops.destroy_srq(one), EBUSY);
+	assert_int_equal(ohca_cq_pending(to_ocq(cq)), 6);
+	assert_int_equal(ops.destroy_srq(one), 0);
+	assert_int_equal(ohca_cq_pending(to_ocq(cq)), 4);
+	assert_int_equal(ops.destroy_qp(qp), 0);
+	assert_int_equal(ops.poll_cq(cq, 8, wc), 3);
+	assert_int_equal(wc[0].wr_id, 20);
+	assert_int_equal(wc[1].wr_id, 30);
+	assert_int_equal(wc[2].wr_id, 21);
+	assert_int_equal(ops.destroy_srq(two), 0);
+	ops.destroy_cq(cq);
+	ops.dealloc_pd(pd);
+}
+
 static void ah_checks(void **state)
 {
 	struct ibv_pd *pd = ops.alloc_pd(ctx);
@@ -606,11 +649,13 @@ static void srq_checks(void **state)
 	assert_null(ops.create_srq_ex(ctx, &ex));
 	assert_int_equal(errno, EINVAL);
 	ex.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	ex.cq = ops.create_cq(ctx, 8, NULL, 0);
 	srq = ops.create_srq_ex(ctx, &ex);
 	assert_non_null(srq);
 	assert_int_equal(ops.get_srq_num(srq, &num), 0);
 	assert_int_equal(num, to_osrq(srq)->srqn);
 	ops.destroy_srq(srq);
+	ops.destroy_cq(ex.cq);
 	ops.dealloc_pd(pd);
 }
 
@@ -703,7 +748,7 @@ int main(void)
 		T(handshake), T(device_version), T(device_clock), T(device_memory),
 		T(import), T(cq_sizes), T(locks),
 		T(allocators),
-		T(qp_caps), T(qp_refused), T(qp_clean), T(ah_checks), T(srq_checks), T(xrc),
+		T(qp_caps), T(qp_refused), T(qp_clean), T(srq_clean), T(ah_checks), T(srq_checks), T(xrc),
 		T(features),
 	};
 

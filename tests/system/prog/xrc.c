@@ -34,17 +34,25 @@ static void need(bool ok, const char *what)
 		fail("%s: %s", what, strerror(errno));
 }
 
+static void srq_open(struct side *s)
+{
+	struct ibv_srq_init_attr_ex sa = {
+		.attr = { .max_wr = 16, .max_sge = 1 },
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC, .pd = s->p.pd, .xrcd = s->xrcd, .cq = s->p.rcq,
+	};
+
+	s->srq = ibv_create_srq_ex(s->p.ctx, &sa);
+	need(s->srq, "ibv_create_srq_ex");
+	need(!ibv_get_srq_num(s->srq, &s->srqn), "ibv_get_srq_num");
+}
+
 static void side_open(struct side *s, int flags)
 {
 	const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	struct ibv_xrcd_init_attr xa = {
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .oflags = flags,
-	};
-	struct ibv_srq_init_attr_ex sa = {
-		.attr = { .max_wr = 16, .max_sge = 1 },
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC,
 	};
 	struct peer *p = &s->p;
 
@@ -62,12 +70,7 @@ static void side_open(struct side *s, int flags)
 	memset(p->buf, 0, PEER_BUF);
 	p->mr = ibv_reg_mr(p->pd, p->buf, PEER_BUF, all);
 	need(p->mr, "ibv_reg_mr");
-	sa.pd = p->pd;
-	sa.xrcd = s->xrcd;
-	sa.cq = p->rcq;
-	s->srq = ibv_create_srq_ex(p->ctx, &sa);
-	need(s->srq, "ibv_create_srq_ex");
-	need(!ibv_get_srq_num(s->srq, &s->srqn), "ibv_get_srq_num");
+	srq_open(s);
 }
 
 static void side_close(struct side *s)
@@ -205,6 +208,26 @@ static void parent(struct side *s)
 	step(s, 5);
 }
 
+/* Nobody has polled what two SRQs have received; one of them goes, and its part with it. */
+static void srq_goes(struct side *s, const struct peer_info *me)
+{
+	struct ibv_srq *first = s->srq;
+	uint32_t srqn = s->srqn;
+	struct ibv_wc wc;
+
+	post_recv(s, 13);
+	post_recv(s, 14);
+	srq_open(s);
+	post_recv(s, 15);
+	send_to(s, IBV_WR_SEND, srqn, 7, me, IBV_WC_SUCCESS);
+	send_to(s, IBV_WR_SEND, s->srqn, 8, me, IBV_WC_SUCCESS);
+	send_to(s, IBV_WR_SEND, srqn, 9, me, IBV_WC_SUCCESS);
+	need(!ibv_destroy_srq(first), "ibv_destroy_srq");
+	wc_expect(s->p.rcq, 15, IBV_WC_SUCCESS, "the other SRQ's receive");
+	if (ibv_poll_cq(s->p.rcq, 1, &wc))
+		fail("a receive of an SRQ that is gone");
+}
+
 static void child(struct side *s)
 {
 	struct ibv_qp_init_attr_ex qa = {
@@ -249,6 +272,7 @@ static void child(struct side *s)
 	wc_expect(s->p.rcq, 12, IBV_WC_SUCCESS, "child's receive");
 	send_to(s, IBV_WR_RDMA_READ, s->srqn, 5, &me, IBV_WC_SUCCESS);
 	check(s->p.buf, LEN, 7, "child's data read back");
+	srq_goes(s, &me);
 	/* its SRQ has gone with it */
 	send_to(s, IBV_WR_SEND, you.psn, 6, &you, IBV_WC_REM_INV_REQ_ERR);
 	if (qp_state(tgt) != IBV_QPS_ERR)

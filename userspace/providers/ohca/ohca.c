@@ -171,6 +171,7 @@ static int ohca_context_init(struct ohca_context *ctx,
 	}
 	ctx->num_ports = attr.orig_attr.phys_port_cnt;
 	list_head_init(&ctx->dying);
+	list_head_init(&ctx->dying_srqs);
 	pthread_mutex_init(&ctx->dying_lock, NULL);
 	pthread_cond_init(&ctx->dying_less, NULL);
 	return 0;

@@ -54,8 +54,9 @@ struct ohca_lock {
  * struct ohca_context - one open device
  * @uar: its doorbell page
  * @dying: QPs from before the kernel destroys them until their CQs are cleaned
- * @dying_lock: guards @dying; no command runs under it
- * @dying_less: signalled when a QP leaves @dying
+ * @dying_srqs: the same for XRC SRQs
+ * @dying_lock: guards @dying and @dying_srqs; no command runs under it
+ * @dying_less: signalled when something leaves one of them
  */
 struct ohca_context {
 	struct verbs_context ibv_ctx;
@@ -73,6 +74,7 @@ struct ohca_context {
 	/* GID table length of each port, 0 while unknown */
 	atomic_int gid_tbl_len[OHCA_MAX_PORTS];
 	struct list_head dying;
+	struct list_head dying_srqs;
 	pthread_mutex_t dying_lock;
 	pthread_cond_t dying_less;
 };
@@ -312,6 +314,8 @@ struct ohca_tm {
 /**
  * struct ohca_srq - shared receive queue; fields as in struct ohca_qp
  * @tm: tags, or NULL
+ * @xrc_cq: the CQ of an XRC SRQ, else NULL
+ * @dying: in @ohca_context.dying_srqs
  */
 struct ohca_srq {
 	struct verbs_srq vsrq;
@@ -320,6 +324,8 @@ struct ohca_srq {
 	uint8_t *uar;
 	uint32_t srqn;
 	struct ohca_tm *tm;
+	struct ohca_cq *xrc_cq;
+	struct list_node dying;
 	struct ohca_buf buf;
 	struct ohca_pd *pd;
 };
@@ -532,6 +538,7 @@ int ohca_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
 void ohca_cq_event(struct ibv_cq *ibcq);
 uint32_t ohca_cq_pending(const struct ohca_cq *cq);
 void ohca_cq_clean(struct ohca_cq *cq, uint32_t handle);
+void ohca_cq_clean_srq(struct ohca_cq *cq, uint32_t srqn);
 void ohca_cq_fill_poll_ops(struct ohca_cq *cq, uint64_t wc_flags);
 
 /* clock.c */

@@ -217,16 +217,26 @@ uint32_t ohca_cq_pending(const struct ohca_cq *cq)
 	return n;
 }
 
-/**
- * ohca_cq_clean - remove the completions of a QP that is destroyed or reset
- * @cq: CQ
- * @handle: the QP; the device writes no entries of it any more
- *
- * What other QPs have left moves up to the end, so that the order is kept and a
- * single step of the consumer index gives the space back. An entry's owner bit
- * belongs to its place and stays.
+/*
+ * Whether @cqe is of the QP with @number, or if @xrc of that XRC SRQ. What an SRQ has received
+ * of a target, or by tags, is the SRQ's.
  */
-void ohca_cq_clean(struct ohca_cq *cq, uint32_t handle)
+static bool ohca_cqe_is_of(const struct ohca_hw_cqe *cqe, bool xrc,
+			   uint32_t number)
+{
+	if (xrc)
+		return cqe->flags & OHCA_CQE_XRC &&
+		       le32toh(cqe->wqe_idx) == number;
+	return !(cqe->flags & (OHCA_CQE_XRC | OHCA_CQE_TM)) &&
+	       le32toh(cqe->qp_num) == number;
+}
+
+/*
+ * What others have left moves up to the end, so that the order is kept and a single step
+ * of the consumer index gives the space back. An entry's owner bit belongs to its place
+ * and stays.
+ */
+static void ohca_cq_remove(struct ohca_cq *cq, bool xrc, uint32_t number)
 {
 	struct ohca_hw_cqe *from, *to;
 	uint32_t ci, i, freed = 0;
@@ -236,7 +246,7 @@ void ohca_cq_clean(struct ohca_cq *cq, uint32_t handle)
 	ci = ohca_cq_ci(cq);
 	for (i = ci + ohca_cq_pending(cq); i != ci;) {
 		from = ohca_cq_entry(cq, --i);
-		if (le32toh(from->qp_num) == handle) {
+		if (ohca_cqe_is_of(from, xrc, number)) {
 			freed++;
 		} else if (freed) {
 			to = ohca_cq_entry(cq, i + freed);
@@ -248,6 +258,26 @@ void ohca_cq_clean(struct ohca_cq *cq, uint32_t handle)
 	if (freed)
 		ohca_cq_consume(cq, ci + freed);
 	ohca_unlock(&cq->lock);
+}
+
+/**
+ * ohca_cq_clean - remove the completions of a QP that is destroyed or reset
+ * @cq: CQ
+ * @handle: the QP; the device writes no entries of it any more
+ */
+void ohca_cq_clean(struct ohca_cq *cq, uint32_t handle)
+{
+	ohca_cq_remove(cq, false, handle);
+}
+
+/**
+ * ohca_cq_clean_srq - remove the completions of an XRC SRQ that is destroyed
+ * @cq: the SRQ's CQ
+ * @srqn: the SRQ; the device writes no entries of it any more
+ */
+void ohca_cq_clean_srq(struct ohca_cq *cq, uint32_t srqn)
+{
+	ohca_cq_remove(cq, true, srqn);
 }
 
 /* extended polling */

@@ -32,11 +32,16 @@ static bool ohca_is_tm(const struct ibv_srq_init_attr_ex *attr)
 	       attr->srq_type == IBV_SRQT_TM;
 }
 
+static bool ohca_is_xrc(const struct ibv_srq_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE &&
+	       attr->srq_type == IBV_SRQT_XRC;
+}
+
 static int ohca_check_srq_attr(const struct ohca_context *ctx,
 			       const struct ibv_srq_init_attr_ex *attr)
 {
-	bool xrc = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE &&
-		   attr->srq_type == IBV_SRQT_XRC;
+	bool xrc = ohca_is_xrc(attr);
 	bool tm = ohca_is_tm(attr);
 
 	if (!check_comp_mask(attr->comp_mask, OHCA_XRC_SRQ_MASK |
@@ -68,6 +73,25 @@ static void ohca_srq_set_buf(struct ohca_srq *srq, const struct ohca_buf *buf,
 	if (srq->tm)
 		srq->tm->ring = buf->addr + ohca_tm_ring_offset(log_size,
 								rq->log_stride);
+}
+
+static bool ohca_srq_is_dying(struct ohca_context *ctx, uint32_t srqn)
+{
+	struct ohca_srq *srq;
+
+	list_for_each(&ctx->dying_srqs, srq, dying)
+		if (srq->srqn == srqn)
+			return true;
+	return false;
+}
+
+/* As ohca_qp_wait_dying(): a new XRC SRQ must have no completions of its number yet. */
+static void ohca_srq_wait_dying(struct ohca_context *ctx, uint32_t srqn)
+{
+	pthread_mutex_lock(&ctx->dying_lock);
+	while (ohca_srq_is_dying(ctx, srqn))
+		pthread_cond_wait(&ctx->dying_less, &ctx->dying_lock);
+	pthread_mutex_unlock(&ctx->dying_lock);
 }
 
 /**
@@ -132,6 +156,10 @@ struct ibv_srq *ohca_create_srq_ex(struct ibv_context *ibctx,
 		goto err_buf;
 
 	srq->srqn = resp.drv_payload.srqn;
+	if (ohca_is_xrc(attr)) {
+		srq->xrc_cq = to_ocq(attr->cq);
+		ohca_srq_wait_dying(ctx, srq->srqn);
+	}
 	attr->attr.max_wr = srq->rq.size;
 	attr->attr.max_sge = ohca_rq_stride_sges(log_stride);
 	if (attr->attr.max_sge > ctx->max_sge)
@@ -254,7 +282,29 @@ int ohca_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
 	return 0;
 }
 
-/** ohca_destroy_srq - ibv_destroy_srq() */
+/*
+ * Whatever an XRC SRQ has received it has completed to its CQ, where nobody knows the WQEs
+ * any more. The kernel's answer means that the device writes no more of it.
+ */
+static int ohca_destroy_xrc_srq(struct ohca_srq *srq)
+{
+	struct ohca_context *ctx = to_octx(srq->vsrq.srq.context);
+	int err;
+
+	pthread_mutex_lock(&ctx->dying_lock);
+	list_add_tail(&ctx->dying_srqs, &srq->dying);
+	pthread_mutex_unlock(&ctx->dying_lock);
+	err = ibv_cmd_destroy_srq(&srq->vsrq.srq);
+	if (!err)
+		ohca_cq_clean_srq(srq->xrc_cq, srq->srqn);
+	pthread_mutex_lock(&ctx->dying_lock);
+	list_del(&srq->dying);
+	pthread_cond_broadcast(&ctx->dying_less);
+	pthread_mutex_unlock(&ctx->dying_lock);
+	return err;
+}
+
+/** ohca_destroy_srq - ibv_destroy_srq(); an XRC SRQ takes its completions along */
 int ohca_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct ohca_srq *srq = to_osrq(ibsrq);
@@ -262,7 +312,8 @@ int ohca_destroy_srq(struct ibv_srq *ibsrq)
 
 	if (srq->tm)
 		ohca_tm_settle(srq);
-	err = ibv_cmd_destroy_srq(ibsrq);
+	err = srq->xrc_cq ? ohca_destroy_xrc_srq(srq) :
+			    ibv_cmd_destroy_srq(ibsrq);
 	if (err)
 		return err;
 	if (srq->tm)
