@@ -118,7 +118,9 @@ static u64 ohca_device_caps(const struct ohca_dev *dev)
 	if (ohca_has(dev, OHCA_FEATURE_SRQ) && ohca_has(dev, OHCA_FEATURE_SRQ_RESIZE))
 		caps |= IB_DEVICE_SRQ_RESIZE;
 	if (ohca_has(dev, OHCA_FEATURE_MW))
-		caps |= IB_DEVICE_MEM_WINDOW | IB_DEVICE_MEM_WINDOW_TYPE_2B;
+		caps |= IB_DEVICE_MEM_WINDOW | (ohca_has(dev, OHCA_FEATURE_MW_TYPE_2A) ?
+						IB_DEVICE_MEM_WINDOW_TYPE_2A :
+						IB_DEVICE_MEM_WINDOW_TYPE_2B);
 	if (ohca_has(dev, OHCA_FEATURE_UD_CSUM))
 		caps |= IB_DEVICE_UD_IP_CSUM;
 	if (ohca_has(dev, OHCA_FEATURE_MPE))

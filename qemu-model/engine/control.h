@@ -24,10 +24,11 @@
 	 1ull << OHCA_FEATURE_QP_COUNTERS | 1ull << OHCA_FEATURE_QUERY_CONTEXT |	\
 	 1ull << OHCA_FEATURE_CLOCK)
 
-/* What this card offers: there may be no device memory. */
+/* What this card offers: device memory if there is any, and the kind of windows it has. */
 static inline uint64_t ohca_features(const ohca_engine *e)
 {
-	return OHCA_ALL_FEATURES & ~(e->cfg.dm_size ? 0 : 1ull << OHCA_FEATURE_DM);
+	return (OHCA_ALL_FEATURES & ~(e->cfg.dm_size ? 0 : 1ull << OHCA_FEATURE_DM)) |
+	       (e->cfg.mw_type_2a ? 1ull << OHCA_FEATURE_MW_TYPE_2A : 0);
 }
 
 /* Limits that no table size sets; all are reported by QUERY_DEVICE. */

@@ -133,6 +133,7 @@ enum ohca_trace {
  *	0: the default (16, 16, 16, 20)
  * @dm: device memory, which the host shows the guest as BAR 5; 8-byte aligned
  * @dm_size: its bytes, a multiple of 64 KiB, at most 1 GiB; 0: none
+ * @mw_type_2a: windows of type 2 are announced as 2A, not 2B
  * @node_desc: NodeDescription before a driver sets another; terminated
  */
 struct ohca_cfg {
@@ -152,6 +153,7 @@ struct ohca_cfg {
 	uint8_t log_max_mr;
 	void *dm;
 	uint64_t dm_size;
+	bool mw_type_2a;
 	char node_desc[64];
 };
 

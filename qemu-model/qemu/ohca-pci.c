@@ -269,6 +269,11 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
         error_setg(errp, "dm must be 0 or a power of two from 64K to 16M");
         return false;
     }
+    if (s->mw_type2 && g_ascii_strcasecmp(s->mw_type2, "2a") &&
+        g_ascii_strcasecmp(s->mw_type2, "2b")) {
+        error_setg(errp, "mw-type2 must be 2a or 2b, not '%s'", s->mw_type2);
+        return false;
+    }
     if (s->poll_us > 1000000 || !s->inline_budget || !s->thread_budget) {
         error_setg(errp, "x-poll-us must be at most 1000000, x-inline-budget "
                    "and x-thread-budget at least 1");
@@ -317,6 +322,7 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
         .log_max_srq = s->log_max_srq,
         .log_max_mr = s->log_max_mr,
         .dm_size = s->dm_size,
+        .mw_type_2a = s->mw_type2 && !g_ascii_strcasecmp(s->mw_type2, "2a"),
     };
     g_strlcpy(cfg->node_desc, s->node_desc ?: "OpenHCA",
               sizeof(cfg->node_desc));
@@ -541,6 +547,7 @@ static const Property ohca_props[] = {
     DEFINE_PROP_STRING("width", OhcaState, width),
     DEFINE_PROP_STRING("node-desc", OhcaState, node_desc),
     DEFINE_PROP_SIZE("dm", OhcaState, dm_size, 1 * MiB),
+    DEFINE_PROP_STRING("mw-type2", OhcaState, mw_type2),
     DEFINE_PROP_UINT16("x-vectors", OhcaState, vectors, 32),
     DEFINE_PROP_UINT8("x-log-max-qp", OhcaState, log_max_qp, 16),
     DEFINE_PROP_UINT8("x-log-max-cq", OhcaState, log_max_cq, 16),

@@ -130,6 +130,7 @@ struct OhcaState {
     char *speed;
     char *width;
     char *node_desc;
+    char *mw_type2;
     uint64_t dm_size;
     char *engine_mode;
     uint16_t vectors;

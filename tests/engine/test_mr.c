@@ -724,6 +724,7 @@ static void test_windows(void **state)
 	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_MR_STATE);
 	assert_int_equal(dereg(r, mr.key), OHCA_ADMIN_BUSY);
 	assert_int_equal(ohca_mr_invalidate(r->h->e, r->u2, mw2, true), OHCA_VE_MR_STATE);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->u2, mw2, false), OHCA_VE_MR_STATE);
 	assert_int_equal(ohca_mr_invalidate(r->h->e, r->u, mw2, true), 0);
 	assert_int_equal(rkey(r, r->u, mw2, mr.iova + 1000, 1, OHCA_ACCESS_REMOTE_WRITE),
 			 OHCA_VE_LKEY);
@@ -819,6 +820,23 @@ static void test_window_and_qp(void **state)
 	host_buf_free(&mr.buf);
 }
 
+/* An HCA has windows of type 2A or 2B; which is what the driver reads, and its to take. */
+static void test_window_type(void **state)
+{
+	const uint64_t bit = 1ull << OHCA_FEATURE_MW_TYPE_2A;
+	struct rig *r = *state;
+	struct ohca_cfg cfg = r->h->cfg;
+	struct host *h;
+
+	assert_false(ohca_mmio_read(r->h->e, OHCA_REG_FEATURES, 8) & bit);
+	cfg.dm_size = 0;
+	cfg.mw_type_2a = true;
+	h = host_new_cfg(&cfg, HOST_MEM);
+	assert_true(ohca_mmio_read(h->e, OHCA_REG_FEATURES, 8) & bit);
+	host_enable(h, ~bit);
+	host_free(h);
+}
+
 /* ---- changing a region ---- */
 
 static void test_rereg(void **state)
@@ -891,7 +909,7 @@ int main(void)
 		T(reg_in_steps), T(reg_refused), T(limit_and_tags), T(lists), T(deep_list),
 		T(huge_pages), T(hostile_lists),
 		T(local_keys), T(remote_keys), T(atomics), T(sgl), T(fast_reg), T(fast_reg_long),
-		T(windows), T(window_and_qp), T(rereg),
+		T(windows), T(window_and_qp), T(window_type), T(rereg),
 	};
 
 	return cmocka_run_group_tests_name("memory regions", tests, NULL, NULL);

@@ -305,6 +305,7 @@ static void test_bad_properties(void)
     expect_refusal(c.qs->qts, ", 'listen': true", "listen");
     expect_refusal(c.qs->qts, ", 'dm': 98304", "dm");
     expect_refusal(c.qs->qts, ", 'dm': 33554432", "dm");
+    expect_refusal(c.qs->qts, ", 'mw-type2': '2c'", "mw-type2");
     expect_refusal(c.qs->qts, ", 'x-engine': 'warp'", "x-engine");
     card_start(&c);
     expect_nop(&c);

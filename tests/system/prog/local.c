@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* One process on one machine: domains and allocators, event moderation, kinds of memory. */
+/* One process on one machine: domains and allocators, windows, event moderation, memory. */
 #define _GNU_SOURCE
 #include "local.h"
 
@@ -150,6 +150,139 @@ static void domains(void)
 	p.scq = ibv_create_cq(p.ctx, 1, NULL, NULL, 0);
 	peer_close(&p);
 	printf("queues lay in the allocator's memory\n");
+}
+
+/* ---- windows of type 2 ------------------------------------------------------------ */
+
+#define WINDOW	4096u	/* offset and length */
+
+/* Two QPs connected to each other: one that asks, and one of @pd. */
+static void pair_make(struct peer *p, struct ibv_pd *pd, struct ibv_qp *qp[2])
+{
+	struct peer_info to = p->me;
+
+	qp[0] = peer_qp(p, p->pd);
+	qp[1] = peer_qp(p, pd);
+	for (unsigned int i = 0; i < 2; i++) {
+		to.qpn = qp[!i]->qp_num;
+		peer_rts(p, qp[i], &to, to.psn);
+	}
+}
+
+static void pair_destroy(struct ibv_qp *qp[2])
+{
+	if (ibv_destroy_qp(qp[0]) || ibv_destroy_qp(qp[1]))
+		fail("ibv_destroy_qp");
+}
+
+static void post(struct peer *p, struct ibv_qp *qp, struct ibv_send_wr *wr,
+		 enum ibv_wc_status status, const char *what)
+{
+	struct ibv_send_wr *bad;
+
+	wr->wr_id = 7;
+	wr->send_flags = IBV_SEND_SIGNALED;
+	if (ibv_post_send(qp, wr, &bad))
+		fail("%s: %s", what, strerror(errno));
+	wc_expect(p->scq, 7, status, what);
+}
+
+static void write_through(struct peer *p, struct ibv_qp *qp, uint32_t rkey,
+			  enum ibv_wc_status status, const char *what)
+{
+	struct ibv_sge sge = { (uintptr_t)p->buf, WINDOW, p->mr->lkey };
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+		.wr.rdma = { (uintptr_t)p->buf + WINDOW, rkey },
+	};
+
+	fill(p->buf, WINDOW, rkey);
+	memset(p->buf + WINDOW, 0, WINDOW);
+	post(p, qp, &wr, status, what);
+	if (!status)
+		check(p->buf + WINDOW, WINDOW, rkey, what);
+}
+
+static uint32_t bind(struct peer *p, struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr)
+{
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_BIND_MW,
+		.bind_mw = {
+			.mw = mw, .rkey = ibv_inc_rkey(mw->rkey),
+			.bind_info = { mr, (uintptr_t)p->buf + WINDOW, WINDOW,
+				       IBV_ACCESS_REMOTE_WRITE },
+		},
+	};
+
+	post(p, qp, &wr, IBV_WC_SUCCESS, "bind");
+	mw->rkey = wr.bind_mw.rkey;
+	return mw->rkey;
+}
+
+static void invalidate(struct peer *p, struct ibv_qp *qp, uint32_t rkey,
+		       enum ibv_wc_status status)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = rkey };
+
+	post(p, qp, &wr, status, "invalidate");
+}
+
+/* A window is good for the QP it was bound through, as long as there is this QP. */
+static void windows(void)
+{
+	const unsigned int type_2a = IBV_DEVICE_MEM_WINDOW_TYPE_2A,
+			   type_2b = IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+	struct peer p = { .sock = -1 };
+	struct ibv_device_attr attr;
+	struct ibv_qp *first[2], *other[2], *stranger[2], *later[2];
+	struct ibv_mr *mr;
+	struct ibv_mw *mw;
+	unsigned int kind;
+	uint32_t key;
+
+	peer_open(&p, IBV_QPT_RC);
+	peer_connect(&p);
+	if (ibv_query_device(p.ctx, &attr))
+		fail("ibv_query_device");
+	kind = attr.device_cap_flags & (type_2a | type_2b);
+	if (!(attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW) ||
+	    (kind != type_2a && kind != type_2b))
+		fail("capabilities %#x", attr.device_cap_flags);
+	mr = ibv_reg_mr(p.pd, p.buf, PEER_BUF, ALL | IBV_ACCESS_MW_BIND);
+	mw = ibv_alloc_mw(p.pd, IBV_MW_TYPE_2);
+	if (!mr || !mw)
+		fail("memory window: %s", strerror(errno));
+	pair_make(&p, p.pd, first);
+	pair_make(&p, p.pd, other);
+	pair_make(&p, p.pd2, stranger);
+	key = bind(&p, first[1], mw, mr);
+	write_through(&p, first[0], key, IBV_WC_SUCCESS, "to its QP");
+	write_through(&p, other[0], key, IBV_WC_REM_ACCESS_ERR, "to another QP");
+	write_through(&p, stranger[0], key, IBV_WC_REM_ACCESS_ERR, "to another PD's QP");
+	invalidate(&p, p.qp, key, IBV_WC_MW_BIND_ERR);
+	write_through(&p, first[0], key, IBV_WC_SUCCESS, "after others have tried");
+	if (ibv_dereg_mr(mr) != EBUSY)
+		fail("a region went while a window was bound to it");
+
+	if (ibv_destroy_qp(first[1]))
+		fail("ibv_destroy_qp");
+	pair_make(&p, p.pd, later);
+	write_through(&p, later[0], key, IBV_WC_REM_ACCESS_ERR, "its QP has gone");
+	pair_destroy(later);
+	pair_make(&p, p.pd, later);
+	key = bind(&p, later[1], mw, mr);
+	write_through(&p, later[0], key, IBV_WC_SUCCESS, "bound again");
+	invalidate(&p, later[1], key, IBV_WC_SUCCESS);
+	write_through(&p, later[0], key, IBV_WC_REM_ACCESS_ERR, "invalidated");
+	pair_destroy(other);
+	pair_destroy(stranger);
+	pair_destroy(later);
+	if (ibv_destroy_qp(first[0]))
+		fail("ibv_destroy_qp");
+	if (ibv_dealloc_mw(mw) || ibv_dereg_mr(mr))
+		fail("the window does not go");
+	peer_close(&p);
+	printf("windows of type %s belong to their QP\n", kind == type_2a ? "2A" : "2B");
 }
 
 /* ---- moderation ------------------------------------------------------------------- */
@@ -462,6 +595,8 @@ void local_main(const char *name)
 		moderation();
 	else if (!strcmp(name, "memory"))
 		memory();
+	else if (!strcmp(name, "windows"))
+		windows();
 	else
 		fail("no such scenario: %s", name);
 }

@@ -3,12 +3,14 @@
 import re
 
 from .bring_up import fabric
-from .harness import Group, find, need
+from .harness import Group, find, need, tail
 from .life import resources
 
-# Tables small enough to be filled; what they hold by default takes minutes.
+# Tables small enough to be filled; what they hold by default takes minutes. And the other kind
+# of windows.
 SMALL = ("-n", "1", "--no-sm", "--device", "x-log-max-qp=9", "--device", "x-log-max-cq=7",
-         "--device", "x-log-max-srq=6", "--device", "x-log-max-mr=9")
+         "--device", "x-log-max-srq=6", "--device", "x-log-max-mr=9",
+         "--device", "mw-type2=2a")
 LARGE = ("-n", "1", "--no-sm", "--memory", "2048")
 GROUP = Group("limits", SMALL, prepare=fabric)
 SCALE = Group("scale", LARGE, prepare=fabric)
@@ -53,6 +55,13 @@ for _n, _w in (("qp", "^inline: 512$"), ("cq", "^cqe: 1048576$"),
                ("mcast", "^mcast: 8192 groups, 256 QPs$"), ("message", "^msg: 2147483648$"),
                ("tags", "^tags: 1024, 4096 operations$")):
     add_limit(_n, _w)
+
+
+@GROUP.test
+def windows(b):
+    """An HCA that announces windows of type 2A; local.windows is the same with 2B."""
+    text = b.sh(1, "/share/ohca-peer local windows", 60)
+    need("windows of type 2A belong to their QP" in text, tail(text))
 
 
 @SCALE.test

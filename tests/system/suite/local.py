@@ -16,7 +16,7 @@ SCENARIOS = {
     "dm": "device memory kept apart", "share": "objects outlived their owner",
     "fork": "children harmed nothing", "fork-init": "children harmed nothing",
     "domains": "queues lay in the allocator's memory", "moderation": "events moderated",
-    "memory": "every kind of memory worked",
+    "memory": "every kind of memory worked", "windows": "windows of type 2B belong to their QP",
 }
 
 
