@@ -18,6 +18,14 @@
 #define DEPTH	8u
 #define MORE	50u	/* blocks after the last migration */
 
+/*
+ * ACK timeouts of the path at first and of each that is loaded. With 7 retries they are over
+ * after 4.3 and 8.6 s: a link that is down is found out, a peer that stands still is not taken
+ * for one.
+ */
+#define TIMEOUT		15
+#define ALT_TIMEOUT	16
+
 enum level { START, REARMED_2, ARMED_2, ON_2, REARMED_1, ARMED_1, ON_1 };
 
 /** struct note - what a message says */
@@ -73,13 +81,13 @@ static void rearm(struct peer *p, uint8_t port)
 {
 	struct ibv_qp_attr a = {
 		.alt_ah_attr = { .dlid = lids[1][port - 1], .port_num = port },
-		.alt_port_num = port, .alt_timeout = 13, .path_mig_state = IBV_MIG_REARM,
+		.alt_port_num = port, .alt_timeout = ALT_TIMEOUT, .path_mig_state = IBV_MIG_REARM,
 	};
 
 	modify(p->qp, &a, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE);
 	a = query(p);
 	if (!loaded(a.path_mig_state) || a.alt_port_num != port ||
-	    a.alt_ah_attr.dlid != lids[1][port - 1] || a.alt_timeout != 13 ||
+	    a.alt_ah_attr.dlid != lids[1][port - 1] || a.alt_timeout != ALT_TIMEOUT ||
 	    a.port_num == port)
 		fail("rearmed for port %u, but QUERY says: state %d, alternate port %u, LID %u, "
 		     "timeout %u", port, a.path_mig_state, a.alt_port_num, a.alt_ah_attr.dlid,
@@ -105,7 +113,7 @@ static bool moved(struct peer *p, uint8_t port)
 		return false;
 	a = query(p);
 	if (a.path_mig_state != IBV_MIG_MIGRATED || a.port_num != port ||
-	    a.ah_attr.dlid != lids[1][port - 1] || a.timeout != 13 || a.alt_port_num)
+	    a.ah_attr.dlid != lids[1][port - 1] || a.timeout != ALT_TIMEOUT || a.alt_port_num)
 		fail("moved, but QUERY says: state %d, port %u, LID %u, timeout %u, alternate "
 		     "port %u", a.path_mig_state, a.port_num, a.ah_attr.dlid, a.timeout,
 		     a.alt_port_num);
@@ -208,6 +216,10 @@ void migrate_main(struct peer *p, const char *how)
 	uint32_t i;
 
 	by_driver = !strcmp(how, "driver");
+	p->timeout = TIMEOUT;
+	p->retry_cnt = 7;
+	p->rnr_retry = 7;
+	p->min_rnr_timer = 12;
 	peer_open(p, IBV_QPT_RC);
 	if (ibv_query_device(p->ctx, &dev) || !(dev.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG))
 		fail("the device does not say that it migrates");

@@ -79,6 +79,17 @@ uint64_t hw_counter(const struct ibv_context *ctx, const char *name)
 	return v;
 }
 
+uint64_t counter_wait(const struct ibv_context *ctx, const char *name, uint64_t before)
+{
+	int64_t end = ms_now() + WAIT_MS;
+	uint64_t now;
+
+	do
+		now = hw_counter(ctx, name);
+	while (now == before && ms_now() < end);
+	return now - before;
+}
+
 int peer_meet(const char *host)
 {
 	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(PEER_PORT) };
@@ -197,7 +208,7 @@ void peer_open_on(struct peer *p, enum ibv_qp_type type, struct ibv_context *ctx
 
 	p->type = type;
 	if (!p->timeout) {
-		p->timeout = 14;
+		p->timeout = PEER_TIMEOUT;
 		p->retry_cnt = 7;
 		p->rnr_retry = 7;
 		p->min_rnr_timer = 12;

@@ -14,6 +14,8 @@
 #define PEER_PORT	18600
 #define PEER_BUF	(1u << 21)	/* bytes registered on either side */
 #define PEER_QKEY	0x1234567u
+/* ACK timeout of who has all the time: with 7 retries a peer may stand still for 17 s */
+#define PEER_TIMEOUT	17
 
 /** struct peer_info - what one side tells the other */
 struct peer_info {
@@ -70,6 +72,9 @@ struct ibv_context *device_open(void);
 
 /** hw_counter - a counter of the device, by its name in sysfs */
 uint64_t hw_counter(const struct ibv_context *ctx, const char *name);
+
+/** counter_wait - until a counter is not @before any more; what it went up by, 0 if it did not */
+uint64_t counter_wait(const struct ibv_context *ctx, const char *name, uint64_t before);
 
 /** peer_meet - TCP: the client connects to @host, the server (@host NULL) waits for it */
 int peer_meet(const char *host);

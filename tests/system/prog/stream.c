@@ -132,7 +132,7 @@ void stream_main(struct peer *p, double seconds, bool until_error)
 	p->retry_cnt = 7;
 	p->rnr_retry = 7;
 	p->min_rnr_timer = 12;
-	p->timeout = 14;
+	p->timeout = until_error ? 14 : PEER_TIMEOUT;
 	peer_open(p, IBV_QPT_RC);
 	if (!p->client)
 		for (uint32_t i = 0; i < DEPTH; i++)
