@@ -914,7 +914,7 @@ static void *stress_side(void *arg)
 			struct pollfd pf = { .fd = ohca_link_event_fd(s->l),
 					     .events = POLLIN };
 
-			if (poll(&pf, 1, 10000) != 1)
+			if (poll(&pf, 1, 30000) != 1)
 				s->bad = 2;	/* a lost wake-up */
 			ohca_link_awake(s->l, true);
 		}

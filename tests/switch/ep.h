@@ -129,7 +129,7 @@ static inline void ep_smp_init(struct ep *e, struct ib_smp *smp, uint8_t method,
 }
 
 /**
- * ep_query() - send an SMP and wait for the answer, up to a second
+ * ep_query() - send an SMP and wait for the answer, up to half a minute
  * Return: status without the D bit, or -1 if none came; @smp is then as sent.
  */
 static inline int ep_query(struct ep *e, struct ib_smp *smp)
@@ -138,7 +138,7 @@ static inline int ep_query(struct ep *e, struct ib_smp *smp)
 
 	if (!ep_send_smp(e, smp, 0))
 		return -1;
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < 30000; i++) {
 		if (e->drive)
 			e->drive(e->arg);
 		while (ep_recv_smp(e, &in)) {

@@ -22,7 +22,7 @@ refuse()
 {
 	text=$1
 	shift
-	if timeout 5 "$sw" "$@" >"$dir/out" 2>&1; then
+	if timeout 60 "$sw" "$@" >"$dir/out" 2>&1; then
 		fail "'$*' was accepted"
 	elif ! grep -q -- "$text" "$dir/out"; then
 		fail "'$*' did not say '$text' but: $(cat "$dir/out")"
@@ -55,7 +55,7 @@ rm -f "$dir/out"
 "$sw" -l "$dir/s" -p 4 --guid 1234 >"$dir/out" 2>"$dir/err" &
 pid=$!
 i=0
-while [ ! -s "$dir/out" ] && [ $i -lt 100 ]; do
+while [ ! -s "$dir/out" ] && [ $i -lt 600 ]; do
 	sleep 0.05
 	i=$((i + 1))
 done
@@ -63,7 +63,11 @@ grep -q "ready, 4 ports, GUID 0x0000000000001234, listening on $dir/s" "$dir/out
 	fail "ready line: $(cat "$dir/out")"
 refuse 'another process listens' -l "$dir/s"
 kill -USR1 $pid
-sleep 0.2
+i=0
+until grep -q 'MADs in' "$dir/err" || [ $i -ge 600 ]; do
+	sleep 0.05
+	i=$((i + 1))
+done
 grep -q 'MADs in 0' "$dir/err" || fail "SIGUSR1: $(cat "$dir/err")"
 before=$(awk '{ print $14 + $15 }' /proc/$pid/stat)
 sleep 1

@@ -775,11 +775,11 @@ static void test_live(void **state)
 	for (unsigned int i = 0; i < 2; i++) {
 		ohca_link_cfg_init(&lc);
 		lc.port_guid = 50 + i;
-		ep[i].l = ohca_link_connect(path, &lc, 2000, &err);
+		ep[i].l = ohca_link_connect(path, &lc, 30000, &err);
 		assert_non_null(ep[i].l);
 		ep[i].port = i + 1;
 		ohca_link_train(ep[i].l, &phy);
-		assert_int_equal(ohca_link_wait_up(ep[i].l, 2000), 0);
+		assert_int_equal(ohca_link_wait_up(ep[i].l, 30000), 0);
 	}
 	assert_int_equal(ep_bring_up(ep, 2), 0);
 	while (got < 50000) {
@@ -803,7 +803,7 @@ static void test_live(void **state)
 					     .events = POLLIN };
 
 			/* The sender may be out of credits: look after it, too. */
-			assert_true(poll(&pf, 1, 5000) == 1);
+			assert_true(poll(&pf, 1, 30000) == 1);
 			ohca_link_awake(ep[1].l, true);
 		}
 	}

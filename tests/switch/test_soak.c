@@ -138,7 +138,7 @@ static bool turn(struct node *n, uint32_t limit)
 	return busy;
 }
 
-/* Return: false if nothing came for ten seconds. */
+/* Return: false if nothing came for @ms. */
 static bool nap(struct node *n, int ms)
 {
 	struct pollfd pf[2] = {
@@ -168,7 +168,7 @@ static bool join_fabric(struct node *n)
 	cfg.vl_cap = VLS;
 	n->ep.port = n->id + 1;
 	n->ep.lid = (uint16_t)(n->id + 2);
-	n->ep.l = ohca_link_connect(path, &cfg, 5000, &err);
+	n->ep.l = ohca_link_connect(path, &cfg, 30000, &err);
 	if (!n->ep.l) {
 		FAIL("node %u: %s", n->id, err.text);
 		return false;
@@ -183,7 +183,7 @@ static void *peace(void *arg)
 	uint64_t all = (uint64_t)(EPS - 1) * VLS * COUNT;
 
 	while (n->received < all && !failures) {
-		if (!turn(n, COUNT) && !nap(n, 10000)) {
+		if (!turn(n, COUNT) && !nap(n, 30000)) {
 			FAIL("node %u waits in vain, %lu of %lu received", n->id,
 			     (unsigned long)n->received, (unsigned long)all);
 			break;
@@ -308,7 +308,7 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < EPS; i++) {
 		node[i].id = i;
 		node[i].rand = i + 1;
-		if (!join_fabric(&node[i]) || ohca_link_wait_up(node[i].ep.l, 5000))
+		if (!join_fabric(&node[i]) || ohca_link_wait_up(node[i].ep.l, 30000))
 			return 1;
 	}
 	struct ep eps[EPS];
@@ -335,7 +335,7 @@ int main(int argc, char **argv)
 		memset(node[i].tx, 0, sizeof(node[i].tx));
 	}
 	for (unsigned int i = 0; i < EPS && !failures; i++)
-		if (!join_fabric(&node[i]) || ohca_link_wait_up(node[i].ep.l, 5000))
+		if (!join_fabric(&node[i]) || ohca_link_wait_up(node[i].ep.l, 30000))
 			FAIL("node %u does not come up again", i);
 	if (!failures) {
 		if (ep_set_state(&node[0].ep, 1, IB_PS_ACTIVE))
