@@ -376,11 +376,27 @@ def find(pattern, text, what=None):
     return m.group(1) if m.groups() else m.group(0)
 
 
+def answered(b, node, host, count, options=""):
+    """Each of a number of pings of a node is answered, in order, once the way is known.
+
+    ping alone waits twice as long for the last answer as for the slowest before. With a
+    deadline it sends more until so many answers are there: the first ones must be those.
+    """
+    b.sh(node, f"ping -c 1 -w {20 * b.slow} {host}", 30)
+    text = b.sh(node, f"ping -c {count} -w {20 * b.slow} {options} {host}", 30)
+    got = [int(x) for x in re.findall(r"icmp_seq=(\d+) ttl", text)]
+    need(got[:count] == list(range(1, count + 1)) and "wrong data" not in text, tail(text))
+
+
 def until(seconds, condition, why):
     """Waits until condition() is true; why: what is to be said if it never is, or gives that."""
     end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
+    while True:
+        # what became true while we, or a node, stood still came in time
+        late = time.monotonic() > end
+        if condition():
+            return
+        if late:
             raise Failure(why() if callable(why) else why)
         time.sleep(0.1)
 
