@@ -182,7 +182,7 @@ class Lab:
         self.helpers.append(process)
 
     def _wait_listening(self, process, path):
-        for _ in range(500):
+        for _ in range(3000):
             if process.poll() is not None:
                 with open(os.path.join(self.dir, f"{process.what}.log"), errors="replace") as f:
                     raise LabError(f"ohca-{process.what} ended: {f.read()[-500:].strip()}")

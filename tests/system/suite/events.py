@@ -44,7 +44,7 @@ port = mad.mad_rpc_open_port(None, 0, (ctypes.c_int * 1)(1), 1)
 assert port
 to = (ctypes.c_int * 128)(int(sys.argv[1]))	# ib_portid_t begins with the LID
 info = ctypes.create_string_buffer(64)
-rest = (to, 0x14, 0, 0, ctypes.c_void_p(port))
+rest = (to, 0x14, 0, 10000, ctypes.c_void_p(port))
 assert mad.smp_query_via(info, *rest)
 info[8:16] = int(sys.argv[2], 16).to_bytes(8, "big")
 assert mad.smp_set_via(info, *rest)

@@ -45,6 +45,14 @@ $_ = substr($_, 0, $n);
 s/^<\d+>//mg;
 print'"""
 
+# The tools wait a second for each answer, and when just that long has passed do not ask again
+# but end. A node may stand still for longer. Some do not look for a timeout in their file.
+DIAGS = """mkdir -p /usr/local/sbin && cd /usr/local/sbin || exit 1
+for t in ibnetdiscover iblinkinfo ibping ibportstate ibqueryerrors ibroute ibtracert perfquery \
+		saquery sminfo smpquery; do
+	printf '#!/bin/sh\\nexec /usr/sbin/%s -t 10000 "$@"\\n' $t >$t && chmod +x $t || exit 1
+done"""
+
 # What a node is asked when a test has failed: its kernel's log, its programs, and where those
 # wait that wait for something.
 LAST_WORDS = """dmesg; ps axo pid,stat,wchan:20,args | grep -v ']$'
@@ -174,6 +182,8 @@ class Bench:
         self.lab = Lab(f"t{os.getpid()}-{self.started}", opt)
         self.lab.slow *= self.run.opt.patience
         self.lab.start()
+        for vm in self.lab.vms:
+            self.sh(vm.k, DIAGS)
 
     def stop(self):
         """Ends it; what it wrote goes to the logs."""

@@ -78,7 +78,9 @@ def add_perftest(name, command):
     @GROUP.test(name=f"perftest_{name}", debug=name in DEBUG)
     def _(b):
         host, port = ("node1-ib", "cm") if "-R" in command.split() else ("node1", PERF_PORT)
-        _, text = b.pair(f"{command} -F -d {DEV}", f"{command} -F -d {DEV} {host}", port)
+        # -u: 7 retries of 2 s; a peer may stand still
+        options = f"-F -u 17 -d {DEV}"
+        _, text = b.pair(f"{command} {options}", f"{command} {options} {host}", port)
         rows = re.findall(r"^ *\d+ +\d+ +([\d.]+).*$", text, re.M)
         need(rows, f"no result: {text[-200:]}")
 
