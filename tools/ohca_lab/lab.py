@@ -283,15 +283,18 @@ class Lab:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         if port == "cm":
-            self.capture(on[0], "n=0; until rdma resource show cm_id | "
-                         f"grep -q 'LISTEN.* comm {name} ' || [ $n = 200 ]; "
-                         "do n=$((n + 1)); sleep 0.02; done", timeout)
+            ready = f"rdma resource show cm_id | grep -q 'LISTEN.* comm {name} '"
         elif port:
-            self.capture(on[0], "n=0; until grep -qi ':%04X 0.*:0000 0A' /proc/net/tcp "
-                         "/proc/net/tcp6 || [ $n = 200 ]; do n=$((n + 1)); sleep 0.02; done"
-                         % port, timeout)
+            ready = "grep -qi ':%04X 0.*:0000 0A' /proc/net/tcp /proc/net/tcp6" % port
         else:
+            ready = None
             time.sleep(1)
+        end = time.monotonic() + timeout
+        while ready and thread.is_alive() and time.monotonic() < end:
+            status, _ = self.capture(on[0], f"n=0; until {ready}; do n=$((n + 1)); "
+                                     "[ $n -lt 50 ] || exit 1; sleep 0.02; done", timeout)
+            if not status:
+                break
         c_status, c_out = self.capture(on[1], client, timeout)
         thread.join(timeout + 5 if not c_status else 3)
         if thread.is_alive():

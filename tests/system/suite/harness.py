@@ -46,7 +46,7 @@ s/^<\d+>//mg;
 print'"""
 
 # The tools wait a second for each answer, and when just that long has passed do not ask again
-# but end. A node may stand still for longer. Some do not look for a timeout in their file.
+# but end. A node may stand still for longer. Of their settings file not all take a timeout.
 DIAGS = """mkdir -p /usr/local/sbin && cd /usr/local/sbin || exit 1
 for t in ibnetdiscover iblinkinfo ibping ibportstate ibqueryerrors ibroute ibtracert perfquery \
 		saquery sminfo smpquery; do

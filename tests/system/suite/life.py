@@ -89,9 +89,14 @@ def kill_many(b):
 def kill_rping(b):
     """A killed program's connection is ended by the connection manager."""
     idle = leftovers(b)
-    b.sh(1, "nohup rping -s -a 0.0.0.0 >/tmp/rping.log 2>&1 & sleep 1")
-    b.sh(2, "nohup rping -c -a node1-ib -C 100000000 >/tmp/rping.log 2>&1 & sleep 2; "
-            "pgrep -x rping >/dev/null && pkill -KILL -x rping")
+    for node, options, what in ((1, "-s -a 0.0.0.0", "cm_id | grep -q 'LISTEN.* comm rping '"),
+                                (2, "-c -a node1-ib -C 100000000",
+                                 "qp | grep -q 'state RTS .*comm rping'")):
+        b.sh(node, f"nohup rping {options} >/tmp/rping.log 2>&1 & n=0; "
+                   f"until rdma resource show {what}; do n=$((n + 1)); [ $n -lt 200 ] || "
+                   "{ cat /tmp/rping.log; exit 1; }; sleep 0.05; done", 60)
+    time.sleep(1)
+    b.sh(2, "pkill -KILL -x rping")
     settle(b, 2, idle[2])
     b.sh(1, "n=0; while pgrep -x rping >/dev/null; do n=$((n + 1)); [ $n -lt 100 ] || "
             "exit 1; sleep 0.1; done")
@@ -165,9 +170,9 @@ def sm_restart(b):
     b.sh(2, f"(nohup {command} node1 >/tmp/stream.log 2>&1 &); sleep 1")
     b.sh(1, "pkill -KILL -x opensm; sleep 0.5")
     start_sm(b)
-    b.sh(2, "n=0; while pgrep -x ohca-peer >/dev/null; do n=$((n + 1)); [ $n -lt 400 ] || exit 1; "
-            "sleep 0.1; done", 60)
     for node in (1, 2):
+        b.sh(node, "n=0; while pgrep -x ohca-peer >/dev/null; do n=$((n + 1)); "
+                   "[ $n -lt 400 ] || exit 1; sleep 0.1; done", 60)
         text = b.sh(node, "cat /tmp/stream.log")
         need("moved" in text and "FAILED" not in text, f"node{node}: {tail(text)}")
     all_active(b)

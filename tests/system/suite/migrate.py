@@ -112,7 +112,8 @@ def by_failure(b):
         said(f"armed for port {other}")
         b.sh(1, f"ibportstate {sw} {at[down - 1]} disable")
         said(f"moved to port {other}")
-        need("ACTIVE" not in states(b)[1][down - 1], f"port {down} is ACTIVE all the same")
+        until(20 * b.slow, lambda d=down: "ACTIVE" not in states(b)[1][d - 1],
+              f"port {down} is ACTIVE all the same")
         b.sh(1, f"ibportstate {sw} {at[down - 1]} enable")
     said("migrated, ")
     all_up(b)

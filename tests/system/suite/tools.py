@@ -220,8 +220,10 @@ def routes(b):
 def ibping(b):
     """Management datagrams of a vendor class, answered by a program."""
     t = truth(b)
-    b.sh(2, "(ibping -S >/dev/null 2>&1 &) ; sleep 0.5")
+    b.sh(2, "(ibping -S >/dev/null 2>&1 &)")
     try:
+        until(20 * b.slow, lambda: not b.status(1, f"ibping -t 500 -c 1 -f {t[2]['lid']}")[0],
+              "node2 does not answer")
         text = b.sh(1, f"ibping -c 20 -f {t[2]['lid']}")
         find(r"20 packets transmitted, 20 received, 0% packet loss", text)
     finally:
@@ -321,11 +323,12 @@ def port_down_and_up(b):
     b.sh(1, f"ibportstate {sw} {port} disable")
     b.sh(1, "n=0; while iblinkinfo --switches-only -l | grep -q node2; do n=$((n + 1)); "
             "[ $n -lt 50 ] || exit 1; sleep 0.2; done")
-    text = b.sh(2, f"cat /sys/class/infiniband/{DEV}/ports/1/state")
-    need("ACTIVE" not in text, f"node2's port is {text.strip()}")
+    until(20 * b.slow, lambda: "ACTIVE" not in b.sh(2, "cat /sys/class/infiniband/"
+                                                      f"{DEV}/ports/1/state"),
+          "node2's port is ACTIVE all the same")
     b.sh(1, f"ibportstate {sw} {port} enable")
     all_active(b, 40)
-    b.sh(1, "ping -c 1 -W 5 node2-ib")
+    b.sh(1, f"ping -c 1 -w {20 * b.slow} node2-ib", 30)
 
 
 @GROUP.test(timeout=120)
