@@ -58,6 +58,7 @@ enum ohca_admin_op {
 	OHCA_CMD_DESTROY_QP	= 0x31,	/* struct ohca_cmd_handle */
 	OHCA_CMD_MODIFY_QP	= 0x32,	/* struct ohca_cmd_modify_qp */
 	OHCA_CMD_QUERY_QP	= 0x33,	/* struct ohca_cmd_handle, mbox -> struct ohca_hw_qp_attr */
+	OHCA_CMD_RESIZE_QP	= 0x34,	/* struct ohca_cmd_resize_qp -> struct ohca_resp_resize_qp */
 
 	OHCA_CMD_REG_MR		= 0x38,	/* struct ohca_cmd_reg_mr -> key */
 	OHCA_CMD_DEREG_MR	= 0x39,	/* struct ohca_cmd_handle, handle is the key */
@@ -374,6 +375,31 @@ struct ohca_cmd_create_qp {
 #define OHCA_QP_BLOCK_LOOPBACK	OHCA_BIT(3)	/* no own multicast back */
 #define OHCA_QP_NO_RQ		OHCA_BIT(4)
 
+/**
+ * struct ohca_cmd_resize_qp - move the queues of a QP to a new buffer
+ * @pl: new buffer, as of CREATE_QP; its content does not matter
+ * @handle: QP with a send queue of its own, in any state
+ * @log_sq: log2 of the SQ in BBs
+ * @log_rq: log2 of the RQ in WQEs; zero for a QP without one. The stride stays as it is
+ * @reserved: zero
+ *
+ * The device copies the send WQEs that it has not completed and the receive WQEs that it has
+ * not taken to the same free running indices of the new rings, and writes the whole doorbell
+ * record there. Completion: struct ohca_resp_resize_qp with the producer indices up to which
+ * it has copied. What was posted to the old buffer after that the driver copies itself, and
+ * posts it with the new one. In RESET there is nothing to copy: the record is all zero.
+ *
+ * Refused, and nothing changed: with BAD_PARAM if the WQEs do not fit; with BAD_STATE if the
+ * record cannot be true, or the QP is an XRC_TGT QP or has an SRQ with tags.
+ */
+struct ohca_cmd_resize_qp {
+	struct ohca_hw_pl pl;
+	__le32 handle;
+	__u8 log_sq;
+	__u8 log_rq;
+	__le16 reserved;
+};
+
 /** enum ohca_qp_state - values of enum ibv_qp_state */
 enum ohca_qp_state {
 	OHCA_QPS_RESET	= 0,
@@ -594,6 +620,7 @@ struct ohca_hw_aqe {
 		struct ohca_cmd_resize_srq resize_srq;
 		struct ohca_cmd_create_qp create_qp;
 		struct ohca_cmd_modify_qp modify_qp;
+		struct ohca_cmd_resize_qp resize_qp;
 		struct ohca_cmd_reg_mr reg_mr;
 		struct ohca_cmd_mcast mcast;
 		struct ohca_cmd_alloc_dm alloc_dm;
@@ -628,6 +655,16 @@ struct ohca_resp_alloc_dm {
 	__le64 offset;
 };
 
+/**
+ * struct ohca_resp_resize_qp - result of RESIZE_QP
+ * @sq_pi: BB after the last send WQE in the new buffer, free running
+ * @rq_pi: the same in receive WQEs; 0 without an RQ
+ */
+struct ohca_resp_resize_qp {
+	__le32 sq_pi;
+	__le32 rq_pi;
+};
+
 /** struct ohca_resp_query_srq - @limit: armed limit, 0 if none */
 struct ohca_resp_query_srq {
 	__le32 limit;
@@ -654,6 +691,7 @@ struct ohca_hw_acqe {
 		struct ohca_resp_handle handle;
 		struct ohca_resp_mad_ifc mad_ifc;
 		struct ohca_resp_query_srq query_srq;
+		struct ohca_resp_resize_qp resize_qp;
 		struct ohca_resp_alloc_dm alloc_dm;
 	};
 	__u8 reserved[7];

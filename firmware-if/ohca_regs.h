@@ -96,6 +96,7 @@ enum ohca_feature {
 	OHCA_FEATURE_QP_COUNTERS = 18,	/* counter sets that QPs are bound to */
 	OHCA_FEATURE_QUERY_CONTEXT = 19,	/* QUERY_CONTEXT */
 	OHCA_FEATURE_CLOCK	= 20,	/* the clock of the timestamps, in UAR pages */
+	OHCA_FEATURE_QP_RESIZE	= 21,	/* RESIZE_QP; wqe_idx of CQEs is free running */
 	OHCA_FEATURE_MW_TYPE_2A	= 22,	/* what OHCA_MR_MW2 is; without it 2B */
 };
 

@@ -238,8 +238,9 @@ OHCA_ASSERT_SIZE(struct ohca_hw_rwqe_ctrl, 16);
  * @tag: with OHCA_CQE_TM in place of the five before: with TM_MATCH the tag of the message,
  *	else zero
  * @timestamp: nanoseconds of the device's clock
- * @wqe_idx: SQ: index of the WQE's first BB; RQ: of the WQE; both modulo ring size.
- *	SRQ: zero; with OHCA_CQE_TM or OHCA_CQE_XRC: number of the SRQ
+ * @wqe_idx: SQ: index of the WQE's first BB; RQ: of the WQE; both free running, but modulo
+ *	ring size without OHCA_FEATURE_QP_RESIZE. SRQ: zero; with OHCA_CQE_TM or
+ *	OHCA_CQE_XRC: number of the SRQ
  * @flags: OHCA_CQE_SRQ, OHCA_CQE_SEND, OHCA_CQE_TM, OHCA_CQE_TAG_FREE, OHCA_CQE_XRC
  * @handle: with OHCA_CQE_TAG_FREE: number of the tag, low byte first; else zero
  * @owner: OHCA_CQE_OWNER toggles each time the ring wraps: entry i (free running)

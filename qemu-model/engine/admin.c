@@ -56,6 +56,8 @@ static const struct cmd_desc cmds[] = {
 	[OHCA_CMD_DESTROY_QP]	  = { ohca_cmd_destroy_qp, HANDLE, 0 },
 	[OHCA_CMD_MODIFY_QP]	  = { ohca_cmd_modify_qp, sizeof(struct ohca_cmd_modify_qp), 0 },
 	[OHCA_CMD_QUERY_QP]	  = { ohca_cmd_query_qp, HANDLE_MBOX, 0 },
+	[OHCA_CMD_RESIZE_QP]	  = { ohca_cmd_resize_qp, sizeof(struct ohca_cmd_resize_qp),
+				      FEATURE(QP_RESIZE) },
 	[OHCA_CMD_REG_MR]	  = { ohca_cmd_reg_mr, sizeof(struct ohca_cmd_reg_mr), 0 },
 	[OHCA_CMD_DEREG_MR]	  = { ohca_cmd_dereg_mr, HANDLE, 0 },
 	[OHCA_CMD_REREG_MR]	  = { ohca_cmd_rereg_mr, sizeof(struct ohca_cmd_reg_mr),

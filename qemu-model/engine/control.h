@@ -22,7 +22,7 @@
 	 1ull << OHCA_FEATURE_UD_CSUM | 1ull << OHCA_FEATURE_TSO |		\
 	 1ull << OHCA_FEATURE_XRC | 1ull << OHCA_FEATURE_TM |			\
 	 1ull << OHCA_FEATURE_QP_COUNTERS | 1ull << OHCA_FEATURE_QUERY_CONTEXT |	\
-	 1ull << OHCA_FEATURE_CLOCK)
+	 1ull << OHCA_FEATURE_CLOCK | 1ull << OHCA_FEATURE_QP_RESIZE)
 
 /* What this card offers: device memory if there is any, and the kind of windows it has. */
 static inline uint64_t ohca_features(const ohca_engine *e)
@@ -108,6 +108,7 @@ int ohca_cmd_create_qp(struct ohca_cmd *c);
 int ohca_cmd_destroy_qp(struct ohca_cmd *c);
 int ohca_cmd_modify_qp(struct ohca_cmd *c);
 int ohca_cmd_query_qp(struct ohca_cmd *c);
+int ohca_cmd_resize_qp(struct ohca_cmd *c);
 int ohca_cmd_reg_mr(struct ohca_cmd *c);
 int ohca_cmd_dereg_mr(struct ohca_cmd *c);
 int ohca_cmd_rereg_mr(struct ohca_cmd *c);

@@ -410,6 +410,27 @@ int ohca_pages_copy(ohca_engine *e, const struct ohca_pages *dst, uint64_t to,
 	return 0;
 }
 
+int ohca_ring_copy(ohca_engine *e, const struct ohca_ring *dst, const struct ohca_ring *src,
+		   uint32_t from, uint32_t to)
+{
+	const uint32_t size = 1u << dst->log_size, old_size = 1u << src->log_size;
+
+	for (uint32_t i = from, n; i != to; i += n) {
+		uint32_t at = i & (size - 1), old = i & (old_size - 1);
+
+		n = to - i;
+		if (n > size - at)
+			n = size - at;
+		if (n > old_size - old)
+			n = old_size - old;
+		if (ohca_pages_copy(e, dst->buf, dst->off + ((uint64_t)at << dst->log_stride),
+				    src->buf, src->off + ((uint64_t)old << src->log_stride),
+				    (uint64_t)n << src->log_stride))
+			return -1;
+	}
+	return 0;
+}
+
 int ohca_pages_publish(ohca_engine *e, const struct ohca_pages *p, uint64_t off, const void *buf,
 		       size_t n)
 {

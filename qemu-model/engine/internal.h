@@ -166,6 +166,17 @@ int ohca_pages_write(ohca_engine *e, const struct ohca_pages *p, uint64_t off, c
 /* @n bytes at @from of @src to @to of @dst */
 int ohca_pages_copy(ohca_engine *e, const struct ohca_pages *dst, uint64_t to,
 		    const struct ohca_pages *src, uint64_t from, uint64_t n);
+
+/** struct ohca_ring - a ring of WQEs or blocks; @off: of the first in @buf */
+struct ohca_ring {
+	const struct ohca_pages *buf;
+	uint64_t off;
+	uint8_t log_size, log_stride;
+};
+/* What has the free running indices from @from up to @to in @src gets them in @dst, which is
+ * of the same stride; it is no more than fits either. 0 or -1. */
+int ohca_ring_copy(ohca_engine *e, const struct ohca_ring *dst, const struct ohca_ring *src,
+		   uint32_t from, uint32_t to);
 /* aligned __le32 in queue memory: atomic load with acquire / store with release; -1 on error */
 int ohca_pages_load32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, uint32_t *val);
 int ohca_pages_store32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, uint32_t val);
@@ -692,6 +703,13 @@ static inline bool ohca_feature(const ohca_engine *e, enum ohca_feature f)
 	return atomic_load_explicit(&e->features_ack, memory_order_relaxed) >> f & 1;
 }
 
+/* What a CQE says of the WQE with this free running index in a ring of 1 << @log. */
+static inline uint32_t ohca_wqe_idx(const ohca_engine *e, uint32_t idx, uint8_t log)
+{
+	/* the size of a ring that can change says nothing to who reads the CQE later */
+	return ohca_feature(e, OHCA_FEATURE_QP_RESIZE) ? idx : idx & ((1u << log) - 1);
+}
+
 static inline uint64_t ohca_now(const ohca_engine *e)
 {
 	return e->ops.now_ns(e->h);
@@ -726,6 +744,8 @@ int ohca_rwqe_take(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *out);
 /* qp.c: doorbell suppression of a QP's own RQ. @want: ring from the next post on (for a QP
  * in ERR); else never. Return: whether WQEs are posted that have not been taken. */
 bool ohca_rq_notify(ohca_engine *e, struct ohca_qp *qp, bool want);
+/* WQEs posted to a QP's own RQ and not taken; -1: its record is unreadable or cannot be true */
+int64_t ohca_rq_posted(ohca_engine *e, struct ohca_qp *qp);
 
 /* mr.c */
 /**
@@ -860,6 +880,13 @@ void ohca_xp_srq_gone(ohca_engine *e, struct ohca_qp *qp);
 void ohca_xp_migrated(ohca_engine *e, struct ohca_qp *qp);
 void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp);
 void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp);	/* flush in ERR */
+/*
+ * What is in the send queue: from the BB of the oldest WQE not completed, *@ci, up to *@pi, as
+ * the record says. -1: the record is unreadable or cannot be true, which harms nobody yet.
+ */
+int ohca_xp_sq_posted(ohca_engine *e, const struct ohca_qp *qp, uint32_t *ci, uint32_t *pi);
+/* @qp->log_sq and where the queue lies have changed, and what is in it is there */
+void ohca_xp_sq_moved(ohca_engine *e, struct ohca_qp *qp);
 /* current PSNs and draining for QUERY */
 void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, uint32_t *rq_psn,
 		   bool *draining);

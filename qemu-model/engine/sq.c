@@ -35,6 +35,17 @@ static void sq_broken(ohca_engine *e, struct ohca_qp *qp, uint32_t ve)
 	ohca_qp_error(e, qp, OHCA_EVENT_QP_FATAL, ve);
 }
 
+/* Whether a producer index can be true; one that cannot is counted. */
+static bool pi_ok(ohca_engine *e, const struct ohca_qp *qp, uint32_t pi)
+{
+	const struct ohca_xport *xp = qp->xp;
+
+	if (pi - xp->tail <= 1u << qp->log_sq && (int32_t)(pi - xp->pi) >= 0)
+		return true;
+	ohca_count(e, OHCA_CNT_DB_BAD_INDEX);
+	return false;
+}
+
 /* Look at the producer index. False: it is unreadable or absurd, and the QP is in ERR. */
 static bool load_pi(ohca_engine *e, struct ohca_qp *qp)
 {
@@ -48,13 +59,23 @@ static bool load_pi(ohca_engine *e, struct ohca_qp *qp)
 		sq_broken(e, qp, OHCA_VE_WQE_DMA);
 		return false;
 	}
-	if (pi - xp->tail > 1u << qp->log_sq || (int32_t)(pi - xp->pi) < 0) {
-		ohca_count(e, OHCA_CNT_DB_BAD_INDEX);
+	if (!pi_ok(e, qp, pi)) {
 		sq_broken(e, qp, OHCA_VE_WQE_SIZE);
 		return false;
 	}
 	xp->pi = pi;
 	return true;
+}
+
+int ohca_xp_sq_posted(ohca_engine *e, const struct ohca_qp *qp, uint32_t *ci, uint32_t *pi)
+{
+	const struct ohca_xport *xp = qp->xp;
+
+	if (xp->bad_pi || ohca_pages_load32(e, &qp->buf, DB_OFF(sq_pi), pi) ||
+	    !pi_ok(e, qp, *pi))
+		return -1;
+	*ci = xp->tail;
+	return 0;
 }
 
 /* Copy BBs up to the producer index, as many as fit the window and lie in one piece. */
@@ -89,6 +110,45 @@ static bool fetch(ohca_engine *e, struct ohca_qp *qp)
 	}
 	xp->got += n;
 	return true;
+}
+
+/* A block with index @i, to be found behind the last one, too, if it is one of the first. */
+static void put_bb(struct ohca_sqwin *win, uint32_t i, const uint8_t *bb)
+{
+	uint32_t at = i & win->mask;
+
+	memcpy(win->bb + ((size_t)at << OHCA_BB_SHIFT), bb, OHCA_BB_SIZE);
+	if (at < OHCA_MAX_WQE_BBS - 1)
+		memcpy(win->bb + ((size_t)(at + win->mask + 1) << OHCA_BB_SHIFT), bb, OHCA_BB_SIZE);
+}
+
+void ohca_xp_sq_moved(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_sqwin *old = xp->win, *win;
+
+	if (!old)
+		return;
+	/* a queue that is never empty would keep the window of its old size */
+	win = ohca_win_get(e, qp->log_sq);
+	if (!win)
+		return;
+	if (win->mask <= old->mask) {
+		ohca_win_put(e, win);
+		return;
+	}
+	for (uint32_t i = xp->tail; i != xp->head; i += ohca_swqe_at(xp, i)->nbb) {
+		const struct ohca_swqe *w = ohca_swqe_at(xp, i);
+
+		/* it is in one piece, parsed there, and read as one */
+		win->wqe[i & win->mask] = *w;
+		memcpy(win->bb + ((size_t)(i & win->mask) << OHCA_BB_SHIFT), ohca_swqe_raw(xp, i),
+		       (size_t)w->nbb << OHCA_BB_SHIFT);
+	}
+	for (uint32_t i = xp->head; i != xp->got; i++)
+		put_bb(win, i, ohca_swqe_raw(xp, i));
+	xp->win = win;
+	ohca_win_put(e, old);
 }
 
 /* ---- parse ------------------------------------------------------------------------- */
@@ -376,7 +436,7 @@ static void push(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, 
 	c.vendor_err = ohca_to_le32(ve);
 	c.byte_len = ohca_to_le32(w->length);
 	c.qp_num = ohca_to_le32(qp->handle);
-	c.wqe_idx = ohca_to_le32(w->idx & ((1u << qp->log_sq) - 1));
+	c.wqe_idx = ohca_to_le32(ohca_wqe_idx(e, w->idx, qp->log_sq));
 	c.flags = OHCA_CQE_SEND;
 	if (ohca_cq_push(e, qp->scq, &c, status != OHCA_WC_SUCCESS))
 		ohca_qp_error(e, qp, OHCA_EVENT_QP_FATAL, 0);

@@ -18,15 +18,9 @@ struct ohca_srq *ohca_srq_get(ohca_engine *e, uint32_t srqn)
 
 /* ---- taking ----------------------------------------------------------------------- */
 
-/**
- * struct rq - what an RQ and an SRQ have in common
- * @off: of the first WQE in @buf
- * @ci: consumer index, moved by rq_take()
- */
+/** struct rq - what an RQ and an SRQ have in common; @ci: consumer index, moved by rq_take() */
 struct rq {
-	const struct ohca_pages *buf;
-	uint64_t off;
-	uint8_t log_size, log_stride;
+	struct ohca_ring ring;
 	uint32_t *ci;
 };
 
@@ -35,9 +29,9 @@ static int64_t rq_posted(ohca_engine *e, const struct rq *rq)
 {
 	uint32_t pi;
 
-	if (ohca_pages_load32(e, rq->buf, DB_OFF(rq_pi), &pi))
+	if (ohca_pages_load32(e, rq->ring.buf, DB_OFF(rq_pi), &pi))
 		return -1;
-	if (pi - *rq->ci > 1u << rq->log_size) {
+	if (pi - *rq->ci > 1u << rq->ring.log_size) {
 		ohca_count(e, OHCA_CNT_DB_BAD_INDEX);
 		return -1;
 	}
@@ -49,28 +43,28 @@ static int rq_take(ohca_engine *e, const struct rq *rq, struct ohca_rwqe *out)
 {
 	uint8_t raw[1u << OHCA_MAX_LOG_RQ_STRIDE];
 	struct ohca_hw_rwqe_ctrl ctrl;
-	uint32_t slot = *rq->ci & ((1u << rq->log_size) - 1);
-	uint64_t off = rq->off + ((uint64_t)slot << rq->log_stride);
+	uint32_t slot = *rq->ci & ((1u << rq->ring.log_size) - 1);
+	uint64_t off = rq->ring.off + ((uint64_t)slot << rq->ring.log_stride);
 	uint64_t total = 0;
 	size_t len;
 	int rc;
 
-	out->wqe_idx = slot;
+	out->wqe_idx = ohca_wqe_idx(e, *rq->ci, rq->ring.log_size);
 	out->wr_id = 0;
 	out->num_sge = 0;
 	out->total = 0;
 	out->use = OHCA_USE_PLAIN;
 	++*rq->ci;
 	/* strides of more than a cache line: most WQEs have few SGEs, read those first */
-	rc = ohca_pages_read(e, rq->buf, off, raw, 64);
+	rc = ohca_pages_read(e, rq->ring.buf, off, raw, 64);
 	if (rc == 0) {
 		memcpy(&ctrl, raw, sizeof(ctrl));
 		out->wr_id = ohca_le64(ctrl.wr_id);
 		len = sizeof(ctrl) + (size_t)ctrl.num_sge * sizeof(struct ohca_hw_sge);
-		if (ctrl.num_sge > ohca_rq_stride_sges(rq->log_stride))
+		if (ctrl.num_sge > ohca_rq_stride_sges(rq->ring.log_stride))
 			rc = -OHCA_VE_WQE_SIZE;
 		else if (len > 64)
-			rc = ohca_pages_read(e, rq->buf, off + 64, raw + 64, len - 64) ?
+			rc = ohca_pages_read(e, rq->ring.buf, off + 64, raw + 64, len - 64) ?
 			     -OHCA_VE_WQE_DMA : 0;
 		for (unsigned int i = 0; i < sizeof(ctrl.reserved) && !rc; i++)
 			if (ctrl.reserved[i])
@@ -78,7 +72,7 @@ static int rq_take(ohca_engine *e, const struct rq *rq, struct ohca_rwqe *out)
 	} else {
 		rc = -OHCA_VE_WQE_DMA;
 	}
-	ohca_pages_store32(e, rq->buf, DB_OFF(rq_ci), *rq->ci);
+	ohca_pages_store32(e, rq->ring.buf, DB_OFF(rq_ci), *rq->ci);
 	if (rc)
 		return rc;
 	for (unsigned int i = 0; i < ctrl.num_sge; i++) {
@@ -100,10 +94,7 @@ static int rq_take(ohca_engine *e, const struct rq *rq, struct ohca_rwqe *out)
 static struct rq srq_rq(struct ohca_srq *srq)
 {
 	return (struct rq){
-		.buf = &srq->buf,
-		.off = OHCA_RQ_RING_OFFSET,
-		.log_size = srq->log_size,
-		.log_stride = srq->log_stride,
+		.ring = { &srq->buf, OHCA_RQ_RING_OFFSET, srq->log_size, srq->log_stride },
 		.ci = &srq->ci,
 	};
 }
@@ -136,10 +127,7 @@ static int srq_take(ohca_engine *e, struct ohca_srq *srq, struct ohca_rwqe *out)
 static struct rq qp_rq(struct ohca_qp *qp)
 {
 	return (struct rq){
-		.buf = &qp->buf,
-		.off = qp->rq_off,
-		.log_size = qp->log_rq,
-		.log_stride = qp->log_rq_stride,
+		.ring = { &qp->buf, qp->rq_off, qp->log_rq, qp->log_rq_stride },
 		.ci = &qp->rq_ci,
 	};
 }
@@ -157,6 +145,13 @@ int ohca_rwqe_take(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *out)
 	if (rq_posted(e, &rq) <= 0)
 		return 0;
 	return rq_take(e, &rq, out);
+}
+
+int64_t ohca_rq_posted(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct rq rq = qp_rq(qp);
+
+	return rq_posted(e, &rq);
 }
 
 bool ohca_rq_notify(ohca_engine *e, struct ohca_qp *qp, bool want)
@@ -344,20 +339,18 @@ int ohca_cmd_modify_srq(struct ohca_cmd *c)
 static int srq_copy(ohca_engine *e, const struct ohca_srq *srq, const struct ohca_pages *dst,
 		    uint8_t log, uint32_t pi)
 {
-	const uint64_t stride = 1ull << srq->log_stride;
-	const uint32_t old_mask = (1u << srq->log_size) - 1, mask = (1u << log) - 1;
+	const struct ohca_ring to = { dst, OHCA_RQ_RING_OFFSET, log, srq->log_stride };
+	const struct ohca_ring from = { &srq->buf, OHCA_RQ_RING_OFFSET, srq->log_size,
+					srq->log_stride };
 
 	/* the index is the one that was checked, whatever the record has become meanwhile */
 	if (ohca_pages_copy(e, dst, OHCA_DB_OFFSET, &srq->buf, OHCA_DB_OFFSET,
 			    sizeof(struct ohca_hw_db)) ||
 	    ohca_pages_store32(e, dst, DB_OFF(rq_pi), pi) ||
 	    ohca_pages_store32(e, dst, DB_OFF(rq_ci), srq->ci) ||
-	    ohca_pages_store32(e, dst, DB_OFF(rq_event), pi - 1))
+	    ohca_pages_store32(e, dst, DB_OFF(rq_event), pi - 1) ||
+	    ohca_ring_copy(e, &to, &from, srq->ci, pi))
 		return OHCA_ADMIN_DMA;
-	for (uint32_t i = srq->ci; i != pi; i++)
-		if (ohca_pages_copy(e, dst, OHCA_RQ_RING_OFFSET + (i & mask) * stride, &srq->buf,
-				    OHCA_RQ_RING_OFFSET + (i & old_mask) * stride, stride))
-			return OHCA_ADMIN_DMA;
 	return srq->tm && ohca_tm_copy(e, srq, dst, log) ? OHCA_ADMIN_DMA : OHCA_ADMIN_OK;
 }
 

@@ -50,6 +50,18 @@ int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
 	return 0;
 }
 
+int ohca_xp_sq_posted(ohca_engine *e, const struct ohca_qp *qp, uint32_t *ci, uint32_t *pi)
+{
+	*ci = 0;
+	return ohca_pages_load32(e, &qp->buf, offsetof(struct ohca_hw_db, sq_pi), pi);
+}
+
+void ohca_xp_sq_moved(ohca_engine *e, struct ohca_qp *qp)
+{
+	(void)e;
+	(void)qp;
+}
+
 void ohca_xp_last_words(ohca_engine *e, struct ohca_qp *qp)
 {
 	(void)e;

@@ -102,7 +102,7 @@ struct host {
 	bool scatter;		/* page lists name pages that do not follow each other */
 	bool no_map;		/* all DMA through dma_rw */
 	uint64_t hole, hole_len;	/* memory that has gone */
-	struct host_buf spare;	/* what an SRQ has moved out of; the next one moves in */
+	struct host_buf spare;	/* what an SRQ or QP has moved out of; the next one moves in */
 	int in_dma;
 	uint64_t persisted;	/* bytes that were to be made persistent */
 	uint64_t own_clock, *now;
@@ -273,6 +273,10 @@ int host_qp_create(struct host *h, struct host_qp *qp, const struct host_qp_init
 void host_qp_destroy(struct host_qp *qp);
 int host_qp_modify(struct host_qp *qp, uint32_t mask, const struct ohca_hw_qp_attr *attr);
 int host_qp_query(struct host_qp *qp, struct ohca_hw_qp_attr *attr);
+/** host_qp_resize() - move a QP to a new buffer of 1 << @log_sq BBs and 1 << @log_rq WQEs; *@pi:
+ * what the device says. Returns the status; not OK: the QP is as before. */
+int host_qp_resize(struct host_qp *qp, uint8_t log_sq, uint8_t log_rq,
+		   struct ohca_resp_resize_qp *pi);
 /** host_qp_connect() - RESET to RTS of an RC, UC or XRC QP; @mtu: code; @lid: remote */
 void host_qp_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uint32_t dqpn,
 		     uint8_t mtu, uint32_t sq_psn, uint32_t rq_psn);

@@ -289,6 +289,27 @@ void host_srq_post(struct host_srq *srq, uint64_t wr_id, const struct ohca_hw_sg
 			      srq->srqn | (uint64_t)srq->pi << 32, 8);
 }
 
+/* A buffer for what is to move, with whatever the last one left there. */
+static struct host_buf *spare_buf(struct host *h, uint64_t bytes)
+{
+	if ((uint64_t)h->spare.npages * HOST_PAGE < bytes) {
+		host_buf_free(&h->spare);
+		host_buf_alloc(h, &h->spare, bytes);
+	}
+	return &h->spare;
+}
+
+/* It has moved out of @buf and in there. */
+static void moved(struct host *h, struct host_buf *buf)
+{
+	struct host_buf old = *buf;
+
+	/* who looks there still finds nothing that could be true */
+	memset(host_buf_ptr(h, &old, 0), 0xff, sizeof(struct ohca_hw_db));
+	*buf = h->spare;
+	h->spare = old;
+}
+
 int host_srq_resize(struct host_srq *srq, uint8_t log, uint8_t flags, uint32_t limit,
 		    uint32_t *pi)
 {
@@ -296,24 +317,37 @@ int host_srq_resize(struct host_srq *srq, uint8_t log, uint8_t flags, uint32_t l
 						 .flags = flags, .limit = limit);
 	uint64_t bytes = ohca_srq_buf_size(log, srq->log_stride) +
 			 (srq->tm ? ohca_tm_ring_size(srq->log_ops) : 0);
-	struct host_buf *spare = &srq->h->spare, old = srq->buf;
 	struct ohca_hw_acqe r;
 	int rc;
 
-	if ((uint64_t)spare->npages * HOST_PAGE < bytes) {
-		host_buf_free(spare);
-		host_buf_alloc(srq->h, spare, bytes);
-	}
-	c.resize_srq.pl = spare->pl;
+	c.resize_srq.pl = spare_buf(srq->h, bytes)->pl;
 	rc = host_cmd(srq->h, OHCA_CMD_RESIZE_SRQ, &c, &r);
 	if (rc)
 		return rc;
-	/* who looks there still finds nothing that could be true */
-	memset(host_buf_ptr(srq->h, &old, 0), 0xff, sizeof(struct ohca_hw_db));
-	srq->buf = *spare;
-	*spare = old;
+	moved(srq->h, &srq->buf);
 	srq->log = log;
 	*pi = r.handle.handle;
+	return 0;
+}
+
+int host_qp_resize(struct host_qp *qp, uint8_t log_sq, uint8_t log_rq,
+		   struct ohca_resp_resize_qp *pi)
+{
+	struct ohca_hw_aqe c = HOST_AQE(resize_qp, .handle = qp->handle, .log_sq = log_sq,
+						.log_rq = log_rq);
+	struct ohca_hw_acqe r;
+	int rc;
+
+	c.resize_qp.pl = spare_buf(qp->h, ohca_qp_buf_size(qp->has_rq, log_rq, qp->log_stride,
+							   log_sq))->pl;
+	rc = host_cmd(qp->h, OHCA_CMD_RESIZE_QP, &c, &r);
+	if (rc)
+		return rc;
+	moved(qp->h, &qp->buf);
+	qp->log_sq = log_sq;
+	qp->log_rq = log_rq;
+	qp->sq_off = ohca_sq_offset(qp->has_rq, log_rq, qp->log_stride);
+	*pi = r.resize_qp;
 	return 0;
 }
 
@@ -349,7 +383,7 @@ int host_qp_create(struct host *h, struct host_qp *qp, const struct host_qp_init
 	qp->log_sq = in->no_sq ? 0 : in->log_sq ? in->log_sq : 6;
 	qp->log_rq = in->log_rq ? in->log_rq : 4;
 	qp->log_stride = in->log_stride ? in->log_stride : 7;
-	qp->has_rq = !(in->flags & OHCA_QP_NO_RQ) && !in->srq;
+	qp->has_rq = !(in->flags & OHCA_QP_NO_RQ) && !in->srq && qp->type < OHCA_QPT_XRC_INI;
 	if (qp->type == OHCA_QPT_XRC_TGT) {
 		cmd->type = qp->type;
 		cmd->flags = OHCA_QP_NO_RQ;
@@ -358,8 +392,6 @@ int host_qp_create(struct host *h, struct host_qp *qp, const struct host_qp_init
 		qp->handle = qp->qpn = r.handle.handle;
 		return rc;
 	}
-	if (qp->type == OHCA_QPT_XRC_INI)
-		qp->has_rq = false;
 	qp->sq_off = ohca_sq_offset(qp->has_rq, qp->log_rq, qp->log_stride);
 	host_buf_alloc(h, &qp->buf, ohca_qp_buf_size(qp->has_rq, qp->log_rq, qp->log_stride,
 						     qp->log_sq));

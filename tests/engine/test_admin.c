@@ -244,6 +244,7 @@ static void test_features(void **state)
 	assert_int_equal(host_cmd(h, OHCA_CMD_CREATE_SRQ, &c, NULL), OHCA_ADMIN_BAD_OPCODE);
 	assert_int_equal(host_cmd(h, OHCA_CMD_RESIZE_CQ, &c, NULL), OHCA_ADMIN_BAD_OPCODE);
 	assert_int_equal(host_cmd(h, OHCA_CMD_RESIZE_SRQ, &c, NULL), OHCA_ADMIN_BAD_OPCODE);
+	assert_int_equal(host_cmd(h, OHCA_CMD_RESIZE_QP, &c, NULL), OHCA_ADMIN_BAD_OPCODE);
 	assert_int_equal(host_cmd(h, OHCA_CMD_ATTACH_MCAST, &c, NULL), OHCA_ADMIN_BAD_OPCODE);
 	assert_int_equal(host_cmd(h, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_OPCODE);
 }

@@ -76,7 +76,7 @@ static void test_take(void **state)
 		for (uint64_t k = 0; k < 8; k++) {
 			assert_int_equal(take(r, r->o, &w), 1);
 			assert_int_equal(w.wr_id, i * 8 + k);
-			assert_int_equal(w.wqe_idx, k);
+			assert_int_equal(w.wqe_idx, i * 8 + k);
 			assert_int_equal(w.num_sge, k % 4);
 			assert_int_equal(w.total, k % 4 == 3 ? 150 : k % 4 ? 100 : 0);
 			assert_false(w.from_srq);

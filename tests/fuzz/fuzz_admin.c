@@ -186,6 +186,12 @@ static void compose(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 			memcpy(host_ptr(h, c->modify_qp.addr), &a, sizeof(a));
 		}
 		break;
+	case OHCA_CMD_RESIZE_QP:
+		c->resize_qp = (struct ohca_cmd_resize_qp){
+			.pl = list(g), .handle = handle(g, g->qp), .log_sq = b & 7,
+			.log_rq = b & 0x80 ? b >> 4 & 7 : 0,
+		};
+		break;
 	case OHCA_CMD_REG_MR:
 	case OHCA_CMD_REREG_MR:
 		c->reg_mr = (struct ohca_cmd_reg_mr){
@@ -320,7 +326,7 @@ static void command(struct guest *g)
 	static const uint8_t more[] = {
 		OHCA_CMD_UPDATE_MR_PAGES, OHCA_CMD_PAGE_FAULT_RESUME, OHCA_CMD_ALLOC_XRCD,
 		OHCA_CMD_DEALLOC_XRCD, OHCA_CMD_ALLOC_COUNTERS, OHCA_CMD_BIND_COUNTERS,
-		OHCA_CMD_QUERY_CONTEXT, OHCA_CMD_RESIZE_SRQ,
+		OHCA_CMD_QUERY_CONTEXT, OHCA_CMD_RESIZE_SRQ, OHCA_CMD_RESIZE_QP,
 	};
 	enum { FIRST = 8 * sizeof(ops), LAST = FIRST + sizeof(more) };
 	struct host *h = g->h;
