@@ -298,6 +298,20 @@ int ohca_cmd_query_qp(struct ohca_dev *dev, u32 handle, struct ohca_hw_qp_attr *
 	return ohca_cmd_exec(dev, &cmd);
 }
 
+/** ohca_cmd_resize_qp - move a QP to a new buffer; up to where it has copied goes to @out */
+int ohca_cmd_resize_qp(struct ohca_dev *dev, const struct ohca_cmd_resize_qp *in,
+		       struct ohca_resp_resize_qp *out)
+{
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_RESIZE_QP };
+	int ret;
+
+	cmd.aqe.resize_qp = *in;
+	ret = ohca_cmd_exec(dev, &cmd);
+	if (!ret)
+		*out = cmd.resp.resize_qp;
+	return ret;
+}
+
 /**
  * ohca_cmd_reg_mr - register or change a memory region or window
  * @dev: the device

@@ -117,6 +117,8 @@ static u64 ohca_device_caps(const struct ohca_dev *dev)
 		caps |= IB_DEVICE_XRC;
 	if (ohca_has(dev, OHCA_FEATURE_SRQ) && ohca_has(dev, OHCA_FEATURE_SRQ_RESIZE))
 		caps |= IB_DEVICE_SRQ_RESIZE;
+	if (ohca_has(dev, OHCA_FEATURE_QP_RESIZE))
+		caps |= IB_DEVICE_RESIZE_MAX_WR;
 	if (ohca_has(dev, OHCA_FEATURE_MW))
 		caps |= IB_DEVICE_MEM_WINDOW | (ohca_has(dev, OHCA_FEATURE_MW_TYPE_2A) ?
 						IB_DEVICE_MEM_WINDOW_TYPE_2A :

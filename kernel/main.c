@@ -206,7 +206,7 @@ static u64 ohca_wanted_features(void)
 	       BIT_ULL(OHCA_FEATURE_UD_CSUM) | BIT_ULL(OHCA_FEATURE_TSO) |
 	       BIT_ULL(OHCA_FEATURE_QP_COUNTERS) | BIT_ULL(OHCA_FEATURE_QUERY_CONTEXT) |
 	       BIT_ULL(OHCA_FEATURE_CLOCK) | BIT_ULL(OHCA_FEATURE_TM) |
-	       BIT_ULL(OHCA_FEATURE_MW_TYPE_2A);
+	       BIT_ULL(OHCA_FEATURE_MW_TYPE_2A) | BIT_ULL(OHCA_FEATURE_QP_RESIZE);
 }
 
 /* Steps 1 and 2 of the handshake: who is it, and reset. */

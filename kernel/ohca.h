@@ -78,6 +78,14 @@ static inline void *ohca_buf_at(const struct ohca_buf *buf, size_t off)
 	return buf->pages[off >> PAGE_SHIFT] + (off & ~PAGE_MASK);
 }
 
+/** struct ohca_ring - WQEs or blocks in a buffer; @off: of the first, in bytes */
+struct ohca_ring {
+	struct ohca_buf *buf;
+	size_t off;
+	u32 log;
+	u32 log_stride;
+};
+
 /** struct ohca_table - one 4 KiB table of a page list */
 struct ohca_table {
 	__le64 *va;
@@ -473,6 +481,7 @@ struct ohca_rq_shadow {
  * @log: log2 of its BBs
  * @head: BB that the next WQE takes, free running
  * @tail: first BB not yet completed, free running; moved by polling
+ * @room: how many BBs may be posted and not completed; all the ring, or less while it is replaced
  * @max_sge: SGEs a WQE
  * @max_inline: inline bytes a WQE
  * @off: where it lies in the QP's buffer
@@ -483,21 +492,39 @@ struct ohca_sq {
 	u32 log;
 	u32 head;
 	u32 tail;
+	u32 room;
 	u32 max_sge;
 	u32 max_inline;
 	size_t off;
 	struct ohca_sq_shadow *shadow;
 };
 
-/** struct ohca_rq - receive queue of a kernel QP; fields as in struct ohca_sq */
+/** struct ohca_rq - RQ of a kernel QP, of a user QP its stride; fields as in struct ohca_sq */
 struct ohca_rq {
 	spinlock_t lock;	/* see above */
 	u32 log;
 	u32 log_stride;
 	u32 head;
 	u32 tail;
+	u32 room;
 	u32 max_sge;
 	struct ohca_rq_shadow *shadow;
+};
+
+/**
+ * struct ohca_qp_mem - what a kernel QP takes up, and what changes with the size of its queues
+ * @buf: rings and doorbell record
+ * @log_sq: log2 of the SQ in BBs
+ * @log_rq: log2 of the RQ in WQEs
+ * @sq: shadow of the SQ
+ * @rq: shadow of the RQ; NULL if there is none
+ */
+struct ohca_qp_mem {
+	struct ohca_buf buf;
+	u32 log_sq;
+	u32 log_rq;
+	struct ohca_sq_shadow *sq;
+	struct ohca_rq_shadow *rq;
 };
 
 /**
@@ -505,7 +532,7 @@ struct ohca_rq {
  * @ibqp: the core's part
  * @handle: number in doorbells, commands and CQEs
  * @port: SMI and GSI: port, from 1
- * @mutex: serializes modify
+ * @mutex: serializes modify, and so what @cap and @umem become
  * @state: as last set or seen; posting reads it under no lock
  * @last_wqe: the device is dead and the consumer knows that no WQE of the SRQ completes here
  * @ref: held by the driver until destroy, and by event handlers
@@ -757,6 +784,8 @@ int ohca_cmd_create_qp(struct ohca_dev *dev, const struct ohca_cmd_create_qp *in
 int ohca_cmd_modify_qp(struct ohca_dev *dev, u32 handle, u32 mask,
 		       const struct ohca_hw_qp_attr *attr);
 int ohca_cmd_query_qp(struct ohca_dev *dev, u32 handle, struct ohca_hw_qp_attr *attr);
+int ohca_cmd_resize_qp(struct ohca_dev *dev, const struct ohca_cmd_resize_qp *in,
+		       struct ohca_resp_resize_qp *out);
 int ohca_cmd_reg_mr(struct ohca_dev *dev, u8 op, const struct ohca_cmd_reg_mr *in, u32 *key);
 int ohca_cmd_update_mr(struct ohca_dev *dev, u32 key, u64 first, u64 n, const __le64 *pages);
 int ohca_cmd_fault_resume(struct ohca_dev *dev, u32 id, bool failed);
@@ -778,6 +807,7 @@ void ohca_sync_events(struct ohca_dev *dev, bool comp);
 /* buf.c */
 int ohca_buf_alloc(struct ohca_dev *dev, struct ohca_buf *buf, size_t size);
 void ohca_buf_free(struct ohca_dev *dev, struct ohca_buf *buf);
+void ohca_ring_copy(const struct ohca_ring *dst, const struct ohca_ring *src, u32 from, u32 to);
 u32 ohca_pl_levels(u64 npages);
 u32 ohca_pl_tables(u64 npages);
 int ohca_pl_alloc(struct ohca_dev *dev, struct ohca_pl *pl, u64 capacity);
@@ -837,8 +867,8 @@ void ohca_cq_clean(struct ohca_cq *cq, struct ohca_qp *qp);
 u64 ohca_cq_arm_word(u32 cqn, bool solicited, u32 sn, u32 ci);
 int ohca_wc_flags(u32 hw_flags);
 void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc *wc);
-bool ohca_sq_complete(struct ohca_sq *sq, u32 idx, struct ib_wc *wc);
-bool ohca_rq_complete(struct ohca_rq *rq, u32 idx, struct ib_wc *wc);
+bool ohca_sq_complete(struct ohca_sq *sq, u32 pos, struct ib_wc *wc);
+bool ohca_rq_complete(struct ohca_rq *rq, u32 pos, struct ib_wc *wc);
 bool ohca_srq_complete(struct ohca_srq *srq, u64 idx, struct ib_wc *wc);
 
 /* qp.c */
@@ -852,6 +882,19 @@ struct ohca_qp *ohca_qp_get(struct ohca_dev *dev, u32 handle);
 struct ohca_qp *ohca_qp_next(struct ohca_dev *dev, unsigned long *index);
 void ohca_qp_put(struct ohca_qp *qp);
 void ohca_qp_last_wqe(struct ohca_qp *qp);
+
+int ohca_qp_alloc_mem(struct ohca_dev *dev, struct ohca_qp *qp, const struct ib_qp_cap *cap,
+		      struct ohca_qp_mem *mem);
+void ohca_qp_swap_mem(struct ohca_qp *qp, struct ohca_qp_mem *mem);
+void ohca_qp_free_mem(struct ohca_dev *dev, struct ohca_qp_mem *mem);
+int ohca_qp_user_sizes(struct ohca_dev *dev, const struct ohca_qp *qp, const struct ib_qp_cap *cap,
+		       u8 log_sq, u8 log_rq);
+
+/* qp_resize.c */
+int ohca_qp_narrow(struct ohca_qp *qp, u32 sq, u32 rq);
+void ohca_qp_move(struct ohca_qp *qp, struct ohca_qp_mem *mem,
+		  const struct ohca_resp_resize_qp *at);
+int ohca_resize_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata);
 
 /* qp_attr.c */
 void ohca_av_pack(struct ohca_hw_av *av, const struct rdma_ah_attr *attr);

@@ -69,22 +69,16 @@ void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc *wc)
 /**
  * ohca_sq_complete - complete a send WQE and all before it
  * @sq: the queue
- * @idx: BB where it starts, modulo the ring, as the device gave it
+ * @pos: BB where it starts, free running
  * @wc: gets wr_id, opcode and length
  *
  * Under the CQ's lock. Return: false if no such WQE is outstanding.
  */
-bool ohca_sq_complete(struct ohca_sq *sq, u32 idx, struct ib_wc *wc)
+bool ohca_sq_complete(struct ohca_sq *sq, u32 pos, struct ib_wc *wc)
 {
-	u32 mask = (1u << sq->log) - 1;
 	u32 head = smp_load_acquire(&sq->head); /* pairs with ohca_post_send() */
-	const struct ohca_sq_shadow *s;
-	u32 pos;
+	const struct ohca_sq_shadow *s = &sq->shadow[pos & ((1u << sq->log) - 1)];
 
-	if (idx > mask)
-		return false;
-	pos = sq->tail + ((idx - sq->tail) & mask);
-	s = &sq->shadow[idx];
 	if (pos - sq->tail >= head - sq->tail || !s->bbs)
 		return false;
 	wc->wr_id = s->wr_id;
@@ -105,20 +99,19 @@ static void ohca_check_len(struct ib_wc *wc, u32 posted)
 /**
  * ohca_rq_complete - complete the oldest receive WQE
  * @rq: the queue
- * @idx: WQE that the device completed, modulo the ring
+ * @pos: WQE that the device completed, free running
  * @wc: gets wr_id
  *
- * Under the CQ's lock. Return: false if @idx is not the oldest outstanding WQE.
+ * Under the CQ's lock. Return: false if @pos is not the oldest outstanding WQE.
  */
-bool ohca_rq_complete(struct ohca_rq *rq, u32 idx, struct ib_wc *wc)
+bool ohca_rq_complete(struct ohca_rq *rq, u32 pos, struct ib_wc *wc)
 {
-	u32 mask = (1u << rq->log) - 1;
 	u32 head = smp_load_acquire(&rq->head); /* pairs with ohca_post_recv() */
 	const struct ohca_rq_shadow *s;
 
-	if (head == rq->tail || idx != (rq->tail & mask))
+	if (head == rq->tail || pos != rq->tail)
 		return false;
-	s = &rq->shadow[idx];
+	s = &rq->shadow[pos & ((1u << rq->log) - 1)];
 	wc->wr_id = s->wr_id;
 	ohca_check_len(wc, s->length);
 	/* a post may take the shadow over once it sees the new tail */
@@ -161,6 +154,19 @@ static struct ohca_hw_cqe *ohca_cq_entry(struct ohca_cq *cq, u32 ci)
 	return ohca_buf_at(&cq->buf, OHCA_CQ_RING_OFFSET + (size_t)i * sizeof(struct ohca_hw_cqe));
 }
 
+/*
+ * Where a CQE says its WQE is, free running. The queues of a device that cannot resize them
+ * are not replaced; what it says is modulo the ring, and counts from @tail.
+ */
+static bool ohca_wqe_pos(const struct ohca_qp *qp, const struct ohca_hw_cqe *cqe, u32 log, u32 tail,
+			 u32 *pos)
+{
+	u32 idx = le32_to_cpu(cqe->wqe_idx), mask = (1u << log) - 1;
+
+	*pos = ohca_qp_has(qp, OHCA_FEATURE_QP_RESIZE) ? idx : tail + ((idx - tail) & mask);
+	return ohca_qp_has(qp, OHCA_FEATURE_QP_RESIZE) || idx <= mask;
+}
+
 /* Fills *wc from one CQE. Return: false if the CQE is to be skipped. */
 static bool ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq, const struct ohca_hw_cqe *cqe,
 			 struct ib_wc *wc)
@@ -168,6 +174,7 @@ static bool ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq, const struct 
 	bool send = cqe->flags & OHCA_CQE_SEND;
 	struct ohca_qp *qp;
 	bool ok;
+	u32 pos;
 
 	if (cqe->qp_num == OHCA_CQE_GONE)
 		return false;
@@ -184,11 +191,13 @@ static bool ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq, const struct 
 	wc->qp = &qp->ibqp;
 	wc->port_num = qp->port;
 	if (send)
-		ok = ohca_sq_complete(&qp->sq, le32_to_cpu(cqe->wqe_idx), wc);
+		ok = ohca_wqe_pos(qp, cqe, qp->sq.log, qp->sq.tail, &pos) &&
+		     ohca_sq_complete(&qp->sq, pos, wc);
 	else if (qp->ibqp.srq)
 		ok = ohca_srq_complete(to_ohca_srq(qp->ibqp.srq), le64_to_cpu(cqe->wr_id), wc);
 	else
-		ok = qp->has_rq && ohca_rq_complete(&qp->rq, le32_to_cpu(cqe->wqe_idx), wc);
+		ok = qp->has_rq && ohca_wqe_pos(qp, cqe, qp->rq.log, qp->rq.tail, &pos) &&
+		     ohca_rq_complete(&qp->rq, pos, wc);
 	if (!ok)
 		atomic_inc(&dev->bad_cqes);
 	return ok;
@@ -196,19 +205,16 @@ static bool ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq, const struct 
 
 static int ohca_flush_wc(struct ohca_qp *qp, bool send, struct ib_wc *wc)
 {
-	u32 mask;
 	bool ok;
 
 	memset(wc, 0, sizeof(*wc));
 	wc->status = IB_WC_WR_FLUSH_ERR;
 	wc->qp = &qp->ibqp;
 	if (send) {
-		mask = (1u << qp->sq.log) - 1;
-		ok = ohca_sq_complete(&qp->sq, qp->sq.tail & mask, wc);
+		ok = ohca_sq_complete(&qp->sq, qp->sq.tail, wc);
 	} else {
-		mask = (1u << qp->rq.log) - 1;
 		wc->opcode = IB_WC_RECV;
-		ok = qp->has_rq && ohca_rq_complete(&qp->rq, qp->rq.tail & mask, wc);
+		ok = qp->has_rq && ohca_rq_complete(&qp->rq, qp->rq.tail, wc);
 	}
 	return ok;
 }

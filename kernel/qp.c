@@ -140,12 +140,33 @@ static int ohca_qp_check(struct ohca_dev *dev, const struct ib_qp_init_attr *ini
 	return 0;
 }
 
+/**
+ * ohca_qp_user_sizes - whether a process may have queues of these sizes
+ * @dev: the device
+ * @qp: user QP
+ * @cap: how much must be possible to post
+ * @log_sq: log2 of the SQ in BBs
+ * @log_rq: log2 of the RQ in WQEs; does not matter without an RQ
+ *
+ * Return: 0 or -EINVAL.
+ */
+int ohca_qp_user_sizes(struct ohca_dev *dev, const struct ohca_qp *qp, const struct ib_qp_cap *cap,
+		       u8 log_sq, u8 log_rq)
+{
+	const struct ohca_hw_device_attr *a = &dev->attr;
+
+	if (log_sq > a->log_max_sq_bbs || 1u << log_sq < cap->max_send_wr)
+		return -EINVAL;
+	if (qp->has_rq && (log_rq > a->log_max_rq_wqes || 1u << log_rq < cap->max_recv_wr))
+		return -EINVAL;
+	return 0;
+}
+
 /* Sizes and memory of a user QP. */
 static int ohca_qp_user_buf(struct ohca_dev *dev, struct ohca_qp *qp, struct ohca_pl *pl,
 			    struct ohca_cmd_create_qp *in, const struct ib_qp_cap *cap,
 			    struct ib_udata *udata)
 {
-	const struct ohca_hw_device_attr *a = &dev->attr;
 	struct ohca_create_qp_req req;
 	int ret;
 
@@ -154,11 +175,11 @@ static int ohca_qp_user_buf(struct ohca_dev *dev, struct ohca_qp *qp, struct ohc
 		return ret;
 	if (req.comp_mask || req.reserved)
 		return -EOPNOTSUPP;
-	if (req.log_sq > a->log_max_sq_bbs || 1u << req.log_sq < cap->max_send_wr)
-		return -EINVAL;
+	ret = ohca_qp_user_sizes(dev, qp, cap, req.log_sq, req.log_rq);
+	if (ret)
+		return ret;
 	if (qp->has_rq &&
-	    (req.log_rq > a->log_max_rq_wqes || 1u << req.log_rq < cap->max_recv_wr ||
-	     req.log_rq_stride < OHCA_MIN_LOG_RQ_STRIDE ||
+	    (req.log_rq_stride < OHCA_MIN_LOG_RQ_STRIDE ||
 	     req.log_rq_stride > OHCA_MAX_LOG_RQ_STRIDE ||
 	     ohca_rq_stride_sges(req.log_rq_stride) < cap->max_recv_sge))
 		return -EINVAL;
@@ -167,19 +188,20 @@ static int ohca_qp_user_buf(struct ohca_dev *dev, struct ohca_qp *qp, struct ohc
 	if (qp->has_rq) {
 		in->log_rq = req.log_rq;
 		in->log_rq_stride = req.log_rq_stride;
+		qp->rq.log_stride = req.log_rq_stride;
 	}
 	return ohca_queue_umem(dev, pl, &qp->umem, req.buf_addr, req.buf_size,
 			       ohca_qp_buf_size(qp->has_rq, in->log_rq, in->log_rq_stride,
 						in->log_sq));
 }
 
-static int ohca_sq_init(struct ohca_dev *dev, struct ohca_qp *qp, const struct ib_qp_cap *cap)
+/* log2 of the SQ in BBs that @cap asks for, or -EINVAL. */
+static int ohca_sq_log(struct ohca_dev *dev, const struct ohca_qp *qp, const struct ib_qp_cap *cap)
 {
-	bool datagram = ohca_is_datagram(qp->ibqp.qp_type);
-	struct ohca_sq *sq = &qp->sq;
 	u64 bbs;
 
-	bbs = ohca_sq_wqe_bbs(datagram, cap->max_send_sge, cap->max_inline_data);
+	bbs = ohca_sq_wqe_bbs(ohca_is_datagram(qp->ibqp.qp_type), cap->max_send_sge,
+			      cap->max_inline_data);
 	/* a masked atomic with its SGE is one segment more than a block */
 	if (qp->ibqp.qp_type == IB_QPT_RC && ohca_qp_has(qp, OHCA_FEATURE_EXT_ATOMIC))
 		bbs = max(bbs, 2ull);
@@ -191,50 +213,92 @@ static int ohca_sq_init(struct ohca_dev *dev, struct ohca_qp *qp, const struct i
 	if (bbs > 1u << dev->attr.log_max_sq_bbs)
 		return -EINVAL;
 	/* a ring of one WQE must hold the largest one */
-	sq->log = ohca_log2_up(bbs);
-	sq->max_sge = cap->max_send_sge;
-	sq->max_inline = cap->max_inline_data;
-	spin_lock_init(&sq->lock);
-	sq->shadow = kvcalloc(1u << sq->log, sizeof(*sq->shadow), GFP_KERNEL);
-	return sq->shadow ? 0 : -ENOMEM;
+	return ohca_log2_up(bbs);
 }
 
-static int ohca_rq_init(struct ohca_qp *qp, const struct ib_qp_cap *cap)
+/** ohca_qp_free_mem - give back what ohca_qp_alloc_mem() took */
+void ohca_qp_free_mem(struct ohca_dev *dev, struct ohca_qp_mem *mem)
 {
-	struct ohca_rq *rq = &qp->rq;
+	ohca_buf_free(dev, &mem->buf);
+	kvfree(mem->sq);
+	kvfree(mem->rq);
+}
 
-	spin_lock_init(&rq->lock);
-	if (!qp->has_rq)
-		return 0;
-	rq->log = ohca_log2_up(cap->max_recv_wr);
-	rq->log_stride = ohca_rq_log_stride(cap->max_recv_sge);
-	rq->max_sge = cap->max_recv_sge;
-	rq->shadow = kvcalloc(1u << rq->log, sizeof(*rq->shadow), GFP_KERNEL);
-	return rq->shadow ? 0 : -ENOMEM;
+/**
+ * ohca_qp_alloc_mem - memory for the queues of a kernel QP
+ * @dev: the device
+ * @qp: the QP; the stride of its RQ is known
+ * @cap: how much must be possible to post
+ * @mem: set on success
+ *
+ * Process context. Return: 0, -EINVAL if the device has no such sizes, -ENOMEM.
+ */
+int ohca_qp_alloc_mem(struct ohca_dev *dev, struct ohca_qp *qp, const struct ib_qp_cap *cap,
+		      struct ohca_qp_mem *mem)
+{
+	int ret = ohca_sq_log(dev, qp, cap);
+
+	memset(mem, 0, sizeof(*mem));
+	if (ret < 0)
+		return ret;
+	mem->log_sq = ret;
+	mem->sq = kvcalloc(1u << mem->log_sq, sizeof(*mem->sq), GFP_KERNEL);
+	if (qp->has_rq) {
+		mem->log_rq = ohca_log2_up(cap->max_recv_wr);
+		mem->rq = kvcalloc(1u << mem->log_rq, sizeof(*mem->rq), GFP_KERNEL);
+	}
+	ret = -ENOMEM;
+	if (mem->sq && (mem->rq || !qp->has_rq))
+		ret = ohca_buf_alloc(dev, &mem->buf,
+				     ohca_qp_buf_size(qp->has_rq, mem->log_rq, qp->rq.log_stride,
+						      mem->log_sq));
+	if (ret)
+		ohca_qp_free_mem(dev, mem);
+	return ret;
+}
+
+/**
+ * ohca_qp_swap_mem - let a kernel QP have its queues elsewhere
+ * @qp: the QP
+ * @mem: where; becomes what it had
+ *
+ * Nobody knows the QP yet, or nobody can post and poll.
+ */
+void ohca_qp_swap_mem(struct ohca_qp *qp, struct ohca_qp_mem *mem)
+{
+	swap(qp->buf, mem->buf);
+	swap(qp->sq.log, mem->log_sq);
+	swap(qp->rq.log, mem->log_rq);
+	swap(qp->sq.shadow, mem->sq);
+	swap(qp->rq.shadow, mem->rq);
+	qp->sq.off = ohca_sq_offset(qp->has_rq, qp->rq.log, qp->rq.log_stride);
+	qp->sq.room = 1u << qp->sq.log;
+	qp->rq.room = 1u << qp->rq.log;
+	qp->db = ohca_buf_at(&qp->buf, OHCA_DB_OFFSET);
 }
 
 /* Sizes and memory of a kernel QP. */
 static int ohca_qp_kernel_buf(struct ohca_dev *dev, struct ohca_qp *qp, struct ohca_pl *pl,
 			      struct ohca_cmd_create_qp *in, const struct ib_qp_cap *cap)
 {
+	struct ohca_qp_mem mem;
 	int ret;
 
-	ret = ohca_sq_init(dev, qp, cap);
+	spin_lock_init(&qp->sq.lock);
+	spin_lock_init(&qp->rq.lock);
+	qp->sq.max_sge = cap->max_send_sge;
+	qp->sq.max_inline = cap->max_inline_data;
+	if (qp->has_rq) {
+		qp->rq.log_stride = ohca_rq_log_stride(cap->max_recv_sge);
+		qp->rq.max_sge = cap->max_recv_sge;
+	}
+	ret = ohca_qp_alloc_mem(dev, qp, cap, &mem);
 	if (ret)
 		return ret;
-	ret = ohca_rq_init(qp, cap);
-	if (ret)
-		return ret;
+	ohca_qp_swap_mem(qp, &mem);
 	in->log_sq = qp->sq.log;
 	in->log_rq = qp->rq.log;
 	in->log_rq_stride = qp->rq.log_stride;
-	qp->sq.off = ohca_sq_offset(qp->has_rq, qp->rq.log, qp->rq.log_stride);
-	ret = ohca_buf_alloc(dev, &qp->buf,
-			     ohca_qp_buf_size(qp->has_rq, qp->rq.log, qp->rq.log_stride,
-					      qp->sq.log));
-	if (ret)
-		return ret;
-	qp->db = ohca_buf_at(&qp->buf, OHCA_DB_OFFSET);
 	return ohca_pl_from_buf(dev, pl, &qp->buf);
 }
 
@@ -495,7 +559,7 @@ static void ohca_qp_rewind(struct ohca_qp *qp)
 	memset(qp->db, 0, sizeof(*qp->db));
 }
 
-/** ohca_modify_qp - ib_device_ops.modify_qp */
+/** ohca_modify_qp - ib_device_ops.modify_qp; IB_QP_CAP is ohca_resize_qp() */
 int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		   struct ib_udata *udata)
 {
@@ -506,11 +570,13 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	bool dead = false;
 	int ret;
 
+	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
+		return -EOPNOTSUPP;
+	if (mask & IB_QP_CAP)
+		return ohca_resize_qp(ibqp, attr, mask, udata);
 	ret = ohca_udata_none(udata);
 	if (ret)
 		return ret;
-	if (mask & ~IB_QP_ATTR_STANDARD_BITS || mask & IB_QP_CAP)
-		return -EOPNOTSUPP;
 	if (mask & IB_QP_ALT_PATH && !ohca_has(dev, OHCA_FEATURE_APM))
 		return -EOPNOTSUPP;
 
@@ -564,17 +630,17 @@ int ohca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		ret = ohca_qp_attr_unpack(&dev->ibdev, attr, &hw);
 	if (!ret)
 		WRITE_ONCE(qp->state, attr->qp_state);
+	attr->cap = qp->cap;
 	mutex_unlock(&qp->mutex);
 	if (ret)
 		return ret;
 
-	attr->cap = qp->cap;
 	init->event_handler = ibqp->event_handler;
 	init->qp_context = ibqp->qp_context;
 	init->send_cq = ibqp->send_cq;
 	init->recv_cq = ibqp->recv_cq;
 	init->srq = ibqp->srq;
-	init->cap = qp->cap;
+	init->cap = attr->cap;
 	init->sq_sig_type = qp->signal_all ? IB_SIGNAL_ALL_WR : IB_SIGNAL_REQ_WR;
 	init->qp_type = ibqp->qp_type;
 	init->create_flags = qp->create_flags;

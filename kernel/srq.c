@@ -322,20 +322,15 @@ int ohca_srq_narrow(struct ohca_srq *srq, u32 num)
  */
 void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 pi)
 {
-	u32 mask = (1u << srq->log) - 1, late;
-	size_t from, to;
+	struct ohca_ring dst = { buf, OHCA_RQ_RING_OFFSET, log, srq->log_stride };
+	struct ohca_ring src = { &srq->buf, OHCA_RQ_RING_OFFSET, srq->log, srq->log_stride };
+	u32 late;
 
 	spin_lock_irq(&srq->lock);
 	if (buf) {
 		/* more cannot be true */
 		late = min(srq->head - pi, srq->room);
-		for (pi = srq->head - late; pi != srq->head; pi++) {
-			from = (size_t)(pi & mask) << srq->log_stride;
-			to = (size_t)(pi & ((1u << log) - 1)) << srq->log_stride;
-			memcpy(ohca_buf_at(buf, OHCA_RQ_RING_OFFSET + to),
-			       ohca_buf_at(&srq->buf, OHCA_RQ_RING_OFFSET + from),
-			       1u << srq->log_stride);
-		}
+		ohca_ring_copy(&dst, &src, srq->head - late, srq->head);
 		swap(srq->buf, *buf);
 		srq->db = ohca_buf_at(&srq->buf, OHCA_DB_OFFSET);
 		srq->log = log;

@@ -348,7 +348,7 @@ int ohca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	for (head = old; wr; wr = wr->next) {
 		ret = ohca_build_send_wqe(qp, wr, wqe, &shadow);
 		/* acquire: pairs with ohca_sq_complete(), which is done with the shadow */
-		if (!ret && head - smp_load_acquire(&sq->tail) + shadow.bbs > 1u << sq->log)
+		if (!ret && head - smp_load_acquire(&sq->tail) + shadow.bbs > sq->room)
 			ret = -ENOMEM;
 		if (ret) {
 			*bad_wr = wr;
@@ -386,9 +386,8 @@ int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
 	struct ohca_qp *qp = to_ohca_qp(ibqp);
 	struct ohca_rq *rq = &qp->rq;
-	u32 mask = (1u << rq->log) - 1;
 	unsigned long flags;
-	u32 old, head;
+	u32 old, head, mask;
 	int ret = 0;
 
 	if (!qp->has_rq || (READ_ONCE(qp->state) == IB_QPS_RESET && !READ_ONCE(dev->fatal))) {
@@ -396,6 +395,7 @@ int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		return -EINVAL;
 	}
 	spin_lock_irqsave(&rq->lock, flags);
+	mask = (1u << rq->log) - 1;
 	old = rq->head;
 	for (head = old; wr; wr = wr->next) {
 		struct ohca_rq_shadow *s = &rq->shadow[head & mask];
@@ -404,7 +404,7 @@ int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		if (wr->num_sge < 0 || wr->num_sge > rq->max_sge)
 			ret = -EINVAL;
 		/* pairs with ohca_rq_complete(), which is done with the shadow */
-		else if (head - smp_load_acquire(&rq->tail) > mask)
+		else if (head - smp_load_acquire(&rq->tail) >= rq->room)
 			ret = -ENOMEM;
 		if (ret) {
 			*bad_wr = wr;

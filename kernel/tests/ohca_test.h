@@ -72,11 +72,13 @@ static inline struct ohca_qp *ohca_test_qp(struct kunit *test, struct ohca_dev *
 	qp->has_rq = true;
 	spin_lock_init(&qp->sq.lock);
 	qp->sq.log = log;
+	qp->sq.room = 1u << log;
 	qp->sq.max_sge = 4;
 	qp->sq.max_inline = 64;
 	qp->sq.shadow = ohca_test_alloc(test, sizeof(*qp->sq.shadow) << log);
 	spin_lock_init(&qp->rq.lock);
 	qp->rq.log = log;
+	qp->rq.room = 1u << log;
 	qp->rq.log_stride = 6;
 	qp->rq.max_sge = 3;
 	qp->rq.shadow = ohca_test_alloc(test, sizeof(*qp->rq.shadow) << log);

@@ -366,6 +366,105 @@ static void srq_resize(struct kunit *test)
 	ohca_test_end(dev);
 }
 
+/* Memory for the queues of a QP as ohca_test_qp() makes them. */
+static void make_mem(struct kunit *test, struct ohca_qp_mem *mem, u32 log)
+{
+	memset(mem, 0, sizeof(*mem));
+	mem->log_sq = log;
+	mem->log_rq = log;
+	mem->sq = ohca_test_alloc(test, sizeof(*mem->sq) << log);
+	mem->rq = ohca_test_alloc(test, sizeof(*mem->rq) << log);
+	ohca_test_buf(test, &mem->buf, ohca_qp_buf_size(1, log, 6, log));
+}
+
+/*
+ * To 16 and to 2, with posts between what the device does and what the driver does, and CQEs
+ * of before. The device copies nothing here: nobody but the driver looks at what it copies.
+ */
+static void qp_resize(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 6);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 9, 2);
+	struct ohca_resp_resize_qp at = {};
+	struct ohca_qp_mem mem;
+	u32 i, cqe = 0;
+	struct ib_wc wc;
+
+	qp->features = BIT_ULL(OHCA_FEATURE_QP_RESIZE);
+	for (i = 0; i < 3; i++) {
+		KUNIT_ASSERT_EQ(test, 0, post_one(qp, i, 1));
+		KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, i, 64));
+	}
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_qp_narrow(qp, 2, 16));
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_qp_narrow(qp, 16, 2));
+	/* the device has refused it */
+	KUNIT_EXPECT_EQ(test, 0, ohca_qp_narrow(qp, 3, 3));
+	KUNIT_EXPECT_EQ(test, -ENOMEM, post_one(qp, 99, 1));
+	KUNIT_EXPECT_EQ(test, -ENOMEM, post_recv_one(qp, 99, 64));
+	ohca_qp_move(qp, NULL, &at);
+
+	/* to 16; one of each is posted after the device has copied, and completes here */
+	make_mem(test, &mem, 4);
+	KUNIT_ASSERT_EQ(test, 0, ohca_qp_narrow(qp, 16, 16));
+	at.sq_pi = cpu_to_le32(3);
+	at.rq_pi = cpu_to_le32(3);
+	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 3, 1));
+	KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, 3, 64));
+	KUNIT_EXPECT_EQ(test, -ENOMEM, post_one(qp, 99, 1));
+	ohca_qp_move(qp, &mem, &at);
+	KUNIT_EXPECT_EQ(test, 4, le32_to_cpu(qp->db->sq_pi));
+	KUNIT_EXPECT_EQ(test, 4, le32_to_cpu(qp->db->rq_pi));
+	KUNIT_EXPECT_EQ(test, 9 | 4ull << 32, readq(dev->uar + OHCA_UAR_SQ));
+	KUNIT_EXPECT_EQ(test, 9 | 4ull << 32, readq(dev->uar + OHCA_UAR_RQ));
+	KUNIT_EXPECT_MEMEQ(test, ohca_buf_at(&qp->buf, qp->sq.off + 3 * OHCA_BB_SIZE),
+			   ohca_buf_at(&mem.buf, ohca_sq_offset(1, 2, 6) + 3 * OHCA_BB_SIZE),
+			   OHCA_BB_SIZE);
+	KUNIT_EXPECT_MEMEQ(test, ohca_buf_at(&qp->buf, OHCA_RQ_RING_OFFSET + 3 * 64),
+			   ohca_buf_at(&mem.buf, OHCA_RQ_RING_OFFSET + 3 * 64), 64);
+	for (i = 4; i < 16; i++) {
+		KUNIT_ASSERT_EQ(test, 0, post_one(qp, i, 1));
+		KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, i, 64));
+	}
+	KUNIT_EXPECT_EQ(test, -ENOMEM, post_one(qp, 99, 1));
+	KUNIT_EXPECT_EQ(test, -ENOMEM, post_recv_one(qp, 99, 64));
+	for (i = 0; i < 14; i++) {
+		put_cqe(cq, cqe++, 9, OHCA_CQE_SEND, i, 0);
+		KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+		KUNIT_ASSERT_EQ(test, i, wc.wr_id);
+		put_cqe(cq, cqe++, 9, 0, i, 0);
+		KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+		KUNIT_ASSERT_EQ(test, i, wc.wr_id);
+	}
+
+	/* to 2; what the device says of its indices is nonsense, a CQE is of before */
+	make_mem(test, &mem, 1);
+	KUNIT_ASSERT_EQ(test, 0, ohca_qp_narrow(qp, 2, 2));
+	put_cqe(cq, cqe++, 9, OHCA_CQE_SEND, 14, 0);
+	at.sq_pi = cpu_to_le32(12345);
+	at.rq_pi = cpu_to_le32(U32_MAX);
+	ohca_qp_move(qp, &mem, &at);
+	KUNIT_EXPECT_EQ(test, -ENOMEM, post_recv_one(qp, 99, 64));
+	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+	KUNIT_EXPECT_EQ(test, 14, wc.wr_id);
+	for (i = 16; i < 30; i++) {
+		KUNIT_ASSERT_EQ(test, 0, post_one(qp, i, 1));
+		put_cqe(cq, cqe++, 9, OHCA_CQE_SEND, i - 1, 0);
+		KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+		KUNIT_ASSERT_EQ(test, i - 1, wc.wr_id);
+		put_cqe(cq, cqe++, 9, 0, i - 2, 0);
+		KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+		KUNIT_ASSERT_EQ(test, i - 2, wc.wr_id);
+		KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, i, 64));
+	}
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&dev->bad_cqes));
+	/* free running: what would be the same modulo the ring is not */
+	put_cqe(cq, cqe++, 9, OHCA_CQE_SEND, 29 - 2, 0);
+	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 1, &wc));
+	KUNIT_EXPECT_EQ(test, 1, atomic_read(&dev->bad_cqes));
+	ohca_test_end(dev);
+}
+
 /* A QP goes: its CQEs are dropped, its SRQ's WQEs go back, others' stay. */
 static void cq_clean(struct kunit *test)
 {
@@ -487,6 +586,7 @@ static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(endless_cq),
 	KUNIT_CASE(srq_any_order),
 	KUNIT_CASE(srq_resize),
+	KUNIT_CASE(qp_resize),
 	KUNIT_CASE(cq_clean),
 	KUNIT_CASE(fatal_flush),
 	KUNIT_CASE(fatal_wakes),

@@ -166,6 +166,32 @@ struct ohca_create_qp_resp {
 };
 
 /**
+ * struct ohca_modify_qp_req - only with IB_QP_CAP: what the queues of the QP become
+ * @comp_mask: zero
+ * @log_sq: log2 of the SQ in basic blocks; must hold @max_send_wr
+ * @log_rq: log2 of the RQ in WQEs; must hold @max_recv_wr; 0 for a QP without one
+ * @reserved: zero
+ * @buf_addr: page aligned address of the QP buffer that they move to (ohca_layout.h)
+ * @buf_size: its bytes, at least ohca_qp_buf_size() with the stride that the RQ has
+ * @max_send_wr: as of struct ibv_qp_cap
+ * @max_recv_wr: the same; ignored for a QP without an RQ
+ *
+ * Behind IB_USER_VERBS_EX_CMD_MODIFY_QP, which has no capabilities of its own; the older
+ * command brings no driver's part. The device fills the buffer; -EINVAL if what is
+ * outstanding does not fit. Nothing is posted meanwhile.
+ */
+struct ohca_modify_qp_req {
+	__u32 comp_mask;
+	__u8 log_sq;
+	__u8 log_rq;
+	__u16 reserved;
+	__aligned_u64 buf_addr;
+	__aligned_u64 buf_size;
+	__u32 max_send_wr;
+	__u32 max_recv_wr;
+};
+
+/**
  * struct ohca_create_srq_req
  * @comp_mask: zero
  * @log_size: log2 of the SRQ in WQEs

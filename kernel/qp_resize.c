@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Queue pairs whose queues are replaced by longer or shorter ones, IBTA vol 1, 11.2.5.2: a
+ * process lends new memory, in which the device puts what is outstanding; a kernel QP is posted
+ * to and polled all the while.
+ */
+#include <rdma/uverbs_ioctl.h>
+#include <rdma/ohca-abi.h>
+
+#include "ohca.h"
+
+/**
+ * ohca_qp_narrow - let no more be posted than rings that are to come can take, too
+ * @qp: kernel QP
+ * @sq: BBs of the SQ to come
+ * @rq: WQEs of the RQ; not looked at without one
+ *
+ * Until ohca_qp_move(). Under the QP's mutex.
+ * Return: 0, or -EINVAL if too much is outstanding already.
+ */
+int ohca_qp_narrow(struct ohca_qp *qp, u32 sq, u32 rq)
+{
+	int ret = 0;
+
+	spin_lock_irq(&qp->sq.lock);
+	spin_lock(&qp->rq.lock);
+	/* pollers move the tails meanwhile: that makes room */
+	if (qp->sq.head - READ_ONCE(qp->sq.tail) > sq ||
+	    (qp->has_rq && qp->rq.head - READ_ONCE(qp->rq.tail) > rq)) {
+		ret = -EINVAL;
+	} else {
+		qp->sq.room = min(qp->sq.room, sq);
+		qp->rq.room = min(qp->rq.room, rq);
+	}
+	spin_unlock(&qp->rq.lock);
+	spin_unlock_irq(&qp->sq.lock);
+	return ret;
+}
+
+/* Nobody posts, and nobody completes what was posted. */
+static void ohca_qp_lock(struct ohca_cq *first, struct ohca_cq *second, struct ohca_qp *qp)
+	__acquires(&first->lock) __acquires(&second->lock)
+	__acquires(&qp->sq.lock) __acquires(&qp->rq.lock)
+{
+	spin_lock_irq(&first->lock);
+	if (first != second)
+		spin_lock_nested(&second->lock, SINGLE_DEPTH_NESTING);
+	else
+		__acquire(&second->lock);
+	spin_lock(&qp->sq.lock);
+	spin_lock(&qp->rq.lock);
+}
+
+static void ohca_qp_unlock(struct ohca_cq *first, struct ohca_cq *second, struct ohca_qp *qp)
+	__releases(&qp->rq.lock) __releases(&qp->sq.lock)
+	__releases(&second->lock) __releases(&first->lock)
+{
+	spin_unlock(&qp->rq.lock);
+	spin_unlock(&qp->sq.lock);
+	if (first != second)
+		spin_unlock(&second->lock);
+	else
+		__release(&second->lock);
+	spin_unlock_irq(&first->lock);
+}
+
+/*
+ * What was posted after the device had copied, and the shadows of all that is outstanding.
+ * More than fits cannot be true. Return: whether there is anything to post.
+ */
+static bool ohca_sq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
+{
+	struct ohca_sq *sq = &qp->sq;
+	struct ohca_ring dst = {
+		&mem->buf, ohca_sq_offset(qp->has_rq, mem->log_rq, qp->rq.log_stride),
+		mem->log_sq, OHCA_BB_SHIFT,
+	};
+	struct ohca_ring src = { &qp->buf, sq->off, sq->log, OHCA_BB_SHIFT };
+	u32 late = min(sq->head - pi, sq->room), i;
+
+	ohca_ring_copy(&dst, &src, sq->head - late, sq->head);
+	for (i = sq->tail; i != sq->head; i++)
+		mem->sq[i & ((1u << mem->log_sq) - 1)] = sq->shadow[i & ((1u << sq->log) - 1)];
+	return late;
+}
+
+static bool ohca_rq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
+{
+	struct ohca_rq *rq = &qp->rq;
+	struct ohca_ring dst = { &mem->buf, OHCA_RQ_RING_OFFSET, mem->log_rq, rq->log_stride };
+	struct ohca_ring src = { &qp->buf, OHCA_RQ_RING_OFFSET, rq->log, rq->log_stride };
+	u32 late, i;
+
+	if (!qp->has_rq)
+		return false;
+	late = min(rq->head - pi, rq->room);
+	ohca_ring_copy(&dst, &src, rq->head - late, rq->head);
+	for (i = rq->tail; i != rq->head; i++)
+		mem->rq[i & ((1u << mem->log_rq) - 1)] = rq->shadow[i & ((1u << rq->log) - 1)];
+	return late;
+}
+
+/**
+ * ohca_qp_move - post in other rings from now on
+ * @qp: kernel QP, after ohca_qp_narrow()
+ * @mem: what the device works on now; becomes what the QP had. NULL: the device has refused it,
+ *	and the QP stays where it is
+ * @at: producer indices up to which the device says it has copied WQEs
+ *
+ * What was posted after that is copied here; none of it can have been overwritten, because
+ * ohca_qp_narrow() was in force. Under the QP's mutex.
+ */
+void ohca_qp_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, const struct ohca_resp_resize_qp *at)
+{
+	struct ohca_dev *dev = to_ohca_dev(qp->ibqp.device);
+	struct ohca_cq *first = to_ohca_cq(qp->ibqp.send_cq);
+	struct ohca_cq *second = to_ohca_cq(qp->ibqp.recv_cq);
+	bool sq = false, rq = false;
+
+	if (first > second)
+		swap(first, second);
+	ohca_qp_lock(first, second, qp);
+	if (mem) {
+		sq = ohca_sq_move(qp, mem, le32_to_cpu(at->sq_pi));
+		rq = ohca_rq_move(qp, mem, le32_to_cpu(at->rq_pi));
+		ohca_qp_swap_mem(qp, mem);
+		dma_wmb();
+		WRITE_ONCE(qp->db->sq_pi, cpu_to_le32(qp->sq.head));
+		WRITE_ONCE(qp->db->rq_pi, cpu_to_le32(qp->rq.head));
+		/* whether a doorbell was asked for in the old record says nothing any more */
+		if (sq)
+			ohca_uar_write(dev, OHCA_UAR_SQ, qp->handle | (u64)qp->sq.head << 32);
+		if (rq)
+			ohca_uar_write(dev, OHCA_UAR_RQ, qp->handle | (u64)qp->rq.head << 32);
+	} else {
+		qp->sq.room = 1u << qp->sq.log;
+		qp->rq.room = 1u << qp->rq.log;
+	}
+	ohca_qp_unlock(first, second, qp);
+}
+
+/* Under the QP's mutex. */
+static int ohca_qp_kernel_resize(struct ohca_dev *dev, struct ohca_qp *qp,
+				 const struct ib_qp_cap *cap)
+{
+	struct ohca_cmd_resize_qp in = { .handle = cpu_to_le32(qp->handle) };
+	struct ohca_resp_resize_qp at;
+	struct ohca_qp_mem mem;
+	struct ohca_pl pl;
+	int ret;
+
+	ret = ohca_qp_alloc_mem(dev, qp, cap, &mem);
+	if (ret)
+		return ret;
+	ret = ohca_pl_from_buf(dev, &pl, &mem.buf);
+	if (ret)
+		goto out;
+	in.pl = pl.hw;
+	in.log_sq = mem.log_sq;
+	in.log_rq = mem.log_rq;
+	ret = ohca_qp_narrow(qp, 1u << mem.log_sq, 1u << mem.log_rq);
+	if (!ret) {
+		ret = ohca_cmd_resize_qp(dev, &in, &at);
+		ohca_qp_move(qp, ret ? NULL : &mem, &at);
+	}
+	ohca_pl_free(dev, &pl);
+out:
+	/* the old memory, or the new one that was refused */
+	ohca_qp_free_mem(dev, &mem);
+	return ret;
+}
+
+/* The same. The capabilities of a process come with its memory: to @cap. */
+static int ohca_qp_user_resize(struct ohca_dev *dev, struct ohca_qp *qp, struct ib_qp_cap *cap,
+			       struct ib_udata *udata)
+{
+	struct ohca_cmd_resize_qp in = { .handle = cpu_to_le32(qp->handle) };
+	struct ohca_resp_resize_qp at;
+	struct ohca_modify_qp_req req;
+	struct ib_umem *umem;
+	struct ohca_pl pl;
+	int ret;
+
+	ret = ohca_udata_in(udata, &req, sizeof(req));
+	if (ret)
+		return ret;
+	if (req.comp_mask || req.reserved)
+		return -EOPNOTSUPP;
+	cap->max_send_wr = req.max_send_wr;
+	if (qp->has_rq)
+		cap->max_recv_wr = req.max_recv_wr;
+	else if (req.log_rq)
+		return -EINVAL;
+	if (cap->max_send_wr > ohca_max_qp_wr(&dev->attr) ||
+	    cap->max_recv_wr > ohca_max_qp_wr(&dev->attr))
+		return -EINVAL;
+	ret = ohca_qp_user_sizes(dev, qp, cap, req.log_sq, req.log_rq);
+	if (ret)
+		return ret;
+	ret = ohca_queue_umem(dev, &pl, &umem, req.buf_addr, req.buf_size,
+			      ohca_qp_buf_size(qp->has_rq, req.log_rq, qp->rq.log_stride,
+					       req.log_sq));
+	if (ret)
+		return ret;
+	in.pl = pl.hw;
+	in.log_sq = req.log_sq;
+	in.log_rq = req.log_rq;
+	ret = ohca_cmd_resize_qp(dev, &in, &at);
+	if (!ret)
+		swap(qp->umem, umem);
+	ohca_pl_free(dev, &pl);
+	/* the old memory, or the new one that was refused */
+	ohca_umem_release(dev, umem);
+	return ret;
+}
+
+/**
+ * ohca_resize_qp - ib_device_ops.modify_qp with IB_QP_CAP
+ * @ibqp: QP in any state
+ * @attr: cap; of a process's QP its udata has it. Set to what is in force
+ * @mask: IB_QP_CAP and nothing else
+ * @udata: struct ohca_modify_qp_req
+ *
+ * max_send_wr and max_recv_wr may change; the latter is ignored if the QP has no receive queue
+ * of its own.
+ * Return: 0, or a negative errno, and then nothing has changed: -EOPNOTSUPP if the device cannot;
+ * -EINVAL for other attributes or capabilities, if more is outstanding than would fit, and for
+ * XRC targets and QPs of an SRQ with tags, which have no queue.
+ */
+int ohca_resize_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata)
+{
+	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
+	struct ohca_qp *qp = to_ohca_qp(ibqp);
+	struct ib_qp_cap cap;
+	int ret;
+
+	if (!ohca_has(dev, OHCA_FEATURE_QP_RESIZE))
+		return -EOPNOTSUPP;
+	if (mask != IB_QP_CAP || ibqp->qp_type == IB_QPT_XRC_TGT ||
+	    (ibqp->srq && ibqp->srq->srq_type == IB_SRQT_TM))
+		return -EINVAL;
+	mutex_lock(&qp->mutex);
+	cap = qp->cap;
+	if (udata) {
+		ret = ohca_qp_user_resize(dev, qp, &cap, udata);
+		goto out;
+	}
+	cap.max_send_wr = attr->cap.max_send_wr;
+	if (qp->has_rq)
+		cap.max_recv_wr = attr->cap.max_recv_wr;
+	if (cap.max_send_sge != attr->cap.max_send_sge ||
+	    cap.max_recv_sge != attr->cap.max_recv_sge ||
+	    cap.max_inline_data != attr->cap.max_inline_data ||
+	    cap.max_send_wr > ohca_max_qp_wr(&dev->attr) ||
+	    cap.max_recv_wr > ohca_max_qp_wr(&dev->attr))
+		ret = -EINVAL;
+	else
+		ret = ohca_qp_kernel_resize(dev, qp, &cap);
+out:
+	if (!ret) {
+		qp->cap = cap;
+		attr->cap = cap;
+	}
+	mutex_unlock(&qp->mutex);
+	return ret;
+}
