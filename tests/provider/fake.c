@@ -286,6 +286,21 @@ int ibv_cmd_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	return fake_fail();
 }
 
+int ibv_cmd_modify_qp_ex(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+			 struct ibv_modify_qp_ex *cmd, size_t cmd_size,
+			 struct ib_uverbs_ex_modify_qp_resp *resp, size_t resp_size)
+{
+	struct uohca_modify_qp_ex *c = (void *)cmd;
+	int err = fake_fail();
+
+	if (mask != IBV_QP_CAP || cmd_size != sizeof(*c))
+		abort();
+	fake.modify_qp_req = c->drv_payload;
+	if (!err && fake.on_modify_qp)
+		err = fake.on_modify_qp(&fake.modify_qp_req);
+	return err;
+}
+
 int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		     struct ibv_qp_init_attr *init_attr, struct ibv_query_qp *cmd,
 		     size_t cmd_size)

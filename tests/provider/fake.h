@@ -39,6 +39,7 @@ struct fake_kernel {
 	struct ohca_create_cq_req cq_req;
 	struct ohca_resize_cq_req resize_req;
 	struct ohca_create_qp_req qp_req;
+	struct ohca_modify_qp_req modify_qp_req;
 	struct ohca_create_srq_req srq_req;
 	struct ohca_modify_srq_req modify_srq_req;
 	int srq_mask;
@@ -48,6 +49,8 @@ struct fake_kernel {
 	void (*on_resize)(const struct ohca_resize_cq_req *req);
 	/* runs inside modify_srq with a size, where the device moves the WQEs: 0 or an errno */
 	int (*on_modify_srq)(const struct ohca_modify_srq_req *req);
+	/* runs inside modify_qp with capabilities, the same of both queues */
+	int (*on_modify_qp)(const struct ohca_modify_qp_req *req);
 	/* run inside commands that make and destroy QPs and SRQs, when the kernel is done */
 	void (*on_create)(void);
 	void (*on_destroy)(void);

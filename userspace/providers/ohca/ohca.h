@@ -261,7 +261,8 @@ struct ohca_sq {
  * @all_ops: value of @sq.ops in the states in which posting is allowed
  * @rq_sge_limit: value of @rq.sge_limit in such states
  * @tags: its SRQ has tags: the send queue is the device's
- * @cap: what was reported by ibv_create_qp()
+ * @wqe_bbs: basic blocks of the largest send WQE
+ * @cap: what was reported when its sizes were set last
  * @buf: holds the rings and @db
  * @pd: parent domain it refers to, or NULL
  * @dying: in @ohca_context.dying
@@ -276,6 +277,7 @@ struct ohca_qp {
 	uint32_t all_ops;
 	uint32_t rq_sge_limit;
 	bool tags;
+	uint32_t wqe_bbs;
 	struct ibv_qp_cap cap;
 	struct ohca_buf buf;
 	struct ohca_pd *pd;

@@ -18,6 +18,8 @@ DECLARE_DRV_CMD(uohca_resize_cq, IB_USER_VERBS_CMD_RESIZE_CQ,
 		ohca_resize_cq_req, empty);
 DECLARE_DRV_CMD(uohca_create_qp_ex, IB_USER_VERBS_EX_CMD_CREATE_QP,
 		ohca_create_qp_req, ohca_create_qp_resp);
+DECLARE_DRV_CMD(uohca_modify_qp_ex, IB_USER_VERBS_EX_CMD_MODIFY_QP,
+		ohca_modify_qp_req, empty);
 DECLARE_DRV_CMD(uohca_create_srq_ex, IB_USER_VERBS_CMD_CREATE_XSRQ,
 		ohca_create_srq_req, ohca_create_srq_resp);
 DECLARE_DRV_CMD(uohca_modify_srq, IB_USER_VERBS_CMD_MODIFY_SRQ,

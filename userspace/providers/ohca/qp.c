@@ -91,6 +91,30 @@ static uint32_t ohca_max_qp_wr(const struct ohca_context *ctx)
 	return 1u << ohca_min(ctx->log_max_sq_bbs, ctx->log_max_rq_wqes);
 }
 
+/*
+ * Sizes of the queues for as many requests as @cap says; all else of @plan is known. What
+ * an SRQ with tags leaves of a send queue is one block that nobody uses. 0 or EINVAL.
+ */
+static int ohca_qp_plan_wrs(const struct ohca_context *ctx,
+			    const struct ibv_qp_cap *cap, bool tags,
+			    struct ohca_qp_plan *plan)
+{
+	uint32_t max_wr = cap->max_send_wr ? cap->max_send_wr : 1;
+
+	if (cap->max_send_wr > ohca_max_qp_wr(ctx) ||
+	    cap->max_recv_wr > ohca_max_qp_wr(ctx))
+		return EINVAL;
+	plan->log_sq = tags ? 0 : ohca_log2_up(max_wr * plan->wqe_bbs);
+	if (plan->log_sq > ctx->log_max_sq_bbs)
+		return EINVAL;
+	plan->cap.max_send_wr =
+		tags ? 0 : ohca_min((1u << plan->log_sq) / plan->wqe_bbs,
+				    ohca_max_qp_wr(ctx));
+	plan->log_rq = plan->has_rq ? ohca_log2_up(cap->max_recv_wr) : 0;
+	plan->cap.max_recv_wr = plan->has_rq ? 1u << plan->log_rq : 0;
+	return 0;
+}
+
 /* Sizes of the queues of a QP with @attr's capabilities; 0 or EINVAL. */
 static int ohca_qp_plan(const struct ohca_context *ctx,
 			const struct ibv_qp_init_attr_ex *attr,
@@ -99,13 +123,11 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 	const struct ibv_qp_cap *cap = &attr->cap;
 	bool tags = ohca_has_tags(attr->srq);
 	uint32_t tso = ohca_tso_header(attr);
-	uint32_t bbs, hdr, max_sge, max_wr, segs;
+	uint32_t bbs, hdr, max_sge, segs;
 
 	if (cap->max_send_sge > ctx->max_sge ||
 	    cap->max_recv_sge > ctx->max_sge ||
-	    cap->max_inline_data > ctx->max_inline ||
-	    cap->max_send_wr > ohca_max_qp_wr(ctx) ||
-	    cap->max_recv_wr > ohca_max_qp_wr(ctx))
+	    cap->max_inline_data > ctx->max_inline)
 		return EINVAL;
 
 	plan->dgram = attr->qp_type == IBV_QPT_UD;
@@ -113,7 +135,6 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 	plan->has_rq = !attr->srq && !plan->xrc;
 
 	max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
-	max_wr = cap->max_send_wr ? cap->max_send_wr : 1;
 	hdr = ohca_wqe_hdr_segs(plan->dgram || plan->xrc);
 	bbs = ohca_sq_wqe_bbs(plan->dgram || plan->xrc, max_sge, cap->max_inline_data);
 	if (tso) {
@@ -123,46 +144,63 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 		if (bbs < ohca_segs_to_bbs(segs))
 			bbs = ohca_segs_to_bbs(segs);
 	}
-	plan->log_sq = tags ? 0 : ohca_log2_up(max_wr * bbs);
-	if (plan->log_sq > ctx->log_max_sq_bbs)
-		return EINVAL;
 	segs = bbs * OHCA_SEGS_PER_BB - hdr;
 	plan->wqe_bbs = bbs;
 	plan->max_tso_header = tso;
-	plan->cap.max_send_wr = ohca_min((1u << plan->log_sq) / bbs,
-					 ohca_max_qp_wr(ctx));
 	plan->cap.max_send_sge =
 		ohca_min(tso ? segs - ohca_tso_segs(tso) : segs, ctx->max_sge);
 	plan->cap.max_inline_data =
 		ohca_min(segs * OHCA_SEG_SIZE, ctx->max_inline);
 	if (tags) {
-		plan->cap.max_send_wr = 0;
 		plan->cap.max_send_sge = 0;
 		plan->cap.max_inline_data = 0;
 	}
 
-	plan->log_rq = 0;
 	plan->log_stride = OHCA_MIN_LOG_RQ_STRIDE;
-	plan->cap.max_recv_wr = 0;
 	plan->cap.max_recv_sge = 0;
 	if (plan->has_rq) {
-		plan->log_rq = ohca_log2_up(cap->max_recv_wr);
 		plan->log_stride = ohca_rq_log_stride(cap->max_recv_sge);
-		plan->cap.max_recv_wr = 1u << plan->log_rq;
 		plan->cap.max_recv_sge = ohca_min(
 			ohca_rq_stride_sges(plan->log_stride), ctx->max_sge);
 	}
-	return 0;
+	return ohca_qp_plan_wrs(ctx, cap, tags, plan);
 }
 
-static void ohca_qp_set_buf(struct ohca_qp *qp, const struct ohca_qp_plan *plan)
+/* What of the plan of @qp never changes; the rest is ohca_qp_plan_wrs()'s. No lock is needed. */
+static struct ohca_qp_plan ohca_qp_planned(const struct ohca_qp *qp)
+{
+	return (struct ohca_qp_plan){
+		.dgram = qp->sq.dgram,
+		.xrc = qp->sq.xrc,
+		.has_rq = qp->rq_sge_limit,
+		.wqe_bbs = qp->wqe_bbs,
+		.max_tso_header = qp->sq.max_tso_header,
+		.log_stride = qp->rq.log_stride,
+		.cap = qp->cap,
+	};
+}
+
+static int ohca_qp_alloc_buf(struct ohca_context *ctx, struct ohca_pd *pd,
+			     const struct ohca_qp_plan *plan,
+			     struct ohca_buf *buf)
+{
+	return ohca_buf_alloc(ctx, buf, pd,
+			      ohca_qp_buf_size(plan->has_rq, plan->log_rq,
+					       plan->log_stride, plan->log_sq),
+			      OHCA_RES_QP);
+}
+
+/* Post to @buf from now on; with both locks held, or before anyone knows the QP. */
+static void ohca_qp_set_buf(struct ohca_qp *qp, const struct ohca_buf *buf,
+			    const struct ohca_qp_plan *plan)
 {
 	struct ohca_sq *sq = &qp->sq;
 	struct ohca_rq *rq = &qp->rq;
 
-	qp->db = qp->buf.addr + OHCA_DB_OFFSET;
-	sq->ring = qp->buf.addr + ohca_sq_offset(plan->has_rq, plan->log_rq,
-						 plan->log_stride);
+	qp->buf = *buf;
+	qp->db = buf->addr + OHCA_DB_OFFSET;
+	sq->ring = buf->addr + ohca_sq_offset(plan->has_rq, plan->log_rq,
+					      plan->log_stride);
 	sq->size = 1u << plan->log_sq;
 	sq->end = sq->ring + ((size_t)sq->size << OHCA_BB_SHIFT);
 	sq->dgram = plan->dgram;
@@ -172,11 +210,12 @@ static void ohca_qp_set_buf(struct ohca_qp *qp, const struct ohca_qp_plan *plan)
 	sq->sge_limit = plan->cap.max_send_sge + 1;
 	sq->max_inline = plan->cap.max_inline_data;
 	sq->max_tso_header = plan->max_tso_header;
-	rq->ring = qp->buf.addr + OHCA_RQ_RING_OFFSET;
+	rq->ring = buf->addr + OHCA_RQ_RING_OFFSET;
 	rq->size = 1u << plan->log_rq;
 	rq->log_stride = plan->log_stride;
 	rq->offset_mask = (rq->size - 1) << rq->log_stride;
 	qp->rq_sge_limit = plan->has_rq ? plan->cap.max_recv_sge + 1 : 0;
+	qp->wqe_bbs = plan->wqe_bbs;
 	qp->cap = plan->cap;
 }
 
@@ -278,13 +317,10 @@ struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
 			goto err_free;
 	}
 	qp->pd = ohca_parent_domain_get(attr->pd);
-	err = ohca_buf_alloc(ctx, &qp->buf, qp->pd,
-			     ohca_qp_buf_size(plan.has_rq, plan.log_rq,
-					      plan.log_stride, plan.log_sq),
-			     OHCA_RES_QP);
+	err = ohca_qp_alloc_buf(ctx, qp->pd, &plan, &qp->buf);
 	if (err)
 		goto err_pd;
-	ohca_qp_set_buf(qp, &plan);
+	ohca_qp_set_buf(qp, &qp->buf, &plan);
 
 	cmd.log_sq = plan.log_sq;
 	cmd.log_rq = plan.log_rq;
@@ -369,13 +405,74 @@ static void ohca_qp_reset(struct ohca_qp *qp)
 	ohca_qp_clean_cqs(&qp->vqp.qp, qp->handle);
 }
 
-/** ohca_modify_qp - ibv_modify_qp(); RESET drops what was posted and completed */
+/*
+ * Queues of other lengths. The device moves what is outstanding, in any state, while nobody
+ * can post; it goes on sending and receiving before and after.
+ */
+static int ohca_resize_qp(struct ohca_qp *qp, struct ibv_qp_attr *attr,
+			  int attr_mask)
+{
+	struct ohca_context *ctx = to_octx(qp->vqp.qp.context);
+	struct ohca_qp_plan plan = ohca_qp_planned(qp);
+	struct uohca_modify_qp_ex_resp resp = {};
+	struct uohca_modify_qp_ex cmd = {};
+	struct ohca_buf buf, old;
+	int err;
+
+	if (!ohca_has_feature(ctx, OHCA_FEATURE_QP_RESIZE))
+		return EOPNOTSUPP;
+	/* a target has no queue, nor has, of its own, a QP of an SRQ with tags */
+	if (attr_mask != IBV_QP_CAP || !qp->db || qp->tags ||
+	    attr->cap.max_send_sge != plan.cap.max_send_sge ||
+	    (plan.has_rq && attr->cap.max_recv_sge != plan.cap.max_recv_sge) ||
+	    attr->cap.max_inline_data != plan.cap.max_inline_data)
+		return EINVAL;
+	err = ohca_qp_plan_wrs(ctx, &attr->cap, false, &plan);
+	if (!err)
+		err = ohca_qp_alloc_buf(ctx, qp->pd, &plan, &buf);
+	if (err)
+		return err;
+
+	cmd.log_sq = plan.log_sq;
+	cmd.log_rq = plan.log_rq;
+	cmd.buf_addr = (uintptr_t)buf.addr;
+	cmd.buf_size = buf.size;
+	cmd.max_send_wr = plan.cap.max_send_wr;
+	cmd.max_recv_wr = plan.cap.max_recv_wr;
+	ohca_lock(&qp->sq.lock);
+	ohca_lock(&qp->rq.lock);
+	old = qp->buf;
+	/* the device looks whether all fit */
+	err = ibv_cmd_modify_qp_ex(&qp->vqp.qp, attr, attr_mask, &cmd.ibv_cmd,
+				   sizeof(cmd), &resp.ibv_resp, sizeof(resp));
+	if (!err)
+		ohca_qp_set_buf(qp, &buf, &plan);
+	ohca_unlock(&qp->rq.lock);
+	ohca_unlock(&qp->sq.lock);
+	ohca_buf_free(err ? &buf : &old);
+	if (!err)
+		attr->cap = plan.cap;
+	return err;
+}
+
+/**
+ * ohca_modify_qp - ibv_modify_qp(); RESET drops what was posted and completed
+ *
+ * IBV_QP_CAP stands alone. max_send_wr and max_recv_wr may change, the latter is ignored
+ * without a receive queue; @attr->cap becomes what can really be posted.
+ *
+ * Return: 0; with IBV_QP_CAP: EINVAL for sizes out of range, other attributes or other
+ * limits that change, or if more is outstanding than would fit; EOPNOTSUPP if the device
+ * cannot; else what the kernel says. Except for 0 nothing has changed.
+ */
 int ohca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	struct ohca_qp *qp = to_oqp(ibqp);
 	struct ibv_modify_qp cmd = {};
 	int err;
 
+	if (attr_mask & IBV_QP_CAP)
+		return ohca_resize_qp(qp, attr, attr_mask);
 	err = ibv_cmd_modify_qp(ibqp, attr, attr_mask, &cmd, sizeof(cmd));
 	if (err || !(attr_mask & IBV_QP_STATE))
 		return err;
@@ -385,7 +482,7 @@ int ohca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	return 0;
 }
 
-/** ohca_query_qp - ibv_query_qp(); capabilities as ibv_create_qp() reported them */
+/** ohca_query_qp - ibv_query_qp(); capabilities as reported when they were set last */
 int ohca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		  struct ibv_qp_init_attr *init_attr)
 {

@@ -294,7 +294,7 @@ OHCA_INLINE int ohca_post_rq(struct ohca_rq *rq, struct ohca_hw_db *db,
 	return err;
 }
 
-/* @db: where the record's address is; that of an SRQ may change before the lock is ours. */
+/* @db: where the record's address is, which may change before the lock is ours. */
 static OHCA_COLD int ohca_post_rq_contended(struct ohca_rq *rq,
 					    struct ohca_hw_db *const *db,
 					    uint8_t *doorbell, uint32_t handle,
