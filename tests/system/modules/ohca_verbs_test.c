@@ -16,8 +16,8 @@
 #define CHUNK		65536u			/* bytes of the source buffer */
 #define CHUNK_PAGES	(CHUNK / PAGE_SIZE)
 #define RECVS		8u
-#define SRQ_MSGS	500u
-#define SRQ_MOST	40u			/* receives outstanding */
+#define RESIZE_MSGS	500u
+#define RESIZE_MOST	40u			/* receives outstanding */
 #define POOL		16u
 #define POOL_PAGES	512u
 #define ACCESS		(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
@@ -404,11 +404,15 @@ static int vt_drain(struct vt *t)
 	return 0;
 }
 
-/* ---- an SRQ that changes its size ----------------------------------------------------------- */
+/* ---- an SRQ and a QP that change their sizes ------------------------------------------------- */
 
-/* struct vt_srq - who posts; @op: all receives, in order; @done: completed; @failed: an errno */
-struct vt_srq {
+/*
+ * struct vt_queue - who posts; @srq: where, or NULL: to @qp itself; @op: all receives, in order;
+ * @done: completed; @failed: an errno
+ */
+struct vt_queue {
 	struct ib_srq *srq;
+	struct ib_qp *qp;
 	struct vt_op *op;
 	u32 done;
 	int failed;
@@ -416,19 +420,19 @@ struct vt_srq {
 
 static int vt_poster(void *arg)
 {
-	struct vt_srq *s = arg;
+	struct vt_queue *s = arg;
 	u32 i = 0;
 	int ret;
 
 	while (!kthread_should_stop()) {
 		struct ib_recv_wr wr = {};
 
-		if (i == SRQ_MSGS || i - READ_ONCE(s->done) >= SRQ_MOST) {
+		if (i == RESIZE_MSGS || i - READ_ONCE(s->done) >= RESIZE_MOST) {
 			usleep_range(20, 50);
 			continue;
 		}
 		wr.wr_cqe = &s->op[i].cqe;
-		ret = ib_post_srq_recv(s->srq, &wr, NULL);
+		ret = s->srq ? ib_post_srq_recv(s->srq, &wr, NULL) : ib_post_recv(s->qp, &wr, NULL);
 		if (!ret)
 			i++;
 		else if (ret != -ENOMEM)
@@ -438,8 +442,30 @@ static int vt_poster(void *arg)
 	return 0;
 }
 
+static int vt_resize(struct vt_queue *s, u32 send, u32 recv)
+{
+	struct ib_srq_attr sa = { .max_wr = recv };
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr a;
+	int ret;
+
+	if (s->srq)
+		return ib_modify_srq(s->srq, &sa, IB_SRQ_MAX_WR);
+	ret = ib_query_qp(s->qp, &a, IB_QP_CAP, &init);
+	if (ret)
+		return ret;
+	a.cap.max_send_wr = send;
+	a.cap.max_recv_wr = recv;
+	ret = ib_modify_qp(s->qp, &a, IB_QP_CAP);
+	if (!ret)
+		ret = ib_query_qp(s->qp, &a, IB_QP_CAP, &init);
+	if (!ret && (a.cap.max_send_wr != send || a.cap.max_recv_wr != recv))
+		ret = -EIO;
+	return ret;
+}
+
 /* One thread posts, this one resizes and sends: each message takes the next receive. */
-static int vt_srq_traffic(struct vt *t, struct vt_srq *s)
+static int vt_resize_traffic(struct vt *t, struct vt_queue *s)
 {
 	static const u32 sizes[] = { 8, 300, 64, 4, 1024, 40, 1, 128 };
 	struct task_struct *poster;
@@ -449,32 +475,32 @@ static int vt_srq_traffic(struct vt *t, struct vt_srq *s)
 	poster = kthread_run(vt_poster, s, "vt_poster");
 	if (IS_ERR(poster))
 		return PTR_ERR(poster);
-	for (i = 0; i < SRQ_MSGS && !ret; i++) {
-		struct ib_srq_attr a = { .max_wr = sizes[i % ARRAY_SIZE(sizes)] };
+	for (i = 0; i < RESIZE_MSGS && !ret; i++) {
+		u32 size = sizes[i % ARRAY_SIZE(sizes)], other = sizes[i % (ARRAY_SIZE(sizes) - 1)];
 		struct ib_send_wr send = { .opcode = IB_WR_SEND };
 
-		ret = ib_modify_srq(s->srq, &a, IB_SRQ_MAX_WR);
+		ret = vt_resize(s, other, size);
 		resized += !ret;
-		if (ret && (ret != -EINVAL || a.max_wr >= SRQ_MOST)) {
-			ret = VT_FAIL(t, ret, "SRQ to %u: %d", a.max_wr, ret);
+		if (ret && (ret != -EINVAL || size >= RESIZE_MOST)) {
+			ret = VT_FAIL(t, ret, "%s to %u: %d", s->srq ? "SRQ" : "QP", size, ret);
 			break;
 		}
-		ret = vt_send(t, &send, IB_WC_SUCCESS, "SEND to the SRQ");
+		ret = vt_send(t, &send, IB_WC_SUCCESS, "SEND while resized");
 		if (!ret)
-			ret = vt_wait(t, &s->op[i], IB_WC_SUCCESS, "receive from the SRQ");
-		if (!ret && i + 1 < SRQ_MSGS && completion_done(&s->op[i + 1].done))
+			ret = vt_wait(t, &s->op[i], IB_WC_SUCCESS, "receive while resized");
+		if (!ret && i + 1 < RESIZE_MSGS && completion_done(&s->op[i + 1].done))
 			ret = VT_FAIL(t, -EIO, "receives out of order at %u", i);
 		if (!ret)
 			ret = READ_ONCE(s->failed);
 		WRITE_ONCE(s->done, i + 1);
 	}
 	kthread_stop(poster);
-	if (!ret && resized < SRQ_MSGS / 4)
-		ret = VT_FAIL(t, -EIO, "an SRQ resized %u times only", resized);
+	if (!ret && resized < RESIZE_MSGS / 4)
+		ret = VT_FAIL(t, -EIO, "resized %u times only", resized);
 	return ret;
 }
 
-static int vt_srq_refused(struct vt *t, struct vt_srq *s)
+static int vt_srq_refused(struct vt *t, struct vt_queue *s)
 {
 	struct ib_srq_attr a = {};
 	int ret;
@@ -497,51 +523,93 @@ static int vt_srq_refused(struct vt *t, struct vt_srq *s)
 	return 0;
 }
 
-static int vt_srq(struct vt *t)
+/* Each refused, and the QP the same as before. */
+static int vt_qp_refused(struct vt *t, struct vt_queue *s)
+{
+	struct ib_qp_attr a = { .qp_state = IB_QPS_RTS }, good;
+	u32 most = t->dev->attrs.max_qp_wr;
+	struct ib_qp_init_attr init;
+	int ret;
+
+	ret = vt_resize(s, most, most);
+	if (!ret)
+		ret = vt_resize(s, 5, 7);
+	if (!ret)
+		ret = ib_query_qp(s->qp, &good, IB_QP_CAP, &init);
+	if (ret)
+		return VT_FAIL(t, ret, "max_qp_wr: %d", ret);
+	if (vt_resize(s, most + 1, 7) != -EINVAL || vt_resize(s, 5, most + 1) != -EINVAL)
+		return VT_FAIL(t, -EIO, "a QP past max_qp_wr is allowed");
+	a.cap = good.cap;
+	if (ib_modify_qp(s->qp, &a, IB_QP_CAP | IB_QP_STATE) != -EINVAL)
+		return VT_FAIL(t, -EIO, "a state along with the size is allowed");
+	a.cap.max_send_sge++;
+	if (ib_modify_qp(s->qp, &a, IB_QP_CAP) != -EINVAL)
+		return VT_FAIL(t, -EIO, "another max_send_sge is allowed");
+	ret = ib_query_qp(s->qp, &a, IB_QP_CAP, &init);
+	if (ret || memcmp(&a.cap, &good.cap, sizeof(a.cap)))
+		return VT_FAIL(t, ret ? ret : -EIO, "what was refused has changed the QP");
+	return 0;
+}
+
+static int vt_queue(struct vt *t, bool shared)
 {
 	struct ib_srq_init_attr sa = { .attr = { .max_wr = 16, .max_sge = 1 } };
 	struct ib_qp_init_attr init = {
 		.qp_type = IB_QPT_RC, .sq_sig_type = IB_SIGNAL_REQ_WR,
 		.send_cq = t->cq, .recv_cq = t->cq,
-		.cap = { .max_send_wr = 4, .max_send_sge = 1 },
+		.cap = { .max_send_wr = 4, .max_recv_wr = shared ? 0 : 16, .max_send_sge = 1 },
 	};
-	struct ib_qp *mine = t->qp[0], *qp;
-	struct vt_srq s = {};
+	struct ib_qp *mine = t->qp[0];
+	struct vt_queue s = {};
 	int i, ret;
 
-	s.op = kvcalloc(SRQ_MSGS, sizeof(*s.op), GFP_KERNEL);
+	s.op = kvcalloc(RESIZE_MSGS, sizeof(*s.op), GFP_KERNEL);
 	if (!s.op)
 		return -ENOMEM;
-	for (i = 0; i < SRQ_MSGS; i++)
+	for (i = 0; i < RESIZE_MSGS; i++)
 		vt_begin(&s.op[i]);
-	s.srq = ib_create_srq(t->pd, &sa);
-	if (IS_ERR(s.srq)) {
-		ret = PTR_ERR(s.srq);
-		goto out_op;
+	if (shared) {
+		s.srq = ib_create_srq(t->pd, &sa);
+		if (IS_ERR(s.srq)) {
+			ret = PTR_ERR(s.srq);
+			goto out_op;
+		}
 	}
 	/* connected to itself */
 	init.srq = s.srq;
-	qp = ib_create_qp(t->pd, &init);
-	if (IS_ERR(qp)) {
-		ret = PTR_ERR(qp);
+	s.qp = ib_create_qp(t->pd, &init);
+	if (IS_ERR(s.qp)) {
+		ret = PTR_ERR(s.qp);
 		goto out_srq;
 	}
-	ret = vt_connect(t, qp, qp->qp_num);
-	t->qp[0] = qp;
+	ret = vt_connect(t, s.qp, s.qp->qp_num);
+	t->qp[0] = s.qp;
 	if (!ret)
-		ret = vt_srq_traffic(t, &s);
+		ret = vt_resize_traffic(t, &s);
 	t->qp[0] = mine;
 	if (!ret)
-		ret = vt_srq_refused(t, &s);
+		ret = shared ? vt_srq_refused(t, &s) : vt_qp_refused(t, &s);
 	/* what is under way when it fails must not find its vt_op gone */
 	if (ret)
-		ib_drain_qp(qp);
-	ib_destroy_qp(qp);
+		ib_drain_qp(s.qp);
+	ib_destroy_qp(s.qp);
 out_srq:
-	ib_destroy_srq(s.srq);
+	if (s.srq)
+		ib_destroy_srq(s.srq);
 out_op:
 	kvfree(s.op);
 	return ret;
+}
+
+static int vt_srq(struct vt *t)
+{
+	return vt_queue(t, true);
+}
+
+static int vt_qp(struct vt *t)
+{
+	return vt_queue(t, false);
 }
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
@@ -579,7 +647,7 @@ static void vt_close(struct vt *t)
 static int vt_round(struct ib_device *dev, enum ib_poll_context ctx)
 {
 	static int (*const part[])(struct vt *t) = {
-		vt_reg, vt_data, vt_atomics, vt_pool, vt_srq, vt_invalidate, vt_drain,
+		vt_reg, vt_data, vt_atomics, vt_pool, vt_srq, vt_qp, vt_invalidate, vt_drain,
 	};
 	struct vt *t = kzalloc(sizeof(*t), GFP_KERNEL);
 	int i, ret;

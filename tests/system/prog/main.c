@@ -24,6 +24,7 @@ int main(int argc, char **argv)
 			"       ohca-peer hostile SCENARIO\n"
 			"       ohca-peer limits WHAT\n"
 			"       ohca-peer queues builder|resize|clock\n"
+			"       ohca-peer resize qp\n"
 			"       ohca-peer scale QPS MRS\n"
 			"       ohca-peer srq resize\n"
 			"       ohca-peer xrc share\n"
@@ -57,6 +58,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "srq")) {
 		srq_main(argv[2]);
+		return 0;
+	}
+	if (!strcmp(argv[1], "resize")) {
+		resize_main(argv[2]);
 		return 0;
 	}
 	if (!strcmp(argv[1], "scale") && argc > 3) {

@@ -184,6 +184,9 @@ void queues_main(const char *what);
 /** srq_main - an SRQ that changes its size under load */
 void srq_main(const char *what);
 
+/** resize_main - QPs whose queues change their sizes under load */
+void resize_main(const char *what);
+
 /** scale_main - @nqp QPs and @nmr MRs at once */
 void scale_main(uint32_t nqp, uint32_t nmr);
 

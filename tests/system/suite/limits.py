@@ -98,6 +98,16 @@ def srq_resize(b):
     need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
 
 
+@SCALE.test(timeout=120)
+def qp_resize(b):
+    """The queues of QPs change their sizes while others post and send: nothing is lost."""
+    idle = resources(b, 1)
+    text = b.sh(1, "/share/ohca-peer resize qp", 110)
+    find("^resize end", text)
+    find(r"^resized \d+ times under \d+ messages", text)
+    need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
+
+
 @SCALE.test(timeout=300, debug=False)
 def many(b):
     """Ten thousand QPs and a hundred thousand MRs in one process, each of them used."""
