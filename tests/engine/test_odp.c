@@ -355,6 +355,7 @@ static void test_requester(void **state)
 		for (unsigned int ok = 0; ok < 2; ok++) {
 			struct odp t;
 			struct ohca_hw_fault_eqe f;
+			struct ohca_resp_resize_qp at;
 			bool write = k == K_READ || k == K_ATOMIC;
 			uint32_t len = k == K_ATOMIC ? 8 : 3 * PAGE;
 			uint64_t off = k == K_ATOMIC ? PAGE : 100;
@@ -378,6 +379,11 @@ static void test_requester(void **state)
 			rig_time(&t.r, 60000);
 			no_wc(&t.r.scq[0]);
 			none(&t);
+			/* who waits may be given other queues meanwhile */
+			if (ok == (k & 1))
+				for (unsigned int i = 0; i < 2; i++)
+					assert_int_equal(host_qp_resize(&t.r.qp[i], 2 + i, 1 + k,
+									&at), 0);
 			if (ok)
 				pages(&t, 0, 1, 3, RW);
 			assert_int_equal(resume(&t, 0, f.id, ok), 0);
