@@ -101,7 +101,8 @@ def by_failure(b):
     """A link goes down under the traffic of a connection and comes back, then the other."""
     sw, at = switch_lid(b), cables(b)
     for node, host in ((1, ""), (2, "node1")):
-        b.sh(node, f"nohup /share/ohca-peer migrate link {host} >/tmp/migrate.log 2>&1 &")
+        b.sh(node, ": >/tmp/migrate.log; "
+                   f"nohup /share/ohca-peer migrate link {host} >/tmp/migrate.log 2>&1 &")
 
     def said(what):
         until(30 * b.slow, lambda: all(what in x or "FAILED" in x for x in logs(b)),

@@ -42,6 +42,8 @@ sys.stdin.read()
 def start(b, qps=2):
     """Starts the holder on node 1 and waits for its numbers."""
     b.sh(1, f"cat >/tmp/hold.py <<'EOF'\n{HOLD}EOF\nrm -f /tmp/hold; mkfifo /tmp/hold; "
+            # what the one before has said may not be taken for its words
+            ": >/tmp/held; "
             f"(python3 /tmp/hold.py {qps} </tmp/hold >/tmp/held 2>&1 &) ; "
             "(sleep 600 >/tmp/hold & echo $! >/tmp/hold.pid)", 20)
     until(30 * b.slow, lambda: "]" in b.sh(1, "cat /tmp/held"), "the holder does not start")

@@ -171,7 +171,8 @@ def mckey(b):
     def said():
         return b.sh(1, "cat /tmp/mckey.log")
 
-    b.sh(1, "(timeout 60 stdbuf -oL mckey -m 239.1.1.7 -b node1-ib -C 10 >/tmp/mckey.log 2>&1 &)")
+    b.sh(1, ": >/tmp/mckey.log; "
+            "(timeout 60 stdbuf -oL mckey -m 239.1.1.7 -b node1-ib -C 10 >/tmp/mckey.log 2>&1 &)")
     until(20 * b.slow, lambda: "joined" in said(), lambda: f"node1 does not join: {said()}")
     find("data transfers complete", b.sh(2, "mckey -m 239.1.1.7 -b node2-ib -s -C 10"))
     until(20 * b.slow, lambda: "data transfers complete" in said(), said)
