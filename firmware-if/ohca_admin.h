@@ -390,7 +390,8 @@ struct ohca_cmd_create_qp {
  * posts it with the new one. In RESET there is nothing to copy: the record is all zero.
  *
  * Refused, and nothing changed: with BAD_PARAM if the WQEs do not fit; with BAD_STATE if the
- * record cannot be true, or the QP is an XRC_TGT QP or has an SRQ with tags.
+ * record is unreadable or cannot be true, now or at any time since RESET, or the QP is an
+ * XRC_TGT QP or has an SRQ with tags.
  */
 struct ohca_cmd_resize_qp {
 	struct ohca_hw_pl pl;

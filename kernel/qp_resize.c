@@ -66,7 +66,7 @@ static void ohca_qp_unlock(struct ohca_cq *first, struct ohca_cq *second, struct
 
 /*
  * What was posted after the device had copied, and the shadows of all that is outstanding.
- * More than fits cannot be true. Return: whether there is anything to post.
+ * More than that cannot be true. Return: whether there is anything to post.
  */
 static bool ohca_sq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
 {
@@ -76,7 +76,7 @@ static bool ohca_sq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
 		mem->log_sq, OHCA_BB_SHIFT,
 	};
 	struct ohca_ring src = { &qp->buf, sq->off, sq->log, OHCA_BB_SHIFT };
-	u32 late = min(sq->head - pi, sq->room), i;
+	u32 late = min(sq->head - pi, sq->head - sq->tail), i;
 
 	ohca_ring_copy(&dst, &src, sq->head - late, sq->head);
 	for (i = sq->tail; i != sq->head; i++)
@@ -93,7 +93,7 @@ static bool ohca_rq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
 
 	if (!qp->has_rq)
 		return false;
-	late = min(rq->head - pi, rq->room);
+	late = min(rq->head - pi, rq->head - rq->tail);
 	ohca_ring_copy(&dst, &src, rq->head - late, rq->head);
 	for (i = rq->tail; i != rq->head; i++)
 		mem->rq[i & ((1u << mem->log_rq) - 1)] = rq->shadow[i & ((1u << rq->log) - 1)];

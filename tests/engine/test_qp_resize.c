@@ -290,25 +290,68 @@ static void test_states(void **state)
 	rig_down(&r);
 }
 
-/* A queue that is never empty gets the window of its new size. */
+static enum host_fate dropped(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			      uint32_t len)
+{
+	(void)arg;
+	(void)from;
+	(void)port;
+	(void)frame;
+	(void)len;
+	return HOST_DROP;
+}
+
+/* A WRITE of SLOT bytes in four pieces, which takes two blocks. */
+static void write_long(struct rig *r, uint64_t wr_id, uint64_t off, uint64_t roff)
+{
+	struct wqe w = wqe_new(OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, wr_id);
+
+	wqe_raddr(&w, r->mr[1].iova + roff, r->mr[1].key);
+	for (uint32_t i = 0; i < 4; i++)
+		wqe_sge(&w, r->mr[0].iova + off + i * (SLOT / 4), SLOT / 4, r->mr[0].key);
+	wqe_post(&r->qp[0], &w);
+}
+
+/* A queue that is never empty gets the window of its new size, with all that the old one had. */
 static void test_window(void **state)
 {
 	struct ohca_resp_resize_qp pi;
-	struct rig r;
 
 	(void)state;
-	rig_up(&r, (struct rig_opt){ .log_sq = 4, .log_rq = 8 });
-	/* lost: all stays */
-	host_cable(r.h[0], 0, false);
-	for (uint32_t i = 0; i < 16; i++)
-		rig_write(&r, 0, i, 0, 0, 64);
-	host_step(r.h, r.nh);
-	assert_int_equal(xport(&r.qp[0])->win->mask, 15);
-	assert_int_equal(host_qp_resize(&r.qp[0], 7, 8, &pi), 0);
-	assert_int_equal(xport(&r.qp[0])->win->mask, 127);
-	assert_int_equal(host_qp_resize(&r.qp[0], 4, 8, &pi), 0);
-	assert_int_equal(host_qp_resize(&r.qp[0], 3, 8, &pi), OHCA_ADMIN_BAD_PARAM);
-	rig_down(&r);
+	for (uint32_t begin = 0; begin < 16; begin++) {
+		struct rig r;
+		uint32_t i;
+
+		rig_up(&r, (struct rig_opt){ .log_sq = 4, .log_rq = 8 });
+		/* where in the ring the others lie, of which one may wrap */
+		for (i = 0; i < begin; i++)
+			rig_write(&r, 0, i, 0, 0, 64);
+		rig_run(&r);
+		for (i = 0; i < begin; i++)
+			wc(&r.scq[0], i, WC_SUCCESS);
+		/* lost: all stays */
+		host_hook_set(r.h[0], 0, dropped, NULL);
+		for (i = 0; i < 8; i++) {
+			rig_fill(&r, 0, i * SLOT, SLOT, 100 * begin + i);
+			write_long(&r, i, i * SLOT, (i + 8) * SLOT);
+		}
+		host_step(r.h, r.nh);
+		assert_int_equal(xport(&r.qp[0])->win->mask, 15);
+		assert_int_equal(host_qp_resize(&r.qp[0], 7, 8, &pi), 0);
+		assert_int_equal(xport(&r.qp[0])->win->mask, 127);
+		/* behind them, where only the larger one has room */
+		rig_fill(&r, 0, 8 * SLOT, SLOT, 100 * begin + 8);
+		write_long(&r, 8, 8 * SLOT, 16 * SLOT);
+		assert_int_equal(host_qp_resize(&r.qp[0], 4, 8, &pi), OHCA_ADMIN_BAD_PARAM);
+		assert_int_equal(host_qp_resize(&r.qp[0], 5, 8, &pi), 0);
+		host_hook_set(r.h[0], 0, NULL, NULL);
+		rig_time(&r, 1000);
+		for (i = 0; i < 9; i++) {
+			wc(&r.scq[0], i, WC_SUCCESS);
+			rig_check(&r, 1, (i + 8) * SLOT, SLOT, 100 * begin + i);
+		}
+		rig_down(&r);
+	}
 }
 
 /* What is refused changes nothing. */
@@ -346,9 +389,8 @@ static void test_refused(void **state)
 	REFUSED(log_rq, 15, OHCA_ADMIN_BAD_PARAM, 0x1d);
 	REFUSED(log_rq, 255, OHCA_ADMIN_BAD_PARAM, 0x1d);
 	/* three do not fit two, five do not fit four */
-	if (sq_held(&r.qp[1]) == 3) {
-		REFUSED(log_sq, 1, OHCA_ADMIN_BAD_PARAM, 0x1c);
-	}
+	assert_int_equal(sq_held(&r.qp[1]), 3);
+	REFUSED(log_sq, 1, OHCA_ADMIN_BAD_PARAM, 0x1c);
 	REFUSED(log_rq, 2, OHCA_ADMIN_BAD_PARAM, 0x1d);
 	/* 32 of 128 bytes, the SQ and the record do not fit a page */
 	REFUSED(log_rq, 5, OHCA_ADMIN_BAD_PARAM, 0x08);

@@ -191,6 +191,12 @@ static void compose(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 			.pl = list(g), .handle = handle(g, g->qp), .log_sq = b & 7,
 			.log_rq = b & 0x80 ? b >> 4 & 7 : 0,
 		};
+		/* any byte in each field */
+		if ((b & 0x78) == 0x78) {
+			c->resize_qp.log_sq = get(&g->in);
+			c->resize_qp.log_rq = get(&g->in);
+			c->resize_qp.reserved = get(&g->in);
+		}
 		break;
 	case OHCA_CMD_REG_MR:
 	case OHCA_CMD_REREG_MR:

@@ -18,10 +18,7 @@ static uint64_t *uar;
 
 static int fake_fail(void)
 {
-	int err = fake.fail;
-
-	fake.fail = 0;
-	return err;
+	return atomic_exchange(&fake.fail, 0);
 }
 
 /* what a provider calls to join in */

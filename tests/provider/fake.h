@@ -24,7 +24,7 @@
  * @cmd_cqe: cqe of the last create_cq or resize_cq
  */
 struct fake_kernel {
-	int fail;
+	atomic_int fail;
 	uint32_t hw_version;
 	uint64_t features;
 	uint32_t max_inline;

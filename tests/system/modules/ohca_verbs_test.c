@@ -18,6 +18,7 @@
 #define RECVS		8u
 #define RESIZE_MSGS	500u
 #define RESIZE_MOST	40u			/* receives outstanding */
+#define RESIZE_WRITES	6u			/* WRITEs outstanding */
 #define POOL		16u
 #define POOL_PAGES	512u
 #define ACCESS		(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
@@ -408,7 +409,7 @@ static int vt_drain(struct vt *t)
 
 /*
  * struct vt_queue - who posts; @srq: where, or NULL: to @qp itself; @op: all receives, in order;
- * @done: completed; @failed: an errno
+ * @done: completed; @failed: an errno; @write: those under way; @written: completed ones
  */
 struct vt_queue {
 	struct ib_srq *srq;
@@ -416,6 +417,8 @@ struct vt_queue {
 	struct vt_op *op;
 	u32 done;
 	int failed;
+	struct vt_op write[RESIZE_WRITES];
+	u32 written;
 };
 
 static int vt_poster(void *arg)
@@ -442,6 +445,45 @@ static int vt_poster(void *arg)
 	return 0;
 }
 
+/* WRITEs of no bytes, several outstanding at all times: they take no receive. */
+static int vt_writer(void *arg)
+{
+	struct vt_queue *s = arg;
+	u32 posted = 0, done = 0;
+	int ret;
+
+	while (!kthread_should_stop() || done != posted) {
+		struct vt_op *op = &s->write[posted % RESIZE_WRITES];
+		struct ib_rdma_wr wr = {
+			.wr = { .opcode = IB_WR_RDMA_WRITE, .send_flags = IB_SEND_SIGNALED,
+				.wr_cqe = &op->cqe },
+		};
+
+		if (!kthread_should_stop() && posted - done < RESIZE_WRITES) {
+			vt_begin(op);
+			ret = ib_post_send(s->qp, &wr.wr, NULL);
+			if (!ret) {
+				posted++;
+				continue;
+			}
+		} else {
+			op = &s->write[done % RESIZE_WRITES];
+			ret = wait_for_completion_timeout(&op->done, WAIT) ? 0 : -ETIMEDOUT;
+			if (!ret && op->wc.status != IB_WC_SUCCESS)
+				ret = -EIO;
+			done++;
+		}
+		if (ret) {
+			WRITE_ONCE(s->failed, ret);
+			break;
+		}
+	}
+	WRITE_ONCE(s->written, done);
+	while (!kthread_should_stop())
+		usleep_range(20, 50);
+	return 0;
+}
+
 static int vt_resize(struct vt_queue *s, u32 send, u32 recv)
 {
 	struct ib_srq_attr sa = { .max_wr = recv };
@@ -464,22 +506,34 @@ static int vt_resize(struct vt_queue *s, u32 send, u32 recv)
 	return ret;
 }
 
-/* One thread posts, this one resizes and sends: each message takes the next receive. */
+/*
+ * One thread posts receives, one, if a QP is resized, WRITEs. This one resizes and sends: each
+ * message takes the next receive.
+ */
 static int vt_resize_traffic(struct vt *t, struct vt_queue *s)
 {
 	static const u32 sizes[] = { 8, 300, 64, 4, 1024, 40, 1, 128 };
-	struct task_struct *poster;
+	struct task_struct *poster, *writer = NULL;
 	u32 i, resized = 0;
 	int ret = 0;
 
 	poster = kthread_run(vt_poster, s, "vt_poster");
 	if (IS_ERR(poster))
 		return PTR_ERR(poster);
+	/* completions that are polled for are this thread's */
+	if (!s->srq && t->ctx != IB_POLL_DIRECT) {
+		writer = kthread_run(vt_writer, s, "vt_writer");
+		if (IS_ERR(writer)) {
+			kthread_stop(poster);
+			return PTR_ERR(writer);
+		}
+	}
 	for (i = 0; i < RESIZE_MSGS && !ret; i++) {
 		u32 size = sizes[i % ARRAY_SIZE(sizes)], other = sizes[i % (ARRAY_SIZE(sizes) - 1)];
 		struct ib_send_wr send = { .opcode = IB_WR_SEND };
 
-		ret = vt_resize(s, other, size);
+		/* the writer's and one message have room at all times */
+		ret = vt_resize(s, max(other, RESIZE_WRITES + 1), size);
 		resized += !ret;
 		if (ret && (ret != -EINVAL || size >= RESIZE_MOST)) {
 			ret = VT_FAIL(t, ret, "%s to %u: %d", s->srq ? "SRQ" : "QP", size, ret);
@@ -495,6 +549,13 @@ static int vt_resize_traffic(struct vt *t, struct vt_queue *s)
 		WRITE_ONCE(s->done, i + 1);
 	}
 	kthread_stop(poster);
+	if (writer) {
+		kthread_stop(writer);
+		if (!ret)
+			ret = READ_ONCE(s->failed);
+		if (!ret && s->written < RESIZE_MSGS)
+			ret = VT_FAIL(t, -EIO, "%u WRITEs only", s->written);
+	}
 	if (!ret && resized < RESIZE_MSGS / 4)
 		ret = VT_FAIL(t, -EIO, "resized %u times only", resized);
 	return ret;
@@ -558,7 +619,8 @@ static int vt_queue(struct vt *t, bool shared)
 	struct ib_qp_init_attr init = {
 		.qp_type = IB_QPT_RC, .sq_sig_type = IB_SIGNAL_REQ_WR,
 		.send_cq = t->cq, .recv_cq = t->cq,
-		.cap = { .max_send_wr = 4, .max_recv_wr = shared ? 0 : 16, .max_send_sge = 1 },
+		.cap = { .max_send_wr = RESIZE_WRITES + 1, .max_recv_wr = shared ? 0 : 16,
+			 .max_send_sge = 1 },
 	};
 	struct ib_qp *mine = t->qp[0];
 	struct vt_queue s = {};

@@ -335,27 +335,25 @@ static void hostile(struct ibv_qp *qp)
 	munmap(ro, size);
 }
 
-/* Nothing is outstanding; @n messages have been, and @r receives. */
+/* Up to MOST receives are outstanding; @n messages have been, and @r receives. */
 static void fill_up(uint32_t n, uint32_t r)
 {
 	struct ibv_qp_cap cap;
 	struct ibv_wc wc;
-	uint32_t end = r;
+	uint32_t end = atomic_load(&posted);
 	int rc;
 
-	rc = resize(p.qp, 100, 100);
+	rc = resize(p.qp, 100, MOST);
 	if (rc)
-		fail("to 100: %s", strerror(rc));
+		fail("to %u: %s", MOST, strerror(rc));
 	cap = cap_of(p.qp);
-	/* what was posted before the traffic ended */
-	end = atomic_load(&posted);
 	for (; end - r < cap.max_recv_wr; end++)
 		if (post_recv(end))
 			fail("receive %u of %u is refused", end - r, cap.max_recv_wr);
 	if (end - r > cap.max_recv_wr || post_recv(end) != ENOMEM)
 		fail("more than %u receives are taken", cap.max_recv_wr);
-	if (resize(p.qp, 100, 64) != EINVAL)
-		fail("%u receives go into 64", end - r);
+	if (resize(p.qp, 100, cap.max_recv_wr / 2) != EINVAL)
+		fail("%u receives go into %u", end - r, cap.max_recv_wr / 2);
 	rc = resize(p.qp, (uint32_t)dev.max_qp_wr, (uint32_t)dev.max_qp_wr);
 	if (rc)
 		fail("to %d: %s", dev.max_qp_wr, strerror(rc));

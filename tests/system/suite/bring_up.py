@@ -88,7 +88,7 @@ def link_up_without_sm(b):
 def seconds_to_subnet_up(b):
     """From the start of OpenSM to its message, as its log tells."""
     start_sm(b)
-    until(60 * b.slow, lambda: "SUBNET UP" in b.sh(1, "cat /var/log/opensm.log"),
+    until(60 * b.slow, lambda: not b.status(1, "grep 'SUBNET UP' /var/log/opensm.log")[0],
           "OpenSM does not say SUBNET UP")
     begin = float(b.sh(1, f"cat {BEGIN}"))
     h, m, s, us = (int(x) for x in re.search(

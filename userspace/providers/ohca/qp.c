@@ -458,8 +458,8 @@ static int ohca_resize_qp(struct ohca_qp *qp, struct ibv_qp_attr *attr,
 /**
  * ohca_modify_qp - ibv_modify_qp(); RESET drops what was posted and completed
  *
- * IBV_QP_CAP stands alone. max_send_wr and max_recv_wr may change, the latter is ignored
- * without a receive queue; @attr->cap becomes what can really be posted.
+ * IBV_QP_CAP stands alone. max_send_wr and max_recv_wr may change, the latter, if within the
+ * limit, is ignored without a receive queue; @attr->cap becomes what can really be posted.
  *
  * Return: 0; with IBV_QP_CAP: EINVAL for sizes out of range, other attributes or other
  * limits that change, or if more is outstanding than would fit; EOPNOTSUPP if the device
@@ -494,8 +494,11 @@ int ohca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 			       sizeof(cmd));
 	if (err)
 		return err;
+	/* who resizes the queues meanwhile has both their locks */
+	ohca_lock(&qp->sq.lock);
 	attr->cap = qp->cap;
-	init_attr->cap = qp->cap;
+	ohca_unlock(&qp->sq.lock);
+	init_attr->cap = attr->cap;
 	return 0;
 }
 
