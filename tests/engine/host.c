@@ -375,6 +375,17 @@ void host_hook_set(struct host *h, unsigned int port, host_hook hook, void *arg)
 	h->port[port].hook_arg = arg;
 }
 
+enum host_fate host_drop(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			 uint32_t len)
+{
+	(void)arg;
+	(void)from;
+	(void)port;
+	(void)frame;
+	(void)len;
+	return HOST_DROP;
+}
+
 /* ---- running ---- */
 
 static void outside(const struct host *h)

@@ -192,6 +192,9 @@ void host_connect(struct host *a, unsigned int pa, struct host *b, unsigned int 
 void host_cable(struct host *h, unsigned int port, bool in);
 /** host_hook_set() - interfere with what leaves a port; NULL: no more */
 void host_hook_set(struct host *h, unsigned int port, host_hook hook, void *arg);
+/** host_drop() - a hook: nothing arrives */
+enum host_fate host_drop(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			 uint32_t len);
 
 /** host_step() - poll each once, deliver what is under way. False: nothing happened. */
 bool host_step(struct host *const *h, unsigned int n);

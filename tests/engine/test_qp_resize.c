@@ -290,17 +290,6 @@ static void test_states(void **state)
 	rig_down(&r);
 }
 
-static enum host_fate dropped(void *arg, struct host *from, unsigned int port, uint8_t *frame,
-			      uint32_t len)
-{
-	(void)arg;
-	(void)from;
-	(void)port;
-	(void)frame;
-	(void)len;
-	return HOST_DROP;
-}
-
 /* A WRITE of SLOT bytes in four pieces, which takes two blocks. */
 static void write_long(struct rig *r, uint64_t wr_id, uint64_t off, uint64_t roff)
 {
@@ -330,7 +319,7 @@ static void test_window(void **state)
 		for (i = 0; i < begin; i++)
 			wc(&r.scq[0], i, WC_SUCCESS);
 		/* lost: all stays */
-		host_hook_set(r.h[0], 0, dropped, NULL);
+		host_hook_set(r.h[0], 0, host_drop, NULL);
 		for (i = 0; i < 8; i++) {
 			rig_fill(&r, 0, i * SLOT, SLOT, 100 * begin + i);
 			write_long(&r, i, i * SLOT, (i + 8) * SLOT);

@@ -483,17 +483,6 @@ static void to_state(struct host_qp *qp, uint8_t state, uint32_t mask, bool noti
 	assert_int_equal(host_qp_modify(qp, OHCA_ATTR_STATE | mask, &a), 0);
 }
 
-static enum host_fate drop(void *arg, struct host *from, unsigned int port, uint8_t *frame,
-			   uint32_t len)
-{
-	(void)arg;
-	(void)from;
-	(void)port;
-	(void)frame;
-	(void)len;
-	return HOST_DROP;
-}
-
 static void test_sqd(void **state)
 {
 	struct rig r;
@@ -516,7 +505,7 @@ static void test_sqd(void **state)
 	rig_run(&r);
 	wc(&r.scq[0], 1, WC_SUCCESS);
 	/* busy: what has begun is finished first */
-	host_hook_set(r.h[1], 0, drop, NULL);
+	host_hook_set(r.h[1], 0, host_drop, NULL);
 	rig_write(&r, 0, 2, 0, 0, 100);
 	rig_run(&r);
 	to_state(&r.qp[0], OHCA_QPS_SQD, OHCA_ATTR_EN_SQD_NOTIFY, true);
@@ -574,7 +563,7 @@ static void test_reset(void **state)
 	(void)state;
 	rig_up(&r, (struct rig_opt){ 0 });
 	for (unsigned int round = 0; round < 3; round++) {
-		host_hook_set(r.h[1], 0, drop, NULL);
+		host_hook_set(r.h[1], 0, host_drop, NULL);
 		for (unsigned int i = 0; i < 20; i++)
 			rig_write(&r, 0, i, 0, 0, 5000);
 		rig_read(&r, 1, 1, 0, 0, 5000);

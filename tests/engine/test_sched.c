@@ -138,17 +138,6 @@ static void test_few_credits(void **state)
 	free(c);
 }
 
-static enum host_fate drop(void *arg, struct host *from, unsigned int port, uint8_t *frame,
-			   uint32_t len)
-{
-	(void)arg;
-	(void)from;
-	(void)port;
-	(void)frame;
-	(void)len;
-	return HOST_DROP;
-}
-
 /* Timers of many QPs, each with its own timeout: they ring in order and in time. */
 static void test_timers(void **state)
 {
@@ -158,7 +147,7 @@ static void test_timers(void **state)
 
 	(void)state;
 	crowd_up(c);
-	host_hook_set(c->r.h[0], 0, drop, NULL);
+	host_hook_set(c->r.h[0], 0, host_drop, NULL);
 	for (unsigned int k = 0; k < N; k++) {
 		struct ohca_hw_qp_attr a = rig_attr(&c->r, 0);
 		struct host_qp *q = &c->qp[0][(k * 17) % N];
@@ -213,7 +202,7 @@ static void test_churn(void **state)
 		if (round % 100 == 0)
 			c->r.h[0]->port[0].credits = 1 + rnd() % 8;
 		if (round % 150 == 0)
-			host_hook_set(c->r.h[1], 0, rnd() % 3 ? NULL : drop, NULL);
+			host_hook_set(c->r.h[1], 0, rnd() % 3 ? NULL : host_drop, NULL);
 		switch (rnd() % 16) {
 		case 0:
 			if (c->alive[i][k])
