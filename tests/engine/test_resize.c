@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "internal.h"
 #include "rig.h"
@@ -158,7 +157,7 @@ int main(void)
 	};
 	const char *given = getenv("SEED");
 
-	seed = given ? (uint32_t)strtoul(given, NULL, 0) : (uint32_t)time(NULL);
+	seed = given ? (uint32_t)strtoul(given, NULL, 0) : 1;
 	printf("SEED=%u\n", seed);
 	return cmocka_run_group_tests_name("SRQs resized", tests, NULL, NULL);
 }
