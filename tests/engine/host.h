@@ -285,6 +285,12 @@ void host_qp_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uint32
 		     uint8_t mtu, uint32_t sq_psn, uint32_t rq_psn);
 /** host_qp_datagram() - RESET to RTS of a UD, SMI or GSI QP */
 void host_qp_datagram(struct host_qp *qp, unsigned int port, uint32_t qkey);
+/** host_qp_try_connect() - as host_qp_connect(), of a QP that may already be sent to. Return: the
+ * status that ended it */
+int host_qp_try_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uint32_t dqpn,
+			uint8_t mtu, uint32_t sq_psn, uint32_t rq_psn);
+/** host_qp_try_datagram() - the same of host_qp_datagram() */
+int host_qp_try_datagram(struct host_qp *qp, unsigned int port, uint32_t qkey);
 /** host_post_recv() - to the QP's own RQ */
 void host_post_recv(struct host_qp *qp, uint64_t wr_id, const struct ohca_hw_sge *sge,
 		    unsigned int n);

@@ -449,11 +449,19 @@ int host_qp_query(struct host_qp *qp, struct ohca_hw_qp_attr *attr)
 	return rc;
 }
 
-void host_qp_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uint32_t dqpn,
-		     uint8_t mtu, uint32_t sq_psn, uint32_t rq_psn)
+/* One state more, unless a step before it was refused; the first refusal stays. */
+static void step(struct host_qp *qp, struct ohca_hw_qp_attr *a, uint8_t state, uint32_t mask,
+		 int *status)
+{
+	a->state = state;
+	if (*status == OHCA_ADMIN_OK)
+		*status = host_qp_modify(qp, OHCA_ATTR_STATE | mask, a);
+}
+
+int host_qp_try_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uint32_t dqpn,
+			uint8_t mtu, uint32_t sq_psn, uint32_t rq_psn)
 {
 	struct ohca_hw_qp_attr a = {
-		.state = OHCA_QPS_INIT,
 		.port = (uint8_t)(port + 1),
 		.access = OHCA_ACCESS_REMOTE_WRITE | OHCA_ACCESS_REMOTE_READ |
 			  OHCA_ACCESS_REMOTE_ATOMIC | OHCA_ACCESS_FLUSH_GLOBAL |
@@ -473,6 +481,7 @@ void host_qp_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uint32
 	const uint32_t resp = OHCA_ATTR_MAX_DEST_RD_ATOMIC | OHCA_ATTR_MIN_RNR_TIMER;
 	const uint32_t req = OHCA_ATTR_TIMEOUT | OHCA_ATTR_RETRY_CNT | OHCA_ATTR_RNR_RETRY |
 			     OHCA_ATTR_MAX_RD_ATOMIC;
+	int status = OHCA_ADMIN_OK;
 	uint32_t rtr = 0, rts = 0;
 
 	if (qp->type == OHCA_QPT_RC || qp->type == OHCA_QPT_XRC_TGT)
@@ -481,31 +490,39 @@ void host_qp_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uint32
 		rts = req;
 	else if (qp->type == OHCA_QPT_XRC_TGT)
 		rts = OHCA_ATTR_TIMEOUT;
-	must(qp->h, host_qp_modify(qp, OHCA_ATTR_STATE | OHCA_ATTR_PKEY_INDEX |
-				   OHCA_ATTR_PORT | OHCA_ATTR_ACCESS, &a), "RESET to INIT");
-	a.state = OHCA_QPS_RTR;
-	must(qp->h, host_qp_modify(qp, OHCA_ATTR_STATE | OHCA_ATTR_AV | OHCA_ATTR_PATH_MTU |
-				   OHCA_ATTR_DEST_QPN | OHCA_ATTR_RQ_PSN | rtr, &a),
-	     "INIT to RTR");
-	a.state = OHCA_QPS_RTS;
-	must(qp->h, host_qp_modify(qp, OHCA_ATTR_STATE | OHCA_ATTR_SQ_PSN | rts, &a),
-	     "RTR to RTS");
+	step(qp, &a, OHCA_QPS_INIT, OHCA_ATTR_PKEY_INDEX | OHCA_ATTR_PORT | OHCA_ATTR_ACCESS,
+	     &status);
+	step(qp, &a, OHCA_QPS_RTR, OHCA_ATTR_AV | OHCA_ATTR_PATH_MTU | OHCA_ATTR_DEST_QPN |
+				   OHCA_ATTR_RQ_PSN | rtr, &status);
+	step(qp, &a, OHCA_QPS_RTS, OHCA_ATTR_SQ_PSN | rts, &status);
+	return status;
+}
+
+int host_qp_try_datagram(struct host_qp *qp, unsigned int port, uint32_t qkey)
+{
+	struct ohca_hw_qp_attr a = {
+		.port = (uint8_t)(port + 1),
+		.qkey = qkey,
+	};
+	int status = OHCA_ADMIN_OK;
+
+	step(qp, &a, OHCA_QPS_INIT, OHCA_ATTR_PKEY_INDEX | OHCA_ATTR_PORT | OHCA_ATTR_QKEY,
+	     &status);
+	step(qp, &a, OHCA_QPS_RTR, 0, &status);
+	step(qp, &a, OHCA_QPS_RTS, OHCA_ATTR_SQ_PSN, &status);
+	return status;
+}
+
+void host_qp_connect(struct host_qp *qp, unsigned int port, uint16_t lid, uint32_t dqpn,
+		     uint8_t mtu, uint32_t sq_psn, uint32_t rq_psn)
+{
+	must(qp->h, host_qp_try_connect(qp, port, lid, dqpn, mtu, sq_psn, rq_psn),
+	     "RESET to RTS");
 }
 
 void host_qp_datagram(struct host_qp *qp, unsigned int port, uint32_t qkey)
 {
-	struct ohca_hw_qp_attr a = {
-		.state = OHCA_QPS_INIT,
-		.port = (uint8_t)(port + 1),
-		.qkey = qkey,
-	};
-
-	must(qp->h, host_qp_modify(qp, OHCA_ATTR_STATE | OHCA_ATTR_PKEY_INDEX |
-				   OHCA_ATTR_PORT | OHCA_ATTR_QKEY, &a), "RESET to INIT");
-	a.state = OHCA_QPS_RTR;
-	must(qp->h, host_qp_modify(qp, OHCA_ATTR_STATE, &a), "INIT to RTR");
-	a.state = OHCA_QPS_RTS;
-	must(qp->h, host_qp_modify(qp, OHCA_ATTR_STATE | OHCA_ATTR_SQ_PSN, &a), "RTR to RTS");
+	must(qp->h, host_qp_try_datagram(qp, port, qkey), "RESET to RTS");
 }
 
 void host_post_wqe(struct host_qp *qp, const void *wqe, unsigned int nseg)

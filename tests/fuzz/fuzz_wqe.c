@@ -180,15 +180,21 @@ static void modify(struct app *a)
 	uint8_t b = get(&a->in);
 	unsigned int i = b % 5;
 	struct ohca_hw_qp_attr to = { .state = b >> 5, .en_sqd_notify = 1 };
+	int status;
 
 	host_qp_modify(&a->qp[i], OHCA_ATTR_STATE | (to.state == OHCA_QPS_SQD ?
 						    OHCA_ATTR_EN_SQD_NOTIFY : 0), &to);
 	if (to.state != OHCA_QPS_RESET)
 		return;
 	if (i == 4)
-		host_qp_datagram(&a->qp[i], 0, QKEY);
+		status = host_qp_try_datagram(&a->qp[i], 0, QKEY);
 	else
-		host_qp_connect(&a->qp[i], 0, 1, a->qp[i ^ 1].qpn, 1, 0xfffff0, 0xfffff0);
+		status = host_qp_try_connect(&a->qp[i], 0, 1, a->qp[i ^ 1].qpn, 1, 0xfffff0,
+					     0xfffff0);
+	/* in RTR it takes what the others send, which may end it before it is in RTS */
+	if (status && (status != OHCA_ADMIN_BAD_STATE || host_qp_query(&a->qp[i], &to) ||
+		       to.state != OHCA_QPS_ERR))
+		abort();
 }
 
 /* A producer index, or any byte of the rings. */
