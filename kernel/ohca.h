@@ -17,7 +17,6 @@
 #include <linux/mutex.h>
 #include <linux/pci.h>
 #include <linux/refcount.h>
-#include <linux/semaphore.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
@@ -27,6 +26,8 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
+#include "aq.h"
+#include "buf.h"
 #include "ohca_hw.h"
 
 #ifndef CONFIG_64BIT
@@ -34,8 +35,6 @@
 #endif
 
 #define OHCA_DRV_NAME		"ohca"
-#define OHCA_AQ_LOG_SIZE	5
-#define OHCA_AQ_SLOTS		BIT(OHCA_AQ_LOG_SIZE)
 #define OHCA_ASYNC_EQ_MIN_LOG	13
 #define OHCA_EQ_MAX_LOG		20
 #define OHCA_COMP_EQ_MAX_LOG	16
@@ -45,155 +44,6 @@
 #define OHCA_RECOVER_TRIES	5
 #define OHCA_RECOVER_DELAY	(HZ / 4)
 #define OHCA_RECOVER_CALM	(600 * HZ)
-
-/**
- * struct ohca_buf - queue memory that the device reads and writes
- * @size: bytes
- * @direct: the memory, if it is one piece; else NULL
- * @dma: bus address of @direct
- * @npages: pieces of PAGE_SIZE, if it is not one piece
- * @pages: CPU addresses of these pieces
- * @page_dma: their bus addresses
- */
-struct ohca_buf {
-	size_t size;
-	void *direct;
-	dma_addr_t dma;
-	u32 npages;
-	void **pages;
-	dma_addr_t *page_dma;
-};
-
-/**
- * ohca_buf_at - CPU address of a byte of a buffer
- * @buf: the buffer
- * @off: offset in bytes, below its size; what lies there must not cross a page
- *
- * Any context.
- */
-static inline void *ohca_buf_at(const struct ohca_buf *buf, size_t off)
-{
-	if (likely(buf->direct))
-		return buf->direct + off;
-	return buf->pages[off >> PAGE_SHIFT] + (off & ~PAGE_MASK);
-}
-
-/** struct ohca_ring - WQEs or blocks in a buffer; @off: of the first, in bytes */
-struct ohca_ring {
-	struct ohca_buf *buf;
-	size_t off;
-	u32 log;
-	u32 log_stride;
-};
-
-/** struct ohca_table - one 4 KiB table of a page list */
-struct ohca_table {
-	__le64 *va;
-	dma_addr_t dma;
-};
-
-/**
- * struct ohca_pl - a page list and the tables behind it
- * @hw: what goes into the command or WQE
- * @capacity: pages for which there are tables
- * @ntables: entries of @tables
- * @tables: level 1 tables first, then level 2, then level 3
- */
-struct ohca_pl {
-	struct ohca_hw_pl hw;
-	u32 capacity;
-	u32 ntables;
-	struct ohca_table *tables;
-};
-
-/** enum ohca_slot_state - life of a command slot */
-enum ohca_slot_state {
-	OHCA_SLOT_FREE,
-	OHCA_SLOT_BUSY,		/* the driver fills it or reads the result */
-	OHCA_SLOT_PENDING,	/* the device has the command */
-};
-
-/**
- * struct ohca_slot - driver-owned state of one command
- * @state: enum ohca_slot_state, under ohca_aq.lock
- * @opcode: of the command submitted last, under ohca_aq.lock
- * @gen: generation, 24 bits; part of the cookie
- * @error: negative errno if the command was abandoned
- * @resp: copy of the completion
- * @done: completed when @resp or @error is valid
- * @in: mailbox that the device reads
- * @out: mailbox that the device writes
- * @in_dma: its bus address
- * @out_dma: its bus address
- */
-struct ohca_slot {
-	enum ohca_slot_state state;
-	u8 opcode;
-	u32 gen;
-	int error;
-	struct ohca_hw_acqe resp;
-	struct completion done;
-	void *in;
-	void *out;
-	dma_addr_t in_dma;
-	dma_addr_t out_dma;
-};
-
-/**
- * struct ohca_aq - the admin queue
- * @lock: protects everything but what a slot's owner owns
- * @sem: counts free slots
- * @sq: AQ entries
- * @cq: ACQ entries
- * @sq_dma: bus address of @sq
- * @cq_dma: bus address of @cq
- * @pi: producer index of the AQ
- * @ci: consumer index of the ACQ
- * @db: the register that takes @pi
- * @polled: no interrupt announces completions
- * @dead: nothing is accepted any more
- * @stray: completions that named no pending command
- * @completed: those that named one
- * @slots: the slots
- */
-struct ohca_aq {
-	spinlock_t lock;	/* see above */
-	struct semaphore sem;
-	struct ohca_hw_aqe *sq;
-	struct ohca_hw_acqe *cq;
-	dma_addr_t sq_dma;
-	dma_addr_t cq_dma;
-	u32 pi;
-	u32 ci;
-	void __iomem *db;
-	bool polled;
-	bool dead;
-	u32 stray;
-	u32 completed;
-	struct ohca_slot slots[OHCA_AQ_SLOTS];
-};
-
-/**
- * struct ohca_cmd - one command, as ohca_cmd_exec() takes it
- * @aqe: entry; the caller fills the opcode and body
- * @resp: completion
- * @in: data for the input mailbox, or NULL
- * @in_len: its bytes, at most OHCA_MAILBOX_SIZE
- * @in_addr: field of @aqe that takes the mailbox's address
- * @out: where to copy the output mailbox, or NULL
- * @out_len: its bytes, at most OHCA_MAILBOX_SIZE
- * @out_addr: field of @aqe that takes the mailbox's address
- */
-struct ohca_cmd {
-	struct ohca_hw_aqe aqe;
-	struct ohca_hw_acqe resp;
-	const void *in;
-	size_t in_len;
-	__le64 *in_addr;
-	void *out;
-	size_t out_len;
-	__le64 *out_addr;
-};
 
 /**
  * struct ohca_eq - an event queue
@@ -748,53 +598,6 @@ void ohca_fatal(struct ohca_dev *dev, const char *why);
 void ohca_halt(struct ohca_dev *dev);
 void ohca_flush_kick(struct ohca_dev *dev);
 
-/* aq.c */
-int ohca_aq_init(struct ohca_dev *dev);
-void ohca_aq_free(struct ohca_dev *dev);
-void ohca_aq_reset(struct ohca_aq *aq);
-void ohca_aq_set_polled(struct ohca_dev *dev, bool polled);
-void ohca_aq_fail(struct ohca_dev *dev);
-u32 ohca_aq_poll(struct ohca_aq *aq);
-int ohca_aq_errno(u8 status);
-int ohca_cmd_exec(struct ohca_dev *dev, struct ohca_cmd *cmd);
-
-/* cmd.c */
-int ohca_cmd_query_device(struct ohca_dev *dev, struct ohca_hw_device_attr *attr);
-int ohca_cmd_modify_device(struct ohca_dev *dev, const char *node_desc);
-int ohca_cmd_modify_port(struct ohca_dev *dev, u8 port, u8 flags, u32 set, u32 clr);
-int ohca_cmd_mad_ifc(struct ohca_dev *dev, u8 port, u8 flags, const void *in,
-		     const struct ohca_hw_mad_in_wc *wc, void *out, u8 *verdict);
-int ohca_cmd_query_counters(struct ohca_dev *dev, __le64 *values, u32 num);
-int ohca_cmd_query_context(struct ohca_dev *dev, enum ohca_context_kind kind, u32 handle,
-			   void *ctx, size_t size);
-int ohca_cmd_alloc_counters(struct ohca_dev *dev, u32 *set);
-int ohca_cmd_bind_counters(struct ohca_dev *dev, u32 handle, u32 set);
-int ohca_cmd_query_counter_set(struct ohca_dev *dev, u32 set, __le64 *values, u32 num);
-int ohca_cmd_create_eq(struct ohca_dev *dev, const struct ohca_cmd_create_eq *in, u32 *eqn);
-int ohca_cmd_alloc_pd(struct ohca_dev *dev, u32 uar, u32 *pdn);
-int ohca_cmd_alloc_xrcd(struct ohca_dev *dev, u32 *xrcdn);
-int ohca_cmd_create_cq(struct ohca_dev *dev, const struct ohca_cmd_create_cq *in, u32 *cqn);
-int ohca_cmd_modify_cq(struct ohca_dev *dev, u32 cqn, u16 count, u16 period);
-int ohca_cmd_resize_cq(struct ohca_dev *dev, const struct ohca_cmd_resize_cq *in);
-int ohca_cmd_create_srq(struct ohca_dev *dev, const struct ohca_cmd_create_srq *in, u32 *srqn);
-int ohca_cmd_modify_srq(struct ohca_dev *dev, u32 srqn, u32 limit);
-int ohca_cmd_query_srq(struct ohca_dev *dev, u32 srqn, u32 *limit);
-int ohca_cmd_resize_srq(struct ohca_dev *dev, const struct ohca_cmd_resize_srq *in, u32 *pi);
-int ohca_cmd_create_qp(struct ohca_dev *dev, const struct ohca_cmd_create_qp *in, u32 *handle);
-int ohca_cmd_modify_qp(struct ohca_dev *dev, u32 handle, u32 mask,
-		       const struct ohca_hw_qp_attr *attr);
-int ohca_cmd_query_qp(struct ohca_dev *dev, u32 handle, struct ohca_hw_qp_attr *attr);
-int ohca_cmd_resize_qp(struct ohca_dev *dev, const struct ohca_cmd_resize_qp *in,
-		       struct ohca_resp_resize_qp *out);
-int ohca_cmd_reg_mr(struct ohca_dev *dev, u8 op, const struct ohca_cmd_reg_mr *in, u32 *key);
-int ohca_cmd_update_mr(struct ohca_dev *dev, u32 key, u64 first, u64 n, const __le64 *pages);
-int ohca_cmd_fault_resume(struct ohca_dev *dev, u32 id, bool failed);
-int ohca_cmd_alloc_dm(struct ohca_dev *dev, u64 length, u8 log_align, u32 *handle, u64 *offset);
-int ohca_cmd_mcast(struct ohca_dev *dev, u8 op, u32 handle, const union ib_gid *mgid, u16 mlid);
-int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle);
-int ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle, bool must);
-void ohca_cmd_undo(struct ohca_dev *dev, u8 op, u32 handle, int err);
-
 /* eq.c */
 u32 ohca_vectors_wanted(u32 max_eq, u32 limit, u32 cpus, bool faults);
 int ohca_eqs_init(struct ohca_dev *dev);
@@ -803,27 +606,6 @@ void ohca_eqs_free(struct ohca_dev *dev);
 void ohca_eqs_stop(struct ohca_dev *dev);
 bool ohca_eqe_valid(const struct ohca_hw_eqe *eqe, u32 ci, u32 log_size);
 void ohca_sync_events(struct ohca_dev *dev, bool comp);
-
-/* buf.c */
-int ohca_buf_alloc(struct ohca_dev *dev, struct ohca_buf *buf, size_t size);
-void ohca_buf_free(struct ohca_dev *dev, struct ohca_buf *buf);
-void ohca_ring_copy(const struct ohca_ring *dst, const struct ohca_ring *src, u32 from, u32 to);
-u32 ohca_pl_levels(u64 npages);
-u32 ohca_pl_tables(u64 npages);
-int ohca_pl_alloc(struct ohca_dev *dev, struct ohca_pl *pl, u64 capacity);
-void ohca_pl_link(struct ohca_pl *pl);
-void ohca_pl_set(struct ohca_pl *pl, u32 i, u64 addr);
-void ohca_pl_finish(struct ohca_pl *pl, u32 npages, u32 page_shift);
-void ohca_pl_free(struct ohca_dev *dev, struct ohca_pl *pl);
-int ohca_pl_from_buf(struct ohca_dev *dev, struct ohca_pl *pl, const struct ohca_buf *buf);
-int ohca_pl_from_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *umem,
-		      unsigned long pgsz);
-int ohca_queue_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem **umem,
-		    u64 addr, u64 size, u64 need);
-void ohca_umem_release(struct ohca_dev *dev, struct ib_umem *umem);
-int ohca_udata_in(struct ib_udata *udata, void *req, size_t size);
-int ohca_udata_none(struct ib_udata *udata);
-int ohca_udata_out(struct ib_udata *udata, void *resp, size_t size);
 
 /* uctx.c */
 int ohca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* OpenHCA driver: memory that the device reads and writes, page lists, data of requests; buf.c. */
+#ifndef OHCA_BUF_H
+#define OHCA_BUF_H
+
+#include <linux/mm.h>
+#include <linux/types.h>
+
+#include "ohca_hw.h"
+
+struct ib_udata;
+struct ib_umem;
+struct ohca_dev;
+
+/**
+ * struct ohca_buf - queue memory that the device reads and writes
+ * @size: bytes
+ * @direct: the memory, if it is one piece; else NULL
+ * @dma: bus address of @direct
+ * @npages: pieces of PAGE_SIZE, if it is not one piece
+ * @pages: CPU addresses of these pieces
+ * @page_dma: their bus addresses
+ */
+struct ohca_buf {
+	size_t size;
+	void *direct;
+	dma_addr_t dma;
+	u32 npages;
+	void **pages;
+	dma_addr_t *page_dma;
+};
+
+/**
+ * ohca_buf_at - CPU address of a byte of a buffer
+ * @buf: the buffer
+ * @off: offset in bytes, below its size; what lies there must not cross a page
+ *
+ * Any context.
+ */
+static inline void *ohca_buf_at(const struct ohca_buf *buf, size_t off)
+{
+	if (likely(buf->direct))
+		return buf->direct + off;
+	return buf->pages[off >> PAGE_SHIFT] + (off & ~PAGE_MASK);
+}
+
+/** struct ohca_ring - WQEs or blocks in a buffer; @off: of the first, in bytes */
+struct ohca_ring {
+	struct ohca_buf *buf;
+	size_t off;
+	u32 log;
+	u32 log_stride;
+};
+
+/** struct ohca_table - one 4 KiB table of a page list */
+struct ohca_table {
+	__le64 *va;
+	dma_addr_t dma;
+};
+
+/**
+ * struct ohca_pl - a page list and the tables behind it
+ * @hw: what goes into the command or WQE
+ * @capacity: pages for which there are tables
+ * @ntables: entries of @tables
+ * @tables: level 1 tables first, then level 2, then level 3
+ */
+struct ohca_pl {
+	struct ohca_hw_pl hw;
+	u32 capacity;
+	u32 ntables;
+	struct ohca_table *tables;
+};
+
+int ohca_buf_alloc(struct ohca_dev *dev, struct ohca_buf *buf, size_t size);
+void ohca_buf_free(struct ohca_dev *dev, struct ohca_buf *buf);
+void ohca_ring_copy(const struct ohca_ring *dst, const struct ohca_ring *src, u32 from, u32 to);
+u32 ohca_pl_levels(u64 npages);
+u32 ohca_pl_tables(u64 npages);
+int ohca_pl_alloc(struct ohca_dev *dev, struct ohca_pl *pl, u64 capacity);
+void ohca_pl_link(struct ohca_pl *pl);
+void ohca_pl_set(struct ohca_pl *pl, u32 i, u64 addr);
+void ohca_pl_finish(struct ohca_pl *pl, u32 npages, u32 page_shift);
+void ohca_pl_free(struct ohca_dev *dev, struct ohca_pl *pl);
+int ohca_pl_from_buf(struct ohca_dev *dev, struct ohca_pl *pl, const struct ohca_buf *buf);
+int ohca_pl_from_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *umem,
+		      unsigned long pgsz);
+int ohca_queue_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem **umem,
+		    u64 addr, u64 size, u64 need);
+void ohca_umem_release(struct ohca_dev *dev, struct ib_umem *umem);
+int ohca_udata_in(struct ib_udata *udata, void *req, size_t size);
+int ohca_udata_none(struct ib_udata *udata);
+int ohca_udata_out(struct ib_udata *udata, void *resp, size_t size);
+
+#endif
