@@ -495,10 +495,10 @@ static void test_arbitration(void **state)
 	e[0].weight = 10;
 	ib_vlarb_block_pack(e, d);
 	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_VLARB, 1 << 16 | 3, d), 0);
-	assert_int_equal(set_pi_of(t, 3, short_hoq), 0);
 	assert_true(net_send(&t->ep[1], 1, 1, 4, 0xffff, 200, 2));
 	net_pump(t);
 	assert_int_equal(sw_blocked_lanes(t->sw, 2), 1 << 1);
+	assert_int_equal(set_pi_of(t, 3, short_hoq), 0);
 	usleep(3000);
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[2], 1, 200, 2), 0);
