@@ -154,7 +154,8 @@ def link_bounce(b):
 # the CM's handler, where it looks for its subsystem under nvmet_config_sem; a port is removed
 # under that lock, and its listener destroyed under the handler's. They are two connections'
 # handlers, which lockdep cannot know. Which node is quicker decides whether it is seen.
-NVMET_ORDER = (r"-> #1 \(nvmet_config_sem\).* nvmet_rdma_cm_handler\+.*"
+NVMET_ORDER = (r"in reverse order\) is:[^#]*"
+               r"-> #1 \(nvmet_config_sem\).* nvmet_rdma_cm_handler\+.*"
                r"-> #0 \(&id_priv->handler_mutex\).* nvmet_rdma_remove_port\+")
 
 
