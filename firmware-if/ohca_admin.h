@@ -57,8 +57,8 @@ enum ohca_admin_op {
 	OHCA_CMD_CREATE_QP	= 0x30,	/* struct ohca_cmd_create_qp -> handle */
 	OHCA_CMD_DESTROY_QP	= 0x31,	/* struct ohca_cmd_handle */
 	OHCA_CMD_MODIFY_QP	= 0x32,	/* struct ohca_cmd_modify_qp */
-	OHCA_CMD_QUERY_QP	= 0x33,	/* struct ohca_cmd_handle, mbox -> struct ohca_hw_qp_attr */
-	OHCA_CMD_RESIZE_QP	= 0x34,	/* struct ohca_cmd_resize_qp -> struct ohca_resp_resize_qp */
+	OHCA_CMD_QUERY_QP	= 0x33,	/* struct ohca_cmd_handle -> struct ohca_hw_qp_attr */
+	OHCA_CMD_RESIZE_QP	= 0x34,	/* ohca_cmd_resize_qp -> ohca_resp_resize_qp */
 
 	OHCA_CMD_REG_MR		= 0x38,	/* struct ohca_cmd_reg_mr -> key */
 	OHCA_CMD_DEREG_MR	= 0x39,	/* struct ohca_cmd_handle, handle is the key */
@@ -87,7 +87,7 @@ enum ohca_admin_status {
 	OHCA_ADMIN_BAD_PARAM	= 2,	/* a field is out of range; syndrome: its byte offset */
 	OHCA_ADMIN_BAD_HANDLE	= 3,	/* no such object */
 	OHCA_ADMIN_BAD_STATE	= 4,	/* QP transition or attribute not allowed */
-	OHCA_ADMIN_NO_RESOURCE	= 5,	/* a limit of struct ohca_hw_device_attr is reached */
+	OHCA_ADMIN_NO_RESOURCE	= 5,	/* a limit of ohca_hw_device_attr, or memory, is used up */
 	OHCA_ADMIN_BUSY		= 6,	/* the object is still referenced by others */
 	OHCA_ADMIN_DMA		= 7,	/* an address in the command is not accessible memory */
 	OHCA_ADMIN_INTERNAL	= 8,
@@ -106,6 +106,7 @@ struct ohca_cmd_hdr {
 	__le16 function;
 	__le32 cookie;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_cmd_hdr, 8);
 
 /**
@@ -139,6 +140,7 @@ struct ohca_cmd_modify_port {
 	__le32 set_caps;
 	__le32 clr_caps;
 };
+
 #define OHCA_MODIFY_PORT_RESET_QKEY_CNTR	OHCA_BIT(0)
 
 /**
@@ -157,6 +159,7 @@ struct ohca_cmd_mad_ifc {
 	__u8 flags;
 	__le16 reserved;
 };
+
 #define OHCA_MAD_IFC_HAS_WC		OHCA_BIT(0)
 #define OHCA_MAD_IFC_IGNORE_MKEY	OHCA_BIT(1)
 
@@ -171,6 +174,7 @@ struct ohca_hw_mad_in_wc {
 	__u8 reserved[5];
 	__u8 grh[40];
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_mad_in_wc, 56);
 
 /** enum ohca_mad_verdict - what the device did with a MAD */
@@ -311,6 +315,7 @@ struct ohca_cmd_resize_srq {
 	__u8 flags;
 	__le16 reserved;
 };
+
 #define OHCA_RESIZE_SRQ_LIMIT	OHCA_BIT(0)
 
 /** enum ohca_qp_type - transport service of a QP; values of enum ibv_qp_type */
@@ -368,6 +373,7 @@ struct ohca_cmd_create_qp {
 	__u8 log_rq_stride;
 	__le16 reserved;
 };
+
 #define OHCA_QP_SIGNAL_ALL	OHCA_BIT(0)
 #define OHCA_QP_SRQ		OHCA_BIT(1)
 /* kernel's: reserved L_Key, controlled Q_Keys, REG_MR and LOCAL_INV allowed */
@@ -509,6 +515,7 @@ struct ohca_hw_qp_attr {
 	struct ohca_hw_av av;
 	struct ohca_hw_av alt_av;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_qp_attr, 160);
 OHCA_ASSERT_OFFSET(struct ohca_hw_qp_attr, av, 64);
 
@@ -631,6 +638,7 @@ struct ohca_hw_aqe {
 		struct ohca_cmd_query_context query_context;
 	};
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_aqe, 64);
 OHCA_ASSERT_OFFSET(struct ohca_hw_aqe, body, 8);
 
@@ -698,6 +706,7 @@ struct ohca_hw_acqe {
 	__u8 reserved[7];
 	__u8 phase;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_acqe, 64);
 OHCA_ASSERT_OFFSET(struct ohca_hw_acqe, body, 8);
 OHCA_ASSERT_OFFSET(struct ohca_hw_acqe, phase, 63);
@@ -799,6 +808,7 @@ struct ohca_hw_device_attr {
 	__le64 dm_size;
 	__u8 reserved[96];
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_device_attr, 256);
 OHCA_ASSERT_OFFSET(struct ohca_hw_device_attr, max_qp, 56);
 OHCA_ASSERT_OFFSET(struct ohca_hw_device_attr, log_max_sq_bbs, 104);
@@ -825,7 +835,7 @@ enum ohca_counter {
 	OHCA_CNT_RX_BAD_QP		= 10,	/* no such QP, wrong type or state */
 	OHCA_CNT_RX_BAD_PKEY		= 11,
 	OHCA_CNT_RX_BAD_QKEY		= 12,
-	OHCA_CNT_RX_NO_WQE		= 13,	/* datagram without a receive WQE */
+	OHCA_CNT_RX_NO_WQE		= 13,	/* datagram without a receive WQE that holds it */
 	OHCA_CNT_RX_DUP			= 14,	/* duplicate requests */
 	OHCA_CNT_RX_OUT_OF_SEQ		= 15,	/* PSN sequence errors as responder */
 	OHCA_CNT_RNR_NAK_TX		= 16,
@@ -844,7 +854,9 @@ enum ohca_counter {
 	OHCA_CNT_PAGE_FAULT		= 29,	/* page faults told of */
 	OHCA_CNT_PAGE_FAULT_FAIL	= 30,	/* of these, answered with a failure */
 	OHCA_CNT_RX_BAD_TMH		= 31,	/* messages for an SRQ with tags, bad header */
-	OHCA_CNT_NUM			= 32,
+	OHCA_CNT_NO_MEMORY		= 32,	/* allocations that the memory budget refused */
+	OHCA_CNT_MEMORY			= 33,	/* bytes of the budget in use now, no counter */
+	OHCA_CNT_NUM			= 34,
 };
 
 #endif /* OHCA_ADMIN_H */

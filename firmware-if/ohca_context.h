@@ -53,6 +53,7 @@ struct ohca_hw_eq_context {
 	__u8 kind;
 	__u8 reserved[43];
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_eq_context, 64);
 #define OHCA_EQC_ARMED		OHCA_BIT(0)	/* the next entry interrupts */
 #define OHCA_EQC_BACKLOG	OHCA_BIT(1)	/* events wait for room or their turn */
@@ -91,6 +92,7 @@ struct ohca_hw_cq_context {
 	__u8 flags;
 	__u8 reserved[21];
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_cq_context, 64);
 #define OHCA_CQC_ARMED		OHCA_BIT(0)
 #define OHCA_CQC_SOLICITED	OHCA_BIT(1)	/* armed for solicited entries only */
@@ -122,6 +124,7 @@ struct ohca_hw_srq_context {
 	__u8 flags;
 	__u8 reserved[37];
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_srq_context, 64);
 #define OHCA_SRQC_ERROR		OHCA_BIT(0)
 
@@ -190,6 +193,7 @@ struct ohca_hw_qp_context {
 	__le16 reads_out;
 	__u8 reserved[40];
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_qp_context, 128);
 #define OHCA_QPC_RNR_WAIT	OHCA_BIT(0)	/* waits until the RNR timer expires */
 #define OHCA_QPC_NAK_SENT	OHCA_BIT(1)	/* the responder waits for what it missed */
@@ -226,6 +230,7 @@ struct ohca_hw_mr_context {
 	__u8 flags;
 	__u8 reserved[9];
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_mr_context, 64);
 #define OHCA_MRC_VALID		OHCA_BIT(0)	/* FRMR: registered; window: bound */
 

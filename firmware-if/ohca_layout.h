@@ -7,7 +7,7 @@
  * Every queue has one buffer, described by one page list:
  *   QP:  doorbell record | RQ at 512 | SQ after the RQ
  *   SRQ: doorbell record | WQEs at 512 | list operations, if it has tags
- *   CQ:  doorbell record | CQEs at 128
+ *   CQ:  doorbell record | CQEs at 192
  * All functions are pure and may be called in any context.
  */
 #ifndef OHCA_LAYOUT_H
@@ -18,7 +18,7 @@
 #include "ohca_wqe.h"
 
 #define OHCA_DB_OFFSET		0u
-#define OHCA_CQ_RING_OFFSET	128u
+#define OHCA_CQ_RING_OFFSET	192u
 #define OHCA_RQ_RING_OFFSET	512u
 #define OHCA_MIN_LOG_RQ_STRIDE	6u
 #define OHCA_MAX_LOG_RQ_STRIDE	9u

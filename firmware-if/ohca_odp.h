@@ -45,6 +45,7 @@ struct ohca_cmd_update_mr {
 	__le32 key;
 	__le32 flags;
 };
+
 #define OHCA_UPDATE_MR_INVALIDATE	OHCA_BIT(0)	/* the pages are taken back */
 
 /**
@@ -59,6 +60,7 @@ struct ohca_cmd_fault_resume {
 	__le32 id;
 	__le32 flags;
 };
+
 #define OHCA_FAULT_FAILED	OHCA_BIT(0)	/* no page can be had: the access fails */
 
 /**
@@ -85,6 +87,7 @@ struct ohca_hw_fault_eqe {
 	__u8 reserved1[7];
 	__u8 phase;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_fault_eqe, 32);
 OHCA_ASSERT_OFFSET(struct ohca_hw_fault_eqe, phase, 31);
 #define OHCA_FAULT_WRITE	OHCA_BIT(0)	/* the page will be written */

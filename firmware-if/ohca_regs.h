@@ -51,7 +51,7 @@ enum ohca_reg {
 	OHCA_REG_ACQ_BASE	= 0x038,	/* RW 64: bus address of the ACQ, 4 KiB aligned */
 	OHCA_REG_AQ_LOG_SIZE	= 0x040,	/* RW 32: log2 entries of each, 2 to 8 */
 	OHCA_REG_AQ_DB		= 0x044,	/* WO 32: AQ producer index, free running */
-	OHCA_REG_AQ_INTR	= 0x048,	/* RW 32: bit 0: interrupt on ACQ entries, vector 0 */
+	OHCA_REG_AQ_INTR	= 0x048,	/* RW 32: bit 0: ACQ entries interrupt, vector 0 */
 };
 
 #define OHCA_MAGIC		0x4143484fu	/* "OHCA" in memory order */
@@ -158,34 +158,41 @@ enum ohca_uar_off {
 /**
  * struct ohca_hw_db - doorbell record of a QP, an SRQ or a CQ
  * @sq_pi: SQ producer index in 64-byte basic blocks, free running (QP); of an SRQ with
- *	tags: list operations. So are @sq_ci and @sq_event, which is for OHCA_UAR_SRQ then
- * @rq_pi: RQ or SRQ producer index in WQEs, free running (QP, SRQ)
+ *	tags: list operations. So are @sq_event, which is for OHCA_UAR_SRQ then, and @sq_ci
+ * @sq_event: ring OHCA_UAR_SQ when @sq_pi passes this index (QP)
  * @cq_ci: consumer index in CQEs, free running (CQ)
  * @rsvd0: zero
- * @sq_ci: basic blocks of the SQ that the device is done with, free running (QP)
- * @rq_ci: RQ or SRQ WQEs that the device has taken, free running (QP, SRQ)
- * @sq_event: ring OHCA_UAR_SQ when @sq_pi passes this index (QP)
+ * @rq_pi: RQ or SRQ producer index in WQEs, free running (QP, SRQ)
  * @rq_event: ring OHCA_UAR_RQ or _SRQ when @rq_pi passes this index (QP, SRQ)
  * @rsvd1: zero
+ * @sq_ci: basic blocks of the SQ that the device is done with, free running (QP)
+ * @rq_ci: RQ or SRQ WQEs that the device has taken, free running (QP, SRQ)
+ * @rsvd2: zero
  *
- * The first cache line is the driver's, the second the device's. After it moved
+ * What a post writes and reads is one cache line, another for sends than for receives; the
+ * device writes its event index, when it has nothing left to do. The consumer indices,
+ * which it writes all the time and a driver reads when a queue seems full, are a third one. The
+ * driver owns the producer indices and @cq_ci, the device the others. After it moved
  * a producer index the driver executes a full barrier, reads the event index and
  * rings the doorbell if ohca_db_needed() says so. Every queue starts with a
  * record of zeroes, that is: the first post rings.
  */
 struct ohca_hw_db {
 	__le32 sq_pi;
-	__le32 rq_pi;
+	__le32 sq_event;
 	__le32 cq_ci;
 	__le32 rsvd0[13];
+	__le32 rq_pi;
+	__le32 rq_event;
+	__le32 rsvd1[14];
 	__le32 sq_ci;
 	__le32 rq_ci;
-	__le32 sq_event;
-	__le32 rq_event;
-	__le32 rsvd1[12];
+	__le32 rsvd2[14];
 };
-OHCA_ASSERT_SIZE(struct ohca_hw_db, 128);
-OHCA_ASSERT_OFFSET(struct ohca_hw_db, sq_ci, 64);
+
+OHCA_ASSERT_SIZE(struct ohca_hw_db, 192);
+OHCA_ASSERT_OFFSET(struct ohca_hw_db, rq_pi, 64);
+OHCA_ASSERT_OFFSET(struct ohca_hw_db, sq_ci, 128);
 
 /**
  * ohca_db_needed - whether a doorbell must be rung

@@ -85,6 +85,7 @@ struct ohca_hw_tm_wqe {
 	__le64 mask;
 	struct ohca_hw_sge sge;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_tm_wqe, 64);
 OHCA_ASSERT_OFFSET(struct ohca_hw_tm_wqe, result, 20);
 

@@ -65,6 +65,7 @@ struct ohca_hw_pl {
 	__u8 levels;
 	__le16 reserved;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_pl, 16);
 
 #define OHCA_PL_TABLE_SIZE	4096u
@@ -109,6 +110,7 @@ struct ohca_hw_av {
 	__u8 port;
 	__u8 reserved[9];
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_av, 48);
 OHCA_ASSERT_OFFSET(struct ohca_hw_av, dgid, 20);
 OHCA_ASSERT_OFFSET(struct ohca_hw_av, pkey_index, 36);

@@ -86,6 +86,7 @@ struct ohca_hw_wqe_ctrl {
 	};
 	__le64 wr_id;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_ctrl, 16);
 
 /**
@@ -97,6 +98,7 @@ struct ohca_hw_wqe_xrc {
 	__le32 srqn;
 	__le32 reserved[3];
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_xrc, 16);
 
 /** struct ohca_hw_wqe_raddr - remote address segment; @raddr in bytes */
@@ -105,6 +107,7 @@ struct ohca_hw_wqe_raddr {
 	__le32 rkey;
 	__le32 reserved;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_raddr, 16);
 
 /** struct ohca_hw_wqe_atomic - operands; @swap_add is the addend of FETCH_ADD */
@@ -112,6 +115,7 @@ struct ohca_hw_wqe_atomic {
 	__le64 swap_add;
 	__le64 compare;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_atomic, 16);
 
 /**
@@ -128,6 +132,7 @@ struct ohca_hw_wqe_atomic_masks {
 	__le64 swap;
 	__le64 compare;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_atomic_masks, 16);
 
 /**
@@ -145,6 +150,7 @@ struct ohca_hw_wqe_flush {
 	__u8 level;
 	__u8 reserved[10];
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_flush, 16);
 
 /* Placement types and selectivity levels, as in the FETH of the packet. */
@@ -168,6 +174,7 @@ struct ohca_hw_wqe_tso {
 	__le16 hlen;
 	__u8 reserved[12];
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_tso, 16);
 
 #define OHCA_MAX_TSO_HDR	128u
@@ -192,6 +199,7 @@ struct ohca_hw_wqe_reg {
 	__le32 mr_key;
 	__le32 pl_offset;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_wqe_reg, 48);
 
 /** struct ohca_hw_sge - scatter/gather entry; @length in bytes, zero is empty */
@@ -200,6 +208,7 @@ struct ohca_hw_sge {
 	__le32 length;
 	__le32 lkey;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_sge, 16);
 
 /**
@@ -213,6 +222,7 @@ struct ohca_hw_rwqe_ctrl {
 	__u8 num_sge;
 	__u8 reserved[7];
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_rwqe_ctrl, 16);
 
 /**
@@ -275,6 +285,7 @@ struct ohca_hw_cqe {
 	__u8 handle[2];
 	__u8 owner;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_cqe, 64);
 OHCA_ASSERT_OFFSET(struct ohca_hw_cqe, imm, 24);
 OHCA_ASSERT_OFFSET(struct ohca_hw_cqe, pkey_index, 40);
@@ -310,7 +321,7 @@ enum ohca_vendor_err {
 	OHCA_VE_WQE_FLAGS	= 0x03,	/* flags not for this opcode */
 	OHCA_VE_WQE_DMA		= 0x04,	/* the WQE itself is not readable memory */
 	OHCA_VE_LKEY		= 0x10,	/* no such key, or freed */
-	OHCA_VE_PD		= 0x11,	/* key or AV of another PD, SRQ of another XRC domain */
+	OHCA_VE_PD		= 0x11,	/* key of another PD, SRQ of another XRC domain */
 	OHCA_VE_ACCESS		= 0x12,	/* right not granted */
 	OHCA_VE_BOUNDS		= 0x13,	/* outside the region */
 	OHCA_VE_DMA		= 0x14,	/* memory behind the key is not accessible */
@@ -326,7 +337,7 @@ enum ohca_vendor_err {
 	OHCA_VE_NAK_ACCESS	= 0x33,	/* the responder said: remote access error */
 	OHCA_VE_NAK_OP		= 0x34,	/* the responder said: operational error */
 	OHCA_VE_BAD_RESP	= 0x35,	/* response of the wrong kind or length */
-	OHCA_VE_ABORTED		= 0x36,	/* UC: the rest of the message is missing or bad */
+	OHCA_VE_ABORTED		= 0x36,	/* UC, UD: the message is lost, and a WQE of an SRQ */
 	OHCA_VE_FLUSH		= 0x40,	/* QP in the error state */
 	OHCA_VE_MR_STATE	= 0x41,	/* registration, bind or invalidate refused */
 };
@@ -350,6 +361,7 @@ struct ohca_hw_eqe {
 	__u8 reserved1[19];
 	__u8 phase;
 };
+
 OHCA_ASSERT_SIZE(struct ohca_hw_eqe, 32);
 
 /**

@@ -15,6 +15,7 @@
 #define OHCA_COOKIE_GEN		GENMASK(31, 8)
 #define OHCA_GEN_MASK		0xffffffu
 #define OHCA_AQ_MASK		(OHCA_AQ_SLOTS - 1)
+#define OHCA_AQ_PATIENCE	(60 * HZ)	/* of one command, with all in front of it */
 
 /**
  * ohca_aq_errno - errno of a command's status
@@ -80,6 +81,7 @@ void ohca_aq_reset(struct ohca_aq *aq)
 	aq->ci = 0;
 	aq->dead = false;
 	aq->polled = true;
+	aq->patience = OHCA_AQ_PATIENCE;
 	for (i = 0; i < OHCA_AQ_SLOTS; i++) {
 		aq->slots[i].state = OHCA_SLOT_FREE;
 		init_completion(&aq->slots[i].done);
@@ -297,13 +299,15 @@ static void ohca_slot_submit(struct ohca_aq *aq, struct ohca_slot *slot, struct 
 /*
  * Waits without regard to signals: the device may write until the command is over. It
  * executes one command after another, and the limit is that of each; so it begins anew
- * when another one has ended, for as many as may have been in front of this one.
+ * when another one has ended, for as many as may have been in front of this one, but not
+ * for longer than the kernel takes a task that does not wake for hung.
  */
 static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 {
 	unsigned long limit = msecs_to_jiffies(dev->cmd_ms) + 1;
-	unsigned long deadline = jiffies + limit;
 	struct ohca_aq *aq = &dev->aq;
+	unsigned long last = jiffies + aq->patience;
+	unsigned long deadline = jiffies + limit;
 	u32 completed = READ_ONCE(aq->completed);
 	u32 ahead = OHCA_AQ_SLOTS - 1;
 
@@ -324,7 +328,7 @@ static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 			ahead--;
 			late = false;
 		}
-		if (late)
+		if (late || time_after(jiffies, last))
 			return false;
 	}
 }

@@ -61,6 +61,7 @@ struct ohca_slot {
  * @pi: producer index of the AQ
  * @ci: consumer index of the ACQ
  * @db: the register that takes @pi
+ * @patience: jiffies that one command may take, with all that are in front of it
  * @polled: no interrupt announces completions
  * @dead: nothing is accepted any more
  * @stray: completions that named no pending command
@@ -77,6 +78,7 @@ struct ohca_aq {
 	u32 pi;
 	u32 ci;
 	void __iomem *db;
+	unsigned long patience;
 	bool polled;
 	bool dead;
 	u32 stray;
@@ -150,7 +152,7 @@ int ohca_cmd_fault_resume(struct ohca_dev *dev, u32 id, bool failed);
 int ohca_cmd_alloc_dm(struct ohca_dev *dev, u64 length, u8 log_align, u32 *handle, u64 *offset);
 int ohca_cmd_mcast(struct ohca_dev *dev, u8 op, u32 handle, const union ib_gid *mgid, u16 mlid);
 int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle);
-int ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle, bool must);
+void ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle);
 void ohca_cmd_undo(struct ohca_dev *dev, u8 op, u32 handle, int err);
 
 #endif

@@ -4,7 +4,6 @@
  * page lists that describe both.
  */
 #include <linux/slab.h>
-#include <rdma/iter.h>
 #include <rdma/uverbs_ioctl.h>
 
 #include "ohca.h"

@@ -412,6 +412,21 @@ int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle)
 }
 
 /**
+ * ohca_cmd_destroy - destroy an object
+ * @dev: the device
+ * @op: the command that does
+ * @handle: its number
+ *
+ * Process context. For the core every destroy succeeds. When this returns the device does not use
+ * the object's memory any more: one that refuses is reset.
+ */
+void ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle)
+{
+	if (ohca_cmd_handle(dev, op, handle))
+		ohca_fatal(dev, "the device keeps an object that is to be destroyed");
+}
+
+/**
  * ohca_cmd_undo - take the creation of an object back
  * @dev: the device
  * @op: the command that destroys it
@@ -425,24 +440,6 @@ void ohca_cmd_undo(struct ohca_dev *dev, u8 op, u32 handle, int err)
 {
 	if (err == -EBUSY)
 		ohca_fatal(dev, "the device gave a number twice");
-	else if (ohca_cmd_handle(dev, op, handle))
-		ohca_fatal(dev, "the device keeps an object that is to be destroyed");
-}
-
-/**
- * ohca_cmd_destroy - destroy an object
- * @dev: the device
- * @op: the command that does
- * @handle: its number
- * @must: nobody can keep the object: a device that refuses is reset
- *
- * Process context.
- * Return: 0, or if not @must a negative errno; then the device still has the object.
- */
-int ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle, bool must)
-{
-	if (!must)
-		return ohca_cmd_handle(dev, op, handle);
-	ohca_cmd_undo(dev, op, handle, 0);
-	return 0;
+	else
+		ohca_cmd_destroy(dev, op, handle);
 }

@@ -49,6 +49,8 @@ static const struct rdma_stat_desc ohca_stat_descs[] = {
 	[OHCA_CNT_PAGE_FAULT].name = "page_faults",
 	[OHCA_CNT_PAGE_FAULT_FAIL].name = "page_faults_failed",
 	[OHCA_CNT_RX_BAD_TMH].name = "rx_bad_tag_headers",
+	[OHCA_CNT_NO_MEMORY].name = "no_memory",
+	[OHCA_CNT_MEMORY].name = "memory_bytes",
 	[OHCA_STAT_BAD_CQES].name = "completions_bad",
 	[OHCA_STAT_BAD_EQES].name = "events_bad",
 	[OHCA_STAT_LATE_EQES].name = "events_late",
@@ -138,7 +140,7 @@ int ohca_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp)
 		counter->id = set;
 		ibqp->counter = counter;
 	} else if (!counter->id) {
-		ohca_cmd_handle(dev, OHCA_CMD_FREE_COUNTERS, set);
+		ohca_cmd_destroy(dev, OHCA_CMD_FREE_COUNTERS, set);
 	}
 	return ret;
 }
@@ -163,9 +165,10 @@ int ohca_counter_unbind_qp(struct ib_qp *ibqp)
 /** ohca_counter_dealloc - ib_device_ops.counter_dealloc: the last QP has left the set */
 int ohca_counter_dealloc(struct rdma_counter *counter)
 {
-	if (!counter->id)
-		return 0;
-	return ohca_cmd_handle(to_ohca_dev(counter->device), OHCA_CMD_FREE_COUNTERS, counter->id);
+	if (counter->id)
+		ohca_cmd_destroy(to_ohca_dev(counter->device), OHCA_CMD_FREE_COUNTERS,
+				 counter->id);
+	return 0;
 }
 
 /** ohca_counter_alloc_stats - ib_device_ops.counter_alloc_stats: laid out as a port's */

@@ -54,12 +54,30 @@ void ohca_cq_put(struct ohca_cq *cq)
 		complete(&cq->released);
 }
 
-/** ohca_cq_comp_event - the device has delivered a completion event; interrupt context */
-void ohca_cq_comp_event(struct ohca_cq *cq)
+/**
+ * ohca_cq_wants_events - whether a kernel CQ has a handler that may be called
+ * @cq: kernel CQ
+ *
+ * Any context. The core's handler of an IB_POLL_DIRECT CQ only warns: nobody arms one.
+ */
+bool ohca_cq_wants_events(const struct ohca_cq *cq)
 {
+	return cq->ibcq.comp_handler && cq->ibcq.poll_ctx != IB_POLL_DIRECT;
+}
+
+/**
+ * ohca_cq_comp_event - the device has delivered a completion event
+ * @cq: CQ with a reference
+ *
+ * Interrupt context. Return: false if nobody can have asked for it.
+ */
+bool ohca_cq_comp_event(struct ohca_cq *cq)
+{
+	if (!ohca_cq_wants_events(cq))
+		return false;
 	WRITE_ONCE(cq->arm_sn, cq->arm_sn + 1);
-	if (cq->ibcq.comp_handler)
-		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+	cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+	return true;
 }
 
 /* Memory and page list of a user CQ. */
@@ -101,22 +119,20 @@ static void ohca_cq_free_buf(struct ohca_dev *dev, struct ohca_cq *cq)
 	ohca_buf_free(dev, &cq->buf);
 }
 
-/* Unpublish, destroy in the device, wait for whoever still holds it. */
-static int ohca_cq_unmake(struct ohca_dev *dev, struct ohca_cq *cq, bool must)
+/*
+ * Unpublish, destroy in the device, wait for whoever still holds it: when this returns no handler
+ * of the CQ runs, nor will one. A poller that runs finds what was completed, and arms nothing.
+ */
+static void ohca_cq_unmake(struct ohca_dev *dev, struct ohca_cq *cq)
 {
-	int ret;
-
 	xa_erase(&dev->cqs, cq->cqn);
-	ret = ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_CQ, cq->cqn, must);
-	if (ret) {
-		xa_store(&dev->cqs, cq->cqn, cq, GFP_KERNEL);
-		return ret;
-	}
+	spin_lock_irq(&cq->lock);
+	cq->gone = true;
+	spin_unlock_irq(&cq->lock);
+	ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_CQ, cq->cqn);
 	ohca_sync_events(dev, true);
 	ohca_cq_put(cq);
 	wait_for_completion(&cq->released);
-	atomic_dec(&cq->eq->ncqs);
-	return 0;
 }
 
 /** ohca_create_cq - ib_device_ops.create_cq; @attrs is NULL for a kernel consumer */
@@ -147,17 +163,13 @@ int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	refcount_set(&cq->ref, 1);
 	init_completion(&cq->released);
 	cq->eq = &dev->comp_eqs[attr->comp_vector];
-	if (atomic_inc_return(&cq->eq->ncqs) > 1 << cq->eq->log_size) {
-		ret = -ENOMEM;
-		goto err_eq;
-	}
 
 	if (udata)
 		ret = ohca_cq_user_buf(dev, cq, &pl, attr->cqe, udata);
 	else
 		ret = ohca_cq_kernel_buf(dev, cq, &pl, attr->cqe);
 	if (ret)
-		goto err_buf;
+		goto err;
 
 	in.pl = pl.hw;
 	in.uar = cpu_to_le32(ctx ? ctx->uar : 0);
@@ -166,43 +178,65 @@ int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	ret = ohca_cmd_create_cq(dev, &in, &cq->cqn);
 	ohca_pl_free(dev, &pl);
 	if (ret)
-		goto err_buf;
+		goto err;
 	ibcq->cqe = 1 << cq->log_size;
 
 	ret = xa_insert(&dev->cqs, cq->cqn, cq, GFP_KERNEL);
 	if (ret) {
 		ohca_cmd_undo(dev, OHCA_CMD_DESTROY_CQ, cq->cqn, ret);
-		goto err_buf;
+		goto err;
 	}
 	if (udata) {
 		resp.cqn = cq->cqn;
 		ret = ohca_udata_out(udata, &resp, sizeof(resp));
 		if (ret) {
-			ohca_cq_unmake(dev, cq, true);
-			ohca_cq_free_buf(dev, cq);
-			return ret;
+			ohca_cq_unmake(dev, cq);
+			goto err;
 		}
 	}
 	return 0;
 
-err_buf:
+err:
 	ohca_cq_free_buf(dev, cq);
-err_eq:
-	atomic_dec(&cq->eq->ncqs);
 	return ret;
 }
 
-/** ohca_destroy_cq - ib_device_ops.destroy_cq */
+/**
+ * ohca_pre_destroy_cq - ib_device_ops.pre_destroy_cq: end all events of a CQ
+ * @ibcq: the CQ; its memory stays, for pollers that the core has not stopped yet
+ *
+ * Process context. Return: 0.
+ */
+int ohca_pre_destroy_cq(struct ib_cq *ibcq)
+{
+	ohca_cq_unmake(to_ohca_dev(ibcq->device), to_ohca_cq(ibcq));
+	return 0;
+}
+
+/** ohca_post_destroy_cq - ib_device_ops.post_destroy_cq: no poller is left, free its memory */
+void ohca_post_destroy_cq(struct ib_cq *ibcq)
+{
+	ohca_cq_free_buf(to_ohca_dev(ibcq->device), to_ohca_cq(ibcq));
+}
+
+/**
+ * ohca_destroy_cq - ib_device_ops.destroy_cq
+ * @ibcq: CQ that no queue completes to
+ * @udata: nothing is asked
+ *
+ * Process context. A core without pre_destroy_cq() stops its poller before it calls this, and an
+ * event that comes between the two starts the poller again; so it is stopped here once more.
+ * Return: 0.
+ */
 int ohca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
-	struct ohca_dev *dev = to_ohca_dev(ibcq->device);
-	struct ohca_cq *cq = to_ohca_cq(ibcq);
-	int ret;
-
-	ret = ohca_cq_unmake(dev, cq, false);
-	if (ret)
-		return ret;
-	ohca_cq_free_buf(dev, cq);
+	ohca_pre_destroy_cq(ibcq);
+#ifndef OHCA_HAVE_PRE_DESTROY_CQ
+	/* the core has set it where it polls in a work item; a disabled softirq stays disabled */
+	if (ibcq->comp_wq)
+		cancel_work_sync(&ibcq->work);
+#endif
+	ohca_post_destroy_cq(ibcq);
 	return 0;
 }
 

@@ -31,6 +31,7 @@ static int ohca_device_show(struct seq_file *m, void *v)
 	seq_printf(m, "max_qp %u\nmax_cq %u\nmax_mr %u\nmax_pd %u\nmax_srq %u\n",
 		   le32_to_cpu(a->max_qp), le32_to_cpu(a->max_cq), le32_to_cpu(a->max_mr),
 		   le32_to_cpu(a->max_pd), le32_to_cpu(a->max_srq));
+	seq_printf(m, "odp_children %d\n", atomic_read(&dev->odp_children));
 	seq_printf(m, "bad_cqes %d\nbad_eqes %d\nlate_eqes %d\n", atomic_read(&dev->bad_cqes),
 		   atomic_read(&dev->bad_eqes), atomic_read(&dev->late_eqes));
 	return 0;
@@ -64,12 +65,12 @@ static void ohca_eq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_e
 {
 	struct ohca_hw_eq_context ctx;
 
-	seq_printf(m, "%u %u %u %u %u", eq->eqn, eq->vector, 1u << eq->log_size,
-		   READ_ONCE(eq->ci), atomic_read(&eq->ncqs));
+	seq_printf(m, "%u %u %u %u", eq->eqn, eq->vector, 1u << eq->log_size, READ_ONCE(eq->ci));
 	if (ohca_cmd_query_context(dev, OHCA_CONTEXT_EQ, eq->eqn, &ctx, sizeof(ctx)))
-		seq_puts(m, " - - -\n");
+		seq_puts(m, " - - - -\n");
 	else
-		seq_printf(m, " %u %u %s%s%s\n", le32_to_cpu(ctx.pi), le32_to_cpu(ctx.ci),
+		seq_printf(m, " %u %u %u %s%s%s\n", le32_to_cpu(ctx.pi), le32_to_cpu(ctx.ci),
+			   le32_to_cpu(ctx.refs),
 			   ctx.kind == OHCA_EQ_ASYNC ? "async" : "comp",
 			   ctx.flags & OHCA_EQC_ARMED ? ",armed" : "",
 			   ctx.flags & OHCA_EQC_BACKLOG ? ",backlog" : "");
@@ -80,7 +81,7 @@ static int ohca_eq_show(struct seq_file *m, void *v)
 	struct ohca_dev *dev = m->private;
 	u32 i;
 
-	seq_puts(m, "eqn vector size ci cqs hw_pi hw_ci hw_flags\n");
+	seq_puts(m, "eqn vector size ci hw_pi hw_ci hw_cqs hw_flags\n");
 	ohca_eq_line(m, dev, &dev->async_eq);
 	for (i = 0; i < dev->num_comp_eqs; i++)
 		ohca_eq_line(m, dev, &dev->comp_eqs[i]);

@@ -133,13 +133,23 @@ static u64 ohca_device_caps(const struct ohca_dev *dev)
 	return caps;
 }
 
+/**
+ * ohca_max_dm - bytes of the largest device memory that there can be
+ * @dev: the device
+ *
+ * Any context. Of one region's offset in it REG_MR takes 32 bits.
+ */
+u64 ohca_max_dm(const struct ohca_dev *dev)
+{
+	return min_t(u64, le64_to_cpu(dev->attr.dm_size), BIT_ULL(32));
+}
+
 /** ohca_query_device - ib_device_ops.query_device */
 int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 		      struct ib_udata *udata)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibdev);
 	const struct ohca_hw_device_attr *a = &dev->attr;
-	u64 cqs = (u64)dev->num_comp_eqs << dev->comp_eqs[0].log_size;
 	int ret = ohca_udata_none(udata);
 
 	if (ret)
@@ -162,7 +172,7 @@ int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 	props->max_send_sge = a->max_sge;
 	props->max_recv_sge = a->max_sge;
 	props->max_sge_rd = a->max_sge_rd;
-	props->max_cq = min_t(u64, le32_to_cpu(a->max_cq), cqs);
+	props->max_cq = min_t(u32, le32_to_cpu(a->max_cq), INT_MAX);
 	props->max_cqe = 1 << a->log_max_cqe;
 	props->max_mr = le32_to_cpu(a->max_mr);
 	props->max_pd = le32_to_cpu(a->max_pd);
@@ -209,7 +219,7 @@ int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 		props->odp_caps.per_transport_caps.xrc_odp_caps = a->odp_xrc;
 	}
 	if (ohca_has(dev, OHCA_FEATURE_DM))
-		props->max_dm_size = le64_to_cpu(a->dm_size);
+		props->max_dm_size = ohca_max_dm(dev);
 	props->cq_caps.max_cq_moderation_count = U16_MAX;
 	props->cq_caps.max_cq_moderation_period = U16_MAX;
 	return 0;

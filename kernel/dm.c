@@ -44,7 +44,8 @@ struct ib_dm *ohca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucont
 	u32 handle;
 	int ret;
 
-	if (attr->flags || !attr->length || attr->length > size || attr->alignment > ilog2(size))
+	if (attr->flags || !attr->length || attr->length > ohca_max_dm(dev) ||
+	    attr->alignment > ilog2(size))
 		return ERR_PTR(-EINVAL);
 	dm = kzalloc(sizeof(*dm), GFP_KERNEL_ACCOUNT);
 	if (!dm)
@@ -55,7 +56,7 @@ struct ib_dm *ohca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucont
 		goto err_free;
 	/* what is mapped for a process must be device memory, and begin with its own */
 	if (!PAGE_ALIGNED(offset) || offset > size || PAGE_ALIGN(attr->length) > size - offset) {
-		ohca_cmd_undo(dev, OHCA_CMD_FREE_DM, handle, 0);
+		ohca_cmd_destroy(dev, OHCA_CMD_FREE_DM, handle);
 		ret = -EPROTO;
 		goto err_free;
 	}
@@ -63,7 +64,7 @@ struct ib_dm *ohca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucont
 				    PAGE_ALIGN(attr->length));
 	if (IS_ERR(dm->mmap)) {
 		ret = PTR_ERR(dm->mmap);
-		ohca_cmd_undo(dev, OHCA_CMD_FREE_DM, handle, 0);
+		ohca_cmd_destroy(dev, OHCA_CMD_FREE_DM, handle);
 		goto err_free;
 	}
 	ohca_dm_resp(dm, &resp);
@@ -103,14 +104,16 @@ DECLARE_UVERBS_NAMED_METHOD(
 	OHCA_METHOD_DM_QUERY,
 	UVERBS_ATTR_IDR(OHCA_ATTR_QUERY_DM_HANDLE, UVERBS_OBJECT_DM, UVERBS_ACCESS_READ,
 			UA_MANDATORY),
-	UVERBS_ATTR_PTR_OUT(OHCA_ATTR_QUERY_DM_RESP, UVERBS_ATTR_STRUCT(struct ohca_dm_resp, length),
+	UVERBS_ATTR_PTR_OUT(OHCA_ATTR_QUERY_DM_RESP,
+			    UVERBS_ATTR_STRUCT(struct ohca_dm_resp, length),
 			    UA_MANDATORY));
 
 ADD_UVERBS_METHODS(ohca_dm_methods, UVERBS_OBJECT_DM, &UVERBS_METHOD(OHCA_METHOD_DM_QUERY));
 
 ADD_UVERBS_ATTRIBUTES_SIMPLE(
 	ohca_dm_alloc_attrs, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC,
-	UVERBS_ATTR_PTR_OUT(OHCA_ATTR_ALLOC_DM_RESP, UVERBS_ATTR_STRUCT(struct ohca_dm_resp, length),
+	UVERBS_ATTR_PTR_OUT(OHCA_ATTR_ALLOC_DM_RESP,
+			    UVERBS_ATTR_STRUCT(struct ohca_dm_resp, length),
 			    UA_MANDATORY));
 
 const struct uapi_definition ohca_dm_defs[] = {

@@ -10,7 +10,6 @@
 #include <linux/dma-resv.h>
 #include <linux/slab.h>
 #include <rdma/ib_umem.h>
-#include <rdma/iter.h>
 #include <rdma/uverbs_ioctl.h>
 
 #include "paged.h"
@@ -102,10 +101,9 @@ static struct ib_mr *ohca_dmabuf_dynamic(struct ib_pd *ibpd, u64 offset, u64 len
 	ret = ohca_dmabuf_populate(p, offset, length, OHCA_WANT_WRITE);
 	if (!ret)
 		return mr;
-	if (ohca_paged_dereg(p)) {
-		ohca_fatal(dev, "the device keeps a region that is to be destroyed");
-		ohca_paged_dereg(p);
-	}
+	ohca_paged_leave(p, true);
+	ohca_cmd_destroy(dev, OHCA_CMD_DEREG_MR, p->key);
+	ohca_paged_end(p);
 	kfree(to_ohca_mr(mr));
 	return ERR_PTR(ret);
 

@@ -81,7 +81,8 @@ static void ohca_comp_eq_poll(struct ohca_eq *eq)
 	for (n = 0; n < 1u << eq->log_size && ohca_eq_next(eq, &eqe); n++) {
 		cq = eqe.type == OHCA_EVENT_COMP ? ohca_cq_get(dev, le32_to_cpu(eqe.handle)) : NULL;
 		if (cq) {
-			ohca_cq_comp_event(cq);
+			if (!ohca_cq_comp_event(cq))
+				ohca_bad_eqe(dev, &eqe);
 			ohca_cq_put(cq);
 		} else if (eqe.type == OHCA_EVENT_COMP) {
 			ohca_late_eqe(dev, &eqe);
@@ -327,7 +328,6 @@ static int ohca_eq_create(struct ohca_dev *dev, struct ohca_eq *eq, u32 log_size
 	eq->log_size = log_size;
 	eq->vector = vector;
 	eq->ci = 0;
-	atomic_set(&eq->ncqs, 0);
 	ret = ohca_buf_alloc(dev, &eq->buf, sizeof(struct ohca_hw_eqe) << log_size);
 	if (ret)
 		return ret;

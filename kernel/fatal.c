@@ -92,8 +92,9 @@ static void ohca_last_wqes(struct ohca_dev *dev)
 }
 
 /*
- * Wakes the pollers of all CQs; in poll they find what is to be flushed. Handlers are used
- * to interrupts: what they leave to a softirq (NAPI) runs when these are let in again.
+ * Wakes the pollers of the CQs that hold something or whose queues are to be flushed. A CQ that
+ * is being destroyed is not found any more. Handlers are used to interrupts: what they leave to
+ * a softirq (NAPI) runs when these are let in again.
  */
 static void ohca_flush_work(struct work_struct *work)
 {
@@ -102,7 +103,7 @@ static void ohca_flush_work(struct work_struct *work)
 	struct ohca_cq *cq;
 
 	while ((cq = ohca_cq_next(dev, &index))) {
-		if (!cq->umem && cq->ibcq.comp_handler) {
+		if (!cq->umem && ohca_cq_wants_events(cq) && ohca_cq_has_work(cq)) {
 			local_bh_disable();
 			cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
 			local_bh_enable();

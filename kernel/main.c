@@ -6,6 +6,7 @@
 #include <linux/io.h>
 #include <linux/module.h>
 
+#include <kunit/visibility.h>
 #include <rdma/ib_umem.h>
 #include <rdma/uverbs_ioctl.h>
 #include <rdma/ohca-abi.h>
@@ -56,8 +57,14 @@ static const struct ib_device_ops ohca_ops = {
 	.modify_port = ohca_modify_port,
 	.modify_qp = ohca_modify_qp,
 	.poll_cq = ohca_poll_cq,
+#ifdef OHCA_HAVE_PRE_DESTROY_CQ
+	.post_destroy_cq = ohca_post_destroy_cq,
+#endif
 	.post_recv = ohca_post_recv,
 	.post_send = ohca_post_send,
+#ifdef OHCA_HAVE_PRE_DESTROY_CQ
+	.pre_destroy_cq = ohca_pre_destroy_cq,
+#endif
 	.process_mad = ohca_process_mad,
 	.query_ah = ohca_query_ah,
 	.query_device = ohca_query_device,
@@ -159,8 +166,17 @@ bool ohca_is_gone(struct ohca_dev *dev)
 	return readl(dev->regs + OHCA_REG_MAGIC) != OHCA_MAGIC;
 }
 
-/* Waits until the bits @mask of STATUS are @bits. */
-static int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
+/**
+ * ohca_wait_status - wait until the device says how it is
+ * @dev: the device
+ * @mask: bits of STATUS
+ * @bits: what they shall be
+ *
+ * Process context. While FATAL is set, and not among @mask, the device does nothing but a reset,
+ * and is not waited for.
+ * Return: 0, -ENODEV if it is gone, -EIO if it is FATAL, -ETIMEDOUT.
+ */
+VISIBLE_IF_KUNIT int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(dev->reset_ms) + 1;
 
@@ -172,6 +188,8 @@ static int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
 			return -ENODEV;
 		if ((status & mask) == bits)
 			return 0;
+		if (status & ~mask & OHCA_STATUS_FATAL)
+			return -EIO;
 		if (late)
 			return -ETIMEDOUT;
 		usleep_range(50, 200);
@@ -227,8 +245,8 @@ static int ohca_identify(struct ohca_dev *dev)
 				     OHCA_FIELD_GET(OHCA_VERSION_MINOR, dev->version), OHCA_MAJOR);
 
 	timeouts = readl(dev->regs + OHCA_REG_TIMEOUTS);
-	dev->reset_ms = max(OHCA_FIELD_GET(OHCA_TIMEOUTS_RESET, timeouts), 100u);
-	dev->cmd_ms = max(OHCA_FIELD_GET(OHCA_TIMEOUTS_CMD, timeouts), 1000u);
+	dev->reset_ms = clamp(OHCA_FIELD_GET(OHCA_TIMEOUTS_RESET, timeouts), 100u, OHCA_MAX_MS);
+	dev->cmd_ms = clamp(OHCA_FIELD_GET(OHCA_TIMEOUTS_CMD, timeouts), 1000u, OHCA_MAX_MS);
 	limits = readl(dev->regs + OHCA_REG_LIMITS);
 	dev->num_uars = min_t(u64, OHCA_FIELD_GET(OHCA_LIMITS_UARS, limits),
 			      pci_resource_len(dev->pdev, OHCA_BAR_UAR) >> PAGE_SHIFT);
@@ -250,6 +268,8 @@ static int ohca_enable(struct ohca_dev *dev)
 
 	writel(PAGE_SHIFT, regs + OHCA_REG_PAGE_SHIFT);
 	dev->features = readq(regs + OHCA_REG_FEATURES) & ohca_wanted_features();
+	if (!ohca_has(dev, OHCA_FEATURE_EVENT_IDX))
+		return dev_err_probe(&dev->pdev->dev, -EPROTO, "device without event indices\n");
 	writeq(dev->features, regs + OHCA_REG_FEATURES_ACK);
 	writeq(dev->aq.sq_dma, regs + OHCA_REG_AQ_BASE);
 	writeq(dev->aq.cq_dma, regs + OHCA_REG_ACQ_BASE);
@@ -326,6 +346,18 @@ static void ohca_teardown(struct ohca_dev *dev)
 	ib_dealloc_device(&dev->ibdev);
 }
 
+/*
+ * Keeps the function's configuration for who restores it: once, of a function that is known to
+ * answer. What one that was pulled or has lost its power reads is all ones.
+ */
+static void ohca_save_config(struct ohca_function *fn)
+{
+	if (fn->config)
+		return;
+	pci_save_state(fn->pdev);
+	fn->config = pci_store_saved_state(fn->pdev);
+}
+
 /**
  * ohca_attach - make a device of a PCI function: everything but the function itself
  * @fn: the function, enabled; @fn->dev is NULL
@@ -342,8 +374,6 @@ int ohca_attach(struct ohca_function *fn)
 	dev = ib_alloc_device(ohca_dev, ibdev);
 	if (!dev)
 		return -ENOMEM;
-	/* for who restores it: it decodes memory, but is no bus master */
-	pci_save_state(pdev);
 	dev->pdev = pdev;
 	dev->fn = fn;
 	ida_init(&dev->uars);
@@ -352,6 +382,8 @@ int ohca_attach(struct ohca_function *fn)
 	xa_init(&dev->cqs);
 	xa_init(&dev->srqs);
 	xa_init(&dev->paged);
+	mutex_init(&dev->odp_lock);
+	INIT_LIST_HEAD(&dev->odp_mms);
 	ohca_fatal_init(dev);
 	ohca_ports_init(dev);
 	dev->fatal = true;	/* until there is a device to reset */
@@ -365,6 +397,7 @@ int ohca_attach(struct ohca_function *fn)
 	if (ret)
 		goto err;
 	dev->fatal = false;
+	ohca_save_config(fn);
 	ret = ohca_aq_init(dev);
 	if (ret)
 		goto err;

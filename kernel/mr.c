@@ -333,19 +333,50 @@ struct ib_mr *ohca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm, struct ib_d
 	return &mr->ibmr;
 }
 
-/** ohca_dereg_mr - ib_device_ops.dereg_mr */
+/*
+ * Has the device forget a region. It keeps one to which windows are bound (IBTA vol 1, 10.6.7.2.4),
+ * and says BUSY; if there was no window that cannot be, and the device is reset.
+ */
+static int ohca_mr_forget(struct ohca_dev *dev, const struct ib_mr *ibmr)
+{
+	struct ohca_pd *pd = to_ohca_pd(ibmr->pd);
+	int made = atomic_read(&pd->windows_made);
+	bool windows = atomic_read(&pd->windows);
+	int ret;
+
+	ret = ohca_cmd_handle(dev, OHCA_CMD_DEREG_MR, ibmr->lkey);
+	if (ret == -EBUSY && (windows || atomic_read(&pd->windows_made) != made))
+		return ret;
+	if (ret)
+		ohca_fatal(dev, "the device keeps a region that is to be destroyed");
+	return 0;
+}
+
+/**
+ * ohca_dereg_mr - ib_device_ops.dereg_mr
+ * @ibmr: any region
+ * @udata: nothing is asked
+ *
+ * Process context.
+ * Return: 0, or -EBUSY: windows are bound to it, and it is what it was.
+ */
 int ohca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibmr->device);
 	struct ohca_mr *mr = to_ohca_mr(ibmr);
+	bool paged = ohca_has_odp(dev) && mr->paged;
 	int ret;
 
-	if (mr->paged)
-		ret = ohca_paged_dereg(mr->paged);
-	else
-		ret = ohca_cmd_handle(dev, OHCA_CMD_DEREG_MR, ibmr->lkey);
-	if (ret)
+	if (paged)
+		ohca_paged_leave(mr->paged, true);
+	ret = ohca_mr_forget(dev, ibmr);
+	if (ret) {
+		if (paged)
+			ohca_paged_leave(mr->paged, false);
 		return ret;
+	}
+	if (paged)
+		ohca_paged_end(mr->paged);
 	ohca_umem_release(dev, mr->umem);
 	ohca_pl_free(dev, &mr->pl);
 	kfree(mr);
@@ -416,9 +447,8 @@ int ohca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents, unsign
 /** ohca_alloc_mw - ib_device_ops.alloc_mw */
 int ohca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 {
-	struct ohca_cmd_reg_mr in = {
-		.pdn = cpu_to_le32(to_ohca_pd(ibmw->pd)->pdn),
-	};
+	struct ohca_pd *pd = to_ohca_pd(ibmw->pd);
+	struct ohca_cmd_reg_mr in = { .pdn = cpu_to_le32(pd->pdn) };
 	int ret = ohca_udata_none(udata);
 
 	if (ret)
@@ -433,16 +463,25 @@ int ohca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 	default:
 		return -EINVAL;
 	}
-	return ohca_cmd_reg_mr(to_ohca_dev(ibmw->device), OHCA_CMD_REG_MR, &in, &ibmw->rkey);
+	/* before it can be bound: see ohca_mr_forget() */
+	atomic_inc(&pd->windows);
+	atomic_inc(&pd->windows_made);
+	ret = ohca_cmd_reg_mr(to_ohca_dev(ibmw->device), OHCA_CMD_REG_MR, &in, &ibmw->rkey);
+	if (ret)
+		atomic_dec(&pd->windows);
+	return ret;
 }
 
 /**
  * ohca_dealloc_mw - ib_device_ops.dealloc_mw
  * @ibmw: the window
  *
- * A window's tag may have changed since; the device goes by the index.
+ * A window's tag may have changed since; the device goes by the index. Process context.
+ * Return: 0.
  */
 int ohca_dealloc_mw(struct ib_mw *ibmw)
 {
-	return ohca_cmd_handle(to_ohca_dev(ibmw->device), OHCA_CMD_DEREG_MR, ibmw->rkey);
+	ohca_cmd_destroy(to_ohca_dev(ibmw->device), OHCA_CMD_DEREG_MR, ibmw->rkey);
+	atomic_dec(&to_ohca_pd(ibmw->pd)->windows);
+	return 0;
 }

@@ -3,6 +3,7 @@
  * On-demand paging: regions that follow a process's address space. Nothing is pinned; the
  * kernel's notifier takes pages back, and a fault of the device brings them in.
  */
+#include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -13,6 +14,14 @@
 
 #define OHCA_CHILD_SHIFT	26	/* an implicit region's child: arrays of 256 KiB */
 #define OHCA_CHILD_SIZE		BIT_ULL(OHCA_CHILD_SHIFT)
+#define OHCA_CHILD_ENTRIES	(OHCA_CHILD_SIZE >> PAGE_SHIFT)
+#define OHCA_ODP_SHARE		16	/* tables are no more than this part of all memory */
+
+/* The core's tables have two words for each page. */
+struct ohca_odp_entry {
+	unsigned long pfn;
+	dma_addr_t dma;
+};
 
 static bool ohca_odp_is_implicit(const struct ohca_paged *p)
 {
@@ -139,27 +148,199 @@ static int ohca_odp_populate(struct ohca_paged *p, u64 va, u64 len, enum ohca_wa
 	return ohca_odp_bring(p, to_ib_umem_odp(p->umem), va, len, want);
 }
 
+/* ---- what an address space takes ---- */
+
+/*
+ * The tables are memory of the kernel for which no process is charged, and a process need not
+ * even touch what it registers. So there is a limit for all regions of an address space: 1/16 of
+ * the machine's memory, with which 16 times that memory can be covered.
+ */
+static u64 ohca_odp_limit(void)
+{
+	return ((u64)totalram_pages() << PAGE_SHIFT) / OHCA_ODP_SHARE /
+	       sizeof(struct ohca_odp_entry);
+}
+
+/* The caller's address space, to be given back. */
+static struct ohca_odp_mm *ohca_odp_mm_get(struct ohca_dev *dev)
+{
+	struct ohca_odp_mm *odp;
+
+	mutex_lock(&dev->odp_lock);
+	list_for_each_entry(odp, &dev->odp_mms, link)
+		if (odp->mm == current->mm)
+			goto out;
+	odp = kzalloc(sizeof(*odp), GFP_KERNEL_ACCOUNT);
+	if (odp) {
+		odp->mm = current->mm;
+		mutex_init(&odp->lock);
+		INIT_LIST_HEAD(&odp->children);
+		list_add(&odp->link, &dev->odp_mms);
+	}
+out:
+	if (odp)
+		odp->refs++;
+	mutex_unlock(&dev->odp_lock);
+	return odp;
+}
+
+static void ohca_odp_mm_put(struct ohca_dev *dev, struct ohca_odp_mm *odp, u64 entries)
+{
+	mutex_lock(&odp->lock);
+	odp->entries -= entries;
+	mutex_unlock(&odp->lock);
+	mutex_lock(&dev->odp_lock);
+	if (!--odp->refs) {
+		list_del(&odp->link);
+		kfree(odp);
+	}
+	mutex_unlock(&dev->odp_lock);
+}
+
+/* Under the lock of @odp. */
+static bool ohca_odp_charge(struct ohca_odp_mm *odp, u64 entries)
+{
+	u64 limit = ohca_odp_limit();
+
+	if (odp->entries > limit || entries > limit - odp->entries)
+		return false;
+	odp->entries += entries;
+	return true;
+}
+
 /* ---- implicit regions ---- */
 
-/* The child with @va, made if there is none; under the region's lock for reading. */
-static struct ib_umem_odp *ohca_odp_child(struct ohca_paged *p, u64 va)
+/* Ends a child, with its pages if it has any. Under the lock of its address space. */
+static void ohca_odp_remove(struct ohca_child *child)
+{
+	struct ib_umem_odp *umem = child->umem;
+	struct ohca_paged *p = child->p;
+
+	/* whoever uses it is waited for */
+	down_write(&p->lock);
+	xa_erase(&p->children, child->index);
+	up_write(&p->lock);
+	mutex_lock(&umem->umem_mutex);
+	if (umem->npages)
+		ohca_odp_unmap(umem, ib_umem_start(umem), ib_umem_end(umem));
+	mutex_unlock(&umem->umem_mutex);
+	ib_umem_odp_release(umem);
+	list_del(&child->link);
+	p->odp->entries -= OHCA_CHILD_ENTRIES;
+	atomic_dec(&p->dev->odp_children);
+	kfree(child);
+}
+
+/*
+ * Makes room for another child: without one without pages, the oldest goes, of whichever region.
+ * What the device still wants of it faults again. Under the lock of the address space.
+ */
+static bool ohca_odp_evict(struct ohca_odp_mm *odp)
+{
+	struct ohca_child *child;
+
+	list_for_each_entry(child, &odp->children, link) {
+		if (!READ_ONCE(child->umem->npages)) {
+			ohca_odp_remove(child);
+			return true;
+		}
+	}
+	child = list_first_entry_or_null(&odp->children, struct ohca_child, link);
+	if (child)
+		ohca_odp_remove(child);
+	return child;
+}
+
+/* The child with @index, made if there is none. Under the lock of the address space. */
+static struct ohca_child *ohca_odp_make(struct ohca_paged *p, unsigned long index)
+{
+	struct ohca_child *child = xa_load(&p->children, index);
+	struct ohca_odp_mm *odp = p->odp;
+	int ret;
+
+	if (child)
+		return child;
+	while (!ohca_odp_charge(odp, OHCA_CHILD_ENTRIES))
+		if (!ohca_odp_evict(odp))
+			return ERR_PTR(-ENOMEM);
+	ret = -ENOMEM;
+	child = kzalloc(sizeof(*child), GFP_KERNEL);
+	if (!child)
+		goto err_charge;
+	child->p = p;
+	child->index = index;
+	child->umem = ib_umem_odp_alloc_child(to_ib_umem_odp(p->umem), index << OHCA_CHILD_SHIFT,
+					      OHCA_CHILD_SIZE, &ohca_odp_ops);
+	if (IS_ERR(child->umem)) {
+		ret = PTR_ERR(child->umem);
+		goto err_child;
+	}
+	child->umem->private = p;
+	ret = xa_insert(&p->children, index, child, GFP_KERNEL);
+	if (ret)
+		goto err_umem;
+	list_add_tail(&child->link, &odp->children);
+	atomic_inc(&p->dev->odp_children);
+	return child;
+
+err_umem:
+	ib_umem_odp_release(child->umem);
+err_child:
+	kfree(child);
+err_charge:
+	odp->entries -= OHCA_CHILD_ENTRIES;
+	return ERR_PTR(ret);
+}
+
+/* Whether anything is mapped in [va, va + len) of the region's address space. */
+static bool ohca_odp_mapped(struct ohca_paged *p, u64 va, u64 len)
+{
+	struct mm_struct *mm = p->umem->owning_mm;
+	bool mapped;
+
+	if (!mmget_not_zero(mm))
+		return false;
+	mmap_read_lock(mm);
+	mapped = find_vma_intersection(mm, va, va + len);
+	mmap_read_unlock(mm);
+	mmput(mm);
+	return mapped;
+}
+
+/*
+ * The child with @va, and the region's lock held for reading: nobody removes the child. NULL, and
+ * no lock, if no page can be there and none is to be brought in.
+ */
+static struct ohca_child *ohca_odp_child(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want)
 {
 	unsigned long index = va >> OHCA_CHILD_SHIFT;
-	struct ib_umem_odp *child, *other;
+	struct ohca_child *child;
 
+	down_read(&p->lock);
 	child = xa_load(&p->children, index);
 	if (child)
 		return child;
-	child = ib_umem_odp_alloc_child(to_ib_umem_odp(p->umem), index << OHCA_CHILD_SHIFT,
-					OHCA_CHILD_SIZE, &ohca_odp_ops);
-	if (IS_ERR(child))
-		return child;
-	child->private = p;
-	other = xa_cmpxchg(&p->children, index, NULL, child, GFP_KERNEL);
-	if (!other)
-		return child;
-	ib_umem_odp_release(child);
-	return xa_is_err(other) ? ERR_PTR(xa_err(other)) : other;
+	up_read(&p->lock);
+	if (want == OHCA_WANT_PRESENT && !ohca_odp_mapped(p, va, len))
+		return NULL;
+	mutex_lock(&p->odp->lock);
+	child = ohca_odp_make(p, index);
+	if (!IS_ERR(child))
+		down_read(&p->lock);
+	mutex_unlock(&p->odp->lock);
+	return child;
+}
+
+/* Removes a child that got no page. */
+static void ohca_odp_drop(struct ohca_paged *p, unsigned long index)
+{
+	struct ohca_child *child;
+
+	mutex_lock(&p->odp->lock);
+	child = xa_load(&p->children, index);
+	if (child && !READ_ONCE(child->umem->npages))
+		ohca_odp_remove(child);
+	mutex_unlock(&p->odp->lock);
 }
 
 static int ohca_odp_populate_implicit(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want)
@@ -167,14 +348,22 @@ static int ohca_odp_populate_implicit(struct ohca_paged *p, u64 va, u64 len, enu
 	u64 end = va + len, n;
 	int ret = 0;
 
-	for (; va < end && !ret; va += n) {
-		struct ib_umem_odp *child;
+	/* whoever ends the region waits for this */
+	for (; va < end && !ret && !READ_ONCE(p->leaving); va += n) {
+		struct ohca_child *child;
+		bool empty;
 
 		n = min(end - va, OHCA_CHILD_SIZE - (va & (OHCA_CHILD_SIZE - 1)));
-		down_read(&p->lock);
-		child = ohca_odp_child(p, va);
-		ret = IS_ERR(child) ? PTR_ERR(child) : ohca_odp_bring(p, child, va, n, want);
+		child = ohca_odp_child(p, va, n, want);
+		if (IS_ERR(child))
+			return PTR_ERR(child);
+		if (!child)
+			continue;
+		ret = ohca_odp_bring(p, child->umem, va, n, want);
+		empty = !READ_ONCE(child->umem->npages);
 		up_read(&p->lock);
+		if (empty)
+			ohca_odp_drop(p, va >> OHCA_CHILD_SHIFT);
 	}
 	return ret;
 }
@@ -182,17 +371,14 @@ static int ohca_odp_populate_implicit(struct ohca_paged *p, u64 va, u64 len, enu
 /* Removes the children without a page, or @all. A child gets pages under the lock only. */
 static void ohca_odp_reap(struct ohca_paged *p, bool all)
 {
-	struct ib_umem_odp *child;
+	struct ohca_child *child;
 	unsigned long index;
 
-	down_write(&p->lock);
-	xa_for_each(&p->children, index, child) {
-		if (!all && READ_ONCE(child->npages))
-			continue;
-		xa_erase(&p->children, index);
-		ib_umem_odp_release(child);
-	}
-	up_write(&p->lock);
+	mutex_lock(&p->odp->lock);
+	xa_for_each(&p->children, index, child)
+		if (all || !READ_ONCE(child->umem->npages))
+			ohca_odp_remove(child);
+	mutex_unlock(&p->odp->lock);
 }
 
 static void ohca_odp_reap_work(struct work_struct *work)
@@ -208,6 +394,8 @@ static void ohca_odp_reap_work(struct work_struct *work)
  */
 void ohca_odp_release(struct ohca_paged *p)
 {
+	struct ohca_odp_mm *odp = p->odp;
+
 	if (ohca_odp_is_implicit(p)) {
 		ohca_odp_reap(p, true);
 		/* no notifier is left that could queue it */
@@ -215,9 +403,16 @@ void ohca_odp_release(struct ohca_paged *p)
 		xa_destroy(&p->children);
 	}
 	ib_umem_odp_release(to_ib_umem_odp(p->umem));
+	ohca_odp_mm_put(p->dev, odp, p->entries);
 }
 
 /* ---- registration ---- */
+
+/* Entries of the tables of an explicit region, at most. */
+static u64 ohca_odp_entries(u64 length, int access)
+{
+	return (length >> (access & IB_ACCESS_HUGETLB ? HPAGE_SHIFT : PAGE_SHIFT)) + 2;
+}
 
 /**
  * ohca_reg_odp_mr - register memory of a process without pinning it
@@ -229,7 +424,8 @@ void ohca_odp_release(struct ohca_paged *p)
  *
  * Process context of the owner. Pages that are there are named at once, except for all of
  * the address space.
- * Return: the region or an error pointer.
+ * Return: the region or an error pointer: -ENOMEM also if the tables of all regions of this
+ * address space would be too large.
  */
 struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access)
 {
@@ -237,21 +433,34 @@ struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vir
 	u64 max = le64_to_cpu(dev->attr.max_odp_size);
 	bool implicit = !start && length == U64_MAX;
 	struct ib_umem_odp *umem;
+	struct ohca_odp_mm *odp;
 	struct ohca_paged *p;
+	u64 entries = 0;
 	struct ib_mr *mr;
+	bool room;
 
-	if (implicit) {
-		if (virt)
-			return ERR_PTR(-EINVAL);
+	if (implicit ? virt : !length || length > max)
+		return ERR_PTR(-EINVAL);
+	if (implicit)
 		length = min_t(u64, max, TASK_SIZE);
-		umem = ib_umem_odp_alloc_implicit(&dev->ibdev, access);
-	} else {
-		if (!length || length > max)
-			return ERR_PTR(-EINVAL);
-		umem = ib_umem_odp_get(&dev->ibdev, start, length, access, &ohca_odp_ops);
+	else
+		entries = ohca_odp_entries(length, access);
+	odp = ohca_odp_mm_get(dev);
+	if (!odp)
+		return ERR_PTR(-ENOMEM);
+	mutex_lock(&odp->lock);
+	room = ohca_odp_charge(odp, entries);
+	mutex_unlock(&odp->lock);
+	if (!room) {
+		ohca_odp_mm_put(dev, odp, 0);
+		return ERR_PTR(-ENOMEM);
 	}
-	if (IS_ERR(umem))
+	umem = implicit ? ib_umem_odp_alloc_implicit(&dev->ibdev, access) :
+			  ib_umem_odp_get(&dev->ibdev, start, length, access, &ohca_odp_ops);
+	if (IS_ERR(umem)) {
+		ohca_odp_mm_put(dev, odp, entries);
 		return ERR_CAST(umem);
+	}
 	mr = ERR_PTR(-ENOMEM);
 	p = ohca_paged_alloc(dev, access & IB_ZERO_BASED ? 0 : virt, start, length,
 			     umem->page_shift, access);
@@ -260,6 +469,8 @@ struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vir
 	INIT_WORK(&p->reap, ohca_odp_reap_work);
 	umem->private = p;
 	p->umem = &umem->umem;
+	p->odp = odp;
+	p->entries = entries;
 	p->populate = implicit ? ohca_odp_populate_implicit : ohca_odp_populate;
 	mr = ohca_paged_register(p, ibpd, access);
 	if (!IS_ERR(mr)) {
@@ -271,6 +482,7 @@ struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vir
 
 err:
 	ib_umem_odp_release(umem);
+	ohca_odp_mm_put(dev, odp, entries);
 	kfree(p);
 	return mr;
 }

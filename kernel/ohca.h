@@ -24,6 +24,9 @@
 #include <rdma/ib_smi.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
+#ifdef OHCA_HAVE_RDMA_ITER	/* else it is in the headers above */
+#include <rdma/iter.h>
+#endif
 #include <rdma/uverbs_ioctl.h>
 
 #include "aq.h"
@@ -40,6 +43,7 @@
 #define OHCA_COMP_EQ_MAX_LOG	16
 #define OHCA_MAX_PORTS		2
 #define OHCA_MAX_HANDLE		0xffffffu	/* doorbells carry 24 bits */
+#define OHCA_MAX_MS		30000u	/* whatever a device asks for, no answer takes longer */
 #define OHCA_HEALTH_PERIOD	(2 * HZ)
 #define OHCA_RECOVER_TRIES	5
 #define OHCA_RECOVER_DELAY	(HZ / 4)
@@ -55,7 +59,6 @@
  * @vector: MSI-X vector
  * @created: the device knows it
  * @armed: the interrupt handler may touch it
- * @ncqs: CQs attached; never more than entries, so that it cannot overflow
  * @name: of its interrupt
  */
 struct ohca_eq {
@@ -67,7 +70,6 @@ struct ohca_eq {
 	u32 vector;
 	bool created;
 	bool armed;
-	atomic_t ncqs;
 	char name[32];
 };
 
@@ -108,6 +110,8 @@ struct ohca_paged;
  * @lock: held by who makes or takes the device; outermost
  * @dev: the device, or NULL while there is none
  * @stopped: no device is made until somebody starts the function again
+ * @config: configuration space as it was when the device was first identified: it decodes memory,
+ *	but is no bus master; or NULL
  * @recover: makes another device of one that failed
  * @tries: attempts since the device last ran for OHCA_RECOVER_CALM
  * @since: jiffies of the last attempt that succeeded
@@ -117,6 +121,7 @@ struct ohca_function {
 	struct mutex lock;	/* see above */
 	struct ohca_dev *dev;
 	bool stopped;
+	struct pci_saved_state *config;
 	struct delayed_work recover;
 	u32 tries;
 	unsigned long since;
@@ -149,6 +154,9 @@ struct ohca_function {
  * @cqs: CQs by number
  * @srqs: SRQs by number
  * @paged: regions whose pages come and go, by key
+ * @odp_lock: protects @odp_mms
+ * @odp_mms: struct ohca_odp_mm, one for each address space with such regions
+ * @odp_children: pieces of implicit regions that have tables
  * @ports: by port number - 1
  * @fatal: the device is given up; no command is accepted any more
  * @quiet: and it is reset: no DMA happens any more, so that buffers may be given back
@@ -191,6 +199,9 @@ struct ohca_dev {
 	struct xarray cqs;
 	struct xarray srqs;
 	struct xarray paged;
+	struct mutex odp_lock;	/* see above */
+	struct list_head odp_mms;
+	atomic_t odp_children;
 	struct ohca_port ports[OHCA_MAX_PORTS];
 	bool fatal;
 	bool quiet;
@@ -249,11 +260,20 @@ struct ohca_ucontext {
 	u32 uar;
 };
 
-/** struct ohca_pd - a protection domain */
+/**
+ * struct ohca_pd - a protection domain
+ * @ibpd: the core's part
+ * @pdn: number
+ * @uar: doorbell page of its owner
+ * @windows: memory windows that there are, or may be
+ * @windows_made: how many there have ever been
+ */
 struct ohca_pd {
 	struct ib_pd ibpd;
 	u32 pdn;
 	u32 uar;
+	atomic_t windows;
+	atomic_t windows_made;
 };
 
 /** struct ohca_xrcd - an XRC domain; @xrcdn: number */
@@ -282,6 +302,7 @@ struct ohca_ah {
  * @lock: kernel CQ: protects all that follows
  * @ci: consumer index
  * @arm_sn: events taken
+ * @gone: the device has destroyed it, or is about to: it is armed no more
  * @qps: kernel QPs that complete here, by handle; a CQE is looked up nowhere else
  * @send_qps: kernel QPs that complete sends here
  * @recv_qps: kernel QPs that complete receives here
@@ -299,6 +320,7 @@ struct ohca_cq {
 	spinlock_t lock;	/* see above */
 	u32 ci;
 	u32 arm_sn;
+	bool gone;
 	struct xarray qps;
 	struct list_head send_qps;
 	struct list_head recv_qps;
@@ -578,6 +600,9 @@ static inline void ohca_uar_write(struct ohca_dev *dev, enum ohca_uar_off off, u
 void ohca_recover(struct ohca_function *fn);
 
 /* main.c */
+#if IS_ENABLED(CONFIG_KUNIT)
+int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits);
+#endif
 int ohca_reset_hw(struct ohca_dev *dev);
 bool ohca_is_gone(struct ohca_dev *dev);
 int ohca_attach(struct ohca_function *fn);
@@ -586,6 +611,7 @@ void ohca_detach(struct ohca_function *fn);
 /* device.c */
 extern const struct attribute_group ohca_attr_group;
 int ohca_device_init(struct ohca_dev *dev);
+u64 ohca_max_dm(const struct ohca_dev *dev);
 int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 		      struct ib_udata *udata);
 int ohca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_modify *modify);
@@ -634,17 +660,21 @@ int ohca_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
 /* cq.c */
 int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		   struct uverbs_attr_bundle *attrs);
+int ohca_pre_destroy_cq(struct ib_cq *ibcq);
+void ohca_post_destroy_cq(struct ib_cq *ibcq);
 int ohca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int ohca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period);
 int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata);
 struct ohca_cq *ohca_cq_get(struct ohca_dev *dev, u32 cqn);
 struct ohca_cq *ohca_cq_next(struct ohca_dev *dev, unsigned long *index);
 void ohca_cq_put(struct ohca_cq *cq);
-void ohca_cq_comp_event(struct ohca_cq *cq);
+bool ohca_cq_wants_events(const struct ohca_cq *cq);
+bool ohca_cq_comp_event(struct ohca_cq *cq);
 
 /* poll.c */
 int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 int ohca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+bool ohca_cq_has_work(struct ohca_cq *cq);
 void ohca_cq_clean(struct ohca_cq *cq, struct ohca_qp *qp);
 u64 ohca_cq_arm_word(u32 cqn, bool solicited, u32 sn, u32 ci);
 int ohca_wc_flags(u32 hw_flags);
@@ -711,7 +741,8 @@ struct ohca_srq *ohca_srq_next(struct ohca_dev *dev, unsigned long *index);
 void ohca_srq_put(struct ohca_srq *srq);
 
 /* paged.c */
-int ohca_paged_dereg(struct ohca_paged *p);
+void ohca_paged_leave(struct ohca_paged *p, bool leaving);
+void ohca_paged_end(struct ohca_paged *p);
 int ohca_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
 		   struct ib_sge *sg, u32 num, struct uverbs_attr_bundle *attrs);
 
@@ -771,6 +802,7 @@ int ohca_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey);
 int ohca_query_gid(struct ib_device *ibdev, u32 port, int index, union ib_gid *gid);
 int ohca_get_port_immutable(struct ib_device *ibdev, u32 port, struct ib_port_immutable *imm);
 void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 *data);
+int ohca_port_info_check(const struct ib_port_attr *attr);
 
 /* counters.c */
 struct rdma_hw_stats *ohca_alloc_hw_device_stats(struct ib_device *ibdev);

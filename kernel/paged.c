@@ -95,23 +95,27 @@ err:
 }
 
 /**
- * ohca_paged_dereg - end a region
- * @p: the region; freed on success
+ * ohca_paged_leave - say whether the device is being told to forget a region
+ * @p: the region
+ * @leaving: it is; false: it has refused to
+ *
+ * Any context.
+ */
+void ohca_paged_leave(struct ohca_paged *p, bool leaving)
+{
+	WRITE_ONCE(p->leaving, leaving);
+}
+
+/**
+ * ohca_paged_end - end a region that the device has forgotten
+ * @p: the region, after ohca_paged_leave(); freed
  *
  * Process context.
- * Return: 0, or a negative errno; then it is what it was.
  */
-int ohca_paged_dereg(struct ohca_paged *p)
+void ohca_paged_end(struct ohca_paged *p)
 {
 	struct ohca_dev *dev = p->dev;
-	int ret;
 
-	WRITE_ONCE(p->leaving, true);
-	ret = ohca_cmd_handle(dev, OHCA_CMD_DEREG_MR, p->key);
-	if (ret) {
-		WRITE_ONCE(p->leaving, false);
-		return ret;
-	}
 	/* that was a fence: there is nothing to take back from the device any more */
 	WRITE_ONCE(p->gone, true);
 	xa_erase(&dev->paged, p->key);
@@ -123,7 +127,6 @@ int ohca_paged_dereg(struct ohca_paged *p)
 	else
 		ib_umem_release(p->umem);
 	kfree(p);
-	return 0;
 }
 
 /**
@@ -293,7 +296,8 @@ int ohca_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u
 	default:
 		return -EOPNOTSUPP;
 	}
-	pf = kvzalloc(struct_size(pf, range, num), GFP_KERNEL);
+	/* it waits for its turn, and so may many that one process asks for */
+	pf = kvzalloc(struct_size(pf, range, num), GFP_KERNEL_ACCOUNT);
 	if (!pf)
 		return -ENOMEM;
 	pf->num = num;

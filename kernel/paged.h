@@ -9,6 +9,8 @@
 #ifndef OHCA_PAGED_H
 #define OHCA_PAGED_H
 
+#include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/rwsem.h>
 
 #include "ohca.h"
@@ -19,6 +21,41 @@ enum ohca_want {
 	OHCA_WANT_WRITE,	/* the device writes */
 	OHCA_WANT_ADVICE_READ,	/* for reading alone */
 	OHCA_WANT_PRESENT,	/* what is there, as it is; no page is brought in */
+};
+
+struct ohca_paged;
+
+/**
+ * struct ohca_odp_mm - what the regions of one address space take of the kernel
+ * @link: in ohca_dev.odp_mms
+ * @mm: the address space; a region's umem keeps the structure, if not what is mapped
+ * @refs: regions, under ohca_dev.odp_lock
+ * @lock: protects the rest, and the children of regions from being made or removed; outside of
+ *	the locks of regions
+ * @entries: of tables, one for each page that a region or a child covers
+ * @children: struct ohca_child, the oldest first
+ */
+struct ohca_odp_mm {
+	struct list_head link;
+	struct mm_struct *mm;
+	u32 refs;
+	struct mutex lock;	/* see above */
+	u64 entries;
+	struct list_head children;
+};
+
+/**
+ * struct ohca_child - a piece of an implicit region with tables of its own
+ * @link: in ohca_odp_mm.children
+ * @p: the region
+ * @index: its address >> OHCA_CHILD_SHIFT
+ * @umem: its tables
+ */
+struct ohca_child {
+	struct list_head link;
+	struct ohca_paged *p;
+	unsigned long index;
+	struct ib_umem_odp *umem;
 };
 
 /**
@@ -38,8 +75,10 @@ enum ohca_want {
  * @released: completed when @ref is 0
  * @leaving: DEREG_MR is under way: the device may not know the key any more
  * @gone: it has forgotten the region: there is nothing to take back
+ * @odp: region of an address space: what it takes there
+ * @entries: of these its own tables; an implicit region's children count for themselves
  * @lock: implicit region: held for reading by who uses a child, for writing to remove one
- * @children: implicit region: struct ib_umem_odp by address >> OHCA_CHILD_SHIFT
+ * @children: implicit region: struct ohca_child by address >> OHCA_CHILD_SHIFT
  * @reap: implicit region: removes children without a page
  */
 struct ohca_paged {
@@ -57,6 +96,8 @@ struct ohca_paged {
 	struct completion released;
 	bool leaving;
 	bool gone;
+	struct ohca_odp_mm *odp;
+	u64 entries;
 	struct rw_semaphore lock;	/* see above */
 	struct xarray children;
 	struct work_struct reap;

@@ -4,6 +4,7 @@
  * another device for one that failed.
  */
 #include <linux/module.h>
+#include <linux/slab.h>
 
 #include "ohca.h"
 
@@ -56,6 +57,13 @@ void ohca_recover(struct ohca_function *fn)
 			   OHCA_RECOVER_DELAY << READ_ONCE(fn->tries));
 }
 
+/* Gives the function the configuration that it had, whatever has reset it. */
+static void ohca_restore_config(struct ohca_function *fn)
+{
+	if (fn->config && !pci_load_saved_state(fn->pdev, fn->config))
+		pci_restore_state(fn->pdev);
+}
+
 static void ohca_try_again(struct ohca_function *fn)
 {
 	struct device *d = &fn->pdev->dev;
@@ -70,7 +78,7 @@ static void ohca_try_again(struct ohca_function *fn)
 	}
 	WRITE_ONCE(fn->tries, fn->tries + 1);
 	/* whatever made it fail may have reset the function, too */
-	pci_restore_state(fn->pdev);
+	ohca_restore_config(fn);
 	if (ohca_attach(fn)) {
 		ohca_recover(fn);
 		return;
@@ -131,6 +139,7 @@ static int ohca_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 
 err_stop:
 	ohca_stop(fn);
+	kfree(fn->config);
 err_release:
 	pci_release_mem_regions(pdev);
 err_disable:
@@ -140,7 +149,10 @@ err_disable:
 
 static void ohca_remove(struct pci_dev *pdev)
 {
-	ohca_stop(pci_get_drvdata(pdev));
+	struct ohca_function *fn = pci_get_drvdata(pdev);
+
+	ohca_stop(fn);
+	kfree(fn->config);
 	pci_release_mem_regions(pdev);
 	pci_disable_device(pdev);
 }
@@ -163,15 +175,20 @@ static void ohca_reset_prepare(struct pci_dev *pdev)
 	ohca_stop(pci_get_drvdata(pdev));
 }
 
-static void ohca_reset_done(struct pci_dev *pdev)
+/* Starts a function again that was reset or slept; one that fails is tried again later. */
+static void ohca_restart(struct ohca_function *fn, const char *from)
 {
-	struct ohca_function *fn = pci_get_drvdata(pdev);
 	int ret = ohca_start(fn);
 
 	if (ret) {
-		dev_err(&pdev->dev, "does not come back from a reset: %d\n", ret);
+		dev_err(&fn->pdev->dev, "does not come back from %s: %d\n", from, ret);
 		ohca_recover(fn);
 	}
+}
+
+static void ohca_reset_done(struct pci_dev *pdev)
+{
+	ohca_restart(pci_get_drvdata(pdev), "a reset");
 }
 
 static pci_ers_result_t ohca_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
@@ -192,9 +209,10 @@ static pci_ers_result_t ohca_error_detected(struct pci_dev *pdev, pci_channel_st
 /* After a reset of the slot the function decodes no memory until its state is restored. */
 static pci_ers_result_t ohca_slot_reset(struct pci_dev *pdev)
 {
-	pci_restore_state(pdev);
-	return ohca_start(pci_get_drvdata(pdev)) ? PCI_ERS_RESULT_DISCONNECT :
-						   PCI_ERS_RESULT_RECOVERED;
+	struct ohca_function *fn = pci_get_drvdata(pdev);
+
+	ohca_restore_config(fn);
+	return ohca_start(fn) ? PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_RECOVERED;
 }
 
 static const struct pci_error_handlers ohca_err_handlers = {
@@ -210,9 +228,11 @@ static int ohca_suspend(struct device *d)
 	return 0;
 }
 
+/* The core gives up a device whose resume() fails; this one has other means. */
 static int ohca_resume(struct device *d)
 {
-	return ohca_start(dev_get_drvdata(d));
+	ohca_restart(dev_get_drvdata(d), "sleep");
+	return 0;
 }
 
 static DEFINE_SIMPLE_DEV_PM_OPS(ohca_pm_ops, ohca_suspend, ohca_resume);

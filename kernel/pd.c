@@ -37,8 +37,8 @@ int ohca_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 /** ohca_dealloc_pd - ib_device_ops.dealloc_pd */
 int ohca_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
-	return ohca_cmd_handle(to_ohca_dev(ibpd->device), OHCA_CMD_DEALLOC_PD,
-			       to_ohca_pd(ibpd)->pdn);
+	ohca_cmd_destroy(to_ohca_dev(ibpd->device), OHCA_CMD_DEALLOC_PD, to_ohca_pd(ibpd)->pdn);
+	return 0;
 }
 
 /**
@@ -60,8 +60,9 @@ int ohca_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
 /** ohca_dealloc_xrcd - ib_device_ops.dealloc_xrcd */
 int ohca_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
 {
-	return ohca_cmd_handle(to_ohca_dev(ibxrcd->device), OHCA_CMD_DEALLOC_XRCD,
-			       to_ohca_xrcd(ibxrcd)->xrcdn);
+	ohca_cmd_destroy(to_ohca_dev(ibxrcd->device), OHCA_CMD_DEALLOC_XRCD,
+			 to_ohca_xrcd(ibxrcd)->xrcdn);
+	return 0;
 }
 
 /* For a process that got the handle from another one: whether it is there, and its number. */

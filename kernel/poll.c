@@ -248,6 +248,23 @@ static bool ohca_cq_outstanding(struct ohca_cq *cq)
 	return false;
 }
 
+/**
+ * ohca_cq_has_work - whether a poller would find anything in a CQ of a dead device
+ * @cq: kernel CQ
+ *
+ * Process context.
+ */
+bool ohca_cq_has_work(struct ohca_cq *cq)
+{
+	bool work;
+
+	spin_lock_irq(&cq->lock);
+	work = ohca_cqe_valid(READ_ONCE(ohca_cq_entry(cq, cq->ci)->owner), cq->ci, cq->log_size) ||
+	       ohca_cq_outstanding(cq);
+	spin_unlock_irq(&cq->lock);
+	return work;
+}
+
 /** ohca_poll_cq - ib_device_ops.poll_cq; any context */
 int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 {
@@ -301,8 +318,10 @@ int ohca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 	int ret = 0;
 
 	spin_lock_irqsave(&cq->lock, flags);
-	ohca_uar_write(dev, OHCA_UAR_CQ_ARM,
-		       ohca_cq_arm_word(cq->cqn, solicited, READ_ONCE(cq->arm_sn), cq->ci));
+	if (likely(!cq->gone))	/* else the number may be another one's */
+		ohca_uar_write(dev, OHCA_UAR_CQ_ARM,
+			       ohca_cq_arm_word(cq->cqn, solicited, READ_ONCE(cq->arm_sn),
+						cq->ci));
 	if (unlikely(ohca_is_quiet(dev)) && notify & IB_CQ_REPORT_MISSED_EVENTS)
 		ret = ohca_cq_outstanding(cq);
 	spin_unlock_irqrestore(&cq->lock, flags);
@@ -320,7 +339,7 @@ void ohca_cq_clean(struct ohca_cq *cq, struct ohca_qp *qp)
 {
 	u32 i, budget = 1u << cq->log_size;
 	struct ohca_hw_cqe *e;
-	struct ib_wc wc;
+	struct ib_wc wc = {};
 
 	spin_lock_irq(&cq->lock);
 	for (i = cq->ci; i - cq->ci < budget; i++) {

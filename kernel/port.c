@@ -104,6 +104,22 @@ void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 *data)
 	}
 }
 
+/**
+ * ohca_port_info_check - whether port attributes are such as there can be
+ * @attr: of a PortInfo attribute
+ *
+ * Consumers take them for indices and sizes of what they allocate. Any context.
+ * Return: 0 or -EPROTO.
+ */
+int ohca_port_info_check(const struct ib_port_attr *attr)
+{
+	if (attr->max_mtu < IB_MTU_256 || attr->max_mtu > IB_MTU_4096 ||
+	    attr->active_mtu < IB_MTU_256 || attr->active_mtu > IB_MTU_4096 ||
+	    attr->state < IB_PORT_DOWN || attr->state > IB_PORT_ACTIVE)
+		return -EPROTO;
+	return 0;
+}
+
 /** ohca_query_port - ib_device_ops.query_port */
 int ohca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
 {
@@ -115,6 +131,12 @@ int ohca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr
 	if (ret)
 		return ret;
 	ohca_port_info_unpack(attr, smp.data);
+	ret = ohca_port_info_check(attr);
+	if (ret) {
+		dev_err_ratelimited(&dev->pdev->dev, "port %u: MTU %u of %u, state %u: no PortInfo\n",
+				    port, attr->active_mtu, attr->max_mtu, attr->state);
+		return ret;
+	}
 	attr->gid_tbl_len = clamp(attr->gid_tbl_len, 1, 1 << dev->attr.log_max_gids);
 	attr->pkey_tbl_len = le16_to_cpu(dev->attr.max_pkeys);
 	attr->max_msg_sz = 1u << 31;

@@ -373,27 +373,20 @@ static void ohca_qp_give_back(struct ohca_dev *dev, struct ohca_qp *qp)
 }
 
 /* Unpublish, destroy in the device, wait for whoever still holds it. */
-static int ohca_qp_unmake(struct ohca_dev *dev, struct ohca_qp *qp, bool must)
+static void ohca_qp_unmake(struct ohca_dev *dev, struct ohca_qp *qp)
 {
-	int ret;
-
 	if (!qp->user)
 		mutex_lock(&dev->kqp_lock);
 	xa_erase(&dev->qps, qp->handle);
 	ohca_qp_give_back(dev, qp);
-	ret = ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_QP, qp->handle, must);
-	if (ret)
-		xa_store(&dev->qps, qp->handle, qp, GFP_KERNEL);
-	else if (!qp->user)
+	ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_QP, qp->handle);
+	if (!qp->user) {
 		ohca_qp_unlink(qp);
-	if (!qp->user)
 		mutex_unlock(&dev->kqp_lock);
-	if (ret)
-		return ret;
+	}
 	ohca_sync_events(dev, false);
 	ohca_qp_put(qp);
 	wait_for_completion(&qp->released);
-	return 0;
 }
 
 /* Creates the QP in the device and publishes it. */
@@ -510,7 +503,7 @@ int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_u
 		resp.handle = qp->handle;
 		ret = ohca_udata_out(udata, &resp, sizeof(resp));
 		if (ret) {
-			ohca_qp_unmake(dev, qp, true);
+			ohca_qp_unmake(dev, qp);
 			goto err_buf;
 		}
 	}
@@ -526,11 +519,8 @@ int ohca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
 	struct ohca_qp *qp = to_ohca_qp(ibqp);
-	int ret;
 
-	ret = ohca_qp_unmake(dev, qp, false);
-	if (ret)
-		return ret;
+	ohca_qp_unmake(dev, qp);
 	ohca_qp_free_buf(dev, qp);
 	return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * What `rdma resource show` has of the driver and the device: details (-dd) that say how a
- * queue stands, and the device's contexts as they are (-r).
+ * What `rdma resource show` has of the driver and the device. Details (-dd) everybody may read:
+ * they are what the driver itself knows, name no address, and cost no command. The device's
+ * contexts as they are (-r) are for the administrator.
  */
 #include <rdma/rdma_netlink.h>
 #include <rdma/restrack.h>
@@ -30,34 +31,20 @@ static int ohca_put_raw(struct sk_buff *msg, struct ohca_dev *dev, enum ohca_con
 /** ohca_fill_res_qp_entry - ib_device_ops.fill_res_qp_entry; also of a dead device */
 int ohca_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp)
 {
-	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
 	struct ohca_qp *qp = to_ohca_qp(ibqp);
-	struct ohca_hw_qp_context ctx;
-	struct nlattr *nest;
-	bool hw;
+	struct nlattr *nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
 	int err;
 
-	hw = !ohca_cmd_query_context(dev, OHCA_CONTEXT_QP, qp->handle, &ctx, sizeof(ctx));
-	nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
 	if (!nest)
 		return -EMSGSIZE;
-	err = rdma_nl_put_driver_u32(msg, "handle", qp->handle);
+	err = rdma_nl_put_driver_u32(msg, "handle", qp->handle) ?:
+	      rdma_nl_put_driver_u32(msg, "max_send_wr", READ_ONCE(qp->cap.max_send_wr)) ?:
+	      rdma_nl_put_driver_u32(msg, "max_recv_wr", READ_ONCE(qp->cap.max_recv_wr));
 	if (!qp->user && !err)
 		err = rdma_nl_put_driver_u32(msg, "sq_head", READ_ONCE(qp->sq.head)) ?:
 		      rdma_nl_put_driver_u32(msg, "sq_tail", READ_ONCE(qp->sq.tail)) ?:
 		      rdma_nl_put_driver_u32(msg, "rq_head", READ_ONCE(qp->rq.head)) ?:
 		      rdma_nl_put_driver_u32(msg, "rq_tail", READ_ONCE(qp->rq.tail));
-	if (hw && !err)
-		err = rdma_nl_put_driver_u32(msg, "sq_bbs", ohca_entries(ctx.log_sq)) ?:
-		      rdma_nl_put_driver_u32(msg, "rq_wqes", ohca_entries(ctx.log_rq)) ?:
-		      rdma_nl_put_driver_u32(msg, "hw_sq_pi", le32_to_cpu(ctx.sq_pi)) ?:
-		      rdma_nl_put_driver_u32(msg, "hw_sq_ci", le32_to_cpu(ctx.sq_ci)) ?:
-		      rdma_nl_put_driver_u32(msg, "hw_rq_ci", le32_to_cpu(ctx.rq_ci)) ?:
-		      rdma_nl_put_driver_u32(msg, "una_psn", le32_to_cpu(ctx.una_psn)) ?:
-		      rdma_nl_put_driver_u32(msg, "max_psn", le32_to_cpu(ctx.max_psn)) ?:
-		      rdma_nl_put_driver_u32(msg, "expected_psn",
-					     le32_to_cpu(ctx.expected_psn)) ?:
-		      rdma_nl_put_driver_u32(msg, "counter_set", le32_to_cpu(ctx.counters));
 	return ohca_end_details(msg, nest, err);
 }
 
@@ -73,15 +60,10 @@ int ohca_fill_res_qp_entry_raw(struct sk_buff *msg, struct ib_qp *ibqp)
 /** ohca_fill_res_cq_entry - ib_device_ops.fill_res_cq_entry; also of a dead device */
 int ohca_fill_res_cq_entry(struct sk_buff *msg, struct ib_cq *ibcq)
 {
-	struct ohca_dev *dev = to_ohca_dev(ibcq->device);
 	struct ohca_cq *cq = to_ohca_cq(ibcq);
-	struct ohca_hw_cq_context ctx;
-	struct nlattr *nest;
-	bool hw;
+	struct nlattr *nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
 	int err;
 
-	hw = !ohca_cmd_query_context(dev, OHCA_CONTEXT_CQ, cq->cqn, &ctx, sizeof(ctx));
-	nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
 	if (!nest)
 		return -EMSGSIZE;
 	err = rdma_nl_put_driver_u32(msg, "cqn_hw", cq->cqn) ?:
@@ -89,14 +71,6 @@ int ohca_fill_res_cq_entry(struct sk_buff *msg, struct ib_cq *ibcq)
 	      rdma_nl_put_driver_u32(msg, "vector", cq->eq->vector);
 	if (!cq->umem && !err)
 		err = rdma_nl_put_driver_u32(msg, "ci", READ_ONCE(cq->ci));
-	if (hw && !err)
-		err = rdma_nl_put_driver_u32(msg, "hw_pi", le32_to_cpu(ctx.pi)) ?:
-		      rdma_nl_put_driver_u32(msg, "hw_ci", le32_to_cpu(ctx.ci)) ?:
-		      rdma_nl_put_driver_u32(msg, "events", le32_to_cpu(ctx.events)) ?:
-		      rdma_nl_put_driver_u32(msg, "mod_count", le16_to_cpu(ctx.mod_count)) ?:
-		      rdma_nl_put_driver_u32(msg, "mod_period",
-					     le16_to_cpu(ctx.mod_period_us)) ?:
-		      rdma_nl_put_driver_u32_hex(msg, "flags", ctx.flags);
 	return ohca_end_details(msg, nest, err);
 }
 
@@ -112,25 +86,16 @@ int ohca_fill_res_cq_entry_raw(struct sk_buff *msg, struct ib_cq *ibcq)
 /** ohca_fill_res_srq_entry - ib_device_ops.fill_res_srq_entry; also of a dead device */
 int ohca_fill_res_srq_entry(struct sk_buff *msg, struct ib_srq *ibsrq)
 {
-	struct ohca_dev *dev = to_ohca_dev(ibsrq->device);
 	struct ohca_srq *srq = to_ohca_srq(ibsrq);
-	struct ohca_hw_srq_context ctx;
-	struct nlattr *nest;
-	bool hw;
+	struct nlattr *nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
 	int err;
 
-	hw = !ohca_cmd_query_context(dev, OHCA_CONTEXT_SRQ, srq->srqn, &ctx, sizeof(ctx));
-	nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
 	if (!nest)
 		return -EMSGSIZE;
-	err = rdma_nl_put_driver_u32(msg, "srqn_hw", srq->srqn);
+	err = rdma_nl_put_driver_u32(msg, "srqn_hw", srq->srqn) ?:
+	      rdma_nl_put_driver_u32(msg, "wqes", ohca_entries(READ_ONCE(srq->log)));
 	if (!srq->umem && !err)
 		err = rdma_nl_put_driver_u32(msg, "head", READ_ONCE(srq->head));
-	if (hw && !err)
-		err = rdma_nl_put_driver_u32(msg, "wqes", ohca_entries(ctx.log_size)) ?:
-		      rdma_nl_put_driver_u32(msg, "hw_ci", le32_to_cpu(ctx.ci)) ?:
-		      rdma_nl_put_driver_u32(msg, "limit", le32_to_cpu(ctx.limit)) ?:
-		      rdma_nl_put_driver_u32(msg, "qps", le32_to_cpu(ctx.refs));
 	return ohca_end_details(msg, nest, err);
 }
 
@@ -146,25 +111,12 @@ int ohca_fill_res_srq_entry_raw(struct sk_buff *msg, struct ib_srq *ibsrq)
 /** ohca_fill_res_mr_entry - ib_device_ops.fill_res_mr_entry; also of a dead device */
 int ohca_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr)
 {
-	struct ohca_dev *dev = to_ohca_dev(ibmr->device);
-	struct ohca_hw_mr_context ctx;
-	struct nlattr *nest;
-	bool hw;
+	struct nlattr *nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
 	int err;
 
-	hw = !ohca_cmd_query_context(dev, OHCA_CONTEXT_MR, ibmr->lkey, &ctx, sizeof(ctx));
-	nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
 	if (!nest)
 		return -EMSGSIZE;
 	err = rdma_nl_put_driver_u32_hex(msg, "access", to_ohca_mr(ibmr)->access);
-	if (hw && !err)
-		err = rdma_nl_put_driver_u32(msg, "type", ctx.type) ?:
-		      rdma_nl_put_driver_u64_hex(msg, "hw_iova", le64_to_cpu(ctx.iova)) ?:
-		      rdma_nl_put_driver_u32(msg, "page_shift", ctx.page_shift) ?:
-		      rdma_nl_put_driver_u32(msg, "pages", le32_to_cpu(ctx.npages)) ?:
-		      rdma_nl_put_driver_u32(msg, "max_pages", le32_to_cpu(ctx.max_pages)) ?:
-		      rdma_nl_put_driver_u32(msg, "windows", le32_to_cpu(ctx.refs)) ?:
-		      rdma_nl_put_driver_u32_hex(msg, "flags", ctx.flags);
 	return ohca_end_details(msg, nest, err);
 }
 

@@ -152,20 +152,13 @@ static void ohca_srq_free_buf(struct ohca_dev *dev, struct ohca_srq *srq)
 }
 
 /* Unpublish, destroy in the device, wait for whoever still holds it. */
-static int ohca_srq_unmake(struct ohca_dev *dev, struct ohca_srq *srq, bool must)
+static void ohca_srq_unmake(struct ohca_dev *dev, struct ohca_srq *srq)
 {
-	int ret;
-
 	xa_erase(&dev->srqs, srq->srqn);
-	ret = ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_SRQ, srq->srqn, must);
-	if (ret) {
-		xa_store(&dev->srqs, srq->srqn, srq, GFP_KERNEL);
-		return ret;
-	}
+	ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_SRQ, srq->srqn);
 	ohca_sync_events(dev, false);
 	ohca_srq_put(srq);
 	wait_for_completion(&srq->released);
-	return 0;
 }
 
 /** ohca_create_srq - ib_device_ops.create_srq */
@@ -241,7 +234,7 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 		resp.srqn = srq->srqn;
 		ret = ohca_udata_out(udata, &resp, sizeof(resp));
 		if (ret) {
-			ohca_srq_unmake(dev, srq, true);
+			ohca_srq_unmake(dev, srq);
 			goto err_buf;
 		}
 	}
@@ -442,11 +435,8 @@ int ohca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibsrq->device);
 	struct ohca_srq *srq = to_ohca_srq(ibsrq);
-	int ret;
 
-	ret = ohca_srq_unmake(dev, srq, false);
-	if (ret)
-		return ret;
+	ohca_srq_unmake(dev, srq);
 	ohca_srq_free_buf(dev, srq);
 	return 0;
 }

@@ -51,7 +51,7 @@ void ohca_mmap_free(struct rdma_user_mmap_entry *rdma)
 	struct ohca_mmap *entry = container_of(rdma, struct ohca_mmap, rdma);
 
 	if (entry->kind == OHCA_MMAP_DM)
-		ohca_cmd_destroy(entry->dev, OHCA_CMD_FREE_DM, entry->num, true);
+		ohca_cmd_destroy(entry->dev, OHCA_CMD_FREE_DM, entry->num);
 	else
 		ida_free(&entry->dev->uars, entry->num);
 	kfree(entry);

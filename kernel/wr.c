@@ -66,10 +66,16 @@ static bool ohca_op_allowed(const struct ohca_qp *qp, enum ib_wr_opcode opcode)
 	}
 }
 
+/*
+ * Return: where what follows goes, or NULL: the AH is of another PD (IBTA vol 1, C10-10). The
+ * device sees an address vector, of which it cannot tell.
+ */
 static void *ohca_put_av(void *seg, const struct ohca_qp *qp, const struct ib_ud_wr *wr)
 {
 	struct ohca_hw_av *av = seg;
 
+	if (wr->ah->pd != qp->ibqp.pd)
+		return NULL;
 	*av = to_ohca_ah(wr->ah)->av;
 	av->dqpn = cpu_to_le32(wr->remote_qpn);
 	av->qkey = cpu_to_le32(wr->remote_qkey);
@@ -220,8 +226,11 @@ int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, v
 		ctrl->inv_key = cpu_to_le32(wr->ex.invalidate_rkey);
 	ctrl->wr_id = 0;
 
-	if (type != IB_QPT_RC && type != IB_QPT_UC)
+	if (type != IB_QPT_RC && type != IB_QPT_UC) {
 		seg = ohca_put_av(seg, qp, ud_wr(wr));
+		if (!seg)
+			return -EINVAL;
+	}
 
 	switch (wr->opcode) {
 	case IB_WR_RDMA_WRITE:

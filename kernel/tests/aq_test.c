@@ -17,12 +17,14 @@
  * @ci: AQ entries taken
  * @pi: ACQ entries written
  * @refuse: status for every command
+ * @deaf: opcode that it never answers, 0: none
  */
 struct fake {
 	struct ohca_dev *dev;
 	u32 ci;
 	u32 pi;
 	u8 refuse;
+	u8 deaf;
 };
 
 static struct fake *make_fake(struct kunit *test)
@@ -70,6 +72,8 @@ static void answer(struct fake *f, const struct ohca_hw_aqe *aqe)
 	const void *in;
 	void *out;
 
+	if (f->deaf && aqe->hdr.opcode == f->deaf)
+		return;
 	switch (aqe->hdr.opcode) {
 	case OHCA_CMD_ALLOC_PD:
 		put_acqe(f, aqe->hdr.cookie, f->refuse, aqe->hdr.opcode,
@@ -335,6 +339,168 @@ static void dead_device(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
+/* One that is never answered ends in time, however many others the device answers meanwhile. */
+static void starved(struct kunit *test)
+{
+	struct fake *f = make_fake(test);
+	struct waiter *w = ohca_test_alloc(test, sizeof(*w));
+	struct task_struct *t = start_device(test, f);
+	unsigned long begin = jiffies;
+
+	ohca_fatal_init(f->dev);
+	f->dev->pdev->error_state = pci_channel_io_perm_failure; /* there is no config space */
+	writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
+	f->dev->cmd_ms = 400;
+	f->dev->aq.patience = HZ;
+	f->deaf = OHCA_CMD_ALLOC_PD;
+	w->f = f;
+	init_completion(&w->done);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(waiter_thread, w, "ohca-waiter")));
+	while (!completion_done(&w->done)) {
+		ohca_cmd_handle(f->dev, OHCA_CMD_DESTROY_CQ, 1);
+		usleep_range(10000, 20000);
+	}
+	KUNIT_EXPECT_EQ(test, -EIO, w->ret);
+	KUNIT_EXPECT_TRUE(test, ohca_is_quiet(f->dev));
+	KUNIT_EXPECT_TRUE(test, time_before(jiffies, begin + 6 * HZ));
+	kthread_stop(t);
+	ohca_fatal_stop(f->dev);
+	ohca_test_end(f->dev);
+}
+
+/* Who has the device do something does not wait for it when it has failed, but for a reset. */
+static void fatal_while_waiting(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	void __iomem *status = dev->regs + OHCA_REG_STATUS;
+	u32 all = OHCA_STATUS_READY | OHCA_STATUS_ENABLED | OHCA_STATUS_FATAL;
+
+	dev->reset_ms = 200;
+	writel(OHCA_STATUS_READY | OHCA_STATUS_ENABLED, status);
+	KUNIT_EXPECT_EQ(test, 0, ohca_wait_status(dev, OHCA_STATUS_ENABLED, OHCA_STATUS_ENABLED));
+	writel(OHCA_STATUS_READY | OHCA_STATUS_FATAL, status);
+	KUNIT_EXPECT_EQ(test, -EIO, ohca_wait_status(dev, OHCA_STATUS_ENABLED,
+						     OHCA_STATUS_ENABLED));
+	KUNIT_EXPECT_EQ(test, -ETIMEDOUT, ohca_wait_status(dev, all, OHCA_STATUS_READY));
+	writel(0, dev->regs + OHCA_REG_MAGIC);
+	KUNIT_EXPECT_EQ(test, -ENODEV, ohca_wait_status(dev, all, OHCA_STATUS_READY));
+	ohca_test_end(dev);
+}
+
+/* ---- objects that the device does not give up ---- */
+
+static int destroy_pd(struct kunit *test, struct ohca_dev *dev)
+{
+	struct ohca_pd *pd = ohca_test_alloc(test, sizeof(*pd));
+
+	pd->ibpd.device = &dev->ibdev;
+	return ohca_dealloc_pd(&pd->ibpd, NULL);
+}
+
+static int destroy_xrcd(struct kunit *test, struct ohca_dev *dev)
+{
+	struct ohca_xrcd *xrcd = ohca_test_alloc(test, sizeof(*xrcd));
+
+	xrcd->ibxrcd.device = &dev->ibdev;
+	return ohca_dealloc_xrcd(&xrcd->ibxrcd, NULL);
+}
+
+static int destroy_cq(struct kunit *test, struct ohca_dev *dev)
+{
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 3);
+	int ret = ohca_destroy_cq(&cq->ibcq, NULL);
+
+	KUNIT_EXPECT_NULL(test, xa_load(&dev->cqs, cq->cqn));
+	return ret;
+}
+
+static int destroy_srq(struct kunit *test, struct ohca_dev *dev)
+{
+	struct ohca_srq *srq = ohca_test_alloc(test, sizeof(*srq));
+	int ret;
+
+	srq->ibsrq.device = &dev->ibdev;
+	srq->srqn = 7;
+	refcount_set(&srq->ref, 1);
+	init_completion(&srq->released);
+	KUNIT_ASSERT_EQ(test, 0, xa_insert(&dev->srqs, 7, srq, GFP_KERNEL));
+	ret = ohca_destroy_srq(&srq->ibsrq, NULL);
+	KUNIT_EXPECT_NULL(test, xa_load(&dev->srqs, 7));
+	return ret;
+}
+
+static int destroy_qp(struct kunit *test, struct ohca_dev *dev)
+{
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 3);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 9, 3);
+	int ret;
+
+	/* they are the test's */
+	qp->sq.shadow = NULL;
+	qp->rq.shadow = NULL;
+	KUNIT_ASSERT_EQ(test, 0, xa_insert(&dev->qps, 9, qp, GFP_KERNEL));
+	ret = ohca_destroy_qp(&qp->ibqp, NULL);
+	KUNIT_EXPECT_NULL(test, xa_load(&dev->qps, 9));
+	KUNIT_EXPECT_NULL(test, xa_load(&cq->qps, 9));
+	KUNIT_EXPECT_TRUE(test, list_empty(&cq->send_qps) && list_empty(&cq->recv_qps));
+	return ret;
+}
+
+static int destroy_mr(struct kunit *test, struct ohca_dev *dev)
+{
+	struct ohca_pd *pd = ohca_test_alloc(test, sizeof(*pd));
+	struct ohca_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, mr);
+	mr->ibmr.device = &dev->ibdev;
+	mr->ibmr.pd = &pd->ibpd;
+	/* with windows the device may be right */
+	atomic_set(&pd->windows, 1);
+	KUNIT_EXPECT_EQ(test, -EBUSY, ohca_dereg_mr(&mr->ibmr, NULL));
+	KUNIT_EXPECT_FALSE(test, ohca_is_quiet(dev));
+	atomic_set(&pd->windows, 0);
+	return ohca_dereg_mr(&mr->ibmr, NULL);
+}
+
+static int destroy_mw(struct kunit *test, struct ohca_dev *dev)
+{
+	struct ohca_pd *pd = ohca_test_alloc(test, sizeof(*pd));
+	struct ohca_mw *mw = ohca_test_alloc(test, sizeof(*mw));
+
+	mw->ibmw.device = &dev->ibdev;
+	mw->ibmw.pd = &pd->ibpd;
+	return ohca_dealloc_mw(&mw->ibmw);
+}
+
+/*
+ * The core frees what it destroys, whatever the driver answers. So a device that refuses is
+ * reset, and nothing of the object is left in the driver.
+ */
+static void destroy_refused(struct kunit *test)
+{
+	static int (*const destroy[])(struct kunit *test, struct ohca_dev *dev) = {
+		destroy_pd, destroy_xrcd, destroy_cq, destroy_srq, destroy_qp, destroy_mr,
+		destroy_mw,
+	};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(destroy); i++) {
+		struct fake *f = make_fake(test);
+		struct task_struct *t = start_device(test, f);
+
+		ohca_fatal_init(f->dev);
+		f->dev->pdev->error_state = pci_channel_io_perm_failure;
+		writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
+		f->dev->wedged = true;	/* buffers are the test's */
+		f->refuse = OHCA_ADMIN_BUSY;
+		KUNIT_EXPECT_EQ_MSG(test, 0, destroy[i](test, f->dev), "object %u", i);
+		KUNIT_EXPECT_TRUE_MSG(test, ohca_is_quiet(f->dev), "object %u", i);
+		kthread_stop(t);
+		ohca_fatal_stop(f->dev);
+		ohca_test_end(f->dev);
+	}
+}
+
 static struct kunit_case aq_cases[] = {
 	KUNIT_CASE(errnos),
 	KUNIT_CASE(one_after_another),
@@ -344,6 +510,9 @@ static struct kunit_case aq_cases[] = {
 	KUNIT_CASE(stray_answers),
 	KUNIT_CASE(endless_answers),
 	KUNIT_CASE(dead_device),
+	KUNIT_CASE_SLOW(starved),
+	KUNIT_CASE(fatal_while_waiting),
+	KUNIT_CASE(destroy_refused),
 	{}
 };
 

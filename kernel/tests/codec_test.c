@@ -285,6 +285,12 @@ static void datagram(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0xab, (want[34] >> 4) | (want[35] << 4));
 	expect_bytes(test, wqe, want, sizeof(want));
 
+	/* an AH of another PD */
+	ah->ibah.pd = ohca_test_alloc(test, sizeof(*ah->ibah.pd));
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+	qp->ibqp.pd = ah->ibah.pd;
+	KUNIT_EXPECT_EQ(test, 0, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
+
 	/* only QP1 chooses the P_Key itself */
 	qp->ibqp.qp_type = IB_QPT_UD;
 	KUNIT_ASSERT_EQ(test, 0, ohca_build_send_wqe(qp, &wr.wr, wqe->b, &shadow));
@@ -575,6 +581,30 @@ static void port_info(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, IB_SPEED_QDR, attr.active_speed);
 }
 
+/* An MTU or a state that there is not is no PortInfo. */
+static void port_info_bad(struct kunit *test)
+{
+	static const struct {
+		u8 off, val;
+		bool ok;
+	} step[] = {
+		{ 36, 0x51, true }, { 36, 0x11, true }, { 36, 0x01, false }, { 36, 0x61, false },
+		{ 41, 0x01, true }, { 41, 0x00, false }, { 41, 0x06, false },
+		{ 32, 0x71, true }, { 32, 0x70, false }, { 32, 0x75, false },
+	};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(step); i++) {
+		u8 data[64] = { [32] = 0x74, [33] = 0x52, [36] = 0x51, [41] = 0x05 };
+		struct ib_port_attr attr = {};
+
+		data[step[i].off] = step[i].val;
+		ohca_port_info_unpack(&attr, data);
+		KUNIT_EXPECT_EQ_MSG(test, step[i].ok ? 0 : -EPROTO, ohca_port_info_check(&attr),
+				    "byte %u: %#x", step[i].off, step[i].val);
+	}
+}
+
 static void mad_filter(struct kunit *test)
 {
 	struct ib_mad *mad = ohca_test_alloc(test, sizeof(*mad));
@@ -644,6 +674,7 @@ static struct kunit_case codec_cases[] = {
 	KUNIT_CASE(cqe),
 	KUNIT_CASE(qp_attr_round_trip),
 	KUNIT_CASE(port_info),
+	KUNIT_CASE(port_info_bad),
 	KUNIT_CASE(mad_filter),
 	KUNIT_CASE(db_needed),
 	KUNIT_CASE(entries),

@@ -27,6 +27,7 @@ static inline struct ohca_dev *ohca_test_dev(struct kunit *test)
 	dev->regs = (void __force __iomem *)ohca_test_alloc(test, OHCA_CTRL_BAR_SIZE);
 	writel(OHCA_MAGIC, dev->regs + OHCA_REG_MAGIC);
 	dev->uar = (void __force __iomem *)ohca_test_alloc(test, PAGE_SIZE);
+	mutex_init(&dev->kqp_lock);
 	xa_init(&dev->qps);
 	xa_init(&dev->cqs);
 	xa_init(&dev->srqs);
@@ -47,6 +48,8 @@ static inline struct ohca_cq *ohca_test_cq(struct kunit *test, struct ohca_dev *
 
 	cq->ibcq.device = &dev->ibdev;
 	cq->log_size = log;
+	refcount_set(&cq->ref, 1);
+	init_completion(&cq->released);
 	spin_lock_init(&cq->lock);
 	xa_init(&cq->qps);
 	INIT_LIST_HEAD(&cq->send_qps);
@@ -70,6 +73,8 @@ static inline struct ohca_qp *ohca_test_qp(struct kunit *test, struct ohca_dev *
 	qp->handle = handle;
 	qp->state = IB_QPS_RTS;
 	qp->has_rq = true;
+	refcount_set(&qp->ref, 1);
+	init_completion(&qp->released);
 	spin_lock_init(&qp->sq.lock);
 	qp->sq.log = log;
 	qp->sq.room = 1u << log;

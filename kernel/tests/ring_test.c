@@ -522,9 +522,18 @@ static void fatal_flush(struct kunit *test)
 	ohca_test_end(dev);
 }
 
+/* struct flush_seen - @calls: of the handler; @closed: no softirq could come in between */
+struct flush_seen {
+	u32 calls;
+	bool closed;
+};
+
 static void flush_seen(struct ib_cq *ibcq, void *context)
 {
-	*(bool *)context = softirq_count();
+	struct flush_seen *seen = context;
+
+	seen->calls++;
+	seen->closed = softirq_count();
 }
 
 /* Who is woken for that runs as in an interrupt: no softirq comes in between. */
@@ -532,16 +541,51 @@ static void fatal_wakes(struct kunit *test)
 {
 	struct ohca_dev *dev = ohca_test_dev(test);
 	struct ohca_cq *cq = ohca_test_cq(test, dev, 3);
-	bool closed = false;
+	struct flush_seen seen = {};
 
 	ohca_fatal_init(dev);
-	refcount_set(&cq->ref, 1);
+	put_cqe(cq, 0, 1, OHCA_CQE_SEND, 0, 0);
 	cq->ibcq.comp_handler = flush_seen;
-	cq->ibcq.cq_context = &closed;
+	cq->ibcq.cq_context = &seen;
 	ohca_flush_kick(dev);
 	flush_work(&dev->flush_work);
-	KUNIT_EXPECT_TRUE(test, closed);
+	KUNIT_EXPECT_EQ(test, 1, seen.calls);
+	KUNIT_EXPECT_TRUE(test, seen.closed);
 	KUNIT_EXPECT_EQ(test, 1, refcount_read(&cq->ref));
+	ohca_test_end(dev);
+}
+
+/* One that has something outstanding is woken; one that has nothing, or is polled, is not. */
+static void fatal_wakes_whom(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *idle = ohca_test_cq(test, dev, 3);
+	struct ohca_cq *busy = ohca_test_cq(test, dev, 3);
+	struct ohca_cq *direct = ohca_test_cq(test, dev, 3);
+	struct ohca_qp *polled = ohca_test_qp(test, dev, direct, 10, 3);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, busy, 9, 3);
+	struct flush_seen seen[3] = {};
+
+	ohca_fatal_init(dev);
+	idle->ibcq.cq_context = &seen[0];
+	busy->ibcq.cq_context = &seen[1];
+	direct->ibcq.cq_context = &seen[2];
+	idle->ibcq.comp_handler = flush_seen;
+	busy->ibcq.comp_handler = flush_seen;
+	direct->ibcq.comp_handler = flush_seen;
+	direct->ibcq.poll_ctx = IB_POLL_DIRECT;
+	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 0, 3));
+	KUNIT_ASSERT_EQ(test, 0, post_one(polled, 0, 3));
+	ohca_flush_kick(dev);
+	flush_work(&dev->flush_work);
+	KUNIT_EXPECT_EQ(test, 0, seen[0].calls);
+	KUNIT_EXPECT_EQ(test, 1, seen[1].calls);
+	KUNIT_EXPECT_EQ(test, 0, seen[2].calls);
+	/* an event for the last is the device's error */
+	KUNIT_EXPECT_TRUE(test, ohca_cq_comp_event(busy));
+	KUNIT_EXPECT_FALSE(test, ohca_cq_comp_event(direct));
+	KUNIT_EXPECT_EQ(test, 2, seen[1].calls);
+	KUNIT_EXPECT_EQ(test, 0, seen[2].calls);
 	ohca_test_end(dev);
 }
 
@@ -559,6 +603,11 @@ static void notify(struct kunit *test)
 	ohca_poll_cq(&cq->ibcq, 1, &wc);
 	KUNIT_EXPECT_EQ(test, 0, ohca_req_notify_cq(&cq->ibcq, IB_CQ_SOLICITED));
 	KUNIT_EXPECT_EQ(test, 5 | 1 << 24 | 2 << 25 | 1ull << 32, readq(db));
+	/* a poller that the core has not stopped yet arms no CQ that the device has destroyed */
+	cq->gone = true;
+	writeq(0, db);
+	KUNIT_EXPECT_EQ(test, 0, ohca_req_notify_cq(&cq->ibcq, IB_CQ_NEXT_COMP));
+	KUNIT_EXPECT_EQ(test, 0, readq(db));
 	ohca_test_end(dev);
 }
 
@@ -590,6 +639,7 @@ static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(cq_clean),
 	KUNIT_CASE(fatal_flush),
 	KUNIT_CASE(fatal_wakes),
+	KUNIT_CASE(fatal_wakes_whom),
 	KUNIT_CASE(notify),
 	KUNIT_CASE(eq_phase),
 	{}
