@@ -2,7 +2,8 @@
 /*
  * Address handles. An AH is the address vector that goes into a WQE; neither the
  * kernel nor the device has an object for it. The device checks what only it
- * knows: path bits against the LMC, the GID.
+ * knows: path bits against the LMC, the GID. That its protection domain is the QP's is
+ * checked when it is posted (wr.h).
  */
 
 #include <stdlib.h>
@@ -61,6 +62,9 @@ struct ibv_ah *ohca_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 		errno = ENOMEM;
 		return NULL;
 	}
+	ah->pd = to_opd(ibpd);
+	ah->pdn = ah->pd->pdn;
+	atomic_fetch_add(&ah->pd->refs, 1);
 	av = &ah->av;
 	av->dlid = htole16(attr->dlid);
 	av->sl = attr->sl;
@@ -82,6 +86,9 @@ struct ibv_ah *ohca_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 /** ohca_destroy_ah - ibv_destroy_ah(); WQEs that were posted have their own copy */
 int ohca_destroy_ah(struct ibv_ah *ibah)
 {
-	free(to_oah(ibah));
+	struct ohca_ah *ah = to_oah(ibah);
+
+	atomic_fetch_sub(&ah->pd->refs, 1);
+	free(ah);
 	return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "compat.h"
 #include "ohca.h"
 #include "ohca_abi.h"
 
@@ -89,9 +90,8 @@ struct ibv_cq_ex *ohca_create_cq_ex(struct ibv_context *ibctx,
 	cmd.log_size = log_size;
 	cmd.buf_addr = (uintptr_t)buf.addr;
 	cmd.buf_size = buf.size;
-	err = ibv_cmd_create_cq_ex(ibctx, &kattr, &cq->vcq, &cmd.ibv_cmd,
-				   sizeof(cmd), &resp.ibv_resp, sizeof(resp),
-				   0);
+	err = ohca_cmd_create_cq_ex(ibctx, &kattr, &cq->vcq, &cmd.ibv_cmd,
+				    sizeof(cmd), &resp.ibv_resp, sizeof(resp));
 	if (err)
 		goto err_buf;
 
@@ -177,7 +177,7 @@ int ohca_resize_cq(struct ibv_cq *ibcq, int cqe)
 	if (err)
 		return err;
 
-	ohca_lock(&cq->lock);
+	ohca_lock_slow(&cq->lock);
 	old = cq->buf;
 	if (ohca_cq_pending(cq) > 1u << log_size) {
 		err = EINVAL;
@@ -196,7 +196,7 @@ int ohca_resize_cq(struct ibv_cq *ibcq, int cqe)
 	ohca_cq_set_buf(cq, &buf, log_size);
 	ibcq->cqe = 1 << log_size;
 out:
-	ohca_unlock(&cq->lock);
+	ohca_unlock_slow(&cq->lock);
 	ohca_buf_free(err ? &buf : &old);
 	return err;
 }

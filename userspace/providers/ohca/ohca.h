@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +23,7 @@
 #include <util/udma_barrier.h>
 #include <util/util.h>
 
+#include "lock.h"
 #include "ohca_hw.h"
 
 #define OHCA_MAX_PORTS 2
@@ -40,23 +40,11 @@ enum ohca_res_type {
 };
 
 /**
- * struct ohca_lock - spinlock that may be switched off
- * @held: 1 while somebody holds it
- * @needed: false if the consumer promised to use one thread only (thread domain,
- *	IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
- */
-struct ohca_lock {
-	atomic_uint held;
-	bool needed;
-};
-
-/**
  * struct ohca_context - one open device
  * @uar: its doorbell page
  * @dying: QPs from before the kernel destroys them until their CQs are cleaned
  * @dying_srqs: the same for XRC SRQs
- * @dying_lock: guards @dying and @dying_srqs; no command runs under it
- * @dying_less: signalled when something leaves one of them
+ * @dying_lock: guards @dying and @dying_srqs; no command runs under it; locks of CQs are taken
  */
 struct ohca_context {
 	struct verbs_context ibv_ctx;
@@ -76,7 +64,6 @@ struct ohca_context {
 	struct list_head dying;
 	struct list_head dying_srqs;
 	pthread_mutex_t dying_lock;
-	pthread_cond_t dying_less;
 };
 
 /** struct ohca_td - thread domain; @refs counts the parent domains that name it */
@@ -88,7 +75,8 @@ struct ohca_td {
 /**
  * struct ohca_pd - protection domain or parent domain
  * @ibv_pd: as libibverbs sees it
- * @refs: parent domains and queues that refer to it from user space
+ * @pdn: the device's number of it; of a parent domain that of @base
+ * @refs: parent domains, queues and AHs that refer to it from user space
  * @base: parent domain: the protection domain it stands for; else NULL
  * @td: parent domain: its thread domain or NULL
  * @alloc: parent domain: the consumer's allocator or NULL
@@ -97,6 +85,7 @@ struct ohca_td {
  */
 struct ohca_pd {
 	struct ibv_pd ibv_pd;
+	uint32_t pdn;
 	atomic_int refs;
 	struct ohca_pd *base;
 	struct ohca_td *td;
@@ -135,10 +124,18 @@ struct ohca_dm {
 	uint64_t length;
 };
 
-/** struct ohca_ah - address handle; @av is ready to be copied into a WQE */
+/**
+ * struct ohca_ah - address handle
+ * @ibv_ah: as libibverbs sees it
+ * @pdn: number of the protection domain whose QPs may send by it
+ * @av: ready to be copied into a WQE
+ * @pd: refers to it
+ */
 struct ohca_ah {
 	struct ibv_ah ibv_ah;
+	uint32_t pdn;
 	struct ohca_hw_av av;
+	struct ohca_pd *pd;
 };
 
 struct ohca_srq;
@@ -213,10 +210,13 @@ struct ohca_rq {
  *	in which none may, so that one test covers type, state and opcode
  * @post_ops: of these, those that ibv_post_send() can express
  * @fast_ops: of these, those with data, without an XRC segment
+ * @no_flags: flags of enum ibv_send_flags that are refused
+ * @slow_flags: these, inline, and all that are none
  * @sge_limit: SGEs a WQE may have + 1
  * @max_inline: inline bytes a WQE may have
  * @max_tso_header: bytes of headers before a large segment; 0: there are none
  * @dgram: every WQE carries an address vector
+ * @pdn: number of the QP's protection domain
  * @xrc: every WQE that sends something carries an XRC segment
  * @room: basic blocks that may be in use with the largest WQE still fitting
  * @offset_mask: takes an index in bytes to an offset in @ring
@@ -236,11 +236,14 @@ struct ohca_sq {
 	uint32_t ops;
 	uint32_t post_ops;
 	uint32_t fast_ops;
+	uint32_t no_flags;
+	uint32_t slow_flags;
 	uint32_t sge_limit;
 	uint32_t max_inline;
 	uint32_t max_tso_header;
 	bool dgram;
 	bool xrc;
+	uint32_t pdn;
 	uint32_t room;
 	uint32_t offset_mask;
 	struct ohca_lock lock;
@@ -251,10 +254,10 @@ struct ohca_sq {
 	int err;
 };
 
+#define OHCA_CACHE_LINE 64
+
 /**
  * struct ohca_qp - queue pair
- * @sq: send queue
- * @rq: receive queue; unused with an SRQ
  * @db: doorbell record of both
  * @uar: doorbell page
  * @handle: the number doorbells and CQEs use
@@ -266,14 +269,18 @@ struct ohca_sq {
  * @buf: holds the rings and @db
  * @pd: parent domain it refers to, or NULL
  * @dying: in @ohca_context.dying
+ * @cleaned: the CQs hold nothing of it any more; guarded by @ohca_context.dying_lock
+ * @sq: send queue
+ * @rq: receive queue; unused with an SRQ
+ *
+ * Those who send and those who receive may be different threads. Each queue has its cache lines;
+ * what both read hardly ever changes. Made by ohca_qp_new().
  */
 struct ohca_qp {
 	struct verbs_qp vqp;
-	struct ohca_sq sq;
 	struct ohca_hw_db *db;
 	uint8_t *uar;
 	uint32_t handle;
-	struct ohca_rq rq;
 	uint32_t all_ops;
 	uint32_t rq_sge_limit;
 	bool tags;
@@ -282,6 +289,9 @@ struct ohca_qp {
 	struct ohca_buf buf;
 	struct ohca_pd *pd;
 	struct list_node dying;
+	bool cleaned;
+	struct ohca_sq sq __attribute__((aligned(OHCA_CACHE_LINE)));
+	struct ohca_rq rq __attribute__((aligned(OHCA_CACHE_LINE)));
 };
 
 /**
@@ -292,7 +302,8 @@ struct ohca_qp {
  * @ci: operations whose result has been looked at
  * @num_tags: tags
  * @free: first that is free; @num_tags: none is
- * @lock: guards everything above, and @tag; taken with the CQ's lock held, or the SRQ's
+ * @lock: guards everything above, and @tag; taken with the CQ's lock held, or the SRQ's; always
+ *	needed
  * @cq: CQ of the SRQ
  * @next: SRQ that has the same
  * @tag: by number; @tag.next is the free one after it
@@ -318,6 +329,7 @@ struct ohca_tm {
  * @tm: tags, or NULL
  * @xrc_cq: the CQ of an XRC SRQ, else NULL
  * @dying: in @ohca_context.dying_srqs
+ * @cleaned: as of struct ohca_qp
  */
 struct ohca_srq {
 	struct verbs_srq vsrq;
@@ -328,6 +340,7 @@ struct ohca_srq {
 	struct ohca_tm *tm;
 	struct ohca_cq *xrc_cq;
 	struct list_node dying;
+	bool cleaned;
 	struct ohca_buf buf;
 	struct ohca_pd *pd;
 };
@@ -388,42 +401,6 @@ static inline bool ohca_has_feature(const struct ohca_context *ctx,
 	return (ctx->features >> bit) & 1;
 }
 
-/* locks */
-
-#define OHCA_COLD __attribute__((noinline, cold))
-#define OHCA_INLINE static inline ALWAYS_INLINE
-
-void ohca_lock_contended(struct ohca_lock *lock) OHCA_COLD;
-
-static inline void ohca_lock_init(struct ohca_lock *lock, bool needed)
-{
-	atomic_init(&lock->held, 0);
-	lock->needed = needed;
-}
-
-/*
- * The hot functions try first and leave the wait to a second, out of line copy of
- * themselves: without a call in them they need no stack frame.
- */
-static inline bool ohca_trylock(struct ohca_lock *lock)
-{
-	return !lock->needed ||
-	       likely(!atomic_exchange_explicit(&lock->held, 1,
-						memory_order_acquire));
-}
-
-static inline void ohca_lock(struct ohca_lock *lock)
-{
-	if (!ohca_trylock(lock))
-		ohca_lock_contended(lock);
-}
-
-static inline void ohca_unlock(struct ohca_lock *lock)
-{
-	if (lock->needed)
-		atomic_store_explicit(&lock->held, 0, memory_order_release);
-}
-
 /*
  * Words shared with the device. What it wrote before a word that was loaded is seen
  * after the load; what was written before a store is there when it sees the store.
@@ -431,13 +408,13 @@ static inline void ohca_unlock(struct ohca_lock *lock)
  */
 static inline uint32_t ohca_load_le32(const __le32 *p)
 {
-	return le32toh(atomic_load_explicit((const _Atomic(uint32_t) *)p,
-					    memory_order_acquire));
+	return le32toh((__force __le32)atomic_load_explicit(
+		(const _Atomic(uint32_t) *)p, memory_order_acquire));
 }
 
 static inline void ohca_store_le32(__le32 *p, uint32_t v)
 {
-	atomic_store_explicit((_Atomic(uint32_t) *)p, htole32(v),
+	atomic_store_explicit((_Atomic(uint32_t) *)p, (__force uint32_t)htole32(v),
 			      memory_order_release);
 }
 
@@ -550,7 +527,8 @@ int ohca_query_rt_values(struct ibv_context *ibctx,
 uint64_t ohca_wallclock_ns(struct ohca_cq *cq, uint64_t device_ns);
 
 /* qp.c */
-void ohca_qp_wait_dying(struct ohca_context *ctx, uint32_t handle);
+struct ohca_qp *ohca_qp_new(void);
+void ohca_qp_take_number(struct ohca_context *ctx, uint32_t handle);
 struct ibv_qp *ohca_create_qp(struct ibv_pd *ibpd,
 			      struct ibv_qp_init_attr *attr);
 struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,

@@ -26,6 +26,7 @@ struct ibv_pd *ohca_alloc_pd(struct ibv_context *ibctx)
 		errno = err;
 		return NULL;
 	}
+	pd->pdn = resp.pdn;
 	return &pd->ibv_pd;
 }
 
@@ -41,7 +42,7 @@ struct ibv_pd *ohca_import_pd(struct ibv_context *ibctx, uint32_t handle)
 		errno = ENOMEM;
 		return NULL;
 	}
-	/* the number is the kernel's business; this asks whether there is such a PD */
+	/* this asks whether there is such a PD, too */
 	fill_attr_in_obj(cmd, OHCA_ATTR_QUERY_PD_HANDLE, handle);
 	fill_attr_out_ptr(cmd, OHCA_ATTR_QUERY_PD_RESP, &resp);
 	if (execute_ioctl(ibctx, cmd)) {
@@ -50,6 +51,7 @@ struct ibv_pd *ohca_import_pd(struct ibv_context *ibctx, uint32_t handle)
 	}
 	pd->ibv_pd.context = ibctx;
 	pd->ibv_pd.handle = handle;
+	pd->pdn = resp.pdn;
 	return &pd->ibv_pd;
 }
 
@@ -67,7 +69,12 @@ void ohca_unimport_pd(struct ibv_pd *ibpd)
 		free(pd);
 }
 
-/** ohca_dealloc_pd - ibv_dealloc_pd() of either kind; EBUSY while referred to */
+/**
+ * ohca_dealloc_pd - ibv_dealloc_pd() of either kind
+ *
+ * Return: 0; EBUSY while something refers to it (IBTA vol 1, 11.2.1.6); the kernel knows of all
+ * but AHs and parent domains, which are counted here; else what the kernel says.
+ */
 int ohca_dealloc_pd(struct ibv_pd *ibpd)
 {
 	struct ohca_pd *pd = to_opd(ibpd);
@@ -143,6 +150,7 @@ struct ibv_pd *ohca_alloc_parent_domain(struct ibv_context *ibctx,
 		return NULL;
 	}
 	pd->base = to_opd(attr->pd);
+	pd->pdn = pd->base->pdn;
 	atomic_fetch_add(&pd->base->refs, 1);
 	if (attr->td) {
 		pd->td = to_otd(attr->td);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Polling and arming of CQs, in both interfaces; lock that is contended. */
+/* Polling and arming of CQs, in both interfaces. */
 
 #include "ohca.h"
 
@@ -30,26 +30,6 @@ static_assert(offsetof(struct ibv_wc, wr_id) ==
 		      offsetof(struct ohca_hw_cqe, dlid_path_bits) &&
 	      sizeof(struct ibv_wc) == offsetof(struct ohca_hw_cqe, timestamp),
 	      "the head of a CQE must be a struct ibv_wc");
-
-#define OHCA_SPINS_BEFORE_YIELD 100
-
-/**
- * ohca_lock_contended - take a lock that somebody else holds
- *
- * Yields after a while: with more threads than processors the holder may not be
- * running.
- */
-void ohca_lock_contended(struct ohca_lock *lock)
-{
-	unsigned int spins = 0;
-
-	do {
-		while (atomic_load_explicit(&lock->held, memory_order_relaxed))
-			if (++spins % OHCA_SPINS_BEFORE_YIELD == 0)
-				sched_yield();
-	} while (atomic_exchange_explicit(&lock->held, 1,
-					  memory_order_acquire));
-}
 
 static inline struct ohca_hw_cqe *ohca_cq_entry(const struct ohca_cq *cq,
 						uint32_t i)

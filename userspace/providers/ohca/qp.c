@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "compat.h"
 #include "wr.h"
 #include "ohca_abi.h"
 
@@ -18,30 +19,73 @@
 
 #define OHCA_MPE_OPS (OHCA_BIT(OHCA_OP_FLUSH) | OHCA_BIT(OHCA_OP_ATOMIC_WRITE))
 
+/* Operations whose feature the device has not. */
+static uint32_t ohca_missing_ops(const struct ohca_context *ctx)
+{
+	uint32_t ops = 0;
+
+	if (!ohca_has_feature(ctx, OHCA_FEATURE_MPE))
+		ops |= OHCA_MPE_OPS;
+	if (!ohca_has_feature(ctx, OHCA_FEATURE_MW))
+		ops |= OHCA_BIT(OHCA_OP_BIND_MW);
+	if (!ohca_has_feature(ctx, OHCA_FEATURE_FRMR))
+		ops |= OHCA_KEY_OPS;
+	return ops;
+}
+
 /* Bits of enum ohca_wqe_op that a QP type has; 0 for a type that is not there. */
 static uint32_t ohca_type_ops(const struct ohca_context *ctx,
 			      enum ibv_qp_type type)
 {
+	uint32_t ops = 0;
+
 	switch (type) {
 	case IBV_QPT_RC:
-		return OHCA_RC_OPS |
-		       (ohca_has_feature(ctx, OHCA_FEATURE_MPE) ? OHCA_MPE_OPS :
-								  0);
+		ops = OHCA_RC_OPS | OHCA_MPE_OPS;
+		break;
 	case IBV_QPT_XRC_SEND:
-		return ohca_has_feature(ctx, OHCA_FEATURE_XRC) ? OHCA_RC_OPS :
-								 0;
+		if (ohca_has_feature(ctx, OHCA_FEATURE_XRC))
+			ops = OHCA_RC_OPS;
+		break;
 	case IBV_QPT_UC:
-		return OHCA_UC_OPS;
+		ops = OHCA_UC_OPS;
+		break;
 	case IBV_QPT_UD:
-		return OHCA_UD_OPS;
+		ops = OHCA_UD_OPS;
+		break;
 	default:
-		return 0;
+		break;
 	}
+	return ops & ~ohca_missing_ops(ctx);
+}
+
+/* Flags of enum ibv_send_flags that requests on a QP of this type may not have. */
+static uint32_t ohca_type_no_flags(const struct ohca_context *ctx,
+				   enum ibv_qp_type type)
+{
+	return type == IBV_QPT_UD &&
+			       ohca_has_feature(ctx, OHCA_FEATURE_UD_CSUM) ?
+		       0 :
+		       IBV_SEND_IP_CSUM;
+}
+
+/* Whatever concerns both queues: no one posts meanwhile. */
+static void ohca_qp_lock(struct ohca_qp *qp)
+{
+	ohca_lock(&qp->sq.lock);
+	ohca_lock(&qp->rq.lock);
+}
+
+static void ohca_qp_unlock(struct ohca_qp *qp)
+{
+	ohca_unlock(&qp->rq.lock);
+	ohca_unlock(&qp->sq.lock);
 }
 
 /*
  * What may be posted in a state (IBTA vol 1, 10.3.1): receives from INIT on, sends
- * from RTS on; in the error state both, to be flushed.
+ * from RTS on; in the error state both, to be flushed. With both locks held, or before
+ * anyone knows the QP.
  */
 static void ohca_qp_set_state(struct ohca_qp *qp, enum ibv_qp_state state)
 {
@@ -166,10 +210,13 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 	return ohca_qp_plan_wrs(ctx, cap, tags, plan);
 }
 
-/* What of the plan of @qp never changes; the rest is ohca_qp_plan_wrs()'s. No lock is needed. */
-static struct ohca_qp_plan ohca_qp_planned(const struct ohca_qp *qp)
+/* The plan of @qp, but for the sizes, which are ohca_qp_plan_wrs()'s and may change meanwhile. */
+static struct ohca_qp_plan ohca_qp_planned(struct ohca_qp *qp)
 {
-	return (struct ohca_qp_plan){
+	struct ohca_qp_plan plan;
+
+	ohca_qp_lock(qp);
+	plan = (struct ohca_qp_plan){
 		.dgram = qp->sq.dgram,
 		.xrc = qp->sq.xrc,
 		.has_rq = qp->rq_sge_limit,
@@ -178,6 +225,8 @@ static struct ohca_qp_plan ohca_qp_planned(const struct ohca_qp *qp)
 		.log_stride = qp->rq.log_stride,
 		.cap = qp->cap,
 	};
+	ohca_qp_unlock(qp);
+	return plan;
 }
 
 static int ohca_qp_alloc_buf(struct ohca_context *ctx, struct ohca_pd *pd,
@@ -248,30 +297,58 @@ static int ohca_check_qp_attr(const struct ohca_context *ctx,
 	return 0;
 }
 
-static bool ohca_qp_is_dying(struct ohca_context *ctx, uint32_t handle)
+/*
+ * What a target has received belongs to SRQs and stays, as do messages of an SRQ with tags,
+ * which say what becomes of these; an initiator receives nothing.
+ */
+static void ohca_qp_clean_cqs(struct ohca_qp *qp)
 {
-	struct ohca_qp *qp;
+	struct ibv_qp *ibqp = &qp->vqp.qp;
 
-	list_for_each(&ctx->dying, qp, dying)
-		if (qp->handle == handle)
-			return true;
-	return false;
+	if (ibqp->qp_type == IBV_QPT_XRC_RECV || qp->tags)
+		return;
+	ohca_cq_clean(to_ocq(ibqp->send_cq), qp->handle);
+	if (ibqp->recv_cq && ibqp->recv_cq != ibqp->send_cq)
+		ohca_cq_clean(to_ocq(ibqp->recv_cq), qp->handle);
+}
+
+/* With the dying's lock, once the kernel has destroyed @qp: clean its CQs, if nobody has. */
+static void ohca_qp_clean_dead(struct ohca_qp *qp)
+{
+	if (!qp->cleaned)
+		ohca_qp_clean_cqs(qp);
+	qp->cleaned = true;
 }
 
 /**
- * ohca_qp_wait_dying - wait until a number has nothing to do with an earlier QP
+ * ohca_qp_take_number - make a number have nothing to do with an earlier QP
  * @ctx: open device
  * @handle: of a QP that the kernel has just made
  *
- * A number is free again when the kernel has destroyed its QP, a moment before the
- * completions of that QP are searched for by it. A new QP with it must have none yet.
+ * A number is free again when the kernel has destroyed its QP. The completions of that QP are
+ * searched for by it when the library has returned from the command, that is when all events of
+ * the QP are acknowledged. Who makes the new one may be who is to acknowledge them: so it does
+ * not wait but cleans.
  */
-void ohca_qp_wait_dying(struct ohca_context *ctx, uint32_t handle)
+void ohca_qp_take_number(struct ohca_context *ctx, uint32_t handle)
 {
+	struct ohca_qp *qp;
+
 	pthread_mutex_lock(&ctx->dying_lock);
-	while (ohca_qp_is_dying(ctx, handle))
-		pthread_cond_wait(&ctx->dying_less, &ctx->dying_lock);
+	list_for_each(&ctx->dying, qp, dying)
+		if (qp->handle == handle)
+			ohca_qp_clean_dead(qp);
 	pthread_mutex_unlock(&ctx->dying_lock);
+}
+
+/** ohca_qp_new - memory of a QP, all zero, for free(); NULL if there is none */
+struct ohca_qp *ohca_qp_new(void)
+{
+	struct ohca_qp *qp = aligned_alloc(OHCA_CACHE_LINE, sizeof(*qp));
+
+	if (qp)
+		memset(qp, 0, sizeof(*qp));
+	return qp;
 }
 
 /**
@@ -301,7 +378,7 @@ struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
 		errno = err;
 		return NULL;
 	}
-	qp = calloc(1, sizeof(*qp));
+	qp = ohca_qp_new();
 	if (!qp) {
 		errno = ENOMEM;
 		return NULL;
@@ -317,6 +394,9 @@ struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
 			goto err_free;
 	}
 	qp->pd = ohca_parent_domain_get(attr->pd);
+	qp->sq.no_flags = ohca_type_no_flags(ctx, attr->qp_type);
+	qp->sq.slow_flags = qp->sq.no_flags | ~OHCA_USER_FLAGS;
+	qp->sq.pdn = to_opd(attr->pd)->pdn;
 	err = ohca_qp_alloc_buf(ctx, qp->pd, &plan, &qp->buf);
 	if (err)
 		goto err_pd;
@@ -327,11 +407,11 @@ struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
 	cmd.log_rq_stride = plan.log_stride;
 	cmd.buf_addr = (uintptr_t)qp->buf.addr;
 	cmd.buf_size = qp->buf.size;
-	err = ibv_cmd_create_qp_ex2(ibctx, &qp->vqp, attr, &cmd.ibv_cmd,
-				    sizeof(cmd), &resp.ibv_resp, sizeof(resp));
+	err = ohca_cmd_create_qp_ex2(ibctx, &qp->vqp, attr, &cmd.ibv_cmd,
+				     sizeof(cmd), &resp.ibv_resp, sizeof(resp));
 	if (err)
 		goto err_buf;
-	ohca_qp_wait_dying(ctx, resp.drv_payload.handle);
+	ohca_qp_take_number(ctx, resp.drv_payload.handle);
 
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 		qp->vqp.comp_mask |= VERBS_QP_EX;
@@ -376,33 +456,15 @@ struct ibv_qp *ohca_create_qp(struct ibv_pd *ibpd,
 	return qp;
 }
 
-/*
- * What a target has received belongs to SRQs and stays, as do messages of an SRQ with tags,
- * which say what becomes of these; an initiator receives nothing.
- */
-static void ohca_qp_clean_cqs(struct ibv_qp *ibqp, uint32_t handle)
-{
-	if (ibqp->qp_type == IBV_QPT_XRC_RECV || to_oqp(ibqp)->tags)
-		return;
-	ohca_cq_clean(to_ocq(ibqp->send_cq), handle);
-	if (ibqp->recv_cq && ibqp->recv_cq != ibqp->send_cq)
-		ohca_cq_clean(to_ocq(ibqp->recv_cq), handle);
-}
-
-/* The device has forgotten the queues: begin again with a record of zeroes. */
+/* The device has forgotten the queues: begin again with a record of zeroes. With both locks. */
 static void ohca_qp_reset(struct ohca_qp *qp)
 {
-	ohca_lock(&qp->sq.lock);
-	ohca_lock(&qp->rq.lock);
 	qp->sq.pi = 0;
 	qp->sq.ci = 0;
 	qp->rq.pi = 0;
 	qp->rq.ci = 0;
 	memset(qp->db, 0, sizeof(*qp->db));
 	udma_to_device_barrier();
-	ohca_unlock(&qp->rq.lock);
-	ohca_unlock(&qp->sq.lock);
-	ohca_qp_clean_cqs(&qp->vqp.qp, qp->handle);
 }
 
 /*
@@ -422,7 +484,7 @@ static int ohca_resize_qp(struct ohca_qp *qp, struct ibv_qp_attr *attr,
 	if (!ohca_has_feature(ctx, OHCA_FEATURE_QP_RESIZE))
 		return EOPNOTSUPP;
 	/* a target has no queue, nor has, of its own, a QP of an SRQ with tags */
-	if (attr_mask != IBV_QP_CAP || !qp->db || qp->tags ||
+	if (attr_mask != IBV_QP_CAP || !plan.wqe_bbs || qp->tags ||
 	    attr->cap.max_send_sge != plan.cap.max_send_sge ||
 	    (plan.has_rq && attr->cap.max_recv_sge != plan.cap.max_recv_sge) ||
 	    attr->cap.max_inline_data != plan.cap.max_inline_data)
@@ -439,16 +501,16 @@ static int ohca_resize_qp(struct ohca_qp *qp, struct ibv_qp_attr *attr,
 	cmd.buf_size = buf.size;
 	cmd.max_send_wr = plan.cap.max_send_wr;
 	cmd.max_recv_wr = plan.cap.max_recv_wr;
-	ohca_lock(&qp->sq.lock);
-	ohca_lock(&qp->rq.lock);
+	ohca_lock_slow(&qp->sq.lock);
+	ohca_lock_slow(&qp->rq.lock);
 	old = qp->buf;
 	/* the device looks whether all fit */
 	err = ibv_cmd_modify_qp_ex(&qp->vqp.qp, attr, attr_mask, &cmd.ibv_cmd,
 				   sizeof(cmd), &resp.ibv_resp, sizeof(resp));
 	if (!err)
 		ohca_qp_set_buf(qp, &buf, &plan);
-	ohca_unlock(&qp->rq.lock);
-	ohca_unlock(&qp->sq.lock);
+	ohca_unlock_slow(&qp->rq.lock);
+	ohca_unlock_slow(&qp->sq.lock);
 	ohca_buf_free(err ? &buf : &old);
 	if (!err)
 		attr->cap = plan.cap;
@@ -469,6 +531,7 @@ int ohca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	struct ohca_qp *qp = to_oqp(ibqp);
 	struct ibv_modify_qp cmd = {};
+	bool reset;
 	int err;
 
 	if (attr_mask & IBV_QP_CAP)
@@ -476,9 +539,14 @@ int ohca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	err = ibv_cmd_modify_qp(ibqp, attr, attr_mask, &cmd, sizeof(cmd));
 	if (err || !(attr_mask & IBV_QP_STATE))
 		return err;
+	ohca_qp_lock(qp);
+	reset = attr->qp_state == IBV_QPS_RESET && qp->db;
 	ohca_qp_set_state(qp, attr->qp_state);
-	if (attr->qp_state == IBV_QPS_RESET && qp->db)
+	if (reset)
 		ohca_qp_reset(qp);
+	ohca_qp_unlock(qp);
+	if (reset)
+		ohca_qp_clean_cqs(qp);
 	return 0;
 }
 
@@ -518,11 +586,10 @@ int ohca_destroy_qp(struct ibv_qp *ibqp)
 	list_add_tail(&ctx->dying, &qp->dying);
 	pthread_mutex_unlock(&ctx->dying_lock);
 	err = ibv_cmd_destroy_qp(ibqp);
-	if (!err)
-		ohca_qp_clean_cqs(ibqp, qp->handle);
 	pthread_mutex_lock(&ctx->dying_lock);
+	if (!err)
+		ohca_qp_clean_dead(qp);
 	list_del(&qp->dying);
-	pthread_cond_broadcast(&ctx->dying_less);
 	pthread_mutex_unlock(&ctx->dying_lock);
 	if (err)
 		return err;

@@ -75,22 +75,23 @@ static void ohca_srq_set_buf(struct ohca_srq *srq, const struct ohca_buf *buf,
 								rq->log_stride);
 }
 
-static bool ohca_srq_is_dying(struct ohca_context *ctx, uint32_t srqn)
+/* With the dying's lock, once the kernel has destroyed @srq: as ohca_qp_clean_dead(). */
+static void ohca_srq_clean_dead(struct ohca_srq *srq)
+{
+	if (!srq->cleaned)
+		ohca_cq_clean_srq(srq->xrc_cq, srq->srqn);
+	srq->cleaned = true;
+}
+
+/* As ohca_qp_take_number(): a new XRC SRQ must have no completions of its number yet. */
+static void ohca_srq_take_number(struct ohca_context *ctx, uint32_t srqn)
 {
 	struct ohca_srq *srq;
 
+	pthread_mutex_lock(&ctx->dying_lock);
 	list_for_each(&ctx->dying_srqs, srq, dying)
 		if (srq->srqn == srqn)
-			return true;
-	return false;
-}
-
-/* As ohca_qp_wait_dying(): a new XRC SRQ must have no completions of its number yet. */
-static void ohca_srq_wait_dying(struct ohca_context *ctx, uint32_t srqn)
-{
-	pthread_mutex_lock(&ctx->dying_lock);
-	while (ohca_srq_is_dying(ctx, srqn))
-		pthread_cond_wait(&ctx->dying_less, &ctx->dying_lock);
+			ohca_srq_clean_dead(srq);
 	pthread_mutex_unlock(&ctx->dying_lock);
 }
 
@@ -158,7 +159,7 @@ struct ibv_srq *ohca_create_srq_ex(struct ibv_context *ibctx,
 	srq->srqn = resp.drv_payload.srqn;
 	if (ohca_is_xrc(attr)) {
 		srq->xrc_cq = to_ocq(attr->cq);
-		ohca_srq_wait_dying(ctx, srq->srqn);
+		ohca_srq_take_number(ctx, srq->srqn);
 	}
 	attr->attr.max_wr = srq->rq.size;
 	attr->attr.max_sge = ohca_rq_stride_sges(log_stride);
@@ -227,9 +228,9 @@ static int ohca_resize_srq(struct ohca_srq *srq, struct ibv_srq_attr *attr,
 	cmd.log_size = log_size;
 	cmd.buf_addr = (uintptr_t)buf.addr;
 	cmd.buf_size = buf.size;
-	ohca_lock(&srq->rq.lock);
+	ohca_lock_slow(&srq->rq.lock);
 	if (srq->tm)
-		ohca_lock(&srq->tm->lock);
+		ohca_lock_slow(&srq->tm->lock);
 	old = srq->buf;
 	/* the device looks whether all fit, when it has stopped taking them */
 	err = ibv_cmd_modify_srq(&srq->vsrq.srq, attr, attr_mask, &cmd.ibv_cmd,
@@ -237,8 +238,8 @@ static int ohca_resize_srq(struct ohca_srq *srq, struct ibv_srq_attr *attr,
 	if (!err)
 		ohca_srq_set_buf(srq, &buf, log_size);
 	if (srq->tm)
-		ohca_unlock(&srq->tm->lock);
-	ohca_unlock(&srq->rq.lock);
+		ohca_unlock_slow(&srq->tm->lock);
+	ohca_unlock_slow(&srq->rq.lock);
 	ohca_buf_free(err ? &buf : &old);
 	return err;
 }
@@ -270,7 +271,10 @@ int ohca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 	err = ibv_cmd_query_srq(ibsrq, attr, &cmd, sizeof(cmd));
 	if (err)
 		return err;
+	/* who resizes it meanwhile has the lock */
+	ohca_lock(&srq->rq.lock);
 	attr->max_wr = srq->rq.size;
+	ohca_unlock(&srq->rq.lock);
 	attr->max_sge = srq->rq.sge_limit - 1;
 	return 0;
 }
@@ -295,11 +299,10 @@ static int ohca_destroy_xrc_srq(struct ohca_srq *srq)
 	list_add_tail(&ctx->dying_srqs, &srq->dying);
 	pthread_mutex_unlock(&ctx->dying_lock);
 	err = ibv_cmd_destroy_srq(&srq->vsrq.srq);
-	if (!err)
-		ohca_cq_clean_srq(srq->xrc_cq, srq->srqn);
 	pthread_mutex_lock(&ctx->dying_lock);
+	if (!err)
+		ohca_srq_clean_dead(srq);
 	list_del(&srq->dying);
-	pthread_cond_broadcast(&ctx->dying_less);
 	pthread_mutex_unlock(&ctx->dying_lock);
 	return err;
 }

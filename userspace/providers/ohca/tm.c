@@ -40,7 +40,8 @@ int ohca_tm_init(struct ohca_srq *srq, struct ohca_cq *cq, uint32_t log_ops,
 	for (i = 0; i < num_tags; i++)
 		tm->tag[i].next = i + 1;
 	tm->cq = cq;
-	ohca_lock_init(&tm->lock, srq->rq.lock.needed);
+	/* whoever polls the CQ takes it, in whatever thread domain the SRQ is */
+	ohca_lock_init(&tm->lock, true);
 	srq->tm = tm;
 	return 0;
 }

@@ -3,9 +3,11 @@
 
 #include "wr.h"
 
-#define OHCA_USER_FLAGS                                                        \
-	(OHCA_WQE_FENCE | OHCA_WQE_SIGNALED | OHCA_WQE_SOLICITED |             \
-	 OHCA_WQE_IP_CSUM)
+/* Operations whose header is a remote address, and those that have none but an AV. */
+#define OHCA_RADDR_OPS                                                         \
+	(OHCA_BIT(OHCA_OP_RDMA_WRITE) | OHCA_BIT(OHCA_OP_RDMA_WRITE_IMM) |     \
+	 OHCA_BIT(OHCA_OP_RDMA_READ) | OHCA_BIT(OHCA_OP_ATOMIC_WRITE))
+#define OHCA_SEND_OPS (OHCA_BIT(OHCA_OP_SEND) | OHCA_BIT(OHCA_OP_SEND_IMM))
 
 /* Bytes of all SGEs; more than any limit if one of them alone is. */
 static inline uint32_t ohca_sg_len(const struct ibv_sge *sge, uint32_t num,
@@ -13,6 +15,8 @@ static inline uint32_t ohca_sg_len(const struct ibv_sge *sge, uint32_t num,
 {
 	uint32_t len = 0;
 
+	if (likely(num == 1))
+		return sge->length;
 	for (; num; num--, sge++) {
 		if (sge->length > limit)
 			return UINT32_MAX;
@@ -42,7 +46,10 @@ static uint32_t ohca_hdr_segs(const struct ohca_sq *sq, uint32_t op)
 	}
 }
 
-/* Write what stands between control segment and data, return where the data goes. */
+/*
+ * Write what stands between control segment and data. Returns where the data goes; NULL if it
+ * names an object that does not fit the QP.
+ */
 OHCA_INLINE uint8_t *ohca_put_header(const struct ohca_sq *sq, uint8_t *seg,
 				     const struct ibv_send_wr *wr, uint32_t op,
 				     bool xrc)
@@ -51,17 +58,17 @@ OHCA_INLINE uint8_t *ohca_put_header(const struct ohca_sq *sq, uint8_t *seg,
 		ohca_put_xrc(seg, wr->qp_type.xrc.remote_srqn);
 		seg += OHCA_SEG_SIZE;
 	}
-	switch (op) {
-	case OHCA_OP_RDMA_WRITE:
-	case OHCA_OP_RDMA_WRITE_IMM:
-	case OHCA_OP_RDMA_READ:
-	case OHCA_OP_ATOMIC_WRITE:
+	if (OHCA_RADDR_OPS >> op & 1) {
 		ohca_put_raddr(seg, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey);
 		return seg + OHCA_SEG_SIZE;
+	}
+	switch (op) {
 	case OHCA_OP_SEND:
 	case OHCA_OP_SEND_IMM:
 		if (!sq->dgram)
 			return seg;
+		if (!ohca_ah_ok(sq, to_oah(wr->wr.ud.ah)))
+			return NULL;
 		ohca_put_av(seg, to_oah(wr->wr.ud.ah), wr->wr.ud.remote_qpn,
 			    wr->wr.ud.remote_qkey);
 		return seg + 3 * OHCA_SEG_SIZE;
@@ -76,6 +83,8 @@ OHCA_INLINE uint8_t *ohca_put_header(const struct ohca_sq *sq, uint8_t *seg,
 				0);
 		return seg + 2 * OHCA_SEG_SIZE;
 	case OHCA_OP_BIND_MW:
+		if (!ohca_mw_ok(wr->bind_mw.mw, wr->bind_mw.rkey))
+			return NULL;
 		ohca_put_bind(seg, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
 		return seg + 3 * OHCA_SEG_SIZE;
 	default: /* LOCAL_INV, SEND_INV */
@@ -95,11 +104,11 @@ OHCA_INLINE bool ohca_wr_ok(const struct ohca_sq *sq, uint32_t ops,
 /*
  * Write one WQE at index @pi, where there is room for it: @wr is ohca_wr_ok().
  * @inl: its data goes into the WQE; @data is then its length, else its SGEs. @xrc: of @sq
- * Returns its basic blocks.
+ * @bbs becomes its basic blocks. Returns false if there is none: ohca_put_header() refuses.
  */
-OHCA_INLINE uint32_t ohca_put_wqe(const struct ohca_sq *sq, uint32_t pi,
-				  const struct ibv_send_wr *wr, bool inl,
-				  uint32_t data, bool xrc)
+OHCA_INLINE bool ohca_put_wqe(const struct ohca_sq *sq, uint32_t pi,
+			      const struct ibv_send_wr *wr, bool inl,
+			      uint32_t data, bool xrc, uint32_t *bbs)
 {
 	uint32_t op = wr->opcode;
 	uint32_t flags = wr->send_flags & OHCA_USER_FLAGS;
@@ -110,6 +119,8 @@ OHCA_INLINE uint32_t ohca_put_wqe(const struct ohca_sq *sq, uint32_t pi,
 
 	seg = ohca_put_header(sq, wqe + sizeof(struct ohca_hw_wqe_ctrl), wr,
 			      op, xrc);
+	if (!seg)
+		return false;
 	if (inl) {
 		flags |= OHCA_WQE_INLINE |
 			 OHCA_FIELD_PREP(OHCA_WQE_INLINE_LEN, data);
@@ -117,14 +128,15 @@ OHCA_INLINE uint32_t ohca_put_wqe(const struct ohca_sq *sq, uint32_t pi,
 	}
 	nseg += (uint32_t)(seg - wqe) / OHCA_SEG_SIZE;
 	if (__BYTE_ORDER != __LITTLE_ENDIAN && OHCA_KEY_OPS & 1u << op)
-		imm = htole32(imm);
+		imm = (__force uint32_t)htole32(imm);
 	ohca_put_ctrl(wqe, op | nseg << 8, flags, imm, wr->wr_id);
 
 	if (inl)
 		ohca_put_inline_sges(sq, seg, wr->sg_list, wr->num_sge);
 	else
 		ohca_put_sges(sq, seg, wr->sg_list, data);
-	return ohca_segs_to_bbs(nseg);
+	*bbs = ohca_segs_to_bbs(nseg);
+	return true;
 }
 
 /* Check a WR of any kind and write it; 0 and its blocks, EINVAL or ENOMEM. */
@@ -138,7 +150,8 @@ ohca_put_any(struct ohca_qp *qp, uint32_t pi, const struct ibv_send_wr *wr,
 	uint32_t nseg = data;
 	bool inl = false;
 
-	if (unlikely(!ohca_wr_ok(sq, sq->post_ops, wr)))
+	if (unlikely(!ohca_wr_ok(sq, sq->post_ops, wr) ||
+		     wr->send_flags & sq->no_flags))
 		return EINVAL;
 	if (unlikely(OHCA_NO_DATA_OPS & 1u << op)) {
 		data = 0;
@@ -154,30 +167,74 @@ ohca_put_any(struct ohca_qp *qp, uint32_t pi, const struct ibv_send_wr *wr,
 	if (ohca_sq_full(qp, pi,
 			 ohca_segs_to_bbs(ohca_hdr_segs(sq, op) + nseg)))
 		return ENOMEM;
-	*bbs = ohca_put_wqe(sq, pi, wr, inl, data, sq->xrc);
-	return 0;
+	return ohca_put_wqe(sq, pi, wr, inl, data, sq->xrc, bbs) ? 0 : EINVAL;
 }
 
-/* The same, without a call for what is posted most. */
+/*
+ * What is posted most: one SGE, which lies in the block of the header or, of a datagram, begins
+ * the next one. Returns its blocks, constants that make the rest of the way shorter; 0 if @wr is
+ * something else, or bad.
+ */
+OHCA_INLINE uint32_t ohca_put_single(const struct ohca_sq *sq, uint32_t pi,
+				     const struct ibv_send_wr *wr)
+{
+	uint32_t op = wr->opcode, flags = wr->send_flags;
+	uint8_t *wqe;
+
+	if (flags & sq->slow_flags ||
+	    unlikely(pi - sq->ci > sq->room || op > OHCA_OP_ATOMIC_WRITE ||
+		     !(sq->fast_ops >> op & 1)) ||
+	    wr->num_sge != 1)
+		return 0;
+	wqe = ohca_sq_bb(sq, pi);
+	if (OHCA_RADDR_OPS >> op & 1) {
+		ohca_put_ctrl(wqe, op | 3 << 8, flags, wr->invalidate_rkey,
+			      wr->wr_id);
+		ohca_put_raddr(wqe + OHCA_SEG_SIZE, wr->wr.rdma.remote_addr,
+			       wr->wr.rdma.rkey);
+		ohca_put_sge(wqe + 2 * OHCA_SEG_SIZE, wr->sg_list);
+		return 1;
+	}
+	if (!(OHCA_SEND_OPS >> op & 1))
+		return 0;
+	if (!sq->dgram) {
+		ohca_put_ctrl(wqe, op | 2 << 8, flags, wr->invalidate_rkey,
+			      wr->wr_id);
+		ohca_put_sge(wqe + OHCA_SEG_SIZE, wr->sg_list);
+		return 1;
+	}
+	if (!ohca_ah_ok(sq, to_oah(wr->wr.ud.ah)))
+		return 0;
+	ohca_put_ctrl(wqe, op | 5 << 8, flags, wr->invalidate_rkey, wr->wr_id);
+	ohca_put_av(wqe + OHCA_SEG_SIZE, to_oah(wr->wr.ud.ah),
+		    wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+	ohca_put_sge(ohca_sq_bb(sq, pi + 1), wr->sg_list);
+	return 2;
+}
+
+/* Check any WR and write it, without a call for those without an XRC segment. */
 OHCA_INLINE int ohca_put_one(struct ohca_qp *qp, uint32_t pi,
 			     const struct ibv_send_wr *wr, uint32_t *bbs)
 {
 	struct ohca_sq *sq = &qp->sq;
 	uint32_t data;
 
-	if (unlikely(pi - sq->ci > sq->room ||
+	*bbs = ohca_put_single(sq, pi, wr);
+	if (likely(*bbs))
+		return 0;
+	if (unlikely(pi - sq->ci > sq->room || wr->send_flags & sq->no_flags ||
 		     !ohca_wr_ok(sq, sq->fast_ops, wr)))
 		return ohca_put_any(qp, pi, wr, bbs);
 	if (!(wr->send_flags & IBV_SEND_INLINE)) {
-		*bbs = ohca_put_wqe(sq, pi, wr, false, wr->num_sge, false);
-		return 0;
+		return ohca_put_wqe(sq, pi, wr, false, wr->num_sge, false, bbs) ?
+			       0 :
+			       EINVAL;
 	}
 	data = ohca_sg_len(wr->sg_list, wr->num_sge, sq->max_inline);
 	if (unlikely(data > sq->max_inline ||
 		     !(OHCA_INLINE_OPS & 1u << wr->opcode)))
 		return EINVAL;
-	*bbs = ohca_put_wqe(sq, pi, wr, true, data, false);
-	return 0;
+	return ohca_put_wqe(sq, pi, wr, true, data, false, bbs) ? 0 : EINVAL;
 }
 
 /* Publish the blocks up to @pi and unlock. */
@@ -225,8 +282,9 @@ static OHCA_COLD int ohca_post_send_contended(struct ohca_qp *qp,
  * @wr: list of work requests
  * @bad_wr: the one that failed, if one did; those before it are posted
  *
- * Return: 0; EINVAL if the operation is not for the QP's type or state, has too
- * many SGEs or inline bytes; ENOMEM if the SQ is full.
+ * Return: 0; EINVAL if the operation or a flag is none of the QP's type or state, or of the
+ * device's, for too many SGEs or inline bytes, an AH of another protection domain, or a key of
+ * another window than is to be bound; ENOMEM if the SQ is full.
  */
 int ohca_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 		   struct ibv_send_wr **bad_wr)
@@ -237,16 +295,19 @@ int ohca_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 
 	if (!ohca_trylock(&sq->lock))
 		return ohca_post_send_contended(qp, wr, bad_wr);
-
-	/* One good WR that surely fits, the common case, is done without a frame. */
-	pi = sq->pi;
-	if (!wr || wr->next || wr->send_flags & IBV_SEND_INLINE ||
-	    unlikely(pi - sq->ci > sq->room ||
-		     !ohca_wr_ok(sq, sq->fast_ops, wr)))
+	if (!wr || wr->next)
 		return ohca_post_send_list(qp, wr, bad_wr);
-	ohca_post_end(qp, pi,
-		      pi + ohca_put_wqe(sq, pi, wr, false, wr->num_sge, false));
-	return 0;
+	pi = sq->pi;
+	switch (ohca_put_single(sq, pi, wr)) {
+	case 1:
+		ohca_post_end(qp, pi, pi + 1);
+		return 0;
+	case 2:
+		ohca_post_end(qp, pi, pi + 2);
+		return 0;
+	default:
+		return ohca_post_send_list(qp, wr, bad_wr);
+	}
 }
 
 /*

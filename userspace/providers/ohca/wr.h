@@ -46,6 +46,11 @@ static_assert(sizeof(struct ibv_sge) == sizeof(struct ohca_hw_sge) &&
 #define OHCA_KEY_OPS                                                           \
 	(OHCA_BIT(OHCA_OP_LOCAL_INV) | OHCA_BIT(OHCA_OP_SEND_INV))
 
+/* Flags that are copied into the WQE as they are. */
+#define OHCA_USER_FLAGS                                                        \
+	(OHCA_WQE_FENCE | OHCA_WQE_SIGNALED | OHCA_WQE_SOLICITED |             \
+	 OHCA_WQE_IP_CSUM)
+
 #define OHCA_SEGS_PER_BB (OHCA_BB_SIZE / OHCA_SEG_SIZE)
 
 /** ohca_segs_to_bbs - basic blocks that @nseg segments take */
@@ -99,8 +104,8 @@ static inline void ohca_put_le64(void *p, uint64_t v)
 static inline void ohca_put_ctrl(void *seg, uint32_t op_nseg, uint32_t flags,
 				 uint32_t imm, uint64_t wr_id)
 {
-	ohca_put_le64(seg, (uint64_t)le32toh(imm) << 32 | flags << 16 |
-				   op_nseg);
+	ohca_put_le64(seg, (uint64_t)le32toh((__force __le32)imm) << 32 |
+				   flags << 16 | op_nseg);
 	ohca_put_le64(seg + offsetof(struct ohca_hw_wqe_ctrl, wr_id), wr_id);
 }
 
@@ -142,12 +147,37 @@ static inline void ohca_put_flush(void *seg, uint64_t raddr, uint32_t rkey,
 	f->level = level;
 }
 
+/**
+ * ohca_ah_ok - whether a QP may send by an AH
+ *
+ * Both are of one protection domain (IBTA vol 1, C10-10); if not, the request is refused and
+ * not completed in error, which the verb leaves to the implementation. It can only be checked
+ * where AHs exist, which is not the device: a process that writes its WQEs itself can send to
+ * any path by any QP of its own. An AH of its own in the QP's domain would allow it the same.
+ */
+static inline bool ohca_ah_ok(const struct ohca_sq *sq,
+			      const struct ohca_ah *ah)
+{
+	return likely(ah->pdn == sq->pdn);
+}
+
 /** ohca_put_av - write an address vector: three segments */
 static inline void ohca_put_av(void *seg, const struct ohca_ah *ah,
 			       uint32_t qpn, uint32_t qkey)
 {
 	memcpy(seg, &ah->av, sizeof(ah->av));
 	ohca_put_le64(seg, (uint64_t)qkey << 32 | qpn);
+}
+
+/**
+ * ohca_mw_ok - whether @rkey may become the key of a window
+ *
+ * Only its low byte is the consumer's choice (IBTA vol 1, 10.6.7.2.1): the rest is the window's
+ * index, by which the device knows what to bind.
+ */
+static inline bool ohca_mw_ok(const struct ibv_mw *mw, uint32_t rkey)
+{
+	return (mw->rkey ^ rkey) < 0x100;
 }
 
 /**

@@ -9,19 +9,29 @@
 
 #include "wr.h"
 
-#define OHCA_EX_FLAGS                                                          \
-	(OHCA_WQE_FENCE | OHCA_WQE_SIGNALED | OHCA_WQE_SOLICITED |             \
-	 OHCA_WQE_IP_CSUM)
+/* With the lock held. */
+OHCA_INLINE void ohca_wr_begin(struct ohca_sq *sq)
+{
+	sq->wqe = NULL;
+	sq->wqe_pi = sq->pi;
+	sq->wqe_bbs = 0;
+	sq->err = 0;
+}
+
+static OHCA_COLD void ohca_wr_start_contended(struct ohca_sq *sq)
+{
+	ohca_lock_contended(&sq->lock);
+	ohca_wr_begin(sq);
+}
 
 static void ohca_wr_start(struct ibv_qp_ex *ibqp)
 {
 	struct ohca_sq *sq = &to_oqp_ex(ibqp)->sq;
 
-	ohca_lock(&sq->lock);
-	sq->wqe = NULL;
-	sq->wqe_pi = sq->pi;
-	sq->wqe_bbs = 0;
-	sq->err = 0;
+	if (ohca_trylock(&sq->lock))
+		ohca_wr_begin(sq);
+	else
+		ohca_wr_start_contended(sq);
 }
 
 static int ohca_wr_complete(struct ibv_qp_ex *ibqp)
@@ -67,7 +77,8 @@ static inline void *ohca_wr_open(struct ohca_qp *qp, uint32_t op, uint32_t hdr,
 	uint8_t *wqe;
 
 	sq->wqe_pi += sq->wqe_bbs;
-	if (unlikely(sq->err || !(sq->ops >> op & 1))) {
+	if (unlikely(sq->err || !(sq->ops >> op & 1) ||
+		     ex->wr_flags & sq->no_flags)) {
 		ohca_wr_fail(sq, EINVAL);
 		return NULL;
 	}
@@ -79,7 +90,7 @@ static inline void *ohca_wr_open(struct ohca_qp *qp, uint32_t op, uint32_t hdr,
 	sq->wqe = (struct ohca_hw_wqe_ctrl *)wqe;
 	sq->wqe_bbs = 1;
 	sq->wqe_hdr = hdr;
-	ohca_put_ctrl(wqe, op | hdr << 8, ex->wr_flags & OHCA_EX_FLAGS, imm,
+	ohca_put_ctrl(wqe, op | hdr << 8, ex->wr_flags & OHCA_USER_FLAGS, imm,
 		      ex->wr_id);
 	return wqe + sizeof(struct ohca_hw_wqe_ctrl);
 }
@@ -227,7 +238,7 @@ static void ohca_wr_send_imm(struct ibv_qp_ex *ibqp, __be32 imm)
 
 static void ohca_wr_send_inv(struct ibv_qp_ex *ibqp, uint32_t rkey)
 {
-	ohca_wr_any_send(ibqp, OHCA_OP_SEND_INV, htole32(rkey));
+	ohca_wr_any_send(ibqp, OHCA_OP_SEND_INV, (__force uint32_t)htole32(rkey));
 }
 
 /* The headers lie between address vector and data; ohca_qp_plan() has seen to their room. */
@@ -265,16 +276,21 @@ static void ohca_wr_send_tso(struct ibv_qp_ex *ibqp, void *hdr, uint16_t hdr_sz,
 
 static void ohca_wr_local_inv(struct ibv_qp_ex *ibqp, uint32_t rkey)
 {
-	ohca_wr_open(to_oqp_ex(ibqp), OHCA_OP_LOCAL_INV, 1, htole32(rkey));
+	ohca_wr_open(to_oqp_ex(ibqp), OHCA_OP_LOCAL_INV, 1, (__force uint32_t)htole32(rkey));
 }
 
 static void ohca_wr_bind_mw(struct ibv_qp_ex *ibqp, struct ibv_mw *mw,
 			    uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
-	void *seg = ohca_wr_open(to_oqp_ex(ibqp), OHCA_OP_BIND_MW, 4, 0);
+	struct ohca_qp *qp = to_oqp_ex(ibqp);
+	void *seg = ohca_wr_open(qp, OHCA_OP_BIND_MW, 4, 0);
 
-	if (likely(seg))
+	if (unlikely(!seg))
+		return;
+	if (ohca_mw_ok(mw, rkey))
 		ohca_put_bind(seg, rkey, info);
+	else
+		ohca_wr_fail(&qp->sq, EINVAL);
 }
 
 static void ohca_wr_set_ud_addr(struct ibv_qp_ex *ibqp, struct ibv_ah *ah,
@@ -282,8 +298,12 @@ static void ohca_wr_set_ud_addr(struct ibv_qp_ex *ibqp, struct ibv_ah *ah,
 {
 	struct ohca_sq *sq = &to_oqp_ex(ibqp)->sq;
 
-	if (likely(sq->wqe))
+	if (unlikely(!sq->wqe))
+		return;
+	if (ohca_ah_ok(sq, to_oah(ah)))
 		ohca_put_av(sq->wqe + 1, to_oah(ah), qpn, qkey);
+	else
+		ohca_wr_fail(sq, EINVAL);
 }
 
 static void ohca_wr_set_xrc_srqn(struct ibv_qp_ex *ibqp, uint32_t remote_srqn)
@@ -297,10 +317,22 @@ static void ohca_wr_set_xrc_srqn(struct ibv_qp_ex *ibqp, uint32_t remote_srqn)
 static void ohca_wr_set_sge(struct ibv_qp_ex *ibqp, uint32_t lkey,
 			    uint64_t addr, uint32_t length)
 {
-	uint8_t *seg = ohca_wr_data(to_oqp_ex(ibqp), 1);
+	struct ohca_qp *qp = to_oqp_ex(ibqp);
+	struct ohca_sq *sq = &qp->sq;
+	struct ohca_hw_wqe_ctrl *wqe = sq->wqe;
+	uint32_t hdr = sq->wqe_hdr;
+	uint8_t *seg;
 
-	if (unlikely(!seg))
-		return;
+	if (likely(wqe && hdr < OHCA_SEGS_PER_BB)) {
+		/* in the block that is there already */
+		sq->wqe_bbs = 1;
+		wqe->nseg = hdr + 1;
+		seg = (uint8_t *)wqe + hdr * OHCA_SEG_SIZE;
+	} else {
+		seg = ohca_wr_data(qp, 1);
+		if (unlikely(!seg))
+			return;
+	}
 	ohca_put_le64(seg, addr);
 	ohca_put_le64(seg + offsetof(struct ohca_hw_sge, length),
 		      (uint64_t)lkey << 32 | length);

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "compat.h"
 #include "ohca.h"
 #include "ohca_abi.h"
 
@@ -58,7 +59,7 @@ struct ibv_qp *ohca_open_qp(struct ibv_context *ibctx,
 	struct ohca_qp *qp;
 	int err;
 
-	qp = calloc(1, sizeof(*qp));
+	qp = ohca_qp_new();
 	if (!qp) {
 		errno = ENOMEM;
 		return NULL;
@@ -87,20 +88,20 @@ struct ibv_qp *ohca_create_target(struct ibv_context *ibctx,
 	struct ohca_qp *qp;
 	int err;
 
-	qp = calloc(1, sizeof(*qp));
+	qp = ohca_qp_new();
 	if (!qp) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	err = ibv_cmd_create_qp_ex2(ibctx, &qp->vqp, attr, &cmd.ibv_cmd,
-				    sizeof(cmd), &resp.ibv_resp, sizeof(resp));
+	err = ohca_cmd_create_qp_ex2(ibctx, &qp->vqp, attr, &cmd.ibv_cmd,
+				     sizeof(cmd), &resp.ibv_resp, sizeof(resp));
 	if (err) {
 		free(qp);
 		errno = err;
 		return NULL;
 	}
 	qp->handle = qp->vqp.qp.qp_num;
-	ohca_qp_wait_dying(to_octx(ibctx), qp->handle);
+	ohca_qp_take_number(to_octx(ibctx), qp->handle);
 	memset(&attr->cap, 0, sizeof(attr->cap));
 	return &qp->vqp.qp;
 }
