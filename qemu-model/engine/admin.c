@@ -89,21 +89,39 @@ static const struct cmd_desc cmds[] = {
 int ohca_cmd_pages(struct ohca_cmd *c, struct ohca_pages *p, const struct ohca_hw_pl *pl,
 		   uint64_t bytes, uint32_t max, size_t off)
 {
-	int rc = ohca_pages_load(c->e, p, pl, bytes, max);
+	int rc = ohca_pages_load_some(c->e, &c->e->job.walk, p, pl, bytes, max);
 
 	if (rc == OHCA_ADMIN_BAD_PARAM || rc == OHCA_ADMIN_DMA)
 		c->syndrome = (uint16_t)off;
 	return rc;
 }
 
-int ohca_cmd_pages_some(struct ohca_cmd *c, struct ohca_pages *p, const struct ohca_hw_pl *pl,
-			uint64_t bytes, uint32_t max, size_t off)
+int ohca_cmd_buf(struct ohca_cmd *c, const struct ohca_hw_pl *pl, uint64_t bytes, size_t off)
 {
-	int rc = ohca_pages_load_some(c->e, &c->e->walk, p, pl, bytes, max);
+	struct ohca_job *job = &c->e->job;
+	int rc;
 
-	if (rc == OHCA_ADMIN_BAD_PARAM || rc == OHCA_ADMIN_DMA)
-		c->syndrome = (uint16_t)off;
+	if (job->loaded)
+		return OHCA_ADMIN_OK;
+	rc = ohca_cmd_pages(c, &job->buf, pl, bytes, OHCA_MAX_QUEUE_PAGES, off);
+	job->loaded = rc == OHCA_ADMIN_OK;
 	return rc;
+}
+
+void ohca_cmd_buf_take(struct ohca_cmd *c, struct ohca_pages *p)
+{
+	struct ohca_job *job = &c->e->job;
+
+	ohca_pages_free(c->e, p);
+	*p = job->buf;
+	memset(&job->buf, 0, sizeof(job->buf));
+}
+
+void ohca_job_end(ohca_engine *e)
+{
+	ohca_walk_end(e, &e->job.walk);
+	ohca_pages_free(e, &e->job.buf);
+	memset(&e->job, 0, sizeof(e->job));
 }
 
 /* The mailbox address at byte @at of the entry; a bad one has @at as its syndrome. */
@@ -176,12 +194,12 @@ static int cmd_one(ohca_engine *e, uint32_t index, uint32_t log_size)
 		return -1;
 	c.aqe = e->aqe;
 	rc = cmd_run(&c);
-	e->aq_more = rc == OHCA_PAGES_MORE;
+	e->aq_more = rc == OHCA_CMD_MORE;
 	if (e->aq_more && ohca_running(e))
 		return 1;
 	/* done, or refused in the middle */
 	e->aq_more = false;
-	ohca_walk_end(e, &e->walk);
+	ohca_job_end(e);
 	ohca_count(e, OHCA_CNT_CMDS);
 	if (rc) {
 		ohca_count(e, OHCA_CNT_CMDS_BAD);
@@ -212,7 +230,8 @@ bool ohca_admin_run(ohca_engine *e, unsigned int budget)
 		ohca_fatal(e, OHCA_FATAL_AQ_OVERFLOW);
 		return false;
 	}
-	for (; e->aq_ci != pi && budget && ohca_running(e); budget--) {
+	e->work = OHCA_CMD_WORK;
+	for (; e->aq_ci != pi && budget && e->work && ohca_running(e); budget--) {
 		int rc = cmd_one(e, e->aq_ci, log_size);
 
 		if (rc < 0) {
@@ -234,5 +253,5 @@ void ohca_aq_reset(ohca_engine *e)
 	atomic_store(&e->aq_db, 0);
 	e->aq_ci = 0;
 	e->aq_more = false;
-	ohca_walk_end(e, &e->walk);
+	ohca_job_end(e);
 }

@@ -14,9 +14,9 @@
 
 #include "control.h"
 
-struct ohca_alt_path *ohca_alt_alloc(void)
+struct ohca_alt_path *ohca_alt_alloc(ohca_engine *e)
 {
-	return calloc(1, sizeof(struct ohca_alt_path));
+	return ohca_mem_get(e, sizeof(struct ohca_alt_path));
 }
 
 void ohca_mig_load(struct ohca_qp *qp, const struct ohca_hw_qp_attr *a)
@@ -29,9 +29,9 @@ void ohca_mig_load(struct ohca_qp *qp, const struct ohca_hw_qp_attr *a)
 	};
 }
 
-void ohca_mig_forget(struct ohca_qp *qp)
+void ohca_mig_forget(ohca_engine *e, struct ohca_qp *qp)
 {
-	free(qp->alt);
+	ohca_mem_put(e, qp->alt, sizeof(*qp->alt));
 	qp->alt = NULL;
 	qp->mig_state = OHCA_MIG_MIGRATED;
 	qp->mig_refused = false;
@@ -53,7 +53,7 @@ bool ohca_mig_go(ohca_engine *e, struct ohca_qp *qp)
 	qp->port = alt->port;
 	qp->pkey_index = alt->pkey_index;
 	qp->timeout = alt->timeout;
-	ohca_mig_forget(qp);
+	ohca_mig_forget(e, qp);
 	ohca_xp_migrated(e, qp);
 	ohca_async_event(e, OHCA_EVENT_PATH_MIG, qp->handle, 0);
 	return true;

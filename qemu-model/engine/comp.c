@@ -32,6 +32,7 @@ void ohca_req_restart(struct ohca_xport *xp)
 	xp->cur = xp->tail;
 	xp->nxt = xp->una;
 	xp->since_ackreq = OHCA_ACK_EVERY;
+	xp->asking = xp->credits;
 }
 
 static void progress(struct ohca_qp *qp)
@@ -155,6 +156,29 @@ static void rnr_nak(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uin
 	ohca_timer_set(e, xp, ohca_now(e) + ib_rnr_timer_ns(timer));
 }
 
+/*
+ * An ACK or response says how many more receive WQEs there are behind the messages it counts
+ * (9.7.7.2). The limit never goes back: it was true when it was said, and has since gone on with
+ * what needs no credit. A responder that has none to give, as with an SRQ, never has.
+ */
+static void credits(struct ohca_xport *xp, const struct ohca_rxpkt *p)
+{
+	const struct ib_aeth *aeth = ib_pkt_aeth(p->hdr, &p->i);
+	uint8_t code;
+	uint32_t lsn;
+
+	if (!xp->credits || !aeth || IB_AETH_KIND(ib_aeth_syndrome(aeth)) != IB_AETH_ACK)
+		return;
+	code = IB_AETH_VALUE(ib_aeth_syndrome(aeth));
+	if (code == IB_AETH_CREDIT_INVALID) {
+		xp->credits = false;
+		return;
+	}
+	lsn = ib_psn_add(ib_aeth_msn(aeth), ib_credit_count(code));
+	if (ib_psn_diff(lsn, xp->lsn) > 0)
+		xp->lsn = lsn;
+}
+
 static void ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -201,6 +225,12 @@ static void no_page(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *
 	ohca_timer_set(e, xp, ohca_now(e) + OHCA_FAULT_RETRY_NS);
 }
 
+/* Whose memory a READ response goes to: that of a rendezvous to a buffer of the SRQ. */
+static const struct ohca_pd *local_pd(const struct ohca_qp *qp)
+{
+	return qp->xp->rndv ? ohca_recv_pd(qp) : qp->pd;
+}
+
 static void read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		      const struct ohca_rxpkt *p)
 {
@@ -222,7 +252,8 @@ static void read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		ohca_sq_fail(e, qp, w, OHCA_WC_LOC_LEN, OHCA_VE_BAD_RESP);
 		return;
 	}
-	ve = n ? ohca_sgl_scatter(e, qp, ohca_swqe_sge(xp, w), w->num_sge, off, p->payload, n) : 0;
+	ve = n ? ohca_sgl_scatter(e, qp, local_pd(qp), ohca_swqe_sge(xp, w), w->num_sge, off,
+				  p->payload, n) : 0;
 	if (ve == OHCA_MR_FAULT) {
 		no_page(e, qp, w);
 		return;
@@ -249,7 +280,8 @@ static void atomic_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		bad_resp(e, qp, w);
 		return;
 	}
-	ve = ohca_sgl_scatter(e, qp, ohca_swqe_sge(xp, w), w->num_sge, 0, &le, sizeof(le));
+	ve = ohca_sgl_scatter(e, qp, qp->pd, ohca_swqe_sge(xp, w), w->num_sge, 0, &le,
+			      sizeof(le));
 	if (ve == OHCA_MR_FAULT) {
 		no_page(e, qp, w);
 		return;
@@ -276,6 +308,7 @@ void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	if (ib_psn_diff(p->i.psn, xp->una) < 0 || ib_psn_diff(p->i.psn, xp->max) >= 0)
 		return;
 	ohca_sched_activate(e, xp);
+	credits(xp, p);
 	if ((p->i.opcode & ~IB_TRANS_MASK) == IB_OPN_ACK) {
 		ack(e, qp, p);
 		ohca_sq_ci(e, qp);

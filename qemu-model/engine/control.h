@@ -68,21 +68,22 @@ static inline void ohca_cmd_result(struct ohca_cmd *c, uint32_t handle)
 	c->rsp.handle.handle = ohca_to_le32(handle);
 }
 
-/* Load a page list of the command; a refused list has the syndrome of member @pl. */
+/*
+ * Load a page list of the command; a refused list has the syndrome of member @pl. After
+ * OHCA_CMD_MORE the command leaves everything as it was and returns that: it is run again, from
+ * the beginning.
+ */
 #define OHCA_CMD_PAGES(c, p, member, bytes, max)				\
 	ohca_cmd_pages((c), (p), &(c)->aqe.member, (bytes), (max),		\
 		       offsetof(struct ohca_hw_aqe, member))
 int ohca_cmd_pages(struct ohca_cmd *c, struct ohca_pages *p, const struct ohca_hw_pl *pl,
 		   uint64_t bytes, uint32_t max, size_t off);
-/*
- * For lists without end: the same in steps. After OHCA_PAGES_MORE the command leaves
- * everything as it was and returns that: it is run again, from the beginning.
- */
-#define OHCA_CMD_PAGES_SOME(c, p, member, bytes, max)				\
-	ohca_cmd_pages_some((c), (p), &(c)->aqe.member, (bytes), (max),		\
-			    offsetof(struct ohca_hw_aqe, member))
-int ohca_cmd_pages_some(struct ohca_cmd *c, struct ohca_pages *p, const struct ohca_hw_pl *pl,
-			uint64_t bytes, uint32_t max, size_t off);
+/* The same for the buffer that a queue moves to: it is e->job.buf until the command takes it. */
+#define OHCA_CMD_BUF(c, member, bytes)						\
+	ohca_cmd_buf((c), &(c)->aqe.member, (bytes), offsetof(struct ohca_hw_aqe, member))
+int ohca_cmd_buf(struct ohca_cmd *c, const struct ohca_hw_pl *pl, uint64_t bytes, size_t off);
+/* Everything is in e->job.buf: it takes the place of *@p. */
+void ohca_cmd_buf_take(struct ohca_cmd *c, struct ohca_pages *p);
 
 /* Read or write @n bytes at @off of the mailbox whose address is at byte @at of the entry:
  * OHCA_AT(member). It must be 4 KiB aligned. */
@@ -190,8 +191,10 @@ void ohca_mw_forget(struct ohca_qp *qp);
 void ohca_mcast_free_all(ohca_engine *e);
 
 /* odp.c: a table without a page for @bytes in pages of 1 << @shift. enum ohca_admin_status */
-int ohca_odp_create(struct ohca_odp **out, uint64_t bytes, uint8_t shift);
+int ohca_odp_create(ohca_engine *e, struct ohca_odp **out, uint64_t bytes, uint8_t shift);
 void ohca_odp_free(ohca_engine *e, struct ohca_odp *o);
+/* Take all pages back, a step of it. Return: none is left */
+bool ohca_odp_clear(ohca_engine *e, struct ohca_odp *o);
 /* Copy between @buf and the pages from @off on, which is inside; as ohca_mr_read() and
  * _write(). With @write @buf is only read. */
 int ohca_odp_copy(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint8_t *buf, size_t n,
@@ -239,11 +242,11 @@ void ohca_db_clear(ohca_engine *e);
 bool ohca_db_pending(const ohca_engine *e);
 
 /* apm.c: what MODIFY_QP does with the alternate path, after it has checked it */
-struct ohca_alt_path *ohca_alt_alloc(void);	/* for qp->alt; NULL: memory */
+struct ohca_alt_path *ohca_alt_alloc(ohca_engine *e);	/* for qp->alt; NULL: memory */
 void ohca_mig_load(struct ohca_qp *qp, const struct ohca_hw_qp_attr *a);
 void ohca_mig_rearm(struct ohca_qp *qp);
 /* MIGRATED, without alternate path */
-void ohca_mig_forget(struct ohca_qp *qp);
+void ohca_mig_forget(ohca_engine *e, struct ohca_qp *qp);
 
 /* mad.c */
 int ohca_mad_init(ohca_engine *e);

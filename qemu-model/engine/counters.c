@@ -12,13 +12,13 @@ static struct ohca_counter_set *set_get(ohca_engine *e, uint32_t n)
 int ohca_cmd_alloc_counters(struct ohca_cmd *c)
 {
 	ohca_engine *e = c->e;
-	struct ohca_counter_set *s = calloc(1, sizeof(*s));
+	struct ohca_counter_set *s = ohca_mem_get(e, sizeof(*s));
 
 	if (!s)
 		return OHCA_ADMIN_NO_RESOURCE;
 	s->n = ohca_ids_get(&e->set_ids);
 	if (s->n == OHCA_NO_ID) {
-		free(s);
+		ohca_mem_put(e, s, sizeof(*s));
 		return OHCA_ADMIN_NO_RESOURCE;
 	}
 	e->set[s->n] = s;
@@ -30,7 +30,7 @@ void ohca_counter_set_free(ohca_engine *e, struct ohca_counter_set *s)
 {
 	e->set[s->n] = NULL;
 	ohca_ids_put(&e->set_ids, s->n);
-	free(s);
+	ohca_mem_put(e, s, sizeof(*s));
 }
 
 int ohca_cmd_free_counters(struct ohca_cmd *c)

@@ -190,7 +190,7 @@ int ohca_cmd_create_cq(struct ohca_cmd *c)
 		return OHCA_BAD(c, create_cq.log_size);
 	if (cmd->reserved[0] || cmd->reserved[1] || cmd->reserved[2])
 		return OHCA_BAD(c, create_cq.reserved);
-	cq = calloc(1, sizeof(*cq));
+	cq = ohca_mem_get(e, sizeof(*cq));
 	if (!cq)
 		return OHCA_ADMIN_NO_RESOURCE;
 	rc = OHCA_CMD_PAGES(c, &cq->buf, create_cq.pl, ohca_cq_buf_size(cmd->log_size),
@@ -198,7 +198,7 @@ int ohca_cmd_create_cq(struct ohca_cmd *c)
 	cq->cqn = rc ? OHCA_NO_ID : ohca_ids_get(&e->cq_ids);
 	if (cq->cqn == OHCA_NO_ID) {
 		ohca_pages_free(e, &cq->buf);
-		free(cq);
+		ohca_mem_put(e, cq, sizeof(*cq));
 		return rc ? rc : OHCA_ADMIN_NO_RESOURCE;
 	}
 	cq->uar = uar;
@@ -217,7 +217,7 @@ int ohca_cmd_create_cq(struct ohca_cmd *c)
 static void cq_number_free(ohca_engine *e, struct ohca_cq *cq)
 {
 	ohca_ids_put(&e->cq_ids, cq->cqn);
-	free(cq);
+	ohca_mem_put(e, cq, sizeof(*cq));
 }
 
 void ohca_cq_free(ohca_engine *e, struct ohca_cq *cq)
@@ -277,29 +277,40 @@ int ohca_cmd_modify_cq(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
-/* Copy the entries [ci, pi) to @dst, and make the slots after them invalid there: those
- * whose index has the bit set that a zeroed owner byte would pass for. */
-static int cq_move(ohca_engine *e, const struct ohca_cq *cq, const struct ohca_pages *dst,
-		   uint8_t log, uint32_t ci)
+/* Make the slots of the new ring from job->blank up to @end invalid: those whose index has the
+ * bit set that a zeroed owner byte would pass for. A step of it. */
+static int cq_blank(ohca_engine *e, uint8_t log, uint32_t end)
 {
-	uint32_t end = ci + (1u << log);
+	struct ohca_job *job = &e->job;
+
+	for (; job->blank != end && e->work; job->blank++) {
+		uint8_t owner = job->blank >> log & 1;
+
+		if (owner && ohca_pages_write(e, &job->buf, cqe_off(job->blank, log) +
+					      offsetof(struct ohca_hw_cqe, owner), &owner, 1))
+			return OHCA_ADMIN_DMA;
+		ohca_work(e, CQE_SIZE);
+	}
+	return job->blank == end ? OHCA_ADMIN_OK : OHCA_CMD_MORE;
+}
+
+/* Copy the entries from job->at on to the new ring. A step of it; more may be added meanwhile. */
+static int cq_move(ohca_engine *e, const struct ohca_cq *cq, uint8_t log)
+{
+	struct ohca_job *job = &e->job;
 	struct ohca_hw_cqe cqe;
 
-	for (uint32_t i = ci; i != cq->pi; i++) {
+	for (; job->at[0] != cq->pi && e->work; job->at[0]++) {
+		uint32_t i = job->at[0];
+
 		if (ohca_pages_read(e, &cq->buf, cqe_off(i, cq->log_size), &cqe, sizeof(cqe)))
 			return OHCA_ADMIN_DMA;
 		cqe.owner = !(i >> log & 1);
-		if (ohca_pages_write(e, dst, cqe_off(i, log), &cqe, sizeof(cqe)))
+		if (ohca_pages_write(e, &job->buf, cqe_off(i, log), &cqe, sizeof(cqe)))
 			return OHCA_ADMIN_DMA;
+		ohca_work(e, 2 * CQE_SIZE);
 	}
-	for (uint32_t i = cq->pi; i != end; i++) {
-		uint8_t owner = i >> log & 1;
-
-		if (owner && ohca_pages_write(e, dst, cqe_off(i, log) +
-					      offsetof(struct ohca_hw_cqe, owner), &owner, 1))
-			return OHCA_ADMIN_DMA;
-	}
-	return OHCA_ADMIN_OK;
+	return job->at[0] == cq->pi ? OHCA_ADMIN_OK : OHCA_CMD_MORE;
 }
 
 int ohca_cmd_resize_cq(struct ohca_cmd *c)
@@ -308,7 +319,7 @@ int ohca_cmd_resize_cq(struct ohca_cmd *c)
 	ohca_engine *e = c->e;
 	struct ohca_cq *cq = ohca_cq_get(e, ohca_le32(cmd->cqn));
 	uint32_t ci = ohca_le32(cmd->ci);
-	struct ohca_pages buf;
+	struct ohca_job *job = &e->job;
 	int rc;
 
 	if (!cq)
@@ -319,21 +330,24 @@ int ohca_cmd_resize_cq(struct ohca_cmd *c)
 		return OHCA_BAD(c, resize_cq.log_size);
 	if (cmd->reserved[0] || cmd->reserved[1] || cmd->reserved[2])
 		return OHCA_BAD(c, resize_cq.reserved);
-	if (ci - cq->ci > cq->pi - cq->ci)
+	if (!job->begun && ci - cq->ci > cq->pi - cq->ci)
 		return OHCA_BAD(c, resize_cq.ci);
 	if (cq->pi - ci > 1u << cmd->log_size)
 		return OHCA_ADMIN_NO_RESOURCE;
-	rc = OHCA_CMD_PAGES(c, &buf, resize_cq.pl, ohca_cq_buf_size(cmd->log_size),
-			    OHCA_MAX_QUEUE_PAGES);
+	rc = OHCA_CMD_BUF(c, resize_cq.pl, ohca_cq_buf_size(cmd->log_size));
 	if (rc)
 		return rc;
-	rc = cq_move(e, cq, &buf, cmd->log_size, ci);
-	if (rc) {
-		ohca_pages_free(e, &buf);
-		return rc;
+	if (!job->begun) {
+		job->begun = true;
+		job->at[0] = job->blank = ci;
 	}
-	ohca_pages_free(e, &cq->buf);
-	cq->buf = buf;
+	/* all slots first: those that have an entry are valid once it is there */
+	rc = cq_blank(e, cmd->log_size, ci + (1u << cmd->log_size));
+	if (rc == OHCA_ADMIN_OK)
+		rc = cq_move(e, cq, cmd->log_size);
+	if (rc)
+		return rc;
+	ohca_cmd_buf_take(c, &cq->buf);
 	cq->log_size = cmd->log_size;
 	cq->ci = ci;
 	ohca_cmd_result(c, cq->pi);

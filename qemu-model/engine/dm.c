@@ -74,7 +74,7 @@ int ohca_cmd_alloc_dm(struct ohca_cmd *c)
 		if (cmd->reserved[i])
 			return OHCA_BAD(c, alloc_dm.reserved);
 	align = 1ull << cmd->log_align > page ? 1ull << cmd->log_align : page;
-	dm = calloc(1, sizeof(*dm));
+	dm = ohca_mem_get(e, sizeof(*dm));
 	if (!dm)
 		return OHCA_ADMIN_NO_RESOURCE;
 	dm->length = length;
@@ -82,7 +82,7 @@ int ohca_cmd_alloc_dm(struct ohca_cmd *c)
 	next = dm_find(e, dm->size, align, &dm->off);
 	dm->handle = next ? ohca_ids_get(&e->dm_ids) : OHCA_NO_ID;
 	if (dm->handle == OHCA_NO_ID) {
-		free(dm);
+		ohca_mem_put(e, dm, sizeof(*dm));
 		return OHCA_ADMIN_NO_RESOURCE;
 	}
 	ohca_list_add_tail(next, &dm->link);
@@ -100,7 +100,7 @@ static void dm_free(ohca_engine *e, struct ohca_dm *dm)
 	ohca_list_del(&dm->link);
 	e->dm[dm->handle] = NULL;
 	ohca_ids_put(&e->dm_ids, dm->handle);
-	free(dm);
+	ohca_mem_put(e, dm, sizeof(*dm));
 }
 
 int ohca_cmd_free_dm(struct ohca_cmd *c)

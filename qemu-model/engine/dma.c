@@ -9,8 +9,6 @@
 
 #include "internal.h"
 
-#define CHUNK	4096u	/* bytes per dma_rw() where nothing can be mapped */
-
 void ohca_dma_enter(ohca_engine *e)
 {
 	if (e->dma_depth++ == 0)
@@ -35,14 +33,6 @@ static int dma_error(ohca_engine *e)
 	return -1;
 }
 
-/* Bytes from @iova to the end of its 4 KiB page, at most @n. */
-static size_t chunk_len(uint64_t iova, size_t n)
-{
-	size_t c = CHUNK - (size_t)(iova & (CHUNK - 1));
-
-	return c < n ? c : n;
-}
-
 int ohca_dma_read(ohca_engine *e, uint64_t iova, void *buf, size_t n)
 {
 	uint8_t *d = buf;
@@ -55,15 +45,11 @@ int ohca_dma_read(ohca_engine *e, uint64_t iova, void *buf, size_t n)
 		size_t len = n;
 		void *p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_READ);
 
-		if (p && len) {
-			if (len > n)
-				len = n;
-			memcpy(d, p, len);
-		} else {
-			len = chunk_len(iova, n);
-			if (e->ops.dma_rw(e->h, iova, d, len, OHCA_DMA_READ))
-				return dma_error(e);
-		}
+		if (!p || !len)
+			return dma_error(e);
+		if (len > n)
+			len = n;
+		memcpy(d, p, len);
 		d += len;
 		iova += len;
 		n -= len;
@@ -83,20 +69,12 @@ int ohca_dma_write(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
 		size_t len = n;
 		void *p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_WRITE);
 
-		if (p && len) {
-			if (len > n)
-				len = n;
-			memcpy(p, s, len);
-			e->ops.dma_dirty(e->h, iova, len);
-		} else {
-			uint8_t bounce[CHUNK];
-
-			/* dma_rw takes one buffer for both directions */
-			len = chunk_len(iova, n);
-			memcpy(bounce, s, len);
-			if (e->ops.dma_rw(e->h, iova, bounce, len, OHCA_DMA_WRITE))
-				return dma_error(e);
-		}
+		if (!p || !len)
+			return dma_error(e);
+		if (len > n)
+			len = n;
+		memcpy(p, s, len);
+		e->ops.dma_dirty(e->h, iova, len);
 		s += len;
 		iova += len;
 		n -= len;
@@ -121,12 +99,12 @@ int ohca_dma_publish(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
 		e->ops.dma_dirty(e->h, iova, n);
 		return 0;
 	}
+	/* memory whose end lies elsewhere in the host */
+	if (n == 8)
+		return dma_error(e);
 	if (ohca_dma_write(e, iova, s, n - 8))
 		return -1;
-	__atomic_thread_fence(__ATOMIC_RELEASE);
-	if (e->ops.dma_rw(e->h, iova + n - 8, &last, 8, OHCA_DMA_WRITE))
-		return dma_error(e);
-	return 0;
+	return ohca_dma_publish(e, iova + n - 8, &last, 8);
 }
 
 /* What an atomic operation makes of @was. */
@@ -175,16 +153,17 @@ int ohca_dma_atomic(ohca_engine *e, uint64_t iova, const struct ohca_atomic *a, 
 	return 0;
 }
 
-void ohca_dma_persist(ohca_engine *e, uint64_t iova, uint64_t n)
+bool ohca_dma_persist(ohca_engine *e, const struct ohca_run *run, unsigned int n, uint64_t tag)
 {
-	if (e->ops.dma_persist && n && dma_allowed(e, iova, n))
-		e->ops.dma_persist(e->h, iova, n);
+	if (!e->ops.dma_persist)
+		return true;
+	for (unsigned int i = 0; i < n; i++)
+		if (!dma_allowed(e, run[i].iova, run[i].len))
+			return true;
+	return e->ops.dma_persist(e->h, run, n, tag);
 }
 
 /* ---- page lists ------------------------------------------------------------------ */
-
-/* Addresses taken in one step: some 100 us, the doorbells of all processes wait meanwhile. */
-#define STEP_PAGES	(32u * OHCA_PL_TABLE_ENTRIES)
 
 static int walk_grow(ohca_engine *e, struct ohca_walk *w, uint32_t need)
 {
@@ -195,9 +174,7 @@ static int walk_grow(ohca_engine *e, struct ohca_walk *w, uint32_t need)
 		cap *= 2;
 	if (cap > w->p.npages)
 		cap = w->p.npages;
-	if (cap - w->cap > e->max_page_entries - e->page_entries)
-		return OHCA_ADMIN_NO_RESOURCE;
-	page = realloc(w->p.page, (size_t)cap * sizeof(*page));
+	page = ohca_mem_resize(e, w->p.page, w->cap * sizeof(*page), cap * sizeof(*page));
 	if (!page)
 		return OHCA_ADMIN_NO_RESOURCE;
 	e->page_entries += cap - w->cap;
@@ -269,7 +246,7 @@ static int walk_some(ohca_engine *e, struct ohca_walk *w, const struct ohca_hw_p
 	struct ohca_pages *p = &w->p;
 	int rc = OHCA_ADMIN_OK;
 
-	for (uint32_t n = 0; n < STEP_PAGES; n += OHCA_PL_TABLE_ENTRIES) {
+	do {
 		if (w->filled < w->fill) {
 			uint32_t end = w->fill - w->filled < OHCA_PL_TABLE_ENTRIES ?
 				       w->fill : w->filled + OHCA_PL_TABLE_ENTRIES;
@@ -283,14 +260,14 @@ static int walk_some(ohca_engine *e, struct ohca_walk *w, const struct ohca_hw_p
 		} else {
 			return OHCA_ADMIN_OK;
 		}
-	}
-	return w->filled < w->fill || w->done < p->npages ? OHCA_PAGES_MORE : OHCA_ADMIN_OK;
+	} while (ohca_work(e, OHCA_PL_TABLE_SIZE));
+	return w->filled < w->fill || w->done < p->npages ? OHCA_CMD_MORE : OHCA_ADMIN_OK;
 }
 
 void ohca_walk_end(ohca_engine *e, struct ohca_walk *w)
 {
 	e->page_entries -= w->cap;
-	free(w->p.page);
+	ohca_mem_put(e, w->p.page, w->cap * sizeof(uint64_t));
 	memset(w, 0, sizeof(*w));
 }
 
@@ -327,7 +304,7 @@ int ohca_pages_load_some(ohca_engine *e, struct ohca_walk *w, struct ohca_pages 
 		return rc;
 	}
 	memset(p, 0, sizeof(*p));
-	if (rc != OHCA_PAGES_MORE)
+	if (rc != OHCA_CMD_MORE)
 		ohca_walk_end(e, w);
 	return rc;
 }
@@ -340,7 +317,7 @@ int ohca_pages_load(ohca_engine *e, struct ohca_pages *p, const struct ohca_hw_p
 
 	do {
 		rc = ohca_pages_load_some(e, &w, p, pl, bytes, max_pages);
-	} while (rc == OHCA_PAGES_MORE);
+	} while (rc == OHCA_CMD_MORE);
 	return rc;
 }
 
@@ -349,9 +326,30 @@ void ohca_pages_free(ohca_engine *e, struct ohca_pages *p)
 {
 	if (p->page) {
 		e->page_entries -= p->npages;
-		free(p->page);
+		ohca_mem_put(e, p->page, p->npages * sizeof(uint64_t));
 	}
 	memset(p, 0, sizeof(*p));
+}
+
+bool ohca_pages_free_some(ohca_engine *e, struct ohca_pages *p)
+{
+	const uint32_t step = OHCA_PL_TABLE_ENTRIES * 16;
+	uint64_t *page;
+
+	/* to give back much memory at once takes the system as long as to move it */
+	while (p->page && p->npages > step) {
+		page = ohca_mem_resize(e, p->page, p->npages * sizeof(*page),
+				       (p->npages - step) * sizeof(*page));
+		if (!page)
+			break;
+		p->page = page;
+		p->npages -= step;
+		e->page_entries -= step;
+		if (!ohca_work(e, step * sizeof(*page)))
+			return false;
+	}
+	ohca_pages_free(e, p);
+	return true;
 }
 
 /* Whether [off, off + n) lies inside @p. */
@@ -411,22 +409,26 @@ int ohca_pages_copy(ohca_engine *e, const struct ohca_pages *dst, uint64_t to,
 }
 
 int ohca_ring_copy(ohca_engine *e, const struct ohca_ring *dst, const struct ohca_ring *src,
-		   uint32_t from, uint32_t to)
+		   uint32_t *at, uint32_t to)
 {
 	const uint32_t size = 1u << dst->log_size, old_size = 1u << src->log_size;
+	const uint32_t some = 4096u >> dst->log_stride;
 
-	for (uint32_t i = from, n; i != to; i += n) {
-		uint32_t at = i & (size - 1), old = i & (old_size - 1);
+	for (uint32_t n; *at != to; *at += n) {
+		uint32_t new = *at & (size - 1), old = *at & (old_size - 1);
 
-		n = to - i;
-		if (n > size - at)
-			n = size - at;
+		if (!e->work)
+			return 0;
+		n = to - *at < some ? to - *at : some;
+		if (n > size - new)
+			n = size - new;
 		if (n > old_size - old)
 			n = old_size - old;
-		if (ohca_pages_copy(e, dst->buf, dst->off + ((uint64_t)at << dst->log_stride),
+		if (ohca_pages_copy(e, dst->buf, dst->off + ((uint64_t)new << dst->log_stride),
 				    src->buf, src->off + ((uint64_t)old << src->log_stride),
 				    (uint64_t)n << src->log_stride))
 			return -1;
+		ohca_work(e, n << src->log_stride);
 	}
 	return 0;
 }
@@ -448,7 +450,6 @@ int ohca_pages_load32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, 
 {
 	uint64_t run, addr;
 	size_t len = 4;
-	__le32 v = 0;
 	void *m;
 
 	if ((off & 3) || !pages_inside(p, off, 4))
@@ -457,21 +458,15 @@ int ohca_pages_load32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, 
 	if (!dma_allowed(e, addr, 4))
 		return dma_error(e);
 	m = e->ops.dma_map(e->h, addr, &len, OHCA_DMA_READ);
-	if (m && len >= 4 && !((uintptr_t)m & 3)) {
-		v = __atomic_load_n((__le32 *)m, __ATOMIC_ACQUIRE);
-	} else {
-		if (e->ops.dma_rw(e->h, addr, &v, 4, OHCA_DMA_READ))
-			return dma_error(e);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	}
-	*val = ohca_le32(v);
+	if (!m || len < 4 || ((uintptr_t)m & 3))
+		return dma_error(e);
+	*val = ohca_le32(__atomic_load_n((__le32 *)m, __ATOMIC_ACQUIRE));
 	return 0;
 }
 
 int ohca_pages_store32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, uint32_t val)
 {
 	uint64_t run, addr;
-	__le32 v = ohca_to_le32(val);
 	size_t len = 4;
 	void *m;
 
@@ -481,13 +476,9 @@ int ohca_pages_store32(ohca_engine *e, const struct ohca_pages *p, uint64_t off,
 	if (!dma_allowed(e, addr, 4))
 		return dma_error(e);
 	m = e->ops.dma_map(e->h, addr, &len, OHCA_DMA_WRITE);
-	if (m && len >= 4 && !((uintptr_t)m & 3)) {
-		__atomic_store_n((__le32 *)m, v, __ATOMIC_RELEASE);
-		e->ops.dma_dirty(e->h, addr, 4);
-		return 0;
-	}
-	__atomic_thread_fence(__ATOMIC_RELEASE);
-	if (e->ops.dma_rw(e->h, addr, &v, 4, OHCA_DMA_WRITE))
+	if (!m || len < 4 || ((uintptr_t)m & 3))
 		return dma_error(e);
+	__atomic_store_n((__le32 *)m, ohca_to_le32(val), __ATOMIC_RELEASE);
+	e->ops.dma_dirty(e->h, addr, 4);
 	return 0;
 }

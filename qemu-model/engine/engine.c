@@ -80,7 +80,7 @@ static bool cfg_ok(const struct ohca_cfg *c)
 
 static bool ops_ok(const struct ohca_host_ops *o)
 {
-	return o->dma_enter && o->dma_exit && o->dma_map && o->dma_rw && o->dma_dirty && o->irq &&
+	return o->dma_enter && o->dma_exit && o->dma_map && o->dma_dirty && o->irq &&
 	       o->now_ns && o->kick && o->tx_begin && o->tx_commit && o->link_ctl &&
 	       o->link_rate;
 }
@@ -135,7 +135,7 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 		e->cfg.log_max_srq = 16;
 	if (!e->cfg.log_max_mr)
 		e->cfg.log_max_mr = 20;
-	e->max_page_entries = OHCA_MAX_PAGE_ENTRIES;
+	e->mem_max = e->cfg.mem_max ? e->cfg.mem_max : OHCA_MEM_DEFAULT;
 	ohca_list_init(&e->mod);
 	ohca_list_init(&e->dm_used);
 	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++)
@@ -199,7 +199,7 @@ void ohca_free(ohca_engine *e)
 		return;
 	atomic_store(&e->status, 0);
 	objects_free(e);
-	ohca_walk_end(e, &e->walk);
+	ohca_job_end(e);
 	if (e->sched)
 		ohca_sched_free(e);
 	ohca_mad_free(e);
@@ -243,7 +243,7 @@ void ohca_reset(ohca_engine *e)
 
 /* ---- running ---------------------------------------------------------------------- */
 
-bool ohca_poll(ohca_engine *e, unsigned int budget)
+static bool poll(ohca_engine *e, unsigned int budget, bool commands)
 {
 	bool more;
 
@@ -253,7 +253,7 @@ bool ohca_poll(ohca_engine *e, unsigned int budget)
 	ohca_doorbells_run(e);
 	/* packets first: an acknowledgement leaves before its QP goes */
 	more = ohca_sched_run(e, budget);
-	if (ohca_running(e) && atomic_load(&e->aq_db) != e->aq_ci) {
+	if (commands && ohca_running(e) && atomic_load(&e->aq_db) != e->aq_ci) {
 		ohca_admin_run(e, ADMIN_PER_POLL);
 		more = true;
 	}
@@ -272,6 +272,16 @@ bool ohca_poll(ohca_engine *e, unsigned int budget)
 	/* what came while we worked needs no kick */
 	return ohca_running(e) &&
 	       (more || ohca_db_pending(e) || atomic_load(&e->aq_db) != e->aq_ci);
+}
+
+bool ohca_poll(ohca_engine *e, unsigned int budget)
+{
+	return poll(e, budget, true);
+}
+
+bool ohca_poll_packets(ohca_engine *e, unsigned int budget)
+{
+	return poll(e, budget, false);
 }
 
 uint64_t ohca_next_deadline(const ohca_engine *e)

@@ -27,12 +27,24 @@ enum { OHCA_DMA_READ = 1, OHCA_DMA_WRITE = 2 };
 /** The value of ohca_next_deadline() when no timer runs. */
 #define OHCA_NO_DEADLINE	UINT64_MAX
 
+/** Budget of memory if struct ohca_cfg has none. */
+#define OHCA_MEM_DEFAULT	(1ull << 30)
+
 /** Widths and speeds as PortInfo has them. */
 struct ohca_link_rate {
 	uint8_t width;		/* LinkWidth: 1: 1x, 2: 4x, 4: 8x, 8: 12x */
 	uint8_t speed;		/* LinkSpeed: 1 SDR, 2 DDR, 4 QDR */
 	uint8_t speed_ext;	/* LinkSpeedExt: 0, 1 FDR, 2 EDR, 4 HDR, 8 NDR */
 };
+
+/** struct ohca_run - a stretch of guest memory: bus address, bytes */
+struct ohca_run {
+	uint64_t iova;
+	uint64_t len;
+};
+
+/** Stretches in one call of dma_persist, at most. */
+#define OHCA_PERSIST_RUNS	512u
 
 /**
  * struct ohca_host_ops - what the engine needs of its host
@@ -55,22 +67,21 @@ struct ohca_host_ops {
 	 * @len: in: bytes wanted; out: bytes that lie contiguous from there, at
 	 *	most what was wanted, at least 1
 	 * @prot: OHCA_DMA_READ or OHCA_DMA_WRITE (or both)
-	 * Return: the address, or NULL if this is not memory that may be mapped.
+	 * Return: the address, or NULL if the device cannot reach memory there.
 	 */
 	void *(*dma_map)(void *h, uint64_t iova, size_t *len, int prot);
-	/**
-	 * @dma_rw: copy between @buf and guest memory where @dma_map returns NULL
-	 * (an IOMMU, say). Return: 0, or -1 if any byte is not accessible.
-	 */
-	int (*dma_rw)(void *h, uint64_t iova, void *buf, size_t n, int prot);
 	/** @dma_dirty: guest memory was written through a mapped pointer */
 	void (*dma_dirty)(void *h, uint64_t iova, size_t n);
 	/**
 	 * @dma_persist: guest memory shall survive a power failure as it is now,
-	 * if it is of a kind that can; returns when it does. May block. May be
-	 * NULL for a host that has no such memory.
+	 * if it is of a kind that can. Does not block: what takes time is done
+	 * elsewhere, and ohca_persisted() is called then. May be NULL for a host that
+	 * has no such memory.
+	 * @run: @n stretches, 1 to OHCA_PERSIST_RUNS; gone after the call
+	 * @tag: for ohca_persisted()
+	 * Return: true if there is nothing to do, false if ohca_persisted() will come.
 	 */
-	void (*dma_persist)(void *h, uint64_t iova, size_t n);
+	bool (*dma_persist)(void *h, const struct ohca_run *run, unsigned int n, uint64_t tag);
 	/** @dm_dirty: device memory was written, @n bytes at @off; may be NULL */
 	void (*dm_dirty)(void *h, uint64_t off, size_t n);
 	/** @irq: raise MSI-X vector @vec. Never blocks. */
@@ -86,7 +97,8 @@ struct ohca_host_ops {
 	 * @len: LRH through ICRC field, bytes, multiple of 4
 	 * Return: where to build it, writable and readable until the next tx_begin
 	 * or tx_commit; NULL if the lane has no credits (the engine tries again
-	 * after ohca_tx_ready()) or the link is down.
+	 * after ohca_tx_ready()) or the link is down. VL15 has no flow control:
+	 * NULL means that the packet is lost.
 	 */
 	uint8_t *(*tx_begin)(void *h, unsigned int port, unsigned int vl, uint32_t len);
 	/** @tx_commit: the packet of the last tx_begin is complete and may go */
@@ -99,6 +111,11 @@ struct ohca_host_ops {
 	 * A link that is up stays as it is. Before the first call: what struct ohca_cfg says.
 	 */
 	void (*link_rate)(void *h, unsigned int port, const struct ohca_link_rate *rate);
+	/**
+	 * @vl15_dropped: frames for the port that the wire dropped since ohca_new(),
+	 * because VL15 has no flow control and the port no room. May be NULL: none.
+	 */
+	uint64_t (*vl15_dropped)(void *h, unsigned int port);
 	/** @trace: event @ev of enum ohca_trace, for diagnosis; may be NULL */
 	void (*trace)(void *h, unsigned int ev, const uint64_t a[4]);
 };
@@ -133,6 +150,8 @@ enum ohca_trace {
  *	0: the default (16, 16, 16, 20)
  * @dm: device memory, which the host shows the guest as BAR 5; 8-byte aligned
  * @dm_size: its bytes, a multiple of 64 KiB, at most 1 GiB; 0: none
+ * @mem_max: bytes that all that a guest makes may take, tables of fixed size apart; 0:
+ *	OHCA_MEM_DEFAULT
  * @mw_type_2a: windows of type 2 are announced as 2A, not 2B
  * @node_desc: NodeDescription before a driver sets another; terminated
  */
@@ -153,6 +172,7 @@ struct ohca_cfg {
 	uint8_t log_max_mr;
 	void *dm;
 	uint64_t dm_size;
+	uint64_t mem_max;
 	bool mw_type_2a;
 	char node_desc[64];
 };
@@ -178,6 +198,13 @@ uint64_t ohca_mmio_read(ohca_engine *e, uint64_t off, unsigned int size);
 void ohca_mmio_write(ohca_engine *e, uint64_t off, uint64_t val, unsigned int size);
 
 /**
+ * ohca_admin_doorbell - write of OHCA_REG_AQ_DB. any; no lock
+ * @pi: producer index of the admin queue
+ * Calls host_ops.kick if the device runs.
+ */
+void ohca_admin_doorbell(ohca_engine *e, uint32_t pi);
+
+/**
  * ohca_doorbell - write of a UAR page. any; no lock, no allocation
  * @uar: page index; @off: offset in the page; @size: bytes, only 8 counts
  * Calls host_ops.kick if there is something to do.
@@ -201,18 +228,41 @@ uint64_t ohca_uar_read(ohca_engine *e, uint32_t off, unsigned int size);
  */
 bool ohca_poll(ohca_engine *e, unsigned int budget);
 
+/**
+ * ohca_poll_packets - the same without commands. owner
+ *
+ * For who must not be kept by them: a command may move much memory, some 100 us of it at a time.
+ * Return: true if there is more to do at once, commands included.
+ */
+bool ohca_poll_packets(ohca_engine *e, unsigned int budget);
+
 /** ohca_next_deadline - when ohca_poll() must be called at the latest, ns. owner */
 uint64_t ohca_next_deadline(const ohca_engine *e);
 
+/** Flags of struct ohca_frame. */
+#define OHCA_RX_ICRC	0x1u	/* the ICRC field holds one, which is checked */
+#define OHCA_RX_VCRC	0x2u	/* @vcrc holds one, which is checked */
+#define OHCA_RX_EBP	0x4u	/* ended with End of Bad Packet: only counted */
+
+/**
+ * struct ohca_frame - a frame as it came from the wire
+ * @data: LRH through ICRC field, may change under our hands (copy, check, use)
+ * @len: bytes; @vl: lane; @flags: OHCA_RX_*; @vcrc: host byte order
+ */
+struct ohca_frame {
+	const uint8_t *data;
+	uint32_t len;
+	uint8_t vl;
+	uint8_t flags;
+	uint16_t vcrc;
+};
+
 /**
  * ohca_rx - a frame arrived. owner
- * @port: from 0; @vl: lane
- * @frame: LRH through ICRC field, may change under our hands (copy, check, use)
- * @len: bytes; @icrc_valid: the ICRC field holds one that must be checked
+ * @port: from 0
  * Always consumes the frame: what cannot be handled is dropped and counted.
  */
-void ohca_rx(ohca_engine *e, unsigned int port, unsigned int vl, const uint8_t *frame,
-	     uint32_t len, bool icrc_valid);
+void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f);
 
 /**
  * ohca_tx_ready - credits came for lanes that tx_begin refused. owner
@@ -220,6 +270,13 @@ void ohca_rx(ohca_engine *e, unsigned int port, unsigned int vl, const uint8_t *
  * far as the credits go: no more is tried than the first that is refused again.
  */
 void ohca_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes);
+
+/**
+ * ohca_persisted - what dma_persist() returned false for has been done. owner
+ * @tag: as there
+ * Whatever became of the engine since then, except ohca_free().
+ */
+void ohca_persisted(ohca_engine *e, uint64_t tag);
 
 /** ohca_link_change - the physical link went up (@rate given) or down (NULL). owner */
 void ohca_link_change(ohca_engine *e, unsigned int port, const struct ohca_link_rate *rate);

@@ -50,24 +50,24 @@ int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t hand
 	return ohca_eq_put(e, eq, &eqe);
 }
 
-/* Each CQ is looked at once; one that still has to wait goes back to the list. */
+/*
+ * Each CQ is looked at once, as long as there is room. One that still has an EQE there goes to
+ * the end; so no more are looked at than the EQ has entries, however many CQs wait.
+ */
 static void cqs_deliver(ohca_engine *e, struct ohca_eq *eq)
 {
-	struct ohca_list todo;
+	struct ohca_list wait;
 
-	ohca_list_init(&todo);
-	ohca_list_add_tail(&eq->deferred, &todo);
-	ohca_list_del(&eq->deferred);
-	while (!ohca_list_empty(&todo) && ohca_running(e)) {
-		struct ohca_cq *cq = ohca_container_of(todo.next, struct ohca_cq, defer);
+	ohca_list_init(&wait);
+	while (!ohca_list_empty(&eq->deferred) && ohca_eq_room(eq) && ohca_running(e)) {
+		struct ohca_cq *cq = ohca_container_of(eq->deferred.next, struct ohca_cq, defer);
 
 		ohca_list_del(&cq->defer);
 		if (!ohca_cq_deliver(e, cq))
-			ohca_list_add_tail(&eq->deferred, &cq->defer);
+			ohca_list_add_tail(&wait, &cq->defer);
 	}
-	/* after FATAL: keep them linked to something that lives */
-	while (!ohca_list_empty(&todo)) {
-		struct ohca_list *l = todo.next;
+	while (!ohca_list_empty(&wait)) {
+		struct ohca_list *l = wait.next;
 
 		ohca_list_del(l);
 		ohca_list_add_tail(&eq->deferred, l);
@@ -201,13 +201,13 @@ int ohca_cmd_create_eq(struct ohca_cmd *c)
 		;
 	if (eqn == OHCA_MAX_EQ)
 		return OHCA_ADMIN_NO_RESOURCE;
-	eq = calloc(1, sizeof(*eq));
+	eq = ohca_mem_get(e, sizeof(*eq));
 	if (!eq)
 		return OHCA_ADMIN_NO_RESOURCE;
 	rc = OHCA_CMD_PAGES(c, &eq->buf, create_eq.pl,
 			    sizeof(struct ohca_hw_eqe) << cmd->log_size, OHCA_MAX_QUEUE_PAGES);
 	if (rc) {
-		free(eq);
+		ohca_mem_put(e, eq, sizeof(*eq));
 		return rc;
 	}
 	eq->eqn = eqn;
@@ -238,7 +238,7 @@ void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq)
 		ohca_async_forget(ohca_container_of(eq->deferred.next, struct ohca_async, link));
 	e->eq[eq->eqn] = NULL;
 	ohca_pages_free(e, &eq->buf);
-	free(eq);
+	ohca_mem_put(e, eq, sizeof(*eq));
 }
 
 int ohca_cmd_destroy_eq(struct ohca_cmd *c)

@@ -38,17 +38,29 @@ _Static_assert(OHCA_MAX_FAULTS <= 1u << OHCA_FAULT_SLOT_BITS &&
 /* ---- byte order of the contract ------------------------------------------------- */
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-static inline uint16_t ohca_le16(__le16 v) { return (uint16_t)v; }
-static inline uint32_t ohca_le32(__le32 v) { return (uint32_t)v; }
-static inline uint64_t ohca_le64(__le64 v) { return (uint64_t)v; }
+static inline uint16_t ohca_le16(__le16 v) { return (IB_FORCE uint16_t)v; }
+static inline uint32_t ohca_le32(__le32 v) { return (IB_FORCE uint32_t)v; }
+static inline uint64_t ohca_le64(__le64 v) { return (IB_FORCE uint64_t)v; }
 #else
-static inline uint16_t ohca_le16(__le16 v) { return __builtin_bswap16((uint16_t)v); }
-static inline uint32_t ohca_le32(__le32 v) { return __builtin_bswap32((uint32_t)v); }
-static inline uint64_t ohca_le64(__le64 v) { return __builtin_bswap64((uint64_t)v); }
+static inline uint16_t ohca_le16(__le16 v) { return __builtin_bswap16((IB_FORCE uint16_t)v); }
+static inline uint32_t ohca_le32(__le32 v) { return __builtin_bswap32((IB_FORCE uint32_t)v); }
+static inline uint64_t ohca_le64(__le64 v) { return __builtin_bswap64((IB_FORCE uint64_t)v); }
 #endif
-static inline __le16 ohca_to_le16(uint16_t v) { return (__le16)ohca_le16((__le16)v); }
-static inline __le32 ohca_to_le32(uint32_t v) { return (__le32)ohca_le32((__le32)v); }
-static inline __le64 ohca_to_le64(uint64_t v) { return (__le64)ohca_le64((__le64)v); }
+static inline __le16 ohca_to_le16(uint16_t v)
+{
+	return (IB_FORCE __le16)ohca_le16((IB_FORCE __le16)v);
+}
+
+static inline __le32 ohca_to_le32(uint32_t v)
+{
+	return (IB_FORCE __le32)ohca_le32((IB_FORCE __le32)v);
+}
+
+static inline __le64 ohca_to_le64(uint64_t v)
+{
+	return (IB_FORCE __le64)ohca_le64((IB_FORCE __le64)v);
+}
+
 
 /* ---- intrusive list ------------------------------------------------------------ */
 
@@ -85,6 +97,24 @@ static inline void ohca_list_add_tail(struct ohca_list *head, struct ohca_list *
 #define ohca_container_of(ptr, type, member) \
 	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 
+/* ---- memory: mem.c ---------------------------------------------------------------- */
+
+/*
+ * One budget, struct ohca_cfg.mem_max, for all that a guest can make the device allocate:
+ * objects, page lists, windows, responses under way. A command that finds it used up fails with
+ * NO_RESOURCE and OHCA_CNT_NO_MEMORY counts it. Work requests and packets never find it used up:
+ * what they need was reserved when the object was made. OHCA_CNT_MEMORY says what is taken.
+ */
+/* Reserve, or give back, @n bytes of it. False: there are not so many left. */
+bool ohca_mem_reserve(ohca_engine *e, size_t n);
+void ohca_mem_release(ohca_engine *e, size_t n);
+/* @n zeroed bytes out of the budget, or NULL. */
+void *ohca_mem_get(ohca_engine *e, size_t n);
+/* As realloc(), of what has @old bytes. To NULL, which leaves @p: no memory, or none left */
+void *ohca_mem_resize(ohca_engine *e, void *p, size_t old, size_t new);
+/* Give back; @p may be NULL. */
+void ohca_mem_put(ohca_engine *e, void *p, size_t n);
+
 /* ---- guest memory: dma.c -------------------------------------------------------- */
 
 /**
@@ -104,7 +134,6 @@ struct ohca_pages {
 
 /*
  * Load and check a page list. 0, or enum ohca_admin_status. @bytes: needed at least.
- * Memory that lists take is limited for the whole engine (OHCA_MAX_PAGE_ENTRIES).
  */
 int ohca_pages_load(ohca_engine *e, struct ohca_pages *p, const struct ohca_hw_pl *pl,
 		    uint64_t bytes, uint32_t max_pages);
@@ -120,14 +149,16 @@ struct ohca_walk {
 	uint32_t done, cap, fill, filled;
 };
 
-#define OHCA_PAGES_MORE	(-1)	/* no enum ohca_admin_status */
-/* The same, a step of it: OHCA_PAGES_MORE: call again with the same arguments. */
+/* No enum ohca_admin_status: a step is done, and there are more. */
+#define OHCA_CMD_MORE	(-1)
+/* The same, a step of it: OHCA_CMD_MORE: call again with the same arguments. */
 int ohca_pages_load_some(ohca_engine *e, struct ohca_walk *w, struct ohca_pages *p,
 			 const struct ohca_hw_pl *pl, uint64_t bytes, uint32_t max_pages);
 /* Give back what was loaded so far. */
 void ohca_walk_end(ohca_engine *e, struct ohca_walk *w);
 void ohca_pages_free(ohca_engine *e, struct ohca_pages *p);
-#define OHCA_MAX_PAGE_ENTRIES	(1u << 25)
+/* The same, a step of it. Return: it is done */
+bool ohca_pages_free_some(ohca_engine *e, struct ohca_pages *p);
 #define OHCA_MAX_MR_PAGES	(1u << 27)
 
 /*
@@ -167,16 +198,42 @@ int ohca_pages_write(ohca_engine *e, const struct ohca_pages *p, uint64_t off, c
 int ohca_pages_copy(ohca_engine *e, const struct ohca_pages *dst, uint64_t to,
 		    const struct ohca_pages *src, uint64_t from, uint64_t n);
 
+/**
+ * ohca_work() - @bytes were moved for a command. Return: whether it may go on in this step
+ *
+ * Who holds the engine keeps doorbells, frames and the machine's own threads waiting, so a run
+ * of the admin queue moves no more than OHCA_CMD_WORK and what it is in the middle of: some
+ * 100 us. Whatever the guest gives a size is moved by commands that can stop here.
+ */
+#define ohca_work(e, bytes)	((e)->work -= (e)->work < (bytes) ? (e)->work : (uint32_t)(bytes))
+#define OHCA_CMD_WORK	(256u << 10)
+
+/**
+ * struct ohca_job - how far the command that is being executed is; all zero: not begun
+ * @walk: its page list; @buf: the list, once @loaded
+ * @begun: @at and @blank say where it goes on: the next index to copy, of each ring, and the
+ *	next slot to make invalid
+ */
+struct ohca_job {
+	struct ohca_walk walk;
+	struct ohca_pages buf;
+	bool loaded, begun;
+	uint32_t at[2], blank;
+};
+
+/* Forget the job, and give back what it has. */
+void ohca_job_end(ohca_engine *e);
+
 /** struct ohca_ring - a ring of WQEs or blocks; @off: of the first in @buf */
 struct ohca_ring {
 	const struct ohca_pages *buf;
 	uint64_t off;
 	uint8_t log_size, log_stride;
 };
-/* What has the free running indices from @from up to @to in @src gets them in @dst, which is
- * of the same stride; it is no more than fits either. 0 or -1. */
+/* What has the free running indices from *@at up to @to in @src gets them in @dst, which is
+ * of the same stride, as far as this step goes: *@at is where it ends. 0 or -1. */
 int ohca_ring_copy(ohca_engine *e, const struct ohca_ring *dst, const struct ohca_ring *src,
-		   uint32_t from, uint32_t to);
+		   uint32_t *at, uint32_t to);
 /* aligned __le32 in queue memory: atomic load with acquire / store with release; -1 on error */
 int ohca_pages_load32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, uint32_t *val);
 int ohca_pages_store32(ohca_engine *e, const struct ohca_pages *p, uint64_t off, uint32_t val);
@@ -206,8 +263,8 @@ uint64_t ohca_atomic_do(__le64 *p, const struct ohca_atomic *a);
  * little-endian. *@old: before. 0 or -1 (no memory, or none that can be mapped). */
 int ohca_dma_atomic(ohca_engine *e, uint64_t iova, const struct ohca_atomic *a, uint64_t *old);
 
-/* Have the host make memory persistent, if it has such memory. */
-void ohca_dma_persist(ohca_engine *e, uint64_t iova, uint64_t n);
+/* Have the host make memory persistent, if it has such memory; false: it is at it. */
+bool ohca_dma_persist(ohca_engine *e, const struct ohca_run *run, unsigned int n, uint64_t tag);
 
 /* ---- numbers of objects: engine.c ------------------------------------------------- */
 
@@ -341,7 +398,7 @@ struct ohca_mr {
 	bool valid;		/* FRMR, MW2: registered / bound */
 	uint32_t access;
 	uint32_t refs;		/* windows bound to it */
-	uint32_t max_pages;	/* FRMR */
+	uint32_t max_pages;	/* FRMR; their list is reserved for it, as far as there is none */
 	uint64_t iova, length;
 	uint64_t pl_offset;	/* of the first byte in the pages (window: of its MR) */
 	struct ohca_pd *pd;
@@ -504,6 +561,7 @@ struct ohca_qp {
 	uint64_t sq_off, rq_off;
 	uint8_t log_sq, log_rq, log_rq_stride;
 	uint32_t rq_ci;		/* RQ WQEs taken */
+	uint32_t rq_pi;		/* RQ producer index as seen then, or in INIT */
 	/* attributes, CPU order */
 	uint32_t qkey, dest_qpn, access;
 	uint32_t rq_psn, sq_psn;	/* as given by MODIFY */
@@ -534,6 +592,15 @@ static inline bool ohca_qp_reliable(const struct ohca_qp *qp)
 {
 	return qp->type == OHCA_QPT_RC || qp->type == OHCA_QPT_XRC_INI ||
 	       qp->type == OHCA_QPT_XRC_TGT;
+}
+
+/*
+ * The PD whose L_Keys the QP's receive WQEs and tagged buffers have: the SRQ's, which need not be
+ * the QP's (IBTA vol 1, 10.2.9.2). R_Keys, and L_Keys of send WQEs, are of the QP's PD.
+ */
+static inline const struct ohca_pd *ohca_recv_pd(const struct ohca_qp *qp)
+{
+	return qp->srq ? qp->srq->pd : qp->pd;
 }
 
 /* UD, SMI or GSI */
@@ -610,7 +677,8 @@ struct ohca_engine {
 	uint32_t aq_ci;			/* entries executed */
 	bool aq_more;			/* the next is @aqe, and has begun */
 	struct ohca_hw_aqe aqe;
-	struct ohca_walk walk;		/* of its page list */
+	struct ohca_job job;
+	uint32_t work;			/* bytes that this run of the admin queue may still move */
 
 	/* doorbells: written by any thread, consumed by the owner (doorbell.c) */
 	struct ohca_doorbells *db;
@@ -636,7 +704,7 @@ struct ohca_engine {
 	struct ohca_fault fault[OHCA_MAX_FAULTS];
 	uint32_t num_faults, fault_next;
 	uint32_t page_entries;		/* addresses held by all page lists */
-	uint32_t max_page_entries;	/* OHCA_MAX_PAGE_ENTRIES; smaller in tests */
+	uint64_t mem_max, mem_used;	/* bytes: budget, and what is taken of it */
 	uint32_t dma_depth;
 	struct ohca_list mod;		/* CQs whose moderated event waits */
 	uint64_t mod_deadline;		/* the earliest of them */
@@ -760,9 +828,11 @@ struct ohca_mr_range {
 				 * in the device memory for DM MRs */
 	uint64_t len;
 };
-/* Check a local key. @write: device will write (LOCAL_WRITE needed). 0 or vendor error */
-int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t lkey, uint64_t addr,
-		    uint64_t len, bool write, struct ohca_mr_range *r);
+/* Check a local key of @qp. @pd: that it must be of, of a receive WQE: ohca_recv_pd(). @write:
+ * device will write (LOCAL_WRITE needed). 0 or vendor error */
+int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+		    uint32_t lkey, uint64_t addr, uint64_t len, bool write,
+		    struct ohca_mr_range *r);
 /* Check a remote key for @access (one OHCA_ACCESS_REMOTE_*). 0 or vendor error. len 0 is
  * always allowed by the caller without a check (IBTA vol 1, 9.7.4.1.4) */
 int ohca_rkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint64_t addr,
@@ -783,14 +853,21 @@ int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct o
 /* Write 8 bytes, of which nobody sees a part. 0, -1: no such memory, or not aligned, or
  * OHCA_MR_FAULT. */
 int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *buf);
-/* Make a range persistent, if its memory is of a kind that can be. */
-void ohca_mr_persist(ohca_engine *e, const struct ohca_mr_range *r);
-/* Gather @len bytes of an SGE list, from byte @off of the message on, to @dst; scatter the
- * other way. Every key is checked at every call. 0, vendor error or OHCA_MR_FAULT. */
+/*
+ * Memory of a range from byte *@done on that could be persistent, as at most @max stretches
+ * of the bus; *@done moves behind them. Pages that follow each other are one stretch. The
+ * number of stretches; 0: that was all.
+ */
+unsigned int ohca_mr_runs(const struct ohca_mr_range *r, uint64_t *done, struct ohca_run *run,
+			  unsigned int max);
+/* Gather @len bytes of the SGE list of a send WQE, from byte @off of the message on, to @dst;
+ * scatter the other way, with keys of @pd. Every key is checked at every call. 0, vendor error or
+ * OHCA_MR_FAULT. */
 int ohca_sgl_gather(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
 		    unsigned int num, uint32_t off, void *dst, uint32_t len);
-int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
-		     unsigned int num, uint32_t off, const void *src, uint32_t len);
+int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+		     const struct ohca_sge *sge, unsigned int num, uint32_t off, const void *src,
+		     uint32_t len);
 /* WQE operations on keys; 0 or vendor error */
 int ohca_mr_fast_reg(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg);
 int ohca_mr_invalidate(ohca_engine *e, const struct ohca_qp *qp, uint32_t key, bool remote);
@@ -893,6 +970,8 @@ void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, u
 /* the transport's part of QUERY_CONTEXT */
 void ohca_xp_context(const struct ohca_qp *qp, struct ohca_hw_qp_context *x);
 void ohca_xp_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes);
+/* tx.c: PortXmitWait and PortVLXmitWait have the time until now; who waits no more has waited */
+void ohca_xp_wait_update(ohca_engine *e);
 /* suspend.c: a fault of @qp is answered; @ok: try again, else what wanted the page fails */
 void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
 		    uint32_t wqe_idx, bool ok);

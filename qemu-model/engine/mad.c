@@ -13,12 +13,14 @@
 /**
  * struct ohca_mad - the agents
  * @rate, @up: what the host last said of each link; it is trained only once enabled
+ * @vl15_seen: drops of the wire that are in VL15Dropped
  */
 struct ohca_mad {
 	struct ohca_sma sma;
 	struct ohca_pma pma;
 	struct ohca_link_rate rate[OHCA_MAX_PORTS];
 	bool up[OHCA_MAX_PORTS];
+	uint64_t vl15_seen[OHCA_MAX_PORTS];
 };
 
 /* ---- what the SMA wants done ------------------------------------------------------ */
@@ -208,8 +210,12 @@ void ohca_mad_link(ohca_engine *e, unsigned int port, const struct ohca_link_rat
 	e->mad->up[port] = rate != NULL;
 	if (rate)
 		e->mad->rate[port] = *rate;
-	if (ohca_running(e))
-		link_tell(e, port);
+	if (!ohca_running(e))
+		return;
+	/* LinkDowned: the link failed. One that the port itself has taken down is Down already. */
+	if (!rate && e->mad->sma.port[port].pi.state != IB_PS_DOWN)
+		e->port[port].cnt.link_downed++;
+	link_tell(e, port);
 }
 
 void ohca_mad_enable(ohca_engine *e)
@@ -238,14 +244,33 @@ void ohca_mad_bad_qkey(ohca_engine *e, unsigned int port, const struct ib_key_vi
 	ohca_sma_bad_qkey(&e->mad->sma, port, v, ohca_now(e));
 }
 
+/* What is counted elsewhere or while time passes goes to the ports' counters. */
+static void counters_update(ohca_engine *e)
+{
+	ohca_xp_wait_update(e);
+	for (unsigned int i = 0; e->ops.vl15_dropped && i < e->cfg.num_ports; i++) {
+		uint64_t n = e->ops.vl15_dropped(e->h, i);
+
+		e->port[i].cnt.vl15_dropped += n - e->mad->vl15_seen[i];
+		e->mad->vl15_seen[i] = n;
+	}
+}
+
 uint64_t ohca_mad_deadline(const ohca_engine *e)
 {
-	return ohca_sma_deadline(&e->mad->sma);
+	uint64_t sma = ohca_sma_deadline(&e->mad->sma);
+	uint64_t pma = ib_pma_deadline(&e->mad->pma.agent);
+
+	return sma < pma ? sma : pma;
 }
 
 void ohca_mad_timer(ohca_engine *e, uint64_t now)
 {
 	ohca_sma_timer(&e->mad->sma, now);
+	if (now >= ib_pma_deadline(&e->mad->pma.agent)) {
+		counters_update(e);
+		ib_pma_timer(&e->mad->pma.agent, now);
+	}
 }
 
 /* ---- MADs ------------------------------------------------------------------------- */
@@ -257,10 +282,12 @@ static enum ohca_sma_verdict process(ohca_engine *e, const struct ohca_sma_in *i
 	const struct ib_mad_hdr *h = (const struct ib_mad_hdr *)(const void *)mad;
 	enum ohca_sma_verdict v = OHCA_SMA_UNHANDLED;
 
-	if (qpn == IB_QP0 && ib_mad_is_smp(h))
+	if (qpn == IB_QP0 && ib_mad_is_smp(h)) {
 		v = ohca_sma_process(&e->mad->sma, in, mad, out);
-	else if (qpn == IB_QP1 && h->mgmt_class == IB_CLASS_PERF)
-		v = ohca_pma_process(&e->mad->pma, mad, out);
+	} else if (qpn == IB_QP1 && h->mgmt_class == IB_CLASS_PERF) {
+		counters_update(e);
+		v = ohca_pma_process(&e->mad->pma, mad, out, in->now_ns);
+	}
 	if (v != OHCA_SMA_UNHANDLED)
 		ohca_count(e, OHCA_CNT_MADS_RX);
 	ohca_trace(e, OHCA_TR_MAD, in->port + 1, h->mgmt_class,

@@ -27,7 +27,7 @@ struct ohca_mcast_grp *ohca_mcast_find(ohca_engine *e, const uint8_t mgid[16])
 static struct ohca_mcast_grp *grp_new(ohca_engine *e, const struct ohca_cmd_mcast *cmd)
 {
 	struct ohca_mcast_grp **head = &e->mcast[mgid_hash(cmd->mgid)];
-	struct ohca_mcast_grp *g = calloc(1, sizeof(*g));
+	struct ohca_mcast_grp *g = ohca_mem_get(e, sizeof(*g));
 
 	if (!g)
 		return NULL;
@@ -47,15 +47,17 @@ static void grp_free(ohca_engine *e, struct ohca_mcast_grp *g)
 		p = &(*p)->next;
 	*p = g->next;
 	e->num_mcast_grp--;
-	free(g->qp);
-	free(g);
+	ohca_mem_put(e, g->qp, g->cap * sizeof(struct ohca_qp *));
+	ohca_mem_put(e, g, sizeof(*g));
 }
 
 static int grp_add(ohca_engine *e, struct ohca_mcast_grp *g, struct ohca_qp *qp)
 {
 	if (g->num == g->cap) {
 		uint32_t cap = g->cap ? g->cap * 2 : 4;
-		struct ohca_qp **n = realloc(g->qp, cap * sizeof(struct ohca_qp *));
+		struct ohca_qp **n = ohca_mem_resize(e, g->qp,
+						     g->cap * sizeof(struct ohca_qp *),
+						     cap * sizeof(struct ohca_qp *));
 
 		if (!n)
 			return -1;
@@ -143,8 +145,8 @@ void ohca_mcast_free_all(ohca_engine *e)
 			for (uint32_t i = 0; i < g->num; i++)
 				g->qp[i]->mcast_refs--;
 			e->mcast[b] = g->next;
-			free(g->qp);
-			free(g);
+			ohca_mem_put(e, g->qp, g->cap * sizeof(struct ohca_qp *));
+			ohca_mem_put(e, g, sizeof(*g));
 		}
 	}
 	e->num_mcast_grp = 0;

@@ -65,6 +65,22 @@ void ohca_mw_forget(struct ohca_qp *qp)
 		mw_unbind(ohca_container_of(qp->windows.next, struct ohca_mr, qp_link));
 }
 
+/*
+ * What is reserved for the list of an FRMR, which work requests change, is given back while it
+ * is changed, and reserved again as far as there is none: nobody can take it meanwhile.
+ */
+static size_t frmr_bytes(const struct ohca_mr *mr)
+{
+	return (mr->max_pages - (mr->pages.page ? mr->pages.npages : 0)) * sizeof(uint64_t);
+}
+
+static void frmr_pages_free(ohca_engine *e, struct ohca_mr *mr)
+{
+	ohca_mem_release(e, frmr_bytes(mr));
+	ohca_pages_free(e, &mr->pages);
+	ohca_mem_reserve(e, frmr_bytes(mr));
+}
+
 /* ---- commands --------------------------------------------------------------------- */
 
 /* Address range and pages of REG_MR and REREG_MR into @mr. */
@@ -81,8 +97,8 @@ static int load_translation(struct ohca_cmd *c, struct ohca_mr *mr, uint32_t acc
 		return OHCA_BAD(c, reg_mr.iova);
 	if (cmd->pl.page_shift > OHCA_PL_MAX_SHIFT || offset >= 1ull << cmd->pl.page_shift)
 		return OHCA_BAD(c, reg_mr.pl_offset);
-	rc = OHCA_CMD_PAGES_SOME(c, &mr->pages, reg_mr.pl, length + offset,
-				 OHCA_MAX_MR_PAGES);
+	rc = OHCA_CMD_PAGES(c, &mr->pages, reg_mr.pl, length + offset,
+			    OHCA_MAX_MR_PAGES);
 	if (rc)
 		return rc;
 	mr->iova = iova;
@@ -110,7 +126,7 @@ static int load_odp(struct ohca_cmd *c, struct ohca_mr *mr, uint32_t access)
 		return OHCA_BAD(c, reg_mr.length);
 	if (iova + (length - 1) < iova || ((access & OHCA_ACCESS_ZERO_BASED) && iova))
 		return OHCA_BAD(c, reg_mr.iova);
-	rc = ohca_odp_create(&mr->odp, length + offset, cmd->pl.page_shift);
+	rc = ohca_odp_create(c->e, &mr->odp, length + offset, cmd->pl.page_shift);
 	if (rc)
 		return rc;
 	mr->iova = iova;
@@ -202,6 +218,8 @@ static int fill_mr(struct ohca_cmd *c, struct ohca_mr *mr)
 			return OHCA_BAD(c, reg_mr.type);
 		if (!cmd->length || ohca_le64(cmd->length) > OHCA_MAX_FRMR_PAGES)
 			return OHCA_BAD(c, reg_mr.length);
+		if (!ohca_mem_reserve(c->e, ohca_le64(cmd->length) * sizeof(uint64_t)))
+			return OHCA_ADMIN_NO_RESOURCE;
 		mr->max_pages = (uint32_t)ohca_le64(cmd->length);
 		return OHCA_ADMIN_OK;
 	case OHCA_MR_MW1:
@@ -235,16 +253,18 @@ int ohca_cmd_reg_mr(struct ohca_cmd *c)
 		return OHCA_BAD(c, reg_mr.key);
 	if (cmd->rereg)
 		return OHCA_BAD(c, reg_mr.rereg);
-	mr = calloc(1, sizeof(*mr));
+	mr = ohca_mem_get(e, sizeof(*mr));
 	if (!mr)
 		return OHCA_ADMIN_NO_RESOURCE;
 	mr->pd = pd;
 	rc = fill_mr(c, mr);
 	idx = rc ? OHCA_NO_ID : ohca_ids_get(&e->mr_ids);
 	if (idx == OHCA_NO_ID) {
+		if (mr->type == OHCA_MR_FRMR)
+			ohca_mem_release(e, frmr_bytes(mr));
 		ohca_pages_free(e, &mr->pages);
 		ohca_odp_free(e, mr->odp);
-		free(mr);
+		ohca_mem_put(e, mr, sizeof(*mr));
 		return rc ? rc : OHCA_ADMIN_NO_RESOURCE;
 	}
 	mr->key = idx << 8 | ++e->mr_tag[idx];
@@ -271,8 +291,10 @@ void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr)
 	ohca_odp_free(e, mr->odp);
 	if (mr->dm)
 		mr->dm->refs--;
+	if (mr->type == OHCA_MR_FRMR)
+		ohca_mem_release(e, frmr_bytes(mr));
 	ohca_pages_free(e, &mr->pages);
-	free(mr);
+	ohca_mem_put(e, mr, sizeof(*mr));
 }
 
 int ohca_cmd_dereg_mr(struct ohca_cmd *c)
@@ -283,6 +305,11 @@ int ohca_cmd_dereg_mr(struct ohca_cmd *c)
 		return OHCA_ADMIN_BAD_HANDLE;
 	if (mr->refs)
 		return OHCA_ADMIN_BUSY;
+	/* nothing gets through it any more while its pages go */
+	mr->valid = false;
+	if ((mr->odp && !ohca_odp_clear(c->e, mr->odp)) ||
+	    !ohca_pages_free_some(c->e, &mr->pages))
+		return OHCA_CMD_MORE;
 	ohca_mr_free(c->e, mr);
 	return OHCA_ADMIN_OK;
 }
@@ -345,7 +372,7 @@ int ohca_mr_fast_reg(ohca_engine *e, const struct ohca_qp *qp, const struct ohca
 	uint64_t iova = ohca_le64(reg->iova), length = ohca_le64(reg->length);
 	uint32_t idx = key >> 8;
 	struct ohca_mr *mr = idx < e->max_mr ? e->mr[idx] : NULL;
-	struct ohca_pages pages;
+	int rc;
 
 	if (!(qp->flags & OHCA_QP_PRIVILEGED))
 		return OHCA_VE_WQE_OPCODE;
@@ -363,7 +390,11 @@ int ohca_mr_fast_reg(ohca_engine *e, const struct ohca_qp *qp, const struct ohca
 	    ((access & OHCA_ACCESS_ZERO_BASED) && iova) ||
 	    reg->pl.page_shift > OHCA_PL_MAX_SHIFT || offset >= 1ull << reg->pl.page_shift)
 		return OHCA_VE_BOUNDS;
-	switch (ohca_pages_load(e, &pages, &reg->pl, length + offset, mr->max_pages)) {
+	frmr_pages_free(e, mr);
+	ohca_mem_release(e, frmr_bytes(mr));
+	rc = ohca_pages_load(e, &mr->pages, &reg->pl, length + offset, mr->max_pages);
+	ohca_mem_reserve(e, frmr_bytes(mr));
+	switch (rc) {
 	case OHCA_ADMIN_OK:
 		break;
 	case OHCA_ADMIN_DMA:
@@ -373,8 +404,6 @@ int ohca_mr_fast_reg(ohca_engine *e, const struct ohca_qp *qp, const struct ohca
 	default:
 		return OHCA_VE_BOUNDS;
 	}
-	ohca_pages_free(e, &mr->pages);
-	mr->pages = pages;
 	mr->key = key;
 	mr->iova = iova;
 	mr->length = length;
@@ -406,7 +435,7 @@ int ohca_mr_invalidate(ohca_engine *e, const struct ohca_qp *qp, uint32_t key, b
 	if (mr->refs)
 		return OHCA_VE_MR_STATE;
 	mr->valid = false;
-	ohca_pages_free(e, &mr->pages);
+	frmr_pages_free(e, mr);
 	return OHCA_VE_NONE;
 }
 

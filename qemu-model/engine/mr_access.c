@@ -7,6 +7,8 @@
  */
 #include "control.h"
 
+#define RUN_PAGES	4096u	/* pages looked at for the stretches of one part */
+
 /* [addr, addr + len) inside @mr, whose translation is @mr's or, of a window, its region's. */
 static int range_set(struct ohca_mr *mr, uint64_t addr, uint64_t len, struct ohca_mr_range *r)
 {
@@ -26,8 +28,9 @@ static int range_set(struct ohca_mr *mr, uint64_t addr, uint64_t len, struct ohc
 	return OHCA_VE_NONE;
 }
 
-int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t lkey, uint64_t addr,
-		    uint64_t len, bool write, struct ohca_mr_range *r)
+int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+		    uint32_t lkey, uint64_t addr, uint64_t len, bool write,
+		    struct ohca_mr_range *r)
 {
 	struct ohca_mr *mr;
 
@@ -39,7 +42,7 @@ int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t lkey, uin
 	mr = ohca_mr_get(e, lkey);
 	if (!mr || !mr->valid || mr->type == OHCA_MR_MW1 || mr->type == OHCA_MR_MW2)
 		return OHCA_VE_LKEY;
-	if (mr->pd != qp->pd)
+	if (mr->pd != pd)
 		return OHCA_VE_PD;
 	if (write && !(mr->access & OHCA_ACCESS_LOCAL_WRITE))
 		return OHCA_VE_ACCESS;
@@ -189,22 +192,33 @@ int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *bu
 	return ohca_dma_publish(e, addr, buf, 8);
 }
 
-void ohca_mr_persist(ohca_engine *e, const struct ohca_mr_range *r)
+unsigned int ohca_mr_runs(const struct ohca_mr_range *r, uint64_t *done, struct ohca_run *run,
+			  unsigned int max)
 {
 	const struct ohca_pages *p = &r->mr->pages;
-	uint64_t off = r->off, left = r->len;
+	unsigned int n = 0;
 
 	/* device memory and pages that come and go do not last: there is no such right */
 	if (r->mr->type == OHCA_MR_DMA || r->mr->type == OHCA_MR_DM || r->mr->odp)
-		return;
-	while (left && off < ohca_pages_bytes(p)) {
-		uint64_t run, addr = ohca_pages_addr(p, off, &run);
-		uint64_t n = run < left ? run : left;
+		return 0;
+	/* also where all pages follow each other, the walk is short */
+	for (unsigned int i = 0; i < RUN_PAGES && *done < r->len; i++) {
+		uint64_t left, addr, len;
 
-		ohca_dma_persist(e, addr, n);
-		off += n;
-		left -= n;
+		if (r->off + *done >= ohca_pages_bytes(p))
+			break;
+		addr = ohca_pages_addr(p, r->off + *done, &left);
+		len = left < r->len - *done ? left : r->len - *done;
+		if (n && run[n - 1].iova + run[n - 1].len == addr) {
+			run[n - 1].len += len;
+		} else {
+			if (n == max)
+				break;
+			run[n++] = (struct ohca_run){ .iova = addr, .len = len };
+		}
+		*done += len;
 	}
+	return n;
 }
 
 int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct ohca_atomic *a,
@@ -232,9 +246,9 @@ int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct o
 
 /* Walk the part [off, off + len) of the message that the SGEs hold. Exactly one of @dst
  * (gather) and @src (scatter) is set. */
-static int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
-		    unsigned int num, uint32_t off, uint8_t *dst, const uint8_t *src,
-		    uint32_t len)
+static int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+		    const struct ohca_sge *sge, unsigned int num, uint32_t off, uint8_t *dst,
+		    const uint8_t *src, uint32_t len)
 {
 	for (unsigned int i = 0; i < num && len; i++) {
 		struct ohca_mr_range r;
@@ -248,7 +262,8 @@ static int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_
 		n = sge[i].length - off < len ? sge[i].length - off : len;
 		if (sge[i].addr + off < sge[i].addr)
 			return OHCA_VE_BOUNDS;
-		rc = ohca_lkey_check(e, qp, sge[i].lkey, sge[i].addr + off, n, src != NULL, &r);
+		rc = ohca_lkey_check(e, qp, pd, sge[i].lkey, sge[i].addr + off, n, src != NULL,
+				     &r);
 		if (rc)
 			return rc;
 		rc = dst ? ohca_mr_read(e, &r, 0, dst, n) : ohca_mr_write(e, &r, 0, src, n);
@@ -272,11 +287,12 @@ static int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_
 int ohca_sgl_gather(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
 		    unsigned int num, uint32_t off, void *dst, uint32_t len)
 {
-	return sgl_copy(e, qp, sge, num, off, dst, NULL, len);
+	return sgl_copy(e, qp, qp->pd, sge, num, off, dst, NULL, len);
 }
 
-int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
-		     unsigned int num, uint32_t off, const void *src, uint32_t len)
+int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+		     const struct ohca_sge *sge, unsigned int num, uint32_t off, const void *src,
+		     uint32_t len)
 {
-	return sgl_copy(e, qp, sge, num, off, NULL, src, len);
+	return sgl_copy(e, qp, pd, sge, num, off, NULL, src, len);
 }

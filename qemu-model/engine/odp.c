@@ -38,14 +38,11 @@ struct ohca_odp {
 
 /* ---- the table -------------------------------------------------------------------- */
 
-/* Nodes count as page lists do, so that all of them together stay bounded. */
 static struct ohca_odp_node *node_new(ohca_engine *e)
 {
 	struct ohca_odp_node *n;
 
-	if (e->max_page_entries - e->page_entries < NODE_ENTRIES)
-		return NULL;
-	n = calloc(1, sizeof(*n));
+	n = ohca_mem_get(e, sizeof(*n));
 	if (n)
 		e->page_entries += NODE_ENTRIES;
 	return n;
@@ -54,7 +51,7 @@ static struct ohca_odp_node *node_new(ohca_engine *e)
 static void node_free(ohca_engine *e, struct ohca_odp_node *n)
 {
 	e->page_entries -= NODE_ENTRIES;
-	free(n);
+	ohca_mem_put(e, n, sizeof(*n));
 }
 
 static unsigned int level_shift(unsigned int level)
@@ -99,11 +96,12 @@ static int page_set(ohca_engine *e, struct ohca_odp *o, uint64_t index, uint64_t
 
 /*
  * Take the pages [first, last] below @n back, where @base is the first that it can have.
- * Visits only what is there; recursion is as deep as the table. Return: whether @n is
+ * Visits only what is there; recursion is as deep as the table. Without @all it ends with the
+ * step, and is then begun anew: what was taken back is not visited again. Return: whether @n is
  * empty, and gone.
  */
 static bool node_clear(ohca_engine *e, struct ohca_odp_node *n, unsigned int level, uint64_t base,
-		       uint64_t first, uint64_t last)
+		       uint64_t first, uint64_t last, bool all)
 {
 	unsigned int shift = level_shift(level);
 	uint64_t from = first > base ? (first - base) >> shift : 0;
@@ -111,14 +109,19 @@ static bool node_clear(ohca_engine *e, struct ohca_odp_node *n, unsigned int lev
 
 	if (to > NODE_ENTRIES - 1)
 		to = NODE_ENTRIES - 1;
+	ohca_work(e, sizeof(*n));
 	for (uint64_t i = from; i <= to && n->used; i++) {
 		if (level == 1) {
 			n->used -= n->page[i] != 0;
 			n->page[i] = 0;
-		} else if (n->node[i] && node_clear(e, n->node[i], level - 1, base + (i << shift),
-						    first, last)) {
-			n->node[i] = NULL;
-			n->used--;
+		} else if (n->node[i]) {
+			if (!all && !e->work)
+				break;
+			if (node_clear(e, n->node[i], level - 1, base + (i << shift), first, last,
+				       all)) {
+				n->node[i] = NULL;
+				n->used--;
+			}
 		}
 	}
 	if (n->used)
@@ -127,16 +130,23 @@ static bool node_clear(ohca_engine *e, struct ohca_odp_node *n, unsigned int lev
 	return true;
 }
 
-static void pages_clear(ohca_engine *e, struct ohca_odp *o, uint64_t first, uint64_t npages)
+static void pages_clear(ohca_engine *e, struct ohca_odp *o, uint64_t first, uint64_t npages,
+			bool all)
 {
 	if (o->root && npages &&
-	    node_clear(e, o->root, o->levels, 0, first, first + (npages - 1)))
+	    node_clear(e, o->root, o->levels, 0, first, first + (npages - 1), all))
 		o->root = NULL;
 }
 
-int ohca_odp_create(struct ohca_odp **out, uint64_t bytes, uint8_t shift)
+bool ohca_odp_clear(ohca_engine *e, struct ohca_odp *o)
 {
-	struct ohca_odp *o = calloc(1, sizeof(*o));
+	pages_clear(e, o, 0, o->npages, false);
+	return !o->root;
+}
+
+int ohca_odp_create(ohca_engine *e, struct ohca_odp **out, uint64_t bytes, uint8_t shift)
+{
+	struct ohca_odp *o = ohca_mem_get(e, sizeof(*o));
 
 	if (!o)
 		return OHCA_ADMIN_NO_RESOURCE;
@@ -153,8 +163,8 @@ void ohca_odp_free(ohca_engine *e, struct ohca_odp *o)
 {
 	if (!o)
 		return;
-	pages_clear(e, o, 0, o->npages);
-	free(o);
+	pages_clear(e, o, 0, o->npages, true);
+	ohca_mem_put(e, o, sizeof(*o));
 }
 
 /* ---- the command ------------------------------------------------------------------ */
@@ -181,7 +191,7 @@ static int pages_name(struct ohca_cmd *c, struct ohca_odp *o, uint64_t first, ui
 		uint64_t page = ohca_le64(raw[i]);
 
 		if (!(page & ODP_RIGHTS))
-			pages_clear(c->e, o, first + i, 1);
+			pages_clear(c->e, o, first + i, 1, true);
 		else if (page_set(c->e, o, first + i, page))
 			return OHCA_ADMIN_NO_RESOURCE;
 	}
@@ -207,8 +217,9 @@ int ohca_cmd_update_mr_pages(struct ohca_cmd *c)
 		if (cmd->addr)
 			return OHCA_BAD(c, update_mr.addr);
 		/* DMA is done by whoever is the owner: none is under way */
-		pages_clear(c->e, mr->odp, first, npages);
-		return OHCA_ADMIN_OK;
+		pages_clear(c->e, mr->odp, first, npages, false);
+		/* with work left nothing was left out */
+		return c->e->work ? OHCA_ADMIN_OK : OHCA_CMD_MORE;
 	}
 	if (npages > OHCA_ODP_BATCH)
 		return OHCA_BAD(c, update_mr.npages);

@@ -17,12 +17,12 @@ int ohca_cmd_alloc_pd(struct ohca_cmd *c)
 
 	if (uar >= e->cfg.num_uars)
 		return OHCA_BAD(c, alloc_pd.uar);
-	pd = calloc(1, sizeof(*pd));
+	pd = ohca_mem_get(e, sizeof(*pd));
 	if (!pd)
 		return OHCA_ADMIN_NO_RESOURCE;
 	pd->pdn = ohca_ids_get(&e->pd_ids);
 	if (pd->pdn == OHCA_NO_ID) {
-		free(pd);
+		ohca_mem_put(e, pd, sizeof(*pd));
 		return OHCA_ADMIN_NO_RESOURCE;
 	}
 	pd->uar = uar;
@@ -35,7 +35,7 @@ void ohca_pd_free(ohca_engine *e, struct ohca_pd *pd)
 {
 	e->pd[pd->pdn] = NULL;
 	ohca_ids_put(&e->pd_ids, pd->pdn);
-	free(pd);
+	ohca_mem_put(e, pd, sizeof(*pd));
 }
 
 int ohca_cmd_dealloc_pd(struct ohca_cmd *c)

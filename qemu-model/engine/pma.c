@@ -18,11 +18,12 @@ void ohca_pma_init(struct ohca_pma *p, unsigned int num_ports,
 	p->agent.resp_time = 8;		/* 1 ms */
 }
 
-enum ohca_sma_verdict ohca_pma_process(struct ohca_pma *p, const uint8_t *in, uint8_t *out)
+enum ohca_sma_verdict ohca_pma_process(struct ohca_pma *p, const uint8_t *in, uint8_t *out,
+				       uint64_t now_ns)
 {
 	enum ib_pma_verdict v;
 
 	v = ib_pma_process(&p->agent, (const struct ib_mad *)(const void *)in,
-			   (struct ib_mad *)(void *)out);
+			   (struct ib_mad *)(void *)out, now_ns);
 	return v == IB_PMA_REPLY ? OHCA_SMA_REPLY : OHCA_SMA_UNHANDLED;
 }

@@ -22,10 +22,11 @@ void ohca_pma_init(struct ohca_pma *p, unsigned int num_ports,
 
 /**
  * ohca_pma_process() - one MAD of class IB_CLASS_PERF, from the wire or the driver
- * @in, @out: 256 bytes each; may be the same
+ * @in, @out: 256 bytes each; may be the same; @now_ns: engine time
  * Return: OHCA_SMA_REPLY (@out is the response) or OHCA_SMA_UNHANDLED (a response or
  * another MAD that is for software).
  */
-enum ohca_sma_verdict ohca_pma_process(struct ohca_pma *p, const uint8_t *in, uint8_t *out);
+enum ohca_sma_verdict ohca_pma_process(struct ohca_pma *p, const uint8_t *in, uint8_t *out,
+				       uint64_t now_ns);
 
 #endif

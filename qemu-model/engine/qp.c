@@ -148,9 +148,9 @@ static int check_refs(struct ohca_cmd *c, struct ohca_qp *qp)
 	    (cmd->type == OHCA_QPT_XRC_INI && cmd->recv_cqn))
 		return OHCA_BAD(c, create_qp.recv_cqn);
 	if (cmd->flags & OHCA_QP_SRQ) {
-		/* keys in its WQEs are checked against the QP's PD: it must be the same */
+		/* its PD may be another one, but of the same owner */
 		qp->srq = ohca_srq_get(e, ohca_le32(cmd->srqn));
-		if (!qp->srq || qp->srq->pd != qp->pd || qp->srq->xrcd ||
+		if (!qp->srq || qp->srq->uar != qp->uar || qp->srq->xrcd ||
 		    (qp->srq->tm && cmd->type != OHCA_QPT_RC))
 			return OHCA_BAD(c, create_qp.srqn);
 		if (qp->srq->tm) {
@@ -226,7 +226,7 @@ int ohca_cmd_create_qp(struct ohca_cmd *c)
 
 	if (rc)
 		return rc;
-	qp = calloc(1, sizeof(*qp));
+	qp = ohca_mem_get(e, sizeof(*qp));
 	if (!qp)
 		return OHCA_ADMIN_NO_RESOURCE;
 	rc = check_refs(c, qp);
@@ -267,7 +267,7 @@ err_handle:
 err_pages:
 	ohca_pages_free(e, &qp->buf);
 err_free:
-	free(qp);
+	ohca_mem_put(e, qp, sizeof(*qp));
 	return rc;
 }
 
@@ -277,7 +277,7 @@ void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp)
 {
 	ohca_db_disown(e, OHCA_DB_QP, qp->handle);
 	ohca_xp_destroy(e, qp);
-	ohca_mig_forget(qp);
+	ohca_mig_forget(e, qp);
 	ohca_mw_forget(qp);
 	ohca_async_forget(&qp->async);
 	ohca_counters_unbind(qp);
@@ -285,7 +285,7 @@ void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp)
 	put_handle(e, qp);
 	forget(qp);
 	ohca_pages_free(e, &qp->buf);
-	free(qp);
+	ohca_mem_put(e, qp, sizeof(*qp));
 }
 
 int ohca_cmd_destroy_qp(struct ohca_cmd *c)

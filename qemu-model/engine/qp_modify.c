@@ -288,9 +288,9 @@ static void apply_attr(const ohca_engine *e, struct ohca_qp *qp, const struct oh
 }
 
 /* A QP in RESET has forgotten everything but how it was made. */
-static void forget_attr(struct ohca_qp *qp)
+static void forget_attr(ohca_engine *e, struct ohca_qp *qp)
 {
-	qp->rq_ci = 0;
+	qp->rq_ci = qp->rq_pi = 0;
 	qp->qkey = qp->dest_qpn = qp->access = 0;
 	qp->rq_psn = qp->sq_psn = 0;
 	qp->pkey_index = 0;
@@ -299,7 +299,7 @@ static void forget_attr(struct ohca_qp *qp)
 	qp->min_rnr_timer = qp->timeout = qp->retry_cnt = qp->rnr_retry = 0;
 	qp->en_sqd_notify = qp->sqd_draining = false;
 	memset(&qp->av, 0, sizeof(qp->av));
-	ohca_mig_forget(qp);
+	ohca_mig_forget(e, qp);
 	if (service_of(qp) != SVC_SPECIAL)
 		qp->port = 0;
 }
@@ -331,13 +331,13 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 	if (!transition_ok(qp, to, mask))
 		return OHCA_ADMIN_BAD_STATE;
 	if (mask & A(ALT_PATH) && !qp->alt) {
-		qp->alt = ohca_alt_alloc();
+		qp->alt = ohca_alt_alloc(c->e);
 		if (!qp->alt)
 			return OHCA_ADMIN_NO_RESOURCE;
 	}
 	if (to == OHCA_QPS_RESET) {
 		ohca_xp_last_words(c->e, qp);
-		forget_attr(qp);
+		forget_attr(c->e, qp);
 	} else {
 		apply_attr(c->e, qp, &a, mask);
 	}

@@ -19,7 +19,7 @@ static bool has_rq(const struct ohca_qp *qp)
 	return !(qp->flags & (OHCA_QP_SRQ | OHCA_QP_NO_RQ));
 }
 
-/* Both queues, checked once: whatever the record becomes meanwhile, this is what counts. */
+/* Both queues, looked at once a step: what the last step saw is what counts. */
 static int look(struct ohca_cmd *c, struct ohca_qp *qp, struct held *h)
 {
 	int64_t posted;
@@ -66,13 +66,38 @@ static int put_record(ohca_engine *e, const struct ohca_qp *qp, const struct ohc
 	       (has_rq(qp) && ohca_pages_store32(e, dst, DB_OFF(rq_pi), h->rq_pi));
 }
 
+/* Copy what the queues hold and was not copied yet; then the record. A step of it. */
+static int move(struct ohca_cmd *c, const struct ohca_qp *qp, const struct held *h)
+{
+	const struct ohca_cmd_resize_qp *cmd = &c->aqe.resize_qp;
+	struct ohca_job *job = &c->e->job;
+	const struct ohca_ring sq = { &qp->buf, qp->sq_off, qp->log_sq, OHCA_BB_SHIFT };
+	const struct ohca_ring rq = { &qp->buf, qp->rq_off, qp->log_rq, qp->log_rq_stride };
+	const struct ohca_ring new_sq = {
+		&job->buf, ohca_sq_offset(has_rq(qp), cmd->log_rq, qp->log_rq_stride),
+		cmd->log_sq, OHCA_BB_SHIFT,
+	};
+	const struct ohca_ring new_rq = { &job->buf, qp->rq_off, cmd->log_rq, qp->log_rq_stride };
+
+	/* what was completed meanwhile nobody wants; an index that went back begins anew */
+	if (!job->begun || job->at[0] - h->sq_ci > h->sq_pi - h->sq_ci)
+		job->at[0] = h->sq_ci;
+	if (!job->begun || job->at[1] - h->rq_ci > h->rq_pi - h->rq_ci)
+		job->at[1] = h->rq_ci;
+	job->begun = true;
+	if (ohca_ring_copy(c->e, &new_sq, &sq, &job->at[0], h->sq_pi) ||
+	    ohca_ring_copy(c->e, &new_rq, &rq, &job->at[1], h->rq_pi))
+		return OHCA_ADMIN_DMA;
+	if (job->at[0] != h->sq_pi || job->at[1] != h->rq_pi)
+		return OHCA_CMD_MORE;
+	return put_record(c->e, qp, &job->buf, h) ? OHCA_ADMIN_DMA : OHCA_ADMIN_OK;
+}
+
 int ohca_cmd_resize_qp(struct ohca_cmd *c)
 {
 	const struct ohca_cmd_resize_qp *cmd = &c->aqe.resize_qp;
 	ohca_engine *e = c->e;
 	struct ohca_qp *qp = ohca_qp_get(e, ohca_le32(cmd->handle));
-	struct ohca_ring sq, rq, new_sq, new_rq;
-	struct ohca_pages buf;
 	struct held h;
 	int rc;
 
@@ -85,27 +110,15 @@ int ohca_cmd_resize_qp(struct ohca_cmd *c)
 	if (rc == OHCA_ADMIN_OK)
 		rc = check(c, qp, &h);
 	if (rc == OHCA_ADMIN_OK)
-		rc = OHCA_CMD_PAGES(c, &buf, resize_qp.pl,
-				    ohca_qp_buf_size(has_rq(qp), cmd->log_rq, qp->log_rq_stride,
-						     cmd->log_sq), OHCA_MAX_QUEUE_PAGES);
+		rc = OHCA_CMD_BUF(c, resize_qp.pl,
+				  ohca_qp_buf_size(has_rq(qp), cmd->log_rq, qp->log_rq_stride,
+						   cmd->log_sq));
+	if (rc == OHCA_ADMIN_OK)
+		rc = move(c, qp, &h);
 	if (rc)
 		return rc;
-	sq = (struct ohca_ring){ &qp->buf, qp->sq_off, qp->log_sq, OHCA_BB_SHIFT };
-	rq = (struct ohca_ring){ &qp->buf, qp->rq_off, qp->log_rq, qp->log_rq_stride };
-	new_sq = (struct ohca_ring){
-		&buf, ohca_sq_offset(has_rq(qp), cmd->log_rq, qp->log_rq_stride), cmd->log_sq,
-		OHCA_BB_SHIFT,
-	};
-	new_rq = (struct ohca_ring){ &buf, qp->rq_off, cmd->log_rq, qp->log_rq_stride };
-	if (put_record(e, qp, &buf, &h) ||
-	    ohca_ring_copy(e, &new_sq, &sq, h.sq_ci, h.sq_pi) ||
-	    ohca_ring_copy(e, &new_rq, &rq, h.rq_ci, h.rq_pi)) {
-		ohca_pages_free(e, &buf);
-		return OHCA_ADMIN_DMA;
-	}
-	ohca_pages_free(e, &qp->buf);
-	qp->buf = buf;
-	qp->sq_off = new_sq.off;
+	ohca_cmd_buf_take(c, &qp->buf);
+	qp->sq_off = ohca_sq_offset(has_rq(qp), cmd->log_rq, qp->log_rq_stride);
 	qp->log_sq = cmd->log_sq;
 	qp->log_rq = cmd->log_rq;
 	ohca_xp_sq_moved(e, qp);

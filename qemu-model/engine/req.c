@@ -103,7 +103,11 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	return OHCA_SENT;
 }
 
-/* A READ request: for the rest of the message, or a chunk of it. */
+/*
+ * A READ request: for the rest of the message, or of the chunk of it that the PSN is in. Chunks
+ * end where they end, whatever comes again: a responder that has executed one has executed all
+ * that a request inside it asks for.
+ */
 static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -111,6 +115,7 @@ static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	uint32_t mtu = ohca_qp_mtu(qp);
 	uint32_t off = (uint32_t)ib_psn_diff(xp->nxt, w->first) * mtu;
 	uint32_t rest = w->length - off, pkts = ohca_npkts(qp, rest);
+	uint32_t chunk = OHCA_READ_CHUNK - (off / mtu) % OHCA_READ_CHUNK;
 	uint8_t op = IB_OPN_READ_REQUEST | ohca_qp_trans(qp);
 	struct ohca_tx tx;
 	uint8_t *h;
@@ -118,10 +123,12 @@ static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	/* the next chunk when the one before has come */
 	if (off && pkts > 0 && xp->nxt == xp->max && xp->una != xp->nxt)
 		return OHCA_SENT_NONE;
-	if (pkts > OHCA_READ_CHUNK) {
-		pkts = OHCA_READ_CHUNK;
+	if (pkts > chunk) {
+		pkts = chunk;
 		rest = pkts * mtu;
 	}
+	if ((uint32_t)ib_psn_diff(xp->nxt, xp->una) + pkts > OHCA_MAX_PSNS)
+		return OHCA_SENT_NONE;
 	if (!ohca_tx_open(e, path, path->hdr_len + ib_opcodes[op].hdr_len + IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
 	h = ib_build_bth(tx.buf + path->hdr_len, op, ohca_qp_migreq(qp), 0, path->pkey,
@@ -226,6 +233,49 @@ static enum ohca_sent send_atomic_write(ohca_engine *e, struct ohca_qp *qp, stru
 	return OHCA_SENT;
 }
 
+/* ---- end-to-end flow control (9.7.7.2) ------------------------------------------------- */
+
+/*
+ * Number a request that begins. What takes no receive WQE needs no credit: the limit goes on
+ * with it, until an ACK of it says the same.
+ */
+static void number(const struct ohca_qp *qp, struct ohca_swqe *w)
+{
+	struct ohca_xport *xp = qp->xp;
+	uint32_t n = 1;
+
+	/* each chunk of a READ is a request, and a message to the responder */
+	if (w->op == OHCA_OP_RDMA_READ && w->length > OHCA_READ_CHUNK)
+		n = (ohca_npkts(qp, w->length) + OHCA_READ_CHUNK - 1) / OHCA_READ_CHUNK;
+	xp->ssn = ib_psn_add(xp->ssn, n);
+	w->ssn = xp->ssn;
+	if (!ohca_op_takes_wqe(w->op))
+		xp->lsn = ib_psn_add(xp->lsn, n);
+	xp->asking = ib_psn_diff(xp->ssn, xp->lsn) > 0;
+}
+
+/*
+ * A request beyond the limit: nobody has said that there is a receive WQE for it, or for one
+ * before it. The first such request asks with the packet that takes the WQE, the first of a SEND
+ * and the last of a WRITE with immediate data; whatever is behind waits until that is
+ * acknowledged, so that a responder without a WQE throws one packet away. The oldest request may
+ * always ask, whatever the responder counts. Only what begins is looked at, and what is sent
+ * again (xp->asking).
+ */
+static bool may_ask(struct ohca_xport *xp, const struct ohca_swqe *w)
+{
+	if (!xp->credits || ib_psn_diff(w->ssn, xp->lsn) <= 0)
+		return true;
+	if (xp->nxt != w->first)
+		return w->op == OHCA_OP_RDMA_WRITE_IMM || ib_psn_diff(xp->una, w->first) > 0;
+	if (xp->una != xp->nxt &&
+	    (ib_psn_diff(w->ssn, xp->lsn) > 1 || !ohca_op_takes_wqe(w->op)))
+		return false;
+	/* have it acknowledged */
+	xp->since_ackreq = OHCA_ACK_EVERY;
+	return true;
+}
+
 /* Begin a WQE. False: not now, or it is one that sends nothing. */
 static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum ohca_sent *ret)
 {
@@ -262,6 +312,8 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 	w->state = OHCA_SW_BEGUN;
 	w->first = xp->nxt;
 	w->last = ib_psn_add(xp->nxt, ohca_npkts(qp, w->length) - 1);
+	if (xp->credits)
+		number(qp, w);
 	return true;
 }
 
@@ -292,7 +344,10 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp)
 		return ret;
 	if (w->status)
 		return fail_in_turn(e, qp, w);
-	if (ib_psn_diff(xp->nxt, xp->una) >= (int32_t)OHCA_REQ_WINDOW && !ohca_op_is_read(w->op))
+	if (ib_psn_diff(xp->nxt, xp->una) >=
+	    (int32_t)(ohca_op_is_read(w->op) ? OHCA_MAX_PSNS : OHCA_REQ_WINDOW))
+		return OHCA_SENT_NONE;
+	if (xp->asking && !may_ask(xp, w))
 		return OHCA_SENT_NONE;
 	switch (w->op) {
 	case OHCA_OP_RDMA_READ:

@@ -64,6 +64,7 @@ void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
 	if (!xp->closing)
 		xp->ack_due = xp->nak_due = false;
 	xp->rx_op = OHCA_RX_NONE;
+	ohca_persist_forget(e, xp);
 	if (!xp->rwqe)
 		return;
 	/* a tag is not lost with its QP, as a WQE is */
@@ -238,8 +239,8 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 	if (n > xp->rwqe->total - xp->rx_off)
 		return fail(IB_NAK_INV_REQ, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH, 0);
 	if (n) {
-		rc = ohca_sgl_scatter(e, qp, xp->rwqe->sge, xp->rwqe->num_sge, xp->rx_off,
-				      data, n);
+		rc = ohca_sgl_scatter(e, qp, ohca_recv_pd(qp), xp->rwqe->sge, xp->rwqe->num_sge,
+				      xp->rx_off, data, n);
 		if (rc == OHCA_MR_FAULT) {
 			/* the packet comes again; the WQE is kept for it */
 			if (p->i.op->flags & IB_OPF_START)
@@ -257,8 +258,9 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 	}
 	if (p->i.op->flags & IB_OPF_INV) {
 		rc = ohca_mr_invalidate(e, qp, ib_be32(ib_pkt_ieth(p->hdr, &p->i)->rkey), true);
+		/* class J: the message is good and has come, which a NAK would deny */
 		if (rc)
-			return fail(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, (uint16_t)rc, 0);
+			return fail(V_LOCAL, OHCA_WC_LOC_ACCESS, (uint16_t)rc, 0);
 	}
 	xp->rx_op = OHCA_RX_NONE;
 	if (recv_done(e, qp, p, xp->rx_off))
@@ -291,6 +293,20 @@ static struct verdict begin_write(ohca_engine *e, struct ohca_qp *qp, const stru
 	return ok();
 }
 
+/*
+ * A WRITE with immediate data may not write where it wants to. Its receive WQE is for what
+ * becomes of it: Local Access Error is there for nothing else (11.6.2), so it is taken, and
+ * flushed WQEs begin behind it. Only a packet that has the immediate data says that there is a
+ * WQE to take; of a longer message the first one is refused, and nobody knows. A UC message is
+ * dropped whatever it is.
+ */
+static void imm_refused(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+			struct verdict *v)
+{
+	if (ohca_qp_reliable(qp) && recv_take(e, qp, p) > 0)
+		v->status = OHCA_WC_LOC_ACCESS;
+}
+
 static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -301,6 +317,8 @@ static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct 
 
 	if (p->i.op->flags & IB_OPF_START) {
 		v = begin_write(e, qp, p);
+		if (v.nak == IB_NAK_REM_ACCESS && p->i.op->flags & IB_OPF_IMM)
+			imm_refused(e, qp, p, &v);
 		if (v.nak != V_OK)
 			return v;
 	}
@@ -350,19 +368,25 @@ static void nak(struct ohca_xport *xp, uint8_t syndrome)
 	xp->nak_psn = xp->epsn;
 }
 
-/* A request cannot be executed: NAK, complete, move to ERR. */
-static void refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
+/* Complete the WQE of the request in error, or tell by the event; ERR. Responses still leave. */
+static void stop(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
 {
 	struct ohca_xport *xp = qp->xp;
 	enum ohca_event ev = v->ev;
 
-	nak(xp, IB_AETH_NAK | v->nak);
 	xp->closing = true;
 	if (xp->rwqe && v->status) {
 		recv_fail(e, qp, v->status, v->ve);
 		ev = 0;
 	}
 	ohca_qp_error(e, qp, ev, v->ve);
+}
+
+/* A request cannot be executed: NAK, complete, move to ERR. */
+static void refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
+{
+	nak(qp->xp, IB_AETH_NAK | v->nak);
+	stop(e, qp, v);
 }
 
 /* The READ response that is next cannot go on. */
@@ -451,13 +475,14 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		nak(xp, IB_AETH_RNR_NAK | qp->min_rnr_timer);
 		return;
 	}
-	if (v.nak == V_FAULT) {
-		wait_page(e, qp, op);
+	if (v.nak == V_FAULT || v.nak == V_BUSY) {
+		if (v.nak == V_FAULT)
+			wait_page(e, qp, op);
 		ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);
 		nak(xp, IB_AETH_RNR_NAK | OHCA_FAULT_RNR_TIMER);
 		return;
 	}
-	if (v.nak != V_OK) {
+	if (v.nak != V_OK && v.nak != V_LOCAL) {
 		refuse(e, qp, &v);
 		return;
 	}
@@ -468,6 +493,8 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		xp->msn = ib_psn_add(xp->msn, 1);
 	if (p->i.ackreq && !(op->flags & RESPONDED))
 		xp->ack_due = true;
+	if (v.nak == V_LOCAL)
+		stop(e, qp, &v);
 }
 
 /* ---- UC ------------------------------------------------------------------------------------ */

@@ -9,7 +9,7 @@
 
 /* ---- resources --------------------------------------------------------------------- */
 
-int ohca_resp_alloc(struct ohca_qp *qp)
+int ohca_resp_alloc(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 	uint8_t cap = qp->max_dest_rd_atomic;
@@ -17,15 +17,27 @@ int ohca_resp_alloc(struct ohca_qp *qp)
 
 	if (cap <= xp->at_cap)
 		return 0;
-	at = calloc(cap, sizeof(*at));
-	if (!at)
+	if (!xp->at_cap && !ohca_mem_reserve(e, sizeof(struct ohca_rdring)))
 		return -1;
-	if (xp->at_cap)
-		memcpy(at, xp->at, xp->at_cap * sizeof(*at));
-	free(xp->at);
+	at = ohca_mem_resize(e, xp->at, xp->at_cap * sizeof(*at), cap * sizeof(*at));
+	if (!at) {
+		if (!xp->at_cap)
+			ohca_mem_release(e, sizeof(struct ohca_rdring));
+		return -1;
+	}
+	memset(at + xp->at_cap, 0, (cap - xp->at_cap) * sizeof(*at));
 	xp->at = at;
 	xp->at_cap = cap;
 	return 0;
+}
+
+void ohca_resp_free(ohca_engine *e, struct ohca_xport *xp)
+{
+	ohca_mem_put(e, xp->at, xp->at_cap * sizeof(*xp->at));
+	if (xp->at_cap)
+		ohca_mem_release(e, sizeof(struct ohca_rdring));
+	xp->at = NULL;
+	xp->at_cap = 0;
 }
 
 void ohca_rd_clear(ohca_engine *e, struct ohca_xport *xp)
@@ -232,7 +244,8 @@ static struct ohca_rd empty_resp(const struct ohca_rxpkt *p, uint32_t msn)
 
 /*
  * Whatever came before is in memory already: writes are done as they arrive, in order. So
- * a FLUSH for visibility is a fence, and one for persistence a matter of the host.
+ * a FLUSH for visibility is a fence, and one for persistence a matter of the host, for which
+ * the requester may have to come again.
  */
 struct verdict ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
@@ -257,12 +270,14 @@ struct verdict ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct 
 		ve = ohca_rkey_check(e, qp, rkey, ib_be64(reth->va), len, access, &r);
 	if (ve)
 		return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
-	rd = empty_resp(p, ib_psn_add(qp->xp->msn, 1));
-	if (!rd_insert(e, qp, &rd))
+	if (!rd_room(e, qp, false))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (type & OHCA_FLUSH_PERSISTENT && r.mr)
-		ohca_mr_persist(e, &r);
+	if (type & OHCA_FLUSH_PERSISTENT && r.mr &&
+	    !ohca_persist(e, qp->xp, p->i.psn, rkey, &r))
+		return fail(V_BUSY, 0, 0, 0);
+	rd = empty_resp(p, ib_psn_add(qp->xp->msn, 1));
+	rd_insert(e, qp, &rd);
 	return ok();
 }
 

@@ -2,6 +2,19 @@
 /* Responses of an RC or XRC QP as they leave: READ and atomic data, ACKs, NAKs. */
 #include "resp.h"
 
+/*
+ * Syndrome of an acknowledgement: the receive WQEs posted when the last one was taken, and the
+ * one of the message in progress, which the MSN does not count yet. There may be more by now, but
+ * to look costs an access to guest memory for every ACK, and a requester that runs out asks with
+ * a packet for which a WQE is taken. WQEs of an SRQ are promised to nobody.
+ */
+static uint8_t ack_syndrome(const struct ohca_qp *qp)
+{
+	if (qp->type != OHCA_QPT_RC || qp->srq)
+		return IB_AETH_ACK | IB_AETH_CREDIT_INVALID;
+	return IB_AETH_ACK | ib_credit_code(qp->rq_pi - qp->rq_ci + (qp->xp->rwqe != NULL));
+}
+
 /* The NAK that is due, or else an ACK of everything received. */
 static struct ohca_ack ack_due(ohca_engine *e, struct ohca_qp *qp)
 {
@@ -13,7 +26,7 @@ static struct ohca_ack ack_due(ohca_engine *e, struct ohca_qp *qp)
 		.msn = xp->msn,
 		.opcode = IB_OPN_ACK | ohca_qp_trans(qp),
 		.psn = xp->nak_due ? xp->nak_psn : ib_psn_add(xp->epsn, IB_PSN_MASK),
-		.syndrome = xp->nak_due ? xp->nak_syn : IB_AETH_ACK | IB_AETH_CREDIT_INVALID,
+		.syndrome = xp->nak_due ? xp->nak_syn : ack_syndrome(qp),
 	};
 
 	return a;
@@ -43,7 +56,7 @@ static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const 
 		return OHCA_SENT_BLOCKED;
 	h = ib_build_bth(tx.buf + path->hdr_len, IB_OPN_ATOMIC_ACK | ohca_qp_trans(qp),
 			 ohca_qp_migreq(qp), 0, path->pkey, qp->dest_qpn, false, r->first);
-	h = ib_build_aeth(h, IB_AETH_ACK | IB_AETH_CREDIT_INVALID, r->msn);
+	h = ib_build_aeth(h, ack_syndrome(qp), r->msn);
 	ib_build_atomic_ack(h, r->orig);
 	ohca_tx_close_qp(e, qp, &tx);
 	return OHCA_SENT;
@@ -72,7 +85,7 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 	h = ib_build_bth(tx.buf + path->hdr_len, op, ohca_qp_migreq(qp), (uint8_t)pad, path->pkey,
 			 qp->dest_qpn, false, r->next);
 	if (first || last)
-		h = ib_build_aeth(h, IB_AETH_ACK | IB_AETH_CREDIT_INVALID, r->msn);
+		h = ib_build_aeth(h, ack_syndrome(qp), r->msn);
 	/* the region may have gone since the request, or the XRC SRQ */
 	ve = ohca_resp_pd_set(e, qp, r->srqn, &pd);
 	if (n && !ve)

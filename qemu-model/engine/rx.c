@@ -52,6 +52,18 @@ void ohca_rx_bad_qkey(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 	ohca_mad_bad_qkey(e, p->port, &v);
 }
 
+bool ohca_rx_dgid_ok(const struct ohca_port *port, const struct ohca_rxpkt *p)
+{
+	const struct ib_grh *grh = ib_pkt_grh(p->hdr, &p->i);
+
+	if (!grh)
+		return true;
+	for (unsigned int i = 0; i < port->num_gids; i++)
+		if (port->gid_valid[i] && ib_gid_is(grh->dgid, port->gid[i]))
+			return true;
+	return false;
+}
+
 /* Does the path lead back to the port it begins at? As tx.c decides it. */
 static bool leads_back(const struct ohca_port *port, const struct ohca_hw_av *av)
 {
@@ -80,9 +92,9 @@ static bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int p
 	/* one that has a GRH must name us */
 	grh = ib_pkt_grh(p->hdr, &p->i);
 	if (av->flags & OHCA_AV_GRH)
-		return memcmp(grh->dgid, port->gid[av->sgid_index], 16) == 0 &&
+		return ib_gid_is(grh->dgid, port->gid[av->sgid_index]) &&
 		       memcmp(grh->sgid, av->dgid, 16) == 0;
-	return ohca_gid_find(port, grh->dgid) >= 0;
+	return ohca_rx_dgid_ok(port, p);
 }
 
 /*
@@ -166,26 +178,33 @@ static bool addressed(const struct ohca_port *port, const struct ib_pkt_info *i)
 	return port->lid && i->dlid >> port->lmc == port->lid >> port->lmc;
 }
 
-static void count_rx(struct ohca_port_counters *c, const struct ib_pkt_info *i)
+/* A packet that the link layer refuses: PortRcvErrors, of which @detail is a part. */
+static void rcv_error(ohca_engine *e, const struct ohca_rxpkt *p, uint64_t *detail)
 {
-	if (i->vl == IB_VL_MANAGEMENT)
-		return;
-	c->rcv_data += i->words;
-	c->rcv_data_sl[i->sl & 15] += i->words;
-	c->rcv_pkts++;
-	if (ib_lid_is_mcast(i->dlid))
-		c->mcast_rcv_pkts++;
-	else
-		c->ucast_rcv_pkts++;
+	e->port[p->port].cnt.rcv_errors++;
+	++*detail;
+	ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKT);
 }
 
-static void malformed(ohca_engine *e, const struct ohca_rxpkt *p)
+/*
+ * A packet that cannot be decoded. PortRcvErrors has those with a bad LVer, length, VL or LID
+ * (7.3); what is wrong beyond the LRH is the transport's to drop (9.6.1), and raw packets are
+ * for nobody here.
+ */
+static void malformed(ohca_engine *e, const struct ohca_rxpkt *p, int rc)
 {
-	struct ohca_port_counters *c = &e->port[p->port].cnt;
-
-	c->rcv_errors++;
-	c->rcv_malformed++;
-	ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKT);
+	switch (rc) {
+	case IB_PKT_ERR_RAW:
+	case IB_PKT_ERR_GRH:
+	case IB_PKT_ERR_TVER:
+	case IB_PKT_ERR_OPCODE:
+	case IB_PKT_ERR_PAYLOAD:
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKT);
+		break;
+	default:
+		rcv_error(e, p, &e->port[p->port].cnt.rcv_malformed);
+		break;
+	}
 }
 
 void ohca_rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *frame, uint32_t len,
@@ -200,15 +219,17 @@ void ohca_rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *frame,
 	memcpy(hdr, frame, n);
 	rc = ib_hdr_parse(hdr, n, len, 0, &p.i);
 	ohca_count(e, OHCA_CNT_RX_PKTS);
-	if (!loop && rc != IB_PKT_ERR_SHORT && rc != IB_PKT_ERR_LEN)
-		count_rx(&port->cnt, &p.i);
+	/* an opcode of RC that is not assigned is the QP's to refuse (9.7.4.1.4) */
+	if (rc == IB_PKT_ERR_OPCODE && (p.i.opcode & IB_TRANS_MASK) == IB_TRANS_RC &&
+	    p.i.vl != IB_VL_MANAGEMENT)
+		rc = 0;
 	if (rc || p.i.payload_len > IB_MAX_PAYLOAD) {
-		malformed(e, &p);
+		malformed(e, &p, rc);
 		return;
 	}
 	p.payload = frame + p.i.hdr_len;
 	if (icrc_valid && !ib_icrc_ok(frame, len)) {
-		malformed(e, &p);
+		rcv_error(e, &p, &port->cnt.rcv_local_phys_errors);
 		return;
 	}
 	if (p.i.vl != IB_VL_MANAGEMENT && !loop) {
@@ -219,7 +240,7 @@ void ohca_rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *frame,
 		if (port->state == PORT_ARMED)
 			ohca_mad_rx_data(e, port_idx);
 		if (p.i.payload_len > 128u << port->mtu) {
-			malformed(e, &p);
+			rcv_error(e, &p, &port->cnt.rcv_malformed);
 			return;
 		}
 	}
@@ -244,17 +265,51 @@ void ohca_rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *frame,
 	}
 }
 
-void ohca_rx(ohca_engine *e, unsigned int port, unsigned int vl, const uint8_t *frame,
-	     uint32_t len, bool icrc_valid)
+/*
+ * A frame that was damaged on its way (7.3): an earlier port has marked it, or the VCRC is not
+ * that of the bytes. Return: true: it was, and is counted
+ */
+static bool damaged(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 {
+	struct ohca_port_counters *c = &e->port[port].cnt;
+
+	if (f->flags & OHCA_RX_EBP) {
+		c->rcv_remote_phys_errors++;
+	} else if (f->flags & OHCA_RX_VCRC && ib_vcrc(f->data, f->len) != f->vcrc) {
+		c->rcv_errors++;
+		c->rcv_local_phys_errors++;
+	} else {
+		return false;
+	}
+	ohca_count(e, OHCA_CNT_RX_BAD_PKT);
+	return true;
+}
+
+void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
+{
+	struct ohca_port_counters *c;
+	uint8_t lrh[IB_LRH_LEN];
+
 	if (port >= e->cfg.num_ports || !ohca_running(e))
 		return;
+	/* the wire carries none that is so short */
+	if (f->len < IB_LRH_LEN) {
+		ohca_count(e, OHCA_CNT_RX_BAD_PKT);
+		return;
+	}
+	c = &e->port[port].cnt;
+	memcpy(lrh, f->data, sizeof(lrh));
+	ib_pma_count_rcv(c, f->len, lrh[1] >> 4, ib_lid_is_mcast(ib_get_be16(lrh + 2)));
+	if (f->flags & (OHCA_RX_EBP | OHCA_RX_VCRC) && damaged(e, port, f))
+		return;
 	/* a lane that is not the packet's: only a broken peer does that */
-	if (len < IB_LRH_LEN || frame[0] >> 4 != vl) {
+	if (lrh[0] >> 4 != f->vl) {
+		c->rcv_errors++;
+		c->rcv_malformed++;
 		ohca_count(e, OHCA_CNT_RX_BAD_PKT);
 		return;
 	}
 	ohca_dma_enter(e);
-	ohca_rx_packet(e, port, frame, len, icrc_valid, false);
+	ohca_rx_packet(e, port, f->data, f->len, f->flags & OHCA_RX_ICRC, false);
 	ohca_dma_exit(e);
 }

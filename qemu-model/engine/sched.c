@@ -15,33 +15,54 @@
 
 /* ---- pools ------------------------------------------------------------------------- */
 
+static size_t win_bbs(unsigned int log)
+{
+	return ((1u << log) + OHCA_MAX_WQE_BBS - 1) << OHCA_BB_SHIFT;
+}
+
+size_t ohca_win_bytes(unsigned int log)
+{
+	size_t n = sizeof(struct ohca_sqwin) + win_bbs(log) + sizeof(struct ohca_swqe) * (1u << log);
+
+	return (n + 127) & ~(size_t)63;
+}
+
+/* What a window takes of the budget beyond what is reserved for each QP. */
+static size_t win_extra(unsigned int log)
+{
+	return ohca_win_bytes(log) - ohca_win_bytes(OHCA_MIN_LOG_WIN);
+}
+
 struct ohca_sqwin *ohca_win_get(ohca_engine *e, unsigned int log_sq)
 {
 	unsigned int log = log_sq < OHCA_MIN_LOG_WIN ? OHCA_MIN_LOG_WIN :
 			   log_sq > OHCA_MAX_LOG_WIN ? OHCA_MAX_LOG_WIN : log_sq;
-	struct ohca_sqwin *w = e->sched->win_free[log];
-	size_t n = 1u << log, wqes, bbs;
+	struct ohca_sqwin *w;
 
+	if (log > OHCA_MIN_LOG_WIN && !ohca_mem_reserve(e, win_extra(log)))
+		log = OHCA_MIN_LOG_WIN;
+	w = e->sched->win_free[log];
 	if (w) {
 		e->sched->win_free[log] = w->next;
 		e->sched->win_num[log]--;
 		return w;
 	}
 	/* only until as many exist as QPs are busy at once */
-	bbs = (n + OHCA_MAX_WQE_BBS - 1) << OHCA_BB_SHIFT;
-	wqes = n * sizeof(struct ohca_swqe);
-	w = aligned_alloc(64, (sizeof(*w) + bbs + wqes + 127) & ~(size_t)63);
-	if (!w)
+	w = aligned_alloc(64, ohca_win_bytes(log));
+	if (!w) {
+		ohca_mem_release(e, win_extra(log));
 		return NULL;
+	}
 	w->log = (uint8_t)log;
-	w->mask = (uint32_t)n - 1;
+	w->mask = (1u << log) - 1;
 	w->bb = (uint8_t *)w + ((sizeof(*w) + 63) & ~(size_t)63);
-	w->wqe = (struct ohca_swqe *)(void *)(w->bb + bbs);
+	w->wqe = (struct ohca_swqe *)(void *)(w->bb + win_bbs(log));
 	return w;
 }
 
 void ohca_win_put(ohca_engine *e, struct ohca_sqwin *w)
 {
+	ohca_mem_release(e, win_extra(w->log));
 	if (e->sched->win_num[w->log] == OHCA_POOL_KEEP) {
 		free(w);
 		return;
@@ -336,6 +357,7 @@ void ohca_xp_port(ohca_engine *e, unsigned int port)
 		return;
 	e->sched->gen[port]++;
 	e->sched->late[port].tail = e->sched->late[port].head;
+	ohca_xp_wait_update(e);
 	/* a port that is down has no credits to wait for */
 	e->sched->refused &= ~(0xffffu << 16 * port);
 	/* who waits may have no lane any more */
@@ -675,6 +697,9 @@ void ohca_sched_free(ohca_engine *e)
 	e->sched = NULL;
 }
 
+/* Reserved for each QP: what it has only while it is busy. */
+#define LAZY_BYTES	(ohca_win_bytes(OHCA_MIN_LOG_WIN) + sizeof(struct ohca_rwqe_slot))
+
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_sched *s = e->sched;
@@ -682,22 +707,26 @@ int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
 
 	if (s->num_xp == s->heap_cap) {
 		uint32_t cap = s->heap_cap ? 2 * s->heap_cap : 64;
-		struct ohca_xport **h = realloc(s->heap, cap * sizeof(*h));
+		struct ohca_xport **h = ohca_mem_resize(e, s->heap, s->heap_cap * sizeof(*h),
+							cap * sizeof(*h));
 
 		if (!h)
 			return -1;
 		s->heap = h;
 		s->heap_cap = cap;
 	}
-	xp = calloc(1, sizeof(*xp));
-	if (!xp)
+	xp = ohca_mem_get(e, sizeof(*xp));
+	if (!xp || !ohca_mem_reserve(e, LAZY_BYTES)) {
+		ohca_mem_put(e, xp, sizeof(*xp));
 		return -1;
+	}
 	ohca_list_init(&xp->link);
 	xp->qp = qp;
 	xp->timer = OHCA_NO_DEADLINE;
 	qp->xp = xp;
-	if (qp->srq && qp->srq->tm && ohca_tagged_create(qp)) {
-		free(xp);
+	if (qp->srq && qp->srq->tm && ohca_tagged_create(e, qp)) {
+		ohca_mem_release(e, LAZY_BYTES);
+		ohca_mem_put(e, xp, sizeof(*xp));
 		qp->xp = NULL;
 		return -1;
 	}
@@ -716,12 +745,13 @@ static void reset(ohca_engine *e, struct ohca_qp *qp)
 	if (rndv)
 		ohca_tagged_reset(e, xp);
 	off(e->sched, xp);
+	ohca_xp_wait_update(e);
 	ohca_suspend_forget_all(e, xp);
 	heap_remove(e->sched, xp);
 	xp->timer = OHCA_NO_DEADLINE;
 	if (xp->win)
 		ohca_win_put(e, xp->win);
-	free(xp->at);
+	ohca_resp_free(e, xp);
 	memset(xp, 0, sizeof(*xp));
 	xp->rndv = rndv;
 	ohca_list_init(&xp->link);
@@ -734,10 +764,23 @@ void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp)
 	if (!qp->xp)
 		return;
 	reset(e, qp);
-	free(qp->xp->rndv);
-	free(qp->xp);
+	ohca_mem_put(e, qp->xp->rndv, sizeof(*qp->xp->rndv));
+	ohca_mem_put(e, qp->xp, sizeof(*qp->xp));
+	ohca_mem_release(e, LAZY_BYTES);
 	qp->xp = NULL;
 	e->sched->num_xp--;
+}
+
+/* What was posted before the QP can receive is known from the first acknowledgement on. */
+static void look_at_rq(ohca_engine *e, struct ohca_qp *qp)
+{
+	int64_t posted;
+
+	if (qp->type != OHCA_QPT_RC || qp->srq || qp->flags & OHCA_QP_NO_RQ)
+		return;
+	posted = ohca_rq_posted(e, qp);
+	if (posted > 0)
+		qp->rq_pi = qp->rq_ci + (uint32_t)posted;
 }
 
 static void to_err(ohca_engine *e, struct ohca_qp *qp)
@@ -751,6 +794,7 @@ static void to_err(ohca_engine *e, struct ohca_qp *qp)
 	ohca_resp_reset(e, xp, xp->closing);
 	/* what waits for credits in vain has flushing to do, for which it needs no lane's turn */
 	off(e->sched, xp);
+	ohca_xp_wait_update(e);
 	xp->lane = (uint8_t)ohca_lane(qp->port, IB_VL_MANAGEMENT);
 	ohca_sched_activate(e, xp);
 }
@@ -762,7 +806,7 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 	if (mask & (OHCA_ATTR_AV | OHCA_ATTR_PKEY_INDEX | OHCA_ATTR_PORT))
 		xp->path_ok = false;
 	if (mask & OHCA_ATTR_MAX_DEST_RD_ATOMIC && ohca_qp_reliable(qp) &&
-	    qp->state != OHCA_QPS_RESET && ohca_resp_alloc(qp))
+	    qp->state != OHCA_QPS_RESET && ohca_resp_alloc(e, qp))
 		return -1;
 	switch (qp->state) {
 	case OHCA_QPS_RESET:
@@ -773,6 +817,7 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 			break;
 		xp->epsn = qp->rq_psn;
 		xp->path_ok = false;
+		look_at_rq(e, qp);
 		if (xp->on == OHCA_XP_OFF)
 			xp->lane = (uint8_t)ohca_lane(qp->port,
 						      e->port[qp->port].sl2vl[qp->av.sl & 15]);
@@ -780,6 +825,7 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 	case OHCA_QPS_RTS:
 		if (old == OHCA_QPS_RTR) {
 			xp->una = xp->nxt = xp->max = qp->sq_psn & IB_PSN_MASK;
+			xp->credits = qp->type == OHCA_QPT_RC;
 			xp->retry_left = qp->retry_cnt;
 			xp->rnr_left = qp->rnr_retry;
 		} else if (old == OHCA_QPS_SQE) {
@@ -816,6 +862,7 @@ void ohca_xp_migrated(ohca_engine *e, struct ohca_qp *qp)
 	xp->path_ok = false;
 	xp->retry_left = qp->retry_cnt;
 	off(e->sched, xp);
+	ohca_xp_wait_update(e);
 	ohca_sched_activate(e, xp);
 }
 

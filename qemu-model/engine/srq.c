@@ -135,6 +135,7 @@ static struct rq qp_rq(struct ohca_qp *qp)
 int ohca_rwqe_take(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *out)
 {
 	struct rq rq;
+	int64_t posted;
 
 	out->from_srq = qp->srq != NULL;
 	if (qp->srq)
@@ -142,8 +143,10 @@ int ohca_rwqe_take(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *out)
 	if (qp->flags & OHCA_QP_NO_RQ)
 		return 0;
 	rq = qp_rq(qp);
-	if (rq_posted(e, &rq) <= 0)
+	posted = rq_posted(e, &rq);
+	if (posted <= 0)
 		return 0;
+	qp->rq_pi = qp->rq_ci + (uint32_t)posted;
 	return rq_take(e, &rq, out);
 }
 
@@ -238,12 +241,12 @@ int ohca_cmd_create_srq(struct ohca_cmd *c)
 		return OHCA_BAD(c, create_srq.limit);
 	if (cmd->reserved)
 		return OHCA_BAD(c, create_srq.reserved);
-	srq = calloc(1, sizeof(*srq));
+	srq = ohca_mem_get(e, sizeof(*srq));
 	if (!srq)
 		return OHCA_ADMIN_NO_RESOURCE;
 	rc = srq_type(c, srq);
 	if (rc) {
-		free(srq);
+		ohca_mem_put(e, srq, sizeof(*srq));
 		return rc;
 	}
 	bytes = ohca_srq_buf_size(cmd->log_size, cmd->log_stride);
@@ -257,7 +260,7 @@ int ohca_cmd_create_srq(struct ohca_cmd *c)
 	if (srq->srqn == OHCA_NO_ID) {
 		ohca_pages_free(e, &srq->buf);
 		ohca_tm_free(e, srq);
-		free(srq);
+		ohca_mem_put(e, srq, sizeof(*srq));
 		return rc ? rc : OHCA_ADMIN_NO_RESOURCE;
 	}
 	srq->uar = uar;
@@ -292,7 +295,7 @@ void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq)
 	ohca_tm_free(e, srq);
 	ohca_async_forget(&srq->async);
 	ohca_pages_free(e, &srq->buf);
-	free(srq);
+	ohca_mem_put(e, srq, sizeof(*srq));
 }
 
 int ohca_cmd_destroy_srq(struct ohca_cmd *c)
@@ -335,23 +338,30 @@ int ohca_cmd_modify_srq(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
-/* Make @dst what the SRQ's buffer is, with 1 << @log WQEs of which those before @pi are posted. */
-static int srq_copy(ohca_engine *e, const struct ohca_srq *srq, const struct ohca_pages *dst,
-		    uint8_t log, uint32_t pi)
+/* Copy the WQEs from job->at on, up to @pi; then the rest of the buffer, as it is now. A step. */
+static int srq_move(ohca_engine *e, const struct ohca_srq *srq, uint8_t log, uint32_t pi)
 {
-	const struct ohca_ring to = { dst, OHCA_RQ_RING_OFFSET, log, srq->log_stride };
+	struct ohca_job *job = &e->job;
+	const struct ohca_ring to = { &job->buf, OHCA_RQ_RING_OFFSET, log, srq->log_stride };
 	const struct ohca_ring from = { &srq->buf, OHCA_RQ_RING_OFFSET, srq->log_size,
 					srq->log_stride };
 
-	/* the index is the one that was checked, whatever the record has become meanwhile */
-	if (ohca_pages_copy(e, dst, OHCA_DB_OFFSET, &srq->buf, OHCA_DB_OFFSET,
-			    sizeof(struct ohca_hw_db)) ||
-	    ohca_pages_store32(e, dst, DB_OFF(rq_pi), pi) ||
-	    ohca_pages_store32(e, dst, DB_OFF(rq_ci), srq->ci) ||
-	    ohca_pages_store32(e, dst, DB_OFF(rq_event), pi - 1) ||
-	    ohca_ring_copy(e, &to, &from, srq->ci, pi))
+	/* those that were taken meanwhile nobody wants; an index that went back begins anew */
+	if (!job->begun || job->at[0] - srq->ci > pi - srq->ci)
+		job->at[0] = srq->ci;
+	job->begun = true;
+	if (ohca_ring_copy(e, &to, &from, &job->at[0], pi))
 		return OHCA_ADMIN_DMA;
-	return srq->tm && ohca_tm_copy(e, srq, dst, log) ? OHCA_ADMIN_DMA : OHCA_ADMIN_OK;
+	if (job->at[0] != pi)
+		return OHCA_CMD_MORE;
+	/* the index is the one that was checked, whatever the record has become meanwhile */
+	if (ohca_pages_copy(e, &job->buf, OHCA_DB_OFFSET, &srq->buf, OHCA_DB_OFFSET,
+			    sizeof(struct ohca_hw_db)) ||
+	    ohca_pages_store32(e, &job->buf, DB_OFF(rq_pi), pi) ||
+	    ohca_pages_store32(e, &job->buf, DB_OFF(rq_ci), srq->ci) ||
+	    ohca_pages_store32(e, &job->buf, DB_OFF(rq_event), pi - 1))
+		return OHCA_ADMIN_DMA;
+	return srq->tm && ohca_tm_copy(e, srq, &job->buf, log) ? OHCA_ADMIN_DMA : OHCA_ADMIN_OK;
 }
 
 int ohca_cmd_resize_srq(struct ohca_cmd *c)
@@ -360,7 +370,6 @@ int ohca_cmd_resize_srq(struct ohca_cmd *c)
 	ohca_engine *e = c->e;
 	struct ohca_srq *srq = ohca_srq_get(e, ohca_le32(cmd->srqn));
 	bool set = cmd->flags & OHCA_RESIZE_SRQ_LIMIT;
-	struct ohca_pages buf;
 	int64_t posted;
 	uint64_t bytes;
 	struct rq rq;
@@ -386,16 +395,12 @@ int ohca_cmd_resize_srq(struct ohca_cmd *c)
 		return OHCA_BAD(c, resize_srq.log_size);
 	bytes = ohca_srq_buf_size(cmd->log_size, srq->log_stride) +
 		(srq->tm ? ohca_tm_ring_size(srq->tm->log_ops) : 0);
-	rc = OHCA_CMD_PAGES(c, &buf, resize_srq.pl, bytes, OHCA_MAX_QUEUE_PAGES);
+	rc = OHCA_CMD_BUF(c, resize_srq.pl, bytes);
+	if (rc == OHCA_ADMIN_OK)
+		rc = srq_move(e, srq, cmd->log_size, srq->ci + (uint32_t)posted);
 	if (rc)
 		return rc;
-	rc = srq_copy(e, srq, &buf, cmd->log_size, srq->ci + (uint32_t)posted);
-	if (rc) {
-		ohca_pages_free(e, &buf);
-		return rc;
-	}
-	ohca_pages_free(e, &srq->buf);
-	srq->buf = buf;
+	ohca_cmd_buf_take(c, &srq->buf);
 	srq->log_size = cmd->log_size;
 	if (set)
 		srq_limit(e, srq, ohca_le32(cmd->limit), posted);

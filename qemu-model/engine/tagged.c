@@ -15,9 +15,9 @@
 _Static_assert(OHCA_TMH_LEN + OHCA_RVH_LEN <= OHCA_BB_SIZE, "a FIN is one block");
 _Static_assert(OHCA_TM_RNDV_MAX <= 256, "a rendezvous is one packet");
 
-int ohca_tagged_create(struct ohca_qp *qp)
+int ohca_tagged_create(ohca_engine *e, struct ohca_qp *qp)
 {
-	struct ohca_rndv *rndv = calloc(1, sizeof(*rndv));
+	struct ohca_rndv *rndv = ohca_mem_get(e, sizeof(*rndv));
 
 	if (!rndv)
 		return -1;

@@ -11,13 +11,18 @@
 #define DB_OFF(member) (OHCA_DB_OFFSET + offsetof(struct ohca_hw_db, member))
 #define FAR_BEHIND	0x3fffu	/* unexpected messages; half of what could be mistaken */
 
+static size_t tm_bytes(uint32_t num_tags)
+{
+	return sizeof(struct ohca_tm) + num_tags * sizeof(struct ohca_tag);
+}
+
 int ohca_tm_create(ohca_engine *e, struct ohca_srq *srq, uint32_t num_tags, uint8_t log_ops)
 {
 	struct ohca_tm *tm;
 
 	if (num_tags > OHCA_MAX_ALL_TAGS - e->num_tags)
 		return OHCA_ADMIN_NO_RESOURCE;
-	tm = calloc(1, sizeof(*tm) + num_tags * sizeof(tm->tag[0]));
+	tm = ohca_mem_get(e, tm_bytes(num_tags));
 	if (!tm)
 		return OHCA_ADMIN_NO_RESOURCE;
 	e->num_tags += num_tags;
@@ -34,7 +39,7 @@ void ohca_tm_free(ohca_engine *e, struct ohca_srq *srq)
 	if (!srq->tm)
 		return;
 	e->num_tags -= srq->tm->num_tags;
-	free(srq->tm);
+	ohca_mem_put(e, srq->tm, tm_bytes(srq->tm->num_tags));
 	srq->tm = NULL;
 }
 

@@ -11,6 +11,7 @@
  * ud.c		datagrams
  * tagged.c	messages for an SRQ with tags, rendezvous
  * suspend.c	who waits for a page
+ * persist.c	FLUSH for persistence, which the host does
  *
  * Receiving never sends: it changes state and activates the QP, and the scheduler builds
  * the packets when there are credits for them. All of it is called by the owner only.
@@ -25,6 +26,7 @@
 #define OHCA_REQ_WINDOW		2048u	/* packets in flight of one QP */
 #define OHCA_ACK_EVERY		32u	/* packets without AckReq at most */
 #define OHCA_READ_CHUNK		65536u	/* response packets one READ request asks for */
+#define OHCA_MAX_PSNS		((1u << 23) - 1) /* PSNs under way: it is known which is older */
 #define OHCA_MAX_MSG		(1u << 31)	/* bytes of a message, IBTA vol 1, 9.7.7 */
 #define OHCA_MIN_RTO_NS		16000000ull	/* hosts stall threads for milliseconds */
 #define OHCA_FAULT_RNR_TIMER	12u	/* code; 0.64 ms, within which a page is often there */
@@ -122,13 +124,17 @@ struct ohca_path {
 	uint8_t hdr[IB_LRH_LEN + IB_GRH_LEN];
 };
 
-/** struct ohca_tx - a packet being built; @buf: from the LRH on; @len: LRH..ICRC */
+/**
+ * struct ohca_tx - a packet being built
+ * @buf: from the LRH on; @len: LRH..ICRC
+ * @lost: on VL15, and the peer has no room for it
+ */
 struct ohca_tx {
 	uint8_t *buf;
 	uint32_t len;
 	uint16_t pace;
 	uint8_t port, vl, sl, kind;
-	bool mcast, loop_copy;
+	bool mcast, loop_copy, too_long, lost;
 };
 
 /*
@@ -186,6 +192,7 @@ enum ohca_swqe_state {
  * @first, @last: PSNs, once begun; of a READ: those of the responses; of TSO: packets
  *	and bytes of data sent
  * @srqn: XRC SRQ it is for (XRC_INI)
+ * @ssn: number of its (last) request, once begun (RC)
  * @idx: free running index of its first BB
  * @data: byte offset of SGEs or inline data in the copied WQE
  * @status, @ve: it has failed, and completes so when its turn comes
@@ -199,7 +206,10 @@ struct ohca_swqe {
 	uint32_t first, last;
 	uint32_t idx;
 	uint32_t imm;
-	uint32_t srqn;
+	union {
+		uint32_t srqn;
+		uint32_t ssn;
+	};
 	uint16_t flags;
 	uint8_t op, nbb;
 	uint8_t num_sge, data;
@@ -275,6 +285,9 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * @event: event index last written to the doorbell record
  * @una: oldest PSN not acknowledged; @nxt: next to send; @max: one past the highest sent
  * @rd_out: READs and atomics begun and not completed
+ * @ssn: requests begun; @lsn: up to which the responder can execute them, as it has said
+ * @credits: @lsn counts: the responder has not said that it has no credits to give
+ * @asking: what is sent next may be beyond @lsn
  * @rnr_wait: nothing is sent until the timer says so
  * @restarted: went back already; further signs of the same loss are ignored
  * @rd_num: responses in @rd, at most max_dest_rd_atomic; @at: results of the last atomics
@@ -304,9 +317,10 @@ struct ohca_xport {
 	uint32_t sq_ci;			/* as last written to the record */
 
 	uint32_t una, nxt, max;
+	uint32_t ssn, lsn;
 	uint16_t rd_out, since_ackreq;
 	uint8_t retry_left, rnr_left;
-	bool rnr_wait, restarted, rto_restart, drain_told, bad_pi;
+	bool rnr_wait, restarted, rto_restart, drain_told, bad_pi, credits, asking;
 
 	bool comm_est, ack_due, nak_due, nak_sent, closing, uc_skip, fault_rkey;
 	uint8_t nak_syn;
@@ -379,6 +393,12 @@ static inline bool ohca_op_is_read(uint8_t op)
 	return op == OHCA_OP_RDMA_READ || ohca_op_is_atomic(op) || op == OHCA_OP_FLUSH ||
 	       op == OHCA_OP_ATOMIC_WRITE;
 }
+/* Operations that need a receive WQE. */
+static inline bool ohca_op_takes_wqe(uint8_t op)
+{
+	return op == OHCA_OP_SEND || op == OHCA_OP_SEND_IMM || op == OHCA_OP_SEND_INV ||
+	       op == OHCA_OP_RDMA_WRITE_IMM;
+}
 /* Flush up to *@quantum WQEs; false: none is left. */
 bool ohca_sq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);
 /*
@@ -412,7 +432,7 @@ static inline uint32_t ohca_npkts(const struct ohca_qp *qp, uint32_t len)
 
 /* ---- SRQs with tags: tagged.c ------------------------------------------------------- */
 
-int ohca_tagged_create(struct ohca_qp *qp);	/* 0 or -1 (memory) */
+int ohca_tagged_create(ohca_engine *e, struct ohca_qp *qp);	/* 0 or -1 (memory) */
 /* Forget what is under way; tags that were taken are given back as flushed. */
 void ohca_tagged_reset(ohca_engine *e, struct ohca_xport *xp);
 struct ohca_rxpkt;
@@ -466,6 +486,11 @@ struct ohca_rxpkt {
 void ohca_rx_packet(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len,
 		    bool icrc_valid, bool loop);
 void ohca_rx_drop(ohca_engine *e, const struct ohca_rxpkt *p, enum ohca_counter why);
+/*
+ * Whether the GRH of a packet to a unicast LID, if it has one, is addressed to a GID of @port. A
+ * packet for another port's GID that came here is dropped without a word (9.6.1.2).
+ */
+bool ohca_rx_dgid_ok(const struct ohca_port *port, const struct ohca_rxpkt *p);
 void ohca_rx_bad_pkey(ohca_engine *e, const struct ohca_rxpkt *p);
 void ohca_rx_bad_qkey(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey);
 void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
@@ -488,7 +513,9 @@ static inline uint64_t ohca_rto_ns(const struct ohca_qp *qp)
 }
 
 /* resp.c */
-int ohca_resp_alloc(struct ohca_qp *qp);	/* resources for max_dest_rd_atomic; 0 or -1 */
+/* Resources for max_dest_rd_atomic, of which the ring is only reserved; 0 or -1 */
+int ohca_resp_alloc(ohca_engine *e, struct ohca_qp *qp);
+void ohca_resp_free(ohca_engine *e, struct ohca_xport *xp);
 /*
  * Stop responding; with @keep_closing the responses under way still leave. In ERR an ACK or
  * NAK that is due does so in any case, and the receive WQE in use is flushed, so that
@@ -539,6 +566,37 @@ struct ohca_lateq {
 	bool blocked;
 };
 
+/* ---- persist.c ------------------------------------------------------------------------- */
+
+#define OHCA_PERSISTS	8u	/* that the host is at, or that wait to be asked for again */
+
+/**
+ * struct ohca_persist - a FLUSH for persistence that is under way
+ * @xp: whose it is; NULL: nobody's any more
+ * @psn, @rkey, @range: which FLUSH, to know it when it comes again
+ * @done: bytes of @range that the host was given
+ * @tag: of what the host is at, not 0; 0: it is at nothing
+ * @seen_ns: when the FLUSH came last
+ */
+struct ohca_persist {
+	const struct ohca_xport *xp;
+	struct ohca_mr_range range;
+	uint64_t done, tag, seen_ns;
+	uint32_t psn, rkey;
+};
+
+/**
+ * ohca_persist() - have the host make a range persistent; owner, in a burst of DMA
+ * @xp: responder; @psn, @rkey: of its FLUSH
+ * @r: from the check of @rkey, done now
+ *
+ * Return: true if it is; false: the same FLUSH must come again.
+ */
+bool ohca_persist(ohca_engine *e, const struct ohca_xport *xp, uint32_t psn, uint32_t rkey,
+		  const struct ohca_mr_range *r);
+/* The QP has no FLUSH under way any more; what the host is at it may end. */
+void ohca_persist_forget(ohca_engine *e, const struct ohca_xport *xp);
+
 /**
  * struct ohca_sched - scheduler
  * @active: QPs that may have something to do, in turn, by the lane they sent on last
@@ -553,7 +611,9 @@ struct ohca_lateq {
  * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot. First
  *	those that could not send anything in their last turn, then those that could
  * @refused: bit n: lane n has packets and no credits, since @refused_ns[n] as far as it is
- *	counted in PortXmitWait
+ *	counted in PortVLXmitWait
+ * @idle_ns: of a port with such lanes: when it sent last, as far as it is counted in
+ *	PortXmitWait
  * @wait_fault: QPs that found too many page faults unanswered
  * @blocked: the pair of lists a sender must wait on after it got no room
  * @sent: lane on which the turn sent last, plus one; 0: on none
@@ -566,6 +626,8 @@ struct ohca_lateq {
  * @loop, @loop_len, @loop_port: looped packets, FIFO of slots
  */
 struct ohca_sched {
+	struct ohca_persist persist[OHCA_PERSISTS];
+	uint64_t persist_tag;
 	struct ohca_list active[OHCA_LANES];
 	uint32_t busy;
 	unsigned int port, port_left;
@@ -582,6 +644,7 @@ struct ohca_sched {
 	uint16_t ready[OHCA_MAX_PORTS];
 	uint32_t refused;
 	uint64_t refused_ns[OHCA_LANES];
+	uint64_t idle_ns[OHCA_MAX_PORTS];
 	struct ohca_xport **heap;
 	uint32_t heap_num, heap_cap, num_xp;
 	uint64_t now;
@@ -612,7 +675,14 @@ static inline unsigned int ohca_lane(unsigned int port, unsigned int vl)
 void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp);
 /* Ring the timer at @t, OHCA_NO_DEADLINE stops it. */
 void ohca_timer_set(ohca_engine *e, struct ohca_xport *xp, uint64_t t);
-struct ohca_sqwin *ohca_win_get(ohca_engine *e, unsigned int log_sq);	/* NULL: memory */
+/*
+ * What a QP may want at any time was reserved when it was made, so that it is to be had: the
+ * smallest window, a receive WQE and, with responder resources, a ring of responses. A larger
+ * window is out of what the budget has left; without that the QP makes do with the smallest.
+ * NULL: the host has no memory.
+ */
+size_t ohca_win_bytes(unsigned int log);
+struct ohca_sqwin *ohca_win_get(ohca_engine *e, unsigned int log_sq);
 void ohca_win_put(ohca_engine *e, struct ohca_sqwin *w);
 struct ohca_rwqe *ohca_rwqe_get(ohca_engine *e);	/* NULL: memory */
 void ohca_rwqe_put(ohca_engine *e, struct ohca_rwqe *r);

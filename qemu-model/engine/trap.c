@@ -21,6 +21,7 @@ static bool same_event(const struct ib_notice *a, const struct ib_notice *b)
 void ohca_trap_post(struct ohca_trap_queue *q, const struct ib_notice *n, uint64_t now_ns)
 {
 	struct ohca_trap *free_slot = NULL;
+	unsigned int security = 0;
 
 	for (unsigned int i = 0; i < OHCA_TRAP_SLOTS; i++) {
 		struct ohca_trap *t = &q->t[i];
@@ -31,9 +32,11 @@ void ohca_trap_post(struct ohca_trap_queue *q, const struct ib_notice *n, uint64
 		} else if (same_event(&t->n, n)) {
 			t->n.count = (uint16_t)((t->n.count + 1) & 0x7fff);
 			return;
+		} else {
+			security += t->n.type == IB_NOTICE_SECURITY;
 		}
 	}
-	if (!free_slot) {
+	if (!free_slot || (n->type == IB_NOTICE_SECURITY && security >= OHCA_TRAP_SECURITY)) {
 		q->dropped++;
 		return;
 	}
@@ -69,10 +72,14 @@ const struct ohca_trap *ohca_trap_first(const struct ohca_trap_queue *q)
 }
 
 const struct ohca_trap *ohca_trap_due(struct ohca_trap_queue *q, uint64_t now_ns,
-				      uint64_t period_ns)
+				      uint64_t timeout_ns)
 {
-	if (period_ns < OHCA_TRAP_MIN_PERIOD_NS)
-		period_ns = OHCA_TRAP_MIN_PERIOD_NS;
+	uint64_t repeat = timeout_ns < OHCA_TRAP_MIN_PERIOD_NS ? OHCA_TRAP_MIN_PERIOD_NS :
+			  timeout_ns;
+	struct ohca_trap *due = NULL;
+
+	if (now_ns < q->quiet_ns)
+		return NULL;
 	for (unsigned int i = 0; i < OHCA_TRAP_SLOTS; i++) {
 		struct ohca_trap *t = &q->t[i];
 
@@ -83,11 +90,15 @@ const struct ohca_trap *ohca_trap_due(struct ohca_trap_queue *q, uint64_t now_ns
 			q->dropped++;
 			continue;
 		}
-		t->sent++;
-		t->next_ns = now_ns + period_ns;
-		return t;
+		if (!due || t->next_ns < due->next_ns)
+			due = t;
 	}
-	return NULL;
+	if (!due)
+		return NULL;
+	due->sent++;
+	due->next_ns = now_ns + repeat;
+	q->quiet_ns = now_ns + timeout_ns;
+	return due;
 }
 
 uint64_t ohca_trap_deadline(const struct ohca_trap_queue *q)
@@ -97,5 +108,5 @@ uint64_t ohca_trap_deadline(const struct ohca_trap_queue *q)
 	for (unsigned int i = 0; i < OHCA_TRAP_SLOTS; i++)
 		if (q->t[i].used && q->t[i].next_ns < d)
 			d = q->t[i].next_ns;
-	return d;
+	return d < q->quiet_ns ? q->quiet_ns : d;
 }

@@ -117,23 +117,90 @@ static void loop_push(struct ohca_sched *s, uint8_t port, uint32_t len)
 	s->loop_head++;
 }
 
-/* A lane that was refused is asked again: count how long it has waited, in us. */
-static void count_wait(ohca_engine *e, const struct ohca_path *p, bool ends)
-{
-	struct ohca_port_counters *c = &e->port[p->port].cnt;
-	unsigned int lane = ohca_lane(p->port, p->vl);
-	struct ohca_sched *s = e->sched;
-	uint64_t now = ohca_now(e), us;
+/* ---- waiting for credits ------------------------------------------------------------ */
 
-	if (s->refused >> lane & 1) {
-		us = (now - s->refused_ns[lane]) / 1000;
-		c->xmit_wait += us;
-		c->xmit_wait_vl[p->vl] += us;
-		s->refused_ns[lane] += us * 1000;
-	} else {
-		s->refused_ns[lane] = now;
+/* Add whole ticks since *@since to *@ctr. */
+static void add_ticks(uint64_t *ctr, uint64_t *since, uint64_t now)
+{
+	uint64_t n = (now - *since) / IB_PMA_TICK_NS;
+
+	*ctr += n;
+	*since += n * IB_PMA_TICK_NS;
+}
+
+static uint32_t port_refused(const struct ohca_sched *s, unsigned int port)
+{
+	return s->refused >> ohca_lane(port, 0) & 0xffff;
+}
+
+/* @vl of @port has a packet and no credits. */
+static void wait_begin(struct ohca_sched *s, unsigned int port, unsigned int vl, uint64_t now)
+{
+	unsigned int lane = ohca_lane(port, vl);
+
+	if (s->refused >> lane & 1)
+		return;
+	if (!port_refused(s, port))
+		s->idle_ns[port] = now;
+	s->refused_ns[lane] = now;
+	s->refused |= 1u << lane;
+}
+
+static void wait_end(ohca_engine *e, unsigned int port, unsigned int vl, uint64_t now)
+{
+	struct ohca_sched *s = e->sched;
+	unsigned int lane = ohca_lane(port, vl);
+
+	if (!(s->refused >> lane & 1))
+		return;
+	add_ticks(&e->port[port].cnt.xmit_wait_vl[vl], &s->refused_ns[lane], now);
+	s->refused &= ~(1u << lane);
+}
+
+/*
+ * A packet leaves by @vl while lanes of the port wait, this one perhaps. PortXmitWait has the
+ * ticks in which the port has something to send and sends nothing at all (16.1.3.5).
+ */
+static void wait_sent(ohca_engine *e, unsigned int port, unsigned int vl)
+{
+	struct ohca_sched *s = e->sched;
+	uint64_t now = ohca_now(e);
+
+	add_ticks(&e->port[port].cnt.xmit_wait, &s->idle_ns[port], now);
+	s->idle_ns[port] = now;
+	wait_end(e, port, vl, now);
+}
+
+/* Is there anybody whom @vl of @port refused, and who will ask again? */
+static bool anybody_waits(const struct ohca_sched *s, unsigned int port, unsigned int vl)
+{
+	return !ohca_list_empty(&s->wait[port][vl][0]) || !ohca_list_empty(&s->wait[port][vl][1]) ||
+	       s->madq[port][0].blocked || s->madq[port][1].blocked || s->late[port].blocked;
+}
+
+void ohca_xp_wait_update(ohca_engine *e)
+{
+	struct ohca_sched *s = e->sched;
+	uint64_t now;
+
+	if (!s->refused)
+		return;
+	now = ohca_now(e);
+	for (unsigned int port = 0; port < e->cfg.num_ports; port++) {
+		struct ohca_port_counters *c = &e->port[port].cnt;
+
+		if (!port_refused(s, port))
+			continue;
+		add_ticks(&c->xmit_wait, &s->idle_ns[port], now);
+		for (unsigned int vl = 0; vl < 16; vl++) {
+			unsigned int lane = ohca_lane(port, vl);
+
+			if (s->refused >> lane & 1)
+				add_ticks(&c->xmit_wait_vl[vl], &s->refused_ns[lane], now);
+			if (!anybody_waits(s, port, vl))
+				s->refused &= ~(1u << lane);
+		}
 	}
-	s->refused = (s->refused & ~(1u << lane)) | (uint32_t)!ends << lane;
 }
 
 static uint8_t *wire_room(ohca_engine *e, const struct ohca_path *p, uint32_t len,
@@ -144,7 +211,7 @@ static uint8_t *wire_room(ohca_engine *e, const struct ohca_path *p, uint32_t le
 	uint8_t *buf;
 
 	if (p->vl != IB_VL_MANAGEMENT && port->mtu && len > (128u << port->mtu) + MTU_SLACK) {
-		port->cnt.xmit_mtu_discards++;
+		tx->too_long = true;
 		tx->kind = OHCA_TX_DISCARD;
 		return s->discard;
 	}
@@ -158,12 +225,17 @@ static uint8_t *wire_room(ohca_engine *e, const struct ohca_path *p, uint32_t le
 		}
 	}
 	buf = e->ops.tx_begin(e->h, p->port, p->vl, len);
+	if (!buf && p->vl == IB_VL_MANAGEMENT) {
+		/* the peer counts it as VL15Dropped: it was sent, and is not waited for (7.9.1) */
+		tx->lost = true;
+		return s->discard;
+	}
 	if (!buf) {
 		s->blocked = s->wait[p->port][p->vl];
-		count_wait(e, p, false);
+		wait_begin(s, p->port, p->vl, ohca_now(e));
 	} else {
-		if (s->refused >> ohca_lane(p->port, p->vl) & 1)
-			count_wait(e, p, true);
+		if (port_refused(s, p->port))
+			wait_sent(e, p->port, p->vl);
 		s->sent = ohca_lane(p->port, p->vl) + 1;
 	}
 	return buf;
@@ -208,7 +280,7 @@ bool ohca_tx_open(ohca_engine *e, const struct ohca_path *p, uint32_t len, struc
 	tx->kind = p->kind;
 	tx->mcast = p->mcast;
 	tx->pace = p->pace;
-	tx->loop_copy = false;
+	tx->loop_copy = tx->too_long = tx->lost = false;
 	switch (p->kind) {
 	case OHCA_TX_WIRE:
 		if ((s->arb || p->pace) && too_early(s, p))
@@ -246,29 +318,25 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 	s->charge += tx->len + IB_VCRC_LEN;
 	switch (tx->kind) {
 	case OHCA_TX_WIRE:
-		if (tx->vl != IB_VL_MANAGEMENT) {
-			c->xmit_data += tx->len / 4;
-			c->xmit_data_sl[tx->sl] += tx->len / 4;
-			c->xmit_pkts++;
-			if (tx->mcast)
-				c->mcast_xmit_pkts++;
-			else
-				c->ucast_xmit_pkts++;
-		}
+		ib_pma_count_xmit(c, tx->len, tx->sl, tx->mcast);
 		if (tx->loop_copy) {
 			memcpy(loop_slot(s), tx->buf, tx->len);
 			loop_push(s, tx->port, tx->len);
 		}
 		if (tx->pace)
 			pace(s, tx);
-		e->ops.tx_commit(e->h, tx->port, tx->vl, tx->len);
+		if (!tx->lost)
+			e->ops.tx_commit(e->h, tx->port, tx->vl, tx->len);
 		break;
 	case OHCA_TX_LOOP:
 		loop_push(s, tx->port, tx->len);
 		break;
 	default:
 		c->xmit_discards++;
-		c->xmit_inactive_discards++;
+		if (tx->too_long)
+			c->xmit_mtu_discards++;
+		else if (e->port[tx->port].state != PORT_ACTIVE)
+			c->xmit_inactive_discards++;
 		return;
 	}
 	ohca_count(e, OHCA_CNT_TX_PKTS);
@@ -330,11 +398,9 @@ void ohca_mad_send(ohca_engine *e, unsigned int port, unsigned int src_qp,
 		return;
 	q = &e->sched->madq[port][src_qp];
 	if (q->head - q->tail >= OHCA_MADQ_SLOTS) {
+		/* VL15Dropped and QP1Dropped have only packets that came */
 		q->tail++;
-		if (src_qp == 0)
-			e->port[port].cnt.vl15_dropped++;
-		else
-			e->port[port].cnt.qp1_dropped++;
+		e->port[port].cnt.xmit_discards++;
 	}
 	m = &q->slot[q->head++ & (OHCA_MADQ_SLOTS - 1)];
 	m->av = *av;

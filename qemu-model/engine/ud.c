@@ -184,26 +184,64 @@ static void no_wqe(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *
 		ohca_count_set(e, qp, OHCA_CNT_RX_NO_WQE);
 }
 
-/* Put the packet into the receive WQE. Returns a vendor error, 0 if all is well. */
+/* Put the packet into the receive WQE, which holds it. Returns a vendor error, 0 if all is well. */
 static int place(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
-		 const struct ohca_rwqe *r, const uint8_t *payload, uint8_t *status)
+		 const struct ohca_rwqe *r, const uint8_t *payload)
 {
+	const struct ohca_pd *pd = ohca_recv_pd(qp);
 	uint32_t n = p->i.payload_len;
 	int ve = 0;
 
-	if (r->total < IB_GRH_LEN || r->total - IB_GRH_LEN < n) {
-		*status = OHCA_WC_LOC_LEN;
-		return OHCA_VE_LENGTH;
-	}
-	*status = OHCA_WC_LOC_PROT;
 	if (p->i.has_grh)
-		ve = ohca_sgl_scatter(e, qp, r->sge, r->num_sge, 0, p->hdr + p->i.grh_off,
+		ve = ohca_sgl_scatter(e, qp, pd, r->sge, r->num_sge, 0, p->hdr + p->i.grh_off,
 				      IB_GRH_LEN);
 	if (!ve && n)
-		ve = ohca_sgl_scatter(e, qp, r->sge, r->num_sge, IB_GRH_LEN, payload, n);
-	if (!ve)
-		*status = OHCA_WC_SUCCESS;
+		ve = ohca_sgl_scatter(e, qp, pd, r->sge, r->num_sge, IB_GRH_LEN, payload, n);
 	return ve;
+}
+
+/*
+ * The datagram is longer than the buffer. Who sends it must not be able to stop the QP, so it
+ * is lost and the state stays (9.9.3): a WQE of the QP's own serves the next datagram (class D);
+ * one from an SRQ is not withheld from other QPs, it ends as aborted (class E, 11.6.2).
+ */
+static void too_long(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+		     struct ohca_rwqe *r)
+{
+	struct ohca_hw_cqe c;
+
+	no_wqe(e, qp, p);
+	if (!r->from_srq) {
+		qp->xp->rwqe = r;
+		return;
+	}
+	memset(&c, 0, sizeof(c));
+	ohca_recv_complete(e, qp, r, OHCA_WC_REM_ABORT, OHCA_VE_ABORTED, &c, false);
+	ohca_rwqe_put(e, r);
+}
+
+/* Take the receive WQE of a datagram. NULL: there is none, and it is lost. */
+static struct ohca_rwqe *take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+			      int *ve)
+{
+	struct ohca_rwqe *r = qp->xp->rwqe;
+	int rc;
+
+	*ve = 0;
+	qp->xp->rwqe = NULL;
+	if (r)
+		return r;
+	r = ohca_rwqe_get(e);
+	if (!r)
+		return NULL;
+	rc = ohca_rwqe_take(e, qp, r);
+	if (rc < 0)
+		*ve = -rc;
+	if (rc)
+		return r;
+	no_wqe(e, qp, p);
+	ohca_rwqe_put(e, r);
+	return NULL;
 }
 
 /* Give the packet to @qp, whose keys have been checked. */
@@ -211,30 +249,22 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 		    const uint8_t *payload, int pkey_index)
 {
 	const struct ib_immdt *imm = ib_pkt_immdt(p->hdr, &p->i);
-	struct ohca_rwqe *r = qp->xp->rwqe;
+	uint32_t flags = 0, n = p->i.payload_len;
+	struct ohca_rwqe *r;
 	struct ohca_hw_cqe c;
-	uint32_t flags = 0;
-	uint8_t status;
-	int ve = 1;
+	uint8_t status = OHCA_WC_SUCCESS;
+	int ve;
 
-	if (!r) {
-		r = ohca_rwqe_get(e);
-		if (!r)
-			return;
-		ve = ohca_rwqe_take(e, qp, r);
-		if (ve == 0) {
-			no_wqe(e, qp, p);
-			ohca_rwqe_put(e, r);
-			return;
-		}
-	}
-	qp->xp->rwqe = NULL;
-	memset(&c, 0, sizeof(c));
-	if (ve < 0) {
-		ve = -ve;
+	r = take(e, qp, p, &ve);
+	if (!r)
+		return;
+	if (ve) {
 		status = OHCA_WC_LOC_QP_OP;
+	} else if (r->total < IB_GRH_LEN || r->total - IB_GRH_LEN < n) {
+		too_long(e, qp, p, r);
+		return;
 	} else {
-		ve = place(e, qp, p, r, payload, &status);
+		ve = place(e, qp, p, r, payload);
 		if (ve == OHCA_MR_FAULT) {
 			/* lost, as datagrams are; the WQE serves the next one */
 			qp->xp->rwqe = r;
@@ -242,19 +272,22 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 			no_wqe(e, qp, p);
 			return;
 		}
+		if (ve)
+			status = OHCA_WC_LOC_PROT;
 	}
 	if (qp->xp->fault[OHCA_FAULT_RECV])
 		ohca_suspend_forget(e, qp->xp, OHCA_FAULT_RECV);
 	if (p->i.has_grh)
 		flags |= OHCA_WCF_GRH;
 	if (qp->type == OHCA_QPT_UD && ohca_feature(e, OHCA_FEATURE_UD_CSUM) &&
-	    ohca_ip_ok(payload, p->i.payload_len))
+	    ohca_ip_ok(payload, n))
 		flags |= OHCA_WCF_IP_CSUM_OK;
+	memset(&c, 0, sizeof(c));
 	if (imm) {
 		flags |= OHCA_WCF_WITH_IMM;
 		memcpy(&c.imm, &imm->imm, 4);
 	}
-	c.byte_len = ohca_to_le32(p->i.payload_len + IB_GRH_LEN);
+	c.byte_len = ohca_to_le32(n + IB_GRH_LEN);
 	c.src_qp = ohca_to_le32(ib_deth_sqpn(ib_pkt_deth(p->hdr, &p->i)));
 	c.wc_flags = ohca_to_le32(flags);
 	c.pkey_index = ohca_to_le16((uint16_t)pkey_index);
@@ -350,6 +383,10 @@ void ohca_ud_rx(ohca_engine *e, const struct ohca_rxpkt *p)
 
 	if (ib_lid_is_mcast(p->i.dlid)) {
 		rx_mcast(e, p, qkey);
+		return;
+	}
+	if (!ohca_rx_dgid_ok(port, p)) {
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKT);
 		return;
 	}
 	if (p->i.dqpn <= IB_QP1) {

@@ -19,13 +19,13 @@ struct ohca_xrcd *ohca_xrcd_get(ohca_engine *e, uint32_t xrcdn)
 int ohca_cmd_alloc_xrcd(struct ohca_cmd *c)
 {
 	ohca_engine *e = c->e;
-	struct ohca_xrcd *xrcd = calloc(1, sizeof(*xrcd));
+	struct ohca_xrcd *xrcd = ohca_mem_get(e, sizeof(*xrcd));
 
 	if (!xrcd)
 		return OHCA_ADMIN_NO_RESOURCE;
 	xrcd->xrcdn = ohca_ids_get(&e->xrcd_ids);
 	if (xrcd->xrcdn == OHCA_NO_ID) {
-		free(xrcd);
+		ohca_mem_put(e, xrcd, sizeof(*xrcd));
 		return OHCA_ADMIN_NO_RESOURCE;
 	}
 	ohca_list_init(&xrcd->targets);
@@ -38,7 +38,7 @@ void ohca_xrcd_free(ohca_engine *e, struct ohca_xrcd *xrcd)
 {
 	e->xrcd[xrcd->xrcdn] = NULL;
 	ohca_ids_put(&e->xrcd_ids, xrcd->xrcdn);
-	free(xrcd);
+	ohca_mem_put(e, xrcd, sizeof(*xrcd));
 }
 
 int ohca_cmd_dealloc_xrcd(struct ohca_cmd *c)

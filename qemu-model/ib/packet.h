@@ -400,6 +400,29 @@ static inline uint32_t ib_aeth_msn(const struct ib_aeth *h)
 #define IB_AETH_NAK		0x60	/* value: NAK code */
 #define IB_AETH_VALUE(syn)	((syn) & 0x1f)
 #define IB_AETH_CREDIT_INVALID	0x1f
+
+/**
+ * ib_credit_code() - credit count code of an ACK (9.7.7.2): the most that is no more than @n
+ *
+ * Codes count 0, 1, 2, 3, 4, 6, 8, 12 and so on up to 32,768, which is code 30.
+ */
+static inline uint8_t ib_credit_code(uint32_t n)
+{
+	unsigned int log;
+
+	if (n < 2)
+		return (uint8_t)n;
+	if (n >= 32768)
+		return 30;
+	log = 31u - (unsigned int)__builtin_clz(n);
+	return (uint8_t)(2 * log + (n >> (log - 1) & 1));
+}
+
+/** ib_credit_count() - what a credit count code other than IB_AETH_CREDIT_INVALID stands for */
+static inline uint32_t ib_credit_count(uint8_t code)
+{
+	return code < 2 ? code : (2u | (code & 1u)) << (code / 2 - 1);
+}
 enum ib_nak_code {
 	IB_NAK_PSN_SEQ		= 0,
 	IB_NAK_INV_REQ		= 1,
@@ -436,6 +459,20 @@ static inline bool ib_lid_is_mcast(uint16_t lid)
 static inline bool ib_gid_is_mcast(const uint8_t gid[16])
 {
 	return gid[0] == 0xff;
+}
+
+/**
+ * ib_gid_is() - a GID of a packet is the GID @want of a port
+ *
+ * It is also with the default prefix FE80::/64 in the place of the subnet's: a port accepts
+ * packets that are addressed so whatever prefix the SM has given it (4.1.1).
+ */
+static inline bool ib_gid_is(const uint8_t got[16], const uint8_t want[16])
+{
+	static const uint8_t prefix[8] = { 0xfe, 0x80 };
+
+	return memcmp(got + 8, want + 8, 8) == 0 &&
+	       (memcmp(got, want, 8) == 0 || memcmp(got, prefix, 8) == 0);
 }
 
 /**

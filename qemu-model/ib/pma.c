@@ -80,6 +80,25 @@ static const struct ib_field pce_fields[] = {
 };
 CODEC(ib_pma_pce, ib_pma_port_counters_ext, pce_fields)
 
+#define SC(member, bit, width) IB_FIELD(ib_pma_samples_control, member, bit, width)
+#define SEL(n) SC(counter_select[n], 304 + 16 * (n), 16)
+static const struct ib_field psc_fields[] = {
+	SC(port_select, 8, 8),
+	SC(tick, 16, 8),
+	SC(counter_width, 29, 3),
+	SC(counter_masks, 34, 30),
+	SC(counter_masks_hi, 65, 15),
+	SC(sample_mechanisms, 80, 8),
+	SC(sample_status, 94, 2),
+	/* 96..223: OptionMask and VendorMask, no counter of which can be sampled */
+	SC(sample_start, 224, 32),
+	SC(sample_interval, 256, 32),
+	SC(tag, 288, 16),
+	SEL(0), SEL(1), SEL(2), SEL(3), SEL(4), SEL(5), SEL(6), SEL(7), SEL(8), SEL(9),
+	SEL(10), SEL(11), SEL(12), SEL(13), SEL(14),
+};
+CODEC(ib_pma_psc, ib_pma_samples_control, psc_fields)
+
 /* A counter of an attribute: where it lies, what it shows, which bit resets it. */
 struct ctr_field {
 	uint16_t bit;		/* first bit in the attribute */
@@ -274,6 +293,111 @@ static uint16_t counters(struct ib_pma *a, const struct ctr_attr *ca, bool set, 
 	return IB_MAD_OK;
 }
 
+/* ---- sampling ---- */
+
+/* What the counter for @select has now, summed over the ports that the session is about. */
+static uint64_t sampled(const struct ib_pma *a, uint16_t select)
+{
+	static const uint16_t src[] = {
+		[IB_PMA_SAMPLE_XMIT_DATA] = C(xmit_data),
+		[IB_PMA_SAMPLE_RCV_DATA] = C(rcv_data),
+		[IB_PMA_SAMPLE_XMIT_PKTS] = C(xmit_pkts),
+		[IB_PMA_SAMPLE_RCV_PKTS] = C(rcv_pkts),
+		[IB_PMA_SAMPLE_XMIT_WAIT] = C(xmit_wait),
+	};
+	const uint8_t port = a->samples.ctl.port_select;
+	uint64_t sum = 0;
+
+	if (select < IB_PMA_SAMPLE_XMIT_DATA || select >= IB_ARRAY_SIZE(src))
+		return 0;
+	for (unsigned int i = 0; i < a->nports; i++)
+		if (a->ports[i] && (port == IB_PMA_ALL_PORTS || port == i + a->first_port))
+			sum += ctr_get(a->ports[i]->ctr, src[select]);
+	return sum;
+}
+
+uint64_t ib_pma_deadline(const struct ib_pma *a)
+{
+	switch (a->samples.ctl.sample_status) {
+	case IB_PMA_SAMPLE_STARTED:
+		return a->samples.begin_ns;
+	case IB_PMA_SAMPLE_RUNNING:
+		return a->samples.end_ns;
+	default:
+		return UINT64_MAX;
+	}
+}
+
+void ib_pma_timer(struct ib_pma *a, uint64_t now_ns)
+{
+	struct ib_pma_samples *s = &a->samples;
+
+	if (s->ctl.sample_status == IB_PMA_SAMPLE_STARTED && now_ns >= s->begin_ns) {
+		s->ctl.sample_status = IB_PMA_SAMPLE_RUNNING;
+		/* who is late with the begin has the interval all the same */
+		s->end_ns = now_ns + (uint64_t)s->ctl.sample_interval * IB_PMA_TICK_NS;
+		for (unsigned int i = 0; i < IB_PMA_SAMPLE_COUNTERS; i++)
+			s->value[i] = sampled(a, s->ctl.counter_select[i]);
+	}
+	if (s->ctl.sample_status == IB_PMA_SAMPLE_RUNNING && now_ns >= s->end_ns) {
+		s->ctl.sample_status = IB_PMA_SAMPLE_DONE;
+		for (unsigned int i = 0; i < IB_PMA_SAMPLE_COUNTERS; i++)
+			s->value[i] = sampled(a, s->ctl.counter_select[i]) - s->value[i];
+	}
+}
+
+/* A Set while a session runs has no effect; the response tells what runs (16.1.3.2). */
+static uint16_t samples_control(struct ib_pma *a, bool set, uint64_t now_ns, uint8_t *d)
+{
+	struct ib_pma_samples_control want, show;
+	struct ib_pma_samples *s = &a->samples;
+
+	ib_pma_psc_unpack(d, &want);
+	if (want.port_select != IB_PMA_ALL_PORTS && !pma_port(a, want.port_select))
+		return IB_MAD_BAD_FIELD;
+	if (set && s->ctl.sample_status == IB_PMA_SAMPLE_DONE) {
+		s->ctl = want;
+		s->ctl.sample_status = IB_PMA_SAMPLE_STARTED;
+		s->begin_ns = now_ns + (uint64_t)want.sample_start * IB_PMA_TICK_NS;
+		memset(s->value, 0, sizeof(s->value));
+		ib_pma_timer(a, now_ns);
+	}
+	show = s->ctl;
+	/* before the first session the question's own port is as good as any */
+	if (!set)
+		show.port_select = want.port_select;
+	show.tick = IB_PMA_TICK;
+	show.counter_width = 4;
+	/* octal, a digit for each counter: 1, it can sample the mandatory quantities */
+	show.counter_masks = 01111111111;
+	show.counter_masks_hi = 011111;
+	show.sample_mechanisms = 0;
+	memset(d, 0, IB_PMA_DATA_LEN);
+	ib_pma_psc_pack(&show, d);
+	return IB_MAD_OK;
+}
+
+/* PortSamplesResult and, with counters of 64 bits, PortSamplesResultExtended. */
+static uint16_t samples_result(const struct ib_pma *a, bool ext, uint8_t *d)
+{
+	const struct ib_pma_samples *s = &a->samples;
+
+	memset(d, 0, IB_PMA_DATA_LEN);
+	ib_put_be16(d, s->ctl.tag);
+	ib_put_be16(d + 2, s->ctl.sample_status);
+	if (ext)
+		ib_put_be32(d + 4, 0x80000000);		/* ExtendedWidth: 64 bits */
+	if (s->ctl.sample_status != IB_PMA_SAMPLE_DONE)
+		return IB_MAD_OK;
+	for (unsigned int i = 0; i < IB_PMA_SAMPLE_COUNTERS; i++) {
+		if (ext)
+			ib_put_be64(d + 8 + 8 * i, s->value[i]);
+		else
+			ib_put_be32(d + 4 + 4 * i, ib_sat(s->value[i], 32));
+	}
+	return IB_MAD_OK;
+}
+
 static uint16_t class_port_info(const struct ib_pma *a, uint8_t *d)
 {
 	struct ib_pma_class_port_info cpi = {
@@ -289,7 +413,8 @@ static uint16_t class_port_info(const struct ib_pma *a, uint8_t *d)
 	return IB_MAD_OK;
 }
 
-static uint16_t dispatch(struct ib_pma *a, const struct ib_mad_hdr *h, uint8_t *d)
+static uint16_t dispatch(struct ib_pma *a, const struct ib_mad_hdr *h, uint8_t *d,
+			 uint64_t now_ns)
 {
 	uint16_t attr = ib_be16(h->attr_id);
 	bool set = h->method == IB_METHOD_SET;
@@ -301,6 +426,14 @@ static uint16_t dispatch(struct ib_pma *a, const struct ib_mad_hdr *h, uint8_t *
 	/* ClassPortInfo could be set only to trap, which this agent never does. */
 	if (attr == IB_PMA_ATTR_CLASS_PORT_INFO)
 		return set ? IB_MAD_BAD_METHOD_ATTR : class_port_info(a, d);
+	if (attr == IB_PMA_ATTR_SAMPLES_CONTROL)
+		return h->attr_mod ? IB_MAD_BAD_FIELD : samples_control(a, set, now_ns, d);
+	if (attr == IB_PMA_ATTR_SAMPLES_RESULT || attr == IB_PMA_ATTR_SAMPLES_RESULT_EXT) {
+		if (set)
+			return IB_MAD_BAD_METHOD_ATTR;
+		return h->attr_mod ? IB_MAD_BAD_FIELD :
+		       samples_result(a, attr == IB_PMA_ATTR_SAMPLES_RESULT_EXT, d);
+	}
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(ctr_attrs); i++) {
 		if (ctr_attrs[i].attr != attr)
 			continue;
@@ -311,7 +444,8 @@ static uint16_t dispatch(struct ib_pma *a, const struct ib_mad_hdr *h, uint8_t *
 	return IB_MAD_BAD_METHOD_ATTR;
 }
 
-enum ib_pma_verdict ib_pma_process(struct ib_pma *a, const struct ib_mad *in, struct ib_mad *out)
+enum ib_pma_verdict ib_pma_process(struct ib_pma *a, const struct ib_mad *in, struct ib_mad *out,
+				   uint64_t now_ns)
 {
 	uint16_t status;
 
@@ -320,7 +454,9 @@ enum ib_pma_verdict ib_pma_process(struct ib_pma *a, const struct ib_mad *in, st
 		return IB_PMA_DROP;
 	if (out != in)
 		memcpy(out, in, sizeof(*out));
-	status = dispatch(a, &out->hdr, (uint8_t *)out + IB_PMA_DATA_OFF);
+	/* the clock may be ahead of the owner's timer */
+	ib_pma_timer(a, now_ns);
+	status = dispatch(a, &out->hdr, (uint8_t *)out + IB_PMA_DATA_OFF, now_ns);
 	ib_mad_make_resp(&out->hdr, status);
 	return IB_PMA_REPLY;
 }

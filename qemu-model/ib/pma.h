@@ -46,8 +46,11 @@ enum ib_pma_attr {
  * attributes subtracts the base of the last reset and saturates (ib_pma_*), so a
  * reset never races with the data path.
  *
- * Data counters are in 4-byte words of LRH.PktLen (LRH..ICRC). VL15 packets and
- * link packets are not added to data and packet counters.
+ * Data counters are in 4-byte words from the first byte of the LRH to the last of the ICRC.
+ * Data and packet counters have the packets of all VLs, VL15 among them, and packets with
+ * errors; they leave out only link packets. That is what 16.1.3.5 says of PortXmitPkts,
+ * PortRcvPkts and the data counters. ibsim counts each SMP in them as well, and hfi1 has VL15
+ * among the lanes that it adds up.
  */
 struct ohca_port_counters {
 	uint64_t xmit_data;
@@ -70,7 +73,7 @@ struct ohca_port_counters {
 	uint64_t local_link_integrity_errors;
 	uint64_t excessive_buffer_overruns;
 	uint64_t vl15_dropped;
-	uint64_t xmit_wait;			/* us with a packet and no credit */
+	uint64_t xmit_wait;			/* ticks with a packet and nothing sent */
 	uint64_t qp1_dropped;
 	/* PortRcvErrorDetails: parts of rcv_errors and rcv_switch_relay_errors */
 	uint64_t rcv_local_phys_errors;
@@ -89,6 +92,32 @@ struct ohca_port_counters {
 	uint64_t xmit_data_sl[16];
 	uint64_t rcv_data_sl[16];
 };
+
+/** ib_pma_count_xmit() - a packet of @len bytes, LRH to ICRC, has left by SL @sl */
+static inline void ib_pma_count_xmit(struct ohca_port_counters *c, uint32_t len, unsigned int sl,
+				     bool mcast)
+{
+	c->xmit_pkts++;
+	c->xmit_data += len / 4;
+	c->xmit_data_sl[sl & 15] += len / 4;
+	if (mcast)
+		c->mcast_xmit_pkts++;
+	else
+		c->ucast_xmit_pkts++;
+}
+
+/** ib_pma_count_rcv() - the same of one that has come, with errors or without */
+static inline void ib_pma_count_rcv(struct ohca_port_counters *c, uint32_t len, unsigned int sl,
+				    bool mcast)
+{
+	c->rcv_pkts++;
+	c->rcv_data += len / 4;
+	c->rcv_data_sl[sl & 15] += len / 4;
+	if (mcast)
+		c->mcast_rcv_pkts++;
+	else
+		c->ucast_rcv_pkts++;
+}
 
 /**
  * struct ib_pma_port - performance state of one port
@@ -175,12 +204,69 @@ void ib_pma_pc_unpack(const uint8_t d[IB_PMA_DATA_LEN], struct ib_pma_port_count
 void ib_pma_pce_pack(const struct ib_pma_port_counters_ext *v, uint8_t d[IB_PMA_DATA_LEN]);
 void ib_pma_pce_unpack(const uint8_t d[IB_PMA_DATA_LEN], struct ib_pma_port_counters_ext *v);
 
+/* The tick of PortXmitWait and of sampling, in ns. */
+#define IB_PMA_TICK_NS		1000u
+/*
+ * PortSamplesControl.Tick: 250 units of 4 ns, less one. The unit is ten bit times of a lane at
+ * 2.5 Gb/s; no value of the field names a microsecond in bit times of the faster speeds, so the
+ * tick is the same at all of them.
+ */
+#define IB_PMA_TICK		(IB_PMA_TICK_NS / 4 - 1)
+#define IB_PMA_SAMPLE_COUNTERS	15u
+
+/* PortSamplesControl.SampleStatus (16.1.3.2) */
+enum ib_pma_sample_status {
+	IB_PMA_SAMPLE_DONE	= 0,
+	IB_PMA_SAMPLE_STARTED	= 1,	/* SampleStart runs */
+	IB_PMA_SAMPLE_RUNNING	= 2,	/* SampleInterval runs */
+};
+
+/* CounterSelect: the quantities that any agent can sample (16.1.3.2) */
+enum ib_pma_sample_select {
+	IB_PMA_SAMPLE_XMIT_DATA	= 0x0001,
+	IB_PMA_SAMPLE_RCV_DATA	= 0x0002,
+	IB_PMA_SAMPLE_XMIT_PKTS	= 0x0003,
+	IB_PMA_SAMPLE_RCV_PKTS	= 0x0004,
+	IB_PMA_SAMPLE_XMIT_WAIT	= 0x0005,
+};
+
+/** struct ib_pma_samples_control - PortSamplesControl (16.1.3.2), host order. */
+struct ib_pma_samples_control {
+	uint8_t port_select;
+	uint8_t tick;
+	uint8_t counter_width;		/* 4: 32 bits */
+	uint32_t counter_masks;		/* of counters 0 to 9, 3 bits each */
+	uint16_t counter_masks_hi;	/* of counters 10 to 14 */
+	uint8_t sample_mechanisms;
+	uint8_t sample_status;		/* enum ib_pma_sample_status */
+	uint32_t sample_start;		/* ticks until the interval begins */
+	uint32_t sample_interval;	/* ticks */
+	uint16_t tag;
+	uint16_t counter_select[IB_PMA_SAMPLE_COUNTERS];
+};
+
+void ib_pma_psc_pack(const struct ib_pma_samples_control *v, uint8_t d[IB_PMA_DATA_LEN]);
+void ib_pma_psc_unpack(const uint8_t d[IB_PMA_DATA_LEN], struct ib_pma_samples_control *v);
+
+/**
+ * struct ib_pma_samples - the sampling mechanism of a node
+ * @ctl: what was set last; the status is in force
+ * @begin_ns, @end_ns: of the interval
+ * @value: what each counter had when the interval began; once it is over, what was sampled
+ */
+struct ib_pma_samples {
+	struct ib_pma_samples_control ctl;
+	uint64_t begin_ns, end_ns;
+	uint64_t value[IB_PMA_SAMPLE_COUNTERS];
+};
+
 /** struct ib_pma - a node's performance management agent; ports belong to the caller. */
 struct ib_pma {
 	unsigned int nports;		/* entries of @ports */
 	unsigned int first_port;	/* number of ports[0]: 1 in an HCA, 0 in a switch */
 	struct ib_pma_port **ports;	/* NULL entries are ports that do not exist */
 	uint8_t resp_time;		/* ClassPortInfo.RespTimeValue, 4.096 us * 2^n */
+	struct ib_pma_samples samples;	/* all zero: none was asked for */
 };
 
 /* Results of ib_pma_process() */
@@ -194,11 +280,24 @@ enum ib_pma_verdict {
  * @a: the agent
  * @in: request; may be the same memory as @out
  * @out: response
+ * @now_ns: time of the clock that ib_pma_timer() has
  *
- * Every Get and Set of the class is answered, with IB_MAD_BAD_VERSION,
+ * The caller brings the counters of its ports up to date before. Every Get and Set of the class is answered, with IB_MAD_BAD_VERSION,
  * IB_MAD_BAD_METHOD_ATTR or IB_MAD_BAD_FIELD if it is wrong. Owner thread only.
  */
-enum ib_pma_verdict ib_pma_process(struct ib_pma *a, const struct ib_mad *in, struct ib_mad *out);
+enum ib_pma_verdict ib_pma_process(struct ib_pma *a, const struct ib_mad *in, struct ib_mad *out,
+				   uint64_t now_ns);
+
+/** ib_pma_deadline() - when ib_pma_timer() has something to do; UINT64_MAX: never */
+uint64_t ib_pma_deadline(const struct ib_pma *a);
+
+/**
+ * ib_pma_timer() - begin or end the sample interval if it is time
+ * @now_ns: time; any monotonic clock, always the same
+ *
+ * The caller brings the counters of its ports up to date before. Owner thread only.
+ */
+void ib_pma_timer(struct ib_pma *a, uint64_t now_ns);
 
 /** ib_sat() - @v limited to what @bits (1..32) hold; how classic counters stick at the top. */
 static inline uint32_t ib_sat(uint64_t v, unsigned int bits)

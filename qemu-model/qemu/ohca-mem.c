@@ -2,14 +2,19 @@
 /*
  * Guest memory as the engine sees it.
  *
+ * What the device reaches is RAM and ROM of this QEMU, wherever it is on the
+ * bus: also where it is another device's BAR (ivshmem, or device memory of an
+ * HCA). Everything else is refused, whoever the owner is and with or without an
+ * IOMMU: registers, because a write there is another device's business under
+ * the BQL; ROM devices such as flash, which are registers half of the time; and
+ * BARs of assigned devices, which may not be accessed with arbitrary sizes.
+ *
  * A memory listener on the device's bus master address space, which is empty
- * while the guest has bus mastering off, keeps a sorted table of what is plain
- * RAM. The table is exchanged by the owner of the engine: whoever changes the
- * memory map waits until the engine is outside of a burst of DMA, and when that
- * call returns the device can no longer reach what is gone. Where there is an
- * IOMMU each access is translated instead. Everything else (ROM devices) goes
- * through address_space_rw() with MemTxAttrs.memory set, which refuses what is
- * no memory, so that no DMA can reach a device.
+ * while the guest has bus mastering off, keeps a sorted table of it. The table
+ * is exchanged by the owner of the engine: whoever changes the memory map waits
+ * until the engine is outside of a burst of DMA, and when that call returns the
+ * device can no longer reach what is gone. Where there is an IOMMU each access
+ * is translated instead.
  *
  * An IOMMU model's translation is only safe under the BQL with some of them
  * (amd-iommu): while there is one, the owner holds the BQL as well.
@@ -149,8 +154,12 @@ static const OhcaRam *ohca_mem_translate(OhcaState *s, uint64_t iova,
     return r;
 }
 
-static const OhcaRam *ohca_mem_find(OhcaState *s, uint64_t iova, size_t len,
-                                    int prot)
+/**
+ * ohca_mem_find: the memory at a bus address, of at least one byte; owner
+ *
+ * Good until the end of the burst of DMA, or the next call; NULL if there is none.
+ */
+const OhcaRam *ohca_mem_find(OhcaState *s, uint64_t iova, size_t len, int prot)
 {
     const GArray *ram = s->mem.ram;
     const OhcaRam *r;
@@ -196,26 +205,6 @@ void *ohca_mem_map(void *opaque, uint64_t iova, size_t *len, int prot)
     return r->hva + off;
 }
 
-int ohca_mem_rw(void *opaque, uint64_t iova, void *buf, size_t n, int prot)
-{
-    MemTxAttrs attrs = {
-        .memory = 1,
-        .requester_id = pci_requester_id(PCI_DEVICE(opaque)),
-    };
-
-    /*
-     * ROM and the RAM of assigned devices are accessed under the BQL, which
-     * the owner must not wait for. With an IOMMU it has the BQL; without one
-     * all that may be reached is in the table.
-     */
-    if (!bql_locked()) {
-        return -1;
-    }
-
-    return address_space_rw(ohca_as(opaque), iova, attrs, buf, n,
-                            prot & OHCA_DMA_WRITE) == MEMTX_OK ? 0 : -1;
-}
-
 /*
  * What the guest wrote by DMA into a page that holds translated code, or that
  * somebody watches, must be announced. address_space_unmap() is the one call
@@ -236,29 +225,6 @@ void ohca_mem_dirty(void *opaque, uint64_t iova, size_t n)
             memory_region_ref(r->mr);
             address_space_unmap(ohca_as(opaque), r->hva + off, len, true, len);
         }
-        iova += len;
-        n -= len;
-    }
-}
-
-/*
- * A driver grants this for the guest's persistent memory only. Its backend,
- * pmem or a file, knows what to do; for other RAM there is nothing to do.
- */
-void ohca_mem_persist(void *opaque, uint64_t iova, size_t n)
-{
-    while (n) {
-        const OhcaRam *r = ohca_mem_find(opaque, iova, n, OHCA_DMA_READ);
-        uint64_t off, len;
-
-        if (!r) {
-            return;
-        }
-        off = iova - r->iova;
-        len = MIN(n, r->len - off);
-        memory_region_writeback(r->mr,
-                                r->hva + off - (uint8_t *)
-                                memory_region_get_ram_ptr(r->mr), len);
         iova += len;
         n -= len;
     }

@@ -49,7 +49,12 @@ static void ohca_ctrl_write(void *opaque, hwaddr addr, uint64_t val,
     OhcaState *s = opaque;
 
     trace_ohca_ctrl_write(addr, size, val);
-    if (addr == OHCA_REG_AQ_DB && qatomic_read(&s->deaf)) {
+    if (addr == OHCA_REG_AQ_DB && size == 4) {
+        /* Commands may take long: the thread's, and not under the BQL. */
+        if (!qatomic_read(&s->deaf)) {
+            ohca_admin_doorbell(s->engine, val);
+            ohca_wake(s);
+        }
         return;
     }
     ohca_lock(s);
@@ -145,9 +150,8 @@ static const struct ohca_host_ops ohca_host_ops = {
     .dma_enter = ohca_mem_enter,
     .dma_exit = ohca_mem_leave,
     .dma_map = ohca_mem_map,
-    .dma_rw = ohca_mem_rw,
     .dma_dirty = ohca_mem_dirty,
-    .dma_persist = ohca_mem_persist,
+    .dma_persist = ohca_persist_start,
     .dm_dirty = ohca_mem_dm_dirty,
     .irq = ohca_irq,
     .now_ns = ohca_now_ns,
@@ -156,6 +160,7 @@ static const struct ohca_host_ops ohca_host_ops = {
     .tx_commit = ohca_wire_tx_commit,
     .link_ctl = ohca_wire_link_ctl,
     .link_rate = ohca_wire_link_rate,
+    .vl15_dropped = ohca_wire_vl15_dropped,
     .trace = ohca_engine_trace,
 };
 
@@ -269,6 +274,10 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
         error_setg(errp, "dm must be 0 or a power of two from 64K to 16M");
         return false;
     }
+    if (s->mem_max < OHCA_MEM_MIN) {
+        error_setg(errp, "x-memory must be at least 1M");
+        return false;
+    }
     if (s->mw_type2 && g_ascii_strcasecmp(s->mw_type2, "2a") &&
         g_ascii_strcasecmp(s->mw_type2, "2b")) {
         error_setg(errp, "mw-type2 must be 2a or 2b, not '%s'", s->mw_type2);
@@ -322,6 +331,7 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
         .log_max_srq = s->log_max_srq,
         .log_max_mr = s->log_max_mr,
         .dm_size = s->dm_size,
+        .mem_max = s->mem_max,
         .mw_type_2a = s->mw_type2 && !g_ascii_strcasecmp(s->mw_type2, "2a"),
     };
     g_strlcpy(cfg->node_desc, s->node_desc ?: "OpenHCA",
@@ -377,22 +387,17 @@ static void ohca_at_exit(Notifier *n, void *data)
     }
 }
 
+/* The BQL is held all the time: nobody sees a card that is half gone. */
 static void ohca_teardown(OhcaState *s)
 {
     ohca_thread_stop(s);
+    ohca_lock(s);
     if (s->engine) {
-        /*
-         * Where doorbells need no BQL one may still be inside. It finds the
-         * card paused; the engine goes with the object, when no memory
-         * region is in use any more.
-         */
-        ohca_lock(s);
-        s->paused = true;
         ohca_reset(s->engine);
-        ohca_irq_clear(s);
-        ohca_unlock(s);
     }
+    ohca_irq_clear(s);
     ohca_close_ports(s);
+    ohca_unlock(s);
     ohca_mem_exit(s);
     if (s->exit.notify) {
         qemu_remove_exit_notifier(&s->exit);
@@ -444,6 +449,10 @@ static void ohca_realize(PCIDevice *pdev, Error **errp)
         msix_vector_use(pdev, i);
     }
 
+    ohca_persist_init(s);
+    if (!ohca_thread_init(s, errp)) {
+        goto err;
+    }
     for (i = 0; i < s->ports; i++) {
         if (s->fabric[i] && !ohca_wire_open(s, i, errp)) {
             goto err;
@@ -459,9 +468,7 @@ static void ohca_realize(PCIDevice *pdev, Error **errp)
     }
     ohca_update_stride(s);
     ohca_mem_init(s);
-    if (!ohca_thread_start(s, errp)) {
-        goto err;
-    }
+    ohca_thread_start(s);
     s->exit.notify = ohca_at_exit;
     qemu_add_exit_notifier(&s->exit);
     return;
@@ -510,8 +517,8 @@ static void ohca_instance_init(Object *obj)
     unsigned int i;
 
     qemu_mutex_init(&s->lock);
+    qemu_event_init(&s->turned, false);
     s->timer_fd = -1;
-    s->armed = OHCA_NO_DEADLINE;
     for (i = 0; i < OHCA_PORTS; i++) {
         s->port[i].listen_fd = -1;
         s->port[i].pending_fd = -1;
@@ -525,6 +532,9 @@ static void ohca_instance_finalize(Object *obj)
     if (s->engine) {
         ohca_free(s->engine);
     }
+    ohca_thread_exit(s);
+    ohca_persist_exit(s);
+    qemu_event_destroy(&s->turned);
     qemu_mutex_destroy(&s->lock);
 }
 
@@ -549,6 +559,7 @@ static const Property ohca_props[] = {
     DEFINE_PROP_SIZE("dm", OhcaState, dm_size, 1 * MiB),
     DEFINE_PROP_STRING("mw-type2", OhcaState, mw_type2),
     DEFINE_PROP_UINT16("x-vectors", OhcaState, vectors, 32),
+    DEFINE_PROP_SIZE("x-memory", OhcaState, mem_max, OHCA_MEM_DEFAULT),
     DEFINE_PROP_UINT8("x-log-max-qp", OhcaState, log_max_qp, 16),
     DEFINE_PROP_UINT8("x-log-max-cq", OhcaState, log_max_cq, 16),
     DEFINE_PROP_UINT8("x-log-max-srq", OhcaState, log_max_srq, 16),

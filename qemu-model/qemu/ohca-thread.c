@@ -19,8 +19,14 @@
  * off early it is set anew. Time is the virtual clock, which stands while the
  * VM is paused; nothing at all is done then.
  *
- * Interrupts are collected under the lock and delivered after it was released,
- * under the BQL, by whoever held it.
+ * The thread never waits for the BQL, so whoever holds the BQL may wait for the
+ * thread. While there is an IOMMU the owner must hold the BQL (see ohca-mem.c):
+ * the thread then has a bottom half do its turn and only waits for descriptors.
+ *
+ * A doorbell may still be under way in a vCPU when the device is unrealized,
+ * where doorbells need no BQL. So what it touches (the engine, timers, bottom
+ * halves, the eventfd) lives as long as the object, and @paused, which is set
+ * under the lock before anything else ends, makes all of it do nothing.
  *
  * With x-engine=inline (always with icount) there is no thread: a bottom half,
  * descriptors in the main loop and a QEMUTimer take its place, and doorbells
@@ -32,7 +38,6 @@
 #include <sys/timerfd.h>
 #include "qapi/error.h"
 #include "qemu/rcu.h"
-#include "hw/pci/msix.h"
 #include "system/cpu-timers.h"
 #include "ohca.h"
 #include "trace.h"
@@ -49,63 +54,6 @@
 uint64_t ohca_now_ns(void *opaque)
 {
     return qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
-}
-
-/* ---- interrupts ---- */
-
-/* Host operation; owner. */
-void ohca_irq(void *opaque, unsigned int vec)
-{
-    OhcaState *s = opaque;
-
-    if (vec < s->num_vectors) {
-        qatomic_or(&s->irq[vec / 64], 1ull << (vec % 64));
-        qatomic_store_release(&s->irq_any, 1);
-    }
-}
-
-/**
- * ohca_irq_clear: forget what was raised and not delivered; owner
- *
- * After a reset no interrupt of the time before it may come.
- */
-void ohca_irq_clear(OhcaState *s)
-{
-    unsigned int i;
-
-    for (i = 0; i < OHCA_IRQ_WORDS; i++) {
-        qatomic_set(&s->irq[i], 0);
-    }
-    qatomic_set(&s->irq_any, 0);
-}
-
-/* Not the owner. */
-static void ohca_irq_flush(OhcaState *s)
-{
-    bool locked;
-    unsigned int i;
-
-    if (likely(!qatomic_read(&s->irq_any))) {
-        return;
-    }
-    locked = bql_locked();
-    if (!locked) {
-        bql_lock();
-    }
-    qatomic_xchg(&s->irq_any, 0);
-    for (i = 0; i < DIV_ROUND_UP(s->num_vectors, 64); i++) {
-        uint64_t mask = qatomic_xchg(&s->irq[i], 0);
-
-        for (; mask; mask &= mask - 1) {
-            unsigned int vec = i * 64 + ctz64(mask);
-
-            trace_ohca_irq(vec);
-            msix_notify(PCI_DEVICE(s), vec);
-        }
-    }
-    if (!locked) {
-        bql_unlock();
-    }
 }
 
 /* ---- ownership ---- */
@@ -131,6 +79,7 @@ void ohca_lock(OhcaState *s)
  * ohca_unlock: no longer be the owner
  *
  * Delivers interrupts, and makes sure that work that came meanwhile is seen.
+ * Never waits.
  */
 void ohca_unlock(OhcaState *s)
 {
@@ -156,9 +105,7 @@ void ohca_wake(OhcaState *s)
 {
     ohca_kick(s);
     if (!s->use_thread) {
-        if (s->bh) {
-            qemu_bh_schedule(s->bh);
-        }
+        qemu_bh_schedule(s->bh);
     } else if (qatomic_read(&s->asleep) && qatomic_xchg(&s->asleep, 0)) {
         event_notifier_set(&s->kick);
     }
@@ -166,8 +113,11 @@ void ohca_wake(OhcaState *s)
 
 /* ---- work ---- */
 
-/* Owner. Returns whether there is more to do at once. */
-static bool ohca_step(OhcaState *s, unsigned int budget)
+/*
+ * Owner. Returns whether there is more to do at once. @commands: execute those
+ * of the admin queue, too: not on a vCPU, which may hold the BQL.
+ */
+static bool ohca_step(OhcaState *s, unsigned int budget, bool commands)
 {
     bool more;
 
@@ -177,7 +127,8 @@ static bool ohca_step(OhcaState *s, unsigned int budget)
         return false;
     }
     more = ohca_wire_work(s, budget);
-    more |= ohca_poll(s->engine, budget);
+    more |= commands ? ohca_poll(s->engine, budget)
+                     : ohca_poll_packets(s->engine, budget);
     ohca_wire_flush(s);
     return more;
 }
@@ -212,7 +163,7 @@ static void ohca_arm(OhcaState *s, uint64_t floor)
 void ohca_unlock_serve(OhcaState *s)
 {
     if (s->use_thread) {
-        if (ohca_step(s, s->inline_budget)) {
+        if (ohca_step(s, s->inline_budget, false)) {
             ohca_kick(s);
         }
         ohca_arm(s, OHCA_FLOOR_NS);
@@ -293,8 +244,6 @@ static void ohca_short_slice(void)
 #endif
 }
 
-enum { OHCA_FD_KICK, OHCA_FD_TIMER, OHCA_FD_PORT };
-
 static void ohca_poll_fd(struct pollfd *p, int fd, bool wanted)
 {
     p->fd = wanted ? fd : -1;
@@ -335,81 +284,87 @@ static uint64_t ohca_timer_fired(OhcaState *s)
     return OHCA_STUCK_NS;
 }
 
-/* The BQL comes first where it is needed, see ohca-mem.c. */
-static bool ohca_thread_lock(OhcaState *s)
+/* Owner. What poll() has brought. */
+static void ohca_slept(OhcaState *s)
 {
-    for (;;) {
-        bool bql = ohca_need_bql(s);
+    unsigned int i;
 
-        if (bql) {
-            bql_lock();
-        }
-        ohca_lock(s);
-        if (likely(bql == ohca_need_bql(s))) {
-            return bql;
-        }
-        qemu_mutex_unlock(&s->lock);
-        if (bql) {
-            bql_unlock();
-        }
+    if (!s->num_fds) {
+        return;
+    }
+    s->num_fds = 0;
+    for (i = 0; i < s->ports; i++) {
+        ohca_wire_awake(s, i, s->fds[OHCA_FD_PORT + 2 * i].revents,
+                        s->fds[OHCA_FD_PORT + 2 * i + 1].revents);
+    }
+    if (s->fds[OHCA_FD_TIMER].revents &&
+        ohca_timer_fired(s) == OHCA_STUCK_NS) {
+        ohca_arm(s, OHCA_STUCK_NS);
     }
 }
 
-static void ohca_thread_unlock(OhcaState *s, bool bql)
+/*
+ * One turn of the owner thread, in it or, under the BQL, in the main loop.
+ * Returns whether there is more to do at once; if not, @fds is what to wait for.
+ */
+static bool ohca_turn(OhcaState *s)
 {
-    ohca_unlock(s);
-    if (bql) {
-        bql_unlock();
+    bool more;
+
+    ohca_lock(s);
+    if (ohca_need_bql(s) && !bql_locked()) {
+        ohca_unlock(s);
+        return true;
     }
+    ohca_slept(s);
+    more = ohca_step(s, s->thread_budget, true) || !ohca_settle(s);
+    if (!more) {
+        ohca_arm(s, OHCA_FLOOR_NS);
+        s->num_fds = ohca_poll_set(s, s->fds);
+        qatomic_set(&s->asleep, 1);
+    }
+    ohca_unlock(s);
+    return more;
+}
+
+/* The thread's turn; without the BQL whatever is needed. */
+static bool ohca_thread_turn(OhcaState *s)
+{
+    if (likely(!ohca_need_bql(s))) {
+        return ohca_turn(s);
+    }
+    s->more = true;
+    qemu_event_reset(&s->turned);
+    qemu_bh_schedule(s->bh);
+    if (!qatomic_read(&s->stopping)) {
+        qemu_event_wait(&s->turned);
+    }
+    return s->more;
 }
 
 static void *ohca_thread(void *opaque)
 {
     OhcaState *s = opaque;
-    struct pollfd fds[OHCA_FD_PORT + 2 * OHCA_PORTS];
-    unsigned int i, n;
+    unsigned int i;
 
     rcu_register_thread();
     ohca_short_slice();
 
     while (!qatomic_read(&s->stopping)) {
-        bool bql = ohca_thread_lock(s);
-        bool more = ohca_step(s, s->thread_budget) || !ohca_settle(s);
-
-        if (!more) {
-            ohca_arm(s, OHCA_FLOOR_NS);
-            n = ohca_poll_set(s, fds);
-            qatomic_set(&s->asleep, 1);
-        }
-        ohca_thread_unlock(s, bql);
-        if (more) {
+        if (ohca_thread_turn(s)) {
             /* A mutex is not fair: let those in who wait for it. */
             for (i = 0; i < 64 && qatomic_read(&s->waiters); i++) {
                 sched_yield();
             }
             continue;
         }
-
-        while (poll(fds, n, -1) < 0 && errno == EINTR) {
+        while (poll(s->fds, s->num_fds, -1) < 0 && errno == EINTR) {
             /* again */
         }
         qatomic_set(&s->asleep, 0);
-        if (fds[OHCA_FD_KICK].revents) {
+        if (s->fds[OHCA_FD_KICK].revents) {
             event_notifier_test_and_clear(&s->kick);
         }
-        bql = ohca_thread_lock(s);
-        for (i = 0; i < s->ports; i++) {
-            ohca_wire_awake(s, i, fds[OHCA_FD_PORT + 2 * i].revents,
-                            fds[OHCA_FD_PORT + 2 * i + 1].revents);
-        }
-        if (fds[OHCA_FD_TIMER].revents) {
-            uint64_t floor = ohca_timer_fired(s);
-
-            if (floor == OHCA_STUCK_NS) {
-                ohca_arm(s, floor);
-            }
-        }
-        ohca_thread_unlock(s, bql);
     }
     rcu_unregister_thread();
     return NULL;
@@ -419,22 +374,33 @@ static void *ohca_thread(void *opaque)
 
 static void ohca_loop_fds(OhcaState *s, bool on);
 
-static void ohca_bh(void *opaque)
+static void ohca_inline_turn(OhcaState *s)
 {
-    OhcaState *s = opaque;
     bool more;
 
     ohca_loop_fds(s, false);
     ohca_lock(s);
-    more = ohca_step(s, s->thread_budget) ||
+    more = ohca_step(s, s->thread_budget, true) ||
            !(s->paused || ohca_wire_prepare_sleep(s));
     ohca_arm(s, 0);
     if (more) {
         ohca_kick(s);
     }
     ohca_unlock(s);
-    if (!more && !s->paused) {
+    if (!more) {
         ohca_loop_fds(s, true);
+    }
+}
+
+static void ohca_bh(void *opaque)
+{
+    OhcaState *s = opaque;
+
+    if (s->use_thread) {
+        s->more = ohca_turn(s);
+        qemu_event_set(&s->turned);
+    } else {
+        ohca_inline_turn(s);
     }
 }
 
@@ -471,7 +437,10 @@ static void ohca_loop_add(OhcaState *s, int fd)
     }
 }
 
-/* Before anything can close a descriptor its handler must be gone. */
+/*
+ * The same descriptors as in ohca_poll_set(). Before anything can close one its
+ * handler must be gone.
+ */
 static void ohca_loop_fds(OhcaState *s, bool on)
 {
     unsigned int i;
@@ -481,8 +450,14 @@ static void ohca_loop_fds(OhcaState *s, bool on)
     }
     s->num_loop_fds = 0;
     for (i = 0; on && i < s->ports; i++) {
-        ohca_loop_add(s, ohca_wire_event_fd(&s->port[i]));
-        ohca_loop_add(s, ohca_wire_ctrl_fd(&s->port[i]));
+        OhcaPort *p = &s->port[i];
+
+        if (!s->paused) {
+            ohca_loop_add(s, ohca_wire_event_fd(p));
+        }
+        if (!s->paused || !p->link) {
+            ohca_loop_add(s, ohca_wire_ctrl_fd(p));
+        }
     }
 }
 
@@ -524,9 +499,11 @@ static int64_t ohca_auto_poll_ns(void)
 }
 
 /**
- * ohca_thread_start: from now on the engine is polled
+ * ohca_thread_init: what doorbells and links need, until ohca_thread_exit()
+ *
+ * Under the BQL. Again after it failed, or for a device that is realized again.
  */
-bool ohca_thread_start(OhcaState *s, Error **errp)
+bool ohca_thread_init(OhcaState *s, Error **errp)
 {
     int r;
 
@@ -539,16 +516,7 @@ bool ohca_thread_start(OhcaState *s, Error **errp)
         return false;
     }
     s->poll_ns = s->poll_us < 0 ? ohca_auto_poll_ns() : s->poll_us * 1000LL;
-    s->armed = OHCA_NO_DEADLINE;
-    s->paused = !runstate_is_running();
-    s->vmstate = qdev_add_vm_change_state_handler(DEVICE(s), ohca_vm_state, s);
-    s->wire_timer = timer_new_ns(QEMU_CLOCK_REALTIME, ohca_wire_timer, s);
-
-    if (!s->use_thread) {
-        s->bh = qemu_bh_new_guarded(ohca_bh, s,
-                                    &DEVICE(s)->mem_reentrancy_guard);
-        s->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, ohca_loop_timer, s);
-        ohca_wake(s);
+    if (s->bh) {
         return true;
     }
     s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -563,37 +531,73 @@ bool ohca_thread_start(OhcaState *s, Error **errp)
         s->timer_fd = -1;
         return false;
     }
-    qemu_thread_create(&s->thread, "ohca", ohca_thread, s,
-                       QEMU_THREAD_JOINABLE);
+    s->bh = qemu_bh_new_guarded(ohca_bh, s, &DEVICE(s)->mem_reentrancy_guard);
+    s->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, ohca_loop_timer, s);
+    s->wire_timer = timer_new_ns(QEMU_CLOCK_REALTIME, ohca_wire_timer, s);
     return true;
+}
+
+/**
+ * ohca_thread_exit: the object goes, and no vCPU is inside any more
+ */
+void ohca_thread_exit(OhcaState *s)
+{
+    if (!s->bh) {
+        return;
+    }
+    qemu_bh_delete(s->bh);
+    timer_free(s->timer);
+    timer_free(s->wire_timer);
+    event_notifier_cleanup(&s->kick);
+    close(s->timer_fd);
+}
+
+/**
+ * ohca_thread_start: from now on the engine is polled
+ */
+void ohca_thread_start(OhcaState *s)
+{
+    s->vmstate = qdev_add_vm_change_state_handler(DEVICE(s), ohca_vm_state, s);
+    qatomic_set(&s->stopping, 0);
+    ohca_lock(s);
+    s->armed = OHCA_NO_DEADLINE;
+    s->paused = !runstate_is_running();
+    s->num_fds = 0;
+    ohca_unlock(s);
+    if (s->use_thread) {
+        qemu_thread_create(&s->thread, "ohca", ohca_thread, s,
+                           QEMU_THREAD_JOINABLE);
+        s->started = true;
+    } else {
+        ohca_wake(s);
+    }
 }
 
 /**
  * ohca_thread_stop: nobody polls any more; under the BQL
  *
- * Does nothing if ohca_thread_start() was not called or failed.
+ * The thread never waits for the BQL: it is at the end of its turn soon. Does
+ * nothing but pause the engine if ohca_thread_start() was not called.
  */
 void ohca_thread_stop(OhcaState *s)
 {
     if (s->vmstate) {
         qemu_del_vm_change_state_handler(g_steal_pointer(&s->vmstate));
     }
+    ohca_lock(s);
+    s->paused = true;
+    ohca_unlock(s);
+    if (s->started) {
+        qatomic_set(&s->stopping, 1);
+        qemu_event_set(&s->turned);
+        event_notifier_set(&s->kick);
+        qemu_thread_join(&s->thread);
+        s->started = false;
+    }
     if (s->bh) {
         ohca_loop_fds(s, false);
-        qemu_bh_delete(g_steal_pointer(&s->bh));
-        timer_free(g_steal_pointer(&s->timer));
+        qemu_bh_cancel(s->bh);
+        timer_del(s->timer);
+        timer_del(s->wire_timer);
     }
-    if (s->timer_fd >= 0) {
-        qatomic_set(&s->stopping, 1);
-        ohca_kick(s);
-        event_notifier_set(&s->kick);
-        /* The thread may be waiting for the BQL, to deliver an interrupt. */
-        bql_unlock();
-        qemu_thread_join(&s->thread);
-        bql_lock();
-        event_notifier_cleanup(&s->kick);
-        close(s->timer_fd);
-        s->timer_fd = -1;
-    }
-    timer_free(g_steal_pointer(&s->wire_timer));
 }

@@ -3,15 +3,21 @@
  * The link of each port: joining the fabric, moving frames, up and down.
  *
  * Without listen=on a port connects to its fabric= socket (ohca-switch, or
- * another HCA that listens) when the device is realized, and what does not fit
- * is a clear error there. With listen=on it waits for a peer, one at a time.
- * A link that is lost later is a warning and, for the guest, a cable that was
- * pulled. A port that had connected keeps trying to get it back: when its switch
- * was restarted the cable is plugged in again.
+ * another HCA that listens) when the device is realized; without a listener
+ * there the device is not realized. The listener's answer is waited for only
+ * while QEMU starts, where nobody else waits for us; what does not fit is an
+ * error there. A device that is plugged in later does not wait: the answer comes
+ * when it comes, and what does not fit is a warning. With listen=on a port waits
+ * for a peer, one at a time.
  *
- * Nothing here blocks but ohca_wire_open(). Who has connected has a while to say
- * HELLO, so that nobody can keep a port busy by saying nothing. These times are
- * real ones, also while the VM is paused, and kept by one timer of the main loop.
+ * A link that is lost later is a warning and, for the guest, a cable that was
+ * pulled. A port without its fabric keeps trying to get it: when its switch was
+ * restarted the cable is plugged in again.
+ *
+ * Nothing here blocks but ohca_wire_open() while QEMU starts. Who has connected
+ * has a while to say HELLO, so that nobody can keep a port busy by saying
+ * nothing. These times are real ones, also while the VM is paused, and kept by
+ * one timer of the main loop.
  */
 #include "qemu/osdep.h"
 #include <sys/socket.h>
@@ -20,8 +26,9 @@
 #include "ohca.h"
 #include "trace.h"
 
-#define OHCA_CONNECT_MS     5000
+/* For a peer to say HELLO, or to answer ours; and while QEMU starts. */
 #define OHCA_HELLO_MS       2000
+#define OHCA_START_MS       5000
 
 /* Between attempts to connect again: at first, and at most. */
 #define OHCA_RETRY_MS       100
@@ -42,27 +49,83 @@ static const char *ohca_name(OhcaState *s)
     return DEVICE(s)->id ?: TYPE_OHCA;
 }
 
+/* Have ohca_wire_due() look at the port in @ms. */
+static void ohca_wire_later(OhcaState *s, OhcaPort *p, unsigned int ms)
+{
+    p->due_ns = qemu_clock_get_ns(QEMU_CLOCK_REALTIME) + ms * (int64_t)SCALE_MS;
+    timer_mod_anticipate_ns(s->wire_timer, p->due_ns);
+}
+
+static void ohca_wire_joined(OhcaPort *p, unsigned int port)
+{
+    trace_ohca_link_peer(port + 1, ohca_link_peer(p->link)->node_guid,
+                         ohca_link_peer(p->link)->port_num,
+                         ohca_link_vls(p->link));
+}
+
+/*
+ * Reach the listener, say HELLO, and wait up to @ms for the answer. Returns 1
+ * if the link is there, 0 if it is not yet, -1 with @err if it will not be.
+ */
+static int ohca_wire_connect(OhcaState *s, unsigned int port, int ms,
+                             struct ohca_link_err *err)
+{
+    OhcaPort *p = &s->port[port];
+    struct pollfd fd = { .events = POLLIN };
+    int r;
+
+    p->pending_fd = ohca_link_connect_start(s->fabric[port], &p->cfg, ms, err);
+    if (p->pending_fd < 0) {
+        return -1;
+    }
+    fd.fd = p->pending_fd;
+    if (ms) {
+        poll(&fd, 1, ms);
+    }
+    r = ohca_link_connect_finish(p->pending_fd, &p->cfg, &p->link, err);
+    if (r) {
+        p->pending_fd = -1;     /* the link's, or closed */
+    } else {
+        ohca_wire_later(s, p, OHCA_HELLO_MS);
+    }
+    return r;
+}
+
+/**
+ * ohca_wire_open: make the port's socket, or connect it to its fabric
+ *
+ * After ohca_thread_init(). Waits only while QEMU starts, OHCA_START_MS at most.
+ */
 bool ohca_wire_open(OhcaState *s, unsigned int port, Error **errp)
 {
     OhcaPort *p = &s->port[port];
-    const char *path = s->fabric[port];
+    int ms = DEVICE(s)->hotplugged ? 0 : OHCA_START_MS;
     struct ohca_link_err err = { };
 
+    p->told = p->had = false;
+    p->retry_ms = OHCA_RETRY_MS;
     if (s->listen) {
-        p->listen_fd = ohca_link_listen(path, &err);
+        p->listen_fd = ohca_link_listen(s->fabric[port], &err);
+        if (p->listen_fd >= 0) {
+            return true;
+        }
     } else {
-        p->link = ohca_link_connect(path, &p->cfg, OHCA_CONNECT_MS, &err);
+        int r = ohca_wire_connect(s, port, ms, &err);
+
+        if (r >= 0) {
+            if (r) {
+                ohca_wire_joined(p, port);
+            }
+            return true;
+        }
+        if (err.code == OHCA_LINK_E_TIMEOUT) {
+            /* Somebody listens and is busy. */
+            ohca_wire_later(s, p, p->retry_ms);
+            return true;
+        }
     }
-    if (p->listen_fd < 0 && !p->link) {
-        error_setg(errp, "port %u: %s", port + 1, err.text);
-        return false;
-    }
-    if (p->link) {
-        trace_ohca_link_peer(port + 1, ohca_link_peer(p->link)->node_guid,
-                             ohca_link_peer(p->link)->port_num,
-                             ohca_link_vls(p->link));
-    }
-    return true;
+    error_setg(errp, "port %u: %s", port + 1, err.text);
+    return false;
 }
 
 static void ohca_close_fd(int *fd)
@@ -73,12 +136,32 @@ static void ohca_close_fd(int *fd)
     *fd = -1;
 }
 
+/* The peer counts them, from 0 on for each link. */
+static void ohca_wire_count_vl15(OhcaPort *p)
+{
+    if (p->link) {
+        uint32_t n = ohca_link_vl15_dropped_by_peer(p->link);
+
+        p->vl15_dropped += (uint32_t)(n - p->vl15_seen);
+        p->vl15_seen = n;
+    }
+}
+
+/* What the link has counted stays. */
+static void ohca_wire_free_link(OhcaPort *p)
+{
+    ohca_wire_count_vl15(p);
+    p->vl15_seen = 0;
+    ohca_link_free(g_steal_pointer(&p->link));
+}
+
 void ohca_wire_close(OhcaState *s, unsigned int port)
 {
     OhcaPort *p = &s->port[port];
 
-    ohca_link_free(g_steal_pointer(&p->link));
+    ohca_wire_free_link(p);
     ohca_close_fd(&p->pending_fd);
+    p->due_ns = 0;
     if (p->listen_fd >= 0) {
         unlink(s->fabric[port]);
         ohca_close_fd(&p->listen_fd);
@@ -160,13 +243,6 @@ static void ohca_wire_change(OhcaState *s, unsigned int port, bool up)
     });
 }
 
-/* Have ohca_wire_due() look at the port in @ms. */
-static void ohca_wire_later(OhcaState *s, OhcaPort *p, unsigned int ms)
-{
-    p->due_ns = qemu_clock_get_ns(QEMU_CLOCK_REALTIME) + ms * (int64_t)SCALE_MS;
-    timer_mod_anticipate_ns(s->wire_timer, p->due_ns);
-}
-
 static void ohca_wire_ctrl(OhcaState *s, unsigned int port)
 {
     OhcaPort *p = &s->port[port];
@@ -191,9 +267,10 @@ static void ohca_wire_ctrl(OhcaState *s, unsigned int port)
                         port + 1, ohca_link_error(p->link),
                         s->listen ? "" : "; trying to get it back");
             ohca_wire_change(s, port, false);
-            ohca_link_free(g_steal_pointer(&p->link));
+            ohca_wire_free_link(p);
             if (!s->listen) {
                 p->told = false;
+                p->had = true;
                 p->retry_ms = OHCA_RETRY_MS;
                 ohca_wire_later(s, p, p->retry_ms);
             }
@@ -239,8 +316,7 @@ static void ohca_wire_accept(OhcaState *s, unsigned int port)
                     err.text);
         return;
     }
-    trace_ohca_link_peer(port + 1, peer.node_guid, peer.port_num,
-                         ohca_link_vls(p->link));
+    ohca_wire_joined(p, port);
     ohca_wire_train(p);
 }
 
@@ -260,27 +336,36 @@ static void ohca_wire_failed(OhcaState *s, unsigned int port,
     ohca_wire_later(s, p, p->retry_ms);
 }
 
-/* The listener answered our HELLO. */
-static void ohca_wire_connected(OhcaState *s, unsigned int port)
+/* Connected (@r is 1), or not (-1). */
+static void ohca_wire_connected(OhcaState *s, unsigned int port, int r,
+                                const struct ohca_link_err *err)
+{
+    OhcaPort *p = &s->port[port];
+
+    p->due_ns = 0;
+    if (r < 0) {
+        ohca_wire_failed(s, port, err);
+        return;
+    }
+    if (p->had || p->told) {
+        info_report("%s: port %u has its fabric%s", ohca_name(s), port + 1,
+                    p->had ? " again" : "");
+    }
+    ohca_wire_joined(p, port);
+    ohca_wire_train(p);
+}
+
+/* The listener may have answered our HELLO. */
+static void ohca_wire_answer(OhcaState *s, unsigned int port)
 {
     OhcaPort *p = &s->port[port];
     struct ohca_link_err err;
     int r = ohca_link_connect_finish(p->pending_fd, &p->cfg, &p->link, &err);
 
-    if (!r) {
-        return;
+    if (r) {
+        p->pending_fd = -1;     /* the link's, or closed */
+        ohca_wire_connected(s, port, r, &err);
     }
-    p->pending_fd = -1;         /* the link's, or closed */
-    p->due_ns = 0;
-    if (r < 0) {
-        ohca_wire_failed(s, port, &err);
-        return;
-    }
-    info_report("%s: port %u has its fabric again", ohca_name(s), port + 1);
-    trace_ohca_link_peer(port + 1, ohca_link_peer(p->link)->node_guid,
-                         ohca_link_peer(p->link)->port_num,
-                         ohca_link_vls(p->link));
-    ohca_wire_train(p);
 }
 
 /**
@@ -318,12 +403,10 @@ void ohca_wire_due(OhcaState *s)
                 ohca_wire_failed(s, i, &err);
             }
         } else if (!p->link && !s->listen) {
-            p->pending_fd = ohca_link_connect_start(s->fabric[i], &p->cfg, 0,
-                                                    &err);
-            if (p->pending_fd < 0) {
-                ohca_wire_failed(s, i, &err);
-            } else {
-                ohca_wire_later(s, p, OHCA_HELLO_MS);
+            int r = ohca_wire_connect(s, i, 0, &err);
+
+            if (r) {
+                ohca_wire_connected(s, i, r, &err);
             }
         }
     }
@@ -355,12 +438,8 @@ uint8_t *ohca_wire_tx_begin(void *opaque, unsigned int port, unsigned int vl,
         return NULL;
     }
     buf = ohca_link_tx_begin(p->link, vl, len);
-    if (unlikely(!buf) && vl < OHCA_LANES && ohca_link_is_up(p->link)) {
-        if (vl == OHCA_LINK_VL15 && len <= sizeof(p->lost)) {
-            /* No flow control: the link counted it as dropped, so it is. */
-            p->losing = true;
-            return p->lost;
-        }
+    /* VL15 has no credits to wait for. */
+    if (unlikely(!buf) && vl < OHCA_LINK_VL15 && ohca_link_is_up(p->link)) {
         p->blocked |= 1u << vl;
         p->blocked_len[vl] = len;
     }
@@ -373,10 +452,6 @@ void ohca_wire_tx_commit(void *opaque, unsigned int port, unsigned int vl,
     OhcaState *s = opaque;
     OhcaPort *p = &s->port[port];
 
-    if (unlikely(p->losing)) {
-        p->losing = false;
-        return;
-    }
     ohca_link_tx_commit(p->link, vl, len, 0);
     if (++p->unkicked == OHCA_KICK_FRAMES) {
         p->unkicked = 0;
@@ -392,8 +467,7 @@ static uint16_t ohca_wire_unblocked(OhcaPort *p)
 
     for (; mask; mask &= mask - 1) {
         unsigned int vl = ctz32(mask);
-        unsigned int shift = vl == OHCA_LINK_VL15 ? 6 :
-                             6 + ohca_link_shift(p->link);
+        unsigned int shift = 6 + ohca_link_shift(p->link);
         unsigned int need = DIV_ROUND_UP(p->blocked_len[vl] + 2, 1u << shift);
 
         if (ohca_link_tx_credits(p->link, vl) >= need) {
@@ -417,6 +491,19 @@ void ohca_wire_flush(OhcaState *s)
 }
 
 /* ---- receiving ---- */
+
+QEMU_BUILD_BUG_ON(OHCA_RX_ICRC != OHCA_FRAME_ICRC ||
+                  OHCA_RX_VCRC != OHCA_FRAME_VCRC ||
+                  OHCA_RX_EBP != OHCA_FRAME_EBP);
+
+/* Host operation; owner. */
+uint64_t ohca_wire_vl15_dropped(void *opaque, unsigned int port)
+{
+    OhcaState *s = opaque;
+
+    ohca_wire_count_vl15(&s->port[port]);
+    return s->port[port].vl15_dropped;
+}
 
 /* Returns the frames taken. VL15 first, the others in turn. */
 static unsigned int ohca_wire_rx(OhcaState *s, unsigned int port,
@@ -442,10 +529,13 @@ static unsigned int ohca_wire_rx(OhcaState *s, unsigned int port,
         }
         switch (ohca_link_rx_peek(p->link, vl, &f)) {
         case 1:
-            if (likely(!(f.flags & OHCA_FRAME_EBP))) {
-                ohca_rx(s->engine, port, vl, f.data, f.len,
-                        f.flags & OHCA_FRAME_ICRC);
-            }
+            ohca_rx(s->engine, port, &(struct ohca_frame) {
+                .data = f.data,
+                .len = f.len,
+                .vl = vl,
+                .flags = f.flags,
+                .vcrc = f.vcrc,
+            });
             ohca_link_rx_release(p->link, vl);
             done++;
             break;
@@ -540,7 +630,7 @@ bool ohca_wire_prepare_sleep(OhcaState *s)
 
 /**
  * ohca_wire_awake: the sleep is over
- * @event: the link's eventfd is readable
+ * @event: the descriptor of ohca_wire_event_fd() is readable
  * @ctrl: the descriptor of ohca_wire_ctrl_fd() is readable
  */
 void ohca_wire_awake(OhcaState *s, unsigned int port, bool event, bool ctrl)
@@ -553,6 +643,6 @@ void ohca_wire_awake(OhcaState *s, unsigned int port, bool event, bool ctrl)
     } else if (ctrl && s->listen) {
         ohca_wire_accept(s, port);
     } else if (ctrl && p->pending_fd >= 0) {
-        ohca_wire_connected(s, port);
+        ohca_wire_answer(s, port);
     }
 }

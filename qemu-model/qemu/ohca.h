@@ -5,17 +5,20 @@
  * ohca-pci.c     the QOM type: properties, BARs, MSI-X, reset
  * ohca-mem.c     guest memory as the engine sees it
  * ohca-thread.c  who owns the engine when: vCPU threads, the owner thread, a BH
+ * ohca-irq.c     interrupts
+ * ohca-persist.c FLUSH for persistence
  * ohca-wire.c    the link of each port
  *
  * The engine (core/engine) is the card itself and knows nothing of QEMU.
  *
  * Locks: OhcaState.lock makes its holder the owner of the engine, of the links
- * and of everything below that says "owner". The order is BQL, then lock; the
- * holder of the lock never waits for the BQL.
+ * and of everything below that says "owner". The order is BQL, then lock; neither
+ * the holder of the lock nor the owner thread ever waits for the BQL.
  */
 #ifndef HW_RDMA_OHCA_H
 #define HW_RDMA_OHCA_H
 
+#include <poll.h>
 #include "ohca-compat.h"
 #include "hw/pci/pci_device.h"
 #include "qemu/event_notifier.h"
@@ -37,7 +40,11 @@ OBJECT_DECLARE_SIMPLE_TYPE(OhcaState, OHCA)
 #define OHCA_UAR_MAX_SHIFT  16
 #define OHCA_DM_MIN         (64 * KiB)
 #define OHCA_DM_MAX         (16 * MiB)
+#define OHCA_MEM_MIN        (1 * MiB)
 #define OHCA_IRQ_WORDS      32      /* 2048 MSI-X vectors */
+
+/* What the owner thread waits for; of each port: events, then control. */
+enum { OHCA_FD_KICK, OHCA_FD_TIMER, OHCA_FD_PORT };
 
 /* A stretch of the bus address space that is plain RAM. */
 typedef struct OhcaRam {
@@ -70,14 +77,15 @@ typedef struct OhcaPort {
     uint16_t blocked_len[OHCA_LANES];
     uint8_t next_vl;            /* round robin of the receiver */
     unsigned int unkicked;      /* frames since the last kick */
-    bool losing;                /* the frame being built is in @lost */
-    uint8_t lost[OHCA_LINK_MAX_FRAME];  /* a VL15 frame without room */
+    uint64_t vl15_dropped;      /* VL15 frames for us that found no room */
+    uint32_t vl15_seen;         /* of this link, in @vl15_dropped */
     int listen_fd;              /* or -1 */
     int pending_fd;             /* no HELLO from there yet; or -1 */
     int64_t due_ns;             /* real time: no longer wait for it, or connect
                                    again; 0: nothing is due */
     unsigned int retry_ms;      /* between attempts to connect */
     bool told;                  /* why the last one failed */
+    bool had;                   /* a fabric, before */
 } OhcaPort;
 
 struct OhcaState {
@@ -98,6 +106,7 @@ struct OhcaState {
     uint32_t work;              /* somebody must poll; atomic */
     uint32_t asleep;            /* the owner thread waits in poll(); atomic */
     uint32_t stopping;          /* atomic */
+    bool started;               /* BQL: @thread is to be joined */
     bool paused;                /* owner: the VM does not run */
     bool use_thread;
     int loop_fd[2 * OHCA_PORTS];    /* inline mode: with a handler */
@@ -105,17 +114,26 @@ struct OhcaState {
     QemuThread thread;
     EventNotifier kick;
     int timer_fd;
+    struct pollfd fds[OHCA_FD_PORT + 2 * OHCA_PORTS];   /* the thread's, like */
+    unsigned int num_fds;       /* 0: it has not slept since the last turn */
+    bool more;                  /* what its turn in the main loop returned, */
+    QemuEvent turned;           /* which is over */
     uint64_t armed;             /* owner: what the timer is set to, ns */
     QEMUTimer *timer;           /* inline mode */
     QEMUTimer *wire_timer;      /* earliest due_ns of the ports */
-    QEMUBH *bh;                 /* inline mode */
+    QEMUBH *bh;                 /* inline mode, or an IOMMU: a turn */
     int64_t poll_ns;
     VMChangeStateEntry *vmstate;
     Notifier exit;
 
+    /* FLUSH for persistence, see ohca-persist.c */
+    QSIMPLEQ_HEAD(, OhcaPersist) persist;   /* owner: not begun yet */
+    QEMUBH *persist_bh;
+
     /* interrupts raised and not yet delivered; atomic */
     uint32_t irq_any;
     uint64_t irq[OHCA_IRQ_WORDS];
+    uint32_t irq_queued;        /* a vCPU is about to deliver them; atomic */
     uint16_t num_vectors;
 
     /* properties */
@@ -132,6 +150,7 @@ struct OhcaState {
     char *node_desc;
     char *mw_type2;
     uint64_t dm_size;
+    uint64_t mem_max;           /* what the guest's objects may take */
     char *engine_mode;
     uint16_t vectors;
     uint8_t log_max_qp, log_max_cq, log_max_srq, log_max_mr;
@@ -149,23 +168,33 @@ void ohca_mem_exit(OhcaState *s);
 void ohca_mem_enter(void *opaque);
 void ohca_mem_leave(void *opaque);
 void *ohca_mem_map(void *opaque, uint64_t iova, size_t *len, int prot);
-int ohca_mem_rw(void *opaque, uint64_t iova, void *buf, size_t n, int prot);
 void ohca_mem_dirty(void *opaque, uint64_t iova, size_t n);
-void ohca_mem_persist(void *opaque, uint64_t iova, size_t n);
+const OhcaRam *ohca_mem_find(OhcaState *s, uint64_t iova, size_t len, int prot);
 void ohca_mem_dm_dirty(void *opaque, uint64_t off, size_t n);
 
 /* ohca-thread.c */
-bool ohca_thread_start(OhcaState *s, Error **errp);
+bool ohca_thread_init(OhcaState *s, Error **errp);
+void ohca_thread_exit(OhcaState *s);
+void ohca_thread_start(OhcaState *s);
 void ohca_thread_stop(OhcaState *s);
 void ohca_lock(OhcaState *s);
 void ohca_unlock(OhcaState *s);
 void ohca_unlock_serve(OhcaState *s);
 void ohca_serve(OhcaState *s);
 void ohca_wake(OhcaState *s);
-void ohca_irq(void *opaque, unsigned int vec);
-void ohca_irq_clear(OhcaState *s);
 void ohca_kick(void *opaque);
 uint64_t ohca_now_ns(void *opaque);
+
+/* ohca-persist.c */
+void ohca_persist_init(OhcaState *s);
+void ohca_persist_exit(OhcaState *s);
+bool ohca_persist_start(void *opaque, const struct ohca_run *run,
+                        unsigned int n, uint64_t tag);
+
+/* ohca-irq.c */
+void ohca_irq(void *opaque, unsigned int vec);
+void ohca_irq_clear(OhcaState *s);
+void ohca_irq_flush(OhcaState *s);
 
 /* ohca-wire.c; all but open are called by the owner */
 bool ohca_wire_open(OhcaState *s, unsigned int port, Error **errp);
@@ -181,6 +210,7 @@ uint8_t *ohca_wire_tx_begin(void *opaque, unsigned int port, unsigned int vl,
                             uint32_t len);
 void ohca_wire_tx_commit(void *opaque, unsigned int port, unsigned int vl,
                          uint32_t len);
+uint64_t ohca_wire_vl15_dropped(void *opaque, unsigned int port);
 void ohca_wire_link_ctl(void *opaque, unsigned int port, bool enable);
 void ohca_wire_link_rate(void *opaque, unsigned int port,
                          const struct ohca_link_rate *rate);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Interrupts, from the engine to the guest.
+ *
+ * The engine raises vectors under the lock; they are collected, and delivered
+ * when the lock was released. MSI-X belongs to the BQL. A vCPU or the main loop
+ * that holds the BQL delivers on the spot. Anybody else, above all the owner
+ * thread, must not wait for the BQL and leaves it to a vCPU, between two
+ * instructions of it or out of its sleep: that vCPU takes the BQL anyway to see
+ * its interrupt. By way of the main loop one more thread would have to be
+ * scheduled, which on a busy host doubles the time a completion event takes.
+ */
+#include "qemu/osdep.h"
+#include "hw/core/cpu.h"
+#include "hw/pci/msix.h"
+#include "ohca.h"
+#include "trace.h"
+
+/* Host operation; owner. */
+void ohca_irq(void *opaque, unsigned int vec)
+{
+    OhcaState *s = opaque;
+
+    if (vec < s->num_vectors) {
+        qatomic_or(&s->irq[vec / 64], 1ull << (vec % 64));
+        qatomic_store_release(&s->irq_any, 1);
+    }
+}
+
+/**
+ * ohca_irq_clear: forget what was raised and not delivered; owner, BQL
+ *
+ * After a reset no interrupt of the time before it may come.
+ */
+void ohca_irq_clear(OhcaState *s)
+{
+    unsigned int i;
+
+    for (i = 0; i < OHCA_IRQ_WORDS; i++) {
+        qatomic_set(&s->irq[i], 0);
+    }
+    qatomic_set(&s->irq_any, 0);
+}
+
+/* BQL. */
+static void ohca_irq_deliver(OhcaState *s)
+{
+    unsigned int i;
+
+    qatomic_xchg(&s->irq_any, 0);
+    for (i = 0; i < DIV_ROUND_UP(s->num_vectors, 64); i++) {
+        uint64_t mask = qatomic_xchg(&s->irq[i], 0);
+
+        for (; mask; mask &= mask - 1) {
+            unsigned int vec = i * 64 + ctz64(mask);
+
+            trace_ohca_irq(vec);
+            msix_notify(PCI_DEVICE(s), vec);
+        }
+    }
+}
+
+/* In a vCPU's thread, under the BQL. */
+static void ohca_irq_on_cpu(CPUState *cpu, run_on_cpu_data data)
+{
+    OhcaState *s = data.host_ptr;
+
+    qatomic_xchg(&s->irq_queued, 0);
+    ohca_irq_deliver(s);
+    object_unref(OBJECT(s));
+}
+
+/**
+ * ohca_irq_flush: deliver what was raised; not the owner, never waits
+ */
+void ohca_irq_flush(OhcaState *s)
+{
+    if (likely(!qatomic_read(&s->irq_any))) {
+        return;
+    }
+    if (bql_locked()) {
+        ohca_irq_deliver(s);
+    } else if (!qatomic_xchg(&s->irq_queued, 1)) {
+        object_ref(OBJECT(s));
+        async_run_on_cpu(current_cpu ?: first_cpu, ohca_irq_on_cpu,
+                         RUN_ON_CPU_HOST_PTR(s));
+    }
+}
