@@ -114,6 +114,7 @@ static void go_down(struct ohca_link *l)
 {
 	if (atomic_load_explicit(&l->up, memory_order_relaxed)) {
 		atomic_store(&l->up, 0);
+		l->training++;
 		l->ev_down = true;
 	}
 	l->state.up = false;
@@ -269,7 +270,7 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 	} buf;
 	struct ohca_link_err err;
 
-	for (int i = 0; i < CTRL_BUDGET; i++) {
+	for (int i = 0;; i++) {
 		ssize_t n;
 		int type;
 
@@ -293,6 +294,9 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 			if (l->state.up)
 				return OHCA_LINK_EV_UP;
 		}
+		/* Only what is still in the socket may wait: that says so by itself. */
+		if (i == CTRL_BUDGET)
+			return OHCA_LINK_EV_NONE;
 
 		n = recv(l->sock, buf.b, sizeof(buf.b), MSG_DONTWAIT | MSG_TRUNC);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -320,7 +324,6 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 		}
 		/* Types we do not know come from a peer with more features: ignored. */
 	}
-	return OHCA_LINK_EV_NONE;
 }
 
 static int64_t now_ms(void)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,7 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NFDS	3	/* memfd, listener's eventfd, connector's eventfd */
+#define NFDS	3	/* memfd, the pipe that wakes the listener, the one that wakes the connector */
+
+#define LOCK_MS	2000	/* for others that begin to listen in the same directory */
 
 static int64_t now_ms(void)
 {
@@ -162,21 +164,59 @@ static int remove_stale(const char *path, const struct sockaddr_un *sa,
 	return 0;
 }
 
+/*
+ * The directory of @path, locked: of several that start at the same time each looks whether
+ * somebody listens, removes what is stale, binds and listens before the next one looks.
+ * Return: a descriptor, whose close unlocks, or -1.
+ */
+static int lock_dir(const char *path, struct ohca_link_err *err)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	const char *slash = strrchr(path, '/');
+	int64_t end = now_ms() + LOCK_MS;
+	struct sockaddr_un sa;		/* room for any path that fits */
+	int fd;
+
+	if (slash)
+		snprintf(sa.sun_path, sizeof(sa.sun_path), "%.*s", (int)(slash - path) + 1, path);
+	else
+		strcpy(sa.sun_path, ".");
+	fd = open(sa.sun_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return link_err(err, OHCA_LINK_E_PATH, errno, "cannot listen on '%s'", path);
+	while (flock(fd, LOCK_EX | LOCK_NB)) {
+		if ((errno != EWOULDBLOCK && errno != EINTR) || now_ms() >= end) {
+			link_err(err, OHCA_LINK_E_PATH, errno, "cannot lock '%s'", sa.sun_path);
+			close(fd);
+			return -1;
+		}
+		nanosleep(&pause, NULL);
+	}
+	return fd;
+}
+
 int ohca_link_listen(const char *path, struct ohca_link_err *err)
 {
 	struct sockaddr_un sa;
-	int fd;
+	int fd = -1, dir;
 
-	if (fill_addr(path, &sa, err) || remove_stale(path, &sa, err))
+	if (fill_addr(path, &sa, err))
 		return -1;
+	dir = lock_dir(path, err);
+	if (dir < 0)
+		return -1;
+	if (remove_stale(path, &sa, err))
+		goto out;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return link_err(err, OHCA_LINK_E_SYS, errno, "socket");
-	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || listen(fd, 64)) {
+	if (fd < 0) {
+		link_err(err, OHCA_LINK_E_SYS, errno, "socket");
+	} else if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || listen(fd, 64)) {
 		link_err(err, OHCA_LINK_E_PATH, errno, "cannot listen on '%s'", path);
 		close(fd);
-		return -1;
+		fd = -1;
 	}
+out:
+	close(dir);
 	return fd;
 }
 
@@ -240,12 +280,51 @@ static void close_fds(int fds[NFDS])
 			close(fds[i]);
 }
 
+/*
+ * O_NONBLOCK belongs to the open file description, and whoever has been passed a
+ * descriptor shares that. So each end opens the pipes anew, for itself alone: to read
+ * and to write, so that it never sees the end of file of a peer that closed its own.
+ * The peer may have passed anything; only a pipe has this name, and asking for the name
+ * asks no file system.
+ */
+static int wake_open(int fd, struct ohca_link_err *err)
+{
+	char name[16] = "", proc[32];
+	ssize_t n;
+	int own;
+
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+	n = readlink(proc, name, sizeof(name) - 1);
+	if (n < 0)
+		return link_err(err, OHCA_LINK_E_SYS, errno, "reading %s", proc);
+	if (strncmp(name, "pipe:[", 6))
+		return link_err(err, OHCA_LINK_E_PROTO, 0,
+				"the peer passed something that is no pipe");
+	own = open(proc, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	return own >= 0 ? own : link_err(err, OHCA_LINK_E_SYS, errno, "opening the wake-up pipe");
+}
+
+/* A pipe for the peer in *@pass, and our own way into it. The peer may be another user. */
+static int wake_create(int *pass, struct ohca_link_err *err)
+{
+	int p[2], own;
+
+	if (pipe2(p, O_CLOEXEC | O_NONBLOCK))
+		return link_err(err, OHCA_LINK_E_SYS, errno, "creating a wake-up pipe");
+	close(p[1]);
+	*pass = p[0];
+	if (fchmod(p[0], 0666))
+		return link_err(err, OHCA_LINK_E_SYS, errno, "fchmod of a wake-up pipe");
+	own = wake_open(p[0], err);
+	return own;
+}
+
 struct ohca_link *ohca_link_hello_reply(int fd, const struct ohca_link_cfg *peer,
 					const struct ohca_link_cfg *cfg,
 					struct ohca_link_err *err)
 {
 	unsigned int vls, shift, lo, hi;
-	int fds[NFDS] = { -1, -1, -1 };
+	int fds[NFDS] = { -1, -1, -1 }, my_wake = -1, peer_wake = -1;
 	struct ohca_link *l = NULL;
 	struct ohca_link_err e;
 	struct ohca_wire_hello h;
@@ -265,12 +344,16 @@ struct ohca_link *ohca_link_hello_reply(int fd, const struct ohca_link_cfg *peer
 	vls = cfg->vl_cap < peer->vl_cap ? cfg->vl_cap : peer->vl_cap;
 
 	fds[0] = shm_create(vls, shift);
-	fds[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	fds[2] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (fds[0] < 0 || fds[1] < 0 || fds[2] < 0) {
-		link_err(&e, OHCA_LINK_E_SYS, errno, "creating shared memory and eventfds");
+	if (fds[0] < 0) {
+		link_err(&e, OHCA_LINK_E_SYS, errno, "creating shared memory");
 		goto fail;
 	}
+	my_wake = wake_create(&fds[1], &e);
+	if (my_wake < 0)
+		goto fail;
+	peer_wake = wake_create(&fds[2], &e);
+	if (peer_wake < 0)
+		goto fail;
 	if (shm_attach(&map, fds[0], vls, shift, 0, &e))
 		goto fail;
 	l = link_new(&map, true, vls, shift);
@@ -286,9 +369,9 @@ struct ohca_link *ohca_link_hello_reply(int fd, const struct ohca_link_cfg *peer
 		link_err(&e, OHCA_LINK_E_SYS, errno, "sending HELLO");
 		goto fail;
 	}
-	close(fds[0]);
-	l->my_efd = fds[1];
-	l->peer_efd = fds[2];
+	close_fds(fds);
+	l->my_wake = my_wake;
+	l->peer_wake = peer_wake;
 	l->sock = fd;
 	l->cfg = *cfg;
 	l->peer = *peer;
@@ -300,6 +383,10 @@ fail:
 	free(l);
 	shm_detach(&map);
 	close_fds(fds);
+	if (my_wake >= 0)
+		close(my_wake);
+	if (peer_wake >= 0)
+		close(peer_wake);
 	close(fd);
 	return NULL;
 }
@@ -373,6 +460,9 @@ static int do_connect(int fd, const struct sockaddr_un *sa, int64_t end,
 	case EPROTOTYPE:
 		return link_err(err, OHCA_LINK_E_PATH, 0, "'%s' is not a fabric socket",
 				sa->sun_path);
+	case EAGAIN:
+		return link_err(err, OHCA_LINK_E_TIMEOUT, 0,
+				"'%s' has all the connections waiting that it can", sa->sun_path);
 	default:
 		return link_err(err, OHCA_LINK_E_PATH, e, "cannot connect to '%s'",
 				sa->sun_path);
@@ -418,25 +508,10 @@ static ssize_t recv_hello_fds(int sock, void *buf, size_t size, int fds[NFDS])
 	return n;
 }
 
-/* The listener is no more trusted than any peer: is that really an eventfd? */
-static int check_eventfd(int fd, struct ohca_link_err *err)
-{
-	char name[64] = "", proc[64];
-	int fl = fcntl(fd, F_GETFL);
-	ssize_t n;
-
-	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
-	n = readlink(proc, name, sizeof(name) - 1);
-	if (fl < 0 || !(fl & O_NONBLOCK) || (n > 0 && !strstr(name, "eventfd")))
-		return link_err(err, OHCA_LINK_E_PROTO, 0,
-				"the peer passed something that is no nonblocking eventfd");
-	return 0;
-}
-
 int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct ohca_link **link,
 			     struct ohca_link_err *err)
 {
-	int fds[NFDS] = { -1, -1, -1 };
+	int fds[NFDS] = { -1, -1, -1 }, my_wake = -1, peer_wake = -1;
 	uint8_t buf[OHCA_WIRE_MSG_MAX];
 	struct ohca_link *l = NULL;
 	struct ohca_link_cfg peer;
@@ -466,11 +541,14 @@ int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct o
 	}
 	if (fds[2] < 0) {
 		link_err(err, OHCA_LINK_E_PROTO, 0,
-			 "the listener did not pass memory and eventfds");
+			 "the listener did not pass memory and pipes");
 		goto fail;
 	}
-	if (check_eventfd(fds[1], err) || check_eventfd(fds[2], err) ||
-	    shm_attach(&map, fds[0], h.vls, h.shift, 1, err))
+	peer_wake = wake_open(fds[1], err);
+	if (peer_wake < 0)
+		goto fail;
+	my_wake = wake_open(fds[2], err);
+	if (my_wake < 0 || shm_attach(&map, fds[0], h.vls, h.shift, 1, err))
 		goto fail;
 	l = link_new(&map, false, h.vls, h.shift);
 	if (!l) {
@@ -478,9 +556,9 @@ int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct o
 		shm_detach(&map);
 		goto fail;
 	}
-	close(fds[0]);
-	l->peer_efd = fds[1];
-	l->my_efd = fds[2];
+	close_fds(fds);
+	l->peer_wake = peer_wake;
+	l->my_wake = my_wake;
 	l->sock = sock;
 	l->cfg = *cfg;
 	l->peer = peer;
@@ -488,6 +566,10 @@ int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct o
 	return 1;
 fail:
 	close_fds(fds);
+	if (my_wake >= 0)
+		close(my_wake);
+	if (peer_wake >= 0)
+		close(peer_wake);
 	close(sock);
 	return -1;
 }
@@ -546,8 +628,8 @@ void ohca_link_free(struct ohca_link *l)
 		return;
 	if (l->sock >= 0)
 		close(l->sock);
-	close(l->my_efd);
-	close(l->peer_efd);
+	close(l->my_wake);
+	close(l->peer_wake);
 	shm_detach(&l->map);
 	free(l);
 }

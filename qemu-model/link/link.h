@@ -14,15 +14,16 @@
  * valid only if OHCA_FRAME_ICRC says so; the VCRC travels beside the frame. Within a
  * host nobody computes either unless a capture or a fault needs it.
  *
- * Threads: of one link, at most one thread transmits (the "tx thread": tx_begin,
- * tx_commit) and at most one receives (the "rx thread": everything else). They may be
- * the same. ohca_link_kick() may be called by both. Nothing here logs, allocates or
- * enters the kernel on the data path except to wake a peer that really sleeps.
+ * Threads: one at a time uses a link, for everything; whoever takes turns at that orders
+ * them by a lock. Only ohca_link_is_up() is for any thread at any time. Nothing here logs,
+ * allocates or enters the kernel on the data path except to wake a peer that really sleeps.
  *
  * The peer is not trusted: what it writes into shared memory can cost it its link
- * (OHCA_LINK_EV_ERROR, the reason in ohca_link_error()), never more. One limit: it
- * shares the eventfds' open file descriptions, so it can take away their O_NONBLOCK;
- * a peer process that was taken over can therefore stall ours, not corrupt it.
+ * (OHCA_LINK_EV_ERROR, the reason in ohca_link_error()), never more. The pipes that wake a
+ * sleeper are opened by each end for itself, through /proc: nothing that the peer sets on
+ * its own descriptors makes a write or a read of ours wait. One limit remains: a pipe's
+ * lock is held while its bytes are copied, so a peer that reads into memory whose pages
+ * come from a file system of its own (FUSE) can hold us up for as long as that takes.
  */
 #ifndef OHCA_LINK_H
 #define OHCA_LINK_H
@@ -36,7 +37,7 @@ extern "C" {
 #endif
 
 /** Version of the handshake and of the shared-memory layout; must be equal. */
-#define OHCA_LINK_VERSION	1
+#define OHCA_LINK_VERSION	2
 /** The longest frame: MTU 4096 plus all headers and ICRC, rounded up. */
 #define OHCA_LINK_MAX_FRAME	4224
 /** The shortest frame: LRH, BTH, ICRC (or a raw packet's LRH and one word). */
@@ -68,7 +69,7 @@ enum ohca_link_errcode {
 	OHCA_LINK_E_VERSION = 3,	/* another version of the protocol */
 	OHCA_LINK_E_CONFIG = 4,		/* capabilities do not meet */
 	OHCA_LINK_E_NOPORT = 5,		/* no such port, or none free */
-	OHCA_LINK_E_TIMEOUT = 6,	/* the peer did not answer in time */
+	OHCA_LINK_E_TIMEOUT = 6,	/* the peer did not answer, or accept, in time */
 	OHCA_LINK_E_PATH = 7,		/* the socket's path is unusable */
 	OHCA_LINK_E_PEER = 8,		/* the peer broke the rules later on */
 };
@@ -178,7 +179,7 @@ struct ohca_link_frame {
  * @tx_vl15_dropped: own VL15 frames that found the peer's ring full
  * @rx_vl15_dropped: frames for us that the peer dropped since our VL15 ring was full
  *                   (PortCounters.VL15Dropped; the peer's word)
- * @wakeups_sent: eventfd writes
+ * @wakeups_sent: signals written to the peer's pipe
  * @sleeps: times ohca_link_prepare_sleep() agreed
  * @retrains: times the link came up
  */
@@ -218,6 +219,9 @@ void ohca_link_cfg_init(struct ohca_link_cfg *cfg);
  * ohca_link_listen() - make the socket peers connect to
  * @path: file name; a stale socket there (nobody listens) is replaced
  * @err: filled in on failure
+ *
+ * Of several that begin at the same time one gets the path. The directory is locked for
+ * that, and waited for up to 2 s.
  *
  * Return: a nonblocking listening descriptor to poll for POLLIN, or -1. Unlink @path
  * when closing it.
@@ -290,7 +294,7 @@ struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg
  * @path: the listener's socket
  * @cfg: our end
  * @timeout_ms: how long to wait while the listener's backlog is full; 0: do not block
- * @err: filled in on failure
+ * @err: filled in on failure; OHCA_LINK_E_TIMEOUT: the backlog was full all the time
  *
  * Return: a nonblocking descriptor to poll for POLLIN, or -1.
  */
@@ -325,7 +329,7 @@ unsigned int ohca_link_vls(const struct ohca_link *l);
 /** ohca_link_shift() - agreed credit_shift: blocks have 64 << shift bytes. */
 unsigned int ohca_link_shift(const struct ohca_link *l);
 
-/* ---- physical state (rx thread) ------------------------------------------------ */
+/* ---- physical state ------------------------------------------------------------ */
 
 /**
  * ohca_link_train() - (re)train or disable the link
@@ -374,13 +378,13 @@ int ohca_link_wait_up(struct ohca_link *l, int timeout_ms);
 /** ohca_link_is_up() - trained? One load; any thread. */
 bool ohca_link_is_up(const struct ohca_link *l);
 
-/** ohca_link_get_state() - physical state, width and speed (rx thread). */
+/** ohca_link_get_state() - physical state, width and speed. */
 void ohca_link_get_state(const struct ohca_link *l, struct ohca_link_state *st);
 
 /** ohca_link_error() - the reason of CLOSED or ERROR as one line, "" before. */
 const char *ohca_link_error(const struct ohca_link *l);
 
-/* ---- transmitting (tx thread) -------------------------------------------------- */
+/* ---- transmitting -------------------------------------------------------------- */
 
 /**
  * ohca_link_tx_begin() - room for a frame in the peer's buffer
@@ -389,9 +393,9 @@ const char *ohca_link_error(const struct ohca_link *l);
  * @len: bytes LRH through ICRC field, at most OHCA_LINK_MAX_FRAME
  *
  * Return: where to write the frame (64-byte aligned, contiguous), or NULL: link down,
- * no such lane, bad length, or no credit. After a NULL for lack of credit the side's
- * eventfd fires when credits come, if a thread sleeps on it. On VL15 NULL means the
- * frame is lost (counted).
+ * no such lane, bad length, or no credit. After a NULL for lack of credit
+ * ohca_link_event_fd() becomes readable when credits come, if a thread sleeps on it. On VL15
+ * NULL means the frame is lost (counted).
  */
 void *ohca_link_tx_begin(struct ohca_link *l, unsigned int vl, size_t len);
 
@@ -402,7 +406,8 @@ void *ohca_link_tx_begin(struct ohca_link *l, unsigned int vl, size_t len);
  * @len: its final length, not above that of tx_begin
  * @flags: OHCA_FRAME_*
  *
- * The peer sees it at once if it is polling; call ohca_link_kick() after a batch.
+ * The peer sees it at once if it is polling; call ohca_link_kick() after a batch. If the
+ * link went down since tx_begin, the frame is lost with those of the training before.
  */
 void ohca_link_tx_commit(struct ohca_link *l, unsigned int vl, size_t len, uint16_t flags);
 
@@ -419,7 +424,7 @@ void ohca_link_tx_commit_vcrc(struct ohca_link *l, unsigned int vl, size_t len,
  */
 unsigned int ohca_link_tx_credits(struct ohca_link *l, unsigned int vl);
 
-/* ---- receiving (rx thread) ----------------------------------------------------- */
+/* ---- receiving ----------------------------------------------------------------- */
 
 /**
  * ohca_link_rx_pending() - lanes that hold frames
@@ -455,16 +460,15 @@ void ohca_link_rx_release(struct ohca_link *l, unsigned int vl);
  * @l: the link
  *
  * Call after commits and after releases, once per batch. Cheap if there is nothing
- * to do. The tx and the rx thread may both call it; credits are published only when
- * the rx thread does, so the tx thread should use ohca_link_kick_tx().
+ * to do.
  */
 void ohca_link_kick(struct ohca_link *l);
 
-/** ohca_link_kick_tx() - the part of ohca_link_kick() that the tx thread may call. */
+/** ohca_link_kick_tx() - the part of ohca_link_kick() that is about commits. */
 void ohca_link_kick_tx(struct ohca_link *l);
 
 /**
- * ohca_link_prepare_sleep() - announce that we are going to sleep (rx thread)
+ * ohca_link_prepare_sleep() - announce that we are going to sleep
  * @l: the link
  *
  * Return: true if there is nothing to do: poll ohca_link_event_fd() and
@@ -482,9 +486,9 @@ bool ohca_link_prepare_sleep(struct ohca_link *l);
 bool ohca_link_prepare_sleep_except(struct ohca_link *l, uint32_t lanes);
 
 /**
- * ohca_link_awake() - awake again: no further signals are needed (rx thread)
+ * ohca_link_awake() - awake again: no further signals are needed
  * @l: the link
- * @drain: also read the eventfd. Not needed with edge-triggered epoll.
+ * @drain: ohca_link_event_fd() was readable; empty it
  */
 void ohca_link_awake(struct ohca_link *l, bool drain);
 
@@ -494,11 +498,11 @@ int ohca_link_event_fd(const struct ohca_link *l);
 /** ohca_link_ctrl_fd() - the socket; readable when ohca_link_ctrl() has work. */
 int ohca_link_ctrl_fd(const struct ohca_link *l);
 
-/** ohca_link_get_stats() - counters, exact if neither thread is active. */
+/** ohca_link_get_stats() - counters; any thread, exact if none is active. */
 void ohca_link_get_stats(const struct ohca_link *l, struct ohca_link_stats *st);
 
 /**
- * ohca_link_vl15_dropped_by_peer() - see rx_vl15_dropped; one load (rx thread)
+ * ohca_link_vl15_dropped_by_peer() - see rx_vl15_dropped; one load
  * @l: the link
  */
 uint32_t ohca_link_vl15_dropped_by_peer(const struct ohca_link *l);

@@ -58,15 +58,17 @@ struct shm_map {
 /**
  * struct tx_lane - the sender's end of a lane
  * @lane: copy of the mapping
- * @fctbs: blocks sent, modulo 4096; written by the tx thread, read by the rx thread
+ * @fctbs: blocks sent, modulo 4096
  * @fccl: last credit limit read
  * @want: blocks the last failed tx_begin needed, 0 if it did not fail
+ * @training: when the last tx_begin was, see struct ohca_link
  */
 struct tx_lane {
 	struct shm_lane lane;
 	uint32_t fctbs;
 	uint32_t fccl;
 	uint32_t want;
+	uint32_t training;
 };
 
 /**
@@ -93,29 +95,30 @@ struct ohca_link {
 	struct ohca_shm_side *self, *other;
 	unsigned int vls;
 	unsigned int shift;
-	int sock;			/* -1 after CLOSED or ERROR; rx thread */
-	int my_efd, peer_efd;
+	int sock;			/* -1 after CLOSED or ERROR */
+	int my_wake, peer_wake;		/* pipes, opened by us alone */
+	uint32_t training;		/* times that the link went down */
 	struct ohca_link_cfg cfg, peer;
 
-	/* Between the two threads. */
+	/* Of both directions. */
 	_Alignas(64) atomic_int up;
 	atomic_int asleep;
 	atomic_uint tx_blocked;		/* lanes whose tx_lane.want is set */
-	atomic_int tx_broken;		/* tx thread saw an impossible FCCL */
+	atomic_int tx_broken;		/* an impossible FCCL was seen */
 
-	/* tx thread. */
+	/* Transmitting. */
 	_Alignas(64) bool tx_dirty;	/* commits since the last kick */
 	uint64_t tx_frames, tx_bytes, tx_nocredit, tx_vl15_dropped, tx_wakeups;
 	struct tx_lane tx[OHCA_SHM_LANES];
 
-	/* rx thread. */
+	/* Receiving. */
 	_Alignas(64) bool rx_dirty;	/* credits published since the last kick */
 	bool rx_broken;
 	uint32_t rx_unpub;		/* lanes with unpublished credits */
 	uint64_t rx_frames, rx_bytes, rx_wakeups, sleeps, retrains;
 	struct rx_lane rx[OHCA_SHM_LANES];
 
-	/* Training; rx thread. */
+	/* Training. */
 	struct ohca_link_phy phy;
 	uint32_t seq;			/* of our training, 0 before the first */
 	uint32_t sent_seq;		/* last that was sent to the peer */

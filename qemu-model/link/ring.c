@@ -35,8 +35,8 @@ struct ohca_link *link_new(const struct shm_map *map, bool listener, unsigned in
 	l->vls = vls;
 	l->shift = shift;
 	l->sock = -1;
-	l->my_efd = -1;
-	l->peer_efd = -1;
+	l->my_wake = -1;
+	l->peer_wake = -1;
 	l->state.phys = 3;
 	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++) {
 		l->tx[vl].lane = map->lane[tx][vl];
@@ -82,7 +82,7 @@ static bool tx_fits(struct ohca_link *l, unsigned int vl, uint32_t n)
 	return ((fccl - (t->fctbs + n)) & FC_MASK) <= OHCA_LINK_BLOCKS;
 }
 
-/* No credit: note it and, if the rx thread sleeps already, ask to be signalled. */
+/* No credit: note it and, if somebody sleeps on the link already, ask for a signal. */
 static bool tx_blocked(struct ohca_link *l, unsigned int vl, uint32_t n)
 {
 	shm_store(&l->tx[vl].want, n);
@@ -121,6 +121,7 @@ void *ohca_link_tx_begin(struct ohca_link *l, unsigned int vl, size_t len)
 		shm_store(&t->want, 0);
 		atomic_fetch_and(&l->tx_blocked, ~(1u << vl));
 	}
+	t->training = l->training;
 	return t->lane.data + ((size_t)(t->fctbs & (t->lane.blocks - 1)) << t->lane.bshift);
 }
 
@@ -135,6 +136,9 @@ void ohca_link_tx_commit_vcrc(struct ohca_link *l, unsigned int vl, size_t len,
 	};
 	uint64_t word;
 
+	/* The frame is of a training that is over; its block is not ours any more. */
+	if (unlikely(t->training != l->training))
+		return;
 	memcpy(&word, &d, sizeof(word));
 	shm_store((uint64_t *)(void *)&t->lane.desc[t->fctbs & (t->lane.blocks - 1)], word);
 	shm_store(&t->fctbs, (t->fctbs + blocks_of(&t->lane, len)) & FC_MASK);
@@ -298,10 +302,8 @@ uint32_t ohca_link_vl15_dropped_by_peer(const struct ohca_link *l)
 
 static void signal_peer(struct ohca_link *l, uint64_t *stat)
 {
-	uint64_t one = 1;
-
 	/* EAGAIN means it is full of signals already. */
-	if (write(l->peer_efd, &one, sizeof(one)) == sizeof(one))
+	if (write(l->peer_wake, "", 1) == 1)
 		stat_add(stat, 1);
 }
 
@@ -390,19 +392,19 @@ stay:
 
 void ohca_link_awake(struct ohca_link *l, bool drain)
 {
-	uint64_t n;
+	uint8_t signals[256];
 
 	atomic_store_explicit(&l->asleep, 0, memory_order_relaxed);
 	shm_store(&l->self->rx_wait, 0);
 	shm_store(&l->self->tx_wait, 0);
-	if (drain && read(l->my_efd, &n, sizeof(n)) < 0) {
-		/* Nothing there: it was the socket, or somebody else's turn. */
+	if (drain && read(l->my_wake, signals, sizeof(signals)) < 0) {
+		/* Nothing there: it was the socket, or the peer took it away. */
 	}
 }
 
 int ohca_link_event_fd(const struct ohca_link *l)
 {
-	return l->my_efd;
+	return l->my_wake;
 }
 
 void ohca_link_get_stats(const struct ohca_link *l, struct ohca_link_stats *st)

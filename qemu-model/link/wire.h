@@ -9,8 +9,9 @@
  *
  *	connecting side			listening side
  *	HELLO			->
- *				<-	HELLO with memfd, listener's eventfd and
- *					connector's eventfd, or ERROR and close
+ *				<-	HELLO with memfd, the pipe that wakes the listener
+ *					and the one that wakes the connector, or ERROR
+ *					and close
  *	STATE			<->	STATE, whenever a port (re)trains
  *	ERROR			<->	ERROR, before closing because of the peer
  *

@@ -6,8 +6,8 @@
  * A round looks at the head of every input lane, decides where it goes, and lets
  * every output port serve the lanes that want it: by its VL arbiter if several of its
  * lanes have something to send, in turn if several inputs want the same lane.
- * Multicast is copied to each output as soon as that has credit, outside of the
- * arbiter's accounting; the head stays until all outputs have their copy.
+ * A multicast head has its turn at each of its outputs like any other; it stays until all
+ * of them have their copy.
  */
 #include "switch.h"
 
@@ -26,7 +26,7 @@
 
 static bool pkey_in_table(const struct sw_port *p, uint16_t pkey)
 {
-	for (unsigned int i = 0; i < SW_PKEYS; i++)
+	for (unsigned int i = 0; i < p->num_pkeys; i++)
 		if (ib_pkey_match(p->pkeys[i], pkey))
 			return true;
 	return false;
@@ -218,6 +218,21 @@ static enum sw_kind decide_mcast(struct sw *sw, struct sw_port *in, struct sw_la
 	return any ? SW_MCAST : SW_DROP;
 }
 
+/* Did the wire damage the frame, as far as its flags tell? Counts it. */
+static bool damaged(struct sw_port *in, const struct ohca_link_frame *f)
+{
+	if (f->flags & OHCA_FRAME_EBP) {
+		in->ctr.rcv_remote_phys_errors++;
+		return true;
+	}
+	if ((f->flags & OHCA_FRAME_VCRC) && ib_vcrc(f->data, f->len) != f->vcrc) {
+		in->ctr.rcv_errors++;
+		in->ctr.rcv_local_phys_errors++;
+		return true;
+	}
+	return false;
+}
+
 /* Look at the frame in @h->f and decide. Counts errors, so call once per frame. */
 static enum sw_kind decide(struct sw *sw, struct sw_port *in, struct sw_lane *h)
 {
@@ -227,16 +242,8 @@ static enum sw_kind decide(struct sw *sw, struct sw_port *in, struct sw_lane *h)
 
 	memcpy(h->lrh, h->f.data, sizeof(h->lrh));
 	h->patch = 0;
-	if (unlikely(h->f.flags & OHCA_FRAME_EBP)) {
-		in->ctr.rcv_remote_phys_errors++;
+	if (unlikely(h->f.flags & (OHCA_FRAME_EBP | OHCA_FRAME_VCRC)) && damaged(in, &h->f))
 		return SW_DROP;
-	}
-	if (unlikely((h->f.flags & OHCA_FRAME_VCRC) &&
-		     ib_vcrc(h->f.data, len) != h->f.vcrc)) {
-		in->ctr.rcv_errors++;
-		in->ctr.rcv_local_phys_errors++;
-		return SW_DROP;
-	}
 	dlid = ib_get_be16(h->lrh + 2);
 	lnh = h->lrh[1] & 3;
 	bth = lnh == IB_LNH_IBA_GLOBAL ? IB_LRH_LEN + IB_GRH_LEN : IB_LRH_LEN;
@@ -269,17 +276,10 @@ static enum sw_kind decide(struct sw *sw, struct sw_port *in, struct sw_lane *h)
 
 /* ---- moving -------------------------------------------------------------------- */
 
-static void unblock(struct sw *sw, struct sw_lane *h, struct sw_port *out)
+static void unblock(struct sw *sw, struct sw_lane *h)
 {
 	if (likely(!h->blocked_ns))
 		return;
-	/* A tick of PortXmitWait is a microsecond here. */
-	if (out) {
-		uint64_t us = (sw_now(sw) - h->blocked_ns) / 1000;
-
-		out->ctr.xmit_wait += us;
-		out->ctr.xmit_wait_vl[h->ovl & 15] += us;
-	}
 	h->blocked_ns = 0;
 	sw->blocked--;
 }
@@ -295,23 +295,14 @@ static void block(struct sw *sw, struct sw_lane *h)
 /* The frame is dealt with: count it, give its buffer back. */
 static void release(struct sw *sw, struct sw_port *in, unsigned int vl, struct sw_lane *h)
 {
-	struct ohca_port_counters *c = &in->ctr;
-
-	c->rcv_pkts++;
-	c->rcv_data += h->f.len / 4;
-	c->rcv_data_sl[h->lrh[1] >> 4] += h->f.len / 4;
-	if ((h->lrh[2] & 0xc0) == 0xc0)
-		c->mcast_rcv_pkts++;
-	else
-		c->ucast_rcv_pkts++;
-	unblock(sw, h, NULL);
+	ib_pma_count_rcv(&in->ctr, h->f.len, h->lrh[1] >> 4, (h->lrh[2] & 0xc0) == 0xc0);
+	unblock(sw, h);
 	h->kind = SW_NONE;
 	ohca_link_rx_release(in->link, vl);
 }
 
 static bool copy_out(struct sw_port *out, unsigned int ovl, const struct sw_lane *h, bool mcast)
 {
-	struct ohca_port_counters *c = &out->ctr;
 	uint8_t *b = ohca_link_tx_begin(out->link, ovl, h->f.len);
 
 	if (!b)
@@ -324,18 +315,27 @@ static bool copy_out(struct sw_port *out, unsigned int ovl, const struct sw_lane
 	/* The VL may have changed, so the VCRC is no longer there; it is made when needed. */
 	ohca_link_tx_commit(out->link, ovl, h->f.len, h->f.flags & OHCA_FRAME_ICRC);
 	out->hoq_drops[ovl] = 0;
-	c->xmit_pkts++;
-	c->xmit_data += h->f.len / 4;
-	c->xmit_data_sl[h->lrh[1] >> 4] += h->f.len / 4;
-	if (mcast)
-		c->mcast_xmit_pkts++;
-	else
-		c->ucast_xmit_pkts++;
+	out->sent |= (uint16_t)(1u << ovl);
+	ib_pma_count_xmit(&out->ctr, h->f.len, h->lrh[1] >> 4, mcast);
 	return true;
 }
 
-/* Copy to all outputs with credit. Return: done with the frame. */
-static bool move_mcast(struct sw *sw, struct sw_port *in, struct sw_lane *h, bool *moved)
+static bool has_output(const struct sw_lane *h, unsigned int n)
+{
+	return h->mc[n / 64] >> (n % 64) & 1;
+}
+
+static int mcast_vl(struct sw *sw, const struct sw_port *in, const struct sw_lane *h,
+		    const struct sw_port *out)
+{
+	return ib_sl2vl_lookup(sw_sl2vl(sw, in->num, out->num), h->lrh[1] >> 4, out->nvls);
+}
+
+/*
+ * Give up the outputs that a multicast head waits for in vain: down or no longer Active,
+ * stalled, or too old there. Return: whether it still waits for any.
+ */
+static bool prune_mcast(struct sw *sw, struct sw_port *in, struct sw_lane *h)
 {
 	uint64_t left = 0;
 
@@ -343,26 +343,20 @@ static bool move_mcast(struct sw *sw, struct sw_port *in, struct sw_lane *h, boo
 		for (uint64_t m = h->mc[w]; m; m &= m - 1) {
 			unsigned int n = w * 64 + (unsigned int)__builtin_ctzll(m);
 			struct sw_port *out = &sw->port[n];
-			uint8_t ovl;
-			int vl = ib_sl2vl_lookup(sw_sl2vl(sw, in->num, n), h->lrh[1] >> 4,
-						 out->nvls);
+			int vl = mcast_vl(sw, in, h, out);
 
-			ovl = (uint8_t)(vl < 0 ? 0 : vl);
-			if (!out->up || vl < 0) {
+			if (unlikely(!out->up || !out->active || vl < 0))
 				discard(out, &out->ctr.xmit_inactive_discards);
-			} else if (!(out->stalled >> ovl & 1) && copy_out(out, ovl, h, true)) {
-				*moved = true;
-			} else if (out->stalled >> ovl & 1 || sw_too_old(sw, out, h->blocked_ns)) {
-				sw_hoq_discard(sw, out, ovl);
-			} else {
+			else if (unlikely(out->stalled >> vl & 1 ||
+					  sw_too_old(sw, out, h->blocked_ns)))
+				sw_hoq_discard(sw, out, (unsigned int)vl);
+			else
 				continue;
-			}
 			h->mc[w] &= ~(1ull << (n % 64));
 		}
 		left |= h->mc[w];
 	}
-	h->started = true;
-	return !left;
+	return left;
 }
 
 static struct sw_lane *lane_of(struct sw *sw, uint16_t id)
@@ -370,10 +364,11 @@ static struct sw_lane *lane_of(struct sw *sw, uint16_t id)
 	return &sw->port[id / SW_DATA_VLS].lane[id % SW_DATA_VLS];
 }
 
-static void request(struct sw *sw, unsigned int in, unsigned int vl, struct sw_lane *h)
+/* Queue the head for its lane of @out, @ovl of that head. */
+static void enqueue(struct sw *sw, struct sw_port *out, unsigned int in, unsigned int vl)
 {
-	struct sw_port *out = &sw->port[h->out];
 	uint16_t id = (uint16_t)(in * SW_DATA_VLS + vl);
+	struct sw_lane *h = lane_of(sw, id);
 
 	h->next = SW_END;
 	if (out->want & (1u << h->ovl)) {
@@ -385,11 +380,47 @@ static void request(struct sw *sw, unsigned int in, unsigned int vl, struct sw_l
 	out->tail[h->ovl] = id;
 }
 
+static void request(struct sw *sw, unsigned int in, unsigned int vl)
+{
+	struct sw_port *out = &sw->port[sw->port[in].lane[vl].out];
+
+	out->ucast++;
+	enqueue(sw, out, in, vl);
+}
+
+/* Return: whether the head wants @out. */
+static bool request_mcast(struct sw *sw, struct sw_port *out, unsigned int in, unsigned int vl)
+{
+	struct sw_lane *h = &sw->port[in].lane[vl];
+	int ovl = mcast_vl(sw, &sw->port[in], h, out);
+
+	if (h->kind != SW_MCAST || !has_output(h, out->num) || ovl < 0)
+		return false;
+	h->ovl = (uint8_t)ovl;
+	enqueue(sw, out, in, vl);
+	return true;
+}
+
+static void list_mcast(struct sw *sw, unsigned int in, unsigned int vl)
+{
+	struct sw_lane *h = &sw->port[in].lane[vl];
+
+	if (!h->listed)
+		sw->mcast[sw->nmcast++] = (uint16_t)(in * SW_DATA_VLS + vl);
+	h->listed = true;
+}
+
+static void forget_mcast(struct sw *sw)
+{
+	while (sw->nmcast)
+		lane_of(sw, sw->mcast[--sw->nmcast])->listed = false;
+}
+
 /*
- * Find out what the lane's head wants; deal with all that is not unicast.
- * Return: true if the head is a unicast frame.
+ * Find out what the lane's head wants; deal with all that has no output to wait for.
+ * Return: SW_UCAST or SW_MCAST if there is a head that wants one, else SW_NONE.
  */
-static bool advance(struct sw *sw, struct sw_port *in, unsigned int vl, bool *moved)
+static enum sw_kind advance(struct sw *sw, struct sw_port *in, unsigned int vl, bool *moved)
 {
 	struct sw_lane *h = &in->lane[vl];
 
@@ -399,7 +430,7 @@ static bool advance(struct sw *sw, struct sw_port *in, unsigned int vl, bool *mo
 			h->kind = SW_NONE;
 		if (h->kind == SW_NONE) {
 			if (ohca_link_rx_peek(in->link, vl, &h->f) <= 0)
-				return false;
+				return SW_NONE;
 			h->started = false;
 			h->kind = decide(sw, in, h);
 			h->epoch = sw->epoch;
@@ -407,14 +438,13 @@ static bool advance(struct sw *sw, struct sw_port *in, unsigned int vl, bool *mo
 		switch (h->kind) {
 		case SW_UCAST:
 			if (likely(!sw_too_old(sw, &sw->port[h->out], h->blocked_ns)))
-				return true;
+				return SW_UCAST;
 			sw_hoq_discard(sw, &sw->port[h->out], h->ovl);
 			break;
 		case SW_MCAST:
-			if (move_mcast(sw, in, h, moved))
-				break;
-			block(sw, h);
-			return false;
+			if (likely(prune_mcast(sw, in, h)))
+				return SW_MCAST;
+			break;
 		case SW_LOCAL:
 			sw_gsi_rx(sw, in->num, h->f.data, h->f.len);
 			break;
@@ -424,12 +454,13 @@ static bool advance(struct sw *sw, struct sw_port *in, unsigned int vl, bool *mo
 		release(sw, in, vl, h);
 		*moved = true;
 	}
-	return false;
+	return SW_NONE;
 }
 
 /* Nobody gets through on these lanes of the output now. */
 static void block_lanes(struct sw *sw, struct sw_port *out, uint16_t vls)
 {
+	out->refused |= vls;
 	for (; vls; vls &= (uint16_t)(vls - 1)) {
 		uint16_t id = out->head[__builtin_ctz(vls)];
 
@@ -467,18 +498,62 @@ static void take_turns(struct sw *sw, struct sw_port *out, unsigned int vl)
 	}
 }
 
+/*
+ * The only multicast head of this round has left by one output: copy it to those for which
+ * it competes with nobody, so that the next one can come in the same round.
+ */
+static void copy_rest(struct sw *sw, const struct sw_port *in, struct sw_lane *h)
+{
+	for (unsigned int w = 0; w < 4; w++) {
+		for (uint64_t m = h->mc[w]; m; m &= m - 1) {
+			unsigned int n = w * 64 + (unsigned int)__builtin_ctzll(m);
+			struct sw_port *out = &sw->port[n];
+			int vl = mcast_vl(sw, in, h, out);
+
+			if (vl >= 0 && !out->ucast && out->up && out->active &&
+			    !(out->stalled >> vl & 1) && out->arb_vls >> vl & 1 &&
+			    copy_out(out, (unsigned int)vl, h, true))
+				h->mc[w] &= ~(1ull << (n % 64));
+		}
+	}
+}
+
+/* @out has sent the head. Return: whether that is done with. */
+static bool head_sent(struct sw *sw, const struct sw_port *in, struct sw_lane *h,
+		      const struct sw_port *out)
+{
+	if (likely(h->kind != SW_MCAST))
+		return true;
+	h->started = true;
+	h->mc[out->num / 64] &= ~(1ull << (out->num % 64));
+	if (sw->nmcast == 1)
+		copy_rest(sw, in, h);
+	return !(h->mc[0] | h->mc[1] | h->mc[2] | h->mc[3]);
+}
+
 /* Serve all that wants this output. */
 static bool serve(struct sw *sw, struct sw_port *out)
 {
-	uint16_t ready = out->want & out->arb_vls;
 	bool moved = false, dummy = false;
+	unsigned int budget = BURST, n = 0;
+	uint16_t ready, tired = 0;	/* lanes without credit */
 
+	for (unsigned int i = 0; i < sw->nmcast; i++)
+		n += request_mcast(sw, out, sw->mcast[i] / SW_DATA_VLS,
+				   sw->mcast[i] % SW_DATA_VLS);
+	/*
+	 * A multicast head may have to wait for its other outputs until the next round. Then
+	 * unicast has no more than its turn here, either.
+	 */
+	if (n && out->ucast)
+		budget = n + out->ucast;
+	ready = out->want & out->arb_vls;
 	for (uint16_t m = ready; m; m &= (uint16_t)(m - 1))
 		take_turns(sw, out, (unsigned int)__builtin_ctz(m));
 	/* Lanes without weight in any table never send; HOQLife ends their wait. */
 	block_lanes(sw, out, out->want & (uint16_t)~out->arb_vls);
 
-	for (unsigned int budget = BURST; ready && budget; budget--) {
+	for (; ready && budget; budget--) {
 		bool alone = !(ready & (ready - 1));
 		int vl = alone ? __builtin_ctz(ready) : ib_vlarb_pick(&out->arb, ready);
 		struct sw_port *in;
@@ -494,29 +569,86 @@ static bool serve(struct sw *sw, struct sw_port *out)
 		in = &sw->port[id / SW_DATA_VLS];
 		ivl = id % SW_DATA_VLS;
 		h = &in->lane[ivl];
-		if (unlikely(!copy_out(out, (unsigned int)vl, h, false))) {
+		if (unlikely(!copy_out(out, (unsigned int)vl, h, h->kind == SW_MCAST))) {
 			block_lanes(sw, out, (uint16_t)(1u << vl));
-			ready &= (uint16_t)~(1u << vl);
+			tired |= (uint16_t)(1u << vl);
+			ready &= (uint16_t)~tired;
 			continue;
 		}
 		moved = true;
 		out->last[vl] = id;
 		if (!alone)
 			ib_vlarb_sent(&out->arb, (uint8_t)vl, h->f.len + IB_VCRC_LEN);
-		unblock(sw, h, out);
 		out->head[vl] = h->next;
 		if (h->next == SW_END) {
 			out->want &= (uint16_t)~(1u << vl);
 			ready &= (uint16_t)~(1u << vl);
 		}
+		if (!head_sent(sw, in, h, out))
+			continue;
 		release(sw, in, ivl, h);
-		if (advance(sw, in, ivl, &dummy) && h->out == out->num) {
-			request(sw, in->num, ivl, h);
-			ready = (uint16_t)((ready | 1u << h->ovl) & out->arb_vls & out->want);
+		switch (advance(sw, in, ivl, &dummy)) {
+		case SW_UCAST:
+			if (h->out == out->num)
+				enqueue(sw, out, in->num, ivl);
+			break;
+		case SW_MCAST:
+			list_mcast(sw, in->num, ivl);
+			request_mcast(sw, out, in->num, ivl);
+			break;
+		default:
+			break;
 		}
+		ready = out->want & out->arb_vls & (uint16_t)~tired;
 	}
 	out->want = 0;
 	return moved;
+}
+
+/* ---- waiting ------------------------------------------------------------------- */
+
+/* Whole ticks since *@since, which moves on by them. */
+static uint64_t ticks(uint64_t *since, uint64_t now)
+{
+	uint64_t n = (now - *since) / IB_PMA_TICK_NS;
+
+	*since += n * IB_PMA_TICK_NS;
+	return n;
+}
+
+void sw_count_wait(struct sw *sw, struct sw_port *p)
+{
+	uint64_t now;
+
+	if (!p->waiting)
+		return;
+	now = sw_clock(sw);
+	p->ctr.xmit_wait += ticks(&p->wait_ns, now);
+	for (uint16_t m = p->waiting; m; m &= (uint16_t)(m - 1)) {
+		unsigned int vl = (unsigned int)__builtin_ctz(m);
+
+		p->ctr.xmit_wait_vl[vl] += ticks(&p->wait_vl_ns[vl], now);
+	}
+}
+
+/* The round is over: who waits from now on, who no longer. */
+static void settle_wait(struct sw *sw, struct sw_port *p)
+{
+	uint16_t sent = p->sent, refused = p->refused, from_now;
+	uint64_t now;
+
+	p->sent = 0;
+	p->refused = 0;
+	if (likely(!(refused | p->waiting)) || (!sent && refused == p->waiting))
+		return;
+	sw_count_wait(sw, p);
+	now = sw_clock(sw);
+	if (sent || !p->waiting)
+		p->wait_ns = now;
+	from_now = refused & (uint16_t)(sent | ~p->waiting);
+	for (; from_now; from_now &= (uint16_t)(from_now - 1))
+		p->wait_vl_ns[__builtin_ctz(from_now)] = now;
+	p->waiting = refused;
 }
 
 uint32_t sw_blocked_lanes(const struct sw *sw, unsigned int n)
@@ -534,7 +666,7 @@ uint32_t sw_blocked_lanes(const struct sw *sw, unsigned int n)
 void sw_forget_heads(struct sw *sw, struct sw_port *p)
 {
 	for (unsigned int vl = 0; vl < SW_DATA_VLS; vl++) {
-		unblock(sw, &p->lane[vl], NULL);
+		unblock(sw, &p->lane[vl]);
 		p->lane[vl].kind = SW_NONE;
 		p->lane[vl].started = false;
 		p->hoq_drops[vl] = 0;
@@ -551,7 +683,10 @@ static bool rx_vl15(struct sw *sw, struct sw_port *p)
 	for (n = 0; n < VL15_BURST && p->up; n++) {
 		if (ohca_link_rx_peek(p->link, OHCA_LINK_VL15, &f) <= 0)
 			break;
-		sw_vl15_rx(sw, p->num, f.data, f.len);
+		if (unlikely(damaged(p, &f)))
+			ib_pma_count_rcv(&p->ctr, f.len, f.data[1] >> 4, false);
+		else
+			sw_vl15_rx(sw, p->num, f.data, f.len);
 		ohca_link_rx_release(p->link, OHCA_LINK_VL15);
 		/* Now that nothing of the link is in our hands: it may go down, or away. */
 		sw_link_effects(sw);
@@ -566,6 +701,13 @@ bool sw_round(struct sw *sw)
 
 	sw->now_ns = 0;
 	sw->first = (uint16_t)(sw->first % sw->nports + 1);
+	if (unlikely(sw->ctrl_due)) {
+		sw->ctrl_due = false;
+		moved = true;
+		for (unsigned int i = 1; i <= sw->nports; i++)
+			if (sw->port[i].ctrl_due)
+				sw_port_ctrl(sw, i);
+	}
 	if (unlikely(sw->stalled))
 		end_stalls(sw);
 	/* Management first: it may take links down, which nothing below does. */
@@ -589,19 +731,36 @@ bool sw_round(struct sw *sw)
 			continue;
 		for (; mask; mask &= mask - 1) {
 			unsigned int vl = (unsigned int)__builtin_ctz(mask);
+			struct sw_lane *h = &p->lane[vl];
 
-			if (!advance(sw, p, vl, &moved))
-				continue;
-			request(sw, i, vl, &p->lane[vl]);
-			busy[p->lane[vl].out / 64] |= 1ull << (p->lane[vl].out % 64);
+			switch (advance(sw, p, vl, &moved)) {
+			case SW_UCAST:
+				request(sw, i, vl);
+				busy[h->out / 64] |= 1ull << (h->out % 64);
+				break;
+			case SW_MCAST:
+				list_mcast(sw, i, vl);
+				for (unsigned int w = 0; w < 4; w++)
+					busy[w] |= h->mc[w];
+				break;
+			default:
+				break;
+			}
 		}
 	}
 	for (unsigned int w = 0; w < 4; w++)
 		for (uint64_t m = busy[w]; m; m &= m - 1)
 			moved |= serve(sw, &sw->port[w * 64 + (unsigned int)__builtin_ctzll(m)]);
+	forget_mcast(sw);
 	moved |= sw_reply_flush(sw);
-	for (unsigned int i = 1; i <= sw->nports; i++)
-		if (sw->port[i].up)
-			ohca_link_kick(sw->port[i].link);
+	for (unsigned int i = 1; i <= sw->nports; i++) {
+		struct sw_port *p = &sw->port[i];
+
+		if (p->sent | p->refused | p->waiting)
+			settle_wait(sw, p);
+		p->ucast = 0;
+		if (p->up)
+			ohca_link_kick(p->link);
+	}
 	return moved;
 }

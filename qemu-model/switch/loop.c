@@ -4,8 +4,7 @@
  *
  * While anything moves there is no system call but the wake-ups of peers that sleep
  * and, now and then, a look at the sockets. When nothing moves the thread announces
- * its sleep on every link and waits in epoll; links then signal their eventfds, which
- * are edge triggered and never read.
+ * its sleep on every link and waits in epoll; peers then signal by the links' pipes.
  */
 #include "switch.h"
 
@@ -69,15 +68,6 @@ static int watch(struct sw_loop *lp, int fd, uint32_t events, unsigned int kind,
 	return epoll_ctl(lp->ep, EPOLL_CTL_ADD, fd, &ev);
 }
 
-/* The peer may keep its end of the eventfd open, and epoll would, too. */
-static void unwatch(void *arg, struct ohca_link *l)
-{
-	struct epoll_event ev = { 0 };
-	struct sw_loop *lp = arg;
-
-	epoll_ctl(lp->ep, EPOLL_CTL_DEL, ohca_link_event_fd(l), &ev);
-}
-
 struct sw_loop *sw_loop_new(struct sw *sw, const char *path, unsigned int spin_us,
 			    struct ohca_link_err *err)
 {
@@ -100,8 +90,6 @@ struct sw_loop *sw_loop_new(struct sw *sw, const char *path, unsigned int spin_u
 	if (watch(lp, lp->listen_fd, EPOLLIN, K_LISTEN, 0))
 		goto nomem;
 	lp->listening = true;
-	sw->detached = unwatch;
-	sw->detached_arg = lp;
 	return lp;
 nomem:
 	memset(err, 0, sizeof(*err));
@@ -126,7 +114,6 @@ void sw_loop_free(struct sw_loop *lp)
 	}
 	if (lp->ep > 0)
 		close(lp->ep);
-	lp->sw->detached = NULL;
 	for (unsigned int i = 0; i < lp->nuplinks; i++) {
 		if (lp->uplink[i].fd >= 0)
 			close(lp->uplink[i].fd);
@@ -225,7 +212,7 @@ static uint64_t accept_timeout(struct sw_loop *lp)
 static void adopt(struct sw_loop *lp, unsigned int n, struct ohca_link *l)
 {
 	if (watch(lp, ohca_link_ctrl_fd(l), EPOLLIN, K_CTRL, n) ||
-	    watch(lp, ohca_link_event_fd(l), EPOLLIN | EPOLLET, K_EVENT, n)) {
+	    watch(lp, ohca_link_event_fd(l), EPOLLIN, K_EVENT, n)) {
 		sw_log(lp->sw, "port %u: epoll: %s", n, strerror(errno));
 		ohca_link_free(l);
 		return;
@@ -505,7 +492,9 @@ look:
 				if (!on_signal(arg, sigfd))
 					return 0;
 				break;
-			default:	/* K_EVENT: the round will see */
+			default:	/* K_EVENT: the round will see why */
+				if (sw->port[id].link)
+					ohca_link_awake(sw->port[id].link, true);
 				break;
 			}
 		}

@@ -15,7 +15,6 @@
 #define SMP_PKT		(SMP_HDR + IB_MAD_LEN + IB_ICRC_LEN)
 #define TRAP_REPEATS	10u
 #define TRAP_MIN_NS	250000000u	/* between repeats, whatever SubnetTimeOut says */
-#define TRAP_STATE_NS	50000000u	/* between traps 128; what happens meanwhile is one */
 
 /* ---- sending ------------------------------------------------------------------- */
 
@@ -46,15 +45,27 @@ static size_t build(uint8_t *pkt, const struct addr *a, const void *mad)
 static void send_vl15(struct sw *sw, unsigned int out, const uint8_t *pkt, size_t len)
 {
 	struct sw_port *p = &sw->port[out];
-	uint8_t *b = out && out <= sw->nports && p->up ?
-		     ohca_link_tx_begin(p->link, OHCA_LINK_VL15, len) : NULL;
+	uint8_t *b;
 
+	if (!out || out > sw->nports) {
+		sw->mads_dropped++;
+		return;
+	}
+	if (!p->up) {
+		p->ctr.xmit_discards++;
+		p->ctr.xmit_inactive_discards++;
+		sw->mads_dropped++;
+		return;
+	}
+	b = ohca_link_tx_begin(p->link, OHCA_LINK_VL15, len);
 	if (!b) {
+		/* The peer's VL15 buffer is full: that is its VL15Dropped. */
 		sw->mads_dropped++;
 		return;
 	}
 	memcpy(b, pkt, len);
 	ohca_link_tx_commit(p->link, OHCA_LINK_VL15, len, 0);
+	ib_pma_count_xmit(&p->ctr, (uint32_t)len, pkt[1] >> 4, false);
 	sw->mads_out++;
 }
 
@@ -149,6 +160,7 @@ void sw_vl15_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
 	unsigned int out;
 
 	sw->mads_in++;
+	ib_pma_count_rcv(c, (uint32_t)len, data[1] >> 4, false);
 	if (len > sizeof(pkt)) {
 		c->rcv_errors++;
 		c->rcv_malformed++;
@@ -196,6 +208,7 @@ static bool send_reply(struct sw *sw, struct sw_reply *r)
 	}
 	b = ohca_link_tx_begin(p->link, r->vl, r->len);
 	if (!b) {
+		p->refused |= (uint16_t)(1u << r->vl);
 		if (!sw_too_old(sw, p, r->since_ns))
 			return false;
 		sw_hoq_discard(sw, p, r->vl);
@@ -204,14 +217,9 @@ static bool send_reply(struct sw *sw, struct sw_reply *r)
 	memcpy(b, r->pkt, r->len);
 	ohca_link_tx_commit(p->link, r->vl, r->len, 0);
 	p->hoq_drops[r->vl] = 0;
-	p->ctr.xmit_pkts++;
-	p->ctr.ucast_xmit_pkts++;
-	p->ctr.xmit_data += r->len / 4;
-	p->ctr.xmit_data_sl[r->pkt[1] >> 4] += r->len / 4;
-	sw->port[0].ctr.xmit_pkts++;
-	sw->port[0].ctr.ucast_xmit_pkts++;
-	sw->port[0].ctr.xmit_data += r->len / 4;
-	sw->port[0].ctr.xmit_data_sl[r->pkt[1] >> 4] += r->len / 4;
+	ib_pma_count_xmit(&p->ctr, r->len, r->pkt[1] >> 4, false);
+	ib_pma_count_xmit(&sw->port[0].ctr, r->len, r->pkt[1] >> 4, false);
+	p->sent |= (uint16_t)(1u << r->vl);
 	sw->mads_out++;
 	return true;
 }
@@ -250,7 +258,12 @@ static void queue_reply(struct sw *sw, const struct ib_pkt_info *to, uint16_t pk
 	struct sw_reply *r;
 	int vl;
 
-	if (!out || out > sw->nports || sw->reply_count == SW_REPLIES) {
+	if (!out || out > sw->nports) {
+		sw->mads_dropped++;
+		return;
+	}
+	if (sw->reply_count == SW_REPLIES) {
+		sw->port[0].ctr.qp1_dropped++;
 		sw->mads_dropped++;
 		return;
 	}
@@ -268,18 +281,23 @@ static void queue_reply(struct sw *sw, const struct ib_pkt_info *to, uint16_t pk
 	r->len = (uint16_t)build(r->pkt, &a, mad);
 }
 
-/* What VL15 rings dropped is known to the senders; fetch it when somebody asks. */
+void sw_count_vl15(struct sw_port *p)
+{
+	uint32_t n;
+
+	if (!p->link)
+		return;
+	n = ohca_link_vl15_dropped_by_peer(p->link);
+	p->ctr.vl15_dropped += (uint32_t)(n - p->vl15_seen);
+	p->vl15_seen = n;
+}
+
+/* When somebody asks: what only the peers know, and the waiting that is not over. */
 static void refresh_counters(struct sw *sw)
 {
 	for (unsigned int i = 1; i <= sw->nports; i++) {
-		struct sw_port *p = &sw->port[i];
-		uint32_t n;
-
-		if (!p->link)
-			continue;
-		n = ohca_link_vl15_dropped_by_peer(p->link);
-		p->ctr.vl15_dropped += (uint32_t)(n - p->vl15_seen);
-		p->vl15_seen = n;
+		sw_count_wait(sw, &sw->port[i]);
+		sw_count_vl15(&sw->port[i]);
 	}
 }
 
@@ -294,15 +312,12 @@ void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
 
 	(void)in;
 	sw->mads_in++;
-	p0->ctr.rcv_pkts++;
-	p0->ctr.ucast_rcv_pkts++;
-	p0->ctr.rcv_data += len / 4;
+	ib_pma_count_rcv(&p0->ctr, (uint32_t)len, data[1] >> 4, false);
 	if (len > sizeof(pkt)) {
 		p0->ctr.rcv_errors++;
 		return;
 	}
 	memcpy(pkt, data, len);
-	p0->ctr.rcv_data_sl[pkt[1] >> 4] += len / 4;
 	if (ib_pkt_parse(pkt, len, &pi) != IB_PKT_OK || pi.opcode != IB_OP_UD_SEND_ONLY ||
 	    pi.dqpn != IB_QP1 || pi.payload_len != IB_MAD_LEN || !sw_is_own_lid(sw, pi.dlid)) {
 		p0->ctr.rcv_errors++;
@@ -310,7 +325,7 @@ void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
 		return;
 	}
 	deth = ib_pkt_deth(pkt, &pi);
-	for (unsigned int i = 0; i < SW_PKEYS && !pkey; i++)
+	for (unsigned int i = 0; i < p0->num_pkeys && !pkey; i++)
 		if (ib_pkey_match(p0->pkeys[i], pi.pkey))
 			pkey = p0->pkeys[i];
 	if (!pkey) {
@@ -326,7 +341,7 @@ void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
 	memcpy(&mad, pkt + pi.hdr_len, sizeof(mad));
 	if (mad.hdr.mgmt_class == IB_CLASS_PERF) {
 		refresh_counters(sw);
-		if (ib_pma_process(&sw->pma, &mad, &mad) != IB_PMA_REPLY)
+		if (ib_pma_process(&sw->pma, &mad, &mad, sw_clock(sw)) != IB_PMA_REPLY)
 			return;
 	} else if (mad.hdr.method == IB_METHOD_GET || mad.hdr.method == IB_METHOD_SET) {
 		ib_mad_make_resp(&mad.hdr, IB_MAD_BAD_METHOD_ATTR);
@@ -351,43 +366,61 @@ static void send_trap(struct sw *sw, struct sw_trap *t)
 	unsigned int out = route(sw, pi->sm_lid);
 	struct ib_smp smp;
 
-	t->sent_ns = sw_now(sw);
-	t->next_ns = t->sent_ns + trap_interval(sw);
+	t->next_ns = sw_now(sw) + trap_interval(sw);
 	if (++t->sent >= TRAP_REPEATS)
 		t->pending = false;
 	if (!out || out > sw->nports)
 		return;
+	sw->trap_quiet_ns = sw_now(sw) + ib_time_ns(pi->subnet_timeout);
 	t->notice.issuer_lid = pi->lid;
 	ib_trap_build(&smp, t->tid, pi->mkey, &t->notice);
 	send_smp(sw, &smp, out, pi->sm_lid, pi->lid);
+}
+
+/* Send the trap that has been due for longest, if any may be sent. Return: ns until the next. */
+static uint64_t run_traps(struct sw *sw)
+{
+	uint64_t now = sw_now(sw), next = UINT64_MAX;
+	struct sw_trap *due = NULL;
+
+	for (unsigned int i = 0; i < SW_TRAP_SLOTS; i++) {
+		struct sw_trap *t = &sw->trap[i];
+
+		if (t->pending && t->next_ns <= now && (!due || t->next_ns < due->next_ns))
+			due = t;
+	}
+	if (due && now >= sw->trap_quiet_ns)
+		send_trap(sw, due);
+	for (unsigned int i = 0; i < SW_TRAP_SLOTS; i++)
+		if (sw->trap[i].pending && sw->trap[i].next_ns < next)
+			next = sw->trap[i].next_ns;
+	if (next == UINT64_MAX)
+		return next;
+	next = next < sw->trap_quiet_ns ? sw->trap_quiet_ns : next;
+	return next > now ? next - now : 0;
 }
 
 void sw_trap(struct sw *sw, enum sw_trap_slot slot, uint8_t type, uint16_t num,
 	     const uint8_t details[54])
 {
 	struct sw_trap *t = &sw->trap[slot];
-	bool quiet = t->pending && t->next_ns > sw_now(sw);
-	uint64_t sent_ns = t->sent_ns;
 
 	/* Before an SM has introduced itself there is nobody to tell. */
 	if (!sw->port[0].pi.sm_lid)
 		return;
-	/* Violations come by the packet: one trap per interval. Link changes all count. */
-	if (quiet && slot != SW_TRAP_STATE)
+	/* Violations come by the packet: one is told of at a time. Link changes all count. */
+	if (t->pending && slot != SW_TRAP_STATE)
 		return;
 	memset(t, 0, sizeof(*t));
 	t->pending = true;
 	t->tid = ++sw->trap_tid;
+	t->next_ns = sw_now(sw);
 	t->notice.generic = 1;
 	t->notice.type = type;
 	t->notice.producer = IB_NODE_SWITCH_DEVICE;
 	t->notice.trap = num;
 	memcpy(t->notice.details, details, sizeof(t->notice.details));
-	/* A link that flaps must not drown the SM. */
-	t->sent_ns = sent_ns;
-	t->next_ns = sent_ns + TRAP_STATE_NS;
-	if (slot != SW_TRAP_STATE || !sent_ns || sw_now(sw) >= t->next_ns)
-		send_trap(sw, t);
+	run_traps(sw);
 }
 
 void sw_trap_state_change(struct sw *sw)
@@ -406,22 +439,29 @@ void sw_trap_repress(struct sw *sw, uint64_t tid)
 			sw->trap[i].pending = false;
 }
 
+/* Sampling goes by the clock that PortXmitWait goes by. Return: ns until the next. */
+static uint64_t pma_timer(struct sw *sw)
+{
+	uint64_t due = ib_pma_deadline(&sw->pma), now = sw_clock(sw);
+
+	if (due <= now) {
+		refresh_counters(sw);
+		ib_pma_timer(&sw->pma, now);
+		due = ib_pma_deadline(&sw->pma);
+	}
+	return due == UINT64_MAX ? due : due > now ? due - now : 0;
+}
+
 uint64_t sw_timers(struct sw *sw)
 {
-	uint64_t now, next = UINT64_MAX;
+	uint64_t now, due, next;
 
 	sw->now_ns = 0;
 	now = sw_now(sw);
-	for (unsigned int i = 0; i < SW_TRAP_SLOTS; i++) {
-		struct sw_trap *t = &sw->trap[i];
-
-		if (!t->pending)
-			continue;
-		if (t->next_ns <= now)
-			send_trap(sw, t);
-		if (t->pending && t->next_ns - now < next)
-			next = t->next_ns - now;
-	}
+	next = run_traps(sw);
+	due = pma_timer(sw);
+	if (due < next)
+		next = due;
 	if (sw->mkey_expires_ns && sw->mkey_expires_ns <= now) {
 		/* The lease ran out: anybody may now read and take the M_Key (14.2.4.2). */
 		sw->port[0].pi.mkey_prot = 0;

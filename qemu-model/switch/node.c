@@ -12,6 +12,10 @@
 
 #include "ib/rate.h"
 
+#define CTRL_EVENTS	8	/* of one link in a turn */
+#define LOG_BURST	200u	/* lines that may come at once, and ... */
+#define LOG_NS		100000000u	/* ... how long it takes for another */
+
 void sw_cfg_init(struct sw_cfg *cfg)
 {
 	memset(cfg, 0, sizeof(*cfg));
@@ -33,6 +37,13 @@ static uint8_t vl_code(unsigned int vls)
 		if (ib_opvls_count(c) <= vls)
 			return c;
 	return 1;
+}
+
+/* SLs in turn on the VLs that lead out of port @out. */
+static void init_sl2vl(struct sw *sw, unsigned int out, unsigned int vls)
+{
+	for (unsigned int in = 0; in <= sw->nports; in++)
+		ib_sl2vl_init(sw_sl2vl(sw, in, out), vls);
 }
 
 static void init_port(struct sw *sw, unsigned int n)
@@ -57,8 +68,8 @@ static void init_port(struct sw *sw, unsigned int n)
 			  n ? IB_PI_SWITCH_EXT : IB_PI_SWITCH_PORT0);
 	ib_vlarb_init(&p->arb, SW_VLARB_CAP, ib_opvls_count(prof.vl_cap));
 	p->pkeys[0] = IB_DEFAULT_PKEY;
-	for (unsigned int out = 0; out <= sw->nports; out++)
-		ib_sl2vl_init(sw_sl2vl(sw, n, out), ib_opvls_count(prof.vl_cap));
+	p->num_pkeys = 1;
+	init_sl2vl(sw, n, ib_opvls_count(prof.vl_cap));
 	p->pma.ctr = &p->ctr;
 	sw->pma_ports[n] = &p->pma;
 	sw_port_changed(sw, p);
@@ -78,7 +89,8 @@ struct sw *sw_new(const struct sw_cfg *cfg)
 	sw->sl2vl = calloc((size_t)n * n, sizeof(*sw->sl2vl));
 	sw->mft = calloc(SW_MFT_CAP, sizeof(*sw->mft));
 	sw->pma_ports = calloc(n, sizeof(*sw->pma_ports));
-	if (!sw->port || !sw->sl2vl || !sw->mft || !sw->pma_ports) {
+	sw->mcast = calloc(n, SW_DATA_VLS * sizeof(*sw->mcast));
+	if (!sw->port || !sw->sl2vl || !sw->mft || !sw->pma_ports || !sw->mcast) {
 		sw_free(sw);
 		return NULL;
 	}
@@ -115,14 +127,53 @@ void sw_free(struct sw *sw)
 	free(sw->sl2vl);
 	free(sw->mft);
 	free(sw->pma_ports);
+	free(sw->mcast);
 	free(sw);
+}
+
+static uint64_t host_ns(const struct sw *sw)
+{
+	struct timespec ts;
+
+	if (sw->cfg.clock)
+		return sw->cfg.clock(sw->cfg.clock_arg);
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+__attribute__((format(printf, 2, 3))) static void log_line(struct sw *sw, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	sw->cfg.log(sw->cfg.log_arg, fmt, ap);
+	va_end(ap);
+}
+
+/* What is logged is what peers do: whoever flaps must not fill a disk. */
+static bool log_allowed(struct sw *sw)
+{
+	uint64_t now = host_ns(sw), more = (now - sw->log_ns) / LOG_NS;
+
+	sw->log_ns += more * LOG_NS;
+	sw->log_left = more > LOG_BURST - sw->log_left ? LOG_BURST :
+		       sw->log_left + (unsigned int)more;
+	if (!sw->log_left) {
+		sw->log_lost++;
+		return false;
+	}
+	sw->log_left--;
+	if (sw->log_lost)
+		log_line(sw, "%" PRIu64 " events were not reported", sw->log_lost);
+	sw->log_lost = 0;
+	return true;
 }
 
 void sw_log(struct sw *sw, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (!sw->cfg.log)
+	if (!sw->cfg.log || !log_allowed(sw))
 		return;
 	va_start(ap, fmt);
 	sw->cfg.log(sw->cfg.log_arg, fmt, ap);
@@ -136,18 +187,23 @@ void sw_log(struct sw *sw, const char *fmt, ...)
  */
 uint64_t sw_now(struct sw *sw)
 {
-	struct timespec ts;
 	uint64_t t;
 
 	if (!sw->now_ns) {
-		clock_gettime(CLOCK_MONOTONIC, &ts);
-		t = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+		t = host_ns(sw);
 		if ((sw->blocked || sw->reply_count) && t - sw->seen_ns > SW_STOOD_NS)
 			sw->stood_ns += t - sw->seen_ns - SW_LOOK_NS;
 		sw->seen_ns = t;
 		sw->now_ns = t - sw->stood_ns;
 	}
 	return sw->now_ns;
+}
+
+uint64_t sw_clock(struct sw *sw)
+{
+	uint64_t now = sw_now(sw);	/* which may add to stood_ns */
+
+	return now + sw->stood_ns;
 }
 
 /* ---- ports --------------------------------------------------------------------- */
@@ -189,6 +245,15 @@ void sw_port_changed(struct sw *sw, struct sw_port *p)
 		for (unsigned int i = 0; i < p->arb.t[t].n && i < IB_VLARB_MAX; i++)
 			if (p->arb.t[t].e[i].weight && p->arb.t[t].e[i].vl < SW_DATA_VLS)
 				p->arb_vls |= (uint16_t)(1u << p->arb.t[t].e[i].vl);
+}
+
+void sw_set_pkeys(struct sw_port *p, unsigned int block, const uint8_t d[IB_SMP_DATA_LEN])
+{
+	for (unsigned int i = 0; i < IB_PKEYS_PER_BLOCK; i++)
+		p->pkeys[block * IB_PKEYS_PER_BLOCK + i] = ib_pkey_block_get(d, i);
+	for (p->num_pkeys = SW_PKEYS; p->num_pkeys; p->num_pkeys--)
+		if (p->pkeys[p->num_pkeys - 1] & IB_PKEY_BASE_MASK)
+			break;
 }
 
 uint64_t sw_peer_key(const struct ohca_link_cfg *peer)
@@ -294,6 +359,9 @@ static void link_up(struct sw *sw, struct sw_port *p)
 		sw_log(sw, "port %u: nothing in common with '%s'", p->num, peer->desc);
 		return;
 	}
+	/* Until an SM has written tables, every SL has a VL that both ends have. */
+	if (!p->sl2vl_set)
+		init_sl2vl(sw, p->num, ib_opvls_count(p->pi.op_vls));
 	p->up = true;
 	ib_port_link_up(&p->pi);
 	sw_port_changed(sw, p);
@@ -302,7 +370,12 @@ static void link_up(struct sw *sw, struct sw_port *p)
 	sw_trap_state_change(sw);
 }
 
-static void link_down(struct sw *sw, struct sw_port *p, uint8_t phys)
+/*
+ * @by_sm: a Set(PortInfo) asked for it. The SM knows then, so PortStateChange and trap 128,
+ * which report what the link's own state machine did (14.2.5.4), are not due, and no link
+ * error recovery has failed (LinkDowned, 16.1.3.5).
+ */
+static void link_down(struct sw *sw, struct sw_port *p, uint8_t phys, bool by_sm)
 {
 	bool was_up = p->up;
 
@@ -312,6 +385,10 @@ static void link_down(struct sw *sw, struct sw_port *p, uint8_t phys)
 	sw_port_changed(sw, p);
 	if (!was_up)
 		return;
+	if (by_sm) {
+		sw_log(sw, "port %u: link down, by management", p->num);
+		return;
+	}
 	p->ctr.link_downed++;
 	sw_log(sw, "port %u: link down", p->num);
 	sw_trap_state_change(sw);
@@ -323,9 +400,8 @@ void sw_port_detach(struct sw *sw, unsigned int n, const char *why)
 
 	sw_log(sw, "port %u: '%s' detached: %s", n, ohca_link_peer(p->link)->desc, why);
 	link_down(sw, p, p->pi.phys_state == IB_PHYS_DISABLED ? IB_PHYS_DISABLED :
-		  IB_PHYS_POLLING);
-	if (sw->detached)
-		sw->detached(sw->detached_arg, p->link);
+		  IB_PHYS_POLLING, false);
+	sw_count_vl15(p);
 	ohca_link_free(p->link);
 	p->link = NULL;
 }
@@ -334,8 +410,13 @@ bool sw_port_ctrl(struct sw *sw, unsigned int n)
 {
 	struct sw_port *p = &sw->port[n];
 
-	/* Bounded: a peer that flaps faster than we look has to wait for the next turn. */
-	for (int i = 0; p->link && i < 8; i++) {
+	p->ctrl_due = false;
+	for (int i = 0; p->link; i++) {
+		if (i == CTRL_EVENTS) {
+			p->ctrl_due = true;
+			sw->ctrl_due = true;
+			return true;
+		}
 		switch (ohca_link_ctrl(p->link)) {
 		case OHCA_LINK_EV_NONE:
 			return true;
@@ -344,7 +425,7 @@ bool sw_port_ctrl(struct sw *sw, unsigned int n)
 			break;
 		case OHCA_LINK_EV_DOWN:
 			link_down(sw, p, p->pi.phys_state == IB_PHYS_DISABLED ?
-				  IB_PHYS_DISABLED : IB_PHYS_POLLING);
+				  IB_PHYS_DISABLED : IB_PHYS_POLLING, false);
 			break;
 		case OHCA_LINK_EV_ERROR:
 			p->ctr.local_link_integrity_errors++;
@@ -354,7 +435,7 @@ bool sw_port_ctrl(struct sw *sw, unsigned int n)
 			return false;
 		}
 	}
-	return p->link != NULL;
+	return false;
 }
 
 void sw_link_effects(struct sw *sw)
@@ -367,7 +448,7 @@ void sw_link_effects(struct sw *sw)
 			continue;
 		p->pending_eff = 0;
 		link_down(sw, p, eff & IB_PI_EFF_LINK_DISABLE ? IB_PHYS_DISABLED :
-			  IB_PHYS_POLLING);
+			  IB_PHYS_POLLING, true);
 		if (p->link) {
 			train(p, !(eff & IB_PI_EFF_LINK_DISABLE));
 			sw_port_ctrl(sw, i);

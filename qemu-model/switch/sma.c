@@ -143,16 +143,15 @@ static uint16_t port_info(struct req *r)
 static uint16_t pkey_table(struct req *r)
 {
 	unsigned int block = r->mod & 0xffff, n = r->mod >> 16;
-	struct sw_port *p;
+	const uint16_t *pkeys;
 
-	if (block || n > r->sw->nports)
+	if (block >= SW_PKEY_BLOCKS || n > r->sw->nports)
 		return IB_MAD_BAD_FIELD;
-	p = &r->sw->port[n];
-	for (unsigned int i = 0; i < SW_PKEYS; i++) {
-		if (r->set)
-			p->pkeys[i] = ib_pkey_block_get(r->d, i);
-		ib_pkey_block_put(r->d, i, p->pkeys[i]);
-	}
+	if (r->set)
+		sw_set_pkeys(&r->sw->port[n], block, r->d);
+	pkeys = &r->sw->port[n].pkeys[block * IB_PKEYS_PER_BLOCK];
+	for (unsigned int i = 0; i < IB_PKEYS_PER_BLOCK; i++)
+		ib_pkey_block_put(r->d, i, pkeys[i]);
 	return IB_MAD_OK;
 }
 
@@ -164,8 +163,10 @@ static uint16_t sl2vl(struct req *r)
 	if (r->mod >> 16 || in > r->sw->nports || out > r->sw->nports)
 		return IB_MAD_BAD_FIELD;
 	t = sw_sl2vl(r->sw, in, out);
-	if (r->set)
+	if (r->set) {
 		ib_sl2vl_unpack(r->d, t);
+		r->sw->port[out].sl2vl_set = true;
+	}
 	ib_sl2vl_pack(t, r->d);
 	return IB_MAD_OK;
 }

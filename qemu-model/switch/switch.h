@@ -35,12 +35,18 @@
 
 #define SW_MAX_PORTS	254u		/* external ports; 255 means "none" or "all" */
 #define SW_DATA_VLS	15u
-#define SW_PKEYS	IB_PKEYS_PER_BLOCK	/* entries of each port's P_KeyTable */
+/*
+ * Entries of each port's P_KeyTable. An SM copies the table of an HCA's port to the switch
+ * port at its other end, and OpenSM turns enforcement off there if it has fewer blocks: one
+ * block more than the HCA's four.
+ */
+#define SW_PKEY_BLOCKS	5u
+#define SW_PKEYS	(SW_PKEY_BLOCKS * IB_PKEYS_PER_BLOCK)
 #define SW_GUIDS	IB_GUIDS_PER_BLOCK	/* entries of port 0's GUIDInfo */
 #define SW_LFT_CAP	49152u		/* LinearFDBCap: every unicast LID */
 #define SW_MFT_CAP	4096u		/* MulticastFDBCap */
 #define SW_MFT_POS	16u		/* mask positions of 16 ports */
-#define SW_VLARB_CAP	8u		/* entries of each arbitration table */
+#define SW_VLARB_CAP	IB_VLARB_MAX	/* entries of each arbitration table */
 #define SW_MAX_MAD_PKT	512u		/* any packet that carries one MAD */
 #define SW_REPLIES	64u		/* answers of port 0 that wait for credit */
 #define SW_LOOK_NS	10000000u	/* between looks at what waits for credit */
@@ -62,6 +68,8 @@
  *             longer than the subnet manager allows for; 0: never discard
  * @log: for events, or NULL; never called for packets
  * @log_arg: its first argument
+ * @clock: monotonic time in ns, never 0, or NULL: CLOCK_MONOTONIC
+ * @clock_arg: its argument
  */
 struct sw_cfg {
 	unsigned int nports;
@@ -77,6 +85,8 @@ struct sw_cfg {
 	unsigned int hoq_scale;
 	void (*log)(void *arg, const char *fmt, va_list ap);
 	void *log_arg;
+	uint64_t (*clock)(void *arg);
+	void *clock_arg;
 };
 
 /* What is to be done with the frame at the head of a lane. */
@@ -92,15 +102,16 @@ enum sw_kind {
  * struct sw_lane - head of one input port's data lane
  * @kind: decision, valid while @epoch is the switch's
  * @out: output port of SW_UCAST
- * @ovl: its lane there
+ * @ovl: its lane there; of SW_MCAST while sw_round() serves an output: the lane at that one
  * @started: some outputs of SW_MCAST have had their copy
+ * @listed: in the switch's list of multicast heads
  * @patch: offset of a checked BTH.P_Key to write over the copy, 0 if none
  * @next: next lane that wants the same output lane, or SW_END
  * @lrh: checked copy of the LRH
  * @pkey: checked copy of BTH.P_Key, wire order
  * @f: the frame in the ring
  * @epoch: of the decision
- * @blocked_ns: since when it waits for credit, 0 if it does not
+ * @blocked_ns: since when it waits for credit, at any output; 0 if it does not
  * @mc: outputs of SW_MCAST that still lack their copy
  */
 struct sw_lane {
@@ -108,6 +119,7 @@ struct sw_lane {
 	uint8_t out;
 	uint8_t ovl;
 	bool started;
+	bool listed;
 	uint8_t patch;
 	uint16_t next;
 	uint8_t lrh[IB_LRH_LEN];
@@ -135,17 +147,26 @@ struct sw_port {
 	uint16_t head[SW_DATA_VLS], tail[SW_DATA_VLS];
 	uint16_t last[SW_DATA_VLS];	/* input lane served last, for taking turns */
 	uint16_t stalled;		/* output lanes in the state VLStalled */
+	uint16_t ucast;			/* unicast requests of this round */
+	uint16_t sent;			/* output lanes that sent in this round */
+	uint16_t refused;		/* output lanes that had to wait in this round */
+	uint16_t waiting;		/* output lanes that wait since an earlier round */
 	uint8_t hoq_drops[SW_DATA_VLS];	/* discards by HOQLife since a packet last left */
 	struct sw_lane lane[SW_DATA_VLS];
 
 	uint8_t num;
 	uint64_t stall_end_ns[SW_DATA_VLS];	/* of those in @stalled */
+	uint64_t wait_vl_ns[SW_DATA_VLS];	/* of those in @waiting: counted up to there */
+	uint64_t wait_ns;			/* if any is: the port's, counted up to there */
 	struct ib_port_info pi;
 	struct ohca_port_counters ctr;
 	struct ib_pma_port pma;
 	struct ib_vlarb arb;
 	uint16_t pkeys[SW_PKEYS];
+	uint16_t num_pkeys;		/* entries up to the last that is in use */
+	bool sl2vl_set;			/* an SM wrote a table that leads out of this port */
 	uint32_t pending_eff;		/* IB_PI_EFF_LINK_*, done after the answer left */
+	bool ctrl_due;			/* link events are left for the next round */
 	uint32_t vl15_seen;		/* of the peer's count of VL15 drops */
 	uint64_t peer_guid;		/* last attached, gets its port again; sw_peer_key() */
 	bool reserved;			/* for a link of our own to another switch */
@@ -159,12 +180,18 @@ enum sw_trap_slot {
 	SW_TRAP_SLOTS,
 };
 
-/** struct sw_trap - a trap that is repeated until it is repressed */
+/**
+ * struct sw_trap - a trap that is repeated until it is repressed
+ * @pending: it is to be sent, again or for the first time
+ * @sent: how often it was
+ * @tid: its transaction ID, by which it is repressed
+ * @next_ns: not before
+ * @notice: what it says
+ */
 struct sw_trap {
 	bool pending;
 	uint8_t sent;
 	uint64_t tid;
-	uint64_t sent_ns;
 	uint64_t next_ns;
 	struct ib_notice notice;
 };
@@ -187,6 +214,9 @@ struct sw {
 	uint64_t now_ns;		/* of this round, sw_now(); 0: not read yet */
 	uint64_t seen_ns;		/* CLOCK_MONOTONIC when it was read last */
 	uint64_t stood_ns;		/* of that the switch had no processor */
+	bool ctrl_due;			/* of some port */
+	uint16_t *mcast;		/* [@nmcast] multicast heads of this round */
+	unsigned int nmcast;
 	unsigned int blocked;		/* lanes with blocked_ns set */
 	unsigned int stalled;		/* output lanes that are stalled, of all ports */
 	struct sw_port *port;		/* [0..nports] */
@@ -200,15 +230,16 @@ struct sw {
 
 	uint64_t trap_tid;
 	struct sw_trap trap[SW_TRAP_SLOTS];
+	uint64_t trap_quiet_ns;		/* until then no trap is sent */
 	uint64_t mkey_expires_ns;	/* 0: lease not running */
 	struct sw_reply reply[SW_REPLIES];
 	uint8_t reply_order[SW_REPLIES];	/* @reply_count in use, then the free ones */
 	unsigned int reply_count;
 	uint64_t mads_in, mads_out, mads_dropped;
+	unsigned int log_left;			/* lines that may be logged now */
+	uint64_t log_ns;			/* when that grew last */
+	uint64_t log_lost;			/* lines left out since the last */
 	uint64_t accept_stops;		/* peers had to wait for a descriptor, or memory */
-
-	void (*detached)(void *arg, struct ohca_link *l);	/* before it is freed */
-	void *detached_arg;
 };
 
 /* ---- node.c ---- */
@@ -222,7 +253,11 @@ struct sw *sw_new(const struct sw_cfg *cfg);
 /** sw_free() - close all links and free. */
 void sw_free(struct sw *sw);
 
-/** sw_log() - report an event to whoever runs the switch. */
+/**
+ * sw_log() - report an event to whoever runs the switch
+ *
+ * Some 200 lines at once, then ten a second: the next one after says how many were left out.
+ */
 __attribute__((format(printf, 2, 3))) void sw_log(struct sw *sw, const char *fmt, ...);
 
 /**
@@ -246,11 +281,19 @@ void sw_attach(struct sw *sw, unsigned int n, struct ohca_link *l);
 
 /**
  * sw_port_ctrl() - handle the control socket of port @n
+ *
+ * A peer that flaps faster than we look has its turns with the others: what is left of its
+ * events is for the next sw_round(), and no sleep comes before that.
+ *
  * Return: false if the link is gone (it was freed).
  */
 bool sw_port_ctrl(struct sw *sw, unsigned int n);
 
-/** sw_port_detach() - free the link of port @n: Down, PortStateChange, trap 128. */
+/**
+ * sw_port_detach() - free the link of port @n
+ *
+ * If it was up: Down, LinkDowned, PortStateChange and trap 128.
+ */
 void sw_port_detach(struct sw *sw, unsigned int n, const char *why);
 
 /** sw_port_changed() - recompute what the data path knows about a port's PortInfo. */
@@ -271,11 +314,17 @@ void sw_link_effects(struct sw *sw);
  */
 uint64_t sw_now(struct sw *sw);
 
+/** sw_set_pkeys() - P_KeyTable block @block of port @p; data in the SMP's format. */
+void sw_set_pkeys(struct sw_port *p, unsigned int block, const uint8_t d[IB_SMP_DATA_LEN]);
+
 /** sw_sl2vl() - table for packets from @in to @out. */
 static inline struct ib_sl2vl *sw_sl2vl(struct sw *sw, unsigned int in, unsigned int out)
 {
 	return &sw->sl2vl[in * (sw->nports + 1) + out];
 }
+
+/** sw_clock() - the same with them: the host's time, as it passes for a port that waits. */
+uint64_t sw_clock(struct sw *sw);
 
 /** sw_print_stats() - counters of all attached ports, one line each, to @file. */
 void sw_print_stats(struct sw *sw, void *file);
@@ -297,6 +346,14 @@ uint32_t sw_blocked_lanes(const struct sw *sw, unsigned int n);
 /** sw_forget_heads() - the port's link went down: its frames are gone, its lanes are free. */
 void sw_forget_heads(struct sw *sw, struct sw_port *p);
 
+/**
+ * sw_count_wait() - bring PortXmitWait and PortVLXmitWait of @p up to date
+ *
+ * A tick counts, for the port or for a lane, if there was a packet to send and nothing was
+ * sent, for want of credit or of a turn (16.1.3.5); however many inputs it came from.
+ */
+void sw_count_wait(struct sw *sw, struct sw_port *p);
+
 /** sw_too_old() - what waits for @out since @since_ns (0: does not) outlived HOQLife. */
 bool sw_too_old(struct sw *sw, const struct sw_port *out, uint64_t since_ns);
 
@@ -317,6 +374,13 @@ void sw_hoq_discard(struct sw *sw, struct sw_port *out, unsigned int vl);
  */
 void sw_vl15_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len);
 
+/**
+ * sw_count_vl15() - bring VL15Dropped of @p up to date
+ *
+ * The peer knows what found the port's VL15 buffer full, as long as the link lives.
+ */
+void sw_count_vl15(struct sw_port *p);
+
 /** sw_gsi_rx() - a data packet for port 0 came; @data as above. */
 void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len);
 
@@ -326,7 +390,13 @@ bool sw_reply_flush(struct sw *sw);
 /** sw_is_own_lid() - @lid is one of port 0's. */
 bool sw_is_own_lid(const struct sw *sw, uint16_t lid);
 
-/** sw_trap() - raise a trap; it is repeated until repressed. */
+/**
+ * sw_trap() - raise a trap
+ *
+ * Without an SM there is none. It is repeated until it is repressed; of violations one at a
+ * time is reported. Between any two traps of the switch there is PortInfo.SubnetTimeOut of
+ * port 0 (14.2.5.6), whoever causes them and whether or not they are repressed.
+ */
 void sw_trap(struct sw *sw, enum sw_trap_slot slot, uint8_t type, uint16_t num,
 	     const uint8_t details[54]);
 
