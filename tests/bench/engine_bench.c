@@ -128,7 +128,7 @@ static void spin(void)
 		while (w->tail != w->head) {
 			uint32_t s = w->tail % SLOTS;
 
-			ohca_rx(hosts[1 - i]->e, 0, w->vl[s], w->data[s], w->len[s], false);
+			host_rx(hosts[1 - i], 0, w->vl[s], w->data[s], w->len[s], 0);
 			w->tail++;
 		}
 		if (w->refused) {

@@ -151,15 +151,16 @@ void ohca_mad_send(ohca_engine *e, unsigned int port, unsigned int src_qp,
 	memcpy(fake.mad, mad, 256);
 }
 
-void ohca_rx(ohca_engine *e, unsigned int port, unsigned int vl, const uint8_t *frame,
-	     uint32_t len, bool icrc_valid)
+void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 {
 	(void)e;
 	(void)port;
-	(void)vl;
-	(void)frame;
-	(void)len;
-	(void)icrc_valid;
+	(void)f;
+}
+
+void ohca_xp_wait_update(ohca_engine *e)
+{
+	(void)e;
 }
 
 void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,

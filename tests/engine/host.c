@@ -57,32 +57,18 @@ static size_t mem_run(const struct host *h, uint64_t addr, size_t n)
 static void *op_dma_map(void *p, uint64_t addr, size_t *len, int prot)
 {
 	struct host *h = p;
-	size_t page = HOST_PAGE - (size_t)(addr & (HOST_PAGE - 1));
+	size_t size = h->pieces ? 8 : HOST_PAGE, page = size - (size_t)(addr & (size - 1));
 	size_t n = mem_run(h, addr, *len);
 
 	(void)prot;
 	if (!h->in_dma)
 		host_die("dma_map outside of a burst");
-	if (h->no_map || n == 0)
+	if (n == 0)
 		return NULL;
 	/* memory that is contiguous on the bus need not be so in the host */
 	*len = n < page ? n : page;
+	h->dma_bytes += *len;
 	return h->mem + (addr - HOST_BASE);
-}
-
-static int op_dma_rw(void *p, uint64_t addr, void *buf, size_t n, int prot)
-{
-	struct host *h = p;
-
-	if (!h->in_dma)
-		host_die("dma_rw outside of a burst");
-	if (mem_run(h, addr, n) < n)
-		return -1;
-	if (prot == OHCA_DMA_WRITE)
-		memcpy(h->mem + (addr - HOST_BASE), buf, n);
-	else
-		memcpy(buf, h->mem + (addr - HOST_BASE), n);
-	return 0;
 }
 
 static void op_dma_dirty(void *p, uint64_t addr, size_t n)
@@ -93,13 +79,25 @@ static void op_dma_dirty(void *p, uint64_t addr, size_t n)
 		host_die("dma_dirty of what was not written");
 }
 
-static void op_dma_persist(void *p, uint64_t addr, size_t n)
+static bool op_dma_persist(void *p, const struct ohca_run *run, unsigned int n, uint64_t tag)
 {
 	struct host *h = p;
 
-	if (!h->in_dma || mem_run(h, addr, n) < n)
-		host_die("dma_persist of what is no memory");
-	h->persisted += n;
+	if (!h->in_dma || !n || n > OHCA_PERSIST_RUNS || !tag)
+		host_die("dma_persist");
+	for (unsigned int i = 0; i < n; i++) {
+		if (mem_run(h, run[i].iova, run[i].len) < run[i].len)
+			host_die("dma_persist of what is no memory");
+		h->persisted += run[i].len;
+	}
+	h->persist_calls++;
+	h->persist_runs += n;
+	if (!h->persist_later)
+		return true;
+	if (h->persist_num == sizeof(h->persist_tag) / sizeof(h->persist_tag[0]))
+		host_die("more dma_persist at a time than there may be");
+	h->persist_tag[h->persist_num++] = tag;
+	return false;
 }
 
 static void op_irq(void *p, unsigned int vec)
@@ -134,7 +132,9 @@ static uint8_t *op_tx_begin(void *p, unsigned int port, unsigned int vl, uint32_
 	if (hp->wire)
 		return hp->wire->tx_begin(hp->wire_arg, vl, len);
 	if (!hp->up || hp->queued[vl] >= hp->credits) {
-		hp->blocked |= (uint16_t)(1u << vl);
+		/* nobody waits for VL15 */
+		if (vl < 15)
+			hp->blocked |= (uint16_t)(1u << vl);
 		hp->refused++;
 		return NULL;
 	}
@@ -160,6 +160,13 @@ static struct host_frame *frame_new(const uint8_t *data, uint32_t len, unsigned 
 	f->vl = (uint8_t)vl;
 	memcpy(f->data, data, len);
 	return f;
+}
+
+static uint64_t op_vl15_dropped(void *p, unsigned int port)
+{
+	struct host *h = p;
+
+	return h->port[port].vl15_dropped;
 }
 
 static void op_tx_commit(void *p, unsigned int port, unsigned int vl, uint32_t len)
@@ -243,7 +250,6 @@ struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem)
 		.dma_enter = op_dma_enter,
 		.dma_exit = op_dma_exit,
 		.dma_map = op_dma_map,
-		.dma_rw = op_dma_rw,
 		.dma_dirty = op_dma_dirty,
 		.dma_persist = op_dma_persist,
 		.dm_dirty = op_dm_dirty,
@@ -254,6 +260,7 @@ struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem)
 		.tx_commit = op_tx_commit,
 		.link_ctl = op_link_ctl,
 		.link_rate = op_link_rate,
+		.vl15_dropped = op_vl15_dropped,
 		.trace = op_trace,
 	};
 	struct host *h = calloc(1, sizeof(*h));
@@ -386,6 +393,19 @@ enum host_fate host_drop(void *arg, struct host *from, unsigned int port, uint8_
 	return HOST_DROP;
 }
 
+void host_rx(struct host *h, unsigned int port, unsigned int vl, const uint8_t *frame,
+	     uint32_t len, unsigned int flags)
+{
+	const struct ohca_frame f = {
+		.data = frame,
+		.len = len,
+		.vl = (uint8_t)vl,
+		.flags = (uint8_t)flags,
+	};
+
+	ohca_rx(h->e, port, &f);
+}
+
 /* ---- running ---- */
 
 static void outside(const struct host *h)
@@ -437,7 +457,7 @@ static bool wire_step(struct host *h, unsigned int port)
 
 		hp->queued[f->vl]--;
 		if (hp->peer && hp->up)
-			ohca_rx(hp->peer->e, hp->peer_port, f->vl, f->data, f->len, false);
+			host_rx(hp->peer, hp->peer_port, f->vl, f->data, f->len, 0);
 		outside(hp->peer ? hp->peer : h);
 		free(f);
 		f = next;

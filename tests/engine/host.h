@@ -82,6 +82,7 @@ struct host_port {
 	host_hook hook;
 	void *hook_arg;
 	uint64_t frames, refused;	/* sent; tx_begin() refusals */
+	uint64_t vl15_dropped;		/* what the wire says of frames for the port */
 };
 
 /** struct host_buf - memory with its page list */
@@ -100,11 +101,16 @@ struct host {
 	uint64_t dm_dirty;	/* bytes announced */
 	uint8_t page_shift;	/* host_enable(); 0: 12 */
 	bool scatter;		/* page lists name pages that do not follow each other */
-	bool no_map;		/* all DMA through dma_rw */
+	bool pieces;		/* 8 bytes of memory are contiguous, not a page */
 	uint64_t hole, hole_len;	/* memory that has gone */
 	struct host_buf spare;	/* what an SRQ or QP has moved out of; the next one moves in */
 	int in_dma;
+	uint64_t dma_bytes;	/* read and written */
 	uint64_t persisted;	/* bytes that were to be made persistent */
+	unsigned int persist_calls, persist_runs;
+	bool persist_later;	/* by ohca_persisted() with a tag of these */
+	unsigned int persist_num;
+	uint64_t persist_tag[8];
 	uint64_t own_clock, *now;
 	unsigned int kicks;
 	bool kicked;
@@ -196,6 +202,9 @@ void host_hook_set(struct host *h, unsigned int port, host_hook hook, void *arg)
 enum host_fate host_drop(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 			 uint32_t len);
 
+/** host_rx() - ohca_rx() of @frame, LRH to ICRC field, that came on @vl; @flags: OHCA_RX_* */
+void host_rx(struct host *h, unsigned int port, unsigned int vl, const uint8_t *frame,
+	     uint32_t len, unsigned int flags);
 /** host_step() - poll each once, deliver what is under way. False: nothing happened. */
 bool host_step(struct host *const *h, unsigned int n);
 /** host_settle() - step until nothing happens; time stands */

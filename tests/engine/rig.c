@@ -27,21 +27,21 @@ static void side_up(struct rig *r, unsigned int i)
 	};
 
 	h->scatter = o->scatter;
-	h->no_map = o->no_map;
 	host_cq_create(h, &r->scq[i], 12, 0);
 	host_cq_create(h, &r->rcq[i], 12, 0);
+	r->srq_pdn[i] = o->srq_pd ? host_pd(h, 0) : h->pdn;
 	if (o->type == OHCA_QPT_XRC_INI && i == 1) {
 		r->xrcdn = in.xrcdn = host_xrcd(h);
 		in.type = OHCA_QPT_XRC_TGT;
 		assert_int_equal(host_xrc_srq_create(h, &r->srq[1], 6, h->pdn, r->xrcdn,
 						     &r->rcq[1]), 0);
 	} else if (o->tags && i == 1) {
-		assert_int_equal(host_tm_srq_create(h, &r->srq[1], 6, h->pdn, o->tags, 4,
-						    &r->rcq[1]), 0);
+		assert_int_equal(host_tm_srq_create(h, &r->srq[1], 6, r->srq_pdn[1], o->tags,
+						    4, &r->rcq[1]), 0);
 		in.srq = &r->srq[1];
 		in.no_sq = true;
 	} else if (o->srq) {
-		host_srq_create(h, &r->srq[i], 6, h->pdn, 0, 0);
+		host_srq_create(h, &r->srq[i], 6, r->srq_pdn[i], 0, 0);
 		in.srq = &r->srq[i];
 	}
 	assert_int_equal(host_qp_create(h, &r->qp[i], &in), 0);
@@ -356,6 +356,14 @@ void rig_recv(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint3
 		host_srq_post(&r->srq[i], wr_id, &s, len ? 1 : 0);
 	else
 		host_post_recv(&r->qp[i], wr_id, &s, len ? 1 : 0);
+}
+
+void rig_greet(struct rig *r, unsigned int i)
+{
+	rig_send(r, i, 0, 0, 0);
+	rig_run(r);
+	wc(&r->scq[i], 0, WC_SUCCESS);
+	wc(&r->rcq[1 - i], 0, WC_SUCCESS);
 }
 
 /* ---- results ---- */

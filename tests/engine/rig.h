@@ -24,8 +24,9 @@ struct rig_opt {
 	uint8_t type;
 	uint8_t mtu;		/* code */
 	bool loop;		/* both QPs on one machine, no cable needed */
-	bool scatter, no_map;	/* of the hosts */
+	bool scatter;		/* of the hosts */
 	bool privileged, signal_all, srq;
+	bool srq_pd;		/* its SRQs, with tags or not, have a PD of their own */
 	uint16_t tags;		/* side 1 has an SRQ of so many tags, and no send queue */
 	bool two_ports;		/* of each machine, joined; the QPs use the first */
 	bool cold;		/* leave the QPs in RESET */
@@ -40,6 +41,7 @@ struct rig {
 	struct rig_opt opt;
 	struct host_cq scq[2], rcq[2];
 	struct host_srq srq[2];
+	uint32_t srq_pdn[2];
 	uint32_t xrcdn;
 	struct host_qp qp[2];
 	struct host_mr mr[2];	/* all rights */
@@ -95,6 +97,12 @@ void rig_atomic(struct rig *r, unsigned int i, uint8_t op, uint64_t wr_id, uint6
 		uint64_t roff, uint64_t swap_add, uint64_t compare);
 /** rig_recv() - post a receive of @len at @off on side @i, to its SRQ if it has one */
 void rig_recv(struct rig *r, unsigned int i, uint64_t wr_id, uint64_t off, uint32_t len);
+
+/**
+ * rig_greet() - an empty message with wr_id 0 from side @i; what is posted at the other side
+ * behind the receive for it, which is the test's to post, is known to @i then
+ */
+void rig_greet(struct rig *r, unsigned int i);
 
 /** wc() - the next completion must be there and be this */
 struct ohca_hw_cqe wc_(struct host_cq *cq, uint64_t wr_id, uint32_t status, const char *file,

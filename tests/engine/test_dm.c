@@ -246,7 +246,7 @@ static void test_access(void **state)
 	for (unsigned int i = 0; i < sizeof(want); i++)
 		want[i] = (uint8_t)(i * 3 + 1);
 	/* as local memory, and as remote */
-	assert_int_equal(ohca_lkey_check(e, r->q[0], key, 0, 2000, true, &range), 0);
+	assert_int_equal(ohca_lkey_check(e, r->q[0], r->q[0]->pd, key, 0, 2000, true, &range), 0);
 	assert_int_equal(ohca_mr_write(e, &range, 0, want, 2000), 0);
 	assert_memory_equal(r->h->dm + at, want, 2000);
 	assert_true(all(r->h->dm + off, 0, 104));
@@ -286,7 +286,8 @@ static void test_access(void **state)
 	assert_int_equal(host_cmd(r->h, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_HANDLE);
 	/* once it is deregistered the memory can go */
 	assert_int_equal(host_cmd_handle(r->h, OHCA_CMD_DEREG_MR, key, 0), OHCA_ADMIN_OK);
-	assert_int_equal(ohca_lkey_check(e, r->q[0], key, 0, 1, true, &range), OHCA_VE_LKEY);
+	assert_int_equal(ohca_lkey_check(e, r->q[0], r->q[0]->pd, key, 0, 1, true, &range),
+			 OHCA_VE_LKEY);
 	assert_int_equal(release(r, dm), OHCA_ADMIN_OK);
 }
 
@@ -334,7 +335,8 @@ static void test_reset(void **state)
 	assert_int_equal(alloc(r, HOST_DM, 0, &dm, &off), OHCA_ADMIN_OK);
 	c.reg_mr.dm = dm;
 	assert_int_equal(reg(r, &c, &key), OHCA_ADMIN_OK);
-	assert_int_equal(ohca_lkey_check(r->h->e, r->q[0], key, 0, 8, true, &range), 0);
+	assert_int_equal(ohca_lkey_check(r->h->e, r->q[0], r->q[0]->pd, key, 0, 8, true, &range),
+			 0);
 	assert_int_equal(ohca_mr_read(r->h->e, &range, 0, &byte, 1), 0);
 	ohca_fatal(r->h->e, OHCA_FATAL_INTERNAL);
 	assert_int_equal(ohca_mr_write(r->h->e, &range, 0, "x", 1), -1);

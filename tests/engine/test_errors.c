@@ -530,24 +530,6 @@ static void test_nak_order(void **state)
 	rig_down(&r);
 }
 
-/* SEND with Invalidate of a key that cannot be. */
-static void test_send_inv(void **state)
-{
-	struct rig r;
-	struct wqe w;
-
-	(void)state;
-	rig_up(&r, rc());
-	rig_recv(&r, 1, 5, 0, 100);
-	w = wqe_new(OHCA_OP_SEND_INV, OHCA_WQE_SIGNALED, 1);
-	wqe_inv(&w, r.mr[1].key);
-	wqe_post(&r.qp[0], &w);
-	rig_run(&r);
-	wc(&r.scq[0], 1, WC_REM_ACCESS);
-	wc(&r.rcq[1], 5, WC_LOC_ACCESS);
-	rig_down(&r);
-}
-
 /* ---- responses that cannot be ---- */
 
 struct patch {
@@ -758,7 +740,6 @@ int main(void)
 		cmocka_unit_test(test_recv),
 		cmocka_unit_test(test_loc_access),
 		cmocka_unit_test(test_nak_order),
-		cmocka_unit_test(test_send_inv),
 		cmocka_unit_test(test_bad_resp),
 		cmocka_unit_test(test_short_resp),
 		cmocka_unit_test(test_bad_sequence),

@@ -109,7 +109,7 @@ static void test_wrap(void **state)
 	check_wrap(h, 8);
 	h->scatter = true;
 	check_wrap(h, 9);
-	h->no_map = true;
+	h->pieces = true;
 	check_wrap(h, 9);
 }
 

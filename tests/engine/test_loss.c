@@ -425,7 +425,7 @@ static void test_late_response(void **state)
 		ohca_poll(r.h[0]->e, 64);
 		assert_int_equal(host_counter(r.h[0], OHCA_CNT_ACK_TIMEOUT), 1);
 		/* both requests are now on the wire before the responder sees either */
-		ohca_rx(r.h[0]->e, 0, f->vl, f->data, f->len, false);
+		host_rx(r.h[0], 0, f->vl, f->data, f->len, 0);
 		free(f);
 		rig_run(&r);
 		wc(&r.scq[0], 1, WC_SUCCESS);

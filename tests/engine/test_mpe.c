@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Memory placement extensions: FLUSH and ATOMIC WRITE (IBTA vol 1, annex A19). */
-#include "internal.h"
+#include "control.h"
+#include "transport.h"
 #include "rig.h"
 
 static struct wqe flush(struct rig *r, uint64_t off, uint32_t len, uint8_t placement, uint8_t level)
@@ -86,6 +87,104 @@ static void test_persist(void **state)
 		wc(&r.scq[0], 1, WC_SUCCESS);
 		assert_int_equal(r.h[1]->persisted, t[i].want);
 	}
+	rig_down(&r);
+}
+
+/* Time passes, and what the host is at is done. */
+static void persist_done(struct rig *r)
+{
+	struct host *h = r->h[1];
+
+	while (h->persist_num)
+		ohca_persisted(h->e, h->persist_tag[--h->persist_num]);
+	rig_time(r, 2);
+}
+
+/*
+ * A host that takes its time: nobody waits for it but the requester, it is given a part at a
+ * time, and pages that follow each other are one stretch.
+ */
+static void test_persist_later(void **state)
+{
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	for (int scatter = 0; scatter < 2; scatter++) {
+		unsigned int pages = RIG_MR_LEN / HOST_PAGE;
+		unsigned int parts = scatter ? (pages + OHCA_PERSIST_RUNS - 1) / OHCA_PERSIST_RUNS : 1;
+
+		rig_up(&r, (struct rig_opt){ .scatter = scatter });
+		r.h[1]->persist_later = true;
+		rig_write(&r, 0, 1, 0, 0, 4096);
+		w = flush(&r, 0, 0, OHCA_FLUSH_PERSISTENT, OHCA_FLUSH_MR);
+		wqe_post(&r.qp[0], &w);
+		rig_run(&r);
+		wc(&r.scq[0], 1, WC_SUCCESS);
+		for (unsigned int i = 1; i <= parts; i++) {
+			/* asked for again and again, and begun once */
+			rig_time(&r, 10);
+			no_wc(&r.scq[0]);
+			assert_int_equal(r.h[1]->persist_calls, i);
+			persist_done(&r);
+		}
+		wc(&r.scq[0], 1, WC_SUCCESS);
+		assert_int_equal(r.h[1]->persisted, RIG_MR_LEN);
+		assert_int_equal(r.h[1]->persist_runs, scatter ? pages : 1);
+		assert_int_equal(r.h[1]->persist_calls, parts);
+		/* the next one begins anew */
+		w = flush(&r, 0, 1, OHCA_FLUSH_PERSISTENT, OHCA_FLUSH_RANGE);
+		wqe_post(&r.qp[0], &w);
+		rig_run(&r);
+		assert_int_equal(r.h[1]->persist_calls, parts + 1);
+		/* it ends after its QP */
+		rig_modify(&r.qp[1], OHCA_QPS_RESET);
+		persist_done(&r);
+		rig_down(&r);
+	}
+}
+
+/* So many at a time, of all QPs; who does not come again loses its place. */
+static void test_persist_places(void **state)
+{
+	struct ohca_mr_range range;
+	struct rig r;
+	struct host *h;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ 0 });
+	h = r.h[1];
+	h->persist_later = true;
+	range = (struct ohca_mr_range){ .mr = ohca_mr_get(h->e, r.mr[1].key), .len = 4096 };
+	ohca_dma_enter(h->e);
+	for (uintptr_t i = 0; i <= OHCA_PERSISTS; i++)
+		for (unsigned int again = 0; again < 2; again++)
+			assert_false(ohca_persist(h->e, (void *)(64 * (i + 1)), 5, 6, &range));
+	assert_int_equal(h->persist_calls, OHCA_PERSISTS);
+	while (h->persist_num)
+		ohca_persisted(h->e, h->persist_tag[--h->persist_num]);
+	/* a newcomer finds no place, one that was there is done */
+	assert_false(ohca_persist(h->e, (void *)4096, 5, 6, &range));
+	assert_int_equal(h->persist_calls, OHCA_PERSISTS);
+	assert_true(ohca_persist(h->e, (void *)64, 5, 6, &range));
+	assert_false(ohca_persist(h->e, (void *)4096, 5, 6, &range));
+	assert_int_equal(h->persist_calls, OHCA_PERSISTS + 1);
+	/* nor while the others may come again */
+	assert_false(ohca_persist(h->e, (void *)8192, 5, 6, &range));
+	assert_int_equal(h->persist_calls, OHCA_PERSISTS + 1);
+	*h->now += 2000 * HOST_MS;
+	assert_false(ohca_persist(h->e, (void *)8192, 5, 6, &range));
+	assert_int_equal(h->persist_calls, OHCA_PERSISTS + 2);
+	/* another FLUSH of a QP is not the one that is done */
+	assert_false(ohca_persist(h->e, (void *)128, 6, 6, &range));
+	assert_int_equal(h->persist_calls, OHCA_PERSISTS + 3);
+	for (uintptr_t i = 0; i <= OHCA_PERSISTS; i++)
+		ohca_persist_forget(h->e, (void *)(64 * (i + 1)));
+	ohca_persist_forget(h->e, (void *)4096);
+	ohca_persist_forget(h->e, (void *)8192);
+	while (h->persist_num)
+		ohca_persisted(h->e, h->persist_tag[--h->persist_num]);
+	ohca_dma_exit(h->e);
 	rig_down(&r);
 }
 
@@ -256,6 +355,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_packets), cmocka_unit_test(test_persist),
+		cmocka_unit_test(test_persist_later), cmocka_unit_test(test_persist_places),
 		cmocka_unit_test(test_order), cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_local), cmocka_unit_test(test_remote),
 		cmocka_unit_test(test_feature),

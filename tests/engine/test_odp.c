@@ -314,10 +314,10 @@ static void test_sparse(void **state)
 	assert_int_equal(update(h, key, 0, 1ull << 45, NULL), 0);
 	assert_int_equal(h->e->page_entries - before, 1024);	/* pages() of mr[0] */
 	/* memory is bounded */
-	h->e->max_page_entries = h->e->page_entries + 3 * 512;
+	h->e->mem_max = h->e->mem_used + 4 * 4096;
 	page = t.r.mr[1].buf.page[0] | RW;
 	assert_int_equal(update(h, key, 99, 1, &page), OHCA_ADMIN_NO_RESOURCE);
-	h->e->max_page_entries = OHCA_MAX_PAGE_ENTRIES;
+	h->e->mem_max = OHCA_MEM_DEFAULT;
 	assert_int_equal(update(h, key, 99, 1, &page), 0);
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DEREG_MR, key, 0), 0);
 	assert_int_equal(h->e->page_entries - before, 1024);

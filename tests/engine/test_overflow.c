@@ -170,23 +170,29 @@ static void test_nak_after(void **state)
 {
 	struct narrow n;
 	struct host *h;
+	struct wqe w;
 
 	(void)state;
 	for (unsigned int k = 0; k < 4; k++) {
 		narrow_up(&n, OHCA_QPT_RC, k & 1);
 		h = n.r.h[0];
-		fill_cq(&n, &n.scq[0], n.dead);
+		/* the first message brings credits for the others */
+		recv(&n, 0, 10, n.r.mr[1].key);
 		recv(&n, 1, 3000, n.r.mr[1].key);
 		if (k & 2)
 			recv(&n, 2, 2999, n.r.mr[1].key);
+		w = wqe_new(OHCA_OP_SEND, 0, 0);
+		wqe_post(&n.qp[0], &w);
+		rig_run(&n.r);
+		wc(&n.rcq[1], 0, WC_SUCCESS);
+		fill_cq(&n, &n.scq[0], n.dead);
 		for (unsigned int i = 1; i <= 2; i++) {
-			struct wqe w = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, i);
-
+			w = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, i);
 			wqe_sge(&w, n.r.mr[0].iova, 3000, n.r.mr[0].key);
 			wqe_post(&n.qp[0], &w);
 		}
 		rig_run(&n.r);
-		assert_int_equal(n.r.h[1]->port[0].frames, 1);
+		assert_int_equal(n.r.h[1]->port[0].frames, 2);
 		told(&n, 0, &n.scq[0]);
 		assert_int_equal(host_counter(h, OHCA_CNT_REMOTE_ERR), 0);
 		assert_int_equal(host_counter(h, OHCA_CNT_RNR_NAK_RX), 0);

@@ -71,7 +71,7 @@ static void test_create_refused(void **state)
 	struct host_srq srq;
 
 	host_cq_create(h, &cq1, 2, 1);
-	host_srq_create(h, &srq, 2, host_pd(h, 0), 0, 0);
+	host_srq_create(h, &srq, 2, pd1, 1, 0);
 	good.create_qp.pl.root = host_pages(h, 1);
 	good.create_qp.pl.npages = 1;
 	good.create_qp.pl.page_shift = 12;
@@ -90,7 +90,7 @@ static void test_create_refused(void **state)
 	REFUSED(recv_cqn, 99, 0x24);
 	REFUSED(recv_cqn, cq1.cqn, 0x24);
 	REFUSED(srqn, 1, 0x28);
-	REFUSED(flags, OHCA_QP_SRQ, 0x28);	/* that SRQ is of another PD */
+	REFUSED(flags, OHCA_QP_SRQ, 0x28);	/* that SRQ is of another page */
 	REFUSED(type, 5, 0x2c);
 	REFUSED(port, 1, 0x2d);
 	REFUSED(flags, 0x20, 0x2e);
@@ -126,6 +126,7 @@ static void test_create_refused(void **state)
 	for (unsigned int n = 4; n < 256; n++)
 		assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_QP, n, 0), OHCA_ADMIN_OK);
 	host_cq_destroy(&cq1);
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_SRQ, srq.srqn, 0), OHCA_ADMIN_OK);
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DEALLOC_PD, pd1, 0), OHCA_ADMIN_OK);
 	assert_int_equal(h->e->page_entries, 0);
 	host_buf_free(&srq.buf);

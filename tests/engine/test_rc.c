@@ -53,12 +53,12 @@ static void test_sizes_xrc(void **state)
 	write_sizes((struct rig_opt){ .type = OHCA_QPT_XRC_INI, .loop = true });
 }
 
-/* Page lists of scattered pages, and memory that cannot be mapped. */
+/* Page lists of scattered pages. */
 static void test_memory(void **state)
 {
 	(void)state;
 	write_sizes((struct rig_opt){ .mtu = 5, .scatter = true });
-	write_sizes((struct rig_opt){ .mtu = 2, .scatter = true, .no_map = true });
+	write_sizes((struct rig_opt){ .mtu = 2, .scatter = true });
 }
 
 static void test_immediate(void **state)

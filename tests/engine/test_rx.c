@@ -30,7 +30,7 @@ static enum host_fate catch(void *arg, struct host *from, unsigned int port, uin
 /* Give @c to side 1; with @icrc the ICRC is said to be there. */
 static void inject(struct rig *r, const struct caught *c, bool icrc)
 {
-	ohca_rx(r->h[1]->e, 0, c->data[0] >> 4, c->data, c->len, icrc);
+	host_rx(r->h[1], 0, c->data[0] >> 4, c->data, c->len, icrc ? OHCA_RX_ICRC : 0);
 	rig_run(r);
 }
 
@@ -103,7 +103,6 @@ static void test_rc(void **state)
 		{ "length", 5, 0x01, OHCA_CNT_RX_BAD_PKT },
 		{ "SLID of another", 7, 0x08, OHCA_CNT_RX_BAD_QP },
 		{ "multicast SLID", 6, 0xc0, OHCA_CNT_RX_BAD_PKT },
-		{ "opcode not assigned", 8, 0x15, OHCA_CNT_RX_BAD_PKT },
 		{ "opcode of UC", 8, 0x20, OHCA_CNT_RX_BAD_QP },
 		{ "opcode of RD", 8, 0x40, OHCA_CNT_RX_BAD_QP },
 		{ "transport version", 9, 0x01, OHCA_CNT_RX_BAD_PKT },
@@ -142,17 +141,17 @@ static void test_length(void **state)
 		uint8_t *exact = malloc(len + 1);
 
 		memcpy(exact, c.data, len);
-		ohca_rx(r.h[1]->e, 0, 0, exact, len, len & 1);
+		host_rx(r.h[1], 0, 0, exact, len, len & 1 ? OHCA_RX_ICRC : 0);
 		free(exact);
 	}
-	ohca_rx(r.h[1]->e, 0, 0, c.data, c.len + 4, false);
+	host_rx(r.h[1], 0, 0, c.data, c.len + 4, 0);
 	/* what the LRH says and what there is agree, but it is too short for its opcode */
 	for (uint32_t len = 8; len < 44; len += 4) {
 		uint8_t *exact = malloc(len);
 
 		memcpy(exact, c.data, len);
 		ib_put_be16(exact + 4, (uint16_t)(len / 4));
-		ohca_rx(r.h[1]->e, 0, 0, exact, len, false);
+		host_rx(r.h[1], 0, 0, exact, len, 0);
 		free(exact);
 	}
 	rig_run(&r);
@@ -246,6 +245,36 @@ static void test_grh(void **state)
 	rig_down(&r);
 }
 
+/* The SM has given the subnet another prefix: the default one still is good, others are not. */
+static void test_prefix(void **state)
+{
+	static const uint8_t subnet[8] = { 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 1 };
+	struct ohca_hw_qp_attr a;
+	struct rig r;
+
+	(void)state;
+	for (unsigned int k = 0; k < 2; k++) {
+		/* nothing comes back, so only one GID is looked at */
+		rig_up(&r, (struct rig_opt){ .type = OHCA_QPT_UC, .cold = true });
+		memcpy(r.h[1]->e->port[0].gid[0], subnet, 8);
+		for (unsigned int i = 0; i < 2; i++) {
+			a = rig_attr(&r, i);
+			a.av.flags = OHCA_AV_GRH;
+			memcpy(a.av.dgid, (uint8_t [8]){ 0xfe, 0x80 }, 8);
+			ib_put_be64(a.av.dgid + 8, r.h[1 - i]->cfg.node_guid + 1);
+			if (i == 0 && k)
+				a.av.dgid[7] = 1;
+			rig_connect(&r, i, a);
+		}
+		memset(host_buf_ptr(r.h[0], &r.mr[0].buf, 0), 0x77, 101);
+		rig_write(&r, 0, 1, 0, 0, 101);
+		rig_run(&r);
+		wc(&r.scq[0], 1, WC_SUCCESS);
+		assert_int_equal(arrived(&r), !k);
+		rig_down(&r);
+	}
+}
+
 /* ---- requests and responses made by hand ---- */
 
 /** struct made - a packet to side 1; @len: RETH.DMALen */
@@ -292,8 +321,8 @@ static void test_made(void **state)
 		{ "duplicate READ that reaches too far", IB_OP_RC_READ_REQUEST, -1, 0, 1000, NONE },
 		{ "duplicate atomic never seen", IB_OP_RC_FETCH_ADD, -5, 0, 0, NONE },
 		{ "future", IB_OP_RC_WRITE_ONLY, 1, 8, 8, 0x60 },
-		{ "good", IB_OP_RC_WRITE_ONLY, 0, 8, 8, 0x1f },
-		{ "half of all PSNs away", IB_OP_RC_WRITE_ONLY, -0x800000 + 1, 8, 8, 0x1f },
+		{ "good", IB_OP_RC_WRITE_ONLY, 0, 8, 8, 0x00 },
+		{ "half of all PSNs away", IB_OP_RC_WRITE_ONLY, -0x800000 + 1, 8, 8, 0x00 },
 	};
 
 	(void)state;
@@ -462,6 +491,7 @@ int main(void)
 		cmocka_unit_test(test_icrc),
 		cmocka_unit_test(test_port_state),
 		cmocka_unit_test(test_grh),
+		cmocka_unit_test(test_prefix),
 		cmocka_unit_test(test_made),
 		cmocka_unit_test(test_made_last),
 		cmocka_unit_test(test_ghosts),

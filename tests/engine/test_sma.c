@@ -614,6 +614,7 @@ static void traps(void **st)
 
 	/* the same violation a thousand times is one trap; many kinds are bounded */
 	clear_log();
+	now += period;
 	for (unsigned int i = 0; i < 1000; i++)
 		ohca_sma_bad_pkey(&sma, 0, &v, now);
 	ohca_sma_timer(&sma, now);
@@ -624,13 +625,17 @@ static void traps(void **st)
 		ohca_sma_bad_qkey(&sma, 0, &v, now);
 	}
 	ohca_sma_timer(&sma, now);
-	assert_int_equal(lg.traps, OHCA_TRAP_SLOTS);
-	assert_int_equal(sma.port[0].traps.dropped, 100 - (OHCA_TRAP_SLOTS - 1));
+	assert_int_equal(lg.traps, 1);
+	/* violations leave room for what the node has to tell of itself */
+	assert_int_equal(sma.port[0].traps.dropped, 100 - (OHCA_TRAP_SECURITY - 1));
+	for (unsigned int i = 0; i < 2; i++)
+		ohca_sma_modify_caps(&sma, 0, i ? 0 : IB_CAP_SM, i ? IB_CAP_SM : 0, now);
+	assert_int_equal(sma.port[0].traps.dropped, 100 - (OHCA_TRAP_SECURITY - 1));
 	assert_int_equal(get_pi().qkey_violations, 100);
 	ohca_sma_reset_qkey_violations(&sma, 0);
 	assert_int_equal(get_pi().qkey_violations, 0);
-	/* they end some time even if nobody listens */
-	for (unsigned int i = 0; i < 3 * OHCA_TRAP_MAX_REPEATS; i++) {
+	/* one by one, none left out; they end some time even if nobody listens */
+	for (unsigned int i = 0; i < 3 * OHCA_TRAP_SLOTS * OHCA_TRAP_MAX_REPEATS; i++) {
 		now += period;
 		ohca_sma_timer(&sma, now);
 	}
@@ -640,6 +645,57 @@ static void traps(void **st)
 	ohca_sma_bad_pkey(&sma, 0, &v, now);
 	ohca_sma_link_down(&sma, 0);
 	assert_true(ohca_sma_deadline(&sma) == UINT64_MAX);
+}
+
+/*
+ * A peer that violates keys without pause, a driver that changes its capabilities as often, and
+ * a manager that represses at once: no two traps of the port within SubnetTimeOut.
+ */
+static void trap_rate(void **st)
+{
+	struct ib_key_violation v = { .lid1 = 9, .lid2 = 4, .key = 0x8001 };
+	uint64_t start, timeout;
+
+	(void)st;
+	activate();
+	for (unsigned int code = 16; code <= 20; code += 2) {
+		sma.port[0].pi.subnet_timeout = (uint8_t)code;
+		timeout = ib_time_ns((uint8_t)code);
+		now += ib_time_ns(20);
+		start = now;
+		clear_log();
+		while (now < start + 4 * timeout) {
+			unsigned int before = lg.traps;
+			struct ib_smp s;
+
+			v.qp1++;
+			ohca_sma_bad_pkey(&sma, 0, &v, now);
+			ohca_sma_bad_qkey(&sma, 0, &v, now);
+			ohca_sma_modify_caps(&sma, 0, v.qp1 & 1 ? IB_CAP_SM : 0,
+					     v.qp1 & 1 ? 0 : IB_CAP_SM, now);
+			ohca_sma_timer(&sma, now);
+			if (lg.traps != before && v.qp1 % 3) {
+				s = lg.trap;
+				s.hdr.method = IB_METHOD_TRAP_REPRESS;
+				run(&s, 0, true);
+			}
+			/* and it is told in time when the next may go */
+			assert_true(ohca_sma_deadline(&sma) <= now + timeout);
+			now += timeout / 100;
+		}
+		assert_true(lg.traps == 4 || lg.traps == 5);
+	}
+	/* a link that bounces does not let more of them out */
+	clear_log();
+	now += timeout;
+	for (unsigned int i = 0; i < 50; i++) {
+		ohca_sma_link_down(&sma, 0);
+		activate();
+		sma.port[0].pi.subnet_timeout = 20;
+		ohca_sma_bad_pkey(&sma, 0, &v, now);
+		ohca_sma_timer(&sma, now);
+	}
+	assert_int_equal(lg.traps, 1);
 }
 
 static void trap_queue(void **st)
@@ -707,15 +763,15 @@ static void performance(void **st)
 	m.hdr.method = IB_METHOD_GET;
 	m.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_PORT_COUNTERS);
 	((uint8_t *)&m)[IB_PMA_DATA_OFF + 1] = 2;
-	assert_int_equal(ohca_pma_process(&pma, (uint8_t *)&m, (uint8_t *)&m), OHCA_SMA_REPLY);
+	assert_int_equal(ohca_pma_process(&pma, (uint8_t *)&m, (uint8_t *)&m, 0), OHCA_SMA_REPLY);
 	assert_int_equal(ib_be16(m.hdr.status), 0);
 	ib_pma_pc_unpack((uint8_t *)&m + IB_PMA_DATA_OFF, &v);
 	assert_int_equal(v.xmit_pkts, 42);
-	assert_int_equal(ohca_pma_process(&pma, (uint8_t *)&m, (uint8_t *)&m),
+	assert_int_equal(ohca_pma_process(&pma, (uint8_t *)&m, (uint8_t *)&m, 0),
 			 OHCA_SMA_UNHANDLED);
 	m.hdr.method = IB_METHOD_GET;
 	((uint8_t *)&m)[IB_PMA_DATA_OFF + 1] = 0;
-	assert_int_equal(ohca_pma_process(&pma, (uint8_t *)&m, (uint8_t *)&m), OHCA_SMA_REPLY);
+	assert_int_equal(ohca_pma_process(&pma, (uint8_t *)&m, (uint8_t *)&m, 0), OHCA_SMA_REPLY);
 	assert_int_equal(ib_be16(m.hdr.status), IB_MAD_BAD_FIELD);
 }
 
@@ -775,6 +831,7 @@ int main(void)
 		cmocka_unit_test_setup(directed, setup),
 		cmocka_unit_test_setup(mkey, setup),
 		cmocka_unit_test_setup(traps, setup),
+		cmocka_unit_test_setup(trap_rate, setup),
 		cmocka_unit_test_setup(trap_queue, setup),
 		cmocka_unit_test_setup(node_description, setup),
 		cmocka_unit_test_setup(performance, setup),

@@ -37,8 +37,10 @@ static void test_last_ack(void **state)
 	(void)state;
 	for (enum way way = 0; way < WAYS; way++) {
 		rig_up(&r, (struct rig_opt){ 0 });
-		r.h[1]->port[0].credits = 0;
+		rig_recv(&r, 1, 0, 0, 0);
 		rig_recv(&r, 1, 5, 0, 3000);
+		rig_greet(&r, 0);
+		r.h[1]->port[0].credits = 0;
 		rig_send(&r, 0, 1, 0, 3000);
 		steps(&r);
 		wc(&r.rcq[1], 5, WC_SUCCESS);
@@ -49,7 +51,7 @@ static void test_last_ack(void **state)
 		r.h[1]->port[0].credits = 64;
 		rig_run(&r);
 		wc(&r.scq[0], 1, WC_SUCCESS);
-		assert_int_equal(r.h[1]->port[0].frames, 1);
+		assert_int_equal(r.h[1]->port[0].frames, 2);
 		again(&r, 1, way);
 		rig_down(&r);
 	}
@@ -63,8 +65,10 @@ static void test_last_nak(void **state)
 	(void)state;
 	for (enum way way = 0; way < WAYS; way++) {
 		rig_up(&r, (struct rig_opt){ 0 });
-		r.h[1]->port[0].credits = 0;
+		rig_recv(&r, 1, 0, 0, 0);
 		rig_recv(&r, 1, 5, 0, 2999);
+		rig_greet(&r, 0);
+		r.h[1]->port[0].credits = 0;
 		rig_send(&r, 0, 1, 0, 3000);
 		steps(&r);
 		wc(&r.rcq[1], 5, WC_LOC_LEN);
@@ -86,8 +90,10 @@ static void test_flush_without_credits(void **state)
 	(void)state;
 	for (unsigned int k = 0; k < 3; k++) {
 		rig_up(&r, (struct rig_opt){ 0 });
-		r.h[1]->port[0].credits = 0;
+		rig_recv(&r, 1, 0, 0, 0);
 		rig_recv(&r, 1, 5, 0, k == 0 ? 2999 : 3000);
+		rig_greet(&r, 0);
+		r.h[1]->port[0].credits = 0;
 		for (unsigned int i = 0; i < 40; i++) {
 			rig_recv(&r, 1, 10 + i, 0, 100);
 			rig_write(&r, 1, 10 + i, 0, 0, 100);
@@ -133,14 +139,16 @@ static void test_ack_before_destroy(void **state)
 
 	(void)state;
 	rig_up(&r, (struct rig_opt){ 0 });
+	rig_recv(&r, 1, 0, 0, 0);
 	rig_recv(&r, 1, 5, 0, 3000);
+	rig_greet(&r, 0);
 	rig_send(&r, 0, 1, 0, 3000);
 	/* the message is there; no poll since */
 	host_step(r.h, 2);
 	wc(&r.rcq[1], 5, WC_SUCCESS);
-	assert_int_equal(r.h[1]->port[0].frames, 0);
-	host_qp_destroy(&r.qp[1]);
 	assert_int_equal(r.h[1]->port[0].frames, 1);
+	host_qp_destroy(&r.qp[1]);
+	assert_int_equal(r.h[1]->port[0].frames, 2);
 	rig_run(&r);
 	wc(&r.scq[0], 1, WC_SUCCESS);
 	again(&r, 1, DESTROY);
@@ -195,8 +203,8 @@ static void test_device_reset(void **state)
 	(void)state;
 	rig_up(&r, (struct rig_opt){ 0 });
 	r.h[1]->port[0].credits = 0;
-	rig_recv(&r, 1, 5, 0, 3000);
-	rig_send(&r, 0, 1, 0, 3000);
+	rig_recv(&r, 1, 5, 0, 100);
+	rig_send(&r, 0, 1, 0, 100);
 	steps(&r);
 	wc(&r.rcq[1], 5, WC_SUCCESS);
 	host_qp_destroy(&r.qp[1]);

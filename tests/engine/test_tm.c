@@ -521,7 +521,14 @@ static void test_errors(void **state)
 		assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_ERR);
 		again(&r);
 	}
-	/* a peer whose RVH names what it has not got: two, of which the second is flushed */
+	/* a peer whose RVH names what it has not got: two, of which the second is flushed; both
+	 * come at once, because the peer knows that there are no credits
+	 */
+	srq_recv(&r, 3, 0, 0);
+	rig_send(&r, 0, 1, 0, 0);
+	rig_run(&r);
+	sent(&r);
+	assert_int_equal(wc(&r.rcq[1], 3, WC_SUCCESS).opcode, NO_TAG);
 	add(&r, 1, 5, ~0ull, 0, 100);
 	add(&r, 2, 5, ~0ull, 0, 100);
 	message(&r, OHCA_TMH_RNDV, 5, HDR, 100, 0xdead00);

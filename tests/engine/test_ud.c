@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* UD, multicast, SMI and GSI QPs. */
 #include "ib/packet.h"
+#include "internal.h"
 #include "rig.h"
 
 static const uint8_t mgid[16] = { 0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0,
@@ -104,6 +105,69 @@ static void test_grh(void **state)
 	assert_memory_equal(grh.sgid, gid[0], 16);
 	assert_memory_equal(grh.dgid, gid[1], 16);
 	rig_down(&r);
+}
+
+/* The DGID is one of the port's, or with the default prefix one that every port has. */
+static void test_dgid(void **state)
+{
+	static const uint8_t subnet[8] = { 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 1 };
+	static const struct {
+		unsigned int off;	/* byte of the DGID that is changed */
+		uint8_t x;
+		bool ok;
+	} dgid[] = {
+		{ 0, 0, true }, { 15, 1, false }, { 8, 0x80, false }, { 7, 1, false },
+		{ 0, 0xdf, false },	/* multicast */
+	};
+	struct ohca_hw_av av;
+	unsigned int bad;
+	struct rig r;
+
+	(void)state;
+	for (unsigned int k = 0; k < 4; k++) {
+		struct rig_opt o = ud();
+		struct ohca_port *port;
+
+		o.loop = k & 1;
+		rig_up(&r, o);
+		port = &r.h[1]->e->port[0];
+		av = av_to(&r, 0);
+		av.flags = OHCA_AV_GRH;
+		bad = 0;
+		for (unsigned int i = 0; i < sizeof(dgid) / sizeof(dgid[0]); i++) {
+			gid_of(r.h[1], av.dgid);
+			if (k & 2) {
+				/* the SM has given the subnet a prefix */
+				memcpy(port->gid[0], subnet, 8);
+				if (i & 1)
+					memcpy(av.dgid, subnet, 8);
+			}
+			av.dgid[dgid[i].off] ^= dgid[i].x;
+			rig_recv(&r, 1, i, 0, 200);
+			send_av(&r, 0, 9, &av, 100);
+			rig_run(&r);
+			wc(&r.scq[0], 9, WC_SUCCESS);
+			if (dgid[i].ok) {
+				wc(&r.rcq[1], i, WC_SUCCESS);
+				continue;
+			}
+			no_wc(&r.rcq[1]);
+			assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_PKT), ++bad);
+			/* the WQE is for the next one */
+			rig_send(&r, 0, 8, 0, 10);
+			rig_run(&r);
+			wc(&r.scq[0], 8, WC_SUCCESS);
+			wc(&r.rcq[1], i, WC_SUCCESS);
+		}
+		/* the subnet's own */
+		memcpy(av.dgid, port->gid[0], 16);
+		rig_recv(&r, 1, 7, 0, 200);
+		send_av(&r, 0, 9, &av, 100);
+		rig_run(&r);
+		wc(&r.scq[0], 9, WC_SUCCESS);
+		wc(&r.rcq[1], 7, WC_SUCCESS);
+		rig_down(&r);
+	}
 }
 
 /* What a datagram is dropped for, without a trace for the sender. */
@@ -236,7 +300,7 @@ static void test_sqe_many(void **state)
 	rig_down(&r);
 }
 
-/* A receive buffer that is too small, or not ours. */
+/* A receive buffer that is not ours, or a receive WQE that is malformed: the receiver's fault. */
 static void test_recv_errors(void **state)
 {
 	struct rig r;
@@ -244,16 +308,67 @@ static void test_recv_errors(void **state)
 	(void)state;
 	for (unsigned int k = 0; k < 2; k++) {
 		rig_up(&r, ud());
-		if (k)
+		if (k == 0)
 			r.mr[1].key ^= 0x100;
-		rig_recv(&r, 1, 1, 0, k ? 4096 : 139);
+		rig_recv(&r, 1, 1, 0, 4096);
+		if (k == 1)
+			*((uint8_t *)host_buf_ptr(r.h[1], &r.qp[1].buf, 512 + 8)) = 31;
 		rig_recv(&r, 1, 2, 0, 200);
 		rig_send(&r, 0, 3, 0, 100);
 		rig_run(&r);
 		wc(&r.scq[0], 3, WC_SUCCESS);
-		wc(&r.rcq[1], 1, k ? WC_LOC_PROT : WC_LOC_LEN);
+		wc(&r.rcq[1], 1, k ? WC_LOC_QP_OP : WC_LOC_PROT);
 		wc(&r.rcq[1], 2, WC_WR_FLUSH);
 		assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_ERR);
+		rig_down(&r);
+	}
+}
+
+/*
+ * A datagram that is longer than the receive buffer: it is lost, and nothing else. A WQE of the
+ * QP's own serves the next one; one from an SRQ ends as aborted.
+ */
+static void test_too_long(void **state)
+{
+	static const uint32_t lens[] = { 0, 39, 139 };
+	struct rig_opt o = ud();
+	struct rig r;
+
+	(void)state;
+	for (unsigned int k = 0; k < 6; k++) {
+		uint32_t len = lens[k / 2];
+
+		o.srq = k & 1;
+		rig_up(&r, o);
+		rig_recv(&r, 1, 1, 0, len);
+		rig_recv(&r, 1, 2, 4096, 200);
+		for (unsigned int i = 0; i < 3; i++) {
+			rig_send(&r, 0, i, 0, len == 139 && i == 1 ? 99 : 100);
+			rig_run(&r);
+			wc(&r.scq[0], i, WC_SUCCESS);
+			if (o.srq && i == 0)
+				wc(&r.rcq[1], 1, WC_REM_ABORT);
+			else if (o.srq && i == 1)
+				assert_int_equal(wc(&r.rcq[1], 2, WC_SUCCESS).byte_len,
+						 len == 139 ? 139 : 140);
+			else if (!o.srq && len == 139 && i == 1)
+				assert_int_equal(wc(&r.rcq[1], 1, WC_SUCCESS).byte_len, 139);
+			else if (!o.srq && len == 139 && i == 2)
+				assert_int_equal(wc(&r.rcq[1], 2, WC_SUCCESS).byte_len, 140);
+			no_wc(&r.rcq[1]);
+			assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_RTS);
+		}
+		no_event(r.h[1]);
+		assert_int_equal(host_counter(r.h[1], OHCA_CNT_LOCAL_ERR), 0);
+		assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_NO_WQE),
+				 o.srq ? 2 : len == 139 ? 1 : 3);
+		if (!o.srq && len < 139) {
+			/* what was kept is flushed like the others */
+			rig_modify(&r.qp[1], OHCA_QPS_ERR);
+			rig_run(&r);
+			wc(&r.rcq[1], 1, WC_WR_FLUSH);
+			wc(&r.rcq[1], 2, WC_WR_FLUSH);
+		}
 		rig_down(&r);
 	}
 }
@@ -539,10 +654,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_grh),
+		cmocka_unit_test(test_dgid),
 		cmocka_unit_test(test_drops),
 		cmocka_unit_test(test_sqe),
 		cmocka_unit_test(test_sqe_many),
 		cmocka_unit_test(test_recv_errors),
+		cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_controlled_qkey),
 		cmocka_unit_test(test_mcast),
 		cmocka_unit_test(test_block_loopback),

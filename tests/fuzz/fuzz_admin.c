@@ -571,7 +571,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t b;
 
 	g.h = h;
-	h->e->max_page_entries = 1024;
+	h->e->mem_max = 256 << 10;
 	host_connect(h, 0, h, 1);
 	g.scratch = host_pages(h, SCRATCH);
 	start(&g);
@@ -586,7 +586,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			h->hole_len = (uint64_t)(b >> 4) * HOST_PAGE;
 			break;
 		case 2:
-			h->no_map = b & 16;
+			h->pieces = b & 16;
 			break;
 		case 3:
 			port(&g);

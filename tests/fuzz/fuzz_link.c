@@ -62,8 +62,13 @@ static void fuzz_answer(struct input *in)
 		((uint8_t *)&h)[at] = get8(in);
 	}
 	fds[0] = how & 1 ? memfd_create("x", MFD_CLOEXEC) : shm_create(1, how >> 6);
-	fds[1] = eventfd(0, how & 2 ? 0 : EFD_NONBLOCK);
-	fds[2] = how & 4 ? dup(0) : eventfd(0, EFD_NONBLOCK);
+	for (unsigned int i = 1; i < NFDS; i++) {
+		if (how >> i & 1)
+			fds[i] = memfd_create("pipe:[1]", MFD_CLOEXEC);
+		else
+			close(wake_create(&fds[i], &err));
+	}
+	err.code = 0;
 	if (how & 8) {
 		if (send(sv[0], &h, sizeof(h), 0) < 0)
 			abort();

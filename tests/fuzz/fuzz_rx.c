@@ -162,7 +162,7 @@ static void packet(struct peer *p)
 	};
 	static const uint16_t sizes[] = { 0, 1, 8, 255, 256, 256, 256, 256, 300, 1024, 16, 32, 64 };
 	struct input *in = &p->in;
-	uint8_t b = get(in), vl, opcode;
+	uint8_t b = get(in), vl, opcode, flags;
 	struct host_qp *q = pick(p, b);
 	bool mad = q == &p->smi || q == &p->gsi;
 	bool grh = (b & 8) && q != &p->smi && q != &p->rc_tm;
@@ -207,7 +207,8 @@ static void packet(struct peer *p)
 	/* a block of its own size, so that reading past the end is seen */
 	h = malloc(len ? len : 1);
 	memcpy(h, buf, len);
-	ohca_rx(p->h->e, 0, vl, h, len, get(in) == 0xfe);
+	flags = get(in);
+	host_rx(p->h, 0, vl, h, len, flags >= 0xf8 ? flags & 7 : 0);
 	free(h);
 }
 
@@ -352,7 +353,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				list_op(&p, b >> 4);
 			break;
 		case 4:
-			p.h->no_map = b & 16;
+			p.h->pieces = b & 16;
 			break;
 		case 5:
 			if (b == 0xe5)

@@ -292,7 +292,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				poke(&a);
 			break;
 		case 5:
-			a.h->no_map = b & 16;
+			a.h->pieces = b & 16;
 			break;
 		case 6:
 		case 7:

@@ -7,7 +7,7 @@ set -eu
 pcap=$2/opcodes.pcap
 "$1" "$pcap" > "$2/opcodes.txt"
 if ! command -v tshark > /dev/null; then
-	echo "== tshark skipped: not installed"
+	echo "SKIP: packets read by tshark: tshark is not installed"
 	exit 0
 fi
 echo "== tshark $(tshark --version 2> /dev/null | sed -n '1s/[^0-9]*\([0-9.]*\).*/\1/p')"

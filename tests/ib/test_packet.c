@@ -319,9 +319,30 @@ static void helpers(void **st)
 	assert_int_equal(ib_wire_bytes(72), 290);
 }
 
+/* The table of 9.7.7.2, and what is between its lines. */
+static void credit_codes(void **st)
+{
+	static const uint16_t count[] = {
+		0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768,
+		1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
+	};
+	uint8_t code = 0;
+
+	(void)st;
+	assert_int_equal(sizeof(count) / sizeof(count[0]), IB_AETH_CREDIT_INVALID);
+	for (uint32_t n = 0; n < 70000; n++) {
+		if (code < 30 && n == count[code + 1])
+			code++;
+		assert_int_equal(ib_credit_code(n), code);
+		assert_int_equal(ib_credit_count(code), count[code]);
+	}
+	assert_int_equal(ib_credit_code(0xffffffff), 30);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(credit_codes),
 		cmocka_unit_test(opcode_table),
 		cmocka_unit_test(every_opcode),
 		cmocka_unit_test(capture_vectors),

@@ -11,9 +11,12 @@ static struct ib_pma_port port[3];
 static struct ib_pma_port *ptr[4] = { &port[0], &port[1], NULL, &port[2] };
 static struct ib_pma pma = { .nports = 4, .first_port = 0, .ports = ptr, .resp_time = 8 };
 
+static uint64_t now = 1000;
+
 static int setup(void **st)
 {
 	(void)st;
+	memset(&pma.samples, 0, sizeof(pma.samples));
 	memset(ctr, 0, sizeof(ctr));
 	memset(port, 0, sizeof(port));
 	for (unsigned int i = 0; i < 3; i++)
@@ -47,7 +50,7 @@ static uint16_t ask(struct ib_mad *m)
 {
 	uint64_t tid = ib_be64(m->hdr.tid);
 
-	assert_int_equal(ib_pma_process(&pma, m, m), IB_PMA_REPLY);
+	assert_int_equal(ib_pma_process(&pma, m, m, now), IB_PMA_REPLY);
 	assert_int_equal(m->hdr.method, IB_METHOD_GET_RESP);
 	assert_true(ib_be64(m->hdr.tid) == tid);
 	return ib_be16(m->hdr.status);
@@ -250,6 +253,111 @@ static void by_lane(void **st)
 	}
 }
 
+/* ---- sampling ---- */
+
+/* PortSamplesControl in bytes as 16.1.3.2 draws it, apart from the code's own table. */
+static void sample_bytes(struct ib_mad *m, uint8_t sel_port, uint32_t start, uint32_t interval,
+			 uint16_t tag, const uint16_t *select, unsigned int n)
+{
+	uint8_t *d = (uint8_t *)m + IB_PMA_DATA_OFF;
+
+	*m = request(IB_METHOD_SET, IB_PMA_ATTR_SAMPLES_CONTROL, sel_port, 0, 0);
+	ib_put_be32(d + 28, start);
+	ib_put_be32(d + 32, interval);
+	ib_put_be16(d + 36, tag);
+	for (unsigned int i = 0; i < n; i++)
+		ib_put_be16(d + 38 + 2 * i, select[i]);
+}
+
+static const uint8_t *result(struct ib_mad *m, uint16_t attr)
+{
+	*m = request(IB_METHOD_GET, attr, 0, 0, 0);
+	assert_int_equal(ask(m), IB_MAD_OK);
+	return (uint8_t *)m + IB_PMA_DATA_OFF;
+}
+
+static void sampling(void **st)
+{
+	static const uint16_t select[] = { 1, 2, 3, 4, 5, 0, 6, 0x4000, 1 };
+	struct ib_mad m;
+	const uint8_t *d = (uint8_t *)&m + IB_PMA_DATA_OFF;
+
+	(void)st;
+	now = 7000;
+	/* what the agent can do, before anything was asked for */
+	m = request(IB_METHOD_GET, IB_PMA_ATTR_SAMPLES_CONTROL, 1, 0, 0);
+	assert_int_equal(ask(&m), IB_MAD_OK);
+	assert_true(d[1] == 1 && d[2] == 249 && d[3] == 4 && d[10] == 0 && d[11] == 0);
+	assert_int_equal(ib_get_be32(d + 4), 0x09249249);
+	assert_int_equal(ib_get_be16(d + 8), 0x1249);
+	for (unsigned int i = 12; i < 28; i++)
+		assert_int_equal(d[i], 0);
+	assert_true(ib_pma_deadline(&pma) == UINT64_MAX);
+
+	ctr[1].xmit_data = 100;
+	sample_bytes(&m, 1, 50, 200, 0xbeef, select, IB_ARRAY_SIZE(select));
+	assert_int_equal(ask(&m), IB_MAD_OK);
+	assert_int_equal(d[11], IB_PMA_SAMPLE_STARTED);
+	assert_true(ib_pma_deadline(&pma) == 7000 + 50000);
+	now += 49999;
+	ctr[1].xmit_data += 10;		/* before the interval */
+	ib_pma_timer(&pma, now);
+	assert_int_equal(ib_get_be16(result(&m, IB_PMA_ATTR_SAMPLES_RESULT) + 2),
+			 IB_PMA_SAMPLE_STARTED);
+	now++;
+	ib_pma_timer(&pma, now);
+	assert_true(ib_pma_deadline(&pma) == 7000 + 250000);
+
+	/* another Set does not disturb what runs, and is told so */
+	sample_bytes(&m, 3, 0, 1, 0x1111, select, 1);
+	assert_int_equal(ask(&m), IB_MAD_OK);
+	assert_true(d[1] == 1 && d[11] == IB_PMA_SAMPLE_RUNNING && ib_get_be16(d + 36) == 0xbeef);
+	ctr[1].xmit_data += 1000;
+	ctr[1].rcv_data += 2000;
+	ctr[1].xmit_pkts += 3;
+	ctr[1].rcv_pkts += 0x100000004ull;
+	ctr[1].xmit_wait += 5;
+	ctr[2].xmit_data += 77;		/* of another port */
+	d = result(&m, IB_PMA_ATTR_SAMPLES_RESULT);
+	assert_true(ib_get_be16(d) == 0xbeef && ib_get_be16(d + 2) == IB_PMA_SAMPLE_RUNNING);
+	assert_int_equal(ib_get_be32(d + 4), 0);
+	now += 200000;
+	ib_pma_timer(&pma, now);
+	ctr[1].xmit_data += 999;	/* after it */
+	d = result(&m, IB_PMA_ATTR_SAMPLES_RESULT);
+	assert_true(ib_get_be16(d) == 0xbeef && ib_get_be16(d + 2) == IB_PMA_SAMPLE_DONE);
+	assert_int_equal(ib_get_be32(d + 4), 1000);
+	assert_int_equal(ib_get_be32(d + 8), 2000);
+	assert_int_equal(ib_get_be32(d + 12), 3);
+	assert_int_equal(ib_get_be32(d + 16), 0xffffffff);
+	assert_int_equal(ib_get_be32(d + 20), 5);
+	for (unsigned int i = 24; i < 36; i += 4)
+		assert_int_equal(ib_get_be32(d + i), 0);
+	assert_int_equal(ib_get_be32(d + 36), 1000);
+	d = result(&m, IB_PMA_ATTR_SAMPLES_RESULT_EXT);
+	assert_true(ib_get_be32(d + 4) == 0x80000000 && ib_get_be64(d + 8) == 1000 &&
+		    ib_get_be64(d + 32) == 0x100000004ull);
+	/* the counters themselves are as if nobody had sampled */
+	assert_int_equal(classic(IB_METHOD_GET, 1, 0, 0).xmit_data, 2109);
+
+	/* all ports at once, without delay; the clock of a late question ends it as well */
+	sample_bytes(&m, 0xff, 0, 10, 1, select, 1);
+	assert_int_equal(ask(&m), IB_MAD_OK);
+	assert_int_equal(((uint8_t *)&m)[IB_PMA_DATA_OFF + 11], IB_PMA_SAMPLE_RUNNING);
+	ctr[0].xmit_data += 1;
+	ctr[2].xmit_data += 2;
+	now += 10000;
+	assert_int_equal(ib_get_be32(result(&m, IB_PMA_ATTR_SAMPLES_RESULT) + 4), 3);
+
+	m = request(IB_METHOD_SET, IB_PMA_ATTR_SAMPLES_RESULT, 1, 0, 0);
+	assert_int_equal(ask(&m), IB_MAD_BAD_METHOD_ATTR);
+	sample_bytes(&m, 2, 0, 10, 1, select, 1);		/* no such port */
+	assert_int_equal(ask(&m), IB_MAD_BAD_FIELD);
+	sample_bytes(&m, 1, 0, 10, 1, select, 1);
+	m.hdr.attr_mod = ib_to_be32(1);				/* no such mechanism */
+	assert_int_equal(ask(&m), IB_MAD_BAD_FIELD);
+}
+
 static void refusals(void **st)
 {
 	struct ib_mad m;
@@ -275,10 +383,10 @@ static void refusals(void **st)
 	m.hdr.base_version = 0x80;
 	assert_int_equal(ask(&m), IB_MAD_BAD_VERSION);
 	m = request(IB_METHOD_GET_RESP, IB_PMA_ATTR_PORT_COUNTERS, 1, 0, 0);
-	assert_int_equal(ib_pma_process(&pma, &m, &m), IB_PMA_DROP);
+	assert_int_equal(ib_pma_process(&pma, &m, &m, now), IB_PMA_DROP);
 	m = request(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, 1, 0, 0);
 	m.hdr.mgmt_class = IB_CLASS_CM;
-	assert_int_equal(ib_pma_process(&pma, &m, &m), IB_PMA_DROP);
+	assert_int_equal(ib_pma_process(&pma, &m, &m, now), IB_PMA_DROP);
 }
 
 int main(void)
@@ -291,6 +399,7 @@ int main(void)
 		cmocka_unit_test_setup(all_ports, setup),
 		cmocka_unit_test_setup(details, setup),
 		cmocka_unit_test_setup(by_lane, setup),
+		cmocka_unit_test_setup(sampling, setup),
 		cmocka_unit_test_setup(refusals, setup),
 	};
 

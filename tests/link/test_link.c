@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -165,8 +166,8 @@ static void test_hello_bad(void **state)
 	raw_client(&h, sizeof(h), &theirs, &ours);
 	assert_int_equal(ours.code, OHCA_LINK_E_VERSION);
 	assert_int_equal(theirs.code, OHCA_LINK_E_VERSION);
-	assert_non_null(strstr(theirs.text, "version 2"));
-	assert_non_null(strstr(theirs.text, "speak 1"));
+	assert_non_null(strstr(theirs.text, "version 3"));
+	assert_non_null(strstr(theirs.text, "speak 2"));
 
 	raw_client("GET / HTTP/1.0\r\n\r\n", 18, &theirs, &ours);
 	assert_int_equal(ours.code, OHCA_LINK_E_PROTO);
@@ -249,6 +250,63 @@ static void test_paths(void **state)
 	assert_true(fd2 >= 0);
 	close(fd2);
 	unlink(in_dir("s"));
+}
+
+struct race {
+	pthread_barrier_t *start;
+	const char *path;
+	struct ohca_link_err err;
+	int fd;
+};
+
+static void *race_listen(void *arg)
+{
+	struct race *r = arg;
+
+	pthread_barrier_wait(r->start);
+	r->fd = ohca_link_listen(r->path, &r->err);
+	return NULL;
+}
+
+/* Several find the same stale socket at the same time: one gets the path, and keeps it. */
+static void test_listen_race(void **state)
+{
+	struct ohca_link_cfg cfg;
+	struct ohca_link_err err;
+	const char *path = in_dir("s");
+	pthread_barrier_t start;
+	int fd, sock;
+
+	(void)state;
+	ohca_link_cfg_init(&cfg);
+	assert_int_equal(pthread_barrier_init(&start, NULL, 4), 0);
+	fd = ohca_link_listen(in_dir("s"), &err);
+	assert_true(fd >= 0);
+	for (int i = 0; i < 300; i++) {
+		struct race r[4];
+		pthread_t t[4];
+		int won = 0;
+
+		close(fd);		/* stale from here on */
+		for (int k = 0; k < 4; k++) {
+			r[k] = (struct race){ .start = &start, .path = path };
+			assert_int_equal(pthread_create(&t[k], NULL, race_listen, &r[k]), 0);
+		}
+		for (int k = 0; k < 4; k++) {
+			pthread_join(t[k], NULL);
+			if (r[k].fd < 0)
+				continue;
+			fd = r[k].fd;
+			won++;
+		}
+		assert_int_equal(won, 1);
+		sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
+		assert_true(sock >= 0);
+		close(sock);
+	}
+	close(fd);
+	unlink(in_dir("s"));
+	pthread_barrier_destroy(&start);
 }
 
 /* ---- training ------------------------------------------------------------------ */
@@ -353,6 +411,69 @@ static void test_train(void **state)
 	assert_false(ohca_link_is_up(p.a));
 	assert_false(ohca_link_is_up(p.b));
 	pair_free(&p);
+}
+
+/* A frame that was begun before a retraining does not come out after it. */
+static void test_train_in_frame(void **state)
+{
+	struct ohca_link_phy phy = pair_phy();
+	int ua = 0, da = 0, ub = 0, db = 0;
+	struct pair p;
+	uint8_t *b;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	for (int i = 0; i < 2; i++) {	/* either end begins */
+		b = ohca_link_tx_begin(p.a, 0, 100);
+		assert_non_null(b);
+		memset(b, 7, 100);
+		assert_int_equal(ohca_link_train(i ? p.a : p.b, &phy), 0);
+		for (int k = 0; k < 4; k++) {
+			drain(p.a, &ua, &da);
+			drain(p.b, &ub, &db);
+		}
+		assert_int_equal(ua, i + 1);
+		assert_int_equal(ub, i + 1);
+		ohca_link_tx_commit(p.a, 0, 100, 0);
+		assert_int_equal(ohca_link_rx_pending(p.b), 0);
+		assert_true(send_one(p.a, 0, 60, 1));
+		expect_one(p.b, 0, 60, 1);
+	}
+	pair_free(&p);
+}
+
+/* What ends a training is the last of as many messages as are looked at in one go. */
+static void test_ctrl_budget(void **state)
+{
+	struct ohca_wire_hdr h;
+	struct ohca_link_phy phy = pair_phy();
+	struct ohca_link_err ea, eb;
+	struct ohca_link_cfg c;
+	struct pair p;
+
+	(void)state;
+	ohca_link_cfg_init(&c);
+	for (unsigned int n = 0; n < 40; n++) {
+		assert_int_equal(pair_meet(&p, &c, &c, &ea, &eb), 0);
+		assert_int_equal(ohca_link_train(p.b, &phy), 0);
+		assert_int_equal(ohca_link_train(p.a, &phy), 0);
+		assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_NONE);
+		link_hdr_init(&h, 77, sizeof(h));
+		for (unsigned int i = 0; i < n; i++)
+			assert_int_equal(link_send(p.b->sock, &h, sizeof(h)), 0);
+		assert_int_equal(ohca_link_ctrl(p.b), OHCA_LINK_EV_UP);
+		/* As from poll(): while there is something to read. */
+		for (;;) {
+			struct pollfd pf = { .fd = ohca_link_ctrl_fd(p.a), .events = POLLIN };
+
+			if (poll(&pf, 1, 0) <= 0)
+				break;
+			while (ohca_link_ctrl(p.a) != OHCA_LINK_EV_NONE)
+				;
+		}
+		assert_true(ohca_link_is_up(p.a));
+		pair_free(&p);
+	}
 }
 
 static void test_close(void **state)
@@ -529,6 +650,113 @@ static void test_sleep(void **state)
 }
 
 /* ---- hostile peer -------------------------------------------------------------- */
+
+/* All that a peer can do to a pipe by its own descriptor: to block, full or empty. */
+static void spoil(int fd, bool full)
+{
+	uint8_t buf[4096] = { 0 };
+	int fl = fcntl(fd, F_GETFL);
+
+	assert_int_equal(fcntl(fd, F_SETFL, fl | O_NONBLOCK), 0);
+	if (full) {
+		while (write(fd, buf, sizeof(buf)) > 0)
+			;
+		while (write(fd, buf, 1) > 0)
+			;
+	} else {
+		while (read(fd, buf, sizeof(buf)) > 0)
+			;
+	}
+	assert_int_equal(fcntl(fd, F_SETFL, fl & ~O_NONBLOCK), 0);
+}
+
+/* Whatever an end does to the wake-ups, it does not hold its peer up. */
+static void test_hostile_wake(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct ohca_link *evil, *good;
+		struct ohca_link_stats st;
+		struct pair p;
+
+		assert_int_equal(pair_up(&p, 1, 0), 0);
+		evil = i ? p.a : p.b;
+		good = i ? p.b : p.a;
+		alarm(20);			/* ends a test that waits */
+		/* It sleeps, and its pipe is full. */
+		assert_true(ohca_link_prepare_sleep(evil));
+		spoil(evil->my_wake, true);
+		assert_true(send_one(good, 0, 64, 1));
+		ohca_link_kick(good);
+		ohca_link_get_stats(good, &st);
+		assert_int_equal(st.wakeups_sent, 0);
+		expect_one(evil, 0, 64, 1);
+		/* It signals, and takes the signal away. */
+		assert_true(ohca_link_prepare_sleep(good));
+		assert_true(send_one(evil, 0, 64, 2));
+		ohca_link_kick(evil);
+		assert_true(signalled(good));
+		spoil(evil->peer_wake, false);
+		ohca_link_awake(good, true);
+		expect_one(good, 0, 64, 2);
+		/* It signals without end: all of it is read in the end. */
+		spoil(evil->peer_wake, true);
+		for (int k = 0; signalled(good); k++) {
+			assert_in_range(k, 0, 10000);
+			ohca_link_awake(good, true);
+		}
+		alarm(0);
+		pair_free(&p);
+	}
+}
+
+/* A descriptor that is no pipe is refused, whatever its name; so is one too few. */
+static void test_hostile_fds(void **state)
+{
+	struct ohca_link_cfg cfg, peer;
+	struct ohca_link_err err;
+	struct ohca_link *l = NULL;
+	struct ohca_wire_hello h = { .features = OHCA_WIRE_FEAT_SHM, .node_type = 2,
+				     .port_num = 1, .vl_cap = 1, .mtu_cap = 5, .vls = 1 };
+	int ls, fd, sock;
+
+	(void)state;
+	ohca_link_cfg_init(&cfg);
+	ls = ohca_link_listen(in_dir("s"), &err);
+	assert_true(ls >= 0);
+	h.mem_size = shm_size(1, 0);
+	link_hdr_init(&h.hdr, OHCA_WIRE_HELLO, sizeof(h));
+	for (unsigned int n = 2; n <= 3; n++) {
+		union {
+			char buf[CMSG_SPACE(3 * sizeof(int))];
+			struct cmsghdr align;
+		} c = { 0 };
+		struct iovec iov = { .iov_base = &h, .iov_len = sizeof(h) };
+		struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.buf,
+				    .msg_controllen = CMSG_SPACE(n * sizeof(int)) };
+		struct cmsghdr *cm = CMSG_FIRSTHDR(&m);
+		int fds[3] = { shm_create(1, 0), -1, -1 };
+
+		fds[1] = fds[2] = memfd_create("pipe:[1]", 0);
+		sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
+		assert_true(sock >= 0);
+		fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		assert_true(fd >= 0);
+		assert_int_equal(ohca_link_hello_recv(fd, &peer, &err), 1);
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(cm), fds, n * sizeof(int));
+		assert_int_equal(sendmsg(fd, &m, 0), sizeof(h));
+		assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), -1);
+		assert_non_null(strstr(err.text, n == 3 ? "no pipe" : "did not pass"));
+		close(fds[0]);
+		close(fds[1]);
+		close(fd);
+	}
+	close(ls);
+	unlink(in_dir("s"));
+}
 
 static void expect_error(struct ohca_link *l, const char *what)
 {
@@ -746,7 +974,7 @@ static void test_connect_halves(void **state)
 			break;
 	}
 	assert_in_range(n, 1, 199);
-	assert_int_equal(err.sys, EAGAIN);
+	assert_int_equal(err.code, OHCA_LINK_E_TIMEOUT);
 	while (n)
 		close(waiting[--n]);
 	close(ls);
@@ -955,12 +1183,17 @@ int main(void)
 		cmocka_unit_test(test_hello_bad),
 		cmocka_unit_test(test_timeout),
 		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_listen_race),
 		cmocka_unit_test(test_train),
+		cmocka_unit_test(test_train_in_frame),
+		cmocka_unit_test(test_ctrl_budget),
 		cmocka_unit_test(test_close),
 		cmocka_unit_test(test_credits),
 		cmocka_unit_test(test_shorter_commit),
 		cmocka_unit_test(test_vl15_drops),
 		cmocka_unit_test(test_sleep),
+		cmocka_unit_test(test_hostile_wake),
+		cmocka_unit_test(test_hostile_fds),
 		cmocka_unit_test(test_bad_desc),
 		cmocka_unit_test(test_bad_credit),
 		cmocka_unit_test(test_bad_ctrl),

@@ -56,6 +56,7 @@ void verbs_set_ops(struct verbs_context *vctx, const struct verbs_context_ops *o
 
 void __verbs_log(struct verbs_context *vctx, uint32_t level, const char *fmt, ...)
 {
+	fake.logs++;
 }
 
 int ibv_dontfork_range(void *base, size_t size)
@@ -127,8 +128,11 @@ int ibv_cmd_alloc_pd(struct ibv_context *context, struct ibv_pd *pd,
 		     struct ibv_alloc_pd *cmd, size_t cmd_size,
 		     struct ib_uverbs_alloc_pd_resp *resp, size_t resp_size)
 {
+	struct uohca_alloc_pd_resp *r = (void *)resp;
+
 	pd->context = context;
 	pd->handle = fake.next_handle++;
+	r->pdn = FAKE_PDN(pd->handle);
 	return fake_fail();
 }
 
@@ -195,8 +199,6 @@ int ibv_cmd_create_srq_ex(struct ibv_context *context, struct verbs_srq *srq,
 	srq->srq_type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type :
 								   IBV_SRQT_BASIC;
 	resp->drv_payload.srqn = fake.next_handle++;
-	if (fake.on_create)
-		fake.on_create();
 	return fake_fail();
 }
 
@@ -272,8 +274,6 @@ int ibv_cmd_create_qp_ex2(struct ibv_context *context, struct verbs_qp *qp,
 	qp->qp.qp_num = fake.next_handle;
 	qp->comp_mask = 0;
 	resp->drv_payload.handle = fake.next_handle++;
-	if (fake.on_create)
-		fake.on_create();
 	return fake_fail();
 }
 
@@ -432,7 +432,7 @@ int ibv_cmd_query_context(struct ibv_context *context, struct ibv_command_buffer
 	return fake_fail();
 }
 
-/* The provider's own methods: both ask for an object of another process. */
+/* The provider's own methods: both ask for an object of another process. The handle is first. */
 int execute_ioctl(struct ibv_context *context, struct ibv_command_buffer *cmd)
 {
 	errno = fake_fail();
@@ -440,6 +440,9 @@ int execute_ioctl(struct ibv_context *context, struct ibv_command_buffer *cmd)
 		return -1;
 	if (cmd->hdr.object_id == UVERBS_OBJECT_DM)
 		fake_dm(attr_out(cmd));
+	else
+		((struct ohca_alloc_pd_resp *)attr_out(cmd))->pdn =
+			FAKE_PDN(cmd->hdr.attrs[0].data);
 	return 0;
 }
 
@@ -507,20 +510,25 @@ struct ohca_hw_cqe *fake_cqe(struct ohca_cq *cq, uint32_t pi)
 	       (pi & ((1u << cq->log_size) - 1));
 }
 
+/** fake_complete_as - the device writes @cqe, but for its owner bit, at producer index @pi */
+void fake_complete_as(struct ohca_cq *cq, uint32_t pi, const struct ohca_hw_cqe *cqe)
+{
+	struct ohca_hw_cqe *to = fake_cqe(cq, pi);
+	uint8_t owner = !(pi >> cq->log_size & 1);
+
+	memcpy(to, cqe, offsetof(struct ohca_hw_cqe, owner));
+	__atomic_store_n(&to->owner, owner, __ATOMIC_RELEASE);
+}
+
 static void complete(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t qpn,
 		     uint32_t idx, uint8_t flags)
 {
-	struct ohca_hw_cqe *cqe = fake_cqe(cq, pi);
-	uint8_t owner = !(pi >> cq->log_size & 1);
+	const struct ohca_hw_cqe cqe = {
+		.wr_id = htole64(wr_id), .qp_num = htole32(qpn), .byte_len = htole32(pi),
+		.timestamp = htole64(1000ull + pi), .wqe_idx = htole32(idx), .flags = flags,
+	};
 
-	memset(cqe, 0, offsetof(struct ohca_hw_cqe, owner));
-	cqe->wr_id = htole64(wr_id);
-	cqe->qp_num = htole32(qpn);
-	cqe->byte_len = htole32(pi);
-	cqe->timestamp = htole64(1000ull + pi);
-	cqe->wqe_idx = htole32(idx);
-	cqe->flags = flags;
-	__atomic_store_n(&cqe->owner, owner, __ATOMIC_RELEASE);
+	fake_complete_as(cq, pi, &cqe);
 }
 
 /** fake_complete - the device writes a good completion at producer index @pi */

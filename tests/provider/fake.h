@@ -17,6 +17,7 @@
  * @opens: contexts that are open
  * @dm_length: length of all device memory, as the kernel says
  * @dms: device memory allocated and not freed
+ * @logs: messages of the library
  * @bufs: queue memory handed out and not given back
  * @next_handle: number of the next QP, CQ, SRQ
  * @cq_req: last create_cq; the other requests alike
@@ -31,6 +32,7 @@ struct fake_kernel {
 	uint8_t max_sge;
 	uint8_t ports;
 	int opens;
+	int logs;
 	uint64_t dm_length;
 	int dms;
 	int bufs;
@@ -51,8 +53,7 @@ struct fake_kernel {
 	int (*on_modify_srq)(const struct ohca_modify_srq_req *req);
 	/* runs inside modify_qp with capabilities, the same of both queues */
 	int (*on_modify_qp)(const struct ohca_modify_qp_req *req);
-	/* run inside commands that make and destroy QPs and SRQs, when the kernel is done */
-	void (*on_create)(void);
+	/* runs inside commands that destroy QPs and SRQs, when the kernel is done */
 	void (*on_destroy)(void);
 };
 
@@ -61,6 +62,7 @@ extern struct verbs_context_ops ops;
 
 #define FAKE_PAGE	4096
 #define FAKE_DM_SIZE	8192	/* bytes mapped for device memory */
+#define FAKE_PDN(handle) ((uint32_t)(handle) ^ 0x5a0000u)	/* number of a PD */
 
 struct ibv_context *fake_open(void);
 struct ibv_context *fake_import(void);
@@ -72,6 +74,7 @@ void fake_clock(uint64_t ns);
 uint64_t fake_doorbell(struct ibv_context *ibctx, unsigned int offset);
 
 struct ohca_hw_cqe *fake_cqe(struct ohca_cq *cq, uint32_t pi);
+void fake_complete_as(struct ohca_cq *cq, uint32_t pi, const struct ohca_hw_cqe *cqe);
 void fake_complete(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t qpn);
 void fake_complete_xrc(struct ohca_cq *cq, uint32_t pi, uint64_t wr_id, uint32_t srqn,
 		       uint32_t qpn);

@@ -168,6 +168,7 @@ static void every_op(void **state)
 		{ IBV_WR_SEND_WITH_INV, 2, 0x01020304 },
 	};
 	struct env *e = *state;
+	struct ibv_mw mw = { .rkey = 0x4499, .type = IBV_MW_TYPE_2 };
 	struct ibv_mw_bind_info info = { &mr, 0x5000, 0x100,
 					 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE };
 	uint8_t first[64];
@@ -195,6 +196,7 @@ static void every_op(void **state)
 			wr.wr.rdma.remote_addr = 0x8000;
 			wr.wr.rdma.rkey = 0x99;
 		}
+		wr.bind_mw.mw = &mw;
 		wr.bind_mw.rkey = 0x4401;
 		wr.bind_mw.bind_info = info;
 		assert_int_equal(post(e, &wr), 0);
@@ -250,7 +252,7 @@ static void every_op(void **state)
 			assert_int_equal(le64toh(r->iova), 0x5000);
 			assert_int_equal(le64toh(r->length), 0x100);
 			assert_int_equal(le32toh(r->mr_key), 0x777);
-			e->ex->wr_bind_mw(e->ex, NULL, 0x4401, &info);
+			e->ex->wr_bind_mw(e->ex, &mw, 0x4401, &info);
 			break;
 		}
 		default:
@@ -357,6 +359,77 @@ static void ud_wqe(void **state)
 	/* no RDMA on a datagram QP */
 	wr.opcode = IBV_WR_RDMA_WRITE;
 	assert_int_equal(post(e, &wr), EINVAL);
+}
+
+/* One datagram by each interface. */
+static int send_by(struct env *e, struct ibv_ah *ah, bool inl)
+{
+	struct ibv_send_wr wr[2] = {
+		{ .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = { .ah = e->ah } },
+	}, *bad = NULL;
+	char data[8] = "";
+	struct ibv_sge in = { (uintptr_t)data, sizeof(data), 0 };
+	uint32_t pi = e->qp->sq.pi;
+	int err;
+
+	if (inl) {
+		wr[0].sg_list = &in;
+		wr[0].send_flags = IBV_SEND_INLINE;
+	}
+	wr[1] = wr[0];
+	wr[1].wr.ud.ah = ah;
+	err = post(e, &wr[1]);
+	assert_int_equal(e->qp->sq.pi - pi, err ? 0 : 2);
+
+	/* behind one that is good */
+	pi = e->qp->sq.pi;
+	wr[0].next = &wr[1];
+	assert_int_equal(ops.post_send(e->ibqp, wr, &bad), err);
+	assert_ptr_equal(bad, err ? &wr[1] : NULL);
+	assert_int_equal(e->qp->sq.pi - pi, err ? 2 : 4);
+
+	pi = e->qp->sq.pi;
+	e->ex->wr_start(e->ex);
+	e->ex->wr_flags = 0;
+	ibv_wr_send(e->ex);
+	ibv_wr_set_ud_addr(e->ex, ah, DQPN, QKEY);
+	ibv_wr_set_sge(e->ex, sge.lkey, sge.addr, sge.length);
+	assert_int_equal(e->ex->wr_complete(e->ex), err);
+	assert_int_equal(e->qp->sq.pi - pi, err ? 0 : 2);
+	db(e)->sq_ci = htole32(e->qp->sq.pi);
+	return err;
+}
+
+/* A QP sends by AHs of its own protection domain, whatever stands for it. */
+static void ah_of_another_pd(void **state)
+{
+	struct env *e = *state;
+	struct ibv_parent_domain_init_attr pattr = { .pd = e->pd };
+	struct ibv_ah_attr a = { .dlid = 7, .port_num = 1 };
+	struct ibv_pd *other = ops.alloc_pd(e->ctx);
+	struct ibv_pd *pds[] = {
+		e->pd, ops.alloc_parent_domain(e->ctx, &pattr),
+		ops.import_pd(e->ctx, e->pd->handle), other, NULL,
+		ops.import_pd(e->ctx, other->handle),
+	};
+	struct ibv_ah *ah;
+
+	pattr.pd = other;
+	pds[4] = ops.alloc_parent_domain(e->ctx, &pattr);
+	make_qp(e, IBV_QPT_UD, (struct ibv_qp_cap){ .max_send_wr = 8, .max_send_sge = 1,
+						    .max_inline_data = 8 });
+	for (unsigned int i = 0; i < 6; i++) {
+		ah = ops.create_ah(pds[i], &a);
+		assert_non_null(ah);
+		for (unsigned int inl = 0; inl < 2; inl++)
+			assert_int_equal(send_by(e, ah, inl), i < 3 ? 0 : EINVAL);
+		ops.destroy_ah(ah);
+	}
+	ops.unimport_pd(pds[2]);
+	ops.unimport_pd(pds[5]);
+	assert_int_equal(ops.dealloc_pd(pds[1]), 0);
+	assert_int_equal(ops.dealloc_pd(pds[4]), 0);
+	assert_int_equal(ops.dealloc_pd(other), 0);
 }
 
 /* SGEs and inline bytes over the end of the ring, at every starting block. */
@@ -961,14 +1034,51 @@ static void bind_type1(void **state)
 	assert_int_equal(ops.dealloc_mw(mw), 0);
 }
 
+/* The window that is named and the key that it gets belong together, by each interface. */
+static void bind_type2(void **state)
+{
+	struct env *e = *state;
+	struct ibv_mr mr = { .lkey = 0x900 };
+	struct ibv_mw_bind_info info = { &mr, 0x1000, 64, IBV_ACCESS_REMOTE_READ };
+	struct ibv_mw *mw = ops.alloc_mw(e->pd, IBV_MW_TYPE_2);
+	const struct {
+		uint32_t rkey;
+		int err;
+	} t[] = {
+		{ mw->rkey, 0 }, { mw->rkey ^ 0x01, 0 }, { mw->rkey ^ 0xff, 0 },
+		{ mw->rkey ^ 0x100, EINVAL }, { mw->rkey ^ 0x80000000, EINVAL },
+		{ (mw->rkey ^ 0x200) + 1, EINVAL },
+	};
+	uint32_t pi;
+
+	make_qp(e, IBV_QPT_RC, (struct ibv_qp_cap){ .max_send_wr = 16, .max_send_sge = 1 });
+	for (unsigned int i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct ibv_send_wr wr = {
+			.opcode = IBV_WR_BIND_MW,
+			.bind_mw = { .mw = mw, .rkey = t[i].rkey, .bind_info = info },
+		};
+
+		pi = e->qp->sq.pi;
+		assert_int_equal(post(e, &wr), t[i].err);
+		assert_int_equal(e->qp->sq.pi - pi, !t[i].err);
+		pi = e->qp->sq.pi;
+		e->ex->wr_start(e->ex);
+		e->ex->wr_flags = 0;
+		ibv_wr_bind_mw(e->ex, mw, t[i].rkey, &info);
+		assert_int_equal(e->ex->wr_complete(e->ex), t[i].err);
+		assert_int_equal(e->qp->sq.pi - pi, !t[i].err);
+	}
+	assert_int_equal(ops.dealloc_mw(mw), 0);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(write_wqe), T(every_op), T(placement_wqes), T(ud_wqe), T(wrap), T(large_segments),
+		T(write_wqe), T(every_op), T(placement_wqes), T(ud_wqe), T(ah_of_another_pd), T(wrap), T(large_segments),
 		T(large_segments_refused), T(limits), T(states),
 		T(overflow), T(doorbells), T(recv_queue), T(shared_recv_queue), T(xrc_wqes),
-		T(bind_type1),
+		T(bind_type1), T(bind_type2),
 	};
 
 	return cmocka_run_group_tests_name("provider: posting", tests, NULL, NULL);

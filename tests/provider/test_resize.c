@@ -294,14 +294,23 @@ static void not_there(void **state)
 	assert_int_equal(resize(e, 16, 16), EOPNOTSUPP);
 }
 
+static struct ibv_qp_cap made;	/* of the QP when the threads start */
+
 static void *sender(void *arg)
 {
+	struct env *e = arg;
+	struct ibv_qp_attr attr = { .cap = made };
+
+	/* sizes of another kind are refused, whatever these are now */
+	attr.cap.max_send_sge++;
 	for (uint32_t i = 0; i < POSTS;) {
 		int err = post_send(arg, i);
 
 		if (err && err != ENOMEM)
 			abort();
 		i += !err;
+		if (i % 64 == 0 && ops.modify_qp(e->ibqp, &attr, IBV_QP_CAP) != EINVAL)
+			abort();
 	}
 	return NULL;
 }
@@ -318,7 +327,7 @@ static void *receiver(void *arg)
 	return NULL;
 }
 
-/* Two threads post, another changes the sizes and takes: nothing is lost, all in order. */
+/* Two threads post, another changes sizes and states and takes: nothing is lost, all in order. */
 static void race(void **state)
 {
 	struct env *e = *state;
@@ -326,12 +335,16 @@ static void race(void **state)
 	uint32_t done = 0, tried = 0;
 	pthread_t t[2];
 
+	made = e->cap;
 	assert_int_equal(pthread_create(&t[0], NULL, sender, e), 0);
 	assert_int_equal(pthread_create(&t[1], NULL, receiver, e), 0);
 	while (dev.sq.num != POSTS || dev.rq.num != POSTS) {
 		int err = resize(e, 1 + tried * 37 % 300, 1 + tried * 53 % 300);
+		/* in both states all may be posted */
+		struct ibv_qp_attr s = { .qp_state = tried & 1 ? IBV_QPS_SQD : IBV_QPS_RTS };
 
 		assert_true(err == 0 || err == EINVAL);
+		assert_int_equal(ops.modify_qp(e->ibqp, &s, IBV_QP_STATE), 0);
 		assert_true(time(NULL) < end);
 		done += !err;
 		dev_send(tried % 50);

@@ -224,11 +224,14 @@ static void *poster(void *arg)
 	struct env *e = arg;
 
 	for (uint32_t i = 0; i < POSTS;) {
+		struct ibv_srq_attr attr;
 		int err = post(e, i);
 
 		if (!err)
 			i++;
 		else if (err != ENOMEM)
+			abort();
+		if (i % 1024 == 0 && (ops.query_srq(e->ibsrq, &attr) || attr.max_sge != 7))
 			abort();
 	}
 	return NULL;

@@ -2,7 +2,9 @@
 /* SRQs with tags: list operations as the device sees them, and which tags are free. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "fake.h"
@@ -104,15 +106,14 @@ static void executed(struct env *e, uint32_t result)
 
 static void tag_free(struct env *e, uint32_t handle, uint32_t srqn)
 {
-	struct ohca_hw_cqe *c = fake_cqe(e->cq, e->pi);
+	const struct ohca_hw_cqe c = {
+		.wr_id = htole64(9), .qp_num = htole32(3),
+		.flags = OHCA_CQE_SRQ | OHCA_CQE_TM | OHCA_CQE_TAG_FREE,
+		.wqe_idx = htole32(srqn), .handle = { handle, handle >> 8 },
+		.tag = htole64(0x1122334455667788), .src_qp = htole32(0x99aabbcc),
+	};
 
-	fake_complete(e->cq, e->pi, 9, 3);
-	c->flags = OHCA_CQE_SRQ | OHCA_CQE_TM | OHCA_CQE_TAG_FREE;
-	c->wqe_idx = htole32(srqn);
-	c->handle[0] = handle;
-	c->handle[1] = handle >> 8;
-	c->tag = htole64(0x1122334455667788);
-	c->src_qp = htole32(0x99aabbcc);
+	fake_complete_as(e->cq, e->pi, &c);
 	e->pi++;
 }
 
@@ -323,11 +324,70 @@ static void refused(void **state)
 	ops.destroy_srq(srq);
 }
 
+#define ADDS	20000u
+
+static atomic_bool stop;
+
+static void *poller(void *arg)
+{
+	struct env *e = arg;
+	struct ibv_wc wc[4];
+
+	while (!atomic_load(&stop))
+		if (!ops.poll_cq(&e->cq->vcq.cq, 4, wc))
+			sched_yield();
+	return NULL;
+}
+
+/*
+ * A thread domain is a promise about who posts to the SRQ. Who polls its CQ, which is of no such
+ * domain, may be another thread, and gives tags back.
+ */
+static void polled_elsewhere(void **state)
+{
+	struct env *e = *state, x = *e;
+	struct ibv_td_init_attr tattr = {};
+	struct ibv_parent_domain_init_attr pattr = { .pd = e->pd, .td = ops.alloc_td(e->ctx, &tattr) };
+	const time_t end = time(NULL) + 60;
+	struct ibv_srq_init_attr_ex attr;
+	uint32_t handle;
+	pthread_t t;
+
+	x.pd = ops.alloc_parent_domain(e->ctx, &pattr);
+	attr = srq_attr(&x);
+	x.ibsrq = ops.create_srq_ex(e->ctx, &attr);
+	assert_non_null(x.ibsrq);
+	x.srq = to_osrq(x.ibsrq);
+	assert_false(x.srq->rq.lock.needed);
+	atomic_store(&stop, false);
+	assert_int_equal(pthread_create(&t, NULL, poller, &x), 0);
+	for (uint32_t i = 0; i < ADDS && time(NULL) < end;) {
+		int err = add(&x, i, &handle);
+
+		if (err) {
+			assert_int_equal(err, ENOMEM);
+			sched_yield();
+			continue;
+		}
+		assert_true(handle < TAGS);
+		executed(&x, OHCA_TM_DONE);
+		tag_free(&x, handle, x.srq->srqn);
+		i++;
+	}
+	assert_true(time(NULL) < end);
+	atomic_store(&stop, true);
+	pthread_join(t, NULL);
+	assert_int_equal(ops.destroy_srq(x.ibsrq), 0);
+	assert_int_equal(ops.dealloc_pd(x.pd), 0);
+	assert_int_equal(ops.dealloc_td(pattr.td), 0);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(operations), T(tags), T(same_number), T(info), T(queue_pairs), T(refused),
+		T(polled_elsewhere),
 	};
 
 	return cmocka_run_group_tests_name("provider: tags", tests, NULL, NULL);

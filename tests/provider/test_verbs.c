@@ -600,6 +600,33 @@ static void ah_checks(void **state)
 	ops.dealloc_pd(pd);
 }
 
+/* A PD of any kind stays while AHs of it exist. */
+static void ah_keeps_pd(void **state)
+{
+	struct ibv_td_init_attr tattr = {};
+	struct ibv_ah_attr a = { .dlid = 7, .port_num = 1 };
+	struct ibv_pd *pd = ops.alloc_pd(ctx), *parent;
+	struct ibv_parent_domain_init_attr pattr = { .pd = pd, .td = ops.alloc_td(ctx, &tattr) };
+	struct ibv_ah *one = ops.create_ah(pd, &a), *two = ops.create_ah(pd, &a);
+
+	assert_int_equal(ops.dealloc_pd(pd), EBUSY);
+	assert_int_equal(ops.destroy_ah(one), 0);
+	assert_int_equal(ops.dealloc_pd(pd), EBUSY);
+	assert_int_equal(ops.destroy_ah(two), 0);
+	/* what could not be made counts for nothing */
+	a.dlid = 0;
+	assert_null(ops.create_ah(pd, &a));
+	a.dlid = 7;
+	parent = ops.alloc_parent_domain(ctx, &pattr);
+	assert_non_null(parent);
+	one = ops.create_ah(parent, &a);
+	assert_int_equal(ops.dealloc_pd(parent), EBUSY);
+	assert_int_equal(ops.destroy_ah(one), 0);
+	assert_int_equal(ops.dealloc_pd(parent), 0);
+	assert_int_equal(ops.dealloc_td(pattr.td), 0);
+	assert_int_equal(ops.dealloc_pd(pd), 0);
+}
+
 static void srq_checks(void **state)
 {
 	static const struct ibv_srq_attr bad[] = {
@@ -741,6 +768,116 @@ static void features(void **state)
 	ops.dealloc_pd(pd);
 }
 
+/* One request by each interface: the same error, or 0. */
+static int post_both(struct ibv_qp *ibqp, struct ibv_ah *ah, enum ibv_wr_opcode op,
+		     unsigned int flags)
+{
+	struct ibv_mw mw = { .rkey = 0x100 };
+	struct ibv_sge sge = { 0x1000, 8, 1 };
+	struct ibv_mw_bind_info info = {};
+	struct ibv_send_wr wr = { .opcode = op, .send_flags = flags, .sg_list = &sge,
+				  .num_sge = 1 }, *bad;
+	struct ibv_qp_ex *ex = &to_oqp(ibqp)->vqp.qp_ex;
+	uint64_t inl = 0;
+	int err;
+
+	if (ah)
+		wr.wr.ud.ah = ah;
+	if (op == IBV_WR_BIND_MW) {
+		wr.bind_mw.mw = &mw;
+		wr.bind_mw.rkey = mw.rkey;
+	}
+	if (flags & IBV_SEND_INLINE)
+		sge.addr = (uintptr_t)&inl;
+	err = ops.post_send(ibqp, &wr, &bad);
+	ex->wr_start(ex);
+	ex->wr_flags = flags & ~IBV_SEND_INLINE;
+	if (op == IBV_WR_BIND_MW && ex->wr_bind_mw) {
+		ex->wr_bind_mw(ex, &mw, mw.rkey, &info);
+	} else if (op == IBV_WR_LOCAL_INV && ex->wr_local_inv) {
+		ex->wr_local_inv(ex, 1);
+	} else if (op == IBV_WR_SEND_WITH_INV && ex->wr_send_inv) {
+		ex->wr_send_inv(ex, 1);
+	} else if (op == IBV_WR_SEND) {
+		ex->wr_send(ex);
+	} else {
+		/* no builder was made for it */
+		ex->wr_abort(ex);
+		return err;
+	}
+	if (ah)
+		ex->wr_set_ud_addr(ex, ah, 1, 1);
+	if (op == IBV_WR_SEND || op == IBV_WR_SEND_WITH_INV)
+		ex->wr_set_sge(ex, 1, 0x1000, 8);
+	assert_int_equal(ex->wr_complete(ex), err);
+	return err;
+}
+
+/* What is asked for in a request and the device or the QP's type has not is refused, not sent. */
+static void posted_features(void **state)
+{
+	static const struct {
+		enum ibv_qp_type type;
+		enum ibv_wr_opcode op;
+		unsigned int flags;
+		uint64_t builder;
+		uint64_t feature;	/* bit that makes it good; ~0: none does */
+	} t[] = {
+		{ IBV_QPT_RC, IBV_WR_BIND_MW, 0, IBV_QP_EX_WITH_BIND_MW, OHCA_FEATURE_MW },
+		{ IBV_QPT_UC, IBV_WR_BIND_MW, 0, IBV_QP_EX_WITH_BIND_MW, OHCA_FEATURE_MW },
+		{ IBV_QPT_RC, IBV_WR_LOCAL_INV, 0, IBV_QP_EX_WITH_LOCAL_INV, OHCA_FEATURE_FRMR },
+		{ IBV_QPT_RC, IBV_WR_SEND_WITH_INV, 0, IBV_QP_EX_WITH_SEND_WITH_INV,
+		  OHCA_FEATURE_FRMR },
+		{ IBV_QPT_UD, IBV_WR_SEND, IBV_SEND_IP_CSUM, IBV_QP_EX_WITH_SEND,
+		  OHCA_FEATURE_UD_CSUM },
+		{ IBV_QPT_UD, IBV_WR_SEND, IBV_SEND_IP_CSUM | IBV_SEND_INLINE,
+		  IBV_QP_EX_WITH_SEND, OHCA_FEATURE_UD_CSUM },
+		{ IBV_QPT_RC, IBV_WR_SEND, IBV_SEND_IP_CSUM, IBV_QP_EX_WITH_SEND, ~0ull },
+		{ IBV_QPT_RC, IBV_WR_SEND, IBV_SEND_IP_CSUM | IBV_SEND_INLINE,
+		  IBV_QP_EX_WITH_SEND, ~0ull },
+		{ IBV_QPT_UC, IBV_WR_SEND, IBV_SEND_IP_CSUM, IBV_QP_EX_WITH_SEND, ~0ull },
+		{ IBV_QPT_RC, IBV_WR_BIND_MW, IBV_SEND_IP_CSUM, IBV_QP_EX_WITH_BIND_MW, ~0ull },
+	};
+	struct ibv_pd *pd = ops.alloc_pd(ctx);
+	struct ibv_cq *cq = ops.create_cq(ctx, 1, NULL, 0);
+	struct ibv_ah_attr ah_attr = { .dlid = 1, .port_num = 1 };
+	struct ibv_ah *ah = ops.create_ah(pd, &ah_attr);
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS };
+	struct ibv_qp *qp;
+
+	for (unsigned int i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		for (unsigned int has = 0; has < 2; has++) {
+			struct ibv_qp_init_attr_ex a = {
+				.qp_type = t[i].type, .send_cq = cq, .recv_cq = cq, .pd = pd,
+				.cap = { 8, 1, 1, 1, 8 },
+				.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+				.send_ops_flags = t[i].builder,
+			};
+
+			to_octx(ctx)->features = ~0ull;
+			if (!has && t[i].feature != ~0ull)
+				to_octx(ctx)->features &= ~(1ull << t[i].feature);
+			qp = ops.create_qp_ex(ctx, &a);
+			if (!t[i].flags && !has) {
+				/* nor is there a builder for it */
+				assert_null(qp);
+				assert_int_equal(errno, EOPNOTSUPP);
+				a.send_ops_flags = IBV_QP_EX_WITH_SEND;
+				qp = ops.create_qp_ex(ctx, &a);
+			}
+			assert_non_null(qp);
+			ops.modify_qp(qp, &rts, IBV_QP_STATE);
+			assert_int_equal(post_both(qp, t[i].type == IBV_QPT_UD ? ah : NULL,
+						   t[i].op, t[i].flags),
+					 has && t[i].feature != ~0ull ? 0 : EINVAL);
+			ops.destroy_qp(qp);
+		}
+	}
+	ops.destroy_ah(ah);
+	ops.destroy_cq(cq);
+	ops.dealloc_pd(pd);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -748,8 +885,9 @@ int main(void)
 		T(handshake), T(device_version), T(device_clock), T(device_memory),
 		T(import), T(cq_sizes), T(locks),
 		T(allocators),
-		T(qp_caps), T(qp_refused), T(qp_clean), T(srq_clean), T(ah_checks), T(srq_checks), T(xrc),
-		T(features),
+		T(qp_caps), T(qp_refused), T(qp_clean), T(srq_clean), T(ah_checks), T(ah_keeps_pd),
+		T(srq_checks), T(xrc),
+		T(features), T(posted_features),
 	};
 
 	return cmocka_run_group_tests_name("provider: objects", tests, NULL, NULL);

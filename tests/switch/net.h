@@ -27,6 +27,7 @@ struct net {
 	unsigned int n;
 	int ls;
 	char dir[32], path[48];
+	uint64_t now_ns;	/* time for the switch; 0: the host's */
 	char log[8192];		/* what the switch reported */
 };
 
@@ -66,6 +67,7 @@ static inline void net_pump(void *arg)
 
 /**
  * net_attach() - connect one more end port, wanting switch port @want (0: any)
+ * @base: what it is, or NULL: the default, with as many VLs as the switch
  * Return: 0, or -1 with the reason in @err.
  */
 static inline int net_attach(struct net *t, struct ep *e, uint64_t guid, unsigned int want,
@@ -83,6 +85,8 @@ static inline int net_attach(struct net *t, struct ep *e, uint64_t guid, unsigne
 		cfg = *base;
 	else
 		ohca_link_cfg_init(&cfg);
+	if (!base && t->sw->cfg.vls > cfg.vl_cap)
+		cfg.vl_cap = t->sw->cfg.vls;
 	cfg.port_guid = guid;
 	cfg.want_port = (uint8_t)want;
 	snprintf(cfg.desc, sizeof(cfg.desc), "node %u", (unsigned int)guid);
@@ -124,6 +128,22 @@ static inline int net_attach(struct net *t, struct ep *e, uint64_t guid, unsigne
 	return 0;
 }
 
+static inline uint64_t net_clock(void *arg)
+{
+	struct net *t = arg;
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return t->now_ns ? t->now_ns :
+	       (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/** net_stop_clock() - from here on time passes only by t->now_ns += ... */
+static inline void net_stop_clock(struct net *t)
+{
+	t->now_ns = net_clock(t);
+}
+
 static inline void net_log(void *arg, const char *fmt, va_list ap)
 {
 	struct net *t = arg;
@@ -155,6 +175,8 @@ static inline struct net *net_new(unsigned int ports, unsigned int n, unsigned i
 	cfg.shift = (uint8_t)shift;
 	cfg.log = net_log;
 	cfg.log_arg = t;
+	cfg.clock = net_clock;
+	cfg.clock_arg = t;
 	t->sw = sw_new(&cfg);
 	assert_non_null(t->sw);
 	t->ls = ohca_link_listen(t->path, &err);

@@ -48,7 +48,7 @@ refuse 'the limit is 107' -l "$dir/$(printf '%0120d' 0)"
 : >"$dir/file"
 refuse 'is not a socket' -l "$dir/file"
 "$sw" --help | grep -q 'Usage: ohca-switch' || fail '--help'
-"$sw" --version | grep -q 'link protocol 1' || fail '--version'
+"$sw" --version | grep -q 'link protocol 2' || fail '--version'
 
 rm -f "$dir/out"
 # SIGTERM ends it, with the socket removed; SIGUSR1 prints.
@@ -78,5 +78,5 @@ wait $pid || fail "exit status $? after SIGTERM"
 pid=
 [ ! -e "$dir/s" ] || fail 'the socket is still there'
 
-[ $bad -eq 0 ] && echo 'command line: all passed'
+[ $bad -eq 0 ] && echo 'PASS: command line'
 exit $bad

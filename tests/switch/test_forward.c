@@ -27,20 +27,23 @@ static void test_unicast(void **state)
 {
 	struct net *t = net_up(3, 4, 0);
 	struct ohca_port_counters *c1 = &t->sw->port[1].ctr, *c2 = &t->sw->port[2].ctr;
+	struct ohca_port_counters was1, was2;
 	uint8_t fill = 0;
 
 	(void)state;
+	was1 = *c1;
+	was2 = *c2;
 	for (size_t len = 24; len <= 4096 + 120; len += 4) {
 		assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, len, ++fill));
 		net_pump(t);
 		assert_int_equal(net_got(&t->ep[1], 0, len, fill), 1);
 	}
-	assert_int_equal(c1->rcv_pkts, 1049);
-	assert_int_equal(c1->ucast_rcv_pkts, 1049);
-	assert_int_equal(c1->rcv_data, (24 + 4216) / 8 * 1049);
-	assert_int_equal(c2->xmit_pkts, c1->rcv_pkts);
-	assert_int_equal(c2->xmit_data, c1->rcv_data);
-	assert_int_equal(c2->rcv_pkts, 0);
+	assert_int_equal(c1->rcv_pkts - was1.rcv_pkts, 1049);
+	assert_int_equal(c1->ucast_rcv_pkts - was1.ucast_rcv_pkts, 1049);
+	assert_int_equal(c1->rcv_data - was1.rcv_data, (24 + 4216) / 8 * 1049);
+	assert_int_equal(c2->xmit_pkts - was2.xmit_pkts, 1049);
+	assert_int_equal(c2->xmit_data - was2.xmit_data, (24 + 4216) / 8 * 1049);
+	assert_int_equal(c2->rcv_pkts, was2.rcv_pkts);
 	assert_int_equal(net_got(&t->ep[2], 0, 0, -1), 0);
 	net_free(t);
 }
@@ -268,6 +271,48 @@ static void test_sl2vl(void **state)
 	net_free(t);
 }
 
+/* As many VLs as there can be: each SL has its own, and all of them carry traffic. */
+static void test_15_vls(void **state)
+{
+	struct net *t = net_up(3, 15, 0);
+	struct ib_port_info pi;
+	struct ohca_link_err err;
+	struct ohca_link_cfg few;
+	uint8_t d[64] = { 0 };
+
+	(void)state;
+	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_GET, IB_SMP_ATTR_PORT_INFO, 2, d), 0);
+	ib_port_info_unpack(d, &pi);
+	assert_int_equal(pi.op_vls, 5);
+	assert_true(pi.vlarb_low_cap >= 15 && pi.vlarb_high_cap >= 15);
+	for (unsigned int sl = 0; sl < 15; sl++) {
+		assert_true(net_send(&t->ep[0], sl, sl, 3, 0xffff, 100, (uint8_t)sl));
+		net_pump(t);
+		assert_int_equal(net_got(&t->ep[1], sl, 100, (int)sl), 1);
+	}
+	/* All at once, and more than fits: the arbiter serves each. */
+	for (unsigned int n = 0; n < 20; n++)
+		for (unsigned int sl = 0; sl < 15; sl++)
+			assert_true(net_send(&t->ep[0], sl, sl, 3, 0xffff, 1000, (uint8_t)sl));
+	net_pump(t);
+	for (unsigned int sl = 0; sl < 15; sl++)
+		assert_int_equal(net_got(&t->ep[1], sl, 1000, (int)sl), 20);
+
+	/* A peer with fewer: its SLs share them, until an SM says otherwise. */
+	ohca_link_free(t->ep[2].l);
+	ohca_link_cfg_init(&few);
+	few.vl_cap = 8;
+	assert_int_equal(net_attach(t, &t->ep[2], 0x102, 0, &few, &err), 0);
+	t->ep[2].lid = 4;
+	assert_int_equal(ep_set_state(&t->ep[0], 3, IB_PS_ACTIVE), 0);
+	for (unsigned int sl = 0; sl < 16; sl++) {
+		assert_true(net_send(&t->ep[0], 0, sl, 4, 0xffff, 100, (uint8_t)sl));
+		net_pump(t);
+		assert_int_equal(net_got(&t->ep[2], sl % 8, 100, (int)sl), 1);
+	}
+	net_free(t);
+}
+
 static void test_lanes_do_not_block(void **state)
 {
 	struct net *t = net_up(3, 2, 0);
@@ -316,21 +361,24 @@ static void short_hoq(struct ib_port_info *pi)
 static void test_hoq_life(void **state)
 {
 	struct net *t = net_up(3, 2, 0);
+	const uint64_t *rcv = &t->sw->port[1].ctr.rcv_pkts;
 	unsigned int sent = 0;
+	uint64_t was;
 
 	(void)state;
 	assert_int_equal(set_pi_of(t, 2, short_hoq), 0);
+	was = *rcv;
 	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1)) {
 		sent++;
 		net_pump(t);
 	}
 	assert_true(sw_timers(t->sw) <= 10000000);
-	for (int i = 0; i < 300 && t->sw->port[1].ctr.rcv_pkts < sent; i++) {
+	for (int i = 0; i < 300 && *rcv - was < sent; i++) {
 		usleep(1500);
 		net_pump(t);
 	}
 	/* What did not fit into the sleeping end port's buffer is gone; others are not. */
-	assert_int_equal(t->sw->port[1].ctr.rcv_pkts, sent);
+	assert_int_equal(*rcv - was, sent);
 	assert_int_equal(t->sw->port[2].ctr.xmit_discards, sent - net_got(&t->ep[1], 0, 4000, 1));
 	assert_int_equal(t->sw->port[2].ctr.xmit_hoq_discards, t->sw->port[2].ctr.xmit_discards);
 	assert_true(t->sw->port[2].ctr.xmit_discards > 0);
@@ -526,6 +574,79 @@ static void test_fairness(void **state)
 	net_free(t);
 }
 
+/* So do unicast and multicast, by the packet on a lane and by their weights on two. */
+static void test_mcast_fairness(void **state)
+{
+	struct ib_vlarb_entry e[IB_VLARB_BLOCK] = { { 0, 30 }, { 1, 90 } };
+	struct net *t = net_up(4, 2, 0);
+	unsigned int from[2] = { 0 }, n0, n1;
+	uint8_t pkt[4200], d[64];
+
+	(void)state;
+	join(t, 0, 1 << 3 | 1 << 4);
+	for (int i = 0; i < 2000; i++) {
+		while (net_send(&t->ep[0], 0, 0, 0xc000, 0xffff, 1000, 0))
+			;
+		while (net_send(&t->ep[1], 0, 0, 4, 0xffff, 1000, 1))
+			;
+		sw_round(t->sw);
+		net_got(&t->ep[3], 0, 1000, 0);
+		for (int n = 0; n < 5 && ep_recv(&t->ep[2], 0, pkt, sizeof(pkt)); n++)
+			from[pkt[100]]++;
+	}
+	assert_in_range(from[0] * 100 / (from[0] + from[1]), 45, 55);
+	for (int i = 0; i < 200; i++) {
+		net_got(&t->ep[2], 0, 0, -2);
+		net_got(&t->ep[3], 0, 0, -2);
+		net_pump(t);
+	}
+
+	ib_vlarb_block_pack(e, d);
+	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_VLARB, 1 << 16 | 3, d), 0);
+	for (int i = 0; i < 200; i++) {
+		assert_true(net_send(&t->ep[0], 0, 0, 0xc000, 0xffff, 200, 1));
+		assert_true(net_send(&t->ep[1], 1, 1, 4, 0xffff, 200, 2));
+	}
+	for (n0 = n1 = 0; n0 + n1 < 64;) {
+		assert_true(sw_round(t->sw));
+		n0 += net_got(&t->ep[2], 0, 200, 1);
+		n1 += net_got(&t->ep[2], 1, 200, 2);
+	}
+	assert_in_range(n1 * 100 / (n0 + n1), 62, 88);	/* 3 of 4 */
+	net_pump(t);
+	assert_int_equal(n0 + net_got(&t->ep[2], 0, 200, 1), 200);
+	assert_int_equal(n1 + net_got(&t->ep[2], 1, 200, 2), 200);
+	assert_int_equal(net_got(&t->ep[3], 0, 200, 1), 200);
+	net_free(t);
+}
+
+/* A member whose port goes back to Init gets no more of a packet that waits for it. */
+static void test_mcast_port_down(void **state)
+{
+	struct net *t = net_up(3, 2, 0);
+	struct sw_port *out = &t->sw->port[2];
+	uint64_t sent;
+
+	(void)state;
+	join(t, 0, 1 << 2 | 1 << 3);
+	for (int i = 0; i < 100; i++) {
+		net_send(&t->ep[0], 0, 0, 0xc000, 0xffff, 4000, 1);
+		net_pump(t);
+		net_got(&t->ep[2], 0, 4000, 1);
+	}
+	assert_int_not_equal(t->sw->blocked, 0);
+	sent = out->ctr.xmit_pkts;
+	/* It is up again, and empty, by the time of the next round. */
+	net_got(&t->ep[1], 0, 4000, 1);
+	out->pi.state = IB_PS_INIT;
+	sw_port_changed(t->sw, out);
+	net_pump(t);
+	assert_int_equal(t->sw->blocked, 0);
+	assert_int_equal(out->ctr.xmit_pkts, sent);
+	assert_true(out->ctr.xmit_inactive_discards > 0);
+	net_free(t);
+}
+
 /* ---- partitions ---------------------------------------------------------------- */
 
 static void set_pkeys(struct net *t, unsigned int port, uint16_t k0, uint16_t k1)
@@ -610,6 +731,42 @@ static void test_pkeys(void **state)
 	assert_int_equal(c3->xmit_constraint_errors, 2);
 	/* SMPs are never filtered. */
 	assert_int_equal(ep_set_state(&t->ep[0], 2, IB_PS_ACTIVE), 0);
+	net_free(t);
+}
+
+/* As many P_Keys as an HCA's port holds, on both sides of a switch port that enforces. */
+static void test_many_pkeys(void **state)
+{
+	struct net *t = net_up(3, 2, 0);
+	struct ib_switch_info si;
+	uint8_t d[64] = { 0 };
+
+	(void)state;
+	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_GET, IB_SMP_ATTR_SWITCH_INFO, 0, d), 0);
+	ib_switch_info_unpack(d, &si);
+	assert_true(si.part_enforce_cap > 128);
+	for (unsigned int block = 0; block < 4; block++) {
+		for (unsigned int i = 0; i < 32; i++)
+			ib_pkey_block_put(d, i, (uint16_t)(0x8001 + block * 32 + i));
+		for (unsigned int port = 2; port <= 3; port++)
+			assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE,
+						   port << 16 | block, d), 0);
+	}
+	assert_int_equal(set_pi_of(t, 2, enforce_in), 0);
+	assert_int_equal(set_pi_of(t, 3, enforce_out), 0);
+	for (unsigned int k = 1; k <= 128; k++)
+		assert_true(passes(t, 1, 4, 2, (uint16_t)(0x8000 + k)));
+	assert_false(passes(t, 1, 4, 2, 0x8081));
+	assert_false(passes(t, 1, 4, 2, 0xffff));
+	assert_false(passes(t, 0, 4, 2, 0x8081));
+	assert_int_equal(t->sw->port[2].ctr.rcv_constraint_errors, 2);
+	assert_int_equal(t->sw->port[3].ctr.xmit_constraint_errors, 1);
+	/* A block that is emptied no longer admits anybody. */
+	memset(d, 0, sizeof(d));
+	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE, 2 << 16 | 3,
+				   d), 0);
+	assert_false(passes(t, 1, 4, 2, 0x8080));
+	assert_true(passes(t, 1, 4, 2, 0x8060));
 	net_free(t);
 }
 
@@ -910,6 +1067,7 @@ int main(void)
 		cmocka_unit_test(test_states_and_mtu),
 		cmocka_unit_test(test_multicast),
 		cmocka_unit_test(test_sl2vl),
+		cmocka_unit_test(test_15_vls),
 		cmocka_unit_test(test_lanes_do_not_block),
 		cmocka_unit_test(test_hoq_life),
 		cmocka_unit_test(test_vl_stall),
@@ -917,7 +1075,10 @@ int main(void)
 		cmocka_unit_test(test_stalled_mcast),
 		cmocka_unit_test(test_arbitration),
 		cmocka_unit_test(test_fairness),
+		cmocka_unit_test(test_mcast_fairness),
+		cmocka_unit_test(test_mcast_port_down),
 		cmocka_unit_test(test_pkeys),
+		cmocka_unit_test(test_many_pkeys),
 		cmocka_unit_test(test_death_in_traffic),
 		cmocka_unit_test(test_set_down_in_round),
 		cmocka_unit_test(test_live),

@@ -5,7 +5,10 @@
  */
 #include "net.h"
 
+#include "ib/crc.h"
 #include "ib/pma.h"
+#include "ib/rate.h"
+#include "link/link_priv.h"
 
 /* Get of any attribute of the switch. */
 static int get(struct net *t, uint16_t attr, uint32_t mod, uint8_t d[64])
@@ -85,7 +88,7 @@ static void test_every_attribute(void **state)
 			 IB_MAD_BAD_METHOD);
 	assert_int_equal(get(t, IB_SMP_ATTR_PORT_INFO, 9, d), IB_MAD_BAD_FIELD);
 	assert_int_equal(get(t, IB_SMP_ATTR_PKEY_TABLE, 9 << 16, d), IB_MAD_BAD_FIELD);
-	assert_int_equal(get(t, IB_SMP_ATTR_PKEY_TABLE, 1, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_PKEY_TABLE, 5, d), IB_MAD_BAD_FIELD);
 	assert_int_equal(get(t, IB_SMP_ATTR_SL2VL, 9, d), IB_MAD_BAD_FIELD);
 	assert_int_equal(get(t, IB_SMP_ATTR_SL2VL, 9 << 8, d), IB_MAD_BAD_FIELD);
 	assert_int_equal(get(t, IB_SMP_ATTR_VLARB, 0x10009, d), IB_MAD_BAD_FIELD);
@@ -260,7 +263,6 @@ static void test_port_info(void **state)
 	get_pi(t, 2, &pi);
 	assert_int_equal(pi.state, IB_PS_INIT);
 	assert_int_equal(pi.speed_ext_active, 1);
-	assert_int_equal(t->sw->port[2].ctr.link_downed, 1);
 
 	/* Disabled stays down, also for a peer that retrains. */
 	pi.state = IB_PS_DOWN;
@@ -409,6 +411,58 @@ static void test_vl15_garbage(void **state)
 	net_free(t);
 }
 
+/* VL15 packets that the wire damaged, for a port that is down, and more than fit. */
+static void test_vl15_counters(void **state)
+{
+	static const uint8_t path[] = { 1, 3 };
+	struct net *t = net_new(8, 2, 4, 0);
+	struct ohca_port_counters *c = &t->sw->port[1].ctr;
+	unsigned int fits = 0, lost;
+	uint8_t pkt[EP_SMP_PKT], *b;
+	struct ib_smp smp, in;
+
+	(void)state;
+	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
+	ep_build(pkt, IB_MGMT_VL, 0, IB_LID_PERMISSIVE, IB_LID_PERMISSIVE, 0, 0, IB_DEFAULT_PKEY,
+		 &smp);
+	for (unsigned int bad = 0; bad < 3; bad++) {
+		uint64_t pkts = c->rcv_pkts;
+
+		b = ohca_link_tx_begin(t->ep[0].l, IB_MGMT_VL, sizeof(pkt));
+		memcpy(b, pkt, sizeof(pkt));
+		if (bad == 1)
+			ohca_link_tx_commit(t->ep[0].l, IB_MGMT_VL, sizeof(pkt), OHCA_FRAME_EBP);
+		else
+			ohca_link_tx_commit_vcrc(t->ep[0].l, IB_MGMT_VL, sizeof(pkt),
+						 OHCA_FRAME_VCRC,
+						 ib_vcrc(pkt, sizeof(pkt)) ^ (bad == 2));
+		net_pump(t);
+		assert_int_equal(ep_recv_smp(&t->ep[0], &in), !bad);
+		assert_int_equal(c->rcv_pkts, pkts + 1);
+	}
+	assert_int_equal(c->rcv_remote_phys_errors, 1);
+	assert_int_equal(c->rcv_local_phys_errors, 1);
+	assert_int_equal(c->rcv_errors, 1);
+
+	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 2, path);
+	assert_true(ep_send_smp(&t->ep[0], &smp, 0));
+	net_pump(t);
+	assert_int_equal(t->sw->port[3].ctr.xmit_discards, 1);
+	assert_int_equal(t->sw->port[3].ctr.xmit_inactive_discards, 1);
+
+	/* What found no room counts, also if the link goes before anybody asks. */
+	while (ep_send_smp(&t->ep[1], &smp, 0))
+		fits++;
+	assert_true(fits > 0);
+	for (lost = 1; lost < 5; lost++)
+		assert_false(ep_send_smp(&t->ep[1], &smp, 0));
+	ohca_link_free(t->ep[1].l);
+	t->ep[1].l = NULL;
+	net_pump(t);
+	assert_int_equal(t->sw->port[2].ctr.vl15_dropped, lost);
+	net_free(t);
+}
+
 static void test_lid_route(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
@@ -540,9 +594,11 @@ static void test_port_death(void **state)
 	struct ib_smp smp, again, rep;
 	struct ib_notice n;
 	struct sw_trap *trap = &t->sw->trap[SW_TRAP_STATE];
+	const uint64_t timeout = ib_time_ns(t->sw->port[0].pi.subnet_timeout);
 	uint8_t d[64];
 
 	(void)state;
+	net_stop_clock(t);
 	assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 100, 1));
 	ohca_link_free(t->ep[1].l);
 	t->ep[1].l = NULL;
@@ -556,25 +612,15 @@ static void test_port_death(void **state)
 	assert_int_equal(t->sw->port[2].ctr.link_downed, 1);
 	assert_non_null(strstr(t->log, "port 2: 'node 257' detached: the peer closed"));
 
-	/* Trap 128 went to the SM; it is repeated with the same TID until repressed. */
-	trap->sent_ns = 1;	/* long ago */
-	sw_trap_state_change(t->sw);
-	net_pump(t);
-	while (ep_recv_smp(&t->ep[0], &smp))
-		;
-	/* Many changes within 50 ms are one trap, a little later. Nobody waits for that: the one
-	 * before is said to be sent when this test is over, then long ago.
-	 */
-	trap->sent_ns += 1000000000000;
+	/* Trap 128 went to the SM. Many changes in the time after it are one more. */
+	assert_int_equal(trap->sent, 1);
+	t->now_ns += timeout / 2;
 	for (int i = 0; i < 100; i++)
 		sw_trap_state_change(t->sw);
 	net_pump(t);
 	assert_false(next_trap(&t->ep[0], &smp, &n));
-	assert_int_equal(trap->next_ns - trap->sent_ns, 50000000);
-	assert_true(sw_timers(t->sw) <= 1000050000000);
-	net_pump(t);
-	assert_false(next_trap(&t->ep[0], &smp, &n));
-	trap->next_ns = 1;
+	assert_int_equal(sw_timers(t->sw), timeout - timeout / 2);
+	t->now_ns += timeout;
 	sw_timers(t->sw);
 	net_pump(t);
 	assert_true(next_trap(&t->ep[0], &smp, &n));
@@ -584,12 +630,12 @@ static void test_port_death(void **state)
 	assert_int_equal(n.producer, 2);
 	assert_int_equal(n.issuer_lid, 1);
 	assert_int_equal(ib_get_be16(n.details), 1);
-	assert_in_range(trap->next_ns - trap->sent_ns, 250000000, 4999999999);
-	trap->next_ns += 1000000000000;
-	sw_timers(t->sw);
+	/* It is repeated with the same TID until it is repressed. */
+	t->now_ns += timeout - 1;
+	assert_int_equal(sw_timers(t->sw), 1);
 	net_pump(t);
 	assert_false(next_trap(&t->ep[0], &again, &n));
-	trap->next_ns = 1;
+	t->now_ns += 1;
 	sw_timers(t->sw);
 	net_pump(t);
 	assert_true(next_trap(&t->ep[0], &again, &n));
@@ -612,13 +658,106 @@ static void test_port_death(void **state)
 	/* Nobody represses: it ends by itself. */
 	sw_trap_state_change(t->sw);
 	for (int i = 0; i < 100; i++) {
-		trap->next_ns = 1;
+		t->now_ns += timeout;
 		sw_timers(t->sw);
 		net_pump(t);
 		while (ep_recv_smp(&t->ep[0], &smp))
 			;
 	}
 	assert_false(trap->pending);
+	net_free(t);
+}
+
+/*
+ * Whoever sends bad P_Keys all the time, with an SM that represses every trap at once, has
+ * one trap for each SubnetTimeOut, and what else happens still gets through.
+ */
+static void test_trap_rate(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	const uint64_t timeout = ib_time_ns(t->sw->port[0].pi.subnet_timeout);
+	unsigned int traps = 0, changes = 0;
+	uint64_t begin, last = 0;
+	struct ib_port_info pi;
+	struct ib_notice n;
+	struct ib_smp smp;
+
+	(void)state;
+	net_stop_clock(t);
+	begin = t->now_ns;
+	get_pi(t, 2, &pi);
+	pi.state = 0;
+	pi.phys_state = 0;
+	pi.part_enf_in = 1;
+	assert_int_equal(set_pi(t, 2, &pi), 0);
+	while (t->now_ns - begin < 10 * timeout) {
+		for (int i = 0; i < 10; i++)
+			assert_true(net_send(&t->ep[1], 0, 0, 2, (uint16_t)(0x8001 + i), 100, 1));
+		net_pump(t);
+		if (t->now_ns - begin > 5 * timeout && !changes++)
+			sw_trap_state_change(t->sw);
+		sw_timers(t->sw);
+		net_pump(t);
+		while (next_trap(&t->ep[0], &smp, &n)) {
+			assert_true(!last || t->now_ns - last >= timeout);
+			last = t->now_ns;
+			traps++;
+			changes += n.trap == IB_TRAP_LINK_STATE_CHANGE ? 1000 : 0;
+			smp.hdr.method = IB_METHOD_TRAP_REPRESS;
+			assert_true(ep_send_smp(&t->ep[0], &smp, 1));
+			net_pump(t);
+		}
+		t->now_ns += timeout / 64;
+	}
+	assert_in_range(traps, 9, 10);
+	assert_in_range(changes, 1001, 1999);
+	assert_true(t->sw->port[2].ctr.rcv_constraint_errors > 6000);
+	net_free(t);
+}
+
+/* What the SM does to a port it need not be told, nor is it an error of the link. */
+static void test_down_by_sm(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	struct ib_port_info pi;
+	struct ib_switch_info si;
+	struct ib_notice n;
+	struct ib_smp smp;
+	uint8_t d[64];
+
+	(void)state;
+	while (ep_recv_smp(&t->ep[0], &smp))
+		;
+	t->sw->trap[SW_TRAP_STATE].pending = false;
+	/* Disabled: nothing comes back up, so that nothing else can be the reason. */
+	get_pi(t, 2, &pi);
+	pi.state = IB_PS_DOWN;
+	pi.phys_state = IB_PHYS_DISABLED;
+	assert_int_equal(set_pi(t, 2, &pi), 0);
+	net_pump(t);
+	get_pi(t, 2, &pi);
+	assert_int_equal(pi.state, IB_PS_DOWN);
+	assert_int_equal(t->sw->port[2].ctr.link_downed, 0);
+	assert_int_equal(get(t, IB_SMP_ATTR_SWITCH_INFO, 0, d), 0);
+	ib_switch_info_unpack(d, &si);
+	assert_int_equal(si.port_state_change, 0);
+	assert_false(t->sw->trap[SW_TRAP_STATE].pending);
+	assert_false(next_trap(&t->ep[0], &smp, &n));
+	/* That it trains again is the link's own doing: Down to Init is reported. */
+	pi.state = IB_PS_DOWN;
+	pi.phys_state = IB_PHYS_POLLING;
+	assert_int_equal(set_pi(t, 2, &pi), 0);
+	net_pump(t);
+	get_pi(t, 2, &pi);
+	assert_int_equal(pi.state, IB_PS_INIT);
+	assert_true(t->sw->si.port_state_change);
+	assert_true(t->sw->trap[SW_TRAP_STATE].pending);
+	assert_int_equal(t->sw->port[2].ctr.link_downed, 0);
+	/* So is a peer that goes away. */
+	ohca_link_free(t->ep[1].l);
+	t->ep[1].l = NULL;
+	net_pump(t);
+	assert_int_equal(t->sw->port[2].ctr.link_downed, 1);
 	net_free(t);
 }
 
@@ -648,6 +787,70 @@ static void test_last_word(void **state)
 	net_pump(t);
 	get_pi(t, 2, &pi);
 	assert_int_equal(pi.state, IB_PS_DOWN);
+	net_free(t);
+}
+
+/*
+ * A peer that flaps faster than the switch looks: what is left of its events needs no other
+ * message to be seen.
+ */
+static void test_flapping_peer(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	struct ohca_wire_state m = { .enabled = 1, .width_en = 2, .speed_en = 4 };
+	struct ohca_link *l = t->ep[1].l;
+	struct ib_port_info pi;
+	struct pollfd pf = { .fd = ohca_link_ctrl_fd(t->sw->port[2].link), .events = POLLIN };
+
+	(void)state;
+	link_hdr_init(&m.hdr, OHCA_WIRE_STATE, sizeof(m));
+	for (unsigned int vl = 0; vl < 16; vl++)
+		m.fctbs[vl] = (uint16_t)l->tx[vl].fctbs;
+	for (unsigned int n = 1; n < 30; n++) {
+		ohca_link_train(l, &(struct ohca_link_phy){ .enabled = false });
+		net_pump(t);
+		assert_false(t->sw->port[2].up);
+		m.ack = t->sw->port[2].link->seq;
+		for (unsigned int i = 0; i < n; i++) {
+			m.seq = l->seq + 100 + i;
+			assert_int_equal(link_send(l->sock, &m, sizeof(m)), 0);
+		}
+		while (poll(&pf, 1, 0) == 1)	/* as the loop does */
+			assert_true(sw_port_ctrl(t->sw, 2));
+		sw_round(t->sw);
+		sw_round(t->sw);
+		assert_true(t->sw->port[2].up);
+		while (recv(l->sock, &pi, sizeof(pi), MSG_DONTWAIT) > 0)
+			;
+		l->seq += 100 + n;
+		l->sent_seq = 0;
+	}
+	net_free(t);
+}
+
+/* Whoever makes events without end does not fill the log; that some are missing is said. */
+static void test_log_limit(void **state)
+{
+	struct net *t = net_new(8, 1, 4, 0);
+
+	(void)state;
+	net_stop_clock(t);
+	t->now_ns += 3600000000000;
+	for (int i = 0; i < 10000; i++)
+		sw_log(t->sw, "event");
+	assert_null(strstr(t->log, "not reported"));
+	assert_int_equal(t->sw->log_lost, 9800);
+	t->now_ns += 100000000;
+	memset(t->log, 0, sizeof(t->log));
+	sw_log(t->sw, "event");
+	sw_log(t->sw, "event");
+	assert_string_equal(t->log, "9800 events were not reported\nevent\n");
+	t->now_ns += 3600000000000;
+	memset(t->log, 0, sizeof(t->log));
+	for (int i = 0; i < 200; i++)
+		sw_log(t->sw, "x");
+	assert_string_equal(t->log + strlen(t->log) - 4, "x\nx\n");
+	assert_int_equal(t->sw->log_lost, 0);
 	net_free(t);
 }
 
@@ -751,6 +954,120 @@ static void test_pma(void **state)
 	net_free(t);
 }
 
+static uint64_t counter(struct net *t, unsigned int port, bool vl)
+{
+	struct ib_mad mad = { .hdr = { .mgmt_class = IB_CLASS_PERF, .method = IB_METHOD_GET } };
+	struct ib_pma_port_counters_ext pc = { .port_select = (uint8_t)port };
+	uint8_t *d = (uint8_t *)&mad + IB_PMA_DATA_OFF;
+
+	mad.hdr.attr_id = ib_to_be16(vl ? IB_PMA_ATTR_VL_XMIT_WAIT : IB_PMA_ATTR_PORT_COUNTERS_EXT);
+	ib_pma_pce_pack(&pc, d);
+	assert_int_equal(gsi(t, &t->ep[0], &mad), 0);
+	if (vl)
+		return ib_get_be16(d + 4 + 2);
+	ib_pma_pce_unpack(d, &pc);
+	return pc.xmit_wait;
+}
+
+/* PortXmitWait of @port, and that of its VL 1 as far as 16 bits tell. */
+#define expect_wait(t, port, us) do {							\
+	assert_int_equal(counter(t, port, false), us);					\
+	assert_int_equal(counter(t, port, true), (us) < 65535 ? (us) : 65535);		\
+} while (0)
+
+static void set_hoq(struct net *t, unsigned int n, uint8_t life)
+{
+	struct ib_port_info pi;
+
+	get_pi(t, n, &pi);
+	pi.state = 0;
+	pi.phys_state = 0;
+	pi.hoq_life = life;
+	pi.vl_stall_count = 0;
+	assert_int_equal(set_pi(t, n, &pi), 0);
+}
+
+/*
+ * Ticks in which a port had something to send and sent nothing: while it still waits, for
+ * three inputs as for one, also for what HOQLife discards, and for multicast.
+ */
+static void test_xmit_wait(void **state)
+{
+	struct net *t = net_up(4, 2, 0);
+	uint8_t d[64] = { 0 };
+
+	(void)state;
+	net_stop_clock(t);
+	set_hoq(t, 4, 31);		/* never */
+	while (net_send(&t->ep[0], 1, 1, 5, 0xffff, 4000, 1))
+		net_pump(t);
+	for (unsigned int i = 1; i < 3; i++)
+		assert_true(net_send(&t->ep[i], 1, 1, 5, 0xffff, 4000, 1));
+	net_pump(t);
+	expect_wait(t, 4, 0);
+	t->now_ns += 51000000;
+	expect_wait(t, 4, 51000);
+	expect_wait(t, 4, 51000);
+	for (int i = 0; i < 1000; i++) {	/* by fractions of a tick, too */
+		t->now_ns += 150100;
+		net_pump(t);
+	}
+	expect_wait(t, 4, 201100);
+	expect_wait(t, 1, 0);
+	/* The port sends on another lane: no tick is lost but that one, and the lane waits on. */
+	assert_true(net_send(&t->ep[1], 0, 0, 5, 0xffff, 100, 2));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[3], 0, 100, 2), 1);
+	t->now_ns += 1000000;
+	expect_wait(t, 4, 202100);
+	/* All goes: nothing waits any more. */
+	for (int i = 0; i < 200; i++) {
+		net_got(&t->ep[3], 1, 4000, 1);
+		net_pump(t);
+	}
+	t->now_ns += 5000000;
+	net_pump(t);
+	expect_wait(t, 4, 202100);
+	assert_int_equal(t->sw->port[4].ctr.xmit_discards, 0);
+
+	/* What is too old in the end has waited all the same. */
+	set_hoq(t, 4, 8);		/* 1 ms */
+	while (net_send(&t->ep[0], 1, 1, 5, 0xffff, 4000, 1))
+		net_pump(t);
+	for (int i = 0; i < 20; i++) {
+		t->now_ns += 500000;
+		net_pump(t);
+	}
+	assert_in_range(t->sw->port[4].ctr.xmit_hoq_discards, 5, 10);
+	expect_wait(t, 4, 212100);
+	for (int i = 0; i < 200; i++) {
+		t->now_ns += 2000000;
+		net_pump(t);
+	}
+	assert_int_equal(t->sw->blocked, 0);
+	assert_true(counter(t, 4, false) > 220000);
+	for (int i = 0; i < 200; i++)
+		net_got(&t->ep[3], 1, 4000, 1);
+	net_pump(t);
+
+	/* A member of a multicast group that does not read; the other does. */
+	set_hoq(t, 4, 31);
+	ib_mft_block_put(d, 0, 1 << 3 | 1 << 4);
+	assert_int_equal(set(t, IB_SMP_ATTR_MFT, 0, d), 0);
+	for (int i = 0; i < 100; i++) {
+		net_send(&t->ep[0], 1, 1, 0xc000, 0xffff, 4000, 1);
+		net_pump(t);
+		net_got(&t->ep[2], 1, 4000, 1);
+	}
+	assert_int_not_equal(t->sw->blocked, 0);
+	t->sw->port[4].ctr.xmit_wait = 0;
+	t->sw->port[4].ctr.xmit_wait_vl[1] = 0;
+	t->now_ns += 20000000;
+	expect_wait(t, 4, 20000);
+	expect_wait(t, 3, 0);
+	net_free(t);
+}
+
 /* An answer for a node that gives no credits does not keep the others waiting. */
 static void test_reply_waits_alone(void **state)
 {
@@ -846,14 +1163,20 @@ int main(void)
 		cmocka_unit_test(test_dr_forward),
 		cmocka_unit_test(test_dr_bad),
 		cmocka_unit_test(test_vl15_garbage),
+		cmocka_unit_test(test_vl15_counters),
 		cmocka_unit_test(test_lid_route),
 		cmocka_unit_test(test_mixed_route),
 		cmocka_unit_test(test_mkey),
 		cmocka_unit_test(test_port_death),
+		cmocka_unit_test(test_trap_rate),
+		cmocka_unit_test(test_down_by_sm),
 		cmocka_unit_test(test_last_word),
+		cmocka_unit_test(test_flapping_peer),
+		cmocka_unit_test(test_log_limit),
 		cmocka_unit_test(test_attach_rules),
 		cmocka_unit_test(test_pma),
 		cmocka_unit_test(test_gsi_checks),
+		cmocka_unit_test(test_xmit_wait),
 		cmocka_unit_test(test_reply_waits_alone),
 	};
 

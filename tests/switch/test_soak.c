@@ -359,6 +359,6 @@ int main(int argc, char **argv)
 	close(p[0]);
 	close(p[1]);
 	rmdir(dir);
-	puts(failures ? "soak: FAILED" : "soak: all passed");
+	puts(failures ? "FAIL: soak" : "PASS: soak");
 	return failures ? 1 : 0;
 }

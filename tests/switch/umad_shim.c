@@ -26,6 +26,7 @@
 #include "ib/pma.h"
 #include "ib/portinfo.h"
 
+#define PKEY_BLOCKS	4u		/* as an HCA has them */
 #define CA		"ohca_test"
 #define MAX_AGENTS	16
 #define MAX_QUEUE	256
@@ -46,7 +47,7 @@ static struct {
 	uint64_t guid;
 	struct ep ep;
 	struct ib_port_info pi;
-	uint16_t pkeys[IB_PKEYS_PER_BLOCK];
+	uint16_t pkeys[PKEY_BLOCKS * IB_PKEYS_PER_BLOCK];
 	struct ib_sl2vl sl2vl;
 	struct ib_vlarb arb;
 	struct ohca_port_counters ctr;
@@ -150,7 +151,7 @@ static uint16_t sma_attr(struct ib_smp *smp, bool set)
 	const struct ib_node_info ni = {
 		.base_version = 1, .class_version = 1, .node_type = 1, .num_ports = 1,
 		.sys_guid = s.guid, .node_guid = s.guid, .port_guid = s.guid,
-		.partition_cap = IB_PKEYS_PER_BLOCK, .local_port = 1, .vendor_id = 0x1234,
+		.partition_cap = PKEY_BLOCKS * IB_PKEYS_PER_BLOCK, .local_port = 1, .vendor_id = 0x1234,
 	};
 	uint32_t mod = ib_be32(smp->hdr.attr_mod);
 	uint8_t *d = smp->data;
@@ -169,13 +170,19 @@ static uint16_t sma_attr(struct ib_smp *smp, bool set)
 		ib_port_info_pack(&s.pi, d);
 		return status;
 	}
-	case IB_SMP_ATTR_PKEY_TABLE:
+	case IB_SMP_ATTR_PKEY_TABLE: {
+		unsigned int block = ib_be32(smp->hdr.attr_mod) & 0xffff;
+		uint16_t *pkeys = &s.pkeys[block * IB_PKEYS_PER_BLOCK];
+
+		if (block >= PKEY_BLOCKS)
+			return IB_MAD_BAD_FIELD;
 		for (unsigned int i = 0; i < IB_PKEYS_PER_BLOCK; i++) {
 			if (set)
-				s.pkeys[i] = ib_pkey_block_get(d, i);
-			ib_pkey_block_put(d, i, s.pkeys[i]);
+				pkeys[i] = ib_pkey_block_get(d, i);
+			ib_pkey_block_put(d, i, pkeys[i]);
 		}
 		return 0;
+	}
 	case IB_SMP_ATTR_GUID_INFO:
 		memset(d, 0, 64);
 		ib_guid_block_put(d, 0, s.guid);
@@ -259,7 +266,7 @@ static void rx_gsi(const uint8_t *pkt, const struct ib_pkt_info *pi)
 	s.ctr.rcv_data += pi->words;
 	memcpy(&mad, pkt + pi->hdr_len, sizeof(mad));
 	if (mad.hdr.mgmt_class == IB_CLASS_PERF && !(mad.hdr.method & IB_METHOD_RESP)) {
-		if (ib_pma_process(&pma, &mad, &mad) == IB_PMA_REPLY)
+		if (ib_pma_process(&pma, &mad, &mad, 0) == IB_PMA_REPLY)
 			send_gsi(pi->slid, pi->sl, &mad);
 		return;
 	}
@@ -509,9 +516,10 @@ int umad_get_port(const char *ca_name, int portnum, umad_port_t *port)
 	port->capmask = ib_to_be32(s.pi.cap_mask);
 	port->gid_prefix = ib_to_be64(s.pi.gid_prefix);
 	port->port_guid = ib_to_be64(s.guid);
-	port->pkeys_size = IB_PKEYS_PER_BLOCK;
-	port->pkeys = calloc(IB_PKEYS_PER_BLOCK, sizeof(uint16_t));
-	memcpy(port->pkeys, s.pkeys, sizeof(s.pkeys));
+	port->pkeys_size = PKEY_BLOCKS * IB_PKEYS_PER_BLOCK;
+	port->pkeys = malloc(sizeof(s.pkeys));
+	if (port->pkeys)
+		memcpy(port->pkeys, s.pkeys, sizeof(s.pkeys));
 	strcpy(port->link_layer, "InfiniBand");
 	pthread_mutex_unlock(&s.lock);
 	return 0;

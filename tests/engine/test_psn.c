@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* How many PSNs an RC requester has under way: fewer than half of all there are (9.7.2). */
+#include "ib/packet.h"
+#include "rig.h"
+#include "transport.h"
+
+#define MTU		256u
+#define CHUNK		65536u		/* responses that one READ request asks for at most */
+#define LEN		(CHUNK * MTU)
+#define HALF		(1u << 23)
+#define READS		128u		/* as many as may be outstanding */
+#define STEPS		20000u		/* more than any of this needs */
+
+/** struct big - two QPs and regions that are large enough for READs of many packets */
+struct big {
+	struct rig r;
+	struct host_mr mr[2];
+	uint32_t asked, most, sends, responses, drop;
+};
+
+/* Responses asked for, and SENDs, as they leave. */
+static enum host_fate requests(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			       uint32_t len)
+{
+	struct ib_pkt_info i;
+	struct big *b = arg;
+
+	(void)from;
+	(void)port;
+	assert_int_equal(ib_hdr_parse(frame, len, len, 0, &i), 0);
+	if (i.op->flags & IB_OPF_READ)
+		b->asked += ib_be32(ib_pkt_reth(frame, &i)->dmalen) / MTU;
+	else
+		b->sends++;
+	if (b->asked - b->responses > b->most)
+		b->most = b->asked - b->responses;
+	return HOST_DELIVER;
+}
+
+/* Drop the response number @drop. */
+static enum host_fate responses(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+				uint32_t len)
+{
+	struct big *b = arg;
+
+	(void)from;
+	(void)port;
+	(void)frame;
+	(void)len;
+	return ++b->responses == b->drop ? HOST_DROP : HOST_DELIVER;
+}
+
+static void up(struct big *b, uint32_t len)
+{
+	memset(b, 0, sizeof(*b));
+	rig_up(&b->r, (struct rig_opt){ .mtu = 1, .log_sq = 10, .cold = true });
+	for (unsigned int i = 0; i < 2; i++) {
+		struct ohca_hw_qp_attr a = rig_attr(&b->r, i);
+
+		a.max_rd_atomic = a.max_dest_rd_atomic = READS;
+		rig_connect(&b->r, i, a);
+		host_mr_create(b->r.h[i], &b->mr[i], len, b->r.h[i]->pdn,
+			       OHCA_ACCESS_LOCAL_WRITE | OHCA_ACCESS_REMOTE_READ);
+	}
+	host_hook_set(b->r.h[0], 0, requests, b);
+	host_hook_set(b->r.h[1], 0, responses, b);
+}
+
+static void down(struct big *b)
+{
+	for (unsigned int i = 0; i < 2; i++)
+		host_buf_free(&b->mr[i].buf);
+	rig_down(&b->r);
+}
+
+static void read_all(struct big *b, uint64_t wr_id, uint32_t len)
+{
+	struct wqe w = wqe_new(OHCA_OP_RDMA_READ, OHCA_WQE_SIGNALED, wr_id);
+
+	wqe_raddr(&w, b->mr[1].iova, b->mr[1].key);
+	wqe_sge(&w, b->mr[0].iova, len, b->mr[0].key);
+	wqe_post(&b->r.qp[0], &w);
+}
+
+static void test_reads(void **state)
+{
+	struct ohca_hw_cqe c;
+	unsigned int n;
+	struct big b;
+
+	(void)state;
+	up(&b, LEN);
+	rig_recv(&b.r, 1, 5, 0, 100);
+	for (unsigned int i = 0; i < READS; i++)
+		read_all(&b, i, LEN);
+	rig_send(&b.r, 0, 500, 0, 10);
+	for (n = 0; n < 50; n++)
+		host_step(b.r.h, 2);
+	/* one more would make a response that is due look like one that is long gone */
+	assert_in_range(b.most, HALF - 2 * CHUNK, HALF - 1);
+	assert_int_equal(b.sends, 0);
+	for (n = 0; n < STEPS && !host_cq_poll(&b.r.scq[0], &c); n++)
+		host_step(b.r.h, 2);
+	assert_in_range(n, 0, STEPS - 1);
+	assert_int_equal(c.status, WC_SUCCESS);
+	assert_int_equal(c.wr_id, 0);
+	/* what came made room for the last */
+	assert_int_equal(b.asked, HALF);
+	assert_in_range(b.most, 0, HALF - 1);
+	down(&b);
+}
+
+/* A response is lost: what is asked for again ends where it did before. */
+static void test_chunks(void **state)
+{
+	uint32_t len = LEN + 1000 * MTU;
+	struct ohca_hw_cqe c;
+	unsigned int n;
+	struct big b;
+
+	(void)state;
+	up(&b, len);
+	b.drop = 100;
+	memset(host_ptr(b.r.h[1], b.mr[1].buf.page[0]), 0x5a, HOST_PAGE);
+	memset(host_buf_ptr(b.r.h[1], &b.mr[1].buf, len - 1), 0x77, 1);
+	read_all(&b, 1, len);
+	for (n = 0; n < STEPS && !host_cq_poll(&b.r.scq[0], &c); n++)
+		host_step(b.r.h, 2);
+	assert_in_range(n, 0, STEPS - 1);
+	assert_int_equal(c.status, WC_SUCCESS);
+	assert_int_equal(*(uint8_t *)host_buf_ptr(b.r.h[0], &b.mr[0].buf, 0), 0x5a);
+	assert_int_equal(*(uint8_t *)host_buf_ptr(b.r.h[0], &b.mr[0].buf, len - 1), 0x77);
+	/* each chunk is a message, to both sides */
+	assert_int_equal(b.r.h[0]->e->qp[b.r.qp[0].handle]->xp->ssn, 2);
+	assert_int_equal(b.r.h[1]->e->qp[b.r.qp[1].handle]->xp->msn, 2);
+	down(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_reads),
+		cmocka_unit_test(test_chunks),
+	};
+
+	return cmocka_run_group_tests_name("PSNs under way", tests, NULL, NULL);
+}
