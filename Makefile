@@ -13,13 +13,14 @@ MAKEFLAGS += --no-print-directory
 files = $(shell find $(wildcard $(1)) -type f ! -name '*.o' ! -name '*.pyc' 2>/dev/null)
 
 .PHONY: all help deps buildroot qemu image layer lab modules linux-source debug-kernel provider switch \
-	units lint debug-layer docs check soak perftest-matrix demo clean distclean
+	units lint debug-layer docs check campaign soak perftest-matrix demo install clean distclean
 
 all: lab
 
 help:
 	@echo 'make demo          build everything, boot two VMs on one fabric, run the tools between them'
 	@echo 'make check         all tests (OHCA_CHECK="units system ..." picks)'
+	@echo 'make campaign      each fuzzer for FUZZ_SECONDS (600) with a fresh seed, which is printed'
 	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
 	@echo 'make lab           everything tools/ohca-lab needs (default)'
@@ -31,9 +32,12 @@ help:
 	@echo 'make provider      the libibverbs provider'
 	@echo 'make image         guest root image'
 	@echo 'make layer         driver and provider as a layer over the guest image'
+	@echo 'make debug-layer   the layer with the debug kernel and its driver: for --kernel debug'
+	@echo 'make linux-source  Debian kernel source, for debug-kernel and lint'
 	@echo 'make debug-kernel  guest kernel with KASAN, lockdep, KUnit, ...'
+	@echo 'make install       switch, QEMU, provider and driver source (DESTDIR=, PREFIX=/usr/local)'
 	@echo 'make units         unit tests of the host side'
-	@echo 'make lint          static checks: checkpatch, sparse, kernel-doc, syntax, licenses'
+	@echo 'make lint          static checks: checkpatch, sparse, kernel-doc, pylint, shellcheck'
 	@echo 'make docs          HTML documentation'
 	@echo 'make clean         remove built objects, keep roots and fetched sources'
 	@echo 'make distclean     remove build/'
@@ -114,19 +118,31 @@ docs: | $(ROOT)
 	@tools/in-root sphinx-build -q -b html Documentation $(BUILD)/docs
 	@echo "documentation: $(BUILD)/docs/index.html"
 
-check: lab
+# Builds what it needs by itself, beside the tests that do not need it.
+check: $(STAMP)/deps
 	@tests/run $(OHCA_CHECK)
 
 # The demo is Python, which a fresh host may lack.
 soak: lab
 	@tests/system/run --repeat $(or $(SOAK),20) pyverbs
 
+# Runs with fresh seeds, for as long as one likes; make check has short ones with fixed seeds.
+CAMPAIGNS := fuzz
+campaign: $(CAMPAIGNS:%=campaign-%)
+campaign-fuzz: | $(ROOT)
+	@tools/in-root --dir $(CURDIR) make -s -k -j$(or $(JOBS),$(shell nproc)) -C tests/fuzz \
+		BUILD=$(BUILD)/host $(foreach v,FUZZ_SECONDS FUZZ_SEED,$(if $($v),$v=$($v))) campaign
+
 # Writes Documentation/perftest.rst.
 perftest-matrix: lab
 	@tests/system/perftest-matrix
 
 demo: $(STAMP)/deps
-	@tools/demo
+	@tools/with-sudo tools/demo
+
+# Nothing is built here, so that it may run as root.
+install:
+	@DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) tools/install
 
 clean:
 	rm -rf $(BUILD)/{qemu,modules-stock,modules-debug,provider,switch,layer,tests,docs}

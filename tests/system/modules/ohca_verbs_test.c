@@ -19,6 +19,7 @@
 #define RESIZE_MSGS	500u
 #define RESIZE_MOST	40u			/* receives outstanding */
 #define RESIZE_WRITES	6u			/* WRITEs outstanding */
+#define FREES		200u			/* CQs freed with an event under way */
 #define POOL		16u
 #define POOL_PAGES	512u
 #define ACCESS		(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
@@ -674,6 +675,56 @@ static int vt_qp(struct vt *t)
 	return vt_queue(t, false);
 }
 
+/* ---- CQs that are freed while they are told of ---------------------------------------------- */
+
+/*
+ * Moderation has the event of the last completion come some time after the QP is gone: while the
+ * core frees the CQ, or just before. Its poller must not start once it has been stopped.
+ */
+static int vt_free_one(struct vt *t, u16 period)
+{
+	struct ib_qp_init_attr init = {
+		.qp_type = IB_QPT_RC, .sq_sig_type = IB_SIGNAL_ALL_WR,
+		.cap = { .max_send_wr = 2, .max_send_sge = 1 },
+	};
+	struct ib_rdma_wr wr = { .wr.opcode = IB_WR_RDMA_WRITE, .wr.wr_cqe = &t->send.cqe };
+	struct ib_cq *cq = ib_alloc_cq(t->dev, NULL, 4, 0, t->ctx);
+	struct ib_qp *qp;
+	int ret;
+
+	if (IS_ERR(cq))
+		return PTR_ERR(cq);
+	init.send_cq = cq;
+	init.recv_cq = cq;
+	qp = ib_create_qp(t->pd, &init);
+	if (IS_ERR(qp)) {
+		ib_free_cq(cq);
+		return PTR_ERR(qp);
+	}
+	ret = rdma_set_cq_moderation(cq, 100, period);
+	if (!ret)
+		ret = vt_connect(t, qp, qp->qp_num);
+	vt_begin(&t->send);
+	if (!ret)
+		ret = ib_post_send(qp, &wr.wr, NULL);
+	usleep_range(200, 300);
+	ib_destroy_qp(qp);
+	ib_free_cq(cq);
+	return ret;
+}
+
+static int vt_free(struct vt *t)
+{
+	int ret = 0;
+	u32 i;
+
+	if (t->ctx != IB_POLL_WORKQUEUE && t->ctx != IB_POLL_SOFTIRQ)
+		return 0;
+	for (i = 0; i < FREES && !ret; i++)
+		ret = vt_free_one(t, 200 + i * 37 % 2000);
+	return ret ? VT_FAIL(t, ret, "CQ %u that is told of: %d", i, ret) : 0;
+}
+
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
 static void vt_close(struct vt *t)
@@ -709,7 +760,8 @@ static void vt_close(struct vt *t)
 static int vt_round(struct ib_device *dev, enum ib_poll_context ctx)
 {
 	static int (*const part[])(struct vt *t) = {
-		vt_reg, vt_data, vt_atomics, vt_pool, vt_srq, vt_qp, vt_invalidate, vt_drain,
+		vt_reg, vt_data, vt_atomics, vt_pool, vt_srq, vt_qp, vt_free,
+		vt_invalidate, vt_drain,
 	};
 	struct vt *t = kzalloc(sizeof(*t), GFP_KERNEL);
 	int i, ret;

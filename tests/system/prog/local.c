@@ -597,6 +597,8 @@ void local_main(const char *name)
 		memory();
 	else if (!strcmp(name, "windows"))
 		windows();
+	else if (!strcmp(name, "lost"))
+		lost_main();
 	else
 		fail("no such scenario: %s", name);
 }

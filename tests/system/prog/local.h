@@ -11,6 +11,9 @@ void local_main(const char *name);
 /** share_main - a second process imports context, PD, MR and DM; the first dies */
 void share_main(void);
 
+/** lost_main - traffic until the device is taken away */
+void lost_main(void);
+
 /** dm_main - device memory of several contexts */
 void dm_main(void);
 

@@ -351,6 +351,88 @@ static void implicit(struct peer *p)
 	paged_dereg(mr);
 }
 
+/* What the driver says of pieces of implicit regions that have tables in the kernel. */
+static long children(void)
+{
+	FILE *f = popen("cat /sys/kernel/debug/ohca/*/device", "r");
+	char line[80];
+	long n = -1;
+
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "odp_children %ld", &n);
+	if (!f || pclose(f) || n < 0)
+		fail("no odp_children");
+	return n;
+}
+
+static void children_become(long want)
+{
+	for (int ms = 0; children() != want; ms += 10) {
+		if (ms > PATIENCE_MS)
+			fail("%ld pieces, not %ld", children(), want);
+		usleep(10000);
+	}
+}
+
+/*
+ * An implicit region that is used all over takes no more of the kernel than one part in 16 of
+ * its memory, 256 KiB for each piece of 64 MiB; what was given up for that comes back when it is
+ * used. A piece without a page takes nothing, wanted or not; and an explicit region has the same
+ * limit.
+ */
+static void wide(struct peer *p)
+{
+	const uint64_t piece = 64ull << 20, ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE;
+	const long most = (long)(ram / 16 / (256 << 10)), n = most + 20;
+	const uint64_t len = (uint64_t)n * piece;
+	struct ibv_mr *mr = ibv_reg_mr(p->pd, NULL, SIZE_MAX, ODP), *big;
+	uint8_t *m = mmap(NULL, len, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct ibv_sge sge;
+	long before;
+
+	if (!mr || m == MAP_FAILED || madvise(m, len, MADV_NOHUGEPAGE))
+		fail("%ld pieces: %s", n, strerror(errno));
+	before = children();
+	for (long i = 0; i < n; i++) {
+		fill(p->buf, 64, (unsigned int)i);
+		paged_op(p, IBV_WR_RDMA_WRITE, (uintptr_t)p->buf, p->mr->lkey,
+			 (uintptr_t)m + (uint64_t)i * piece, mr->rkey, 64, 0, "wide");
+	}
+	if (children() < 20 || children() > most + before)
+		fail("%ld pieces, %ld at most", children(), most);
+	for (long i = 0; i < n; i += 19) {
+		check(m + (uint64_t)i * piece, 64, (unsigned int)i, "wide, in memory");
+		paged_op(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey,
+			 (uintptr_t)m + (uint64_t)i * piece, mr->rkey, 64, 0, "wide, read");
+		check(p->buf, 64, (unsigned int)i, "wide, read");
+	}
+	if (children() > most + before)
+		fail("%ld pieces, %ld at most", children(), most);
+	munmap(m, len);
+	children_become(before);
+	/* nothing is mapped there any more */
+	sge = (struct ibv_sge) { (uintptr_t)m, 0xfffff000, mr->lkey };
+	if (ibv_advise_mr(p->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, IBV_ADVISE_MR_FLAG_FLUSH,
+			  &sge, 1))
+		fail("PREFETCH_NO_FAULT of a hole: %s", strerror(errno));
+	if (children() != before)
+		fail("%ld pieces for a hole", children() - before);
+	paged_op(p, IBV_WR_RDMA_READ, (uintptr_t)p->buf, p->mr->lkey, (uintptr_t)m, mr->rkey, 8,
+		 IBV_WC_REM_ACCESS_ERR, "wide, unmapped");
+	children_become(before);
+	paged_dereg(mr);
+	/* twice what is allowed; it need not be mapped */
+	big = ibv_reg_mr(p->pd, (void *)0x100000000000ull, 32 * ram, ODP);
+	if (big || errno != ENOMEM)
+		fail("an explicit region of 32 times the memory: %s", strerror(errno));
+	big = ibv_reg_mr(p->pd, (void *)0x100000000000ull, 8 * ram, ODP);
+	if (!big)
+		fail("an explicit region of 8 times the memory: %s", strerror(errno));
+	paged_dereg(big);
+	printf("%ld pieces of an implicit region at most\n", most);
+}
+
 static void odp(struct peer *p)
 {
 	struct ibv_device_attr_ex attr;
@@ -385,6 +467,7 @@ static void odp(struct peer *p)
 	forked(p);
 	advice(p);
 	implicit(p);
+	wide(p);
 	under_churn(p);
 }
 

@@ -20,7 +20,7 @@ def active(bench, node):
 def all_active(bench, seconds=30):
     """Waits until the fabric works."""
     until(seconds * bench.slow,
-          lambda: all(active(bench, vm.k) for vm in bench.lab.vms if vm.alive()),
+          lambda: all(active(bench, k) for k in bench.living()),
           "a port does not become ACTIVE")
 
 

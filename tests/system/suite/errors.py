@@ -48,21 +48,9 @@ def everything(b):
     look(b, texts)
 
 
-def add(scenario):
-    """One scenario of prog/errors.c."""
-    @GROUP.test(name=scenario, debug=False)
-    def _(b):
-        texts = b.peer(f"error {scenario}")
-        for text in texts:
-            need(f"done {scenario}" in text, text[-200:])
-        look(b, texts)
-
-
-for _s in SCENARIOS:
-    add(_s)
-
-
-@GROUP.test(name="all", debug="only", timeout=130)
+@GROUP.test(name="all", timeout=130)
 def every(b):
-    """All of them in one process."""
+    """All scenarios of prog/errors.c in one process; each counts."""
     everything(b)
+    for scenario in SCENARIOS:
+        b.sub(scenario, "PASS")

@@ -116,11 +116,11 @@ def partition(b):
 def lid(b):
     """A new OpenSM remembers another LID for node 2."""
     new = 0x37 if port_lid(b, 2) != 0x37 else 0x38
-    guid = b.sh(2, f"cat {PORT}/gids/0").strip().replace(":", "")[16:]
+    port_guid = b.sh(2, f"cat {PORT}/gids/0").strip().replace(":", "")[16:]
     table = "/var/cache/opensm/guid2lid"
     stop_sm(b)
-    b.sh(1, f"sed -i 's/^0x{guid} .*/0x{guid} {new:#06x} {new:#06x}/' {table}; "
-            f"grep -q '^0x{guid} {new:#06x}' {table}")
+    b.sh(1, f"sed -i 's/^0x{port_guid} .*/0x{port_guid} {new:#06x} {new:#06x}/' {table}; "
+            f"grep -q '^0x{port_guid} {new:#06x}' {table}")
     start_sm(b, setting="honor_guid2lid_file TRUE")
     heard(b, "IBV_EVENT_LID_CHANGE")
     all_active(b)

@@ -61,7 +61,7 @@ def paused(b):
     b.peer("stream 0.5", on=(3, 2))
 
 
-@GROUP.test(timeout=180)
+@GROUP.test(timeout=180, says="port 1 lost its fabric")
 def switch_restart(b):
     """The switch goes away: ports are DOWN; a new one comes: OpenSM sweeps, all works again."""
     b.peer("verify rc")

@@ -2,7 +2,8 @@
 """What the system tests share: groups of tests that share a lab, and its supervision.
 
 A test is a function with the decorator @GROUP.test. It gets a Bench, and fails by an
-exception. After each test the kernel log of every node is read; a report in it that the
+exception. After each test, passed or not, all is judged that happened meanwhile: what the
+kernels, QEMU and the switch said, which machines, helpers and programs have ended. What the
 test did not announce is a failure.
 """
 import fnmatch
@@ -12,40 +13,26 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import time
 import traceback
 
+from check.result import Case, write_junit
 from ohca_lab import cli, paths
+from ohca_lab.channel import GuestGone
 from ohca_lab.lab import Lab, LabError
+
+from . import leaks
+from .klog import KernelLog
+from .program import Program
+from .verdict import Failure, Skip, kind_of, worst
 
 SHARE = os.path.join(paths.BUILD, "tests", "system", "share")
 LOGS = os.path.join(paths.BUILD, "tests", "logs")
 DEV = "ohca_0"
 PEER_PORT = 18600
 PERF_PORT = 18515
-
-# What the kernel says when something is wrong.
-REPORT = re.compile(
-    r"WARNING:|BUG[: ]|\bOops\b|KASAN|UBSAN|general protection|unable to handle|"
-    r"INFO: task .* blocked|possible (circular|recursive|irq)|inconsistent lock state|"
-    r"suspicious RCU|sleeping function called|DMA-API: (?!preallocated|debugging)|"
-    r"kmemleak: \d+ new|ODEBUG|soft lockup|detected stall|list_(add|del) corruption|"
-    r"refcount_t|unexpected fatal signal|segfault at|invalid opcode|Kernel panic|"
-    r"bad unlock balance|held lock freed|stack-protector|"
-    r"ohca .*(fatal|timed out|gone)|invalid context|Call Trace")
-# What lockdep says of an order of locks, to the end of its stack trace.
-LOCK_ORDER = re.compile(r"^.*possible circular locking(?:.*\n)*?.*</TASK>$", re.M)
-
-# syslog(SYSLOG_ACTION_READ_CLEAR): what is read is cleared and nothing else. dmesg -c reads, then
-# clears, and what the kernel says in between is lost.
-READ_LOG = r"""perl -e '
-$_ = "\0" x (1 << 22);
-$n = syscall(103, 4, $_, length);
-$n < 0 and die "syslog: $!\n";
-$_ = substr($_, 0, $n);
-s/^<\d+>//mg;
-print'"""
 
 # The tools wait a second for each answer, and when just that long has passed do not ask again
 # but end. A node may stand still for longer. Of their settings file not all take a timeout.
@@ -63,14 +50,6 @@ for p in /proc/[0-9]*; do
 done"""
 
 
-class Failure(Exception):
-    """Why a test failed."""
-
-
-class Skip(Exception):
-    """Why a test cannot run here."""
-
-
 class Overdue(BaseException):
     """A test took longer than it may."""
 
@@ -78,9 +57,9 @@ class Overdue(BaseException):
 class Test:
     """One function; see Group.test."""
 
-    def __init__(self, function, name, timeout, debug, reports, lock_order):
-        self.function, self.name, self.timeout = function, name, timeout
-        self.debug, self.reports, self.lock_order = debug, reports, lock_order
+    def __init__(self, function, name, timeout, debug, reports=None, lock_order=None, says=None):
+        self.function, self.name, self.timeout, self.debug = function, name, timeout, debug
+        self.reports, self.lock_order, self.says = reports, lock_order, says
 
 
 class Group:
@@ -95,19 +74,23 @@ class Group:
         self.name, self.lab, self.debug, self.prepare = name, lab, debug, prepare
         self.tests = []
 
-    def test(self, function=None, *, timeout=60, debug=True, reports=None, lock_order=None,
-             name=None):
+    def test(self, function=None, *, timeout=60, debug=True, name=None, **announced):
         """Decorator: function(bench) is a test.
 
         timeout in seconds, four times that on the debug kernel. debug: also run
-        there, or "only" there. reports: pattern of kernel reports that it provokes.
-        lock_order: pattern, dots match ends of lines, of one whole report of lockdep that
+        there, or "only" there. What it announces: reports, a pattern of kernel reports that
+        it provokes; says, a pattern of warnings of QEMU and the switch; lock_order, a
+        pattern, dots match ends of lines, of one whole report of lockdep that
         Debian's own code earns; lockdep is off then, so the next test gets a fresh lab.
         """
         def add(f):
-            self.tests.append(Test(f, name or f.__name__, timeout, debug, reports, lock_order))
+            self.tests.append(Test(f, name or f.__name__, timeout, debug, **announced))
             return f
         return add(function) if function else add
+
+
+# What QEMU and the switch write when something is wrong. SIGTERM is ours.
+WARNED = re.compile(r"warning: |error: |terminating on signal (?!15)")
 
 
 class Bench:
@@ -120,9 +103,13 @@ class Bench:
         self.seen = set()   # statuses and events that programs were told of, in all labs
         self.debug = run.opt.kernel == "debug"
         self.slow = (4 if self.debug else 1) * run.opt.patience
-        self.started = 0
+        self.started = self.launched = 0
         self.spent = False  # the lab is not fit for another test
         self.transcript = None
+        self.kernels = {}   # node: KernelLog
+        self.programs = []  # that this test has in the background
+        self.dead = set()   # names of machines that a test ends
+        self.told = {}      # of what ended or was logged, what was judged
 
     def note(self, text):
         """One more line for the log of the test."""
@@ -130,16 +117,17 @@ class Bench:
             self.transcript.write(text.rstrip("\n") + "\n")
             self.transcript.flush()
 
-    def sub(self, name, outcome, why=""):
+    def sub(self, name, outcome, why="", kind="data"):
         """The outcome of a part of a test, counted like a test."""
-        self.run.result(f"{self.group.name}.{name}", outcome, why)
+        self.run.result(f"{self.group.name}.{name}", outcome, why, kind)
 
     def sh(self, node, script, timeout=30, status=0):
         """Runs a script on a node, returns its output; status None accepts any."""
         got, text = self.lab.capture(node, script, timeout * self.slow)
         self.note(f"node{node}# {script}\n{text}[status {got}]")
         if status is not None and got != status:
-            raise Failure(f"node{node}: '{head(script)}' ended with status {got}: {tail(text)}")
+            raise Failure(f"node{node}: '{head(script)}' ended with status {got}: {tail(text)}",
+                          kind_of(got, text))
         return text
 
     def status(self, node, script, timeout=30):
@@ -171,7 +159,7 @@ class Bench:
         self.note(f"node{on[0]}# {server}\n{s_out}node{on[1]}# {client}\n{c_out}[{status}]")
         if status:
             raise Failure(f"'{head(client)}' failed with {status}: "
-                          f"{tail(c_out)} / server: {tail(s_out)}")
+                          f"{tail(c_out)} / server: {tail(s_out)}", kind_of(status, c_out + s_out))
         return s_out, c_out
 
     def peer(self, what, timeout=60, on=(1, 2)):
@@ -179,73 +167,179 @@ class Bench:
         return self.pair(f"/share/ohca-peer {what}", f"/share/ohca-peer {what} node{on[0]}",
                          PEER_PORT, timeout, on)
 
+    def background(self, node, command, ready=None, ends=(0,)):
+        """Starts a program on a node, which may run until the test is over.
+
+        ready: a condition of the shell that is waited for. If the program ends by itself,
+        its status must be one of ends. Returns a Program.
+        """
+        self.launched += 1
+        p = Program(self, node, command, self.launched, ends)
+        self.programs.append(p)
+        return p.ready(ready) if ready else p
+
+    def expect_dead(self, node):
+        """The machine of a node is ended by this test, and is dead from then on."""
+        self.dead.add(self.lab.vms[node - 1].name)
+
+    def living(self):
+        """The numbers of the nodes that nobody has ended."""
+        return [vm.k for vm in self.lab.vms if vm.name not in self.dead]
+
     def start(self):
         """Boots the group's lab."""
         self.started += 1
         self.spent = False
-        self.state = {}
+        self.state, self.told, self.dead = {}, {}, set()
         argv = ["up", "--share", SHARE, "--kernel", self.run.opt.kernel, *self.group.lab]
         opt = cli.complete(cli.parser().parse_args(argv))
         self.lab = Lab(f"t{os.getpid()}-{self.started}", opt)
         self.lab.slow *= self.run.opt.patience
+        self.kernels = {k: KernelLog(os.path.join(self.lab.dir, f"n{k}", "console.log"))
+                        for k in range(1, opt.nodes + 1)}
         self.lab.start()
         for vm in self.lab.vms:
             self.sh(vm.k, DIAGS)
 
     def stop(self):
-        """Ends it; what it wrote goes to the logs."""
-        lab, self.lab = self.lab, None
-        if not lab:
+        """Ends the lab, which has a result of its own: GROUP.lab."""
+        if not self.lab:
             return
-        try:
-            if lab.lock:
-                where = os.path.join(self.run.logs, f"lab-{self.started}")
-                lab.save_logs(where)
-                for vm in lab.vms:
-                    text = "".join(self.state.get("kernel", {}).get(vm.k, []))
-                    with open(os.path.join(where, f"{vm.name}-dmesg"), "a",
-                              encoding="utf-8") as f:
-                        f.write(text)
-                if lab.vms and lab.vms[0].alive():
-                    with open(os.path.join(where, "opensm.log"), "w", encoding="utf-8") as f:
-                        f.write(lab.capture(1, "cat /var/log/opensm.log", 20)[1])
-        except OSError as e:
-            self.note(f"logs: {e}")
-        finally:
+        begin = time.monotonic()
+        name = f"{self.group.name}.lab"
+        with open(os.path.join(self.run.logs, f"{name}-{self.started}.log"), "w",
+                  encoding="utf-8") as log:
+            self.transcript = log
+            try:
+                failure = worst(self.finish())
+                self.note(f"FAIL [{failure.kind}] {failure}" if failure else "PASS")
+            finally:
+                self.transcript = None
+                self.abandon()
+        self.run.result(name, "FAIL" if failure else "PASS", str(failure or ""),
+                        failure and failure.kind, time.monotonic() - begin)
+
+    def abandon(self):
+        """Ends the lab at once."""
+        lab, self.lab = self.lab, None
+        if lab:
             lab.teardown()
 
-    def kernel_log(self, node):
-        """What the kernel of a node said since the last call."""
-        status, text = self.lab.capture(node, READ_LOG, 20 * self.slow)
-        if status:
-            raise Failure(f"node{node} does not answer: {tail(text)}")
-        self.state.setdefault("kernel", {}).setdefault(node, []).append(text)
-        return text
+    def finish(self):
+        """What is wrong with a lab at its end, when all of it has ended: Failures.
+
+        What its parts wrote goes to the logs.
+        """
+        failures = []
+        nodes = [k for k in self.living() if self.lab.vms[k - 1].alive()]
+        if self.debug:
+            for node, kind, text in leaks.scan(self.lab, nodes):
+                self.note(f"node{node}: kmemleak:\n{text}")
+                why = leaks.summary(text) if kind == "leak" else text
+                failures.append(Failure(f"node{node}: {why}", kind))
+        failures += self.judge()
+        try:
+            self.lab.check_clocks()
+        except (LabError, GuestGone) as e:
+            failures.append(Failure(str(e), "time"))
+        where = os.path.join(self.run.logs, f"lab-{self.started}")
+        try:
+            self.lab.save_logs(where)
+            for k, log in self.kernels.items():
+                with open(os.path.join(where, f"node{k}-dmesg"), "w", encoding="utf-8") as f:
+                    f.write(log.text())
+            if nodes[:1] == [1]:
+                with open(os.path.join(where, "opensm.log"), "w", encoding="utf-8") as f:
+                    f.write(self.lab.capture(1, "cat /var/log/opensm.log", 20)[1])
+        except OSError as e:
+            self.note(f"logs: {e}")
+        for name, how, kind in self.lab.end(30 * self.slow):
+            if name not in self.dead and name not in self.told:
+                failures.append(Failure(f"{name} {how}", kind))
+        return failures + self._logs(None)
+
+    def judge(self, test=None):
+        """What is wrong since the last call and was not announced by a test: Failures."""
+        failures = self._programs() + self._parts() + self._logs(test and test.says)
+        for vm in self.lab.vms:
+            log = self.kernels[vm.k]
+            try:
+                self._read_kernel(vm.k)
+            except Failure as e:
+                failures.append(e)
+            new = log.lines[log.judged:]
+            if new:
+                self.note("\n".join([f"node{vm.k}: kernel:", *new]))
+            found, off = log.judge(test and test.reports, test and test.lock_order)
+            self.spent |= off
+            if found:
+                failures.append(Failure(f"kernel report: node{vm.k}: {found[0]}", "kernel"))
+        return failures
+
+    def _programs(self):
+        """Ends the test's programs; Failures of those that ended before, and badly."""
+        failures = []
+        for p in self.programs:
+            if self.lab.vms[p.node - 1].alive():
+                try:
+                    p.finish()
+                except Failure as e:
+                    failures.append(e)
+        self.programs = []
+        return failures
+
+    def _parts(self):
+        """Failures of machines and helpers that have ended, or live on, undeclared."""
+        ended = self.lab.ended()
+        failures = []
+        for name, how in ended.items():
+            if name not in self.dead and name not in self.told:
+                self.told[name] = how
+                failures.append(Failure(f"{name} {how}", "crash"))
+        for name in self.dead - ended.keys():
+            failures.append(Failure(f"{name} runs, which a test was to end"))
+        return failures
+
+    def _logs(self, allowed):
+        """Failures for what QEMU and the switch wrote since the last call."""
+        failures = []
+        for name, path in self.lab.logs().items():
+            try:
+                with open(path, "rb") as f:
+                    f.seek(self.told.setdefault(path, 0))
+                    data = f.read()
+            except OSError:
+                continue
+            self.told[path] += len(data)
+            text = data.decode(errors="replace")
+            if text:
+                self.note(f"{name} wrote:\n{text}")
+            kind = kind_of(0, text)
+            if kind in ("sanitizer", "crash"):
+                failures.append(Failure(f"{name} wrote: {tail(text)}", kind))
+            failures += [Failure(f"{name} wrote: {x}") for x in text.splitlines()
+                         if WARNED.search(x) and not (allowed and re.search(allowed, x))][:1]
+        return failures
+
+    def _read_kernel(self, node):
+        """Reads what the kernel of a node has said; from its console if there is no other way."""
+        vm, log = self.lab.vms[node - 1], self.kernels[node]
+        if not vm.alive():
+            log.read_console()
+            return
+        try:
+            log.read(lambda script: self.lab.capture(node, script, 20 * self.slow))
+        except Failure as e:
+            log.read_console()
+            raise Failure(f"node{node} {e}", e.kind) from None
 
     def kernel_said(self, node):
-        """All that the kernel of a node said since it booted."""
-        self.kernel_log(node)
-        return "".join(self.state["kernel"][node])
+        """All that the kernel of a node has said since it booted."""
+        self._read_kernel(node)
+        return self.kernels[node].text()
 
-    def check_kernels(self, allowed, lock_order=None):
-        """Raises Failure if a living node's kernel reported something; see Group.test."""
-        found = []
-        for vm in self.lab.vms:
-            if not vm.alive():
-                continue
-            text = self.kernel_log(vm.k)
-            if text:
-                self.note(f"node{vm.k}: kernel:\n{text}")
-            report = LOCK_ORDER.search(text)
-            if report and lock_order and re.search(lock_order, report[0], re.S):
-                text = text.replace(report[0], "")
-                self.spent = True
-            lines = [x for x in text.splitlines() if REPORT.search(x)
-                     and not (allowed and re.search(allowed, x))]
-            if lines:
-                found.append(f"node{vm.k}: {lines[0].strip()}")
-        if found:
-            raise Failure("kernel report: " + "; ".join(found))
+
+OUTCOMES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
 
 
 class Run:
@@ -253,7 +347,10 @@ class Run:
 
     def __init__(self, opt, modules):
         self.opt = opt
-        self.logs = os.path.join(LOGS, f"system-{opt.kernel}")
+        self.name = opt.logs or f"system-{opt.kernel}"
+        self.logs = os.path.join(LOGS, self.name)
+        self.cases = []
+        self.begin = time.monotonic()
         self.count = {"PASS": 0, "FAIL": 0, "SKIP": 0}
         self.groups = []
         for module in modules:
@@ -277,12 +374,20 @@ class Run:
         g.tests = tests
         return g
 
-    def result(self, name, outcome, why="", seconds=None):
-        """Prints and counts one result."""
+    def result(self, name, outcome, why="", kind="", seconds=None):
+        """Prints and counts one result; kind is that of a failure, see verdict.KINDS."""
         self.count[outcome] += 1
-        took = "" if seconds is None else f" ({seconds:.1f} s)"
-        print(f"{outcome}: {name}{took if outcome == 'PASS' else ''}{': ' + why if why else ''}",
-              flush=True)
+        group, _, test = name.partition(".")
+        told = f"[{kind}] {why}" if outcome == "FAIL" else why
+        self.cases.append(Case(group, test, OUTCOMES[outcome], told, seconds))
+        took = "" if seconds is None or outcome != "PASS" else f" ({seconds:.1f} s)"
+        why = f": [{kind}] {why}" if outcome == "FAIL" else f": {why}" if why else ""
+        print(f"{outcome}: {name}{took}{why}", flush=True)
+
+    def write(self):
+        """Writes what there is so far as JUnit's XML."""
+        write_junit(os.path.join(LOGS, f"junit-{self.name}.xml"),
+                    [(self.name, time.monotonic() - self.begin, self.cases)])
 
     def all(self):
         """Runs everything; returns the exit status."""
@@ -297,9 +402,11 @@ class Run:
                 self._round(bench)
                 if self.count["FAIL"]:
                     break
-        finally:
             bench.stop()
-        print(f"system-{self.opt.kernel}: {self.count['PASS']} passed, {self.count['FAIL']} "
+        finally:
+            bench.abandon()
+            self.write()
+        print(f"{self.name}: {self.count['PASS']} passed, {self.count['FAIL']} "
               f"failed, {self.count['SKIP']} skipped", flush=True)
         return 1 if self.count["FAIL"] else 0
 
@@ -311,6 +418,7 @@ class Run:
             bench.group = group
             self._group(bench, group)
             print(f"group {group.name}: {time.monotonic() - begin:.0f} s", flush=True)
+            self.write()
 
     @staticmethod
     def _overdue(_number, _frame):
@@ -319,21 +427,33 @@ class Run:
     def _group(self, bench, group):
         for test in group.tests:
             if group.lab is not None and not bench.lab:
-                try:
-                    bench.start()
-                except LabError as e:
-                    self.result(f"{group.name}.{test.name}", "FAIL", f"lab: {tail(str(e))}")
-                    bench.stop()
+                if not self._start(bench, f"{group.name}.{test.name}"):
                     continue
             passed = self._one(bench, test)
             # who knows what a failure left behind
             if bench.spent or not passed and not self.opt.keep_going:
                 bench.stop()
 
+    def _start(self, bench, name):
+        """Boots a lab; the test that needs it has failed if there is none."""
+        try:
+            bench.start()
+            return True
+        except (LabError, GuestGone, Failure) as e:
+            late = re.search("in time|not ACTIVE|no carrier|clock", str(e))
+            failures = [Failure(f"lab: {tail(str(e))}", "time" if late else "status")]
+        if bench.lab and bench.lab.lock:
+            failures += bench.judge()
+            bench.lab.save_logs(os.path.join(self.logs, f"lab-{bench.started}"))
+        bench.abandon()
+        failure = worst(failures)
+        self.result(name, "FAIL", str(failure), failure.kind)
+        return False
+
     def _one(self, bench, test):
         name = f"{bench.group.name}.{test.name}"
         begin = time.monotonic()
-        outcome, why = "PASS", ""
+        outcome, why, failures = "PASS", "", []
         with open(os.path.join(self.logs, f"{name}.log"), "w", encoding="utf-8") as log:
             bench.transcript = log
             signal.setitimer(signal.ITIMER_REAL, test.timeout * bench.slow)
@@ -341,24 +461,32 @@ class Run:
                 if bench.group.prepare:
                     bench.group.prepare(bench)
                 test.function(bench)
-                if bench.lab:
-                    bench.check_kernels(test.reports, test.lock_order)
             except Skip as e:
                 outcome, why = "SKIP", str(e)
             except Failure as e:
-                outcome, why = "FAIL", str(e)
+                failures.append(e)
             except Overdue:
-                outcome, why = "FAIL", f"not done after {test.timeout * bench.slow} s"
-            except (LabError, OSError, ValueError, LookupError, AttributeError, TypeError) as e:
-                outcome, why = "FAIL", f"{type(e).__name__}: {e}"
+                failures.append(Failure(f"not done after {test.timeout * bench.slow} s", "time"))
+            except (TimeoutError, subprocess.TimeoutExpired) as e:
+                failures.append(Failure(f"{type(e).__name__}: {e}", "time"))
+                bench.note(traceback.format_exc())
+            except Exception as e:  # pylint: disable=broad-except
+                failures.append(Failure(f"{type(e).__name__}: {e}",
+                                        "status" if isinstance(e, OSError) else "data"))
                 bench.note(traceback.format_exc())
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-            bench.note(f"{outcome} {why}")
-            if outcome == "FAIL" and bench.lab:
+            if bench.lab:
+                failures += bench.judge(test)
+            failure = worst(failures)
+            kind = ""
+            if failure:
+                outcome, why, kind = "FAIL", str(failure), failure.kind
+            bench.note(f"{outcome} {kind} {why}")
+            if failure and bench.lab:
                 self._last_words(bench)
             bench.transcript = None
-        self.result(name, outcome, why, time.monotonic() - begin)
+        self.result(name, outcome, why, kind, time.monotonic() - begin)
         return outcome != "FAIL"
 
     @staticmethod
@@ -418,7 +546,7 @@ def until(seconds, condition, why):
         if condition():
             return
         if late:
-            raise Failure(why() if callable(why) else why)
+            raise Failure(why() if callable(why) else why, "time")
         time.sleep(0.1)
 
 

@@ -5,7 +5,7 @@ import threading
 from .bring_up import PAIR, fabric
 from .harness import PEER_PORT, Failure, Group, find, need, tail
 
-GROUP = Group("hostile", PAIR, prepare=fabric)
+GROUP = Group("hostile", PAIR, prepare=fabric, debug=False)
 GROUPS = [GROUP]
 
 SCENARIOS = {
@@ -53,7 +53,7 @@ def add(scenario, says):
     """One scenario of prog/hostile.c on node 2, while both nodes talk."""
     @GROUP.test(name=scenario, timeout=90)
     def _(b):
-        with Neighbour(b, 4 if b.debug else 3):
+        with Neighbour(b, 3):
             b.sh(2, "n=0; until pgrep -x ohca-peer >/dev/null; do n=$((n + 1)); "
                     "[ $n -lt 100 ] || exit 1; sleep 0.1; done")
             text = b.sh(2, f"/share/ohca-peer hostile {scenario}", 60)

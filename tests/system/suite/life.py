@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Loading, unloading, killing, dying."""
+import contextlib
 import re
 import time
 
-from . import fabric as fabric_tests
+from . import fabric as fabric_tests, leaks as kmemleak
 from .bring_up import PAIR, all_active, fabric, start_sm
 from .fabric import LISTENS
 from .harness import DEV, Failure, Group, find, need, tail, until
@@ -32,6 +33,15 @@ def leftovers(b):
     if "idle" not in b.state:
         b.state["idle"] = {k: resources(b, k) for k in (1, 2)}
     return b.state["idle"]
+
+
+@contextlib.contextmanager
+def losing(b):
+    """Node 2's device is lost within: its program, which has traffic, hears of it and ends well."""
+    program = b.background(2, "/share/ohca-peer local lost").said("streaming")
+    yield
+    text = program.wait()
+    need(int(find(r"lost the device after (\d+) blocks", text)) > 0, tail(text))
 
 
 KILLED = (
@@ -79,8 +89,16 @@ for _k in KILLED:
 def kill_many(b):
     """Ten programs at once on one node, all killed together."""
     idle = leftovers(b)
-    b.sh(2, "for i in 1 2 3 4 5 6 7 8 9 10; do (nohup /share/ohca-peer hostile unmap "
-            ">/dev/null 2>&1 &); done; sleep 0.7; pkill -KILL -x ohca-peer; true")
+    programs = [b.background(2, "/share/ohca-peer local lost") for _ in range(10)]
+    for p in programs:
+        p.said("streaming")
+    now = resources(b, 2)
+    need(now["qp"] >= idle[2]["qp"] + 10, f"{now} in use by ten programs, {idle[2]} before")
+    # the first that is killed must find the last running: all are ended at once
+    text = b.sh(2, "pgrep -xc ohca-peer; pkill -KILL -x ohca-peer")
+    need(int(text) == 10, f"{text.strip()} programs were killed")
+    for p in programs:
+        p.killed = True
     settle(b, 2, idle[2])
     b.peer("stream 0.5")
 
@@ -141,11 +159,14 @@ done""", 220)
 @GROUP.test(timeout=120)
 def unload_in_traffic(b):
     """IPoIB does not keep the module: unloading under load is clean, loading works."""
-    b.sh(1, "(ping -f -w 20 node2-ib >/dev/null 2>&1 &)")
-    for _ in range(2 if b.debug else 5):
-        time.sleep(0.3 * b.slow)
-        b.sh(2, "modprobe -r ohca && modprobe ohca")
-    b.sh(1, "pkill -x ping", status=None)
+    # -f: ten milliseconds after each datagram without an answer comes the next
+    b.background(1, "ping -q -f node2-ib")
+    packets = f"cat /sys/class/infiniband/{DEV}/ports/1/counters/port_rcv_packets"
+    for n in range(2 if b.debug else 5):
+        all_active(b, 40)
+        b.sh(2, f"begin=$({packets}); n=0; until [ $({packets}) -gt $((begin + 50)) ]; do "
+                f"n=$((n + 1)); [ $n -lt 600 ] || {{ echo no traffic in round {n}; exit 124; }}; "
+                "sleep 0.1; done; modprobe -r ohca && modprobe ohca", 80)
     all_active(b, 40)
     b.peer("stream 0.5")
 
@@ -153,10 +174,11 @@ def unload_in_traffic(b):
 @GROUP.test(timeout=120)
 def unbind_used(b):
     """The PCI function goes away under a program: it gets an error, the rest is clean."""
-    b.sh(2, "nohup ib_write_bw -F >/tmp/used.log 2>&1 & " + LISTENS)
-    b.sh(2, "d=$(basename $(readlink /sys/class/infiniband/ohca_0/device)); "
-            "echo $d >/sys/bus/pci/drivers/ohca/unbind; pkill -KILL -x ib_write_bw; "
-            "echo $d >/sys/bus/pci/drivers/ohca/bind", 60)
+    with losing(b):
+        where = b.sh(2, f"d=$(basename $(readlink /sys/class/infiniband/{DEV}/device)); "
+                        "echo $d >/sys/bus/pci/drivers/ohca/unbind; echo $d", 60).strip()
+    b.sh(2, f"[ ! -e /sys/class/infiniband/{DEV} ] && echo {where} >/sys/bus/pci/drivers/ohca/bind",
+         60)
     all_active(b, 40)
     b.state.pop("idle", None)
     b.peer("stream 0.5")
@@ -165,16 +187,14 @@ def unbind_used(b):
 @GROUP.test(timeout=120, debug=False)
 def sm_restart(b):
     """OpenSM is killed and started again; traffic does not stop."""
-    command = "/share/ohca-peer stream 4"
-    b.sh(1, f"(nohup {command} >/tmp/stream.log 2>&1 &)")
-    b.sh(2, f"(nohup {command} node1 >/tmp/stream.log 2>&1 &); sleep 1")
-    b.sh(1, "pkill -KILL -x opensm; sleep 0.5")
+    command = f"/share/ohca-peer stream {5 * b.slow}"
+    ends = [b.background(1, command), b.background(2, f"{command} node1")]
+    ends[1].said("streaming")
+    b.sh(1, "pkill -KILL -x opensm && pgrep -x ohca-peer || "
+            "{ echo the traffic was over before; exit 124; }")
     start_sm(b)
-    for node in (1, 2):
-        b.sh(node, "n=0; while pgrep -x ohca-peer >/dev/null; do n=$((n + 1)); "
-                   "[ $n -lt 400 ] || exit 1; sleep 0.1; done", 60)
-        text = b.sh(node, "cat /tmp/stream.log")
-        need("moved" in text and "FAILED" not in text, f"node{node}: {tail(text)}")
+    for end in ends:
+        find("^moved", end.wait())
     all_active(b)
     b.sh(1, "n=0; until grep -q 'SUBNET UP' /var/log/opensm.log; do n=$((n + 1)); "
             "[ $n -lt 100 ] || exit 1; sleep 0.1; done")
@@ -187,37 +207,27 @@ def leaks(b):
     b.state["fabric"] = False
     for node in (2, 1):
         b.sh(node, "modprobe -r ohca", 30)
-        b.sh(node, "echo scan >/sys/kernel/debug/kmemleak; sleep 6; "
-                   "echo scan >/sys/kernel/debug/kmemleak", 90)
-        text = b.sh(node, "cat /sys/kernel/debug/kmemleak")
-        mine = [x for x in text.split("unreferenced object") if "ohca" in x]
-        need(not mine, f"node{node}: {len(mine)} leaks of ours: {tail(''.join(mine[:1]), 600)}")
-        need(not text.strip(), f"node{node}: leaks: {tail(text, 600)}")
+    for node, kind, text in kmemleak.scan(b.lab, (1, 2)):
+        b.note(f"node{node}: kmemleak:\n{text}")
+        raise Failure(f"node{node}: {kmemleak.summary(text)}", kind)
+    for node in (2, 1):
         b.sh(node, "modprobe ohca", 30)
 
 
 def die_while_sending(b, sender, how):
     """Node 3 dies by how() while the sender writes to it; the others go on."""
-    b.sh(3, "(nohup /share/ohca-peer until-error 60 >/tmp/d.log 2>&1 &)")
-    b.sh(sender, "(nohup /share/ohca-peer until-error 60 node3 >/tmp/d.log 2>&1 &); "
-                 "n=0; until grep -q streaming /tmp/d.log; do n=$((n + 1)); [ $n -lt 200 ] || "
-                 "exit 1; sleep 0.05; done")
+    b.background(3, "/share/ohca-peer until-error 60")
+    writer = b.background(sender, "/share/ohca-peer until-error 60 node3").said("streaming")
     other = 3 - sender
     command = f"/share/ohca-peer stream {5 * b.slow}"
-    b.sh(other, f"(nohup {command} >/tmp/s.log 2>&1 &)")
-    b.sh(sender, f"(nohup {command} node{other} >/tmp/s.log 2>&1 &); "
-                 "n=0; until grep -q streaming /tmp/s.log; do n=$((n + 1)); [ $n -lt 200 ] || "
-                 "exit 1; sleep 0.05; done")
+    ends = [b.background(other, command), b.background(sender, f"{command} node{other}")]
+    ends[1].said("streaming")
     how()
-    b.sh(sender, "n=0; until grep -q 'error after' /tmp/d.log; do n=$((n + 1)); "
-                 "[ $n -lt 300 ] || exit 1; sleep 0.1; done", 40)
-    text = b.sh(sender, "cat /tmp/d.log")
-    took = int(find(r"error after \d+ blocks, (\d+) ms: transport retry counter exceeded", text))
+    took = int(find(r"error after \d+ blocks, (\d+) ms: transport retry counter exceeded",
+                    writer.wait()))
     need(took < 15000 * b.slow, f"the error came after {took} ms")
-    for node in (1, 2):
-        b.sh(node, "n=0; until grep -q moved /tmp/s.log || grep -q FAILED /tmp/s.log; do "
-                   "n=$((n + 1)); [ $n -lt 400 ] || exit 1; sleep 0.1; done; "
-                   "grep moved /tmp/s.log", 60)
+    for end in ends:
+        find("^moved", end.wait())
 
 
 @DEATH.test(timeout=120)
@@ -226,6 +236,7 @@ def killed(b):
     guid = b.sh(3, f"cat /sys/class/infiniband/{DEV}/node_guid").strip().replace(":", "")
     need(guid in b.sh(1, "ibnetdiscover"), "node3 is not on the fabric")
     b.sh(1, "ibqueryerrors -k", 60, status=None)
+    b.expect_dead(3)
     die_while_sending(b, 2, b.lab.vms[2].process.kill)
     need(guid not in b.sh(1, "ibnetdiscover"), "a dead node is still discovered")
     up = b.sh(1, "iblinkinfo --switches-only").count("Active/  LinkUp")

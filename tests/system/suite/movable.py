@@ -49,15 +49,14 @@ def between_nodes(b):
 @GROUP.test(debug="only", timeout=90)
 def unload(b):
     """Both modules stay while a region is used; the device may go from under it."""
-    b.sh(2, "nohup /share/ohca-peer paged dmabuf_held >/tmp/held.log 2>&1 & "
-            "n=0; until grep -q held /tmp/held.log; do n=$((n + 1)); [ $n -lt 400 ] || "
-            "{ cat /tmp/held.log; exit 1; }; sleep 0.05; done")
+    program = b.background(2, "/share/ohca-peer paged dmabuf_held").said("held")
     for module in ("movebuf", "ohca"):
         status, text = b.status(2, f"rmmod {module}")
         need(status and "in use" in text, f"rmmod {module} ended with {status}: {tail(text)}")
     b.sh(2, f"d=$(basename $(readlink /sys/class/infiniband/{DEV}/device)); "
-            "echo $d >/sys/bus/pci/drivers/ohca/unbind && pgrep -x ohca-peer && "
-            "pkill -KILL -x ohca-peer; echo $d >/sys/bus/pci/drivers/ohca/bind", 60)
+            "echo $d >/sys/bus/pci/drivers/ohca/unbind; echo $d >/tmp/function", 60)
+    program.kill()
+    b.sh(2, "cat /tmp/function >/sys/bus/pci/drivers/ohca/bind", 60)
     given_back(b, 2)
     all_active(b, 40)
     b.peer("stream 0.5")

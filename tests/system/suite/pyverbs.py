@@ -5,6 +5,7 @@ import os
 
 from .bring_up import fabric
 from .harness import DEV, Failure, Group, head
+from .verdict import kind_of
 
 LAB = ("-n", "1", "--no-sm", "--memory", "2048")
 GROUP = Group("pyverbs", LAB, prepare=fabric)
@@ -134,7 +135,7 @@ def suite(b):
         results = outcomes(text)
         if status or "RESULT end" not in text or not results:
             bad += 1
-            b.sub(module, "FAIL", f"status {status} in the middle")
+            b.sub(module, "FAIL", f"status {status} in the middle", kind_of(status, text))
         for name, (outcome, why) in results.items():
             total += 1
             rule = next((r for r in rules if fnmatch.fnmatch(name, r[0])), None)
@@ -150,7 +151,9 @@ def suite(b):
                 b.sub(name, "FAIL", f"skipped, but not in the list: {head(why)}")
             else:
                 bad += 1
-                b.sub(name, "FAIL", "crashed" if outcome == "start" else why[-200:])
+                crashed = outcome == "start"
+                b.sub(name, "FAIL", "crashed" if crashed else why[-200:],
+                      kind_of(status, text) if crashed else "data")
     b.note(f"{passed} of {total} passed, {bad} bad")
     if bad:
         raise Failure(f"{bad} of {total} failed")

@@ -70,19 +70,35 @@ def add_pingpong(name, command):
     @GROUP.test(name=f"pingpong_{name}", debug=name in DEBUG)
     def _(b):
         _, text = b.pair(f"{command} -d {DEV}", f"{command} -d {DEV} node1", PERF_PORT)
-        need("iters in" in text and not re.search("invalid data|Failed|Couldn't", text), text[-200:])
+        need("iters in" in text and not re.search("invalid data|Failed|Couldn't", text),
+             text[-200:])
 
 
 def add_perftest(name, command):
-    """A perftest program: it must end well and print a result."""
+    """A perftest program: it must end well and print a result, which is never 0."""
     @GROUP.test(name=f"perftest_{name}", debug=name in DEBUG)
     def _(b):
         host, port = ("node1-ib", "cm") if "-R" in command.split() else ("node1", PERF_PORT)
         # -u: 7 retries of 2 s; a peer may stand still
         options = f"-F -u 17 -d {DEV}"
         _, text = b.pair(f"{command} {options}", f"{command} {options} {host}", port)
-        rows = re.findall(r"^ *\d+ +\d+ +([\d.]+).*$", text, re.M)
-        need(rows, f"no result: {text[-200:]}")
+        rows = re.findall(r"^ *(\d+) +(\d+)(\s+\d[\d.\s]*)", text, re.M)
+        size, number = (int(find(rf"-{x} (\d+)", command, f"-{x}")) if f"-{x} " in command else 0
+                        for x in "sn")
+        need(len(rows) == 1 and int(rows[0][0]) == (size or 8) and int(rows[0][1]) >= number,
+             f"not the result of {number} messages of {size} bytes: {text[-200:]}")
+        figures = [float(x) for x in rows[0][2].split()]
+        if "_bw" in name:
+            # the peak, the average in MiB/s, which may be less than a hundredth, and messages in
+            # a microsecond
+            need(len(figures) == 3 and figures[2] > 0, f"nothing moved: {figures}")
+            moved, size = figures[1] * 2 ** 20, int(rows[0][0])
+            need(abs(figures[2] * 1e6 * size - moved) <= moved / 50 + 6000 + size,
+                 f"both cannot be: {rows[0]}")
+        else:
+            # least, most, typical, average: no message is quicker than the least
+            need(len(figures) >= 4 and 0 < figures[0] <= figures[2] <= figures[1] and
+                 figures[0] <= figures[3] <= figures[1], f"latencies of no messages: {figures}")
 
 
 def add_xsrq(name, options):

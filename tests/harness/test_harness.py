@@ -1,0 +1,422 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the harness of the system tests must not let pass."""
+import fcntl
+import os
+import signal
+import tempfile
+import threading
+import unittest
+import xml.etree.ElementTree as ET
+from unittest import mock
+
+import fake
+from fake import HarnessTest
+from suite.harness import Failure, Skip, need, until
+from suite.verdict import KINDS, kind_of
+
+KASAN = "BUG: KASAN: slab-use-after-free in ohca_poll_cq"
+PAIR_OF_LOCKS = """WARNING: possible circular locking dependency detected
+-> #1 (first){+.+.}: one_function+0x1
+-> #0 (second){+.+.}: other_function+0x1
+ </TASK>"""
+
+
+class Kernel(HarnessTest):
+    """Every line that a kernel says is judged, and once."""
+
+    def test_nothing_said(self):
+        @self.test
+        def one(b):
+            self.vm(1).says("ohca 0000:00:06.0: ohca_0: OpenHCA 1.0")
+        self.assertEqual(self.outcomes(), {"one": "passed", "lab": "passed"})
+        self.assertEqual(self.status, 0)
+
+    def test_report_that_the_test_read_itself(self):
+        @self.test
+        def one(b):
+            self.vm(2).says(KASAN)
+            need("KASAN" in b.kernel_said(2), "not said")
+            need("KASAN" in b.kernel_said(2), "forgotten")
+        self.assertEqual(self.outcomes(), {"one": "kernel", "lab": "passed"})
+        self.assertEqual(self.status, 1)
+        self.assertIn("FAIL: g.one: [kernel] kernel report: node2: ", self.out)
+
+    def test_report_is_judged_once(self):
+        @self.test
+        def one(b):
+            self.vm(2).says(KASAN)
+
+        @self.test
+        def two(b):
+            need("KASAN" in b.kernel_said(2), "what is judged is kept")
+        self.assertEqual(self.outcomes(keep_going=True),
+                         {"one": "kernel", "two": "passed", "lab": "passed"})
+
+    def test_announced_by_this_test_only(self):
+        @self.test(reports="KASAN")
+        def one(b):
+            self.vm(1).says(KASAN)
+
+        @self.test(reports="UBSAN")
+        def two(b):
+            self.vm(1).says(KASAN)
+        self.assertEqual(self.outcomes(), {"one": "passed", "two": "kernel", "lab": "passed"})
+
+    def test_after_the_last_test(self):
+        @self.test
+        def one(b):
+            save = b.finish
+            b.finish = lambda: (self.vm(1).says(KASAN), save())[1]
+        self.assertEqual(self.outcomes(), {"one": "passed", "lab": "kernel"})
+
+    def test_overwritten(self):
+        @self.test
+        def one(b):
+            for _ in range(9):
+                self.vm(1).says("noise")
+            self.vm(1).forgets(4)
+        self.assertEqual(self.outcomes(), {"one": "kernel", "lab": "passed"})
+
+    def test_not_told_again_by_the_console(self):
+        @self.test(reports="KASAN")
+        def one(b):
+            self.vm(1).says(KASAN)
+
+        @self.test
+        def two(b):
+            b.expect_dead(1)
+            self.vm(1).process.kill()
+            self.vm(1).process.wait()
+        self.assertEqual(self.outcomes(), {"one": "passed", "two": "passed", "lab": "passed"})
+
+    def test_last_words_of_a_machine_that_may_die(self):
+        @self.test
+        def one(b):
+            b.expect_dead(1)
+            self.vm(1).says(KASAN, ring=False)
+            self.vm(1).process.kill()
+            self.vm(1).process.wait()
+        self.assertEqual(self.outcomes(), {"one": "kernel", "lab": "passed"})
+
+    def test_node_that_does_not_answer(self):
+        @self.test
+        def one(b):
+            self.vm(1).answers = False
+
+        @self.test
+        def two(b):
+            self.vm(1).says(KASAN, ring=False)
+            self.vm(1).answers = False
+        self.assertEqual(self.outcomes(), {"one": "time", "two": "kernel", "lab": "time"})
+
+    def test_order_of_locks_in_two_halves(self):
+        lines = PAIR_OF_LOCKS.split("\n")
+
+        @self.test(lock_order="first.*one_function.*second")
+        def one(b):
+            self.vm(1).says(lines[0])
+            b.kernel_said(1)
+            for line in lines[1:]:
+                self.vm(1).says(line)
+            b.kernel_said(1)
+
+        @self.test(lock_order="second.*one_function.*first")
+        def two(b):
+            for line in lines:
+                self.vm(1).says(line)
+        # with lockdep off the lab is spent: it ends after the first test
+        self.assertEqual(self.outcomes(), {"one": "passed", "two": "kernel", "lab": "passed"})
+        self.assertEqual(self.out.count("g.lab"), 2)
+
+    def test_skipped_test(self):
+        @self.test
+        def one(b):
+            self.vm(1).says(KASAN)
+            raise Skip("not here")
+        self.assertEqual(self.outcomes(), {"one": "kernel", "lab": "passed"})
+
+    def test_gravest_kind(self):
+        @self.test
+        def one(b):
+            self.vm(1).says(KASAN)
+            raise Failure("the last answer is late", "time")
+        found = self.run_all()["one"]
+        self.assertEqual(found[:2], ("failed", "kernel"))
+        self.assertIn("the last answer is late", found[2])
+
+
+class Parts(HarnessTest):
+    """Machines, helpers and programs that end."""
+
+    def test_machine_that_panics(self):
+        @self.test
+        def one(b):
+            os.kill(self.vm(2).process.pid, signal.SIGTERM)     # status 0, as -no-reboot
+            self.vm(2).process.wait()
+        found = self.run_all()
+        self.assertEqual(found["one"][:2], ("failed", "crash"))
+        self.assertIn("node2 has ended", found["one"][2])
+        self.assertEqual(found["lab"][0], "passed")   # said once
+
+    def test_machine_between_two_tests(self):
+        @self.test
+        def one(b):
+            pass
+
+        @self.test
+        def two(b):
+            pass
+        def prepare(b):
+            if b.state.setdefault("tests", 0):
+                self.vm(1).process.kill()
+                self.vm(1).process.wait()
+            b.state["tests"] += 1
+        self.group.prepare = prepare
+        self.assertEqual(self.outcomes()["two"], "crash")
+
+    def test_declared(self):
+        @self.test
+        def one(b):
+            b.expect_dead(2)
+            self.vm(2).process.kill()
+            self.vm(2).process.wait()
+
+        @self.test
+        def two(b):
+            need(b.living() == [1], "node 2 is dead")
+        self.assertEqual(self.outcomes(), {"one": "passed", "two": "passed", "lab": "passed"})
+
+    def test_declared_and_alive(self):
+        @self.test
+        def one(b):
+            b.expect_dead(2)
+        self.assertEqual(self.outcomes()["one"], "data")
+
+    def test_switch_crashes(self):
+        @self.test
+        def one(b):
+            b.lab.helpers[0].send_signal(signal.SIGSEGV)
+            b.lab.helpers[0].wait()
+        found = self.run_all()["one"]
+        self.assertEqual(found[:2], ("failed", "crash"))
+        self.assertIn("switch was ended by SIGSEGV", found[2])
+
+    def test_sanitizer_of_qemu(self):
+        @self.test
+        def one(b):
+            with open(os.path.join(self.vm(1).dir, "qemu.log"), "a", encoding="utf-8") as f:
+                f.write("../ohca-pci.c:12:3: runtime error: shift exponent 64 is too large\n")
+        self.assertEqual(self.outcomes(), {"one": "sanitizer", "lab": "passed"})
+
+    def test_warning_of_qemu(self):
+        def write():
+            with open(os.path.join(self.vm(1).dir, "qemu.log"), "a", encoding="utf-8") as f:
+                f.write("qemu-system-x86_64: warning: ohca: port 1 lost its fabric\n")
+
+        @self.test(says="lost its fabric")
+        def one(b):
+            write()
+
+        @self.test
+        def two(b):
+            write()
+        self.assertEqual(self.outcomes(), {"one": "passed", "two": "data", "lab": "passed"})
+
+    def test_status_at_the_end(self):
+        @self.test
+        def one(b):
+            fake.FakeLab.last.helpers[0].kill()
+            fake.FakeLab.last.helpers[0].wait()
+            p = b.lab.spawn("trap 'exit 3' TERM",
+                            os.path.join(b.lab.dir, "switch.log"))
+            p.what = "switch"
+            b.lab.helpers = [p]
+        found = self.run_all()
+        self.assertEqual(found["one"][0], "passed")
+        self.assertEqual(found["lab"], ("failed", "crash", "switch has ended with status 3"))
+
+    def test_does_not_end(self):
+        @self.test
+        def one(b):
+            p = b.lab.spawn("trap '' TERM",
+                            os.path.join(b.lab.dir, "hub.log"))
+            p.what = "hub"
+            b.lab.helpers.append(p)
+            save = b.lab.end
+            b.lab.end = lambda _: save(0.3)
+        self.assertEqual(self.outcomes(), {"one": "passed", "lab": "time"})
+
+    def test_program_that_ends(self):
+        @self.test
+        def one(b):
+            b.background(1, "echo device is gone; exit 7").b.sh(1, "sleep 0.3")
+
+        @self.test
+        def two(b):
+            b.background(1, "exit 7", ends=(7,)).wait()
+
+        @self.test
+        def three(b):
+            b.background(1, "kill -SEGV $$").b.sh(1, "sleep 0.3")
+
+        @self.test
+        def four(b):
+            b.background(1, "exit 7", ready="false")
+        found = self.run_all()
+        self.assertEqual({k: v[1] for k, v in found.items()},
+                         {"one": "status", "two": "", "three": "crash", "four": "status",
+                          "lab": ""})
+        self.assertIn("device is gone", found["one"][2])
+
+    def test_program_that_is_killed(self):
+        @self.test
+        def one(b):
+            p = b.background(1, "sleep 100")
+            p.kill()
+
+        @self.test
+        def two(b):
+            self.left = b.background(1, "sleep 100")
+
+        @self.test
+        def three(b):
+            need(self.left.killed and self.left.status() == 137, "it runs still")
+
+        @self.test
+        def four(b):
+            p = b.background(1, "true")
+            b.sh(1, "sleep 0.3")
+            p.kill()
+        self.assertEqual(self.outcomes(), {"one": "passed", "two": "passed", "three": "passed",
+                                           "four": "status", "lab": "passed"})
+
+
+class Leaks(HarnessTest):
+    """kmemleak is asked at the end of every lab of the debug kernel."""
+
+    LEAK = """unreferenced object 0xffff8880012ab000 (size 512):
+  comm "modprobe", pid 99, jiffies 4294950000
+  backtrace (crc 2c3):
+    [<0000>] kmalloc_trace+0x1
+    [<0000>] ohca_probe+0x7
+"""
+
+    def leaky(self):
+        """A test that passes, in a lab whose last scan finds what it leaked."""
+        @self.test
+        def one(b):
+            self.vm(2).leaks = self.LEAK
+
+    def test_debug(self):
+        self.leaky()
+        found = self.run_all(kernel="debug")
+        self.assertEqual(found["one"][0], "passed")
+        self.assertEqual(found["lab"][:2], ("failed", "leak"))
+        self.assertIn("ohca_probe", found["lab"][2])
+        self.assertEqual(self.status, 1)
+
+    def test_stock(self):
+        self.leaky()
+        self.assertEqual(self.outcomes()["lab"], "passed")
+
+    def test_none(self):
+        @self.test
+        def one(b):
+            pass
+        self.assertEqual(self.outcomes(kernel="debug")["lab"], "passed")
+
+
+class Directories(unittest.TestCase):
+    """What launchers that run side by side do with each other's directories."""
+
+    def test_one_that_is_being_made(self):
+        with tempfile.TemporaryDirectory() as base, mock.patch.object(
+                fake.real.paths, "runtime", lambda: base):
+            where = os.path.join(base, "young")
+            other = threading.Thread(target=fake.real.sweep)
+            with fake.real.alone():
+                other.start()
+                os.mkdir(where)
+                with open(os.path.join(where, "lock"), "wb") as lock:
+                    other.join(0.2)
+                    self.assertTrue(other.is_alive() and os.path.exists(where))
+                    held = os.dup(lock.fileno())
+                fcntl.flock(held, fcntl.LOCK_EX)
+            other.join(10)
+            self.assertEqual(fake.real.labs(), ["young"])
+            os.close(held)
+            fake.real.sweep()
+            self.assertEqual(fake.real.labs(), [])
+
+
+class Verdicts(HarnessTest):
+    """Outcomes, their kinds, and who else hears of them."""
+
+    def test_kinds(self):
+        wrong = {
+            "status": (1, "No such file"), "data": (1, "FAILED: block: wrong data at byte 7 of 9"),
+            "crash": (139, ""), "time": (124, ""), "sanitizer": (1, "ERROR: AddressSanitizer: x"),
+        }
+        for kind, (status, text) in wrong.items():
+            self.assertEqual(kind_of(status, text), kind)
+            self.assertIn(kind, KINDS)
+        self.assertEqual(kind_of(134, "a.c:3: f: Assertion `0' failed."), "crash")
+        self.assertEqual(kind_of(-11, ""), "crash")
+        self.assertEqual(kind_of(1, "FAILED: WRITE: no completion"), "time")
+        self.assertEqual(kind_of(1, "FAILED: the QP is in state 3"), "data")
+
+    def test_how_tests_fail(self):
+        @self.test
+        def status(b):
+            b.sh(1, "exit 3")
+
+        @self.test
+        def data(b):
+            need(False, "wrong")
+
+        @self.test
+        def late(b):
+            until(0, lambda: False, "does not come")
+
+        @self.test(timeout=0.3)
+        def overdue(b):
+            while True:
+                pass
+
+        @self.test
+        def mistake(b):
+            assert False, "nobody catches this"
+
+        @self.test
+        def after(b):
+            pass
+        self.assertEqual(self.outcomes(), {
+            "status": "status", "data": "data", "late": "time", "overdue": "time",
+            "mistake": "data", "after": "passed", "lab": "passed"})
+
+    def test_junit(self):
+        @self.test
+        def good(b):
+            pass
+
+        @self.test
+        def bad(b):
+            need(False, "1 < 2 \x01 & 3")
+
+        @self.test
+        def skipped(b):
+            raise Skip("no hardware")
+        self.run_all(logs="two")
+        root = ET.parse(os.path.join(self.logs, "junit-two.xml")).getroot()[0]
+        self.assertEqual([root.get(x) for x in ("tests", "failures", "skipped")], ["5", "1", "1"])
+        cases = {c.get("name"): c for c in root}
+        self.assertEqual(cases["good"].get("classname"), "two.g")
+        self.assertEqual(cases["bad"].find("failure").attrib,
+                         {"type": "data", "message": "1 < 2   & 3"})
+        self.assertEqual(cases["skipped"].find("skipped").get("message"), "no hardware")
+        self.assertTrue(os.path.isdir(os.path.join(self.logs, "two")))
+
+
+if __name__ == "__main__":
+    fake.main()

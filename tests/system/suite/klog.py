@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a node's kernel says: read in one place, kept whole, and judged once.
+
+Who wants to know what the kernel said looks at what was kept. Only judge() moves the mark
+behind which lines are still to be judged, so nobody can take a report away from it.
+"""
+import os
+import re
+
+from .verdict import Failure
+
+# What the kernel says when something is wrong.
+REPORT = re.compile(
+    r"WARNING:|BUG[: ]|\bOops\b|KASAN|UBSAN|general protection|unable to handle|"
+    r"INFO: task .* blocked|possible (circular|recursive|irq)|inconsistent lock state|"
+    r"suspicious RCU|sleeping function called|DMA-API: (?!preallocated|debugging)|"
+    r"kmemleak: \d+ new|ODEBUG|soft lockup|detected stall|list_(add|del) corruption|"
+    r"refcount_t|unexpected fatal signal|segfault at|invalid opcode|Kernel panic|"
+    r"bad unlock balance|held lock freed|stack-protector|"
+    r"ohca .*(fatal|timed out|gone)|invalid context|Call Trace")
+# What lockdep says of an order of locks, to the end of its stack trace.
+LOCK_ORDER = re.compile(r"^.*possible circular locking(?:.*\n)*?.*</TASK>$", re.M)
+
+STAMP = re.compile(r"^\[ *\d+\.\d{6}\] ")
+END = re.compile(r"^next (\d+) lost (\d+)$")
+
+# Prints every record from number %d on, as dmesg does, and how to go on. Records have numbers,
+# so that a gap shows where the ring was overwritten before it was read. EPIPE: it was just now.
+READ = r"""perl -e '
+use Fcntl;
+my ($next, $lost) = (%d, 0);
+sysopen(F, "/dev/kmsg", O_RDONLY | O_NONBLOCK) or die "/dev/kmsg: $!\n";
+while (1) {
+	unless (defined sysread(F, $_, 65536)) {
+		next if $!{EPIPE} or $!{EINTR};
+		last if $!{EAGAIN};
+		die "/dev/kmsg: $!\n";
+	}
+	my ($number, $us, $text) = /^\d+,(\d+),(\d+),[^;]*;(.*)/ or next;
+	next if $number < $next;
+	$lost += $number - $next;
+	$next = $number + 1;
+	$text =~ s/\\x([0-9a-f]{2})/chr hex $1/ge;
+	printf "[%%5d.%%06d] %%s\n", $us / 1e6, $us %% 1e6, $_ for split /\n/, $text;
+}
+print "next $next lost $lost\n"'"""
+
+
+class KernelLog:
+    """All that the kernel of one node has said since it booted."""
+
+    def __init__(self, console):
+        """console: the file with the serial console's output, which outlives the node."""
+        self.console = console
+        self.lines = []
+        self.next = 0       # number of the first record that was not read
+        self.lost = 0       # records that were overwritten before they were read
+        self.judged = 0     # lines before this one were judged
+        self.told = 0       # of lost, how many were judged
+
+    def text(self):
+        """All of it, as dmesg prints it."""
+        return "".join(line + "\n" for line in self.lines)
+
+    def read(self, run):
+        """Reads what is new. run(script) gives a status and what the script printed.
+
+        Fails if the node does not answer; then the console has the rest.
+        """
+        status, text = run(READ % self.next)
+        lines = text.splitlines()
+        end = END.match(lines[-1]) if lines else None
+        if status or not end:
+            raise Failure("does not answer: " + " | ".join(lines[-3:])[-200:], "time")
+        self.next = int(end[1])
+        self.lost += int(end[2])
+        self._add(lines[:-1])
+
+    def read_console(self):
+        """Reads what only the console has, of a node that has ended or does not answer."""
+        if not os.path.exists(self.console):
+            return
+        with open(self.console, encoding="utf-8", errors="replace") as f:
+            self._add([x.rstrip("\r") for x in f.read().split("\n") if STAMP.match(x)])
+
+    def _add(self, lines):
+        """Keeps lines; those with a time stamp may come by both ways, and count once."""
+        known = set(self.lines)
+        self.lines += [x for x in lines if x not in known or not STAMP.match(x)]
+
+    def judge(self, allowed=None, lock_order=None):
+        """Judges all lines that were not judged before: (reports, whether lockdep is off).
+
+        allowed: pattern of lines that may be there. lock_order: pattern of one whole report of
+        lockdep that may be there, see Group.test.
+        """
+        new = self.lines[self.judged:]
+        self.judged = len(self.lines)
+        text, off = "\n".join(new), False
+        report = LOCK_ORDER.search(text)
+        if report and lock_order and re.search(lock_order, report[0], re.S):
+            text, off = text.replace(report[0], ""), True
+        found = [x.strip() for x in text.splitlines() if REPORT.search(x)
+                 and not (allowed and re.search(allowed, x))]
+        if self.lost != self.told:
+            found.append(f"{self.lost - self.told} records of the log were lost")
+            self.told = self.lost
+        return found, off

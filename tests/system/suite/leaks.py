@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Memory that a kernel has allocated and that nothing refers to: kmemleak of the debug kernel."""
+import threading
+
+# kmemleak trusts an object that is five seconds old and that did not change between two scans.
+SCAN = """cd /sys/kernel/debug && echo scan >kmemleak && sleep 5.5 && echo scan >kmemleak &&
+cat kmemleak"""
+SECONDS = 240
+
+
+def scan(lab, nodes):
+    """Scans nodes, all at once; what is found or went wrong: [(node, kind, text)]."""
+    found = []
+
+    def one(k):
+        status, text = lab.capture(k, SCAN, SECONDS)
+        if status:
+            found.append((k, "time", f"kmemleak ended with {status}: {text[-200:].strip()}"))
+        elif text.strip():
+            found.append((k, "leak", text))
+
+    threads = [threading.Thread(target=one, args=(k,), daemon=True) for k in nodes]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(SECONDS + 60)
+    return sorted(found)
+
+
+def summary(text):
+    """What a list of leaks says, on one line: how many, and where the first one comes from."""
+    leaks = text.split("unreferenced object")[1:]
+    first = " ".join(leaks[0].split()) if leaks else text
+    trace = first.partition("backtrace")[2] or first
+    return f"{len(leaks)} unreferenced objects, the first from {trace[:300]}"
