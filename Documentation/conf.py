@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Sphinx configuration; `make docs` builds the pages into build/docs.
+"""Sphinx configuration; `make docs` builds the pages into build/docs."""
 project = "OpenHCA"
 author = "the OpenHCA developers"
 extensions = []

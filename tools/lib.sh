@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=bash
 # Shared by the scripts in tools/. Source it; it sets:
 #   TOP    the checkout
 #   BUILD  where everything built goes (OHCA_BUILD, default TOP/build)
@@ -14,12 +15,41 @@ export TOP BUILD ROOT CACHE SUITE
 say() { printf '\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*" >&2; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
-# Chroots and mounts need root: run the calling script again under sudo.
+# apt's proxies of this host, for the roots, whose apt takes them from the environment.
+if [ -z "${OHCA_PROXIES-}" ] && command -v apt-config >/dev/null; then
+	eval "$(apt-config shell OHCA_HTTP Acquire::http::Proxy OHCA_HTTPS Acquire::https::Proxy)"
+	case ${OHCA_HTTP:-DIRECT} in DIRECT) ;; *) export http_proxy=$OHCA_HTTP ;; esac
+	case ${OHCA_HTTPS:-DIRECT} in DIRECT) ;; *) export https_proxy=$OHCA_HTTPS ;; esac
+	export OHCA_PROXIES=1
+fi
+
+# sudo asks for its password once, and does not forget the answer while this process lives.
+keep_sudo() {
+	if ! sudo -n true 2>/dev/null; then
+		sudo ${SUDO_ASKPASS:+-A} -v ||
+			die "sudo needs a password: run this on a terminal, or set SUDO_ASKPASS"
+	fi
+	while timeout 50 tail --pid=$$ -f /dev/null; [ $? = 124 ]; do
+		sudo -n -v || break
+	done </dev/null >/dev/null 2>&1 &
+}
+
+# Chroots and mounts need root: run the calling script again under sudo, by tools/as-root, which
+# gives the files it made to the caller. What the scripts read of the environment goes along.
 # Usage: need_root "$@"
 need_root() {
+	local name keep=()
 	[ "$(id -u)" = 0 ] && return
 	command -v sudo >/dev/null || die "must run as root, and sudo is not installed"
-	exec sudo OHCA_BUILD="$BUILD" OHCA_CACHE="$CACHE" "$0" "$@"
+	# The caller's own directories, whoever writes there first.
+	mkdir -p "$BUILD" "$CACHE"
+	for name in "${!OHCA_@}" JOBS TERM {http,https,ftp,no}_proxy \
+		{HTTP,HTTPS,FTP,NO}_PROXY; do
+		[ -z "${!name-}" ] || keep+=("$name=${!name}")
+	done
+	keep_sudo
+	exec sudo ${SUDO_ASKPASS:+-A} env "${keep[@]}" OHCA_BUILD="$BUILD" OHCA_CACHE="$CACHE" \
+		"$TOP/tools/as-root" "$(id -u):$(id -g)" "$0" "$@"
 }
 
 # One build of a part at a time: a second one waits. Usage: exclusive NAME
@@ -39,6 +69,7 @@ make_root() {
 	names=$(packages "$list" | sed 's/^ *//; s/ *$//; s/  */,/g')
 	mkdir -p "$debs"
 	rm -rf --one-file-system "$dir"
+	# shellcheck disable=SC2016 # mmdebstrap's shell expands $1
 	mmdebstrap --variant=apt --mode=root --include="$names" \
 		--aptopt='Acquire::Languages "none"' \
 		--aptopt='APT::Install-Recommends "false"' \

@@ -15,7 +15,8 @@ import tty
 
 from . import paths
 from .channel import SIZE, Channel, GuestGone, Timeout
-from .lab import Lab, LabError, command_argv, connect_console, environment, node_dir, say, sweep
+from .lab import (Lab, LabError, command_argv, connect_console, environment, labs, node_dir, say,
+                  sweep)
 
 
 class Stopped(BaseException):
@@ -65,7 +66,7 @@ def cmd_run(opt):
         finish(lab, opt)
 
 
-def cmd_up(opt):
+def cmd_up(opt):  # pylint: disable=inconsistent-return-statements  # the child exits
     """ohca-lab up: boot and stay, in the background."""
     lab = Lab(opt.name, opt)
     rfd, wfd = os.pipe()
@@ -214,8 +215,7 @@ def running(pid):
 def cmd_status(opt):
     """ohca-lab status: the labs that are up and how their parts are."""
     sweep()
-    names = [n for n in sorted(os.listdir(paths.runtime()))
-             if opt.name in (None, n)]
+    names = [n for n in labs() if opt.name in (None, n)]
     for name in names:
         try:
             state = state_of(name)
@@ -258,7 +258,10 @@ def cmd_down(opt):
 def lab_options(p):
     """The options that describe a lab, for run and up."""
     p.add_argument("-n", "--nodes", type=int, default=2, metavar="N", help="2 to 8 nodes (2)")
-    p.add_argument("--kernel", choices=("stock", "debug"), default="stock")
+    p.add_argument("--kernel", choices=("stock", "debug"), default="stock",
+                   help="debug: with KASAN, lockdep, ...; 'make debug-layer' builds it (stock)")
+    p.add_argument("--accel", choices=("kvm", "tcg"),
+                   help="how the CPU runs (kvm where a guest boots in it, else tcg)")
     p.add_argument("--package", action="append", default=[], metavar="NAME",
                    help="a Debian package to add to the guests")
     p.add_argument("--share", type=os.path.abspath, metavar="DIR", help="appears at /share")

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A lab: the switch, the management network and the virtual machines."""
+import contextlib
 import fcntl
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 
-from . import paths
+from . import clock, paths
 from .channel import Channel, GuestGone, Timeout
 from .vm import VM, choose_accelerator, spawn, stop
 
@@ -54,6 +56,14 @@ done
 """
 
 
+def how(status):
+    """What the exit status of a part means, as a sentence's end."""
+    if status < 0:
+        return f"was ended by {signal.Signals(-status).name}"
+    return "has ended" + (f" with status {status}" if status else
+                          ", as a machine does that panicked, rebooted or powered off")
+
+
 class LabError(Exception):
     """What the user is told when a lab cannot be had."""
 
@@ -63,10 +73,28 @@ def say(text):
     print(f"ohca-lab: {text}", file=sys.stderr, flush=True)
 
 
+def labs():
+    """The names of the labs that are up or starting, or were when their launcher was killed."""
+    return sorted(n for n in os.listdir(paths.runtime()) if not n.startswith("."))
+
+
+@contextlib.contextmanager
+def alone():
+    """No other launcher makes or removes labs within: one that is being made has no lock yet."""
+    with open(os.path.join(paths.runtime(), ".lock"), "wb") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
 def sweep():
     """Removes what labs left behind whose launcher was killed."""
+    with alone():
+        _sweep()
+
+
+def _sweep():
     base = paths.runtime()
-    for name in os.listdir(base):
+    for name in labs():
         d = os.path.join(base, name)
         try:
             with open(os.path.join(d, "lock"), "rb") as f:
@@ -98,22 +126,23 @@ class Lab:
     def __init__(self, name, opt):
         self.name, self.opt = name, opt
         self.dir = os.path.join(paths.runtime(), name)
-        self.helpers, self.vms = [], []
+        self.helpers, self.vms, self.clocks = [], [], {}
         self.lock = None
         self.ending = False
         self.print_lock = threading.Lock()
         self._check_parts()
-        self.accel, self.reason = choose_accelerator()
+        self.accel, self.reason = choose_accelerator(opt.accel)
+        self.tsc_khz = clock.tsc_khz() if self.accel == "tcg" else None
         self.kernel = paths.VMLINUX_DEBUG if opt.kernel == "debug" else paths.VMLINUX
         self.slow = (4 if opt.kernel == "debug" else 1) * (1 + opt.nodes / 4)
 
     def _check_parts(self):
         opt = self.opt
-        need = {paths.VMLINUX: "image", paths.qemu()[3]: "qemu", paths.HUB: "switch"}
+        need = dict.fromkeys((paths.VMLINUX, paths.qemu()[3], paths.HUB), "lab")
         if opt.fabric == "ohca":
-            need.update({paths.LAYER: "layer", paths.SWITCH: "switch"})
+            need.update(dict.fromkeys((paths.LAYER, paths.SWITCH), "lab"))
         if opt.kernel == "debug":
-            need[paths.VMLINUX_DEBUG] = "debug-kernel"
+            need.update({paths.VMLINUX_DEBUG: "debug-layer", paths.LAYER_DEBUG: "debug-layer"})
         for path, target in need.items():
             if not os.path.exists(path):
                 raise LabError(f"{path} is missing: run 'make {target}'")
@@ -141,14 +170,15 @@ class Lab:
     def start(self):
         """Boots everything and returns when every node is ready for commands."""
         begin = time.monotonic()
-        sweep()
-        try:
-            os.mkdir(self.dir, mode=0o700)
-        except FileExistsError:
-            raise LabError(f"a lab called {self.name} is already up") from None
-        self.lock = open(os.path.join(self.dir, "lock"), "wb")
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
-        say(f"{'KVM' if self.accel == 'kvm' else 'TCG (no KVM)'}: {self.reason}")
+        with alone():
+            _sweep()
+            try:
+                os.mkdir(self.dir, mode=0o700)
+            except FileExistsError:
+                raise LabError(f"a lab called {self.name} is already up") from None
+            self.lock = open(os.path.join(self.dir, "lock"), "wb")
+            fcntl.flock(self.lock, fcntl.LOCK_EX)
+        say(f"{self.accel.upper()}: {self.reason}")
         self.layers = self._layers()
         if self.opt.nodes != 2:
             self._helper([paths.HUB, f"{self.dir}/mgmt"], "hub")
@@ -160,8 +190,30 @@ class Lab:
         self._write_state()
         deadline = time.monotonic() + 60 * self.slow
         self.each(lambda vm: Channel(vm.dir, deadline, vm.alive).close(), "did not boot")
+        self.clocks = {vm.k: clock.Clock() for vm in self.vms}
+        self.read_clocks()
         say(f"{self.opt.nodes} nodes up in {time.monotonic() - begin:.1f} s")
         self._fabric()
+        self.check_clocks()
+
+    def read_clocks(self):
+        """Compares the clock of each node with the host's once more; dead nodes have none."""
+        def get(k):
+            status, text = self.capture(k, "date +%s%N", 20 * self.slow)
+            if status:
+                raise GuestGone(text)
+            return int(text)
+
+        for k, guest in self.clocks.items():
+            if self.vms[k - 1].alive():
+                guest.read(lambda k=k: get(k))
+
+    def check_clocks(self):
+        """Ends the lab if a node's clock certainly runs at another rate than the host's."""
+        self.read_clocks()
+        for k, guest in self.clocks.items():
+            if wrong := guest.verdict():
+                raise LabError(f"node{k}: {wrong}")
 
     def start_switch(self):
         """Starts the fabric's switch and waits until it listens."""
@@ -184,7 +236,8 @@ class Lab:
     def _wait_listening(self, process, path):
         for _ in range(3000):
             if process.poll() is not None:
-                with open(os.path.join(self.dir, f"{process.what}.log"), errors="replace") as f:
+                with open(os.path.join(self.dir, f"{process.what}.log"),
+                          encoding="utf-8", errors="replace") as f:
                     raise LabError(f"ohca-{process.what} ended: {f.read()[-500:].strip()}")
             if os.path.exists(path):
                 return
@@ -413,6 +466,47 @@ class Lab:
         if self.vms and self.vms[0].alive() and self.opt.fabric == "ohca" and not self.opt.no_sm:
             self._save_output(self.vms[0], ["cat", "/var/log/opensm.log"],
                               os.path.join(where, "opensm.log"))
+
+    def parts(self):
+        """The processes of the lab by their names."""
+        return {**{vm.name: vm.process for vm in self.vms if vm.process},
+                **{p.what: p for p in self.helpers}}
+
+    def logs(self):
+        """Where each part writes, by its name; also those that have ended."""
+        files = {vm.name: os.path.join(vm.dir, "qemu.log") for vm in self.vms}
+        for name in sorted(os.listdir(self.dir)):
+            if name.endswith(".log"):
+                files[name[:-4]] = os.path.join(self.dir, name)
+        return files
+
+    def ended(self):
+        """How each part that does not run any more has ended, by its name."""
+        return {name: how(p.returncode) for name, p in self.parts().items()
+                if p.poll() is not None}
+
+    def end(self, patience):
+        """Asks all parts to end, the machines first, and waits that many seconds for each.
+
+        Returns (name, what is wrong, "crash" or "time") of each part that did not end as it
+        should, or had ended before.
+        """
+        self.ending = True
+        wrong = [(name, what, "crash") for name, what in self.ended().items()]
+        for names in ([vm.name for vm in self.vms], [p.what for p in self.helpers]):
+            asked = {n: p for n, p in self.parts().items() if n in names and p.poll() is None}
+            for p in asked.values():
+                p.terminate()
+            for name, p in asked.items():
+                try:
+                    status = p.wait(patience)
+                except subprocess.TimeoutExpired:
+                    wrong.append((name, f"does not end within {patience} s", "time"))
+                    continue
+                # the hub has nothing to clean up
+                if status and (name, status) != ("hub", -signal.SIGTERM):
+                    wrong.append((name, how(status), "crash"))
+        return wrong
 
     def _save_output(self, vm, argv, path):
         deadline = time.monotonic() + 10

@@ -11,6 +11,8 @@ VMLINUX_DEBUG = os.path.join(BUILD, "debug-kernel", "bzImage")
 INITRD = os.path.join(BUILD, "image", "initrd.cpio")
 BASE = os.path.join(BUILD, "image", "base.squashfs")
 LAYER = os.path.join(BUILD, "layer", "ohca.squashfs")
+# there if the layer has the debug kernel's modules
+LAYER_DEBUG = os.path.join(BUILD, "layer", "debug")
 SWITCH = os.path.join(BUILD, "switch", "ohca-switch")
 HUB = os.path.join(BUILD, "switch", "ohca-hub")
 

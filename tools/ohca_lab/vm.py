@@ -28,6 +28,7 @@ def spawn(argv, **kwargs):
         if os.getppid() != parent:
             os._exit(1)
 
+    # pylint: disable-next=subprocess-popen-preexec-fn  # called from the main thread alone
     return subprocess.Popen(argv, preexec_fn=child, start_new_session=True,
                             stdin=subprocess.DEVNULL, **kwargs)
 
@@ -40,8 +41,10 @@ def stop(process):
         process.wait()
 
 
-def choose_accelerator():
-    """Returns (name, reason): kvm only where a guest kernel really runs in it."""
+def choose_accelerator(wanted=None):
+    """Returns (name, reason): what was asked for, or kvm where a guest kernel really runs in it."""
+    if wanted:
+        return wanted, "asked for by --accel"
     with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
         flags = next((line.split() for line in f if line.startswith("flags")), [])
     if "vmx" not in flags and "svm" not in flags:
@@ -99,9 +102,11 @@ class VM:
         if opt.kernel == "debug":
             # The driver's unit tests run only for who asks: tests/system/kunit.
             cmdline.append("kunit.enable=0")
-        cmdline += opt.append
         if lab.accel == "tcg":
             cmdline.append("tsc=reliable")
+            if lab.tsc_khz:
+                cmdline.append(f"tsc_early_khz={lab.tsc_khz}")
+        cmdline += opt.append
         if opt.share:
             cmdline.append("lab.share")
         a = [*paths.qemu(), "-name", f"{lab.name}-{self.name}",
