@@ -12,7 +12,7 @@ MAKEFLAGS += --no-print-directory
 # Everything below a directory, for rules that must notice any change in it.
 files = $(shell find $(wildcard $(1)) -type f ! -name '*.o' ! -name '*.pyc' 2>/dev/null)
 
-.PHONY: all help deps buildroot qemu image layer lab modules linux-source debug-kernel provider switch \
+.PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider switch \
 	units lint debug-layer docs check campaign soak perftest-matrix demo install clean distclean
 
 all: lab
@@ -30,6 +30,7 @@ help:
 	@echo 'make switch        ohca-switch, the fabric daemon'
 	@echo 'make modules       ohca.ko for the guest kernel (KERNEL=debug: for the debug kernel)'
 	@echo 'make provider      the libibverbs provider'
+	@echo 'make guest         Debian 13 root of the guests'
 	@echo 'make image         guest root image'
 	@echo 'make layer         driver and provider as a layer over the guest image'
 	@echo 'make debug-layer   the layer with the debug kernel and its driver: for --kernel debug'
@@ -58,8 +59,13 @@ $(STAMP)/qemu: tools/build-qemu $(call files,$(QEMU_PARTS)) | $(ROOT)
 	@tools/build-qemu
 	@touch $@
 
+guest: $(STAMP)/guest
+$(STAMP)/guest: tools/mkguest tools/packages/guest | $(STAMP)/deps
+	@tools/mkguest
+	@mkdir -p $(@D) && touch $@
+
 image: $(STAMP)/image
-$(STAMP)/image: tools/mkimage tools/packages/guest $(call files,tools/guest) | $(ROOT)
+$(STAMP)/image: tools/mkimage $(STAMP)/guest $(call files,tools/guest) | $(ROOT)
 	@tools/mkimage
 	@touch $@
 
