@@ -599,6 +599,8 @@ void local_main(const char *name)
 		windows();
 	else if (!strcmp(name, "lost"))
 		lost_main();
+	else if (!strcmp(name, "nomem"))
+		nomem_main();
 	else
 		fail("no such scenario: %s", name);
 }

@@ -47,3 +47,18 @@ def kernel_verbs(b):
 
 for _s, _w in SCENARIOS.items():
     add(_s, _w)
+
+
+# The last one: DMA API debugging, too, has no memory once, and is off then.
+@GROUP.test(debug="only", timeout=90, reports="cacheline tracking ENOMEM, dma-debug disabled")
+def nomem(b):
+    """Each allocation of the kernel that a verb needs fails once; nothing is left of it."""
+    idle = resources(b, 1)
+    b.sh(1, "cd /sys/kernel/debug/failslab && echo N >ignore-gfp-wait && echo 0 >verbose")
+    text = b.sh(1, "/share/ohca-peer local nomem", 80)
+    failed = {name: int(n) for name, n in re.findall(r"^(.+): (\d+) and \d+ alloc", text, re.M)}
+    few = [name for name in failed if not failed[name] and name != "create_ah"]
+    need(len(failed) > 15 and not few, f"no allocation failed of {few}: {tail(text)}")
+    need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
+    # what the memory failed of works when there is some
+    need("objects outlived" in b.sh(1, "/share/ohca-peer local share", 60), "share")
