@@ -67,6 +67,13 @@ class Program:
         self.verdict()
         return self.log()
 
+    def end(self, seconds):
+        """It may end by itself for so long, and is ended then."""
+        self.b.status(self.node, f"n=0; until [ -e {self.file}.status ]; do n=$((n + 1)); "
+                                 f"[ $n -lt {20 * seconds} ] || exit 1; sleep 0.05; done",
+                      2 * seconds)
+        self.finish()
+
     def verdict(self):
         """Fails if it has ended by itself with a status that it should not end with."""
         status = self.status()

@@ -4,7 +4,7 @@ import json
 import re
 
 from .bring_up import PAIR, fabric
-from .harness import DEV, Failure, Group, need, tail, until
+from .harness import DEV, Failure, Group, find, need, tail, until
 
 GROUP = Group("resources", PAIR, prepare=fabric)
 GROUPS = [GROUP]
@@ -217,6 +217,28 @@ def counters_by_hand(b):
     need(not b.sh(1, f"rdma statistic qp show link {DEV}/1").strip(), "a set is left")
 
 
+READERS = """
+import os, sys, threading, time
+times = 0
+def read(name):
+    global times
+    while not os.path.exists("/tmp/enough"):
+        try:
+            with open(sys.argv[1] + "/" + name) as f:
+                times += len(f.read()) > 0
+        except OSError:
+            pass
+        time.sleep(0.02)
+threads = [threading.Thread(target=read, args=(x,)) for x in os.listdir(sys.argv[1])]
+for t in threads:
+    t.start()
+print("reading", flush=True)
+for t in threads:
+    t.join()
+print("read", times, "times")
+"""
+
+
 @GROUP.test(timeout=120)
 def debugfs(b):
     """State under /sys/kernel/debug/ohca: true, and gone with the device, readers or not."""
@@ -244,14 +266,14 @@ def debugfs(b):
         text = b.sh(1, f"modprobe -r ib_ipoib; cat {base}/srq; modprobe ib_ipoib")
         need(text.split("\n") == ["srqn owner size head hw_ci hw_limit hw_qps hw_flags", ""], text)
     # readers in a loop while the device goes and comes; the one processor is not theirs alone
-    b.sh(1, f"for f in aq cq eq qp srq device; do (while [ ! -e /tmp/enough ]; do "
-            f"cat {base}/$f; sleep 0.02; done >/dev/null 2>&1 &) ; done; "
-            "cd /sys/bus/pci/drivers/ohca; for i in 1 2 3; do "
-            f"echo {pci} >unbind; [ ! -e {base} ] || exit 1; echo {pci} >bind; "
-            f"cat {base}/qp >/dev/null; done; touch /tmp/enough", 60)
-    b.sh(1, "n=0; while pgrep -x cat >/dev/null; do n=$((n + 1)); [ $n -lt 100 ] || exit 1; "
-            "sleep 0.1; done; rm /tmp/enough; ip addr replace 10.77.0.1/24 dev ib0; "
-            "ip link set ib0 up; pkill -x opensm", status=None)
+    b.sh(1, f"cat >/tmp/readers.py <<'EOF'\n{READERS}EOF")
+    readers = b.background(1, f"python3 /tmp/readers.py {base}").said("reading")
+    b.sh(1, f"""cd /sys/bus/pci/drivers/ohca; for i in 1 2 3; do
+	echo {pci} >unbind; [ ! -e {base} ] || exit 1; echo {pci} >bind; cat {base}/qp >/dev/null
+done; touch /tmp/enough""", 60)
+    need(int(find(r"read (\d+) times", readers.wait())) > 10, "nobody has read")
+    b.sh(1, "rm /tmp/enough; ip addr replace 10.77.0.1/24 dev ib0; ip link set ib0 up; "
+            "pkill -x opensm", status=None)
     b.state.pop("fabric", None)
 
 
