@@ -114,7 +114,7 @@ $(STAMP)/debug-layer: $(STAMP)/modules-debug $(STAMP)/layer
 
 lab: qemu switch layer
 
-units: provider
+units: $(STAMP)/deps
 	@tests/run units
 
 lint:
@@ -128,7 +128,6 @@ docs: | $(ROOT)
 check: $(STAMP)/deps
 	@tests/run $(OHCA_CHECK)
 
-# The demo is Python, which a fresh host may lack.
 soak: lab
 	@tests/system/run --repeat $(or $(SOAK),20) pyverbs
 
@@ -143,6 +142,7 @@ campaign-fuzz: | $(ROOT)
 perftest-matrix: lab
 	@tests/system/perftest-matrix
 
+# The demo is Python, which a fresh host may lack.
 demo: $(STAMP)/deps
 	@tools/with-sudo tools/demo
 

@@ -78,12 +78,17 @@ class Job:
             cwd=top, env={**os.environ, **(self.env or {})}, process_group=0)
         rest, pipe = b"", self.process.stdout
         try:
-            while self.status is None:
+            while True:
                 if time.monotonic() > begin + limit:
-                    self.status = 124
+                    # What still writes after its leader has ended is no longer read.
+                    self.status = 124 if self.status is None else self.status
                     out.write(f"\nnot done after {limit / 60:.0f} minutes\n".encode())
                     return
-                if not select.select([pipe], [], [], 1)[0]:
+                # Once it has ended, what it has written is read before that is believed.
+                ended = self.status is not None
+                if not select.select([pipe], [], [], 0 if ended else 1)[0]:
+                    if ended:
+                        break
                     self._reap()
                     continue
                 data = os.read(pipe.fileno(), 65536)

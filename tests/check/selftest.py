@@ -45,7 +45,7 @@ def run(script, **args):
     """A job that ran a shell script."""
     job = Job("part", ["/bin/sh", "-c", script], **args)
     with tempfile.TemporaryDirectory() as logs:
-        Schedule([job], "/", logs, args.get("minutes", 1)).run()
+        Schedule([job], "/", logs, 1).run()
     return job
 
 

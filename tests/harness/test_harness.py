@@ -15,6 +15,11 @@ from fake import HarnessTest
 from suite.harness import Failure, Skip, need, until
 from suite.verdict import KINDS, kind_of
 
+
+def ended(b, program):
+    """Waits until a program in the background has ended by itself."""
+    b.sh(1, f"until [ -e {program.file}.status ]; do sleep 0.01; done")
+
 KASAN = "BUG: KASAN: slab-use-after-free in ohca_poll_cq"
 PAIR_OF_LOCKS = """WARNING: possible circular locking dependency detected
 -> #1 (first){+.+.}: one_function+0x1
@@ -250,7 +255,7 @@ class Parts(HarnessTest):
     def test_program_that_ends(self):
         @self.test
         def one(b):
-            b.background(1, "echo device is gone; exit 7").b.sh(1, "sleep 0.3")
+            ended(b, b.background(1, "echo device is gone; exit 7"))
 
         @self.test
         def two(b):
@@ -258,7 +263,7 @@ class Parts(HarnessTest):
 
         @self.test
         def three(b):
-            b.background(1, "kill -SEGV $$").b.sh(1, "sleep 0.3")
+            ended(b, b.background(1, "kill -SEGV $$"))
 
         @self.test
         def four(b):
@@ -286,7 +291,7 @@ class Parts(HarnessTest):
         @self.test
         def four(b):
             p = b.background(1, "true")
-            b.sh(1, "sleep 0.3")
+            ended(b, p)
             p.kill()
         self.assertEqual(self.outcomes(), {"one": "passed", "two": "passed", "three": "passed",
                                            "four": "status", "lab": "passed"})

@@ -257,7 +257,7 @@ def cmd_down(opt):
 
 def lab_options(p):
     """The options that describe a lab, for run and up."""
-    p.add_argument("-n", "--nodes", type=int, default=2, metavar="N", help="2 to 8 nodes (2)")
+    p.add_argument("-n", "--nodes", type=int, default=2, metavar="N", help="1 to 8 nodes (2)")
     p.add_argument("--kernel", choices=("stock", "debug"), default="stock",
                    help="debug: with KASAN, lockdep, ...; 'make debug-layer' builds it (stock)")
     p.add_argument("--accel", choices=("kvm", "tcg"),

@@ -14,7 +14,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 import traceback
 
@@ -548,8 +547,3 @@ def until(seconds, condition, why):
         if late:
             raise Failure(why() if callable(why) else why, "time")
         time.sleep(0.1)
-
-
-def warn(text):
-    """A line for who watches."""
-    print(text, file=sys.stderr, flush=True)

@@ -4,7 +4,7 @@ import contextlib
 import re
 
 from . import fabric as fabric_tests
-from .bring_up import PAIR, all_active, fabric, start_sm
+from .bring_up import PAIR, all_active, fabric, start_sm, stop_sm
 from .fabric import LISTENS, LOST
 from .harness import DEV, Failure, Group, find, need, tail, until
 
@@ -206,7 +206,7 @@ def sm_restart(b):
 @GROUP.test(debug="only", timeout=120)
 def unloaded(b):
     """The last one: the driver is gone when the end of the lab looks for leaks."""
-    b.sh(1, "pkill -x opensm; sleep 1", status=None)
+    stop_sm(b)
     b.state["fabric"] = False
     for node in (2, 1):
         b.sh(node, "modprobe -r ohca", 30)

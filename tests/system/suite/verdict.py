@@ -3,7 +3,8 @@
 import re
 
 # The kinds of failure, the gravest first. The kind of a test's failure is the gravest kind that
-# was found, whatever was found first. Only RETRIABLE can come from a host that was busy.
+# was found, whatever was found first. tests/check/flake.py has those that a busy host can
+# cause.
 KINDS = {
     "kernel": "a node's kernel reported a bug, or lost a line of its log",
     "sanitizer": "a sanitizer reported a bug of a program",
@@ -13,7 +14,6 @@ KINDS = {
     "status": "a program ended with a status that it should not end with",
     "time": "something did not come in time",
 }
-RETRIABLE = ("status", "time")
 
 SANITIZER = re.compile(r"(?:Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error: ")
 # What a C library, QEMU and GLib say when they end a program.
