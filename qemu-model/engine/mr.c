@@ -307,8 +307,10 @@ int ohca_cmd_dereg_mr(struct ohca_cmd *c)
 		return OHCA_ADMIN_BUSY;
 	/* nothing gets through it any more while its pages go */
 	mr->valid = false;
-	if ((mr->odp && !ohca_odp_clear(c->e, mr->odp)) ||
-	    !ohca_pages_free_some(c->e, &mr->pages))
+	if (mr->odp && !ohca_odp_clear(c->e, mr->odp))
+		return OHCA_CMD_MORE;
+	/* the list of an FRMR is short, and ohca_mr_free() has to see what it takes of the budget */
+	if (mr->type != OHCA_MR_FRMR && !ohca_pages_free_some(c->e, &mr->pages))
 		return OHCA_CMD_MORE;
 	ohca_mr_free(c->e, mr);
 	return OHCA_ADMIN_OK;
@@ -390,7 +392,7 @@ int ohca_mr_fast_reg(ohca_engine *e, const struct ohca_qp *qp, const struct ohca
 	    ((access & OHCA_ACCESS_ZERO_BASED) && iova) ||
 	    reg->pl.page_shift > OHCA_PL_MAX_SHIFT || offset >= 1ull << reg->pl.page_shift)
 		return OHCA_VE_BOUNDS;
-	frmr_pages_free(e, mr);
+	/* it is not valid, so it has no pages */
 	ohca_mem_release(e, frmr_bytes(mr));
 	rc = ohca_pages_load(e, &mr->pages, &reg->pl, length + offset, mr->max_pages);
 	ohca_mem_reserve(e, frmr_bytes(mr));

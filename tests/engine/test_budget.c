@@ -104,6 +104,46 @@ static void test_objects(void **state)
 	rig_down(&r);
 }
 
+/* A fast-register MR gives back once what it reserved, with a list of pages and without. */
+static void test_frmr(void **state)
+{
+	struct ohca_hw_aqe c = { 0 };
+	struct ohca_hw_acqe rsp;
+	struct ohca_hw_wqe_reg reg;
+	struct host_buf b;
+	uint64_t before;
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .privileged = true, .scatter = true });
+	host_buf_alloc(r.h[1], &b, 16 * HOST_PAGE);
+	c = HOST_AQE(reg_mr, .pdn = r.h[1]->pdn, .type = OHCA_MR_FRMR, .length = 64);
+	before = used(r.h[1]);
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_int_equal(host_cmd(r.h[1], OHCA_CMD_REG_MR, &c, &rsp), 0);
+		reg = (struct ohca_hw_wqe_reg){
+			.key = rsp.handle.handle, .iova = 0x1000, .length = 16 * HOST_PAGE,
+			.pl = b.pl, .access = OHCA_ACCESS_LOCAL_WRITE,
+		};
+		if (i % 2) {
+			uint64_t made = used(r.h[1]);
+
+			w = wqe_new(OHCA_OP_REG_MR, OHCA_WQE_SIGNALED, i);
+			memcpy(w.b + OHCA_SEG_SIZE, &reg, sizeof(reg));
+			w.nseg = 4;
+			wqe_post(&r.qp[1], &w);
+			rig_run(&r);
+			wc(&r.scq[1], i, WC_SUCCESS);
+			assert_int_equal(used(r.h[1]), made);
+		}
+		assert_int_equal(host_cmd_handle(r.h[1], OHCA_CMD_DEREG_MR, reg.key, 0), 0);
+		assert_int_equal(used(r.h[1]), before);
+	}
+	host_buf_free(&b);
+	rig_down(&r);
+}
+
 #define QPS	40u
 #define DEEP	8u		/* log2 of BBs: the largest window */
 
@@ -237,6 +277,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_objects),
+		cmocka_unit_test(test_frmr),
 		cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_modify),
 		cmocka_unit_test(test_reset),
