@@ -70,8 +70,8 @@ static inline void ohca_cmd_result(struct ohca_cmd *c, uint32_t handle)
 
 /*
  * Load a page list of the command; a refused list has the syndrome of member @pl. After
- * OHCA_CMD_MORE the command leaves everything as it was and returns that: it is run again, from
- * the beginning.
+ * OHCA_CMD_MORE the command returns that: it is run again, from the beginning, so what it has
+ * changed until here may be changed twice.
  */
 #define OHCA_CMD_PAGES(c, p, member, bytes, max)				\
 	ohca_cmd_pages((c), (p), &(c)->aqe.member, (bytes), (max),		\

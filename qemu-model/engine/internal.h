@@ -102,8 +102,9 @@ static inline void ohca_list_add_tail(struct ohca_list *head, struct ohca_list *
 /*
  * One budget, struct ohca_cfg.mem_max, for all that a guest can make the device allocate:
  * objects, page lists, windows, responses under way. A command that finds it used up fails with
- * NO_RESOURCE and OHCA_CNT_NO_MEMORY counts it. Work requests and packets never find it used up:
- * what they need was reserved when the object was made. OHCA_CNT_MEMORY says what is taken.
+ * NO_RESOURCE and OHCA_CNT_NO_MEMORY counts it. What work requests and packets cannot do without
+ * was reserved when the object was made; a larger window is taken if the budget has it
+ * (transport.h), and its refusal is counted as well. OHCA_CNT_MEMORY says what is taken.
  */
 /* Reserve, or give back, @n bytes of it. False: there are not so many left. */
 bool ohca_mem_reserve(ohca_engine *e, size_t n);
@@ -149,7 +150,7 @@ struct ohca_walk {
 	uint32_t done, cap, fill, filled;
 };
 
-/* No enum ohca_admin_status: a step is done, and there are more. */
+/* No enum ohca_admin_status: a step is done, and the command is to be run again for the next. */
 #define OHCA_CMD_MORE	(-1)
 /* The same, a step of it: OHCA_CMD_MORE: call again with the same arguments. */
 int ohca_pages_load_some(ohca_engine *e, struct ohca_walk *w, struct ohca_pages *p,
@@ -203,7 +204,8 @@ int ohca_pages_copy(ohca_engine *e, const struct ohca_pages *dst, uint64_t to,
  *
  * Who holds the engine keeps doorbells, frames and the machine's own threads waiting, so a run
  * of the admin queue moves no more than OHCA_CMD_WORK and what it is in the middle of: some
- * 100 us. Whatever the guest gives a size is moved by commands that can stop here.
+ * 100 us. Whatever the guest gives a size is moved by commands that can stop here. Two things are
+ * not: the list of pages that REREG_MR replaces, and one that was refused, go back in one step.
  */
 #define ohca_work(e, bytes)	((e)->work -= (e)->work < (bytes) ? (e)->work : (uint32_t)(bytes))
 #define OHCA_CMD_WORK	(256u << 10)
@@ -637,6 +639,15 @@ struct ohca_port {
 	struct ohca_port_counters cnt;
 	struct ohca_async async;
 };
+
+/* Index of the port's GID that a packet to @dgid is for, by the default prefix as well; or -1. */
+static inline int ohca_gid_accepts(const struct ohca_port *port, const uint8_t dgid[16])
+{
+	for (unsigned int i = 0; i < port->num_gids; i++)
+		if (port->gid_valid[i] && ib_gid_is(dgid, port->gid[i]))
+			return (int)i;
+	return -1;
+}
 
 /* Index of a GID of the port, or -1. */
 static inline int ohca_gid_find(const struct ohca_port *port, const uint8_t gid[16])

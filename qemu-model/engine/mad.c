@@ -341,7 +341,7 @@ static void reply(ohca_engine *e, unsigned int port, const struct ib_pkt_info *p
 		av.hop_limit = 0xff;
 		av.flow_tclass = ohca_to_le32(vtf & (OHCA_AV_FLOW_LABEL | OHCA_AV_TCLASS));
 		memcpy(av.dgid, grh->sgid, sizeof(av.dgid));
-		gid = ohca_gid_find(p, grh->dgid);
+		gid = ohca_gid_accepts(p, grh->dgid);
 		av.sgid_index = (uint8_t)(gid > 0 ? gid : 0);
 	}
 	ohca_mad_send(e, port, IB_QP1, &av, own_pkey(p, pkt->pkey), own_lid(p, pkt->dlid), mad);

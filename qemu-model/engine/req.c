@@ -245,8 +245,8 @@ static void number(const struct ohca_qp *qp, struct ohca_swqe *w)
 	uint32_t n = 1;
 
 	/* each chunk of a READ is a request, and a message to the responder */
-	if (w->op == OHCA_OP_RDMA_READ && w->length > OHCA_READ_CHUNK)
-		n = (ohca_npkts(qp, w->length) + OHCA_READ_CHUNK - 1) / OHCA_READ_CHUNK;
+	if (w->op == OHCA_OP_RDMA_READ)
+		n = (uint32_t)ib_psn_diff(w->last, w->first) / OHCA_READ_CHUNK + 1;
 	xp->ssn = ib_psn_add(xp->ssn, n);
 	w->ssn = xp->ssn;
 	if (!ohca_op_takes_wqe(w->op))

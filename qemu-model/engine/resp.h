@@ -28,8 +28,8 @@ struct verdict {
 #define V_OK	0xff
 #define V_RNR	0xfe
 #define V_FAULT	0xfd	/* a page is missing: e->missing */
-#define V_BUSY	0xfb	/* it takes a while: the requester shall come again */
 #define V_LOCAL	0xfc	/* acknowledged, but the WQE fails and the QP goes to ERR */
+#define V_BUSY	0xfb	/* it takes a while: the requester shall come again */
 
 static inline struct verdict fail(uint8_t nak, uint8_t status, uint16_t ve, enum ohca_event ev)
 {

@@ -56,12 +56,7 @@ bool ohca_rx_dgid_ok(const struct ohca_port *port, const struct ohca_rxpkt *p)
 {
 	const struct ib_grh *grh = ib_pkt_grh(p->hdr, &p->i);
 
-	if (!grh)
-		return true;
-	for (unsigned int i = 0; i < port->num_gids; i++)
-		if (port->gid_valid[i] && ib_gid_is(grh->dgid, port->gid[i]))
-			return true;
-	return false;
+	return !grh || ohca_gid_accepts(port, grh->dgid) >= 0;
 }
 
 /* Does the path lead back to the port it begins at? As tx.c decides it. */

@@ -128,6 +128,7 @@ struct ohca_path {
  * struct ohca_tx - a packet being built
  * @buf: from the LRH on; @len: LRH..ICRC
  * @lost: on VL15, and the peer has no room for it
+ * @too_long: for the MTU of the port
  */
 struct ohca_tx {
 	uint8_t *buf;

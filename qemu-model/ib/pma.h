@@ -282,8 +282,9 @@ enum ib_pma_verdict {
  * @out: response
  * @now_ns: time of the clock that ib_pma_timer() has
  *
- * The caller brings the counters of its ports up to date before. Every Get and Set of the class is answered, with IB_MAD_BAD_VERSION,
- * IB_MAD_BAD_METHOD_ATTR or IB_MAD_BAD_FIELD if it is wrong. Owner thread only.
+ * The caller brings the counters of its ports up to date before. Every Get and Set of the class
+ * is answered, with IB_MAD_BAD_VERSION, IB_MAD_BAD_METHOD_ATTR or IB_MAD_BAD_FIELD if it is
+ * wrong. Owner thread only.
  */
 enum ib_pma_verdict ib_pma_process(struct ib_pma *a, const struct ib_mad *in, struct ib_mad *out,
 				   uint64_t now_ns);

@@ -307,7 +307,7 @@ static int wake_open(int fd, struct ohca_link_err *err)
 /* A pipe for the peer in *@pass, and our own way into it. The peer may be another user. */
 static int wake_create(int *pass, struct ohca_link_err *err)
 {
-	int p[2], own;
+	int p[2];
 
 	if (pipe2(p, O_CLOEXEC | O_NONBLOCK))
 		return link_err(err, OHCA_LINK_E_SYS, errno, "creating a wake-up pipe");
@@ -315,8 +315,7 @@ static int wake_create(int *pass, struct ohca_link_err *err)
 	*pass = p[0];
 	if (fchmod(p[0], 0666))
 		return link_err(err, OHCA_LINK_E_SYS, errno, "fchmod of a wake-up pipe");
-	own = wake_open(p[0], err);
-	return own;
+	return wake_open(p[0], err);
 }
 
 struct ohca_link *ohca_link_hello_reply(int fd, const struct ohca_link_cfg *peer,

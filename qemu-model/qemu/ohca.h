@@ -114,10 +114,10 @@ struct OhcaState {
     QemuThread thread;
     EventNotifier kick;
     int timer_fd;
-    struct pollfd fds[OHCA_FD_PORT + 2 * OHCA_PORTS];   /* the thread's, like */
-    unsigned int num_fds;       /* 0: it has not slept since the last turn */
-    bool more;                  /* what its turn in the main loop returned, */
-    QemuEvent turned;           /* which is over */
+    struct pollfd fds[OHCA_FD_PORT + 2 * OHCA_PORTS];   /* thread only */
+    unsigned int num_fds;       /* thread only; 0: no sleep since the last turn */
+    bool more;                  /* what the turn in the main loop returned */
+    QemuEvent turned;           /* the turn in the main loop is over */
     uint64_t armed;             /* owner: what the timer is set to, ns */
     QEMUTimer *timer;           /* inline mode */
     QEMUTimer *wire_timer;      /* earliest due_ns of the ports */

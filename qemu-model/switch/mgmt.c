@@ -57,6 +57,8 @@ static void send_vl15(struct sw *sw, unsigned int out, const uint8_t *pkt, size_
 		sw->mads_dropped++;
 		return;
 	}
+	/* Sent in any case: VL15 has no credits (7.9.1). */
+	ib_pma_count_xmit(&p->ctr, (uint32_t)len, pkt[1] >> 4, false);
 	b = ohca_link_tx_begin(p->link, OHCA_LINK_VL15, len);
 	if (!b) {
 		/* The peer's VL15 buffer is full: that is its VL15Dropped. */
@@ -65,7 +67,6 @@ static void send_vl15(struct sw *sw, unsigned int out, const uint8_t *pkt, size_
 	}
 	memcpy(b, pkt, len);
 	ohca_link_tx_commit(p->link, OHCA_LINK_VL15, len, 0);
-	ib_pma_count_xmit(&p->ctr, (uint32_t)len, pkt[1] >> 4, false);
 	sw->mads_out++;
 }
 

@@ -640,6 +640,12 @@ static void test_mads(void **state)
 		assert_int_equal(fake.mad_av.sgid_index, 5);
 		assert_int_equal(fake.mad_av.flow_tclass, 0x2112345);
 		assert_int_equal(fake.mad_av.dgid[0], 0x66);
+		/* the same GID with the default prefix */
+		memcpy(((struct ib_grh *)(void *)(hdr + IB_LRH_LEN))->dgid,
+		       "\xfe\x80\0\0\0\0\0", 8);
+		fake.mad_av.sgid_index = 0;
+		assert_true(ohca_mad_rx(h->e, 0, &pkt, hdr, (uint8_t *)&s));
+		assert_int_equal(fake.mad_av.sgid_index, 5);
 		fake.mads = 3;
 		packet(hdr, &pkt, 1);
 	}

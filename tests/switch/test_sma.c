@@ -417,7 +417,8 @@ static void test_vl15_counters(void **state)
 	static const uint8_t path[] = { 1, 3 };
 	struct net *t = net_new(8, 2, 4, 0);
 	struct ohca_port_counters *c = &t->sw->port[1].ctr;
-	unsigned int fits = 0, lost;
+	unsigned int fits = 0, lost, asked;
+	uint64_t sent, dropped;
 	uint8_t pkt[EP_SMP_PKT], *b;
 	struct ib_smp smp, in;
 
@@ -443,6 +444,18 @@ static void test_vl15_counters(void **state)
 	assert_int_equal(c->rcv_remote_phys_errors, 1);
 	assert_int_equal(c->rcv_local_phys_errors, 1);
 	assert_int_equal(c->rcv_errors, 1);
+
+	/* An answer that the peer has no room for was sent; the peer counts it as dropped. */
+	sent = c->xmit_pkts;
+	dropped = t->sw->mads_dropped;
+	for (asked = 0; t->sw->mads_dropped == dropped && asked < 1000; asked++) {
+		assert_true(ep_send_smp(&t->ep[0], &smp, 0));
+		net_pump(t);
+	}
+	assert_int_equal(t->sw->mads_dropped, dropped + 1);
+	assert_int_equal(c->xmit_pkts, sent + asked);
+	while (ep_recv_smp(&t->ep[0], &in))
+		;
 
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 2, path);
 	assert_true(ep_send_smp(&t->ep[0], &smp, 0));
