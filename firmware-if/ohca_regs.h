@@ -158,7 +158,8 @@ enum ohca_uar_off {
 /**
  * struct ohca_hw_db - doorbell record of a QP, an SRQ or a CQ
  * @sq_pi: SQ producer index in 64-byte basic blocks, free running (QP); of an SRQ with
- *	tags: list operations. So are @sq_event, which is for OHCA_UAR_SRQ then, and @sq_ci
+ *	tags: list operations. The same holds for @sq_ci and
+ *	@sq_event; the doorbell is then OHCA_UAR_SRQ
  * @sq_event: ring OHCA_UAR_SQ when @sq_pi passes this index (QP)
  * @cq_ci: consumer index in CQEs, free running (CQ)
  * @rsvd0: zero

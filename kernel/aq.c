@@ -15,7 +15,7 @@
 #define OHCA_COOKIE_GEN		GENMASK(31, 8)
 #define OHCA_GEN_MASK		0xffffffu
 #define OHCA_AQ_MASK		(OHCA_AQ_SLOTS - 1)
-#define OHCA_AQ_PATIENCE	(60 * HZ)	/* of one command, with all in front of it */
+#define OHCA_AQ_PATIENCE	(60 * HZ)	/* of a command in a slot, with all in front of it */
 
 /**
  * ohca_aq_errno - errno of a command's status
@@ -299,8 +299,9 @@ static void ohca_slot_submit(struct ohca_aq *aq, struct ohca_slot *slot, struct 
 /*
  * Waits without regard to signals: the device may write until the command is over. It
  * executes one command after another, and the limit is that of each; so it begins anew
- * when another one has ended, for as many as may have been in front of this one, but not
- * for longer than the kernel takes a task that does not wake for hung.
+ * when another one has ended, for as many as may have been in front of this one, but for
+ * no longer than @patience of the admin queue: the kernel reports a task as hung that does
+ * not wake up for long. The wait for a slot, before this, is not part of it.
  */
 static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 {

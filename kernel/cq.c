@@ -55,10 +55,12 @@ void ohca_cq_put(struct ohca_cq *cq)
 }
 
 /**
- * ohca_cq_wants_events - whether a kernel CQ has a handler that may be called
- * @cq: kernel CQ
+ * ohca_cq_wants_events - whether a CQ has a handler that may be called
+ * @cq: any CQ
  *
- * Any context. The core's handler of an IB_POLL_DIRECT CQ only warns: nobody arms one.
+ * Any context. The core's handler of an IB_POLL_DIRECT CQ only warns: nobody arms one. A user
+ * CQ always has a handler.
+ * Return: true if it has.
  */
 bool ohca_cq_wants_events(const struct ohca_cq *cq)
 {

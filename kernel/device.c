@@ -137,7 +137,8 @@ static u64 ohca_device_caps(const struct ohca_dev *dev)
  * ohca_max_dm - bytes of the largest device memory that there can be
  * @dev: the device
  *
- * Any context. Of one region's offset in it REG_MR takes 32 bits.
+ * Any context. REG_MR has 32 bits for a region's offset in it.
+ * Return: bytes.
  */
 u64 ohca_max_dm(const struct ohca_dev *dev)
 {

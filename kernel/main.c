@@ -59,12 +59,10 @@ static const struct ib_device_ops ohca_ops = {
 	.poll_cq = ohca_poll_cq,
 #ifdef OHCA_HAVE_PRE_DESTROY_CQ
 	.post_destroy_cq = ohca_post_destroy_cq,
+	.pre_destroy_cq = ohca_pre_destroy_cq,
 #endif
 	.post_recv = ohca_post_recv,
 	.post_send = ohca_post_send,
-#ifdef OHCA_HAVE_PRE_DESTROY_CQ
-	.pre_destroy_cq = ohca_pre_destroy_cq,
-#endif
 	.process_mad = ohca_process_mad,
 	.query_ah = ohca_query_ah,
 	.query_device = ohca_query_device,

@@ -17,11 +17,8 @@
 #define OHCA_CHILD_ENTRIES	(OHCA_CHILD_SIZE >> PAGE_SHIFT)
 #define OHCA_ODP_SHARE		16	/* tables are no more than this part of all memory */
 
-/* The core's tables have two words for each page. */
-struct ohca_odp_entry {
-	unsigned long pfn;
-	dma_addr_t dma;
-};
+/* Of each page, in the core's tables pfn_list and dma_list. */
+#define OHCA_ODP_ENTRY		(sizeof(unsigned long) + sizeof(dma_addr_t))
 
 static bool ohca_odp_is_implicit(const struct ohca_paged *p)
 {
@@ -158,7 +155,7 @@ static int ohca_odp_populate(struct ohca_paged *p, u64 va, u64 len, enum ohca_wa
 static u64 ohca_odp_limit(void)
 {
 	return ((u64)totalram_pages() << PAGE_SHIFT) / OHCA_ODP_SHARE /
-	       sizeof(struct ohca_odp_entry);
+	       OHCA_ODP_ENTRY;
 }
 
 /* The caller's address space, to be given back. */

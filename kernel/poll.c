@@ -253,6 +253,7 @@ static bool ohca_cq_outstanding(struct ohca_cq *cq)
  * @cq: kernel CQ
  *
  * Process context.
+ * Return: true if it would.
  */
 bool ohca_cq_has_work(struct ohca_cq *cq)
 {

@@ -258,7 +258,9 @@ int ohca_resize_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct
 		ret = ohca_qp_kernel_resize(dev, qp, &cap);
 out:
 	if (!ret) {
-		qp->cap = cap;
+		/* nothing else of them changes; restrack reads without the lock */
+		WRITE_ONCE(qp->cap.max_send_wr, cap.max_send_wr);
+		WRITE_ONCE(qp->cap.max_recv_wr, cap.max_recv_wr);
 		attr->cap = cap;
 	}
 	mutex_unlock(&qp->mutex);

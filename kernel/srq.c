@@ -272,7 +272,7 @@ static int ohca_srq_user_resize(struct ohca_dev *dev, struct ohca_srq *srq, u32 
 	ret = ohca_cmd_resize_srq(dev, in, &pi);
 	if (!ret) {
 		swap(srq->umem, umem);
-		srq->log = req.log_size;
+		WRITE_ONCE(srq->log, req.log_size);
 	}
 	mutex_unlock(&srq->resize_lock);
 	ohca_pl_free(dev, &pl);
@@ -326,7 +326,7 @@ void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 pi)
 		ohca_ring_copy(&dst, &src, srq->head - late, srq->head);
 		swap(srq->buf, *buf);
 		srq->db = ohca_buf_at(&srq->buf, OHCA_DB_OFFSET);
-		srq->log = log;
+		WRITE_ONCE(srq->log, log);
 		dma_wmb();
 		WRITE_ONCE(srq->db->rq_pi, cpu_to_le32(srq->head));
 		if (late)

@@ -68,7 +68,7 @@ static bool ohca_op_allowed(const struct ohca_qp *qp, enum ib_wr_opcode opcode)
 
 /*
  * Return: where what follows goes, or NULL: the AH is of another PD (IBTA vol 1, C10-10). The
- * device sees an address vector, of which it cannot tell.
+ * device sees only the address vector and cannot check this.
  */
 static void *ohca_put_av(void *seg, const struct ohca_qp *qp, const struct ib_ud_wr *wr)
 {

@@ -119,15 +119,6 @@ static void loop_push(struct ohca_sched *s, uint8_t port, uint32_t len)
 
 /* ---- waiting for credits ------------------------------------------------------------ */
 
-/* Add whole ticks since *@since to *@ctr. */
-static void add_ticks(uint64_t *ctr, uint64_t *since, uint64_t now)
-{
-	uint64_t n = (now - *since) / IB_PMA_TICK_NS;
-
-	*ctr += n;
-	*since += n * IB_PMA_TICK_NS;
-}
-
 static uint32_t port_refused(const struct ohca_sched *s, unsigned int port)
 {
 	return s->refused >> ohca_lane(port, 0) & 0xffff;
@@ -153,7 +144,7 @@ static void wait_end(ohca_engine *e, unsigned int port, unsigned int vl, uint64_
 
 	if (!(s->refused >> lane & 1))
 		return;
-	add_ticks(&e->port[port].cnt.xmit_wait_vl[vl], &s->refused_ns[lane], now);
+	e->port[port].cnt.xmit_wait_vl[vl] += ib_pma_ticks(&s->refused_ns[lane], now);
 	s->refused &= ~(1u << lane);
 }
 
@@ -166,7 +157,7 @@ static void wait_sent(ohca_engine *e, unsigned int port, unsigned int vl)
 	struct ohca_sched *s = e->sched;
 	uint64_t now = ohca_now(e);
 
-	add_ticks(&e->port[port].cnt.xmit_wait, &s->idle_ns[port], now);
+	e->port[port].cnt.xmit_wait += ib_pma_ticks(&s->idle_ns[port], now);
 	s->idle_ns[port] = now;
 	wait_end(e, port, vl, now);
 }
@@ -191,12 +182,13 @@ void ohca_xp_wait_update(ohca_engine *e)
 
 		if (!port_refused(s, port))
 			continue;
-		add_ticks(&c->xmit_wait, &s->idle_ns[port], now);
+		c->xmit_wait += ib_pma_ticks(&s->idle_ns[port], now);
 		for (unsigned int vl = 0; vl < 16; vl++) {
 			unsigned int lane = ohca_lane(port, vl);
 
 			if (s->refused >> lane & 1)
-				add_ticks(&c->xmit_wait_vl[vl], &s->refused_ns[lane], now);
+				c->xmit_wait_vl[vl] += ib_pma_ticks(&s->refused_ns[lane],
+								    now);
 			if (!anybody_waits(s, port, vl))
 				s->refused &= ~(1u << lane);
 		}

@@ -206,6 +206,15 @@ void ib_pma_pce_unpack(const uint8_t d[IB_PMA_DATA_LEN], struct ib_pma_port_coun
 
 /* The tick of PortXmitWait and of sampling, in ns. */
 #define IB_PMA_TICK_NS		1000u
+/** ib_pma_ticks() - whole ticks from *@since to @now, both in ns; *@since moves on by them. */
+static inline uint64_t ib_pma_ticks(uint64_t *since, uint64_t now)
+{
+	uint64_t n = (now - *since) / IB_PMA_TICK_NS;
+
+	*since += n * IB_PMA_TICK_NS;
+	return n;
+}
+
 /*
  * PortSamplesControl.Tick: 250 units of 4 ns, less one. The unit is ten bit times of a lane at
  * 2.5 Gb/s; no value of the field names a microsecond in bit times of the faster speeds, so the

@@ -607,15 +607,6 @@ static bool serve(struct sw *sw, struct sw_port *out)
 
 /* ---- waiting ------------------------------------------------------------------- */
 
-/* Whole ticks since *@since, which moves on by them. */
-static uint64_t ticks(uint64_t *since, uint64_t now)
-{
-	uint64_t n = (now - *since) / IB_PMA_TICK_NS;
-
-	*since += n * IB_PMA_TICK_NS;
-	return n;
-}
-
 void sw_count_wait(struct sw *sw, struct sw_port *p)
 {
 	uint64_t now;
@@ -623,11 +614,11 @@ void sw_count_wait(struct sw *sw, struct sw_port *p)
 	if (!p->waiting)
 		return;
 	now = sw_clock(sw);
-	p->ctr.xmit_wait += ticks(&p->wait_ns, now);
+	p->ctr.xmit_wait += ib_pma_ticks(&p->wait_ns, now);
 	for (uint16_t m = p->waiting; m; m &= (uint16_t)(m - 1)) {
 		unsigned int vl = (unsigned int)__builtin_ctz(m);
 
-		p->ctr.xmit_wait_vl[vl] += ticks(&p->wait_vl_ns[vl], now);
+		p->ctr.xmit_wait_vl[vl] += ib_pma_ticks(&p->wait_vl_ns[vl], now);
 	}
 }
 

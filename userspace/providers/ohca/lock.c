@@ -9,7 +9,7 @@
 
 #include "lock.h"
 
-/* About as long as a processor pauses in the time in which a thread sleeps and wakes up. */
+/* About as many pauses as fit into the time in which a thread sleeps and wakes up. */
 #define OHCA_SPINS_BEFORE_SLEEP 1000
 #define OHCA_SLEEP_NS		50000
 

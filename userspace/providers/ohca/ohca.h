@@ -44,7 +44,8 @@ enum ohca_res_type {
  * @uar: its doorbell page
  * @dying: QPs from before the kernel destroys them until their CQs are cleaned
  * @dying_srqs: the same for XRC SRQs
- * @dying_lock: guards @dying and @dying_srqs; no command runs under it; locks of CQs are taken
+ * @dying_lock: guards @dying and @dying_srqs. No command runs under it. It is taken before the
+ *	lock of a CQ.
  */
 struct ohca_context {
 	struct verbs_context ibv_ctx;

@@ -72,8 +72,9 @@ void ohca_unimport_pd(struct ibv_pd *ibpd)
 /**
  * ohca_dealloc_pd - ibv_dealloc_pd() of either kind
  *
- * Return: 0; EBUSY while something refers to it (IBTA vol 1, 11.2.1.6); the kernel knows of all
- * but AHs and parent domains, which are counted here; else what the kernel says.
+ * Return: 0; EBUSY while something refers to it (IBTA vol 1, 11.2.1.6), else what the kernel
+ * says. What the kernel does not know of is counted in @refs: AHs, parent domains, and the
+ * queues of a parent domain.
  */
 int ohca_dealloc_pd(struct ibv_pd *ibpd)
 {

@@ -103,8 +103,9 @@ OHCA_INLINE bool ohca_wr_ok(const struct ohca_sq *sq, uint32_t ops,
 
 /*
  * Write one WQE at index @pi, where there is room for it: @wr is ohca_wr_ok().
- * @inl: its data goes into the WQE; @data is then its length, else its SGEs. @xrc: of @sq
- * @bbs becomes its basic blocks. Returns false if there is none: ohca_put_header() refuses.
+ * @inl: its data goes into the WQE; @data is then its length, else its SGEs. @xrc: that of @sq.
+ * @bbs: becomes the number of its basic blocks. Returns false if there is none:
+ * ohca_put_header() refuses.
  */
 OHCA_INLINE bool ohca_put_wqe(const struct ohca_sq *sq, uint32_t pi,
 			      const struct ibv_send_wr *wr, bool inl,
@@ -212,7 +213,7 @@ OHCA_INLINE uint32_t ohca_put_single(const struct ohca_sq *sq, uint32_t pi,
 	return 2;
 }
 
-/* Check any WR and write it, without a call for those without an XRC segment. */
+/* Check any WR and write it; without a call if it has data, no XRC segment and surely fits. */
 OHCA_INLINE int ohca_put_one(struct ohca_qp *qp, uint32_t pi,
 			     const struct ibv_send_wr *wr, uint32_t *bbs)
 {
