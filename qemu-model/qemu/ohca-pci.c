@@ -459,8 +459,9 @@ static void ohca_realize(PCIDevice *pdev, Error **errp)
         }
     }
     if (s->engine) {
-        ohca_free(s->engine);   /* of a realize that failed */
+        ohca_free(s->engine);   /* of the realize before */
     }
+    s->engines++;
     s->engine = ohca_new(&cfg, &ohca_host_ops, s);
     if (!s->engine) {
         error_setg(errp, "out of memory");

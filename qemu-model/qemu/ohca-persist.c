@@ -24,6 +24,7 @@ typedef struct OhcaSync {
 
 typedef struct OhcaPersist {
     OhcaState *s;
+    uint32_t engine;            /* OhcaState.engines when it began */
     uint64_t tag;
     GArray *sync;               /* OhcaSync */
     QSIMPLEQ_ENTRY(OhcaPersist) next;
@@ -86,7 +87,9 @@ bool ohca_persist_start(void *opaque, const struct ohca_run *run,
     }
     trace_ohca_persist(tag, sync->len);
     job = g_new(OhcaPersist, 1);
-    *job = (OhcaPersist) { .s = s, .tag = tag, .sync = sync };
+    *job = (OhcaPersist) {
+        .s = s, .engine = s->engines, .tag = tag, .sync = sync,
+    };
     object_ref(OBJECT(s));
     QSIMPLEQ_INSERT_TAIL(&s->persist, job, next);
     qemu_bh_schedule(s->persist_bh);
@@ -116,7 +119,10 @@ static void ohca_persist_done(void *opaque, int ret)
 
     trace_ohca_persisted(job->tag);
     ohca_lock(s);
-    ohca_persisted(s->engine, job->tag);
+    /* a device that was realized again has another engine, with its own tags */
+    if (job->engine == s->engines) {
+        ohca_persisted(s->engine, job->tag);
+    }
     ohca_unlock(s);
     for (i = 0; i < job->sync->len; i++) {
         memory_region_unref(g_array_index(job->sync, OhcaSync, i).mr);

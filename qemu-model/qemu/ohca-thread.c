@@ -24,9 +24,10 @@
  * the thread then has a bottom half do its turn and only waits for descriptors.
  *
  * A doorbell may still be under way in a vCPU when the device is unrealized,
- * where doorbells need no BQL. So what it touches (the engine, timers, bottom
- * halves, the eventfd) lives as long as the object, and @paused, which is set
- * under the lock before anything else ends, makes all of it do nothing.
+ * where doorbells need no BQL. So what it touches lives as long as the object
+ * (timers, bottom halves, the eventfd) or until the device is realized again
+ * (the engine), and @paused, which is set under the lock before anything else
+ * ends, makes all of it do nothing.
  *
  * With x-engine=inline (always with icount) there is no thread: a bottom half,
  * descriptors in the main loop and a QEMUTimer take its place, and doorbells

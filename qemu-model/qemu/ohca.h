@@ -95,6 +95,7 @@ struct OhcaState {
     MemoryRegion uar;
     MemoryRegion dm;            /* device memory, if there is any */
     ohca_engine *engine;
+    uint32_t engines;           /* BQL: how many there have been */
     uint32_t page_shift;        /* log2 of the UAR stride; atomic */
 
     OhcaMem mem;
