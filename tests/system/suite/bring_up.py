@@ -42,14 +42,31 @@ def stop_sm(bench, node=1):
           f"node{node}: OpenSM does not end")
 
 
-def fabric(bench):
-    """Brings the fabric up if a test before has not."""
+def fabric(bench, setting=""):
+    """Brings the fabric up if a test before has not; with a setting of its OpenSM."""
     if bench.state.get("fabric"):
         return
     if "--no-sm" in bench.group.lab:
-        start_sm(bench)
+        start_sm(bench, setting=setting)
     all_active(bench)
     bench.state["fabric"] = True
+
+
+# For a port that goes down and comes back many times in a few seconds: every sweep of OpenSM,
+# one in 10 s, reads everything. OpenSM ignores the tenth trap 128 with less than 5 s between
+# any two (osm_trap_rcv.c). A change after it has read PortInfo and before it clears
+# PortStateChange (osm_state_mgr.c) is then announced by nothing, and a light sweep does not
+# see it.
+RESTLESS = "force_heavy_sweep TRUE"
+
+
+def restless(bench):
+    """Brings up a fabric with a port that goes down and comes back many times."""
+    if not bench.state.get("restless"):
+        if bench.state.pop("fabric", None):
+            stop_sm(bench)
+        bench.state["restless"] = True
+    fabric(bench, RESTLESS)
 
 
 GROUP = Group("bring_up", PAIR)

@@ -38,7 +38,8 @@ def paused(b):
     process = b.lab.vms[2].process
     process.send_signal(signal.SIGSTOP)
     try:
-        # the same input of the switch: node 2 sends to both
+        # the same input of the switch: node 2 sends to both; if one held up the other, then
+        # each packet would wait as long as HOQLife, which is a second
         now = blocks(b, 6)
         text = client.wait()
     finally:
@@ -50,9 +51,8 @@ def paused(b):
                        text)
     need(ports == ["node3"] and text.count("PortXmitDiscards") == 2,
          f"XmitDiscards counted at ports that lead to {ports}")
-    after = blocks(b, 3)
-    b.note(f"{now:.1f} blocks/s while node3 stood still, {after:.1f} after")
-    need(now > after / 4, f"{now:.1f} blocks/s while a node stood still, {after:.1f} after")
+    b.note(f"{now:.1f} blocks/s while node3 stood still")
+    need(now > 10, f"{now:.1f} blocks/s while a node stood still")
     server.finish()
     all_active(b)
     b.peer("verify rc", on=(1, 3))

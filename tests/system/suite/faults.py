@@ -6,7 +6,7 @@ the driver's back; that takes a kernel that lets a program map a BAR that is in 
 """
 import re
 
-from .bring_up import PAIR, all_active, fabric
+from .bring_up import PAIR, all_active, restless
 from .harness import DEV, Group, need, tail, until
 from .life import losing
 from .tools import watch, watched
@@ -15,7 +15,7 @@ from .tools import watch, watched
 LAB = (*PAIR, "--append", "iomem=relaxed", "--qemu",
        "-device pcie-root-port,id=rp,chassis=1,slot=1", "--device", "bus=rp",
        "--device", "id=hca")
-GROUP = Group("faults", LAB, prepare=fabric)
+GROUP = Group("faults", LAB, prepare=restless)
 GROUPS = [GROUP]
 
 PCI = f"$(readlink -f /sys/class/infiniband/{DEV}/device)"

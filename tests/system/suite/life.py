@@ -4,11 +4,12 @@ import contextlib
 import re
 
 from . import fabric as fabric_tests
-from .bring_up import PAIR, all_active, fabric, start_sm, stop_sm
+from .bring_up import (PAIR, RESTLESS, all_active, fabric, restless, start_sm,
+                       stop_sm)
 from .fabric import LISTENS, LOST
 from .harness import DEV, Failure, Group, find, need, tail, until
 
-GROUP = Group("life", PAIR, prepare=fabric)
+GROUP = Group("life", PAIR, prepare=restless)
 DEATH = Group("death", ("-n", "3", "--no-sm"), debug=False, prepare=fabric)
 # in one lab with three nodes: DEATH is the last to use it
 GROUPS = [GROUP, fabric_tests.GROUP, DEATH]
@@ -195,7 +196,7 @@ def sm_restart(b):
     ends[1].said("streaming")
     b.sh(1, "pkill -KILL -x opensm && pgrep -x ohca-peer || "
             "{ echo the traffic was over before; exit 124; }")
-    start_sm(b)
+    start_sm(b, setting=RESTLESS)
     for end in ends:
         find("^moved", end.wait())
     all_active(b)
