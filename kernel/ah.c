@@ -3,7 +3,10 @@
  * Address handles: an address vector in host memory, copied into each WQE. The device
  * knows nothing of them, so that they can be made and destroyed in atomic context.
  */
-#include "ohca.h"
+#include "ah.h"
+#include "buf.h"
+#include "dev.h"
+#include "qp.h"
 
 static int ohca_ah_check(struct ohca_dev *dev, const struct rdma_ah_attr *attr)
 {

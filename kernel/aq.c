@@ -7,15 +7,18 @@
  */
 #include <linux/bitfield.h>
 #include <linux/delay.h>
+#include <linux/dma-mapping.h>
 #include <linux/io.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "dev.h"
+#include "fatal.h"
 
 #define OHCA_COOKIE_SLOT	GENMASK(7, 0)
 #define OHCA_COOKIE_GEN		GENMASK(31, 8)
 #define OHCA_GEN_MASK		0xffffffu
 #define OHCA_AQ_MASK		(OHCA_AQ_SLOTS - 1)
-#define OHCA_AQ_PATIENCE	(60 * HZ)	/* of a command in a slot, with all in front of it */
+#define OHCA_AQ_PATIENCE	(60 * HZ)	/* of a command, with all in front of it */
 
 /**
  * ohca_aq_errno - errno of a command's status

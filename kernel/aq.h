@@ -16,6 +16,7 @@ struct ohca_dev;
 
 #define OHCA_AQ_LOG_SIZE	5
 #define OHCA_AQ_SLOTS		BIT(OHCA_AQ_LOG_SIZE)
+#define OHCA_MAX_HANDLE		0xffffffu	/* doorbells carry 24 bits */
 
 /** enum ohca_slot_state - life of a command slot */
 enum ohca_slot_state {

@@ -3,10 +3,13 @@
  * Memory that the device is told of: kernel queue buffers, pinned user memory, and the
  * page lists that describe both.
  */
+#include <linux/dma-mapping.h>
 #include <linux/slab.h>
+#include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
-#include "ohca.h"
+#include "buf.h"
+#include "dev.h"
 
 #define OHCA_PL_BATCH	65536	/* pages to list before others get the CPU */
 

@@ -5,11 +5,14 @@
 
 #include <linux/mm.h>
 #include <linux/types.h>
+#include <rdma/ib_umem.h>
+#ifdef OHCA_HAVE_RDMA_ITER	/* else it is in the header above */
+#include <rdma/iter.h>
+#endif
 
 #include "ohca_hw.h"
 
 struct ib_udata;
-struct ib_umem;
 struct ohca_dev;
 
 /**
@@ -42,6 +45,12 @@ static inline void *ohca_buf_at(const struct ohca_buf *buf, size_t off)
 	if (likely(buf->direct))
 		return buf->direct + off;
 	return buf->pages[off >> PAGE_SHIFT] + (off & ~PAGE_MASK);
+}
+
+/** ohca_entries - entries of a ring whose log2 the device has told; 0 if there is no such ring */
+static inline u32 ohca_entries(u8 log)
+{
+	return log < 32 ? 1u << log : 0;
 }
 
 /** struct ohca_ring - WQEs or blocks in a buffer; @off: of the first, in bytes */

@@ -4,7 +4,12 @@
  * negative errno (ohca_cmd_exec()). Structures named "in" are in the device's byte
  * order already; numbers are in the CPU's.
  */
-#include "ohca.h"
+#include <rdma/ib_mad.h>
+#include <rdma/ib_verbs.h>
+
+#include "aq.h"
+#include "dev.h"
+#include "fatal.h"
 
 /*
  * Executes a command whose completion is one number of at most 24 bits. With another

@@ -5,7 +5,11 @@
 #include <linux/slab.h>
 #include <rdma/rdma_counter.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "counters.h"
+#include "dev.h"
+#include "fatal.h"
+#include "qp.h"
 
 /* What the driver itself counts, after the device's counters. */
 enum {

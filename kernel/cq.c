@@ -2,11 +2,17 @@
 /*
  * Completion queues: life and events. Polling is in poll.c.
  */
-#include <rdma/uverbs_ioctl.h>
+#include <linux/workqueue.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ohca-abi.h>
+#include <rdma/uverbs_ioctl.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "buf.h"
+#include "cq.h"
+#include "dev.h"
+#include "eq.h"
+#include "uctx.h"
 
 /**
  * ohca_cq_get - look a CQ up by number

@@ -9,9 +9,19 @@
  * readers; it goes before the objects do.
  */
 #include <linux/debugfs.h>
+#include <linux/io.h>
+#include <linux/pci.h>
 #include <linux/seq_file.h>
+#include <linux/spinlock.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "cq.h"
+#include "debugfs.h"
+#include "dev.h"
+#include "eq.h"
+#include "pci.h"
+#include "qp.h"
+#include "srq.h"
 
 static struct dentry *ohca_debugfs_root;
 

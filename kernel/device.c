@@ -3,8 +3,13 @@
  * What the device as a whole is and can do.
  */
 #include <linux/pci.h>
+#include <rdma/ib_verbs.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "buf.h"
+#include "dev.h"
+#include "mad.h"
+#include "port.h"
 
 /* Refuses attributes with which the driver could not work safely. */
 static int ohca_check_attr(struct ohca_dev *dev)

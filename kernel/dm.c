@@ -8,10 +8,13 @@
  */
 #include <linux/log2.h>
 #include <linux/slab.h>
-#include <rdma/uverbs_ioctl.h>
 #include <rdma/ohca-abi.h>
+#include <rdma/uverbs_ioctl.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "dev.h"
+#include "dm.h"
+#include "uctx.h"
 
 #define UVERBS_MODULE_NAME ohca
 #include <rdma/uverbs_named_ioctl.h>

@@ -10,8 +10,13 @@
 #include <linux/dma-resv.h>
 #include <linux/slab.h>
 #include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
+#include "aq.h"
+#include "buf.h"
+#include "dev.h"
+#include "mr.h"
 #include "paged.h"
 
 /* Names all pages of a mapped buffer, under its reservation lock. */

@@ -4,12 +4,28 @@
  * interrupt handler, and the asynchronous EQ, taken in its thread because consumers'
  * event handlers may sleep. The other vectors carry one completion EQ each.
  */
+#include <linux/interrupt.h>
+#include <linux/io.h>
 #include <linux/log2.h>
+#include <linux/pci.h>
 #include <linux/slab.h>
+#include <rdma/ib_verbs.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "buf.h"
+#include "cq.h"
+#include "dev.h"
+#include "eq.h"
+#include "fatal.h"
+#include "fault.h"
+#include "port.h"
+#include "qp.h"
+#include "srq.h"
 
 #define OHCA_FAULT_EQ_MIN_LOG	8
+#define OHCA_ASYNC_EQ_MIN_LOG	13
+#define OHCA_EQ_MAX_LOG		20
+#define OHCA_COMP_EQ_MAX_LOG	16
 
 /**
  * ohca_eqe_valid - whether the device has written an entry

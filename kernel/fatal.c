@@ -7,8 +7,17 @@
  */
 #include <linux/delay.h>
 #include <linux/io.h>
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_verbs.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "cq.h"
+#include "dev.h"
+#include "fatal.h"
+#include "pci.h"
+#include "qp.h"
 
 /*
  * Stops all DMA of the device, however it is. If it is there but does not answer a reset,

@@ -4,7 +4,11 @@
  * each that the device may have open; a worker brings the pages in and answers.
  */
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 
+#include "aq.h"
+#include "dev.h"
+#include "fault.h"
 #include "paged.h"
 
 #define OHCA_FAULT_MAX	(4ull << 20)	/* bytes that are brought in for one fault */

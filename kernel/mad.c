@@ -5,7 +5,9 @@
  * agents (a subnet manager's SMPs to hop 0, the counters in sysfs), and the driver's
  * own questions.
  */
-#include "ohca.h"
+#include "aq.h"
+#include "dev.h"
+#include "mad.h"
 
 /**
  * ohca_mad_for_device - whether a MAD may be for the device's agents

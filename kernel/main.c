@@ -3,15 +3,43 @@
  * Handshake, registration with ib_core, and the way back.
  */
 #include <linux/delay.h>
+#include <linux/idr.h>
+#include <linux/interrupt.h>
 #include <linux/io.h>
 #include <linux/module.h>
-
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
 #include <kunit/visibility.h>
 #include <rdma/ib_umem.h>
-#include <rdma/uverbs_ioctl.h>
+#include <rdma/ib_verbs.h>
 #include <rdma/ohca-abi.h>
+#include <rdma/uverbs_ioctl.h>
 
-#include "ohca.h"
+#include "ah.h"
+#include "aq.h"
+#include "counters.h"
+#include "cq.h"
+#include "debugfs.h"
+#include "dev.h"
+#include "dm.h"
+#include "eq.h"
+#include "fatal.h"
+#include "mad.h"
+#include "mcast.h"
+#include "mr.h"
+#include "paged.h"
+#include "pci.h"
+#include "pd.h"
+#include "port.h"
+#include "qp.h"
+#include "restrack.h"
+#include "srq.h"
+#include "uctx.h"
+#include "wr.h"
+
+#define OHCA_MAX_MS	30000u	/* whatever a device asks for, no answer takes longer */
 
 static const struct uapi_definition ohca_uapi_defs[] = {
 	UAPI_DEF_CHAIN(ohca_dm_defs),

@@ -2,7 +2,10 @@
 /*
  * Multicast groups of UD QPs.
  */
-#include "ohca.h"
+#include "aq.h"
+#include "dev.h"
+#include "mcast.h"
+#include "qp.h"
 
 /** ohca_attach_mcast - ib_device_ops.attach_mcast */
 int ohca_attach_mcast(struct ib_qp *ibqp, union ib_gid *mgid, u16 mlid)

@@ -4,9 +4,18 @@
  */
 #include <linux/log2.h>
 #include <linux/slab.h>
+#include <rdma/ib_umem.h>
 #include <rdma/uverbs_ioctl.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "buf.h"
+#include "dev.h"
+#include "dm.h"
+#include "fatal.h"
+#include "mr.h"
+#include "paged.h"
+#include "pd.h"
+#include "uctx.h"
 
 #define OHCA_MR_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
 			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC | \

@@ -5,11 +5,17 @@
  */
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
+#include <linux/mutex.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <rdma/ib_umem.h>
 #include <rdma/ib_umem_odp.h>
+#include <rdma/ib_verbs.h>
 
+#include "dev.h"
 #include "paged.h"
 
 #define OHCA_CHILD_SHIFT	26	/* an implicit region's child: arrays of 256 KiB */

@@ -3,8 +3,14 @@
  * Regions whose pages come and go: their life, and what the device is told of pages.
  */
 #include <linux/slab.h>
+#include <rdma/ib_umem.h>
 
+#include "aq.h"
+#include "dev.h"
+#include "fatal.h"
+#include "mr.h"
 #include "paged.h"
+#include "pd.h"
 
 /**
  * ohca_paged_alloc - begin a region; with its umem and populate() set, register it

@@ -9,11 +9,17 @@
 #ifndef OHCA_PAGED_H
 #define OHCA_PAGED_H
 
+#include <linux/completion.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/refcount.h>
 #include <linux/rwsem.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
 
-#include "ohca.h"
+struct ohca_dev;
 
 /** enum ohca_want - for what pages are to be brought in */
 enum ohca_want {
@@ -112,8 +118,17 @@ void ohca_paged_put(struct ohca_paged *p);
 int ohca_paged_name(struct ohca_paged *p, u64 va, const __le64 *pages, u32 n);
 void ohca_paged_take(struct ohca_paged *p, u64 va, u64 n);
 int ohca_paged_populate(struct ohca_paged *p, u64 addr, u64 len, enum ohca_want want);
+void ohca_paged_leave(struct ohca_paged *p, bool leaving);
+void ohca_paged_end(struct ohca_paged *p);
+int ohca_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
+		   struct ib_sge *sg, u32 num, struct uverbs_attr_bundle *attrs);
 
 /* odp.c */
+struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access);
 void ohca_odp_release(struct ohca_paged *p);
+
+/* dmabuf.c */
+struct ib_mr *ohca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 virt, int fd,
+				      int access, struct uverbs_attr_bundle *attrs);
 
 #endif /* OHCA_PAGED_H */

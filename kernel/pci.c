@@ -3,10 +3,18 @@
  * The PCI function: how the driver gets it and gives it back, its resets and errors, and
  * another device for one that failed.
  */
+#include <linux/dma-mapping.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 
-#include "ohca.h"
+#include "debugfs.h"
+#include "dev.h"
+#include "fatal.h"
+#include "pci.h"
+
+#define OHCA_RECOVER_TRIES	5
+#define OHCA_RECOVER_DELAY	(HZ / 4)
+#define OHCA_RECOVER_CALM	(600 * HZ)
 
 MODULE_AUTHOR("The OpenHCA authors");
 MODULE_DESCRIPTION("OpenHCA InfiniBand host channel adapter driver");

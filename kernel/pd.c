@@ -2,10 +2,14 @@
 /*
  * Protection domains and XRC domains.
  */
-#include <rdma/uverbs_ioctl.h>
 #include <rdma/ohca-abi.h>
+#include <rdma/uverbs_ioctl.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "buf.h"
+#include "dev.h"
+#include "pd.h"
+#include "uctx.h"
 
 #define UVERBS_MODULE_NAME ohca
 #include <rdma/uverbs_named_ioctl.h>

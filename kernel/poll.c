@@ -4,7 +4,16 @@
  * to this CQ, the WQE must be outstanding, and wr_id, opcode and the length posted come
  * from what the driver itself remembers.
  */
-#include "ohca.h"
+#include <linux/spinlock.h>
+#include <linux/xarray.h>
+#include <rdma/ib_verbs.h>
+
+#include "buf.h"
+#include "cq.h"
+#include "dev.h"
+#include "qp.h"
+#include "srq.h"
+#include "wr.h"
 
 #define OHCA_CQE_GONE	cpu_to_le32(~0u)	/* qp_num of a CQE whose QP is gone */
 

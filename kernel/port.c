@@ -5,7 +5,10 @@
  */
 #include <linux/unaligned.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "dev.h"
+#include "mad.h"
+#include "port.h"
 
 #define OHCA_CACHE_TIME		msecs_to_jiffies(20)
 

@@ -3,10 +3,19 @@
  * Queue pairs: life and attributes. Posting is in wr.c.
  */
 #include <linux/slab.h>
-#include <rdma/uverbs_ioctl.h>
+#include <linux/spinlock.h>
+#include <linux/xarray.h>
 #include <rdma/ohca-abi.h>
+#include <rdma/uverbs_ioctl.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "buf.h"
+#include "cq.h"
+#include "dev.h"
+#include "eq.h"
+#include "pd.h"
+#include "qp.h"
+#include "srq.h"
 
 /**
  * ohca_qp_get - look a QP up by handle

@@ -3,7 +3,9 @@
  * Between the core's attributes of QPs and paths and the device's. Pure functions, any
  * context.
  */
-#include "ohca.h"
+#include <rdma/ib_verbs.h>
+
+#include "qp.h"
 
 /**
  * ohca_av_pack - address vector of a path

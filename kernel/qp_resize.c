@@ -4,10 +4,18 @@
  * process lends new memory, in which the device puts what is outstanding; a kernel QP is posted
  * to and polled all the while.
  */
-#include <rdma/uverbs_ioctl.h>
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+#include <rdma/ib_verbs.h>
 #include <rdma/ohca-abi.h>
+#include <rdma/uverbs_ioctl.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "buf.h"
+#include "cq.h"
+#include "dev.h"
+#include "qp.h"
+#include "wr.h"
 
 /**
  * ohca_qp_narrow - let no more be posted than rings that are to come can take, too

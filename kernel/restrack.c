@@ -7,7 +7,14 @@
 #include <rdma/rdma_netlink.h>
 #include <rdma/restrack.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "buf.h"
+#include "cq.h"
+#include "dev.h"
+#include "mr.h"
+#include "qp.h"
+#include "restrack.h"
+#include "srq.h"
 
 /* Details of an object: nested, or none at all if the message has no room for them. */
 static int ohca_end_details(struct sk_buff *msg, struct nlattr *nest, int err)

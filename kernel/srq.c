@@ -5,10 +5,18 @@
  * it cannot overflow; while it is replaced, than the smaller of the two has.
  */
 #include <linux/slab.h>
-#include <rdma/uverbs_ioctl.h>
+#include <linux/xarray.h>
 #include <rdma/ohca-abi.h>
+#include <rdma/uverbs_ioctl.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "buf.h"
+#include "cq.h"
+#include "dev.h"
+#include "eq.h"
+#include "pd.h"
+#include "srq.h"
+#include "wr.h"
 
 /**
  * ohca_srq_get - look an SRQ up by number

@@ -2,13 +2,18 @@
 /*
  * User contexts, and what they may map.
  */
+#include <linux/idr.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/pci.h>
 #include <linux/slab.h>
-#include <rdma/uverbs_ioctl.h>
 #include <rdma/ohca-abi.h>
+#include <rdma/uverbs_ioctl.h>
 
-#include "ohca.h"
+#include "aq.h"
+#include "buf.h"
+#include "dev.h"
+#include "uctx.h"
 
 #define UVERBS_MODULE_NAME ohca
 #include <rdma/uverbs_named_ioctl.h>

@@ -3,7 +3,13 @@
  * Posting of work requests by kernel consumers. A WQE is built in a scratch buffer by
  * a pure function and then copied to the ring, block by block, since it may wrap.
  */
-#include "ohca.h"
+#include "ah.h"
+#include "buf.h"
+#include "dev.h"
+#include "fatal.h"
+#include "mr.h"
+#include "qp.h"
+#include "wr.h"
 
 /* enum ib_wc_opcode of an enum ib_wr_opcode, or -1: the device has no such operation. */
 static int ohca_wc_opcode(enum ib_wr_opcode opcode)

@@ -3,11 +3,25 @@
  * The admin queue against a thread that plays the device: many callers at once, answers
  * out of order, refusals, stray and late answers, and the end.
  */
+#include <linux/completion.h>
 #include <linux/delay.h>
+#include <linux/io.h>
 #include <linux/kthread.h>
 #include <linux/random.h>
+#include <linux/refcount.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <rdma/ib_mad.h>
 
+#include "aq.h"
+#include "cq.h"
+#include "fatal.h"
+#include "mr.h"
 #include "ohca_test.h"
+#include "pd.h"
+#include "qp.h"
+#include "srq.h"
 
 #define MASK	(OHCA_AQ_SLOTS - 1)
 

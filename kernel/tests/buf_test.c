@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Page lists: how many tables, how they are linked, what goes into the command. */
+#include "buf.h"
 #include "ohca_test.h"
 
 static void pl_levels(struct kunit *test)

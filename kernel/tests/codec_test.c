@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* What is written into WQEs and commands, byte by byte, and what is read from CQEs. */
+#include <rdma/ib_verbs.h>
+
+#include "ah.h"
+#include "buf.h"
+#include "cq.h"
+#include "eq.h"
+#include "mad.h"
+#include "mr.h"
 #include "ohca_test.h"
+#include "port.h"
+#include "qp.h"
+#include "wr.h"
 
 struct wqe {
 	u8 b[OHCA_MAX_WQE_BBS * OHCA_BB_SIZE];

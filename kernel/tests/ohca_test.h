@@ -6,9 +6,18 @@
 #ifndef OHCA_TEST_H
 #define OHCA_TEST_H
 
+#include <linux/completion.h>
+#include <linux/io.h>
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include <linux/xarray.h>
 #include <kunit/test.h>
 
-#include "ohca.h"
+#include "buf.h"
+#include "cq.h"
+#include "dev.h"
+#include "qp.h"
 
 /** ohca_test_alloc - zeroed memory that lives as long as the test */
 static inline void *ohca_test_alloc(struct kunit *test, size_t size)

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Rings: posting, wrapping, completing, and what a device that lies achieves. */
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_verbs.h>
+
+#include "eq.h"
+#include "fatal.h"
 #include "ohca_test.h"
+#include "srq.h"
+#include "wr.h"
 
 /* The device writes a CQE at index @i. */
 static void put_cqe(struct ohca_cq *cq, u32 i, u32 handle, u8 flags, u32 wqe_idx, u64 wr_id)

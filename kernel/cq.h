@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* OpenHCA driver: completion queues; cq.c, and their polling, poll.c. */
+#ifndef OHCA_CQ_H
+#define OHCA_CQ_H
+
+#include <linux/completion.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include <linux/xarray.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "buf.h"
+#include "ohca_hw.h"
+
+struct ohca_dev;
+struct ohca_eq;
+struct ohca_qp;
+struct ohca_rq;
+struct ohca_sq;
+struct ohca_srq;
+
+/**
+ * struct ohca_cq - a completion queue
+ * @ibcq: the core's part
+ * @cqn: number
+ * @log_size: log2 of its entries
+ * @eq: its EQ
+ * @ref: held by the driver until destroy, and by event handlers
+ * @released: completed when @ref is 0
+ * @resize_lock: user CQ: serializes resize, and so what @umem and @log_size become
+ * @umem: memory of a user CQ
+ * @buf: memory of a kernel CQ
+ * @lock: kernel CQ: protects all that follows
+ * @ci: consumer index
+ * @arm_sn: events taken
+ * @gone: the device has destroyed it, or is about to: it is armed no more
+ * @qps: kernel QPs that complete here, by handle; a CQE is looked up nowhere else
+ * @send_qps: kernel QPs that complete sends here
+ * @recv_qps: kernel QPs that complete receives here
+ */
+struct ohca_cq {
+	struct ib_cq ibcq;
+	u32 cqn;
+	u32 log_size;
+	struct ohca_eq *eq;
+	refcount_t ref;
+	struct completion released;
+	struct mutex resize_lock;	/* see above */
+	struct ib_umem *umem;
+	struct ohca_buf buf;
+	spinlock_t lock;	/* see above */
+	u32 ci;
+	u32 arm_sn;
+	bool gone;
+	struct xarray qps;
+	struct list_head send_qps;
+	struct list_head recv_qps;
+};
+
+static inline struct ohca_cq *to_ohca_cq(struct ib_cq *ib)
+{
+	return container_of(ib, struct ohca_cq, ibcq);
+}
+
+/* cq.c */
+int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		   struct uverbs_attr_bundle *attrs);
+int ohca_pre_destroy_cq(struct ib_cq *ibcq);
+void ohca_post_destroy_cq(struct ib_cq *ibcq);
+int ohca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+int ohca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period);
+int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata);
+struct ohca_cq *ohca_cq_get(struct ohca_dev *dev, u32 cqn);
+struct ohca_cq *ohca_cq_next(struct ohca_dev *dev, unsigned long *index);
+void ohca_cq_put(struct ohca_cq *cq);
+bool ohca_cq_wants_events(const struct ohca_cq *cq);
+bool ohca_cq_comp_event(struct ohca_cq *cq);
+
+/* poll.c */
+int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
+int ohca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+bool ohca_cq_has_work(struct ohca_cq *cq);
+void ohca_cq_clean(struct ohca_cq *cq, struct ohca_qp *qp);
+u64 ohca_cq_arm_word(u32 cqn, bool solicited, u32 sn, u32 ci);
+int ohca_wc_flags(u32 hw_flags);
+void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc *wc);
+bool ohca_sq_complete(struct ohca_sq *sq, u32 pos, struct ib_wc *wc);
+bool ohca_rq_complete(struct ohca_rq *rq, u32 pos, struct ib_wc *wc);
+bool ohca_srq_complete(struct ohca_srq *srq, u64 idx, struct ib_wc *wc);
+
+#endif /* OHCA_CQ_H */

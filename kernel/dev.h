@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * OpenHCA driver: the device; main.c and device.c.
+ *
+ * Locks, outermost first: ohca_function.lock, ohca_qp.mutex, ohca_cq.resize_lock,
+ * ohca_srq.resize_lock, ohca_dev.kqp_lock, ohca_port.lock, ohca_dev.fatal_lock,
+ * ohca_cq.lock, ohca_srq.lock. ohca_sq.lock, ohca_rq.lock and ohca_aq.lock are
+ * innermost. A completion moves a queue's tail under the CQ's lock and a post its head
+ * under the queue's; they meet in acquire and release alone.
+ */
+#ifndef OHCA_DEV_H
+#define OHCA_DEV_H
+
+#include <linux/idr.h>
+#include <linux/io.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <rdma/ib_verbs.h>
+
+#include "aq.h"
+#include "eq.h"
+#include "ohca_hw.h"
+#include "pci.h"
+#include "port.h"
+
+struct ohca_fault;
+
+#ifndef CONFIG_64BIT
+#error "OpenHCA doorbells need 64-bit MMIO writes"
+#endif
+
+/**
+ * struct ohca_dev - one HCA
+ * @ibdev: what ib_core knows; must be first
+ * @pdev: its PCI function
+ * @fn: what the driver keeps of that function; NULL in unit tests
+ * @regs: BAR 0
+ * @uar: doorbell page 0, the kernel's
+ * @features: FEATURES_ACK in force
+ * @version: register VERSION
+ * @reset_ms: longest reset
+ * @cmd_ms: longest command
+ * @num_uars: doorbell pages
+ * @attr: result of QUERY_DEVICE
+ * @aq: admin queue
+ * @async_eq: EQ of vector 0
+ * @fault_eq: EQ for page faults, of vector 0, too
+ * @faults: page faults by slot
+ * @fault_wq: answers them, and follows advice
+ * @comp_eqs: completion EQs
+ * @num_comp_eqs: how many
+ * @num_vectors: MSI-X vectors
+ * @irq_requested: vectors whose interrupt is requested
+ * @uars: doorbell pages in use
+ * @qps: QPs by handle
+ * @cqs: CQs by number
+ * @srqs: SRQs by number
+ * @paged: regions whose pages come and go, by key
+ * @odp_lock: protects @odp_mms
+ * @odp_mms: struct ohca_odp_mm, one for each address space with such regions
+ * @odp_children: pieces of implicit regions that have tables
+ * @ports: by port number - 1
+ * @fatal: the device is given up; no command is accepted any more
+ * @quiet: and it is reset: no DMA happens any more, so that buffers may be given back
+ * @wedged: it did not even answer a reset: memory it knew is never freed
+ * @registered: ib_core knows it
+ * @early_events: by port number - 1: events before that, bits of enum ib_event_type
+ * @fatal_lock: serializes ohca_fatal()
+ * @fatal_work: tells consumers of the end
+ * @flush_work: completes what kernel consumers post after the end
+ * @health: looks at STATUS now and then
+ * @kqp_lock: a handle of a kernel QP is not used again before its CQEs are gone
+ * @bad_cqes: CQEs that made no sense
+ * @bad_eqes: EQEs that made no sense
+ * @late_eqes: EQEs of objects that are gone
+ * @debugfs: directory of its state
+ */
+struct ohca_dev {
+	struct ib_device ibdev;
+	struct pci_dev *pdev;
+	struct ohca_function *fn;
+	void __iomem *regs;
+	void __iomem *uar;
+	u64 features;
+	u32 version;
+	u32 reset_ms;
+	u32 cmd_ms;
+	u32 num_uars;
+	struct ohca_hw_device_attr attr;
+	struct ohca_aq aq;
+	struct ohca_eq async_eq;
+	struct ohca_eq fault_eq;
+	struct ohca_fault *faults;
+	struct workqueue_struct *fault_wq;
+	struct ohca_eq *comp_eqs;
+	u32 num_comp_eqs;
+	u32 num_vectors;
+	u32 irq_requested;
+	struct ida uars;
+	struct xarray qps;
+	struct xarray cqs;
+	struct xarray srqs;
+	struct xarray paged;
+	struct mutex odp_lock;	/* see above */
+	struct list_head odp_mms;
+	atomic_t odp_children;
+	struct ohca_port ports[OHCA_MAX_PORTS];
+	bool fatal;
+	bool quiet;
+	bool wedged;
+	bool registered;
+	unsigned long early_events[OHCA_MAX_PORTS];
+	struct mutex fatal_lock;	/* see above */
+	struct work_struct fatal_work;
+	struct work_struct flush_work;
+	struct delayed_work health;
+	struct mutex kqp_lock;	/* see above */
+	atomic_t bad_cqes;
+	atomic_t bad_eqes;
+	atomic_t late_eqes;
+	struct dentry *debugfs;
+};
+
+static inline struct ohca_dev *to_ohca_dev(struct ib_device *ibdev)
+{
+	return container_of(ibdev, struct ohca_dev, ibdev);
+}
+
+/** ohca_has - whether a feature, enum ohca_feature, is in force */
+static inline bool ohca_has(const struct ohca_dev *dev, enum ohca_feature feature)
+{
+	return dev->features & BIT_ULL(feature);
+}
+
+/** ohca_has_xrc - whether there are XRC domains, SRQs and QPs */
+static inline bool ohca_has_xrc(const struct ohca_dev *dev)
+{
+	return ohca_has(dev, OHCA_FEATURE_XRC) && ohca_has(dev, OHCA_FEATURE_SRQ);
+}
+
+/** ohca_has_odp - whether there are regions whose pages come and go, here and there */
+static inline bool ohca_has_odp(const struct ohca_dev *dev)
+{
+	return IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING) && ohca_has(dev, OHCA_FEATURE_ODP);
+}
+
+/** ohca_page_sizes - bits of the page sizes that a page list can name and the device takes */
+static inline unsigned long ohca_page_sizes(const struct ohca_dev *dev)
+{
+	return le64_to_cpu(dev->attr.page_size_cap) & GENMASK(OHCA_PL_MAX_SHIFT, OHCA_PL_MIN_SHIFT);
+}
+
+/** ohca_max_qp_wr - requests that a queue of a QP may be created for */
+static inline u32 ohca_max_qp_wr(const struct ohca_hw_device_attr *a)
+{
+	return 1u << min(a->log_max_sq_bbs, a->log_max_rq_wqes);
+}
+
+/**
+ * ohca_is_quiet - whether the device is dead and has stopped all DMA
+ * @dev: the device
+ *
+ * Any context. Only then may software complete what the device was given.
+ */
+static inline bool ohca_is_quiet(const struct ohca_dev *dev)
+{
+	return smp_load_acquire(&dev->quiet);	/* pairs with ohca_quiesce() */
+}
+
+/** ohca_uar_write - ring a doorbell of page 0; any context */
+static inline void ohca_uar_write(struct ohca_dev *dev, enum ohca_uar_off off, u64 val)
+{
+	writeq(val, dev->uar + off);
+}
+
+/* main.c */
+#if IS_ENABLED(CONFIG_KUNIT)
+int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits);
+#endif
+int ohca_reset_hw(struct ohca_dev *dev);
+bool ohca_is_gone(struct ohca_dev *dev);
+int ohca_attach(struct ohca_function *fn);
+void ohca_detach(struct ohca_function *fn);
+
+/* device.c */
+extern const struct attribute_group ohca_attr_group;
+int ohca_device_init(struct ohca_dev *dev);
+u64 ohca_max_dm(const struct ohca_dev *dev);
+int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
+		      struct ib_udata *udata);
+int ohca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_modify *modify);
+void ohca_get_dev_fw_str(struct ib_device *ibdev, char *str);
+
+#endif /* OHCA_DEV_H */

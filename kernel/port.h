@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* OpenHCA driver: ports; port.c. */
+#ifndef OHCA_PORT_H
+#define OHCA_PORT_H
+
+#include <linux/mutex.h>
+#include <linux/types.h>
+#include <rdma/ib_verbs.h>
+
+struct ohca_dev;
+
+#define OHCA_MAX_PORTS	2
+
+/**
+ * struct ohca_port - what the driver keeps of a port
+ * @lock: protects the rest
+ * @pkey_block: number of the P_Key block in @pkeys
+ * @guid_block: number of the GUIDInfo block in @guids
+ * @pkey_until: jiffies until which @pkeys may be used, 0: not valid
+ * @guid_until: of @guids
+ * @prefix_until: of @prefix
+ * @pkeys: P_Key block
+ * @guids: GUIDInfo block
+ * @prefix: GID prefix
+ *
+ * The core reads the tables entry by entry on each event, while one MAD yields a
+ * block; a block is therefore kept for a few milliseconds, and never across an
+ * event of the port.
+ */
+struct ohca_port {
+	struct mutex lock;	/* see above */
+	u16 pkey_block;
+	u16 guid_block;
+	unsigned long pkey_until;
+	unsigned long guid_until;
+	unsigned long prefix_until;
+	__be16 pkeys[32];
+	__be64 guids[8];
+	__be64 prefix;
+};
+
+void ohca_ports_init(struct ohca_dev *dev);
+void ohca_port_changed(struct ohca_dev *dev, u32 port);
+int ohca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr);
+int ohca_modify_port(struct ib_device *ibdev, u32 port, int mask, struct ib_port_modify *modify);
+int ohca_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey);
+int ohca_query_gid(struct ib_device *ibdev, u32 port, int index, union ib_gid *gid);
+int ohca_get_port_immutable(struct ib_device *ibdev, u32 port, struct ib_port_immutable *imm);
+void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 *data);
+int ohca_port_info_check(const struct ib_port_attr *attr);
+
+#endif /* OHCA_PORT_H */

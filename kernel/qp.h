@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * OpenHCA driver: queue pairs; qp.c, the sizes of their queues, qp_resize.c, and their attributes,
+ * qp_attr.c. Posting is in wr.h.
+ */
+#ifndef OHCA_QP_H
+#define OHCA_QP_H
+
+#include <linux/completion.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <rdma/ib_verbs.h>
+
+#include "buf.h"
+#include "ohca_hw.h"
+#include "wr.h"
+
+struct ohca_dev;
+
+/**
+ * struct ohca_qp_mem - what a kernel QP takes up, and what changes with the size of its queues
+ * @buf: rings and doorbell record
+ * @log_sq: log2 of the SQ in BBs
+ * @log_rq: log2 of the RQ in WQEs
+ * @sq: shadow of the SQ
+ * @rq: shadow of the RQ; NULL if there is none
+ */
+struct ohca_qp_mem {
+	struct ohca_buf buf;
+	u32 log_sq;
+	u32 log_rq;
+	struct ohca_sq_shadow *sq;
+	struct ohca_rq_shadow *rq;
+};
+
+/**
+ * struct ohca_qp - a queue pair
+ * @ibqp: the core's part
+ * @handle: number in doorbells, commands and CQEs
+ * @port: SMI and GSI: port, from 1
+ * @mutex: serializes modify, and so what @cap and @umem become
+ * @state: as last set or seen; posting reads it under no lock
+ * @last_wqe: the device is dead and the consumer knows that no WQE of the SRQ completes here
+ * @ref: held by the driver until destroy, and by event handlers
+ * @released: completed when @ref is 0
+ * @user: belongs to a process; an XRC target to those that opened its domain
+ * @has_rq: has a receive queue of its own
+ * @signal_all: every send completes
+ * @features: of the device, for posting
+ * @create_flags: as given
+ * @cap: as granted
+ * @umem: memory of a user QP
+ * @buf: memory of a kernel QP
+ * @db: kernel QP: doorbell record
+ * @sq: kernel QP: send queue
+ * @rq: kernel QP: receive queue
+ * @send_link: in ohca_cq.send_qps
+ * @recv_link: in ohca_cq.recv_qps
+ */
+struct ohca_qp {
+	struct ib_qp ibqp;
+	u32 handle;
+	u32 port;
+	struct mutex mutex;	/* see above */
+	enum ib_qp_state state;
+	int last_wqe;
+	refcount_t ref;
+	struct completion released;
+	bool user;
+	bool has_rq;
+	bool signal_all;
+	u64 features;
+	u32 create_flags;
+	struct ib_qp_cap cap;
+	struct ib_umem *umem;
+	struct ohca_buf buf;
+	struct ohca_hw_db *db;
+	struct ohca_sq sq;
+	struct ohca_rq rq;
+	struct list_head send_link;
+	struct list_head recv_link;
+};
+
+static inline struct ohca_qp *to_ohca_qp(struct ib_qp *ib)
+{
+	return container_of(ib, struct ohca_qp, ibqp);
+}
+
+/** ohca_qp_has - whether a feature of the device, enum ohca_feature, is in force */
+static inline bool ohca_qp_has(const struct ohca_qp *qp, enum ohca_feature feature)
+{
+	return qp->features & BIT_ULL(feature);
+}
+
+/* qp.c */
+int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_udata *udata);
+int ohca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
+int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		   struct ib_udata *udata);
+int ohca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		  struct ib_qp_init_attr *init);
+struct ohca_qp *ohca_qp_get(struct ohca_dev *dev, u32 handle);
+struct ohca_qp *ohca_qp_next(struct ohca_dev *dev, unsigned long *index);
+void ohca_qp_put(struct ohca_qp *qp);
+void ohca_qp_last_wqe(struct ohca_qp *qp);
+
+int ohca_qp_alloc_mem(struct ohca_dev *dev, struct ohca_qp *qp, const struct ib_qp_cap *cap,
+		      struct ohca_qp_mem *mem);
+void ohca_qp_swap_mem(struct ohca_qp *qp, struct ohca_qp_mem *mem);
+void ohca_qp_free_mem(struct ohca_dev *dev, struct ohca_qp_mem *mem);
+int ohca_qp_user_sizes(struct ohca_dev *dev, const struct ohca_qp *qp, const struct ib_qp_cap *cap,
+		       u8 log_sq, u8 log_rq);
+
+/* qp_resize.c */
+int ohca_qp_narrow(struct ohca_qp *qp, u32 sq, u32 rq);
+void ohca_qp_move(struct ohca_qp *qp, struct ohca_qp_mem *mem,
+		  const struct ohca_resp_resize_qp *at);
+int ohca_resize_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata);
+
+/* qp_attr.c */
+void ohca_av_pack(struct ohca_hw_av *av, const struct rdma_ah_attr *attr);
+void ohca_av_unpack(struct ib_device *ibdev, struct rdma_ah_attr *attr,
+		    const struct ohca_hw_av *av);
+void ohca_qp_attr_pack(struct ohca_hw_qp_attr *hw, const struct ib_qp_attr *attr, int mask);
+int ohca_qp_attr_unpack(struct ib_device *ibdev, struct ib_qp_attr *attr,
+			const struct ohca_hw_qp_attr *hw);
+
+#endif /* OHCA_QP_H */

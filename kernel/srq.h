@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* OpenHCA driver: shared receive queues; srq.c. */
+#ifndef OHCA_SRQ_H
+#define OHCA_SRQ_H
+
+#include <linux/completion.h>
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include <rdma/ib_verbs.h>
+
+#include "buf.h"
+#include "ohca_hw.h"
+#include "wr.h"
+
+struct ohca_dev;
+
+/**
+ * struct ohca_srq - a shared receive queue
+ * @ibsrq: the core's part
+ * @srqn: number
+ * @log: log2 of its WQEs
+ * @log_stride: log2 of the stride
+ * @max_sge: SGEs a WQE
+ * @ref: held by the driver until destroy, and by event handlers
+ * @released: completed when @ref is 0
+ * @ops_size: bytes of list operations behind the WQEs, 0 without tags
+ * @resize_lock: serializes resize, and so what @umem and @log become
+ * @umem: memory of a user SRQ
+ * @lock: kernel SRQ: protects all that follows, and @log
+ * @buf: memory
+ * @db: doorbell record
+ * @head: producer index, free running
+ * @used: WQEs posted and not completed
+ * @room: how many these may be; all the ring, or less while it is replaced
+ * @num: entries of @shadow, never less than there are WQEs
+ * @free: first free entry of @shadow, or one past the last
+ * @shadow: by the index that the WQE carries as wr_id
+ * @next: free list over @shadow
+ */
+struct ohca_srq {
+	struct ib_srq ibsrq;
+	u32 srqn;
+	u32 log;
+	u32 log_stride;
+	u32 max_sge;
+	refcount_t ref;
+	struct completion released;
+	u64 ops_size;
+	struct mutex resize_lock;	/* see above */
+	struct ib_umem *umem;
+	spinlock_t lock;	/* see above */
+	struct ohca_buf buf;
+	struct ohca_hw_db *db;
+	u32 head;
+	u32 used;
+	u32 room;
+	u32 num;
+	u32 free;
+	struct ohca_rq_shadow *shadow;
+	u32 *next;
+};
+
+static inline struct ohca_srq *to_ohca_srq(struct ib_srq *ib)
+{
+	return container_of(ib, struct ohca_srq, ibsrq);
+}
+
+int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct ib_udata *udata);
+int ohca_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask,
+		    struct ib_udata *udata);
+int ohca_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
+int ohca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
+int ohca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
+		       const struct ib_recv_wr **bad_wr);
+int ohca_srq_grow(struct ohca_srq *srq, u32 num);
+int ohca_srq_narrow(struct ohca_srq *srq, u32 num);
+void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 pi);
+struct ohca_srq *ohca_srq_get(struct ohca_dev *dev, u32 srqn);
+struct ohca_srq *ohca_srq_next(struct ohca_dev *dev, unsigned long *index);
+void ohca_srq_put(struct ohca_srq *srq);
+
+#endif /* OHCA_SRQ_H */
