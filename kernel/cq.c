@@ -12,53 +12,8 @@
 #include "cq.h"
 #include "dev.h"
 #include "eq.h"
+#include "obj.h"
 #include "uctx.h"
-
-/**
- * ohca_cq_get - look a CQ up by number
- * @dev: the device
- * @cqn: as the device gave it
- *
- * Interrupt handler or its thread; destroy waits for both.
- * Return: the CQ with a reference, or NULL.
- */
-struct ohca_cq *ohca_cq_get(struct ohca_dev *dev, u32 cqn)
-{
-	struct ohca_cq *cq = xa_load(&dev->cqs, cqn);
-
-	return cq && refcount_inc_not_zero(&cq->ref) ? cq : NULL;
-}
-
-/**
- * ohca_cq_next - walk over all CQs
- * @dev: the device
- * @index: where to look on; becomes the number of the CQ returned
- *
- * Process context; the caller increments *@index before it goes on.
- * Return: the next CQ with a reference, or NULL.
- */
-struct ohca_cq *ohca_cq_next(struct ohca_dev *dev, unsigned long *index)
-{
-	struct ohca_cq *cq;
-
-	/* who finds it under the lock finds it before destroy drops its reference */
-	xa_lock(&dev->cqs);
-	do {
-		cq = xa_find(&dev->cqs, index, ULONG_MAX, XA_PRESENT);
-		if (cq && refcount_inc_not_zero(&cq->ref))
-			break;
-		(*index)++;
-	} while (cq);
-	xa_unlock(&dev->cqs);
-	return cq;
-}
-
-/** ohca_cq_put - give a reference back; any context */
-void ohca_cq_put(struct ohca_cq *cq)
-{
-	if (refcount_dec_and_test(&cq->ref))
-		complete(&cq->released);
-}
 
 /**
  * ohca_cq_wants_events - whether a CQ has a handler that may be called
@@ -139,8 +94,7 @@ static void ohca_cq_unmake(struct ohca_dev *dev, struct ohca_cq *cq)
 	spin_unlock_irq(&cq->lock);
 	ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_CQ, cq->cqn);
 	ohca_sync_events(dev, true);
-	ohca_cq_put(cq);
-	wait_for_completion(&cq->released);
+	ohca_obj_release(&cq->obj);
 }
 
 /** ohca_create_cq - ib_device_ops.create_cq; @attrs is NULL for a kernel consumer */
@@ -168,8 +122,7 @@ int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	xa_init(&cq->qps);
 	INIT_LIST_HEAD(&cq->send_qps);
 	INIT_LIST_HEAD(&cq->recv_qps);
-	refcount_set(&cq->ref, 1);
-	init_completion(&cq->released);
+	ohca_obj_init(&cq->obj);
 	cq->eq = &dev->comp_eqs[attr->comp_vector];
 
 	if (udata)
@@ -189,7 +142,7 @@ int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		goto err;
 	ibcq->cqe = 1 << cq->log_size;
 
-	ret = xa_insert(&dev->cqs, cq->cqn, cq, GFP_KERNEL);
+	ret = xa_insert(&dev->cqs, cq->cqn, &cq->obj, GFP_KERNEL);
 	if (ret) {
 		ohca_cmd_undo(dev, OHCA_CMD_DESTROY_CQ, cq->cqn, ret);
 		goto err;

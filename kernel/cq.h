@@ -3,16 +3,15 @@
 #ifndef OHCA_CQ_H
 #define OHCA_CQ_H
 
-#include <linux/completion.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
-#include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
 #include "buf.h"
+#include "obj.h"
 #include "ohca_hw.h"
 
 struct ohca_dev;
@@ -28,8 +27,7 @@ struct ohca_srq;
  * @cqn: number
  * @log_size: log2 of its entries
  * @eq: its EQ
- * @ref: held by the driver until destroy, and by event handlers
- * @released: completed when @ref is 0
+ * @obj: held by the driver until destroy, and by event handlers
  * @resize_lock: user CQ: serializes resize, and so what @umem and @log_size become
  * @umem: memory of a user CQ
  * @buf: memory of a kernel CQ
@@ -46,8 +44,7 @@ struct ohca_cq {
 	u32 cqn;
 	u32 log_size;
 	struct ohca_eq *eq;
-	refcount_t ref;
-	struct completion released;
+	struct ohca_obj obj;
 	struct mutex resize_lock;	/* see above */
 	struct ib_umem *umem;
 	struct ohca_buf buf;
@@ -73,9 +70,6 @@ void ohca_post_destroy_cq(struct ib_cq *ibcq);
 int ohca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int ohca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period);
 int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata);
-struct ohca_cq *ohca_cq_get(struct ohca_dev *dev, u32 cqn);
-struct ohca_cq *ohca_cq_next(struct ohca_dev *dev, unsigned long *index);
-void ohca_cq_put(struct ohca_cq *cq);
 bool ohca_cq_wants_events(const struct ohca_cq *cq);
 bool ohca_cq_comp_event(struct ohca_cq *cq);
 

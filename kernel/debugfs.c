@@ -19,6 +19,7 @@
 #include "debugfs.h"
 #include "dev.h"
 #include "eq.h"
+#include "obj.h"
 #include "pci.h"
 #include "qp.h"
 #include "srq.h"
@@ -99,8 +100,9 @@ static int ohca_eq_show(struct seq_file *m, void *v)
 }
 DEFINE_SHOW_ATTRIBUTE(ohca_eq);
 
-static void ohca_cq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_cq *cq)
+static void ohca_cq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_obj *obj)
 {
+	struct ohca_cq *cq = container_of(obj, struct ohca_cq, obj);
 	struct ohca_hw_cq_context ctx;
 
 	seq_printf(m, "%u %s %u %u", cq->cqn, cq->umem ? "user" : "kernel",
@@ -122,8 +124,9 @@ static void ohca_cq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_c
 			   ctx.flags & OHCA_CQC_EQE_DUE ? ",event_due" : "");
 }
 
-static void ohca_qp_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_qp *qp)
+static void ohca_qp_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_obj *obj)
 {
+	struct ohca_qp *qp = container_of(obj, struct ohca_qp, obj);
 	struct ohca_hw_qp_context c;
 
 	seq_printf(m, "%u %u %d %s %d", qp->handle, qp->ibqp.qp_num, qp->ibqp.qp_type,
@@ -145,8 +148,9 @@ static void ohca_qp_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_q
 			   c.wait & OHCA_QPC_NAK_SENT ? ",nak_sent" : "");
 }
 
-static void ohca_srq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_srq *srq)
+static void ohca_srq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_obj *obj)
 {
+	struct ohca_srq *srq = container_of(obj, struct ohca_srq, obj);
 	struct ohca_hw_srq_context ctx;
 
 	seq_printf(m, "%u %s %u", srq->srqn, srq->umem ? "user" : "kernel",
@@ -162,66 +166,100 @@ static void ohca_srq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_
 			   le32_to_cpu(ctx.refs), ctx.flags & OHCA_SRQC_ERROR ? "error" : "ok");
 }
 
-/*
- * One line for each object of a kind, after that of the columns, which is there also if no
- * object is. The position is the object's number and one, so a reader who comes again with a
- * new buffer goes on where he was, whatever came and went meanwhile.
+/**
+ * struct ohca_list - a file with one line for each object of a kind
+ * @ops: of the file's readers; they find the rest by it
+ * @columns: first line, which is there also if no object is
+ * @objs: where struct ohca_dev has the objects, bytes
+ * @line: prints an object
  */
-#define OHCA_SEQ(name, columns)								\
-static void *ohca_##name##_start(struct seq_file *m, loff_t *pos)			\
-{											\
-	unsigned long index = *pos - 1;							\
-	struct ohca_##name *o;								\
-											\
-	if (!*pos)									\
-		return SEQ_START_TOKEN;							\
-	o = ohca_##name##_next(m->private, &index);					\
-	if (o)										\
-		*pos = index + 1;							\
-	return o;									\
-}											\
-											\
-static void *ohca_##name##_go_on(struct seq_file *m, void *v, loff_t *pos)		\
-{											\
-	unsigned long index = *pos;							\
-	struct ohca_##name *o;								\
-											\
-	if (v != SEQ_START_TOKEN)							\
-		ohca_##name##_put(v);							\
-	o = ohca_##name##_next(m->private, &index);					\
-	*pos = index + 1;								\
-	return o;									\
-}											\
-											\
-static void ohca_##name##_stop(struct seq_file *m, void *v)				\
-{											\
-	if (v && v != SEQ_START_TOKEN)							\
-		ohca_##name##_put(v);							\
-}											\
-											\
-static int ohca_##name##_show(struct seq_file *m, void *v)				\
-{											\
-	if (v == SEQ_START_TOKEN)							\
-		seq_puts(m, columns "\n");						\
-	else										\
-		ohca_##name##_line(m, m->private, v);					\
-	return 0;									\
-}											\
-											\
-static const struct seq_operations ohca_##name##_sops = {				\
-	.start = ohca_##name##_start,							\
-	.next = ohca_##name##_go_on,							\
-	.stop = ohca_##name##_stop,							\
-	.show = ohca_##name##_show,							\
+struct ohca_list {
+	struct seq_operations ops;
+	const char *columns;
+	size_t objs;
+	void (*line)(struct seq_file *m, struct ohca_dev *dev, struct ohca_obj *obj);
+};
+
+static const struct ohca_list *ohca_list_of(struct seq_file *m)
+{
+	return container_of(m->op, struct ohca_list, ops);
+}
+
+static struct ohca_obj *ohca_list_find(struct seq_file *m, unsigned long *index)
+{
+	return ohca_obj_next(m->private + ohca_list_of(m)->objs, index);
+}
+
+/*
+ * The position is the object's number and one, so a reader who comes again with a new buffer goes
+ * on where he was, whatever came and went meanwhile.
+ */
+static void *ohca_list_start(struct seq_file *m, loff_t *pos)
+{
+	unsigned long index = *pos - 1;
+	struct ohca_obj *obj;
+
+	if (!*pos)
+		return SEQ_START_TOKEN;
+	obj = ohca_list_find(m, &index);
+	if (obj)
+		*pos = index + 1;
+	return obj;
+}
+
+static void ohca_list_stop(struct seq_file *m, void *v)
+{
+	if (v && v != SEQ_START_TOKEN)
+		ohca_obj_put(v);
+}
+
+static void *ohca_list_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	unsigned long index = *pos;
+	struct ohca_obj *obj;
+
+	ohca_list_stop(m, v);
+	obj = ohca_list_find(m, &index);
+	*pos = index + 1;
+	return obj;
+}
+
+static int ohca_list_show(struct seq_file *m, void *v)
+{
+	const struct ohca_list *list = ohca_list_of(m);
+
+	if (v == SEQ_START_TOKEN)
+		seq_printf(m, "%s\n", list->columns);
+	else
+		list->line(m, m->private, v);
+	return 0;
+}
+
+static int ohca_list_open(struct inode *inode, struct file *file, const struct ohca_list *list)
+{
+	int ret = seq_open(file, &list->ops);
+
+	if (!ret)
+		((struct seq_file *)file->private_data)->private = inode->i_private;
+	return ret;
+}
+
+#define OHCA_LIST(name, header)								\
+static const struct ohca_list ohca_##name##_list = {					\
+	.ops = {									\
+		.start = ohca_list_start,						\
+		.next = ohca_list_next,							\
+		.stop = ohca_list_stop,							\
+		.show = ohca_list_show,							\
+	},										\
+	.columns = header,								\
+	.objs = offsetof(struct ohca_dev, name##s),					\
+	.line = ohca_##name##_line,							\
 };											\
 											\
 static int ohca_##name##_open(struct inode *inode, struct file *file)			\
 {											\
-	int ret = seq_open(file, &ohca_##name##_sops);					\
-											\
-	if (!ret)									\
-		((struct seq_file *)file->private_data)->private = inode->i_private;	\
-	return ret;									\
+	return ohca_list_open(inode, file, &ohca_##name##_list);			\
 }											\
 											\
 static const struct file_operations ohca_##name##_fops = {				\
@@ -232,14 +270,11 @@ static const struct file_operations ohca_##name##_fops = {				\
 	.release = seq_release,								\
 }
 
-#define OHCA_QP_COLUMNS								\
-	"handle qpn type owner state sq_head sq_tail rq_head rq_tail hw_state"		\
-	" hw_sq_pi hw_sq_ci hw_rq_ci hw_una_psn hw_max_psn hw_expected_psn"		\
-	" hw_retries hw_counters hw_flags"
-
-OHCA_SEQ(cq, "cqn owner size eqn ci arm_sn hw_pi hw_ci hw_told hw_events hw_flags");
-OHCA_SEQ(qp, OHCA_QP_COLUMNS);
-OHCA_SEQ(srq, "srqn owner size head hw_ci hw_limit hw_qps hw_flags");
+OHCA_LIST(cq, "cqn owner size eqn ci arm_sn hw_pi hw_ci hw_told hw_events hw_flags");
+OHCA_LIST(qp, "handle qpn type owner state sq_head sq_tail rq_head rq_tail hw_state"
+	  " hw_sq_pi hw_sq_ci hw_rq_ci hw_una_psn hw_max_psn hw_expected_psn"
+	  " hw_retries hw_counters hw_flags");
+OHCA_LIST(srq, "srqn owner size head hw_ci hw_limit hw_qps hw_flags");
 
 /** ohca_debugfs_add - show a device; it is registered */
 void ohca_debugfs_add(struct ohca_dev *dev)

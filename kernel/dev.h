@@ -54,7 +54,7 @@ struct ohca_fault;
  * @num_vectors: MSI-X vectors
  * @irq_requested: vectors whose interrupt is requested
  * @uars: doorbell pages in use
- * @qps: QPs by handle
+ * @qps: QPs by handle: struct ohca_obj, as are the next two
  * @cqs: CQs by number
  * @srqs: SRQs by number
  * @paged: regions whose pages come and go, by key

@@ -18,6 +18,7 @@
 #include "eq.h"
 #include "fatal.h"
 #include "fault.h"
+#include "obj.h"
 #include "port.h"
 #include "qp.h"
 #include "srq.h"
@@ -89,17 +90,18 @@ static void ohca_comp_eq_poll(struct ohca_eq *eq)
 {
 	struct ohca_dev *dev = eq->dev;
 	struct ohca_hw_eqe eqe;
-	struct ohca_cq *cq;
+	struct ohca_obj *obj;
 	u32 n;
 
 	if (!READ_ONCE(eq->armed))
 		return;
 	for (n = 0; n < 1u << eq->log_size && ohca_eq_next(eq, &eqe); n++) {
-		cq = eqe.type == OHCA_EVENT_COMP ? ohca_cq_get(dev, le32_to_cpu(eqe.handle)) : NULL;
-		if (cq) {
-			if (!ohca_cq_comp_event(cq))
+		obj = eqe.type == OHCA_EVENT_COMP ?
+		      ohca_obj_get(&dev->cqs, le32_to_cpu(eqe.handle)) : NULL;
+		if (obj) {
+			if (!ohca_cq_comp_event(container_of(obj, struct ohca_cq, obj)))
 				ohca_bad_eqe(dev, &eqe);
-			ohca_cq_put(cq);
+			ohca_obj_put(obj);
 		} else if (eqe.type == OHCA_EVENT_COMP) {
 			ohca_late_eqe(dev, &eqe);
 		} else {
@@ -193,59 +195,65 @@ static void ohca_port_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 
 static void ohca_qp_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 {
-	struct ohca_qp *qp = ohca_qp_get(dev, le32_to_cpu(eqe->handle));
+	struct ohca_obj *obj = ohca_obj_get(&dev->qps, le32_to_cpu(eqe->handle));
 	struct ib_event event = {
 		.device = &dev->ibdev,
 		.event = eqe->type - OHCA_EVENT_ASYNC,
 	};
+	struct ohca_qp *qp;
 
-	if (!qp) {
+	if (!obj) {
 		ohca_late_eqe(dev, eqe);
 		return;
 	}
+	qp = container_of(obj, struct ohca_qp, obj);
 	event.element.qp = &qp->ibqp;
 	/* with the device dead the driver may have said it already */
 	if (eqe->type == OHCA_EVENT_LAST_WQE && ohca_is_quiet(dev))
 		ohca_qp_last_wqe(qp);
 	else if (qp->ibqp.event_handler)
 		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
-	ohca_qp_put(qp);
+	ohca_obj_put(obj);
 }
 
 static void ohca_cq_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 {
-	struct ohca_cq *cq = ohca_cq_get(dev, le32_to_cpu(eqe->handle));
+	struct ohca_obj *obj = ohca_obj_get(&dev->cqs, le32_to_cpu(eqe->handle));
 	struct ib_event event = {
 		.device = &dev->ibdev,
 		.event = IB_EVENT_CQ_ERR,
 	};
+	struct ohca_cq *cq;
 
-	if (!cq) {
+	if (!obj) {
 		ohca_late_eqe(dev, eqe);
 		return;
 	}
+	cq = container_of(obj, struct ohca_cq, obj);
 	event.element.cq = &cq->ibcq;
 	if (cq->ibcq.event_handler)
 		cq->ibcq.event_handler(&event, cq->ibcq.cq_context);
-	ohca_cq_put(cq);
+	ohca_obj_put(obj);
 }
 
 static void ohca_srq_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 {
-	struct ohca_srq *srq = ohca_srq_get(dev, le32_to_cpu(eqe->handle));
+	struct ohca_obj *obj = ohca_obj_get(&dev->srqs, le32_to_cpu(eqe->handle));
 	struct ib_event event = {
 		.device = &dev->ibdev,
 		.event = eqe->type - OHCA_EVENT_ASYNC,
 	};
+	struct ohca_srq *srq;
 
-	if (!srq) {
+	if (!obj) {
 		ohca_late_eqe(dev, eqe);
 		return;
 	}
+	srq = container_of(obj, struct ohca_srq, obj);
 	event.element.srq = &srq->ibsrq;
 	if (srq->ibsrq.event_handler)
 		srq->ibsrq.event_handler(&event, srq->ibsrq.srq_context);
-	ohca_srq_put(srq);
+	ohca_obj_put(obj);
 }
 
 /* Process context: the interrupt thread of vector 0. */

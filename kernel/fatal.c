@@ -16,6 +16,7 @@
 #include "cq.h"
 #include "dev.h"
 #include "fatal.h"
+#include "obj.h"
 #include "pci.h"
 #include "qp.h"
 
@@ -90,12 +91,14 @@ void ohca_halt(struct ohca_dev *dev)
 static void ohca_last_wqes(struct ohca_dev *dev)
 {
 	unsigned long index = 0;
+	struct ohca_obj *obj;
 	struct ohca_qp *qp;
 
-	while ((qp = ohca_qp_next(dev, &index))) {
+	while ((obj = ohca_obj_next(&dev->qps, &index))) {
+		qp = container_of(obj, struct ohca_qp, obj);
 		if (!qp->user && READ_ONCE(qp->state) > IB_QPS_INIT)
 			ohca_qp_last_wqe(qp);
-		ohca_qp_put(qp);
+		ohca_obj_put(obj);
 		index++;
 	}
 }
@@ -109,15 +112,17 @@ static void ohca_flush_work(struct work_struct *work)
 {
 	struct ohca_dev *dev = container_of(work, struct ohca_dev, flush_work);
 	unsigned long index = 0;
+	struct ohca_obj *obj;
 	struct ohca_cq *cq;
 
-	while ((cq = ohca_cq_next(dev, &index))) {
+	while ((obj = ohca_obj_next(&dev->cqs, &index))) {
+		cq = container_of(obj, struct ohca_cq, obj);
 		if (!cq->umem && ohca_cq_wants_events(cq) && ohca_cq_has_work(cq)) {
 			local_bh_disable();
 			cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
 			local_bh_enable();
 		}
-		ohca_cq_put(cq);
+		ohca_obj_put(obj);
 		index++;
 	}
 }

@@ -9,6 +9,7 @@
 #include "dev.h"
 #include "fatal.h"
 #include "mr.h"
+#include "obj.h"
 #include "paged.h"
 #include "pd.h"
 
@@ -36,8 +37,7 @@ struct ohca_paged *ohca_paged_alloc(struct ohca_dev *dev, u64 iova, u64 start, u
 	p->length = length;
 	p->shift = shift;
 	p->writable = ib_access_writable(access);
-	refcount_set(&p->ref, 1);
-	init_completion(&p->released);
+	ohca_obj_init(&p->obj);
 	init_rwsem(&p->lock);
 	xa_init(&p->children);
 	return p;
@@ -125,8 +125,7 @@ void ohca_paged_end(struct ohca_paged *p)
 	/* that was a fence: there is nothing to take back from the device any more */
 	WRITE_ONCE(p->gone, true);
 	xa_erase(&dev->paged, p->key);
-	ohca_paged_put(p);
-	wait_for_completion(&p->released);
+	ohca_obj_release(&p->obj);
 	/* with a device that was wedged, too: its notifiers must not call us when we are gone */
 	if (p->umem->is_odp)
 		ohca_odp_release(p);
@@ -149,7 +148,7 @@ struct ohca_paged *ohca_paged_get(struct ohca_dev *dev, u32 key)
 
 	xa_lock(&dev->paged);
 	p = xa_load(&dev->paged, key);
-	if (p && !refcount_inc_not_zero(&p->ref))
+	if (p && !refcount_inc_not_zero(&p->obj.ref))
 		p = NULL;
 	xa_unlock(&dev->paged);
 	return p;
@@ -158,8 +157,7 @@ struct ohca_paged *ohca_paged_get(struct ohca_dev *dev, u32 key)
 /** ohca_paged_put - give a reference back; any context */
 void ohca_paged_put(struct ohca_paged *p)
 {
-	if (refcount_dec_and_test(&p->ref))
-		complete(&p->released);
+	ohca_obj_put(&p->obj);
 }
 
 /* Number of the page with @va, as the device counts. */

@@ -9,15 +9,15 @@
 #ifndef OHCA_PAGED_H
 #define OHCA_PAGED_H
 
-#include <linux/completion.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
-#include <linux/refcount.h>
 #include <linux/rwsem.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
+
+#include "obj.h"
 
 struct ohca_dev;
 
@@ -77,8 +77,7 @@ struct ohca_child {
  * @umem: address range, root of an implicit region, or dma-buf
  * @populate: bring pages of [va, va + len) in, as @start counts, and name them; process
  *	context. 0 or a negative errno
- * @ref: held by the region until it is deregistered, and by who works with it
- * @released: completed when @ref is 0
+ * @obj: held by the region until it is deregistered, and by who works with it
  * @leaving: DEREG_MR is under way: the device may not know the key any more
  * @gone: it has forgotten the region: there is nothing to take back
  * @odp: region of an address space: what it takes there
@@ -98,8 +97,7 @@ struct ohca_paged {
 	u32 pdn;
 	struct ib_umem *umem;
 	int (*populate)(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want);
-	refcount_t ref;
-	struct completion released;
+	struct ohca_obj obj;
 	bool leaving;
 	bool gone;
 	struct ohca_odp_mm *odp;

@@ -13,55 +13,10 @@
 #include "cq.h"
 #include "dev.h"
 #include "eq.h"
+#include "obj.h"
 #include "pd.h"
 #include "qp.h"
 #include "srq.h"
-
-/**
- * ohca_qp_get - look a QP up by handle
- * @dev: the device
- * @handle: as the device gave it
- *
- * Thread of vector 0; destroy waits for it.
- * Return: the QP with a reference, or NULL.
- */
-struct ohca_qp *ohca_qp_get(struct ohca_dev *dev, u32 handle)
-{
-	struct ohca_qp *qp = xa_load(&dev->qps, handle);
-
-	return qp && refcount_inc_not_zero(&qp->ref) ? qp : NULL;
-}
-
-/**
- * ohca_qp_next - walk over all QPs
- * @dev: the device
- * @index: where to look on; becomes the number of the QP returned
- *
- * Process context; the caller increments *@index before it goes on.
- * Return: the next QP with a reference, or NULL.
- */
-struct ohca_qp *ohca_qp_next(struct ohca_dev *dev, unsigned long *index)
-{
-	struct ohca_qp *qp;
-
-	/* who finds it under the lock finds it before destroy drops its reference */
-	xa_lock(&dev->qps);
-	do {
-		qp = xa_find(&dev->qps, index, ULONG_MAX, XA_PRESENT);
-		if (qp && refcount_inc_not_zero(&qp->ref))
-			break;
-		(*index)++;
-	} while (qp);
-	xa_unlock(&dev->qps);
-	return qp;
-}
-
-/** ohca_qp_put - give a reference back; any context */
-void ohca_qp_put(struct ohca_qp *qp)
-{
-	if (refcount_dec_and_test(&qp->ref))
-		complete(&qp->released);
-}
 
 /**
  * ohca_qp_last_wqe - say for a dead device that a QP completes no WQE of its SRQ any more
@@ -394,8 +349,7 @@ static void ohca_qp_unmake(struct ohca_dev *dev, struct ohca_qp *qp)
 		mutex_unlock(&dev->kqp_lock);
 	}
 	ohca_sync_events(dev, false);
-	ohca_qp_put(qp);
-	wait_for_completion(&qp->released);
+	ohca_obj_release(&qp->obj);
 }
 
 /* Creates the QP in the device and publishes it. */
@@ -417,7 +371,7 @@ static int ohca_qp_make(struct ohca_dev *dev, struct ohca_qp *qp,
 			ret = -EBUSY;	/* that is another one's */
 	}
 	if (!ret)
-		ret = xa_insert(&dev->qps, qp->handle, qp, GFP_KERNEL);
+		ret = xa_insert(&dev->qps, qp->handle, &qp->obj, GFP_KERNEL);
 	if (!ret && !qp->user) {
 		ret = ohca_qp_link(qp);
 		if (ret)
@@ -476,8 +430,7 @@ int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_u
 	qp->state = IB_QPS_RESET;
 	qp->port = ohca_is_special(init->qp_type) ? init->port_num : 0;
 	mutex_init(&qp->mutex);
-	refcount_set(&qp->ref, 1);
-	init_completion(&qp->released);
+	ohca_obj_init(&qp->obj);
 
 	if (init->qp_type == IB_QPT_XRC_TGT)
 		memset(&init->cap, 0, sizeof(init->cap));

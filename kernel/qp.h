@@ -6,13 +6,12 @@
 #ifndef OHCA_QP_H
 #define OHCA_QP_H
 
-#include <linux/completion.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
-#include <linux/refcount.h>
 #include <rdma/ib_verbs.h>
 
 #include "buf.h"
+#include "obj.h"
 #include "ohca_hw.h"
 #include "wr.h"
 
@@ -42,8 +41,7 @@ struct ohca_qp_mem {
  * @mutex: serializes modify, and so what @cap and @umem become
  * @state: as last set or seen; posting reads it under no lock
  * @last_wqe: the device is dead and the consumer knows that no WQE of the SRQ completes here
- * @ref: held by the driver until destroy, and by event handlers
- * @released: completed when @ref is 0
+ * @obj: held by the driver until destroy, and by event handlers
  * @user: belongs to a process; an XRC target to those that opened its domain
  * @has_rq: has a receive queue of its own
  * @signal_all: every send completes
@@ -65,8 +63,7 @@ struct ohca_qp {
 	struct mutex mutex;	/* see above */
 	enum ib_qp_state state;
 	int last_wqe;
-	refcount_t ref;
-	struct completion released;
+	struct ohca_obj obj;
 	bool user;
 	bool has_rq;
 	bool signal_all;
@@ -100,9 +97,6 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		   struct ib_udata *udata);
 int ohca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		  struct ib_qp_init_attr *init);
-struct ohca_qp *ohca_qp_get(struct ohca_dev *dev, u32 handle);
-struct ohca_qp *ohca_qp_next(struct ohca_dev *dev, unsigned long *index);
-void ohca_qp_put(struct ohca_qp *qp);
 void ohca_qp_last_wqe(struct ohca_qp *qp);
 
 int ohca_qp_alloc_mem(struct ohca_dev *dev, struct ohca_qp *qp, const struct ib_qp_cap *cap,

@@ -14,55 +14,10 @@
 #include "cq.h"
 #include "dev.h"
 #include "eq.h"
+#include "obj.h"
 #include "pd.h"
 #include "srq.h"
 #include "wr.h"
-
-/**
- * ohca_srq_get - look an SRQ up by number
- * @dev: the device
- * @srqn: as the device gave it
- *
- * Thread of vector 0; destroy waits for it.
- * Return: the SRQ with a reference, or NULL.
- */
-struct ohca_srq *ohca_srq_get(struct ohca_dev *dev, u32 srqn)
-{
-	struct ohca_srq *srq = xa_load(&dev->srqs, srqn);
-
-	return srq && refcount_inc_not_zero(&srq->ref) ? srq : NULL;
-}
-
-/**
- * ohca_srq_next - walk over all SRQs
- * @dev: the device
- * @index: where to look on; becomes the number of the SRQ returned
- *
- * Process context; the caller increments *@index before it goes on.
- * Return: the next SRQ with a reference, or NULL.
- */
-struct ohca_srq *ohca_srq_next(struct ohca_dev *dev, unsigned long *index)
-{
-	struct ohca_srq *srq;
-
-	/* who finds it under the lock finds it before destroy drops its reference */
-	xa_lock(&dev->srqs);
-	do {
-		srq = xa_find(&dev->srqs, index, ULONG_MAX, XA_PRESENT);
-		if (srq && refcount_inc_not_zero(&srq->ref))
-			break;
-		(*index)++;
-	} while (srq);
-	xa_unlock(&dev->srqs);
-	return srq;
-}
-
-/** ohca_srq_put - give a reference back; any context */
-void ohca_srq_put(struct ohca_srq *srq)
-{
-	if (refcount_dec_and_test(&srq->ref))
-		complete(&srq->released);
-}
 
 static int ohca_srq_user_buf(struct ohca_dev *dev, struct ohca_srq *srq, struct ohca_pl *pl,
 			     const struct ib_srq_attr *attr, struct ib_udata *udata,
@@ -165,8 +120,7 @@ static void ohca_srq_unmake(struct ohca_dev *dev, struct ohca_srq *srq)
 	xa_erase(&dev->srqs, srq->srqn);
 	ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_SRQ, srq->srqn);
 	ohca_sync_events(dev, false);
-	ohca_srq_put(srq);
-	wait_for_completion(&srq->released);
+	ohca_obj_release(&srq->obj);
 }
 
 /** ohca_create_srq - ib_device_ops.create_srq */
@@ -206,8 +160,7 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 	    attr->max_sge > dev->attr.max_sge || attr->srq_limit > attr->max_wr)
 		return -EINVAL;
 	spin_lock_init(&srq->lock);
-	refcount_set(&srq->ref, 1);
-	init_completion(&srq->released);
+	ohca_obj_init(&srq->obj);
 	mutex_init(&srq->resize_lock);
 
 	if (udata)
@@ -233,7 +186,7 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 	attr->max_wr = 1u << srq->log;
 	attr->max_sge = srq->max_sge;
 
-	ret = xa_insert(&dev->srqs, srq->srqn, srq, GFP_KERNEL);
+	ret = xa_insert(&dev->srqs, srq->srqn, &srq->obj, GFP_KERNEL);
 	if (ret) {
 		ohca_cmd_undo(dev, OHCA_CMD_DESTROY_SRQ, srq->srqn, ret);
 		goto err_buf;

@@ -3,13 +3,12 @@
 #ifndef OHCA_SRQ_H
 #define OHCA_SRQ_H
 
-#include <linux/completion.h>
 #include <linux/mutex.h>
-#include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <rdma/ib_verbs.h>
 
 #include "buf.h"
+#include "obj.h"
 #include "ohca_hw.h"
 #include "wr.h"
 
@@ -22,8 +21,7 @@ struct ohca_dev;
  * @log: log2 of its WQEs
  * @log_stride: log2 of the stride
  * @max_sge: SGEs a WQE
- * @ref: held by the driver until destroy, and by event handlers
- * @released: completed when @ref is 0
+ * @obj: held by the driver until destroy, and by event handlers
  * @ops_size: bytes of list operations behind the WQEs, 0 without tags
  * @resize_lock: serializes resize, and so what @umem and @log become
  * @umem: memory of a user SRQ
@@ -44,8 +42,7 @@ struct ohca_srq {
 	u32 log;
 	u32 log_stride;
 	u32 max_sge;
-	refcount_t ref;
-	struct completion released;
+	struct ohca_obj obj;
 	u64 ops_size;
 	struct mutex resize_lock;	/* see above */
 	struct ib_umem *umem;
@@ -76,8 +73,5 @@ int ohca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 int ohca_srq_grow(struct ohca_srq *srq, u32 num);
 int ohca_srq_narrow(struct ohca_srq *srq, u32 num);
 void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 pi);
-struct ohca_srq *ohca_srq_get(struct ohca_dev *dev, u32 srqn);
-struct ohca_srq *ohca_srq_next(struct ohca_dev *dev, unsigned long *index);
-void ohca_srq_put(struct ohca_srq *srq);
 
 #endif /* OHCA_SRQ_H */

@@ -8,7 +8,6 @@
 #include <linux/io.h>
 #include <linux/kthread.h>
 #include <linux/random.h>
-#include <linux/refcount.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
@@ -435,9 +434,8 @@ static int destroy_srq(struct kunit *test, struct ohca_dev *dev)
 
 	srq->ibsrq.device = &dev->ibdev;
 	srq->srqn = 7;
-	refcount_set(&srq->ref, 1);
-	init_completion(&srq->released);
-	KUNIT_ASSERT_EQ(test, 0, xa_insert(&dev->srqs, 7, srq, GFP_KERNEL));
+	ohca_obj_init(&srq->obj);
+	KUNIT_ASSERT_EQ(test, 0, xa_insert(&dev->srqs, 7, &srq->obj, GFP_KERNEL));
 	ret = ohca_destroy_srq(&srq->ibsrq, NULL);
 	KUNIT_EXPECT_NULL(test, xa_load(&dev->srqs, 7));
 	return ret;
@@ -452,7 +450,7 @@ static int destroy_qp(struct kunit *test, struct ohca_dev *dev)
 	/* they are the test's */
 	qp->sq.shadow = NULL;
 	qp->rq.shadow = NULL;
-	KUNIT_ASSERT_EQ(test, 0, xa_insert(&dev->qps, 9, qp, GFP_KERNEL));
+	KUNIT_ASSERT_EQ(test, 0, xa_insert(&dev->qps, 9, &qp->obj, GFP_KERNEL));
 	ret = ohca_destroy_qp(&qp->ibqp, NULL);
 	KUNIT_EXPECT_NULL(test, xa_load(&dev->qps, 9));
 	KUNIT_EXPECT_NULL(test, xa_load(&cq->qps, 9));

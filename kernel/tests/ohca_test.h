@@ -6,10 +6,8 @@
 #ifndef OHCA_TEST_H
 #define OHCA_TEST_H
 
-#include <linux/completion.h>
 #include <linux/io.h>
 #include <linux/mutex.h>
-#include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <linux/xarray.h>
 #include <kunit/test.h>
@@ -17,6 +15,7 @@
 #include "buf.h"
 #include "cq.h"
 #include "dev.h"
+#include "obj.h"
 #include "qp.h"
 
 /** ohca_test_alloc - zeroed memory that lives as long as the test */
@@ -57,15 +56,14 @@ static inline struct ohca_cq *ohca_test_cq(struct kunit *test, struct ohca_dev *
 
 	cq->ibcq.device = &dev->ibdev;
 	cq->log_size = log;
-	refcount_set(&cq->ref, 1);
-	init_completion(&cq->released);
+	ohca_obj_init(&cq->obj);
 	spin_lock_init(&cq->lock);
 	xa_init(&cq->qps);
 	INIT_LIST_HEAD(&cq->send_qps);
 	INIT_LIST_HEAD(&cq->recv_qps);
 	ohca_test_buf(test, &cq->buf, ohca_cq_buf_size(log));
 	cq->cqn = 5 + dev->num_comp_eqs++;
-	KUNIT_ASSERT_EQ(test, 0, xa_insert(&dev->cqs, cq->cqn, cq, GFP_KERNEL));
+	KUNIT_ASSERT_EQ(test, 0, xa_insert(&dev->cqs, cq->cqn, &cq->obj, GFP_KERNEL));
 	return cq;
 }
 
@@ -82,8 +80,7 @@ static inline struct ohca_qp *ohca_test_qp(struct kunit *test, struct ohca_dev *
 	qp->handle = handle;
 	qp->state = IB_QPS_RTS;
 	qp->has_rq = true;
-	refcount_set(&qp->ref, 1);
-	init_completion(&qp->released);
+	ohca_obj_init(&qp->obj);
 	spin_lock_init(&qp->sq.lock);
 	qp->sq.log = log;
 	qp->sq.room = 1u << log;
@@ -108,11 +105,11 @@ static inline struct ohca_qp *ohca_test_qp(struct kunit *test, struct ohca_dev *
 /** ohca_test_end - give back what is not the test's memory: index nodes */
 static inline void ohca_test_end(struct ohca_dev *dev)
 {
-	struct ohca_cq *cq;
+	struct ohca_obj *obj;
 	unsigned long i;
 
-	xa_for_each(&dev->cqs, i, cq)
-		xa_destroy(&cq->qps);
+	xa_for_each(&dev->cqs, i, obj)
+		xa_destroy(&container_of(obj, struct ohca_cq, obj)->qps);
 	xa_destroy(&dev->qps);
 	xa_destroy(&dev->cqs);
 	xa_destroy(&dev->srqs);

@@ -559,7 +559,7 @@ static void fatal_wakes(struct kunit *test)
 	flush_work(&dev->flush_work);
 	KUNIT_EXPECT_EQ(test, 1, seen.calls);
 	KUNIT_EXPECT_TRUE(test, seen.closed);
-	KUNIT_EXPECT_EQ(test, 1, refcount_read(&cq->ref));
+	KUNIT_EXPECT_EQ(test, 1, refcount_read(&cq->obj.ref));
 	ohca_test_end(dev);
 }
 

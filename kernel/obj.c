@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * How long an object stays that others look up by its number. It is destroyed in this order: it
+ * leaves the array, the device destroys it, the handlers that may just have found it end
+ * (ohca_sync_events()), ohca_obj_release() waits for those who still work with it.
+ */
+#include <linux/xarray.h>
+
+#include "obj.h"
+
+/** ohca_obj_init - give an object its first reference; before it is in an array */
+void ohca_obj_init(struct ohca_obj *obj)
+{
+	refcount_set(&obj->ref, 1);
+	init_completion(&obj->released);
+}
+
+/**
+ * ohca_obj_get - look an object up by number
+ * @objs: array of struct ohca_obj
+ * @handle: as the device gave it
+ *
+ * Interrupt handler or its thread: takes no lock, since destroy waits for both.
+ * Return: the object with a reference, or NULL.
+ */
+struct ohca_obj *ohca_obj_get(struct xarray *objs, u32 handle)
+{
+	struct ohca_obj *obj = xa_load(objs, handle);
+
+	return obj && refcount_inc_not_zero(&obj->ref) ? obj : NULL;
+}
+
+/**
+ * ohca_obj_next - walk over all objects
+ * @objs: array of struct ohca_obj
+ * @index: where to look on; becomes the number of the object returned
+ *
+ * Process context; the caller increments *@index before it goes on.
+ * Return: the next object with a reference, or NULL.
+ */
+struct ohca_obj *ohca_obj_next(struct xarray *objs, unsigned long *index)
+{
+	struct ohca_obj *obj;
+
+	/* who finds it under the lock finds it before destroy drops its reference */
+	xa_lock(objs);
+	do {
+		obj = xa_find(objs, index, ULONG_MAX, XA_PRESENT);
+		if (obj && refcount_inc_not_zero(&obj->ref))
+			break;
+		(*index)++;
+	} while (obj);
+	xa_unlock(objs);
+	return obj;
+}
+
+/** ohca_obj_put - give a reference back; any context */
+void ohca_obj_put(struct ohca_obj *obj)
+{
+	if (refcount_dec_and_test(&obj->ref))
+		complete(&obj->released);
+}
+
+/**
+ * ohca_obj_release - give the first reference back, and wait until there is no other
+ * @obj: object that is in no array any more
+ *
+ * Process context.
+ */
+void ohca_obj_release(struct ohca_obj *obj)
+{
+	ohca_obj_put(obj);
+	wait_for_completion(&obj->released);
+}
