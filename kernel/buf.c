@@ -72,24 +72,6 @@ void ohca_buf_free(struct ohca_dev *dev, struct ohca_buf *buf)
 	memset(buf, 0, sizeof(*buf));
 }
 
-/**
- * ohca_ring_copy - what has an index in one ring gets it in another one
- * @dst: ring to write
- * @src: ring to read, of the same stride; neither has less than is copied
- * @from: first index, free running
- * @to: one past the last
- */
-void ohca_ring_copy(const struct ohca_ring *dst, const struct ohca_ring *src, u32 from, u32 to)
-{
-	u32 mask = (1u << dst->log) - 1, old_mask = (1u << src->log) - 1;
-
-	for (; from != to; from++)
-		memcpy(ohca_buf_at(dst->buf, dst->off + ((size_t)(from & mask) << dst->log_stride)),
-		       ohca_buf_at(src->buf, src->off + ((size_t)(from & old_mask) <<
-							 src->log_stride)),
-		       1u << src->log_stride);
-}
-
 /** ohca_pl_levels - levels of tables that a list of @npages needs; 4: it is too long */
 u32 ohca_pl_levels(u64 npages)
 {

@@ -47,20 +47,6 @@ static inline void *ohca_buf_at(const struct ohca_buf *buf, size_t off)
 	return buf->pages[off >> PAGE_SHIFT] + (off & ~PAGE_MASK);
 }
 
-/** ohca_entries - entries of a ring whose log2 the device has told; 0 if there is no such ring */
-static inline u32 ohca_entries(u8 log)
-{
-	return log < 32 ? 1u << log : 0;
-}
-
-/** struct ohca_ring - WQEs or blocks in a buffer; @off: of the first, in bytes */
-struct ohca_ring {
-	struct ohca_buf *buf;
-	size_t off;
-	u32 log;
-	u32 log_stride;
-};
-
 /** struct ohca_table - one 4 KiB table of a page list */
 struct ohca_table {
 	__le64 *va;
@@ -83,7 +69,6 @@ struct ohca_pl {
 
 int ohca_buf_alloc(struct ohca_dev *dev, struct ohca_buf *buf, size_t size);
 void ohca_buf_free(struct ohca_dev *dev, struct ohca_buf *buf);
-void ohca_ring_copy(const struct ohca_ring *dst, const struct ohca_ring *src, u32 from, u32 to);
 u32 ohca_pl_levels(u64 npages);
 u32 ohca_pl_tables(u64 npages);
 int ohca_pl_alloc(struct ohca_dev *dev, struct ohca_pl *pl, u64 capacity);

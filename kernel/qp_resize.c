@@ -15,6 +15,7 @@
 #include "cq.h"
 #include "dev.h"
 #include "qp.h"
+#include "ring.h"
 #include "wr.h"
 
 /**
@@ -28,18 +29,16 @@
  */
 int ohca_qp_narrow(struct ohca_qp *qp, u32 sq, u32 rq)
 {
-	int ret = 0;
+	int ret;
 
 	spin_lock_irq(&qp->sq.lock);
 	spin_lock(&qp->rq.lock);
 	/* pollers move the tails meanwhile: that makes room */
-	if (qp->sq.head - READ_ONCE(qp->sq.tail) > sq ||
-	    (qp->has_rq && qp->rq.head - READ_ONCE(qp->rq.tail) > rq)) {
-		ret = -EINVAL;
-	} else {
-		qp->sq.room = min(qp->sq.room, sq);
-		qp->rq.room = min(qp->rq.room, rq);
-	}
+	ret = ohca_ring_narrow(&qp->sq.room, qp->sq.head - READ_ONCE(qp->sq.tail), sq);
+	if (!ret && qp->has_rq)
+		ret = ohca_ring_narrow(&qp->rq.room, qp->rq.head - READ_ONCE(qp->rq.tail), rq);
+	if (ret)	/* both or none */
+		qp->sq.room = 1u << qp->sq.log;
 	spin_unlock(&qp->rq.lock);
 	spin_unlock_irq(&qp->sq.lock);
 	return ret;
@@ -74,7 +73,7 @@ static void ohca_qp_unlock(struct ohca_cq *first, struct ohca_cq *second, struct
 
 /*
  * What was posted after the device had copied, and the shadows of all that is outstanding.
- * More than that cannot be true. Return: whether there is anything to post.
+ * Return: whether there is anything to post.
  */
 static bool ohca_sq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
 {
@@ -84,12 +83,11 @@ static bool ohca_sq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
 		mem->log_sq, OHCA_BB_SHIFT,
 	};
 	struct ohca_ring src = { &qp->buf, sq->off, sq->log, OHCA_BB_SHIFT };
-	u32 late = min(sq->head - pi, sq->head - sq->tail), i;
+	u32 i;
 
-	ohca_ring_copy(&dst, &src, sq->head - late, sq->head);
 	for (i = sq->tail; i != sq->head; i++)
 		mem->sq[i & ((1u << mem->log_sq) - 1)] = sq->shadow[i & ((1u << sq->log) - 1)];
-	return late;
+	return ohca_ring_move(&dst, &src, sq->head, pi, sq->head - sq->tail);
 }
 
 static bool ohca_rq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
@@ -97,15 +95,13 @@ static bool ohca_rq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
 	struct ohca_rq *rq = &qp->rq;
 	struct ohca_ring dst = { &mem->buf, OHCA_RQ_RING_OFFSET, mem->log_rq, rq->log_stride };
 	struct ohca_ring src = { &qp->buf, OHCA_RQ_RING_OFFSET, rq->log, rq->log_stride };
-	u32 late, i;
+	u32 i;
 
 	if (!qp->has_rq)
 		return false;
-	late = min(rq->head - pi, rq->head - rq->tail);
-	ohca_ring_copy(&dst, &src, rq->head - late, rq->head);
 	for (i = rq->tail; i != rq->head; i++)
 		mem->rq[i & ((1u << mem->log_rq) - 1)] = rq->shadow[i & ((1u << rq->log) - 1)];
-	return late;
+	return ohca_ring_move(&dst, &src, rq->head, pi, rq->head - rq->tail);
 }
 
 /**
@@ -115,8 +111,7 @@ static bool ohca_rq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
  *	and the QP stays where it is
  * @at: producer indices up to which the device says it has copied WQEs
  *
- * What was posted after that is copied here; none of it can have been overwritten, because
- * ohca_qp_narrow() was in force. Under the QP's mutex.
+ * What was posted after that is copied here. Under the QP's mutex.
  */
 void ohca_qp_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, const struct ohca_resp_resize_qp *at)
 {

@@ -8,12 +8,12 @@
 #include <rdma/restrack.h>
 
 #include "aq.h"
-#include "buf.h"
 #include "cq.h"
 #include "dev.h"
 #include "mr.h"
 #include "qp.h"
 #include "restrack.h"
+#include "ring.h"
 #include "srq.h"
 
 /* Details of an object: nested, or none at all if the message has no room for them. */

@@ -16,6 +16,7 @@
 #include "eq.h"
 #include "obj.h"
 #include "pd.h"
+#include "ring.h"
 #include "srq.h"
 #include "wr.h"
 
@@ -252,13 +253,10 @@ static int ohca_srq_user_resize(struct ohca_dev *dev, struct ohca_srq *srq, u32 
  */
 int ohca_srq_narrow(struct ohca_srq *srq, u32 num)
 {
-	int ret = 0;
+	int ret;
 
 	spin_lock_irq(&srq->lock);
-	if (srq->used > num)
-		ret = -EINVAL;
-	else
-		srq->room = min(num, srq->room);
+	ret = ohca_ring_narrow(&srq->room, srq->used, num);
 	spin_unlock_irq(&srq->lock);
 	return ret;
 }
@@ -271,8 +269,7 @@ int ohca_srq_narrow(struct ohca_srq *srq, u32 num)
  * @log: log2 of its WQEs
  * @pi: producer index up to which the device says it has copied WQEs
  *
- * What was posted after that is copied here; none of it can have been overwritten, because
- * ohca_srq_narrow() was in force. Under @srq->resize_lock.
+ * What was posted after that is copied here. Under @srq->resize_lock.
  */
 void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 pi)
 {
@@ -282,9 +279,7 @@ void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 pi)
 
 	spin_lock_irq(&srq->lock);
 	if (buf) {
-		/* more cannot be true */
-		late = min(srq->head - pi, srq->room);
-		ohca_ring_copy(&dst, &src, srq->head - late, srq->head);
+		late = ohca_ring_move(&dst, &src, srq->head, pi, srq->room);
 		swap(srq->buf, *buf);
 		srq->db = ohca_buf_at(&srq->buf, OHCA_DB_OFFSET);
 		WRITE_ONCE(srq->log, log);

@@ -3,7 +3,6 @@
 #include <rdma/ib_verbs.h>
 
 #include "ah.h"
-#include "buf.h"
 #include "cq.h"
 #include "eq.h"
 #include "mad.h"
@@ -11,6 +10,7 @@
 #include "ohca_test.h"
 #include "port.h"
 #include "qp.h"
+#include "ring.h"
 #include "wr.h"
 
 struct wqe {
