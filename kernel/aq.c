@@ -9,6 +9,7 @@
 #include <linux/delay.h>
 #include <linux/dma-mapping.h>
 #include <linux/io.h>
+#include <kunit/visibility.h>
 
 #include "aq.h"
 #include "dev.h"
@@ -26,7 +27,7 @@
  *
  * Any context.
  */
-int ohca_aq_errno(u8 status)
+VISIBLE_IF_KUNIT int ohca_aq_errno(u8 status)
 {
 	switch (status) {
 	case OHCA_ADMIN_OK:
@@ -74,7 +75,7 @@ static bool ohca_op_is_teardown(u8 op)
  *
  * Must not run beside anything else on the queue.
  */
-void ohca_aq_reset(struct ohca_aq *aq)
+VISIBLE_IF_KUNIT void ohca_aq_reset(struct ohca_aq *aq)
 {
 	u32 i;
 

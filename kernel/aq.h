@@ -112,12 +112,14 @@ struct ohca_cmd {
 /* aq.c */
 int ohca_aq_init(struct ohca_dev *dev);
 void ohca_aq_free(struct ohca_dev *dev);
-void ohca_aq_reset(struct ohca_aq *aq);
 void ohca_aq_set_polled(struct ohca_dev *dev, bool polled);
 void ohca_aq_fail(struct ohca_dev *dev);
 u32 ohca_aq_poll(struct ohca_aq *aq);
-int ohca_aq_errno(u8 status);
 int ohca_cmd_exec(struct ohca_dev *dev, struct ohca_cmd *cmd);
+#if IS_ENABLED(CONFIG_KUNIT)
+void ohca_aq_reset(struct ohca_aq *aq);
+int ohca_aq_errno(u8 status);
+#endif
 
 /* cmd.c */
 int ohca_cmd_query_device(struct ohca_dev *dev, struct ohca_hw_device_attr *attr);

@@ -5,6 +5,7 @@
  */
 #include <linux/dma-mapping.h>
 #include <linux/slab.h>
+#include <kunit/visibility.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
@@ -73,7 +74,7 @@ void ohca_buf_free(struct ohca_dev *dev, struct ohca_buf *buf)
 }
 
 /** ohca_pl_levels - levels of tables that a list of @npages needs; 4: it is too long */
-u32 ohca_pl_levels(u64 npages)
+VISIBLE_IF_KUNIT u32 ohca_pl_levels(u64 npages)
 {
 	u32 levels = 0;
 	u64 reach = 1;
@@ -86,7 +87,7 @@ u32 ohca_pl_levels(u64 npages)
 }
 
 /** ohca_pl_tables - tables of all levels that a list of @npages needs */
-u32 ohca_pl_tables(u64 npages)
+VISIBLE_IF_KUNIT u32 ohca_pl_tables(u64 npages)
 {
 	u32 level, levels = ohca_pl_levels(npages), total = 0;
 	u64 n = npages;
@@ -102,7 +103,7 @@ u32 ohca_pl_tables(u64 npages)
  * ohca_pl_link - write the addresses of tables into the tables above them
  * @pl: list whose tables have their addresses
  */
-void ohca_pl_link(struct ohca_pl *pl)
+VISIBLE_IF_KUNIT void ohca_pl_link(struct ohca_pl *pl)
 {
 	u32 n = DIV_ROUND_UP(pl->capacity, OHCA_PL_TABLE_ENTRIES);
 	u32 below = 0, first = n, i;

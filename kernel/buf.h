@@ -69,10 +69,7 @@ struct ohca_pl {
 
 int ohca_buf_alloc(struct ohca_dev *dev, struct ohca_buf *buf, size_t size);
 void ohca_buf_free(struct ohca_dev *dev, struct ohca_buf *buf);
-u32 ohca_pl_levels(u64 npages);
-u32 ohca_pl_tables(u64 npages);
 int ohca_pl_alloc(struct ohca_dev *dev, struct ohca_pl *pl, u64 capacity);
-void ohca_pl_link(struct ohca_pl *pl);
 void ohca_pl_set(struct ohca_pl *pl, u32 i, u64 addr);
 void ohca_pl_finish(struct ohca_pl *pl, u32 npages, u32 page_shift);
 void ohca_pl_free(struct ohca_dev *dev, struct ohca_pl *pl);
@@ -85,5 +82,10 @@ void ohca_umem_release(struct ohca_dev *dev, struct ib_umem *umem);
 int ohca_udata_in(struct ib_udata *udata, void *req, size_t size);
 int ohca_udata_none(struct ib_udata *udata);
 int ohca_udata_out(struct ib_udata *udata, void *resp, size_t size);
+#if IS_ENABLED(CONFIG_KUNIT)
+u32 ohca_pl_levels(u64 npages);
+u32 ohca_pl_tables(u64 npages);
+void ohca_pl_link(struct ohca_pl *pl);
+#endif
 
 #endif

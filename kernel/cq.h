@@ -17,9 +17,6 @@
 struct ohca_dev;
 struct ohca_eq;
 struct ohca_qp;
-struct ohca_rq;
-struct ohca_sq;
-struct ohca_srq;
 
 /**
  * struct ohca_cq - a completion queue
@@ -78,11 +75,9 @@ int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 int ohca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 bool ohca_cq_has_work(struct ohca_cq *cq);
 void ohca_cq_clean(struct ohca_cq *cq, struct ohca_qp *qp);
-u64 ohca_cq_arm_word(u32 cqn, bool solicited, u32 sn, u32 ci);
+#if IS_ENABLED(CONFIG_KUNIT)
 int ohca_wc_flags(u32 hw_flags);
 void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc *wc);
-bool ohca_sq_complete(struct ohca_sq *sq, u32 pos, struct ib_wc *wc);
-bool ohca_rq_complete(struct ohca_rq *rq, u32 pos, struct ib_wc *wc);
-bool ohca_srq_complete(struct ohca_srq *srq, u64 idx, struct ib_wc *wc);
+#endif
 
 #endif /* OHCA_CQ_H */

@@ -9,6 +9,7 @@
 #include <linux/log2.h>
 #include <linux/pci.h>
 #include <linux/slab.h>
+#include <kunit/visibility.h>
 #include <rdma/ib_verbs.h>
 
 #include "aq.h"
@@ -34,7 +35,7 @@
  * @ci: free running consumer index
  * @log_size: log2 of the ring
  */
-bool ohca_eqe_valid(const struct ohca_hw_eqe *eqe, u32 ci, u32 log_size)
+VISIBLE_IF_KUNIT bool ohca_eqe_valid(const struct ohca_hw_eqe *eqe, u32 ci, u32 log_size)
 {
 	return (READ_ONCE(eqe->phase) & 1) == !((ci >> log_size) & 1);
 }
@@ -423,7 +424,7 @@ static u32 ohca_async_eq_log(const struct ohca_hw_device_attr *a)
  * completions, too; each other vector has one.
  * Return: the number; 0: there are too few EQs or vectors.
  */
-u32 ohca_vectors_wanted(u32 max_eq, u32 limit, u32 cpus, bool faults)
+VISIBLE_IF_KUNIT u32 ohca_vectors_wanted(u32 max_eq, u32 limit, u32 cpus, bool faults)
 {
 	if (!limit || max_eq < 2u + faults)
 		return 0;

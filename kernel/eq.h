@@ -34,12 +34,14 @@ struct ohca_eq {
 	char name[32];
 };
 
-u32 ohca_vectors_wanted(u32 max_eq, u32 limit, u32 cpus, bool faults);
 int ohca_eqs_init(struct ohca_dev *dev);
 void ohca_early_events(struct ohca_dev *dev);
 void ohca_eqs_free(struct ohca_dev *dev);
 void ohca_eqs_stop(struct ohca_dev *dev);
-bool ohca_eqe_valid(const struct ohca_hw_eqe *eqe, u32 ci, u32 log_size);
 void ohca_sync_events(struct ohca_dev *dev, bool comp);
+#if IS_ENABLED(CONFIG_KUNIT)
+u32 ohca_vectors_wanted(u32 max_eq, u32 limit, u32 cpus, bool faults);
+bool ohca_eqe_valid(const struct ohca_hw_eqe *eqe, u32 ci, u32 log_size);
+#endif
 
 #endif /* OHCA_EQ_H */

@@ -5,6 +5,8 @@
  * agents (a subnet manager's SMPs to hop 0, the counters in sysfs), and the driver's
  * own questions.
  */
+#include <kunit/visibility.h>
+
 #include "aq.h"
 #include "dev.h"
 #include "mad.h"
@@ -15,7 +17,7 @@
  *
  * Saves the way to the device for responses and for what only software answers.
  */
-bool ohca_mad_for_device(const struct ib_mad *mad)
+VISIBLE_IF_KUNIT bool ohca_mad_for_device(const struct ib_mad *mad)
 {
 	u8 method = mad->mad_hdr.method;
 

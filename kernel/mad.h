@@ -14,6 +14,8 @@ int ohca_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct 
 		     size_t *out_size, u16 *out_pkey_index);
 int ohca_smp_get(struct ohca_dev *dev, u32 port, __be16 attr_id, u32 attr_mod,
 		 struct ib_smp *out);
+#if IS_ENABLED(CONFIG_KUNIT)
 bool ohca_mad_for_device(const struct ib_mad *mad);
+#endif
 
 #endif /* OHCA_MAD_H */

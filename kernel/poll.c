@@ -6,6 +6,7 @@
  */
 #include <linux/spinlock.h>
 #include <linux/xarray.h>
+#include <kunit/visibility.h>
 #include <rdma/ib_verbs.h>
 
 #include "buf.h"
@@ -24,7 +25,7 @@
  * @sn: events taken so far
  * @ci: consumer index
  */
-u64 ohca_cq_arm_word(u32 cqn, bool solicited, u32 sn, u32 ci)
+static u64 ohca_cq_arm_word(u32 cqn, bool solicited, u32 sn, u32 ci)
 {
 	return OHCA_FIELD_PREP(OHCA_CQ_ARM_CQN, (u64)cqn) |
 	       OHCA_FIELD_PREP(OHCA_CQ_ARM_SOLICITED, (u64)solicited) |
@@ -33,7 +34,7 @@ u64 ohca_cq_arm_word(u32 cqn, bool solicited, u32 sn, u32 ci)
 }
 
 /** ohca_wc_flags - kernel's enum ib_wc_flags of libibverbs' enum ibv_wc_flags */
-int ohca_wc_flags(u32 hw_flags)
+VISIBLE_IF_KUNIT int ohca_wc_flags(u32 hw_flags)
 {
 	int flags = 0;
 
@@ -53,7 +54,7 @@ int ohca_wc_flags(u32 hw_flags)
  * @cqe: copy of the entry
  * @wc: result; wr_id, the opcode of a send and qp are set by others
  */
-void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc *wc)
+VISIBLE_IF_KUNIT void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc *wc)
 {
 	u32 status = le32_to_cpu(cqe->status);
 
@@ -83,7 +84,7 @@ void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc *wc)
  *
  * Under the CQ's lock. Return: false if no such WQE is outstanding.
  */
-bool ohca_sq_complete(struct ohca_sq *sq, u32 pos, struct ib_wc *wc)
+static bool ohca_sq_complete(struct ohca_sq *sq, u32 pos, struct ib_wc *wc)
 {
 	u32 head = smp_load_acquire(&sq->head); /* pairs with ohca_post_send() */
 	const struct ohca_sq_shadow *s = &sq->shadow[pos & ((1u << sq->log) - 1)];
@@ -113,7 +114,7 @@ static void ohca_check_len(struct ib_wc *wc, u32 posted)
  *
  * Under the CQ's lock. Return: false if @pos is not the oldest outstanding WQE.
  */
-bool ohca_rq_complete(struct ohca_rq *rq, u32 pos, struct ib_wc *wc)
+static bool ohca_rq_complete(struct ohca_rq *rq, u32 pos, struct ib_wc *wc)
 {
 	u32 head = smp_load_acquire(&rq->head); /* pairs with ohca_post_recv() */
 	const struct ohca_rq_shadow *s;
@@ -136,7 +137,7 @@ bool ohca_rq_complete(struct ohca_rq *rq, u32 pos, struct ib_wc *wc)
  *
  * Return: false if no such WQE is outstanding.
  */
-bool ohca_srq_complete(struct ohca_srq *srq, u64 idx, struct ib_wc *wc)
+static bool ohca_srq_complete(struct ohca_srq *srq, u64 idx, struct ib_wc *wc)
 {
 	struct ohca_rq_shadow *s;
 	bool ok = false;

@@ -4,6 +4,7 @@
  * asked.
  */
 #include <linux/unaligned.h>
+#include <kunit/visibility.h>
 
 #include "aq.h"
 #include "dev.h"
@@ -76,7 +77,7 @@ static u16 ohca_ext_speed(u8 ext)
  * @attr: result; what PortInfo does not tell is left alone
  * @data: 64 bytes of PortInfo
  */
-void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 *data)
+VISIBLE_IF_KUNIT void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 *data)
 {
 	u16 ext;
 
@@ -114,7 +115,7 @@ void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 *data)
  * Consumers take them for indices and sizes of what they allocate. Any context.
  * Return: 0 or -EPROTO.
  */
-int ohca_port_info_check(const struct ib_port_attr *attr)
+VISIBLE_IF_KUNIT int ohca_port_info_check(const struct ib_port_attr *attr)
 {
 	if (attr->max_mtu < IB_MTU_256 || attr->max_mtu > IB_MTU_4096 ||
 	    attr->active_mtu < IB_MTU_256 || attr->active_mtu > IB_MTU_4096 ||

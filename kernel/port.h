@@ -46,7 +46,9 @@ int ohca_modify_port(struct ib_device *ibdev, u32 port, int mask, struct ib_port
 int ohca_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey);
 int ohca_query_gid(struct ib_device *ibdev, u32 port, int index, union ib_gid *gid);
 int ohca_get_port_immutable(struct ib_device *ibdev, u32 port, struct ib_port_immutable *imm);
+#if IS_ENABLED(CONFIG_KUNIT)
 void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 *data);
 int ohca_port_info_check(const struct ib_port_attr *attr);
+#endif
 
 #endif /* OHCA_PORT_H */

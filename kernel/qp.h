@@ -107,10 +107,12 @@ int ohca_qp_user_sizes(struct ohca_dev *dev, const struct ohca_qp *qp, const str
 		       u8 log_sq, u8 log_rq);
 
 /* qp_resize.c */
+int ohca_resize_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata);
+#if IS_ENABLED(CONFIG_KUNIT)
 int ohca_qp_narrow(struct ohca_qp *qp, u32 sq, u32 rq);
 void ohca_qp_move(struct ohca_qp *qp, struct ohca_qp_mem *mem,
 		  const struct ohca_resp_resize_qp *at);
-int ohca_resize_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata);
+#endif
 
 /* qp_attr.c */
 void ohca_av_pack(struct ohca_hw_av *av, const struct rdma_ah_attr *attr);

@@ -6,6 +6,7 @@
  */
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
+#include <kunit/visibility.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/ohca-abi.h>
 #include <rdma/uverbs_ioctl.h>
@@ -27,7 +28,7 @@
  * Until ohca_qp_move(). Under the QP's mutex.
  * Return: 0, or -EINVAL if too much is outstanding already.
  */
-int ohca_qp_narrow(struct ohca_qp *qp, u32 sq, u32 rq)
+VISIBLE_IF_KUNIT int ohca_qp_narrow(struct ohca_qp *qp, u32 sq, u32 rq)
 {
 	int ret;
 
@@ -113,7 +114,8 @@ static bool ohca_rq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
  *
  * What was posted after that is copied here. Under the QP's mutex.
  */
-void ohca_qp_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, const struct ohca_resp_resize_qp *at)
+VISIBLE_IF_KUNIT void ohca_qp_move(struct ohca_qp *qp, struct ohca_qp_mem *mem,
+				   const struct ohca_resp_resize_qp *at)
 {
 	struct ohca_dev *dev = to_ohca_dev(qp->ibqp.device);
 	struct ohca_cq *first = to_ohca_cq(qp->ibqp.send_cq);

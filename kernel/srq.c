@@ -6,6 +6,7 @@
  */
 #include <linux/slab.h>
 #include <linux/xarray.h>
+#include <kunit/visibility.h>
 #include <rdma/ohca-abi.h>
 #include <rdma/uverbs_ioctl.h>
 
@@ -57,7 +58,7 @@ static int ohca_srq_user_buf(struct ohca_dev *dev, struct ohca_srq *srq, struct 
  * Process context, under @srq->resize_lock unless nobody knows the SRQ yet.
  * Return: 0 or -ENOMEM.
  */
-int ohca_srq_grow(struct ohca_srq *srq, u32 num)
+VISIBLE_IF_KUNIT int ohca_srq_grow(struct ohca_srq *srq, u32 num)
 {
 	struct ohca_rq_shadow *shadow;
 	u32 *next;
@@ -251,7 +252,7 @@ static int ohca_srq_user_resize(struct ohca_dev *dev, struct ohca_srq *srq, u32 
  * Until ohca_srq_move(). Under @srq->resize_lock.
  * Return: 0, or -EINVAL if too much is outstanding already.
  */
-int ohca_srq_narrow(struct ohca_srq *srq, u32 num)
+VISIBLE_IF_KUNIT int ohca_srq_narrow(struct ohca_srq *srq, u32 num)
 {
 	int ret;
 
@@ -271,7 +272,7 @@ int ohca_srq_narrow(struct ohca_srq *srq, u32 num)
  *
  * What was posted after that is copied here. Under @srq->resize_lock.
  */
-void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 pi)
+VISIBLE_IF_KUNIT void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 pi)
 {
 	struct ohca_ring dst = { buf, OHCA_RQ_RING_OFFSET, log, srq->log_stride };
 	struct ohca_ring src = { &srq->buf, OHCA_RQ_RING_OFFSET, srq->log, srq->log_stride };

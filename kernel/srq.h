@@ -70,8 +70,10 @@ int ohca_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
 int ohca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
 int ohca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 		       const struct ib_recv_wr **bad_wr);
+#if IS_ENABLED(CONFIG_KUNIT)
 int ohca_srq_grow(struct ohca_srq *srq, u32 num);
 int ohca_srq_narrow(struct ohca_srq *srq, u32 num);
 void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 pi);
+#endif
 
 #endif /* OHCA_SRQ_H */

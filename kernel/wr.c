@@ -3,6 +3,8 @@
  * Posting of work requests by kernel consumers. A WQE is built in a scratch buffer by
  * a pure function and then copied to the ring, block by block, since it may wrap.
  */
+#include <kunit/visibility.h>
+
 #include "ah.h"
 #include "buf.h"
 #include "dev.h"
@@ -199,8 +201,8 @@ static void *ohca_put_inline(void *seg, const struct ib_sge *sges, int num, u32 
  * Any context.
  * Return: 0, or -EINVAL if the request is none that this QP can take.
  */
-int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, void *wqe,
-			struct ohca_sq_shadow *shadow)
+VISIBLE_IF_KUNIT int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr,
+					 void *wqe, struct ohca_sq_shadow *shadow)
 {
 	int wc_opcode = ohca_wc_opcode(wr->opcode);
 	enum ib_qp_type type = qp->ibqp.qp_type;

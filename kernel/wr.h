@@ -69,8 +69,10 @@ int ohca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		   const struct ib_send_wr **bad_wr);
 int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		   const struct ib_recv_wr **bad_wr);
+u32 ohca_build_recv_wqe(const struct ib_recv_wr *wr, u64 wr_id, void *wqe);
+#if IS_ENABLED(CONFIG_KUNIT)
 int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr, void *wqe,
 			struct ohca_sq_shadow *shadow);
-u32 ohca_build_recv_wqe(const struct ib_recv_wr *wr, u64 wr_id, void *wqe);
+#endif
 
 #endif /* OHCA_WR_H */
