@@ -125,6 +125,39 @@ static void ohca_srq_unmake(struct ohca_dev *dev, struct ohca_srq *srq)
 	ohca_obj_release(&srq->obj);
 }
 
+/* What kind of SRQ it is, and what belongs to that. */
+static int ohca_srq_type(struct ohca_dev *dev, const struct ib_srq_init_attr *init, bool user,
+			 struct ohca_cmd_create_srq *in)
+{
+	u32 tags;
+
+	switch (init->srq_type) {
+	case IB_SRQT_BASIC:
+		return 0;
+	case IB_SRQT_XRC:
+		/* the driver's own poll knows no target QPs */
+		if (!user || !ohca_has_xrc(dev))
+			return -EOPNOTSUPP;
+		in->type = OHCA_SRQT_XRC;
+		in->xrcdn = cpu_to_le32(to_ohca_xrcd(init->ext.xrc.xrcd)->xrcdn);
+		in->cqn = cpu_to_le32(to_ohca_cq(init->ext.cq)->cqn);
+		return 0;
+	case IB_SRQT_TM:
+		tags = init->ext.tag_matching.max_num_tags;
+		/* nor is there a way for the kernel to post list operations */
+		if (!user || !ohca_has(dev, OHCA_FEATURE_TM))
+			return -EOPNOTSUPP;
+		if (!tags || tags > le16_to_cpu(dev->attr.max_tags))
+			return -EINVAL;
+		in->type = OHCA_SRQT_TM;
+		in->num_tags = cpu_to_le16(tags);
+		in->cqn = cpu_to_le32(to_ohca_cq(init->ext.cq)->cqn);
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
 /** ohca_create_srq - ib_device_ops.create_srq */
 int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct ib_udata *udata)
 {
@@ -137,27 +170,9 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 	struct ohca_pl pl = {};
 	int ret;
 
-	if (init->srq_type == IB_SRQT_XRC) {
-		/* the driver's own poll knows no target QPs */
-		if (!udata || !ohca_has_xrc(dev))
-			return -EOPNOTSUPP;
-		in.type = OHCA_SRQT_XRC;
-		in.xrcdn = cpu_to_le32(to_ohca_xrcd(init->ext.xrc.xrcd)->xrcdn);
-		in.cqn = cpu_to_le32(to_ohca_cq(init->ext.cq)->cqn);
-	} else if (init->srq_type == IB_SRQT_TM) {
-		u32 tags = init->ext.tag_matching.max_num_tags;
-
-		/* nor is there a way for the kernel to post list operations */
-		if (!udata || !ohca_has(dev, OHCA_FEATURE_TM))
-			return -EOPNOTSUPP;
-		if (!tags || tags > le16_to_cpu(dev->attr.max_tags))
-			return -EINVAL;
-		in.type = OHCA_SRQT_TM;
-		in.num_tags = cpu_to_le16(tags);
-		in.cqn = cpu_to_le32(to_ohca_cq(init->ext.cq)->cqn);
-	} else if (init->srq_type != IB_SRQT_BASIC) {
-		return -EOPNOTSUPP;
-	}
+	ret = ohca_srq_type(dev, init, udata, &in);
+	if (ret)
+		return ret;
 	if (!attr->max_wr || attr->max_wr > 1u << dev->attr.log_max_srq_wqes ||
 	    attr->max_sge > dev->attr.max_sge || attr->srq_limit > attr->max_wr)
 		return -EINVAL;

@@ -191,6 +191,43 @@ static void *ohca_put_inline(void *seg, const struct ib_sge *sges, int num, u32 
 	return seg + ALIGN(*bytes, OHCA_SEG_SIZE);
 }
 
+/*
+ * What the operation takes before the data. Return: where that goes, or NULL if the request is
+ * none that a QP can take.
+ */
+static void *ohca_put_op(void *seg, struct ohca_hw_wqe_ctrl *ctrl, const struct ib_send_wr *wr)
+{
+	int room = OHCA_MAX_WQE_BBS * OHCA_BB_SIZE / OHCA_SEG_SIZE - ohca_wqe_hdr_segs(true);
+
+	switch (wr->opcode) {
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+	case IB_WR_RDMA_READ:
+	case IB_WR_ATOMIC_WRITE:
+		return ohca_put_raddr(seg, rdma_wr(wr)->remote_addr, rdma_wr(wr)->rkey);
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		seg = ohca_put_raddr(seg, atomic_wr(wr)->remote_addr, atomic_wr(wr)->rkey);
+		return ohca_put_atomic(seg, atomic_wr(wr));
+	case IB_WR_MASKED_ATOMIC_CMP_AND_SWP:
+	case IB_WR_MASKED_ATOMIC_FETCH_AND_ADD:
+		ctrl->opcode = wr->opcode == IB_WR_MASKED_ATOMIC_CMP_AND_SWP ?
+			       OHCA_OP_MASKED_CMP_SWAP : OHCA_OP_MASKED_FETCH_ADD;
+		seg = ohca_put_raddr(seg, atomic_wr(wr)->remote_addr, atomic_wr(wr)->rkey);
+		seg = ohca_put_atomic(seg, atomic_wr(wr));
+		return ohca_put_atomic_masks(seg, atomic_wr(wr));
+	case IB_WR_LSO:
+		seg = ohca_put_tso(seg, ud_wr(wr), &room);
+		if (!seg || wr->num_sge > room || wr->send_flags & IB_SEND_INLINE)
+			return NULL;
+		return seg;
+	case IB_WR_REG_MR:
+		return ohca_put_reg(seg, reg_wr(wr));
+	default:
+		return seg;
+	}
+}
+
 /**
  * ohca_build_send_wqe - build the WQE of a send work request
  * @qp: kernel QP
@@ -206,7 +243,6 @@ VISIBLE_IF_KUNIT int ohca_build_send_wqe(const struct ohca_qp *qp, const struct 
 {
 	int wc_opcode = ohca_wc_opcode(wr->opcode);
 	enum ib_qp_type type = qp->ibqp.qp_type;
-	int room = OHCA_MAX_WQE_BBS * OHCA_BB_SIZE / OHCA_SEG_SIZE - ohca_wqe_hdr_segs(true);
 	struct ohca_hw_wqe_ctrl *ctrl = wqe;
 	void *seg = ctrl + 1;
 	u32 bytes = 0;
@@ -240,37 +276,9 @@ VISIBLE_IF_KUNIT int ohca_build_send_wqe(const struct ohca_qp *qp, const struct 
 			return -EINVAL;
 	}
 
-	switch (wr->opcode) {
-	case IB_WR_RDMA_WRITE:
-	case IB_WR_RDMA_WRITE_WITH_IMM:
-	case IB_WR_RDMA_READ:
-	case IB_WR_ATOMIC_WRITE:
-		seg = ohca_put_raddr(seg, rdma_wr(wr)->remote_addr, rdma_wr(wr)->rkey);
-		break;
-	case IB_WR_ATOMIC_CMP_AND_SWP:
-	case IB_WR_ATOMIC_FETCH_AND_ADD:
-		seg = ohca_put_raddr(seg, atomic_wr(wr)->remote_addr, atomic_wr(wr)->rkey);
-		seg = ohca_put_atomic(seg, atomic_wr(wr));
-		break;
-	case IB_WR_MASKED_ATOMIC_CMP_AND_SWP:
-	case IB_WR_MASKED_ATOMIC_FETCH_AND_ADD:
-		ctrl->opcode = wr->opcode == IB_WR_MASKED_ATOMIC_CMP_AND_SWP ?
-			       OHCA_OP_MASKED_CMP_SWAP : OHCA_OP_MASKED_FETCH_ADD;
-		seg = ohca_put_raddr(seg, atomic_wr(wr)->remote_addr, atomic_wr(wr)->rkey);
-		seg = ohca_put_atomic(seg, atomic_wr(wr));
-		seg = ohca_put_atomic_masks(seg, atomic_wr(wr));
-		break;
-	case IB_WR_LSO:
-		seg = ohca_put_tso(seg, ud_wr(wr), &room);
-		if (!seg || wr->num_sge > room || wr->send_flags & IB_SEND_INLINE)
-			return -EINVAL;
-		break;
-	case IB_WR_REG_MR:
-		seg = ohca_put_reg(seg, reg_wr(wr));
-		break;
-	default:
-		break;
-	}
+	seg = ohca_put_op(seg, ctrl, wr);
+	if (!seg)
+		return -EINVAL;
 
 	if (wr->opcode != IB_WR_REG_MR && wr->opcode != IB_WR_LOCAL_INV) {
 		if (wr->send_flags & IB_SEND_INLINE) {

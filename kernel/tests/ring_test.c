@@ -385,6 +385,16 @@ static void make_mem(struct kunit *test, struct ohca_qp_mem *mem, u32 log)
 	ohca_test_buf(test, &mem->buf, ohca_qp_buf_size(1, log, 6, log));
 }
 
+/* The device completes the WQE @i of QP 9 as CQE @cqe; each has its index as wr_id. */
+static void expect_one(struct kunit *test, struct ohca_cq *cq, u32 cqe, u8 flags, u32 i)
+{
+	struct ib_wc wc;
+
+	put_cqe(cq, cqe, 9, flags, i, 0);
+	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+	KUNIT_ASSERT_EQ(test, i, wc.wr_id);
+}
+
 /*
  * To 16 and to 2, with posts between what the device does and what the driver does, and CQEs
  * of before. The device copies nothing here: nobody but the driver looks at what it copies.
@@ -437,12 +447,8 @@ static void qp_resize(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -ENOMEM, post_one(qp, 99, 1));
 	KUNIT_EXPECT_EQ(test, -ENOMEM, post_recv_one(qp, 99, 64));
 	for (i = 0; i < 14; i++) {
-		put_cqe(cq, cqe++, 9, OHCA_CQE_SEND, i, 0);
-		KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
-		KUNIT_ASSERT_EQ(test, i, wc.wr_id);
-		put_cqe(cq, cqe++, 9, 0, i, 0);
-		KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
-		KUNIT_ASSERT_EQ(test, i, wc.wr_id);
+		expect_one(test, cq, cqe++, OHCA_CQE_SEND, i);
+		expect_one(test, cq, cqe++, 0, i);
 	}
 
 	/* to 2; what the device says of its indices is nonsense, a CQE is of before */
@@ -457,12 +463,8 @@ static void qp_resize(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 14, wc.wr_id);
 	for (i = 16; i < 30; i++) {
 		KUNIT_ASSERT_EQ(test, 0, post_one(qp, i, 1));
-		put_cqe(cq, cqe++, 9, OHCA_CQE_SEND, i - 1, 0);
-		KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
-		KUNIT_ASSERT_EQ(test, i - 1, wc.wr_id);
-		put_cqe(cq, cqe++, 9, 0, i - 2, 0);
-		KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
-		KUNIT_ASSERT_EQ(test, i - 2, wc.wr_id);
+		expect_one(test, cq, cqe++, OHCA_CQE_SEND, i - 1);
+		expect_one(test, cq, cqe++, 0, i - 2);
 		KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, i, 64));
 	}
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&dev->bad_cqes));
