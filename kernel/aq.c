@@ -70,6 +70,58 @@ static bool ohca_op_is_teardown(u8 op)
 }
 
 /**
+ * ohca_aq_expected - whether a refusal is no surprise: a consumer can provoke it
+ * @op: enum ohca_admin_op
+ * @status: enum ohca_admin_status, not OHCA_ADMIN_OK
+ *
+ * Any context. A consumer, above all a process, can ask for attributes that only the device
+ * checks, can use up what there is, and can use what another one destroys. What the driver asks
+ * for of its own accord is not refused; every opcode that it sends is known to the device, and
+ * all memory that it names is accessible.
+ * Return: true if a consumer can.
+ */
+VISIBLE_IF_KUNIT bool ohca_aq_expected(u8 op, u8 status)
+{
+	switch (status) {
+	case OHCA_ADMIN_BAD_PARAM:
+	case OHCA_ADMIN_BAD_HANDLE:
+	case OHCA_ADMIN_BAD_STATE:
+	case OHCA_ADMIN_NO_RESOURCE:
+	case OHCA_ADMIN_BUSY:
+		break;
+	default:
+		return false;
+	}
+	switch (op) {
+	case OHCA_CMD_QUERY_DEVICE:
+	case OHCA_CMD_MODIFY_DEVICE:
+	case OHCA_CMD_MODIFY_PORT:
+	case OHCA_CMD_QUERY_COUNTERS:
+	case OHCA_CMD_CREATE_EQ:
+		return false;
+	case OHCA_CMD_DEREG_MR:		/* windows may be bound to it */
+		return status == OHCA_ADMIN_BUSY;
+	case OHCA_CMD_DETACH_MCAST:
+		return true;
+	default:
+		return !ohca_op_is_teardown(op);
+	}
+}
+
+/* Says that a command was refused; aloud if nobody could have provoked it. */
+static void ohca_aq_refused(struct ohca_dev *dev, u8 op, const struct ohca_hw_acqe *resp)
+{
+	struct device *d = &dev->pdev->dev;
+
+	if (ohca_aq_expected(op, resp->status))
+		dev_dbg(d, "command %#x refused: status %u, offset %u\n", op, resp->status,
+			le16_to_cpu(resp->syndrome));
+	else
+		dev_warn_ratelimited(d, "command %#x refused: status %u, offset %u\n", op,
+				     resp->status, le16_to_cpu(resp->syndrome));
+}
+
+/**
  * ohca_aq_reset - bring the queue's own state to that of a device just reset
  * @aq: queue whose rings are allocated, or not yet
  *
@@ -390,7 +442,6 @@ int ohca_cmd_exec(struct ohca_dev *dev, struct ohca_cmd *cmd)
 	}
 	ohca_slot_put(aq, slot);
 	if (ret && cmd->resp.status)
-		dev_dbg(&dev->pdev->dev, "command %#x refused: status %u, offset %u\n",
-			cmd->aqe.hdr.opcode, cmd->resp.status, le16_to_cpu(cmd->resp.syndrome));
+		ohca_aq_refused(dev, cmd->aqe.hdr.opcode, &cmd->resp);
 	return ret;
 }

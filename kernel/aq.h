@@ -119,6 +119,7 @@ int ohca_cmd_exec(struct ohca_dev *dev, struct ohca_cmd *cmd);
 #if IS_ENABLED(CONFIG_KUNIT)
 void ohca_aq_reset(struct ohca_aq *aq);
 int ohca_aq_errno(u8 status);
+bool ohca_aq_expected(u8 op, u8 status);
 #endif
 
 /* cmd.c */

@@ -145,6 +145,38 @@ static void errnos(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EIO, ohca_aq_errno(255));
 }
 
+/* A refusal is worth a warning unless a process can provoke it. */
+static void refusals(struct kunit *test)
+{
+	static const struct {
+		u8 op;
+		u8 status;
+		bool expected;
+	} step[] = {
+		{ OHCA_CMD_CREATE_QP, OHCA_ADMIN_BAD_PARAM, true },
+		{ OHCA_CMD_MODIFY_QP, OHCA_ADMIN_BAD_STATE, true },
+		{ OHCA_CMD_ALLOC_PD, OHCA_ADMIN_NO_RESOURCE, true },
+		{ OHCA_CMD_QUERY_CONTEXT, OHCA_ADMIN_BAD_HANDLE, true },
+		{ OHCA_CMD_UPDATE_MR_PAGES, OHCA_ADMIN_BAD_HANDLE, true },
+		{ OHCA_CMD_DEREG_MR, OHCA_ADMIN_BUSY, true },
+		{ OHCA_CMD_DETACH_MCAST, OHCA_ADMIN_BAD_PARAM, true },
+		{ OHCA_CMD_CREATE_QP, OHCA_ADMIN_BAD_OPCODE, false },
+		{ OHCA_CMD_CREATE_CQ, OHCA_ADMIN_DMA, false },
+		{ OHCA_CMD_MODIFY_QP, OHCA_ADMIN_INTERNAL, false },
+		{ OHCA_CMD_MODIFY_QP, 255, false },
+		{ OHCA_CMD_QUERY_DEVICE, OHCA_ADMIN_BAD_PARAM, false },
+		{ OHCA_CMD_CREATE_EQ, OHCA_ADMIN_NO_RESOURCE, false },
+		{ OHCA_CMD_DEREG_MR, OHCA_ADMIN_BAD_HANDLE, false },
+		{ OHCA_CMD_DESTROY_CQ, OHCA_ADMIN_BUSY, false },
+	};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(step); i++)
+		KUNIT_EXPECT_EQ_MSG(test, step[i].expected,
+				    ohca_aq_expected(step[i].op, step[i].status),
+				    "command %#x, status %u", step[i].op, step[i].status);
+}
+
 static void one_after_another(struct kunit *test)
 {
 	struct fake *f = make_fake(test);
@@ -515,6 +547,7 @@ static void destroy_refused(struct kunit *test)
 
 static struct kunit_case aq_cases[] = {
 	KUNIT_CASE(errnos),
+	KUNIT_CASE(refusals),
 	KUNIT_CASE(one_after_another),
 	KUNIT_CASE(handle_too_large),
 	KUNIT_CASE(late_failure),
