@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/base/state.h"
 #include "host.h"
-#include "internal.h"
 
 #define SLOTS	64u		/* frames a wire holds: credits */
 #define SLOT	4352u

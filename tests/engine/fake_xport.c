@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A transport that only takes notes. See fake_xport.h. */
+#include <string.h>
+
+#include "engine/base/guestmem.h"
+#include "engine/object/qp.h"
+#include "engine/object/to_transport.h"
+#include "engine/transport/madq.h"
+#include "engine/transport/sched.h"
+#include "engine/transport/tx.h"
 #include "fake_xport.h"
 
 struct fake_xport fake;

@@ -3,7 +3,9 @@
 #ifndef OHCA_TEST_FAKE_XPORT_H
 #define OHCA_TEST_FAKE_XPORT_H
 
-#include "internal.h"
+#include <stdint.h>
+
+#include "ohca_hw.h"
 
 /** struct fake_xport - what the control half asked for since the test cleared it */
 struct fake_xport {

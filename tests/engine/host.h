@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "engine.h"
+#include "engine/engine.h"
 #include "ohca_hw.h"
 #include "ib/smp.h"
 

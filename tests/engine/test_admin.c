@@ -6,6 +6,11 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "engine/base/limits.h"
+#include "engine/base/port.h"
+#include "engine/base/state.h"
+#include "engine/object/mcast.h"
+#include "engine/transport/to_agents.h"
 #include "fake_xport.h"
 #include "host.h"
 

@@ -4,7 +4,7 @@
  * either joined with the other's (LIDs 1 and 2), and so port 2 (LIDs 3 and 4). The QPs talk
  * over port 1 and have port 2 for alternate path.
  */
-#include "internal.h"
+#include "engine/base/state.h"
 #include "rig.h"
 
 enum { MIGRATED = OHCA_MIG_MIGRATED, REARM = OHCA_MIG_REARM, ARMED = OHCA_MIG_ARMED };

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The memory that a guest can make the device take: bounded, refused cleanly, given back. */
-#include "transport.h"
+#include "engine/base/le.h"
+#include "engine/base/state.h"
+#include "engine/transport/pool.h"
+#include "engine/transport/sched.h"
+#include "engine/transport/sq.h"
 #include "rig.h"
 
 /* What is left when all that rig_up() made is there. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Each counter of a port against its definition (IBTA volume 1, 16.1.3.5 and 16.1.4). */
+#include "engine/base/le.h"
+#include "engine/base/state.h"
+#include "engine/transport/madq.h"
 #include "ib/crc.h"
-#include "internal.h"
 #include "rig.h"
 
 #define MS_TICKS	1000u		/* ticks of PortXmitWait in a millisecond */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* End-to-end flow control of RC (IBTA vol 1, 9.7.7.2): what is said, and what is made of it. */
+#include "engine/base/state.h"
+#include "engine/object/qp.h"
+#include "engine/transport/xport.h"
 #include "ib/packet.h"
 #include "rig.h"
-#include "transport.h"
 
 #define MTU	1024u
 #define NO_CODE	0xffu

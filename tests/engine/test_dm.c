@@ -7,7 +7,12 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "control.h"
+#include "engine/base/guestmem.h"
+#include "engine/object/fatal.h"
+#include "engine/object/mr.h"
+#include "engine/object/mr_access.h"
+#include "engine/object/pd.h"
+#include "engine/object/qp.h"
 #include "host.h"
 
 #define PAGE	4096u

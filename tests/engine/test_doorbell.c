@@ -8,6 +8,9 @@
 #include <stdatomic.h>
 #include <cmocka.h>
 
+#include "engine/base/guestmem.h"
+#include "engine/base/limits.h"
+#include "engine/object/cq.h"
 #include "fake_xport.h"
 #include "host.h"
 

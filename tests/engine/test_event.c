@@ -6,7 +6,12 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "control.h"
+#include "engine/base/guestmem.h"
+#include "engine/base/limits.h"
+#include "engine/base/state.h"
+#include "engine/object/cq.h"
+#include "engine/object/eq.h"
+#include "engine/object/fatal.h"
 #include "host.h"
 
 static int setup(void **state)

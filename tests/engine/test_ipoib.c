@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* IP datagrams on UD: checksums, their check, and large TCP segments. */
-#include "internal.h"
-#include "ipoib.h"
+#include "engine/engine.h"
+#include "engine/transport/ipoib.h"
 #include "rig.h"
 
 #define HDR	4u

@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/base/state.h"
+#include "engine/transport/xport.h"
 #include "ib/packet.h"
 #include "rig.h"
-#include "transport.h"
 
 struct chaos {
 	uint64_t seed;

@@ -2,7 +2,8 @@
 /* Masked atomics: OpenHCA's own packets, and what they do to memory. */
 #include <stdio.h>
 
-#include "internal.h"
+#include "engine/base/state.h"
+#include "engine/object/mr.h"
 #include "rig.h"
 
 static uint64_t seed = 0x9e3779b97f4a7c15ull;

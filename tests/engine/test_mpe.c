@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Memory placement extensions: FLUSH and ATOMIC WRITE (IBTA vol 1, annex A19). */
-#include "control.h"
-#include "transport.h"
+#include "engine/base/guestmem.h"
+#include "engine/base/state.h"
+#include "engine/object/mr.h"
+#include "engine/object/mr_access.h"
+#include "engine/transport/persist.h"
 #include "rig.h"
 
 static struct wqe flush(struct rig *r, uint64_t off, uint32_t len, uint8_t placement, uint8_t level)

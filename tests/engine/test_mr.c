@@ -7,7 +7,14 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "control.h"
+#include "engine/base/guestmem.h"
+#include "engine/base/limits.h"
+#include "engine/base/state.h"
+#include "engine/object/mr.h"
+#include "engine/object/mr_access.h"
+#include "engine/object/pd.h"
+#include "engine/object/qp.h"
+#include "engine/object/rwqe.h"
 #include "host.h"
 
 #define RW	(OHCA_ACCESS_LOCAL_WRITE | OHCA_ACCESS_REMOTE_WRITE | \

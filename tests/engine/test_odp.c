@@ -5,8 +5,10 @@
  */
 #include <stdlib.h>
 
+#include "engine/base/features.h"
+#include "engine/base/limits.h"
+#include "engine/object/mr.h"
 #include "rig.h"
-#include "control.h"
 
 #define PAGE	4096u
 #define ALL	(OHCA_ACCESS_LOCAL_WRITE | OHCA_ACCESS_REMOTE_WRITE | OHCA_ACCESS_REMOTE_READ | \

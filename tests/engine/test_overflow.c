@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Completion queues without room, at every place of the transport that completes. */
+#include "engine/base/state.h"
+#include "engine/object/qp.h"
+#include "engine/transport/xport.h"
 #include "ib/packet.h"
-#include "transport.h"
 #include "rig.h"
 
 /** struct narrow - a rig with a QP on each side whose CQs are as small as can be */

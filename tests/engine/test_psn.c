@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* How many PSNs an RC requester has under way: fewer than half of all there are (9.7.2). */
+#include "engine/base/state.h"
+#include "engine/object/qp.h"
+#include "engine/transport/xport.h"
 #include "ib/packet.h"
 #include "rig.h"
-#include "transport.h"
 
 #define MTU		256u
 #define CHUNK		65536u		/* responses that one READ request asks for at most */

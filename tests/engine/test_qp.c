@@ -7,7 +7,11 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "control.h"
+#include "engine/base/guestmem.h"
+#include "engine/base/port.h"
+#include "engine/base/state.h"
+#include "engine/object/qp.h"
+#include "engine/transport/to_agents.h"
 #include "fake_xport.h"
 #include "host.h"
 

@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "control.h"
-#include "transport.h"
+#include "engine/object/qp.h"
+#include "engine/transport/sq.h"
+#include "engine/transport/xport.h"
 #include "rig.h"
 
 #define MESSAGES	800u

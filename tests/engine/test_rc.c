@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* RC: every operation, between two engines back to back; XRC: sizes (see test_xrc.c). */
-#include "internal.h"
-#include "rig.h"
+#include "engine/base/state.h"
+#include "engine/object/qp.h"
 #include "ib/packet.h"
+#include "rig.h"
 
 static void write_sizes(struct rig_opt opt)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "engine/object/tm.h"
 #include "rig.h"
 
 #define MESSAGES	600u

@@ -5,9 +5,10 @@
  */
 #include <stdlib.h>
 
+#include "engine/base/port.h"
+#include "engine/base/state.h"
 #include "ib/crc.h"
 #include "ib/packet.h"
-#include "internal.h"
 #include "rig.h"
 
 struct caught {

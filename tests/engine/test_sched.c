@@ -2,8 +2,15 @@
 /* Many QPs at once: fairness, timers, destruction in the middle of everything. */
 #include <stdlib.h>
 
+#include "engine/base/list.h"
+#include "engine/base/state.h"
+#include "engine/transport/pool.h"
+#include "engine/transport/responder.h"
+#include "engine/transport/sched.h"
+#include "engine/transport/sq.h"
+#include "engine/transport/to_agents.h"
+#include "ib/rate.h"
 #include "rig.h"
-#include "transport.h"
 
 #define N	40u	/* QPs a side */
 

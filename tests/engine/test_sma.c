@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "engine/pma.h"
-#include "engine/sma.h"
+#include "engine/management/pma.h"
+#include "engine/management/sma.h"
 #include "ib/packet.h"
 #include "ib/rate.h"
 

@@ -7,7 +7,10 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "control.h"
+#include "engine/base/guestmem.h"
+#include "engine/object/pd.h"
+#include "engine/object/qp.h"
+#include "engine/object/rwqe.h"
 #include "fake_xport.h"
 #include "host.h"
 

@@ -3,7 +3,10 @@
  * Commands whose work is as large as the guest likes: whoever waits for the engine waits for a
  * step, and what they do is done all the same. Counted are bytes of guest memory, no time.
  */
-#include "control.h"
+#include "engine/base/guestmem.h"
+#include "engine/base/job.h"
+#include "engine/base/le.h"
+#include "engine/object/cq.h"
 #include "rig.h"
 
 #define MEM	(256u << 20)

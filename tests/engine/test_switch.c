@@ -3,9 +3,9 @@
  * Three engines on a switch, joined by real links, all in one thread. A fourth end port
  * plays the subnet manager, by directed routes over the wire.
  */
+#include "engine/base/state.h"
 #include "ib/rate.h"
 #include "switch/net.h"
-#include "internal.h"
 #include "rig.h"
 
 #define HOSTS	3u

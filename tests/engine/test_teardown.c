@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What a QP owes to others when it goes: to RESET, to ERR, or altogether. */
-#include "internal.h"
+#include "engine/base/state.h"
 #include "ib/packet.h"
 #include "rig.h"
 

@@ -3,9 +3,11 @@
  * SRQs with tags: list operations, eager and unexpected messages, rendezvous, and what a
  * guest or a peer may do wrong. Side 0 sends, side 1 has the SRQ; side 0's QP receives FINs.
  */
-#include "internal.h"
-#include "rig.h"
+#include "engine/base/limits.h"
+#include "engine/base/state.h"
+#include "engine/object/tm.h"
 #include "ib/packet.h"
+#include "rig.h"
 
 #define TAGS	20u
 #define TM_ADD	130u	/* enum ibv_wc_opcode */

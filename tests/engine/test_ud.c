@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* UD, multicast, SMI and GSI QPs. */
+#include "engine/base/port.h"
+#include "engine/base/state.h"
 #include "ib/packet.h"
-#include "internal.h"
 #include "rig.h"
 
 static const uint8_t mgid[16] = { 0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0,

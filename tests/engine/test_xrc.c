@@ -3,9 +3,12 @@
  * XRC (IBTA vol 1, annex A14): what differs from RC. One target serves two SRQs of
  * different PDs and CQs; wrong SRQs, domains and keys; SRQs that go; events; commands.
  */
-#include "internal.h"
-#include "rig.h"
+#include "engine/base/limits.h"
+#include "engine/base/state.h"
+#include "engine/object/qp.h"
+#include "engine/object/xrc.h"
 #include "ib/packet.h"
+#include "rig.h"
 
 /** struct more - beside what the rig has: side 1's second SRQ, of another PD and CQ */
 struct more {

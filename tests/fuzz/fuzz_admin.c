@@ -10,7 +10,15 @@
  */
 #include <stdlib.h>
 
-#include "control.h"
+#include "engine/base/state.h"
+#include "engine/management/mad.h"
+#include "engine/object/context.h"
+#include "engine/object/cq.h"
+#include "engine/object/eq.h"
+#include "engine/object/fault.h"
+#include "engine/object/mr.h"
+#include "engine/object/qp.h"
+#include "engine/object/srq.h"
 #include "host.h"
 #include "ohca_hw.h"
 

@@ -9,8 +9,10 @@
  */
 #include <stdlib.h>
 
+#include "engine/base/state.h"
+#include "engine/object/tm.h"
+#include "engine/transport/xport.h"
 #include "host.h"
-#include "transport.h"
 
 #define MEM		(2u << 20)
 #define MR_LEN		65536u

@@ -8,8 +8,8 @@
  */
 #include <stdlib.h>
 
+#include "engine/transport/sq.h"
 #include "host.h"
-#include "transport.h"
 
 #define MEM	(2u << 20)
 #define MR_LEN	65536u

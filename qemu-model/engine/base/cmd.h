@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A command in execution: its fields, its page lists and its mailbox. */
+#ifndef OHCA_BASE_CMD_H
+#define OHCA_BASE_CMD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/guestmem.h"
+#include "engine/base/le.h"
+#include "engine/engine.h"
+#include "ohca_hw.h"
+
+/** struct ohca_cmd - a command in execution; @aqe: a private copy */
+struct ohca_cmd {
+	ohca_engine *e;
+	struct ohca_hw_aqe aqe;
+	struct ohca_hw_acqe rsp;
+	uint16_t syndrome;
+};
+
+/* Refuse a field of the AQ entry: sets the syndrome, is OHCA_ADMIN_BAD_PARAM. */
+#define OHCA_BAD(c, member)							\
+	((c)->syndrome = (uint16_t)offsetof(struct ohca_hw_aqe, member),	\
+	 OHCA_ADMIN_BAD_PARAM)
+/* Refuse a field of the mailbox: the offset there plus the size of the entry. */
+#define OHCA_BAD_MBOX(c, type, member)						\
+	((c)->syndrome = (uint16_t)(OHCA_AQ_ENTRY_SIZE + offsetof(type, member)),	\
+	 OHCA_ADMIN_BAD_PARAM)
+
+static inline void ohca_cmd_result(struct ohca_cmd *c, uint32_t handle)
+{
+	c->rsp.handle.handle = ohca_to_le32(handle);
+}
+
+/*
+ * Load a page list of the command; a refused list has the syndrome of member @pl. After
+ * OHCA_CMD_MORE the command returns that: it is run again, from the beginning, so what it has
+ * changed until here may be changed twice.
+ */
+#define OHCA_CMD_PAGES(c, p, member, bytes, max)				\
+	ohca_cmd_pages((c), (p), &(c)->aqe.member, (bytes), (max),		\
+		       offsetof(struct ohca_hw_aqe, member))
+int ohca_cmd_pages(struct ohca_cmd *c, struct ohca_pages *p, const struct ohca_hw_pl *pl,
+		   uint64_t bytes, uint32_t max, size_t off);
+/* The same for the buffer that a queue moves to: it is e->job.buf until the command takes it. */
+#define OHCA_CMD_BUF(c, member, bytes)						\
+	ohca_cmd_buf((c), &(c)->aqe.member, (bytes), offsetof(struct ohca_hw_aqe, member))
+int ohca_cmd_buf(struct ohca_cmd *c, const struct ohca_hw_pl *pl, uint64_t bytes, size_t off);
+/* Everything is in e->job.buf: it takes the place of *@p. */
+void ohca_cmd_buf_take(struct ohca_cmd *c, struct ohca_pages *p);
+
+/* Read or write @n bytes at @off of the mailbox whose address is at byte @at of the entry:
+ * OHCA_AT(member). It must be 4 KiB aligned. */
+#define OHCA_AT(member)		offsetof(struct ohca_hw_aqe, member)
+int ohca_cmd_mbox_read(struct ohca_cmd *c, size_t at, size_t off, void *buf, size_t n);
+int ohca_cmd_mbox_write(struct ohca_cmd *c, size_t at, size_t off, const void *buf, size_t n);
+
+#endif /* OHCA_BASE_CMD_H */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the card says of itself, and what of it the driver has acknowledged. */
+#ifndef OHCA_BASE_FEATURES_H
+#define OHCA_BASE_FEATURES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/state.h"
+#include "ohca_hw.h"
+
+/* What the card says of itself. */
+#define OHCA_VENDOR_OUI		0x00525400u	/* the locally administered OUI of QEMU/KVM */
+#define OHCA_PART_ID		OHCA_PCI_DEVICE_ID_PF
+#define OHCA_HW_REVISION	1u
+#define OHCA_FW_VER		((1ull << 32) | (0ull << 16) | 0ull)
+
+#define OHCA_ALL_FEATURES							\
+	(1ull << OHCA_FEATURE_EVENT_IDX | 1ull << OHCA_FEATURE_SRQ |		\
+	 1ull << OHCA_FEATURE_MCAST | 1ull << OHCA_FEATURE_FRMR |		\
+	 1ull << OHCA_FEATURE_MW | 1ull << OHCA_FEATURE_CQ_RESIZE |		\
+	 1ull << OHCA_FEATURE_TIMESTAMP | 1ull << OHCA_FEATURE_REREG |		\
+	 1ull << OHCA_FEATURE_DM | 1ull << OHCA_FEATURE_SRQ_RESIZE |		\
+	 1ull << OHCA_FEATURE_ODP | 1ull << OHCA_FEATURE_EXT_ATOMIC |		\
+	 1ull << OHCA_FEATURE_MPE | 1ull << OHCA_FEATURE_APM |			\
+	 1ull << OHCA_FEATURE_UD_CSUM | 1ull << OHCA_FEATURE_TSO |		\
+	 1ull << OHCA_FEATURE_XRC | 1ull << OHCA_FEATURE_TM |			\
+	 1ull << OHCA_FEATURE_QP_COUNTERS | 1ull << OHCA_FEATURE_QUERY_CONTEXT |	\
+	 1ull << OHCA_FEATURE_CLOCK | 1ull << OHCA_FEATURE_QP_RESIZE)
+
+/* What this card offers: device memory if there is any, and the kind of windows it has. */
+static inline uint64_t ohca_features(const ohca_engine *e)
+{
+	return (OHCA_ALL_FEATURES & ~(e->cfg.dm_size ? 0 : 1ull << OHCA_FEATURE_DM)) |
+	       (e->cfg.mw_type_2a ? 1ull << OHCA_FEATURE_MW_TYPE_2A : 0);
+}
+
+/* Whether the driver has acknowledged a feature (ohca_new() offers them all) */
+static inline bool ohca_feature(const ohca_engine *e, enum ohca_feature f)
+{
+	return atomic_load_explicit(&e->features_ack, memory_order_relaxed) >> f & 1;
+}
+
+#endif /* OHCA_BASE_FEATURES_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Numbers of objects: which are in use. */
+#ifndef OHCA_BASE_IDS_H
+#define OHCA_BASE_IDS_H
+
+#include <stdint.h>
+
+/** struct ohca_ids - which numbers below @max are in use; given out cyclically */
+struct ohca_ids {
+	uint64_t *used;
+	uint32_t max, next, num;
+};
+
+int ohca_ids_init(struct ohca_ids *ids, uint32_t max, uint32_t first);
+void ohca_ids_free(struct ohca_ids *ids);
+/* A free number, or OHCA_NO_ID. Those below @first never come back once taken. */
+#define OHCA_NO_ID	UINT32_MAX
+uint32_t ohca_ids_get(struct ohca_ids *ids);
+void ohca_ids_put(struct ohca_ids *ids, uint32_t id);
+
+#endif /* OHCA_BASE_IDS_H */

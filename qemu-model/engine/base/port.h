@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A port as the data path sees it: state, LID, P_Keys, GIDs, counters. */
+#ifndef OHCA_BASE_PORT_H
+#define OHCA_BASE_PORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "engine/base/async.h"
+#include "engine/base/limits.h"
+#include "ib/packet.h"
+#include "ib/pma.h"
+
+/**
+ * struct ohca_port - one port
+ * @cnt: counters the PMA reads (ib/pma.h)
+ * @pkey: P_Key table in force, CPU order; @gid: GID table, as on the wire
+ * @num_gids: one past the last valid GID, so that looking for one does not take long
+ * What is here is a copy for the data path; the SMA (sma.h) is the master and
+ * ohca_mad_port_update() (mad.c) refreshes it after every change.
+ */
+struct ohca_port {
+	uint8_t state;		/* 1 Down, 2 Init, 3 Armed, 4 Active */
+	bool link_up;
+	uint16_t lid;		/* 0: none yet */
+	uint8_t lmc;
+	uint8_t mtu;		/* NeighborMTU, 1 to 5 */
+	uint8_t op_vls;		/* number of data VLs in use */
+	uint32_t mbps;		/* of the link, as it trained last */
+	uint8_t sl2vl[16];
+	uint16_t num_pkeys;
+	uint16_t pkey[OHCA_MAX_PKEYS];
+	uint16_t num_gids;
+	uint8_t gid_valid[OHCA_MAX_GIDS];
+	uint8_t gid[OHCA_MAX_GIDS][16];
+	struct ohca_port_counters cnt;
+	struct ohca_async async;
+};
+
+/* Index of the port's GID that a packet to @dgid is for, by the default prefix as well; or -1. */
+static inline int ohca_gid_accepts(const struct ohca_port *port, const uint8_t dgid[16])
+{
+	for (unsigned int i = 0; i < port->num_gids; i++)
+		if (port->gid_valid[i] && ib_gid_is(dgid, port->gid[i]))
+			return (int)i;
+	return -1;
+}
+
+/* Index of a GID of the port, or -1. */
+static inline int ohca_gid_find(const struct ohca_port *port, const uint8_t gid[16])
+{
+	for (unsigned int i = 0; i < port->num_gids; i++)
+		if (port->gid_valid[i] && memcmp(port->gid[i], gid, 16) == 0)
+			return (int)i;
+	return -1;
+}
+
+#endif /* OHCA_BASE_PORT_H */

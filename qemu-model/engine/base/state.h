@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The engine itself: what it is made of, and the few questions everybody asks it. */
+#ifndef OHCA_BASE_STATE_H
+#define OHCA_BASE_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/guestmem.h"
+#include "engine/base/ids.h"
+#include "engine/base/job.h"
+#include "engine/base/limits.h"
+#include "engine/base/list.h"
+#include "engine/base/port.h"
+#include "engine/engine.h"
+#include "ohca_hw.h"
+
+struct ohca_counter_set;
+struct ohca_cq;
+struct ohca_dm;
+struct ohca_doorbells;
+struct ohca_eq;
+struct ohca_fault;
+struct ohca_mad;
+struct ohca_mcast_grp;
+struct ohca_mr;
+struct ohca_pd;
+struct ohca_qp;
+struct ohca_sched;
+struct ohca_srq;
+struct ohca_xrcd;
+
+/** struct ohca_missing - what the last access that returned OHCA_MR_FAULT wants */
+struct ohca_missing {
+	uint64_t addr;		/* first byte that is missing, as the region counts */
+	uint64_t len;		/* of the access, from there on */
+	uint32_t key;
+	bool write;
+};
+
+struct ohca_engine {
+	struct ohca_cfg cfg;
+	struct ohca_host_ops ops;
+	void *h;
+
+	/* registers; read by any thread, written by the owner */
+	_Atomic uint32_t status, fatal_reason;
+	_Atomic uint64_t features_ack;
+	_Atomic uint64_t aq_base, acq_base;
+	_Atomic uint32_t page_shift, aq_log_size, aq_intr;
+	_Atomic uint32_t aq_db;
+	uint32_t aq_ci;			/* entries executed */
+	bool aq_more;			/* the next is @aqe, and has begun */
+	struct ohca_hw_aqe aqe;
+	struct ohca_job job;
+	uint32_t work;			/* bytes that this run of the admin queue may still move */
+
+	/* doorbells: written by any thread, consumed by the owner (doorbell.c) */
+	struct ohca_doorbells *db;
+
+	/* tables, indexed by number; NULL: free. MR index is key >> 8 */
+	uint32_t max_qp, max_cq, max_srq, max_mr, max_pd, max_xrcd;
+	struct ohca_qp **qp;
+	struct ohca_cq **cq;
+	struct ohca_srq **srq;
+	struct ohca_mr **mr;
+	struct ohca_pd **pd;
+	struct ohca_xrcd **xrcd;
+	struct ohca_eq *eq[OHCA_MAX_EQ];
+	struct ohca_eq *async_eq, *fault_eq;
+	struct ohca_ids qp_ids, cq_ids, srq_ids, mr_ids, pd_ids, xrcd_ids, dm_ids;
+	struct ohca_dm **dm;		/* by handle; as many as there are pages */
+	struct ohca_list dm_used;
+	uint8_t *mr_tag;		/* rotated at each allocation of an index */
+	struct ohca_mr *local_dma;	/* what OHCA_LOCAL_DMA_LKEY names; not in the table */
+	uint32_t num_tags;		/* of all SRQs */
+	uint32_t num_odp;		/* regions of type ODP */
+	struct ohca_missing missing;
+	struct ohca_fault *fault;	/* OHCA_MAX_FAULTS of them */
+	uint32_t num_faults, fault_next;
+	uint32_t page_entries;		/* addresses held by all page lists */
+	uint64_t mem_max, mem_used;	/* bytes: budget, and what is taken of it */
+	uint32_t dma_depth;
+	struct ohca_list mod;		/* CQs whose moderated event waits */
+	uint64_t mod_deadline;		/* the earliest of them */
+	uint32_t num_mcast_grp, mcast_total;	/* groups; attachments */
+	struct ohca_mcast_grp *mcast[OHCA_MCAST_BUCKETS];
+
+	struct ohca_port port[OHCA_MAX_PORTS];
+	struct ohca_mad *mad;
+	struct ohca_sched *sched;
+
+	_Atomic uint64_t cnt[OHCA_CNT_NUM];
+	uint64_t set_cnt[OHCA_CNT_NUM];	/* what of that was counted in sets, those gone too */
+	struct ohca_ids set_ids;
+	struct ohca_counter_set *set[OHCA_MAX_COUNTER_SETS];
+};
+
+static inline void ohca_count(ohca_engine *e, enum ohca_counter id)
+{
+	/* only the owner counts here, so this need not be one atomic step */
+	atomic_store_explicit(&e->cnt[id],
+			      atomic_load_explicit(&e->cnt[id], memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+static inline void ohca_trace(ohca_engine *e, enum ohca_trace ev, uint64_t a, uint64_t b,
+			      uint64_t c, uint64_t d)
+{
+	if (e->ops.trace) {
+		uint64_t args[4] = { a, b, c, d };
+
+		e->ops.trace(e->h, ev, args);
+	}
+}
+
+/* Whether the driver has enabled the device and it has not failed: else there is no DMA. */
+static inline bool ohca_running(const ohca_engine *e)
+{
+	uint32_t s = atomic_load_explicit(&e->status, memory_order_relaxed);
+
+	return (s & (OHCA_STATUS_ENABLED | OHCA_STATUS_FATAL)) == OHCA_STATUS_ENABLED;
+}
+
+static inline uint64_t ohca_now(const ohca_engine *e)
+{
+	return e->ops.now_ns(e->h);
+}
+
+#endif /* OHCA_BASE_STATE_H */

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The HCA's subnet management agent (IBTA volume 1, 14.2 and 14.3).
+ *
+ * It is the master of everything that a subnet manager sets at a port: PortInfo,
+ * P_Key table, GUIDs, SL to VL, VL arbitration. The engine keeps copies for its data
+ * path and refreshes them from @port_changed. Pure logic: no memory access, no
+ * clock (time is passed in), no sending but through struct ohca_sma_ops. Owner only.
+ *
+ * An M_Key violation is the one request that the specification forbids to answer;
+ * everything else that is a request gets a response.
+ */
+#ifndef OHCA_ENGINE_SMA_H
+#define OHCA_ENGINE_SMA_H
+
+#include "ib/portinfo.h"
+#include "ib/smp.h"
+#include "ib/vl.h"
+#include "engine/management/trap.h"
+
+#define OHCA_SMA_MAX_PORTS	2u
+#define OHCA_SMA_PKEYS		128u
+#define OHCA_SMA_GUIDS		256u
+
+/** enum ohca_sma_verdict - numbered as enum ohca_mad_verdict of firmware-if */
+enum ohca_sma_verdict {
+	OHCA_SMA_UNHANDLED	= 0,	/* deliver it, unchanged, to the driver's QP */
+	OHCA_SMA_CONSUMED	= 1,	/* done, nothing to send */
+	OHCA_SMA_REPLY		= 2,	/* @out is the response */
+};
+
+/** enum ohca_sma_event - asynchronous events of a port, IBTA volume 1, 11.6.3 */
+enum ohca_sma_event {
+	OHCA_SMA_EV_PORT_ACTIVE,
+	OHCA_SMA_EV_PORT_ERR,
+	OHCA_SMA_EV_LID_CHANGE,
+	OHCA_SMA_EV_PKEY_CHANGE,
+	OHCA_SMA_EV_SM_CHANGE,
+	OHCA_SMA_EV_CLIENT_REREGISTER,
+	OHCA_SMA_EV_GID_CHANGE,
+};
+
+/** enum ohca_sma_link - what the SMA wants of the physical link */
+enum ohca_sma_link {
+	OHCA_SMA_LINK_DISABLE,		/* take it down, keep it down */
+	OHCA_SMA_LINK_ENABLE,		/* it may train */
+	OHCA_SMA_LINK_BOUNCE,		/* take it down and train again */
+};
+
+/**
+ * struct ohca_sma_ops - effects on the engine; ports count from 0
+ *
+ * Called from inside the functions below. They must not call back into the SMA
+ * except its const functions.
+ */
+struct ohca_sma_ops {
+	/** @event: raise an asynchronous event for the driver */
+	void (*event)(void *ctx, unsigned int port, enum ohca_sma_event ev);
+	/** @port_changed: state, LID, keys, GIDs, VLs or MTU changed: refresh copies */
+	void (*port_changed)(void *ctx, unsigned int port);
+	/**
+	 * @send_trap: send a LID routed SMP, QP0 to QP0, on VL15
+	 * @dlid, @sl: of the subnet manager; @dlid may be the port's own LID
+	 */
+	void (*send_trap)(void *ctx, unsigned int port, uint16_t dlid, uint8_t sl,
+			  const uint8_t *mad);
+	/** @link: the physical link is to change; only called by ohca_sma_timer() */
+	void (*link)(void *ctx, unsigned int port, enum ohca_sma_link act);
+};
+
+/**
+ * struct ohca_sma_cfg - what the card is
+ * @vl_cap: VLCap code 1..5 (1, 2, 4, 8, 15 data VLs)
+ */
+struct ohca_sma_cfg {
+	uint64_t sys_guid;
+	uint64_t node_guid;
+	uint64_t port_guid[OHCA_SMA_MAX_PORTS];
+	uint32_t vendor_id;
+	uint16_t device_id;
+	uint32_t revision;
+	uint8_t num_ports;
+	uint8_t width;			/* LinkWidthSupported */
+	uint8_t speed;			/* LinkSpeedSupported */
+	uint8_t speed_ext;		/* LinkSpeedExtSupported */
+	uint8_t mtu_cap;
+	uint8_t vl_cap;
+	char node_desc[64];
+};
+
+/**
+ * struct ohca_sma_port - one port; read by the engine, written by the SMA only
+ * @pi: PortInfo in force
+ * @pkey: P_Key table, host order; 0: free
+ * @guid: GUIDInfo; 0: free. GID i is @pi.gid_prefix, @guid[i]
+ * @arb: VL arbiter with the tables in force
+ */
+struct ohca_sma_port {
+	struct ib_port_info pi;
+	uint16_t pkey[OHCA_SMA_PKEYS];
+	uint64_t guid[OHCA_SMA_GUIDS];
+	struct ib_sl2vl sl2vl;
+	struct ib_vlarb arb;
+	struct ohca_trap_queue traps;
+	uint64_t lease_ns;		/* M_Key lease runs out then; UINT64_MAX: not running */
+	bool link_due;			/* @link_act is to be done by the timer */
+	enum ohca_sma_link link_act;
+};
+
+struct ohca_sma {
+	struct ohca_sma_cfg cfg;
+	struct ohca_sma_ops ops;
+	void *ctx;
+	struct ohca_sma_port port[OHCA_SMA_MAX_PORTS];
+};
+
+/**
+ * struct ohca_sma_in - how a MAD came
+ * @port: from 0
+ * @from_wire: received in a packet for QP0; false: handed in by the driver, which has
+ *	done the directed route's hop rules itself
+ * @ignore_mkey: no M_Key check (driver only)
+ * @slid: LRH.SLID, for trap 256
+ * @now_ns: engine time
+ */
+struct ohca_sma_in {
+	unsigned int port;
+	bool from_wire;
+	bool ignore_mkey;
+	uint16_t slid;
+	uint64_t now_ns;
+};
+
+/** ohca_sma_init() - power-on state: links down, no LIDs, default P_Key only */
+void ohca_sma_init(struct ohca_sma *s, const struct ohca_sma_cfg *cfg,
+		   const struct ohca_sma_ops *ops, void *ctx);
+
+/**
+ * ohca_sma_process() - one SMP
+ * @mad: 256 bytes, a private copy; not changed
+ * @out: 256 bytes; written with OHCA_SMA_REPLY only
+ *
+ * For a MAD from the wire the reply's directed route is complete: send it out of
+ * the same port, DLID and SLID permissive if directed, else DLID = the request's
+ * SLID. A link that the MAD takes down goes down in the next ohca_sma_timer(), so
+ * that the reply still leaves.
+ */
+enum ohca_sma_verdict ohca_sma_process(struct ohca_sma *s, const struct ohca_sma_in *in,
+				       const uint8_t *mad, uint8_t *out);
+
+/**
+ * ohca_sma_unclaimed() - nobody takes a MAD that was OHCA_SMA_UNHANDLED
+ *
+ * For QPs that no driver has set up. Works for every class.
+ *
+ * Return: OHCA_SMA_REPLY with status IB_MAD_BAD_METHOD_ATTR in @out for a Get or
+ * Set, else OHCA_SMA_CONSUMED.
+ */
+enum ohca_sma_verdict ohca_sma_unclaimed(const struct ohca_sma *s, const struct ohca_sma_in *in,
+					 const uint8_t *mad, uint8_t *out);
+
+/** ohca_sma_link_up() - training finished with these active width and speeds */
+void ohca_sma_link_up(struct ohca_sma *s, unsigned int port, uint8_t width, uint8_t speed,
+		      uint8_t speed_ext);
+
+/** ohca_sma_link_down() - the link is gone */
+void ohca_sma_link_down(struct ohca_sma *s, unsigned int port);
+
+/** ohca_sma_rx_data() - a packet on a data VL arrived at an Armed port: it is Active */
+void ohca_sma_rx_data(struct ohca_sma *s, unsigned int port);
+
+/**
+ * ohca_sma_modify_caps() - the driver changes CapabilityMask bits (trap 144)
+ * @set, @clr: only IsSM and the class-supported bits have an effect
+ */
+void ohca_sma_modify_caps(struct ohca_sma *s, unsigned int port, uint32_t set, uint32_t clr,
+			  uint64_t now_ns);
+
+/** ohca_sma_set_node_desc() - new NodeDescription, 64 bytes (trap 144) */
+void ohca_sma_set_node_desc(struct ohca_sma *s, const char desc[64], uint64_t now_ns);
+
+/** ohca_sma_bad_pkey() - a received packet had a wrong P_Key (counter, trap 257) */
+void ohca_sma_bad_pkey(struct ohca_sma *s, unsigned int port, const struct ib_key_violation *v,
+		       uint64_t now_ns);
+
+/** ohca_sma_bad_qkey() - a received packet had a wrong Q_Key (counter, trap 258) */
+void ohca_sma_bad_qkey(struct ohca_sma *s, unsigned int port, const struct ib_key_violation *v,
+		       uint64_t now_ns);
+
+/** ohca_sma_reset_qkey_violations() - modify_port asked for it */
+void ohca_sma_reset_qkey_violations(struct ohca_sma *s, unsigned int port);
+
+/** ohca_sma_deadline() - when ohca_sma_timer() must run; 0: at once; UINT64_MAX: never */
+uint64_t ohca_sma_deadline(const struct ohca_sma *s);
+
+/** ohca_sma_timer() - send and repeat traps, run out leases, act on links */
+void ohca_sma_timer(struct ohca_sma *s, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Counter sets: what QPs bound to a set count apart from the rest of the device. */
+#include "engine/base/cmd.h"
+#include "engine/base/ids.h"
+#include "engine/base/le.h"
+#include "engine/base/limits.h"
+#include "engine/base/mem.h"
+#include "engine/object/counters.h"
+#include "engine/object/qp.h"
+#include "ohca_hw.h"
+
+static struct ohca_counter_set *set_get(ohca_engine *e, uint32_t n)
+{
+	return n && n < OHCA_MAX_COUNTER_SETS ? e->set[n] : NULL;
+}
+
+int ohca_cmd_alloc_counters(struct ohca_cmd *c)
+{
+	ohca_engine *e = c->e;
+	struct ohca_counter_set *s = ohca_mem_get(e, sizeof(*s));
+
+	if (!s)
+		return OHCA_ADMIN_NO_RESOURCE;
+	s->n = ohca_ids_get(&e->set_ids);
+	if (s->n == OHCA_NO_ID) {
+		ohca_mem_put(e, s, sizeof(*s));
+		return OHCA_ADMIN_NO_RESOURCE;
+	}
+	e->set[s->n] = s;
+	ohca_cmd_result(c, s->n);
+	return OHCA_ADMIN_OK;
+}
+
+void ohca_counter_set_free(ohca_engine *e, struct ohca_counter_set *s)
+{
+	e->set[s->n] = NULL;
+	ohca_ids_put(&e->set_ids, s->n);
+	ohca_mem_put(e, s, sizeof(*s));
+}
+
+int ohca_cmd_free_counters(struct ohca_cmd *c)
+{
+	struct ohca_counter_set *s = set_get(c->e, ohca_le32(c->aqe.handle.handle));
+
+	if (!s)
+		return OHCA_ADMIN_BAD_HANDLE;
+	if (s->refs)
+		return OHCA_ADMIN_BUSY;
+	ohca_counter_set_free(c->e, s);
+	return OHCA_ADMIN_OK;
+}
+
+int ohca_cmd_bind_counters(struct ohca_cmd *c)
+{
+	struct ohca_qp *qp = ohca_qp_get(c->e, ohca_le32(c->aqe.bind_counters.qp));
+	uint32_t n = ohca_le32(c->aqe.bind_counters.set);
+	struct ohca_counter_set *s = set_get(c->e, n);
+
+	if (!qp)
+		return OHCA_ADMIN_BAD_HANDLE;
+	if (n && !s)
+		return OHCA_BAD(c, bind_counters.set);
+	ohca_counters_unbind(qp);
+	qp->counters = s;
+	if (s)
+		s->refs++;
+	return OHCA_ADMIN_OK;
+}
+
+void ohca_counters_unbind(struct ohca_qp *qp)
+{
+	if (qp->counters)
+		qp->counters->refs--;
+	qp->counters = NULL;
+}
+
+int ohca_cmd_query_counter_set(struct ohca_cmd *c)
+{
+	ohca_engine *e = c->e;
+	uint32_t n = ohca_le32(c->aqe.handle.handle);
+	const struct ohca_counter_set *s = set_get(e, n);
+	__le64 v[OHCA_CNT_NUM];
+
+	if (n && !s)
+		return OHCA_ADMIN_BAD_HANDLE;
+	if (c->aqe.handle.reserved)
+		return OHCA_BAD(c, handle.reserved);
+	for (unsigned int i = 0; i < OHCA_CNT_NUM; i++)
+		v[i] = ohca_to_le64(s ? s->cnt[i] : ohca_counter(e, i) - e->set_cnt[i]);
+	return ohca_cmd_mbox_write(c, OHCA_AT(handle.addr), 0, v, sizeof(v));
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Counter sets, and counting for a QP. */
+#ifndef OHCA_OBJECT_COUNTERS_H
+#define OHCA_OBJECT_COUNTERS_H
+
+#include <stdint.h>
+
+#include "engine/base/state.h"
+#include "engine/object/qp.h"
+#include "ohca_hw.h"
+
+struct ohca_cmd;
+
+/** struct ohca_counter_set - what the QPs bound to it have counted; @refs: these QPs */
+struct ohca_counter_set {
+	uint32_t n;
+	uint32_t refs;
+	uint64_t cnt[OHCA_CNT_NUM];
+};
+
+/* The device has counted: so does the set of the QP that it counted for. */
+static inline void ohca_count_set(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id)
+{
+	if (qp->counters) {
+		qp->counters->cnt[id]++;
+		e->set_cnt[id]++;
+	}
+}
+
+static inline void ohca_count_qp(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id)
+{
+	ohca_count(e, id);
+	ohca_count_set(e, qp, id);
+}
+
+/* What reset does; nothing refers to the object. */
+void ohca_counter_set_free(ohca_engine *e, struct ohca_counter_set *s);
+/* The QP counts in no set any more */
+void ohca_counters_unbind(struct ohca_qp *qp);
+
+/* Commands: each returns enum ohca_admin_status. */
+int ohca_cmd_alloc_counters(struct ohca_cmd *c);
+int ohca_cmd_free_counters(struct ohca_cmd *c);
+int ohca_cmd_query_counter_set(struct ohca_cmd *c);
+int ohca_cmd_bind_counters(struct ohca_cmd *c);
+
+#endif /* OHCA_OBJECT_COUNTERS_H */

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Completion queues: entries, overflow, arming, moderation, resizing.
+ *
+ * A CQ has at most one EQE that the driver has not taken. When it fires again before,
+ * it is put on its EQ's list of deferred CQs, which every EQ doorbell looks at; so an EQ
+ * cannot overflow, whatever a guest arms.
+ */
+#include "engine/base/async.h"
+#include "engine/base/cmd.h"
+#include "engine/base/features.h"
+#include "engine/base/guestmem.h"
+#include "engine/base/ids.h"
+#include "engine/base/job.h"
+#include "engine/base/le.h"
+#include "engine/base/limits.h"
+#include "engine/base/list.h"
+#include "engine/base/mem.h"
+#include "engine/base/state.h"
+#include "engine/object/cq.h"
+#include "engine/object/doorbell.h"
+#include "engine/object/eq.h"
+#include "ohca_hw.h"
+
+#define CQE_SIZE	((uint64_t)sizeof(struct ohca_hw_cqe))
+
+struct ohca_cq *ohca_cq_get(ohca_engine *e, uint32_t cqn)
+{
+	return cqn < e->max_cq ? e->cq[cqn] : NULL;
+}
+
+static uint32_t cq_size(const struct ohca_cq *cq)
+{
+	return 1u << cq->log_size;
+}
+
+static uint64_t cqe_off(uint32_t index, uint8_t log_size)
+{
+	return OHCA_CQ_RING_OFFSET + (uint64_t)(index & ((1u << log_size) - 1)) * CQE_SIZE;
+}
+
+/* ---- events ----------------------------------------------------------------------- */
+
+/* The driver has not taken the last EQE yet. */
+static bool cq_eqe_waits(const struct ohca_cq *cq)
+{
+	const struct ohca_eq *eq = cq->eq;
+
+	return cq->eqe_out && eq->pi - 1 - cq->eqe_idx < eq->pi - eq->ci;
+}
+
+bool ohca_cq_deliver(ohca_engine *e, struct ohca_cq *cq)
+{
+	struct ohca_eq *eq = cq->eq;
+	uint32_t idx = eq->pi;
+
+	if (cq_eqe_waits(cq))
+		return false;
+	if (!ohca_eq_room(eq))
+		return false;
+	cq->arm_sn++;
+	cq->eqe_due = false;
+	cq->eqe_out = true;
+	cq->eqe_idx = idx;
+	cq->told = cq->pi;
+	ohca_eq_push(e, eq, OHCA_EVENT_COMP, cq->cqn, 0, cq->fired);
+	return true;
+}
+
+static void cq_fire(ohca_engine *e, struct ohca_cq *cq)
+{
+	ohca_list_del(&cq->mod);
+	cq->armed = false;
+	cq->fired++;
+	cq->eqe_due = true;
+	if (!ohca_cq_deliver(e, cq)) {
+		ohca_list_add_tail(&cq->eq->deferred, &cq->defer);
+		ohca_count(e, OHCA_CNT_EQE_DEFERRED);
+	}
+}
+
+void ohca_cq_arm(ohca_engine *e, struct ohca_cq *cq, bool any, uint32_t ci)
+{
+	const uint32_t mask = 0xffffff;
+	uint32_t held = (cq->pi - ci) & mask;	/* not polled */
+	uint32_t news = cq->pi - cq->told;	/* came after the last event */
+
+	if (news > held)
+		news = held;
+	/* fired already, and the consumer cannot have taken that event yet */
+	if (cq->eqe_due)
+		return;
+	if (any ? news != 0 : cq->pi - cq->sol_pi < news) {
+		cq_fire(e, cq);
+		return;
+	}
+	/* a request for any entry is not weakened by one for solicited ones */
+	cq->arm_sol = !any && (!cq->armed || cq->arm_sol);
+	cq->armed = true;
+}
+
+/* An entry came that the armed CQ has to tell, now or, if moderated, with others. */
+static void cq_notify(ohca_engine *e, struct ohca_cq *cq)
+{
+	if (cq->mod_count <= 1 || cq->mod_period == 0) {
+		cq_fire(e, cq);
+	} else if (ohca_list_empty(&cq->mod)) {
+		cq->mod_left = cq->mod_count - 1u;
+		cq->mod_deadline = ohca_now(e) + cq->mod_period * 1000ull;
+		ohca_list_add_tail(&e->mod, &cq->mod);
+		if (cq->mod_deadline < e->mod_deadline)
+			e->mod_deadline = cq->mod_deadline;
+	} else if (--cq->mod_left == 0) {
+		cq_fire(e, cq);
+	}
+}
+
+void ohca_cq_moderate(ohca_engine *e, uint64_t now)
+{
+	struct ohca_list *l, *next;
+
+	if (now < e->mod_deadline)
+		return;
+	e->mod_deadline = OHCA_NO_DEADLINE;
+	for (l = e->mod.next; l != &e->mod; l = next) {
+		struct ohca_cq *cq = ohca_container_of(l, struct ohca_cq, mod);
+
+		next = l->next;
+		if (now >= cq->mod_deadline)
+			cq_fire(e, cq);
+		else if (cq->mod_deadline < e->mod_deadline)
+			e->mod_deadline = cq->mod_deadline;
+	}
+}
+
+uint64_t ohca_cq_deadline(const ohca_engine *e)
+{
+	return ohca_list_empty(&e->mod) ? OHCA_NO_DEADLINE : e->mod_deadline;
+}
+
+/* ---- entries ---------------------------------------------------------------------- */
+
+static int cq_error(ohca_engine *e, struct ohca_cq *cq)
+{
+	cq->error = true;
+	ohca_count(e, OHCA_CNT_CQ_OVERFLOW);
+	ohca_async_event(e, OHCA_EVENT_CQ_ERR, cq->cqn, 0);
+	return -1;
+}
+
+/* Look at the consumer index again. False: the ring is full, or the record is not to be
+ * believed (an index outside of what was written). */
+static bool cq_refresh_ci(ohca_engine *e, struct ohca_cq *cq)
+{
+	uint32_t ci;
+
+	if (ohca_pages_load32(e, &cq->buf, OHCA_DB_OFFSET + offsetof(struct ohca_hw_db, cq_ci),
+			      &ci))
+		return false;
+	if (ci - cq->ci > cq->pi - cq->ci) {
+		ohca_count(e, OHCA_CNT_DB_BAD_INDEX);
+		return false;
+	}
+	cq->ci = ci;
+	return cq->pi - cq->ci < cq_size(cq);
+}
+
+int ohca_cq_push(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe, bool solicited)
+{
+	if (cq->error)
+		return -1;
+	if (cq->pi - cq->ci >= cq_size(cq) && !cq_refresh_ci(e, cq))
+		return cq_error(e, cq);
+	cqe->timestamp = ohca_to_le64(ohca_feature(e, OHCA_FEATURE_TIMESTAMP) ? ohca_now(e) : 0);
+	cqe->owner = !(cq->pi >> cq->log_size & 1);
+	if (ohca_pages_publish(e, &cq->buf, cqe_off(cq->pi, cq->log_size), cqe, sizeof(*cqe)))
+		return cq_error(e, cq);
+	cq->pi++;
+	if (solicited)
+		cq->sol_pi = cq->pi;
+	if (cq->armed && (!cq->arm_sol || solicited))
+		cq_notify(e, cq);
+	return 0;
+}
+
+/* ---- commands --------------------------------------------------------------------- */
+
+int ohca_cmd_create_cq(struct ohca_cmd *c)
+{
+	const struct ohca_cmd_create_cq *cmd = &c->aqe.create_cq;
+	ohca_engine *e = c->e;
+	uint32_t uar = ohca_le32(cmd->uar);
+	struct ohca_eq *eq = ohca_eq_get(e, ohca_le32(cmd->eqn));
+	struct ohca_cq *cq;
+	int rc;
+
+	if (uar >= e->cfg.num_uars)
+		return OHCA_BAD(c, create_cq.uar);
+	if (!eq || eq->kind != OHCA_EQ_COMP)
+		return OHCA_BAD(c, create_cq.eqn);
+	if (cmd->log_size > OHCA_LOG_MAX_CQE)
+		return OHCA_BAD(c, create_cq.log_size);
+	if (cmd->reserved[0] || cmd->reserved[1] || cmd->reserved[2])
+		return OHCA_BAD(c, create_cq.reserved);
+	cq = ohca_mem_get(e, sizeof(*cq));
+	if (!cq)
+		return OHCA_ADMIN_NO_RESOURCE;
+	rc = OHCA_CMD_PAGES(c, &cq->buf, create_cq.pl, ohca_cq_buf_size(cmd->log_size),
+			    OHCA_MAX_QUEUE_PAGES);
+	cq->cqn = rc ? OHCA_NO_ID : ohca_ids_get(&e->cq_ids);
+	if (cq->cqn == OHCA_NO_ID) {
+		ohca_pages_free(e, &cq->buf);
+		ohca_mem_put(e, cq, sizeof(*cq));
+		return rc ? rc : OHCA_ADMIN_NO_RESOURCE;
+	}
+	cq->uar = uar;
+	cq->log_size = cmd->log_size;
+	cq->eq = eq;
+	eq->refs++;
+	ohca_list_init(&cq->defer);
+	ohca_list_init(&cq->mod);
+	ohca_async_init(&cq->async, cq->cqn, 0);
+	e->cq[cq->cqn] = cq;
+	ohca_db_own(e, OHCA_DB_CQ, cq->cqn, uar);
+	ohca_cmd_result(c, cq->cqn);
+	return OHCA_ADMIN_OK;
+}
+
+static void cq_number_free(ohca_engine *e, struct ohca_cq *cq)
+{
+	ohca_ids_put(&e->cq_ids, cq->cqn);
+	ohca_mem_put(e, cq, sizeof(*cq));
+}
+
+void ohca_cq_free(ohca_engine *e, struct ohca_cq *cq)
+{
+	ohca_db_disown(e, OHCA_DB_CQ, cq->cqn);
+	e->cq[cq->cqn] = NULL;
+	ohca_list_del(&cq->defer);
+	ohca_list_del(&cq->mod);
+	ohca_async_forget(&cq->async);
+	cq->eq->refs--;
+	ohca_pages_free(e, &cq->buf);
+	/* the driver would take that EQE for one of the next CQ with this number */
+	if (cq_eqe_waits(cq))
+		ohca_list_add_tail(&cq->eq->gone, &cq->defer);
+	else
+		cq_number_free(e, cq);
+}
+
+void ohca_cqs_gone(ohca_engine *e, struct ohca_eq *eq, bool all)
+{
+	struct ohca_list *l, *next;
+
+	for (l = eq->gone.next; l != &eq->gone; l = next) {
+		struct ohca_cq *cq = ohca_container_of(l, struct ohca_cq, defer);
+
+		next = l->next;
+		if (!all && cq_eqe_waits(cq))
+			continue;
+		ohca_list_del(l);
+		cq_number_free(e, cq);
+	}
+}
+
+int ohca_cmd_destroy_cq(struct ohca_cmd *c)
+{
+	struct ohca_cq *cq = ohca_cq_get(c->e, ohca_le32(c->aqe.handle.handle));
+
+	if (!cq)
+		return OHCA_ADMIN_BAD_HANDLE;
+	if (cq->refs)
+		return OHCA_ADMIN_BUSY;
+	ohca_cq_free(c->e, cq);
+	return OHCA_ADMIN_OK;
+}
+
+int ohca_cmd_modify_cq(struct ohca_cmd *c)
+{
+	struct ohca_cq *cq = ohca_cq_get(c->e, ohca_le32(c->aqe.modify_cq.cqn));
+
+	if (!cq)
+		return OHCA_ADMIN_BAD_HANDLE;
+	cq->mod_count = ohca_le16(c->aqe.modify_cq.count);
+	cq->mod_period = ohca_le16(c->aqe.modify_cq.period_us);
+	/* what waits under the old rule is told now */
+	if (!ohca_list_empty(&cq->mod))
+		cq_fire(c->e, cq);
+	return OHCA_ADMIN_OK;
+}
+
+/* Make the slots of the new ring from job->blank up to @end invalid: those whose index has the
+ * bit set that a zeroed owner byte would pass for. A step of it. */
+static int cq_blank(ohca_engine *e, uint8_t log, uint32_t end)
+{
+	struct ohca_job *job = &e->job;
+
+	for (; job->blank != end && e->work; job->blank++) {
+		uint8_t owner = job->blank >> log & 1;
+
+		if (owner && ohca_pages_write(e, &job->buf, cqe_off(job->blank, log) +
+					      offsetof(struct ohca_hw_cqe, owner), &owner, 1))
+			return OHCA_ADMIN_DMA;
+		ohca_work(e, CQE_SIZE);
+	}
+	return job->blank == end ? OHCA_ADMIN_OK : OHCA_CMD_MORE;
+}
+
+/* Copy the entries from job->at on to the new ring. A step of it; more may be added meanwhile. */
+static int cq_move(ohca_engine *e, const struct ohca_cq *cq, uint8_t log)
+{
+	struct ohca_job *job = &e->job;
+	struct ohca_hw_cqe cqe;
+
+	for (; job->at[0] != cq->pi && e->work; job->at[0]++) {
+		uint32_t i = job->at[0];
+
+		if (ohca_pages_read(e, &cq->buf, cqe_off(i, cq->log_size), &cqe, sizeof(cqe)))
+			return OHCA_ADMIN_DMA;
+		cqe.owner = !(i >> log & 1);
+		if (ohca_pages_write(e, &job->buf, cqe_off(i, log), &cqe, sizeof(cqe)))
+			return OHCA_ADMIN_DMA;
+		ohca_work(e, 2 * CQE_SIZE);
+	}
+	return job->at[0] == cq->pi ? OHCA_ADMIN_OK : OHCA_CMD_MORE;
+}
+
+int ohca_cmd_resize_cq(struct ohca_cmd *c)
+{
+	const struct ohca_cmd_resize_cq *cmd = &c->aqe.resize_cq;
+	ohca_engine *e = c->e;
+	struct ohca_cq *cq = ohca_cq_get(e, ohca_le32(cmd->cqn));
+	uint32_t ci = ohca_le32(cmd->ci);
+	struct ohca_job *job = &e->job;
+	int rc;
+
+	if (!cq)
+		return OHCA_ADMIN_BAD_HANDLE;
+	if (cq->error)
+		return OHCA_ADMIN_BAD_STATE;
+	if (cmd->log_size > OHCA_LOG_MAX_CQE)
+		return OHCA_BAD(c, resize_cq.log_size);
+	if (cmd->reserved[0] || cmd->reserved[1] || cmd->reserved[2])
+		return OHCA_BAD(c, resize_cq.reserved);
+	if (!job->begun && ci - cq->ci > cq->pi - cq->ci)
+		return OHCA_BAD(c, resize_cq.ci);
+	if (cq->pi - ci > 1u << cmd->log_size)
+		return OHCA_ADMIN_NO_RESOURCE;
+	rc = OHCA_CMD_BUF(c, resize_cq.pl, ohca_cq_buf_size(cmd->log_size));
+	if (rc)
+		return rc;
+	if (!job->begun) {
+		job->begun = true;
+		job->at[0] = job->blank = ci;
+	}
+	/* all slots first: those that have an entry are valid once it is there */
+	rc = cq_blank(e, cmd->log_size, ci + (1u << cmd->log_size));
+	if (rc == OHCA_ADMIN_OK)
+		rc = cq_move(e, cq, cmd->log_size);
+	if (rc)
+		return rc;
+	ohca_cmd_buf_take(c, &cq->buf);
+	cq->log_size = cmd->log_size;
+	cq->ci = ci;
+	ohca_cmd_result(c, cq->pi);
+	return OHCA_ADMIN_OK;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Device memory: who has which part of it.
+ *
+ * The host owns the bytes and shows them to the guest; the guest's processes read and
+ * write them through their mappings at any time, so that they are no safer than its RAM.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/cmd.h"
+#include "engine/base/ids.h"
+#include "engine/base/le.h"
+#include "engine/base/list.h"
+#include "engine/base/mem.h"
+#include "engine/base/state.h"
+#include "engine/object/dm.h"
+#include "ohca_hw.h"
+
+int ohca_dm_init(ohca_engine *e)
+{
+	uint32_t max = (uint32_t)(e->cfg.dm_size >> OHCA_PL_MIN_SHIFT);
+
+	if (!max)
+		return 0;
+	e->dm = calloc(max, sizeof(*e->dm));
+	return e->dm ? ohca_ids_init(&e->dm_ids, max, 0) : -1;
+}
+
+void ohca_dm_exit(ohca_engine *e)
+{
+	ohca_ids_free(&e->dm_ids);
+	free(e->dm);
+}
+
+struct ohca_dm *ohca_dm_get(ohca_engine *e, uint32_t handle)
+{
+	return handle < e->dm_ids.max ? e->dm[handle] : NULL;
+}
+
+static struct ohca_dm *dm_at(struct ohca_list *l)
+{
+	return ohca_container_of(l, struct ohca_dm, link);
+}
+
+/*
+ * First fit: where @size bytes at a multiple of @align, a power of two, are free. Return:
+ * the entry of the list that comes after them, or NULL.
+ */
+static struct ohca_list *dm_find(ohca_engine *e, uint64_t size, uint64_t align, uint64_t *off)
+{
+	uint64_t at = 0;
+
+	/* at most as many as there are pages */
+	for (struct ohca_list *l = e->dm_used.next;; l = l->next) {
+		uint64_t end = l == &e->dm_used ? e->cfg.dm_size : dm_at(l)->off;
+
+		if (at <= end && end - at >= size) {
+			*off = at;
+			return l;
+		}
+		if (l == &e->dm_used)
+			return NULL;
+		at = (dm_at(l)->off + dm_at(l)->size + align - 1) & ~(align - 1);
+	}
+}
+
+int ohca_cmd_alloc_dm(struct ohca_cmd *c)
+{
+	const struct ohca_cmd_alloc_dm *cmd = &c->aqe.alloc_dm;
+	ohca_engine *e = c->e;
+	uint64_t length = ohca_le64(cmd->length);
+	uint64_t page = 1ull << atomic_load(&e->page_shift), align;
+	struct ohca_list *next;
+	struct ohca_dm *dm;
+
+	if (!length || length > e->cfg.dm_size)
+		return OHCA_BAD(c, alloc_dm.length);
+	if (cmd->log_align > 63 || 1ull << cmd->log_align > e->cfg.dm_size)
+		return OHCA_BAD(c, alloc_dm.log_align);
+	for (unsigned int i = 0; i < sizeof(cmd->reserved); i++)
+		if (cmd->reserved[i])
+			return OHCA_BAD(c, alloc_dm.reserved);
+	align = 1ull << cmd->log_align > page ? 1ull << cmd->log_align : page;
+	dm = ohca_mem_get(e, sizeof(*dm));
+	if (!dm)
+		return OHCA_ADMIN_NO_RESOURCE;
+	dm->length = length;
+	dm->size = (length + page - 1) & ~(page - 1);
+	next = dm_find(e, dm->size, align, &dm->off);
+	dm->handle = next ? ohca_ids_get(&e->dm_ids) : OHCA_NO_ID;
+	if (dm->handle == OHCA_NO_ID) {
+		ohca_mem_put(e, dm, sizeof(*dm));
+		return OHCA_ADMIN_NO_RESOURCE;
+	}
+	ohca_list_add_tail(next, &dm->link);
+	e->dm[dm->handle] = dm;
+	/* what was there is not the new owner's to see */
+	memset(ohca_dm_ptr(e, dm, 0, dm->size), 0, dm->size);
+	ohca_dm_dirty(e, dm, 0, dm->size);
+	c->rsp.alloc_dm.handle = ohca_to_le32(dm->handle);
+	c->rsp.alloc_dm.offset = ohca_to_le64(dm->off);
+	return OHCA_ADMIN_OK;
+}
+
+static void dm_free(ohca_engine *e, struct ohca_dm *dm)
+{
+	ohca_list_del(&dm->link);
+	e->dm[dm->handle] = NULL;
+	ohca_ids_put(&e->dm_ids, dm->handle);
+	ohca_mem_put(e, dm, sizeof(*dm));
+}
+
+int ohca_cmd_free_dm(struct ohca_cmd *c)
+{
+	struct ohca_dm *dm = ohca_dm_get(c->e, ohca_le32(c->aqe.handle.handle));
+
+	if (!dm)
+		return OHCA_ADMIN_BAD_HANDLE;
+	if (dm->refs)
+		return OHCA_ADMIN_BUSY;
+	dm_free(c->e, dm);
+	return OHCA_ADMIN_OK;
+}
+
+void ohca_dm_free_all(ohca_engine *e)
+{
+	while (!ohca_list_empty(&e->dm_used))
+		dm_free(e, dm_at(e->dm_used.next));
+}
+
+void *ohca_dm_ptr(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, uint64_t n)
+{
+	if (!ohca_running(e) || off > dm->size || n > dm->size - off)
+		return NULL;
+	return (uint8_t *)e->cfg.dm + dm->off + off;
+}
+
+void ohca_dm_dirty(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, size_t n)
+{
+	if (e->ops.dm_dirty && n)
+		e->ops.dm_dirty(e->h, dm->off + off, n);
+}

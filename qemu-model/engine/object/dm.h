@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Device memory. */
+#ifndef OHCA_OBJECT_DM_H
+#define OHCA_OBJECT_DM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/list.h"
+#include "engine/engine.h"
+
+struct ohca_cmd;
+
+/**
+ * struct ohca_dm - a stretch of device memory
+ * @length: bytes that were asked for
+ * @off, @size: where it is, whole pages
+ * @refs: regions
+ * @link: on e->dm_used, in order of @off
+ */
+struct ohca_dm {
+	uint32_t handle, refs;
+	uint64_t length, off, size;
+	struct ohca_list link;
+};
+
+int ohca_dm_init(ohca_engine *e);
+void ohca_dm_exit(ohca_engine *e);
+/* By its number; NULL: there is none. */
+struct ohca_dm *ohca_dm_get(ohca_engine *e, uint32_t handle);
+void ohca_dm_free_all(ohca_engine *e);
+/* Address of [off, off + n) of @dm, or NULL: not all of it there, or the device is dead. */
+void *ohca_dm_ptr(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, uint64_t n);
+void ohca_dm_dirty(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, size_t n);
+
+/* Commands: each returns enum ohca_admin_status. */
+int ohca_cmd_alloc_dm(struct ohca_cmd *c);
+int ohca_cmd_free_dm(struct ohca_cmd *c);
+
+#endif /* OHCA_OBJECT_DM_H */

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Doorbells: which page owns what may be rung, and handing rings to the objects. */
+#ifndef OHCA_OBJECT_DOORBELL_H
+#define OHCA_OBJECT_DOORBELL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+
+enum ohca_db_kind { OHCA_DB_QP, OHCA_DB_SRQ, OHCA_DB_CQ, OHCA_DB_NUM };
+int ohca_db_init(ohca_engine *e);
+void ohca_db_free(ohca_engine *e);
+void ohca_db_own(ohca_engine *e, enum ohca_db_kind kind, uint32_t n, uint32_t uar);
+void ohca_db_disown(ohca_engine *e, enum ohca_db_kind kind, uint32_t n);
+void ohca_db_eq_clear(ohca_engine *e, uint32_t eqn);
+void ohca_db_clear(ohca_engine *e);
+bool ohca_db_pending(const ohca_engine *e);
+/* As if the SRQ had been rung */
+void ohca_db_srq_again(ohca_engine *e, uint32_t srqn);
+/* Hand the collected doorbells to ohca_xp_kick_sq/rq, cq arm, eq ci, admin.
+ * Return true if any was found. */
+bool ohca_doorbells_run(ohca_engine *e);
+
+#endif /* OHCA_OBJECT_DOORBELL_H */

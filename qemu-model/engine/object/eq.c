@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Event queues: entries, interrupts, asynchronous events. */
+#include "engine/base/async.h"
+#include "engine/base/cmd.h"
+#include "engine/base/features.h"
+#include "engine/base/guestmem.h"
+#include "engine/base/le.h"
+#include "engine/base/limits.h"
+#include "engine/base/list.h"
+#include "engine/base/mem.h"
+#include "engine/base/state.h"
+#include "engine/object/cq.h"
+#include "engine/object/doorbell.h"
+#include "engine/object/eq.h"
+#include "engine/object/fatal.h"
+#include "engine/object/qp.h"
+#include "engine/object/srq.h"
+#include "engine/object/to_transport.h"
+#include "ohca_hw.h"
+
+static uint32_t eq_size(const struct ohca_eq *eq)
+{
+	return 1u << eq->log_size;
+}
+
+bool ohca_eq_room(const struct ohca_eq *eq)
+{
+	return eq->pi - eq->ci < eq_size(eq);
+}
+
+static void eq_interrupt(ohca_engine *e, struct ohca_eq *eq)
+{
+	eq->armed = false;
+	e->ops.irq(e->h, eq->vector);
+}
+
+int ohca_eq_put(ohca_engine *e, struct ohca_eq *eq, void *eqe)
+{
+	const size_t size = sizeof(struct ohca_hw_eqe);
+	uint32_t slot = eq->pi & (eq_size(eq) - 1);
+
+	((uint8_t *)eqe)[offsetof(struct ohca_hw_eqe, phase)] = !(eq->pi >> eq->log_size & 1);
+	if (ohca_pages_publish(e, &eq->buf, (uint64_t)slot * size, eqe, size)) {
+		ohca_fatal(e, OHCA_FATAL_EQ_DMA);
+		return -1;
+	}
+	eq->pi++;
+	ohca_count(e, OHCA_CNT_EQE);
+	if (eq->armed)
+		eq_interrupt(e, eq);
+	return 0;
+}
+
+int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t handle,
+		 unsigned int port, uint32_t count)
+{
+	struct ohca_hw_eqe eqe = {
+		.type = type,
+		.port = (uint8_t)port,
+		.handle = ohca_to_le32(handle),
+		.count = ohca_to_le32(count),
+	};
+
+	return ohca_eq_put(e, eq, &eqe);
+}
+
+/*
+ * Each CQ is looked at once, as long as there is room. One that still has an EQE there goes to
+ * the end; so no more are looked at than the EQ has entries, however many CQs wait.
+ */
+static void cqs_deliver(ohca_engine *e, struct ohca_eq *eq)
+{
+	struct ohca_list wait;
+
+	ohca_list_init(&wait);
+	while (!ohca_list_empty(&eq->deferred) && ohca_eq_room(eq) && ohca_running(e)) {
+		struct ohca_cq *cq = ohca_container_of(eq->deferred.next, struct ohca_cq, defer);
+
+		ohca_list_del(&cq->defer);
+		if (!ohca_cq_deliver(e, cq))
+			ohca_list_add_tail(&wait, &cq->defer);
+	}
+	while (!ohca_list_empty(&wait)) {
+		struct ohca_list *l = wait.next;
+
+		ohca_list_del(l);
+		ohca_list_add_tail(&eq->deferred, l);
+	}
+}
+
+/* ---- asynchronous events ---------------------------------------------------------- */
+
+/* What an event tells of. */
+static struct ohca_async *async_of(ohca_engine *e, enum ohca_event type, uint32_t handle,
+				   unsigned int port)
+{
+	struct ohca_srq *srq;
+	struct ohca_cq *cq;
+	struct ohca_qp *qp;
+
+	if (port)
+		return port <= e->cfg.num_ports ? &e->port[port - 1].async : NULL;
+	switch (type) {
+	case OHCA_EVENT_CQ_ERR:
+		cq = ohca_cq_get(e, handle);
+		return cq ? &cq->async : NULL;
+	case OHCA_EVENT_SRQ_ERR:
+	case OHCA_EVENT_SRQ_LIMIT:
+		srq = ohca_srq_get(e, handle);
+		return srq ? &srq->async : NULL;
+	default:
+		qp = ohca_qp_get(e, handle);
+		return qp ? &qp->async : NULL;
+	}
+}
+
+static uint32_t async_bit(enum ohca_event type)
+{
+	return 1u << (type - OHCA_EVENT_ASYNC);
+}
+
+static void async_defer(ohca_engine *e, struct ohca_eq *eq, struct ohca_async *a,
+			enum ohca_event type)
+{
+	const uint32_t up_down = async_bit(OHCA_EVENT_PORT_ACTIVE) |
+				 async_bit(OHCA_EVENT_PORT_ERR);
+
+	/* of a port that comes and goes only the last is true */
+	if (async_bit(type) & up_down)
+		a->pending &= ~up_down;
+	a->pending |= async_bit(type);
+	if (ohca_list_empty(&a->link))
+		ohca_list_add_tail(&eq->deferred, &a->link);
+	ohca_count(e, OHCA_CNT_EQE_DEFERRED);
+}
+
+static void async_deliver(ohca_engine *e, struct ohca_eq *eq)
+{
+	while (!ohca_list_empty(&eq->deferred) && ohca_eq_room(eq) && ohca_running(e)) {
+		struct ohca_async *a = ohca_container_of(eq->deferred.next, struct ohca_async,
+							 link);
+		uint32_t n = (uint32_t)__builtin_ctz(a->pending);
+
+		a->pending &= a->pending - 1u;
+		if (!a->pending)
+			ohca_list_del(&a->link);
+		ohca_eq_push(e, eq, (uint8_t)(OHCA_EVENT_ASYNC + n), a->handle, a->port, 0);
+	}
+}
+
+void ohca_async_event(ohca_engine *e, enum ohca_event type, uint32_t handle, unsigned int port)
+{
+	struct ohca_eq *eq = e->async_eq;
+	struct ohca_async *a;
+
+	/* before the driver has made the EQ, events have nobody to hear them */
+	if (!eq || !ohca_running(e))
+		return;
+	if (ohca_eq_room(eq)) {
+		ohca_dma_enter(e);
+		ohca_eq_push(e, eq, (uint8_t)type, handle, port, 0);
+		ohca_dma_exit(e);
+		return;
+	}
+	a = async_of(e, type, handle, port);
+	if (a)
+		async_defer(e, eq, a, type);
+	else
+		ohca_fatal(e, OHCA_FATAL_EQ_OVERFLOW);
+}
+
+void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
+{
+	if (ci - eq->ci > eq->pi - eq->ci) {
+		ohca_count(e, OHCA_CNT_DB_BAD_INDEX);
+		return;
+	}
+	eq->ci = ci;
+	if (eq->kind == OHCA_EQ_ASYNC)
+		async_deliver(e, eq);
+	else if (eq->kind == OHCA_EQ_FAULT)
+		ohca_xp_fault_room(e);
+	else if (!ohca_list_empty(&eq->deferred))
+		cqs_deliver(e, eq);
+	if (!ohca_list_empty(&eq->gone))
+		ohca_cqs_gone(e, eq, false);
+	if (arm) {
+		if (eq->pi != eq->ci)
+			eq_interrupt(e, eq);
+		else
+			eq->armed = true;
+	}
+}
+
+/* ---- commands --------------------------------------------------------------------- */
+
+int ohca_cmd_create_eq(struct ohca_cmd *c)
+{
+	const struct ohca_cmd_create_eq *cmd = &c->aqe.create_eq;
+	ohca_engine *e = c->e;
+	struct ohca_eq *eq;
+	uint32_t eqn;
+	int rc;
+
+	if (cmd->log_size < OHCA_LOG_MIN_EQE || cmd->log_size > OHCA_LOG_MAX_EQE)
+		return OHCA_BAD(c, create_eq.log_size);
+	if (cmd->kind > OHCA_EQ_FAULT || (cmd->kind == OHCA_EQ_ASYNC && e->async_eq) ||
+	    (cmd->kind == OHCA_EQ_FAULT && (e->fault_eq || !ohca_feature(e, OHCA_FEATURE_ODP))))
+		return OHCA_BAD(c, create_eq.kind);
+	if (cmd->kind == OHCA_EQ_FAULT && cmd->log_size < OHCA_LOG_MAX_FAULTS)
+		return OHCA_BAD(c, create_eq.log_size);
+	if (ohca_le16(cmd->vector) >= e->cfg.num_vectors)
+		return OHCA_BAD(c, create_eq.vector);
+	for (eqn = 0; eqn < OHCA_MAX_EQ && e->eq[eqn]; eqn++)
+		;
+	if (eqn == OHCA_MAX_EQ)
+		return OHCA_ADMIN_NO_RESOURCE;
+	eq = ohca_mem_get(e, sizeof(*eq));
+	if (!eq)
+		return OHCA_ADMIN_NO_RESOURCE;
+	rc = OHCA_CMD_PAGES(c, &eq->buf, create_eq.pl,
+			    sizeof(struct ohca_hw_eqe) << cmd->log_size, OHCA_MAX_QUEUE_PAGES);
+	if (rc) {
+		ohca_mem_put(e, eq, sizeof(*eq));
+		return rc;
+	}
+	eq->eqn = eqn;
+	eq->log_size = cmd->log_size;
+	eq->vector = ohca_le16(cmd->vector);
+	eq->kind = cmd->kind;
+	ohca_list_init(&eq->deferred);
+	ohca_list_init(&eq->gone);
+	ohca_db_eq_clear(e, eqn);
+	e->eq[eqn] = eq;
+	if (eq->kind == OHCA_EQ_ASYNC)
+		e->async_eq = eq;
+	else if (eq->kind == OHCA_EQ_FAULT)
+		e->fault_eq = eq;
+	ohca_cmd_result(c, eqn);
+	return OHCA_ADMIN_OK;
+}
+
+void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq)
+{
+	if (e->async_eq == eq)
+		e->async_eq = NULL;
+	if (e->fault_eq == eq)
+		e->fault_eq = NULL;
+	ohca_cqs_gone(e, eq, true);
+	/* of an EQ for completions nothing else is left: it has no references */
+	while (!ohca_list_empty(&eq->deferred))
+		ohca_async_forget(ohca_container_of(eq->deferred.next, struct ohca_async, link));
+	e->eq[eq->eqn] = NULL;
+	ohca_pages_free(e, &eq->buf);
+	ohca_mem_put(e, eq, sizeof(*eq));
+}
+
+int ohca_cmd_destroy_eq(struct ohca_cmd *c)
+{
+	struct ohca_eq *eq = ohca_eq_get(c->e, ohca_le32(c->aqe.handle.handle));
+
+	if (!eq)
+		return OHCA_ADMIN_BAD_HANDLE;
+	/* without it nobody would hear of the faults of regions */
+	if (eq->refs || (eq == c->e->fault_eq && c->e->num_odp))
+		return OHCA_ADMIN_BUSY;
+	ohca_eq_free(c->e, eq);
+	return OHCA_ADMIN_OK;
+}

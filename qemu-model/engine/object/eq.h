@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Event queues, and asynchronous events that go to them. */
+#ifndef OHCA_OBJECT_EQ_H
+#define OHCA_OBJECT_EQ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/guestmem.h"
+#include "engine/base/list.h"
+#include "engine/base/state.h"
+#include "ohca_hw.h"
+
+struct ohca_cmd;
+
+/** struct ohca_eq - event queue; @deferred: CQs, or what async events tell of, without room */
+struct ohca_eq {
+	uint32_t eqn;
+	uint32_t refs;
+	uint32_t pi, ci;
+	uint16_t vector;
+	uint8_t log_size;
+	uint8_t kind;		/* enum ohca_eq_kind */
+	bool armed;
+	struct ohca_pages buf;
+	struct ohca_list deferred;
+	struct ohca_list gone;	/* destroyed CQs, by defer, that it still has an EQE of */
+};
+
+static inline struct ohca_eq *ohca_eq_get(ohca_engine *e, uint32_t eqn)
+{
+	return eqn < OHCA_MAX_EQ ? e->eq[eqn] : NULL;
+}
+
+/* Asynchronous event; @handle 0 for device and port events; @port from 1 or 0. Without
+ * room it waits at its object, which costs nothing: so no guest and no peer can overflow
+ * the EQ. */
+void ohca_async_event(ohca_engine *e, enum ohca_event type, uint32_t handle, unsigned int port);
+bool ohca_eq_room(const struct ohca_eq *eq);
+/* Append @eqe, 32 bytes, with its phase set here; as ohca_eq_push(). */
+int ohca_eq_put(ohca_engine *e, struct ohca_eq *eq, void *eqe);
+/* Append; the caller has looked for room. -1: the EQ is no memory, the device is FATAL. */
+int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t handle,
+		 unsigned int port, uint32_t count);
+void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm);
+/* What reset does; nothing refers to the object. */
+void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq);
+
+/* Commands: each returns enum ohca_admin_status. */
+int ohca_cmd_create_eq(struct ohca_cmd *c);
+int ohca_cmd_destroy_eq(struct ohca_cmd *c);
+
+#endif /* OHCA_OBJECT_EQ_H */

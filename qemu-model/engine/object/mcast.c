@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Multicast groups: which UD QPs are attached to an MGID. */
+#include <string.h>
+
+#include "engine/base/cmd.h"
+#include "engine/base/le.h"
+#include "engine/base/limits.h"
+#include "engine/base/mem.h"
+#include "engine/base/state.h"
+#include "engine/object/mcast.h"
+#include "engine/object/qp.h"
+#include "ohca_hw.h"
+
+/* Guests choose MGIDs; the chains stay short because groups are few for each bucket. */
+static unsigned int mgid_hash(const uint8_t mgid[16])
+{
+	uint32_t h = 2166136261u;
+
+	for (int i = 0; i < 16; i++)
+		h = (h ^ mgid[i]) * 16777619u;
+	return (h ^ h >> 16) % OHCA_MCAST_BUCKETS;
+}
+
+struct ohca_mcast_grp *ohca_mcast_find(ohca_engine *e, const uint8_t mgid[16])
+{
+	struct ohca_mcast_grp *g;
+
+	for (g = e->mcast[mgid_hash(mgid)]; g; g = g->next)
+		if (memcmp(g->mgid, mgid, 16) == 0)
+			return g;
+	return NULL;
+}
+
+static struct ohca_mcast_grp *grp_new(ohca_engine *e, const struct ohca_cmd_mcast *cmd)
+{
+	struct ohca_mcast_grp **head = &e->mcast[mgid_hash(cmd->mgid)];
+	struct ohca_mcast_grp *g = ohca_mem_get(e, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	memcpy(g->mgid, cmd->mgid, 16);
+	g->mlid = ohca_le16(cmd->mlid);
+	g->next = *head;
+	*head = g;
+	e->num_mcast_grp++;
+	return g;
+}
+
+static void grp_free(ohca_engine *e, struct ohca_mcast_grp *g)
+{
+	struct ohca_mcast_grp **p = &e->mcast[mgid_hash(g->mgid)];
+
+	while (*p != g)
+		p = &(*p)->next;
+	*p = g->next;
+	e->num_mcast_grp--;
+	ohca_mem_put(e, g->qp, g->cap * sizeof(struct ohca_qp *));
+	ohca_mem_put(e, g, sizeof(*g));
+}
+
+static int grp_add(ohca_engine *e, struct ohca_mcast_grp *g, struct ohca_qp *qp)
+{
+	if (g->num == g->cap) {
+		uint32_t cap = g->cap ? g->cap * 2 : 4;
+		struct ohca_qp **n = ohca_mem_resize(e, g->qp,
+						     g->cap * sizeof(struct ohca_qp *),
+						     cap * sizeof(struct ohca_qp *));
+
+		if (!n)
+			return -1;
+		g->qp = n;
+		g->cap = cap;
+	}
+	g->qp[g->num++] = qp;
+	qp->mcast_refs++;
+	e->mcast_total++;
+	return 0;
+}
+
+static int find_qp(struct ohca_cmd *c, struct ohca_qp **qp)
+{
+	*qp = ohca_qp_get(c->e, ohca_le32(c->aqe.mcast.qp));
+	if (!*qp)
+		return OHCA_ADMIN_BAD_HANDLE;
+	if ((*qp)->type != OHCA_QPT_UD)
+		return OHCA_BAD(c, mcast.qp);
+	if (c->aqe.mcast.reserved)
+		return OHCA_BAD(c, mcast.reserved);
+	if (c->aqe.mcast.mgid[0] != 0xff)
+		return OHCA_BAD(c, mcast.mgid);
+	return OHCA_ADMIN_OK;
+}
+
+int ohca_cmd_attach_mcast(struct ohca_cmd *c)
+{
+	struct ohca_mcast_grp *g;
+	struct ohca_qp *qp;
+	int rc = find_qp(c, &qp);
+
+	if (rc)
+		return rc;
+	g = ohca_mcast_find(c->e, c->aqe.mcast.mgid);
+	if (g) {
+		for (uint32_t i = 0; i < g->num; i++)
+			if (g->qp[i] == qp)
+				return OHCA_ADMIN_OK;
+		if (g->num >= OHCA_MAX_MCAST_QP)
+			return OHCA_ADMIN_NO_RESOURCE;
+	} else {
+		if (c->e->num_mcast_grp >= OHCA_MAX_MCAST_GRP)
+			return OHCA_ADMIN_NO_RESOURCE;
+		g = grp_new(c->e, &c->aqe.mcast);
+		if (!g)
+			return OHCA_ADMIN_NO_RESOURCE;
+	}
+	if (grp_add(c->e, g, qp)) {
+		if (!g->num)
+			grp_free(c->e, g);
+		return OHCA_ADMIN_NO_RESOURCE;
+	}
+	return OHCA_ADMIN_OK;
+}
+
+int ohca_cmd_detach_mcast(struct ohca_cmd *c)
+{
+	struct ohca_mcast_grp *g;
+	struct ohca_qp *qp;
+	int rc = find_qp(c, &qp);
+
+	if (rc)
+		return rc;
+	g = ohca_mcast_find(c->e, c->aqe.mcast.mgid);
+	for (uint32_t i = 0; g && i < g->num; i++) {
+		if (g->qp[i] != qp)
+			continue;
+		g->qp[i] = g->qp[--g->num];
+		qp->mcast_refs--;
+		c->e->mcast_total--;
+		if (!g->num)
+			grp_free(c->e, g);
+		return OHCA_ADMIN_OK;
+	}
+	return OHCA_BAD(c, mcast.mgid);
+}
+
+void ohca_mcast_free_all(ohca_engine *e)
+{
+	for (unsigned int b = 0; b < OHCA_MCAST_BUCKETS; b++) {
+		while (e->mcast[b]) {
+			struct ohca_mcast_grp *g = e->mcast[b];
+
+			for (uint32_t i = 0; i < g->num; i++)
+				g->qp[i]->mcast_refs--;
+			e->mcast[b] = g->next;
+			ohca_mem_put(e, g->qp, g->cap * sizeof(struct ohca_qp *));
+			ohca_mem_put(e, g, sizeof(*g));
+		}
+	}
+	e->num_mcast_grp = 0;
+	e->mcast_total = 0;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Multicast groups. */
+#ifndef OHCA_OBJECT_MCAST_H
+#define OHCA_OBJECT_MCAST_H
+
+#include <stdint.h>
+
+#include "engine/engine.h"
+
+struct ohca_cmd;
+struct ohca_qp;
+
+/** struct ohca_mcast_grp - QPs attached to one MGID */
+struct ohca_mcast_grp {
+	struct ohca_mcast_grp *next;	/* hash chain */
+	uint8_t mgid[16];
+	uint16_t mlid;
+	uint32_t num, cap;
+	struct ohca_qp **qp;
+};
+
+/* Group of @mgid or NULL */
+struct ohca_mcast_grp *ohca_mcast_find(ohca_engine *e, const uint8_t mgid[16]);
+void ohca_mcast_free_all(ohca_engine *e);
+
+/* Commands: each returns enum ohca_admin_status. */
+int ohca_cmd_attach_mcast(struct ohca_cmd *c);
+int ohca_cmd_detach_mcast(struct ohca_cmd *c);
+
+#endif /* OHCA_OBJECT_MCAST_H */

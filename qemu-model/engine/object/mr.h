@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Memory regions and windows. */
+#ifndef OHCA_OBJECT_MR_H
+#define OHCA_OBJECT_MR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/guestmem.h"
+#include "engine/base/list.h"
+#include "engine/engine.h"
+
+struct ohca_cmd;
+struct ohca_dm;
+struct ohca_hw_wqe_reg;
+struct ohca_odp;
+struct ohca_pd;
+struct ohca_qp;
+
+struct ohca_mr {
+	uint32_t key;		/* index << 8 | tag, as it must be presented */
+	uint8_t type;		/* enum ohca_mr_type */
+	bool valid;		/* FRMR, MW2: registered / bound */
+	uint32_t access;
+	uint32_t refs;		/* windows bound to it */
+	uint32_t max_pages;	/* FRMR; their list is reserved for it, as far as there is none */
+	uint64_t iova, length;
+	uint64_t pl_offset;	/* of the first byte in the pages (window: of its MR) */
+	struct ohca_pd *pd;
+	struct ohca_pages pages;
+	struct ohca_dm *dm;	/* DM; pl_offset is in it */
+	struct ohca_odp *odp;	/* of type ODP: in place of @pages */
+	struct ohca_mr *bound;	/* MW: region behind the window */
+	struct ohca_qp *qp;	/* MW2: the QP it is bound to */
+	struct ohca_list qp_link;	/* MW2: on its list of windows while bound */
+};
+
+/* WQE operations on keys; 0 or vendor error */
+int ohca_mr_fast_reg(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg);
+int ohca_mr_invalidate(ohca_engine *e, const struct ohca_qp *qp, uint32_t key, bool remote);
+int ohca_mw_bind(ohca_engine *e, struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg);
+/* By its number; NULL: there is none. */
+struct ohca_mr *ohca_mr_get(ohca_engine *e, uint32_t key);
+/* for commands: of an FRMR or a window, whose tag work requests change, the index decides */
+struct ohca_mr *ohca_mr_by_index(ohca_engine *e, uint32_t key);
+/* A QP goes, and what is bound to it becomes invalid (IBTA vol 1, 10.6.7.2.3) */
+void ohca_mw_forget(struct ohca_qp *qp);
+/* What reset does; nothing refers to the object. */
+void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr);
+
+/* Commands: each returns enum ohca_admin_status. */
+int ohca_cmd_reg_mr(struct ohca_cmd *c);
+int ohca_cmd_dereg_mr(struct ohca_cmd *c);
+int ohca_cmd_rereg_mr(struct ohca_cmd *c);
+
+#endif /* OHCA_OBJECT_MR_H */

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Access by L_Key and R_Key: the checks, and the copying that they allow. */
+#ifndef OHCA_OBJECT_MR_ACCESS_H
+#define OHCA_OBJECT_MR_ACCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+
+struct ohca_atomic;
+struct ohca_mr;
+struct ohca_pd;
+struct ohca_qp;
+struct ohca_sge;
+
+/**
+ * struct ohca_mr_range - checked permission for [addr, addr + len)
+ *
+ * Good until the owner function that got it returns: the next command may take the MR
+ * away. Work that lasts longer keeps the key and checks it again.
+ */
+struct ohca_mr_range {
+	struct ohca_mr *mr;
+	uint64_t off;		/* of addr in the MR's pages; bus address for DMA MRs;
+				 * in the device memory for DM MRs */
+	uint64_t len;
+};
+
+/* Check a local key of @qp. @pd: that it must be of, of a receive WQE: ohca_recv_pd(). @write:
+ * device will write (LOCAL_WRITE needed). 0 or vendor error */
+int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+		    uint32_t lkey, uint64_t addr, uint64_t len, bool write,
+		    struct ohca_mr_range *r);
+/* Check a remote key for @access (one OHCA_ACCESS_REMOTE_*). 0 or vendor error. len 0 is
+ * always allowed by the caller without a check (IBTA vol 1, 9.7.4.1.4) */
+int ohca_rkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint64_t addr,
+		    uint64_t len, uint32_t access, struct ohca_mr_range *r);
+/* The same for all of what the key names, wherever that is. */
+int ohca_rkey_whole(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint32_t access,
+		    struct ohca_mr_range *r);
+/* Copy; 0, -1 when memory behind the range is gone, or OHCA_MR_FAULT: a page is missing,
+ * which e->missing names. Then any part may have been copied. */
+#define OHCA_MR_FAULT	(-2)
+int ohca_mr_read(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, void *buf, size_t n);
+int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, const void *buf,
+		  size_t n);
+/* Atomic on 8 aligned bytes in host order of the guest (x86: LE) memory: returns the
+ * previous value in *@old. 0, -1 or OHCA_MR_FAULT. */
+int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct ohca_atomic *a,
+		   uint64_t *old);
+/* Write 8 bytes, of which nobody sees a part. 0, -1: no such memory, or not aligned, or
+ * OHCA_MR_FAULT. */
+int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *buf);
+/*
+ * Memory of a range from byte *@done on that could be persistent, as at most @max stretches
+ * of the bus; *@done moves behind them. Pages that follow each other are one stretch. The
+ * number of stretches; 0: that was all.
+ */
+unsigned int ohca_mr_runs(const struct ohca_mr_range *r, uint64_t *done, struct ohca_run *run,
+			  unsigned int max);
+/* Gather @len bytes of the SGE list of a send WQE, from byte @off of the message on, to @dst;
+ * scatter the other way, with keys of @pd. Every key is checked at every call. 0, vendor error or
+ * OHCA_MR_FAULT. */
+int ohca_sgl_gather(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
+		    unsigned int num, uint32_t off, void *dst, uint32_t len);
+int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+		     const struct ohca_sge *sge, unsigned int num, uint32_t off, const void *src,
+		     uint32_t len);
+
+#endif /* OHCA_OBJECT_MR_ACCESS_H */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Regions whose pages come and go. */
+#ifndef OHCA_OBJECT_ODP_H
+#define OHCA_OBJECT_ODP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+
+struct ohca_cmd;
+struct ohca_mr;
+struct ohca_odp;
+
+/* A table without a page for @bytes in pages of 1 << @shift. enum ohca_admin_status */
+int ohca_odp_create(ohca_engine *e, struct ohca_odp **out, uint64_t bytes, uint8_t shift);
+void ohca_odp_free(ohca_engine *e, struct ohca_odp *o);
+/* Take all pages back, a step of it. Return: none is left */
+bool ohca_odp_clear(ohca_engine *e, struct ohca_odp *o);
+/* Copy between @buf and the pages from @off on, which is inside; as ohca_mr_read() and
+ * _write(). With @write @buf is only read. */
+int ohca_odp_copy(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint8_t *buf, size_t n,
+		  bool write);
+/* Bus address of the 8 bytes at @off, a multiple of 8, for writing; 0 or OHCA_MR_FAULT */
+int ohca_odp_addr(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint64_t *addr);
+
+/* Commands: each returns enum ohca_admin_status. */
+int ohca_cmd_update_mr_pages(struct ohca_cmd *c);
+
+#endif /* OHCA_OBJECT_ODP_H */

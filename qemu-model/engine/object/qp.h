@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Queue pairs, as commands see them. */
+#ifndef OHCA_OBJECT_QP_H
+#define OHCA_OBJECT_QP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/async.h"
+#include "engine/base/guestmem.h"
+#include "engine/base/list.h"
+#include "engine/engine.h"
+#include "engine/object/srq.h"
+#include "ib/packet.h"
+#include "ohca_hw.h"
+
+struct ohca_alt_path;
+struct ohca_cmd;
+struct ohca_counter_set;
+struct ohca_cq;
+struct ohca_pd;
+struct ohca_xport;
+struct ohca_xrcd;
+
+/**
+ * struct ohca_qp - queue pair, control half
+ * @handle: what doorbells and CQEs use; @wire_qpn: number on the wire
+ * @xrcd: of an XRC_TGT QP, else NULL; @target: on its list. Such a QP refers to no @pd,
+ *	@rcq and @srq of its own, see xrc.c
+ * @mig_state: enum ohca_mig_state; @alt: there is one, except in MIGRATED perhaps
+ * @mig_refused: the driver was told of a request to migrate that was none
+ * @counters: set in which it counts, or NULL
+ * @xp: the transport's part
+ */
+struct ohca_qp {
+	uint32_t handle, wire_qpn;
+	uint8_t type;		/* enum ohca_qp_type */
+	uint8_t state;		/* enum ohca_qp_state */
+	uint8_t flags;		/* OHCA_QP_* */
+	uint8_t port;		/* index from 0; valid from INIT on */
+	uint32_t uar;
+	struct ohca_pd *pd;
+	struct ohca_cq *scq, *rcq;
+	struct ohca_srq *srq;
+	struct ohca_xrcd *xrcd;
+	struct ohca_list target;
+	struct ohca_pages buf;
+	uint64_t sq_off, rq_off;
+	uint8_t log_sq, log_rq, log_rq_stride;
+	uint32_t rq_ci;		/* RQ WQEs taken */
+	uint32_t rq_pi;		/* RQ producer index as seen then, or in INIT */
+	/* attributes, CPU order */
+	uint32_t qkey, dest_qpn, access;
+	uint32_t rq_psn, sq_psn;	/* as given by MODIFY */
+	uint16_t pkey_index;
+	uint8_t path_mtu;	/* 1 to 5 */
+	uint8_t max_rd_atomic, max_dest_rd_atomic;
+	uint8_t min_rnr_timer, timeout, retry_cnt, rnr_retry;
+	bool en_sqd_notify, sqd_draining;
+	struct ohca_hw_av av;		/* primary path, little-endian as given */
+	struct ohca_alt_path *alt;
+	uint8_t mig_state;
+	bool mig_refused;
+	uint32_t mcast_refs;
+	struct ohca_list windows;	/* of type 2 that are bound to it */
+	struct ohca_async async;
+	struct ohca_counter_set *counters;
+	struct ohca_xport *xp;
+};
+
+/* MigReq in the BTH of what the QP sends (IBTA vol 1, 17.2.8) */
+static inline uint8_t ohca_qp_migreq(const struct ohca_qp *qp)
+{
+	return qp->mig_state == OHCA_MIG_MIGRATED ? IB_BTH_MIGREQ : 0;
+}
+
+/* Acknowledged: RC and XRC. */
+static inline bool ohca_qp_reliable(const struct ohca_qp *qp)
+{
+	return qp->type == OHCA_QPT_RC || qp->type == OHCA_QPT_XRC_INI ||
+	       qp->type == OHCA_QPT_XRC_TGT;
+}
+
+/*
+ * The PD whose L_Keys the QP's receive WQEs and tagged buffers have: the SRQ's, which need not be
+ * the QP's (IBTA vol 1, 10.2.9.2). R_Keys, and L_Keys of send WQEs, are of the QP's PD.
+ */
+static inline const struct ohca_pd *ohca_recv_pd(const struct ohca_qp *qp)
+{
+	return qp->srq ? qp->srq->pd : qp->pd;
+}
+
+/* UD, SMI or GSI */
+static inline bool ohca_qp_datagram(const struct ohca_qp *qp)
+{
+	return qp->type == OHCA_QPT_SMI || qp->type == OHCA_QPT_GSI ||
+	       qp->type == OHCA_QPT_UD;
+}
+
+/* QP by its number on the wire at a port (0 and 1 are the port's SMI and GSI) */
+struct ohca_qp *ohca_qp_by_wire(ohca_engine *e, unsigned int port, uint32_t qpn);
+/* Move to ERR because of an error. @ev: asynchronous event to raise, or 0. Calls
+ * ohca_xp_state(); safe to call from the transport at any point of packet handling. */
+void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint32_t vendor_err);
+/* Move an RTS UC, UD, SMI or GSI QP to SQE after a send completed in error */
+void ohca_qp_sqe(ohca_engine *e, struct ohca_qp *qp, uint32_t vendor_err);
+/* By its number; NULL: there is none. */
+struct ohca_qp *ohca_qp_get(ohca_engine *e, uint32_t handle);
+/* What reset does; nothing refers to the object. */
+void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp);
+
+/* Commands: each returns enum ohca_admin_status. */
+int ohca_cmd_create_qp(struct ohca_cmd *c);
+int ohca_cmd_destroy_qp(struct ohca_cmd *c);
+int ohca_cmd_modify_qp(struct ohca_cmd *c);
+int ohca_cmd_query_qp(struct ohca_cmd *c);
+int ohca_cmd_resize_qp(struct ohca_cmd *c);
+
+#endif /* OHCA_OBJECT_QP_H */

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Tag lists of SRQs: list operations, matching, and who has seen which message
+ * (firmware-if/ohca_tm.h). What messages do with a tag is in tagged.c.
+ */
+#include <string.h>
+
+#include "engine/base/guestmem.h"
+#include "engine/base/le.h"
+#include "engine/base/limits.h"
+#include "engine/base/list.h"
+#include "engine/base/mem.h"
+#include "engine/base/state.h"
+#include "engine/object/cq.h"
+#include "engine/object/doorbell.h"
+#include "engine/object/eq.h"
+#include "engine/object/srq.h"
+#include "engine/object/tm.h"
+#include "engine/object/wc.h"
+#include "ohca_hw.h"
+
+#define DB_OFF(member) (OHCA_DB_OFFSET + offsetof(struct ohca_hw_db, member))
+#define FAR_BEHIND	0x3fffu	/* unexpected messages; half of what could be mistaken */
+
+static size_t tm_bytes(uint32_t num_tags)
+{
+	return sizeof(struct ohca_tm) + num_tags * sizeof(struct ohca_tag);
+}
+
+int ohca_tm_create(ohca_engine *e, struct ohca_srq *srq, uint32_t num_tags, uint8_t log_ops)
+{
+	struct ohca_tm *tm;
+
+	if (num_tags > OHCA_MAX_ALL_TAGS - e->num_tags)
+		return OHCA_ADMIN_NO_RESOURCE;
+	tm = ohca_mem_get(e, tm_bytes(num_tags));
+	if (!tm)
+		return OHCA_ADMIN_NO_RESOURCE;
+	e->num_tags += num_tags;
+	ohca_list_init(&tm->list);
+	ohca_list_init(&tm->wait);
+	tm->num_tags = num_tags;
+	tm->log_ops = log_ops;
+	srq->tm = tm;
+	return OHCA_ADMIN_OK;
+}
+
+void ohca_tm_free(ohca_engine *e, struct ohca_srq *srq)
+{
+	if (!srq->tm)
+		return;
+	e->num_tags -= srq->tm->num_tags;
+	ohca_mem_put(e, srq->tm, tm_bytes(srq->tm->num_tags));
+	srq->tm = NULL;
+}
+
+int ohca_tm_copy(ohca_engine *e, const struct ohca_srq *srq, const struct ohca_pages *dst,
+		 uint8_t log_size)
+{
+	return ohca_pages_copy(e, dst, ohca_tm_ring_offset(log_size, srq->log_stride), &srq->buf,
+			       ohca_tm_ring_offset(srq->log_size, srq->log_stride),
+			       ohca_tm_ring_size(srq->tm->log_ops));
+}
+
+/* ---- matching ---------------------------------------------------------------------- */
+
+struct ohca_tag *ohca_tm_take(struct ohca_srq *srq, uint64_t tag)
+{
+	struct ohca_tm *tm = srq->tm;
+
+	if (srq->error)
+		return NULL;
+	for (struct ohca_list *l = tm->list.next; l != &tm->list; l = l->next) {
+		struct ohca_tag *t = ohca_container_of(l, struct ohca_tag, link);
+
+		if ((tag & t->mask) == t->tag) {
+			ohca_list_del(&t->link);
+			t->state = OHCA_TAG_TAKEN;
+			return t;
+		}
+	}
+	return NULL;
+}
+
+/* The numbers agree: the tags that waited for it take part. */
+static void in_step(struct ohca_tm *tm)
+{
+	while (tm->seen == tm->told && !ohca_list_empty(&tm->wait)) {
+		struct ohca_list *l = tm->wait.next;
+
+		ohca_list_del(l);
+		ohca_list_add_tail(&tm->list, l);
+	}
+}
+
+void ohca_tm_unexpected(struct ohca_tm *tm)
+{
+	tm->seen++;
+	in_step(tm);
+}
+
+void ohca_tm_not_unexpected(struct ohca_tm *tm)
+{
+	tm->seen--;
+	in_step(tm);
+}
+
+bool ohca_tm_far_behind(const struct ohca_tm *tm)
+{
+	return (uint16_t)(tm->seen - tm->told) > FAR_BEHIND;
+}
+
+/* ---- completions ------------------------------------------------------------------- */
+
+void ohca_tm_cqe(const struct ohca_srq *srq, const struct ohca_tag *t, struct ohca_hw_cqe *c)
+{
+	uint64_t tag = 0;
+	uint32_t ctx = 0;
+
+	if (t) {
+		for (unsigned int i = 0; i < 8; i++)
+			tag = tag << 8 | t->hdr[8 + i];
+		for (unsigned int i = 0; i < 4; i++)
+			ctx = ctx << 8 | t->hdr[4 + i];
+	}
+	c->tag = ohca_to_le64(tag);
+	c->src_qp = ohca_to_le32(ctx);
+	c->wqe_idx = ohca_to_le32(srq->srqn);
+	c->flags = OHCA_CQE_SRQ | OHCA_CQE_TM;
+}
+
+static void tag_free(struct ohca_hw_cqe *c, uint32_t handle)
+{
+	c->flags |= OHCA_CQE_TAG_FREE;
+	c->handle[0] = (uint8_t)handle;
+	c->handle[1] = (uint8_t)(handle >> 8);
+}
+
+void ohca_tm_done(struct ohca_srq *srq, struct ohca_tag *t, struct ohca_hw_cqe *c)
+{
+	t->state = OHCA_TAG_FREE;
+	tag_free(c, (uint32_t)(t - srq->tm->tag));
+}
+
+/* ---- list operations --------------------------------------------------------------- */
+
+static bool well_formed(const struct ohca_tm *tm, const struct ohca_hw_tm_wqe *w)
+{
+	if (w->opcode > OHCA_TM_SYNC || w->flags & ~(OHCA_TM_SIGNALED | OHCA_TM_COUNT) ||
+	    w->reserved || w->result)
+		return false;
+	if (w->opcode == OHCA_TM_SYNC)
+		return !w->num_sge && !w->handle;
+	if (ohca_le32(w->handle) >= tm->num_tags)
+		return false;
+	if (w->opcode == OHCA_TM_DEL)
+		return !w->num_sge;
+	return w->num_sge <= 1 && ohca_le32(w->sge.length) <= 1u << 31;
+}
+
+static bool add(struct ohca_tm *tm, const struct ohca_hw_tm_wqe *w)
+{
+	struct ohca_tag *t = &tm->tag[ohca_le32(w->handle)];
+
+	if (t->state != OHCA_TAG_FREE)
+		return false;
+	t->state = OHCA_TAG_LISTED;
+	t->wr_id = ohca_le64(w->recv_wr_id);
+	t->tag = ohca_le64(w->tag);
+	t->mask = ohca_le64(w->mask);
+	t->num_sge = w->num_sge;
+	t->sge.addr = ohca_le64(w->sge.addr);
+	t->sge.length = ohca_le32(w->sge.length);
+	t->sge.lkey = ohca_le32(w->sge.lkey);
+	ohca_list_add_tail(tm->seen == tm->told ? &tm->list : &tm->wait, &t->link);
+	return true;
+}
+
+static bool del(struct ohca_tm *tm, const struct ohca_hw_tm_wqe *w)
+{
+	struct ohca_tag *t = &tm->tag[ohca_le32(w->handle)];
+
+	if (t->state != OHCA_TAG_LISTED)
+		return false;
+	ohca_list_del(&t->link);
+	t->state = OHCA_TAG_FREE;
+	return true;
+}
+
+/** struct outcome - what a list operation comes to; @cqe: the consumer is told */
+struct outcome {
+	uint8_t status;
+	uint16_t ve;
+	bool cqe;
+};
+
+static struct outcome execute(struct ohca_tm *tm, const struct ohca_hw_tm_wqe *w)
+{
+	struct outcome o = { .cqe = w->flags & OHCA_TM_SIGNALED };
+	bool ok = true;
+
+	if (!well_formed(tm, w)) {
+		o.cqe = true;
+		o.status = OHCA_WC_TM_ERR;
+		o.ve = OHCA_VE_WQE_FLAGS;
+		return o;
+	}
+	if (w->flags & OHCA_TM_COUNT) {
+		tm->told = (uint16_t)ohca_le32(w->unexpected);
+		in_step(tm);
+	}
+	if (w->opcode == OHCA_TM_ADD) {
+		ok = add(tm, w);
+		o.cqe |= !ok;
+	} else if (w->opcode == OHCA_TM_DEL) {
+		ok = del(tm, w);
+	}
+	if (!ok) {
+		o.status = OHCA_WC_TM_ERR;
+		o.ve = OHCA_VE_TAG;
+	}
+	return o;
+}
+
+/* -1: the CQ has no room. */
+static int complete(ohca_engine *e, struct ohca_srq *srq, const struct ohca_hw_tm_wqe *w,
+		    const struct outcome *o)
+{
+	static const uint8_t opcode[] = { OHCA_WCO_TM_ADD, OHCA_WCO_TM_DEL, OHCA_WCO_TM_SYNC };
+	struct ohca_hw_cqe c;
+
+	memset(&c, 0, sizeof(c));
+	c.wr_id = w->wr_id;
+	c.status = ohca_to_le32(o->status);
+	c.opcode = ohca_to_le32(opcode[w->opcode <= OHCA_TM_SYNC ? w->opcode : OHCA_TM_SYNC]);
+	c.vendor_err = ohca_to_le32(o->ve);
+	if (srq->tm->seen != srq->tm->told)
+		c.wc_flags = ohca_to_le32(OHCA_WCF_TM_SYNC_REQ);
+	ohca_tm_cqe(srq, NULL, &c);
+	return ohca_cq_push(e, srq->cq, &c, o->status != OHCA_WC_SUCCESS);
+}
+
+static void broken(ohca_engine *e, struct ohca_srq *srq)
+{
+	srq->error = true;
+	ohca_async_event(e, OHCA_EVENT_SRQ_ERR, srq->srqn, 0);
+}
+
+/* Operations posted and not executed; -1: the record is unreadable or cannot be true. */
+static int64_t posted(ohca_engine *e, struct ohca_srq *srq)
+{
+	struct ohca_tm *tm = srq->tm;
+	uint32_t pi;
+
+	if (ohca_pages_load32(e, &srq->buf, DB_OFF(sq_pi), &pi))
+		return -1;
+	if (pi - tm->ci > 1u << tm->log_ops) {
+		ohca_count(e, OHCA_CNT_DB_BAD_INDEX);
+		return -1;
+	}
+	return pi - tm->ci;
+}
+
+/* Execute the next operation. False: the SRQ is broken. */
+static bool run_one(ohca_engine *e, struct ohca_srq *srq)
+{
+	struct ohca_tm *tm = srq->tm;
+	uint32_t slot = tm->ci & ((1u << tm->log_ops) - 1);
+	uint64_t off = ohca_tm_ring_offset(srq->log_size, srq->log_stride) +
+		       ((uint64_t)slot << OHCA_TM_WQE_SHIFT);
+	struct ohca_hw_tm_wqe w;
+	struct outcome o;
+
+	if (ohca_pages_read(e, &srq->buf, off, &w, sizeof(w)))
+		return false;
+	o = execute(tm, &w);
+	tm->ci++;
+	/* who sees the CQE or the index must find the result, and room for more */
+	if (ohca_pages_store32(e, &srq->buf, off + offsetof(struct ohca_hw_tm_wqe, result),
+			       o.status ? OHCA_TM_FAILED : OHCA_TM_DONE) ||
+	    ohca_pages_store32(e, &srq->buf, DB_OFF(sq_ci), tm->ci))
+		return false;
+	return !o.cqe || complete(e, srq, &w, &o) == 0;
+}
+
+void ohca_tm_run(ohca_engine *e, struct ohca_srq *srq)
+{
+	struct ohca_tm *tm = srq->tm;
+	int64_t n = 0;
+
+	/* as many as the ring holds, then it is others' turn */
+	for (uint32_t left = 1u << tm->log_ops; left && !srq->error;) {
+		n = posted(e, srq);
+		if (n == 0) {
+			if (ohca_pages_store32(e, &srq->buf, DB_OFF(sq_event), tm->ci))
+				n = -1;
+			atomic_thread_fence(memory_order_seq_cst);
+			if (n == 0)
+				n = posted(e, srq);
+			if (n == 0)
+				return;
+		}
+		if (n < 0) {
+			broken(e, srq);
+			return;
+		}
+		for (; n && left && !srq->error; n--, left--)
+			if (!run_one(e, srq))
+				broken(e, srq);
+	}
+	if (!srq->error)
+		ohca_db_srq_again(e, srq->srqn);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Acknowledgements, and those of QPs that are gone. */
+#ifndef OHCA_TRANSPORT_ACK_H
+#define OHCA_TRANSPORT_ACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "engine/transport/path.h"
+
+#define OHCA_LATE_ACKS		64u	/* power of two */
+
+/** struct ohca_ack - an ACK or NAK, with all that it needs of its QP */
+struct ohca_ack {
+	struct ohca_path path;
+	uint32_t dqpn, psn, msn;
+	uint8_t opcode, syndrome, migreq;
+};
+
+/* Send it. False: no credits; sched->blocked says on which list to wait. */
+bool ohca_ack_out(ohca_engine *e, const struct ohca_ack *a);
+/*
+ * Keep it for a QP that is gone until there are credits. Bounded; the oldest is dropped and
+ * counted as discarded.
+ */
+void ohca_ack_later(ohca_engine *e, const struct ohca_ack *a);
+
+/** struct ohca_lateq - acknowledgements of QPs that are gone */
+struct ohca_lateq {
+	struct ohca_ack ack[OHCA_LATE_ACKS];
+	uint32_t head, tail;
+	bool blocked;
+};
+
+#endif /* OHCA_TRANSPORT_ACK_H */

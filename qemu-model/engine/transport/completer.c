@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The completer: responses to an RC requester, and their absence (IBTA vol 1, 9.7.5,
+ * 9.7.6).
+ *
+ * xp->una runs through PSNs as they are acknowledged: SENDs and WRITEs by any response at
+ * or behind them, READs and atomics by their own responses only.
+ */
+#include "engine/base/le.h"
+#include "engine/base/state.h"
+#include "engine/object/apm.h"
+#include "engine/object/counters.h"
+#include "engine/object/fault.h"
+#include "engine/object/mr_access.h"
+#include "engine/object/qp.h"
+#include "engine/object/wc.h"
+#include "engine/transport/completer.h"
+#include "engine/transport/requester.h"
+#include "engine/transport/rx.h"
+#include "engine/transport/sched.h"
+#include "engine/transport/sq.h"
+#include "engine/transport/suspend.h"
+#include "engine/transport/timer.h"
+#include "engine/transport/xport.h"
+#include "ib/packet.h"
+#include "ib/rate.h"
+#include "ohca_hw.h"
+
+void ohca_sq_retire(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	while (xp->tail != xp->head && qp->state != OHCA_QPS_ERR) {
+		struct ohca_swqe *w = ohca_swqe_at(xp, xp->tail);
+
+		if (w->state == OHCA_SW_NEW)
+			break;
+		if (w->state != OHCA_SW_DONE) {
+			if (ib_psn_diff(xp->una, w->last) <= 0)
+				break;
+			if (ohca_op_is_read(w->op))
+				xp->rd_out--;
+		}
+		ohca_sq_complete(e, qp, w, OHCA_WC_SUCCESS, 0);
+	}
+}
+
+void ohca_req_restart(struct ohca_xport *xp)
+{
+	xp->cur = xp->tail;
+	xp->nxt = xp->una;
+	xp->since_ackreq = OHCA_ACK_EVERY;
+	xp->asking = xp->credits;
+}
+
+static void progress(struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	if (ib_psn_diff(xp->una, xp->nxt) > 0)
+		xp->nxt = xp->una;
+	xp->retry_left = qp->retry_cnt;
+	xp->rnr_left = qp->rnr_retry;
+	xp->restarted = false;
+	if (!xp->rnr_wait)
+		xp->rto_restart = true;
+}
+
+/*
+ * Every request before @psn is acknowledged. False: it cannot be, a READ or atomic before
+ * it has no response, so that was lost (9.7.5.1.3, implied NAK). Afterwards the QP may be
+ * in ERR: a CQ had no room.
+ */
+static bool acked(ohca_engine *e, struct ohca_qp *qp, uint32_t psn)
+{
+	struct ohca_xport *xp = qp->xp;
+	uint32_t una = xp->una;
+	bool ok = true;
+
+	for (uint32_t i = xp->tail; i != xp->head && ib_psn_diff(psn, xp->una) > 0;) {
+		const struct ohca_swqe *w = ohca_swqe_at(xp, i);
+
+		if (w->state == OHCA_SW_NEW)
+			break;
+		i += w->nbb;
+		if (w->state == OHCA_SW_DONE || ib_psn_diff(xp->una, w->last) > 0)
+			continue;
+		if (ohca_op_is_read(w->op)) {
+			ok = false;
+			break;
+		}
+		xp->una = ib_psn_diff(psn, w->last) > 0 ? ib_psn_add(w->last, 1) : psn;
+	}
+	if (xp->una != una) {
+		progress(qp);
+		ohca_sq_retire(e, qp);
+	}
+	return ok;
+}
+
+/* The oldest WQE that waits for a response, after retiring: the one at the tail. */
+static struct ohca_swqe *waiting(struct ohca_xport *xp)
+{
+	struct ohca_swqe *w;
+
+	if (xp->tail == xp->head)
+		return NULL;
+	w = ohca_swqe_at(xp, xp->tail);
+	return w->state == OHCA_SW_BEGUN || w->state == OHCA_SW_SENT ? w : NULL;
+}
+
+/* Something was lost: go back, as long as retries last. */
+static void retry(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_swqe *w = waiting(xp);
+
+	if (!w)
+		return;
+	if (xp->retry_left) {
+		xp->retry_left--;
+	} else if (!ohca_mig_go(e, qp)) {
+		ohca_count_qp(e, qp, OHCA_CNT_RETRY_EXCEEDED);
+		ohca_sq_fail(e, qp, w, OHCA_WC_RETRY_EXC, OHCA_VE_TIMEOUT);
+		return;
+	}
+	xp->restarted = true;
+	xp->rto_restart = true;
+	ohca_req_restart(xp);
+}
+
+/* A response is missing. Later ones of the same flight say nothing new; neither do those
+ * behind one that found no page. */
+static void implied_nak(ohca_engine *e, struct ohca_qp *qp)
+{
+	if (!qp->xp->restarted && !qp->xp->fault[OHCA_FAULT_REQ] && qp->state != OHCA_QPS_ERR)
+		retry(e, qp);
+}
+
+static void nak(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t code)
+{
+	static const struct {
+		uint8_t status, ve;
+	} err[] = {
+		[IB_NAK_INV_REQ] = { OHCA_WC_REM_INV_REQ, OHCA_VE_NAK_INV_REQ },
+		[IB_NAK_REM_ACCESS] = { OHCA_WC_REM_ACCESS, OHCA_VE_NAK_ACCESS },
+		[IB_NAK_REM_OP] = { OHCA_WC_REM_OP, OHCA_VE_NAK_OP },
+	};
+
+	if (code == IB_NAK_PSN_SEQ) {
+		ohca_count_qp(e, qp, OHCA_CNT_SEQ_NAK_RX);
+		retry(e, qp);
+	} else if (code <= IB_NAK_REM_OP) {
+		ohca_sq_fail(e, qp, w, err[code].status, err[code].ve);
+	}
+	/* the rest is reserved for RC: dropped */
+}
+
+static void rnr_nak(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t timer)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_RX);
+	if (!xp->rnr_left) {
+		ohca_count_qp(e, qp, OHCA_CNT_RNR_RETRY_EXCEEDED);
+		ohca_sq_fail(e, qp, w, OHCA_WC_RNR_RETRY_EXC, OHCA_VE_RNR);
+		return;
+	}
+	if (qp->rnr_retry != 7)
+		xp->rnr_left--;
+	ohca_req_restart(xp);
+	xp->rnr_wait = true;
+	xp->rto_restart = false;
+	ohca_timer_set(e, xp, ohca_now(e) + ib_rnr_timer_ns(timer));
+}
+
+/*
+ * An ACK or response says how many more receive WQEs there are behind the messages it counts
+ * (9.7.7.2). The limit never goes back: it was true when it was said, and has since gone on with
+ * what needs no credit. A responder that has none to give, as with an SRQ, never has.
+ */
+static void credits(struct ohca_xport *xp, const struct ohca_rxpkt *p)
+{
+	const struct ib_aeth *aeth = ib_pkt_aeth(p->hdr, &p->i);
+	uint8_t code;
+	uint32_t lsn;
+
+	if (!xp->credits || !aeth || IB_AETH_KIND(ib_aeth_syndrome(aeth)) != IB_AETH_ACK)
+		return;
+	code = IB_AETH_VALUE(ib_aeth_syndrome(aeth));
+	if (code == IB_AETH_CREDIT_INVALID) {
+		xp->credits = false;
+		return;
+	}
+	lsn = ib_psn_add(ib_aeth_msn(aeth), ib_credit_count(code));
+	if (ib_psn_diff(lsn, xp->lsn) > 0)
+		xp->lsn = lsn;
+}
+
+static void ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	uint8_t syn = ib_aeth_syndrome(ib_pkt_aeth(p->hdr, &p->i));
+	struct ohca_swqe *w;
+
+	if (IB_AETH_KIND(syn) == IB_AETH_ACK) {
+		if (!acked(e, qp, ib_psn_add(p->i.psn, 1)))
+			implied_nak(e, qp);
+		return;
+	}
+	if (!acked(e, qp, p->i.psn)) {
+		implied_nak(e, qp);
+		return;
+	}
+	w = waiting(xp);
+	if (!w || qp->state == OHCA_QPS_ERR || xp->una != p->i.psn)
+		return;
+	if (IB_AETH_KIND(syn) == IB_AETH_RNR_NAK) {
+		if (!xp->rnr_wait)
+			rnr_nak(e, qp, w, IB_AETH_VALUE(syn));
+	} else if (IB_AETH_KIND(syn) == IB_AETH_NAK) {
+		nak(e, qp, w, IB_AETH_VALUE(syn));
+	}
+}
+
+static void bad_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+{
+	ohca_sq_fail(e, qp, w, OHCA_WC_BAD_RESP, OHCA_VE_BAD_RESP);
+}
+
+/* There is no page for a response: it is asked for again when there is one. */
+static void no_page(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	ohca_req_restart(xp);
+	xp->rto_restart = false;
+	if (ohca_suspend(e, qp, OHCA_FAULT_REQ, w->idx)) {
+		ohca_timer_set(e, xp, OHCA_NO_DEADLINE);
+		return;
+	}
+	xp->rnr_wait = true;
+	ohca_timer_set(e, xp, ohca_now(e) + OHCA_FAULT_RETRY_NS);
+}
+
+/* Whose memory a READ response goes to: that of a rendezvous to a buffer of the SRQ. */
+static const struct ohca_pd *local_pd(const struct ohca_qp *qp)
+{
+	return qp->xp->rndv ? ohca_recv_pd(qp) : qp->pd;
+}
+
+static void read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
+		      const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	uint32_t mtu = ohca_qp_mtu(qp);
+	uint32_t off = (uint32_t)ib_psn_diff(p->i.psn, w->first) * mtu;
+	/* FLUSH and ATOMIC_WRITE are answered like a READ of nothing (annex A19.4) */
+	uint32_t len = w->op == OHCA_OP_RDMA_READ ? w->length : 0;
+	uint32_t n = len - off < mtu ? len - off : mtu;
+	bool last = p->i.psn == w->last;
+	int ve;
+
+	if ((w->op != OHCA_OP_RDMA_READ && w->op != OHCA_OP_FLUSH &&
+	     w->op != OHCA_OP_ATOMIC_WRITE) || (last && !(p->i.op->flags & IB_OPF_END))) {
+		bad_resp(e, qp, w);
+		return;
+	}
+	if (p->i.payload_len != n) {
+		ohca_sq_fail(e, qp, w, OHCA_WC_LOC_LEN, OHCA_VE_BAD_RESP);
+		return;
+	}
+	ve = n ? ohca_sgl_scatter(e, qp, local_pd(qp), ohca_swqe_sge(xp, w), w->num_sge, off,
+				  p->payload, n) : 0;
+	if (ve == OHCA_MR_FAULT) {
+		no_page(e, qp, w);
+		return;
+	}
+	if (ve) {
+		ohca_sq_fail(e, qp, w, OHCA_WC_LOC_PROT, (uint16_t)ve);
+		return;
+	}
+	xp->una = ib_psn_add(p->i.psn, 1);
+	progress(qp);
+	if (last)
+		ohca_sq_retire(e, qp);
+}
+
+static void atomic_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
+			const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	uint64_t orig = ib_be64(ib_pkt_atomic_ack(p->hdr, &p->i)->orig);
+	__le64 le = ohca_to_le64(orig);
+	int ve;
+
+	if (!ohca_op_is_atomic(w->op)) {
+		bad_resp(e, qp, w);
+		return;
+	}
+	ve = ohca_sgl_scatter(e, qp, qp->pd, ohca_swqe_sge(xp, w), w->num_sge, 0, &le,
+			      sizeof(le));
+	if (ve == OHCA_MR_FAULT) {
+		no_page(e, qp, w);
+		return;
+	}
+	if (ve) {
+		ohca_sq_fail(e, qp, w, OHCA_WC_LOC_PROT, (uint16_t)ve);
+		return;
+	}
+	xp->una = ib_psn_add(p->i.psn, 1);
+	progress(qp);
+	ohca_sq_retire(e, qp);
+}
+
+void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_swqe *w;
+
+	if (!ohca_qp_reliable(qp)) {
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
+		return;
+	}
+	/* old ones are duplicates, those never asked for are ghosts: both are dropped */
+	if (ib_psn_diff(p->i.psn, xp->una) < 0 || ib_psn_diff(p->i.psn, xp->max) >= 0)
+		return;
+	ohca_sched_activate(e, xp);
+	credits(xp, p);
+	if ((p->i.opcode & ~IB_TRANS_MASK) == IB_OPN_ACK) {
+		ack(e, qp, p);
+		ohca_sq_ci(e, qp);
+		return;
+	}
+	if (!acked(e, qp, p->i.psn)) {
+		implied_nak(e, qp);
+		return;
+	}
+	w = waiting(xp);
+	if (!w || qp->state == OHCA_QPS_ERR || xp->una != p->i.psn)
+		return;
+	if (ib_psn_diff(p->i.psn, w->first) < 0)
+		return;
+	if (p->i.op->flags & IB_OPF_READ)
+		read_resp(e, qp, w, p);
+	else
+		atomic_resp(e, qp, w, p);
+	ohca_sq_ci(e, qp);
+}
+
+void ohca_comp_timer(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	if (!ohca_qp_reliable(qp) || qp->state < OHCA_QPS_RTS || qp->state == OHCA_QPS_ERR)
+		return;
+	ohca_sched_activate(e, xp);
+	if (xp->rnr_wait) {
+		xp->rnr_wait = false;
+		xp->rto_restart = true;
+		return;
+	}
+	/* while nothing is sent nothing is late; the timer starts again with the page */
+	if (xp->fault[OHCA_FAULT_REQ])
+		return;
+	/* an acknowledgement came and the timer was not set anew yet, or all is done */
+	if (xp->rto_restart || xp->una == xp->max)
+		return;
+	if (!waiting(xp))
+		return;
+	ohca_count_qp(e, qp, OHCA_CNT_ACK_TIMEOUT);
+	ohca_trace(e, OHCA_TR_TIMEOUT, qp->handle, xp->una, xp->retry_left, 0);
+	retry(e, qp);
+}

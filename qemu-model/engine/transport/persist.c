@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * FLUSH for persistence (IBTA vol 1, annex A19), which may take the host as long as its disk
+ * does. The host works on it elsewhere, OHCA_PERSIST_RUNS stretches at a time, while the engine
+ * goes on; the requester is told to come again (RNR NAK), and the FLUSH that comes again begins
+ * the next part, or is executed when all parts are done.
+ *
+ * There are few places for all QPs together, so that peers cannot make the host busy without
+ * bound: who finds none comes again. A requester that does not loses its place after a while.
+ */
+#include <stdlib.h>
+
+#include "engine/base/guestmem.h"
+#include "engine/base/state.h"
+#include "engine/object/mr_access.h"
+#include "engine/transport/persist.h"
+#include "engine/transport/sched.h"
+
+/* A place that nobody came back to may be taken. */
+#define ABANDONED_NS	1000000000ull
+/* Parts in a row that the host has nothing to do for. */
+#define PARTS		16u
+
+void ohca_persist_forget(ohca_engine *e, const struct ohca_xport *xp)
+{
+	for (unsigned int i = 0; i < OHCA_PERSISTS; i++)
+		if (e->sched->persist[i].xp == xp)
+			e->sched->persist[i].xp = NULL;
+}
+
+/* The place of this FLUSH, or one for it; NULL: none is free. */
+static struct ohca_persist *place(ohca_engine *e, const struct ohca_xport *xp, uint32_t psn,
+				  uint32_t rkey, const struct ohca_mr_range *r)
+{
+	struct ohca_persist *free = NULL;
+	uint64_t now = ohca_now(e);
+
+	for (unsigned int i = 0; i < OHCA_PERSISTS; i++) {
+		struct ohca_persist *p = &e->sched->persist[i];
+
+		if (p->xp == xp) {
+			if (p->psn == psn && p->rkey == rkey && p->range.mr == r->mr &&
+			    p->range.off == r->off && p->range.len == r->len) {
+				p->seen_ns = now;
+				return p;
+			}
+			p->xp = NULL;
+		}
+		if (!p->tag && (!p->xp || now - p->seen_ns > ABANDONED_NS))
+			free = p;
+	}
+	if (free)
+		*free = (struct ohca_persist){
+			.xp = xp, .psn = psn, .rkey = rkey, .range = *r, .seen_ns = now,
+		};
+	return free;
+}
+
+bool ohca_persist(ohca_engine *e, const struct ohca_xport *xp, uint32_t psn, uint32_t rkey,
+		  const struct ohca_mr_range *r)
+{
+	struct ohca_persist *p = place(e, xp, psn, rkey, r);
+	struct ohca_run run[OHCA_PERSIST_RUNS];
+
+	if (!p)
+		return false;
+	for (unsigned int i = 0; i < PARTS && !p->tag; i++) {
+		unsigned int n = ohca_mr_runs(r, &p->done, run, OHCA_PERSIST_RUNS);
+
+		if (!n) {
+			p->xp = NULL;
+			return true;
+		}
+		if (!ohca_dma_persist(e, run, n, e->sched->persist_tag + 1))
+			p->tag = ++e->sched->persist_tag;
+	}
+	return false;
+}
+
+void ohca_persisted(ohca_engine *e, uint64_t tag)
+{
+	for (unsigned int i = 0; i < OHCA_PERSISTS; i++)
+		if (e->sched->persist[i].tag == tag)
+			e->sched->persist[i].tag = 0;
+}

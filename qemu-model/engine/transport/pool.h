@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Pools of what a QP has only while it is busy. */
+#ifndef OHCA_TRANSPORT_POOL_H
+#define OHCA_TRANSPORT_POOL_H
+
+#include <stddef.h>
+
+#include "engine/engine.h"
+
+struct ohca_rdring;
+struct ohca_rwqe;
+struct ohca_sqwin;
+
+#define OHCA_POOL_KEEP		256u	/* of each kind, when QPs are idle again */
+
+/*
+ * What a QP may want at any time was reserved when it was made, so that it is to be had: the
+ * smallest window, a receive WQE and, with responder resources, a ring of responses. A larger
+ * window is out of what the budget has left; without that the QP makes do with the smallest.
+ * NULL: the host has no memory.
+ */
+size_t ohca_win_bytes(unsigned int log);
+struct ohca_sqwin *ohca_win_get(ohca_engine *e, unsigned int log_sq);
+void ohca_win_put(ohca_engine *e, struct ohca_sqwin *w);
+struct ohca_rwqe *ohca_rwqe_get(ohca_engine *e);	/* NULL: memory */
+void ohca_rwqe_put(ohca_engine *e, struct ohca_rwqe *r);
+struct ohca_rdring *ohca_rdring_get(ohca_engine *e);	/* NULL: memory */
+void ohca_rdring_put(ohca_engine *e, struct ohca_rdring *r);
+
+#endif /* OHCA_TRANSPORT_POOL_H */

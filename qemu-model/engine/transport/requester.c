@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The requester of RC, UC and XRC: cuts messages into packets (IBTA vol 1, 9.7.3, 9.8.2).
+ *
+ * xp->nxt is the PSN of the next packet. It runs through the PSNs of the WQE at xp->cur;
+ * going back is moving both (ohca_req_restart()).
+ */
+#include <string.h>
+
+#include "engine/base/le.h"
+#include "engine/object/fault.h"
+#include "engine/object/mr_access.h"
+#include "engine/object/qp.h"
+#include "engine/object/wc.h"
+#include "engine/transport/completer.h"
+#include "engine/transport/path.h"
+#include "engine/transport/requester.h"
+#include "engine/transport/sched.h"
+#include "engine/transport/sq.h"
+#include "engine/transport/suspend.h"
+#include "engine/transport/timer.h"
+#include "engine/transport/tx.h"
+#include "engine/transport/xport.h"
+#include "ib/packet.h"
+#include "ohca_hw.h"
+
+/* Operation of a packet: kind, first or not, last or not, with immediate or IETH. */
+static uint8_t packet_op(const struct ohca_swqe *w, bool first, bool last)
+{
+	bool write = w->op == OHCA_OP_RDMA_WRITE || w->op == OHCA_OP_RDMA_WRITE_IMM;
+	uint8_t base = write ? IB_OPN_WRITE_FIRST : IB_OPN_SEND_FIRST;
+	bool imm = w->op == OHCA_OP_RDMA_WRITE_IMM || w->op == OHCA_OP_SEND_IMM;
+
+	if (!last)
+		return base + (first ? 0 : 1);
+	if (w->op == OHCA_OP_SEND_INV)
+		return first ? IB_OPN_SEND_ONLY_INV : IB_OPN_SEND_LAST_INV;
+	return base + (first ? 4 : 2) + (imm ? 1 : 0);
+}
+
+/* The WQE cannot go on. It fails when its turn comes: what was before completes first. */
+static enum ohca_sent fail_in_turn(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+{
+	if (w->idx != qp->xp->tail)
+		return OHCA_SENT_NONE;
+	ohca_sq_fail(e, qp, w, w->status, w->ve);
+	return OHCA_SENT;
+}
+
+/* A packet left: move on, run the timer. */
+static void sent(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint32_t nxt)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	xp->nxt = nxt;
+	if (ib_psn_diff(nxt, xp->max) > 0)
+		xp->max = nxt;
+	if (ib_psn_diff(nxt, w->last) > 0) {
+		if (w->state == OHCA_SW_BEGUN)
+			w->state = OHCA_SW_SENT;
+		xp->cur += w->nbb;
+	}
+	if (qp->type == OHCA_QPT_UC) {
+		xp->una = nxt;
+		if (w->state == OHCA_SW_SENT)
+			ohca_sq_complete(e, qp, w, OHCA_WC_SUCCESS, 0);
+	} else if (xp->timer == OHCA_NO_DEADLINE && qp->timeout) {
+		ohca_timer_set(e, xp, e->sched->now + ohca_rto_ns(qp));
+	}
+}
+
+/* One packet of a SEND or WRITE. */
+static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ohca_path *path = ohca_qp_path(e, qp);
+	uint32_t mtu = ohca_qp_mtu(qp);
+	uint32_t off = (uint32_t)ib_psn_diff(xp->nxt, w->first) * mtu;
+	uint32_t n = w->length - off < mtu ? w->length - off : mtu;
+	bool first = off == 0, last = xp->nxt == w->last, ackreq = false;
+	uint8_t op = packet_op(w, first, last) | ohca_qp_trans(qp);
+	const struct ib_opcode_info *info = &ib_opcodes[op];
+	struct ohca_tx tx;
+	uint32_t pad = ib_pad(n), len;
+	uint8_t *h;
+	int ve;
+
+	len = path->hdr_len + info->hdr_len + n + pad + IB_ICRC_LEN;
+	if (!ohca_tx_open(e, path, len, &tx))
+		return OHCA_SENT_BLOCKED;
+	if (qp->type != OHCA_QPT_UC) {
+		ackreq = last || ++xp->since_ackreq >= OHCA_ACK_EVERY;
+		if (ackreq)
+			xp->since_ackreq = 0;
+	}
+	h = ib_build_bth(tx.buf + path->hdr_len, op,
+			 ohca_qp_migreq(qp) | (last && w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0),
+			 (uint8_t)pad, path->pkey, qp->dest_qpn, ackreq, xp->nxt);
+	if (info->hdrs & IB_HDR_XRCETH)
+		h = ib_build_xrceth(h, w->srqn);
+	if (info->hdrs & IB_HDR_RETH)
+		h = ib_build_reth(h, w->raddr, w->rkey, w->length);
+	if (info->hdrs & IB_HDR_IMMDT) {
+		memcpy(h, &w->imm, IB_IMMDT_LEN);
+		h += IB_IMMDT_LEN;
+	}
+	if (info->hdrs & IB_HDR_IETH)
+		h = ib_build_ieth(h, w->imm);
+	ve = ohca_swqe_gather(e, qp, w, off, h, n);
+	if (ve == OHCA_MR_FAULT)
+		return ohca_suspend_tx(e, qp, OHCA_FAULT_REQ, w->idx);
+	if (ve) {
+		w->status = OHCA_WC_LOC_PROT;
+		w->ve = (uint16_t)ve;
+		return fail_in_turn(e, qp, w);
+	}
+	memset(h + n, 0, pad);
+	ohca_tx_close_qp(e, qp, &tx);
+	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
+	return OHCA_SENT;
+}
+
+/*
+ * A READ request: for the rest of the message, or of the chunk of it that the PSN is in. Chunks
+ * end where they end, whatever comes again: a responder that has executed one has executed all
+ * that a request inside it asks for.
+ */
+static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ohca_path *path = ohca_qp_path(e, qp);
+	uint32_t mtu = ohca_qp_mtu(qp);
+	uint32_t off = (uint32_t)ib_psn_diff(xp->nxt, w->first) * mtu;
+	uint32_t rest = w->length - off, pkts = ohca_npkts(qp, rest);
+	uint32_t chunk = OHCA_READ_CHUNK - (off / mtu) % OHCA_READ_CHUNK;
+	uint8_t op = IB_OPN_READ_REQUEST | ohca_qp_trans(qp);
+	struct ohca_tx tx;
+	uint8_t *h;
+
+	/* the next chunk when the one before has come */
+	if (off && pkts > 0 && xp->nxt == xp->max && xp->una != xp->nxt)
+		return OHCA_SENT_NONE;
+	if (pkts > chunk) {
+		pkts = chunk;
+		rest = pkts * mtu;
+	}
+	if ((uint32_t)ib_psn_diff(xp->nxt, xp->una) + pkts > OHCA_MAX_PSNS)
+		return OHCA_SENT_NONE;
+	if (!ohca_tx_open(e, path, path->hdr_len + ib_opcodes[op].hdr_len + IB_ICRC_LEN, &tx))
+		return OHCA_SENT_BLOCKED;
+	h = ib_build_bth(tx.buf + path->hdr_len, op, ohca_qp_migreq(qp), 0, path->pkey,
+			 qp->dest_qpn, true, xp->nxt);
+	if (ib_opcodes[op].hdrs & IB_HDR_XRCETH)
+		h = ib_build_xrceth(h, w->srqn);
+	ib_build_reth(h, w->raddr + off, w->rkey, rest);
+	ohca_tx_close_qp(e, qp, &tx);
+	sent(e, qp, w, ib_psn_add(xp->nxt, pkts));
+	return OHCA_SENT;
+}
+
+static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ohca_path *path = ohca_qp_path(e, qp);
+	bool xrc = qp->type == OHCA_QPT_XRC_INI;
+	const uint8_t *raw = ohca_swqe_raw(xp, w->idx) + (2 + xrc) * OHCA_SEG_SIZE;
+	struct ohca_hw_wqe_atomic_masks m;
+	struct ohca_hw_wqe_atomic a;
+	struct ohca_tx tx;
+	uint8_t *h, op;
+
+	switch (w->op) {
+	case OHCA_OP_CMP_SWAP:
+		op = IB_OPN_CMP_SWAP | ohca_qp_trans(qp);
+		break;
+	case OHCA_OP_FETCH_ADD:
+		op = IB_OPN_FETCH_ADD | ohca_qp_trans(qp);
+		break;
+	case OHCA_OP_MASKED_CMP_SWAP:
+		op = IB_OP_OHCA_MASKED_CMP_SWAP;
+		break;
+	default:
+		op = IB_OP_OHCA_MASKED_FETCH_ADD;
+	}
+	if (!ohca_tx_open(e, path, path->hdr_len + ib_opcodes[op].hdr_len + IB_ICRC_LEN, &tx))
+		return OHCA_SENT_BLOCKED;
+	memcpy(&a, raw, sizeof(a));
+	memcpy(&m, raw + sizeof(a), sizeof(m));
+	h = ib_build_bth(tx.buf + path->hdr_len, op, ohca_qp_migreq(qp), 0, path->pkey, qp->dest_qpn,
+			 true, xp->nxt);
+	if (xrc)
+		h = ib_build_xrceth(h, w->srqn);
+	if (ohca_op_is_masked(w->op))
+		ib_build_masked_atomic(h, w->raddr, w->rkey, ohca_le64(a.swap_add),
+				       ohca_le64(a.compare), ohca_le64(m.swap),
+				       ohca_le64(m.compare));
+	else
+		ib_build_atomic(h, w->raddr, w->rkey, ohca_le64(a.swap_add),
+				ohca_le64(a.compare));
+	ohca_tx_close_qp(e, qp, &tx);
+	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
+	return OHCA_SENT;
+}
+
+static enum ohca_sent send_flush(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ohca_path *path = ohca_qp_path(e, qp);
+	struct ohca_hw_wqe_flush f;
+	struct ohca_tx tx;
+	uint8_t *h;
+
+	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_FETH_LEN + IB_RETH_LEN +
+			  IB_ICRC_LEN, &tx))
+		return OHCA_SENT_BLOCKED;
+	memcpy(&f, ohca_swqe_raw(xp, w->idx) + 2 * OHCA_SEG_SIZE, sizeof(f));
+	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_FLUSH, ohca_qp_migreq(qp), 0, path->pkey,
+			 qp->dest_qpn, true, xp->nxt);
+	h = ib_build_feth(h, f.placement, f.level);
+	ib_build_reth(h, w->raddr, w->rkey, ohca_le32(f.length));
+	ohca_tx_close_qp(e, qp, &tx);
+	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
+	return OHCA_SENT;
+}
+
+static enum ohca_sent send_atomic_write(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ohca_path *path = ohca_qp_path(e, qp);
+	struct ohca_tx tx;
+	uint8_t *h;
+	int ve;
+
+	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_RETH_LEN + w->length +
+			  IB_ICRC_LEN, &tx))
+		return OHCA_SENT_BLOCKED;
+	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ATOMIC_WRITE, ohca_qp_migreq(qp), 0,
+			 path->pkey, qp->dest_qpn, true, xp->nxt);
+	h = ib_build_reth(h, w->raddr, w->rkey, w->length);
+	ve = ohca_swqe_gather(e, qp, w, 0, h, w->length);
+	if (ve == OHCA_MR_FAULT)
+		return ohca_suspend_tx(e, qp, OHCA_FAULT_REQ, w->idx);
+	if (ve) {
+		w->status = OHCA_WC_LOC_PROT;
+		w->ve = (uint16_t)ve;
+		return fail_in_turn(e, qp, w);
+	}
+	ohca_tx_close_qp(e, qp, &tx);
+	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
+	return OHCA_SENT;
+}
+
+/* ---- end-to-end flow control (9.7.7.2) ------------------------------------------------- */
+
+/*
+ * Number a request that begins. What takes no receive WQE needs no credit: the limit goes on
+ * with it, until an ACK of it says the same.
+ */
+static void number(const struct ohca_qp *qp, struct ohca_swqe *w)
+{
+	struct ohca_xport *xp = qp->xp;
+	uint32_t n = 1;
+
+	/* each chunk of a READ is a request, and a message to the responder */
+	if (w->op == OHCA_OP_RDMA_READ)
+		n = (uint32_t)ib_psn_diff(w->last, w->first) / OHCA_READ_CHUNK + 1;
+	xp->ssn = ib_psn_add(xp->ssn, n);
+	w->ssn = xp->ssn;
+	if (!ohca_op_takes_wqe(w->op))
+		xp->lsn = ib_psn_add(xp->lsn, n);
+	xp->asking = ib_psn_diff(xp->ssn, xp->lsn) > 0;
+}
+
+/*
+ * A request beyond the limit: nobody has said that there is a receive WQE for it, or for one
+ * before it. The first such request asks with the packet that takes the WQE, the first of a SEND
+ * and the last of a WRITE with immediate data; whatever is behind waits until that is
+ * acknowledged, so that a responder without a WQE throws one packet away. The oldest request may
+ * always ask, whatever the responder counts. Only what begins is looked at, and what is sent
+ * again (xp->asking).
+ */
+static bool may_ask(struct ohca_xport *xp, const struct ohca_swqe *w)
+{
+	if (!xp->credits || ib_psn_diff(w->ssn, xp->lsn) <= 0)
+		return true;
+	if (xp->nxt != w->first)
+		return w->op == OHCA_OP_RDMA_WRITE_IMM || ib_psn_diff(xp->una, w->first) > 0;
+	if (xp->una != xp->nxt &&
+	    (ib_psn_diff(w->ssn, xp->lsn) > 1 || !ohca_op_takes_wqe(w->op)))
+		return false;
+	/* have it acknowledged */
+	xp->since_ackreq = OHCA_ACK_EVERY;
+	return true;
+}
+
+/* Begin a WQE. False: not now, or it is one that sends nothing. */
+static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum ohca_sent *ret)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	*ret = OHCA_SENT_NONE;
+	if (qp->state == OHCA_QPS_SQD)
+		return false;
+	if (w->status) {
+		*ret = fail_in_turn(e, qp, w);
+		return false;
+	}
+	if (w->flags & OHCA_WQE_FENCE && xp->rd_out)
+		return false;
+	if (ohca_op_is_local(w->op)) {
+		/* an invalidated key must not be needed again by anything before */
+		if (w->op == OHCA_OP_LOCAL_INV && w->idx != xp->tail)
+			return false;
+		ohca_sq_local(e, qp, w);
+		*ret = OHCA_SENT;
+		if (w->status) {
+			*ret = fail_in_turn(e, qp, w);
+			return false;
+		}
+		xp->cur += w->nbb;
+		ohca_sq_retire(e, qp);
+		return false;
+	}
+	if (ohca_op_is_read(w->op)) {
+		if (xp->rd_out >= qp->max_rd_atomic)
+			return false;
+		xp->rd_out++;
+	}
+	w->state = OHCA_SW_BEGUN;
+	w->first = xp->nxt;
+	w->last = ib_psn_add(xp->nxt, ohca_npkts(qp, w->length) - 1);
+	if (xp->credits)
+		number(qp, w);
+	return true;
+}
+
+enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+	enum ohca_sent ret;
+	struct ohca_swqe *w;
+
+	if (xp->rnr_wait)
+		return OHCA_SENT_NONE;
+	if (qp->state == OHCA_QPS_SQE) {
+		unsigned int one = 1;
+
+		return ohca_sq_flush(e, qp, &one) ? OHCA_SENT : OHCA_SENT_NONE;
+	}
+	if (xp->fault[OHCA_FAULT_REQ])
+		return OHCA_SENT_NONE;
+	w = ohca_sq_next(e, qp);
+	/* gone back: what sends nothing, or is complete, has been done */
+	while (w && w->state == OHCA_SW_DONE) {
+		xp->cur += w->nbb;
+		w = ohca_sq_next(e, qp);
+	}
+	if (!w)
+		return OHCA_SENT_NONE;
+	if (w->state == OHCA_SW_NEW && !begin(e, qp, w, &ret))
+		return ret;
+	if (w->status)
+		return fail_in_turn(e, qp, w);
+	if (ib_psn_diff(xp->nxt, xp->una) >=
+	    (int32_t)(ohca_op_is_read(w->op) ? OHCA_MAX_PSNS : OHCA_REQ_WINDOW))
+		return OHCA_SENT_NONE;
+	if (xp->asking && !may_ask(xp, w))
+		return OHCA_SENT_NONE;
+	switch (w->op) {
+	case OHCA_OP_RDMA_READ:
+		return send_read(e, qp, w);
+	case OHCA_OP_CMP_SWAP:
+	case OHCA_OP_FETCH_ADD:
+	case OHCA_OP_MASKED_CMP_SWAP:
+	case OHCA_OP_MASKED_FETCH_ADD:
+		return send_atomic(e, qp, w);
+	case OHCA_OP_FLUSH:
+		return send_flush(e, qp, w);
+	case OHCA_OP_ATOMIC_WRITE:
+		return send_atomic_write(e, qp, w);
+	default:
+		return send_data(e, qp, w);
+	}
+}

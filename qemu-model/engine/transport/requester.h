@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Requester of RC and UC. */
+#ifndef OHCA_TRANSPORT_REQUESTER_H
+#define OHCA_TRANSPORT_REQUESTER_H
+
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "engine/transport/tx.h"
+
+struct ohca_qp;
+
+#define OHCA_REQ_WINDOW		2048u	/* packets in flight of one QP */
+#define OHCA_ACK_EVERY		32u	/* packets without AckReq at most */
+#define OHCA_READ_CHUNK		65536u	/* response packets one READ request asks for */
+
+enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp);	/* RC, UC */
+
+#endif /* OHCA_TRANSPORT_REQUESTER_H */

@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The responder of RC, UC and XRC (IBTA vol 1, 9.7.4, 9.7.5, 9.8.3, 9.9.3).
+ *
+ * Requests are executed as they come; responses leave later, in order: READ and atomic
+ * responses from a ring, then a NAK, or one ACK for all that was received by then.
+ */
+#include <string.h>
+
+#include "engine/base/features.h"
+#include "engine/base/le.h"
+#include "engine/base/state.h"
+#include "engine/object/counters.h"
+#include "engine/object/cq.h"
+#include "engine/object/fault.h"
+#include "engine/object/mr.h"
+#include "engine/object/mr_access.h"
+#include "engine/object/qp.h"
+#include "engine/object/rwqe.h"
+#include "engine/object/tm.h"
+#include "engine/object/to_transport.h"
+#include "engine/object/wc.h"
+#include "engine/object/xrc.h"
+#include "engine/transport/persist.h"
+#include "engine/transport/pool.h"
+#include "engine/transport/responder.h"
+#include "engine/transport/responder_priv.h"
+#include "engine/transport/sched.h"
+#include "engine/transport/suspend.h"
+#include "engine/transport/tagged.h"
+#include "engine/transport/xport.h"
+#include "ib/packet.h"
+#include "ohca_hw.h"
+
+/* ---- receive completions -------------------------------------------------------------- */
+
+/* -1: the CQ has no room; the QP is still to be moved to ERR. */
+static int recv_push(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
+		     uint8_t status, uint16_t ve, struct ohca_hw_cqe *c, bool solicited)
+{
+	c->wr_id = ohca_to_le64(r->wr_id);
+	c->status = ohca_to_le32(status);
+	if (!c->opcode)
+		c->opcode = ohca_to_le32(OHCA_WCO_RECV);
+	c->vendor_err = ohca_to_le32(ve);
+	c->qp_num = ohca_to_le32(qp->handle);
+	c->wqe_idx = ohca_to_le32(r->from_srq ? 0 : r->wqe_idx);
+	c->flags = r->from_srq ? OHCA_CQE_SRQ : 0;
+	if (qp->type == OHCA_QPT_XRC_TGT) {
+		c->wqe_idx = ohca_to_le32(qp->srq->srqn);
+		c->flags |= OHCA_CQE_XRC;
+	}
+	if (qp->xp->rndv)
+		ohca_tagged_cqe(qp, r, status, c);
+	if (status && status != OHCA_WC_WR_FLUSH && status != OHCA_WC_REM_ABORT &&
+	    status != OHCA_WC_TM_RNDV_INCOMPLETE) {
+		ohca_count_qp(e, qp, OHCA_CNT_LOCAL_ERR);
+		ohca_trace(e, OHCA_TR_WQE_ERR, qp->handle, status, ve, OHCA_WCO_RECV);
+	}
+	return ohca_cq_push(e, qp->rcq, c, solicited || status);
+}
+
+void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
+			uint8_t status, uint16_t ve, struct ohca_hw_cqe *c, bool solicited)
+{
+	if (recv_push(e, qp, r, status, ve, c, solicited))
+		ohca_qp_error(e, qp, OHCA_EVENT_QP_FATAL, 0);
+}
+
+/* The current receive WQE has failed. */
+static void recv_fail(ohca_engine *e, struct ohca_qp *qp, uint8_t status, uint16_t ve)
+{
+	struct ohca_rwqe *r = qp->xp->rwqe;
+	struct ohca_hw_cqe c;
+
+	/* without room in the CQ the QP goes to ERR, which would complete it once more */
+	qp->xp->rwqe = NULL;
+	memset(&c, 0, sizeof(c));
+	ohca_recv_complete(e, qp, r, status, ve, &c, false);
+	ohca_rwqe_put(e, r);
+}
+
+void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
+{
+	if (!keep_closing) {
+		xp->closing = xp->qp->state == OHCA_QPS_ERR && (xp->ack_due || xp->nak_due);
+		ohca_rd_clear(e, xp);
+	}
+	if (!xp->closing)
+		xp->ack_due = xp->nak_due = false;
+	xp->rx_op = OHCA_RX_NONE;
+	ohca_persist_forget(e, xp);
+	if (!xp->rwqe)
+		return;
+	/* a tag is not lost with its QP, as a WQE is */
+	if (xp->qp->state == OHCA_QPS_ERR || (xp->rndv && ohca_running(e))) {
+		recv_fail(e, xp->qp, OHCA_WC_WR_FLUSH, OHCA_VE_FLUSH);
+	} else {
+		ohca_rwqe_put(e, xp->rwqe);
+		xp->rwqe = NULL;
+	}
+}
+
+void ohca_xp_srq_gone(ohca_engine *e, struct ohca_qp *qp)
+{
+	if (qp->xp->rwqe)
+		ohca_rwqe_put(e, qp->xp->rwqe);
+	qp->xp->rwqe = NULL;
+}
+
+bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	/* what is in an SRQ belongs to all its QPs */
+	if (qp->srq || qp->flags & OHCA_QP_NO_RQ)
+		return false;
+	while (*quantum) {
+		struct ohca_rwqe *r = ohca_rwqe_get(e);
+
+		if (!r)
+			return false;
+		if (ohca_rwqe_take(e, qp, r) == 0) {
+			ohca_rwqe_put(e, r);
+			return false;
+		}
+		xp->rwqe = r;
+		recv_fail(e, qp, OHCA_WC_WR_FLUSH, OHCA_VE_FLUSH);
+		--*quantum;
+	}
+	return true;
+}
+
+/* Take the receive WQE of the message that @p begins. 1: xp->rwqe is set; 0: none is posted; <0:
+ * malformed, completed with an error. */
+static int recv_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	int rc;
+
+	if (xp->rwqe)
+		return 1;	/* UC: of a message that was lost half way */
+	xp->rwqe = ohca_rwqe_get(e);
+	if (!xp->rwqe)
+		return 0;
+	rc = xp->rndv ? ohca_tagged_take(e, qp, p, xp->rwqe) : ohca_rwqe_take(e, qp, xp->rwqe);
+	if (rc == 0) {
+		ohca_rwqe_put(e, xp->rwqe);
+		xp->rwqe = NULL;
+	} else if (rc < 0) {
+		recv_fail(e, qp, OHCA_WC_LOC_QP_OP, (uint16_t)-rc);
+	}
+	return rc;
+}
+
+/* The message has come whole. -1: nobody can be told. */
+static int recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+		     uint32_t len)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ib_immdt *imm = ib_pkt_immdt(p->hdr, &p->i);
+	const struct ib_ieth *ieth = ib_pkt_ieth(p->hdr, &p->i);
+	struct ohca_rwqe *r = xp->rwqe;
+	struct ohca_hw_cqe c;
+	int rc;
+
+	memset(&c, 0, sizeof(c));
+	c.opcode = ohca_to_le32(p->i.op->flags & IB_OPF_WRITE ? OHCA_WCO_RECV_IMM : OHCA_WCO_RECV);
+	c.byte_len = ohca_to_le32(len);
+	c.src_qp = ohca_to_le32(qp->dest_qpn);
+	if (imm) {
+		c.wc_flags = ohca_to_le32(OHCA_WCF_WITH_IMM);
+		memcpy(&c.imm, &imm->imm, 4);
+	} else if (ieth) {
+		c.wc_flags = ohca_to_le32(OHCA_WCF_WITH_INV);
+		c.inv_key = ohca_to_le32(ib_be32(ieth->rkey));
+	}
+	xp->rwqe = NULL;
+	if (r->use == OHCA_USE_RNDV)
+		rc = ohca_tagged_read(e, qp, r);
+	else
+		rc = recv_push(e, qp, r, r->use == OHCA_USE_NO_ROOM ? OHCA_WC_TM_RNDV_INCOMPLETE :
+							OHCA_WC_SUCCESS, 0, &c, p->i.se);
+	ohca_rwqe_put(e, r);
+	return rc;
+}
+
+/* ---- one packet of a SEND or WRITE ------------------------------------------------------ */
+
+/* A request in sequence is executed for the SRQ that it names, every packet for the same. */
+static struct verdict xrc_request(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_srq *srq;
+	int ve = ohca_xrc_srq(e, qp, xrc_srqn(p), &srq);
+
+	if (ve == OHCA_VE_PD)
+		return fail(IB_NAK_REM_ACCESS, 0, OHCA_VE_PD, OHCA_EVENT_QP_ACCESS_ERR);
+	/* a WQE that waits for its packet to come again is of the SRQ before, too */
+	if (ve || ((qp->xp->rx_op != OHCA_RX_NONE || qp->xp->rwqe) && srq != qp->srq))
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_XRC_SRQ, OHCA_EVENT_QP_REQ_ERR);
+	qp->srq = srq;
+	qp->rcq = srq->cq;
+	qp->pd = srq->pd;
+	return ok();
+}
+
+/* Sizes that every request must have, for its place in the message (9.7.4.1.6). */
+static bool size_ok(const struct ohca_qp *qp, const struct ib_pkt_info *i)
+{
+	uint32_t mtu = ohca_qp_mtu(qp);
+
+	if (i->op->flags & (IB_OPF_FIRST | IB_OPF_MIDDLE))
+		return i->payload_len == mtu;
+	if (i->op->flags & IB_OPF_LAST)
+		return i->payload_len >= 1 && i->payload_len <= mtu;
+	return i->payload_len <= mtu;
+}
+
+/* Does the packet continue what is in progress, or begin when nothing is? */
+static bool in_sequence(const struct ohca_xport *xp, const struct ib_opcode_info *op)
+{
+	if (op->flags & IB_OPF_START)
+		return xp->rx_op == OHCA_RX_NONE;
+	if (op->flags & IB_OPF_SEND)
+		return xp->rx_op == OHCA_RX_SEND;
+	return xp->rx_op == OHCA_RX_WRITE;
+}
+
+/* What of a message that has matched a tag goes to the buffer. */
+static void tagged_part(const struct ohca_xport *xp, const struct ohca_rxpkt *p,
+			const uint8_t **data, uint32_t *n)
+{
+	const struct ohca_rwqe *r = xp->rwqe;
+
+	if (r->use == OHCA_USE_EAGER && p->i.op->flags & IB_OPF_START) {
+		/* less than a header comes only from who repeats it differently */
+		*data += OHCA_TMH_LEN;
+		*n = *n > OHCA_TMH_LEN ? *n - OHCA_TMH_LEN : 0;
+	} else if (r->use == OHCA_USE_RNDV) {
+		*n = 0;
+	} else if (r->use == OHCA_USE_NO_ROOM && *n > r->total - xp->rx_off) {
+		*n = r->total - xp->rx_off;
+	}
+}
+
+static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	const uint8_t *data = p->payload;
+	uint32_t n = p->i.payload_len;
+	int rc;
+
+	if (p->i.op->flags & IB_OPF_START) {
+		rc = recv_take(e, qp, p);
+		if (rc == 0)
+			return fail(V_RNR, 0, 0, 0);
+		if (rc < 0)
+			return fail(IB_NAK_REM_OP, 0, (uint16_t)-rc, 0);
+		xp->rx_op = OHCA_RX_SEND;
+		xp->rx_off = 0;
+	}
+	if (xp->rwqe->use >= OHCA_USE_EAGER)
+		tagged_part(xp, p, &data, &n);
+	if (n > xp->rwqe->total - xp->rx_off)
+		return fail(IB_NAK_INV_REQ, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH, 0);
+	if (n) {
+		rc = ohca_sgl_scatter(e, qp, ohca_recv_pd(qp), xp->rwqe->sge, xp->rwqe->num_sge,
+				      xp->rx_off, data, n);
+		if (rc == OHCA_MR_FAULT) {
+			/* the packet comes again; the WQE is kept for it */
+			if (p->i.op->flags & IB_OPF_START)
+				xp->rx_op = OHCA_RX_NONE;
+			return fail(V_FAULT, 0, 0, 0);
+		}
+		if (rc)
+			return fail(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, (uint16_t)rc, 0);
+	}
+	xp->rx_off += n;
+	if (!(p->i.op->flags & IB_OPF_END)) {
+		if (xp->rwqe->use == OHCA_USE_EAGER && ohca_tagged_match(e, qp, xp->rwqe))
+			return fail(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
+		return ok();
+	}
+	if (p->i.op->flags & IB_OPF_INV) {
+		rc = ohca_mr_invalidate(e, qp, ib_be32(ib_pkt_ieth(p->hdr, &p->i)->rkey), true);
+		/* class J: the message is good and has come, which a NAK would deny */
+		if (rc)
+			return fail(V_LOCAL, OHCA_WC_LOC_ACCESS, (uint16_t)rc, 0);
+	}
+	xp->rx_op = OHCA_RX_NONE;
+	if (recv_done(e, qp, p, xp->rx_off))
+		return fail(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
+	return ok();
+}
+
+/* RETH of the first packet of a WRITE: what it may write to, and is the size right? */
+static struct verdict begin_write(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	const struct ib_reth *reth = ib_pkt_reth(p->hdr, &p->i);
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_mr_range r;
+	int ve;
+
+	if (!(qp->access & OHCA_ACCESS_REMOTE_WRITE))
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
+	xp->wr_va = ib_be64(reth->va);
+	xp->wr_rkey = ib_be32(reth->rkey);
+	xp->wr_len = ib_be32(reth->dmalen);
+	xp->rx_off = 0;
+	if (xp->wr_len > OHCA_MAX_MSG)
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+	if (xp->wr_len) {
+		ve = ohca_rkey_check(e, qp, xp->wr_rkey, xp->wr_va, xp->wr_len,
+				     OHCA_ACCESS_REMOTE_WRITE, &r);
+		if (ve)
+			return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+	}
+	return ok();
+}
+
+/*
+ * A WRITE with immediate data may not write where it wants to. Its receive WQE is for what
+ * becomes of it: Local Access Error is there for nothing else (11.6.2), so it is taken, and
+ * flushed WQEs begin behind it. Only a packet that has the immediate data says that there is a
+ * WQE to take; of a longer message the first one is refused, and nobody knows. A UC message is
+ * dropped whatever it is.
+ */
+static void imm_refused(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+			struct verdict *v)
+{
+	if (ohca_qp_reliable(qp) && recv_take(e, qp, p) > 0)
+		v->status = OHCA_WC_LOC_ACCESS;
+}
+
+static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	uint32_t n = p->i.payload_len, left;
+	struct ohca_mr_range r;
+	struct verdict v;
+	int rc;
+
+	if (p->i.op->flags & IB_OPF_START) {
+		v = begin_write(e, qp, p);
+		if (v.nak == IB_NAK_REM_ACCESS && p->i.op->flags & IB_OPF_IMM)
+			imm_refused(e, qp, p, &v);
+		if (v.nak != V_OK)
+			return v;
+	}
+	left = xp->wr_len - xp->rx_off;
+	if (p->i.op->flags & IB_OPF_END ? n != left : n >= left)
+		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+	if (p->i.op->flags & IB_OPF_IMM) {
+		rc = recv_take(e, qp, p);
+		if (rc == 0)
+			return fail(V_RNR, 0, 0, 0);
+		if (rc < 0)
+			return fail(IB_NAK_REM_OP, 0, (uint16_t)-rc, 0);
+	}
+	if (n) {
+		/* the region may have gone since the first packet */
+		rc = ohca_rkey_check(e, qp, xp->wr_rkey, xp->wr_va + xp->rx_off, n,
+				     OHCA_ACCESS_REMOTE_WRITE, &r);
+		if (rc)
+			return fail(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, (uint16_t)rc,
+				    OHCA_EVENT_QP_ACCESS_ERR);
+		rc = ohca_mr_write(e, &r, 0, p->payload, n);
+		if (rc == OHCA_MR_FAULT) {
+			e->missing.len += left - n;
+			return fail(V_FAULT, 0, 0, 0);
+		}
+		if (rc)
+			return fail(IB_NAK_REM_OP, OHCA_WC_LOC_ACCESS, OHCA_VE_DMA,
+				    OHCA_EVENT_QP_FATAL);
+	}
+	xp->rx_off += n;
+	xp->rx_op = OHCA_RX_WRITE;
+	if (p->i.op->flags & IB_OPF_END) {
+		xp->rx_op = OHCA_RX_NONE;
+		if (p->i.op->flags & IB_OPF_IMM && recv_done(e, qp, p, xp->wr_len))
+			return fail(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
+	}
+	return ok();
+}
+
+/* ---- RC: requests ------------------------------------------------------------------------ */
+
+static void nak(struct ohca_xport *xp, uint8_t syndrome)
+{
+	xp->nak_due = true;
+	xp->nak_sent = true;
+	xp->nak_syn = syndrome;
+	xp->nak_psn = xp->epsn;
+}
+
+/* Complete the WQE of the request in error, or tell by the event; ERR. Responses still leave. */
+static void stop(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
+{
+	struct ohca_xport *xp = qp->xp;
+	enum ohca_event ev = v->ev;
+
+	xp->closing = true;
+	if (xp->rwqe && v->status) {
+		recv_fail(e, qp, v->status, v->ve);
+		ev = 0;
+	}
+	ohca_qp_error(e, qp, ev, v->ve);
+}
+
+/* A request cannot be executed: NAK, complete, move to ERR. */
+static void refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
+{
+	nak(qp->xp, IB_AETH_NAK | v->nak);
+	stop(e, qp, v);
+}
+
+/* The READ response that is next cannot go on. */
+void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
+{
+	uint32_t psn = rd_at(qp->xp, 0)->next;
+
+	ohca_rd_clear(e, qp->xp);
+	refuse(e, qp, v);
+	qp->xp->nak_psn = psn;
+}
+
+/* The request wants a page. Told of or not: it comes again, or another one does. */
+static void wait_page(ohca_engine *e, struct ohca_qp *qp, const struct ib_opcode_info *op)
+{
+	if (!qp->xp->fault[OHCA_FAULT_RECV])
+		qp->xp->fault_rkey = !(op->flags & IB_OPF_SEND);
+	ohca_suspend(e, qp, OHCA_FAULT_RECV, 0);
+}
+
+void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side)
+{
+	/* by whose key decides whose mistake it is, as when the region has gone (9.7.5) */
+	struct verdict v = side == OHCA_FAULT_READ || qp->xp->fault_rkey ?
+		fail(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, OHCA_VE_PAGE_FAULT,
+		     OHCA_EVENT_QP_ACCESS_ERR) :
+		fail(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, OHCA_VE_PAGE_FAULT,
+		     OHCA_EVENT_QP_ACCESS_ERR);
+
+	if (side == OHCA_FAULT_READ) {
+		v.status = 0;
+		ohca_resp_read_refuse(e, qp, &v);
+	} else if (ohca_qp_reliable(qp)) {
+		refuse(e, qp, &v);
+	} else {
+		/* there is nobody to be told but our own consumer */
+		if (qp->xp->rwqe) {
+			recv_fail(e, qp, v.status, v.ve);
+			v.ev = 0;
+		}
+		ohca_qp_error(e, qp, v.ev, v.ve);
+	}
+}
+
+void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ib_opcode_info *op = p->i.op;
+	int32_t diff = ib_psn_diff(p->i.psn, xp->epsn);
+	uint32_t next = ib_psn_add(p->i.psn, 1);
+	struct verdict v;
+
+	ohca_sched_activate(e, xp);
+	if (diff > 0) {
+		ohca_count_qp(e, qp, OHCA_CNT_RX_OUT_OF_SEQ);
+		if (!xp->nak_sent)
+			nak(xp, IB_AETH_NAK | IB_NAK_PSN_SEQ);
+		return;
+	}
+	if (diff < 0) {
+		ohca_resp_duplicate(e, qp, p);
+		return;
+	}
+	xp->nak_due = xp->nak_sent = false;
+	v = qp->xrcd ? xrc_request(e, qp, p) : ok();
+	if (v.nak != V_OK)
+		;
+	else if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
+		v = fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+	else if (op->flags & IB_OPF_SEND)
+		v = do_send(e, qp, p);
+	else if (op->flags & IB_OPF_WRITE)
+		v = do_write(e, qp, p);
+	else if (op->flags & IB_OPF_READ)
+		v = ohca_resp_read(e, qp, p, &next);
+	else if (op->flags & IB_OPF_ATOMIC)
+		v = ohca_resp_atomic(e, qp, p);
+	else if (op->flags & IB_OPF_FLUSH && ohca_feature(e, OHCA_FEATURE_MPE))
+		v = ohca_resp_flush(e, qp, p);
+	else if (op->flags & IB_OPF_ATOMIC_WRITE && ohca_feature(e, OHCA_FEATURE_MPE))
+		v = ohca_resp_atomic_write(e, qp, p);
+	else
+		v = fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
+	if (v.nak == V_RNR) {
+		ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);
+		nak(xp, IB_AETH_RNR_NAK | qp->min_rnr_timer);
+		return;
+	}
+	if (v.nak == V_FAULT || v.nak == V_BUSY) {
+		if (v.nak == V_FAULT)
+			wait_page(e, qp, op);
+		ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);
+		nak(xp, IB_AETH_RNR_NAK | OHCA_FAULT_RNR_TIMER);
+		return;
+	}
+	if (v.nak != V_OK && v.nak != V_LOCAL) {
+		refuse(e, qp, &v);
+		return;
+	}
+	if (xp->fault[OHCA_FAULT_RECV])
+		ohca_suspend_forget(e, xp, OHCA_FAULT_RECV);
+	xp->epsn = next;
+	if (op->flags & IB_OPF_END)
+		xp->msn = ib_psn_add(xp->msn, 1);
+	if (p->i.ackreq && !(op->flags & RESPONDED))
+		xp->ack_due = true;
+	if (v.nak == V_LOCAL)
+		stop(e, qp, &v);
+}
+
+/* ---- UC ------------------------------------------------------------------------------------ */
+
+/*
+ * The rest of the message in progress is not wanted; @taken: this packet took a WQE for it. A
+ * WQE of the QP's own serves the next message (9.8.3); one from an SRQ is not withheld from
+ * other QPs, it ends as aborted (11.6.2).
+ */
+static void uc_abandon(ohca_engine *e, struct ohca_qp *qp, bool taken)
+{
+	struct ohca_xport *xp = qp->xp;
+	bool told = (taken || xp->rx_op == OHCA_RX_SEND) && xp->rwqe && xp->rwqe->from_srq;
+
+	xp->rx_op = OHCA_RX_NONE;
+	if (told)
+		recv_fail(e, qp, OHCA_WC_REM_ABORT, OHCA_VE_ABORTED);
+}
+
+/*
+ * Messages are received whole or not at all (9.8.3). After a gap everything is dropped up
+ * to the next first packet.
+ */
+void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ib_opcode_info *op = p->i.op;
+	struct verdict v;
+
+	ohca_sched_activate(e, xp);
+	if (p->i.psn != xp->epsn) {
+		ohca_count_qp(e, qp, OHCA_CNT_RX_OUT_OF_SEQ);
+		xp->uc_skip = true;
+	}
+	xp->epsn = ib_psn_add(p->i.psn, 1);
+	if (xp->uc_skip || op->flags & IB_OPF_START)
+		uc_abandon(e, qp, false);
+	if (op->flags & IB_OPF_START)
+		xp->uc_skip = false;
+	/* the CQ had no room for it */
+	if (xp->uc_skip || qp->state == OHCA_QPS_ERR)
+		return;
+	if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
+		v = fail(IB_NAK_INV_REQ, 0, 0, 0);
+	else if (op->flags & IB_OPF_SEND)
+		v = do_send(e, qp, p);
+	else
+		v = do_write(e, qp, p);
+	if (v.nak == V_OK) {
+		if (xp->fault[OHCA_FAULT_RECV])
+			ohca_suspend_forget(e, xp, OHCA_FAULT_RECV);
+		return;
+	}
+	xp->uc_skip = true;
+	if (v.nak == IB_NAK_REM_OP) {
+		/* what is wrong here and not with the message stops the QP */
+		xp->rx_op = OHCA_RX_NONE;
+		if (xp->rwqe && v.status)
+			recv_fail(e, qp, v.status, v.ve);
+		ohca_qp_error(e, qp, v.ev, v.ve);
+	} else if (v.nak == V_FAULT) {
+		xp->rx_op = OHCA_RX_NONE;
+		wait_page(e, qp, op);
+	} else {
+		if (v.nak == V_RNR)
+			ohca_count_qp(e, qp, OHCA_CNT_RX_NO_WQE);
+		uc_abandon(e, qp, v.status && op->flags & IB_OPF_IMM);
+	}
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Responder of RC and UC. */
+#ifndef OHCA_TRANSPORT_RESPONDER_H
+#define OHCA_TRANSPORT_RESPONDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "engine/object/fault.h"
+#include "engine/transport/tx.h"
+#include "engine/transport/xport.h"
+
+struct ohca_hw_cqe;
+struct ohca_qp;
+struct ohca_rwqe;
+struct ohca_rxpkt;
+
+#define OHCA_FAULT_RNR_TIMER	12u	/* code; 0.64 ms, within which a page is often there */
+#define OHCA_RD_RING		128u	/* power of two; most that max_dest_rd_atomic may be */
+
+/**
+ * struct ohca_rd - a READ or atomic response to be sent
+ * @srqn: XRC SRQ whose PD the key must be of (XRC_TGT)
+ * @dup: all of it was sent before; it makes room for a new request
+ */
+struct ohca_rd {
+	uint64_t va;
+	uint64_t orig;		/* atomic: value before */
+	uint32_t rkey, length;
+	uint32_t first, next, last;
+	uint32_t msn;
+	uint32_t srqn;
+	bool atomic, dup;
+};
+
+/** struct ohca_rdring - responses to be sent; a QP has one only while it has some */
+struct ohca_rdring {
+	struct ohca_rdring *next;	/* free list */
+	struct ohca_rd rd[OHCA_RD_RING];
+};
+
+/** struct ohca_atomic_res - result of an executed atomic, for duplicates */
+struct ohca_atomic_res {
+	uint64_t orig;
+	uint32_t psn;
+	bool valid;
+};
+
+_Static_assert(sizeof(struct ohca_qp) + sizeof(struct ohca_xport) +
+	       16 * sizeof(struct ohca_atomic_res) <= 1024 - 64,
+	       "an idle QP costs at most 1 KiB, malloc's own included");
+
+enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp);	/* RC */
+static inline bool ohca_resp_pending(const struct ohca_xport *xp)
+{
+	return xp->rd_num || xp->nak_due || xp->ack_due;
+}
+
+void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+/* Resources for max_dest_rd_atomic, of which the ring is only reserved; 0 or -1 */
+int ohca_resp_alloc(ohca_engine *e, struct ohca_qp *qp);
+void ohca_resp_free(ohca_engine *e, struct ohca_xport *xp);
+/*
+ * Stop responding; with @keep_closing the responses under way still leave. In ERR an ACK or
+ * NAK that is due does so in any case, and the receive WQE in use is flushed, so that
+ * LAST_WQE is true when it is told.
+ */
+void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing);
+/* Complete a receive WQE. @p: NULL for a flush */
+void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
+			uint8_t status, uint16_t ve, struct ohca_hw_cqe *cqe, bool solicited);
+/* In ERR: flush up to *@quantum receive WQEs; false: none is left */
+bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);
+
+/* No page is to be had for the request or the READ response that waits for it */
+void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side);
+
+#endif /* OHCA_TRANSPORT_RESPONDER_H */

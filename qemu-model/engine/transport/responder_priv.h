@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Inside the responder: what its files share.
+ *
+ * responder.c		requests: in which order, which are refused, SENDs and WRITEs; UC
+ * responder_read.c	READs, atomics, memory placement, and all of these asked for again
+ * responder_tx.c	the responses, as they leave
+ */
+#ifndef OHCA_TRANSPORT_RESPONDER_PRIV_H
+#define OHCA_TRANSPORT_RESPONDER_PRIV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "engine/transport/responder.h"
+#include "engine/transport/rx.h"
+#include "engine/transport/xport.h"
+#include "ib/packet.h"
+#include "ohca_hw.h"
+
+struct ohca_pd;
+struct ohca_qp;
+
+/* ---- what became of a request -------------------------------------------------------- */
+
+/**
+ * struct verdict - what became of a packet
+ * @nak: NAK code, or one of the values below
+ * @status: for the receive WQE, if there is one
+ * @ev: asynchronous event, if there is no WQE to tell by
+ */
+struct verdict {
+	uint8_t nak;
+	uint8_t status;
+	uint16_t ve;
+	enum ohca_event ev;
+};
+#define V_OK	0xff
+#define V_RNR	0xfe
+#define V_FAULT	0xfd	/* a page is missing: e->missing */
+#define V_LOCAL	0xfc	/* acknowledged, but the WQE fails and the QP goes to ERR */
+#define V_BUSY	0xfb	/* it takes a while: the requester shall come again */
+
+static inline struct verdict fail(uint8_t nak, uint8_t status, uint16_t ve, enum ohca_event ev)
+{
+	return (struct verdict){ .nak = nak, .status = status, .ve = ve, .ev = ev };
+}
+
+static inline struct verdict ok(void)
+{
+	return (struct verdict){ .nak = V_OK };
+}
+
+/* ---- responder_read.c ------------------------------------------------------------------ */
+
+/* Requests that are acknowledged by a response of their own. */
+#define RESPONDED (IB_OPF_READ | IB_OPF_ATOMIC | IB_OPF_FLUSH | IB_OPF_ATOMIC_WRITE)
+
+/* Response @i of those that are to be sent, from the next one on. */
+static inline struct ohca_rd *rd_at(const struct ohca_xport *xp, uint8_t i)
+{
+	return &xp->rd->rd[(xp->rd_head + i) & (OHCA_RD_RING - 1)];
+}
+
+/* Forget all responses that are to be sent. */
+void ohca_rd_clear(ohca_engine *e, struct ohca_xport *xp);
+/* The first response has been sent. */
+void ohca_rd_pop(ohca_engine *e, struct ohca_xport *xp);
+
+/* Execute one request in sequence. @next: of a READ: PSN behind its responses */
+struct verdict ohca_resp_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+			      uint32_t *next);
+struct verdict ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+struct verdict ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+struct verdict ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
+				      const struct ohca_rxpkt *p);
+/* A request of a PSN that was executed: answer it again. */
+void ohca_resp_duplicate(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+
+/* ---- XRC: the SRQ that a request names (annex A14) ------------------------------------- */
+
+/* Its number; 0 if there is none. */
+static inline uint32_t xrc_srqn(const struct ohca_rxpkt *p)
+{
+	const struct ib_xrceth *x = ib_pkt_xrceth(p->hdr, &p->i);
+
+	return x ? ib_be32(x->srqn) & IB_QPN_MASK : 0;
+}
+
+/*
+ * Check keys of a target with the PD of SRQ @srqn from now on; *@old: the PD to go back to.
+ * What is being received is left alone. 0 or vendor error.
+ */
+int ohca_resp_pd_set(ohca_engine *e, struct ohca_qp *qp, uint32_t srqn, struct ohca_pd **old);
+
+/* ---- responder.c ---------------------------------------------------------------------------- */
+
+/* The READ response that is next cannot go on: NAK in its place, ERR. */
+void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v);
+
+#endif /* OHCA_TRANSPORT_RESPONDER_PRIV_H */

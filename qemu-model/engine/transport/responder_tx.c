@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Responses of an RC or XRC QP as they leave: READ and atomic data, ACKs, NAKs. */
+#include <string.h>
+
+#include "engine/object/counters.h"
+#include "engine/object/fault.h"
+#include "engine/object/mr_access.h"
+#include "engine/object/qp.h"
+#include "engine/object/to_transport.h"
+#include "engine/transport/ack.h"
+#include "engine/transport/path.h"
+#include "engine/transport/responder.h"
+#include "engine/transport/responder_priv.h"
+#include "engine/transport/suspend.h"
+#include "engine/transport/tx.h"
+#include "engine/transport/xport.h"
+#include "ib/packet.h"
+#include "ohca_hw.h"
+
+/*
+ * Syndrome of an acknowledgement: the receive WQEs posted when the last one was taken, and the
+ * one of the message in progress, which the MSN does not count yet. There may be more by now, but
+ * to look costs an access to guest memory for every ACK, and a requester that runs out asks with
+ * a packet for which a WQE is taken. WQEs of an SRQ are promised to nobody.
+ */
+static uint8_t ack_syndrome(const struct ohca_qp *qp)
+{
+	if (qp->type != OHCA_QPT_RC || qp->srq)
+		return IB_AETH_ACK | IB_AETH_CREDIT_INVALID;
+	return IB_AETH_ACK | ib_credit_code(qp->rq_pi - qp->rq_ci + (qp->xp->rwqe != NULL));
+}
+
+/* The NAK that is due, or else an ACK of everything received. */
+static struct ohca_ack ack_due(ohca_engine *e, struct ohca_qp *qp)
+{
+	const struct ohca_xport *xp = qp->xp;
+	struct ohca_ack a = {
+		.path = *ohca_qp_path(e, qp),
+		.dqpn = qp->dest_qpn,
+		.migreq = ohca_qp_migreq(qp),
+		.msn = xp->msn,
+		.opcode = IB_OPN_ACK | ohca_qp_trans(qp),
+		.psn = xp->nak_due ? xp->nak_psn : ib_psn_add(xp->epsn, IB_PSN_MASK),
+		.syndrome = xp->nak_due ? xp->nak_syn : ack_syndrome(qp),
+	};
+
+	return a;
+}
+
+void ohca_xp_last_words(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_ack a;
+
+	if (!xp->ack_due && !xp->nak_due)
+		return;
+	a = ack_due(e, qp);
+	if (!ohca_ack_out(e, &a))
+		ohca_ack_later(e, &a);
+	xp->ack_due = xp->nak_due = false;
+}
+
+static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *r)
+{
+	const struct ohca_path *path = ohca_qp_path(e, qp);
+	struct ohca_tx tx;
+	uint8_t *h;
+
+	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN +
+			  IB_ATOMIC_ACK_ETH_LEN + IB_ICRC_LEN, &tx))
+		return OHCA_SENT_BLOCKED;
+	h = ib_build_bth(tx.buf + path->hdr_len, IB_OPN_ATOMIC_ACK | ohca_qp_trans(qp),
+			 ohca_qp_migreq(qp), 0, path->pkey, qp->dest_qpn, false, r->first);
+	h = ib_build_aeth(h, ack_syndrome(qp), r->msn);
+	ib_build_atomic_ack(h, r->orig);
+	ohca_tx_close_qp(e, qp, &tx);
+	return OHCA_SENT;
+}
+
+/* One packet of a READ response. */
+static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_rd *r)
+{
+	const struct ohca_path *path = ohca_qp_path(e, qp);
+	uint32_t mtu = ohca_qp_mtu(qp);
+	uint32_t off = (uint32_t)ib_psn_diff(r->next, r->first) * mtu;
+	uint32_t n = r->length - off < mtu ? r->length - off : mtu, pad = ib_pad(n);
+	bool first = r->next == r->first, last = r->next == r->last;
+	uint8_t op = ohca_qp_trans(qp) |
+		     (first ? (last ? IB_OPN_READ_RESP_ONLY : IB_OPN_READ_RESP_FIRST) :
+			      (last ? IB_OPN_READ_RESP_LAST : IB_OPN_READ_RESP_MIDDLE));
+	struct ohca_mr_range range;
+	struct ohca_pd *pd;
+	struct ohca_tx tx;
+	int ve = 0, rc;
+	uint8_t *h;
+
+	if (!ohca_tx_open(e, path, path->hdr_len + ib_opcodes[op].hdr_len + n + pad + IB_ICRC_LEN,
+			  &tx))
+		return OHCA_SENT_BLOCKED;
+	h = ib_build_bth(tx.buf + path->hdr_len, op, ohca_qp_migreq(qp), (uint8_t)pad, path->pkey,
+			 qp->dest_qpn, false, r->next);
+	if (first || last)
+		h = ib_build_aeth(h, ack_syndrome(qp), r->msn);
+	/* the region may have gone since the request, or the XRC SRQ */
+	ve = ohca_resp_pd_set(e, qp, r->srqn, &pd);
+	if (n && !ve)
+		ve = ohca_rkey_check(e, qp, r->rkey, r->va + off, n, OHCA_ACCESS_REMOTE_READ,
+				     &range);
+	qp->pd = pd;
+	rc = !ve && n ? ohca_mr_read(e, &range, 0, h, n) : 0;
+	if (rc == OHCA_MR_FAULT && qp->state != OHCA_QPS_ERR) {
+		e->missing.len += r->length - off - n;
+		return ohca_suspend_tx(e, qp, OHCA_FAULT_READ, 0);
+	}
+	if (rc)
+		ve = OHCA_VE_DMA;
+	if (ve) {
+		struct verdict v = fail(ve == OHCA_VE_DMA ? IB_NAK_REM_OP : IB_NAK_REM_ACCESS, 0,
+					(uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+
+		ohca_resp_read_refuse(e, qp, &v);
+		return OHCA_SENT;
+	}
+	memset(h + n, 0, pad);
+	ohca_tx_close_qp(e, qp, &tx);
+	r->next = ib_psn_add(r->next, 1);
+	return OHCA_SENT;
+}
+
+enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+	enum ohca_sent ret;
+
+	if (xp->rd_num) {
+		struct ohca_rd *r = rd_at(xp, 0);
+		uint32_t last = r->last;
+
+		if (xp->fault[OHCA_FAULT_READ])
+			return OHCA_SENT_NONE;
+		ret = r->atomic ? send_atomic_ack(e, qp, r) : send_read_resp(e, qp, r);
+		if (ret != OHCA_SENT || !xp->rd_num)
+			return ret;
+		if (r->atomic || ib_psn_diff(r->next, last) > 0) {
+			ohca_rd_pop(e, xp);
+			/* it acknowledges what came before it */
+			if (!xp->rd_num && ib_psn_add(last, 1) == xp->epsn)
+				xp->ack_due = false;
+		}
+		return OHCA_SENT;
+	}
+	if (xp->nak_due || xp->ack_due) {
+		struct ohca_ack a = ack_due(e, qp);
+
+		if (!ohca_ack_out(e, &a))
+			return OHCA_SENT_BLOCKED;
+		if (a.path.kind != OHCA_TX_DISCARD)
+			ohca_count_set(e, qp, OHCA_CNT_TX_PKTS);
+		xp->nak_due = xp->ack_due = false;
+		return OHCA_SENT;
+	}
+	return OHCA_SENT_NONE;
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * In from the wire: the checks of IBTA vol 1, 9.6.1, in its order, then dispatch.
+ *
+ * The headers are copied before anything is looked at; the payload is copied once, to
+ * where it belongs.
+ */
+#include <string.h>
+
+#include "engine/base/guestmem.h"
+#include "engine/base/le.h"
+#include "engine/base/port.h"
+#include "engine/base/state.h"
+#include "engine/object/apm.h"
+#include "engine/object/counters.h"
+#include "engine/object/eq.h"
+#include "engine/object/qp.h"
+#include "engine/transport/completer.h"
+#include "engine/transport/responder.h"
+#include "engine/transport/rx.h"
+#include "engine/transport/to_agents.h"
+#include "engine/transport/ud.h"
+#include "ib/crc.h"
+#include "ib/packet.h"
+#include "ib/pma.h"
+#include "ib/smp.h"
+#include "ohca_hw.h"
+
+#define PORT_ARMED	3u
+
+void ohca_rx_drop(ohca_engine *e, const struct ohca_rxpkt *p, enum ohca_counter why)
+{
+	ohca_count(e, why);
+	ohca_trace(e, OHCA_TR_RX_DROP, why, p->port, p->i.opcode, p->i.dqpn);
+}
+
+static void violation(const struct ohca_rxpkt *p, uint32_t key, struct ib_key_violation *v)
+{
+	const struct ib_grh *grh = ib_pkt_grh(p->hdr, &p->i);
+	const struct ib_deth *deth = ib_pkt_deth(p->hdr, &p->i);
+
+	memset(v, 0, sizeof(*v));
+	v->lid1 = p->i.slid;
+	v->lid2 = p->i.dlid;
+	v->key = key;
+	v->sl = p->i.sl;
+	v->qp1 = deth ? ib_deth_sqpn(deth) : 0;
+	v->qp2 = p->i.dqpn;
+	if (grh) {
+		memcpy(v->gid1, grh->sgid, 16);
+		memcpy(v->gid2, grh->dgid, 16);
+	}
+}
+
+void ohca_rx_bad_pkey(ohca_engine *e, const struct ohca_rxpkt *p)
+{
+	struct ib_key_violation v;
+
+	ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKEY);
+	violation(p, p->i.pkey, &v);
+	ohca_mad_bad_pkey(e, p->port, &v);
+}
+
+void ohca_rx_bad_qkey(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
+{
+	struct ib_key_violation v;
+
+	ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QKEY);
+	violation(p, qkey, &v);
+	ohca_mad_bad_qkey(e, p->port, &v);
+}
+
+bool ohca_rx_dgid_ok(const struct ohca_port *port, const struct ohca_rxpkt *p)
+{
+	const struct ib_grh *grh = ib_pkt_grh(p->hdr, &p->i);
+
+	return !grh || ohca_gid_accepts(port, grh->dgid) >= 0;
+}
+
+/* Does the path lead back to the port it begins at? As path.c decides it. */
+static bool leads_back(const struct ohca_port *port, const struct ohca_hw_av *av)
+{
+	return (port->lid && ohca_le16(av->dlid) >> port->lmc == port->lid >> port->lmc) ||
+	       (av->flags & OHCA_AV_GRH && ohca_gid_find(port, av->dgid) >= 0);
+}
+
+/* Does the packet come from the other end of a path that begins at port @port_idx? */
+static bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int port_idx,
+		      const struct ohca_hw_av *av)
+{
+	const struct ohca_port *port = &e->port[port_idx];
+	const struct ib_grh *grh;
+
+	if (port_idx != p->port)
+		return false;
+	/* by the loop only this port's QPs come: no peer of a path that leads elsewhere */
+	if (p->loop)
+		return leads_back(port, av);
+	if (p->i.slid != ohca_le16(av->dlid))
+		return false;
+	if (p->i.dlid != (port->lid | av->src_path_bits))
+		return false;
+	if (!p->i.has_grh)
+		return true;
+	/* one that has a GRH must name us */
+	grh = ib_pkt_grh(p->hdr, &p->i);
+	if (av->flags & OHCA_AV_GRH)
+		return ib_gid_is(grh->dgid, port->gid[av->sgid_index]) &&
+		       memcmp(grh->sgid, av->dgid, 16) == 0;
+	return ohca_rx_dgid_ok(port, p);
+}
+
+/*
+ * RC, UC and XRC: is the packet the peer's, over the path that it has to take? That is the
+ * alternate one if the QP is armed and the packet says that the peer has migrated.
+ */
+static bool on_path(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	const struct ohca_port *port = &e->port[p->port];
+	bool alt = p->i.migreq && qp->mig_state == OHCA_MIG_ARMED;
+	uint16_t pkey_index = alt ? qp->alt->pkey_index : qp->pkey_index;
+
+	if (pkey_index >= port->num_pkeys ||
+	    !ib_pkey_match(p->i.pkey, port->pkey[pkey_index])) {
+		ohca_rx_bad_pkey(e, p);
+	} else if (!from_peer(e, p, alt ? qp->alt->port : qp->port,
+			      alt ? &qp->alt->av : &qp->av)) {
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
+	} else {
+		if (alt)
+			ohca_mig_go(e, qp);
+		else if (qp->mig_state == OHCA_MIG_REARM && !p->i.migreq)
+			qp->mig_state = OHCA_MIG_ARMED;
+		return true;
+	}
+	if (p->i.migreq)
+		ohca_mig_refuse(e, qp);
+	return false;
+}
+
+/* Type of the QP that a connected service's packet is for. */
+static uint8_t qp_type(const struct ib_pkt_info *i)
+{
+	switch (i->opcode & IB_TRANS_MASK) {
+	case IB_TRANS_RC:
+	case IB_TRANS_VENDOR:
+		return OHCA_QPT_RC;
+	case IB_TRANS_UC:
+		return OHCA_QPT_UC;
+	default:
+		return i->op->flags & IB_OPF_RESPONSE ? OHCA_QPT_XRC_INI : OHCA_QPT_XRC_TGT;
+	}
+}
+
+static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
+{
+	struct ohca_qp *qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
+
+	if (!qp || qp->type != qp_type(&p->i) || qp->state < OHCA_QPS_RTR ||
+	    qp->state == OHCA_QPS_ERR) {
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
+		return;
+	}
+	if (!on_path(e, qp, p))
+		return;
+	ohca_count_set(e, qp, OHCA_CNT_RX_PKTS);
+	if (p->i.op->flags & IB_OPF_RESPONSE) {
+		if (qp->state == OHCA_QPS_RTR)
+			ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
+		else
+			ohca_comp_rx(e, qp, p);
+		return;
+	}
+	if (qp->state == OHCA_QPS_RTR && !qp->xp->comm_est) {
+		qp->xp->comm_est = true;
+		ohca_async_event(e, OHCA_EVENT_COMM_EST, qp->handle, 0);
+	}
+	if (ohca_qp_reliable(qp))
+		ohca_resp_rx(e, qp, p);
+	else
+		ohca_uc_rx(e, qp, p);
+}
+
+/* Is it for this port? */
+static bool addressed(const struct ohca_port *port, const struct ib_pkt_info *i)
+{
+	if (ib_lid_is_mcast(i->dlid))
+		return true;		/* the GID decides */
+	if (i->dlid == IB_LID_PERMISSIVE)
+		return i->vl == IB_VL_MANAGEMENT;
+	return port->lid && i->dlid >> port->lmc == port->lid >> port->lmc;
+}
+
+/* A packet that the link layer refuses: PortRcvErrors, of which @detail is a part. */
+static void rcv_error(ohca_engine *e, const struct ohca_rxpkt *p, uint64_t *detail)
+{
+	e->port[p->port].cnt.rcv_errors++;
+	++*detail;
+	ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKT);
+}
+
+/*
+ * A packet that cannot be decoded. PortRcvErrors has those with a bad LVer, length, VL or LID
+ * (7.3); what is wrong beyond the LRH is the transport's to drop (9.6.1), and raw packets are
+ * for nobody here.
+ */
+static void malformed(ohca_engine *e, const struct ohca_rxpkt *p, int rc)
+{
+	switch (rc) {
+	case IB_PKT_ERR_RAW:
+	case IB_PKT_ERR_GRH:
+	case IB_PKT_ERR_TVER:
+	case IB_PKT_ERR_OPCODE:
+	case IB_PKT_ERR_PAYLOAD:
+		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKT);
+		break;
+	default:
+		rcv_error(e, p, &e->port[p->port].cnt.rcv_malformed);
+		break;
+	}
+}
+
+void ohca_rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *frame, uint32_t len,
+		    bool icrc_valid, bool loop)
+{
+	struct ohca_port *port = &e->port[port_idx];
+	uint8_t hdr[IB_MAX_HDR_LEN];
+	uint32_t n = len < sizeof(hdr) ? len : sizeof(hdr);
+	struct ohca_rxpkt p = { .port = (uint8_t)port_idx, .loop = loop, .hdr = hdr };
+	int rc;
+
+	memcpy(hdr, frame, n);
+	rc = ib_hdr_parse(hdr, n, len, 0, &p.i);
+	ohca_count(e, OHCA_CNT_RX_PKTS);
+	/* an opcode of RC that is not assigned is the QP's to refuse (9.7.4.1.4) */
+	if (rc == IB_PKT_ERR_OPCODE && (p.i.opcode & IB_TRANS_MASK) == IB_TRANS_RC &&
+	    p.i.vl != IB_VL_MANAGEMENT)
+		rc = 0;
+	if (rc || p.i.payload_len > IB_MAX_PAYLOAD) {
+		malformed(e, &p, rc);
+		return;
+	}
+	p.payload = frame + p.i.hdr_len;
+	if (icrc_valid && !ib_icrc_ok(frame, len)) {
+		rcv_error(e, &p, &port->cnt.rcv_local_phys_errors);
+		return;
+	}
+	if (p.i.vl != IB_VL_MANAGEMENT && !loop) {
+		if (port->state < PORT_ARMED) {
+			ohca_rx_drop(e, &p, OHCA_CNT_RX_BAD_PKT);
+			return;
+		}
+		if (port->state == PORT_ARMED)
+			ohca_mad_rx_data(e, port_idx);
+		if (p.i.payload_len > 128u << port->mtu) {
+			rcv_error(e, &p, &port->cnt.rcv_malformed);
+			return;
+		}
+	}
+	if (!loop && !addressed(port, &p.i)) {
+		port->cnt.rcv_errors++;
+		ohca_rx_drop(e, &p, OHCA_CNT_RX_BAD_PKT);
+		return;
+	}
+	switch (p.i.opcode & IB_TRANS_MASK) {
+	case IB_TRANS_RC:
+	case IB_TRANS_UC:
+	case IB_TRANS_XRC:
+	case IB_TRANS_VENDOR:
+		rx_connected(e, &p);
+		break;
+	case IB_TRANS_UD:
+		ohca_ud_rx(e, &p);
+		break;
+	default:
+		ohca_rx_drop(e, &p, OHCA_CNT_RX_BAD_QP);
+		break;
+	}
+}
+
+/*
+ * A frame that was damaged on its way (7.3): an earlier port has marked it, or the VCRC is not
+ * that of the bytes. Return: true: it was, and is counted
+ */
+static bool damaged(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
+{
+	struct ohca_port_counters *c = &e->port[port].cnt;
+
+	if (f->flags & OHCA_RX_EBP) {
+		c->rcv_remote_phys_errors++;
+	} else if (f->flags & OHCA_RX_VCRC && ib_vcrc(f->data, f->len) != f->vcrc) {
+		c->rcv_errors++;
+		c->rcv_local_phys_errors++;
+	} else {
+		return false;
+	}
+	ohca_count(e, OHCA_CNT_RX_BAD_PKT);
+	return true;
+}
+
+void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
+{
+	struct ohca_port_counters *c;
+	uint8_t lrh[IB_LRH_LEN];
+
+	if (port >= e->cfg.num_ports || !ohca_running(e))
+		return;
+	/* the wire carries none that is so short */
+	if (f->len < IB_LRH_LEN) {
+		ohca_count(e, OHCA_CNT_RX_BAD_PKT);
+		return;
+	}
+	c = &e->port[port].cnt;
+	memcpy(lrh, f->data, sizeof(lrh));
+	ib_pma_count_rcv(c, f->len, lrh[1] >> 4, ib_lid_is_mcast(ib_get_be16(lrh + 2)));
+	if (f->flags & (OHCA_RX_EBP | OHCA_RX_VCRC) && damaged(e, port, f))
+		return;
+	/* a lane that is not the packet's: only a broken peer does that */
+	if (lrh[0] >> 4 != f->vl) {
+		c->rcv_errors++;
+		c->rcv_malformed++;
+		ohca_count(e, OHCA_CNT_RX_BAD_PKT);
+		return;
+	}
+	ohca_dma_enter(e);
+	ohca_rx_packet(e, port, f->data, f->len, f->flags & OHCA_RX_ICRC, false);
+	ohca_dma_exit(e);
+}

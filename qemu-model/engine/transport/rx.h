@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Frames in: checks that every packet has, and dispatch. */
+#ifndef OHCA_TRANSPORT_RX_H
+#define OHCA_TRANSPORT_RX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "ib/packet.h"
+#include "ohca_hw.h"
+
+struct ohca_port;
+
+/**
+ * struct ohca_rxpkt - a packet in reception
+ * @hdr: private copy of the headers; @i: decoded from it
+ * @payload: in the frame, may change under our hands
+ */
+struct ohca_rxpkt {
+	struct ib_pkt_info i;
+	const uint8_t *hdr;
+	const uint8_t *payload;
+	uint8_t port;
+	bool loop;
+};
+
+void ohca_rx_packet(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len,
+		    bool icrc_valid, bool loop);
+void ohca_rx_drop(ohca_engine *e, const struct ohca_rxpkt *p, enum ohca_counter why);
+/*
+ * Whether the GRH of a packet to a unicast LID, if it has one, is addressed to a GID of @port. A
+ * packet for another port's GID that came here is dropped without a word (9.6.1.2).
+ */
+bool ohca_rx_dgid_ok(const struct ohca_port *port, const struct ohca_rxpkt *p);
+void ohca_rx_bad_pkey(ohca_engine *e, const struct ohca_rxpkt *p);
+void ohca_rx_bad_qkey(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey);
+
+#endif /* OHCA_TRANSPORT_RX_H */

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The scheduler: which QP sends next, and what waits for what. */
+#ifndef OHCA_TRANSPORT_SCHED_H
+#define OHCA_TRANSPORT_SCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/limits.h"
+#include "engine/base/list.h"
+#include "engine/engine.h"
+#include "engine/object/rwqe.h"
+#include "engine/transport/ack.h"
+#include "engine/transport/madq.h"
+#include "engine/transport/persist.h"
+#include "engine/transport/sq.h"
+#include "ib/packet.h"
+
+struct ib_vlarb;
+struct ohca_rdring;
+struct ohca_xport;
+
+#define OHCA_QUANTUM		16u	/* packets of one QP before the next has its turn */
+#define OHCA_LANES		(OHCA_MAX_PORTS * 16u)	/* see ohca_lane() */
+#define OHCA_LANE_ANY		OHCA_LANES
+
+/* A QP with a static rate may be ahead of it by what it has not sent in so many ns: less is
+ * not to be had from a thread that sleeps meanwhile. */
+#define OHCA_PACE_NS		200000u
+
+#define OHCA_LOOP_SLOTS		64u	/* power of two */
+#define OHCA_SLOT_SIZE		4352u	/* at least IB_MAX_PKT_LEN */
+
+_Static_assert(OHCA_SLOT_SIZE >= IB_MAX_PKT_LEN, "a slot holds any packet");
+
+/**
+ * struct ohca_sched - scheduler
+ * @active: QPs that may have something to do, in turn, by the lane they sent on last
+ * @busy: bit n: active[n] is not empty
+ * @port: whose lanes are served; @port_left: packets until it is the other's turn
+ * @arb: arbiter that gave the turn, NULL: there was nothing to decide
+ * @grant: lane on which packets may leave in this turn, or OHCA_LANE_ANY; @charge: bytes
+ *	that did; @want: on which one would have
+ * @turn: whose turn it is, NULL: no QP's
+ * @wait_turn: stands for "when this lane has its turn", @wait_pace for "when the time comes":
+ *	@paced are those who wait for that, the first until @paced_ns
+ * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot. First
+ *	those that could not send anything in their last turn, then those that could
+ * @refused: bit n: lane n has packets and no credits, since @refused_ns[n] as far as it is
+ *	counted in PortVLXmitWait
+ * @idle_ns: of a port with such lanes: when it sent last, as far as it is counted in
+ *	PortXmitWait
+ * @wait_fault: QPs that found too many page faults unanswered
+ * @blocked: the pair of lists a sender must wait on after it got no room
+ * @sent: lane on which the turn sent last, plus one; 0: on none
+ * @ready: bit n: VL n had credits when it was looked at last, and QPs may wait for them
+ * @heap: timers, a binary heap by heap_key; @num_xp: QPs, as many fit the heap
+ * @now: time of this run
+ * @gen: counts changes of the port; paths are resolved again
+ * @win_free: windows to reuse, by log2 of their size; @rwqe_free: receive WQEs;
+ *	@rd_free: rings of responses; in each at most OHCA_POOL_KEEP
+ * @loop, @loop_len, @loop_port: looped packets, FIFO of slots
+ */
+struct ohca_sched {
+	struct ohca_persist persist[OHCA_PERSISTS];
+	uint64_t persist_tag;
+	struct ohca_list active[OHCA_LANES];
+	uint32_t busy;
+	unsigned int port, port_left;
+	struct ib_vlarb *arb;
+	unsigned int grant, want;
+	uint32_t charge;
+	struct ohca_xport *turn;
+	struct ohca_list wait[OHCA_MAX_PORTS][16][2];
+	struct ohca_list wait_loop[2], wait_fault[2], wait_turn[2], wait_pace[2];
+	struct ohca_list paced;
+	uint64_t paced_ns;
+	struct ohca_list *blocked;
+	unsigned int sent;
+	uint16_t ready[OHCA_MAX_PORTS];
+	uint32_t refused;
+	uint64_t refused_ns[OHCA_LANES];
+	uint64_t idle_ns[OHCA_MAX_PORTS];
+	struct ohca_xport **heap;
+	uint32_t heap_num, heap_cap, num_xp;
+	uint64_t now;
+	uint32_t gen[OHCA_MAX_PORTS];
+	struct ohca_sqwin *win_free[OHCA_MAX_LOG_WIN + 1];
+	struct ohca_rwqe_slot {
+		struct ohca_rwqe r;
+		struct ohca_rwqe_slot *next;
+	} *rwqe_free;
+	struct ohca_rdring *rd_free;
+	uint32_t win_num[OHCA_MAX_LOG_WIN + 1], rwqe_num, rd_num;
+	struct ohca_madq madq[OHCA_MAX_PORTS][2];
+	struct ohca_lateq late[OHCA_MAX_PORTS];
+	uint32_t loop_head, loop_tail;
+	uint32_t loop_len[OHCA_LOOP_SLOTS];
+	uint8_t loop_port[OHCA_LOOP_SLOTS];
+	uint8_t *loop;
+	uint8_t discard[OHCA_SLOT_SIZE];
+};
+
+/* Number of a lane: its place in ohca_sched.wait. */
+static inline unsigned int ohca_lane(unsigned int port, unsigned int vl)
+{
+	return port * 16 + vl;
+}
+
+/* There may be something to do for @xp. */
+void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp);
+int ohca_sched_init(ohca_engine *e);		/* ohca_new: 0 or -1 (memory) */
+void ohca_sched_free(ohca_engine *e);
+void ohca_sched_reset(ohca_engine *e);		/* forget queued MADs and looped packets */
+/* Move packets; @budget as of ohca_poll(). True if there is more to do at once. */
+bool ohca_sched_run(ohca_engine *e, unsigned int budget);
+uint64_t ohca_sched_deadline(const ohca_engine *e);	/* or OHCA_NO_DEADLINE */
+void ohca_xp_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes);
+/* a port left Armed/Active or its LID, P_Keys, VLs changed: nothing is sent on a port
+ * that is not Active except SMPs */
+void ohca_xp_port(ohca_engine *e, unsigned int port);
+
+#endif /* OHCA_TRANSPORT_SCHED_H */

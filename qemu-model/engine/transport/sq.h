@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Send queues: fetching, parsing, completing and flushing WQEs. */
+#ifndef OHCA_TRANSPORT_SQ_H
+#define OHCA_TRANSPORT_SQ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "engine/object/rwqe.h"
+#include "engine/transport/xport.h"
+#include "ohca_hw.h"
+
+#define OHCA_MIN_LOG_WIN	4u
+#define OHCA_MAX_LOG_WIN	8u
+
+_Static_assert((1u << OHCA_MIN_LOG_WIN) > OHCA_MAX_WQE_BBS, "a window holds any WQE");
+
+enum ohca_swqe_state {
+	OHCA_SW_NEW,		/* parsed, not begun */
+	OHCA_SW_BEGUN,		/* has PSNs, packets are being sent */
+	OHCA_SW_SENT,		/* every packet sent at least once */
+	OHCA_SW_DONE,		/* waits for its turn to complete */
+};
+
+/**
+ * struct ohca_swqe - a send WQE, private copy
+ * @first, @last: PSNs, once begun; of a READ: those of the responses; of TSO: packets
+ *	and bytes of data sent
+ * @srqn: XRC SRQ it is for (XRC_INI)
+ * @ssn: number of its (last) request, once begun (RC)
+ * @idx: free running index of its first BB
+ * @data: byte offset of SGEs or inline data in the copied WQE
+ * @status, @ve: it has failed, and completes so when its turn comes
+ * @imm: as in the packet (ImmDt: raw big-endian; IETH: CPU order)
+ */
+struct ohca_swqe {
+	uint64_t wr_id;
+	uint64_t raddr;
+	uint32_t rkey;
+	uint32_t length;
+	uint32_t first, last;
+	uint32_t idx;
+	uint32_t imm;
+	union {
+		uint32_t srqn;
+		uint32_t ssn;
+	};
+	uint16_t flags;
+	uint8_t op, nbb;
+	uint8_t num_sge, data;
+	uint8_t state, status;
+	uint16_t ve;
+};
+
+/**
+ * struct ohca_sqwin - window of a send queue: WQEs fetched and not yet completed
+ *
+ * WQE and BB with free running index i are at i & mask. The first BBs are mirrored
+ * behind the last, so that a WQE that wraps lies in one piece.
+ */
+struct ohca_sqwin {
+	struct ohca_sqwin *next;	/* free list */
+	uint32_t mask;
+	uint8_t log;
+	struct ohca_swqe *wqe;
+	uint8_t *bb;
+};
+
+/* A WQE in the window. */
+static inline struct ohca_swqe *ohca_swqe_at(const struct ohca_xport *xp, uint32_t idx)
+{
+	return &xp->win->wqe[idx & xp->win->mask];
+}
+
+static inline uint8_t *ohca_swqe_raw(const struct ohca_xport *xp, uint32_t idx)
+{
+	return xp->win->bb + ((size_t)(idx & xp->win->mask) << OHCA_BB_SHIFT);
+}
+
+/* SGEs of a parsed WQE, in CPU order. */
+static inline const struct ohca_sge *ohca_swqe_sge(const struct ohca_xport *xp,
+						   const struct ohca_swqe *w)
+{
+	return (const struct ohca_sge *)(const void *)(ohca_swqe_raw(xp, w->idx) + w->data);
+}
+
+/* Fill @dst with @len bytes from @off of the message. 0 or enum ohca_vendor_err. */
+int ohca_swqe_gather(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint32_t off,
+		     void *dst, uint32_t len);
+/* The WQE at xp->cur, fetched and parsed as needed; NULL: none, or the window is full. */
+struct ohca_swqe *ohca_sq_next(ohca_engine *e, struct ohca_qp *qp);
+/* Complete the WQE at the tail: CQE if one is due, consumer index, window. */
+void ohca_sq_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t status,
+		      uint16_t ve);
+/* Publish the consumer index if WQEs without CQE completed. */
+void ohca_sq_ci(ohca_engine *e, struct ohca_qp *qp);
+/* Fail the WQE at the tail: its CQE, then ERR (RC) or SQE. */
+void ohca_sq_fail(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t status,
+		  uint16_t ve);
+/* Execute a WQE that sends nothing; afterwards it is DONE or has failed. */
+void ohca_sq_local(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w);
+static inline bool ohca_op_is_local(uint8_t op)
+{
+	return op == OHCA_OP_LOCAL_INV || op == OHCA_OP_BIND_MW || op == OHCA_OP_REG_MR ||
+	       op == OHCA_OP_NOP;
+}
+
+static inline bool ohca_op_is_masked(uint8_t op)
+{
+	return op == OHCA_OP_MASKED_CMP_SWAP || op == OHCA_OP_MASKED_FETCH_ADD;
+}
+
+static inline bool ohca_op_is_atomic(uint8_t op)
+{
+	return op == OHCA_OP_CMP_SWAP || op == OHCA_OP_FETCH_ADD || ohca_op_is_masked(op);
+}
+
+/* Operations that wait for a response of their own (IBTA vol 1, 9.7.5 and annex A19.4). */
+static inline bool ohca_op_is_read(uint8_t op)
+{
+	return op == OHCA_OP_RDMA_READ || ohca_op_is_atomic(op) || op == OHCA_OP_FLUSH ||
+	       op == OHCA_OP_ATOMIC_WRITE;
+}
+
+/* Operations that need a receive WQE. */
+static inline bool ohca_op_takes_wqe(uint8_t op)
+{
+	return op == OHCA_OP_SEND || op == OHCA_OP_SEND_IMM || op == OHCA_OP_SEND_INV ||
+	       op == OHCA_OP_RDMA_WRITE_IMM;
+}
+
+/* Flush up to *@quantum WQEs; false: none is left. */
+bool ohca_sq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);
+/*
+ * Nothing to do: ask for a doorbell and look once more. True: the queue is idle, the
+ * window is given back; false: there is more.
+ */
+bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp);
+/* In SQD: raise SQ_DRAINED once when nothing is outstanding. */
+void ohca_sq_drained(ohca_engine *e, struct ohca_qp *qp);
+void ohca_sq_reset(ohca_engine *e, struct ohca_xport *xp);
+
+#endif /* OHCA_TRANSPORT_SQ_H */

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Waiting for pages.
+ *
+ * A requester stops at the WQE that wants the page, whether to send from it or to put a
+ * response there; the latter asks for the response again. A responder answers a request
+ * as if no receive WQE were posted and does it when it comes again, so that nothing has
+ * to be kept and nothing overtakes it; READ responses stop at the packet.
+ */
+#include "engine/object/fault.h"
+#include "engine/object/to_transport.h"
+#include "engine/object/wc.h"
+#include "engine/transport/responder.h"
+#include "engine/transport/sched.h"
+#include "engine/transport/sq.h"
+#include "engine/transport/suspend.h"
+#include "engine/transport/tx.h"
+#include "ohca_hw.h"
+
+bool ohca_suspend(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side, uint32_t wqe_idx)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	if (!xp->fault[side])
+		xp->fault[side] = ohca_fault_tell(e, qp, side, wqe_idx);
+	return xp->fault[side] != 0;
+}
+
+enum ohca_sent ohca_suspend_tx(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
+			       uint32_t wqe_idx)
+{
+	if (ohca_suspend(e, qp, side, wqe_idx))
+		return OHCA_SENT_NONE;
+	e->sched->blocked = e->sched->wait_fault;
+	return OHCA_SENT_BLOCKED;
+}
+
+void ohca_suspend_forget(ohca_engine *e, struct ohca_xport *xp, enum ohca_fault_side side)
+{
+	if (xp->fault[side])
+		ohca_fault_forget(e, xp->fault[side]);
+	xp->fault[side] = 0;
+}
+
+void ohca_suspend_forget_all(ohca_engine *e, struct ohca_xport *xp)
+{
+	for (unsigned int side = 0; side < OHCA_FAULT_SIDES; side++)
+		ohca_suspend_forget(e, xp, (enum ohca_fault_side)side);
+}
+
+/* The send WQE for which there is no page. It may have completed: a late response came. */
+static void wqe_failed(struct ohca_xport *xp, uint32_t idx)
+{
+	struct ohca_swqe *w;
+
+	if (idx - xp->tail >= xp->head - xp->tail)
+		return;
+	w = ohca_swqe_at(xp, idx);
+	if (w->state == OHCA_SW_DONE)
+		return;
+	w->status = OHCA_WC_LOC_PROT;
+	w->ve = OHCA_VE_PAGE_FAULT;
+}
+
+void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
+		    uint32_t wqe_idx, bool ok)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	xp->fault[side] = 0;
+	ohca_sched_activate(e, xp);
+	if (side == OHCA_FAULT_REQ) {
+		/* the timer did not run meanwhile */
+		xp->rto_restart = true;
+		if (!ok)
+			wqe_failed(xp, wqe_idx);
+	} else if (!ok) {
+		ohca_resp_no_page(e, qp, side);
+	}
+}

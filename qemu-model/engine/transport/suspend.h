@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Waiting for pages. */
+#ifndef OHCA_TRANSPORT_SUSPEND_H
+#define OHCA_TRANSPORT_SUSPEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "engine/object/fault.h"
+#include "engine/transport/tx.h"
+
+struct ohca_qp;
+struct ohca_xport;
+
+/*
+ * What @side does wants e->missing. True: the driver has been told, and ohca_xp_resume()
+ * follows; false: it cannot be told now. @wqe_idx: OHCA_FAULT_REQ: the send WQE.
+ */
+bool ohca_suspend(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
+		  uint32_t wqe_idx);
+/* The same for a sender, and what it returns. */
+enum ohca_sent ohca_suspend_tx(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
+			       uint32_t wqe_idx);
+/* It does not wait any more: what was to be done is done, or never will be. */
+void ohca_suspend_forget(ohca_engine *e, struct ohca_xport *xp, enum ohca_fault_side side);
+void ohca_suspend_forget_all(ohca_engine *e, struct ohca_xport *xp);
+
+#endif /* OHCA_TRANSPORT_SUSPEND_H */

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Messages for an SRQ with tags, and their rendezvous. */
+#ifndef OHCA_TRANSPORT_TAGGED_H
+#define OHCA_TRANSPORT_TAGGED_H
+
+#include <stdint.h>
+
+#include "engine/base/list.h"
+#include "engine/engine.h"
+
+struct ohca_hw_cqe;
+struct ohca_qp;
+struct ohca_rwqe;
+struct ohca_rxpkt;
+struct ohca_swqe;
+struct ohca_tag;
+struct ohca_xport;
+
+/**
+ * struct ohca_rndv - rendezvous of a QP of an SRQ with tags
+ * @list: tags taken whose data is to be read or being read, in order
+ * @next: the first that is to be read; NULL: none
+ * @reads: READs in the window
+ */
+struct ohca_rndv {
+	struct ohca_list list;
+	struct ohca_tag *next;
+	uint32_t reads;
+};
+
+int ohca_tagged_create(ohca_engine *e, struct ohca_qp *qp);	/* 0 or -1 (memory) */
+/* Forget what is under way; tags that were taken are given back as flushed. */
+void ohca_tagged_reset(ohca_engine *e, struct ohca_xport *xp);
+/* The buffer of the message that @p begins, as ohca_rwqe_take(). */
+int ohca_tagged_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+		     struct ohca_rwqe *r);
+/* Tell of the match while data is still to come. -1: the CQ has no room */
+int ohca_tagged_match(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r);
+/* Have read what the message that has taken @r asks for. -1: the CQ has no room */
+int ohca_tagged_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r);
+/* Fill in the CQE of @r's receive, which ends here. */
+void ohca_tagged_cqe(struct ohca_qp *qp, struct ohca_rwqe *r, uint8_t status,
+		     struct ohca_hw_cqe *c);
+/* The next send WQE, made here; NULL: none, or there is no room. */
+struct ohca_swqe *ohca_tagged_next(ohca_engine *e, struct ohca_qp *qp);
+/* Such a WQE is complete. */
+void ohca_tagged_sent(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,
+		      uint8_t status, uint16_t ve);
+
+#endif /* OHCA_TRANSPORT_TAGGED_H */

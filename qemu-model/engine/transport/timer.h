@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Timers of QPs. */
+#ifndef OHCA_TRANSPORT_TIMER_H
+#define OHCA_TRANSPORT_TIMER_H
+
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "engine/object/qp.h"
+#include "ib/rate.h"
+
+struct ohca_xport;
+
+#define OHCA_MIN_RTO_NS		16000000ull	/* hosts stall threads for milliseconds */
+static inline uint64_t ohca_rto_ns(const struct ohca_qp *qp)
+{
+	/* a timeout may take up to four times the code's value (IBTA vol 1, 9.7.6.1.3) */
+	uint64_t t = 4 * ib_time_ns(qp->timeout);
+
+	return t < OHCA_MIN_RTO_NS ? OHCA_MIN_RTO_NS : t;
+}
+
+/* Ring the timer at @t, OHCA_NO_DEADLINE stops it. */
+void ohca_timer_set(ohca_engine *e, struct ohca_xport *xp, uint64_t t);
+
+#endif /* OHCA_TRANSPORT_TIMER_H */

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the transport asks of the agents of its ports. Management implements it (mad.c). */
+#ifndef OHCA_TRANSPORT_TO_AGENTS_H
+#define OHCA_TRANSPORT_TO_AGENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+
+struct ib_key_violation;
+struct ib_pkt_info;
+struct ib_vlarb;
+
+/* A datagram for QP0 or QP1 came from the wire or by loopback. @hdr: its headers
+ * (LRH on; source QP in the DETH, GRH if any) and @mad: 256 bytes, both private copies.
+ * True: SMA or PMA took it (a reply, if any, is sent by ohca_mad_send()). False: deliver
+ * it to the QP. */
+bool ohca_mad_rx(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pkt,
+		 const uint8_t *hdr, const uint8_t *mad);
+/* The arbiter of the port's data VLs, with the tables in force. */
+struct ib_vlarb *ohca_mad_vlarb(ohca_engine *e, unsigned int port);
+/* a packet with a P_Key or Q_Key that does not match arrived: counter and trap */
+void ohca_mad_bad_pkey(ohca_engine *e, unsigned int port, const struct ib_key_violation *v);
+void ohca_mad_bad_qkey(ohca_engine *e, unsigned int port, const struct ib_key_violation *v);
+/* a packet on a data VL arrived at a port that is Armed: it becomes Active */
+void ohca_mad_rx_data(ohca_engine *e, unsigned int port);
+
+#endif /* OHCA_TRANSPORT_TO_AGENTS_H */

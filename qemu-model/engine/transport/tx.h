@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Out to the wire: room for a packet, sending it, and waiting for credits. */
+#ifndef OHCA_TRANSPORT_TX_H
+#define OHCA_TRANSPORT_TX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "engine/object/counters.h"
+#include "engine/transport/path.h"
+
+enum ohca_sent {
+	OHCA_SENT_NONE,		/* nothing to send now */
+	OHCA_SENT,		/* one packet, or work like it */
+	OHCA_SENT_BLOCKED,	/* no credits: wait on sched->blocked */
+};
+
+/**
+ * struct ohca_tx - a packet being built
+ * @buf: from the LRH on; @len: LRH..ICRC
+ * @lost: on VL15, and the peer has no room for it
+ * @too_long: for the MTU of the port
+ */
+struct ohca_tx {
+	uint8_t *buf;
+	uint32_t len;
+	uint16_t pace;
+	uint8_t port, vl, sl, kind;
+	bool mcast, loop_copy, too_long, lost;
+};
+
+/*
+ * Room for a packet of @len bytes, LRH to ICRC field. Fills in LRH and GRH and zeroes the
+ * ICRC field. False: no credits; sched->blocked says on which list to wait.
+ */
+bool ohca_tx_open(ohca_engine *e, const struct ohca_path *p, uint32_t len, struct ohca_tx *tx);
+/* Send it. A packet that is opened and not closed is forgotten. */
+void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx);
+static inline void ohca_tx_close_qp(ohca_engine *e, const struct ohca_qp *qp, struct ohca_tx *tx)
+{
+	ohca_tx_close(e, tx);
+	if (tx->kind != OHCA_TX_DISCARD)
+		ohca_count_set(e, qp, OHCA_CNT_TX_PKTS);
+}
+
+/* PortXmitWait and PortVLXmitWait have the time until now; who waits no more has waited */
+void ohca_xp_wait_update(ohca_engine *e);
+
+#endif /* OHCA_TRANSPORT_TX_H */

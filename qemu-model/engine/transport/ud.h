@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Datagrams: UD, SMI and GSI QPs. */
+#ifndef OHCA_TRANSPORT_UD_H
+#define OHCA_TRANSPORT_UD_H
+
+#include "engine/engine.h"
+#include "engine/transport/tx.h"
+
+struct ohca_qp;
+struct ohca_rxpkt;
+
+enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp);	/* UD, SMI, GSI */
+void ohca_ud_rx(ohca_engine *e, const struct ohca_rxpkt *p);
+
+#endif /* OHCA_TRANSPORT_UD_H */

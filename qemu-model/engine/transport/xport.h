@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Transport state of a QP. */
+#ifndef OHCA_TRANSPORT_XPORT_H
+#define OHCA_TRANSPORT_XPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/list.h"
+#include "engine/object/fault.h"
+#include "engine/object/qp.h"
+#include "engine/transport/path.h"
+#include "ib/packet.h"
+#include "ohca_hw.h"
+
+struct ohca_atomic_res;
+struct ohca_rdring;
+struct ohca_rndv;
+struct ohca_rwqe;
+struct ohca_sqwin;
+
+#define OHCA_MAX_PSNS		((1u << 23) - 1) /* PSNs under way: it is known which is older */
+#define OHCA_MAX_MSG		(1u << 31)	/* bytes of a message, IBTA vol 1, 9.7.7 */
+
+enum ohca_xp_on { OHCA_XP_OFF, OHCA_XP_ACTIVE, OHCA_XP_WAIT };
+
+/* kind of the message being received */
+enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
+
+/**
+ * struct ohca_xport - transport state of a QP
+ *
+ * SQ indices count BBs and run free: tail <= cur <= head <= got <= pi.
+ * @pi: producer index last seen; @got: copied up to here; @head: parsed up to here
+ * @cur: WQE whose packets are sent next; @tail: oldest WQE not completed
+ * @event: event index last written to the doorbell record
+ * @una: oldest PSN not acknowledged; @nxt: next to send; @max: one past the highest sent
+ * @rd_out: READs and atomics begun and not completed
+ * @ssn: requests begun; @lsn: up to which the responder can execute them, as it has said
+ * @credits: @lsn counts: the responder has not said that it has no credits to give
+ * @asking: what is sent next may be beyond @lsn
+ * @rnr_wait: nothing is sent until the timer says so
+ * @restarted: went back already; further signs of the same loss are ignored
+ * @rd_num: responses in @rd, at most max_dest_rd_atomic; @at: results of the last atomics
+ * @epsn: PSN expected; @rx_off: bytes of the current message received
+ * @fault: what waits for a page, by enum ohca_fault_side: reference of its fault, or 0
+ * @fault_rkey: that of OHCA_FAULT_RECV is of memory that the requester named
+ * @nak_due: send @nak_syn with @nak_psn; @nak_sent: further losses are not reported
+ * @rndv: of a QP of an SRQ with tags: what there is in place of a send queue; else NULL
+ * @closing: in ERR, but responses, an ACK or a NAK still leave
+ */
+struct ohca_xport {
+	struct ohca_list link;
+	struct ohca_qp *qp;
+	uint64_t timer, heap_key;
+	uint64_t paced;			/* when all it has sent is through, at its static rate */
+	uint32_t heap;			/* position + 1; 0: not in the heap */
+	uint8_t on;
+	uint8_t lane;			/* its list while it is active; stays while it is on it */
+	bool resp_last;			/* the last packet was a response */
+	uint8_t rx_op;
+	bool path_ok;
+	uint32_t path_gen;
+	struct ohca_path path;
+
+	struct ohca_sqwin *win;
+	uint32_t pi, got, head, cur, tail, event;
+	uint32_t sq_ci;			/* as last written to the record */
+
+	uint32_t una, nxt, max;
+	uint32_t ssn, lsn;
+	uint16_t rd_out, since_ackreq;
+	uint8_t retry_left, rnr_left;
+	bool rnr_wait, restarted, rto_restart, drain_told, bad_pi, credits, asking;
+
+	bool comm_est, ack_due, nak_due, nak_sent, closing, uc_skip, fault_rkey;
+	uint8_t nak_syn;
+	uint32_t nak_psn;
+	uint32_t epsn, msn;
+	uint32_t rx_off;
+	uint16_t fault[OHCA_FAULT_SIDES];
+	uint32_t wr_rkey, wr_len;
+	uint64_t wr_va;
+	struct ohca_rwqe *rwqe;
+	struct ohca_rndv *rndv;
+
+	struct ohca_rdring *rd;
+	struct ohca_atomic_res *at;	/* ring of at_cap */
+	uint8_t at_cap, at_pos, rd_head, rd_num;
+};
+
+/* Transport bits of the opcodes of a connected QP's packets. */
+static inline uint8_t ohca_qp_trans(const struct ohca_qp *qp)
+{
+	return qp->type == OHCA_QPT_RC ? IB_TRANS_RC :
+	       qp->type == OHCA_QPT_UC ? IB_TRANS_UC : IB_TRANS_XRC;
+}
+
+static inline uint32_t ohca_qp_mtu(const struct ohca_qp *qp)
+{
+	return 128u << qp->path_mtu;
+}
+
+/* Packets of a message; an empty one has one. */
+static inline uint32_t ohca_npkts(const struct ohca_qp *qp, uint32_t len)
+{
+	unsigned int shift = 7u + qp->path_mtu;
+
+	return len ? (uint32_t)(((uint64_t)len + (1u << shift) - 1) >> shift) : 1;
+}
+
+#endif /* OHCA_TRANSPORT_XPORT_H */
