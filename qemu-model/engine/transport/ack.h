@@ -25,6 +25,8 @@ bool ohca_ack_out(ohca_engine *e, const struct ohca_ack *a);
  * counted as discarded.
  */
 void ohca_ack_later(ohca_engine *e, const struct ohca_ack *a);
+/* Send what @port has kept, as far as there are credits. False: no room in the loop. */
+bool ohca_acks_run(ohca_engine *e, unsigned int port);
 
 /** struct ohca_lateq - acknowledgements of QPs that are gone */
 struct ohca_lateq {

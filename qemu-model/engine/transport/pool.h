@@ -9,6 +9,7 @@
 
 struct ohca_rdring;
 struct ohca_rwqe;
+struct ohca_sched;
 struct ohca_sqwin;
 
 #define OHCA_POOL_KEEP		256u	/* of each kind, when QPs are idle again */
@@ -26,5 +27,7 @@ struct ohca_rwqe *ohca_rwqe_get(ohca_engine *e);	/* NULL: memory */
 void ohca_rwqe_put(ohca_engine *e, struct ohca_rwqe *r);
 struct ohca_rdring *ohca_rdring_get(ohca_engine *e);	/* NULL: memory */
 void ohca_rdring_put(ohca_engine *e, struct ohca_rdring *r);
+/* Give back to the host what the pools hold. */
+void ohca_pools_free(struct ohca_sched *s);
 
 #endif /* OHCA_TRANSPORT_POOL_H */

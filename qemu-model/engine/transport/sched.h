@@ -107,6 +107,16 @@ static inline unsigned int ohca_lane(unsigned int port, unsigned int vl)
 	return port * 16 + vl;
 }
 
+/* @xp is on no list of the scheduler any more. */
+static inline void ohca_sched_off(struct ohca_sched *s, struct ohca_xport *xp)
+{
+	if (xp->on != OHCA_XP_OFF)
+		ohca_list_del(&xp->link);
+	if (xp->on == OHCA_XP_ACTIVE && ohca_list_empty(&s->active[xp->lane]))
+		s->busy &= ~(1u << xp->lane);
+	xp->on = OHCA_XP_OFF;
+}
+
 /* There may be something to do for @xp. */
 void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp);
 int ohca_sched_init(ohca_engine *e);		/* ohca_new: 0 or -1 (memory) */

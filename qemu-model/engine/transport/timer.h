@@ -9,9 +9,11 @@
 #include "engine/object/qp.h"
 #include "ib/rate.h"
 
+struct ohca_sched;
 struct ohca_xport;
 
 #define OHCA_MIN_RTO_NS		16000000ull	/* hosts stall threads for milliseconds */
+
 static inline uint64_t ohca_rto_ns(const struct ohca_qp *qp)
 {
 	/* a timeout may take up to four times the code's value (IBTA vol 1, 9.7.6.1.3) */
@@ -22,5 +24,11 @@ static inline uint64_t ohca_rto_ns(const struct ohca_qp *qp)
 
 /* Ring the timer at @t, OHCA_NO_DEADLINE stops it. */
 void ohca_timer_set(ohca_engine *e, struct ohca_xport *xp, uint64_t t);
+/* Nothing of the heap refers to @xp any more. */
+void ohca_timer_forget(struct ohca_sched *s, struct ohca_xport *xp);
+/* Ring the timers that are due at sched->now. */
+void ohca_timers_run(ohca_engine *e);
+/* Room for the timer of one more QP. 0 or -1 (memory) */
+int ohca_timers_grow(ohca_engine *e);
 
 #endif /* OHCA_TRANSPORT_TIMER_H */

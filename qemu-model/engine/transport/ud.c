@@ -25,10 +25,9 @@
 #include "engine/transport/to_agents.h"
 #include "engine/transport/tx.h"
 #include "engine/transport/ud.h"
+#include "ib/mad.h"
 #include "ib/packet.h"
 #include "ohca_hw.h"
-
-#define MAD_LEN		256u
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
@@ -106,7 +105,7 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 		return fail(e, qp, w, OHCA_WC_LOC_QP_OP, ve);
 	len = c.t.len + c.n;
 	pad = ib_pad(len);
-	if (smi || gsi ? len != MAD_LEN : len > port_mtu(e, qp->port))
+	if (smi || gsi ? len != IB_MAD_LEN : len > port_mtu(e, qp->port))
 		return fail(e, qp, w, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH);
 	pkey_index = gsi ? ohca_le16(av.pkey_index) : smi ? 0 : qp->pkey_index;
 	if (pkey_index >= port->num_pkeys)
@@ -363,10 +362,10 @@ static void rx_mcast(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 static void rx_mad(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 {
 	struct ohca_qp *qp;
-	uint8_t mad[MAD_LEN];
+	uint8_t mad[IB_MAD_LEN];
 	int index = 0;
 
-	if (p->i.payload_len != MAD_LEN) {
+	if (p->i.payload_len != IB_MAD_LEN) {
 		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKT);
 		return;
 	}

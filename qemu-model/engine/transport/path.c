@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Paths: an address vector, resolved against the tables of a port. */
+#include <string.h>
+
+#include "engine/base/le.h"
+#include "engine/base/port.h"
+#include "engine/base/state.h"
+#include "engine/object/qp.h"
+#include "engine/transport/path.h"
+#include "engine/transport/sched.h"
+#include "engine/transport/xport.h"
+#include "ib/packet.h"
+#include "ib/rate.h"
+#include "ib/smp.h"
+#include "ohca_hw.h"
+
+static uint8_t path_kind(const struct ohca_port *port, const struct ohca_path *p, uint16_t dlid,
+			 const struct ohca_hw_av *av, bool vl15)
+{
+	if (ib_lid_is_ucast(dlid) && port->lid && dlid >> port->lmc == port->lid >> port->lmc &&
+	    (vl15 || port->state == IB_PS_ACTIVE))
+		return OHCA_TX_LOOP;
+	if (vl15)
+		return port->state >= IB_PS_INIT ? OHCA_TX_WIRE : OHCA_TX_DISCARD;
+	if (port->state != IB_PS_ACTIVE || p->vl >= port->op_vls ||
+	    !(p->pkey & IB_PKEY_BASE_MASK))
+		return OHCA_TX_DISCARD;
+	if (av->flags & OHCA_AV_GRH && !ib_gid_is_mcast(av->dgid) &&
+	    ohca_gid_find(port, av->dgid) >= 0)
+		return OHCA_TX_LOOP;
+	return OHCA_TX_WIRE;
+}
+
+/* ps for a byte at a static rate, 0 if the port is no faster (9.11). */
+static uint16_t path_pace(const struct ohca_port *port, uint8_t rate)
+{
+	uint32_t mbps = ib_rate_mbps(rate);
+
+	return mbps && mbps < port->mbps ? (uint16_t)(8000000 / mbps) : 0;
+}
+
+int ohca_path_resolve(ohca_engine *e, unsigned int port_idx, const struct ohca_hw_av *av,
+		      uint16_t pkey, bool vl15, struct ohca_path *p)
+{
+	const struct ohca_port *port = &e->port[port_idx];
+	uint16_t dlid = ohca_le16(av->dlid);
+	bool grh = av->flags & OHCA_AV_GRH;
+	uint16_t slid;
+	uint8_t *h;
+
+	if (dlid == IB_LID_RESERVED || (dlid == IB_LID_PERMISSIVE && !vl15) || av->sl > 15 ||
+	    av->src_path_bits >= 1u << port->lmc || (vl15 && grh))
+		return OHCA_VE_AV;
+	if (grh && !port->gid_valid[av->sgid_index])
+		return OHCA_VE_AV;
+	p->mcast = ib_lid_is_mcast(dlid);
+	if (p->mcast && (!grh || !ib_gid_is_mcast(av->dgid)))
+		return OHCA_VE_AV;
+	p->port = (uint8_t)port_idx;
+	p->vl = vl15 ? IB_VL_MANAGEMENT : port->sl2vl[av->sl];
+	p->pkey = vl15 ? IB_DEFAULT_PKEY : pkey;
+	p->kind = path_kind(port, p, dlid, av, vl15);
+	p->pace = vl15 ? 0 : path_pace(port, av->static_rate);
+	slid = port->lid | av->src_path_bits;
+	if (!port->lid)
+		slid = IB_LID_PERMISSIVE;
+	h = ib_build_lrh(p->hdr, p->vl, av->sl, grh ? IB_LNH_IBA_GLOBAL : IB_LNH_IBA_LOCAL, dlid,
+			 0, slid);
+	if (grh) {
+		uint32_t ft = ohca_le32(av->flow_tclass);
+
+		h = ib_build_grh(h, (uint8_t)OHCA_FIELD_GET(OHCA_AV_TCLASS, ft),
+				 OHCA_FIELD_GET(OHCA_AV_FLOW_LABEL, ft), 0, av->hop_limit,
+				 port->gid[av->sgid_index], av->dgid);
+	}
+	p->hdr_len = (uint8_t)(h - p->hdr);
+	return 0;
+}
+
+const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_qp *qp)
+{
+	const struct ohca_port *port = &e->port[qp->port];
+	struct ohca_xport *xp = qp->xp;
+
+	if (xp->path_ok && xp->path_gen == e->sched->gen[qp->port])
+		return &xp->path;
+	if (qp->pkey_index >= port->num_pkeys ||
+	    ohca_path_resolve(e, qp->port, &qp->av, port->pkey[qp->pkey_index], false,
+			      &xp->path)) {
+		/* it was good when the QP was set up: to nowhere, until the port recovers */
+		memset(&xp->path, 0, sizeof(xp->path));
+		xp->path.kind = OHCA_TX_DISCARD;
+		xp->path.port = qp->port;
+		xp->path.hdr_len = IB_LRH_LEN;
+	}
+	xp->path_gen = e->sched->gen[qp->port];
+	xp->path_ok = true;
+	return &xp->path;
+}

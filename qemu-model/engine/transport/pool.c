@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Pools of windows, receive WQEs and rings of responses. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/list.h"
+#include "engine/base/mem.h"
+#include "engine/base/state.h"
+#include "engine/transport/pool.h"
+#include "engine/transport/responder.h"
+#include "engine/transport/sched.h"
+#include "engine/transport/sq.h"
+#include "ohca_hw.h"
+
+static size_t win_bbs(unsigned int log)
+{
+	return ((1u << log) + OHCA_MAX_WQE_BBS - 1) << OHCA_BB_SHIFT;
+}
+
+size_t ohca_win_bytes(unsigned int log)
+{
+	size_t n = sizeof(struct ohca_sqwin) + win_bbs(log) + sizeof(struct ohca_swqe) * (1u << log);
+
+	return (n + 127) & ~(size_t)63;
+}
+
+/* What a window takes of the budget beyond what is reserved for each QP. */
+static size_t win_extra(unsigned int log)
+{
+	return ohca_win_bytes(log) - ohca_win_bytes(OHCA_MIN_LOG_WIN);
+}
+
+struct ohca_sqwin *ohca_win_get(ohca_engine *e, unsigned int log_sq)
+{
+	unsigned int log = log_sq < OHCA_MIN_LOG_WIN ? OHCA_MIN_LOG_WIN :
+			   log_sq > OHCA_MAX_LOG_WIN ? OHCA_MAX_LOG_WIN : log_sq;
+	struct ohca_sqwin *w;
+
+	if (log > OHCA_MIN_LOG_WIN && !ohca_mem_reserve(e, win_extra(log)))
+		log = OHCA_MIN_LOG_WIN;
+	w = e->sched->win_free[log];
+	if (w) {
+		e->sched->win_free[log] = w->next;
+		e->sched->win_num[log]--;
+		return w;
+	}
+	/* only until as many exist as QPs are busy at once */
+	w = aligned_alloc(64, ohca_win_bytes(log));
+	if (!w) {
+		ohca_mem_release(e, win_extra(log));
+		return NULL;
+	}
+	w->log = (uint8_t)log;
+	w->mask = (1u << log) - 1;
+	w->bb = (uint8_t *)w + ((sizeof(*w) + 63) & ~(size_t)63);
+	w->wqe = (struct ohca_swqe *)(void *)(w->bb + win_bbs(log));
+	return w;
+}
+
+void ohca_win_put(ohca_engine *e, struct ohca_sqwin *w)
+{
+	ohca_mem_release(e, win_extra(w->log));
+	if (e->sched->win_num[w->log] == OHCA_POOL_KEEP) {
+		free(w);
+		return;
+	}
+	e->sched->win_num[w->log]++;
+	w->next = e->sched->win_free[w->log];
+	e->sched->win_free[w->log] = w;
+}
+
+struct ohca_rwqe *ohca_rwqe_get(ohca_engine *e)
+{
+	struct ohca_rwqe_slot *s = e->sched->rwqe_free;
+
+	if (s) {
+		e->sched->rwqe_free = s->next;
+		e->sched->rwqe_num--;
+	} else {
+		s = malloc(sizeof(*s));
+	}
+	return s ? &s->r : NULL;
+}
+
+void ohca_rwqe_put(ohca_engine *e, struct ohca_rwqe *r)
+{
+	struct ohca_rwqe_slot *s = ohca_container_of(r, struct ohca_rwqe_slot, r);
+
+	if (e->sched->rwqe_num == OHCA_POOL_KEEP) {
+		free(s);
+		return;
+	}
+	e->sched->rwqe_num++;
+	s->next = e->sched->rwqe_free;
+	e->sched->rwqe_free = s;
+}
+
+struct ohca_rdring *ohca_rdring_get(ohca_engine *e)
+{
+	struct ohca_rdring *r = e->sched->rd_free;
+
+	if (r) {
+		e->sched->rd_free = r->next;
+		e->sched->rd_num--;
+	} else {
+		r = malloc(sizeof(*r));
+	}
+	return r;
+}
+
+void ohca_rdring_put(ohca_engine *e, struct ohca_rdring *r)
+{
+	if (e->sched->rd_num == OHCA_POOL_KEEP) {
+		free(r);
+		return;
+	}
+	e->sched->rd_num++;
+	r->next = e->sched->rd_free;
+	e->sched->rd_free = r;
+}
+
+void ohca_pools_free(struct ohca_sched *s)
+{
+	for (unsigned int i = 0; i <= OHCA_MAX_LOG_WIN; i++)
+		while (s->win_free[i]) {
+			struct ohca_sqwin *w = s->win_free[i];
+
+			s->win_free[i] = w->next;
+			free(w);
+		}
+	while (s->rwqe_free) {
+		struct ohca_rwqe_slot *r = s->rwqe_free;
+
+		s->rwqe_free = r->next;
+		free(r);
+	}
+	while (s->rd_free) {
+		struct ohca_rdring *r = s->rd_free;
+
+		s->rd_free = r->next;
+		free(r);
+	}
+	memset(s->win_num, 0, sizeof(s->win_num));
+	s->rwqe_num = s->rd_num = 0;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The transport's part of a QP: its life, its states, and what commands ask of it. */
+#include <string.h>
+
+#include "engine/base/le.h"
+#include "engine/base/list.h"
+#include "engine/base/mem.h"
+#include "engine/object/qp.h"
+#include "engine/object/rwqe.h"
+#include "engine/object/to_transport.h"
+#include "engine/transport/pool.h"
+#include "engine/transport/responder.h"
+#include "engine/transport/sched.h"
+#include "engine/transport/sq.h"
+#include "engine/transport/suspend.h"
+#include "engine/transport/tagged.h"
+#include "engine/transport/timer.h"
+#include "engine/transport/tx.h"
+#include "engine/transport/xport.h"
+#include "ib/packet.h"
+#include "ohca_hw.h"
+
+/* Reserved for each QP: what it has only while it is busy. */
+#define LAZY_BYTES	(ohca_win_bytes(OHCA_MIN_LOG_WIN) + sizeof(struct ohca_rwqe_slot))
+
+int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_sched *s = e->sched;
+	struct ohca_xport *xp;
+
+	if (ohca_timers_grow(e))
+		return -1;
+	xp = ohca_mem_get(e, sizeof(*xp));
+	if (!xp || !ohca_mem_reserve(e, LAZY_BYTES)) {
+		ohca_mem_put(e, xp, sizeof(*xp));
+		return -1;
+	}
+	ohca_list_init(&xp->link);
+	xp->qp = qp;
+	xp->timer = OHCA_NO_DEADLINE;
+	qp->xp = xp;
+	if (qp->srq && qp->srq->tm && ohca_tagged_create(e, qp)) {
+		ohca_mem_release(e, LAZY_BYTES);
+		ohca_mem_put(e, xp, sizeof(*xp));
+		qp->xp = NULL;
+		return -1;
+	}
+	s->num_xp++;
+	return 0;
+}
+
+/* Forget everything but that the QP exists. */
+static void reset(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_rndv *rndv = xp->rndv;
+
+	/* tags that are given back may find no room in the CQ, which is an error of the QP */
+	ohca_resp_reset(e, xp, false);
+	if (rndv)
+		ohca_tagged_reset(e, xp);
+	ohca_sched_off(e->sched, xp);
+	ohca_xp_wait_update(e);
+	ohca_suspend_forget_all(e, xp);
+	ohca_timer_forget(e->sched, xp);
+	xp->timer = OHCA_NO_DEADLINE;
+	if (xp->win)
+		ohca_win_put(e, xp->win);
+	ohca_resp_free(e, xp);
+	memset(xp, 0, sizeof(*xp));
+	xp->rndv = rndv;
+	ohca_list_init(&xp->link);
+	xp->qp = qp;
+	xp->timer = OHCA_NO_DEADLINE;
+}
+
+void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp)
+{
+	if (!qp->xp)
+		return;
+	reset(e, qp);
+	ohca_mem_put(e, qp->xp->rndv, sizeof(*qp->xp->rndv));
+	ohca_mem_put(e, qp->xp, sizeof(*qp->xp));
+	ohca_mem_release(e, LAZY_BYTES);
+	qp->xp = NULL;
+	e->sched->num_xp--;
+}
+
+/* What was posted before the QP can receive is known from the first acknowledgement on. */
+static void look_at_rq(ohca_engine *e, struct ohca_qp *qp)
+{
+	int64_t posted;
+
+	if (qp->type != OHCA_QPT_RC || qp->srq || qp->flags & OHCA_QP_NO_RQ)
+		return;
+	posted = ohca_rq_posted(e, qp);
+	if (posted > 0)
+		qp->rq_pi = qp->rq_ci + (uint32_t)posted;
+}
+
+static void to_err(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	ohca_timer_set(e, xp, OHCA_NO_DEADLINE);
+	ohca_suspend_forget_all(e, xp);
+	xp->rnr_wait = false;
+	xp->rto_restart = false;
+	ohca_resp_reset(e, xp, xp->closing);
+	/* what waits for credits in vain has flushing to do, for which it needs no lane's turn */
+	ohca_sched_off(e->sched, xp);
+	ohca_xp_wait_update(e);
+	xp->lane = (uint8_t)ohca_lane(qp->port, IB_VL_MANAGEMENT);
+	ohca_sched_activate(e, xp);
+}
+
+int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	if (mask & (OHCA_ATTR_AV | OHCA_ATTR_PKEY_INDEX | OHCA_ATTR_PORT))
+		xp->path_ok = false;
+	if (mask & OHCA_ATTR_MAX_DEST_RD_ATOMIC && ohca_qp_reliable(qp) &&
+	    qp->state != OHCA_QPS_RESET && ohca_resp_alloc(e, qp))
+		return -1;
+	switch (qp->state) {
+	case OHCA_QPS_RESET:
+		reset(e, qp);
+		return 0;
+	case OHCA_QPS_RTR:
+		if (old != OHCA_QPS_INIT)
+			break;
+		xp->epsn = qp->rq_psn;
+		xp->path_ok = false;
+		look_at_rq(e, qp);
+		if (xp->on == OHCA_XP_OFF)
+			xp->lane = (uint8_t)ohca_lane(qp->port,
+						      e->port[qp->port].sl2vl[qp->av.sl & 15]);
+		return 0;
+	case OHCA_QPS_RTS:
+		if (old == OHCA_QPS_RTR) {
+			xp->una = xp->nxt = xp->max = qp->sq_psn & IB_PSN_MASK;
+			xp->credits = qp->type == OHCA_QPT_RC;
+			xp->retry_left = qp->retry_cnt;
+			xp->rnr_left = qp->rnr_retry;
+		} else if (old == OHCA_QPS_SQE) {
+			/* what was posted in SQE is flushed, even if its turn did not come */
+			unsigned int all = 1u << qp->log_sq;
+
+			ohca_sq_flush(e, qp, &all);
+			ohca_sq_ci(e, qp);
+		}
+		xp->drain_told = false;
+		qp->sqd_draining = false;
+		break;
+	case OHCA_QPS_SQD:
+		if (old != OHCA_QPS_SQD) {
+			xp->drain_told = false;
+			qp->sqd_draining = true;
+		}
+		break;
+	case OHCA_QPS_ERR:
+		if (old != OHCA_QPS_ERR)
+			to_err(e, qp);
+		return 0;
+	default:
+		break;
+	}
+	ohca_sched_activate(e, xp);
+	return 0;
+}
+
+void ohca_xp_migrated(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	xp->path_ok = false;
+	xp->retry_left = qp->retry_cnt;
+	ohca_sched_off(e->sched, xp);
+	ohca_xp_wait_update(e);
+	ohca_sched_activate(e, xp);
+}
+
+void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp)
+{
+	/* flushing needs no credits */
+	if (qp->state == OHCA_QPS_ERR)
+		ohca_sched_off(e->sched, qp->xp);
+	if (qp->state >= OHCA_QPS_RTS)
+		ohca_sched_activate(e, qp->xp);
+}
+
+void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp)
+{
+	if (qp->state != OHCA_QPS_ERR)
+		return;
+	ohca_sched_off(e->sched, qp->xp);
+	ohca_sched_activate(e, qp->xp);
+}
+
+void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, uint32_t *rq_psn,
+		   bool *draining)
+{
+	const struct ohca_xport *xp = qp->xp;
+
+	(void)e;
+	*sq_psn = qp->state >= OHCA_QPS_RTS ? xp->max : qp->sq_psn;
+	*rq_psn = qp->state >= OHCA_QPS_RTR ? xp->epsn : qp->rq_psn;
+	*draining = qp->state == OHCA_QPS_SQD && qp->sqd_draining;
+}
+
+void ohca_xp_context(const struct ohca_qp *qp, struct ohca_hw_qp_context *x)
+{
+	const struct ohca_xport *xp = qp->xp;
+
+	x->sq_pi = ohca_to_le32(xp->pi);
+	x->sq_cur = ohca_to_le32(xp->cur);
+	x->sq_ci = ohca_to_le32(xp->tail);
+	x->una_psn = ohca_to_le32(xp->una & IB_PSN_MASK);
+	x->next_psn = ohca_to_le32(xp->nxt & IB_PSN_MASK);
+	x->max_psn = ohca_to_le32(xp->max & IB_PSN_MASK);
+	x->expected_psn = ohca_to_le32(xp->epsn & IB_PSN_MASK);
+	x->msn = ohca_to_le32(xp->msn & IB_PSN_MASK);
+	x->retry_left = xp->retry_left;
+	x->rnr_left = xp->rnr_left;
+	x->reads_out = ohca_to_le16(xp->rd_out);
+	x->wait = (xp->rnr_wait ? OHCA_QPC_RNR_WAIT : 0) |
+		  (xp->nak_sent ? OHCA_QPC_NAK_SENT : 0);
+}
