@@ -181,6 +181,12 @@ static void test_alloc_refused(void **state)
 	assert_int_equal(release(r, ~0u), OHCA_ADMIN_BAD_HANDLE);
 }
 
+static int rkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t key, uint64_t addr,
+		      uint64_t len, uint32_t access, struct ohca_mr_range *range)
+{
+	return ohca_rkey_check(e, qp, qp->pd, key, addr, len, access, range);
+}
+
 static void test_reg_refused(void **state)
 {
 	struct rig *r = *state;
@@ -216,8 +222,8 @@ static void test_reg_refused(void **state)
 	c = good;
 	c.reg_mr.length = 0;
 	assert_int_equal(reg(r, &c, &key), OHCA_ADMIN_OK);
-	assert_int_equal(ohca_rkey_check(r->h->e, r->q[0], key, 0, 1, OHCA_ACCESS_REMOTE_READ,
-					 &range), OHCA_VE_BOUNDS);
+	assert_int_equal(rkey_check(r->h->e, r->q[0], key, 0, 1, OHCA_ACCESS_REMOTE_READ,
+				    &range), OHCA_VE_BOUNDS);
 	assert_int_equal(host_cmd_handle(r->h, OHCA_CMD_DEREG_MR, key, 0), OHCA_ADMIN_OK);
 	/* the handle is for this type only; 0 is none of the other types' business */
 	assert_int_equal(alloc(r, 1000, 0, &key, &off), OHCA_ADMIN_OK);
@@ -252,39 +258,39 @@ static void test_access(void **state)
 		want[i] = (uint8_t)(i * 3 + 1);
 	/* as local memory, and as remote */
 	assert_int_equal(ohca_lkey_check(e, r->q[0], r->q[0]->pd, key, 0, 2000, true, &range), 0);
-	assert_int_equal(ohca_mr_write(e, &range, 0, want, 2000), 0);
+	assert_int_equal(ohca_mr_write(e, &range, 0, want, 2000, NULL), 0);
 	assert_memory_equal(r->h->dm + at, want, 2000);
 	assert_true(all(r->h->dm + off, 0, 104));
 	assert_true(all(r->h->dm + at + 2000, 0, PAGE - 2104));
-	assert_int_equal(ohca_mr_write(e, &range, 1, want, 2000), -1);
-	assert_int_equal(ohca_rkey_check(e, r->q[0], key, 500, 100, OHCA_ACCESS_REMOTE_READ,
-					 &range), 0);
-	assert_int_equal(ohca_mr_read(e, &range, 0, got, 100), 0);
+	assert_int_equal(ohca_mr_write(e, &range, 1, want, 2000, NULL), -1);
+	assert_int_equal(rkey_check(e, r->q[0], key, 500, 100, OHCA_ACCESS_REMOTE_READ,
+				    &range), 0);
+	assert_int_equal(ohca_mr_read(e, &range, 0, got, 100, NULL), 0);
 	assert_memory_equal(got, want + 500, 100);
-	assert_int_equal(ohca_rkey_check(e, r->q[0], key, 0, 2001, OHCA_ACCESS_REMOTE_READ,
-					 &range), OHCA_VE_BOUNDS);
-	assert_int_equal(ohca_rkey_check(e, r->q[0], key, ~0ull, 1, OHCA_ACCESS_REMOTE_READ,
-					 &range), OHCA_VE_BOUNDS);
-	assert_int_equal(ohca_rkey_check(e, r->q[1], key, 0, 1, OHCA_ACCESS_REMOTE_READ, &range),
+	assert_int_equal(rkey_check(e, r->q[0], key, 0, 2001, OHCA_ACCESS_REMOTE_READ,
+				    &range), OHCA_VE_BOUNDS);
+	assert_int_equal(rkey_check(e, r->q[0], key, ~0ull, 1, OHCA_ACCESS_REMOTE_READ,
+				    &range), OHCA_VE_BOUNDS);
+	assert_int_equal(rkey_check(e, r->q[1], key, 0, 1, OHCA_ACCESS_REMOTE_READ, &range),
 			 OHCA_VE_PD);
 	/* the guest sees atomics, and they see what the guest wrote */
 	v = 41;
 	memcpy(r->h->dm + at + 8, &v, 8);
-	assert_int_equal(ohca_rkey_check(e, r->q[0], key, 8, 8, OHCA_ACCESS_REMOTE_ATOMIC, &range),
+	assert_int_equal(rkey_check(e, r->q[0], key, 8, 8, OHCA_ACCESS_REMOTE_ATOMIC, &range),
 			 0);
-	assert_int_equal(ohca_mr_atomic(e, &range, &add1, &old), 0);
+	assert_int_equal(ohca_mr_atomic(e, &range, &add1, &old, NULL), 0);
 	assert_int_equal(old, 41);
-	assert_int_equal(ohca_mr_atomic(e, &range, &swap42, &old), 0);
+	assert_int_equal(ohca_mr_atomic(e, &range, &swap42, &old, NULL), 0);
 	assert_int_equal(old, 42);
 	memcpy(&v, r->h->dm + at + 8, 8);
 	assert_int_equal(v, 7);
-	assert_int_equal(ohca_rkey_check(e, r->q[0], key, 9, 8, OHCA_ACCESS_REMOTE_ATOMIC, &range),
+	assert_int_equal(rkey_check(e, r->q[0], key, 9, 8, OHCA_ACCESS_REMOTE_ATOMIC, &range),
 			 0);
-	assert_int_equal(ohca_mr_atomic(e, &range, &add1, &old), -1);
+	assert_int_equal(ohca_mr_atomic(e, &range, &add1, &old, NULL), -1);
 	/* ATOMIC_WRITE, too, is for what is aligned */
-	assert_int_equal(ohca_mr_write8(e, &range, want), -1);
+	assert_int_equal(ohca_mr_write8(e, &range, want, NULL), -1);
 	range.off--;
-	assert_int_equal(ohca_mr_write8(e, &range, want), 0);
+	assert_int_equal(ohca_mr_write8(e, &range, want, NULL), 0);
 	assert_memory_equal(r->h->dm + at + 8, want, 8);
 	/* REREG_MR is for memory of the guest */
 	c = (struct ohca_hw_aqe)HOST_AQE(reg_mr, .key = key, .rereg = OHCA_REREG_ACCESS);
@@ -317,11 +323,11 @@ static void test_window(void **state)
 	w.key = ++mw;
 	w.mr_key = key;
 	assert_int_equal(ohca_mw_bind(e, r->q[0], &w), 0);
-	assert_int_equal(ohca_rkey_check(e, r->q[0], mw, 99, 1, OHCA_ACCESS_REMOTE_WRITE, &range),
+	assert_int_equal(rkey_check(e, r->q[0], mw, 99, 1, OHCA_ACCESS_REMOTE_WRITE, &range),
 			 OHCA_VE_BOUNDS);
-	assert_int_equal(ohca_rkey_check(e, r->q[0], mw, 149, 1, OHCA_ACCESS_REMOTE_WRITE, &range),
+	assert_int_equal(rkey_check(e, r->q[0], mw, 149, 1, OHCA_ACCESS_REMOTE_WRITE, &range),
 			 0);
-	assert_int_equal(ohca_mr_write(e, &range, 0, "x", 1), 0);
+	assert_int_equal(ohca_mr_write(e, &range, 0, "x", 1, NULL), 0);
 	assert_int_equal(r->h->dm[off + 16 + 149], 'x');
 	assert_int_equal(host_cmd_handle(r->h, OHCA_CMD_DEREG_MR, key, 0), OHCA_ADMIN_BUSY);
 }
@@ -342,11 +348,11 @@ static void test_reset(void **state)
 	assert_int_equal(reg(r, &c, &key), OHCA_ADMIN_OK);
 	assert_int_equal(ohca_lkey_check(r->h->e, r->q[0], r->q[0]->pd, key, 0, 8, true, &range),
 			 0);
-	assert_int_equal(ohca_mr_read(r->h->e, &range, 0, &byte, 1), 0);
+	assert_int_equal(ohca_mr_read(r->h->e, &range, 0, &byte, 1, NULL), 0);
 	ohca_fatal(r->h->e, OHCA_FATAL_INTERNAL);
-	assert_int_equal(ohca_mr_write(r->h->e, &range, 0, "x", 1), -1);
-	assert_int_equal(ohca_mr_read(r->h->e, &range, 0, &byte, 1), -1);
-	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &add1, &old), -1);
+	assert_int_equal(ohca_mr_write(r->h->e, &range, 0, "x", 1, NULL), -1);
+	assert_int_equal(ohca_mr_read(r->h->e, &range, 0, &byte, 1, NULL), -1);
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &add1, &old, NULL), -1);
 	assert_int_equal(r->h->dm[0], 0);
 	restart(r);
 	memset(r->h->dm, 0x77, HOST_DM);

@@ -106,7 +106,7 @@ static int rkey(struct rig *r, struct ohca_qp *qp, uint32_t key, uint64_t addr, 
 {
 	struct ohca_mr_range range;
 
-	return ohca_rkey_check(r->h->e, qp, key, addr, len, access, &range);
+	return ohca_rkey_check(r->h->e, qp, qp->pd, key, addr, len, access, &range);
 }
 
 /* ---- registration ---- */
@@ -306,15 +306,15 @@ static void check_list(struct rig *r, uint64_t len, uint32_t off)
 	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, &key), OHCA_ADMIN_OK);
 	assert_int_equal(ohca_lkey_check(r->h->e, r->k, r->k->pd, key, c.reg_mr.iova, len - off,
 					 true, &range), 0);
-	assert_int_equal(ohca_mr_write(r->h->e, &range, 0, want + off, len - off), 0);
+	assert_int_equal(ohca_mr_write(r->h->e, &range, 0, want + off, len - off, NULL), 0);
 	host_buf_read(r->h, &b, off, got, len - off);
 	assert_memory_equal(got, want + off, len - off);
 	memset(got, 0, len);
-	assert_int_equal(ohca_mr_read(r->h->e, &range, 3, got, len - off - 3), 0);
+	assert_int_equal(ohca_mr_read(r->h->e, &range, 3, got, len - off - 3, NULL), 0);
 	assert_memory_equal(got, want + off + 3, len - off - 3);
 	/* not a byte past the range */
-	assert_int_equal(ohca_mr_read(r->h->e, &range, 1, got, len - off), -1);
-	assert_int_equal(ohca_mr_read(r->h->e, &range, ~0ull, got, 2), -1);
+	assert_int_equal(ohca_mr_read(r->h->e, &range, 1, got, len - off, NULL), -1);
+	assert_int_equal(ohca_mr_read(r->h->e, &range, ~0ull, got, 2, NULL), -1);
 	assert_int_equal(dereg(r, key), OHCA_ADMIN_OK);
 	assert_int_equal(r->h->e->page_entries, 0);
 	host_buf_free(&b);
@@ -397,12 +397,12 @@ static void test_huge_pages(void **state)
 	assert_int_equal(ohca_lkey_check(r->h->e, r->k, r->k->pd, key, c.reg_mr.iova,
 					 c.reg_mr.length, true, &range), 0);
 	/* at the start, and across the border of the two */
-	assert_int_equal(ohca_mr_write(r->h->e, &range, 0, want, 100), 0);
+	assert_int_equal(ohca_mr_write(r->h->e, &range, 0, want, 100, NULL), 0);
 	assert_memory_equal(host_ptr(r->h, page[0] + off), want, 100);
-	assert_int_equal(ohca_mr_write(r->h->e, &range, huge - off - 50, want, 100), 0);
+	assert_int_equal(ohca_mr_write(r->h->e, &range, huge - off - 50, want, 100, NULL), 0);
 	assert_memory_equal(host_ptr(r->h, page[0] + huge - 50), want, 50);
 	assert_memory_equal(host_ptr(r->h, page[1]), want + 50, 50);
-	assert_int_equal(ohca_mr_read(r->h->e, &range, huge - off - 50, got, 100), 0);
+	assert_int_equal(ohca_mr_read(r->h->e, &range, huge - off - 50, got, 100, NULL), 0);
 	assert_memory_equal(got, want, 100);
 	assert_int_equal(lkey(r, r->k, key, c.reg_mr.iova + c.reg_mr.length, 1, false),
 			 OHCA_VE_BOUNDS);
@@ -529,21 +529,21 @@ static void test_atomics(void **state)
 
 	host_mr_create(r->h, &mr, 100, r->h->pdn, RW);
 	host_buf_write(r->h, &mr.buf, 8, &v, 8);
-	assert_int_equal(ohca_rkey_check(r->h->e, r->k, mr.key, mr.iova + 8, 8,
+	assert_int_equal(ohca_rkey_check(r->h->e, r->k, r->k->pd, mr.key, mr.iova + 8, 8,
 					 OHCA_ACCESS_REMOTE_ATOMIC, &range), 0);
-	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &sub, &old), 0);
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &sub, &old, NULL), 0);
 	assert_int_equal(old, 5);
-	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &swap, &old), 0);
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &swap, &old, NULL), 0);
 	assert_int_equal(old, 4);
 	swap.swap_add = 2000;
-	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &swap, &old), 0);
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &swap, &old, NULL), 0);
 	assert_int_equal(old, 1000);
 	host_buf_read(r->h, &mr.buf, 8, &v, 8);
 	assert_int_equal(v, 1000);
 	/* where memory lies across what can be atomic */
-	assert_int_equal(ohca_rkey_check(r->h->e, r->k, mr.key, mr.iova + 9, 8,
+	assert_int_equal(ohca_rkey_check(r->h->e, r->k, r->k->pd, mr.key, mr.iova + 9, 8,
 					 OHCA_ACCESS_REMOTE_ATOMIC, &range), 0);
-	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &add, &old), -1);
+	assert_int_equal(ohca_mr_atomic(r->h->e, &range, &add, &old, NULL), -1);
 	host_buf_free(&mr.buf);
 }
 
@@ -567,26 +567,28 @@ static void test_sgl(void **state)
 	sge[3] = (struct ohca_sge){ mr.iova + 9000, 4900, mr.key };
 	for (uint32_t off = 0; off < 9000; off += 1000)
 		assert_int_equal(ohca_sgl_scatter(r->h->e, r->u, r->u->pd, sge, 4, off, want + off,
-						  1000), 0);
+						  1000, NULL), 0);
 	for (uint32_t off = 0; off < 9000; off += 450)
-		assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, off, got + off, 450), 0);
+		assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, off, got + off, 450,
+						 NULL), 0);
 	assert_memory_equal(got, want, sizeof(want));
 	host_buf_read(r->h, &mr.buf, 5000, got, 100);
 	assert_memory_equal(got, want + 4000, 100);
 	/* more than there is, a key that is none, an address that wraps */
-	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 8999, got, 2), OHCA_VE_LENGTH);
-	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 0xffffffff, got, 1),
+	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 8999, got, 2, NULL),
+			 OHCA_VE_LENGTH);
+	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 0xffffffff, got, 1, NULL),
 			 OHCA_VE_LENGTH);
 	sge[2].lkey ^= 1;
-	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 3999, got, 2), OHCA_VE_LKEY);
-	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 3999, got, 1), 0);
+	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 3999, got, 2, NULL), OHCA_VE_LKEY);
+	assert_int_equal(ohca_sgl_gather(r->h->e, r->u, sge, 4, 3999, got, 1, NULL), 0);
 	sge[0] = (struct ohca_sge){ ~0ull, 4000, OHCA_LOCAL_DMA_LKEY };
-	assert_int_equal(ohca_sgl_gather(r->h->e, r->k, sge, 1, 8, got, 1), OHCA_VE_BOUNDS);
+	assert_int_equal(ohca_sgl_gather(r->h->e, r->k, sge, 1, 8, got, 1, NULL), OHCA_VE_BOUNDS);
 	/* memory that has gone */
 	sge[0] = (struct ohca_sge){ mr.iova, 4000, mr.key };
 	r->h->hole = mr.buf.page[0];
 	r->h->hole_len = 4096;
-	assert_int_equal(ohca_sgl_scatter(r->h->e, r->u, r->u->pd, sge, 1, 0, want, 4000),
+	assert_int_equal(ohca_sgl_scatter(r->h->e, r->u, r->u->pd, sge, 1, 0, want, 4000, NULL),
 			 OHCA_VE_DMA);
 	host_buf_free(&mr.buf);
 }
@@ -676,9 +678,9 @@ static void test_fast_reg_long(void **state)
 	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), 0);
 	assert_int_equal(r->h->e->page_entries, n);
 	for (uint64_t off = 0; off < w.length; off += 511 * 4096) {
-		assert_int_equal(ohca_rkey_check(r->h->e, r->k, key, off, 8,
+		assert_int_equal(ohca_rkey_check(r->h->e, r->k, r->k->pd, key, off, 8,
 						 OHCA_ACCESS_REMOTE_WRITE, &range), 0);
-		assert_int_equal(ohca_mr_write(r->h->e, &range, 0, &v, 8), 0);
+		assert_int_equal(ohca_mr_write(r->h->e, &range, 0, &v, 8, NULL), 0);
 		host_buf_read(r->h, &b, off, &got, 8);
 		assert_int_equal(got, v);
 	}
@@ -880,7 +882,7 @@ static void test_rereg(void **state)
 	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, &key), OHCA_ADMIN_OK);
 	host_buf_write(r->h, &b, 80, "abc", 3);
 	assert_int_equal(ohca_lkey_check(r->h->e, r->k, r->k->pd, key, 0x123456 + 3, 3, false, &range), 0);
-	assert_int_equal(ohca_mr_read(r->h->e, &range, 0, got, 3), 0);
+	assert_int_equal(ohca_mr_read(r->h->e, &range, 0, got, 3, NULL), 0);
 	assert_memory_equal(got, "abc", 3);
 	c.reg_mr.pl_offset = 0;
 	c.reg_mr.length = 50000;

@@ -31,14 +31,6 @@ struct ohca_sched;
 struct ohca_srq;
 struct ohca_xrcd;
 
-/** struct ohca_missing - what the last access that returned OHCA_MR_FAULT wants */
-struct ohca_missing {
-	uint64_t addr;		/* first byte that is missing, as the region counts */
-	uint64_t len;		/* of the access, from there on */
-	uint32_t key;
-	bool write;
-};
-
 struct ohca_engine {
 	struct ohca_cfg cfg;
 	struct ohca_host_ops ops;
@@ -76,7 +68,6 @@ struct ohca_engine {
 	struct ohca_mr *local_dma;	/* what OHCA_LOCAL_DMA_LKEY names; not in the table */
 	uint32_t num_tags;		/* of all SRQs */
 	uint32_t num_odp;		/* regions of type ODP */
-	struct ohca_missing missing;
 	struct ohca_fault *fault;	/* OHCA_MAX_FAULTS of them */
 	uint32_t num_faults, fault_next;
 	uint32_t page_entries;		/* addresses held by all page lists */

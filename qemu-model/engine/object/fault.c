@@ -11,6 +11,7 @@
 #include "engine/base/state.h"
 #include "engine/object/eq.h"
 #include "engine/object/fault.h"
+#include "engine/object/mr_access.h"
 #include "engine/object/to_transport.h"
 #include "ohca_hw.h"
 
@@ -32,9 +33,8 @@ static struct ohca_fault *slot_get(ohca_engine *e)
 }
 
 uint16_t ohca_fault_tell(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
-			 uint32_t wqe_idx)
+			 uint32_t wqe_idx, const struct ohca_missing *m)
 {
-	const struct ohca_missing *m = &e->missing;
 	struct ohca_hw_fault_eqe eqe = { .type = OHCA_EVENT_PAGE_FAULT };
 	struct ohca_fault *f;
 

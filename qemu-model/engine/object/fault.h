@@ -11,6 +11,7 @@
 #include "ohca_hw.h"
 
 struct ohca_cmd;
+struct ohca_missing;
 struct ohca_qp;
 
 /** enum ohca_fault_side - what of a QP waits for a page */
@@ -38,12 +39,12 @@ _Static_assert(OHCA_MAX_FAULTS <= 1u << OHCA_FAULT_SLOT_BITS &&
 	       OHCA_FAULT_SLOT == (1u << OHCA_FAULT_SLOT_BITS) - 1, "numbers of faults");
 
 /*
- * Tell the driver of e->missing; @qp waits for it at @side. Return: a reference for
+ * Tell the driver that @m is missing; @qp waits for it at @side. Return: a reference for
  * ohca_fault_forget(), or 0: too many are unanswered; ohca_xp_fault_room() is called when
  * one fewer is. ohca_xp_resume() ends the wait.
  */
 uint16_t ohca_fault_tell(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
-			 uint32_t wqe_idx);
+			 uint32_t wqe_idx, const struct ohca_missing *m);
 /* nobody waits for @ref any more */
 void ohca_fault_forget(ohca_engine *e, uint16_t ref);
 /* All slots are free, and nobody waits */

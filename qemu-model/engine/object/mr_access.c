@@ -61,35 +61,36 @@ int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_
 }
 
 /* The region or window that @qp may use with @access; a vendor error or 0. */
-static int rkey_mr(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint32_t access,
-		   struct ohca_mr **out)
+static int rkey_mr(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+		   uint32_t rkey, uint32_t access, struct ohca_mr **out)
 {
 	struct ohca_mr *mr = ohca_mr_get(e, rkey);
 
 	*out = mr;
 	if (!mr || !mr->valid)
 		return OHCA_VE_LKEY;
-	if (mr->pd != qp->pd)
+	if (mr->pd != pd)
 		return OHCA_VE_PD;
 	if (mr->type == OHCA_MR_MW2 && mr->qp != qp)
 		return OHCA_VE_PD;
 	return (mr->access & access) == access ? OHCA_VE_NONE : OHCA_VE_ACCESS;
 }
 
-int ohca_rkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint64_t addr,
-		    uint64_t len, uint32_t access, struct ohca_mr_range *r)
+int ohca_rkey_check(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+		    uint32_t rkey, uint64_t addr, uint64_t len, uint32_t access,
+		    struct ohca_mr_range *r)
 {
 	struct ohca_mr *mr;
-	int ve = rkey_mr(e, qp, rkey, access, &mr);
+	int ve = rkey_mr(e, qp, pd, rkey, access, &mr);
 
 	return ve ? ve : range_set(mr, addr, len, r);
 }
 
-int ohca_rkey_whole(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint32_t access,
-		    struct ohca_mr_range *r)
+int ohca_rkey_whole(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+		    uint32_t rkey, uint32_t access, struct ohca_mr_range *r)
 {
 	struct ohca_mr *mr;
-	int ve = rkey_mr(e, qp, rkey, access, &mr);
+	int ve = rkey_mr(e, qp, pd, rkey, access, &mr);
 
 	return ve ? ve : range_set(mr, mr->iova, mr->length, r);
 }
@@ -129,28 +130,30 @@ static int dm_write(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, cons
 	return 0;
 }
 
-int ohca_mr_read(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, void *buf, size_t n)
+int ohca_mr_read(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, void *buf, size_t n,
+		 struct ohca_missing *m)
 {
 	if (!range_inside(r, off, n))
 		return -1;
 	if (r->mr->type == OHCA_MR_DMA)
 		return ohca_dma_read(e, r->off + off, buf, n);
 	if (r->mr->odp)
-		return ohca_odp_copy(e, r->mr, r->off + off, buf, n, false);
+		return ohca_odp_copy(e, r->mr, r->off + off, buf, n, false, m);
 	if (r->mr->type == OHCA_MR_DM)
 		return dm_read(e, r->mr->dm, r->off + off, buf, n);
 	return ohca_pages_read(e, &r->mr->pages, r->off + off, buf, n);
 }
 
 int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, const void *buf,
-		  size_t n)
+		  size_t n, struct ohca_missing *m)
 {
 	if (!range_inside(r, off, n))
 		return -1;
 	if (r->mr->type == OHCA_MR_DMA)
 		return ohca_dma_write(e, r->off + off, buf, n);
 	if (r->mr->odp)
-		return ohca_odp_copy(e, r->mr, r->off + off, (uint8_t *)(uintptr_t)buf, n, true);
+		return ohca_odp_copy(e, r->mr, r->off + off, (uint8_t *)(uintptr_t)buf, n, true,
+				     m);
 	if (r->mr->type == OHCA_MR_DM)
 		return dm_write(e, r->mr->dm, r->off + off, buf, n);
 	return ohca_pages_write(e, &r->mr->pages, r->off + off, buf, n);
@@ -158,9 +161,9 @@ int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, c
 
 /*
  * Bus address of the first 8 bytes of a range. -1: they are not there, or not aligned;
- * OHCA_MR_FAULT: the page is missing.
+ * OHCA_MR_FAULT: the page is missing: *@m.
  */
-static int addr8(ohca_engine *e, const struct ohca_mr_range *r, uint64_t *addr)
+static int addr8(const struct ohca_mr_range *r, uint64_t *addr, struct ohca_missing *m)
 {
 	uint64_t run = 8;
 
@@ -171,7 +174,7 @@ static int addr8(ohca_engine *e, const struct ohca_mr_range *r, uint64_t *addr)
 		/* pages are a multiple of 8, so that what is aligned lies in one */
 		if (r->off & 7)
 			return -1;
-		if (ohca_odp_addr(e, r->mr, r->off, addr))
+		if (ohca_odp_addr(r->mr, r->off, addr, m))
 			return OHCA_MR_FAULT;
 	} else if (r->mr->type != OHCA_MR_DMA) {
 		if (r->off > ohca_pages_bytes(&r->mr->pages) ||
@@ -182,7 +185,8 @@ static int addr8(ohca_engine *e, const struct ohca_mr_range *r, uint64_t *addr)
 	return (*addr & 7) || run < 8 ? -1 : 0;
 }
 
-int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *buf)
+int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *buf,
+		   struct ohca_missing *m)
 {
 	uint64_t addr;
 	int rc;
@@ -197,7 +201,7 @@ int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *bu
 		ohca_dm_dirty(e, r->mr->dm, r->off, 8);
 		return 0;
 	}
-	rc = addr8(e, r, &addr);
+	rc = addr8(r, &addr, m);
 	if (rc)
 		return rc;
 	return ohca_dma_publish(e, addr, buf, 8);
@@ -233,7 +237,7 @@ unsigned int ohca_mr_runs(const struct ohca_mr_range *r, uint64_t *done, struct 
 }
 
 int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct ohca_atomic *a,
-		   uint64_t *old)
+		   uint64_t *old, struct ohca_missing *m)
 {
 	uint64_t addr;
 	int rc;
@@ -247,7 +251,7 @@ int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct o
 		ohca_dm_dirty(e, r->mr->dm, r->off, 8);
 		return 0;
 	}
-	rc = addr8(e, r, &addr);
+	rc = addr8(r, &addr, m);
 	if (rc)
 		return rc;
 	return ohca_dma_atomic(e, addr, a, old);
@@ -259,7 +263,7 @@ int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct o
  * (gather) and @src (scatter) is set. */
 static int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
 		    const struct ohca_sge *sge, unsigned int num, uint32_t off, uint8_t *dst,
-		    const uint8_t *src, uint32_t len)
+		    const uint8_t *src, uint32_t len, struct ohca_missing *m)
 {
 	for (unsigned int i = 0; i < num && len; i++) {
 		struct ohca_mr_range r;
@@ -277,10 +281,10 @@ static int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_
 				     &r);
 		if (rc)
 			return rc;
-		rc = dst ? ohca_mr_read(e, &r, 0, dst, n) : ohca_mr_write(e, &r, 0, src, n);
+		rc = dst ? ohca_mr_read(e, &r, 0, dst, n, m) : ohca_mr_write(e, &r, 0, src, n, m);
 		if (rc == OHCA_MR_FAULT) {
 			/* the next packets will want the rest */
-			e->missing.len += sge[i].length - off - n;
+			m->len += sge[i].length - off - n;
 			return OHCA_MR_FAULT;
 		}
 		if (rc)
@@ -296,14 +300,15 @@ static int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_
 }
 
 int ohca_sgl_gather(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
-		    unsigned int num, uint32_t off, void *dst, uint32_t len)
+		    unsigned int num, uint32_t off, void *dst, uint32_t len,
+		    struct ohca_missing *m)
 {
-	return sgl_copy(e, qp, qp->pd, sge, num, off, dst, NULL, len);
+	return sgl_copy(e, qp, qp->pd, sge, num, off, dst, NULL, len, m);
 }
 
 int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
 		     const struct ohca_sge *sge, unsigned int num, uint32_t off, const void *src,
-		     uint32_t len)
+		     uint32_t len, struct ohca_missing *m)
 {
-	return sgl_copy(e, qp, pd, sge, num, off, NULL, src, len);
+	return sgl_copy(e, qp, pd, sge, num, off, NULL, src, len, m);
 }

@@ -15,6 +15,14 @@ struct ohca_pd;
 struct ohca_qp;
 struct ohca_sge;
 
+/** struct ohca_missing - what an access that returned OHCA_MR_FAULT wants */
+struct ohca_missing {
+	uint64_t addr;		/* first byte that is missing, as the region counts */
+	uint64_t len;		/* of the access, from there on */
+	uint32_t key;
+	bool write;
+};
+
 /**
  * struct ohca_mr_range - checked permission for [addr, addr + len)
  *
@@ -33,26 +41,29 @@ struct ohca_mr_range {
 int ohca_lkey_check(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
 		    uint32_t lkey, uint64_t addr, uint64_t len, bool write,
 		    struct ohca_mr_range *r);
-/* Check a remote key for @access (one OHCA_ACCESS_REMOTE_*). 0 or vendor error. len 0 is
- * always allowed by the caller without a check (IBTA vol 1, 9.7.4.1.4) */
-int ohca_rkey_check(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint64_t addr,
-		    uint64_t len, uint32_t access, struct ohca_mr_range *r);
-/* The same for all of what the key names, wherever that is. */
-int ohca_rkey_whole(ohca_engine *e, const struct ohca_qp *qp, uint32_t rkey, uint32_t access,
+/* Check a remote key of @qp for @access (one OHCA_ACCESS_REMOTE_*). @pd: that it must be of. 0 or
+ * vendor error. len 0 is always allowed by the caller without a check (IBTA vol 1, 9.7.4.1.4) */
+int ohca_rkey_check(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+		    uint32_t rkey, uint64_t addr, uint64_t len, uint32_t access,
 		    struct ohca_mr_range *r);
+/* The same for all of what the key names, wherever that is. */
+int ohca_rkey_whole(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+		    uint32_t rkey, uint32_t access, struct ohca_mr_range *r);
 /* Copy; 0, -1 when memory behind the range is gone, or OHCA_MR_FAULT: a page is missing,
- * which e->missing names. Then any part may have been copied. */
+ * which *@m names. Then any part may have been copied. */
 #define OHCA_MR_FAULT	(-2)
-int ohca_mr_read(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, void *buf, size_t n);
+int ohca_mr_read(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, void *buf, size_t n,
+		 struct ohca_missing *m);
 int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, const void *buf,
-		  size_t n);
+		  size_t n, struct ohca_missing *m);
 /* Atomic on 8 aligned bytes in host order of the guest (x86: LE) memory: returns the
- * previous value in *@old. 0, -1 or OHCA_MR_FAULT. */
+ * previous value in *@old. 0, -1 or OHCA_MR_FAULT: *@m. */
 int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct ohca_atomic *a,
-		   uint64_t *old);
+		   uint64_t *old, struct ohca_missing *m);
 /* Write 8 bytes, of which nobody sees a part. 0, -1: no such memory, or not aligned, or
- * OHCA_MR_FAULT. */
-int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *buf);
+ * OHCA_MR_FAULT: *@m. */
+int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *buf,
+		   struct ohca_missing *m);
 /*
  * Memory of a range from byte *@done on that could be persistent, as at most @max stretches
  * of the bus; *@done moves behind them. Pages that follow each other are one stretch. The
@@ -62,11 +73,12 @@ unsigned int ohca_mr_runs(const struct ohca_mr_range *r, uint64_t *done, struct 
 			  unsigned int max);
 /* Gather @len bytes of the SGE list of a send WQE, from byte @off of the message on, to @dst;
  * scatter the other way, with keys of @pd. Every key is checked at every call. 0, vendor error or
- * OHCA_MR_FAULT. */
+ * OHCA_MR_FAULT: *@m. */
 int ohca_sgl_gather(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
-		    unsigned int num, uint32_t off, void *dst, uint32_t len);
+		    unsigned int num, uint32_t off, void *dst, uint32_t len,
+		    struct ohca_missing *m);
 int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
 		     const struct ohca_sge *sge, unsigned int num, uint32_t off, const void *src,
-		     uint32_t len);
+		     uint32_t len, struct ohca_missing *m);
 
 #endif /* OHCA_OBJECT_MR_ACCESS_H */

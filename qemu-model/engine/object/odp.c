@@ -236,9 +236,10 @@ int ohca_cmd_update_mr_pages(struct ohca_cmd *c)
 /* ---- access ----------------------------------------------------------------------- */
 
 /* The page at @off of the pages of @mr is not there: note what is missing. */
-static int missing(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint64_t n, bool write)
+static int missing(struct ohca_missing *m, const struct ohca_mr *mr, uint64_t off, uint64_t n,
+		   bool write)
 {
-	e->missing = (struct ohca_missing){
+	*m = (struct ohca_missing){
 		.key = mr->key,
 		.addr = mr->iova + (off - mr->pl_offset),
 		.len = n,
@@ -248,7 +249,7 @@ static int missing(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint6
 }
 
 int ohca_odp_copy(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint8_t *buf, size_t n,
-		  bool write)
+		  bool write, struct ohca_missing *m)
 {
 	const struct ohca_odp *o = mr->odp;
 	uint64_t mask = (1ull << o->shift) - 1;
@@ -259,7 +260,7 @@ int ohca_odp_copy(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint8_
 		uint64_t addr = (page & OHCA_ODP_ADDR) + (off & mask);
 
 		if (!(page & (write ? OHCA_ODP_WRITE : OHCA_ODP_READ)))
-			return missing(e, mr, off, n, write);
+			return missing(m, mr, off, n, write);
 		if (write ? ohca_dma_write(e, addr, buf, len) : ohca_dma_read(e, addr, buf, len))
 			return -1;
 		buf += len;
@@ -269,12 +270,12 @@ int ohca_odp_copy(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint8_
 	return 0;
 }
 
-int ohca_odp_addr(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint64_t *addr)
+int ohca_odp_addr(const struct ohca_mr *mr, uint64_t off, uint64_t *addr, struct ohca_missing *m)
 {
 	uint64_t page = page_get(mr->odp, off >> mr->odp->shift);
 
 	if (!(page & OHCA_ODP_WRITE))
-		return missing(e, mr, off, 8, true);
+		return missing(m, mr, off, 8, true);
 	*addr = (page & OHCA_ODP_ADDR) + (off & ((1ull << mr->odp->shift) - 1));
 	return 0;
 }

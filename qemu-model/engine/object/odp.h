@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 
 struct ohca_cmd;
+struct ohca_missing;
 struct ohca_mr;
 struct ohca_odp;
 
@@ -21,9 +22,10 @@ bool ohca_odp_clear(ohca_engine *e, struct ohca_odp *o);
 /* Copy between @buf and the pages from @off on, which is inside; as ohca_mr_read() and
  * _write(). With @write @buf is only read. */
 int ohca_odp_copy(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint8_t *buf, size_t n,
-		  bool write);
-/* Bus address of the 8 bytes at @off, a multiple of 8, for writing; 0 or OHCA_MR_FAULT */
-int ohca_odp_addr(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint64_t *addr);
+		  bool write, struct ohca_missing *m);
+/* Bus address of the 8 bytes at @off, a multiple of 8, for writing; 0 or OHCA_MR_FAULT:
+ * *@m */
+int ohca_odp_addr(const struct ohca_mr *mr, uint64_t off, uint64_t *addr, struct ohca_missing *m);
 
 /* Commands: each returns enum ohca_admin_status. */
 int ohca_cmd_update_mr_pages(struct ohca_cmd *c);

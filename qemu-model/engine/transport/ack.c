@@ -2,16 +2,17 @@
 /* Acknowledgements as packets, and those of QPs that are gone, which wait for credits here. */
 #include "engine/transport/ack.h"
 #include "engine/transport/sched.h"
+#include "engine/transport/turn.h"
 #include "engine/transport/tx.h"
 #include "ib/packet.h"
 
-bool ohca_ack_out(ohca_engine *e, const struct ohca_ack *a)
+bool ohca_ack_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_ack *a)
 {
 	const struct ohca_path *path = &a->path;
 	struct ohca_tx tx;
 	uint8_t *h;
 
-	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN + IB_ICRC_LEN, &tx))
+	if (!ohca_tx_open(e, t, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN + IB_ICRC_LEN, &tx))
 		return false;
 	h = ib_build_bth(tx.buf + path->hdr_len, a->opcode, a->migreq, 0, path->pkey,
 			 a->dqpn, false, a->psn);
@@ -33,13 +34,13 @@ void ohca_ack_later(ohca_engine *e, const struct ohca_ack *a)
 
 bool ohca_acks_run(ohca_engine *e, unsigned int port)
 {
-	struct ohca_sched *s = e->sched;
-	struct ohca_lateq *q = &s->late[port];
+	struct ohca_lateq *q = &e->sched->late[port];
+	struct ohca_turn t = ohca_turn_of(NULL);
 
 	while (q->head != q->tail && !q->blocked) {
-		if (ohca_ack_out(e, &q->ack[q->tail & (OHCA_LATE_ACKS - 1)]))
+		if (ohca_ack_out(e, &t, &q->ack[q->tail & (OHCA_LATE_ACKS - 1)]))
 			q->tail++;
-		else if (s->blocked == s->wait_loop)
+		else if (t.wait == OHCA_WAIT_LOOP)
 			return false;
 		else
 			q->blocked = true;

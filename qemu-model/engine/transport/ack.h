@@ -9,6 +9,8 @@
 #include "engine/engine.h"
 #include "engine/transport/path.h"
 
+struct ohca_turn;
+
 #define OHCA_LATE_ACKS		64u	/* power of two */
 
 /** struct ohca_ack - an ACK or NAK, with all that it needs of its QP */
@@ -18,8 +20,8 @@ struct ohca_ack {
 	uint8_t opcode, syndrome, migreq;
 };
 
-/* Send it. False: no credits; sched->blocked says on which list to wait. */
-bool ohca_ack_out(ohca_engine *e, const struct ohca_ack *a);
+/* Send it. False: no room; @t says what for. */
+bool ohca_ack_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_ack *a);
 /*
  * Keep it for a QP that is gone until there are credits. Bounded; the oldest is dropped and
  * counted as discarded.

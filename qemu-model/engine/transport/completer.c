@@ -229,13 +229,14 @@ static void bad_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
 }
 
 /* There is no page for a response: it is asked for again when there is one. */
-static void no_page(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w)
+static void no_page(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,
+		    const struct ohca_missing *m)
 {
 	struct ohca_xport *xp = qp->xp;
 
 	ohca_req_restart(xp);
 	xp->rto_restart = false;
-	if (ohca_suspend(e, qp, OHCA_FAULT_REQ, w->idx)) {
+	if (ohca_suspend(e, qp, OHCA_FAULT_REQ, w->idx, m)) {
 		ohca_timer_set(e, xp, OHCA_NO_DEADLINE);
 		return;
 	}
@@ -259,6 +260,7 @@ static void read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 	uint32_t len = w->op == OHCA_OP_RDMA_READ ? w->length : 0;
 	uint32_t n = len - off < mtu ? len - off : mtu;
 	bool last = p->i.psn == w->last;
+	struct ohca_missing m;
 	int ve;
 
 	if ((w->op != OHCA_OP_RDMA_READ && w->op != OHCA_OP_FLUSH &&
@@ -271,9 +273,9 @@ static void read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		return;
 	}
 	ve = n ? ohca_sgl_scatter(e, qp, local_pd(qp), ohca_swqe_sge(xp, w), w->num_sge, off,
-				  p->payload, n) : 0;
+				  p->payload, n, &m) : 0;
 	if (ve == OHCA_MR_FAULT) {
-		no_page(e, qp, w);
+		no_page(e, qp, w, &m);
 		return;
 	}
 	if (ve) {
@@ -292,6 +294,7 @@ static void atomic_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 	struct ohca_xport *xp = qp->xp;
 	uint64_t orig = ib_be64(ib_pkt_atomic_ack(p->hdr, &p->i)->orig);
 	__le64 le = ohca_to_le64(orig);
+	struct ohca_missing m;
 	int ve;
 
 	if (!ohca_op_is_atomic(w->op)) {
@@ -299,9 +302,9 @@ static void atomic_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		return;
 	}
 	ve = ohca_sgl_scatter(e, qp, qp->pd, ohca_swqe_sge(xp, w), w->num_sge, 0, &le,
-			      sizeof(le));
+			      sizeof(le), &m);
 	if (ve == OHCA_MR_FAULT) {
-		no_page(e, qp, w);
+		no_page(e, qp, w, &m);
 		return;
 	}
 	if (ve) {

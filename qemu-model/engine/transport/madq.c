@@ -7,6 +7,7 @@
 #include "engine/transport/madq.h"
 #include "engine/transport/path.h"
 #include "engine/transport/sched.h"
+#include "engine/transport/turn.h"
 #include "engine/transport/tx.h"
 #include "ib/mad.h"
 #include "ib/packet.h"
@@ -32,8 +33,8 @@ void ohca_mad_send(ohca_engine *e, unsigned int port, unsigned int src_qp,
 	memcpy(m->mad, mad, IB_MAD_LEN);
 }
 
-/* Build and send one. False: no credits. */
-static bool mad_out(ohca_engine *e, unsigned int port, unsigned int qpn,
+/* Build and send one. False: no room; @t says what for. */
+static bool mad_out(ohca_engine *e, struct ohca_turn *t, unsigned int port, unsigned int qpn,
 		    const struct ohca_madq_slot *m)
 {
 	struct ohca_path p;
@@ -47,7 +48,7 @@ static bool mad_out(ohca_engine *e, unsigned int port, unsigned int qpn,
 	if (m->slid)
 		ib_put_be16(p.hdr + 6, m->slid);
 	len = p.hdr_len + IB_BTH_LEN + IB_DETH_LEN + IB_MAD_LEN + IB_ICRC_LEN;
-	if (!ohca_tx_open(e, &p, len, &tx))
+	if (!ohca_tx_open(e, t, &p, len, &tx))
 		return false;
 	h = ib_build_bth(tx.buf + p.hdr_len, IB_OP_UD_SEND_ONLY, 0, 0, p.pkey,
 			 ohca_le32(m->av.dqpn), false, 0);
@@ -60,6 +61,7 @@ static bool mad_out(ohca_engine *e, unsigned int port, unsigned int qpn,
 void ohca_madq_run(ohca_engine *e)
 {
 	struct ohca_sched *s = e->sched;
+	struct ohca_turn t = ohca_turn_of(NULL);
 
 	for (unsigned int port = 0; port < e->cfg.num_ports; port++)
 		if (!ohca_acks_run(e, port))
@@ -70,9 +72,10 @@ void ohca_madq_run(ohca_engine *e)
 			uint32_t n = q->head - q->tail;
 
 			while (n-- && !q->blocked) {
-				if (mad_out(e, port, qpn, &q->slot[q->tail & (OHCA_MADQ_SLOTS - 1)]))
+				if (mad_out(e, &t, port, qpn,
+					    &q->slot[q->tail & (OHCA_MADQ_SLOTS - 1)]))
 					q->tail++;
-				else if (s->blocked == s->wait_loop)
+				else if (t.wait == OHCA_WAIT_LOOP)
 					return;
 				else
 					q->blocked = true;

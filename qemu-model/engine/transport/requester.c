@@ -19,6 +19,7 @@
 #include "engine/transport/sq.h"
 #include "engine/transport/suspend.h"
 #include "engine/transport/timer.h"
+#include "engine/transport/turn.h"
 #include "engine/transport/tx.h"
 #include "engine/transport/xport.h"
 #include "ib/packet.h"
@@ -70,7 +71,8 @@ static void sent(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint32
 }
 
 /* One packet of a SEND or WRITE. */
-static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
+				struct ohca_turn *t)
 {
 	struct ohca_xport *xp = qp->xp;
 	const struct ohca_path *path = ohca_qp_path(e, qp);
@@ -80,13 +82,14 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	bool first = off == 0, last = xp->nxt == w->last, ackreq = false;
 	uint8_t op = packet_op(w, first, last) | ohca_qp_trans(qp);
 	const struct ib_opcode_info *info = &ib_opcodes[op];
+	struct ohca_missing m;
 	struct ohca_tx tx;
 	uint32_t pad = ib_pad(n), len;
 	uint8_t *h;
 	int ve;
 
 	len = path->hdr_len + info->hdr_len + n + pad + IB_ICRC_LEN;
-	if (!ohca_tx_open(e, path, len, &tx))
+	if (!ohca_tx_open(e, t, path, len, &tx))
 		return OHCA_SENT_BLOCKED;
 	if (qp->type != OHCA_QPT_UC) {
 		ackreq = last || ++xp->since_ackreq >= OHCA_ACK_EVERY;
@@ -106,9 +109,9 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	}
 	if (info->hdrs & IB_HDR_IETH)
 		h = ib_build_ieth(h, w->imm);
-	ve = ohca_swqe_gather(e, qp, w, off, h, n);
+	ve = ohca_swqe_gather(e, qp, w, off, h, n, &m);
 	if (ve == OHCA_MR_FAULT)
-		return ohca_suspend_tx(e, qp, OHCA_FAULT_REQ, w->idx);
+		return ohca_suspend_tx(e, qp, t, OHCA_FAULT_REQ, w->idx, &m);
 	if (ve) {
 		w->status = OHCA_WC_LOC_PROT;
 		w->ve = (uint16_t)ve;
@@ -125,7 +128,8 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
  * end where they end, whatever comes again: a responder that has executed one has executed all
  * that a request inside it asks for.
  */
-static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
+				struct ohca_turn *t)
 {
 	struct ohca_xport *xp = qp->xp;
 	const struct ohca_path *path = ohca_qp_path(e, qp);
@@ -146,7 +150,7 @@ static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	}
 	if ((uint32_t)ib_psn_diff(xp->nxt, xp->una) + pkts > OHCA_MAX_PSNS)
 		return OHCA_SENT_NONE;
-	if (!ohca_tx_open(e, path, path->hdr_len + ib_opcodes[op].hdr_len + IB_ICRC_LEN, &tx))
+	if (!ohca_tx_open(e, t, path, path->hdr_len + ib_opcodes[op].hdr_len + IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
 	h = ib_build_bth(tx.buf + path->hdr_len, op, ohca_qp_migreq(qp), 0, path->pkey,
 			 qp->dest_qpn, true, xp->nxt);
@@ -158,7 +162,8 @@ static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	return OHCA_SENT;
 }
 
-static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
+				  struct ohca_turn *t)
 {
 	struct ohca_xport *xp = qp->xp;
 	const struct ohca_path *path = ohca_qp_path(e, qp);
@@ -182,7 +187,7 @@ static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohc
 	default:
 		op = IB_OP_OHCA_MASKED_FETCH_ADD;
 	}
-	if (!ohca_tx_open(e, path, path->hdr_len + ib_opcodes[op].hdr_len + IB_ICRC_LEN, &tx))
+	if (!ohca_tx_open(e, t, path, path->hdr_len + ib_opcodes[op].hdr_len + IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
 	memcpy(&a, raw, sizeof(a));
 	memcpy(&m, raw + sizeof(a), sizeof(m));
@@ -202,7 +207,8 @@ static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohc
 	return OHCA_SENT;
 }
 
-static enum ohca_sent send_flush(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+static enum ohca_sent send_flush(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
+				 struct ohca_turn *t)
 {
 	struct ohca_xport *xp = qp->xp;
 	const struct ohca_path *path = ohca_qp_path(e, qp);
@@ -210,7 +216,7 @@ static enum ohca_sent send_flush(ohca_engine *e, struct ohca_qp *qp, struct ohca
 	struct ohca_tx tx;
 	uint8_t *h;
 
-	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_FETH_LEN + IB_RETH_LEN +
+	if (!ohca_tx_open(e, t, path, path->hdr_len + IB_BTH_LEN + IB_FETH_LEN + IB_RETH_LEN +
 			  IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
 	memcpy(&f, ohca_swqe_raw(xp, w->idx) + 2 * OHCA_SEG_SIZE, sizeof(f));
@@ -223,23 +229,25 @@ static enum ohca_sent send_flush(ohca_engine *e, struct ohca_qp *qp, struct ohca
 	return OHCA_SENT;
 }
 
-static enum ohca_sent send_atomic_write(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+static enum ohca_sent send_atomic_write(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
+					struct ohca_turn *t)
 {
 	struct ohca_xport *xp = qp->xp;
 	const struct ohca_path *path = ohca_qp_path(e, qp);
+	struct ohca_missing m;
 	struct ohca_tx tx;
 	uint8_t *h;
 	int ve;
 
-	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_RETH_LEN + w->length +
+	if (!ohca_tx_open(e, t, path, path->hdr_len + IB_BTH_LEN + IB_RETH_LEN + w->length +
 			  IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
 	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ATOMIC_WRITE, ohca_qp_migreq(qp), 0,
 			 path->pkey, qp->dest_qpn, true, xp->nxt);
 	h = ib_build_reth(h, w->raddr, w->rkey, w->length);
-	ve = ohca_swqe_gather(e, qp, w, 0, h, w->length);
+	ve = ohca_swqe_gather(e, qp, w, 0, h, w->length, &m);
 	if (ve == OHCA_MR_FAULT)
-		return ohca_suspend_tx(e, qp, OHCA_FAULT_REQ, w->idx);
+		return ohca_suspend_tx(e, qp, t, OHCA_FAULT_REQ, w->idx, &m);
 	if (ve) {
 		w->status = OHCA_WC_LOC_PROT;
 		w->ve = (uint16_t)ve;
@@ -334,7 +342,7 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 	return true;
 }
 
-enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp)
+enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn *t)
 {
 	struct ohca_xport *xp = qp->xp;
 	enum ohca_sent ret;
@@ -368,17 +376,17 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp)
 		return OHCA_SENT_NONE;
 	switch (w->op) {
 	case OHCA_OP_RDMA_READ:
-		return send_read(e, qp, w);
+		return send_read(e, qp, w, t);
 	case OHCA_OP_CMP_SWAP:
 	case OHCA_OP_FETCH_ADD:
 	case OHCA_OP_MASKED_CMP_SWAP:
 	case OHCA_OP_MASKED_FETCH_ADD:
-		return send_atomic(e, qp, w);
+		return send_atomic(e, qp, w, t);
 	case OHCA_OP_FLUSH:
-		return send_flush(e, qp, w);
+		return send_flush(e, qp, w, t);
 	case OHCA_OP_ATOMIC_WRITE:
-		return send_atomic_write(e, qp, w);
+		return send_atomic_write(e, qp, w, t);
 	default:
-		return send_data(e, qp, w);
+		return send_data(e, qp, w, t);
 	}
 }

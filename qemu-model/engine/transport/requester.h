@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "engine/engine.h"
-#include "engine/transport/tx.h"
+#include "engine/transport/turn.h"
 
 struct ohca_qp;
 
@@ -14,6 +14,7 @@ struct ohca_qp;
 #define OHCA_ACK_EVERY		32u	/* packets without AckReq at most */
 #define OHCA_READ_CHUNK		65536u	/* response packets one READ request asks for */
 
-enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp);	/* RC, UC */
+/* Send one packet of @qp, RC or UC. */
+enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn *t);
 
 #endif /* OHCA_TRANSPORT_REQUESTER_H */

@@ -243,7 +243,8 @@ static void tagged_part(const struct ohca_xport *xp, const struct ohca_rxpkt *p,
 	}
 }
 
-static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+			      struct ohca_missing *m)
 {
 	struct ohca_xport *xp = qp->xp;
 	const uint8_t *data = p->payload;
@@ -265,7 +266,7 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 		return fail(IB_NAK_INV_REQ, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH, 0);
 	if (n) {
 		rc = ohca_sgl_scatter(e, qp, ohca_recv_pd(qp), xp->rwqe->sge, xp->rwqe->num_sge,
-				      xp->rx_off, data, n);
+				      xp->rx_off, data, n, m);
 		if (rc == OHCA_MR_FAULT) {
 			/* the packet comes again; the WQE is kept for it */
 			if (p->i.op->flags & IB_OPF_START)
@@ -310,7 +311,7 @@ static struct verdict begin_write(ohca_engine *e, struct ohca_qp *qp, const stru
 	if (xp->wr_len > OHCA_MAX_MSG)
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	if (xp->wr_len) {
-		ve = ohca_rkey_check(e, qp, xp->wr_rkey, xp->wr_va, xp->wr_len,
+		ve = ohca_rkey_check(e, qp, qp->pd, xp->wr_rkey, xp->wr_va, xp->wr_len,
 				     OHCA_ACCESS_REMOTE_WRITE, &r);
 		if (ve)
 			return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
@@ -332,7 +333,8 @@ static void imm_refused(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rx
 		v->status = OHCA_WC_LOC_ACCESS;
 }
 
-static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+			       struct ohca_missing *m)
 {
 	struct ohca_xport *xp = qp->xp;
 	uint32_t n = p->i.payload_len, left;
@@ -359,14 +361,14 @@ static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct 
 	}
 	if (n) {
 		/* the region may have gone since the first packet */
-		rc = ohca_rkey_check(e, qp, xp->wr_rkey, xp->wr_va + xp->rx_off, n,
+		rc = ohca_rkey_check(e, qp, qp->pd, xp->wr_rkey, xp->wr_va + xp->rx_off, n,
 				     OHCA_ACCESS_REMOTE_WRITE, &r);
 		if (rc)
 			return fail(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, (uint16_t)rc,
 				    OHCA_EVENT_QP_ACCESS_ERR);
-		rc = ohca_mr_write(e, &r, 0, p->payload, n);
+		rc = ohca_mr_write(e, &r, 0, p->payload, n, m);
 		if (rc == OHCA_MR_FAULT) {
-			e->missing.len += left - n;
+			m->len += left - n;
 			return fail(V_FAULT, 0, 0, 0);
 		}
 		if (rc)
@@ -425,11 +427,12 @@ void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct verd
 }
 
 /* The request wants a page. Told of or not: it comes again, or another one does. */
-static void wait_page(ohca_engine *e, struct ohca_qp *qp, const struct ib_opcode_info *op)
+static void wait_page(ohca_engine *e, struct ohca_qp *qp, const struct ib_opcode_info *op,
+		      const struct ohca_missing *m)
 {
 	if (!qp->xp->fault[OHCA_FAULT_RECV])
 		qp->xp->fault_rkey = !(op->flags & IB_OPF_SEND);
-	ohca_suspend(e, qp, OHCA_FAULT_RECV, 0);
+	ohca_suspend(e, qp, OHCA_FAULT_RECV, 0, m);
 }
 
 void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side)
@@ -462,6 +465,7 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	const struct ib_opcode_info *op = p->i.op;
 	int32_t diff = ib_psn_diff(p->i.psn, xp->epsn);
 	uint32_t next = ib_psn_add(p->i.psn, 1);
+	struct ohca_missing m;
 	struct verdict v;
 
 	ohca_sched_activate(e, xp);
@@ -482,17 +486,17 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	else if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
 		v = fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	else if (op->flags & IB_OPF_SEND)
-		v = do_send(e, qp, p);
+		v = do_send(e, qp, p, &m);
 	else if (op->flags & IB_OPF_WRITE)
-		v = do_write(e, qp, p);
+		v = do_write(e, qp, p, &m);
 	else if (op->flags & IB_OPF_READ)
 		v = ohca_resp_read(e, qp, p, &next);
 	else if (op->flags & IB_OPF_ATOMIC)
-		v = ohca_resp_atomic(e, qp, p);
+		v = ohca_resp_atomic(e, qp, p, &m);
 	else if (op->flags & IB_OPF_FLUSH && ohca_feature(e, OHCA_FEATURE_MPE))
 		v = ohca_resp_flush(e, qp, p);
 	else if (op->flags & IB_OPF_ATOMIC_WRITE && ohca_feature(e, OHCA_FEATURE_MPE))
-		v = ohca_resp_atomic_write(e, qp, p);
+		v = ohca_resp_atomic_write(e, qp, p, &m);
 	else
 		v = fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
 	if (v.nak == V_RNR) {
@@ -502,7 +506,7 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	}
 	if (v.nak == V_FAULT || v.nak == V_BUSY) {
 		if (v.nak == V_FAULT)
-			wait_page(e, qp, op);
+			wait_page(e, qp, op, &m);
 		ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);
 		nak(xp, IB_AETH_RNR_NAK | OHCA_FAULT_RNR_TIMER);
 		return;
@@ -547,6 +551,7 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
 	const struct ib_opcode_info *op = p->i.op;
+	struct ohca_missing m;
 	struct verdict v;
 
 	ohca_sched_activate(e, xp);
@@ -565,9 +570,9 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 	if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
 		v = fail(IB_NAK_INV_REQ, 0, 0, 0);
 	else if (op->flags & IB_OPF_SEND)
-		v = do_send(e, qp, p);
+		v = do_send(e, qp, p, &m);
 	else
-		v = do_write(e, qp, p);
+		v = do_write(e, qp, p, &m);
 	if (v.nak == V_OK) {
 		if (xp->fault[OHCA_FAULT_RECV])
 			ohca_suspend_forget(e, xp, OHCA_FAULT_RECV);
@@ -582,7 +587,7 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 		ohca_qp_error(e, qp, v.ev, v.ve);
 	} else if (v.nak == V_FAULT) {
 		xp->rx_op = OHCA_RX_NONE;
-		wait_page(e, qp, op);
+		wait_page(e, qp, op, &m);
 	} else {
 		if (v.nak == V_RNR)
 			ohca_count_qp(e, qp, OHCA_CNT_RX_NO_WQE);

@@ -8,7 +8,7 @@
 
 #include "engine/engine.h"
 #include "engine/object/fault.h"
-#include "engine/transport/tx.h"
+#include "engine/transport/turn.h"
 #include "engine/transport/xport.h"
 
 struct ohca_hw_cqe;
@@ -51,7 +51,8 @@ _Static_assert(sizeof(struct ohca_qp) + sizeof(struct ohca_xport) +
 	       16 * sizeof(struct ohca_atomic_res) <= 1024 - 64,
 	       "an idle QP costs at most 1 KiB, malloc's own included");
 
-enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp);	/* RC */
+/* Send one response of @qp, RC. */
+enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn *t);
 static inline bool ohca_resp_pending(const struct ohca_xport *xp)
 {
 	return xp->rd_num || xp->nak_due || xp->ack_due;

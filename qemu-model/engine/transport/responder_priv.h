@@ -19,6 +19,7 @@
 #include "ib/packet.h"
 #include "ohca_hw.h"
 
+struct ohca_missing;
 struct ohca_pd;
 struct ohca_qp;
 
@@ -38,7 +39,7 @@ struct verdict {
 };
 #define V_OK	0xff
 #define V_RNR	0xfe
-#define V_FAULT	0xfd	/* a page is missing: e->missing */
+#define V_FAULT	0xfd	/* a page is missing, which struct ohca_missing names */
 #define V_LOCAL	0xfc	/* acknowledged, but the WQE fails and the QP goes to ERR */
 #define V_BUSY	0xfb	/* it takes a while: the requester shall come again */
 
@@ -68,13 +69,15 @@ void ohca_rd_clear(ohca_engine *e, struct ohca_xport *xp);
 /* The first response has been sent. */
 void ohca_rd_pop(ohca_engine *e, struct ohca_xport *xp);
 
-/* Execute one request in sequence. @next: of a READ: PSN behind its responses */
+/* Execute one request in sequence. @next: of a READ: PSN behind its responses;
+ * @m: of V_FAULT: what is missing */
 struct verdict ohca_resp_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 			      uint32_t *next);
-struct verdict ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+struct verdict ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+				struct ohca_missing *m);
 struct verdict ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
 struct verdict ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
-				      const struct ohca_rxpkt *p);
+				      const struct ohca_rxpkt *p, struct ohca_missing *m);
 /* A request of a PSN that was executed: answer it again. */
 void ohca_resp_duplicate(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
 
@@ -89,10 +92,11 @@ static inline uint32_t xrc_srqn(const struct ohca_rxpkt *p)
 }
 
 /*
- * Check keys of a target with the PD of SRQ @srqn from now on; *@old: the PD to go back to.
- * What is being received is left alone. 0 or vendor error.
+ * *@pd: that which R_Keys are checked with: the QP's, of a target that of SRQ @srqn. For what is
+ * executed later, or again, than the request that named the SRQ. 0 or vendor error: there is none
  */
-int ohca_resp_pd_set(ohca_engine *e, struct ohca_qp *qp, uint32_t srqn, struct ohca_pd **old);
+int ohca_resp_pd(ohca_engine *e, const struct ohca_qp *qp, uint32_t srqn,
+		 const struct ohca_pd **pd);
 
 /* ---- responder.c ---------------------------------------------------------------------------- */
 

@@ -97,18 +97,17 @@ static bool rd_room(ohca_engine *e, const struct ohca_qp *qp, bool dup)
 	return true;
 }
 
-/* For what is executed later, or again, than the request that named the SRQ. */
-int ohca_resp_pd_set(ohca_engine *e, struct ohca_qp *qp, uint32_t srqn, struct ohca_pd **old)
+int ohca_resp_pd(ohca_engine *e, const struct ohca_qp *qp, uint32_t srqn, const struct ohca_pd **pd)
 {
 	struct ohca_srq *srq;
 	int ve;
 
-	*old = qp->pd;
+	*pd = qp->pd;
 	if (!qp->xrcd)
 		return OHCA_VE_NONE;
 	ve = ohca_xrc_srq(e, qp, srqn, &srq);
 	if (!ve)
-		qp->pd = srq->pd;
+		*pd = srq->pd;
 	return ve;
 }
 
@@ -135,8 +134,9 @@ static bool rd_insert(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *
 	return true;
 }
 
-/* Fill in a READ of @psn; what it asks for is checked. */
-static struct verdict read_request(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+/* Fill in a READ; what it asks for is checked, its key with @pd. */
+static struct verdict read_request(ohca_engine *e, const struct ohca_qp *qp,
+				   const struct ohca_pd *pd, const struct ohca_rxpkt *p,
 				   struct ohca_rd *rd)
 {
 	const struct ib_reth *reth = ib_pkt_reth(p->hdr, &p->i);
@@ -153,7 +153,7 @@ static struct verdict read_request(ohca_engine *e, struct ohca_qp *qp, const str
 	if (rd->length > OHCA_MAX_MSG)
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	if (rd->length) {
-		ve = ohca_rkey_check(e, qp, rd->rkey, rd->va, rd->length,
+		ve = ohca_rkey_check(e, qp, pd, rd->rkey, rd->va, rd->length,
 				     OHCA_ACCESS_REMOTE_READ, &r);
 		if (ve)
 			return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
@@ -168,7 +168,7 @@ struct verdict ohca_resp_read(ohca_engine *e, struct ohca_qp *qp, const struct o
 			      uint32_t *next)
 {
 	struct ohca_rd rd;
-	struct verdict v = read_request(e, qp, p, &rd);
+	struct verdict v = read_request(e, qp, qp->pd, p, &rd);
 
 	if (v.nak != V_OK)
 		return v;
@@ -209,7 +209,8 @@ static struct ohca_atomic atomic_operands(const struct ohca_rxpkt *p)
 	return a;
 }
 
-struct verdict ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+struct verdict ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+				struct ohca_missing *m)
 {
 	const struct ib_atomic_eth *eth = ib_pkt_atomic(p->hdr, &p->i);
 	const struct ohca_atomic a = atomic_operands(p);
@@ -227,11 +228,12 @@ struct verdict ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const struct
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
 	if (va & 7)
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ALIGN, OHCA_EVENT_QP_REQ_ERR);
-	ve = ohca_rkey_check(e, qp, ib_be32(eth->rkey), va, 8, OHCA_ACCESS_REMOTE_ATOMIC, &r);
+	ve = ohca_rkey_check(e, qp, qp->pd, ib_be32(eth->rkey), va, 8, OHCA_ACCESS_REMOTE_ATOMIC,
+			     &r);
 	if (ve)
 		return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
 	memset(&rd, 0, sizeof(rd));
-	ve = ohca_mr_atomic(e, &r, &a, &rd.orig);
+	ve = ohca_mr_atomic(e, &r, &a, &rd.orig, m);
 	if (ve == OHCA_MR_FAULT)
 		return fail(V_FAULT, 0, 0, 0);
 	if (ve)
@@ -279,9 +281,9 @@ struct verdict ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct 
 	    level > OHCA_FLUSH_MR || (qp->access & access) != access)
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
 	if (level == OHCA_FLUSH_MR)
-		ve = ohca_rkey_whole(e, qp, rkey, access, &r);
+		ve = ohca_rkey_whole(e, qp, qp->pd, rkey, access, &r);
 	else if (len)
-		ve = ohca_rkey_check(e, qp, rkey, ib_be64(reth->va), len, access, &r);
+		ve = ohca_rkey_check(e, qp, qp->pd, rkey, ib_be64(reth->va), len, access, &r);
 	if (ve)
 		return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
 	if (!rd_room(e, qp, false))
@@ -296,7 +298,7 @@ struct verdict ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct 
 }
 
 struct verdict ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
-				      const struct ohca_rxpkt *p)
+				      const struct ohca_rxpkt *p, struct ohca_missing *m)
 {
 	const struct ib_reth *reth = ib_pkt_reth(p->hdr, &p->i);
 	struct ohca_mr_range r;
@@ -312,12 +314,12 @@ struct verdict ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ALIGN, OHCA_EVENT_QP_REQ_ERR);
 	if (!rd_room(e, qp, false))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
-	ve = ohca_rkey_check(e, qp, ib_be32(reth->rkey), va, sizeof(val),
+	ve = ohca_rkey_check(e, qp, qp->pd, ib_be32(reth->rkey), va, sizeof(val),
 			     OHCA_ACCESS_REMOTE_WRITE, &r);
 	if (ve)
 		return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
 	memcpy(&val, p->payload, sizeof(val));
-	ve = ohca_mr_write8(e, &r, &val);
+	ve = ohca_mr_write8(e, &r, &val, m);
 	if (ve == OHCA_MR_FAULT)
 		return fail(V_FAULT, 0, 0, 0);
 	if (ve)
@@ -333,14 +335,13 @@ struct verdict ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
 static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
-	struct ohca_pd *pd;
+	const struct ohca_pd *pd;
 	struct ohca_rd rd;
 	struct verdict v;
 
-	if (ohca_resp_pd_set(e, qp, xrc_srqn(p), &pd))
+	if (ohca_resp_pd(e, qp, xrc_srqn(p), &pd))
 		return;
-	v = read_request(e, qp, p, &rd);
-	qp->pd = pd;
+	v = read_request(e, qp, pd, p, &rd);
 	/* it must not reach into what has not been asked for */
 	if (v.nak != V_OK || ib_psn_diff(rd.last, xp->epsn) >= 0)
 		return;

@@ -12,6 +12,7 @@
 #include "engine/transport/responder.h"
 #include "engine/transport/responder_priv.h"
 #include "engine/transport/suspend.h"
+#include "engine/transport/turn.h"
 #include "engine/transport/tx.h"
 #include "engine/transport/xport.h"
 #include "ib/packet.h"
@@ -49,24 +50,26 @@ static struct ohca_ack ack_due(ohca_engine *e, struct ohca_qp *qp)
 
 void ohca_xp_last_words(ohca_engine *e, struct ohca_qp *qp)
 {
+	struct ohca_turn t = ohca_turn_of(NULL);
 	struct ohca_xport *xp = qp->xp;
 	struct ohca_ack a;
 
 	if (!xp->ack_due && !xp->nak_due)
 		return;
 	a = ack_due(e, qp);
-	if (!ohca_ack_out(e, &a))
+	if (!ohca_ack_out(e, &t, &a))
 		ohca_ack_later(e, &a);
 	xp->ack_due = xp->nak_due = false;
 }
 
-static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *r)
+static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *r,
+				      struct ohca_turn *t)
 {
 	const struct ohca_path *path = ohca_qp_path(e, qp);
 	struct ohca_tx tx;
 	uint8_t *h;
 
-	if (!ohca_tx_open(e, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN +
+	if (!ohca_tx_open(e, t, path, path->hdr_len + IB_BTH_LEN + IB_AETH_LEN +
 			  IB_ATOMIC_ACK_ETH_LEN + IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
 	h = ib_build_bth(tx.buf + path->hdr_len, IB_OPN_ATOMIC_ACK | ohca_qp_trans(qp),
@@ -78,7 +81,8 @@ static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const 
 }
 
 /* One packet of a READ response. */
-static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_rd *r)
+static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_rd *r,
+				     struct ohca_turn *t)
 {
 	const struct ohca_path *path = ohca_qp_path(e, qp);
 	uint32_t mtu = ohca_qp_mtu(qp);
@@ -88,29 +92,29 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 	uint8_t op = ohca_qp_trans(qp) |
 		     (first ? (last ? IB_OPN_READ_RESP_ONLY : IB_OPN_READ_RESP_FIRST) :
 			      (last ? IB_OPN_READ_RESP_LAST : IB_OPN_READ_RESP_MIDDLE));
+	const struct ohca_pd *pd;
 	struct ohca_mr_range range;
-	struct ohca_pd *pd;
+	struct ohca_missing m;
 	struct ohca_tx tx;
 	int ve = 0, rc;
 	uint8_t *h;
 
-	if (!ohca_tx_open(e, path, path->hdr_len + ib_opcodes[op].hdr_len + n + pad + IB_ICRC_LEN,
-			  &tx))
+	if (!ohca_tx_open(e, t, path, path->hdr_len + ib_opcodes[op].hdr_len + n + pad +
+			  IB_ICRC_LEN, &tx))
 		return OHCA_SENT_BLOCKED;
 	h = ib_build_bth(tx.buf + path->hdr_len, op, ohca_qp_migreq(qp), (uint8_t)pad, path->pkey,
 			 qp->dest_qpn, false, r->next);
 	if (first || last)
 		h = ib_build_aeth(h, ack_syndrome(qp), r->msn);
 	/* the region may have gone since the request, or the XRC SRQ */
-	ve = ohca_resp_pd_set(e, qp, r->srqn, &pd);
+	ve = ohca_resp_pd(e, qp, r->srqn, &pd);
 	if (n && !ve)
-		ve = ohca_rkey_check(e, qp, r->rkey, r->va + off, n, OHCA_ACCESS_REMOTE_READ,
+		ve = ohca_rkey_check(e, qp, pd, r->rkey, r->va + off, n, OHCA_ACCESS_REMOTE_READ,
 				     &range);
-	qp->pd = pd;
-	rc = !ve && n ? ohca_mr_read(e, &range, 0, h, n) : 0;
+	rc = !ve && n ? ohca_mr_read(e, &range, 0, h, n, &m) : 0;
 	if (rc == OHCA_MR_FAULT && qp->state != OHCA_QPS_ERR) {
-		e->missing.len += r->length - off - n;
-		return ohca_suspend_tx(e, qp, OHCA_FAULT_READ, 0);
+		m.len += r->length - off - n;
+		return ohca_suspend_tx(e, qp, t, OHCA_FAULT_READ, 0, &m);
 	}
 	if (rc)
 		ve = OHCA_VE_DMA;
@@ -127,7 +131,7 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 	return OHCA_SENT;
 }
 
-enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp)
+enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn *t)
 {
 	struct ohca_xport *xp = qp->xp;
 	enum ohca_sent ret;
@@ -138,7 +142,7 @@ enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp)
 
 		if (xp->fault[OHCA_FAULT_READ])
 			return OHCA_SENT_NONE;
-		ret = r->atomic ? send_atomic_ack(e, qp, r) : send_read_resp(e, qp, r);
+		ret = r->atomic ? send_atomic_ack(e, qp, r, t) : send_read_resp(e, qp, r, t);
 		if (ret != OHCA_SENT || !xp->rd_num)
 			return ret;
 		if (r->atomic || ib_psn_diff(r->next, last) > 0) {
@@ -152,7 +156,7 @@ enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp)
 	if (xp->nak_due || xp->ack_due) {
 		struct ohca_ack a = ack_due(e, qp);
 
-		if (!ohca_ack_out(e, &a))
+		if (!ohca_ack_out(e, t, &a))
 			return OHCA_SENT_BLOCKED;
 		if (a.path.kind != OHCA_TX_DISCARD)
 			ohca_count_set(e, qp, OHCA_CNT_TX_PKTS);

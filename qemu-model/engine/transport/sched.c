@@ -24,6 +24,7 @@
 #include "engine/transport/sq.h"
 #include "engine/transport/timer.h"
 #include "engine/transport/to_agents.h"
+#include "engine/transport/turn.h"
 #include "engine/transport/tx.h"
 #include "engine/transport/ud.h"
 #include "engine/transport/xport.h"
@@ -149,13 +150,14 @@ static bool rq_in_err(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 	return !qp->srq && !(qp->flags & OHCA_QP_NO_RQ) && ohca_rq_notify(e, qp, true);
 }
 
-static enum turn turn_err(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
+static enum turn turn_err(ohca_engine *e, struct ohca_turn *t, unsigned int *quantum)
 {
-	struct ohca_xport *xp = qp->xp;
+	struct ohca_xport *xp = t->xp;
+	struct ohca_qp *qp = xp->qp;
 	bool more, blocked = false;
 
 	while (xp->closing && *quantum) {
-		enum ohca_sent r = ohca_resp_send(e, qp);
+		enum ohca_sent r = ohca_resp_send(e, qp, t);
 
 		blocked = r == OHCA_SENT_BLOCKED;
 		if (blocked)
@@ -173,16 +175,17 @@ static enum turn turn_err(ohca_engine *e, struct ohca_qp *qp, unsigned int *quan
 	return blocked ? TURN_BLOCKED : TURN_IDLE;
 }
 
-static enum turn turn(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
+static enum turn turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quantum)
 {
-	struct ohca_xport *xp = qp->xp;
+	struct ohca_xport *xp = t->xp;
+	struct ohca_qp *qp = xp->qp;
 	bool connected = !ohca_qp_datagram(qp);
 	/* turns may be of one packet: requests and responses alternate over them */
 	bool skip = xp->resp_last;
 	bool resp = true, req;
 
 	if (qp->state == OHCA_QPS_ERR)
-		return turn_err(e, qp, quantum);
+		return turn_err(e, t, quantum);
 	if (qp->state < OHCA_QPS_RTR)
 		return TURN_IDLE;
 	req = qp->state != OHCA_QPS_RTR && !qp->xrcd;
@@ -195,7 +198,7 @@ static enum turn turn(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 		enum ohca_sent r;
 
 		if (resp && !skip) {
-			r = ohca_resp_pending(xp) ? ohca_resp_send(e, qp) : OHCA_SENT_NONE;
+			r = ohca_resp_pending(xp) ? ohca_resp_send(e, qp, t) : OHCA_SENT_NONE;
 			if (r == OHCA_SENT_BLOCKED)
 				return TURN_BLOCKED;
 			resp = r == OHCA_SENT;
@@ -204,7 +207,7 @@ static enum turn turn(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 		}
 		skip = false;
 		if (req && *quantum) {
-			r = connected ? ohca_req_send(e, qp) : ohca_ud_send(e, qp);
+			r = connected ? ohca_req_send(e, qp, t) : ohca_ud_send(e, qp, t);
 			if (r == OHCA_SENT_BLOCKED)
 				return TURN_BLOCKED;
 			req = r == OHCA_SENT;
@@ -225,18 +228,16 @@ static enum turn turn(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 }
 
 /* After a turn: a lane that refused has no credits left; one that did not may have more. */
-static void chain(ohca_engine *e)
+static void chain(ohca_engine *e, const struct ohca_turn *t)
 {
 	struct ohca_sched *s = e->sched;
 	unsigned int lane;
 
-	if (s->blocked >= s->wait[0][0] && s->blocked <= s->wait[OHCA_MAX_PORTS - 1][15]) {
-		lane = (unsigned int)(s->blocked - s->wait[0][0]) / 2;
-		s->ready[lane / 16] &= (uint16_t)~(1u << lane % 16);
-	}
-	if (!s->sent)
+	if (t->wait == OHCA_WAIT_CREDITS)
+		s->ready[t->lane / 16] &= (uint16_t)~(1u << t->lane % 16);
+	if (!t->sent)
 		return;
-	lane = s->sent - 1;
+	lane = t->sent - 1;
 	if (s->ready[lane / 16] >> lane % 16 & 1 && !wake_one(e, s->wait[lane / 16][lane % 16]))
 		s->ready[lane / 16] &= (uint16_t)~(1u << lane % 16);
 }
@@ -250,9 +251,10 @@ static uint32_t port_lanes(const struct ohca_sched *s, unsigned int port)
 /*
  * Several lanes are busy. Ports have wires of their own and take turns; the lanes of a port
  * share one, packet by packet, as its VLArbitrationTables say (7.6.9). Lanes that these do
- * not mention have what the others leave. Return: the lane.
+ * not mention have what the others leave. Fills in @t and, if it decides, *@quantum. Return: the
+ * lane.
  */
-static unsigned int arbitrate(ohca_engine *e, unsigned int *quantum)
+static unsigned int arbitrate(ohca_engine *e, struct ohca_turn *t, unsigned int *quantum)
 {
 	struct ohca_sched *s = e->sched;
 	uint32_t lanes;
@@ -267,78 +269,84 @@ static unsigned int arbitrate(ohca_engine *e, unsigned int *quantum)
 	lanes = port_lanes(s, s->port);
 	vl = __builtin_ctz(lanes);
 	if (lanes & (lanes - 1)) {
-		s->arb = ohca_mad_vlarb(e, s->port);
-		vl = ib_vlarb_pick(s->arb, (uint16_t)lanes);
+		t->arb = ohca_mad_vlarb(e, s->port);
+		vl = ib_vlarb_pick(t->arb, (uint16_t)lanes);
 		if (vl < 0)
 			vl = __builtin_ctz(lanes);
-		s->grant = ohca_lane(s->port, (unsigned int)vl);
+		t->grant = ohca_lane(s->port, (unsigned int)vl);
 		*quantum = 1;
 	}
 	return ohca_lane(s->port, (unsigned int)vl);
 }
 
 /* After a turn that the arbiter gave. */
-static void charge_turn(struct ohca_sched *s, unsigned int lane, enum turn t)
+static void charge_turn(const struct ohca_turn *t, unsigned int lane, enum turn end)
 {
 	/* what takes no room on the wire, but again and again, must not keep the others */
-	uint32_t bytes = s->charge || t != TURN_MORE ? s->charge : IB_VLARB_UNIT;
+	uint32_t bytes = t->charge || end != TURN_MORE ? t->charge : IB_VLARB_UNIT;
 
 	if (bytes)
-		ib_vlarb_sent(s->arb, (uint8_t)(lane % 16), bytes);
-	s->arb = NULL;
-	s->grant = OHCA_LANE_ANY;
+		ib_vlarb_sent(t->arb, (uint8_t)(lane % 16), bytes);
 }
 
 /* It had no room for its next packet. */
-static void park(ohca_engine *e, struct ohca_xport *xp, bool sent)
+static void park(ohca_engine *e, const struct ohca_turn *t, bool sent)
 {
 	struct ohca_sched *s = e->sched;
+	struct ohca_xport *xp = t->xp;
+	uint64_t due;
 
-	if (s->blocked == s->wait_turn) {
-		xp->lane = (uint8_t)s->want;
+	if (t->wait == OHCA_WAIT_TURN) {
+		xp->lane = (uint8_t)t->lane;
 		ohca_sched_activate(e, xp);
 		return;
 	}
 	xp->on = OHCA_XP_WAIT;
-	if (s->blocked == s->wait_pace) {
-		uint64_t due = xp->paced + OHCA_PACE_NS / 2;
-
+	switch (t->wait) {
+	case OHCA_WAIT_PACE:
+		due = xp->paced + OHCA_PACE_NS / 2;
 		ohca_list_add_tail(&s->paced, &xp->link);
 		if (due < s->paced_ns)
 			s->paced_ns = due;
-		return;
+		break;
+	case OHCA_WAIT_LOOP:
+		ohca_list_add_tail(&s->wait_loop[sent], &xp->link);
+		break;
+	case OHCA_WAIT_FAULT:
+		ohca_list_add_tail(&s->wait_fault[sent], &xp->link);
+		break;
+	default:
+		ohca_list_add_tail(&s->wait[t->lane / 16][t->lane % 16][sent], &xp->link);
+		break;
 	}
-	ohca_list_add_tail(&s->blocked[sent], &xp->link);
 }
 
 static void run_one(ohca_engine *e, unsigned int *budget)
 {
 	struct ohca_sched *s = e->sched;
+	struct ohca_turn t = ohca_turn_of(NULL);
 	unsigned int quantum = *budget < OHCA_QUANTUM ? *budget : OHCA_QUANTUM, left, cost;
 	bool several = s->busy & (s->busy - 1);
-	unsigned int lane = several ? arbitrate(e, &quantum) : (unsigned int)__builtin_ctz(s->busy);
+	unsigned int lane = several ? arbitrate(e, &t, &quantum) :
+				      (unsigned int)__builtin_ctz(s->busy);
 	struct ohca_xport *xp = ohca_container_of(s->active[lane].next, struct ohca_xport, link);
-	enum turn t;
+	enum turn end;
 
 	ohca_sched_off(s, xp);
-	s->blocked = NULL;
-	s->sent = 0;
-	s->charge = 0;
-	s->turn = xp;
+	t.xp = xp;
 	left = quantum;
-	t = turn(e, xp->qp, &left);
-	s->turn = NULL;
-	if (s->sent && xp->on == OHCA_XP_OFF)
-		xp->lane = (uint8_t)(s->sent - 1);
-	if (t == TURN_BLOCKED)
+	end = turn(e, &t, &left);
+	if (t.sent && xp->on == OHCA_XP_OFF)
+		xp->lane = (uint8_t)(t.sent - 1);
+	if (end == TURN_BLOCKED)
 		ohca_sq_ci(e, xp->qp);
-	if (t == TURN_MORE)
+	if (end == TURN_MORE)
 		ohca_sched_activate(e, xp);
-	else if (t == TURN_BLOCKED && xp->on == OHCA_XP_OFF)
-		park(e, xp, left < quantum);
-	if (s->arb)
-		charge_turn(s, lane, t);
-	chain(e);
+	else if (end == TURN_BLOCKED && xp->on == OHCA_XP_OFF)
+		park(e, &t, left < quantum);
+	if (t.arb)
+		charge_turn(&t, lane, end);
+	chain(e, &t);
 	/* a turn that found nothing costs one, so that the loop ends */
 	cost = left < quantum ? quantum - left : 1;
 	*budget -= cost;
@@ -452,7 +460,6 @@ int ohca_sched_init(ohca_engine *e)
 		ohca_list_init(&s->active[i]);
 	ohca_list_init(&s->paced);
 	s->paced_ns = OHCA_NO_DEADLINE;
-	s->grant = OHCA_LANE_ANY;
 	for (unsigned int i = 0; i < 2; i++) {
 		ohca_list_init(&s->wait_loop[i]);
 		ohca_list_init(&s->wait_fault[i]);

@@ -14,15 +14,13 @@
 #include "engine/transport/madq.h"
 #include "engine/transport/persist.h"
 #include "engine/transport/sq.h"
+#include "engine/transport/turn.h"
 #include "ib/packet.h"
 
-struct ib_vlarb;
 struct ohca_rdring;
 struct ohca_xport;
 
 #define OHCA_QUANTUM		16u	/* packets of one QP before the next has its turn */
-#define OHCA_LANES		(OHCA_MAX_PORTS * 16u)	/* see ohca_lane() */
-#define OHCA_LANE_ANY		OHCA_LANES
 
 /* A QP with a static rate may be ahead of it by what it has not sent in so many ns: less is
  * not to be had from a thread that sleeps meanwhile. */
@@ -38,12 +36,7 @@ _Static_assert(OHCA_SLOT_SIZE >= IB_MAX_PKT_LEN, "a slot holds any packet");
  * @active: QPs that may have something to do, in turn, by the lane they sent on last
  * @busy: bit n: active[n] is not empty
  * @port: whose lanes are served; @port_left: packets until it is the other's turn
- * @arb: arbiter that gave the turn, NULL: there was nothing to decide
- * @grant: lane on which packets may leave in this turn, or OHCA_LANE_ANY; @charge: bytes
- *	that did; @want: on which one would have
- * @turn: whose turn it is, NULL: no QP's
- * @wait_turn: stands for "when this lane has its turn", @wait_pace for "when the time comes":
- *	@paced are those who wait for that, the first until @paced_ns
+ * @paced: QPs that are ahead of their static rate, the first until @paced_ns
  * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot. First
  *	those that could not send anything in their last turn, then those that could
  * @refused: bit n: lane n has packets and no credits, since @refused_ns[n] as far as it is
@@ -51,8 +44,6 @@ _Static_assert(OHCA_SLOT_SIZE >= IB_MAX_PKT_LEN, "a slot holds any packet");
  * @idle_ns: of a port with such lanes: when it sent last, as far as it is counted in
  *	PortXmitWait
  * @wait_fault: QPs that found too many page faults unanswered
- * @blocked: the pair of lists a sender must wait on after it got no room
- * @sent: lane on which the turn sent last, plus one; 0: on none
  * @ready: bit n: VL n had credits when it was looked at last, and QPs may wait for them
  * @heap: timers, a binary heap by heap_key; @num_xp: QPs, as many fit the heap
  * @now: time of this run
@@ -67,16 +58,10 @@ struct ohca_sched {
 	struct ohca_list active[OHCA_LANES];
 	uint32_t busy;
 	unsigned int port, port_left;
-	struct ib_vlarb *arb;
-	unsigned int grant, want;
-	uint32_t charge;
-	struct ohca_xport *turn;
 	struct ohca_list wait[OHCA_MAX_PORTS][16][2];
-	struct ohca_list wait_loop[2], wait_fault[2], wait_turn[2], wait_pace[2];
+	struct ohca_list wait_loop[2], wait_fault[2];
 	struct ohca_list paced;
 	uint64_t paced_ns;
-	struct ohca_list *blocked;
-	unsigned int sent;
 	uint16_t ready[OHCA_MAX_PORTS];
 	uint32_t refused;
 	uint64_t refused_ns[OHCA_LANES];
@@ -100,12 +85,6 @@ struct ohca_sched {
 	uint8_t *loop;
 	uint8_t discard[OHCA_SLOT_SIZE];
 };
-
-/* Number of a lane: its place in ohca_sched.wait. */
-static inline unsigned int ohca_lane(unsigned int port, unsigned int vl)
-{
-	return port * 16 + vl;
-}
 
 /* @xp is on no list of the scheduler any more. */
 static inline void ohca_sched_off(struct ohca_sched *s, struct ohca_xport *xp)

@@ -419,7 +419,7 @@ struct ohca_swqe *ohca_sq_next(ohca_engine *e, struct ohca_qp *qp)
 }
 
 int ohca_swqe_gather(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint32_t off,
-		     void *dst, uint32_t len)
+		     void *dst, uint32_t len, struct ohca_missing *m)
 {
 	if (!len)
 		return 0;
@@ -429,7 +429,8 @@ int ohca_swqe_gather(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe 
 		memcpy(dst, ohca_swqe_raw(qp->xp, w->idx) + w->data + off, len);
 		return 0;
 	}
-	return ohca_sgl_gather(e, qp, ohca_swqe_sge(qp->xp, w), w->num_sge, off, dst, len);
+	return ohca_sgl_gather(e, qp, ohca_swqe_sge(qp->xp, w), w->num_sge, off, dst, len,
+			       m);
 }
 
 /* ---- complete ---------------------------------------------------------------------- */

@@ -12,6 +12,8 @@
 #include "engine/transport/xport.h"
 #include "ohca_hw.h"
 
+struct ohca_missing;
+
 #define OHCA_MIN_LOG_WIN	4u
 #define OHCA_MAX_LOG_WIN	8u
 
@@ -86,9 +88,10 @@ static inline const struct ohca_sge *ohca_swqe_sge(const struct ohca_xport *xp,
 	return (const struct ohca_sge *)(const void *)(ohca_swqe_raw(xp, w->idx) + w->data);
 }
 
-/* Fill @dst with @len bytes from @off of the message. 0 or enum ohca_vendor_err. */
+/* Fill @dst with @len bytes from @off of the message. 0, enum ohca_vendor_err, or OHCA_MR_FAULT:
+ * *@m. */
 int ohca_swqe_gather(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint32_t off,
-		     void *dst, uint32_t len);
+		     void *dst, uint32_t len, struct ohca_missing *m);
 /* The WQE at xp->cur, fetched and parsed as needed; NULL: none, or the window is full. */
 struct ohca_swqe *ohca_sq_next(ohca_engine *e, struct ohca_qp *qp);
 /* Complete the WQE at the tail: CQE if one is due, consumer index, window. */

@@ -14,24 +14,26 @@
 #include "engine/transport/sched.h"
 #include "engine/transport/sq.h"
 #include "engine/transport/suspend.h"
-#include "engine/transport/tx.h"
+#include "engine/transport/turn.h"
 #include "ohca_hw.h"
 
-bool ohca_suspend(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side, uint32_t wqe_idx)
+bool ohca_suspend(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side, uint32_t wqe_idx,
+		  const struct ohca_missing *m)
 {
 	struct ohca_xport *xp = qp->xp;
 
 	if (!xp->fault[side])
-		xp->fault[side] = ohca_fault_tell(e, qp, side, wqe_idx);
+		xp->fault[side] = ohca_fault_tell(e, qp, side, wqe_idx, m);
 	return xp->fault[side] != 0;
 }
 
-enum ohca_sent ohca_suspend_tx(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
-			       uint32_t wqe_idx)
+enum ohca_sent ohca_suspend_tx(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn *t,
+			       enum ohca_fault_side side, uint32_t wqe_idx,
+			       const struct ohca_missing *m)
 {
-	if (ohca_suspend(e, qp, side, wqe_idx))
+	if (ohca_suspend(e, qp, side, wqe_idx, m))
 		return OHCA_SENT_NONE;
-	e->sched->blocked = e->sched->wait_fault;
+	t->wait = OHCA_WAIT_FAULT;
 	return OHCA_SENT_BLOCKED;
 }
 

@@ -7,6 +7,7 @@
 #include "engine/object/mcast.h"
 #include "engine/transport/path.h"
 #include "engine/transport/sched.h"
+#include "engine/transport/turn.h"
 #include "engine/transport/tx.h"
 #include "ib/packet.h"
 #include "ib/pma.h"
@@ -114,8 +115,8 @@ void ohca_xp_wait_update(ohca_engine *e)
 	}
 }
 
-static uint8_t *wire_room(ohca_engine *e, const struct ohca_path *p, uint32_t len,
-			  struct ohca_tx *tx)
+static uint8_t *wire_room(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p,
+			  uint32_t len, struct ohca_tx *tx)
 {
 	struct ohca_sched *s = e->sched;
 	struct ohca_port *port = &e->port[p->port];
@@ -131,7 +132,7 @@ static uint8_t *wire_room(ohca_engine *e, const struct ohca_path *p, uint32_t le
 
 		tx->loop_copy = g && g->num;
 		if (tx->loop_copy && loop_full(s)) {
-			s->blocked = s->wait_loop;
+			t->wait = OHCA_WAIT_LOOP;
 			return NULL;
 		}
 	}
@@ -142,26 +143,27 @@ static uint8_t *wire_room(ohca_engine *e, const struct ohca_path *p, uint32_t le
 		return s->discard;
 	}
 	if (!buf) {
-		s->blocked = s->wait[p->port][p->vl];
+		t->wait = OHCA_WAIT_CREDITS;
+		t->lane = ohca_lane(p->port, p->vl);
 		wait_begin(s, p->port, p->vl, ohca_now(e));
 	} else {
 		if (port_refused(s, p->port))
 			wait_sent(e, p->port, p->vl);
-		s->sent = ohca_lane(p->port, p->vl) + 1;
+		t->sent = ohca_lane(p->port, p->vl) + 1;
 	}
 	return buf;
 }
 
 /* Not now: another lane has its turn, or the QP is ahead of its static rate. */
-static bool too_early(struct ohca_sched *s, const struct ohca_path *p)
+static bool too_early(const struct ohca_sched *s, struct ohca_turn *t, const struct ohca_path *p)
 {
-	if (s->grant != OHCA_LANE_ANY && s->grant != ohca_lane(p->port, p->vl)) {
-		s->want = ohca_lane(p->port, p->vl);
-		s->blocked = s->wait_turn;
+	if (t->grant != OHCA_LANE_ANY && t->grant != ohca_lane(p->port, p->vl)) {
+		t->lane = ohca_lane(p->port, p->vl);
+		t->wait = OHCA_WAIT_TURN;
 		return true;
 	}
-	if (p->pace && s->turn && s->turn->paced > s->now) {
-		s->blocked = s->wait_pace;
+	if (p->pace && t->xp && t->xp->paced > s->now) {
+		t->wait = OHCA_WAIT_PACE;
 		return true;
 	}
 	return false;
@@ -169,7 +171,7 @@ static bool too_early(struct ohca_sched *s, const struct ohca_path *p)
 
 static void pace(const struct ohca_sched *s, const struct ohca_tx *tx)
 {
-	struct ohca_xport *xp = s->turn;
+	struct ohca_xport *xp = tx->turn->xp;
 	uint64_t since = s->now > OHCA_PACE_NS ? s->now - OHCA_PACE_NS : 0;
 
 	if (!xp)
@@ -179,11 +181,13 @@ static void pace(const struct ohca_sched *s, const struct ohca_tx *tx)
 	xp->paced += (uint64_t)(tx->len + IB_VCRC_LEN) * tx->pace / 1000;
 }
 
-bool ohca_tx_open(ohca_engine *e, const struct ohca_path *p, uint32_t len, struct ohca_tx *tx)
+bool ohca_tx_open(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p, uint32_t len,
+		  struct ohca_tx *tx)
 {
 	struct ohca_sched *s = e->sched;
 	uint8_t *buf;
 
+	tx->turn = t;
 	tx->len = len;
 	tx->port = p->port;
 	tx->vl = p->vl;
@@ -194,15 +198,15 @@ bool ohca_tx_open(ohca_engine *e, const struct ohca_path *p, uint32_t len, struc
 	tx->loop_copy = tx->too_long = tx->lost = false;
 	switch (p->kind) {
 	case OHCA_TX_WIRE:
-		if ((s->arb || p->pace) && too_early(s, p))
+		if ((t->arb || p->pace) && too_early(s, t, p))
 			return false;
-		buf = wire_room(e, p, len, tx);
+		buf = wire_room(e, t, p, len, tx);
 		if (!buf)
 			return false;
 		break;
 	case OHCA_TX_LOOP:
 		if (loop_full(s)) {
-			s->blocked = s->wait_loop;
+			t->wait = OHCA_WAIT_LOOP;
 			return false;
 		}
 		buf = loop_slot(s);
@@ -226,7 +230,7 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 	struct ohca_port_counters *c = &e->port[tx->port].cnt;
 
 	/* what is looped takes the engine's time, if not the wire's */
-	s->charge += tx->len + IB_VCRC_LEN;
+	tx->turn->charge += tx->len + IB_VCRC_LEN;
 	switch (tx->kind) {
 	case OHCA_TX_WIRE:
 		ib_pma_count_xmit(c, tx->len, tx->sl, tx->mcast);

@@ -9,21 +9,18 @@
 #include "engine/engine.h"
 #include "engine/object/counters.h"
 #include "engine/transport/path.h"
-
-enum ohca_sent {
-	OHCA_SENT_NONE,		/* nothing to send now */
-	OHCA_SENT,		/* one packet, or work like it */
-	OHCA_SENT_BLOCKED,	/* no credits: wait on sched->blocked */
-};
+#include "engine/transport/turn.h"
 
 /**
  * struct ohca_tx - a packet being built
  * @buf: from the LRH on; @len: LRH..ICRC
+ * @turn: in which it leaves
  * @lost: on VL15, and the peer has no room for it
  * @too_long: for the MTU of the port
  */
 struct ohca_tx {
 	uint8_t *buf;
+	struct ohca_turn *turn;
 	uint32_t len;
 	uint16_t pace;
 	uint8_t port, vl, sl, kind;
@@ -32,9 +29,10 @@ struct ohca_tx {
 
 /*
  * Room for a packet of @len bytes, LRH to ICRC field. Fills in LRH and GRH and zeroes the
- * ICRC field. False: no credits; sched->blocked says on which list to wait.
+ * ICRC field. False: no room; @t says what for.
  */
-bool ohca_tx_open(ohca_engine *e, const struct ohca_path *p, uint32_t len, struct ohca_tx *tx);
+bool ohca_tx_open(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p, uint32_t len,
+		  struct ohca_tx *tx);
 /* Send it. A packet that is opened and not closed is forgotten. */
 void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx);
 static inline void ohca_tx_close_qp(ohca_engine *e, const struct ohca_qp *qp, struct ohca_tx *tx)

@@ -23,6 +23,7 @@
 #include "engine/transport/sq.h"
 #include "engine/transport/suspend.h"
 #include "engine/transport/to_agents.h"
+#include "engine/transport/turn.h"
 #include "engine/transport/tx.h"
 #include "engine/transport/ud.h"
 #include "ib/mad.h"
@@ -83,12 +84,14 @@ static int next_chunk(const struct ohca_xport *xp, const struct ohca_swqe *w, st
 	return 0;
 }
 
-static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
+static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
+			       struct ohca_turn *t)
 {
 	struct ohca_xport *xp = qp->xp;
 	const struct ib_opcode_info *info;
 	struct ohca_hw_av av;
 	struct ohca_path path;
+	struct ohca_missing m;
 	struct ohca_tx tx;
 	const struct ohca_port *port = &e->port[qp->port];
 	struct chunk c;
@@ -114,7 +117,7 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 	if (ve)
 		return fail(e, qp, w, OHCA_WC_LOC_QP_OP, ve);
 	info = &ib_opcodes[op];
-	if (!ohca_tx_open(e, &path, path.hdr_len + info->hdr_len + len + pad + IB_ICRC_LEN,
+	if (!ohca_tx_open(e, t, &path, path.hdr_len + info->hdr_len + len + pad + IB_ICRC_LEN,
 			  &tx))
 		return OHCA_SENT_BLOCKED;
 	h = ib_build_bth(tx.buf + path.hdr_len, op,
@@ -132,9 +135,9 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 	}
 	if (c.t.len)
 		memcpy(h, c.hdr, c.t.len);
-	ve = ohca_swqe_gather(e, qp, w, c.off, h + c.t.len, c.n);
+	ve = ohca_swqe_gather(e, qp, w, c.off, h + c.t.len, c.n, &m);
 	if (ve == OHCA_MR_FAULT)
-		return ohca_suspend_tx(e, qp, OHCA_FAULT_REQ, w->idx);
+		return ohca_suspend_tx(e, qp, t, OHCA_FAULT_REQ, w->idx, &m);
 	if (ve)
 		return fail(e, qp, w, OHCA_WC_LOC_PROT, ve);
 	if (c.t.len)
@@ -154,7 +157,7 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 	return OHCA_SENT;
 }
 
-enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp)
+enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn *t)
 {
 	struct ohca_swqe *w;
 
@@ -178,7 +181,7 @@ enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp)
 		ohca_sq_complete(e, qp, w, OHCA_WC_SUCCESS, 0);
 		return OHCA_SENT;
 	}
-	return send_one(e, qp, w);
+	return send_one(e, qp, w, t);
 }
 
 /* ---- receiving --------------------------------------------------------------------------- */
@@ -207,7 +210,7 @@ static void no_wqe(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *
 
 /* Put the packet into the receive WQE, which holds it. Returns a vendor error, 0 if all is well. */
 static int place(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
-		 const struct ohca_rwqe *r, const uint8_t *payload)
+		 const struct ohca_rwqe *r, const uint8_t *payload, struct ohca_missing *m)
 {
 	const struct ohca_pd *pd = ohca_recv_pd(qp);
 	uint32_t n = p->i.payload_len;
@@ -215,9 +218,9 @@ static int place(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 
 	if (p->i.has_grh)
 		ve = ohca_sgl_scatter(e, qp, pd, r->sge, r->num_sge, 0, p->hdr + p->i.grh_off,
-				      IB_GRH_LEN);
+				      IB_GRH_LEN, m);
 	if (!ve && n)
-		ve = ohca_sgl_scatter(e, qp, pd, r->sge, r->num_sge, IB_GRH_LEN, payload, n);
+		ve = ohca_sgl_scatter(e, qp, pd, r->sge, r->num_sge, IB_GRH_LEN, payload, n, m);
 	return ve;
 }
 
@@ -271,6 +274,7 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 {
 	const struct ib_immdt *imm = ib_pkt_immdt(p->hdr, &p->i);
 	uint32_t flags = 0, n = p->i.payload_len;
+	struct ohca_missing m;
 	struct ohca_rwqe *r;
 	struct ohca_hw_cqe c;
 	uint8_t status = OHCA_WC_SUCCESS;
@@ -285,11 +289,11 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 		too_long(e, qp, p, r);
 		return;
 	} else {
-		ve = place(e, qp, p, r, payload);
+		ve = place(e, qp, p, r, payload, &m);
 		if (ve == OHCA_MR_FAULT) {
 			/* lost, as datagrams are; the WQE serves the next one */
 			qp->xp->rwqe = r;
-			ohca_suspend(e, qp, OHCA_FAULT_RECV, 0);
+			ohca_suspend(e, qp, OHCA_FAULT_RECV, 0, &m);
 			no_wqe(e, qp, p);
 			return;
 		}

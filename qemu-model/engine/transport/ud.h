@@ -4,12 +4,13 @@
 #define OHCA_TRANSPORT_UD_H
 
 #include "engine/engine.h"
-#include "engine/transport/tx.h"
+#include "engine/transport/turn.h"
 
 struct ohca_qp;
 struct ohca_rxpkt;
 
-enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp);	/* UD, SMI, GSI */
+/* Send one packet of @qp: UD, SMI or GSI. */
+enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn *t);
 void ohca_ud_rx(ohca_engine *e, const struct ohca_rxpkt *p);
 
 #endif /* OHCA_TRANSPORT_UD_H */

@@ -15,6 +15,7 @@
 #include "engine/transport/suspend.h"
 #include "engine/transport/tagged.h"
 #include "engine/transport/timer.h"
+#include "engine/transport/turn.h"
 #include "engine/transport/tx.h"
 #include "engine/transport/xport.h"
 #include "ib/packet.h"

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One turn of a QP: on which lanes it may send, and what came of it. */
+#ifndef OHCA_TRANSPORT_TURN_H
+#define OHCA_TRANSPORT_TURN_H
+
+#include <stdint.h>
+
+#include "engine/base/limits.h"
+
+struct ib_vlarb;
+struct ohca_xport;
+
+#define OHCA_LANES		(OHCA_MAX_PORTS * 16u)	/* see ohca_lane() */
+#define OHCA_LANE_ANY		OHCA_LANES
+
+/* Number of a lane: its place in ohca_sched.wait. */
+static inline unsigned int ohca_lane(unsigned int port, unsigned int vl)
+{
+	return port * 16 + vl;
+}
+
+/** enum ohca_sent - what a sender has done */
+enum ohca_sent {
+	OHCA_SENT_NONE,		/* nothing to send now */
+	OHCA_SENT,		/* one packet, or work like it */
+	OHCA_SENT_BLOCKED,	/* no room: ohca_turn.wait says what for */
+};
+
+/** enum ohca_wait - what a sender without room waits for */
+enum ohca_wait {
+	OHCA_WAIT_NONE,
+	OHCA_WAIT_CREDITS,	/* of ohca_turn.lane */
+	OHCA_WAIT_LOOP,		/* a free loop slot */
+	OHCA_WAIT_FAULT,	/* fewer page faults that are unanswered */
+	OHCA_WAIT_TURN,		/* the turn of ohca_turn.lane */
+	OHCA_WAIT_PACE,		/* its static rate */
+};
+
+/**
+ * struct ohca_turn - a turn; on the stack of who gives it, passed down to the senders
+ * @xp: whose it is, NULL: no QP's
+ * @arb: arbiter that gave it, NULL: there was nothing to decide
+ * @grant: lane on which packets may leave, or OHCA_LANE_ANY
+ * @wait, @lane: result of the last packet that found no room
+ * @sent: result: lane sent on last, plus one; 0: on none
+ * @charge: result: bytes that left
+ */
+struct ohca_turn {
+	struct ohca_xport *xp;
+	struct ib_vlarb *arb;
+	unsigned int grant;
+	enum ohca_wait wait;
+	unsigned int lane;
+	unsigned int sent;
+	uint32_t charge;
+};
+
+/* A turn on any lane. */
+static inline struct ohca_turn ohca_turn_of(struct ohca_xport *xp)
+{
+	return (struct ohca_turn){ .xp = xp, .grant = OHCA_LANE_ANY };
+}
+
+#endif /* OHCA_TRANSPORT_TURN_H */
