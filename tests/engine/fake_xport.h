@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A transport that only takes notes, for tests of the control half alone. */
+/* A transport that only takes notes, for tests of the objects alone. */
 #ifndef OHCA_TEST_FAKE_XPORT_H
 #define OHCA_TEST_FAKE_XPORT_H
 
@@ -7,7 +7,7 @@
 
 #include "ohca_hw.h"
 
-/** struct fake_xport - what the control half asked for since the test cleared it */
+/** struct fake_xport - what the objects asked for since the test cleared it */
 struct fake_xport {
 	unsigned int created, destroyed, states, kicks_sq, kicks_rq, ports, resets;
 	unsigned int mads, last_words, resumes, srqs_gone;

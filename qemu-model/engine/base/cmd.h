@@ -28,6 +28,7 @@ struct ohca_cmd {
 	((c)->syndrome = (uint16_t)(OHCA_AQ_ENTRY_SIZE + offsetof(type, member)),	\
 	 OHCA_ADMIN_BAD_PARAM)
 
+/* The command's result is @handle. */
 static inline void ohca_cmd_result(struct ohca_cmd *c, uint32_t handle)
 {
 	c->rsp.handle.handle = ohca_to_le32(handle);

@@ -11,11 +11,13 @@ struct ohca_ids {
 	uint32_t max, next, num;
 };
 
+/* 0 or -1 (memory). Numbers from @first to @max - 1 are free. */
 int ohca_ids_init(struct ohca_ids *ids, uint32_t max, uint32_t first);
 void ohca_ids_free(struct ohca_ids *ids);
 /* A free number, or OHCA_NO_ID. Those below @first never come back once taken. */
 #define OHCA_NO_ID	UINT32_MAX
 uint32_t ohca_ids_get(struct ohca_ids *ids);
+/* @id is free again. */
 void ohca_ids_put(struct ohca_ids *ids, uint32_t id);
 
 #endif /* OHCA_BASE_IDS_H */

@@ -13,8 +13,9 @@
  * objects, page lists, windows, responses under way. A command that finds it used up fails with
  * NO_RESOURCE and OHCA_CNT_NO_MEMORY counts it. What work requests and packets cannot do without
  * was reserved when the object was made; a larger window is taken if the budget has it
- * (transport.h), and its refusal is counted as well. OHCA_CNT_MEMORY says what is taken.
+ * (transport/pool.h), and its refusal is counted as well. OHCA_CNT_MEMORY says what is taken.
  */
+
 /* Reserve, or give back, @n bytes of it. False: there are not so many left. */
 bool ohca_mem_reserve(ohca_engine *e, size_t n);
 void ohca_mem_release(ohca_engine *e, size_t n);

@@ -17,7 +17,7 @@
  * @cnt: counters the PMA reads (ib/pma.h)
  * @pkey: P_Key table in force, CPU order; @gid: GID table, as on the wire
  * @num_gids: one past the last valid GID, so that looking for one does not take long
- * What is here is a copy for the data path; the SMA (sma.h) is the master and
+ * What is here is a copy for the data path; the SMA (management/sma.h) is the master and
  * ohca_mad_port_update() (mad.c) refreshes it after every change.
  */
 struct ohca_port {

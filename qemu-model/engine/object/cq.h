@@ -64,6 +64,7 @@ int ohca_cq_push(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe, bo
 struct ohca_cq *ohca_cq_get(ohca_engine *e, uint32_t cqn);
 /* A request to arm with the right SN. @any: any entry, else solicited ones; @ci: 24 bits */
 void ohca_cq_arm(ohca_engine *e, struct ohca_cq *cq, bool any, uint32_t ci);
+/* Deliver moderated events that are due; when the next is, ns or OHCA_NO_DEADLINE. */
 void ohca_cq_moderate(ohca_engine *e, uint64_t now);
 uint64_t ohca_cq_deadline(const ohca_engine *e);
 /* Write the EQE that @cq has due, if the one before has been taken and there is room. */

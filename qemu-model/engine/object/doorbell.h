@@ -8,13 +8,19 @@
 
 #include "engine/engine.h"
 
+/* What has an owner page. */
 enum ohca_db_kind { OHCA_DB_QP, OHCA_DB_SRQ, OHCA_DB_CQ, OHCA_DB_NUM };
+/* ohca_new(): 0 or -1 (memory). */
 int ohca_db_init(ohca_engine *e);
 void ohca_db_free(ohca_engine *e);
+/* Rings of number @n are taken from page @uar; from none any more. */
 void ohca_db_own(ohca_engine *e, enum ohca_db_kind kind, uint32_t n, uint32_t uar);
 void ohca_db_disown(ohca_engine *e, enum ohca_db_kind kind, uint32_t n);
+/* A new EQ has this number. */
 void ohca_db_eq_clear(ohca_engine *e, uint32_t eqn);
+/* Nothing has been rung. */
 void ohca_db_clear(ohca_engine *e);
+/* Has anything been rung? */
 bool ohca_db_pending(const ohca_engine *e);
 /* As if the SRQ had been rung */
 void ohca_db_srq_again(ohca_engine *e, uint32_t srqn);

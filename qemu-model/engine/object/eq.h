@@ -37,12 +37,14 @@ static inline struct ohca_eq *ohca_eq_get(ohca_engine *e, uint32_t eqn)
  * room it waits at its object, which costs nothing: so no guest and no peer can overflow
  * the EQ. */
 void ohca_async_event(ohca_engine *e, enum ohca_event type, uint32_t handle, unsigned int port);
+/* Is there room for one more EQE? */
 bool ohca_eq_room(const struct ohca_eq *eq);
 /* Append @eqe, 32 bytes, with its phase set here; as ohca_eq_push(). */
 int ohca_eq_put(ohca_engine *e, struct ohca_eq *eq, void *eqe);
 /* Append; the caller has looked for room. -1: the EQ is no memory, the device is FATAL. */
 int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t handle,
 		 unsigned int port, uint32_t count);
+/* The doorbell of @eq was rung: EQEs up to @ci are taken; @arm: an interrupt is wanted. */
 void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm);
 /* What reset does; nothing refers to the object. */
 void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq);

@@ -23,7 +23,7 @@ struct ohca_xport;
 struct ohca_xrcd;
 
 /**
- * struct ohca_qp - queue pair, control half
+ * struct ohca_qp - queue pair
  * @handle: what doorbells and CQEs use; @wire_qpn: number on the wire
  * @xrcd: of an XRC_TGT QP, else NULL; @target: on its list. Such a QP refers to no @pd,
  *	@rcq and @srq of its own, see xrc.c

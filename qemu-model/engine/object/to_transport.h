@@ -15,6 +15,7 @@
 struct ohca_hw_qp_context;
 struct ohca_qp;
 
+/* @qp is made; it is in RESET. */
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp);	/* 0 or -1 (memory) */
 /* @qp is about to be destroyed or reset: what it has received is acknowledged */
 void ohca_xp_last_words(ohca_engine *e, struct ohca_qp *qp);
@@ -28,6 +29,7 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 void ohca_xp_srq_gone(ohca_engine *e, struct ohca_qp *qp);
 /* @qp has another path: it waits for no credits of the old one and has all its retries */
 void ohca_xp_migrated(ohca_engine *e, struct ohca_qp *qp);
+/* The doorbell of the SQ, or of the RQ, was rung. */
 void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp);
 void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp);	/* flush in ERR */
 /*

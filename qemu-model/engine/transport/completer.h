@@ -9,7 +9,10 @@ struct ohca_qp;
 struct ohca_rxpkt;
 struct ohca_xport;
 
+/* When a requester that could not tell of a fault tries again. */
 #define OHCA_FAULT_RETRY_NS	1000000ull
+
+/* A response came for @qp: ACK, NAK, READ or atomic data. */
 void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
 /* The QP's timer is due */
 void ohca_comp_timer(ohca_engine *e, struct ohca_qp *qp);

@@ -53,15 +53,18 @@ _Static_assert(sizeof(struct ohca_qp) + sizeof(struct ohca_xport) +
 
 /* Send one response of @qp, RC. */
 enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn *t);
+/* Has it one to send? */
 static inline bool ohca_resp_pending(const struct ohca_xport *xp)
 {
 	return xp->rd_num || xp->nak_due || xp->ack_due;
 }
 
+/* A request came for @qp: RC or XRC; UC. State changes, nothing is sent here. */
 void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
 void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
 /* Resources for max_dest_rd_atomic, of which the ring is only reserved; 0 or -1 */
 int ohca_resp_alloc(ohca_engine *e, struct ohca_qp *qp);
+/* Give them back. */
 void ohca_resp_free(ohca_engine *e, struct ohca_xport *xp);
 /*
  * Stop responding; with @keep_closing the responses under way still leave. In ERR an ACK or
@@ -69,7 +72,7 @@ void ohca_resp_free(ohca_engine *e, struct ohca_xport *xp);
  * LAST_WQE is true when it is told.
  */
 void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing);
-/* Complete a receive WQE. @p: NULL for a flush */
+/* Complete a receive WQE. @cqe: what the operation says in it, the rest is filled in here */
 void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
 			uint8_t status, uint16_t ve, struct ohca_hw_cqe *cqe, bool solicited);
 /* In ERR: flush up to *@quantum receive WQEs; false: none is left */

@@ -25,14 +25,21 @@ struct ohca_rxpkt {
 	bool loop;
 };
 
+/*
+ * A packet came to @port: check it, and give it to whom it is for. @frame: LRH to ICRC field, may
+ * change under our hands; @icrc_valid: the ICRC is there, and is checked; @loop: it comes from the
+ * port itself
+ */
 void ohca_rx_packet(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len,
 		    bool icrc_valid, bool loop);
+/* @p is dropped: the device counts @why, and the host may trace it. */
 void ohca_rx_drop(ohca_engine *e, const struct ohca_rxpkt *p, enum ohca_counter why);
 /*
  * Whether the GRH of a packet to a unicast LID, if it has one, is addressed to a GID of @port. A
  * packet for another port's GID that came here is dropped without a word (9.6.1.2).
  */
 bool ohca_rx_dgid_ok(const struct ohca_port *port, const struct ohca_rxpkt *p);
+/* @p is dropped: its P_Key, or its Q_Key @qkey, does not match. Counter and trap. */
 void ohca_rx_bad_pkey(ohca_engine *e, const struct ohca_rxpkt *p);
 void ohca_rx_bad_qkey(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey);
 

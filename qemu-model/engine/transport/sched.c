@@ -418,7 +418,6 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 uint64_t ohca_sched_deadline(const ohca_engine *e)
 {
 	const struct ohca_sched *s = e->sched;
-
 	uint64_t t = s->heap_num ? s->heap[0]->heap_key : OHCA_NO_DEADLINE;
 
 	return t < s->paced_ns ? t : s->paced_ns;

@@ -104,6 +104,7 @@ void ohca_sched_reset(ohca_engine *e);		/* forget queued MADs and looped packets
 /* Move packets; @budget as of ohca_poll(). True if there is more to do at once. */
 bool ohca_sched_run(ohca_engine *e, unsigned int budget);
 uint64_t ohca_sched_deadline(const ohca_engine *e);	/* or OHCA_NO_DEADLINE */
+/* As ohca_tx_ready(), in a burst of DMA. */
 void ohca_xp_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes);
 /* a port left Armed/Active or its LID, P_Keys, VLs changed: nothing is sent on a port
  * that is not Active except SMPs */

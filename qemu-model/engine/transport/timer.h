@@ -14,6 +14,7 @@ struct ohca_xport;
 
 #define OHCA_MIN_RTO_NS		16000000ull	/* hosts stall threads for milliseconds */
 
+/* How long the requester of @qp waits for a response, ns. */
 static inline uint64_t ohca_rto_ns(const struct ohca_qp *qp)
 {
 	/* a timeout may take up to four times the code's value (IBTA vol 1, 9.7.6.1.3) */
