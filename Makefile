@@ -20,7 +20,7 @@ all: lab
 help:
 	@echo 'make demo          build everything, boot two VMs on one fabric, run the tools between them'
 	@echo 'make check         all tests (OHCA_CHECK="units system ..." picks)'
-	@echo 'make campaign      each fuzzer for FUZZ_SECONDS (600) with a fresh seed, which is printed'
+	@echo 'make campaign      attacks with fresh seeds, each for CAMPAIGN_SECONDS (600); CAMPAIGN="process ..." picks'
 	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
 	@echo 'make lab           everything tools/ohca-lab needs (default)'
@@ -132,11 +132,8 @@ soak: lab
 	@tests/system/run --repeat $(or $(SOAK),20) pyverbs
 
 # Runs with fresh seeds, for as long as one likes; make check has short ones with fixed seeds.
-CAMPAIGNS := fuzz
-campaign: $(CAMPAIGNS:%=campaign-%)
-campaign-fuzz: | $(ROOT)
-	@tools/in-root --dir $(CURDIR) make -s -k -j$(or $(JOBS),$(shell nproc)) -C tests/fuzz \
-		BUILD=$(BUILD)/host $(foreach v,FUZZ_SECONDS FUZZ_SEED,$(if $($v),$v=$($v))) campaign
+campaign: lab debug-layer
+	@tests/campaign/run $(if $(CAMPAIGN_SECONDS),--seconds $(CAMPAIGN_SECONDS)) $(CAMPAIGN)
 
 # Writes Documentation/perftest.rst.
 perftest-matrix: lab

@@ -6,6 +6,7 @@ exception. After each test, passed or not, all is judged that happened meanwhile
 kernels, QEMU and the switch said, which machines, helpers and programs have ended. What the
 test did not announce is a failure.
 """
+import copy
 import fnmatch
 import json
 import os
@@ -67,10 +68,12 @@ class Group:
     A group that follows one with the same lab goes on in it.
     """
 
-    def __init__(self, name, lab=None, debug=True, prepare=None):
+    def __init__(self, name, lab=None, debug=True, prepare=None, campaign=False):
         """lab: options of 'ohca-lab up', or None for no lab; debug: also on the debug kernel;
-        prepare: called with the bench before each test, puts a fresh lab in shape."""
+        prepare: called with the bench before each test, puts a fresh lab in shape;
+        campaign: runs only if it is asked for by name."""
         self.name, self.lab, self.debug, self.prepare = name, lab, debug, prepare
+        self.campaign = campaign
         self.tests = []
 
     def test(self, function=None, *, timeout=60, debug=True, name=None, **announced):
@@ -364,12 +367,12 @@ class Run:
         if self.opt.kernel == "stock" and test.debug == "only":
             return False
         full = f"{group.name}.{test.name}"
-        return not self.opt.names or any(
+        return (not self.opt.names and not group.campaign) or any(
             fnmatch.fnmatch(full, n) or fnmatch.fnmatch(group.name, n) for n in self.opt.names)
 
     @staticmethod
     def _copy(group, tests):
-        g = Group(group.name, group.lab, group.debug, group.prepare)
+        g = copy.copy(group)
         g.tests = tests
         return g
 

@@ -6,6 +6,7 @@ Device memory, sharing, fork, domains, kinds of memory, kernel verbs.
 import re
 
 from .bring_up import fabric
+from .campaigns import lie
 from .harness import Group, need, tail
 from .life import resources
 
@@ -47,6 +48,13 @@ def kernel_verbs(b):
 
 for _s, _w in SCENARIOS.items():
     add(_s, _w)
+
+
+@GROUP.test(debug="only")
+def lies(b):
+    """Processes that lie to uverbs: a slice of the campaign."""
+    lie(b, 1, 1, 1500, 60 * b.slow)
+    need("objects outlived" in b.sh(1, "/share/ohca-peer local share", 60), "share")
 
 
 # The last one: DMA API debugging, too, has no memory once, and is off then.

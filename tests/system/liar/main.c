@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * ohca-liar SEED CALLS: processes, three at a time, without rights, that lie to uverbs until
+ * there were CALLS calls. They end by themselves, by a signal, or are killed; each must be gone
+ * soon after that, whatever the kernel has to do for it. How they end is no matter: a process
+ * that lies does not get what it asked for.
+ */
+#define _GNU_SOURCE
+#include "liar.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define AT_ONCE		3
+#define NOBODY		65534
+#define LIFE		6	/* seconds; one that waits for what does not come is killed */
+#define PATIENCE	120	/* seconds in which one that was killed is gone */
+
+struct liar {
+	pid_t pid;
+	time_t end;	/* when it is killed; once it is: when it must be gone */
+	bool killed;
+};
+
+static time_t now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec;
+}
+
+static void limit(int what, rlim_t most)
+{
+	struct rlimit r = { most, most };
+
+	if (setrlimit(what, &r)) {
+		perror("setrlimit");
+		_exit(3);
+	}
+}
+
+/* What the kernel wrote to the wrong place, or the provider believed. */
+static void crashed(int sig)
+{
+	_exit(0);
+}
+
+static void lie(uint64_t seed)
+{
+	static const int signals[] = { SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE };
+	struct sigaction act = { .sa_handler = crashed, .sa_flags = SA_RESETHAND };
+	unsigned int steps;
+
+	for (unsigned int i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		sigaction(signals[i], &act, NULL);
+	setpgid(0, 0);
+	liar_begin(seed);
+	limit(RLIMIT_CORE, 0);
+	limit(RLIMIT_MEMLOCK, 32u << 20);
+	limit(RLIMIT_AS, 512u << 20);
+	limit(RLIMIT_NPROC, 64);
+	limit(RLIMIT_FSIZE, 0);
+	if (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY)) {
+		perror("setuid");
+		_exit(3);
+	}
+	steps = 50 + rnd(1000);
+	if (!rnd(4))
+		alarm(1 + rnd(3));	/* in the middle of something */
+	verbs_run(steps);
+	_exit(0);
+}
+
+/* Ends those that are overdue; returns false if one does not end. */
+static bool watch(struct liar *l)
+{
+	int status;
+
+	if (l->pid && waitpid(l->pid, &status, WNOHANG) == l->pid) {
+		kill(-l->pid, SIGKILL);	/* its children */
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 3)
+			return false;
+		l->pid = 0;
+	}
+	if (!l->pid || now() < l->end)
+		return true;
+	if (l->killed) {
+		printf("process %d does not end\n", l->pid);
+		return false;
+	}
+	kill(-l->pid, SIGKILL);
+	l->killed = true;
+	l->end = now() + PATIENCE;
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t seed = argc > 2 ? strtoull(argv[1], NULL, 0) : 0;
+	uint64_t want = argc > 2 ? strtoull(argv[2], NULL, 0) : 0, begun = 0;
+	struct liar liars[AT_ONCE] = { 0 };
+	unsigned int busy = 1;
+
+	if (argc < 3) {
+		fprintf(stderr, "usage: ohca-liar SEED CALLS\n");
+		return 2;
+	}
+	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED) {
+		perror("mmap");
+		return 3;
+	}
+	while (busy) {
+		busy = 0;
+		for (int i = 0; i < AT_ONCE; i++) {
+			if (!watch(&liars[i]))
+				return 1;
+			if (!liars[i].pid && shared->calls < want) {
+				uint64_t s = seed * 1000003 + begun++;
+
+				fflush(stdout);
+				liars[i] = (struct liar){ .pid = fork(), .end = now() + LIFE };
+				if (!liars[i].pid)
+					lie(s);
+				if (liars[i].pid < 0) {
+					perror("fork");
+					return 3;
+				}
+			}
+			busy += !!liars[i].pid;
+		}
+		nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
+	}
+	printf("seed %llu: %llu processes, %llu calls, %llu lies, %llu taken\n",
+	       (unsigned long long)seed, (unsigned long long)begun,
+	       (unsigned long long)shared->calls, (unsigned long long)shared->lies,
+	       (unsigned long long)shared->taken);
+	return 0;
+}

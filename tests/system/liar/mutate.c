@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * ioctl() and write() as libibverbs calls them, which is found here before it is found in libc:
+ * each call of uverbs is counted, kept for lie_again(), and changed if the numbers say so.
+ */
+#define _GNU_SOURCE
+#include "liar.h"
+
+#include <errno.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MOST_ATTRS	48
+#define DATA		4096	/* bytes of one call, with what its attributes point to */
+#define KEPT		64
+
+/**
+ * struct call - one call that stands for itself: what it points to is in @data
+ * @fd: that it was made on
+ * @len: bytes of a write(); 0: an ioctl()
+ */
+struct call {
+	int fd;
+	uint32_t len;
+	union {
+		struct {
+			struct ib_uverbs_ioctl_hdr hdr;
+			struct ib_uverbs_attr attr[MOST_ATTRS];
+		};
+		uint32_t words[DATA / 4];
+	};
+	uint8_t data[DATA];
+};
+
+struct shared *shared;
+static uint64_t state;
+static unsigned int one_of, count;
+static struct call kept[KEPT];
+static uint8_t *read_only;
+
+void liar_begin(uint64_t seed)
+{
+	state = seed;
+	read_only = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+uint64_t rnd(uint64_t n)
+{
+	uint64_t z = state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return (z ^ z >> 31) % n;
+}
+
+void lie_about(unsigned int n)
+{
+	one_of = n;
+}
+
+uint64_t odd_value(void)
+{
+	static const uint64_t edges[] = {
+		0, 1, 2, 3, 7, 8, 63, 64, 127, 255, 256, 4095, 4096, 4097, 65535, 65536, 1u << 20,
+		(1u << 24) - 1, 1u << 24, INT32_MAX, 1u << 31, UINT32_MAX, 1ull << 32,
+		1ull << 47, (1ull << 47) - 4096, INT64_MAX, 1ull << 63, UINT64_MAX - 4095, UINT64_MAX,
+	};
+
+	switch (rnd(6)) {
+	case 0:
+		return rnd(40);		/* a handle, a file descriptor */
+	case 1:
+		return rnd(UINT64_MAX);
+	case 2:
+		return (uintptr_t)read_only + rnd(4096);
+	case 3:
+		return 1ull << rnd(64);
+	default:
+		return edges[rnd(sizeof(edges) / sizeof(*edges))];
+	}
+}
+
+static bool is_pointer(const struct ib_uverbs_attr *a)
+{
+	return a->len > sizeof(a->data);
+}
+
+/* Changes a few bytes of what a call carries. */
+static void change_bytes(void *at, size_t len)
+{
+	uint64_t v = odd_value();
+	size_t n = 1u << rnd(4);
+
+	if (!len)
+		return;
+	if (n > len)
+		n = 1;
+	if (rnd(3))
+		memcpy((uint8_t *)at + rnd(len / n) * n, &v, n);
+	else
+		((uint8_t *)at)[rnd(len)] ^= 1u << rnd(8);
+}
+
+/* @whole: it is as libibverbs made it, so what it points to is there. */
+static void change_attr(struct ib_uverbs_attr *a, bool whole)
+{
+	switch (rnd(8)) {
+	case 0:
+		a->len = odd_value();
+		break;
+	case 1:
+		a->attr_id = rnd(2) ? a->attr_id ^ 1u << rnd(16) : rnd(20) | rnd(2) << 12;
+		break;
+	case 2:
+		a->flags = rnd(2) ? rnd(4) : odd_value();
+		break;
+	case 3:
+		a->data = odd_value();
+		break;
+	case 4:
+		a->attr_data.reserved = rnd(2) ? rnd(4) : odd_value();
+		break;
+	default:
+		if (is_pointer(a) && whole)
+			change_bytes((void *)(uintptr_t)a->data, a->len < DATA ? a->len : DATA);
+		else
+			change_bytes(&a->data, sizeof(a->data));
+	}
+}
+
+/* Changes an ioctl with room for one more attribute. */
+static void change_ioctl(struct ib_uverbs_ioctl_hdr *hdr, struct ib_uverbs_attr *attr, bool whole)
+{
+	unsigned int n = hdr->num_attrs, i = n ? rnd(n) : 0;
+
+	switch (rnd(12)) {
+	case 0:
+		hdr->method_id = rnd(2) ? rnd(8) : rnd(8) | 1u << UVERBS_ID_NS_SHIFT;
+		break;
+	case 1:
+		hdr->object_id = rnd(20);
+		break;
+	case 2:
+		change_bytes(hdr, sizeof(*hdr));
+		break;
+	case 3:
+		if (n) {
+			attr[i] = attr[n - 1];
+			hdr->num_attrs--;
+			hdr->length -= sizeof(*attr);
+		}
+		break;
+	case 4:
+		if (n && n < MOST_ATTRS) {
+			attr[n] = attr[i];
+			hdr->num_attrs++;
+			hdr->length += sizeof(*attr);
+		}
+		break;
+	default:
+		if (n)
+			change_attr(&attr[i], whole);
+	}
+}
+
+static void change_write(struct call *c)
+{
+	struct ib_uverbs_cmd_hdr *hdr = (void *)c->words;
+
+	switch (rnd(8)) {
+	case 0:
+		hdr->command = (hdr->command & IB_USER_VERBS_CMD_FLAG_EXTENDED) | rnd(64);
+		break;
+	case 1:
+		change_bytes(hdr, sizeof(*hdr));
+		break;
+	case 2:
+		c->len = 1 + rnd(2 * c->len < sizeof(c->words) ? 2 * c->len : c->len);
+		if (rnd(2))
+			hdr->in_words = c->len / 4;
+		break;
+	default:
+		change_bytes(c->words, c->len);
+	}
+}
+
+static int done(long ret, bool lie)
+{
+	shared->calls++;
+	if (lie) {
+		shared->lies++;
+		if (ret >= 0)
+			shared->taken++;
+	}
+	return ret;
+}
+
+static int make(struct call *c, bool lie)
+{
+	if (c->len)
+		return done(syscall(SYS_write, c->fd, c->words, c->len), lie);
+	return done(syscall(SYS_ioctl, c->fd, RDMA_VERBS_IOCTL, &c->hdr), lie);
+}
+
+/* Keeps a call with all that it points to, as far as there is room. */
+static void keep_ioctl(int fd, const struct ib_uverbs_ioctl_hdr *hdr)
+{
+	struct call *c = &kept[count++ % KEPT];
+	size_t used = 0;
+
+	c->fd = fd;
+	c->len = 0;
+	c->hdr = *hdr;
+	memcpy(c->attr, hdr->attrs, hdr->num_attrs * sizeof(*c->attr));
+	for (unsigned int i = 0; i < hdr->num_attrs; i++) {
+		struct ib_uverbs_attr *a = &c->attr[i];
+
+		if (!is_pointer(a))
+			continue;
+		if (used + a->len > DATA) {
+			a->len = 0;
+			continue;
+		}
+		memcpy(c->data + used, (void *)(uintptr_t)a->data, a->len);
+		a->data = (uintptr_t)c->data + used;
+		used += (a->len + 7u) & ~7u;
+	}
+}
+
+static int call_ioctl(int fd, struct ib_uverbs_ioctl_hdr *hdr)
+{
+	static struct call c;
+
+	if (hdr->num_attrs > MOST_ATTRS)
+		return done(syscall(SYS_ioctl, fd, RDMA_VERBS_IOCTL, hdr), false);
+	keep_ioctl(fd, hdr);
+	if (!one_of || rnd(one_of))
+		return done(syscall(SYS_ioctl, fd, RDMA_VERBS_IOCTL, hdr), false);
+	/* outputs go where libibverbs wants them; what it did not give room for goes nowhere */
+	c.fd = fd;
+	c.len = 0;
+	c.hdr = *hdr;
+	memcpy(c.attr, hdr->attrs, hdr->num_attrs * sizeof(*c.attr));
+	for (unsigned int i = 0, n = 1 + rnd(3); i < n; i++)
+		change_ioctl(&c.hdr, c.attr, !i);
+	return make(&c, true);
+}
+
+/* As in libc. */
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, request);
+	arg = va_arg(args, void *);
+	va_end(args);
+	if (request != RDMA_VERBS_IOCTL)
+		return syscall(SYS_ioctl, fd, request, arg);
+	return call_ioctl(fd, arg);
+}
+
+/* As in libc. */
+ssize_t write(int fd, const void *buf, size_t len)
+{
+	const struct ib_uverbs_cmd_hdr *hdr = buf;
+	struct call *c;
+
+	/* libibverbs writes nothing but commands to a descriptor that is not standard output */
+	if (fd <= 2 || len < 16 || len > DATA || hdr->in_words * 4u != len)
+		return syscall(SYS_write, fd, buf, len);
+	c = &kept[count++ % KEPT];
+	c->fd = fd;
+	c->len = len;
+	memcpy(c->words, buf, len);
+	if (one_of && !rnd(one_of)) {
+		change_write(c);
+		return make(c, true);
+	}
+	return done(syscall(SYS_write, fd, buf, len), false);
+}
+
+/* An ioctl without a model: objects, methods and attributes by their numbers. */
+static void make_up(struct call *c)
+{
+	memset(&c->hdr, 0, sizeof(c->hdr));
+	c->len = 0;
+	c->hdr.object_id = rnd(18);
+	c->hdr.method_id = rnd(7) | (rnd(8) ? 0 : 1u << UVERBS_ID_NS_SHIFT);
+	c->hdr.num_attrs = rnd(16);
+	c->hdr.length = sizeof(c->hdr) + c->hdr.num_attrs * sizeof(*c->attr);
+	for (unsigned int i = 0; i < c->hdr.num_attrs; i++) {
+		struct ib_uverbs_attr *a = &c->attr[i];
+
+		memset(a, 0, sizeof(*a));
+		a->attr_id = rnd(6) ? i : rnd(16) | rnd(2) << UVERBS_ID_NS_SHIFT;
+		a->flags = rnd(4) ? UVERBS_ATTR_F_MANDATORY : 0;
+		if (rnd(3)) {
+			a->data = rnd(2) ? rnd(32) : odd_value();
+			a->len = rnd(2) ? 0 : 4u << rnd(2);
+		} else {
+			a->len = 1u << rnd(9);
+			a->data = (uintptr_t)c->data + rnd(DATA - a->len + 1);
+		}
+	}
+}
+
+void lie_again(void)
+{
+	unsigned int n = count < KEPT ? count : KEPT;
+	static struct call c;
+
+	if (!n)
+		return;
+	c = kept[rnd(n)];
+	if (!rnd(4))
+		make_up(&c);
+	for (unsigned int i = 0, k = rnd(4); i < k; i++) {
+		if (c.len)
+			change_write(&c);
+		else if (c.hdr.num_attrs <= MOST_ATTRS)
+			change_ioctl(&c.hdr, c.attr, !i);
+	}
+	/* a response goes where there is room for it */
+	if (c.len >= 16)
+		memcpy(&c.words[2], &(uint64_t){ rnd(16) ? (uintptr_t)c.data : odd_value() }, 8);
+	make(&c, true);
+}

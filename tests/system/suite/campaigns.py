@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Attacks at random, from a seed, for as long as one likes (tests/campaign)."""
+import time
+
+from .bring_up import PAIR, all_active, fabric
+from .harness import Group, find, need
+from .life import resources
+
+LIES = Group("lies", PAIR, prepare=fabric, campaign=True)
+GROUPS = [LIES]
+
+
+def lie(b, node, seed, calls, seconds):
+    """Processes without rights lie to uverbs; all that they had is gone afterwards.
+
+    Returns the number of calls.
+    """
+    idle = resources(b, node)
+    text = b.sh(node, f"/share/ohca-liar {seed} {calls}", seconds)
+    need(int(find(r"(\d+) taken", text)) > calls / 100, text)
+    need(resources(b, node) == idle, f"{resources(b, node)} are left, {idle} before")
+    b.note(text)
+    return int(find(r"(\d+) calls", text))
+
+
+@LIES.test(timeout=7200)
+def process(b):
+    """Again and again, each time from another seed."""
+    opt, calls, seed = b.run.opt, 0, b.run.opt.seed
+    end = time.monotonic() + opt.seconds
+    while time.monotonic() < end:
+        calls += lie(b, 2, seed, 2000, 60 * b.slow)
+        seed += 1
+    all_active(b)
+    b.peer("verify rc")
+    print(f"campaign: {calls} calls", flush=True)
