@@ -143,6 +143,5 @@ bool ohca_sq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);
 bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp);
 /* In SQD: raise SQ_DRAINED once when nothing is outstanding. */
 void ohca_sq_drained(ohca_engine *e, struct ohca_qp *qp);
-void ohca_sq_reset(ohca_engine *e, struct ohca_xport *xp);
 
 #endif /* OHCA_TRANSPORT_SQ_H */
