@@ -49,7 +49,7 @@ static void trap_pkey(struct sw *sw, const struct sw_port *p, const struct sw_la
 	memcpy(qp, h->f.data + bth + 4, sizeof(qp));
 	v.qp2 = ib_get_be32(qp) & IB_QPN_MASK;
 	ib_trap259(details, &v);
-	sw_trap(sw, SW_TRAP_PKEY, IB_NOTICE_SECURITY, IB_TRAP_BAD_PKEY_SWITCH, details);
+	sw_trap(sw, IB_NOTICE_SECURITY, IB_TRAP_BAD_PKEY_SWITCH, details);
 }
 
 static enum sw_kind relay_error(struct sw_port *p, uint64_t *detail)

@@ -13,8 +13,6 @@
 
 #define SMP_HDR		(IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN)
 #define SMP_PKT		(SMP_HDR + IB_MAD_LEN + IB_ICRC_LEN)
-#define TRAP_REPEATS	10u
-#define TRAP_MIN_NS	250000000u	/* between repeats, whatever SubnetTimeOut says */
 
 /* ---- sending ------------------------------------------------------------------- */
 
@@ -354,73 +352,39 @@ void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
 
 /* ---- traps --------------------------------------------------------------------- */
 
-static uint64_t trap_interval(const struct sw *sw)
-{
-	uint64_t ns = ib_time_ns(sw->port[0].pi.subnet_timeout);
-
-	return ns < TRAP_MIN_NS ? TRAP_MIN_NS : ns;
-}
-
-static void send_trap(struct sw *sw, struct sw_trap *t)
-{
-	const struct ib_port_info *pi = &sw->port[0].pi;
-	unsigned int out = route(sw, pi->sm_lid);
-	struct ib_smp smp;
-
-	t->next_ns = sw_now(sw) + trap_interval(sw);
-	if (++t->sent >= TRAP_REPEATS)
-		t->pending = false;
-	if (!out || out > sw->nports)
-		return;
-	sw->trap_quiet_ns = sw_now(sw) + ib_time_ns(pi->subnet_timeout);
-	t->notice.issuer_lid = pi->lid;
-	ib_trap_build(&smp, t->tid, pi->mkey, &t->notice);
-	send_smp(sw, &smp, out, pi->sm_lid, pi->lid);
-}
-
-/* Send the trap that has been due for longest, if any may be sent. Return: ns until the next. */
+/* Send the traps that are due and may be sent. Return: ns until the next. */
 static uint64_t run_traps(struct sw *sw)
 {
-	uint64_t now = sw_now(sw), next = UINT64_MAX;
-	struct sw_trap *due = NULL;
+	const struct ib_port_info *pi = &sw->port[0].pi;
+	uint64_t now = sw_now(sw), next;
+	const struct ib_trap *t;
+	struct ib_smp smp;
 
-	for (unsigned int i = 0; i < SW_TRAP_SLOTS; i++) {
-		struct sw_trap *t = &sw->trap[i];
-
-		if (t->pending && t->next_ns <= now && (!due || t->next_ns < due->next_ns))
-			due = t;
+	while ((t = ib_trap_due(&sw->traps, now, ib_time_ns(pi->subnet_timeout)))) {
+		ib_trap_build(&smp, t->tid, pi->mkey, &t->n);
+		send_smp(sw, &smp, route(sw, pi->sm_lid), pi->sm_lid, pi->lid);
 	}
-	if (due && now >= sw->trap_quiet_ns)
-		send_trap(sw, due);
-	for (unsigned int i = 0; i < SW_TRAP_SLOTS; i++)
-		if (sw->trap[i].pending && sw->trap[i].next_ns < next)
-			next = sw->trap[i].next_ns;
+	next = ib_trap_deadline(&sw->traps);
 	if (next == UINT64_MAX)
 		return next;
-	next = next < sw->trap_quiet_ns ? sw->trap_quiet_ns : next;
 	return next > now ? next - now : 0;
 }
 
-void sw_trap(struct sw *sw, enum sw_trap_slot slot, uint8_t type, uint16_t num,
-	     const uint8_t details[54])
+void sw_trap(struct sw *sw, uint8_t type, uint16_t num, const uint8_t details[54])
 {
-	struct sw_trap *t = &sw->trap[slot];
+	struct ib_notice n = {
+		.generic = 1,
+		.type = type,
+		.producer = IB_NODE_SWITCH_DEVICE,
+		.trap = num,
+		.issuer_lid = sw->port[0].pi.lid,
+	};
 
 	/* Before an SM has introduced itself there is nobody to tell. */
 	if (!sw->port[0].pi.sm_lid)
 		return;
-	/* Violations come by the packet: one is told of at a time. Link changes all count. */
-	if (t->pending && slot != SW_TRAP_STATE)
-		return;
-	memset(t, 0, sizeof(*t));
-	t->pending = true;
-	t->tid = ++sw->trap_tid;
-	t->next_ns = sw_now(sw);
-	t->notice.generic = 1;
-	t->notice.type = type;
-	t->notice.producer = IB_NODE_SWITCH_DEVICE;
-	t->notice.trap = num;
-	memcpy(t->notice.details, details, sizeof(t->notice.details));
+	memcpy(n.details, details, sizeof(n.details));
+	ib_trap_post(&sw->traps, &n, sw_now(sw));
 	run_traps(sw);
 }
 
@@ -430,14 +394,7 @@ void sw_trap_state_change(struct sw *sw)
 
 	sw->si.port_state_change = 1;
 	ib_trap128(details, sw->port[0].pi.lid);
-	sw_trap(sw, SW_TRAP_STATE, IB_NOTICE_URGENT, IB_TRAP_LINK_STATE_CHANGE, details);
-}
-
-void sw_trap_repress(struct sw *sw, uint64_t tid)
-{
-	for (unsigned int i = 0; i < SW_TRAP_SLOTS; i++)
-		if (sw->trap[i].tid == tid)
-			sw->trap[i].pending = false;
+	sw_trap(sw, IB_NOTICE_URGENT, IB_TRAP_LINK_STATE_CHANGE, details);
 }
 
 /* Sampling goes by the clock that PortXmitWait goes by. Return: ns until the next. */

@@ -77,6 +77,7 @@ static void init_port(struct sw *sw, unsigned int n)
 
 struct sw *sw_new(const struct sw_cfg *cfg)
 {
+	static const struct ib_trap_room room = { .slots = SW_TRAPS, .security = 2, .each = 1 };
 	unsigned int n = cfg->nports + 1;
 	struct sw *sw = calloc(1, sizeof(*sw));
 
@@ -109,6 +110,7 @@ struct sw *sw_new(const struct sw_cfg *cfg)
 	sw->si.enhanced_port0 = 1;
 	for (unsigned int i = 0; i < SW_REPLIES; i++)
 		sw->reply_order[i] = (uint8_t)i;
+	ib_trap_init(&sw->traps, sw->trap, &room, 1);
 	sw->pma.nports = n;
 	sw->pma.ports = sw->pma_ports;
 	sw->pma.resp_time = 8;

@@ -220,19 +220,15 @@ static uint16_t mft(struct req *r)
 	return IB_MAD_OK;
 }
 
-static uint16_t notice(struct req *r)
+static uint16_t notice_attr(struct req *r)
 {
 	struct ib_notice n = { .type = IB_NOTICE_EMPTY };
+	const struct ib_trap *t;
 
 	if (r->set)
 		return IB_MAD_BAD_METHOD_ATTR;
-	for (unsigned int i = 0; i < SW_TRAP_SLOTS; i++) {
-		if (r->sw->trap[i].pending) {
-			n = r->sw->trap[i].notice;
-			break;
-		}
-	}
-	ib_notice_pack(&n, r->d);
+	t = ib_trap_first(&r->sw->traps);
+	ib_notice_pack(t ? &t->n : &n, r->d);
 	return IB_MAD_OK;
 }
 
@@ -240,7 +236,7 @@ static uint16_t attribute(struct req *r, uint16_t id)
 {
 	switch (id) {
 	case IB_SMP_ATTR_NOTICE:
-		return notice(r);
+		return notice_attr(r);
 	case IB_SMP_ATTR_NODE_DESC:
 		return node_desc(r);
 	case IB_SMP_ATTR_NODE_INFO:
@@ -275,7 +271,7 @@ static bool bad_mkey(struct sw *sw, uint16_t slid, const struct ib_smp *smp)
 	if (pi->mkey_lease && !sw->mkey_expires_ns)
 		sw->mkey_expires_ns = sw_now(sw) + pi->mkey_lease * 1000000000ull;
 	ib_trap256(details, slid, smp);
-	sw_trap(sw, SW_TRAP_MKEY, IB_NOTICE_SECURITY, IB_TRAP_BAD_MKEY, details);
+	sw_trap(sw, IB_NOTICE_SECURITY, IB_TRAP_BAD_MKEY, details);
 	sw->mads_dropped++;
 	return false;
 }
@@ -289,6 +285,7 @@ bool sw_sma(struct sw *sw, unsigned int in, uint16_t slid, struct ib_smp *smp)
 		.d = smp->data,
 	};
 	uint8_t method = smp->hdr.method;
+	struct ib_notice notice;
 	uint16_t status;
 
 	/* Answers, traps and reports are for managers. */
@@ -314,7 +311,8 @@ bool sw_sma(struct sw *sw, unsigned int in, uint16_t slid, struct ib_smp *smp)
 		break;
 	}
 	if (method == IB_METHOD_TRAP_REPRESS) {
-		sw_trap_repress(sw, ib_be64(smp->hdr.tid));
+		ib_notice_unpack(smp->data, &notice);
+		ib_trap_repress(&sw->traps, ib_be64(smp->hdr.tid), &notice);
 		return false;
 	}
 	if (method == IB_METHOD_GET || method == IB_METHOD_SET) {

@@ -30,6 +30,7 @@
 #include "ib/pma.h"
 #include "ib/portinfo.h"
 #include "ib/smp.h"
+#include "ib/trap.h"
 #include "ib/vl.h"
 #include "link/link.h"
 
@@ -46,6 +47,7 @@
 #define SW_LFT_CAP	49152u		/* LinearFDBCap: every unicast LID */
 #define SW_MFT_CAP	4096u		/* MulticastFDBCap */
 #define SW_MFT_POS	16u		/* mask positions of 16 ports */
+#define SW_TRAPS	3u		/* that may wait: traps 128, 256 and 259 */
 #define SW_VLARB_CAP	IB_VLARB_MAX	/* entries of each arbitration table */
 #define SW_MAX_MAD_PKT	512u		/* any packet that carries one MAD */
 #define SW_REPLIES	64u		/* answers of port 0 that wait for credit */
@@ -172,30 +174,6 @@ struct sw_port {
 	bool reserved;			/* for a link of our own to another switch */
 };
 
-/* Traps that wait for TrapRepress; one of each kind. */
-enum sw_trap_slot {
-	SW_TRAP_STATE,
-	SW_TRAP_PKEY,
-	SW_TRAP_MKEY,
-	SW_TRAP_SLOTS,
-};
-
-/**
- * struct sw_trap - a trap that is repeated until it is repressed
- * @pending: it is to be sent, again or for the first time
- * @sent: how often it was
- * @tid: its transaction ID, by which it is repressed
- * @next_ns: not before
- * @notice: what it says
- */
-struct sw_trap {
-	bool pending;
-	uint8_t sent;
-	uint64_t tid;
-	uint64_t next_ns;
-	struct ib_notice notice;
-};
-
 /** struct sw_reply - a packet of port 0 that waits since @since_ns for credit */
 struct sw_reply {
 	uint64_t since_ns;
@@ -228,9 +206,8 @@ struct sw {
 	struct ib_pma pma;
 	struct ib_pma_port **pma_ports;
 
-	uint64_t trap_tid;
-	struct sw_trap trap[SW_TRAP_SLOTS];
-	uint64_t trap_quiet_ns;		/* until then no trap is sent */
+	struct ib_trap_queue traps;
+	struct ib_trap trap[SW_TRAPS];
 	uint64_t mkey_expires_ns;	/* 0: lease not running */
 	struct sw_reply reply[SW_REPLIES];
 	uint8_t reply_order[SW_REPLIES];	/* @reply_count in use, then the free ones */
@@ -393,18 +370,13 @@ bool sw_is_own_lid(const struct sw *sw, uint16_t lid);
 /**
  * sw_trap() - raise a trap
  *
- * Without an SM there is none. It is repeated until it is repressed; of violations one at a
- * time is reported. Between any two traps of the switch there is PortInfo.SubnetTimeOut of
- * port 0 (14.2.5.6), whoever causes them and whether or not they are repressed.
+ * Without an SM there is none. It is repeated until it is repressed; of violations one of each
+ * kind is reported at a time (ib/trap.h).
  */
-void sw_trap(struct sw *sw, enum sw_trap_slot slot, uint8_t type, uint16_t num,
-	     const uint8_t details[54]);
+void sw_trap(struct sw *sw, uint8_t type, uint16_t num, const uint8_t details[54]);
 
 /** sw_trap_state_change() - PortStateChange and trap 128. */
 void sw_trap_state_change(struct sw *sw);
-
-/** sw_trap_repress() - the SM has seen the trap with @tid. */
-void sw_trap_repress(struct sw *sw, uint64_t tid);
 
 /**
  * sw_timers() - do what is due: trap repeats, M_Key lease

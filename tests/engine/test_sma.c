@@ -586,8 +586,8 @@ static void traps(void **st)
 
 	/* repeats, same transaction, until repressed */
 	period = ib_time_ns(sma.port[0].pi.subnet_timeout);
-	if (period < OHCA_TRAP_MIN_PERIOD_NS)
-		period = OHCA_TRAP_MIN_PERIOD_NS;
+	if (period < IB_TRAP_MIN_PERIOD_NS)
+		period = IB_TRAP_MIN_PERIOD_NS;
 	now += period - 1;
 	ohca_sma_timer(&sma, now);
 	assert_int_equal(lg.traps, 1);
@@ -635,12 +635,12 @@ static void traps(void **st)
 	ohca_sma_reset_qkey_violations(&sma, 0);
 	assert_int_equal(get_pi().qkey_violations, 0);
 	/* one by one, none left out; they end some time even if nobody listens */
-	for (unsigned int i = 0; i < 3 * OHCA_TRAP_SLOTS * OHCA_TRAP_MAX_REPEATS; i++) {
+	for (unsigned int i = 0; i < 3 * OHCA_TRAP_SLOTS * IB_TRAP_MAX_REPEATS; i++) {
 		now += period;
 		ohca_sma_timer(&sma, now);
 	}
 	assert_true(ohca_sma_deadline(&sma) == UINT64_MAX);
-	assert_int_equal(lg.traps, OHCA_TRAP_SLOTS * (OHCA_TRAP_MAX_REPEATS + 1));
+	assert_int_equal(lg.traps, OHCA_TRAP_SLOTS * (IB_TRAP_MAX_REPEATS + 1));
 	/* link down forgets them */
 	ohca_sma_bad_pkey(&sma, 0, &v, now);
 	ohca_sma_link_down(&sma, 0);
@@ -696,35 +696,6 @@ static void trap_rate(void **st)
 		ohca_sma_timer(&sma, now);
 	}
 	assert_int_equal(lg.traps, 1);
-}
-
-static void trap_queue(void **st)
-{
-	struct ib_notice a = { .trap = 144, .details = { 1 } }, b = { .trap = 144, .details = { 2 } };
-	struct ohca_trap_queue q;
-	const struct ohca_trap *t;
-
-	(void)st;
-	ohca_trap_init(&q, 0);
-	assert_null(ohca_trap_first(&q));
-	ohca_trap_post(&q, &a, 5);
-	ohca_trap_post(&q, &b, 7);
-	ohca_trap_post(&q, &a, 9);
-	assert_true(ohca_trap_deadline(&q) == 5);
-	t = ohca_trap_first(&q);
-	assert_true(t->tid == 1 && t->n.count == 1 && t->next_ns == 5);
-	assert_null(ohca_trap_due(&q, 4, 0));
-	assert_ptr_equal(ohca_trap_due(&q, 5, 0), t);
-	assert_true(t->next_ns == 5 + OHCA_TRAP_MIN_PERIOD_NS);
-	/* by transaction although the details differ; by details although it does not */
-	assert_false(ohca_trap_repress(&q, 99, &(struct ib_notice){ .trap = 144 }));
-	assert_false(ohca_trap_repress(&q, 1, &(struct ib_notice){ .trap = 128 }));
-	assert_true(ohca_trap_repress(&q, 1, &(struct ib_notice){ .trap = 144 }));
-	assert_ptr_not_equal(ohca_trap_first(&q), NULL);
-	assert_int_equal(ohca_trap_first(&q)->n.details[0], 2);
-	assert_true(ohca_trap_repress(&q, 99, &b));
-	assert_null(ohca_trap_first(&q));
-	assert_int_equal(q.repressed, 2);
 }
 
 static void node_description(void **st)
@@ -832,7 +803,6 @@ int main(void)
 		cmocka_unit_test_setup(mkey, setup),
 		cmocka_unit_test_setup(traps, setup),
 		cmocka_unit_test_setup(trap_rate, setup),
-		cmocka_unit_test_setup(trap_queue, setup),
 		cmocka_unit_test_setup(node_description, setup),
 		cmocka_unit_test_setup(performance, setup),
 		cmocka_unit_test_setup(hostile, setup),

@@ -155,7 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 5:
 			if (op & 64)
-				sw->trap[op / 8 % SW_TRAP_SLOTS].next_ns = 1;
+				sw->trap[op / 8 % SW_TRAPS].next_ns = 1;
 			sw_timers(sw);
 			break;
 		case 6:

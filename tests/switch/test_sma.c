@@ -533,6 +533,15 @@ static void test_mixed_route(void **state)
 	net_free(t);
 }
 
+/* The trap with this number that waits for its repress, or NULL. */
+static const struct ib_trap *waiting(const struct net *t, uint16_t num)
+{
+	for (unsigned int i = 0; i < SW_TRAPS; i++)
+		if (t->sw->trap[i].used && t->sw->trap[i].n.trap == num)
+			return &t->sw->trap[i];
+	return NULL;
+}
+
 /* ---- M_Key --------------------------------------------------------------------- */
 
 static void test_mkey(void **state)
@@ -561,8 +570,7 @@ static void test_mkey(void **state)
 	assert_int_equal(t->sw->lft[1], 0);
 	assert_int_equal(t->sw->port[0].pi.mkey_violations, 1);
 	assert_int_not_equal(t->sw->mkey_expires_ns, 0);
-	assert_int_equal(t->sw->trap[SW_TRAP_MKEY].notice.trap, IB_TRAP_BAD_MKEY);
-	assert_true(t->sw->trap[SW_TRAP_MKEY].pending);
+	assert_non_null(waiting(t, IB_TRAP_BAD_MKEY));
 	/* What is answered without the key leaves the lease alone. */
 	ep_smp_init(&t->ep[0], &smp, 0x12, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
 	assert_int_equal(ep_query(&t->ep[0], &smp), IB_MAD_BAD_METHOD);
@@ -606,7 +614,6 @@ static void test_port_death(void **state)
 	struct ib_port_info pi;
 	struct ib_smp smp, again, rep;
 	struct ib_notice n;
-	struct sw_trap *trap = &t->sw->trap[SW_TRAP_STATE];
 	const uint64_t timeout = ib_time_ns(t->sw->port[0].pi.subnet_timeout);
 	uint8_t d[64];
 
@@ -626,7 +633,7 @@ static void test_port_death(void **state)
 	assert_non_null(strstr(t->log, "port 2: 'node 257' detached: the peer closed"));
 
 	/* Trap 128 went to the SM. Many changes in the time after it are one more. */
-	assert_int_equal(trap->sent, 1);
+	assert_int_equal(waiting(t, IB_TRAP_LINK_STATE_CHANGE)->sent, 1);
 	t->now_ns += timeout / 2;
 	for (int i = 0; i < 100; i++)
 		sw_trap_state_change(t->sw);
@@ -661,7 +668,7 @@ static void test_port_death(void **state)
 	rep.hdr.method = IB_METHOD_TRAP_REPRESS;
 	assert_true(ep_send_smp(&t->ep[0], &rep, 1));
 	net_pump(t);
-	assert_false(trap->pending);
+	assert_null(waiting(t, IB_TRAP_LINK_STATE_CHANGE));
 	assert_int_equal(sw_timers(t->sw), UINT64_MAX);
 	assert_false(ep_recv_smp(&t->ep[0], &again));
 	assert_int_equal(get(t, IB_SMP_ATTR_NOTICE, 0, d), 0);
@@ -677,7 +684,7 @@ static void test_port_death(void **state)
 		while (ep_recv_smp(&t->ep[0], &smp))
 			;
 	}
-	assert_false(trap->pending);
+	assert_null(waiting(t, IB_TRAP_LINK_STATE_CHANGE));
 	net_free(t);
 }
 
@@ -741,7 +748,7 @@ static void test_down_by_sm(void **state)
 	(void)state;
 	while (ep_recv_smp(&t->ep[0], &smp))
 		;
-	t->sw->trap[SW_TRAP_STATE].pending = false;
+	ib_trap_clear(&t->sw->traps);
 	/* Disabled: nothing comes back up, so that nothing else can be the reason. */
 	get_pi(t, 2, &pi);
 	pi.state = IB_PS_DOWN;
@@ -754,7 +761,7 @@ static void test_down_by_sm(void **state)
 	assert_int_equal(get(t, IB_SMP_ATTR_SWITCH_INFO, 0, d), 0);
 	ib_switch_info_unpack(d, &si);
 	assert_int_equal(si.port_state_change, 0);
-	assert_false(t->sw->trap[SW_TRAP_STATE].pending);
+	assert_null(waiting(t, IB_TRAP_LINK_STATE_CHANGE));
 	assert_false(next_trap(&t->ep[0], &smp, &n));
 	/* That it trains again is the link's own doing: Down to Init is reported. */
 	pi.state = IB_PS_DOWN;
@@ -764,7 +771,7 @@ static void test_down_by_sm(void **state)
 	get_pi(t, 2, &pi);
 	assert_int_equal(pi.state, IB_PS_INIT);
 	assert_true(t->sw->si.port_state_change);
-	assert_true(t->sw->trap[SW_TRAP_STATE].pending);
+	assert_non_null(waiting(t, IB_TRAP_LINK_STATE_CHANGE));
 	assert_int_equal(t->sw->port[2].ctr.link_downed, 0);
 	/* So is a peer that goes away. */
 	ohca_link_free(t->ep[1].l);

@@ -47,6 +47,11 @@ static void no_link(void *ctx, unsigned int port, enum ohca_sma_link act)
 void ohca_sma_init(struct ohca_sma *s, const struct ohca_sma_cfg *cfg,
 		   const struct ohca_sma_ops *ops, void *ctx)
 {
+	static const struct ib_trap_room room = {
+		.slots = OHCA_TRAP_SLOTS,
+		.security = OHCA_TRAP_SECURITY,
+		.each = OHCA_TRAP_EACH,
+	};
 	struct ib_port_profile prof = {
 		.width = cfg->width,
 		.speed = cfg->speed,
@@ -76,7 +81,7 @@ void ohca_sma_init(struct ohca_sma *s, const struct ohca_sma_cfg *cfg,
 		p->guid[0] = cfg->port_guid[i];
 		ib_sl2vl_init(&p->sl2vl, nvls);
 		ib_vlarb_init(&p->arb, 64, nvls);
-		ohca_trap_init(&p->traps, (uint64_t)(i + 1) << 32);
+		ib_trap_init(&p->traps, p->trap, &room, (uint64_t)(i + 1) << 32);
 		p->lease_ns = UINT64_MAX;
 	}
 }
@@ -99,7 +104,7 @@ static void post_trap(struct ohca_sma *s, unsigned int port, uint8_t type, uint1
 	if (p->pi.state != IB_PS_ACTIVE || p->pi.sm_lid == 0)
 		return;
 	memcpy(n.details, details, sizeof(n.details));
-	ohca_trap_post(&p->traps, &n, now_ns);
+	ib_trap_post(&p->traps, &n, now_ns);
 }
 
 static void trap144(struct ohca_sma *s, unsigned int port, uint16_t changes, uint64_t now_ns)
@@ -321,14 +326,14 @@ static uint16_t port_info(struct req *r)
 static uint16_t notice(struct req *r)
 {
 	struct ib_notice n = { .type = IB_NOTICE_EMPTY };
-	const struct ohca_trap *t;
+	const struct ib_trap *t;
 
 	if (r->set) {
 		ib_notice_unpack(r->out->data, &n);
-		ohca_trap_repress(&r->port->traps, 0, &n);
+		ib_trap_repress(&r->port->traps, 0, &n);
 		return IB_MAD_OK;
 	}
-	t = ohca_trap_first(&r->port->traps);
+	t = ib_trap_first(&r->port->traps);
 	ib_notice_pack(t ? &t->n : &n, r->out->data);
 	return IB_MAD_OK;
 }
@@ -375,7 +380,7 @@ static enum ohca_sma_verdict repress(struct req *r)
 	struct ib_notice n;
 
 	ib_notice_unpack(r->out->data, &n);
-	ohca_trap_repress(&r->port->traps, ib_be64(r->out->hdr.tid), &n);
+	ib_trap_repress(&r->port->traps, ib_be64(r->out->hdr.tid), &n);
 	return OHCA_SMA_CONSUMED;
 }
 
@@ -517,7 +522,7 @@ void ohca_sma_link_down(struct ohca_sma *s, unsigned int port)
 	bool active = p->pi.state == IB_PS_ACTIVE;
 	uint8_t phys = p->pi.phys_state == IB_PHYS_DISABLED ? IB_PHYS_DISABLED : IB_PHYS_POLLING;
 
-	ohca_trap_clear(&p->traps);
+	ib_trap_clear(&p->traps);
 	ib_port_link_down(&p->pi, phys);
 	s->ops.port_changed(s->ctx, port);
 	if (active)
@@ -610,7 +615,7 @@ uint64_t ohca_sma_deadline(const struct ohca_sma *s)
 
 	for (unsigned int i = 0; i < s->cfg.num_ports; i++) {
 		const struct ohca_sma_port *p = &s->port[i];
-		uint64_t t = ohca_trap_deadline(&p->traps);
+		uint64_t t = ib_trap_deadline(&p->traps);
 
 		if (p->link_due)
 			return 0;
@@ -625,11 +630,11 @@ uint64_t ohca_sma_deadline(const struct ohca_sma *s)
 static void send_traps(struct ohca_sma *s, unsigned int port, uint64_t now_ns)
 {
 	struct ohca_sma_port *p = &s->port[port];
-	const struct ohca_trap *t;
+	const struct ib_trap *t;
 	struct ib_smp smp;
 
-	/* Each call reschedules one of OHCA_TRAP_SLOTS into the future. */
-	while ((t = ohca_trap_due(&p->traps, now_ns, ib_time_ns(p->pi.subnet_timeout)))) {
+	/* Each call reschedules one of the slots into the future. */
+	while ((t = ib_trap_due(&p->traps, now_ns, ib_time_ns(p->pi.subnet_timeout)))) {
 		ib_trap_build(&smp, t->tid, p->pi.mkey, &t->n);
 		s->ops.send_trap(s->ctx, port, p->pi.sm_lid, p->pi.sm_sl, (const uint8_t *)&smp);
 	}

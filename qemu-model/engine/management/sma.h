@@ -15,12 +15,16 @@
 
 #include "ib/portinfo.h"
 #include "ib/smp.h"
+#include "ib/trap.h"
 #include "ib/vl.h"
-#include "engine/management/trap.h"
 
 #define OHCA_SMA_MAX_PORTS	2u
 #define OHCA_SMA_PKEYS		128u
 #define OHCA_SMA_GUIDS		256u
+/* traps that may wait at a port: struct ib_trap_room */
+#define OHCA_TRAP_SLOTS		8u
+#define OHCA_TRAP_SECURITY	6u
+#define OHCA_TRAP_EACH		5u
 
 /** enum ohca_sma_verdict - numbered as enum ohca_mad_verdict of firmware-if */
 enum ohca_sma_verdict {
@@ -101,7 +105,8 @@ struct ohca_sma_port {
 	uint64_t guid[OHCA_SMA_GUIDS];
 	struct ib_sl2vl sl2vl;
 	struct ib_vlarb arb;
-	struct ohca_trap_queue traps;
+	struct ib_trap_queue traps;
+	struct ib_trap trap[OHCA_TRAP_SLOTS];
 	uint64_t lease_ns;		/* M_Key lease runs out then; UINT64_MAX: not running */
 	bool link_due;			/* @link_act is to be done by the timer */
 	enum ohca_sma_link link_act;

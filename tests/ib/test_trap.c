@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The trap queue: order, repeats, rate, represses, room. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "ib/trap.h"
+
+#define SLOTS 4u
+
+static struct ib_trap slot[SLOTS];
+static struct ib_trap_queue q;
+
+static int setup(void **st)
+{
+	static const struct ib_trap_room room = { .slots = SLOTS, .security = 3, .each = 2 };
+
+	(void)st;
+	ib_trap_init(&q, slot, &room, 0);
+	return 0;
+}
+
+static struct ib_notice event(uint16_t trap, uint8_t detail)
+{
+	return (struct ib_notice){
+		.type = trap >= IB_TRAP_BAD_MKEY ? IB_NOTICE_SECURITY : IB_NOTICE_URGENT,
+		.trap = trap,
+		.details = { detail },
+	};
+}
+
+static void post(uint16_t trap, uint8_t detail, uint64_t now)
+{
+	const struct ib_notice n = event(trap, detail);
+
+	ib_trap_post(&q, &n, now);
+}
+
+static bool repress(uint64_t tid, uint16_t trap, uint8_t detail)
+{
+	const struct ib_notice n = event(trap, detail);
+
+	return ib_trap_repress(&q, tid, &n);
+}
+
+static void order(void **st)
+{
+	const struct ib_trap *t;
+
+	(void)st;
+	assert_null(ib_trap_first(&q));
+	assert_true(ib_trap_deadline(&q) == UINT64_MAX);
+	post(144, 1, 5);
+	post(144, 2, 7);
+	post(144, 1, 9);
+	assert_true(ib_trap_deadline(&q) == 5);
+	t = ib_trap_first(&q);
+	assert_true(t->tid == 1 && t->n.count == 1 && t->next_ns == 5);
+	assert_null(ib_trap_due(&q, 4, 0));
+	assert_ptr_equal(ib_trap_due(&q, 5, 0), t);
+	assert_true(t->next_ns == 5 + IB_TRAP_MIN_PERIOD_NS);
+	/* by transaction although the details differ; by details although it does not */
+	assert_false(repress(99, 144, 0));
+	assert_false(repress(1, 128, 0));
+	assert_true(repress(1, 144, 0));
+	assert_non_null(ib_trap_first(&q));
+	assert_int_equal(ib_trap_first(&q)->n.details[0], 2);
+	assert_true(repress(99, 144, 2));
+	assert_null(ib_trap_first(&q));
+	assert_int_equal(q.repressed, 2);
+}
+
+/* A repress that crossed the news on its way does not take the news with it. */
+static void news(void **st)
+{
+	const uint64_t timeout = 2 * IB_TRAP_MIN_PERIOD_NS;
+	const struct ib_trap *t;
+
+	(void)st;
+	post(128, 1, 1000);
+	assert_int_equal(ib_trap_due(&q, 1000, timeout)->tid, 1);
+	post(128, 1, 1001);
+	post(128, 1, 1002);
+	assert_false(repress(1, 128, 1));
+	/* it is due, but the manager has SubnetTimeOut */
+	assert_true(ib_trap_deadline(&q) == 1000 + timeout);
+	assert_null(ib_trap_due(&q, 1000 + timeout - 1, timeout));
+	t = ib_trap_due(&q, 1000 + timeout, timeout);
+	assert_true(t && t->tid == 2 && t->n.count == 2);
+	assert_true(repress(2, 128, 1));
+	assert_true(ib_trap_deadline(&q) == UINT64_MAX);
+
+	/* of a violation the manager knows already */
+	post(256, 1, 0);
+	assert_int_equal(ib_trap_due(&q, 4 * timeout, timeout)->tid, 3);
+	post(256, 1, 0);
+	assert_true(repress(3, 256, 1));
+	assert_null(ib_trap_first(&q));
+}
+
+/* Between any two, and between repeats of one; the one that has waited longest goes first. */
+static void rate(void **st)
+{
+	const uint64_t timeout = IB_TRAP_MIN_PERIOD_NS / 10;
+	uint64_t last = 0, now;
+	unsigned int sent[3] = { 0 };
+
+	(void)st;
+	post(257, 0, 1);
+	post(258, 1, 2);
+	post(128, 2, 3);
+	for (now = 1; now < 4 * IB_TRAP_MIN_PERIOD_NS; now += timeout / 7) {
+		const struct ib_trap *t = ib_trap_due(&q, now, timeout);
+
+		assert_null(ib_trap_due(&q, now, timeout));
+		if (!t)
+			continue;
+		assert_true(!last || now - last >= timeout);
+		last = now;
+		sent[t->n.details[0]]++;
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(sent[i], 4);
+	ib_trap_clear(&q);
+	post(128, 2, now);
+	assert_true(ib_trap_deadline(&q) >= last + timeout);
+}
+
+static void room(void **st)
+{
+	(void)st;
+	post(257, 0, 0);
+	post(257, 1, 0);
+	post(257, 2, 0);		/* one kind leaves room for another */
+	assert_int_equal(q.dropped, 1);
+	post(256, 3, 0);
+	post(258, 4, 0);		/* and all of them for the node's own */
+	assert_int_equal(q.dropped, 2);
+	post(128, 5, 0);
+	assert_int_equal(q.dropped, 2);
+	post(144, 6, 0);
+	assert_int_equal(q.dropped, 3);
+	/* no more than the slots, and each is given up in the end */
+	for (unsigned int i = 0; i < 1000; i++)
+		ib_trap_due(&q, (i + 1) * IB_TRAP_MIN_PERIOD_NS, 0);
+	assert_null(ib_trap_first(&q));
+	assert_int_equal(q.dropped, 3 + SLOTS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(order, setup),
+		cmocka_unit_test_setup(news, setup),
+		cmocka_unit_test_setup(rate, setup),
+		cmocka_unit_test_setup(room, setup),
+	};
+
+	return cmocka_run_group_tests_name("traps", tests, NULL, NULL);
+}
