@@ -4,7 +4,7 @@
  * (IBTA volume 1, 16.1).
  *
  * struct ohca_port_counters is what the data path of an HCA port or a switch port
- * counts; everything that a PMA shows is derived from it here.
+ * counts; everything that a PMA shows is derived from it (pma_agent.h).
  */
 #ifndef OHCA_IB_PMA_H
 #define OHCA_IB_PMA_H
@@ -118,21 +118,6 @@ static inline void ib_pma_count_rcv(struct ohca_port_counters *c, uint32_t len, 
 	else
 		c->ucast_rcv_pkts++;
 }
-
-/**
- * struct ib_pma_port - performance state of one port
- * @ctr: the live counters, incremented by the data path; the caller's
- * @base: their values when the classic, saturating counters were last reset
- * @ext_base: their values when the extended counters were last reset
- *
- * Set of PortCounters resets only the classic set and Set of
- * PortCountersExtended only the extended set: they are separate counters (16.1.4).
- */
-struct ib_pma_port {
-	const struct ohca_port_counters *ctr;
-	struct ohca_port_counters base;
-	struct ohca_port_counters ext_base;
-};
 
 /** struct ib_pma_class_port_info - ClassPortInfo (13.4.8.1); no redirection, no traps. */
 struct ib_pma_class_port_info {
@@ -256,58 +241,6 @@ struct ib_pma_samples_control {
 
 void ib_pma_psc_pack(const struct ib_pma_samples_control *v, uint8_t d[IB_PMA_DATA_LEN]);
 void ib_pma_psc_unpack(const uint8_t d[IB_PMA_DATA_LEN], struct ib_pma_samples_control *v);
-
-/**
- * struct ib_pma_samples - the sampling mechanism of a node
- * @ctl: what was set last; the status is in force
- * @begin_ns, @end_ns: of the interval
- * @value: what each counter had when the interval began; once it is over, what was sampled
- */
-struct ib_pma_samples {
-	struct ib_pma_samples_control ctl;
-	uint64_t begin_ns, end_ns;
-	uint64_t value[IB_PMA_SAMPLE_COUNTERS];
-};
-
-/** struct ib_pma - a node's performance management agent; ports belong to the caller. */
-struct ib_pma {
-	unsigned int nports;		/* entries of @ports */
-	unsigned int first_port;	/* number of ports[0]: 1 in an HCA, 0 in a switch */
-	struct ib_pma_port **ports;	/* NULL entries are ports that do not exist */
-	uint8_t resp_time;		/* ClassPortInfo.RespTimeValue, 4.096 us * 2^n */
-	struct ib_pma_samples samples;	/* all zero: none was asked for */
-};
-
-/* Results of ib_pma_process() */
-enum ib_pma_verdict {
-	IB_PMA_DROP,		/* nothing to answer (not a request, not this class) */
-	IB_PMA_REPLY,		/* @out is the response */
-};
-
-/**
- * ib_pma_process() - answer one performance management MAD
- * @a: the agent
- * @in: request; may be the same memory as @out
- * @out: response
- * @now_ns: time of the clock that ib_pma_timer() has
- *
- * The caller brings the counters of its ports up to date before. Every Get and Set of the class
- * is answered, with IB_MAD_BAD_VERSION, IB_MAD_BAD_METHOD_ATTR or IB_MAD_BAD_FIELD if it is
- * wrong. Owner thread only.
- */
-enum ib_pma_verdict ib_pma_process(struct ib_pma *a, const struct ib_mad *in, struct ib_mad *out,
-				   uint64_t now_ns);
-
-/** ib_pma_deadline() - when ib_pma_timer() has something to do; UINT64_MAX: never */
-uint64_t ib_pma_deadline(const struct ib_pma *a);
-
-/**
- * ib_pma_timer() - begin or end the sample interval if it is time
- * @now_ns: time; any monotonic clock, always the same
- *
- * The caller brings the counters of its ports up to date before. Owner thread only.
- */
-void ib_pma_timer(struct ib_pma *a, uint64_t now_ns);
 
 /** ib_sat() - @v limited to what @bits (1..32) hold; how classic counters stick at the top. */
 static inline uint32_t ib_sat(uint64_t v, unsigned int bits)

@@ -291,13 +291,16 @@ void sw_count_vl15(struct sw_port *p)
 	p->vl15_seen = n;
 }
 
-/* When somebody asks: what only the peers know, and the waiting that is not over. */
-static void refresh_counters(struct sw *sw)
+struct ib_pma_port *sw_pma_port(void *ctx, unsigned int n)
 {
-	for (unsigned int i = 1; i <= sw->nports; i++) {
-		sw_count_wait(sw, &sw->port[i]);
-		sw_count_vl15(&sw->port[i]);
+	struct sw *sw = ctx;
+	struct sw_port *p = &sw->port[n];
+
+	if (n) {
+		sw_count_wait(sw, p);
+		sw_count_vl15(p);
 	}
+	return &p->pma;
 }
 
 void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
@@ -339,7 +342,6 @@ void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
 	}
 	memcpy(&mad, pkt + pi.hdr_len, sizeof(mad));
 	if (mad.hdr.mgmt_class == IB_CLASS_PERF) {
-		refresh_counters(sw);
 		if (ib_pma_process(&sw->pma, &mad, &mad, sw_clock(sw)) != IB_PMA_REPLY)
 			return;
 	} else if (mad.hdr.method == IB_METHOD_GET || mad.hdr.method == IB_METHOD_SET) {
@@ -403,7 +405,6 @@ static uint64_t pma_timer(struct sw *sw)
 	uint64_t due = ib_pma_deadline(&sw->pma), now = sw_clock(sw);
 
 	if (due <= now) {
-		refresh_counters(sw);
 		ib_pma_timer(&sw->pma, now);
 		due = ib_pma_deadline(&sw->pma);
 	}

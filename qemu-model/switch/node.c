@@ -71,7 +71,6 @@ static void init_port(struct sw *sw, unsigned int n)
 	p->num_pkeys = 1;
 	init_sl2vl(sw, n, ib_opvls_count(prof.vl_cap));
 	p->pma.ctr = &p->ctr;
-	sw->pma_ports[n] = &p->pma;
 	sw_port_changed(sw, p);
 }
 
@@ -89,9 +88,8 @@ struct sw *sw_new(const struct sw_cfg *cfg)
 	sw->port = calloc(n, sizeof(*sw->port));
 	sw->sl2vl = calloc((size_t)n * n, sizeof(*sw->sl2vl));
 	sw->mft = calloc(SW_MFT_CAP, sizeof(*sw->mft));
-	sw->pma_ports = calloc(n, sizeof(*sw->pma_ports));
 	sw->mcast = calloc(n, SW_DATA_VLS * sizeof(*sw->mcast));
-	if (!sw->port || !sw->sl2vl || !sw->mft || !sw->pma_ports || !sw->mcast) {
+	if (!sw->port || !sw->sl2vl || !sw->mft || !sw->mcast) {
 		sw_free(sw);
 		return NULL;
 	}
@@ -112,7 +110,8 @@ struct sw *sw_new(const struct sw_cfg *cfg)
 		sw->reply_order[i] = (uint8_t)i;
 	ib_trap_init(&sw->traps, sw->trap, &room, 1);
 	sw->pma.nports = n;
-	sw->pma.ports = sw->pma_ports;
+	sw->pma.port = sw_pma_port;
+	sw->pma.ctx = sw;
 	sw->pma.resp_time = 8;
 	for (unsigned int i = 0; i < n; i++)
 		init_port(sw, i);
@@ -128,7 +127,6 @@ void sw_free(struct sw *sw)
 	free(sw->port);
 	free(sw->sl2vl);
 	free(sw->mft);
-	free(sw->pma_ports);
 	free(sw->mcast);
 	free(sw);
 }

@@ -27,7 +27,7 @@
 
 #include "ib/mad.h"
 #include "ib/packet.h"
-#include "ib/pma.h"
+#include "ib/pma_agent.h"
 #include "ib/portinfo.h"
 #include "ib/smp.h"
 #include "ib/trap.h"
@@ -204,7 +204,6 @@ struct sw {
 	uint16_t (*mft)[SW_MFT_POS];	/* [SW_MFT_CAP] */
 	uint64_t guids[SW_GUIDS];
 	struct ib_pma pma;
-	struct ib_pma_port **pma_ports;
 
 	struct ib_trap_queue traps;
 	struct ib_trap trap[SW_TRAPS];
@@ -357,6 +356,11 @@ void sw_vl15_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
  * The peer knows what found the port's VL15 buffer full, as long as the link lives.
  */
 void sw_count_vl15(struct sw_port *p);
+
+/** sw_pma_port() - state of port @n for the PMA of @ctx, the switch: what peers know and what
+ * waits is counted up to now.
+ */
+struct ib_pma_port *sw_pma_port(void *ctx, unsigned int n);
 
 /** sw_gsi_rx() - a data packet for port 0 came; @data as above. */
 void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The HCA's SMA and PMA, asked as a subnet manager, a driver and an enemy would. */
+/* The HCA's SMA, asked as a subnet manager, a driver and an enemy would. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "engine/management/pma.h"
 #include "engine/management/sma.h"
 #include "ib/packet.h"
 #include "ib/rate.h"
@@ -717,35 +716,6 @@ static void node_description(void **st)
 	assert_int_equal(lg.traps, 0);
 }
 
-static void performance(void **st)
-{
-	static struct ohca_port_counters c[2];
-	const struct ohca_port_counters *const ctr[2] = { &c[0], &c[1] };
-	static struct ohca_pma pma;
-	struct ib_pma_port_counters v;
-	struct ib_mad m;
-
-	(void)st;
-	ohca_pma_init(&pma, 2, ctr);
-	c[1].xmit_pkts = 42;
-	memset(&m, 0, sizeof(m));
-	m.hdr.base_version = m.hdr.class_version = 1;
-	m.hdr.mgmt_class = IB_CLASS_PERF;
-	m.hdr.method = IB_METHOD_GET;
-	m.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_PORT_COUNTERS);
-	((uint8_t *)&m)[IB_PMA_DATA_OFF + 1] = 2;
-	assert_int_equal(ohca_pma_process(&pma, (uint8_t *)&m, (uint8_t *)&m, 0), OHCA_SMA_REPLY);
-	assert_int_equal(ib_be16(m.hdr.status), 0);
-	ib_pma_pc_unpack((uint8_t *)&m + IB_PMA_DATA_OFF, &v);
-	assert_int_equal(v.xmit_pkts, 42);
-	assert_int_equal(ohca_pma_process(&pma, (uint8_t *)&m, (uint8_t *)&m, 0),
-			 OHCA_SMA_UNHANDLED);
-	m.hdr.method = IB_METHOD_GET;
-	((uint8_t *)&m)[IB_PMA_DATA_OFF + 1] = 0;
-	assert_int_equal(ohca_pma_process(&pma, (uint8_t *)&m, (uint8_t *)&m, 0), OHCA_SMA_REPLY);
-	assert_int_equal(ib_be16(m.hdr.status), IB_MAD_BAD_FIELD);
-}
-
 /* Random MADs, mostly plausible: always a verdict, never a broken invariant. */
 static void hostile(void **st)
 {
@@ -804,7 +774,6 @@ int main(void)
 		cmocka_unit_test_setup(traps, setup),
 		cmocka_unit_test_setup(trap_rate, setup),
 		cmocka_unit_test_setup(node_description, setup),
-		cmocka_unit_test_setup(performance, setup),
 		cmocka_unit_test_setup(hostile, setup),
 	};
 

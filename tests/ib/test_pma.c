@@ -4,12 +4,23 @@
 
 #include <stdlib.h>
 
-#include "ib/pma.h"
+#include "ib/pma_agent.h"
 
 static struct ohca_port_counters ctr[3];
 static struct ib_pma_port port[3];
-static struct ib_pma_port *ptr[4] = { &port[0], &port[1], NULL, &port[2] };
-static struct ib_pma pma = { .nports = 4, .first_port = 0, .ports = ptr, .resp_time = 8 };
+
+/* A switch that lacks port 2; an adapter's ports count from 1. */
+static struct ib_pma_port *state_of(void *ctx, unsigned int num)
+{
+	static struct ib_pma_port *const ptr[] = { &port[0], &port[1], NULL, &port[2] };
+
+	assert_true(ctx == port && num < IB_ARRAY_SIZE(ptr));
+	return ptr[num];
+}
+
+static struct ib_pma pma = {
+	.port = state_of, .ctx = port, .nports = 4, .first_port = 0, .resp_time = 8,
+};
 
 static uint64_t now = 1000;
 
@@ -389,6 +400,25 @@ static void refusals(void **st)
 	assert_int_equal(ib_pma_process(&pma, &m, &m, now), IB_PMA_DROP);
 }
 
+/* An adapter's ports count from 1, and a switch's port 0 is none of them. */
+static void adapter(void **st)
+{
+	struct ib_pma all = pma;
+	struct ib_mad m;
+
+	(void)st;
+	pma.first_port = 1;
+	pma.nports = 1;
+	ctr[1].xmit_pkts = 42;
+	assert_int_equal(classic(IB_METHOD_GET, 1, 0, 0).xmit_pkts, 42);
+	assert_int_equal(classic(IB_METHOD_GET, IB_PMA_ALL_PORTS, 0, 0).xmit_pkts, 42);
+	for (uint8_t i = 0; i <= 2; i += 2) {
+		m = request(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, i, 0, 0);
+		assert_int_equal(ask(&m), IB_MAD_BAD_FIELD);
+	}
+	pma = all;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +431,7 @@ int main(void)
 		cmocka_unit_test_setup(by_lane, setup),
 		cmocka_unit_test_setup(sampling, setup),
 		cmocka_unit_test_setup(refusals, setup),
+		cmocka_unit_test_setup(adapter, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@
 #include <infiniband/umad.h>
 
 #include "ep.h"
-#include "ib/pma.h"
+#include "ib/pma_agent.h"
 #include "ib/portinfo.h"
 
 #define PKEY_BLOCKS	4u		/* as an HCA has them */
@@ -256,10 +256,17 @@ static void send_gsi(uint16_t dlid, uint8_t sl, const void *mad)
 	s.ctr.xmit_data += EP_SMP_PKT / 4;
 }
 
+static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
+{
+	(void)num;
+	return ctx;
+}
+
 static void rx_gsi(const uint8_t *pkt, const struct ib_pkt_info *pi)
 {
-	struct ib_pma_port *port = &s.pma_port;
-	struct ib_pma pma = { .nports = 1, .first_port = 1, .ports = &port, .resp_time = 8 };
+	struct ib_pma pma = {
+		.port = pma_port, .ctx = &s.pma_port, .nports = 1, .first_port = 1, .resp_time = 8,
+	};
 	struct ib_mad mad;
 
 	s.ctr.rcv_pkts++;

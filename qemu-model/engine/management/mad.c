@@ -14,7 +14,6 @@
 #include "engine/base/port.h"
 #include "engine/base/state.h"
 #include "engine/management/mad.h"
-#include "engine/management/pma.h"
 #include "engine/management/sma.h"
 #include "engine/object/eq.h"
 #include "engine/object/qp.h"
@@ -24,7 +23,7 @@
 #include "engine/transport/tx.h"
 #include "ib/mad.h"
 #include "ib/packet.h"
-#include "ib/pma.h"
+#include "ib/pma_agent.h"
 #include "ib/rate.h"
 #include "ib/smp.h"
 #include "ib/vl.h"
@@ -37,7 +36,8 @@
  */
 struct ohca_mad {
 	struct ohca_sma sma;
-	struct ohca_pma pma;
+	struct ib_pma pma;
+	struct ib_pma_port pma_port[OHCA_MAX_PORTS];
 	struct ohca_link_rate rate[OHCA_MAX_PORTS];
 	bool up[OHCA_MAX_PORTS];
 	uint64_t vl15_seen[OHCA_MAX_PORTS];
@@ -165,16 +165,36 @@ static void port_copy(ohca_engine *e, unsigned int port)
 _Static_assert(OHCA_MAX_PKEYS == OHCA_SMA_PKEYS && OHCA_MAX_GIDS == OHCA_SMA_GUIDS &&
 	       OHCA_MAX_PORTS == OHCA_SMA_MAX_PORTS, "the SMA's tables are the engine's");
 
+/* What is counted elsewhere or while time passes goes to the port's counters. */
+static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
+{
+	unsigned int port = num - 1;
+	ohca_engine *e = ctx;
+	uint64_t n;
+
+	ohca_xp_wait_update(e);
+	if (e->ops.vl15_dropped) {
+		n = e->ops.vl15_dropped(e->h, port);
+		e->port[port].cnt.vl15_dropped += n - e->mad->vl15_seen[port];
+		e->mad->vl15_seen[port] = n;
+	}
+	return &e->mad->pma_port[port];
+}
+
 int ohca_mad_init(ohca_engine *e)
 {
-	const struct ohca_port_counters *ctr[OHCA_MAX_PORTS];
-
 	e->mad = calloc(1, sizeof(*e->mad));
 	if (!e->mad)
 		return -1;
 	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++)
-		ctr[i] = &e->port[i].cnt;
-	ohca_pma_init(&e->mad->pma, e->cfg.num_ports, ctr);
+		e->mad->pma_port[i].ctr = &e->port[i].cnt;
+	e->mad->pma = (struct ib_pma){
+		.port = pma_port,
+		.ctx = e,
+		.nports = e->cfg.num_ports,
+		.first_port = 1,
+		.resp_time = 8,		/* 1 ms */
+	};
 	sma_start(e);
 	for (unsigned int i = 0; i < e->cfg.num_ports; i++)
 		port_copy(e, i);
@@ -264,22 +284,10 @@ void ohca_mad_bad_qkey(ohca_engine *e, unsigned int port, const struct ib_key_vi
 	ohca_sma_bad_qkey(&e->mad->sma, port, v, ohca_now(e));
 }
 
-/* What is counted elsewhere or while time passes goes to the ports' counters. */
-static void counters_update(ohca_engine *e)
-{
-	ohca_xp_wait_update(e);
-	for (unsigned int i = 0; e->ops.vl15_dropped && i < e->cfg.num_ports; i++) {
-		uint64_t n = e->ops.vl15_dropped(e->h, i);
-
-		e->port[i].cnt.vl15_dropped += n - e->mad->vl15_seen[i];
-		e->mad->vl15_seen[i] = n;
-	}
-}
-
 uint64_t ohca_mad_deadline(const ohca_engine *e)
 {
 	uint64_t sma = ohca_sma_deadline(&e->mad->sma);
-	uint64_t pma = ib_pma_deadline(&e->mad->pma.agent);
+	uint64_t pma = ib_pma_deadline(&e->mad->pma);
 
 	return sma < pma ? sma : pma;
 }
@@ -287,10 +295,7 @@ uint64_t ohca_mad_deadline(const ohca_engine *e)
 void ohca_mad_timer(ohca_engine *e, uint64_t now)
 {
 	ohca_sma_timer(&e->mad->sma, now);
-	if (now >= ib_pma_deadline(&e->mad->pma.agent)) {
-		counters_update(e);
-		ib_pma_timer(&e->mad->pma.agent, now);
-	}
+	ib_pma_timer(&e->mad->pma, now);
 }
 
 /* ---- MADs ------------------------------------------------------------------------- */
@@ -305,8 +310,9 @@ static enum ohca_sma_verdict process(ohca_engine *e, const struct ohca_sma_in *i
 	if (qpn == IB_QP0 && ib_mad_is_smp(h)) {
 		v = ohca_sma_process(&e->mad->sma, in, mad, out);
 	} else if (qpn == IB_QP1 && h->mgmt_class == IB_CLASS_PERF) {
-		counters_update(e);
-		v = ohca_pma_process(&e->mad->pma, mad, out, in->now_ns);
+		if (ib_pma_process(&e->mad->pma, (const struct ib_mad *)(const void *)mad,
+				   (struct ib_mad *)(void *)out, in->now_ns) == IB_PMA_REPLY)
+			v = OHCA_SMA_REPLY;
 	}
 	if (v != OHCA_SMA_UNHANDLED)
 		ohca_count(e, OHCA_CNT_MADS_RX);
