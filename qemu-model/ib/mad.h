@@ -105,4 +105,17 @@ static inline void ib_mad_make_resp(struct ib_mad_hdr *h, uint16_t status)
 	h->status = ib_to_be16(status);
 }
 
+/**
+ * ib_mad_refuse() - nobody takes a MAD that is no SMP
+ *
+ * Return: true if it is a Get or Set, turned into the response with IB_MAD_BAD_METHOD_ATTR.
+ */
+static inline bool ib_mad_refuse(struct ib_mad_hdr *h)
+{
+	if (h->method != IB_METHOD_GET && h->method != IB_METHOD_SET)
+		return false;
+	ib_mad_make_resp(h, IB_MAD_BAD_METHOD_ATTR);
+	return true;
+}
+
 #endif

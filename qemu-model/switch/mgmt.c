@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#include "ib/rate.h"
-
 #define SMP_HDR		(IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN)
 #define SMP_PKT		(SMP_HDR + IB_MAD_LEN + IB_ICRC_LEN)
 
@@ -114,40 +112,46 @@ bool sw_is_own_lid(const struct sw *sw, uint16_t lid)
 	return pi->lid && lid >= pi->lid && lid < pi->lid + (1u << pi->lmc);
 }
 
+/* The reply to a LID routed request. */
+static void send_by_lid(struct sw *sw, unsigned int in, const struct ib_pkt_info *pi,
+			const struct ib_smp *smp)
+{
+	unsigned int out = route(sw, pi->slid);
+
+	/* Before the tables are written, answers leave by where the question came. */
+	if (out == IB_LFT_NO_PORT || pi->slid == IB_LID_PERMISSIVE)
+		out = in;
+	send_smp(sw, smp, out, pi->slid, pi->dlid);
+}
+
 static void smp_local(struct sw *sw, unsigned int in, const struct ib_pkt_info *pi,
 		      struct ib_smp *smp)
 {
+	const struct ib_sma_in how = {
+		.port = in,
+		.from_wire = true,
+		.slid = pi->slid,
+		.now_ns = sw_now(sw),
+	};
 	uint8_t out;
 
-	if (ib_smp_is_dr(smp)) {
-		switch (ib_dr_recv(smp, true, (uint8_t)in, (uint8_t)sw->nports, &out)) {
-		case IB_DR_DISCARD:
-			sw->mads_dropped++;
-			return;
-		case IB_DR_FORWARD:
+	switch (ib_sma_process(&sw->sma, &how, smp, &out)) {
+	case IB_SMA_FORWARD:
+		send_dr(sw, smp, out);
+		break;
+	case IB_SMA_REPLY:
+		if (ib_smp_is_dr(smp))
 			send_dr(sw, smp, out);
-			return;
-		case IB_DR_LOCAL:
-			break;
-		}
-		/* No manager lives here to take answers. */
-		if (ib_smp_returning(smp) || !sw_sma(sw, in, pi->slid, smp))
-			return;
-		if (ib_dr_send(smp, true, (uint8_t)sw->nports, &out) == IB_DR_FORWARD)
-			send_dr(sw, smp, out);
-		return;
-	}
-	if (smp->hdr.mgmt_class != IB_CLASS_SUBN_LID) {
+		else
+			send_by_lid(sw, in, pi, smp);
+		break;
+	case IB_SMA_CONSUMED:
+		break;
+	case IB_SMA_UNHANDLED:		/* No manager lives here. */
+	case IB_SMA_DISCARD:
 		sw->mads_dropped++;
-		return;
+		break;
 	}
-	if (!sw_sma(sw, in, pi->slid, smp))
-		return;
-	out = (uint8_t)route(sw, pi->slid);
-	/* Before the tables are written, answers leave by where the question came. */
-	if (out == IB_LFT_NO_PORT || pi->slid == IB_LID_PERMISSIVE)
-		out = (uint8_t)in;
-	send_smp(sw, smp, out, pi->slid, pi->dlid);
 }
 
 void sw_vl15_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
@@ -331,12 +335,12 @@ void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
 		if (ib_pkey_match(p0->pkeys[i], pi.pkey))
 			pkey = p0->pkeys[i];
 	if (!pkey) {
-		p0->pi.pkey_violations += p0->pi.pkey_violations != 0xffff;
+		ib_sma_count16(&p0->pi.pkey_violations);
 		sw->mads_dropped++;
 		return;
 	}
 	if (ib_be32(deth->qkey) != IB_QKEY_GSI) {
-		p0->pi.qkey_violations += p0->pi.qkey_violations != 0xffff;
+		ib_sma_count16(&p0->pi.qkey_violations);
 		sw->mads_dropped++;
 		return;
 	}
@@ -344,9 +348,7 @@ void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
 	if (mad.hdr.mgmt_class == IB_CLASS_PERF) {
 		if (ib_pma_process(&sw->pma, &mad, &mad, sw_clock(sw)) != IB_PMA_REPLY)
 			return;
-	} else if (mad.hdr.method == IB_METHOD_GET || mad.hdr.method == IB_METHOD_SET) {
-		ib_mad_make_resp(&mad.hdr, IB_MAD_BAD_METHOD_ATTR);
-	} else {
+	} else if (!ib_mad_refuse(&mad.hdr)) {
 		return;
 	}
 	queue_reply(sw, &pi, pkey, &mad);
@@ -354,40 +356,18 @@ void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
 
 /* ---- traps --------------------------------------------------------------------- */
 
-/* Send the traps that are due and may be sent. Return: ns until the next. */
-static uint64_t run_traps(struct sw *sw)
+void sw_send_trap(struct sw *sw, const struct ib_smp *trap)
 {
 	const struct ib_port_info *pi = &sw->port[0].pi;
-	uint64_t now = sw_now(sw), next;
-	const struct ib_trap *t;
-	struct ib_smp smp;
 
-	while ((t = ib_trap_due(&sw->traps, now, ib_time_ns(pi->subnet_timeout)))) {
-		ib_trap_build(&smp, t->tid, pi->mkey, &t->n);
-		send_smp(sw, &smp, route(sw, pi->sm_lid), pi->sm_lid, pi->lid);
-	}
-	next = ib_trap_deadline(&sw->traps);
-	if (next == UINT64_MAX)
-		return next;
-	return next > now ? next - now : 0;
+	send_smp(sw, trap, route(sw, pi->sm_lid), pi->sm_lid, pi->lid);
 }
 
-void sw_trap(struct sw *sw, uint8_t type, uint16_t num, const uint8_t details[54])
+void sw_trap(struct sw *sw, enum ib_notice_type type, enum ib_trap_num num,
+	     const uint8_t details[54])
 {
-	struct ib_notice n = {
-		.generic = 1,
-		.type = type,
-		.producer = IB_NODE_SWITCH_DEVICE,
-		.trap = num,
-		.issuer_lid = sw->port[0].pi.lid,
-	};
-
-	/* Before an SM has introduced itself there is nobody to tell. */
-	if (!sw->port[0].pi.sm_lid)
-		return;
-	memcpy(n.details, details, sizeof(n.details));
-	ib_trap_post(&sw->traps, &n, sw_now(sw));
-	run_traps(sw);
+	ib_sma_trap(&sw->sma, 0, type, num, details, sw_now(sw));
+	ib_sma_timer(&sw->sma, sw_now(sw));
 }
 
 void sw_trap_state_change(struct sw *sw)
@@ -417,17 +397,12 @@ uint64_t sw_timers(struct sw *sw)
 
 	sw->now_ns = 0;
 	now = sw_now(sw);
-	next = run_traps(sw);
+	ib_sma_timer(&sw->sma, now);
+	due = ib_sma_deadline(&sw->sma);
+	next = due == UINT64_MAX ? due : due > now ? due - now : 0;
 	due = pma_timer(sw);
 	if (due < next)
 		next = due;
-	if (sw->mkey_expires_ns && sw->mkey_expires_ns <= now) {
-		/* The lease ran out: anybody may now read and take the M_Key (14.2.4.2). */
-		sw->port[0].pi.mkey_prot = 0;
-		sw->mkey_expires_ns = 0;
-	}
-	if (sw->mkey_expires_ns && sw->mkey_expires_ns - now < next)
-		next = sw->mkey_expires_ns - now;
 	/* HOQLife of heads and answers that wait for credit. */
 	if ((sw->blocked || sw->reply_count) && next > SW_LOOK_NS)
 		next = SW_LOOK_NS;

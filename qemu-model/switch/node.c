@@ -76,7 +76,6 @@ static void init_port(struct sw *sw, unsigned int n)
 
 struct sw *sw_new(const struct sw_cfg *cfg)
 {
-	static const struct ib_trap_room room = { .slots = SW_TRAPS, .security = 2, .each = 1 };
 	unsigned int n = cfg->nports + 1;
 	struct sw *sw = calloc(1, sizeof(*sw));
 
@@ -94,21 +93,9 @@ struct sw *sw_new(const struct sw_cfg *cfg)
 		return NULL;
 	}
 	memset(sw->lft, IB_LFT_NO_PORT, sizeof(sw->lft));
-	sw->guids[0] = cfg->node_guid;
-	sw->si.linear_cap = SW_LFT_CAP;
-	sw->si.mcast_cap = SW_MFT_CAP;
-	sw->si.def_mcast_primary = 0xff;
-	sw->si.def_mcast_not_primary = 0xff;
-	sw->si.life_time = 18;
-	sw->si.part_enforce_cap = SW_PKEYS;
-	sw->si.inb_enforce_cap = 1;
-	sw->si.outb_enforce_cap = 1;
-	sw->si.filter_raw_in_cap = 1;
-	sw->si.filter_raw_out_cap = 1;
-	sw->si.enhanced_port0 = 1;
+	sw_sma_init(sw);
 	for (unsigned int i = 0; i < SW_REPLIES; i++)
 		sw->reply_order[i] = (uint8_t)i;
-	ib_trap_init(&sw->traps, sw->trap, &room, 1);
 	sw->pma.nports = n;
 	sw->pma.port = sw_pma_port;
 	sw->pma.ctx = sw;
@@ -245,15 +232,6 @@ void sw_port_changed(struct sw *sw, struct sw_port *p)
 		for (unsigned int i = 0; i < p->arb.t[t].n && i < IB_VLARB_MAX; i++)
 			if (p->arb.t[t].e[i].weight && p->arb.t[t].e[i].vl < SW_DATA_VLS)
 				p->arb_vls |= (uint16_t)(1u << p->arb.t[t].e[i].vl);
-}
-
-void sw_set_pkeys(struct sw_port *p, unsigned int block, const uint8_t d[IB_SMP_DATA_LEN])
-{
-	for (unsigned int i = 0; i < IB_PKEYS_PER_BLOCK; i++)
-		p->pkeys[block * IB_PKEYS_PER_BLOCK + i] = ib_pkey_block_get(d, i);
-	for (p->num_pkeys = SW_PKEYS; p->num_pkeys; p->num_pkeys--)
-		if (p->pkeys[p->num_pkeys - 1] & IB_PKEY_BASE_MASK)
-			break;
 }
 
 uint64_t sw_peer_key(const struct ohca_link_cfg *peer)

@@ -10,7 +10,7 @@
  *	node.c		the switch, its ports' lives, timers
  *	forward.c	data lanes: forwarding tables, arbitration, enforcement
  *	mgmt.c		VL15 and port 0: receiving, sending, traps
- *	sma.c		the subnet management agent's attributes
+ *	sma.c		what the subnet management agent (ib/sma.h) asks for
  *	loop.c		sockets, sleeping
  *	main.c		command line
  */
@@ -29,8 +29,8 @@
 #include "ib/packet.h"
 #include "ib/pma_agent.h"
 #include "ib/portinfo.h"
+#include "ib/sma.h"
 #include "ib/smp.h"
-#include "ib/trap.h"
 #include "ib/vl.h"
 #include "link/link.h"
 
@@ -205,9 +205,9 @@ struct sw {
 	uint64_t guids[SW_GUIDS];
 	struct ib_pma pma;
 
-	struct ib_trap_queue traps;
-	struct ib_trap trap[SW_TRAPS];
-	uint64_t mkey_expires_ns;	/* 0: lease not running */
+	struct ib_sma sma;
+	struct ib_sma_end end;
+	struct ib_trap trap[SW_TRAPS];		/* slots of @end */
 	struct sw_reply reply[SW_REPLIES];
 	uint8_t reply_order[SW_REPLIES];	/* @reply_count in use, then the free ones */
 	unsigned int reply_count;
@@ -289,9 +289,6 @@ void sw_link_effects(struct sw *sw);
  * gave the switch no processor.
  */
 uint64_t sw_now(struct sw *sw);
-
-/** sw_set_pkeys() - P_KeyTable block @block of port @p; data in the SMP's format. */
-void sw_set_pkeys(struct sw_port *p, unsigned int block, const uint8_t d[IB_SMP_DATA_LEN]);
 
 /** sw_sl2vl() - table for packets from @in to @out. */
 static inline struct ib_sl2vl *sw_sl2vl(struct sw *sw, unsigned int in, unsigned int out)
@@ -377,7 +374,11 @@ bool sw_is_own_lid(const struct sw *sw, uint16_t lid);
  * Without an SM there is none. It is repeated until it is repressed; of violations one of each
  * kind is reported at a time (ib/trap.h).
  */
-void sw_trap(struct sw *sw, uint8_t type, uint16_t num, const uint8_t details[54]);
+void sw_trap(struct sw *sw, enum ib_notice_type type, enum ib_trap_num num,
+	     const uint8_t details[54]);
+
+/** sw_send_trap() - send a trap of port 0 to its subnet manager */
+void sw_send_trap(struct sw *sw, const struct ib_smp *trap);
 
 /** sw_trap_state_change() - PortStateChange and trap 128. */
 void sw_trap_state_change(struct sw *sw);
@@ -390,15 +391,8 @@ uint64_t sw_timers(struct sw *sw);
 
 /* ---- sma.c ---- */
 
-/**
- * sw_sma() - answer a subnet management request for this switch
- * @in: port it came by, 0 if none
- * @slid: LRH.SLID, for trap 256
- * @smp: request, turned into its response
- *
- * Return: false if there is nothing to answer (bad M_Key, response, TrapRepress).
- */
-bool sw_sma(struct sw *sw, unsigned int in, uint16_t slid, struct ib_smp *smp);
+/** sw_sma_init() - the agent of a switch whose @cfg, @nports and ports are there */
+void sw_sma_init(struct sw *sw);
 
 /* ---- loop.c ---- */
 

@@ -250,9 +250,11 @@ static void link_control(void **st)
 	pi.phys_state = IB_PHYS_DISABLED;
 	assert_int_equal(ohca_sma_deadline(&sma), UINT64_MAX);
 	assert_int_equal(set_pi(&pi, NULL), IB_MAD_OK);
-	/* the reply leaves first, then the link goes */
+	/* the reply leaves first, then the link goes; what was set is shown already */
 	assert_int_equal(lg.link, -1);
-	assert_int_equal(get_pi().state, IB_PS_ACTIVE);
+	assert_int_equal(sma.port[0].pi.state, IB_PS_ACTIVE);
+	assert_int_equal(get_pi().state, IB_PS_DOWN);
+	assert_int_equal(get_pi().phys_state, IB_PHYS_DISABLED);
 	assert_int_equal(ohca_sma_deadline(&sma), 0);
 	ohca_sma_timer(&sma, now);
 	assert_int_equal(lg.link, OHCA_SMA_LINK_DISABLE);
@@ -519,11 +521,11 @@ static void mkey(void **st)
 	assert_true(ib_get_be64(lg.trap.data + 24) == 0x6666);
 
 	/* the lease runs; the right key stops it, silence ends protection */
-	assert_true(sma.port[0].lease_ns == now + 10 * SEC);
+	assert_true(sma.port[0].end.lease_ns == now + 10 * SEC);
 	s = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0);
 	s.mkey = ib_to_be64(0x5555);
 	assert_int_equal(ask(&s), IB_MAD_OK);
-	assert_true(sma.port[0].lease_ns == UINT64_MAX);
+	assert_true(sma.port[0].end.lease_ns == UINT64_MAX);
 	s = smp(IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE, 0);
 	assert_int_equal(run(&s, 0, true), OHCA_SMA_CONSUMED);
 	ohca_sma_timer(&sma, now + 10 * SEC - 1);
@@ -626,10 +628,10 @@ static void traps(void **st)
 	ohca_sma_timer(&sma, now);
 	assert_int_equal(lg.traps, 1);
 	/* violations leave room for what the node has to tell of itself */
-	assert_int_equal(sma.port[0].traps.dropped, 100 - (OHCA_TRAP_SECURITY - 1));
+	assert_int_equal(sma.port[0].end.traps.dropped, 100 - (OHCA_TRAP_SECURITY - 1));
 	for (unsigned int i = 0; i < 2; i++)
 		ohca_sma_modify_caps(&sma, 0, i ? 0 : IB_CAP_SM, i ? IB_CAP_SM : 0, now);
-	assert_int_equal(sma.port[0].traps.dropped, 100 - (OHCA_TRAP_SECURITY - 1));
+	assert_int_equal(sma.port[0].end.traps.dropped, 100 - (OHCA_TRAP_SECURITY - 1));
 	assert_int_equal(get_pi().qkey_violations, 100);
 	ohca_sma_reset_qkey_violations(&sma, 0);
 	assert_int_equal(get_pi().qkey_violations, 0);

@@ -84,8 +84,10 @@ static void test_every_attribute(void **state)
 			assert_int_equal(set(t, (uint16_t)attr, 0, d), IB_MAD_BAD_METHOD_ATTR);
 	}
 	assert_int_equal(get(t, 0xff90, 0, d), IB_MAD_BAD_METHOD_ATTR);
-	assert_int_equal(ep_switch(&t->ep[0], 0x03, IB_SMP_ATTR_NODE_INFO, 0, d),
+	assert_int_equal(ep_switch(&t->ep[0], 0x15, IB_SMP_ATTR_NODE_INFO, 0, d),
 			 IB_MAD_BAD_METHOD);
+	/* A Send needs no response. */
+	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SEND, IB_SMP_ATTR_NODE_INFO, 0, d), -1);
 	assert_int_equal(get(t, IB_SMP_ATTR_PORT_INFO, 9, d), IB_MAD_BAD_FIELD);
 	assert_int_equal(get(t, IB_SMP_ATTR_PKEY_TABLE, 9 << 16, d), IB_MAD_BAD_FIELD);
 	assert_int_equal(get(t, IB_SMP_ATTR_PKEY_TABLE, 5, d), IB_MAD_BAD_FIELD);
@@ -98,6 +100,52 @@ static void test_every_attribute(void **state)
 	assert_int_equal(get(t, IB_SMP_ATTR_MFT, 128, d), IB_MAD_BAD_FIELD);
 	assert_int_equal(get(t, IB_SMP_ATTR_MFT, 1u << 28, d), IB_MAD_BAD_FIELD);
 	assert_int_equal(get(t, IB_SMP_ATTR_GUID_INFO, 1, d), IB_MAD_BAD_FIELD);
+	net_free(t);
+}
+
+/* The rules that an adapter's port has as well. */
+static void test_same_rules(void **state)
+{
+	static const uint8_t path[] = { 1 };
+	struct net *t = net_new(8, 1, 4, 0);
+	struct ib_vlarb_entry e[IB_VLARB_BLOCK] = { { IB_MGMT_VL, 1 } };
+	struct ib_port_info pi;
+	struct ib_notice n;
+	struct ib_smp smp;
+	uint8_t d[64];
+
+	(void)state;
+	/* attributes without a modifier have none */
+	assert_int_equal(get(t, IB_SMP_ATTR_NODE_INFO, 1, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_NODE_DESC, 1, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_SWITCH_INFO, 1, d), IB_MAD_BAD_FIELD);
+	/* reserved bits of one do not count */
+	assert_int_equal(get(t, IB_SMP_ATTR_PORT_INFO, 0x100, d), 0);
+	/* VL15 has no place in arbitration */
+	ib_vlarb_block_pack(e, d);
+	assert_int_equal(set(t, IB_SMP_ATTR_VLARB, 1 << 16 | 1, d), IB_MAD_BAD_FIELD);
+	assert_int_equal(get(t, IB_SMP_ATTR_VLARB, 1 << 16 | 1, d), 0);
+	assert_int_not_equal(d[0] & 15, IB_MGMT_VL);
+	/* a route without hops ends here, and the answer goes back by its port */
+	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 0, path);
+	ib_smp_set_hops(&smp, 0, 0);
+	assert_int_equal(ep_query(&t->ep[0], &smp), 0);
+
+	/* Set(Notice) takes back the trap that Get(Notice) shows */
+	get_pi(t, 0, &pi);
+	pi.state = 0;
+	pi.phys_state = 0;
+	pi.lid = 1;
+	pi.sm_lid = 2;
+	assert_int_equal(set_pi(t, 0, &pi), 0);
+	sw_trap_state_change(t->sw);
+	assert_int_equal(get(t, IB_SMP_ATTR_NOTICE, 0, d), 0);
+	ib_notice_unpack(d, &n);
+	assert_true(n.trap == IB_TRAP_LINK_STATE_CHANGE && n.issuer_lid == 1);
+	assert_int_equal(set(t, IB_SMP_ATTR_NOTICE, 0, d), 0);
+	assert_int_equal(get(t, IB_SMP_ATTR_NOTICE, 0, d), 0);
+	ib_notice_unpack(d, &n);
+	assert_int_equal(n.type, IB_NOTICE_EMPTY);
 	net_free(t);
 }
 
@@ -569,22 +617,22 @@ static void test_mkey(void **state)
 	assert_int_equal(set(t, IB_SMP_ATTR_LFT, 0, d), -1);
 	assert_int_equal(t->sw->lft[1], 0);
 	assert_int_equal(t->sw->port[0].pi.mkey_violations, 1);
-	assert_int_not_equal(t->sw->mkey_expires_ns, 0);
+	assert_true(t->sw->end.lease_ns != UINT64_MAX);
 	assert_non_null(waiting(t, IB_TRAP_BAD_MKEY));
 	/* What is answered without the key leaves the lease alone. */
 	ep_smp_init(&t->ep[0], &smp, 0x12, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
 	assert_int_equal(ep_query(&t->ep[0], &smp), IB_MAD_BAD_METHOD);
-	assert_int_not_equal(t->sw->mkey_expires_ns, 0);
+	assert_true(t->sw->end.lease_ns != UINT64_MAX);
 	/* With the key all is well, and the lease stops. */
 	memcpy(d, &t->sw->lft[0], 64);
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_SET, IB_SMP_ATTR_LFT, 0, d, 1, path);
 	smp.mkey = ib_to_be64(0xabcdef);
 	assert_int_equal(ep_query(&t->ep[0], &smp), 0);
 	assert_int_equal(ib_be64(smp.mkey), 0);
-	assert_int_equal(t->sw->mkey_expires_ns, 0);
+	assert_true(t->sw->end.lease_ns == UINT64_MAX);
 	/* An expired lease opens the protection. */
 	assert_int_equal(set(t, IB_SMP_ATTR_LFT, 0, d), -1);
-	t->sw->mkey_expires_ns = 1;
+	t->sw->end.lease_ns = 1;
 	sw_timers(t->sw);
 	assert_int_equal(t->sw->port[0].pi.mkey_prot, 0);
 	get_pi(t, 0, &pi);
@@ -748,7 +796,7 @@ static void test_down_by_sm(void **state)
 	(void)state;
 	while (ep_recv_smp(&t->ep[0], &smp))
 		;
-	ib_trap_clear(&t->sw->traps);
+	ib_trap_clear(&t->sw->end.traps);
 	/* Disabled: nothing comes back up, so that nothing else can be the reason. */
 	get_pi(t, 2, &pi);
 	pi.state = IB_PS_DOWN;
@@ -1176,6 +1224,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_node_info),
 		cmocka_unit_test(test_every_attribute),
+		cmocka_unit_test(test_same_rules),
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_port_info),

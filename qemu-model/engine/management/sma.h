@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The HCA's subnet management agent (IBTA volume 1, 14.2 and 14.3).
+ * The HCA's side of its subnet management agent (ib/sma.h).
  *
  * It is the master of everything that a subnet manager sets at a port: PortInfo,
  * P_Key table, GUIDs, SL to VL, VL arbitration. The engine keeps copies for its data
  * path and refreshes them from @port_changed. Pure logic: no memory access, no
  * clock (time is passed in), no sending but through struct ohca_sma_ops. Owner only.
- *
- * An M_Key violation is the one request that the specification forbids to answer;
- * everything else that is a request gets a response.
  */
 #ifndef OHCA_ENGINE_SMA_H
 #define OHCA_ENGINE_SMA_H
 
-#include "ib/portinfo.h"
-#include "ib/smp.h"
-#include "ib/trap.h"
-#include "ib/vl.h"
+#include "ib/sma.h"
 
 #define OHCA_SMA_MAX_PORTS	2u
 #define OHCA_SMA_PKEYS		128u
@@ -98,6 +92,9 @@ struct ohca_sma_cfg {
  * @pkey: P_Key table, host order; 0: free
  * @guid: GUIDInfo; 0: free. GID i is @pi.gid_prefix, @guid[i]
  * @arb: VL arbiter with the tables in force
+ * @end: traps and M_Key lease
+ * @trap: slots of the traps
+ * @link_due: IB_PI_EFF_LINK_* that the timer has to do
  */
 struct ohca_sma_port {
 	struct ib_port_info pi;
@@ -105,14 +102,13 @@ struct ohca_sma_port {
 	uint64_t guid[OHCA_SMA_GUIDS];
 	struct ib_sl2vl sl2vl;
 	struct ib_vlarb arb;
-	struct ib_trap_queue traps;
+	struct ib_sma_end end;
 	struct ib_trap trap[OHCA_TRAP_SLOTS];
-	uint64_t lease_ns;		/* M_Key lease runs out then; UINT64_MAX: not running */
-	bool link_due;			/* @link_act is to be done by the timer */
-	enum ohca_sma_link link_act;
+	uint32_t link_due;
 };
 
 struct ohca_sma {
+	struct ib_sma agent;
 	struct ohca_sma_cfg cfg;
 	struct ohca_sma_ops ops;
 	void *ctx;
