@@ -174,7 +174,7 @@ static void ohca_srq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_
  * @line: prints an object
  */
 struct ohca_list {
-	struct seq_operations ops;
+	const struct seq_operations ops;
 	const char *columns;
 	size_t objs;
 	void (*line)(struct seq_file *m, struct ohca_dev *dev, struct ohca_obj *obj);
@@ -270,10 +270,13 @@ static const struct file_operations ohca_##name##_fops = {				\
 	.release = seq_release,								\
 }
 
+#define OHCA_QP_COLUMNS								\
+	"handle qpn type owner state sq_head sq_tail rq_head rq_tail hw_state"		\
+	" hw_sq_pi hw_sq_ci hw_rq_ci hw_una_psn hw_max_psn hw_expected_psn"		\
+	" hw_retries hw_counters hw_flags"
+
 OHCA_LIST(cq, "cqn owner size eqn ci arm_sn hw_pi hw_ci hw_told hw_events hw_flags");
-OHCA_LIST(qp, "handle qpn type owner state sq_head sq_tail rq_head rq_tail hw_state"
-	  " hw_sq_pi hw_sq_ci hw_rq_ci hw_una_psn hw_max_psn hw_expected_psn"
-	  " hw_retries hw_counters hw_flags");
+OHCA_LIST(qp, OHCA_QP_COLUMNS);
 OHCA_LIST(srq, "srqn owner size head hw_ci hw_limit hw_qps hw_flags");
 
 /** ohca_debugfs_add - show a device; it is registered */
