@@ -13,7 +13,7 @@ MAKEFLAGS += --no-print-directory
 files = $(shell find $(wildcard $(1)) -type f ! -name '*.o' ! -name '*.pyc' 2>/dev/null)
 
 .PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider switch \
-	units lint debug-layer docs check campaign soak perftest-matrix demo install clean distclean
+	units lint debug-layer docs check campaign mutants soak perftest-matrix demo install clean distclean
 
 all: lab
 
@@ -21,6 +21,8 @@ help:
 	@echo 'make demo          build everything, boot two VMs on one fabric, run the tools between them'
 	@echo 'make check         all tests (OHCA_CHECK="units system ..." picks)'
 	@echo 'make campaign      attacks with fresh seeds, each for CAMPAIGN_SECONDS (600); CAMPAIGN="process ..." picks'
+	@echo 'make mutants       changes lines of PART (all five) at random and counts what its units notice'
+	@echo '                   (MUTANTS_COUNT=40 a part, MUTANTS_SEED=N: the same changes again)'
 	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
 	@echo 'make lab           everything tools/ohca-lab needs (default)'
@@ -138,6 +140,11 @@ campaign: lab debug-layer
 # Writes Documentation/perftest.rst.
 perftest-matrix: lab
 	@tests/system/perftest-matrix
+
+# The provider's units want rdma-core's headers.
+mutants: | $(ROOT) $(if $(filter provider,$(or $(PART),provider)),$(STAMP)/provider)
+	@tools/in-root tests/mutants/run --build $(BUILD) $(if $(MUTANTS_SEED),--seed $(MUTANTS_SEED)) \
+		$(if $(MUTANTS_COUNT),--count $(MUTANTS_COUNT)) $(if $(JOBS),--jobs $(JOBS)) $(PART)
 
 # The demo is Python, which a fresh host may lack.
 demo: $(STAMP)/deps

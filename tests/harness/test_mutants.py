@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whether lines are changed as 'make mutants' says, and what tests notice is told from the rest."""
+import os
+import random
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import fake
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), ".."))
+
+# pylint: disable=wrong-import-position
+from mutants import accepted, change, trial  # noqa: E402
+from mutants.part import Broken, Part, Tree  # noqa: E402
+
+SOURCE = """\
+#include "made_up.h"
+#define LIMIT 3
+static const int table[] = { 1, 2 };
+int used;
+
+int limited(int n)
+{
+	/* if (n > 7) a comment */
+	int spare = 0;
+
+	if (n > LIMIT && n < 100)
+		return LIMIT;
+	assert(n < 8);
+	printf("%d < 9",
+	       n + 1);
+	used = 1;
+	while (n == 50)
+		;
+	(void)spare;
+	return n;
+}
+"""
+TEST = """\
+#include "made_up.h"
+int main(void)
+{
+	return limited(2) != 2 || limited(3) != 3 || limited(4) != 3;
+}
+"""
+HEADER = """\
+#include <assert.h>
+#include <stdio.h>
+extern int used;
+int limited(int n);
+"""
+MAKEFILE = """\
+OUT := $(BUILD)
+TESTS := test_limited
+$(OUT)/test_limited: $(OUT)/test_limited.o $(OUT)/limited.o
+	$(CC) $(CFLAGS) $(ASAN) -o $@ $^
+$(OUT)/%.o: ../part/%.c Makefile
+	@mkdir -p $(@D); $(CC) -O1 $(CFLAGS) $(ASAN) -I../part -c -o $@ $<
+$(OUT)/%.o: %.c Makefile
+	@mkdir -p $(@D); $(CC) -O1 $(CFLAGS) $(ASAN) -I../part -c -o $@ $<
+"""
+
+
+class Changes(unittest.TestCase):
+    """What is changed of a source."""
+
+    def setUp(self):
+        self.all = [c for line in change.changes_of("x.c", SOURCE) for c in line]
+
+    def new(self, kind, line):
+        """What a kind of change makes of a line, named by a text in it."""
+        return [c.new.strip() for c in self.all if c.kind == kind and line in c.old]
+
+    def test_kinds(self):
+        first = "if (n > LIMIT && n < 100)"
+        self.assertEqual(self.new("compare", first), ["if (n <= LIMIT && n < 100)",
+                                                      "if (n > LIMIT && n >= 100)"])
+        self.assertEqual(self.new("condition", first), ["if (n > LIMIT || n < 100)",
+                                                        "if (!(n > LIMIT && n < 100))"])
+        self.assertEqual(self.new("off by one", first), [
+            "if (n >= LIMIT && n < 100)", "if (n > LIMIT && n <= 100)",
+            "if (n > LIMIT && n < 101)", "if (n > LIMIT && n < 99)"])
+        self.assertEqual(self.new("constant", first), ["if (n > (LIMIT + 1) && n < 100)",
+                                                       "if (n > LIMIT && n < 200)"])
+        self.assertEqual(self.new("dropped", "used"), ["(void)0;"])
+
+    def test_only_code(self):
+        self.assertEqual(sorted({c.line for c in self.all}), [9, 11, 12, 16, 17])
+
+    def test_one_line(self):
+        for c in self.all:
+            self.assertEqual(c.function, "limited")
+            changed = c.apply(SOURCE)
+            differ = [i for i, (a, b) in enumerate(zip(SOURCE.split("\n"), changed.split("\n")), 1)
+                      if a != b]
+            self.assertEqual(differ, [c.line])
+
+    def test_drawn_by_seed(self):
+        def drawn(seed):
+            return list(change.draw([("x.c", SOURCE)], random.Random(seed)))
+        self.assertEqual(drawn(1), drawn(1))
+        self.assertNotEqual(drawn(1), drawn(2))
+        self.assertCountEqual(drawn(1), self.all)
+
+
+class Trials(unittest.TestCase):
+    """A part that is made up."""
+
+    def setUp(self):
+        here = tempfile.TemporaryDirectory()
+        self.addCleanup(here.cleanup)
+        self.top = os.path.join(here.name, "top")
+        for path, text in (("part/limited.c", SOURCE), ("part/made_up.h", HEADER),
+                           ("units/test_limited.c", TEST), ("units/Makefile", MAKEFILE)):
+            path = os.path.join(self.top, "tests", path)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+        part = Part("made_up", "tests/part", "tests/units", "$(TESTS)")
+        self.tree = Tree(part, self.top, os.path.join(here.name, "tree"))
+        self.files = dict(part.files(self.top))
+
+    def verdict(self, tried, new):
+        """What becomes of the change that makes a line be this."""
+        path = "tests/part/limited.c"
+        one = next(c for line in change.changes_of(path, self.files[path]) for c in line
+                   if c.new.strip() == new)
+        return tried.judge(one)
+
+    @mock.patch.object(trial, "PROCESSOR_SECONDS", 1)
+    def test_outcomes(self):
+        counted = self.tree.level("counted", ["CFLAGS=-O0 --coverage"], "$(TESTS)")
+        lines = self.tree.covered(counted)
+        self.tree.levels.clear()
+        self.tree.measure(self.tree.level("plain", [], "$(TESTS)"))
+        self.tree.copy(self.tree.where + "2")
+        tried = trial.Trial(self.tree, lines)
+        self.assertIn(("tests/part/limited.c", 12), lines)
+        for new, outcome in (("if (n >= LIMIT && n < 100)", "survived"),
+                             ("if (n <= LIMIT && n < 100)", "noticed"),
+                             ("return (LIMIT + 1);", "noticed"),
+                             ("int spare = 1;", "same"),
+                             ("(void)0;", "survived"),
+                             # runs for ever, until its time is up
+                             ("while (n != 50)", "noticed"),
+                             ("return (LIMIT + 1);", "noticed"),
+                             ("if (n > LIMIT && n < 101)", "survived")):
+            with self.subTest(new):
+                self.assertEqual(self.verdict(tried, new).outcome, outcome)
+        path = os.path.join(self.tree.where, "tests/part/limited.c")
+        with open(path, encoding="utf-8") as f:
+            self.assertEqual(f.read(), SOURCE)
+
+    def test_broken(self):
+        with open(os.path.join(self.tree.tests, "test_limited.c"), "a", encoding="utf-8") as f:
+            f.write("int oops(\n")
+        with self.assertRaises(Broken):
+            self.tree.level("plain", [], "$(TESTS)")
+
+    def test_failing_already(self):
+        with open(os.path.join(self.tree.tests, "test_limited.c"), "w", encoding="utf-8") as f:
+            f.write("int main(void) { return 1; }\n")
+        with self.assertRaises(Broken):
+            self.tree.measure(self.tree.level("plain", [], "$(TESTS)"))
+
+
+class Accepted(unittest.TestCase):
+    """Changes that no test needs to notice."""
+
+    def test_read(self):
+        one = next(change.changes_of("a/b/x.c", SOURCE))[0]
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as f:
+            f.write("# a comment\n" + accepted.entry("part", one, "it is\nharmless"))
+            f.flush()
+            entries = accepted.read(f.name)
+        self.assertEqual(entries, {accepted.key("part", one): "it is harmless"})
+        # in another folder and on another line, but not when the line itself has changed
+        self.assertEqual(accepted.stale(entries, "part", [("c/x.c", "\n" + SOURCE)],
+                                        change.changes_of), [])
+        self.assertEqual(accepted.stale(entries, "part", [("c/x.c", "")], change.changes_of),
+                         list(entries))
+
+    def test_no_reason(self):
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as f:
+            f.write("p/x.c f\n- a;\n+ b;\n")
+            f.flush()
+            with self.assertRaises(ValueError):
+                accepted.read(f.name)
+
+
+if __name__ == "__main__":
+    fake.main()

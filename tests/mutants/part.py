@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Parts whose lines are changed, and the copies of the tree in which their tests run."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+
+# What a part's tests are built from.
+SOURCES = ("firmware-if", "qemu-model", "userspace", "kernel/include", "tests")
+# of a build; a change of a header builds most of a part
+BUILD_SECONDS = 900
+
+
+@dataclass(frozen=True)
+class Part:
+    """A folder of sources and its units."""
+    name: str
+    sources: str            # folder with the lines that are changed
+    tests: str              # folder of the units
+    programs: str           # the test programs, in terms of the units' Makefile
+    sanitizer: str = "ASAN"   # variable of the units' Makefile with the sanitizers' options
+    threads: str = ""       # programs under ThreadSanitizer
+    options: tuple = ()
+    # further tests: a file to build, below the build directory, and a command with its path
+    scripts: tuple = ()
+
+    def files(self, top):
+        """Pairs of a path from the top and its text, of all sources in subfolders, too."""
+        for folder, _, names in sorted(os.walk(os.path.join(top, self.sources))):
+            for name in sorted(names):
+                if name.endswith((".c", ".h")):
+                    path = os.path.join(folder, name)
+                    with open(path, encoding="utf-8") as f:
+                        yield os.path.relpath(path, top), f.read()
+
+
+PARTS = {p.name: p for p in (
+    Part("ib", "qemu-model/ib", "tests/ib", "$(TESTS) $(IBMAD)"),
+    Part("link", "qemu-model/link", "tests/link", "test_link", threads="test_link.tsan"),
+    Part("provider", "userspace/providers/ohca", "tests/provider", "$(TESTS)",
+         threads="$(TSAN_TESTS:%=%.tsan)"),
+    Part("switch", "qemu-model/switch", "tests/switch", "test_sma test_forward test_soak",
+         sanitizer="SAN", scripts=(("ohca-switch", "./test_cli.sh {}"),)),
+    Part("engine", "qemu-model/engine", "tests/engine", "$(TESTS)"),
+)}
+
+
+@dataclass
+class Program:
+    """A test: what make builds, and what runs it."""
+    name: str
+    target: str
+    command: str
+    seconds: float = 0      # how long it takes by itself, and of a processor's time
+    processor: float = 0
+
+
+@dataclass
+class Level:
+    """A build of a part's tests, with its own options of the compiler."""
+    name: str
+    build: str                  # directory
+    variables: list
+    programs: list = field(default_factory=list)
+    objects: dict = field(default_factory=dict)     # path: content, without a change
+
+
+class Broken(Exception):
+    """The tests do not pass, or are not built, without any change."""
+
+
+class Tree:
+    """A copy of the sources with builds of one part's tests."""
+
+    def __init__(self, part, top, where):
+        self.part, self.where = part, where
+        self.tests = os.path.join(where, part.tests)
+        self.levels = []
+        if not os.path.isdir(where):
+            for name in SOURCES:
+                if os.path.isdir(os.path.join(top, name)):
+                    shutil.copytree(os.path.join(top, name), os.path.join(where, name),
+                                    symlinks=True)
+
+    def make(self, level, *targets, seconds=BUILD_SECONDS):
+        """Runs make in the tests' folder; returns its status and output."""
+        return self._run(["make", "-s", f"BUILD={level.build}", *self.part.options,
+                          *level.variables, *targets], seconds)
+
+    def level(self, name, variables, programs, scripts=()):
+        """Adds a build, made now."""
+        level = Level(name, os.path.join(self.where, "build", name), variables)
+        status, out = self.make(level, f"--eval=names: ; @echo $(OUT): {programs}", "names")
+        if status:
+            raise Broken(f"{self.part.name}: {out}")
+        out, names = out.strip().splitlines()[-1].split(":")
+        for program in names.split():
+            path = os.path.join(out, program)
+            level.programs.append(Program(program, path, path))
+        for file, command in scripts:
+            path = os.path.join(level.build, file)
+            level.programs.append(Program(command.split()[0], path, command.format(path)))
+        status, out = self.make(level, *(p.target for p in level.programs))
+        if status:
+            raise Broken(f"{self.part.name}, {name}: {out}")
+        level.objects = dict(self.contents(level))
+        self.levels.append(level)
+        return level
+
+    @staticmethod
+    def contents(level, since=0.0):
+        """Paths and contents of a level's objects that are newer than a time."""
+        for folder, _, names in os.walk(level.build):
+            for name in names:
+                path = os.path.join(folder, name)
+                if name.endswith(".o") and os.stat(path).st_mtime >= since:
+                    with open(path, "rb") as f:
+                        yield path, f.read()
+
+    def copy(self, where):
+        """The same tree with its builds elsewhere."""
+        shutil.copytree(self.where, where, symlinks=True)
+        for folder, _, names in os.walk(os.path.join(where, "build")):
+            for name in names:
+                path = os.path.join(folder, name)
+                if name.endswith(".d"):
+                    stat = os.stat(path)
+                    with open(path, encoding="utf-8") as f:
+                        text = f.read().replace(self.where + "/", where + "/")
+                    with open(path, "w", encoding="utf-8") as f:
+                        f.write(text)
+                    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        tree = Tree(self.part, None, where)
+
+        def moved(text):
+            return text.replace(self.where + "/", where + "/")
+        for level in self.levels:
+            tree.levels.append(Level(
+                level.name, moved(level.build), level.variables,
+                [Program(p.name, moved(p.target), moved(p.command), p.seconds, p.processor)
+                 for p in level.programs],
+                {moved(path): data for path, data in level.objects.items()}))
+        return tree
+
+    def measure(self, level):
+        """Runs each program once, notes its time, and sees that it passes."""
+        for p in level.programs:
+            begin, processor = time.monotonic(), os.times()
+            status, out = self.run(p, 600, 600)
+            if status:
+                raise Broken(f"{self.part.name}: {p.name} of {level.name} fails without a change: "
+                             + out[-2000:])
+            now = os.times()
+            p.seconds = time.monotonic() - begin
+            # of all that end at this time, so at least this one's
+            p.processor = now.children_user + now.children_system - \
+                processor.children_user - processor.children_system
+
+    def run(self, program, seconds, processor, env=None):
+        """Runs a test for at most so long; returns its status and output."""
+        return self._run(["sh", "-c", f"ulimit -c 0; ulimit -t {int(processor)}; "
+                                      f"exec {program.command}"], seconds, env)
+
+    def _run(self, argv, seconds, env=None):
+        with subprocess.Popen(argv, cwd=self.tests, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                              env={**os.environ, "LC_ALL": "C", **(env or {})},
+                              start_new_session=True) as p:
+            try:
+                out = p.communicate(timeout=seconds)[0]
+            except subprocess.TimeoutExpired:
+                os.killpg(p.pid, signal.SIGKILL)
+                return -signal.SIGKILL, "no end"
+            finally:
+                try:
+                    # what the test has left running
+                    os.killpg(p.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            return p.returncode, out.decode(errors="replace")
+
+    def covered(self, level):
+        """For each line of the part's files, (path, number), the names of programs that run it."""
+        lines, here = {}, os.path.join(self.where, "build", "runs")
+        for p in level.programs:
+            into = os.path.join(here, p.name.replace("/", "_"))
+            self.run(p, 600, 600, {"GCOV_PREFIX": into})
+            for folder, _, names in os.walk(into):
+                data = [n for n in names if n.endswith(".gcda")]
+                for name in data:
+                    # notes of the compiler are looked for beside the counts
+                    notes = os.path.join(folder, name[:-len("gcda")] + "gcno")
+                    shutil.copy(os.path.join("/", os.path.relpath(notes, into)), notes)
+                if not data:
+                    continue
+                out = subprocess.run(["gcov", "-t", "--json-format", *data], cwd=folder,
+                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                     check=True).stdout
+                for text in out.decode().splitlines():
+                    self._count(json.loads(text), p.name, lines)
+            shutil.rmtree(into, ignore_errors=True)
+        return lines
+
+    def _count(self, report, name, lines):
+        for file in report["files"]:
+            path = os.path.normpath(os.path.join(report["current_working_directory"],
+                                                 file["file"]))
+            path = os.path.relpath(path, self.where)
+            if re.match(re.escape(self.part.sources) + "/", path):
+                for line in file["lines"]:
+                    if line["count"]:
+                        lines.setdefault((path, line["line_number"]), set()).add(name)

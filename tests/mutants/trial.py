@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whether a part's tests notice a change."""
+import os
+import time
+from dataclasses import dataclass
+
+# A changed program may take so many times its time, and some seconds: by a busy host's clock,
+# and of a processor.
+TIMES, SECONDS, PROCESSOR_SECONDS = 10, 40, 10
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a change."""
+    change: object
+    outcome: str        # noticed, survived, refused by the compiler, same
+    by: str = ""        # the level and program that noticed it
+    covered: bool = True
+
+    @property
+    def counts(self):
+        """Whether this was a change of the program at all."""
+        return self.outcome in ("noticed", "survived")
+
+
+class Trial:
+    """Tries changes in a tree, one after another."""
+
+    def __init__(self, tree, covered):
+        self.tree, self.covered = tree, covered
+
+    def programs(self, change, level):
+        """The programs that run the changed line, the shortest first; all if none is known to."""
+        names = self.covered.get((change.path, change.line), ())
+        # those under ThreadSanitizer have the same names and a suffix
+        some = [p for p in level.programs if p.name.partition(".tsan")[0] in names]
+        return sorted(some or level.programs, key=lambda p: p.processor)
+
+    def judge(self, change):
+        """Builds and tests one change, and takes it back."""
+        path = os.path.join(self.tree.where, change.path)
+        stat = os.stat(path)
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        begin = time.time() - 0.01
+        try:
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(change.apply(text))
+            return self._judge(change, begin)
+        finally:
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+            for level in self.tree.levels:
+                self._restore(level, begin, stat.st_mtime)
+
+    def _restore(self, level, begin, old):
+        """Puts objects back that are newer than the change; what was made of them must go."""
+        for path, _ in list(self.tree.contents(level, begin)):
+            if path in level.objects:
+                with open(path, "wb") as f:
+                    f.write(level.objects[path])
+                # newer than the source as it was, older than its next change
+                os.utime(path, (old + 0.001, max(old + 0.001, begin - 1)))
+            else:
+                os.unlink(path)
+        for p in level.programs:
+            if os.path.exists(p.target) and os.stat(p.target).st_mtime >= begin:
+                os.unlink(p.target)
+
+    def _judge(self, change, begin):
+        covered = (change.path, change.line) in self.covered
+        for number, level in enumerate(self.tree.levels):
+            programs = self.programs(change, level)
+            if number == 0:
+                # a header's line may be in some programs' objects only
+                first = level.programs if change.path.endswith(".h") else programs[:1]
+                if self.tree.make(level, *(p.target for p in first))[0]:
+                    return Verdict(change, "refused by the compiler")
+                if all(level.objects.get(path) == data
+                       for path, data in self.tree.contents(level, begin)):
+                    return Verdict(change, "same")
+            for p in programs:
+                status, _ = self.tree.make(level, p.target)
+                if status:
+                    # with other options the compiler sees more
+                    return Verdict(change, "refused by the compiler")
+                status, out = self.tree.run(p, SECONDS + TIMES * p.seconds,
+                                            PROCESSOR_SECONDS + TIMES * p.processor)
+                if status:
+                    return Verdict(change, "noticed", f"{level.name} {p.name}: " + why(status, out))
+        return Verdict(change, "survived", covered=covered)
+
+
+def why(status, out):
+    """A line of a failed test's output that says most."""
+    lines = [x.strip() for x in out.splitlines()]
+    for sign in ("[  ERROR   ]", "FAIL", "ERROR: ", "runtime error", "[  FAILED  ]"):
+        for line in lines:
+            if sign in line:
+                return line[-100:]
+    return lines[-1][-100:] if lines and status > 0 else f"status {status}"
