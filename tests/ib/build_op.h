@@ -32,13 +32,15 @@
 #define T_CMP_MASK	0xff00ff00ff00ff00ull
 #define T_LEVEL	1
 
+static const uint8_t t_sgid[16] = { 0xfe, 0x80, [8] = 1, [15] = 7 };
+static const uint8_t t_dgid[16] = { 0xfe, 0xc0, [8] = 2, [15] = 9 };
+
 /*
  * A packet from LRH to VCRC with @payload bytes (0 if the opcode allows none) of
  * 0, 1, 2, ... and, if @grh, a GRH. Returns its length.
  */
 static inline size_t build_op(uint8_t *buf, uint8_t opcode, bool grh, uint32_t payload)
 {
-	static const uint8_t gid[16] = { 0xfe, 0x80, [15] = 7 };
 	const struct ib_opcode_info *op = &ib_opcodes[opcode];
 	uint32_t hdr = IB_LRH_LEN + (grh ? IB_GRH_LEN : 0) + op->hdr_len;
 	uint8_t *p = buf;
@@ -54,7 +56,7 @@ static inline size_t build_op(uint8_t *buf, uint8_t opcode, bool grh, uint32_t p
 			 T_SLID);
 	if (grh)
 		p = ib_build_grh(p, 0x5a, 0x12345, (uint16_t)(len - IB_LRH_LEN - IB_GRH_LEN), 64,
-				 gid, gid);
+				 t_sgid, t_dgid);
 	p = ib_build_bth(p, opcode, IB_BTH_SE | IB_BTH_MIGREQ, ib_pad(payload), T_PKEY, T_DQPN,
 			 true, T_PSN);
 	if (op->hdrs & IB_HDR_RDETH)

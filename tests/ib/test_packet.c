@@ -127,6 +127,9 @@ static void roundtrip(uint8_t opcode, bool grh, uint32_t payload)
 	if (grh) {
 		assert_int_equal(ib_grh_tclass(ib_pkt_grh(b, &pi)), 0x5a);
 		assert_int_equal(ib_grh_flow(ib_pkt_grh(b, &pi)), 0x12345);
+		assert_int_equal(ib_pkt_grh(b, &pi)->hoplimit, 64);
+		assert_memory_equal(ib_pkt_grh(b, &pi)->sgid, t_sgid, 16);
+		assert_memory_equal(ib_pkt_grh(b, &pi)->dgid, t_dgid, 16);
 	}
 	assert_true(ib_icrc_ok(b, pi.len));
 
@@ -170,6 +173,35 @@ static void capture_vectors(void **st)
 	assert_int_equal(pi.vl, 15);
 	assert_int_equal(pi.dlid, IB_LID_PERMISSIVE);
 	assert_int_equal(pi.payload_len, 256);
+}
+
+/* FECN and BECN are the first bits of the byte before the destination QP. */
+static void congestion(void **st)
+{
+	struct ib_pkt_info pi;
+	size_t len;
+
+	(void)st;
+	for (unsigned int bits = 0; bits < 4; bits++) {
+		len = build_op(buf, IB_OP_RC_SEND_ONLY, false, 4);
+		buf[IB_LRH_LEN + 4] |= (uint8_t)(bits << 6);
+		assert_int_equal(ib_pkt_parse(buf, len, &pi), IB_PKT_OK);
+		assert_int_equal(pi.fecn, bits >> 1);
+		assert_int_equal(pi.becn, bits & 1);
+		assert_int_equal(pi.dqpn, T_DQPN);
+	}
+}
+
+/* A wrong GRH is known as soon as it is there. */
+static void short_grh(void **st)
+{
+	struct ib_pkt_info pi;
+	size_t len = build_op(buf, IB_OP_RC_SEND_ONLY, true, 4) - 2;
+
+	(void)st;
+	buf[8] = 0x40;
+	assert_int_equal(ib_hdr_parse(buf, 47, len, 0, &pi), IB_PKT_ERR_SHORT);
+	assert_int_equal(ib_hdr_parse(buf, 48, len, 0, &pi), IB_PKT_ERR_GRH);
 }
 
 /* Break one thing of a good packet and expect one error. */
@@ -343,6 +375,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(credit_codes),
+		cmocka_unit_test(congestion),
+		cmocka_unit_test(short_grh),
 		cmocka_unit_test(opcode_table),
 		cmocka_unit_test(every_opcode),
 		cmocka_unit_test(capture_vectors),

@@ -226,6 +226,35 @@ static void profiles(void **st)
 	assert_false(pi.cap_mask & IB_CAP_EXT_SPEEDS);
 }
 
+/* All of a CA's port before its link has come up; the rest is nought. */
+static void initial(void **st)
+{
+	static const struct ib_port_info want = {
+		.local_port = 1,
+		.width_enabled = 3, .width_supported = 3, .width_active = IB_WIDTH_4X,
+		.speed_enabled = 7, .speed_supported = 7, .speed_active = IB_SPEED_QDR,
+		.speed_ext_enabled = 3, .speed_ext_supported = 3,
+		.speed_ext_active = IB_SPEED_EXT_EDR,
+		.down_default = IB_PHYS_POLLING, .state = IB_PS_DOWN, .phys_state = IB_PHYS_POLLING,
+		.mtu_cap = 5, .mtu = 5, .vl_cap = 4, .op_vls = 4,
+		.vlarb_high_cap = 8, .vlarb_low_cap = 8,
+		.resp_time = 8, .subnet_timeout = 18, .local_phy_errors = 8, .overrun_errors = 8,
+		.guid_cap = 128, .gid_prefix = 0xfe80000000000000ull,
+		.cap_mask = IB_CAP_TRAP | IB_CAP_CLIENT_REREG | IB_CAP_EXT_SPEEDS,
+	};
+	struct ib_port_info pi;
+
+	(void)st;
+	ib_port_info_init(&pi, &edr, 1, IB_PI_CA);
+	assert_memory_equal(&pi, &want, sizeof(want));
+	ib_port_info_init(&pi, &edr, 1, IB_PI_SWITCH_EXT);
+	assert_true(pi.vl_stall_count == 7 && pi.hoq_life == 18 && pi.gid_prefix == 0);
+	/* both ends of a link have their say */
+	assert_int_equal(ib_port_negotiate(&pi, 3, 0, 1, IB_MTU_CODE_2048, 3), 0);
+	assert_true(pi.speed_active == IB_SPEED_SDR && pi.speed_ext_active == IB_SPEED_EXT_FDR);
+	assert_true(pi.mtu == IB_MTU_CODE_2048 && pi.op_vls == 3);
+}
+
 static void violations(void **st)
 {
 	struct ib_port_info pi = fresh(IB_PI_CA), r;
@@ -279,6 +308,7 @@ int main(void)
 		cmocka_unit_test(enables),
 		cmocka_unit_test(link_requests),
 		cmocka_unit_test(profiles),
+		cmocka_unit_test(initial),
 		cmocka_unit_test(violations),
 		cmocka_unit_test(mkeys),
 	};

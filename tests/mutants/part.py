@@ -6,11 +6,14 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from dataclasses import dataclass, field
 
 # What a part's tests are built from.
 SOURCES = ("firmware-if", "qemu-model", "userspace", "kernel/include", "tests")
+# How cmocka says that a case has failed.
+FAILED = "[  FAILED  ]"
 # of a build; a change of a header builds most of a part
 BUILD_SECONDS = 900
 
@@ -170,18 +173,27 @@ class Tree:
                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                               env={**os.environ, "LC_ALL": "C", **(env or {})},
                               start_new_session=True) as p:
-            try:
-                out = p.communicate(timeout=seconds)[0]
-            except subprocess.TimeoutExpired:
-                os.killpg(p.pid, signal.SIGKILL)
-                return -signal.SIGKILL, "no end"
-            finally:
+
+            def end():
                 try:
-                    # what the test has left running
                     os.killpg(p.pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-            return p.returncode, out.decode(errors="replace")
+            timer = threading.Timer(seconds, end)
+            timer.start()
+            out, failed = [], False
+            for line in p.stdout:
+                out.append(line.decode(errors="replace"))
+                failed = FAILED in out[-1]
+                if failed:
+                    # cmocka would go on with its other cases
+                    end()
+                    break
+            status = p.wait()
+            timer.cancel()
+            # what the test has left running
+            end()
+            return 1 if failed else status, "".join(out)
 
     def covered(self, level):
         """For each line of the part's files, (path, number), the names of programs that run it."""
