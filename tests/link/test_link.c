@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -66,6 +67,19 @@ static void expect_one(struct ohca_link *l, unsigned int vl, size_t len, uint8_t
 
 /* ---- handshake ----------------------------------------------------------------- */
 
+static void expect_cfg(const struct ohca_link_cfg *c, const struct ohca_link_cfg *want)
+{
+	assert_true(c->node_guid == want->node_guid && c->port_guid == want->port_guid);
+	assert_int_equal(c->node_type, want->node_type);
+	assert_true(c->port_num == want->port_num && c->want_port == want->want_port);
+	assert_true(c->vl_cap == want->vl_cap && c->mtu_cap == want->mtu_cap);
+	assert_true(c->shift_min == want->shift_min && c->shift_max == want->shift_max);
+	assert_int_equal(c->shift_pref, want->shift_pref);
+	assert_int_equal(c->width_sup, want->width_sup);
+	assert_int_equal(c->speed_sup, want->speed_sup);
+	assert_int_equal(c->speed_ext_sup, want->speed_ext_sup);
+}
+
 static void test_hello(void **state)
 {
 	struct ohca_link_err ea, eb;
@@ -85,19 +99,19 @@ static void test_hello(void **state)
 	cb.mtu_cap = 4;
 	cb.shift_min = 1;
 	cb.shift_max = 2;
+	cb.shift_pref = 1;
+	cb.width_sup = 1;
+	cb.speed_sup = 5;
+	cb.speed_ext_sup = 6;
 	strcpy(cb.desc, "the \033[2Jhost");
 	assert_int_equal(pair_meet(&p, &ca, &cb, &ea, &eb), 0);
 	assert_int_equal(ohca_link_vls(p.a), 4);
 	assert_int_equal(ohca_link_vls(p.b), 4);
 	assert_int_equal(ohca_link_shift(p.a), 2);
 	assert_int_equal(ohca_link_shift(p.b), 2);
-	assert_int_equal(ohca_link_peer(p.b)->node_guid, ca.node_guid);
-	assert_int_equal(ohca_link_peer(p.b)->node_type, 2);
-	assert_int_equal(ohca_link_peer(p.b)->port_num, 7);
+	expect_cfg(ohca_link_peer(p.b), &ca);
 	assert_string_equal(ohca_link_peer(p.b)->desc, "the switch");
-	assert_int_equal(ohca_link_peer(p.a)->port_guid, cb.port_guid);
-	assert_int_equal(ohca_link_peer(p.a)->want_port, 7);
-	assert_int_equal(ohca_link_peer(p.a)->mtu_cap, 4);
+	expect_cfg(ohca_link_peer(p.a), &cb);
 	assert_string_equal(ohca_link_peer(p.a)->desc, "the ?[2Jhost");
 	assert_false(ohca_link_is_up(p.a));
 	assert_null(ohca_link_tx_begin(p.a, 0, 64));
@@ -491,6 +505,30 @@ static void test_close(void **state)
 	assert_true(ohca_link_prepare_sleep(p.a));
 	assert_int_equal(ohca_link_train(p.a, &(struct ohca_link_phy){ 0 }), -1);
 	ohca_link_free(p.a);
+}
+
+/* Training says nothing of a peer that is gone, which ohca_link_ctrl() does; but of a deaf one. */
+static void test_train_unheard(void **state)
+{
+	struct ohca_link_phy phy = pair_phy();
+	struct ohca_wire_hdr h;
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	ohca_link_free(p.b);
+	assert_int_equal(ohca_link_train(p.a, &phy), 0);
+	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_DOWN);
+	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_CLOSED);
+	ohca_link_free(p.a);
+
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	link_hdr_init(&h, 77, sizeof(h));
+	while (!link_send(p.a->sock, &h, sizeof(h)))
+		;
+	assert_int_equal(ohca_link_train(p.a, &phy), -1);
+	assert_non_null(strstr(ohca_link_error(p.a), "does not answer"));
+	pair_free(&p);
 }
 
 /* ---- credits ------------------------------------------------------------------- */
@@ -981,6 +1019,92 @@ static void test_connect_halves(void **state)
 	unlink(in_dir("s"));
 }
 
+static unsigned int open_files(void)
+{
+	unsigned int n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* No more than @n descriptors beside the open ones, or as many as before if @n is negative. */
+static void allow_files(int n)
+{
+	static struct rlimit before;
+	struct rlimit now;
+	int next = dup(0);
+
+	assert_true(next >= 0);
+	close(next);
+	if (n >= 0) {
+		assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+		now = before;
+		now.rlim_cur = (rlim_t)(next + n);
+	} else {
+		now = before;
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
+}
+
+/* Whichever descriptor cannot be had at either end, both ends learn that, and none stays open. */
+static void test_no_descriptors(void **state)
+{
+	struct ohca_link_cfg cfg, peer;
+	struct ohca_link *l, *m;
+	struct ohca_link_err err;
+	unsigned int before;
+	int ls, fd, sock, n;
+
+	(void)state;
+	ohca_link_cfg_init(&cfg);
+	ls = ohca_link_listen(in_dir("s"), &err);
+	assert_true(ls >= 0);
+	before = open_files();
+	for (int side = 0; side < 2; side++) {
+		for (n = 0;; n++) {
+			l = NULL;
+			sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
+			fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+			assert_true(sock >= 0 && fd >= 0);
+			assert_int_equal(ohca_link_hello_recv(fd, &peer, &err), 1);
+			if (side == 0)
+				allow_files(n);
+			memset(&err, 0, sizeof(err));
+			m = ohca_link_hello_reply(fd, &peer, &cfg, &err);
+			if (side == 0) {
+				allow_files(-1);
+				if (m)
+					break;
+				assert_int_equal(err.code, OHCA_LINK_E_SYS);
+				assert_int_equal(err.sys, EMFILE);
+				assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), -1);
+				assert_int_equal(err.code, OHCA_LINK_E_SYS);
+				assert_non_null(strstr(err.text, "the peer refused"));
+			} else {
+				assert_non_null(m);
+				allow_files(n);
+				memset(&err, 0, sizeof(err));
+				(void)ohca_link_connect_finish(sock, &cfg, &l, &err);
+				allow_files(-1);
+				if (l)
+					break;
+				assert_int_not_equal(err.code, 0);
+				ohca_link_free(m);
+			}
+			assert_int_equal(open_files(), before);
+		}
+		assert_true(n > 2);
+		if (side == 0)
+			assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), 1);
+		ohca_link_free(l);
+		ohca_link_free(m);
+		assert_int_equal(open_files(), before);
+	}
+	close(ls);
+	unlink(in_dir("s"));
+}
+
 static void scribble(struct ohca_link *l, unsigned int *r)
 {
 	unsigned int where = (unsigned int)rand_r(r), vl = where % 2;
@@ -1191,6 +1315,8 @@ int main(void)
 		cmocka_unit_test(test_credits),
 		cmocka_unit_test(test_shorter_commit),
 		cmocka_unit_test(test_vl15_drops),
+		cmocka_unit_test(test_train_unheard),
+		cmocka_unit_test(test_no_descriptors),
 		cmocka_unit_test(test_sleep),
 		cmocka_unit_test(test_hostile_wake),
 		cmocka_unit_test(test_hostile_fds),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 # A changed program may take so many times its time, and some seconds: by a busy host's clock,
 # and of a processor.
-TIMES, SECONDS, PROCESSOR_SECONDS = 10, 40, 10
+TIMES, SECONDS, PROCESSOR_SECONDS = 5, 30, 5
 
 
 @dataclass(frozen=True)
