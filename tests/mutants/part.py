@@ -44,7 +44,7 @@ class Part:
 PARTS = {p.name: p for p in (
     Part("ib", "qemu-model/ib", "tests/ib", "$(TESTS) $(IBMAD)"),
     Part("link", "qemu-model/link", "tests/link", "test_link", threads="test_link.tsan"),
-    Part("provider", "userspace/providers/ohca", "tests/provider", "$(TESTS)",
+    Part("provider", "userspace/providers/ohca", "tests/provider", "$(ALL_TESTS)",
          threads="$(TSAN_TESTS:%=%.tsan)"),
     Part("switch", "qemu-model/switch", "tests/switch", "test_sma test_forward test_soak",
          sanitizer="SAN", scripts=(("ohca-switch", "./test_cli.sh {}"),)),
@@ -107,7 +107,8 @@ class Tree:
         for file, command in scripts:
             path = os.path.join(level.build, file)
             level.programs.append(Program(command.split()[0], path, command.format(path)))
-        status, out = self.make(level, *(p.target for p in level.programs))
+        status, out = self.make(level, f"-j{os.cpu_count()}",
+                                *(p.target for p in level.programs))
         if status:
             raise Broken(f"{self.part.name}, {name}: {out}")
         level.objects = dict(self.contents(level))

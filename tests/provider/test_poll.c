@@ -289,6 +289,16 @@ static void resize(void **state)
 	assert_int_equal(n, 3);
 	for (i = 0; i < 3; i++)
 		assert_int_equal(wc[i].wr_id, got++);
+
+	/* room for what is there, and no more */
+	for (i = 0; i < 4; i++)
+		fake_complete(e->cq, e->pi++, id++, 1);
+	assert_int_equal(ops.resize_cq(e->ibcq, 4), 0);
+	assert_int_equal(e->ibcq->cqe, 4);
+	n = ops.poll_cq(e->ibcq, 8, wc);
+	assert_int_equal(n, 4);
+	for (i = 0; i < 4; i++)
+		assert_int_equal(wc[i].wr_id, got++);
 }
 
 static uint64_t day_ns(void)

@@ -595,6 +595,11 @@ static void large_segments(void **state)
 	ibv_wr_send_tso(e->ex, hdr, 54, 1000);
 	ibv_wr_set_inline_data(e->ex, hdr, 10);
 	assert_int_equal(e->ex->wr_complete(e->ex), EINVAL);
+	/* nor what comes after a wrong one */
+	e->ex->wr_start(e->ex);
+	ibv_wr_send_tso(e->ex, hdr, 54, 0);
+	ibv_wr_send_tso(e->ex, hdr, 54, 1000);
+	assert_int_equal(e->ex->wr_complete(e->ex), EINVAL);
 	assert_int_equal(post(e, &(struct ibv_send_wr){ .opcode = IBV_WR_TSO, .sg_list = &sge,
 							.num_sge = 1 }), EINVAL);
 	assert_int_equal(le32toh(db(e)->sq_pi), pi);

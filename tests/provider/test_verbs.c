@@ -482,6 +482,43 @@ static void qp_refused(void **state)
 	ex.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
 	assert_null(ops.create_qp_ex(ctx, &ex));
 	assert_int_equal(errno, EOPNOTSUPP);
+
+	ex.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	ex.create_flags = IBV_QP_CREATE_SCATTER_FCS;
+	assert_null(ops.create_qp_ex(ctx, &ex));
+	assert_int_equal(errno, EOPNOTSUPP);
+	ex.create_flags |= IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	assert_null(ops.create_qp_ex(ctx, &ex));
+	assert_int_equal(errno, EOPNOTSUPP);
+	ex.create_flags = 0;
+	ex.comp_mask |= IBV_QP_INIT_ATTR_RX_HASH;
+	assert_null(ops.create_qp_ex(ctx, &ex));
+	assert_int_equal(errno, EOPNOTSUPP);
+	ex.comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	assert_null(ops.create_qp_ex(ctx, &ex));
+	assert_int_equal(errno, EINVAL);
+	ex.comp_mask |= IBV_QP_INIT_ATTR_PD;
+	ex.send_cq = NULL;
+	assert_null(ops.create_qp_ex(ctx, &ex));
+	assert_int_equal(errno, EINVAL);
+	ex.send_cq = cq;
+	ex.recv_cq = NULL;
+	assert_null(ops.create_qp_ex(ctx, &ex));
+	assert_int_equal(errno, EINVAL);
+	ex.recv_cq = cq;
+	assert_int_equal(fake.bufs, 1);
+	/* flags count only if the mask has them */
+	for (i = 0; i < 2; i++) {
+		struct ibv_qp *qp;
+
+		ex.create_flags = i ? IBV_QP_CREATE_SCATTER_FCS :
+				      IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+		if (i)
+			ex.comp_mask &= ~IBV_QP_INIT_ATTR_CREATE_FLAGS;
+		qp = ops.create_qp_ex(ctx, &ex);
+		assert_non_null(qp);
+		assert_int_equal(ops.destroy_qp(qp), 0);
+	}
 	assert_int_equal(fake.bufs, 1);
 	ops.destroy_cq(cq);
 	ops.dealloc_pd(pd);

@@ -47,19 +47,33 @@ refuse 'No such file' -l "$dir/none/s"
 refuse 'the limit is 107' -l "$dir/$(printf '%0120d' 0)"
 : >"$dir/file"
 refuse 'is not a socket' -l "$dir/file"
+# what is right is taken, and the next mistake is the one that is told
+text64=$(printf '%064d' 0)
+for o in ports=1 ports=10 ports=254 guid=1 guid=ffffffffffffffff sys-guid=2 "desc=$text64" speed=sdr \
+	speed=edr speed=ndr width=1x width=12x mtu=256 mtu=4096 vls=1 vls=8 vls=15 credit-shift=0 \
+	hoq-scale=0 hoq-scale=1000000 spin-us=0 spin-us=1000000 "uplink=$dir/x"; do
+	refuse "unexpected argument 'more'" -l "$dir/s" "--$o" more
+done
+refuse 'longer than 64' -l "$dir/s" --desc "${text64}0"
+refuse 'not a GUID' -l "$dir/s" --guid 10000000000000000
+refuse 'not a GUID' -l "$dir/s" --sys-guid 12g
+refuse 'number from 0 to 1000000' -l "$dir/s" --spin-us 1000001
+refuse 'number from 256 to 4096' -l "$dir/s" --mtu 255
+refuse 'number from 1 to 15' -l "$dir/s" --vls 16
+refuse 'none of 1, 2, 4' -l "$dir/s" --vls 14
 "$sw" --help | grep -q 'Usage: ohca-switch' || fail '--help'
 "$sw" --version | grep -q 'link protocol 2' || fail '--version'
 
 rm -f "$dir/out"
 # SIGTERM ends it, with the socket removed; SIGUSR1 prints.
-"$sw" -l "$dir/s" -p 4 --guid 1234 >"$dir/out" 2>"$dir/err" &
+"$sw" -l "$dir/s" -p 12 --guid 1234 >"$dir/out" 2>"$dir/err" &
 pid=$!
 i=0
 while [ ! -s "$dir/out" ] && [ $i -lt 600 ]; do
 	sleep 0.05
 	i=$((i + 1))
 done
-grep -q "ready, 4 ports, GUID 0x0000000000001234, listening on $dir/s" "$dir/out" ||
+grep -q "ready, 12 ports, GUID 0x0000000000001234, listening on $dir/s" "$dir/out" ||
 	fail "ready line: $(cat "$dir/out")"
 refuse 'another process listens' -l "$dir/s"
 kill -USR1 $pid
