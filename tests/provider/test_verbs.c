@@ -785,6 +785,7 @@ static void features(void **state)
 	};
 	struct ibv_pd *pd = ops.alloc_pd(ctx);
 	struct ibv_cq *cq = ops.create_cq(ctx, 1, NULL, 0);
+	struct ibv_cq_ex *timed;
 
 	for (int i = 0; i < 3; i++) {
 		/* the time of day needs the clock, too */
@@ -794,6 +795,15 @@ static void features(void **state)
 		assert_null(ops.create_cq_ex(ctx, &attr));
 		assert_int_equal(errno, EOPNOTSUPP);
 	}
+	attr.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	to_octx(ctx)->features = ~(1ull << OHCA_FEATURE_CLOCK);
+	assert_null(ops.create_cq_ex(ctx, &attr));
+	assert_int_equal(errno, EOPNOTSUPP);
+	to_octx(ctx)->features = 1ull << OHCA_FEATURE_TIMESTAMP | 1ull << OHCA_FEATURE_CLOCK;
+	timed = ops.create_cq_ex(ctx, &attr);
+	assert_non_null(timed);
+	ops.destroy_cq(ibv_cq_ex_to_cq(timed));
+	to_octx(ctx)->features = 0;
 	assert_int_equal(ops.resize_cq(cq, 5), EOPNOTSUPP);
 	assert_null(ops.alloc_mw(pd, IBV_MW_TYPE_2));
 	assert_int_equal(errno, EOPNOTSUPP);
