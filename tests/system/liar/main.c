@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -63,7 +64,6 @@ static void lie(uint64_t seed)
 
 	for (unsigned int i = 0; i < sizeof(signals) / sizeof(*signals); i++)
 		sigaction(signals[i], &act, NULL);
-	setpgid(0, 0);
 	liar_begin(seed);
 	limit(RLIMIT_CORE, 0);
 	limit(RLIMIT_MEMLOCK, 32u << 20);
@@ -81,21 +81,29 @@ static void lie(uint64_t seed)
 	_exit(0);
 }
 
-/* Ends those that are overdue; returns false if one does not end. */
+/* Ends a process that is overdue, with its children; returns false if one does not end. */
 static bool watch(struct liar *l)
 {
 	int status;
+	pid_t got;
 
-	if (l->pid && waitpid(l->pid, &status, WNOHANG) == l->pid) {
-		kill(-l->pid, SIGKILL);	/* its children */
+	if (!l->pid)
+		return true;
+	while ((got = waitpid(-l->pid, &status, WNOHANG)) > 0) {
+		if (got != l->pid)
+			continue;
 		if (WIFEXITED(status) && WEXITSTATUS(status) == 3)
 			return false;
-		l->pid = 0;
+		kill(-l->pid, SIGKILL);
 	}
-	if (!l->pid || now() < l->end)
+	if (got < 0) {
+		l->pid = 0;	/* nobody of the group is left */
+		return true;
+	}
+	if (now() < l->end)
 		return true;
 	if (l->killed) {
-		printf("process %d does not end\n", l->pid);
+		printf("process %d or a child does not end\n", l->pid);
 		return false;
 	}
 	kill(-l->pid, SIGKILL);
@@ -115,6 +123,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: ohca-liar SEED CALLS\n");
 		return 2;
 	}
+	/* children of a process that has ended are waited for, too */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED) {
 		perror("mmap");
@@ -136,6 +146,7 @@ int main(int argc, char **argv)
 					perror("fork");
 					return 3;
 				}
+				setpgid(liars[i].pid, 0);
 			}
 			busy += !!liars[i].pid;
 		}
