@@ -64,6 +64,7 @@ static void lie(uint64_t seed)
 
 	for (unsigned int i = 0; i < sizeof(signals) / sizeof(*signals); i++)
 		sigaction(signals[i], &act, NULL);
+	setpgid(0, 0);	/* the parent does so, too: whoever comes first */
 	liar_begin(seed);
 	limit(RLIMIT_CORE, 0);
 	limit(RLIMIT_MEMLOCK, 32u << 20);
