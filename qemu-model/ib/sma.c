@@ -220,11 +220,19 @@ static unsigned int port_info_num(const struct req *r)
 	return num || r->s->si ? num : r->end_num;
 }
 
+/* PortPhysicalState of a port whose link has done what is due to it: IB_PI_EFF_LINK_*. */
+static uint8_t due_phys(uint32_t due)
+{
+	return due & IB_PI_EFF_LINK_DISABLE ? IB_PHYS_DISABLED : IB_PHYS_POLLING;
+}
+
 static uint16_t set_port_info(struct req *r, unsigned int num, const struct ib_sma_port *p,
 			      uint32_t *eff)
 {
 	enum ib_pi_kind kind = !r->s->si ? IB_PI_CA : num ? IB_PI_SWITCH_EXT : IB_PI_SWITCH_PORT0;
 	const uint32_t link = IB_PI_EFF_LINK_DISABLE | IB_PI_EFF_LINK_DOWN;
+	const uint8_t state = p->pi->state, phys = p->pi->phys_state;
+	const uint32_t due = *p->link_due;
 	struct ib_port_info new;
 	uint16_t status;
 
@@ -232,7 +240,14 @@ static uint16_t set_port_info(struct req *r, unsigned int num, const struct ib_s
 	/* A manager that does not say so does not know extended speeds. */
 	if (!(r->mod & AM_EXT_SPEEDS))
 		new.speed_ext_enabled = 0;
+	/* for this Set, what is due to the link by the one before has happened */
+	if (due)
+		ib_port_link_down(p->pi, due_phys(due));
 	status = ib_port_info_set(p->pi, &new, kind, eff);
+	if (due) {
+		p->pi->state = state;
+		p->pi->phys_state = phys;
+	}
 	if (*eff & IB_PI_EFF_VLARB)
 		p->arb->high_limit = p->pi->vl_high_limit;
 	if (*eff & IB_PI_EFF_MKEY)
@@ -262,8 +277,7 @@ static uint16_t port_info(struct req *r)
 	show.client_reregister = eff & IB_PI_EFF_REREG ? 1 : 0;
 	/* What is about to happen to the link. */
 	if (*p.link_due)
-		ib_port_link_down(&show, *p.link_due & IB_PI_EFF_LINK_DISABLE ?
-				  IB_PHYS_DISABLED : IB_PHYS_POLLING);
+		ib_port_link_down(&show, due_phys(*p.link_due));
 	ib_port_info_pack(&show, r->out->data);
 	return status;
 }
@@ -519,7 +533,7 @@ enum ib_sma_verdict ib_sma_unclaimed(const struct ib_sma *s, const struct ib_sma
 
 /* ---- traps and time ---- */
 
-void ib_sma_trap(const struct ib_sma *s, unsigned int num, enum ib_notice_type type,
+bool ib_sma_trap(const struct ib_sma *s, unsigned int num, enum ib_notice_type type,
 		 enum ib_trap_num trap, const uint8_t details[54], uint64_t now_ns)
 {
 	struct ib_sma_port p;
@@ -533,9 +547,9 @@ void ib_sma_trap(const struct ib_sma *s, unsigned int num, enum ib_notice_type t
 	s->ops->port(s->ctx, num, &p);
 	/* Before Active there is no path to the manager, and it will sweep anyway. */
 	if (p.pi->state != IB_PS_ACTIVE || p.pi->sm_lid == 0)
-		return;
+		return false;
 	memcpy(n.details, details, sizeof(n.details));
-	ib_trap_post(&p.end->traps, &n, now_ns);
+	return ib_trap_post(&p.end->traps, &n, now_ns);
 }
 
 uint64_t ib_sma_deadline(const struct ib_sma *s)

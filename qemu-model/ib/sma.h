@@ -165,8 +165,10 @@ enum ib_sma_verdict ib_sma_unclaimed(const struct ib_sma *s, const struct ib_sma
  *
  * Before the port is Active and knows its subnet manager there is nobody to tell, and none.
  * ib_sma_timer() sends it.
+ *
+ * Return: true if ib_sma_timer() has more to send than before.
  */
-void ib_sma_trap(const struct ib_sma *s, unsigned int num, enum ib_notice_type type,
+bool ib_sma_trap(const struct ib_sma *s, unsigned int num, enum ib_notice_type type,
 		 enum ib_trap_num trap, const uint8_t details[54], uint64_t now_ns);
 
 /** ib_sma_deadline() - when ib_sma_timer() must run; UINT64_MAX: never */

@@ -22,18 +22,27 @@ static bool same_event(const struct ib_notice *a, const struct ib_notice *b)
 	return a->trap == b->trap && !memcmp(a->details, b->details, sizeof(a->details));
 }
 
+/* Whether a trap about @b has nothing more to say than that about @a, which may name an old LID. */
+static bool says(const struct ib_notice *a, const struct ib_notice *b)
+{
+	return same_event(a, b) || (a->trap == b->trap && a->trap == IB_TRAP_LINK_STATE_CHANGE);
+}
+
 /* What happened has happened again while the trap about it waits. */
-static void again(struct ib_trap_queue *q, struct ib_trap *t, uint64_t now_ns)
+static bool again(struct ib_trap_queue *q, struct ib_trap *t, const struct ib_notice *n,
+		  uint64_t now_ns)
 {
 	t->n.count = (uint16_t)((t->n.count + 1) & 0x7fff);
+	memcpy(t->n.details, n->details, sizeof(t->n.details));
 	if (!t->sent || t->n.type == IB_NOTICE_SECURITY)
-		return;
+		return false;
 	t->sent = 0;
 	t->tid = q->next_tid++;
 	t->next_ns = now_ns;
+	return true;
 }
 
-void ib_trap_post(struct ib_trap_queue *q, const struct ib_notice *n, uint64_t now_ns)
+bool ib_trap_post(struct ib_trap_queue *q, const struct ib_notice *n, uint64_t now_ns)
 {
 	unsigned int security = 0, each = 0;
 	struct ib_trap *free_slot = NULL;
@@ -46,24 +55,22 @@ void ib_trap_post(struct ib_trap_queue *q, const struct ib_notice *n, uint64_t n
 				free_slot = t;
 			continue;
 		}
-		if (same_event(&t->n, n)) {
-			again(q, t, now_ns);
-			return;
-		}
+		if (says(&t->n, n))
+			return again(q, t, n, now_ns);
 		security += t->n.type == IB_NOTICE_SECURITY;
 		each += t->n.trap == n->trap;
 	}
 	if (!free_slot || (n->type == IB_NOTICE_SECURITY &&
 			   (security >= q->room.security || each >= q->room.each))) {
 		q->dropped++;
-		return;
+		return false;
 	}
 	memset(free_slot, 0, sizeof(*free_slot));
 	free_slot->used = true;
 	free_slot->tid = q->next_tid++;
-	free_slot->first_tid = free_slot->tid;
 	free_slot->next_ns = now_ns;
 	free_slot->n = *n;
+	return true;
 }
 
 bool ib_trap_repress(struct ib_trap_queue *q, uint64_t tid, const struct ib_notice *n)
@@ -71,9 +78,8 @@ bool ib_trap_repress(struct ib_trap_queue *q, uint64_t tid, const struct ib_noti
 	for (unsigned int i = 0; i < q->room.slots; i++) {
 		struct ib_trap *t = &q->t[i];
 
-		if (!t->used || t->n.trap != n->trap)
-			continue;
-		if (t->tid == tid || (same_event(&t->n, n) && (tid < t->first_tid || tid > t->tid))) {
+		if (t->used && t->n.trap == n->trap &&
+		    (tid ? t->tid == tid : same_event(&t->n, n))) {
 			t->used = false;
 			q->repressed++;
 			return true;

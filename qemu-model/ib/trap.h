@@ -21,7 +21,6 @@
  * @used: the slot has one
  * @sent: times it was sent under @tid
  * @tid: transaction ID, which repeats keep
- * @first_tid: of the first trap about the same event that is waiting still
  * @next_ns: when to send it (again)
  * @n: what it says
  */
@@ -29,7 +28,6 @@ struct ib_trap {
 	bool used;
 	uint32_t sent;
 	uint64_t tid;
-	uint64_t first_tid;
 	uint64_t next_ns;
 	struct ib_notice n;
 };
@@ -80,15 +78,20 @@ void ib_trap_clear(struct ib_trap_queue *q);
  * ib_trap_post() - queue a trap to be sent at @now_ns
  * @n: what happened; a copy is kept
  *
- * If one with the same number and details waits already, its count goes up instead. If that one
- * was sent already and is no violation, what happened is news to the manager: the trap is due
+ * If one with the same number and details waits already, its count goes up instead; of trap 128,
+ * whose details are the LID of a switch, one waits at a time, with the LID that is true. If that
+ * one was sent already and is no violation, what happened is news to the manager: the trap is due
  * again, with a transaction ID of its own. Without a free slot it is dropped and counted.
+ *
+ * Return: true if ib_trap_due() has more to send than before.
  */
-void ib_trap_post(struct ib_trap_queue *q, const struct ib_notice *n, uint64_t now_ns);
+bool ib_trap_post(struct ib_trap_queue *q, const struct ib_notice *n, uint64_t now_ns);
 
 /**
- * ib_trap_repress() - a TrapRepress arrived
- * @tid: its transaction ID; @n: its Notice
+ * ib_trap_repress() - a TrapRepress or a Set(Notice) arrived
+ * @tid: the transaction ID of the TrapRepress, which is that of the trap (13.4.9); 0: of
+ *	Set(Notice), which names the trap by its details (14.2.5.1)
+ * @n: its Notice
  *
  * The manager that represses a trap by an older transaction ID than it has now does not know
  * yet of what came after, and it stays.

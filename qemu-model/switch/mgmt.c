@@ -366,8 +366,9 @@ void sw_send_trap(struct sw *sw, const struct ib_smp *trap)
 void sw_trap(struct sw *sw, enum ib_notice_type type, enum ib_trap_num num,
 	     const uint8_t details[54])
 {
-	ib_sma_trap(&sw->sma, 0, type, num, details, sw_now(sw));
-	ib_sma_timer(&sw->sma, sw_now(sw));
+	/* a peer that floods the switch with violations does not have it look for traps each time */
+	if (ib_sma_trap(&sw->sma, 0, type, num, details, sw_now(sw)))
+		ib_sma_timer(&sw->sma, sw_now(sw));
 }
 
 void sw_trap_state_change(struct sw *sw)

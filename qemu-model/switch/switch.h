@@ -7,9 +7,9 @@
  * lane until the output port's peer has credit for it, and is then copied once, ring
  * to ring. Lanes never wait for each other.
  *
- *	node.c		the switch, its ports' lives, timers
+ *	node.c		the switch, its ports' lives
  *	forward.c	data lanes: forwarding tables, arbitration, enforcement
- *	mgmt.c		VL15 and port 0: receiving, sending, traps
+ *	mgmt.c		VL15 and port 0: receiving, sending, traps, timers
  *	sma.c		what the subnet management agent (ib/sma.h) asks for
  *	loop.c		sockets, sleeping
  *	main.c		command line
@@ -354,8 +354,10 @@ void sw_vl15_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
  */
 void sw_count_vl15(struct sw_port *p);
 
-/** sw_pma_port() - state of port @n for the PMA of @ctx, the switch: what peers know and what
- * waits is counted up to now.
+/**
+ * sw_pma_port() - state of port @n for the PMA of @ctx, the switch
+ *
+ * What peers know and what waits is counted up to now.
  */
 struct ib_pma_port *sw_pma_port(void *ctx, unsigned int n);
 
@@ -384,7 +386,7 @@ void sw_send_trap(struct sw *sw, const struct ib_smp *trap);
 void sw_trap_state_change(struct sw *sw);
 
 /**
- * sw_timers() - do what is due: trap repeats, M_Key lease
+ * sw_timers() - do what is due: trap repeats, M_Key lease, sampling
  * Return: ns until the next, or UINT64_MAX.
  */
 uint64_t sw_timers(struct sw *sw);

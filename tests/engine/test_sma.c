@@ -278,6 +278,39 @@ static void link_control(void **st)
 	assert_int_equal(ohca_sma_deadline(&sma), UINT64_MAX);
 }
 
+/* Two Sets before the link has done what the first one wants. */
+static void link_control_twice(void **st)
+{
+	static const struct {
+		uint8_t state, phys;
+		uint16_t status;
+		int link;
+	} second[] = {
+		{ IB_PS_DOWN, 0, IB_MAD_OK, OHCA_SMA_LINK_DISABLE },
+		{ IB_PS_DOWN, IB_PHYS_POLLING, IB_MAD_OK, OHCA_SMA_LINK_BOUNCE },
+		{ IB_PS_ACTIVE, 0, IB_MAD_BAD_FIELD, OHCA_SMA_LINK_DISABLE },
+	};
+	struct ib_port_info pi;
+
+	(void)st;
+	for (unsigned int i = 0; i < sizeof(second) / sizeof(*second); i++) {
+		setup(NULL);
+		activate();
+		lg.ev[OHCA_SMA_EV_PORT_ACTIVE] = 0;
+		pi = get_pi();
+		pi.state = IB_PS_DOWN;
+		pi.phys_state = IB_PHYS_DISABLED;
+		assert_int_equal(set_pi(&pi, NULL), IB_MAD_OK);
+		pi.state = second[i].state;
+		pi.phys_state = second[i].phys;
+		assert_int_equal(set_pi(&pi, NULL), second[i].status);
+		assert_int_equal(sma.port[0].pi.state, IB_PS_ACTIVE);
+		ohca_sma_timer(&sma, now);
+		assert_int_equal(lg.link, second[i].link);
+		assert_int_equal(lg.ev[OHCA_SMA_EV_PORT_ACTIVE], 0);
+	}
+}
+
 static void pkeys(void **st)
 {
 	struct ib_smp s;
@@ -766,6 +799,7 @@ int main(void)
 		cmocka_unit_test_setup(to_active, setup),
 		cmocka_unit_test_setup(armed_by_data, setup),
 		cmocka_unit_test_setup(link_control, setup),
+		cmocka_unit_test_setup(link_control_twice, setup),
 		cmocka_unit_test_setup(pkeys, setup),
 		cmocka_unit_test_setup(guids, setup),
 		cmocka_unit_test_setup(qos, setup),

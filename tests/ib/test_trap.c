@@ -61,13 +61,14 @@ static void order(void **st)
 	assert_null(ib_trap_due(&q, 4, 0));
 	assert_ptr_equal(ib_trap_due(&q, 5, 0), t);
 	assert_true(t->next_ns == 5 + IB_TRAP_MIN_PERIOD_NS);
-	/* by transaction although the details differ; by details although it does not */
+	/* by transaction although the details differ; Set(Notice) by details */
 	assert_false(repress(99, 144, 0));
 	assert_false(repress(1, 128, 0));
 	assert_true(repress(1, 144, 0));
 	assert_non_null(ib_trap_first(&q));
 	assert_int_equal(ib_trap_first(&q)->n.details[0], 2);
-	assert_true(repress(99, 144, 2));
+	assert_false(repress(99, 144, 2));
+	assert_true(repress(0, 144, 2));
 	assert_null(ib_trap_first(&q));
 	assert_int_equal(q.repressed, 2);
 }
@@ -91,12 +92,21 @@ static void news(void **st)
 	assert_true(t && t->tid == 2 && t->n.count == 2);
 	assert_true(repress(2, 128, 1));
 	assert_true(ib_trap_deadline(&q) == UINT64_MAX);
+	/* nor does one that comes twice, because the trap did */
+	post(128, 1, 1003);
+	assert_false(repress(2, 128, 1));
+	/* of several 128 the last one says all, with the LID that is true */
+	post(128, 7, 1004);
+	t = ib_trap_first(&q);
+	assert_true(t->tid == 3 && t->n.details[0] == 7);
+	assert_true(repress(3, 128, 0));
+	assert_null(ib_trap_first(&q));
 
 	/* of a violation the manager knows already */
 	post(256, 1, 0);
-	assert_int_equal(ib_trap_due(&q, 4 * timeout, timeout)->tid, 3);
+	assert_int_equal(ib_trap_due(&q, 4 * timeout, timeout)->tid, 4);
 	post(256, 1, 0);
-	assert_true(repress(3, 256, 1));
+	assert_true(repress(4, 256, 1));
 	assert_null(ib_trap_first(&q));
 }
 

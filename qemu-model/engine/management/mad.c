@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Management: the subnet and performance management agents inside the engine. MADs come
- * from the wire or by MAD_IFC; the agents' decisions become port state, events, replies.
+ * What the engine does for the agents (ib/sma.h, ib/pma_agent.h). MADs come from the wire or by
+ * MAD_IFC; the agents' decisions become port state, events, replies.
  */
 #include <stdlib.h>
 #include <string.h>
