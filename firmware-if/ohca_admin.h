@@ -573,7 +573,10 @@ struct ohca_cmd_reg_mr {
 	__le32 reserved;
 };
 
-/** struct ohca_cmd_mcast - @mgid as on the wire; @mlid is recorded, MGID decides */
+/**
+ * struct ohca_cmd_mcast - @mgid as on the wire; @mlid is not looked at, the MGID decides. A QP that
+ * was attached several times, perhaps with several MLIDs, is detached as often
+ */
 struct ohca_cmd_mcast {
 	__le32 qp;
 	__le16 mlid;

@@ -424,10 +424,13 @@ static void test_mcast(void **state)
 		mcast_cmd(&c, &ud, i);
 		assert_int_equal(host_cmd(h, OHCA_CMD_ATTACH_MCAST, &c, NULL), OHCA_ADMIN_OK);
 	}
-	/* twice is once */
+	/* who attaches twice, with whatever MLID, is one member and detaches twice */
 	mcast_cmd(&c, &ud, 0);
+	c.mcast.mlid = 0xc001;
 	assert_int_equal(host_cmd(h, OHCA_CMD_ATTACH_MCAST, &c, NULL), OHCA_ADMIN_OK);
 	assert_non_null(ohca_mcast_find(h->e, mgid));
+	assert_int_equal(ohca_mcast_find(h->e, mgid)->num, 1);
+	assert_int_equal(host_cmd(h, OHCA_CMD_DETACH_MCAST, &c, NULL), OHCA_ADMIN_OK);
 	assert_int_equal(ohca_mcast_find(h->e, mgid)->num, 1);
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_QP, ud.handle, 0), OHCA_ADMIN_BUSY);
 	for (uint16_t i = 0; i < 299; i++) {

@@ -39,7 +39,6 @@ static struct ohca_mcast_grp *grp_new(ohca_engine *e, const struct ohca_cmd_mcas
 	if (!g)
 		return NULL;
 	memcpy(g->mgid, cmd->mgid, 16);
-	g->mlid = ohca_le16(cmd->mlid);
 	g->next = *head;
 	*head = g;
 	e->num_mcast_grp++;
@@ -54,7 +53,7 @@ static void grp_free(ohca_engine *e, struct ohca_mcast_grp *g)
 		p = &(*p)->next;
 	*p = g->next;
 	e->num_mcast_grp--;
-	ohca_mem_put(e, g->qp, g->cap * sizeof(struct ohca_qp *));
+	ohca_mem_put(e, g->member, g->cap * sizeof(*g->member));
 	ohca_mem_put(e, g, sizeof(*g));
 }
 
@@ -62,19 +61,27 @@ static int grp_add(ohca_engine *e, struct ohca_mcast_grp *g, struct ohca_qp *qp)
 {
 	if (g->num == g->cap) {
 		uint32_t cap = g->cap ? g->cap * 2 : 4;
-		struct ohca_qp **n = ohca_mem_resize(e, g->qp,
-						     g->cap * sizeof(struct ohca_qp *),
-						     cap * sizeof(struct ohca_qp *));
+		struct ohca_mcast_member *n = ohca_mem_resize(e, g->member,
+							      g->cap * sizeof(*n),
+							      cap * sizeof(*n));
 
 		if (!n)
 			return -1;
-		g->qp = n;
+		g->member = n;
 		g->cap = cap;
 	}
-	g->qp[g->num++] = qp;
+	g->member[g->num++] = (struct ohca_mcast_member){ .qp = qp, .refs = 1 };
 	qp->mcast_refs++;
 	e->mcast_total++;
 	return 0;
+}
+
+static struct ohca_mcast_member *grp_member(struct ohca_mcast_grp *g, const struct ohca_qp *qp)
+{
+	for (uint32_t i = 0; i < g->num; i++)
+		if (g->member[i].qp == qp)
+			return &g->member[i];
+	return NULL;
 }
 
 static int find_qp(struct ohca_cmd *c, struct ohca_qp **qp)
@@ -93,6 +100,7 @@ static int find_qp(struct ohca_cmd *c, struct ohca_qp **qp)
 
 int ohca_cmd_attach_mcast(struct ohca_cmd *c)
 {
+	struct ohca_mcast_member *member;
 	struct ohca_mcast_grp *g;
 	struct ohca_qp *qp;
 	int rc = find_qp(c, &qp);
@@ -101,10 +109,12 @@ int ohca_cmd_attach_mcast(struct ohca_cmd *c)
 		return rc;
 	g = ohca_mcast_find(c->e, c->aqe.mcast.mgid);
 	if (g) {
-		for (uint32_t i = 0; i < g->num; i++)
-			if (g->qp[i] == qp)
-				return OHCA_ADMIN_OK;
-		if (g->num >= OHCA_MAX_MCAST_QP)
+		member = grp_member(g, qp);
+		if (member && member->refs < UINT32_MAX) {
+			member->refs++;
+			return OHCA_ADMIN_OK;
+		}
+		if (member || g->num >= OHCA_MAX_MCAST_QP)
 			return OHCA_ADMIN_NO_RESOURCE;
 	} else {
 		if (c->e->num_mcast_grp >= OHCA_MAX_MCAST_GRP)
@@ -123,6 +133,7 @@ int ohca_cmd_attach_mcast(struct ohca_cmd *c)
 
 int ohca_cmd_detach_mcast(struct ohca_cmd *c)
 {
+	struct ohca_mcast_member *member;
 	struct ohca_mcast_grp *g;
 	struct ohca_qp *qp;
 	int rc = find_qp(c, &qp);
@@ -130,17 +141,17 @@ int ohca_cmd_detach_mcast(struct ohca_cmd *c)
 	if (rc)
 		return rc;
 	g = ohca_mcast_find(c->e, c->aqe.mcast.mgid);
-	for (uint32_t i = 0; g && i < g->num; i++) {
-		if (g->qp[i] != qp)
-			continue;
-		g->qp[i] = g->qp[--g->num];
-		qp->mcast_refs--;
-		c->e->mcast_total--;
-		if (!g->num)
-			grp_free(c->e, g);
+	member = g ? grp_member(g, qp) : NULL;
+	if (!member)
+		return OHCA_BAD(c, mcast.mgid);
+	if (--member->refs)
 		return OHCA_ADMIN_OK;
-	}
-	return OHCA_BAD(c, mcast.mgid);
+	*member = g->member[--g->num];
+	qp->mcast_refs--;
+	c->e->mcast_total--;
+	if (!g->num)
+		grp_free(c->e, g);
+	return OHCA_ADMIN_OK;
 }
 
 void ohca_mcast_free_all(ohca_engine *e)
@@ -150,9 +161,9 @@ void ohca_mcast_free_all(ohca_engine *e)
 			struct ohca_mcast_grp *g = e->mcast[b];
 
 			for (uint32_t i = 0; i < g->num; i++)
-				g->qp[i]->mcast_refs--;
+				g->member[i].qp->mcast_refs--;
 			e->mcast[b] = g->next;
-			ohca_mem_put(e, g->qp, g->cap * sizeof(struct ohca_qp *));
+			ohca_mem_put(e, g->member, g->cap * sizeof(*g->member));
 			ohca_mem_put(e, g, sizeof(*g));
 		}
 	}

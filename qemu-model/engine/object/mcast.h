@@ -10,13 +10,22 @@
 struct ohca_cmd;
 struct ohca_qp;
 
+/**
+ * struct ohca_mcast_member - a QP of a group
+ * @refs: how often it was attached and not detached, perhaps with several MLIDs: who has attached
+ *	it so often detaches it as often. It gets each datagram once.
+ */
+struct ohca_mcast_member {
+	struct ohca_qp *qp;
+	uint32_t refs;
+};
+
 /** struct ohca_mcast_grp - QPs attached to one MGID */
 struct ohca_mcast_grp {
 	struct ohca_mcast_grp *next;	/* hash chain */
 	uint8_t mgid[16];
-	uint16_t mlid;
 	uint32_t num, cap;
-	struct ohca_qp **qp;
+	struct ohca_mcast_member *member;
 };
 
 /* Group of @mgid or NULL */

@@ -348,7 +348,7 @@ static void rx_mcast(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 		return;
 	}
 	for (uint32_t i = 0; i < g->num; i++) {
-		struct ohca_qp *qp = g->qp[i];
+		struct ohca_qp *qp = g->member[i].qp;
 
 		if (qp->type != OHCA_QPT_UD || !can_receive(qp, p->port))
 			continue;

@@ -579,6 +579,43 @@ static void memory(void)
 	printf("every kind of memory worked\n");
 }
 
+/* ---- multicast -------------------------------------------------------------------- */
+
+/* A UD QP that is attached to one MGID with two MLIDs is detached twice, or at its process' end. */
+static void mcast(void)
+{
+	struct ibv_context *ctx = device_open();
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	struct ibv_cq *cq = ibv_create_cq(ctx, 10, NULL, NULL, 0);
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+	union ibv_gid mgid = { .raw = { 0xff, 0x12, 0xa0, [15] = 1 } };
+
+	if (!pd || !cq)
+		fail("PD or CQ: %s", strerror(errno));
+	for (int round = 0; round < 2; round++) {
+		struct ibv_qp *qp = ibv_create_qp(pd, &init);
+
+		if (!qp)
+			fail("ibv_create_qp: %s", strerror(errno));
+		for (uint16_t mlid = 0xc001; mlid < 0xc003; mlid++)
+			if (ibv_attach_mcast(qp, &mgid, mlid))
+				fail("attach %#x: %s", mlid, strerror(errno));
+		if (!ibv_destroy_qp(qp))
+			fail("a QP was destroyed that is attached");
+		if (round)
+			break;
+		for (uint16_t mlid = 0xc001; mlid < 0xc003; mlid++)
+			if (ibv_detach_mcast(qp, &mgid, mlid))
+				fail("detach %#x: %s", mlid, strerror(errno));
+		if (ibv_destroy_qp(qp))
+			fail("ibv_destroy_qp: %s", strerror(errno));
+	}
+	printf("attached and detached\n");
+}
+
 void local_main(const char *name)
 {
 	if (!strcmp(name, "share"))
@@ -597,6 +634,8 @@ void local_main(const char *name)
 		memory();
 	else if (!strcmp(name, "windows"))
 		windows();
+	else if (!strcmp(name, "mcast"))
+		mcast();
 	else if (!strcmp(name, "lost"))
 		lost_main();
 	else if (!strcmp(name, "nomem"))
