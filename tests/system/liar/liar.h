@@ -13,11 +13,13 @@
 /**
  * struct shared - what the processes of one run count together
  * @calls: of uverbs: ioctl, write, mmap
+ * @writes: of these, by write()
  * @lies: calls that were changed, or not libibverbs' own
  * @taken: lies that the kernel did not refuse
+ * @crashed: processes that a lie has ended, since libibverbs or the provider believed it
  */
 struct shared {
-	_Atomic uint64_t calls, lies, taken;
+	_Atomic uint64_t calls, writes, lies, taken, crashed;
 };
 
 extern struct shared *shared;
@@ -34,7 +36,7 @@ uint64_t odd_value(void);
 /** lie_again - hands one of the last calls over again, changed; or makes one up */
 void lie_again(void);
 
-/** lie_about - of libibverbs' calls one of @n is changed; 0: none */
+/** lie_about - one of @n calls of libibverbs is changed; 0: none */
 void lie_about(unsigned int n);
 
 /** verbs_run - @steps random verbs, then returns with whatever there is of objects */

@@ -53,6 +53,7 @@ static void limit(int what, rlim_t most)
 /* What the kernel wrote to the wrong place, or the provider believed. */
 static void crashed(int sig)
 {
+	shared->crashed++;
 	_exit(0);
 }
 
@@ -113,6 +114,17 @@ static bool watch(struct liar *l)
 	return true;
 }
 
+/* Ends all of them, to say what is wrong. */
+static int give_up(const struct liar *l, const char *why)
+{
+	for (int i = 0; i < AT_ONCE; i++)
+		if (l[i].pid > 0)
+			kill(-l[i].pid, SIGKILL);
+	if (why)
+		printf("%s\n", why);
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t seed = argc > 2 ? strtoull(argv[1], NULL, 0) : 0;
@@ -135,7 +147,9 @@ int main(int argc, char **argv)
 		busy = 0;
 		for (int i = 0; i < AT_ONCE; i++) {
 			if (!watch(&liars[i]))
-				return 1;
+				return give_up(liars, NULL);
+			if (begun > 50 && !shared->calls)
+				return give_up(liars, "no process has made a call");
 			if (!liars[i].pid && shared->calls < want) {
 				uint64_t s = seed * 1000003 + begun++;
 
@@ -145,7 +159,8 @@ int main(int argc, char **argv)
 					lie(s);
 				if (liars[i].pid < 0) {
 					perror("fork");
-					return 3;
+					liars[i].pid = 0;
+					return give_up(liars, NULL);
 				}
 				setpgid(liars[i].pid, 0);
 			}
@@ -153,9 +168,10 @@ int main(int argc, char **argv)
 		}
 		nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
 	}
-	printf("seed %llu: %llu processes, %llu calls, %llu lies, %llu taken\n",
-	       (unsigned long long)seed, (unsigned long long)begun,
-	       (unsigned long long)shared->calls, (unsigned long long)shared->lies,
+	printf("seed %llu: %llu processes, %llu crashed, %llu calls, %llu writes, %llu lies, "
+	       "%llu taken\n", (unsigned long long)seed, (unsigned long long)begun,
+	       (unsigned long long)shared->crashed, (unsigned long long)shared->calls,
+	       (unsigned long long)shared->writes, (unsigned long long)shared->lies,
 	       (unsigned long long)shared->taken);
 	return 0;
 }

@@ -122,7 +122,11 @@ static void make_memory(void)
 
 	if (!p)
 		return;
-	switch (rnd(7)) {
+	switch (rnd(8)) {
+	case 7:
+		/* all of the address space */
+		put(MR, ibv_reg_mr_iova2(p, NULL, SIZE_MAX, 0, access | IBV_ACCESS_ON_DEMAND), 0);
+		break;
 	case 0:
 		put(DM, ibv_alloc_dm(p->context, &dm), dm.length);
 		break;
@@ -280,12 +284,23 @@ static void post(void)
 	};
 	struct ibv_send_wr wr = {
 		.wr_id = rnd(100), .sg_list = &sge, .num_sge = rnd(8) ? 1 : rnd(9),
-		.opcode = rnd(14), .send_flags = rnd(64), .imm_data = rnd(100),
+		.opcode = rnd(16), .send_flags = rnd(64), .imm_data = rnd(100),
 		.wr.rdma = { .remote_addr = sge.addr, .rkey = mr ? mr->rkey : odd_value() },
 	}, *bad;
 	struct ibv_recv_wr recv = { .wr_id = rnd(100), .sg_list = &sge, .num_sge = rnd(2) }, *bad_recv;
 	struct ibv_qp *qp = get(QP);
+	struct ibv_mw *mw = get(MW);
 
+	/* libibverbs looks at what there must be without a question */
+	if (wr.opcode == IBV_WR_BIND_MW) {
+		if (!mw || !mr)
+			return;
+		wr.bind_mw.mw = mw;
+		wr.bind_mw.rkey = mw->rkey + rnd(2);
+		wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
+			.mr = mr, .addr = sge.addr, .length = sge.length, .mw_access_flags = rnd(64),
+		};
+	}
 	if (wr.num_sge > 1)
 		wr.num_sge = 0;
 	if (!qp || qp->qp_type == IBV_QPT_XRC_RECV)

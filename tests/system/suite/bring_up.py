@@ -29,6 +29,7 @@ def start_sm(bench, node=1, setting=""):
 
     It asks four times: as patiently that a node which stands still for 2 s is not lost.
     """
+    bench.state["setting"] = setting
     bench.sh(node, "rm -f /var/log/opensm.log; printf 'force_log_flush TRUE\\n"
                    f"transaction_timeout 1000\\n{setting}\\n' >/tmp/opensm.conf; "
                    f"date +%s.%N > {BEGIN}; "
@@ -42,18 +43,18 @@ def stop_sm(bench, node=1):
           f"node{node}: OpenSM does not end")
 
 
-def fabric(bench, setting=""):
-    """Brings the fabric up if a test before has not; with a setting of its OpenSM."""
+def fabric(bench):
+    """Brings the fabric up if a test before has not."""
     if bench.state.get("fabric"):
         return
     if "--no-sm" in bench.group.lab:
-        start_sm(bench, setting=setting)
+        start_sm(bench)
     all_active(bench)
     bench.state["fabric"] = True
 
 
 # For a port that goes down and comes back many times in a few seconds: every sweep of OpenSM,
-# one in 10 s, reads everything. OpenSM ignores the tenth trap 128 with less than 5 s between
+# one in 10 s, reads everything. OpenSM ignores a trap 128 after ten with less than 5 s between
 # any two (osm_trap_rcv.c). A change after it has read PortInfo and before it clears
 # PortStateChange (osm_state_mgr.c) is then announced by nothing, and a light sweep does not
 # see it.
@@ -62,11 +63,12 @@ RESTLESS = "force_heavy_sweep TRUE"
 
 def restless(bench):
     """Brings up a fabric with a port that goes down and comes back many times."""
-    if not bench.state.get("restless"):
-        if bench.state.pop("fabric", None):
-            stop_sm(bench)
-        bench.state["restless"] = True
-    fabric(bench, RESTLESS)
+    if bench.state.get("fabric") and bench.state.get("setting") == RESTLESS:
+        return
+    stop_sm(bench)
+    start_sm(bench, setting=RESTLESS)
+    all_active(bench)
+    bench.state["fabric"] = True
 
 
 GROUP = Group("bring_up", PAIR)
