@@ -561,11 +561,9 @@ uint64_t ib_sma_deadline(const struct ib_sma *s)
 		uint64_t t;
 
 		s->ops->port(s->ctx, i, &p);
-		t = ib_trap_deadline(&p.end->traps);
+		t = ib_sma_end_deadline(p.end);
 		if (t < d)
 			d = t;
-		if (p.end->lease_ns < d)
-			d = p.end->lease_ns;
 	}
 	return d;
 }

@@ -49,6 +49,14 @@ struct ib_sma_end {
 	uint64_t lease_ns;
 };
 
+/** ib_sma_end_deadline() - when ib_sma_timer() must run for this end port; UINT64_MAX: never */
+static inline uint64_t ib_sma_end_deadline(const struct ib_sma_end *end)
+{
+	uint64_t t = ib_trap_deadline(&end->traps);
+
+	return t < end->lease_ns ? t : end->lease_ns;
+}
+
 /**
  * struct ib_sma_port - where the state of a port lies
  * @pi: PortInfo in force

@@ -15,6 +15,16 @@ void ib_trap_init(struct ib_trap_queue *q, struct ib_trap *slots, const struct i
 void ib_trap_clear(struct ib_trap_queue *q)
 {
 	memset(q->t, 0, q->room.slots * sizeof(*q->t));
+	q->next_ns = UINT64_MAX;
+}
+
+/* A slot was freed, or is due at another time: see which is the earliest. */
+static void earliest(struct ib_trap_queue *q)
+{
+	q->next_ns = UINT64_MAX;
+	for (unsigned int i = 0; i < q->room.slots; i++)
+		if (q->t[i].used && q->t[i].next_ns < q->next_ns)
+			q->next_ns = q->t[i].next_ns;
 }
 
 static bool same_event(const struct ib_notice *a, const struct ib_notice *b)
@@ -39,6 +49,7 @@ static bool again(struct ib_trap_queue *q, struct ib_trap *t, const struct ib_no
 	t->sent = 0;
 	t->tid = q->next_tid++;
 	t->next_ns = now_ns;
+	earliest(q);
 	return true;
 }
 
@@ -70,6 +81,7 @@ bool ib_trap_post(struct ib_trap_queue *q, const struct ib_notice *n, uint64_t n
 	free_slot->tid = q->next_tid++;
 	free_slot->next_ns = now_ns;
 	free_slot->n = *n;
+	earliest(q);
 	return true;
 }
 
@@ -82,6 +94,7 @@ bool ib_trap_repress(struct ib_trap_queue *q, uint64_t tid, const struct ib_noti
 		    (tid ? t->tid == tid : same_event(&t->n, n))) {
 			t->used = false;
 			q->repressed++;
+			earliest(q);
 			return true;
 		}
 	}
@@ -118,20 +131,11 @@ const struct ib_trap *ib_trap_due(struct ib_trap_queue *q, uint64_t now_ns, uint
 		if (!due || t->next_ns < due->next_ns)
 			due = t;
 	}
-	if (!due)
-		return NULL;
-	due->sent++;
-	due->next_ns = now_ns + repeat;
-	q->quiet_ns = now_ns + timeout_ns;
+	if (due) {
+		due->sent++;
+		due->next_ns = now_ns + repeat;
+		q->quiet_ns = now_ns + timeout_ns;
+	}
+	earliest(q);
 	return due;
-}
-
-uint64_t ib_trap_deadline(const struct ib_trap_queue *q)
-{
-	uint64_t d = UINT64_MAX;
-
-	for (unsigned int i = 0; i < q->room.slots; i++)
-		if (q->t[i].used && q->t[i].next_ns < d)
-			d = q->t[i].next_ns;
-	return d < q->quiet_ns ? q->quiet_ns : d;
 }

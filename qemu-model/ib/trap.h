@@ -50,6 +50,7 @@ struct ib_trap_room {
  * struct ib_trap_queue - the traps of one port
  * @t: [@room.slots], the caller's
  * @next_tid: transaction ID of the next trap
+ * @next_ns: the earliest @next_ns of the slots that are used; UINT64_MAX: none is
  * @quiet_ns: until then no trap is sent
  * @dropped: traps lost because no slot was free for them, or given up
  * @repressed: traps that the subnet manager has repressed
@@ -58,6 +59,7 @@ struct ib_trap_queue {
 	struct ib_trap *t;
 	struct ib_trap_room room;
 	uint64_t next_tid;
+	uint64_t next_ns;
 	uint64_t quiet_ns;
 	uint64_t dropped;
 	uint64_t repressed;
@@ -114,6 +116,9 @@ const struct ib_trap *ib_trap_first(const struct ib_trap_queue *q);
 const struct ib_trap *ib_trap_due(struct ib_trap_queue *q, uint64_t now_ns, uint64_t timeout_ns);
 
 /** ib_trap_deadline() - when ib_trap_due() has something, UINT64_MAX if never */
-uint64_t ib_trap_deadline(const struct ib_trap_queue *q);
+static inline uint64_t ib_trap_deadline(const struct ib_trap_queue *q)
+{
+	return q->next_ns < q->quiet_ns ? q->quiet_ns : q->next_ns;
+}
 
 #endif

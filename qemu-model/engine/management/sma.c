@@ -338,10 +338,17 @@ void ohca_sma_reset_qkey_violations(struct ohca_sma *s, unsigned int port)
 
 uint64_t ohca_sma_deadline(const struct ohca_sma *s)
 {
-	for (unsigned int i = 0; i < s->cfg.num_ports; i++)
+	uint64_t t, d = UINT64_MAX;
+
+	/* each poll asks: the ports are at hand, ib_sma_deadline() would have to ask for them */
+	for (unsigned int i = 0; i < s->cfg.num_ports; i++) {
 		if (s->port[i].link_due)
 			return 0;
-	return ib_sma_deadline(&s->agent);
+		t = ib_sma_end_deadline(&s->port[i].end);
+		if (t < d)
+			d = t;
+	}
+	return d;
 }
 
 void ohca_sma_timer(struct ohca_sma *s, uint64_t now_ns)
