@@ -479,7 +479,7 @@ static int ensure_open(void)
 	ohca_link_cfg_init(&cfg);
 	cfg.node_guid = cfg.port_guid = s.guid;
 	snprintf(cfg.desc, sizeof(cfg.desc), "host%u", (unsigned int)s.guid);
-	s.ep.l = ohca_link_connect(getenv("OHCA_FABRIC"), &cfg, 3000, &err);
+	s.ep.l = ohca_link_connect(getenv("OHCA_FABRIC"), &cfg, 30000, &err);
 	if (!s.ep.l) {
 		fprintf(stderr, "umad_shim: %s\n", err.text);
 		return -1;
