@@ -75,8 +75,8 @@ static bool ohca_op_is_teardown(u8 op)
  * @status: enum ohca_admin_status, not OHCA_ADMIN_OK
  *
  * Any context. A consumer, above all a process, can ask for attributes that only the device
- * checks, can use up what there is, and can use what another one destroys. What the driver asks
- * for of its own accord is not refused; every opcode that it sends is known to the device, and
+ * checks, can use up what there is, and can use what another one destroys. What the driver sets up
+ * for itself is not refused; every opcode that it sends is known to the device, and
  * all memory that it names is accessible.
  * Return: true if a consumer can.
  */
@@ -108,7 +108,7 @@ VISIBLE_IF_KUNIT bool ohca_aq_expected(u8 op, u8 status)
 	}
 }
 
-/* Says that a command was refused; aloud if nobody could have provoked it. */
+/* Logs a refused command: as a warning if no consumer can have provoked it. */
 static void ohca_aq_refused(struct ohca_dev *dev, u8 op, const struct ohca_hw_acqe *resp)
 {
 	struct device *d = &dev->pdev->dev;

@@ -159,4 +159,4 @@ int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle);
 void ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle);
 void ohca_cmd_undo(struct ohca_dev *dev, u8 op, u32 handle, int err);
 
-#endif
+#endif /* OHCA_AQ_H */

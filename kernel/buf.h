@@ -88,4 +88,4 @@ u32 ohca_pl_tables(u64 npages);
 void ohca_pl_link(struct ohca_pl *pl);
 #endif
 
-#endif
+#endif /* OHCA_BUF_H */

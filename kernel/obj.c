@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * How long an object stays that others look up by its number. It is destroyed in this order: it
- * leaves the array, the device destroys it, the handlers that may just have found it end
- * (ohca_sync_events()), ohca_obj_release() waits for those who still work with it.
+ * How long an object stays that others look up by its number. A CQ, QP or SRQ is destroyed in this
+ * order: it leaves the array, the device destroys it, the handlers that may just have found it end
+ * (ohca_sync_events()), ohca_obj_release() waits for those who still work with it. A region whose
+ * pages come and go leaves its array after the device has forgotten it, since faults are answered
+ * until then (paged.c).
  */
 #include <linux/xarray.h>
 
