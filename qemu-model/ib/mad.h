@@ -86,18 +86,6 @@ static inline bool ib_mad_is_smp(const struct ib_mad_hdr *h)
 	return h->mgmt_class == IB_CLASS_SUBN_LID || h->mgmt_class == IB_CLASS_SUBN_DR;
 }
 
-/**
- * ib_mad_is_request() - a MAD that the receiver has to answer itself
- *
- * Get, Set and TrapRepress are for the agent; everything else (responses, traps,
- * reports, sends) is for a manager, i.e. software.
- */
-static inline bool ib_mad_is_request(const struct ib_mad_hdr *h)
-{
-	return h->method == IB_METHOD_GET || h->method == IB_METHOD_SET ||
-	       h->method == IB_METHOD_TRAP_REPRESS;
-}
-
 /** ib_mad_make_resp() - turn a copied request into GetResp with @status (no D bit). */
 static inline void ib_mad_make_resp(struct ib_mad_hdr *h, uint16_t status)
 {

@@ -336,11 +336,6 @@ static inline uint16_t ib_lrh_dlid(const struct ib_lrh *h) { return ib_be16(h->d
 static inline uint16_t ib_lrh_slid(const struct ib_lrh *h) { return ib_be16(h->slid); }
 /** ib_lrh_words() - PktLen: 4-byte words from LRH to ICRC; what data counters add. */
 static inline uint16_t ib_lrh_words(const struct ib_lrh *h) { return ib_be16(h->pktlen) & 0x7ff; }
-/** ib_lrh_set_vl() - change the VL only, as each link transmitter does. */
-static inline void ib_lrh_set_vl(struct ib_lrh *h, uint8_t vl)
-{
-	h->vl_lver = (uint8_t)(vl << 4 | (h->vl_lver & 0xf));
-}
 
 static inline uint8_t ib_grh_ipver(const struct ib_grh *h)
 {

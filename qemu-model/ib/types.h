@@ -41,14 +41,6 @@ static inline uint16_t ib_get_be16(const void *p)
 	return (uint16_t)(b[0] << 8 | b[1]);
 }
 
-/** ib_get_be24() - read 3 big-endian bytes at any alignment. */
-static inline uint32_t ib_get_be24(const void *p)
-{
-	const uint8_t *b = p;
-
-	return (uint32_t)b[0] << 16 | (uint32_t)b[1] << 8 | b[2];
-}
-
 /** ib_get_be32() - read 4 big-endian bytes at any alignment. */
 static inline uint32_t ib_get_be32(const void *p)
 {

@@ -84,7 +84,9 @@ static struct ohca_mcast_member *grp_member(struct ohca_mcast_grp *g, const stru
 	return NULL;
 }
 
-static int find_qp(struct ohca_cmd *c, struct ohca_qp **qp)
+/* What a command names: a QP, its MGID's group, which may be NULL, and the QP's place in that. */
+static int find_all(struct ohca_cmd *c, struct ohca_qp **qp, struct ohca_mcast_grp **g,
+		    struct ohca_mcast_member **member)
 {
 	*qp = ohca_qp_get(c->e, ohca_le32(c->aqe.mcast.qp));
 	if (!*qp)
@@ -95,6 +97,8 @@ static int find_qp(struct ohca_cmd *c, struct ohca_qp **qp)
 		return OHCA_BAD(c, mcast.reserved);
 	if (c->aqe.mcast.mgid[0] != 0xff)
 		return OHCA_BAD(c, mcast.mgid);
+	*g = ohca_mcast_find(c->e, c->aqe.mcast.mgid);
+	*member = *g ? grp_member(*g, *qp) : NULL;
 	return OHCA_ADMIN_OK;
 }
 
@@ -103,13 +107,11 @@ int ohca_cmd_attach_mcast(struct ohca_cmd *c)
 	struct ohca_mcast_member *member;
 	struct ohca_mcast_grp *g;
 	struct ohca_qp *qp;
-	int rc = find_qp(c, &qp);
+	int rc = find_all(c, &qp, &g, &member);
 
 	if (rc)
 		return rc;
-	g = ohca_mcast_find(c->e, c->aqe.mcast.mgid);
 	if (g) {
-		member = grp_member(g, qp);
 		if (member && member->refs < UINT32_MAX) {
 			member->refs++;
 			return OHCA_ADMIN_OK;
@@ -136,12 +138,10 @@ int ohca_cmd_detach_mcast(struct ohca_cmd *c)
 	struct ohca_mcast_member *member;
 	struct ohca_mcast_grp *g;
 	struct ohca_qp *qp;
-	int rc = find_qp(c, &qp);
+	int rc = find_all(c, &qp, &g, &member);
 
 	if (rc)
 		return rc;
-	g = ohca_mcast_find(c->e, c->aqe.mcast.mgid);
-	member = g ? grp_member(g, qp) : NULL;
 	if (!member)
 		return OHCA_BAD(c, mcast.mgid);
 	if (--member->refs)
