@@ -165,17 +165,12 @@ static int check_route(const struct ib_pkt_info *o)
 	return IB_PKT_OK;
 }
 
-int ib_hdr_parse(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned int flags,
-		 struct ib_pkt_info *o)
+/* The LRH, and which headers follow it. */
+static int parse_lrh(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned int flags,
+		     struct ib_pkt_info *o)
 {
 	const struct ib_lrh *lrh = ib_pkt_lrh(buf);
-	const struct ib_opcode_info *op;
-	const struct ib_bth *bth;
-	unsigned int off = IB_LRH_LEN;
-	size_t rest;
 
-	memset(o, 0, sizeof(*o));
-	o->op = &ib_opcodes[0xff];
 	if (hdr_bytes < IB_LRH_LEN)
 		return IB_PKT_ERR_SHORT;
 	o->vl = ib_lrh_vl(lrh);
@@ -191,28 +186,40 @@ int ib_hdr_parse(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned 
 		return IB_PKT_ERR_LEN;
 	if (o->lnh != IB_LNH_IBA_LOCAL && o->lnh != IB_LNH_IBA_GLOBAL)
 		return IB_PKT_ERR_RAW;
+	return IB_PKT_OK;
+}
 
-	if (o->lnh == IB_LNH_IBA_GLOBAL) {
-		const struct ib_grh *grh;
+/* The GRH at *@off, which moves to its end. */
+static int parse_grh(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned int flags,
+		     struct ib_pkt_info *o, unsigned int *off)
+{
+	const struct ib_grh *grh;
 
-		if (hdr_bytes < off + IB_GRH_LEN)
-			return IB_PKT_ERR_SHORT;
-		o->has_grh = true;
-		o->grh_off = (uint8_t)off;
-		grh = ib_pkt_grh(buf, o);
-		off += IB_GRH_LEN;
-		if (ib_grh_ipver(grh) != IB_GRH_IPVER || grh->nxthdr != IB_GRH_NXTHDR)
-			return IB_PKT_ERR_GRH;
-		if (!(flags & IB_PARSE_NO_LEN) && ib_be16(grh->paylen) + off != pkt_len)
-			return IB_PKT_ERR_GRH;
-	}
-
-	if (hdr_bytes < off + IB_BTH_LEN)
+	if (hdr_bytes < *off + IB_GRH_LEN)
 		return IB_PKT_ERR_SHORT;
-	o->bth_off = (uint8_t)off;
+	o->has_grh = true;
+	o->grh_off = (uint8_t)*off;
+	grh = ib_pkt_grh(buf, o);
+	*off += IB_GRH_LEN;
+	if (ib_grh_ipver(grh) != IB_GRH_IPVER || grh->nxthdr != IB_GRH_NXTHDR)
+		return IB_PKT_ERR_GRH;
+	if (!(flags & IB_PARSE_NO_LEN) && ib_be16(grh->paylen) + *off != pkt_len)
+		return IB_PKT_ERR_GRH;
+	return IB_PKT_OK;
+}
+
+/* The BTH at *@off, which moves to its end. */
+static int parse_bth(const uint8_t *buf, size_t hdr_bytes, struct ib_pkt_info *o,
+		     unsigned int *off)
+{
+	const struct ib_bth *bth;
+
+	if (hdr_bytes < *off + IB_BTH_LEN)
+		return IB_PKT_ERR_SHORT;
+	o->bth_off = (uint8_t)*off;
 	bth = ib_pkt_bth(buf, o);
 	o->opcode = bth->opcode;
-	o->op = op = &ib_opcodes[bth->opcode];
+	o->op = &ib_opcodes[bth->opcode];
 	o->se = ib_bth_se(bth);
 	o->migreq = ib_bth_migreq(bth);
 	o->pad = ib_bth_pad(bth);
@@ -225,12 +232,19 @@ int ib_hdr_parse(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned 
 	o->psn = ib_bth_psn(bth);
 	if (o->tver != 0)
 		return IB_PKT_ERR_TVER;
-	if (!(op->flags & IB_OPF_VALID))
+	if (!(o->op->flags & IB_OPF_VALID))
 		return IB_PKT_ERR_OPCODE;
-	if (hdr_bytes < off + op->hdr_len)
+	if (hdr_bytes < *off + o->op->hdr_len)
 		return IB_PKT_ERR_SHORT;
+	*off += IB_BTH_LEN;
+	return IB_PKT_OK;
+}
 
-	off += IB_BTH_LEN;
+/* The extended transport headers of the opcode, from @off. Returns their end. */
+static unsigned int parse_eths(struct ib_pkt_info *o, unsigned int off)
+{
+	const struct ib_opcode_info *op = o->op;
+
 	off = take(&o->rdeth_off, off, op->hdrs & IB_HDR_RDETH, IB_RDETH_LEN);
 	off = take(&o->deth_off, off, op->hdrs & IB_HDR_DETH, IB_DETH_LEN);
 	off = take(&o->xrceth_off, off, op->hdrs & IB_HDR_XRCETH, IB_XRCETH_LEN);
@@ -245,13 +259,33 @@ int ib_hdr_parse(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned 
 	off = take(&o->imm_off, off, op->hdrs & IB_HDR_IMMDT, IB_IMMDT_LEN);
 	off = take(&o->ieth_off, off, op->hdrs & IB_HDR_IETH, IB_IETH_LEN);
 	o->hdr_len = (uint16_t)off;
+	return off;
+}
+
+int ib_hdr_parse(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned int flags,
+		 struct ib_pkt_info *o)
+{
+	unsigned int off = IB_LRH_LEN;
+	size_t rest;
+	int err;
+
+	memset(o, 0, sizeof(*o));
+	o->op = &ib_opcodes[0xff];
+	err = parse_lrh(buf, hdr_bytes, pkt_len, flags, o);
+	if (!err && o->lnh == IB_LNH_IBA_GLOBAL)
+		err = parse_grh(buf, hdr_bytes, pkt_len, flags, o, &off);
+	if (!err)
+		err = parse_bth(buf, hdr_bytes, o, &off);
+	if (err)
+		return err;
+	off = parse_eths(o, off);
 
 	if (pkt_len < off + IB_ICRC_LEN)
 		return IB_PKT_ERR_LEN;
 	rest = pkt_len - off - IB_ICRC_LEN;
 	if (rest < o->pad)
 		return IB_PKT_ERR_PAYLOAD;
-	if (rest && !(op->flags & IB_OPF_PAYLOAD))
+	if (rest && !(o->op->flags & IB_OPF_PAYLOAD))
 		return IB_PKT_ERR_PAYLOAD;
 	o->payload_len = (uint16_t)(rest - o->pad);
 	if (flags & IB_PARSE_LOCAL)

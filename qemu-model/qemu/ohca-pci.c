@@ -238,10 +238,9 @@ static uint64_t ohca_make_guid(void)
     return 0x0600ca0000000000ull | (r & 0xfffffffff0ull);
 }
 
-static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
+/* The sizes and abilities of the device. */
+static bool ohca_check_device(OhcaState *s, Error **errp)
 {
-    unsigned int i;
-
     if (!s->ports || s->ports > OHCA_PORTS) {
         error_setg(errp, "ports must be 1 or 2, not %u", s->ports);
         return false;
@@ -288,6 +287,12 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
                    "and x-thread-budget at least 1");
         return false;
     }
+    return true;
+}
+
+/* The sockets of the ports. */
+static bool ohca_check_fabric(OhcaState *s, Error **errp)
+{
     if (s->fabric_port + s->ports > 255) {
         error_setg(errp, "fabric-port must be at most %u with ports=%u",
                    255 - s->ports, s->ports);
@@ -305,6 +310,12 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
     if (s->ports > 1 && !s->fabric[1]) {
         s->fabric[1] = g_strdup(s->fabric[0]);
     }
+    return true;
+}
+
+/* NodeDescription and NodeGUID. */
+static bool ohca_check_names(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
+{
     if (s->node_desc && strlen(s->node_desc) >= sizeof(cfg->node_desc)) {
         error_setg(errp, "node-desc has more than %zu bytes",
                    sizeof(cfg->node_desc) - 1);
@@ -315,6 +326,42 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
     }
     if (s->guid > UINT64_MAX - OHCA_PORTS) {
         error_setg(errp, "guid leaves no room for the GUIDs of the ports");
+        return false;
+    }
+    return true;
+}
+
+/* What each port says to its peer, and the rate that it reports without one. */
+static void ohca_set_links(OhcaState *s, const struct ohca_cfg *cfg)
+{
+    unsigned int i;
+
+    for (i = 0; i < s->ports; i++) {
+        struct ohca_link_cfg *l = &s->port[i].cfg;
+
+        ohca_link_cfg_init(l);
+        l->node_guid = cfg->node_guid;
+        l->port_guid = cfg->node_guid + 1 + i;
+        l->port_num = i + 1;
+        l->want_port = s->fabric_port ? s->fabric_port + i : 0;
+        l->vl_cap = cfg->vl_cap;
+        l->mtu_cap = cfg->mtu_cap;
+        l->width_sup = cfg->width_sup;
+        l->speed_sup = cfg->speed_sup;
+        l->speed_ext_sup = cfg->speed_ext_sup;
+        memcpy(l->desc, cfg->node_desc, sizeof(l->desc));
+        s->port[i].rate = (struct ohca_link_rate) {
+            .width = cfg->width_sup,
+            .speed = cfg->speed_sup,
+            .speed_ext = cfg->speed_ext_sup,
+        };
+    }
+}
+
+static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
+{
+    if (!ohca_check_device(s, errp) || !ohca_check_fabric(s, errp) ||
+        !ohca_check_names(s, cfg, errp)) {
         return false;
     }
 
@@ -339,27 +386,7 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
     if (!ohca_parse_rate(s, cfg, errp)) {
         return false;
     }
-
-    for (i = 0; i < s->ports; i++) {
-        struct ohca_link_cfg *l = &s->port[i].cfg;
-
-        ohca_link_cfg_init(l);
-        l->node_guid = cfg->node_guid;
-        l->port_guid = cfg->node_guid + 1 + i;
-        l->port_num = i + 1;
-        l->want_port = s->fabric_port ? s->fabric_port + i : 0;
-        l->vl_cap = cfg->vl_cap;
-        l->mtu_cap = cfg->mtu_cap;
-        l->width_sup = cfg->width_sup;
-        l->speed_sup = cfg->speed_sup;
-        l->speed_ext_sup = cfg->speed_ext_sup;
-        memcpy(l->desc, cfg->node_desc, sizeof(l->desc));
-        s->port[i].rate = (struct ohca_link_rate) {
-            .width = cfg->width_sup,
-            .speed = cfg->speed_sup,
-            .speed_ext = cfg->speed_ext_sup,
-        };
-    }
+    ohca_set_links(s, cfg);
     return true;
 }
 

@@ -154,6 +154,16 @@ struct uplink_arg {
 	unsigned int port;
 };
 
+/* The command line. */
+struct options {
+	struct sw_cfg cfg;
+	const char *path;
+	struct uplink_arg uplink[SW_MAX_PORTS];
+	unsigned int nuplinks;
+	unsigned int spin_us;
+	bool stats;
+};
+
 static void parse_uplink(struct uplink_arg *u, const char *arg)
 {
 	const char *comma = strrchr(arg, ',');
@@ -178,122 +188,148 @@ static bool on_signal(void *arg, int fd)
 	return true;
 }
 
-int main(int argc, char **argv)
-{
-	enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS };
-	static const struct option opts[] = {
-		{ "listen", required_argument, NULL, 'l' },
-		{ "uplink", required_argument, NULL, 'u' },
-		{ "ports", required_argument, NULL, 'p' },
-		{ "guid", required_argument, NULL, 'g' },
-		{ "sys-guid", required_argument, NULL, 'G' },
-		{ "desc", required_argument, NULL, 'd' },
-		{ "speed", required_argument, NULL, 's' },
-		{ "width", required_argument, NULL, 'w' },
-		{ "mtu", required_argument, NULL, 'm' },
-		{ "vls", required_argument, NULL, 'v' },
-		{ "credit-shift", required_argument, NULL, O_SHIFT },
-		{ "hoq-scale", required_argument, NULL, O_HOQ },
-		{ "spin-us", required_argument, NULL, O_SPIN },
-		{ "stats", no_argument, NULL, O_STATS },
-		{ "quiet", no_argument, NULL, 'q' },
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },
-		{ 0 },
-	};
-	unsigned int spin_us = 0;
-	static struct uplink_arg uplink[SW_MAX_PORTS];
-	const char *path = NULL;
-	unsigned int nuplinks = 0;
-	struct ohca_link_err err;
-	struct sw_loop *lp;
-	struct sw_cfg cfg;
-	bool stats = false;
-	struct sw *sw;
-	sigset_t mask;
-	int c, r, sigfd;
+enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS };
 
-	sw_cfg_init(&cfg);
-	cfg.log = log_event;
-	while ((c = getopt_long(argc, argv, "l:u:p:g:G:d:s:w:m:v:qhV", opts, NULL)) != -1) {
-		switch (c) {
-		case 'l':
-			path = optarg;
-			break;
-		case 'u':
-			if (nuplinks == SW_MAX_PORTS)
-				die_usage("--uplink: more than %u", SW_MAX_PORTS);
-			parse_uplink(&uplink[nuplinks++], optarg);
-			break;
-		case 'p':
-			cfg.nports = (unsigned int)number("--ports", optarg, 1, SW_MAX_PORTS);
-			break;
-		case 'g':
-			cfg.node_guid = guid("--guid", optarg);
-			break;
-		case 'G':
-			cfg.sys_guid = guid("--sys-guid", optarg);
-			break;
-		case 'd':
-			if (strlen(optarg) > sizeof(cfg.desc))
-				die_usage("--desc: longer than 64 characters");
-			memset(cfg.desc, 0, sizeof(cfg.desc));
-			memcpy(cfg.desc, optarg, strlen(optarg));
-			break;
-		case 's':
-			set_speed(&cfg, optarg);
-			break;
-		case 'w':
-			set_width(&cfg, optarg);
-			break;
-		case 'm':
-			cfg.mtu_cap = ib_mtu_code((uint32_t)number("--mtu", optarg, 256, 4096));
-			if (ib_mtu_bytes(cfg.mtu_cap) != strtoul(optarg, NULL, 10))
-				die_usage("--mtu: '%s' is none of 256, 512, 1024, 2048, 4096",
-					  optarg);
-			break;
-		case 'v':
-			cfg.vls = (uint8_t)number("--vls", optarg, 1, 15);
-			if (cfg.vls != 15 && (cfg.vls & (cfg.vls - 1)))
-				die_usage("--vls: '%s' is none of 1, 2, 4, 8, 15", optarg);
-			break;
-		case O_SHIFT:
-			cfg.shift = (uint8_t)number("--credit-shift", optarg, 0,
-						    OHCA_LINK_SHIFT_MAX);
-			break;
-		case O_HOQ:
-			cfg.hoq_scale = (unsigned int)number("--hoq-scale", optarg, 0, 1000000);
-			break;
-		case O_SPIN:
-			spin_us = (unsigned int)number("--spin-us", optarg, 0, 1000000);
-			break;
-		case O_STATS:
-			stats = true;
-			break;
-		case 'q':
-			cfg.log = NULL;
-			break;
-		case 'h':
-			usage(stdout);
-			return 0;
-		case 'V':
-			printf("ohca-switch, link protocol %u\n", OHCA_LINK_VERSION);
-			return 0;
-		default:
-			fputs("Try 'ohca-switch --help'.\n", stderr);
-			return EXIT_USAGE;
-		}
+static const struct option long_options[] = {
+	{ "listen", required_argument, NULL, 'l' },
+	{ "uplink", required_argument, NULL, 'u' },
+	{ "ports", required_argument, NULL, 'p' },
+	{ "guid", required_argument, NULL, 'g' },
+	{ "sys-guid", required_argument, NULL, 'G' },
+	{ "desc", required_argument, NULL, 'd' },
+	{ "speed", required_argument, NULL, 's' },
+	{ "width", required_argument, NULL, 'w' },
+	{ "mtu", required_argument, NULL, 'm' },
+	{ "vls", required_argument, NULL, 'v' },
+	{ "credit-shift", required_argument, NULL, O_SHIFT },
+	{ "hoq-scale", required_argument, NULL, O_HOQ },
+	{ "spin-us", required_argument, NULL, O_SPIN },
+	{ "stats", no_argument, NULL, O_STATS },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ 0 },
+};
+
+static void set_desc(struct sw_cfg *cfg, const char *s)
+{
+	if (strlen(s) > sizeof(cfg->desc))
+		die_usage("--desc: longer than 64 characters");
+	memset(cfg->desc, 0, sizeof(cfg->desc));
+	memcpy(cfg->desc, s, strlen(s));
+}
+
+static void set_mtu(struct sw_cfg *cfg, const char *s)
+{
+	unsigned long mtu = number("--mtu", s, 256, 4096);
+
+	cfg->mtu_cap = ib_mtu_code((uint32_t)mtu);
+	if (ib_mtu_bytes(cfg->mtu_cap) != mtu)
+		die_usage("--mtu: '%s' is none of 256, 512, 1024, 2048, 4096", s);
+}
+
+static void set_vls(struct sw_cfg *cfg, const char *s)
+{
+	cfg->vls = (uint8_t)number("--vls", s, 1, 15);
+	if (cfg->vls != 15 && (cfg->vls & (cfg->vls - 1)))
+		die_usage("--vls: '%s' is none of 1, 2, 4, 8, 15", s);
+}
+
+static void add_uplink(struct options *o, const char *s)
+{
+	if (o->nuplinks == SW_MAX_PORTS)
+		die_usage("--uplink: more than %u", SW_MAX_PORTS);
+	parse_uplink(&o->uplink[o->nuplinks++], s);
+}
+
+/* One option of the command line that getopt_long() returned as @c. */
+static void set_option(struct options *o, int c, const char *arg)
+{
+	struct sw_cfg *cfg = &o->cfg;
+
+	switch (c) {
+	case 'l':
+		o->path = arg;
+		break;
+	case 'u':
+		add_uplink(o, arg);
+		break;
+	case 'p':
+		cfg->nports = (unsigned int)number("--ports", arg, 1, SW_MAX_PORTS);
+		break;
+	case 'g':
+		cfg->node_guid = guid("--guid", arg);
+		break;
+	case 'G':
+		cfg->sys_guid = guid("--sys-guid", arg);
+		break;
+	case 'd':
+		set_desc(cfg, arg);
+		break;
+	case 's':
+		set_speed(cfg, arg);
+		break;
+	case 'w':
+		set_width(cfg, arg);
+		break;
+	case 'm':
+		set_mtu(cfg, arg);
+		break;
+	case 'v':
+		set_vls(cfg, arg);
+		break;
+	case O_SHIFT:
+		cfg->shift = (uint8_t)number("--credit-shift", arg, 0, OHCA_LINK_SHIFT_MAX);
+		break;
+	case O_HOQ:
+		cfg->hoq_scale = (unsigned int)number("--hoq-scale", arg, 0, 1000000);
+		break;
+	case O_SPIN:
+		o->spin_us = (unsigned int)number("--spin-us", arg, 0, 1000000);
+		break;
+	case O_STATS:
+		o->stats = true;
+		break;
+	case 'q':
+		cfg->log = NULL;
+		break;
+	case 'h':
+		usage(stdout);
+		exit(0);
+	case 'V':
+		printf("ohca-switch, link protocol %u\n", OHCA_LINK_VERSION);
+		exit(0);
+	default:
+		fputs("Try 'ohca-switch --help'.\n", stderr);
+		exit(EXIT_USAGE);
 	}
+}
+
+static void parse_options(struct options *o, int argc, char **argv)
+{
+	struct sw_cfg *cfg = &o->cfg;
+	int c;
+
+	sw_cfg_init(cfg);
+	cfg->log = log_event;
+	while ((c = getopt_long(argc, argv, "l:u:p:g:G:d:s:w:m:v:qhV", long_options, NULL)) != -1)
+		set_option(o, c, optarg);
 	if (optind < argc)
 		die_usage("unexpected argument '%s'", argv[optind]);
-	if (!path)
+	if (!o->path)
 		die_usage("--listen PATH is missing");
-	if (nuplinks > cfg.nports)
+	if (o->nuplinks > cfg->nports)
 		die_usage("--uplink: more of them than ports");
-	if (!cfg.node_guid)
-		cfg.node_guid = guid_of_path(path);
-	if (!cfg.sys_guid)
-		cfg.sys_guid = cfg.node_guid;
+	if (!cfg->node_guid)
+		cfg->node_guid = guid_of_path(o->path);
+	if (!cfg->sys_guid)
+		cfg->sys_guid = cfg->node_guid;
+}
+
+/* Return: a descriptor that the signals of on_signal() come by; -1: errno is set. */
+static int open_signals(void)
+{
+	sigset_t mask;
 
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGTERM);
@@ -302,29 +338,41 @@ int main(int argc, char **argv)
 	sigaddset(&mask, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &mask, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	sigfd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-	sw = sw_new(&cfg);
+	return signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int main(int argc, char **argv)
+{
+	static struct options o;
+	struct ohca_link_err err;
+	struct sw_loop *lp;
+	struct sw *sw;
+	int r, sigfd;
+
+	parse_options(&o, argc, argv);
+	sigfd = open_signals();
+	sw = sw_new(&o.cfg);
 	if (!sw || sigfd < 0) {
 		fprintf(stderr, "ohca-switch: starting: %s\n", strerror(errno));
 		return 1;
 	}
-	lp = sw_loop_new(sw, path, spin_us, &err);
+	lp = sw_loop_new(sw, o.path, o.spin_us, &err);
 	if (!lp) {
 		fprintf(stderr, "ohca-switch: %s\n", err.text);
 		sw_free(sw);
 		return 1;
 	}
-	for (unsigned int i = 0; i < nuplinks; i++)
-		sw_loop_uplink(lp, uplink[i].path, uplink[i].port);
+	for (unsigned int i = 0; i < o.nuplinks; i++)
+		sw_loop_uplink(lp, o.uplink[i].path, o.uplink[i].port);
 	short_slice();
 	printf("ohca-switch: ready, %u ports, GUID 0x%016" PRIx64 ", listening on %s\n",
-	       cfg.nports, cfg.node_guid, path);
+	       o.cfg.nports, o.cfg.node_guid, o.path);
 	fflush(stdout);
 
 	r = sw_loop_run(lp, sigfd, on_signal, sw);
 	if (r)
 		fprintf(stderr, "ohca-switch: epoll: %s\n", strerror(errno));
-	if (stats)
+	if (o.stats)
 		sw_print_stats(sw, stderr);
 	sw_loop_free(lp);
 	sw_free(sw);
