@@ -99,6 +99,9 @@ VISIBLE_IF_KUNIT bool ohca_aq_expected(u8 op, u8 status)
 	case OHCA_CMD_QUERY_COUNTERS:
 	case OHCA_CMD_CREATE_EQ:
 		return false;
+	case OHCA_CMD_UPDATE_MR_PAGES:	/* the driver chooses the parameters, not a consumer */
+	case OHCA_CMD_PAGE_FAULT_RESUME:
+		return status != OHCA_ADMIN_BAD_PARAM;
 	case OHCA_CMD_DEREG_MR:		/* windows may be bound to it */
 		return status == OHCA_ADMIN_BUSY;
 	case OHCA_CMD_DETACH_MCAST:

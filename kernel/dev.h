@@ -54,7 +54,7 @@ struct ohca_fault;
  * @num_vectors: MSI-X vectors
  * @irq_requested: vectors whose interrupt is requested
  * @uars: doorbell pages in use
- * @qps: QPs by handle: struct ohca_obj, as are the next two
+ * @qps: QPs by handle: struct ohca_obj, as are the next three
  * @cqs: CQs by number
  * @srqs: SRQs by number
  * @paged: regions whose pages come and go, by key
@@ -176,11 +176,6 @@ static inline void ohca_uar_write(struct ohca_dev *dev, enum ohca_uar_off off, u
 }
 
 /* main.c */
-#if IS_ENABLED(CONFIG_KUNIT)
-int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits);
-#endif
-int ohca_reset_hw(struct ohca_dev *dev);
-bool ohca_is_gone(struct ohca_dev *dev);
 int ohca_attach(struct ohca_function *fn);
 void ohca_detach(struct ohca_function *fn);
 

@@ -13,6 +13,5 @@ void ohca_fatal_init(struct ohca_dev *dev);
 void ohca_fatal_stop(struct ohca_dev *dev);
 void ohca_fatal(struct ohca_dev *dev, const char *why);
 void ohca_halt(struct ohca_dev *dev);
-void ohca_flush_kick(struct ohca_dev *dev);
 
 #endif /* OHCA_FATAL_H */

@@ -11,7 +11,6 @@
 #include <linux/pci.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
-#include <kunit/visibility.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/ohca-abi.h>
@@ -26,6 +25,7 @@
 #include "dm.h"
 #include "eq.h"
 #include "fatal.h"
+#include "flush.h"
 #include "mad.h"
 #include "mcast.h"
 #include "mr.h"
@@ -34,6 +34,7 @@
 #include "pd.h"
 #include "port.h"
 #include "qp.h"
+#include "reset.h"
 #include "restrack.h"
 #include "srq.h"
 #include "uctx.h"
@@ -180,61 +181,6 @@ static const struct ib_device_ops ohca_dm_ops = {
 	.dealloc_dm = ohca_dealloc_dm,
 	.reg_dm_mr = ohca_reg_dm_mr,
 };
-
-/**
- * ohca_is_gone - whether the device does not answer: it was pulled, or decodes no memory
- * @dev: the device
- *
- * Any context. What a read then gives is all ones, or zeros: it is the bridge's.
- */
-bool ohca_is_gone(struct ohca_dev *dev)
-{
-	return readl(dev->regs + OHCA_REG_MAGIC) != OHCA_MAGIC;
-}
-
-/**
- * ohca_wait_status - wait until the device says how it is
- * @dev: the device
- * @mask: bits of STATUS
- * @bits: what they shall be
- *
- * Process context. While FATAL is set, and not among @mask, the device does nothing but a reset,
- * and is not waited for.
- * Return: 0, -ENODEV if it is gone, -EIO if it is FATAL, -ETIMEDOUT.
- */
-VISIBLE_IF_KUNIT int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
-{
-	unsigned long deadline = jiffies + msecs_to_jiffies(dev->reset_ms) + 1;
-
-	for (;;) {
-		bool late = time_after(jiffies, deadline);
-		u32 status = readl(dev->regs + OHCA_REG_STATUS);
-
-		if (ohca_is_gone(dev))
-			return -ENODEV;
-		if ((status & mask) == bits)
-			return 0;
-		if (status & ~mask & OHCA_STATUS_FATAL)
-			return -EIO;
-		if (late)
-			return -ETIMEDOUT;
-		usleep_range(50, 200);
-	}
-}
-
-/**
- * ohca_reset_hw - reset the device: it does no DMA any more and forgets everything
- * @dev: device whose BAR 0 is mapped
- *
- * Process context.
- * Return: 0, -ENODEV if it is gone, -ETIMEDOUT if it does not come back.
- */
-int ohca_reset_hw(struct ohca_dev *dev)
-{
-	writel(OHCA_CTRL_RESET, dev->regs + OHCA_REG_CTRL);
-	return ohca_wait_status(dev, OHCA_STATUS_READY | OHCA_STATUS_ENABLED | OHCA_STATUS_FATAL,
-				OHCA_STATUS_READY);
-}
 
 static u64 ohca_wanted_features(void)
 {
@@ -411,6 +357,7 @@ int ohca_attach(struct ohca_function *fn)
 	mutex_init(&dev->odp_lock);
 	INIT_LIST_HEAD(&dev->odp_mms);
 	ohca_fatal_init(dev);
+	ohca_flush_init(dev);
 	ohca_ports_init(dev);
 	dev->fatal = true;	/* until there is a device to reset */
 

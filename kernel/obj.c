@@ -33,6 +33,25 @@ struct ohca_obj *ohca_obj_get(struct xarray *objs, u32 handle)
 }
 
 /**
+ * ohca_obj_get_locked - look an object up by number where destroy does not wait for the caller
+ * @objs: array of struct ohca_obj
+ * @handle: as the device gave it
+ *
+ * Process context.
+ * Return: the object with a reference, or NULL.
+ */
+struct ohca_obj *ohca_obj_get_locked(struct xarray *objs, u32 handle)
+{
+	struct ohca_obj *obj;
+
+	/* an object found under the lock has not left the array, so it is not freed yet */
+	xa_lock(objs);
+	obj = ohca_obj_get(objs, handle);
+	xa_unlock(objs);
+	return obj;
+}
+
+/**
  * ohca_obj_next - walk over all objects
  * @objs: array of struct ohca_obj
  * @index: where to look on; becomes the number of the object returned

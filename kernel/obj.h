@@ -21,6 +21,7 @@ struct ohca_obj {
 
 void ohca_obj_init(struct ohca_obj *obj);
 struct ohca_obj *ohca_obj_get(struct xarray *objs, u32 handle);
+struct ohca_obj *ohca_obj_get_locked(struct xarray *objs, u32 handle);
 struct ohca_obj *ohca_obj_next(struct xarray *objs, unsigned long *index);
 void ohca_obj_put(struct ohca_obj *obj);
 void ohca_obj_release(struct ohca_obj *obj);

@@ -82,7 +82,7 @@ struct ib_mr *ohca_paged_register(struct ohca_paged *p, struct ib_pd *ibpd, int 
 	ret = ohca_cmd_reg_mr(dev, OHCA_CMD_REG_MR, &in, &p->key);
 	if (ret)
 		goto err;
-	ret = xa_insert(&dev->paged, p->key, p, GFP_KERNEL);
+	ret = xa_insert(&dev->paged, p->key, &p->obj, GFP_KERNEL);
 	if (ret) {
 		ohca_cmd_undo(dev, OHCA_CMD_DEREG_MR, p->key, ret);
 		goto err;
@@ -144,14 +144,9 @@ void ohca_paged_end(struct ohca_paged *p)
  */
 struct ohca_paged *ohca_paged_get(struct ohca_dev *dev, u32 key)
 {
-	struct ohca_paged *p;
+	struct ohca_obj *obj = ohca_obj_get_locked(&dev->paged, key);
 
-	xa_lock(&dev->paged);
-	p = xa_load(&dev->paged, key);
-	if (p && !refcount_inc_not_zero(&p->obj.ref))
-		p = NULL;
-	xa_unlock(&dev->paged);
-	return p;
+	return obj ? container_of(obj, struct ohca_paged, obj) : NULL;
 }
 
 /** ohca_paged_put - give a reference back; any context */

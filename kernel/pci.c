@@ -12,10 +12,6 @@
 #include "fatal.h"
 #include "pci.h"
 
-#define OHCA_RECOVER_TRIES	5
-#define OHCA_RECOVER_DELAY	(HZ / 4)
-#define OHCA_RECOVER_CALM	(600 * HZ)
-
 MODULE_AUTHOR("The OpenHCA authors");
 MODULE_DESCRIPTION("OpenHCA InfiniBand host channel adapter driver");
 MODULE_LICENSE("Dual BSD/GPL");
@@ -50,19 +46,6 @@ static void ohca_stop(struct ohca_function *fn)
 	mutex_unlock(&fn->lock);
 	/* now that nothing is left that asks for it */
 	cancel_delayed_work_sync(&fn->recover);
-}
-
-/**
- * ohca_recover - have another device made of a function whose device is dead
- * @fn: the function
- *
- * Any context. Each attempt waits twice as long as the one before, and there are at most
- * OHCA_RECOVER_TRIES until a device has run for OHCA_RECOVER_CALM.
- */
-void ohca_recover(struct ohca_function *fn)
-{
-	queue_delayed_work(system_long_wq, &fn->recover,
-			   OHCA_RECOVER_DELAY << READ_ONCE(fn->tries));
 }
 
 /* Gives the function the configuration that it had, whatever has reset it. */

@@ -3,6 +3,7 @@
 #ifndef OHCA_PCI_H
 #define OHCA_PCI_H
 
+#include <linux/jiffies.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
 #include <linux/workqueue.h>
@@ -10,6 +11,10 @@
 struct ohca_dev;
 
 #define OHCA_DRV_NAME	"ohca"
+
+#define OHCA_RECOVER_TRIES	5
+#define OHCA_RECOVER_DELAY	(HZ / 4)
+#define OHCA_RECOVER_CALM	(600 * HZ)
 
 /**
  * struct ohca_function - a PCI function that the driver is bound to; outlives its devices
@@ -34,6 +39,17 @@ struct ohca_function {
 	unsigned long since;
 };
 
-void ohca_recover(struct ohca_function *fn);
+/**
+ * ohca_recover - have another device made of a function whose device is dead
+ * @fn: the function
+ *
+ * Any context. Each attempt waits twice as long as the one before, and there are at most
+ * OHCA_RECOVER_TRIES until a device has run for OHCA_RECOVER_CALM.
+ */
+static inline void ohca_recover(struct ohca_function *fn)
+{
+	queue_delayed_work(system_long_wq, &fn->recover,
+			   OHCA_RECOVER_DELAY << READ_ONCE(fn->tries));
+}
 
 #endif /* OHCA_PCI_H */

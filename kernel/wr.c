@@ -8,7 +8,7 @@
 #include "ah.h"
 #include "buf.h"
 #include "dev.h"
-#include "fatal.h"
+#include "flush.h"
 #include "mr.h"
 #include "qp.h"
 #include "wr.h"

@@ -16,6 +16,7 @@
 #include "aq.h"
 #include "cq.h"
 #include "fatal.h"
+#include "flush.h"
 #include "mr.h"
 #include "ohca_test.h"
 #include "pd.h"
@@ -158,6 +159,10 @@ static void refusals(struct kunit *test)
 		{ OHCA_CMD_ALLOC_PD, OHCA_ADMIN_NO_RESOURCE, true },
 		{ OHCA_CMD_QUERY_CONTEXT, OHCA_ADMIN_BAD_HANDLE, true },
 		{ OHCA_CMD_UPDATE_MR_PAGES, OHCA_ADMIN_BAD_HANDLE, true },
+		{ OHCA_CMD_UPDATE_MR_PAGES, OHCA_ADMIN_NO_RESOURCE, true },
+		{ OHCA_CMD_UPDATE_MR_PAGES, OHCA_ADMIN_BAD_PARAM, false },
+		{ OHCA_CMD_PAGE_FAULT_RESUME, OHCA_ADMIN_BAD_HANDLE, true },
+		{ OHCA_CMD_PAGE_FAULT_RESUME, OHCA_ADMIN_BAD_PARAM, false },
 		{ OHCA_CMD_DEREG_MR, OHCA_ADMIN_BUSY, true },
 		{ OHCA_CMD_DETACH_MCAST, OHCA_ADMIN_BAD_PARAM, true },
 		{ OHCA_CMD_CREATE_QP, OHCA_ADMIN_BAD_OPCODE, false },
@@ -205,6 +210,7 @@ static void handle_too_large(struct kunit *test)
 	u32 pdn;
 
 	ohca_fatal_init(f->dev);
+	ohca_flush_init(f->dev);
 	f->dev->pdev->error_state = pci_channel_io_perm_failure; /* there is no config space */
 	writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
 	KUNIT_EXPECT_EQ(test, 0, ohca_cmd_alloc_pd(f->dev, OHCA_MAX_HANDLE - 1, &pdn));
@@ -224,6 +230,7 @@ static void late_failure(struct kunit *test)
 	struct fake *f = make_fake(test);
 
 	ohca_fatal_init(f->dev);
+	ohca_flush_init(f->dev);
 	f->dev->pdev->error_state = pci_channel_io_perm_failure; /* there is no config space */
 	writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
 	ohca_halt(f->dev);
@@ -393,6 +400,7 @@ static void starved(struct kunit *test)
 	unsigned long begin = jiffies;
 
 	ohca_fatal_init(f->dev);
+	ohca_flush_init(f->dev);
 	f->dev->pdev->error_state = pci_channel_io_perm_failure; /* there is no config space */
 	writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
 	f->dev->cmd_ms = 400;
@@ -533,6 +541,7 @@ static void destroy_refused(struct kunit *test)
 		struct task_struct *t = start_device(test, f);
 
 		ohca_fatal_init(f->dev);
+		ohca_flush_init(f->dev);
 		f->dev->pdev->error_state = pci_channel_io_perm_failure;
 		writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
 		f->dev->wedged = true;	/* buffers are the test's */

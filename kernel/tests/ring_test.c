@@ -6,6 +6,7 @@
 
 #include "eq.h"
 #include "fatal.h"
+#include "flush.h"
 #include "ohca_test.h"
 #include "srq.h"
 #include "wr.h"
@@ -554,6 +555,7 @@ static void fatal_wakes(struct kunit *test)
 	struct flush_seen seen = {};
 
 	ohca_fatal_init(dev);
+	ohca_flush_init(dev);
 	put_cqe(cq, 0, 1, OHCA_CQE_SEND, 0, 0);
 	cq->ibcq.comp_handler = flush_seen;
 	cq->ibcq.cq_context = &seen;
@@ -577,6 +579,7 @@ static void fatal_wakes_whom(struct kunit *test)
 	struct flush_seen seen[3] = {};
 
 	ohca_fatal_init(dev);
+	ohca_flush_init(dev);
 	idle->ibcq.cq_context = &seen[0];
 	busy->ibcq.cq_context = &seen[1];
 	direct->ibcq.cq_context = &seen[2];
