@@ -12,6 +12,8 @@
 #include "engine/object/cq.h"
 #include "engine/object/eq.h"
 #include "engine/object/fatal.h"
+#include "engine/object/qp.h"
+#include "engine/object/srq.h"
 #include "host.h"
 
 static int setup(void **state)
@@ -417,11 +419,19 @@ static void test_number(void **state)
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, eq[0].eqn, 0), OHCA_ADMIN_OK);
 }
 
-static void raise_event(struct host *h, enum ohca_event type, uint32_t handle,
-			unsigned int port)
+/* An object that only this test knows. */
+static struct ohca_async stranger(void)
+{
+	struct ohca_async a;
+
+	ohca_async_init(&a, 5, 0);
+	return a;
+}
+
+static void raise_event(struct host *h, enum ohca_event type, struct ohca_async *a)
 {
 	ohca_dma_enter(h->e);
-	ohca_async_event(h->e, type, handle, port);
+	ohca_async_event(h->e, type, a);
 	ohca_dma_exit(h->e);
 	assert_true(ohca_running(h->e));
 }
@@ -429,8 +439,11 @@ static void raise_event(struct host *h, enum ohca_event type, uint32_t handle,
 /* Fill the asynchronous EQ with events of something else. */
 static void async_fill(struct host *h)
 {
+	struct ohca_async a = stranger();
+
 	for (int i = 0; i < 256; i++)
-		raise_event(h, OHCA_EVENT_COMM_EST, 5, 0);
+		raise_event(h, OHCA_EVENT_COMM_EST, &a);
+	assert_int_equal(a.pending, 0);
 }
 
 static void async_empty(struct host *h)
@@ -465,15 +478,15 @@ static void test_async_overflow(void **state)
 	assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_OK);
 	async_fill(h);
 	for (int i = 0; i < 300; i++) {
-		raise_event(h, OHCA_EVENT_LAST_WQE, qp.handle, 0);
-		raise_event(h, OHCA_EVENT_QP_FATAL, qp.handle, 0);
-		raise_event(h, OHCA_EVENT_SRQ_LIMIT, srq.srqn, 0);
-		raise_event(h, OHCA_EVENT_PORT_ERR, 0, 1);
-		raise_event(h, OHCA_EVENT_PORT_ACTIVE, 0, 1);
-		raise_event(h, OHCA_EVENT_GID_CHANGE, 0, 1);
-		raise_event(h, OHCA_EVENT_CQ_ERR, cq[0].cqn, 0);
+		raise_event(h, OHCA_EVENT_LAST_WQE, &ohca_qp_get(h->e, qp.handle)->async);
+		raise_event(h, OHCA_EVENT_QP_FATAL, &ohca_qp_get(h->e, qp.handle)->async);
+		raise_event(h, OHCA_EVENT_SRQ_LIMIT, &ohca_srq_get(h->e, srq.srqn)->async);
+		raise_event(h, OHCA_EVENT_PORT_ERR, &h->e->port[0].async);
+		raise_event(h, OHCA_EVENT_PORT_ACTIVE, &h->e->port[0].async);
+		raise_event(h, OHCA_EVENT_GID_CHANGE, &h->e->port[0].async);
+		raise_event(h, OHCA_EVENT_CQ_ERR, &ohca_cq_get(h->e, cq[0].cqn)->async);
 	}
-	raise_event(h, OHCA_EVENT_CQ_ERR, cq[1].cqn, 0);
+	raise_event(h, OHCA_EVENT_CQ_ERR, &ohca_cq_get(h->e, cq[1].cqn)->async);
 	assert_int_equal(host_counter(h, OHCA_CNT_EQE_DEFERRED), 7 * 300 + 1);
 	/* an object that goes takes its events along */
 	host_cq_destroy(&cq[1]);
@@ -492,15 +505,15 @@ static void test_async_overflow(void **state)
 	async_is(h, OHCA_EVENT_CQ_ERR, cq[0].cqn);
 	assert_false(host_eq_poll(h, &h->async, &eqe));
 	/* told: the next one is news */
-	raise_event(h, OHCA_EVENT_QP_FATAL, qp.handle, 0);
+	raise_event(h, OHCA_EVENT_QP_FATAL, &ohca_qp_get(h->e, qp.handle)->async);
 	async_is(h, OHCA_EVENT_QP_FATAL, qp.handle);
 	/* the queue goes, then what has events waiting; and reset finds some waiting */
 	for (unsigned int k = 0; k < 2; k++) {
 		async_fill(h);
-		raise_event(h, OHCA_EVENT_QP_FATAL, qp.handle, 0);
-		raise_event(h, OHCA_EVENT_CQ_ERR, cq[0].cqn, 0);
-		raise_event(h, OHCA_EVENT_SRQ_ERR, srq.srqn, 0);
-		raise_event(h, OHCA_EVENT_PORT_ERR, 0, 1);
+		raise_event(h, OHCA_EVENT_QP_FATAL, &ohca_qp_get(h->e, qp.handle)->async);
+		raise_event(h, OHCA_EVENT_CQ_ERR, &ohca_cq_get(h->e, cq[0].cqn)->async);
+		raise_event(h, OHCA_EVENT_SRQ_ERR, &ohca_srq_get(h->e, srq.srqn)->async);
+		raise_event(h, OHCA_EVENT_PORT_ERR, &h->e->port[0].async);
 		if (k)
 			break;
 		assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, h->async.eqn, 0),
@@ -550,18 +563,20 @@ static void test_no_dma(void **state)
 
 static void test_eq_dma(void **state)
 {
+	struct ohca_async a = stranger();
 	struct host *h = *state;
 
 	h->hole = h->async.ring;
 	h->hole_len = 4096;
 	ohca_dma_enter(h->e);
-	ohca_async_event(h->e, OHCA_EVENT_QP_FATAL, 5, 0);
+	ohca_async_event(h->e, OHCA_EVENT_QP_FATAL, &a);
 	ohca_dma_exit(h->e);
 	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_FATAL_REASON, 4), OHCA_FATAL_EQ_DMA);
 }
 
 static void test_eq_commands(void **state)
 {
+	struct ohca_async a = stranger();
 	struct host *h = *state;
 	struct ohca_hw_aqe good = HOST_AQE(create_eq, .log_size = 5, .vector = 1), c;
 	struct host_cq cq;
@@ -607,7 +622,7 @@ static void test_eq_commands(void **state)
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_EQ, h->async.eqn, 0),
 			 OHCA_ADMIN_OK);
 	/* without an async EQ, events go nowhere */
-	ohca_async_event(h->e, OHCA_EVENT_QP_FATAL, 5, 0);
+	ohca_async_event(h->e, OHCA_EVENT_QP_FATAL, &a);
 	assert_true(ohca_running(h->e));
 }
 

@@ -18,7 +18,7 @@
  * @pkey: P_Key table in force, CPU order; @gid: GID table, as on the wire
  * @num_gids: one past the last valid GID, so that looking for one does not take long
  * What is here is a copy for the data path; the SMA (management/sma.h) is the master and
- * ohca_mad_port_update() (mad.c) refreshes it after every change.
+ * port_update() of mad.c refreshes it after every change.
  */
 struct ohca_port {
 	uint8_t state;		/* 1 Down, 2 Init, 3 Armed, 4 Active */

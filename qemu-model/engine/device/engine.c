@@ -288,10 +288,3 @@ void ohca_link_change(ohca_engine *e, unsigned int port, const struct ohca_link_
 	ohca_mad_link(e, port, rate);
 	ohca_dma_exit(e);
 }
-
-uint64_t ohca_counter(const ohca_engine *e, unsigned int id)
-{
-	if (id >= OHCA_CNT_NUM)
-		return 0;
-	return atomic_load_explicit(&e->cnt[id], memory_order_relaxed);
-}

@@ -56,8 +56,9 @@ static void op_event(void *ctx, unsigned int port, enum ohca_sma_event ev)
 		[OHCA_SMA_EV_CLIENT_REREGISTER] = OHCA_EVENT_CLIENT_REREGISTER,
 		[OHCA_SMA_EV_GID_CHANGE] = OHCA_EVENT_GID_CHANGE,
 	};
+	ohca_engine *e = ctx;
 
-	ohca_async_event(ctx, map[ev], 0, port + 1);
+	ohca_async_event(e, map[ev], &e->port[port].async);
 }
 
 /* What the subnet manager has enabled, or the power-on defaults. */
@@ -74,10 +75,49 @@ static void link_rate(ohca_engine *e, unsigned int port)
 	e->ops.link_rate(e->h, port, &rate);
 }
 
+/* The engine's copies, without telling the transport. */
+static void port_copy(ohca_engine *e, unsigned int port)
+{
+	const struct ohca_sma_port *s = &e->mad->sma.port[port];
+	struct ohca_port *p = &e->port[port];
+
+	p->state = s->pi.state;
+	p->link_up = s->pi.state != IB_PS_DOWN;
+	p->lid = s->pi.lid;
+	p->lmc = s->pi.lmc;
+	p->mtu = s->pi.mtu;
+	p->op_vls = (uint8_t)ib_opvls_count(s->pi.op_vls);
+	p->mbps = ib_link_mbps(s->pi.width_active, s->pi.speed_active, s->pi.speed_ext_active);
+	memcpy(p->sl2vl, s->sl2vl.vl, sizeof(p->sl2vl));
+	p->num_pkeys = OHCA_MAX_PKEYS;
+	memcpy(p->pkey, s->pkey, sizeof(p->pkey));
+	p->num_gids = 0;
+	for (unsigned int i = 0; i < OHCA_MAX_GIDS; i++) {
+		p->gid_valid[i] = s->guid[i] != 0;
+		if (p->gid_valid[i])
+			p->num_gids = (uint16_t)(i + 1);
+		ib_put_be64(p->gid[i], s->pi.gid_prefix);
+		ib_put_be64(p->gid[i] + 8, s->guid[i]);
+	}
+}
+_Static_assert(OHCA_MAX_PKEYS == OHCA_SMA_PKEYS && OHCA_MAX_GIDS == OHCA_SMA_GUIDS &&
+	       OHCA_MAX_PORTS == OHCA_SMA_MAX_PORTS, "the SMA's tables are the engine's");
+
+/* The data path gets a new copy of the port, and the trace its state. */
+static void port_update(ohca_engine *e, unsigned int port)
+{
+	uint8_t old = e->port[port].state;
+
+	port_copy(e, port);
+	if (e->port[port].state != old)
+		ohca_trace(e, OHCA_TR_PORT_STATE, port + 1, old, e->port[port].state, 0);
+	ohca_xp_port(e, port);
+}
+
 static void op_port_changed(void *ctx, unsigned int port)
 {
 	link_rate(ctx, port);
-	ohca_mad_port_update(ctx, port);
+	port_update(ctx, port);
 }
 
 static void op_send_trap(void *ctx, unsigned int port, uint16_t dlid, uint8_t sl,
@@ -137,34 +177,6 @@ static void sma_start(ohca_engine *e)
 	ohca_sma_init(&e->mad->sma, &cfg, &ops, e);
 }
 
-/* The engine's copies, without telling the transport. */
-static void port_copy(ohca_engine *e, unsigned int port)
-{
-	const struct ohca_sma_port *s = &e->mad->sma.port[port];
-	struct ohca_port *p = &e->port[port];
-
-	p->state = s->pi.state;
-	p->link_up = s->pi.state != IB_PS_DOWN;
-	p->lid = s->pi.lid;
-	p->lmc = s->pi.lmc;
-	p->mtu = s->pi.mtu;
-	p->op_vls = (uint8_t)ib_opvls_count(s->pi.op_vls);
-	p->mbps = ib_link_mbps(s->pi.width_active, s->pi.speed_active, s->pi.speed_ext_active);
-	memcpy(p->sl2vl, s->sl2vl.vl, sizeof(p->sl2vl));
-	p->num_pkeys = OHCA_MAX_PKEYS;
-	memcpy(p->pkey, s->pkey, sizeof(p->pkey));
-	p->num_gids = 0;
-	for (unsigned int i = 0; i < OHCA_MAX_GIDS; i++) {
-		p->gid_valid[i] = s->guid[i] != 0;
-		if (p->gid_valid[i])
-			p->num_gids = (uint16_t)(i + 1);
-		ib_put_be64(p->gid[i], s->pi.gid_prefix);
-		ib_put_be64(p->gid[i] + 8, s->guid[i]);
-	}
-}
-_Static_assert(OHCA_MAX_PKEYS == OHCA_SMA_PKEYS && OHCA_MAX_GIDS == OHCA_SMA_GUIDS &&
-	       OHCA_MAX_PORTS == OHCA_SMA_MAX_PORTS, "the SMA's tables are the engine's");
-
 /* What is counted elsewhere or while time passes goes to the port's counters. */
 static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
 {
@@ -221,16 +233,6 @@ void ohca_mad_reset(ohca_engine *e)
 		link_rate(e, i);
 		e->ops.link_ctl(e->h, i, false);
 	}
-}
-
-void ohca_mad_port_update(ohca_engine *e, unsigned int port)
-{
-	uint8_t old = e->port[port].state;
-
-	port_copy(e, port);
-	if (e->port[port].state != old)
-		ohca_trace(e, OHCA_TR_PORT_STATE, port + 1, old, e->port[port].state, 0);
-	ohca_xp_port(e, port);
 }
 
 /* ---- links ------------------------------------------------------------------------ */

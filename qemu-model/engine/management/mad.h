@@ -15,8 +15,6 @@ void ohca_mad_reset(ohca_engine *e);	/* agents and ports as after power-on */
 void ohca_mad_enable(ohca_engine *e);	/* ports begin to train */
 /* As ohca_link_change(). */
 void ohca_mad_link(ohca_engine *e, unsigned int port, const struct ohca_link_rate *rate);
-/* The SMA has changed the port: the data path has a new copy of it. */
-void ohca_mad_port_update(ohca_engine *e, unsigned int port);
 /* When ohca_mad_timer() is due, ns or OHCA_NO_DEADLINE. */
 uint64_t ohca_mad_deadline(const ohca_engine *e);
 void ohca_mad_timer(ohca_engine *e, uint64_t now);

@@ -59,7 +59,7 @@ bool ohca_mig_go(ohca_engine *e, struct ohca_qp *qp)
 	qp->timeout = alt->timeout;
 	ohca_mig_forget(e, qp);
 	ohca_xp_migrated(e, qp);
-	ohca_async_event(e, OHCA_EVENT_PATH_MIG, qp->handle, 0);
+	ohca_async_event(e, OHCA_EVENT_PATH_MIG, &qp->async);
 	return true;
 }
 
@@ -69,5 +69,5 @@ void ohca_mig_refuse(ohca_engine *e, struct ohca_qp *qp)
 		return;
 	/* once until the driver arms again: no peer shall fill the EQ */
 	qp->mig_refused = true;
-	ohca_async_event(e, OHCA_EVENT_PATH_MIG_ERR, qp->handle, 0);
+	ohca_async_event(e, OHCA_EVENT_PATH_MIG_ERR, &qp->async);
 }

@@ -9,6 +9,13 @@
 #include "engine/object/qp.h"
 #include "ohca_hw.h"
 
+uint64_t ohca_counter(const ohca_engine *e, unsigned int id)
+{
+	if (id >= OHCA_CNT_NUM)
+		return 0;
+	return atomic_load_explicit(&e->cnt[id], memory_order_relaxed);
+}
+
 static struct ohca_counter_set *set_get(ohca_engine *e, uint32_t n)
 {
 	return n && n < OHCA_MAX_COUNTER_SETS ? e->set[n] : NULL;

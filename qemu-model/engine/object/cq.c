@@ -144,7 +144,7 @@ static int cq_error(ohca_engine *e, struct ohca_cq *cq)
 {
 	cq->error = true;
 	ohca_count(e, OHCA_CNT_CQ_OVERFLOW);
-	ohca_async_event(e, OHCA_EVENT_CQ_ERR, cq->cqn, 0);
+	ohca_async_event(e, OHCA_EVENT_CQ_ERR, &cq->async);
 	return -1;
 }
 

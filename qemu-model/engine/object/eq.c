@@ -13,8 +13,6 @@
 #include "engine/object/doorbell.h"
 #include "engine/object/eq.h"
 #include "engine/object/fatal.h"
-#include "engine/object/qp.h"
-#include "engine/object/srq.h"
 #include "engine/object/to_transport.h"
 #include "ohca_hw.h"
 
@@ -90,30 +88,6 @@ static void cqs_deliver(ohca_engine *e, struct ohca_eq *eq)
 
 /* ---- asynchronous events ---------------------------------------------------------- */
 
-/* What an event tells of. */
-static struct ohca_async *async_of(ohca_engine *e, enum ohca_event type, uint32_t handle,
-				   unsigned int port)
-{
-	struct ohca_srq *srq;
-	struct ohca_cq *cq;
-	struct ohca_qp *qp;
-
-	if (port)
-		return port <= e->cfg.num_ports ? &e->port[port - 1].async : NULL;
-	switch (type) {
-	case OHCA_EVENT_CQ_ERR:
-		cq = ohca_cq_get(e, handle);
-		return cq ? &cq->async : NULL;
-	case OHCA_EVENT_SRQ_ERR:
-	case OHCA_EVENT_SRQ_LIMIT:
-		srq = ohca_srq_get(e, handle);
-		return srq ? &srq->async : NULL;
-	default:
-		qp = ohca_qp_get(e, handle);
-		return qp ? &qp->async : NULL;
-	}
-}
-
 static uint32_t async_bit(enum ohca_event type)
 {
 	return 1u << (type - OHCA_EVENT_ASYNC);
@@ -148,25 +122,20 @@ static void async_deliver(ohca_engine *e, struct ohca_eq *eq)
 	}
 }
 
-void ohca_async_event(ohca_engine *e, enum ohca_event type, uint32_t handle, unsigned int port)
+void ohca_async_event(ohca_engine *e, enum ohca_event type, struct ohca_async *a)
 {
 	struct ohca_eq *eq = e->async_eq;
-	struct ohca_async *a;
 
 	/* before the driver has made the EQ, events have nobody to hear them */
 	if (!eq || !ohca_running(e))
 		return;
 	if (ohca_eq_room(eq)) {
 		ohca_dma_enter(e);
-		ohca_eq_push(e, eq, (uint8_t)type, handle, port, 0);
+		ohca_eq_push(e, eq, (uint8_t)type, a->handle, a->port, 0);
 		ohca_dma_exit(e);
 		return;
 	}
-	a = async_of(e, type, handle, port);
-	if (a)
-		async_defer(e, eq, a, type);
-	else
-		ohca_fatal(e, OHCA_FATAL_EQ_OVERFLOW);
+	async_defer(e, eq, a, type);
 }
 
 void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)

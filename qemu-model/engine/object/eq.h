@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/base/async.h"
 #include "engine/base/guestmem.h"
 #include "engine/base/list.h"
 #include "engine/base/state.h"
@@ -33,10 +34,11 @@ static inline struct ohca_eq *ohca_eq_get(ohca_engine *e, uint32_t eqn)
 	return eqn < OHCA_MAX_EQ ? e->eq[eqn] : NULL;
 }
 
-/* Asynchronous event; @handle 0 for device and port events; @port from 1 or 0. Without
- * room it waits at its object, which costs nothing: so no guest and no peer can overflow
- * the EQ. */
-void ohca_async_event(ohca_engine *e, enum ohca_event type, uint32_t handle, unsigned int port);
+/*
+ * Asynchronous event @type of the object, or port, that @a belongs to. An event that finds the EQ
+ * full waits at its object and needs no memory, so no guest and no peer can overflow the EQ.
+ */
+void ohca_async_event(ohca_engine *e, enum ohca_event type, struct ohca_async *a);
 /* Is there room for one more EQE? */
 bool ohca_eq_room(const struct ohca_eq *eq);
 /* Append @eqe, 32 bytes, with its phase set here; as ohca_eq_push(). */

@@ -13,9 +13,9 @@ void ohca_fatal(ohca_engine *e, enum ohca_fatal reason)
 	if (s & OHCA_STATUS_FATAL)
 		return;
 	ohca_trace(e, OHCA_TR_FATAL, reason, 0, 0, 0);
-	/* told by the asynchronous EQ, unless that is what failed */
-	if (reason != OHCA_FATAL_EQ_DMA && reason != OHCA_FATAL_EQ_OVERFLOW && e->async_eq &&
-	    ohca_running(e) && ohca_eq_room(e->async_eq)) {
+	/* an event tells the driver, unless the asynchronous EQ is what failed */
+	if (reason != OHCA_FATAL_EQ_DMA && e->async_eq && ohca_running(e) &&
+	    ohca_eq_room(e->async_eq)) {
 		ohca_dma_enter(e);
 		ohca_eq_push(e, e->async_eq, OHCA_EVENT_DEVICE_FATAL, 0, 0, 0);
 		ohca_dma_exit(e);

@@ -53,10 +53,10 @@ void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint3
 	ohca_trace(e, OHCA_TR_QP_STATE, qp->handle, old, qp->state, vendor_err);
 	ohca_xp_state(e, qp, old, OHCA_ATTR_STATE);
 	if (ev)
-		ohca_async_event(e, ev, qp->handle, 0);
+		ohca_async_event(e, ev, &qp->async);
 	/* WQEs are copied when taken: the QP takes no more from its SRQ (IBTA 11.6.3.3) */
 	if (qp->srq || qp->xrcd)
-		ohca_async_event(e, OHCA_EVENT_LAST_WQE, qp->handle, 0);
+		ohca_async_event(e, OHCA_EVENT_LAST_WQE, &qp->async);
 }
 
 void ohca_qp_sqe(ohca_engine *e, struct ohca_qp *qp, uint32_t vendor_err)

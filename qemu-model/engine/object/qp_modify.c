@@ -364,6 +364,6 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 	if (mask & A(PATH_MIG_STATE) && a.path_mig_state == OHCA_MIG_MIGRATED)
 		ohca_mig_go(c->e, qp);
 	if (to == OHCA_QPS_ERR && old != OHCA_QPS_ERR && (qp->srq || qp->xrcd))
-		ohca_async_event(c->e, OHCA_EVENT_LAST_WQE, qp->handle, 0);
+		ohca_async_event(c->e, OHCA_EVENT_LAST_WQE, &qp->async);
 	return OHCA_ADMIN_OK;
 }

@@ -29,11 +29,6 @@
 
 #define DB_OFF(member) (OHCA_DB_OFFSET + offsetof(struct ohca_hw_db, member))
 
-struct ohca_srq *ohca_srq_get(ohca_engine *e, uint32_t srqn)
-{
-	return srqn < e->max_srq ? e->srq[srqn] : NULL;
-}
-
 /* ---- taking ----------------------------------------------------------------------- */
 
 /** struct rq - what an RQ and an SRQ have in common; @ci: consumer index, moved by rq_take() */
@@ -128,7 +123,7 @@ static int srq_take(ohca_engine *e, struct ohca_srq *srq, struct ohca_rwqe *out)
 	posted = rq_posted(e, &rq);
 	if (posted < 0) {
 		srq->error = true;
-		ohca_async_event(e, OHCA_EVENT_SRQ_ERR, srq->srqn, 0);
+		ohca_async_event(e, OHCA_EVENT_SRQ_ERR, &srq->async);
 		return 0;
 	}
 	if (posted == 0)
@@ -137,7 +132,7 @@ static int srq_take(ohca_engine *e, struct ohca_srq *srq, struct ohca_rwqe *out)
 	out->wqe_idx = 0;
 	if (srq->limit && posted - 1 < srq->limit) {
 		srq->limit = 0;
-		ohca_async_event(e, OHCA_EVENT_SRQ_LIMIT, srq->srqn, 0);
+		ohca_async_event(e, OHCA_EVENT_SRQ_LIMIT, &srq->async);
 	}
 	return rc;
 }
@@ -335,7 +330,7 @@ static void srq_limit(ohca_engine *e, struct ohca_srq *srq, uint32_t limit, int6
 	/* already below: the event is due at once (IBTA vol 1, 11.2.4.3) */
 	if (limit && posted >= 0 && posted < limit) {
 		srq->limit = 0;
-		ohca_async_event(e, OHCA_EVENT_SRQ_LIMIT, srq->srqn, 0);
+		ohca_async_event(e, OHCA_EVENT_SRQ_LIMIT, &srq->async);
 	}
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/base/async.h"
 #include "engine/base/guestmem.h"
+#include "engine/base/state.h"
 #include "engine/engine.h"
 
 struct ohca_cmd;
@@ -36,8 +37,12 @@ struct ohca_srq {
 	struct ohca_async async;
 };
 
-/* By its number; NULL: there is none. */
-struct ohca_srq *ohca_srq_get(ohca_engine *e, uint32_t srqn);
+/* The SRQ with number @srqn; NULL: there is none. */
+static inline struct ohca_srq *ohca_srq_get(ohca_engine *e, uint32_t srqn)
+{
+	return srqn < e->max_srq ? e->srq[srqn] : NULL;
+}
+
 /* Its doorbell was rung, so that it need not be rung again */
 void ohca_srq_kick(ohca_engine *e, struct ohca_srq *srq);
 /* What reset does; nothing refers to the object. */

@@ -243,7 +243,7 @@ static int complete(ohca_engine *e, struct ohca_srq *srq, const struct ohca_hw_t
 static void broken(ohca_engine *e, struct ohca_srq *srq)
 {
 	srq->error = true;
-	ohca_async_event(e, OHCA_EVENT_SRQ_ERR, srq->srqn, 0);
+	ohca_async_event(e, OHCA_EVENT_SRQ_ERR, &srq->async);
 }
 
 /* Operations posted and not executed; -1: the record is unreadable or cannot be true. */

@@ -197,6 +197,23 @@ static void credits(struct ohca_xport *xp, const struct ohca_rxpkt *p)
 		xp->lsn = lsn;
 }
 
+/*
+ * The WQE that a NAK or a response with @psn answers, once what came before it is acknowledged.
+ * NULL: it answers none.
+ */
+static struct ohca_swqe *answered(ohca_engine *e, struct ohca_qp *qp, uint32_t psn)
+{
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_swqe *w;
+
+	if (!acked(e, qp, psn)) {
+		implied_nak(e, qp);
+		return NULL;
+	}
+	w = waiting(xp);
+	return w && qp->state != OHCA_QPS_ERR && xp->una == psn ? w : NULL;
+}
+
 static void ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -208,12 +225,8 @@ static void ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 			implied_nak(e, qp);
 		return;
 	}
-	if (!acked(e, qp, p->i.psn)) {
-		implied_nak(e, qp);
-		return;
-	}
-	w = waiting(xp);
-	if (!w || qp->state == OHCA_QPS_ERR || xp->una != p->i.psn)
+	w = answered(e, qp, p->i.psn);
+	if (!w)
 		return;
 	if (IB_AETH_KIND(syn) == IB_AETH_RNR_NAK) {
 		if (!xp->rnr_wait)
@@ -335,12 +348,8 @@ void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		ohca_sq_ci(e, qp);
 		return;
 	}
-	if (!acked(e, qp, p->i.psn)) {
-		implied_nak(e, qp);
-		return;
-	}
-	w = waiting(xp);
-	if (!w || qp->state == OHCA_QPS_ERR || xp->una != p->i.psn)
+	w = answered(e, qp, p->i.psn);
+	if (!w)
 		return;
 	if (ib_psn_diff(p->i.psn, w->first) < 0)
 		return;

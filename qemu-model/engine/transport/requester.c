@@ -124,6 +124,26 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 }
 
 /*
+ * Opens a packet of a request that is always acknowledged, with @n bytes of payload, a multiple of
+ * 4. Return: where the headers behind BTH and XRCETH go; NULL: there is no room for the packet.
+ */
+static uint8_t *open_request(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,
+			     struct ohca_turn *t, uint8_t op, uint32_t n, struct ohca_tx *tx)
+{
+	const struct ib_opcode_info *info = &ib_opcodes[op];
+	const struct ohca_path *path = ohca_qp_path(e, qp);
+	uint8_t *h;
+
+	if (!ohca_tx_open(e, t, path, path->hdr_len + info->hdr_len + n + IB_ICRC_LEN, tx))
+		return NULL;
+	h = ib_build_bth(tx->buf + path->hdr_len, op, ohca_qp_migreq(qp), 0, path->pkey,
+			 qp->dest_qpn, true, qp->xp->nxt);
+	if (info->hdrs & IB_HDR_XRCETH)
+		h = ib_build_xrceth(h, w->srqn);
+	return h;
+}
+
+/*
  * A READ request: for the rest of the message, or of the chunk of it that the PSN is in. Chunks
  * end where they end, whatever comes again: a responder that has executed one has executed all
  * that a request inside it asks for.
@@ -132,7 +152,6 @@ static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 				struct ohca_turn *t)
 {
 	struct ohca_xport *xp = qp->xp;
-	const struct ohca_path *path = ohca_qp_path(e, qp);
 	uint32_t mtu = ohca_qp_mtu(qp);
 	uint32_t off = (uint32_t)ib_psn_diff(xp->nxt, w->first) * mtu;
 	uint32_t rest = w->length - off, pkts = ohca_npkts(qp, rest);
@@ -150,12 +169,9 @@ static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	}
 	if ((uint32_t)ib_psn_diff(xp->nxt, xp->una) + pkts > OHCA_MAX_PSNS)
 		return OHCA_SENT_NONE;
-	if (!ohca_tx_open(e, t, path, path->hdr_len + ib_opcodes[op].hdr_len + IB_ICRC_LEN, &tx))
+	h = open_request(e, qp, w, t, op, 0, &tx);
+	if (!h)
 		return OHCA_SENT_BLOCKED;
-	h = ib_build_bth(tx.buf + path->hdr_len, op, ohca_qp_migreq(qp), 0, path->pkey,
-			 qp->dest_qpn, true, xp->nxt);
-	if (ib_opcodes[op].hdrs & IB_HDR_XRCETH)
-		h = ib_build_xrceth(h, w->srqn);
 	ib_build_reth(h, w->raddr + off, w->rkey, rest);
 	ohca_tx_close_qp(e, qp, &tx);
 	sent(e, qp, w, ib_psn_add(xp->nxt, pkts));
@@ -166,7 +182,6 @@ static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohc
 				  struct ohca_turn *t)
 {
 	struct ohca_xport *xp = qp->xp;
-	const struct ohca_path *path = ohca_qp_path(e, qp);
 	bool xrc = qp->type == OHCA_QPT_XRC_INI;
 	const uint8_t *raw = ohca_swqe_raw(xp, w->idx) + (2 + xrc) * OHCA_SEG_SIZE;
 	struct ohca_hw_wqe_atomic_masks m;
@@ -187,14 +202,11 @@ static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohc
 	default:
 		op = IB_OP_OHCA_MASKED_FETCH_ADD;
 	}
-	if (!ohca_tx_open(e, t, path, path->hdr_len + ib_opcodes[op].hdr_len + IB_ICRC_LEN, &tx))
+	h = open_request(e, qp, w, t, op, 0, &tx);
+	if (!h)
 		return OHCA_SENT_BLOCKED;
 	memcpy(&a, raw, sizeof(a));
 	memcpy(&m, raw + sizeof(a), sizeof(m));
-	h = ib_build_bth(tx.buf + path->hdr_len, op, ohca_qp_migreq(qp), 0, path->pkey, qp->dest_qpn,
-			 true, xp->nxt);
-	if (xrc)
-		h = ib_build_xrceth(h, w->srqn);
 	if (ohca_op_is_masked(w->op))
 		ib_build_masked_atomic(h, w->raddr, w->rkey, ohca_le64(a.swap_add),
 				       ohca_le64(a.compare), ohca_le64(m.swap),
@@ -211,17 +223,14 @@ static enum ohca_sent send_flush(ohca_engine *e, struct ohca_qp *qp, struct ohca
 				 struct ohca_turn *t)
 {
 	struct ohca_xport *xp = qp->xp;
-	const struct ohca_path *path = ohca_qp_path(e, qp);
 	struct ohca_hw_wqe_flush f;
 	struct ohca_tx tx;
 	uint8_t *h;
 
-	if (!ohca_tx_open(e, t, path, path->hdr_len + IB_BTH_LEN + IB_FETH_LEN + IB_RETH_LEN +
-			  IB_ICRC_LEN, &tx))
+	h = open_request(e, qp, w, t, IB_OP_RC_FLUSH, 0, &tx);
+	if (!h)
 		return OHCA_SENT_BLOCKED;
 	memcpy(&f, ohca_swqe_raw(xp, w->idx) + 2 * OHCA_SEG_SIZE, sizeof(f));
-	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_FLUSH, ohca_qp_migreq(qp), 0, path->pkey,
-			 qp->dest_qpn, true, xp->nxt);
 	h = ib_build_feth(h, f.placement, f.level);
 	ib_build_reth(h, w->raddr, w->rkey, ohca_le32(f.length));
 	ohca_tx_close_qp(e, qp, &tx);
@@ -233,17 +242,14 @@ static enum ohca_sent send_atomic_write(ohca_engine *e, struct ohca_qp *qp, stru
 					struct ohca_turn *t)
 {
 	struct ohca_xport *xp = qp->xp;
-	const struct ohca_path *path = ohca_qp_path(e, qp);
 	struct ohca_missing m;
 	struct ohca_tx tx;
 	uint8_t *h;
 	int ve;
 
-	if (!ohca_tx_open(e, t, path, path->hdr_len + IB_BTH_LEN + IB_RETH_LEN + w->length +
-			  IB_ICRC_LEN, &tx))
+	h = open_request(e, qp, w, t, IB_OP_RC_ATOMIC_WRITE, w->length, &tx);
+	if (!h)
 		return OHCA_SENT_BLOCKED;
-	h = ib_build_bth(tx.buf + path->hdr_len, IB_OP_RC_ATOMIC_WRITE, ohca_qp_migreq(qp), 0,
-			 path->pkey, qp->dest_qpn, true, xp->nxt);
 	h = ib_build_reth(h, w->raddr, w->rkey, w->length);
 	ve = ohca_swqe_gather(e, qp, w, 0, h, w->length, &m);
 	if (ve == OHCA_MR_FAULT)

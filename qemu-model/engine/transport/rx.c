@@ -28,55 +28,6 @@
 
 #define PORT_ARMED	3u
 
-void ohca_rx_drop(ohca_engine *e, const struct ohca_rxpkt *p, enum ohca_counter why)
-{
-	ohca_count(e, why);
-	ohca_trace(e, OHCA_TR_RX_DROP, why, p->port, p->i.opcode, p->i.dqpn);
-}
-
-static void violation(const struct ohca_rxpkt *p, uint32_t key, struct ib_key_violation *v)
-{
-	const struct ib_grh *grh = ib_pkt_grh(p->hdr, &p->i);
-	const struct ib_deth *deth = ib_pkt_deth(p->hdr, &p->i);
-
-	memset(v, 0, sizeof(*v));
-	v->lid1 = p->i.slid;
-	v->lid2 = p->i.dlid;
-	v->key = key;
-	v->sl = p->i.sl;
-	v->qp1 = deth ? ib_deth_sqpn(deth) : 0;
-	v->qp2 = p->i.dqpn;
-	if (grh) {
-		memcpy(v->gid1, grh->sgid, 16);
-		memcpy(v->gid2, grh->dgid, 16);
-	}
-}
-
-void ohca_rx_bad_pkey(ohca_engine *e, const struct ohca_rxpkt *p)
-{
-	struct ib_key_violation v;
-
-	ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_PKEY);
-	violation(p, p->i.pkey, &v);
-	ohca_mad_bad_pkey(e, p->port, &v);
-}
-
-void ohca_rx_bad_qkey(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
-{
-	struct ib_key_violation v;
-
-	ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QKEY);
-	violation(p, qkey, &v);
-	ohca_mad_bad_qkey(e, p->port, &v);
-}
-
-bool ohca_rx_dgid_ok(const struct ohca_port *port, const struct ohca_rxpkt *p)
-{
-	const struct ib_grh *grh = ib_pkt_grh(p->hdr, &p->i);
-
-	return !grh || ohca_gid_accepts(port, grh->dgid) >= 0;
-}
-
 /* Does the path lead back to the port it begins at? As path.c decides it. */
 static bool leads_back(const struct ohca_port *port, const struct ohca_hw_av *av)
 {
@@ -173,7 +124,7 @@ static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
 	}
 	if (qp->state == OHCA_QPS_RTR && !qp->xp->comm_est) {
 		qp->xp->comm_est = true;
-		ohca_async_event(e, OHCA_EVENT_COMM_EST, qp->handle, 0);
+		ohca_async_event(e, OHCA_EVENT_COMM_EST, &qp->async);
 	}
 	if (ohca_qp_reliable(qp))
 		ohca_resp_rx(e, qp, p);

@@ -33,15 +33,6 @@
 
 /* ---- lists ------------------------------------------------------------------------- */
 
-void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp)
-{
-	if (xp->on != OHCA_XP_OFF)
-		return;
-	xp->on = OHCA_XP_ACTIVE;
-	ohca_list_add_tail(&e->sched->active[xp->lane], &xp->link);
-	e->sched->busy |= 1u << xp->lane;
-}
-
 /* The first who waits becomes active; false: nobody does. Who had nothing of the last
  * credits comes first. */
 static bool wake_one(ohca_engine *e, struct ohca_list pair[2])
@@ -315,8 +306,11 @@ static void park(ohca_engine *e, const struct ohca_turn *t, bool sent)
 	case OHCA_WAIT_FAULT:
 		ohca_list_add_tail(&s->wait_fault[sent], &xp->link);
 		break;
-	default:
+	case OHCA_WAIT_CREDITS:
 		ohca_list_add_tail(&s->wait[t->lane / 16][t->lane % 16][sent], &xp->link);
+		break;
+	case OHCA_WAIT_NONE:	/* is not blocked */
+	case OHCA_WAIT_TURN:
 		break;
 	}
 }

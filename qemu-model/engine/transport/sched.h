@@ -97,7 +97,15 @@ static inline void ohca_sched_off(struct ohca_sched *s, struct ohca_xport *xp)
 }
 
 /* There may be something to do for @xp. */
-void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp);
+static inline void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp)
+{
+	if (xp->on != OHCA_XP_OFF)
+		return;
+	xp->on = OHCA_XP_ACTIVE;
+	ohca_list_add_tail(&e->sched->active[xp->lane], &xp->link);
+	e->sched->busy |= 1u << xp->lane;
+}
+
 int ohca_sched_init(ohca_engine *e);		/* ohca_new: 0 or -1 (memory) */
 void ohca_sched_free(ohca_engine *e);
 void ohca_sched_reset(ohca_engine *e);		/* forget queued MADs and looped packets */

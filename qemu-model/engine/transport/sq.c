@@ -552,7 +552,7 @@ void ohca_sq_drained(ohca_engine *e, struct ohca_qp *qp)
 	xp->drain_told = true;
 	qp->sqd_draining = false;
 	if (qp->en_sqd_notify)
-		ohca_async_event(e, OHCA_EVENT_SQ_DRAINED, qp->handle, 0);
+		ohca_async_event(e, OHCA_EVENT_SQ_DRAINED, &qp->async);
 }
 
 bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp)

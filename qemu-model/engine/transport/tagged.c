@@ -263,7 +263,7 @@ void ohca_tagged_sent(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe
 	if (w->op != OHCA_OP_RDMA_READ) {
 		/* there is no CQE to say that the peer does not hear of it */
 		if (status && status != OHCA_WC_WR_FLUSH)
-			ohca_async_event(e, OHCA_EVENT_QP_FATAL, qp->handle, 0);
+			ohca_async_event(e, OHCA_EVENT_QP_FATAL, &qp->async);
 		return;
 	}
 	t = ohca_container_of(rndv->list.next, struct ohca_tag, link);

@@ -322,7 +322,7 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 		c.dlid_path_bits = p->i.dlid & (uint8_t)((1u << e->port[p->port].lmc) - 1);
 	if (!qp->xp->comm_est && qp->state == OHCA_QPS_RTR) {
 		qp->xp->comm_est = true;
-		ohca_async_event(e, OHCA_EVENT_COMM_EST, qp->handle, 0);
+		ohca_async_event(e, OHCA_EVENT_COMM_EST, &qp->async);
 	}
 	ohca_recv_complete(e, qp, r, status, (uint16_t)ve, &c, p->i.se);
 	ohca_rwqe_put(e, r);
