@@ -260,6 +260,8 @@ static void test_port_info(void **state)
 	assert_int_equal(pi.state, IB_PS_ACTIVE);
 	assert_int_equal(pi.phys_state, IB_PHYS_LINK_UP);
 	assert_true(pi.cap_mask & IB_CAP_EXT_SPEEDS);
+	/* Get(Notice) is answered, and traps are sent */
+	assert_true(pi.cap_mask & IB_CAP_NOTICE && pi.cap_mask & IB_CAP_TRAP);
 	get_pi(t, 2, &pi);
 	assert_int_equal(pi.local_port, 1);
 	assert_int_equal(pi.state, IB_PS_INIT);
