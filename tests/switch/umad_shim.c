@@ -5,9 +5,10 @@
  *
  *	OHCA_FABRIC=/path OHCA_GUID=1 LD_PRELOAD=umad_shim.so opensm -o ...
  *
- * Each process is an end node of its own: a channel adapter with one port, a small
- * SMA and PMA. Only what those tools need: SMPs, single-packet GS MADs, no RMPP. With
- * OHCA_WAIT_ACTIVE set the port is opened when the subnet manager made it Active.
+ * Each process is an end node of its own: a channel adapter with one port, the SMA
+ * (ib/sma.h) and the PMA of the model. Only what those tools need: SMPs, single-packet
+ * GS MADs, no RMPP. With OHCA_WAIT_ACTIVE set the port is opened when the subnet manager
+ * made it Active.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,8 +26,10 @@
 #include "ep.h"
 #include "ib/pma_agent.h"
 #include "ib/portinfo.h"
+#include "ib/sma.h"
 
-#define PKEY_BLOCKS	4u		/* as an HCA has them */
+#define PKEYS		(4u * IB_PKEYS_PER_BLOCK)	/* as many as an HCA has */
+#define TRAPS		4
 #define CA		"ohca_test"
 #define MAX_AGENTS	16
 #define MAX_QUEUE	256
@@ -47,7 +50,13 @@ static struct {
 	uint64_t guid;
 	struct ep ep;
 	struct ib_port_info pi;
-	uint16_t pkeys[PKEY_BLOCKS * IB_PKEYS_PER_BLOCK];
+	uint16_t pkeys[PKEYS];
+	uint64_t guids[IB_GUIDS_PER_BLOCK];
+	uint32_t link_due;
+	char desc[IB_SMP_DATA_LEN];
+	struct ib_sma sma;
+	struct ib_sma_end end;
+	struct ib_trap trap[TRAPS];
 	struct ib_sl2vl sl2vl;
 	struct ib_vlarb arb;
 	struct ohca_port_counters ctr;
@@ -129,98 +138,74 @@ static bool deliver(const void *mad, uint16_t slid, uint8_t sl, uint32_t qpn)
 
 /* ---- the agents of the port ---------------------------------------------------- */
 
-static uint16_t sma_set_pi(struct ib_smp *smp)
+static void agent_port(void *ctx, unsigned int num, struct ib_sma_port *v)
+{
+	(void)ctx;
+	(void)num;
+	*v = (struct ib_sma_port){
+		.pi = &s.pi,
+		.link_due = &s.link_due,
+		.pkey = s.pkeys,
+		.num_pkeys = PKEYS,
+		.arb = &s.arb,
+		.guid = s.guids,
+		.num_guids = IB_GUIDS_PER_BLOCK,
+		.end = &s.end,
+	};
+}
+
+static struct ib_sl2vl *agent_sl2vl(void *ctx, unsigned int in, unsigned int out)
+{
+	(void)ctx;
+	(void)in;
+	(void)out;
+	return &s.sl2vl;
+}
+
+static void agent_changed(void *ctx, unsigned int num, uint32_t what)
+{
+	(void)ctx;
+	(void)num;
+	(void)what;
+	s.ep.lid = s.pi.lid;
+}
+
+static void agent_send_trap(void *ctx, unsigned int num, const struct ib_smp *trap)
+{
+	(void)ctx;
+	(void)num;
+	ep_send_smp(&s.ep, trap, s.pi.sm_lid);
+}
+
+/* What a Set wants of the link, after the answer has left. */
+static void link_act(void)
 {
 	struct ohca_link_phy phy = ep_phy();
-	struct ib_port_info new;
-	uint16_t status;
-	uint32_t eff;
 
-	ib_port_info_unpack(smp->data, &new);
-	if (!(ib_be32(smp->hdr.attr_mod) >> 31))
-		new.speed_ext_enabled = s.pi.speed_ext_enabled;
-	status = ib_port_info_set(&s.pi, &new, IB_PI_CA, &eff);
-	s.ep.lid = s.pi.lid;
-	if (eff & IB_PI_EFF_LINK_DOWN)
-		ohca_link_train(s.ep.l, &phy);
-	return status;
+	if (!(s.link_due & (IB_PI_EFF_LINK_DOWN | IB_PI_EFF_LINK_DISABLE)))
+		return;
+	phy.enabled = !(s.link_due & IB_PI_EFF_LINK_DISABLE);
+	s.link_due = 0;
+	ohca_link_train(s.ep.l, &phy);
 }
 
-static uint16_t sma_attr(struct ib_smp *smp, bool set)
+/* An SMP for this node: its agent, or a manager in the process. Return: @smp is a response. */
+static bool sma(struct ib_smp *smp, uint16_t slid, bool from_wire)
 {
-	const struct ib_node_info ni = {
-		.base_version = 1, .class_version = 1, .node_type = 1, .num_ports = 1,
-		.sys_guid = s.guid, .node_guid = s.guid, .port_guid = s.guid,
-		.partition_cap = PKEY_BLOCKS * IB_PKEYS_PER_BLOCK, .local_port = 1, .vendor_id = 0x1234,
+	const struct ib_sma_in in = {
+		.port = 1, .from_wire = from_wire, .slid = slid,
+		.now_ns = (uint64_t)now_ms() * 1000000,
 	};
-	uint32_t mod = ib_be32(smp->hdr.attr_mod);
-	uint8_t *d = smp->data;
+	const struct ib_smp copy = *smp;
+	enum ib_sma_verdict v;
+	uint8_t out;
 
-	switch (ib_be16(smp->hdr.attr_id)) {
-	case IB_SMP_ATTR_NODE_INFO:
-		ib_node_info_pack(&ni, d);
-		return 0;
-	case IB_SMP_ATTR_NODE_DESC:
-		memset(d, 0, 64);
-		snprintf((char *)d, 64, "host%u " CA, (unsigned int)s.guid);
-		return 0;
-	case IB_SMP_ATTR_PORT_INFO: {
-		uint16_t status = set ? sma_set_pi(smp) : 0;
-
-		ib_port_info_pack(&s.pi, d);
-		return status;
+	v = ib_sma_process(&s.sma, &in, smp, &out);
+	if (v == IB_SMA_UNHANDLED && !deliver(smp, slid, 0, 0)) {
+		*smp = copy;
+		v = ib_sma_unclaimed(&s.sma, &in, smp, &out);
 	}
-	case IB_SMP_ATTR_PKEY_TABLE: {
-		unsigned int block = ib_be32(smp->hdr.attr_mod) & 0xffff;
-		uint16_t *pkeys = &s.pkeys[block * IB_PKEYS_PER_BLOCK];
-
-		if (block >= PKEY_BLOCKS)
-			return IB_MAD_BAD_FIELD;
-		for (unsigned int i = 0; i < IB_PKEYS_PER_BLOCK; i++) {
-			if (set)
-				pkeys[i] = ib_pkey_block_get(d, i);
-			ib_pkey_block_put(d, i, pkeys[i]);
-		}
-		return 0;
-	}
-	case IB_SMP_ATTR_GUID_INFO:
-		memset(d, 0, 64);
-		ib_guid_block_put(d, 0, s.guid);
-		return 0;
-	case IB_SMP_ATTR_SL2VL:
-		if (set)
-			ib_sl2vl_unpack(d, &s.sl2vl);
-		ib_sl2vl_pack(&s.sl2vl, d);
-		return 0;
-	case IB_SMP_ATTR_VLARB: {
-		struct ib_vlarb_entry e[IB_VLARB_BLOCK];
-
-		ib_vlarb_block_unpack(d, e);
-		if (set && ib_vlarb_set_block(&s.arb, mod >> 16, e))
-			return IB_MAD_BAD_FIELD;
-		if (ib_vlarb_get_block(&s.arb, mod >> 16, e))
-			return IB_MAD_BAD_FIELD;
-		ib_vlarb_block_pack(e, d);
-		return 0;
-	}
-	default:
-		return IB_MAD_BAD_METHOD_ATTR;
-	}
-}
-
-/* A request for this node: an agent here, or a manager in the process. */
-static bool sma(struct ib_smp *smp, uint16_t slid)
-{
-	uint16_t attr = ib_be16(smp->hdr.attr_id);
-
-	if (smp->hdr.method != IB_METHOD_GET && smp->hdr.method != IB_METHOD_SET) {
-		deliver(smp, slid, 0, 0);
-		return false;
-	}
-	if (attr == IB_SMP_ATTR_SM_INFO && deliver(smp, slid, 0, 0))
-		return false;
-	ib_smp_make_resp(smp, sma_attr(smp, smp->hdr.method == IB_METHOD_SET));
-	return true;
+	return v == IB_SMA_REPLY;
 }
 
 static void rx_smp(const uint8_t *pkt, const struct ib_pkt_info *pi)
@@ -229,21 +214,14 @@ static void rx_smp(const uint8_t *pkt, const struct ib_pkt_info *pi)
 	uint8_t out;
 
 	memcpy(&smp, pkt + pi->hdr_len, sizeof(smp));
-	if (ib_smp_is_dr(&smp)) {
-		if (ib_dr_recv(&smp, false, 1, 1, &out) != IB_DR_LOCAL)
-			return;
-		if (ib_smp_returning(&smp)) {
+	if (ib_smp_is_dr(&smp) && ib_smp_returning(&smp)) {
+		if (ib_dr_recv(&smp, false, 1, 1, &out) == IB_DR_LOCAL)
 			deliver(&smp, pi->slid, 0, 0);
-		} else if (sma(&smp, pi->slid) &&
-			   ib_dr_send(&smp, false, 1, &out) == IB_DR_FORWARD) {
-			ep_send_smp(&s.ep, &smp, 0);
-		}
 		return;
 	}
-	if (smp.hdr.method & IB_METHOD_RESP)
-		deliver(&smp, pi->slid, 0, 0);
-	else if (sma(&smp, pi->slid))
+	if (sma(&smp, pi->slid, true))
 		ep_send_smp(&s.ep, &smp, pi->slid);
+	link_act();
 }
 
 static void send_gsi(uint16_t dlid, uint8_t sl, const void *mad)
@@ -301,8 +279,9 @@ static void transmit(const struct umad_msg *m)
 
 		if (dlid != s.ep.lid)
 			ep_send_smp(&s.ep, &smp, dlid);
-		else if (sma(&smp, dlid))
+		else if (sma(&smp, dlid, false))
 			deliver(&smp, dlid, 0, 0);
+		link_act();
 		return;
 	}
 	switch (ib_dr_send(&smp, false, 1, &out)) {
@@ -310,11 +289,12 @@ static void transmit(const struct umad_msg *m)
 		ep_send_smp(&s.ep, &smp, 0);
 		break;
 	case IB_DR_LOCAL:
-		if (!ib_smp_returning(&smp) && sma(&smp, 0xffff)) {
+		if (!ib_smp_returning(&smp) && sma(&smp, IB_LID_PERMISSIVE, false)) {
 			/* The way back of no hops. */
 			ib_smp_set_hops(&smp, 0, ib_smp_hop_cnt(&smp));
-			deliver(&smp, 0xffff, 0, 0);
+			deliver(&smp, IB_LID_PERMISSIVE, 0, 0);
 		}
+		link_act();
 		break;
 	default:
 		break;
@@ -354,6 +334,13 @@ static void link_up(void)
 	ib_port_link_up(&s.pi);
 }
 
+static void link_down(void)
+{
+	ib_trap_clear(&s.end.traps);
+	ib_port_link_down(&s.pi, s.pi.phys_state == IB_PHYS_DISABLED ? IB_PHYS_DISABLED :
+								       IB_PHYS_POLLING);
+}
+
 static void *io(void *arg)
 {
 	(void)arg;
@@ -370,7 +357,7 @@ static void *io(void *arg)
 			if (ev == OHCA_LINK_EV_UP)
 				link_up();
 			else
-				ib_port_link_down(&s.pi, IB_PHYS_POLLING);
+				link_down();
 		}
 		for (unsigned int vl = 0; vl < 16; vl++) {
 			struct ib_pkt_info pi;
@@ -388,6 +375,7 @@ static void *io(void *arg)
 			}
 		}
 		expire();
+		ib_sma_timer(&s.sma, (uint64_t)now_ms() * 1000000);
 		if (!ohca_link_prepare_sleep(s.ep.l))
 			continue;
 		pthread_mutex_unlock(&s.lock);
@@ -458,24 +446,49 @@ void umad_free_ca_device_list(struct umad_device_node *head)
 	free(head);
 }
 
-static int ensure_open(void)
+static void agents_init(void)
 {
+	static const struct ib_trap_room room = { .slots = TRAPS, .security = 2, .each = 1 };
+	static const struct ib_sma_ops ops = {
+		.port = agent_port,
+		.sl2vl = agent_sl2vl,
+		.changed = agent_changed,
+		.send_trap = agent_send_trap,
+	};
 	static const struct ib_port_profile prof = {
 		.width = 3, .speed = 7, .speed_ext = 3, .mtu_cap = 5, .vl_cap = 4,
 		.vlarb_cap = 8, .guid_cap = 8,
-		.cap_mask = IB_CAP_TRAP | IB_CAP_SL_MAP | IB_CAP_CLIENT_REREG,
+		.cap_mask = IB_CAP_NOTICE | IB_CAP_TRAP | IB_CAP_SL_MAP | IB_CAP_CLIENT_REREG,
 	};
+
+	ib_port_info_init(&s.pi, &prof, 1, IB_PI_CA);
+	s.pkeys[0] = IB_DEFAULT_PKEY;
+	s.guids[0] = s.guid;
+	snprintf(s.desc, sizeof(s.desc), "host%u " CA, (unsigned int)s.guid);
+	ib_trap_init(&s.end.traps, s.trap, &room, 1);
+	s.end.lease_ns = UINT64_MAX;
+	s.sma = (struct ib_sma){
+		.ops = &ops,
+		.sys_guid = s.guid,
+		.node_guid = s.guid,
+		.vendor_id = 0x1234,
+		.num_ports = 1,
+		.desc = s.desc,
+	};
+	s.pma_port.ctr = &s.ctr;
+	ib_sl2vl_init(&s.sl2vl, 8);
+	ib_vlarb_init(&s.arb, 8, 8);
+}
+
+static int ensure_open(void)
+{
 	struct ohca_link_phy phy = ep_phy();
 	struct ohca_link_err err;
 	struct ohca_link_cfg cfg;
 
 	if (s.open)
 		return 0;
-	ib_port_info_init(&s.pi, &prof, 1, IB_PI_CA);
-	s.pkeys[0] = 0xffff;
-	s.pma_port.ctr = &s.ctr;
-	ib_sl2vl_init(&s.sl2vl, 8);
-	ib_vlarb_init(&s.arb, 8, 8);
+	agents_init();
 	ohca_link_cfg_init(&cfg);
 	cfg.node_guid = cfg.port_guid = s.guid;
 	snprintf(cfg.desc, sizeof(cfg.desc), "host%u", (unsigned int)s.guid);
@@ -523,7 +536,7 @@ int umad_get_port(const char *ca_name, int portnum, umad_port_t *port)
 	port->capmask = ib_to_be32(s.pi.cap_mask);
 	port->gid_prefix = ib_to_be64(s.pi.gid_prefix);
 	port->port_guid = ib_to_be64(s.guid);
-	port->pkeys_size = PKEY_BLOCKS * IB_PKEYS_PER_BLOCK;
+	port->pkeys_size = PKEYS;
 	port->pkeys = malloc(sizeof(s.pkeys));
 	if (port->pkeys)
 		memcpy(port->pkeys, s.pkeys, sizeof(s.pkeys));
