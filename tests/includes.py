@@ -1,40 +1,58 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""includes.py [TOP]: what may include what in qemu-model, and how long a function may be.
+"""includes.py [TOP]: what may include and call what, and how long a function may be.
 
-One line per finding: an include that points up against the order of the folders, a circle among
-headers or folders, a folder without a place in the order, a function of more than MAX_LINES
-lines. The status is 1 if there was any.
+One line per finding: an include or a call that points up against the order of the folders of
+qemu-model, a circle among headers or folders, a circle of more than MAX_CIRCLE files that call
+each other, a folder without a place in the order, a function of more than MAX_LINES lines. The
+status is 1 if there was any.
 """
 import os
 import re
 import sys
 
 MAX_LINES = 80
+MAX_CIRCLE = 6
 
 # What the files of a folder may include beside their own folder's; "engine" is engine.h alone.
 ENGINE = ("engine/base", "engine/object", "engine/transport", "engine/management",
           "engine/device")
 MAY_INCLUDE = {
     "ib": (),
-    "link": ("ib",),
+    "link": (),
     "engine": (),
     "switch": ("link", "ib"),
-    "qemu": ("engine", "link", "ib"),
+    "qemu": ("engine", "link"),
     **{folder: ("ib", "engine", *ENGINE[:i]) for i, folder in enumerate(ENGINE)},
 }
 
-# Folders whose functions are measured.
-MEASURED = ("engine", "link", *ENGINE)
+# Headers of a folder whose functions a higher folder implements: the only calls that point up.
+UPWARD = ("engine/object/to_transport.h", "engine/transport/to_agents.h")
+
+# Parts whose functions are measured and whose files' calls are looked at, each for itself.
+MEASURED = ("kernel", "userspace", "qemu-model")
+CALLS = ("kernel", "userspace/providers/ohca", "qemu-model/engine", "qemu-model/ib",
+         "qemu-model/link", "qemu-model/switch", "qemu-model/qemu")
+
+# From the name of a function at the begin of a line to its body.
+FUNCTION = re.compile(
+    r"^(?!static\b)[A-Za-z_][\w \t*]*?[ *](\w+)\((?:[^;{}()]|\([^()]*\))*\)\s*\n\{", re.M)
+COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"', re.S)
 
 
-def sources(model):
-    """The C files of the device model by folder, as paths from its top."""
-    for where, folders, names in os.walk(model):
-        folders.sort()
+def sources(top):
+    """The C files of a folder and those below, as paths from it; no tests."""
+    for where, folders, names in os.walk(top):
+        folders[:] = sorted(set(folders) - {"tests", "qtest"})
         for name in sorted(names):
             if name.endswith((".c", ".h")):
-                yield os.path.relpath(os.path.join(where, name), model)
+                yield os.path.relpath(os.path.join(where, name), top)
+
+
+def code(path):
+    """The text of a file without comments and strings."""
+    with open(path, encoding="utf-8") as file:
+        return COMMENT.sub(" ", file.read())
 
 
 def includes(model, path, known):
@@ -83,9 +101,7 @@ def check_includes(model):
     for path in sorted(known):
         folder = os.path.dirname(path)
         if folder not in MAY_INCLUDE:
-            # tests of QEMU's own build are in a folder of the front end
-            if not folder.startswith("qemu/"):
-                yield f"{path}: the folder has no place in the order of includes"
+            yield f"{path}: the folder has no place in the order of includes"
             continue
         for number, name in includes(model, path, known):
             files.setdefault(path, set()).add(name)
@@ -101,13 +117,70 @@ def check_includes(model):
             yield f"{what} include each other: {' -> '.join(found)}"
 
 
-def check_lengths(model):
+def calls(top):
+    """What the C files of a part call of each other: {file: {file: names}}."""
+    text = {path: code(os.path.join(top, path)) for path in sources(top) if path.endswith(".c")}
+    home = {name: path for path, body in text.items() for name in FUNCTION.findall(body)}
+    graph = {path: {} for path in text}
+    for path, body in text.items():
+        # a name that is called or passed on; not the tag of a type or a member
+        used = set(re.findall(r"(?<![.>])\b(?:(?:struct|enum|union) \w+|\w+)\b", body))
+        for name in used & set(home):
+            if home[name] != path:
+                graph[path].setdefault(home[name], set()).add(name)
+    return graph
+
+
+def components(graph):
+    """The sets of nodes of which each leads to each other."""
+    def reach(node, edges):
+        found, todo = set(), [node]
+        while todo:
+            for successor in edges.get(todo.pop(), ()):
+                if successor not in found:
+                    found.add(successor)
+                    todo.append(successor)
+        return found
+
+    ways = {node: reach(node, graph) for node in graph}
+    return {frozenset(other for other in ways[node] if node in ways[other])
+            for node in graph if node in ways[node]}
+
+
+def upward(model):
+    """The functions that a folder may call although a higher one implements them."""
+    names = set()
+    for path in UPWARD:
+        names |= set(re.findall(r"\b(ohca_\w+)\(", code(os.path.join(model, path))))
+    return names
+
+
+def check_calls(top):
+    """The findings about calls."""
+    model = os.path.join(top, "qemu-model")
+    allowed = upward(model)
+    for path, callees in calls(os.path.join(model, "engine")).items():
+        folder = os.path.join("engine", os.path.dirname(path))
+        for other_path, names in sorted(callees.items()):
+            other = os.path.join("engine", os.path.dirname(other_path))
+            if ENGINE.index(other) > ENGINE.index(folder):
+                for name in sorted(names - allowed):
+                    yield f"engine/{path}: {folder} must not call {name}() of {other_path}"
+    for part in CALLS:
+        graph = {path: {other for other, names in callees.items() if names - allowed}
+                 for path, callees in calls(os.path.join(top, part)).items()}
+        for files in components(graph):
+            if len(files) > MAX_CIRCLE:
+                yield (f"{part}: {len(files)} files call each other, more than {MAX_CIRCLE}: "
+                       f"{' '.join(sorted(files))}")
+
+
+def check_lengths(top):
     """The findings about functions: from the line that names one to its last brace."""
-    for path in sources(model):
-        if os.path.dirname(path) not in MEASURED:
-            continue
+    for path in (os.path.join(part, path) for part in MEASURED
+                 for path in sources(os.path.join(top, part))):
         begin, inside = 0, False
-        with open(os.path.join(model, path), encoding="utf-8") as file:
+        with open(os.path.join(top, path), encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 if line.startswith("{"):
                     inside = True
@@ -125,8 +198,8 @@ def check_lengths(model):
 def main():
     """Print what is found."""
     top = sys.argv[1] if len(sys.argv) > 1 else "."
-    model = os.path.join(top, "qemu-model")
-    findings = [*check_includes(model), *check_lengths(model)]
+    findings = [*check_includes(os.path.join(top, "qemu-model")), *check_calls(top),
+                *check_lengths(top)]
     for finding in findings:
         print(finding)
     return 1 if findings else 0
