@@ -96,12 +96,13 @@ static inline size_t ep_recv(struct ep *e, unsigned int vl, uint8_t *pkt, size_t
 	return len;
 }
 
-/** ep_recv_smp() - next SMP. Return: whether there was one. */
+/** ep_recv_smp() - next SMP. Return: whether there was one, in a packet without a GRH. */
 static inline bool ep_recv_smp(struct ep *e, struct ib_smp *smp)
 {
 	uint8_t pkt[512];
 
-	if (ep_recv(e, IB_MGMT_VL, pkt, sizeof(pkt)) != EP_SMP_PKT)
+	if (ep_recv(e, IB_MGMT_VL, pkt, sizeof(pkt)) != EP_SMP_PKT ||
+	    (pkt[1] & 3) != IB_LNH_IBA_LOCAL)
 		return false;
 	memcpy(smp, pkt + EP_SMP_HDR, sizeof(*smp));
 	return true;

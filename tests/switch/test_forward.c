@@ -704,6 +704,9 @@ static void test_pkeys(void **state)
 	assert_true(ep_recv_smp(&t->ep[0], &smp));
 	ib_notice_unpack(smp.data, &n);
 	assert_int_equal(n.trap, IB_TRAP_BAD_PKEY_SWITCH);
+	assert_int_equal(ib_get_be16(n.details + 2), 3);	/* from, to, P_Key */
+	assert_int_equal(ib_get_be16(n.details + 4), 4);
+	assert_int_equal(ib_get_be16(n.details + 6), 0x0002);
 	assert_false(ep_recv_smp(&t->ep[0], &smp));	/* once, not by the packet */
 
 	/* Raw packets. */

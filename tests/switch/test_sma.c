@@ -63,6 +63,43 @@ static void test_node_info(void **state)
 	assert_int_equal(set(t, IB_SMP_ATTR_NODE_INFO, 0, d), IB_MAD_BAD_METHOD_ATTR);
 	assert_int_equal(get(t, IB_SMP_ATTR_NODE_DESC, 0, d), 0);
 	assert_string_equal((char *)d, "ohca-switch");
+	assert_int_equal(set(t, IB_SMP_ATTR_NODE_DESC, 0, d), IB_MAD_BAD_METHOD_ATTR);
+	assert_string_equal(ohca_link_peer(t->ep[0].l)->desc, "ohca-switch");
+	net_free(t);
+}
+
+/* A block of multicast forwarding is of 16 ports, and there is none without a port. */
+static void test_mft_positions(void **state)
+{
+	static const struct {
+		unsigned int nports, positions;
+	} t[] = { { 15, 1 }, { 16, 2 }, { 31, 2 }, { 32, 3 } };
+	uint8_t d[64];
+
+	(void)state;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(t); i++) {
+		struct net *n = net_new(t[i].nports, 1, 4, 0);
+
+		for (uint32_t pos = 0; pos < 4; pos++)
+			assert_int_equal(get(n, IB_SMP_ATTR_MFT, pos << 28, d),
+					 pos < t[i].positions ? 0 : IB_MAD_BAD_FIELD);
+		net_free(n);
+	}
+}
+
+/* What an SM sets of a port reaches what sends there. */
+static void test_high_limit(void **state)
+{
+	struct net *t = net_new(2, 1, 4, 0);
+	struct ib_port_info pi;
+
+	(void)state;
+	get_pi(t, 1, &pi);
+	pi.state = IB_PS_NO_CHANGE;
+	pi.phys_state = IB_PHYS_NO_CHANGE;
+	pi.vl_high_limit = 77;
+	assert_int_equal(set_pi(t, 1, &pi), 0);
+	assert_int_equal(t->sw->port[1].arb.high_limit, 77);
 	net_free(t);
 }
 
@@ -664,10 +701,12 @@ static void test_port_death(void **state)
 	struct ib_port_info pi;
 	struct ib_smp smp, again, rep;
 	struct ib_notice n;
-	const uint64_t timeout = ib_time_ns(t->sw->port[0].pi.subnet_timeout);
+	const uint64_t timeout = ib_time_ns(19);
 	uint8_t d[64];
 
 	(void)state;
+	/* not that of the other ports */
+	t->sw->port[0].pi.subnet_timeout = 19;
 	net_stop_clock(t);
 	assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 100, 1));
 	ohca_link_free(t->ep[1].l);
@@ -1239,6 +1278,8 @@ int main(void)
 		cmocka_unit_test(test_mixed_route),
 		cmocka_unit_test(test_mkey),
 		cmocka_unit_test(test_port_death),
+		cmocka_unit_test(test_mft_positions),
+		cmocka_unit_test(test_high_limit),
 		cmocka_unit_test(test_trap_rate),
 		cmocka_unit_test(test_down_by_sm),
 		cmocka_unit_test(test_last_word),
