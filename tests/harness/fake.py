@@ -164,7 +164,9 @@ class Lines(unittest.TestResult):
     def stopTest(self, test):
         super().stopTest(test)
         name = test.id().partition(".")[2]
-        bad = [text for case, text in self.failures + self.errors if case is test]
+        # a part of a case, by subTest(), has an object of its own
+        bad = [text for case, text in self.failures + self.errors
+               if test in (case, getattr(case, "test_case", None))]
         why = [text for case, text in self.skipped if case is test]
         print("".join(bad) + (f"FAIL: {name}" if bad else
                               f"SKIP: {name}: {why[0]}" if why else f"PASS: {name}"), flush=True)

@@ -3,6 +3,7 @@
 """Whether lines are changed as 'make mutants' says, and what tests notice is told from the rest."""
 import os
 import random
+import signal
 import sys
 import tempfile
 import unittest
@@ -38,6 +39,16 @@ int limited(int n)
 	(void)spare;
 	return n;
 }
+
+int unused(int n)
+{
+	if (n == 1)
+		return 4;
+	if (n ==
+	    2)
+		return 4;
+	return 5;
+}
 """
 TEST = """\
 #include "made_up.h"
@@ -51,10 +62,20 @@ HEADER = """\
 #include <stdio.h>
 extern int used;
 int limited(int n);
+int unused(int n);
+"""
+# has nothing of the part
+OTHER = """\
+int main(void)
+{
+	return 0;
+}
 """
 MAKEFILE = """\
 OUT := $(BUILD)
-TESTS := test_limited
+TESTS := test_other test_limited
+$(OUT)/test_other: $(OUT)/test_other.o
+	$(CC) $(CFLAGS) $(ASAN) -o $@ $^
 $(OUT)/test_limited: $(OUT)/test_limited.o $(OUT)/limited.o
 	$(CC) $(CFLAGS) $(ASAN) -o $@ $^
 $(OUT)/%.o: ../part/%.c Makefile
@@ -88,11 +109,23 @@ class Changes(unittest.TestCase):
         self.assertEqual(self.new("dropped", "used"), ["(void)0;"])
 
     def test_only_code(self):
-        self.assertEqual(sorted({c.line for c in self.all}), [9, 11, 12, 16, 17])
+        self.assertEqual(sorted({c.line for c in self.all}),
+                         [9, 11, 12, 16, 17, 25, 26, 27, 28, 29, 30])
+
+    def test_statement(self):
+        starts = {c.line: c.start for c in self.all}
+        self.assertEqual(starts[26], 26)
+        self.assertEqual(starts[28], 27)
+        self.assertEqual(starts[29], 29)
+
+    def test_equal_lines(self):
+        self.assertEqual({c.line: c.nth for c in self.all if "return 4" in c.old}, {26: 1, 29: 2})
+        keys = [accepted.key("part", c) for c in self.all]
+        self.assertEqual(len(keys), len(set(keys)))
 
     def test_one_line(self):
         for c in self.all:
-            self.assertEqual(c.function, "limited")
+            self.assertEqual(c.function, "limited" if c.line < 20 else "unused")
             changed = c.apply(SOURCE)
             differ = [i for i, (a, b) in enumerate(zip(SOURCE.split("\n"), changed.split("\n")), 1)
                       if a != b]
@@ -114,7 +147,8 @@ class Trials(unittest.TestCase):
         self.addCleanup(here.cleanup)
         self.top = os.path.join(here.name, "top")
         for path, text in (("part/limited.c", SOURCE), ("part/made_up.h", HEADER),
-                           ("units/test_limited.c", TEST), ("units/Makefile", MAKEFILE)):
+                           ("units/test_limited.c", TEST), ("units/test_other.c", OTHER),
+                           ("units/Makefile", MAKEFILE)):
             path = os.path.join(self.top, "tests", path)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as f:
@@ -136,6 +170,8 @@ class Trials(unittest.TestCase):
         lines = self.tree.covered(counted)
         self.tree.levels.clear()
         self.tree.measure(self.tree.level("plain", [], "$(TESTS)"))
+        for p in self.tree.levels[0].programs:
+            p.processor = 0.01 if p.name == "test_limited" else 0
         self.tree.copy(self.tree.where + "2")
         tried = trial.Trial(self.tree, lines)
         self.assertIn(("tests/part/limited.c", 12), lines)
@@ -147,12 +183,31 @@ class Trials(unittest.TestCase):
                              # runs for ever, until its time is up
                              ("while (n != 50)", "noticed"),
                              ("return (LIMIT + 1);", "noticed"),
-                             ("if (n > LIMIT && n < 101)", "survived")):
+                             ("if (n > LIMIT && n < 101)", "survived"),
+                             # no program runs it, and the shortest does not have it
+                             ("if (n != 1)", "survived")):
             with self.subTest(new):
                 self.assertEqual(self.verdict(tried, new).outcome, outcome)
         path = os.path.join(self.tree.where, "tests/part/limited.c")
         with open(path, encoding="utf-8") as f:
             self.assertEqual(f.read(), SOURCE)
+
+    def test_fails_once(self):
+        self.tree.measure(self.tree.level("plain", [], "$(TESTS)"))
+        tried = trial.Trial(self.tree, {})
+        for statuses, outcome in (([1, 0, 0], "survived"), ([0, 1, 1], "noticed"),
+                                  ([0, -signal.SIGXCPU], "noticed")):
+            with self.subTest(statuses), \
+                    mock.patch.object(self.tree, "run", side_effect=[(s, "") for s in statuses]):
+                # every program is built of this object
+                self.tree.levels[0].programs = self.tree.levels[0].programs[-1:] * 2
+                self.assertEqual(self.verdict(tried, "if (n != 1)").outcome, outcome)
+
+    def test_runs(self):
+        lines = {("x.c", 27): {"one"}, ("x.c", 26): {"two"}}
+        tried = trial.Trial(self.tree, lines)
+        for c in (c for line in change.changes_of("x.c", SOURCE) for c in line):
+            self.assertEqual(tried.runs(c), {26: {"two"}, 27: {"one"}, 28: {"one"}}.get(c.line, ()))
 
     def test_broken(self):
         with open(os.path.join(self.tree.tests, "test_limited.c"), "a", encoding="utf-8") as f:

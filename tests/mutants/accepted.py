@@ -3,20 +3,22 @@
 
 An entry is four lines, and an empty one after it:
 
-	PART/FILE FUNCTION
+	PART/FILE FUNCTION [NTH]
 	- the line as it is
 	+ the line as it becomes
 	reason
 
 The file is named without its folder and its line has no number, so that an entry outlives what
-moves lines and files. An entry that fits no line is an error: its line has been changed.
+moves lines and files. Of equal lines in a function, the second is named with a 2, and so on. An
+entry that fits no line is an error: its line has been changed.
 """
 import os
 
 
 def key(part, change):
     """What identifies a change."""
-    return (f"{part}/{os.path.basename(change.path)} {change.function}", change.old.strip(),
+    nth = f" {change.nth}" if change.nth > 1 else ""
+    return (f"{part}/{os.path.basename(change.path)} {change.function}{nth}", change.old.strip(),
             change.new.strip())
 
 

@@ -33,6 +33,8 @@ class Change:
     """One line of a file as it is and as it becomes."""
     path: str       # from the top of the tree
     line: int       # from 1
+    start: int      # the line with which its statement starts
+    nth: int        # which of the equal lines of its function, from 1
     function: str
     kind: str
     old: str
@@ -117,17 +119,17 @@ def edits_of(line, code):
 def changes_of(path, text):
     """All changes of a file, by line."""
     lines, codes = text.split("\n"), blank(text).split("\n")
-    depth, last, silent, function = 0, "", False, None
+    depth, last, silent, function, start, seen = 0, "", False, None, 0, []
     for i, name in bodies(codes):
         code = codes[i].rstrip()
         if name != function:
-            depth, last, silent, function = 0, "", False, name
+            depth, last, silent, function, seen = 0, "", False, name, []
         if not code.strip() or code.lstrip().startswith("#"):
             continue
         # whether a statement starts here, and whether all of it is on this line
         starts = depth == 0 and ENDS.search(last)
         if starts:
-            silent = bool(SILENT.match(code))
+            silent, start = bool(SILENT.match(code)), i + 1
         depth += code.count("(") - code.count(")")
         found = []
         if not silent and not re.search(r"\b(?:static_assert|assert)\(", code):
@@ -142,8 +144,9 @@ def changes_of(path, text):
                 indent = re.match(r"\s*", code).group()
                 found.append(("dropped", indent + "(void)0;"))
         last = code
+        seen.append(lines[i].strip())
         if found:
-            yield [Change(path, i + 1, name, kind, lines[i], new)
+            yield [Change(path, i + 1, start, seen.count(seen[-1]), name, kind, lines[i], new)
                    for kind, new in dict((n, (k, n)) for k, n in found).values()]
 
 

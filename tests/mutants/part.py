@@ -166,7 +166,7 @@ class Tree:
 
     def run(self, program, seconds, processor, env=None):
         """Runs a test for at most so long; returns its status and output."""
-        return self._run(["sh", "-c", f"ulimit -c 0; ulimit -t {int(processor)}; "
+        return self._run(["sh", "-c", f"ulimit -c 0; ulimit -S -t {int(processor)}; "
                                       f"exec {program.command}"], seconds, env)
 
     def _run(self, argv, seconds, env=None):
