@@ -192,7 +192,6 @@ static enum sw_kind decide_mcast(struct sw *sw, struct sw_port *in, struct sw_la
 				 uint16_t dlid)
 {
 	unsigned int idx = dlid - IB_LID_MCAST_MIN;
-	bool any = false;
 	uint8_t ovl;
 
 	memset(h->mc, 0, sizeof(h->mc));
@@ -211,11 +210,10 @@ static enum sw_kind decide_mcast(struct sw *sw, struct sw_port *in, struct sw_la
 			if (n == 0 || n > sw->nports || !sw->port[n].up ||
 			    !can_leave(sw, in, h, &sw->port[n], &ovl))
 				h->mc[w] &= ~(1ull << (n % 64));
-			else
-				any = true;
 		}
 	}
-	return any ? SW_MCAST : SW_DROP;
+	/* if none is left, it has waited for all of them */
+	return SW_MCAST;
 }
 
 /* Did the wire damage the frame, as far as its flags tell? Counts it. */

@@ -199,7 +199,7 @@ static uint64_t accept_timeout(struct sw_loop *lp)
 {
 	uint64_t now;
 
-	if (lp->listening || lp->accept_due == UINT64_MAX)
+	if (lp->listening)
 		return UINT64_MAX;
 	now = now_ns();
 	if (lp->accept_due > now)

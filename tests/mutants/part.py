@@ -46,7 +46,7 @@ PARTS = {p.name: p for p in (
     Part("link", "qemu-model/link", "tests/link", "test_link", threads="test_link.tsan"),
     Part("provider", "userspace/providers/ohca", "tests/provider", "$(ALL_TESTS)",
          threads="$(TSAN_TESTS:%=%.tsan)"),
-    Part("switch", "qemu-model/switch", "tests/switch", "test_sma test_forward test_soak",
+    Part("switch", "qemu-model/switch", "tests/switch", "$(UNITS)",
          sanitizer="SAN", scripts=(("ohca-switch", "./test_cli.sh {}"),)),
     Part("engine", "qemu-model/engine", "tests/engine", "$(TESTS)"),
 )}

@@ -44,6 +44,8 @@ refuse 'unexpected argument' -l "$dir/s" something
 refuse 'not a number' -l "$dir/s" --uplink "$dir/x,y"
 refuse 'more of them than ports' -l "$dir/s" -p 1 -u "$dir/x" -u "$dir/y"
 refuse 'No such file' -l "$dir/none/s"
+# as many uplinks as ports are right
+refuse 'No such file' -l "$dir/none/s" -p 1 -u "$dir/x"
 refuse 'the limit is 107' -l "$dir/$(printf '%0120d' 0)"
 : >"$dir/file"
 refuse 'is not a socket' -l "$dir/file"
@@ -58,6 +60,9 @@ refuse 'longer than 64' -l "$dir/s" --desc "${text64}0"
 refuse 'not a GUID' -l "$dir/s" --guid 10000000000000000
 refuse 'not a GUID' -l "$dir/s" --sys-guid 12g
 refuse 'number from 0 to 1000000' -l "$dir/s" --spin-us 1000001
+refuse 'number from 0 to 1000000' -l "$dir/s" --hoq-scale 1000001
+refuse 'number from 0 to 6' -l "$dir/s" --credit-shift 7
+refuse 'number from 1 to 254' -l "$dir/s" --uplink "$dir/x,255"
 refuse 'number from 256 to 4096' -l "$dir/s" --mtu 255
 refuse 'number from 1 to 15' -l "$dir/s" --vls 16
 refuse 'none of 1, 2, 4' -l "$dir/s" --vls 14
@@ -83,6 +88,7 @@ until grep -q 'MADs in' "$dir/err" || [ $i -ge 600 ]; do
 	i=$((i + 1))
 done
 grep -q 'MADs in 0' "$dir/err" || fail "SIGUSR1: $(cat "$dir/err")"
+grep -q 'trying again' "$dir/err" && fail "an uplink that nobody wants: $(cat "$dir/err")"
 before=$(awk '{ print $14 + $15 }' /proc/$pid/stat)
 sleep 1
 after=$(awk '{ print $14 + $15 }' /proc/$pid/stat)
@@ -91,6 +97,19 @@ kill -TERM $pid
 wait $pid || fail "exit status $? after SIGTERM"
 pid=
 [ ! -e "$dir/s" ] || fail 'the socket is still there'
+
+# It says where an uplink leads, of its highest port; SIGHUP ends it, too.
+"$sw" -l "$dir/s" -p 12 -u "$dir/x,7" >"$dir/out" 2>"$dir/err" &
+pid=$!
+i=0
+until grep -q 'trying again' "$dir/err" || [ $i -ge 600 ]; do
+	sleep 0.05
+	i=$((i + 1))
+done
+grep -q "port 12: .*$dir/x" "$dir/err" || fail "uplink: $(cat "$dir/err")"
+kill -HUP $pid
+wait $pid || fail "exit status $? after SIGHUP"
+pid=
 
 [ $bad -eq 0 ] && echo 'PASS: command line'
 exit $bad

@@ -4,9 +4,6 @@
  */
 #include "net.h"
 
-#include <stdatomic.h>
-#include <sys/resource.h>
-
 #include "ib/crc.h"
 
 static int set_pi_of(struct net *t, unsigned int n, void (*change)(struct ib_port_info *pi))
@@ -108,6 +105,7 @@ static void test_malformed(void **state)
 	net_pump(t);
 	assert_int_equal(c->rcv_malformed, 5);
 	assert_int_equal(c->rcv_errors, 5);
+	assert_int_equal(t->sw->port[0].ctr.rcv_pkts, 0);
 	assert_int_equal(net_got(&t->ep[1], 0, 0, -1), 0);
 
 	/* Flags of the link: a bad packet's end, a wrong VCRC, a right one. */
@@ -463,6 +461,62 @@ static void test_vl_stall(void **state)
 	net_free(t);
 }
 
+/* With HOQLife stretched by 0 nothing is ever too old; by 5 it is five times as long. */
+static void test_hoq_scale(void **state)
+{
+	struct net *t = net_up(3, 1, 0);
+	struct ohca_port_counters *c = &t->sw->port[2].ctr;
+
+	(void)state;
+	net_stop_clock(t);
+	assert_int_equal(set_pi_of(t, 2, short_hoq), 0);
+	t->sw->cfg.hoq_scale = 0;
+	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1))
+		net_pump(t);
+	for (unsigned int i = 0; i < 100; i++) {
+		t->now_ns += 40000000;
+		net_pump(t);
+	}
+	assert_int_equal(c->xmit_hoq_discards, 0);
+	/* 1.048576 ms each */
+	t->sw->cfg.hoq_scale = 5;
+	t->sw->port[1].lane[0].blocked_ns = sw_now(t->sw);
+	t->now_ns += 5 * 1048576;
+	net_pump(t);
+	assert_int_equal(c->xmit_hoq_discards, 0);
+	t->now_ns += 1;
+	net_pump(t);
+	assert_int_equal(c->xmit_hoq_discards, 1);
+	net_free(t);
+}
+
+/* Copies that are too old for one member are discarded, and the other has its own. */
+static void test_old_mcast(void **state)
+{
+	struct net *t = net_up(3, 1, 0);
+	struct ohca_port_counters *c = &t->sw->port[2].ctr;
+	unsigned int sent = 0, got = 0;
+
+	(void)state;
+	net_stop_clock(t);
+	assert_int_equal(set_pi_of(t, 2, short_hoq), 0);
+	t->sw->mft[0][0] = 1 << 2 | 1 << 3;
+	for (unsigned int i = 0; i < 200; i++) {
+		sent += net_send(&t->ep[0], 0, 0, IB_LID_MCAST_MIN, 0xffff, 4000, 3);
+		t->now_ns += 2000000;
+		net_pump(t);
+		got += net_got(&t->ep[2], 0, 4000, 3);
+	}
+	t->now_ns += 2000000;
+	net_pump(t);
+	got += net_got(&t->ep[2], 0, 4000, 3);
+	assert_int_equal(got, sent);
+	assert_true(c->xmit_hoq_discards > 100);
+	assert_int_equal(c->xmit_hoq_discards + net_got(&t->ep[1], 0, 4000, 3), sent);
+	assert_int_equal(t->sw->blocked, 0);
+	net_free(t);
+}
+
 /* Time during which the switch itself stands still is not HOQLife. */
 static void test_hoq_standstill(void **state)
 {
@@ -511,6 +565,7 @@ static void test_stalled_mcast(void **state)
 	net_pump(t);
 	assert_int_equal(t->sw->stalled, 0);
 	assert_int_equal(out->stalled, 0);
+	assert_int_equal(out->hoq_drops[0], 0);
 	net_free(t);
 }
 
@@ -876,191 +931,6 @@ static void test_set_down_in_round(void **state)
 	net_free(t);
 }
 
-/* ---- the loop, for real -------------------------------------------------------- */
-
-struct live {
-	struct sw *sw;
-	struct sw_loop *lp;
-	int pipe[2];
-	int rc;
-};
-
-static bool stop_loop(void *arg, int fd)
-{
-	(void)arg;
-	(void)fd;
-	return false;
-}
-
-static void *live_thread(void *arg)
-{
-	struct live *v = arg;
-
-	v->rc = sw_loop_run(v->lp, v->pipe[0], stop_loop, v);
-	return NULL;
-}
-
-/*
- * A switch in its own thread; end ports sleep for real. Not a frame may be lost. Its uplinks
- * lead to somebody who never says a word, which is nobody else's concern.
- */
-static void test_live(void **state)
-{
-	char dir[] = "/tmp/ohca-sw-XXXXXX", path[64], mute[64];
-	struct ohca_link_phy phy = ep_phy();
-	struct ohca_link_err err;
-	struct ohca_link_cfg lc;
-	struct ep ep[2] = { 0 };
-	int silent;
-	unsigned int sent = 0, got = 0;
-	struct live v = { 0 };
-	struct sw_cfg cfg;
-	pthread_t th;
-
-	(void)state;
-	assert_non_null(mkdtemp(dir));
-	snprintf(path, sizeof(path), "%s/s", dir);
-	sw_cfg_init(&cfg);
-	cfg.node_guid = 7;
-	v.sw = sw_new(&cfg);
-	v.lp = sw_loop_new(v.sw, path, 0, &err);
-	assert_non_null(v.lp);
-	snprintf(mute, sizeof(mute), "%s/m", dir);
-	silent = ohca_link_listen(mute, &err);
-	assert_true(silent >= 0);
-	for (unsigned int i = 0; i < 34; i++)
-		assert_int_equal(sw_loop_uplink(v.lp, mute, 0), 36 - i);
-	assert_int_equal(pipe(v.pipe), 0);
-	assert_int_equal(pthread_create(&th, NULL, live_thread, &v), 0);
-	for (unsigned int i = 0; i < 2; i++) {
-		ohca_link_cfg_init(&lc);
-		lc.port_guid = 50 + i;
-		ep[i].l = ohca_link_connect(path, &lc, 30000, &err);
-		assert_non_null(ep[i].l);
-		ep[i].port = i + 1;
-		ohca_link_train(ep[i].l, &phy);
-		assert_int_equal(ohca_link_wait_up(ep[i].l, 30000), 0);
-	}
-	assert_int_equal(ep_bring_up(ep, 2), 0);
-	while (got < 50000) {
-		uint8_t pkt[OHCA_LINK_MAX_FRAME];
-		bool idle = true;
-		size_t len;
-
-		while (sent < 50000 && net_send(&ep[0], 0, 0, 3, 0xffff, 100 + sent % 1000 * 4,
-						(uint8_t)sent)) {
-			sent++;
-			idle = false;
-		}
-		while ((len = ep_recv(&ep[1], 0, pkt, sizeof(pkt)))) {
-			assert_int_equal(len, 100 + got % 1000 * 4);
-			assert_int_equal(pkt[len - 1], (uint8_t)got);
-			got++;
-			idle = false;
-		}
-		if (idle && ohca_link_prepare_sleep(ep[1].l)) {
-			struct pollfd pf = { .fd = ohca_link_event_fd(ep[1].l),
-					     .events = POLLIN };
-
-			/* The sender may be out of credits: look after it, too. */
-			assert_true(poll(&pf, 1, 30000) == 1);
-			ohca_link_awake(ep[1].l, true);
-		}
-	}
-	ohca_link_free(ep[0].l);
-	ohca_link_free(ep[1].l);
-	assert_int_equal(write(v.pipe[1], "x", 1), 1);
-	pthread_join(th, NULL);
-	assert_int_equal(v.rc, 0);
-	assert_int_equal(v.sw->port[2].ctr.xmit_pkts, 50000);
-	sw_loop_free(v.lp);
-	sw_free(v.sw);
-	close(v.pipe[0]);
-	close(v.pipe[1]);
-	close(silent);
-	unlink(mute);
-	assert_int_equal(rmdir(dir), 0);	/* the socket is gone */
-}
-
-static atomic_uint told;
-
-static void count_told(void *arg, const char *fmt, va_list ap)
-{
-	(void)arg;
-	(void)ap;
-	if (strstr(fmt, "accepted"))
-		atomic_fetch_add(&told, 1);
-}
-
-static uint64_t ms_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-/*
- * Without a descriptor for who knocks the switch tries now and then, not all the time, and
- * says it once; the peer gets in as soon as there is one.
- */
-static void test_descriptors(void **state)
-{
-	char dir[] = "/tmp/ohca-sw-XXXXXX", path[64];
-	struct ohca_link *l = NULL;
-	struct ohca_link_err err;
-	struct ohca_link_cfg lc;
-	struct rlimit old, few;
-	struct live v = { 0 };
-	struct pollfd pf = { .events = POLLIN };
-	struct sw_cfg cfg;
-	uint64_t begin;
-	pthread_t th;
-
-	(void)state;
-	assert_non_null(mkdtemp(dir));
-	snprintf(path, sizeof(path), "%s/s", dir);
-	sw_cfg_init(&cfg);
-	cfg.node_guid = 7;
-	cfg.log = count_told;
-	v.sw = sw_new(&cfg);
-	v.lp = sw_loop_new(v.sw, path, 0, &err);
-	assert_non_null(v.lp);
-	assert_int_equal(pipe(v.pipe), 0);
-	ohca_link_cfg_init(&lc);
-	lc.port_guid = 50;
-	pf.fd = ohca_link_connect_start(path, &lc, 0, &err);
-	assert_true(pf.fd >= 0);
-	/* none is free below the limit */
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
-	few = old;
-	few.rlim_cur = (rlim_t)dup(0);
-	close((int)few.rlim_cur);
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-	begin = ms_now();
-	assert_int_equal(pthread_create(&th, NULL, live_thread, &v), 0);
-	while (__atomic_load_n(&v.sw->accept_stops, __ATOMIC_RELAXED) < 4) {
-		assert_true(ms_now() - begin < 20000);
-		poll(NULL, 0, 1);
-	}
-	assert_true(ms_now() - begin >= 300);
-	assert_int_equal(poll(&pf, 1, 0), 0);
-	assert_int_equal(atomic_load(&told), 1);
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-	assert_int_equal(poll(&pf, 1, 20000), 1);
-	assert_int_equal(ohca_link_connect_finish(pf.fd, &lc, &l, &err), 1);
-	ohca_link_free(l);
-	assert_int_equal(write(v.pipe[1], "x", 1), 1);
-	pthread_join(th, NULL);
-	assert_int_equal(v.rc, 0);
-	assert_int_equal(atomic_load(&told), 2);
-	sw_loop_free(v.lp);
-	sw_free(v.sw);
-	close(v.pipe[0]);
-	close(v.pipe[1]);
-	assert_int_equal(rmdir(dir), 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1074,6 +944,8 @@ int main(void)
 		cmocka_unit_test(test_lanes_do_not_block),
 		cmocka_unit_test(test_hoq_life),
 		cmocka_unit_test(test_vl_stall),
+		cmocka_unit_test(test_hoq_scale),
+		cmocka_unit_test(test_old_mcast),
 		cmocka_unit_test(test_hoq_standstill),
 		cmocka_unit_test(test_stalled_mcast),
 		cmocka_unit_test(test_arbitration),
@@ -1084,8 +956,6 @@ int main(void)
 		cmocka_unit_test(test_many_pkeys),
 		cmocka_unit_test(test_death_in_traffic),
 		cmocka_unit_test(test_set_down_in_round),
-		cmocka_unit_test(test_live),
-		cmocka_unit_test(test_descriptors),
 	};
 
 	return cmocka_run_group_tests_name("switch forwarding", tests, NULL, NULL);

@@ -44,6 +44,7 @@ static int set_pi(struct net *t, uint32_t mod, const struct ib_port_info *pi)
 static void test_node_info(void **state)
 {
 	struct net *t = net_new(8, 2, 4, 0);
+	const struct ohca_link_cfg *peer;
 	struct ib_node_info ni;
 	uint8_t d[64];
 
@@ -59,12 +60,28 @@ static void test_node_info(void **state)
 		assert_int_equal(ni.port_guid, 0x1234);
 		assert_int_equal(ni.sys_guid, 0x1235);
 		assert_int_equal(ni.local_port, i + 1);
+		assert_int_equal(ni.partition_cap, SW_PKEYS);
+		assert_int_equal(ni.device_id, 0x0ca8);
+		assert_int_equal(ni.revision, 1);
+		assert_int_equal(ni.vendor_id, 0x525400);
 	}
 	assert_int_equal(set(t, IB_SMP_ATTR_NODE_INFO, 0, d), IB_MAD_BAD_METHOD_ATTR);
 	assert_int_equal(get(t, IB_SMP_ATTR_NODE_DESC, 0, d), 0);
 	assert_string_equal((char *)d, "ohca-switch");
 	assert_int_equal(set(t, IB_SMP_ATTR_NODE_DESC, 0, d), IB_MAD_BAD_METHOD_ATTR);
-	assert_string_equal(ohca_link_peer(t->ep[0].l)->desc, "ohca-switch");
+	/* on the link, too */
+	peer = ohca_link_peer(t->ep[1].l);
+	assert_string_equal(peer->desc, "ohca-switch");
+	assert_int_equal(peer->node_guid, 0x1234);
+	assert_int_equal(peer->port_guid, 0x1234);
+	assert_int_equal(peer->node_type, IB_NODE_SWITCH_DEVICE);
+	assert_int_equal(peer->port_num, 2);
+	assert_int_equal(peer->vl_cap, 4);
+	assert_int_equal(peer->mtu_cap, IB_MTU_CODE_4096);
+	assert_int_equal(peer->shift_pref, 0);
+	assert_int_equal(peer->width_sup, IB_WIDTH_1X | IB_WIDTH_4X);
+	assert_int_equal(peer->speed_sup, IB_SPEED_SDR | IB_SPEED_DDR | IB_SPEED_QDR);
+	assert_int_equal(peer->speed_ext_sup, IB_SPEED_EXT_FDR | IB_SPEED_EXT_EDR);
 	net_free(t);
 }
 
@@ -191,6 +208,7 @@ static void test_versions(void **state)
 	static const uint8_t path[] = { 1 };
 	struct net *t = net_new(8, 1, 4, 0);
 	struct ib_smp smp;
+	uint64_t dropped;
 
 	(void)state;
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
@@ -200,11 +218,13 @@ static void test_versions(void **state)
 	smp.hdr.base_version = 2;
 	assert_int_equal(ep_query(&t->ep[0], &smp), IB_MAD_BAD_VERSION);
 	/* What is no request gets no answer. */
+	dropped = t->sw->mads_dropped;
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET_RESP, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1,
 		    path);
 	assert_int_equal(ep_query(&t->ep[0], &smp), -1);
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_TRAP, IB_SMP_ATTR_NOTICE, 0, NULL, 1, path);
 	assert_int_equal(ep_query(&t->ep[0], &smp), -1);
+	assert_int_equal(t->sw->mads_dropped, dropped + 2);
 	net_free(t);
 }
 
@@ -531,6 +551,16 @@ static void test_vl15_counters(void **state)
 	assert_int_equal(c->rcv_remote_phys_errors, 1);
 	assert_int_equal(c->rcv_local_phys_errors, 1);
 	assert_int_equal(c->rcv_errors, 1);
+	ep_build(pkt, IB_MGMT_VL, 3, IB_LID_PERMISSIVE, IB_LID_PERMISSIVE, 0, 0, IB_DEFAULT_PKEY,
+		 &smp);
+	for (unsigned int bad = 0; bad < 2; bad++) {
+		b = ohca_link_tx_begin(t->ep[0].l, IB_MGMT_VL, sizeof(pkt));
+		memcpy(b, pkt, sizeof(pkt));
+		ohca_link_tx_commit(t->ep[0].l, IB_MGMT_VL, sizeof(pkt), bad ? OHCA_FRAME_EBP : 0);
+		net_pump(t);
+		assert_int_equal(c->rcv_data_sl[3], (bad + 1) * sizeof(pkt) / 4);
+		assert_int_equal(ep_recv_smp(&t->ep[0], &in), !bad);
+	}
 
 	/* An answer that the peer has no room for was sent; the peer counts it as dropped. */
 	sent = c->xmit_pkts;
@@ -556,6 +586,9 @@ static void test_vl15_counters(void **state)
 	assert_true(fits > 0);
 	for (lost = 1; lost < 5; lost++)
 		assert_false(ep_send_smp(&t->ep[1], &smp, 0));
+	sw_pma_port(t->sw, 2);
+	sw_pma_port(t->sw, 2);
+	assert_int_equal(t->sw->port[2].ctr.vl15_dropped, lost);
 	ohca_link_free(t->ep[1].l);
 	t->ep[1].l = NULL;
 	net_pump(t);
@@ -1014,6 +1047,7 @@ static int gsi(struct net *t, struct ep *e, struct ib_mad *mad)
 		return -1;
 	assert_int_equal(len, EP_SMP_PKT);
 	assert_int_equal(ib_lrh_slid(ib_pkt_lrh(pkt)), 1);
+	assert_int_equal(ib_get_be32(pkt + len - IB_ICRC_LEN), 0);	/* nobody computes it */
 	memcpy(mad, pkt + EP_SMP_HDR, sizeof(*mad));
 	assert_int_equal(ib_be64(mad->hdr.tid), tid);
 	assert_int_equal(mad->hdr.method, IB_METHOD_GET_RESP);
@@ -1029,6 +1063,7 @@ static void test_pma(void **state)
 	(void)state;
 	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_CLASS_PORT_INFO);
 	assert_int_equal(gsi(t, &t->ep[0], &mad), 0);
+	assert_int_equal(((uint8_t *)&mad)[IB_PMA_DATA_OFF + 7] & 31, 8);	/* RespTimeValue */
 
 	for (int i = 0; i < 5; i++)
 		assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 400, 1));
@@ -1208,11 +1243,24 @@ static void test_reply_waits_alone(void **state)
 		net_pump(t);
 		assert_int_equal(t->sw->reply_count, n + 1);
 	}
+	/* nor does one that comes with others, and is itself the last */
+	for (n = 0; n < 2; n++) {
+		uint8_t pkt[512];
+		struct ib_mad m = mad;
+
+		m.hdr.base_version = 1;
+		m.hdr.class_version = 1;
+		ep_build(pkt, 0, 0, 1, t->ep[n].lid, 1, IB_QKEY_GSI, 0xffff, &m);
+		assert_true(ep_send_raw(&t->ep[n], 0, pkt, EP_SMP_PKT));
+	}
+	net_pump(t);
+	assert_int_equal(t->sw->reply_count, 6);
+	assert_int_equal(net_got(&t->ep[0], 0, EP_SMP_PKT, -1), 1);
 	for (n = 0; n < 200; n++) {
 		struct ib_mad m = mad;
 
 		assert_int_equal(gsi(t, &t->ep[n & 2], &m), 0);
-		assert_int_equal(t->sw->reply_count, 5);
+		assert_int_equal(t->sw->reply_count, 6);
 	}
 	/* They do not wait for ever, and the timer says when to look. */
 	assert_true(sw_timers(t->sw) <= 10000000);
@@ -1221,7 +1269,7 @@ static void test_reply_waits_alone(void **state)
 	for (n = 0; n < 5000 && t->sw->reply_count; n++)
 		net_pump(t);
 	assert_int_equal(t->sw->reply_count, 0);
-	assert_int_equal(t->sw->port[2].ctr.xmit_hoq_discards, before + 5);
+	assert_int_equal(t->sw->port[2].ctr.xmit_hoq_discards, before + 6);
 	net_free(t);
 }
 
@@ -1257,6 +1305,15 @@ static void test_gsi_checks(void **state)
 	}
 	assert_int_equal(t->sw->port[0].pi.pkey_violations, 1);
 	assert_int_equal(t->sw->port[0].pi.qkey_violations, 1);
+	assert_int_equal(t->sw->mads_dropped, 4);
+
+	/* The answer has the SL of the question, and the VL of that. */
+	ep_build(pkt, 2, 2, 1, 2, IB_QP1, IB_QKEY_GSI, 0xffff, &mad);
+	assert_true(ep_send_raw(&t->ep[0], 2, pkt, EP_SMP_PKT));
+	net_pump(t);
+	assert_int_equal(ep_recv(&t->ep[0], 2, pkt, sizeof(pkt)), EP_SMP_PKT);
+	assert_int_equal(pkt[0], 2 << 4);
+	assert_int_equal(pkt[1] >> 4, 2);
 	net_free(t);
 }
 

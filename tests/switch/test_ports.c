@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A switch of so many ports that none of its masks is one word, and multicast by the round.
+ */
+#include "net.h"
+
+static const unsigned int ports[NET_EPS] = { 64, 63, 128, 200 };
+
+static struct net *net_many(void)
+{
+	struct net *t = net_new(200, 0, 2, 0);
+	struct ohca_link_err err;
+
+	for (; t->n < NET_EPS; t->n++)
+		assert_int_equal(net_attach(t, &t->ep[t->n], 0x100 + t->n, ports[t->n], NULL, &err),
+				 0);
+	assert_int_equal(ep_bring_up(t->ep, NET_EPS), 0);
+	return t;
+}
+
+/* Entry @idx of multicast forwarding is all end ports but those in @not. */
+static void join(struct net *t, unsigned int idx, unsigned int not)
+{
+	for (uint32_t pos = 0; pos < SW_MFT_POS; pos++) {
+		uint16_t mask = 0;
+		uint8_t d[64] = { 0 };
+
+		for (unsigned int i = 0; i < t->n; i++)
+			if (t->ep[i].port / 16 == pos && !(not >> i & 1))
+				mask |= (uint16_t)(1u << t->ep[i].port % 16);
+		ib_mft_block_put(d, idx, mask);
+		if (pos <= t->sw->nports / 16)
+			assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_MFT,
+						   pos << 28, d), 0);
+	}
+}
+
+static void test_ucast(void **state)
+{
+	struct net *t = net_many();
+
+	(void)state;
+	for (unsigned int from = 0; from < NET_EPS; from++) {
+		/* to all the others in one round */
+		for (unsigned int to = 0; to < NET_EPS; to++)
+			if (to != from)
+				assert_true(net_send(&t->ep[from], to & 1, to & 1, t->ep[to].lid,
+						     0xffff, 100 + 4 * to, (uint8_t)to));
+		sw_round(t->sw);
+		sw_round(t->sw);
+		for (unsigned int to = 0; to < NET_EPS; to++)
+			for (unsigned int vl = 0; vl < 2; vl++)
+				assert_int_equal(net_got(&t->ep[to], vl, 100 + 4 * to, (int)to),
+						 to != from && vl == (to & 1));
+	}
+	net_free(t);
+}
+
+static void test_mcast(void **state)
+{
+	struct net *t = net_many();
+
+	(void)state;
+	join(t, 0, 0);
+	for (unsigned int from = 0; from < NET_EPS; from++) {
+		assert_true(net_send(&t->ep[from], 0, 0, 0xc000, 0xffff, 100, 1));
+		net_pump(t);
+		for (unsigned int to = 0; to < NET_EPS; to++)
+			assert_int_equal(net_got(&t->ep[to], 0, 100, 1), to != from);
+	}
+	for (unsigned int out = 1; out < NET_EPS; out++) {
+		join(t, 1, 1u << out);
+		assert_true(net_send(&t->ep[0], 0, 0, 0xc001, 0xffff, 100, 1));
+		net_pump(t);
+		for (unsigned int to = 0; to < NET_EPS; to++)
+			assert_int_equal(net_got(&t->ep[to], 0, 100, 1), to && to != out);
+	}
+	/* what is no entry goes by the default port, which is not where it came from */
+	t->sw->si.mcast_top = 0xc001;
+	t->sw->si.def_mcast_primary = 64;
+	assert_true(net_send(&t->ep[1], 0, 0, 0xc002, 0xffff, 100, 2));
+	assert_true(net_send(&t->ep[0], 0, 0, 0xc002, 0xffff, 100, 3));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[0], 0, 100, 2), 1);
+	for (unsigned int to = 0; to < NET_EPS; to++)
+		assert_int_equal(net_got(&t->ep[to], 0, 0, -1), 0);
+	net_free(t);
+}
+
+/* A member that does not read holds the others up; without it they go on. */
+static void test_mcast_waits(void **state)
+{
+	struct net *t = net_many();
+
+	(void)state;
+	join(t, 0, 0);
+	for (unsigned int stuck = 1; stuck < NET_EPS; stuck++) {
+		struct sw_port *p = &t->sw->port[ports[stuck]];
+		unsigned int sent = 0, got[NET_EPS] = { 0 };
+
+		for (int i = 0; i < 100; i++) {
+			if (net_send(&t->ep[0], 0, 0, 0xc000, 0xffff, 4000, 1))
+				sent++;
+			net_pump(t);
+			for (unsigned int k = 1; k < NET_EPS; k++)
+				if (k != stuck)
+					got[k] += net_got(&t->ep[k], 0, 4000, 1);
+		}
+		assert_int_equal(t->sw->blocked, 1);
+		/* its turn comes again: Init and back */
+		p->pi.state = IB_PS_INIT;
+		sw_port_changed(t->sw, p);
+		net_pump(t);
+		for (unsigned int k = 1; k < NET_EPS; k++)
+			if (k != stuck)
+				got[k] += net_got(&t->ep[k], 0, 4000, 1);
+		assert_int_equal(t->sw->blocked, 0);
+		for (unsigned int k = 1; k < NET_EPS; k++)
+			if (k != stuck)
+				assert_int_equal(got[k], sent);
+		assert_true(net_got(&t->ep[stuck], 0, 4000, 1) < sent);
+		p->pi.state = IB_PS_ACTIVE;
+		sw_port_changed(t->sw, p);
+	}
+	net_free(t);
+}
+
+/* One multicast source has as many packets sent in a round as a unicast one. */
+static void test_mcast_round(void **state)
+{
+	struct net *t = net_many();
+
+	(void)state;
+	join(t, 0, 0);
+	for (unsigned int i = 0; i < 40; i++)
+		assert_true(net_send(&t->ep[0], 0, 0, 0xc000, 0xffff, 100, 1));
+	assert_true(sw_round(t->sw));
+	for (unsigned int i = 1; i < NET_EPS; i++)
+		assert_int_equal(net_got(&t->ep[i], 0, 100, 1), 40);
+	net_free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ucast),
+		cmocka_unit_test(test_mcast),
+		cmocka_unit_test(test_mcast_waits),
+		cmocka_unit_test(test_mcast_round),
+	};
+
+	return cmocka_run_group_tests_name("switch with many ports", tests, NULL, NULL);
+}
