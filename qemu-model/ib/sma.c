@@ -389,8 +389,9 @@ static enum ib_mkey_verdict check_mkeys(const struct req *r, unsigned int *bad)
 	enum ib_mkey_verdict all = IB_MKEY_OK;
 	unsigned int about = r->end_num;
 
-	if (r->in->ignore_mkey && !r->in->from_wire)
-		return IB_MKEY_OK;
+	/* a driver may read without the key, which is not told */
+	if (r->in->ignore_mkey && !r->in->from_wire && r->out->hdr.method == IB_METHOD_GET)
+		return IB_MKEY_OK_HIDE;
 	if (!r->s->si && ib_be16(r->out->hdr.attr_id) == IB_SMP_ATTR_PORT_INFO &&
 	    port_info_num(r) <= r->s->num_ports)
 		about = port_info_num(r);

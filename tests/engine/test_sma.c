@@ -577,6 +577,18 @@ static void mkey(void **st)
 		s = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0);
 		assert_int_equal(ohca_sma_process(&sma, &in, (uint8_t *)&s, (uint8_t *)&s),
 				 wire ? OHCA_SMA_CONSUMED : OHCA_SMA_REPLY);
+		if (wire)
+			continue;
+		/* it is not told the key, with which it could do what it likes to others */
+		s = smp(IB_METHOD_GET, IB_SMP_ATTR_PORT_INFO, 0);
+		assert_int_equal(ohca_sma_process(&sma, &in, (uint8_t *)&s, (uint8_t *)&s),
+				 OHCA_SMA_REPLY);
+		ib_port_info_unpack(s.data, &pi);
+		assert_true(pi.mkey == 0 && pi.mkey_prot == 2 && pi.lid == 4);
+		s = smp(IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE, 0);
+		assert_int_equal(ohca_sma_process(&sma, &in, (uint8_t *)&s, (uint8_t *)&s),
+				 OHCA_SMA_CONSUMED);
+		assert_int_equal(sma.port[0].pkey[0], 0xffff);
 	}
 	/* the other port's PortInfo is protected by its own key, too */
 	sma.port[1].pi.mkey = 0x7777;
