@@ -95,7 +95,6 @@ VISIBLE_IF_KUNIT bool ohca_aq_expected(u8 op, u8 status)
 	switch (op) {
 	case OHCA_CMD_QUERY_DEVICE:
 	case OHCA_CMD_MODIFY_DEVICE:
-	case OHCA_CMD_MODIFY_PORT:
 	case OHCA_CMD_QUERY_COUNTERS:
 	case OHCA_CMD_CREATE_EQ:
 		return false;

@@ -153,6 +153,9 @@ enum ohca_trace {
  * @mem_max: bytes that all that a guest makes may take, tables of fixed size apart; 0:
  *	OHCA_MEM_DEFAULT
  * @mw_type_2a: windows of type 2 are announced as 2A, not 2B
+ * @smp_off: the driver's software sends and receives no SMPs: what its QP0 sends is discarded,
+ *	requests that the agent does not know are refused, MAD_IFC only reads, and no port
+ *	can be said to have a subnet manager. The agents answer as ever.
  * @node_desc: NodeDescription before a driver sets another; terminated
  */
 struct ohca_cfg {
@@ -174,6 +177,7 @@ struct ohca_cfg {
 	uint64_t dm_size;
 	uint64_t mem_max;
 	bool mw_type_2a;
+	bool smp_off;
 	char node_desc[64];
 };
 

@@ -379,6 +379,7 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
         .log_max_mr = s->log_max_mr,
         .dm_size = s->dm_size,
         .mem_max = s->mem_max,
+        .smp_off = !s->smp,
         .mw_type_2a = s->mw_type2 && !g_ascii_strcasecmp(s->mw_type2, "2a"),
     };
     g_strlcpy(cfg->node_desc, s->node_desc ?: "OpenHCA",
@@ -575,6 +576,7 @@ static const Property ohca_props[] = {
     DEFINE_PROP_STRING("fabric", OhcaState, fabric[0]),
     DEFINE_PROP_STRING("fabric2", OhcaState, fabric[1]),
     DEFINE_PROP_BOOL("listen", OhcaState, listen, false),
+    DEFINE_PROP_BOOL("smp", OhcaState, smp, true),
     DEFINE_PROP_UINT8("fabric-port", OhcaState, fabric_port, 0),
     DEFINE_PROP_UINT64("guid", OhcaState, guid, 0),
     DEFINE_PROP_UINT64("sys-guid", OhcaState, sys_guid, 0),

@@ -140,6 +140,7 @@ struct OhcaState {
     /* properties */
     char *fabric[OHCA_PORTS];
     bool listen;
+    bool smp;
     uint8_t fabric_port;
     uint64_t guid;
     uint64_t sys_guid;

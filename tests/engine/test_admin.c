@@ -658,6 +658,37 @@ static void test_mad_ifc(void **state)
 	assert_int_equal(host_cmd(h, OHCA_CMD_MAD_IFC, &c, NULL), OHCA_ADMIN_DMA);
 }
 
+/* With smp=off a driver reads its own port and changes nothing; no port has a manager. */
+static void test_smp_off(void **state)
+{
+	struct host *h = *state;
+	struct ib_smp get = { .hdr = { .base_version = 1, .mgmt_class = IB_CLASS_SUBN_LID,
+				       .class_version = 1, .method = IB_METHOD_GET,
+				       .attr_id = ib_to_be16(IB_SMP_ATTR_PKEY_TABLE) } };
+	struct ohca_hw_aqe c = HOST_AQE(modify_port, .port = 1,
+					.set_caps = IB_CAP_SM);
+	struct ib_smp s;
+
+	for (unsigned int off = 0; off < 2; off++) {
+		h->e->cfg.smp_off = off;
+		assert_int_equal(host_cmd(h, OHCA_CMD_MODIFY_PORT, &c, NULL),
+				 off ? OHCA_ADMIN_BAD_PARAM : OHCA_ADMIN_OK);
+		s = get;
+		s.hdr.method = IB_METHOD_SET;
+		ib_pkey_block_put(s.data, 0, IB_DEFAULT_PKEY);
+		ib_pkey_block_put(s.data, 1, (uint16_t)(0x8001 + off));
+		assert_int_equal(host_mad_ifc(h, 0, (uint8_t *)&s), OHCA_MAD_REPLY);
+		assert_int_equal(ib_be16(s.hdr.status), off ? IB_MAD_BAD_METHOD_ATTR : IB_MAD_OK);
+		s = get;
+		assert_int_equal(host_mad_ifc(h, 0, (uint8_t *)&s), OHCA_MAD_REPLY);
+		assert_int_equal(ib_be16(s.hdr.status), IB_MAD_OK);
+		assert_int_equal(ib_pkey_block_get(s.data, 1), 0x8001);
+		s = get;
+		s.hdr.method = IB_METHOD_TRAP_REPRESS;
+		assert_int_equal(host_mad_ifc(h, 0, (uint8_t *)&s), OHCA_MAD_CONSUMED);
+	}
+}
+
 static void test_ports(void **state)
 {
 	struct host *h = *state;
@@ -827,7 +858,7 @@ int main(void)
 		T(fatal_event), T(aq_dma), T(aq_interrupt), T(bad_commands), T(features),
 		T(query_device), T(query_counters), T(pds), T(limits), T(handles), T(mcast),
 		T(mcast_limit), T(doorbells), T(doorbell_bitmap), T(reset), T(bad_config),
-		T(mad_ifc), T(ports), T(port_effects), T(modify_port),
+		T(mad_ifc), T(smp_off), T(ports), T(port_effects), T(modify_port),
 	};
 
 	return cmocka_run_group_tests_name("admin", tests, NULL, NULL);

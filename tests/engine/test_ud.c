@@ -650,6 +650,131 @@ static void test_smp_init(void **state)
 	rig_down(&r);
 }
 
+/* What came to the QP of side @i, and how often the port discarded what was to go out. */
+static unsigned int received(struct rig *r, unsigned int i)
+{
+	struct ohca_hw_cqe c;
+	unsigned int n = 0;
+
+	while (host_cq_poll(&r->rcq[i], &c))
+		n++;
+	return n;
+}
+
+static uint64_t discarded(const struct rig *r)
+{
+	return r->h[0]->e->port[0].cnt.xmit_discards;
+}
+
+/* With smp=off software's SMPs go nowhere, not even to its own port. */
+static void test_smp_off_send(void **state)
+{
+	const struct {
+		uint16_t dlid;
+		uint8_t class, method;
+		uint16_t hops;
+	} lie[] = {
+		{ 2, IB_CLASS_SUBN_LID, IB_METHOD_GET, 0 },
+		{ 2, IB_CLASS_SUBN_LID, IB_METHOD_SET, 0 },
+		{ 2, IB_CLASS_SUBN_LID, IB_METHOD_TRAP, 0 },
+		{ 2, IB_CLASS_PERF, IB_METHOD_GET, 0 },
+		{ 1, IB_CLASS_SUBN_LID, IB_METHOD_GET, 0 },
+		{ IB_LID_PERMISSIVE, IB_CLASS_SUBN_DR, IB_METHOD_GET, 0x0101 },
+		{ IB_LID_PERMISSIVE, IB_CLASS_SUBN_DR, IB_METHOD_GET_RESP, 0x0101 },
+	};
+	struct host_qp smi[2], gsi[2];
+	struct rig r;
+
+	(void)state;
+	for (unsigned int off = 0; off < 2; off++) {
+		unsigned int came = 0;
+
+		rig_up(&r, ud());
+		r.h[0]->e->cfg.smp_off = off;
+		for (unsigned int i = 0; i < 2; i++) {
+			special(&r, i, OHCA_QPT_SMI, &smi[i]);
+			special(&r, i, OHCA_QPT_GSI, &gsi[i]);
+		}
+		for (unsigned int i = 0; i < sizeof(lie) / sizeof(lie[0]); i++) {
+			struct ib_smp s = {
+				.hdr = { .base_version = 1, .mgmt_class = lie[i].class,
+					 .class_version = 1, .method = lie[i].method,
+					 .class_specific = ib_to_be16(lie[i].hops),
+					 .attr_id = ib_to_be16(IB_SMP_ATTR_NODE_INFO), .tid = i },
+			};
+			uint64_t frames = r.h[0]->port[0].frames, gone = discarded(&r);
+
+			s.dr_slid = s.dr_dlid = ib_to_be16(IB_LID_PERMISSIVE);
+			s.init_path[1] = 1;
+			send_mad(&r, &smi[0], i, lie[i].dlid, &s);
+			rig_run(&r);
+			wc(&r.scq[0], i, WC_SUCCESS);
+			came += received(&r, 0) + received(&r, 1);
+			if (!off)
+				continue;
+			assert_int_equal(r.h[0]->port[0].frames, frames);
+			assert_int_equal(discarded(&r), gone + 1);
+		}
+		assert_int_equal(!came, off);
+		for (unsigned int i = 0; i < 2; i++) {
+			host_qp_destroy(&smi[i]);
+			host_qp_destroy(&gsi[i]);
+		}
+		rig_down(&r);
+	}
+}
+
+/* The agent of a port with smp=off answers the manager; software gets nothing at QP0. */
+static void test_smp_off_receive(void **state)
+{
+	static const struct {
+		uint8_t method;
+		uint16_t attr;
+		bool answer;
+		uint16_t status;
+	} lie[] = {
+		{ IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, true, IB_MAD_OK },
+		{ IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE, true, IB_MAD_OK },
+		{ IB_METHOD_GET, IB_SMP_ATTR_SM_INFO, true, IB_MAD_BAD_METHOD_ATTR },
+		{ IB_METHOD_TRAP, IB_SMP_ATTR_NOTICE, false, 0 },
+		{ IB_METHOD_GET_RESP, IB_SMP_ATTR_NODE_INFO, false, 0 },
+	};
+	struct host_qp smi[2];
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, ud());
+	r.h[0]->e->cfg.smp_off = true;
+	for (unsigned int i = 0; i < 2; i++)
+		special(&r, i, OHCA_QPT_SMI, &smi[i]);
+	for (unsigned int i = 0; i < sizeof(lie) / sizeof(lie[0]); i++) {
+		struct ohca_hw_sge sge = host_sge(r.mr[1].iova + 65536, 296, r.mr[1].key);
+		struct ib_smp s = {
+			.hdr = { .base_version = 1, .mgmt_class = IB_CLASS_SUBN_LID,
+				 .class_version = 1, .method = lie[i].method,
+				 .attr_id = ib_to_be16(lie[i].attr), .tid = 0x55 },
+		};
+		uint64_t dropped = r.h[0]->e->port[0].cnt.vl15_dropped;
+
+		ib_pkey_block_put(s.data, 0, IB_DEFAULT_PKEY);
+		host_post_recv(&smi[1], 3, &sge, 1);
+		send_mad(&r, &smi[1], i, 1, &s);
+		rig_run(&r);
+		wc(&r.scq[1], i, WC_SUCCESS);
+		assert_int_equal(received(&r, 0), 0);
+		assert_int_equal(received(&r, 1), lie[i].answer);
+		assert_int_equal(r.h[0]->e->port[0].cnt.vl15_dropped, dropped + !lie[i].answer);
+		if (!lie[i].answer)
+			continue;
+		host_buf_read(r.h[1], &r.mr[1].buf, 65536 + 40, &s, 256);
+		assert_int_equal(s.hdr.method, IB_METHOD_GET_RESP);
+		assert_int_equal(ib_be16(s.hdr.status), lie[i].status);
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		host_qp_destroy(&smi[i]);
+	rig_down(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -667,6 +792,8 @@ int main(void)
 		cmocka_unit_test(test_mads),
 		cmocka_unit_test(test_mads_loop),
 		cmocka_unit_test(test_smp_init),
+		cmocka_unit_test(test_smp_off_send),
+		cmocka_unit_test(test_smp_off_receive),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -384,7 +384,7 @@ bool ohca_mad_rx(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pk
 		.slid = pkt->slid,
 		.now_ns = ohca_now(e),
 	};
-	const struct ohca_qp *qp = ohca_qp_by_wire(e, port, pkt->dqpn);
+	const struct ohca_qp *qp = ohca_qp_of_software(e, port, pkt->dqpn);
 	enum ohca_sma_verdict v;
 	uint8_t out[IB_MAD_LEN];
 
@@ -410,8 +410,10 @@ int ohca_cmd_mad_ifc(struct ohca_cmd *c)
 	ohca_engine *e = c->e;
 	struct ohca_hw_mad_in_wc wc = { 0 };
 	uint8_t mad[IB_MAD_LEN], out[IB_MAD_LEN];
+	const struct ib_mad_hdr *h = (const struct ib_mad_hdr *)(const void *)mad;
 	struct ohca_sma_in in = { 0 };
 	enum ohca_sma_verdict v;
+	bool smp;
 	int rc;
 
 	if (cmd->port < 1 || cmd->port > e->cfg.num_ports)
@@ -425,12 +427,15 @@ int ohca_cmd_mad_ifc(struct ohca_cmd *c)
 		rc = ohca_cmd_mbox_read(c, OHCA_AT(mad_ifc.in_addr), IB_MAD_LEN, &wc, sizeof(wc));
 	if (rc)
 		return rc;
+	smp = ib_mad_is_smp(h);
 	in.port = cmd->port - 1u;
 	in.ignore_mkey = cmd->flags & OHCA_MAD_IFC_IGNORE_MKEY;
 	in.slid = cmd->flags & OHCA_MAD_IFC_HAS_WC ? ohca_le16(wc.slid) : e->port[in.port].lid;
 	in.now_ns = ohca_now(e);
-	v = process(e, &in, ib_mad_is_smp((const struct ib_mad_hdr *)(const void *)mad) ?
-		    IB_QP0 : IB_QP1, mad, out);
+	if (smp && e->cfg.smp_off && h->method != IB_METHOD_GET)
+		v = ohca_sma_unclaimed(&e->mad->sma, &in, mad, out);
+	else
+		v = process(e, &in, smp ? IB_QP0 : IB_QP1, mad, out);
 	if (v == OHCA_SMA_REPLY) {
 		rc = ohca_cmd_mbox_write(c, OHCA_AT(mad_ifc.out_addr), 0, out, sizeof(out));
 		if (rc)
@@ -457,7 +462,7 @@ int ohca_cmd_modify_device(struct ohca_cmd *c)
 int ohca_cmd_modify_port(struct ohca_cmd *c)
 {
 	const struct ohca_cmd_modify_port *cmd = &c->aqe.modify_port;
-	const uint32_t settable = IB_CAP_SM | IB_CAP_CM | IB_CAP_SNMP | IB_CAP_DEVICE_MGMT |
+	const uint32_t settable = (c->e->cfg.smp_off ? 0 : IB_CAP_SM) | IB_CAP_CM | IB_CAP_SNMP | IB_CAP_DEVICE_MGMT |
 				  IB_CAP_VENDOR_CLASS;
 	uint32_t set = ohca_le32(cmd->set_caps), clr = ohca_le32(cmd->clr_caps);
 	struct ohca_sma *sma = &c->e->mad->sma;

@@ -36,6 +36,11 @@ struct ohca_qp *ohca_qp_by_wire(ohca_engine *e, unsigned int port, uint32_t qpn)
 	return qpn >= OHCA_FIRST_QP && qpn < e->max_qp ? e->qp[qpn] : NULL;
 }
 
+struct ohca_qp *ohca_qp_of_software(ohca_engine *e, unsigned int port, uint32_t qpn)
+{
+	return qpn == IB_QP0 && e->cfg.smp_off ? NULL : ohca_qp_by_wire(e, port, qpn);
+}
+
 static bool is_special(uint8_t type)
 {
 	return type == OHCA_QPT_SMI || type == OHCA_QPT_GSI;

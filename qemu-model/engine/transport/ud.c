@@ -116,6 +116,8 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 	ve = ohca_path_resolve(e, qp->port, &av, port->pkey[pkey_index], smi, &path);
 	if (ve)
 		return fail(e, qp, w, OHCA_WC_LOC_QP_OP, ve);
+	if (smi && e->cfg.smp_off)
+		path.kind = OHCA_TX_DISCARD;
 	info = &ib_opcodes[op];
 	if (!ohca_tx_open(e, t, &path, path.hdr_len + info->hdr_len + len + pad + IB_ICRC_LEN,
 			  &tx))
@@ -387,7 +389,7 @@ static void rx_mad(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 	memcpy(mad, p->payload, sizeof(mad));
 	if (ohca_mad_rx(e, p->port, &p->i, p->hdr, mad))
 		return;
-	qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
+	qp = ohca_qp_of_software(e, p->port, p->i.dqpn);
 	if (!qp || !can_receive(qp, p->port)) {
 		if (p->i.dqpn == IB_QP0)
 			e->port[p->port].cnt.vl15_dropped++;
