@@ -275,8 +275,8 @@ def lab_options(p):
                    help="rxe: RoCE in software over the management network instead")
     p.add_argument("--ports", type=int, choices=(1, 2), default=1,
                    help="of each node's adapter, all at the one switch (1)")
-    p.add_argument("--device", action="append", default=[], metavar="NAME=VALUE",
-                   help="a property of -device ohca")
+    p.add_argument("--device", action="append", default=[], metavar="[K:]NAME=VALUE",
+                   help="a property of -device ohca, of node K alone")
     p.add_argument("--switch", action="append", default=[], metavar="ARG",
                    help="an argument of ohca-switch")
     p.add_argument("--append", action="append", default=[], metavar="WORD",

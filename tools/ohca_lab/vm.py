@@ -82,6 +82,16 @@ def choose_accelerator(wanted=None):
             else ("tcg", "a guest kernel does not boot under KVM here"))
 
 
+def own_properties(properties, k):
+    """Those that node k has: K:NAME=VALUE is node K's alone."""
+    for x in properties:
+        node, colon, own = x.partition(":")
+        if not colon or not node.isdigit():
+            yield x
+        elif int(node) == k:
+            yield own
+
+
 class VM:
     """Node number k of a lab; its sockets and logs are in lab.dir/nK."""
 
@@ -137,7 +147,7 @@ class VM:
                              "multidevs=remap"]
         a += [x for arg in opt.qemu for x in arg.split(" ")]
         if opt.fabric == "ohca":
-            extra = "".join(f",{x}" for x in opt.device)
+            extra = "".join(f",{x}" for x in own_properties(opt.device, self.k))
             a += ["-device", f"ohca,fabric={lab.dir}/fabric,ports={opt.ports},"
                              f"node-desc={self.name}{extra}"]
         return a
