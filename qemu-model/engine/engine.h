@@ -291,4 +291,33 @@ void ohca_reset(ohca_engine *e);
 /** ohca_counter - value of a device counter, enum ohca_counter. any */
 uint64_t ohca_counter(const ohca_engine *e, unsigned int id);
 
+/* Kinds of lies, to be combined. */
+#define OHCA_LIE_CQE_RESULT	0x01u	/* status, opcode, length and the like of a completion */
+#define OHCA_LIE_CQE_NAME	0x02u	/* what is complete; an entry twice */
+#define OHCA_LIE_EQE		0x04u	/* an entry of an event queue */
+#define OHCA_LIE_OUTPUT		0x08u	/* what a command returns: handles, attributes, counters */
+#define OHCA_LIE_STATUS		0x10u	/* refused, or said to be; said to be done */
+#define OHCA_LIE_ANSWER		0x20u	/* an answer to another command, twice, late or never */
+#define OHCA_LIE_REGISTER	0x40u	/* what is read from a control register */
+#define OHCA_LIE_ALL		0x7fu
+
+/**
+ * ohca_set_lies() - have the device lie to its driver, to test that (base/lies.h); any thread
+ * @seed: what is drawn depends on it alone
+ * @kinds: OHCA_LIE_*
+ * @one_of: of so many chances to lie one is used; 0: the truth from now on
+ */
+void ohca_set_lies(ohca_engine *e, uint64_t seed, unsigned int kinds, uint32_t one_of);
+
+/** ohca_lies_told() - how often it has lied since ohca_new(); any thread */
+uint64_t ohca_lies_told(const ohca_engine *e);
+
+/**
+ * ohca_lie_in_register() - by chance something else than a register's value; any thread
+ * @v: what ohca_mmio_read() has returned for the guest
+ *
+ * Return: what the guest is to get. The host's own reads get the truth.
+ */
+uint64_t ohca_lie_in_register(ohca_engine *e, uint64_t v);
+
 #endif /* OHCA_ENGINE_H */

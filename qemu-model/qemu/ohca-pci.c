@@ -7,6 +7,7 @@
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
+#include "qapi/visitor.h"
 #include "qemu/guest-random.h"
 #include "qemu/module.h"
 #include "qemu/units.h"
@@ -28,6 +29,7 @@ static uint64_t ohca_ctrl_read(void *opaque, hwaddr addr, unsigned int size)
     if (addr == OHCA_REG_VERSION && s->version) {
         val = s->version;
     }
+    val = ohca_lie_in_register(s->engine, val);
     trace_ohca_ctrl_read(addr, size, val);
     return val;
 }
@@ -495,6 +497,7 @@ static void ohca_realize(PCIDevice *pdev, Error **errp)
         error_setg(errp, "out of memory");
         goto err;
     }
+    ohca_set_lies(s->engine, s->lies_seed, s->lies_kinds, s->lies);
     ohca_update_stride(s);
     ohca_mem_init(s);
     ohca_thread_start(s);
@@ -548,6 +551,7 @@ static void ohca_instance_init(Object *obj)
     qemu_mutex_init(&s->lock);
     qemu_event_init(&s->turned, false);
     s->timer_fd = -1;
+    s->lies_kinds = OHCA_LIE_ALL;
     for (i = 0; i < OHCA_PORTS; i++) {
         s->port[i].listen_fd = -1;
         s->port[i].pending_fd = -1;
@@ -611,6 +615,56 @@ static void ohca_set_deaf(Object *obj, bool value, Error **errp)
     qatomic_set(&OHCA(obj)->deaf, value);
 }
 
+/* Of those with a number that may be set while the VM runs: where it is kept. */
+static void ohca_get_number(Object *obj, Visitor *v, const char *name,
+                            void *offset, Error **errp)
+{
+    visit_type_uint64(v, name, (void *)obj + (uintptr_t)offset, errp);
+}
+
+static void ohca_set_number(Object *obj, Visitor *v, const char *name,
+                            void *offset, Error **errp)
+{
+    visit_type_uint64(v, name, (void *)obj + (uintptr_t)offset, errp);
+}
+
+static void ohca_set_lies_prop(Object *obj, Visitor *v, const char *name,
+                               void *offset, Error **errp)
+{
+    OhcaState *s = OHCA(obj);
+
+    if (visit_type_uint64(v, name, &s->lies, errp) && s->engine) {
+        ohca_set_lies(s->engine, s->lies_seed, s->lies_kinds,
+                      MIN(s->lies, UINT32_MAX));
+    }
+}
+
+static void ohca_get_lies_told(Object *obj, Visitor *v, const char *name,
+                               void *opaque, Error **errp)
+{
+    OhcaState *s = OHCA(obj);
+    uint64_t told = s->engine ? ohca_lies_told(s->engine) : 0;
+
+    visit_type_uint64(v, name, &told, errp);
+}
+
+static void ohca_add_lies(ObjectClass *oc)
+{
+    object_class_property_add(oc, "x-lies", "uint64", ohca_get_number,
+                              ohca_set_lies_prop, NULL,
+                              (void *)offsetof(OhcaState, lies));
+    object_class_property_set_description(oc, "x-lies", "of so many chances to "
+                                          "lie to the driver one is used");
+    object_class_property_add(oc, "x-lies-kinds", "uint64", ohca_get_number,
+                              ohca_set_number, NULL,
+                              (void *)offsetof(OhcaState, lies_kinds));
+    object_class_property_add(oc, "x-lies-seed", "uint64", ohca_get_number,
+                              ohca_set_number, NULL,
+                              (void *)offsetof(OhcaState, lies_seed));
+    object_class_property_add(oc, "x-lies-told", "uint64", ohca_get_lies_told,
+                              NULL, NULL, NULL);
+}
+
 static void ohca_class_init(ObjectClass *oc, OhcaClassData *data)
 {
     DeviceClass *dc = DEVICE_CLASS(oc);
@@ -633,6 +687,7 @@ static void ohca_class_init(ObjectClass *oc, OhcaClassData *data)
     object_class_property_set_description(oc, "x-deaf",
                                           "admin doorbells are lost, until a "
                                           "reset");
+    ohca_add_lies(oc);
     set_bit(DEVICE_CATEGORY_NETWORK, dc->categories);
 }
 

@@ -159,6 +159,7 @@ struct OhcaState {
     uint32_t version;
     bool deaf;                  /* admin doorbells are lost, until a reset;
                                    atomic */
+    uint64_t lies, lies_kinds, lies_seed;   /* of ohca_set_lies() */
     int32_t poll_us;
     uint32_t inline_budget;
     uint32_t thread_budget;

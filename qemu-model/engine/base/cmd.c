@@ -6,6 +6,7 @@
 #include "engine/base/guestmem.h"
 #include "engine/base/job.h"
 #include "engine/base/le.h"
+#include "engine/base/lies.h"
 #include "engine/base/limits.h"
 #include "engine/base/state.h"
 #include "ohca_hw.h"
@@ -72,10 +73,13 @@ int ohca_cmd_mbox_read(struct ohca_cmd *c, size_t at, size_t off, void *buf, siz
 
 int ohca_cmd_mbox_write(struct ohca_cmd *c, size_t at, size_t off, const void *buf, size_t n)
 {
+	uint8_t other[OHCA_MAILBOX_SIZE];
 	uint64_t addr;
 	int rc = mbox_addr(c, at, &addr);
 
 	if (rc)
 		return rc;
+	if (ohca_lies(c->e))
+		buf = ohca_lie_in_mbox(c->e, other, buf, n);
 	return ohca_dma_write(c->e, addr + off, buf, n) ? OHCA_ADMIN_DMA : OHCA_ADMIN_OK;
 }

@@ -31,6 +31,25 @@ struct ohca_sched;
 struct ohca_srq;
 struct ohca_xrcd;
 
+/**
+ * struct ohca_lies - lies of the device (lies.c); all zero: none
+ * @state: of the numbers drawn; it and the next three belong to any thread, since registers
+ *	are read by any
+ * @told: how many there were
+ * @one_of: of so many chances one is used; 0: none
+ * @kinds: OHCA_LIE_*
+ * @late: an answer that is held back, for ACQ entry @late_index; as @is_late the owner's
+ */
+struct ohca_lies {
+	_Atomic uint64_t state;
+	_Atomic uint64_t told;
+	_Atomic uint32_t one_of;
+	_Atomic uint32_t kinds;
+	uint32_t late_index;
+	bool is_late;
+	struct ohca_hw_acqe late;
+};
+
 struct ohca_engine {
 	struct ohca_cfg cfg;
 	struct ohca_host_ops ops;
@@ -81,6 +100,7 @@ struct ohca_engine {
 	struct ohca_port port[OHCA_MAX_PORTS];
 	struct ohca_mad *mad;
 	struct ohca_sched *sched;
+	struct ohca_lies lies;
 
 	_Atomic uint64_t cnt[OHCA_CNT_NUM];
 	uint64_t set_cnt[OHCA_CNT_NUM];	/* what of that was counted in sets, those gone too */

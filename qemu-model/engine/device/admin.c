@@ -7,6 +7,7 @@
 #include "engine/base/guestmem.h"
 #include "engine/base/job.h"
 #include "engine/base/le.h"
+#include "engine/base/lies.h"
 #include "engine/base/state.h"
 #include "engine/device/admin.h"
 #include "engine/device/query_device.h"
@@ -134,6 +135,49 @@ static int cmd_run(struct ohca_cmd *c)
 	return d->run(c);
 }
 
+static int answer(ohca_engine *e, uint32_t index, uint32_t log_size, struct ohca_hw_acqe *rsp)
+{
+	uint64_t off = (uint64_t)(index & ((1u << log_size) - 1)) * OHCA_AQ_ENTRY_SIZE;
+
+	rsp->phase = !(index >> log_size & 1);
+	return ohca_dma_publish(e, atomic_load(&e->acq_base) + off, rsp, sizeof(*rsp));
+}
+
+/* Executes a command, or lies about that. */
+static int cmd_run_or_lie(struct ohca_cmd *c)
+{
+	int rc = OHCA_ADMIN_OK, status;
+	bool execute;
+
+	if (c->e->aq_more || !ohca_lie_in_status(c->e, c->aqe.hdr.opcode, &execute, &status))
+		return cmd_run(c);
+	if (execute)
+		rc = cmd_run(c);
+	return rc == OHCA_CMD_MORE ? rc : status;
+}
+
+/* Answers, be it with a lie. */
+static int answer_or_lie(ohca_engine *e, uint32_t index, uint32_t log_size,
+			 struct ohca_hw_acqe *rsp)
+{
+	enum ohca_late how = ohca_lie_in_answer(e, rsp);
+	struct ohca_lies *l = &e->lies;
+	int rc = 0;
+
+	if (how != OHCA_ANSWER_LATE)
+		rc = answer(e, index, log_size, rsp);
+	if (how == OHCA_ANSWER_TWICE)
+		rc |= answer(e, index + 1, log_size, rsp);
+	if (l->is_late)
+		rc |= answer(e, l->late_index, log_size, &l->late);
+	l->is_late = how == OHCA_ANSWER_LATE;
+	if (l->is_late) {
+		l->late = *rsp;
+		l->late_index = index;
+	}
+	return rc;
+}
+
 /* Execute one entry. -1: the rings are no memory. 1: it has begun and is to go on. */
 static int cmd_one(ohca_engine *e, uint32_t index, uint32_t log_size)
 {
@@ -146,7 +190,7 @@ static int cmd_one(ohca_engine *e, uint32_t index, uint32_t log_size)
 	    ohca_dma_read(e, atomic_load(&e->aq_base) + off, &e->aqe, sizeof(e->aqe)))
 		return -1;
 	c.aqe = e->aqe;
-	rc = cmd_run(&c);
+	rc = ohca_lies(e) ? cmd_run_or_lie(&c) : cmd_run(&c);
 	e->aq_more = rc == OHCA_CMD_MORE;
 	if (e->aq_more && ohca_running(e))
 		return 1;
@@ -162,13 +206,14 @@ static int cmd_one(ohca_engine *e, uint32_t index, uint32_t log_size)
 	c.rsp.status = (uint8_t)rc;
 	c.rsp.opcode = c.aqe.hdr.opcode;
 	c.rsp.syndrome = ohca_to_le16(rc ? c.syndrome : 0);
-	c.rsp.phase = !(index >> log_size & 1);
 	ohca_trace(e, OHCA_TR_CMD, c.aqe.hdr.opcode, (uint64_t)rc, c.syndrome,
 		   ohca_le32(c.rsp.handle.handle));
 	/* a command that was fatal has no answer */
 	if (!ohca_running(e))
 		return 0;
-	return ohca_dma_publish(e, atomic_load(&e->acq_base) + off, &c.rsp, sizeof(c.rsp));
+	if (ohca_lies(e))
+		return answer_or_lie(e, index, log_size, &c.rsp);
+	return answer(e, index, log_size, &c.rsp);
 }
 
 bool ohca_admin_run(ohca_engine *e, unsigned int budget)
@@ -206,5 +251,6 @@ void ohca_aq_reset(ohca_engine *e)
 	atomic_store(&e->aq_db, 0);
 	e->aq_ci = 0;
 	e->aq_more = false;
+	e->lies.is_late = false;
 	ohca_job_end(e);
 }

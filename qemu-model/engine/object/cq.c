@@ -13,6 +13,7 @@
 #include "engine/base/ids.h"
 #include "engine/base/job.h"
 #include "engine/base/le.h"
+#include "engine/base/lies.h"
 #include "engine/base/limits.h"
 #include "engine/base/list.h"
 #include "engine/base/mem.h"
@@ -165,17 +166,29 @@ static bool cq_refresh_ci(ohca_engine *e, struct ohca_cq *cq)
 	return cq->pi - cq->ci < cq_size(cq);
 }
 
+static int cq_put(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe)
+{
+	cqe->owner = !(cq->pi >> cq->log_size & 1);
+	if (ohca_pages_publish(e, &cq->buf, cqe_off(cq->pi, cq->log_size), cqe, sizeof(*cqe)))
+		return -1;
+	cq->pi++;
+	return 0;
+}
+
 int ohca_cq_push(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe, bool solicited)
 {
+	bool twice;
+
 	if (cq->error)
 		return -1;
 	if (cq->pi - cq->ci >= cq_size(cq) && !cq_refresh_ci(e, cq))
 		return cq_error(e, cq);
 	cqe->timestamp = ohca_to_le64(ohca_feature(e, OHCA_FEATURE_TIMESTAMP) ? ohca_now(e) : 0);
-	cqe->owner = !(cq->pi >> cq->log_size & 1);
-	if (ohca_pages_publish(e, &cq->buf, cqe_off(cq->pi, cq->log_size), cqe, sizeof(*cqe)))
+	twice = ohca_lies(e) && ohca_lie_in_cqe(e, cqe, !cq->uar);
+	if (cq_put(e, cq, cqe))
 		return cq_error(e, cq);
-	cq->pi++;
+	if (twice && cq->pi - cq->ci < cq_size(cq) && cq_put(e, cq, cqe))
+		return cq_error(e, cq);
 	if (solicited)
 		cq->sol_pi = cq->pi;
 	if (cq->armed && (!cq->arm_sol || solicited))

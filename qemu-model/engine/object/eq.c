@@ -5,6 +5,7 @@
 #include "engine/base/features.h"
 #include "engine/base/guestmem.h"
 #include "engine/base/le.h"
+#include "engine/base/lies.h"
 #include "engine/base/limits.h"
 #include "engine/base/list.h"
 #include "engine/base/mem.h"
@@ -37,6 +38,8 @@ int ohca_eq_put(ohca_engine *e, struct ohca_eq *eq, void *eqe)
 	const size_t size = sizeof(struct ohca_hw_eqe);
 	uint32_t slot = eq->pi & (eq_size(eq) - 1);
 
+	if (ohca_lies(e))
+		ohca_lie_in_eqe(e, eqe);
 	((uint8_t *)eqe)[offsetof(struct ohca_hw_eqe, phase)] = !(eq->pi >> eq->log_size & 1);
 	if (ohca_pages_publish(e, &eq->buf, (uint64_t)slot * size, eqe, size)) {
 		ohca_fatal(e, OHCA_FATAL_EQ_DMA);

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Which lies there are. */
+#include <string.h>
+
+#include "engine/base/features.h"
+#include "engine/base/le.h"
+#include "engine/base/lies.h"
+
+#define NO_HANDLE	(1u << 24)	/* a number that no object has */
+#define FAR		(1u << 24)	/* WQEs; no ring is as large */
+
+void ohca_set_lies(ohca_engine *e, uint64_t seed, unsigned int kinds, uint32_t one_of)
+{
+	atomic_store(&e->lies.one_of, 0);
+	atomic_store(&e->lies.state, seed);
+	atomic_store(&e->lies.kinds, kinds);
+	atomic_store(&e->lies.one_of, one_of);
+}
+
+uint64_t ohca_lies_told(const ohca_engine *e)
+{
+	return atomic_load_explicit(&e->lies.told, memory_order_relaxed);
+}
+
+uint64_t ohca_lies_number(ohca_engine *e, uint64_t n)
+{
+	const uint64_t step = 0x9e3779b97f4a7c15ull;
+	uint64_t z = atomic_fetch_add_explicit(&e->lies.state, step, memory_order_relaxed) + step;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return (z ^ z >> 31) % n;
+}
+
+bool ohca_lies_turn(ohca_engine *e, unsigned int kind)
+{
+	uint32_t one_of = atomic_load_explicit(&e->lies.one_of, memory_order_relaxed);
+
+	if (!one_of || !(atomic_load_explicit(&e->lies.kinds, memory_order_relaxed) & kind) ||
+	    ohca_lies_number(e, one_of))
+		return false;
+	atomic_fetch_add_explicit(&e->lies.told, 1, memory_order_relaxed);
+	return true;
+}
+
+void ohca_lies_change(ohca_engine *e, void *at, size_t len)
+{
+	static const uint64_t edges[] = {
+		0, 1, 2, 3, 7, 255, 4095, 65535, 65536, (1u << 24) - 1, INT32_MAX, 1u << 31,
+		UINT32_MAX, INT64_MAX, UINT64_MAX,
+	};
+	size_t size = (size_t)1 << ohca_lies_number(e, 4);
+	uint64_t v;
+
+	if (size > len)
+		size = 1;
+	switch (ohca_lies_number(e, 4)) {
+	case 0:
+		((uint8_t *)at)[ohca_lies_number(e, len)] ^=
+			(uint8_t)(1u << ohca_lies_number(e, 8));
+		return;
+	case 1:
+		v = ohca_lies_number(e, UINT64_MAX);
+		break;
+	case 2:
+		v = ohca_lies_number(e, 64);
+		break;
+	default:
+		v = edges[ohca_lies_number(e, sizeof(edges) / sizeof(edges[0]))];
+	}
+	v = ohca_to_le64(v);
+	memcpy((uint8_t *)at + ohca_lies_number(e, len / size) * size, &v, size);
+}
+
+uint64_t ohca_lie_in_register(ohca_engine *e, uint64_t v)
+{
+	if (ohca_lies(e) && ohca_lies_turn(e, OHCA_LIE_REGISTER))
+		ohca_lies_change(e, &v, sizeof(v));
+	return v;
+}
+
+/* ---- entries ---------------------------------------------------------------------- */
+
+/* A field that says what has become of the WQE, not which it is. */
+static void lie_in_result(ohca_engine *e, struct ohca_hw_cqe *cqe)
+{
+	struct {
+		void *at;
+		size_t len;
+	} field[] = {
+		{ &cqe->status, sizeof(cqe->status) },
+		{ &cqe->opcode, sizeof(cqe->opcode) },
+		{ &cqe->vendor_err, sizeof(cqe->vendor_err) },
+		{ &cqe->byte_len, sizeof(cqe->byte_len) },
+		{ &cqe->imm, sizeof(cqe->imm) },
+		{ &cqe->src_qp, sizeof(cqe->src_qp) },
+		{ &cqe->wc_flags, sizeof(cqe->wc_flags) },
+		{ &cqe->tag, sizeof(cqe->tag) },
+		{ &cqe->timestamp, sizeof(cqe->timestamp) },
+	};
+	uint64_t i = ohca_lies_number(e, sizeof(field) / sizeof(field[0]));
+
+	ohca_lies_change(e, field[i].at, field[i].len);
+}
+
+/* Not to be taken for a WQE that is outstanding, whichever queue is looked at. */
+static void lie_in_place(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
+{
+	uint32_t far = FAR << ohca_lies_number(e, 8);
+
+	cqe->wqe_idx = ohca_to_le32(ohca_le32(cqe->wqe_idx) ^ far);
+	if (kernel)
+		cqe->wr_id = ohca_to_le64(ohca_le64(cqe->wr_id) | far);
+}
+
+/* Which WQE it is: one that there is not, or one that was complete before. */
+static bool lie_in_name(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
+{
+	uint32_t v = (uint32_t)ohca_lies_number(e, 1ull << 32);
+
+	switch (ohca_lies_number(e, 5)) {
+	case 0:
+		cqe->qp_num = ohca_to_le32(v | NO_HANDLE);
+		return false;
+	case 1:
+		/* of an SRQ a WQE with the same number may have been posted meanwhile */
+		return !(cqe->flags & OHCA_CQE_SRQ);
+	case 2:
+		if (!(cqe->flags & (OHCA_CQE_SRQ | OHCA_CQE_XRC | OHCA_CQE_TM)) &&
+		    ohca_feature(e, OHCA_FEATURE_QP_RESIZE)) {
+			cqe->wqe_idx = ohca_to_le32(ohca_le32(cqe->wqe_idx) - 1 - v % 256);
+			return false;
+		}
+		break;
+	case 3:
+		cqe->flags ^= (uint8_t)v;
+		break;
+	default:
+		break;
+	}
+	lie_in_place(e, cqe, kernel);
+	return false;
+}
+
+bool ohca_lie_in_cqe(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
+{
+	if (ohca_lies_turn(e, OHCA_LIE_CQE_RESULT))
+		lie_in_result(e, cqe);
+	return ohca_lies_turn(e, OHCA_LIE_CQE_NAME) && lie_in_name(e, cqe, kernel);
+}
+
+void ohca_lie_in_eqe(ohca_engine *e, void *eqe)
+{
+	if (ohca_lies_turn(e, OHCA_LIE_EQE))
+		ohca_lies_change(e, eqe, offsetof(struct ohca_hw_eqe, phase));
+}
+
+/* ---- commands --------------------------------------------------------------------- */
+
+const void *ohca_lie_in_mbox(ohca_engine *e, void *copy, const void *buf, size_t n)
+{
+	if (n > OHCA_MAILBOX_SIZE || !ohca_lies_turn(e, OHCA_LIE_OUTPUT))
+		return buf;
+	memcpy(copy, buf, n);
+	ohca_lies_change(e, copy, n);
+	return copy;
+}
+
+/* Whether a command that says it is done must be: the driver frees memory, or waits for it. */
+static bool is_relied_on(uint8_t opcode)
+{
+	switch (opcode) {
+	case OHCA_CMD_NOP:
+	case OHCA_CMD_QUERY_DEVICE:
+	case OHCA_CMD_MODIFY_DEVICE:
+	case OHCA_CMD_MODIFY_PORT:
+	case OHCA_CMD_MAD_IFC:
+	case OHCA_CMD_QUERY_COUNTERS:
+	case OHCA_CMD_QUERY_CONTEXT:
+	case OHCA_CMD_CREATE_EQ:
+	case OHCA_CMD_ALLOC_PD:
+	case OHCA_CMD_CREATE_CQ:
+	case OHCA_CMD_MODIFY_CQ:
+	case OHCA_CMD_CREATE_SRQ:
+	case OHCA_CMD_MODIFY_SRQ:
+	case OHCA_CMD_QUERY_SRQ:
+	case OHCA_CMD_CREATE_QP:
+	case OHCA_CMD_QUERY_QP:
+	case OHCA_CMD_REG_MR:
+	case OHCA_CMD_ATTACH_MCAST:
+	case OHCA_CMD_ALLOC_XRCD:
+	case OHCA_CMD_ALLOC_DM:
+	case OHCA_CMD_ALLOC_COUNTERS:
+	case OHCA_CMD_QUERY_COUNTER_SET:
+	case OHCA_CMD_BIND_COUNTERS:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* Whether a command that says it is refused must be: the driver frees what it had offered. */
+static bool moves(uint8_t opcode)
+{
+	return opcode == OHCA_CMD_RESIZE_CQ || opcode == OHCA_CMD_RESIZE_SRQ ||
+	       opcode == OHCA_CMD_RESIZE_QP || opcode == OHCA_CMD_REREG_MR;
+}
+
+bool ohca_lie_in_status(ohca_engine *e, uint8_t opcode, bool *execute, int *status)
+{
+	if (!ohca_lies_turn(e, OHCA_LIE_STATUS))
+		return false;
+	*execute = !moves(opcode) && ohca_lies_number(e, 2);
+	*status = (int)ohca_lies_number(e, OHCA_ADMIN_DMA + 4);
+	if (!*status && (*execute || is_relied_on(opcode)))
+		*status = OHCA_ADMIN_DMA + 4;
+	return true;
+}
+
+enum ohca_late ohca_lie_in_answer(ohca_engine *e, struct ohca_hw_acqe *rsp)
+{
+	const size_t body = offsetof(struct ohca_hw_acqe, body);
+
+	if (ohca_lies_turn(e, OHCA_LIE_OUTPUT)) {
+		rsp->opcode ^= (uint8_t)ohca_lies_number(e, 256);
+		ohca_lies_change(e, &rsp->syndrome, sizeof(rsp->syndrome));
+		/* most answers are one number */
+		ohca_lies_change(e, rsp->body, sizeof(rsp->handle.handle));
+		ohca_lies_change(e, (uint8_t *)rsp + body,
+				 offsetof(struct ohca_hw_acqe, phase) - body);
+	}
+	if (!ohca_lies_turn(e, OHCA_LIE_ANSWER))
+		return OHCA_ANSWER_NOW;
+	switch (ohca_lies_number(e, 4)) {
+	case 0:
+		ohca_lies_change(e, &rsp->cookie, sizeof(rsp->cookie));
+		return OHCA_ANSWER_NOW;
+	case 1:
+		return OHCA_ANSWER_LATE;
+	default:
+		return OHCA_ANSWER_TWICE;
+	}
+}

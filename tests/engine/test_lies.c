@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A device that lies: always in the same way, and never so that no driver could bear it. */
+#include "engine/base/state.h"
+#include "engine/object/eq.h"
+#include "engine/object/pd.h"
+#include "rig.h"
+
+#define MESSAGES	64u	/* of one run; receives and sends are posted in eights */
+#define AQ_LOG		4u	/* of host_enable() */
+#define AQ_MASK		((1u << AQ_LOG) - 1)
+
+/** struct said - what the device says of sends and receives in one run */
+struct said {
+	struct ohca_hw_cqe send[2 * MESSAGES], recv[2 * MESSAGES];
+	unsigned int sends, recvs;
+	uint64_t told;
+};
+
+/* Messages of 8 bytes under lies of these kinds. @s: result */
+static void run(struct said *s, uint64_t seed, unsigned int kinds, uint32_t one_of)
+{
+	struct rig r;
+
+	memset(s, 0, sizeof(*s));
+	rig_up(&r, (struct rig_opt){ .loop = true });
+	ohca_set_lies(r.h[0]->e, seed, kinds, one_of);
+	for (unsigned int k = 0; k < MESSAGES; k += 8) {
+		for (unsigned int i = 0; i < 8; i++)
+			rig_recv(&r, 1, k + i, 8 * i, 8);
+		for (unsigned int i = 0; i < 8; i++)
+			rig_send(&r, 0, k + i, 8 * i, 8);
+		rig_run(&r);
+		while (host_cq_poll(&r.scq[0], &s->send[s->sends]))
+			s->sends++;
+		while (host_cq_poll(&r.rcq[1], &s->recv[s->recvs]))
+			s->recvs++;
+	}
+	s->told = ohca_lies_told(r.h[0]->e);
+	ohca_set_lies(r.h[0]->e, 0, 0, 0);
+	rig_down(&r);
+}
+
+/* The same seed gives the same lies, another one others. */
+static void test_seed(void **state)
+{
+	const unsigned int kinds = OHCA_LIE_CQE_RESULT | OHCA_LIE_CQE_NAME;
+	static struct said a, b;
+
+	(void)state;
+	run(&a, 1, kinds, 3);
+	run(&b, 1, kinds, 3);
+	assert_true(a.told > MESSAGES / 4);
+	assert_memory_equal(&a, &b, sizeof(a));
+	run(&b, 2, kinds, 3);
+	assert_memory_not_equal(&a, &b, sizeof(a));
+}
+
+/* Nothing but the truth with no chance, and with no kind. */
+static void test_none(void **state)
+{
+	static struct said s;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		run(&s, 1, i ? 0 : OHCA_LIE_ALL, i);
+		assert_int_equal(s.told, 0);
+		assert_int_equal(s.sends, MESSAGES);
+		assert_int_equal(s.recvs, MESSAGES);
+		for (unsigned int k = 0; k < MESSAGES; k++) {
+			assert_int_equal(s.send[k].wr_id, k);
+			assert_int_equal(s.send[k].status, WC_SUCCESS);
+			assert_int_equal(s.recv[k].wr_id, k);
+			assert_int_equal(s.recv[k].byte_len, 8);
+		}
+	}
+}
+
+/*
+ * Who takes an entry only for a WQE that is outstanding takes none before its time: the n-th
+ * entry that is a lie never names a WQE behind the one that it is of.
+ */
+static void test_outstanding(void **state)
+{
+	static struct said s;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 20; seed++) {
+		uint32_t done = 0, late = 0;
+
+		run(&s, seed, OHCA_LIE_CQE_NAME, 2);
+		for (unsigned int k = 0; k < s.sends; k++) {
+			uint32_t ahead = s.send[k].wqe_idx - done;
+
+			/* those that are not outstanding are behind, or out of reach */
+			if (ahead < 1u << 20) {
+				assert_int_equal(s.send[k].flags, OHCA_CQE_SEND);
+				done = s.send[k].wqe_idx + 1;
+			}
+			late += done <= k;
+		}
+		assert_true(late);
+		done = 0;
+		for (unsigned int k = 0; k < s.recvs; k++) {
+			if (s.recv[k].wqe_idx - done < 1u << 20) {
+				assert_int_equal(s.recv[k].flags, 0);
+				assert_true(s.recv[k].wqe_idx <= k);
+				done = s.recv[k].wqe_idx + 1;
+			}
+		}
+	}
+}
+
+/* What the device says it has destroyed it has; what it creates it may deny. */
+static void test_status(void **state)
+{
+	unsigned int made_up = 0, kept = 0;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 200; seed++) {
+		struct ohca_hw_aqe c = HOST_AQE(alloc_pd, .uar = 0);
+		struct host *h = host_new(1, 1);
+
+		host_start(h);
+		ohca_set_lies(h->e, seed, OHCA_LIE_STATUS, 1);
+		made_up += host_cmd(h, OHCA_CMD_ALLOC_PD, &c, NULL) == OHCA_ADMIN_OK;
+		assert_int_not_equal(host_cmd_handle(h, OHCA_CMD_DEALLOC_PD, h->pdn, 0),
+				     OHCA_ADMIN_OK);
+		kept += !!ohca_pd_get(h->e, h->pdn);
+		assert_int_equal(ohca_lies_told(h->e), 2);
+		host_free(h);
+	}
+	assert_true(made_up > 0 && made_up < 100);
+	assert_true(kept > 50 && kept < 150);
+}
+
+/* Issues a command as the @i-th, and has it executed. */
+static void issue(struct host *h, uint32_t i, struct ohca_hw_aqe c)
+{
+	c.hdr.cookie = i;
+	memcpy((uint8_t *)host_ptr(h, h->aq) + (i & AQ_MASK) * sizeof(c), &c, sizeof(c));
+	ohca_mmio_write(h->e, OHCA_REG_AQ_DB, i + 1, 4);
+	for (unsigned int turn = 0; turn < 8; turn++)
+		ohca_poll(h->e, 64);
+}
+
+/* Of the answers to the commands up to the @i-th in this pass of the ring, how many are right. */
+static unsigned int right_answers(struct host *h, uint32_t i)
+{
+	const struct ohca_hw_acqe *acqe = host_ptr(h, h->acq);
+	unsigned int right = 0;
+
+	for (uint32_t k = i & ~AQ_MASK; k <= i; k++)
+		right += (acqe[k & AQ_MASK].phase & 1) != (k >> AQ_LOG & 1) &&
+			 acqe[k & AQ_MASK].cookie == k;
+	return right;
+}
+
+/* An answer comes in its place or not, twice, late and never, and none of them harms the rings. */
+static void test_answer(void **state)
+{
+	struct host *h = host_new(1, 1);
+	unsigned int right = 0, missed = 0, late = 0;
+
+	(void)state;
+	host_start(h);
+	ohca_set_lies(h->e, 7, OHCA_LIE_ANSWER, 2);
+	for (uint32_t i = h->aq_pi; i < h->aq_pi + 400; i++) {
+		unsigned int was = i & AQ_MASK ? right : 0;
+
+		issue(h, i, (struct ohca_hw_aqe){ .hdr.opcode = OHCA_CMD_NOP });
+		right = right_answers(h, i);
+		missed += right == was;
+		late += right == was + 2;
+	}
+	assert_true(missed > 20 && missed < 200);
+	assert_true(late);
+	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_FATAL_REASON, 4), 0);
+	host_free(h);
+}
+
+/* Only the guest is lied to about registers. */
+static void test_register(void **state)
+{
+	struct host *h = host_new(1, 1);
+	unsigned int wrong = 0;
+
+	(void)state;
+	host_start(h);
+	ohca_set_lies(h->e, 3, OHCA_LIE_REGISTER, 2);
+	for (unsigned int i = 0; i < 100; i++) {
+		assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_MAGIC, 4), OHCA_MAGIC);
+		wrong += ohca_lie_in_register(h->e, OHCA_MAGIC) != OHCA_MAGIC;
+	}
+	assert_true(wrong > 20 && wrong < 80);
+	host_free(h);
+}
+
+/* Entries of an EQ are there, and some are wrong. */
+static void test_eqe(void **state)
+{
+	struct host *h = host_new(1, 1);
+	unsigned int seen[2] = { 0 }, wrong[2] = { 0 };
+
+	(void)state;
+	host_start(h);
+	for (unsigned int i = 0; i < 200; i++) {
+		struct ohca_hw_eqe eqe, want = { .type = OHCA_EVENT_CQ_ERR };
+
+		ohca_set_lies(h->e, i, OHCA_LIE_EQE, i & 1);
+		want.handle = i;
+		ohca_async_event(h->e, OHCA_EVENT_CQ_ERR, i, 0);
+		while (host_eq_poll(h, &h->async, &eqe)) {
+			seen[i & 1]++;
+			wrong[i & 1] += !!memcmp(&eqe, &want, offsetof(struct ohca_hw_eqe, phase));
+		}
+		host_eq_db(h, &h->async, true);
+	}
+	assert_int_equal(seen[0], 100);
+	assert_int_equal(seen[1], 100);
+	assert_int_equal(wrong[0], 0);
+	assert_true(wrong[1] > 50);
+	host_free(h);
+}
+
+/* What a command returns is wrong now and then. */
+static void test_output(void **state)
+{
+	struct host *h = host_new(1, 1);
+	unsigned int wrong = 0;
+
+	(void)state;
+	host_start(h);
+	ohca_set_lies(h->e, 5, OHCA_LIE_OUTPUT, 4);
+	for (unsigned int i = 0; i < 100; i++) {
+		struct ohca_hw_aqe c = HOST_AQE(mbox, .addr = h->mbox[0]);
+		uint32_t n = h->aq_pi++;
+
+		memset(host_ptr(h, h->mbox[0]), 0, sizeof(struct ohca_hw_device_attr));
+		c.hdr.opcode = OHCA_CMD_QUERY_DEVICE;
+		issue(h, n, c);
+		wrong += memcmp(host_ptr(h, h->mbox[0]), host_ptr(h, h->mbox[1]),
+				sizeof(struct ohca_hw_device_attr)) != 0;
+		memcpy(host_ptr(h, h->mbox[1]), host_ptr(h, h->mbox[0]),
+		       sizeof(struct ohca_hw_device_attr));
+	}
+	assert_true(wrong > 10 && wrong < 90);
+	host_free(h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_seed),
+		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_outstanding),
+		cmocka_unit_test(test_status),
+		cmocka_unit_test(test_answer),
+		cmocka_unit_test(test_register),
+		cmocka_unit_test(test_eqe),
+		cmocka_unit_test(test_output),
+	};
+
+	return cmocka_run_group_tests_name("lies", tests, NULL, NULL);
+}
