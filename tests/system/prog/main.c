@@ -19,6 +19,7 @@ int main(int argc, char **argv)
 			"       ohca-peer error SCENARIO [HOST]\n"
 			"       ohca-peer stream SECONDS [HOST]\n"
 			"       ohca-peer until-error SECONDS [HOST]\n"
+			"       ohca-peer endure SECONDS [HOST]\n"
 			"       ohca-peer migrate link|driver [HOST]\n"
 			"       ohca-peer movable dmabuf [HOST]\n"
 			"       ohca-peer hostile SCENARIO\n"
@@ -66,6 +67,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "scale") && argc > 3) {
 		scale_main((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]));
+		return 0;
+	}
+	if (!strcmp(argv[1], "endure")) {
+		endure_main(atof(argv[2]), argv[3]);
 		return 0;
 	}
 	if (!strcmp(argv[1], "paged")) {

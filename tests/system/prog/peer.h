@@ -199,6 +199,9 @@ void movable_main(struct peer *p);
 /** migrate_main - a path fails, or the driver wants another one: nothing is lost */
 void migrate_main(struct peer *p, const char *how);
 
+/** endure_main - verified traffic for @seconds with who asks at @host, whatever is lost meanwhile */
+void endure_main(double seconds, const char *host);
+
 /** xrc_main - XRC between processes of one node */
 void xrc_main(const char *name);
 

@@ -60,18 +60,18 @@ signal.pause()
 SAID = r"ohca .*(fatal|gone|reset behind|does not answer|no answer|timed out)"
 
 
-def poke(b, register, value):
-    """Writes a register of BAR 0 of node 2."""
-    b.sh(2, f"""python3 - {PCI}/resource0 <<'END'
+def poke(b, register, value, node=2):
+    """Writes a register of BAR 0 of a node."""
+    b.sh(node, f"""python3 - {PCI}/resource0 <<'END'
 import ctypes, mmap, os, sys
 f = os.open(sys.argv[1], os.O_RDWR)
 ctypes.c_uint32.from_buffer(mmap.mmap(f, 4096), {register}).value = {value}
 END""")
 
 
-def clear_command(b, bit):
+def clear_command(b, bit, node=2):
     """Clears a bit of the function's command register."""
-    b.sh(2, f"""python3 - {PCI}/config <<'END'
+    b.sh(node, f"""python3 - {PCI}/config <<'END'
 import os, struct, sys
 f = os.open(sys.argv[1], os.O_RDWR)
 old, = struct.unpack("<H", os.pread(f, 2, {COMMAND}))

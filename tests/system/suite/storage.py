@@ -30,12 +30,8 @@ def fio(b, dev, size, bs="4k-1m", engine="libaio", depth=16, more="", timeout=20
     return text
 
 
-def exported(b):
-    """Brings the fabric up, and a file in node 1's memory onto it, if a test before has not."""
-    fabric(b)
-    if b.state.get("nvmf"):
-        return
-    b.sh(2, "modprobe nvme-rdma", 60)
+def export(b, address):
+    """A file in node 1's memory becomes a disk that is to be had at an address of node 1's."""
     b.sh(1, f"""set -e
 mkdir -p /srv/disk
 mount -t tmpfs -o size=300m none /srv/disk
@@ -52,9 +48,18 @@ echo 1 >subsystems/{NQN}/namespaces/1/enable
 mkdir ports/1
 echo rdma >ports/1/addr_trtype
 echo ipv4 >ports/1/addr_adrfam
-echo 10.77.0.1 >ports/1/addr_traddr
+echo {address} >ports/1/addr_traddr
 echo 4420 >ports/1/addr_trsvcid
 ln -s /sys/kernel/config/nvmet/subsystems/{NQN} ports/1/subsystems/""", 60)
+
+
+def exported(b):
+    """Brings the fabric up, and node 1's disk onto it, if a test before has not."""
+    fabric(b)
+    if b.state.get("nvmf"):
+        return
+    b.sh(2, "modprobe nvme-rdma", 60)
+    export(b, "10.77.0.1")
     b.state["nvmf"] = True
 
 
@@ -170,11 +175,8 @@ NVMET_ORDER = (r"in reverse order\) is:[^#]*"
                r"-> #0 \(&id_priv->handler_mutex\).* nvmet_rdma_remove_port\+")
 
 
-@NVMF.test(timeout=120, lock_order=NVMET_ORDER)
-def unload(b):
-    """All of it comes down, and leaves nothing behind in the device."""
-    connect(b)
-    disconnect(b)
+def withdraw(b):
+    """Takes node 1's disk away again."""
     b.sh(1, f"""set -e
 cd /sys/kernel/config/nvmet
 rm ports/1/subsystems/{NQN}
@@ -184,6 +186,14 @@ rmdir subsystems/{NQN}/namespaces/1 subsystems/{NQN}
 cd /
 modprobe -r nvmet-rdma nvmet
 umount /srv/disk""", 60)
+
+
+@NVMF.test(timeout=120, lock_order=NVMET_ORDER)
+def unload(b):
+    """All of it comes down, and leaves nothing behind in the device."""
+    connect(b)
+    disconnect(b)
+    withdraw(b)
     b.sh(2, "modprobe -r nvme-rdma", 60)
     for node in (1, 2):
         text = b.sh(node, "rdma resource show qp; rdma resource show mr")
