@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Address handles: an address vector in host memory, copied into each WQE. The device
- * knows nothing of them, so that they can be made and destroyed in atomic context.
+ * holds no object for them, so they can be created and destroyed in atomic context.
  */
 #include "ah.h"
 #include "buf.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The admin queue. Slots, their mailboxes and the copy of the result belong to the
- * driver, never to a caller's stack: whatever the device writes late, it writes it
- * into memory that is still the queue's. A command that does not come back makes the
- * device fatal, which resets it; only then is memory it was told of given back.
+ * The admin queue. Slots, their mailboxes and the copy of the result are memory of the
+ * driver, never of a caller's stack: a late write of the device hits memory that still
+ * belongs to the queue. A command that times out makes the device fatal, which resets it;
+ * only then is memory that the device was given freed.
  */
 #include <linux/bitfield.h>
 #include <linux/delay.h>
@@ -19,7 +19,7 @@
 #define OHCA_COOKIE_GEN		GENMASK(31, 8)
 #define OHCA_GEN_MASK		0xffffffu
 #define OHCA_AQ_MASK		(OHCA_AQ_SLOTS - 1)
-#define OHCA_AQ_PATIENCE	(60 * HZ)	/* of a command, with all in front of it */
+#define OHCA_AQ_PATIENCE	(60 * HZ)	/* for a command and the commands before it */
 
 /**
  * ohca_aq_errno - errno of a command's status
@@ -49,7 +49,7 @@ VISIBLE_IF_KUNIT int ohca_aq_errno(u8 status)
 	}
 }
 
-/* With the device gone, what tears something down has succeeded. */
+/* Commands that destroy an object; they succeed if the device is dead. */
 static bool ohca_op_is_teardown(u8 op)
 {
 	switch (op) {
@@ -70,14 +70,14 @@ static bool ohca_op_is_teardown(u8 op)
 }
 
 /**
- * ohca_aq_expected - whether a refusal is no surprise: a consumer can provoke it
+ * ohca_aq_expected - whether a consumer can provoke a refusal
  * @op: enum ohca_admin_op
  * @status: enum ohca_admin_status, not OHCA_ADMIN_OK
  *
- * Any context. A consumer, above all a process, can ask for attributes that only the device
- * checks, can use up what there is, and can use what another one destroys. What the driver sets up
- * for itself is not refused; every opcode that it sends is known to the device, and
- * all memory that it names is accessible.
+ * Any context. A consumer, above all a process, can request attributes that only the device
+ * checks, can exhaust resources, and can use an object that another consumer destroys. The device
+ * does not refuse the driver's own objects; it knows every opcode that the driver sends, and all
+ * memory in its commands is accessible.
  * Return: true if a consumer can.
  */
 VISIBLE_IF_KUNIT bool ohca_aq_expected(u8 op, u8 status)
@@ -110,7 +110,7 @@ VISIBLE_IF_KUNIT bool ohca_aq_expected(u8 op, u8 status)
 	}
 }
 
-/* Logs a refused command: as a warning if no consumer can have provoked it. */
+/* Logs a refused command: as a warning if no consumer can provoke the refusal. */
 static void ohca_aq_refused(struct ohca_dev *dev, u8 op, const struct ohca_hw_acqe *resp)
 {
 	struct device *d = &dev->pdev->dev;
@@ -124,10 +124,10 @@ static void ohca_aq_refused(struct ohca_dev *dev, u8 op, const struct ohca_hw_ac
 }
 
 /**
- * ohca_aq_reset - bring the queue's own state to that of a device just reset
+ * ohca_aq_reset - reset the queue's own state together with the device's
  * @aq: queue whose rings are allocated, or not yet
  *
- * Must not run beside anything else on the queue.
+ * No other function may run on the queue meanwhile.
  */
 VISIBLE_IF_KUNIT void ohca_aq_reset(struct ohca_aq *aq)
 {
@@ -215,9 +215,9 @@ void ohca_aq_free(struct ohca_dev *dev)
 }
 
 /**
- * ohca_aq_set_polled - say whether an interrupt announces completions
+ * ohca_aq_set_polled - select polling or the interrupt for completions
  * @dev: the device
- * @polled: no interrupt does
+ * @polled: poll
  */
 void ohca_aq_set_polled(struct ohca_dev *dev, bool polled)
 {
@@ -225,7 +225,7 @@ void ohca_aq_set_polled(struct ohca_dev *dev, bool polled)
 	writel(polled ? 0 : 1, dev->regs + OHCA_REG_AQ_INTR);
 }
 
-/* Takes one completion; a cookie that names nothing pending is dropped and counted. */
+/* Handles one completion. Return: false if its cookie names no pending command. */
 static bool ohca_aq_complete(struct ohca_aq *aq, const struct ohca_hw_acqe *resp)
 {
 	u32 cookie = le32_to_cpu(resp->cookie);
@@ -245,11 +245,11 @@ static bool ohca_aq_complete(struct ohca_aq *aq, const struct ohca_hw_acqe *resp
 }
 
 /**
- * ohca_aq_poll - take the completions that are there
+ * ohca_aq_poll - handle the completions in the ring
  * @aq: the queue
  *
- * Any context; interrupt handler and waiters may call it at once. At most one ring
- * of entries is taken.
+ * Any context; the interrupt handler and waiters may call it concurrently. Handles at most one
+ * ring of entries.
  * Return: how many.
  */
 u32 ohca_aq_poll(struct ohca_aq *aq)
@@ -276,7 +276,7 @@ u32 ohca_aq_poll(struct ohca_aq *aq)
 }
 
 /**
- * ohca_aq_fail - abandon every command, now and from now on
+ * ohca_aq_fail - fail all pending commands, and every later one
  * @dev: the device, which must have stopped all DMA
  */
 void ohca_aq_fail(struct ohca_dev *dev)
@@ -355,11 +355,11 @@ static void ohca_slot_submit(struct ohca_aq *aq, struct ohca_slot *slot, struct 
 }
 
 /*
- * Waits without regard to signals: the device may write until the command is over. It
- * executes one command after another, and the limit is that of each; so it begins anew
- * when another one has ended, for as many as may have been in front of this one, but for
- * no longer than @patience of the admin queue: the kernel reports a task as hung that does
- * not wake up for long. The wait for a slot, before this, is not part of it.
+ * Waits uninterruptibly, because the device may write until the command has completed. The device
+ * executes commands one after another, and the time limit is for each; so the limit restarts when
+ * another command completes, for as many as may precede this one, but not beyond @patience of
+ * the admin queue, since the kernel reports a task that sleeps for long as hung. The wait for a
+ * slot, before this, does not count.
  */
 static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 {
@@ -377,7 +377,7 @@ static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 			usleep_range(20, 100);
 		else if (wait_for_completion_timeout(&slot->done, HZ / 4))
 			return true;
-		/* the interrupt may have been lost, or there is none */
+		/* the interrupt may be lost, or disabled */
 		ohca_aq_poll(aq);
 		if (try_wait_for_completion(&slot->done))
 			return true;
@@ -393,7 +393,7 @@ static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 }
 
 /**
- * ohca_cmd_exec - execute a command and wait for its end
+ * ohca_cmd_exec - execute a command and wait for its completion
  * @dev: the device
  * @cmd: the command; @cmd->resp and @cmd->out are set on success
  *
@@ -429,7 +429,7 @@ int ohca_cmd_exec(struct ohca_dev *dev, struct ohca_cmd *cmd)
 		char why[40];
 
 		snprintf(why, sizeof(why), "command %#x timed out", cmd->aqe.hdr.opcode);
-		/* resets the device and completes the slot, whichever way */
+		/* resets the device and completes the slot */
 		ohca_fatal(dev, why);
 		wait_for_completion(&slot->done);
 	}

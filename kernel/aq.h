@@ -62,11 +62,11 @@ struct ohca_slot {
  * @pi: producer index of the AQ
  * @ci: consumer index of the ACQ
  * @db: the register that takes @pi
- * @patience: jiffies that one command may take, with all that are in front of it
- * @polled: no interrupt announces completions
- * @dead: nothing is accepted any more
- * @stray: completions that named no pending command
- * @completed: those that named one
+ * @patience: longest wait for one command and those before it, jiffies
+ * @polled: completions raise no interrupt
+ * @dead: no command is accepted
+ * @stray: completions without a pending command
+ * @completed: completions of pending commands
  * @slots: the slots
  */
 struct ohca_aq {

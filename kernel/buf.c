@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Memory that the device is told of: kernel queue buffers, pinned user memory, and the
+ * Memory that the device accesses: kernel queue buffers, pinned user memory, and the
  * page lists that describe both.
  */
 #include <linux/dma-mapping.h>
@@ -12,7 +12,7 @@
 #include "buf.h"
 #include "dev.h"
 
-#define OHCA_PL_BATCH	65536	/* pages to list before others get the CPU */
+#define OHCA_PL_BATCH	65536	/* pages to list between two calls of cond_resched() */
 
 /**
  * ohca_buf_alloc - allocate zeroed queue memory
@@ -20,7 +20,7 @@
  * @buf: set on success
  * @size: bytes
  *
- * One piece if there is one, else single pages. Process context.
+ * Allocates one contiguous piece if it can, else single pages. Process context.
  * Return: 0 or -ENOMEM.
  */
 int ohca_buf_alloc(struct ohca_dev *dev, struct ohca_buf *buf, size_t size)
@@ -53,7 +53,7 @@ err:
 }
 
 /**
- * ohca_buf_free - free queue memory that the device does not know any more
+ * ohca_buf_free - free queue memory that the device no longer uses
  * @dev: the device
  * @buf: buffer, or all zero
  */
@@ -160,7 +160,7 @@ err:
 }
 
 /**
- * ohca_pl_free - free the tables of a page list that the device has no use for any more
+ * ohca_pl_free - free the tables of a page list that the device no longer reads
  * @dev: the device
  * @pl: the list, or all zero
  */
@@ -334,7 +334,7 @@ int ohca_queue_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem **u
 	mem = ib_umem_get(&dev->ibdev, addr, need, IB_ACCESS_LOCAL_WRITE);
 	if (IS_ERR(mem))
 		return PTR_ERR(mem);
-	/* no offset can be told to the device, so the first page must start with the queue */
+	/* commands carry no offset, so the first page must start with the queue */
 	pgsz = ib_umem_find_best_pgoff(mem, ohca_page_sizes(dev), 0);
 	if (!pgsz) {
 		ret = -EINVAL;
@@ -352,7 +352,7 @@ err:
 }
 
 /**
- * ohca_umem_release - unpin memory that the device does not know any more
+ * ohca_umem_release - unpin memory that the device no longer uses
  * @dev: the device
  * @umem: the memory, or NULL
  */
@@ -365,7 +365,7 @@ void ohca_umem_release(struct ohca_dev *dev, struct ib_umem *umem)
 /**
  * ohca_udata_in - read a provider's request
  * @udata: from the core
- * @req: where to; what the request is too short for becomes zero
+ * @req: destination; bytes that the request does not have become zero
  * @size: bytes this driver knows
  *
  * Return: 0, -EFAULT, or -EOPNOTSUPP if the request is longer and the excess not zero.

@@ -12,8 +12,8 @@
 #include "fatal.h"
 
 /*
- * Executes a command whose completion is one number of at most 24 bits. With another
- * number the object cannot be destroyed, so the device is: the caller frees memory.
+ * Executes a command whose completion is one number of at most 24 bits. An object with a
+ * larger number cannot be destroyed, but the caller frees its memory; so the device is reset.
  */
 static int ohca_cmd_create(struct ohca_dev *dev, struct ohca_cmd *cmd, u32 *handle)
 {
@@ -71,7 +71,7 @@ int ohca_cmd_modify_port(struct ohca_dev *dev, u8 port, u8 flags, u32 set, u32 c
  * @port: from 1
  * @flags: OHCA_MAD_IFC_*, HAS_WC excepted
  * @in: 256-byte request
- * @wc: how it was received, or NULL
+ * @wc: its receive completion, or NULL
  * @out: 256-byte response
  * @verdict: enum ohca_mad_verdict
  */
@@ -121,7 +121,7 @@ int ohca_cmd_alloc_counters(struct ohca_dev *dev, u32 *set)
 	return ohca_cmd_create(dev, &cmd, set);
 }
 
-/** ohca_cmd_bind_counters - have a QP count in @set, or with 0 in none */
+/** ohca_cmd_bind_counters - bind a QP to counter set @set; 0: to none */
 int ohca_cmd_bind_counters(struct ohca_dev *dev, u32 handle, u32 set)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_BIND_COUNTERS };
@@ -131,7 +131,7 @@ int ohca_cmd_bind_counters(struct ohca_dev *dev, u32 handle, u32 set)
 	return ohca_cmd_exec(dev, &cmd);
 }
 
-/** ohca_cmd_query_counter_set - read @num counters of a set; set 0: of what has no set */
+/** ohca_cmd_query_counter_set - read @num counters of a set; set 0: of QPs without one */
 int ohca_cmd_query_counter_set(struct ohca_dev *dev, u32 set, __le64 *values, u32 num)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_QUERY_COUNTER_SET };
@@ -255,7 +255,7 @@ int ohca_cmd_query_srq(struct ohca_dev *dev, u32 srqn, u32 *limit)
 	return ret;
 }
 
-/** ohca_cmd_resize_srq - move an SRQ to a new buffer; what it has copied up to goes to @pi */
+/** ohca_cmd_resize_srq - move an SRQ to a new buffer; @pi: set to the end of the copy */
 int ohca_cmd_resize_srq(struct ohca_dev *dev, const struct ohca_cmd_resize_srq *in, u32 *pi)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_RESIZE_SRQ };
@@ -303,7 +303,7 @@ int ohca_cmd_query_qp(struct ohca_dev *dev, u32 handle, struct ohca_hw_qp_attr *
 	return ohca_cmd_exec(dev, &cmd);
 }
 
-/** ohca_cmd_resize_qp - move a QP to a new buffer; up to where it has copied goes to @out */
+/** ohca_cmd_resize_qp - move a QP to a new buffer; @out: set to the ends of the copies */
 int ohca_cmd_resize_qp(struct ohca_dev *dev, const struct ohca_cmd_resize_qp *in,
 		       struct ohca_resp_resize_qp *out)
 {
@@ -337,14 +337,14 @@ int ohca_cmd_reg_mr(struct ohca_dev *dev, u8 op, const struct ohca_cmd_reg_mr *i
 }
 
 /**
- * ohca_cmd_update_mr - name pages of a region, or take pages back
+ * ohca_cmd_update_mr - set pages of a region, or invalidate them
  * @dev: the device
  * @key: the region
  * @first: number of the first page
  * @n: how many, with @pages at most OHCA_ODP_BATCH
- * @pages: as the device wants them; NULL: take them back
+ * @pages: in the device's encoding; NULL: invalidate them
  *
- * Allocates nothing: reclaim may wait for it.
+ * Allocates no memory, because reclaim may wait for it.
  */
 int ohca_cmd_update_mr(struct ohca_dev *dev, u32 key, u64 first, u64 n, const __le64 *pages)
 {
@@ -363,7 +363,7 @@ int ohca_cmd_update_mr(struct ohca_dev *dev, u32 key, u64 first, u64 n, const __
 	return ohca_cmd_exec(dev, &cmd);
 }
 
-/** ohca_cmd_fault_resume - answer page fault @id: the access is tried again, or @failed */
+/** ohca_cmd_fault_resume - answer page fault @id: repeat the access or, with @failed, fail it */
 int ohca_cmd_fault_resume(struct ohca_dev *dev, u32 id, bool failed)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_PAGE_FAULT_RESUME };
@@ -379,7 +379,7 @@ int ohca_cmd_fault_resume(struct ohca_dev *dev, u32 id, bool failed)
  * @length: bytes
  * @log_align: log2 of the alignment in bytes
  * @handle: its handle
- * @offset: where it is in BAR 5, bytes; as the device says
+ * @offset: offset in BAR 5, bytes; as the device returned it
  */
 int ohca_cmd_alloc_dm(struct ohca_dev *dev, u64 length, u8 log_align, u32 *handle, u64 *offset)
 {
@@ -407,7 +407,7 @@ int ohca_cmd_mcast(struct ohca_dev *dev, u8 op, u32 handle, const union ib_gid *
 	return ohca_cmd_exec(dev, &cmd);
 }
 
-/** ohca_cmd_handle - a command on an object and nothing else, such as OHCA_CMD_DESTROY_CQ */
+/** ohca_cmd_handle - a command whose only parameter is an object, such as OHCA_CMD_DESTROY_CQ */
 int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = op };
@@ -419,11 +419,11 @@ int ohca_cmd_handle(struct ohca_dev *dev, u8 op, u32 handle)
 /**
  * ohca_cmd_destroy - destroy an object
  * @dev: the device
- * @op: the command that does
+ * @op: the command that destroys it
  * @handle: its number
  *
- * Process context. For the core every destroy succeeds. When this returns the device does not use
- * the object's memory any more: one that refuses is reset.
+ * Process context. The core expects that every destroy succeeds. When this returns the device no
+ * longer uses the object's memory: a device that refuses is reset.
  */
 void ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle)
 {
@@ -432,14 +432,14 @@ void ohca_cmd_destroy(struct ohca_dev *dev, u8 op, u32 handle)
 }
 
 /**
- * ohca_cmd_undo - take the creation of an object back
+ * ohca_cmd_undo - undo the creation of an object
  * @dev: the device
  * @op: the command that destroys it
  * @handle: its number
- * @err: why; -EBUSY says that another object has this number already
+ * @err: reason; -EBUSY: another object has this number already
  *
- * Process context. When this returns the device does not use the object's memory any
- * more: a device that refuses, or that contradicts itself, is reset.
+ * Process context. When this returns the device no longer uses the object's memory: a
+ * device that refuses, or that gave the number twice, is reset.
  */
 void ohca_cmd_undo(struct ohca_dev *dev, u8 op, u32 handle, int err)
 {

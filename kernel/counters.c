@@ -11,7 +11,7 @@
 #include "fatal.h"
 #include "qp.h"
 
-/* What the driver itself counts, after the device's counters. */
+/* The driver's own counters follow the device's. */
 enum {
 	OHCA_STAT_BAD_CQES = OHCA_CNT_NUM,
 	OHCA_STAT_BAD_EQES,
@@ -87,8 +87,8 @@ struct rdma_hw_stats *ohca_alloc_hw_port_stats(struct ib_device *ibdev, u32 port
  * ohca_get_hw_stats - ib_device_ops.get_hw_stats: all counters at once
  * @ibdev: the device
  * @stats: takes the values
- * @port: 0: what the whole device has counted; else what it has counted for QPs without a
- *	counter set, and for none: the core adds the sets' own counters
+ * @port: 0: the counters of the whole device; else those of QPs without a counter set
+ *	and of no QP: the core adds the counters of the sets
  * @index: ignored
  *
  * Return: how many, or a negative errno.
@@ -117,12 +117,12 @@ int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 
 }
 
 /**
- * ohca_counter_bind_qp - ib_device_ops.counter_bind_qp: have a QP count in a set
+ * ohca_counter_bind_qp - ib_device_ops.counter_bind_qp: bind a QP to a counter set
  * @counter: the core's counter; it gets a set of the device with its first QP
  * @ibqp: QP of a process
  *
  * Under the counter's lock.
- * Return: 0, or a negative errno; then the QP counts where it did.
+ * Return: 0, or a negative errno; then the QP's binding is unchanged.
  */
 int ohca_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp)
 {
@@ -150,8 +150,8 @@ int ohca_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp)
 }
 
 /**
- * ohca_counter_unbind_qp - ib_device_ops.counter_unbind_qp: have a QP count in no set
- * @ibqp: QP that counts in one
+ * ohca_counter_unbind_qp - ib_device_ops.counter_unbind_qp: unbind a QP from its counter set
+ * @ibqp: QP that is bound to one
  *
  * Return: 0; a dead device counts nothing.
  */

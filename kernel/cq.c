@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Completion queues: life and events. Polling is in poll.c.
+ * Completion queues: creation, destruction and events. Polling is in poll.c.
  */
 #include <linux/workqueue.h>
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -19,8 +19,8 @@
  * ohca_cq_wants_events - whether a CQ has a handler that may be called
  * @cq: any CQ
  *
- * Any context. The core's handler of an IB_POLL_DIRECT CQ only warns: nobody arms one. A user
- * CQ always has a handler.
+ * Any context. The core's handler of an IB_POLL_DIRECT CQ only warns; no consumer arms such a
+ * CQ. A user CQ always has a handler.
  * Return: true if it has.
  */
 bool ohca_cq_wants_events(const struct ohca_cq *cq)
@@ -32,7 +32,7 @@ bool ohca_cq_wants_events(const struct ohca_cq *cq)
  * ohca_cq_comp_event - the device has delivered a completion event
  * @cq: CQ with a reference
  *
- * Interrupt context. Return: false if nobody can have asked for it.
+ * Interrupt context. Return: false if the CQ cannot be armed.
  */
 bool ohca_cq_comp_event(struct ohca_cq *cq)
 {
@@ -83,8 +83,9 @@ static void ohca_cq_free_buf(struct ohca_dev *dev, struct ohca_cq *cq)
 }
 
 /*
- * Unpublish, destroy in the device, wait for whoever still holds it: when this returns no handler
- * of the CQ runs, nor will one. A poller that runs finds what was completed, and arms nothing.
+ * Removes the CQ from the array, destroys it in the device, and waits for the last reference: when
+ * this returns no handler of the CQ runs, nor will one. A poller that runs finds what was
+ * completed, and does not arm the CQ.
  */
 static void ohca_cq_unmake(struct ohca_dev *dev, struct ohca_cq *cq)
 {
@@ -182,11 +183,11 @@ void ohca_post_destroy_cq(struct ib_cq *ibcq)
 
 /**
  * ohca_destroy_cq - ib_device_ops.destroy_cq
- * @ibcq: CQ that no queue completes to
- * @udata: nothing is asked
+ * @ibcq: CQ to which no queue completes
+ * @udata: not used
  *
  * Process context. A core without pre_destroy_cq() stops its poller before it calls this, and an
- * event that comes between the two starts the poller again; so it is stopped here once more.
+ * event between the two starts the poller again; so this function stops it once more.
  * Return: 0.
  */
 int ohca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
@@ -208,12 +209,12 @@ int ohca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
 }
 
 /**
- * ohca_resize_cq - ib_device_ops.resize_cq: moves a user CQ to another buffer
+ * ohca_resize_cq - ib_device_ops.resize_cq: move a user CQ to another buffer
  * @ibcq: CQ of a process; the core lets several threads resize it at once
  * @cqe: entries wanted, at least
  * @udata: struct ohca_resize_cq_req
  *
- * Return: 0, or a negative errno; then the CQ is what it was.
+ * Return: 0, or a negative errno; then the CQ is unchanged.
  */
 int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 {
@@ -243,7 +244,7 @@ int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 	in.cqn = cpu_to_le32(cq->cqn);
 	in.ci = cpu_to_le32(req.ci);
 	in.log_size = req.log_size;
-	/* what the driver holds must change in the order in which the device moves */
+	/* the driver must replace memory in the order in which the device executes commands */
 	mutex_lock(&cq->resize_lock);
 	ret = ohca_cmd_resize_cq(dev, &in);
 	if (!ret) {
@@ -253,7 +254,7 @@ int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 	}
 	mutex_unlock(&cq->resize_lock);
 	ohca_pl_free(dev, &pl);
-	/* the old memory, or the new one that was refused */
+	/* the old memory, or the new memory if the device refused it */
 	ohca_umem_release(dev, umem);
 	return ret;
 }

@@ -25,14 +25,14 @@ struct ohca_qp;
  * @log_size: log2 of its entries
  * @eq: its EQ
  * @obj: held by the driver until destroy, and by event handlers
- * @resize_lock: user CQ: serializes resize, and so what @umem and @log_size become
+ * @resize_lock: user CQ: serializes resize; protects @umem and @log_size
  * @umem: memory of a user CQ
  * @buf: memory of a kernel CQ
  * @lock: kernel CQ: protects all that follows
  * @ci: consumer index
  * @arm_sn: events taken
- * @gone: the device has destroyed it, or is about to: it is armed no more
- * @qps: kernel QPs that complete here, by handle; a CQE is looked up nowhere else
+ * @gone: the device has destroyed it, or is about to: it is not armed again
+ * @qps: kernel QPs that complete here, by handle; a CQE must name one of them
  * @send_qps: kernel QPs that complete sends here
  * @recv_qps: kernel QPs that complete receives here
  */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The state of the device and its queues, for people who look for a fault:
+ * The state of the device and its queues, for debugging:
  * /sys/kernel/debug/ohca/<PCI address>/{device,aq,eq,cq,qp,srq}. The first line of a file
- * names its columns. "hw" columns are the device's own view; they are "-" if it cannot say,
- * because it is dead or of an older version.
+ * names its columns. "hw" columns are the device's own view; they are "-" if the device is dead
+ * or of a version without QUERY_CONTEXT.
  *
  * A reader holds a reference of the object that it prints. Removing the directory waits for
- * readers; it goes before the objects do.
+ * readers; it is removed before the objects.
  */
 #include <linux/debugfs.h>
 #include <linux/io.h>
@@ -168,8 +168,8 @@ static void ohca_srq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_
 
 /**
  * struct ohca_list - a file with one line for each object of a kind
- * @ops: of the file's readers; they find the rest by it
- * @columns: first line, which is there also if no object is
+ * @ops: file operations, which find this structure
+ * @columns: first line, also of a file without objects
  * @objs: where struct ohca_dev has the objects, bytes
  * @line: prints an object
  */
@@ -279,7 +279,7 @@ OHCA_LIST(cq, "cqn owner size eqn ci arm_sn hw_pi hw_ci hw_told hw_events hw_fla
 OHCA_LIST(qp, OHCA_QP_COLUMNS);
 OHCA_LIST(srq, "srqn owner size head hw_ci hw_limit hw_qps hw_flags");
 
-/** ohca_debugfs_add - show a device; it is registered */
+/** ohca_debugfs_add - add the directory of a device that is registered */
 void ohca_debugfs_add(struct ohca_dev *dev)
 {
 	struct dentry *dir = debugfs_create_dir(pci_name(dev->pdev), ohca_debugfs_root);
@@ -293,7 +293,7 @@ void ohca_debugfs_add(struct ohca_dev *dev)
 	debugfs_create_file("srq", 0400, dir, dev, &ohca_srq_fops);
 }
 
-/** ohca_debugfs_remove - show it no more; process context, waits for readers */
+/** ohca_debugfs_remove - remove the directory of a device; process context, waits for readers */
 void ohca_debugfs_remove(struct ohca_dev *dev)
 {
 	debugfs_remove_recursive(dev->debugfs);

@@ -33,9 +33,9 @@ struct ohca_fault;
 
 /**
  * struct ohca_dev - one HCA
- * @ibdev: what ib_core knows; must be first
+ * @ibdev: the core's part; must be first
  * @pdev: its PCI function
- * @fn: what the driver keeps of that function; NULL in unit tests
+ * @fn: the driver's state of that function; NULL in unit tests
  * @regs: BAR 0
  * @uar: doorbell page 0, the kernel's
  * @features: FEATURES_ACK in force
@@ -47,8 +47,8 @@ struct ohca_fault;
  * @aq: admin queue
  * @async_eq: EQ of vector 0
  * @fault_eq: EQ for page faults, of vector 0, too
- * @faults: page faults by slot
- * @fault_wq: answers them, and follows advice
+ * @faults: struct ohca_fault by slot
+ * @fault_wq: resolves page faults and prefetches
  * @comp_eqs: completion EQs
  * @num_comp_eqs: how many
  * @num_vectors: MSI-X vectors
@@ -57,24 +57,24 @@ struct ohca_fault;
  * @qps: QPs by handle: struct ohca_obj, as are the next three
  * @cqs: CQs by number
  * @srqs: SRQs by number
- * @paged: regions whose pages come and go, by key
+ * @paged: regions with on-demand paging, by key
  * @odp_lock: protects @odp_mms
  * @odp_mms: struct ohca_odp_mm, one for each address space with such regions
- * @odp_children: pieces of implicit regions that have tables
+ * @odp_children: children of implicit regions
  * @ports: by port number - 1
- * @fatal: the device is given up; no command is accepted any more
- * @quiet: and it is reset: no DMA happens any more, so that buffers may be given back
- * @wedged: it did not even answer a reset: memory it knew is never freed
+ * @fatal: the device is dead; it accepts no command
+ * @quiet: and it is reset: it does no DMA, so its buffers may be freed
+ * @wedged: it did not answer the reset either: memory that it was given is never freed
  * @registered: ib_core knows it
  * @early_events: by port number - 1: events before that, bits of enum ib_event_type
  * @fatal_lock: serializes ohca_fatal()
- * @fatal_work: tells consumers of the end
+ * @fatal_work: reports the device's end to consumers
  * @flush_work: completes what kernel consumers post after the end
- * @health: looks at STATUS now and then
- * @kqp_lock: a handle of a kernel QP is not used again before its CQEs are gone
- * @bad_cqes: CQEs that made no sense
- * @bad_eqes: EQEs that made no sense
- * @late_eqes: EQEs of objects that are gone
+ * @health: reads STATUS every OHCA_HEALTH_PERIOD
+ * @kqp_lock: the device does not reuse the handle of a kernel QP before its CQEs are removed
+ * @bad_cqes: malformed CQEs
+ * @bad_eqes: malformed EQEs
+ * @late_eqes: EQEs of objects that are destroyed
  * @debugfs: directory of its state
  */
 struct ohca_dev {
@@ -140,13 +140,13 @@ static inline bool ohca_has_xrc(const struct ohca_dev *dev)
 	return ohca_has(dev, OHCA_FEATURE_XRC) && ohca_has(dev, OHCA_FEATURE_SRQ);
 }
 
-/** ohca_has_odp - whether there are regions whose pages come and go, here and there */
+/** ohca_has_odp - whether kernel and device have on-demand paging */
 static inline bool ohca_has_odp(const struct ohca_dev *dev)
 {
 	return IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING) && ohca_has(dev, OHCA_FEATURE_ODP);
 }
 
-/** ohca_page_sizes - bits of the page sizes that a page list can name and the device takes */
+/** ohca_page_sizes - bits of the page sizes that page lists and the device support */
 static inline unsigned long ohca_page_sizes(const struct ohca_dev *dev)
 {
 	return le64_to_cpu(dev->attr.page_size_cap) & GENMASK(OHCA_PL_MAX_SHIFT, OHCA_PL_MIN_SHIFT);

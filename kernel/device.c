@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * What the device as a whole is and can do.
+ * The attributes of the device as a whole.
  */
 #include <linux/pci.h>
 #include <rdma/ib_verbs.h>
@@ -44,10 +44,10 @@ static int ohca_check_attr(struct ohca_dev *dev)
 }
 
 /**
- * ohca_device_init - ask the device what it is, and tell ib_core
+ * ohca_device_init - read the device's attributes and give them to ib_core
  * @dev: enabled device; commands are still polled
  *
- * Return: 0 or a negative errno, said in the log.
+ * Return: 0 or a negative errno; an error is logged.
  */
 int ohca_device_init(struct ohca_dev *dev)
 {
@@ -139,7 +139,7 @@ static u64 ohca_device_caps(const struct ohca_dev *dev)
 }
 
 /**
- * ohca_max_dm - bytes of the largest device memory that there can be
+ * ohca_max_dm - bytes of the largest device memory
  * @dev: the device
  *
  * Any context. REG_MR has 32 bits for a region's offset in it.

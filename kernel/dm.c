@@ -2,9 +2,9 @@
 /*
  * Device memory.
  *
- * The device gives whole pages of BAR 5, which only their owner may map. They go back to
- * it when the object is gone and nobody maps them any more: not a moment before, since
- * somebody else gets them then.
+ * The device allocates whole pages of BAR 5, which only their owner may map. The driver frees
+ * them when the object is destroyed and no mapping of them is left, because the device may
+ * then allocate them to another process.
  */
 #include <linux/log2.h>
 #include <linux/slab.h>
@@ -35,7 +35,7 @@ static void ohca_dm_resp(struct ohca_dm *dm, struct ohca_dm_resp *resp)
  * @attr: length in bytes and log2 of the alignment
  * @attrs: OHCA_ATTR_ALLOC_DM_RESP takes struct ohca_dm_resp
  *
- * Return: device memory of zeroes, -EINVAL for a length or alignment that cannot be, -ENOMEM.
+ * Return: zeroed device memory, -EINVAL for an invalid length or alignment, or -ENOMEM.
  */
 struct ib_dm *ohca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucontext,
 			    struct ib_dm_alloc_attr *attr, struct uverbs_attr_bundle *attrs)
@@ -57,7 +57,7 @@ struct ib_dm *ohca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucont
 	ret = ohca_cmd_alloc_dm(dev, attr->length, attr->alignment, &handle, &offset);
 	if (ret)
 		goto err_free;
-	/* what is mapped for a process must be device memory, and begin with its own */
+	/* a mapping must lie in device memory and begin at a page of this process */
 	if (!PAGE_ALIGNED(offset) || offset > size || PAGE_ALIGN(attr->length) > size - offset) {
 		ohca_cmd_destroy(dev, OHCA_CMD_FREE_DM, handle);
 		ret = -EPROTO;
@@ -93,7 +93,7 @@ int ohca_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs)
 	return 0;
 }
 
-/* Whoever is given a handle maps the same pages: another process with the same context. */
+/* A process that shares the context maps the same pages by the handle. */
 static int UVERBS_HANDLER(OHCA_METHOD_DM_QUERY)(struct uverbs_attr_bundle *attrs)
 {
 	struct ib_dm *ibdm = uverbs_attr_get_obj(attrs, OHCA_ATTR_QUERY_DM_HANDLE);

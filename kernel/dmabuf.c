@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Regions in memory of another driver's. With a device that takes pages back the buffer may
- * move, and be revoked, if the kernel lets it (CONFIG_DMABUF_MOVE_NOTIFY); with another one
- * it is pinned. After a move the next access faults and maps it anew. If the exporter then
- * gives nothing the access fails, and the region, though good for nothing, stays until it
- * is deregistered.
+ * Regions in a dma-buf. If the device has on-demand paging and the kernel has
+ * CONFIG_DMABUF_MOVE_NOTIFY, the exporter may move or revoke the buffer; otherwise the driver
+ * pins it. After a move the next access faults and maps the buffer again. If the exporter then
+ * refuses the mapping, the access fails; the region stays unusable until it is deregistered.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
@@ -19,7 +18,7 @@
 #include "mr.h"
 #include "paged.h"
 
-/* Names all pages of a mapped buffer, under its reservation lock. */
+/* Sets all pages of a mapped buffer. Under its reservation lock. */
 static int ohca_dmabuf_name(struct ohca_paged *p, __le64 *pages)
 {
 	u64 rights = OHCA_ODP_READ | (p->writable ? OHCA_ODP_WRITE : 0);
@@ -60,14 +59,14 @@ static int ohca_dmabuf_populate(struct ohca_paged *p, u64 va, u64 len, enum ohca
 	return ret;
 }
 
-/* The buffer is going to move; under its reservation lock. */
+/* dma_buf_attach_ops.move_notify: the buffer is about to move. Under its reservation lock. */
 static void ohca_dmabuf_move(struct dma_buf_attachment *attach)
 {
 	struct ib_umem_dmabuf *umem = attach->importer_priv;
 	struct ohca_paged *p = umem->private;
 
 	dma_resv_assert_held(attach->dmabuf->resv);
-	/* before it is mapped for the first time there is no owner to be asked */
+	/* before the first mapping no page is set in the device */
 	if (!umem->sgt || !p)
 		return;
 	ohca_paged_take(p, p->start, ib_umem_num_pages(p->umem));
@@ -102,7 +101,7 @@ static struct ib_mr *ohca_dmabuf_dynamic(struct ib_pd *ibpd, u64 offset, u64 len
 	mr = ohca_paged_register(p, ibpd, access);
 	if (IS_ERR(mr))
 		goto err;
-	/* what cannot be mapped is said now, and not when it is used */
+	/* a buffer that cannot be mapped fails the registration, not a later access */
 	ret = ohca_dmabuf_populate(p, offset, length, OHCA_WANT_WRITE);
 	if (!ret)
 		return mr;
@@ -121,7 +120,7 @@ err:
 /**
  * ohca_reg_user_mr_dmabuf - ib_device_ops.reg_user_mr_dmabuf
  * @ibpd: protection domain
- * @offset: of the region in the buffer
+ * @offset: offset of the region in the buffer
  * @length: bytes
  * @virt: address for the device
  * @fd: file descriptor of the buffer

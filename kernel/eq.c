@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Event queues and interrupts. Vector 0 carries admin completions, taken in the
- * interrupt handler, and the asynchronous EQ, taken in its thread because consumers'
- * event handlers may sleep. The other vectors carry one completion EQ each.
+ * Event queues and interrupts. Vector 0 has the admin completions, which the interrupt
+ * handler handles, and the asynchronous EQ, which the interrupt thread handles because
+ * consumers' event handlers may sleep. The other vectors have one completion EQ each.
  */
 #include <linux/interrupt.h>
 #include <linux/io.h>
@@ -75,9 +75,8 @@ static void ohca_bad_eqe(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 }
 
 /*
- * An event for nobody. Until it has executed the command that destroys an object, the
- * device may well tell of it, while the driver has forgotten it already; so this is
- * worth no message.
+ * An event of an object that the driver has already removed from its array. The device may send
+ * events of an object until it has executed the destroy command; so this is no error.
  */
 static void ohca_late_eqe(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 {
@@ -139,7 +138,7 @@ static void ohca_fault_eq_poll(struct ohca_eq *eq)
 		ohca_eq_doorbell(eq, true);
 }
 
-/* Tells ib_core of an event of a type if one came early. */
+/* Dispatches an early event of a type to ib_core, if there was one. */
 static void ohca_early_event(struct ohca_dev *dev, u32 port, enum ib_event_type type)
 {
 	struct ib_event event = {
@@ -153,18 +152,18 @@ static void ohca_early_event(struct ohca_dev *dev, u32 port, enum ib_event_type 
 }
 
 /**
- * ohca_early_events - tell ib_core of port events that came before it knew the device
+ * ohca_early_events - dispatch port events that came before the registration
  * @dev: the device, registered
  *
- * Process context. It has read the tables before its clients knew the device, and on an
- * event it reads only those that the event is about; so each type is told once.
+ * Process context. ib_core reads only the tables that an event is about; so each type is
+ * dispatched once.
  */
 void ohca_early_events(struct ohca_dev *dev)
 {
 	u32 port, type;
 
 	for (port = 1; port <= dev->attr.num_ports; port++) {
-		/* the order is not known; who hears of PORT_ACTIVE last asks for the state */
+		/* the order is not known; after PORT_ACTIVE, sent last, clients query the state */
 		ohca_early_event(dev, port, IB_EVENT_PORT_ERR);
 		for (type = 0; type <= IB_EVENT_GID_CHANGE; type++)
 			ohca_early_event(dev, port, type);
@@ -209,7 +208,7 @@ static void ohca_qp_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 	}
 	qp = container_of(obj, struct ohca_qp, obj);
 	event.element.qp = &qp->ibqp;
-	/* with the device dead the driver may have said it already */
+	/* if the device is dead the driver may have raised the event already */
 	if (eqe->type == OHCA_EVENT_LAST_WQE && ohca_is_quiet(dev))
 		ohca_qp_last_wqe(qp);
 	else if (qp->ibqp.event_handler)
@@ -328,9 +327,9 @@ static irqreturn_t ohca_async_thread(int irq, void *data)
 }
 
 /**
- * ohca_sync_events - wait until no handler works on an event taken before
+ * ohca_sync_events - wait for the handlers of earlier events
  * @dev: the device
- * @comp: completion events, too; of all EQs, since the device may have erred
+ * @comp: completion events, too; of all EQs, since the device may have used a wrong one
  *
  * Process context, not from an event handler.
  */
@@ -394,7 +393,7 @@ static int ohca_irq_request(struct ohca_dev *dev, u32 vector)
 	if (ret)
 		return ret;
 	dev->irq_requested = vector + 1;
-	if (vector) {	/* to the CPUs near the device, one after another; anyone may move it */
+	if (vector) {	/* spread over the CPUs near the device; only a hint */
 		cpu = cpumask_local_spread(vector - 1, dev_to_node(&dev->pdev->dev));
 		irq_set_affinity_and_hint(irq, cpumask_of(cpu));
 	}
@@ -402,8 +401,8 @@ static int ohca_irq_request(struct ohca_dev *dev, u32 vector)
 }
 
 /*
- * Entries of the asynchronous EQ: for what every object may report before the thread gets
- * to run. A QP has an error, the last WQE and one more, a CQ its error, an SRQ two.
+ * Entries of the asynchronous EQ: enough for the events of all objects before the thread runs.
+ * A QP has at most an error, the last WQE and one more event, a CQ its error, an SRQ two.
  */
 static u32 ohca_async_eq_log(const struct ohca_hw_device_attr *a)
 {
@@ -414,14 +413,14 @@ static u32 ohca_async_eq_log(const struct ohca_hw_device_attr *a)
 }
 
 /**
- * ohca_vectors_wanted - how many MSI-X vectors to ask for
+ * ohca_vectors_wanted - number of MSI-X vectors to request
  * @max_eq: EQs that the device has
  * @limit: vectors that it has
- * @cpus: CPUs that may take completions
- * @faults: there is an EQ for page faults
+ * @cpus: CPUs that may handle completions
+ * @faults: the device has an EQ for page faults
  *
- * Vector 0 has the asynchronous EQ, that for page faults, and if it is the only one that for
- * completions, too; each other vector has one.
+ * Vector 0 has the asynchronous EQ and the EQ for page faults, and, as the only vector, the
+ * completion EQ; each other vector has a completion EQ.
  * Return: the number; 0: there are too few EQs or vectors.
  */
 VISIBLE_IF_KUNIT u32 ohca_vectors_wanted(u32 max_eq, u32 limit, u32 cpus, bool faults)
@@ -508,10 +507,10 @@ int ohca_eqs_init(struct ohca_dev *dev)
 }
 
 /**
- * ohca_eqs_stop - free the interrupts; no handler runs any more when this returns
+ * ohca_eqs_stop - free the interrupts; when this returns no handler runs
  * @dev: the device
  *
- * Commands are polled from now on.
+ * Commands are polled afterwards.
  */
 void ohca_eqs_stop(struct ohca_dev *dev)
 {

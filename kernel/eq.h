@@ -18,8 +18,8 @@ struct ohca_dev;
  * @log_size: log2 of its entries
  * @ci: consumer index
  * @vector: MSI-X vector
- * @created: the device knows it
- * @armed: the interrupt handler may touch it
+ * @created: created in the device
+ * @armed: the interrupt handler may use it
  * @name: of its interrupt
  */
 struct ohca_eq {

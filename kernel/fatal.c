@@ -16,8 +16,8 @@
 #include "reset.h"
 
 /*
- * Stops all DMA of the device, however it is. If it is there but does not answer a reset,
- * memory that it was told of will never be freed (ohca_dev.wedged). Process context.
+ * Stops all DMA of the device. If the device responds but does not complete a reset, memory that
+ * it was given is never freed (ohca_dev.wedged). Process context.
  */
 static void ohca_quiesce(struct ohca_dev *dev)
 {
@@ -32,9 +32,9 @@ static void ohca_quiesce(struct ohca_dev *dev)
 }
 
 /*
- * Marks the device dead, stops it, and fails its commands, in this order: until it has
- * stopped nothing completes in software, since it may still write to the buffers of what
- * is outstanding. Doorbell pages stay mapped in processes: a device that is reset ignores
+ * Marks the device dead, stops it, and fails its commands, in this order: before it has
+ * stopped nothing completes in software, since it may still write to the buffers of
+ * outstanding WQEs. Doorbell pages stay mapped in processes: a device that is reset ignores
  * them. Under ohca_dev.fatal_lock.
  */
 static void ohca_give_up(struct ohca_dev *dev)
@@ -49,7 +49,7 @@ static void ohca_give_up(struct ohca_dev *dev)
  * @dev: the device
  * @why: for the log
  *
- * Process context, may sleep. Only the first call does anything; all return after the
+ * Process context, may sleep. Only the first call has an effect; all calls return after the
  * device is quiet and every command has failed.
  */
 void ohca_fatal(struct ohca_dev *dev, const char *why)
@@ -66,10 +66,10 @@ void ohca_fatal(struct ohca_dev *dev, const char *why)
 }
 
 /**
- * ohca_halt - stop the device for good, without a word: this kernel ends, or the device
+ * ohca_halt - stop the device without a message: for shutdown and removal
  * @dev: the device
  *
- * Process context. No event that is still to be taken declares it dead any more.
+ * Process context. A later event does not declare it dead.
  */
 void ohca_halt(struct ohca_dev *dev)
 {

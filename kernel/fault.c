@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Page faults of the device. The interrupt handler takes them, since there is a slot for
- * each that the device may have open; a worker brings the pages in and answers.
+ * Page faults of the device. The driver has a slot for each fault that the device may have
+ * outstanding, so the interrupt handler never drops one; a worker resolves it and answers.
  */
 #include <linux/slab.h>
 #include <linux/workqueue.h>
@@ -11,14 +11,14 @@
 #include "fault.h"
 #include "paged.h"
 
-#define OHCA_FAULT_MAX	(4ull << 20)	/* bytes that are brought in for one fault */
+#define OHCA_FAULT_MAX	(4ull << 20)	/* bytes that one fault faults in at most */
 
 /**
- * struct ohca_fault - a page fault that is to be answered
+ * struct ohca_fault - an outstanding page fault
  * @work: answers it
  * @dev: the device
- * @busy: between the event and the answer
- * @id: the device's number of it
+ * @busy: from the event to the answer
+ * @id: its number, chosen by the device
  * @key: region
  * @length: bytes wanted
  * @addr: first of them, as the region counts
@@ -44,7 +44,7 @@ static void ohca_fault_work(struct work_struct *work)
 	struct ohca_paged *p = ohca_paged_get(dev, f->key);
 	int ret = 0;
 
-	/* the hint may be wrong, the first byte is not */
+	/* the length is a hint; the device needs the first byte */
 	if (p) {
 		u64 len = min_t(u64, f->length, OHCA_FAULT_MAX);
 
@@ -53,19 +53,19 @@ static void ohca_fault_work(struct work_struct *work)
 			ret = ohca_paged_populate(p, f->addr, 1, want);
 		ohca_paged_put(p);
 	}
-	/* with the answer the device may use the slot again */
+	/* after the answer the device may use the slot again */
 	smp_store_release(&f->busy, false);	/* pairs with ohca_fault_take() */
-	/* without the region the access is tried again, and fails for the right reason */
+	/* without the region the repeated access fails with the right syndrome */
 	ohca_cmd_fault_resume(dev, id, ret != 0);
 }
 
 /**
- * ohca_fault_take - take a page fault
+ * ohca_fault_take - accept a page fault
  * @dev: the device
  * @eqe: copy of its event
  *
  * Any context.
- * Return: false if the event makes no sense.
+ * Return: false if the event is malformed.
  */
 bool ohca_fault_take(struct ohca_dev *dev, const struct ohca_hw_fault_eqe *eqe)
 {
@@ -89,7 +89,7 @@ bool ohca_fault_take(struct ohca_dev *dev, const struct ohca_hw_fault_eqe *eqe)
 }
 
 /**
- * ohca_faults_init - allocate what page faults take
+ * ohca_faults_init - allocate the slots and the work queue of page faults
  * @dev: device whose attributes are known
  *
  * Return: 0 or -ENOMEM; ohca_faults_free() cleans up in both cases.
@@ -98,7 +98,7 @@ int ohca_faults_init(struct ohca_dev *dev)
 {
 	u32 i, n = 1u << dev->attr.log_max_faults;
 
-	/* bringing a page in may wait for storage; others shall not wait for that */
+	/* faulting a page in may wait for storage, and must not delay other faults */
 	dev->fault_wq = alloc_workqueue("ohca-fault", WQ_UNBOUND | WQ_HIGHPRI, 0);
 	dev->faults = kvcalloc(n, sizeof(*dev->faults), GFP_KERNEL);
 	if (!dev->fault_wq || !dev->faults)

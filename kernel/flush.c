@@ -15,7 +15,7 @@
 #include "pci.h"
 #include "qp.h"
 
-/* For those who drain a QP with an SRQ and wait for the device to say so: it is in error. */
+/* Raises LAST_WQE_REACHED for consumers that drain a QP with an SRQ. */
 static void ohca_last_wqes(struct ohca_dev *dev)
 {
 	unsigned long index = 0;
@@ -32,9 +32,9 @@ static void ohca_last_wqes(struct ohca_dev *dev)
 }
 
 /*
- * Wakes the pollers of the CQs that hold something or whose queues are to be flushed. A CQ that
- * is being destroyed is not found any more. Handlers are used to interrupts: what they leave to
- * a softirq (NAPI) runs when these are let in again.
+ * Calls the handlers of CQs that hold CQEs or whose queues are to be flushed. A CQ that is being
+ * destroyed is not in the array. Handlers expect interrupt context: a softirq that they raise
+ * (NAPI) runs when local_bh_enable() allows it.
  */
 static void ohca_flush_work(struct work_struct *work)
 {

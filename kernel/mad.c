@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * MADs. The device's own SMA and PMA answer what comes from the wire; QP0 and QP1
- * receive the rest. Here go MADs that software on this node addresses to its own
- * agents (a subnet manager's SMPs to hop 0, the counters in sysfs), and the driver's
- * own questions.
+ * MADs. The device's SMA and PMA answer the MADs from the wire that are for them; QP0 and
+ * QP1 receive the others. This file handles MADs that software on this node sends to the
+ * node's own agents (a subnet manager's SMPs with 0 hops, the counters in sysfs), and the
+ * driver's own requests.
  */
 #include <kunit/visibility.h>
 
@@ -15,7 +15,7 @@
  * ohca_mad_for_device - whether a MAD may be for the device's agents
  * @mad: the MAD
  *
- * Saves the way to the device for responses and for what only software answers.
+ * Saves the command for responses and for classes that only software answers.
  */
 VISIBLE_IF_KUNIT bool ohca_mad_for_device(const struct ib_mad *mad)
 {
@@ -81,7 +81,7 @@ int ohca_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct 
 }
 
 /**
- * ohca_smp_get - ask the device's own SMA
+ * ohca_smp_get - Get an attribute from the device's SMA
  * @dev: the device
  * @port: port, from 1
  * @attr_id: IB_SMP_ATTR_*

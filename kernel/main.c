@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Handshake, registration with ib_core, and the way back.
+ * The device: handshake, registration with ib_core, and teardown.
  */
 #include <linux/delay.h>
 #include <linux/idr.h>
@@ -40,7 +40,7 @@
 #include "uctx.h"
 #include "wr.h"
 
-#define OHCA_MAX_MS	30000u	/* whatever a device asks for, no answer takes longer */
+#define OHCA_MAX_MS	30000u	/* upper limit of the device's TIMEOUTS */
 
 static const struct uapi_definition ohca_uapi_defs[] = {
 	UAPI_DEF_CHAIN(ohca_dm_defs),
@@ -199,7 +199,7 @@ static u64 ohca_wanted_features(void)
 	       BIT_ULL(OHCA_FEATURE_MW_TYPE_2A) | BIT_ULL(OHCA_FEATURE_QP_RESIZE);
 }
 
-/* Steps 1 and 2 of the handshake: who is it, and reset. */
+/* Steps 1 and 2 of the handshake: identification and reset. */
 static int ohca_identify(struct ohca_dev *dev)
 {
 	struct device *d = &dev->pdev->dev;
@@ -264,7 +264,7 @@ static int ohca_register(struct ohca_dev *dev)
 	ib_set_device_ops(ibdev, &ohca_ops);
 	if (dev->attr.num_ports == 1)
 		ib_set_device_ops(ibdev, &ohca_one_port_ops);
-	/* the core adds what sets have counted to the port's counters: there must be such */
+	/* the core adds the counters of sets to the port's counters, which must exist */
 	if (dev->attr.num_ports == 1 && ohca_has(dev, OHCA_FEATURE_QP_COUNTERS))
 		ib_set_device_ops(ibdev, &ohca_counter_ops);
 	if (ohca_has(dev, OHCA_FEATURE_QUERY_CONTEXT))
@@ -291,7 +291,7 @@ static int ohca_register(struct ohca_dev *dev)
 	ret = ib_register_device(ibdev, OHCA_DRV_NAME "_%d", &dev->pdev->dev);
 	if (ret)
 		return dev_err_probe(&dev->pdev->dev, ret, "cannot register with ib_core\n");
-	/* only now does ib_core survive an event */
+	/* before this ib_core must not get an event */
 	WRITE_ONCE(dev->registered, true);
 	smp_mb();	/* pairs with ohca_port_event() */
 	ohca_early_events(dev);
@@ -300,7 +300,7 @@ static int ohca_register(struct ohca_dev *dev)
 
 static void ohca_teardown(struct ohca_dev *dev)
 {
-	/* first, since the interrupt thread may still start what is stopped next */
+	/* first, since the interrupt thread may still start the work that is stopped next */
 	ohca_halt(dev);
 	ohca_fatal_stop(dev);
 	ohca_eqs_stop(dev);
@@ -319,8 +319,8 @@ static void ohca_teardown(struct ohca_dev *dev)
 }
 
 /*
- * Keeps the function's configuration for who restores it: once, of a function that is known to
- * answer. What one that was pulled or has lost its power reads is all ones.
+ * Saves the function's configuration, once, while the function is known to respond: reads of a
+ * function that was removed or has lost its power return all ones.
  */
 static void ohca_save_config(struct ohca_function *fn)
 {
@@ -331,11 +331,11 @@ static void ohca_save_config(struct ohca_function *fn)
 }
 
 /**
- * ohca_attach - make a device of a PCI function: everything but the function itself
+ * ohca_attach - create the device of a PCI function
  * @fn: the function, enabled; @fn->dev is NULL
  *
  * Under @fn->lock, process context. Also after a reset of the function.
- * Return: 0, with @fn->dev set, or a negative errno, said in the log.
+ * Return: 0, with @fn->dev set, or a negative errno, which is logged.
  */
 int ohca_attach(struct ohca_function *fn)
 {
@@ -359,7 +359,7 @@ int ohca_attach(struct ohca_function *fn)
 	ohca_fatal_init(dev);
 	ohca_flush_init(dev);
 	ohca_ports_init(dev);
-	dev->fatal = true;	/* until there is a device to reset */
+	dev->fatal = true;	/* no reset before the device is identified */
 
 	ret = -ENOMEM;
 	dev->regs = pci_iomap(pdev, OHCA_BAR_CTRL, OHCA_CTRL_BAR_SIZE);
@@ -405,10 +405,10 @@ err:
 }
 
 /**
- * ohca_detach - take the device of a PCI function away, from ib_core, too
+ * ohca_detach - unregister and free the device of a PCI function
  * @fn: the function; afterwards @fn->dev is NULL
  *
- * Under @fn->lock, process context. Contexts of processes that are open are revoked.
+ * Under @fn->lock, process context. Open contexts of processes are revoked.
  */
 void ohca_detach(struct ohca_function *fn)
 {
@@ -417,10 +417,10 @@ void ohca_detach(struct ohca_function *fn)
 	if (!dev)
 		return;
 	fn->dev = NULL;
-	/* so that commands of a device that was pulled do not wait for their time to run out */
+	/* so that commands of a device that was removed do not wait until they time out */
 	if (!dev->fatal && ohca_is_gone(dev))
 		ohca_fatal(dev, "the device is gone");
-	/* no event is on its way to ib_core while it forgets the device */
+	/* no event reaches ib_core while it unregisters the device */
 	WRITE_ONCE(dev->registered, false);
 	synchronize_irq(pci_irq_vector(dev->pdev, 0));
 	flush_work(&dev->fatal_work);

@@ -28,7 +28,7 @@
  * @access: enum ib_access_flags
  * @hw: set on success
  *
- * What does not say who may do what is dropped: hints, and how the memory is held.
+ * Drops flags that grant no right: hints, and how the memory is pinned.
  * Return: 0 or -EOPNOTSUPP.
  */
 int ohca_mr_access(const struct ohca_dev *dev, int access, u16 *hw)
@@ -43,7 +43,7 @@ int ohca_mr_access(const struct ohca_dev *dev, int access, u16 *hw)
 	return 0;
 }
 
-/* What is flushed to persistence must be memory that can keep it. */
+/* Flush to persistence requires persistent memory. */
 static int ohca_mr_check_flush(struct ib_umem *umem, int access)
 {
 	struct scatterlist *sg;
@@ -76,7 +76,7 @@ static int ohca_mr_register(struct ohca_dev *dev, struct ohca_mr *mr,
 	return ret;
 }
 
-/** ohca_get_dma_mr - ib_device_ops.get_dma_mr: all bus addresses */
+/** ohca_get_dma_mr - ib_device_ops.get_dma_mr: a region of all bus addresses */
 struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access)
 {
 	struct ohca_cmd_reg_mr in = {
@@ -105,7 +105,7 @@ struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access)
 	return &mr->ibmr;
 }
 
-/* Describes pinned memory in @in. *@pl is to be freed after the command. */
+/* Describes pinned memory in @in. The caller frees *@pl after the command. */
 static int ohca_mr_describe(struct ohca_dev *dev, struct ohca_cmd_reg_mr *in, struct ohca_pl *pl,
 			    struct ib_umem *umem, u64 length, u64 virt, int access)
 {
@@ -129,7 +129,7 @@ static int ohca_mr_describe(struct ohca_dev *dev, struct ohca_cmd_reg_mr *in, st
 	return 0;
 }
 
-/* Pins memory of the process, to be released after the region. */
+/* Pins memory of the process. The caller releases it after the region. */
 static struct ib_umem *ohca_mr_pin(struct ohca_dev *dev, u64 start, u64 length, int access)
 {
 	if (!length || length > le64_to_cpu(dev->attr.max_mr_size))
@@ -201,7 +201,7 @@ struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vi
 	ret = ohca_udata_none(udata);
 	if (ret)
 		return ERR_PTR(ret);
-	/* before anything is pinned in vain */
+	/* checked before memory is pinned */
 	ret = ohca_mr_access(dev, access, &hw_access);
 	if (ret)
 		return ERR_PTR(ret);
@@ -226,7 +226,7 @@ struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vi
  * @udata: none
  *
  * Return: NULL if the region was changed in place, else an error pointer; then it is
- * what it was.
+ * unchanged.
  */
 struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 virt,
 				 int access, struct ib_pd *ibpd, struct ib_udata *udata)
@@ -254,8 +254,8 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 	if (ret)
 		return ERR_PTR(ret);
 	/*
-	 * Device memory stays what it is, and what follows an address space (both have no umem)
-	 * or a buffer is made anew; pinned memory stays pinned.
+	 * Device memory cannot be changed, and on-demand paging regions (neither has a umem) and
+	 * dma-buf regions are registered again; pinned memory stays pinned.
 	 */
 	if (!mr->umem || mr->umem->is_dmabuf || access & IB_ACCESS_ON_DEMAND)
 		return ERR_PTR(-EOPNOTSUPP);
@@ -265,7 +265,7 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 			return ERR_PTR(ret);
 	}
 	if (!(flags & IB_MR_REREG_TRANS) && ib_access_writable(access) && !mr->umem->writable) {
-		/* what was pinned for reading only is pinned anew, in the same process only */
+		/* memory pinned for reading only is pinned again, in the same process only */
 		if (mr->umem->owning_mm != current->mm)
 			return ERR_PTR(-EOPNOTSUPP);
 		if ((access ^ mr->access) & IB_ZERO_BASED)
@@ -322,7 +322,7 @@ struct ib_mr *ohca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm, struct ib_d
 	u16 hw_access;
 	int ret;
 
-	/* always there, and gone with the power */
+	/* device memory is never paged, and is not persistent */
 	if (attr->access_flags & (IB_ACCESS_ON_DEMAND | IB_ACCESS_FLUSH_PERSISTENT))
 		return ERR_PTR(-EINVAL);
 	ret = ohca_mr_access(dev, attr->access_flags, &hw_access);
@@ -343,8 +343,8 @@ struct ib_mr *ohca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm, struct ib_d
 }
 
 /*
- * Has the device forget a region. It keeps one to which windows are bound (IBTA vol 1, 10.6.7.2.4),
- * and says BUSY; if there was no window that cannot be, and the device is reset.
+ * Deregisters a region in the device, which refuses with BUSY while windows are bound to it (IBTA
+ * vol 1, 10.6.7.2.4). Without a window BUSY is impossible, and the device is reset.
  */
 static int ohca_mr_forget(struct ohca_dev *dev, const struct ib_mr *ibmr)
 {
@@ -364,10 +364,10 @@ static int ohca_mr_forget(struct ohca_dev *dev, const struct ib_mr *ibmr)
 /**
  * ohca_dereg_mr - ib_device_ops.dereg_mr
  * @ibmr: any region
- * @udata: nothing is asked
+ * @udata: not used
  *
  * Process context.
- * Return: 0, or -EBUSY: windows are bound to it, and it is what it was.
+ * Return: 0, or -EBUSY: windows are bound to it, and it is unchanged.
  */
 int ohca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
@@ -485,7 +485,7 @@ int ohca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
  * ohca_dealloc_mw - ib_device_ops.dealloc_mw
  * @ibmw: the window
  *
- * A window's tag may have changed since; the device goes by the index. Process context.
+ * A bind may have changed the key's tag; the device uses the index only. Process context.
  * Return: 0.
  */
 int ohca_dealloc_mw(struct ib_mw *ibmw)

@@ -16,7 +16,7 @@ struct ohca_paged;
  * @ibmr: the core's part
  * @umem: user memory; NULL if it is device memory or the kernel's
  * @access: enum ib_access_flags as registered
- * @paged: in place of @umem: its pages come and go
+ * @paged: in place of @umem: on-demand paging
  * @pl: FRMR: page list that REG_MR names
  * @npages: FRMR: pages mapped
  */
@@ -29,7 +29,7 @@ struct ohca_mr {
 	u32 npages;
 };
 
-/** struct ohca_mw - a memory window: all of it is in the device */
+/** struct ohca_mw - a memory window: its state is in the device */
 struct ohca_mw {
 	struct ib_mw ibmw;
 };

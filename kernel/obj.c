@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * How long an object stays that others look up by its number. A CQ, QP or SRQ is destroyed in this
- * order: it leaves the array, the device destroys it, the handlers that may just have found it end
- * (ohca_sync_events()), ohca_obj_release() waits for those who still work with it. A region whose
- * pages come and go leaves its array after the device has forgotten it, since faults are answered
- * until then (paged.c).
+ * Lifetime of objects that are looked up by number. A CQ, QP or SRQ is destroyed in this order: the
+ * driver removes it from its array, the device destroys it, ohca_sync_events() waits for handlers
+ * that may have found it, ohca_obj_release() waits for the other references. A region with
+ * on-demand paging leaves its array after the device has deregistered it, since its page faults
+ * are resolved until then (paged.c).
  */
 #include <linux/xarray.h>
 
 #include "obj.h"
 
-/** ohca_obj_init - give an object its first reference; before it is in an array */
+/** ohca_obj_init - set an object's first reference; before it is in an array */
 void ohca_obj_init(struct ohca_obj *obj)
 {
 	refcount_set(&obj->ref, 1);
@@ -54,7 +54,7 @@ struct ohca_obj *ohca_obj_get_locked(struct xarray *objs, u32 handle)
 /**
  * ohca_obj_next - walk over all objects
  * @objs: array of struct ohca_obj
- * @index: where to look on; becomes the number of the object returned
+ * @index: where to start; becomes the number of the object returned
  *
  * Process context; the caller increments *@index before it goes on.
  * Return: the next object with a reference, or NULL.
@@ -63,7 +63,7 @@ struct ohca_obj *ohca_obj_next(struct xarray *objs, unsigned long *index)
 {
 	struct ohca_obj *obj;
 
-	/* who finds it under the lock finds it before destroy drops its reference */
+	/* under the lock an object is found before destroy drops its reference */
 	xa_lock(objs);
 	do {
 		obj = xa_find(objs, index, ULONG_MAX, XA_PRESENT);
@@ -75,7 +75,7 @@ struct ohca_obj *ohca_obj_next(struct xarray *objs, unsigned long *index)
 	return obj;
 }
 
-/** ohca_obj_put - give a reference back; any context */
+/** ohca_obj_put - drop a reference; any context */
 void ohca_obj_put(struct ohca_obj *obj)
 {
 	if (refcount_dec_and_test(&obj->ref))
@@ -83,8 +83,8 @@ void ohca_obj_put(struct ohca_obj *obj)
 }
 
 /**
- * ohca_obj_release - give the first reference back, and wait until there is no other
- * @obj: object that is in no array any more
+ * ohca_obj_release - drop the first reference, and wait until no other is left
+ * @obj: object that has left its array
  *
  * Process context.
  */

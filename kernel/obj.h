@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* OpenHCA driver: how long an object stays that others look up by its number; obj.c. */
+/* OpenHCA driver: lifetime of objects that are looked up by number; obj.c. */
 #ifndef OHCA_OBJ_H
 #define OHCA_OBJ_H
 
@@ -10,8 +10,8 @@
 struct xarray;
 
 /**
- * struct ohca_obj - the part of an object by which events and others refer to it
- * @ref: held by the driver until destroy, and by who has looked the object up
+ * struct ohca_obj - reference count of an object
+ * @ref: held by the driver until destroy, and by users that have looked the object up
  * @released: completed when @ref is 0
  */
 struct ohca_obj {

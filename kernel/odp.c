@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * On-demand paging: regions that follow a process's address space. Nothing is pinned; the
- * kernel's notifier takes pages back, and a fault of the device brings them in.
+ * On-demand paging: regions of a process's address space without pinned pages. The kernel's
+ * notifier invalidates pages, and a page fault of the device faults them in.
  */
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
@@ -18,12 +18,12 @@
 #include "dev.h"
 #include "paged.h"
 
-#define OHCA_CHILD_SHIFT	26	/* an implicit region's child: arrays of 256 KiB */
+#define OHCA_CHILD_SHIFT	26	/* size of an implicit region's child: arrays of 256 KiB */
 #define OHCA_CHILD_SIZE		BIT_ULL(OHCA_CHILD_SHIFT)
 #define OHCA_CHILD_ENTRIES	(OHCA_CHILD_SIZE >> PAGE_SHIFT)
-#define OHCA_ODP_SHARE		16	/* tables are no more than this part of all memory */
+#define OHCA_ODP_SHARE		16	/* tables take at most this part of all memory */
 
-/* Of each page, in the core's tables pfn_list and dma_list. */
+/* Bytes for each page in the core's tables pfn_list and dma_list. */
 #define OHCA_ODP_ENTRY		(sizeof(unsigned long) + sizeof(dma_addr_t))
 
 static bool ohca_odp_is_implicit(const struct ohca_paged *p)
@@ -31,7 +31,7 @@ static bool ohca_odp_is_implicit(const struct ohca_paged *p)
 	return to_ib_umem_odp(p->umem)->is_implicit_odp;
 }
 
-/* Takes the mapped pages of [from, to) back, under umem_mutex. */
+/* Invalidates the mapped pages of [from, to). Under umem_mutex. */
 static void ohca_odp_unmap(struct ib_umem_odp *umem, u64 from, u64 to)
 {
 	u64 base = ib_umem_start(umem), first, last;
@@ -60,7 +60,7 @@ static bool ohca_odp_invalidate(struct mmu_interval_notifier *mni,
 		return false;
 	mutex_lock(&umem->umem_mutex);
 	mmu_interval_set_seq(mni, seq);
-	/* before the first page there is no owner to be asked */
+	/* before the first page umem->private is not set */
 	if (umem->npages) {
 		p = umem->private;
 		from = max_t(u64, ib_umem_start(umem), range->start);
@@ -78,8 +78,8 @@ static const struct mmu_interval_notifier_ops ohca_odp_ops = {
 };
 
 /*
- * Maps [va, va + len) of one umem and names the pages, a command's worth at a time. Without
- * @fault there may be none; the device hears of those that are there.
+ * Maps [va, va + len) of one umem and sets the pages in the device, one command for each
+ * OHCA_ODP_BATCH. Without @fault it sets the pages that are present.
  */
 static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, u64 len,
 			u64 rights, bool fault)
@@ -108,7 +108,7 @@ static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, 
 		mutex_unlock(&umem->umem_mutex);
 		if (ret)
 			break;
-		/* what is wanted by no fault can be left */
+		/* a prefetch may skip the page */
 		if (!fault && fatal_signal_pending(current)) {
 			ret = -EINTR;
 			break;
@@ -134,7 +134,7 @@ static int ohca_odp_bring(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va
 	case OHCA_WANT_PRESENT:
 		return ohca_odp_map(p, umem, va, len, ODP_READ_ALLOWED_BIT, false);
 	case OHCA_WANT_READ:
-		/* it may be written next; but what is mapped for reading only can be read */
+		/* map for writing, as a write may follow; else for reading only */
 		if (p->writable) {
 			ret = ohca_odp_map(p, umem, va, len, rw, true);
 			if (!ret)
@@ -154,9 +154,9 @@ static int ohca_odp_populate(struct ohca_paged *p, u64 va, u64 len, enum ohca_wa
 /* ---- what an address space takes ---- */
 
 /*
- * The tables are memory of the kernel for which no process is charged, and a process need not
- * even touch what it registers. So there is a limit for all regions of an address space: 1/16 of
- * the machine's memory, with which 16 times that memory can be covered.
+ * The tables are kernel memory that is charged to no process, and a process need not touch the
+ * memory that it registers. So all regions of an address space together have a limit: 1/16 of
+ * the machine's memory, which is enough tables for 16 times that memory.
  */
 static u64 ohca_odp_limit(void)
 {
@@ -164,7 +164,7 @@ static u64 ohca_odp_limit(void)
 	       OHCA_ODP_ENTRY;
 }
 
-/* The caller's address space, to be given back. */
+/* Returns the caller's address space with a reference. */
 static struct ohca_odp_mm *ohca_odp_mm_get(struct ohca_dev *dev)
 {
 	struct ohca_odp_mm *odp;
@@ -213,13 +213,13 @@ static bool ohca_odp_charge(struct ohca_odp_mm *odp, u64 entries)
 
 /* ---- implicit regions ---- */
 
-/* Ends a child, with its pages if it has any. Under the lock of its address space. */
+/* Frees a child and invalidates its pages. Under the lock of its address space. */
 static void ohca_odp_remove(struct ohca_child *child)
 {
 	struct ib_umem_odp *umem = child->umem;
 	struct ohca_paged *p = child->p;
 
-	/* whoever uses it is waited for */
+	/* waits until the child is not used */
 	down_write(&p->lock);
 	xa_erase(&p->children, child->index);
 	up_write(&p->lock);
@@ -235,8 +235,8 @@ static void ohca_odp_remove(struct ohca_child *child)
 }
 
 /*
- * Makes room for another child: without one without pages, the oldest goes, of whichever region.
- * What the device still wants of it faults again. Under the lock of the address space.
+ * Makes room for another child: frees one without pages, else the oldest of all regions. Later
+ * accesses to its pages fault again. Under the lock of the address space.
  */
 static bool ohca_odp_evict(struct ohca_odp_mm *odp)
 {
@@ -254,7 +254,7 @@ static bool ohca_odp_evict(struct ohca_odp_mm *odp)
 	return child;
 }
 
-/* The child with @index, made if there is none. Under the lock of the address space. */
+/* Returns the child with @index, created if necessary. Under the address space's lock. */
 static struct ohca_child *ohca_odp_make(struct ohca_paged *p, unsigned long index)
 {
 	struct ohca_child *child = xa_load(&p->children, index);
@@ -311,8 +311,8 @@ static bool ohca_odp_mapped(struct ohca_paged *p, u64 va, u64 len)
 }
 
 /*
- * The child with @va, and the region's lock held for reading: nobody removes the child. NULL, and
- * no lock, if no page can be there and none is to be brought in.
+ * Returns the child with @va, with the region's lock held for reading, so that the child is not
+ * removed. Returns NULL without the lock if no page is present and @want faults none in.
  */
 static struct ohca_child *ohca_odp_child(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want)
 {
@@ -334,7 +334,7 @@ static struct ohca_child *ohca_odp_child(struct ohca_paged *p, u64 va, u64 len, 
 	return child;
 }
 
-/* Removes a child that got no page. */
+/* Removes a child without a page. */
 static void ohca_odp_drop(struct ohca_paged *p, unsigned long index)
 {
 	struct ohca_child *child;
@@ -351,7 +351,7 @@ static int ohca_odp_populate_implicit(struct ohca_paged *p, u64 va, u64 len, enu
 	u64 end = va + len, n;
 	int ret = 0;
 
-	/* whoever ends the region waits for this */
+	/* deregistration waits for this work item */
 	for (; va < end && !ret && !READ_ONCE(p->leaving); va += n) {
 		struct ohca_child *child;
 		bool empty;
@@ -371,7 +371,7 @@ static int ohca_odp_populate_implicit(struct ohca_paged *p, u64 va, u64 len, enu
 	return ret;
 }
 
-/* Removes the children without a page, or @all. A child gets pages under the lock only. */
+/* Removes the children without a page, or with @all every child. Under the lock they get none. */
 static void ohca_odp_reap(struct ohca_paged *p, bool all)
 {
 	struct ohca_child *child;
@@ -390,8 +390,8 @@ static void ohca_odp_reap_work(struct work_struct *work)
 }
 
 /**
- * ohca_odp_release - give the notifiers and umems of a region back
- * @p: region that the device has forgotten, and nobody works with
+ * ohca_odp_release - release the notifiers and umems of a region
+ * @p: region that the device has deregistered and no work uses
  *
  * Process context.
  */
@@ -401,7 +401,7 @@ void ohca_odp_release(struct ohca_paged *p)
 
 	if (ohca_odp_is_implicit(p)) {
 		ohca_odp_reap(p, true);
-		/* no notifier is left that could queue it */
+		/* no notifier is left that could queue the work item */
 		cancel_work_sync(&p->reap);
 		xa_destroy(&p->children);
 	}
@@ -411,7 +411,7 @@ void ohca_odp_release(struct ohca_paged *p)
 
 /* ---- registration ---- */
 
-/* Entries of the tables of an explicit region, at most. */
+/* The most entries that the tables of an explicit region have. */
 static u64 ohca_odp_entries(u64 length, int access)
 {
 	return (length >> (access & IB_ACCESS_HUGETLB ? HPAGE_SHIFT : PAGE_SHIFT)) + 2;
@@ -425,8 +425,8 @@ static u64 ohca_odp_entries(u64 length, int access)
  * @virt: address for the device
  * @access: enum ib_access_flags, with IB_ACCESS_ON_DEMAND
  *
- * Process context of the owner. Pages that are there are named at once, except for all of
- * the address space.
+ * Process context of the owner. Sets the present pages in the device at once, except for a
+ * region of all of the address space.
  * Return: the region or an error pointer: -ENOMEM also if the tables of all regions of this
  * address space would be too large.
  */
@@ -477,7 +477,7 @@ struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vir
 	p->populate = implicit ? ohca_odp_populate_implicit : ohca_odp_populate;
 	mr = ohca_paged_register(p, ibpd, access);
 	if (!IS_ERR(mr)) {
-		/* Datagrams do not wait for a page. What cannot be named now faults later. */
+		/* UD drops a datagram whose page is missing. Other pages can fault later. */
 		if (!implicit)
 			ohca_odp_populate(p, start, length, OHCA_WANT_PRESENT);
 		return mr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Regions whose pages come and go: their life, and what the device is told of pages.
+ * Regions with on-demand paging: registration, deregistration, and the commands that set and
+ * invalidate their pages.
  */
 #include <linux/slab.h>
 #include <rdma/ib_umem.h>
@@ -14,7 +15,7 @@
 #include "pd.h"
 
 /**
- * ohca_paged_alloc - begin a region; with its umem and populate() set, register it
+ * ohca_paged_alloc - allocate a region; the caller sets its umem and populate(), then registers it
  * @dev: the device
  * @iova: address of the first byte, for the device
  * @start: the same byte in the process or the dma-buf
@@ -44,13 +45,13 @@ struct ohca_paged *ohca_paged_alloc(struct ohca_dev *dev, u64 iova, u64 start, u
 }
 
 /**
- * ohca_paged_register - make the region known to the device, without a page
+ * ohca_paged_register - register the region in the device, without a page
  * @p: the region
  * @ibpd: its protection domain
  * @access: enum ib_access_flags
  *
  * Process context.
- * Return: the region, which owns @p from now on, or an error pointer.
+ * Return: the region, which owns @p, or an error pointer.
  */
 struct ib_mr *ohca_paged_register(struct ohca_paged *p, struct ib_pd *ibpd, int access)
 {
@@ -68,7 +69,7 @@ struct ib_mr *ohca_paged_register(struct ohca_paged *p, struct ib_pd *ibpd, int 
 	u16 hw_access;
 	int ret;
 
-	/* what is persistent has to stay where it is */
+	/* persistent memory must be pinned */
 	if (access & IB_ACCESS_FLUSH_PERSISTENT)
 		return ERR_PTR(-EOPNOTSUPP);
 	ret = ohca_mr_access(dev, access, &hw_access);
@@ -101,9 +102,9 @@ err:
 }
 
 /**
- * ohca_paged_leave - say whether the device is being told to forget a region
+ * ohca_paged_leave - say whether DEREG_MR of a region is under way
  * @p: the region
- * @leaving: it is; false: it has refused to
+ * @leaving: it is; false: the device has refused it
  *
  * Any context.
  */
@@ -113,7 +114,7 @@ void ohca_paged_leave(struct ohca_paged *p, bool leaving)
 }
 
 /**
- * ohca_paged_end - end a region that the device has forgotten
+ * ohca_paged_end - free a region that the device has deregistered
  * @p: the region, after ohca_paged_leave(); freed
  *
  * Process context.
@@ -122,11 +123,11 @@ void ohca_paged_end(struct ohca_paged *p)
 {
 	struct ohca_dev *dev = p->dev;
 
-	/* that was a fence: there is nothing to take back from the device any more */
+	/* DEREG_MR was a fence: the device has no page of the region left to invalidate */
 	WRITE_ONCE(p->gone, true);
 	xa_erase(&dev->paged, p->key);
 	ohca_obj_release(&p->obj);
-	/* with a device that was wedged, too: its notifiers must not call us when we are gone */
+	/* also with a wedged device: the notifiers must not run after the region is freed */
 	if (p->umem->is_odp)
 		ohca_odp_release(p);
 	else
@@ -135,12 +136,12 @@ void ohca_paged_end(struct ohca_paged *p)
 }
 
 /**
- * ohca_paged_get - look a region up
+ * ohca_paged_get - look up a region by its key
  * @dev: the device
  * @key: its key
  *
  * Process context.
- * Return: the region with a reference, which keeps deregistration waiting, or NULL.
+ * Return: the region with a reference, for which deregistration waits, or NULL.
  */
 struct ohca_paged *ohca_paged_get(struct ohca_dev *dev, u32 key)
 {
@@ -149,44 +150,44 @@ struct ohca_paged *ohca_paged_get(struct ohca_dev *dev, u32 key)
 	return obj ? container_of(obj, struct ohca_paged, obj) : NULL;
 }
 
-/** ohca_paged_put - give a reference back; any context */
+/** ohca_paged_put - drop a reference; any context */
 void ohca_paged_put(struct ohca_paged *p)
 {
 	ohca_obj_put(&p->obj);
 }
 
-/* Number of the page with @va, as the device counts. */
+/* Index of the page with @va in the region. */
 static u64 ohca_paged_index(const struct ohca_paged *p, u64 va)
 {
 	return (va >> p->shift) - (p->start >> p->shift);
 }
 
 /**
- * ohca_paged_name - name pages to the device
+ * ohca_paged_name - set pages in the device
  * @p: the region
  * @va: in the first of them
- * @pages: as the device wants them; 0 is no page
+ * @pages: in the device's encoding; 0: no page
  * @n: how many, at most OHCA_ODP_BATCH
  *
- * Under the lock under which they may be taken back; allocates nothing.
+ * Under the lock under which they are invalidated; allocates no memory.
  * Return: 0 or a negative errno.
  */
 int ohca_paged_name(struct ohca_paged *p, u64 va, const __le64 *pages, u32 n)
 {
 	int ret = ohca_cmd_update_mr(p->dev, p->key, ohca_paged_index(p, va), n, pages);
 
-	/* whoever faulted looks again, and finds that the region has gone */
+	/* the access that faulted is repeated, and fails because the region is gone */
 	return READ_ONCE(p->leaving) ? 0 : ret;
 }
 
 /**
- * ohca_paged_take - take pages back from the device
+ * ohca_paged_take - invalidate pages in the device
  * @p: the region
  * @va: in the first of them
  * @n: how many
  *
- * Under the lock under which they were named; allocates nothing. When this returns the
- * device does not use them any more: one that refuses is reset.
+ * Under the lock under which they were set; allocates no memory. When this returns the
+ * device no longer uses them: a device that refuses is reset.
  */
 void ohca_paged_take(struct ohca_paged *p, u64 va, u64 n)
 {
@@ -198,11 +199,11 @@ void ohca_paged_take(struct ohca_paged *p, u64 va, u64 n)
 }
 
 /**
- * ohca_paged_populate - bring pages in
+ * ohca_paged_populate - fault pages in
  * @p: the region
- * @addr: first byte, as the device counts
+ * @addr: first byte, as a device address
  * @len: bytes
- * @want: for what
+ * @want: enum ohca_want
  *
  * Process context.
  * Return: 0 or a negative errno.
@@ -220,7 +221,7 @@ int ohca_paged_populate(struct ohca_paged *p, u64 addr, u64 len, enum ohca_want 
 
 /* ---- advice ---- */
 
-/** struct ohca_prefetch - advice to be followed later; regions are referenced */
+/** struct ohca_prefetch - a prefetch that runs later; it holds references to its regions */
 struct ohca_prefetch {
 	struct work_struct work;
 	enum ohca_want want;
@@ -259,7 +260,7 @@ static void ohca_prefetch_work(struct work_struct *work)
 {
 	struct ohca_prefetch *pf = container_of(work, struct ohca_prefetch, work);
 
-	/* nobody waits for it: what could not be had faults when it is used */
+	/* no caller waits: a page that is still missing faults at its first access */
 	ohca_prefetch_run(pf);
 	ohca_prefetch_free(pf);
 }
@@ -267,7 +268,7 @@ static void ohca_prefetch_work(struct work_struct *work)
 /**
  * ohca_advise_mr - ib_device_ops.advise_mr: prefetch pages of regions
  * @ibpd: protection domain of the regions
- * @advice: which
+ * @advice: which kind of prefetch
  * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: wait until it is done
  * @sg: ranges and local keys
  * @num: how many
@@ -295,7 +296,7 @@ int ohca_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u
 	default:
 		return -EOPNOTSUPP;
 	}
-	/* it waits for its turn, and so may many that one process asks for */
+	/* charged to the process, because many requests of one process may be queued */
 	pf = kvzalloc(struct_size(pf, range, num), GFP_KERNEL_ACCOUNT);
 	if (!pf)
 		return -ENOMEM;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Regions whose pages come and go: what fault.c, paged.c, odp.c and dmabuf.c share.
+ * Regions with on-demand paging: what fault.c, paged.c, odp.c and dmabuf.c share.
  *
- * A page is named to the device under the lock under which it may be taken back: the
- * umem_mutex of an address range, the reservation lock of a dma-buf. Whoever takes pages
- * back may stand in reclaim; so under these locks, and in a command, nothing is allocated.
+ * The driver sets a page in the device under the lock under which the page is invalidated:
+ * the umem_mutex of an address range, the reservation lock of a dma-buf. Invalidation may run
+ * in reclaim; so no code allocates memory under these locks, nor in a command.
  */
 #ifndef OHCA_PAGED_H
 #define OHCA_PAGED_H
@@ -21,24 +21,24 @@
 
 struct ohca_dev;
 
-/** enum ohca_want - for what pages are to be brought in */
+/** enum ohca_want - the access that pages are faulted in for */
 enum ohca_want {
-	OHCA_WANT_READ,		/* the device reads; may map for writing, too */
+	OHCA_WANT_READ,		/* the device reads; the mapping may be writable */
 	OHCA_WANT_WRITE,	/* the device writes */
-	OHCA_WANT_ADVICE_READ,	/* for reading alone */
-	OHCA_WANT_PRESENT,	/* what is there, as it is; no page is brought in */
+	OHCA_WANT_ADVICE_READ,	/* a prefetch for reading */
+	OHCA_WANT_PRESENT,	/* present pages with their present rights; none is faulted in */
 };
 
 struct ohca_paged;
 
 /**
- * struct ohca_odp_mm - what the regions of one address space take of the kernel
+ * struct ohca_odp_mm - the regions of one address space, and their tables
  * @link: in ohca_dev.odp_mms
- * @mm: the address space; a region's umem keeps the structure, if not what is mapped
+ * @mm: the address space; a region's umem holds a reference to the structure
  * @refs: regions, under ohca_dev.odp_lock
- * @lock: protects the rest, and the children of regions from being made or removed; outside of
- *	the locks of regions
- * @entries: of tables, one for each page that a region or a child covers
+ * @lock: protects the rest, and creation and removal of children; outside of the locks
+ *	of regions
+ * @entries: entries of tables: one for each page that a region or a child covers
  * @children: struct ohca_child, the oldest first
  */
 struct ohca_odp_mm {
@@ -51,7 +51,7 @@ struct ohca_odp_mm {
 };
 
 /**
- * struct ohca_child - a piece of an implicit region with tables of its own
+ * struct ohca_child - a part of an implicit region, with its own tables
  * @link: in ohca_odp_mm.children
  * @p: the region
  * @index: its address >> OHCA_CHILD_SHIFT
@@ -65,24 +65,24 @@ struct ohca_child {
 };
 
 /**
- * struct ohca_paged - a region whose pages come and go
+ * struct ohca_paged - a region with on-demand paging
  * @dev: the device
  * @key: L_Key and R_Key
  * @iova: address of the first byte, for the device
- * @start: the same byte in the process or in the dma-buf
+ * @start: address of the same byte in the process, or offset in the dma-buf
  * @length: bytes
  * @shift: log2 of the page size
- * @writable: the consumer gave rights to write
+ * @writable: a local or remote write right is set
  * @pdn: protection domain
  * @umem: address range, root of an implicit region, or dma-buf
- * @populate: bring pages of [va, va + len) in, as @start counts, and name them; process
- *	context. 0 or a negative errno
- * @obj: held by the region until it is deregistered, and by who works with it
- * @leaving: DEREG_MR is under way: the device may not know the key any more
- * @gone: it has forgotten the region: there is nothing to take back
- * @odp: region of an address space: what it takes there
- * @entries: of these its own tables; an implicit region's children count for themselves
- * @lock: implicit region: held for reading by who uses a child, for writing to remove one
+ * @populate: fault in the pages of [va, va + len), counted like @start, and set them in the
+ *	device; process context. Returns 0 or a negative errno
+ * @obj: held by the region until it is deregistered, and by work on it
+ * @leaving: DEREG_MR is under way: the device may refuse the key
+ * @gone: the device has deregistered it: no page is left to invalidate
+ * @odp: region of an address space: the address space
+ * @entries: entries of its own tables; the children of an implicit region count separately
+ * @lock: implicit region: held for reading while a child is used, for writing to remove one
  * @children: implicit region: struct ohca_child by address >> OHCA_CHILD_SHIFT
  * @reap: implicit region: removes children without a page
  */

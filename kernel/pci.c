@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The PCI function: how the driver gets it and gives it back, its resets and errors, and
- * another device for one that failed.
+ * The PCI function: probe and remove, resets and errors, and recovery of a device that
+ * failed.
  */
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
@@ -23,7 +23,7 @@ static const struct pci_device_id ohca_pci_ids[] = {
 };
 MODULE_DEVICE_TABLE(pci, ohca_pci_ids);
 
-/* Makes a device, and from now on another one whenever it fails. */
+/* Creates the device, and enables its recovery. */
 static int ohca_start(struct ohca_function *fn)
 {
 	int ret;
@@ -37,18 +37,18 @@ static int ohca_start(struct ohca_function *fn)
 	return ret;
 }
 
-/* Takes the device away; there is no other until ohca_start(). */
+/* Removes the device, and disables its recovery until ohca_start(). */
 static void ohca_stop(struct ohca_function *fn)
 {
 	mutex_lock(&fn->lock);
 	fn->stopped = true;
 	ohca_detach(fn);
 	mutex_unlock(&fn->lock);
-	/* now that nothing is left that asks for it */
+	/* nothing is left that queues it */
 	cancel_delayed_work_sync(&fn->recover);
 }
 
-/* Gives the function the configuration that it had, whatever has reset it. */
+/* Restores the function's configuration after a reset. */
 static void ohca_restore_config(struct ohca_function *fn)
 {
 	if (fn->config && !pci_load_saved_state(fn->pdev, fn->config))
@@ -68,7 +68,7 @@ static void ohca_try_again(struct ohca_function *fn)
 		return;
 	}
 	WRITE_ONCE(fn->tries, fn->tries + 1);
-	/* whatever made it fail may have reset the function, too */
+	/* the cause of the failure may have reset the function, too */
 	ohca_restore_config(fn);
 	if (ohca_attach(fn)) {
 		ohca_recover(fn);
@@ -148,7 +148,7 @@ static void ohca_remove(struct pci_dev *pdev)
 	pci_disable_device(pdev);
 }
 
-/* No DMA may outlive this kernel: another one may be started in its memory. */
+/* No DMA may continue after this kernel, because kexec may start another one in its memory. */
 static void ohca_shutdown(struct pci_dev *pdev)
 {
 	struct ohca_function *fn = pci_get_drvdata(pdev);
@@ -166,7 +166,7 @@ static void ohca_reset_prepare(struct pci_dev *pdev)
 	ohca_stop(pci_get_drvdata(pdev));
 }
 
-/* Starts a function again that was reset or slept; one that fails is tried again later. */
+/* Starts a function again after reset or sleep; on failure it queues a recovery. */
 static void ohca_restart(struct ohca_function *fn, const char *from)
 {
 	int ret = ohca_start(fn);
@@ -219,7 +219,7 @@ static int ohca_suspend(struct device *d)
 	return 0;
 }
 
-/* The core gives up a device whose resume() fails; this one has other means. */
+/* Returns 0, because the core gives up a device whose resume() fails; recovery retries. */
 static int ohca_resume(struct device *d)
 {
 	ohca_restart(dev_get_drvdata(d), "sleep");

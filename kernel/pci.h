@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* OpenHCA driver: the PCI function, which outlives its devices; pci.c. */
+/* OpenHCA driver: the PCI function, which lives longer than its devices; pci.c. */
 #ifndef OHCA_PCI_H
 #define OHCA_PCI_H
 
@@ -17,14 +17,14 @@ struct ohca_dev;
 #define OHCA_RECOVER_CALM	(600 * HZ)
 
 /**
- * struct ohca_function - a PCI function that the driver is bound to; outlives its devices
+ * struct ohca_function - a PCI function that the driver is bound to; lives longer than its devices
  * @pdev: the function
- * @lock: held by who makes or takes the device; outermost
+ * @lock: held while the device is created or removed; outermost
  * @dev: the device, or NULL while there is none
- * @stopped: no device is made until somebody starts the function again
+ * @stopped: recovery is disabled until ohca_start()
  * @config: configuration space as it was when the device was first identified: it decodes memory,
  *	but is no bus master; or NULL
- * @recover: makes another device of one that failed
+ * @recover: recovers a device that failed
  * @tries: attempts since the device last ran for OHCA_RECOVER_CALM
  * @since: jiffies of the last attempt that succeeded
  */
@@ -40,11 +40,11 @@ struct ohca_function {
 };
 
 /**
- * ohca_recover - have another device made of a function whose device is dead
+ * ohca_recover - queue the recovery of a function whose device is dead
  * @fn: the function
  *
- * Any context. Each attempt waits twice as long as the one before, and there are at most
- * OHCA_RECOVER_TRIES until a device has run for OHCA_RECOVER_CALM.
+ * Any context. Each attempt waits twice as long as the one before. At most OHCA_RECOVER_TRIES
+ * attempts follow each other until a device has run for OHCA_RECOVER_CALM.
  */
 static inline void ohca_recover(struct ohca_function *fn)
 {

@@ -48,9 +48,9 @@ int ohca_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 /**
  * ohca_alloc_xrcd - ib_device_ops.alloc_xrcd
  * @ibxrcd: the core's part
- * @udata: nothing is asked and nothing answered
+ * @udata: not used
  *
- * A domain has no doorbell page: its SRQs may be of several processes.
+ * A domain has no doorbell page, because its SRQs may belong to several processes.
  */
 int ohca_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
 {
@@ -69,7 +69,7 @@ int ohca_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
 	return 0;
 }
 
-/* For a process that got the handle from another one: whether it is there, and its number. */
+/* For a process that got the handle from another one: validates it and returns the number. */
 static int UVERBS_HANDLER(OHCA_METHOD_PD_QUERY)(struct uverbs_attr_bundle *attrs)
 {
 	struct ib_pd *ibpd = uverbs_attr_get_obj(attrs, OHCA_ATTR_QUERY_PD_HANDLE);

@@ -12,8 +12,8 @@
  * @ibpd: the core's part
  * @pdn: number
  * @uar: doorbell page of its owner
- * @windows: memory windows that there are, or may be
- * @windows_made: how many there have ever been
+ * @windows: memory windows that exist or are about to be allocated
+ * @windows_made: number of windows ever allocated
  */
 struct ohca_pd {
 	struct ib_pd ibpd;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Polling of kernel CQs. A CQE is a claim of the device: the QP it names must complete
+ * Polling of kernel CQs. The driver does not trust a CQE: the QP that it names must complete
  * to this CQ, the WQE must be outstanding, and wr_id, opcode and the length posted come
- * from what the driver itself remembers.
+ * from the driver's shadow queues.
  */
 #include <linux/spinlock.h>
 #include <linux/xarray.h>
@@ -16,7 +16,7 @@
 #include "srq.h"
 #include "wr.h"
 
-#define OHCA_CQE_GONE	cpu_to_le32(~0u)	/* qp_num of a CQE whose QP is gone */
+#define OHCA_CQE_GONE	cpu_to_le32(~0u)	/* qp_num of a CQE whose QP is destroyed or reset */
 
 /**
  * ohca_cq_arm_word - doorbell that arms a CQ
@@ -50,7 +50,7 @@ VISIBLE_IF_KUNIT int ohca_wc_flags(u32 hw_flags)
 }
 
 /**
- * ohca_cqe_to_wc - what may be taken from a CQE as it is
+ * ohca_cqe_to_wc - convert the fields of a CQE that need no shadow queue
  * @cqe: copy of the entry
  * @wc: result; wr_id, the opcode of a send and qp are set by others
  */
@@ -79,7 +79,7 @@ VISIBLE_IF_KUNIT void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc
 /**
  * ohca_sq_complete - complete a send WQE and all before it
  * @sq: the queue
- * @pos: BB where it starts, free running
+ * @pos: BB at which it starts, free running
  * @wc: gets wr_id, opcode and length
  *
  * Under the CQ's lock. Return: false if no such WQE is outstanding.
@@ -94,12 +94,12 @@ static bool ohca_sq_complete(struct ohca_sq *sq, u32 pos, struct ib_wc *wc)
 	wc->wr_id = s->wr_id;
 	wc->opcode = s->opcode;
 	wc->byte_len = s->byte_len;
-	/* a post may take the shadow over once it sees the new tail */
+	/* a post may reuse the shadow entry once it sees the new tail */
 	smp_store_release(&sq->tail, pos + s->bbs);
 	return true;
 }
 
-/* More than was posted cannot have been received; a consumer might believe it. */
+/* Bounds byte_len by the bytes posted, since a consumer relies on it. */
 static void ohca_check_len(struct ib_wc *wc, u32 posted)
 {
 	if (wc->opcode == IB_WC_RECV && wc->status == IB_WC_SUCCESS && wc->byte_len > posted)
@@ -124,7 +124,7 @@ static bool ohca_rq_complete(struct ohca_rq *rq, u32 pos, struct ib_wc *wc)
 	s = &rq->shadow[pos & ((1u << rq->log) - 1)];
 	wc->wr_id = s->wr_id;
 	ohca_check_len(wc, s->length);
-	/* a post may take the shadow over once it sees the new tail */
+	/* a post may reuse the shadow entry once it sees the new tail */
 	smp_store_release(&rq->tail, rq->tail + 1);
 	return true;
 }
@@ -132,7 +132,7 @@ static bool ohca_rq_complete(struct ohca_rq *rq, u32 pos, struct ib_wc *wc)
 /**
  * ohca_srq_complete - complete a receive WQE of an SRQ
  * @srq: the queue
- * @idx: what the driver had put into the WQE as wr_id, as the device returned it
+ * @idx: wr_id of the CQE: the index that the driver wrote to the WQE
  * @wc: gets wr_id
  *
  * Return: false if no such WQE is outstanding.
@@ -165,8 +165,8 @@ static struct ohca_hw_cqe *ohca_cq_entry(struct ohca_cq *cq, u32 ci)
 }
 
 /*
- * Where a CQE says its WQE is, free running. The queues of a device that cannot resize them
- * are not replaced; what it says is modulo the ring, and counts from @tail.
+ * The WQE index of a CQE, free running. A device that cannot resize queues returns the index
+ * modulo the ring, which counts from @tail.
  */
 static bool ohca_wqe_pos(const struct ohca_qp *qp, const struct ohca_hw_cqe *cqe, u32 log, u32 tail,
 			 u32 *pos)
@@ -190,7 +190,7 @@ static bool ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq, const struct 
 		return false;
 	/* a QP leaves the array before it leaves the lists, which takes the lock held here */
 	qp = xa_load(&cq->qps, le32_to_cpu(cqe->qp_num));
-	if (!qp)	/* being destroyed, if it ever was */
+	if (!qp)	/* the QP is being destroyed, or never existed */
 		return false;
 	if ((send ? qp->ibqp.send_cq : qp->ibqp.recv_cq) != &cq->ibcq) {
 		atomic_inc(&dev->bad_cqes);
@@ -229,7 +229,7 @@ static int ohca_flush_wc(struct ohca_qp *qp, bool send, struct ib_wc *wc)
 	return ok;
 }
 
-/* The device is dead: completes in software what the queues still hold. */
+/* The device is dead: completes the outstanding WQEs in software. */
 static int ohca_cq_flush(struct ohca_cq *cq, int num, struct ib_wc *wc)
 {
 	struct ohca_qp *qp;
@@ -244,7 +244,7 @@ static int ohca_cq_flush(struct ohca_cq *cq, int num, struct ib_wc *wc)
 	return n;
 }
 
-/* Whether ohca_cq_flush() would find anything. */
+/* Whether ohca_cq_flush() has a WQE to complete. */
 static bool ohca_cq_outstanding(struct ohca_cq *cq)
 {
 	struct ohca_qp *qp;
@@ -259,11 +259,11 @@ static bool ohca_cq_outstanding(struct ohca_cq *cq)
 }
 
 /**
- * ohca_cq_has_work - whether a poller would find anything in a CQ of a dead device
+ * ohca_cq_has_work - whether a CQ of a dead device has CQEs or WQEs to flush
  * @cq: kernel CQ
  *
  * Process context.
- * Return: true if it would.
+ * Return: true if it has.
  */
 bool ohca_cq_has_work(struct ohca_cq *cq)
 {
@@ -283,7 +283,7 @@ int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 	struct ohca_cq *cq = to_ohca_cq(ibcq);
 	struct ohca_hw_db *db = ohca_buf_at(&cq->buf, OHCA_DB_OFFSET);
 	u32 start, budget = 1u << cq->log_size;
-	bool quiet = ohca_is_quiet(dev);	/* before the ring: that is all there will be */
+	bool quiet = ohca_is_quiet(dev);	/* read before the ring: after it no CQE is added */
 	struct ohca_hw_cqe *e, cqe;
 	unsigned long flags;
 	int n = 0;
@@ -301,7 +301,7 @@ int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 			n++;
 	}
 	if (cq->ci != start) {
-		/* the device may write over the entries from here on: they have been read */
+		/* the entries are read; the device may overwrite them from here on */
 		mb();
 		WRITE_ONCE(db->cq_ci, cpu_to_le32(cq->ci));
 	}
@@ -316,9 +316,9 @@ int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
  * @ibcq: kernel CQ
  * @notify: for which completions
  *
- * Return: 0. No event is ever missed: the device fires at once if the CQ holds entries
- * past the consumer index in the doorbell that no event has told of. A dead device does
- * not; so who asks for missed events gets 1 while there is something to flush.
+ * Return: 0. No event is missed: the device sends an event at once if the CQ holds entries
+ * past the consumer index in the doorbell that no event has reported. A dead device does
+ * not; so IB_CQ_REPORT_MISSED_EVENTS returns 1 while a WQE is to be flushed.
  */
 int ohca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 {
@@ -329,7 +329,7 @@ int ohca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 	int ret = 0;
 
 	spin_lock_irqsave(&cq->lock, flags);
-	if (likely(!cq->gone))	/* else the number may be another one's */
+	if (likely(!cq->gone))	/* the number may belong to another CQ by now */
 		ohca_uar_write(dev, OHCA_UAR_CQ_ARM,
 			       ohca_cq_arm_word(cq->cqn, solicited, READ_ONCE(cq->arm_sn),
 						cq->ci));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Ports. What they are, the subnet manager has told the device's SMA; so the SMA is
- * asked.
+ * Ports. The subnet manager sets their attributes in the device's SMA, and the driver reads
+ * them from there.
  */
 #include <linux/unaligned.h>
 #include <kunit/visibility.h>
@@ -44,7 +44,7 @@ void ohca_ports_init(struct ohca_dev *dev)
 		mutex_init(&dev->ports[i].lock);
 }
 
-/** ohca_port_changed - forget the tables of a port; @port from 1; process context */
+/** ohca_port_changed - invalidate the cached tables of a port; @port from 1; process context */
 void ohca_port_changed(struct ohca_dev *dev, u32 port)
 {
 	struct ohca_port *p = &dev->ports[port - 1];
@@ -74,7 +74,7 @@ static u16 ohca_ext_speed(u8 ext)
 
 /**
  * ohca_port_info_unpack - port attributes out of a PortInfo attribute
- * @attr: result; what PortInfo does not tell is left alone
+ * @attr: result; fields that are not in PortInfo stay unchanged
  * @data: 64 bytes of PortInfo
  */
 VISIBLE_IF_KUNIT void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 *data)
@@ -109,10 +109,10 @@ VISIBLE_IF_KUNIT void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 
 }
 
 /**
- * ohca_port_info_check - whether port attributes are such as there can be
+ * ohca_port_info_check - whether port attributes are in range
  * @attr: of a PortInfo attribute
  *
- * Consumers take them for indices and sizes of what they allocate. Any context.
+ * Consumers use them as indices and as sizes of allocations. Any context.
  * Return: 0 or -EPROTO.
  */
 VISIBLE_IF_KUNIT int ohca_port_info_check(const struct ib_port_attr *attr)
@@ -199,7 +199,7 @@ out:
 	return ret;
 }
 
-/* GID prefix, out of PortInfo. Under the port's lock. */
+/* Returns the GID prefix of PortInfo. Under the port's lock. */
 static int ohca_read_prefix(struct ohca_dev *dev, u32 port)
 {
 	struct ohca_port *p = &dev->ports[port - 1];
@@ -216,7 +216,7 @@ static int ohca_read_prefix(struct ohca_dev *dev, u32 port)
 	return 0;
 }
 
-/* A block of GUIDs, out of GUIDInfo. Under the port's lock. */
+/* Returns a block of GUIDs of GUIDInfo. Under the port's lock. */
 static int ohca_read_guids(struct ohca_dev *dev, u32 port, u16 block)
 {
 	struct ohca_port *p = &dev->ports[port - 1];
@@ -253,7 +253,7 @@ int ohca_query_gid(struct ib_device *ibdev, u32 port, int index, union ib_gid *g
 		goto out;
 	gid->global.subnet_prefix = p->prefix;
 	gid->global.interface_id = p->guids[index % ARRAY_SIZE(p->guids)];
-	/* an unused entry; the core takes the zero GID for one, and nothing else */
+	/* an unused entry is the zero GID to the core */
 	if (!gid->global.interface_id)
 		gid->global.subnet_prefix = 0;
 out:

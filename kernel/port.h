@@ -12,7 +12,7 @@ struct ohca_dev;
 #define OHCA_MAX_PORTS	2
 
 /**
- * struct ohca_port - what the driver keeps of a port
+ * struct ohca_port - the driver's state of a port
  * @lock: protects the rest
  * @pkey_block: number of the P_Key block in @pkeys
  * @guid_block: number of the GUIDInfo block in @guids
@@ -23,8 +23,8 @@ struct ohca_dev;
  * @guids: GUIDInfo block
  * @prefix: GID prefix
  *
- * The core reads the tables entry by entry on each event, while one MAD yields a
- * block; a block is therefore kept for a few milliseconds, and never across an
+ * The core reads the tables entry by entry on each event, while one MAD returns a
+ * block; so the driver caches a block for a few milliseconds, and never across an
  * event of the port.
  */
 struct ohca_port {

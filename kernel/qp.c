@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Queue pairs: life and attributes. Posting is in wr.c.
+ * Queue pairs: creation, destruction and attributes. Posting is in wr.c.
  */
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -19,11 +19,11 @@
 #include "srq.h"
 
 /**
- * ohca_qp_last_wqe - say for a dead device that a QP completes no WQE of its SRQ any more
+ * ohca_qp_last_wqe - raise the event LAST_WQE_REACHED of a QP of a dead device
  * @qp: the QP
  *
- * Process context, not under the QP's mutex. Whoever drains the QP waits for this; he is
- * told once only until he resets the QP.
+ * Process context, not under the QP's mutex. A consumer that drains the QP waits for this
+ * event, which is raised once until the consumer resets the QP.
  */
 void ohca_qp_last_wqe(struct ohca_qp *qp)
 {
@@ -49,7 +49,7 @@ static bool ohca_is_datagram(enum ib_qp_type type)
 	return ohca_is_special(type) || type == IB_QPT_UD;
 }
 
-/* Whether a QP has no receive queue and none is named for it, as both of XRC. */
+/* Whether a QP has neither a receive queue nor an SRQ: XRC initiator and target. */
 static bool ohca_is_xrc(enum ib_qp_type type)
 {
 	return type == IB_QPT_XRC_INI || type == IB_QPT_XRC_TGT;
@@ -71,7 +71,7 @@ static int ohca_qp_check(struct ohca_dev *dev, const struct ib_qp_init_attr *ini
 	case IB_QPT_UD:
 		break;
 	case IB_QPT_XRC_INI:
-		/* a kernel consumer has no way to name the remote SRQ */
+		/* kernel work requests have no field for the remote SRQ */
 		if (!user || !ohca_has_xrc(dev))
 			return -EOPNOTSUPP;
 		break;
@@ -93,7 +93,7 @@ static int ohca_qp_check(struct ohca_dev *dev, const struct ib_qp_init_attr *ini
 	if (!init->send_cq || (!init->recv_cq && !ohca_is_xrc(init->qp_type)) ||
 	    (init->srq && ohca_is_xrc(init->qp_type)) || init->rwq_ind_tbl)
 		return -EINVAL;
-	/* the send queue is the device's */
+	/* the device has the send queue of a QP with tags */
 	if (init->srq && init->srq->srq_type == IB_SRQT_TM &&
 	    (init->qp_type != IB_QPT_RC || cap->max_send_wr))
 		return -EINVAL;
@@ -108,9 +108,9 @@ static int ohca_qp_check(struct ohca_dev *dev, const struct ib_qp_init_attr *ini
  * ohca_qp_user_sizes - whether a process may have queues of these sizes
  * @dev: the device
  * @qp: user QP
- * @cap: how much must be possible to post
+ * @cap: capabilities that the queues must have
  * @log_sq: log2 of the SQ in BBs
- * @log_rq: log2 of the RQ in WQEs; does not matter without an RQ
+ * @log_rq: log2 of the RQ in WQEs; ignored without an RQ
  *
  * Return: 0 or -EINVAL.
  */
@@ -126,7 +126,7 @@ int ohca_qp_user_sizes(struct ohca_dev *dev, const struct ohca_qp *qp, const str
 	return 0;
 }
 
-/* Sizes and memory of a user QP. */
+/* Sets the sizes and the memory of a user QP. */
 static int ohca_qp_user_buf(struct ohca_dev *dev, struct ohca_qp *qp, struct ohca_pl *pl,
 			    struct ohca_cmd_create_qp *in, const struct ib_qp_cap *cap,
 			    struct ib_udata *udata)
@@ -166,7 +166,7 @@ static int ohca_sq_log(struct ohca_dev *dev, const struct ohca_qp *qp, const str
 
 	bbs = ohca_sq_wqe_bbs(ohca_is_datagram(qp->ibqp.qp_type), cap->max_send_sge,
 			      cap->max_inline_data);
-	/* a masked atomic with its SGE is one segment more than a block */
+	/* a masked atomic with its SGE takes one segment more than a block */
 	if (qp->ibqp.qp_type == IB_QPT_RC && ohca_qp_has(qp, OHCA_FEATURE_EXT_ATOMIC))
 		bbs = max(bbs, 2ull);
 	if (qp->create_flags & IB_QP_CREATE_IPOIB_UD_LSO)
@@ -180,7 +180,7 @@ static int ohca_sq_log(struct ohca_dev *dev, const struct ohca_qp *qp, const str
 	return ohca_log2_up(bbs);
 }
 
-/** ohca_qp_free_mem - give back what ohca_qp_alloc_mem() took */
+/** ohca_qp_free_mem - free the memory that ohca_qp_alloc_mem() allocated */
 void ohca_qp_free_mem(struct ohca_dev *dev, struct ohca_qp_mem *mem)
 {
 	ohca_buf_free(dev, &mem->buf);
@@ -189,13 +189,13 @@ void ohca_qp_free_mem(struct ohca_dev *dev, struct ohca_qp_mem *mem)
 }
 
 /**
- * ohca_qp_alloc_mem - memory for the queues of a kernel QP
+ * ohca_qp_alloc_mem - allocate memory for the queues of a kernel QP
  * @dev: the device
  * @qp: the QP; the stride of its RQ is known
- * @cap: how much must be possible to post
+ * @cap: capabilities that the queues must have
  * @mem: set on success
  *
- * Process context. Return: 0, -EINVAL if the device has no such sizes, -ENOMEM.
+ * Process context. Return: 0, -EINVAL if the device does not support the sizes, or -ENOMEM.
  */
 int ohca_qp_alloc_mem(struct ohca_dev *dev, struct ohca_qp *qp, const struct ib_qp_cap *cap,
 		      struct ohca_qp_mem *mem)
@@ -222,11 +222,11 @@ int ohca_qp_alloc_mem(struct ohca_dev *dev, struct ohca_qp *qp, const struct ib_
 }
 
 /**
- * ohca_qp_swap_mem - let a kernel QP have its queues elsewhere
+ * ohca_qp_swap_mem - exchange the memory of a kernel QP's queues
  * @qp: the QP
- * @mem: where; becomes what it had
+ * @mem: the new memory; becomes the old memory
  *
- * Nobody knows the QP yet, or nobody can post and poll.
+ * The QP is not published yet, or its locks exclude posting and polling.
  */
 void ohca_qp_swap_mem(struct ohca_qp *qp, struct ohca_qp_mem *mem)
 {
@@ -241,7 +241,7 @@ void ohca_qp_swap_mem(struct ohca_qp *qp, struct ohca_qp_mem *mem)
 	qp->db = ohca_buf_at(&qp->buf, OHCA_DB_OFFSET);
 }
 
-/* Sizes and memory of a kernel QP. */
+/* Sets the sizes and the memory of a kernel QP. */
 static int ohca_qp_kernel_buf(struct ohca_dev *dev, struct ohca_qp *qp, struct ohca_pl *pl,
 			      struct ohca_cmd_create_qp *in, const struct ib_qp_cap *cap)
 {
@@ -274,7 +274,7 @@ static void ohca_qp_free_buf(struct ohca_dev *dev, struct ohca_qp *qp)
 	kvfree(qp->rq.shadow);
 }
 
-/* Makes the QP known to the pollers of its CQs. */
+/* Adds the QP to its CQs, so that their pollers find it. */
 static int ohca_qp_link(struct ohca_qp *qp)
 {
 	struct ohca_cq *scq = to_ohca_cq(qp->ibqp.send_cq);
@@ -300,7 +300,7 @@ static int ohca_qp_link(struct ohca_qp *qp)
 	return 0;
 }
 
-/* After this no poller touches the QP, nor will one find a CQE of it. */
+/* Removes the QP and its CQEs from its CQs: no poller uses it after this. */
 static void ohca_qp_unlink(struct ohca_qp *qp)
 {
 	struct ohca_cq *scq = to_ohca_cq(qp->ibqp.send_cq);
@@ -321,8 +321,8 @@ static void ohca_qp_unlink(struct ohca_qp *qp)
 }
 
 /*
- * Has the device give back what a kernel QP has taken from an SRQ and not completed. It
- * does when the QP goes to ERR; a reset or the end of the QP would lose the WQE.
+ * Has the device complete the WQE that a kernel QP has taken from an SRQ. The device does so
+ * when the QP moves to ERR; a reset or destroy of the QP would lose the WQE.
  */
 static void ohca_qp_give_back(struct ohca_dev *dev, struct ohca_qp *qp)
 {
@@ -332,11 +332,11 @@ static void ohca_qp_give_back(struct ohca_dev *dev, struct ohca_qp *qp)
 	if (qp->user || !qp->ibqp.srq || qp->state == IB_QPS_RESET)
 		return;
 	ohca_qp_attr_pack(&hw, &attr, IB_QP_STATE);
-	/* what cannot go to ERR is there already, or dead */
+	/* a QP that cannot move to ERR is in ERR already, or the device is dead */
 	ohca_cmd_modify_qp(dev, qp->handle, IB_QP_STATE, &hw);
 }
 
-/* Unpublish, destroy in the device, wait for whoever still holds it. */
+/* Removes the object from its array, destroys it in the device, waits for the last reference. */
 static void ohca_qp_unmake(struct ohca_dev *dev, struct ohca_qp *qp)
 {
 	if (!qp->user)
@@ -352,7 +352,7 @@ static void ohca_qp_unmake(struct ohca_dev *dev, struct ohca_qp *qp)
 	ohca_obj_release(&qp->obj);
 }
 
-/* Creates the QP in the device and publishes it. */
+/* Creates the QP in the device and adds it to the array. */
 static int ohca_qp_make(struct ohca_dev *dev, struct ohca_qp *qp,
 			const struct ohca_cmd_create_qp *in)
 {
@@ -368,7 +368,7 @@ static int ohca_qp_make(struct ohca_dev *dev, struct ohca_qp *qp,
 	if (ohca_is_special(type)) {
 		qp->ibqp.qp_num = type == IB_QPT_GSI;
 		if (qp->handle != 2 * (qp->port - 1) + qp->ibqp.qp_num)
-			ret = -EBUSY;	/* that is another one's */
+			ret = -EBUSY;	/* the handle is in use */
 	}
 	if (!ret)
 		ret = xa_insert(&dev->qps, qp->handle, &qp->obj, GFP_KERNEL);
@@ -385,7 +385,7 @@ out:
 	return ret;
 }
 
-/* The objects that the QP works with. */
+/* Sets the PD, CQs, SRQ and XRC domain of the QP. */
 static void ohca_qp_refs(struct ib_qp *ibqp, const struct ib_qp_init_attr *init,
 			 struct ohca_cmd_create_qp *in)
 {
@@ -418,9 +418,9 @@ int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_u
 	ret = ohca_qp_check(dev, init, udata);
 	if (ret)
 		return ret;
-	/* the core hands on nothing of the process that creates a target for all */
+	/* the core passes no udata for an XRC target, which belongs to no process */
 	qp->user = udata || init->qp_type == IB_QPT_XRC_TGT;
-	/* a provider always lays one out, if only of one WQE */
+	/* a provider always has a send queue of at least one WQE */
 	qp->has_rq = !init->srq && (udata || init->cap.max_recv_wr) &&
 		     !ohca_is_xrc(init->qp_type);
 	qp->signal_all = init->sq_sig_type == IB_SIGNAL_ALL_WR &&
@@ -487,7 +487,7 @@ int ohca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	return 0;
 }
 
-/* The device has reset the QP: its rings start again at index 0. */
+/* The device has reset the QP: its rings restart at index 0. */
 static void ohca_qp_rewind(struct ohca_qp *qp)
 {
 	struct ohca_cq *scq = to_ohca_cq(qp->ibqp.send_cq);
@@ -546,7 +546,7 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	ohca_qp_attr_pack(&hw, attr, mask);
 	ret = ohca_cmd_modify_qp(dev, qp->handle, mask, &hw);
 	if (ret) {
-		/* a QP of a dead device is in the error state; who drains it shall get on */
+		/* a QP of a dead device is in the error state, so that draining it succeeds */
 		if (!ohca_is_quiet(dev) || (new != IB_QPS_ERR && new != IB_QPS_RESET))
 			goto out;
 		ret = 0;
@@ -559,7 +559,7 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		ohca_qp_rewind(qp);
 out:
 	mutex_unlock(&qp->mutex);
-	/* a device that lives says so itself */
+	/* a live device sends the event itself */
 	if (dead && new == IB_QPS_ERR)
 		ohca_qp_last_wqe(qp);
 	return ret;

@@ -18,7 +18,7 @@
 struct ohca_dev;
 
 /**
- * struct ohca_qp_mem - what a kernel QP takes up, and what changes with the size of its queues
+ * struct ohca_qp_mem - the memory of a kernel QP's queues, and their sizes
  * @buf: rings and doorbell record
  * @log_sq: log2 of the SQ in BBs
  * @log_rq: log2 of the RQ in WQEs
@@ -38,13 +38,13 @@ struct ohca_qp_mem {
  * @ibqp: the core's part
  * @handle: number in doorbells, commands and CQEs
  * @port: SMI and GSI: port, from 1
- * @mutex: serializes modify, and so what @cap and @umem become
+ * @mutex: serializes modify; protects @cap and @umem
  * @state: as last set or seen; posting reads it under no lock
- * @last_wqe: the device is dead and the consumer knows that no WQE of the SRQ completes here
+ * @last_wqe: the device is dead and LAST_WQE_REACHED was raised
  * @obj: held by the driver until destroy, and by event handlers
- * @user: belongs to a process; an XRC target to those that opened its domain
+ * @user: a QP of a process, or an XRC target
  * @has_rq: has a receive queue of its own
- * @signal_all: every send completes
+ * @signal_all: every send WQE generates a CQE
  * @features: of the device, for posting
  * @create_flags: as given
  * @cap: as granted

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Between the core's attributes of QPs and paths and the device's. Pure functions, any
- * context.
+ * Conversion of attributes of QPs and paths between the core's structures and the device's.
+ * Pure functions, any context.
  */
 #include <rdma/ib_verbs.h>
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Queue pairs whose queues are replaced by longer or shorter ones, IBTA vol 1, 11.2.5.2: a
- * process lends new memory, in which the device puts what is outstanding; a kernel QP is posted
- * to and polled all the while.
+ * Resize of the queues of a QP, IBTA vol 1, 11.2.5.2. A process passes new memory, to which the
+ * device copies the outstanding WQEs. Consumers may post to and poll a kernel QP meanwhile.
  */
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
@@ -20,10 +19,10 @@
 #include "wr.h"
 
 /**
- * ohca_qp_narrow - let no more be posted than rings that are to come can take, too
+ * ohca_qp_narrow - limit posting to what the new rings can hold, too
  * @qp: kernel QP
- * @sq: BBs of the SQ to come
- * @rq: WQEs of the RQ; not looked at without one
+ * @sq: BBs of the new SQ
+ * @rq: WQEs of the new RQ; ignored without one
  *
  * Until ohca_qp_move(). Under the QP's mutex.
  * Return: 0, or -EINVAL if too much is outstanding already.
@@ -34,18 +33,18 @@ VISIBLE_IF_KUNIT int ohca_qp_narrow(struct ohca_qp *qp, u32 sq, u32 rq)
 
 	spin_lock_irq(&qp->sq.lock);
 	spin_lock(&qp->rq.lock);
-	/* pollers move the tails meanwhile: that makes room */
+	/* pollers may advance the tails meanwhile, which only makes room */
 	ret = ohca_ring_narrow(&qp->sq.room, qp->sq.head - READ_ONCE(qp->sq.tail), sq);
 	if (!ret && qp->has_rq)
 		ret = ohca_ring_narrow(&qp->rq.room, qp->rq.head - READ_ONCE(qp->rq.tail), rq);
-	if (ret)	/* both or none */
+	if (ret)	/* the limit is set for both queues or for none */
 		qp->sq.room = 1u << qp->sq.log;
 	spin_unlock(&qp->rq.lock);
 	spin_unlock_irq(&qp->sq.lock);
 	return ret;
 }
 
-/* Nobody posts, and nobody completes what was posted. */
+/* Takes the locks that exclude posting and polling. */
 static void ohca_qp_lock(struct ohca_cq *first, struct ohca_cq *second, struct ohca_qp *qp)
 	__acquires(&first->lock) __acquires(&second->lock)
 	__acquires(&qp->sq.lock) __acquires(&qp->rq.lock)
@@ -73,8 +72,8 @@ static void ohca_qp_unlock(struct ohca_cq *first, struct ohca_cq *second, struct
 }
 
 /*
- * What was posted after the device had copied, and the shadows of all that is outstanding.
- * Return: whether there is anything to post.
+ * Copies the WQEs that were posted after the device had copied, and the shadows of all
+ * outstanding WQEs. Return: whether a doorbell is needed.
  */
 static bool ohca_sq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
 {
@@ -106,13 +105,13 @@ static bool ohca_rq_move(struct ohca_qp *qp, struct ohca_qp_mem *mem, u32 pi)
 }
 
 /**
- * ohca_qp_move - post in other rings from now on
+ * ohca_qp_move - move a QP to its new rings
  * @qp: kernel QP, after ohca_qp_narrow()
- * @mem: what the device works on now; becomes what the QP had. NULL: the device has refused it,
- *	and the QP stays where it is
+ * @mem: the memory that the device uses now; becomes the old memory. NULL: the device has refused
+ *	the resize, and the QP keeps its memory
  * @at: producer indices up to which the device says it has copied WQEs
  *
- * What was posted after that is copied here. Under the QP's mutex.
+ * Copies the WQEs that were posted after that. Under the QP's mutex.
  */
 VISIBLE_IF_KUNIT void ohca_qp_move(struct ohca_qp *qp, struct ohca_qp_mem *mem,
 				   const struct ohca_resp_resize_qp *at)
@@ -132,7 +131,7 @@ VISIBLE_IF_KUNIT void ohca_qp_move(struct ohca_qp *qp, struct ohca_qp_mem *mem,
 		dma_wmb();
 		WRITE_ONCE(qp->db->sq_pi, cpu_to_le32(qp->sq.head));
 		WRITE_ONCE(qp->db->rq_pi, cpu_to_le32(qp->rq.head));
-		/* whether a doorbell was asked for in the old record says nothing any more */
+		/* the event indices of the old doorbell record are not valid for the new one */
 		if (sq)
 			ohca_uar_write(dev, OHCA_UAR_SQ, qp->handle | (u64)qp->sq.head << 32);
 		if (rq)
@@ -170,7 +169,7 @@ static int ohca_qp_kernel_resize(struct ohca_dev *dev, struct ohca_qp *qp,
 	}
 	ohca_pl_free(dev, &pl);
 out:
-	/* the old memory, or the new one that was refused */
+	/* the old memory, or the new memory if the device refused it */
 	ohca_qp_free_mem(dev, &mem);
 	return ret;
 }
@@ -214,7 +213,7 @@ static int ohca_qp_user_resize(struct ohca_dev *dev, struct ohca_qp *qp, struct 
 	if (!ret)
 		swap(qp->umem, umem);
 	ohca_pl_free(dev, &pl);
-	/* the old memory, or the new one that was refused */
+	/* the old memory, or the new memory if the device refused it */
 	ohca_umem_release(dev, umem);
 	return ret;
 }

@@ -10,10 +10,10 @@
 #include "reset.h"
 
 /**
- * ohca_is_gone - whether the device does not answer: it was pulled, or decodes no memory
+ * ohca_is_gone - whether the device does not respond: it was removed, or decodes no memory
  * @dev: the device
  *
- * Any context. What a read then gives is all ones, or zeros: it is the bridge's.
+ * Any context. A read then returns all ones or zeros from the bridge.
  */
 bool ohca_is_gone(struct ohca_dev *dev)
 {
@@ -21,13 +21,13 @@ bool ohca_is_gone(struct ohca_dev *dev)
 }
 
 /**
- * ohca_wait_status - wait until the device says how it is
+ * ohca_wait_status - wait for bits of STATUS
  * @dev: the device
  * @mask: bits of STATUS
- * @bits: what they shall be
+ * @bits: their expected value
  *
- * Process context. While FATAL is set, and not among @mask, the device does nothing but a reset,
- * and is not waited for.
+ * Process context. While FATAL is set and not in @mask, the device only executes a reset, and this
+ * function does not wait.
  * Return: 0, -ENODEV if it is gone, -EIO if it is FATAL, -ETIMEDOUT.
  */
 int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
@@ -51,7 +51,7 @@ int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
 }
 
 /**
- * ohca_reset_hw - reset the device: it does no DMA any more and forgets everything
+ * ohca_reset_hw - reset the device: it stops all DMA and destroys all objects
  * @dev: device whose BAR 0 is mapped
  *
  * Process context.

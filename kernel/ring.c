@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Rings of WQEs that are replaced by longer or shorter ones while consumers go on posting. First
- * no more may be outstanding than both rings can take; then the device copies what it knows of,
- * and says up to where; the driver copies the rest, and posts in the new ring.
+ * Rings of WQEs that are replaced by longer or shorter ones while consumers post. First the driver
+ * limits posting to what both rings can hold; then the device copies the WQEs that it has seen,
+ * and returns the index up to which it copied; the driver copies the rest, and posts to the new
+ * ring.
  */
 #include <linux/errno.h>
 #include <linux/minmax.h>
@@ -12,13 +13,13 @@
 #include "ring.h"
 
 /**
- * ohca_ring_narrow - let no more be posted than a ring that is to come can take, too
- * @room: how many WQEs or blocks may be posted and not completed; becomes less
- * @outstanding: how many are
- * @num: how many the ring to come has
+ * ohca_ring_narrow - limit posting to what the new ring can hold, too
+ * @room: limit of WQEs or blocks posted and not completed; may become less
+ * @outstanding: WQEs or blocks posted and not completed
+ * @num: WQEs or blocks of the new ring
  *
  * Under the lock that protects @room.
- * Return: 0, or -EINVAL if too much is outstanding already; then @room is what it was.
+ * Return: 0, or -EINVAL if too much is outstanding already; then @room is unchanged.
  */
 int ohca_ring_narrow(u32 *room, u32 outstanding, u32 num)
 {
@@ -29,22 +30,22 @@ int ohca_ring_narrow(u32 *room, u32 outstanding, u32 num)
 }
 
 /**
- * ohca_ring_move - copy to another ring what was posted after the device had copied
- * @dst: ring to post in from now on
- * @src: the ring before, of the same stride
+ * ohca_ring_move - copy the WQEs that were posted after the device had copied to the new ring
+ * @dst: the new ring
+ * @src: the old ring, of the same stride
  * @head: producer index, free running
  * @pi: producer index up to which the device says it has copied
- * @most: how many can be outstanding; neither ring has less
+ * @most: limit of ohca_ring_narrow(); neither ring is shorter
  *
- * What has an index in one ring gets it in the other one. None of it can have been overwritten,
- * because ohca_ring_narrow() was in force. Under the lock that protects @head.
- * Return: how many were copied; 0: there is nothing that the device does not know of.
+ * A WQE keeps its free running index. No WQE can have been overwritten, because
+ * ohca_ring_narrow() was in force. Under the lock that protects @head.
+ * Return: how many were copied; 0: the device has copied all.
  */
 u32 ohca_ring_move(const struct ohca_ring *dst, const struct ohca_ring *src, u32 head, u32 pi,
 		   u32 most)
 {
 	u32 mask = (1u << dst->log) - 1, old_mask = (1u << src->log) - 1;
-	u32 late = min(head - pi, most);	/* more cannot be true */
+	u32 late = min(head - pi, most);	/* no more can be outstanding */
 	u32 i;
 
 	for (i = head - late; i != head; i++)

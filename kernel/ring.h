@@ -7,7 +7,7 @@
 
 struct ohca_buf;
 
-/** ohca_entries - entries of a ring whose log2 the device has told; 0 if there is no such ring */
+/** ohca_entries - entries of a ring with a log2 from the device; 0 if out of range */
 static inline u32 ohca_entries(u8 log)
 {
 	return log < 32 ? 1u << log : 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Shared receive queues. The WQE of a kernel SRQ carries as wr_id an index into the
- * driver's own array, which only grows. No more are outstanding than the ring has WQEs, so
- * it cannot overflow; while it is replaced, than the smaller of the two has.
+ * Shared receive queues. The wr_id of a kernel SRQ's WQE is an index into the driver's own
+ * array, which only grows. At most as many WQEs are outstanding as the ring has, so it cannot
+ * overflow; during a resize, at most as many as the smaller ring has.
  */
 #include <linux/slab.h>
 #include <linux/xarray.h>
@@ -51,11 +51,11 @@ static int ohca_srq_user_buf(struct ohca_dev *dev, struct ohca_srq *srq, struct 
 }
 
 /**
- * ohca_srq_grow - have the driver's array hold more WQEs
+ * ohca_srq_grow - grow the driver's array of WQEs
  * @srq: kernel SRQ
  * @num: entries that are needed
  *
- * Process context, under @srq->resize_lock unless nobody knows the SRQ yet.
+ * Process context, under @srq->resize_lock unless the SRQ is not published yet.
  * Return: 0 or -ENOMEM.
  */
 VISIBLE_IF_KUNIT int ohca_srq_grow(struct ohca_srq *srq, u32 num)
@@ -116,7 +116,7 @@ static void ohca_srq_free_buf(struct ohca_dev *dev, struct ohca_srq *srq)
 	kvfree(srq->next);
 }
 
-/* Unpublish, destroy in the device, wait for whoever still holds it. */
+/* Removes the object from its array, destroys it in the device, waits for the last reference. */
 static void ohca_srq_unmake(struct ohca_dev *dev, struct ohca_srq *srq)
 {
 	xa_erase(&dev->srqs, srq->srqn);
@@ -125,7 +125,7 @@ static void ohca_srq_unmake(struct ohca_dev *dev, struct ohca_srq *srq)
 	ohca_obj_release(&srq->obj);
 }
 
-/* What kind of SRQ it is, and what belongs to that. */
+/* Sets the type of the SRQ and the objects of that type. */
 static int ohca_srq_type(struct ohca_dev *dev, const struct ib_srq_init_attr *init, bool user,
 			 struct ohca_cmd_create_srq *in)
 {
@@ -135,7 +135,7 @@ static int ohca_srq_type(struct ohca_dev *dev, const struct ib_srq_init_attr *in
 	case IB_SRQT_BASIC:
 		return 0;
 	case IB_SRQT_XRC:
-		/* the driver's own poll knows no target QPs */
+		/* the kernel's poll does not find target QPs */
 		if (!user || !ohca_has_xrc(dev))
 			return -EOPNOTSUPP;
 		in->type = OHCA_SRQT_XRC;
@@ -144,7 +144,7 @@ static int ohca_srq_type(struct ohca_dev *dev, const struct ib_srq_init_attr *in
 		return 0;
 	case IB_SRQT_TM:
 		tags = init->ext.tag_matching.max_num_tags;
-		/* nor is there a way for the kernel to post list operations */
+		/* kernel consumers cannot post list operations */
 		if (!user || !ohca_has(dev, OHCA_FEATURE_TM))
 			return -EOPNOTSUPP;
 		if (!tags || tags > le16_to_cpu(dev->attr.max_tags))
@@ -245,7 +245,7 @@ static int ohca_srq_user_resize(struct ohca_dev *dev, struct ohca_srq *srq, u32 
 		return ret;
 	in->pl = pl.hw;
 	in->log_size = req.log_size;
-	/* what the driver holds must change in the order in which the device moves */
+	/* the driver must replace memory in the order in which the device executes commands */
 	mutex_lock(&srq->resize_lock);
 	ret = ohca_cmd_resize_srq(dev, in, &pi);
 	if (!ret) {
@@ -254,15 +254,15 @@ static int ohca_srq_user_resize(struct ohca_dev *dev, struct ohca_srq *srq, u32 
 	}
 	mutex_unlock(&srq->resize_lock);
 	ohca_pl_free(dev, &pl);
-	/* the old memory, or the new one that was refused */
+	/* the old memory, or the new memory if the device refused it */
 	ohca_umem_release(dev, umem);
 	return ret;
 }
 
 /**
- * ohca_srq_narrow - let no more be posted than a ring that is to come can take, too
+ * ohca_srq_narrow - limit posting to what the new ring can hold, too
  * @srq: kernel SRQ
- * @num: WQEs of that ring
+ * @num: WQEs of the new ring
  *
  * Until ohca_srq_move(). Under @srq->resize_lock.
  * Return: 0, or -EINVAL if too much is outstanding already.
@@ -278,14 +278,14 @@ VISIBLE_IF_KUNIT int ohca_srq_narrow(struct ohca_srq *srq, u32 num)
 }
 
 /**
- * ohca_srq_move - post in another ring from now on
+ * ohca_srq_move - move an SRQ to its new ring
  * @srq: kernel SRQ, after ohca_srq_narrow()
- * @buf: ring that the device takes WQEs from now; becomes the old one; or NULL if it was
- *	refused and the old one stays
+ * @buf: the ring that the device uses now; becomes the old ring. NULL: the device has refused
+ *	the resize, and the SRQ keeps its ring
  * @log: log2 of its WQEs
  * @pi: producer index up to which the device says it has copied WQEs
  *
- * What was posted after that is copied here. Under @srq->resize_lock.
+ * Copies the WQEs that were posted after that. Under @srq->resize_lock.
  */
 VISIBLE_IF_KUNIT void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, u32 log, u32 pi)
 {
@@ -309,7 +309,7 @@ VISIBLE_IF_KUNIT void ohca_srq_move(struct ohca_srq *srq, struct ohca_buf *buf, 
 	spin_unlock_irq(&srq->lock);
 }
 
-/* Consumers go on posting and polling all the while. */
+/* Consumers may post and poll meanwhile. */
 static int ohca_srq_kernel_resize(struct ohca_dev *dev, struct ohca_srq *srq, u32 max_wr,
 				  struct ohca_cmd_resize_srq *in)
 {
@@ -337,12 +337,12 @@ static int ohca_srq_kernel_resize(struct ohca_dev *dev, struct ohca_srq *srq, u3
 	mutex_unlock(&srq->resize_lock);
 	ohca_pl_free(dev, &pl);
 out:
-	/* the old memory, or the new one that was refused */
+	/* the old memory, or the new memory if the device refused it */
 	ohca_buf_free(dev, &buf);
 	return ret;
 }
 
-/* Another size, and perhaps another limit with it. */
+/* Changes the size, and with IB_SRQ_LIMIT the limit. */
 static int ohca_resize_srq(struct ib_srq *ibsrq, const struct ib_srq_attr *attr, bool limit,
 			   struct ib_udata *udata)
 {
@@ -371,8 +371,8 @@ static int ohca_resize_srq(struct ib_srq *ibsrq, const struct ib_srq_attr *attr,
  * @mask: IB_SRQ_MAX_WR, which OHCA_FEATURE_SRQ_RESIZE is needed for, IB_SRQ_LIMIT
  * @udata: with IB_SRQ_MAX_WR: struct ohca_modify_srq_req
  *
- * Return: 0, or a negative errno, and then nothing has changed: -EINVAL if more is outstanding
- * than would fit.
+ * Return: 0, or a negative errno and no change: -EINVAL if more WQEs are outstanding than the
+ * new size holds.
  */
 int ohca_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask,
 		    struct ib_udata *udata)
@@ -457,7 +457,7 @@ int ohca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 	if (srq->head != old) {
 		dma_wmb();
 		WRITE_ONCE(srq->db->rq_pi, cpu_to_le32(srq->head));
-		mb();	/* the index must be there before the event index is looked at */
+		mb();	/* the producer index must be visible before the event index is read */
 		if (ohca_db_needed(le32_to_cpu(READ_ONCE(srq->db->rq_event)), srq->head, old))
 			ohca_uar_write(dev, OHCA_UAR_SRQ, srq->srqn | (u64)srq->head << 32);
 	}

@@ -23,15 +23,15 @@ struct ohca_dev;
  * @max_sge: SGEs a WQE
  * @obj: held by the driver until destroy, and by event handlers
  * @ops_size: bytes of list operations behind the WQEs, 0 without tags
- * @resize_lock: serializes resize, and so what @umem and @log become
+ * @resize_lock: serializes resize; protects @umem and @log
  * @umem: memory of a user SRQ
  * @lock: kernel SRQ: protects all that follows, and @log
  * @buf: memory
  * @db: doorbell record
  * @head: producer index, free running
  * @used: WQEs posted and not completed
- * @room: how many these may be; all the ring, or less while it is replaced
- * @num: entries of @shadow, never less than there are WQEs
+ * @room: limit of @used: the ring's size, or less during a resize
+ * @num: entries of @shadow, at least the WQEs of the ring
  * @free: first free entry of @shadow, or one past the last
  * @shadow: by the index that the WQE carries as wr_id
  * @next: free list over @shadow

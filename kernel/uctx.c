@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * User contexts, and what they may map.
+ * User contexts and their mappings.
  */
 #include <linux/idr.h>
 #include <linux/mm.h>
@@ -19,11 +19,11 @@
 #include <rdma/uverbs_named_ioctl.h>
 
 /**
- * ohca_mmap_create - let a process map a part of a BAR
+ * ohca_mmap_create - create an mmap entry for a part of a BAR
  * @dev: the device
  * @ibucontext: the process's context
  * @kind: what it is
- * @num: what ohca_mmap_free() gives back, if this succeeds
+ * @num: number that ohca_mmap_free() frees, if this succeeds
  * @offset: where it is in its BAR, a multiple of the page size
  * @size: bytes, whole pages
  *
@@ -77,7 +77,7 @@ static struct ohca_mmap *ohca_uar_alloc(struct ohca_dev *dev, struct ib_ucontext
 	return entry;
 }
 
-/* What a provider has to know of a context. */
+/* Fills in the response that describes a context to its provider. */
 static void ohca_ucontext_resp(const struct ohca_ucontext *ctx,
 			       struct ohca_alloc_ucontext_resp *resp)
 {
@@ -120,7 +120,7 @@ int ohca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 	if (dev->num_uars < 2)
 		return -ENOMEM;
 
-	/* the core lets a driver go that can revoke contexts; this one stays while used */
+	/* the core does not hold a reference to a driver with disassociate_ucontext() */
 	if (!try_module_get(THIS_MODULE))
 		return -ENODEV;
 	ctx->mmap = ohca_uar_alloc(dev, ibucontext);
@@ -154,7 +154,7 @@ void ohca_dealloc_ucontext(struct ib_ucontext *ibucontext)
  * ohca_disassociate_ucontext - ib_device_ops.disassociate_ucontext
  * @ibucontext: the context
  *
- * The core takes the mappings away and destroys the objects; nothing is left to do.
+ * The core removes the mappings and destroys the objects; the driver has nothing to do.
  */
 void ohca_disassociate_ucontext(struct ib_ucontext *ibucontext)
 {
@@ -165,7 +165,7 @@ void ohca_disassociate_ucontext(struct ib_ucontext *ibucontext)
  * @ibucontext: a context that another process opened
  * @attrs: OHCA_ATTR_QUERY_CONTEXT_RESP takes struct ohca_alloc_ucontext_resp
  *
- * All processes with a context share its doorbell page and everything made in it.
+ * All processes with a context share its doorbell page and its objects.
  */
 int ohca_query_ucontext(struct ib_ucontext *ibucontext, struct uverbs_attr_bundle *attrs)
 {

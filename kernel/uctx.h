@@ -15,11 +15,11 @@ enum ohca_mmap_kind {
 };
 
 /**
- * struct ohca_mmap - something that a process may map
- * @rdma: the core's part; counts those who map it
+ * struct ohca_mmap - an mmap entry
+ * @rdma: the core's part; counts the mappings
  * @dev: the device
  * @kind: enum ohca_mmap_kind
- * @num: number of the doorbell page, or handle of the device memory; given back with the entry
+ * @num: number of the doorbell page, or handle of the device memory; freed with the entry
  * @offset: where it is in its BAR, bytes
  */
 struct ohca_mmap {

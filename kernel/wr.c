@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Posting of work requests by kernel consumers. A WQE is built in a scratch buffer by
- * a pure function and then copied to the ring, block by block, since it may wrap.
+ * Posting of work requests by kernel consumers. A pure function builds a WQE in a scratch
+ * buffer; the poster copies it to the ring, block by block, since it may wrap.
  */
 #include <kunit/visibility.h>
 
@@ -75,8 +75,8 @@ static bool ohca_op_allowed(const struct ohca_qp *qp, enum ib_wr_opcode opcode)
 }
 
 /*
- * Return: where what follows goes, or NULL: the AH is of another PD (IBTA vol 1, C10-10). The
- * device sees only the address vector and cannot check this.
+ * Return: the end of the segment, or NULL: the AH is of another PD (IBTA vol 1, C10-10). The
+ * device gets only the address vector and cannot check this.
  */
 static void *ohca_put_av(void *seg, const struct ohca_qp *qp, const struct ib_ud_wr *wr)
 {
@@ -93,7 +93,7 @@ static void *ohca_put_av(void *seg, const struct ohca_qp *qp, const struct ib_ud
 	return av + 1;
 }
 
-/* Return: where the SGEs go, or NULL: the headers are longer than the device takes. */
+/* Return: the end of the headers, or NULL: they are longer than the device supports. */
 static void *ohca_put_tso(void *seg, const struct ib_ud_wr *wr, int *room)
 {
 	struct ohca_hw_wqe_tso *tso = seg;
@@ -192,8 +192,8 @@ static void *ohca_put_inline(void *seg, const struct ib_sge *sges, int num, u32 
 }
 
 /*
- * What the operation takes before the data. Return: where that goes, or NULL if the request is
- * none that a QP can take.
+ * Writes the segments before the data. Return: where the data goes, or NULL if the request is
+ * invalid.
  */
 static void *ohca_put_op(void *seg, struct ohca_hw_wqe_ctrl *ctrl, const struct ib_send_wr *wr)
 {
@@ -233,10 +233,10 @@ static void *ohca_put_op(void *seg, struct ohca_hw_wqe_ctrl *ctrl, const struct 
  * @qp: kernel QP
  * @wr: the request
  * @wqe: OHCA_MAX_WQE_BBS basic blocks of scratch space
- * @shadow: set to what a completion of the WQE will need
+ * @shadow: set for the completion of the WQE
  *
  * Any context.
- * Return: 0, or -EINVAL if the request is none that this QP can take.
+ * Return: 0, or -EINVAL if the request is invalid for this QP.
  */
 VISIBLE_IF_KUNIT int ohca_build_send_wqe(const struct ohca_qp *qp, const struct ib_send_wr *wr,
 					 void *wqe, struct ohca_sq_shadow *shadow)
@@ -301,7 +301,7 @@ VISIBLE_IF_KUNIT int ohca_build_send_wqe(const struct ohca_qp *qp, const struct 
 	shadow->opcode = wc_opcode;
 	shadow->byte_len = bytes;
 	shadow->bbs = DIV_ROUND_UP(ctrl->nseg, OHCA_BB_SIZE / OHCA_SEG_SIZE);
-	/* whole blocks are copied to where the device reads */
+	/* the poster copies whole blocks */
 	memset(seg, 0, wqe + shadow->bbs * OHCA_BB_SIZE - seg);
 	return 0;
 }
@@ -309,7 +309,7 @@ VISIBLE_IF_KUNIT int ohca_build_send_wqe(const struct ohca_qp *qp, const struct 
 /**
  * ohca_build_recv_wqe - build a receive WQE
  * @wr: the request; its SGEs fit
- * @wr_id: what the completion shall return
+ * @wr_id: wr_id of the completion
  * @wqe: where to
  *
  * Return: bytes that can be received.
@@ -326,7 +326,7 @@ u32 ohca_build_recv_wqe(const struct ib_recv_wr *wr, u64 wr_id, void *wqe)
 	return bytes;
 }
 
-/* Copies a WQE to the ring at @head and remembers it. Under the SQ's lock. */
+/* Copies a WQE to the ring at @head and fills in its shadow. Under the SQ's lock. */
 static void ohca_sq_push(struct ohca_qp *qp, u32 head, const void *wqe,
 			 const struct ohca_sq_shadow *shadow)
 {
@@ -372,7 +372,7 @@ int ohca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	old = sq->head;
 	for (head = old; wr; wr = wr->next) {
 		ret = ohca_build_send_wqe(qp, wr, wqe, &shadow);
-		/* acquire: pairs with ohca_sq_complete(), which is done with the shadow */
+		/* acquire: pairs with ohca_sq_complete(), which has read the shadow */
 		if (!ret && head - smp_load_acquire(&sq->tail) + shadow.bbs > sq->room)
 			ret = -ENOMEM;
 		if (ret) {
@@ -383,11 +383,11 @@ int ohca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		head += shadow.bbs;
 	}
 	if (head != old) {
-		/* pairs with ohca_sq_complete(): the shadows are there */
+		/* pairs with ohca_sq_complete(): the shadows are written */
 		smp_store_release(&sq->head, head);
 		dma_wmb();
 		WRITE_ONCE(qp->db->sq_pi, cpu_to_le32(head));
-		mb();	/* the index must be there before the event index is looked at */
+		mb();	/* the producer index must be visible before the event index is read */
 		if (ohca_db_needed(le32_to_cpu(READ_ONCE(qp->db->sq_event)), head, old))
 			ohca_uar_write(dev, OHCA_UAR_SQ, qp->handle | (u64)head << 32);
 		if (unlikely(READ_ONCE(dev->fatal)))
@@ -428,7 +428,7 @@ int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 
 		if (wr->num_sge < 0 || wr->num_sge > rq->max_sge)
 			ret = -EINVAL;
-		/* pairs with ohca_rq_complete(), which is done with the shadow */
+		/* pairs with ohca_rq_complete(), which has read the shadow */
 		else if (head - smp_load_acquire(&rq->tail) >= rq->room)
 			ret = -ENOMEM;
 		if (ret) {
@@ -441,11 +441,11 @@ int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		head++;
 	}
 	if (head != old) {
-		/* pairs with ohca_rq_complete(): the shadows are there */
+		/* pairs with ohca_rq_complete(): the shadows are written */
 		smp_store_release(&rq->head, head);
 		dma_wmb();
 		WRITE_ONCE(qp->db->rq_pi, cpu_to_le32(head));
-		mb();	/* the index must be there before the event index is looked at */
+		mb();	/* the producer index must be visible before the event index is read */
 		if (ohca_db_needed(le32_to_cpu(READ_ONCE(qp->db->rq_event)), head, old))
 			ohca_uar_write(dev, OHCA_UAR_RQ, qp->handle | (u64)head << 32);
 		if (unlikely(READ_ONCE(dev->fatal)))

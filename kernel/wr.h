@@ -9,7 +9,7 @@
 struct ohca_qp;
 
 /**
- * struct ohca_sq_shadow - what the driver remembers of a send WQE
+ * struct ohca_sq_shadow - the driver's record of a send WQE
  * @wr_id: the consumer's
  * @byte_len: of a READ or atomic
  * @opcode: enum ib_wc_opcode
@@ -35,7 +35,7 @@ struct ohca_rq_shadow {
  * @log: log2 of its BBs
  * @head: BB that the next WQE takes, free running
  * @tail: first BB not yet completed, free running; moved by polling
- * @room: how many BBs may be posted and not completed; all the ring, or less while it is replaced
+ * @room: limit of BBs posted and not completed: the ring's size, or less during a resize
  * @max_sge: SGEs a WQE
  * @max_inline: inline bytes a WQE
  * @off: where it lies in the QP's buffer
