@@ -14,7 +14,7 @@
 #define OHCA_MAX_PATH_BITS	127
 #define OHCA_MAX_FLOW_LABEL	0xfffff
 
-/* Length of a port's GID table, asked for once; 0 if that fails. */
+/* Length of a port's GID table, queried once; 0 if the query fails. */
 static int ohca_gid_tbl_len(struct ibv_context *ibctx, uint8_t port)
 {
 	struct ohca_context *ctx = to_octx(ibctx);
@@ -36,7 +36,7 @@ static int ohca_gid_tbl_len(struct ibv_context *ibctx, uint8_t port)
 /**
  * ohca_create_ah - ibv_create_ah()
  *
- * Return: the AH; NULL with errno EINVAL for attributes that no path can have,
+ * Return: the AH; NULL with errno EINVAL for invalid attributes,
  * or ENOMEM.
  */
 struct ibv_ah *ohca_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)

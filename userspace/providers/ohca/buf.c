@@ -6,14 +6,14 @@
 #include "ohca.h"
 
 /**
- * ohca_buf_alloc - get zeroed, page aligned memory for a queue
+ * ohca_buf_alloc - allocate zeroed, page aligned memory for a queue
  * @ctx: open device
  * @buf: filled in
- * @pd: parent domain whose allocator is asked first, or NULL
+ * @pd: parent domain whose allocator is tried first, or NULL
  * @size: bytes wanted; rounded up to pages
- * @type: told to the parent domain's allocator
+ * @type: resource_type for the parent domain's allocator
  *
- * Return: 0 or ENOMEM. The caller keeps a reference on @pd while the memory lives.
+ * Return: 0 or ENOMEM. The caller holds a reference on @pd until it frees the memory.
  */
 int ohca_buf_alloc(struct ohca_context *ctx, struct ohca_buf *buf,
 		   struct ohca_pd *pd, uint64_t size, enum ohca_res_type type)
@@ -52,9 +52,9 @@ int ohca_buf_alloc(struct ohca_context *ctx, struct ohca_buf *buf,
 }
 
 /**
- * ohca_buf_free - give a queue's memory back; the device must be done with it
+ * ohca_buf_free - free a queue's memory; the device must have stopped using it
  *
- * What was never allocated (an XRC target has no queue) is nothing to do.
+ * Does nothing for a queue without memory (of an XRC target).
  */
 void ohca_buf_free(struct ohca_buf *buf)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* The device's clock, which the timestamps of completions are of, and the time of day. */
+/* The device's clock, which is the clock of completion timestamps, and the time of day. */
 
 #include <time.h>
 
@@ -7,7 +7,7 @@
 
 #define OHCA_NS_PER_S 1000000000ull
 #define OHCA_WALL_TRIES 8
-#define OHCA_WALL_QUICK 20000u /* ns; nobody came between */
+#define OHCA_WALL_QUICK 20000u /* ns; the thread was not preempted between the readings */
 #define OHCA_WALL_GOOD (OHCA_NS_PER_S / 10)
 
 static uint32_t ohca_clock_half(struct ohca_context *ctx, unsigned int half)
@@ -20,7 +20,7 @@ uint64_t ohca_device_ns(struct ohca_context *ctx)
 {
 	uint32_t high, low;
 
-	/* Halves can be read everywhere; the upper one changes every 4 seconds. */
+	/* Reads of 32 bits are atomic everywhere; the upper half changes every 4 seconds. */
 	high = ohca_clock_half(ctx, 1);
 	low = ohca_clock_half(ctx, 0);
 	if (ohca_clock_half(ctx, 1) != high) {
@@ -30,7 +30,7 @@ uint64_t ohca_device_ns(struct ohca_context *ctx)
 	return (uint64_t)high << 32 | low;
 }
 
-/** ohca_query_rt_values - ibv_query_rt_values_ex(); as with others all is in tv_nsec */
+/** ohca_query_rt_values - ibv_query_rt_values_ex(); the result is in tv_nsec alone */
 int ohca_query_rt_values(struct ibv_context *ibctx,
 			 struct ibv_values_ex *values)
 {
@@ -55,7 +55,7 @@ static uint64_t ohca_time_ns(clockid_t id)
 	return ts.tv_sec * OHCA_NS_PER_S + ts.tv_nsec;
 }
 
-/* The best of a few looks: the processor may be away between two of the three readings. */
+/* The best of a few tries: the thread may be preempted between two of the three readings. */
 static void ohca_wall_measure(struct ohca_cq *cq)
 {
 	struct ohca_context *ctx = to_octx(cq->vcq.cq.context);
@@ -74,7 +74,7 @@ static void ohca_wall_measure(struct ohca_cq *cq)
 }
 
 /**
- * ohca_wallclock_ns - the time of day when the device's clock said @device_ns
+ * ohca_wallclock_ns - the time of day of a timestamp
  * @cq: CQ with its lock held
  * @device_ns: a timestamp
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What libibverbs has changed under its providers from version to version: each call as the
- * provider makes it. Version 54 and later; earlier ones lack an argument of
+ * Differences between versions of libibverbs: a wrapper for each call whose arguments
+ * changed. Version 54 and later; earlier ones lack an argument of
  * ibv_cmd_reg_dmabuf_mr().
  */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Life of a CQ. */
+/* CQs: creation, resize and destruction. */
 
 #include <stdlib.h>
 
@@ -51,13 +51,13 @@ static void ohca_cq_set_buf(struct ohca_cq *cq, const struct ohca_buf *buf,
  * ohca_create_cq_ex - ibv_create_cq_ex()
  *
  * Return: the CQ, of a power of two of entries; NULL with errno: EINVAL for a size
- * or vector out of range, EOPNOTSUPP for flags that are not there.
+ * or vector out of range, EOPNOTSUPP for unsupported flags.
  */
 struct ibv_cq_ex *ohca_create_cq_ex(struct ibv_context *ibctx,
 				    struct ibv_cq_init_attr_ex *attr)
 {
 	struct ohca_context *ctx = to_octx(ibctx);
-	/* What only this library has to know is not the kernel's business. */
+	/* The kernel does not accept the flags that only the library uses. */
 	struct ibv_cq_init_attr_ex kattr = *attr;
 	struct uohca_create_cq_ex_resp resp = {};
 	struct uohca_create_cq_ex cmd = {};
@@ -137,7 +137,7 @@ struct ibv_cq *ohca_create_cq(struct ibv_context *ibctx, int cqe,
 
 /*
  * An entry is valid by its owner bit and its index. Indices go on after a resize,
- * so a new ring must say "not written" for the lap that begins at @ci, which is
+ * so the owner bits of a new ring must be invalid for the lap that begins at @ci, which is
  * not always zero.
  */
 static void ohca_cq_init_owners(const struct ohca_buf *buf, uint32_t ci,
@@ -154,8 +154,8 @@ static void ohca_cq_init_owners(const struct ohca_buf *buf, uint32_t ci,
 /**
  * ohca_resize_cq - ibv_resize_cq()
  *
- * The device moves the entries that nobody has polled. Return: 0; EINVAL if @cqe
- * is out of range or below what they need; else what the kernel says.
+ * The device moves the entries that are not polled yet. Return: 0; EINVAL if @cqe
+ * is out of range or too small for them; else the kernel's errno value.
  */
 int ohca_resize_cq(struct ibv_cq *ibcq, int cqe)
 {

@@ -64,7 +64,7 @@ static int ohca_memcpy_from_dm(void *host_addr, struct ibv_dm *ibdm,
 	return 0;
 }
 
-/* Maps what the kernel told of. 0 or an errno value. */
+/* Maps the device memory that the kernel's response describes. 0 or an errno value. */
 static int ohca_dm_map(struct ohca_dm *dm, int cmd_fd,
 		       const struct ohca_dm_resp *resp)
 {
@@ -82,7 +82,7 @@ static int ohca_dm_map(struct ohca_dm *dm, int cmd_fd,
 	return 0;
 }
 
-/** ohca_alloc_dm - ibv_alloc_dm(): zeroed memory; whole pages are taken for it */
+/** ohca_alloc_dm - ibv_alloc_dm(): zeroed memory, allocated in whole pages */
 struct ibv_dm *ohca_alloc_dm(struct ibv_context *ibctx,
 			     struct ibv_alloc_dm_attr *attr)
 {
@@ -130,7 +130,7 @@ int ohca_free_dm(struct ibv_dm *ibdm)
 
 	if (err)
 		return err;
-	/* the device gives the pages to nobody else before this */
+	/* the device allocates the pages to no other process before this */
 	munmap(dm->addr, dm->map_size);
 	free(dm);
 	return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Waiting for locks of queues. */
+/* The slow paths of queue locks. */
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -26,16 +26,16 @@ static inline void ohca_cpu_relax(void)
 
 static void ohca_futex(atomic_uint *word, int op, unsigned int val)
 {
-	/* whatever it says, its callers look again */
+	/* its callers check the word again, whatever it returns */
 	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, val, NULL, NULL, 0);
 }
 
 /**
- * ohca_lock_contended - take a lock that somebody else holds
+ * ohca_lock_contended - take a lock that another thread holds
  *
- * While the holder is in the kernel, sleeps until it is back. Else spins, and sleeps for a
- * moment now and then: with more threads than processors the holder may not be running, and
- * not get to run while this thread, perhaps of a higher priority, does.
+ * While the holder is in a system call, sleeps until it has returned. Else spins, and sleeps
+ * shortly from time to time: with more threads than processors the holder may not be running,
+ * and may not be scheduled while this thread, perhaps of a higher priority, runs.
  */
 void ohca_lock_contended(struct ohca_lock *lock)
 {
@@ -57,7 +57,7 @@ void ohca_lock_contended(struct ohca_lock *lock)
 					  memory_order_acquire));
 }
 
-/** ohca_lock_slow - take a lock for a system call: ohca_unlock_slow() gives it back */
+/** ohca_lock_slow - take a lock for a system call; release it with ohca_unlock_slow() */
 void ohca_lock_slow(struct ohca_lock *lock)
 {
 	ohca_lock(lock);
@@ -65,10 +65,10 @@ void ohca_lock_slow(struct ohca_lock *lock)
 }
 
 /**
- * ohca_unlock_slow - give back a lock of ohca_lock_slow() and wake who waits for it
+ * ohca_unlock_slow - release a lock of ohca_lock_slow() and wake its waiters
  *
- * Who is about to sleep sees in the kernel that @slow is 0. Who sees the 1 of a holder after this
- * one may take its wake-up for this one's, and looks again.
+ * A thread that is about to sleep finds in the kernel that @slow is 0. A thread that sees the 1 of
+ * a later holder may get the wake-up of this one, and checks again.
  */
 void ohca_unlock_slow(struct ohca_lock *lock)
 {

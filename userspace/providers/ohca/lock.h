@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Locks of queues. One is held for the instructions of a post or a poll, as a spinlock; or,
- * where a queue changes its size, for as long as the kernel takes, and then its waiters sleep.
+ * Locks of queues. A post or a poll holds one as a spinlock; a resize holds it during a
+ * system call, and then its waiters sleep.
  */
 
 #ifndef OHCA_LOCK_H
@@ -16,9 +16,9 @@
 #define OHCA_INLINE static inline ALWAYS_INLINE
 
 /**
- * struct ohca_lock - spinlock that may be switched off
- * @held: 1 while somebody holds it
- * @slow: 1 while the holder is in the kernel; a futex
+ * struct ohca_lock - spinlock that may be disabled
+ * @held: 1 while it is held
+ * @slow: 1 while the holder is in a system call; a futex
  * @needed: false if the consumer promised to use one thread only (thread domain,
  *	IBV_CREATE_CQ_ATTR_SINGLE_THREADED), and only that can take it
  */
@@ -32,7 +32,7 @@ void ohca_lock_contended(struct ohca_lock *lock) OHCA_COLD;
 void ohca_lock_slow(struct ohca_lock *lock);
 void ohca_unlock_slow(struct ohca_lock *lock);
 
-/** ohca_lock_init - a lock that nobody holds */
+/** ohca_lock_init - initialize a lock that is not held */
 static inline void ohca_lock_init(struct ohca_lock *lock, bool needed)
 {
 	atomic_init(&lock->held, 0);
@@ -43,8 +43,8 @@ static inline void ohca_lock_init(struct ohca_lock *lock, bool needed)
 /**
  * ohca_trylock - take a lock if it is free
  *
- * The hot functions try first and leave the wait to a second, out of line copy of
- * themselves: without a call in them they need no stack frame.
+ * The hot functions try first, and call a second, out of line copy of themselves to
+ * wait: without a call in them they need no stack frame.
  */
 static inline bool ohca_trylock(struct ohca_lock *lock)
 {
@@ -53,7 +53,7 @@ static inline bool ohca_trylock(struct ohca_lock *lock)
 						memory_order_acquire));
 }
 
-/** ohca_lock - take a lock; whoever has it gives it back with ohca_unlock() */
+/** ohca_lock - take a lock; release it with ohca_unlock() */
 static inline void ohca_lock(struct ohca_lock *lock)
 {
 	if (!ohca_trylock(lock))
@@ -61,9 +61,9 @@ static inline void ohca_lock(struct ohca_lock *lock)
 }
 
 /**
- * ohca_unlock - the reverse
+ * ohca_unlock - release a lock
  *
- * Also of a lock that was not needed, and so never taken: a store is less than a look.
+ * Also a lock that was not needed and so never taken: a store is cheaper than a test.
  */
 static inline void ohca_unlock(struct ohca_lock *lock)
 {

@@ -139,8 +139,8 @@ int ohca_dealloc_mw(struct ibv_mw *mw)
 /**
  * ohca_bind_mw - ibv_bind_mw(): bind a type 1 window
  *
- * A window of no length stays unbound. The window has its new R_Key when the WQE
- * is posted, as the verb wants it.
+ * A window of length 0 stays unbound. The window has its new R_Key when the WQE
+ * is posted, as the verb requires.
  */
 int ohca_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw,
 		 struct ibv_mw_bind *bind)

@@ -54,7 +54,7 @@ static void ohca_free_context(struct ibv_context *ibctx)
 	free(ctx);
 }
 
-/* What is not named here is not there and fails with EOPNOTSUPP. */
+/* Operations that are not listed here fail with EOPNOTSUPP. */
 static const struct verbs_context_ops ohca_ctx_ops = {
 	.advise_mr = ibv_cmd_advise_mr,
 	.alloc_dm = ohca_alloc_dm,
@@ -114,7 +114,7 @@ static const struct verbs_context_ops ohca_ctx_ops = {
 	.unimport_pd = ohca_unimport_pd,
 };
 
-/* Limits are shifted by and divided with: refuse what the contract does not allow. */
+/* Limits are used in shifts and divisions, so values that the contract forbids are refused. */
 static int ohca_take_limits(struct ohca_context *ctx,
 			    const struct ohca_alloc_ucontext_resp *resp)
 {
@@ -142,7 +142,7 @@ static int ohca_take_limits(struct ohca_context *ctx,
 	return 0;
 }
 
-/* What follows once the kernel has told of the context: 0 or an errno value. */
+/* Initializes a context from the kernel's response: 0 or an errno value. */
 static int ohca_context_init(struct ohca_context *ctx,
 			     const struct ohca_alloc_ucontext_resp *resp)
 {
@@ -154,7 +154,7 @@ static int ohca_context_init(struct ohca_context *ctx,
 		return err;
 	ctx->page_size = sysconf(_SC_PAGESIZE);
 	ctx->uar_size = resp->uar_mmap_size;
-	/* read for the clock */
+	/* mapped readable for the clock */
 	ctx->uar = mmap(NULL, ctx->uar_size, PROT_READ | PROT_WRITE, MAP_SHARED,
 			ctx->ibv_ctx.context.cmd_fd, resp->uar_mmap_key);
 	if (ctx->uar == MAP_FAILED)
@@ -176,14 +176,15 @@ static int ohca_context_init(struct ohca_context *ctx,
 	return 0;
 }
 
-/* Of this program; tests build it as if it were another. */
+/* Size of this program's words; tests build the file with another one. */
 #ifndef OHCA_PROGRAM_BITS
 #define OHCA_PROGRAM_BITS (8 * sizeof(void *))
 #endif
 
 /*
  * A doorbell is one store of 64 bits: the device ignores others (enum ohca_uar_off). A 32-bit
- * program may make two of it, and would wait for ever without being told why. 0 or EOPNOTSUPP.
+ * program may split it into two, which the device ignores; its queues would stall. Return: 0 or
+ * EOPNOTSUPP.
  */
 static int ohca_check_program(struct ohca_context *ctx)
 {
@@ -227,9 +228,9 @@ static struct verbs_context *ohca_alloc_context(struct ibv_device *ibdev,
 }
 
 /*
- * A context that another process has opened and passed on as @cmd_fd. It is the same
- * context: its doorbell page is mapped once more, and objects made on either side can
- * be used on both.
+ * Imports a context that another process has opened and passed as @cmd_fd. It is the same
+ * context: its doorbell page is mapped again, and both processes can use objects that either
+ * creates.
  */
 static struct verbs_context *ohca_import_context(struct ibv_device *ibdev,
 						 int cmd_fd)

@@ -29,7 +29,7 @@
 #define OHCA_MAX_PORTS 2
 
 /**
- * enum ohca_res_type - what a parent domain's allocator is asked for
+ * enum ohca_res_type - the use of memory from a parent domain's allocator
  *
  * Passed as resource_type to the callbacks of struct ibv_parent_domain_init_attr.
  */
@@ -42,7 +42,7 @@ enum ohca_res_type {
 /**
  * struct ohca_context - one open device
  * @uar: its doorbell page
- * @dying: QPs from before the kernel destroys them until their CQs are cleaned
+ * @dying: QPs that are being destroyed and whose CQs are not cleaned yet
  * @dying_srqs: the same for XRC SRQs
  * @dying_lock: guards @dying and @dying_srqs. No command runs under it. It is taken before the
  *	lock of a CQ.
@@ -60,7 +60,7 @@ struct ohca_context {
 	uint8_t log_max_srq_wqes;
 	uint8_t log_max_cqe;
 	uint8_t num_ports;
-	/* GID table length of each port, 0 while unknown */
+	/* GID table length of each port; 0: not queried yet */
 	atomic_int gid_tbl_len[OHCA_MAX_PORTS];
 	struct list_head dying;
 	struct list_head dying_srqs;
@@ -75,10 +75,10 @@ struct ohca_td {
 
 /**
  * struct ohca_pd - protection domain or parent domain
- * @ibv_pd: as libibverbs sees it
- * @pdn: the device's number of it; of a parent domain that of @base
+ * @ibv_pd: the library's part
+ * @pdn: its number; of a parent domain that of @base
  * @refs: parent domains, queues and AHs that refer to it from user space
- * @base: parent domain: the protection domain it stands for; else NULL
+ * @base: parent domain: its protection domain; else NULL
  * @td: parent domain: its thread domain or NULL
  * @alloc: parent domain: the consumer's allocator or NULL
  * @free: the reverse of @alloc
@@ -113,8 +113,8 @@ struct ohca_buf {
 
 /**
  * struct ohca_dm - device memory
- * @vdm: as libibverbs sees it
- * @addr: where it is mapped
+ * @vdm: the library's part
+ * @addr: address of the mapping
  * @map_size: bytes mapped, whole pages
  * @length: its bytes
  */
@@ -127,7 +127,7 @@ struct ohca_dm {
 
 /**
  * struct ohca_ah - address handle
- * @ibv_ah: as libibverbs sees it
+ * @ibv_ah: the library's part
  * @pdn: number of the protection domain whose QPs may send by it
  * @av: ready to be copied into a WQE
  * @pd: refers to it
@@ -148,11 +148,11 @@ struct ohca_srq;
  * @mask: entries of the ring - 1
  * @log_size: log2 of the entries of the ring
  * @ci: consumer index
- * @lock: guards everything above
- * @cur: extended polling: entry that the read functions look at
+ * @lock: guards the members above
+ * @cur: extended polling: entry of the read functions
  * @tm_srqs: SRQs with tags that complete here
- * @wall_offset: what to add to a timestamp for the time of day, in ns
- * @wall_until: CLOCK_MONOTONIC, in ns, until when @wall_offset is good
+ * @wall_offset: offset from a timestamp to the time of day, in ns
+ * @wall_until: CLOCK_MONOTONIC, in ns, end of the validity of @wall_offset
  * @arm_sn: events taken from this CQ
  * @cqn: number of the CQ
  * @uar: doorbell page
@@ -185,9 +185,9 @@ struct ohca_cq {
  * @ci: the device's consumer index as last seen
  * @size: WQEs of the ring
  * @log_stride: log2 of the stride in bytes
- * @offset_mask: takes an index in bytes to an offset in @ring
+ * @offset_mask: mask from an index in bytes to an offset in @ring
  * @sge_limit: SGEs a WQE may have + 1; 0 while nothing may be posted
- * @lock: guards everything above
+ * @lock: guards the members above
  */
 struct ohca_rq {
 	uint8_t *ring;
@@ -207,23 +207,23 @@ struct ohca_rq {
  * @pi: producer index in basic blocks
  * @ci: the device's consumer index as last seen
  * @size: basic blocks of the ring
- * @ops: bit n: operation n of enum ohca_wqe_op may be posted now; 0 in the states
- *	in which none may, so that one test covers type, state and opcode
+ * @ops: bit n: operation n of enum ohca_wqe_op may be posted now; 0 in states in
+ *	which none may, so that one test covers type, state and opcode
  * @post_ops: of these, those that ibv_post_send() can express
  * @fast_ops: of these, those with data, without an XRC segment
- * @no_flags: flags of enum ibv_send_flags that are refused
- * @slow_flags: these, inline, and all that are none
+ * @no_flags: bits of enum ibv_send_flags that are invalid
+ * @slow_flags: @no_flags, inline, and all undefined bits
  * @sge_limit: SGEs a WQE may have + 1
  * @max_inline: inline bytes a WQE may have
- * @max_tso_header: bytes of headers before a large segment; 0: there are none
+ * @max_tso_header: largest headers before a large segment, bytes; 0: no large segments
  * @dgram: every WQE carries an address vector
  * @pdn: number of the QP's protection domain
- * @xrc: every WQE that sends something carries an XRC segment
- * @room: basic blocks that may be in use with the largest WQE still fitting
- * @offset_mask: takes an index in bytes to an offset in @ring
- * @lock: guards everything above and below; a builder holds it from wr_start on
+ * @xrc: every WQE that sends a packet carries an XRC segment
+ * @room: most basic blocks in use with which the largest WQE still fits
+ * @offset_mask: mask from an index in bytes to an offset in @ring
+ * @lock: guards the members above and below; a builder holds it from wr_start() on
  * @wqe: builder: WQE under construction or NULL
- * @wqe_pi: builder: index of its first block; PI of what is complete if @wqe is NULL
+ * @wqe_pi: builder: index of its first block; without @wqe the PI of the complete WQEs
  * @wqe_bbs: builder: its blocks so far
  * @wqe_hdr: builder: its segments before the SGEs or inline data
  * @err: builder: first error
@@ -264,18 +264,18 @@ struct ohca_sq {
  * @handle: the number doorbells and CQEs use
  * @all_ops: value of @sq.ops in the states in which posting is allowed
  * @rq_sge_limit: value of @rq.sge_limit in such states
- * @tags: its SRQ has tags: the send queue is the device's
+ * @tags: its SRQ has tags: the device uses the send queue
  * @wqe_bbs: basic blocks of the largest send WQE
- * @cap: what was reported when its sizes were set last
+ * @cap: capabilities as last reported
  * @buf: holds the rings and @db
  * @pd: parent domain it refers to, or NULL
  * @dying: in @ohca_context.dying
- * @cleaned: the CQs hold nothing of it any more; guarded by @ohca_context.dying_lock
+ * @cleaned: its CQs are cleaned; guarded by @ohca_context.dying_lock
  * @sq: send queue
  * @rq: receive queue; unused with an SRQ
  *
- * Those who send and those who receive may be different threads. Each queue has its cache lines;
- * what both read hardly ever changes. Made by ohca_qp_new().
+ * Different threads may send and receive. Each queue has its own cache lines; members that both
+ * read rarely change. Allocated by ohca_qp_new().
  */
 struct ohca_qp {
 	struct verbs_qp vqp;
@@ -300,14 +300,14 @@ struct ohca_qp {
  * @ring: list operations
  * @size: entries of the ring
  * @pi: producer index
- * @ci: operations whose result has been looked at
+ * @ci: operations whose result has been read
  * @num_tags: tags
- * @free: first that is free; @num_tags: none is
- * @lock: guards everything above, and @tag; taken with the CQ's lock held, or the SRQ's; always
+ * @free: first free tag; @num_tags: none is free
+ * @lock: guards the members above, and @tag; taken with the CQ's lock held, or the SRQ's; always
  *	needed
  * @cq: CQ of the SRQ
- * @next: SRQ that has the same
- * @tag: by number; @tag.next is the free one after it
+ * @next: next SRQ with tags of the same CQ
+ * @tag: by number; @tag.next is the next free one
  */
 struct ohca_tm {
 	struct ohca_hw_tm_wqe *ring;
@@ -403,8 +403,8 @@ static inline bool ohca_has_feature(const struct ohca_context *ctx,
 }
 
 /*
- * Words shared with the device. What it wrote before a word that was loaded is seen
- * after the load; what was written before a store is there when it sees the store.
+ * Words shared with the device. A load sees all that the device wrote before the word;
+ * the device sees all that was written before a store when it sees the store.
  * On x86 both are plain moves.
  */
 static inline uint32_t ohca_load_le32(const __le32 *p)
@@ -420,7 +420,7 @@ static inline void ohca_store_le32(__le32 *p, uint32_t v)
 }
 
 /*
- * ohca_ring - publish a producer index, ring the doorbell if the device asked
+ * ohca_ring - publish a producer index, and ring the doorbell if the device requested it
  * @pi: producer index in the doorbell record
  * @event: the device's event index
  * @old_pi: published before
@@ -429,7 +429,7 @@ static inline void ohca_store_le32(__le32 *p, uint32_t v)
  * @handle: number of the queue
  *
  * Called with the queue's lock held. The full barrier pairs with the device's,
- * between its store of the event index and its last look at the producer index:
+ * between its store of the event index and its last read of the producer index:
  * one of the two sees the other's store.
  */
 static inline void ohca_ring(__le32 *pi, const __le32 *event, uint32_t old_pi,
@@ -439,7 +439,7 @@ static inline void ohca_ring(__le32 *pi, const __le32 *event, uint32_t old_pi,
 	ohca_store_le32(pi, new_pi);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (unlikely(ohca_db_needed(ohca_load_le32(event), new_pi, old_pi))) {
-		/* the fence is among processors; the index goes to the device first */
+		/* the fence orders processors; the index must reach the device first */
 		udma_to_device_barrier();
 		mmio_write64_le(db, htole64((uint64_t)new_pi << 32 | handle));
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The commands of rdma/ohca-abi.h, wrapped as libibverbs wants them. */
+/* The commands of rdma/ohca-abi.h, wrapped as libibverbs requires. */
 
 #ifndef OHCA_PROVIDER_ABI_H
 #define OHCA_PROVIDER_ABI_H

@@ -42,7 +42,7 @@ struct ibv_pd *ohca_import_pd(struct ibv_context *ibctx, uint32_t handle)
 		errno = ENOMEM;
 		return NULL;
 	}
-	/* this asks whether there is such a PD, too */
+	/* this also checks that the PD exists */
 	fill_attr_in_obj(cmd, OHCA_ATTR_QUERY_PD_HANDLE, handle);
 	fill_attr_out_ptr(cmd, OHCA_ATTR_QUERY_PD_RESP, &resp);
 	if (execute_ioctl(ibctx, cmd)) {
@@ -58,8 +58,8 @@ struct ibv_pd *ohca_import_pd(struct ibv_context *ibctx, uint32_t handle)
 /**
  * ohca_unimport_pd - ibv_unimport_pd(); the protection domain itself stays
  *
- * What refers to it here must be gone; if it is not, the verb has no way to say so,
- * and the memory stays.
+ * No object of this process may refer to it; if one does, the verb cannot return an error,
+ * and the memory stays allocated.
  */
 void ohca_unimport_pd(struct ibv_pd *ibpd)
 {
@@ -72,9 +72,9 @@ void ohca_unimport_pd(struct ibv_pd *ibpd)
 /**
  * ohca_dealloc_pd - ibv_dealloc_pd() of either kind
  *
- * Return: 0; EBUSY while something refers to it (IBTA vol 1, 11.2.1.6), else what the kernel
- * says. What the kernel does not know of is counted in @refs: AHs, parent domains, and the
- * queues of a parent domain.
+ * Return: 0; EBUSY while something refers to it (IBTA vol 1, 11.2.1.6), else the kernel's
+ * errno value. @refs counts the objects that the kernel does not know: AHs, parent domains, and
+ * the queues of a parent domain.
  */
 int ohca_dealloc_pd(struct ibv_pd *ibpd)
 {

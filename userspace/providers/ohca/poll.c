@@ -186,7 +186,7 @@ void ohca_cq_event(struct ibv_cq *ibcq)
 				  memory_order_relaxed);
 }
 
-/** ohca_cq_pending - entries the device has written and nobody has polled, lock held */
+/** ohca_cq_pending - entries that the device has written and that are not polled yet; lock held */
 uint32_t ohca_cq_pending(const struct ohca_cq *cq)
 {
 	uint32_t ci = ohca_cq_ci(cq);
@@ -198,8 +198,8 @@ uint32_t ohca_cq_pending(const struct ohca_cq *cq)
 }
 
 /*
- * Whether @cqe is of the QP with @number, or if @xrc of that XRC SRQ. What an SRQ has received
- * of a target, or by tags, is the SRQ's.
+ * Whether @cqe belongs to the QP with @number, or if @xrc to that XRC SRQ. Receives of a target,
+ * or by tags, belong to the SRQ.
  */
 static bool ohca_cqe_is_of(const struct ohca_hw_cqe *cqe, bool xrc,
 			   uint32_t number)
@@ -212,9 +212,8 @@ static bool ohca_cqe_is_of(const struct ohca_hw_cqe *cqe, bool xrc,
 }
 
 /*
- * What others have left moves up to the end, so that the order is kept and a single step
- * of the consumer index gives the space back. An entry's owner bit belongs to its place
- * and stays.
+ * Moves the entries of other QPs towards the producer index, which keeps their order, so that one
+ * step of the consumer index frees the space. The owner bit belongs to the slot and is not moved.
  */
 static void ohca_cq_remove(struct ohca_cq *cq, bool xrc, uint32_t number)
 {
@@ -243,7 +242,7 @@ static void ohca_cq_remove(struct ohca_cq *cq, bool xrc, uint32_t number)
 /**
  * ohca_cq_clean - remove the completions of a QP that is destroyed or reset
  * @cq: CQ
- * @handle: the QP; the device writes no entries of it any more
+ * @handle: the QP; the device writes no further entries of it
  */
 void ohca_cq_clean(struct ohca_cq *cq, uint32_t handle)
 {
@@ -253,7 +252,7 @@ void ohca_cq_clean(struct ohca_cq *cq, uint32_t handle)
 /**
  * ohca_cq_clean_srq - remove the completions of an XRC SRQ that is destroyed
  * @cq: the SRQ's CQ
- * @srqn: the SRQ; the device writes no entries of it any more
+ * @srqn: the SRQ; the device writes no further entries of it
  */
 void ohca_cq_clean_srq(struct ohca_cq *cq, uint32_t srqn)
 {
@@ -269,7 +268,7 @@ static OHCA_COLD int ohca_cq_show_tag(struct ohca_cq *cq,
 	return 0;
 }
 
-/* Makes @cqe the one that the read functions look at. Return: 0. */
+/* Sets @cqe as the entry of the read functions. Return: 0. */
 static inline int ohca_cq_show(struct ohca_cq *cq,
 			       const struct ohca_hw_cqe *cqe)
 {
@@ -281,7 +280,7 @@ static inline int ohca_cq_show(struct ohca_cq *cq,
 	return 0;
 }
 
-/* Entries stay where they are, for the read functions, until ohca_end_poll(). */
+/* Entries stay in the ring for the read functions until ohca_end_poll(). */
 static int ohca_start_poll(struct ibv_cq_ex *ibcq,
 			   struct ibv_poll_cq_attr *attr)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Life and states of a QP. */
+/* QPs: creation, states, resize and destruction. */
 
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@
 
 #define OHCA_MPE_OPS (OHCA_BIT(OHCA_OP_FLUSH) | OHCA_BIT(OHCA_OP_ATOMIC_WRITE))
 
-/* Operations whose feature the device has not. */
+/* Operations whose feature the device does not have. */
 static uint32_t ohca_missing_ops(const struct ohca_context *ctx)
 {
 	uint32_t ops = 0;
@@ -33,7 +33,7 @@ static uint32_t ohca_missing_ops(const struct ohca_context *ctx)
 	return ops;
 }
 
-/* Bits of enum ohca_wqe_op that a QP type has; 0 for a type that is not there. */
+/* Bits of enum ohca_wqe_op that a QP type has; 0 for an unsupported type. */
 static uint32_t ohca_type_ops(const struct ohca_context *ctx,
 			      enum ibv_qp_type type)
 {
@@ -59,7 +59,7 @@ static uint32_t ohca_type_ops(const struct ohca_context *ctx,
 	return ops & ~ohca_missing_ops(ctx);
 }
 
-/* Flags of enum ibv_send_flags that requests on a QP of this type may not have. */
+/* Bits of enum ibv_send_flags that are invalid for a QP of this type. */
 static uint32_t ohca_type_no_flags(const struct ohca_context *ctx,
 				   enum ibv_qp_type type)
 {
@@ -69,7 +69,7 @@ static uint32_t ohca_type_no_flags(const struct ohca_context *ctx,
 		       IBV_SEND_IP_CSUM;
 }
 
-/* Whatever concerns both queues: no one posts meanwhile. */
+/* Takes both queues' locks: no thread posts meanwhile. */
 static void ohca_qp_lock(struct ohca_qp *qp)
 {
 	ohca_lock(&qp->sq.lock);
@@ -85,12 +85,12 @@ static void ohca_qp_unlock(struct ohca_qp *qp)
 /*
  * What may be posted in a state (IBTA vol 1, 10.3.1): receives from INIT on, sends
  * from RTS on; in the error state both, to be flushed. With both locks held, or before
- * anyone knows the QP.
+ * the QP is published.
  */
 static void ohca_qp_set_state(struct ohca_qp *qp, enum ibv_qp_state state)
 {
 	qp->sq.ops = state >= IBV_QPS_RTS ? qp->all_ops : 0;
-	/* the builders' alone: ibv_send_wr has no fields for the one, nobody uses the other's */
+	/* builders only: ibv_send_wr has no fields for FLUSH, and its TSO fields are not used */
 	qp->sq.post_ops = qp->sq.ops &
 			  ~(OHCA_BIT(OHCA_OP_FLUSH) | OHCA_BIT(OHCA_OP_TSO));
 	qp->sq.fast_ops = qp->sq.xrc ? 0 : qp->sq.post_ops & ~OHCA_NO_DATA_OPS;
@@ -102,13 +102,13 @@ static uint32_t ohca_min(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Whether the send queue of a QP of this SRQ is the device's. */
+/* Whether the device uses the send queue of a QP of this SRQ. */
 static bool ohca_has_tags(struct ibv_srq *srq)
 {
 	return srq && to_osrq(srq)->tm;
 }
 
-/* Bytes of headers that the QP may send large segments with; 0: it sends none. */
+/* Largest headers of the QP's large segments, bytes; 0: no large segments. */
 static uint32_t ohca_tso_header(const struct ibv_qp_init_attr_ex *attr)
 {
 	return attr->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER ?
@@ -116,7 +116,7 @@ static uint32_t ohca_tso_header(const struct ibv_qp_init_attr_ex *attr)
 		       0;
 }
 
-/* What ohca_qp_plan() works out. */
+/* The result of ohca_qp_plan(). */
 struct ohca_qp_plan {
 	bool dgram;
 	bool xrc;
@@ -126,18 +126,18 @@ struct ohca_qp_plan {
 	uint32_t log_sq;
 	uint32_t log_rq;
 	uint32_t log_stride;
-	struct ibv_qp_cap cap;	/* what can really be posted */
+	struct ibv_qp_cap cap;	/* what can be posted */
 };
 
-/* Requests that a queue may be created for; also what query_device says. */
+/* Largest number of requests of a queue, as query_device reports it. */
 static uint32_t ohca_max_qp_wr(const struct ohca_context *ctx)
 {
 	return 1u << ohca_min(ctx->log_max_sq_bbs, ctx->log_max_rq_wqes);
 }
 
 /*
- * Sizes of the queues for as many requests as @cap says; all else of @plan is known. What
- * an SRQ with tags leaves of a send queue is one block that nobody uses. 0 or EINVAL.
+ * Sets the sizes of the queues for the requests of @cap; the rest of @plan is set. With
+ * an SRQ with tags the send queue is one unused block. 0 or EINVAL.
  */
 static int ohca_qp_plan_wrs(const struct ohca_context *ctx,
 			    const struct ibv_qp_cap *cap, bool tags,
@@ -210,7 +210,7 @@ static int ohca_qp_plan(const struct ohca_context *ctx,
 	return ohca_qp_plan_wrs(ctx, cap, tags, plan);
 }
 
-/* The plan of @qp, but for the sizes, which are ohca_qp_plan_wrs()'s and may change meanwhile. */
+/* The plan of @qp without the sizes, which ohca_qp_plan_wrs() sets. */
 static struct ohca_qp_plan ohca_qp_planned(struct ohca_qp *qp)
 {
 	struct ohca_qp_plan plan;
@@ -239,7 +239,7 @@ static int ohca_qp_alloc_buf(struct ohca_context *ctx, struct ohca_pd *pd,
 			      OHCA_RES_QP);
 }
 
-/* Post to @buf from now on; with both locks held, or before anyone knows the QP. */
+/* Moves the queues to @buf; with both locks held, or before the QP is published. */
 static void ohca_qp_set_buf(struct ohca_qp *qp, const struct ohca_buf *buf,
 			    const struct ohca_qp_plan *plan)
 {
@@ -288,7 +288,7 @@ static int ohca_check_qp_attr(const struct ohca_context *ctx,
 		return EOPNOTSUPP;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->send_cq)
 		return EINVAL;
-	/* the core knows no receive side of an initiator, whatever is said of it */
+	/* the kernel takes no receive queue of an initiator, whatever the attributes have */
 	if (attr->qp_type == IBV_QPT_XRC_SEND ? !!attr->srq : !attr->recv_cq)
 		return EINVAL;
 	if (ohca_has_tags(attr->srq) &&
@@ -298,8 +298,8 @@ static int ohca_check_qp_attr(const struct ohca_context *ctx,
 }
 
 /*
- * What a target has received belongs to SRQs and stays, as do messages of an SRQ with tags,
- * which say what becomes of these; an initiator receives nothing.
+ * Receives of a target belong to SRQs and stay, as do messages of an SRQ with tags, which free
+ * tags; an initiator receives nothing.
  */
 static void ohca_qp_clean_cqs(struct ohca_qp *qp)
 {
@@ -312,7 +312,7 @@ static void ohca_qp_clean_cqs(struct ohca_qp *qp)
 		ohca_cq_clean(to_ocq(ibqp->recv_cq), qp->handle);
 }
 
-/* With the dying's lock, once the kernel has destroyed @qp: clean its CQs, if nobody has. */
+/* With @dying_lock held, after the kernel has destroyed @qp: cleans its CQs if not done yet. */
 static void ohca_qp_clean_dead(struct ohca_qp *qp)
 {
 	if (!qp->cleaned)
@@ -321,14 +321,14 @@ static void ohca_qp_clean_dead(struct ohca_qp *qp)
 }
 
 /**
- * ohca_qp_take_number - make a number have nothing to do with an earlier QP
+ * ohca_qp_take_number - remove the completions of an earlier QP with the same number
  * @ctx: open device
- * @handle: of a QP that the kernel has just made
+ * @handle: of a QP that the kernel has just created
  *
- * A number is free again when the kernel has destroyed its QP. The completions of that QP are
- * searched for by it when the library has returned from the command, that is when all events of
- * the QP are acknowledged. Who makes the new one may be who is to acknowledge them: so it does
- * not wait but cleans.
+ * The kernel may reuse a number as soon as it has destroyed the QP. The destroying thread removes
+ * the QP's completions after the command has returned, that is after all events of the QP are
+ * acknowledged. The creating thread may be the one that acknowledges them; so it removes the
+ * completions itself and does not wait.
  */
 void ohca_qp_take_number(struct ohca_context *ctx, uint32_t handle)
 {
@@ -341,7 +341,7 @@ void ohca_qp_take_number(struct ohca_context *ctx, uint32_t handle)
 	pthread_mutex_unlock(&ctx->dying_lock);
 }
 
-/** ohca_qp_new - memory of a QP, all zero, for free(); NULL if there is none */
+/** ohca_qp_new - allocate a zeroed QP, to be freed with free(); NULL without memory */
 struct ohca_qp *ohca_qp_new(void)
 {
 	struct ohca_qp *qp = aligned_alloc(OHCA_CACHE_LINE, sizeof(*qp));
@@ -354,9 +354,9 @@ struct ohca_qp *ohca_qp_new(void)
 /**
  * ohca_create_qp_ex - ibv_create_qp_ex()
  *
- * On return @attr->cap holds what can really be posted. NULL with errno: EINVAL
- * for sizes out of range, EOPNOTSUPP for types and operations that are not there,
- * ENOMEM, or what the kernel says.
+ * On return @attr->cap holds what can be posted. NULL with errno: EINVAL
+ * for sizes out of range, EOPNOTSUPP for unsupported types and operations,
+ * ENOMEM, or the kernel's.
  */
 struct ibv_qp *ohca_create_qp_ex(struct ibv_context *ibctx,
 				 struct ibv_qp_init_attr_ex *attr)
@@ -456,7 +456,7 @@ struct ibv_qp *ohca_create_qp(struct ibv_pd *ibpd,
 	return qp;
 }
 
-/* The device has forgotten the queues: begin again with a record of zeroes. With both locks. */
+/* The device has reset the queues: restarts them with a zeroed record. With both locks. */
 static void ohca_qp_reset(struct ohca_qp *qp)
 {
 	qp->sq.pi = 0;
@@ -468,8 +468,8 @@ static void ohca_qp_reset(struct ohca_qp *qp)
 }
 
 /*
- * Queues of other lengths. The device moves what is outstanding, in any state, while nobody
- * can post; it goes on sending and receiving before and after.
+ * Resizes the queues. The device moves the outstanding WQEs, in any state, while no thread
+ * can post; it sends and receives before and after.
  */
 static int ohca_resize_qp(struct ohca_qp *qp, struct ibv_qp_attr *attr,
 			  int attr_mask)
@@ -483,7 +483,7 @@ static int ohca_resize_qp(struct ohca_qp *qp, struct ibv_qp_attr *attr,
 
 	if (!ohca_has_feature(ctx, OHCA_FEATURE_QP_RESIZE))
 		return EOPNOTSUPP;
-	/* a target has no queue, nor has, of its own, a QP of an SRQ with tags */
+	/* neither a target nor a QP of an SRQ with tags has queues of its own */
 	if (attr_mask != IBV_QP_CAP || !plan.wqe_bbs || qp->tags ||
 	    attr->cap.max_send_sge != plan.cap.max_send_sge ||
 	    (plan.has_rq && attr->cap.max_recv_sge != plan.cap.max_recv_sge) ||
@@ -504,7 +504,7 @@ static int ohca_resize_qp(struct ohca_qp *qp, struct ibv_qp_attr *attr,
 	ohca_lock_slow(&qp->sq.lock);
 	ohca_lock_slow(&qp->rq.lock);
 	old = qp->buf;
-	/* the device looks whether all fit */
+	/* the device checks that all fit */
 	err = ibv_cmd_modify_qp_ex(&qp->vqp.qp, attr, attr_mask, &cmd.ibv_cmd,
 				   sizeof(cmd), &resp.ibv_resp, sizeof(resp));
 	if (!err)
@@ -521,11 +521,11 @@ static int ohca_resize_qp(struct ohca_qp *qp, struct ibv_qp_attr *attr,
  * ohca_modify_qp - ibv_modify_qp(); RESET drops what was posted and completed
  *
  * IBV_QP_CAP stands alone. max_send_wr and max_recv_wr may change, the latter, if within the
- * limit, is ignored without a receive queue; @attr->cap becomes what can really be posted.
+ * limit, is ignored without a receive queue; @attr->cap becomes what can be posted.
  *
  * Return: 0; with IBV_QP_CAP: EINVAL for sizes out of range, other attributes or other
  * limits that change, or if more is outstanding than would fit; EOPNOTSUPP if the device
- * cannot; else what the kernel says. Except for 0 nothing has changed.
+ * cannot; else the kernel's errno value. On failure nothing has changed.
  */
 int ohca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 {
@@ -562,7 +562,7 @@ int ohca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 			       sizeof(cmd));
 	if (err)
 		return err;
-	/* who resizes the queues meanwhile has both their locks */
+	/* a thread that resizes the queues meanwhile holds both locks */
 	ohca_lock(&qp->sq.lock);
 	attr->cap = qp->cap;
 	ohca_unlock(&qp->sq.lock);
@@ -573,8 +573,8 @@ int ohca_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 /**
  * ohca_destroy_qp - ibv_destroy_qp()
  *
- * The kernel's answer means that the device touches the queues no more and writes
- * no more completions; those that are left in the CQs go too.
+ * After the command the device no longer accesses the queues and writes no further
+ * completions; those in the CQs are removed.
  */
 int ohca_destroy_qp(struct ibv_qp *ibqp)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Life of an SRQ. */
+/* SRQs: creation, resize and destruction. */
 
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 #define OHCA_TM_SRQ_MASK                                                       \
 	(OHCA_BASIC_SRQ_MASK | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM)
 
-/* The device's limits are the kernel's to check; these are for the arithmetic here. */
+/* The kernel checks the device's limits; these bound the arithmetic here. */
 static int ohca_check_tm_attr(const struct ohca_context *ctx,
 			      const struct ibv_srq_init_attr_ex *attr)
 {
@@ -59,7 +59,7 @@ static int ohca_check_srq_attr(const struct ohca_context *ctx,
 	return tm ? ohca_check_tm_attr(ctx, attr) : 0;
 }
 
-/* Post to @buf from now on; with all locks of the SRQ held, or before anyone knows it. */
+/* Moves the queue to @buf; with all locks of the SRQ held, or before the SRQ is published. */
 static void ohca_srq_set_buf(struct ohca_srq *srq, const struct ohca_buf *buf,
 			     uint32_t log_size)
 {
@@ -75,7 +75,7 @@ static void ohca_srq_set_buf(struct ohca_srq *srq, const struct ohca_buf *buf,
 								rq->log_stride);
 }
 
-/* With the dying's lock, once the kernel has destroyed @srq: as ohca_qp_clean_dead(). */
+/* With @dying_lock held, after the kernel has destroyed @srq: as ohca_qp_clean_dead(). */
 static void ohca_srq_clean_dead(struct ohca_srq *srq)
 {
 	if (!srq->cleaned)
@@ -98,8 +98,8 @@ static void ohca_srq_take_number(struct ohca_context *ctx, uint32_t srqn)
 /**
  * ohca_create_srq_ex - ibv_create_srq_ex(): basic, XRC, tag matching
  *
- * On return @attr->attr holds what can really be posted. NULL with errno: EINVAL for
- * what no SRQ can be, EOPNOTSUPP for other types, ENOMEM, or what the kernel says.
+ * On return @attr->attr holds what can be posted. NULL with errno: EINVAL for
+ * what no SRQ can be, EOPNOTSUPP for other types, ENOMEM, or the kernel's.
  */
 struct ibv_srq *ohca_create_srq_ex(struct ibv_context *ibctx,
 				   struct ibv_srq_init_attr_ex *attr)
@@ -200,8 +200,8 @@ struct ibv_srq *ohca_create_srq(struct ibv_pd *ibpd,
 }
 
 /*
- * Another size, and perhaps another limit with it. The device moves the WQEs, in their
- * order, while nobody can post; it goes on taking them before and after.
+ * Changes the size, and with IBV_SRQ_LIMIT the limit. The device moves the WQEs, in their
+ * order, while no thread can post; it takes WQEs before and after.
  */
 static int ohca_resize_srq(struct ohca_srq *srq, struct ibv_srq_attr *attr,
 			   int attr_mask)
@@ -232,7 +232,7 @@ static int ohca_resize_srq(struct ohca_srq *srq, struct ibv_srq_attr *attr,
 	if (srq->tm)
 		ohca_lock_slow(&srq->tm->lock);
 	old = srq->buf;
-	/* the device looks whether all fit, when it has stopped taking them */
+	/* the device checks that all fit, after it has stopped taking WQEs */
 	err = ibv_cmd_modify_srq(&srq->vsrq.srq, attr, attr_mask, &cmd.ibv_cmd,
 				 sizeof(cmd));
 	if (!err)
@@ -248,7 +248,7 @@ static int ohca_resize_srq(struct ohca_srq *srq, struct ibv_srq_attr *attr,
  * ohca_modify_srq - ibv_modify_srq(): arm the limit event, change the size
  *
  * Return: 0; EINVAL for a size or limit out of range, or if more is outstanding than would
- * fit; EOPNOTSUPP for a size if the device cannot; else what the kernel says. Except for 0
+ * fit; EOPNOTSUPP for a size if the device cannot; else the kernel's errno value. On failure
  * nothing has changed.
  */
 int ohca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
@@ -271,7 +271,7 @@ int ohca_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 	err = ibv_cmd_query_srq(ibsrq, attr, &cmd, sizeof(cmd));
 	if (err)
 		return err;
-	/* who resizes it meanwhile has the lock */
+	/* a thread that resizes it meanwhile holds the lock */
 	ohca_lock(&srq->rq.lock);
 	attr->max_wr = srq->rq.size;
 	ohca_unlock(&srq->rq.lock);
@@ -287,8 +287,8 @@ int ohca_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
 }
 
 /*
- * Whatever an XRC SRQ has received it has completed to its CQ, where nobody knows the WQEs
- * any more. The kernel's answer means that the device writes no more of it.
+ * Removes an XRC SRQ's completions from its CQ, since their WQEs are freed. After the command the
+ * device writes no further ones.
  */
 static int ohca_destroy_xrc_srq(struct ohca_srq *srq)
 {
@@ -307,7 +307,7 @@ static int ohca_destroy_xrc_srq(struct ohca_srq *srq)
 	return err;
 }
 
-/** ohca_destroy_srq - ibv_destroy_srq(); an XRC SRQ takes its completions along */
+/** ohca_destroy_srq - ibv_destroy_srq(); the completions of an XRC SRQ are removed */
 int ohca_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct ohca_srq *srq = to_osrq(ibsrq);

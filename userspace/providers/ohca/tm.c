@@ -2,9 +2,9 @@
 /*
  * SRQs with tags: list operations, and which tags are free.
  *
- * The device matches; what is here is the ring of list operations and the numbers of the
- * tags. A number is free again when the device says so: in the CQE that ends a message, or
- * in the result of a deletion, which is looked at when the next operation is posted.
+ * The device matches; this file has the ring of list operations and the numbers of the
+ * tags. The device frees a number in the CQE that ends a message, or in the result of a
+ * deletion, which is read when the next operation is posted.
  */
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static_assert((int)IBV_OPS_SIGNALED == OHCA_TM_SIGNALED &&
 	      "flags must have the numbers of enum ibv_ops_flags");
 
 /**
- * ohca_tm_init - give an SRQ its tags
+ * ohca_tm_init - allocate an SRQ's tags
  * @srq: SRQ whose buffer has a ring of 1 << @log_ops operations; it is set along with
  *	the buffer
  * @num_tags: at least 1
@@ -40,13 +40,13 @@ int ohca_tm_init(struct ohca_srq *srq, struct ohca_cq *cq, uint32_t log_ops,
 	for (i = 0; i < num_tags; i++)
 		tm->tag[i].next = i + 1;
 	tm->cq = cq;
-	/* whoever polls the CQ takes it, in whatever thread domain the SRQ is */
+	/* any poller of the CQ takes it, whatever thread domain the SRQ is in */
 	ohca_lock_init(&tm->lock, true);
 	srq->tm = tm;
 	return 0;
 }
 
-/** ohca_tm_attach - make an SRQ known to the pollers of its CQ */
+/** ohca_tm_attach - add an SRQ to its CQ's list of SRQs with tags */
 void ohca_tm_attach(struct ohca_srq *srq)
 {
 	struct ohca_cq *cq = srq->tm->cq;
@@ -57,7 +57,7 @@ void ohca_tm_attach(struct ohca_srq *srq)
 	ohca_unlock(&cq->lock);
 }
 
-/** ohca_tm_detach - the reverse; for an SRQ that the device does not know any more */
+/** ohca_tm_detach - remove an SRQ, after the device has destroyed it */
 void ohca_tm_detach(struct ohca_srq *srq)
 {
 	struct ohca_cq *cq = srq->tm->cq;
@@ -73,7 +73,7 @@ void ohca_tm_detach(struct ohca_srq *srq)
 	ohca_unlock(&cq->lock);
 }
 
-/* With the lock held. What the device names is checked: it may be the consumer's scribble. */
+/* With the lock held. The number is checked, because the consumer can overwrite CQEs. */
 static void ohca_tag_put(struct ohca_tm *tm, uint32_t handle)
 {
 	if (handle >= tm->num_tags || !tm->tag[handle].used)
@@ -90,7 +90,7 @@ static void ohca_tm_put_of(struct ohca_srq *srq, const struct ohca_hw_cqe *cqe)
 	ohca_unlock(&srq->tm->lock);
 }
 
-/** ohca_tm_free_tag - look whether an entry of the CQ, whose lock is held, frees a tag */
+/** ohca_tm_free_tag - process a CQ entry that may free a tag; with the CQ's lock held */
 void ohca_tm_free_tag(struct ohca_cq *cq, const struct ohca_hw_cqe *cqe)
 {
 	struct ohca_srq *srq;
@@ -106,11 +106,11 @@ void ohca_tm_free_tag(struct ohca_cq *cq, const struct ohca_hw_cqe *cqe)
 }
 
 /**
- * ohca_tm_settle - take now what entries of the CQ say of an SRQ's tags
+ * ohca_tm_settle - process the entries of the CQ that free an SRQ's tags
  *
- * Before the SRQ is destroyed: another one may get its number, and whoever polls these
- * entries then would free that one's tags. No QP is left that could complete more of them, or
- * the SRQ stays; then this was only early.
+ * Called before the SRQ is destroyed: another one may get its number, and a later poll of
+ * these entries would free that one's tags. Either no QP is left that could complete more of
+ * them, or the destroy fails; then this was only early.
  */
 void ohca_tm_settle(struct ohca_srq *srq)
 {
@@ -131,7 +131,7 @@ void ohca_tm_settle(struct ohca_srq *srq)
 	ohca_unlock(&cq->lock);
 }
 
-/* Look at what the device has executed; with the lock held. */
+/* Reads the results of executed operations; with the lock held. */
 static void ohca_tm_reap(struct ohca_srq *srq)
 {
 	struct ohca_tm *tm = srq->tm;
@@ -141,7 +141,7 @@ static void ohca_tm_reap(struct ohca_srq *srq)
 		struct ohca_hw_tm_wqe *w = &tm->ring[tm->ci++ & (tm->size - 1)];
 		bool done = le32toh(w->result) == OHCA_TM_DONE;
 
-		/* what could not be added has no message that would end it */
+		/* a tag that could not be added is not freed by a message */
 		if (w->opcode == OHCA_TM_DEL ? done :
 					       w->opcode == OHCA_TM_ADD && !done)
 			ohca_tag_put(tm, le32toh(w->handle));
@@ -199,8 +199,8 @@ static int ohca_tm_build(struct ohca_tm *tm, struct ohca_hw_tm_wqe *w,
 /**
  * ohca_post_srq_ops - ibv_post_srq_ops()
  *
- * Return: 0; else with *@bad_wr the first request that was not taken: EINVAL for what is
- * no operation, ENOMEM if the ring is full or no tag is free.
+ * Return: 0; else with *@bad_wr the first request that was not taken: EINVAL for an
+ * invalid operation, ENOMEM if the ring is full or no tag is free.
  */
 int ohca_post_srq_ops(struct ibv_srq *ibsrq, struct ibv_ops_wr *wr,
 		      struct ibv_ops_wr **bad_wr)

@@ -47,8 +47,8 @@ static uint32_t ohca_hdr_segs(const struct ohca_sq *sq, uint32_t op)
 }
 
 /*
- * Write what stands between control segment and data. Returns where the data goes; NULL if it
- * names an object that does not fit the QP.
+ * Writes the segments between control segment and data. Returns their end; NULL if they name an
+ * object that does not fit the QP.
  */
 OHCA_INLINE uint8_t *ohca_put_header(const struct ohca_sq *sq, uint8_t *seg,
 				     const struct ibv_send_wr *wr, uint32_t op,
@@ -172,9 +172,9 @@ ohca_put_any(struct ohca_qp *qp, uint32_t pi, const struct ibv_send_wr *wr,
 }
 
 /*
- * What is posted most: one SGE, which lies in the block of the header or, of a datagram, begins
- * the next one. Returns its blocks, constants that make the rest of the way shorter; 0 if @wr is
- * something else, or bad.
+ * The most frequent WR: one SGE, which lies in the block of the header or, of a datagram, begins
+ * the next one. Returns its blocks, a constant in each branch, so that the compiler folds the
+ * rest; 0 if @wr is another kind, or invalid.
  */
 OHCA_INLINE uint32_t ohca_put_single(const struct ohca_sq *sq, uint32_t pi,
 				     const struct ibv_send_wr *wr)
@@ -213,7 +213,7 @@ OHCA_INLINE uint32_t ohca_put_single(const struct ohca_sq *sq, uint32_t pi,
 	return 2;
 }
 
-/* Check any WR and write it; without a call if it has data, no XRC segment and surely fits. */
+/* Check any WR and write it; without a call if it has data, no XRC segment and certainly room. */
 OHCA_INLINE int ohca_put_one(struct ohca_qp *qp, uint32_t pi,
 			     const struct ibv_send_wr *wr, uint32_t *bbs)
 {
@@ -247,7 +247,7 @@ OHCA_INLINE void ohca_post_end(struct ohca_qp *qp, uint32_t old_pi, uint32_t pi)
 	ohca_unlock(&qp->sq.lock);
 }
 
-/* Post anything, with the lock held, which it drops. */
+/* Post any list, with the lock held, which it releases. */
 static __attribute__((noinline)) int
 ohca_post_send_list(struct ohca_qp *qp, struct ibv_send_wr *wr,
 		    struct ibv_send_wr **bad_wr)
@@ -356,7 +356,7 @@ OHCA_INLINE int ohca_post_rq(struct ohca_rq *rq, struct ohca_hw_db *db,
 	return err;
 }
 
-/* @db: where the record's address is, which may change before the lock is ours. */
+/* @db: points to the record's address, which may change before the lock is taken. */
 static OHCA_COLD int ohca_post_rq_contended(struct ohca_rq *rq,
 					    struct ohca_hw_db *const *db,
 					    uint8_t *doorbell, uint32_t handle,

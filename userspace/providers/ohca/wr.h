@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* How send WQEs are put together, for both posting interfaces. */
+/* Construction of send WQEs, for both posting interfaces. */
 
 #ifndef OHCA_WR_H
 #define OHCA_WR_H
@@ -38,7 +38,7 @@ static_assert(sizeof(struct ibv_sge) == sizeof(struct ohca_hw_sge) &&
 	 OHCA_BIT(OHCA_OP_SEND) | OHCA_BIT(OHCA_OP_SEND_IMM) |                 \
 	 OHCA_BIT(OHCA_OP_SEND_INV) | OHCA_BIT(OHCA_OP_ATOMIC_WRITE))
 
-/* Operations without data: their SGEs are not looked at. */
+/* Operations without data: their SGEs are ignored. */
 #define OHCA_NO_DATA_OPS                                                       \
 	(OHCA_BIT(OHCA_OP_LOCAL_INV) | OHCA_BIT(OHCA_OP_BIND_MW))
 
@@ -74,8 +74,8 @@ static inline void *ohca_sq_bb(const struct ohca_sq *sq, uint32_t pi)
 /**
  * ohca_sq_full - whether @bbs basic blocks from index @pi on are not free yet
  *
- * Called with the lock held. Looks at the device's consumer index only if the one
- * last seen is not enough.
+ * Called with the lock held. Reads the device's consumer index only if the last
+ * value is not enough.
  */
 static inline bool ohca_sq_full(struct ohca_qp *qp, uint32_t pi, uint32_t bbs)
 {
@@ -87,7 +87,7 @@ static inline bool ohca_sq_full(struct ohca_qp *qp, uint32_t pi, uint32_t bbs)
 	return pi + bbs - sq->ci > sq->size;
 }
 
-/** ohca_put_le64 - write a word of a WQE, whatever fields it holds */
+/** ohca_put_le64 - write 8 bytes of a WQE */
 static inline void ohca_put_le64(void *p, uint64_t v)
 {
 	__le64 word = htole64(v);
@@ -183,8 +183,8 @@ static inline bool ohca_mw_ok(const struct ibv_mw *mw, uint32_t rkey)
 /**
  * ohca_put_bind - write the registration segment of BIND_MW: three segments
  *
- * Consumers name local write along with remote write, as for an MR; a window has
- * remote rights only, so that is nothing for the device.
+ * Consumers set local write along with remote write, as for an MR; a window has
+ * remote rights only, so local write is dropped.
  */
 static inline void ohca_put_bind(void *seg, uint32_t rkey,
 				 const struct ibv_mw_bind_info *info)

@@ -56,7 +56,7 @@ static void ohca_wr_abort(struct ibv_qp_ex *ibqp)
 	ohca_unlock(&to_oqp_ex(ibqp)->sq.lock);
 }
 
-/* Put down an error; setters find no WQE then. */
+/* Records an error; setters then find no WQE. */
 static OHCA_COLD void ohca_wr_fail(struct ohca_sq *sq, int err)
 {
 	if (!sq->err)
@@ -96,7 +96,7 @@ static inline void *ohca_wr_open(struct ohca_qp *qp, uint32_t op, uint32_t hdr,
 }
 
 /*
- * Make room for @nseg data segments in the open WQE. Returns where they go, NULL
+ * Makes room for @nseg data segments in the open WQE. Returns their address, NULL
  * after an error.
  */
 static inline uint8_t *ohca_wr_data(struct ohca_qp *qp, uint32_t nseg)
@@ -119,7 +119,7 @@ static inline uint8_t *ohca_wr_data(struct ohca_qp *qp, uint32_t nseg)
 }
 
 /*
- * The same for an operation that sends something: an initiator's has an XRC segment
+ * The same for an operation that sends a packet: an initiator's has an XRC segment
  * behind the control segment, zero until its setter is called. @hdr: without it, so
  * at most three segments then.
  */
@@ -241,7 +241,7 @@ static void ohca_wr_send_inv(struct ibv_qp_ex *ibqp, uint32_t rkey)
 	ohca_wr_any_send(ibqp, OHCA_OP_SEND_INV, (__force uint32_t)htole32(rkey));
 }
 
-/* The headers lie between address vector and data; ohca_qp_plan() has seen to their room. */
+/* The headers lie between address vector and data; ohca_qp_plan() has reserved their room. */
 static void ohca_wr_send_tso(struct ibv_qp_ex *ibqp, void *hdr, uint16_t hdr_sz,
 			     uint16_t mss)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * XRC domains and targets. A target is the kernel's and has no queue: all that it
- * receives is in XRC SRQs (srq.c). Initiators are ordinary QPs (qp.c).
+ * XRC domains and targets. The kernel owns targets, which have no queue: their
+ * receives are in XRC SRQs (srq.c). Initiators are ordinary QPs (qp.c).
  */
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ int ohca_close_xrcd(struct ibv_xrcd *ibxrcd)
 	return 0;
 }
 
-/** ohca_open_qp - ibv_open_qp(): a target that somebody else has created */
+/** ohca_open_qp - ibv_open_qp(): a target that another process has created */
 struct ibv_qp *ohca_open_qp(struct ibv_context *ibctx,
 			    struct ibv_qp_open_attr *attr)
 {
