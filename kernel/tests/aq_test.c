@@ -21,6 +21,7 @@
 #include "ohca_test.h"
 #include "pd.h"
 #include "qp.h"
+#include "reset.h"
 #include "srq.h"
 
 #define MASK	(OHCA_AQ_SLOTS - 1)
