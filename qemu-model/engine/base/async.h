@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Asynchronous events of an object that wait for room in the EQ. */
+/* Asynchronous events of an object that are deferred because the EQ is full. */
 #ifndef OHCA_BASE_ASYNC_H
 #define OHCA_BASE_ASYNC_H
 
@@ -8,9 +8,9 @@
 #include "engine/base/list.h"
 
 /**
- * struct ohca_async - asynchronous events of an object that wait for room
- * @link: on the asynchronous EQ's list of deferred while there are some
- * @pending: bit n: event OHCA_EVENT_ASYNC + n; the same event again says nothing new
+ * struct ohca_async - deferred asynchronous events of an object
+ * @link: on the asynchronous EQ's deferred list while @pending is not 0
+ * @pending: bit n: event OHCA_EVENT_ASYNC + n; a second one of the same type is dropped
  */
 struct ohca_async {
 	struct ohca_list link;
@@ -18,7 +18,7 @@ struct ohca_async {
 	uint32_t pending : 24, port : 8;
 };
 
-/* To be called when the object is made, and when it goes: nothing is told of it any more. */
+/* Called when the object is created, and when it is destroyed: its events are dropped then. */
 static inline void ohca_async_init(struct ohca_async *a, uint32_t handle, unsigned int port)
 {
 	ohca_list_init(&a->link);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What commands share: their page lists and their mailbox. */
+/* Helpers of commands: page lists and the mailbox. */
 #include <string.h>
 
 #include "engine/base/cmd.h"

@@ -35,9 +35,9 @@ static inline void ohca_cmd_result(struct ohca_cmd *c, uint32_t handle)
 }
 
 /*
- * Load a page list of the command; a refused list has the syndrome of member @pl. After
- * OHCA_CMD_MORE the command returns that: it is run again, from the beginning, so what it has
- * changed until here may be changed twice.
+ * Load a page list of the command; a refused list has the syndrome of member @pl. On
+ * OHCA_CMD_MORE the command returns that, and runs again from the beginning; so every change
+ * before this must be idempotent.
  */
 #define OHCA_CMD_PAGES(c, p, member, bytes, max)				\
 	ohca_cmd_pages((c), (p), &(c)->aqe.member, (bytes), (max),		\
@@ -48,7 +48,7 @@ int ohca_cmd_pages(struct ohca_cmd *c, struct ohca_pages *p, const struct ohca_h
 #define OHCA_CMD_BUF(c, member, bytes)						\
 	ohca_cmd_buf((c), &(c)->aqe.member, (bytes), offsetof(struct ohca_hw_aqe, member))
 int ohca_cmd_buf(struct ohca_cmd *c, const struct ohca_hw_pl *pl, uint64_t bytes, size_t off);
-/* Everything is in e->job.buf: it takes the place of *@p. */
+/* The copy to e->job.buf is complete: it replaces *@p. */
 void ohca_cmd_buf_take(struct ohca_cmd *c, struct ohca_pages *p);
 
 /* Read or write @n bytes at @off of the mailbox whose address is at byte @at of the entry:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the card says of itself, and what of it the driver has acknowledged. */
+/* The identity and features of the device, and the features that the driver has acknowledged. */
 #ifndef OHCA_BASE_FEATURES_H
 #define OHCA_BASE_FEATURES_H
 
@@ -10,7 +10,7 @@
 #include "engine/base/state.h"
 #include "ohca_hw.h"
 
-/* What the card says of itself. */
+/* The identity of the device. */
 #define OHCA_VENDOR_OUI		0x00525400u	/* the locally administered OUI of QEMU/KVM */
 #define OHCA_PART_ID		OHCA_PCI_DEVICE_ID_PF
 #define OHCA_HW_REVISION	1u
@@ -29,7 +29,7 @@
 	 1ull << OHCA_FEATURE_QP_COUNTERS | 1ull << OHCA_FEATURE_QUERY_CONTEXT |	\
 	 1ull << OHCA_FEATURE_CLOCK | 1ull << OHCA_FEATURE_QP_RESIZE)
 
-/* What this card offers: device memory if there is any, and the kind of windows it has. */
+/* The features that this device offers, by its device memory and type of windows. */
 static inline uint64_t ohca_features(const ohca_engine *e)
 {
 	return (OHCA_ALL_FEATURES & ~(e->cfg.dm_size ? 0 : 1ull << OHCA_FEATURE_DM)) |

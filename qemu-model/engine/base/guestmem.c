@@ -2,8 +2,8 @@
 /*
  * Guest memory: copies, page lists, the doorbell records.
  *
- * Everything in guest memory is hostile and may change between two reads, so it is
- * copied once and the copy is checked. A mapped pointer is used at once and forgotten.
+ * Guest memory is untrusted and may change between two reads, so the engine copies it
+ * once and checks the copy. A mapped pointer is used at once and not kept.
  */
 #include <string.h>
 
@@ -104,7 +104,7 @@ int ohca_dma_publish(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
 		e->ops.dma_dirty(e->h, iova, n);
 		return 0;
 	}
-	/* memory whose end lies elsewhere in the host */
+	/* the range is not contiguous in the host */
 	if (n == 8)
 		return dma_error(e);
 	if (ohca_dma_write(e, iova, s, n - 8))
@@ -112,7 +112,7 @@ int ohca_dma_publish(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
 	return ohca_dma_publish(e, iova + n - 8, &last, 8);
 }
 
-/* What an atomic operation makes of @was. */
+/* The result of an atomic operation on @was. */
 static uint64_t atomic_result(const struct ohca_atomic *a, uint64_t was)
 {
 	uint64_t m = a->compare_mask;
@@ -125,7 +125,7 @@ static uint64_t atomic_result(const struct ohca_atomic *a, uint64_t was)
 			return was;
 		return (was & ~a->swap_mask) | (a->swap_add & a->swap_mask);
 	default:
-		/* without the topmost bit of each number nothing is carried out of it */
+		/* without the topmost bit of each field no carry leaves the field */
 		return ((was & ~m) + (a->swap_add & ~m)) ^ ((was ^ a->swap_add) & m);
 	}
 }
@@ -134,7 +134,7 @@ uint64_t ohca_atomic_do(__le64 *p, const struct ohca_atomic *a)
 {
 	__le64 was;
 
-	/* it fails only when another one succeeds */
+	/* an exchange fails only when another one succeeds */
 	was = __atomic_load_n(p, __ATOMIC_RELAXED);
 	while (!__atomic_compare_exchange_n(p, &was,
 					    ohca_to_le64(atomic_result(a, ohca_le64(was))),
@@ -188,7 +188,7 @@ static int walk_grow(ohca_engine *e, struct ohca_walk *w, uint32_t need)
 	return OHCA_ADMIN_OK;
 }
 
-/* The next page address. While pages follow each other no array is needed. */
+/* Adds the next page address. Contiguous pages need no array. */
 static int walk_add(ohca_engine *e, struct ohca_walk *w, uint64_t addr)
 {
 	struct ohca_pages *p = &w->p;
@@ -201,7 +201,7 @@ static int walk_add(ohca_engine *e, struct ohca_walk *w, uint64_t addr)
 		p->base = addr;
 		p->contig = true;
 	} else if (p->contig && addr != p->base + ((uint64_t)w->done << p->shift)) {
-		/* walk_some() writes down those before */
+		/* walk_some() stores the earlier ones */
 		w->fill = w->done;
 		p->contig = false;
 	}
@@ -217,8 +217,8 @@ static int walk_add(ohca_engine *e, struct ohca_walk *w, uint64_t addr)
 	return OHCA_ADMIN_OK;
 }
 
-/* The table that has the next address; found from the root each time, so that nothing but
- * a number is kept from one step to the next. */
+/* The table that has the next address; found from the root each time, so that only a
+ * number is kept between two steps. */
 static int walk_table(ohca_engine *e, struct ohca_walk *w, const struct ohca_hw_pl *pl)
 {
 	__le64 table[OHCA_PL_TABLE_ENTRIES];
@@ -341,7 +341,7 @@ bool ohca_pages_free_some(ohca_engine *e, struct ohca_pages *p)
 	const uint32_t step = OHCA_PL_TABLE_ENTRIES * 16;
 	uint64_t *page;
 
-	/* to give back much memory at once takes the system as long as to move it */
+	/* freeing much memory at once takes the system as long as copying it */
 	while (p->page && p->npages > step) {
 		page = ohca_mem_resize(e, p->page, p->npages * sizeof(*page),
 				       (p->npages - step) * sizeof(*page));

@@ -48,16 +48,16 @@ struct ohca_walk {
 /* The same, a step of it: OHCA_CMD_MORE: call again with the same arguments. */
 int ohca_pages_load_some(ohca_engine *e, struct ohca_walk *w, struct ohca_pages *p,
 			 const struct ohca_hw_pl *pl, uint64_t bytes, uint32_t max_pages);
-/* Give back what was loaded so far. */
+/* Free what is loaded so far. */
 void ohca_walk_end(ohca_engine *e, struct ohca_walk *w);
 void ohca_pages_free(ohca_engine *e, struct ohca_pages *p);
 /* The same, a step of it. Return: it is done */
 bool ohca_pages_free_some(ohca_engine *e, struct ohca_pages *p);
 
 /*
- * A burst of DMA: every owner function that may touch guest memory opens one around
- * all it does; nesting is allowed. Nothing is read or written outside, nor while the
- * device is not enabled.
+ * A burst of DMA: every owner function that may access guest memory runs inside one;
+ * bursts nest. No access happens outside of a burst, nor while the device is not
+ * enabled.
  */
 void ohca_dma_enter(ohca_engine *e);
 void ohca_dma_exit(ohca_engine *e);
@@ -98,8 +98,8 @@ struct ohca_ring {
 	uint8_t log_size, log_stride;
 };
 
-/* What has the free running indices from *@at up to @to in @src gets them in @dst, which is
- * of the same stride, as far as this step goes: *@at is where it ends. 0 or -1. */
+/* Copy the entries with the free running indices from *@at up to @to from @src to @dst, which
+ * has the same stride, as far as this step goes: *@at becomes its end. 0 or -1. */
 int ohca_ring_copy(ohca_engine *e, const struct ohca_ring *dst, const struct ohca_ring *src,
 		   uint32_t *at, uint32_t to);
 /* aligned __le32 in queue memory: atomic load with acquire / store with release; -1 on error */
@@ -125,13 +125,13 @@ struct ohca_atomic {
 	uint64_t swap_mask, compare_mask;
 };
 
-/* Do it to the number at @p, a multiple of 8. Return: what it was */
+/* Execute it on the 8 bytes at @p, a multiple of 8. Return: the previous value */
 uint64_t ohca_atomic_do(__le64 *p, const struct ohca_atomic *a);
 /* Atomic operation on 8 bytes of guest memory at a multiple of 8; the numbers in it are
  * little-endian. *@old: before. 0 or -1 (no memory, or none that can be mapped). */
 int ohca_dma_atomic(ohca_engine *e, uint64_t iova, const struct ohca_atomic *a, uint64_t *old);
 
-/* Have the host make memory persistent, if it has such memory; false: it is at it. */
+/* Have the host flush memory to persistence, if it has any; false: the flush is under way. */
 bool ohca_dma_persist(ohca_engine *e, const struct ohca_run *run, unsigned int n, uint64_t tag);
 
 #endif /* OHCA_BASE_GUESTMEM_H */

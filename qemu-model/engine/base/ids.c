@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Numbers of objects, given out cyclically. */
+/* Allocation of object numbers, cyclically. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ int ohca_ids_init(struct ohca_ids *ids, uint32_t max, uint32_t first)
 	ids->num = first;
 	for (uint32_t i = 0; i < first; i++)
 		ids->used[i / 64] |= 1ull << (i % 64);
-	/* numbers past the end of the last word are taken for good */
+	/* numbers past the end of the last word are always in use */
 	for (uint32_t i = max; i % 64; i++)
 		ids->used[i / 64] |= 1ull << (i % 64);
 	return 0;

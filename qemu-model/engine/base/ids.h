@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Numbers of objects: which are in use. */
+/* Allocation of object numbers. */
 #ifndef OHCA_BASE_IDS_H
 #define OHCA_BASE_IDS_H
 
 #include <stdint.h>
 
-/** struct ohca_ids - which numbers below @max are in use; given out cyclically */
+/** struct ohca_ids - which numbers below @max are in use; allocated cyclically */
 struct ohca_ids {
 	uint64_t *used;
 	uint32_t max, next, num;
@@ -14,10 +14,10 @@ struct ohca_ids {
 /* 0 or -1 (memory). Numbers from @first to @max - 1 are free. */
 int ohca_ids_init(struct ohca_ids *ids, uint32_t max, uint32_t first);
 void ohca_ids_free(struct ohca_ids *ids);
-/* A free number, or OHCA_NO_ID. Those below @first never come back once taken. */
+/* Allocate a number, or OHCA_NO_ID. Numbers below @first are not reused. */
 #define OHCA_NO_ID	UINT32_MAX
 uint32_t ohca_ids_get(struct ohca_ids *ids);
-/* @id is free again. */
+/* Free @id. */
 void ohca_ids_put(struct ohca_ids *ids, uint32_t id);
 
 #endif /* OHCA_BASE_IDS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How far the command in execution is, and how much it may still move in this step. */
+/* Progress of the command in execution, and its limit of work in this step. */
 #ifndef OHCA_BASE_JOB_H
 #define OHCA_BASE_JOB_H
 
@@ -12,19 +12,19 @@
 /**
  * ohca_work() - @bytes were moved for a command. Return: whether it may go on in this step
  *
- * Who holds the engine keeps doorbells, frames and the machine's own threads waiting, so a run
- * of the admin queue moves no more than OHCA_CMD_WORK and what it is in the middle of: some
- * 100 us. Whatever the guest gives a size is moved by commands that can stop here. Two things are
- * not: the list of pages that REREG_MR replaces, and one that was refused, go back in one step.
+ * Doorbells, frames and the host's other threads wait while the engine runs, so a run of
+ * the admin queue moves at most OHCA_CMD_WORK and the current unit: some 100 us.
+ * Commands whose work depends on a size that the guest chooses can stop here. Two lists
+ * are freed in one step: the page list that REREG_MR replaces, and a list that was refused.
  */
 #define ohca_work(e, bytes)	((e)->work -= (e)->work < (bytes) ? (e)->work : (uint32_t)(bytes))
 #define OHCA_CMD_WORK	(256u << 10)
 
 /**
- * struct ohca_job - how far the command that is being executed is; all zero: not begun
+ * struct ohca_job - progress of the command in execution; all zero: not begun
  * @walk: its page list; @buf: the list, once @loaded
- * @begun: @at and @blank say where it goes on: the next index to copy, of each ring, and the
- *	next slot to make invalid
+ * @begun: @at and @blank are valid: the next index to copy, of each ring, and the next slot
+ *	to make invalid
  */
 struct ohca_job {
 	struct ohca_walk walk;
@@ -33,7 +33,7 @@ struct ohca_job {
 	uint32_t at[2], blank;
 };
 
-/* Forget the job, and give back what it has. */
+/* Reset the job, and free what it has. */
 void ohca_job_end(ohca_engine *e);
 
 #endif /* OHCA_BASE_JOB_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Numbers that no configuration sets: sizes of tables, and limits. */
+/* Constants that are not configurable: sizes of tables, and limits. */
 #ifndef OHCA_BASE_LIMITS_H
 #define OHCA_BASE_LIMITS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The budget of all memory that the device takes for what a guest makes; see mem.h. */
+/* The budget of the memory that the device allocates for guest objects; see mem.h. */
 #include <stdlib.h>
 
 #include "engine/base/mem.h"

@@ -16,9 +16,9 @@
  * struct ohca_port - one port
  * @cnt: counters the PMA reads (ib/pma.h)
  * @pkey: P_Key table in force, CPU order; @gid: GID table, as on the wire
- * @num_gids: one past the last valid GID, so that looking for one does not take long
- * What is here is a copy for the data path; the SMA (management/sma.h) is the master and
- * port_update() of mad.c refreshes it after every change.
+ * @num_gids: one past the last valid GID, which bounds searches
+ * This is the data path's copy; the SMA (management/sma.h) has the original, and
+ * port_update() of mad.c refreshes the copy after every change.
  */
 struct ohca_port {
 	uint8_t state;		/* 1 Down, 2 Init, 3 Armed, 4 Active */

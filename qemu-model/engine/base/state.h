@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The engine itself: what it is made of, and the few questions everybody asks it. */
+/* The state of the engine, and its basic queries. */
 #ifndef OHCA_BASE_STATE_H
 #define OHCA_BASE_STATE_H
 
@@ -65,7 +65,7 @@ struct ohca_engine {
 	bool aq_more;			/* the next is @aqe, and has begun */
 	struct ohca_hw_aqe aqe;
 	struct ohca_job job;
-	uint32_t work;			/* bytes that this run of the admin queue may still move */
+	uint32_t work;			/* bytes left of OHCA_CMD_WORK in this run */
 
 	/* doorbells: written by any thread, consumed by the owner (doorbell.c) */
 	struct ohca_doorbells *db;
@@ -84,15 +84,15 @@ struct ohca_engine {
 	struct ohca_dm **dm;		/* by handle; as many as there are pages */
 	struct ohca_list dm_used;
 	uint8_t *mr_tag;		/* rotated at each allocation of an index */
-	struct ohca_mr *local_dma;	/* what OHCA_LOCAL_DMA_LKEY names; not in the table */
+	struct ohca_mr *local_dma;	/* the MR of OHCA_LOCAL_DMA_LKEY; not in the table */
 	uint32_t num_tags;		/* of all SRQs */
 	uint32_t num_odp;		/* regions of type ODP */
 	struct ohca_fault *fault;	/* OHCA_MAX_FAULTS of them */
 	uint32_t num_faults, fault_next;
 	uint32_t page_entries;		/* addresses held by all page lists */
-	uint64_t mem_max, mem_used;	/* bytes: budget, and what is taken of it */
+	uint64_t mem_max, mem_used;	/* bytes: the budget, and its use */
 	uint32_t dma_depth;
-	struct ohca_list mod;		/* CQs whose moderated event waits */
+	struct ohca_list mod;		/* CQs with a moderated event pending */
 	uint64_t mod_deadline;		/* the earliest of them */
 	uint32_t num_mcast_grp, mcast_total;	/* groups; attachments */
 	struct ohca_mcast_grp *mcast[OHCA_MCAST_BUCKETS];
@@ -103,14 +103,14 @@ struct ohca_engine {
 	struct ohca_lies lies;
 
 	_Atomic uint64_t cnt[OHCA_CNT_NUM];
-	uint64_t set_cnt[OHCA_CNT_NUM];	/* what of that was counted in sets, those gone too */
+	uint64_t set_cnt[OHCA_CNT_NUM];	/* counted in sets, also in freed ones */
 	struct ohca_ids set_ids;
 	struct ohca_counter_set *set[OHCA_MAX_COUNTER_SETS];
 };
 
 static inline void ohca_count(ohca_engine *e, enum ohca_counter id)
 {
-	/* only the owner counts here, so this need not be one atomic step */
+	/* only the owner counts here, so a load and a store suffice */
 	atomic_store_explicit(&e->cnt[id],
 			      atomic_load_explicit(&e->cnt[id], memory_order_relaxed) + 1,
 			      memory_order_relaxed);

@@ -3,12 +3,12 @@
  * Automatic path migration (IBTA vol 1, 17.2.8): the alternate path of an RC or UC QP, and
  * the three states of it.
  *
- * MIGRATED: there is no path to go to. Every packet has MigReq set.
+ * MIGRATED: there is no alternate path to migrate to. Every packet has MigReq set.
  * REARM: the driver has loaded an alternate path. Packets have MigReq clear; the first such
- * packet from the peer says that the peer has, too, and the QP is ARMED.
+ * packet from the peer with MigReq clear makes the QP ARMED.
  * ARMED: the alternate path becomes the primary one when the retries of the primary path
- * are used up, when a packet with MigReq set comes over it, or when the driver says so. The
- * QP is MIGRATED then, and has no alternate path until it is given another one.
+ * are exhausted, when a packet with MigReq set arrives over it, or on MODIFY_QP. The QP is
+ * MIGRATED then, and has no alternate path until the driver loads another one.
  */
 #include "engine/base/le.h"
 #include "engine/base/mem.h"
@@ -67,7 +67,7 @@ void ohca_mig_refuse(ohca_engine *e, struct ohca_qp *qp)
 {
 	if (qp->mig_state == OHCA_MIG_MIGRATED || qp->mig_refused)
 		return;
-	/* once until the driver arms again: no peer shall fill the EQ */
+	/* once until the driver rearms, so that no peer can fill the EQ */
 	qp->mig_refused = true;
 	ohca_async_event(e, OHCA_EVENT_PATH_MIG_ERR, &qp->async);
 }

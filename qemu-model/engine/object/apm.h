@@ -22,7 +22,7 @@ struct ohca_alt_path {
 bool ohca_mig_go(ohca_engine *e, struct ohca_qp *qp);
 /* A packet that asks for migration is not accepted: PATH_MIG_ERR */
 void ohca_mig_refuse(ohca_engine *e, struct ohca_qp *qp);
-/* What MODIFY_QP does with the alternate path, after it has checked it */
+/* The part of MODIFY_QP for the alternate path, which it has checked */
 struct ohca_alt_path *ohca_alt_alloc(ohca_engine *e);	/* for qp->alt; NULL: memory */
 void ohca_mig_load(struct ohca_qp *qp, const struct ohca_hw_qp_attr *a);
 void ohca_mig_rearm(struct ohca_qp *qp);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* QUERY_CONTEXT: what the device holds of an object, for people. */
+/* QUERY_CONTEXT: the device's state of an object, for debugging. */
 #include "engine/base/cmd.h"
 #include "engine/base/features.h"
 #include "engine/base/le.h"

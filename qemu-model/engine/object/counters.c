@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Counter sets: what QPs bound to a set count apart from the rest of the device. */
+/* Counter sets: separate counters of the QPs bound to a set. */
 #include "engine/base/cmd.h"
 #include "engine/base/ids.h"
 #include "engine/base/le.h"

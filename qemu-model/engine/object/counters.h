@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Counter sets, and counting for a QP. */
+/* Counter sets, and the counters of a QP. */
 #ifndef OHCA_OBJECT_COUNTERS_H
 #define OHCA_OBJECT_COUNTERS_H
 
@@ -11,14 +11,14 @@
 
 struct ohca_cmd;
 
-/** struct ohca_counter_set - what the QPs bound to it have counted; @refs: these QPs */
+/** struct ohca_counter_set - the counters of the QPs bound to it; @refs: these QPs */
 struct ohca_counter_set {
 	uint32_t n;
 	uint32_t refs;
 	uint64_t cnt[OHCA_CNT_NUM];
 };
 
-/* The device has counted: so does the set of the QP that it counted for. */
+/* Counts in the QP's set what the device has counted. */
 static inline void ohca_count_set(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id)
 {
 	if (qp->counters) {
@@ -33,9 +33,9 @@ static inline void ohca_count_qp(ohca_engine *e, const struct ohca_qp *qp, enum 
 	ohca_count_set(e, qp, id);
 }
 
-/* What reset does; nothing refers to the object. */
+/* Free the object at destroy or reset; nothing refers to it. */
 void ohca_counter_set_free(ohca_engine *e, struct ohca_counter_set *s);
-/* The QP counts in no set any more */
+/* Unbind the QP from its set */
 void ohca_counters_unbind(struct ohca_qp *qp);
 
 /* Commands: each returns enum ohca_admin_status. */

@@ -2,9 +2,9 @@
 /*
  * Completion queues: entries, overflow, arming, moderation, resizing.
  *
- * A CQ has at most one EQE that the driver has not taken. When it fires again before,
- * it is put on its EQ's list of deferred CQs, which every EQ doorbell looks at; so an EQ
- * cannot overflow, whatever a guest arms.
+ * A CQ has at most one EQE that the driver has not taken. A CQ that fires again before that
+ * goes to its EQ's list of deferred CQs, which every EQ doorbell processes; so an EQ
+ * cannot overflow, however often a guest arms CQs.
  */
 #include "engine/base/async.h"
 #include "engine/base/cmd.h"
@@ -88,19 +88,19 @@ void ohca_cq_arm(ohca_engine *e, struct ohca_cq *cq, bool any, uint32_t ci)
 
 	if (news > held)
 		news = held;
-	/* fired already, and the consumer cannot have taken that event yet */
+	/* the CQ has fired, and the consumer cannot have taken that event yet */
 	if (cq->eqe_due)
 		return;
 	if (any ? news != 0 : cq->pi - cq->sol_pi < news) {
 		cq_fire(e, cq);
 		return;
 	}
-	/* a request for any entry is not weakened by one for solicited ones */
+	/* a request for solicited entries does not replace one for any entry */
 	cq->arm_sol = !any && (!cq->armed || cq->arm_sol);
 	cq->armed = true;
 }
 
-/* An entry came that the armed CQ has to tell, now or, if moderated, with others. */
+/* A new entry fires the armed CQ, now or, if moderated, with later entries. */
 static void cq_notify(ohca_engine *e, struct ohca_cq *cq)
 {
 	if (cq->mod_count <= 1 || cq->mod_period == 0) {
@@ -149,8 +149,8 @@ static int cq_error(ohca_engine *e, struct ohca_cq *cq)
 	return -1;
 }
 
-/* Look at the consumer index again. False: the ring is full, or the record is not to be
- * believed (an index outside of what was written). */
+/* Read the consumer index again. False: the ring is full, or the record is invalid
+ * (an index outside of the entries written). */
 static bool cq_refresh_ci(ohca_engine *e, struct ohca_cq *cq)
 {
 	uint32_t ci;
@@ -254,7 +254,7 @@ void ohca_cq_free(ohca_engine *e, struct ohca_cq *cq)
 	ohca_async_forget(&cq->async);
 	cq->eq->refs--;
 	ohca_pages_free(e, &cq->buf);
-	/* the driver would take that EQE for one of the next CQ with this number */
+	/* the driver would take that EQE for an event of the next CQ with this number */
 	if (cq_eqe_waits(cq))
 		ohca_list_add_tail(&cq->eq->gone, &cq->defer);
 	else
@@ -296,7 +296,7 @@ int ohca_cmd_modify_cq(struct ohca_cmd *c)
 		return OHCA_ADMIN_BAD_HANDLE;
 	cq->mod_count = ohca_le16(c->aqe.modify_cq.count);
 	cq->mod_period = ohca_le16(c->aqe.modify_cq.period_us);
-	/* what waits under the old rule is told now */
+	/* an event that is pending under the old moderation is sent now */
 	if (!ohca_list_empty(&cq->mod))
 		cq_fire(c->e, cq);
 	return OHCA_ADMIN_OK;
@@ -366,7 +366,7 @@ int ohca_cmd_resize_cq(struct ohca_cmd *c)
 		job->begun = true;
 		job->at[0] = job->blank = ci;
 	}
-	/* all slots first: those that have an entry are valid once it is there */
+	/* blank all slots first: copying an entry makes its slot valid */
 	rc = cq_blank(e, cmd->log_size, ci + (1u << cmd->log_size));
 	if (rc == OHCA_ADMIN_OK)
 		rc = cq_move(e, cq, cmd->log_size);

@@ -23,8 +23,8 @@ struct ohca_eq;
  * @armed: an event is wanted; @arm_sol: solicited only
  * @sol_pi: pi after the last solicited or failed entry
  * @told: pi when the last event was written to the EQ
- * @eqe_idx: EQ index of the last EQE; @eqe_out: it may not have been taken yet
- * @eqe_due: fired, but the EQE waits until the one before it has been taken
+ * @eqe_idx: EQ index of the last EQE; @eqe_out: the driver may not have taken it yet
+ * @eqe_due: fired, but its EQE waits until the driver takes the previous one
  */
 struct ohca_cq {
 	uint32_t cqn;
@@ -46,10 +46,10 @@ struct ohca_cq {
 	uint64_t mod_deadline;
 };
 
-/* What a CQE says of the WQE with this free running index in a ring of 1 << @log. */
+/* The wqe_idx of a CQE for the WQE with this free running index in a ring of 1 << @log. */
 static inline uint32_t ohca_wqe_idx(const ohca_engine *e, uint32_t idx, uint8_t log)
 {
-	/* the size of a ring that can change says nothing to who reads the CQE later */
+	/* the reader of the CQE may have another size of a ring that can be resized */
 	return ohca_feature(e, OHCA_FEATURE_QP_RESIZE) ? idx : idx & ((1u << log) - 1);
 }
 
@@ -60,18 +60,18 @@ static inline uint32_t ohca_wqe_idx(const ohca_engine *e, uint32_t idx, uint8_t 
  * Return 0, or -1 on overflow or error (the caller moves its QP to error).
  */
 int ohca_cq_push(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe, bool solicited);
-/* By its number; NULL: there is none. */
+/* The object with this number; NULL: there is none. */
 struct ohca_cq *ohca_cq_get(ohca_engine *e, uint32_t cqn);
 /* A request to arm with the right SN. @any: any entry, else solicited ones; @ci: 24 bits */
 void ohca_cq_arm(ohca_engine *e, struct ohca_cq *cq, bool any, uint32_t ci);
 /* Deliver moderated events that are due; when the next is, ns or OHCA_NO_DEADLINE. */
 void ohca_cq_moderate(ohca_engine *e, uint64_t now);
 uint64_t ohca_cq_deadline(const ohca_engine *e);
-/* Write the EQE that @cq has due, if the one before has been taken and there is room. */
+/* Write the EQE of @cq that is due, if the driver has taken the previous one and there is room. */
 bool ohca_cq_deliver(ohca_engine *e, struct ohca_cq *cq);
-/* What reset does; nothing refers to the object. */
+/* Free the object at destroy or reset; nothing refers to it. */
 void ohca_cq_free(ohca_engine *e, struct ohca_cq *cq);
-/* Give back the numbers of destroyed CQs whose EQE the driver has taken, or @all */
+/* Free the numbers of destroyed CQs whose EQE the driver has taken, or with @all every one */
 void ohca_cqs_gone(ohca_engine *e, struct ohca_eq *eq, bool all);
 
 /* Commands: each returns enum ohca_admin_status. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Device memory: who has which part of it.
+ * Device memory: its allocation.
  *
- * The host owns the bytes and shows them to the guest; the guest's processes read and
- * write them through their mappings at any time, so that they are no safer than its RAM.
+ * The host owns the bytes and maps them into the guest; the guest's processes read and
+ * write them through their mappings at any time, so they are as untrusted as its RAM.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +95,7 @@ int ohca_cmd_alloc_dm(struct ohca_cmd *c)
 	}
 	ohca_list_add_tail(next, &dm->link);
 	e->dm[dm->handle] = dm;
-	/* what was there is not the new owner's to see */
+	/* the new owner must not see the previous contents */
 	memset(ohca_dm_ptr(e, dm, 0, dm->size), 0, dm->size);
 	ohca_dm_dirty(e, dm, 0, dm->size);
 	c->rsp.alloc_dm.handle = ohca_to_le32(dm->handle);

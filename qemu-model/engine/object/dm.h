@@ -12,8 +12,8 @@
 struct ohca_cmd;
 
 /**
- * struct ohca_dm - a stretch of device memory
- * @length: bytes that were asked for
+ * struct ohca_dm - an allocation of device memory
+ * @length: bytes requested
  * @off, @size: where it is, whole pages
  * @refs: regions
  * @link: on e->dm_used, in order of @off
@@ -26,10 +26,10 @@ struct ohca_dm {
 
 int ohca_dm_init(ohca_engine *e);
 void ohca_dm_exit(ohca_engine *e);
-/* By its number; NULL: there is none. */
+/* The object with this number; NULL: there is none. */
 struct ohca_dm *ohca_dm_get(ohca_engine *e, uint32_t handle);
 void ohca_dm_free_all(ohca_engine *e);
-/* Address of [off, off + n) of @dm, or NULL: not all of it there, or the device is dead. */
+/* Address of [off, off + n) of @dm, or NULL: out of bounds, or the device is dead. */
 void *ohca_dm_ptr(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, uint64_t n);
 void ohca_dm_dirty(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, size_t n);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Doorbells: from any thread into a few atomic words, from there to the owner.
+ * Doorbells: any thread writes them to a few atomic words, which the owner reads.
  *
- * A ring looks at nothing but flat arrays that never move: the owner page of each
- * number, a bitmap of rung numbers with a summary bit for each of its words, a word for
- * each CQ and EQ. Writers set the lowest level first, the reader clears the highest
- * first, so nothing is lost; at worst something is found twice or found empty.
+ * Ringing accesses only flat arrays that never move: the owner page of each number, a bitmap
+ * of rung numbers with a summary bit for each of its words, a word for each CQ and EQ.
+ * Writers set the lowest level first, the reader clears the highest first, so no ring is
+ * lost; at worst the reader finds a number twice or an empty word.
  */
 #include <stdlib.h>
 
@@ -297,7 +297,7 @@ bool ohca_doorbells_run(ohca_engine *e)
 	if (!ohca_db_pending(e))
 		return false;
 	pending = atomic_exchange(&db->pending, 0);
-	/* EQs first: room for what CQs have to tell */
+	/* EQs first, to make room for the events of CQs */
 	if (pending & 1u << RING_NUM) {
 		for (uint32_t n = 0; n < OHCA_MAX_EQ; n++) {
 			uint64_t w = atomic_load_explicit(&db->eq[n], memory_order_relaxed) ?

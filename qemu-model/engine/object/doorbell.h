@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Doorbells: which page owns what may be rung, and handing rings to the objects. */
+/* Doorbells: the owner page of each number, and delivery to the objects. */
 #ifndef OHCA_OBJECT_DOORBELL_H
 #define OHCA_OBJECT_DOORBELL_H
 
@@ -8,23 +8,23 @@
 
 #include "engine/engine.h"
 
-/* What has an owner page. */
+/* Objects with an owner page. */
 enum ohca_db_kind { OHCA_DB_QP, OHCA_DB_SRQ, OHCA_DB_CQ, OHCA_DB_NUM };
 /* ohca_new(): 0 or -1 (memory). */
 int ohca_db_init(ohca_engine *e);
 void ohca_db_free(ohca_engine *e);
-/* Rings of number @n are taken from page @uar; from none any more. */
+/* Doorbells of number @n are accepted from page @uar; from no page. */
 void ohca_db_own(ohca_engine *e, enum ohca_db_kind kind, uint32_t n, uint32_t uar);
 void ohca_db_disown(ohca_engine *e, enum ohca_db_kind kind, uint32_t n);
 /* A new EQ has this number. */
 void ohca_db_eq_clear(ohca_engine *e, uint32_t eqn);
-/* Nothing has been rung. */
+/* Drop all doorbells. */
 void ohca_db_clear(ohca_engine *e);
-/* Has anything been rung? */
+/* Whether a doorbell is pending. */
 bool ohca_db_pending(const ohca_engine *e);
-/* As if the SRQ had been rung */
+/* Set the SRQ's doorbell pending */
 void ohca_db_srq_again(ohca_engine *e, uint32_t srqn);
-/* Hand the collected doorbells to ohca_xp_kick_sq/rq, cq arm, eq ci, admin.
+/* Deliver the pending doorbells to ohca_xp_kick_sq/rq, cq arm, eq ci, admin.
  * Return true if any was found. */
 bool ohca_doorbells_run(ohca_engine *e);
 

@@ -66,8 +66,8 @@ int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t hand
 }
 
 /*
- * Each CQ is looked at once, as long as there is room. One that still has an EQE there goes to
- * the end; so no more are looked at than the EQ has entries, however many CQs wait.
+ * Tries each CQ once, as long as there is room. A CQ that still has an EQE in the ring goes to the
+ * end; so at most as many are tried as the EQ has entries, however many CQs wait.
  */
 static void cqs_deliver(ohca_engine *e, struct ohca_eq *eq)
 {
@@ -102,7 +102,7 @@ static void async_defer(ohca_engine *e, struct ohca_eq *eq, struct ohca_async *a
 	const uint32_t up_down = async_bit(OHCA_EVENT_PORT_ACTIVE) |
 				 async_bit(OHCA_EVENT_PORT_ERR);
 
-	/* of a port that comes and goes only the last is true */
+	/* of PORT_ACTIVE and PORT_ERR only the last one is pending */
 	if (async_bit(type) & up_down)
 		a->pending &= ~up_down;
 	a->pending |= async_bit(type);
@@ -129,7 +129,7 @@ void ohca_async_event(ohca_engine *e, enum ohca_event type, struct ohca_async *a
 {
 	struct ohca_eq *eq = e->async_eq;
 
-	/* before the driver has made the EQ, events have nobody to hear them */
+	/* events before the driver has created the EQ are dropped */
 	if (!eq || !ohca_running(e))
 		return;
 	if (ohca_eq_room(eq)) {
@@ -219,7 +219,7 @@ void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq)
 	if (e->fault_eq == eq)
 		e->fault_eq = NULL;
 	ohca_cqs_gone(e, eq, true);
-	/* of an EQ for completions nothing else is left: it has no references */
+	/* a completion EQ has no deferred CQ left, since it has no references */
 	while (!ohca_list_empty(&eq->deferred))
 		ohca_async_forget(ohca_container_of(eq->deferred.next, struct ohca_async, link));
 	e->eq[eq->eqn] = NULL;
@@ -233,7 +233,7 @@ int ohca_cmd_destroy_eq(struct ohca_cmd *c)
 
 	if (!eq)
 		return OHCA_ADMIN_BAD_HANDLE;
-	/* without it nobody would hear of the faults of regions */
+	/* the faults of regions need this EQ */
 	if (eq->refs || (eq == c->e->fault_eq && c->e->num_odp))
 		return OHCA_ADMIN_BUSY;
 	ohca_eq_free(c->e, eq);

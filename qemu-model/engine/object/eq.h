@@ -15,7 +15,7 @@
 
 struct ohca_cmd;
 
-/** struct ohca_eq - event queue; @deferred: CQs, or what async events tell of, without room */
+/** struct ohca_eq - event queue; @deferred: CQs, or objects of async events, that wait for room */
 struct ohca_eq {
 	uint32_t eqn;
 	uint32_t refs;
@@ -26,7 +26,7 @@ struct ohca_eq {
 	bool armed;
 	struct ohca_pages buf;
 	struct ohca_list deferred;
-	struct ohca_list gone;	/* destroyed CQs, by defer, that it still has an EQE of */
+	struct ohca_list gone;	/* destroyed CQs, by defer, with an EQE in the ring */
 };
 
 static inline struct ohca_eq *ohca_eq_get(ohca_engine *e, uint32_t eqn)
@@ -39,16 +39,16 @@ static inline struct ohca_eq *ohca_eq_get(ohca_engine *e, uint32_t eqn)
  * full waits at its object and needs no memory, so no guest and no peer can overflow the EQ.
  */
 void ohca_async_event(ohca_engine *e, enum ohca_event type, struct ohca_async *a);
-/* Is there room for one more EQE? */
+/* Whether there is room for one more EQE. */
 bool ohca_eq_room(const struct ohca_eq *eq);
 /* Append @eqe, 32 bytes, with its phase set here; as ohca_eq_push(). */
 int ohca_eq_put(ohca_engine *e, struct ohca_eq *eq, void *eqe);
-/* Append; the caller has looked for room. -1: the EQ is no memory, the device is FATAL. */
+/* Append; the caller has checked for room. -1: the EQ's memory is gone, the device is FATAL. */
 int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t handle,
 		 unsigned int port, uint32_t count);
 /* The doorbell of @eq was rung: EQEs up to @ci are taken; @arm: an interrupt is wanted. */
 void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm);
-/* What reset does; nothing refers to the object. */
+/* Free the object at destroy or reset; nothing refers to it. */
 void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq);
 
 /* Commands: each returns enum ohca_admin_status. */

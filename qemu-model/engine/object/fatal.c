@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The device fails for good: the driver is told, and nothing happens until reset. */
+/* The fatal state of the device: an event to the driver, and no operation until reset. */
 #include "engine/base/guestmem.h"
 #include "engine/base/state.h"
 #include "engine/object/eq.h"
@@ -20,7 +20,7 @@ void ohca_fatal(ohca_engine *e, enum ohca_fatal reason)
 		ohca_eq_push(e, e->async_eq, OHCA_EVENT_DEVICE_FATAL, 0, 0, 0);
 		ohca_dma_exit(e);
 	}
-	/* the EQE may have failed and been here before */
+	/* writing the EQE may have failed and set FATAL already */
 	if (atomic_load(&e->status) & OHCA_STATUS_FATAL)
 		return;
 	atomic_store(&e->fatal_reason, reason);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The device fails for good. */
+/* The fatal state of the device. */
 #ifndef OHCA_OBJECT_FATAL_H
 #define OHCA_OBJECT_FATAL_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Page faults: those the driver has been told of and has not answered.
+ * Outstanding page faults: reported to the driver and not answered.
  *
- * Each takes a slot, of which there are OHCA_MAX_FAULTS. A queue waits for its fault and
- * not for a slot's owner: when the QP goes, the slot stays until the answer comes.
+ * Each occupies one of OHCA_MAX_FAULTS slots. When the QP is destroyed, the slot stays
+ * occupied until the driver answers.
  */
 #include "engine/base/cmd.h"
 #include "engine/base/le.h"
@@ -68,7 +68,7 @@ void ohca_fault_forget(ohca_engine *e, uint16_t ref)
 
 void ohca_fault_reset(ohca_engine *e)
 {
-	/* numbers go on, so that an old answer is none */
+	/* the ids of faults continue, so that an old answer does not match */
 	for (uint32_t i = 0; i < OHCA_MAX_FAULTS; i++) {
 		e->fault[i].busy = false;
 		e->fault[i].qp = NULL;

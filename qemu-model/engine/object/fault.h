@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Page faults that the driver has been told of. */
+/* Outstanding page faults. */
 #ifndef OHCA_OBJECT_FAULT_H
 #define OHCA_OBJECT_FAULT_H
 
@@ -14,7 +14,7 @@ struct ohca_cmd;
 struct ohca_missing;
 struct ohca_qp;
 
-/** enum ohca_fault_side - what of a QP waits for a page */
+/** enum ohca_fault_side - the part of a QP that waits for a page */
 enum ohca_fault_side {
 	OHCA_FAULT_REQ,		/* requester: packets to send, or a response to put down */
 	OHCA_FAULT_RECV,	/* responder: a request */
@@ -24,8 +24,8 @@ enum ohca_fault_side {
 
 /**
  * struct ohca_fault - a page fault that the driver has not answered
- * @qp: who waits; NULL: nobody any more
- * @wqe_idx: OHCA_FAULT_REQ: the send WQE that wants the page
+ * @qp: the QP that waits; NULL: none
+ * @wqe_idx: OHCA_FAULT_REQ: the send WQE that needs the page
  */
 struct ohca_fault {
 	struct ohca_qp *qp;
@@ -39,15 +39,15 @@ _Static_assert(OHCA_MAX_FAULTS <= 1u << OHCA_FAULT_SLOT_BITS &&
 	       OHCA_FAULT_SLOT == (1u << OHCA_FAULT_SLOT_BITS) - 1, "numbers of faults");
 
 /*
- * Tell the driver that @m is missing; @qp waits for it at @side. Return: a reference for
+ * Report to the driver that @m is missing; @qp waits for it at @side. Return: a reference for
  * ohca_fault_forget(), or 0: too many are unanswered; ohca_xp_fault_room() is called when
  * one fewer is. ohca_xp_resume() ends the wait.
  */
 uint16_t ohca_fault_tell(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
 			 uint32_t wqe_idx, const struct ohca_missing *m);
-/* nobody waits for @ref any more */
+/* the QP does not wait for @ref any more */
 void ohca_fault_forget(ohca_engine *e, uint16_t ref);
-/* All slots are free, and nobody waits */
+/* Free all slots */
 void ohca_fault_reset(ohca_engine *e);
 
 /* Commands: each returns enum ohca_admin_status. */

@@ -11,7 +11,7 @@
 #include "engine/object/qp.h"
 #include "ohca_hw.h"
 
-/* Guests choose MGIDs; the chains stay short because groups are few for each bucket. */
+/* Guests choose MGIDs; the chains stay short because the number of groups is limited. */
 static unsigned int mgid_hash(const uint8_t mgid[16])
 {
 	uint32_t h = 2166136261u;
@@ -84,7 +84,7 @@ static struct ohca_mcast_member *grp_member(struct ohca_mcast_grp *g, const stru
 	return NULL;
 }
 
-/* What a command names: a QP, its MGID's group, which may be NULL, and the QP's place in that. */
+/* Looks up the QP of a command, its MGID's group, which may be NULL, and the QP's entry in it. */
 static int find_all(struct ohca_cmd *c, struct ohca_qp **qp, struct ohca_mcast_grp **g,
 		    struct ohca_mcast_member **member)
 {

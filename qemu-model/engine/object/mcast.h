@@ -12,8 +12,8 @@ struct ohca_qp;
 
 /**
  * struct ohca_mcast_member - a QP of a group
- * @refs: how often it was attached and not detached, perhaps with several MLIDs: who has attached
- *	it so often detaches it as often. It gets each datagram once.
+ * @refs: attaches without a detach, perhaps with several MLIDs; each attach needs its own
+ *	detach. The QP gets each datagram once.
  */
 struct ohca_mcast_member {
 	struct ohca_qp *qp;

@@ -41,7 +41,7 @@ struct ohca_mr *ohca_mr_by_index(ohca_engine *e, uint32_t key)
 	uint32_t idx = key >> 8;
 	struct ohca_mr *mr = idx < e->max_mr ? e->mr[idx] : NULL;
 
-	/* work requests change the tag behind the back of who gives commands */
+	/* work requests change the tag, which the driver may not know yet */
 	return mr && (mr->key == key || mr->type == OHCA_MR_FRMR || is_window(mr)) ? mr : NULL;
 }
 
@@ -77,8 +77,8 @@ void ohca_mw_forget(struct ohca_qp *qp)
 }
 
 /*
- * What is reserved for the list of an FRMR, which work requests change, is given back while it
- * is changed, and reserved again as far as there is none: nobody can take it meanwhile.
+ * The budget reserved for the list of an FRMR is returned while a work request changes the list,
+ * and the unused rest is reserved again: no other object can take it meanwhile.
  */
 static size_t frmr_bytes(const struct ohca_mr *mr)
 {
@@ -162,7 +162,7 @@ static int load_dm(struct ohca_cmd *c, struct ohca_mr *mr)
 		return OHCA_BAD(c, reg_mr.access);
 	if (offset > dm->length)
 		return OHCA_BAD(c, reg_mr.pl_offset);
-	/* a region of no bytes is one (libibverbs allows it here) */
+	/* a region of 0 bytes is valid (libibverbs allows it here) */
 	if (length > dm->length - offset)
 		return OHCA_BAD(c, reg_mr.length);
 	mr->dm = dm;
@@ -172,7 +172,7 @@ static int load_dm(struct ohca_cmd *c, struct ohca_mr *mr)
 	return OHCA_ADMIN_OK;
 }
 
-/* What each type wants of the fields that it does not use: zero. */
+/* Fields that a type does not use must be zero. */
 static int check_unused(struct ohca_cmd *c)
 {
 	const struct ohca_cmd_reg_mr *cmd = &c->aqe.reg_mr;
@@ -212,12 +212,12 @@ static int fill_mr(struct ohca_cmd *c, struct ohca_mr *mr)
 		mr->valid = true;
 		return load_translation(c, mr, access);
 	case OHCA_MR_ODP:
-		/* nothing is flushed from pages that may just be gone */
+		/* flush needs pages that are present */
 		if (access & OHCA_ACCESS_FLUSH_PERSISTENT)
 			return OHCA_BAD(c, reg_mr.access);
 		return load_odp(c, mr, access);
 	case OHCA_MR_DMA:
-		/* bus addresses of everything: nothing that a process may have */
+		/* all bus addresses: for the kernel only */
 		if (mr->pd->uar)
 			return OHCA_BAD(c, reg_mr.pdn);
 		if (access & (OHCA_ACCESS_ZERO_BASED | OHCA_ACCESS_MW_BIND))
@@ -316,11 +316,11 @@ int ohca_cmd_dereg_mr(struct ohca_cmd *c)
 		return OHCA_ADMIN_BAD_HANDLE;
 	if (mr->refs)
 		return OHCA_ADMIN_BUSY;
-	/* nothing gets through it any more while its pages go */
+	/* the key is invalid while its pages are freed */
 	mr->valid = false;
 	if (mr->odp && !ohca_odp_clear(c->e, mr->odp))
 		return OHCA_CMD_MORE;
-	/* the list of an FRMR is short, and ohca_mr_free() has to see what it takes of the budget */
+	/* the list of an FRMR is short, and ohca_mr_free() accounts for its budget */
 	if (mr->type != OHCA_MR_FRMR && !ohca_pages_free_some(c->e, &mr->pages))
 		return OHCA_CMD_MORE;
 	ohca_mr_free(c->e, mr);
@@ -354,7 +354,7 @@ int ohca_cmd_rereg_mr(struct ohca_cmd *c)
 	access = cmd->rereg & OHCA_REREG_ACCESS ? ohca_le16(cmd->access) : mr->access;
 	if (!access_ok(e, access))
 		return OHCA_BAD(c, reg_mr.access);
-	/* zero based or not is a matter of the translation */
+	/* ZERO_BASED belongs to the translation */
 	if (!(cmd->rereg & OHCA_REREG_TRANS) &&
 	    ((access ^ mr->access) & OHCA_ACCESS_ZERO_BASED))
 		return OHCA_BAD(c, reg_mr.access);
@@ -403,7 +403,7 @@ int ohca_mr_fast_reg(ohca_engine *e, const struct ohca_qp *qp, const struct ohca
 	    ((access & OHCA_ACCESS_ZERO_BASED) && iova) ||
 	    reg->pl.page_shift > OHCA_PL_MAX_SHIFT || offset >= 1ull << reg->pl.page_shift)
 		return OHCA_VE_BOUNDS;
-	/* it is not valid, so it has no pages */
+	/* a region that is not valid has no pages */
 	ohca_mem_release(e, frmr_bytes(mr));
 	rc = ohca_pages_load(e, &mr->pages, &reg->pl, length + offset, mr->max_pages);
 	ohca_mem_reserve(e, frmr_bytes(mr));
@@ -442,7 +442,7 @@ int ohca_mr_invalidate(ohca_engine *e, const struct ohca_qp *qp, uint32_t key, b
 	}
 	if (!remote && !(qp->flags & OHCA_QP_PRIVILEGED))
 		return OHCA_VE_WQE_OPCODE;
-	/* the peer may take back only what the peer could reach */
+	/* the peer may invalidate only a key with remote access */
 	if (remote && (!mr->valid || !(mr->access & ACCESS_REMOTE)))
 		return OHCA_VE_MR_STATE;
 	if (mr->refs)
@@ -469,7 +469,7 @@ int ohca_mw_bind(ohca_engine *e, struct ohca_qp *qp, const struct ohca_hw_wqe_re
 	if (reg->pl.root || reg->pl.npages || reg->pl.page_shift || reg->pl.levels ||
 	    reg->pl.reserved || reg->pl_offset)
 		return OHCA_VE_WQE_FLAGS;
-	/* consumers give local rights, too; a window has none to give (IBTA 10.6.7.2) */
+	/* consumers set local rights, too, which a window does not have (IBTA 10.6.7.2) */
 	if (access & ~(ACCESS_REMOTE | OHCA_ACCESS_ZERO_BASED | OHCA_ACCESS_LOCAL_WRITE))
 		return OHCA_VE_ACCESS;
 	access &= ~OHCA_ACCESS_LOCAL_WRITE;

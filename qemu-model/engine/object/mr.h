@@ -23,7 +23,7 @@ struct ohca_mr {
 	bool valid;		/* FRMR, MW2: registered / bound */
 	uint32_t access;
 	uint32_t refs;		/* windows bound to it */
-	uint32_t max_pages;	/* FRMR; their list is reserved for it, as far as there is none */
+	uint32_t max_pages;	/* FRMR; the budget for their list is reserved */
 	uint64_t iova, length;
 	uint64_t pl_offset;	/* of the first byte in the pages (window: of its MR) */
 	struct ohca_pd *pd;
@@ -39,13 +39,13 @@ struct ohca_mr {
 int ohca_mr_fast_reg(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg);
 int ohca_mr_invalidate(ohca_engine *e, const struct ohca_qp *qp, uint32_t key, bool remote);
 int ohca_mw_bind(ohca_engine *e, struct ohca_qp *qp, const struct ohca_hw_wqe_reg *reg);
-/* By its number; NULL: there is none. */
+/* The object with this number; NULL: there is none. */
 struct ohca_mr *ohca_mr_get(ohca_engine *e, uint32_t key);
 /* for commands: of an FRMR or a window, whose tag work requests change, the index decides */
 struct ohca_mr *ohca_mr_by_index(ohca_engine *e, uint32_t key);
-/* A QP goes, and what is bound to it becomes invalid (IBTA vol 1, 10.6.7.2.3) */
+/* Invalidate the windows bound to a QP that is destroyed (IBTA vol 1, 10.6.7.2.3) */
 void ohca_mw_forget(struct ohca_qp *qp);
-/* What reset does; nothing refers to the object. */
+/* Free the object at destroy or reset; nothing refers to it. */
 void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr);
 
 /* Commands: each returns enum ohca_admin_status. */

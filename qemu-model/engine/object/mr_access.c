@@ -2,8 +2,8 @@
 /*
  * Memory behind keys: the check that a key allows an access, and the access.
  *
- * Nothing is remembered between two accesses but the key, so that an MR that goes away
- * is gone at once.
+ * Only the key is kept between two accesses, so a deregistration takes effect
+ * at once.
  */
 #include <string.h>
 
@@ -213,10 +213,10 @@ unsigned int ohca_mr_runs(const struct ohca_mr_range *r, uint64_t *done, struct 
 	const struct ohca_pages *p = &r->mr->pages;
 	unsigned int n = 0;
 
-	/* device memory and pages that come and go do not last: there is no such right */
+	/* device memory and on-demand pages are not persistent: no such right exists */
 	if (r->mr->type == OHCA_MR_DMA || r->mr->type == OHCA_MR_DM || r->mr->odp)
 		return 0;
-	/* also where all pages follow each other, the walk is short */
+	/* the walk is short also for contiguous pages */
 	for (unsigned int i = 0; i < RUN_PAGES && *done < r->len; i++) {
 		uint64_t left, addr, len;
 
@@ -283,7 +283,7 @@ static int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_
 			return rc;
 		rc = dst ? ohca_mr_read(e, &r, 0, dst, n, m) : ohca_mr_write(e, &r, 0, src, n, m);
 		if (rc == OHCA_MR_FAULT) {
-			/* the next packets will want the rest */
+			/* the next packets need the rest */
 			m->len += sge[i].length - off - n;
 			return OHCA_MR_FAULT;
 		}

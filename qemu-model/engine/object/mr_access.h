@@ -15,7 +15,7 @@ struct ohca_pd;
 struct ohca_qp;
 struct ohca_sge;
 
-/** struct ohca_missing - what an access that returned OHCA_MR_FAULT wants */
+/** struct ohca_missing - the pages that an access needs which returned OHCA_MR_FAULT */
 struct ohca_missing {
 	uint64_t addr;		/* first byte that is missing, as the region counts */
 	uint64_t len;		/* of the access, from there on */
@@ -26,8 +26,8 @@ struct ohca_missing {
 /**
  * struct ohca_mr_range - checked permission for [addr, addr + len)
  *
- * Good until the owner function that got it returns: the next command may take the MR
- * away. Work that lasts longer keeps the key and checks it again.
+ * Valid until the owner function that got it returns: the next command may deregister
+ * the MR. Work that lasts longer keeps the key and checks it again.
  */
 struct ohca_mr_range {
 	struct ohca_mr *mr;
@@ -60,7 +60,7 @@ int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, c
  * previous value in *@old. 0, -1 or OHCA_MR_FAULT: *@m. */
 int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct ohca_atomic *a,
 		   uint64_t *old, struct ohca_missing *m);
-/* Write 8 bytes, of which nobody sees a part. 0, -1: no such memory, or not aligned, or
+/* Write 8 bytes atomically. 0, -1: no such memory, or not aligned, or
  * OHCA_MR_FAULT: *@m. */
 int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *buf,
 		   struct ohca_missing *m);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Regions whose pages come and go: the table of pages, which is as large as what is in
- * it, the command that changes it, and accesses through it.
+ * Regions with on-demand paging: the table of pages, whose size follows its contents, the
+ * command that changes it, and accesses through it.
  */
 #include "engine/base/cmd.h"
 #include "engine/base/guestmem.h"
@@ -20,7 +20,7 @@
 
 /**
  * struct ohca_odp_node - one level of the table
- * @used: entries that are not zero; a node without is given back
+ * @used: entries that are not zero; a node without any is freed
  * @page: leaf: as in the contract
  * @node: above: the nodes below
  */
@@ -76,7 +76,7 @@ static uint64_t page_get(const struct ohca_odp *o, uint64_t index)
 	return n ? n->page[index & (NODE_ENTRIES - 1)] : 0;
 }
 
-/* Name the page @index; @page is not 0. OHCA_ADMIN_NO_RESOURCE without memory. */
+/* Set the page @index; @page is not 0. OHCA_ADMIN_NO_RESOURCE without memory. */
 static int page_set(ohca_engine *e, struct ohca_odp *o, uint64_t index, uint64_t page)
 {
 	struct ohca_odp_node **link = &o->root, *above = NULL;
@@ -102,10 +102,10 @@ static int page_set(ohca_engine *e, struct ohca_odp *o, uint64_t index, uint64_t
 }
 
 /*
- * Take the pages [first, last] below @n back, where @base is the first that it can have.
- * Visits only what is there; recursion is as deep as the table. Without @all it ends with the
- * step, and is then begun anew: what was taken back is not visited again. Return: whether @n is
- * empty, and gone.
+ * Invalidate the pages [first, last] below @n, where @base is the first page of @n. Visits only
+ * present entries; recursion is as deep as the table. Without @all it ends with the step, and
+ * the next step starts again: entries that are cleared are not visited again. Return: whether @n
+ * was empty, and is freed.
  */
 static bool node_clear(ohca_engine *e, struct ohca_odp_node *n, unsigned int level, uint64_t base,
 		       uint64_t first, uint64_t last, bool all)
@@ -176,7 +176,7 @@ void ohca_odp_free(ohca_engine *e, struct ohca_odp *o)
 
 /* ---- the command ------------------------------------------------------------------ */
 
-/* Name @n pages from @first on, as the mailbox says; all are checked before the first. */
+/* Set @n pages from @first on to those of the mailbox; all are checked before any is set. */
 static int pages_name(struct ohca_cmd *c, struct ohca_odp *o, uint64_t first, uint32_t n)
 {
 	__le64 raw[OHCA_ODP_BATCH];
@@ -223,9 +223,9 @@ int ohca_cmd_update_mr_pages(struct ohca_cmd *c)
 	if (flags & OHCA_UPDATE_MR_INVALIDATE) {
 		if (cmd->addr)
 			return OHCA_BAD(c, update_mr.addr);
-		/* DMA is done by whoever is the owner: none is under way */
+		/* only the owner does DMA, so none is under way */
 		pages_clear(c->e, mr->odp, first, npages, false);
-		/* with work left nothing was left out */
+		/* with work left in the step all pages were visited */
 		return c->e->work ? OHCA_ADMIN_OK : OHCA_CMD_MORE;
 	}
 	if (npages > OHCA_ODP_BATCH)

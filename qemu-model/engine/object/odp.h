@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Regions whose pages come and go. */
+/* Regions with on-demand paging. */
 #ifndef OHCA_OBJECT_ODP_H
 #define OHCA_OBJECT_ODP_H
 
@@ -17,7 +17,7 @@ struct ohca_odp;
 /* A table without a page for @bytes in pages of 1 << @shift. enum ohca_admin_status */
 int ohca_odp_create(ohca_engine *e, struct ohca_odp **out, uint64_t bytes, uint8_t shift);
 void ohca_odp_free(ohca_engine *e, struct ohca_odp *o);
-/* Take all pages back, a step of it. Return: none is left */
+/* Invalidate all pages, a step of it. Return: whether none is left */
 bool ohca_odp_clear(ohca_engine *e, struct ohca_odp *o);
 /* Copy between @buf and the pages from @off on, which is inside; as ohca_mr_read() and
  * _write(). With @write @buf is only read. */

@@ -15,9 +15,9 @@ struct ohca_pd {
 	uint32_t refs;
 };
 
-/* By its number; NULL: there is none. */
+/* The object with this number; NULL: there is none. */
 struct ohca_pd *ohca_pd_get(ohca_engine *e, uint32_t pdn);
-/* What reset does; nothing refers to the object. */
+/* Free the object at destroy or reset; nothing refers to it. */
 void ohca_pd_free(ohca_engine *e, struct ohca_pd *pd);
 
 /* Commands: each returns enum ohca_admin_status. */

@@ -59,7 +59,7 @@ void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint3
 	ohca_xp_state(e, qp, old, OHCA_ATTR_STATE);
 	if (ev)
 		ohca_async_event(e, ev, &qp->async);
-	/* WQEs are copied when taken: the QP takes no more from its SRQ (IBTA 11.6.3.3) */
+	/* WQEs are copied when taken: in ERR the QP takes no more from its SRQ (IBTA 11.6.3.3) */
 	if (qp->srq || qp->xrcd)
 		ohca_async_event(e, OHCA_EVENT_LAST_WQE, &qp->async);
 }
@@ -84,7 +84,7 @@ static bool type_known(const ohca_engine *e, uint8_t type)
 	return type <= OHCA_QPT_UD;
 }
 
-/* An XRC_TGT QP has nothing but its domain. */
+/* An XRC_TGT QP has only its domain. */
 static int check_target(struct ohca_cmd *c)
 {
 	const struct ohca_cmd_create_qp *cmd = &c->aqe.create_qp;
@@ -145,7 +145,7 @@ static int check_create(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
-/* The objects that the QP will use: they exist and belong to the same page. */
+/* Looks up the objects of the QP: they must exist and belong to the same doorbell page. */
 static int check_refs(struct ohca_cmd *c, struct ohca_qp *qp)
 {
 	const struct ohca_cmd_create_qp *cmd = &c->aqe.create_qp;
@@ -162,7 +162,7 @@ static int check_refs(struct ohca_cmd *c, struct ohca_qp *qp)
 	qp->uar = ohca_le32(cmd->uar);
 	if (!qp->pd)
 		return OHCA_BAD(c, create_qp.pdn);
-	/* a process gets neither the kernel's rights nor its special QPs */
+	/* a process has neither the kernel's rights nor its special QPs */
 	if (qp->uar != qp->pd->uar || (qp->uar && is_special(cmd->type)))
 		return OHCA_BAD(c, create_qp.uar);
 	if (qp->uar && (cmd->flags & OHCA_QP_PRIVILEGED))
@@ -173,7 +173,7 @@ static int check_refs(struct ohca_cmd *c, struct ohca_qp *qp)
 	    (cmd->type == OHCA_QPT_XRC_INI && cmd->recv_cqn))
 		return OHCA_BAD(c, create_qp.recv_cqn);
 	if (cmd->flags & OHCA_QP_SRQ) {
-		/* its PD may be another one, but of the same owner */
+		/* its PD may differ, but must have the same owner */
 		qp->srq = ohca_srq_get(e, ohca_le32(cmd->srqn));
 		if (!qp->srq || qp->srq->uar != qp->uar || qp->srq->xrcd ||
 		    (qp->srq->tm && cmd->type != OHCA_QPT_RC))
@@ -211,7 +211,7 @@ static void put_handle(ohca_engine *e, const struct ohca_qp *qp)
 		ohca_ids_put(&e->qp_ids, qp->handle);
 }
 
-/* The objects that the QP uses stay as long as it does. */
+/* The QP holds references to its objects. */
 static void refer(struct ohca_qp *qp)
 {
 	ohca_list_init(&qp->target);
@@ -281,7 +281,7 @@ int ohca_cmd_create_qp(struct ohca_cmd *c)
 	refer(qp);
 	ohca_async_init(&qp->async, qp->handle, 0);
 	e->qp[qp->handle] = qp;
-	/* nothing of a target can be rung */
+	/* a target has no doorbell */
 	if (!qp->xrcd)
 		ohca_db_own(e, OHCA_DB_QP, qp->handle, qp->uar);
 	ohca_cmd_result(c, qp->handle);

@@ -24,11 +24,11 @@ struct ohca_xrcd;
 
 /**
  * struct ohca_qp - queue pair
- * @handle: what doorbells and CQEs use; @wire_qpn: number on the wire
+ * @handle: number in doorbells and CQEs; @wire_qpn: number on the wire
  * @xrcd: of an XRC_TGT QP, else NULL; @target: on its list. Such a QP refers to no @pd,
  *	@rcq and @srq of its own, see xrc.c
- * @mig_state: enum ohca_mig_state; @alt: there is one, except in MIGRATED perhaps
- * @mig_refused: the driver was told of a request to migrate that was none
+ * @mig_state: enum ohca_mig_state; @alt: the alternate path; may be NULL in MIGRATED only
+ * @mig_refused: PATH_MIG_ERR was raised since the last rearm
  * @counters: set in which it counts, or NULL
  * @xp: the transport's part
  */
@@ -68,7 +68,7 @@ struct ohca_qp {
 	struct ohca_xport *xp;
 };
 
-/* MigReq in the BTH of what the QP sends (IBTA vol 1, 17.2.8) */
+/* MigReq in the BTH of packets that the QP sends (IBTA vol 1, 17.2.8) */
 static inline uint8_t ohca_qp_migreq(const struct ohca_qp *qp)
 {
 	return qp->mig_state == OHCA_MIG_MIGRATED ? IB_BTH_MIGREQ : 0;
@@ -106,9 +106,9 @@ struct ohca_qp *ohca_qp_of_software(ohca_engine *e, unsigned int port, uint32_t 
 void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint32_t vendor_err);
 /* Move an RTS UC, UD, SMI or GSI QP to SQE after a send completed in error */
 void ohca_qp_sqe(ohca_engine *e, struct ohca_qp *qp, uint32_t vendor_err);
-/* By its number; NULL: there is none. */
+/* The object with this number; NULL: there is none. */
 struct ohca_qp *ohca_qp_get(ohca_engine *e, uint32_t handle);
-/* What reset does; nothing refers to the object. */
+/* Free the object at destroy or reset; nothing refers to it. */
 void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp);
 
 /* Commands: each returns enum ohca_admin_status. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * MODIFY_QP: legal transitions, the attributes they need and those they may have (IBTA
- * vol 1, 10.3.1 and 11.2.5.2). Nothing else is accepted: what packets under way were made
- * with, as the path MTU and the PSNs, must stay as it is.
+ * vol 1, 10.3.1 and 11.2.5.2). Other attributes are refused: those of packets under way, as the
+ * path MTU and the PSNs, must not change.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@
 #define A(name)		OHCA_ATTR_##name
 #define MODIFY_KNOWN	(A(CAP) | (A(CAP) - 1) | A(DEST_QPN))
 
-/* What this device cannot change: the size of a QP. */
+/* MODIFY_QP does not change the capabilities of a QP. */
 #define MODIFY_REFUSED	A(CAP)
 
 enum service { SVC_RC, SVC_UC, SVC_UD, SVC_SPECIAL, SVC_XRC_INI, SVC_XRC_TGT, SVC_NUM };
@@ -198,9 +198,9 @@ static int check_alt(struct ohca_cmd *c, const struct ohca_hw_qp_attr *a)
 }
 
 /*
- * Path migration. ARMED is for the device to say, after it has heard of the peer; who takes
- * the alternate path from an armed QP has to arm it anew; and a peer that is not known to
- * be armed would not follow.
+ * Path migration. Only the device sets ARMED, after a packet of the peer; a driver that replaces
+ * the alternate path of an armed QP must rearm it; and MIGRATED is refused in REARM, since a
+ * peer that is not armed would not follow.
  */
 static int check_mig(struct ohca_cmd *c, const struct ohca_qp *qp,
 		     const struct ohca_hw_qp_attr *a, uint32_t mask)
@@ -299,7 +299,7 @@ static void apply_attr(const ohca_engine *e, struct ohca_qp *qp, const struct oh
 		ohca_mig_rearm(qp);
 }
 
-/* A QP in RESET has forgotten everything but how it was made. */
+/* A QP in RESET has only its attributes of CREATE_QP. */
 static void forget_attr(ohca_engine *e, struct ohca_qp *qp)
 {
 	qp->rq_ci = qp->rq_pi = 0;

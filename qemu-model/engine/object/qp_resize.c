@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * RESIZE_QP: the queues of a QP move to a new buffer, in any state and whatever is under way.
+ * RESIZE_QP: the queues of a QP move to a new buffer, in any state and with packets under way.
  *
- * The transport works on private copies of the WQEs that it has fetched, so what it does goes
- * on; what it has not fetched it finds at the same index of the new ring.
+ * The transport works on private copies of the WQEs that it has fetched, so it is not
+ * disturbed; it finds later WQEs at the same index of the new ring.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@
 
 #define DB_OFF(member) (OHCA_DB_OFFSET + offsetof(struct ohca_hw_db, member))
 
-/** struct held - indices of what the queues hold */
+/** struct held - indices of the WQEs in the queues */
 struct held {
 	uint32_t sq_ci, sq_pi, rq_ci, rq_pi;
 };
@@ -30,13 +30,13 @@ static bool has_rq(const struct ohca_qp *qp)
 	return !(qp->flags & (OHCA_QP_SRQ | OHCA_QP_NO_RQ));
 }
 
-/* Both queues, looked at once a step: what the last step saw is what counts. */
+/* Reads both queues once a step; the indices of the last step are the result. */
 static int look(struct ohca_cmd *c, struct ohca_qp *qp, struct held *h)
 {
 	int64_t posted;
 
 	memset(h, 0, sizeof(*h));
-	/* nothing can be posted, and the driver has not said yet where it begins */
+	/* no WQE can be posted, and the record has no valid index yet */
 	if (qp->state == OHCA_QPS_RESET)
 		return OHCA_ADMIN_OK;
 	if (ohca_xp_sq_posted(c->e, qp, &h->sq_ci, &h->sq_pi))
@@ -63,7 +63,7 @@ static int check(struct ohca_cmd *c, const struct ohca_qp *qp, const struct held
 	return cmd->reserved ? OHCA_BAD(c, resize_qp.reserved) : OHCA_ADMIN_OK;
 }
 
-/* The record; who is not in RESET has an event index there that is in force. */
+/* Writes the record, with the event index that is in force unless the QP is in RESET. */
 static int put_record(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pages *dst,
 		      const struct held *h)
 {
@@ -77,7 +77,7 @@ static int put_record(ohca_engine *e, const struct ohca_qp *qp, const struct ohc
 	       (has_rq(qp) && ohca_pages_store32(e, dst, DB_OFF(rq_pi), h->rq_pi));
 }
 
-/* Copy what the queues hold and was not copied yet; then the record. A step of it. */
+/* Copy the WQEs that are not copied yet; then the record. A step of it. */
 static int move(struct ohca_cmd *c, const struct ohca_qp *qp, const struct held *h)
 {
 	const struct ohca_cmd_resize_qp *cmd = &c->aqe.resize_qp;
@@ -90,7 +90,7 @@ static int move(struct ohca_cmd *c, const struct ohca_qp *qp, const struct held 
 	};
 	const struct ohca_ring new_rq = { &job->buf, qp->rq_off, cmd->log_rq, qp->log_rq_stride };
 
-	/* what was completed meanwhile nobody wants; an index that went back begins anew */
+	/* WQEs completed meanwhile are skipped; an index that went back restarts the copy */
 	if (!job->begun || job->at[0] - h->sq_ci > h->sq_pi - h->sq_ci)
 		job->at[0] = h->sq_ci;
 	if (!job->begun || job->at[1] - h->rq_ci > h->rq_pi - h->rq_ci)
@@ -114,7 +114,7 @@ int ohca_cmd_resize_qp(struct ohca_cmd *c)
 
 	if (!qp)
 		return OHCA_ADMIN_BAD_HANDLE;
-	/* the first has no queue, the second but the device's own */
+	/* an XRC target has no queue, a QP of an SRQ with tags only the device's */
 	if (qp->xrcd || (qp->srq && qp->srq->tm))
 		return OHCA_ADMIN_BAD_STATE;
 	rc = look(c, qp, &h);

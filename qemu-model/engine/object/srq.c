@@ -2,8 +2,8 @@
 /*
  * Receive WQEs: shared receive queues, and taking WQEs from an SRQ or a QP's own RQ.
  *
- * A WQE is copied and checked when it is taken, in order of posting; its slot is the
- * driver's again at once.
+ * A WQE is copied and checked when it is taken, in order of posting; its slot
+ * is free at once.
  */
 #include <string.h>
 
@@ -51,7 +51,7 @@ static int64_t rq_posted(ohca_engine *e, const struct rq *rq)
 	return pi - *rq->ci;
 }
 
-/* Copy the next WQE and give its slot back. As ohca_rwqe_take(); something is posted. */
+/* Copy the next WQE and free its slot. As ohca_rwqe_take(); a WQE is posted. */
 static int rq_take(ohca_engine *e, const struct rq *rq, struct ohca_rwqe *out)
 {
 	uint8_t raw[1u << OHCA_MAX_LOG_RQ_STRIDE];
@@ -180,10 +180,10 @@ bool ohca_rq_notify(ohca_engine *e, struct ohca_qp *qp, bool want)
 	rq = qp_rq(qp);
 	if (ohca_pages_load32(e, &qp->buf, DB_OFF(rq_pi), &pi))
 		return false;
-	/* an index just behind the producer is passed after 2^32 posts, that is: never */
+	/* an event index just behind the producer is not reached for 2^32 posts */
 	if (ohca_pages_store32(e, &qp->buf, DB_OFF(rq_event), want ? pi : pi - 1))
 		return false;
-	/* what was posted between the load and the store did not ring */
+	/* a post between the load and the store did not ring the doorbell */
 	atomic_thread_fence(memory_order_seq_cst);
 	return rq_posted(e, &rq) > 0;
 }
@@ -200,7 +200,7 @@ void ohca_srq_kick(ohca_engine *e, struct ohca_srq *srq)
 
 /* ---- commands --------------------------------------------------------------------- */
 
-/* What an SRQ has by its type, checked. */
+/* Checks and sets the objects of an SRQ's type. */
 static int srq_type(struct ohca_cmd *c, struct ohca_srq *srq)
 {
 	const struct ohca_cmd_create_srq *cmd = &c->aqe.create_srq;
@@ -323,7 +323,7 @@ int ohca_cmd_destroy_srq(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
-/* Arm the limit event of an SRQ with @posted WQEs, -1 if nobody knows. */
+/* Arm the limit event of an SRQ with @posted WQEs, -1: unknown. */
 static void srq_limit(ohca_engine *e, struct ohca_srq *srq, uint32_t limit, int64_t posted)
 {
 	srq->limit = limit;
@@ -359,7 +359,7 @@ static int srq_move(ohca_engine *e, const struct ohca_srq *srq, uint8_t log, uin
 	const struct ohca_ring from = { &srq->buf, OHCA_RQ_RING_OFFSET, srq->log_size,
 					srq->log_stride };
 
-	/* those that were taken meanwhile nobody wants; an index that went back begins anew */
+	/* WQEs taken meanwhile are skipped; an index that went back restarts the copy */
 	if (!job->begun || job->at[0] - srq->ci > pi - srq->ci)
 		job->at[0] = srq->ci;
 	job->begun = true;

@@ -43,9 +43,9 @@ static inline struct ohca_srq *ohca_srq_get(ohca_engine *e, uint32_t srqn)
 	return srqn < e->max_srq ? e->srq[srqn] : NULL;
 }
 
-/* Its doorbell was rung, so that it need not be rung again */
+/* The SRQ's doorbell was rung: process it, and set the event index */
 void ohca_srq_kick(ohca_engine *e, struct ohca_srq *srq);
-/* What reset does; nothing refers to the object. */
+/* Free the object at destroy or reset; nothing refers to it. */
 void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq);
 
 /* Commands: each returns enum ohca_admin_status. */

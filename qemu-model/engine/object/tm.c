@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Tag lists of SRQs: list operations, matching, and who has seen which message
- * (firmware-if/ohca_tm.h). What messages do with a tag is in tagged.c.
+ * Tag lists of SRQs: list operations, matching, and the count of unexpected messages
+ * (firmware-if/ohca_tm.h). The messages that use a tag are in tagged.c.
  */
 #include <string.h>
 
@@ -82,7 +82,7 @@ struct ohca_tag *ohca_tm_take(struct ohca_srq *srq, uint64_t tag)
 	return NULL;
 }
 
-/* The numbers agree: the tags that waited for it take part. */
+/* If the counts agree, the waiting tags join the list. */
 static void in_step(struct ohca_tm *tm)
 {
 	while (tm->seen == tm->told && !ohca_list_empty(&tm->wait)) {
@@ -187,7 +187,7 @@ static bool del(struct ohca_tm *tm, const struct ohca_hw_tm_wqe *w)
 	return true;
 }
 
-/** struct outcome - what a list operation comes to; @cqe: the consumer is told */
+/** struct outcome - the result of a list operation; @cqe: it has a CQE */
 struct outcome {
 	uint8_t status;
 	uint16_t ve;
@@ -275,7 +275,7 @@ static bool run_one(ohca_engine *e, struct ohca_srq *srq)
 		return false;
 	o = execute(tm, &w);
 	tm->ci++;
-	/* who sees the CQE or the index must find the result, and room for more */
+	/* a consumer that sees the CQE or the index must find the result, and room for more */
 	if (ohca_pages_store32(e, &srq->buf, off + offsetof(struct ohca_hw_tm_wqe, result),
 			       o.status ? OHCA_TM_FAILED : OHCA_TM_DONE) ||
 	    ohca_pages_store32(e, &srq->buf, DB_OFF(sq_ci), tm->ci))
@@ -288,7 +288,7 @@ void ohca_tm_run(ohca_engine *e, struct ohca_srq *srq)
 	struct ohca_tm *tm = srq->tm;
 	int64_t n = 0;
 
-	/* as many as the ring holds, then it is others' turn */
+	/* at most as many as the ring holds, then others have their turn */
 	for (uint32_t left = 1u << tm->log_ops; left && !srq->error;) {
 		n = posted(e, srq);
 		if (n == 0) {

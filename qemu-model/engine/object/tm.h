@@ -47,9 +47,9 @@ struct ohca_tag {
 
 /**
  * struct ohca_tm - tag list of an SRQ
- * @list: tags that messages are matched with, in order; @wait: those added while the
- *	numbers of unexpected messages differed
- * @seen: unexpected messages; @told: that number as the consumer has last given it
+ * @list: tags that take part in matching, in order; @wait: tags added while the counts of
+ *	unexpected messages differed
+ * @seen: unexpected messages; @told: the consumer's last count of them
  * @ci: list operations executed
  */
 struct ohca_tm {
@@ -66,11 +66,11 @@ struct ohca_tag *ohca_tm_take(struct ohca_srq *srq, uint64_t tag);
 /* a message is unexpected, or will not have been: its receive failed */
 void ohca_tm_unexpected(struct ohca_tm *tm);
 void ohca_tm_not_unexpected(struct ohca_tm *tm);
-/* whether the consumer should say soon how many of them he has seen */
+/* whether the consumer should send its count soon */
 bool ohca_tm_far_behind(const struct ohca_tm *tm);
-/* fill in what a CQE says of the SRQ and of the message that has taken @t (or NULL) */
+/* fill in the fields of a CQE for the SRQ and the message that has taken @t (or NULL) */
 void ohca_tm_cqe(const struct ohca_srq *srq, const struct ohca_tag *t, struct ohca_hw_cqe *c);
-/* the message that has taken @t is done: @t is free, and @c says so */
+/* the message that has taken @t is complete: frees @t, and reports it in @c */
 void ohca_tm_done(struct ohca_srq *srq, struct ohca_tag *t, struct ohca_hw_cqe *c);
 /* The tag list of an SRQ whose queue is there. OHCA_ADMIN_OK or _NO_RESOURCE */
 int ohca_tm_create(ohca_engine *e, struct ohca_srq *srq, uint32_t num_tags, uint8_t log_ops);

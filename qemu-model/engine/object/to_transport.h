@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the objects ask of the transport. The transport implements it (xport.c, sched.c, sq.c,
- * responder.c, responder_tx.c, suspend.c); objects know no more of it than this.
+ * The functions of the transport that objects call. The transport implements them (xport.c,
+ * sched.c, sq.c, responder.c, responder_tx.c, suspend.c); objects use no other part of it.
  */
 #ifndef OHCA_OBJECT_TO_TRANSPORT_H
 #define OHCA_OBJECT_TO_TRANSPORT_H
@@ -15,39 +15,39 @@
 struct ohca_hw_qp_context;
 struct ohca_qp;
 
-/* @qp is made; it is in RESET. */
+/* @qp is created; it is in RESET. */
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp);	/* 0 or -1 (memory) */
-/* @qp is about to be destroyed or reset: what it has received is acknowledged */
+/* @qp is about to be destroyed or reset: acknowledge what it has received */
 void ohca_xp_last_words(ohca_engine *e, struct ohca_qp *qp);
 /* no list, timer or packet refers to @qp afterwards */
 void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp);
 /* @qp->state changed from @old (and attributes with @mask): start, stop, flush, ... A
  * transition to ERR flushes both queues, now and whenever more is posted. To RESET:
- * forget everything, remove nothing from CQs (drivers do). -1: memory */
+ * reset the transport state; CQEs stay (drivers remove them). -1: memory */
 int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask);
 /* The SRQ of the message that the target @qp is receiving goes, and its WQE with it. */
 void ohca_xp_srq_gone(ohca_engine *e, struct ohca_qp *qp);
-/* @qp has another path: it waits for no credits of the old one and has all its retries */
+/* @qp has migrated: it does not wait for credits of the old path, and its retries restart */
 void ohca_xp_migrated(ohca_engine *e, struct ohca_qp *qp);
 /* The doorbell of the SQ, or of the RQ, was rung. */
 void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp);
 void ohca_xp_kick_rq(ohca_engine *e, struct ohca_qp *qp);	/* flush in ERR */
 /*
- * What is in the send queue: from the BB of the oldest WQE not completed, *@ci, up to *@pi, as
- * the record says. -1: the record is unreadable or cannot be true, which harms nobody yet.
+ * The contents of the send queue: from the BB of the oldest WQE not completed, *@ci, up to *@pi
+ * of the record. -1: the record is unreadable or invalid; the QP's state does not change.
  */
 int ohca_xp_sq_posted(ohca_engine *e, const struct ohca_qp *qp, uint32_t *ci, uint32_t *pi);
-/* @qp->log_sq and where the queue lies have changed, and what is in it is there */
+/* @qp->log_sq and the queue's buffer have changed; its WQEs are copied */
 void ohca_xp_sq_moved(ohca_engine *e, struct ohca_qp *qp);
 /* current PSNs and draining for QUERY */
 void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, uint32_t *rq_psn,
 		   bool *draining);
 /* the transport's part of QUERY_CONTEXT */
 void ohca_xp_context(const struct ohca_qp *qp, struct ohca_hw_qp_context *x);
-/* A fault of @qp is answered; @ok: try again, else what wanted the page fails */
+/* A fault of @qp is answered; @ok: repeat the access, else it fails */
 void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
 		    uint32_t wqe_idx, bool ok);
-/* Who could not tell of a fault may try again */
+/* A slot for a page fault is free: QPs that wait for one may retry */
 void ohca_xp_fault_room(ohca_engine *e);
 
 #endif /* OHCA_OBJECT_TO_TRANSPORT_H */

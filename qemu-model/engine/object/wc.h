@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a CQE says: status, opcode and flags of a work completion. */
+/* Values in a CQE: status, opcode and flags of a work completion. */
 #ifndef OHCA_OBJECT_WC_H
 #define OHCA_OBJECT_WC_H
 
@@ -23,7 +23,7 @@ enum ohca_wc_status {
 	OHCA_WC_TM_RNDV_INCOMPLETE = 23,
 };
 
-/* values of enum ibv_wc_opcode; REG_MR is the kernel's alone */
+/* values of enum ibv_wc_opcode; REG_MR is for the kernel only */
 enum ohca_wc_opcode {
 	OHCA_WCO_SEND		= 0,
 	OHCA_WCO_RDMA_WRITE	= 1,

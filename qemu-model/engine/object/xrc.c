@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Extended reliable connected service: domains, and what a target finds by its domain
+ * Extended reliable connected service: domains, and the SRQs of their targets
  * (IBTA vol 1, annex A14).
  *
  * An XRC_TGT QP has no PD, no SRQ and no CQ. While it receives, its pd, srq and rcq are
- * those of the SRQ that the last request named; it holds no reference to them, so an SRQ
- * that goes looks for them in its domain.
+ * those of the SRQ that the last request named; it holds no reference to them, so the
+ * destruction of an SRQ searches the targets of its domain.
  */
 #include "engine/base/cmd.h"
 #include "engine/base/ids.h"
