@@ -178,14 +178,14 @@ static int answer_or_lie(ohca_engine *e, uint32_t index, uint32_t log_size,
 	return rc;
 }
 
-/* Execute one entry. -1: the rings are no memory. 1: it has begun and is to go on. */
+/* Execute one entry. -1: the rings are not accessible. 1: it has begun and continues later. */
 static int cmd_one(ohca_engine *e, uint32_t index, uint32_t log_size)
 {
 	uint64_t off = (uint64_t)(index & ((1u << log_size) - 1)) * OHCA_AQ_ENTRY_SIZE;
 	struct ohca_cmd c = { .e = e };
 	int rc;
 
-	/* copied once, however long it takes */
+	/* the entry is copied once, also if the command takes several steps */
 	if (!e->aq_more &&
 	    ohca_dma_read(e, atomic_load(&e->aq_base) + off, &e->aqe, sizeof(e->aqe)))
 		return -1;
@@ -208,7 +208,7 @@ static int cmd_one(ohca_engine *e, uint32_t index, uint32_t log_size)
 	c.rsp.syndrome = ohca_to_le16(rc ? c.syndrome : 0);
 	ohca_trace(e, OHCA_TR_CMD, c.aqe.hdr.opcode, (uint64_t)rc, c.syndrome,
 		   ohca_le32(c.rsp.handle.handle));
-	/* a command that was fatal has no answer */
+	/* a command that made the device fatal has no answer */
 	if (!ohca_running(e))
 		return 0;
 	if (ohca_lies(e))

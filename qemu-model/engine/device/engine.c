@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The engine as a whole: making, resetting and polling it. */
+/* The engine as a whole: creation, reset and polling. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ static int tables_init(ohca_engine *e)
 	e->max_mr = 1u << e->cfg.log_max_mr;
 	e->max_pd = e->max_qp;
 	e->max_xrcd = e->max_qp;
-	/* calloc: memory comes from the system only when a number is used */
+	/* calloc(): the system allocates pages only when a number is used */
 	e->qp = calloc(e->max_qp, sizeof(*e->qp));
 	e->cq = calloc(e->max_cq, sizeof(*e->cq));
 	e->srq = calloc(e->max_srq, sizeof(*e->srq));
@@ -130,7 +130,7 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 
 /* ---- reset ------------------------------------------------------------------------ */
 
-/* Everything that a driver made goes away. No DMA: the status is cleared before. */
+/* Destroys all objects of the driver. No DMA happens: the status is cleared before. */
 static void objects_free(ohca_engine *e)
 {
 	if (e->mcast_total)
@@ -147,7 +147,7 @@ static void objects_free(ohca_engine *e)
 	for (uint32_t i = 0; i < OHCA_MAX_EQ; i++)
 		if (e->eq[i])
 			ohca_eq_free(e, e->eq[i]);
-	/* windows before the regions that they name */
+	/* windows before the regions that they are bound to */
 	for (unsigned int pass = 0; pass < 2; pass++)
 		for (uint32_t i = 2; e->mr && e->mr_ids.num > 2 && i < e->max_mr; i++)
 			if (e->mr[i] && (pass || e->mr[i]->bound))
@@ -242,7 +242,7 @@ static bool poll(ohca_engine *e, unsigned int budget, bool commands)
 		}
 	}
 	ohca_dma_exit(e);
-	/* what came while we worked needs no kick */
+	/* work that arrived meanwhile needs no kick */
 	return ohca_running(e) &&
 	       (more || ohca_db_pending(e) || atomic_load(&e->aq_db) != e->aq_ci);
 }

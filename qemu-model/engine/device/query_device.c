@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the device says of itself: attributes and counters. */
+/* QUERY_DEVICE and QUERY_COUNTERS: attributes and counters. */
 #include <stdatomic.h>
 
 #include "engine/base/cmd.h"
@@ -45,7 +45,7 @@ int ohca_cmd_query_device(struct ohca_cmd *c)
 	a.max_pkeys = ohca_to_le16(OHCA_MAX_PKEYS);
 	a.num_ports = e->cfg.num_ports;
 	a.log_max_gids = 8;
-	a.local_ca_ack_delay = 12;	/* 16 ms: the host may not run us at once */
+	a.local_ca_ack_delay = 12;	/* 16 ms: the host may not run the engine at once */
 	a.vendor_id = ohca_to_le32(OHCA_VENDOR_OUI);
 	a.vendor_part_id = ohca_to_le32(OHCA_PART_ID);
 	a.hw_ver = ohca_to_le32(OHCA_HW_REVISION);
@@ -58,10 +58,10 @@ int ohca_cmd_query_device(struct ohca_cmd *c)
 		a.max_odp_size = ohca_to_le64(OHCA_MAX_ODP_SIZE);
 		a.odp_rc = OHCA_ODP_CAP_SEND | OHCA_ODP_CAP_RECV | OHCA_ODP_CAP_RDMA_WRITE |
 			   OHCA_ODP_CAP_RDMA_READ | OHCA_ODP_CAP_ATOMIC | OHCA_ODP_CAP_SRQ_RECV;
-		/* a target is a responder of RC whose WQEs are all an SRQ's */
+		/* a target is a responder of RC that takes WQEs of SRQs only */
 		if (ohca_feature(e, OHCA_FEATURE_XRC))
 			a.odp_xrc = a.odp_rc & ~OHCA_ODP_CAP_RECV;
-		/* a message that finds no page at the other end is lost: that is for RC */
+		/* a message whose page is missing at the peer is lost: RC only */
 		a.odp_uc = OHCA_ODP_CAP_SEND;
 		a.odp_ud = OHCA_ODP_CAP_SEND;
 		a.log_max_faults = OHCA_LOG_MAX_FAULTS;

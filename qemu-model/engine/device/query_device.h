@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the device says of itself. */
+/* QUERY_DEVICE and QUERY_COUNTERS. */
 #ifndef OHCA_DEVICE_QUERY_DEVICE_H
 #define OHCA_DEVICE_QUERY_DEVICE_H
 

@@ -76,7 +76,7 @@ uint64_t ohca_mmio_read(ohca_engine *e, uint64_t off, unsigned int size)
 		return (uint32_t)(off == base ? v : v >> 32);
 	if (reg_is_64(off))
 		return v;
-	/* two 32-bit registers at once */
+	/* an access of 64 bits to two 32-bit registers */
 	return (uint32_t)v | ohca_mmio_read(e, off + 4, 4) << 32;
 }
 
@@ -143,7 +143,7 @@ void ohca_mmio_write(ohca_engine *e, uint64_t off, uint64_t val, unsigned int si
 	case OHCA_REG_AQ_INTR:
 		atomic_store(&e->aq_intr, (uint32_t)val & 1u);
 		break;
-	/* the rest of the handshake is over once the device runs */
+	/* the other registers of the handshake are read-only while the device runs */
 	case OHCA_REG_FEATURES_ACK:
 	case OHCA_REG_FEATURES_ACK + 4:
 		if (setup)

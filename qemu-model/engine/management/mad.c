@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the engine does for the agents (ib/sma.h, ib/pma_agent.h). MADs come from the wire or by
+ * The engine's side of the agents (ib/sma.h, ib/pma_agent.h). MADs arrive from the wire or by
  * MAD_IFC; the agents' decisions become port state, events, replies.
  */
 #include <stdlib.h>
@@ -31,8 +31,8 @@
 
 /**
  * struct ohca_mad - the agents
- * @rate, @up: what the host last said of each link; it is trained only once enabled
- * @vl15_seen: drops of the wire that are in VL15Dropped
+ * @rate, @up: the host's last report of each link; links train only after ENABLE
+ * @vl15_seen: drops of the link that VL15Dropped includes
  */
 struct ohca_mad {
 	struct ohca_sma sma;
@@ -61,7 +61,7 @@ static void op_event(void *ctx, unsigned int port, enum ohca_sma_event ev)
 	ohca_async_event(e, map[ev], &e->port[port].async);
 }
 
-/* What the subnet manager has enabled, or the power-on defaults. */
+/* Reports the enabled width and speeds to the host. */
 static void link_rate(ohca_engine *e, unsigned int port)
 {
 	const struct ib_port_info *pi = &e->mad->sma.port[port].pi;
@@ -75,7 +75,7 @@ static void link_rate(ohca_engine *e, unsigned int port)
 	e->ops.link_rate(e->h, port, &rate);
 }
 
-/* The engine's copies, without telling the transport. */
+/* Refreshes the engine's copies, without a call of the transport. */
 static void port_copy(ohca_engine *e, unsigned int port)
 {
 	const struct ohca_sma_port *s = &e->mad->sma.port[port];
@@ -177,7 +177,7 @@ static void sma_start(ohca_engine *e)
 	ohca_sma_init(&e->mad->sma, &cfg, &ops, e);
 }
 
-/* What is counted elsewhere or while time passes goes to the port's counters. */
+/* Adds the counts that are kept elsewhere, and waiting times, to the port's counters. */
 static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
 {
 	unsigned int port = num - 1;
@@ -254,7 +254,7 @@ void ohca_mad_link(ohca_engine *e, unsigned int port, const struct ohca_link_rat
 		e->mad->rate[port] = *rate;
 	if (!ohca_running(e))
 		return;
-	/* LinkDowned: the link failed. One that the port itself has taken down is Down already. */
+	/* Counts LinkDowned if the link failed; a port that took it down itself is Down already. */
 	if (!rate && e->mad->sma.port[port].pi.state != IB_PS_DOWN)
 		e->port[port].cnt.link_downed++;
 	link_tell(e, port);
@@ -302,7 +302,7 @@ void ohca_mad_timer(ohca_engine *e, uint64_t now)
 
 /* ---- MADs ------------------------------------------------------------------------- */
 
-/* What the agents say to a MAD that came by way of QP @qpn (0 or 1). */
+/* The agents' verdict on a MAD of QP @qpn (0 or 1). */
 static enum ohca_sma_verdict process(ohca_engine *e, const struct ohca_sma_in *in,
 				     uint32_t qpn, const uint8_t *mad, uint8_t *out)
 {
@@ -325,7 +325,7 @@ static enum ohca_sma_verdict process(ohca_engine *e, const struct ohca_sma_in *i
 
 static uint16_t own_lid(const struct ohca_port *p, uint16_t dlid)
 {
-	/* the LID that was asked answers, if it is one of the port's (LMC) */
+	/* the reply has the request's DLID, if it is one of the port's (LMC) */
 	return p->lid && (dlid >> p->lmc) == (p->lid >> p->lmc) ? dlid : p->lid;
 }
 
@@ -338,7 +338,7 @@ static uint16_t own_pkey(const struct ohca_port *p, uint16_t pkey)
 	return IB_DEFAULT_PKEY;
 }
 
-/* Send @mad back to where the packet came from. */
+/* Send @mad to the source of the packet. */
 static void reply(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pkt,
 		  const uint8_t *hdr, const uint8_t *mad)
 {
@@ -390,7 +390,7 @@ bool ohca_mad_rx(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pk
 
 	v = process(e, &in, pkt->dqpn, mad, out);
 	if (v == OHCA_SMA_UNHANDLED) {
-		/* software's, if there is any; a request is never left without an answer */
+		/* for software, if it has a QP; else a request gets an error response */
 		if (qp && qp->state >= OHCA_QPS_RTR && qp->state <= OHCA_QPS_SQE)
 			return false;
 		if (ohca_sma_unclaimed(&e->mad->sma, &in, mad, out) != OHCA_SMA_REPLY)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The agents of the ports, as the rest of the device sees them. */
+/* The agents of the ports: the interface for the rest of the device. */
 #ifndef OHCA_MANAGEMENT_MAD_H
 #define OHCA_MANAGEMENT_MAD_H
 

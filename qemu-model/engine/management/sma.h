@@ -2,7 +2,7 @@
 /*
  * The HCA's side of its subnet management agent (ib/sma.h).
  *
- * It is the master of everything that a subnet manager sets at a port: PortInfo,
+ * It has the original of everything that a subnet manager sets at a port: PortInfo,
  * P_Key table, GUIDs, SL to VL, VL arbitration. The engine keeps copies for its data
  * path and refreshes them from @port_changed. Pure logic: no memory access, no
  * clock (time is passed in), no sending but through struct ohca_sma_ops. Owner only.
@@ -38,7 +38,7 @@ enum ohca_sma_event {
 	OHCA_SMA_EV_GID_CHANGE,
 };
 
-/** enum ohca_sma_link - what the SMA wants of the physical link */
+/** enum ohca_sma_link - the SMA's request for the physical link */
 enum ohca_sma_link {
 	OHCA_SMA_LINK_DISABLE,		/* take it down, keep it down */
 	OHCA_SMA_LINK_ENABLE,		/* it may train */
@@ -67,7 +67,7 @@ struct ohca_sma_ops {
 };
 
 /**
- * struct ohca_sma_cfg - what the card is
+ * struct ohca_sma_cfg - the configuration of the HCA
  * @vl_cap: VLCap code 1..5 (1, 2, 4, 8, 15 data VLs)
  */
 struct ohca_sma_cfg {
@@ -116,7 +116,7 @@ struct ohca_sma {
 };
 
 /**
- * struct ohca_sma_in - how a MAD came
+ * struct ohca_sma_in - how a MAD arrived
  * @port: from 0
  * @from_wire: received in a packet for QP0; false: handed in by the driver, which has
  *	done the directed route's hop rules itself
@@ -150,7 +150,7 @@ enum ohca_sma_verdict ohca_sma_process(struct ohca_sma *s, const struct ohca_sma
 				       const uint8_t *mad, uint8_t *out);
 
 /**
- * ohca_sma_unclaimed() - nobody takes a MAD that was OHCA_SMA_UNHANDLED
+ * ohca_sma_unclaimed() - answer a MAD that was OHCA_SMA_UNHANDLED and has no receiver
  *
  * For QPs that no driver has set up. Works for every class.
  *
@@ -160,7 +160,7 @@ enum ohca_sma_verdict ohca_sma_process(struct ohca_sma *s, const struct ohca_sma
 enum ohca_sma_verdict ohca_sma_unclaimed(const struct ohca_sma *s, const struct ohca_sma_in *in,
 					 const uint8_t *mad, uint8_t *out);
 
-/** ohca_sma_link_up() - training finished with these active width and speeds */
+/** ohca_sma_link_up() - the link has trained to these active width and speeds */
 void ohca_sma_link_up(struct ohca_sma *s, unsigned int port, uint8_t width, uint8_t speed,
 		      uint8_t speed_ext);
 
@@ -188,7 +188,7 @@ void ohca_sma_bad_pkey(struct ohca_sma *s, unsigned int port, const struct ib_ke
 void ohca_sma_bad_qkey(struct ohca_sma *s, unsigned int port, const struct ib_key_violation *v,
 		       uint64_t now_ns);
 
-/** ohca_sma_reset_qkey_violations() - modify_port asked for it */
+/** ohca_sma_reset_qkey_violations() - for MODIFY_PORT */
 void ohca_sma_reset_qkey_violations(struct ohca_sma *s, unsigned int port);
 
 /** ohca_sma_deadline() - when ohca_sma_timer() must run; 0: at once; UINT64_MAX: never */

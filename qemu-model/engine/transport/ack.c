@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Acknowledgements as packets, and those of QPs that are gone, which wait for credits here. */
+/* Acknowledgements as packets, and the queue of those of QPs that are destroyed or reset. */
 #include "engine/transport/ack.h"
 #include "engine/transport/sched.h"
 #include "engine/transport/turn.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Acknowledgements, and those of QPs that are gone. */
+/* Acknowledgements, also of QPs that are destroyed or reset. */
 #ifndef OHCA_TRANSPORT_ACK_H
 #define OHCA_TRANSPORT_ACK_H
 
@@ -13,7 +13,7 @@ struct ohca_turn;
 
 #define OHCA_LATE_ACKS		64u	/* power of two */
 
-/** struct ohca_ack - an ACK or NAK, with all that it needs of its QP */
+/** struct ohca_ack - an ACK or NAK, with a copy of its QP's attributes */
 struct ohca_ack {
 	struct ohca_path path;
 	uint32_t dqpn, psn, msn;
@@ -23,14 +23,14 @@ struct ohca_ack {
 /* Send it. False: no room; @t says what for. */
 bool ohca_ack_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_ack *a);
 /*
- * Keep it for a QP that is gone until there are credits. Bounded; the oldest is dropped and
- * counted as discarded.
+ * Queue it until there are credits, for a QP that is destroyed or reset. The queue is bounded; the
+ * oldest is dropped and counted as discarded.
  */
 void ohca_ack_later(ohca_engine *e, const struct ohca_ack *a);
-/* Send what @port has kept, as far as there are credits. False: no room in the loop. */
+/* Send the queued ones of @port, as far as there are credits. False: no room in the loop. */
 bool ohca_acks_run(ohca_engine *e, unsigned int port);
 
-/** struct ohca_lateq - acknowledgements of QPs that are gone */
+/** struct ohca_lateq - acknowledgements of QPs that are destroyed or reset */
 struct ohca_lateq {
 	struct ohca_ack ack[OHCA_LATE_ACKS];
 	uint32_t head, tail;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The completer: responses to an RC requester, and their absence (IBTA vol 1, 9.7.5,
+ * The completer: responses to an RC requester, and timeouts (IBTA vol 1, 9.7.5,
  * 9.7.6).
  *
  * xp->una runs through PSNs as they are acknowledged: SENDs and WRITEs by any response at
@@ -67,9 +67,9 @@ static void progress(struct ohca_qp *qp)
 }
 
 /*
- * Every request before @psn is acknowledged. False: it cannot be, a READ or atomic before
- * it has no response, so that was lost (9.7.5.1.3, implied NAK). Afterwards the QP may be
- * in ERR: a CQ had no room.
+ * Every request before @psn is acknowledged. False: a READ or atomic before
+ * it has no response, which was lost (9.7.5.1.3, implied NAK). Afterwards the QP may be in
+ * ERR because a CQ had no room.
  */
 static bool acked(ohca_engine *e, struct ohca_qp *qp, uint32_t psn)
 {
@@ -109,7 +109,7 @@ static struct ohca_swqe *waiting(struct ohca_xport *xp)
 	return w->state == OHCA_SW_BEGUN || w->state == OHCA_SW_SENT ? w : NULL;
 }
 
-/* Something was lost: go back, as long as retries last. */
+/* A packet was lost: go back, until the retries are exhausted. */
 static void retry(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -129,8 +129,8 @@ static void retry(ohca_engine *e, struct ohca_qp *qp)
 	ohca_req_restart(xp);
 }
 
-/* A response is missing. Later ones of the same flight say nothing new; neither do those
- * behind one that found no page. */
+/* A response is missing. Later ones of the same flight, and those behind one that found no
+ * page, are ignored. */
 static void implied_nak(ohca_engine *e, struct ohca_qp *qp)
 {
 	if (!qp->xp->restarted && !qp->xp->fault[OHCA_FAULT_REQ] && qp->state != OHCA_QPS_ERR)
@@ -175,9 +175,9 @@ static void rnr_nak(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uin
 }
 
 /*
- * An ACK or response says how many more receive WQEs there are behind the messages it counts
- * (9.7.7.2). The limit never goes back: it was true when it was said, and has since gone on with
- * what needs no credit. A responder that has none to give, as with an SRQ, never has.
+ * An ACK or response has the number of receive WQEs behind the messages that it counts
+ * (9.7.7.2). The limit never goes back: it was valid when it was sent, and requests that need no
+ * credit have advanced it since. A responder without credits, as with an SRQ, never has any.
  */
 static void credits(struct ohca_xport *xp, const struct ohca_rxpkt *p)
 {
@@ -241,7 +241,7 @@ static void bad_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
 	ohca_sq_fail(e, qp, w, OHCA_WC_BAD_RESP, OHCA_VE_BAD_RESP);
 }
 
-/* There is no page for a response: it is asked for again when there is one. */
+/* A page for a response is missing: the request is repeated when it is there. */
 static void no_page(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,
 		    const struct ohca_missing *m)
 {
@@ -257,7 +257,7 @@ static void no_page(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *
 	ohca_timer_set(e, xp, ohca_now(e) + OHCA_FAULT_RETRY_NS);
 }
 
-/* Whose memory a READ response goes to: that of a rendezvous to a buffer of the SRQ. */
+/* The PD of a READ response's memory: of a rendezvous the SRQ's. */
 static const struct ohca_pd *local_pd(const struct ohca_qp *qp)
 {
 	return qp->xp->rndv ? ohca_recv_pd(qp) : qp->pd;
@@ -338,7 +338,7 @@ void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
 		return;
 	}
-	/* old ones are duplicates, those never asked for are ghosts: both are dropped */
+	/* duplicates and responses to PSNs that were not sent are dropped */
 	if (ib_psn_diff(p->i.psn, xp->una) < 0 || ib_psn_diff(p->i.psn, xp->max) >= 0)
 		return;
 	ohca_sched_activate(e, xp);
@@ -372,10 +372,10 @@ void ohca_comp_timer(ohca_engine *e, struct ohca_qp *qp)
 		xp->rto_restart = true;
 		return;
 	}
-	/* while nothing is sent nothing is late; the timer starts again with the page */
+	/* no response is late while the requester is suspended; the timer restarts with the page */
 	if (xp->fault[OHCA_FAULT_REQ])
 		return;
-	/* an acknowledgement came and the timer was not set anew yet, or all is done */
+	/* an acknowledgement has not restarted the timer yet, or all is acknowledged */
 	if (xp->rto_restart || xp->una == xp->max)
 		return;
 	if (!waiting(xp))

@@ -9,7 +9,7 @@ struct ohca_qp;
 struct ohca_rxpkt;
 struct ohca_xport;
 
-/* When a requester that could not tell of a fault tries again. */
+/* Delay until a requester without a fault slot retries. */
 #define OHCA_FAULT_RETRY_NS	1000000ull
 
 /* A response came for @qp: ACK, NAK, READ or atomic data. */

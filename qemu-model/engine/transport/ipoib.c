@@ -17,7 +17,7 @@
 #define TCP_FIN		0x01u		/* in the last segment only */
 #define TCP_PSH		0x08u		/* the same */
 
-/* Sum of 16-bit words, in whatever byte order they have; carries are still in it. */
+/* Sum of 16-bit words in memory order, with the carries. */
 static uint64_t sum(const uint8_t *p, uint32_t n, uint64_t s)
 {
 	uint64_t w;
@@ -53,7 +53,7 @@ static uint16_t fold(uint64_t s)
 }
 
 /**
- * struct layout - where things are in a datagram
+ * struct layout - the layout of a datagram
  * @ip: IPv4 header; @ihl: its bytes; @l4: what follows; @n: bytes of that
  * @proto: PROTO_TCP or PROTO_UDP, 0: another one, or a fragment
  * @csum: offset of the checksum in what follows
@@ -94,7 +94,7 @@ static bool find(const uint8_t *p, uint32_t len, struct layout *l)
 	return true;
 }
 
-/* Sum over what TCP and UDP protect: pseudo header, header and data. */
+/* Sum over the range of the TCP and UDP checksums: pseudo header, header and data. */
 static uint64_t sum_l4(const uint8_t *p, const struct layout *l)
 {
 	uint8_t pseudo[4] = { 0, l->proto };
@@ -117,7 +117,7 @@ void ohca_ip_fill(uint8_t *p, uint32_t len)
 		return;
 	memset(p + l.l4 + l.csum, 0, 2);
 	c = (uint16_t)~fold(sum_l4(p, &l));
-	/* zero would say that there is none (RFC 768) */
+	/* zero means that there is no checksum (RFC 768) */
 	if (!c && l.proto == PROTO_UDP)
 		c = 0xffff;
 	memcpy(p + l.l4 + l.csum, &c, 2);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * IP datagrams over InfiniBand (RFC 4391): checksums and the cutting of TCP segments.
+ * IP datagrams over InfiniBand (RFC 4391): checksums and segmentation of TCP.
  *
- * What is looked at is the payload of a UD packet: 4 bytes of encapsulation header, an
+ * The functions work on the payload of a UD packet: 4 bytes of encapsulation header, an
  * IPv4 header, and TCP or UDP. Pure functions; any context.
  */
 #ifndef OHCA_ENGINE_IPOIB_H
@@ -27,13 +27,13 @@ struct ohca_tso {
  *	are written
  * @len: its bytes
  *
- * What is no IPv4 is left as it is.
+ * A payload that is not IPv4 stays unchanged.
  */
 void ohca_ip_fill(uint8_t *p, uint32_t len);
 
 /**
- * ohca_ip_ok - whether all checksums of a datagram are there and right
- * @p: payload, which may change meanwhile: then the answer is for what was seen
+ * ohca_ip_ok - whether a datagram has all checksums and they are right
+ * @p: payload, which may change meanwhile: then the result is for the bytes read
  * @len: its bytes
  */
 bool ohca_ip_ok(const uint8_t *p, uint32_t len);
@@ -48,7 +48,7 @@ bool ohca_tso_check(const uint8_t *p, uint32_t len, struct ohca_tso *t);
  * @index: number of the segment, from 0
  * @off: bytes of data before it
  * @n: its bytes of data
- * @last: there is no other after it
+ * @last: it is the last segment
  */
 void ohca_tso_segment(uint8_t *p, const struct ohca_tso *t, uint32_t index, uint32_t off,
 		      uint32_t n, bool last);

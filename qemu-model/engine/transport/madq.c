@@ -22,7 +22,7 @@ void ohca_mad_send(ohca_engine *e, unsigned int port, unsigned int src_qp,
 		return;
 	q = &e->sched->madq[port][src_qp];
 	if (q->head - q->tail >= OHCA_MADQ_SLOTS) {
-		/* VL15Dropped and QP1Dropped have only packets that came */
+		/* VL15Dropped and QP1Dropped count received packets only */
 		q->tail++;
 		e->port[port].cnt.xmit_discards++;
 	}
@@ -42,7 +42,7 @@ static bool mad_out(ohca_engine *e, struct ohca_turn *t, unsigned int port, unsi
 	uint32_t len;
 	uint8_t *h;
 
-	/* a reply to what cannot be answered: nobody waits for it */
+	/* a reply without a usable path is dropped */
 	if (ohca_path_resolve(e, port, &m->av, m->pkey, qpn == 0, &p))
 		return true;
 	if (m->slid)
@@ -65,7 +65,7 @@ void ohca_madq_run(ohca_engine *e)
 
 	for (unsigned int port = 0; port < e->cfg.num_ports; port++)
 		if (!ohca_acks_run(e, port))
-			return;		/* the loop drains in this very run */
+			return;		/* the loop is drained in this run */
 	for (unsigned int port = 0; port < e->cfg.num_ports; port++)
 		for (unsigned int qpn = 0; qpn < 2; qpn++) {
 			struct ohca_madq *q = &s->madq[port][qpn];

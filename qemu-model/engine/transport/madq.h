@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Management datagrams of the agents, which wait for credits here. */
+/* Management datagrams of the agents, and their queues. */
 #ifndef OHCA_TRANSPORT_MADQ_H
 #define OHCA_TRANSPORT_MADQ_H
 

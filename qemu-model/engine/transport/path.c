@@ -87,7 +87,7 @@ const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_qp *qp)
 	if (qp->pkey_index >= port->num_pkeys ||
 	    ohca_path_resolve(e, qp->port, &qp->av, port->pkey[qp->pkey_index], false,
 			      &xp->path)) {
-		/* it was good when the QP was set up: to nowhere, until the port recovers */
+		/* the path was valid at MODIFY_QP: packets are discarded until the port recovers */
 		memset(&xp->path, 0, sizeof(xp->path));
 		xp->path.kind = OHCA_TX_DISCARD;
 		xp->path.port = qp->port;

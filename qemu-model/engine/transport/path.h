@@ -15,15 +15,15 @@ struct ohca_qp;
 enum ohca_tx_kind {
 	OHCA_TX_WIRE,
 	OHCA_TX_LOOP,		/* to this port itself */
-	OHCA_TX_DISCARD,	/* the port cannot send it: counted, gone */
+	OHCA_TX_DISCARD,	/* the port cannot send it: discarded and counted */
 };
 
 /**
- * struct ohca_path - where packets go, resolved against the port's tables
+ * struct ohca_path - a path, resolved against the port's tables
  * @kind: enum ohca_tx_kind
  * @hdr_len: bytes of @hdr that count: 8 without, 48 with GRH
  * @pkey: to put into the BTH
- * @pace: static rate, if it is less than the port's: ps for a byte; 0: as fast as it goes
+ * @pace: static rate, if it is less than the port's: ps for a byte; 0: the port's rate
  * @hdr: LRH and GRH; lengths are filled in per packet
  */
 struct ohca_path {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * FLUSH for persistence (IBTA vol 1, annex A19), which may take the host as long as its disk
- * does. The host works on it elsewhere, OHCA_PERSIST_RUNS stretches at a time, while the engine
- * goes on; the requester is told to come again (RNR NAK), and the FLUSH that comes again begins
- * the next part, or is executed when all parts are done.
+ * FLUSH for persistence (IBTA vol 1, annex A19), which takes the host as long as its disk. The
+ * host executes it in another thread, OHCA_PERSIST_RUNS ranges at a time, while the engine
+ * continues; the responder answers with an RNR NAK, and the repeated FLUSH begins the next part,
+ * or completes when all parts are done.
  *
- * There are few places for all QPs together, so that peers cannot make the host busy without
- * bound: who finds none comes again. A requester that does not loses its place after a while.
+ * All QPs together have a few slots, which bounds the host's work: a FLUSH without a slot gets
+ * an RNR NAK, too. A requester that does not repeat its FLUSH loses its slot after a while.
  */
 #include <stdlib.h>
 
@@ -16,9 +16,9 @@
 #include "engine/transport/persist.h"
 #include "engine/transport/sched.h"
 
-/* A place that nobody came back to may be taken. */
+/* The time after which a slot without a repeated FLUSH may be reused. */
 #define ABANDONED_NS	1000000000ull
-/* Parts in a row that the host has nothing to do for. */
+/* Consecutive parts for which the host has no work. */
 #define PARTS		16u
 
 void ohca_persist_forget(ohca_engine *e, const struct ohca_xport *xp)
@@ -28,7 +28,7 @@ void ohca_persist_forget(ohca_engine *e, const struct ohca_xport *xp)
 			e->sched->persist[i].xp = NULL;
 }
 
-/* The place of this FLUSH, or one for it; NULL: none is free. */
+/* Returns the slot of this FLUSH, or a free one; NULL: none is free. */
 static struct ohca_persist *place(ohca_engine *e, const struct ohca_xport *xp, uint32_t psn,
 				  uint32_t rkey, const struct ohca_mr_range *r)
 {

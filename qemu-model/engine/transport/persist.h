@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* FLUSH for persistence, which the host does. */
+/* FLUSH for persistence, which the host executes. */
 #ifndef OHCA_TRANSPORT_PERSIST_H
 #define OHCA_TRANSPORT_PERSIST_H
 
@@ -11,15 +11,15 @@
 
 struct ohca_xport;
 
-#define OHCA_PERSISTS	8u	/* that the host is at, or that wait to be asked for again */
+#define OHCA_PERSISTS	8u	/* under way in the host, or waiting for a repeated request */
 
 /**
  * struct ohca_persist - a FLUSH for persistence that is under way
- * @xp: whose it is; NULL: nobody's any more
- * @psn, @rkey, @range: which FLUSH, to know it when it comes again
+ * @xp: its QP; NULL: the QP is destroyed or reset
+ * @psn, @rkey, @range: identify the FLUSH when it is repeated
  * @done: bytes of @range that the host was given
- * @tag: of what the host is at, not 0; 0: it is at nothing
- * @seen_ns: when the FLUSH came last
+ * @tag: of the host's work, not 0; 0: it has none
+ * @seen_ns: time of the last request
  */
 struct ohca_persist {
 	const struct ohca_xport *xp;
@@ -29,15 +29,15 @@ struct ohca_persist {
 };
 
 /**
- * ohca_persist() - have the host make a range persistent; owner, in a burst of DMA
+ * ohca_persist() - have the host flush a range to persistence; owner, in a burst of DMA
  * @xp: responder; @psn, @rkey: of its FLUSH
  * @r: from the check of @rkey, done now
  *
- * Return: true if it is; false: the same FLUSH must come again.
+ * Return: true if it is persistent; false: the FLUSH must be repeated.
  */
 bool ohca_persist(ohca_engine *e, const struct ohca_xport *xp, uint32_t psn, uint32_t rkey,
 		  const struct ohca_mr_range *r);
-/* The QP has no FLUSH under way any more; what the host is at it may end. */
+/* Drops the FLUSH of the QP; the host may complete its work. */
 void ohca_persist_forget(ohca_engine *e, const struct ohca_xport *xp);
 
 #endif /* OHCA_TRANSPORT_PERSIST_H */

@@ -24,7 +24,7 @@ size_t ohca_win_bytes(unsigned int log)
 	return (n + 127) & ~(size_t)63;
 }
 
-/* What a window takes of the budget beyond what is reserved for each QP. */
+/* The budget of a window beyond the reservation of its QP. */
 static size_t win_extra(unsigned int log)
 {
 	return ohca_win_bytes(log) - ohca_win_bytes(OHCA_MIN_LOG_WIN);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Pools of what a QP has only while it is busy. */
+/* Pools of the memory that a QP has only while it is busy. */
 #ifndef OHCA_TRANSPORT_POOL_H
 #define OHCA_TRANSPORT_POOL_H
 
@@ -15,9 +15,9 @@ struct ohca_sqwin;
 #define OHCA_POOL_KEEP		256u	/* of each kind, when QPs are idle again */
 
 /*
- * What a QP may want at any time was reserved when it was made, so that it is to be had: the
- * smallest window, a receive WQE and, with responder resources, a ring of responses. A larger
- * window is out of what the budget has left; without that the QP makes do with the smallest.
+ * The memory that a QP needs at least is reserved when it is created: the smallest window, a
+ * receive WQE and, with responder resources, a ring of responses. A larger window comes from
+ * the rest of the budget; without that the QP uses the smallest.
  * NULL: the host has no memory.
  */
 size_t ohca_win_bytes(unsigned int log);
@@ -27,7 +27,7 @@ struct ohca_rwqe *ohca_rwqe_get(ohca_engine *e);	/* NULL: memory */
 void ohca_rwqe_put(ohca_engine *e, struct ohca_rwqe *r);
 struct ohca_rdring *ohca_rdring_get(ohca_engine *e);	/* NULL: memory */
 void ohca_rdring_put(ohca_engine *e, struct ohca_rdring *r);
-/* Give back to the host what the pools hold. */
+/* Free the contents of the pools. */
 void ohca_pools_free(struct ohca_sched *s);
 
 #endif /* OHCA_TRANSPORT_POOL_H */

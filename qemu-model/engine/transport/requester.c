@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The requester of RC, UC and XRC: cuts messages into packets (IBTA vol 1, 9.7.3, 9.8.2).
+ * The requester of RC, UC and XRC: segments messages into packets (IBTA vol 1, 9.7.3, 9.8.2).
  *
  * xp->nxt is the PSN of the next packet. It runs through the PSNs of the WQE at xp->cur;
  * going back is moving both (ohca_req_restart()).
@@ -39,7 +39,7 @@ static uint8_t packet_op(const struct ohca_swqe *w, bool first, bool last)
 	return base + (first ? 4 : 2) + (imm ? 1 : 0);
 }
 
-/* The WQE cannot go on. It fails when its turn comes: what was before completes first. */
+/* The WQE cannot continue. It fails after the WQEs before it have completed. */
 static enum ohca_sent fail_in_turn(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
 {
 	if (w->idx != qp->xp->tail)
@@ -144,9 +144,9 @@ static uint8_t *open_request(ohca_engine *e, struct ohca_qp *qp, const struct oh
 }
 
 /*
- * A READ request: for the rest of the message, or of the chunk of it that the PSN is in. Chunks
- * end where they end, whatever comes again: a responder that has executed one has executed all
- * that a request inside it asks for.
+ * A READ request: for the rest of the message, or of the chunk of it that the PSN is in. A
+ * repeated READ keeps the boundaries of chunks: a responder that has executed a chunk has executed
+ * every request inside it.
  */
 static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 				struct ohca_turn *t)
@@ -160,7 +160,7 @@ static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	struct ohca_tx tx;
 	uint8_t *h;
 
-	/* the next chunk when the one before has come */
+	/* the next chunk is requested after the previous one has arrived */
 	if (off && pkts > 0 && xp->nxt == xp->max && xp->una != xp->nxt)
 		return OHCA_SENT_NONE;
 	if (pkts > chunk) {
@@ -267,8 +267,8 @@ static enum ohca_sent send_atomic_write(ohca_engine *e, struct ohca_qp *qp, stru
 /* ---- end-to-end flow control (9.7.7.2) ------------------------------------------------- */
 
 /*
- * Number a request that begins. What takes no receive WQE needs no credit: the limit goes on
- * with it, until an ACK of it says the same.
+ * Number a request that begins. A request without a receive WQE needs no credit: the limit advances
+ * with it.
  */
 static void number(const struct ohca_qp *qp, struct ohca_swqe *w)
 {
@@ -286,12 +286,12 @@ static void number(const struct ohca_qp *qp, struct ohca_swqe *w)
 }
 
 /*
- * A request beyond the limit: nobody has said that there is a receive WQE for it, or for one
- * before it. The first such request asks with the packet that takes the WQE, the first of a SEND
- * and the last of a WRITE with immediate data; whatever is behind waits until that is
- * acknowledged, so that a responder without a WQE throws one packet away. The oldest request may
- * always ask, whatever the responder counts. Only what begins is looked at, and what is sent
- * again (xp->asking).
+ * A request beyond the limit: the responder has not granted a receive WQE for it, or for one before
+ * it. The first such request is limited: it sends up to the packet that takes the WQE, the first
+ * of a SEND and the last of a WRITE with immediate data; later packets wait until that is
+ * acknowledged, so that a responder without a WQE drops one packet only. The oldest request may
+ * always be sent, whatever the responder counts. Only requests that begin and repeated ones are
+ * checked (xp->asking).
  */
 static bool may_ask(struct ohca_xport *xp, const struct ohca_swqe *w)
 {
@@ -307,7 +307,7 @@ static bool may_ask(struct ohca_xport *xp, const struct ohca_swqe *w)
 	return true;
 }
 
-/* Begin a WQE. False: not now, or it is one that sends nothing. */
+/* Begin a WQE. False: not now, or its operation sends nothing. */
 static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum ohca_sent *ret)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -322,7 +322,7 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 	if (w->flags & OHCA_WQE_FENCE && xp->rd_out)
 		return false;
 	if (ohca_op_is_local(w->op)) {
-		/* an invalidated key must not be needed again by anything before */
+		/* an earlier WQE that is repeated must not need the invalidated key */
 		if (w->op == OHCA_OP_LOCAL_INV && w->idx != xp->tail)
 			return false;
 		ohca_sq_local(e, qp, w);
@@ -364,7 +364,7 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tur
 	if (xp->fault[OHCA_FAULT_REQ])
 		return OHCA_SENT_NONE;
 	w = ohca_sq_next(e, qp);
-	/* gone back: what sends nothing, or is complete, has been done */
+	/* after going back: local operations, and complete WQEs, are already executed */
 	while (w && w->state == OHCA_SW_DONE) {
 		xp->cur += w->nbb;
 		w = ohca_sq_next(e, qp);

@@ -34,7 +34,7 @@
 
 /* ---- receive completions -------------------------------------------------------------- */
 
-/* -1: the CQ has no room; the QP is still to be moved to ERR. */
+/* -1: the CQ has no room; the caller moves the QP to ERR. */
 static int recv_push(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
 		     uint8_t status, uint16_t ve, struct ohca_hw_cqe *c, bool solicited)
 {
@@ -73,7 +73,7 @@ static void recv_fail(ohca_engine *e, struct ohca_qp *qp, uint8_t status, uint16
 	struct ohca_rwqe *r = qp->xp->rwqe;
 	struct ohca_hw_cqe c;
 
-	/* without room in the CQ the QP goes to ERR, which would complete it once more */
+	/* without room in the CQ the QP moves to ERR, which must not complete it again */
 	qp->xp->rwqe = NULL;
 	memset(&c, 0, sizeof(c));
 	ohca_recv_complete(e, qp, r, status, ve, &c, false);
@@ -92,7 +92,7 @@ void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
 	ohca_persist_forget(e, xp);
 	if (!xp->rwqe)
 		return;
-	/* a tag is not lost with its QP, as a WQE is */
+	/* unlike a WQE, a tag is not lost with its QP */
 	if (xp->qp->state == OHCA_QPS_ERR || (xp->rndv && ohca_running(e))) {
 		recv_fail(e, xp->qp, OHCA_WC_WR_FLUSH, OHCA_VE_FLUSH);
 	} else {
@@ -112,7 +112,7 @@ bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	/* what is in an SRQ belongs to all its QPs */
+	/* the WQEs of an SRQ belong to all its QPs */
 	if (qp->srq || qp->flags & OHCA_QP_NO_RQ)
 		return false;
 	while (*quantum) {
@@ -139,7 +139,7 @@ static int recv_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 	int rc;
 
 	if (xp->rwqe)
-		return 1;	/* UC: of a message that was lost half way */
+		return 1;	/* UC: of a message that was lost in part */
 	xp->rwqe = ohca_rwqe_get(e);
 	if (!xp->rwqe)
 		return 0;
@@ -153,7 +153,7 @@ static int recv_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 	return rc;
 }
 
-/* The message has come whole. -1: nobody can be told. */
+/* The message is complete. -1: no CQE is possible. */
 static int recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 		     uint32_t len)
 {
@@ -195,7 +195,7 @@ static struct verdict xrc_request(ohca_engine *e, struct ohca_qp *qp, const stru
 
 	if (ve == OHCA_VE_PD)
 		return fail(IB_NAK_REM_ACCESS, 0, OHCA_VE_PD, OHCA_EVENT_QP_ACCESS_ERR);
-	/* a WQE that waits for its packet to come again is of the SRQ before, too */
+	/* a WQE kept for a repeated packet belongs to the previous SRQ, too */
 	if (ve || ((qp->xp->rx_op != OHCA_RX_NONE || qp->xp->rwqe) && srq != qp->srq))
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_XRC_SRQ, OHCA_EVENT_QP_REQ_ERR);
 	qp->srq = srq;
@@ -226,14 +226,14 @@ static bool in_sequence(const struct ohca_xport *xp, const struct ib_opcode_info
 	return xp->rx_op == OHCA_RX_WRITE;
 }
 
-/* What of a message that has matched a tag goes to the buffer. */
+/* The part of a message with a matched tag that goes to the buffer. */
 static void tagged_part(const struct ohca_xport *xp, const struct ohca_rxpkt *p,
 			const uint8_t **data, uint32_t *n)
 {
 	const struct ohca_rwqe *r = xp->rwqe;
 
 	if (r->use == OHCA_USE_EAGER && p->i.op->flags & IB_OPF_START) {
-		/* less than a header comes only from who repeats it differently */
+		/* less than a header arrives only if a requester repeats another message */
 		*data += OHCA_TMH_LEN;
 		*n = *n > OHCA_TMH_LEN ? *n - OHCA_TMH_LEN : 0;
 	} else if (r->use == OHCA_USE_RNDV) {
@@ -268,7 +268,7 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 		rc = ohca_sgl_scatter(e, qp, ohca_recv_pd(qp), xp->rwqe->sge, xp->rwqe->num_sge,
 				      xp->rx_off, data, n, m);
 		if (rc == OHCA_MR_FAULT) {
-			/* the packet comes again; the WQE is kept for it */
+			/* the packet is repeated; the WQE is kept for it */
 			if (p->i.op->flags & IB_OPF_START)
 				xp->rx_op = OHCA_RX_NONE;
 			return fail(V_FAULT, 0, 0, 0);
@@ -284,7 +284,7 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 	}
 	if (p->i.op->flags & IB_OPF_INV) {
 		rc = ohca_mr_invalidate(e, qp, ib_be32(ib_pkt_ieth(p->hdr, &p->i)->rkey), true);
-		/* class J: the message is good and has come, which a NAK would deny */
+		/* class J: the message was received, so a NAK would be wrong */
 		if (rc)
 			return fail(V_LOCAL, OHCA_WC_LOC_ACCESS, (uint16_t)rc, 0);
 	}
@@ -294,7 +294,7 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 	return ok();
 }
 
-/* RETH of the first packet of a WRITE: what it may write to, and is the size right? */
+/* RETH of the first packet of a WRITE: checks access and size. */
 static struct verdict begin_write(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	const struct ib_reth *reth = ib_pkt_reth(p->hdr, &p->i);
@@ -320,11 +320,10 @@ static struct verdict begin_write(ohca_engine *e, struct ohca_qp *qp, const stru
 }
 
 /*
- * A WRITE with immediate data may not write where it wants to. Its receive WQE is for what
- * becomes of it: Local Access Error is there for nothing else (11.6.2), so it is taken, and
- * flushed WQEs begin behind it. Only a packet that has the immediate data says that there is a
- * WQE to take; of a longer message the first one is refused, and nobody knows. A UC message is
- * dropped whatever it is.
+ * A WRITE with immediate data has no access. Its receive WQE completes with Local Access Error,
+ * whose only use this is (11.6.2), and the flushed WQEs follow it. Only a packet with the
+ * immediate data takes a WQE; a longer message is refused at its first packet, without a WQE. A UC
+ * message is always dropped.
  */
 static void imm_refused(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 			struct verdict *v)
@@ -360,7 +359,7 @@ static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct 
 			return fail(IB_NAK_REM_OP, 0, (uint16_t)-rc, 0);
 	}
 	if (n) {
-		/* the region may have gone since the first packet */
+		/* the region may be deregistered since the first packet */
 		rc = ohca_rkey_check(e, qp, qp->pd, xp->wr_rkey, xp->wr_va + xp->rx_off, n,
 				     OHCA_ACCESS_REMOTE_WRITE, &r);
 		if (rc)
@@ -395,7 +394,7 @@ static void nak(struct ohca_xport *xp, uint8_t syndrome)
 	xp->nak_psn = xp->epsn;
 }
 
-/* Complete the WQE of the request in error, or tell by the event; ERR. Responses still leave. */
+/* Complete the WQE of the request in error, or raise the event; ERR. Responses still leave. */
 static void stop(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -416,7 +415,7 @@ static void refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
 	stop(e, qp, v);
 }
 
-/* The READ response that is next cannot go on. */
+/* The next READ response cannot be sent. */
 void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
 {
 	uint32_t psn = rd_at(qp->xp, 0)->next;
@@ -426,7 +425,7 @@ void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct verd
 	qp->xp->nak_psn = psn;
 }
 
-/* The request wants a page. Told of or not: it comes again, or another one does. */
+/* The request needs a page. Reported or not, the requester repeats it or sends another. */
 static void wait_page(ohca_engine *e, struct ohca_qp *qp, const struct ib_opcode_info *op,
 		      const struct ohca_missing *m)
 {
@@ -437,7 +436,7 @@ static void wait_page(ohca_engine *e, struct ohca_qp *qp, const struct ib_opcode
 
 void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side)
 {
-	/* by whose key decides whose mistake it is, as when the region has gone (9.7.5) */
+	/* the owner of the key decides the kind of error, as for a deregistered region (9.7.5) */
 	struct verdict v = side == OHCA_FAULT_READ || qp->xp->fault_rkey ?
 		fail(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, OHCA_VE_PAGE_FAULT,
 		     OHCA_EVENT_QP_ACCESS_ERR) :
@@ -450,7 +449,7 @@ void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side 
 	} else if (ohca_qp_reliable(qp)) {
 		refuse(e, qp, &v);
 	} else {
-		/* there is nobody to be told but our own consumer */
+		/* only the local consumer can be informed */
 		if (qp->xp->rwqe) {
 			recv_fail(e, qp, v.status, v.ve);
 			v.ev = 0;
@@ -529,9 +528,9 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 /* ---- UC ------------------------------------------------------------------------------------ */
 
 /*
- * The rest of the message in progress is not wanted; @taken: this packet took a WQE for it. A
- * WQE of the QP's own serves the next message (9.8.3); one from an SRQ is not withheld from
- * other QPs, it ends as aborted (11.6.2).
+ * Drop the rest of the message in progress; @taken: this packet took a WQE for it. The QP keeps a
+ * WQE of its own RQ for the next message (9.8.3); a WQE of an SRQ completes as aborted, so that it
+ * is not withheld from other QPs (11.6.2).
  */
 static void uc_abandon(ohca_engine *e, struct ohca_qp *qp, bool taken)
 {
@@ -544,8 +543,8 @@ static void uc_abandon(ohca_engine *e, struct ohca_qp *qp, bool taken)
 }
 
 /*
- * Messages are received whole or not at all (9.8.3). After a gap everything is dropped up
- * to the next first packet.
+ * A message is received completely or dropped (9.8.3). After a gap all packets up to the next
+ * first packet are dropped.
  */
 void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
@@ -580,7 +579,7 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 	}
 	xp->uc_skip = true;
 	if (v.nak == IB_NAK_REM_OP) {
-		/* what is wrong here and not with the message stops the QP */
+		/* a local error, unlike an error of the message, stops the QP */
 		xp->rx_op = OHCA_RX_NONE;
 		if (xp->rwqe && v.status)
 			recv_fail(e, qp, v.status, v.ve);

@@ -16,13 +16,13 @@ struct ohca_qp;
 struct ohca_rwqe;
 struct ohca_rxpkt;
 
-#define OHCA_FAULT_RNR_TIMER	12u	/* code; 0.64 ms, within which a page is often there */
-#define OHCA_RD_RING		128u	/* power of two; most that max_dest_rd_atomic may be */
+#define OHCA_FAULT_RNR_TIMER	12u	/* code; 0.64 ms, in which a page is often faulted in */
+#define OHCA_RD_RING		128u	/* power of two; largest max_dest_rd_atomic */
 
 /**
  * struct ohca_rd - a READ or atomic response to be sent
  * @srqn: XRC SRQ whose PD the key must be of (XRC_TGT)
- * @dup: all of it was sent before; it makes room for a new request
+ * @dup: a duplicate; a new request may replace it
  */
 struct ohca_rd {
 	uint64_t va;
@@ -34,7 +34,7 @@ struct ohca_rd {
 	bool atomic, dup;
 };
 
-/** struct ohca_rdring - responses to be sent; a QP has one only while it has some */
+/** struct ohca_rdring - responses to be sent; allocated only while there are some */
 struct ohca_rdring {
 	struct ohca_rdring *next;	/* free list */
 	struct ohca_rd rd[OHCA_RD_RING];
@@ -53,32 +53,32 @@ _Static_assert(sizeof(struct ohca_qp) + sizeof(struct ohca_xport) +
 
 /* Send one response of @qp, RC. */
 enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn *t);
-/* Has it one to send? */
+/* Whether it has a response to send. */
 static inline bool ohca_resp_pending(const struct ohca_xport *xp)
 {
 	return xp->rd_num || xp->nak_due || xp->ack_due;
 }
 
-/* A request came for @qp: RC or XRC; UC. State changes, nothing is sent here. */
+/* Receive a request for @qp: RC or XRC; UC. Changes the state, sends nothing. */
 void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
 void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
 /* Resources for max_dest_rd_atomic, of which the ring is only reserved; 0 or -1 */
 int ohca_resp_alloc(ohca_engine *e, struct ohca_qp *qp);
-/* Give them back. */
+/* Free them. */
 void ohca_resp_free(ohca_engine *e, struct ohca_xport *xp);
 /*
  * Stop responding; with @keep_closing the responses under way still leave. In ERR an ACK or
  * NAK that is due does so in any case, and the receive WQE in use is flushed, so that
- * LAST_WQE is true when it is told.
+ * LAST_WQE is true when it is raised.
  */
 void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing);
-/* Complete a receive WQE. @cqe: what the operation says in it, the rest is filled in here */
+/* Complete a receive WQE. @cqe: the fields of the operation; the function fills in the rest */
 void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
 			uint8_t status, uint16_t ve, struct ohca_hw_cqe *cqe, bool solicited);
 /* In ERR: flush up to *@quantum receive WQEs; false: none is left */
 bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);
 
-/* No page is to be had for the request or the READ response that waits for it */
+/* The page that a request or READ response waits for cannot be faulted in */
 void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side);
 
 #endif /* OHCA_TRANSPORT_RESPONDER_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Inside the responder: what its files share.
+ * Inside the responder: the interfaces between its files.
  *
  * responder.c		requests: in which order, which are refused, SENDs and WRITEs; UC
- * responder_read.c	READs, atomics, memory placement, and all of these asked for again
+ * responder_read.c	READs, atomics, memory placement, and their duplicates
  * responder_tx.c	the responses, as they leave
  */
 #ifndef OHCA_TRANSPORT_RESPONDER_PRIV_H
@@ -26,10 +26,10 @@ struct ohca_qp;
 /* ---- what became of a request -------------------------------------------------------- */
 
 /**
- * struct verdict - what became of a packet
+ * struct verdict - the result of a packet
  * @nak: NAK code, or one of the values below
  * @status: for the receive WQE, if there is one
- * @ev: asynchronous event, if there is no WQE to tell by
+ * @ev: asynchronous event, if there is no WQE
  */
 struct verdict {
 	uint8_t nak;
@@ -40,8 +40,8 @@ struct verdict {
 #define V_OK	0xff
 #define V_RNR	0xfe
 #define V_FAULT	0xfd	/* a page is missing, which struct ohca_missing names */
-#define V_LOCAL	0xfc	/* acknowledged, but the WQE fails and the QP goes to ERR */
-#define V_BUSY	0xfb	/* it takes a while: the requester shall come again */
+#define V_LOCAL	0xfc	/* acknowledged, but the WQE fails and the QP moves to ERR */
+#define V_BUSY	0xfb	/* not complete yet: the requester must repeat it */
 
 static inline struct verdict fail(uint8_t nak, uint8_t status, uint16_t ve, enum ohca_event ev)
 {
@@ -58,13 +58,13 @@ static inline struct verdict ok(void)
 /* Requests that are acknowledged by a response of their own. */
 #define RESPONDED (IB_OPF_READ | IB_OPF_ATOMIC | IB_OPF_FLUSH | IB_OPF_ATOMIC_WRITE)
 
-/* Response @i of those that are to be sent, from the next one on. */
+/* Response @i of the ring, counted from the next one to send. */
 static inline struct ohca_rd *rd_at(const struct ohca_xport *xp, uint8_t i)
 {
 	return &xp->rd->rd[(xp->rd_head + i) & (OHCA_RD_RING - 1)];
 }
 
-/* Forget all responses that are to be sent. */
+/* Drop all responses in the ring. */
 void ohca_rd_clear(ohca_engine *e, struct ohca_xport *xp);
 /* The first response has been sent. */
 void ohca_rd_pop(ohca_engine *e, struct ohca_xport *xp);
@@ -78,7 +78,7 @@ struct verdict ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const struct
 struct verdict ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
 struct verdict ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
 				      const struct ohca_rxpkt *p, struct ohca_missing *m);
-/* A request of a PSN that was executed: answer it again. */
+/* A duplicate request: answer it again. */
 void ohca_resp_duplicate(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
 
 /* ---- XRC: the SRQ that a request names (annex A14) ------------------------------------- */
@@ -92,15 +92,15 @@ static inline uint32_t xrc_srqn(const struct ohca_rxpkt *p)
 }
 
 /*
- * *@pd: that which R_Keys are checked with: the QP's, of a target that of SRQ @srqn. For what is
- * executed later, or again, than the request that named the SRQ. 0 or vendor error: there is none
+ * *@pd: the PD of R_Keys: the QP's, of a target that of SRQ @srqn. For execution later than the
+ * request that named the SRQ. 0 or vendor error: there is none
  */
 int ohca_resp_pd(ohca_engine *e, const struct ohca_qp *qp, uint32_t srqn,
 		 const struct ohca_pd **pd);
 
 /* ---- responder.c ---------------------------------------------------------------------------- */
 
-/* The READ response that is next cannot go on: NAK in its place, ERR. */
+/* The next READ response cannot be sent: NAK in its place, ERR. */
 void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v);
 
 #endif /* OHCA_TRANSPORT_RESPONDER_PRIV_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The responder's READs, atomics, FLUSHes and ATOMIC WRITEs: execution, the ring of their
- * responses, and the same asked for again (IBTA vol 1, 9.7.4.2, 9.7.5, annex A19).
+ * responses, and duplicates (IBTA vol 1, 9.7.4.2, 9.7.5, annex A19).
  */
 #include <string.h>
 
@@ -73,7 +73,7 @@ void ohca_rd_pop(ohca_engine *e, struct ohca_xport *xp)
 
 /*
  * Whether there are resources for one more response; @dup: to a duplicate. A requester that
- * asks for more has got the oldest response it asked for twice: that one gives way.
+ * exceeds them has received the oldest duplicate response already, so that one is dropped.
  */
 static bool rd_room(ohca_engine *e, const struct ohca_qp *qp, bool dup)
 {
@@ -88,7 +88,7 @@ static bool rd_room(ohca_engine *e, const struct ohca_qp *qp, bool dup)
 		;
 	if (i == xp->rd_num)
 		return false;
-	/* the first may wait for a page, which is not wanted any more */
+	/* the first may wait for a page, which it does not need any more */
 	if (i == 0)
 		ohca_suspend_forget(e, xp, OHCA_FAULT_READ);
 	for (; i + 1 < xp->rd_num; i++)
@@ -113,7 +113,7 @@ int ohca_resp_pd(ohca_engine *e, const struct ohca_qp *qp, uint32_t srqn, const 
 
 /* ---- READ and atomics ---------------------------------------------------------------- */
 
-/* Put a response into the ring, by PSN. False: the ring is full. */
+/* Insert a response into the ring, by PSN. False: the ring is full. */
 static bool rd_insert(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *r)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -134,7 +134,7 @@ static bool rd_insert(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *
 	return true;
 }
 
-/* Fill in a READ; what it asks for is checked, its key with @pd. */
+/* Fill in a READ, after a check of its length, and of its key with @pd. */
 static struct verdict read_request(ohca_engine *e, const struct ohca_qp *qp,
 				   const struct ohca_pd *pd, const struct ohca_rxpkt *p,
 				   struct ohca_rd *rd)
@@ -178,7 +178,7 @@ struct verdict ohca_resp_read(ohca_engine *e, struct ohca_qp *qp, const struct o
 	return ok();
 }
 
-/* What an atomic request asks for. */
+/* Unpack an atomic request. */
 static struct ohca_atomic atomic_operands(const struct ohca_rxpkt *p)
 {
 	const struct ib_atomic_eth *eth = ib_pkt_atomic(p->hdr, &p->i);
@@ -259,9 +259,9 @@ static struct ohca_rd empty_resp(const struct ohca_rxpkt *p, uint32_t msn)
 }
 
 /*
- * Whatever came before is in memory already: writes are done as they arrive, in order. So
- * a FLUSH for visibility is a fence, and one for persistence a matter of the host, for which
- * the requester may have to come again.
+ * Earlier writes are in memory already: they are executed in order as they arrive. So a
+ * FLUSH for visibility is a fence; for persistence the host flushes, and the requester may
+ * have to repeat the FLUSH.
  */
 struct verdict ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
@@ -331,7 +331,7 @@ struct verdict ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
 
 /* ---- RC: duplicates -------------------------------------------------------------------- */
 
-/* A READ asked for again: answer again, from the PSN it names (9.7.4.2). */
+/* A duplicate READ: answer again, from its PSN (9.7.4.2). */
 static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -342,7 +342,7 @@ static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 	if (ohca_resp_pd(e, qp, xrc_srqn(p), &pd))
 		return;
 	v = read_request(e, qp, pd, p, &rd);
-	/* it must not reach into what has not been asked for */
+	/* it must not include PSNs that were not requested */
 	if (v.nak != V_OK || ib_psn_diff(rd.last, xp->epsn) >= 0)
 		return;
 	rd.msn = xp->msn;
@@ -350,7 +350,7 @@ static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 		struct ohca_rd *o = rd_at(xp, i);
 
 		if (ib_psn_diff(rd.first, o->first) >= 0 && ib_psn_diff(rd.first, o->last) <= 0) {
-			/* still under way: begin again */
+			/* the response is still under way: restart it */
 			if (!o->atomic) {
 				rd.dup = o->dup;
 				*o = rd;
@@ -371,7 +371,7 @@ static void dup_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxp
 	for (uint8_t i = 0; i < xp->rd_num; i++)
 		if (rd_at(xp, i)->first == p->i.psn)
 			return;
-	/* from the last back: PSNs come again, and some results are older than that */
+	/* from the last one back: PSNs wrap, and some results are older than that */
 	for (uint8_t i = 0; i < xp->at_cap; i++) {
 		const struct ohca_atomic_res *at =
 			&xp->at[(xp->at_pos + xp->at_cap - i) % xp->at_cap];
@@ -384,7 +384,7 @@ static void dup_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxp
 	}
 }
 
-/* What was flushed or written stays so; a later write must not be undone (annex A19.4). */
+/* A duplicate FLUSH or ATOMIC WRITE is not executed: it must not undo a later write (annex A19.4) */
 static void dup_placement(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;

@@ -20,9 +20,9 @@
 
 /*
  * Syndrome of an acknowledgement: the receive WQEs posted when the last one was taken, and the
- * one of the message in progress, which the MSN does not count yet. There may be more by now, but
- * to look costs an access to guest memory for every ACK, and a requester that runs out asks with
- * a packet for which a WQE is taken. WQEs of an SRQ are promised to nobody.
+ * one of the message in progress, which the MSN does not count yet. More may be posted by now, but
+ * a check would cost an access to guest memory for every ACK, and a requester without credits
+ * sends a packet for which a WQE is taken. An SRQ grants no credits.
  */
 static uint8_t ack_syndrome(const struct ohca_qp *qp)
 {
@@ -31,7 +31,7 @@ static uint8_t ack_syndrome(const struct ohca_qp *qp)
 	return IB_AETH_ACK | ib_credit_code(qp->rq_pi - qp->rq_ci + (qp->xp->rwqe != NULL));
 }
 
-/* The NAK that is due, or else an ACK of everything received. */
+/* The NAK that is due, else an ACK of all received requests. */
 static struct ohca_ack ack_due(ohca_engine *e, struct ohca_qp *qp)
 {
 	const struct ohca_xport *xp = qp->xp;
@@ -106,7 +106,7 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 			 qp->dest_qpn, false, r->next);
 	if (first || last)
 		h = ib_build_aeth(h, ack_syndrome(qp), r->msn);
-	/* the region may have gone since the request, or the XRC SRQ */
+	/* the region, or the XRC SRQ, may be destroyed since the request */
 	ve = ohca_resp_pd(e, qp, r->srqn, &pd);
 	if (n && !ve)
 		ve = ohca_rkey_check(e, qp, pd, r->rkey, r->va + off, n, OHCA_ACCESS_REMOTE_READ,

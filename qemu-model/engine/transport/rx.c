@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * In from the wire: the checks of IBTA vol 1, 9.6.1, in its order, then dispatch.
+ * Reception: the checks of IBTA vol 1, 9.6.1, in its order, then dispatch.
  *
- * The headers are copied before anything is looked at; the payload is copied once, to
- * where it belongs.
+ * The headers are copied before any check; the payload is copied once, to its
+ * destination.
  */
 #include <string.h>
 
@@ -28,14 +28,14 @@
 
 #define PORT_ARMED	3u
 
-/* Does the path lead back to the port it begins at? As path.c decides it. */
+/* Whether the path leads back to its own port, as path.c decides. */
 static bool leads_back(const struct ohca_port *port, const struct ohca_hw_av *av)
 {
 	return (port->lid && ohca_le16(av->dlid) >> port->lmc == port->lid >> port->lmc) ||
 	       (av->flags & OHCA_AV_GRH && ohca_gid_find(port, av->dgid) >= 0);
 }
 
-/* Does the packet come from the other end of a path that begins at port @port_idx? */
+/* Whether the packet comes from the peer of a path of port @port_idx. */
 static bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int port_idx,
 		      const struct ohca_hw_av *av)
 {
@@ -44,7 +44,7 @@ static bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int p
 
 	if (port_idx != p->port)
 		return false;
-	/* by the loop only this port's QPs come: no peer of a path that leads elsewhere */
+	/* looped packets come from QPs of this port: not from the peer of another path */
 	if (p->loop)
 		return leads_back(port, av);
 	if (p->i.slid != ohca_le16(av->dlid))
@@ -53,7 +53,7 @@ static bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int p
 		return false;
 	if (!p->i.has_grh)
 		return true;
-	/* one that has a GRH must name us */
+	/* a GRH must have our GID */
 	grh = ib_pkt_grh(p->hdr, &p->i);
 	if (av->flags & OHCA_AV_GRH)
 		return ib_gid_is(grh->dgid, port->gid[av->sgid_index]) &&
@@ -62,8 +62,8 @@ static bool from_peer(ohca_engine *e, const struct ohca_rxpkt *p, unsigned int p
 }
 
 /*
- * RC, UC and XRC: is the packet the peer's, over the path that it has to take? That is the
- * alternate one if the QP is armed and the packet says that the peer has migrated.
+ * RC, UC and XRC: whether the packet comes from the peer, over the right path: the alternate one if
+ * the QP is armed and the packet has MigReq set.
  */
 static bool on_path(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
@@ -132,7 +132,7 @@ static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
 		ohca_uc_rx(e, qp, p);
 }
 
-/* Is it for this port? */
+/* Whether the packet is for this port. */
 static bool addressed(const struct ohca_port *port, const struct ib_pkt_info *i)
 {
 	if (ib_lid_is_mcast(i->dlid))
@@ -152,8 +152,8 @@ static void rcv_error(ohca_engine *e, const struct ohca_rxpkt *p, uint64_t *deta
 
 /*
  * A packet that cannot be decoded. PortRcvErrors has those with a bad LVer, length, VL or LID
- * (7.3); what is wrong beyond the LRH is the transport's to drop (9.6.1), and raw packets are
- * for nobody here.
+ * (7.3); the transport drops errors beyond the LRH (9.6.1), and raw packets, which
+ * have no receiver here.
  */
 static void malformed(ohca_engine *e, const struct ohca_rxpkt *p, int rc)
 {
@@ -183,7 +183,7 @@ void ohca_rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *frame,
 	memcpy(hdr, frame, n);
 	rc = ib_hdr_parse(hdr, n, len, 0, &p.i);
 	ohca_count(e, OHCA_CNT_RX_PKTS);
-	/* an opcode of RC that is not assigned is the QP's to refuse (9.7.4.1.4) */
+	/* the QP refuses an unassigned opcode of RC (9.7.4.1.4) */
 	if (rc == IB_PKT_ERR_OPCODE && (p.i.opcode & IB_TRANS_MASK) == IB_TRANS_RC &&
 	    p.i.vl != IB_VL_MANAGEMENT)
 		rc = 0;
@@ -230,8 +230,8 @@ void ohca_rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *frame,
 }
 
 /*
- * A frame that was damaged on its way (7.3): an earlier port has marked it, or the VCRC is not
- * that of the bytes. Return: true: it was, and is counted
+ * Whether a frame is damaged (7.3): an earlier port has marked it, or its VCRC is wrong. A damaged
+ * one is counted.
  */
 static bool damaged(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 {
@@ -256,7 +256,7 @@ void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 
 	if (port >= e->cfg.num_ports || !ohca_running(e))
 		return;
-	/* the wire carries none that is so short */
+	/* a link carries no frame that is so short */
 	if (f->len < IB_LRH_LEN) {
 		ohca_count(e, OHCA_CNT_RX_BAD_PKT);
 		return;
@@ -266,7 +266,7 @@ void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 	ib_pma_count_rcv(c, f->len, lrh[1] >> 4, ib_lid_is_mcast(ib_get_be16(lrh + 2)));
 	if (f->flags & (OHCA_RX_EBP | OHCA_RX_VCRC) && damaged(e, port, f))
 		return;
-	/* a lane that is not the packet's: only a broken peer does that */
+	/* the frame's lane is not the packet's VL: the peer is broken */
 	if (lrh[0] >> 4 != f->vl) {
 		c->rcv_errors++;
 		c->rcv_malformed++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Frames in: checks that every packet has, and dispatch. */
+/* Reception: the checks of every packet, and dispatch. */
 #ifndef OHCA_TRANSPORT_RX_H
 #define OHCA_TRANSPORT_RX_H
 
@@ -15,7 +15,7 @@ struct ohca_port;
 /**
  * struct ohca_rxpkt - a packet in reception
  * @hdr: private copy of the headers; @i: decoded from it
- * @payload: in the frame, may change under our hands
+ * @payload: in the frame, may change meanwhile
  */
 struct ohca_rxpkt {
 	struct ib_pkt_info i;
@@ -26,9 +26,9 @@ struct ohca_rxpkt {
 };
 
 /*
- * A packet came to @port: check it, and give it to whom it is for. @frame: LRH to ICRC field, may
- * change under our hands; @icrc_valid: the ICRC is there, and is checked; @loop: it comes from the
- * port itself
+ * Check a packet that @port received, and deliver it. @frame: LRH to ICRC field, may change
+ * meanwhile; @icrc_valid: the ICRC is there, and is checked; @loop: it is sent by
+ * the port itself
  */
 void ohca_rx_packet(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len,
 		    bool icrc_valid, bool loop);
@@ -36,7 +36,7 @@ void ohca_rx_packet(ohca_engine *e, unsigned int port, const uint8_t *frame, uin
 void ohca_rx_drop(ohca_engine *e, const struct ohca_rxpkt *p, enum ohca_counter why);
 /*
  * Whether the GRH of a packet to a unicast LID, if it has one, is addressed to a GID of @port. A
- * packet for another port's GID that came here is dropped without a word (9.6.1.2).
+ * packet for another port's GID is dropped silently (9.6.1.2).
  */
 bool ohca_rx_dgid_ok(const struct ohca_port *port, const struct ohca_rxpkt *p);
 /* @p is dropped: its P_Key, or its Q_Key @qkey, does not match. Counter and trap. */

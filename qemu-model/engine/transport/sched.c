@@ -3,7 +3,7 @@
  * The scheduler: which QP sends next.
  *
  * A QP is on one list: active (it may have something to do), one of the wait lists (it
- * has, but no credits or no room in the loop, or is ahead of its static rate), or none.
+ * waits for credits, room in the loop, a page or its static rate), or none.
  * Active QPs take turns of OHCA_QUANTUM packets. If those of several lanes of a port have
  * something to send, the port's VL arbiter says which lane sends each packet.
  */
@@ -33,8 +33,8 @@
 
 /* ---- lists ------------------------------------------------------------------------- */
 
-/* The first who waits becomes active; false: nobody does. Who had nothing of the last
- * credits comes first. */
+/* The first QP that waits becomes active; false: none waits. QPs that could not use the last
+ * credits come first. */
 static bool wake_one(ohca_engine *e, struct ohca_list pair[2])
 {
 	struct ohca_list *l = ohca_list_empty(&pair[0]) ? &pair[1] : &pair[0];
@@ -55,9 +55,9 @@ static void wake(ohca_engine *e, struct ohca_list pair[2])
 }
 
 /*
- * Credits come for a few packets, and hundreds of QPs may wait for them. So one is woken,
- * and who could send wakes the next (see run_one()); this begins such a chain for each lane,
- * and begins it again where one ended with a QP that had nothing to send any more.
+ * Credits arrive for a few packets, and hundreds of QPs may wait for them. So one becomes active,
+ * and a QP that could send activates the next (see chain()); this begins such a chain for each
+ * lane, and again where a chain ended with a QP that had nothing left to send.
  */
 static void wake_ready(ohca_engine *e)
 {
@@ -80,7 +80,7 @@ static bool any_ready(const struct ohca_sched *s)
 	return false;
 }
 
-/* Who waited for its static rate, and where the others are due. */
+/* Activates QPs whose static rate allows a packet, and finds the next due time. */
 static void paced_run(ohca_engine *e)
 {
 	struct ohca_sched *s = e->sched;
@@ -123,7 +123,7 @@ void ohca_xp_port(ohca_engine *e, unsigned int port)
 	ohca_xp_wait_update(e);
 	/* a port that is down has no credits to wait for */
 	e->sched->refused &= ~(0xffffu << 16 * port);
-	/* who waits may have no lane any more */
+	/* QPs that wait may not have a lane any more */
 	for (unsigned int vl = 0; vl < 16; vl++)
 		wake(e, e->sched->wait[port][vl]);
 	ohca_xp_tx_ready(e, port, 0);
@@ -137,7 +137,7 @@ static bool rq_in_err(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 {
 	if (ohca_rq_flush(e, qp, quantum))
 		return true;
-	/* nothing is there: ask for doorbells and look once more */
+	/* no WQE is posted: request doorbells and check once more */
 	return !qp->srq && !(qp->flags & OHCA_QP_NO_RQ) && ohca_rq_notify(e, qp, true);
 }
 
@@ -162,7 +162,7 @@ static enum turn turn_err(ohca_engine *e, struct ohca_turn *t, unsigned int *qua
 	more |= rq_in_err(e, qp, quantum);
 	if (more || (xp->closing && !blocked) || !ohca_sq_idle(e, qp))
 		return TURN_MORE;
-	/* flushing does not wait for credits, what is left to say does */
+	/* flushing does not wait for credits, pending responses do */
 	return blocked ? TURN_BLOCKED : TURN_IDLE;
 }
 
@@ -218,7 +218,7 @@ static enum turn turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quantum
 	return ohca_sq_idle(e, qp) ? TURN_IDLE : TURN_MORE;
 }
 
-/* After a turn: a lane that refused has no credits left; one that did not may have more. */
+/* After a turn: a lane that refused a packet has no credits left; another one may have more. */
 static void chain(ohca_engine *e, const struct ohca_turn *t)
 {
 	struct ohca_sched *s = e->sched;
@@ -240,9 +240,9 @@ static uint32_t port_lanes(const struct ohca_sched *s, unsigned int port)
 }
 
 /*
- * Several lanes are busy. Ports have wires of their own and take turns; the lanes of a port
- * share one, packet by packet, as its VLArbitrationTables say (7.6.9). Lanes that these do
- * not mention have what the others leave. Fills in @t and, if it decides, *@quantum. Return: the
+ * Several lanes are busy. Ports have separate links and take turns; the lanes of a port
+ * share its link, packet by packet, by its VLArbitrationTables (7.6.9). Lanes that are not in
+ * these send when no other lane can. Fills in @t and, if it decides, *@quantum. Return: the
  * lane.
  */
 static unsigned int arbitrate(ohca_engine *e, struct ohca_turn *t, unsigned int *quantum)
@@ -270,17 +270,17 @@ static unsigned int arbitrate(ohca_engine *e, struct ohca_turn *t, unsigned int 
 	return ohca_lane(s->port, (unsigned int)vl);
 }
 
-/* After a turn that the arbiter gave. */
+/* After a turn that the arbiter granted. */
 static void charge_turn(const struct ohca_turn *t, unsigned int lane, enum turn end)
 {
-	/* what takes no room on the wire, but again and again, must not keep the others */
+	/* repeated turns without bytes on the wire must not starve other lanes */
 	uint32_t bytes = t->charge || end != TURN_MORE ? t->charge : IB_VLARB_UNIT;
 
 	if (bytes)
 		ib_vlarb_sent(t->arb, (uint8_t)(lane % 16), bytes);
 }
 
-/* It had no room for its next packet. */
+/* The QP had no room for its next packet. */
 static void park(ohca_engine *e, const struct ohca_turn *t, bool sent)
 {
 	struct ohca_sched *s = e->sched;
@@ -341,14 +341,14 @@ static void run_one(ohca_engine *e, unsigned int *budget)
 	if (t.arb)
 		charge_turn(&t, lane, end);
 	chain(e, &t);
-	/* a turn that found nothing costs one, so that the loop ends */
+	/* a turn without a packet costs one, so that the loop ends */
 	cost = left < quantum ? quantum - left : 1;
 	*budget -= cost;
 	if (several)
 		s->port_left -= cost < s->port_left ? cost : s->port_left;
 }
 
-/* Deliver looped packets; those that arrive meanwhile wait for the next round. */
+/* Deliver looped packets; those that are added meanwhile wait for the next round. */
 static void loop_run(ohca_engine *e, unsigned int *budget)
 {
 	struct ohca_sched *s = e->sched;

@@ -22,8 +22,8 @@ struct ohca_xport;
 
 #define OHCA_QUANTUM		16u	/* packets of one QP before the next has its turn */
 
-/* A QP with a static rate may be ahead of it by what it has not sent in so many ns: less is
- * not to be had from a thread that sleeps meanwhile. */
+/* A QP with a static rate may be ahead of it by so many ns: a thread that sleeps meanwhile cannot
+ * be more exact. */
 #define OHCA_PACE_NS		200000u
 
 #define OHCA_LOOP_SLOTS		64u	/* power of two */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The send queue: WQEs are copied from the guest's ring into the window, checked there
- * and used from there. What a WQE says is looked at only in the copy.
+ * and used from there. Only the copy is parsed.
  */
 #include <string.h>
 
@@ -55,7 +55,7 @@ static void sq_broken(ohca_engine *e, struct ohca_qp *qp, uint32_t ve)
 	ohca_qp_error(e, qp, OHCA_EVENT_QP_FATAL, ve);
 }
 
-/* Whether a producer index can be true; one that cannot is counted. */
+/* Whether a producer index is valid; an invalid one is counted. */
 static bool pi_ok(ohca_engine *e, const struct ohca_qp *qp, uint32_t pi)
 {
 	const struct ohca_xport *xp = qp->xp;
@@ -66,7 +66,7 @@ static bool pi_ok(ohca_engine *e, const struct ohca_qp *qp, uint32_t pi)
 	return false;
 }
 
-/* Look at the producer index. False: it is unreadable or absurd, and the QP is in ERR. */
+/* Read the producer index. False: it is unreadable or invalid, and the QP is in ERR. */
 static bool load_pi(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -149,7 +149,7 @@ void ohca_xp_sq_moved(ohca_engine *e, struct ohca_qp *qp)
 
 	if (!old)
 		return;
-	/* a queue that is never empty would keep the window of its old size */
+	/* a queue that is never empty would otherwise keep the window of its old size */
 	win = ohca_win_get(e, qp->log_sq);
 	if (!win)
 		return;
@@ -173,7 +173,7 @@ void ohca_xp_sq_moved(ohca_engine *e, struct ohca_qp *qp)
 
 /* ---- parse ------------------------------------------------------------------------- */
 
-/* Is @op one that this QP may post? */
+/* Whether this QP may post @op. */
 static bool op_allowed(const ohca_engine *e, const struct ohca_qp *qp, uint8_t op)
 {
 	switch (op) {
@@ -188,7 +188,7 @@ static bool op_allowed(const ohca_engine *e, const struct ohca_qp *qp, uint8_t o
 		return !ohca_qp_datagram(qp);
 	case OHCA_OP_LOCAL_INV:
 	case OHCA_OP_REG_MR:
-		/* userspace may take its own windows back; mr.c looks at the key */
+		/* userspace may invalidate its own windows; mr.c checks the key */
 		return !ohca_qp_datagram(qp) &&
 		       (op == OHCA_OP_LOCAL_INV || qp->flags & OHCA_QP_PRIVILEGED);
 	case OHCA_OP_RDMA_READ:
@@ -312,8 +312,8 @@ static unsigned int tso_segs(struct ohca_swqe *w, const uint8_t *raw, unsigned i
 }
 
 /*
- * Parse what follows the control segment of a WQE that is all there; what is wrong becomes
- * its status. @nseg: segments, from the control segment.
+ * Parse the segments after the control segment of a complete WQE; an error becomes its
+ * status. @nseg: segments, from the control segment.
  */
 static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		     unsigned int nseg)
@@ -359,7 +359,7 @@ static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe 
 	return OHCA_WC_SUCCESS;
 }
 
-/* Make the WQE at xp->head known. NULL: it is not all there yet (window full). */
+/* Parse the WQE at xp->head. NULL: it is not complete yet (window full). */
 static struct ohca_swqe *next_wqe(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -479,7 +479,7 @@ void ohca_sq_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, u
 	}
 	if (!status && !(w->flags & OHCA_WQE_SIGNALED) && !(qp->flags & OHCA_QP_SIGNAL_ALL))
 		return;
-	/* who sees the CQE must find the room */
+	/* a consumer that sees the CQE must find the room */
 	ohca_sq_ci(e, qp);
 	push(e, qp, w, status, ve);
 }
@@ -559,7 +559,7 @@ bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	/* something else will wake us: acknowledgements, a timer, a command */
+	/* acknowledgements, a timer or a command activate the QP */
 	if (xp->bad_pi || xp->cur != xp->pi || qp->xrcd)
 		return true;
 	if (xp->win && xp->tail == xp->head) {

@@ -23,7 +23,7 @@ enum ohca_swqe_state {
 	OHCA_SW_NEW,		/* parsed, not begun */
 	OHCA_SW_BEGUN,		/* has PSNs, packets are being sent */
 	OHCA_SW_SENT,		/* every packet sent at least once */
-	OHCA_SW_DONE,		/* waits for its turn to complete */
+	OHCA_SW_DONE,		/* waits for earlier WQEs to complete */
 };
 
 /**
@@ -34,7 +34,7 @@ enum ohca_swqe_state {
  * @ssn: number of its (last) request, once begun (RC)
  * @idx: free running index of its first BB
  * @data: byte offset of SGEs or inline data in the copied WQE
- * @status, @ve: it has failed, and completes so when its turn comes
+ * @status, @ve: it has failed, and completes so after the WQEs before it
  * @imm: as in the packet (ImmDt: raw big-endian; IETH: CPU order)
  */
 struct ohca_swqe {
@@ -102,7 +102,7 @@ void ohca_sq_ci(ohca_engine *e, struct ohca_qp *qp);
 /* Fail the WQE at the tail: its CQE, then ERR (RC) or SQE. */
 void ohca_sq_fail(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t status,
 		  uint16_t ve);
-/* Execute a WQE that sends nothing; afterwards it is DONE or has failed. */
+/* Execute a local operation; afterwards it is DONE or has failed. */
 void ohca_sq_local(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w);
 static inline bool ohca_op_is_local(uint8_t op)
 {
@@ -137,8 +137,8 @@ static inline bool ohca_op_takes_wqe(uint8_t op)
 /* Flush up to *@quantum WQEs; false: none is left. */
 bool ohca_sq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);
 /*
- * Nothing to do: ask for a doorbell and look once more. True: the queue is idle, the
- * window is given back; false: there is more.
+ * Request a doorbell and check the queue once more. True: the queue is idle, and the window
+ * is freed; false: WQEs are posted.
  */
 bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp);
 /* In SQD: raise SQ_DRAINED once when nothing is outstanding. */

@@ -2,10 +2,10 @@
 /*
  * Waiting for pages.
  *
- * A requester stops at the WQE that wants the page, whether to send from it or to put a
- * response there; the latter asks for the response again. A responder answers a request
- * as if no receive WQE were posted and does it when it comes again, so that nothing has
- * to be kept and nothing overtakes it; READ responses stop at the packet.
+ * A requester stops at the WQE that needs the page, to send from it or to write a response
+ * there; in the second case it repeats the request. A responder answers a request with an
+ * RNR NAK and executes the repeated request, so that it keeps no state and later requests
+ * do not overtake it; READ responses stop at the packet.
  */
 #include "engine/object/fault.h"
 #include "engine/object/to_transport.h"
@@ -50,7 +50,7 @@ void ohca_suspend_forget_all(ohca_engine *e, struct ohca_xport *xp)
 		ohca_suspend_forget(e, xp, (enum ohca_fault_side)side);
 }
 
-/* The send WQE for which there is no page. It may have completed: a late response came. */
+/* The send WQE for which there is no page. It may have completed by a late response. */
 static void wqe_failed(struct ohca_xport *xp, uint32_t idx)
 {
 	struct ohca_swqe *w;
@@ -72,7 +72,7 @@ void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side sid
 	xp->fault[side] = 0;
 	ohca_sched_activate(e, xp);
 	if (side == OHCA_FAULT_REQ) {
-		/* the timer did not run meanwhile */
+		/* the timer was stopped meanwhile */
 		xp->rto_restart = true;
 		if (!ok)
 			wqe_failed(xp, wqe_idx);

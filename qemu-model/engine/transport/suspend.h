@@ -15,8 +15,8 @@ struct ohca_qp;
 struct ohca_xport;
 
 /*
- * What @side does wants @m. True: the driver has been told, and ohca_xp_resume()
- * follows; false: it cannot be told now. @wqe_idx: OHCA_FAULT_REQ: the send WQE.
+ * @side needs @m. True: the fault is reported, and ohca_xp_resume() follows; false: no
+ * fault slot is free. @wqe_idx: OHCA_FAULT_REQ: the send WQE.
  */
 bool ohca_suspend(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
 		  uint32_t wqe_idx, const struct ohca_missing *m);
@@ -24,7 +24,7 @@ bool ohca_suspend(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
 enum ohca_sent ohca_suspend_tx(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn *t,
 			       enum ohca_fault_side side, uint32_t wqe_idx,
 			       const struct ohca_missing *m);
-/* It does not wait any more: what was to be done is done, or never will be. */
+/* @side does not wait any more: its work is done or dropped. */
 void ohca_suspend_forget(ohca_engine *e, struct ohca_xport *xp, enum ohca_fault_side side);
 void ohca_suspend_forget_all(ohca_engine *e, struct ohca_xport *xp);
 

@@ -2,10 +2,10 @@
 /*
  * Messages for an SRQ with tags, and rendezvous (firmware-if/ohca_tm.h).
  *
- * The responder takes a tag when a message that matches begins, and puts the data down as
- * it does with any SEND (responder.c). A rendezvous keeps its tag: it waits on the QP's list
- * until there is room in the send window, is read by an ordinary READ, and is answered
- * by a SEND for which the READ has kept a place.
+ * The responder takes a tag when a message that matches begins, and writes the data as of any
+ * SEND (responder.c). A rendezvous keeps its tag: the tag waits on the QP's list until there is
+ * room in the send window; an ordinary READ fetches the data, and a SEND, for which the READ
+ * reserves a slot, answers.
  */
 #include <string.h>
 
@@ -64,7 +64,7 @@ static uint32_t read_len(const struct ohca_tag *t)
 	return be32_at(t->hdr + OHCA_TMH_LEN + 12);
 }
 
-/* What the first packet of a message, of which @hdr is a copy, says that it is. */
+/* The operation in the TMH of a message's first packet, of which @hdr is a copy. */
 static uint8_t message_op(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_rxpkt *p,
 			  const uint8_t *hdr)
 {
@@ -87,7 +87,7 @@ static uint8_t message_op(ohca_engine *e, const struct ohca_qp *qp, const struct
 	} else if (n == 0 || hdr[0] == OHCA_TMH_NO_TAG) {
 		return OHCA_TMH_NO_TAG;
 	}
-	/* the transport does not care what it carries: the consumer gets it as it is */
+	/* an invalid TMH is no transport error: the consumer gets the message unchanged */
 	ohca_count_qp(e, qp, OHCA_CNT_RX_BAD_TMH);
 	return OHCA_TMH_NO_TAG;
 }
@@ -138,7 +138,7 @@ void ohca_tagged_cqe(struct ohca_qp *qp, struct ohca_rwqe *r, uint8_t status,
 	struct ohca_tag *t = r->use >= OHCA_USE_EAGER ? &srq->tm->tag[r->tag] : NULL;
 	uint32_t flags = ohca_le32(c->wc_flags);
 
-	/* the tag is told with TM_MATCH, once */
+	/* the CQE with TM_MATCH, and only that, has the tag */
 	ohca_tm_cqe(srq, t && !r->told ? t : NULL, c);
 	switch (r->use) {
 	case OHCA_USE_PLAIN:
@@ -232,7 +232,7 @@ struct ohca_swqe *ohca_tagged_next(ohca_engine *e, struct ohca_qp *qp)
 		return NULL;
 	if (!xp->win)
 		xp->win = ohca_win_get(e, LOG_WINDOW);
-	/* every READ needs a place for its FIN, too */
+	/* every READ needs a slot for its FIN, too */
 	if (!xp->win || xp->head - xp->tail + rndv->reads + 2 > xp->win->mask + 1)
 		return NULL;
 	rndv->next = t->link.next == &rndv->list ? NULL :
@@ -261,7 +261,7 @@ void ohca_tagged_sent(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe
 	uint8_t *raw;
 
 	if (w->op != OHCA_OP_RDMA_READ) {
-		/* there is no CQE to say that the peer does not hear of it */
+		/* no CQE reports that the FIN does not reach the peer */
 		if (status && status != OHCA_WC_WR_FLUSH)
 			ohca_async_event(e, OHCA_EVENT_QP_FATAL, &qp->async);
 		return;

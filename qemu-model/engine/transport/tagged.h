@@ -29,19 +29,19 @@ struct ohca_rndv {
 };
 
 int ohca_tagged_create(ohca_engine *e, struct ohca_qp *qp);	/* 0 or -1 (memory) */
-/* Forget what is under way; tags that were taken are given back as flushed. */
+/* Drop all rendezvous; tags that were taken complete as flushed. */
 void ohca_tagged_reset(ohca_engine *e, struct ohca_xport *xp);
 /* The buffer of the message that @p begins, as ohca_rwqe_take(). */
 int ohca_tagged_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 		     struct ohca_rwqe *r);
-/* Tell of the match while data is still to come. -1: the CQ has no room */
+/* Report the match before the data is complete. -1: the CQ has no room */
 int ohca_tagged_match(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r);
-/* Have read what the message that has taken @r asks for. -1: the CQ has no room */
+/* Queue the READ of the rendezvous that has taken @r. -1: the CQ has no room */
 int ohca_tagged_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r);
-/* Fill in the CQE of @r's receive, which ends here. */
+/* Fill in the CQE of @r's receive, which is complete. */
 void ohca_tagged_cqe(struct ohca_qp *qp, struct ohca_rwqe *r, uint8_t status,
 		     struct ohca_hw_cqe *c);
-/* The next send WQE, made here; NULL: none, or there is no room. */
+/* Create the next send WQE; NULL: none, or there is no room. */
 struct ohca_swqe *ohca_tagged_next(ohca_engine *e, struct ohca_qp *qp);
 /* Such a WQE is complete. */
 void ohca_tagged_sent(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Timers of QPs: a heap with lazy keys. Moving a timer to later costs nothing, the heap finds out
- * when the old time comes.
+ * Timers of QPs: a heap with lazy keys. Moving a timer to later costs nothing; the heap moves it
+ * when the old time has come.
  */
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
@@ -81,7 +81,7 @@ void ohca_timer_set(ohca_engine *e, struct ohca_xport *xp, uint64_t t)
 void ohca_timers_run(ohca_engine *e)
 {
 	struct ohca_sched *s = e->sched;
-	/* a timer that rings may set itself again, but not to the past for ever */
+	/* a timer that expires may be set again, also to the past, so the loop is bounded */
 	uint32_t bound = s->heap_num;
 
 	while (bound-- && s->heap_num && s->heap[0]->heap_key <= s->now) {

@@ -12,7 +12,7 @@
 struct ohca_sched;
 struct ohca_xport;
 
-#define OHCA_MIN_RTO_NS		16000000ull	/* hosts stall threads for milliseconds */
+#define OHCA_MIN_RTO_NS		16000000ull	/* hosts may not run a thread for milliseconds */
 
 /* How long the requester of @qp waits for a response, ns. */
 static inline uint64_t ohca_rto_ns(const struct ohca_qp *qp)
@@ -23,11 +23,11 @@ static inline uint64_t ohca_rto_ns(const struct ohca_qp *qp)
 	return t < OHCA_MIN_RTO_NS ? OHCA_MIN_RTO_NS : t;
 }
 
-/* Ring the timer at @t, OHCA_NO_DEADLINE stops it. */
+/* Set the timer to expire at @t; OHCA_NO_DEADLINE stops it. */
 void ohca_timer_set(ohca_engine *e, struct ohca_xport *xp, uint64_t t);
-/* Nothing of the heap refers to @xp any more. */
+/* Remove @xp from the heap. */
 void ohca_timer_forget(struct ohca_sched *s, struct ohca_xport *xp);
-/* Ring the timers that are due at sched->now. */
+/* Run the timers that are due at sched->now. */
 void ohca_timers_run(ohca_engine *e);
 /* Room for the timer of one more QP. 0 or -1 (memory) */
 int ohca_timers_grow(ohca_engine *e);

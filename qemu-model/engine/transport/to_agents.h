@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the transport asks of the agents of its ports. Management implements it (mad.c). */
+/* The functions of the ports' agents that the transport calls; management has them in mad.c. */
 #ifndef OHCA_TRANSPORT_TO_AGENTS_H
 #define OHCA_TRANSPORT_TO_AGENTS_H
 
@@ -12,7 +12,7 @@ struct ib_key_violation;
 struct ib_pkt_info;
 struct ib_vlarb;
 
-/* A datagram for QP0 or QP1 came from the wire or by loopback. @hdr: its headers
+/* A datagram for QP0 or QP1 was received from the wire or by loopback. @hdr: its headers
  * (LRH on; source QP in the DETH, GRH if any) and @mad: 256 bytes, both private copies.
  * True: SMA or PMA took it (a reply, if any, is sent by ohca_mad_send()). False: deliver
  * it to the QP. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One turn of a QP: on which lanes it may send, and what came of it. */
+/* One turn of a QP: the lanes on which it may send, and the result. */
 #ifndef OHCA_TRANSPORT_TURN_H
 #define OHCA_TRANSPORT_TURN_H
 
@@ -19,14 +19,14 @@ static inline unsigned int ohca_lane(unsigned int port, unsigned int vl)
 	return port * 16 + vl;
 }
 
-/** enum ohca_sent - what a sender has done */
+/** enum ohca_sent - the result of a sender */
 enum ohca_sent {
 	OHCA_SENT_NONE,		/* nothing to send now */
 	OHCA_SENT,		/* one packet, or work like it */
-	OHCA_SENT_BLOCKED,	/* no room: ohca_turn.wait says what for */
+	OHCA_SENT_BLOCKED,	/* no room: ohca_turn.wait is the reason */
 };
 
-/** enum ohca_wait - what a sender without room waits for */
+/** enum ohca_wait - the reason why a sender waits */
 enum ohca_wait {
 	OHCA_WAIT_NONE,
 	OHCA_WAIT_CREDITS,	/* of ohca_turn.lane */
@@ -37,9 +37,9 @@ enum ohca_wait {
 };
 
 /**
- * struct ohca_turn - a turn; on the stack of who gives it, passed down to the senders
- * @xp: whose it is, NULL: no QP's
- * @arb: arbiter that gave it, NULL: there was nothing to decide
+ * struct ohca_turn - a turn; on the scheduler's stack, passed to the senders
+ * @xp: the QP; NULL: none
+ * @arb: arbiter that granted it; NULL: only one lane is busy
  * @grant: lane on which packets may leave, or OHCA_LANE_ANY
  * @wait, @lane: result of the last packet that found no room
  * @sent: result: lane sent on last, plus one; 0: on none

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Out to the wire: room for packets, waiting for credits, looping to the port itself. */
+/* Transmission: room for packets, waiting for credits, loopback to the port itself. */
 #include <string.h>
 
 #include "engine/base/list.h"
@@ -82,7 +82,7 @@ static void wait_sent(ohca_engine *e, unsigned int port, unsigned int vl)
 	wait_end(e, port, vl, now);
 }
 
-/* Is there anybody whom @vl of @port refused, and who will ask again? */
+/* Whether a sender that @vl of @port refused waits for credits. */
 static bool anybody_waits(const struct ohca_sched *s, unsigned int port, unsigned int vl)
 {
 	return !ohca_list_empty(&s->wait[port][vl][0]) || !ohca_list_empty(&s->wait[port][vl][1]) ||
@@ -138,7 +138,7 @@ static uint8_t *wire_room(ohca_engine *e, struct ohca_turn *t, const struct ohca
 	}
 	buf = e->ops.tx_begin(e->h, p->port, p->vl, len);
 	if (!buf && p->vl == IB_VL_MANAGEMENT) {
-		/* the peer counts it as VL15Dropped: it was sent, and is not waited for (7.9.1) */
+		/* the peer counts it as VL15Dropped: VL15 has no flow control (7.9.1) */
 		tx->lost = true;
 		return s->discard;
 	}
@@ -154,7 +154,7 @@ static uint8_t *wire_room(ohca_engine *e, struct ohca_turn *t, const struct ohca
 	return buf;
 }
 
-/* Not now: another lane has its turn, or the QP is ahead of its static rate. */
+/* Whether the packet must wait for the turn of its lane, or for the static rate of the QP. */
 static bool too_early(const struct ohca_sched *s, struct ohca_turn *t, const struct ohca_path *p)
 {
 	if (t->grant != OHCA_LANE_ANY && t->grant != ohca_lane(p->port, p->vl)) {
@@ -229,7 +229,7 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 	struct ohca_sched *s = e->sched;
 	struct ohca_port_counters *c = &e->port[tx->port].cnt;
 
-	/* what is looped takes the engine's time, if not the wire's */
+	/* looped packets count, since they take the engine's time */
 	tx->turn->charge += tx->len + IB_VCRC_LEN;
 	switch (tx->kind) {
 	case OHCA_TX_WIRE:

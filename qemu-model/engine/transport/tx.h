@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Out to the wire: room for a packet, sending it, and waiting for credits. */
+/* Transmission: room for a packet, sending it, and waiting for credits. */
 #ifndef OHCA_TRANSPORT_TX_H
 #define OHCA_TRANSPORT_TX_H
 
@@ -33,7 +33,7 @@ struct ohca_tx {
  */
 bool ohca_tx_open(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p, uint32_t len,
 		  struct ohca_tx *tx);
-/* Send it. A packet that is opened and not closed is forgotten. */
+/* Send it. A packet that is opened and not closed is not sent. */
 void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx);
 static inline void ohca_tx_close_qp(ohca_engine *e, const struct ohca_qp *qp, struct ohca_tx *tx)
 {
@@ -42,7 +42,7 @@ static inline void ohca_tx_close_qp(ohca_engine *e, const struct ohca_qp *qp, st
 		ohca_count_set(e, qp, OHCA_CNT_TX_PKTS);
 }
 
-/* PortXmitWait and PortVLXmitWait have the time until now; who waits no more has waited */
+/* Update PortXmitWait and PortVLXmitWait to now, and end the waits that are over */
 void ohca_xp_wait_update(ohca_engine *e);
 
 #endif /* OHCA_TRANSPORT_TX_H */

@@ -32,7 +32,7 @@
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
-/* What a port can carry in one packet. */
+/* The MTU of a port, bytes. */
 static uint32_t port_mtu(const ohca_engine *e, unsigned int port)
 {
 	uint8_t code = e->port[port].mtu;
@@ -48,7 +48,7 @@ static enum ohca_sent fail(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe 
 }
 
 /**
- * struct chunk - what of a WQE goes into one packet
+ * struct chunk - the part of a WQE that goes into one packet
  * @hdr: headers before the data (TSO); @t: what they are
  * @off, @n: bytes of the WQE's data; @last: there are no more after them
  */
@@ -126,7 +126,7 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 			 IB_BTH_MIGREQ | (w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0),
 			 (uint8_t)pad, path.pkey,
 			 path.mcast ? IB_QP_MULTICAST : ohca_le32(av.dqpn), false, xp->nxt);
-	/* a controlled Q_Key cannot be sent by asking for it (10.2.5) */
+	/* a WQE with a controlled Q_Key sends the QP's Q_Key (10.2.5) */
 	qkey = ohca_le32(av.qkey);
 	if (qkey >> 31)
 		qkey = gsi ? IB_QKEY_GSI : qp->qkey;
@@ -170,7 +170,7 @@ enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn
 	}
 	if (qp->xp->fault[OHCA_FAULT_REQ])
 		return OHCA_SENT_NONE;
-	/* what has been begun is ended first */
+	/* a WQE that has begun completes first */
 	if (qp->state == OHCA_QPS_SQD && (qp->xp->tail == qp->xp->head ||
 					  ohca_swqe_at(qp->xp, qp->xp->tail)->state == OHCA_SW_NEW))
 		return OHCA_SENT_NONE;
@@ -210,7 +210,7 @@ static void no_wqe(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *
 		ohca_count_set(e, qp, OHCA_CNT_RX_NO_WQE);
 }
 
-/* Put the packet into the receive WQE, which holds it. Returns a vendor error, 0 if all is well. */
+/* Write the packet to the buffers of the receive WQE, which are large enough. 0 or vendor error. */
 static int place(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 		 const struct ohca_rwqe *r, const uint8_t *payload, struct ohca_missing *m)
 {
@@ -227,9 +227,9 @@ static int place(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 }
 
 /*
- * The datagram is longer than the buffer. Who sends it must not be able to stop the QP, so it
- * is lost and the state stays (9.9.3): a WQE of the QP's own serves the next datagram (class D);
- * one from an SRQ is not withheld from other QPs, it ends as aborted (class E, 11.6.2).
+ * The datagram is longer than the buffer. Its sender must not be able to stop the QP, so it is
+ * dropped and the state stays (9.9.3): the QP keeps a WQE of its own RQ for the next datagram
+ * (class D); a WQE of an SRQ completes as aborted (class E, 11.6.2).
  */
 static void too_long(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 		     struct ohca_rwqe *r)
@@ -246,7 +246,7 @@ static void too_long(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 	ohca_rwqe_put(e, r);
 }
 
-/* Take the receive WQE of a datagram. NULL: there is none, and it is lost. */
+/* Take the receive WQE of a datagram. NULL: there is none, and it is dropped. */
 static struct ohca_rwqe *take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 			      int *ve)
 {
@@ -270,7 +270,7 @@ static struct ohca_rwqe *take(ohca_engine *e, struct ohca_qp *qp, const struct o
 	return NULL;
 }
 
-/* Give the packet to @qp, whose keys have been checked. */
+/* Deliver the packet to @qp, after the check of its keys. */
 static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 		    const uint8_t *payload, int pkey_index)
 {
@@ -293,7 +293,7 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 	} else {
 		ve = place(e, qp, p, r, payload, &m);
 		if (ve == OHCA_MR_FAULT) {
-			/* lost, as datagrams are; the WQE serves the next one */
+			/* the datagram is dropped; the WQE is kept for the next one */
 			qp->xp->rwqe = r;
 			ohca_suspend(e, qp, OHCA_FAULT_RECV, 0, &m);
 			no_wqe(e, qp, p);
@@ -356,7 +356,7 @@ static void rx_mcast(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 			continue;
 		if (p->loop && qp->flags & OHCA_QP_BLOCK_LOOPBACK && qp->wire_qpn == sqpn)
 			continue;
-		/* keys of others' groups are no violation: their QPs are just skipped */
+		/* a key that does not match a member is no violation: the QP is skipped */
 		if (qp->pkey_index >= port->num_pkeys ||
 		    !ib_pkey_match(p->i.pkey, port->pkey[qp->pkey_index]) || qkey != qp->qkey)
 			continue;

@@ -11,7 +11,7 @@ struct ohca_rxpkt;
 
 /* Send one packet of @qp: UD, SMI or GSI. */
 enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn *t);
-/* A datagram came. */
+/* Receive a datagram. */
 void ohca_ud_rx(ohca_engine *e, const struct ohca_rxpkt *p);
 
 #endif /* OHCA_TRANSPORT_UD_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The transport's part of a QP: its life, its states, and what commands ask of it. */
+/* The transport's part of a QP: creation, destruction, states, and functions for commands. */
 #include <string.h>
 
 #include "engine/base/le.h"
@@ -21,7 +21,7 @@
 #include "ib/packet.h"
 #include "ohca_hw.h"
 
-/* Reserved for each QP: what it has only while it is busy. */
+/* The budget reserved for each QP: its memory while it is busy. */
 #define LAZY_BYTES	(ohca_win_bytes(OHCA_MIN_LOG_WIN) + sizeof(struct ohca_rwqe_slot))
 
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
@@ -50,13 +50,13 @@ int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
 	return 0;
 }
 
-/* Forget everything but that the QP exists. */
+/* Reset the transport state. */
 static void reset(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 	struct ohca_rndv *rndv = xp->rndv;
 
-	/* tags that are given back may find no room in the CQ, which is an error of the QP */
+	/* flushed tags may find no room in the CQ, which is an error of the QP */
 	ohca_resp_reset(e, xp, false);
 	if (rndv)
 		ohca_tagged_reset(e, xp);
@@ -87,7 +87,7 @@ void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp)
 	e->sched->num_xp--;
 }
 
-/* What was posted before the QP can receive is known from the first acknowledgement on. */
+/* Reads the receive queue before the first acknowledgement, for its credits. */
 static void look_at_rq(ohca_engine *e, struct ohca_qp *qp)
 {
 	int64_t posted;
@@ -108,7 +108,7 @@ static void to_err(ohca_engine *e, struct ohca_qp *qp)
 	xp->rnr_wait = false;
 	xp->rto_restart = false;
 	ohca_resp_reset(e, xp, xp->closing);
-	/* what waits for credits in vain has flushing to do, for which it needs no lane's turn */
+	/* a QP that waits for credits must flush, for which it needs no credits */
 	ohca_sched_off(e->sched, xp);
 	ohca_xp_wait_update(e);
 	xp->lane = (uint8_t)ohca_lane(qp->port, IB_VL_MANAGEMENT);
@@ -145,7 +145,7 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 			xp->retry_left = qp->retry_cnt;
 			xp->rnr_left = qp->rnr_retry;
 		} else if (old == OHCA_QPS_SQE) {
-			/* what was posted in SQE is flushed, even if its turn did not come */
+			/* WQEs posted in SQE are flushed, even if the QP had no turn */
 			unsigned int all = 1u << qp->log_sq;
 
 			ohca_sq_flush(e, qp, &all);

@@ -19,7 +19,7 @@ struct ohca_rndv;
 struct ohca_rwqe;
 struct ohca_sqwin;
 
-#define OHCA_MAX_PSNS		((1u << 23) - 1) /* PSNs under way: it is known which is older */
+#define OHCA_MAX_PSNS		((1u << 23) - 1) /* PSNs under way: their order is unambiguous */
 #define OHCA_MAX_MSG		(1u << 31)	/* bytes of a message, IBTA vol 1, 9.7.7 */
 
 enum ohca_xp_on { OHCA_XP_OFF, OHCA_XP_ACTIVE, OHCA_XP_WAIT };
@@ -36,24 +36,24 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * @event: event index last written to the doorbell record
  * @una: oldest PSN not acknowledged; @nxt: next to send; @max: one past the highest sent
  * @rd_out: READs and atomics begun and not completed
- * @ssn: requests begun; @lsn: up to which the responder can execute them, as it has said
- * @credits: @lsn counts: the responder has not said that it has no credits to give
- * @asking: what is sent next may be beyond @lsn
- * @rnr_wait: nothing is sent until the timer says so
- * @restarted: went back already; further signs of the same loss are ignored
+ * @ssn: requests begun; @lsn: limit sequence number that the responder has granted
+ * @credits: @lsn is valid: the responder grants credits
+ * @asking: the next request may be beyond @lsn
+ * @rnr_wait: the requester waits for the RNR timer
+ * @restarted: went back already; further reports of the same loss are ignored
  * @rd_num: responses in @rd, at most max_dest_rd_atomic; @at: results of the last atomics
  * @epsn: PSN expected; @rx_off: bytes of the current message received
- * @fault: what waits for a page, by enum ohca_fault_side: reference of its fault, or 0
- * @fault_rkey: that of OHCA_FAULT_RECV is of memory that the requester named
+ * @fault: outstanding page faults by enum ohca_fault_side: references, or 0
+ * @fault_rkey: the fault of OHCA_FAULT_RECV is in memory of an R_Key
  * @nak_due: send @nak_syn with @nak_psn; @nak_sent: further losses are not reported
- * @rndv: of a QP of an SRQ with tags: what there is in place of a send queue; else NULL
+ * @rndv: rendezvous of a QP of an SRQ with tags; else NULL
  * @closing: in ERR, but responses, an ACK or a NAK still leave
  */
 struct ohca_xport {
 	struct ohca_list link;
 	struct ohca_qp *qp;
 	uint64_t timer, heap_key;
-	uint64_t paced;			/* when all it has sent is through, at its static rate */
+	uint64_t paced;			/* end of its packets at its static rate */
 	uint32_t heap;			/* position + 1; 0: not in the heap */
 	uint8_t on;
 	uint8_t lane;			/* its list while it is active; stays while it is on it */
