@@ -59,12 +59,34 @@ static void bring_up(void **st)
 	r.mkey_prot = 1;
 	r.mkey = 0x1234;
 	r.subnet_timeout = 17;
+	r.init_type = 9;
+	r.lmc = 0;
+	r.sm_sl = 6;
+	r.mkey_lease = 33;
+	r.local_phy_errors = 3;
+	r.overrun_errors = 4;
+	r.down_default = IB_PHYS_SLEEP;
 	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
 	assert_int_equal(eff, IB_PI_EFF_LID | IB_PI_EFF_SM | IB_PI_EFF_REREG | IB_PI_EFF_MTU |
 			 IB_PI_EFF_VLS | IB_PI_EFF_MKEY);
 	assert_int_equal(pi.state, IB_PS_INIT);
 	assert_true(pi.lid == 5 && pi.sm_lid == 1 && pi.mtu == 4 && pi.op_vls == 2);
 	assert_int_equal(pi.client_reregister, 0);
+	assert_true(pi.mkey == 0x1234 && pi.mkey_prot == 1 && pi.mkey_lease == 33);
+	assert_true(pi.subnet_timeout == 17 && pi.init_type == 9 && pi.sm_sl == 6);
+	assert_true(pi.local_phy_errors == 3 && pi.overrun_errors == 4);
+	assert_int_equal(pi.down_default, IB_PHYS_SLEEP);
+	r = request(&pi);
+	r.lid = 8;
+	r.lmc = 3;
+	r.mtu = 0;				/* these four are as they were */
+	r.op_vls = 0;
+	r.down_default = 0;
+	r.width_enabled = 0;
+	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
+	assert_int_equal(eff, IB_PI_EFF_LID);
+	assert_true(pi.lid == 8 && pi.lmc == 3 && pi.mtu == 4 && pi.op_vls == 2);
+	assert_true(pi.down_default == IB_PHYS_SLEEP && pi.width_enabled == 3);
 
 	/* no change at all */
 	r = request(&pi);

@@ -59,6 +59,13 @@ static void sl_to_vl(void **st)
 	struct ib_sl2vl t;
 
 	(void)st;
+	for (unsigned int few = 0; few < 2; few++) {
+		ib_sl2vl_init(&t, few ? 0 : 16);	/* no number of VLs: one */
+		for (unsigned int sl = 0; sl < 16; sl++)
+			assert_int_equal(t.vl[sl], 0);
+	}
+	ib_sl2vl_init(&t, 15);
+	assert_int_equal(t.vl[14], 14);
 	ib_sl2vl_init(&t, 8);
 	assert_int_equal(ib_sl2vl_lookup(&t, 9, 8), 1);
 	assert_int_equal(ib_sl2vl_lookup(&t, 7, 4), -1);
@@ -138,6 +145,18 @@ static void arbiter(void **st)
 	ib_vlarb_init(&a, 2, 8);
 	assert_int_equal(a.t[IB_VLARB_LOW].e[1].weight, 64);
 	assert_int_equal(a.t[IB_VLARB_LOW].e[2].weight, 0);
+	memset(back, 0xff, sizeof(back));
+	assert_int_equal(ib_vlarb_get_block(&a, 1, back), 0);
+	assert_true(back[1].weight == 64 && back[2].weight == 0 && back[31].vl == 0);
+	assert_int_equal(ib_vlarb_get_block(&a, 2, back), -1);
+	ib_vlarb_init(&a, 65, 15);
+	assert_int_equal(a.t[IB_VLARB_LOW].n, 64);
+	assert_int_equal(a.t[IB_VLARB_HIGH].n, 64);
+	for (uint8_t i = 0; i < 32; i++)
+		e[i] = (struct ib_vlarb_entry){ i % 15, i };
+	assert_int_equal(ib_vlarb_set_block(&a, 4, e), 0);
+	assert_int_equal(a.t[IB_VLARB_HIGH].e[32].weight, 0);
+	assert_int_equal(a.t[IB_VLARB_HIGH].e[63].weight, 31);
 	ib_vlarb_init(&a, 8, 1);
 	assert_int_equal(a.t[IB_VLARB_LOW].e[1].weight, 0);
 	assert_int_equal(ib_vlarb_set_block(&a, 2, e), -1);
@@ -173,7 +192,11 @@ static void rates(void **st)
 	assert_true(ib_time_ns(0) == 4096 && ib_time_ns(14) == 67108864);
 	assert_true(ib_rnr_timer_ns(0) == 655360000);
 	assert_true(ib_rnr_timer_ns(1) == 10000);
-	assert_true(ib_rnr_timer_ns(12) == 640000);
+	assert_true(ib_rnr_timer_ns(2) == 20000);
+	/* from there each second one is twice as long */
+	for (uint8_t i = 4; i < 32; i++)
+		assert_true(ib_rnr_timer_ns(i) == 2 * ib_rnr_timer_ns((uint8_t)(i - 2)));
+	assert_true(ib_rnr_timer_ns(3) == 30000);
 	assert_true(ib_rnr_timer_ns(31) == 491520000);
 }
 

@@ -118,6 +118,89 @@ static void test_hello(void **state)
 	pair_free(&p);
 }
 
+/* What an end is that says nothing else: an HCA's first port, EDR 4x. */
+static void test_defaults(void **state)
+{
+	const struct ohca_link_cfg want = {
+		.node_type = 1, .port_num = 1, .vl_cap = 8, .mtu_cap = 5, .shift_min = 0,
+		.shift_max = 6, .shift_pref = 2, .width_sup = 3, .speed_sup = 7,
+		.speed_ext_sup = 3,
+	};
+	struct ohca_link_cfg c;
+
+	(void)state;
+	memset(&c, 0xff, sizeof(c));
+	ohca_link_cfg_init(&c);
+	expect_cfg(&c, &want);
+	assert_string_equal(c.desc, "");
+}
+
+static unsigned int mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+	unsigned int n = 0;
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		n += !!strstr(line, "memfd:");
+	fclose(f);
+	return n;
+}
+
+/* Frames as long as there can be, lanes as many as there are, and what is counted of them. */
+static void test_bounds(void **state)
+{
+	const unsigned int before = mappings();
+	struct ohca_link_stats a, b;
+	struct ohca_link_frame f;
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 15, 0), 0);
+	assert_true(mappings() > before);
+	for (unsigned int vl = 0; vl < 16; vl++) {
+		assert_null(ohca_link_tx_begin(p.a, vl, OHCA_LINK_MIN_FRAME - 1));
+		assert_true(send_one(p.a, vl, OHCA_LINK_MIN_FRAME, (uint8_t)vl));
+		assert_null(ohca_link_tx_begin(p.a, vl, OHCA_LINK_MAX_FRAME + 1));
+		assert_true(send_one(p.a, vl, OHCA_LINK_MAX_FRAME, (uint8_t)vl));
+	}
+	assert_null(ohca_link_tx_begin(p.a, 16, 64));
+	assert_int_equal(ohca_link_rx_pending(p.b), 0xffff);
+	assert_int_equal(ohca_link_rx_peek(p.b, 16, &f), 0);
+	ohca_link_rx_release(p.b, 16);
+	ohca_link_rx_release(p.b, 3);		/* nothing was looked at */
+	ohca_link_get_stats(p.b, &b);
+	assert_int_equal(b.rx_frames, 0);
+	for (unsigned int vl = 0; vl < 16; vl++) {
+		expect_one(p.b, vl, OHCA_LINK_MIN_FRAME, (uint8_t)vl);
+		ohca_link_rx_release(p.b, vl);	/* once is enough */
+		expect_one(p.b, vl, OHCA_LINK_MAX_FRAME, (uint8_t)vl);
+	}
+	ohca_link_get_stats(p.a, &a);
+	ohca_link_get_stats(p.b, &b);
+	assert_int_equal(a.tx_frames, 32);
+	assert_int_equal(a.tx_bytes, 16 * (OHCA_LINK_MIN_FRAME + OHCA_LINK_MAX_FRAME));
+	assert_int_equal(a.rx_frames, 0);
+	assert_int_equal(a.rx_bytes, 0);
+	assert_int_equal(b.rx_frames, 32);
+	assert_int_equal(b.rx_bytes, a.tx_bytes);
+	assert_int_equal(b.tx_frames, 0);
+	assert_int_equal(a.retrains, 1);
+	assert_int_equal(a.tx_nocredit, 0);
+	assert_int_equal(a.tx_vl15_dropped, 0);
+
+	/* none of that without a link that is up */
+	assert_int_not_equal(ohca_link_tx_credits(p.a, 0), 0);
+	assert_int_equal(ohca_link_tx_credits(p.a, 16), 0);
+	ohca_link_train(p.a, &(struct ohca_link_phy){ .enabled = false });
+	assert_int_equal(ohca_link_tx_credits(p.a, 0), 0);
+	assert_int_equal(ohca_link_rx_pending(p.a), 0);
+	assert_null(ohca_link_tx_begin(p.a, 0, 64));
+	pair_free(&p);
+	assert_int_equal(mappings(), before);
+}
+
 static void test_hello_no_common_shift(void **state)
 {
 	struct ohca_link_err ea, eb;
@@ -1303,6 +1386,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hello),
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_hello_no_common_shift),
 		cmocka_unit_test(test_hello_bad),
 		cmocka_unit_test(test_timeout),
