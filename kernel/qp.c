@@ -13,6 +13,7 @@
 #include "cq.h"
 #include "dev.h"
 #include "eq.h"
+#include "fatal.h"
 #include "obj.h"
 #include "pd.h"
 #include "qp.h"
@@ -545,6 +546,9 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		ohca_qp_give_back(dev, qp);
 	ohca_qp_attr_pack(&hw, attr, mask);
 	ret = ohca_cmd_modify_qp(dev, qp->handle, mask, &hw);
+	/* consumers drain a QP before they free its buffers, and have no other way to be sure */
+	if (ret && !qp->user && (new == IB_QPS_ERR || new == IB_QPS_RESET))
+		ohca_fatal(dev, "the device does not stop a QP");
 	if (ret) {
 		/* a QP of a dead device is in the error state, so that draining it succeeds */
 		if (!ohca_is_quiet(dev) || (new != IB_QPS_ERR && new != IB_QPS_RESET))

@@ -555,6 +555,41 @@ static void destroy_refused(struct kunit *test)
 	}
 }
 
+/*
+ * A kernel's QP that the device does not stop: the core would complain, and its consumer free
+ * what the device uses. So the device is reset, and the QP is stopped. A process waits for nothing.
+ */
+static void stop_refused(struct kunit *test)
+{
+	static const enum ib_qp_state states[] = { IB_QPS_ERR, IB_QPS_RESET };
+	u32 i;
+
+	for (i = 0; i < 2 * ARRAY_SIZE(states); i++) {
+		struct ib_qp_attr attr = { .qp_state = states[i % 2] };
+		struct fake *f = make_fake(test);
+		struct task_struct *t = start_device(test, f);
+		struct ohca_cq *cq = ohca_test_cq(test, f->dev, 3);
+		struct ohca_qp *qp = ohca_test_qp(test, f->dev, cq, 9, 3);
+		bool user = i / 2;
+
+		mutex_init(&qp->mutex);
+		qp->user = user;
+		ohca_fatal_init(f->dev);
+		f->dev->pdev->error_state = pci_channel_io_perm_failure;
+		writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
+		f->refuse = OHCA_ADMIN_NO_RESOURCE;
+		KUNIT_EXPECT_EQ_MSG(test, user ? -ENOMEM : 0,
+				    ohca_modify_qp(&qp->ibqp, &attr, IB_QP_STATE, NULL),
+				    "case %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, ohca_is_quiet(f->dev), !user, "case %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, qp->state, user ? IB_QPS_RTS : states[i % 2], "case %u",
+				    i);
+		kthread_stop(t);
+		ohca_fatal_stop(f->dev);
+		ohca_test_end(f->dev);
+	}
+}
+
 static struct kunit_case aq_cases[] = {
 	KUNIT_CASE(errnos),
 	KUNIT_CASE(refusals),
@@ -568,6 +603,7 @@ static struct kunit_case aq_cases[] = {
 	KUNIT_CASE_SLOW(starved),
 	KUNIT_CASE(fatal_while_waiting),
 	KUNIT_CASE(destroy_refused),
+	KUNIT_CASE(stop_refused),
 	{}
 };
 
