@@ -417,9 +417,16 @@ static void ohca_at_exit(Notifier *n, void *data)
     }
 }
 
-/* The BQL is held all the time: nobody sees a card that is half gone. */
+/*
+ * The BQL is held all the time: nobody sees a card that is half gone. The
+ * device memory outlives this for as long as RCU has it; its name is free at
+ * once, for a card in the same place.
+ */
 static void ohca_teardown(OhcaState *s)
 {
+    if (s->dm_size) {
+        vmstate_unregister_ram(&s->dm, DEVICE(s));
+    }
     ohca_thread_stop(s);
     ohca_lock(s);
     if (s->engine) {

@@ -22,6 +22,9 @@
 #define SLOTS       (1u << LOG_AQ)
 #define GUID        0x0002c90300001000ull
 
+/* ACPI's register of slots to be ejected */
+#define ACPI_EJECT  0xae08
+
 /* Registers of intel-iommu */
 #define VTD_BASE    0xfed90000ull
 #define VTD_GCMD    0x18
@@ -607,6 +610,32 @@ static void test_plug(const void *mode)
     rmdir(dir);
 }
 
+/*
+ * A card takes the place of one that was just pulled, whose memory RCU still
+ * has. Its BARs were mapped: the memory is part of an address space.
+ */
+static void test_replug(void)
+{
+    Card c, second;
+    int i;
+
+    card_open(&c, "");
+    for (i = 0; i < 5; i++) {
+        qtest_qmp_device_add(c.qs->qts, "ohca", "second", "{'addr': '6'}");
+        second = (Card) {
+            .qs = c.qs,
+            .dev = qpci_device_find(c.qs->pcibus, QPCI_DEVFN(6, 0)),
+        };
+        card_map(&second);
+        qpci_iomap(second.dev, OHCA_BAR_DM, NULL);
+        g_free(second.dev);
+        /* whose event tells when RCU gives it up is not waited for */
+        qtest_qmp_device_del_send(c.qs->qts, "second");
+        qtest_outl(c.qs->qts, ACPI_EJECT, 1 << 6);
+    }
+    card_close(&c);
+}
+
 /* LID 1 and Active, as a subnet manager does it. */
 static void card_activate(Card *c)
 {
@@ -1002,6 +1031,7 @@ int main(int argc, char **argv)
     qtest_add_func("/ohca/bad-properties", test_bad_properties);
     qtest_add_data_func("/ohca/plug/thread", "", test_plug);
     qtest_add_data_func("/ohca/plug/inline", ",x-engine=inline", test_plug);
+    qtest_add_func("/ohca/plug/again", test_replug);
     qtest_add_data_func("/ohca/silent-peer/thread", "", test_silent_peer);
     qtest_add_data_func("/ohca/silent-peer/inline", ",x-engine=inline",
                         test_silent_peer);
