@@ -87,7 +87,7 @@ static void test_objects(void **state)
 			uint64_t before, refused;
 			unsigned int num;
 
-			/* what is never given back (the heap of timers) is there */
+			/* what only a reset gives back (the heap of timers) is there */
 			num = make(h, k[i].make, &k[i].c, handle, 40);
 			assert_int_equal(num, 40);
 			while (num--)
@@ -256,16 +256,15 @@ static void test_modify(void **state)
 static void test_reset(void **state)
 {
 	struct rig r;
-	uint64_t heap;
 
 	(void)state;
 	rig_up(&r, (struct rig_opt){ .mtu = 1, .srq = true });
 	r.h[0]->port[0].credits = 0;
 	rig_write(&r, 0, 1, 0, 0, 100);
 	host_step(r.h, 2);
-	heap = r.h[0]->e->sched->heap_cap * sizeof(void *);
+	assert_true(used(r.h[0]) > 0);
 	ohca_reset(r.h[0]->e);
-	assert_int_equal(used(r.h[0]), heap);
+	assert_int_equal(used(r.h[0]), 0);
 	for (unsigned int i = 0; i < 2; i++) {
 		host_buf_free(&r.qp[i].buf);
 		host_buf_free(&r.scq[i].buf);

@@ -11,6 +11,7 @@
 
 #include "engine/base/limits.h"
 #include "engine/base/list.h"
+#include "engine/base/mem.h"
 #include "engine/base/state.h"
 #include "engine/object/qp.h"
 #include "engine/object/rwqe.h"
@@ -426,6 +427,9 @@ void ohca_sched_reset(ohca_engine *e)
 	if (!s)
 		return;
 	ohca_pools_free(s);
+	ohca_mem_put(e, s->heap, s->heap_cap * sizeof(*s->heap));
+	s->heap = NULL;
+	s->heap_cap = 0;
 	s->loop_tail = s->loop_head;
 	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++) {
 		s->ready[p] = 0;
