@@ -60,7 +60,6 @@ static void *op_dma_map(void *p, uint64_t addr, size_t *len, int prot)
 	size_t size = h->pieces ? 8 : HOST_PAGE, page = size - (size_t)(addr & (size - 1));
 	size_t n = mem_run(h, addr, *len);
 
-	(void)prot;
 	if (!h->in_dma)
 		host_die("dma_map outside of a burst");
 	if (n == 0)
@@ -68,6 +67,15 @@ static void *op_dma_map(void *p, uint64_t addr, size_t *len, int prot)
 	/* memory that is contiguous on the bus need not be so in the host */
 	*len = n < page ? n : page;
 	h->dma_bytes += *len;
+	if (prot & OHCA_DMA_WRITE) {
+		uint8_t *state = &h->page_state[(addr - HOST_BASE) / HOST_PAGE];
+
+		if (h->guard && !(*state & HOST_PAGE_GIVEN))
+			host_die("a write to memory that the device was not given");
+		*state |= HOST_PAGE_DIRTY;
+	}
+	if (h->on_map)
+		h->on_map(h->on_map_arg, h, addr, *len, prot);
 	return h->mem + (addr - HOST_BASE);
 }
 
@@ -234,7 +242,7 @@ static void op_trace(void *p, unsigned int ev, const uint64_t a[4])
 	if (ev >= OHCA_TR_NUM)
 		host_die("unknown trace event");
 	h->traces[ev]++;
-	if (getenv("OHCA_TRACE"))
+	if (h->verbose)
 		fprintf(stderr, "%8llu us %016llx %s %#llx %#llx %#llx %#llx\n",
 			(unsigned long long)*h->now / 1000,
 			(unsigned long long)h->cfg.node_guid, name[ev],
@@ -270,8 +278,10 @@ struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem)
 	h->cfg = *cfg;
 	h->mem_size = mem;
 	h->mem = aligned_alloc(HOST_PAGE, h->mem_size);
-	if (!h->mem)
+	h->page_state = calloc(h->mem_size / HOST_PAGE, 1);
+	if (!h->mem || !h->page_state)
 		host_die("out of memory");
+	h->verbose = getenv("OHCA_TRACE") != NULL;
 	h->own_clock = HOST_MS;
 	h->now = &h->own_clock;
 	for (int i = 0; i < 2; i++) {
@@ -350,8 +360,24 @@ void host_free(struct host *h)
 	ohca_free(h->e);
 	host_buf_free(&h->spare);
 	free(h->dm);
+	free(h->page_state);
 	free(h->mem);
 	free(h);
+}
+
+void host_renew(struct host *h, const struct host *as_new)
+{
+	for (unsigned int i = 0; i < 2; i++)
+		port_flush(&h->port[i]);
+	host_buf_free(&h->spare);
+	for (uint64_t i = 0; i < h->mem_size / HOST_PAGE; i++)
+		if (h->page_state[i]) {
+			memset(h->mem + i * HOST_PAGE, 0, HOST_PAGE);
+			h->page_state[i] = 0;
+		}
+	if (h->dm)
+		memset(h->dm, 0xa5, h->cfg.dm_size);
+	*h = *as_new;
 }
 
 void host_connect(struct host *a, unsigned int pa, struct host *b, unsigned int pb)
@@ -462,7 +488,7 @@ static bool wire_step(struct host *h, unsigned int port)
 		free(f);
 		f = next;
 	}
-	if (hp->blocked && hp->up) {
+	if (hp->blocked && hp->up && hp->credits) {
 		uint16_t lanes = hp->blocked;
 
 		hp->blocked = 0;
@@ -526,6 +552,7 @@ void *host_ptr(struct host *h, uint64_t addr)
 {
 	if (addr - HOST_BASE >= h->mem_size)
 		host_die("not an address of memory");
+	h->page_state[(addr - HOST_BASE) / HOST_PAGE] |= HOST_PAGE_DIRTY;
 	return h->mem + (addr - HOST_BASE);
 }
 
@@ -535,7 +562,9 @@ uint64_t host_pages(struct host *h, unsigned int n)
 
 	if ((h->next_page + n) * HOST_PAGE > h->mem_size)
 		host_die("guest memory is used up");
-	h->next_page += n;
+	memset(h->page_state + h->next_page, HOST_PAGE_DIRTY | HOST_PAGE_GIVEN, n);
+	/* what is written past the end is not what comes next */
+	h->next_page += n + h->guard;
 	memset(host_ptr(h, addr), 0, (size_t)n * HOST_PAGE);
 	return addr;
 }

@@ -26,6 +26,10 @@
 #define HOST_UARS	8u
 #define HOST_MS		1000000ull	/* ns */
 
+/* Of a page of memory: it may have been written; it was allocated. */
+#define HOST_PAGE_DIRTY	0x1u
+#define HOST_PAGE_GIVEN	0x2u
+
 struct host;
 
 /** What becomes of a frame. */
@@ -97,6 +101,12 @@ struct host {
 	struct ohca_cfg cfg;
 	uint8_t *mem;
 	uint64_t mem_size, next_page;
+	uint8_t *page_state;	/* HOST_PAGE_* of each page of memory */
+	bool guard;		/* a page behind what is allocated must not be written */
+	/* called for each piece of memory that the device maps, before it has its address */
+	void (*on_map)(void *arg, struct host *h, uint64_t addr, size_t n, int prot);
+	void *on_map_arg;
+	bool verbose;		/* trace events are printed */
 	uint8_t *dm;		/* device memory, cfg.dm_size bytes */
 	uint64_t dm_dirty;	/* bytes announced */
 	uint8_t page_shift;	/* host_enable(); 0: 12 */
@@ -187,6 +197,11 @@ struct host *host_new(unsigned int ports, uint64_t guid);
 /** host_new_cfg() - the same with all of the configuration but dm, and bytes of memory */
 struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem);
 void host_free(struct host *h);
+/**
+ * host_renew() - everything but the engine as host_new_cfg() left it, and all memory zero
+ * @as_new: what *@h was then
+ */
+void host_renew(struct host *h, const struct host *as_new);
 /** host_enable() - handshake and AQ; @features: acknowledged */
 void host_enable(struct host *h, uint64_t features);
 /** host_start() - host_enable() with everything, async and completion EQ (armed), a PD */

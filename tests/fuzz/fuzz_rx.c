@@ -13,6 +13,7 @@
 #include "engine/object/tm.h"
 #include "engine/transport/xport.h"
 #include "host.h"
+#include "renew.h"
 
 #define MEM		(2u << 20)
 #define MR_LEN		65536u
@@ -292,7 +293,7 @@ static void set_up(struct peer *p)
 		.node_desc = "fuzz",
 	};
 	struct ohca_hw_aqe c = { 0 };
-	struct host *h = host_new_cfg(&cfg, MEM);
+	struct host *h = renewed(&cfg, MEM);
 
 	p->h = h;
 	host_start(h);
@@ -383,6 +384,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	host_buf_free(&p.cq.buf);
 	host_buf_free(&p.srq.buf);
 	host_buf_free(&p.mr.buf);
-	host_free(p.h);
+	retire(p.h);
 	return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "engine/transport/sq.h"
 #include "host.h"
+#include "renew.h"
 
 #define MEM	(2u << 20)
 #define MR_LEN	65536u
@@ -237,7 +238,7 @@ static void set_up(struct app *a)
 	};
 	static const uint8_t types[5] = { OHCA_QPT_RC, OHCA_QPT_RC, OHCA_QPT_UC, OHCA_QPT_UC,
 					  OHCA_QPT_UD };
-	struct host *h = host_new_cfg(&cfg, MEM);
+	struct host *h = renewed(&cfg, MEM);
 
 	a->h = h;
 	host_start(h);
@@ -309,6 +310,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	host_cq_destroy(&a.cq);
 	host_buf_free(&a.mr.buf);
 	host_buf_free(&a.pages);
-	host_free(a.h);
+	retire(a.h);
 	return 0;
 }
