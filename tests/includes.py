@@ -22,6 +22,7 @@ MAY_INCLUDE = {
     "link": (),
     "engine": (),
     "switch": ("link", "ib"),
+    "fabric": ("ib",),
     "qemu": ("engine", "link"),
     **{folder: ("ib", "engine", *ENGINE[:i]) for i, folder in enumerate(ENGINE)},
 }
@@ -32,7 +33,7 @@ UPWARD = ("engine/object/to_transport.h", "engine/transport/to_agents.h")
 # Parts whose functions are measured and whose files' calls are looked at, each for itself.
 MEASURED = ("kernel", "userspace", "qemu-model")
 CALLS = ("kernel", "userspace/providers/ohca", "qemu-model/engine", "qemu-model/ib",
-         "qemu-model/link", "qemu-model/switch", "qemu-model/qemu")
+         "qemu-model/link", "qemu-model/switch", "qemu-model/fabric", "qemu-model/qemu")
 
 # From the name of a function at the begin of a line to its body.
 FUNCTION = re.compile(

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Nodes, ports and cables; see graph.h. */
+#include "graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ib/packet.h"
+#include "ib/rate.h"
+
+/* As those of the switch and of the HCA. */
+#define SW_VENDOR	0x525400u
+#define SW_DEVICE	0x0ca8u
+#define CA_DEVICE	0x0ca0u
+#define CA_CAPS		(IB_CAP_NOTICE | IB_CAP_TRAP | IB_CAP_SL_MAP | IB_CAP_SYS_IMAGE_GUID | \
+			 IB_CAP_DR_NOTICE | IB_CAP_CAP_MASK_NOTICE | IB_CAP_CLIENT_REREG | \
+			 IB_CAP_OTHER_LOCAL_CHANGES)
+#define SW_CAPS		(IB_CAP_TRAP | IB_CAP_SL_MAP | IB_CAP_SYS_IMAGE_GUID | \
+			 IB_CAP_MCAST_FDB_TOP | IB_CAP_PKEY_SW_EXT_PORT_TRAP)
+#define VL_CAP		4u		/* code of FAB_DATA_VLS */
+
+struct fab *fab_new(void)
+{
+	struct fab *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	fab_pool_init(&f->ca_pkeys, FAB_CA_PKEYS * sizeof(uint16_t));
+	fab_pool_init(&f->sw_pkeys, FAB_SW_PKEYS * sizeof(uint16_t));
+	fab_pool_init(&f->sl2vl, sizeof(struct ib_sl2vl));
+	fab_pool_init(&f->vlarb, sizeof(struct ib_vlarb));
+	f->ports = 1;
+	return f;
+}
+
+static void free_switch(struct fab_switch *sw)
+{
+	for (unsigned int i = 0; sw->mft && i < FAB_MFT_CAP / IB_MFT_PER_BLOCK; i++)
+		free(sw->mft[i]);
+	free(sw->mft);
+	free(sw->lft);
+	free(sw->sl2vl);
+}
+
+void fab_free(struct fab *f)
+{
+	if (!f)
+		return;
+	for (uint32_t i = 0; i < f->switches; i++)
+		free_switch(&f->sw[i]);
+	free(f->node);
+	free(f->desc);
+	free(f->port);
+	free(f->sw);
+	fab_hash_free(&f->by_guid);
+	fab_pool_free(&f->ca_pkeys);
+	fab_pool_free(&f->sw_pkeys);
+	fab_pool_free(&f->sl2vl);
+	fab_pool_free(&f->vlarb);
+	free(f);
+}
+
+/* Room for @want entries of @size bytes in the array *@p. Return: false if out of memory. */
+static bool room(void *p, uint32_t *cap, uint32_t want, size_t size)
+{
+	uint32_t n = *cap ? *cap : 64;
+	void *old, *grown;
+
+	if (want <= *cap)
+		return true;
+	while (n < want)
+		n += n / 2;
+	memcpy(&old, p, sizeof(old));
+	grown = realloc(old, n * size);
+	if (!grown)
+		return false;
+	memcpy(p, &grown, sizeof(grown));
+	*cap = n;
+	return true;
+}
+
+static bool room_for_node(struct fab *f, uint32_t nports, bool is_switch)
+{
+	uint32_t cap = f->nodes_cap;
+
+	return room(&f->port, &f->ports_cap, f->ports + nports, sizeof(*f->port)) &&
+	       (!is_switch ||
+		room(&f->sw, &f->switches_cap, f->switches + 1, sizeof(*f->sw))) &&
+	       room(&f->desc, &cap, f->nodes + 1, sizeof(*f->desc)) &&
+	       room(&f->node, &f->nodes_cap, f->nodes + 1, sizeof(*f->node));
+}
+
+static void init_switch(struct fab_switch *sw, unsigned int nports, bool base_port0)
+{
+	*sw = (struct fab_switch){
+		.mft_positions = (uint8_t)(nports / IB_MFT_PORTS_PER_MASK + 1),
+		.si = {
+			.linear_cap = FAB_LFT_CAP,
+			.mcast_cap = FAB_MFT_CAP,
+			.def_mcast_primary = 0xff,
+			.def_mcast_not_primary = 0xff,
+			.life_time = 18,
+			.part_enforce_cap = FAB_SW_PKEYS,
+			.inb_enforce_cap = 1,
+			.outb_enforce_cap = 1,
+			.filter_raw_in_cap = 1,
+			.filter_raw_out_cap = 1,
+			.enhanced_port0 = !base_port0,
+		},
+	};
+}
+
+uint32_t fab_add_node(struct fab *f, enum ib_node_type type, unsigned int nports, uint64_t guid,
+		      const char *desc, size_t len)
+{
+	const bool is_switch = type == IB_NODE_SWITCH_DEVICE;
+	const unsigned int first = is_switch ? 0 : 1, count = nports + 1 - first;
+	struct fab_port *p;
+
+	if (!nports || nports > FAB_MAX_NODE_PORTS || f->nodes >= FAB_MAX_NODES ||
+	    f->ports + count > FAB_MAX_PORTS || fab_find_guid(f, guid) != FAB_NONE ||
+	    !room_for_node(f, count, is_switch) ||
+	    !fab_hash_add(&f->by_guid, fab_hash_u64(guid), f->nodes))
+		return FAB_NONE;
+	f->node[f->nodes] = (struct fab_node){
+		.guid = guid,
+		.sys_guid = guid,
+		.first = f->ports - first,
+		.sw = is_switch ? f->switches : FAB_NONE,
+		.vendor_id = SW_VENDOR,
+		.device_id = is_switch ? SW_DEVICE : CA_DEVICE,
+		.type = (uint8_t)type,
+		.nports = (uint8_t)nports,
+	};
+	memset(&f->desc[f->nodes], 0, sizeof(*f->desc));
+	memcpy(f->desc[f->nodes].text, desc, len < FAB_DESC_LEN ? len : FAB_DESC_LEN);
+	p = &f->port[f->ports];
+	memset(p, 0, count * sizeof(*p));
+	for (unsigned int i = 0; i < count; i++) {
+		p[i].node = f->nodes;
+		if (!is_switch || !i)
+			p[i].guid = guid + i + first;
+	}
+	f->ports += count;
+	if (is_switch)
+		init_switch(&f->sw[f->switches++], nports, false);
+	return f->nodes++;
+}
+
+void fab_cable(struct fab *f, uint32_t a, uint32_t b)
+{
+	f->port[a].peer = b;
+	f->port[b].peer = a;
+}
+
+static bool guid_is(const void *ctx, uint32_t index, const void *key)
+{
+	const struct fab *f = ctx;
+
+	return f->node[index].guid == *(const uint64_t *)key;
+}
+
+uint32_t fab_find_guid(const struct fab *f, uint64_t guid)
+{
+	return fab_hash_find(&f->by_guid, fab_hash_u64(guid), guid_is, f, &guid);
+}
+
+/* ---- sealing ------------------------------------------------------------------- */
+
+/* Indices of the tables that every port begins with. */
+struct defaults {
+	uint32_t ca_pkeys, sw_pkeys, sl2vl, vlarb;
+};
+
+/* One reference to each is kept, so that they stay. */
+static bool get_defaults(struct fab *f, struct defaults *d)
+{
+	uint16_t pkeys[FAB_SW_PKEYS] = { IB_DEFAULT_PKEY };
+	struct ib_sl2vl sl2vl;
+	struct ib_vlarb arb;
+
+	memset(&arb, 0, sizeof(arb));
+	ib_vlarb_init(&arb, FAB_VLARB_CAP, FAB_DATA_VLS);
+	ib_sl2vl_init(&sl2vl, FAB_DATA_VLS);
+	d->ca_pkeys = fab_pool_get(&f->ca_pkeys, pkeys);
+	d->sw_pkeys = fab_pool_get(&f->sw_pkeys, pkeys);
+	d->sl2vl = fab_pool_get(&f->sl2vl, &sl2vl);
+	d->vlarb = fab_pool_get(&f->vlarb, &arb);
+	return d->ca_pkeys != FAB_NONE && d->sw_pkeys != FAB_NONE && d->sl2vl != FAB_NONE &&
+	       d->vlarb != FAB_NONE;
+}
+
+static void init_port(struct fab *f, struct fab_port *p, unsigned int num,
+		      const struct ib_port_profile *node_prof, const struct defaults *d)
+{
+	const bool sw = f->node[p->node].type == IB_NODE_SWITCH_DEVICE;
+	enum ib_pi_kind kind = !sw ? IB_PI_CA : num ? IB_PI_SWITCH_EXT : IB_PI_SWITCH_PORT0;
+	struct ib_port_profile prof = *node_prof;
+	const uint16_t lid = p->pi.lid;
+	const uint8_t lmc = p->pi.lmc;
+
+	if (p->pi.width_supported)
+		prof.width = p->pi.width_supported;
+	if (p->pi.speed_supported) {
+		prof.speed = p->pi.speed_supported;
+		prof.speed_ext = p->pi.speed_ext_supported;
+	}
+	prof.cap_mask = sw ? SW_CAPS : CA_CAPS;
+	prof.guid_cap = IB_GUIDS_PER_BLOCK;
+	ib_port_info_init(&p->pi, &prof, (uint8_t)num, kind);
+	p->pi.lid = lid;
+	p->pi.lmc = lmc;
+	p->pkeys = sw ? d->sw_pkeys : d->ca_pkeys;
+	fab_pool_ref(sw ? &f->sw_pkeys : &f->ca_pkeys, p->pkeys);
+	p->sl2vl = d->sl2vl;
+	fab_pool_ref(&f->sl2vl, p->sl2vl);
+	p->vlarb = d->vlarb;
+	fab_pool_ref(&f->vlarb, p->vlarb);
+}
+
+static void init_node(struct fab *f, const struct fab_node *n, const struct defaults *d)
+{
+	struct ib_port_profile prof = {
+		.mtu_cap = IB_MTU_CODE_4096,
+		.vl_cap = VL_CAP,
+		.vlarb_cap = FAB_VLARB_CAP,
+	};
+
+	for (unsigned int i = fab_first_num(n); i <= n->nports; i++) {
+		const struct ib_port_info *pi = &f->port[fab_port_of(n, i)].pi;
+
+		prof.width |= pi->width_supported;
+		prof.speed |= pi->speed_supported;
+		prof.speed_ext |= pi->speed_ext_supported;
+	}
+	if (!prof.width)
+		prof.width = IB_WIDTH_1X | IB_WIDTH_4X;
+	if (!prof.speed) {
+		prof.speed = IB_SPEED_SDR | IB_SPEED_DDR | IB_SPEED_QDR;
+		prof.speed_ext = IB_SPEED_EXT_FDR | IB_SPEED_EXT_EDR;
+	}
+	for (unsigned int i = fab_first_num(n); i <= n->nports; i++)
+		init_port(f, &f->port[fab_port_of(n, i)], i, &prof, d);
+}
+
+static void train(struct fab_port *p, const struct fab_port *q)
+{
+	if (!ib_port_negotiate(&p->pi, q->pi.width_enabled, q->pi.speed_enabled,
+			       q->pi.speed_ext_enabled, q->pi.mtu_cap, q->pi.vl_cap))
+		ib_port_link_up(&p->pi);
+}
+
+bool fab_seal(struct fab *f)
+{
+	struct defaults d;
+
+	if (!get_defaults(f, &d))
+		return false;
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		const struct fab_node *n = &f->node[i];
+
+		init_node(f, n, &d);
+		if (n->sw != FAB_NONE)
+			f->sw[n->sw].si.enhanced_port0 = !n->base_port0;
+	}
+	for (uint32_t i = 1; i < f->ports; i++)
+		if (f->port[i].peer != FAB_NO_PORT)
+			train(&f->port[i], &f->port[f->port[i].peer]);
+	return true;
+}
+
+static size_t pool_bytes(const struct fab_pool *p)
+{
+	return p->cap * (p->size + sizeof(*p->ref)) + p->hash.size * sizeof(*p->hash.slot);
+}
+
+size_t fab_bytes(const struct fab *f)
+{
+	size_t n = sizeof(*f) + f->nodes_cap * (sizeof(*f->node) + sizeof(*f->desc)) +
+		   f->ports_cap * sizeof(*f->port) + f->switches_cap * sizeof(*f->sw) +
+		   f->by_guid.size * sizeof(*f->by_guid.slot);
+
+	n += pool_bytes(&f->ca_pkeys) + pool_bytes(&f->sw_pkeys) + pool_bytes(&f->sl2vl) +
+	     pool_bytes(&f->vlarb);
+	for (uint32_t i = 0; i < f->switches; i++) {
+		const struct fab_switch *sw = &f->sw[i];
+
+		n += (size_t)sw->lft_blocks * IB_LFT_PER_BLOCK;
+		for (unsigned int b = 0; sw->mft && b < FAB_MFT_CAP / IB_MFT_PER_BLOCK; b++)
+			if (sw->mft[b])
+				n += IB_MFT_PER_BLOCK * sw->mft_positions * sizeof(**sw->mft);
+	}
+	return n;
+}

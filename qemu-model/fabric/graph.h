@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The graph of a fabric: nodes, ports, and which port is cabled to which.
+ *
+ * Two flat arrays hold all of it; a node or a port is an index. What most nodes never have, or
+ * have all alike, lies elsewhere: forwarding tables grow as far as a subnet manager writes them,
+ * and P_Key, SLtoVLMapping and VLArbitration tables are interned (pool.h). So a host costs some
+ * hundred bytes, and a subnet of 49,151 LIDs fits into a small process.
+ *
+ * A graph is filled in with fab_add_node() and fab_cable(), by a topology file or a generator,
+ * and then sealed: fab_seal() makes the PortInfo of every port and trains the links. Owner
+ * thread only.
+ */
+#ifndef OHCA_FABRIC_GRAPH_H
+#define OHCA_FABRIC_GRAPH_H
+
+#include "hash.h"
+#include "ib/portinfo.h"
+#include "ib/smp.h"
+#include "pool.h"
+
+#define FAB_MAX_NODES	65536u		/* more than there are unicast LIDs */
+#define FAB_MAX_PORTS	2097152u
+#define FAB_MAX_NODE_PORTS 254u		/* 255 means "none" or "all" */
+#define FAB_DESC_LEN	IB_SMP_DATA_LEN
+#define FAB_NO_PORT	0u		/* peer of a port without a cable */
+
+#define FAB_LFT_CAP	49152u		/* LinearFDBCap: every unicast LID */
+#define FAB_MFT_CAP	4096u		/* MulticastFDBCap */
+/*
+ * Entries of a P_KeyTable. OpenSM does not enforce on a switch port whose table is smaller than
+ * that of the host it leads to: one block more.
+ */
+#define FAB_CA_PKEYS	128u
+#define FAB_SW_PKEYS	160u
+#define FAB_VLARB_CAP	IB_VLARB_MAX
+#define FAB_DATA_VLS	8u
+
+/**
+ * struct fab_node - a switch, channel adapter or router
+ * @guid: NodeGUID
+ * @sys_guid: SystemImageGUID
+ * @first: port *n* is @first + *n*; only a switch has port 0
+ * @sw: index of its struct fab_switch, or FAB_NONE
+ * @vendor_id: 24 bits
+ * @type: enum ib_node_type
+ * @nports: external ports
+ * @base_port0: a switch with a base port 0, not an enhanced one
+ */
+struct fab_node {
+	uint64_t guid;
+	uint64_t sys_guid;
+	uint32_t first;
+	uint32_t sw;
+	uint32_t vendor_id;
+	uint16_t device_id;
+	uint8_t type;
+	uint8_t nports;
+	bool base_port0;
+};
+
+/**
+ * struct fab_port - a port; those of a node follow each other
+ * @pi: PortInfo in force. Before fab_seal() only the LID, the LMC and what it supports of
+ *	widths and speeds, 0: as the node's other ports
+ * @guid: PortGUID of a port with a LID, else 0
+ * @peer: port at the other end of the cable, or FAB_NO_PORT
+ * @node: its node
+ * @pkeys: P_Key table, in fab.ca_pkeys or fab.sw_pkeys
+ * @sl2vl: of a channel adapter: SLtoVLMappingTable, in fab.sl2vl
+ * @vlarb: VLArbitrationTables, in fab.vlarb
+ */
+struct fab_port {
+	struct ib_port_info pi;
+	uint64_t guid;
+	uint32_t peer;
+	uint32_t node;
+	uint32_t pkeys;
+	uint32_t sl2vl;
+	uint32_t vlarb;
+};
+
+/**
+ * struct fab_switch - what only a switch has
+ * @si: SwitchInfo
+ * @lft: [@lft_blocks] blocks of 64 ports; of LIDs behind them there is no route
+ * @mft: [FAB_MFT_CAP / IB_MFT_PER_BLOCK] blocks, or NULL; a block has
+ *	[IB_MFT_PER_BLOCK][@mft_positions] masks, NULL: all zero
+ * @sl2vl: [(ports + 1) * (ports + 1)] tables in fab.sl2vl by input and output port, or NULL:
+ *	none was written yet
+ */
+struct fab_switch {
+	struct ib_switch_info si;
+	uint16_t lft_blocks;
+	uint8_t mft_positions;
+	uint8_t *lft;
+	uint16_t **mft;
+	uint32_t *sl2vl;
+};
+
+/** struct fab_desc - NodeDescription, padded with zeros */
+struct fab_desc {
+	char text[FAB_DESC_LEN];
+};
+
+/**
+ * struct fab - a fabric
+ * @node: [@nodes]
+ * @desc: [@nodes]
+ * @port: [@ports]; the first belongs to nobody
+ * @sw: [@switches]
+ * @by_guid: nodes by NodeGUID
+ */
+struct fab {
+	struct fab_node *node;
+	struct fab_desc *desc;
+	struct fab_port *port;
+	struct fab_switch *sw;
+	uint32_t nodes, nodes_cap;
+	uint32_t ports, ports_cap;
+	uint32_t switches, switches_cap;
+	struct fab_hash by_guid;
+	struct fab_pool ca_pkeys;
+	struct fab_pool sw_pkeys;
+	struct fab_pool sl2vl;
+	struct fab_pool vlarb;
+};
+
+/** fab_new() - an empty fabric. Return: NULL if out of memory. */
+struct fab *fab_new(void);
+
+/** fab_free() - free all of it; NULL is none */
+void fab_free(struct fab *f);
+
+/**
+ * fab_add_node() - one more node, all its ports without a cable
+ * @nports: external ports, 1 to FAB_MAX_NODE_PORTS
+ * @guid: NodeGUID, which no other node has. PortGUIDs are the same of a switch, and @guid + n
+ *	of port n of any other node
+ * @desc: NodeDescription, not terminated
+ * @len: its length; what is beyond FAB_DESC_LEN is left out
+ *
+ * Return: its index; FAB_NONE if out of memory, or a limit is reached, or there is one with that
+ * GUID.
+ */
+uint32_t fab_add_node(struct fab *f, enum ib_node_type type, unsigned int nports, uint64_t guid,
+		      const char *desc, size_t len);
+
+/** fab_cable() - a cable between ports @a and @b, neither of which has one */
+void fab_cable(struct fab *f, uint32_t a, uint32_t b);
+
+/**
+ * fab_seal() - the fabric is complete: make every port's PortInfo, train the links
+ *
+ * A port without a width or speed of its own has the best of its node's others; if there is
+ * none, 4x and EDR. Links come up in state Init. Two ends without a common width or speed stay
+ * down.
+ *
+ * Return: false if out of memory.
+ */
+bool fab_seal(struct fab *f);
+
+/** fab_find_guid() - node with NodeGUID @guid, or FAB_NONE */
+uint32_t fab_find_guid(const struct fab *f, uint64_t guid);
+
+/** fab_made_guid() - NodeGUID number @n, from 1, of a node that brings none; @n below 2^24 */
+static inline uint64_t fab_made_guid(enum ib_node_type type, uint32_t n)
+{
+	return 0x5254000000000000ull | (uint64_t)type << 40 | (uint64_t)n << 8;
+}
+
+/** fab_port_of() - index of port @num of @node, which has it */
+static inline uint32_t fab_port_of(const struct fab_node *node, unsigned int num)
+{
+	return node->first + num;
+}
+
+/** fab_port_num() - number of port @p in its node */
+static inline unsigned int fab_port_num(const struct fab *f, uint32_t p)
+{
+	return p - f->node[f->port[p].node].first;
+}
+
+/** fab_first_num() - number of a node's first port */
+static inline unsigned int fab_first_num(const struct fab_node *node)
+{
+	return node->type == IB_NODE_SWITCH_DEVICE ? 0 : 1;
+}
+
+/** fab_bytes() - memory that the fabric takes now, without the allocator's own */
+size_t fab_bytes(const struct fab *f);
+
+#endif

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What only the whole topology file shows: both ends of each cable, parts, double values. */
+#include "topo_file.h"
+
+#include <stdlib.h>
+
+/* Arguments of "%.*s" */
+#define ID(n)	(int)(n).len, (n).p
+
+static const struct topo_node *node_of(const struct topo *t, uint32_t port)
+{
+	return &t->node[t->f->port[port].node];
+}
+
+/* The port at the other end, or FAB_NO_PORT after an error. */
+static uint32_t far_end(struct topo *t, const struct topo_cable *c)
+{
+	uint32_t n = topo_find(t, &c->id), port;
+	const struct fab_node *node;
+
+	if (n == FAB_NONE) {
+		topo_error(t, c->line, "there is no node \"%.*s\": write a section for it, or remove "
+			   "this line", ID(c->id));
+		return FAB_NO_PORT;
+	}
+	node = &t->f->node[n];
+	if (c->num > node->nports) {
+		topo_error(t, c->line, "\"%.*s\" has no port %u: line %u says that it has %u", ID(c->id),
+			   c->num, t->node[n].line, node->nports);
+		return FAB_NO_PORT;
+	}
+	port = fab_port_of(node, c->num);
+	if (port == c->port) {
+		topo_error(t, c->line, "the port is connected to itself: a cable has two ends");
+		return FAB_NO_PORT;
+	}
+	return port;
+}
+
+/* The line of @c names @far; the line of @far, @back, has to name @c. */
+static bool ends_agree(struct topo *t, const struct topo_cable *c, uint32_t far,
+		       const struct topo_cable *back)
+{
+	char a[16], b[16];
+
+	if (!back) {
+		topo_error(t, c->line, "the cable has one end only: add [%u] \"%.*s\"[%u] below "
+			   "\"%.*s\" in line %u, or remove this line", c->num,
+			   ID(node_of(t, c->port)->id), fab_port_num(t->f, c->port), ID(c->id),
+			   node_of(t, far)->line);
+		return false;
+	}
+	if (topo_find(t, &back->id) != t->f->port[c->port].node ||
+	    back->num != fab_port_num(t->f, c->port)) {
+		topo_error(t, c->line, "\"%.*s\"[%u] is connected to \"%.*s\"[%u] by line %u: correct "
+			   "one of the lines", ID(c->id), c->num, ID(back->id), back->num, back->line);
+		return false;
+	}
+	if (c->rate && back->rate && c->rate != back->rate && c->line < back->line) {
+		topo_error(t, c->line, "this end of the cable has %s, the other in line %u %s: they "
+			   "have one rate", topo_rate_name(c->rate, a), back->line,
+			   topo_rate_name(back->rate, b));
+		return false;
+	}
+	return true;
+}
+
+/* @at: [ports] index of each port's cable, FAB_NONE: it has none */
+static void connect_all(struct topo *t, uint32_t *at)
+{
+	for (uint32_t i = 0; i < t->f->ports; i++)
+		at[i] = FAB_NONE;
+	for (uint32_t i = 0; i < t->cables; i++) {
+		const struct topo_cable *c = &t->cable[i];
+
+		if (at[c->port] == FAB_NONE)
+			at[c->port] = i;
+		else
+			topo_error(t, c->line, "port %u of \"%.*s\" is connected in line %u already: "
+				   "remove one of the lines", fab_port_num(t->f, c->port),
+				   ID(node_of(t, c->port)->id), t->cable[at[c->port]].line);
+	}
+	if (t->errors)
+		return;
+	for (uint32_t i = 0; i < t->cables && !topo_too_many(t); i++) {
+		const struct topo_cable *c = &t->cable[i];
+		uint32_t far = far_end(t, c);
+
+		if (far != FAB_NO_PORT &&
+		    ends_agree(t, c, far, at[far] == FAB_NONE ? NULL : &t->cable[at[far]]))
+			fab_cable(t->f, c->port, far);
+	}
+}
+
+/* ---- values that nobody shares ------------------------------------------------- */
+
+static bool guid_is(const void *ctx, uint32_t index, const void *key)
+{
+	const struct fab *f = ctx;
+
+	return f->port[index].guid == *(const uint64_t *)key;
+}
+
+static void check_port_guids(struct topo *t)
+{
+	struct fab_hash h = { 0 };
+
+	for (uint32_t p = 1; p < t->f->ports && !topo_too_many(t); p++) {
+		const uint64_t guid = t->f->port[p].guid;
+		uint32_t other;
+
+		if (!guid)
+			continue;
+		other = fab_hash_find(&h, fab_hash_u64(guid), guid_is, t->f, &guid);
+		if (other != FAB_NONE)
+			topo_error(t, node_of(t, p)->line, "port GUID 0x%016llx of port %u is that of "
+				   "\"%.*s\" in line %u: give one of them another",
+				   (unsigned long long)guid, fab_port_num(t->f, p),
+				   ID(node_of(t, other)->id), node_of(t, other)->line);
+		else if (!fab_hash_add(&h, fab_hash_u64(guid), p))
+			topo_error(t, 0, "out of memory");
+	}
+	fab_hash_free(&h);
+}
+
+static void check_lids(struct topo *t)
+{
+	uint32_t *owner = calloc(0x10000, sizeof(*owner));
+
+	if (!owner) {
+		topo_error(t, 0, "out of memory");
+		return;
+	}
+	for (uint32_t p = 1; p < t->f->ports && !topo_too_many(t); p++) {
+		const struct ib_port_info *pi = &t->f->port[p].pi;
+
+		for (uint32_t i = 0; pi->lid && i < 1u << pi->lmc; i++) {
+			uint32_t *o = &owner[(pi->lid + i) & 0xffff];
+
+			if (*o && *o != p) {
+				topo_error(t, node_of(t, p)->line, "LID %u is that of \"%.*s\" in line %u, "
+					   "too: correct one, or remove both", pi->lid + i,
+					   ID(node_of(t, *o)->id), node_of(t, *o)->line);
+				break;
+			}
+			*o = p;
+		}
+	}
+	free(owner);
+}
+
+/* ---- parts --------------------------------------------------------------------- */
+
+/* Mark all nodes that hang together with @start. Return: how many. @stack: [nodes] */
+static uint32_t walk(const struct fab *f, uint32_t start, uint32_t part, uint32_t *part_of,
+		     uint32_t *stack)
+{
+	uint32_t depth = 0, count = 0;
+
+	stack[depth++] = start;
+	part_of[start] = part;
+	while (depth) {
+		const struct fab_node *n = &f->node[stack[--depth]];
+
+		count++;
+		for (unsigned int i = 1; i <= n->nports; i++) {
+			uint32_t peer = f->port[fab_port_of(n, i)].peer, next;
+
+			if (peer == FAB_NO_PORT)
+				continue;
+			next = f->port[peer].node;
+			if (part_of[next])
+				continue;
+			part_of[next] = part;
+			stack[depth++] = next;
+		}
+	}
+	return count;
+}
+
+/* The part of the first node is the fabric. */
+static void check_parts(struct topo *t)
+{
+	const struct fab *f = t->f;
+	uint32_t *part_of = calloc(f->nodes, sizeof(*part_of));
+	uint32_t *stack = calloc(f->nodes, sizeof(*stack));
+
+	if (!part_of || !stack)
+		topo_error(t, 0, "out of memory");
+	for (uint32_t i = 0, part = 0; part_of && stack && i < f->nodes && !topo_too_many(t); i++) {
+		uint32_t count;
+
+		if (part_of[i])
+			continue;
+		count = walk(f, i, ++part, part_of, stack);
+		if (part == 1)
+			continue;
+		topo_error(t, t->node[i].line, "\"%.*s\"%s not connected to \"%.*s\" in line %u: add "
+			   "a cable, or put them into a file of their own", ID(t->node[i].id),
+			   count == 1 ? " is" : " and what hangs together with it are",
+			   ID(t->node[0].id), t->node[0].line);
+	}
+	free(part_of);
+	free(stack);
+}
+
+void topo_connect(struct topo *t)
+{
+	uint32_t *at;
+
+	if (!t->f->nodes) {
+		topo_error(t, 0, "there is no node in it: a node is a line Switch, Ca, Hca or Rt");
+		return;
+	}
+	at = malloc(t->f->ports * sizeof(*at));
+	if (!at) {
+		topo_error(t, 0, "out of memory");
+		return;
+	}
+	connect_all(t, at);
+	free(at);
+	check_port_guids(t);
+	check_lids(t);
+	if (!t->errors)
+		check_parts(t);
+}

@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The command line of ohca-fabric: what it says and its status. One line for each part.
+#	test_cli.sh FABRIC
+# shellcheck disable=SC2016 # the inner shell expands it
+
+fabric=$1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+bad=0
+
+# expect NAME STATUS TEXT COMMAND...: exits with STATUS and says TEXT
+expect()
+{
+	local out rc
+	out=$("${@:4}" 2>&1)
+	rc=$?
+	if [ "$rc" = "$2" ] && grep -q -- "$3" <<<"$out"; then
+		echo "PASS: $1"
+	else
+		echo "FAIL: $1: status $rc: $(head -3 <<<"$out")"
+		bad=1
+	fi
+}
+
+expect help 0 '^Usage: ohca-fabric' "$fabric" --help
+expect 'no argument' 2 'generate or check' "$fabric"
+expect 'no such verb' 2 'generate or check' "$fabric" destroy
+expect 'generate without SPEC' 2 'a SPEC' "$fabric" generate
+expect 'generate, a wrong SPEC' 2 'fat-tree:K' "$fabric" generate circle:3
+expect 'generate to a full disk' 1 'No space' bash -c '"$1" generate star:9 >/dev/full' x "$fabric"
+"$fabric" generate fat-tree:8 >"$dir/tree"
+expect 'check what was generated' 0 '12 switches, 32 channel adapters, 0 routers, 64 cables' \
+	"$fabric" check "$dir/tree"
+expect 'check standard input' 0 '12 switches' bash -c '"$1" check - <"$2"' x "$fabric" "$dir/tree"
+sed '/^Ca/,/^$/s/"S-5254020000000100"\[1\]/"S-5254020000000100"[2]/' "$dir/tree" >"$dir/wrong"
+expect 'check says where' 1 "^$dir/wrong:[0-9]*: .*correct one" "$fabric" check "$dir/wrong"
+expect 'check a file that is not there' 1 'cannot read it' "$fabric" check "$dir/none"
+expect 'check all of them' 1 '12 switches' "$fabric" check "$dir/none" "$dir/tree"
+exit $bad

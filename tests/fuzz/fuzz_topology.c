@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A topology file of any bytes. What is accepted is written and read again: the same text comes
+ * out.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/topology.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void say(void *ctx, unsigned int line, const char *text)
+{
+	unsigned int *n = ctx;
+
+	(void)line;
+	if (!*text)
+		abort();
+	++*n;
+}
+
+/* The fabric that @text is, or NULL; without an error there is one. */
+static struct fab *load(const char *text, size_t len)
+{
+	unsigned int errors = 0;
+	const struct fab_report r = { say, &errors };
+	struct fab *f = fab_new();
+
+	if (!f)
+		abort();
+	if (!fab_topology_parse(f, text, len, &r)) {
+		if (!errors)
+			abort();
+		fab_free(f);
+		return NULL;
+	}
+	if (errors || !fab_seal(f))
+		abort();
+	return f;
+}
+
+static char *write_text(const struct fab *f, size_t *len)
+{
+	char *text;
+	FILE *out = open_memstream(&text, len);
+
+	fab_topology_write(f, out);
+	if (fclose(out))
+		abort();
+	return text;
+}
+
+static bool all_up(const struct fab *f)
+{
+	for (uint32_t p = 1; p < f->ports; p++)
+		if (f->port[p].peer != FAB_NO_PORT && f->port[p].pi.state == IB_PS_DOWN)
+			return false;
+	return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fab *f = load((const char *)data, size), *g;
+	size_t len, len2;
+	char *text, *again;
+
+	if (!f)
+		return 0;
+	/* a link that does not come up is not written, and parts may fall apart */
+	if (all_up(f)) {
+		text = write_text(f, &len);
+		g = load(text, len);
+		if (!g)
+			abort();
+		again = write_text(g, &len2);
+		if (len != len2 || memcmp(text, again, len))
+			abort();
+		free(text);
+		free(again);
+		fab_free(g);
+	}
+	fab_free(f);
+	return 0;
+}
