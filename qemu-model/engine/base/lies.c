@@ -50,6 +50,7 @@ void ohca_lies_change(ohca_engine *e, void *at, size_t len)
 		UINT32_MAX, INT64_MAX, UINT64_MAX,
 	};
 	size_t size = (size_t)1 << ohca_lies_number(e, 4);
+	__le64 le;
 	uint64_t v;
 
 	if (size > len)
@@ -68,8 +69,8 @@ void ohca_lies_change(ohca_engine *e, void *at, size_t len)
 	default:
 		v = edges[ohca_lies_number(e, sizeof(edges) / sizeof(edges[0]))];
 	}
-	v = ohca_to_le64(v);
-	memcpy((uint8_t *)at + ohca_lies_number(e, len / size) * size, &v, size);
+	le = ohca_to_le64(v);
+	memcpy((uint8_t *)at + ohca_lies_number(e, len / size) * size, &le, size);
 }
 
 uint64_t ohca_lie_in_register(ohca_engine *e, uint64_t v)

@@ -3,8 +3,8 @@
 under load, at random from a seed (tests/campaign).
 
 Three loads run between node 2 and node 1 all the time: RC (ohca-peer endure), fio on a disk by
-nvme-rdma, and TCP over IPoIB. All compare what they move, and each knows what it may lose and how it
-goes on. A round does one thing to a node, at any moment, and waits until all three go on.
+nvme-rdma, and TCP over IPoIB. All compare what they move, and each knows what it may lose and how
+it goes on. A round does one thing to a node, at any moment, and waits until all three go on.
 """
 import random
 import re
@@ -92,11 +92,13 @@ while [ ! -e disk.stop ]; do
 	where=$(readlink -f /sys/class/block/${{dev#/dev/}})
 	FIO_COMMAND >fio.log 2>&1
 	status=$?
-	! grep -E 'verify: |verify failed|crc32c: ' fio.log || {{ echo "wrong data"; cat fio.log; exit 1; }}
+	! grep -E 'verify: |verify failed|crc32c: ' fio.log ||
+		{{ echo "wrong data"; cat fio.log; exit 1; }}
 	[ $status != 0 ] || break
 	n=0
 	while [ -e "$where" ]; do
-		n=$((n + 1)); [ $n -lt 600 ] || {{ cat fio.log; echo "fio failed and the disk is there"; exit 1; }}
+		n=$((n + 1))
+		[ $n -lt 600 ] || {{ cat fio.log; echo "fio failed and the disk is there"; exit 1; }}
 		sleep 0.1
 	done
 	echo "fio ended with $status, the disk is gone"
@@ -175,8 +177,9 @@ class Loads:
 
     def memory(self):
         """KiB that the programs of RC and TCP have on both nodes."""
-        return [int(self.b.sh(p.node, f"awk '/VmRSS/ {{print $2}}' /proc/$(pgrep -g $(cat {p.file}.pid) "
-                                      "-x 'ohca-peer|python3')/status")) for p in self.ends[:4]]
+        rss = ("awk '/VmRSS/ {{print $2}}' "
+               "/proc/$(pgrep -g $(cat {}.pid) -x 'ohca-peer|python3')/status")
+        return [int(self.b.sh(p.node, rss.format(p.file))) for p in self.ends[:4]]
 
     def end(self):
         """Ends them; what they had is given back, and no data was wrong."""
