@@ -205,10 +205,12 @@ static void test_eqe(void **state)
 	host_start(h);
 	for (unsigned int i = 0; i < 200; i++) {
 		struct ohca_hw_eqe eqe, want = { .type = OHCA_EVENT_CQ_ERR };
+		struct ohca_async cq;
 
 		ohca_set_lies(h->e, i, OHCA_LIE_EQE, i & 1);
 		want.handle = i;
-		ohca_async_event(h->e, OHCA_EVENT_CQ_ERR, i, 0);
+		ohca_async_init(&cq, i, 0);
+		ohca_async_event(h->e, OHCA_EVENT_CQ_ERR, &cq);
 		while (host_eq_poll(h, &h->async, &eqe)) {
 			seen[i & 1]++;
 			wrong[i & 1] += !!memcmp(&eqe, &want, offsetof(struct ohca_hw_eqe, phase));

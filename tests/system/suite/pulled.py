@@ -11,7 +11,7 @@ import re
 import time
 
 from .bring_up import RESTLESS, all_active, start_sm, stop_sm
-from .faults import AQ_DB, CTRL, LAB, MASTER, MEMORY, PCI, SAID, clear_command, poke, since
+from .faults import AQ_DB, CTRL, LAB, MASTER, MEMORY, PCI, SAID, clear_command, poke
 from .harness import DEV, Failure, Group, need, tail, until
 from .klog import REPORT
 from .life import resources, settle
