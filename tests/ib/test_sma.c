@@ -701,13 +701,14 @@ static void mkeys(void **st)
 	assert_int_equal(with_key(&n, 1, IB_METHOD_SET, IB_SMP_ATTR_SL2VL, 0, 0xabc), IB_SMA_REPLY);
 	assert_int_equal(p->end.lease_ns, UINT64_MAX);
 
-	/* only the driver may do without */
-	for (unsigned int i = 0; i < 4; i++) {
+	/* only the driver may do without, and only to read */
+	p->pi.mkey_prot = 2;
+	for (unsigned int i = 0; i < 8; i++) {
 		const struct ib_sma_in in = { .port = 1, .from_wire = i & 1, .ignore_mkey = i & 2 };
 
-		smp_init(&smp, IB_METHOD_SET, IB_SMP_ATTR_SL2VL, 0, NULL);
+		smp_init(&smp, i & 4 ? IB_METHOD_GET : IB_METHOD_SET, IB_SMP_ATTR_SL2VL, 0, NULL);
 		assert_int_equal(ib_sma_process(&n.sma, &in, &smp, &out),
-				 i == 2 ? IB_SMA_REPLY : IB_SMA_DISCARD);
+				 i == 6 ? IB_SMA_REPLY : IB_SMA_DISCARD);
 	}
 	/* no lease, none runs */
 	p->pi.mkey_lease = 0;
