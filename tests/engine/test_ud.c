@@ -650,6 +650,38 @@ static void test_smp_init(void **state)
 	rig_down(&r);
 }
 
+/* The manager's question for SMInfo brings its M_Key, which is not told; what else it says is. */
+static void test_mkey_hidden(void **state)
+{
+	struct ib_smp s = {
+		.hdr = { .base_version = 1, .mgmt_class = IB_CLASS_SUBN_LID, .class_version = 1,
+			 .method = IB_METHOD_GET, .attr_id = ib_to_be16(IB_SMP_ATTR_SM_INFO),
+			 .tid = 0x88 },
+	};
+	struct ohca_hw_aqe c = HOST_AQE(modify_port, .port = 1, .set_caps = IB_CAP_SM);
+	struct host_qp smi[2];
+	struct rig r;
+
+	(void)state;
+	s.mkey = ib_to_be64(0x1234567);
+	s.data[5] = 0x77;
+	rig_up(&r, ud());
+	for (unsigned int i = 0; i < 2; i++)
+		special(&r, i, OHCA_QPT_SMI, &smi[i]);
+	assert_int_equal(host_cmd(r.h[1], OHCA_CMD_MODIFY_PORT, &c, NULL), OHCA_ADMIN_OK);
+	send_mad(&r, &smi[0], 1, 2, &s);
+	rig_run(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	wc(&r.rcq[1], 1, WC_SUCCESS);
+	host_buf_read(r.h[1], &r.mr[1].buf, 65536 + 40, &s, 256);
+	assert_true(ib_be16(s.hdr.attr_id) == IB_SMP_ATTR_SM_INFO && s.hdr.tid == 0x88);
+	assert_int_equal(s.data[5], 0x77);
+	assert_true(ib_be64(s.mkey) == 0);
+	for (unsigned int i = 0; i < 2; i++)
+		host_qp_destroy(&smi[i]);
+	rig_down(&r);
+}
+
 /* What came to the QP of side @i, and how often the port discarded what was to go out. */
 static unsigned int received(struct rig *r, unsigned int i)
 {
@@ -792,6 +824,7 @@ int main(void)
 		cmocka_unit_test(test_mads),
 		cmocka_unit_test(test_mads_loop),
 		cmocka_unit_test(test_smp_init),
+		cmocka_unit_test(test_mkey_hidden),
 		cmocka_unit_test(test_smp_off_send),
 		cmocka_unit_test(test_smp_off_receive),
 	};

@@ -375,8 +375,21 @@ static void reply(ohca_engine *e, unsigned int port, const struct ib_pkt_info *p
 	ohca_mad_send(e, port, IB_QP1, &av, own_pkey(p, pkt->pkey), own_lid(p, pkt->dlid), mad);
 }
 
+/*
+ * The agent has checked the M_Key of a request. Software need not know it: other ports have the
+ * same one, and a manager's question goes to every port that claims to have a manager.
+ */
+static void hide_mkey(uint8_t *mad)
+{
+	struct ib_smp *s = (struct ib_smp *)(void *)mad;
+
+	if (ib_mad_is_smp(&s->hdr) &&
+	    (s->hdr.method == IB_METHOD_GET || s->hdr.method == IB_METHOD_SET))
+		s->mkey = ib_to_be64(0);
+}
+
 bool ohca_mad_rx(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pkt,
-		 const uint8_t *hdr, const uint8_t *mad)
+		 const uint8_t *hdr, uint8_t *mad)
 {
 	struct ohca_sma_in in = {
 		.port = port,
@@ -391,8 +404,10 @@ bool ohca_mad_rx(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pk
 	v = process(e, &in, pkt->dqpn, mad, out);
 	if (v == OHCA_SMA_UNHANDLED) {
 		/* for software, if it has a QP; else a request gets an error response */
-		if (qp && qp->state >= OHCA_QPS_RTR && qp->state <= OHCA_QPS_SQE)
+		if (qp && qp->state >= OHCA_QPS_RTR && qp->state <= OHCA_QPS_SQE) {
+			hide_mkey(mad);
 			return false;
+		}
 		if (ohca_sma_unclaimed(&e->mad->sma, &in, mad, out) != OHCA_SMA_REPLY)
 			return false;
 		v = OHCA_SMA_REPLY;

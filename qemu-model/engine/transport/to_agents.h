@@ -15,9 +15,9 @@ struct ib_vlarb;
 /* A datagram for QP0 or QP1 was received from the wire or by loopback. @hdr: its headers
  * (LRH on; source QP in the DETH, GRH if any) and @mad: 256 bytes, both private copies.
  * True: SMA or PMA took it (a reply, if any, is sent by ohca_mad_send()). False: deliver
- * it to the QP. */
+ * @mad to the QP; the M_Key of a request is no longer in it. */
 bool ohca_mad_rx(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pkt,
-		 const uint8_t *hdr, const uint8_t *mad);
+		 const uint8_t *hdr, uint8_t *mad);
 /* The arbiter of the port's data VLs, with the tables in force. */
 struct ib_vlarb *ohca_mad_vlarb(ohca_engine *e, unsigned int port);
 /* a packet with a P_Key or Q_Key that does not match arrived: counter and trap */
