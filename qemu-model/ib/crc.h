@@ -59,7 +59,7 @@ bool ib_icrc_ok(const uint8_t *pkt, size_t len);
 
 #define IB_VCRC_INIT 0xffffu
 
-/** ib_vcrc_update() - go on with a VCRC; start with IB_VCRC_INIT, end with ib_vcrc_final(). */
+/** ib_vcrc_update() - continue a VCRC; start with IB_VCRC_INIT, end with ib_vcrc_final(). */
 uint16_t ib_vcrc_update(uint16_t crc, const void *data, size_t len);
 
 /** ib_vcrc_final() - the VCRC as a number. */

@@ -94,7 +94,7 @@ static inline void ib_mad_make_resp(struct ib_mad_hdr *h, uint16_t status)
 }
 
 /**
- * ib_mad_refuse() - nobody takes a MAD that is no SMP
+ * ib_mad_refuse() - answer a MAD without a receiver that is no SMP
  *
  * Return: true if it is a Get or Set, turned into the response with IB_MAD_BAD_METHOD_ATTR.
  */

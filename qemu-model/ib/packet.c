@@ -138,7 +138,7 @@ const char *ib_pkt_strerror(int err)
 	}
 }
 
-/* Take @len bytes of a header that @present says is there. Returns the new offset. */
+/* Skip a header of @len bytes if it is @present. Returns the new offset. */
 static unsigned int take(uint8_t *field, unsigned int off, bool present, unsigned int len)
 {
 	if (!present)
@@ -165,7 +165,7 @@ static int check_route(const struct ib_pkt_info *o)
 	return IB_PKT_OK;
 }
 
-/* The LRH, and which headers follow it. */
+/* Decodes the LRH. */
 static int parse_lrh(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned int flags,
 		     struct ib_pkt_info *o)
 {
@@ -189,7 +189,7 @@ static int parse_lrh(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsig
 	return IB_PKT_OK;
 }
 
-/* The GRH at *@off, which moves to its end. */
+/* Decodes the GRH at *@off, which moves to its end. */
 static int parse_grh(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsigned int flags,
 		     struct ib_pkt_info *o, unsigned int *off)
 {
@@ -208,7 +208,7 @@ static int parse_grh(const uint8_t *buf, size_t hdr_bytes, size_t pkt_len, unsig
 	return IB_PKT_OK;
 }
 
-/* The BTH at *@off, which moves to its end. */
+/* Decodes the BTH at *@off, which moves to its end. */
 static int parse_bth(const uint8_t *buf, size_t hdr_bytes, struct ib_pkt_info *o,
 		     unsigned int *off)
 {
@@ -240,7 +240,7 @@ static int parse_bth(const uint8_t *buf, size_t hdr_bytes, struct ib_pkt_info *o
 	return IB_PKT_OK;
 }
 
-/* The extended transport headers of the opcode, from @off. Returns their end. */
+/* Sets the offsets of the opcode's extended transport headers, from @off. Returns their end. */
 static unsigned int parse_eths(struct ib_pkt_info *o, unsigned int off)
 {
 	const struct ib_opcode_info *op = o->op;

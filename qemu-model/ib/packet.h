@@ -183,7 +183,7 @@ enum ib_transport {
 	IB_TRANS_UD	= 0x60,
 	IB_TRANS_CNP	= 0x80,
 	IB_TRANS_XRC	= 0xA0,
-	IB_TRANS_VENDOR	= 0xC0,	/* manufacturers'; what is here is RC's */
+	IB_TRANS_VENDOR	= 0xC0,	/* manufacturers'; used for opcodes of RC */
 	IB_TRANS_MASK	= 0xE0,
 };
 
@@ -558,8 +558,8 @@ struct ib_pkt_info {
  * @flags: IB_PARSE_*
  * @out: result, always fully written
  *
- * Reads no byte at or beyond @hdr_bytes and loops over nothing that the packet
- * says. With IB_PARSE_NO_LEN, payload_len is computed from @pkt_len when that
+ * Reads no byte at or beyond @hdr_bytes, and no loop depends on the packet. With
+ * IB_PARSE_NO_LEN, payload_len is computed from @pkt_len when that
  * fits 16 bits, and is not meaningful otherwise.
  *
  * Return: IB_PKT_OK or a negative enum ib_pkt_err.

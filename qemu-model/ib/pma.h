@@ -40,7 +40,7 @@ enum ib_pma_attr {
 #define IB_PMA_CAP2_ADD_PORT_CTRS_EXT	(1u << 1)
 
 /**
- * struct ohca_port_counters - what one port has counted since the engine began
+ * struct ohca_port_counters - the counters of one port since the engine was created
  *
  * Only ever incremented by the port's owner thread; 64 bits do not wrap. Reading
  * attributes subtracts the base of the last reset and saturates (ib_pma_*), so a
@@ -106,7 +106,7 @@ static inline void ib_pma_count_xmit(struct ohca_port_counters *c, uint32_t len,
 		c->ucast_xmit_pkts++;
 }
 
-/** ib_pma_count_rcv() - the same of one that has come, with errors or without */
+/** ib_pma_count_rcv() - the same for a received packet, with errors or without */
 static inline void ib_pma_count_rcv(struct ohca_port_counters *c, uint32_t len, unsigned int sl,
 				    bool mcast)
 {

@@ -3,7 +3,7 @@
 #include "field.h"
 #include "pma_agent.h"
 
-/* A counter of an attribute: where it lies, what it shows, which bit resets it. */
+/* A counter of an attribute: its position, its source, and the bit that resets it. */
 struct ctr_field {
 	uint16_t bit;		/* first bit in the attribute */
 	uint8_t width;
@@ -143,7 +143,7 @@ static void reset_counters(struct ib_pma_port *p, const struct ctr_attr *ca, uin
 			ctr_put(base, ca->f[i].src, ctr_get(p->ctr, ca->f[i].src));
 }
 
-/* Add @v to what the attribute shows, sticking at the top. */
+/* Add @v to the attribute's value, saturating. */
 static void show_counter(uint8_t *d, const struct ctr_field *f, uint64_t v)
 {
 	uint64_t old = ib_bits_get(d, f->bit, f->width);
@@ -161,7 +161,7 @@ static void show_counters(const struct ib_pma_port *p, const struct ctr_attr *ca
 			     ctr_get(base, ca->f[i].src));
 }
 
-/* The next port from *@num on that @select is about; *@num moves past it. NULL: no more. */
+/* The next port of @select from *@num on; *@num moves past it. NULL: no more. */
 static struct ib_pma_port *next_port(const struct ib_pma *a, uint8_t select, unsigned int *num)
 {
 	while (*num - a->first_port < a->nports) {
@@ -212,7 +212,7 @@ static uint16_t counters(struct ib_pma *a, const struct ctr_attr *ca, bool set, 
 
 /* ---- sampling ---- */
 
-/* What the counters of the session have now, summed over the ports that it is about. */
+/* The current values of the session's counters, summed over its ports. */
 static void sample(const struct ib_pma *a, uint64_t sum[IB_PMA_SAMPLE_COUNTERS])
 {
 	static const uint16_t src[] = {
@@ -256,7 +256,7 @@ void ib_pma_timer(struct ib_pma *a, uint64_t now_ns)
 
 	if (s->ctl.sample_status == IB_PMA_SAMPLE_STARTED && now_ns >= s->begin_ns) {
 		s->ctl.sample_status = IB_PMA_SAMPLE_RUNNING;
-		/* who is late with the begin has the interval all the same */
+		/* a late begin does not shorten the interval */
 		s->end_ns = now_ns + (uint64_t)s->ctl.sample_interval * IB_PMA_TICK_NS;
 		sample(a, s->value);
 	}
@@ -268,7 +268,7 @@ void ib_pma_timer(struct ib_pma *a, uint64_t now_ns)
 	}
 }
 
-/* A Set while a session runs has no effect; the response tells what runs (16.1.3.2). */
+/* A Set while a session runs has no effect; the response has the running session (16.1.3.2). */
 static uint16_t samples_control(struct ib_pma *a, bool set, uint64_t now_ns, uint8_t *d)
 {
 	struct ib_pma_samples_control want, show;
@@ -285,7 +285,7 @@ static uint16_t samples_control(struct ib_pma *a, bool set, uint64_t now_ns, uin
 		ib_pma_timer(a, now_ns);
 	}
 	show = s->ctl;
-	/* before the first session the question's own port is as good as any */
+	/* before the first session the port of the request is used */
 	if (!set)
 		show.port_select = want.port_select;
 	show.tick = IB_PMA_TICK;
@@ -345,7 +345,7 @@ static uint16_t dispatch(struct ib_pma *a, const struct ib_mad_hdr *h, uint8_t *
 		return IB_MAD_BAD_VERSION;
 	if (h->method != IB_METHOD_GET && !set)
 		return IB_MAD_BAD_METHOD;
-	/* ClassPortInfo could be set only to trap, which this agent never does. */
+	/* A Set of ClassPortInfo could only enable traps, which this agent does not send. */
 	if (attr == IB_PMA_ATTR_CLASS_PORT_INFO)
 		return set ? IB_MAD_BAD_METHOD_ATTR : class_port_info(a, d);
 	if (attr == IB_PMA_ATTR_SAMPLES_CONTROL)

@@ -28,9 +28,9 @@ struct ib_pma_port {
 
 /**
  * struct ib_pma_samples - the sampling mechanism of a node
- * @ctl: what was set last; the status is in force
+ * @ctl: as last set, with the current status
  * @begin_ns, @end_ns: of the interval
- * @value: what each counter had when the interval began; once it is over, what was sampled
+ * @value: each counter's value at the begin of the interval; after its end the difference
  */
 struct ib_pma_samples {
 	struct ib_pma_samples_control ctl;
@@ -41,7 +41,7 @@ struct ib_pma_samples {
 /**
  * struct ib_pma - a node's performance management agent
  * @port: state of port @num, its counters brought up to date; NULL: there is no such port.
- *	Called for what a MAD or a sample is about only, and not to be kept
+ *	Called only for ports of a MAD or a sample; not kept
  * @ctx: its first argument
  * @nports: ports that there may be
  * @first_port: number of the first of them: 1 in an HCA, 0 in a switch

@@ -3,15 +3,15 @@
  * Traps of one port with a LID, an HCA's port or a switch's port 0: a bounded queue that
  * repeats each trap until the subnet manager represses it (IBTA volume 1, 13.4.9 and 14.2.2).
  * PortInfo.SubnetTimeOut is the least time between any two traps of the port (14.2.5.6):
- * whoever causes the events, a new one or one whose trap was repressed, the manager has no more
- * than that. Time is passed in; the slots are the caller's. Owner only.
+ * it bounds the traps that the manager receives, whatever causes the events, new ones and
+ * ones whose trap was repressed. Time is passed in; the slots are the caller's. Owner only.
  */
 #ifndef OHCA_IB_TRAP_H
 #define OHCA_IB_TRAP_H
 
 #include "smp.h"
 
-/* A trap that nobody represses is given up after this many repeats. */
+/* A trap that is not repressed is dropped after this many repeats. */
 #define IB_TRAP_MAX_REPEATS	60u
 /* A trap is not repeated sooner, however short SubnetTimeOut is. */
 #define IB_TRAP_MIN_PERIOD_NS	1000000000ull

@@ -66,7 +66,7 @@ void link_send_error(int sock, int code, const char *text)
 	(void)link_send(sock, &e, sizeof(e));
 }
 
-/* Outside text, made harmless for terminals and logs. */
+/* Replaces control characters in the peer's text, for terminals and logs. */
 static void copy_text(char *to, size_t size, const uint8_t *from, size_t len)
 {
 	size_t i;
@@ -91,7 +91,7 @@ int link_check_hdr(const void *buf, size_t len, struct ohca_link_err *err)
 		return link_err(err, OHCA_LINK_E_PROTO, 0,
 				"the peer sent a message of %zu bytes that claims %u", len,
 				le32toh(h.len));
-	/* An error is understood whatever version its sender has. */
+	/* ERROR messages of every version are accepted. */
 	if (le16toh(h.type) == OHCA_WIRE_ERROR && len >= sizeof(h) + 4) {
 		struct ohca_wire_error e;
 		char text[sizeof(e.text)];
@@ -150,7 +150,7 @@ static int send_state(struct ohca_link *l)
 	return link_send(l->sock, &m, sizeof(m));
 }
 
-/* Then recv() will say so, too. */
+/* recv() then reports the error, too. */
 static bool peer_gone(int e)
 {
 	return e == EPIPE || e == ECONNRESET || e == ENOTCONN;
@@ -161,7 +161,7 @@ static uint8_t top_bit(uint8_t mask)
 	return mask ? (uint8_t)(1u << (31 - __builtin_clz(mask))) : 0;
 }
 
-/* Widths as wide as they are, not as they are coded: 1x 1, 4x 2, 8x 4, 12x 8. */
+/* The widest common width by lanes, not by code: 1x 1, 4x 2, 8x 4, 12x 8. */
 static void try_up(struct ohca_link *l)
 {
 	const struct ohca_wire_state *p = &l->peer_state;
@@ -189,9 +189,9 @@ static void try_up(struct ohca_link *l)
 }
 
 /*
- * Has the peer seen the last STATE that told it of a training? If not, further trainings
- * wait: one message is under way at most, besides answers to the peer's own, so that the
- * socket never fills up while the peer stands still.
+ * Whether the peer has acknowledged the last STATE of a training. If not, further trainings
+ * wait: at most one message is under way, besides answers to the peer's own, so that the
+ * socket does not fill up while the peer is stopped.
  */
 static bool acknowledged(const struct ohca_link *l)
 {
@@ -217,7 +217,7 @@ static bool take_state(struct ohca_link *l, const void *buf, size_t len)
 	l->peer_seen = true;
 	if (news)
 		go_down(l);
-	/* An answer, or the training that waited. Who never reads its socket loses its link. */
+	/* Sends an answer, or the training that waited. A peer that never reads loses its link. */
 	if (l->seq && (news || (l->sent_seq != l->seq && acknowledged(l))) && send_state(l) &&
 	    !peer_gone(errno))
 		return false;
@@ -294,7 +294,7 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 			if (l->state.up)
 				return OHCA_LINK_EV_UP;
 		}
-		/* Only what is still in the socket may wait: that says so by itself. */
+		/* Only messages in the socket may wait, since the socket stays readable. */
 		if (i == CTRL_BUDGET)
 			return OHCA_LINK_EV_NONE;
 
@@ -322,7 +322,7 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 			snprintf(l->error, sizeof(l->error), "training failed");
 			return broke(l);
 		}
-		/* Types we do not know come from a peer with more features: ignored. */
+		/* Unknown types come from a peer with more features, and are ignored. */
 	}
 }
 

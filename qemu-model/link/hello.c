@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * How two ports meet: listening, connecting, the HELLO.
+ * Establishing a link: listening, connecting, the HELLO.
  */
 #include "link_priv.h"
 
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NFDS	3	/* memfd, the pipe that wakes the listener, the one that wakes the connector */
+#define NFDS	3	/* memfd, the listener's wake-up pipe, the connector's wake-up pipe */
 
 #define LOCK_MS	2000	/* for others that begin to listen in the same directory */
 
@@ -135,7 +135,7 @@ static int fill_addr(const char *path, struct sockaddr_un *sa, struct ohca_link_
 	return 0;
 }
 
-/* A socket nobody listens on is left over from a process that died: remove it. */
+/* Removes a socket without a listener, which a process that died has left. */
 static int remove_stale(const char *path, const struct sockaddr_un *sa,
 			struct ohca_link_err *err)
 {
@@ -165,8 +165,8 @@ static int remove_stale(const char *path, const struct sockaddr_un *sa,
 }
 
 /*
- * The directory of @path, locked: of several that start at the same time each looks whether
- * somebody listens, removes what is stale, binds and listens before the next one looks.
+ * Locks the directory of @path: each of several processes that start at the same time checks for
+ * a listener, removes a stale socket, binds and listens before the next one checks.
  * Return: a descriptor, whose close unlocks, or -1.
  */
 static int lock_dir(const char *path, struct ohca_link_err *err)
@@ -281,11 +281,11 @@ static void close_fds(int fds[NFDS])
 }
 
 /*
- * O_NONBLOCK belongs to the open file description, and whoever has been passed a
- * descriptor shares that. So each end opens the pipes anew, for itself alone: to read
+ * O_NONBLOCK belongs to the open file description, which is shared
+ * with a passed descriptor. So each end opens the pipes anew, for itself alone: to read
  * and to write, so that it never sees the end of file of a peer that closed its own.
- * The peer may have passed anything; only a pipe has this name, and asking for the name
- * asks no file system.
+ * The peer may have passed any descriptor; only a pipe has this name, and reading the name
+ * accesses no file system.
  */
 static int wake_open(int fd, struct ohca_link_err *err)
 {
@@ -304,7 +304,7 @@ static int wake_open(int fd, struct ohca_link_err *err)
 	return own >= 0 ? own : link_err(err, OHCA_LINK_E_SYS, errno, "opening the wake-up pipe");
 }
 
-/* A pipe for the peer in *@pass, and our own way into it. The peer may be another user. */
+/* Creates a pipe for the peer in *@pass, and our own descriptor. The peer may be another user. */
 static int wake_create(int *pass, struct ohca_link_err *err)
 {
 	int p[2];
@@ -444,7 +444,7 @@ static int do_connect(int fd, const struct sockaddr_un *sa, int64_t end,
 		if (!connect(fd, (const struct sockaddr *)sa, sizeof(*sa)))
 			return 0;
 		e = errno;
-		/* EAGAIN: the listener's backlog is full for the moment. */
+		/* EAGAIN: the listener's backlog is full. */
 		if ((e != EAGAIN && e != EINTR) || now_ms() >= end)
 			break;
 		nanosleep(&pause, NULL);
@@ -468,7 +468,7 @@ static int do_connect(int fd, const struct sockaddr_un *sa, int64_t end,
 	}
 }
 
-/* Receive the listener's answer with its descriptors; -1 entries where none came. */
+/* Receive the listener's answer with its descriptors; -1 for those that are missing. */
 static ssize_t recv_hello_fds(int sock, void *buf, size_t size, int fds[NFDS])
 {
 	union {

@@ -2,28 +2,28 @@
 /*
  * The wire between two InfiniBand ports on one host.
  *
- * Two processes that each own a port meet on a UNIX socket, exchange a versioned
- * HELLO, and from then on exchange packets through shared memory: per direction and
+ * Two processes that each own a port connect over a UNIX socket, exchange a versioned
+ * HELLO, and then exchange packets through shared memory: per direction and
  * per virtual lane one ring, which is the receiver's buffer of that lane. Credits are
  * the specification's own (IBTA vol. 1, 7.9): the sender keeps FCTBS, the receiver
  * publishes FCCL, both modulo 4096 and in blocks of 64 << credit_shift bytes. VL15 has
  * no credits: when its ring is full the packet is dropped and counted.
  *
  * A frame is a packet from the first byte of its LRH to the last byte of its ICRC
- * field, so its length is 4 * LRH.PktLen. The ICRC field always has its room, but is
- * valid only if OHCA_FRAME_ICRC says so; the VCRC travels beside the frame. Within a
- * host nobody computes either unless a capture or a fault needs it.
+ * field, so its length is 4 * LRH.PktLen. The ICRC field is always present, but
+ * valid only with OHCA_FRAME_ICRC; the VCRC is in the descriptor. Within a
+ * host neither is computed unless a capture or a fault needs it.
  *
- * Threads: one at a time uses a link, for everything; whoever takes turns at that orders
- * them by a lock. Only ohca_link_is_up() is for any thread at any time. Nothing here logs,
- * allocates or enters the kernel on the data path except to wake a peer that really sleeps.
+ * Threads: one at a time uses a link; several threads that use it serialize by a
+ * lock. Only ohca_link_is_up() is for any thread at any time. Nothing here logs,
+ * allocates or enters the kernel on the data path except to wake a peer that sleeps.
  *
- * The peer is not trusted: what it writes into shared memory can cost it its link
- * (OHCA_LINK_EV_ERROR, the reason in ohca_link_error()), never more. The pipes that wake a
- * sleeper are opened by each end for itself, through /proc: nothing that the peer sets on
- * its own descriptors makes a write or a read of ours wait. One limit remains: a pipe's
- * lock is held while its bytes are copied, so a peer that reads into memory whose pages
- * come from a file system of its own (FUSE) can hold us up for as long as that takes.
+ * The peer is not trusted: invalid contents of shared memory end the link
+ * (OHCA_LINK_EV_ERROR, the reason in ohca_link_error()), and have no other effect. Each end
+ * opens the wake-up pipes for itself, through /proc: nothing that the peer sets on its own
+ * descriptors makes a write or a read of ours wait. One limit remains: a pipe's lock is held
+ * while its bytes are copied, so a peer that reads into memory whose pages come from a file
+ * system of its own (FUSE) can block us for as long as that takes.
  */
 #ifndef OHCA_LINK_H
 #define OHCA_LINK_H
@@ -67,15 +67,15 @@ enum ohca_link_errcode {
 	OHCA_LINK_E_SYS = 1,		/* a system call failed, see text */
 	OHCA_LINK_E_PROTO = 2,		/* not our protocol, or malformed */
 	OHCA_LINK_E_VERSION = 3,	/* another version of the protocol */
-	OHCA_LINK_E_CONFIG = 4,		/* capabilities do not meet */
+	OHCA_LINK_E_CONFIG = 4,		/* no common capabilities */
 	OHCA_LINK_E_NOPORT = 5,		/* no such port, or none free */
 	OHCA_LINK_E_TIMEOUT = 6,	/* the peer did not answer, or accept, in time */
 	OHCA_LINK_E_PATH = 7,		/* the socket's path is unusable */
-	OHCA_LINK_E_PEER = 8,		/* the peer broke the rules later on */
+	OHCA_LINK_E_PEER = 8,		/* the peer violated the protocol later */
 };
 
 /**
- * struct ohca_link_err - why something failed
+ * struct ohca_link_err - the reason of a failure
  * @code: one of enum ohca_link_errcode
  * @sys: errno of the system call that failed, or 0
  * @text: one line for the user, without newline, always terminated
@@ -87,7 +87,7 @@ struct ohca_link_err {
 };
 
 /**
- * struct ohca_link_cfg - one end of a link, as it presents itself
+ * struct ohca_link_cfg - the configuration of one end of a link
  * @node_guid: NodeGUID, host byte order
  * @port_guid: PortGUID, host byte order
  * @node_type: 1 CA, 2 switch, 3 router (NodeInfo.NodeType)
@@ -97,7 +97,7 @@ struct ohca_link_err {
  * @mtu_cap: largest MTU as coded in PortInfo: 1 (256) to 5 (4096)
  * @shift_min: smallest acceptable credit_shift
  * @shift_max: largest acceptable credit_shift
- * @shift_pref: wished credit_shift; the listener's wish decides, within both ranges
+ * @shift_pref: preferred credit_shift; the listener's preference decides, within both ranges
  * @width_sup: LinkWidthSupported (1: 1x, 2: 4x, 4: 8x, 8: 12x)
  * @speed_sup: LinkSpeedSupported (1: 2.5, 2: 5, 4: 10 Gb/s)
  * @speed_ext_sup: LinkSpeedExtSupported (1: FDR, 2: EDR, 4: HDR, 8: NDR)
@@ -123,7 +123,7 @@ struct ohca_link_cfg {
 };
 
 /**
- * struct ohca_link_phy - what an end wants of its physical link
+ * struct ohca_link_phy - one end's settings of the physical link
  * @enabled: false: Disabled, the link is down; true: train
  * @width_en: LinkWidthEnabled
  * @speed_en: LinkSpeedEnabled
@@ -159,7 +159,7 @@ struct ohca_link_state {
  * @len: bytes from LRH through ICRC field, OHCA_LINK_MIN_FRAME..OHCA_LINK_MAX_FRAME
  * @flags: OHCA_FRAME_*
  * @vcrc: the VCRC if OHCA_FRAME_VCRC, host byte order
- * @vl: the lane it came on
+ * @vl: its lane
  */
 struct ohca_link_frame {
 	const uint8_t *data;
@@ -200,9 +200,9 @@ struct ohca_link_stats {
 enum ohca_link_event {
 	OHCA_LINK_EV_NONE = 0,	/* nothing (more) to report */
 	OHCA_LINK_EV_UP,	/* trained: LinkUp, both rings empty, credits full */
-	OHCA_LINK_EV_DOWN,	/* was up and no longer is; the socket still lives */
-	OHCA_LINK_EV_CLOSED,	/* the peer went away; only ohca_link_free() is left */
-	OHCA_LINK_EV_ERROR,	/* the peer broke the rules; as CLOSED */
+	OHCA_LINK_EV_DOWN,	/* was up and is down; the socket is still connected */
+	OHCA_LINK_EV_CLOSED,	/* the peer has closed; only ohca_link_free() is left */
+	OHCA_LINK_EV_ERROR,	/* the peer violated the protocol; as CLOSED */
 };
 
 struct ohca_link;
@@ -216,12 +216,12 @@ struct ohca_link;
 void ohca_link_cfg_init(struct ohca_link_cfg *cfg);
 
 /**
- * ohca_link_listen() - make the socket peers connect to
- * @path: file name; a stale socket there (nobody listens) is replaced
+ * ohca_link_listen() - create the socket that peers connect to
+ * @path: file name; a stale socket there (without a listener) is replaced
  * @err: filled in on failure
  *
- * Of several that begin at the same time one gets the path. The directory is locked for
- * that, and waited for up to 2 s.
+ * Of several processes that start at the same time one gets the path. The directory is locked
+ * for that, with a wait of up to 2 s.
  *
  * Return: a nonblocking listening descriptor to poll for POLLIN, or -1. Unlink @path
  * when closing it.
@@ -231,10 +231,10 @@ int ohca_link_listen(const char *path, struct ohca_link_err *err);
 /**
  * ohca_link_hello_recv() - first half of accepting, never blocks
  * @fd: connection from accept4(..., SOCK_NONBLOCK | SOCK_CLOEXEC)
- * @peer: what the peer says about itself
- * @err: filled in on failure; the peer has then been told
+ * @peer: the peer's configuration
+ * @err: filled in on failure; an ERROR is sent to the peer
  *
- * Return: 1 if @peer is filled in, 0 if the HELLO has not come yet (poll for POLLIN),
+ * Return: 1 if @peer is filled in, 0 if the HELLO has not arrived yet (poll for POLLIN),
  * -1 on error (close @fd).
  */
 int ohca_link_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_err *err);
@@ -244,9 +244,9 @@ int ohca_link_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_er
  * @fd: the connection; owned by the link from here on, also on failure
  * @peer: from ohca_link_hello_recv()
  * @cfg: our end
- * @err: filled in on failure; the peer has then been told
+ * @err: filled in on failure; an ERROR is sent to the peer
  *
- * Creates the shared memory and hands it over. The link is not up yet: call
+ * Creates the shared memory and passes it to the peer. The link is not up yet: call
  * ohca_link_train().
  *
  * Return: the link, or NULL.
@@ -256,10 +256,10 @@ struct ohca_link *ohca_link_hello_reply(int fd, const struct ohca_link_cfg *peer
 					struct ohca_link_err *err);
 
 /**
- * ohca_link_hello_reject() - refuse a peer and say why
+ * ohca_link_hello_reject() - refuse a peer with a reason
  * @fd: the connection; still to be closed by the caller
  * @code: enum ohca_link_errcode
- * @text: one line the peer's user will read
+ * @text: one line for the peer's user
  */
 void ohca_link_hello_reject(int fd, int code, const char *text);
 
@@ -290,7 +290,7 @@ struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg
 				    int timeout_ms, struct ohca_link_err *err);
 
 /**
- * ohca_link_connect_start() - first half of connecting: reach the listener, say HELLO
+ * ohca_link_connect_start() - first half of connecting: connect to the listener, send HELLO
  * @path: the listener's socket
  * @cfg: our end
  * @timeout_ms: how long to wait while the listener's backlog is full; 0: do not block
@@ -308,7 +308,7 @@ int ohca_link_connect_start(const char *path, const struct ohca_link_cfg *cfg, i
  * @link: set on success; not trained yet, call ohca_link_train()
  * @err: filled in on failure, including the reason a listener refused us
  *
- * Return: 1 if @link is there, 0 if the answer has not come yet (poll for POLLIN), -1 on
+ * Return: 1 if @link is there, 0 if the answer has not arrived yet (poll for POLLIN), -1 on
  * failure.
  */
 int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct ohca_link **link,
@@ -334,29 +334,29 @@ unsigned int ohca_link_shift(const struct ohca_link *l);
 /**
  * ohca_link_train() - (re)train or disable the link
  * @l: the link
- * @phy: what we want now
+ * @phy: the new settings
  *
  * An up link goes down first at both ends, reported here by the next
  * ohca_link_ctrl(). Frames sent before are never received after. Width and speed
  * become the best that both ends have enabled and support; if there is none the link
  * stays in Polling.
  *
- * May be called any number of times while the peer does not look: what it has not
- * acknowledged yet is followed by the last training only.
+ * May be called any number of times while the peer does not respond: only the last training
+ * follows the one that it has not acknowledged yet.
  *
  * Return: 0, or -1 if the link is closed.
  */
 int ohca_link_train(struct ohca_link *l, const struct ohca_link_phy *phy);
 
 /**
- * ohca_link_set_phy() - what we want of the next training, whichever end begins it
- * @l: the link; if it is up it stays as it is
- * @phy: widths and speeds; @phy->enabled is not looked at
+ * ohca_link_set_phy() - settings of the next training, whichever end begins it
+ * @l: the link; an up link does not change
+ * @phy: widths and speeds; @phy->enabled is ignored
  */
 void ohca_link_set_phy(struct ohca_link *l, const struct ohca_link_phy *phy);
 
 /**
- * ohca_link_ctrl() - handle what came over the socket, nonblocking
+ * ohca_link_ctrl() - handle messages of the socket, nonblocking
  * @l: the link
  *
  * Call when ohca_link_ctrl_fd() is readable, after ohca_link_train(), and when
@@ -375,7 +375,7 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l);
  */
 int ohca_link_wait_up(struct ohca_link *l, int timeout_ms);
 
-/** ohca_link_is_up() - trained? One load; any thread. */
+/** ohca_link_is_up() - whether it is trained. One load; any thread. */
 bool ohca_link_is_up(const struct ohca_link *l);
 
 /** ohca_link_get_state() - physical state, width and speed. */
@@ -400,7 +400,7 @@ const char *ohca_link_error(const struct ohca_link *l);
 void *ohca_link_tx_begin(struct ohca_link *l, unsigned int vl, size_t len);
 
 /**
- * ohca_link_tx_commit() - hand the frame over
+ * ohca_link_tx_commit() - commit the frame
  * @l: the link
  * @vl: as in tx_begin
  * @len: its final length, not above that of tx_begin
@@ -416,7 +416,7 @@ void ohca_link_tx_commit_vcrc(struct ohca_link *l, unsigned int vl, size_t len,
 			      uint16_t flags, uint16_t vcrc);
 
 /**
- * ohca_link_tx_credits() - blocks the peer would take now on @vl; a hint
+ * ohca_link_tx_credits() - credits of the peer on @vl now; a hint
  * @l: the link
  * @vl: lane
  *
@@ -440,12 +440,12 @@ uint32_t ohca_link_rx_pending(struct ohca_link *l);
  * @vl: lane
  * @f: filled in if there is one; stays valid until ohca_link_rx_release()
  *
- * Return: 1, 0 if there is none, -1 if the peer broke the rules (see ohca_link_ctrl()).
+ * Return: 1, 0 if there is none, -1 if the peer violated the protocol (see ohca_link_ctrl()).
  */
 int ohca_link_rx_peek(struct ohca_link *l, unsigned int vl, struct ohca_link_frame *f);
 
 /**
- * ohca_link_rx_release() - give the frame last peeked back
+ * ohca_link_rx_release() - release the frame last peeked
  * @l: the link
  * @vl: lane
  *
@@ -459,8 +459,8 @@ void ohca_link_rx_release(struct ohca_link *l, unsigned int vl);
  * ohca_link_kick() - end of a batch: publish credits, wake the peer if it sleeps
  * @l: the link
  *
- * Call after commits and after releases, once per batch. Cheap if there is nothing
- * to do.
+ * Call after commits and after releases, once per batch. Cheap without
+ * work.
  */
 void ohca_link_kick(struct ohca_link *l);
 
@@ -480,13 +480,13 @@ bool ohca_link_prepare_sleep(struct ohca_link *l);
 /**
  * ohca_link_prepare_sleep_except() - the same for a reader that cannot empty its lanes
  * @l: the link
- * @lanes: bit mask of VLs whose frames do not count, since what they wait for is
- *         elsewhere (a switch whose output has no credit)
+ * @lanes: bit mask of VLs whose frames do not count, since they wait for another
+ *         port (a switch whose output has no credit)
  */
 bool ohca_link_prepare_sleep_except(struct ohca_link *l, uint32_t lanes);
 
 /**
- * ohca_link_awake() - awake again: no further signals are needed
+ * ohca_link_awake() - end of the sleep: no further signals are needed
  * @l: the link
  * @drain: ohca_link_event_fd() was readable; empty it
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Inside of a link; shared by shm.c, hello.c, ctrl.c and ring.c, nobody else.
+ * Internals of a link, for shm.c, hello.c, ctrl.c and ring.c only.
  */
 #ifndef OHCA_LINK_PRIV_H
 #define OHCA_LINK_PRIV_H
@@ -30,7 +30,7 @@
 	__atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) + (v), __ATOMIC_RELAXED)
 
 /**
- * struct shm_lane - where one lane of one direction lies
+ * struct shm_lane - the mapping of one lane of one direction
  * @desc: descriptor array
  * @data: mirror-mapped data area: [0, size) and [size, 2 * size) are the same
  * @blocks: power of two, 0 if the lane does not exist
@@ -187,7 +187,7 @@ void link_hdr_init(struct ohca_wire_hdr *h, unsigned int type, size_t len);
 /** link_send() - send one message, nonblocking. Return: 0 or -1 with errno. */
 int link_send(int sock, const void *msg, size_t len);
 
-/** link_send_error() - tell the peer why we give up; failure to do so is ignored. */
+/** link_send_error() - send the reason of the end to the peer; a failure is ignored. */
 void link_send_error(int sock, int code, const char *text);
 
 /**

@@ -5,7 +5,7 @@
  * Per lane the sender owns FCTBS (blocks sent) and the receiver owns FCCL (blocks
  * sent + blocks free, as the receiver sees them); both live in shared memory modulo
  * 4096. A frame starts at block FCTBS mod (blocks of the lane) and its descriptor
- * stands at the same index. Nothing read from there is used before it was checked.
+ * stands at the same index. Each value read from there is checked before its use.
  */
 #include "link_priv.h"
 
@@ -45,9 +45,9 @@ struct ohca_link *link_new(const struct shm_map *map, bool listener, unsigned in
 		shm_store_release(&l->rx_dir->fccl[vl], l->rx[vl].lane.blocks);
 	}
 	/*
-	 * The other side's credit limits may not be there yet; they are the same
-	 * constants, and nobody sends before the link has trained, which takes a
-	 * message from there.
+	 * The other side may not have written its credit limits yet; they are the same
+	 * constants, and no frame is sent before the link has trained, which takes a
+	 * message of the other side.
 	 */
 	return l;
 }
@@ -74,7 +74,7 @@ static bool tx_fits(struct ohca_link *l, unsigned int vl, uint32_t n)
 		return true;
 	fccl = shm_load_acquire(&l->tx_dir->fccl[vl]) & FC_MASK;
 	if (unlikely(((fccl - t->fctbs) & FC_MASK) > t->lane.blocks)) {
-		/* The receiver grants more than it has, or takes credits back. */
+		/* The receiver grants more than it has, or revokes credits. */
 		atomic_store(&l->tx_broken, 1);
 		return false;
 	}
@@ -82,7 +82,7 @@ static bool tx_fits(struct ohca_link *l, unsigned int vl, uint32_t n)
 	return ((fccl - (t->fctbs + n)) & FC_MASK) <= OHCA_LINK_BLOCKS;
 }
 
-/* No credit: note it and, if somebody sleeps on the link already, ask for a signal. */
+/* No credit: record it and, if a thread sleeps on the link already, request a signal. */
 static bool tx_blocked(struct ohca_link *l, unsigned int vl, uint32_t n)
 {
 	shm_store(&l->tx[vl].want, n);
@@ -136,7 +136,7 @@ void ohca_link_tx_commit_vcrc(struct ohca_link *l, unsigned int vl, size_t len,
 	};
 	uint64_t word;
 
-	/* The frame is of a training that is over; its block is not ours any more. */
+	/* The frame belongs to an earlier training; its block is free. */
 	if (unlikely(t->training != l->training))
 		return;
 	memcpy(&word, &d, sizeof(word));
@@ -187,7 +187,7 @@ uint32_t ohca_link_rx_pending(struct ohca_link *l)
 	if (!ohca_link_is_up(l))
 		return 0;
 	if (unlikely(broken(l)))
-		return 1u << OHCA_LINK_VL15;	/* whose peek then says so */
+		return 1u << OHCA_LINK_VL15;	/* whose peek then returns an error */
 	for (unsigned int vl = 0; vl < l->vls; vl++)
 		if ((shm_load(&l->rx_dir->fctbs[vl]) & FC_MASK) != l->rx[vl].pos)
 			mask |= 1u << vl;
@@ -340,7 +340,7 @@ void ohca_link_kick(struct ohca_link *l)
 	ohca_link_kick_tx(l);
 }
 
-/* Does a blocked lane have its credits now? Forgets those that have. */
+/* Whether a blocked lane has its credits now. Clears the lanes that have. */
 static bool credits_came(struct ohca_link *l)
 {
 	unsigned int mask = atomic_load(&l->tx_blocked);
@@ -398,7 +398,7 @@ void ohca_link_awake(struct ohca_link *l, bool drain)
 	shm_store(&l->self->rx_wait, 0);
 	shm_store(&l->self->tx_wait, 0);
 	if (drain && read(l->my_wake, signals, sizeof(signals)) < 0) {
-		/* Nothing there: it was the socket, or the peer took it away. */
+		/* The pipe is empty: the socket woke us, or the peer has read the signal. */
 	}
 }
 

@@ -57,7 +57,7 @@ struct ohca_wire_hdr {
 static_assert(sizeof(struct ohca_wire_hdr) == 16, "wire header");
 
 /**
- * struct ohca_wire_hello - who a port is and what it can do
+ * struct ohca_wire_hello - identity and capabilities of a port
  * @features: OHCA_WIRE_FEAT_*
  * @node_guid: NodeGUID
  * @port_guid: PortGUID
@@ -94,7 +94,7 @@ static_assert(offsetof(struct ohca_wire_hello, mem_size) == 56, "hello layout");
 static_assert(sizeof(struct ohca_wire_hello) == 128, "hello layout");
 
 /**
- * struct ohca_wire_error - why the sender gives up
+ * struct ohca_wire_error - the reason why the sender closes
  * @code: enum ohca_link_errcode
  * @text: one line, padded with zeros
  */
@@ -172,7 +172,7 @@ struct ohca_shm_dir {
 static_assert(sizeof(struct ohca_shm_dir) == 192, "shm layout");
 
 /**
- * struct ohca_shm_side - how a side wants to be woken; it sets, its peer clears
+ * struct ohca_shm_side - a side's requests for signals; it sets, its peer clears
  * @rx_wait: nonzero: signal when frames were committed
  * @tx_wait: nonzero: signal when credits were published
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What differs between the versions of QEMU the device builds in, 10.0 to 11.
+ * Differences between the versions of QEMU that the device supports, 10.0 to 11.
  */
 #ifndef HW_RDMA_OHCA_COMPAT_H
 #define HW_RDMA_OHCA_COMPAT_H

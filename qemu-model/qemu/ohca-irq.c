@@ -4,7 +4,7 @@
  *
  * The engine raises vectors under the lock; they are collected, and delivered
  * when the lock was released. MSI-X belongs to the BQL. A vCPU or the main loop
- * that holds the BQL delivers on the spot. Anybody else, above all the owner
+ * that holds the BQL delivers at once. Any other thread, above all the owner
  * thread, must not wait for the BQL and leaves it to a vCPU, between two
  * instructions of it or out of its sleep: that vCPU takes the BQL anyway to see
  * its interrupt. By way of the main loop one more thread would have to be
@@ -28,9 +28,9 @@ void ohca_irq(void *opaque, unsigned int vec)
 }
 
 /**
- * ohca_irq_clear: forget what was raised and not delivered; owner, BQL
+ * ohca_irq_clear: drop vectors that are raised and not delivered; owner, BQL
  *
- * After a reset no interrupt of the time before it may come.
+ * After a reset no earlier interrupt may be delivered.
  */
 void ohca_irq_clear(OhcaState *s)
 {
@@ -71,7 +71,7 @@ static void ohca_irq_on_cpu(CPUState *cpu, run_on_cpu_data data)
 }
 
 /**
- * ohca_irq_flush: deliver what was raised; not the owner, never waits
+ * ohca_irq_flush: deliver raised vectors; not the owner, never waits
  */
 void ohca_irq_flush(OhcaState *s)
 {

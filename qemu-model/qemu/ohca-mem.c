@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Guest memory as the engine sees it.
+ * Guest memory for the engine.
  *
- * What the device reaches is RAM and ROM of this QEMU, wherever it is on the
+ * The device can access RAM and ROM of this QEMU, anywhere on the
  * bus: also where it is another device's BAR (ivshmem, or device memory of an
- * HCA). Everything else is refused, whoever the owner is and with or without an
- * IOMMU: registers, because a write there is another device's business under
+ * HCA). Accesses to other regions are refused, with any owner and with or without an
+ * IOMMU: registers, because another device handles a write there under
  * the BQL; ROM devices such as flash, which are registers half of the time; and
  * BARs of assigned devices, which may not be accessed with arbitrary sizes.
  *
@@ -111,7 +111,7 @@ void ohca_mem_init(OhcaState *s)
     memory_listener_register(&s->mem.listener, ohca_as(s));
 }
 
-/* The engine does no DMA any more. */
+/* The engine has stopped all DMA. */
 void ohca_mem_exit(OhcaState *s)
 {
     if (s->mem.listener.address_space) {
@@ -130,7 +130,7 @@ void ohca_mem_leave(void *opaque)
     rcu_read_unlock();
 }
 
-/* RAM behind an IOMMU; good until the end of the burst, as any translation. */
+/* RAM behind an IOMMU; valid until the end of the burst, as any translation. */
 static const OhcaRam *ohca_mem_translate(OhcaState *s, uint64_t iova,
                                          size_t len, int prot)
 {
@@ -157,7 +157,7 @@ static const OhcaRam *ohca_mem_translate(OhcaState *s, uint64_t iova,
 /**
  * ohca_mem_find: the memory at a bus address, of at least one byte; owner
  *
- * Good until the end of the burst of DMA, or the next call; NULL if there is none.
+ * Valid until the end of the burst of DMA, or the next call; NULL if there is none.
  */
 const OhcaRam *ohca_mem_find(OhcaState *s, uint64_t iova, size_t len, int prot)
 {
@@ -230,7 +230,7 @@ void ohca_mem_dirty(void *opaque, uint64_t iova, size_t n)
     }
 }
 
-/* As ohca_mem_dirty(), for device memory, which the guest sees as BAR 5. */
+/* As ohca_mem_dirty(), for device memory, which is BAR 5. */
 void ohca_mem_dm_dirty(void *opaque, uint64_t off, size_t n)
 {
     OhcaState *s = opaque;

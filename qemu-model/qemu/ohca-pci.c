@@ -2,8 +2,8 @@
 /*
  * OpenHCA, a native InfiniBand host channel adapter: the PCI device.
  *
- * The registers, doorbells and everything they mean are the engine's
- * (core/engine); the contract with the driver is core/firmware-if.
+ * The engine (core/engine) implements the registers and doorbells; the contract
+ * with the driver is core/firmware-if.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -34,7 +34,7 @@ static uint64_t ohca_ctrl_read(void *opaque, hwaddr addr, unsigned int size)
     return val;
 }
 
-/* The stride of the UAR pages, as the driver chose it. */
+/* Reads the stride of the UAR pages, which the driver chooses. */
 static void ohca_update_stride(OhcaState *s)
 {
     uint64_t shift = ohca_mmio_read(s->engine, OHCA_REG_PAGE_SHIFT, 4);
@@ -52,7 +52,7 @@ static void ohca_ctrl_write(void *opaque, hwaddr addr, uint64_t val,
 
     trace_ohca_ctrl_write(addr, size, val);
     if (addr == OHCA_REG_AQ_DB && size == 4) {
-        /* Commands may take long: the thread's, and not under the BQL. */
+        /* Commands may take long: the thread executes them, not under the BQL. */
         if (!qatomic_read(&s->deaf)) {
             ohca_admin_doorbell(s->engine, val);
             ohca_wake(s);
@@ -99,7 +99,7 @@ static void ohca_pages_write(void *opaque, hwaddr addr, uint64_t val,
     ohca_serve(s);
 }
 
-/* Accesses of every size and alignment get to the engine, which counts them. */
+/* The engine gets accesses of every size and alignment, and counts bad ones. */
 static const MemoryRegionOps ohca_uar_ops = {
     .read = ohca_pages_read,
     .write = ohca_pages_write,
@@ -227,7 +227,7 @@ static bool ohca_parse_rate(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
 }
 
 /*
- * A GUID nobody else has: our OUI, local bit set, and 40 random bits. Its
+ * A unique GUID: our OUI, local bit set, and 40 random bits. Its
  * first byte is not 2, although that would be the simplest local one: a
  * target's service ID is its GUID, and service IDs that begin with 2 are for
  * the operating system to give out (IBTA vol 1, annex A3).
@@ -240,7 +240,7 @@ static uint64_t ohca_make_guid(void)
     return 0x0600ca0000000000ull | (r & 0xfffffffff0ull);
 }
 
-/* The sizes and abilities of the device. */
+/* Checks the sizes and features of the device. */
 static bool ohca_check_device(OhcaState *s, Error **errp)
 {
     if (!s->ports || s->ports > OHCA_PORTS) {
@@ -292,7 +292,7 @@ static bool ohca_check_device(OhcaState *s, Error **errp)
     return true;
 }
 
-/* The sockets of the ports. */
+/* Checks the sockets of the ports. */
 static bool ohca_check_fabric(OhcaState *s, Error **errp)
 {
     if (s->fabric_port + s->ports > 255) {
@@ -315,7 +315,7 @@ static bool ohca_check_fabric(OhcaState *s, Error **errp)
     return true;
 }
 
-/* NodeDescription and NodeGUID. */
+/* Checks NodeDescription and NodeGUID, and sets a missing NodeGUID. */
 static bool ohca_check_names(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
 {
     if (s->node_desc && strlen(s->node_desc) >= sizeof(cfg->node_desc)) {
@@ -333,7 +333,7 @@ static bool ohca_check_names(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
     return true;
 }
 
-/* What each port says to its peer, and the rate that it reports without one. */
+/* Sets the configuration of each port's link, and its rate without a link. */
 static void ohca_set_links(OhcaState *s, const struct ohca_cfg *cfg)
 {
     unsigned int i;
@@ -404,7 +404,7 @@ static void ohca_close_ports(OhcaState *s)
     }
 }
 
-/* QEMU ends without unrealizing its devices. */
+/* QEMU exits without unrealizing its devices. */
 static void ohca_at_exit(Notifier *n, void *data)
 {
     OhcaState *s = container_of(n, OhcaState, exit);
@@ -418,9 +418,9 @@ static void ohca_at_exit(Notifier *n, void *data)
 }
 
 /*
- * The BQL is held all the time: nobody sees a card that is half gone. The
- * device memory outlives this for as long as RCU has it; its name is free at
- * once, for a card in the same place.
+ * Under the BQL, so that no other thread sees a partly removed device. The
+ * device memory outlives this until the RCU grace period ends; its name is
+ * free at once, for a device in the same slot.
  */
 static void ohca_teardown(OhcaState *s)
 {
@@ -535,7 +535,7 @@ static void ohca_config_write(PCIDevice *pdev, uint32_t addr, uint32_t val,
     pcie_cap_flr_write_config(pdev, addr, val, len);
 }
 
-/* All DMA has ended when this returns. */
+/* When this returns all DMA has ended. */
 static void ohca_reset_hold(Object *obj, ResetType type)
 {
     OhcaState *s = OHCA(obj);

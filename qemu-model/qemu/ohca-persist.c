@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * FLUSH for persistence: guest memory that a file backs goes to its disk.
+ * FLUSH for persistence: guest memory with a file behind it is written to disk.
  *
  * A driver grants this for the guest's persistent memory only (-device nvdimm),
- * and QEMU knows how its backend is made persistent. It takes as long as the
- * disk takes, so nobody waits for it: not the owner, nor anybody with the BQL.
- * QEMU's pool of threads does it. The engine has few at a time under way.
+ * and QEMU has the operation that makes its backend persistent. It takes as long
+ * as the disk, so neither the owner nor a thread with the BQL waits for it:
+ * QEMU's thread pool executes it. The engine limits the number under way.
  *
- * A job is the owner's until the main loop has it. It holds what it needs: the
- * memory, which may be unplugged meanwhile, and the device.
+ * A job belongs to the owner until the main loop has it. It holds references to
+ * the memory, which may be unplugged meanwhile, and to the device.
  */
 #include "qemu/osdep.h"
 #include "block/thread-pool.h"
@@ -30,7 +30,7 @@ typedef struct OhcaPersist {
     QSIMPLEQ_ENTRY(OhcaPersist) next;
 } OhcaPersist;
 
-/* Add memory; what is in no file does not last and needs nothing. */
+/* Add memory; memory without a file is not persistent and is skipped. */
 static void ohca_sync_add(GArray *sync, const OhcaRam *r, uint64_t iova,
                           uint64_t len)
 {
@@ -73,7 +73,7 @@ bool ohca_persist_start(void *opaque, const struct ohca_run *run,
             uint64_t len;
 
             if (!r) {
-                break;          /* gone since the driver registered it */
+                break;          /* removed since the driver registered it */
             }
             len = MIN(left, r->len - (iova - r->iova));
             ohca_sync_add(sync, r, iova, len);
@@ -163,7 +163,7 @@ void ohca_persist_init(OhcaState *s)
 }
 
 /**
- * ohca_persist_exit: the object goes, which every job has held; BQL
+ * ohca_persist_exit: the object is freed, which every job has held; BQL
  */
 void ohca_persist_exit(OhcaState *s)
 {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Who works when.
+ * Threads: the owner of the engine, and the owner thread.
  *
- * Whoever holds OhcaState.lock owns the engine. A vCPU that rings a doorbell
- * does the work itself if the lock is free, up to a budget: nothing is handed
- * over and no other thread has to be scheduled. The owner thread does the rest:
- * frames that arrive, timers, what the vCPUs left.
+ * The holder of OhcaState.lock owns the engine. A vCPU that rings a doorbell
+ * does the work itself if the lock is free, up to a budget: no other thread has
+ * to be scheduled. The owner thread does the rest: frames that arrive, timers,
+ * and work beyond the budget.
  *
  * No work is lost:
- *  - whoever has work sets @work, then tries the lock; if it is taken, the
- *    holder looks at @work after it has unlocked, and wakes the thread;
- *  - the thread sets @asleep before it unlocks and so looks at @work for the
- *    last time; whoever finds @asleep set after it set @work signals the
+ *  - a thread with work sets @work, then tries the lock; if it is taken, the
+ *    holder reads @work after it has unlocked, and wakes the owner thread;
+ *  - the owner thread sets @asleep before it unlocks and reads @work for the
+ *    last time; a thread that finds @asleep set after it set @work signals the
  *    eventfd. Each pair is a store, a full barrier and a load on both sides.
  *
  * Timers are one timerfd. It is only ever set to earlier than it is, so the
- * timeouts that every packet moves into the future cost nothing; when it goes
- * off early it is set anew. Time is the virtual clock, which stands while the
- * VM is paused; nothing at all is done then.
+ * timeouts that every packet moves into the future cost nothing; when it expires
+ * early it is set again. Time is the virtual clock, which stops while the
+ * VM is paused; the engine does not run then.
  *
- * The thread never waits for the BQL, so whoever holds the BQL may wait for the
+ * The thread never waits for the BQL, so a holder of the BQL may wait for the
  * thread. While there is an IOMMU the owner must hold the BQL (see ohca-mem.c):
  * the thread then has a bottom half do its turn and only waits for descriptors.
  *
@@ -43,7 +43,7 @@
 #include "ohca.h"
 #include "trace.h"
 
-/* Longest slice the owner thread asks for: it preempts spinning vCPUs soon. */
+/* Longest slice that the owner thread requests, to preempt spinning vCPUs soon. */
 #define OHCA_SLICE_NS       100000
 /* With more than this many CPUs the thread polls a while before it sleeps. */
 #define OHCA_POLL_CPUS      4
@@ -67,7 +67,7 @@ static bool ohca_need_bql(OhcaState *s)
 /**
  * ohca_lock: become the owner
  *
- * Under the BQL or not; bounded, since nobody keeps the lock for long.
+ * Under the BQL or not; bounded, since the lock is never held for long.
  */
 void ohca_lock(OhcaState *s)
 {
@@ -79,7 +79,7 @@ void ohca_lock(OhcaState *s)
 /**
  * ohca_unlock: no longer be the owner
  *
- * Delivers interrupts, and makes sure that work that came meanwhile is seen.
+ * Delivers interrupts, and ensures that work added meanwhile is seen.
  * Never waits.
  */
 void ohca_unlock(OhcaState *s)
@@ -123,7 +123,7 @@ static bool ohca_step(OhcaState *s, unsigned int budget, bool commands)
     bool more;
 
     qatomic_set(&s->work, 0);
-    smp_mb();       /* what is kicked from now on is seen as work again */
+    smp_mb();       /* later kicks set it again */
     if (unlikely(s->paused)) {
         return false;
     }
@@ -134,7 +134,7 @@ static bool ohca_step(OhcaState *s, unsigned int budget, bool commands)
     return more;
 }
 
-/* Owner. Make the timer go off when the engine wants to be polled. */
+/* Owner. Set the timer to the engine's next deadline. */
 static void ohca_arm(OhcaState *s, uint64_t floor)
 {
     uint64_t deadline = ohca_next_deadline(s->engine);
@@ -159,7 +159,7 @@ static void ohca_arm(OhcaState *s, uint64_t floor)
 }
 
 /**
- * ohca_unlock_serve: do the work that is there, then no longer be the owner
+ * ohca_unlock_serve: do the pending work, then no longer be the owner
  */
 void ohca_unlock_serve(OhcaState *s)
 {
@@ -175,7 +175,7 @@ void ohca_unlock_serve(OhcaState *s)
 /**
  * ohca_serve: the vCPU's part, after ohca_doorbell()
  *
- * Does the work here and now if nobody else is at it.
+ * Does the work at once if the lock is free.
  */
 void ohca_serve(OhcaState *s)
 {
@@ -194,7 +194,7 @@ void ohca_serve(OhcaState *s)
 }
 
 /*
- * Owner. Nothing to do: look around for a while, then get ready to sleep.
+ * Owner. No work is left: poll for a while, then prepare to sleep.
  * Returns whether to sleep.
  */
 static bool ohca_settle(OhcaState *s)
@@ -237,7 +237,7 @@ static void ohca_short_slice(void)
         attr.size = sizeof(attr);
         attr.sched_flags = 0;
         attr.sched_runtime = OHCA_SLICE_NS;
-        /* Older kernels refuse it, and all goes on with longer slices. */
+        /* Older kernels refuse it; the slices are longer then. */
         if (syscall(SYS_sched_setattr, 0, &attr, 0)) {
             trace_ohca_no_slice(errno);
         }
@@ -285,7 +285,7 @@ static uint64_t ohca_timer_fired(OhcaState *s)
     return OHCA_STUCK_NS;
 }
 
-/* Owner. What poll() has brought. */
+/* Owner. Handle the result of poll(). */
 static void ohca_slept(OhcaState *s)
 {
     unsigned int i;
@@ -353,7 +353,7 @@ static void *ohca_thread(void *opaque)
 
     while (!qatomic_read(&s->stopping)) {
         if (ohca_thread_turn(s)) {
-            /* A mutex is not fair: let those in who wait for it. */
+            /* The mutex is not fair: yield to waiters. */
             for (i = 0; i < 64 && qatomic_read(&s->waiters); i++) {
                 sched_yield();
             }
@@ -500,7 +500,7 @@ static int64_t ohca_auto_poll_ns(void)
 }
 
 /**
- * ohca_thread_init: what doorbells and links need, until ohca_thread_exit()
+ * ohca_thread_init: create what doorbells and links need, until ohca_thread_exit()
  *
  * Under the BQL. Again after it failed, or for a device that is realized again.
  */
@@ -539,7 +539,7 @@ bool ohca_thread_init(OhcaState *s, Error **errp)
 }
 
 /**
- * ohca_thread_exit: the object goes, and no vCPU is inside any more
+ * ohca_thread_exit: the object is freed; no vCPU uses it
  */
 void ohca_thread_exit(OhcaState *s)
 {
@@ -575,9 +575,9 @@ void ohca_thread_start(OhcaState *s)
 }
 
 /**
- * ohca_thread_stop: nobody polls any more; under the BQL
+ * ohca_thread_stop: stop polling; under the BQL
  *
- * The thread never waits for the BQL: it is at the end of its turn soon. Does
+ * The thread never waits for the BQL: its turn ends soon. Does
  * nothing but pause the engine if ohca_thread_start() was not called.
  */
 void ohca_thread_stop(OhcaState *s)

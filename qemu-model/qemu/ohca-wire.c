@@ -4,19 +4,19 @@
  *
  * Without listen=on a port connects to its fabric= socket (ohca-switch, or
  * another HCA that listens) when the device is realized; without a listener
- * there the device is not realized. The listener's answer is waited for only
- * while QEMU starts, where nobody else waits for us; what does not fit is an
- * error there. A device that is plugged in later does not wait: the answer comes
- * when it comes, and what does not fit is a warning. With listen=on a port waits
- * for a peer, one at a time.
+ * there the device is not realized. QEMU waits for the listener's answer only
+ * while it starts, where no other work waits; a mismatch is an
+ * error there. A device that is plugged in later does not wait: it handles the
+ * answer when it arrives, and a mismatch is a warning. With listen=on a port
+ * accepts one peer at a time.
  *
  * A link that is lost later is a warning and, for the guest, a cable that was
  * pulled. A port without its fabric keeps trying to get it: when its switch was
  * restarted the cable is plugged in again.
  *
- * Nothing here blocks but ohca_wire_open() while QEMU starts. Who has connected
- * has a while to say HELLO, so that nobody can keep a port busy by saying
- * nothing. These times are real ones, also while the VM is paused, and kept by
+ * Nothing here blocks but ohca_wire_open() while QEMU starts. A peer must
+ * send HELLO within a time limit, so that a silent peer cannot occupy a
+ * port. These times are real ones, also while the VM is paused, and kept by
  * one timer of the main loop.
  */
 #include "qemu/osdep.h"
@@ -37,7 +37,7 @@
 /* Frames after which a sleeping peer is woken in the middle of a batch. */
 #define OHCA_KICK_FRAMES    8
 
-/* Link events in a turn: a peer that only goes up and down must not keep us. */
+/* Link events in a turn: bounds the work for a peer that flaps. */
 #define OHCA_CTRL_EVENTS    8
 
 /* Management frames in a turn before the data lanes have theirs. */
@@ -49,7 +49,7 @@ static const char *ohca_name(OhcaState *s)
     return DEVICE(s)->id ?: TYPE_OHCA;
 }
 
-/* Have ohca_wire_due() look at the port in @ms. */
+/* Schedule ohca_wire_due() for the port in @ms. */
 static void ohca_wire_later(OhcaState *s, OhcaPort *p, unsigned int ms)
 {
     p->due_ns = qemu_clock_get_ns(QEMU_CLOCK_REALTIME) + ms * (int64_t)SCALE_MS;
@@ -119,7 +119,7 @@ bool ohca_wire_open(OhcaState *s, unsigned int port, Error **errp)
             return true;
         }
         if (err.code == OHCA_LINK_E_TIMEOUT) {
-            /* Somebody listens and is busy. */
+            /* The listener is busy. */
             ohca_wire_later(s, p, p->retry_ms);
             return true;
         }
@@ -136,7 +136,7 @@ static void ohca_close_fd(int *fd)
     *fd = -1;
 }
 
-/* The peer counts them, from 0 on for each link. */
+/* The peer counts them, from 0 for each link. */
 static void ohca_wire_count_vl15(OhcaPort *p)
 {
     if (p->link) {
@@ -147,7 +147,7 @@ static void ohca_wire_count_vl15(OhcaPort *p)
     }
 }
 
-/* What the link has counted stays. */
+/* Keeps the counts of a link that ends. */
 static void ohca_wire_free_link(OhcaPort *p)
 {
     ohca_wire_count_vl15(p);
@@ -281,7 +281,7 @@ static void ohca_wire_ctrl(OhcaState *s, unsigned int port)
     }
 }
 
-/* A peer at the door of a listening port; one link at a time. */
+/* A peer connects to a listening port; one link at a time. */
 static void ohca_wire_accept(OhcaState *s, unsigned int port)
 {
     OhcaPort *p = &s->port[port];
@@ -320,13 +320,13 @@ static void ohca_wire_accept(OhcaState *s, unsigned int port)
     ohca_wire_train(p);
 }
 
-/* Not connected, for a reason: try again, not too often, and say why once. */
+/* Not connected: try again after a delay, and warn once. */
 static void ohca_wire_failed(OhcaState *s, unsigned int port,
                              const struct ohca_link_err *err)
 {
     OhcaPort *p = &s->port[port];
 
-    /* That nobody listens is what "trying" means. */
+    /* A missing listener causes no warning. */
     if (!p->told && err->code != OHCA_LINK_E_PATH) {
         warn_report("%s: port %u: %s; trying again", ohca_name(s), port + 1,
                     err->text);
@@ -369,7 +369,7 @@ static void ohca_wire_answer(OhcaState *s, unsigned int port)
 }
 
 /**
- * ohca_wire_due: the timer went off: give up who says nothing, connect again
+ * ohca_wire_due: the timer expired: drop a silent peer, connect again
  *
  * In the main loop, where no descriptor has a handler; owner.
  */
@@ -459,7 +459,7 @@ void ohca_wire_tx_commit(void *opaque, unsigned int port, unsigned int vl,
     }
 }
 
-/* Which lanes that were refused have their credits now? */
+/* The refused lanes that have credits now. */
 static uint16_t ohca_wire_unblocked(OhcaPort *p)
 {
     uint32_t mask = p->blocked;

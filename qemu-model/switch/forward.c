@@ -3,9 +3,9 @@
  * Forwarding of data packets (IBTA volume 1, 18.2.4): tables, P_Key enforcement,
  * SL to VL, arbitration, credits, lifetime at the head of a queue.
  *
- * A round looks at the head of every input lane, decides where it goes, and lets
- * every output port serve the lanes that want it: by its VL arbiter if several of its
- * lanes have something to send, in turn if several inputs want the same lane.
+ * A round decides the output of the head of every input lane, and every output port
+ * serves the lanes that request it: by its VL arbiter if several of its lanes have
+ * packets, in turn if several inputs request the same lane.
  * A multicast head has its turn at each of its outputs like any other; it stays until all
  * of them have their copy.
  */
@@ -104,7 +104,7 @@ void sw_hoq_discard(struct sw *sw, struct sw_port *out, unsigned int vl)
 	out->stalled |= (uint16_t)(1u << vl);
 	out->stall_end_ns[vl] = sw_now(sw) + 8 * hoq_ns(sw, out);
 	sw->stalled++;
-	sw->epoch++;		/* heads that were decided on look again */
+	sw->epoch++;		/* heads that are decided are decided again */
 }
 
 static void unstall(struct sw *sw, struct sw_port *out, unsigned int vl)
@@ -114,7 +114,7 @@ static void unstall(struct sw *sw, struct sw_port *out, unsigned int vl)
 	sw->epoch++;
 }
 
-/* End the stalls whose time is over. */
+/* End the stalls that have expired. */
 static void end_stalls(struct sw *sw)
 {
 	for (unsigned int i = 1; i <= sw->nports; i++) {
@@ -147,7 +147,7 @@ static bool admit(struct sw *sw, struct sw_port *p, struct sw_lane *h, bool inbo
 	if (inbound ? !pi->part_enf_in : !pi->part_enf_out)
 		return true;
 	if (!h->patch) {
-		/* Checked is the copy, and the copy goes out. */
+		/* The copy is checked, and sent. */
 		h->patch = (uint8_t)(bth + 2);
 		memcpy(h->pkey, h->f.data + bth + 2, 2);
 	}
@@ -158,7 +158,7 @@ static bool admit(struct sw *sw, struct sw_port *p, struct sw_lane *h, bool inbo
 	return false;
 }
 
-/* Can the frame leave by @out? On success *@ovl is its lane there. */
+/* Whether the frame can leave by @out. On success *@ovl is its lane there. */
 static bool can_leave(struct sw *sw, struct sw_port *in, struct sw_lane *h, struct sw_port *out,
 		      uint8_t *ovl)
 {
@@ -212,11 +212,11 @@ static enum sw_kind decide_mcast(struct sw *sw, struct sw_port *in, struct sw_la
 				h->mc[w] &= ~(1ull << (n % 64));
 		}
 	}
-	/* if none is left, it has waited for all of them */
+	/* without an output left the head is done */
 	return SW_MCAST;
 }
 
-/* Did the wire damage the frame, as far as its flags tell? Counts it. */
+/* Whether the frame is damaged according to its flags. Counts it. */
 static bool damaged(struct sw_port *in, const struct ohca_link_frame *f)
 {
 	if (f->flags & OHCA_FRAME_EBP) {
@@ -231,7 +231,7 @@ static bool damaged(struct sw_port *in, const struct ohca_link_frame *f)
 	return false;
 }
 
-/* Look at the frame in @h->f and decide. Counts errors, so call once per frame. */
+/* Decide on the frame in @h->f. Counts errors, so call once per frame. */
 static enum sw_kind decide(struct sw *sw, struct sw_port *in, struct sw_lane *h)
 {
 	uint32_t lnh, bth, len = h->f.len;
@@ -290,7 +290,7 @@ static void block(struct sw *sw, struct sw_lane *h)
 	}
 }
 
-/* The frame is dealt with: count it, give its buffer back. */
+/* The frame is done: count it, release its buffer. */
 static void release(struct sw *sw, struct sw_port *in, unsigned int vl, struct sw_lane *h)
 {
 	ib_pma_count_rcv(&in->ctr, h->f.len, h->lrh[1] >> 4, (h->lrh[2] & 0xc0) == 0xc0);
@@ -310,7 +310,7 @@ static bool copy_out(struct sw_port *out, unsigned int ovl, const struct sw_lane
 	memcpy(b + sizeof(h->lrh), h->f.data + sizeof(h->lrh), h->f.len - sizeof(h->lrh));
 	if (unlikely(h->patch))
 		memcpy(b + h->patch, h->pkey, 2);
-	/* The VL may have changed, so the VCRC is no longer there; it is made when needed. */
+	/* The VL may have changed, so the VCRC is no longer there; it is computed when needed. */
 	ohca_link_tx_commit(out->link, ovl, h->f.len, h->f.flags & OHCA_FRAME_ICRC);
 	out->hoq_drops[ovl] = 0;
 	out->sent |= (uint16_t)(1u << ovl);
@@ -330,7 +330,7 @@ static int mcast_vl(struct sw *sw, const struct sw_port *in, const struct sw_lan
 }
 
 /*
- * Give up the outputs that a multicast head waits for in vain: down or no longer Active,
+ * Drop the outputs at which a multicast head is to be discarded: down or not Active,
  * stalled, or too old there. Return: whether it still waits for any.
  */
 static bool prune_mcast(struct sw *sw, struct sw_port *in, struct sw_lane *h)
@@ -386,7 +386,7 @@ static void request(struct sw *sw, unsigned int in, unsigned int vl)
 	enqueue(sw, out, in, vl);
 }
 
-/* Return: whether the head wants @out. */
+/* Return: whether the head requests @out. */
 static bool request_mcast(struct sw *sw, struct sw_port *out, unsigned int in, unsigned int vl)
 {
 	struct sw_lane *h = &sw->port[in].lane[vl];
@@ -415,8 +415,8 @@ static void forget_mcast(struct sw *sw)
 }
 
 /*
- * Find out what the lane's head wants; deal with all that has no output to wait for.
- * Return: SW_UCAST or SW_MCAST if there is a head that wants one, else SW_NONE.
+ * Decide on the lane's head; discard or consume all frames without an output.
+ * Return: SW_UCAST or SW_MCAST if a head requests an output, else SW_NONE.
  */
 static enum sw_kind advance(struct sw *sw, struct sw_port *in, unsigned int vl, bool *moved)
 {
@@ -455,7 +455,7 @@ static enum sw_kind advance(struct sw *sw, struct sw_port *in, unsigned int vl, 
 	return SW_NONE;
 }
 
-/* Nobody gets through on these lanes of the output now. */
+/* Marks the heads for these lanes of the output as blocked. */
 static void block_lanes(struct sw *sw, struct sw_port *out, uint16_t vls)
 {
 	out->refused |= vls;
@@ -471,7 +471,7 @@ static void block_lanes(struct sw *sw, struct sw_port *out, uint16_t vls)
 	}
 }
 
-/* Let the list of requesters begin behind the one that was served last. */
+/* Start the list of requesters behind the one that was served last. */
 static void take_turns(struct sw *sw, struct sw_port *out, unsigned int vl)
 {
 	uint16_t best = SW_END, low = SW_END, id;
@@ -497,8 +497,8 @@ static void take_turns(struct sw *sw, struct sw_port *out, unsigned int vl)
 }
 
 /*
- * The only multicast head of this round has left by one output: copy it to those for which
- * it competes with nobody, so that the next one can come in the same round.
+ * The only multicast head of this round has left by one output: copy it to the outputs at which it
+ * has no competitor, so that the next one can follow in the same round.
  */
 static void copy_rest(struct sw *sw, const struct sw_port *in, struct sw_lane *h)
 {
@@ -516,7 +516,7 @@ static void copy_rest(struct sw *sw, const struct sw_port *in, struct sw_lane *h
 	}
 }
 
-/* @out has sent the head. Return: whether that is done with. */
+/* @out has sent the head. Return: whether the head is done. */
 static bool head_sent(struct sw *sw, const struct sw_port *in, struct sw_lane *h,
 		      const struct sw_port *out)
 {
@@ -529,7 +529,7 @@ static bool head_sent(struct sw *sw, const struct sw_port *in, struct sw_lane *h
 	return !(h->mc[0] | h->mc[1] | h->mc[2] | h->mc[3]);
 }
 
-/* Serve all that wants this output. */
+/* Serve all requests for this output. */
 static bool serve(struct sw *sw, struct sw_port *out)
 {
 	bool moved = false, dummy = false;
@@ -620,7 +620,7 @@ void sw_count_wait(struct sw *sw, struct sw_port *p)
 	}
 }
 
-/* The round is over: who waits from now on, who no longer. */
+/* The end of a round: begins and ends waits of lanes. */
 static void settle_wait(struct sw *sw, struct sw_port *p)
 {
 	uint16_t sent = p->sent, refused = p->refused, from_now;
@@ -677,7 +677,7 @@ static bool rx_vl15(struct sw *sw, struct sw_port *p)
 		else
 			sw_vl15_rx(sw, p->num, f.data, f.len);
 		ohca_link_rx_release(p->link, OHCA_LINK_VL15);
-		/* Now that nothing of the link is in our hands: it may go down, or away. */
+		/* No frame of the link is in use: the link may go down or be freed. */
 		sw_link_effects(sw);
 	}
 	return n > 0;
@@ -699,7 +699,7 @@ bool sw_round(struct sw *sw)
 	}
 	if (unlikely(sw->stalled))
 		end_stalls(sw);
-	/* Management first: it may take links down, which nothing below does. */
+	/* Management first, because only it takes links down. */
 	for (unsigned int i = 1; i <= sw->nports; i++) {
 		struct sw_port *p = &sw->port[i];
 
@@ -707,7 +707,7 @@ bool sw_round(struct sw *sw)
 		if (likely(!(p->pending >> OHCA_LINK_VL15)))
 			continue;
 		moved |= rx_vl15(sw, p);
-		/* Still there: there was more than a burst, or it broke the rules. */
+		/* Frames are left: more than a burst, or a protocol violation. */
 		if (p->up && ohca_link_rx_pending(p->link) >> OHCA_LINK_VL15)
 			sw_port_ctrl(sw, i);
 	}

@@ -2,8 +2,8 @@
 /*
  * The switch's one thread: sockets, rounds, sleeping.
  *
- * While anything moves there is no system call but the wake-ups of peers that sleep
- * and, now and then, a look at the sockets. When nothing moves the thread announces
+ * While frames move the thread's only system calls are wake-ups of peers that sleep
+ * and, from time to time, a poll of the sockets. Without frames the thread announces
  * its sleep on every link and waits in epoll; peers then signal by the links' pipes.
  */
 #include "switch.h"
@@ -17,11 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_PENDING	64		/* peers that have not said HELLO yet */
-#define HELLO_NS	2000000000ull	/* how long they have */
+#define MAX_PENDING	64		/* peers that have not sent HELLO yet */
+#define HELLO_NS	2000000000ull	/* their time limit */
 #define UPLINK_NS	1000000000ull	/* between attempts to reach another switch */
 #define ACCEPT_NS	100000000ull	/* between attempts to accept without descriptors */
-#define LOOK_ROUNDS	64		/* busy rounds between looks at the sockets */
+#define LOOK_ROUNDS	64		/* busy rounds between polls of the sockets */
 
 enum { K_LISTEN, K_SIGNAL, K_HELLO, K_UPLINK, K_CTRL, K_EVENT };
 
@@ -156,7 +156,7 @@ static void drop_pending(struct sw_loop *lp, unsigned int i, bool do_close)
 	listen_again(lp);
 }
 
-/* accept4() has failed with @error. What the host lacks makes the listener ready forever. */
+/* accept4() has failed with @error. A lack of resources leaves the listener readable. */
 static void accept_failed(struct sw_loop *lp, int error)
 {
 	if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
@@ -194,7 +194,7 @@ static void do_accept(struct sw_loop *lp)
 		stop_listening(lp, UINT64_MAX);
 }
 
-/* Listen again when it is time. Return: ns until then. */
+/* Listen again when it is due. Return: ns until then. */
 static uint64_t accept_timeout(struct sw_loop *lp)
 {
 	uint64_t now;
@@ -208,7 +208,7 @@ static uint64_t accept_timeout(struct sw_loop *lp)
 	return lp->listening ? UINT64_MAX : ACCEPT_NS;
 }
 
-/* A link that has shaken hands becomes port @n's. */
+/* Attaches a link after its handshake to port @n. */
 static void adopt(struct sw_loop *lp, unsigned int n, struct ohca_link *l)
 {
 	if (watch(lp, ohca_link_ctrl_fd(l), EPOLLIN, K_CTRL, n) ||
@@ -306,7 +306,7 @@ static void uplink_cfg(const struct sw_loop *lp, const struct uplink *u,
 	cfg->want_port = (uint8_t)u->want_port;
 }
 
-/* Not now: say why, once. */
+/* Not possible now: log the reason, once. */
 static void uplink_failed(struct sw_loop *lp, struct uplink *u, const char *why)
 {
 	if (!u->told)
@@ -331,7 +331,7 @@ static void uplink_start(struct sw_loop *lp, unsigned int i)
 	}
 }
 
-/* The other switch has answered, or is gone. */
+/* The other switch has answered or closed. */
 static void do_uplink(struct sw_loop *lp, unsigned int i)
 {
 	struct uplink *u = &lp->uplink[i];
@@ -359,8 +359,8 @@ static void do_uplink(struct sw_loop *lp, unsigned int i)
 }
 
 /*
- * Connect what is not connected, once a second; who has not answered until the next time
- * starts anew. Never waits: a switch has others to serve. Return: ns until the next look.
+ * Connect the uplinks that are not connected, once a second; one without an answer until the next
+ * time starts again. Never blocks. Return: ns until the next look.
  */
 static uint64_t try_uplinks(struct sw_loop *lp)
 {
@@ -392,7 +392,7 @@ static uint64_t try_uplinks(struct sw_loop *lp)
 
 /* ---- the loop ------------------------------------------------------------------ */
 
-/* Announce our sleep on every link. False: something is there after all. */
+/* Announce the sleep on every link. False: frames or credits are there. */
 static bool prepare_sleep(struct sw *sw)
 {
 	for (unsigned int i = 1; i <= sw->nports; i++) {
@@ -402,7 +402,7 @@ static bool prepare_sleep(struct sw *sw)
 			continue;
 		if (ohca_link_prepare_sleep_except(p->link, sw_blocked_lanes(sw, i)))
 			continue;
-		/* Frames, credits, or a peer that broke the rules. */
+		/* Frames, credits, or a protocol violation of a peer. */
 		sw_port_ctrl(sw, i);
 		while (--i)
 			if (sw->port[i].link)
@@ -492,7 +492,7 @@ look:
 				if (!on_signal(arg, sigfd))
 					return 0;
 				break;
-			default:	/* K_EVENT: the round will see why */
+			default:	/* K_EVENT: the round handles the reason */
 				if (sw->port[id].link)
 					ohca_link_awake(sw->port[id].link, true);
 				break;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ohca-switch: an InfiniBand switch whose ports are sockets.
+ * ohca-switch: an InfiniBand switch in a process; its ports are sockets.
  */
 #include "switch.h"
 
@@ -97,7 +97,7 @@ static void set_speed(struct sw_cfg *cfg, const char *s)
 		;
 	if (i == 7)
 		die_usage("--speed: '%s' is none of sdr, ddr, qdr, fdr, edr, hdr, ndr", s);
-	/* All slower ones are supported, too. */
+	/* All slower speeds are supported, too. */
 	cfg->speed = (uint8_t)((2u << (i < 3 ? i : 2)) - 1);
 	cfg->speed_ext = (uint8_t)(i < 3 ? 0 : (2u << (i - 3)) - 1);
 }
@@ -114,7 +114,7 @@ static void set_width(struct sw_cfg *cfg, const char *s)
 	cfg->width = (uint8_t)((2u << i) - 1);
 }
 
-/* Switches of different sockets get different GUIDs, and the same one every time. */
+/* The GUID is a hash of the path: different for each socket, and the same at each start. */
 static uint64_t guid_of_path(const char *path)
 {
 	uint64_t h = 14695981039346656037ull;
@@ -136,8 +136,8 @@ struct sched_attr_v0 {
 };
 
 /*
- * A short slice: when a frame wakes us while virtual CPUs spin on every core, the
- * kernel lets us run within microseconds instead of at the end of their slice. Older
+ * A short slice: when a frame wakes the switch while virtual CPUs spin on every core, the
+ * kernel runs it within microseconds instead of at the end of their slice. Older
  * kernels ignore or refuse it.
  */
 static void short_slice(void)
@@ -145,7 +145,7 @@ static void short_slice(void)
 	struct sched_attr_v0 a = { .size = sizeof(a), .runtime = 100000 };
 
 	if (syscall(SYS_sched_setattr, 0, &a, 0)) {
-		/* Then it only takes longer. */
+		/* Without it wake-ups take longer. */
 	}
 }
 
@@ -326,7 +326,7 @@ static void parse_options(struct options *o, int argc, char **argv)
 		cfg->sys_guid = cfg->node_guid;
 }
 
-/* Return: a descriptor that the signals of on_signal() come by; -1: errno is set. */
+/* Return: a descriptor of the signals of on_signal(); -1: errno is set. */
 static int open_signals(void)
 {
 	sigset_t mask;

@@ -3,7 +3,7 @@
  * Management packets: routing of SMPs (IBTA volume 1, 14.2.2), the agents of port 0,
  * traps (14.3.9 to 14.3.11).
  *
- * Every packet is copied first; what is looked at is the copy.
+ * Every packet is copied first; the copy is checked.
  */
 #include "switch.h"
 
@@ -57,7 +57,7 @@ static void send_vl15(struct sw *sw, unsigned int out, const uint8_t *pkt, size_
 	ib_pma_count_xmit(&p->ctr, (uint32_t)len, pkt[1] >> 4, false);
 	b = ohca_link_tx_begin(p->link, OHCA_LINK_VL15, len);
 	if (!b) {
-		/* The peer's VL15 buffer is full: that is its VL15Dropped. */
+		/* The peer's VL15 buffer is full: it counts VL15Dropped. */
 		sw->mads_dropped++;
 		return;
 	}
@@ -118,7 +118,7 @@ static void send_by_lid(struct sw *sw, unsigned int in, const struct ib_pkt_info
 {
 	unsigned int out = route(sw, pi->slid);
 
-	/* Before the tables are written, answers leave by where the question came. */
+	/* Before the tables are written, answers leave by the port of the request. */
 	if (out == IB_LFT_NO_PORT || pi->slid == IB_LID_PERMISSIVE)
 		out = in;
 	send_smp(sw, smp, out, pi->slid, pi->dlid);
@@ -147,7 +147,7 @@ static void smp_local(struct sw *sw, unsigned int in, const struct ib_pkt_info *
 		break;
 	case IB_SMA_CONSUMED:
 		break;
-	case IB_SMA_UNHANDLED:		/* No manager lives here. */
+	case IB_SMA_UNHANDLED:		/* The switch has no manager. */
 	case IB_SMA_DISCARD:
 		sw->mads_dropped++;
 		break;
@@ -194,7 +194,7 @@ void sw_vl15_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len)
 
 /* ---- port 0's QP1 -------------------------------------------------------------- */
 
-/* Return: whether the answer is dealt with. */
+/* Return: whether the answer is done. */
 static bool send_reply(struct sw *sw, struct sw_reply *r)
 {
 	struct sw_port *p = &sw->port[r->out];
@@ -227,7 +227,7 @@ static bool send_reply(struct sw *sw, struct sw_reply *r)
 	return true;
 }
 
-/* Who gives no credits waits alone: the answers behind it go to others. */
+/* A port without credits delays only its own answers. */
 bool sw_reply_flush(struct sw *sw)
 {
 	unsigned int kept = 0, count = sw->reply_count;
@@ -239,7 +239,7 @@ bool sw_reply_flush(struct sw *sw)
 			sw->reply_count--;
 			continue;
 		}
-		/* Swapped, so that the free ones gather at the end; the order of the rest stays. */
+		/* Swapped, so that free entries move to the end; the order of the others stays. */
 		sw->reply_order[i] = sw->reply_order[kept];
 		sw->reply_order[kept++] = slot;
 	}
@@ -366,7 +366,7 @@ void sw_send_trap(struct sw *sw, const struct ib_smp *trap)
 void sw_trap(struct sw *sw, enum ib_notice_type type, enum ib_trap_num num,
 	     const uint8_t details[54])
 {
-	/* a peer that floods the switch with violations does not have it look for traps each time */
+	/* a flood of violations does not run the timer each time */
 	if (ib_sma_trap(&sw->sma, 0, type, num, details, sw_now(sw)))
 		ib_sma_timer(&sw->sma, sw_now(sw));
 }
@@ -380,7 +380,7 @@ void sw_trap_state_change(struct sw *sw)
 	sw_trap(sw, IB_NOTICE_URGENT, IB_TRAP_LINK_STATE_CHANGE, details);
 }
 
-/* Sampling goes by the clock that PortXmitWait goes by. Return: ns until the next. */
+/* Sampling uses the clock of PortXmitWait. Return: ns until the next. */
 static uint64_t pma_timer(struct sw *sw)
 {
 	uint64_t due = ib_pma_deadline(&sw->pma), now = sw_clock(sw);

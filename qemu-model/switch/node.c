@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A switch and the lives of its ports.
+ * A switch; attaching and detaching of its ports.
  */
 #include "switch.h"
 
@@ -138,7 +138,7 @@ __attribute__((format(printf, 2, 3))) static void log_line(struct sw *sw, const 
 	va_end(ap);
 }
 
-/* What is logged is what peers do: whoever flaps must not fill a disk. */
+/* Peers cause the log lines: one that flaps must not fill the disk. */
 static bool log_allowed(struct sw *sw)
 {
 	uint64_t now = host_ns(sw), more = (now - sw->log_ns) / LOG_NS;
@@ -250,7 +250,7 @@ unsigned int sw_pick_port(struct sw *sw, const struct ohca_link_cfg *peer,
 
 	memset(err, 0, sizeof(*err));
 	err->code = OHCA_LINK_E_NOPORT;
-	/* A node that was restarted may be here before its old link was seen dying. */
+	/* A restarted node may connect before the end of its old link is seen. */
 	for (unsigned int i = 1; i <= sw->nports; i++)
 		if (sw->port[i].link && (sw->port[i].peer_guid == key ||
 					 i == peer->want_port))
@@ -281,7 +281,7 @@ unsigned int sw_pick_port(struct sw *sw, const struct ohca_link_cfg *peer,
 			pick = peer->want_port;
 		return pick;
 	}
-	/* The port it had before, else one that nobody had, else any. */
+	/* The peer's previous port, else a port never used, else any free one. */
 	for (unsigned int i = sw->nports; i >= 1; i--)
 		if (!sw->port[i].link && !sw->port[i].reserved)
 			pick = i;

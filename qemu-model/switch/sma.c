@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the switch's subnet management agent (ib/sma.h) asks of it, and tells it.
+ * The switch's side of its subnet management agent (ib/sma.h).
  */
 #include "switch.h"
 

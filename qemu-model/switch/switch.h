@@ -7,10 +7,10 @@
  * lane until the output port's peer has credit for it, and is then copied once, ring
  * to ring. Lanes never wait for each other.
  *
- *	node.c		the switch, its ports' lives
+ *	node.c		the switch, attaching and detaching of its ports
  *	forward.c	data lanes: forwarding tables, arbitration, enforcement
  *	mgmt.c		VL15 and port 0: receiving, sending, traps, timers
- *	sma.c		what the subnet management agent (ib/sma.h) asks for
+ *	sma.c		the operations of the subnet management agent (ib/sma.h)
  *	loop.c		sockets, sleeping
  *	main.c		command line
  */
@@ -55,7 +55,7 @@
 #define SW_STOOD_NS	50000000u	/* between looks: the switch stood still */
 
 /**
- * struct sw_cfg - what a switch is
+ * struct sw_cfg - the configuration of a switch
  * @nports: external ports, 1..254
  * @node_guid: NodeGUID and, for port 0, PortGUID
  * @sys_guid: SystemImageGUID
@@ -91,7 +91,7 @@ struct sw_cfg {
 	void *clock_arg;
 };
 
-/* What is to be done with the frame at the head of a lane. */
+/* The decision on the frame at the head of a lane. */
 enum sw_kind {
 	SW_NONE,		/* no frame, or not looked at yet */
 	SW_DROP,
@@ -230,26 +230,26 @@ struct sw *sw_new(const struct sw_cfg *cfg);
 void sw_free(struct sw *sw);
 
 /**
- * sw_log() - report an event to whoever runs the switch
+ * sw_log() - log an event
  *
- * Some 200 lines at once, then ten a second: the next one after says how many were left out.
+ * Some 200 lines at once, then ten a second: the next line then has the number of lines left out.
  */
 __attribute__((format(printf, 2, 3))) void sw_log(struct sw *sw, const char *fmt, ...);
 
 /**
- * sw_pick_port() - port for a peer that introduced itself
+ * sw_pick_port() - choose a port for a peer
  * @peer: its HELLO
- * @err: why there is none, for the peer's user
+ * @err: the reason if there is none, for the peer's user
  *
  * Return: 1..nports, or 0.
  */
 unsigned int sw_pick_port(struct sw *sw, const struct ohca_link_cfg *peer,
 			  struct ohca_link_err *err);
 
-/** sw_peer_key() - tells peers apart: a channel adapter's PortGUID; a switch has one for all. */
+/** sw_peer_key() - identifies a peer: a channel adapter's PortGUID; one value for all switches. */
 uint64_t sw_peer_key(const struct ohca_link_cfg *peer);
 
-/** sw_link_cfg() - how port @n introduces itself. */
+/** sw_link_cfg() - configuration of port @n's links. */
 void sw_link_cfg(const struct sw *sw, unsigned int n, struct ohca_link_cfg *cfg);
 
 /** sw_attach() - @l becomes port @n's link (owned from here on) and starts training. */
@@ -258,8 +258,8 @@ void sw_attach(struct sw *sw, unsigned int n, struct ohca_link *l);
 /**
  * sw_port_ctrl() - handle the control socket of port @n
  *
- * A peer that flaps faster than we look has its turns with the others: what is left of its
- * events is for the next sw_round(), and no sleep comes before that.
+ * The events of a peer that flaps fast are bounded per call: the rest is handled by the next
+ * sw_round(), before any sleep.
  *
  * Return: false if the link is gone (it was freed).
  */
@@ -272,11 +272,11 @@ bool sw_port_ctrl(struct sw *sw, unsigned int n);
  */
 void sw_port_detach(struct sw *sw, unsigned int n, const char *why);
 
-/** sw_port_changed() - recompute what the data path knows about a port's PortInfo. */
+/** sw_port_changed() - recompute the data path's copy of a port's PortInfo. */
 void sw_port_changed(struct sw *sw, struct sw_port *p);
 
 /**
- * sw_link_effects() - retrain or disable links as Sets that were answered asked
+ * sw_link_effects() - retrain or disable links for Sets that are answered
  *
  * A link whose peer is gone by then is freed.
  */
@@ -296,7 +296,7 @@ static inline struct ib_sl2vl *sw_sl2vl(struct sw *sw, unsigned int in, unsigned
 	return &sw->sl2vl[in * (sw->nports + 1) + out];
 }
 
-/** sw_clock() - the same with them: the host's time, as it passes for a port that waits. */
+/** sw_clock() - the host's time, including those. */
 uint64_t sw_clock(struct sw *sw);
 
 /** sw_print_stats() - counters of all attached ports, one line each, to @file. */
@@ -305,11 +305,11 @@ void sw_print_stats(struct sw *sw, void *file);
 /* ---- forward.c ---- */
 
 /**
- * sw_round() - move what can be moved, once around all ports; wakes peers
+ * sw_round() - move frames, once around all ports; wakes peers
  *
  * Bounded: at most some dozens of frames per port.
  *
- * Return: whether anything moved. If not, nothing can before a link or timer event.
+ * Return: whether a frame moved. If not, none can before a link or timer event.
  */
 bool sw_round(struct sw *sw);
 
@@ -341,27 +341,27 @@ void sw_hoq_discard(struct sw *sw, struct sw_port *out, unsigned int vl);
 /* ---- mgmt.c ---- */
 
 /**
- * sw_vl15_rx() - a VL15 packet came; @data is copied before it is looked at
+ * sw_vl15_rx() - receive a VL15 packet; @data is copied before any check
  *
- * What it asks of links is done by the sw_link_effects() that has to follow.
+ * sw_link_effects() must follow, which changes the links.
  */
 void sw_vl15_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len);
 
 /**
  * sw_count_vl15() - bring VL15Dropped of @p up to date
  *
- * The peer knows what found the port's VL15 buffer full, as long as the link lives.
+ * The peer counts the packets that find the port's VL15 buffer full, while the link exists.
  */
 void sw_count_vl15(struct sw_port *p);
 
 /**
  * sw_pma_port() - state of port @n for the PMA of @ctx, the switch
  *
- * What peers know and what waits is counted up to now.
+ * Updates the counts that peers keep, and waiting times.
  */
 struct ib_pma_port *sw_pma_port(void *ctx, unsigned int n);
 
-/** sw_gsi_rx() - a data packet for port 0 came; @data as above. */
+/** sw_gsi_rx() - receive a data packet for port 0; @data as above. */
 void sw_gsi_rx(struct sw *sw, unsigned int in, const uint8_t *data, size_t len);
 
 /** sw_reply_flush() - send answers of port 0 that wait. Return: whether any left. */
@@ -386,7 +386,7 @@ void sw_send_trap(struct sw *sw, const struct ib_smp *trap);
 void sw_trap_state_change(struct sw *sw);
 
 /**
- * sw_timers() - do what is due: trap repeats, M_Key lease, sampling
+ * sw_timers() - run due timers: trap repeats, M_Key lease, sampling
  * Return: ns until the next, or UINT64_MAX.
  */
 uint64_t sw_timers(struct sw *sw);
