@@ -4,9 +4,12 @@
  *
  * One process has many sessions. A session ends when something is lost: both sides give back
  * all that they have and meet anew. What a loss looks like is known. Anything else ends the
- * program, above all wrong data. STATE tells how far it is: sessions and blocks of both sides.
+ * program, above all wrong data. A file tells how far it is: sessions, blocks, messages.
+ *
+ * alltoall has such a process for each other node, with messages of all kinds. It starts those
+ * again that are killed.
  */
-#include "peer.h"
+#include "kinds.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,11 +19,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#define STATE	"/tmp/endure.state"
 #define PORT	(PEER_PORT + 1)
+#define NODES	8
 #define BLOCK	32768u
 #define SLOTS	8u
 #define PATIENCE_MS	90000	/* for a completion, and for word of a device that is lost */
@@ -44,10 +49,16 @@ struct memory {
 
 static struct memory mem;
 
-/** struct session - one connection and what it consists of; @blocks: verified */
+/**
+ * struct session - one connection and what it consists of
+ * @client: the side that asks
+ * @all: with messages of all kinds
+ * @blocks: that were verified
+ */
 struct session {
-	bool client;
+	bool client, all;
 	int sock;
+	struct kinds k;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
@@ -57,18 +68,19 @@ struct session {
 	uint32_t blocks;
 };
 
-static uint32_t sessions, total;
+static uint32_t sessions, total, messages;
+static char state[64] = "/tmp/endure.state";
 
 static void tell_state(void)
 {
 	static int fd = -1;
-	char text[32];
+	char text[64];
 
 	if (fd < 0)
-		fd = open(STATE, O_WRONLY | O_CREAT, 0644);
-	snprintf(text, sizeof(text), "%10u %10u\n", sessions, total);
+		fd = open(state, O_WRONLY | O_CREAT, 0644);
+	snprintf(text, sizeof(text), "%10u %10u %10u\n", sessions, total, messages);
 	if (pwrite(fd, text, strlen(text), 0) < 0)
-		fail("%s: %s", STATE, strerror(errno));
+		fail("%s: %s", state, strerror(errno));
 }
 
 /* What @what failed with must be what a device says that is lost or not there yet. */
@@ -122,6 +134,12 @@ static enum loss objects(struct session *s)
 	s->qp = ibv_create_qp(s->pd, &init);
 	if (!s->qp)
 		return refused("ibv_create_qp", errno);
+	if (s->all) {
+		int rc = kinds_open(&s->k, s->ctx, s->pd, s->cq);
+
+		if (rc)
+			return refused("kinds_open", rc);
+	}
 	s->me.addr = (uintptr_t)&mem;
 	s->me.rkey = s->mr->rkey;
 	s->me.qpn = s->qp->qp_num;
@@ -164,6 +182,8 @@ static enum loss connected(struct session *s)
 	mem.count = 0;
 	if (!exchange(s, &s->me, &s->you, sizeof(s->me)))
 		return PEER;
+	if (s->all && !exchange(s, &s->k.me, &s->k.you, sizeof(s->k.me)))
+		return PEER;
 	a.qp_state = IBV_QPS_RTR;
 	a.dest_qp_num = s->you.qpn;
 	a.rq_psn = s->you.psn;
@@ -175,6 +195,8 @@ static enum loss connected(struct session *s)
 	if (!rc)
 		rc = ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
 				   IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+	if (!rc && s->all)
+		rc = kinds_connect(&s->k, s->pd, s->you.lid);
 	if (rc)
 		return refused("to RTS", rc);
 	return exchange(s, &ready, &ready, sizeof(ready)) ? NONE : PEER;
@@ -229,6 +251,7 @@ static bool peer_left(struct session *s)
 static enum loss await(struct session *s, uint32_t want)
 {
 	int64_t last = ms_now();
+	unsigned int nap = 50;
 	struct ibv_wc wc;
 
 	for (unsigned int n = 0; want; n++) {
@@ -243,22 +266,29 @@ static enum loss await(struct session *s, uint32_t want)
 		if (got && wc.status)
 			fail("after %u blocks: %s", s->blocks, ibv_wc_status_str(wc.status));
 		if (got) {
-			if (!(want & 1u << wc.wr_id))
-				fail("after %u blocks: %#x is due and %u came", s->blocks, want,
-				     (unsigned int)wc.wr_id);
-			want &= ~(1u << wc.wr_id);
+			uint32_t bit = wc.wr_id < KINDS_GOT ? 1u << wc.wr_id :
+				       kinds_got(&s->k, &wc, s->blocks);
+
+			if (!bit)
+				return device_lost(s, "ibv_post_srq_recv");
+			if (!(want & bit))
+				fail("after %u blocks: %#x is due and %#x came", s->blocks, want,
+				     bit);
+			want &= ~bit;
 			last = ms_now();
 			continue;
 		}
-		if (n % 64)
+		if (n % 16)
 			continue;
 		if (told(s))
 			return DEVICE;
 		if (peer_left(s))
 			return PEER;
 		if (ms_now() - last > PATIENCE_MS)
-			fail("after %u blocks: nothing comes any more, %#x is due", s->blocks, want);
-		usleep(200);
+			fail("after %u blocks: nothing comes any more, %#x is due", s->blocks,
+			     want);
+		usleep(nap);
+		nap = nap < 5000 ? nap * 2 : nap;
 	}
 	return NONE;
 }
@@ -286,7 +316,8 @@ static int request(struct session *s, enum ibv_wr_opcode op, uint64_t id, void *
 
 static enum loss ask(struct session *s)
 {
-	uint32_t i = s->blocks;
+	uint32_t i = s->blocks, want = 1u << WRITTEN | 1u << TOLD | 1u << COUNTED | 1u << BACK |
+				       1u << RECEIVED;
 	enum loss lost;
 
 	fill(mem.src, BLOCK, i);
@@ -298,7 +329,9 @@ static enum loss ask(struct session *s)
 		    offsetof(struct memory, count)) ||
 	    request(s, IBV_WR_RDMA_READ, BACK, mem.dst, BLOCK, offsetof(struct memory, dst)))
 		return device_lost(s, "ibv_post_send");
-	lost = await(s, 1u << WRITTEN | 1u << TOLD | 1u << COUNTED | 1u << BACK | 1u << RECEIVED);
+	if (s->all && kinds_ask(&s->k, i))
+		return device_lost(s, "kinds_ask");
+	lost = await(s, want | (s->all ? KINDS_ASKED : 0));
 	if (lost)
 		return lost;
 	if (mem.before != i)
@@ -312,10 +345,12 @@ static enum loss ask(struct session *s)
 static enum loss answer(struct session *s)
 {
 	uint32_t i = s->blocks;
-	enum loss lost = await(s, 1u << RECEIVED);
+	enum loss lost = await(s, 1u << RECEIVED | (s->all ? KINDS_ANSWERED : 0));
 
 	if (lost)
 		return lost;
+	if (s->all)
+		kinds_loose(&s->k, i);
 	if (mem.heard[i % SLOTS][0] != i)
 		fail("block %u: wrong data, number %u came", i, mem.heard[i % SLOTS][0]);
 	check(mem.dst, BLOCK, i, "what was written");
@@ -336,6 +371,8 @@ static void give_back(struct session *s, enum loss lost)
 {
 	if (lost == DEVICE && (ibv_create_cq(s->ctx, 16, NULL, NULL, 0) || errno != EIO))
 		fail("a CQ of a device that is lost: %s", strerror(errno));
+	if (s->all)
+		kinds_close(&s->k);
 	if (s->qp)
 		given_back(ibv_destroy_qp(s->qp), "ibv_destroy_qp");
 	if (s->cq)
@@ -365,16 +402,19 @@ static void session(struct session *s)
 			break;
 		s->blocks++;
 		total++;
+		/* what this side has asked for, or what has reached it */
+		messages += s->client ? 4 : 1 + (s->all ? 3 : 0);
 		tell_state();
 	}
+	messages += s->k.came;
 	if (s->blocks)
 		printf("session %u: %u blocks, lost %s\n", sessions, s->blocks, losses[lost]);
 	give_back(s, lost);
 }
 
-static int listener(void)
+static int listener(uint16_t port)
 {
-	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(port) };
 	int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
 
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
@@ -383,9 +423,9 @@ static int listener(void)
 	return fd;
 }
 
-static int meet(const char *host)
+static int meet(const char *host, uint16_t port)
 {
-	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(port) };
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	struct hostent *h = gethostbyname(host);
 
@@ -398,10 +438,11 @@ static int meet(const char *host)
 	return -1;
 }
 
-void endure_main(double seconds, const char *host)
+/* Sessions with who is at @port of @host, or comes to it here. */
+static void endure(double seconds, const char *host, uint16_t port, bool all)
 {
 	int64_t end = ms_now() + (int64_t)(seconds * 1000);
-	int listens = host ? -1 : listener(), one = 1;
+	int listens = host ? -1 : listener(port), one = 1;
 	struct timeval patience = { .tv_sec = 20 };
 
 	alarm((unsigned int)seconds + 60);
@@ -409,9 +450,9 @@ void endure_main(double seconds, const char *host)
 	setenv("RDMAV_ALLOW_DISASSOC_DESTROY", "1", 1);
 	tell_state();
 	while (ms_now() < end) {
-		struct session s = { .client = host };
+		struct session s = { .client = host, .all = all };
 
-		s.sock = host ? meet(host) : accept(listens, NULL, NULL);
+		s.sock = host ? meet(host, port) : accept(listens, NULL, NULL);
 		if (s.sock >= 0) {
 			setsockopt(s.sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 			setsockopt(s.sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -420,4 +461,51 @@ void endure_main(double seconds, const char *host)
 		usleep(200000);
 	}
 	printf("%u blocks in %u sessions\n", total, sessions);
+}
+
+void endure_main(double seconds, const char *host)
+{
+	endure(seconds, host, PORT, false);
+}
+
+static pid_t start(double seconds, int node, int other)
+{
+	pid_t pid = fork();
+	char host[16];
+
+	if (pid < 0)
+		fail("fork: %s", strerror(errno));
+	if (pid)
+		return pid;
+	snprintf(host, sizeof(host), "node%d", other);
+	snprintf(state, sizeof(state), "/tmp/endure.state.%d", other);
+	/* the lower number of two listens, at a port for each other one */
+	endure(seconds, other < node ? host : NULL,
+	       (uint16_t)(PORT + (other < node ? node : other)), true);
+	exit(0);
+}
+
+void alltoall_main(double seconds, int node, int nodes)
+{
+	pid_t pids[NODES + 1] = { 0 };
+
+	if (node < 1 || node > nodes || nodes > NODES)
+		fail("node %d of %d", node, nodes);
+	alarm((unsigned int)seconds + 60);
+	for (int other = 1; other <= nodes; other++)
+		if (other != node)
+			pids[other] = start(seconds, node, other);
+	for (;;) {
+		int status, other;
+		pid_t pid = wait(&status);
+
+		if (pid < 0)
+			return;
+		for (other = 1; other <= nodes && pids[other] != pid; other++)
+			;
+		if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && other <= nodes)
+			pids[other] = start(seconds, node, other);
+		else if (status)
+			fail("the process for node %d has ended with %#x", other, status);
+	}
 }

@@ -20,6 +20,7 @@ int main(int argc, char **argv)
 			"       ohca-peer stream SECONDS [HOST]\n"
 			"       ohca-peer until-error SECONDS [HOST]\n"
 			"       ohca-peer endure SECONDS [HOST]\n"
+			"       ohca-peer alltoall SECONDS NODE NODES\n"
 			"       ohca-peer migrate link|driver [HOST]\n"
 			"       ohca-peer movable dmabuf [HOST]\n"
 			"       ohca-peer hostile SCENARIO\n"
@@ -71,6 +72,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "endure")) {
 		endure_main(atof(argv[2]), argv[3]);
+		return 0;
+	}
+	if (!strcmp(argv[1], "alltoall") && argc > 4) {
+		alltoall_main(atof(argv[2]), atoi(argv[3]), atoi(argv[4]));
 		return 0;
 	}
 	if (!strcmp(argv[1], "paged")) {

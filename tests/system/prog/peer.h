@@ -202,6 +202,9 @@ void migrate_main(struct peer *p, const char *how);
 /** endure_main - verified traffic for @seconds with who asks at @host, whatever is lost meanwhile */
 void endure_main(double seconds, const char *host);
 
+/** alltoall_main - the same with all other nodes at once, by all kinds of messages */
+void alltoall_main(double seconds, int node, int nodes);
+
 /** xrc_main - XRC between processes of one node */
 void xrc_main(const char *name);
 

@@ -92,13 +92,14 @@ while [ ! -e disk.stop ]; do
 	where=$(readlink -f /sys/class/block/${{dev#/dev/}})
 	FIO_COMMAND >fio.log 2>&1
 	status=$?
-	! grep -E 'verify: |verify failed|crc32c: ' fio.log ||
-		{{ echo "wrong data"; cat fio.log; exit 1; }}
-	[ $status != 0 ] || break
+	if grep -E 'verify: |verify failed|crc32c: ' fio.log; then
+		echo "wrong data"; cat fio.log; exit 1
+	fi
+	[ ! -e disk.stop ] || break
 	n=0
 	while [ -e "$where" ]; do
 		n=$((n + 1))
-		[ $n -lt 600 ] || {{ cat fio.log; echo "fio failed and the disk is there"; exit 1; }}
+		[ $n -lt 600 ] || {{ cat fio.log; echo "fio failed, the disk is there"; exit 1; }}
 		sleep 0.1
 	done
 	echo "fio ended with $status, the disk is gone"
@@ -110,7 +111,7 @@ cat fio.log
 GO_ON = """
 d=0
 sample() {
-	read -r _ r </tmp/endure.state; read -r t </tmp/ipoib.state
+	read -r _ r _ </tmp/endure.state; read -r t </tmp/ipoib.state
 	for f in /sys/class/block/nvme*n1/stat; do
 		[ -e $f ] && read -r a _ _ _ e _ <$f && now=$((a + e)) && {
 			[ $now -lt ${was:-0} ] || d=$((d + now - ${was:-$now})); was=$now; }
@@ -177,9 +178,9 @@ class Loads:
 
     def memory(self):
         """KiB that the programs of RC and TCP have on both nodes."""
-        rss = ("awk '/VmRSS/ {{print $2}}' "
-               "/proc/$(pgrep -g $(cat {}.pid) -x 'ohca-peer|python3')/status")
-        return [int(self.b.sh(p.node, rss.format(p.file))) for p in self.ends[:4]]
+        text = ("awk '/VmRSS/ {print $2}' "
+                "/proc/$(pgrep -g $(cat %s.pid) -x 'ohca-peer|python3')/status")
+        return [int(self.b.sh(p.node, text % p.file)) for p in self.ends[:4]]
 
     def end(self):
         """Ends them; what they had is given back, and no data was wrong."""
@@ -327,9 +328,12 @@ def rounds(b):
     dice = random.Random(b.run.opt.seed)
     loads, acts = Loads(b), Acts(b, dice)
     b.note(loads.go_on())
+    weights = dict(WEIGHTS)
+    if b.status(2, "[ -e /sys/power/pm_test ]")[0]:
+        del weights["sleep"]
     begin, n, marks, before = time.monotonic(), 0, {1: 0, 2: 0}, None
     while time.monotonic() < begin + b.run.opt.seconds:
-        what = dice.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        what = dice.choices(list(weights), list(weights.values()))[0]
         node = dice.choices((2, 1), (4, 1))[0]
         time.sleep(dice.random() * (2 if b.debug else 1))
         b.note(f"round {n}: {what} of node{node}")

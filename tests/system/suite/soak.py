@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Eight small nodes that all talk to each other, while the rest of the world happens to them
+(tests/campaign).
+
+Each pair of nodes has two processes (ohca-peer alltoall), which move blocks by RC, its atomics and
+READs, through SRQs, XRC, UC and UD, compare them, and meet anew after each loss. Meanwhile links go
+down and up, OpenSM ends, devices are reset, processes are killed, and others lie to uverbs. The
+memory of every process stays as large as it was.
+"""
+import os
+import random
+import re
+import time
+
+from .bring_up import PATIENT, RESTLESS, all_active, start_sm
+from .faults import PCI
+from .harness import Failure, Group, find, need
+from .life import resources, settle
+
+NODES = 8
+LAB = ("-n", str(NODES), "--no-sm", "--memory", "512", PATIENT)
+SETTING = RESTLESS + "\\nsweep_interval 5"
+# What processes may grow by, in KiB: a machine, the switch, the hub of the management network,
+# OpenSM, one that talks
+BOUNDS = {"node": 16384, "switch": 4096, "hub": 4096, "opensm": 8192, "ohca-peer": 1024}
+SHARE = 0.3     # of the time, after which memory is looked at for the first time
+
+
+def prepare(b):
+    """All nodes on a fabric that is swept often."""
+    if not b.state.get("soak"):
+        start_sm(b, setting=SETTING)
+        all_active(b, 60)
+        b.state["soak"] = b.state["fabric"] = True
+
+
+GROUP = Group("soak", LAB, prepare=prepare, campaign=True)
+GROUPS = [GROUP]
+
+
+def private(pid):
+    """KiB of a process's own memory, without code that was made at run time (TCG's)."""
+    total, code = 0, False
+    with open(f"/proc/{pid}/smaps", encoding="ascii", errors="replace") as f:
+        for line in f:
+            if m := re.match(r"[0-9a-f]+-[0-9a-f]+ (\S+) ", line):
+                code = "x" in m[1]
+            elif line.startswith("Anonymous:") and not code:
+                total += int(line.split()[1])
+    return total
+
+
+def memory(b):
+    """KiB of every process: by name."""
+    sizes = {vm.name: private(vm.process.pid) for vm in b.lab.vms}
+    sizes |= {p.what: private(p.pid) for p in b.lab.helpers}
+    for node in range(1, NODES + 1):
+        text = b.sh(node, "for p in $(pgrep -x 'ohca-peer|opensm'); do "
+                          "echo $(cat /proc/$p/comm) $(awk '/^VmRSS/ {print $2}' /proc/$p/status); "
+                          "done", 60)
+        for name, size in re.findall(r"^(ohca-peer|opensm) (\d+)$", text, re.M):
+            key = f"{name} of node{node}"
+            sizes[key] = max(sizes.get(key, 0), int(size))
+    return sizes
+
+
+def moved(b, node):
+    """Blocks that each process of a node has verified, and messages of all."""
+    text = b.sh(node, "cat /tmp/endure.state.*", 60)
+    rows = [[int(x) for x in line.split()] for line in text.splitlines()]
+    return [row[1] for row in rows], sum(row[2] for row in rows)
+
+
+def go_on(b, limit):
+    """Waits until all processes of all nodes have verified more blocks."""
+    end = time.monotonic() + limit * b.slow
+    before = {k: moved(b, k)[0] for k in range(1, NODES + 1)}
+    left = set(before)
+    while left:
+        for node in sorted(left):
+            now = moved(b, node)[0]
+            # a process that was killed begins with 0
+            if len(now) == NODES - 1 and all(x not in (0, y) for x, y in zip(now, before[node])):
+                left.remove(node)
+        if left and time.monotonic() > end:
+            raise Failure(f"no blocks between nodes: {[(k, moved(b, k)) for k in left]}", "time")
+
+
+def flap(b, node, dice):
+    """A link goes down and up, at the switch."""
+    port = find(r"LocalPort:\.*(\d+)", b.sh(node, "smpquery -D nodeinfo 0,1", 60))
+    by = 1 if node != 1 else 2
+    b.sh(by, f"ibportstate -D 0,1 {port} disable >/dev/null && sleep {dice.choice((0.1, 1, 5))} && "
+             f"ibportstate -D 0,1 {port} enable >/dev/null", 90)
+
+
+def manager(b, _node, _dice):
+    """OpenSM is killed; a new one comes."""
+    b.sh(1, "pkill -KILL -x opensm", status=None)
+    start_sm(b, setting=SETTING)
+
+
+def reset(b, node, _dice):
+    """A device is reset, unless OpenSM is at its port."""
+    if node != 1:
+        b.sh(node, f"d={PCI}; echo flr >$d/reset_method && echo 1 >$d/reset", 60)
+
+
+def kill(b, node, dice):
+    """One or all processes that talk to other nodes are killed, and started again."""
+    b.sh(node, f"pgrep -x ohca-peer | tail -n +2 | shuf -n {dice.choice((1, NODES))} | "
+               "xargs -r kill -KILL")
+
+
+def lie(b, node, dice):
+    """A process without rights lies to uverbs."""
+    text = b.sh(node, f"/share/ohca-liar {dice.randrange(1 << 20)} 150", 120)
+    need(int(find(r"(\d+) calls", text)) > 0, text)
+
+
+ACTS = (flap, flap, manager, reset, reset, kill, kill, lie)
+
+
+@GROUP.test(timeout=86400, says="lost its fabric")
+def alltoall(b):
+    """Everything at once for --seconds."""
+    seconds, dice = b.run.opt.seconds, random.Random(b.run.opt.seed)
+    nodes = range(1, NODES + 1)
+    idle = {k: resources(b, k) for k in nodes}
+    ends = [b.background(k, f"/share/ohca-peer alltoall 80000 {k} {NODES}") for k in nodes]
+    go_on(b, 120)
+    begin, n, before = time.monotonic(), 0, None
+    while time.monotonic() < begin + seconds:
+        act, node = dice.choice(ACTS), dice.choice(nodes)
+        b.note(f"act {n}: {act.__name__} of node{node}")
+        try:
+            act(b, node, dice)
+            all_active(b, 60)
+            go_on(b, 60)
+        except Failure as e:
+            raise Failure(f"act {n}, {act.__name__} of node{node}: {e}", e.kind) from None
+        for p in ends:
+            p.verdict()
+        for k in nodes:
+            b.kernel_said(k)
+        n += 1
+        if before is None and time.monotonic() > begin + SHARE * seconds:
+            before = memory(b)
+            b.note(f"memory: {before}")
+    after = memory(b)
+    b.note(f"memory: {after}")
+    grown = {k: (before[k], after[k]) for k in after if k in before and after[k] - before[k] >
+             next(v for name, v in BOUNDS.items() if k.startswith(name))}
+    need(not grown, f"processes have grown, KiB: {grown}")
+    messages = sum(moved(b, k)[1] for k in nodes)
+    for p in ends:
+        p.finish()
+    for k in nodes:
+        settle(b, k, idle[k])
+    b.peer("verify rc")
+    b.note(f"{n} acts, {[p.node for p in ends]}")
+    print(f"campaign: {messages} messages", flush=True)
