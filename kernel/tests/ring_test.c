@@ -172,6 +172,28 @@ static void rq_too_long(struct kunit *test)
 	ohca_test_end(dev);
 }
 
+/* The device claims that a datagram was a WRITE, of which the buffer need not have the length. */
+static void datagram_too_long(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 2);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 9, 2);
+	struct ohca_hw_cqe *e = ohca_buf_at(&cq->buf, OHCA_CQ_RING_OFFSET);
+	struct ib_wc wc;
+	u32 i;
+
+	for (i = 0; i < 2; i++) {
+		qp->ibqp.qp_type = i ? IB_QPT_UD : IB_QPT_RC;
+		KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, 1, 7));
+		put_cqe(cq, i, 9, 0, i, 1);
+		e[i].opcode = cpu_to_le32(IB_WC_RECV_RDMA_WITH_IMM);
+		KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+		KUNIT_EXPECT_EQ(test, i ? IB_WC_LOC_LEN_ERR : IB_WC_SUCCESS, wc.status);
+		KUNIT_EXPECT_EQ(test, i ? IB_WC_RECV : IB_WC_RECV_RDMA_WITH_IMM, wc.opcode);
+	}
+	ohca_test_end(dev);
+}
+
 /* CQEs that make no sense are dropped, counted, and harm nothing. */
 static void hostile_cqes(struct kunit *test)
 {
@@ -644,6 +666,7 @@ static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(sq_doorbell),
 	KUNIT_CASE(rq_in_order),
 	KUNIT_CASE(rq_too_long),
+	KUNIT_CASE(datagram_too_long),
 	KUNIT_CASE(hostile_cqes),
 	KUNIT_CASE(endless_cq),
 	KUNIT_CASE(srq_any_order),
