@@ -320,14 +320,16 @@ static void ohca_teardown(struct ohca_dev *dev)
 
 /*
  * Saves the function's configuration, once, while the function is known to respond: reads of a
- * function that was removed or has lost its power return all ones.
+ * function that was removed or has lost its power return all ones. Without the configuration no
+ * later recovery can restore the function. Returns 0, or -ENOMEM.
  */
-static void ohca_save_config(struct ohca_function *fn)
+static int ohca_save_config(struct ohca_function *fn)
 {
 	if (fn->config)
-		return;
+		return 0;
 	pci_save_state(fn->pdev);
 	fn->config = pci_store_saved_state(fn->pdev);
+	return fn->config ? 0 : -ENOMEM;
 }
 
 /**
@@ -370,7 +372,9 @@ int ohca_attach(struct ohca_function *fn)
 	if (ret)
 		goto err;
 	dev->fatal = false;
-	ohca_save_config(fn);
+	ret = ohca_save_config(fn);
+	if (ret)
+		goto err;
 	ret = ohca_aq_init(dev);
 	if (ret)
 		goto err;
