@@ -7,7 +7,6 @@ READs, through SRQs, XRC, UC and UD, compare them, and meet anew after each loss
 down and up, OpenSM ends, devices are reset, processes are killed, and others lie to uverbs. The
 memory of every process stays as large as it was.
 """
-import os
 import random
 import re
 import time
