@@ -5,10 +5,11 @@ Device memory, sharing, fork, domains, kinds of memory, kernel verbs.
 """
 import re
 
-from .bring_up import fabric
+from .bring_up import all_active, fabric
 from .campaigns import lie
 from .harness import Group, need, tail
 from .life import resources
+from .no_memory import BIND, NOT_BOUND, TO_BIND, TRACES, UNBIND, function_of, starve, words
 
 GROUP = Group("local", ("-n", "1", "--no-sm"), prepare=fabric)
 GROUPS = [GROUP]
@@ -57,6 +58,22 @@ def lies(b):
     _, writes = lie(b, 1, 1, 1500, 150)
     need(writes > 0, "no call by write()")
     need("objects outlived" in b.sh(1, "/share/ohca-peer local share", 60), "share")
+
+
+@GROUP.test(debug="only", timeout=90, reports=TRACES)
+def starved(b):
+    """Allocations of the driver's probe fail: a slice of the campaign."""
+    b.state["function"] = function_of(b, 1)
+    idle = resources(b, 1)
+    bind, unbound = words(b, TO_BIND), words(b, NOT_BOUND)
+    b.sh(1, words(b, UNBIND))
+    need(starve(b, 1, bind, unbound, "--depth=10", seconds=4) > 3, "few allocations failed")
+    # whoever restores the configuration later cannot do without it
+    need(starve(b, 1, bind, unbound, "--code=pci_store_saved_state", "--must", seconds=60) == 1,
+         "the configuration is saved without memory")
+    b.sh(1, words(b, BIND), 60)
+    all_active(b)
+    need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
 
 
 # The last one: DMA API debugging, too, has no memory once, and is off then.

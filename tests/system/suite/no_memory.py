@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every allocation fails once: of the driver, of what it calls and of what calls it."""
+import re
+import shlex
+
+from .bring_up import PAIR, all_active
+from .faults import CTRL, PCI, SAID
+from .harness import DEV, Group, find
+from .life import resources, settle
+from .storage import NQN, exported
+from .tools import port_of, switch_lid
+
+# The kernel says of each failure where it was: that is much.
+LAB = (*PAIR, "--append", "log_buf_len=16M", "--append", "iomem=relaxed")
+KINDS = ("failslab", "fail_page_alloc")
+SHARE = "/share/debug"
+
+# In scenarios: {function}, {port} and {switch} are those of node 2.
+DRIVER = "/sys/bus/pci/drivers/ohca"
+TO_BIND, TO_UNBIND = f"{DRIVER}/bind={{function}}", f"{DRIVER}/unbind={{function}}"
+BIND, UNBIND = f"echo {{function}} >{DRIVER}/bind", f"echo {{function}} >{DRIVER}/unbind"
+BOUND = f"[ -e {DRIVER}/{{function}} ]"
+REBIND = f"! {BOUND} || {UNBIND}; {BIND}"
+NOT_BOUND = f"! {BOUND} || {UNBIND}"
+LOADED = "[ -e /sys/module/ohca ]"
+# within SECONDS CONDITION: whether it becomes true in time.
+WITHIN = """within() {
+	end=$(($(date +%s) + $1)); shift
+	until eval "$*"; do [ $(date +%s) -lt $end ] || return 1; sleep 0.1; done
+}
+"""
+THERE = f"[ -e /sys/class/infiniband/{DEV}/ports/1/state ]"
+CARRIER = '[ "$(cat /sys/class/net/ib0/carrier 2>/dev/null)" = 1 ]'
+NUMBER = f"stat -L -c %i /sys/class/infiniband/{DEV}/ports"
+POKE = f"""python3 -c 'import ctypes, mmap, os
+f = os.open("/sys/bus/pci/devices/{{function}}/resource0", os.O_RDWR)
+ctypes.c_uint32.from_buffer(mmap.mmap(f, 4096), {CTRL}).value = 1'
+"""
+# Node 1 takes the link of node 2 down and up for who asks it to.
+ASKED = """python3 -c '
+import socket, subprocess
+s = socket.create_server(("", %d))
+while True:
+    c, _ = s.accept()
+    subprocess.run(["ibportstate", "{switch}", "{port}", "reset"], check=False)
+    c.close()'"""
+ASKED_PORT = 18700
+BOUNCE = f"bash -c 'cat </dev/tcp/node1/{ASKED_PORT}'"
+# What says where a failure was, and warnings of who needs much memory at once.
+TRACES = "Call Trace"
+
+
+def ready(b):
+    """The fabric with a disk on it."""
+    exported(b)
+    if "port" not in b.state:
+        b.state.update(port=port_of(b, 2), switch=switch_lid(b), function=function_of(b, 2))
+
+
+def function_of(b, node):
+    """The name of a node's PCI function."""
+    return b.sh(node, f"basename {PCI}").strip()
+
+
+def words(b, script):
+    """A scenario's script for this lab."""
+    return re.sub(r"\{(function|port|switch)\}", lambda m: str(b.state[m[1]]), script)
+
+
+def starve(b, node, do, undo, *options, seconds):
+    """Runs prog/starve.py in a node; returns how many allocations failed."""
+    argv = [f"--seconds={seconds}", *options, do, undo]
+    text = b.sh(node, "python3 /share/starve.py " + shlex.join(argv), seconds + 400)
+    return int(find(r"^(\d+) of .* allocations failed", text))
+
+
+GROUP = Group("memory", LAB, prepare=ready, campaign=True)
+GROUPS = [GROUP]
+SCENARIOS = []
+FAILED = {}     # by scenario and kind
+
+
+def scenario(name, do, undo, *options, before="true", after="true", reports=TRACES):
+    """A test: each allocation that do needs fails once, in an order at random, in its share of
+    the time. After a failure there is no device, or all that do makes, or what undo undoes; at
+    the end all works.
+    """
+    SCENARIOS.append(name)
+
+    @GROUP.test(name=name, timeout=86400, debug="only", reports=reports)
+    def _(b):
+        idle = resources(b, 2)
+        if name == "events":
+            b.background(1, words(b, ASKED % ASKED_PORT), f"ss -ltn | grep -q :{ASKED_PORT}")
+        b.sh(2, words(b, WITHIN + before), 90)
+        share = b.run.opt.seconds / len(SCENARIOS) / len(KINDS)
+        for kind in KINDS:
+            FAILED[name, kind] = starve(b, 2, words(b, do), words(b, undo), f"--kind={kind}",
+                                        f"--seed={b.run.opt.seed}", *options, seconds=share)
+        b.sh(2, words(b, WITHIN + after), 90)
+        all_active(b, 60)
+        settle(b, 2, idle)
+        b.peer("verify rc")
+        b.sh(2, "ping -c 3 -i 0.2 node1-ib", 30)
+        print(f"campaign: {sum(FAILED.values())} failed allocations", flush=True)
+
+
+# The first by calls near the driver, which are few; the other by all of what ib_core does then.
+scenario("probe", TO_BIND, NOT_BOUND, "--depth=14", before=UNBIND, after=BIND)
+scenario("register", TO_BIND, NOT_BOUND, before=UNBIND, after=BIND)
+scenario("remove", TO_UNBIND, f"{BOUND} || {BIND}", after="")
+scenario("load", "modprobe ohca", f"! {LOADED} || modprobe -r ohca", "--code=do_init_module",
+         "--depth=14", before="modprobe -r ohca", after="modprobe ohca")
+scenario("reset", f"{WITHIN}echo 1 >/sys/bus/pci/devices/{{function}}/reset; within 20 '{THERE}'",
+         THERE, "--depth=14", before="echo flr >/sys/bus/pci/devices/{function}/reset_method")
+# Each failure is an attempt, and there are five until the function is bound anew.
+scenario("recover", f"{WITHIN}was=$({NUMBER})\n{POKE}"
+         f"within 20 '{THERE} && [ $({NUMBER}) != '$was' ]'", REBIND, "--depth=14",
+         reports=f"{TRACES}|{SAID}")
+for _mode in ("datagram", "connected"):
+    scenario(f"ipoib_{_mode}", f"{WITHIN}echo {_mode} >/sys/class/net/ib0/mode; "
+             f"ip link set ib0 up && within 10 '{CARRIER}' && ping -c 1 -w 10 node1-ib",
+             "ip link set ib0 down", before="ip link set ib0 down",
+             after="echo datagram >/sys/class/net/ib0/mode; ip link set ib0 up")
+scenario("nvme", f"{WITHIN}nvme connect -t rdma -n {NQN} -a 10.77.0.1 -s 4420 -i 2 && "
+         "within 10 '[ -b /dev/nvme0n1 ]'",
+         f"nvme disconnect -n {NQN}; [ ! -e /dev/nvme0n1 ]")
+scenario("cm", "rping -c -a node1-ib -C 1", "true")
+scenario("kernel_verbs", f"insmod {SHARE}/ohca_verbs_test.ko",
+         "! [ -e /sys/module/ohca_verbs_test ] || rmmod ohca_verbs_test")
+scenario("mad", "smpquery -D nodeinfo 0 && smpquery nodeinfo {switch} && perfquery", "true")
+# An event that is lost for want of memory leaves IPoIB without a carrier until the next one.
+scenario("events", BOUNCE,
+         f"{WITHIN}within 10 '{CARRIER}' || {{ {BOUNCE}; within 20 '{CARRIER}'; }}")
+scenario("odp", "/share/ohca-peer paged odp", "true")
