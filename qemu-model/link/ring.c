@@ -34,9 +34,6 @@ struct ohca_link *link_new(const struct shm_map *map, bool listener, unsigned in
 	l->other = &map->ctl->side[!tx];
 	l->vls = vls;
 	l->shift = shift;
-	l->sock = -1;
-	l->my_wake = -1;
-	l->peer_wake = -1;
 	l->state.phys = 3;
 	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++) {
 		l->tx[vl].lane = map->lane[tx][vl];

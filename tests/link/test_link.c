@@ -4,6 +4,7 @@
  */
 #include "pair.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -29,15 +30,50 @@ static const char *in_dir(const char *name)
 	return path;
 }
 
+/* Mappings of links' memory, with this access (NULL: any). */
+static unsigned int mappings(const char *access)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+	unsigned int n = 0;
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, "memfd:ohca-link") && (!access || strstr(line, access));
+	fclose(f);
+	return n;
+}
+
+static unsigned int open_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static unsigned int fds_before;
+
 static int make_dir(void **state)
 {
 	(void)state;
+	fds_before = open_fds();
 	return mkdtemp(dir) ? 0 : -1;
 }
 
+/* All that links had is given back, also by those that failed. */
 static int remove_dir(void **state)
 {
 	(void)state;
+	if (open_fds() != fds_before || mappings(NULL)) {
+		print_error("%u descriptors instead of %u, %u mappings\n", open_fds(), fds_before,
+			    mappings(NULL));
+		return -1;
+	}
 	return rmdir(dir);
 }
 
@@ -135,30 +171,18 @@ static void test_defaults(void **state)
 	assert_string_equal(c.desc, "");
 }
 
-static unsigned int mappings(void)
-{
-	FILE *f = fopen("/proc/self/maps", "r");
-	char line[512];
-	unsigned int n = 0;
-
-	assert_non_null(f);
-	while (fgets(line, sizeof(line), f))
-		n += !!strstr(line, "memfd:");
-	fclose(f);
-	return n;
-}
-
 /* Frames as long as there can be, lanes as many as there are, and what is counted of them. */
 static void test_bounds(void **state)
 {
-	const unsigned int before = mappings();
 	struct ohca_link_stats a, b;
 	struct ohca_link_frame f;
 	struct pair p;
 
 	(void)state;
 	assert_int_equal(pair_up(&p, 15, 0), 0);
-	assert_true(mappings() > before);
+	/* two ends, of two directions each: written is one */
+	assert_int_equal(mappings("-w-s"), 0);
+	assert_true(mappings("r--s") > 0);
 	for (unsigned int vl = 0; vl < 16; vl++) {
 		assert_null(ohca_link_tx_begin(p.a, vl, OHCA_LINK_MIN_FRAME - 1));
 		assert_true(send_one(p.a, vl, OHCA_LINK_MIN_FRAME, (uint8_t)vl));
@@ -198,7 +222,35 @@ static void test_bounds(void **state)
 	assert_int_equal(ohca_link_rx_pending(p.a), 0);
 	assert_null(ohca_link_tx_begin(p.a, 0, 64));
 	pair_free(&p);
-	assert_int_equal(mappings(), before);
+	assert_int_equal(mappings(NULL), 0);
+
+	/* the size is a matter of the protocol */
+	assert_int_equal(shm_size(1, 0), 458752);
+	assert_int_equal(shm_size(15, 6), 252313600);
+}
+
+static void test_bad_vls(void **state)
+{
+	struct ohca_link_err ea, eb;
+	struct ohca_link_cfg ca, cb;
+	struct pair p;
+
+	(void)state;
+	ohca_link_cfg_init(&ca);
+	for (unsigned int vls = 0; vls < 18; vls++) {
+		bool ok = vls == 1 || vls == 2 || vls == 4 || vls == 8 || vls == 15;
+
+		cb = ca;
+		cb.vl_cap = (uint8_t)vls;
+		memset(&eb, 0xff, sizeof(eb));
+		assert_int_equal(pair_meet(&p, &ca, &cb, &ea, &eb), ok ? 0 : -1);
+		if (!ok) {
+			assert_int_equal(eb.code, OHCA_LINK_E_CONFIG);
+			assert_int_equal(eb.sys, 0);
+			assert_int_equal(eb.text[sizeof(eb.text) - 1], 0);
+		}
+		pair_free(&p);
+	}
 }
 
 static void test_hello_no_common_shift(void **state)
@@ -450,6 +502,9 @@ static void test_train(void **state)
 	phy.speed_ext_en = 1;
 	assert_int_equal(ohca_link_train(p.a, &phy), 0);
 	assert_false(ohca_link_is_up(p.a));
+	ohca_link_get_state(p.a, &st);
+	assert_false(st.up);
+	assert_true(st.width == 0 && st.speed == 0 && st.speed_ext == 0 && st.phys == 2);
 	assert_null(ohca_link_tx_begin(p.a, 0, 100));
 	assert_true(send_one(p.b, 1, 200, 2));		/* B does not know yet */
 	drain(p.a, &ua, &da);
@@ -1388,6 +1443,7 @@ int main(void)
 		cmocka_unit_test(test_hello),
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_bad_vls),
 		cmocka_unit_test(test_hello_no_common_shift),
 		cmocka_unit_test(test_hello_bad),
 		cmocka_unit_test(test_timeout),
