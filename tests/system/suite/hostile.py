@@ -17,17 +17,17 @@ SCENARIOS = {
 
 
 class Neighbour:
-    """Verified traffic between the nodes for as long as a 'with' lasts, at least."""
+    """Verified traffic between two nodes for as long as a 'with' lasts, at least."""
 
-    def __init__(self, bench, seconds):
-        self.b, self.seconds = bench, seconds
+    def __init__(self, bench, seconds, on=(1, 2)):
+        self.b, self.seconds, self.on = bench, seconds, on
         self.error = self.blocks = None
 
     def _run(self):
         try:
             command = f"/share/ohca-peer stream {self.seconds}"
-            status, s_out, c_out = self.b.lab.pair(command, f"{command} node1", PEER_PORT,
-                                                   90 * self.b.slow)
+            status, s_out, c_out = self.b.lab.pair(command, f"{command} node{self.on[0]}",
+                                                   PEER_PORT, 90 * self.b.slow, self.on)
             if status:
                 raise Failure(f"neighbour: {tail(c_out)} / {tail(s_out)}")
             self.blocks = int(find(r"moved (\d+) blocks", c_out))
