@@ -477,8 +477,8 @@ int ohca_cmd_modify_device(struct ohca_cmd *c)
 int ohca_cmd_modify_port(struct ohca_cmd *c)
 {
 	const struct ohca_cmd_modify_port *cmd = &c->aqe.modify_port;
-	const uint32_t settable = (c->e->cfg.smp_off ? 0 : IB_CAP_SM) | IB_CAP_CM | IB_CAP_SNMP | IB_CAP_DEVICE_MGMT |
-				  IB_CAP_VENDOR_CLASS;
+	const uint32_t settable = (c->e->cfg.smp_off ? 0 : IB_CAP_SM) | IB_CAP_CM | IB_CAP_SNMP |
+				  IB_CAP_DEVICE_MGMT | IB_CAP_VENDOR_CLASS;
 	uint32_t set = ohca_le32(cmd->set_caps), clr = ohca_le32(cmd->clr_caps);
 	struct ohca_sma *sma = &c->e->mad->sma;
 
