@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ICRC by zlib's CRC-32, VCRC and LPCRC by eight tables; see crc.h. */
+/* ICRC by zlib's CRC-32, VCRC by eight tables; see crc.h. */
 #include <zlib.h>
 
 #include "crc.h"

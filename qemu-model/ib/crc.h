@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Invariant, variant and link packet CRCs (IBTA volume 1, 7.8, 7.9.4).
+ * Invariant and variant CRCs (IBTA volume 1, 7.8).
  *
  * Pure functions. Tables are constant data, so there is nothing to initialize
  * and any thread may call.

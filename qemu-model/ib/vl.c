@@ -1,26 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Flow control packets, SL to VL defaults and the VL arbiter; see vl.h. */
-#include "crc.h"
+/* SL to VL defaults and the VL arbiter; see vl.h. */
 #include "vl.h"
-
-void ib_fc_pack(const struct ib_fc_pkt *fc, uint8_t p[IB_FC_PKT_LEN])
-{
-	ib_put_be16(p, (uint16_t)(fc->op << 12 | (fc->fctbs & 0xfff)));
-	ib_put_be16(p + 2, (uint16_t)(fc->vl << 12 | (fc->fccl & 0xfff)));
-	/* The LPCRC (7.9.4.4) is the VCRC's function of the first 4 bytes. */
-	ib_vcrc_put(p + 4, ib_vcrc(p, 4));
-}
-
-int ib_fc_unpack(const uint8_t p[IB_FC_PKT_LEN], struct ib_fc_pkt *fc)
-{
-	uint16_t a = ib_get_be16(p), b = ib_get_be16(p + 2);
-
-	fc->op = (uint8_t)(a >> 12);
-	fc->fctbs = a & 0xfff;
-	fc->vl = (uint8_t)(b >> 12);
-	fc->fccl = b & 0xfff;
-	return ib_vcrc(p, 4) == ib_vcrc_get(p + 4) ? 0 : -1;
-}
 
 void ib_sl2vl_init(struct ib_sl2vl *t, unsigned int nvls)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Virtual lanes: credit arithmetic (IBTA volume 1, 7.9), SL to VL mapping (7.6.6)
- * and the VL arbiter (7.6.9). Pure functions on state that the caller owns.
+ * Virtual lanes: SL to VL mapping (IBTA volume 1, 7.6.6) and the VL arbiter (7.6.9). Pure
+ * functions on state that the caller owns. Credits (7.9) are the link's (link/ring.c).
  */
 #ifndef OHCA_IB_VL_H
 #define OHCA_IB_VL_H
@@ -12,99 +12,6 @@
 #define IB_NUM_SLS		16u
 #define IB_MGMT_VL		15u
 #define IB_SL2VL_DROP		15u	/* SLtoVL result that means "discard" */
-
-/* ---- flow control ---- */
-
-#define IB_FC_BLOCK_SHIFT	6u	/* one credit is 64 bytes */
-#define IB_FC_MOD		4096u
-#define IB_FC_WINDOW		2048u
-#define IB_FC_PKT_LEN		6u
-#define IB_FC_OP_NORMAL		0u
-#define IB_FC_OP_INIT		1u
-
-/**
- * struct ib_fc_tx - transmit side of one data VL
- * @fctbs: blocks sent since link initialization, modulo 4096
- * @fccl: credit limit last received from the peer, modulo 4096
- */
-struct ib_fc_tx {
-	uint16_t fctbs;
-	uint16_t fccl;
-};
-
-/**
- * struct ib_fc_rx - receive side of one data VL
- * @abr: adjusted blocks received, modulo 4096
- */
-struct ib_fc_rx {
-	uint16_t abr;
-};
-
-/** ib_fc_blocks() - credits that a packet with LRH.PktLen @words consumes (LRH..VCRC). */
-static inline uint32_t ib_fc_blocks(uint32_t words)
-{
-	return (4u * words + 2u + 63u) >> IB_FC_BLOCK_SHIFT;
-}
-
-/** ib_fc_can_send() - enough credit for @blocks more blocks (7.9.4.3). */
-static inline bool ib_fc_can_send(const struct ib_fc_tx *t, uint32_t blocks)
-{
-	return ((t->fccl - (t->fctbs + blocks)) & (IB_FC_MOD - 1)) <= IB_FC_WINDOW;
-}
-
-/** ib_fc_credits() - blocks that may be sent now, 0..2048. */
-static inline uint32_t ib_fc_credits(const struct ib_fc_tx *t)
-{
-	uint32_t d = (uint32_t)(t->fccl - t->fctbs) & (IB_FC_MOD - 1);
-
-	return d <= IB_FC_WINDOW ? d : 0;
-}
-
-/** ib_fc_sent() - account @blocks just sent. */
-static inline void ib_fc_sent(struct ib_fc_tx *t, uint32_t blocks)
-{
-	t->fctbs = (uint16_t)((t->fctbs + blocks) & (IB_FC_MOD - 1));
-}
-
-/** ib_fc_rx_fccl() - take the credit limit of a received flow control packet. */
-static inline void ib_fc_rx_fccl(struct ib_fc_tx *t, uint16_t fccl)
-{
-	t->fccl = fccl & (IB_FC_MOD - 1);
-}
-
-/** ib_fc_received() - account @blocks just received. */
-static inline void ib_fc_received(struct ib_fc_rx *r, uint32_t blocks)
-{
-	r->abr = (uint16_t)((r->abr + blocks) & (IB_FC_MOD - 1));
-}
-
-/** ib_fc_rx_fctbs() - resynchronize with the FCTBS of a received flow control packet. */
-static inline void ib_fc_rx_fctbs(struct ib_fc_rx *r, uint16_t fctbs)
-{
-	r->abr = fctbs & (IB_FC_MOD - 1);
-}
-
-/** ib_fc_fccl() - credit limit to advertise with @free_blocks of buffer free. */
-static inline uint16_t ib_fc_fccl(const struct ib_fc_rx *r, uint32_t free_blocks)
-{
-	if (free_blocks > IB_FC_WINDOW)
-		free_blocks = IB_FC_WINDOW;
-	return (uint16_t)((r->abr + free_blocks) & (IB_FC_MOD - 1));
-}
-
-/** struct ib_fc_pkt - a decoded flow control packet. */
-struct ib_fc_pkt {
-	uint8_t op;
-	uint8_t vl;
-	uint16_t fctbs;
-	uint16_t fccl;
-};
-
-/** ib_fc_pack() - write the 6 bytes of a flow control packet, with LPCRC. */
-void ib_fc_pack(const struct ib_fc_pkt *fc, uint8_t p[IB_FC_PKT_LEN]);
-
-/** ib_fc_unpack() - read a flow control packet. Return: 0, or -1 if the LPCRC is wrong. */
-int ib_fc_unpack(const uint8_t p[IB_FC_PKT_LEN], struct ib_fc_pkt *fc);
 
 /* ---- SL to VL ---- */
 

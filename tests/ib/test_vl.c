@@ -1,58 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Credits, SL to VL, the arbiter, rates. */
+/* SL to VL, the arbiter, rates. */
 #include "cm.h"
 
 #include "ib/rate.h"
 #include "ib/vl.h"
-
-static void credits(void **st)
-{
-	(void)st;
-	/* Around the modulus: 2048 blocks may always be outstanding, never 2049. */
-	for (uint32_t start = 0; start < 3 * IB_FC_MOD; start += 7) {
-		struct ib_fc_rx r = { (uint16_t)(start % IB_FC_MOD) };
-		struct ib_fc_tx t = { r.abr, 0 };
-
-		ib_fc_rx_fccl(&t, ib_fc_fccl(&r, 5000));
-		assert_int_equal(ib_fc_credits(&t), 2048);
-		assert_true(ib_fc_can_send(&t, 2048));
-		assert_false(ib_fc_can_send(&t, 2049));
-		ib_fc_sent(&t, 2048);
-		assert_int_equal(ib_fc_credits(&t), 0);
-		assert_false(ib_fc_can_send(&t, 1));
-		ib_fc_received(&r, 2048);
-		ib_fc_rx_fccl(&t, ib_fc_fccl(&r, 1));
-		assert_true(ib_fc_can_send(&t, 1));
-		assert_false(ib_fc_can_send(&t, 2));
-		/* A lost packet costs credit until FCTBS resynchronizes. */
-		ib_fc_sent(&t, 1);
-		ib_fc_rx_fccl(&t, ib_fc_fccl(&r, 0));
-		assert_int_equal(ib_fc_credits(&t), 0);
-		ib_fc_rx_fctbs(&r, t.fctbs);
-		ib_fc_rx_fccl(&t, ib_fc_fccl(&r, 1));
-		assert_int_equal(ib_fc_credits(&t), 1);
-	}
-	assert_int_equal(ib_fc_blocks(72), 5);		/* 290 bytes */
-	assert_int_equal(ib_fc_blocks(15), 1);		/* 62 bytes */
-	assert_int_equal(ib_fc_blocks(16), 2);		/* 66 bytes */
-}
-
-static void fc_packets(void **st)
-{
-	struct ib_fc_pkt a = { IB_FC_OP_INIT, 9, 0xabc, 0x123 }, b;
-	uint8_t p[IB_FC_PKT_LEN];
-
-	(void)st;
-	ib_fc_pack(&a, p);
-	assert_int_equal(ib_get_be32(p), 0x1abc9123);
-	assert_int_equal(ib_fc_unpack(p, &b), 0);
-	assert_memory_equal(&a, &b, sizeof(a));
-	for (unsigned int bit = 0; bit < 48; bit++) {
-		p[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		assert_int_equal(ib_fc_unpack(p, &b), -1);
-		p[bit / 8] ^= (uint8_t)(1 << bit % 8);
-	}
-}
 
 static void sl_to_vl(void **st)
 {
@@ -203,8 +154,6 @@ static void rates(void **st)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(credits),
-		cmocka_unit_test(fc_packets),
 		cmocka_unit_test(sl_to_vl),
 		cmocka_unit_test(arbiter),
 		cmocka_unit_test(rates),
