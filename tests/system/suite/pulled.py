@@ -10,7 +10,7 @@ import random
 import re
 import time
 
-from .bring_up import RESTLESS, all_active, start_sm, stop_sm
+from .bring_up import RESTLESS, all_active, start_sm
 from .faults import AQ_DB, CTRL, LAB, MASTER, MEMORY, PCI, SAID, clear_command, poke
 from .harness import DEV, Failure, Group, need, tail, until
 from .klog import REPORT
@@ -342,8 +342,8 @@ def rounds(b):
             getattr(acts, what)(node)
             acted = time.monotonic()
             if node == 1 and what not in ("link", "switch", "manager"):
-                stop_sm(b)  # its port is another one now
-                start_sm(b, setting=SETTING)
+                # its port is another one now; one that waits for answers ends after minutes
+                acts.manager(node)
             all_active(b, 60)
             active = time.monotonic()
             text = loads.go_on()
