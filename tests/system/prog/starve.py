@@ -31,23 +31,20 @@ DEBUGGING = ("kmemleak_object", "kmemleak_scan_area", "debug_objects_cache")
 DMA_DEBUGGING = "add_dma_entry"
 
 
-def code_of(*names):
-    """Addresses, from and to, of each module's code or function of the kernel."""
+def code_of(name):
+    """Addresses, from and to, of a module's code or of a function of the kernel."""
     with open("/proc/kallsyms", encoding="ascii") as f:
         lines = [line.split() for line in f]
     code = sorted((int(x[0], 16), x[2], x[3:]) for x in lines if x[1] in "tT")
-    result = []
-    for name in names:
-        found = [i for i, (_, symbol, where) in enumerate(code)
-                 if where == [f"[{name}]"] or not where and
-                 (symbol == name or symbol.startswith(f"{name}.") and ".cold" not in symbol)]
-        if not found:
-            sys.exit(f"no code of {name}")
-        if code[found[0]][2]:   # a module's code has its pages for itself
-            result.append((code[found[0]][0], (code[found[-1]][0] | 4095) + 1))
-        else:
-            result.append((code[found[0]][0], code[found[0] + 1][0]))
-    return result
+    found = [i for i, (_, symbol, where) in enumerate(code)
+             if where == [f"[{name}]"] or not where and
+             (symbol == name or symbol.startswith(f"{name}.") and ".cold" not in symbol)]
+    if not found:
+        sys.exit(f"no code of {name}")
+    first, last = found[0], found[-1]
+    if code[first][2]:   # a module's code has its pages for itself
+        return code[first][0], (code[last][0] | 4095) + 1
+    return code[first][0], code[first + 1][0]
 
 
 def write(path, value):
@@ -61,7 +58,7 @@ class Injection:
 
     def __init__(self, opt):
         self.name, self.verbose = opt.kind, opt.verbose
-        self.where, self.but = code_of(opt.code, DMA_DEBUGGING)
+        self.where, self.but = code_of(opt.code), code_of(DMA_DEBUGGING)
         # what the kernel has counted, by this program or the one before
         self.file = f"/run/starve-{self.name}"
         self.count = 0
