@@ -575,6 +575,7 @@ static void stop_refused(struct kunit *test)
 		mutex_init(&qp->mutex);
 		qp->user = user;
 		ohca_fatal_init(f->dev);
+		ohca_flush_init(f->dev);
 		f->dev->pdev->error_state = pci_channel_io_perm_failure;
 		writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
 		f->refuse = OHCA_ADMIN_NO_RESOURCE;

@@ -5,7 +5,7 @@ Device memory, sharing, fork, domains, kinds of memory, kernel verbs.
 """
 import re
 
-from .bring_up import all_active, fabric
+from .bring_up import all_active, fabric, start_sm, stop_sm
 from .campaigns import lie
 from .harness import Group, need, tail
 from .life import resources
@@ -66,12 +66,14 @@ def starved(b):
     b.state["function"] = function_of(b, 1)
     idle = resources(b, 1)
     bind, unbound = words(b, TO_BIND), words(b, NOT_BOUND)
+    stop_sm(b)
     b.sh(1, words(b, UNBIND))
     need(starve(b, 1, bind, unbound, "--depth=10", seconds=4) > 3, "few allocations failed")
     # whoever restores the configuration later cannot do without it
     need(starve(b, 1, bind, unbound, "--code=pci_store_saved_state", "--must", seconds=60) == 1,
          "the configuration is saved without memory")
     b.sh(1, words(b, BIND), 60)
+    start_sm(b)
     all_active(b)
     need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
 
