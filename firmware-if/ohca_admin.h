@@ -161,7 +161,7 @@ struct ohca_cmd_mad_ifc {
 };
 
 #define OHCA_MAD_IFC_HAS_WC		OHCA_BIT(0)
-#define OHCA_MAD_IFC_IGNORE_MKEY	OHCA_BIT(1)	/* a Get only; the M_Key is not told */
+#define OHCA_MAD_IFC_IGNORE_MKEY	OHCA_BIT(1)	/* Get only; no M_Key in the response */
 
 /** struct ohca_hw_mad_in_wc - what the work completion said of a received MAD */
 struct ohca_hw_mad_in_wc {

@@ -76,8 +76,8 @@ static bool ohca_op_is_teardown(u8 op)
  *
  * Any context. A consumer, above all a process, can request attributes that only the device
  * checks, can exhaust resources, and can use an object that another consumer destroys. The device
- * does not refuse the driver's own objects; it knows every opcode that the driver sends, and all
- * memory in its commands is accessible.
+ * does not refuse the objects that the driver creates for itself; it knows every opcode that the
+ * driver sends, and all memory in its commands is accessible.
  * Return: true if a consumer can.
  */
 VISIBLE_IF_KUNIT bool ohca_aq_expected(u8 op, u8 status)

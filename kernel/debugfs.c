@@ -3,7 +3,7 @@
  * The state of the device and its queues, for debugging:
  * /sys/kernel/debug/ohca/<PCI address>/{device,aq,eq,cq,qp,srq}. The first line of a file
  * names its columns. "hw" columns are the device's own view; they are "-" if the device is dead
- * or of a version without QUERY_CONTEXT.
+ * or does not have the feature QUERY_CONTEXT.
  *
  * A reader holds a reference of the object that it prints. Removing the directory waits for
  * readers; it is removed before the objects.

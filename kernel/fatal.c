@@ -97,7 +97,7 @@ static void ohca_health_work(struct work_struct *work)
 		queue_delayed_work(system_wq, &dev->health, OHCA_HEALTH_PERIOD);
 }
 
-/** ohca_fatal_init - prepare what is this file's; with ohca_flush_init(), before any command */
+/** ohca_fatal_init - initialize the lock and the health work; before any command */
 void ohca_fatal_init(struct ohca_dev *dev)
 {
 	mutex_init(&dev->fatal_lock);

@@ -254,8 +254,8 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 	if (ret)
 		return ERR_PTR(ret);
 	/*
-	 * Device memory cannot be changed, and on-demand paging regions (neither has a umem) and
-	 * dma-buf regions are registered again; pinned memory stays pinned.
+	 * Regions of device memory or with on-demand paging (neither has a umem) and of a dma-buf
+	 * are not changed: the consumer registers another one. Pinned memory stays pinned.
 	 */
 	if (!mr->umem || mr->umem->is_dmabuf || access & IB_ACCESS_ON_DEMAND)
 		return ERR_PTR(-EOPNOTSUPP);

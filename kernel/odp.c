@@ -108,7 +108,7 @@ static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, 
 		mutex_unlock(&umem->umem_mutex);
 		if (ret)
 			break;
-		/* a prefetch may skip the page */
+		/* no access waits for this, so it may end early */
 		if (!fault && fatal_signal_pending(current)) {
 			ret = -EINTR;
 			break;
@@ -477,7 +477,7 @@ struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vir
 	p->populate = implicit ? ohca_odp_populate_implicit : ohca_odp_populate;
 	mr = ohca_paged_register(p, ibpd, access);
 	if (!IS_ERR(mr)) {
-		/* UD drops a datagram whose page is missing. Other pages can fault later. */
+		/* UD drops a datagram whose page is missing; a page that stays unset faults later */
 		if (!implicit)
 			ohca_odp_populate(p, start, length, OHCA_WANT_PRESENT);
 		return mr;

@@ -99,7 +99,7 @@ static bool ohca_sq_complete(struct ohca_sq *sq, u32 pos, struct ib_wc *wc)
 	return true;
 }
 
-/* Bounds byte_len by the bytes posted, since a consumer relies on it. */
+/* Fails a receive of more bytes than were posted, since a consumer relies on byte_len. */
 static void ohca_check_len(struct ib_wc *wc, u32 posted)
 {
 	if (wc->opcode == IB_WC_RECV && wc->status == IB_WC_SUCCESS && wc->byte_len > posted)
@@ -177,7 +177,7 @@ static bool ohca_wqe_pos(const struct ohca_qp *qp, const struct ohca_hw_cqe *cqe
 	return ohca_qp_has(qp, OHCA_FEATURE_QP_RESIZE) || idx <= mask;
 }
 
-/* Whether a receive may be of a WRITE, whose length says nothing of the buffer that was posted. */
+/* Whether a receive may be of a WRITE, whose length is not bounded by the posted buffer. */
 static bool ohca_qp_takes_writes(const struct ohca_qp *qp)
 {
 	return qp->ibqp.qp_type == IB_QPT_RC || qp->ibqp.qp_type == IB_QPT_UC;

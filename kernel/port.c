@@ -199,7 +199,7 @@ out:
 	return ret;
 }
 
-/* Returns the GID prefix of PortInfo. Under the port's lock. */
+/* Reads the GID prefix of PortInfo into the cache. Under the port's lock. */
 static int ohca_read_prefix(struct ohca_dev *dev, u32 port)
 {
 	struct ohca_port *p = &dev->ports[port - 1];
@@ -216,7 +216,7 @@ static int ohca_read_prefix(struct ohca_dev *dev, u32 port)
 	return 0;
 }
 
-/* Returns a block of GUIDs of GUIDInfo. Under the port's lock. */
+/* Reads a block of GUIDInfo into the cache. Under the port's lock. */
 static int ohca_read_guids(struct ohca_dev *dev, u32 port, u16 block)
 {
 	struct ohca_port *p = &dev->ports[port - 1];

@@ -2,10 +2,10 @@
 /*
  * The graph of a fabric: nodes, ports, and which port is cabled to which.
  *
- * Two flat arrays hold all of it; a node or a port is an index. What most nodes never have, or
- * have all alike, lies elsewhere: forwarding tables grow as far as a subnet manager writes them,
- * and P_Key, SLtoVLMapping and VLArbitration tables are interned (pool.h). So a host costs some
- * hundred bytes, and a subnet of 49,151 LIDs fits into a small process.
+ * Two flat arrays hold all of it; a node or a port is an index. Data that most nodes do not have,
+ * or that is equal in most of them, is stored elsewhere: forwarding tables grow as far as a subnet
+ * manager writes them, and P_Key, SLtoVLMapping and VLArbitration tables are interned (pool.h). So
+ * a host costs some hundred bytes, and a subnet of 49,151 LIDs fits into a small process.
  *
  * A graph is filled in with fab_add_node() and fab_cable(), by a topology file or a generator,
  * and then sealed: fab_seal() makes the PortInfo of every port and trains the links. Owner
@@ -107,7 +107,7 @@ struct fab_desc {
  * struct fab - a fabric
  * @node: [@nodes]
  * @desc: [@nodes]
- * @port: [@ports]; the first belongs to nobody
+ * @port: [@ports]; the first, FAB_NO_PORT, is not used
  * @sw: [@switches]
  * @by_guid: nodes by NodeGUID
  */
@@ -163,7 +163,7 @@ bool fab_seal(struct fab *f);
 /** fab_find_guid() - node with NodeGUID @guid, or FAB_NONE */
 uint32_t fab_find_guid(const struct fab *f, uint64_t guid);
 
-/** fab_made_guid() - NodeGUID number @n, from 1, of a node that brings none; @n below 2^24 */
+/** fab_made_guid() - NodeGUID number @n, from 1, for a node without its own; @n below 2^24 */
 static inline uint64_t fab_made_guid(enum ib_node_type type, uint32_t n)
 {
 	return 0x5254000000000000ull | (uint64_t)type << 40 | (uint64_t)n << 8;

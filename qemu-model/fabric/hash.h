@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A hash table of 32-bit indices into an array of the caller, who knows what they stand for.
+ * A hash table of 32-bit indices into an array of the caller, which compares keys (fab_hash_eq).
  * Open addressing; an entry keeps its hash, so that growing and deleting need no keys.
  */
 #ifndef OHCA_FABRIC_HASH_H
@@ -52,7 +52,7 @@ uint32_t fab_hash_find(const struct fab_hash *h, uint32_t hash, fab_hash_eq eq, 
 /** fab_hash_add() - add @index, which is not there yet. Return: false if out of memory. */
 bool fab_hash_add(struct fab_hash *h, uint32_t hash, uint32_t index);
 
-/** fab_hash_del() - take @index out, which is there */
+/** fab_hash_del() - remove @index, which is there */
 void fab_hash_del(struct fab_hash *h, uint32_t hash, uint32_t index);
 
 /** fab_hash_free() - free the slots; the table is empty */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Interned tables: equal ones lie in memory once. A P_Key table, an SLtoVLMappingTable or a
- * VLArbitrationTable is the same at most ports of a fabric; whoever changes one gets another
+ * Interned tables: equal tables are stored once. A P_Key table, an SLtoVLMappingTable or a
+ * VLArbitrationTable is the same at most ports of a fabric; a changed table has another
  * index. References are counted. Owner thread only.
  */
 #ifndef OHCA_FABRIC_POOL_H
@@ -49,7 +49,7 @@ static inline void fab_pool_ref(struct fab_pool *p, uint32_t i)
 	p->ref[i]++;
 }
 
-/** fab_pool_put() - give a reference to table @i back */
+/** fab_pool_put() - drop a reference to table @i */
 void fab_pool_put(struct fab_pool *p, uint32_t i);
 
 /** fab_pool_at() - table @i; valid until the next fab_pool_get(), and not to be written to */

@@ -92,7 +92,7 @@ static void connect_all(struct topo *t, uint32_t *at)
 	}
 }
 
-/* ---- values that nobody shares ------------------------------------------------- */
+/* ---- values that must be unique ------------------------------------------------ */
 
 static bool guid_is(const void *ctx, uint32_t index, const void *key)
 {
@@ -151,7 +151,7 @@ static void check_lids(struct topo *t)
 
 /* ---- parts --------------------------------------------------------------------- */
 
-/* Mark all nodes that hang together with @start. Return: how many. @stack: [nodes] */
+/* Mark all nodes that are connected to @start. Return: how many. @stack: [nodes] */
 static uint32_t walk(const struct fab *f, uint32_t start, uint32_t part, uint32_t *part_of,
 		     uint32_t *stack)
 {

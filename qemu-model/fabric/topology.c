@@ -211,7 +211,7 @@ uint32_t topo_find(const struct topo *t, const struct topo_name *id)
 	return fab_hash_find(&t->by_id, fab_hash_bytes(id->p, id->len), id_is, t, id);
 }
 
-/* Of a node without a line for it: the name is S-, H- or R- and the GUID, or it is made up. */
+/* GUID of a node without an attribute for it: from a name S-, H- or R- and GUID, else generated. */
 static uint64_t guid_of(struct topo *t, enum ib_node_type type, const struct topo_name *id)
 {
 	struct cur c = { id->p + 2, id->p + id->len };
@@ -292,7 +292,7 @@ static bool new_node(struct topo *t, enum ib_node_type type, unsigned int nports
 full:
 	topo_error(t, t->line, "too large: %u nodes and %u ports are possible, or memory is short",
 		   FAB_MAX_NODES, FAB_MAX_PORTS);
-	t->errors += MAX_ERRORS;	/* nothing of the rest would be right */
+	t->errors += MAX_ERRORS;	/* later errors would only follow from this one */
 	return false;
 }
 

@@ -389,7 +389,7 @@ static enum ib_mkey_verdict check_mkeys(const struct req *r, unsigned int *bad)
 	enum ib_mkey_verdict all = IB_MKEY_OK;
 	unsigned int about = r->end_num;
 
-	/* a driver may read without the key, which is not told */
+	/* without the M_Key a driver may only read, and the response does not have it */
 	if (r->in->ignore_mkey && !r->in->from_wire && r->out->hdr.method == IB_METHOD_GET)
 		return IB_MKEY_OK_HIDE;
 	if (!r->s->si && ib_be16(r->out->hdr.attr_id) == IB_SMP_ATTR_PORT_INFO &&

@@ -130,7 +130,7 @@ struct ib_sma {
  * @port: by this port
  * @from_wire: in a packet for QP0; false: handed in by the driver, which has done the directed
  *	route's hop rules itself
- * @ignore_mkey: a Get needs no M_Key, and is not told it (driver only)
+ * @ignore_mkey: a Get needs no M_Key, and its response does not have it (driver only)
  * @slid: LRH.SLID, for trap 256
  * @now_ns: time
  */

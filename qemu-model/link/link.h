@@ -416,7 +416,7 @@ void ohca_link_tx_commit_vcrc(struct ohca_link *l, unsigned int vl, size_t len,
 			      uint16_t flags, uint16_t vcrc);
 
 /**
- * ohca_link_tx_credits() - credits of the peer on @vl now; a hint
+ * ohca_link_tx_credits() - credits, in blocks, that the peer grants on @vl now; a hint
  * @l: the link
  * @vl: lane
  *

@@ -622,7 +622,7 @@ static void ohca_set_deaf(Object *obj, bool value, Error **errp)
     qatomic_set(&OHCA(obj)->deaf, value);
 }
 
-/* Of those with a number that may be set while the VM runs: where it is kept. */
+/* Properties that may be set while the VM runs; @offset: in OhcaState */
 static void ohca_get_number(Object *obj, Visitor *v, const char *name,
                             void *offset, Error **errp)
 {

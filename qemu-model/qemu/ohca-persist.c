@@ -163,7 +163,8 @@ void ohca_persist_init(OhcaState *s)
 }
 
 /**
- * ohca_persist_exit: the object is freed, which every job has held; BQL
+ * ohca_persist_exit: delete the bottom half; no job is left, since each holds a
+ * reference to the device; BQL
  */
 void ohca_persist_exit(OhcaState *s)
 {

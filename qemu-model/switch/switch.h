@@ -296,7 +296,7 @@ static inline struct ib_sl2vl *sw_sl2vl(struct sw *sw, unsigned int in, unsigned
 	return &sw->sl2vl[in * (sw->nports + 1) + out];
 }
 
-/** sw_clock() - the host's time, including those. */
+/** sw_clock() - CLOCK_MONOTONIC in ns, with the times that sw_now() leaves out. */
 uint64_t sw_clock(struct sw *sw);
 
 /** sw_print_stats() - counters of all attached ports, one line each, to @file. */

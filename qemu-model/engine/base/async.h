@@ -18,7 +18,7 @@ struct ohca_async {
 	uint32_t pending : 24, port : 8;
 };
 
-/* Called when the object is created, and when it is destroyed: its events are dropped then. */
+/* Called when the object is created. */
 static inline void ohca_async_init(struct ohca_async *a, uint32_t handle, unsigned int port)
 {
 	ohca_list_init(&a->link);
@@ -27,6 +27,7 @@ static inline void ohca_async_init(struct ohca_async *a, uint32_t handle, unsign
 	a->port = (uint8_t)port;
 }
 
+/* Drops the object's deferred events; called at the latest when it is destroyed. */
 static inline void ohca_async_forget(struct ohca_async *a)
 {
 	ohca_list_del(&a->link);

@@ -82,7 +82,7 @@ uint64_t ohca_lie_in_register(ohca_engine *e, uint64_t v)
 
 /* ---- entries ---------------------------------------------------------------------- */
 
-/* A field that says what has become of the WQE, not which it is. */
+/* Changes a field with the result of the WQE; the fields that identify the WQE stay. */
 static void lie_in_result(ohca_engine *e, struct ohca_hw_cqe *cqe)
 {
 	struct {
@@ -104,7 +104,7 @@ static void lie_in_result(ohca_engine *e, struct ohca_hw_cqe *cqe)
 	ohca_lies_change(e, field[i].at, field[i].len);
 }
 
-/* Not to be taken for a WQE that is outstanding, whichever queue is looked at. */
+/* Changes the entry so that it names no outstanding WQE of any queue. */
 static void lie_in_place(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
 {
 	uint32_t far = FAR << ohca_lies_number(e, 8);
@@ -114,7 +114,7 @@ static void lie_in_place(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
 		cqe->wr_id = ohca_to_le64(ohca_le64(cqe->wr_id) | far);
 }
 
-/* Which WQE it is: one that there is not, or one that was complete before. */
+/* Changes the entry so that it names a WQE that does not exist, or that is complete already. */
 static bool lie_in_name(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
 {
 	uint32_t v = (uint32_t)ohca_lies_number(e, 1ull << 32);
@@ -167,7 +167,7 @@ const void *ohca_lie_in_mbox(ohca_engine *e, void *copy, const void *buf, size_t
 	return copy;
 }
 
-/* Whether a command that says it is done must be: the driver frees memory, or waits for it. */
+/* Whether the driver relies on the success of a command: it then frees memory, or waits. */
 static bool is_relied_on(uint8_t opcode)
 {
 	switch (opcode) {
@@ -200,7 +200,7 @@ static bool is_relied_on(uint8_t opcode)
 	}
 }
 
-/* Whether a command that says it is refused must be: the driver frees what it had offered. */
+/* Whether the driver relies on the refusal of a command: it then frees the new memory. */
 static bool moves(uint8_t opcode)
 {
 	return opcode == OHCA_CMD_RESIZE_CQ || opcode == OHCA_CMD_RESIZE_SRQ ||

@@ -61,7 +61,7 @@ int ohca_cmd_query_device(struct ohca_cmd *c)
 		/* a target is a responder of RC that takes WQEs of SRQs only */
 		if (ohca_feature(e, OHCA_FEATURE_XRC))
 			a.odp_xrc = a.odp_rc & ~OHCA_ODP_CAP_RECV;
-		/* a message whose page is missing at the peer is lost: RC only */
+		/* receives only with RC: a UC or UD message whose page is missing is lost */
 		a.odp_uc = OHCA_ODP_CAP_SEND;
 		a.odp_ud = OHCA_ODP_CAP_SEND;
 		a.log_max_faults = OHCA_LOG_MAX_FAULTS;

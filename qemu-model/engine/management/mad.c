@@ -376,8 +376,8 @@ static void reply(ohca_engine *e, unsigned int port, const struct ib_pkt_info *p
 }
 
 /*
- * The agent has checked the M_Key of a request. Software need not know it: other ports have the
- * same one, and a manager's question goes to every port that claims to have a manager.
+ * Removes the M_Key of a request, which the agent has checked. Software must not learn it: other
+ * ports have the same one, and a manager sends SMInfo requests to every port with IsSM.
  */
 static void hide_mkey(uint8_t *mad)
 {

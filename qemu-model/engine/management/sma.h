@@ -120,7 +120,7 @@ struct ohca_sma {
  * @port: from 0
  * @from_wire: received in a packet for QP0; false: handed in by the driver, which has
  *	done the directed route's hop rules itself
- * @ignore_mkey: a Get needs no M_Key, and is not told it (driver only)
+ * @ignore_mkey: a Get needs no M_Key, and its response does not have it (driver only)
  * @slid: LRH.SLID, for trap 256
  * @now_ns: engine time
  */

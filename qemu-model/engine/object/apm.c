@@ -4,8 +4,8 @@
  * the three states of it.
  *
  * MIGRATED: there is no alternate path to migrate to. Every packet has MigReq set.
- * REARM: the driver has loaded an alternate path. Packets have MigReq clear; the first such
- * packet from the peer with MigReq clear makes the QP ARMED.
+ * REARM: the driver has loaded an alternate path. Packets have MigReq clear; the first packet
+ * with MigReq clear from the peer, which has then loaded one, too, makes the QP ARMED.
  * ARMED: the alternate path becomes the primary one when the retries of the primary path
  * are exhausted, when a packet with MigReq set arrives over it, or on MODIFY_QP. The QP is
  * MIGRATED then, and has no alternate path until the driver loads another one.

@@ -105,7 +105,7 @@ static int page_set(ohca_engine *e, struct ohca_odp *o, uint64_t index, uint64_t
  * Invalidate the pages [first, last] below @n, where @base is the first page of @n. Visits only
  * present entries; recursion is as deep as the table. Without @all it ends with the step, and
  * the next step starts again: entries that are cleared are not visited again. Return: whether @n
- * was empty, and is freed.
+ * became empty, and is freed.
  */
 static bool node_clear(ohca_engine *e, struct ohca_odp_node *n, unsigned int level, uint64_t base,
 		       uint64_t first, uint64_t last, bool all)

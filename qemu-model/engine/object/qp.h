@@ -99,7 +99,7 @@ static inline bool ohca_qp_datagram(const struct ohca_qp *qp)
 
 /* QP by its number on the wire at a port (0 and 1 are the port's SMI and GSI) */
 struct ohca_qp *ohca_qp_by_wire(ohca_engine *e, unsigned int port, uint32_t qpn);
-/* QP 0 or 1 of a port for what the agents leave to software. NULL: there is none that may have it */
+/* QP 0 or 1 of a port, for MADs that the agents do not handle. NULL: none, or QP 0 with smp_off */
 struct ohca_qp *ohca_qp_of_software(ohca_engine *e, unsigned int port, uint32_t qpn);
 /* Move to ERR because of an error. @ev: asynchronous event to raise, or 0. Calls
  * ohca_xp_state(); safe to call from the transport at any point of packet handling. */

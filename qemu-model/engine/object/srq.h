@@ -43,7 +43,8 @@ static inline struct ohca_srq *ohca_srq_get(ohca_engine *e, uint32_t srqn)
 	return srqn < e->max_srq ? e->srq[srqn] : NULL;
 }
 
-/* The SRQ's doorbell was rung: process it, and set the event index */
+/* The SRQ's doorbell was rung: set the event index, so that no further one is needed, and
+ * execute list operations */
 void ohca_srq_kick(ohca_engine *e, struct ohca_srq *srq);
 /* Free the object at destroy or reset; nothing refers to it. */
 void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq);

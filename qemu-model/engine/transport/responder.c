@@ -233,7 +233,7 @@ static void tagged_part(const struct ohca_xport *xp, const struct ohca_rxpkt *p,
 	const struct ohca_rwqe *r = xp->rwqe;
 
 	if (r->use == OHCA_USE_EAGER && p->i.op->flags & IB_OPF_START) {
-		/* less than a header arrives only if a requester repeats another message */
+		/* less than a header arrives only if a requester repeats a packet with other data */
 		*data += OHCA_TMH_LEN;
 		*n = *n > OHCA_TMH_LEN ? *n - OHCA_TMH_LEN : 0;
 	} else if (r->use == OHCA_USE_RNDV) {
@@ -320,10 +320,10 @@ static struct verdict begin_write(ohca_engine *e, struct ohca_qp *qp, const stru
 }
 
 /*
- * A WRITE with immediate data has no access. Its receive WQE completes with Local Access Error,
- * whose only use this is (11.6.2), and the flushed WQEs follow it. Only a packet with the
- * immediate data takes a WQE; a longer message is refused at its first packet, without a WQE. A UC
- * message is always dropped.
+ * The access of a WRITE with immediate data is refused. Its receive WQE completes with Local
+ * Access Error, whose only use this is (11.6.2), and the flushed WQEs follow it. Only a packet
+ * with the immediate data takes a WQE; a longer message is refused at its first packet, without a
+ * WQE. A UC message is always dropped.
  */
 static void imm_refused(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 			struct verdict *v)

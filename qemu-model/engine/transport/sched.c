@@ -3,7 +3,7 @@
  * The scheduler: which QP sends next.
  *
  * A QP is on one list: active (it may have something to do), one of the wait lists (it
- * waits for credits, room in the loop, a page or its static rate), or none.
+ * waits for credits, room in the loop, a fault slot or its static rate), or none.
  * Active QPs take turns of OHCA_QUANTUM packets. If those of several lanes of a port have
  * something to send, the port's VL arbiter says which lane sends each packet.
  */

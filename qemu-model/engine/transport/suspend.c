@@ -3,9 +3,9 @@
  * Waiting for pages.
  *
  * A requester stops at the WQE that needs the page, to send from it or to write a response
- * there; in the second case it repeats the request. A responder answers a request with an
- * RNR NAK and executes the repeated request, so that it keeps no state and later requests
- * do not overtake it; READ responses stop at the packet.
+ * there; in the second case it repeats the request. A responder treats a request as if no
+ * receive WQE were posted, of RC with an RNR NAK, and executes the repeated request, so that
+ * it keeps no state and later requests do not overtake it; READ responses stop at the packet.
  */
 #include "engine/object/fault.h"
 #include "engine/object/to_transport.h"
