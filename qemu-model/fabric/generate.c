@@ -80,6 +80,8 @@ static bool fits(struct gen *g, uint64_t hosts, uint64_t switches, uint64_t port
 			    (unsigned long long)hosts, (unsigned long long)switches, MAX_LIDS);
 	if (hosts + switches * (ports + 1) >= FAB_MAX_PORTS)
 		return fail(g, "more than %u ports", FAB_MAX_PORTS);
+	if (!switches || !ports)
+		return fail(g, "a fabric needs a switch, and a switch needs a port");
 	return true;
 }
 
@@ -183,12 +185,8 @@ static void grid(struct gen *g, const uint64_t dim[3], uint64_t each, const char
 
 	for (unsigned int d = 0; d < 3; d++)
 		ports += dim[d] > 2 ? 2 : dim[d] - 1;
-	if (!fits(g, n * each, n, ports) || !n)
+	if (!fits(g, n * each, n, ports))
 		return;
-	if (!ports) {
-		fail(g, "one switch without a host has no port");
-		return;
-	}
 	add_hosts(g, (uint32_t)(n * each));
 	first = g->f->nodes;
 	for (uint32_t i = 1; i <= n; i++)
@@ -260,6 +258,10 @@ static void dragonfly_plus(struct gen *g)
 	const uint64_t down = (uint64_t)l + groups - 1;
 	uint32_t leaf, spine;
 
+	if (!l || !s) {
+		fail(g, "a group needs a leaf and a spine");
+		return;
+	}
 	if (!fits(g, (uint64_t)groups * l * p, (uint64_t)groups * (l + s),
 		  down > s + p ? down : s + p))
 		return;

@@ -82,7 +82,7 @@ static bool number(struct cur *c, unsigned int base, uint64_t max, uint64_t *v)
 	for (*v = 0; c->p < c->end && (unsigned int)digit(*c->p) < base; c->p++) {
 		unsigned int d = (unsigned int)digit(*c->p);
 
-		if (*v > (max - d) / base)
+		if (d > max || *v > (max - d) / base)
 			return false;
 		*v = *v * base + d;
 	}
@@ -168,7 +168,7 @@ static bool comment(struct topo *t, struct cur *c, struct cur *before, struct to
 	return true;
 }
 
-/* The number that follows @word somewhere in @c, or 0. */
+/* The number that follows @word somewhere in @c, UINT32_MAX if it is larger; 0: there is none. */
 static uint32_t number_after(struct cur c, const char *word)
 {
 	uint64_t v;
@@ -177,7 +177,9 @@ static uint32_t number_after(struct cur c, const char *word)
 		if ((c.p > begin && c.p[-1] != ' ') || !take_word(&c, word))
 			continue;
 		skip_space(&c);
-		return number(&c, 10, 0xffff, &v) ? (uint32_t)v : 0;
+		if (c.p == c.end || *c.p < '0' || *c.p > '9')
+			return 0;
+		return number(&c, 10, UINT32_MAX, &v) ? (uint32_t)v : UINT32_MAX;
 	}
 	return 0;
 }
@@ -493,7 +495,8 @@ static bool attribute(struct topo *t, struct cur *c)
 			       *was.p == 'c' ? IB_NODE_CHANNEL_ADAPTER : IB_NODE_ROUTER_DEVICE;
 		ok = a->has_guid = hex(c, UINT64_MAX, &a->guid) && a->guid;
 		if (ok && *was.p == 's' && take(c, '('))
-			ok = a->has_port0 = hex(c, UINT64_MAX, &a->port0_guid) && take(c, ')');
+			ok = a->has_port0 = hex(c, UINT64_MAX, &a->port0_guid) &&
+					    a->port0_guid && take(c, ')');
 	} else if (take_word(c, "width=")) {
 		ok = value(c, 31, &v);
 		t->width = (uint8_t)v;

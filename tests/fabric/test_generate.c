@@ -149,6 +149,8 @@ static void refused(void **st)
 		"starr:1", "fat-tree:5", "fat-tree:0", "fat-tree:36,1", "fat-tree:36,4",
 		"fat-tree:60,3", "fat-tree:256", "torus:3x3x3x3", "torus:x", "torus:2x", "torus:1x1,0",
 		"ring:0", "ring:40000,2", "dragonfly:2,1", "dragonfly:200,200,200", "dragonfly+:0,1,1,1",
+		"torus:3x0", "torus:3x0x2,1", "dragonfly:1,0,0", "dragonfly+:1,0,1,1",
+		"dragonfly+:2,1,0,1", "rails:1,0", "rails:1,32,0",
 		"rails:3", "rails:200", "random:1", "random:1,0", "random:1,10,1",
 		"ring:99999999999999999999",
 	};
