@@ -361,7 +361,7 @@ int ohca_attach(struct ohca_function *fn)
 	ohca_fatal_init(dev);
 	ohca_flush_init(dev);
 	ohca_ports_init(dev);
-	dev->fatal = true;	/* no reset before the device is identified */
+	dev->fatal = true;	/* no reset before the device is identified, which resets it */
 
 	ret = -ENOMEM;
 	dev->regs = pci_iomap(pdev, OHCA_BAR_CTRL, OHCA_CTRL_BAR_SIZE);
@@ -371,10 +371,10 @@ int ohca_attach(struct ohca_function *fn)
 	ret = ohca_identify(dev);
 	if (ret)
 		goto err;
-	dev->fatal = false;
 	ret = ohca_save_config(fn);
 	if (ret)
 		goto err;
+	dev->fatal = false;	/* ohca_halt() uses the admin queue from here on */
 	ret = ohca_aq_init(dev);
 	if (ret)
 		goto err;
