@@ -16,7 +16,7 @@ REPORT = re.compile(
     r"suspicious RCU|sleeping function called|DMA-API: (?!preallocated|debugging)|"
     r"kmemleak: \d+ new|ODEBUG|soft lockup|detected stall|list_(add|del) corruption|"
     r"refcount_t|unexpected fatal signal|segfault at|invalid opcode|Kernel panic|"
-    r"bad unlock balance|held lock freed|stack-protector|"
+    r"bad unlock balance|held lock freed|non-static key|stack-protector|"
     r"ohca .*(fatal|timed out|gone|refused)|invalid context|Call Trace")
 # What lockdep says of an order of locks, to the end of its stack trace.
 LOCK_ORDER = re.compile(r"^.*possible circular locking(?:.*\n)*?.*</TASK>$", re.M)
