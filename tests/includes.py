@@ -38,7 +38,7 @@ CALLS = ("kernel", "userspace/providers/ohca", "qemu-model/engine", "qemu-model/
 # From the name of a function at the begin of a line to its body.
 FUNCTION = re.compile(
     r"^(?!static\b)[A-Za-z_][\w \t*]*?[ *](\w+)\((?:[^;{}()]|\([^()]*\))*\)\s*\n\{", re.M)
-COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"', re.S)
+COMMENT = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\\n])+'""", re.S)
 
 
 def sources(top):
@@ -51,7 +51,7 @@ def sources(top):
 
 
 def code(path):
-    """The text of a file without comments and strings."""
+    """The text of a file without comments, strings and characters."""
     with open(path, encoding="utf-8") as file:
         return COMMENT.sub(" ", file.read())
 
