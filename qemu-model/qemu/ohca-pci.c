@@ -442,6 +442,13 @@ static void ohca_teardown(OhcaState *s)
     }
 }
 
+/* Sets the engine's lies to the properties x-lies*. */
+static void ohca_apply_lies(OhcaState *s)
+{
+    ohca_set_lies(s->engine, s->lies_seed, s->lies_kinds & OHCA_LIE_ALL,
+                  MIN(s->lies, UINT32_MAX));
+}
+
 static void ohca_realize(PCIDevice *pdev, Error **errp)
 {
     OhcaState *s = OHCA(pdev);
@@ -504,7 +511,7 @@ static void ohca_realize(PCIDevice *pdev, Error **errp)
         error_setg(errp, "out of memory");
         goto err;
     }
-    ohca_set_lies(s->engine, s->lies_seed, s->lies_kinds, s->lies);
+    ohca_apply_lies(s);
     ohca_update_stride(s);
     ohca_mem_init(s);
     ohca_thread_start(s);
@@ -641,8 +648,7 @@ static void ohca_set_lies_prop(Object *obj, Visitor *v, const char *name,
     OhcaState *s = OHCA(obj);
 
     if (visit_type_uint64(v, name, &s->lies, errp) && s->engine) {
-        ohca_set_lies(s->engine, s->lies_seed, s->lies_kinds,
-                      MIN(s->lies, UINT32_MAX));
+        ohca_apply_lies(s);
     }
 }
 
