@@ -124,8 +124,8 @@ static bool lie_in_name(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
 		cqe->qp_num = ohca_to_le32(v | NO_HANDLE);
 		return false;
 	case 1:
-		/* of an SRQ a WQE with the same number may have been posted meanwhile */
-		return !(cqe->flags & OHCA_CQE_SRQ);
+		/* a WQE with the same number may have been posted meanwhile: to an SRQ, or a lap on */
+		return !(cqe->flags & OHCA_CQE_SRQ) && ohca_feature(e, OHCA_FEATURE_QP_RESIZE);
 	case 2:
 		if (!(cqe->flags & (OHCA_CQE_SRQ | OHCA_CQE_XRC | OHCA_CQE_TM)) &&
 		    ohca_feature(e, OHCA_FEATURE_QP_RESIZE)) {
