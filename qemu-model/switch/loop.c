@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MAX_PENDING	64		/* peers that have not sent HELLO yet */
@@ -52,14 +51,6 @@ struct sw_loop {
 	uint64_t uplink_due;
 	struct uplink uplink[SW_MAX_PORTS];
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static int watch(struct sw_loop *lp, int fd, uint32_t events, unsigned int kind, unsigned int n)
 {
@@ -130,7 +121,7 @@ static void listen_again(struct sw_loop *lp)
 	if (lp->listening)
 		return;
 	lp->listening = !watch(lp, lp->listen_fd, EPOLLIN, K_LISTEN, 0);
-	lp->accept_due = now_ns() + ACCEPT_NS;
+	lp->accept_due = sw_host_ns(lp->sw) + ACCEPT_NS;
 }
 
 /* Until @due, or until a peer that is pending is done. */
@@ -165,7 +156,7 @@ static void accept_failed(struct sw_loop *lp, int error)
 	if (!lp->starved)
 		sw_log(lp->sw, "nobody can be accepted: %s; trying again", strerror(error));
 	lp->starved = true;
-	stop_listening(lp, now_ns() + ACCEPT_NS);
+	stop_listening(lp, sw_host_ns(lp->sw) + ACCEPT_NS);
 }
 
 static void do_accept(struct sw_loop *lp)
@@ -184,7 +175,7 @@ static void do_accept(struct sw_loop *lp)
 			sw_log(lp->sw, "peers are accepted again");
 		lp->starved = false;
 		lp->pending[i].fd = fd;
-		lp->pending[i].deadline = now_ns() + HELLO_NS;
+		lp->pending[i].deadline = sw_host_ns(lp->sw) + HELLO_NS;
 		lp->npending++;
 		if (watch(lp, fd, EPOLLIN, K_HELLO, i))
 			drop_pending(lp, i, true);
@@ -201,7 +192,7 @@ static uint64_t accept_timeout(struct sw_loop *lp)
 
 	if (lp->listening)
 		return UINT64_MAX;
-	now = now_ns();
+	now = sw_host_ns(lp->sw);
 	if (lp->accept_due > now)
 		return lp->accept_due - now;
 	listen_again(lp);
@@ -261,7 +252,7 @@ static uint64_t hello_timeouts(struct sw_loop *lp)
 
 	if (!lp->npending)
 		return next;
-	now = now_ns();
+	now = sw_host_ns(lp->sw);
 	for (unsigned int i = 0; i < MAX_PENDING; i++) {
 		if (lp->pending[i].fd < 0)
 			continue;
@@ -371,7 +362,7 @@ static uint64_t try_uplinks(struct sw_loop *lp)
 		missing |= !lp->sw->port[lp->uplink[i].port].link;
 	if (!missing)
 		return UINT64_MAX;
-	now = now_ns();
+	now = sw_host_ns(lp->sw);
 	if (now < lp->uplink_due)
 		return lp->uplink_due - now;
 	for (unsigned int i = 0; i < lp->nuplinks; i++) {
@@ -443,7 +434,7 @@ int sw_loop_run(struct sw_loop *lp, int sigfd, bool (*on_signal)(void *arg, int 
 				continue;
 		} else {
 			if (lp->spin_us) {
-				uint64_t now = now_ns();
+				uint64_t now = sw_host_ns(sw);
 
 				if (!idle_since)
 					idle_since = now;

@@ -119,7 +119,7 @@ void sw_free(struct sw *sw)
 	free(sw);
 }
 
-static uint64_t host_ns(const struct sw *sw)
+uint64_t sw_host_ns(const struct sw *sw)
 {
 	struct timespec ts;
 
@@ -141,7 +141,7 @@ __attribute__((format(printf, 2, 3))) static void log_line(struct sw *sw, const 
 /* Peers cause the log lines: one that flaps must not fill the disk. */
 static bool log_allowed(struct sw *sw)
 {
-	uint64_t now = host_ns(sw), more = (now - sw->log_ns) / LOG_NS;
+	uint64_t now = sw_host_ns(sw), more = (now - sw->log_ns) / LOG_NS;
 
 	sw->log_ns += more * LOG_NS;
 	sw->log_left = more > LOG_BURST - sw->log_left ? LOG_BURST :
@@ -178,7 +178,7 @@ uint64_t sw_now(struct sw *sw)
 	uint64_t t;
 
 	if (!sw->now_ns) {
-		t = host_ns(sw);
+		t = sw_host_ns(sw);
 		if ((sw->blocked || sw->reply_count) && t - sw->seen_ns > SW_STOOD_NS)
 			sw->stood_ns += t - sw->seen_ns - SW_LOOK_NS;
 		sw->seen_ns = t;

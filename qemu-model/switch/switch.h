@@ -282,6 +282,9 @@ void sw_port_changed(struct sw *sw, struct sw_port *p);
  */
 void sw_link_effects(struct sw *sw);
 
+/** sw_host_ns() - the clock of the configuration in ns, read now */
+uint64_t sw_host_ns(const struct sw *sw);
+
 /**
  * sw_now() - the time in ns, read once per round
  *
