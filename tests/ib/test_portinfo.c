@@ -103,6 +103,7 @@ static void bring_up(void **st)
 	assert_int_equal(pi.state, IB_PS_ARMED);
 	r.state = IB_PS_ACTIVE;
 	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
+	assert_int_equal(eff, IB_PI_EFF_STATE);
 	assert_int_equal(pi.state, IB_PS_ACTIVE);
 	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
 	assert_int_equal(eff, 0);

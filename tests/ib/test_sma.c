@@ -487,7 +487,12 @@ static void forwarding(void **st)
 		assert_int_equal(n.mft[i][1], 0);
 	}
 	assert_int_equal(get(&n, 1, IB_SMP_ATTR_MFT, 2, d), IB_MAD_BAD_FIELD);
+	/* 16 ports a position, and port 0 */
+	n.sma.num_ports = 15;
 	assert_int_equal(get(&n, 1, IB_SMP_ATTR_MFT, 1u << 28, d), IB_MAD_BAD_FIELD);
+	n.sma.num_ports = 16;
+	assert_int_equal(get(&n, 1, IB_SMP_ATTR_MFT, 1u << 28, d), 0);
+	assert_int_equal(get(&n, 1, IB_SMP_ATTR_MFT, 2u << 28, d), IB_MAD_BAD_FIELD);
 }
 
 static uint16_t set_pi(struct node *n, unsigned int port, uint32_t mod, struct ib_port_info *pi)

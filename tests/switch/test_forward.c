@@ -739,6 +739,7 @@ static void test_pkeys(void **state)
 	struct ib_notice n;
 	struct ib_smp smp;
 	uint8_t raw[64] = { 0 };
+	uint64_t errors;
 
 	(void)state;
 	assert_true(passes(t, 1, 4, 2, 0x8005));	/* nothing is enforced yet */
@@ -787,6 +788,14 @@ static void test_pkeys(void **state)
 	assert_int_equal(net_got(&t->ep[1], 0, 300, 3), 1);
 	assert_int_equal(net_got(&t->ep[2], 0, 300, 3), 0);
 	assert_int_equal(c3->xmit_constraint_errors, 2);
+	/* Once for each packet, however long it waits for the other member. */
+	while (net_send(&t->ep[0], 0, 0, 0xc000, 0x8005, 4000, 3))
+		net_pump(t);
+	assert_int_equal(t->sw->blocked, 1);
+	errors = c3->xmit_constraint_errors;
+	for (unsigned int i = 0; i < 10; i++)
+		sw_round(t->sw);
+	assert_int_equal(c3->xmit_constraint_errors, errors);
 	/* SMPs are never filtered. */
 	assert_int_equal(ep_set_state(&t->ep[0], 2, IB_PS_ACTIVE), 0);
 	net_free(t);

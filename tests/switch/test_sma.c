@@ -288,6 +288,8 @@ static void test_tables(void **state)
 	assert_int_equal(get(t, IB_SMP_ATTR_SWITCH_INFO, 0, d), 0);
 	ib_switch_info_unpack(d, &si);
 	assert_int_equal(si.linear_cap, SW_LFT_CAP);
+	assert_int_equal(si.mcast_cap, SW_MFT_CAP);
+	assert_int_equal(si.part_enforce_cap, SW_PKEYS);
 	assert_int_equal(si.enhanced_port0, 1);
 	assert_int_equal(si.port_state_change, 1);	/* a link came up */
 	si.linear_top = 0xc000;
@@ -600,6 +602,7 @@ static void test_lid_route(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
 	struct ib_smp smp, in;
+	uint8_t pkt[EP_SMP_PKT];
 
 	(void)state;
 	/* To the switch by its LID. */
@@ -617,6 +620,13 @@ static void test_lid_route(void **state)
 	net_pump(t);
 	assert_true(ep_recv_smp(&t->ep[0], &in));
 	assert_memory_equal(&in, &smp, sizeof(in));
+	/* Of any SL, though VL15 has none of its own. */
+	ep_build(pkt, IB_MGMT_VL, 3, 2, t->ep[1].lid, 0, 0, IB_DEFAULT_PKEY, &smp);
+	assert_true(ep_send_raw(&t->ep[1], IB_MGMT_VL, pkt, sizeof(pkt)));
+	net_pump(t);
+	assert_true(ep_recv_smp(&t->ep[0], &in));
+	assert_int_equal(t->sw->port[1].ctr.xmit_data_sl[3], sizeof(pkt) / 4);
+	assert_int_equal(t->sw->port[2].ctr.rcv_data_sl[3], sizeof(pkt) / 4);
 	/* Nowhere, and back where it came from. */
 	assert_true(ep_send_smp(&t->ep[1], &smp, 50));
 	assert_true(ep_send_smp(&t->ep[1], &smp, 3));
