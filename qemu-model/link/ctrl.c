@@ -258,7 +258,6 @@ static enum ohca_link_event broke(struct ohca_link *l)
 	l->rx_broken = true;
 	link_send_error(l->sock, OHCA_LINK_E_PEER, l->error);
 	close_link(l);
-	l->ev_end = true;
 	return OHCA_LINK_EV_ERROR;
 }
 
@@ -305,7 +304,6 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 			snprintf(l->error, sizeof(l->error), "the peer closed the link");
 			close_link(l);
 			l->ev_down = false;
-			l->ev_end = true;
 			return OHCA_LINK_EV_CLOSED;
 		}
 		if ((size_t)n > sizeof(buf.b)) {

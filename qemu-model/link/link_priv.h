@@ -122,7 +122,7 @@ struct ohca_link {
 	struct ohca_link_phy phy;
 	uint32_t seq;			/* of our training, 0 before the first */
 	uint32_t sent_seq;		/* last that was sent to the peer */
-	bool peer_seen, ev_down, ev_end;
+	bool peer_seen, ev_down;
 	struct ohca_wire_state peer_state;	/* host byte order */
 	struct ohca_link_state state;
 	char error[240];

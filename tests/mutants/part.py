@@ -43,7 +43,7 @@ class Part:
 
 PARTS = {p.name: p for p in (
     Part("ib", "qemu-model/ib", "tests/ib", "$(TESTS) $(IBMAD)"),
-    Part("link", "qemu-model/link", "tests/link", "test_link", threads="test_link.tsan"),
+    Part("link", "qemu-model/link", "tests/link", "$(TESTS)", threads="$(TESTS:%=%.tsan)"),
     Part("provider", "userspace/providers/ohca", "tests/provider", "$(ALL_TESTS)",
          threads="$(TSAN_TESTS:%=%.tsan)"),
     Part("switch", "qemu-model/switch", "tests/switch", "$(UNITS)",

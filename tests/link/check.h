@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the tests of links share: a directory, what links leave behind, frames, events, errors.
+ */
+#ifndef TEST_LINK_CHECK_H
+#define TEST_LINK_CHECK_H
+
+#include "pair.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "link/link_priv.h"
+
+static char dir[] = "/tmp/ohca-link-XXXXXX";
+
+static inline const char *in_dir(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return path;
+}
+
+/* Mappings of links' memory, with this access (NULL: any). */
+static inline unsigned int mappings(const char *access)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+	unsigned int n = 0;
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, "memfd:ohca-link") && (!access || strstr(line, access));
+	fclose(f);
+	return n;
+}
+
+static inline unsigned int open_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static unsigned int fds_before;
+
+static inline int make_dir(void **state)
+{
+	(void)state;
+	fds_before = open_fds();
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+/* All that links had is given back, also by those that failed. */
+static inline int remove_dir(void **state)
+{
+	(void)state;
+	if (open_fds() != fds_before || mappings(NULL)) {
+		print_error("%u descriptors instead of %u, %u mappings\n", open_fds(), fds_before,
+			    mappings(NULL));
+		return -1;
+	}
+	return rmdir(dir);
+}
+
+/* Send one frame of @len bytes filled with @fill. */
+static inline bool send_one(struct ohca_link *l, unsigned int vl, size_t len, uint8_t fill)
+{
+	uint8_t *p = ohca_link_tx_begin(l, vl, len);
+
+	if (!p)
+		return false;
+	memset(p, fill, len);
+	ohca_link_tx_commit(l, vl, len, 0);
+	return true;
+}
+
+static inline void expect_one(struct ohca_link *l, unsigned int vl, size_t len, uint8_t fill)
+{
+	struct ohca_link_frame f;
+
+	assert_int_equal(ohca_link_rx_peek(l, vl, &f), 1);
+	assert_int_equal(f.len, len);
+	assert_int_equal(f.vl, vl);
+	for (size_t i = 0; i < len; i++)
+		assert_int_equal(f.data[i], fill);
+	ohca_link_rx_release(l, vl);
+}
+
+static inline void drain(struct ohca_link *l, int *up, int *down)
+{
+	for (;;) {
+		switch (ohca_link_ctrl(l)) {
+		case OHCA_LINK_EV_UP:
+			++*up;
+			break;
+		case OHCA_LINK_EV_DOWN:
+			++*down;
+			break;
+		case OHCA_LINK_EV_NONE:
+			return;
+		default:
+			fail_msg("link ended: %s", ohca_link_error(l));
+		}
+	}
+}
+
+static inline void expect_error(struct ohca_link *l, const char *what)
+{
+	enum ohca_link_event ev = ohca_link_ctrl(l);
+
+	if (ev == OHCA_LINK_EV_DOWN)
+		ev = ohca_link_ctrl(l);
+	assert_int_equal(ev, OHCA_LINK_EV_ERROR);
+	if (!strstr(ohca_link_error(l), what))
+		fail_msg("'%s' does not contain '%s'", ohca_link_error(l), what);
+	assert_false(ohca_link_is_up(l));
+}
+
+#endif /* TEST_LINK_CHECK_H */

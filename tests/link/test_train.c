@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Training of a link, and what else comes by its socket.
+ */
+#include "check.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+static void test_train(void **state)
+{
+	struct ohca_link_phy phy = pair_phy();
+	int ua = 0, da = 0, ub = 0, db = 0;
+	struct ohca_link_state st;
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 2, 3), 0);
+	ohca_link_get_state(p.b, &st);
+	assert_true(st.up);
+	assert_int_equal(st.phys, 5);
+	assert_int_equal(st.width, 2);
+	assert_int_equal(st.speed, 4);
+	assert_int_equal(st.speed_ext, 2);
+
+	/* Frames of the old training must not come out after it, neither way. */
+	assert_true(send_one(p.a, 0, 100, 1));
+	assert_true(send_one(p.b, 1, 200, 2));
+	assert_true(send_one(p.b, 15, 300, 3));
+	phy.width_en = 1;
+	phy.speed_ext_en = 1;
+	assert_int_equal(ohca_link_train(p.a, &phy), 0);
+	assert_false(ohca_link_is_up(p.a));
+	ohca_link_get_state(p.a, &st);
+	assert_false(st.up);
+	assert_true(st.width == 0 && st.speed == 0 && st.speed_ext == 0 && st.phys == 2);
+	assert_null(ohca_link_tx_begin(p.a, 0, 100));
+	assert_true(send_one(p.b, 1, 200, 2));		/* B does not know yet */
+	drain(p.a, &ua, &da);
+	assert_int_equal(ua, 0);
+	assert_int_equal(da, 1);
+	drain(p.b, &ub, &db);
+	assert_int_equal(db, 1);
+	assert_int_equal(ub, 1);
+	assert_true(send_one(p.b, 1, 222, 4));		/* new training */
+	drain(p.a, &ua, &da);
+	assert_int_equal(ua, 1);
+	assert_int_equal(ohca_link_rx_pending(p.a), 1 << 1);
+	expect_one(p.a, 1, 222, 4);
+	assert_int_equal(ohca_link_rx_pending(p.a), 0);
+	assert_int_equal(ohca_link_rx_pending(p.b), 0);
+	ohca_link_get_state(p.b, &st);
+	assert_int_equal(st.width, 1);
+	assert_int_equal(st.speed_ext, 1);
+	ohca_link_kick(p.a);
+	assert_int_equal(ohca_link_tx_credits(p.b, 1), 2048);
+
+	/* Disabled at one end: down at both, and stays so. */
+	phy.enabled = false;
+	ohca_link_train(p.b, &phy);
+	drain(p.b, &ub, &db);
+	drain(p.a, &ua, &da);
+	drain(p.b, &ub, &db);
+	assert_int_equal(da, 2);
+	assert_int_equal(db, 2);
+	assert_int_equal(ua, 1);
+	ohca_link_get_state(p.a, &st);
+	assert_int_equal(st.phys, 2);
+	ohca_link_get_state(p.b, &st);
+	assert_int_equal(st.phys, 3);
+
+	/* Both at once. */
+	phy.enabled = true;
+	ohca_link_train(p.a, &phy);
+	ohca_link_train(p.b, &phy);
+	for (int i = 0; i < 4; i++) {
+		drain(p.a, &ua, &da);
+		drain(p.b, &ub, &db);
+	}
+	assert_true(ohca_link_is_up(p.a));
+	assert_true(ohca_link_is_up(p.b));
+	assert_int_equal(ua, 2);
+	assert_int_equal(ub, 2);
+
+	/* Nothing in common: down. */
+	phy.width_en = 2;
+	ohca_link_train(p.b, &phy);
+	for (int i = 0; i < 4; i++) {
+		drain(p.a, &ua, &da);
+		drain(p.b, &ub, &db);
+	}
+	assert_false(ohca_link_is_up(p.a));
+	assert_false(ohca_link_is_up(p.b));
+	pair_free(&p);
+}
+
+/* A frame that was begun before a retraining does not come out after it. */
+static void test_train_in_frame(void **state)
+{
+	struct ohca_link_phy phy = pair_phy();
+	int ua = 0, da = 0, ub = 0, db = 0;
+	struct pair p;
+	uint8_t *b;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	for (int i = 0; i < 2; i++) {	/* either end begins */
+		b = ohca_link_tx_begin(p.a, 0, 100);
+		assert_non_null(b);
+		memset(b, 7, 100);
+		assert_int_equal(ohca_link_train(i ? p.a : p.b, &phy), 0);
+		for (int k = 0; k < 4; k++) {
+			drain(p.a, &ua, &da);
+			drain(p.b, &ub, &db);
+		}
+		assert_int_equal(ua, i + 1);
+		assert_int_equal(ub, i + 1);
+		ohca_link_tx_commit(p.a, 0, 100, 0);
+		assert_int_equal(ohca_link_rx_pending(p.b), 0);
+		assert_true(send_one(p.a, 0, 60, 1));
+		expect_one(p.b, 0, 60, 1);
+	}
+	pair_free(&p);
+}
+
+/* What ends a training is the last of as many messages as are looked at in one go. */
+static void test_ctrl_budget(void **state)
+{
+	struct ohca_wire_hdr h;
+	struct ohca_link_phy phy = pair_phy();
+	struct ohca_link_err ea, eb;
+	struct ohca_link_cfg c;
+	struct pair p;
+
+	(void)state;
+	ohca_link_cfg_init(&c);
+	for (unsigned int n = 0; n < 40; n++) {
+		assert_int_equal(pair_meet(&p, &c, &c, &ea, &eb), 0);
+		assert_int_equal(ohca_link_train(p.b, &phy), 0);
+		assert_int_equal(ohca_link_train(p.a, &phy), 0);
+		assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_NONE);
+		link_hdr_init(&h, 77, sizeof(h));
+		for (unsigned int i = 0; i < n; i++)
+			assert_int_equal(link_send(p.b->sock, &h, sizeof(h)), 0);
+		assert_int_equal(ohca_link_ctrl(p.b), OHCA_LINK_EV_UP);
+		/* As from poll(): while there is something to read. */
+		for (;;) {
+			struct pollfd pf = { .fd = ohca_link_ctrl_fd(p.a), .events = POLLIN };
+
+			if (poll(&pf, 1, 0) <= 0)
+				break;
+			while (ohca_link_ctrl(p.a) != OHCA_LINK_EV_NONE)
+				;
+		}
+		assert_true(ohca_link_is_up(p.a));
+		pair_free(&p);
+	}
+}
+
+static void test_close(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	assert_true(send_one(p.a, 0, 64, 1));
+	ohca_link_free(p.b);
+	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_CLOSED);
+	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_NONE);
+	assert_null(ohca_link_tx_begin(p.a, 0, 64));
+	assert_int_equal(ohca_link_ctrl_fd(p.a), -1);
+	assert_true(ohca_link_prepare_sleep(p.a));
+	assert_int_equal(ohca_link_train(p.a, &(struct ohca_link_phy){ 0 }), -1);
+	ohca_link_free(p.a);
+}
+
+/* Training says nothing of a peer that is gone, which ohca_link_ctrl() does; but of a deaf one. */
+static void test_train_unheard(void **state)
+{
+	struct ohca_link_phy phy = pair_phy();
+	struct ohca_wire_hdr h;
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	ohca_link_free(p.b);
+	assert_int_equal(ohca_link_train(p.a, &phy), 0);
+	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_DOWN);
+	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_CLOSED);
+	ohca_link_free(p.a);
+
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	link_hdr_init(&h, 77, sizeof(h));
+	while (!link_send(p.a->sock, &h, sizeof(h)))
+		;
+	assert_int_equal(ohca_link_train(p.a, &phy), -1);
+	assert_non_null(strstr(ohca_link_error(p.a), "does not answer"));
+	pair_free(&p);
+}
+
+static void test_bad_ctrl(void **state)
+{
+	struct ohca_wire_state m = { .seq = 9, .enabled = 1, .width_en = 2, .speed_en = 4 };
+	char big[OHCA_WIRE_MSG_MAX + 1] = { 0 };
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	assert_int_equal(send(p.b->sock, "hello", 5, 0), 5);
+	expect_error(p.a, "does not speak");
+	pair_free(&p);
+
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	assert_int_equal(send(p.b->sock, big, sizeof(big), 0), sizeof(big));
+	expect_error(p.a, "513 bytes");
+	pair_free(&p);
+
+	/* An FCTBS in training that does not fit what the ring says. */
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	link_hdr_init(&m.hdr, OHCA_WIRE_STATE, sizeof(m));
+	m.ack = p.a->seq;
+	m.fctbs[0] = 100;
+	assert_int_equal(link_send(p.b->sock, &m, sizeof(m)), 0);
+	expect_error(p.a, "impossible FCTBS");
+	pair_free(&p);
+
+	/* Unknown types are ignored, truncated ones are not. */
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	link_hdr_init(&m.hdr, 77, sizeof(m));
+	assert_int_equal(link_send(p.b->sock, &m, sizeof(m)), 0);
+	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_NONE);
+	assert_true(ohca_link_is_up(p.a));
+	link_hdr_init(&m.hdr, OHCA_WIRE_STATE, 32);
+	assert_int_equal(link_send(p.b->sock, &m, 32), 0);
+	expect_error(p.a, "training failed");
+	pair_free(&p);
+}
+
+/* A peer that floods the socket gets its answers or loses the link; we never block. */
+static void test_ctrl_flood(void **state)
+{
+	struct ohca_wire_state m = { .enabled = 1, .width_en = 2, .speed_en = 4 };
+	int ended = 0;
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	link_hdr_init(&m.hdr, OHCA_WIRE_STATE, sizeof(m));
+	for (uint32_t i = 0; i < 100000 && !ended; i++) {
+		enum ohca_link_event ev;
+
+		m.seq = i + 100;
+		link_send(p.b->sock, &m, sizeof(m));
+		ev = ohca_link_ctrl(p.a);
+		ended = ev == OHCA_LINK_EV_ERROR || ev == OHCA_LINK_EV_CLOSED;
+	}
+	assert_true(ended);
+	pair_free(&p);
+}
+
+/* An end that is retrained again and again while the other stands still, as in a reset loop. */
+static void test_train_unread(void **state)
+{
+	struct ohca_link_phy phy = pair_phy();
+	unsigned int messages = 0;
+	struct pair p;
+	char c;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	for (int i = 0; i < 100000; i++) {
+		phy.enabled = i & 1;
+		assert_int_equal(ohca_link_train(p.a, &phy), 0);
+		while (ohca_link_ctrl(p.a) == OHCA_LINK_EV_DOWN)
+			;
+		assert_string_equal(ohca_link_error(p.a), "");
+	}
+	/* What waits is one message, not one for each time. */
+	while (recv(p.b->sock, &c, 1, MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC) > 0 && messages < 9) {
+		messages++;
+		assert_int_not_equal(ohca_link_ctrl(p.b), OHCA_LINK_EV_ERROR);
+	}
+	assert_int_equal(messages, 1);
+	/* It is followed by the last training, which both come up with. */
+	for (int i = 0; i < 20; i++) {
+		while (ohca_link_ctrl(p.a) != OHCA_LINK_EV_NONE)
+			;
+		while (ohca_link_ctrl(p.b) != OHCA_LINK_EV_NONE)
+			;
+	}
+	assert_true(ohca_link_is_up(p.a));
+	assert_true(ohca_link_is_up(p.b));
+	assert_true(send_one(p.a, 0, 100, 1));
+	expect_one(p.b, 0, 100, 1);
+	pair_free(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_train),
+		cmocka_unit_test(test_train_in_frame),
+		cmocka_unit_test(test_ctrl_budget),
+		cmocka_unit_test(test_close),
+		cmocka_unit_test(test_train_unheard),
+		cmocka_unit_test(test_bad_ctrl),
+		cmocka_unit_test(test_ctrl_flood),
+		cmocka_unit_test(test_train_unread),
+	};
+
+	return cmocka_run_group_tests_name("link training", tests, make_dir, remove_dir);
+}
