@@ -27,7 +27,7 @@ def protect(b):
 
 def sweeps(b):
     """How often OpenSM has brought the subnet up."""
-    return int(b.sh(1, "grep -c 'SUBNET UP' /var/log/opensm.log", status=None))
+    return int(b.sh(1, "grep -s 'SUBNET UP' /var/log/opensm.log | wc -l"))
 
 
 def manages(b):
