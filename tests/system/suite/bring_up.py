@@ -36,9 +36,9 @@ def start_sm(bench, node=1, setting=""):
                    "opensm -B -F /tmp/opensm.conf -f /var/log/opensm.log >/dev/null")
 
 
-def stop_sm(bench, node=1):
+def stop_sm(bench, node=1, signal="TERM"):
     """It is gone when this returns."""
-    bench.sh(node, "pkill -x opensm", status=None)
+    bench.sh(node, f"pkill -{signal} -x opensm", status=None)
     until(20 * bench.slow, lambda: bench.status(node, "pgrep -x opensm")[0],
           f"node{node}: OpenSM does not end")
 

@@ -11,7 +11,7 @@ import random
 import re
 import time
 
-from .bring_up import PATIENT, RESTLESS, all_active, start_sm
+from .bring_up import PATIENT, RESTLESS, all_active, start_sm, stop_sm
 from .faults import PCI
 from .harness import Failure, Group, find, need
 from .life import resources, settle
@@ -95,7 +95,7 @@ def flap(b, node, dice):
 
 def manager(b, _node, _dice):
     """OpenSM is killed; a new one comes."""
-    b.sh(1, "pkill -KILL -x opensm", status=None)
+    stop_sm(b, signal="KILL")
     start_sm(b, setting=SETTING)
 
 
@@ -107,8 +107,8 @@ def reset(b, node, _dice):
 
 def kill(b, node, dice):
     """One or all processes that talk to other nodes are killed, and started again."""
-    b.sh(node, f"pgrep -x ohca-peer | tail -n +2 | shuf -n {dice.choice((1, NODES))} | "
-               "xargs -r kill -KILL")
+    b.sh(node, f"pgrep -P $(pgrep -o -x ohca-peer) | shuf -n {dice.choice((1, NODES))} | "
+               "xargs kill -KILL")
 
 
 def lie(b, node, dice):
