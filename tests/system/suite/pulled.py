@@ -6,11 +6,12 @@ Three loads run between node 2 and node 1 all the time: RC (ohca-peer endure), f
 nvme-rdma, and TCP over IPoIB. All compare what they move, and each knows what it may lose and how
 it goes on. A round does one thing to a node, at any moment, and waits until all three go on.
 """
+import json
 import random
 import re
 import time
 
-from .bring_up import RESTLESS, all_active, start_sm
+from .bring_up import RESTLESS, all_active, start_sm, stop_sm
 from .faults import AQ_DB, CTRL, LAB, MASTER, MEMORY, PCI, SAID, clear_command, poke
 from .harness import DEV, Failure, Group, need, tail, until
 from .klog import REPORT
@@ -22,6 +23,11 @@ SETTING = RESTLESS + "\\nsweep_interval 3"
 
 # A driver gives up a device that failed again after so many attempts.
 TRIES = 5
+
+# CQs in a device's pool, from which nvmet and nvme-rdma take theirs. ib_core adds one if the
+# others have no room, and keeps it until the device goes. A CQ has room for eight controllers,
+# and of these only one is connected.
+POOL = 2
 
 # TCP over IPoIB. Blocks have numbers and contents that follow from these; the server answers
 # with what it has got. STATE counts them.
@@ -150,6 +156,13 @@ GROUP = Group("pulled", LAB, prepare=prepare, campaign=True)
 GROUPS = [GROUP]
 
 
+def pool(b, node):
+    """The number of users of each CQ in the pool of a node's device."""
+    rows = json.loads(b.sh(node, "rdma -j resource show cq"))
+    return [r["users"] for r in rows
+            if r.get("comm") == "ib_core" and r.get("poll-ctx") in ("SOFTIRQ", "WORKQUEUE")]
+
+
 class Loads:
     """The three loads, and what is known of them."""
 
@@ -191,8 +204,10 @@ class Loads:
         for p in self.ends[:4]:
             p.finish()
         for node in (1, 2):
-            # ib_core keeps the CQs that nvmet took from the device's pool
-            settle(self.b, node, {k: v for k, v in self.idle[node].items() if k != "cq"})
+            until(10 * self.b.slow, lambda k=node: not any(pool(self.b, k)),
+                  f"node{node}: CQs of the pool are in use")
+            idle = self.idle[node]
+            settle(self.b, node, {**idle, "cq": idle["cq"] + len(pool(self.b, node))})
 
 
 def present(b, node):
@@ -215,18 +230,26 @@ class Acts:
 
     def fails(self, node, provoke):
         """A node's device fails; the driver gets it back, or gives it up after some times."""
-        b = self.b
+        b, before = self.b, self.tries[node]
         where = b.sh(node, f"basename {PCI}").strip()
         mark = len(b.kernel_said(node))
+
+        def said():
+            return b.kernel_said(node)[mark:]
+
+        def ended():
+            return re.search(r"recovered, attempt (\d+)|given up", said())
         provoke()
-        self.tries[node] += 1
-        wanted = "given up" if self.tries[node] > TRIES else "recovered, attempt"
-        until(90 * b.slow, lambda: wanted in b.kernel_said(node)[mark:],
-              lambda: f"'{wanted}' does not come: {tail(b.kernel_said(node)[mark:])}")
-        if self.tries[node] > TRIES:
+        until(90 * b.slow, ended, lambda: f"the driver does not recover: {tail(said())}")
+        attempt = int(ended()[1] or 0)
+        # a device that ran long enough is one that has never failed
+        need(attempt in (1, before + 1 if before < TRIES else 0),
+             f"attempt {attempt or 'none'} after {before}: {tail(said())}")
+        self.tries[node] = attempt
+        if not attempt:
             b.sh(node, f"cd /sys/bus/pci/drivers/ohca && echo {where} >unbind && "
                        f"echo {where} >bind", 60)
-            self.anew(node)
+        present(b, node)
 
     def overrun(self, node):
         """The device fails by itself."""
@@ -252,6 +275,13 @@ class Acts:
             self.b.sh(node, f"(cat /sys/class/infiniband/{DEV}/ports/1/hw_counters/* "
                             ">/dev/null 2>&1 &)")
         self.fails(node, provoke)
+
+    def given_up(self, node):
+        """It fails again and again, in any way, until the driver gives it up."""
+        while True:
+            getattr(self, self.dice.choice(FAILURES))(node)
+            if not self.tries[node]:
+                return
 
     def flr(self, node):
         """A reset of the function."""
@@ -305,13 +335,15 @@ class Acts:
 
     def manager(self, _node):
         """OpenSM is killed; a new one comes."""
-        self.b.sh(1, "pkill -KILL -x opensm", status=None)
+        stop_sm(self.b, signal="KILL")
         start_sm(self.b, setting=SETTING)
 
 
+FAILURES = ("overrun", "reset_behind", "no_dma", "decodes_nothing", "deaf")
 # what is done, and how often
-WEIGHTS = {"overrun": 2, "reset_behind": 3, "no_dma": 2, "decodes_nothing": 2, "deaf": 1, "flr": 4,
-           "rebind": 4, "remove": 4, "plug": 4, "sleep": 4, "link": 5, "switch": 3, "manager": 1}
+WEIGHTS = {"overrun": 2, "reset_behind": 3, "no_dma": 2, "decodes_nothing": 2, "deaf": 1,
+           "given_up": 1, "flr": 4, "rebind": 4, "remove": 4, "plug": 4, "sleep": 4, "link": 5,
+           "switch": 3, "manager": 1}
 
 
 def reports(b, marks):
@@ -353,6 +385,8 @@ def rounds(b):
         b.note(f"round {n}: {what} of node{node}: {acted - start:.1f} s, ACTIVE after "
                f"{active - acted:.1f} s, {time.monotonic() - active:.1f} s until {text}")
         reports(b, marks)
+        cqs = {k: pool(b, k) for k in (1, 2)}
+        need(all(len(x) <= POOL for x in cqs.values()), f"round {n}: CQs in pools: {cqs}")
         n += 1
         if n == 8:
             before = loads.memory()
