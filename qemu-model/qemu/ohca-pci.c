@@ -29,6 +29,10 @@ static uint64_t ohca_ctrl_read(void *opaque, hwaddr addr, unsigned int size)
     if (addr == OHCA_REG_VERSION && s->version) {
         val = s->version;
     }
+    if (addr == OHCA_REG_TIMEOUTS && s->command_ms) {
+        val &= ~(uint64_t)OHCA_TIMEOUTS_CMD;
+        val |= OHCA_FIELD_PREP(OHCA_TIMEOUTS_CMD, s->command_ms & UINT16_MAX);
+    }
     val = ohca_lie_in_register(s->engine, val);
     trace_ohca_ctrl_read(addr, size, val);
     return val;
@@ -676,6 +680,11 @@ static void ohca_add_lies(ObjectClass *oc)
                               (void *)offsetof(OhcaState, lies_seed));
     object_class_property_add(oc, "x-lies-told", "uint64", ohca_get_lies_told,
                               NULL, NULL, NULL);
+    object_class_property_add(oc, "x-command-ms", "uint64", ohca_get_number,
+                              ohca_set_number, NULL,
+                              (void *)offsetof(OhcaState, command_ms));
+    object_class_property_set_description(oc, "x-command-ms", "the longest "
+                                          "command, as the driver is told");
 }
 
 static void ohca_class_init(ObjectClass *oc, OhcaClassData *data)

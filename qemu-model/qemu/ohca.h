@@ -160,6 +160,7 @@ struct OhcaState {
     bool deaf;                  /* admin doorbells are lost, until a reset;
                                    atomic */
     uint64_t lies, lies_kinds, lies_seed;   /* of ohca_set_lies() */
+    uint64_t command_ms;        /* instead of the engine's; 0: that */
     int32_t poll_us;
     uint32_t inline_budget;
     uint32_t thread_budget;
