@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A device that lies: always in the same way, and never so that no driver could bear it. */
+#include "engine/base/le.h"
 #include "engine/base/state.h"
 #include "engine/object/eq.h"
 #include "engine/object/pd.h"
@@ -133,6 +134,29 @@ static void test_status(void **state)
 	assert_true(kept > 50 && kept < 150);
 }
 
+/* Unless each chance is used, to destroy is rarely refused: that is the end of the device. */
+static void test_destroy(void **state)
+{
+	struct host *h = host_new(1, 1);
+	unsigned int refused = 0;
+
+	(void)state;
+	host_start(h);
+	for (uint64_t seed = 0; seed < 400; seed++) {
+		struct ohca_hw_aqe c = HOST_AQE(alloc_pd, .uar = 0);
+
+		struct ohca_hw_acqe rsp;
+
+		ohca_set_lies(h->e, 0, 0, 0);
+		assert_int_equal(host_cmd(h, OHCA_CMD_ALLOC_PD, &c, &rsp), OHCA_ADMIN_OK);
+		ohca_set_lies(h->e, seed, OHCA_LIE_STATUS, 2);
+		refused += host_cmd_handle(h, OHCA_CMD_DEALLOC_PD, ohca_le32(rsp.handle.handle),
+					   0) != OHCA_ADMIN_OK;
+	}
+	assert_true(refused > 2 && refused < 40);
+	host_free(h);
+}
+
 /* Issues a command as the @i-th, and has it executed. */
 static void issue(struct host *h, uint32_t i, struct ohca_hw_aqe c)
 {
@@ -256,6 +280,7 @@ int main(void)
 		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_outstanding),
 		cmocka_unit_test(test_status),
+		cmocka_unit_test(test_destroy),
 		cmocka_unit_test(test_answer),
 		cmocka_unit_test(test_register),
 		cmocka_unit_test(test_eqe),

@@ -8,6 +8,7 @@
 
 #define NO_HANDLE	(1u << 24)	/* a number that no object has */
 #define FAR		(1u << 24)	/* WQEs; no ring is as large */
+#define RARE		16u		/* of so many chances that end the device, one counts */
 
 void ohca_set_lies(ohca_engine *e, uint64_t seed, unsigned int kinds, uint32_t one_of)
 {
@@ -167,6 +168,56 @@ const void *ohca_lie_in_mbox(ohca_engine *e, void *copy, const void *buf, size_t
 	return copy;
 }
 
+/*
+ * As ohca_lies_turn(). A driver resets a device that refuses to destroy an object, or has given a
+ * wrong number for it, and few other lies are heard until then.
+ */
+static bool command_turn(ohca_engine *e, unsigned int kind, bool ends_device)
+{
+	if (ends_device && atomic_load_explicit(&e->lies.one_of, memory_order_relaxed) > 1 &&
+	    ohca_lies_number(e, RARE))
+		return false;
+	return ohca_lies_turn(e, kind);
+}
+
+static bool destroys(uint8_t opcode)
+{
+	switch (opcode) {
+	case OHCA_CMD_DESTROY_EQ:
+	case OHCA_CMD_DEALLOC_PD:
+	case OHCA_CMD_DESTROY_CQ:
+	case OHCA_CMD_DESTROY_SRQ:
+	case OHCA_CMD_DESTROY_QP:
+	case OHCA_CMD_DEREG_MR:
+	case OHCA_CMD_DEALLOC_XRCD:
+	case OHCA_CMD_FREE_DM:
+	case OHCA_CMD_FREE_COUNTERS:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Whether the answer is the number of an object. */
+static bool creates(uint8_t opcode)
+{
+	switch (opcode) {
+	case OHCA_CMD_CREATE_EQ:
+	case OHCA_CMD_ALLOC_PD:
+	case OHCA_CMD_CREATE_CQ:
+	case OHCA_CMD_CREATE_SRQ:
+	case OHCA_CMD_CREATE_QP:
+	case OHCA_CMD_REG_MR:
+	case OHCA_CMD_REREG_MR:
+	case OHCA_CMD_ALLOC_XRCD:
+	case OHCA_CMD_ALLOC_DM:
+	case OHCA_CMD_ALLOC_COUNTERS:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* Whether the driver relies on the success of a command: it then frees memory, or waits. */
 static bool is_relied_on(uint8_t opcode)
 {
@@ -209,7 +260,7 @@ static bool moves(uint8_t opcode)
 
 bool ohca_lie_in_status(ohca_engine *e, uint8_t opcode, bool *execute, int *status)
 {
-	if (!ohca_lies_turn(e, OHCA_LIE_STATUS))
+	if (!command_turn(e, OHCA_LIE_STATUS, destroys(opcode)))
 		return false;
 	*execute = !moves(opcode) && ohca_lies_number(e, 2);
 	*status = (int)ohca_lies_number(e, OHCA_ADMIN_DMA + 4);
@@ -222,7 +273,7 @@ enum ohca_late ohca_lie_in_answer(ohca_engine *e, struct ohca_hw_acqe *rsp)
 {
 	const size_t body = offsetof(struct ohca_hw_acqe, body);
 
-	if (ohca_lies_turn(e, OHCA_LIE_OUTPUT)) {
+	if (command_turn(e, OHCA_LIE_OUTPUT, creates(rsp->opcode))) {
 		rsp->opcode ^= (uint8_t)ohca_lies_number(e, 256);
 		ohca_lies_change(e, &rsp->syndrome, sizeof(rsp->syndrome));
 		/* most answers are one number */
