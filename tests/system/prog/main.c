@@ -21,6 +21,7 @@ int main(int argc, char **argv)
 			"       ohca-peer until-error SECONDS [HOST]\n"
 			"       ohca-peer endure SECONDS [HOST]\n"
 			"       ohca-peer alltoall SECONDS NODE NODES\n"
+			"       ohca-peer deceived SECONDS\n"
 			"       ohca-peer migrate link|driver [HOST]\n"
 			"       ohca-peer movable dmabuf [HOST]\n"
 			"       ohca-peer hostile SCENARIO\n"
@@ -76,6 +77,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "alltoall") && argc > 4) {
 		alltoall_main(atof(argv[2]), atoi(argv[3]), atoi(argv[4]));
+		return 0;
+	}
+	if (!strcmp(argv[1], "deceived")) {
+		deceived_main(atof(argv[2]));
 		return 0;
 	}
 	if (!strcmp(argv[1], "paged")) {

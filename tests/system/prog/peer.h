@@ -208,6 +208,9 @@ void alltoall_main(double seconds, int node, int nodes);
 /** xrc_main - XRC between processes of one node */
 void xrc_main(const char *name);
 
+/** deceived_main - commands and messages for @seconds, whatever the device says */
+void deceived_main(double seconds);
+
 /** stream_main - verified traffic for @seconds, or until the other side is gone */
 void stream_main(struct peer *p, double seconds, bool until_error);
 

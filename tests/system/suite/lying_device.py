@@ -7,62 +7,92 @@ it: when the device tells the truth again and is reset, all is as before.
 import random
 import re
 import time
+from collections import Counter
 
 from .bring_up import all_active, restless
 from .faults import CTRL, LAB, PCI
-from .harness import Group, need, tail, until
+from .harness import DEV, Failure, Group, need, tail, until
 from .klog import REPORT
 from .life import resources, settle
+from .storage import NQN, NVMET_ORDER, export
 
-GROUP = Group("device", LAB, prepare=restless, campaign=True)
+
+def with_disk(b):
+    """Brings up a fabric, and a target on node 1."""
+    restless(b)
+    if b.state.get("nvmf"):
+        return
+    b.sh(2, "modprobe nvme-rdma", 60)
+    export(b, "10.77.0.1")
+    b.state["nvmf"] = True
+
+
+GROUP = Group("device", LAB, prepare=with_disk, campaign=True)
 GROUPS = [GROUP]
 
 # What the driver says of a device that it does not believe.
 SAID = r"ohca .*(fatal|gone|reset behind|does not answer|no answer|timed out|refused|no OpenHCA)"
 RESULT, NAME, EVENT, OUTPUT, STATUS, ANSWER, REGISTER = (1 << n for n in range(7))
-# Kinds of lies, how many chances there are for one, and whether the driver begins under them.
-MANNERS = (
-    (RESULT, 2, False),
-    (RESULT | NAME, 40, False),
-    (EVENT, 3, False),
-    (OUTPUT, 5, True),
-    (STATUS, 20, True),
-    (ANSWER, 40, True),
-    (REGISTER, 3, True),
-    (127, 50, True),
-)
+# Kinds of lies, how many chances there are for one, and the seconds after which the driver begins
+# anew under them, each time; None: only if it has given the device up.
+MANNERS = {
+    "results": (RESULT, 2, None),
+    "names": (RESULT | NAME, 10, None),
+    "events": (EVENT, 2, None),
+    "outputs": (OUTPUT, 2, 8),
+    "statuses": (STATUS, 3, 8),
+    "answers": (ANSWER, 4, 8),
+    "registers": (REGISTER, 3, 0.2),
+    "all": (127, 30, 5),
+}
+# How long the driver waits for an answer that was lost; the device itself says 30 s.
+COMMAND_MS = 1000
 # None of them forks with a doorbell page mapped: ib_core takes its disassociation_lock within
 # mmap_lock then, and the other way round where the device goes. By
 # hw_destroy_rwsem the two cannot meet, but lockdep is off afterwards.
 CONSUMERS = (
-    "forever pair '/share/ohca-peer stream 2'",
-    "forever pair 'ib_send_bw -F -d ohca_0 -s 64 -D 2'",
-    "forever pair '/share/ohca-peer verify ud'",
-    "forever peer",
-    "forever ping -q -f -w 3 -s 3000 node1-ib",
-    "forever sh -c 'insmod /share/{kernel}/ohca_verbs_test.ko; rmmod ohca_verbs_test'",
+    "pair '/share/ohca-peer stream 2'",
+    "pair 'ib_send_bw -F -d ohca_0 -s 64 -D 2'",
+    "pair '/share/ohca-peer verify ud'",
+    "peer",
+    "ping -q -f -w 3 -s 3000 node1-ib",
+    "disk",
+    "sh -c 'insmod /share/{kernel}/ohca_verbs_test.ko; rmmod ohca_verbs_test'",
 )
-# Nice, so that the node still answers.
+# Beside two of these a process and a kernel module that no lie stops, which do all as often as
+# they can. Nice, so that the node still answers.
 SHELL = """renice -n 19 $$ >/dev/null
 forever() {{ while :; do "$@"; sleep 0.1; done >/dev/null 2>&1 & }}
 pair() {{ $1 & sleep 0.5; $1 127.0.0.1; kill $!; wait $!; }}
 peer() {{ for x in 'srq resize' 'resize qp' 'queues resize' 'local dm' 'local windows' \
 		'local memory' 'local mcast' 'paged odp'; do /share/ohca-peer $x; done; }}
+disk() {{ nvme connect -t rdma -n {nqn} -a 10.77.0.1 -s 4420 --nr-io-queues=1 \
+		--nr-poll-queues=1 --reconnect-delay=1 --ctrl-loss-tmo=4 --keep-alive-tmo=4
+	for i in 1 2 3 4 5 6 7 8; do [ -b /dev/nvme0n1 ] || sleep 0.5; done
+	fio --name=v --filename=/dev/nvme0n1 --ioengine=io_uring --hipri --direct=1 --rw=randrw \
+		--bsrange=4k-256k --size=8m --iodepth=4 --allow_file_create=0 \
+		--time_based --runtime=5
+	nvme disconnect -n {nqn}; }}
+anew() {{ sleep {pause}; {condition} || {{ {unbind}; {bind}; }}; }}
+insmod /share/{kernel}/ohca_deceived.ko
+forever anew
+forever /share/ohca-peer deceived 100
 {consumers}
 wait
 """
-BUSY = "pgrep -ax 'ohca-peer|ib_send_bw|insmod|rmmod'; true"
+BUSY = "pgrep -ax 'ohca-peer|ib_send_bw|nvme|fio|insmod|rmmod'; true"
 
 
 def ask(b, name):
     """A property of node 2's device."""
-    return b.qmp(2, "qom-get", path="/machine/peripheral/hca", property=f"x-lies{name}")
+    return b.qmp(2, "qom-get", path="/machine/peripheral/hca", property=f"x-{name}")
 
 
 def tell(b, seed, kinds, one_of):
     """From now on the device of node 2 lies like that; one_of 0: not any more."""
-    for name, value in (("-seed", seed), ("-kinds", kinds), ("", one_of)):
-        b.qmp(2, "qom-set", path="/machine/peripheral/hca", property=f"x-lies{name}", value=value)
+    for name, value in (("command-ms", COMMAND_MS if one_of else 0), ("lies-seed", seed),
+                        ("lies-kinds", kinds), ("lies", one_of)):
+        b.qmp(2, "qom-set", path="/machine/peripheral/hca", property=f"x-{name}", value=value)
 
 
 def bind(what):
@@ -75,7 +105,9 @@ def begin(b):
     b.sh(2, f"[ -e /tmp/hca ] || basename {PCI} >/tmp/hca")
     b.sh(2, f"{bind('unbind')}; {bind('bind')}", 60)
     all_active(b)
-    return {node: resources(b, node) for node in (1, 2)}
+    idle = {node: resources(b, node) for node in (1, 2)}
+    idle[1].pop("cq")   # ib_core keeps the CQs that nvmet took from the device's pool
+    return idle
 
 
 def end(b, consumers):
@@ -89,43 +121,59 @@ END""")
     consumers.kill()
     # the driver looks every 2 s
     until(20 * b.slow, lambda: not b.sh(2, BUSY), lambda: f"still there: {tail(b.sh(2, BUSY))}")
+    b.sh(2, "! grep -q '^ohca_verbs_test ' /proc/modules || rmmod ohca_verbs_test", 60)
+    b.sh(2, f"rmmod ohca_deceived; nvme disconnect -n {NQN} >/dev/null 2>&1; true", 60)
     b.sh(2, f"{bind('unbind')}; {bind('bind')}", 90)
     all_active(b)
 
 
+def program(b, pause, consumers):
+    """The shell script that uses the device."""
+    return SHELL.format(
+        nqn=NQN, kernel=b.run.opt.kernel, pause=pause or 2,
+        condition="false" if pause else f"[ -e /sys/class/infiniband/{DEV} ]",
+        bind=bind("bind"), unbind=bind("unbind"),
+        consumers="\n".join(f"forever {x}" for x in consumers).format(kernel=b.run.opt.kernel))
+
+
 def lie(b, idle, seed, manner, consumers, seconds):
     """One round. Returns the number of lies."""
-    kinds, one_of, anew = manner
-    before, mark = ask(b, "-told"), len(b.kernels[2].lines)
-    script = SHELL.format(consumers="\n".join(consumers).format(kernel=b.run.opt.kernel))
-    program = b.background(2, script)
-    if not anew:    # they are at it
-        time.sleep(seconds / 4)
+    kinds, one_of, pause = MANNERS[manner]
+    before, marks = ask(b, "lies-told"), {k: len(b.kernels[k].lines) for k in (1, 2)}
+    p = b.background(2, program(b, pause, consumers))
+    time.sleep(seconds / 5)     # they are at it
     tell(b, seed, kinds, one_of)
-    if anew:
-        b.background(2, f"{bind('unbind')}; {bind('bind')}; true")
     time.sleep(seconds)
-    end(b, program)
+    end(b, p)
     for node in idle:
         settle(b, node, idle[node])
-    b.kernel_said(2)
-    found = [x for x in b.kernels[2].lines[mark:] if REPORT.search(x) and not re.search(SAID, x)]
-    need(not found, f"seed {seed}: {found[:1]}")
-    return ask(b, "-told") - before
+    b.peer("verify rc")
+    for node, mark in marks.items():
+        b.kernel_said(node)
+        found = [x for x in b.kernels[node].lines[mark:]
+                 if REPORT.search(x) and not re.search(SAID, x)]
+        need(not found, f"node{node}: {found[:1]}")
+    return ask(b, "lies-told") - before
 
 
-@GROUP.test(timeout=86400, reports=SAID)
+@GROUP.test(timeout=86400, reports=SAID, lock_order=NVMET_ORDER)
 def at_random(b):
     """Again and again for --seconds, each time from another seed and in another manner."""
-    opt, told = b.run.opt, 0
+    opt, told, manners = b.run.opt, Counter(), []
     rng = random.Random(opt.seed)
     idle = begin(b)
     stop = time.monotonic() + opt.seconds
     while time.monotonic() < stop:
-        seed, manner = rng.randrange(1 << 32), rng.choice(MANNERS)
-        n = lie(b, idle, seed, manner, rng.sample(CONSUMERS, 2), rng.uniform(10, 30))
-        told += n
-        print(f"campaign: {told} lies, the last {n} of kinds {manner[0]:#x}, seed {seed}",
-              flush=True)
-    b.peer("verify rc")
-    print(f"campaign: {told} lies", flush=True)
+        manners = manners or rng.sample(list(MANNERS), len(MANNERS))
+        seed, manner = rng.randrange(1 << 32), manners.pop()
+        consumers = rng.sample(CONSUMERS, 2)
+        begun = time.monotonic()
+        try:
+            n = lie(b, idle, seed, manner, consumers, rng.uniform(10, 30))
+        except Failure as e:
+            raise Failure(f"{manner}, seed {seed}, {consumers}: {e}", e.kind) from None
+        told[manner] += n
+        print(f"campaign: {told.total()} lies, the last {n} of {manner}, seed {seed}, in "
+              f"{time.monotonic() - begun:.0f} s", flush=True)
+    b.note(str(told))
+    print(f"campaign: {told.total()} lies", flush=True)
