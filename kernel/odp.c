@@ -477,7 +477,7 @@ struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vir
 	p->populate = implicit ? ohca_odp_populate_implicit : ohca_odp_populate;
 	mr = ohca_paged_register(p, ibpd, access);
 	if (!IS_ERR(mr)) {
-		/* UD drops a datagram whose page is missing; a page that stays unset faults later */
+		/* UD drops a datagram whose page is missing; a page that is not set faults later */
 		if (!implicit)
 			ohca_odp_populate(p, start, length, OHCA_WANT_PRESENT);
 		return mr;
