@@ -177,12 +177,6 @@ static bool ohca_wqe_pos(const struct ohca_qp *qp, const struct ohca_hw_cqe *cqe
 	return ohca_qp_has(qp, OHCA_FEATURE_QP_RESIZE) || idx <= mask;
 }
 
-/* Whether a receive may be of a WRITE, whose length is not bounded by the posted buffer. */
-static bool ohca_qp_takes_writes(const struct ohca_qp *qp)
-{
-	return qp->ibqp.qp_type == IB_QPT_RC || qp->ibqp.qp_type == IB_QPT_UC;
-}
-
 /* Fills *wc from one CQE. Return: false if the CQE is to be skipped. */
 static bool ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq, const struct ohca_hw_cqe *cqe,
 			 struct ib_wc *wc)
@@ -204,7 +198,8 @@ static bool ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq, const struct 
 	}
 
 	ohca_cqe_to_wc(cqe, wc);
-	if (wc->opcode == IB_WC_RECV_RDMA_WITH_IMM && !ohca_qp_takes_writes(qp))
+	/* the length of a WRITE is not bounded by the posted buffer, that of a datagram is */
+	if (wc->opcode == IB_WC_RECV_RDMA_WITH_IMM && ohca_is_datagram(qp->ibqp.qp_type))
 		wc->opcode = IB_WC_RECV;
 	wc->qp = &qp->ibqp;
 	wc->port_num = qp->port;

@@ -40,16 +40,6 @@ void ohca_qp_last_wqe(struct ohca_qp *qp)
 		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
 }
 
-static bool ohca_is_special(enum ib_qp_type type)
-{
-	return type == IB_QPT_SMI || type == IB_QPT_GSI;
-}
-
-static bool ohca_is_datagram(enum ib_qp_type type)
-{
-	return ohca_is_special(type) || type == IB_QPT_UD;
-}
-
 /* Whether a QP has neither a receive queue nor an SRQ: XRC initiator and target. */
 static bool ohca_is_xrc(enum ib_qp_type type)
 {

@@ -84,6 +84,18 @@ static inline struct ohca_qp *to_ohca_qp(struct ib_qp *ib)
 	return container_of(ib, struct ohca_qp, ibqp);
 }
 
+/** ohca_is_special - whether a type is QP 0 or QP 1 of a port; any context */
+static inline bool ohca_is_special(enum ib_qp_type type)
+{
+	return type == IB_QPT_SMI || type == IB_QPT_GSI;
+}
+
+/** ohca_is_datagram - whether a type sends unreliable datagrams, never a WRITE; any context */
+static inline bool ohca_is_datagram(enum ib_qp_type type)
+{
+	return ohca_is_special(type) || type == IB_QPT_UD;
+}
+
 /** ohca_qp_has - whether a feature of the device, enum ohca_feature, is in force */
 static inline bool ohca_qp_has(const struct ohca_qp *qp, enum ohca_feature feature)
 {
