@@ -16,6 +16,8 @@
 #include <linux/wait.h>
 #include <rdma/ib_verbs.h>
 
+#include "connect.h"
+
 #define LEGS		4
 #define QPS		2
 #define DEPTH		64u		/* sends, and receives, of a QP */
@@ -25,8 +27,6 @@
 #define BUF		4096u
 #define PATIENCE	(HZ / 10)	/* for a completion */
 #define MISSED		3u		/* events in a row that may stay away */
-#define ACCESS		(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
-			 IB_ACCESS_REMOTE_ATOMIC)
 
 /* wr_id: the kind, and a number that counts from 0, of an SRQ a slot */
 enum dv_kind { DV_SEND, DV_RECV = QPS, DV_SRQ, DV_KINDS };
@@ -65,42 +65,6 @@ static void dv_event(struct ib_event *event, void *context)
 }
 
 /* ---- queues --------------------------------------------------------------------------------- */
-
-static int dv_connect(struct dv_leg *l, struct ib_qp *qp)
-{
-	struct ib_qp_attr a = { .qp_state = IB_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS };
-	struct ib_port_attr port;
-	int ret;
-
-	ret = ib_query_port(l->dev, 1, &port);
-	if (ret)
-		return ret;
-	ret = ib_modify_qp(qp, &a, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT |
-			   IB_QP_ACCESS_FLAGS);
-	if (ret)
-		return ret;
-	memset(&a, 0, sizeof(a));
-	a.qp_state = IB_QPS_RTR;
-	a.path_mtu = IB_MTU_1024;
-	a.dest_qp_num = qp->qp_num;
-	a.max_dest_rd_atomic = 4;
-	a.min_rnr_timer = 1;
-	a.ah_attr.type = rdma_ah_find_type(l->dev, 1);
-	rdma_ah_set_dlid(&a.ah_attr, port.lid);
-	rdma_ah_set_port_num(&a.ah_attr, 1);
-	ret = ib_modify_qp(qp, &a, IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN |
-			   IB_QP_RQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER);
-	if (ret)
-		return ret;
-	memset(&a, 0, sizeof(a));
-	a.qp_state = IB_QPS_RTS;
-	a.timeout = 14;
-	a.retry_cnt = 7;
-	a.rnr_retry = 7;
-	a.max_rd_atomic = 4;
-	return ib_modify_qp(qp, &a, IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT |
-			    IB_QP_RNR_RETRY | IB_QP_SQ_PSN | IB_QP_MAX_QP_RD_ATOMIC);
-}
 
 static void dv_close(struct dv_leg *l)
 {
@@ -152,7 +116,7 @@ static int dv_open(struct dv_leg *l)
 		if (IS_ERR(p))
 			return PTR_ERR(p);
 		l->qp[i] = p;
-		ret = dv_connect(l, l->qp[i]);
+		ret = connect_qp(l->qp[i], l->qp[i]->qp_num, IB_MTU_1024, 1);
 		if (ret)
 			return ret;
 	}

@@ -13,6 +13,8 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/mr_pool.h>
 
+#include "connect.h"
+
 #define CHUNK		65536u			/* bytes of the source buffer */
 #define CHUNK_PAGES	(CHUNK / PAGE_SIZE)
 #define RECVS		8u
@@ -22,8 +24,6 @@
 #define FREES		200u			/* CQs freed with an event under way */
 #define POOL		16u
 #define POOL_PAGES	512u
-#define ACCESS		(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
-			 IB_ACCESS_REMOTE_ATOMIC)
 #define WAIT		(30 * HZ)
 
 /* struct vt_op - one work request under way */
@@ -115,42 +115,6 @@ static int vt_recv(struct vt *t, struct vt_op *op)
 
 /* ---- connection ------------------------------------------------------------------------- */
 
-static int vt_connect(struct vt *t, struct ib_qp *qp, u32 to)
-{
-	struct ib_qp_attr a = { .qp_state = IB_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS };
-	struct ib_port_attr port;
-	int ret;
-
-	ret = ib_query_port(t->dev, 1, &port);
-	if (ret)
-		return ret;
-	ret = ib_modify_qp(qp, &a, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT |
-			   IB_QP_ACCESS_FLAGS);
-	if (ret)
-		return ret;
-	memset(&a, 0, sizeof(a));
-	a.qp_state = IB_QPS_RTR;
-	a.path_mtu = port.active_mtu;
-	a.dest_qp_num = to;
-	a.max_dest_rd_atomic = 4;
-	a.min_rnr_timer = 12;
-	a.ah_attr.type = rdma_ah_find_type(t->dev, 1);
-	rdma_ah_set_dlid(&a.ah_attr, port.lid);
-	rdma_ah_set_port_num(&a.ah_attr, 1);
-	ret = ib_modify_qp(qp, &a, IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN |
-			   IB_QP_RQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER);
-	if (ret)
-		return ret;
-	memset(&a, 0, sizeof(a));
-	a.qp_state = IB_QPS_RTS;
-	a.timeout = 14;
-	a.retry_cnt = 7;
-	a.rnr_retry = 7;
-	a.max_rd_atomic = 4;
-	return ib_modify_qp(qp, &a, IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT |
-			    IB_QP_RNR_RETRY | IB_QP_SQ_PSN | IB_QP_MAX_QP_RD_ATOMIC);
-}
-
 static int vt_open(struct vt *t)
 {
 	struct ib_qp_init_attr init = {
@@ -173,8 +137,8 @@ static int vt_open(struct vt *t)
 		if (IS_ERR(t->qp[i]))
 			return PTR_ERR(t->qp[i]);
 	}
-	ret = vt_connect(t, t->qp[0], t->qp[1]->qp_num);
-	return ret ? ret : vt_connect(t, t->qp[1], t->qp[0]->qp_num);
+	ret = connect_qp(t->qp[0], t->qp[1]->qp_num, 0, 12);
+	return ret ? ret : connect_qp(t->qp[1], t->qp[0]->qp_num, 0, 12);
 }
 
 /* ---- memory: pages from everywhere, registered by REG_MR --------------------------------- */
@@ -646,7 +610,7 @@ static int vt_queue(struct vt *t, bool shared)
 		ret = PTR_ERR(s.qp);
 		goto out_srq;
 	}
-	ret = vt_connect(t, s.qp, s.qp->qp_num);
+	ret = connect_qp(s.qp, s.qp->qp_num, 0, 12);
 	t->qp[0] = s.qp;
 	if (!ret)
 		ret = vt_resize_traffic(t, &s);
@@ -703,7 +667,7 @@ static int vt_free_one(struct vt *t, u16 period)
 	}
 	ret = rdma_set_cq_moderation(cq, 100, period);
 	if (!ret)
-		ret = vt_connect(t, qp, qp->qp_num);
+		ret = connect_qp(qp, qp->qp_num, 0, 12);
 	vt_begin(&t->send);
 	if (!ret)
 		ret = ib_post_send(qp, &wr.wr, NULL);
