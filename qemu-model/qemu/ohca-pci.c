@@ -683,8 +683,8 @@ static void ohca_add_lies(ObjectClass *oc)
     object_class_property_add(oc, "x-command-ms", "uint64", ohca_get_number,
                               ohca_set_number, NULL,
                               (void *)offsetof(OhcaState, command_ms));
-    object_class_property_set_description(oc, "x-command-ms", "the longest "
-                                          "command, as the driver is told");
+    object_class_property_set_description(oc, "x-command-ms", "command timeout "
+                                          "that the device reports, in ms");
 }
 
 static void ohca_class_init(ObjectClass *oc, OhcaClassData *data)
