@@ -11,18 +11,23 @@ The kernel's fault injection (Documentation/fault-injection/fault-injection.rst 
 allocations of any task that has code of a module, or of one function of the kernel, on its
 stack. One fails when its number is a multiple of the interval. That number cannot be read or set,
 but after a failure it is the interval; so each round goes on until something has failed.
+
+The end says how DO ended for each place that failed: the innermost function of the driver on
+the stack, as the kernel's log has it, and what that function called.
 """
 import argparse
 import collections
 import errno
+import mmap
 import os
 import random
+import re
 import subprocess
 import sys
 import time
 
 DEBUGFS = "/sys/kernel/debug"
-PIPE = bytes(1 << 16)   # as much as a pipe takes
+POPULATED = 1 << 20
 SLABS = "/sys/kernel/slab"
 EVERYWHERE = (0, 2**64 - 1)
 # What debugging itself allocates is of no interest: without memory it ends. The last are pages
@@ -31,20 +36,20 @@ DEBUGGING = ("kmemleak_object", "kmemleak_scan_area", "debug_objects_cache")
 DMA_DEBUGGING = "add_dma_entry"
 
 
-def code_of(name):
+def code_of(name, symbols):
     """Addresses, from and to, of a module's code or of a function of the kernel."""
-    with open("/proc/kallsyms", encoding="ascii") as f:
-        lines = [line.split() for line in f]
-    code = sorted((int(x[0], 16), x[2], x[3:]) for x in lines if x[1] in "tT")
-    found = [i for i, (_, symbol, where) in enumerate(code)
-             if where == [f"[{name}]"] or not where and
-             (symbol == name or symbol.startswith(f"{name}.") and ".cold" not in symbol)]
-    if not found:
-        sys.exit(f"no code of {name}")
-    first, last = found[0], found[-1]
-    if code[first][2]:   # a module's code has its pages for itself
-        return code[first][0], (code[last][0] | 4095) + 1
-    return code[first][0], code[first + 1][0]
+    ours = f"\t[{name}]\n"
+    if ours in symbols:   # a module's symbols follow each other, its code has pages for itself
+        begin = symbols.rindex("\n", 0, symbols.index(ours)) + 1
+        lines = symbols[begin:symbols.rindex(ours) + len(ours)].splitlines()
+        code = [int(x.split()[0], 16) for x in lines if x.split()[1] in "tT"]
+        return min(code), (max(code) | 4095) + 1
+    # functions of the kernel are in the order of their addresses
+    for m in re.finditer(rf"^(\w+) [tT] {name}(\.\S+)?$", symbols, re.M):
+        if ".cold" not in m[0]:
+            behind = re.compile(rf"^(?!{m[1]})(\w+) [tT] ", re.M).search(symbols, m.end())
+            return int(m[1], 16), int(behind[1], 16)
+    return sys.exit(f"no code of {name}")
 
 
 def write(path, value):
@@ -58,7 +63,9 @@ class Injection:
 
     def __init__(self, opt):
         self.name, self.verbose = opt.kind, opt.verbose
-        self.where, self.but = code_of(opt.code), code_of(DMA_DEBUGGING)
+        with open("/proc/kallsyms", encoding="ascii") as f:
+            symbols = f.read()
+        self.where, self.but = code_of(opt.code, symbols), code_of(DMA_DEBUGGING, symbols)
         # what the kernel has counted, by this program or the one before
         self.file = f"/run/starve-{self.name}"
         self.count = 0
@@ -128,16 +135,47 @@ class Injection:
                 try:
                     if self.failed():
                         break
-                    ends = os.pipe()
-                    try:
-                        os.write(ends[1], PIPE)
-                    finally:
-                        for end in ends:
+                    if self.name == "failslab":
+                        for end in os.pipe():
                             os.close(end)
+                    else:
+                        mmap.mmap(-1, POPULATED, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS |
+                                  mmap.MAP_POPULATE).close()
                 except OSError:
                     pass
             mine.seek(0)
             mine.write("0\n")
+
+
+class Log:
+    """What the kernel says of failures."""
+
+    def __init__(self, code):
+        self.code = code
+        self.file = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        os.lseek(self.file, 0, os.SEEK_END)
+
+    def lines(self):
+        """What it has said since the last call."""
+        while True:
+            try:
+                yield os.read(self.file, 8192).decode().split("\n")[0].partition(";")[2]
+            except BlockingIOError:
+                return
+            except BrokenPipeError:   # some were overwritten
+                pass
+
+    def place(self):
+        """Where it failed: a function of the driver and what that called."""
+        frames, failed = [], False
+        for line in self.lines():
+            failed |= "FAULT_INJECTION" in line
+            frame = re.match(r" ([\w.]+)\+0x\w+/0x\w+( \[ohca\])?", line)
+            if failed and frame:
+                frames.append(frame[1])
+                if frame[2] or frame[1] == self.code:
+                    return " < ".join(frames[-2:])
+        return "an unknown place"
 
 
 def act(what, seconds):
@@ -165,6 +203,8 @@ class Rounds:
         self.opt = opt
         self.injection = Injection(opt)
         self.ends = collections.Counter()
+        self.places = collections.Counter()
+        self.log = Log(opt.code)
         self.failed = 0
         self.until = time.monotonic() + opt.seconds
 
@@ -174,10 +214,9 @@ class Rounds:
         self.injection.arm(n)
         how, said = act(self.opt.do, self.opt.patience)
         failed = self.injection.disarm()
+        place = self.log.place() if failed else "none failed"
         said = " | ".join(said.split("\n"))[-300:]
-        print(f"{n}: {how if failed else 'none failed'} {said}", flush=True)
-        if failed and not how and self.opt.must:
-            sys.exit(f"round {n}: nobody minds")
+        print(f"{n}: {place}: {how or 'done'} {said}", flush=True)
         if how and not failed:
             sys.exit(f"round {n}: {how} although nothing failed: {said}")
         status, text = act(self.opt.undo, self.opt.patience)
@@ -186,6 +225,7 @@ class Rounds:
         if failed:
             self.failed += 1
             self.ends[how] += 1
+            self.places[place, how] += 1
         print(f"   {time.monotonic() - begin:.1f} s", flush=True)
         return failed
 
@@ -195,28 +235,29 @@ class Rounds:
 
     def in_order(self):
         """From the first to the last. Returns how many there are, if it got that far."""
-        n = self.opt.first
-        while not self.late():
+        for n in range(self.opt.first, self.opt.last + 1):
+            if self.late():
+                break
             if not self.round(n):
                 return n - 1
-            n += self.opt.step
         return None
 
     def at_random(self):
-        """All in a random order, for as long as there is time. Returns how many there are."""
-        low, high = 0, 8   # the lowth fails, the highth does not
-        while self.round(high):
-            low, high = high, 2 * high
-        while high - low > 1 and not self.late():
-            n = (low + high) // 2
-            low, high = (n, high) if self.round(n) else (low, n)
-        order = list(range(1, low + 1))
-        random.Random(self.opt.seed).shuffle(order)
-        for n in order:
-            if self.late():
-                break
-            self.round(n)
-        return low
+        """All in a random order, for as long as there is time. Returns how many there are.
+
+        It begins with few: a round that comes to its end without a failure is a long one.
+        """
+        draw, done, most, known = random.Random(self.opt.seed), set(), 8, False
+        while len(done) < most and not self.late():
+            n = draw.choice([i for i in range(1, most + 1) if i not in done])
+            if self.round(n):
+                done.add(n)
+                if not known and 2 * n > most:
+                    most *= 2
+            else:
+                most, known = n - 1, True
+                done = {i for i in done if i <= most}
+        return most if known else None
 
 
 def main():
@@ -226,11 +267,10 @@ def main():
     p.add_argument("--code", default="ohca", help="module or function on the stack")
     p.add_argument("--depth", type=int, default=32, help="calls between it and the allocation")
     p.add_argument("--seconds", type=float, default=1e9, help="then no round begins")
-    p.add_argument("--must", action="store_true", help="DO fails, too")
     p.add_argument("--patience", type=float, default=300, help="seconds for DO, and for UNDO")
     p.add_argument("--seed", type=int, help="in a random order")
     p.add_argument("--first", type=int, default=1)
-    p.add_argument("--step", type=int, default=1)
+    p.add_argument("--last", type=int, default=1 << 30)
     p.add_argument("--verbose", type=int, default=2, help="2: the kernel says where")
     p.add_argument("do")
     p.add_argument("undo")
@@ -239,7 +279,9 @@ def main():
         many = rounds.in_order() if rounds.opt.seed is None else rounds.at_random()
     finally:
         rounds.injection.leave()
-    how = ", ".join(f"{n} x {'done' if e == 0 else e}" for e, n in rounds.ends.most_common())
+    for (place, end), n in sorted(rounds.places.items(), key=str):
+        print(f"at {place}: {n} x {end or 'done'}")
+    how = ", ".join(f"{n} x {e or 'done'}" for e, n in rounds.ends.most_common())
     print(f"{rounds.failed} of {'?' if many is None else many} allocations failed: {how}")
 
 
