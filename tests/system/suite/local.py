@@ -5,14 +5,16 @@ Device memory, sharing, fork, domains, kinds of memory, kernel verbs.
 """
 import re
 
-from .bring_up import all_active, fabric, start_sm, stop_sm
+from .bring_up import fabric
 from .campaigns import lie
-from .harness import Group, find, need, tail
+from .harness import Group, find, need, tail, until
 from .life import resources
 from .no_memory import BIND, NOT_BOUND, TO_BIND, TRACES, UNBIND, function_of, starve, words
 
-GROUP = Group("local", ("-n", "1", "--no-sm"), prepare=fabric)
-GROUPS = [GROUP]
+LAB = ("-n", "1", "--no-sm")
+EARLY = Group("local", LAB)     # before there is a subnet manager
+GROUP = Group("local", LAB, prepare=fabric)
+GROUPS = [EARLY, GROUP]
 
 SCENARIOS = {
     "dm": "device memory kept apart", "share": "objects outlived their owner",
@@ -21,6 +23,22 @@ SCENARIOS = {
     "memory": "every kind of memory worked", "windows": "windows of type 2B belong to their QP",
     "mcast": "attached and detached",
 }
+
+
+@EARLY.test(debug="only", timeout=90, reports=TRACES)
+def starved(b):
+    """Allocations of the driver's probe fail: a slice of the campaign."""
+    b.state["function"] = function_of(b, 1)
+    idle = resources(b, 1)
+    bind, unbound = words(b, TO_BIND), words(b, NOT_BOUND)
+    b.sh(1, words(b, UNBIND))
+    failed, text = starve(b, 1, bind, unbound, "--depth=10", "--last=25", seconds=60)
+    need(failed == 25, f"{failed} allocations failed")
+    # whoever restores the configuration later cannot do without it
+    find(r"^at pci_store_saved_state < ohca_\w+: 1 x ENOMEM$", text)
+    b.sh(1, words(b, BIND), 60)
+    until(20 * b.slow, lambda: resources(b, 1) == idle,
+          lambda: f"{resources(b, 1)} are left, {idle} before")
 
 
 def add(scenario, says):
@@ -58,24 +76,6 @@ def lies(b):
     _, writes = lie(b, 1, 1, 1500, 150)
     need(writes > 0, "no call by write()")
     need("objects outlived" in b.sh(1, "/share/ohca-peer local share", 60), "share")
-
-
-@GROUP.test(debug="only", timeout=90, reports=TRACES)
-def starved(b):
-    """Allocations of the driver's probe fail: a slice of the campaign."""
-    b.state["function"] = function_of(b, 1)
-    idle = resources(b, 1)
-    bind, unbound = words(b, TO_BIND), words(b, NOT_BOUND)
-    stop_sm(b)
-    b.sh(1, words(b, UNBIND))
-    failed, text = starve(b, 1, bind, unbound, "--depth=10", "--last=25", seconds=60)
-    need(failed == 25, f"{failed} allocations failed")
-    # whoever restores the configuration later cannot do without it
-    find(r"^at pci_store_saved_state < ohca_\w+: 1 x ENOMEM$", text)
-    b.sh(1, words(b, BIND), 60)
-    start_sm(b)
-    all_active(b)
-    need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
 
 
 # The last one: DMA API debugging, too, has no memory once, and is off then.
