@@ -73,6 +73,34 @@ static inline int remove_dir(void **state)
 	return rmdir(dir);
 }
 
+static inline int64_t ms_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* All of an error; @fmt is what stands before the text of @sys. */
+__attribute__((format(printf, 4, 5)))
+static inline void expect_err(const struct ohca_link_err *err, int code, int sys, const char *fmt,
+			      ...)
+{
+	char want[sizeof(err->text)];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(want, sizeof(want), fmt, ap);
+	va_end(ap);
+	if (sys) {
+		strncat(want, ": ", sizeof(want) - strlen(want) - 1);
+		strncat(want, strerror(sys), sizeof(want) - strlen(want) - 1);
+	}
+	assert_string_equal(err->text, want);
+	assert_int_equal(err->code, code);
+	assert_int_equal(err->sys, sys);
+}
+
 /* Send one frame of @len bytes filled with @fill. */
 static inline bool send_one(struct ohca_link *l, unsigned int vl, size_t len, uint8_t fill)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The handshake of a link: listening, connecting, the HELLO.
+ * The handshake of a link: configurations, HELLOs, descriptors.
  */
 #include "check.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -29,6 +30,7 @@ static void test_hello(void **state)
 {
 	struct ohca_link_err ea, eb;
 	struct ohca_link_cfg ca, cb;
+	struct stat st;
 	struct pair p;
 
 	(void)state;
@@ -48,7 +50,8 @@ static void test_hello(void **state)
 	cb.width_sup = 1;
 	cb.speed_sup = 5;
 	cb.speed_ext_sup = 6;
-	strcpy(cb.desc, "the \033[2Jhost");
+	memset(cb.desc, 'd', sizeof(cb.desc) - 1);
+	memcpy(cb.desc, "the \033[2Jhost", 12);
 	assert_int_equal(pair_meet(&p, &ca, &cb, &ea, &eb), 0);
 	assert_int_equal(ohca_link_vls(p.a), 4);
 	assert_int_equal(ohca_link_vls(p.b), 4);
@@ -57,7 +60,13 @@ static void test_hello(void **state)
 	expect_cfg(ohca_link_peer(p.b), &ca);
 	assert_string_equal(ohca_link_peer(p.b)->desc, "the switch");
 	expect_cfg(ohca_link_peer(p.a), &cb);
-	assert_string_equal(ohca_link_peer(p.a)->desc, "the ?[2Jhost");
+	assert_memory_equal(ohca_link_peer(p.a)->desc, "the ?[2Jhost", 12);
+	assert_memory_equal(ohca_link_peer(p.a)->desc + 12, cb.desc + 12, sizeof(cb.desc) - 12);
+	/* Another user may be the peer. */
+	assert_int_equal(fstat(p.a->my_wake, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0666);
+	assert_int_equal(fstat(p.a->peer_wake, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0666);
 	assert_false(ohca_link_is_up(p.a));
 	assert_null(ohca_link_tx_begin(p.a, 0, 64));
 	pair_free(&p);
@@ -102,6 +111,191 @@ static void test_bad_vls(void **state)
 		}
 		pair_free(&p);
 	}
+}
+
+/* Which configurations are none, seen before any socket is. */
+static void test_bad_cfg(void **state)
+{
+	static const struct {
+		uint8_t vls, mtu, lo, hi;
+		const char *what;
+	} t[] = {
+		{ 8, 1, 0, 6, NULL }, { 8, 5, 6, 6, NULL }, { 15, 3, 3, 3, NULL },
+		{ 9, 5, 0, 6, "our port has 9 data VLs" },
+		{ 8, 0, 0, 6, "our port has MTU code 0" },
+		{ 8, 6, 0, 6, "our port has MTU code 6" },
+		{ 8, 5, 0, 7, "our port has credit shifts 0-7" },
+		{ 8, 5, 3, 2, "our port has credit shifts 3-2" },
+	};
+	struct ohca_link_cfg cfg;
+	struct ohca_link_err err;
+
+	(void)state;
+	ohca_link_cfg_init(&cfg);
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		cfg.vl_cap = t[i].vls;
+		cfg.mtu_cap = t[i].mtu;
+		cfg.shift_min = t[i].lo;
+		cfg.shift_max = t[i].hi;
+		assert_int_equal(ohca_link_connect_start(in_dir("s"), &cfg, 0, NULL), -1);
+		assert_int_equal(ohca_link_connect_start(in_dir("s"), &cfg, 0, &err), -1);
+		if (t[i].what)
+			expect_err(&err, OHCA_LINK_E_CONFIG, 0, "%s", t[i].what);
+		else
+			assert_int_equal(err.code, OHCA_LINK_E_PATH);
+	}
+}
+
+/* The listener's wish, as far as both can. */
+static void test_shifts(void **state)
+{
+	static const struct {
+		uint8_t lo[2], hi[2], pref;
+		int want;
+	} t[] = {
+		{ { 0, 0 }, { 6, 6 }, 4, 4 }, { { 3, 1 }, { 6, 6 }, 1, 3 },
+		{ { 1, 3 }, { 6, 6 }, 1, 3 }, { { 0, 0 }, { 2, 6 }, 5, 2 },
+		{ { 0, 0 }, { 6, 2 }, 5, 2 }, { { 2, 0 }, { 6, 2 }, 0, 2 },
+		{ { 0, 2 }, { 2, 6 }, 6, 2 }, { { 3, 0 }, { 6, 2 }, 3, -1 },
+		{ { 0, 3 }, { 2, 6 }, 2, -1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct ohca_link_cfg c[2];
+		struct ohca_link_err ea, eb;
+		struct pair p;
+
+		for (unsigned int k = 0; k < 2; k++) {
+			ohca_link_cfg_init(&c[k]);
+			c[k].shift_min = t[i].lo[k];
+			c[k].shift_max = t[i].hi[k];
+			c[k].vl_cap = (uint8_t)((i + k) % 2 ? 2 : 4);
+		}
+		c[0].shift_pref = t[i].pref;
+		c[1].shift_pref = 6;
+		assert_int_equal(pair_meet(&p, &c[0], &c[1], &ea, &eb), t[i].want < 0 ? -1 : 0);
+		if (t[i].want < 0) {
+			expect_err(&ea, OHCA_LINK_E_CONFIG, 0,
+				   "no common credit shift: peer %u-%u, listener %u-%u",
+				   t[i].lo[1], t[i].hi[1], t[i].lo[0], t[i].hi[0]);
+		} else {
+			assert_int_equal(ohca_link_shift(p.a), t[i].want);
+			assert_int_equal(ohca_link_shift(p.b), t[i].want);
+			assert_int_equal(ohca_link_vls(p.a), 2);
+			assert_int_equal(ohca_link_vls(p.b), 2);
+		}
+		pair_free(&p);
+	}
+}
+
+/* A listener that cannot be one says so to itself and to the peer; a peer that goes is no peer. */
+static void test_reply_fails(void **state)
+{
+	struct ohca_link_cfg cfg, peer, bad;
+	struct ohca_link_err err;
+	struct ohca_link *l = NULL;
+	int ls, fd, sock;
+
+	(void)state;
+	ohca_link_cfg_init(&cfg);
+	bad = cfg;
+	bad.mtu_cap = 0;
+	ls = ohca_link_listen(in_dir("s"), &err);
+	assert_true(ls >= 0);
+	for (int i = 0; i < 4; i++) {
+		sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
+		fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		assert_true(sock >= 0 && fd >= 0);
+		assert_int_equal(ohca_link_hello_recv(fd, &peer, &err), 1);
+		memset(&err, 0xff, sizeof(err));
+		if (i < 2) {
+			assert_null(ohca_link_hello_reply(fd, &peer, &bad, i ? &err : NULL));
+			if (i)
+				expect_err(&err, OHCA_LINK_E_CONFIG, 0, "our port has MTU code 0");
+			assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), -1);
+			expect_err(&err, OHCA_LINK_E_CONFIG, 0,
+				   "the peer refused: our port has MTU code 0");
+		} else if (i == 2) {
+			close(sock);
+			assert_null(ohca_link_hello_reply(fd, &peer, &cfg, &err));
+			expect_err(&err, OHCA_LINK_E_SYS, EPIPE, "sending HELLO");
+		} else {
+			/* what a read before has left behind says nothing of this one */
+			close(fd);
+			errno = EAGAIN;
+			assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), -1);
+			expect_err(&err, OHCA_LINK_E_PROTO, 0,
+				   "the listener closed the socket without an answer");
+		}
+	}
+	assert_null(l);
+	close(ls);
+	unlink(in_dir("s"));
+}
+
+/* Headers, and the reasons of refusals, of whichever version. */
+static void test_headers(void **state)
+{
+	struct ohca_wire_error e;
+	struct ohca_wire_hdr h;
+	struct ohca_link_err err;
+	char text[300], cut[sizeof(e.text)];
+	int s[2];
+
+	(void)state;
+	link_hdr_init(&h, 77, sizeof(h));
+	assert_int_equal(link_check_hdr(&h, sizeof(h), &err), 77);
+	assert_int_equal(link_check_hdr(&h, sizeof(h) - 1, &err), -1);
+	expect_err(&err, OHCA_LINK_E_PROTO, 0, "the peer does not speak the OpenHCA link protocol");
+	h.len = htole32(sizeof(h) + 1);
+	assert_int_equal(link_check_hdr(&h, sizeof(h), &err), -1);
+	expect_err(&err, OHCA_LINK_E_PROTO, 0, "the peer sent a message of 16 bytes that claims 17");
+	link_hdr_init(&h, 77, sizeof(h));
+	h.magic ^= 1;
+	assert_int_equal(link_check_hdr(&h, sizeof(h), &err), -1);
+	expect_err(&err, OHCA_LINK_E_PROTO, 0, "the peer does not speak the OpenHCA link protocol");
+
+	/* Without a text, and too short for its code. */
+	memset(&e, 0xff, sizeof(e));
+	e.code = htole32(OHCA_LINK_E_NOPORT);
+	link_hdr_init(&e.hdr, OHCA_WIRE_ERROR, sizeof(h) + 4);
+	e.hdr.version = htole16(OHCA_LINK_VERSION + 1);
+	assert_int_equal(link_check_hdr(&e, sizeof(h) + 4, &err), -1);
+	expect_err(&err, OHCA_LINK_E_NOPORT, 0, "the peer refused: ");
+	link_hdr_init(&e.hdr, OHCA_WIRE_ERROR, sizeof(h) + 3);
+	assert_int_equal(link_check_hdr(&e, sizeof(h) + 3, &err), OHCA_WIRE_ERROR);
+	e.hdr.version = htole16(OHCA_LINK_VERSION + 1);
+	assert_int_equal(link_check_hdr(&e, sizeof(h) + 3, &err), -1);
+	expect_err(&err, OHCA_LINK_E_VERSION, 0,
+		   "the peer speaks version %u of the link protocol, we speak %u",
+		   OHCA_LINK_VERSION + 1, OHCA_LINK_VERSION);
+	/* Any bytes, and no end. */
+	link_hdr_init(&e.hdr, OHCA_WIRE_ERROR, sizeof(e));
+	memset(cut, '?', sizeof(cut) - 1);
+	cut[sizeof(cut) - 1] = 0;
+	memcpy(e.text, "\x1f ~\x7f", 4);
+	memcpy(cut, "? ~?", 4);
+	assert_int_equal(link_check_hdr(&e, sizeof(e), &err), -1);
+	expect_err(&err, OHCA_LINK_E_NOPORT, 0, "the peer refused: %s", cut);
+	e.text[7] = 0;
+	assert_int_equal(link_check_hdr(&e, sizeof(e), &err), -1);
+	expect_err(&err, OHCA_LINK_E_NOPORT, 0, "the peer refused: ? ~\x3f\x3f\x3f\x3f");
+
+	/* Ours ends, however long the reason is. */
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s), 0);
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = 0;
+	for (size_t n = sizeof(text) - 1; n > 200; n--) {
+		text[n] = 0;
+		link_send_error(s[0], OHCA_LINK_E_NOPORT, text);
+		assert_int_equal(recv(s[1], &e, sizeof(e), 0), sizeof(e));
+		assert_int_equal(e.text[sizeof(e.text) - 1], 0);
+		assert_int_equal(strlen((char *)e.text),
+				 n < sizeof(e.text) ? n : sizeof(e.text) - 1);
+	}
+	close(s[0]);
+	close(s[1]);
 }
 
 static void test_hello_no_common_shift(void **state)
@@ -177,136 +371,50 @@ static void test_hello_bad(void **state)
 	raw_client(&h, sizeof(h), &theirs, &ours);
 	assert_int_equal(ours.code, OHCA_LINK_E_PROTO);
 
-	link_hdr_init(&h.hdr, OHCA_WIRE_HELLO, 40);
-	raw_client(&h, 40, &theirs, &ours);
-	assert_int_equal(ours.code, OHCA_LINK_E_PROTO);
+	link_hdr_init(&h.hdr, OHCA_WIRE_HELLO, sizeof(h) - 1);
+	raw_client(&h, sizeof(h) - 1, &theirs, &ours);
+	expect_err(&ours, OHCA_LINK_E_PROTO, 0,
+		   "the peer sent message type 1 of 127 bytes instead of HELLO");
+	link_hdr_init(&h.hdr, 77, sizeof(h));
+	raw_client(&h, sizeof(h), &theirs, &ours);
+	expect_err(&ours, OHCA_LINK_E_PROTO, 0,
+		   "the peer sent message type 77 of 128 bytes instead of HELLO");
 
 	link_hdr_init(&h.hdr, OHCA_WIRE_HELLO, sizeof(h));
 	h.features = 0;
 	raw_client(&h, sizeof(h), &theirs, &ours);
-	assert_int_equal(ours.code, OHCA_LINK_E_CONFIG);
+	expect_err(&ours, OHCA_LINK_E_CONFIG, 0, "the peer cannot use shared-memory rings");
 
-	raw_client(big, sizeof(big), &theirs, &ours);
-	assert_int_equal(ours.code, OHCA_LINK_E_PROTO);
+	raw_client(big, OHCA_WIRE_MSG_MAX + 1, &theirs, &ours);
+	expect_err(&ours, OHCA_LINK_E_PROTO, 0, "HELLO of 513 bytes");
 }
 
-static void test_timeout(void **state)
+/* A HELLO of a later time is longer; its name is shown as far as it can be. */
+static void test_long_hello(void **state)
 {
-	struct ohca_link_cfg cfg;
+	struct ohca_wire_hello h = { .features = htole64(OHCA_WIRE_FEAT_SHM | 2), .vl_cap = 1,
+				     .mtu_cap = 5 };
+	uint8_t buf[OHCA_WIRE_MSG_MAX] = { 0 };
+	struct ohca_link_cfg peer;
 	struct ohca_link_err err;
-	int ls;
+	int s[2];
 
 	(void)state;
-	ohca_link_cfg_init(&cfg);
-	ls = ohca_link_listen(in_dir("s"), &err);
-	assert_true(ls >= 0);
-	assert_null(ohca_link_accept(ls, &cfg, 20, &err));
-	assert_int_equal(err.code, OHCA_LINK_E_TIMEOUT);
-	/* Nobody accepts. */
-	assert_null(ohca_link_connect(in_dir("s"), &cfg, 20, &err));
-	assert_int_equal(err.code, OHCA_LINK_E_TIMEOUT);
-	close(ls);
-	unlink(in_dir("s"));
-}
-
-static void test_paths(void **state)
-{
-	struct ohca_link_cfg cfg;
-	struct ohca_link_err err;
-	char longer[200];
-	int fd, fd2;
-
-	(void)state;
-	ohca_link_cfg_init(&cfg);
-	memset(longer, 'x', sizeof(longer));
-	longer[0] = '/';
-	longer[sizeof(longer) - 1] = 0;
-	assert_int_equal(ohca_link_listen(longer, &err), -1);
-	assert_int_equal(err.code, OHCA_LINK_E_PATH);
-	assert_non_null(strstr(err.text, "199 characters"));
-	assert_null(ohca_link_connect(longer, &cfg, 10, &err));
-	assert_int_equal(err.code, OHCA_LINK_E_PATH);
-	assert_int_equal(ohca_link_listen("", &err), -1);
-	assert_int_equal(ohca_link_listen(in_dir("no/such"), &err), -1);
-	assert_int_equal(err.sys, ENOENT);
-	assert_null(ohca_link_connect(in_dir("none"), &cfg, 10, &err));
-	assert_non_null(strstr(err.text, "is ohca-switch running?"));
-
-	/* A plain file is not replaced, a live socket neither, a stale one is. */
-	fd = open(in_dir("file"), O_CREAT | O_WRONLY, 0600);
-	assert_true(fd >= 0);
-	close(fd);
-	assert_int_equal(ohca_link_listen(in_dir("file"), &err), -1);
-	assert_non_null(strstr(err.text, "not a socket"));
-	assert_int_equal(unlink(in_dir("file")), 0);
-	fd = ohca_link_listen(in_dir("s"), &err);
-	assert_true(fd >= 0);
-	assert_int_equal(ohca_link_listen(in_dir("s"), &err), -1);
-	assert_non_null(strstr(err.text, "another process listens"));
-	close(fd);
-	assert_null(ohca_link_connect(in_dir("s"), &cfg, 10, &err));
-	assert_non_null(strstr(err.text, "nobody listens"));
-	fd2 = ohca_link_listen(in_dir("s"), &err);
-	assert_true(fd2 >= 0);
-	close(fd2);
-	unlink(in_dir("s"));
-}
-
-struct race {
-	pthread_barrier_t *start;
-	const char *path;
-	struct ohca_link_err err;
-	int fd;
-};
-
-static void *race_listen(void *arg)
-{
-	struct race *r = arg;
-
-	pthread_barrier_wait(r->start);
-	r->fd = ohca_link_listen(r->path, &r->err);
-	return NULL;
-}
-
-/* Several find the same stale socket at the same time: one gets the path, and keeps it. */
-static void test_listen_race(void **state)
-{
-	struct ohca_link_cfg cfg;
-	struct ohca_link_err err;
-	const char *path = in_dir("s");
-	pthread_barrier_t start;
-	int fd, sock;
-
-	(void)state;
-	ohca_link_cfg_init(&cfg);
-	assert_int_equal(pthread_barrier_init(&start, NULL, 4), 0);
-	fd = ohca_link_listen(in_dir("s"), &err);
-	assert_true(fd >= 0);
-	for (int i = 0; i < 300; i++) {
-		struct race r[4];
-		pthread_t t[4];
-		int won = 0;
-
-		close(fd);		/* stale from here on */
-		for (int k = 0; k < 4; k++) {
-			r[k] = (struct race){ .start = &start, .path = path };
-			assert_int_equal(pthread_create(&t[k], NULL, race_listen, &r[k]), 0);
-		}
-		for (int k = 0; k < 4; k++) {
-			pthread_join(t[k], NULL);
-			if (r[k].fd < 0)
-				continue;
-			fd = r[k].fd;
-			won++;
-		}
-		assert_int_equal(won, 1);
-		sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
-		assert_true(sock >= 0);
-		close(sock);
-	}
-	close(fd);
-	unlink(in_dir("s"));
-	pthread_barrier_destroy(&start);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s), 0);
+	assert_int_equal(ohca_link_hello_recv(s[0], &peer, &err), 0);
+	memset(h.desc, 'n', sizeof(h.desc));
+	memcpy(h.desc, "\x1f ~\x7f", 4);
+	link_hdr_init(&h.hdr, OHCA_WIRE_HELLO, sizeof(buf));
+	memcpy(buf, &h, sizeof(h));
+	assert_int_equal(send(s[1], buf, sizeof(buf), 0), sizeof(buf));
+	memset(&peer, 0xff, sizeof(peer));
+	assert_int_equal(ohca_link_hello_recv(s[0], &peer, &err), 1);
+	assert_int_equal(strlen(peer.desc), sizeof(peer.desc) - 1);
+	assert_memory_equal(peer.desc, "? ~?nnnn", 8);
+	close(s[1]);
+	errno = EAGAIN;		/* of an earlier call */
+	assert_int_equal(ohca_link_hello_recv(s[0], &peer, &err), -1);
+	close(s[0]);
 }
 
 /* The halves of connecting never block; what fails closes the socket. */
@@ -316,6 +424,7 @@ static void test_connect_halves(void **state)
 	struct ohca_link_err err;
 	struct ohca_link *l = NULL, *m;
 	int ls, fd, sock, n, waiting[200];
+	int64_t begin;
 
 	(void)state;
 	ohca_link_cfg_init(&cfg);
@@ -364,7 +473,14 @@ static void test_connect_halves(void **state)
 			break;
 	}
 	assert_in_range(n, 1, 199);
-	assert_int_equal(err.code, OHCA_LINK_E_TIMEOUT);
+	expect_err(&err, OHCA_LINK_E_TIMEOUT, 0,
+		   "'%s' has all the connections waiting that it can", in_dir("s"));
+	begin = ms_now();
+	assert_int_equal(ohca_link_connect_start(in_dir("s"), &cfg, 30, &err), -1);
+	assert_true(ms_now() - begin >= 30);
+	assert_int_equal(ohca_link_listen(in_dir("s"), &err), -1);
+	expect_err(&err, OHCA_LINK_E_PATH, 0, "cannot listen on '%s': another process listens there",
+		   in_dir("s"));
 	while (n)
 		close(waiting[--n]);
 	close(ls);
@@ -457,52 +573,179 @@ static void test_no_descriptors(void **state)
 	unlink(in_dir("s"));
 }
 
-/* A descriptor that is no pipe is refused, whatever its name; so is one too few. */
-static void test_hostile_fds(void **state)
+/* Sends a listener's HELLO of @len bytes with @n descriptors. */
+static void send_answer(int fd, const void *hello, size_t len, const int *fds, size_t n)
 {
-	struct ohca_link_cfg cfg, peer;
+	union {
+		char buf[CMSG_SPACE(8 * sizeof(int))];
+		struct cmsghdr align;
+	} c = { 0 };
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)hello, .iov_len = len };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.buf,
+			    .msg_controllen = CMSG_SPACE(n * sizeof(int)) };
+	struct cmsghdr *cm = CMSG_FIRSTHDR(&m);
+
+	cm->cmsg_level = SOL_SOCKET;
+	cm->cmsg_type = SCM_RIGHTS;
+	cm->cmsg_len = CMSG_LEN(n * sizeof(int));
+	memcpy(CMSG_DATA(cm), fds, n * sizeof(int));
+	assert_int_equal(sendmsg(fd, &m, 0), len);
+}
+
+struct answer {
+	struct ohca_wire_hello h;
+	size_t len;
+	int fds[8];
+	unsigned int n;
+	const char *refused;	/* how its error begins, or NULL */
+};
+
+/* What a connection makes of an answer, whose descriptors it closes. */
+static void expect_answer(struct answer *a, const struct ohca_link_cfg *cfg)
+{
+	uint8_t buf[OHCA_WIRE_MSG_MAX + 1] = { 0 };
+	unsigned int before = open_fds();
+	struct ohca_link_cfg peer;
 	struct ohca_link_err err;
 	struct ohca_link *l = NULL;
-	struct ohca_wire_hello h = { .features = OHCA_WIRE_FEAT_SHM, .node_type = 2,
-				     .port_num = 1, .vl_cap = 1, .mtu_cap = 5, .vls = 1 };
 	int ls, fd, sock;
+
+	ls = ohca_link_listen(in_dir("s"), &err);
+	assert_true(ls >= 0);
+	sock = ohca_link_connect_start(in_dir("s"), cfg, 0, &err);
+	fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	assert_true(sock >= 0 && fd >= 0);
+	assert_int_equal(ohca_link_hello_recv(fd, &peer, &err), 1);
+	a->h.hdr.len = htole32((uint32_t)a->len);
+	memcpy(buf, &a->h, sizeof(a->h));
+	send_answer(fd, buf, a->len, a->fds, a->n);
+	if (a->refused) {
+		assert_int_equal(ohca_link_connect_finish(sock, cfg, &l, &err), -1);
+		if (strncmp(err.text, a->refused, strlen(a->refused)))
+			fail_msg("'%s' is not '%s'", err.text, a->refused);
+		assert_int_equal(err.code, OHCA_LINK_E_PROTO);
+		assert_int_equal(err.sys, 0);
+	} else {
+		assert_int_equal(ohca_link_connect_finish(sock, cfg, &l, &err), 1);
+		ohca_link_free(l);
+	}
+	close(fd);
+	close(ls);
+	unlink(in_dir("s"));
+	assert_int_equal(open_fds(), before);
+}
+
+/* An answer that is right, with descriptors of its own. */
+static void good_answer(struct answer *a, unsigned int vls, unsigned int shift)
+{
+	int p[2];
+
+	assert_int_equal(pipe(p), 0);
+	*a = (struct answer){
+		.h = { .features = htole64(OHCA_WIRE_FEAT_SHM), .node_type = 2, .port_num = 1,
+		       .vl_cap = 15, .mtu_cap = 5, .shift_max = 6, .vls = (uint8_t)vls,
+		       .shift = (uint8_t)shift, .mem_size = htole64(shm_size(vls, shift)) },
+		.len = sizeof(a->h), .fds = { shm_create(vls, shift), p[0], p[1] }, .n = 3,
+	};
+	link_hdr_init(&a->h.hdr, OHCA_WIRE_HELLO, sizeof(a->h));
+}
+
+static void end_answer(struct answer *a)
+{
+	for (unsigned int i = 0; i < 3; i++)
+		close(a->fds[i]);
+}
+
+/* The listener chooses among what we can, and the size that belongs to it. */
+static void test_choices(void **state)
+{
+	static const struct {
+		uint8_t vls, shift;
+		int more;	/* bytes of memory */
+		bool ok;
+	} t[] = {
+		{ 1, 2, 0, true }, { 4, 2, 0, true }, { 4, 4, 0, true }, { 0, 2, 0, false },
+		{ 5, 2, 0, false }, { 4, 1, 0, false }, { 4, 5, 0, false }, { 4, 2, 1, false },
+		{ 4, 2, -1, false },
+	};
+	struct ohca_link_cfg cfg;
+	char text[200];
 
 	(void)state;
 	ohca_link_cfg_init(&cfg);
-	ls = ohca_link_listen(in_dir("s"), &err);
-	assert_true(ls >= 0);
-	h.mem_size = shm_size(1, 0);
-	link_hdr_init(&h.hdr, OHCA_WIRE_HELLO, sizeof(h));
-	for (unsigned int n = 2; n <= 3; n++) {
-		union {
-			char buf[CMSG_SPACE(3 * sizeof(int))];
-			struct cmsghdr align;
-		} c = { 0 };
-		struct iovec iov = { .iov_base = &h, .iov_len = sizeof(h) };
-		struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.buf,
-				    .msg_controllen = CMSG_SPACE(n * sizeof(int)) };
-		struct cmsghdr *cm = CMSG_FIRSTHDR(&m);
-		int fds[3] = { shm_create(1, 0), -1, -1 };
+	cfg.vl_cap = 4;
+	cfg.shift_min = 2;
+	cfg.shift_max = 4;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		uint64_t bytes = shm_size(t[i].vls, t[i].shift) + (uint64_t)t[i].more;
+		struct answer a;
 
-		fds[1] = fds[2] = memfd_create("pipe:[1]", 0);
-		sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
-		assert_true(sock >= 0);
-		fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		assert_true(fd >= 0);
-		assert_int_equal(ohca_link_hello_recv(fd, &peer, &err), 1);
-		cm->cmsg_level = SOL_SOCKET;
-		cm->cmsg_type = SCM_RIGHTS;
-		cm->cmsg_len = CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(cm), fds, n * sizeof(int));
-		assert_int_equal(sendmsg(fd, &m, 0), sizeof(h));
-		assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), -1);
-		assert_non_null(strstr(err.text, n == 3 ? "no pipe" : "did not pass"));
-		close(fds[0]);
-		close(fds[1]);
-		close(fd);
+		good_answer(&a, t[i].vls, t[i].shift);
+		a.h.mem_size = htole64(bytes);
+		snprintf(text, sizeof(text),
+			 "the listener chose %u VLs, credit shift %u, %llu bytes: not ours",
+			 t[i].vls, t[i].shift, (unsigned long long)bytes);
+		a.refused = t[i].ok ? NULL : text;
+		expect_answer(&a, &cfg);
+		end_answer(&a);
 	}
-	close(ls);
-	unlink(in_dir("s"));
+}
+
+static int memory(int seals, off_t size)
+{
+	int fd = memfd_create("ohca-link", MFD_ALLOW_SEALING);
+
+	assert_int_equal(ftruncate(fd, size), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+/* A descriptor that is no pipe is refused, whatever its name, and memory that can shrink. */
+static void test_hostile_fds(void **state)
+{
+	const int both = F_SEAL_SHRINK | F_SEAL_GROW;
+	const off_t size = (off_t)shm_size(1, 0);
+	struct ohca_link_cfg cfg;
+	struct answer good, a;
+
+	(void)state;
+	ohca_link_cfg_init(&cfg);
+	good_answer(&good, 1, 0);
+	assert_int_equal(fcntl(good.fds[0], F_GET_SEALS), both | F_SEAL_SEAL);
+	for (unsigned int i = 0; i < 11; i++) {
+		const int fds[] = {
+			memfd_create("pipe:[1]", 0), memory(F_SEAL_SHRINK, size),
+			memory(F_SEAL_GROW, size), memory(both, size + 1), memory(both, size - 1),
+			memory(both, size), good.fds[1],
+		};
+		const struct {
+			unsigned int at, fd, n;
+			size_t len;
+			const char *refused;
+		} t[11] = {
+			{ 1, 0, 3, sizeof(a.h), "the peer passed something that is no pipe" },
+			{ 2, 0, 3, sizeof(a.h), "the peer passed something that is no pipe" },
+			{ 2, 6, 2, sizeof(a.h), "the listener did not pass memory and pipes" },
+			{ 3, 6, 4, sizeof(a.h), NULL },		/* which is closed */
+			{ 0, 1, 3, sizeof(a.h), "the peer's shared memory is not sealed" },
+			{ 0, 2, 3, sizeof(a.h), "the peer's shared memory is not sealed" },
+			{ 0, 6, 3, sizeof(a.h), "the peer's shared memory is not sealed" },
+			{ 0, 3, 3, sizeof(a.h), "the peer's shared memory has 458753 bytes instead" },
+			{ 0, 4, 3, sizeof(a.h), "the peer's shared memory has 458751 bytes instead" },
+			{ 0, 5, 3, OHCA_WIRE_MSG_MAX, NULL },
+			{ 0, 5, 3, OHCA_WIRE_MSG_MAX + 1, "the listener's HELLO is too long" },
+		};
+
+		a = good;
+		a.fds[t[i].at] = fds[t[i].fd];
+		a.n = t[i].n;
+		a.len = t[i].len;
+		a.refused = t[i].refused;
+		expect_answer(&a, &cfg);
+		for (unsigned int k = 0; k < 6; k++)
+			close(fds[k]);
+	}
+	end_answer(&good);
 }
 
 int main(void)
@@ -513,11 +756,14 @@ int main(void)
 		cmocka_unit_test(test_bad_vls),
 		cmocka_unit_test(test_hello_no_common_shift),
 		cmocka_unit_test(test_hello_bad),
-		cmocka_unit_test(test_timeout),
-		cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_listen_race),
+		cmocka_unit_test(test_bad_cfg),
+		cmocka_unit_test(test_shifts),
+		cmocka_unit_test(test_reply_fails),
+		cmocka_unit_test(test_headers),
+		cmocka_unit_test(test_long_hello),
 		cmocka_unit_test(test_connect_halves),
 		cmocka_unit_test(test_no_descriptors),
+		cmocka_unit_test(test_choices),
 		cmocka_unit_test(test_hostile_fds),
 	};
 
