@@ -98,12 +98,18 @@ static void test_credits(void **state)
 		ohca_link_kick(p.b);
 		assert_int_equal(ohca_link_tx_credits(p.a, 0), 2048);
 	}
-	/* 62 bytes and the VCRC are one block: all 2048 can be used, not one more. */
+	/*
+	 * 62 bytes and the VCRC are one block: all 2048 can be used, not one more. An eighth of
+	 * them comes back by itself.
+	 */
 	for (int i = 0; i < 2048; i++)
 		assert_true(send_one(p.a, 0, 62, (uint8_t)i));
 	assert_false(send_one(p.a, 0, 62, 0));
-	for (int i = 0; i < 2048; i++)
+	for (unsigned int i = 0; i < 2048; i++) {
+		assert_int_equal(ohca_link_tx_credits(p.a, 0), i / 256 * 256);
 		expect_one(p.b, 0, 62, (uint8_t)i);
+	}
+	assert_int_equal(ohca_link_tx_credits(p.a, 0), 2048);
 	ohca_link_get_stats(p.a, &st);
 	assert_int_equal(st.tx_frames, 200 * 33 + 2048);
 	assert_int_equal(st.tx_nocredit, 201);
@@ -150,6 +156,9 @@ static void test_vl15_drops(void **state)
 	assert_false(send_one(p.a, 15, 300, 0));
 	ohca_link_get_stats(p.a, &st);
 	assert_int_equal(st.tx_vl15_dropped, 2);
+	assert_int_equal(st.tx_nocredit, 0);
+	ohca_link_get_stats(p.b, &st);
+	assert_int_equal(st.rx_vl15_dropped, 2);
 	assert_int_equal(ohca_link_vl15_dropped_by_peer(p.b), 2);
 	for (int i = 0; i < n; i++)
 		expect_one(p.b, 15, 300, (uint8_t)i);
@@ -178,7 +187,11 @@ static void test_sleep(void **state)
 	ohca_link_kick(p.a);
 	assert_false(signalled(p.b));			/* B was awake */
 	assert_false(ohca_link_prepare_sleep(p.b));	/* and has work */
+	assert_true(send_one(p.a, 0, 64, 0));
+	ohca_link_kick(p.a);
+	assert_false(signalled(p.b));			/* it is awake still */
 	expect_one(p.b, 0, 64, 1);
+	expect_one(p.b, 0, 64, 0);
 	assert_true(ohca_link_prepare_sleep(p.b));
 	ohca_link_kick(p.a);				/* nothing new */
 	assert_false(signalled(p.b));
@@ -218,6 +231,52 @@ static void test_sleep(void **state)
 	expect_one(p.b, 0, 4000, 1);
 	ohca_link_kick(p.b);
 	assert_true(signalled(p.a));
+	ohca_link_awake(p.a, true);
+	ohca_link_get_stats(p.a, &st);
+	assert_int_equal(st.sleeps, 3);
+	assert_int_equal(st.wakeups_sent, 1);
+	assert_int_equal(st.rx_vl15_dropped, 0);
+	ohca_link_get_stats(p.b, &st);
+	assert_int_equal(st.sleeps, 1);
+	assert_int_equal(st.wakeups_sent, 2);
+	pair_free(&p);
+}
+
+/* As many credits as a frame takes keep a sender awake, one fewer does not. */
+static void test_sleep_credits(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	for (unsigned int i = 0; i < 2048; i++)
+		assert_true(send_one(p.a, 0, 62, 1));
+	assert_false(send_one(p.a, 0, 64 + 62, 1));
+	assert_true(ohca_link_prepare_sleep(p.a));
+	ohca_link_awake(p.a, true);
+	for (unsigned int i = 0; i < 2; i++) {
+		expect_one(p.b, 0, 62, 1);
+		ohca_link_kick(p.b);
+		assert_int_equal(ohca_link_prepare_sleep(p.a), i == 0);
+		ohca_link_awake(p.a, true);
+	}
+	assert_true(send_one(p.a, 0, 64 + 62, 1));
+	pair_free(&p);
+}
+
+/* Frames of lanes that cannot be taken anyway keep nobody awake. */
+static void test_sleep_except(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 2, 0), 0);
+	assert_true(send_one(p.a, 1, 64, 1));
+	assert_true(ohca_link_prepare_sleep_except(p.b, 1u << 1));
+	ohca_link_awake(p.b, false);
+	assert_false(ohca_link_prepare_sleep_except(p.b, 1u << 0));
+	assert_true(send_one(p.a, 15, 64, 1));
+	assert_false(ohca_link_prepare_sleep_except(p.b, 1u << 1));
 	pair_free(&p);
 }
 
@@ -295,6 +354,7 @@ static void test_bad_desc(void **state)
 		{ { .len = 65535 }, 2048, "frame length 65535" },
 		{ { .len = 64, .flags = 0x8000 }, 2, "frame flags" },
 		{ { .len = 4000 }, 2, "longer than what was sent" },
+		{ { .len = 63 }, 1, "longer than what was sent, blocks 2 on VL 0" },
 		{ { .len = 64 }, 2049, "credits exceeded" },
 		{ { .len = 64 }, 4095, "credits exceeded" },
 	};
@@ -324,11 +384,23 @@ static void test_bad_credit(void **state)
 
 	(void)state;
 	assert_int_equal(pair_up(&p, 1, 0), 0);
-	while (send_one(p.a, 0, 4000, 1))
-		;
-	/* Nothing was released, yet the limit grows beyond the buffer. */
-	shm_store(&p.a->tx_dir->fccl[0], 2048 + 1984 + 65);
-	assert_false(send_one(p.a, 0, 4000, 1));
+	/* Twelve bits count. */
+	shm_store(&p.a->rx_dir->fctbs[0], 0x1000);
+	shm_store(&p.a->tx_dir->fctbs[0], 0x1000);
+	shm_store(&p.a->tx_dir->fctbs[15], 0xf000);
+	assert_int_equal(ohca_link_rx_pending(p.b), 0);
+	assert_int_equal(ohca_link_tx_credits(p.a, 0), 2048);
+	for (unsigned int i = 0; i < 2048; i++)
+		assert_true(send_one(p.a, 0, 62, 1));
+	/* Nothing was released, yet the limit grows: to what the buffer has, and beyond. */
+	shm_store(&p.a->tx_dir->fccl[0], 0xf000);
+	assert_int_equal(ohca_link_tx_credits(p.a, 0), 2048);
+	assert_true(send_one(p.a, 0, 62, 1));
+	for (unsigned int i = 1; i < 2048; i++)
+		assert_true(send_one(p.a, 0, 62, 1));
+	shm_store(&p.a->tx_dir->fccl[0], 2049);
+	assert_int_equal(ohca_link_tx_credits(p.a, 0), 0);
+	assert_false(send_one(p.a, 0, 62, 1));
 	assert_int_equal(ohca_link_rx_pending(p.a), 1 << 15);
 	expect_error(p.a, "impossible credit limit");
 	pair_free(&p);
@@ -536,6 +608,8 @@ int main(void)
 		cmocka_unit_test(test_shorter_commit),
 		cmocka_unit_test(test_vl15_drops),
 		cmocka_unit_test(test_sleep),
+		cmocka_unit_test(test_sleep_credits),
+		cmocka_unit_test(test_sleep_except),
 		cmocka_unit_test(test_hostile_wake),
 		cmocka_unit_test(test_bad_desc),
 		cmocka_unit_test(test_bad_credit),

@@ -4,6 +4,8 @@
  */
 #include "check.h"
 
+#include <endian.h>
+#include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -94,6 +96,111 @@ static void test_train(void **state)
 	pair_free(&p);
 }
 
+/* The best of what both have and allow, of each kind; a speed of either kind will do. */
+static void test_train_best(void **state)
+{
+	static const struct {
+		uint8_t width[2], speed[2], ext[2];	/* allowed by either */
+		uint8_t want[3];			/* no width: down */
+	} t[] = {
+		{ { 3, 3 }, { 7, 7 }, { 3, 3 }, { 2, 4, 2 } },
+		{ { 1, 3 }, { 3, 7 }, { 1, 3 }, { 1, 2, 1 } },
+		{ { 3, 1 }, { 7, 1 }, { 3, 1 }, { 1, 1, 1 } },
+		{ { 3, 3 }, { 7, 7 }, { 0, 3 }, { 2, 4, 0 } },
+		{ { 3, 3 }, { 0, 7 }, { 3, 1 }, { 2, 4, 1 } },
+		{ { 3, 3 }, { 1, 2 }, { 2, 2 }, { 2, 4, 2 } },
+		{ { 3, 3 }, { 1, 2 }, { 1, 2 }, { 0, 0, 0 } },
+		{ { 1, 2 }, { 7, 7 }, { 3, 3 }, { 0, 0, 0 } },
+		{ { 4, 4 }, { 7, 7 }, { 3, 3 }, { 0, 0, 0 } },	/* allowed, but nobody has it */
+		{ { 3, 3 }, { 8, 8 }, { 4, 4 }, { 0, 0, 0 } },
+	};
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct ohca_link *l[2] = { p.a, p.b };
+		struct ohca_link_phy phy[2];
+		struct ohca_link_state st;
+		int n = 0;
+
+		for (unsigned int k = 0; k < 2; k++)
+			phy[k] = (struct ohca_link_phy){ true, t[i].width[k], t[i].speed[k],
+							 t[i].ext[k] };
+		/* One end's settings wait until the other trains. */
+		phy[1].enabled = false;
+		ohca_link_set_phy(p.b, &phy[1]);
+		assert_int_equal(ohca_link_train(p.a, &phy[0]), 0);
+		for (unsigned int k = 0; k < 8; k++)
+			drain(l[k % 2], &n, &n);
+		for (unsigned int k = 0; k < 2; k++) {
+			ohca_link_get_state(l[k], &st);
+			assert_int_equal(st.up, t[i].want[0] != 0);
+			assert_int_equal(st.phys, st.up ? 5 : 2);
+			assert_int_equal(st.width, t[i].want[0]);
+			assert_int_equal(st.speed, t[i].want[1]);
+			assert_int_equal(st.speed_ext, t[i].want[2]);
+		}
+	}
+	pair_free(&p);
+}
+
+/* The number of a training is never 0, and an end that has not trained yet is disabled. */
+static void test_train_number(void **state)
+{
+	struct ohca_link_phy phy = pair_phy();
+	struct ohca_link_err ea, eb;
+	struct ohca_link_state st;
+	struct ohca_link_cfg c;
+	struct pair p;
+	int n = 0;
+
+	(void)state;
+	ohca_link_cfg_init(&c);
+	assert_int_equal(pair_meet(&p, &c, &c, &ea, &eb), 0);
+	ohca_link_get_state(p.a, &st);
+	assert_int_equal(st.phys, 3);
+	p.b->seq = UINT32_MAX;
+	assert_int_equal(ohca_link_train(p.b, &phy), 0);
+	assert_int_equal(p.b->seq, 1);
+	drain(p.a, &n, &n);
+	ohca_link_get_state(p.a, &st);
+	assert_int_equal(st.phys, 3);
+	assert_int_equal(ohca_link_train(p.a, &phy), 0);
+	for (unsigned int k = 0; k < 4; k++)
+		drain(k % 2 ? p.a : p.b, &n, &n);
+	assert_true(ohca_link_is_up(p.a));
+	assert_true(ohca_link_is_up(p.b));
+	pair_free(&p);
+}
+
+/* Waiting ends with the link's end, or when the time is over. */
+static void test_wait_up(void **state)
+{
+	struct ohca_link_err ea, eb;
+	struct ohca_link_cfg c;
+	int64_t begin;
+	struct pair p;
+
+	(void)state;
+	ohca_link_cfg_init(&c);
+	assert_int_equal(pair_meet(&p, &c, &c, &ea, &eb), 0);
+	begin = ms_now();
+	assert_int_equal(ohca_link_wait_up(p.a, 20), -1);
+	assert_true(ms_now() - begin >= 20);
+	assert_int_equal(send(p.b->sock, "hello", 5, 0), 5);
+	assert_int_equal(ohca_link_wait_up(p.a, 30000), -1);
+	assert_int_equal(ohca_link_wait_up(p.b, 30000), -1);
+	assert_int_equal(ohca_link_wait_up(p.b, 30000), -1);
+	pair_free(&p);
+
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	assert_int_equal(ohca_link_wait_up(p.a, 0), 0);
+	ohca_link_free(p.b);
+	assert_int_equal(ohca_link_wait_up(p.a, 30000), -1);
+	ohca_link_free(p.a);
+}
+
 /* A frame that was begun before a retraining does not come out after it. */
 static void test_train_in_frame(void **state)
 {
@@ -159,14 +266,20 @@ static void test_ctrl_budget(void **state)
 
 static void test_close(void **state)
 {
+	struct ohca_link_state st;
 	struct pair p;
 
 	(void)state;
 	assert_int_equal(pair_up(&p, 1, 0), 0);
 	assert_true(send_one(p.a, 0, 64, 1));
 	ohca_link_free(p.b);
+	errno = EAGAIN;		/* of an earlier call */
 	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_CLOSED);
 	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_NONE);
+	assert_string_equal(ohca_link_error(p.a), "the peer closed the link");
+	ohca_link_get_state(p.a, &st);
+	assert_false(st.up);
+	assert_int_equal(st.phys, 2);
 	assert_null(ohca_link_tx_begin(p.a, 0, 64));
 	assert_int_equal(ohca_link_ctrl_fd(p.a), -1);
 	assert_true(ohca_link_prepare_sleep(p.a));
@@ -201,7 +314,7 @@ static void test_train_unheard(void **state)
 static void test_bad_ctrl(void **state)
 {
 	struct ohca_wire_state m = { .seq = 9, .enabled = 1, .width_en = 2, .speed_en = 4 };
-	char big[OHCA_WIRE_MSG_MAX + 1] = { 0 };
+	_Alignas(8) char big[OHCA_WIRE_MSG_MAX + 1] = { 0 };
 	struct pair p;
 
 	(void)state;
@@ -219,7 +332,7 @@ static void test_bad_ctrl(void **state)
 	assert_int_equal(pair_up(&p, 1, 0), 0);
 	link_hdr_init(&m.hdr, OHCA_WIRE_STATE, sizeof(m));
 	m.ack = p.a->seq;
-	m.fctbs[0] = 100;
+	m.fctbs[0] = 1;
 	assert_int_equal(link_send(p.b->sock, &m, sizeof(m)), 0);
 	expect_error(p.a, "impossible FCTBS");
 	pair_free(&p);
@@ -230,9 +343,37 @@ static void test_bad_ctrl(void **state)
 	assert_int_equal(link_send(p.b->sock, &m, sizeof(m)), 0);
 	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_NONE);
 	assert_true(ohca_link_is_up(p.a));
+	memset(big, 0, sizeof(big));
+	link_hdr_init((struct ohca_wire_hdr *)(void *)big, 77, OHCA_WIRE_MSG_MAX);
+	assert_int_equal(link_send(p.b->sock, big, OHCA_WIRE_MSG_MAX), 0);
+	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_NONE);
+	assert_true(ohca_link_is_up(p.a));
 	link_hdr_init(&m.hdr, OHCA_WIRE_STATE, 32);
 	assert_int_equal(link_send(p.b->sock, &m, 32), 0);
 	expect_error(p.a, "training failed");
+	pair_free(&p);
+
+	/* Neither a training without a number nor one that is more than enabled. */
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(pair_up(&p, 1, 0), 0);
+		link_hdr_init(&m.hdr, OHCA_WIRE_STATE, sizeof(m));
+		m.seq = i ? htole32(9) : 0;
+		m.enabled = i ? 2 : 1;
+		assert_int_equal(link_send(p.b->sock, &m, sizeof(m)), 0);
+		expect_error(p.a, "training failed");
+		pair_free(&p);
+	}
+
+	/* Twelve bits count of an FCTBS. */
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	m.seq = htole32(9);
+	m.enabled = 1;
+	m.ack = htole32(p.a->seq);
+	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++)
+		m.fctbs[vl] = htole16(0xf000);
+	assert_int_equal(link_send(p.b->sock, &m, sizeof(m)), 0);
+	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_DOWN);
+	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_UP);
 	pair_free(&p);
 }
 
@@ -299,6 +440,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_train),
+		cmocka_unit_test(test_train_best),
+		cmocka_unit_test(test_train_number),
+		cmocka_unit_test(test_wait_up),
 		cmocka_unit_test(test_train_in_frame),
 		cmocka_unit_test(test_ctrl_budget),
 		cmocka_unit_test(test_close),
