@@ -109,16 +109,16 @@ static void test_paths(void **state)
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(ohca_link_listen(in_dir("file"), &err), -1);
-	expect_err(&err, OHCA_LINK_E_PATH, 0, "cannot listen on '%s': it exists and is not a socket",
-		   in_dir("file"));
+	expect_err(&err, OHCA_LINK_E_PATH, 0,
+		   "cannot listen on '%s': it exists and is not a socket", in_dir("file"));
 	assert_int_equal(ohca_link_connect_start(in_dir("file/s"), &cfg, 0, &err), -1);
 	expect_err(&err, OHCA_LINK_E_PATH, ENOTDIR, "cannot connect to '%s'", in_dir("file/s"));
 	assert_int_equal(unlink(in_dir("file")), 0);
 	fd = ohca_link_listen(in_dir("s"), &err);
 	assert_true(fd >= 0);
 	assert_int_equal(ohca_link_listen(in_dir("s"), &err), -1);
-	expect_err(&err, OHCA_LINK_E_PATH, 0, "cannot listen on '%s': another process listens there",
-		   in_dir("s"));
+	expect_err(&err, OHCA_LINK_E_PATH, 0,
+		   "cannot listen on '%s': another process listens there", in_dir("s"));
 	close(fd);
 	assert_null(ohca_link_connect(in_dir("s"), &cfg, 10, &err));
 	expect_err(&err, OHCA_LINK_E_PATH, 0, "nobody listens on '%s': is ohca-switch running?",
@@ -134,8 +134,8 @@ static void test_paths(void **state)
 	assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
 	assert_int_equal(listen(fd, 1), 0);
 	assert_int_equal(ohca_link_listen(in_dir("s"), &err), -1);
-	expect_err(&err, OHCA_LINK_E_PATH, 0, "cannot listen on '%s': another process listens there",
-		   in_dir("s"));
+	expect_err(&err, OHCA_LINK_E_PATH, 0,
+		   "cannot listen on '%s': another process listens there", in_dir("s"));
 	assert_int_equal(ohca_link_connect_start(in_dir("s"), &cfg, 0, &err), -1);
 	expect_err(&err, OHCA_LINK_E_PATH, 0, "'%s' is not a fabric socket", in_dir("s"));
 	close(fd);
