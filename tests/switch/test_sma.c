@@ -1058,6 +1058,8 @@ static int gsi(struct net *t, struct ep *e, struct ib_mad *mad)
 	assert_int_equal(len, EP_SMP_PKT);
 	assert_int_equal(ib_lrh_slid(ib_pkt_lrh(pkt)), 1);
 	assert_int_equal(ib_get_be32(pkt + len - IB_ICRC_LEN), 0);	/* nobody computes it */
+	assert_int_equal(ib_get_be32(pkt + IB_LRH_LEN + IB_BTH_LEN), IB_QKEY_GSI);
+	assert_int_equal(ib_get_be32(pkt + IB_LRH_LEN + IB_BTH_LEN + 4), IB_QP1);
 	memcpy(mad, pkt + EP_SMP_HDR, sizeof(*mad));
 	assert_int_equal(ib_be64(mad->hdr.tid), tid);
 	assert_int_equal(mad->hdr.method, IB_METHOD_GET_RESP);
