@@ -249,6 +249,13 @@ static void test_reply_fails(void **state)
 				   "the listener closed the socket without an answer");
 		}
 	}
+	/* It has not even read our HELLO. */
+	sock = ohca_link_connect_start(in_dir("s"), &cfg, 0, &err);
+	fd = accept4(ls, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	assert_true(sock >= 0 && fd >= 0);
+	close(fd);
+	assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), -1);
+	expect_err(&err, OHCA_LINK_E_SYS, ECONNRESET, "receiving HELLO");
 	assert_null(l);
 	close(ls);
 	unlink(in_dir("s"));

@@ -177,6 +177,7 @@ static void test_train_number(void **state)
 /* Waiting ends with the link's end, or when the time is over. */
 static void test_wait_up(void **state)
 {
+	struct ohca_link_phy phy = pair_phy();
 	struct ohca_link_err ea, eb;
 	struct ohca_link_cfg c;
 	int64_t begin;
@@ -196,6 +197,11 @@ static void test_wait_up(void **state)
 
 	assert_int_equal(pair_up(&p, 1, 0), 0);
 	assert_int_equal(ohca_link_wait_up(p.a, 0), 0);
+	/* It comes down and up again by one message. */
+	assert_int_equal(ohca_link_train(p.b, &phy), 0);
+	begin = ms_now();
+	assert_int_equal(ohca_link_wait_up(p.a, 20000), 0);
+	assert_true(ms_now() - begin < 20000);
 	ohca_link_free(p.b);
 	assert_int_equal(ohca_link_wait_up(p.a, 30000), -1);
 	ohca_link_free(p.a);
