@@ -540,6 +540,37 @@ static void test_spin(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+/* A signal is taken once: a switch that was woken sleeps again, and stays asleep. */
+static void test_idle(void **state)
+{
+	char dir[] = "/tmp/ohca-sw-XXXXXX", path[64];
+	struct ohca_link_stats st, later;
+	struct live v = { 0 };
+	struct ohca_link_err err;
+	struct ep e = { 0 };
+	uint8_t d[64];
+	pthread_t th;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/s", dir);
+	live_start(&v, &th, path, 7, 0, NULL, 0);
+	assert_int_equal(live_connect(&e, path, 50, 0, &err), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		usleep(5000);
+		assert_int_equal(ep_switch(&e, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, d), 0);
+	}
+	live_look(&v);
+	ohca_link_get_stats(v.sw->port[1].link, &st);
+	usleep(50000);
+	ohca_link_get_stats(v.sw->port[1].link, &later);
+	assert_true(later.sleeps - st.sleeps < 10);
+	live_join(&v, th);
+	ohca_link_free(e.l);
+	live_free(&v);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -549,6 +580,7 @@ int main(void)
 		cmocka_unit_test(test_uplink_ports),
 		cmocka_unit_test(test_uplink),
 		cmocka_unit_test(test_spin),
+		cmocka_unit_test(test_idle),
 	};
 
 	return cmocka_run_group_tests_name("switch loop", tests, NULL, NULL);

@@ -564,6 +564,15 @@ static void test_vl15_counters(void **state)
 		assert_int_equal(ep_recv_smp(&t->ep[0], &in), !bad);
 	}
 
+	/* Longer than any that carries a MAD. */
+	sent = c->rcv_errors;
+	b = ohca_link_tx_begin(t->ep[0].l, IB_MGMT_VL, SW_MAX_MAD_PKT + 4);
+	memset(b, 0, SW_MAX_MAD_PKT + 4);
+	ohca_link_tx_commit(t->ep[0].l, IB_MGMT_VL, SW_MAX_MAD_PKT + 4, 0);
+	net_pump(t);
+	assert_int_equal(c->rcv_errors, sent + 1);
+	assert_int_equal(c->rcv_malformed, 1);
+
 	/* An answer that the peer has no room for was sent; the peer counts it as dropped. */
 	sent = c->xmit_pkts;
 	dropped = t->sw->mads_dropped;
@@ -627,6 +636,12 @@ static void test_lid_route(void **state)
 	assert_true(ep_recv_smp(&t->ep[0], &in));
 	assert_int_equal(t->sw->port[1].ctr.xmit_data_sl[3], sizeof(pkt) / 4);
 	assert_int_equal(t->sw->port[2].ctr.rcv_data_sl[3], sizeof(pkt) / 4);
+	/* From a LID that no table has: the answer leaves by the port of the question. */
+	t->ep[1].lid = 100;
+	assert_true(ep_send_smp(&t->ep[1], &smp, 1));
+	net_pump(t);
+	assert_true(ep_recv_smp(&t->ep[1], &in));
+	assert_int_equal(in.hdr.method, IB_METHOD_GET_RESP);
 	/* Nowhere, and back where it came from. */
 	assert_true(ep_send_smp(&t->ep[1], &smp, 50));
 	assert_true(ep_send_smp(&t->ep[1], &smp, 3));
