@@ -571,7 +571,8 @@ static void test_no_descriptors(void **state)
 					break;
 				assert_int_equal(err.code, OHCA_LINK_E_SYS);
 				assert_int_equal(err.sys, EMFILE);
-				assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err), -1);
+				assert_int_equal(ohca_link_connect_finish(sock, &cfg, &l, &err),
+						 -1);
 				assert_int_equal(err.code, OHCA_LINK_E_SYS);
 				assert_non_null(strstr(err.text, "the peer refused"));
 			} else {
