@@ -15,8 +15,6 @@
 #define CA_CAPS		(IB_CAP_NOTICE | IB_CAP_TRAP | IB_CAP_SL_MAP | IB_CAP_SYS_IMAGE_GUID | \
 			 IB_CAP_DR_NOTICE | IB_CAP_CAP_MASK_NOTICE | IB_CAP_CLIENT_REREG | \
 			 IB_CAP_OTHER_LOCAL_CHANGES)
-#define SW_CAPS		(IB_CAP_NOTICE | IB_CAP_TRAP | IB_CAP_SL_MAP | IB_CAP_SYS_IMAGE_GUID | \
-			 IB_CAP_MCAST_FDB_TOP | IB_CAP_PKEY_SW_EXT_PORT_TRAP)
 #define VL_CAP		4u		/* code of FAB_DATA_VLS */
 
 struct fab *fab_new(void)
@@ -94,20 +92,8 @@ static void init_switch(struct fab_switch *sw, unsigned int nports, bool base_po
 {
 	*sw = (struct fab_switch){
 		.mft_positions = (uint8_t)(nports / IB_MFT_PORTS_PER_MASK + 1),
-		.si = {
-			.linear_cap = FAB_LFT_CAP,
-			.mcast_cap = FAB_MFT_CAP,
-			.def_mcast_primary = 0xff,
-			.def_mcast_not_primary = 0xff,
-			.life_time = 18,
-			.part_enforce_cap = FAB_SW_PKEYS,
-			.inb_enforce_cap = 1,
-			.outb_enforce_cap = 1,
-			.filter_raw_in_cap = 1,
-			.filter_raw_out_cap = 1,
-			.enhanced_port0 = !base_port0,
-		},
 	};
+	ib_switch_info_init(&sw->si, FAB_LFT_CAP, FAB_MFT_CAP, FAB_SW_PKEYS, !base_port0);
 }
 
 uint32_t fab_add_node(struct fab *f, enum ib_node_type type, unsigned int nports, uint64_t guid,
@@ -205,7 +191,7 @@ static void init_port(struct fab *f, struct fab_port *p, unsigned int num,
 		prof.speed = p->pi.speed_supported;
 		prof.speed_ext = p->pi.speed_ext_supported;
 	}
-	prof.cap_mask = sw ? SW_CAPS : CA_CAPS;
+	prof.cap_mask = sw ? IB_CAPS_SWITCH : CA_CAPS;
 	prof.guid_cap = IB_GUIDS_PER_BLOCK;
 	ib_port_info_init(&p->pi, &prof, (uint8_t)num, kind);
 	p->pi.lid = lid;

@@ -54,6 +54,24 @@ static const struct ib_field switch_info_fields[] = {
 };
 CODEC(ib_switch_info, ib_switch_info, switch_info_fields)
 
+void ib_switch_info_init(struct ib_switch_info *v, uint16_t linear_cap, uint16_t mcast_cap,
+			 uint16_t pkeys, bool enhanced_port0)
+{
+	*v = (struct ib_switch_info){
+		.linear_cap = linear_cap,
+		.mcast_cap = mcast_cap,
+		.def_mcast_primary = 0xff,
+		.def_mcast_not_primary = 0xff,
+		.life_time = 18,
+		.part_enforce_cap = pkeys,
+		.inb_enforce_cap = 1,
+		.outb_enforce_cap = 1,
+		.filter_raw_in_cap = 1,
+		.filter_raw_out_cap = 1,
+		.enhanced_port0 = enhanced_port0,
+	};
+}
+
 #define PI(member, bit, width) IB_FIELD(ib_port_info, member, bit, width)
 static const struct ib_field port_info_fields[] = {
 	PI(mkey, 0, 64),

@@ -172,6 +172,16 @@ struct ib_switch_info {
 };
 void ib_switch_info_pack(const struct ib_switch_info *v, uint8_t d[IB_SMP_DATA_LEN]);
 void ib_switch_info_unpack(const uint8_t d[IB_SMP_DATA_LEN], struct ib_switch_info *v);
+/**
+ * ib_switch_info_init() - SwitchInfo after power-on of a switch that can filter raw packets and
+ * enforce P_Keys in both directions
+ * @linear_cap: LinearFDBCap, LIDs
+ * @mcast_cap: MulticastFDBCap, MLIDs
+ * @pkeys: PartitionEnforcementCap, P_Keys of a port
+ * @enhanced_port0: EnhancedPort0
+ */
+void ib_switch_info_init(struct ib_switch_info *v, uint16_t linear_cap, uint16_t mcast_cap,
+			 uint16_t pkeys, bool enhanced_port0);
 
 /** struct ib_port_info - PortInfo (14.2.5.6), 64 bytes. */
 struct ib_port_info {
@@ -280,6 +290,9 @@ enum ib_phys_state {
 #define IB_CAP_MCAST_PKEY_TRAP_SUP	(1u << 29)
 #define IB_CAP_MCAST_FDB_TOP		(1u << 30)
 #define IB_CAP_HIERARCHY_INFO		(1u << 31)
+/* Of port 0 of each switch here */
+#define IB_CAPS_SWITCH	(IB_CAP_NOTICE | IB_CAP_TRAP | IB_CAP_SL_MAP | IB_CAP_SYS_IMAGE_GUID | \
+			 IB_CAP_MCAST_FDB_TOP | IB_CAP_PKEY_SW_EXT_PORT_TRAP)
 
 /* PortInfo.CapabilityMask2 */
 #define IB_CAP2_SET_NODE_DESC		(1u << 0)

@@ -61,9 +61,7 @@ static void init_port(struct sw *sw, unsigned int n)
 	p->num = (uint8_t)n;
 	if (n == 0) {
 		prof.guid_cap = SW_GUIDS;
-		prof.cap_mask = IB_CAP_NOTICE | IB_CAP_TRAP | IB_CAP_SL_MAP |
-				IB_CAP_SYS_IMAGE_GUID | IB_CAP_MCAST_FDB_TOP |
-				IB_CAP_PKEY_SW_EXT_PORT_TRAP;
+		prof.cap_mask = IB_CAPS_SWITCH;
 	}
 	ib_port_info_init(&p->pi, &prof, (uint8_t)n,
 			  n ? IB_PI_SWITCH_EXT : IB_PI_SWITCH_PORT0);

@@ -85,19 +85,7 @@ void sw_sma_init(struct sw *sw)
 {
 	static const struct ib_trap_room room = { .slots = SW_TRAPS, .security = 2, .each = 1 };
 
-	sw->si = (struct ib_switch_info){
-		.linear_cap = SW_LFT_CAP,
-		.mcast_cap = SW_MFT_CAP,
-		.def_mcast_primary = 0xff,
-		.def_mcast_not_primary = 0xff,
-		.life_time = 18,
-		.part_enforce_cap = SW_PKEYS,
-		.inb_enforce_cap = 1,
-		.outb_enforce_cap = 1,
-		.filter_raw_in_cap = 1,
-		.filter_raw_out_cap = 1,
-		.enhanced_port0 = 1,
-	};
+	ib_switch_info_init(&sw->si, SW_LFT_CAP, SW_MFT_CAP, SW_PKEYS, true);
 	sw->guids[0] = sw->cfg.node_guid;
 	ib_trap_init(&sw->end.traps, sw->trap, &room, 1);
 	sw->end.lease_ns = UINT64_MAX;
