@@ -73,7 +73,7 @@ static uint16_t node_info(struct req *r)
 	struct ib_node_info ni = {
 		.base_version = IB_MAD_BASE_VERSION,
 		.class_version = IB_SMP_CLASS_VERSION,
-		.node_type = s->si ? IB_NODE_SWITCH_DEVICE : IB_NODE_CHANNEL_ADAPTER,
+		.node_type = s->type,
 		.num_ports = s->num_ports,
 		.sys_guid = s->sys_guid,
 		.node_guid = s->node_guid,
@@ -541,7 +541,7 @@ bool ib_sma_trap(const struct ib_sma *s, unsigned int num, enum ib_notice_type t
 	struct ib_notice n = {
 		.generic = 1,
 		.type = (uint8_t)type,
-		.producer = s->si ? IB_NODE_SWITCH_DEVICE : IB_NODE_CHANNEL_ADAPTER,
+		.producer = s->type,
 		.trap = (uint16_t)trap,
 	};
 

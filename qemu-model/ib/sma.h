@@ -110,7 +110,8 @@ struct ib_sma_ops {
  * @ctx: of @ops
  * @sys_guid: SystemImageGUID
  * @desc: NodeDescription, 64 bytes
- * @si: SwitchInfo of a switch; NULL: the node is an HCA
+ * @type: enum ib_node_type; a router answers as an HCA does
+ * @si: SwitchInfo of a switch, else NULL
  */
 struct ib_sma {
 	const struct ib_sma_ops *ops;
@@ -121,6 +122,7 @@ struct ib_sma {
 	uint32_t revision;
 	uint16_t device_id;
 	uint8_t num_ports;		/* without a switch's port 0 */
+	uint8_t type;
 	const char *desc;
 	struct ib_switch_info *si;
 };

@@ -183,7 +183,7 @@ void ib_switch_info_unpack(const uint8_t d[IB_SMP_DATA_LEN], struct ib_switch_in
 void ib_switch_info_init(struct ib_switch_info *v, uint16_t linear_cap, uint16_t mcast_cap,
 			 uint16_t pkeys, bool enhanced_port0);
 
-/** struct ib_port_info - PortInfo (14.2.5.6), 64 bytes. */
+/** struct ib_port_info - PortInfo (14.2.5.6), 64 bytes; in memory without gaps. */
 struct ib_port_info {
 	uint64_t mkey;
 	uint64_t gid_prefix;
@@ -230,13 +230,14 @@ struct ib_port_info {
 	uint8_t resp_time;
 	uint8_t local_phy_errors;
 	uint8_t overrun_errors;
-	uint16_t max_credit_hint;
-	uint32_t round_trip;
-	uint16_t cap_mask2;
 	uint8_t speed_ext_active;
 	uint8_t speed_ext_supported;
 	uint8_t speed_ext_enabled;
+	uint16_t max_credit_hint;
+	uint16_t cap_mask2;
+	uint32_t round_trip;
 };
+static_assert(sizeof(struct ib_port_info) == 80, "PortInfo without gaps");
 void ib_port_info_pack(const struct ib_port_info *v, uint8_t d[IB_SMP_DATA_LEN]);
 void ib_port_info_unpack(const uint8_t d[IB_SMP_DATA_LEN], struct ib_port_info *v);
 

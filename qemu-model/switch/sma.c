@@ -98,6 +98,7 @@ void sw_sma_init(struct sw *sw)
 		.revision = 1,
 		.device_id = DEVICE_ID,
 		.num_ports = (uint8_t)sw->nports,
+		.type = IB_NODE_SWITCH_DEVICE,
 		.desc = sw->cfg.desc,
 		.si = &sw->si,
 	};

@@ -125,6 +125,7 @@ static void node_init(struct node *n, bool is_switch)
 		.revision = 14,
 		.device_id = 15,
 		.num_ports = is_switch ? 3 : 2,
+		.type = is_switch ? IB_NODE_SWITCH_DEVICE : IB_NODE_CHANNEL_ADAPTER,
 		.desc = n->desc,
 		.si = is_switch ? &n->si : NULL,
 	};
@@ -221,15 +222,17 @@ static void identity(void **st)
 	uint8_t d[64];
 
 	(void)st;
-	for (unsigned int sw = 0; sw < 2; sw++) {
+	for (uint8_t type = IB_NODE_CHANNEL_ADAPTER; type <= IB_NODE_ROUTER_DEVICE; type++) {
+		const bool sw = type == IB_NODE_SWITCH_DEVICE;
 		struct node n;
 
 		node_init(&n, sw);
+		n.sma.type = type;
 		assert_int_equal(get(&n, 2, IB_SMP_ATTR_NODE_INFO, 0, d), 0);
 		ib_node_info_unpack(d, &ni);
 		assert_int_equal(ni.base_version, 1);
 		assert_int_equal(ni.class_version, 1);
-		assert_int_equal(ni.node_type, sw ? 2 : 1);
+		assert_int_equal(ni.node_type, type);
 		assert_int_equal(ni.num_ports, sw ? 3 : 2);
 		assert_int_equal(ni.sys_guid, 11);
 		assert_int_equal(ni.node_guid, 12);

@@ -473,6 +473,7 @@ static void agents_init(void)
 		.node_guid = s.guid,
 		.vendor_id = 0x1234,
 		.num_ports = 1,
+		.type = IB_NODE_CHANNEL_ADAPTER,
 		.desc = s.desc,
 	};
 	s.pma_port.ctr = &s.ctr;

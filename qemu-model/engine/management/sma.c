@@ -140,6 +140,7 @@ void ohca_sma_init(struct ohca_sma *s, const struct ohca_sma_cfg *cfg,
 		.revision = cfg->revision,
 		.device_id = cfg->device_id,
 		.num_ports = s->cfg.num_ports,
+		.type = IB_NODE_CHANNEL_ADAPTER,
 		.desc = s->cfg.node_desc,
 	};
 	for (unsigned int i = 0; i < s->cfg.num_ports; i++) {
