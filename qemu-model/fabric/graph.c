@@ -28,6 +28,7 @@ struct fab *fab_new(void)
 	fab_pool_init(&f->sl2vl, sizeof(struct ib_sl2vl));
 	fab_pool_init(&f->vlarb, sizeof(struct ib_vlarb));
 	f->ports = 1;
+	f->extras = 1;
 	return f;
 }
 
@@ -46,6 +47,11 @@ void fab_free(struct fab *f)
 		return;
 	for (uint32_t i = 0; i < f->switches; i++)
 		free_switch(&f->sw[i]);
+	for (uint32_t i = 0; i < f->nodes; i++)
+		free(f->node[i].pma);
+	for (uint32_t i = 1; i < f->extras; i++)
+		free(f->extra[i]);
+	free(f->extra);
 	free(f->node);
 	free(f->desc);
 	free(f->port);
@@ -229,11 +235,50 @@ static void init_node(struct fab *f, const struct fab_node *n, const struct defa
 		init_port(f, &f->port[fab_port_of(n, i)], i, &prof, d);
 }
 
-static void train(struct fab_port *p, const struct fab_port *q)
+static bool negotiate(struct fab_port *p, const struct fab_port *q)
 {
-	if (!ib_port_negotiate(&p->pi, q->pi.width_enabled, q->pi.speed_enabled,
-			       q->pi.speed_ext_enabled, q->pi.mtu_cap, q->pi.vl_cap))
-		ib_port_link_up(&p->pi);
+	return !ib_port_negotiate(&p->pi, q->pi.width_enabled, q->pi.speed_enabled,
+				  q->pi.speed_ext_enabled, q->pi.mtu_cap, q->pi.vl_cap);
+}
+
+bool fab_link_up(struct fab *f, uint32_t p)
+{
+	struct fab_port *a = &f->port[p], *b = &f->port[a->peer];
+
+	if (a->peer == FAB_NO_PORT || a->pi.phys_state == IB_PHYS_DISABLED ||
+	    b->pi.phys_state == IB_PHYS_DISABLED || !negotiate(a, b) || !negotiate(b, a))
+		return false;
+	ib_port_link_up(&a->pi);
+	ib_port_link_up(&b->pi);
+	return true;
+}
+
+void fab_extra_init(struct fab_extra *x, const struct fab *f, uint32_t p)
+{
+	static const struct ib_trap_room slots = { .slots = FAB_TRAPS, .security = 2, .each = 1 };
+
+	memset(x, 0, sizeof(*x));
+	x->port = p;
+	ib_trap_init(&x->end.traps, x->trap, &slots, 1);
+	x->end.lease_ns = UINT64_MAX;
+	x->guid[0] = f->port[p].guid;
+}
+
+struct fab_extra *fab_extra(struct fab *f, uint32_t p)
+{
+	struct fab_extra *x = fab_extra_of(f, p);
+
+	if (x)
+		return x;
+	if (!room(&f->extra, &f->extras_cap, f->extras + 1, sizeof(*f->extra)))
+		return NULL;
+	x = malloc(sizeof(*x));
+	if (!x)
+		return NULL;
+	fab_extra_init(x, f, p);
+	f->extra[f->extras] = x;
+	f->port[p].extra = f->extras++;
+	return x;
 }
 
 bool fab_seal(struct fab *f)
@@ -250,8 +295,8 @@ bool fab_seal(struct fab *f)
 			f->sw[n->sw].si.enhanced_port0 = !n->base_port0;
 	}
 	for (uint32_t i = 1; i < f->ports; i++)
-		if (f->port[i].peer != FAB_NO_PORT)
-			train(&f->port[i], &f->port[f->port[i].peer]);
+		if (f->port[i].peer > i)
+			fab_link_up(f, i);
 	return true;
 }
 
@@ -268,6 +313,9 @@ size_t fab_bytes(const struct fab *f)
 
 	n += pool_bytes(&f->ca_pkeys) + pool_bytes(&f->sw_pkeys) + pool_bytes(&f->sl2vl) +
 	     pool_bytes(&f->vlarb);
+	n += f->extras_cap * sizeof(*f->extra) + (f->extras - 1) * sizeof(**f->extra);
+	for (uint32_t i = 0; i < f->nodes; i++)
+		n += f->node[i].pma ? sizeof(*f->node[i].pma) : 0;
 	for (uint32_t i = 0; i < f->switches; i++) {
 		const struct fab_switch *sw = &f->sw[i];
 

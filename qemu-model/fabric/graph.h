@@ -15,7 +15,9 @@
 #define OHCA_FABRIC_GRAPH_H
 
 #include "hash.h"
+#include "ib/pma_agent.h"
 #include "ib/portinfo.h"
+#include "ib/sma.h"
 #include "ib/smp.h"
 #include "pool.h"
 
@@ -42,6 +44,7 @@
  * @sys_guid: SystemImageGUID
  * @first: port *n* is @first + *n*; only a switch has port 0
  * @sw: index of its struct fab_switch, or FAB_NONE
+ * @pma: its performance agent once something was set there, else NULL
  * @vendor_id: 24 bits
  * @type: enum ib_node_type
  * @nports: external ports
@@ -52,6 +55,7 @@ struct fab_node {
 	uint64_t sys_guid;
 	uint32_t first;
 	uint32_t sw;
+	struct fab_pma *pma;
 	uint32_t vendor_id;
 	uint16_t device_id;
 	uint8_t type;
@@ -59,11 +63,51 @@ struct fab_node {
 	bool base_port0;
 };
 
+#define FAB_TRAPS	3u	/* of a port that may wait: for 128 or 144, 256, and one more */
+
+/**
+ * struct fab_extra - what few ports ever have: traps, an M_Key lease, alias GUIDs, counters of
+ *	other than MADs
+ * @port: whose it is
+ * @waiting: it is in the list fab_mgmt.waiting
+ * @next: in that list
+ * @end: of a port with a LID; its traps are in @trap
+ * @guid: GUIDInfo, the first the PortGUID
+ * @ctr: what was counted, without the port's rcv_mads and xmit_mads
+ * @pma: bases of all that was counted
+ */
+struct fab_extra {
+	uint32_t port;
+	bool waiting;
+	struct fab_extra *next;
+	struct ib_sma_end end;
+	struct ib_trap trap[FAB_TRAPS];
+	uint64_t guid[IB_GUIDS_PER_BLOCK];
+	struct ohca_port_counters ctr;
+	struct ib_pma_port pma;
+};
+
+/**
+ * struct fab_pma - performance agent of a node where something was set
+ * @agent: the agent
+ * @node: whose it is
+ * @waiting: it is in the list fab_mgmt.sampling
+ * @next: in that list
+ */
+struct fab_pma {
+	struct ib_pma agent;
+	uint32_t node;
+	bool waiting;
+	struct fab_pma *next;
+};
+
 /**
  * struct fab_port - a port; those of a node follow each other
  * @pi: PortInfo in force. Before fab_seal() only the LID, the LMC and what it supports of
  *	widths and speeds, 0: as the node's other ports
  * @guid: PortGUID of a port with a LID, else 0
+ * @rcv_mads, @xmit_mads: packets with a MAD that came and left, all of them of the same length
+ * @extra: index in fab.extra, 0: nothing of it was needed yet
  * @peer: port at the other end of the cable, or FAB_NO_PORT
  * @node: its node
  * @pkeys: P_Key table, in fab.ca_pkeys or fab.sw_pkeys
@@ -73,12 +117,16 @@ struct fab_node {
 struct fab_port {
 	struct ib_port_info pi;
 	uint64_t guid;
+	uint64_t rcv_mads;
+	uint64_t xmit_mads;
+	uint32_t extra;
 	uint32_t peer;
 	uint32_t node;
 	uint32_t pkeys;
 	uint32_t sl2vl;
 	uint32_t vlarb;
 };
+static_assert(sizeof(struct fab_port) == 128, "a port is the most of a large fabric");
 
 /**
  * struct fab_switch - what only a switch has
@@ -109,6 +157,7 @@ struct fab_desc {
  * @desc: [@nodes]
  * @port: [@ports]; the first, FAB_NO_PORT, is not used
  * @sw: [@switches]
+ * @extra: [@extras]; the first is NULL
  * @by_guid: nodes by NodeGUID
  */
 struct fab {
@@ -119,6 +168,8 @@ struct fab {
 	uint32_t nodes, nodes_cap;
 	uint32_t ports, ports_cap;
 	uint32_t switches, switches_cap;
+	uint32_t extras, extras_cap;
+	struct fab_extra **extra;
 	struct fab_hash by_guid;
 	struct fab_pool ca_pkeys;
 	struct fab_pool sw_pkeys;
@@ -159,6 +210,21 @@ void fab_cable(struct fab *f, uint32_t a, uint32_t b);
  * Return: false if out of memory.
  */
 bool fab_seal(struct fab *f);
+
+/** fab_extra() - the rare part of port @p, made if there is none. Return: NULL if out of memory. */
+struct fab_extra *fab_extra(struct fab *f, uint32_t p);
+
+/** fab_extra_init() - rare part of port @p in which nothing has happened yet */
+void fab_extra_init(struct fab_extra *x, const struct fab *f, uint32_t p);
+
+/** fab_extra_of() - the rare part of port @p, or NULL */
+static inline struct fab_extra *fab_extra_of(const struct fab *f, uint32_t p)
+{
+	return f->port[p].extra ? f->extra[f->port[p].extra] : NULL;
+}
+
+/** fab_link_up() - train the link of port @p and its peer. Return: false: it stays down. */
+bool fab_link_up(struct fab *f, uint32_t p);
 
 /** fab_find_guid() - node with NodeGUID @guid, or FAB_NONE */
 uint32_t fab_find_guid(const struct fab *f, uint64_t guid);

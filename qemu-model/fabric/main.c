@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* ohca-fabric: one program for a whole fabric. */
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "generate.h"
+#include "serve.h"
 #include "topology.h"
 
 #define EXIT_USAGE	2
@@ -12,7 +14,14 @@
 static const char usage_text[] =
 	"Usage: ohca-fabric generate SPEC     write the topology of SPEC to standard output\n"
 	"       ohca-fabric check FILE...     say what is wrong with topology files (-: standard input)\n"
+	"       ohca-fabric serve OPTION...   run a fabric\n"
 	"       ohca-fabric --help            this text\n\n"
+	"Options of serve:\n"
+	"  -t, --topology FILE       the fabric: a file,\n"
+	"  -g, --generate SPEC       or made from a SPEC\n"
+	"  -u, --umad2sim[=NAME]     let programs with libumad2sim.so attach, OpenSM for one; NAME\n"
+	"                            is their IBSIM_SOCKNAME (sim)\n"
+	"      --stats               print counts of MADs at the end\n\n"
 	"A topology is a file in the format of ibnetdiscover or ibsim, or made from a SPEC:\n\n"
 	FAB_GENERATE_HELP;
 
@@ -37,26 +46,45 @@ static int out_of_memory(void)
 	return EXIT_FAILURE;
 }
 
-static int generate(const char *spec)
+/* A sealed fabric of the SPEC or else the file. Return: NULL, what is wrong was printed. */
+static struct fab *make(const char *spec, const char *file)
 {
+	const struct fab_report report = { say, (void *)file };
 	struct fab *f = fab_new();
 	char why[1024];
+	bool ok;
+
+	if (!f) {
+		out_of_memory();
+		return NULL;
+	}
+	if (spec) {
+		ok = fab_generate(f, spec, why, sizeof(why));
+		if (!ok)
+			fprintf(stderr, "ohca-fabric: %s\n", why);
+	} else {
+		ok = fab_topology_load(f, file, &report);
+	}
+	if (ok && fab_seal(f))
+		return f;
+	if (ok)
+		out_of_memory();
+	fab_free(f);
+	return NULL;
+}
+
+static int generate(const char *spec)
+{
+	struct fab *f = make(spec, NULL);
 	int rc = EXIT_SUCCESS;
 
 	if (!f)
-		return out_of_memory();
-	if (!fab_generate(f, spec, why, sizeof(why))) {
-		fprintf(stderr, "ohca-fabric: %s\n", why);
-		rc = EXIT_USAGE;
-	} else if (!fab_seal(f)) {
-		rc = out_of_memory();
-	} else {
-		printf("# Topology file: ohca-fabric generate %s\n", spec);
-		fab_topology_write(f, stdout);
-		if (fflush(stdout) || ferror(stdout)) {
-			perror("ohca-fabric: standard output");
-			rc = EXIT_FAILURE;
-		}
+		return EXIT_USAGE;
+	printf("# Topology file: ohca-fabric generate %s\n", spec);
+	fab_topology_write(f, stdout);
+	if (fflush(stdout) || ferror(stdout)) {
+		perror("ohca-fabric: standard output");
+		rc = EXIT_FAILURE;
 	}
 	fab_free(f);
 	return rc;
@@ -76,20 +104,55 @@ static void summary(const struct fab *f, const char *name)
 
 static int check(const char *name)
 {
-	const struct fab_report report = { say, (void *)name };
-	struct fab *f = fab_new();
-	int rc = EXIT_FAILURE;
+	struct fab *f = make(NULL, name);
 
 	if (!f)
-		return out_of_memory();
-	if (fab_topology_load(f, name, &report)) {
-		if (fab_seal(f))
-			rc = EXIT_SUCCESS;
-		else
-			out_of_memory();
+		return EXIT_FAILURE;
+	summary(f, name);
+	fab_free(f);
+	return EXIT_SUCCESS;
+}
+
+static int serve(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "topology", required_argument, NULL, 't' },
+		{ "generate", required_argument, NULL, 'g' },
+		{ "umad2sim", optional_argument, NULL, 'u' },
+		{ "stats", no_argument, NULL, 's' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct fab_serve_cfg cfg = { 0 };
+	const char *file = NULL, *spec = NULL;
+	struct fab *f;
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, "t:g:u::", options, NULL)) != -1) {
+		switch (c) {
+		case 't':
+			file = optarg;
+			break;
+		case 'g':
+			spec = optarg;
+			break;
+		case 'u':
+			cfg.umad2sim = optarg ? optarg : "sim";
+			break;
+		case 's':
+			cfg.stats = true;
+			break;
+		default:
+			return usage_error("serve has other options");
+		}
 	}
-	if (rc == EXIT_SUCCESS)
-		summary(f, name);
+	if (optind < argc)
+		return usage_error("serve has options only, and NAME comes behind a =");
+	if (!file == !spec)
+		return usage_error("serve wants either --topology or --generate");
+	f = make(spec, file);
+	if (!f)
+		return EXIT_FAILURE;
+	rc = fab_serve(f, &cfg);
 	fab_free(f);
 	return rc;
 }
@@ -116,5 +179,7 @@ int main(int argc, char **argv)
 				rc = EXIT_FAILURE;
 		return rc;
 	}
-	return usage_error("the first argument is generate or check");
+	if (!strcmp(verb, "serve"))
+		return serve(argc - 1, argv + 1);
+	return usage_error("the first argument is generate, check or serve");
 }

@@ -25,8 +25,8 @@ expect()
 }
 
 expect help 0 '^Usage: ohca-fabric' "$fabric" --help
-expect 'no argument' 2 'generate or check' "$fabric"
-expect 'no such verb' 2 'generate or check' "$fabric" destroy
+expect 'no argument' 2 'generate, check or serve' "$fabric"
+expect 'no such verb' 2 'generate, check or serve' "$fabric" destroy
 expect 'generate without SPEC' 2 'a SPEC' "$fabric" generate
 expect 'generate, a wrong SPEC' 2 'fat-tree:K' "$fabric" generate circle:3
 expect 'generate to a full disk' 1 'No space' bash -c '"$1" generate star:9 >/dev/full' x "$fabric"
@@ -38,4 +38,10 @@ sed '/^Ca/,/^$/s/"S-5254020000000100"\[1\]/"S-5254020000000100"[2]/' "$dir/tree"
 expect 'check says where' 1 "^$dir/wrong:[0-9]*: .*correct one" "$fabric" check "$dir/wrong"
 expect 'check a file that is not there' 1 'cannot read it' "$fabric" check "$dir/none"
 expect 'check all of them' 1 '12 switches' "$fabric" check "$dir/none" "$dir/tree"
+expect 'serve without a fabric' 2 'either --topology or --generate' "$fabric" serve --umad2sim
+expect 'serve two' 2 'either --topology or --generate' "$fabric" serve -t "$dir/tree" -g star:2
+expect 'serve with another option' 2 'other options' "$fabric" serve -g star:2 --fast
+expect 'serve a file that is not there' 1 'cannot read it' "$fabric" serve -t "$dir/none"
+expect 'serve until a signal' 0 'ready, 12 switches, 32 other nodes' \
+	timeout --preserve-status 1 "$fabric" serve -t "$dir/tree"
 exit $bad

@@ -174,7 +174,7 @@ static void memory(void **st)
 
 	(void)st;
 	assert_true(sizeof(struct fab_node) <= 64);
-	assert_true(sizeof(struct fab_port) <= 136);
+	assert_true(sizeof(struct fab_port) <= 144);
 	assert_true(fab_bytes(f) < 24u << 20);
 	fab_free(f);
 }

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the agents of a node (ib/sma.h, ib/pma_agent.h) ask of the graph, and tell it. A Set of
+ * an interned table goes to a copy, which becomes another table when it is complete.
+ */
+#include "mgmt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ib/packet.h"
+
+/* LRH, BTH, DETH, MAD and ICRC, in words of 4 bytes. */
+#define MAD_WORDS	((IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN + IB_MAD_LEN + IB_ICRC_LEN) / 4)
+
+static struct fab_node *node_of(struct fab_mgmt *m)
+{
+	return &m->f->node[m->node];
+}
+
+static struct fab_port *port_of(struct fab_mgmt *m, unsigned int num)
+{
+	return &m->f->port[fab_port_of(node_of(m), num)];
+}
+
+static struct fab_pool *pkey_pool(struct fab_mgmt *m)
+{
+	return node_of(m)->sw != FAB_NONE ? &m->f->sw_pkeys : &m->f->ca_pkeys;
+}
+
+/* The rare part of end port @p, or the spare one in its place. */
+static struct fab_extra *end_of(struct fab_mgmt *m, uint32_t p)
+{
+	if (m->end && m->end->port == p)
+		return m->end;
+	fab_agent_end(m);
+	m->end = fab_extra_of(m->f, p);
+	if (!m->end) {
+		fab_extra_init(&m->spare, m->f, p);
+		m->end = &m->spare;
+	}
+	return m->end;
+}
+
+static void agent_port(void *ctx, unsigned int num, struct ib_sma_port *v)
+{
+	struct fab_mgmt *m = ctx;
+	const bool is_switch = node_of(m)->sw != FAB_NONE;
+	struct fab_port *p = port_of(m, num);
+	struct fab_extra *x;
+
+	memset(v, 0, sizeof(*v));
+	v->pi = &p->pi;
+	v->link_due = &m->link_due;
+	v->num_pkeys = is_switch ? FAB_SW_PKEYS : FAB_CA_PKEYS;
+	/* a Get reads the shared tables, a Set writes copies */
+	v->pkey = (uint16_t *)fab_pool_at(pkey_pool(m), p->pkeys);
+	v->arb = (struct ib_vlarb *)fab_pool_at(&m->f->vlarb, p->vlarb);
+	if (m->is_set) {
+		memcpy(m->pkeys, v->pkey, v->num_pkeys * sizeof(*v->pkey));
+		m->arb = *v->arb;
+		v->pkey = m->pkeys;
+		v->arb = &m->arb;
+		m->due_port = fab_port_of(node_of(m), num);
+	}
+	if (is_switch && num)
+		return;
+	x = end_of(m, fab_port_of(node_of(m), num));
+	v->guid = x->guid;
+	v->num_guids = IB_GUIDS_PER_BLOCK;
+	v->end = &x->end;
+}
+
+/* Table of a switch by input and output port, of any other node the port's. */
+static uint32_t *sl2vl_index(struct fab_mgmt *m, unsigned int in, unsigned int out)
+{
+	const struct fab_node *n = node_of(m);
+
+	if (n->sw != FAB_NONE && m->f->sw[n->sw].sl2vl)
+		return &m->f->sw[n->sw].sl2vl[in * (n->nports + 1u) + out];
+	return &port_of(m, out)->sl2vl;
+}
+
+static struct ib_sl2vl *agent_sl2vl(void *ctx, unsigned int in, unsigned int out)
+{
+	struct fab_mgmt *m = ctx;
+
+	m->sl2vl_in = in;
+	m->sl2vl_out = out;
+	memcpy(&m->sl2vl, fab_pool_at(&m->f->sl2vl, *sl2vl_index(m, in, out)), sizeof(m->sl2vl));
+	return &m->sl2vl;
+}
+
+/* Before a switch's first Set of one all its tables are those of the output ports. */
+static bool own_sl2vl(struct fab_mgmt *m)
+{
+	const struct fab_node *n = node_of(m);
+	const unsigned int dim = n->nports + 1u;
+	struct fab_switch *sw;
+	uint32_t *t;
+
+	if (n->sw == FAB_NONE || m->f->sw[n->sw].sl2vl)
+		return true;
+	sw = &m->f->sw[n->sw];
+	t = malloc(dim * dim * sizeof(*t));
+	if (!t)
+		return false;
+	for (unsigned int in = 0; in < dim; in++) {
+		for (unsigned int out = 0; out < dim; out++) {
+			t[in * dim + out] = port_of(m, out)->sl2vl;
+			fab_pool_ref(&m->f->sl2vl, t[in * dim + out]);
+		}
+	}
+	sw->sl2vl = t;
+	return true;
+}
+
+/* @index gets the table that equals @v; without memory it keeps what it has. */
+static void replace(struct fab_pool *pool, uint32_t *index, const void *v)
+{
+	uint32_t i = fab_pool_get(pool, v);
+
+	if (i == FAB_NONE)
+		return;
+	fab_pool_put(pool, *index);
+	*index = i;
+}
+
+static void agent_changed(void *ctx, unsigned int num, uint32_t what)
+{
+	struct fab_mgmt *m = ctx;
+	struct fab_port *p = port_of(m, num);
+
+	if (what & IB_SMA_CH_PKEYS)
+		replace(pkey_pool(m), &p->pkeys, m->pkeys);
+	if (what & (IB_SMA_CH_VLARB | IB_PI_EFF_VLARB))
+		replace(&m->f->vlarb, &p->vlarb, &m->arb);
+	if ((what & IB_SMA_CH_SL2VL) && own_sl2vl(m))
+		replace(&m->f->sl2vl, sl2vl_index(m, m->sl2vl_in, m->sl2vl_out), &m->sl2vl);
+	if ((what & IB_SMA_CH_GUIDS) && m->end == &m->spare) {
+		struct fab_extra *x = fab_extra(m->f, m->spare.port);
+
+		if (x)
+			memcpy(x->guid, m->spare.guid, sizeof(x->guid));
+	}
+}
+
+static void agent_send_trap(void *ctx, unsigned int num, const struct ib_smp *trap)
+{
+	struct fab_mgmt *m = ctx;
+	const struct fab_node *n = node_of(m);
+	const struct ib_port_info *pi = &port_of(m, num)->pi;
+	struct fab_mad mad = { .smp = *trap, .dlid = pi->sm_lid, .slid = pi->lid };
+	unsigned int out = n->sw != FAB_NONE ? fab_route(m->f, n, pi->sm_lid) : num;
+	const struct ib_sma agent = m->sma;
+	const uint32_t node = m->node;
+
+	m->stats.traps++;
+	if (!out || out > n->nports)
+		return;
+	/* other nodes' agents look at it on its way; this one goes on when they have */
+	fab_agent_end(m);
+	fab_forward(m, fab_port_of(n, out), &mad);
+	m->sma = agent;
+	m->node = node;
+	m->is_set = false;
+}
+
+/* Blocks up to @block and as many as LinearFDBTop says. Return: false if out of memory. */
+static bool grow_lft(struct fab_switch *sw, unsigned int block)
+{
+	unsigned int want = sw->si.linear_top / IB_LFT_PER_BLOCK;
+	uint8_t *grown;
+
+	if (want < block)
+		want = block;
+	want++;
+	grown = realloc(sw->lft, want * IB_LFT_PER_BLOCK);
+	if (!grown)
+		return false;
+	memset(grown + sw->lft_blocks * IB_LFT_PER_BLOCK, IB_LFT_NO_PORT,
+	       (want - sw->lft_blocks) * IB_LFT_PER_BLOCK);
+	sw->lft = grown;
+	sw->lft_blocks = (uint16_t)want;
+	return true;
+}
+
+static uint8_t *agent_lft(void *ctx, unsigned int block)
+{
+	struct fab_mgmt *m = ctx;
+	struct fab_switch *sw = &m->f->sw[node_of(m)->sw];
+
+	if (block < sw->lft_blocks || (m->is_set && grow_lft(sw, block)))
+		return sw->lft + block * IB_LFT_PER_BLOCK;
+	memset(m->lft, IB_LFT_NO_PORT, sizeof(m->lft));
+	return m->lft;
+}
+
+static uint16_t *agent_mft(void *ctx, unsigned int entry, unsigned int pos)
+{
+	struct fab_mgmt *m = ctx;
+	struct fab_switch *sw = &m->f->sw[node_of(m)->sw];
+	unsigned int block = entry / IB_MFT_PER_BLOCK;
+
+	if (m->is_set && !sw->mft)
+		sw->mft = calloc(FAB_MFT_CAP / IB_MFT_PER_BLOCK, sizeof(*sw->mft));
+	if (m->is_set && sw->mft && !sw->mft[block])
+		sw->mft[block] = calloc(IB_MFT_PER_BLOCK * sw->mft_positions, sizeof(**sw->mft));
+	if (sw->mft && sw->mft[block])
+		return &sw->mft[block][entry % IB_MFT_PER_BLOCK * sw->mft_positions + pos];
+	m->mft = 0;
+	return &m->mft;
+}
+
+static const struct ib_sma_ops agent_ops = {
+	.port = agent_port,
+	.sl2vl = agent_sl2vl,
+	.changed = agent_changed,
+	.send_trap = agent_send_trap,
+	.lft = agent_lft,
+	.mft = agent_mft,
+};
+
+const struct ib_sma *fab_agent_begin(struct fab_mgmt *m, uint32_t node, bool is_set)
+{
+	const struct fab_node *n = &m->f->node[node];
+
+	m->node = node;
+	m->is_set = is_set;
+	m->sma = (struct ib_sma){
+		.ops = &agent_ops,
+		.ctx = m,
+		.sys_guid = n->sys_guid,
+		.node_guid = n->guid,
+		.vendor_id = n->vendor_id,
+		.revision = 1,
+		.device_id = n->device_id,
+		.num_ports = n->nports,
+		.type = n->type,
+		.desc = m->f->desc[node].text,
+		.si = n->sw != FAB_NONE ? &m->f->sw[n->sw].si : NULL,
+	};
+	return &m->sma;
+}
+
+void fab_agent_end(struct fab_mgmt *m)
+{
+	const struct fab_extra *spare = &m->spare;
+	struct fab_extra *x = m->end;
+
+	m->end = NULL;
+	if (!x || ib_sma_end_deadline(&x->end) == UINT64_MAX)
+		return;
+	if (x == spare) {
+		x = fab_extra(m->f, spare->port);
+		if (!x)
+			return;
+		x->end = spare->end;
+		x->end.traps.t = x->trap;
+		memcpy(x->trap, spare->trap, sizeof(x->trap));
+	}
+	fab_wait(m, x);
+}
+
+/* ---- counters ------------------------------------------------------------------ */
+
+/* The agent is done with a port's counters before it asks for the next port. */
+static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
+{
+	struct fab_mgmt *m = ctx;
+	const uint32_t index = fab_port_of(node_of(m), num);
+	const struct fab_port *p = &m->f->port[index];
+	struct fab_extra *x = m->is_set ? fab_extra(m->f, index) : fab_extra_of(m->f, index);
+	struct ib_pma_port *v = x ? &x->pma : &m->fresh;
+	struct ohca_port_counters *c = &m->shown;
+
+	if (x) {
+		*c = x->ctr;
+	} else {
+		memset(c, 0, sizeof(*c));
+		memset(v, 0, sizeof(*v));
+	}
+	v->ctr = c;
+	c->rcv_pkts += p->rcv_mads;
+	c->ucast_rcv_pkts += p->rcv_mads;
+	c->rcv_data += MAD_WORDS * p->rcv_mads;
+	c->rcv_data_sl[0] += MAD_WORDS * p->rcv_mads;
+	c->xmit_pkts += p->xmit_mads;
+	c->ucast_xmit_pkts += p->xmit_mads;
+	c->xmit_data += MAD_WORDS * p->xmit_mads;
+	c->xmit_data_sl[0] += MAD_WORDS * p->xmit_mads;
+	return v;
+}
+
+bool fab_pma(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad)
+{
+	struct fab_node *n = &m->f->node[node];
+	const unsigned int first = fab_first_num(n);
+	struct ib_pma fresh = {
+		.port = pma_port,
+		.ctx = m,
+		.nports = n->nports + 1u - first,
+		.first_port = first,
+		.resp_time = 8,
+	};
+
+	m->node = node;
+	m->is_set = mad->hdr.method == IB_METHOD_SET;
+	if (m->is_set && !n->pma) {
+		n->pma = malloc(sizeof(*n->pma));
+		if (n->pma)
+			*n->pma = (struct fab_pma){ .agent = fresh, .node = node };
+	}
+	if (ib_pma_process(n->pma ? &n->pma->agent : &fresh, mad, mad, m->now_ns) != IB_PMA_REPLY)
+		return false;
+	if (n->pma)
+		fab_wait_samples(m, n->pma);
+	return true;
+}

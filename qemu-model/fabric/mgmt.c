@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The way of a MAD from port to port (IBTA volume 1, 14.2.2), and what the node does with it at
+ * whose port it arrives.
+ */
+#include "mgmt.h"
+
+#include <string.h>
+
+#include "ib/packet.h"
+
+/* A forwarding table may lead in a circle; a real packet would stay in it. */
+#define MAX_HOPS	255u
+
+/* What at_node() says beside enum fab_fate. */
+#define GOES_ON		3
+
+void fab_mgmt_init(struct fab_mgmt *m, struct fab *f,
+		   bool (*deliver)(void *ctx, uint32_t port, const struct fab_mad *mad), void *ctx)
+{
+	memset(m, 0, sizeof(*m));
+	m->f = f;
+	m->deliver = deliver;
+	m->ctx = ctx;
+	m->deadline_ns = UINT64_MAX;
+}
+
+bool fab_own_lid(const struct fab_port *p, uint16_t lid)
+{
+	return p->pi.lid && lid >= p->pi.lid && lid < p->pi.lid + (1u << p->pi.lmc);
+}
+
+uint32_t fab_end_port(const struct fab *f, uint32_t p)
+{
+	const struct fab_node *n = &f->node[f->port[p].node];
+
+	return n->type == IB_NODE_SWITCH_DEVICE ? fab_port_of(n, 0) : p;
+}
+
+unsigned int fab_route(const struct fab *f, const struct fab_node *n, uint16_t lid)
+{
+	const struct fab_switch *sw = &f->sw[n->sw];
+
+	if (fab_own_lid(&f->port[fab_port_of(n, 0)], lid))
+		return 0;
+	if (!ib_lid_is_ucast(lid) || lid > sw->si.linear_top ||
+	    lid / IB_LFT_PER_BLOCK >= sw->lft_blocks)
+		return IB_LFT_NO_PORT;
+	return sw->lft[lid];
+}
+
+static enum fab_fate lose(struct fab_mgmt *m)
+{
+	m->stats.lost++;
+	return FAB_LOST;
+}
+
+static void discard(struct fab_mgmt *m, uint32_t p)
+{
+	struct fab_extra *x = fab_extra(m->f, p);
+
+	if (!x)
+		return;
+	x->ctr.xmit_discards++;
+	x->ctr.xmit_inactive_discards++;
+}
+
+/* Over the cable at port @p. Return: the port where it arrives, or FAB_NO_PORT. */
+static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
+{
+	struct fab_port *a = &m->f->port[p], *b = &m->f->port[a->peer];
+	const bool is_smp = ib_mad_is_smp(&mad->mad.hdr);
+
+	/* SMPs pass as soon as the link is trained, data once it is Active. */
+	if (a->peer == FAB_NO_PORT || a->pi.state < (is_smp ? IB_PS_INIT : IB_PS_ACTIVE)) {
+		discard(m, p);
+		return FAB_NO_PORT;
+	}
+	a->xmit_mads++;
+	b->rcv_mads++;
+	m->stats.hops++;
+	if (!is_smp) {
+		if (b->pi.state < IB_PS_ARMED)
+			return FAB_NO_PORT;
+		ib_port_rx_data(&b->pi);
+	}
+	return a->peer;
+}
+
+/* ---- at a node ----------------------------------------------------------------- */
+
+/* Port index that an SMP leaves @n by as its directed route says, or FAB_NO_PORT. */
+static uint32_t dr_out(struct fab_mgmt *m, const struct fab_node *n, struct fab_mad *mad,
+		       unsigned int out)
+{
+	mad->dlid = mad->slid = IB_LID_PERMISSIVE;
+	if (out == IB_DR_PORT_BY_LID) {
+		mad->dlid = ib_be16(ib_smp_returning(&mad->smp) ? mad->smp.dr_slid :
+				    mad->smp.dr_dlid);
+		if (n->sw == FAB_NONE)
+			return FAB_NO_PORT;
+		mad->slid = m->f->port[fab_port_of(n, 0)].pi.lid;
+		out = fab_route(m->f, n, mad->dlid);
+	}
+	return out && out <= n->nports ? fab_port_of(n, out) : FAB_NO_PORT;
+}
+
+/* The answer takes the way back. @at: the port by which the question came */
+static uint32_t lid_out(struct fab_mgmt *m, const struct fab_node *n, uint32_t at,
+			struct fab_mad *mad)
+{
+	const uint16_t lid = mad->slid;
+	const uint32_t qp = mad->sqp;
+	unsigned int out;
+
+	mad->slid = mad->dlid;
+	mad->dlid = lid;
+	mad->sqp = mad->dqp;
+	mad->dqp = qp;
+	if (n->sw == FAB_NONE)
+		return at;
+	out = fab_route(m->f, n, lid);
+	/* before the tables are written, answers leave by where the question came */
+	return out && out <= n->nports ? fab_port_of(n, out) : at;
+}
+
+static int deliver(struct fab_mgmt *m, uint32_t at, const struct fab_mad *mad)
+{
+	return m->deliver(m->ctx, at, mad) ? FAB_DELIVERED : (int)lose(m);
+}
+
+/* The answer to an SMP; @by: ib_sma_process()'s @out_port. */
+static int smp_reply(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_mad *mad,
+		     unsigned int by, uint32_t *out)
+{
+	const struct fab_node *n = &m->f->node[m->f->port[at].node];
+
+	*out = ib_smp_is_dr(&mad->smp) && from_wire ? dr_out(m, n, mad, by) :
+						      lid_out(m, n, at, mad);
+	return from_wire ? GOES_ON : deliver(m, at, mad);
+}
+
+/* A manager's: one of a host's, if it has one. @hops: hop pointer and count as they came */
+static int for_manager(struct fab_mgmt *m, uint32_t at, const struct ib_sma *s,
+		       const struct ib_sma_in *in, struct fab_mad *mad, __be16 hops, uint32_t *out)
+{
+	uint8_t by;
+
+	/* the way of what returns ends here, or it is not for this host */
+	if (ib_smp_is_dr(&mad->smp) && ib_smp_returning(&mad->smp) &&
+	    ib_dr_recv(&mad->smp, s->si, (uint8_t)in->port, s->num_ports, &by) != IB_DR_LOCAL)
+		return (int)lose(m);
+	if (!s->si && m->deliver(m->ctx, at, mad))
+		return FAB_DELIVERED;
+	mad->smp.hdr.class_specific = hops;
+	if (ib_sma_unclaimed(s, in, &mad->smp, &by) == IB_SMA_REPLY)
+		return smp_reply(m, at, in->from_wire, mad, by, out);
+	return (int)lose(m);
+}
+
+static void count(struct fab_mgmt *m, const struct ib_smp *s)
+{
+	uint8_t attr = (uint8_t)ib_be16(s->hdr.attr_id);
+
+	if (m->is_set)
+		m->stats.set[attr]++;
+	else
+		m->stats.get[attr]++;
+}
+
+static int smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_mad *mad,
+		       uint32_t *out)
+{
+	const uint32_t node = m->f->port[at].node;
+	const struct fab_node *n = &m->f->node[node];
+	const struct ib_sma_in in = {
+		.port = fab_port_num(m->f, at),
+		.from_wire = from_wire,
+		.slid = mad->slid,
+		.now_ns = m->now_ns,
+	};
+	const __be16 hops = mad->smp.hdr.class_specific;
+	enum ib_sma_verdict v;
+	uint8_t by;
+
+	v = ib_sma_process(fab_agent_begin(m, node, mad->smp.hdr.method == IB_METHOD_SET), &in,
+			   &mad->smp, &by);
+	fab_agent_end(m);
+	switch (v) {
+	case IB_SMA_FORWARD:
+		*out = dr_out(m, n, mad, by);
+		return GOES_ON;
+	case IB_SMA_REPLY:
+		count(m, &mad->smp);
+		return smp_reply(m, at, from_wire, mad, by, out);
+	case IB_SMA_CONSUMED:
+		return FAB_CONSUMED;
+	case IB_SMA_UNHANDLED:
+		return for_manager(m, at, &m->sma, &in, mad, hops, out);
+	default:
+		return (int)lose(m);
+	}
+}
+
+static int gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_mad *mad,
+		      uint32_t *out)
+{
+	const uint32_t node = m->f->port[at].node;
+	const struct fab_node *n = &m->f->node[node];
+	struct ib_mad_hdr *h = &mad->mad.hdr;
+
+	if (h->mgmt_class != IB_CLASS_PERF || (h->method & IB_METHOD_RESP)) {
+		if (n->sw == FAB_NONE && m->deliver(m->ctx, at, mad))
+			return FAB_DELIVERED;
+		if (!ib_mad_refuse(h))
+			return (int)lose(m);
+	} else if (!fab_pma(m, node, &mad->mad)) {
+		return (int)lose(m);
+	}
+	m->stats.other++;
+	*out = lid_out(m, n, at, mad);
+	return from_wire ? GOES_ON : deliver(m, at, mad);
+}
+
+/*
+ * What the node does with @mad at its port @at.
+ *
+ * Return: enum fab_fate, or GOES_ON: it leaves by port *@out, FAB_NO_PORT: there is none.
+ */
+static int at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_mad *mad,
+		   uint32_t *out)
+{
+	const struct fab_node *n = &m->f->node[m->f->port[at].node];
+	unsigned int by;
+
+	if (mad->dlid != IB_LID_PERMISSIVE) {
+		if (n->sw == FAB_NONE) {
+			if (!fab_own_lid(&m->f->port[at], mad->dlid))
+				return (int)lose(m);
+		} else {
+			by = fab_route(m->f, n, mad->dlid);
+			*out = by <= n->nports ? fab_port_of(n, by) : FAB_NO_PORT;
+			if (*out == at)		/* never out of where it came from */
+				*out = FAB_NO_PORT;
+			if (by)
+				return GOES_ON;
+		}
+	}
+	return ib_mad_is_smp(&mad->mad.hdr) ? smp_at_node(m, at, from_wire, mad, out) :
+					      gs_at_node(m, at, from_wire, mad, out);
+}
+
+enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
+{
+	for (unsigned int hops = 0; hops < MAX_HOPS && out != FAB_NO_PORT; hops++) {
+		uint32_t at = cross(m, out, mad);
+		int r;
+
+		if (at == FAB_NO_PORT)
+			break;
+		r = at_node(m, at, true, mad, &out);
+		if (r != GOES_ON)
+			return (enum fab_fate)r;
+	}
+	return lose(m);
+}
+
+/* ---- managers ------------------------------------------------------------------ */
+
+enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,
+			    uint64_t now_ns)
+{
+	const struct fab_node *n = &m->f->node[m->f->port[port].node];
+	const bool dr = ib_smp_is_dr(&mad->smp);
+	enum ib_dr_verdict v = IB_DR_LOCAL;
+	enum fab_fate fate;
+	uint8_t by = (uint8_t)fab_port_num(m->f, port);
+	uint32_t out;
+
+	m->now_ns = now_ns;
+	if (dr)
+		v = ib_dr_send(&mad->smp, false, n->nports, &by);
+	else if (mad->dlid == IB_LID_PERMISSIVE || !fab_own_lid(&m->f->port[port], mad->dlid))
+		v = IB_DR_FORWARD;
+	if (v == IB_DR_DISCARD || (v == IB_DR_FORWARD && (!by || by > n->nports)))
+		return lose(m);
+	if (v == IB_DR_FORWARD)
+		fate = fab_forward(m, fab_port_of(n, by), mad);
+	else
+		fate = (enum fab_fate)at_node(m, port, false, mad, &out);
+	if (m->link_due)
+		fab_link_effects(m);
+	return fate;
+}

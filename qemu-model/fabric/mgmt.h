@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Management of a fabric: MADs go from port to port as function calls, over links that are up
+ * and by the forwarding tables that a subnet manager wrote, and every node answers with the same
+ * agents (ib/sma.h, ib/pma_agent.h). Nothing is queued: when fab_mgmt_send() returns, the
+ * answer has been delivered or is lost. Owner thread only; time is passed in.
+ *
+ *	mgmt.c	the way of a MAD, managers
+ *	agent.c	what the agents ask of a node
+ *	life.c	links that go down and come up, traps, timers
+ */
+#ifndef OHCA_FABRIC_MGMT_H
+#define OHCA_FABRIC_MGMT_H
+
+#include "graph.h"
+
+/**
+ * struct fab_mad - a MAD and the addresses of its packet, in host order
+ * @dlid, @slid: of the LRH; IB_LID_PERMISSIVE on a directed route
+ * @dqp, @sqp: 0 or 1
+ */
+struct fab_mad {
+	union {
+		struct ib_mad mad;
+		struct ib_smp smp;
+	};
+	uint16_t dlid, slid;
+	uint32_t dqp, sqp;
+};
+
+/** enum fab_fate - what became of a MAD */
+enum fab_fate {
+	FAB_DELIVERED,		/* a manager has it, or has the answer to it */
+	FAB_CONSUMED,		/* an agent took it, there is no answer */
+	FAB_LOST,		/* dropped on its way, or its answer was */
+};
+
+/**
+ * struct fab_mgmt_stats - what went on
+ * @get, @set: requests that SMAs answered, by the low byte of the attribute
+ * @other: that PMAs and others answered
+ * @hops: cables that MADs went over
+ * @lost: MADs that were dropped
+ * @traps: sent, repeats included
+ */
+struct fab_mgmt_stats {
+	uint64_t get[256], set[256];
+	uint64_t other;
+	uint64_t hops;
+	uint64_t lost;
+	uint64_t traps;
+};
+
+/**
+ * struct fab_mgmt - management of a fabric, and what lies where while one MAD is looked at
+ * @deliver: a manager at port @port of a channel adapter is to have @mad. Return: false: there
+ *	is none. It may not send from there
+ * @deadline_ns: fab_mgmt_timer() has something to do then; UINT64_MAX: never
+ * @waiting: rare parts of ports with a trap or a lease that runs
+ * @sampling: performance agents with a sample interval that runs
+ */
+struct fab_mgmt {
+	struct fab *f;
+	bool (*deliver)(void *ctx, uint32_t port, const struct fab_mad *mad);
+	void *ctx;
+	uint64_t now_ns;
+	uint64_t deadline_ns;
+	struct fab_extra *waiting;
+	struct fab_pma *sampling;
+	struct fab_mgmt_stats stats;
+
+	/* of the MAD at hand; private to agent.c */
+	uint32_t node;
+	bool is_set;
+	struct ib_sma sma;
+	struct fab_extra *end;		/* of the end port that the agent has; NULL: none yet */
+	uint32_t link_due;		/* IB_PI_EFF_LINK_*, of @due_port */
+	uint32_t due_port;
+	uint16_t pkeys[FAB_SW_PKEYS];
+	struct ib_sl2vl sl2vl;
+	unsigned int sl2vl_in, sl2vl_out;
+	struct ib_vlarb arb;
+	uint8_t lft[IB_LFT_PER_BLOCK];
+	uint16_t mft;
+	struct fab_extra spare;		/* in the place of @end of a port that has none */
+	struct ohca_port_counters shown;
+	struct ib_pma_port fresh;	/* of a port that has no rare part */
+};
+
+/** fab_mgmt_init() - management of the sealed fabric @f; @deliver and @ctx as above */
+void fab_mgmt_init(struct fab_mgmt *m, struct fab *f,
+		   bool (*deliver)(void *ctx, uint32_t port, const struct fab_mad *mad), void *ctx);
+
+/**
+ * fab_mgmt_send() - a manager at port @port of a channel adapter sends a MAD
+ * @mad: changed; SLID and QPs are filled in by the caller, on a directed route both LIDs are
+ *	IB_LID_PERMISSIVE
+ * @now_ns: time of a monotonic clock, as in fab_mgmt_timer()
+ */
+enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,
+			    uint64_t now_ns);
+
+/** fab_mgmt_timer() - send and repeat traps, end leases and samples, if @deadline_ns is reached */
+void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns);
+
+/** fab_mgmt_set_issm() - whether a subnet manager runs at @port: CapabilityMask and trap 144 */
+void fab_mgmt_set_issm(struct fab_mgmt *m, uint32_t port, bool is_sm, uint64_t now_ns);
+
+/* ---- private to the three files ---- */
+
+/** fab_route() - port of switch @n that @lid leaves by: 0: it is port 0's, 255: no route */
+unsigned int fab_route(const struct fab *f, const struct fab_node *n, uint16_t lid);
+
+/** fab_own_lid() - @lid is one of port @p's */
+bool fab_own_lid(const struct fab_port *p, uint16_t lid);
+
+/** fab_end_port() - port with a LID that stands for @p: itself, or the switch's port 0 */
+uint32_t fab_end_port(const struct fab *f, uint32_t p);
+
+/** fab_agent_begin() - @m->sma is the agent of @node from now on, which gets a Set or not */
+const struct ib_sma *fab_agent_begin(struct fab_mgmt *m, uint32_t node, bool is_set);
+
+/** fab_agent_end() - keep what the agent has left in the spare part, and wait for what it began */
+void fab_agent_end(struct fab_mgmt *m);
+
+/** fab_pma() - the performance agent of @node answers @mad, a request, in place */
+bool fab_pma(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad);
+
+/** fab_forward() - a MAD leaves the node by port @out. Return: what became of it. */
+enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad);
+
+/** fab_link_effects() - do to a link what a Set that was answered asked for */
+void fab_link_effects(struct fab_mgmt *m);
+
+/** fab_wait() - fab_mgmt_timer() looks after the end port of @x, if it has anything to wait for */
+void fab_wait(struct fab_mgmt *m, struct fab_extra *x);
+
+/** fab_wait_samples() - the same for a performance agent */
+void fab_wait_samples(struct fab_mgmt *m, struct fab_pma *a);
+
+#endif

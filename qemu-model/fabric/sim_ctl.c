@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a client of libumad2sim asks about the node that it is at. */
+#include "sim_wire.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The first port with a link of a channel adapter, else its first. */
+static uint32_t port_of_host(const struct fab *f, uint32_t n)
+{
+	const struct fab_node *node = &f->node[n];
+
+	for (unsigned int i = 1; i <= node->nports; i++)
+		if (f->port[fab_port_of(node, i)].pi.state != IB_PS_DOWN)
+			return fab_port_of(node, i);
+	return fab_port_of(node, 1);
+}
+
+uint32_t fab_sim_find_host(const struct fab *f, const char name[SIM_NODEID_LEN])
+{
+	char id[24];
+
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		if (f->node[i].type != IB_NODE_CHANNEL_ADAPTER)
+			continue;
+		snprintf(id, sizeof(id), "H-%016llx", (unsigned long long)f->node[i].guid);
+		if (!name[0] || !strncmp(name, id, SIM_NODEID_LEN) ||
+		    !strncmp(name, f->desc[i].text, SIM_NODEID_LEN - 1))
+			return port_of_host(f, i);
+	}
+	return FAB_NO_PORT;
+}
+
+static void node_info(const struct fab *f, uint32_t port, uint8_t d[64])
+{
+	const struct fab_node *n = &f->node[f->port[port].node];
+	const struct ib_node_info ni = {
+		.base_version = IB_MAD_BASE_VERSION,
+		.class_version = IB_SMP_CLASS_VERSION,
+		.node_type = n->type,
+		.num_ports = n->nports,
+		.sys_guid = n->sys_guid,
+		.node_guid = n->guid,
+		.port_guid = f->port[port].guid,
+		.partition_cap = FAB_CA_PKEYS,
+		.device_id = n->device_id,
+		.revision = 1,
+		.local_port = (uint8_t)fab_port_num(f, port),
+		.vendor_id = n->vendor_id,
+	};
+
+	ib_node_info_pack(&ni, d);
+}
+
+void fab_sim_get(const struct fab *f, uint32_t port, struct sim_ctl *ctl)
+{
+	const struct fab_port *p = &f->port[port];
+	const struct fab_node *n = &f->node[p->node];
+	const uint8_t num = ctl->data[0];
+	const uint16_t *pkeys;
+	struct sim_vendor v;
+
+	memset(ctl->data, 0, sizeof(ctl->data));
+	switch (ctl->type) {
+	case SIM_GET_PORT:
+		memcpy(ctl->data, &p->pi.lid, sizeof(p->pi.lid));
+		ctl->data[2] = p->pi.state;
+		break;
+	case SIM_GET_VENDOR:
+		v = (struct sim_vendor){ n->vendor_id, n->device_id, 1, 0, 1 };
+		memcpy(ctl->data, &v, sizeof(v));
+		break;
+	case SIM_GET_GID:
+		ib_put_be64(ctl->data, p->pi.gid_prefix);
+		ib_put_be64(ctl->data + 8, p->guid);
+		break;
+	case SIM_GET_GUID:
+		ib_put_be64(ctl->data, n->guid);
+		break;
+	case SIM_GET_NODEINFO:
+		node_info(f, port, ctl->data);
+		break;
+	case SIM_GET_PORTINFO:
+		if (num && num <= n->nports)
+			p = &f->port[fab_port_of(n, num)];
+		ib_port_info_pack(&p->pi, ctl->data);
+		break;
+	case SIM_GET_PKEYS:
+		pkeys = fab_pool_at(&f->ca_pkeys, p->pkeys);
+		for (unsigned int i = 0; i < IB_PKEYS_PER_BLOCK; i++)
+			ib_pkey_block_put(ctl->data, i, pkeys[i]);
+		break;
+	default:
+		ctl->type = SIM_ERROR;
+	}
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* SMPs on directed routes, and what agents of phantoms keep. */
+#include "subnet.h"
+
+static void directed_routes(void **st)
+{
+	static const struct {
+		const char *route;
+		uint32_t node;
+		uint8_t local_port;
+	} way[] = {
+		/* 8 hosts, 4 leaves, 2 spines */
+		{ "", 0, 1 }, { "1", 8, 1 }, { "12", 1, 1 }, { "13", 12, 1 }, { "132", 9, 3 },
+		{ "1321", 2, 1 }, { "14", 13, 1 },
+	};
+	struct ib_node_info ni;
+
+	(void)st;
+	for (unsigned int i = 0; i < sizeof(way) / sizeof(way[0]); i++) {
+		got_n = 0;
+		assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, way[i].route, NULL),
+				 FAB_DELIVERED);
+		assert_int_equal(got_n, 1);
+		assert_int_equal(got_port, 1);
+		assert_int_equal(got.mad.hdr.method, IB_METHOD_GET_RESP);
+		ib_node_info_unpack(got.smp.data, &ni);
+		assert_true(ni.node_guid == f->node[way[i].node].guid);
+		assert_int_equal(ni.local_port, way[i].local_port);
+	}
+	/* through a host, and out of a port without a cable or a number */
+	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "121", NULL), FAB_LOST);
+	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "19", NULL), FAB_LOST);
+	assert_int_equal(m.stats.lost, 2);
+	/* what nobody knows is answered */
+	assert_int_equal(ask(IB_METHOD_GET, 0xff90, 0, "13", NULL), FAB_DELIVERED);
+	assert_int_equal(status(), IB_MAD_BAD_METHOD_ATTR);
+}
+
+/* A Set changes one port's table, although it shares it with all others. */
+static void copies(void **st)
+{
+	uint8_t d[IB_SMP_DATA_LEN] = { 0xff, 0xff, 0x80, 0x01 };
+	uint32_t leaf = 8, p = fab_port_of(&f->node[leaf], 2);
+
+	(void)st;
+	assert_int_equal(ask(IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE, 2 << 16, "1", d), FAB_DELIVERED);
+	assert_int_equal(status(), 0);
+	ask(IB_METHOD_GET, IB_SMP_ATTR_PKEY_TABLE, 2 << 16, "1", NULL);
+	assert_memory_equal(got.smp.data, d, sizeof(d));
+	ask(IB_METHOD_GET, IB_SMP_ATTR_PKEY_TABLE, 1 << 16, "1", NULL);
+	assert_int_equal(ib_pkey_block_get(got.smp.data, 1), 0);
+	/* the same again at another port is the same table */
+	ask(IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE, 3 << 16, "1", d);
+	assert_int_equal(f->port[p + 1].pkeys, f->port[p].pkeys);
+	assert_true(f->port[p - 1].pkeys != f->port[p].pkeys);
+	memset(d, 0x11, 8);
+	ask(IB_METHOD_SET, IB_SMP_ATTR_SL2VL, 2 << 8 | 3, "1", d);
+	ask(IB_METHOD_GET, IB_SMP_ATTR_SL2VL, 2 << 8 | 3, "1", NULL);
+	assert_int_equal(got.smp.data[0], 0x11);
+	ask(IB_METHOD_GET, IB_SMP_ATTR_SL2VL, 3 << 8 | 3, "1", NULL);
+	assert_int_equal(got.smp.data[0], 0x01);
+	memset(d, 0, sizeof(d));
+	d[0] = 3;
+	d[1] = 77;
+	ask(IB_METHOD_SET, IB_SMP_ATTR_VLARB, 1 << 16 | 4, "1", d);
+	ask(IB_METHOD_GET, IB_SMP_ATTR_VLARB, 1 << 16 | 4, "1", NULL);
+	assert_int_equal(got.smp.data[1], 77);
+	ask(IB_METHOD_GET, IB_SMP_ATTR_VLARB, 1 << 16 | 3, "1", NULL);
+	assert_true(got.smp.data[1] != 77);
+}
+
+static void forwarding_tables(void **st)
+{
+	uint8_t d[IB_SMP_DATA_LEN];
+
+	(void)st;
+	ask(IB_METHOD_GET, IB_SMP_ATTR_LFT, 3, "13", NULL);
+	assert_int_equal(got.smp.data[0], IB_LFT_NO_PORT);
+	assert_null(f->sw[4].lft);
+	memset(d, 2, sizeof(d));
+	ask(IB_METHOD_SET, IB_SMP_ATTR_LFT, 3, "13", d);
+	ask(IB_METHOD_GET, IB_SMP_ATTR_LFT, 3, "13", NULL);
+	assert_int_equal(got.smp.data[63], 2);
+	ask(IB_METHOD_GET, IB_SMP_ATTR_LFT, 2, "13", NULL);
+	assert_int_equal(got.smp.data[63], IB_LFT_NO_PORT);
+	assert_int_equal(f->sw[4].lft_blocks, 4);
+	ask(IB_METHOD_SET, IB_SMP_ATTR_MFT, 5, "13", d);
+	ask(IB_METHOD_GET, IB_SMP_ATTR_MFT, 5, "13", NULL);
+	assert_memory_equal(got.smp.data, d, sizeof(d));
+	ask(IB_METHOD_GET, IB_SMP_ATTR_MFT, 4, "13", NULL);
+	assert_int_equal(got.smp.data[0], 0);
+}
+
+/* A port that is disabled takes its link down after the answer; the other end counts it. */
+static void links(void **st)
+{
+	uint32_t p = fab_port_of(&f->node[8], 3), peer = f->port[p].peer;
+
+	(void)st;
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	set_state("1", 3, IB_PS_DOWN, IB_PHYS_DISABLED);
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	assert_int_equal(f->port[p].pi.phys_state, IB_PHYS_DISABLED);
+	assert_int_equal(f->port[peer].pi.state, IB_PS_DOWN);
+	assert_int_equal(fab_extra_of(f, peer)->ctr.link_downed, 1);
+	assert_int_equal(f->sw[4].si.port_state_change, 1);
+	assert_int_equal(f->sw[0].si.port_state_change, 0);
+	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "13", NULL), FAB_LOST);
+	assert_int_equal(fab_extra_of(f, p)->ctr.xmit_discards, 1);
+	set_state("1", 3, IB_PS_DOWN, IB_PHYS_POLLING);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_int_equal(f->port[peer].pi.state, IB_PS_INIT);
+	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "13", NULL), FAB_DELIVERED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(directed_routes, setup, teardown),
+		cmocka_unit_test_setup_teardown(copies, setup, teardown),
+		cmocka_unit_test_setup_teardown(forwarding_tables, setup, teardown),
+		cmocka_unit_test_setup_teardown(links, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* MADs by LID in a subnet that is up, traps, leases, samples, links that go down. */
+#include "subnet.h"
+
+static int setup_up(void **st)
+{
+	setup(st);
+	subnet_up();
+	m.stats = (struct fab_mgmt_stats){ 0 };
+	return 0;
+}
+
+/* Run timers until @ns; what is due at a time runs at that time. */
+static void run_until(uint64_t ns)
+{
+	while (m.deadline_ns <= ns) {
+		if (now < m.deadline_ns)
+			now = m.deadline_ns;
+		fab_mgmt_timer(&m, now);
+	}
+	now = ns;
+	fab_mgmt_timer(&m, now);
+}
+
+static void lids(void **st)
+{
+	struct ib_node_info ni;
+
+	(void)st;
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		got_n = 0;
+		assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, LID(i)),
+				 FAB_DELIVERED);
+		assert_int_equal(got_n, 1);
+		assert_int_equal(got_port, PORT);
+		assert_int_equal(status(), 0);
+		ib_node_info_unpack(got.smp.data, &ni);
+		assert_true(ni.node_guid == f->node[i].guid);
+		assert_int_equal(got.slid, LID(i));
+		assert_int_equal(got.dlid, LID(HOST));
+		assert_int_equal(got.dqp, 0);
+	}
+	/* nobody has it; the switch has no route to it; it is for many */
+	assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, LID(f->nodes)),
+			 FAB_LOST);
+	assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, 40000), FAB_LOST);
+	assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, 0xc001), FAB_LOST);
+	assert_int_equal(m.stats.lost, 3);
+}
+
+/* Two switches that send a LID to each other. */
+static void loop(void **st)
+{
+	const struct fab_node *leaf = &f->node[8], *spine = &f->node[12];
+
+	(void)st;
+	assert_int_equal(f->port[f->port[fab_port_of(leaf, 3)].peer].node, 12);
+	f->sw[leaf->sw].lft[30] = 3;
+	f->sw[spine->sw].lft[30] = (uint8_t)fab_port_num(f, f->port[fab_port_of(leaf, 3)].peer);
+	f->sw[leaf->sw].si.linear_top = f->sw[spine->sw].si.linear_top = 30;
+	/* never out of the port by which it came */
+	assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, 30), FAB_LOST);
+	assert_int_equal(m.stats.hops, 2);
+	/* a longer circle, of four */
+	f->sw[spine->sw].lft[30] = 2;
+	f->sw[f->node[9].sw].lft[30] = 4;
+	f->sw[f->node[13].sw].lft[30] = 1;
+	f->sw[f->node[9].sw].si.linear_top = f->sw[f->node[13].sw].si.linear_top = 30;
+	assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, 30), FAB_LOST);
+	assert_in_range(m.stats.hops, 100, 300);
+}
+
+/* ---- performance --------------------------------------------------------------- */
+
+#define PMA_DATA	((uint8_t *)&got + IB_PMA_DATA_OFF)
+
+static enum fab_fate pma(uint8_t method, uint16_t attr, uint8_t port, uint16_t select, uint16_t lid)
+{
+	struct fab_mad mad = new_mad(IB_CLASS_PERF, method, attr, 0);
+	uint8_t *d = (uint8_t *)&mad + IB_PMA_DATA_OFF;
+
+	d[1] = port;
+	ib_put_be16(d + 2, select);
+	return ask_lid(&mad, lid);
+}
+
+static uint32_t rcv_pkts(uint8_t port, uint16_t lid)
+{
+	assert_int_equal(pma(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, port, 0, lid),
+			 FAB_DELIVERED);
+	assert_int_equal(status(), 0);
+	return ib_get_be32(PMA_DATA + 36);
+}
+
+static void counters(void **st)
+{
+	const uint32_t leaf = 8;
+	uint32_t host, n;
+
+	(void)st;
+	n = rcv_pkts(1, LID(leaf));
+	assert_int_equal(n, f->port[fab_port_of(&f->node[leaf], 1)].rcv_mads);
+	/* the next request is one more; that of a host is not seen at port 2, its answer is */
+	assert_int_equal(rcv_pkts(1, LID(leaf)), n + 1);
+	host = rcv_pkts(1, LID(1));
+	assert_int_equal(host, f->port[fab_port_of(&f->node[1], 1)].rcv_mads);
+	n = rcv_pkts(2, LID(leaf));
+	rcv_pkts(1, LID(1));
+	assert_int_equal(rcv_pkts(2, LID(leaf)), n + 1);
+	assert_int_equal(got.dqp, 1);
+	/* who reads needs no memory; who resets does, and the other ports keep theirs */
+	assert_int_equal(f->extras, 1);
+	assert_int_equal(pma(IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS, 1, 0xffff, LID(leaf)),
+			 FAB_DELIVERED);
+	assert_int_equal(rcv_pkts(1, LID(leaf)), 1);
+	host = rcv_pkts(2, LID(leaf));
+	assert_true(host > 2);
+	assert_true(rcv_pkts(IB_PMA_ALL_PORTS, LID(leaf)) > host + 2);
+	/* no such port, no such attribute */
+	assert_int_equal(pma(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, 5, 0, LID(leaf)),
+			 FAB_DELIVERED);
+	assert_int_equal(status(), IB_MAD_BAD_FIELD);
+	assert_int_equal(get_lid(IB_CLASS_PERF, 0x7f, 0, LID(1)), FAB_DELIVERED);
+	assert_int_equal(status(), IB_MAD_BAD_METHOD_ATTR);
+	/* a class that no host has */
+	assert_int_equal(get_lid(0x32, 1, 0, LID(1)), FAB_DELIVERED);
+	assert_true(status() != 0);
+}
+
+/* An interval of a second begins with the Set and ends by itself. */
+static void samples(void **st)
+{
+	struct ib_pma_samples_control psc = {
+		.port_select = 1, .sample_interval = 1000000000 / IB_PMA_TICK_NS, .tag = 7,
+		.counter_select = { IB_PMA_SAMPLE_RCV_PKTS },
+	};
+	struct fab_mad mad = new_mad(IB_CLASS_PERF, IB_METHOD_SET, IB_PMA_ATTR_SAMPLES_CONTROL, 0);
+
+	(void)st;
+	assert_true(m.deadline_ns == UINT64_MAX);
+	ib_pma_psc_pack(&psc, (uint8_t *)&mad + IB_PMA_DATA_OFF);
+	assert_int_equal(ask_lid(&mad, LID(8)), FAB_DELIVERED);
+	assert_int_equal(status(), 0);
+	assert_true(m.deadline_ns == now + 1000000000);
+	assert_non_null(m.sampling);
+	for (unsigned int i = 0; i < 4; i++)
+		rcv_pkts(1, LID(8));
+	run_until(now + 1000000000);
+	assert_null(m.sampling);
+	assert_true(m.deadline_ns == UINT64_MAX);
+	assert_int_equal(get_lid(IB_CLASS_PERF, IB_PMA_ATTR_SAMPLES_RESULT, 0, LID(8)),
+			 FAB_DELIVERED);
+	assert_int_equal(ib_get_be16(PMA_DATA), 7);
+	assert_int_equal(ib_get_be16(PMA_DATA + 2), IB_PMA_SAMPLE_DONE);
+	assert_int_equal(ib_get_be32(PMA_DATA + 4), 4);
+}
+
+/* A link that is not Active has SMPs only. */
+static void not_active(void **st)
+{
+	(void)st;
+	set_state("13", 3, IB_PS_DOWN, IB_PHYS_POLLING);
+	/* from the spine's port 3 to leaf 10, by which LIDs of its hosts go */
+	assert_int_equal(f->port[fab_port_of(&f->node[12], 3)].pi.state, IB_PS_INIT);
+	assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, LID(10)),
+			 FAB_DELIVERED);
+	assert_int_equal(get_lid(IB_CLASS_PERF, IB_PMA_ATTR_PORT_COUNTERS, 0, LID(10)), FAB_LOST);
+	set_state("13", 3, IB_PS_ARMED, IB_PHYS_NO_CHANGE);
+	set_state("133", 3, IB_PS_ARMED, IB_PHYS_NO_CHANGE);
+	set_state("13", 3, IB_PS_ACTIVE, IB_PHYS_NO_CHANGE);
+	/* data makes the far end Active */
+	assert_int_equal(pma(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, 0, 0, LID(10)),
+			 FAB_DELIVERED);
+	assert_int_equal(f->port[fab_port_of(&f->node[10], 3)].pi.state, IB_PS_ACTIVE);
+}
+
+/* ---- traps and leases ---------------------------------------------------------- */
+
+static void repress(void)
+{
+	struct fab_mad mad = got;
+
+	mad.mad.hdr.method = IB_METHOD_TRAP_REPRESS;
+	assert_int_equal(ask_lid(&mad, got.slid), FAB_CONSUMED);
+}
+
+/* The switch at the far end tells of it, again and again until it is repressed. */
+static void link_trap(void **st)
+{
+	struct ib_notice n;
+
+	(void)st;
+	got_n = 0;
+	set_state("14", 2, IB_PS_DOWN, IB_PHYS_DISABLED);	/* spine 13 to leaf 9 */
+	assert_int_equal(got_n, 2);
+	assert_true(m.deadline_ns <= now);
+	run_until(now);
+	assert_int_equal(got_n, 3);
+	assert_int_equal(got.mad.hdr.method, IB_METHOD_TRAP);
+	assert_int_equal(got.slid, LID(9));
+	ib_notice_unpack(got.smp.data, &n);
+	assert_int_equal(n.trap, IB_TRAP_LINK_STATE_CHANGE);
+	assert_int_equal(n.producer, IB_NODE_SWITCH_DEVICE);
+	assert_int_equal(ib_get_be16(n.details), LID(9));
+	run_until(now + 3500000000);
+	assert_int_equal(got_n, 6);
+	assert_non_null(m.waiting);
+	repress();
+	run_until(now + 10000000000);
+	assert_int_equal(got_n, 6);
+	assert_int_equal(m.stats.traps, 4);
+	/* nobody waits, so nobody is looked at */
+	assert_null(m.waiting);
+	assert_true(m.deadline_ns == UINT64_MAX);
+}
+
+/* Two switches tell of two links; each has its own time. */
+static void two_traps(void **st)
+{
+	(void)st;
+	set_state("14", 2, IB_PS_DOWN, IB_PHYS_DISABLED);
+	run_until(now + 400000000);
+	set_state("14", 3, IB_PS_DOWN, IB_PHYS_DISABLED);
+	got_n = 0;
+	run_until(now + 100);
+	assert_int_equal(got_n, 1);
+	assert_int_equal(got.slid, LID(10));
+	run_until(now + 700000000);
+	assert_int_equal(got_n, 2);
+	assert_int_equal(got.slid, LID(9));
+	run_until(now + 400000000);
+	assert_int_equal(got_n, 3);
+	assert_int_equal(got.slid, LID(10));
+}
+
+static void is_sm(void **st)
+{
+	struct ib_notice n;
+
+	(void)st;
+	got_n = 0;
+	fab_mgmt_set_issm(&m, fab_port_of(&f->node[5], 1), true, now);
+	fab_mgmt_set_issm(&m, fab_port_of(&f->node[5], 1), true, now);
+	run_until(now + 100);
+	assert_int_equal(got_n, 1);
+	ib_notice_unpack(got.smp.data, &n);
+	assert_int_equal(n.trap, IB_TRAP_CAP_MASK_CHANGE);
+	assert_true(ib_get_be32(n.details + 6) & IB_CAP_SM);
+	/* a link that goes down ends what the host had to say, and no switch heard of it */
+	set_state("13", 3, IB_PS_NO_CHANGE, IB_PHYS_NO_CHANGE);
+	set_state("133", 2, IB_PS_DOWN, IB_PHYS_DISABLED);
+	got_n = 0;
+	run_until(now + 5000000000);
+	assert_int_equal(got_n, 0);
+	assert_null(m.waiting);
+}
+
+/* A wrong M_Key is not answered, counts, is told, and the lease runs. */
+static void mkey(void **st)
+{
+	const uint32_t p = fab_port_of(&f->node[1], 1);
+	struct ib_port_info pi = get_port("12", 0);
+	struct ib_notice n;
+
+	(void)st;
+	for (unsigned int i = 0; i < 2; i++) {
+		pi = get_port("12", 0);
+		pi.mkey = 0x1234;
+		pi.mkey_prot = 2;
+		pi.mkey_lease = 10;
+		set_port("12", 0, &pi);
+		got_n = 0;
+		assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_PORT_INFO, 0, "12", NULL), FAB_LOST);
+		assert_int_equal(f->port[p].pi.mkey_violations, i + 1);
+		/* the second time the port has a rare part already */
+		assert_true(m.deadline_ns <= now);
+		run_until(now);
+		assert_int_equal(got_n, 1);
+		ib_notice_unpack(got.smp.data, &n);
+		assert_int_equal(n.trap, IB_TRAP_BAD_MKEY);
+		assert_int_equal(n.producer, IB_NODE_CHANNEL_ADAPTER);
+		/* the key itself would end the lease, so it is not repressed */
+		run_until(now + 9000000000);
+		assert_int_equal(f->port[p].pi.mkey_prot, 2);
+		run_until(now + 1000000000);
+		assert_int_equal(f->port[p].pi.mkey_prot, 0);
+		assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_PORT_INFO, 0, "12", NULL),
+				 FAB_DELIVERED);
+		f->port[p].pi.mkey = 0;
+		run_until(now + 100000000000);
+	}
+}
+
+/* ---- other nodes --------------------------------------------------------------- */
+
+static void router(void **st)
+{
+	static const char text[] =
+		"Ca 1 \"H-2\"\n[1] \"S-1\"[1]\n\n"
+		"Switch 4 \"S-1\"\n[1] \"H-2\"[1]\n[2] \"R-3\"[1]\n\n"
+		"Rt 2 \"R-3\"\n[1] \"S-1\"[2]\n";
+	struct ib_node_info ni;
+	struct errors e;
+
+	(void)st;
+	begin(from_text(text, strlen(text), &e));
+	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "12", NULL), FAB_DELIVERED);
+	ib_node_info_unpack(got.smp.data, &ni);
+	assert_int_equal(ni.node_type, IB_NODE_ROUTER_DEVICE);
+	assert_int_equal(ni.num_ports, 2);
+	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_SWITCH_INFO, 0, "12", NULL), FAB_DELIVERED);
+	assert_int_equal(status(), IB_MAD_BAD_METHOD_ATTR);
+	fab_free(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(lids, setup_up, teardown),
+		cmocka_unit_test_setup_teardown(loop, setup_up, teardown),
+		cmocka_unit_test_setup_teardown(counters, setup_up, teardown),
+		cmocka_unit_test_setup_teardown(samples, setup_up, teardown),
+		cmocka_unit_test_setup_teardown(not_active, setup_up, teardown),
+		cmocka_unit_test_setup_teardown(link_trap, setup_up, teardown),
+		cmocka_unit_test_setup_teardown(two_traps, setup_up, teardown),
+		cmocka_unit_test_setup_teardown(is_sm, setup_up, teardown),
+		cmocka_unit_test_setup_teardown(mkey, setup_up, teardown),
+		cmocka_unit_test(router),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

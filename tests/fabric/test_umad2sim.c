@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The datagrams of libumad2sim: what a client gets, clients that are killed, and nonsense. */
+#include "cases.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "fabric/sim_wire.h"
+#include "fabric/umad2sim.h"
+#include "ib/packet.h"
+
+static struct fab *f;
+static struct fab_mgmt m;
+static struct fab_sim *sim;
+static int epfd;
+static char name[32];
+static uint64_t now;
+
+static bool nobody(void *ctx, uint32_t port, const struct fab_mad *mad)
+{
+	(void)ctx;
+	(void)port;
+	(void)mad;
+	return false;
+}
+
+static int setup(void **st)
+{
+	static unsigned int n;
+
+	(void)st;
+	f = from_spec("star:4");
+	fab_mgmt_init(&m, f, nobody, NULL);
+	epfd = epoll_create1(EPOLL_CLOEXEC);
+	snprintf(name, sizeof(name), "unit-%d-%u", (int)getpid(), n++);
+	sim = fab_sim_new(&m, name, epfd);
+	assert_non_null(sim);
+	return 0;
+}
+
+static int teardown(void **st)
+{
+	(void)st;
+	fab_sim_free(sim);
+	fab_free(f);
+	close(epfd);
+	return 0;
+}
+
+/* Handle all that has come. */
+static void turn(void)
+{
+	struct epoll_event ev[8];
+	int n;
+
+	while ((n = epoll_wait(epfd, ev, 8, 0)) > 0)
+		for (int i = 0; i < n; i++)
+			fab_sim_event(sim, ev[i].data.u32, now);
+	fab_mgmt_timer(&m, now);
+}
+
+/* ---- a client ------------------------------------------------------------------ */
+
+/* @in: for MADs; @ctl: for control messages */
+struct client {
+	int in, ctl;
+	uint32_t num;
+};
+
+static socklen_t address(struct sockaddr_un *un, const char *what, unsigned int id)
+{
+	memset(un, 0, sizeof(*un));
+	un->sun_family = AF_UNIX;
+	snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, id == UINT32_MAX ? "%s:%s" : "%s:%s%u",
+		 name, what, id);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 2 + strlen(un->sun_path + 1));
+}
+
+static int bound(const char *what, unsigned int id)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	struct sockaddr_un un;
+	socklen_t len = address(&un, what, id);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&un, len), 0);
+	return fd;
+}
+
+static void join(int fd, const char *what, unsigned int id)
+{
+	struct sockaddr_un un;
+	socklen_t len = address(&un, what, id);
+
+	assert_int_equal(connect(fd, (struct sockaddr *)&un, len), 0);
+}
+
+/* A control message and its answer. Return: type of the answer. */
+static uint32_t control(const struct client *c, uint32_t type, void *data, size_t len)
+{
+	struct sim_ctl ctl = { .magic = SIM_MAGIC, .client = c->num, .type = type };
+
+	memcpy(ctl.data, data, len);
+	assert_int_equal(send(c->ctl, &ctl, sizeof(ctl), 0), sizeof(ctl));
+	turn();
+	assert_int_equal(recv(c->ctl, &ctl, sizeof(ctl), 0), sizeof(ctl));
+	assert_int_equal(ctl.magic, SIM_MAGIC);
+	memcpy(data, ctl.data, len);
+	return ctl.type;
+}
+
+static struct client attach(unsigned int id, const char *host, bool is_sm)
+{
+	struct client c = { .in = bound("in", id), .ctl = bound("ctl", id) };
+	struct sim_connect cc = { .id = id, .issm = is_sm };
+
+	join(c.ctl, "ctl", UINT32_MAX);
+	snprintf(cc.nodeid, sizeof(cc.nodeid), "%s", host);
+	assert_int_equal(control(&c, SIM_CONNECT, &cc, sizeof(cc)), SIM_CONNECT);
+	assert_memory_equal(cc.nodeid, "H-52540100000", 13);
+	c.num = cc.id;
+	join(c.in, "out", c.num);
+	return c;
+}
+
+/* As a killed process does. */
+static void die(struct client *c)
+{
+	close(c->in);
+	close(c->ctl);
+}
+
+static void leave(struct client *c)
+{
+	uint8_t none[64] = { 0 };
+
+	assert_int_equal(control(c, SIM_DISCONNECT, none, sizeof(none)), SIM_DISCONNECT);
+	die(c);
+}
+
+static struct sim_mad smp(uint8_t method, uint16_t attr, uint8_t port)
+{
+	struct sim_mad r = { .length = ib_to_be64(IB_MAD_LEN) };
+	struct ib_smp s = { 0 };
+
+	s.hdr.base_version = IB_MAD_BASE_VERSION;
+	s.hdr.class_version = IB_SMP_CLASS_VERSION;
+	s.hdr.mgmt_class = IB_CLASS_SUBN_DR;
+	s.hdr.method = method;
+	s.hdr.attr_id = ib_to_be16(attr);
+	s.hdr.tid = ib_to_be64(0xabcd000000001234ull);
+	s.dr_slid = s.dr_dlid = ib_to_be16(IB_LID_PERMISSIVE);
+	s.init_path[1] = 1;
+	s.init_path[2] = port;
+	ib_smp_set_hops(&s, 0, port ? 2 : 1);
+	memcpy(&r.mad, &s, sizeof(s));
+	return r;
+}
+
+static void tell(const struct client *c, const struct sim_mad *r)
+{
+	assert_int_equal(send(c->in, r, sizeof(*r), 0), sizeof(*r));
+}
+
+static bool hears(const struct client *c, struct sim_mad *r)
+{
+	return recv(c->in, r, sizeof(*r), 0) == sizeof(*r);
+}
+
+static bool is_sm(unsigned int host)
+{
+	return f->port[f->node[host].first + 1].pi.cap_mask & IB_CAP_SM;
+}
+
+/* ---- cases --------------------------------------------------------------------- */
+
+static void asks(void **st)
+{
+	struct client a = attach(11, "", false), b = attach(12, "host3", false);
+	uint8_t d[64] = { 0 };
+	struct sim_mad r;
+
+	(void)st;
+	assert_int_equal(a.num, 0);
+	assert_int_equal(b.num, 1);
+	assert_int_equal(control(&b, SIM_GET_GUID, d, 64), SIM_GET_GUID);
+	assert_true(ib_get_be64(d) == 0x5254010000000300);
+	memset(d, 0, sizeof(d));
+	assert_int_equal(control(&b, SIM_GET_NODEINFO, d, 64), SIM_GET_NODEINFO);
+	assert_true(ib_get_be64(d + 20) == 0x5254010000000301);
+	/* many at once: each answer goes to the one that has asked */
+	for (unsigned int i = 0; i < 40; i++) {
+		r = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 2);
+		tell(i % 2 ? &a : &b, &r);
+	}
+	turn();
+	for (unsigned int i = 0; i < 40; i++) {
+		const struct client *c = i % 2 ? &a : &b;
+
+		assert_true(hears(c, &r));
+		assert_int_equal(r.status, 0);
+		assert_true(ib_be64(r.mad.hdr.tid) == ((uint64_t)c->num << 48 | 0x1234));
+		assert_memory_equal((uint8_t *)&r.mad + IB_SMP_DATA_OFF, "host2", 5);
+	}
+	assert_false(hears(&a, &r));
+	/* no answer comes, and it is told */
+	r = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 9);
+	tell(&a, &r);
+	turn();
+	assert_true(hears(&a, &r));
+	assert_int_equal(ib_be32(r.status), ETIMEDOUT);
+	assert_int_equal(r.mad.hdr.method, IB_METHOD_GET);
+	leave(&a);
+	leave(&b);
+}
+
+/* A name that no host has, a client that is none. */
+static void refused(void **st)
+{
+	struct client c = attach(21, "host1", false);
+	struct sim_connect cc = { .id = 21 };
+	uint8_t d[64] = { 0 };
+
+	(void)st;
+	strcpy(cc.nodeid, "host");
+	assert_int_equal(control(&c, SIM_CONNECT, &cc, sizeof(cc)), SIM_ERROR);
+	cc = (struct sim_connect){ .id = 4711 };
+	assert_int_equal(control(&c, SIM_CONNECT, &cc, sizeof(cc)), SIM_ERROR);
+	assert_int_equal(control(&c, 99, d, 64), SIM_ERROR);
+	c.num = FAB_SIM_CLIENTS;
+	assert_int_equal(control(&c, SIM_GET_GUID, d, 64), SIM_ERROR);
+	c.num = 5;
+	assert_int_equal(control(&c, SIM_DISCONNECT, d, 64), SIM_ERROR);
+	die(&c);
+}
+
+static void nonsense(void **st)
+{
+	struct client c = attach(31, "host2", false);
+	uint8_t junk[512], d[64] = { 0 };
+	struct sim_mad r;
+
+	(void)st;
+	memset(junk, 0xa5, sizeof(junk));
+	for (unsigned int len = 0; len <= sizeof(junk); len += len < 80 ? 1 : 8) {
+		assert_int_equal(send(c.ctl, junk, len, 0), len);
+		assert_int_equal(send(c.in, junk, len, 0), len);
+		turn();
+	}
+	/* a MAD of another class with all bits of nonsense is refused or lost, a short one ignored */
+	while (hears(&c, &r))
+		assert_int_equal(ib_be32(r.status) & ~(uint32_t)ETIMEDOUT, 0);
+	for (unsigned int i = 0; i < 256; i++) {
+		r = smp((uint8_t)i, IB_SMP_ATTR_NODE_INFO, 1);
+		r.mad.hdr.class_specific = ib_to_be16((uint16_t)(i << 8 | (i * 7 & 255)));
+		tell(&c, &r);
+		turn();
+		hears(&c, &r);
+	}
+	assert_int_equal(control(&c, SIM_GET_GUID, d, 64), SIM_GET_GUID);
+	assert_true(ib_get_be64(d) == 0x5254010000000200);
+	leave(&c);
+}
+
+/* Whoever is killed is dropped when the next one comes, and is no subnet manager any more. */
+static void killed(void **st)
+{
+	struct client sm = attach(41, "host1", true), other = attach(42, "host1", false), c;
+
+	(void)st;
+	assert_true(is_sm(0));
+	die(&sm);
+	assert_true(is_sm(0));
+	c = attach(43, "host4", false);
+	assert_int_equal(c.num, sm.num);
+	assert_false(is_sm(0));
+	leave(&c);
+	/* a process number that was used before */
+	die(&other);
+	other = attach(42, "host2", true);
+	assert_true(is_sm(1));
+	assert_int_equal(other.num, sm.num);
+	/* two at a port: IsSM stays until both have gone */
+	c = attach(44, "host2", true);
+	leave(&c);
+	assert_true(is_sm(1));
+	leave(&other);
+	assert_false(is_sm(1));
+}
+
+/* Who gets what nobody has asked for. */
+static void unasked(void **st)
+{
+	struct client sm = attach(51, "host1", true), user = attach(52, "host1", false);
+	struct client from = attach(53, "host2", true);
+	struct sim_mad r = smp(IB_METHOD_GET, IB_SMP_ATTR_SM_INFO, 1);
+
+	(void)st;
+	tell(&from, &r);
+	turn();
+	assert_true(hears(&sm, &r));
+	assert_int_equal(r.mad.hdr.method, IB_METHOD_GET);
+	assert_false(hears(&user, &r));
+	/* its answer */
+	r.mad.hdr.method = IB_METHOD_GET_RESP;
+	r.mad.hdr.status = ib_to_be16(IB_SMP_DIRECTION);
+	tell(&sm, &r);
+	turn();
+	assert_true(hears(&from, &r));
+	assert_int_equal(r.mad.hdr.method, IB_METHOD_GET_RESP);
+	/* a report of the subnet administration, from the port to itself */
+	f->port[1].pi.lid = 1;
+	r = smp(IB_METHOD_REPORT, 2, 0);
+	r.mad.hdr.mgmt_class = IB_CLASS_SUBN_ADM;
+	ib_put_be16(&r.dlid, 1);
+	r.dqp = r.sqp = ib_to_be32(1);
+	tell(&sm, &r);
+	turn();
+	assert_false(hears(&sm, &r));
+	assert_true(hears(&user, &r));
+	leave(&user);
+	leave(&from);
+	leave(&sm);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(asks, setup, teardown),
+		cmocka_unit_test_setup_teardown(refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(nonsense, setup, teardown),
+		cmocka_unit_test_setup_teardown(killed, setup, teardown),
+		cmocka_unit_test_setup_teardown(unasked, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
