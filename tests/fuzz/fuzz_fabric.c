@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A fabric whose hosts send any MADs, by directed routes and by LIDs, while time passes and subnet
+ * managers come and go. Both ends of a link agree, nobody who waits is forgotten, and tables are
+ * referred to as often as their pool says.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/generate.h"
+#include "fabric/mgmt.h"
+#include "ib/packet.h"
+
+#define HOSTS	8u
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const uint8_t *at, *end;
+static struct fab_mad last;	/* what a host got last */
+static uint32_t last_port;
+
+static uint8_t get8(void)
+{
+	return at < end ? *at++ : 0;
+}
+
+static bool deliver(void *ctx, uint32_t port, const struct fab_mad *mad)
+{
+	const struct fab *f = ctx;
+
+	if (f->node[f->port[port].node].sw != FAB_NONE)
+		abort();
+	/* at every other host there is a manager */
+	if (f->port[port].node % 2)
+		return false;
+	last = *mad;
+	last_port = port;
+	return true;
+}
+
+/* As a subnet manager would leave it; the input may change all of it. */
+static struct fab *new_fabric(void)
+{
+	struct fab *f = fab_new();
+	char why[256];
+
+	if (!f || !fab_generate(f, "fat-tree:4", why, sizeof(why)) || !fab_seal(f))
+		abort();
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		const struct fab_node *n = &f->node[i];
+		struct ib_port_info *pi = &f->port[fab_port_of(n, n->sw == FAB_NONE)].pi;
+
+		pi->lid = (uint16_t)(i + 1);
+		pi->sm_lid = 1;
+	}
+	for (uint32_t p = 1; p < f->ports; p++)
+		if (f->port[p].pi.state == IB_PS_INIT)
+			f->port[p].pi.state = IB_PS_ACTIVE;
+	return f;
+}
+
+static struct fab_mad any_mad(uint8_t op)
+{
+	static const uint8_t attrs[] = { 0x02, 0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x17, 0x18,
+					 0x19, 0x1b, 0x20, 0x1d, 0x01 };
+	static const uint8_t class[] = { IB_CLASS_SUBN_DR, IB_CLASS_SUBN_DR, IB_CLASS_SUBN_LID,
+					 IB_CLASS_PERF };
+	struct fab_mad mad = { .slid = 1 };
+	struct ib_smp *s = &mad.smp;
+
+	s->hdr.base_version = 1;
+	s->hdr.mgmt_class = class[op & 3];
+	s->hdr.class_version = 1;
+	s->hdr.method = op & 4 ? IB_METHOD_SET : IB_METHOD_GET;
+	s->hdr.attr_id = ib_to_be16(attrs[get8() % sizeof(attrs)]);
+	s->hdr.attr_mod = ib_to_be32((uint32_t)(get8() % 8) << 16 | (uint32_t)(get8() % 8) << 8 |
+				     get8() % 8);
+	s->dr_slid = s->dr_dlid = ib_to_be16(IB_LID_PERMISSIVE);
+	if (ib_smp_is_dr(s)) {
+		unsigned int hops = get8() % 7;
+
+		for (unsigned int i = 1; i <= hops; i++)
+			s->init_path[i] = get8() % 6;
+		ib_smp_set_hops(s, 0, (uint8_t)hops);
+		mad.dlid = mad.slid = IB_LID_PERMISSIVE;
+	} else {
+		mad.dlid = get8() % 20;
+		mad.dqp = mad.sqp = s->hdr.mgmt_class == IB_CLASS_PERF;
+	}
+	if (op & 8)
+		for (unsigned int i = 0; i < IB_SMP_DATA_LEN; i++)
+			s->data[i] = get8();
+	for (unsigned int n = op & 16 ? get8() % 8 : 0; n; n--) {
+		unsigned int where = get8();
+
+		((uint8_t *)s)[where] = get8();
+	}
+	return mad;
+}
+
+/* What a manager got is written to, or answered, or represses a trap. */
+static struct fab_mad answer(uint8_t op)
+{
+	struct fab_mad mad = last;
+
+	if (mad.mad.hdr.method == IB_METHOD_TRAP)
+		mad.mad.hdr.method = IB_METHOD_TRAP_REPRESS;
+	else if (!(mad.mad.hdr.method & IB_METHOD_RESP))
+		ib_mad_make_resp(&mad.mad.hdr, ib_smp_is_dr(&mad.smp) ? IB_SMP_DIRECTION : 0);
+	else
+		mad.mad.hdr.method = IB_METHOD_SET;
+	if (mad.mad.hdr.method == IB_METHOD_SET && ib_smp_is_dr(&mad.smp)) {
+		mad.mad.hdr.status = ib_to_be16(0);
+		ib_smp_set_hops(&mad.smp, 0, ib_smp_hop_cnt(&mad.smp));
+	} else {
+		mad.dlid = last.slid;
+		mad.slid = last.dlid;
+	}
+	if (op & 8)
+		mad.smp.data[get8() % IB_SMP_DATA_LEN] = get8();
+	return mad;
+}
+
+/* ---- what holds at any time ---------------------------------------------------- */
+
+static void check_links(const struct fab *f)
+{
+	for (uint32_t p = 1; p < f->ports; p++) {
+		const struct fab_port *a = &f->port[p], *b = &f->port[a->peer];
+
+		if (a->peer != FAB_NO_PORT &&
+		    (a->pi.state == IB_PS_DOWN) != (b->pi.state == IB_PS_DOWN))
+			abort();
+	}
+}
+
+static void check_waiting(const struct fab_mgmt *m)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (uint32_t i = 1; i < m->f->extras; i++) {
+		const uint64_t ns = ib_sma_end_deadline(&m->f->extra[i]->end);
+
+		if (ns < first)
+			first = ns;
+		if (ns != UINT64_MAX && !m->f->extra[i]->waiting)
+			abort();
+	}
+	for (uint32_t i = 0; i < m->f->nodes; i++) {
+		const struct fab_pma *a = m->f->node[i].pma;
+
+		if (a && ib_pma_deadline(&a->agent) < first)
+			first = ib_pma_deadline(&a->agent);
+	}
+	if (first < m->deadline_ns)
+		abort();
+}
+
+static void check_pool(const struct fab_pool *p, const uint32_t *refs)
+{
+	/* the first table is everybody's in the beginning, and is kept */
+	for (uint32_t i = 0; i < p->top; i++)
+		if (p->ref[i] != refs[i] + !i)
+			abort();
+}
+
+static void check_pools(const struct fab *f)
+{
+	static uint32_t refs[4][4096];
+	const struct fab_pool *pool[] = { &f->ca_pkeys, &f->sw_pkeys, &f->sl2vl, &f->vlarb };
+
+	for (unsigned int i = 0; i < 4; i++) {
+		if (pool[i]->top > 4096)
+			abort();
+		memset(refs[i], 0, pool[i]->top * sizeof(refs[i][0]));
+	}
+	for (uint32_t p = 1; p < f->ports; p++) {
+		refs[f->node[f->port[p].node].sw != FAB_NONE][f->port[p].pkeys]++;
+		refs[2][f->port[p].sl2vl]++;
+		refs[3][f->port[p].vlarb]++;
+	}
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		const struct fab_node *n = &f->node[i];
+		const unsigned int dim = n->nports + 1u;
+
+		if (n->sw == FAB_NONE || !f->sw[n->sw].sl2vl)
+			continue;
+		for (unsigned int k = 0; k < dim * dim; k++)
+			refs[2][f->sw[n->sw].sl2vl[k]]++;
+	}
+	for (unsigned int i = 0; i < 4; i++)
+		check_pool(pool[i], refs[i]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct fab_mgmt m;
+	struct fab *f = new_fabric();
+	uint64_t now = 1000;
+
+	at = data;
+	end = data + size;
+	last_port = FAB_NO_PORT;
+	fab_mgmt_init(&m, f, deliver, f);
+	for (int ops = 0; ops < 200 && at < end; ops++) {
+		const uint8_t op = get8();
+		const uint32_t host = fab_port_of(&f->node[op / 32 % HOSTS], 1);
+		struct fab_mad mad;
+
+		if ((op & 7) == 7) {
+			now += 1ull << get8() % 40;
+			fab_mgmt_timer(&m, now);
+		} else if ((op & 7) == 6) {
+			fab_mgmt_set_issm(&m, host, op & 8, now);
+		} else if ((op & 7) == 5 && last_port != FAB_NO_PORT) {
+			mad = answer(op);
+			fab_mgmt_send(&m, last_port, &mad, now);
+		} else {
+			mad = any_mad(get8());
+			fab_mgmt_send(&m, host, &mad, now);
+		}
+		check_links(f);
+		check_waiting(&m);
+	}
+	check_pools(f);
+	fab_free(f);
+	return 0;
+}
