@@ -274,6 +274,8 @@ static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
 	struct ib_pma_port *v = x ? &x->pma : &m->fresh;
 	struct ohca_port_counters *c = &m->shown;
 
+	if (m->wires)
+		m->wires->count(m->wires_ctx, index);
 	if (x) {
 		*c = x->ctr;
 	} else {

@@ -245,12 +245,27 @@ bool fab_link_up(struct fab *f, uint32_t p)
 {
 	struct fab_port *a = &f->port[p], *b = &f->port[a->peer];
 
-	if (a->peer == FAB_NO_PORT || a->pi.phys_state == IB_PHYS_DISABLED ||
+	if (a->peer == FAB_NO_PORT || fab_outside(f, p) || f->node[a->node].off ||
+	    f->node[b->node].off || a->pi.phys_state == IB_PHYS_DISABLED ||
 	    b->pi.phys_state == IB_PHYS_DISABLED || !negotiate(a, b) || !negotiate(b, a))
 		return false;
 	ib_port_link_up(&a->pi);
 	ib_port_link_up(&b->pi);
 	return true;
+}
+
+void fab_switch_off(struct fab *f, uint32_t node)
+{
+	struct fab_node *n = &f->node[node];
+
+	n->off = true;
+	for (unsigned int i = 1; i <= n->nports; i++) {
+		struct fab_port *p = &f->port[fab_port_of(n, i)];
+
+		ib_port_link_down(&p->pi, IB_PHYS_POLLING);
+		if (p->peer != FAB_NO_PORT)
+			ib_port_link_down(&f->port[p->peer].pi, IB_PHYS_POLLING);
+	}
 }
 
 void fab_extra_init(struct fab_extra *x, const struct fab *f, uint32_t p)

@@ -49,6 +49,7 @@
  * @type: enum ib_node_type
  * @nports: external ports
  * @base_port0: a switch with a base port 0, not an enhanced one
+ * @off: it is switched off: its links stay down
  */
 struct fab_node {
 	uint64_t guid;
@@ -61,6 +62,7 @@ struct fab_node {
 	uint8_t type;
 	uint8_t nports;
 	bool base_port0;
+	bool off;
 };
 
 #define FAB_TRAPS	3u	/* of a port that may wait: for 128 or 144, 256, and one more */
@@ -70,6 +72,7 @@ struct fab_node {
  *	other than MADs
  * @port: whose it is
  * @waiting: it is in the list fab_mgmt.waiting
+ * @outside: its wire leads out of the process, or it is that of the host whose place is there
  * @next: in that list
  * @end: of a port with a LID; its traps are in @trap
  * @guid: GUIDInfo, the first the PortGUID
@@ -79,6 +82,7 @@ struct fab_node {
 struct fab_extra {
 	uint32_t port;
 	bool waiting;
+	bool outside;
 	struct fab_extra *next;
 	struct ib_sma_end end;
 	struct ib_trap trap[FAB_TRAPS];
@@ -222,6 +226,15 @@ static inline struct fab_extra *fab_extra_of(const struct fab *f, uint32_t p)
 {
 	return f->port[p].extra ? f->extra[f->port[p].extra] : NULL;
 }
+
+/** fab_outside() - the wire of port @p is not one of the graph, see struct fab_extra */
+static inline bool fab_outside(const struct fab *f, uint32_t p)
+{
+	return f->port[p].extra && f->extra[f->port[p].extra]->outside;
+}
+
+/** fab_switch_off() - all links of node @node go down and stay so */
+void fab_switch_off(struct fab *f, uint32_t node);
 
 /** fab_link_up() - train the link of port @p and its peer. Return: false: it stays down. */
 bool fab_link_up(struct fab *f, uint32_t p);

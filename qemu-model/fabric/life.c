@@ -2,9 +2,8 @@
 /* What happens in a fabric by itself: links, traps, time. */
 #include "mgmt.h"
 
-/* Trap @num of the end port that stands for port @p; sent by fab_mgmt_timer(). */
-static void raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
-		       enum ib_trap_num num, const uint8_t details[54])
+void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
+		    enum ib_trap_num num, const uint8_t details[54])
 {
 	const struct fab *f = m->f;
 	uint32_t end = fab_end_port(f, p);
@@ -24,7 +23,7 @@ static void state_change(struct fab_mgmt *m, uint32_t p)
 		return;
 	m->f->sw[n->sw].si.port_state_change = 1;
 	ib_trap128(details, m->f->port[fab_port_of(n, 0)].pi.lid);
-	raise_trap(m, p, IB_NOTICE_URGENT, IB_TRAP_LINK_STATE_CHANGE, details);
+	fab_raise_trap(m, p, IB_NOTICE_URGENT, IB_TRAP_LINK_STATE_CHANGE, details);
 }
 
 /* Port @p loses its link; @by_sm: a subnet manager said so at this end. */
@@ -32,6 +31,7 @@ static void link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by_sm)
 {
 	struct fab_extra *x = fab_extra_of(m->f, p);
 
+	m->epoch++;
 	if (!ib_port_link_down(&m->f->port[p].pi, phys))
 		return;
 	/* without a link nobody is told what a host had to tell */
@@ -45,6 +45,19 @@ static void link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by_sm)
 	state_change(m, p);
 }
 
+void fab_wire_up(struct fab_mgmt *m, uint32_t p)
+{
+	m->epoch++;
+	ib_port_link_up(&m->f->port[p].pi);
+	state_change(m, p);
+}
+
+void fab_wire_down(struct fab_mgmt *m, uint32_t p)
+{
+	link_down(m, p, m->f->port[p].pi.phys_state == IB_PHYS_DISABLED ? IB_PHYS_DISABLED :
+		  IB_PHYS_POLLING, false);
+}
+
 void fab_link_effects(struct fab_mgmt *m)
 {
 	const uint32_t due = m->link_due, p = m->due_port, peer = m->f->port[p].peer;
@@ -52,12 +65,17 @@ void fab_link_effects(struct fab_mgmt *m)
 
 	m->link_due = 0;
 	link_down(m, p, disable ? IB_PHYS_DISABLED : IB_PHYS_POLLING, true);
+	if (fab_outside(m->f, p)) {
+		if (m->wires)
+			m->wires->train(m->wires_ctx, p, !disable);
+		return;
+	}
 	if (peer == FAB_NO_PORT)
 		return;
-	link_down(m, peer, m->f->port[peer].pi.phys_state == IB_PHYS_DISABLED ?
-		  IB_PHYS_DISABLED : IB_PHYS_POLLING, false);
+	fab_wire_down(m, peer);
 	if (disable || !fab_link_up(m->f, p))
 		return;
+	m->epoch++;
 	state_change(m, p);
 	state_change(m, peer);
 }
@@ -150,5 +168,5 @@ void fab_mgmt_set_issm(struct fab_mgmt *m, uint32_t port, bool is_sm, uint64_t n
 	if (pi->cap_mask == was)
 		return;
 	ib_trap144(details, pi->lid, pi->cap_mask, 0, pi->cap_mask2);
-	raise_trap(m, port, IB_NOTICE_INFO, IB_TRAP_CAP_MASK_CHANGE, details);
+	fab_raise_trap(m, port, IB_NOTICE_INFO, IB_TRAP_CAP_MASK_CHANGE, details);
 }

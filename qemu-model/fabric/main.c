@@ -21,7 +21,13 @@ static const char usage_text[] =
 	"  -g, --generate SPEC       or made from a SPEC\n"
 	"  -u, --umad2sim[=NAME]     let programs with libumad2sim.so attach, OpenSM for one; NAME\n"
 	"                            is their IBSIM_SOCKNAME (sim)\n"
-	"      --stats               print counts of MADs at the end\n\n"
+	"  -l, --listen PATH         UNIX socket for virtual machines: each has the place of a host\n"
+	"      --hosts-off           hosts are switched off until a machine has their place\n"
+	"      --credit-shift N      blocks of 64 << N bytes per credit of their links, 0 to 6 (2)\n"
+	"      --hoq-scale N         stretch HOQLife by N, 0: never discard (1)\n"
+	"      --spin-us N           poll N us before sleeping (0)\n"
+	"  -q, --quiet               do not report links that come and go\n"
+	"      --stats               print counts of MADs and packets at the end\n\n"
 	"A topology is a file in the format of ibnetdiscover or ibsim, or made from a SPEC:\n\n"
 	FAB_GENERATE_HELP;
 
@@ -113,46 +119,104 @@ static int check(const char *name)
 	return EXIT_SUCCESS;
 }
 
+struct serve_options {
+	struct fab_serve_cfg cfg;
+	const char *file;
+	const char *spec;
+};
+
+enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF };
+
+/* Return: false: it is no number from 0 to @most; said so. */
+static bool number(const char *name, const char *s, unsigned int most, unsigned int *v)
+{
+	unsigned long n;
+	char *end;
+
+	n = strtoul(s, &end, 10);
+	if (end == s || *end || *s == '-' || n > most) {
+		fprintf(stderr, "ohca-fabric: %s: '%s' is not a number from 0 to %u\n", name, s,
+			most);
+		return false;
+	}
+	*v = (unsigned int)n;
+	return true;
+}
+
+/* One option that getopt_long() returned as @c. Return: false: it is wrong; said why. */
+static bool set_option(struct serve_options *o, int c, const char *arg)
+{
+	unsigned int v;
+
+	switch (c) {
+	case 't':
+		o->file = arg;
+		return true;
+	case 'g':
+		o->spec = arg;
+		return true;
+	case 'u':
+		o->cfg.umad2sim = arg ? arg : "sim";
+		return true;
+	case 'l':
+		o->cfg.listen = arg;
+		return true;
+	case 'q':
+		o->cfg.quiet = true;
+		return true;
+	case O_STATS:
+		o->cfg.stats = true;
+		return true;
+	case O_HOSTS_OFF:
+		o->cfg.hosts_off = true;
+		return true;
+	case O_SHIFT:
+		if (!number("--credit-shift", arg, OHCA_LINK_SHIFT_MAX, &v))
+			return false;
+		o->cfg.data.shift = (uint8_t)v;
+		return true;
+	case O_HOQ:
+		return number("--hoq-scale", arg, 1000000, &o->cfg.data.hoq_scale);
+	case O_SPIN:
+		return number("--spin-us", arg, 1000000, &o->cfg.spin_us);
+	default:
+		usage_error("serve has other options");
+		return false;
+	}
+}
+
 static int serve(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "topology", required_argument, NULL, 't' },
 		{ "generate", required_argument, NULL, 'g' },
 		{ "umad2sim", optional_argument, NULL, 'u' },
-		{ "stats", no_argument, NULL, 's' },
+		{ "listen", required_argument, NULL, 'l' },
+		{ "quiet", no_argument, NULL, 'q' },
+		{ "hosts-off", no_argument, NULL, O_HOSTS_OFF },
+		{ "credit-shift", required_argument, NULL, O_SHIFT },
+		{ "hoq-scale", required_argument, NULL, O_HOQ },
+		{ "spin-us", required_argument, NULL, O_SPIN },
+		{ "stats", no_argument, NULL, O_STATS },
 		{ NULL, 0, NULL, 0 },
 	};
-	struct fab_serve_cfg cfg = { 0 };
-	const char *file = NULL, *spec = NULL;
+	struct serve_options o = {
+		.cfg.data = { .shift = OHCA_LINK_SHIFT_DEFAULT, .hoq_scale = 1 },
+	};
 	struct fab *f;
 	int c, rc;
 
-	while ((c = getopt_long(argc, argv, "t:g:u::", options, NULL)) != -1) {
-		switch (c) {
-		case 't':
-			file = optarg;
-			break;
-		case 'g':
-			spec = optarg;
-			break;
-		case 'u':
-			cfg.umad2sim = optarg ? optarg : "sim";
-			break;
-		case 's':
-			cfg.stats = true;
-			break;
-		default:
-			return usage_error("serve has other options");
-		}
-	}
+	while ((c = getopt_long(argc, argv, "t:g:u::l:q", options, NULL)) != -1)
+		if (!set_option(&o, c, optarg))
+			return EXIT_USAGE;
 	if (optind < argc)
 		return usage_error("serve has options only, and NAME comes behind a =");
-	if (!file == !spec)
+	if (!o.file == !o.spec)
 		return usage_error("serve wants either --topology or --generate");
-	f = make(spec, file);
+	f = make(o.spec, o.file);
 	if (!f)
 		return EXIT_FAILURE;
-	rc = fab_serve(f, &cfg);
+	rc = fab_serve(f, &o.cfg);
 	fab_free(f);
 	return rc;
 }

@@ -82,7 +82,7 @@ static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 	if (!is_smp) {
 		if (b->pi.state < IB_PS_ARMED)
 			return FAB_NO_PORT;
-		ib_port_rx_data(&b->pi);
+		m->epoch += ib_port_rx_data(&b->pi);
 	}
 	return a->peer;
 }
@@ -185,6 +185,7 @@ static int smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct f
 
 	v = ib_sma_process(fab_agent_begin(m, node, mad->smp.hdr.method == IB_METHOD_SET), &in,
 			   &mad->smp, &by);
+	m->epoch += m->is_set;
 	fab_agent_end(m);
 	switch (v) {
 	case IB_SMA_FORWARD:
@@ -250,12 +251,27 @@ static int at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_m
 					      gs_at_node(m, at, from_wire, mad, out);
 }
 
+/* @mad leaves the process by port @out. */
+static enum fab_fate leave(struct fab_mgmt *m, uint32_t out, const struct fab_mad *mad)
+{
+	const uint8_t state = m->f->port[out].pi.state;
+
+	if (state < (ib_mad_is_smp(&mad->mad.hdr) ? IB_PS_INIT : IB_PS_ACTIVE))
+		discard(m, out);
+	else if (m->wires && m->wires->send(m->wires_ctx, out, mad))
+		return FAB_DELIVERED;
+	return lose(m);
+}
+
 enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
 {
 	for (unsigned int hops = 0; hops < MAX_HOPS && out != FAB_NO_PORT; hops++) {
-		uint32_t at = cross(m, out, mad);
+		uint32_t at;
 		int r;
 
+		if (fab_outside(m->f, out))
+			return leave(m, out, mad);
+		at = cross(m, out, mad);
 		if (at == FAB_NO_PORT)
 			break;
 		r = at_node(m, at, true, mad, &out);
@@ -263,6 +279,21 @@ enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
 			return (enum fab_fate)r;
 	}
 	return lose(m);
+}
+
+enum fab_fate fab_mgmt_arrive(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,
+			      uint64_t now_ns)
+{
+	enum fab_fate fate;
+	uint32_t out;
+	int r;
+
+	m->now_ns = now_ns;
+	r = at_node(m, port, true, mad, &out);
+	fate = r == GOES_ON ? fab_forward(m, out, mad) : (enum fab_fate)r;
+	if (m->link_due)
+		fab_link_effects(m);
+	return fate;
 }
 
 /* ---- managers ------------------------------------------------------------------ */

@@ -17,7 +17,9 @@
 /**
  * struct fab_mad - a MAD and the addresses of its packet, in host order
  * @dlid, @slid: of the LRH; IB_LID_PERMISSIVE on a directed route
- * @dqp, @sqp: 0 or 1
+ * @dqp, @sqp: of the BTH and the DETH
+ * @sl: of the LRH; the answer has it, too
+ * @pkey: the port's P_Key by which it came in, for the answer; 0: the default one
  */
 struct fab_mad {
 	union {
@@ -26,6 +28,8 @@ struct fab_mad {
 	};
 	uint16_t dlid, slid;
 	uint32_t dqp, sqp;
+	uint16_t pkey;
+	uint8_t sl;
 };
 
 /** enum fab_fate - what became of a MAD */
@@ -52,9 +56,23 @@ struct fab_mgmt_stats {
 };
 
 /**
+ * struct fab_wires - what management asks of wires that lead out of the process
+ * @send: a MAD leaves by port @port. Return: false: it is lost
+ * @train: train the link of @port anew, or disable it
+ * @count: bring the counters of @port up to date; of any port
+ */
+struct fab_wires {
+	bool (*send)(void *ctx, uint32_t port, const struct fab_mad *mad);
+	void (*train)(void *ctx, uint32_t port, bool enable);
+	void (*count)(void *ctx, uint32_t port);
+};
+
+/**
  * struct fab_mgmt - management of a fabric, and what lies where while one MAD is looked at
  * @deliver: a manager at port @port of a channel adapter is to have @mad. Return: false: there
  *	is none. It may not send from there
+ * @wires, @wires_ctx: of ports with fab_outside(), or NULL: there are none
+ * @epoch: changes with every table and every state of a port
  * @deadline_ns: fab_mgmt_timer() has something to do then; UINT64_MAX: never
  * @waiting: rare parts of ports with a trap or a lease that runs
  * @sampling: performance agents with a sample interval that runs
@@ -63,6 +81,9 @@ struct fab_mgmt {
 	struct fab *f;
 	bool (*deliver)(void *ctx, uint32_t port, const struct fab_mad *mad);
 	void *ctx;
+	const struct fab_wires *wires;
+	void *wires_ctx;
+	uint32_t epoch;
 	uint64_t now_ns;
 	uint64_t deadline_ns;
 	struct fab_extra *waiting;
@@ -99,6 +120,24 @@ void fab_mgmt_init(struct fab_mgmt *m, struct fab *f,
  */
 enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,
 			    uint64_t now_ns);
+
+/**
+ * fab_mgmt_arrive() - a MAD has come to port @port otherwise than over a wire of the graph
+ * @mad: changed; an SMP by VL15, any other for the node itself
+ * @now_ns: as above
+ */
+enum fab_fate fab_mgmt_arrive(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,
+			      uint64_t now_ns);
+
+/** fab_wire_up() - the link out of switch port @p is up, its PortInfo negotiated; at @m->now_ns */
+void fab_wire_up(struct fab_mgmt *m, uint32_t p);
+
+/** fab_wire_down() - it went down by itself */
+void fab_wire_down(struct fab_mgmt *m, uint32_t p);
+
+/** fab_raise_trap() - trap @num of the end port of port @p's node; fab_mgmt_timer() sends it */
+void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
+		    enum ib_trap_num num, const uint8_t details[54]);
 
 /** fab_mgmt_timer() - send and repeat traps, end leases and samples, if @deadline_ns is reached */
 void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns);

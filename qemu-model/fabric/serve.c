@@ -13,18 +13,24 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach.h"
 #include "mgmt.h"
 #include "umad2sim.h"
 
 #define EVENT_SIGNAL	0xffffffffu
-#define EVENTS		16
+#define TAG_ATTACH	1u		/* in the high half of an event; others have 0 there */
+#define EVENTS		32
+#define LOOK_ROUNDS	64u		/* busy rounds between polls of the sockets */
 
 struct loop {
 	int epfd;
 	int sigfd;
-	uint64_t busy_ns;	/* awake for MADs */
+	unsigned int spin_us;
+	uint64_t busy_ns;	/* awake */
 	struct fab_mgmt m;
 	struct fab_sim *sim;
+	struct fab_data *data;
+	struct fab_attach *attach;
 };
 
 static uint64_t now_ns(void)
@@ -99,37 +105,79 @@ static bool on_signal(const struct loop *l)
 	return true;
 }
 
-/* Milliseconds until @m has something to do, rounded up. */
-static int timeout_ms(const struct fab_mgmt *m, uint64_t now)
+/* ns until something is to be done at its time, UINT64_MAX: never */
+static uint64_t timers(struct loop *l, uint64_t now)
 {
-	uint64_t ms;
+	uint64_t next, t;
 
-	if (m->deadline_ns == UINT64_MAX)
-		return -1;
-	if (m->deadline_ns <= now)
-		return 0;
-	ms = (m->deadline_ns - now + 999999) / 1000000;
-	return ms < 60000 ? (int)ms : 60000;
+	fab_mgmt_timer(&l->m, now);
+	next = l->m.deadline_ns == UINT64_MAX ? UINT64_MAX :
+	       l->m.deadline_ns > now ? l->m.deadline_ns - now : 0;
+	if (!l->data)
+		return next;
+	t = fab_data_timer(l->data);
+	next = t < next ? t : next;
+	t = fab_attach_timer(l->attach, now);
+	return t < next ? t : next;
+}
+
+static int to_ms(uint64_t ns)
+{
+	return ns == UINT64_MAX ? -1 : ns > 60000000000u ? 60000 : (int)((ns + 999999) / 1000000);
+}
+
+/* Move packets until none moves or the sockets are due. Return: false: the latter. */
+static bool move(struct loop *l)
+{
+	uint64_t idle_since = 0;
+
+	if (!l->data)
+		return true;
+	for (unsigned int i = 0; i < LOOK_ROUNDS; i++) {
+		if (fab_data_round(l->data)) {
+			idle_since = 0;
+		} else if (!l->spin_us) {
+			return true;
+		} else if (!idle_since) {
+			idle_since = now_ns();
+		} else if (now_ns() - idle_since >= l->spin_us * 1000ull) {
+			return true;
+		} else {
+			i = 0;
+		}
+	}
+	return false;
+}
+
+/* Return: false: it is time to end. */
+static bool handle(struct loop *l, uint64_t event, uint64_t now)
+{
+	if (event >> 32 == TAG_ATTACH)
+		fab_attach_event(l->attach, (uint32_t)event);
+	else if (event != EVENT_SIGNAL)
+		fab_sim_event(l->sim, (uint32_t)event, now);
+	else
+		return on_signal(l);
+	return true;
 }
 
 static void run(struct loop *l)
 {
 	struct epoll_event ev[EVENTS];
 
-	for (uint64_t now = now_ns();;) {
-		int n = epoll_wait(l->epfd, ev, EVENTS, timeout_ms(&l->m, now));
-		uint64_t begin = now_ns();
+	for (uint64_t begin = now_ns();;) {
+		bool sleeps = move(l) && (!l->data || fab_data_sleep(l->data));
+		uint64_t now = now_ns(), next = timers(l, now);
+		int n;
 
-		now = begin;
-		for (int i = 0; i < n; i++) {
-			if (ev[i].data.u32 != EVENT_SIGNAL)
-				fab_sim_event(l->sim, ev[i].data.u32, now);
-			else if (!on_signal(l))
-				return;
-		}
-		fab_mgmt_timer(&l->m, now);
-		now = now_ns();
 		l->busy_ns += now - begin;
+		n = epoll_wait(l->epfd, ev, EVENTS, sleeps ? to_ms(next) : 0);
+		begin = sleeps ? now_ns() : now;
+		if (sleeps && l->data)
+			fab_data_awake(l->data);
+		for (int i = 0; i < n; i++)
+			if (!handle(l, ev[i].data.u64, begin))
+				return;
 	}
 }
 
@@ -141,9 +189,35 @@ static bool nobody(void *ctx, uint32_t port, const struct fab_mad *mad)
 	return false;
 }
 
+static void log_line(void *arg, const char *fmt, va_list ap)
+{
+	(void)arg;
+	fputs("ohca-fabric: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+}
+
+static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
+{
+	struct fab_data_cfg data = cfg->data;
+	struct ohca_link_err err;
+
+	data.log = cfg->quiet ? NULL : log_line;
+	l->spin_us = cfg->spin_us;
+	l->data = fab_data_new(&l->m, &data);
+	if (!l->data) {
+		fputs("ohca-fabric: out of memory\n", stderr);
+		return false;
+	}
+	l->attach = fab_attach_new(l->data, cfg->listen, l->epfd, TAG_ATTACH, &err);
+	if (!l->attach)
+		fprintf(stderr, "ohca-fabric: --listen %s: %s\n", cfg->listen, err.text);
+	return l->attach;
+}
+
 static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = EVENT_SIGNAL };
+	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = EVENT_SIGNAL };
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -158,6 +232,8 @@ static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
 		perror("ohca-fabric");
 		return false;
 	}
+	if (cfg->listen && !open_data(l, cfg))
+		return false;
 	if (!cfg->umad2sim)
 		return true;
 	l->sim = fab_sim_new(&l->m, cfg->umad2sim, l->epfd);
@@ -177,6 +253,10 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 		fputs("ohca-fabric: out of memory\n", stderr);
 		return EXIT_FAILURE;
 	}
+	if (cfg->hosts_off)
+		for (uint32_t i = 0; i < f->nodes; i++)
+			if (f->node[i].type == IB_NODE_CHANNEL_ADAPTER)
+				fab_switch_off(f, i);
 	fab_mgmt_init(&l->m, f, nobody, NULL);
 	l->epfd = l->sigfd = -1;
 	ok = open_loop(l, cfg);
@@ -189,6 +269,8 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 			print_stats(l);
 	}
 	fab_sim_free(l->sim);
+	fab_attach_free(l->attach);
+	fab_data_free(l->data);
 	if (l->sigfd >= 0)
 		close(l->sigfd);
 	if (l->epfd >= 0)

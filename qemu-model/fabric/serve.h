@@ -3,16 +3,26 @@
 #ifndef OHCA_FABRIC_SERVE_H
 #define OHCA_FABRIC_SERVE_H
 
-#include "graph.h"
+#include "data.h"
 
 /**
  * struct fab_serve_cfg - how it runs
  * @umad2sim: name of the sockets for libumad2sim, or NULL
+ * @listen: path of the socket for virtual machines, or NULL: there are none
+ * @hosts_off: a host is switched off until a virtual machine has its place
+ * @quiet: do not report links that come and go
  * @stats: print counts at the end
+ * @spin_us: poll that long before sleeping
+ * @data: of the data path; its log is set by fab_serve()
  */
 struct fab_serve_cfg {
 	const char *umad2sim;
+	const char *listen;
+	bool hosts_off;
+	bool quiet;
 	bool stats;
+	unsigned int spin_us;
+	struct fab_data_cfg data;
 };
 
 /**

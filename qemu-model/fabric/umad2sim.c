@@ -67,7 +67,7 @@ static socklen_t address(const struct fab_sim *s, const char *suffix, struct soc
 /* A datagram socket at that address, with events. Return: -1, errno says why. */
 static int bound_socket(const struct fab_sim *s, const char *suffix, uint32_t event)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = event };
+	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = event };
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	struct sockaddr_un un;
 	socklen_t len = address(s, suffix, &un);

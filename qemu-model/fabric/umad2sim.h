@@ -25,7 +25,7 @@ struct fab_sim;
  * fab_sim_new() - open the control socket
  * @m: management of a sealed fabric; its deliver and ctx are this one's from now on
  * @name: NAME above
- * @epfd: epoll descriptor; events have what fab_sim_event() takes in data.u32
+ * @epfd: epoll descriptor; events have what fab_sim_event() takes in data.u64
  *
  * Return: NULL, errno says why.
  */

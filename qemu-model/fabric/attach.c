@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Virtual machines that come to a fabric; see attach.h. */
+#include "attach.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HELLO_NS	2000000000ull	/* time limit of a peer that has connected */
+#define ACCEPT_NS	100000000ull	/* between attempts to accept without descriptors */
+
+/* What fab_attach_event() is about: a peer that is pending, the socket, or a port's link. */
+#define EV_LISTEN	FAB_ATTACH_PENDING
+#define EV_LINK		(FAB_ATTACH_PENDING + 1)	/* + 2 * port: control, + 1: frames */
+
+struct pending {
+	int fd;			/* -1: free */
+	uint64_t deadline_ns;
+};
+
+struct fab_attach {
+	struct fab_data *d;
+	char *path;
+	int epfd;
+	int listen_fd;
+	uint32_t tag;
+	bool listening;		/* listen_fd is in the epoll set */
+	bool starved;		/* the last attempt to accept found no descriptor */
+	uint64_t accept_due_ns;	/* if not listening; UINT64_MAX: when a pending one is done */
+	unsigned int npending;
+	struct pending pending[FAB_ATTACH_PENDING];
+};
+
+static uint64_t clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static int watch(const struct fab_attach *a, int fd, uint32_t which)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = (uint64_t)a->tag << 32 | which };
+
+	return epoll_ctl(a->epfd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd, uint32_t tag,
+				  struct ohca_link_err *err)
+{
+	struct fab_attach *a = calloc(1, sizeof(*a));
+
+	memset(err, 0, sizeof(*err));
+	err->code = OHCA_LINK_E_SYS;
+	snprintf(err->text, sizeof(err->text), "out of memory");
+	if (!a)
+		return NULL;
+	a->d = d;
+	a->epfd = epfd;
+	a->tag = tag;
+	a->listen_fd = -1;
+	for (unsigned int i = 0; i < FAB_ATTACH_PENDING; i++)
+		a->pending[i].fd = -1;
+	a->path = strdup(path);
+	if (a->path)
+		a->listen_fd = ohca_link_listen(path, err);
+	if (a->listen_fd >= 0) {
+		if (!watch(a, a->listen_fd, EV_LISTEN)) {
+			a->listening = true;
+			return a;
+		}
+		snprintf(err->text, sizeof(err->text), "epoll: %s", strerror(errno));
+	}
+	fab_attach_free(a);
+	return NULL;
+}
+
+void fab_attach_free(struct fab_attach *a)
+{
+	if (!a)
+		return;
+	for (unsigned int i = 0; i < FAB_ATTACH_PENDING; i++)
+		if (a->pending[i].fd >= 0)
+			close(a->pending[i].fd);
+	if (a->listen_fd >= 0) {
+		unlink(a->path);
+		close(a->listen_fd);
+	}
+	free(a->path);
+	free(a);
+}
+
+/* ---- places -------------------------------------------------------------------- */
+
+/* Port @p is a switch's, and its cable leads to a channel adapter. */
+static bool is_place(const struct fab *f, uint32_t p)
+{
+	const uint32_t peer = f->port[p].peer;
+
+	return peer != FAB_NO_PORT && f->node[f->port[p].node].sw != FAB_NONE &&
+	       f->node[f->port[peer].node].type == IB_NODE_CHANNEL_ADAPTER;
+}
+
+static bool is_taken(const struct fab_data *d, uint32_t p)
+{
+	return d->by_port[p] && d->by_port[p]->link;
+}
+
+static uint64_t had(const struct fab_data *d, uint32_t p)
+{
+	return d->by_port[p] ? d->by_port[p]->peer_guid : 0;
+}
+
+static bool is_named(const struct fab *f, uint32_t host, const struct ohca_link_cfg *peer)
+{
+	const char *desc = f->desc[f->port[host].node].text;
+	const size_t len = strnlen(peer->desc, sizeof(peer->desc));
+
+	return len && strnlen(desc, FAB_DESC_LEN) == len && !memcmp(desc, peer->desc, len);
+}
+
+/* How well place @p is the one of @peer, most is best, 0: not at all. */
+static unsigned int claim(const struct fab_data *d, uint32_t p, uint32_t first_switch,
+			  const struct ohca_link_cfg *peer)
+{
+	const struct fab *f = d->f;
+
+	if (f->port[f->port[p].peer].guid == peer->port_guid)
+		return 6;
+	if (is_named(f, f->port[p].peer, peer))
+		return 5;
+	if (peer->want_port)
+		return f->port[p].node == first_switch &&
+		       fab_port_num(f, p) == peer->want_port ? 4 : 0;
+	if (had(d, p) == peer->port_guid)
+		return 3;
+	if (is_taken(d, p))
+		return 0;
+	return had(d, p) ? 1 : 2;
+}
+
+/* A restarted machine may connect before the end of its old link was seen. */
+static bool is_attached(struct fab_data *d, uint64_t guid, struct ohca_link_err *err)
+{
+	for (uint32_t i = 0; i < d->links; i++) {
+		struct fab_dport *dp = d->linked[i];
+
+		if (dp->peer_guid != guid || !fab_data_ctrl(d, dp))
+			continue;
+		err->code = OHCA_LINK_E_CONFIG;
+		snprintf(err->text, sizeof(err->text),
+			 "port GUID 0x%016" PRIx64 " is attached to switch port %u already", guid,
+			 dp->num);
+		return true;
+	}
+	return false;
+}
+
+uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer,
+			  struct ohca_link_err *err)
+{
+	uint32_t best = FAB_NO_PORT, first_switch = FAB_NONE, places = 0;
+	unsigned int most = 0, c;
+
+	memset(err, 0, sizeof(*err));
+	err->code = OHCA_LINK_E_NOPORT;
+	if (!peer->port_guid) {
+		snprintf(err->text, sizeof(err->text), "the port has no GUID");
+		return FAB_NO_PORT;
+	}
+	if (is_attached(d, peer->port_guid, err))
+		return FAB_NO_PORT;
+	for (uint32_t i = 0; i < d->f->nodes && first_switch == FAB_NONE; i++)
+		if (d->f->node[i].sw != FAB_NONE)
+			first_switch = i;
+	for (uint32_t p = 1; p < d->f->ports; p++) {
+		if (!is_place(d->f, p))
+			continue;
+		places++;
+		c = claim(d, p, first_switch, peer);
+		if (c > most) {
+			most = c;
+			best = p;
+		}
+	}
+	if (best == FAB_NO_PORT && peer->want_port)
+		snprintf(err->text, sizeof(err->text), "no host is at port %u of the first switch",
+			 peer->want_port);
+	else if (best == FAB_NO_PORT)
+		snprintf(err->text, sizeof(err->text), "all %u hosts of the fabric are taken",
+			 places);
+	else if (is_taken(d, best))
+		snprintf(err->text, sizeof(err->text), "the place of '%.64s' is taken by '%.64s'",
+			 d->f->desc[d->f->port[d->f->port[best].peer].node].text,
+			 ohca_link_peer(d->by_port[best]->link)->desc);
+	else
+		return best;
+	return FAB_NO_PORT;
+}
+
+/* ---- peers that arrive --------------------------------------------------------- */
+
+static void listen_again(struct fab_attach *a)
+{
+	if (a->listening)
+		return;
+	a->listening = !watch(a, a->listen_fd, EV_LISTEN);
+	a->accept_due_ns = clock_ns() + ACCEPT_NS;
+}
+
+/* Until @due_ns, or until a peer that is pending is done. */
+static void stop_listening(struct fab_attach *a, uint64_t due_ns)
+{
+	struct epoll_event ev = { 0 };
+
+	epoll_ctl(a->epfd, EPOLL_CTL_DEL, a->listen_fd, &ev);
+	a->listening = false;
+	a->accept_due_ns = due_ns;
+}
+
+static void drop_pending(struct fab_attach *a, uint32_t i, bool do_close)
+{
+	struct epoll_event ev = { 0 };
+
+	if (do_close)
+		close(a->pending[i].fd);
+	else
+		epoll_ctl(a->epfd, EPOLL_CTL_DEL, a->pending[i].fd, &ev);
+	a->pending[i].fd = -1;
+	a->npending--;
+	listen_again(a);
+}
+
+/* accept4() has failed with @error. A lack of resources leaves the listener readable. */
+static void accept_failed(struct fab_attach *a, int error)
+{
+	if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
+		return;
+	if (!a->starved)
+		fab_data_log(a->d, "nobody can be accepted: %s; trying again", strerror(error));
+	a->starved = true;
+	stop_listening(a, clock_ns() + ACCEPT_NS);
+}
+
+static void do_accept(struct fab_attach *a)
+{
+	for (uint32_t i = 0; i < FAB_ATTACH_PENDING; i++) {
+		int fd;
+
+		if (a->pending[i].fd >= 0)
+			continue;
+		fd = accept4(a->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0) {
+			accept_failed(a, errno);
+			return;
+		}
+		a->starved = false;
+		a->pending[i].fd = fd;
+		a->pending[i].deadline_ns = clock_ns() + HELLO_NS;
+		a->npending++;
+		if (watch(a, fd, i))
+			drop_pending(a, i, true);
+	}
+	/* the rest waits in the backlog until one of these is done */
+	if (a->npending == FAB_ATTACH_PENDING)
+		stop_listening(a, UINT64_MAX);
+}
+
+/* Attaches a link after its handshake at switch port @p. */
+static void adopt(struct fab_attach *a, uint32_t p, struct ohca_link *l)
+{
+	if (!watch(a, ohca_link_ctrl_fd(l), EV_LINK + 2 * p) &&
+	    !watch(a, ohca_link_event_fd(l), EV_LINK + 2 * p + 1) &&
+	    fab_data_attach(a->d, p, l))
+		return;
+	fab_data_log(a->d, "'%.64s' cannot be attached: %s", ohca_link_peer(l)->desc,
+		     strerror(errno));
+	ohca_link_free(l);
+}
+
+static void refuse(struct fab_attach *a, uint32_t i, const struct ohca_link_cfg *peer,
+		   const struct ohca_link_err *err)
+{
+	fab_data_log(a->d, "refused '%.64s': %s", peer ? peer->desc : "a peer", err->text);
+	if (peer)
+		ohca_link_hello_reject(a->pending[i].fd, err->code, err->text);
+	drop_pending(a, i, true);
+}
+
+static void do_hello(struct fab_attach *a, uint32_t i)
+{
+	int fd = a->pending[i].fd;
+	struct ohca_link_cfg peer, cfg;
+	struct ohca_link_err err;
+	struct ohca_link *l;
+	uint32_t p;
+	int r;
+
+	if (fd < 0)
+		return;
+	r = ohca_link_hello_recv(fd, &peer, &err);
+	if (r == 0)
+		return;
+	if (r < 0) {
+		refuse(a, i, NULL, &err);
+		return;
+	}
+	p = fab_attach_place(a->d, &peer, &err);
+	if (p == FAB_NO_PORT) {
+		refuse(a, i, &peer, &err);
+		return;
+	}
+	fab_data_link_cfg(a->d, p, &cfg);
+	drop_pending(a, i, false);
+	l = ohca_link_hello_reply(fd, &peer, &cfg, &err);
+	if (l)
+		adopt(a, p, l);
+	else
+		fab_data_log(a->d, "refused '%.64s': %s", peer.desc, err.text);
+}
+
+static uint64_t hello_timeouts(struct fab_attach *a, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (uint32_t i = 0; a->npending && i < FAB_ATTACH_PENDING; i++) {
+		struct pending *p = &a->pending[i];
+
+		if (p->fd < 0)
+			continue;
+		if (p->deadline_ns <= now_ns) {
+			fab_data_log(a->d, "refused a peer: no HELLO within 2 s");
+			ohca_link_hello_reject(p->fd, OHCA_LINK_E_TIMEOUT, "no HELLO within 2 s");
+			drop_pending(a, i, true);
+		} else if (p->deadline_ns - now_ns < next) {
+			next = p->deadline_ns - now_ns;
+		}
+	}
+	return next;
+}
+
+uint64_t fab_attach_timer(struct fab_attach *a, uint64_t now_ns)
+{
+	uint64_t next = hello_timeouts(a, now_ns), left;
+
+	if (a->listening)
+		return next;
+	if (a->accept_due_ns <= now_ns)
+		listen_again(a);
+	left = a->accept_due_ns > now_ns ? a->accept_due_ns - now_ns : ACCEPT_NS;
+	return a->listening || next < left ? next : left;
+}
+
+void fab_attach_event(struct fab_attach *a, uint32_t which)
+{
+	struct fab_dport *dp;
+
+	if (which < FAB_ATTACH_PENDING) {
+		do_hello(a, which);
+	} else if (which == EV_LISTEN) {
+		do_accept(a);
+	} else {
+		dp = a->d->by_port[(which - EV_LINK) / 2];
+		if (!dp || !dp->link)
+			return;
+		if ((which - EV_LINK) % 2)
+			ohca_link_awake(dp->link, true);
+		else
+			fab_data_ctrl(a->d, dp);
+	}
+}

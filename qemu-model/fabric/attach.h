@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The socket that virtual machines connect to. Each has the place of a host of the topology:
+ * a host's port whose cable leads to a switch.
+ */
+#ifndef OHCA_FABRIC_ATTACH_H
+#define OHCA_FABRIC_ATTACH_H
+
+#include "data.h"
+
+#define FAB_ATTACH_PENDING	64u	/* peers that have not sent HELLO yet */
+
+struct fab_attach;
+
+/**
+ * fab_attach_new() - listen on @path
+ * @epfd: epoll descriptor; events have what fab_attach_event() takes in the low half of data.u64,
+ *	and @tag in the high one
+ * @err: filled in on failure
+ *
+ * Return: NULL on failure.
+ */
+struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd, uint32_t tag,
+				  struct ohca_link_err *err);
+
+/** fab_attach_free() - close and unlink the socket; NULL is none. Links stay. */
+void fab_attach_free(struct fab_attach *a);
+
+/** fab_attach_event() - a descriptor can be read; never blocks */
+void fab_attach_event(struct fab_attach *a, uint32_t which);
+
+/**
+ * fab_attach_timer() - refuse peers that are silent, accept again what had to wait
+ * Return: ns until it is to run again, or UINT64_MAX.
+ */
+uint64_t fab_attach_timer(struct fab_attach *a, uint64_t now_ns);
+
+/**
+ * fab_attach_place() - the switch port that leads to the place of a peer
+ * @peer: its HELLO
+ * @err: the reason if there is none, for the peer's user
+ *
+ * The place is that of the port with the peer's PortGUID; else of the host whose NodeDescription
+ * is the peer's; else that which the peer had before; else, for a peer that wants port *n*, at
+ * port *n* of the first switch; else the first one that nobody has had yet, or has now.
+ *
+ * Return: a port of the graph, or FAB_NO_PORT.
+ */
+uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer,
+			  struct ohca_link_err *err);
+
+#endif

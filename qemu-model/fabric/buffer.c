@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Input buffers of ports at local wires. Credits (7.9.4): a lane has FAB_LANE_BLOCKS blocks of
+ * 64 bytes; the port before sends only what fits. Buffers that were used once are kept, so memory
+ * is allocated only while more packets wait than ever before.
+ */
+#include "data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SMALL	320u	/* bytes of a small packet: headers, or a MAD */
+
+/**
+ * struct fab_buffer - a packet that waits
+ * @next: in its lane, or in the spare ones
+ * @len: bytes
+ * @flags: OHCA_FRAME_*
+ * @big: has room for OHCA_LINK_MAX_FRAME bytes, not for SMALL
+ * @hops: as struct fab_frame's
+ */
+struct fab_buffer {
+	struct fab_buffer *next;
+	uint32_t len;
+	uint16_t flags;
+	bool big;
+	uint8_t hops;
+	uint8_t data[];
+};
+
+static uint16_t blocks(uint32_t len)
+{
+	return (uint16_t)((len + IB_VCRC_LEN + 63) / 64);
+}
+
+bool fab_fits(const struct fab_dport *in, unsigned int vl, uint32_t len)
+{
+	return in->lane[vl].used + blocks(len) <= FAB_LANE_BLOCKS;
+}
+
+static struct fab_buffer *get(struct fab_data *d, uint32_t len)
+{
+	const bool big = len > SMALL;
+	struct fab_buffer *b = d->spare[big];
+
+	if (b) {
+		d->spare[big] = b->next;
+		return b;
+	}
+	b = malloc(sizeof(*b) + (big ? OHCA_LINK_MAX_FRAME : SMALL));
+	if (b)
+		b->big = big;
+	return b;
+}
+
+static void put(struct fab_data *d, struct fab_buffer *b)
+{
+	b->next = d->spare[b->big];
+	d->spare[b->big] = b;
+}
+
+void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl)
+{
+	memcpy(b, f->lrh, IB_LRH_LEN);
+	b[0] = (uint8_t)(vl << 4);
+	memcpy(b + IB_LRH_LEN, f->data + IB_LRH_LEN, f->len - IB_LRH_LEN);
+	if (fab_unlikely(f->patch))
+		memcpy(b + f->patch, f->pkey, 2);
+}
+
+bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
+	       const struct fab_frame *f, bool front)
+{
+	struct fab_lane *l = &in->lane[vl];
+	struct fab_buffer *b = get(d, f->len);
+
+	if (!b)
+		return false;
+	b->len = f->len;
+	b->flags = f->flags & OHCA_FRAME_ICRC;
+	b->hops = f->hops;
+	fab_copy(b->data, f, vl);
+	if (!l->first || front) {
+		b->next = l->first;
+		l->first = b;
+		if (!b->next)
+			l->last = b;
+	} else {
+		b->next = NULL;
+		l->last->next = b;
+		l->last = b;
+	}
+	if (front) {
+		l->f.data = b->data;
+		l->f.patch = 0;
+	}
+	l->used += blocks(f->len);
+	in->buffered |= (uint16_t)(1u << vl);
+	if (!in->queued)
+		d->queue[d->queues++] = in;
+	in->queued = true;
+	d->copies++;
+	return true;
+}
+
+bool fab_peek(const struct fab_dport *in, unsigned int vl, struct fab_frame *f)
+{
+	const struct fab_buffer *b = in->lane[vl].first;
+
+	if (!b)
+		return false;
+	*f = (struct fab_frame){
+		.data = b->data,
+		.len = b->len,
+		.flags = b->flags,
+		.vl = (uint8_t)vl,
+		.hops = b->hops,
+	};
+	memcpy(f->lrh, b->data, IB_LRH_LEN);
+	return true;
+}
+
+void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl)
+{
+	struct fab_lane *l = &in->lane[vl];
+	struct fab_buffer *b = l->first;
+
+	l->first = b->next;
+	l->used -= blocks(b->len);
+	if (!l->first)
+		in->buffered &= (uint16_t)~(1u << vl);
+	put(d, b);
+}
+
+static void free_all(struct fab_buffer *b)
+{
+	while (b) {
+		struct fab_buffer *next = b->next;
+
+		free(b);
+		b = next;
+	}
+}
+
+void fab_buffers_free(struct fab_data *d, struct fab_dport *dp)
+{
+	if (!dp) {
+		free_all(d->spare[0]);
+		free_all(d->spare[1]);
+		return;
+	}
+	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++)
+		free_all(dp->lane[vl].first);
+}

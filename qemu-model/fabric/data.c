@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The data path of a fabric: its ports, its rounds, links that come and go; see data.h. */
+#include "data.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ib/rate.h"
+
+#define CTRL_EVENTS	8	/* of one link in a turn */
+#define VL15_BURST	32u
+#define STOOD_NS	50000000u	/* between rounds: the daemon stood still */
+#define HEADERS		124u	/* LRH, GRH, BTH and 64 bytes of others, beside the payload */
+
+/* ---- time ---------------------------------------------------------------------- */
+
+static uint64_t host_ns(const struct fab_data *d)
+{
+	struct timespec ts;
+
+	if (d->cfg.clock)
+		return d->cfg.clock(d->cfg.arg);
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * While something waits there is a round every FAB_LOOK_NS at least. If there was none for much
+ * longer, the host had no processor for the daemon, and perhaps none for its peers, whose credits
+ * were due: that is not the time for which a subnet manager set HOQLife.
+ */
+uint64_t fab_data_now(struct fab_data *d)
+{
+	uint64_t t;
+
+	if (!d->now_ns) {
+		t = host_ns(d);
+		if ((d->blocked || d->reply_count) && t - d->seen_ns > STOOD_NS)
+			d->stood_ns += t - d->seen_ns - FAB_LOOK_NS;
+		d->seen_ns = t;
+		d->now_ns = t - d->stood_ns;
+	}
+	return d->now_ns;
+}
+
+uint64_t fab_data_clock(struct fab_data *d)
+{
+	uint64_t now = fab_data_now(d);		/* which may add to stood_ns */
+
+	return now + d->stood_ns;
+}
+
+void fab_data_log(struct fab_data *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!d->cfg.log)
+		return;
+	va_start(ap, fmt);
+	d->cfg.log(d->cfg.arg, fmt, ap);
+	va_end(ap);
+}
+
+/* ---- ports --------------------------------------------------------------------- */
+
+void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
+{
+	const struct fab_port *p = &d->f->port[dp->p];
+	const unsigned int keys = dp->is_switch ? FAB_SW_PKEYS : FAB_CA_PKEYS;
+
+	dp->up = p->pi.state != IB_PS_DOWN && (!fab_outside(d->f, dp->p) || dp->link);
+	dp->receives = p->pi.state == IB_PS_ARMED || p->pi.state == IB_PS_ACTIVE;
+	dp->active = p->pi.state == IB_PS_ACTIVE;
+	dp->nvls = (uint8_t)ib_opvls_count(p->pi.op_vls);
+	dp->max_len = ib_mtu_bytes(p->pi.mtu) + HEADERS;
+	dp->pkeys = fab_pool_at(dp->is_switch ? &d->f->sw_pkeys : &d->f->ca_pkeys, p->pkeys);
+	for (dp->num_pkeys = (uint16_t)keys; dp->num_pkeys; dp->num_pkeys--)
+		if (dp->pkeys[dp->num_pkeys - 1] & IB_PKEY_BASE_MASK)
+			break;
+	if (dp->arb_index != p->vlarb) {
+		dp->arb_index = p->vlarb;
+		memcpy(&dp->arb, fab_pool_at(&d->f->vlarb, p->vlarb), sizeof(dp->arb));
+		dp->arb_vls = 0;
+		for (unsigned int t = 0; t < 2; t++)
+			for (unsigned int i = 0; i < dp->arb.t[t].n && i < IB_VLARB_MAX; i++)
+				if (dp->arb.t[t].e[i].weight &&
+				    dp->arb.t[t].e[i].vl < FAB_DATA_LANES)
+					dp->arb_vls |= (uint16_t)(1u << dp->arb.t[t].e[i].vl);
+	}
+	dp->arb.high_limit = p->pi.vl_high_limit;
+}
+
+static bool grow(void *array, uint32_t n, size_t size)
+{
+	void *old, *grown;
+
+	memcpy(&old, array, sizeof(old));
+	grown = realloc(old, n * size);
+	if (!grown)
+		return false;
+	memcpy(array, &grown, sizeof(grown));
+	return true;
+}
+
+/* Room for one more port in all arrays. */
+static bool room(struct fab_data *d)
+{
+	const uint32_t n = d->cap ? 2 * d->cap : 64;
+
+	if (d->count < d->cap)
+		return true;
+	if (!grow(&d->all, n, sizeof(*d->all)) || !grow(&d->linked, n, sizeof(*d->linked)) ||
+	    !grow(&d->queue, n, sizeof(*d->queue)) || !grow(&d->outs, n, sizeof(*d->outs)) ||
+	    !grow(&d->touch, n, sizeof(*d->touch)) ||
+	    !grow(&d->mcast, n, FAB_DATA_LANES * sizeof(*d->mcast)))
+		return false;
+	d->cap = n;
+	return true;
+}
+
+static struct fab_dport *make(struct fab_data *d, uint32_t p)
+{
+	const struct fab_node *n = &d->f->node[d->f->port[p].node];
+	struct fab_extra *x = fab_extra(d->f, p);
+	struct fab_dport *dp;
+
+	if (!x || !room(d))
+		return NULL;
+	dp = calloc(1, sizeof(*dp));
+	if (!dp)
+		return NULL;
+	dp->p = p;
+	dp->id = d->count;
+	dp->num = (uint8_t)fab_port_num(d->f, p);
+	dp->is_switch = n->sw != FAB_NONE;
+	dp->ctr = &x->ctr;
+	dp->arb_index = FAB_NONE;
+	fab_dport_refresh(d, dp);
+	d->all[d->count++] = dp;
+	d->by_port[p] = dp;
+	return dp;
+}
+
+struct fab_dport *fab_dport(struct fab_data *d, uint32_t p)
+{
+	const uint32_t peer = d->f->port[p].peer;
+	struct fab_dport *dp = d->by_port[p];
+
+	if (fab_likely(dp))
+		return dp;
+	dp = make(d, p);
+	if (!dp || peer == FAB_NO_PORT || fab_outside(d->f, p))
+		return dp;
+	if (!d->by_port[peer] && !make(d, peer))
+		return dp;
+	dp->peer = d->by_port[peer];
+	dp->peer->peer = dp;
+	return dp;
+}
+
+static bool wire_send(void *ctx, uint32_t port, const struct fab_mad *mad)
+{
+	return fab_gsi_send(ctx, port, mad);
+}
+
+static struct ohca_link_phy phy_of(const struct ib_port_info *pi, bool enabled)
+{
+	return (struct ohca_link_phy){
+		.enabled = enabled,
+		.width_en = pi->width_enabled,
+		.speed_en = pi->speed_enabled,
+		.speed_ext_en = pi->speed_ext_enabled == IB_SPEED_EXT_DISABLE ?
+				0 : pi->speed_ext_enabled,
+	};
+}
+
+static void wire_train(void *ctx, uint32_t port, bool enable)
+{
+	struct fab_data *d = ctx;
+	struct fab_dport *dp = d->by_port[port];
+	struct ohca_link_phy phy = phy_of(&d->f->port[port].pi, enable);
+
+	if (!dp || !dp->link)
+		return;
+	fab_forget_heads(d, dp);
+	ohca_link_train(dp->link, &phy);
+	dp->ctrl_due = true;
+	d->ctrl_due = true;
+}
+
+static void wire_count(void *ctx, uint32_t port)
+{
+	struct fab_data *d = ctx;
+	struct fab_dport *dp = d->by_port[port];
+	uint32_t n;
+
+	if (!dp)
+		return;
+	fab_count_wait(d, dp);
+	if (!dp->link)
+		return;
+	n = ohca_link_vl15_dropped_by_peer(dp->link);
+	dp->ctr->vl15_dropped += (uint32_t)(n - dp->vl15_seen);
+	dp->vl15_seen = n;
+}
+
+static const struct fab_wires wires = {
+	.send = wire_send,
+	.train = wire_train,
+	.count = wire_count,
+};
+
+struct fab_data *fab_data_new(struct fab_mgmt *m, const struct fab_data_cfg *cfg)
+{
+	struct fab_data *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->cfg = *cfg;
+	d->m = m;
+	d->f = m->f;
+	d->by_port = calloc(d->f->ports, sizeof(*d->by_port));
+	if (!d->by_port) {
+		free(d);
+		return NULL;
+	}
+	for (unsigned int i = 0; i < FAB_REPLIES; i++)
+		d->reply_order[i] = (uint8_t)i;
+	m->wires = &wires;
+	m->wires_ctx = d;
+	return d;
+}
+
+void fab_data_free(struct fab_data *d)
+{
+	if (!d)
+		return;
+	d->m->wires = NULL;
+	for (uint32_t i = 0; i < d->count; i++) {
+		fab_buffers_free(d, d->all[i]);
+		ohca_link_free(d->all[i]->link);
+		free(d->all[i]);
+	}
+	fab_buffers_free(d, NULL);
+	free(d->by_port);
+	free(d->all);
+	free(d->linked);
+	free(d->queue);
+	free(d->outs);
+	free(d->touch);
+	free(d->mcast);
+	free(d);
+}
+
+/* ---- links --------------------------------------------------------------------- */
+
+/* VLCap code of a number of data VLs. */
+static uint8_t vl_code(unsigned int vls)
+{
+	for (uint8_t c = 5; c > 0; c--)
+		if (ib_opvls_count(c) <= vls)
+			return c;
+	return 1;
+}
+
+void fab_data_link_cfg(const struct fab_data *d, uint32_t p, struct ohca_link_cfg *cfg)
+{
+	const struct ib_port_info *pi = &d->f->port[p].pi;
+	const uint32_t node = d->f->port[p].node;
+
+	ohca_link_cfg_init(cfg);
+	cfg->node_guid = d->f->node[node].guid;
+	cfg->port_guid = cfg->node_guid;
+	cfg->node_type = IB_NODE_SWITCH_DEVICE;
+	cfg->port_num = (uint8_t)fab_port_num(d->f, p);
+	cfg->vl_cap = (uint8_t)ib_opvls_count(pi->vl_cap);
+	cfg->mtu_cap = pi->mtu_cap;
+	cfg->shift_pref = d->cfg.shift;
+	cfg->width_sup = pi->width_supported;
+	cfg->speed_sup = pi->speed_supported;
+	cfg->speed_ext_sup = pi->speed_ext_supported;
+	memcpy(cfg->desc, d->f->desc[node].text, sizeof(cfg->desc));
+}
+
+/* The wire between switch port @p and the host at its other end is no longer in the graph. */
+static bool take_out(struct fab_data *d, uint32_t p)
+{
+	const uint32_t host = d->f->port[p].peer;
+	struct fab_extra *a = fab_extra(d->f, p), *b = fab_extra(d->f, host);
+
+	if (!a || !b)
+		return false;
+	if (a->outside)
+		return true;
+	d->m->now_ns = fab_data_clock(d);
+	fab_wire_down(d->m, p);
+	ib_port_link_down(&d->f->port[host].pi, IB_PHYS_POLLING);
+	a->outside = true;
+	b->outside = true;
+	return true;
+}
+
+bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l)
+{
+	const struct ohca_link_cfg *peer = ohca_link_peer(l);
+	struct fab_dport *dp = fab_dport(d, p);
+	const struct ib_port_info *pi = &d->f->port[p].pi;
+	struct ohca_link_phy phy;
+
+	if (!dp || !take_out(d, p))
+		return false;
+	if (dp->peer)
+		dp->peer->peer = NULL;
+	dp->peer = NULL;
+	dp->link = l;
+	dp->peer_guid = peer->port_guid;
+	dp->vl15_seen = ohca_link_vl15_dropped_by_peer(l);
+	d->linked[d->links++] = dp;
+	fab_data_log(d, "'%.64s' port %u: '%.64s' attached, port GUID 0x%016" PRIx64,
+		     d->f->desc[d->f->port[p].node].text, dp->num, peer->desc, peer->port_guid);
+	phy = phy_of(pi, pi->phys_state != IB_PHYS_DISABLED);
+	ohca_link_train(l, &phy);
+	return true;
+}
+
+static void link_up(struct fab_data *d, struct fab_dport *dp)
+{
+	const struct ohca_link_cfg *peer = ohca_link_peer(dp->link);
+	struct ib_port_info *pi = &d->f->port[dp->p].pi;
+	struct ohca_link_state st;
+
+	ohca_link_get_state(dp->link, &st);
+	if (ib_port_negotiate(pi, st.width, st.speed, st.speed_ext, peer->mtu_cap,
+			      vl_code(ohca_link_vls(dp->link)))) {
+		fab_data_log(d, "'%.64s' port %u: nothing in common with '%.64s'",
+			     d->f->desc[d->f->port[dp->p].node].text, dp->num, peer->desc);
+		return;
+	}
+	d->m->now_ns = fab_data_clock(d);
+	fab_wire_up(d->m, dp->p);
+	fab_data_log(d, "'%.64s' port %u: link up, %ux, %u Gb/s",
+		     d->f->desc[d->f->port[dp->p].node].text, dp->num, ib_width_lanes(st.width),
+		     ib_link_mbps(st.width, st.speed, st.speed_ext) / 1000);
+}
+
+static void link_down(struct fab_data *d, struct fab_dport *dp)
+{
+	fab_forget_heads(d, dp);
+	if (d->f->port[dp->p].pi.state != IB_PS_DOWN)
+		fab_data_log(d, "'%.64s' port %u: link down",
+			     d->f->desc[d->f->port[dp->p].node].text, dp->num);
+	d->m->now_ns = fab_data_clock(d);
+	fab_wire_down(d->m, dp->p);
+}
+
+static void detach(struct fab_data *d, struct fab_dport *dp)
+{
+	uint32_t i = 0;
+
+	fab_data_log(d, "'%.64s' port %u: '%.64s' detached: %s",
+		     d->f->desc[d->f->port[dp->p].node].text, dp->num,
+		     ohca_link_peer(dp->link)->desc, ohca_link_error(dp->link));
+	link_down(d, dp);
+	wire_count(d, dp->p);
+	ohca_link_free(dp->link);
+	dp->link = NULL;
+	dp->pending = 0;
+	while (d->linked[i] != dp)
+		i++;
+	d->linked[i] = d->linked[--d->links];
+}
+
+bool fab_data_ctrl(struct fab_data *d, struct fab_dport *dp)
+{
+	dp->ctrl_due = false;
+	for (int i = 0; dp->link; i++) {
+		if (i == CTRL_EVENTS) {
+			dp->ctrl_due = true;
+			d->ctrl_due = true;
+			return true;
+		}
+		switch (ohca_link_ctrl(dp->link)) {
+		case OHCA_LINK_EV_NONE:
+			return true;
+		case OHCA_LINK_EV_UP:
+			link_up(d, dp);
+			break;
+		case OHCA_LINK_EV_DOWN:
+			link_down(d, dp);
+			break;
+		case OHCA_LINK_EV_ERROR:
+			dp->ctr->local_link_integrity_errors++;
+			/* fall through */
+		case OHCA_LINK_EV_CLOSED:
+			detach(d, dp);
+			return false;
+		}
+	}
+	return false;
+}
+
+/* ---- rounds -------------------------------------------------------------------- */
+
+static bool rx_vl15(struct fab_data *d, struct fab_dport *dp)
+{
+	struct ohca_link_frame f;
+	unsigned int n;
+
+	for (n = 0; n < VL15_BURST && dp->up; n++) {
+		if (ohca_link_rx_peek(dp->link, OHCA_LINK_VL15, &f) <= 0)
+			break;
+		if (fab_unlikely(fab_damaged(d, dp, f.data, f.len, f.flags, f.vcrc)))
+			ib_pma_count_rcv(dp->ctr, f.len, 0, false);
+		else
+			fab_vl15_rx(d, dp, f.data, f.len);
+		ohca_link_rx_release(dp->link, OHCA_LINK_VL15);
+		/* Management may have trained this link or another one. */
+		if (d->epoch != d->m->epoch)
+			fab_dport_refresh(d, dp);
+	}
+	return n;
+}
+
+/* Management first, because only it takes links down. */
+static bool management(struct fab_data *d)
+{
+	bool moved = false;
+
+	for (uint32_t i = 0; i < d->links; i++) {
+		struct fab_dport *dp = d->linked[i];
+
+		dp->pending = ohca_link_rx_pending(dp->link);
+		if (fab_likely(!(dp->pending >> OHCA_LINK_VL15)))
+			continue;
+		moved |= rx_vl15(d, dp);
+		/* what is left is more than a burst, or breaks the link's rules */
+		if (ohca_link_rx_pending(dp->link) >> OHCA_LINK_VL15 && !fab_data_ctrl(d, dp))
+			i--;
+	}
+	return moved;
+}
+
+static bool late_ctrl(struct fab_data *d)
+{
+	if (fab_likely(!d->ctrl_due))
+		return false;
+	d->ctrl_due = false;
+	for (uint32_t i = 0; i < d->links; i++)
+		if (d->linked[i]->ctrl_due && !fab_data_ctrl(d, d->linked[i]))
+			i--;
+	return true;
+}
+
+static void refresh(struct fab_data *d)
+{
+	if (fab_likely(d->epoch == d->m->epoch))
+		return;
+	d->epoch = d->m->epoch;
+	for (uint32_t i = 0; i < d->count; i++)
+		fab_dport_refresh(d, d->all[i]);
+}
+
+bool fab_data_round(struct fab_data *d)
+{
+	bool moved;
+
+	d->now_ns = 0;
+	moved = late_ctrl(d);
+	if (fab_unlikely(d->stalls))
+		fab_end_stalls(d);
+	moved |= management(d);
+	refresh(d);
+	moved |= fab_forward_round(d);
+	moved |= fab_reply_flush(d);
+	if (d->touches)
+		fab_settle(d);
+	for (uint32_t i = 0; i < d->links; i++)
+		ohca_link_kick(d->linked[i]->link);
+	return moved;
+}
+
+uint64_t fab_data_timer(struct fab_data *d)
+{
+	d->now_ns = 0;
+	return d->blocked || d->reply_count || d->stalls ? FAB_LOOK_NS : UINT64_MAX;
+}
+
+bool fab_data_sleep(struct fab_data *d)
+{
+	for (uint32_t i = 0; i < d->links; i++) {
+		struct fab_dport *dp = d->linked[i];
+
+		if (ohca_link_prepare_sleep_except(dp->link, fab_blocked_lanes(d, dp)))
+			continue;
+		while (i--)
+			ohca_link_awake(d->linked[i]->link, false);
+		/* packets, credits, or a peer that breaks the link's rules */
+		fab_data_ctrl(d, dp);
+		return false;
+	}
+	return true;
+}
+
+void fab_data_awake(struct fab_data *d)
+{
+	for (uint32_t i = 0; i < d->links; i++)
+		ohca_link_awake(d->linked[i]->link, false);
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Data packets in a fabric (IBTA volume 1, 18.2.4): forwarding tables, partitions, SL to VL,
+ * arbitration, credits and lifetime, at every switch that a packet goes through.
+ *
+ * A wire joins two ports of the graph, or leads out of the process as a link (link/link.h): then
+ * a virtual machine has the place of the host at its other end. A packet comes in by a link's
+ * ring and goes as far as nothing is in its way, from switch to switch as function calls; if it
+ * gets to another link its bytes are copied once, ring to ring. Where it must wait, for credit or
+ * for its turn, it is copied into the input buffer of the port that it has come to, and the port
+ * before has its credit back. Lanes never wait for each other.
+ *
+ * Only a port that has seen data has a struct fab_dport. Owner thread only.
+ *
+ *	data.c		the data path: its ports, rounds, links that come and go
+ *	decide.c	what becomes of the packet at the head of a lane
+ *	forward.c	heads, requests, arbitration, hops
+ *	wait.c		credit that does not come: HOQLife, stalls, PortXmitWait
+ *	buffer.c	packets that wait at a wire of the graph
+ *	gsi.c		MADs between the lanes and the agents of nodes
+ */
+#ifndef OHCA_FABRIC_DATA_H
+#define OHCA_FABRIC_DATA_H
+
+#include <stdarg.h>
+
+#include "ib/packet.h"
+#include "link/link.h"
+#include "mgmt.h"
+
+#define FAB_DATA_LANES		15u
+#define FAB_LANE_BLOCKS		2048u	/* of 64 bytes: input buffer of a lane at a local wire */
+#define FAB_MAX_HOPS		255u	/* a packet that has been at so many switches is in a circle */
+#define FAB_BURST		64u	/* packets that a lane or an output moves in a round */
+#define FAB_REPLIES		64u	/* MADs of agents that wait for credit */
+#define FAB_LOOK_NS		10000000u	/* between looks at what waits for credit */
+
+#define fab_likely(x)		__builtin_expect(!!(x), 1)
+#define fab_unlikely(x)		__builtin_expect(!!(x), 0)
+
+/** enum fab_drop - why a data packet ended before an end port had it */
+enum fab_drop {
+	FAB_DROP_NONE,
+	FAB_DROP_DAMAGED,	/* EBP or a wrong VCRC */
+	FAB_DROP_MALFORMED,
+	FAB_DROP_NOT_ARMED,	/* it came in at a port that is neither Armed nor Active */
+	FAB_DROP_FILTER,	/* P_Key enforcement or raw filter */
+	FAB_DROP_ROUTE,		/* no route, or back to where it came from */
+	FAB_DROP_VL,		/* SLtoVLMapping says so */
+	FAB_DROP_INACTIVE,	/* out of a port that is not Active */
+	FAB_DROP_MTU,
+	FAB_DROP_HOQ,		/* HOQLife, or the lane is stalled */
+	FAB_DROP_HOPS,		/* FAB_MAX_HOPS */
+	FAB_DROP_MEMORY,	/* no memory for a buffer */
+	FAB_DROP_PHANTOM,	/* it arrived at a host that has no memory */
+	FAB_DROP_NO_MEMBER,	/* multicast without a port to leave by */
+	FAB_DROPS
+};
+
+/**
+ * struct fab_frame - a packet at one hop
+ * @data: from the LRH to the ICRC. Of the LRH and of a P_Key that was checked, the copies below
+ *	count: a peer may write to a ring at any time
+ * @len: bytes
+ * @flags: OHCA_FRAME_*
+ * @vcrc: with OHCA_FRAME_VCRC
+ * @vl: its lane
+ * @patch: offset of a checked BTH.P_Key, 0 if none was
+ * @hops: switches it has been at
+ * @lrh: copy of the LRH
+ * @pkey: copy of the P_Key, in wire order
+ */
+struct fab_frame {
+	const uint8_t *data;
+	uint32_t len;
+	uint16_t flags;
+	uint16_t vcrc;
+	uint8_t vl;
+	uint8_t patch;
+	uint8_t hops;
+	uint8_t lrh[IB_LRH_LEN];
+	uint8_t pkey[2];
+};
+
+/** enum fab_kind - decision on the packet at the head of a lane */
+enum fab_kind {
+	FAB_HEAD_NONE,		/* no packet, or it was not looked at yet */
+	FAB_HEAD_DROP,
+	FAB_HEAD_LOCAL,		/* for an agent of the node */
+	FAB_HEAD_UCAST,
+	FAB_HEAD_MCAST,
+};
+
+struct fab_buffer;
+struct fab_dport;
+
+/**
+ * struct fab_lane - one lane of an input port, and its head
+ * @kind: enum fab_kind, valid while @epoch is the data path's
+ * @ovl: lane at the output; of FAB_HEAD_MCAST at the output that is served now
+ * @started: some outputs of FAB_HEAD_MCAST have had their copy
+ * @listed: in fab_data.mcast
+ * @next: lane that requests the same output lane after this one, or FAB_NONE_LANE
+ * @epoch: of the decision
+ * @out: output of FAB_HEAD_UCAST
+ * @blocked_ns: since when it waits, 0: it does not
+ * @mc: outputs of FAB_HEAD_MCAST that lack their copy
+ * @f: the head
+ * @first, @last: what waits, of a local wire; the first is the head unless @passing
+ * @used: blocks of the input buffer in use
+ * @passing: @f is on its way through, and is not in the buffer
+ */
+struct fab_lane {
+	uint8_t kind;
+	uint8_t ovl;
+	bool started;
+	bool listed;
+	bool passing;
+	uint16_t used;
+	uint32_t next;
+	uint32_t epoch;
+	struct fab_dport *out;
+	uint64_t blocked_ns;
+	uint64_t mc[4];
+	struct fab_frame f;
+	struct fab_buffer *first, *last;
+};
+
+#define FAB_NONE_LANE	0xffffffffu
+
+/**
+ * struct fab_dport - a port that has seen data
+ * @p: index in the graph
+ * @id: index in fab_data.all
+ * @num: number in its node
+ * @is_switch: of a switch; any other node has no lanes, and takes what arrives
+ * @link: the wire leads out of the process; NULL: local
+ * @peer: other end of a local wire, or NULL
+ * @up, @active, @receives, @nvls, @max_len, @arb_vls, @num_pkeys, @pkeys, @arb_index: of the
+ *	graph, as of fab_data.epoch
+ * @pending: lanes with packets, as of this round
+ * @buffered: lanes with packets in the input buffer
+ * @queued, @out_listed, @touched: in fab_data.queue, .outs, .touch
+ * @want: output lanes that are requested in this round, @head to @tail by lane
+ * @turn: input lane that was served last, by lane
+ * @ucast: unicast requests of this round
+ * @sent, @refused: output lanes that sent, and that had to wait, in this round
+ * @waiting: output lanes that wait since an earlier round
+ * @stalled: output lanes in the state VLStalled, until @stall_end_ns
+ * @hoq_drops: discards by HOQLife since a packet last left
+ * @wait_ns, @wait_vl_ns: of those in @waiting: PortXmitWait is counted up to there
+ * @ctrl_due: events of the link are left for the next round
+ * @vl15_seen: of the peer's count of VL15 packets that it dropped
+ * @peer_guid: PortGUID that was attached last, which has its place again
+ */
+struct fab_dport {
+	uint32_t p;
+	uint32_t id;
+	uint8_t num;
+	bool is_switch;
+	struct ohca_link *link;
+	struct fab_dport *peer;
+	bool up, active, receives;
+	uint8_t nvls;
+	uint32_t max_len;
+	uint16_t arb_vls;
+	uint16_t num_pkeys;
+	const uint16_t *pkeys;
+	uint32_t arb_index;
+	uint32_t pending;
+	uint16_t buffered;
+	bool queued, out_listed, touched;
+	uint16_t want;
+	uint32_t head[FAB_DATA_LANES], tail[FAB_DATA_LANES], turn[FAB_DATA_LANES];
+	uint32_t ucast;
+	uint16_t sent, refused, waiting, stalled;
+	uint8_t hoq_drops[FAB_DATA_LANES];
+	uint64_t stall_end_ns[FAB_DATA_LANES];
+	uint64_t wait_vl_ns[FAB_DATA_LANES];
+	uint64_t wait_ns;
+	struct fab_lane lane[FAB_DATA_LANES];
+	struct ohca_port_counters *ctr;
+	struct ib_vlarb arb;
+	bool ctrl_due;
+	uint32_t vl15_seen;
+	uint64_t peer_guid;
+};
+
+/** struct fab_reply - a MAD of an agent that waits since @since_ns to leave by a link */
+struct fab_reply {
+	uint64_t since_ns;
+	struct fab_dport *out;
+	uint8_t vl;
+	uint16_t len;
+	uint8_t pkt[IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN + IB_MAD_LEN + IB_ICRC_LEN];
+};
+
+/**
+ * struct fab_data_cfg - how packets are moved
+ * @shift: wished credit_shift of the links
+ * @hoq_scale: HOQLife is stretched by this factor, for hosts on which virtual machines stand still
+ *	for longer than a subnet manager allows for; 0: nothing is discarded
+ * @log: for links that come and go, or NULL
+ * @clock: monotonic time in ns, never 0, or NULL: CLOCK_MONOTONIC
+ * @arg: first argument of both
+ */
+struct fab_data_cfg {
+	uint8_t shift;
+	unsigned int hoq_scale;
+	void (*log)(void *arg, const char *fmt, va_list ap);
+	uint64_t (*clock)(void *arg);
+	void *arg;
+};
+
+/**
+ * struct fab_data - the data path of a fabric
+ * @by_port: [ports of the graph] its struct fab_dport or NULL
+ * @all: [@count] all of them
+ * @linked: [@links] those with a link
+ * @queue: [@queues] those with something in the input buffer
+ * @outs: [@nouts] requested in this round
+ * @touch: [@touches] sent or waiting in this round
+ * @mcast: [@nmcast] lanes with multicast heads of this round
+ * @cap: room in each of these arrays, of @mcast for each lane
+ * @epoch: of the management whose tables are in the ports
+ * @first: rotates the port that comes first
+ * @blocked: lanes that wait
+ * @stalls: output lanes that are stalled
+ * @now_ns: of this round; 0: not read yet
+ * @seen_ns: the clock when it was read last
+ * @stood_ns: during which the daemon had no processor while something waited
+ * @reply_order: @reply_count in use, then the free ones
+ * @drop: packets by enum fab_drop
+ * @delivered: packets that left by a link, or that an agent has
+ * @hops: wires of the graph that packets went over
+ * @copies: packets that were copied into a buffer
+ */
+struct fab_data {
+	struct fab_data_cfg cfg;
+	struct fab_mgmt *m;
+	struct fab *f;
+	struct fab_dport **by_port;
+	struct fab_dport **all, **linked, **queue, **outs, **touch;
+	uint32_t *mcast;
+	uint32_t count, links, queues, nouts, touches, nmcast, cap;
+	uint32_t epoch;
+	uint32_t first;
+	bool ctrl_due;
+	unsigned int blocked;
+	unsigned int stalls;
+	uint64_t now_ns, seen_ns, stood_ns;
+	struct fab_buffer *spare[2];
+	struct fab_reply reply[FAB_REPLIES];
+	uint8_t reply_order[FAB_REPLIES];
+	unsigned int reply_count;
+	uint64_t drop[FAB_DROPS];
+	uint64_t delivered;
+	uint64_t hops;
+	uint64_t copies;
+};
+
+/* ---- data.c -------------------------------------------------------------------- */
+
+/**
+ * fab_data_new() - the data path of a sealed fabric
+ * @m: its management, which sends by links through this from now on
+ *
+ * Return: NULL if out of memory.
+ */
+struct fab_data *fab_data_new(struct fab_mgmt *m, const struct fab_data_cfg *cfg);
+
+/** fab_data_free() - close all links and free; NULL is none. The graph stays. */
+void fab_data_free(struct fab_data *d);
+
+/**
+ * fab_data_round() - move packets, bounded, and wake peers
+ *
+ * Return: whether anything moved. If not, nothing can before an event of a link or a timer.
+ */
+bool fab_data_round(struct fab_data *d);
+
+/**
+ * fab_data_timer() - time has passed
+ * Return: ns until fab_data_round() is to run again, or UINT64_MAX.
+ */
+uint64_t fab_data_timer(struct fab_data *d);
+
+/** fab_data_sleep() - announce a sleep on all links. Return: false: there is something to do. */
+bool fab_data_sleep(struct fab_data *d);
+
+/** fab_data_awake() - the sleep is over */
+void fab_data_awake(struct fab_data *d);
+
+/** fab_dport() - the data side of port @p, made if there is none. Return: NULL if out of memory. */
+struct fab_dport *fab_dport(struct fab_data *d, uint32_t p);
+
+/**
+ * fab_data_attach() - @l becomes the wire of switch port @p instead of the one in the graph
+ *
+ * The host at its other end is out of the graph from now on. Starts training.
+ *
+ * Return: false if out of memory; @l is then still the caller's.
+ */
+bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l);
+
+/** fab_data_link_cfg() - our end of a link at switch port @p */
+void fab_data_link_cfg(const struct fab_data *d, uint32_t p, struct ohca_link_cfg *cfg);
+
+/**
+ * fab_data_ctrl() - the link of @dp has something to say
+ *
+ * A burst at a time; the rest is left for the next round.
+ *
+ * Return: false: the link is gone, and was freed.
+ */
+bool fab_data_ctrl(struct fab_data *d, struct fab_dport *dp);
+
+/** fab_data_log() - one line about a link, if there is a log */
+__attribute__((format(printf, 2, 3))) void fab_data_log(struct fab_data *d, const char *fmt, ...);
+
+/* ---- private to the data path -------------------------------------------------- */
+
+/** fab_data_now() - time of this round in ns, without the times in which the daemon stood still */
+uint64_t fab_data_now(struct fab_data *d);
+
+/** fab_data_clock() - the same with them: for what is measured, not limited */
+uint64_t fab_data_clock(struct fab_data *d);
+
+/** fab_dport_refresh() - take over what management has changed at @dp */
+void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp);
+
+/** fab_touch() - @dp is looked at when this round ends */
+void fab_touch(struct fab_data *d, struct fab_dport *dp);
+
+/** fab_decide() - decide on the packet in @l->f; once for each packet, since it counts errors */
+enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_lane *l);
+
+/** fab_damaged() - whether a packet is damaged as its OHCA_FRAME_* @flags say. Counts it. */
+bool fab_damaged(struct fab_data *d, struct fab_dport *in, const uint8_t *data, uint32_t len,
+		 uint16_t flags, uint16_t vcrc);
+
+/** fab_mcast_vl() - lane at @out of a multicast head of @in, or -1 */
+int fab_mcast_vl(const struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
+		 const struct fab_dport *out);
+
+/** fab_sl2vl() - table for packets from port @in to port @out of a switch */
+const struct ib_sl2vl *fab_sl2vl(const struct fab *f, const struct fab_node *n, unsigned int in,
+				 unsigned int out);
+
+/** fab_dropped() - one packet ended. Return: FAB_HEAD_DROP. */
+static inline enum fab_kind fab_dropped(struct fab_data *d, enum fab_drop why)
+{
+	d->drop[why]++;
+	return FAB_HEAD_DROP;
+}
+
+/** fab_discard() - one packet ended at its output @out; @detail: of PortXmitDiscardDetails */
+enum fab_kind fab_discard(struct fab_data *d, struct fab_dport *out, uint64_t *detail,
+			  enum fab_drop why);
+
+/** fab_forward_round() - the heads of all lanes request outputs, which serve them */
+bool fab_forward_round(struct fab_data *d);
+
+/** fab_forget_heads() - the link of @dp is down: the packets in its rings are gone */
+void fab_forget_heads(struct fab_data *d, struct fab_dport *dp);
+
+/** fab_blocked_lanes() - input lanes of @dp whose heads wait */
+uint32_t fab_blocked_lanes(const struct fab_data *d, const struct fab_dport *dp);
+
+/** fab_block() - the head of @l waits from now on */
+void fab_block(struct fab_data *d, struct fab_lane *l);
+
+/** fab_unblock() - it does not any more */
+void fab_unblock(struct fab_data *d, struct fab_lane *l);
+
+/** fab_too_old() - what waits for @out since @since_ns, 0: does not, has outlived HOQLife */
+bool fab_too_old(struct fab_data *d, const struct fab_dport *out, uint64_t since_ns);
+
+/**
+ * fab_hoq_discard() - count what HOQLife or VLStalled discards of lane @vl of @out
+ *
+ * After VLStallCount of them in sequence the lane is stalled: for 8 * HOQLife all that is for it
+ * is discarded at once (18.2.5.4).
+ */
+void fab_hoq_discard(struct fab_data *d, struct fab_dport *out, unsigned int vl);
+
+/** fab_end_stalls() - end those that have expired */
+void fab_end_stalls(struct fab_data *d);
+
+/** fab_unstall_all() - end those of @dp */
+void fab_unstall_all(struct fab_data *d, struct fab_dport *dp);
+
+/** fab_count_wait() - bring PortXmitWait and PortVLXmitWait of @dp up to date (16.1.3.5) */
+void fab_count_wait(struct fab_data *d, struct fab_dport *dp);
+
+/** fab_settle() - a round ends: begins and ends waits of output lanes */
+void fab_settle(struct fab_data *d);
+
+/**
+ * fab_store() - copy a packet into the input buffer of @in
+ * @front: it is the head of its lane, and was decided on
+ *
+ * Return: false if out of memory.
+ */
+bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
+	       const struct fab_frame *f, bool front);
+
+/** fab_fits() - the input buffer of lane @vl of @in has room for @len bytes */
+bool fab_fits(const struct fab_dport *in, unsigned int vl, uint32_t len);
+
+/** fab_peek() - @f is what waits at the head of lane @vl of @in. Return: false: nothing does. */
+bool fab_peek(const struct fab_dport *in, unsigned int vl, struct fab_frame *f);
+
+/** fab_release() - the head of the input buffer is done */
+void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl);
+
+/** fab_buffers_free() - free what waits at @dp, NULL: the spare ones */
+void fab_buffers_free(struct fab_data *d, struct fab_dport *dp);
+
+/** fab_copy() - write @f with lane @vl to @b */
+void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl);
+
+/** fab_vl15_rx() - a VL15 packet came in by the link of @in; @data is copied, then checked */
+void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, size_t len);
+
+/** fab_gsi_rx() - a data packet for an agent of the node of @in */
+void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame *f);
+
+/** fab_gsi_send() - MAD @mad leaves by the link of switch port @port. Return: false: it is lost. */
+bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad);
+
+/** fab_reply_flush() - send MADs of agents that wait. Return: whether any left. */
+bool fab_reply_flush(struct fab_data *d);
+
+#endif

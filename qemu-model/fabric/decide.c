@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What becomes of a data packet at a switch (IBTA volume 1, 18.2.4): checks, partitions, the
+ * forwarding tables, SL to VL. At any other node it has arrived.
+ */
+#include "data.h"
+
+#include <string.h>
+
+#include "ib/crc.h"
+
+enum fab_kind fab_discard(struct fab_data *d, struct fab_dport *out, uint64_t *detail,
+			  enum fab_drop why)
+{
+	out->ctr->xmit_discards++;
+	++*detail;
+	return fab_dropped(d, why);
+}
+
+static enum fab_kind relay_error(struct fab_data *d, struct fab_dport *in, uint64_t *detail,
+				 enum fab_drop why)
+{
+	in->ctr->rcv_switch_relay_errors++;
+	++*detail;
+	return fab_dropped(d, why);
+}
+
+static enum fab_kind malformed(struct fab_data *d, struct fab_dport *in)
+{
+	in->ctr->rcv_errors++;
+	in->ctr->rcv_malformed++;
+	return fab_dropped(d, FAB_DROP_MALFORMED);
+}
+
+static bool pkey_in_table(const struct fab_dport *dp, uint16_t pkey)
+{
+	for (unsigned int i = 0; i < dp->num_pkeys; i++)
+		if (ib_pkey_match(dp->pkeys[i], pkey))
+			return true;
+	return false;
+}
+
+static void trap_pkey(struct fab_data *d, const struct fab_dport *dp, const struct fab_frame *f,
+		      uint16_t pkey, unsigned int bth)
+{
+	const uint32_t end = fab_end_port(d->f, dp->p);
+	struct ib_key_violation v = {
+		.lid1 = ib_get_be16(f->lrh + 6),
+		.lid2 = ib_get_be16(f->lrh + 2),
+		.key = pkey,
+		.sl = f->lrh[1] >> 4,
+		.sw_lid = d->f->port[end].pi.lid,
+		.port = dp->num,
+		.data_valid = 0x0007,		/* LIDs, P_Key, SL and QP */
+	};
+	uint8_t details[54], qp[4];
+
+	memcpy(qp, f->data + bth + 4, sizeof(qp));
+	v.qp2 = ib_get_be32(qp) & IB_QPN_MASK;
+	ib_trap259(details, &v);
+	fab_raise_trap(d->m, dp->p, IB_NOTICE_SECURITY, IB_TRAP_BAD_PKEY_SWITCH, details);
+}
+
+/* P_Key and raw filters of one port, on input or output. */
+static bool admit(struct fab_data *d, struct fab_dport *dp, struct fab_frame *f, bool inbound)
+{
+	const struct ib_port_info *pi = &d->f->port[dp->p].pi;
+	const unsigned int lnh = f->lrh[1] & 3;
+	const unsigned int bth = IB_LRH_LEN + (lnh == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0);
+	uint64_t *errors = inbound ? &dp->ctr->rcv_constraint_errors :
+				     &dp->ctr->xmit_constraint_errors;
+
+	if (lnh < IB_LNH_IBA_LOCAL) {
+		if (inbound ? !pi->filter_raw_in : !pi->filter_raw_out)
+			return true;
+		++*errors;
+		return false;
+	}
+	if (inbound ? !pi->part_enf_in : !pi->part_enf_out)
+		return true;
+	if (!f->patch) {
+		/* the copy is checked, and sent */
+		f->patch = (uint8_t)(bth + 2);
+		memcpy(f->pkey, f->data + bth + 2, 2);
+	}
+	if (pkey_in_table(dp, ib_get_be16(f->pkey)))
+		return true;
+	++*errors;
+	trap_pkey(d, dp, f, ib_get_be16(f->pkey), bth);
+	return false;
+}
+
+const struct ib_sl2vl *fab_sl2vl(const struct fab *f, const struct fab_node *n, unsigned int in,
+				 unsigned int out)
+{
+	const uint32_t *t = n->sw != FAB_NONE ? f->sw[n->sw].sl2vl : NULL;
+
+	return fab_pool_at(&f->sl2vl, t ? t[in * (n->nports + 1u) + out] :
+				      f->port[fab_port_of(n, out)].sl2vl);
+}
+
+int fab_mcast_vl(const struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
+		 const struct fab_dport *out)
+{
+	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
+
+	return ib_sl2vl_lookup(fab_sl2vl(d->f, n, in->num, out->num), l->f.lrh[1] >> 4, out->nvls);
+}
+
+/* Whether @f can leave by @out. On success *@ovl is its lane there. */
+static bool can_leave(struct fab_data *d, struct fab_dport *in, struct fab_frame *f,
+		      struct fab_dport *out, uint8_t *ovl)
+{
+	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
+	const struct ib_port_info *pi = &d->f->port[out->p].pi;
+	int vl;
+
+	if (fab_unlikely(!out->up || !out->active)) {
+		fab_discard(d, out, &out->ctr->xmit_inactive_discards, FAB_DROP_INACTIVE);
+		return false;
+	}
+	if (fab_unlikely(f->len > out->max_len)) {
+		fab_discard(d, out, &out->ctr->xmit_mtu_discards, FAB_DROP_MTU);
+		return false;
+	}
+	vl = ib_sl2vl_lookup(fab_sl2vl(d->f, n, in->num, out->num), f->lrh[1] >> 4, out->nvls);
+	if (fab_unlikely(vl < 0)) {
+		relay_error(d, in, &in->ctr->rcv_vl_mapping, FAB_DROP_VL);
+		return false;
+	}
+	if (fab_unlikely((pi->part_enf_out || pi->filter_raw_out) && !admit(d, out, f, false))) {
+		d->drop[FAB_DROP_FILTER]++;
+		return false;
+	}
+	if (fab_unlikely(out->stalled >> vl & 1)) {
+		fab_hoq_discard(d, out, (unsigned int)vl);
+		return false;
+	}
+	*ovl = (uint8_t)vl;
+	return true;
+}
+
+/* Ports of switch @n that multicast LID @dlid leaves by, in @mc. */
+static void mcast_ports(const struct fab *f, const struct fab_node *n, uint16_t dlid,
+			uint64_t mc[4])
+{
+	const struct fab_switch *sw = &f->sw[n->sw];
+	const unsigned int entry = dlid - IB_LID_MCAST_MIN, block = entry / IB_MFT_PER_BLOCK;
+	const uint16_t *mask;
+
+	memset(mc, 0, 4 * sizeof(*mc));
+	if (entry < FAB_MFT_CAP && (!sw->si.mcast_top || dlid <= sw->si.mcast_top)) {
+		if (!sw->mft || !sw->mft[block])
+			return;
+		mask = &sw->mft[block][entry % IB_MFT_PER_BLOCK * sw->mft_positions];
+		for (unsigned int pos = 0; pos < sw->mft_positions; pos++)
+			mc[pos / 4] |= (uint64_t)mask[pos] << (pos % 4 * 16);
+	} else if (sw->si.def_mcast_primary && sw->si.def_mcast_primary <= n->nports) {
+		mc[sw->si.def_mcast_primary / 64] |= 1ull << (sw->si.def_mcast_primary % 64);
+	}
+}
+
+static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
+				  const struct fab_node *n, uint16_t dlid)
+{
+	uint64_t any = 0;
+	uint8_t ovl;
+
+	mcast_ports(d->f, n, dlid, l->mc);
+	l->mc[in->num / 64] &= ~(1ull << (in->num % 64));
+	for (unsigned int w = 0; w < 4; w++) {
+		for (uint64_t m = l->mc[w]; m; m &= m - 1) {
+			unsigned int num = w * 64 + (unsigned int)__builtin_ctzll(m);
+			struct fab_dport *out = NULL;
+
+			/* port 0 has no multicast consumer; a member's port may be down */
+			if (num && num <= n->nports)
+				out = fab_dport(d, fab_port_of(n, num));
+			if (!out || !out->up || !can_leave(d, in, &l->f, out, &ovl))
+				l->mc[w] &= ~(1ull << (num % 64));
+		}
+		any |= l->mc[w];
+	}
+	return any ? FAB_HEAD_MCAST : fab_dropped(d, FAB_DROP_NO_MEMBER);
+}
+
+bool fab_damaged(struct fab_data *d, struct fab_dport *in, const uint8_t *data, uint32_t len,
+		 uint16_t flags, uint16_t vcrc)
+{
+	if (flags & OHCA_FRAME_EBP) {
+		in->ctr->rcv_remote_phys_errors++;
+	} else if ((flags & OHCA_FRAME_VCRC) && ib_vcrc(data, len) != vcrc) {
+		in->ctr->rcv_errors++;
+		in->ctr->rcv_local_phys_errors++;
+	} else {
+		return false;
+	}
+	d->drop[FAB_DROP_DAMAGED]++;
+	return true;
+}
+
+static bool is_malformed(const struct fab_dport *in, const struct fab_frame *f, uint16_t dlid)
+{
+	const unsigned int lnh = f->lrh[1] & 3;
+	const uint32_t bth = IB_LRH_LEN + (lnh == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0);
+
+	return f->lrh[0] != f->vl << 4 || 4u * (ib_get_be16(f->lrh + 4) & 0x7ff) != f->len ||
+	       !dlid || dlid == IB_LID_PERMISSIVE || f->len > in->max_len ||
+	       (lnh >= IB_LNH_IBA_LOCAL && f->len < bth + IB_BTH_LEN + IB_ICRC_LEN);
+}
+
+static enum fab_kind decide_ucast(struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
+				  const struct fab_node *n, uint16_t dlid)
+{
+	const struct fab_switch *sw = &d->f->sw[n->sw];
+	unsigned int num = IB_LFT_NO_PORT;
+	struct fab_dport *out;
+
+	if (dlid <= sw->si.linear_top && dlid / IB_LFT_PER_BLOCK < sw->lft_blocks)
+		num = sw->lft[dlid];
+	if (num == 0)
+		return FAB_HEAD_LOCAL;
+	if (num > n->nports)
+		return relay_error(d, in, &in->ctr->rcv_dlid_mapping, FAB_DROP_ROUTE);
+	if (num == in->num)
+		return relay_error(d, in, &in->ctr->rcv_looping, FAB_DROP_ROUTE);
+	out = d->by_port[fab_port_of(n, num)];
+	if (fab_unlikely(!out))
+		out = fab_dport(d, fab_port_of(n, num));
+	if (fab_unlikely(!out))
+		return fab_dropped(d, FAB_DROP_MEMORY);
+	if (!can_leave(d, in, &l->f, out, &l->ovl))
+		return FAB_HEAD_DROP;
+	l->out = out;
+	return FAB_HEAD_UCAST;
+}
+
+enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_lane *l)
+{
+	const uint16_t dlid = ib_get_be16(l->f.lrh + 2);
+	struct ib_port_info *pi = &d->f->port[in->p].pi;
+	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
+
+	if (fab_unlikely(l->f.flags & (OHCA_FRAME_EBP | OHCA_FRAME_VCRC)) &&
+	    fab_damaged(d, in, l->f.data, l->f.len, l->f.flags, l->f.vcrc))
+		return FAB_HEAD_DROP;
+	if (fab_unlikely(is_malformed(in, &l->f, dlid)))
+		return malformed(d, in);
+	if (fab_unlikely(!in->receives))
+		return fab_dropped(d, FAB_DROP_NOT_ARMED);
+	if (fab_unlikely(!in->active) && ib_port_rx_data(pi)) {
+		d->m->epoch++;
+		fab_dport_refresh(d, in);
+	}
+	if (fab_unlikely(!in->is_switch))
+		return FAB_HEAD_LOCAL;
+	if (fab_unlikely((pi->part_enf_in || pi->filter_raw_in) && !admit(d, in, &l->f, true)))
+		return fab_dropped(d, FAB_DROP_FILTER);
+	if (fab_unlikely(l->f.hops >= FAB_MAX_HOPS))
+		return fab_dropped(d, FAB_DROP_HOPS);
+	if (fab_unlikely(dlid >= IB_LID_MCAST_MIN))
+		return decide_mcast(d, in, l, n, dlid);
+	return decide_ucast(d, in, l, n, dlid);
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * MADs in packets: those that come in by links and by lanes go to management (mgmt.h), and what
+ * its agents send to a virtual machine leaves by the link: an SMP by VL15, any other by a data
+ * lane as soon as there is credit. Every packet is copied first; the copy is checked.
+ */
+#include "data.h"
+
+#include <string.h>
+
+#define MAD_HDR		(IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN)
+#define MAD_PKT		(MAD_HDR + IB_MAD_LEN + IB_ICRC_LEN)
+#define MAX_MAD_PKT	512u	/* any packet that carries one MAD */
+
+static void malformed(struct ohca_port_counters *c)
+{
+	c->rcv_errors++;
+	c->rcv_malformed++;
+}
+
+/* ---- receiving ----------------------------------------------------------------- */
+
+static struct fab_mad mad_of(const uint8_t *pkt, const struct ib_pkt_info *pi)
+{
+	const struct ib_deth *deth = ib_pkt_deth(pkt, pi);
+	struct fab_mad mad = {
+		.dlid = pi->dlid,
+		.slid = pi->slid,
+		.dqp = pi->dqpn,
+		.sqp = ib_be32(deth->sqpn) & IB_QPN_MASK,
+		.sl = pi->sl,
+		.pkey = pi->pkey,
+	};
+
+	memcpy(&mad.mad, pkt + pi->hdr_len, IB_MAD_LEN);
+	return mad;
+}
+
+void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, size_t len)
+{
+	uint8_t pkt[MAX_MAD_PKT];
+	struct ib_pkt_info pi;
+	struct fab_mad mad;
+
+	memcpy(pkt, data, len < sizeof(pkt) ? len : sizeof(pkt));
+	ib_pma_count_rcv(in->ctr, (uint32_t)len, pkt[1] >> 4, false);
+	if (len > sizeof(pkt) || ib_pkt_parse(pkt, len, &pi) != IB_PKT_OK ||
+	    pi.vl != IB_MGMT_VL || pi.opcode != IB_OP_UD_SEND_ONLY ||
+	    pi.payload_len != IB_MAD_LEN) {
+		malformed(in->ctr);
+		return;
+	}
+	mad = mad_of(pkt, &pi);
+	if (!ib_mad_is_smp(&mad.mad.hdr)) {
+		malformed(in->ctr);
+		return;
+	}
+	fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
+}
+
+/* The P_Key of port @p's table that matches @pkey, or 0. */
+static uint16_t own_pkey(const struct fab *f, const struct fab_node *n, uint32_t p, uint16_t pkey)
+{
+	const bool sw = n->sw != FAB_NONE;
+	const uint16_t *t = fab_pool_at(sw ? &f->sw_pkeys : &f->ca_pkeys, f->port[p].pkeys);
+
+	for (unsigned int i = 0; i < (sw ? FAB_SW_PKEYS : FAB_CA_PKEYS); i++)
+		if (ib_pkey_match(t[i], pkey))
+			return t[i];
+	return 0;
+}
+
+/* A MAD for the agents of the node, in @pkt. Return: whether it is one. */
+static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt,
+		    const struct ib_pkt_info *pi)
+{
+	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
+	const uint32_t end = fab_end_port(d->f, in->p);
+	struct ib_port_info *port = &d->f->port[end].pi;
+	const struct ib_deth *deth;
+	struct fab_mad mad;
+
+	if (pi->opcode != IB_OP_UD_SEND_ONLY || pi->dqpn != IB_QP1 ||
+	    pi->payload_len != IB_MAD_LEN || !fab_own_lid(&d->f->port[end], pi->dlid))
+		return false;
+	deth = ib_pkt_deth(pkt, pi);
+	mad = mad_of(pkt, pi);
+	mad.pkey = own_pkey(d->f, n, end, pi->pkey);
+	if (!mad.pkey)
+		ib_sma_count16(&port->pkey_violations);
+	else if (ib_be32(deth->qkey) != IB_QKEY_GSI)
+		ib_sma_count16(&port->qkey_violations);
+	else if (!ib_mad_is_smp(&mad.mad.hdr))
+		fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
+	return true;
+}
+
+void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame *f)
+{
+	struct fab_extra *x = fab_extra(d->f, fab_end_port(d->f, in->p));
+	uint8_t pkt[MAX_MAD_PKT];
+	struct ib_pkt_info pi;
+
+	if (in->is_switch && x)
+		ib_pma_count_rcv(&x->ctr, f->len, f->lrh[1] >> 4, false);
+	if (f->len <= sizeof(pkt)) {
+		fab_copy(pkt, f, f->vl);
+		if (ib_pkt_parse(pkt, f->len, &pi) == IB_PKT_OK && gsi_mad(d, in, pkt, &pi)) {
+			d->delivered++;
+			return;
+		}
+	}
+	if (in->is_switch && x)
+		malformed(&x->ctr);
+	fab_dropped(d, in->is_switch ? FAB_DROP_MALFORMED : FAB_DROP_PHANTOM);
+}
+
+/* ---- sending ------------------------------------------------------------------- */
+
+static size_t build(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl, uint32_t qkey)
+{
+	uint8_t *p = pkt;
+
+	p = ib_build_lrh(p, vl, mad->sl, IB_LNH_IBA_LOCAL, mad->dlid,
+			 ib_pkt_words(MAD_HDR, IB_MAD_LEN), mad->slid);
+	p = ib_build_bth(p, IB_OP_UD_SEND_ONLY, 0, 0, mad->pkey ? mad->pkey : IB_DEFAULT_PKEY,
+			 mad->dqp, false, 0);
+	p = ib_build_deth(p, qkey, mad->sqp);
+	memcpy(p, &mad->mad, IB_MAD_LEN);
+	memset(p + IB_MAD_LEN, 0, IB_ICRC_LEN);
+	return MAD_PKT;
+}
+
+static bool send_vl15(struct fab_dport *out, const struct fab_mad *mad)
+{
+	uint8_t *b;
+
+	/* sent in any case: VL15 has no credits (7.9.1) */
+	ib_pma_count_xmit(out->ctr, MAD_PKT, 0, false);
+	b = ohca_link_tx_begin(out->link, OHCA_LINK_VL15, MAD_PKT);
+	if (!b)		/* the peer's VL15 buffer is full: it counts VL15Dropped */
+		return false;
+	build(b, mad, IB_MGMT_VL, 0);
+	ohca_link_tx_commit(out->link, OHCA_LINK_VL15, MAD_PKT, 0);
+	return true;
+}
+
+bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad)
+{
+	struct fab_data *d = ctx;
+	struct fab_dport *out = d->by_port[port];
+	const struct fab_node *n;
+	struct fab_reply *r;
+	int vl;
+
+	if (!out || !out->link || !out->is_switch)
+		return false;
+	if (ib_mad_is_smp(&mad->mad.hdr))
+		return send_vl15(out, mad);
+	n = &d->f->node[d->f->port[port].node];
+	vl = ib_sl2vl_lookup(fab_sl2vl(d->f, n, 0, out->num), mad->sl, out->nvls);
+	if (vl < 0)
+		return false;
+	if (d->reply_count == FAB_REPLIES) {
+		out->ctr->qp1_dropped++;
+		return false;
+	}
+	r = &d->reply[d->reply_order[d->reply_count++]];
+	r->since_ns = fab_data_now(d);
+	r->out = out;
+	r->vl = (uint8_t)vl;
+	r->len = (uint16_t)build(r->pkt, mad, (uint8_t)vl, IB_QKEY_GSI);
+	return true;
+}
+
+/* Return: whether the MAD is done. */
+static bool send_reply(struct fab_data *d, const struct fab_reply *r)
+{
+	struct fab_dport *out = r->out;
+	uint8_t *b;
+
+	if (!out->link || !out->up || !out->active) {
+		fab_discard(d, out, &out->ctr->xmit_inactive_discards, FAB_DROP_INACTIVE);
+		return true;
+	}
+	if (out->stalled >> r->vl & 1) {
+		fab_hoq_discard(d, out, r->vl);
+		return true;
+	}
+	b = ohca_link_tx_begin(out->link, r->vl, r->len);
+	if (!b) {
+		out->refused |= (uint16_t)(1u << r->vl);
+		fab_touch(d, out);
+		if (!fab_too_old(d, out, r->since_ns))
+			return false;
+		fab_hoq_discard(d, out, r->vl);
+		return true;
+	}
+	memcpy(b, r->pkt, r->len);
+	ohca_link_tx_commit(out->link, r->vl, r->len, 0);
+	out->hoq_drops[r->vl] = 0;
+	out->sent |= (uint16_t)(1u << r->vl);
+	fab_touch(d, out);
+	ib_pma_count_xmit(out->ctr, r->len, r->pkt[1] >> 4, false);
+	return true;
+}
+
+/* A port without credits delays only its own MADs. */
+bool fab_reply_flush(struct fab_data *d)
+{
+	const unsigned int count = d->reply_count;
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		uint8_t slot = d->reply_order[i];
+
+		if (send_reply(d, &d->reply[slot])) {
+			d->reply_count--;
+			continue;
+		}
+		/* swapped, so that free entries move to the end; the order of the others stays */
+		d->reply_order[i] = d->reply_order[kept];
+		d->reply_order[kept++] = slot;
+	}
+	return kept < count;
+}

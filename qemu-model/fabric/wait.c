@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Packets that wait for credit or for their turn: how long they may (HOQLife, VLStallCount:
+ * IBTA volume 1, 18.2.5.4), and what is counted of it (PortXmitWait: 16.1.3.5).
+ */
+#include "data.h"
+
+#include "ib/rate.h"
+
+void fab_block(struct fab_data *d, struct fab_lane *l)
+{
+	if (l->blocked_ns)
+		return;
+	l->blocked_ns = fab_data_now(d);
+	d->blocked++;
+}
+
+void fab_unblock(struct fab_data *d, struct fab_lane *l)
+{
+	if (fab_likely(!l->blocked_ns))
+		return;
+	l->blocked_ns = 0;
+	d->blocked--;
+}
+
+uint32_t fab_blocked_lanes(const struct fab_data *d, const struct fab_dport *dp)
+{
+	uint32_t mask = 0;
+
+	if (!d->blocked)
+		return 0;
+	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++)
+		if (dp->lane[vl].blocked_ns)
+			mask |= 1u << vl;
+	return mask;
+}
+
+/* HOQLife in ns: 4.096 us * 2^n, n > 19 never. */
+static uint64_t hoq_ns(const struct fab_data *d, const struct fab_dport *out)
+{
+	const uint8_t n = d->f->port[out->p].pi.hoq_life;
+
+	return n > 19 || !d->cfg.hoq_scale ? UINT64_MAX : ib_time_ns(n) * d->cfg.hoq_scale;
+}
+
+bool fab_too_old(struct fab_data *d, const struct fab_dport *out, uint64_t since_ns)
+{
+	return since_ns && fab_data_now(d) - since_ns > hoq_ns(d, out);
+}
+
+void fab_hoq_discard(struct fab_data *d, struct fab_dport *out, unsigned int vl)
+{
+	const uint8_t limit = d->f->port[out->p].pi.vl_stall_count;
+
+	fab_discard(d, out, &out->ctr->xmit_hoq_discards, FAB_DROP_HOQ);
+	if (out->stalled >> vl & 1)
+		return;
+	/*
+	 * A sequence ends when a packet leaves, not when the stall does: a peer that gives no
+	 * credits for minutes holds the lane up once per stall, not VLStallCount times.
+	 */
+	if (out->hoq_drops[vl] < UINT8_MAX)
+		out->hoq_drops[vl]++;
+	if (!limit || out->hoq_drops[vl] < limit)
+		return;
+	out->stalled |= (uint16_t)(1u << vl);
+	out->stall_end_ns[vl] = fab_data_now(d) + 8 * hoq_ns(d, out);
+	d->stalls++;
+	d->m->epoch++;		/* heads that were decided on are decided on again */
+}
+
+static void unstall(struct fab_data *d, struct fab_dport *out, unsigned int vl)
+{
+	out->stalled &= (uint16_t)~(1u << vl);
+	d->stalls--;
+	d->m->epoch++;
+}
+
+void fab_end_stalls(struct fab_data *d)
+{
+	for (uint32_t i = 0; i < d->count; i++) {
+		struct fab_dport *dp = d->all[i];
+
+		for (uint16_t s = dp->stalled; s; s &= (uint16_t)(s - 1)) {
+			unsigned int vl = (unsigned int)__builtin_ctz(s);
+
+			if (fab_data_now(d) >= dp->stall_end_ns[vl])
+				unstall(d, dp, vl);
+		}
+	}
+}
+
+void fab_unstall_all(struct fab_data *d, struct fab_dport *dp)
+{
+	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++) {
+		dp->hoq_drops[vl] = 0;
+		if (dp->stalled >> vl & 1)
+			unstall(d, dp, vl);
+	}
+}
+
+void fab_count_wait(struct fab_data *d, struct fab_dport *dp)
+{
+	uint64_t now;
+
+	if (!dp->waiting)
+		return;
+	now = fab_data_clock(d);
+	dp->ctr->xmit_wait += ib_pma_ticks(&dp->wait_ns, now);
+	for (uint16_t w = dp->waiting; w; w &= (uint16_t)(w - 1)) {
+		unsigned int vl = (unsigned int)__builtin_ctz(w);
+
+		dp->ctr->xmit_wait_vl[vl] += ib_pma_ticks(&dp->wait_vl_ns[vl], now);
+	}
+}
+
+static void settle(struct fab_data *d, struct fab_dport *dp)
+{
+	const uint16_t sent = dp->sent, refused = dp->refused;
+	uint16_t from_now;
+	uint64_t now;
+
+	dp->sent = 0;
+	dp->refused = 0;
+	if (fab_likely(!(refused | dp->waiting)) || (!sent && refused == dp->waiting))
+		return;
+	fab_count_wait(d, dp);
+	now = fab_data_clock(d);
+	if (sent || !dp->waiting)
+		dp->wait_ns = now;
+	from_now = refused & (uint16_t)(sent | ~dp->waiting);
+	for (; from_now; from_now &= (uint16_t)(from_now - 1))
+		dp->wait_vl_ns[__builtin_ctz(from_now)] = now;
+	dp->waiting = refused;
+}
+
+void fab_touch(struct fab_data *d, struct fab_dport *dp)
+{
+	if (dp->touched)
+		return;
+	dp->touched = true;
+	d->touch[d->touches++] = dp;
+}
+
+void fab_settle(struct fab_data *d)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < d->touches; i++) {
+		struct fab_dport *dp = d->touch[i];
+
+		settle(d, dp);
+		dp->touched = dp->waiting;
+		if (dp->touched)
+			d->touch[kept++] = dp;
+	}
+	d->touches = kept;
+}
