@@ -140,7 +140,7 @@ class Lab:
         opt = self.opt
         need = dict.fromkeys((paths.VMLINUX, paths.qemu()[3], paths.HUB), "lab")
         if opt.fabric == "ohca":
-            need.update(dict.fromkeys((paths.LAYER, paths.SWITCH), "lab"))
+            need.update(dict.fromkeys((paths.LAYER, paths.FABRIC), "lab"))
         if opt.kernel == "debug":
             need.update({paths.VMLINUX_DEBUG: "debug-layer", paths.LAYER_DEBUG: "debug-layer"})
         for path, target in need.items():
@@ -217,8 +217,8 @@ class Lab:
 
     def start_switch(self):
         """Starts the fabric's switch and waits until it listens."""
-        self._helper([paths.SWITCH, "--ports", "36", "--listen", f"{self.dir}/fabric",
-                      *self.opt.switch], "switch")
+        self._helper([paths.FABRIC, "serve", "--generate", "star:36", "--hosts-off",
+                      "--listen", f"{self.dir}/fabric", *self.opt.switch], "switch")
         self._wait_listening(self.helpers[-1], f"{self.dir}/fabric")
 
     def stop_switch(self):

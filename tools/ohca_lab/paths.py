@@ -13,7 +13,7 @@ BASE = os.path.join(BUILD, "image", "base.squashfs")
 LAYER = os.path.join(BUILD, "layer", "ohca.squashfs")
 # there if the layer has the debug kernel's modules
 LAYER_DEBUG = os.path.join(BUILD, "layer", "debug")
-SWITCH = os.path.join(BUILD, "switch", "ohca-switch")
+FABRIC = os.path.join(BUILD, "switch", "ohca-fabric")
 HUB = os.path.join(BUILD, "switch", "ohca-hub")
 
 
