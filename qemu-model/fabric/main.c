@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* ohca-fabric: one program for a whole fabric. */
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +15,13 @@
 static const char usage_text[] =
 	"Usage: ohca-fabric generate SPEC     write the topology of SPEC to standard output\n"
 	"       ohca-fabric check FILE...     say what is wrong with topology files (-: standard input)\n"
+	"       ohca-fabric hosts OPTION      list the channel adapters: NodeGUID, ports, name\n"
 	"       ohca-fabric serve OPTION...   run a fabric\n"
 	"       ohca-fabric --help            this text\n\n"
+	"The fabric, of hosts and serve:\n"
+	"  -t, --topology FILE       a file,\n"
+	"  -g, --generate SPEC       or made from a SPEC\n\n"
 	"Options of serve:\n"
-	"  -t, --topology FILE       the fabric: a file,\n"
-	"  -g, --generate SPEC       or made from a SPEC\n"
 	"  -u, --umad2sim[=NAME]     let programs with libumad2sim.so attach, OpenSM for one; NAME\n"
 	"                            is their IBSIM_SOCKNAME (sim)\n"
 	"  -l, --listen PATH         UNIX socket for virtual machines: each has the place of a host\n"
@@ -185,7 +188,8 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 	}
 }
 
-static int serve(int argc, char **argv)
+/* The options of hosts and serve. Return: EXIT_SUCCESS, or what to exit with; said why. */
+static int parse(struct serve_options *o, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "topology", required_argument, NULL, 't' },
@@ -200,25 +204,53 @@ static int serve(int argc, char **argv)
 		{ "stats", no_argument, NULL, O_STATS },
 		{ NULL, 0, NULL, 0 },
 	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "t:g:u::l:q", options, NULL)) != -1)
+		if (!set_option(o, c, optarg))
+			return EXIT_USAGE;
+	if (optind < argc)
+		return usage_error("options only, and NAME comes behind a =");
+	if (!o->file == !o->spec)
+		return usage_error("either --topology or --generate is needed");
+	return EXIT_SUCCESS;
+}
+
+static int serve(int argc, char **argv)
+{
 	struct serve_options o = {
 		.cfg.data = { .shift = OHCA_LINK_SHIFT_DEFAULT, .hoq_scale = 1 },
 	};
+	int rc = parse(&o, argc, argv);
 	struct fab *f;
-	int c, rc;
 
-	while ((c = getopt_long(argc, argv, "t:g:u::l:q", options, NULL)) != -1)
-		if (!set_option(&o, c, optarg))
-			return EXIT_USAGE;
-	if (optind < argc)
-		return usage_error("serve has options only, and NAME comes behind a =");
-	if (!o.file == !o.spec)
-		return usage_error("serve wants either --topology or --generate");
+	if (rc)
+		return rc;
 	f = make(o.spec, o.file);
 	if (!f)
 		return EXIT_FAILURE;
 	rc = fab_serve(f, &o.cfg);
 	fab_free(f);
 	return rc;
+}
+
+static int hosts(int argc, char **argv)
+{
+	struct serve_options o = { 0 };
+	int rc = parse(&o, argc, argv);
+	struct fab *f;
+
+	if (rc)
+		return rc;
+	f = make(o.spec, o.file);
+	if (!f)
+		return EXIT_FAILURE;
+	for (uint32_t i = 0; i < f->nodes; i++)
+		if (f->node[i].type == IB_NODE_CHANNEL_ADAPTER)
+			printf("0x%016" PRIx64 " %u %.64s\n", f->node[i].guid, f->node[i].nports,
+			       f->desc[i].text);
+	fab_free(f);
+	return EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)
@@ -245,5 +277,7 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(verb, "serve"))
 		return serve(argc - 1, argv + 1);
-	return usage_error("the first argument is generate, check or serve");
+	if (!strcmp(verb, "hosts"))
+		return hosts(argc - 1, argv + 1);
+	return usage_error("the first argument is generate, check, hosts or serve");
 }

@@ -225,7 +225,8 @@ def cmd_status(opt):
         print(f"{name}: {state['nodes']} nodes, {state['kernel']} kernel, {state['accel']}, "
               f"fabric {state['fabric']}, pid {state['pid']}")
         for k, pid in enumerate(state["vms"], 1):
-            print(f"  node{k}: {'running' if running(pid) else 'dead'}, pid {pid}")
+            place = f", at '{state['places'][k - 1]}'" if state["places"] else ""
+            print(f"  node{k}: {'running' if running(pid) else 'dead'}, pid {pid}{place}")
         for what, pid in state["helpers"].items():
             print(f"  {what}: {'running' if running(pid) else 'dead'}, pid {pid}")
     if not names:
@@ -277,8 +278,13 @@ def lab_options(p):
                    help="of each node's adapter, all at the one switch (1)")
     p.add_argument("--device", action="append", default=[], metavar="[K:]NAME=VALUE",
                    help="a property of -device ohca, of node K alone")
-    p.add_argument("--switch", action="append", default=[], metavar="ARG",
-                   help="an argument of ohca-switch")
+    p.add_argument("--topology", metavar="FILE|SPEC",
+                   help="the fabric: a topology file, or what ohca-fabric generates "
+                        "(one switch)")
+    p.add_argument("--place", action="append", default=[], metavar="nodeK=NAME",
+                   help="node K has the place of host NAME (of the first one that is free)")
+    p.add_argument("--serve", action="append", default=[], metavar="ARG",
+                   help="an argument of ohca-fabric serve")
     p.add_argument("--append", action="append", default=[], metavar="WORD",
                    help="a word for the kernel command line")
     p.add_argument("--qemu", action="append", default=[], metavar="ARGS",

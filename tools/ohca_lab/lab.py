@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from . import clock, paths
+from . import clock, paths, places
 from .channel import Channel, GuestGone, Timeout
 from .vm import VM, choose_accelerator, spawn, stop
 
@@ -127,6 +127,7 @@ class Lab:
         self.name, self.opt = name, opt
         self.dir = os.path.join(paths.runtime(), name)
         self.helpers, self.vms, self.clocks = [], [], {}
+        self.places = []
         self.lock = None
         self.ending = False
         self.print_lock = threading.Lock()
@@ -154,6 +155,12 @@ class Lab:
     def mgmt_role(self, k):
         """How node k joins the management network: node 1 of two listens, or the hub does."""
         return "server=on" if (k, self.opt.nodes) == (1, 2) else "server=off,reconnect-ms=50"
+
+    def _places(self):
+        try:
+            return places.choose(self.opt)
+        except places.PlaceError as e:
+            raise LabError(str(e)) from None
 
     def _layers(self):
         layers = [paths.BASE]
@@ -183,6 +190,7 @@ class Lab:
         if self.opt.nodes != 2:
             self._helper([paths.HUB, f"{self.dir}/mgmt"], "hub")
         if self.opt.fabric == "ohca":
+            self.places = self._places()
             self.start_switch()
         self.vms = [VM(self, k + 1) for k in range(self.opt.nodes)]
         for vm in self.vms:
@@ -216,9 +224,9 @@ class Lab:
                 raise LabError(f"node{k}: {wrong}")
 
     def start_switch(self):
-        """Starts the fabric's switch and waits until it listens."""
-        self._helper([paths.FABRIC, "serve", "--generate", "star:36", "--hosts-off",
-                      "--listen", f"{self.dir}/fabric", *self.opt.switch], "switch")
+        """Starts ohca-fabric and waits until it listens."""
+        self._helper([paths.FABRIC, "serve", *places.fabric_options(self.opt.topology),
+                      "--listen", f"{self.dir}/fabric", *self.opt.serve], "switch")
         self._wait_listening(self.helpers[-1], f"{self.dir}/fabric")
 
     def stop_switch(self):
@@ -269,6 +277,7 @@ class Lab:
         state = {"pid": os.getpid(), "nodes": self.opt.nodes, "accel": self.accel,
                  "fabric": self.opt.fabric, "kernel": self.opt.kernel,
                  "vms": [vm.process.pid for vm in self.vms],
+                 "places": [h.name for h in self.places],
                  "helpers": {p.what: p.pid for p in self.helpers}}
         with open(os.path.join(self.dir, "state.new"), "w", encoding="ascii") as f:
             json.dump(state, f)

@@ -148,8 +148,10 @@ class VM:
         a += [x for arg in opt.qemu for x in arg.split(" ")]
         if opt.fabric == "ohca":
             extra = "".join(f",{x}" for x in own_properties(opt.device, self.k))
-            a += ["-device", f"ohca,fabric={lab.dir}/fabric,ports={opt.ports},"
-                             f"node-desc={self.name}{extra}"]
+            place = lab.places[self.k - 1] if lab.places else None
+            identity = f"guid={place.guid}," if place else ""
+            a += ["-device", f"ohca,fabric={lab.dir}/fabric,ports={opt.ports},{identity}"
+                             f"node-desc={place.name if place else self.name}{extra}"]
         return a
 
     def start(self):

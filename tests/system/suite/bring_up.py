@@ -5,7 +5,7 @@ import re
 from .harness import DEV, Group, find, need, until
 
 # A node may stand still for seconds, with all of its QEMU: the switch keeps what is for it.
-PATIENT = "--switch=--hoq-scale=64"
+PATIENT = "--serve=--hoq-scale=64"
 PAIR = ("-n", "2", "--no-sm", PATIENT)
 BEGIN = "/tmp/opensm.begin"
 
