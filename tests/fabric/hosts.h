@@ -218,6 +218,23 @@ static inline unsigned int count_data(unsigned int i, unsigned int vl)
 	return n;
 }
 
+/* Output ports on the way from host node @from to LID @dlid, by the forwarding tables. */
+static inline unsigned int path(uint32_t from, uint16_t dlid, uint32_t *out, unsigned int max)
+{
+	uint32_t at = port_of_host(from);
+	unsigned int n = 0;
+
+	while (f->node[f->port[at].node].sw != FAB_NONE && n < max) {
+		const struct fab_node *sw = &f->node[f->port[at].node];
+		unsigned int num = fab_route(f, sw, dlid);
+
+		assert_true(num && num <= sw->nports);
+		out[n] = fab_port_of(sw, num);
+		at = f->port[out[n++]].peer;
+	}
+	return n;
+}
+
 /* Counters of port @p, up to date. */
 static inline const struct ohca_port_counters *counters(uint32_t p)
 {

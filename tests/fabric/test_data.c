@@ -14,23 +14,6 @@ static int setup_hosts(void **st)
 	return 0;
 }
 
-/* Output ports on the way from host node @from to LID @dlid, by the forwarding tables. */
-static unsigned int path(uint32_t from, uint16_t dlid, uint32_t *out, unsigned int max)
-{
-	uint32_t at = port_of_host(from);
-	unsigned int n = 0;
-
-	while (f->node[f->port[at].node].sw != FAB_NONE && n < max) {
-		const struct fab_node *sw = &f->node[f->port[at].node];
-		unsigned int num = fab_route(f, sw, dlid);
-
-		assert_true(num && num <= sw->nports);
-		out[n] = fab_port_of(sw, num);
-		at = f->port[out[n++]].peer;
-	}
-	return n;
-}
-
 /* A packet goes over all hops unchanged, and is copied once. */
 static void test_through(void **st)
 {

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Ways of packets through irregular fabrics: the ports that count a packet are those that the
+ * forwarding tables name, and all that was sent is delivered or a discard with a name.
+ */
+#include "hosts.h"
+
+#define PAIRS	1000
+
+static uint64_t seed;
+
+static uint32_t rnd(uint32_t n)
+{
+	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)(seed >> 33) % n;
+}
+
+static int setup_random(void **st)
+{
+	(void)st;
+	seed = 20;
+	begin_hosts(from_spec("random:11,16,3,2"));
+	return 0;
+}
+
+/* Node of a random host that is not @but. */
+static uint32_t any_host(uint32_t but)
+{
+	uint32_t n;
+
+	do
+		n = 1 + rnd(f->nodes - 1);
+	while (f->node[n].sw != FAB_NONE || n == but);
+	return n;
+}
+
+/* All ports' packets, sent and received. */
+static void snapshot(uint64_t *x)
+{
+	for (uint32_t p = 1; p < f->ports; p++) {
+		const struct fab_extra *e = fab_extra_of(f, p);
+
+		x[2 * p] = e ? e->ctr.xmit_pkts : 0;
+		x[2 * p + 1] = e ? e->ctr.rcv_pkts : 0;
+	}
+}
+
+/* The packet from host[i] to node @to was counted on its way, and nowhere else. */
+static void check_way(unsigned int i, uint32_t to, const uint64_t *before, const uint64_t *after)
+{
+	uint64_t *want = malloc(2 * f->ports * sizeof(*want));
+	uint32_t out[64];
+	unsigned int n = path(node_of[i], LID(to), out, 64);
+
+	assert_non_null(want);
+	assert_true(n < 64);
+	memcpy(want, before, 2 * f->ports * sizeof(*want));
+	want[2 * port_of_host(node_of[i]) + 1]++;
+	for (unsigned int k = 0; k < n; k++) {
+		want[2 * out[k]]++;
+		if (!fab_outside(f, out[k]))
+			want[2 * f->port[out[k]].peer + 1]++;
+	}
+	for (uint32_t p = 2; p < 2 * f->ports; p++)
+		assert_int_equal(after[p], want[p]);
+	free(want);
+}
+
+static void test_truth(void **st)
+{
+	uint64_t *before = calloc(2 * f->ports, sizeof(*before)), sent = 0, got = 0;
+	uint64_t *after = calloc(2 * f->ports, sizeof(*after));
+
+	(void)st;
+	assert_true(before && after);
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		uint32_t n = any_host(0);
+
+		for (unsigned int k = 0; k < i; k++)
+			while (n == node_of[k])
+				n = any_host(0);
+		place(i, n);
+	}
+	for (unsigned int k = 0; k < PAIRS; k++) {
+		const unsigned int i = rnd(HOSTS);
+		const uint32_t to = rnd(2) ? node_of[(i + 1 + rnd(HOSTS - 1)) % HOSTS] :
+					     any_host(node_of[i]);
+
+		snapshot(before);
+		assert_true(send_data(i, rnd(8), LID(to), 64 + 4 * rnd(1000), (uint8_t)k));
+		sent++;
+		pump(NULL);
+		snapshot(after);
+		check_way(i, to, before, after);
+		for (unsigned int h = 0; h < HOSTS; h++)
+			for (unsigned int vl = 0; vl < 8; vl++)
+				got += count_data(h, vl);
+	}
+	assert_int_equal(got, d->delivered);
+	assert_int_equal(got + d->drop[FAB_DROP_PHANTOM], sent);
+	assert_true(got > PAIRS / 4);
+	free(before);
+	free(after);
+}
+
+/*
+ * Bursts from all to all, read at random: what a host gets from another on a lane is in order, and
+ * at the end everything that was sent has arrived; wires_are_conserved() follows.
+ */
+static void test_bursts(void **st)
+{
+	uint16_t next[HOSTS][HOSTS][8] = { 0 }, seen[HOSTS][HOSTS][8] = { 0 };
+	uint64_t sent = 0, got = 0;
+	uint8_t pkt[OHCA_LINK_MAX_FRAME];
+
+	(void)st;
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		uint32_t n = any_host(0);
+
+		for (unsigned int k = 0; k < i; k++)
+			while (n == node_of[k])
+				n = any_host(0);
+		place(i, n);
+	}
+	for (unsigned int round = 0; round < 600; round++) {
+		for (unsigned int k = 0; round < 500 && k < 200; k++) {
+			const unsigned int i = rnd(HOSTS), to = (i + 1 + rnd(HOSTS - 1)) % HOSTS;
+			const unsigned int vl = rnd(8);
+			uint8_t *p = ib_build_lrh(pkt, (uint8_t)vl, (uint8_t)vl,
+						  IB_LNH_IBA_LOCAL, host[to].lid, 1028,
+						  host[i].lid);
+
+			p = ib_build_bth(p, IB_OP_UC_SEND_ONLY, 0, 0, IB_DEFAULT_PKEY, 7, false,
+					 next[i][to][vl]);
+			memset(p, (int)i, 4112 - (size_t)(p - pkt));
+			if (!ep_send_raw(&host[i], vl, pkt, 4112))
+				continue;
+			next[i][to][vl]++;
+			sent++;
+		}
+		pump_once();
+		for (unsigned int k = 0; k < (round < 500 ? 100u : 10000u); k++) {
+			const unsigned int h = rnd(HOSTS), vl = rnd(8);
+			unsigned int from;
+
+			if (!ep_recv(&host[h], vl, pkt, sizeof(pkt)))
+				continue;
+			for (from = 0; host[from].lid != ib_get_be16(pkt + 6); from++)
+				assert_true(from < HOSTS - 1);
+			assert_int_equal(ib_get_be32(pkt + IB_LRH_LEN + 8) & 0xffffff,
+					 seen[from][h][vl]);
+			assert_int_equal(pkt[4111 - 4], from);
+			seen[from][h][vl]++;
+			got++;
+		}
+	}
+	assert_int_equal(got, sent);
+	assert_int_equal(d->delivered, sent);
+	assert_true(d->copies > 100);
+	for (unsigned int i = 1; i < FAB_DROPS; i++)
+		assert_int_equal(d->drop[i], 0);
+	assert_int_equal(d->blocked, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_truth, setup_random, teardown_hosts),
+		cmocka_unit_test_setup_teardown(test_bursts, setup_random, teardown_hosts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
