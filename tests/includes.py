@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "link": (),
     "engine": (),
     "switch": ("link", "ib"),
-    "fabric": ("ib",),
+    "fabric": ("ib", "link"),
     "qemu": ("engine", "link"),
     **{folder: ("ib", "engine", *ENGINE[:i]) for i, folder in enumerate(ENGINE)},
 }

@@ -30,7 +30,7 @@
 
 #define FAB_DATA_LANES		15u
 #define FAB_LANE_BLOCKS		2048u	/* of 64 bytes: input buffer of a lane at a local wire */
-#define FAB_MAX_HOPS		255u	/* a packet that has been at so many switches is in a circle */
+#define FAB_MAX_HOPS		255u	/* after so many switches a packet is in a circle */
 #define FAB_BURST		64u	/* packets that a lane or an output moves in a round */
 #define FAB_REPLIES		64u	/* MADs of agents that wait for credit */
 #define FAB_LOOK_NS		10000000u	/* between looks at what waits for credit */

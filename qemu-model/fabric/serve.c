@@ -136,15 +136,15 @@ static bool move(struct loop *l)
 	for (unsigned int i = 0; i < LOOK_ROUNDS; i++) {
 		if (fab_data_round(l->data)) {
 			idle_since = 0;
-		} else if (!l->spin_us) {
-			return true;
-		} else if (!idle_since) {
-			idle_since = now_ns();
-		} else if (now_ns() - idle_since >= l->spin_us * 1000ull) {
-			return true;
-		} else {
-			i = 0;
+			continue;
 		}
+		if (!l->spin_us)
+			return true;
+		if (!idle_since)
+			idle_since = now_ns();
+		if (now_ns() - idle_since >= l->spin_us * 1000ull)
+			return true;
+		i = 0;
 	}
 	return false;
 }

@@ -127,7 +127,7 @@ static inline void place(unsigned int i, uint32_t node)
 	pump(NULL);
 }
 
-/* A subnet that is up, and a socket to connect to. The manager is a host that stays in the graph. */
+/* A subnet that is up, and a socket to connect to. The manager is at a host of the graph. */
 static inline void begin_hosts(struct fab *fabric)
 {
 	const struct fab_data_cfg cfg = {

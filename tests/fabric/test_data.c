@@ -29,10 +29,8 @@ static void test_through(void **st)
 	pump(NULL);
 	expect_data(1, 2, MTU_PKT, 0x5a);
 	assert_int_equal(count_data(1, 2), 0);
-	for (unsigned int i = 0; i < n; i++) {
-		assert_int_equal(counters(out[i])->xmit_pkts, i + 1 < n ? 1 : counters(out[i])->xmit_pkts);
+	for (unsigned int i = 0; i < n; i++)
 		assert_int_equal(counters(out[i])->xmit_data_sl[2], MTU_PKT / 4);
-	}
 	assert_int_equal(d->copies, 0);
 	assert_int_equal(d->hops, n - 1);
 	assert_int_equal(d->delivered, 1);

@@ -18,6 +18,8 @@ from .channel import SIZE, Channel, GuestGone, Timeout
 from .lab import (Lab, LabError, command_argv, connect_console, environment, labs, node_dir, say,
                   sweep)
 
+MAX_NODES = 64  # as ohca-hub has
+
 
 class Stopped(BaseException):
     """A signal asked us to end."""
@@ -258,7 +260,7 @@ def cmd_down(opt):
 
 def lab_options(p):
     """The options that describe a lab, for run and up."""
-    p.add_argument("-n", "--nodes", type=int, default=2, metavar="N", help="1 to 8 nodes (2)")
+    p.add_argument("-n", "--nodes", type=int, default=2, metavar="N", help="1 to 64 nodes (2)")
     p.add_argument("--kernel", choices=("stock", "debug"), default="stock",
                    help="debug: with KASAN, lockdep, ...; 'make debug-layer' builds it (stock)")
     p.add_argument("--accel", choices=("kvm", "tcg"),
@@ -329,6 +331,11 @@ def parser():
     return p
 
 
+def total_memory():
+    """MiB of the host."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
 def complete(opt):
     """Fills in what follows from the options of run and up."""
     opt.no_sm = opt.no_sm or opt.no_driver
@@ -344,10 +351,14 @@ def main():
     if getattr(opt, "command", None) and opt.command[0] == "--":
         opt.command = opt.command[1:]
     if opt.what in ("run", "up"):
-        if not 1 <= opt.nodes <= 8:
-            say("-n: 1 to 8 nodes")
+        if not 1 <= opt.nodes <= MAX_NODES:
+            say(f"-n: 1 to {MAX_NODES} nodes")
             return 2
         complete(opt)
+        if opt.nodes * opt.memory > total_memory():
+            say(f"{opt.nodes} nodes of {opt.memory} MiB do not fit into the {total_memory()} MiB "
+                "of this machine: take --memory M or fewer nodes")
+            return 2
     if opt.what != "status" and "/" in (getattr(opt, "name", None) or "x"):
         say("--name: no slash, please")
         return 2
