@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ib/crc.h"
+
 #define SMALL	320u	/* bytes of a small packet: headers, or a MAD */
 
 /**
@@ -59,6 +61,16 @@ static void put(struct fab_data *d, struct fab_buffer *b)
 	d->spare[b->big] = b;
 }
 
+/* The ICRC is of what was sent, the byte before it is not. */
+static void damage(uint8_t *b, uint32_t len)
+{
+	uint32_t icrc = 0;
+
+	ib_icrc(b, len - IB_ICRC_LEN, &icrc);
+	ib_icrc_put(b + len - IB_ICRC_LEN, icrc);
+	b[len - IB_ICRC_LEN - 1] ^= 1;
+}
+
 void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl)
 {
 	memcpy(b, f->lrh, IB_LRH_LEN);
@@ -66,6 +78,8 @@ void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl)
 	memcpy(b + IB_LRH_LEN, f->data + IB_LRH_LEN, f->len - IB_LRH_LEN);
 	if (fab_unlikely(f->patch))
 		memcpy(b + f->patch, f->pkey, 2);
+	if (fab_unlikely(f->corrupt))
+		damage(b, f->len);
 }
 
 bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
@@ -77,7 +91,7 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	if (!b)
 		return false;
 	b->len = f->len;
-	b->flags = f->flags & OHCA_FRAME_ICRC;
+	b->flags = fab_icrc_flag(f);
 	b->hops = f->hops;
 	fab_copy(b->data, f, vl);
 	if (!l->first || front) {
@@ -92,7 +106,9 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	}
 	if (front) {
 		l->f.data = b->data;
+		l->f.flags = b->flags;
 		l->f.patch = 0;
+		l->f.corrupt = false;
 	}
 	l->used += blocks(f->len);
 	in->buffered |= (uint16_t)(1u << vl);

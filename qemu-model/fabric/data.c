@@ -69,7 +69,11 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 {
 	const struct fab_port *p = &d->f->port[dp->p];
 	const unsigned int keys = dp->is_switch ? FAB_SW_PKEYS : FAB_CA_PKEYS;
+	const struct fab_extra *x = fab_extra_of(d->f, dp->p), *far;
 
+	far = p->peer != FAB_NO_PORT ? fab_extra_of(d->f, p->peer) : NULL;
+	dp->fault = x ? x->fault : NULL;
+	dp->rx_fault = dp->link && far ? far->fault : NULL;
 	dp->up = p->pi.state != IB_PS_DOWN && (!fab_outside(d->f, dp->p) || dp->link);
 	dp->receives = p->pi.state == IB_PS_ARMED || p->pi.state == IB_PS_ACTIVE;
 	dp->active = p->pi.state == IB_PS_ACTIVE;
@@ -180,7 +184,8 @@ static void wire_train(void *ctx, uint32_t port, bool enable)
 {
 	struct fab_data *d = ctx;
 	struct fab_dport *dp = d->by_port[port];
-	struct ohca_link_phy phy = phy_of(&d->f->port[port].pi, enable);
+	struct ohca_link_phy phy = phy_of(&d->f->port[port].pi,
+					  enable && fab_may_train(d->f, port));
 
 	if (!dp || !dp->link)
 		return;
@@ -299,6 +304,8 @@ static bool take_out(struct fab_data *d, uint32_t p)
 	ib_port_link_down(&d->f->port[host].pi, IB_PHYS_POLLING);
 	a->outside = true;
 	b->outside = true;
+	d->f->node[d->f->port[host].node].off = false;
+	d->m->epoch++;
 	return true;
 }
 
@@ -320,7 +327,8 @@ bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l)
 	d->linked[d->links++] = dp;
 	fab_data_log(d, "'%.64s' port %u: '%.64s' attached, port GUID 0x%016" PRIx64,
 		     d->f->desc[d->f->port[p].node].text, dp->num, peer->desc, peer->port_guid);
-	phy = phy_of(pi, pi->phys_state != IB_PHYS_DISABLED);
+	d->m->epoch++;
+	phy = phy_of(pi, pi->phys_state != IB_PHYS_DISABLED && fab_may_train(d->f, p));
 	ohca_link_train(l, &phy);
 	return true;
 }

@@ -25,8 +25,8 @@
 #include <stdarg.h>
 
 #include "ib/packet.h"
+#include "fault.h"
 #include "link/link.h"
-#include "mgmt.h"
 
 #define FAB_DATA_LANES		15u
 #define FAB_LANE_BLOCKS		2048u	/* of 64 bytes: input buffer of a lane at a local wire */
@@ -42,6 +42,7 @@
 enum fab_drop {
 	FAB_DROP_NONE,
 	FAB_DROP_DAMAGED,	/* EBP or a wrong VCRC */
+	FAB_DROP_LOSS,		/* a wire's fault, see fault.h */
 	FAB_DROP_MALFORMED,
 	FAB_DROP_NOT_ARMED,	/* it came in at a port that is neither Armed nor Active */
 	FAB_DROP_FILTER,	/* P_Key enforcement or raw filter */
@@ -67,6 +68,7 @@ enum fab_drop {
  * @vl: its lane
  * @patch: offset of a checked BTH.P_Key, 0 if none was
  * @hops: switches it has been at
+ * @corrupt: a bit of it is another one as soon as it is copied
  * @lrh: copy of the LRH
  * @pkey: copy of the P_Key, in wire order
  */
@@ -78,6 +80,7 @@ struct fab_frame {
 	uint8_t vl;
 	uint8_t patch;
 	uint8_t hops;
+	bool corrupt;
 	uint8_t lrh[IB_LRH_LEN];
 	uint8_t pkey[2];
 };
@@ -136,6 +139,8 @@ struct fab_lane {
  * @is_switch: of a switch; any other node has no lanes, and takes what arrives
  * @link: the wire leads out of the process; NULL: local
  * @peer: other end of a local wire, or NULL
+ * @fault: of packets that leave, or NULL
+ * @rx_fault: of packets that come by the link, or NULL
  * @up, @active, @receives, @nvls, @max_len, @arb_vls, @num_pkeys, @pkeys, @arb_index: of the
  *	graph, as of fab_data.epoch
  * @pending: lanes with packets, as of this round
@@ -160,6 +165,7 @@ struct fab_dport {
 	bool is_switch;
 	struct ohca_link *link;
 	struct fab_dport *peer;
+	struct fab_fault *fault, *rx_fault;
 	bool up, active, receives;
 	uint8_t nvls;
 	uint32_t max_len;
@@ -419,6 +425,12 @@ void fab_buffers_free(struct fab_data *d, struct fab_dport *dp);
 
 /** fab_copy() - write @f with lane @vl to @b */
 void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl);
+
+/** fab_icrc_flag() - OHCA_FRAME_ICRC if fab_copy() of @f has an ICRC, right or wrong */
+static inline uint16_t fab_icrc_flag(const struct fab_frame *f)
+{
+	return f->corrupt ? OHCA_FRAME_ICRC : f->flags & OHCA_FRAME_ICRC;
+}
 
 /** fab_vl15_rx() - a VL15 packet came in by the link of @in; @data is copied, then checked */
 void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, size_t len);

@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include "ib/crc.h"
+
 static struct fab_lane *lane_of(struct fab_data *d, uint32_t id)
 {
 	return &d->all[id / FAB_DATA_LANES]->lane[id % FAB_DATA_LANES];
@@ -41,18 +43,48 @@ static void count_xmit(struct fab_data *d, struct fab_dport *out, unsigned int v
 /* ---- hops ---------------------------------------------------------------------- */
 
 static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
-		   const struct fab_frame *f);
+		   const struct fab_frame *f, bool corrupt);
 
+/* The wire of @out has a fault. Return: whether it loses @f, which has left. */
+static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
+		  const struct fab_frame *f)
+{
+	if (fab_likely(!out->fault) || !fab_fault_hits(out->fault, out->fault->loss))
+		return false;
+	out->fault->lost++;
+	fab_dropped(d, FAB_DROP_LOSS);
+	count_xmit(d, out, vl, f);
+	return true;
+}
+
+/* The same for damage that VCRCs do not see. */
+static bool corrupts(struct fab_dport *out)
+{
+	if (fab_likely(!out->fault) || !fab_fault_hits(out->fault, out->fault->corrupt))
+		return false;
+	out->fault->corrupted++;
+	return true;
+}
+
+/* Return: false: there is no credit. */
 static bool send_by_link(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 			 const struct fab_frame *f)
 {
 	uint8_t *b = ohca_link_tx_begin(out->link, vl, f->len);
+	struct fab_frame at = *f;
 
 	if (!b)
 		return false;
-	fab_copy(b, f, vl);
+	at.corrupt |= corrupts(out);
+	fab_copy(b, &at, vl);
 	/* the VL may have changed: the VCRC is not there any more */
-	ohca_link_tx_commit(out->link, vl, f->len, f->flags & OHCA_FRAME_ICRC);
+	if (loses(d, out, vl, f)) {
+		ohca_link_tx_commit_vcrc(out->link, vl, f->len, OHCA_FRAME_VCRC,
+					 (uint16_t)~ib_vcrc(b, f->len));
+		return true;
+	}
+	ohca_link_tx_commit(out->link, vl, f->len, fab_icrc_flag(&at));
+	count_xmit(d, out, vl, f);
 	d->delivered++;
 	return true;
 }
@@ -61,17 +93,17 @@ static bool send_by_link(struct fab_data *d, struct fab_dport *out, unsigned int
 static bool send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		 const struct fab_frame *f)
 {
-	if (out->link) {
-		if (!send_by_link(d, out, vl, f))
-			return false;
-		count_xmit(d, out, vl, f);
-		return true;
-	}
+	if (out->link)
+		return send_by_link(d, out, vl, f);
 	if (!out->peer || !fab_fits(out->peer, vl, f->len))
 		return false;
+	if (loses(d, out, vl, f)) {
+		fab_count_damage(out->peer->ctr);
+		return true;
+	}
 	count_xmit(d, out, vl, f);
 	d->hops++;
-	arrive(d, out->peer, vl, f);
+	arrive(d, out->peer, vl, f, corrupts(out));
 	return true;
 }
 
@@ -127,9 +159,9 @@ static bool pass(struct fab_data *d, struct fab_dport *in, struct fab_lane *l)
 	}
 }
 
-/* @f is at the other end of a local wire now, in whose buffer it fits. */
+/* @f is at the other end of a local wire now, in whose buffer it fits; @corrupt: damaged there */
 static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
-		   const struct fab_frame *f)
+		   const struct fab_frame *f, bool corrupt)
 {
 	struct fab_lane *l = &in->lane[vl];
 	struct fab_frame at = *f;
@@ -138,6 +170,7 @@ static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	at.lrh[0] = (uint8_t)(vl << 4);
 	at.hops++;
 	at.flags &= OHCA_FRAME_ICRC;
+	at.corrupt |= corrupt;
 	count_rcv(in, &at);
 	if (l->first || l->passing) {
 		if (!fab_store(d, in, vl, &at, false))
@@ -261,6 +294,7 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 	l->f.vl = (uint8_t)vl;
 	l->f.patch = 0;
 	l->f.hops = 0;
+	l->f.corrupt = false;
 	memcpy(l->f.lrh, lf.data, IB_LRH_LEN);
 	return true;
 }

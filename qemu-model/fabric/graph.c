@@ -49,8 +49,10 @@ void fab_free(struct fab *f)
 		free_switch(&f->sw[i]);
 	for (uint32_t i = 0; i < f->nodes; i++)
 		free(f->node[i].pma);
-	for (uint32_t i = 1; i < f->extras; i++)
+	for (uint32_t i = 1; i < f->extras; i++) {
+		free(f->extra[i]->fault);
 		free(f->extra[i]);
+	}
 	free(f->extra);
 	free(f->node);
 	free(f->desc);
@@ -182,6 +184,14 @@ static bool get_defaults(struct fab *f, struct defaults *d)
 	       d->vlarb != FAB_NONE;
 }
 
+static void put_defaults(struct fab *f, const struct defaults *d)
+{
+	fab_pool_put(&f->ca_pkeys, d->ca_pkeys);
+	fab_pool_put(&f->sw_pkeys, d->sw_pkeys);
+	fab_pool_put(&f->sl2vl, d->sl2vl);
+	fab_pool_put(&f->vlarb, d->vlarb);
+}
+
 static void init_port(struct fab *f, struct fab_port *p, unsigned int num,
 		      const struct ib_port_profile *node_prof, const struct defaults *d)
 {
@@ -241,12 +251,20 @@ static bool negotiate(struct fab_port *p, const struct fab_port *q)
 				  q->pi.speed_ext_enabled, q->pi.mtu_cap, q->pi.vl_cap);
 }
 
+bool fab_may_train(const struct fab *f, uint32_t p)
+{
+	const struct fab_port *a = &f->port[p];
+	const struct fab_extra *x = fab_extra_of(f, p);
+
+	return a->peer != FAB_NO_PORT && !(x && x->unplugged) && !f->node[a->node].off &&
+	       !f->node[f->port[a->peer].node].off;
+}
+
 bool fab_link_up(struct fab *f, uint32_t p)
 {
 	struct fab_port *a = &f->port[p], *b = &f->port[a->peer];
 
-	if (a->peer == FAB_NO_PORT || fab_outside(f, p) || f->node[a->node].off ||
-	    f->node[b->node].off || a->pi.phys_state == IB_PHYS_DISABLED ||
+	if (fab_outside(f, p) || !fab_may_train(f, p) || a->pi.phys_state == IB_PHYS_DISABLED ||
 	    b->pi.phys_state == IB_PHYS_DISABLED || !negotiate(a, b) || !negotiate(b, a))
 		return false;
 	ib_port_link_up(&a->pi);
@@ -312,6 +330,47 @@ bool fab_seal(struct fab *f)
 	for (uint32_t i = 1; i < f->ports; i++)
 		if (f->port[i].peer > i)
 			fab_link_up(f, i);
+	return true;
+}
+
+static void reset_switch(struct fab *f, const struct fab_node *n)
+{
+	struct fab_switch *sw = &f->sw[n->sw];
+	const unsigned int dim = n->nports + 1u;
+
+	for (unsigned int i = 0; sw->sl2vl && i < dim * dim; i++)
+		fab_pool_put(&f->sl2vl, sw->sl2vl[i]);
+	free_switch(sw);
+	init_switch(sw, n->nports, n->base_port0);
+}
+
+bool fab_reset_node(struct fab *f, uint32_t node)
+{
+	const struct fab_node *n = &f->node[node];
+	struct defaults d;
+
+	if (!get_defaults(f, &d))
+		return false;
+	for (unsigned int i = fab_first_num(n); i <= n->nports; i++) {
+		struct fab_port *p = &f->port[fab_port_of(n, i)];
+		struct fab_extra *x = fab_extra_of(f, fab_port_of(n, i));
+
+		fab_pool_put(n->sw != FAB_NONE ? &f->sw_pkeys : &f->ca_pkeys, p->pkeys);
+		fab_pool_put(&f->sl2vl, p->sl2vl);
+		fab_pool_put(&f->vlarb, p->vlarb);
+		p->pi.lid = 0;
+		p->pi.lmc = 0;
+		if (!x)
+			continue;
+		ib_trap_clear(&x->end.traps);
+		x->end.lease_ns = UINT64_MAX;
+		memset(x->guid, 0, sizeof(x->guid));
+		x->guid[0] = p->guid;
+	}
+	init_node(f, n, &d);
+	if (n->sw != FAB_NONE)
+		reset_switch(f, n);
+	put_defaults(f, &d);
 	return true;
 }
 

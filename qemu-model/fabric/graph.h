@@ -65,6 +65,8 @@ struct fab_node {
 	bool off;
 };
 
+struct fab_fault;
+
 #define FAB_TRAPS	3u	/* of a port that may wait: for 128 or 144, 256, and one more */
 
 /**
@@ -73,6 +75,8 @@ struct fab_node {
  * @port: whose it is
  * @waiting: it is in the list fab_mgmt.waiting
  * @outside: its wire leads out of the process, or it is that of the host whose place is there
+ * @unplugged: its cable is pulled, see fault.h
+ * @fault: what its wire does to packets that leave, or NULL
  * @next: in that list
  * @end: of a port with a LID; its traps are in @trap
  * @guid: GUIDInfo, the first the PortGUID
@@ -83,6 +87,8 @@ struct fab_extra {
 	uint32_t port;
 	bool waiting;
 	bool outside;
+	bool unplugged;
+	struct fab_fault *fault;
 	struct fab_extra *next;
 	struct ib_sma_end end;
 	struct ib_trap trap[FAB_TRAPS];
@@ -235,6 +241,12 @@ static inline bool fab_outside(const struct fab *f, uint32_t p)
 
 /** fab_switch_off() - all links of node @node go down and stay so */
 void fab_switch_off(struct fab *f, uint32_t node);
+
+/** fab_reset_node() - forget what managers wrote to @node, which is off. Return: no memory: false. */
+bool fab_reset_node(struct fab *f, uint32_t node);
+
+/** fab_may_train() - the cable at port @p is plugged, and the nodes at both ends are on */
+bool fab_may_train(const struct fab *f, uint32_t p);
 
 /** fab_link_up() - train the link of port @p and its peer. Return: false: it stays down. */
 bool fab_link_up(struct fab *f, uint32_t p);

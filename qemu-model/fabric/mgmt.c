@@ -3,7 +3,7 @@
  * The way of a MAD from port to port (IBTA volume 1, 14.2.2), and what the node does with it at
  * whose port it arrives.
  */
-#include "mgmt.h"
+#include "fault.h"
 
 #include <string.h>
 
@@ -70,6 +70,7 @@ static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 {
 	struct fab_port *a = &m->f->port[p], *b = &m->f->port[a->peer];
 	const bool is_smp = ib_mad_is_smp(&mad->mad.hdr);
+	struct fab_extra *x;
 
 	/* SMPs pass as soon as the link is trained, data once it is Active. */
 	if (a->peer == FAB_NO_PORT || a->pi.state < (is_smp ? IB_PS_INIT : IB_PS_ACTIVE)) {
@@ -77,6 +78,14 @@ static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 		return FAB_NO_PORT;
 	}
 	a->xmit_mads++;
+	x = fab_extra_of(m->f, p);
+	if (x && x->fault && fab_fault_hits(x->fault, x->fault->loss)) {
+		x->fault->lost++;
+		x = fab_extra(m->f, a->peer);
+		if (x)
+			fab_count_damage(&x->ctr);
+		return FAB_NO_PORT;
+	}
 	b->rcv_mads++;
 	m->stats.hops++;
 	if (!is_smp) {
@@ -183,6 +192,8 @@ static int smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct f
 	enum ib_sma_verdict v;
 	uint8_t by;
 
+	if (fab_fault_drops(m, node, &mad->smp))
+		return (int)lose(m);
 	v = ib_sma_process(fab_agent_begin(m, node, mad->smp.hdr.method == IB_METHOD_SET), &in,
 			   &mad->smp, &by);
 	m->epoch += m->is_set;

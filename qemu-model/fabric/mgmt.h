@@ -67,6 +67,21 @@ struct fab_wires {
 	void (*count)(void *ctx, uint32_t port);
 };
 
+#define FAB_SMP_FAULTS	16u
+
+/**
+ * struct fab_smp_fault - every @nth SMP for @node with attribute @attr is lost, see fault.h
+ * @nth: 0: not in use
+ * @seen, @dropped: how many came, and were lost
+ */
+struct fab_smp_fault {
+	uint32_t node;
+	uint32_t nth;
+	uint32_t seen;
+	uint32_t dropped;
+	uint16_t attr;
+};
+
 /**
  * struct fab_mgmt - management of a fabric, and what lies where while one MAD is looked at
  * @deliver: a manager at port @port of a channel adapter is to have @mad. Return: false: there
@@ -89,6 +104,7 @@ struct fab_mgmt {
 	struct fab_extra *waiting;
 	struct fab_pma *sampling;
 	struct fab_mgmt_stats stats;
+	struct fab_smp_fault smp_fault[FAB_SMP_FAULTS];
 
 	/* of the MAD at hand; private to agent.c */
 	uint32_t node;

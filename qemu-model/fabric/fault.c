@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Faults of a fabric; see fault.h. */
+#include "fault.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The fault of packets that leave by port @p, made if there is none. */
+static bool set_wire(struct fab *f, uint32_t p, uint32_t loss, uint32_t corrupt, uint64_t seed)
+{
+	struct fab_extra *x = fab_extra(f, p);
+
+	if (!x)
+		return false;
+	if (!x->fault)
+		x->fault = calloc(1, sizeof(*x->fault));
+	if (!x->fault)
+		return false;
+	x->fault->loss = loss;
+	x->fault->corrupt = corrupt;
+	x->fault->rng = seed;
+	return true;
+}
+
+bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corrupt,
+		    uint64_t seed)
+{
+	const uint32_t peer = m->f->port[p].peer;
+
+	m->epoch++;
+	return peer != FAB_NO_PORT && set_wire(m->f, p, loss, corrupt, seed | 1) &&
+	       set_wire(m->f, peer, loss, corrupt, (seed * 0x9e3779b97f4a7c15ull) | 1);
+}
+
+/* A link that is up goes down by itself, at both ends. */
+static void down(struct fab_mgmt *m, uint32_t p)
+{
+	const uint32_t peer = m->f->port[p].peer;
+
+	if (!fab_outside(m->f, p)) {
+		fab_wire_down(m, p);
+		fab_wire_down(m, peer);
+	} else if (m->wires) {
+		m->wires->train(m->wires_ctx, p, false);
+		m->wires->train(m->wires_ctx, peer, false);
+		fab_wire_down(m, p);
+	}
+}
+
+/* A link that nothing is in the way of comes up. */
+static void up(struct fab_mgmt *m, uint32_t p)
+{
+	const uint32_t peer = m->f->port[p].peer;
+
+	if (fab_outside(m->f, p)) {
+		if (!m->wires || !fab_may_train(m->f, p))
+			return;
+		m->wires->train(m->wires_ctx, p, true);
+		m->wires->train(m->wires_ctx, peer, true);
+	} else if (fab_link_up(m->f, p)) {
+		fab_wire_up(m, p);
+		fab_wire_up(m, peer);
+	}
+}
+
+bool fab_fault_link(struct fab_mgmt *m, uint32_t p, bool plugged, uint64_t now_ns)
+{
+	const uint32_t peer = m->f->port[p].peer;
+	struct fab_extra *a, *b;
+
+	if (peer == FAB_NO_PORT)
+		return false;
+	a = fab_extra(m->f, p);
+	b = fab_extra(m->f, peer);
+	if (!a || !b)
+		return false;
+	m->now_ns = now_ns;
+	if (a->unplugged == !plugged)
+		return true;
+	a->unplugged = !plugged;
+	b->unplugged = !plugged;
+	if (plugged)
+		up(m, p);
+	else
+		down(m, p);
+	return true;
+}
+
+bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns)
+{
+	struct fab_node *n = &m->f->node[node];
+
+	m->now_ns = now_ns;
+	if (n->off == !on)
+		return true;
+	if (on && !fab_reset_node(m->f, node))
+		return false;
+	n->off = !on;
+	m->epoch++;
+	for (unsigned int i = 1; i <= n->nports; i++) {
+		const uint32_t p = fab_port_of(n, i);
+
+		if (m->f->port[p].peer == FAB_NO_PORT)
+			continue;
+		if (on)
+			up(m, p);
+		else
+			down(m, p);
+	}
+	return true;
+}
+
+/* ---- SMPs ---------------------------------------------------------------------- */
+
+bool fab_fault_smp(struct fab_mgmt *m, uint32_t node, uint16_t attr, uint32_t nth)
+{
+	struct fab_smp_fault *x, *spare = NULL;
+
+	for (unsigned int i = 0; i < FAB_SMP_FAULTS; i++) {
+		x = &m->smp_fault[i];
+		if (x->nth && x->node == node && x->attr == attr) {
+			x->nth = nth;
+			x->seen = 0;
+			return true;
+		}
+		if (!x->nth && !spare)
+			spare = x;
+	}
+	if (!nth)
+		return true;
+	if (!spare)
+		return false;
+	*spare = (struct fab_smp_fault){ .node = node, .attr = attr, .nth = nth };
+	return true;
+}
+
+bool fab_fault_drops(struct fab_mgmt *m, uint32_t node, const struct ib_smp *s)
+{
+	for (unsigned int i = 0; i < FAB_SMP_FAULTS; i++) {
+		struct fab_smp_fault *x = &m->smp_fault[i];
+
+		if (!x->nth || x->node != node || x->attr != ib_be16(s->hdr.attr_id) ||
+		    (s->hdr.method & IB_METHOD_RESP) || ++x->seen % x->nth)
+			continue;
+		x->dropped++;
+		return true;
+	}
+	return false;
+}
+
+/* ---- counters ------------------------------------------------------------------ */
+
+#define COUNTER(name, member)	{ name, offsetof(struct ohca_port_counters, member) }
+
+static const struct {
+	const char *name;
+	size_t offset;
+} counter[] = {
+	COUNTER("SymbolErrorCounter", symbol_error),
+	COUNTER("LinkErrorRecoveryCounter", link_error_recovery),
+	COUNTER("LinkDownedCounter", link_downed),
+	COUNTER("PortRcvErrors", rcv_errors),
+	COUNTER("PortRcvRemotePhysicalErrors", rcv_remote_phys_errors),
+	COUNTER("PortRcvSwitchRelayErrors", rcv_switch_relay_errors),
+	COUNTER("PortXmitDiscards", xmit_discards),
+	COUNTER("PortXmitConstraintErrors", xmit_constraint_errors),
+	COUNTER("PortRcvConstraintErrors", rcv_constraint_errors),
+	COUNTER("LocalLinkIntegrityErrors", local_link_integrity_errors),
+	COUNTER("ExcessiveBufferOverrunErrors", excessive_buffer_overruns),
+	COUNTER("VL15Dropped", vl15_dropped),
+	COUNTER("PortXmitWait", xmit_wait),
+	COUNTER("QP1Dropped", qp1_dropped),
+	COUNTER("PortXmitData", xmit_data),
+	COUNTER("PortRcvData", rcv_data),
+	COUNTER("PortXmitPkts", xmit_pkts),
+	COUNTER("PortRcvPkts", rcv_pkts),
+};
+
+bool fab_fault_preset(struct fab *f, uint32_t p, const char *name, uint64_t v)
+{
+	struct fab_extra *x = fab_extra(f, p);
+
+	for (size_t i = 0; x && i < sizeof(counter) / sizeof(*counter); i++) {
+		if (strcmp(counter[i].name, name))
+			continue;
+		memcpy((char *)&x->ctr + counter[i].offset, &v, sizeof(v));
+		return true;
+	}
+	return false;
+}

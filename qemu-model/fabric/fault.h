@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Faults of a fabric, on purpose: cables that are pulled, nodes that are switched off, wires that
+ * lose or damage packets, agents that do not get their SMPs, counters that are preset. Each has a
+ * count of what it did, so that what is sent, received and lost adds up. Owner thread only.
+ */
+#ifndef OHCA_FABRIC_FAULT_H
+#define OHCA_FABRIC_FAULT_H
+
+#include "mgmt.h"
+
+/**
+ * struct fab_fault - what happens to packets that leave by a port
+ * @loss: of 2^32 packets so many do not arrive; the other end counts an error
+ * @corrupt: of 2^32 data packets so many have another bit, and an ICRC that says so
+ * @rng: state of the generator that chooses them
+ * @lost, @corrupted: so many were
+ */
+struct fab_fault {
+	uint32_t loss;
+	uint32_t corrupt;
+	uint64_t rng;
+	uint64_t lost;
+	uint64_t corrupted;
+};
+
+/** fab_fault_hits() - whether what happens to @rate of 2^32 happens now */
+static inline bool fab_fault_hits(struct fab_fault *x, uint32_t rate)
+{
+	x->rng ^= x->rng << 13;
+	x->rng ^= x->rng >> 7;
+	x->rng ^= x->rng << 17;
+	return (uint32_t)(x->rng >> 32) < rate;
+}
+
+/** fab_count_damage() - a packet was lost on its way to the port with counters @c */
+static inline void fab_count_damage(struct ohca_port_counters *c)
+{
+	c->symbol_error++;
+	c->rcv_errors++;
+	c->rcv_local_phys_errors++;
+}
+
+/**
+ * fab_fault_wire() - both ends of the cable at port @p lose and damage packets from now on
+ * @loss, @corrupt: of 2^32 packets; 0: none
+ * @seed: other than 0; the same seed, the same packets
+ *
+ * Return: false: @p has no cable, or out of memory.
+ */
+bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corrupt,
+		    uint64_t seed);
+
+/**
+ * fab_fault_link() - pull or plug the cable at port @p; links come up by themselves
+ * Return: false: @p has no cable, or out of memory.
+ */
+bool fab_fault_link(struct fab_mgmt *m, uint32_t p, bool plugged, uint64_t now_ns);
+
+/**
+ * fab_fault_node() - switch a node off, or on again with all that a subnet manager wrote forgotten
+ *
+ * The node of a virtual machine loses its link as well, but the machine runs on.
+ *
+ * Return: false: out of memory.
+ */
+bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns);
+
+/**
+ * fab_fault_smp() - every @nth SMP for @node with attribute @attr is lost from now on; 0: none
+ * Return: false: there are FAB_SMP_FAULTS already.
+ */
+bool fab_fault_smp(struct fab_mgmt *m, uint32_t node, uint16_t attr, uint32_t nth);
+
+/** fab_fault_drops() - whether the SMP @s that has come to @node is lost. Counts it. */
+bool fab_fault_drops(struct fab_mgmt *m, uint32_t node, const struct ib_smp *s);
+
+/** fab_fault_preset() - counter @name of port @p is @v. Return: false: no such counter, no memory. */
+bool fab_fault_preset(struct fab *f, uint32_t p, const char *name, uint64_t v);
+
+#endif

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Faults on purpose: each does what it says, counts it, and harms nothing else. */
+#include "hosts.h"
+
+#include "ib/crc.h"
+
+static int setup_hosts(void **st)
+{
+	(void)st;
+	begin_hosts(from_spec("fat-tree:4"));
+	place(0, 1);
+	place(1, 7);
+	return 0;
+}
+
+/* The first wire between switches from host[0] to host[1]. */
+static uint32_t inner(void)
+{
+	uint32_t out[8];
+
+	assert_true(path(1, LID(7), out, 8) >= 3);
+	return out[0];
+}
+
+/* Sends @n packets. Return: how many arrived. */
+static unsigned int send_many(unsigned int n)
+{
+	unsigned int got = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		assert_true(send_data(0, 0, LID(7), 64, (uint8_t)i));
+		pump_once();
+		got += count_data(1, 0);
+	}
+	pump(NULL);
+	return got + count_data(1, 0);
+}
+
+/* A wire that loses one of 16: what is missing is what it says, and the other end counts it. */
+static void test_loss(void **st)
+{
+	const uint32_t p = inner(), q = f->port[p].peer;
+	const struct fab_fault *x;
+	unsigned int got;
+
+	(void)st;
+	assert_true(fab_fault_wire(&m, p, 1u << 28, 0, 5));
+	got = send_many(2000);
+	x = fab_extra_of(f, p)->fault;
+	assert_in_range(x->lost, 90, 160);
+	assert_int_equal(got + x->lost, 2000);
+	assert_int_equal(d->drop[FAB_DROP_LOSS], x->lost);
+	assert_int_equal(counters(q)->symbol_error, x->lost);
+	assert_int_equal(counters(q)->rcv_errors, x->lost);
+	assert_int_equal(counters(p)->symbol_error, 0);
+	/* the same seed loses the same packets; without the fault nothing is lost */
+	assert_true(fab_fault_wire(&m, p, 1u << 28, 0, 5));
+	assert_int_equal(send_many(2000), got);
+	assert_true(fab_fault_wire(&m, p, 0, 0, 5));
+	assert_int_equal(send_many(500), 500);
+}
+
+/* MADs are lost as well. */
+static void test_loss_of_mads(void **st)
+{
+	const uint32_t p = inner();
+	unsigned int lost = 0;
+
+	(void)st;
+	assert_true(fab_fault_wire(&m, p, 1u << 31, 0, 7));
+	for (unsigned int i = 0; i < 100; i++)
+		lost += get_lid(IB_CLASS_PERF, IB_PMA_ATTR_CLASS_PORT_INFO, 0,
+				LID(f->port[f->port[p].peer].node)) == FAB_LOST;
+	assert_in_range(lost, 50, 95);
+}
+
+/* The cable of a machine: what it gets has a VCRC that is wrong, what it sends is not received. */
+static void test_loss_at_machine(void **st)
+{
+	const uint32_t p = port_of_host(7);
+	struct ohca_link_frame fr;
+	unsigned int good = 0, bad = 0;
+
+	(void)st;
+	assert_true(fab_fault_wire(&m, p, 1u << 31, 0, 9));
+	for (unsigned int i = 0; i < 100; i++) {
+		assert_true(send_data(0, 0, LID(7), 64, (uint8_t)i));
+		pump(NULL);
+		assert_int_equal(ohca_link_rx_peek(host[1].l, 0, &fr), 1);
+		if (!(fr.flags & OHCA_FRAME_VCRC))
+			good++;
+		else if (ib_vcrc(fr.data, fr.len) != fr.vcrc)
+			bad++;
+		ohca_link_rx_release(host[1].l, 0);
+	}
+	assert_int_equal(good + bad, 100);
+	assert_int_equal(bad, d->drop[FAB_DROP_LOSS]);
+	assert_in_range(bad, 30, 70);
+	good = (unsigned int)d->delivered;
+	for (unsigned int i = 0; i < 100; i++)
+		assert_true(send_data(1, 0, LID(1), 64, (uint8_t)i));
+	pump(NULL);
+	assert_int_equal(counters(p)->symbol_error, d->drop[FAB_DROP_LOSS] - bad);
+	assert_int_equal(d->delivered - good + counters(p)->symbol_error, 100);
+	assert_in_range(counters(p)->symbol_error, 30, 70);
+}
+
+/* The least significant byte comes first. */
+static uint32_t icrc_of(const uint8_t *b)
+{
+	return (uint32_t)b[3] << 24 | (uint32_t)b[2] << 16 | (uint32_t)b[1] << 8 | b[0];
+}
+
+/* Damage that only the ICRC tells, on a wire in the middle; what waits on its way has it, too. */
+static void test_corrupt(void **st)
+{
+	uint8_t pkt[OHCA_LINK_MAX_FRAME];
+	struct ohca_link_frame fr;
+	unsigned int bad = 0;
+
+	(void)st;
+	assert_true(fab_fault_wire(&m, inner(), 0, 1u << 30, 11));
+	for (unsigned int i = 0; i < 50; i++)
+		assert_true(send_data(0, 0, LID(7), 2048, 0x11));
+	pump(NULL);
+	for (unsigned int i = 0; i < 50; i++) {
+		uint32_t icrc = 0;
+
+		assert_int_equal(ohca_link_rx_peek(host[1].l, 0, &fr), 1);
+		memcpy(pkt, fr.data, fr.len);
+		ohca_link_rx_release(host[1].l, 0);
+		ohca_link_kick(host[1].l);
+		pump(NULL);
+		if (!(fr.flags & OHCA_FRAME_ICRC)) {
+			assert_int_equal(pkt[2043], 0x11);
+			continue;
+		}
+		bad++;
+		assert_int_equal(pkt[2043], 0x10);
+		assert_int_equal(ib_icrc(pkt, 2044, &icrc), 0);
+		assert_int_not_equal(icrc, icrc_of(pkt + 2044));
+		pkt[2043] ^= 1;
+		assert_int_equal(ib_icrc(pkt, 2044, &icrc), 0);
+		assert_int_equal(icrc, icrc_of(pkt + 2044));
+	}
+	assert_int_equal(bad, fab_extra_of(f, inner())->fault->corrupted);
+	assert_in_range(bad, 4, 25);
+}
+
+/* A cable that is pulled: both ends are Down and say so; plugged, they are Init. */
+static void test_cable(void **st)
+{
+	const uint32_t p = inner(), q = f->port[p].peer;
+	const struct ib_switch_info *si = &f->sw[f->node[f->port[q].node].sw].si;
+
+	(void)st;
+	assert_true(fab_fault_link(&m, p, false, now));
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	assert_int_equal(f->port[q].pi.state, IB_PS_DOWN);
+	assert_int_equal(counters(p)->link_downed, 1);
+	assert_int_equal(counters(q)->link_downed, 1);
+	assert_int_equal(si->port_state_change, 1);
+	assert_int_equal(send_many(3), 0);
+	assert_int_equal(counters(p)->xmit_inactive_discards, 3);
+	assert_false(fab_link_up(f, p));
+	assert_true(fab_fault_link(&m, q, true, now));
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_int_equal(f->port[q].pi.state, IB_PS_INIT);
+	assert_false(fab_fault_link(&m, fab_port_of(&f->node[f->port[p].node], 0), false, now));
+}
+
+/* The cable of a machine: its link goes down, and comes up when it is plugged. */
+static void test_cable_of_machine(void **st)
+{
+	const uint32_t p = port_of_host(7);
+	struct ohca_link_phy phy = ep_phy();
+
+	(void)st;
+	assert_true(ohca_link_is_up(host[1].l));
+	assert_true(fab_fault_link(&m, p, false, now));
+	pump(NULL);
+	assert_false(ohca_link_is_up(host[1].l));
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	/* neither end brings it up */
+	ohca_link_train(host[1].l, &phy);
+	pump(NULL);
+	assert_false(ohca_link_is_up(host[1].l));
+	assert_true(fab_fault_link(&m, p, true, now));
+	pump(NULL);
+	assert_true(ohca_link_is_up(host[1].l));
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	activate(7);
+	assert_int_equal(send_many(3), 3);
+}
+
+/* A switch that is off; on again it has forgotten everything. */
+static void test_node(void **st)
+{
+	const uint32_t q = f->port[inner()].peer, node = f->port[q].node;
+	const struct fab_node *n = &f->node[node];
+	struct way *w = calloc(f->nodes, sizeof(*w));
+
+	(void)st;
+	assert_non_null(w);
+	assert_true(fab_fault_node(&m, node, false, now));
+	for (unsigned int i = 1; i <= n->nports; i++)
+		assert_int_equal(f->port[f->port[fab_port_of(n, i)].peer].pi.state, IB_PS_DOWN);
+	assert_int_equal(send_many(3), 0);
+	assert_true(fab_fault_node(&m, node, true, now));
+	for (unsigned int i = 1; i <= n->nports; i++)
+		assert_int_equal(f->port[f->port[fab_port_of(n, i)].peer].pi.state, IB_PS_INIT);
+	assert_int_equal(f->port[fab_port_of(n, 0)].pi.lid, 0);
+	assert_int_equal(f->sw[n->sw].lft_blocks, 0);
+	ways(HOST, w);
+	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, w[node].route, NULL),
+			 FAB_DELIVERED);
+	free(w);
+}
+
+/* Every third NodeInfo of one switch is lost, and nothing else. */
+static void test_smps(void **st)
+{
+	const uint32_t node = f->port[port_of_host(0)].node;
+	unsigned int lost = 0;
+
+	(void)st;
+	assert_true(fab_fault_smp(&m, node, IB_SMP_ATTR_NODE_INFO, 3));
+	for (unsigned int i = 0; i < 9; i++) {
+		lost += ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "1", NULL) == FAB_LOST;
+		assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 0, "1", NULL),
+				 FAB_DELIVERED);
+		assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "", NULL),
+				 FAB_DELIVERED);
+	}
+	assert_int_equal(lost, 3);
+	assert_int_equal(m.smp_fault[0].dropped, 3);
+	assert_true(fab_fault_smp(&m, node, IB_SMP_ATTR_NODE_INFO, 0));
+	for (unsigned int i = 0; i < 9; i++)
+		assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "1", NULL),
+				 FAB_DELIVERED);
+	for (uint16_t a = 0; a < FAB_SMP_FAULTS; a++)
+		assert_true(fab_fault_smp(&m, node, (uint16_t)(0x100 + a), 1));
+	assert_false(fab_fault_smp(&m, node, 0x200, 1));
+}
+
+static void test_preset(void **st)
+{
+	const uint32_t p = inner();
+
+	(void)st;
+	assert_true(fab_fault_preset(f, p, "SymbolErrorCounter", 77));
+	assert_int_equal(counters(p)->symbol_error, 77);
+	assert_false(fab_fault_preset(f, p, "NoSuchCounter", 77));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
+		T(test_loss), T(test_loss_of_mads), T(test_loss_at_machine), T(test_corrupt),
+		T(test_cable), T(test_cable_of_machine), T(test_node), T(test_smps), T(test_preset),
+#undef T
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
