@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The data path of a fabric: its ports, its rounds, links that come and go; see data.h. */
-#include "data.h"
+#include "capture.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -211,10 +211,20 @@ static void wire_count(void *ctx, uint32_t port)
 	dp->vl15_seen = n;
 }
 
+static void wire_mad(void *ctx, uint32_t port, bool sent, const struct fab_mad *mad)
+{
+	struct fab_data *d = ctx;
+	struct fab_dport *dp = d->by_port[port];
+
+	if (dp && dp->tap)
+		fab_capture_mad(d, dp->tap, mad, sent);
+}
+
 static const struct fab_wires wires = {
 	.send = wire_send,
 	.train = wire_train,
 	.count = wire_count,
+	.mad = wire_mad,
 };
 
 struct fab_data *fab_data_new(struct fab_mgmt *m, const struct fab_data_cfg *cfg)

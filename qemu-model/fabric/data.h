@@ -18,6 +18,7 @@
  *	wait.c		credit that does not come: HOQLife, stalls, PortXmitWait
  *	buffer.c	packets that wait at a wire of the graph
  *	gsi.c		MADs between the lanes and the agents of nodes
+ *	capture.c	what ports send and receive, as pcapng
  */
 #ifndef OHCA_FABRIC_DATA_H
 #define OHCA_FABRIC_DATA_H
@@ -96,12 +97,14 @@ enum fab_kind {
 
 struct fab_buffer;
 struct fab_dport;
+struct fab_tap;
 
 /**
  * struct fab_lane - one lane of an input port, and its head
  * @kind: enum fab_kind, valid while @epoch is the data path's
  * @ovl: lane at the output; of FAB_HEAD_MCAST at the output that is served now
  * @started: some outputs of FAB_HEAD_MCAST have had their copy
+ * @captured: a capture has the head already
  * @listed: in fab_data.mcast
  * @next: lane that requests the same output lane after this one, or FAB_NONE_LANE
  * @epoch: of the decision
@@ -118,6 +121,7 @@ struct fab_lane {
 	uint8_t ovl;
 	bool started;
 	bool listed;
+	bool captured;
 	bool passing;
 	uint16_t used;
 	uint32_t next;
@@ -139,6 +143,7 @@ struct fab_lane {
  * @is_switch: of a switch; any other node has no lanes, and takes what arrives
  * @link: the wire leads out of the process; NULL: local
  * @peer: other end of a local wire, or NULL
+ * @tap: captures of it, or NULL
  * @fault: of packets that leave, or NULL
  * @rx_fault: of packets that come by the link, or NULL
  * @up, @active, @receives, @nvls, @max_len, @arb_vls, @num_pkeys, @pkeys, @arb_index: of the
@@ -165,6 +170,7 @@ struct fab_dport {
 	bool is_switch;
 	struct ohca_link *link;
 	struct fab_dport *peer;
+	struct fab_tap *tap;
 	struct fab_fault *fault, *rx_fault;
 	bool up, active, receives;
 	uint8_t nvls;
@@ -236,6 +242,7 @@ struct fab_data_cfg {
  * @seen_ns: the clock when it was read last
  * @stood_ns: during which the daemon had no processor while something waited
  * @reply_order: @reply_count in use, then the free ones
+ * @why: the packet that ended last did so
  * @drop: packets by enum fab_drop
  * @delivered: packets that left by a link, or that an agent has
  * @hops: wires of the graph that packets went over
@@ -259,6 +266,7 @@ struct fab_data {
 	struct fab_reply reply[FAB_REPLIES];
 	uint8_t reply_order[FAB_REPLIES];
 	unsigned int reply_count;
+	enum fab_drop why;
 	uint64_t drop[FAB_DROPS];
 	uint64_t delivered;
 	uint64_t hops;
@@ -356,6 +364,7 @@ const struct ib_sl2vl *fab_sl2vl(const struct fab *f, const struct fab_node *n, 
 /** fab_dropped() - one packet ended. Return: FAB_HEAD_DROP. */
 static inline enum fab_kind fab_dropped(struct fab_data *d, enum fab_drop why)
 {
+	d->why = why;
 	d->drop[why]++;
 	return FAB_HEAD_DROP;
 }
@@ -437,6 +446,9 @@ void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, 
 
 /** fab_gsi_rx() - a data packet for an agent of the node of @in */
 void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame *f);
+
+/** fab_mad_packet() - write a packet with @mad, LRH to ICRC, to @pkt. Return: its length. */
+size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl);
 
 /** fab_gsi_send() - MAD @mad leaves by the link of switch port @port. Return: false: it is lost. */
 bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad);

@@ -129,7 +129,7 @@ static bool can_leave(struct fab_data *d, struct fab_dport *in, struct fab_frame
 		return false;
 	}
 	if (fab_unlikely((pi->part_enf_out || pi->filter_raw_out) && !admit(d, out, f, false))) {
-		d->drop[FAB_DROP_FILTER]++;
+		fab_dropped(d, FAB_DROP_FILTER);
 		return false;
 	}
 	if (fab_unlikely(out->stalled >> vl & 1)) {
@@ -195,7 +195,7 @@ bool fab_damaged(struct fab_data *d, struct fab_dport *in, const uint8_t *data, 
 	} else {
 		return false;
 	}
-	d->drop[FAB_DROP_DAMAGED]++;
+	fab_dropped(d, FAB_DROP_DAMAGED);
 	return true;
 }
 

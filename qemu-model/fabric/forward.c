@@ -8,7 +8,7 @@
  * What an output sends over a local wire is decided on at once at the switch where it arrives,
  * and leaves that by its output, if there nothing waits; else it stays in that input buffer.
  */
-#include "data.h"
+#include "capture.h"
 
 #include <string.h>
 
@@ -38,6 +38,8 @@ static void count_xmit(struct fab_data *d, struct fab_dport *out, unsigned int v
 	out->hoq_drops[vl] = 0;
 	out->sent |= (uint16_t)(1u << vl);
 	fab_touch(d, out);
+	if (fab_unlikely(out->tap))
+		fab_capture_frame(d, out, f, vl, true, FAB_DROP_NONE);
 }
 
 /* ---- hops ---------------------------------------------------------------------- */
@@ -173,6 +175,8 @@ static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	at.corrupt |= corrupt;
 	count_rcv(in, &at);
 	if (l->first || l->passing) {
+		if (fab_unlikely(in->tap))
+			fab_capture_frame(d, in, &at, vl, false, FAB_DROP_NONE);
 		if (!fab_store(d, in, vl, &at, false))
 			fab_dropped(d, FAB_DROP_MEMORY);
 		return;
@@ -182,6 +186,9 @@ static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	l->started = false;
 	l->kind = (uint8_t)fab_decide(d, in, l);
 	l->epoch = d->m->epoch;
+	if (fab_unlikely(in->tap))
+		fab_capture_frame(d, in, &l->f, vl, false,
+				  l->kind == FAB_HEAD_DROP ? d->why : FAB_DROP_NONE);
 	if (pass(d, in, l)) {
 		l->kind = FAB_HEAD_NONE;
 	} else if (!fab_store(d, in, vl, &l->f, true)) {
@@ -306,12 +313,25 @@ static void release(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 
 	fab_unblock(d, l);
 	l->kind = FAB_HEAD_NONE;
+	l->captured = false;
 	if (!in->link) {
 		fab_release(d, in, vl);
 		return;
 	}
 	count_rcv(in, &l->f);
 	ohca_link_rx_release(in->link, vl);
+}
+
+/* A packet of a link that was decided on; one of a buffer was captured when it came. */
+static void capture_head(struct fab_data *d, struct fab_dport *in, unsigned int vl)
+{
+	struct fab_lane *l = &in->lane[vl];
+
+	if (!in->link || l->captured)
+		return;
+	l->captured = true;
+	fab_capture_frame(d, in, &l->f, vl, false,
+			  l->kind == FAB_HEAD_DROP ? d->why : FAB_DROP_NONE);
 }
 
 /*
@@ -333,12 +353,16 @@ static enum fab_kind advance(struct fab_data *d, struct fab_dport *in, unsigned 
 			l->started = false;
 			l->kind = (uint8_t)fab_decide(d, in, l);
 			l->epoch = d->m->epoch;
+			if (fab_unlikely(in->tap))
+				capture_head(d, in, vl);
 		}
 		switch (l->kind) {
 		case FAB_HEAD_UCAST:
 			if (fab_likely(!fab_too_old(d, l->out, l->blocked_ns)))
 				return FAB_HEAD_UCAST;
 			fab_hoq_discard(d, l->out, l->ovl);
+			if (fab_unlikely(l->out->tap))
+				fab_capture_frame(d, l->out, &l->f, l->ovl, true, FAB_DROP_HOQ);
 			break;
 		case FAB_HEAD_MCAST:
 			if (fab_likely(prune(d, in, l)))
@@ -605,6 +629,7 @@ void fab_forget_heads(struct fab_data *d, struct fab_dport *dp)
 		fab_unblock(d, &dp->lane[vl]);
 		dp->lane[vl].kind = FAB_HEAD_NONE;
 		dp->lane[vl].started = false;
+		dp->lane[vl].captured = false;
 	}
 	fab_unstall_all(d, dp);
 }

@@ -4,7 +4,7 @@
  * its agents send to a virtual machine leaves by the link: an SMP by VL15, any other by a data
  * lane as soon as there is credit. Every packet is copied first; the copy is checked.
  */
-#include "data.h"
+#include "capture.h"
 
 #include <string.h>
 
@@ -55,6 +55,8 @@ void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, 
 		malformed(in->ctr);
 		return;
 	}
+	if (fab_unlikely(in->tap))
+		fab_capture_mad(d, in->tap, &mad, false);
 	fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
 }
 
@@ -117,8 +119,9 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 
 /* ---- sending ------------------------------------------------------------------- */
 
-static size_t build(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl, uint32_t qkey)
+size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl)
 {
+	const uint32_t qkey = ib_mad_is_smp(&mad->mad.hdr) ? 0 : IB_QKEY_GSI;
 	uint8_t *p = pkt;
 
 	p = ib_build_lrh(p, vl, mad->sl, IB_LNH_IBA_LOCAL, mad->dlid,
@@ -140,7 +143,7 @@ static bool send_vl15(struct fab_dport *out, const struct fab_mad *mad)
 	b = ohca_link_tx_begin(out->link, OHCA_LINK_VL15, MAD_PKT);
 	if (!b)		/* the peer's VL15 buffer is full: it counts VL15Dropped */
 		return false;
-	build(b, mad, IB_MGMT_VL, 0);
+	fab_mad_packet(b, mad, IB_MGMT_VL);
 	ohca_link_tx_commit(out->link, OHCA_LINK_VL15, MAD_PKT, 0);
 	return true;
 }
@@ -155,6 +158,8 @@ bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad)
 
 	if (!out || !out->link || !out->is_switch)
 		return false;
+	if (fab_unlikely(out->tap))
+		fab_capture_mad(d, out->tap, mad, true);
 	if (ib_mad_is_smp(&mad->mad.hdr))
 		return send_vl15(out, mad);
 	n = &d->f->node[d->f->port[port].node];
@@ -169,7 +174,7 @@ bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad)
 	r->since_ns = fab_data_now(d);
 	r->out = out;
 	r->vl = (uint8_t)vl;
-	r->len = (uint16_t)build(r->pkt, mad, (uint8_t)vl, IB_QKEY_GSI);
+	r->len = (uint16_t)fab_mad_packet(r->pkt, mad, (uint8_t)vl);
 	return true;
 }
 

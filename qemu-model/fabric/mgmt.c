@@ -78,6 +78,8 @@ static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 		return FAB_NO_PORT;
 	}
 	a->xmit_mads++;
+	if (m->taps)
+		m->wires->mad(m->wires_ctx, p, true, mad);
 	x = fab_extra_of(m->f, p);
 	if (x && x->fault && fab_fault_hits(x->fault, x->fault->loss)) {
 		x->fault->lost++;
@@ -87,6 +89,8 @@ static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 		return FAB_NO_PORT;
 	}
 	b->rcv_mads++;
+	if (m->taps)
+		m->wires->mad(m->wires_ctx, a->peer, false, mad);
 	m->stats.hops++;
 	if (!is_smp) {
 		if (b->pi.state < IB_PS_ARMED)

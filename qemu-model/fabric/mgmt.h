@@ -60,11 +60,13 @@ struct fab_mgmt_stats {
  * @send: a MAD leaves by port @port. Return: false: it is lost
  * @train: train the link of @port anew, or disable it
  * @count: bring the counters of @port up to date; of any port
+ * @mad: a MAD went over a wire of the graph, as captures are to have it
  */
 struct fab_wires {
 	bool (*send)(void *ctx, uint32_t port, const struct fab_mad *mad);
 	void (*train)(void *ctx, uint32_t port, bool enable);
 	void (*count)(void *ctx, uint32_t port);
+	void (*mad)(void *ctx, uint32_t port, bool sent, const struct fab_mad *mad);
 };
 
 #define FAB_SMP_FAULTS	16u
@@ -87,6 +89,7 @@ struct fab_smp_fault {
  * @deliver: a manager at port @port of a channel adapter is to have @mad. Return: false: there
  *	is none. It may not send from there
  * @wires, @wires_ctx: of ports with fab_outside(), or NULL: there are none
+ * @taps: ports that are captured; @wires sees the MADs of all ports if there is any
  * @epoch: changes with every table and every state of a port
  * @deadline_ns: fab_mgmt_timer() has something to do then; UINT64_MAX: never
  * @waiting: rare parts of ports with a trap or a lease that runs
@@ -98,6 +101,7 @@ struct fab_mgmt {
 	void *ctx;
 	const struct fab_wires *wires;
 	void *wires_ctx;
+	uint32_t taps;
 	uint32_t epoch;
 	uint64_t now_ns;
 	uint64_t deadline_ns;

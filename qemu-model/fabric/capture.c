@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Captures as pcapng; see capture.h. */
+#include "capture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ib/crc.h"
+
+#define BLOCK_SECTION	0x0a0d0d0au
+#define BLOCK_INTERFACE	1u
+#define BLOCK_STATS	5u
+#define BLOCK_PACKET	6u
+#define BYTE_ORDER_MARK	0x1a2b3c4du
+#define LINKTYPE_INFINIBAND 247u
+
+#define OPT_END		0u
+#define OPT_COMMENT	1u
+#define OPT_IF_NAME	2u
+#define OPT_IF_TSRESOL	9u
+#define OPT_ISB_IFDROP	5u
+#define OPT_ISB_IFRECV	4u
+#define OPT_USERAPPL	4u
+
+#define MAD_LEN	(IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN + IB_MAD_LEN + IB_ICRC_LEN)
+#define MAX_BLOCK	(OHCA_LINK_MAX_FRAME + 256)
+
+static const char * const reason[FAB_DROPS] = {
+	[FAB_DROP_DAMAGED] = "damaged",
+	[FAB_DROP_LOSS] = "lost by a fault of the wire",
+	[FAB_DROP_MALFORMED] = "malformed",
+	[FAB_DROP_NOT_ARMED] = "the port is not Armed",
+	[FAB_DROP_FILTER] = "P_Key enforcement or raw filter",
+	[FAB_DROP_ROUTE] = "no route",
+	[FAB_DROP_VL] = "SLtoVLMappingTable",
+	[FAB_DROP_INACTIVE] = "the output is not Active",
+	[FAB_DROP_MTU] = "longer than the MTU of the output",
+	[FAB_DROP_HOQ] = "HOQLife",
+	[FAB_DROP_HOPS] = "in a circle",
+	[FAB_DROP_MEMORY] = "no memory",
+	[FAB_DROP_PHANTOM] = "a host without a machine",
+	[FAB_DROP_NO_MEMBER] = "multicast without a member",
+};
+
+/* A block that grows: type and length first, the length again at the end. */
+struct block {
+	uint32_t len;
+	uint8_t b[MAX_BLOCK];
+};
+
+static void put(struct block *k, const void *v, size_t len)
+{
+	memcpy(k->b + k->len, v, len);
+	k->len += (uint32_t)len;
+	while (k->len % 4)
+		k->b[k->len++] = 0;
+}
+
+static void put32(struct block *k, uint32_t v)
+{
+	put(k, &v, sizeof(v));
+}
+
+static void begin(struct block *k, uint32_t type)
+{
+	k->len = 0;
+	put32(k, type);
+	put32(k, 0);
+}
+
+static void option(struct block *k, uint16_t code, const void *v, uint16_t len)
+{
+	const uint16_t head[2] = { code, len };
+
+	put(k, head, sizeof(head));
+	put(k, v, len);
+}
+
+static bool end(struct fab_capture *c, struct block *k)
+{
+	put32(k, OPT_END);
+	put32(k, k->len + 4);
+	memcpy(k->b + 4, &k->len, sizeof(k->len));
+	return c->write(c->ctx, k->b, k->len);
+}
+
+static bool section(struct fab_capture *c)
+{
+	static const char by[] = "ohca-fabric";
+	const uint16_t version[2] = { 1, 0 };
+	const uint64_t unknown = UINT64_MAX;
+	struct block k;
+
+	begin(&k, BLOCK_SECTION);
+	put32(&k, BYTE_ORDER_MARK);
+	put(&k, version, sizeof(version));
+	put(&k, &unknown, sizeof(unknown));
+	option(&k, OPT_USERAPPL, by, sizeof(by) - 1);
+	return end(c, &k);
+}
+
+static bool interface(struct fab_capture *c, uint32_t p, bool sent)
+{
+	const uint16_t type[2] = { LINKTYPE_INFINIBAND, 0 };
+	const struct fab *f = c->d->f;
+	const uint8_t ns = 9;
+	struct block k;
+	char name[96];
+	int len;
+
+	len = snprintf(name, sizeof(name), "%.64s:%u %s", f->desc[f->port[p].node].text,
+		       fab_port_num(f, p), sent ? "sent" : "received");
+	begin(&k, BLOCK_INTERFACE);
+	put(&k, type, sizeof(type));
+	put32(&k, 0);		/* no limit of a packet's length */
+	option(&k, OPT_IF_NAME, name, (uint16_t)len);
+	option(&k, OPT_IF_TSRESOL, &ns, 1);
+	return end(c, &k);
+}
+
+/* The packet in @b from LRH to ICRC, with room for the VCRC, came by or left by the port. */
+static void packet(const struct fab_tap *t, uint64_t ns, uint8_t *b, uint32_t len, bool sent,
+		   enum fab_drop why)
+{
+	const uint32_t iface = t->iface + sent;
+	struct block k;
+	char text[64];
+
+	ib_vcrc_put(b + len, ib_vcrc(b, len));
+	begin(&k, BLOCK_PACKET);
+	put32(&k, iface);
+	put32(&k, (uint32_t)(ns >> 32));
+	put32(&k, (uint32_t)ns);
+	put32(&k, len + IB_VCRC_LEN);
+	put32(&k, len + IB_VCRC_LEN);
+	put(&k, b, len + IB_VCRC_LEN);
+	if (why != FAB_DROP_NONE)
+		option(&k, OPT_COMMENT, text,
+		       (uint16_t)snprintf(text, sizeof(text), "dropped: %s", reason[why]));
+	if (end(t->c, &k))
+		t->c->packets[iface]++;
+	else
+		t->c->lost[iface]++;
+}
+
+void fab_capture_frame(struct fab_data *d, const struct fab_dport *dp, const struct fab_frame *f,
+		       unsigned int vl, bool sent, enum fab_drop why)
+{
+	uint8_t b[OHCA_LINK_MAX_FRAME + IB_VCRC_LEN];
+	uint32_t icrc = 0;
+
+	fab_copy(b, f, vl);
+	if (!fab_icrc_flag(f) && (b[1] & 3) >= IB_LNH_IBA_LOCAL && f->len > IB_ICRC_LEN &&
+	    !ib_icrc(b, f->len - IB_ICRC_LEN, &icrc))
+		ib_icrc_put(b + f->len - IB_ICRC_LEN, icrc);
+	for (const struct fab_tap *t = dp->tap; t; t = t->next)
+		packet(t, fab_data_clock(d) + t->c->epoch_ns, b, f->len, sent, why);
+}
+
+void fab_capture_mad(struct fab_data *d, const struct fab_tap *tap, const struct fab_mad *mad,
+		     bool sent)
+{
+	uint8_t b[MAD_LEN + IB_VCRC_LEN];
+	uint32_t icrc = 0;
+
+	fab_mad_packet(b, mad, ib_mad_is_smp(&mad->mad.hdr) ? IB_MGMT_VL : 0);
+	if (!ib_icrc(b, MAD_LEN - IB_ICRC_LEN, &icrc))
+		ib_icrc_put(b + MAD_LEN - IB_ICRC_LEN, icrc);
+	for (; tap; tap = tap->next)
+		packet(tap, fab_data_clock(d) + tap->c->epoch_ns, b, MAD_LEN, sent,
+		       FAB_DROP_NONE);
+}
+
+/* ---- beginning and end --------------------------------------------------------- */
+
+static bool attach(struct fab_capture *c, uint32_t p)
+{
+	struct fab_tap *t = &c->tap[c->ntaps];
+	struct fab_dport *dp = fab_dport(c->d, p);
+
+	if (!dp || !interface(c, p, false) || !interface(c, p, true))
+		return false;
+	*t = (struct fab_tap){ .c = c, .p = p, .iface = 2 * c->ntaps, .next = dp->tap };
+	dp->tap = t;
+	c->d->m->taps++;
+	c->ntaps++;
+	return true;
+}
+
+static void detach(struct fab_capture *c, struct fab_tap *t)
+{
+	struct fab_tap **at = &c->d->by_port[t->p]->tap;
+
+	while (*at != t)
+		at = &(*at)->next;
+	*at = t->next;
+	c->d->m->taps--;
+}
+
+static void statistics(struct fab_capture *c, uint32_t iface)
+{
+	const uint64_t now = fab_data_clock(c->d) + c->epoch_ns;
+	struct block k;
+
+	begin(&k, BLOCK_STATS);
+	put32(&k, iface);
+	put32(&k, (uint32_t)(now >> 32));
+	put32(&k, (uint32_t)now);
+	option(&k, OPT_ISB_IFRECV, &c->packets[iface], sizeof(c->packets[iface]));
+	option(&k, OPT_ISB_IFDROP, &c->lost[iface], sizeof(c->lost[iface]));
+	end(c, &k);
+}
+
+struct fab_capture *fab_capture_start(struct fab_data *d, const uint32_t *port, unsigned int n,
+				      bool (*write)(void *ctx, const void *buf, size_t len),
+				      void *ctx)
+{
+	struct fab_capture *c = calloc(1, sizeof(*c));
+	struct timespec ts;
+	bool ok;
+
+	if (!c)
+		return NULL;
+	c->d = d;
+	c->write = write;
+	c->ctx = ctx;
+	if (!d->cfg.clock) {
+		clock_gettime(CLOCK_REALTIME, &ts);
+		c->epoch_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec -
+			      fab_data_clock(d);
+	}
+	ok = n && n <= FAB_CAPTURE_PORTS && section(c);
+	for (unsigned int i = 0; ok && i < n; i++)
+		ok = attach(c, port[i]);
+	if (ok)
+		return c;
+	fab_capture_stop(c);
+	return NULL;
+}
+
+void fab_capture_stop(struct fab_capture *c)
+{
+	if (!c)
+		return;
+	for (unsigned int i = 0; i < c->ntaps; i++) {
+		statistics(c, 2 * i);
+		statistics(c, 2 * i + 1);
+		detach(c, &c->tap[i]);
+	}
+	free(c);
+}

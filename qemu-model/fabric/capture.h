@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Captures of what ports send and receive, as pcapng (draft-ietf-opsawg-pcapng) with link type
+ * 247: LRH to VCRC, both CRCs right. Each port has two interfaces, one of each direction. A packet
+ * that ends at a port has the reason as a comment. Without a capture a packet costs one test of a
+ * pointer more. Owner thread only.
+ */
+#ifndef OHCA_FABRIC_CAPTURE_H
+#define OHCA_FABRIC_CAPTURE_H
+
+#include "data.h"
+
+#define FAB_CAPTURE_PORTS	32u	/* of one capture */
+
+/**
+ * struct fab_tap - one port of a capture
+ * @c: the capture
+ * @next: of another capture of the same port
+ * @p: the port, in the graph
+ * @iface: pcapng interface of what it receives; what it sends has the next number
+ */
+struct fab_tap {
+	struct fab_capture *c;
+	struct fab_tap *next;
+	uint32_t p;
+	uint32_t iface;
+};
+
+/**
+ * struct fab_capture - a capture
+ * @d: of which fabric
+ * @write: takes @len bytes of the file. Return: false: no room; nothing was taken
+ * @ctx: its argument
+ * @epoch_ns: what the clock needs to be that of the calendar; 0 with a clock of a test
+ * @ntaps: ports
+ * @packets: packets in the file, by interface
+ * @lost: packets for which @write had no room, by interface
+ * @tap: [@ntaps]
+ */
+struct fab_capture {
+	struct fab_data *d;
+	bool (*write)(void *ctx, const void *buf, size_t len);
+	void *ctx;
+	uint64_t epoch_ns;
+	unsigned int ntaps;
+	uint64_t packets[2 * FAB_CAPTURE_PORTS];
+	uint64_t lost[2 * FAB_CAPTURE_PORTS];
+	struct fab_tap tap[FAB_CAPTURE_PORTS];
+};
+
+/**
+ * fab_capture_start() - begin a capture, with the blocks that describe it
+ * @port: [@n] ports of the graph, at most FAB_CAPTURE_PORTS
+ *
+ * Return: NULL: out of memory, or @write took none of it.
+ */
+struct fab_capture *fab_capture_start(struct fab_data *d, const uint32_t *port, unsigned int n,
+				      bool (*write)(void *ctx, const void *buf, size_t len),
+				      void *ctx);
+
+/** fab_capture_stop() - write how many packets were lost, and end; NULL is none */
+void fab_capture_stop(struct fab_capture *c);
+
+/**
+ * fab_capture_frame() - a data packet at port @dp, which has a tap
+ * @vl: its lane there
+ * @sent: it left; else it came in
+ * @why: it ended there, or FAB_DROP_NONE
+ */
+void fab_capture_frame(struct fab_data *d, const struct fab_dport *dp, const struct fab_frame *f,
+		       unsigned int vl, bool sent, enum fab_drop why);
+
+/** fab_capture_mad() - the same for a MAD, by VL15 if it is an SMP */
+void fab_capture_mad(struct fab_data *d, const struct fab_tap *tap, const struct fab_mad *mad,
+		     bool sent);
+
+#endif
