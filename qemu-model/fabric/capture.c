@@ -14,7 +14,11 @@
 #define BLOCK_STATS	5u
 #define BLOCK_PACKET	6u
 #define BYTE_ORDER_MARK	0x1a2b3c4du
-#define LINKTYPE_INFINIBAND 247u
+/* Wireshark reads InfiniBand as ERF records, of this type; it does not know link type 247. */
+#define LINKTYPE_ERF	197u
+#define ERF_INFINIBAND	21u
+#define ERF_VARYING	0x04u	/* flag: records have different lengths */
+#define ERF_LEN		16u
 
 #define OPT_END		0u
 #define OPT_COMMENT	1u
@@ -103,7 +107,7 @@ static bool section(struct fab_capture *c)
 
 static bool interface(struct fab_capture *c, uint32_t p, bool sent)
 {
-	const uint16_t type[2] = { LINKTYPE_INFINIBAND, 0 };
+	const uint16_t type[2] = { LINKTYPE_ERF, 0 };
 	const struct fab *f = c->d->f;
 	const uint8_t ns = 9;
 	struct block k;
@@ -120,11 +124,26 @@ static bool interface(struct fab_capture *c, uint32_t p, bool sent)
 	return end(c, &k);
 }
 
+/* The ERF header of a packet of @len bytes: a little-endian time in 2^-32 s, big-endian lengths. */
+static void erf_header(uint8_t *b, uint64_t ns, uint32_t len)
+{
+	const uint64_t t = ns / 1000000000u << 32 | (ns % 1000000000u << 32) / 1000000000u;
+
+	for (unsigned int i = 0; i < 8; i++)
+		b[i] = (uint8_t)(t >> (8 * i));
+	b[8] = ERF_INFINIBAND;
+	b[9] = ERF_VARYING;
+	ib_put_be16(b + 10, (uint16_t)(ERF_LEN + len));
+	ib_put_be16(b + 12, 0);
+	ib_put_be16(b + 14, (uint16_t)len);
+}
+
 /* The packet in @b from LRH to ICRC, with room for the VCRC, came by or left by the port. */
 static void packet(const struct fab_tap *t, uint64_t ns, uint8_t *b, uint32_t len, bool sent,
 		   enum fab_drop why)
 {
 	const uint32_t iface = t->iface + sent;
+	uint8_t erf[ERF_LEN];
 	struct block k;
 	char text[64];
 
@@ -133,8 +152,10 @@ static void packet(const struct fab_tap *t, uint64_t ns, uint8_t *b, uint32_t le
 	put32(&k, iface);
 	put32(&k, (uint32_t)(ns >> 32));
 	put32(&k, (uint32_t)ns);
-	put32(&k, len + IB_VCRC_LEN);
-	put32(&k, len + IB_VCRC_LEN);
+	put32(&k, ERF_LEN + len + IB_VCRC_LEN);
+	put32(&k, ERF_LEN + len + IB_VCRC_LEN);
+	erf_header(erf, ns, len + IB_VCRC_LEN);
+	put(&k, erf, sizeof(erf));
 	put(&k, b, len + IB_VCRC_LEN);
 	if (why != FAB_DROP_NONE)
 		option(&k, OPT_COMMENT, text,

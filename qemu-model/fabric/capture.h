@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Captures of what ports send and receive, as pcapng (draft-ietf-opsawg-pcapng) with link type
- * 247: LRH to VCRC, both CRCs right. Each port has two interfaces, one of each direction. A packet
+ * Captures of what ports send and receive, as pcapng (draft-ietf-opsawg-pcapng) of ERF records of
+ * type 21: LRH to VCRC, both CRCs right. Each port has two interfaces, one of each direction. A packet
  * that ends at a port has the reason as a comment. Without a capture a packet costs one test of a
  * pointer more. Owner thread only.
  */

@@ -48,7 +48,26 @@ struct seen {
 	char comment[64];		/* the last */
 };
 
-/* Checks all blocks, and the CRCs of all packets. */
+/* An ERF record of @len bytes with a packet whose CRCs are right. Return: whether it has a MAD. */
+static bool check_packet(const uint8_t *erf, size_t len)
+{
+	const uint8_t *pkt = erf + 16;
+	uint32_t icrc = 0;
+	uint8_t want[4];
+
+	assert_int_equal(erf[8], 21);
+	assert_int_equal(ib_get_be16(erf + 10), len);
+	assert_int_equal(ib_get_be16(erf + 14), len - 16);
+	len -= 16;
+	assert_int_equal(ib_vcrc(pkt, len - 2), ib_vcrc_get(pkt + len - 2));
+	assert_true((pkt[1] & 3) >= IB_LNH_IBA_LOCAL);
+	assert_int_equal(ib_icrc(pkt, len - 6, &icrc), 0);
+	ib_icrc_put(want, icrc);
+	assert_memory_equal(want, pkt + len - 6, 4);
+	return pkt[IB_LRH_LEN] == IB_OP_UD_SEND_ONLY;
+}
+
+/* Checks all blocks and packets. */
 static struct seen check_file(void)
 {
 	struct seen s = { 0 };
@@ -74,17 +93,7 @@ static struct seen check_file(void)
 		s.packets[word(at + 8)]++;
 		body = word(at + 20);
 		assert_int_equal(word(at + 24), body);
-		assert_int_equal(ib_vcrc(file + at + 28, body - 2),
-				 ib_vcrc_get(file + at + 28 + body - 2));
-		if ((file[at + 28 + 1] & 3) >= IB_LNH_IBA_LOCAL) {
-			uint8_t want[4];
-			uint32_t icrc = 0;
-
-			assert_int_equal(ib_icrc(file + at + 28, body - 6, &icrc), 0);
-			ib_icrc_put(want, icrc);
-			assert_memory_equal(want, file + at + 28 + body - 6, 4);
-			s.mads += file[at + 28 + IB_LRH_LEN] == IB_OP_UD_SEND_ONLY;
-		}
+		s.mads += check_packet(file + at + 28, body);
 		body = 28 + (body + 3) / 4 * 4;
 		if (body + 8 < len && word(at + body)) {
 			uint16_t n;
