@@ -126,6 +126,24 @@ static void replace(struct fab_pool *pool, uint32_t *index, const void *v)
 	*index = i;
 }
 
+void fab_fold_sl2vl(struct fab_mgmt *m, uint32_t p, unsigned int vls)
+{
+	struct fab_port *port = &m->f->port[p];
+	const unsigned int num = fab_port_num(m->f, p);
+	const struct fab_node *n = &m->f->node[port->node];
+	const unsigned int dim = n->nports + 1u;
+	struct ib_sl2vl map;
+	uint32_t *t;
+
+	if (port->sl2vl_set)
+		return;
+	ib_sl2vl_init(&map, vls);
+	replace(&m->f->sl2vl, &port->sl2vl, &map);
+	t = n->sw != FAB_NONE ? m->f->sw[n->sw].sl2vl : NULL;
+	for (unsigned int in = 0; t && in < dim; in++)
+		replace(&m->f->sl2vl, &t[in * dim + num], &map);
+}
+
 static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 {
 	struct fab_mgmt *m = ctx;
@@ -135,8 +153,10 @@ static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 		replace(pkey_pool(m), &p->pkeys, m->pkeys);
 	if (what & (IB_SMA_CH_VLARB | IB_PI_EFF_VLARB))
 		replace(&m->f->vlarb, &p->vlarb, &m->arb);
-	if ((what & IB_SMA_CH_SL2VL) && own_sl2vl(m))
+	if ((what & IB_SMA_CH_SL2VL) && own_sl2vl(m)) {
+		port_of(m, m->sl2vl_out)->sl2vl_set = 1;
 		replace(&m->f->sl2vl, sl2vl_index(m, m->sl2vl_in, m->sl2vl_out), &m->sl2vl);
+	}
 	if ((what & IB_SMA_CH_GUIDS) && m->end == &m->spare) {
 		struct fab_extra *x = fab_extra(m->f, m->spare.port);
 

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define HELLO_NS	2000000000ull	/* time limit of a peer that has connected */
@@ -36,14 +35,6 @@ struct fab_attach {
 	unsigned int npending;
 	struct pending pending[FAB_ATTACH_PENDING];
 };
-
-static uint64_t clock_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static int watch(const struct fab_attach *a, int fd, uint32_t which)
 {
@@ -196,7 +187,8 @@ uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer,
 	else if (best == FAB_NO_PORT)
 		snprintf(err->text, sizeof(err->text), "all %u hosts of the fabric are taken",
 			 places);
-	else if (is_taken(d, best))
+	/* whoever had it may be gone by now */
+	else if (is_taken(d, best) && fab_data_ctrl(d, d->by_port[best]))
 		snprintf(err->text, sizeof(err->text), "the place of '%.64s' is taken by '%.64s'",
 			 d->f->desc[d->f->port[d->f->port[best].peer].node].text,
 			 ohca_link_peer(d->by_port[best]->link)->desc);
@@ -212,7 +204,7 @@ static void listen_again(struct fab_attach *a)
 	if (a->listening)
 		return;
 	a->listening = !watch(a, a->listen_fd, EV_LISTEN);
-	a->accept_due_ns = clock_ns() + ACCEPT_NS;
+	a->accept_due_ns = fab_data_host_ns(a->d) + ACCEPT_NS;
 }
 
 /* Until @due_ns, or until a peer that is pending is done. */
@@ -243,10 +235,11 @@ static void accept_failed(struct fab_attach *a, int error)
 {
 	if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
 		return;
+	a->d->accept_stops++;
 	if (!a->starved)
 		fab_data_log(a->d, "nobody can be accepted: %s; trying again", strerror(error));
 	a->starved = true;
-	stop_listening(a, clock_ns() + ACCEPT_NS);
+	stop_listening(a, fab_data_host_ns(a->d) + ACCEPT_NS);
 }
 
 static void do_accept(struct fab_attach *a)
@@ -261,9 +254,11 @@ static void do_accept(struct fab_attach *a)
 			accept_failed(a, errno);
 			return;
 		}
+		if (a->starved)
+			fab_data_log(a->d, "peers are accepted again");
 		a->starved = false;
 		a->pending[i].fd = fd;
-		a->pending[i].deadline_ns = clock_ns() + HELLO_NS;
+		a->pending[i].deadline_ns = fab_data_host_ns(a->d) + HELLO_NS;
 		a->npending++;
 		if (watch(a, fd, i))
 			drop_pending(a, i, true);

@@ -16,7 +16,7 @@
 
 /* ---- time ---------------------------------------------------------------------- */
 
-static uint64_t host_ns(const struct fab_data *d)
+uint64_t fab_data_host_ns(const struct fab_data *d)
 {
 	struct timespec ts;
 
@@ -36,7 +36,7 @@ uint64_t fab_data_now(struct fab_data *d)
 	uint64_t t;
 
 	if (!d->now_ns) {
-		t = host_ns(d);
+		t = fab_data_host_ns(d);
 		if ((d->blocked || d->reply_count) && t - d->seen_ns > STOOD_NS)
 			d->stood_ns += t - d->seen_ns - FAB_LOOK_NS;
 		d->seen_ns = t;
@@ -50,17 +50,6 @@ uint64_t fab_data_clock(struct fab_data *d)
 	uint64_t now = fab_data_now(d);		/* which may add to stood_ns */
 
 	return now + d->stood_ns;
-}
-
-void fab_data_log(struct fab_data *d, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (!d->cfg.log)
-		return;
-	va_start(ap, fmt);
-	d->cfg.log(d->cfg.arg, fmt, ap);
-	va_end(ap);
 }
 
 /* ---- ports --------------------------------------------------------------------- */
@@ -271,15 +260,6 @@ void fab_data_free(struct fab_data *d)
 
 /* ---- links --------------------------------------------------------------------- */
 
-/* VLCap code of a number of data VLs. */
-static uint8_t vl_code(unsigned int vls)
-{
-	for (uint8_t c = 5; c > 0; c--)
-		if (ib_opvls_count(c) <= vls)
-			return c;
-	return 1;
-}
-
 void fab_data_link_cfg(const struct fab_data *d, uint32_t p, struct ohca_link_cfg *cfg)
 {
 	const struct ib_port_info *pi = &d->f->port[p].pi;
@@ -351,12 +331,13 @@ static void link_up(struct fab_data *d, struct fab_dport *dp)
 
 	ohca_link_get_state(dp->link, &st);
 	if (ib_port_negotiate(pi, st.width, st.speed, st.speed_ext, peer->mtu_cap,
-			      vl_code(ohca_link_vls(dp->link)))) {
+			      fab_vl_code(ohca_link_vls(dp->link)))) {
 		fab_data_log(d, "'%.64s' port %u: nothing in common with '%.64s'",
 			     d->f->desc[d->f->port[dp->p].node].text, dp->num, peer->desc);
 		return;
 	}
 	d->m->now_ns = fab_data_clock(d);
+	fab_fold_sl2vl(d->m, dp->p, ib_opvls_count(pi->op_vls));
 	fab_wire_up(d->m, dp->p);
 	fab_data_log(d, "'%.64s' port %u: link up, %ux, %u Gb/s",
 		     d->f->desc[d->f->port[dp->p].node].text, dp->num, ib_width_lanes(st.width),
@@ -430,7 +411,7 @@ static bool rx_vl15(struct fab_data *d, struct fab_dport *dp)
 		if (ohca_link_rx_peek(dp->link, OHCA_LINK_VL15, &f) <= 0)
 			break;
 		if (fab_unlikely(fab_damaged(d, dp, f.data, f.len, f.flags, f.vcrc)))
-			ib_pma_count_rcv(dp->ctr, f.len, 0, false);
+			ib_pma_count_rcv(dp->ctr, f.len, f.data[1] >> 4, false);
 		else
 			fab_vl15_rx(d, dp, f.data, f.len);
 		ohca_link_rx_release(dp->link, OHCA_LINK_VL15);
@@ -502,6 +483,9 @@ bool fab_data_round(struct fab_data *d)
 uint64_t fab_data_timer(struct fab_data *d)
 {
 	d->now_ns = 0;
+	/* traps have left, perhaps after a sleep was announced */
+	for (uint32_t i = 0; i < d->links; i++)
+		ohca_link_kick_tx(d->linked[i]->link);
 	return d->blocked || d->reply_count || d->stalls ? FAB_LOOK_NS : UINT64_MAX;
 }
 

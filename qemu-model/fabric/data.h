@@ -19,11 +19,13 @@
  *	buffer.c	packets that wait at a wire of the graph
  *	gsi.c		MADs between the lanes and the agents of nodes
  *	capture.c	what ports send and receive, as pcapng
+ *	report.c	the log, and counts of links
  */
 #ifndef OHCA_FABRIC_DATA_H
 #define OHCA_FABRIC_DATA_H
 
 #include <stdarg.h>
+#include <stdio.h>
 
 #include "ib/packet.h"
 #include "fault.h"
@@ -247,6 +249,10 @@ struct fab_data_cfg {
  * @delivered: packets that left by a link, or that an agent has
  * @hops: wires of the graph that packets went over
  * @copies: packets that were copied into a buffer
+ * @mads_in, @mads_out: MADs that came in packets, and left by links
+ * @accept_stops: times that peers had to wait for a descriptor, or memory
+ * @log_left: lines that may be logged now, which grew at @log_ns last
+ * @log_lost: lines that were left out since the last one
  */
 struct fab_data {
 	struct fab_data_cfg cfg;
@@ -271,6 +277,11 @@ struct fab_data {
 	uint64_t delivered;
 	uint64_t hops;
 	uint64_t copies;
+	uint64_t mads_in, mads_out;
+	uint64_t accept_stops;
+	unsigned int log_left;
+	uint64_t log_ns;
+	uint64_t log_lost;
 };
 
 /* ---- data.c -------------------------------------------------------------------- */
@@ -294,7 +305,7 @@ void fab_data_free(struct fab_data *d);
 bool fab_data_round(struct fab_data *d);
 
 /**
- * fab_data_timer() - time has passed
+ * fab_data_timer() - time has passed, and fab_mgmt_timer() has run; wakes peers
  * Return: ns until fab_data_round() is to run again, or UINT64_MAX.
  */
 uint64_t fab_data_timer(struct fab_data *d);
@@ -329,7 +340,17 @@ void fab_data_link_cfg(const struct fab_data *d, uint32_t p, struct ohca_link_cf
  */
 bool fab_data_ctrl(struct fab_data *d, struct fab_dport *dp);
 
-/** fab_data_log() - one line about a link, if there is a log */
+/** fab_data_host_ns() - the clock of the configuration, read now */
+uint64_t fab_data_host_ns(const struct fab_data *d);
+
+/** fab_data_print() - counts of MADs and of all links, one line each */
+void fab_data_print(const struct fab_data *d, FILE *to);
+
+/**
+ * fab_data_log() - one line about a link, if there is a log
+ *
+ * Some 200 lines at once, then ten a second: the next line then has the number of lines left out.
+ */
 __attribute__((format(printf, 2, 3))) void fab_data_log(struct fab_data *d, const char *fmt, ...);
 
 /* ---- private to the data path -------------------------------------------------- */

@@ -58,6 +58,7 @@ static void trap_pkey(struct fab_data *d, const struct fab_dport *dp, const stru
 	memcpy(qp, f->data + bth + 4, sizeof(qp));
 	v.qp2 = ib_get_be32(qp) & IB_QPN_MASK;
 	ib_trap259(details, &v);
+	d->m->now_ns = fab_data_clock(d);
 	fab_raise_trap(d->m, dp->p, IB_NOTICE_SECURITY, IB_TRAP_BAD_PKEY_SWITCH, details);
 }
 

@@ -611,13 +611,12 @@ bool fab_forward_round(struct fab_data *d)
 			collect(d, in, in->pending & ((1u << FAB_DATA_LANES) - 1), &moved);
 	}
 	for (uint32_t i = 0; i < d->nouts; i++) {
-		struct fab_dport *out = d->outs[i];
-
-		moved |= serve(d, out);
-		out->out_listed = false;
-		out->ucast = 0;
+		moved |= serve(d, d->outs[i]);
+		d->outs[i]->out_listed = false;
 	}
-	d->nouts = 0;
+	/* until here: copy_rest() asks whether an output that was served has unicast */
+	while (d->nouts)
+		d->outs[--d->nouts]->ucast = 0;
 	while (d->nmcast)
 		lane_of(d, d->mcast[--d->nmcast])->listed = false;
 	return moved;

@@ -15,7 +15,6 @@
 #define CA_CAPS		(IB_CAP_NOTICE | IB_CAP_TRAP | IB_CAP_SL_MAP | IB_CAP_SYS_IMAGE_GUID | \
 			 IB_CAP_DR_NOTICE | IB_CAP_CAP_MASK_NOTICE | IB_CAP_CLIENT_REREG | \
 			 IB_CAP_OTHER_LOCAL_CHANGES)
-#define VL_CAP		4u		/* code of FAB_DATA_VLS */
 
 struct fab *fab_new(void)
 {
@@ -29,6 +28,8 @@ struct fab *fab_new(void)
 	fab_pool_init(&f->vlarb, sizeof(struct ib_vlarb));
 	f->ports = 1;
 	f->extras = 1;
+	f->vls = FAB_DATA_VLS;
+	f->mtu = IB_MTU_CODE_4096;
 	return f;
 }
 
@@ -159,6 +160,14 @@ uint32_t fab_find_guid(const struct fab *f, uint64_t guid)
 	return fab_hash_find(&f->by_guid, fab_hash_u64(guid), guid_is, f, &guid);
 }
 
+uint8_t fab_vl_code(unsigned int vls)
+{
+	for (uint8_t c = 5; c > 0; c--)
+		if (ib_opvls_count(c) <= vls)
+			return c;
+	return 1;
+}
+
 /* ---- sealing ------------------------------------------------------------------- */
 
 /* Indices of the tables that every port begins with. */
@@ -174,8 +183,8 @@ static bool get_defaults(struct fab *f, struct defaults *d)
 	struct ib_vlarb arb;
 
 	memset(&arb, 0, sizeof(arb));
-	ib_vlarb_init(&arb, FAB_VLARB_CAP, FAB_DATA_VLS);
-	ib_sl2vl_init(&sl2vl, FAB_DATA_VLS);
+	ib_vlarb_init(&arb, FAB_VLARB_CAP, f->vls);
+	ib_sl2vl_init(&sl2vl, f->vls);
 	d->ca_pkeys = fab_pool_get(&f->ca_pkeys, pkeys);
 	d->sw_pkeys = fab_pool_get(&f->sw_pkeys, pkeys);
 	d->sl2vl = fab_pool_get(&f->sl2vl, &sl2vl);
@@ -223,8 +232,8 @@ static void init_port(struct fab *f, struct fab_port *p, unsigned int num,
 static void init_node(struct fab *f, const struct fab_node *n, const struct defaults *d)
 {
 	struct ib_port_profile prof = {
-		.mtu_cap = IB_MTU_CODE_4096,
-		.vl_cap = VL_CAP,
+		.mtu_cap = f->mtu,
+		.vl_cap = fab_vl_code(f->vls),
 		.vlarb_cap = FAB_VLARB_CAP,
 	};
 
@@ -360,6 +369,7 @@ bool fab_reset_node(struct fab *f, uint32_t node)
 		fab_pool_put(&f->vlarb, p->vlarb);
 		p->pi.lid = 0;
 		p->pi.lmc = 0;
+		p->sl2vl_set = 0;
 		if (!x)
 			continue;
 		ib_trap_clear(&x->end.traps);

@@ -36,7 +36,7 @@
 #define FAB_CA_PKEYS	128u
 #define FAB_SW_PKEYS	160u
 #define FAB_VLARB_CAP	IB_VLARB_MAX
-#define FAB_DATA_VLS	8u
+#define FAB_DATA_VLS	8u	/* unless a fabric has another number */
 
 /**
  * struct fab_node - a switch, channel adapter or router
@@ -120,8 +120,10 @@ struct fab_pma {
  * @extra: index in fab.extra, 0: nothing of it was needed yet
  * @peer: port at the other end of the cable, or FAB_NO_PORT
  * @node: its node
+ * @sl2vl_set: a subnet manager wrote a table that leads out of it
  * @pkeys: P_Key table, in fab.ca_pkeys or fab.sw_pkeys
- * @sl2vl: of a channel adapter: SLtoVLMappingTable, in fab.sl2vl
+ * @sl2vl: SLtoVLMappingTable, in fab.sl2vl; of a switch's port, for packets from any port, until
+ *	struct fab_switch has tables of its own
  * @vlarb: VLArbitrationTables, in fab.vlarb
  */
 struct fab_port {
@@ -131,7 +133,8 @@ struct fab_port {
 	uint64_t xmit_mads;
 	uint32_t extra;
 	uint32_t peer;
-	uint32_t node;
+	uint32_t node : 31;
+	uint32_t sl2vl_set : 1;
 	uint32_t pkeys;
 	uint32_t sl2vl;
 	uint32_t vlarb;
@@ -168,6 +171,8 @@ struct fab_desc {
  * @port: [@ports]; the first, FAB_NO_PORT, is not used
  * @sw: [@switches]
  * @extra: [@extras]; the first is NULL
+ * @vls: data VLs of every port: 1, 2, 4, 8 or 15
+ * @mtu: MTU code of every port
  * @by_guid: nodes by NodeGUID
  */
 struct fab {
@@ -180,6 +185,8 @@ struct fab {
 	uint32_t switches, switches_cap;
 	uint32_t extras, extras_cap;
 	struct fab_extra **extra;
+	uint8_t vls;
+	uint8_t mtu;
 	struct fab_hash by_guid;
 	struct fab_pool ca_pkeys;
 	struct fab_pool sw_pkeys;
@@ -187,7 +194,7 @@ struct fab {
 	struct fab_pool vlarb;
 };
 
-/** fab_new() - an empty fabric. Return: NULL if out of memory. */
+/** fab_new() - an empty fabric; FAB_DATA_VLS, MTU 4096. Return: NULL if out of memory. */
 struct fab *fab_new(void);
 
 /** fab_free() - free all of it; NULL is none */
@@ -250,6 +257,9 @@ bool fab_may_train(const struct fab *f, uint32_t p);
 
 /** fab_link_up() - train the link of port @p and its peer. Return: false: it stays down. */
 bool fab_link_up(struct fab *f, uint32_t p);
+
+/** fab_vl_code() - VLCap code of @vls data VLs, or of the next smaller number that has one */
+uint8_t fab_vl_code(unsigned int vls);
 
 /** fab_find_guid() - node with NodeGUID @guid, or FAB_NONE */
 uint32_t fab_find_guid(const struct fab *f, uint64_t guid);

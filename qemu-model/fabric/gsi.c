@@ -42,6 +42,7 @@ void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, 
 	struct ib_pkt_info pi;
 	struct fab_mad mad;
 
+	d->mads_in++;
 	memcpy(pkt, data, len < sizeof(pkt) ? len : sizeof(pkt));
 	ib_pma_count_rcv(in->ctr, (uint32_t)len, pkt[1] >> 4, false);
 	if (len > sizeof(pkt) || ib_pkt_parse(pkt, len, &pi) != IB_PKT_OK ||
@@ -88,12 +89,15 @@ static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt
 	deth = ib_pkt_deth(pkt, pi);
 	mad = mad_of(pkt, pi);
 	mad.pkey = own_pkey(d->f, n, end, pi->pkey);
+	if (mad.pkey && ib_be32(deth->qkey) == IB_QKEY_GSI && !ib_mad_is_smp(&mad.mad.hdr)) {
+		fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
+		return true;
+	}
 	if (!mad.pkey)
 		ib_sma_count16(&port->pkey_violations);
 	else if (ib_be32(deth->qkey) != IB_QKEY_GSI)
 		ib_sma_count16(&port->qkey_violations);
-	else if (!ib_mad_is_smp(&mad.mad.hdr))
-		fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
+	d->m->stats.lost++;
 	return true;
 }
 
@@ -103,6 +107,7 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 	uint8_t pkt[MAX_MAD_PKT];
 	struct ib_pkt_info pi;
 
+	d->mads_in += in->is_switch;
 	if (in->is_switch && x)
 		ib_pma_count_rcv(&x->ctr, f->len, f->lrh[1] >> 4, false);
 	if (f->len <= sizeof(pkt)) {
@@ -114,6 +119,7 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 	}
 	if (in->is_switch && x)
 		malformed(&x->ctr);
+	d->m->stats.lost += in->is_switch;
 	fab_dropped(d, in->is_switch ? FAB_DROP_MALFORMED : FAB_DROP_PHANTOM);
 }
 
@@ -134,17 +140,18 @@ size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl)
 	return MAD_PKT;
 }
 
-static bool send_vl15(struct fab_dport *out, const struct fab_mad *mad)
+static bool send_vl15(struct fab_data *d, struct fab_dport *out, const struct fab_mad *mad)
 {
 	uint8_t *b;
 
 	/* sent in any case: VL15 has no credits (7.9.1) */
-	ib_pma_count_xmit(out->ctr, MAD_PKT, 0, false);
+	ib_pma_count_xmit(out->ctr, MAD_PKT, mad->sl, false);
 	b = ohca_link_tx_begin(out->link, OHCA_LINK_VL15, MAD_PKT);
 	if (!b)		/* the peer's VL15 buffer is full: it counts VL15Dropped */
 		return false;
 	fab_mad_packet(b, mad, IB_MGMT_VL);
 	ohca_link_tx_commit(out->link, OHCA_LINK_VL15, MAD_PKT, 0);
+	d->mads_out++;
 	return true;
 }
 
@@ -161,7 +168,7 @@ bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad)
 	if (fab_unlikely(out->tap))
 		fab_capture_mad(d, out->tap, mad, true);
 	if (ib_mad_is_smp(&mad->mad.hdr))
-		return send_vl15(out, mad);
+		return send_vl15(d, out, mad);
 	n = &d->f->node[d->f->port[port].node];
 	vl = ib_sl2vl_lookup(fab_sl2vl(d->f, n, 0, out->num), mad->sl, out->nvls);
 	if (vl < 0)
@@ -207,6 +214,7 @@ static bool send_reply(struct fab_data *d, const struct fab_reply *r)
 	out->sent |= (uint16_t)(1u << r->vl);
 	fab_touch(d, out);
 	ib_pma_count_xmit(out->ctr, r->len, r->pkt[1] >> 4, false);
+	d->mads_out++;
 	return true;
 }
 

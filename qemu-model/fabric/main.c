@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "generate.h"
+#include "ib/rate.h"
 #include "serve.h"
 #include "topology.h"
 
@@ -17,7 +18,8 @@ static const char usage_text[] =
 	"       ohca-fabric check FILE...     say what is wrong with topology files (-: standard input)\n"
 	"       ohca-fabric hosts OPTION      list the channel adapters: NodeGUID, ports, name\n"
 	"       ohca-fabric serve OPTION...   run a fabric\n"
-	"       ohca-fabric --help            this text\n\n"
+	"       ohca-fabric --help            this text\n"
+	"       ohca-fabric --version         version of the link protocol\n\n"
 	"The fabric, of hosts and serve:\n"
 	"  -t, --topology FILE       a file,\n"
 	"  -g, --generate SPEC       or made from a SPEC\n\n"
@@ -25,6 +27,8 @@ static const char usage_text[] =
 	"  -u, --umad2sim[=NAME]     let programs with libumad2sim.so attach, OpenSM for one; NAME\n"
 	"                            is their IBSIM_SOCKNAME (sim)\n"
 	"  -l, --listen PATH         UNIX socket for virtual machines: each has the place of a host\n"
+	"  -m, --mtu BYTES           of all ports: 256, 512, 1024, 2048 or 4096 (4096)\n"
+	"  -v, --vls N               data VLs of all ports: 1, 2, 4, 8 or 15 (8)\n"
 	"      --hosts-off           hosts are switched off until a machine has their place\n"
 	"      --credit-shift N      blocks of 64 << N bytes per credit of their links, 0 to 6 (2)\n"
 	"      --hoq-scale N         stretch HOQLife by N, 0: never discard (1)\n"
@@ -55,8 +59,11 @@ static int out_of_memory(void)
 	return EXIT_FAILURE;
 }
 
-/* A sealed fabric of the SPEC or else the file. Return: NULL, what is wrong was printed. */
-static struct fab *make(const char *spec, const char *file)
+/*
+ * A sealed fabric of the SPEC or else the file. @vls, @mtu: as in struct fab, 0: the usual.
+ * Return: NULL, what is wrong was printed.
+ */
+static struct fab *make(const char *spec, const char *file, uint8_t vls, uint8_t mtu)
 {
 	const struct fab_report report = { say, (void *)file };
 	struct fab *f = fab_new();
@@ -67,6 +74,8 @@ static struct fab *make(const char *spec, const char *file)
 		out_of_memory();
 		return NULL;
 	}
+	f->vls = vls ? vls : f->vls;
+	f->mtu = mtu ? mtu : f->mtu;
 	if (spec) {
 		ok = fab_generate(f, spec, why, sizeof(why));
 		if (!ok)
@@ -84,7 +93,7 @@ static struct fab *make(const char *spec, const char *file)
 
 static int generate(const char *spec)
 {
-	struct fab *f = make(spec, NULL);
+	struct fab *f = make(spec, NULL, 0, 0);
 	int rc = EXIT_SUCCESS;
 
 	if (!f)
@@ -113,7 +122,7 @@ static void summary(const struct fab *f, const char *name)
 
 static int check(const char *name)
 {
-	struct fab *f = make(NULL, name);
+	struct fab *f = make(NULL, name, 0, 0);
 
 	if (!f)
 		return EXIT_FAILURE;
@@ -126,6 +135,8 @@ struct serve_options {
 	struct fab_serve_cfg cfg;
 	const char *file;
 	const char *spec;
+	uint8_t vls;
+	uint8_t mtu;
 };
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF };
@@ -146,6 +157,32 @@ static bool number(const char *name, const char *s, unsigned int most, unsigned 
 	return true;
 }
 
+static bool set_vls(struct serve_options *o, const char *arg)
+{
+	unsigned int v;
+
+	if (!number("--vls", arg, 15, &v))
+		return false;
+	o->vls = (uint8_t)v;
+	if (v && ib_opvls_count(fab_vl_code(v)) == v)
+		return true;
+	fprintf(stderr, "ohca-fabric: --vls: '%s' is none of 1, 2, 4, 8, 15\n", arg);
+	return false;
+}
+
+static bool set_mtu(struct serve_options *o, const char *arg)
+{
+	unsigned int v;
+
+	if (!number("--mtu", arg, 4096, &v))
+		return false;
+	o->mtu = ib_mtu_code(v);
+	if (v && ib_mtu_bytes(o->mtu) == v)
+		return true;
+	fprintf(stderr, "ohca-fabric: --mtu: '%s' is none of 256, 512, 1024, 2048, 4096\n", arg);
+	return false;
+}
+
 /* One option that getopt_long() returned as @c. Return: false: it is wrong; said why. */
 static bool set_option(struct serve_options *o, int c, const char *arg)
 {
@@ -164,6 +201,10 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 	case 'l':
 		o->cfg.listen = arg;
 		return true;
+	case 'm':
+		return set_mtu(o, arg);
+	case 'v':
+		return set_vls(o, arg);
 	case 'q':
 		o->cfg.quiet = true;
 		return true;
@@ -196,6 +237,8 @@ static int parse(struct serve_options *o, int argc, char **argv)
 		{ "generate", required_argument, NULL, 'g' },
 		{ "umad2sim", optional_argument, NULL, 'u' },
 		{ "listen", required_argument, NULL, 'l' },
+		{ "mtu", required_argument, NULL, 'm' },
+		{ "vls", required_argument, NULL, 'v' },
 		{ "quiet", no_argument, NULL, 'q' },
 		{ "hosts-off", no_argument, NULL, O_HOSTS_OFF },
 		{ "credit-shift", required_argument, NULL, O_SHIFT },
@@ -206,7 +249,7 @@ static int parse(struct serve_options *o, int argc, char **argv)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "t:g:u::l:q", options, NULL)) != -1)
+	while ((c = getopt_long(argc, argv, "t:g:u::l:m:v:q", options, NULL)) != -1)
 		if (!set_option(o, c, optarg))
 			return EXIT_USAGE;
 	if (optind < argc)
@@ -226,7 +269,7 @@ static int serve(int argc, char **argv)
 
 	if (rc)
 		return rc;
-	f = make(o.spec, o.file);
+	f = make(o.spec, o.file, o.vls, o.mtu);
 	if (!f)
 		return EXIT_FAILURE;
 	rc = fab_serve(f, &o.cfg);
@@ -242,7 +285,7 @@ static int hosts(int argc, char **argv)
 
 	if (rc)
 		return rc;
-	f = make(o.spec, o.file);
+	f = make(o.spec, o.file, o.vls, o.mtu);
 	if (!f)
 		return EXIT_FAILURE;
 	for (uint32_t i = 0; i < f->nodes; i++)
@@ -260,6 +303,10 @@ int main(int argc, char **argv)
 
 	if (!strcmp(verb, "--help") || !strcmp(verb, "-h")) {
 		fputs(usage_text, stdout);
+		return EXIT_SUCCESS;
+	}
+	if (!strcmp(verb, "--version") || !strcmp(verb, "-V")) {
+		printf("ohca-fabric, link protocol %u\n", OHCA_LINK_VERSION);
 		return EXIT_SUCCESS;
 	}
 	if (!strcmp(verb, "generate")) {

@@ -65,6 +65,20 @@ static void discard(struct fab_mgmt *m, uint32_t p)
 	x->ctr.xmit_inactive_discards++;
 }
 
+/* A LID that no table leads to, or back by where it came from. @num: of the table */
+static void relay_error(struct fab_mgmt *m, uint32_t at, unsigned int num)
+{
+	struct fab_extra *x = fab_extra(m->f, at);
+
+	if (!x)
+		return;
+	x->ctr.rcv_switch_relay_errors++;
+	if (num == fab_port_num(m->f, at))
+		x->ctr.rcv_looping++;
+	else
+		x->ctr.rcv_dlid_mapping++;
+}
+
 /* Over the cable at port @p. Return: the port where it arrives, or FAB_NO_PORT. */
 static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 {
@@ -255,9 +269,11 @@ static int at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_m
 				return (int)lose(m);
 		} else {
 			by = fab_route(m->f, n, mad->dlid);
-			*out = by <= n->nports ? fab_port_of(n, by) : FAB_NO_PORT;
-			if (*out == at)		/* never out of where it came from */
-				*out = FAB_NO_PORT;
+			*out = fab_port_of(n, by);
+			if (by > n->nports || (by && *out == at)) {
+				relay_error(m, at, by);
+				return (int)lose(m);
+			}
 			if (by)
 				return GOES_ON;
 		}

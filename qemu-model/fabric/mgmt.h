@@ -149,6 +149,13 @@ enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *m
 enum fab_fate fab_mgmt_arrive(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,
 			      uint64_t now_ns);
 
+/**
+ * fab_fold_sl2vl() - every SL has one of the @vls data VLs of the link out of switch port @p
+ *
+ * Unless a subnet manager has written a table that leads out of it.
+ */
+void fab_fold_sl2vl(struct fab_mgmt *m, uint32_t p, unsigned int vls);
+
 /** fab_wire_up() - the link out of switch port @p is up, its PortInfo negotiated; at @m->now_ns */
 void fab_wire_up(struct fab_mgmt *m, uint32_t p);
 

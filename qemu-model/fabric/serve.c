@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,16 +28,21 @@ struct loop {
 	int sigfd;
 	unsigned int spin_us;
 	uint64_t busy_ns;	/* awake */
+	uint64_t idle_since_ns;	/* no packet has moved; 0: one has */
+	const struct fab_serve_cfg *cfg;
 	struct fab_mgmt m;
 	struct fab_sim *sim;
 	struct fab_data *data;
 	struct fab_attach *attach;
 };
 
-static uint64_t now_ns(void)
+static uint64_t now_ns(const struct loop *l)
 {
+	const struct fab_data_cfg *c = &l->cfg->data;
 	struct timespec ts;
 
+	if (c->clock)
+		return c->clock(c->arg);
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
@@ -90,13 +96,18 @@ static void print_stats(const struct loop *l)
 		smps, st->other, st->hops, st->lost, st->traps, fab_bytes(l->m.f) >> 10,
 		(double)l->busy_ns / 1e9,
 		smps + st->other ? (double)l->busy_ns / 1e3 / (double)(smps + st->other) : 0.0);
+	if (l->data)
+		fab_data_print(l->data, stderr);
 }
 
 /* Return: false: it is time to end. */
 static bool on_signal(const struct loop *l)
 {
+	const struct fab_serve_hooks *hooks = l->cfg->hooks;
 	struct signalfd_siginfo si;
 
+	if (hooks)
+		return hooks->event(hooks->arg, hooks->fd);
 	if (read(l->sigfd, &si, sizeof(si)) != sizeof(si))
 		return true;
 	if (si.ssi_signo != SIGUSR1)
@@ -129,22 +140,17 @@ static int to_ms(uint64_t ns)
 /* Move packets until none moves or the sockets are due. Return: false: the latter. */
 static bool move(struct loop *l)
 {
-	uint64_t idle_since = 0;
-
 	if (!l->data)
 		return true;
 	for (unsigned int i = 0; i < LOOK_ROUNDS; i++) {
-		if (fab_data_round(l->data)) {
-			idle_since = 0;
-			continue;
-		}
-		if (!l->spin_us)
+		if (fab_data_round(l->data))
+			l->idle_since_ns = 0;
+		else if (!l->spin_us)
 			return true;
-		if (!idle_since)
-			idle_since = now_ns();
-		if (now_ns() - idle_since >= l->spin_us * 1000ull)
+		else if (!l->idle_since_ns)
+			l->idle_since_ns = now_ns(l);
+		else if (now_ns(l) - l->idle_since_ns >= l->spin_us * 1000ull)
 			return true;
-		i = 0;
 	}
 	return false;
 }
@@ -165,14 +171,14 @@ static void run(struct loop *l)
 {
 	struct epoll_event ev[EVENTS];
 
-	for (uint64_t begin = now_ns();;) {
+	for (uint64_t begin = now_ns(l);;) {
 		bool sleeps = move(l) && (!l->data || fab_data_sleep(l->data));
-		uint64_t now = now_ns(), next = timers(l, now);
+		uint64_t now = now_ns(l), next = timers(l, now);
 		int n;
 
 		l->busy_ns += now - begin;
 		n = epoll_wait(l->epfd, ev, EVENTS, sleeps ? to_ms(next) : 0);
-		begin = sleeps ? now_ns() : now;
+		begin = sleeps ? now_ns(l) : now;
 		if (sleeps && l->data)
 			fab_data_awake(l->data);
 		for (int i = 0; i < n; i++)
@@ -202,7 +208,8 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 	struct fab_data_cfg data = cfg->data;
 	struct ohca_link_err err;
 
-	data.log = cfg->quiet ? NULL : log_line;
+	if (!data.log && !cfg->quiet)
+		data.log = log_line;
 	l->spin_us = cfg->spin_us;
 	l->data = fab_data_new(&l->m, &data);
 	if (!l->data) {
@@ -215,20 +222,56 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 	return l->attach;
 }
 
-static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
+struct sched_attr_v0 {
+	uint32_t size;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime;
+	uint64_t deadline;
+	uint64_t period;
+};
+
+/*
+ * A short slice: when a packet wakes the daemon while virtual CPUs spin on every core, the
+ * kernel runs it within microseconds instead of at the end of their slice. Older
+ * kernels ignore or refuse it.
+ */
+static void short_slice(void)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = EVENT_SIGNAL };
+	struct sched_attr_v0 a = { .size = sizeof(a), .runtime = 100000 };
+
+	if (syscall(SYS_sched_setattr, 0, &a, 0)) {
+		/* Without it wake-ups take longer. */
+	}
+}
+
+/* Return: a descriptor of the signals of on_signal(); -1: errno is set. */
+static int open_signals(void)
+{
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = EVENT_SIGNAL };
+	int fd;
+
+	if (!cfg->hooks)
+		l->sigfd = open_signals();
+	fd = cfg->hooks ? cfg->hooks->fd : l->sigfd;
 	l->epfd = epoll_create1(EPOLL_CLOEXEC);
-	l->sigfd = signalfd(-1, &set, SFD_CLOEXEC);
-	if (l->epfd < 0 || l->sigfd < 0 || epoll_ctl(l->epfd, EPOLL_CTL_ADD, l->sigfd, &ev)) {
+	if (l->epfd < 0 || fd < 0 || epoll_ctl(l->epfd, EPOLL_CTL_ADD, fd, &ev)) {
 		perror("ohca-fabric");
 		return false;
 	}
@@ -242,6 +285,20 @@ static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
 			strerror(errno),
 			errno == EADDRINUSE ? "; another one runs: use another name" : "");
 	return l->sim;
+}
+
+static void ready(const struct loop *l)
+{
+	const struct fab *f = l->m.f;
+
+	if (l->cfg->hooks) {
+		l->cfg->hooks->ready(l->cfg->hooks->arg, l->data);
+		return;
+	}
+	short_slice();
+	printf("ohca-fabric: ready, %u switches, %u other nodes\n", f->switches,
+	       f->nodes - f->switches);
+	fflush(stdout);
 }
 
 int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
@@ -258,12 +315,11 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 			if (f->node[i].type == IB_NODE_CHANNEL_ADAPTER)
 				fab_switch_off(f, i);
 	fab_mgmt_init(&l->m, f, nobody, NULL);
+	l->cfg = cfg;
 	l->epfd = l->sigfd = -1;
 	ok = open_loop(l, cfg);
 	if (ok) {
-		printf("ohca-fabric: ready, %u switches, %u other nodes\n", f->switches,
-		       f->nodes - f->switches);
-		fflush(stdout);
+		ready(l);
 		run(l);
 		if (cfg->stats)
 			print_stats(l);

@@ -6,6 +6,20 @@
 #include "data.h"
 
 /**
+ * struct fab_serve_hooks - what runs a fabric instead of the process's signals
+ * @fd: @event is called when it can be read. Its return: false: it is time to end
+ * @ready: is called once, before the first packet moves
+ * @event: as above
+ * @arg: first argument of both
+ */
+struct fab_serve_hooks {
+	int fd;
+	void (*ready)(void *arg, struct fab_data *d);
+	bool (*event)(void *arg, int fd);
+	void *arg;
+};
+
+/**
  * struct fab_serve_cfg - how it runs
  * @umad2sim: name of the sockets for libumad2sim, or NULL
  * @listen: path of the socket for virtual machines, or NULL: there are none
@@ -13,7 +27,8 @@
  * @quiet: do not report links that come and go
  * @stats: print counts at the end
  * @spin_us: poll that long before sleeping
- * @data: of the data path; its log is set by fab_serve()
+ * @data: of the data path; without a log of its own links are reported on standard error
+ * @hooks: or NULL: signals of the process end it
  */
 struct fab_serve_cfg {
 	const char *umad2sim;
@@ -23,10 +38,11 @@ struct fab_serve_cfg {
 	bool stats;
 	unsigned int spin_us;
 	struct fab_data_cfg data;
+	const struct fab_serve_hooks *hooks;
 };
 
 /**
- * fab_serve() - run the sealed fabric @f until SIGTERM or SIGINT
+ * fab_serve() - run the sealed fabric @f until SIGTERM, SIGINT or SIGHUP
  *
  * Prints one line to standard output when it is ready; SIGUSR1 prints counts to standard error.
  *

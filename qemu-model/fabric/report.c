@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a fabric says of its links: lines as they come and go, and counts. */
+#include "data.h"
+
+#include <inttypes.h>
+
+#define LOG_BURST	200u		/* lines at once */
+#define LOG_NS		100000000u	/* and one more in that time */
+
+__attribute__((format(printf, 2, 3))) static void log_line(struct fab_data *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	d->cfg.log(d->cfg.arg, fmt, ap);
+	va_end(ap);
+}
+
+/* Peers cause the log lines: one that flaps must not fill the disk. */
+static bool log_allowed(struct fab_data *d)
+{
+	const uint64_t now = fab_data_host_ns(d), more = (now - d->log_ns) / LOG_NS;
+
+	d->log_ns += more * LOG_NS;
+	d->log_left = more > LOG_BURST - d->log_left ? LOG_BURST :
+		      d->log_left + (unsigned int)more;
+	if (!d->log_left) {
+		d->log_lost++;
+		return false;
+	}
+	d->log_left--;
+	if (d->log_lost)
+		log_line(d, "%" PRIu64 " events were not reported", d->log_lost);
+	d->log_lost = 0;
+	return true;
+}
+
+void fab_data_log(struct fab_data *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!d->cfg.log || !log_allowed(d))
+		return;
+	va_start(ap, fmt);
+	d->cfg.log(d->cfg.arg, fmt, ap);
+	va_end(ap);
+}
+
+static void print_port(const struct fab_data *d, const struct fab_dport *dp, FILE *to)
+{
+	static const char * const state[] = { "?", "Down", "Init", "Armed", "Active" };
+	const struct fab_port *p = &d->f->port[dp->p];
+	const struct ohca_port_counters *c = dp->ctr;
+	struct ohca_link_stats st;
+
+	ohca_link_get_stats(dp->link, &st);
+	fprintf(to, "'%.64s' port %u '%.64s' %s rcv %" PRIu64 " pkts %" PRIu64 " words, xmit %"
+		PRIu64 " pkts %" PRIu64 " words, errors %" PRIu64 " relay %" PRIu64 " discards %"
+		PRIu64 ", no credit %" PRIu64 " times, wakeups %" PRIu64 ", sleeps %" PRIu64 "\n",
+		d->f->desc[p->node].text, dp->num, ohca_link_peer(dp->link)->desc,
+		state[p->pi.state <= IB_PS_ACTIVE ? p->pi.state : 0], c->rcv_pkts, c->rcv_data,
+		c->xmit_pkts, c->xmit_data, c->rcv_errors, c->rcv_switch_relay_errors,
+		c->xmit_discards, st.tx_nocredit, st.wakeups_sent, st.sleeps);
+}
+
+void fab_data_print(const struct fab_data *d, FILE *to)
+{
+	fprintf(to, "MADs in %" PRIu64 " out %" PRIu64 " dropped %" PRIu64
+		", stopped accepting %" PRIu64 " times\n", d->mads_in, d->mads_out,
+		d->m->stats.lost, d->accept_stops);
+	for (uint32_t i = 0; i < d->links; i++)
+		print_port(d, d->linked[i], to);
+}
