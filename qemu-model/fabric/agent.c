@@ -284,25 +284,17 @@ void fab_agent_end(struct fab_mgmt *m)
 
 /* ---- counters ------------------------------------------------------------------ */
 
-/* The agent is done with a port's counters before it asks for the next port. */
-static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
+void fab_counters(const struct fab_mgmt *m, uint32_t port, struct ohca_port_counters *c)
 {
-	struct fab_mgmt *m = ctx;
-	const uint32_t index = fab_port_of(node_of(m), num);
-	const struct fab_port *p = &m->f->port[index];
-	struct fab_extra *x = m->is_set ? fab_extra(m->f, index) : fab_extra_of(m->f, index);
-	struct ib_pma_port *v = x ? &x->pma : &m->fresh;
-	struct ohca_port_counters *c = &m->shown;
+	const struct fab_port *p = &m->f->port[port];
+	const struct fab_extra *x = fab_extra_of(m->f, port);
 
 	if (m->wires)
-		m->wires->count(m->wires_ctx, index);
-	if (x) {
+		m->wires->count(m->wires_ctx, port);
+	if (x)
 		*c = x->ctr;
-	} else {
+	else
 		memset(c, 0, sizeof(*c));
-		memset(v, 0, sizeof(*v));
-	}
-	v->ctr = c;
 	c->rcv_pkts += p->rcv_mads;
 	c->ucast_rcv_pkts += p->rcv_mads;
 	c->rcv_data += MAD_WORDS * p->rcv_mads;
@@ -311,6 +303,20 @@ static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
 	c->ucast_xmit_pkts += p->xmit_mads;
 	c->xmit_data += MAD_WORDS * p->xmit_mads;
 	c->xmit_data_sl[0] += MAD_WORDS * p->xmit_mads;
+}
+
+/* The agent is done with a port's counters before it asks for the next port. */
+static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
+{
+	struct fab_mgmt *m = ctx;
+	const uint32_t index = fab_port_of(node_of(m), num);
+	struct fab_extra *x = m->is_set ? fab_extra(m->f, index) : fab_extra_of(m->f, index);
+	struct ib_pma_port *v = x ? &x->pma : &m->fresh;
+
+	if (!x)
+		memset(v, 0, sizeof(*v));
+	fab_counters(m, index, &m->shown);
+	v->ctr = &m->shown;
 	return v;
 }
 

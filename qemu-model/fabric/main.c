@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control.h"
 #include "generate.h"
 #include "ib/rate.h"
 #include "serve.h"
@@ -18,6 +19,7 @@ static const char usage_text[] =
 	"       ohca-fabric check FILE...     say what is wrong with topology files (-: standard input)\n"
 	"       ohca-fabric hosts OPTION      list the channel adapters: NodeGUID, ports, name\n"
 	"       ohca-fabric serve OPTION...   run a fabric\n"
+	"       ohca-fabric VERB OPTION...    ask a fabric that runs; VERBs below\n"
 	"       ohca-fabric --help            this text\n"
 	"       ohca-fabric --version         version of the link protocol\n\n"
 	"The fabric, of hosts and serve:\n"
@@ -26,6 +28,7 @@ static const char usage_text[] =
 	"Options of serve:\n"
 	"  -u, --umad2sim[=NAME]     let programs with libumad2sim.so attach, OpenSM for one; NAME\n"
 	"                            is their IBSIM_SOCKNAME (sim)\n"
+	"  -c, --control PATH        let the VERBs ask it, by a UNIX socket with that PATH\n"
 	"  -l, --listen PATH         UNIX socket for virtual machines: each has the place of a host\n"
 	"  -m, --mtu BYTES           of all ports: 256, 512, 1024, 2048 or 4096 (4096)\n"
 	"  -v, --vls N               data VLs of all ports: 1, 2, 4, 8 or 15 (8)\n"
@@ -34,7 +37,9 @@ static const char usage_text[] =
 	"      --hoq-scale N         stretch HOQLife by N, 0: never discard (1)\n"
 	"      --spin-us N           poll N us before sleeping (0)\n"
 	"  -q, --quiet               do not report links that come and go\n"
-	"      --stats               print counts of MADs and packets at the end\n\n"
+	"      --stats               print counts of links at the end\n\n"
+	"VERBs that ask a fabric:\n"
+	FAB_CONTROL_HELP "\n"
 	"A topology is a file in the format of ibnetdiscover or ibsim, or made from a SPEC:\n\n"
 	FAB_GENERATE_HELP;
 
@@ -198,6 +203,9 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 	case 'u':
 		o->cfg.umad2sim = arg ? arg : "sim";
 		return true;
+	case 'c':
+		o->cfg.control = arg;
+		return true;
 	case 'l':
 		o->cfg.listen = arg;
 		return true;
@@ -236,6 +244,7 @@ static int parse(struct serve_options *o, int argc, char **argv)
 		{ "topology", required_argument, NULL, 't' },
 		{ "generate", required_argument, NULL, 'g' },
 		{ "umad2sim", optional_argument, NULL, 'u' },
+		{ "control", required_argument, NULL, 'c' },
 		{ "listen", required_argument, NULL, 'l' },
 		{ "mtu", required_argument, NULL, 'm' },
 		{ "vls", required_argument, NULL, 'v' },
@@ -249,7 +258,7 @@ static int parse(struct serve_options *o, int argc, char **argv)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "t:g:u::l:m:v:q", options, NULL)) != -1)
+	while ((c = getopt_long(argc, argv, "t:g:u::c:l:m:v:q", options, NULL)) != -1)
 		if (!set_option(o, c, optarg))
 			return EXIT_USAGE;
 	if (optind < argc)
@@ -326,5 +335,8 @@ int main(int argc, char **argv)
 		return serve(argc - 1, argv + 1);
 	if (!strcmp(verb, "hosts"))
 		return hosts(argc - 1, argv + 1);
-	return usage_error("the first argument is generate, check, hosts or serve");
+	if (fab_is_control_verb(verb))
+		return fab_control_client(argc - 1, argv + 1);
+	return usage_error("the first argument is generate, check, hosts, serve, status, topology, "
+			   "counters or lft");
 }

@@ -172,6 +172,9 @@ void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns);
 /** fab_mgmt_set_issm() - whether a subnet manager runs at @port: CapabilityMask and trap 144 */
 void fab_mgmt_set_issm(struct fab_mgmt *m, uint32_t port, bool is_sm, uint64_t now_ns);
 
+/** fab_counters() - what port @port has counted since the fabric was made, MADs included */
+void fab_counters(const struct fab_mgmt *m, uint32_t port, struct ohca_port_counters *c);
+
 /* ---- private to the three files ---- */
 
 /** fab_route() - port of switch @n that @lid leaves by: 0: it is port 0's, 255: no route */

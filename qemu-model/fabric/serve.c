@@ -3,7 +3,6 @@
 #include "serve.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "attach.h"
+#include "control.h"
 #include "mgmt.h"
 #include "umad2sim.h"
 
@@ -27,11 +27,11 @@ struct loop {
 	int epfd;
 	int sigfd;
 	unsigned int spin_us;
-	uint64_t busy_ns;	/* awake */
 	uint64_t idle_since_ns;	/* no packet has moved; 0: one has */
 	const struct fab_serve_cfg *cfg;
 	struct fab_mgmt m;
 	struct fab_sim *sim;
+	struct fab_control *control;
 	struct fab_data *data;
 	struct fab_attach *attach;
 };
@@ -47,55 +47,8 @@ static uint64_t now_ns(const struct loop *l)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static const char *attr_name(unsigned int attr)
-{
-	switch (attr) {
-	case IB_SMP_ATTR_NOTICE:
-		return "Notice";
-	case IB_SMP_ATTR_NODE_DESC:
-		return "NodeDescription";
-	case IB_SMP_ATTR_NODE_INFO:
-		return "NodeInfo";
-	case IB_SMP_ATTR_SWITCH_INFO:
-		return "SwitchInfo";
-	case IB_SMP_ATTR_GUID_INFO:
-		return "GUIDInfo";
-	case IB_SMP_ATTR_PORT_INFO:
-		return "PortInfo";
-	case IB_SMP_ATTR_PKEY_TABLE:
-		return "P_KeyTable";
-	case IB_SMP_ATTR_SL2VL:
-		return "SLtoVLMappingTable";
-	case IB_SMP_ATTR_VLARB:
-		return "VLArbitrationTable";
-	case IB_SMP_ATTR_LFT:
-		return "LinearForwardingTable";
-	case IB_SMP_ATTR_MFT:
-		return "MulticastForwardingTable";
-	case IB_SMP_ATTR_SM_INFO:
-		return "SMInfo";
-	default:
-		return "other";
-	}
-}
-
 static void print_stats(const struct loop *l)
 {
-	const struct fab_mgmt_stats *st = &l->m.stats;
-	uint64_t smps = 0;
-
-	for (unsigned int i = 0; i < 256; i++) {
-		if (!st->get[i] && !st->set[i])
-			continue;
-		smps += st->get[i] + st->set[i];
-		fprintf(stderr, "ohca-fabric: attribute 0x%04x %-24s %10" PRIu64 " Get %10" PRIu64
-			" Set\n", i, attr_name(i), st->get[i], st->set[i]);
-	}
-	fprintf(stderr, "ohca-fabric: %" PRIu64 " SMPs, %" PRIu64 " other MADs, %" PRIu64 " hops, "
-		"%" PRIu64 " lost, %" PRIu64 " traps, %zu KiB; busy %.3f s, %.2f us a MAD\n",
-		smps, st->other, st->hops, st->lost, st->traps, fab_bytes(l->m.f) >> 10,
-		(double)l->busy_ns / 1e9,
-		smps + st->other ? (double)l->busy_ns / 1e3 / (double)(smps + st->other) : 0.0);
 	if (l->data)
 		fab_data_print(l->data, stderr);
 }
@@ -160,10 +113,12 @@ static bool handle(struct loop *l, uint64_t event, uint64_t now)
 {
 	if (event >> 32 == TAG_ATTACH)
 		fab_attach_event(l->attach, (uint32_t)event);
-	else if (event != EVENT_SIGNAL)
-		fab_sim_event(l->sim, (uint32_t)event, now);
-	else
+	else if (event == EVENT_SIGNAL)
 		return on_signal(l);
+	else if (event >= FAB_CONTROL_EVENT)
+		fab_control_event(l->control, (uint32_t)event);
+	else
+		fab_sim_event(l->sim, (uint32_t)event, now);
 	return true;
 }
 
@@ -171,12 +126,11 @@ static void run(struct loop *l)
 {
 	struct epoll_event ev[EVENTS];
 
-	for (uint64_t begin = now_ns(l);;) {
+	for (uint64_t begin;;) {
 		bool sleeps = move(l) && (!l->data || fab_data_sleep(l->data));
 		uint64_t now = now_ns(l), next = timers(l, now);
 		int n;
 
-		l->busy_ns += now - begin;
 		n = epoll_wait(l->epfd, ev, EVENTS, sleeps ? to_ms(next) : 0);
 		begin = sleeps ? now_ns(l) : now;
 		if (sleeps && l->data)
@@ -247,6 +201,29 @@ static void short_slice(void)
 	}
 }
 
+/* Return: false: what is wrong was printed. */
+static bool open_control(struct loop *l, const char *path)
+{
+	if (!path)
+		return true;
+	l->control = fab_control_new(&l->m, path, l->epfd);
+	if (!l->control)
+		fprintf(stderr, "ohca-fabric: --control %s: %s: use another PATH, of a file that is "
+			"not there, in a directory that is\n", path, strerror(errno));
+	return l->control;
+}
+
+static bool open_sim(struct loop *l, const char *name)
+{
+	if (!name)
+		return true;
+	l->sim = fab_sim_new(&l->m, name, l->epfd);
+	if (!l->sim)
+		fprintf(stderr, "ohca-fabric: --umad2sim %s: %s%s\n", name, strerror(errno),
+			errno == EADDRINUSE ? "; another one runs: use another name" : "");
+	return l->sim;
+}
+
 /* Return: a descriptor of the signals of on_signal(); -1: errno is set. */
 static int open_signals(void)
 {
@@ -275,16 +252,8 @@ static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
 		perror("ohca-fabric");
 		return false;
 	}
-	if (cfg->listen && !open_data(l, cfg))
-		return false;
-	if (!cfg->umad2sim)
-		return true;
-	l->sim = fab_sim_new(&l->m, cfg->umad2sim, l->epfd);
-	if (!l->sim)
-		fprintf(stderr, "ohca-fabric: --umad2sim %s: %s%s\n", cfg->umad2sim,
-			strerror(errno),
-			errno == EADDRINUSE ? "; another one runs: use another name" : "");
-	return l->sim;
+	return (!cfg->listen || open_data(l, cfg)) && open_control(l, cfg->control) &&
+	       open_sim(l, cfg->umad2sim);
 }
 
 static void ready(const struct loop *l)
@@ -324,6 +293,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 		if (cfg->stats)
 			print_stats(l);
 	}
+	fab_control_free(l->control);
 	fab_sim_free(l->sim);
 	fab_attach_free(l->attach);
 	fab_data_free(l->data);

@@ -22,16 +22,18 @@ struct fab_serve_hooks {
 /**
  * struct fab_serve_cfg - how it runs
  * @umad2sim: name of the sockets for libumad2sim, or NULL
+ * @control: path of the control socket, or NULL
  * @listen: path of the socket for virtual machines, or NULL: there are none
  * @hosts_off: a host is switched off until a virtual machine has its place
  * @quiet: do not report links that come and go
- * @stats: print counts at the end
+ * @stats: print counts of links at the end
  * @spin_us: poll that long before sleeping
  * @data: of the data path; without a log of its own links are reported on standard error
  * @hooks: or NULL: signals of the process end it
  */
 struct fab_serve_cfg {
 	const char *umad2sim;
+	const char *control;
 	const char *listen;
 	bool hosts_off;
 	bool quiet;
@@ -44,7 +46,8 @@ struct fab_serve_cfg {
 /**
  * fab_serve() - run the sealed fabric @f until SIGTERM, SIGINT or SIGHUP
  *
- * Prints one line to standard output when it is ready; SIGUSR1 prints counts to standard error.
+ * Prints one line to standard output when it is ready; SIGUSR1 prints counts of links to standard
+ * error.
  *
  * Return: exit status; what went wrong was printed.
  */

@@ -25,8 +25,8 @@ expect()
 }
 
 expect help 0 '^Usage: ohca-fabric' "$fabric" --help
-expect 'no argument' 2 'generate, check or serve' "$fabric"
-expect 'no such verb' 2 'generate, check or serve' "$fabric" destroy
+expect 'no argument' 2 'generate, check, serve' "$fabric"
+expect 'no such verb' 2 'generate, check, serve' "$fabric" destroy
 expect 'generate without SPEC' 2 'a SPEC' "$fabric" generate
 expect 'generate, a wrong SPEC' 2 'fat-tree:K' "$fabric" generate circle:3
 expect 'generate to a full disk' 1 'No space' bash -c '"$1" generate star:9 >/dev/full' x "$fabric"
@@ -44,4 +44,25 @@ expect 'serve with another option' 2 'other options' "$fabric" serve -g star:2 -
 expect 'serve a file that is not there' 1 'cannot read it' "$fabric" serve -t "$dir/none"
 expect 'serve until a signal' 0 'ready, 12 switches, 32 other nodes' \
 	timeout --preserve-status 1 "$fabric" serve -t "$dir/tree"
+expect 'ask without a fabric' 2 'say which fabric: --control PATH' "$fabric" status
+expect 'ask where none is' 1 "$dir/none: No such file.* give the PATH" \
+	"$fabric" lft leaf1 -c "$dir/none"
+expect 'ask with another option' 2 'use --control PATH' "$fabric" status --all
+expect 'lft without a switch' 2 'one argument, a switch' "$fabric" lft -c "$dir/none"
+expect 'status of a switch' 2 'leave out' "$fabric" status -c "$dir/none" leaf1
+expect 'serve with a control socket in no directory' 1 'use another PATH' \
+	"$fabric" serve -g star:2 -c "$dir/none/control"
+"$fabric" serve -t "$dir/tree" -c "$dir/control" >/dev/null &
+until [ -S "$dir/control" ]; do sleep 0.05; done
+expect 'status' 0 'cables: 64' "$fabric" status -c "$dir/control"
+expect 'status --json' 0 '^{"switches": 12, ' "$fabric" status -j -c "$dir/control"
+expect 'topology' 0 '^switch "spine4" 0x' "$fabric" topology -c "$dir/control"
+expect 'counters' 0 '^switch "spine4" 0x' "$fabric" counters -c "$dir/control"
+expect 'lft, before a subnet manager wrote it' 0 '"lft": \[\]' \
+	"$fabric" lft -j leaf1 -c "$dir/control"
+expect 'lft of a host' 1 'no such switch: give' "$fabric" lft host1 -c "$dir/control"
+expect 'topology to a full disk' 1 'No space' \
+	bash -c '"$1" topology -c "$2" >/dev/full' x "$fabric" "$dir/control"
+kill $!
+wait $!
 exit $bad

@@ -67,7 +67,8 @@ within()
 # and LeakSanitizer, which stops the process at its end, may wait for ever.
 serve()
 {
-	timeout --foreground -k 9 100 "$fabric" serve "$@" --umad2sim="$IBSIM_SOCKNAME" --stats >ready 2>stats &
+	timeout --foreground -k 9 100 "$fabric" serve "$@" --umad2sim="$IBSIM_SOCKNAME" \
+		--control control >ready &
 	pids=($!)
 	within 10 grep -q ready ready
 }
@@ -173,8 +174,9 @@ check 'every host reaches every other one' all_to_all
 check 'counters of a host' says 'PortRcvPkts:\.*[1-9]' at host2 perfquery 1 1
 check 'counters of all ports of a switch' counters_of_switch
 check 'no subnet manager is left' no_sm
+check 'it tells what it answered' says 'smps NodeInfo: Get [1-9]' "$fabric" status -c control
+check 'and of links' says 'links_active: 4' "$fabric" status -c control
 check 'it ends' stop
-cat stats
 
 check 'another fabric' serve --generate fat-tree:4
 opensm_stays 1 host1

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The control socket and its clients; see control.h. */
+#include "control.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define EVENT_LISTEN	FAB_CONTROL_CLIENTS	/* after the clients' */
+
+/*
+ * A client; @fd -1: none. It is read from while it has no reply to take: @out, of @out_len bytes,
+ * the first @sent of which it has. @last: it is dropped when it has them.
+ */
+struct client {
+	int fd;
+	size_t have;
+	char line[FAB_CONTROL_LINE];
+	char *out;
+	size_t out_len, sent;
+	bool last;
+};
+
+struct fab_control {
+	const struct fab_mgmt *m;
+	int epfd;
+	int listen;
+	struct sockaddr_un un;
+	struct client client[FAB_CONTROL_CLIENTS];
+};
+
+static bool watch(const struct fab_control *c, int op, int fd, uint32_t which, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.u64 = FAB_CONTROL_EVENT + which };
+
+	return !epoll_ctl(c->epfd, op, fd, &ev);
+}
+
+static void drop(struct client *p)
+{
+	close(p->fd);
+	free(p->out);
+	p->fd = -1;
+	p->out = NULL;
+}
+
+/* Send what @p is to get. Return: false: it is gone, or takes no more now. */
+static bool push(struct fab_control *c, struct client *p)
+{
+	ssize_t n = send(p->fd, p->out + p->sent, p->out_len - p->sent, MSG_NOSIGNAL);
+
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		drop(p);
+		return false;
+	}
+	p->sent += n > 0 ? (size_t)n : 0;
+	if (p->sent < p->out_len) {
+		if (!watch(c, EPOLL_CTL_MOD, p->fd, (uint32_t)(p - c->client), EPOLLOUT))
+			drop(p);
+		return false;
+	}
+	if (p->last) {
+		drop(p);
+		return false;
+	}
+	free(p->out);
+	p->out = NULL;
+	return true;
+}
+
+/* A whole request is there. */
+static bool has_request(const struct client *p)
+{
+	return memchr(p->line, '\n', p->have);
+}
+
+static void reply(struct client *p, char *text)
+{
+	p->out = text;
+	p->out_len = text ? strlen(text) : 0;
+	p->sent = 0;
+}
+
+/* Answer the first request that @p has sent, if it is complete. Return: whether @p is gone. */
+static bool answer(struct fab_control *c, struct client *p)
+{
+	const char *end = memchr(p->line, '\n', p->have);
+	size_t len = end ? (size_t)(end - p->line) : 0;
+
+	if (end) {
+		reply(p, fab_control_answer(c->m, p->line, len));
+		p->have -= len + 1;
+		memmove(p->line, end + 1, p->have);
+	} else if (p->have == sizeof(p->line)) {
+		reply(p, strdup("{\"error\": \"a request is too long: send at most 4096 bytes, "
+				"and a newline\"}\n"));
+		p->last = true;
+	} else {
+		return false;
+	}
+	if (!p->out)
+		drop(p);
+	return p->fd < 0;
+}
+
+/* Bytes of the next request have come, or @p may be sent more. */
+static void serve(struct fab_control *c, struct client *p)
+{
+	const uint32_t which = (uint32_t)(p - c->client);
+	ssize_t n;
+
+	if (p->out) {
+		if (!push(c, p))
+			return;
+	} else if (!has_request(p)) {
+		n = recv(p->fd, p->line + p->have, sizeof(p->line) - p->have, 0);
+		if (!n || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+			drop(p);
+			return;
+		}
+		p->have += n > 0 ? (size_t)n : 0;
+	}
+	/* a request that came with an earlier one is answered at the next event */
+	if (answer(c, p))
+		return;
+	if (p->out && !push(c, p))
+		return;
+	if (!watch(c, EPOLL_CTL_MOD, p->fd, which,
+		   has_request(p) ? EPOLLIN | EPOLLOUT : EPOLLIN))
+		drop(p);
+}
+
+static void take(struct fab_control *c)
+{
+	static const char full[] = "{\"error\": \"too many programs are connected: end one\"}\n";
+	int fd = accept4(c->listen, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	for (uint32_t i = 0; i < FAB_CONTROL_CLIENTS; i++) {
+		struct client *p = &c->client[i];
+
+		if (p->fd >= 0)
+			continue;
+		if (!watch(c, EPOLL_CTL_ADD, fd, i, EPOLLIN))
+			break;
+		p->fd = fd;
+		p->have = 0;
+		p->last = false;
+		return;
+	}
+	send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL);
+	close(fd);
+}
+
+void fab_control_event(struct fab_control *c, uint32_t event)
+{
+	const uint32_t which = event - FAB_CONTROL_EVENT;
+
+	if (which == EVENT_LISTEN)
+		take(c);
+	else if (which < FAB_CONTROL_CLIENTS && c->client[which].fd >= 0)
+		serve(c, &c->client[which]);
+}
+
+/* A socket's file is left behind by a process that was killed. */
+static bool is_stale(const struct sockaddr_un *un)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool refused;
+
+	if (fd < 0)
+		return false;
+	refused = connect(fd, (const struct sockaddr *)un, sizeof(*un)) && errno == ECONNREFUSED;
+	close(fd);
+	return refused;
+}
+
+static bool listen_at(struct fab_control *c, const char *path)
+{
+	const mode_t mask = umask(0177);
+	bool ok;
+
+	c->un.sun_family = AF_UNIX;
+	memcpy(c->un.sun_path, path, strlen(path) + 1);
+	if (is_stale(&c->un))
+		unlink(path);
+	c->listen = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	ok = c->listen >= 0 && !bind(c->listen, (struct sockaddr *)&c->un, sizeof(c->un));
+	umask(mask);
+	if (ok && (listen(c->listen, FAB_CONTROL_CLIENTS) ||
+		   !watch(c, EPOLL_CTL_ADD, c->listen, EVENT_LISTEN, EPOLLIN))) {
+		unlink(path);
+		ok = false;
+	}
+	return ok;
+}
+
+struct fab_control *fab_control_new(const struct fab_mgmt *m, const char *path, int epfd)
+{
+	struct fab_control *c;
+
+	if (strlen(path) >= sizeof(c->un.sun_path)) {
+		errno = ENAMETOOLONG;
+		return NULL;
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->m = m;
+	c->epfd = epfd;
+	for (uint32_t i = 0; i < FAB_CONTROL_CLIENTS; i++)
+		c->client[i].fd = -1;
+	if (!listen_at(c, path)) {
+		int err = errno;
+
+		if (c->listen >= 0)
+			close(c->listen);
+		free(c);
+		errno = err;
+		return NULL;
+	}
+	return c;
+}
+
+void fab_control_free(struct fab_control *c)
+{
+	if (!c)
+		return;
+	for (uint32_t i = 0; i < FAB_CONTROL_CLIENTS; i++)
+		if (c->client[i].fd >= 0)
+			drop(&c->client[i]);
+	unlink(c->un.sun_path);
+	close(c->listen);
+	free(c);
+}

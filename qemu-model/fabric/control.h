@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The control socket of a fabric that runs: requests and replies are JSON objects, each in one
+ * line, on a UNIX stream socket (Documentation/control.rst).
+ *
+ *	control.c		the socket and its clients
+ *	control_answer.c	a request and its reply
+ *	control_client.c	ohca-fabric status and the like
+ *
+ * A client is trusted to see the fabric, but may send anything. The socket's file belongs to the
+ * user who runs the fabric, and nobody else may open it. Owner thread only.
+ */
+#ifndef OHCA_FABRIC_CONTROL_H
+#define OHCA_FABRIC_CONTROL_H
+
+#include "mgmt.h"
+
+#define FAB_CONTROL_CLIENTS	16u
+#define FAB_CONTROL_LINE	4096u		/* bytes of a request, with its newline */
+#define FAB_CONTROL_EVENT	0x10000u	/* the first of its events */
+#define FAB_CONTROL_EVENTS	(FAB_CONTROL_CLIENTS + 1)
+
+struct fab_control;
+
+/**
+ * fab_control_new() - open the control socket
+ * @m: management of the fabric
+ * @path: of the socket's file; one that nobody listens on is replaced
+ * @epfd: epoll descriptor; data.u64 of its events is FAB_CONTROL_EVENT and FAB_CONTROL_EVENTS - 1
+ *	numbers after it
+ *
+ * Return: NULL, errno says why; EADDRINUSE: somebody listens there.
+ */
+struct fab_control *fab_control_new(const struct fab_mgmt *m, const char *path, int epfd);
+
+/** fab_control_free() - close all sockets and remove the file; NULL is none */
+void fab_control_free(struct fab_control *c);
+
+/**
+ * fab_control_event() - something happened at a socket
+ * @event: data.u64 of the event
+ *
+ * Answers at most one request. A client that does not read gets no further reply, and nobody
+ * waits for it.
+ */
+void fab_control_event(struct fab_control *c, uint32_t event);
+
+/**
+ * fab_control_answer() - the reply to a request
+ * @text: the request, of any bytes, without its newline
+ * @len: its length
+ *
+ * A reply has a bounded part of the fabric, and says where the next part begins.
+ *
+ * Return: the reply with a newline, to be freed by the caller; NULL: out of memory.
+ */
+char *fab_control_answer(const struct fab_mgmt *m, const char *text, size_t len);
+
+/**
+ * fab_control_client() - ohca-fabric VERB OPTION...: ask a fabric that runs
+ * @argc: number of @argv
+ * @argv: the verb, its options and its arguments
+ *
+ * Return: exit status; what went wrong was printed.
+ */
+int fab_control_client(int argc, char **argv);
+
+/** fab_is_control_verb() - fab_control_client() knows @verb */
+bool fab_is_control_verb(const char *verb);
+
+#define FAB_CONTROL_HELP \
+	"  status                    what the fabric has, and the MADs that it answered\n" \
+	"  topology                  nodes, ports and links\n" \
+	"  counters                  counters of all ports\n" \
+	"  lft NODE                  LinearForwardingTable of the switch with that NodeGUID (0x...)\n" \
+	"                            or NodeDescription\n\n" \
+	"Their options:\n" \
+	"  -c, --control PATH        the control socket of the fabric\n" \
+	"  -j, --json                print replies as they come, JSON objects in lines\n"
+
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* ohca-fabric status, topology, counters and lft: a client of the control socket. */
+#include "control.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define EXIT_USAGE	2
+
+/* ---- text for people ----------------------------------------------------------- */
+
+static void print_value(const json_t *v)
+{
+	if (json_is_string(v))
+		printf("%s", json_string_value(v));
+	else if (json_is_real(v))
+		printf("%.3f", json_real_value(v));
+	else
+		printf("%" JSON_INTEGER_FORMAT, json_integer_value(v));
+}
+
+/* The members of @v, an object, in one line. */
+static void print_members(json_t *v)
+{
+	const char *key, *before = "";
+	json_t *member;
+
+	json_object_foreach(v, key, member) {
+		printf("%s%s ", before, key);
+		print_value(member);
+		before = ", ";
+	}
+	putchar('\n');
+}
+
+static void print_status(json_t *v)
+{
+	const char *key, *inner;
+	json_t *member, *item;
+	size_t i;
+
+	json_object_foreach(v, key, member) {
+		if (json_is_object(member)) {
+			json_object_foreach(member, inner, item) {
+				printf("%s %s: ", key, inner);
+				print_members(item);
+			}
+		} else if (json_is_array(member)) {
+			json_array_foreach(member, i, item) {
+				printf("%s: ", key);
+				print_members(item);
+			}
+		} else {
+			printf("%s: ", key);
+			print_value(member);
+			putchar('\n');
+		}
+	}
+}
+
+static void print_nodes(json_t *v)
+{
+	json_t *node, *port;
+	size_t i, k;
+
+	json_array_foreach(json_object_get(v, "nodes"), i, node) {
+		printf("%s \"%s\" %s\n", json_string_value(json_object_get(node, "type")),
+		       json_string_value(json_object_get(node, "description")),
+		       json_string_value(json_object_get(node, "guid")));
+		json_array_foreach(json_object_get(node, "ports"), k, port) {
+			printf("  ");
+			print_members(port);
+		}
+	}
+}
+
+static void print_lft(json_t *v)
+{
+	const json_int_t first = json_integer_value(json_object_get(v, "first"));
+	json_t *port;
+	size_t i;
+
+	json_array_foreach(json_object_get(v, "lft"), i, port)
+		if (json_integer_value(port) != IB_LFT_NO_PORT)
+			printf("%" JSON_INTEGER_FORMAT " %" JSON_INTEGER_FORMAT "\n",
+			       first + (json_int_t)i, json_integer_value(port));
+}
+
+static const struct {
+	const char *name;
+	void (*print)(json_t *v);
+	int args;
+} verbs[] = {
+	{ "status", print_status, 0 },
+	{ "topology", print_nodes, 0 },
+	{ "counters", print_nodes, 0 },
+	{ "lft", print_lft, 1 },
+};
+
+/* Number of @verb in verbs[], or how many there are. */
+static unsigned int find(const char *verb)
+{
+	unsigned int i;
+
+	for (i = 0; i < IB_ARRAY_SIZE(verbs) && strcmp(verb, verbs[i].name); i++)
+		;
+	return i;
+}
+
+bool fab_is_control_verb(const char *verb)
+{
+	return find(verb) < IB_ARRAY_SIZE(verbs);
+}
+
+/* ---- the socket ---------------------------------------------------------------- */
+
+/* Return: a stream from the socket at @path, or NULL, what is wrong was printed. */
+static FILE *dial(const char *path)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	FILE *s;
+
+	if (strlen(path) < sizeof(un.sun_path))
+		memcpy(un.sun_path, path, strlen(path) + 1);
+	else
+		errno = ENAMETOOLONG;
+	if (fd < 0 || !un.sun_path[0] || connect(fd, (struct sockaddr *)&un, sizeof(un))) {
+		fprintf(stderr, "ohca-fabric: --control %s: %s: give the PATH of ohca-fabric serve "
+			"--control PATH, while it runs\n", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	s = fdopen(fd, "r");
+	if (!s) {
+		perror("ohca-fabric");
+		close(fd);
+	}
+	return s;
+}
+
+/* Send a request to @fd. Return: false: it was not sent. */
+static bool request(int fd, const char *verb, const char *node, json_int_t first)
+{
+	json_t *v = json_pack("{s:s, s:I, s:s*}", "command", verb, "first", first, "node", node);
+	bool ok = v && !json_dumpfd(v, fd, JSON_COMPACT) && write(fd, "\n", 1) == 1;
+
+	json_decref(v);
+	return ok;
+}
+
+/* Ask until there is no further part. Return: exit status. */
+static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
+{
+	int rc = EXIT_SUCCESS;
+	char *line = NULL;
+	size_t size = 0;
+
+	for (json_int_t first = 0; rc == EXIT_SUCCESS && first >= 0;) {
+		json_t *v = request(fileno(s), verbs[verb].name, node, first) &&
+			    getline(&line, &size, s) > 0 ? json_loads(line, 0, NULL) : NULL;
+		const char *error = json_string_value(json_object_get(v, "error"));
+		json_t *next = json_object_get(v, "next");
+
+		if (!v)
+			error = "the fabric ended the connection: start it again";
+		if (error) {
+			fprintf(stderr, "ohca-fabric: %s\n", error);
+			rc = EXIT_FAILURE;
+		} else if (json) {
+			fputs(line, stdout);
+		} else {
+			verbs[verb].print(v);
+		}
+		first = next && json_integer_value(next) > first ? json_integer_value(next) : -1;
+		json_decref(v);
+	}
+	free(line);
+	if (fflush(stdout) || ferror(stdout)) {
+		perror("ohca-fabric: standard output");
+		rc = EXIT_FAILURE;
+	}
+	return rc;
+}
+
+static int usage_error(const char *what)
+{
+	fprintf(stderr, "ohca-fabric: %s; ohca-fabric --help says more\n", what);
+	return EXIT_USAGE;
+}
+
+int fab_control_client(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "control", required_argument, NULL, 'c' },
+		{ "json", no_argument, NULL, 'j' },
+		{ NULL, 0, NULL, 0 },
+	};
+	const unsigned int verb = find(argv[0]);
+	const char *path = NULL;
+	bool json = false;
+	FILE *s;
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, "c:j", options, NULL)) != -1) {
+		if (c == 'c')
+			path = optarg;
+		else if (c == 'j')
+			json = true;
+		else
+			return usage_error("use --control PATH and --json");
+	}
+	if (!path)
+		return usage_error("say which fabric: --control PATH");
+	if (argc - optind != verbs[verb].args)
+		return usage_error(verbs[verb].args ? "lft has one argument, a switch" :
+						      "leave out the arguments");
+	s = dial(path);
+	if (!s)
+		return EXIT_FAILURE;
+	rc = ask_all(s, verb, verbs[verb].args ? argv[optind] : NULL, json);
+	fclose(s);
+	return rc;
+}

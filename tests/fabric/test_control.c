@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The control socket: requests that come in pieces or together, clients that do not read, files. */
+#include "cases.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "fabric/control.h"
+
+static struct fab *f;
+static struct fab_mgmt m;
+static struct fab_control *control;
+static int epfd;
+static char path[64];
+
+static int setup(void **st)
+{
+	(void)st;
+	f = from_spec("fat-tree:8");
+	fab_mgmt_init(&m, f, NULL, NULL);
+	epfd = epoll_create1(EPOLL_CLOEXEC);
+	snprintf(path, sizeof(path), "/tmp/test_control-%d", (int)getpid());
+	control = fab_control_new(&m, path, epfd);
+	assert_non_null(control);
+	return 0;
+}
+
+static int teardown(void **st)
+{
+	(void)st;
+	fab_control_free(control);
+	fab_free(f);
+	close(epfd);
+	return access(path, F_OK) ? 0 : -1;
+}
+
+/* Handle all that has come. Return: events. */
+static unsigned int turn(void)
+{
+	struct epoll_event ev[8];
+	unsigned int all = 0;
+	int n;
+
+	while ((n = epoll_wait(epfd, ev, 8, 0)) > 0) {
+		for (int i = 0; i < n; i++)
+			fab_control_event(control, ev[i].data.u32);
+		all += (unsigned int)n;
+		assert_true(all < 10000);
+	}
+	return all;
+}
+
+static int dial(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+
+	strcpy(un.sun_path, path);
+	assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	turn();
+	return fd;
+}
+
+static void say(int fd, const char *text)
+{
+	assert_int_equal(send(fd, text, strlen(text), 0), strlen(text));
+	turn();
+}
+
+/* The next reply of @fd, which is there. */
+static json_t *reply(int fd)
+{
+	static char text[1 << 20];
+	size_t n = 0;
+	json_t *v;
+
+	while (recv(fd, text + n, 1, 0) == 1 && text[n] != '\n')
+		assert_true(++n < sizeof(text));
+	v = json_loadb(text, n, 0, NULL);
+	assert_non_null(v);
+	return v;
+}
+
+static void says(int fd, const char *member)
+{
+	json_t *v = reply(fd);
+
+	assert_non_null(json_object_get(v, member));
+	json_decref(v);
+}
+
+static bool at_end(int fd)
+{
+	char c;
+
+	return !recv(fd, &c, 1, 0);
+}
+
+static void requests(void **st)
+{
+	int fd = dial(), other = dial();
+
+	(void)st;
+	say(fd, "{\"command\":");
+	say(other, "{\"command\": \"topology\"}\n");
+	say(fd, " \"status\"}\n{\"command\": \"lft\", \"node\": \"leaf1\"}\n[]\n{");
+	says(fd, "switches");
+	says(fd, "lft");
+	says(fd, "error");
+	says(other, "nodes");
+	say(fd, "}\n");
+	says(fd, "error");
+	/* half closed: what was asked before is answered */
+	assert_int_equal(send(fd, "{\"command\": \"status\"}\n", 22, 0), 22);
+	shutdown(fd, SHUT_WR);
+	turn();
+	says(fd, "switches");
+	assert_true(at_end(fd));
+	close(fd);
+	close(other);
+	turn();
+}
+
+static void errors(void **st)
+{
+	static const char *const wrong[] = {
+		"", "status", "{}", "[]", "{\"command\": 1}", "{\"command\": \"stop\"}",
+		"{\"command\": \"status\", \"command\": \"status\"}",
+		"{\"command\": \"status\", \"first\": -1}", "{\"command\": \"status\", \"x\": 1}",
+		"{\"command\": \"lft\"}", "{\"command\": \"lft\", \"node\": \"host1\"}",
+		"{\"command\": \"lft\", \"node\": \"0x12\"}", "{\"command\": \"status\"} {}",
+	};
+	int fd = dial();
+
+	(void)st;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(wrong); i++) {
+		say(fd, wrong[i]);
+		say(fd, "\n");
+		says(fd, "error");
+	}
+	close(fd);
+	turn();
+}
+
+static void long_line(void **st)
+{
+	static char line[FAB_CONTROL_LINE + 1];
+	int fd = dial();
+
+	(void)st;
+	memset(line, ' ', FAB_CONTROL_LINE);
+	memcpy(line, "{\"command\": \"status\"}", 21);
+	line[FAB_CONTROL_LINE - 1] = '\n';
+	say(fd, line);
+	says(fd, "switches");
+	line[FAB_CONTROL_LINE - 1] = ' ';
+	say(fd, line);
+	says(fd, "error");
+	assert_true(at_end(fd));
+	close(fd);
+}
+
+/* Replies that nobody reads hold up nobody else, and their requests are not read. */
+static void no_reader(void **st)
+{
+	const char *ask = "{\"command\": \"topology\"}\n";
+	int fd = dial(), other = dial();
+	unsigned int asked = 0;
+
+	(void)st;
+	while (send(fd, ask, strlen(ask), 0) == (ssize_t)strlen(ask)) {
+		asked++;
+		turn();
+	}
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(turn(), 0);
+	say(other, "{\"command\": \"status\"}\n");
+	says(other, "switches");
+	for (unsigned int i = 0; i < 10; i++) {
+		says(fd, "nodes");
+		turn();
+	}
+	assert_true(asked > 10);
+	close(fd);
+	close(other);
+	turn();
+}
+
+static void too_many(void **st)
+{
+	int fd[FAB_CONTROL_CLIENTS], more;
+
+	(void)st;
+	for (unsigned int i = 0; i < FAB_CONTROL_CLIENTS; i++)
+		fd[i] = dial();
+	more = dial();
+	says(more, "error");
+	assert_true(at_end(more));
+	close(more);
+	close(fd[3]);
+	turn();
+	fd[3] = dial();
+	say(fd[3], "{\"command\": \"status\"}\n");
+	says(fd[3], "switches");
+	for (unsigned int i = 0; i < FAB_CONTROL_CLIENTS; i++)
+		close(fd[i]);
+	turn();
+}
+
+/* Parts of a table and of the nodes follow each other, and end. */
+static void parts(void **st)
+{
+	struct fab *big = from_spec("torus:8x8,18");
+	json_int_t first = 0;
+	size_t nodes = 0;
+
+	(void)st;
+	fab_mgmt_init(&m, big, NULL, NULL);
+	while (first >= 0) {
+		char ask[64], *text;
+		json_t *v, *next;
+
+		snprintf(ask, sizeof(ask), "{\"command\": \"counters\", \"first\": %d}", (int)first);
+		text = fab_control_answer(&m, ask, strlen(ask));
+		v = json_loads(text, 0, NULL);
+		assert_true(json_array_size(json_object_get(v, "nodes")) > 0);
+		nodes += json_array_size(json_object_get(v, "nodes"));
+		next = json_object_get(v, "next");
+		assert_true(!next || json_integer_value(next) == (json_int_t)nodes);
+		first = next ? json_integer_value(next) : -1;
+		json_decref(v);
+		free(text);
+	}
+	assert_int_equal(nodes, big->nodes);
+	fab_free(big);
+}
+
+static void files(void **st)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	char name[128], stale[80];
+	struct stat sb;
+	int fd;
+
+	(void)st;
+	assert_int_equal(stat(path, &sb), 0);
+	assert_int_equal(sb.st_mode & 0777, 0600);
+	assert_null(fab_control_new(&m, path, epfd));
+	assert_int_equal(errno, EADDRINUSE);
+	assert_int_equal(stat(path, &sb), 0);
+	memset(name, 'x', sizeof(name));
+	name[sizeof(name) - 1] = 0;
+	assert_null(fab_control_new(&m, name, epfd));
+	assert_int_equal(errno, ENAMETOOLONG);
+	snprintf(stale, sizeof(stale), "%s-stale", path);
+	strcpy(un.sun_path, stale);
+	fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	close(fd);
+	{
+		struct fab_control *c = fab_control_new(&m, stale, epfd);
+
+		assert_non_null(c);
+		fab_control_free(c);
+	}
+	assert_int_not_equal(access(stale, F_OK), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(requests, setup, teardown),
+		cmocka_unit_test_setup_teardown(errors, setup, teardown),
+		cmocka_unit_test_setup_teardown(long_line, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_reader, setup, teardown),
+		cmocka_unit_test_setup_teardown(too_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(parts, setup, teardown),
+		cmocka_unit_test_setup_teardown(files, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Requests of any bytes to the control socket of a fabric: each has a reply, one JSON object in one
+ * line, which the fabric does not depend on.
+ */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/control.h"
+#include "fabric/generate.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct fab *new_fabric(void)
+{
+	struct fab *f = fab_new();
+	char why[256];
+
+	if (!f || !fab_generate(f, "fat-tree:4", why, sizeof(why)) || !fab_seal(f))
+		abort();
+	/* a NodeDescription is any bytes, and one switch has a table */
+	memcpy(f->desc[0].text, "\xff\"\n\\", 4);
+	f->sw[0].lft = calloc(1, IB_LFT_PER_BLOCK);
+	if (!f->sw[0].lft)
+		abort();
+	f->sw[0].lft_blocks = 1;
+	f->sw[0].si.linear_top = 40;
+	return f;
+}
+
+static void check_reply(const char *text)
+{
+	const char *end = text ? strchr(text, '\n') : NULL;
+	json_t *v, *error;
+
+	if (!end || end[1])
+		abort();
+	v = json_loads(text, 0, NULL);
+	error = json_object_get(v, "error");
+	if (!json_is_object(v) || (error && !*json_string_value(error)))
+		abort();
+	json_decref(v);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct fab *f;
+	static struct fab_mgmt m;
+
+	if (!f) {
+		f = new_fabric();
+		fab_mgmt_init(&m, f, NULL, NULL);
+	}
+	/* lines, as the socket cuts them */
+	for (const uint8_t *end = data + size; data < end;) {
+		const uint8_t *nl = memchr(data, '\n', (size_t)(end - data));
+		const size_t len = (size_t)((nl ? nl : end) - data);
+		char *text = fab_control_answer(&m, (const char *)data, len);
+
+		check_reply(text);
+		free(text);
+		data += len + (nl != NULL);
+	}
+	return 0;
+}
