@@ -29,7 +29,7 @@ help:
 	@echo 'make deps          install what this host lacks'
 	@echo 'make buildroot     Debian 13 root that builds the rest'
 	@echo 'make qemu          QEMU with -device ohca'
-	@echo 'make switch        ohca-switch and ohca-fabric, the fabric'
+	@echo 'make switch        ohca-fabric, the fabric, and ohca-hub'
 	@echo 'make modules       ohca.ko for the guest kernel (KERNEL=debug: for the debug kernel)'
 	@echo 'make provider      the libibverbs provider'
 	@echo 'make guest         Debian 13 root of the guests'
@@ -98,7 +98,7 @@ $(STAMP)/provider: tools/build-provider $(call files,userspace firmware-if) \
 	@touch $@
 
 switch: $(STAMP)/switch
-$(STAMP)/switch: tools/build-switch $(call files,qemu-model/switch qemu-model/fabric qemu-model/link qemu-model/ib firmware-if) \
+$(STAMP)/switch: tools/build-switch $(call files,qemu-model/fabric qemu-model/link qemu-model/ib firmware-if) \
 		$(wildcard tools/ohca-hub.c) | $(ROOT)
 	@tools/build-switch
 	@touch $@

@@ -21,7 +21,6 @@ MAY_INCLUDE = {
     "ib": (),
     "link": (),
     "engine": (),
-    "switch": ("link", "ib"),
     "fabric": ("ib", "link"),
     "qemu": ("engine", "link"),
     **{folder: ("ib", "engine", *ENGINE[:i]) for i, folder in enumerate(ENGINE)},
@@ -33,7 +32,7 @@ UPWARD = ("engine/object/to_transport.h", "engine/transport/to_agents.h")
 # Parts whose functions are measured and whose files' calls are looked at, each for itself.
 MEASURED = ("kernel", "userspace", "qemu-model")
 CALLS = ("kernel", "userspace/providers/ohca", "qemu-model/engine", "qemu-model/ib",
-         "qemu-model/link", "qemu-model/switch", "qemu-model/fabric", "qemu-model/qemu")
+         "qemu-model/link", "qemu-model/fabric", "qemu-model/qemu")
 
 # From the name of a function at the begin of a line to its body.
 FUNCTION = re.compile(

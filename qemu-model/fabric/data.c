@@ -178,6 +178,9 @@ static void wire_train(void *ctx, uint32_t port, bool enable)
 
 	if (!dp || !dp->link)
 		return;
+	if (dp->up)
+		fab_data_log(d, "'%.64s' port %u: link down, by management",
+			     d->f->desc[d->f->port[port].node].text, dp->num);
 	fab_forget_heads(d, dp);
 	ohca_link_train(dp->link, &phy);
 	dp->ctrl_due = true;

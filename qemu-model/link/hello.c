@@ -452,10 +452,10 @@ static int do_connect(int fd, const struct sockaddr_un *sa, int64_t end,
 	switch (e) {
 	case ENOENT:
 		return link_err(err, OHCA_LINK_E_PATH, 0,
-				"no fabric socket '%s': is ohca-switch running?", sa->sun_path);
+				"no fabric socket '%s': is ohca-fabric running?", sa->sun_path);
 	case ECONNREFUSED:
 		return link_err(err, OHCA_LINK_E_PATH, 0,
-				"nobody listens on '%s': is ohca-switch running?", sa->sun_path);
+				"nobody listens on '%s': is ohca-fabric running?", sa->sun_path);
 	case EPROTOTYPE:
 		return link_err(err, OHCA_LINK_E_PATH, 0, "'%s' is not a fabric socket",
 				sa->sun_path);

@@ -2,7 +2,7 @@
 /*
  * The link of each port: joining the fabric, moving frames, up and down.
  *
- * Without listen=on a port connects to its fabric= socket (ohca-switch, or
+ * Without listen=on a port connects to its fabric= socket (ohca-fabric, or
  * another HCA that listens) when the device is realized; without a listener
  * there the device is not realized. QEMU waits for the listener's answer only
  * while it starts, where no other work waits; a mismatch is an

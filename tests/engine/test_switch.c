@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Three engines on a switch, joined by real links, all in one thread. A fourth end port
+ * Three engines at a switch of a fabric, joined by real links, all in one thread. A fourth end port
  * plays the subnet manager, by directed routes over the wire.
  */
 #include "engine/base/state.h"
 #include "ib/rate.h"
-#include "switch/net.h"
+#include "fabric/net.h"
 #include "rig.h"
 
 #define HOSTS	3u
@@ -137,12 +137,12 @@ static void pump(void *arg)
 	for (unsigned int i = 0; quiet < 4; i++, quiet = any ? 0 : quiet + 1) {
 		assert_true(i < 100000);
 		any = host_step(w->h, HOSTS);
-		for (unsigned int k = 1; k <= w->net->sw->nports; k++)
-			if (w->net->sw->port[k].link)
-				sw_port_ctrl(w->net->sw, k);
+		for (unsigned int k = 1; k <= HOSTS + 1; k++)
+			if (net_port(w->net, k)->link)
+				fab_data_ctrl(w->net->d, net_port(w->net, k));
 		while (ohca_link_ctrl(w->sm->l) != OHCA_LINK_EV_NONE)
 			any = true;
-		any |= sw_round(w->net->sw);
+		any |= fab_data_round(w->net->d);
 	}
 }
 
@@ -531,7 +531,7 @@ static void test_loss_of_a_node(void **state)
 	/* some of its 256 packets are under way */
 	for (unsigned int i = 0; i < 2; i++) {
 		host_step(w->h, HOSTS);
-		sw_round(w->net->sw);
+		fab_data_round(w->net->d);
 	}
 	assert_true(x->h->e->port[0].cnt.xmit_pkts > 10);
 	no_wc(&x->cq);
@@ -572,7 +572,7 @@ static void test_width_speed(void **state)
 		hca(w, 0, IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, 1u << 31 | 1, d);
 		pump(w);
 		if (i == 2) {
-			sw = w->net->sw->port[w->node[0].ep.port].pi;
+			sw = *net_pi(w->net, w->node[0].ep.port);
 			assert_int_equal(sw.width_active, IB_WIDTH_4X);
 			sw.state = IB_PS_DOWN;
 			sw.phys_state = IB_PHYS_POLLING;
@@ -589,7 +589,7 @@ static void test_width_speed(void **state)
 		assert_int_equal(pi.speed_active, IB_SPEED_DDR);
 		assert_int_equal(pi.speed_ext_active, i == 1 ? IB_SPEED_EXT_FDR : 0);
 		/* both ends say the same */
-		sw = w->net->sw->port[w->node[0].ep.port].pi;
+		sw = *net_pi(w->net, w->node[0].ep.port);
 		assert_int_equal(sw.width_active, pi.width_active);
 		assert_int_equal(sw.speed_active, pi.speed_active);
 		assert_int_equal(sw.speed_ext_active, pi.speed_ext_active);

@@ -8,7 +8,7 @@
 
 #include <sys/epoll.h>
 
-#include "../switch/ep.h"
+#include "ep.h"
 #include "subnet.h"
 
 #include "fabric/attach.h"

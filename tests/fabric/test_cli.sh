@@ -3,7 +3,7 @@
 #
 # The command line of ohca-fabric: what it says and its status. One line for each part.
 #	test_cli.sh FABRIC
-# shellcheck disable=SC2016 # the inner shell expands it
+# shellcheck disable=SC2016,SC2317 # the inner shell expands it; expect calls functions
 
 fabric=$1
 dir=$(mktemp -d) || exit 1
@@ -25,8 +25,8 @@ expect()
 }
 
 expect help 0 '^Usage: ohca-fabric' "$fabric" --help
-expect 'no argument' 2 'generate, check, serve' "$fabric"
-expect 'no such verb' 2 'generate, check, serve' "$fabric" destroy
+expect 'no argument' 2 'generate, check, hosts, serve' "$fabric"
+expect 'no such verb' 2 'generate, check, hosts, serve' "$fabric" destroy
 expect 'generate without SPEC' 2 'a SPEC' "$fabric" generate
 expect 'generate, a wrong SPEC' 2 'fat-tree:K' "$fabric" generate circle:3
 expect 'generate to a full disk' 1 'No space' bash -c '"$1" generate star:9 >/dev/full' x "$fabric"
@@ -41,6 +41,36 @@ expect 'check all of them' 1 '12 switches' "$fabric" check "$dir/none" "$dir/tre
 expect 'serve without a fabric' 2 'either --topology or --generate' "$fabric" serve --umad2sim
 expect 'serve two' 2 'either --topology or --generate' "$fabric" serve -t "$dir/tree" -g star:2
 expect 'serve with another option' 2 'other options' "$fabric" serve -g star:2 --fast
+expect 'serve with an argument' 2 'options only' "$fabric" serve -g star:2 something
+expect 'serve, a wrong SPEC' 1 'fat-tree:K' "$fabric" serve -g circle:3
+expect 'serve at a path that is not there' 1 'No such file' \
+	"$fabric" serve -g star:2 -l "$dir/none/s"
+expect 'serve at a path that is too long' 1 'the limit is 107' \
+	"$fabric" serve -g star:2 -l "$dir/$(printf '%0120d' 0)"
+expect 'serve at what is no socket' 1 'is not a socket' "$fabric" serve -g star:2 -l "$dir/tree"
+# what is right is taken, and the next mistake is the one that is told
+for o in mtu=256 mtu=4096 vls=1 vls=8 vls=15 credit-shift=0 credit-shift=6 hoq-scale=0 \
+	hoq-scale=1000000 spin-us=0 spin-us=1000000; do
+	expect "--$o" 2 'options only' "$fabric" serve -g star:2 "--$o" more
+done
+while read -r o text; do
+	expect "--$o is refused" 2 "$text" "$fabric" serve -g star:2 "--$o"
+done <<'EOF'
+mtu=1500 none of 256
+mtu=255 none of 256
+mtu=0 none of 256
+mtu=4097 number from 0 to 4096
+mtu=2x not a number
+vls=3 none of 1, 2, 4
+vls=14 none of 1, 2, 4
+vls=0 none of 1, 2, 4
+vls=16 number from 0 to 15
+credit-shift=7 number from 0 to 6
+hoq-scale=1000001 number from 0 to 1000000
+spin-us=1000001 number from 0 to 1000000
+spin-us=-3 not a number
+EOF
+expect version 0 'link protocol 2' "$fabric" --version
 expect 'serve a file that is not there' 1 'cannot read it' "$fabric" serve -t "$dir/none"
 expect 'serve until a signal' 0 'ready, 12 switches, 32 other nodes' \
 	timeout --preserve-status 1 "$fabric" serve -t "$dir/tree"
@@ -65,4 +95,31 @@ expect 'topology to a full disk' 1 'No space' \
 	bash -c '"$1" topology -c "$2" >/dev/full' x "$fabric" "$dir/control"
 kill $!
 wait $!
+
+# says TEXT FILE: it does before half a minute has gone
+says()
+{
+	for ((i = 0; i < 600; i++)); do
+		grep -q "$1" "$2" && return
+		sleep 0.05
+	done
+	cat "$2"
+	return 1
+}
+
+"$fabric" serve -g star:12 -l "$dir/s" --hosts-off >"$dir/out" 2>"$dir/err" &
+pid=$!
+trap 'kill "$pid" 2>/dev/null; rm -rf "$dir"' EXIT
+expect 'serve at a socket' 0 '' says 'ready, 1 switches, 12 other nodes' "$dir/out"
+expect 'serve where another one does' 1 'another process listens' \
+	"$fabric" serve -g star:2 -l "$dir/s"
+kill -USR1 $pid
+expect 'SIGUSR1 prints counts' 0 '' says 'MADs in 0' "$dir/err"
+before=$(awk '{ print $14 + $15 }' /proc/$pid/stat)
+sleep 1
+expect 'nothing to do takes no time' 0 '' \
+	[ "$before" = "$(awk '{ print $14 + $15 }' /proc/$pid/stat)" ]
+kill -TERM $pid
+expect 'SIGTERM ends it' 0 '' wait $pid
+expect 'the socket is gone' 1 '' test -e "$dir/s"
 exit $bad

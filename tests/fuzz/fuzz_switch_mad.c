@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A switch with three end ports that send it anything: SMPs of both classes, GS MADs,
+ * A fabric of one switch with three machines that send it anything: SMPs of both classes, GS MADs,
  * data packets, timers, links that retrain and die.
  */
 #include "link_ends.h"
-#include "switch/switch.h"
+
+#include "fabric/data.h"
+#include "fabric/generate.h"
 
 #define EPS	3u
 #define HDR	(IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN)
@@ -13,13 +15,35 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct ohca_link_phy phy = { true, 255, 255, 255 };
 
-static void pump(struct sw *sw, struct ohca_link *ep[EPS])
+static struct fab_mgmt m;
+static struct fab_data *d;
+static uint32_t node;		/* the switch */
+
+static bool nobody(void *ctx, uint32_t port, const struct fab_mad *mad)
+{
+	(void)ctx;
+	(void)port;
+	(void)mad;
+	return false;
+}
+
+static uint32_t port_of(unsigned int num)
+{
+	return fab_port_of(&m.f->node[node], num);
+}
+
+static void look(void)
+{
+	for (unsigned int i = 1; i <= EPS; i++)
+		if (d->by_port[port_of(i)]->link)
+			fab_data_ctrl(d, d->by_port[port_of(i)]);
+}
+
+static void pump(struct ohca_link *ep[EPS])
 {
 	for (int i = 0; i < 3; i++) {
-		sw_round(sw);
-		for (unsigned int k = 1; k <= sw->nports; k++)
-			if (sw->port[k].link)
-				sw_port_ctrl(sw, k);
+		fab_data_round(d);
+		look();
 		for (unsigned int k = 0; k < EPS; k++) {
 			struct ohca_link_frame f;
 
@@ -30,6 +54,64 @@ static void pump(struct sw *sw, struct ohca_link *ep[EPS])
 			ohca_link_kick(ep[k]);
 		}
 	}
+}
+
+/* Five hosts at a switch; those that no machine is at are switched off. */
+static struct fab *new_fabric(void)
+{
+	struct fab *f = fab_new();
+	char why[256];
+
+	if (!f)
+		abort();
+	f->vls = 2;
+	if (!fab_generate(f, "star:5", why, sizeof(why)) || !fab_seal(f))
+		abort();
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		if (f->node[i].sw != FAB_NONE)
+			node = i;
+		else
+			fab_switch_off(f, i);
+	}
+	return f;
+}
+
+/* As an SM would leave it; the input may change all of it. */
+static void set_up(struct fab *f)
+{
+	struct fab_switch *s = &f->sw[f->node[node].sw];
+
+	f->port[port_of(0)].pi.lid = 1;
+	f->port[port_of(0)].pi.sm_lid = 2;
+	s->si.linear_top = 5;
+	s->lft = malloc(IB_LFT_PER_BLOCK);
+	s->lft_blocks = 1;
+	s->mft = calloc(FAB_MFT_CAP / IB_MFT_PER_BLOCK, sizeof(*s->mft));
+	if (!s->lft || !s->mft)
+		abort();
+	s->mft[0] = calloc(IB_MFT_PER_BLOCK * s->mft_positions, sizeof(**s->mft));
+	if (!s->mft[0])
+		abort();
+	memset(s->lft, IB_LFT_NO_PORT, IB_LFT_PER_BLOCK);
+	s->lft[1] = 0;
+	for (unsigned int i = 1; i <= EPS; i++) {
+		s->lft[i + 1] = (uint8_t)i;
+		f->port[port_of(i)].pi.state = IB_PS_ACTIVE;
+		s->mft[0][0] |= (uint16_t)(1u << i);
+	}
+	m.epoch++;
+}
+
+static void timers(uint8_t op)
+{
+	struct fab_extra *x = fab_extra(m.f, port_of(0));
+
+	if (op & 64) {
+		x->trap[op / 8 % FAB_TRAPS].next_ns = 1;
+		m.deadline_ns = 1;
+	}
+	fab_mgmt_timer(&m, fab_data_host_ns(d));
+	fab_data_timer(d);
 }
 
 /* A UD packet around a MAD whose bytes come from the input. */
@@ -89,40 +171,27 @@ static void put(struct ohca_link *l, unsigned int vl, const void *pkt, size_t le
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	const struct fab_data_cfg cfg = { .hoq_scale = 1 };
 	struct input in = { data, data + size };
 	struct ohca_link *ep[EPS], *l;
+	struct fab *f = new_fabric();
 	struct ohca_link_cfg ca, cb;
-	struct sw_cfg cfg;
-	struct sw *sw;
 
-	sw_cfg_init(&cfg);
-	cfg.nports = 5;
-	cfg.node_guid = 1;
-	cfg.vls = 2;
-	cfg.shift = 0;
-	sw = sw_new(&cfg);
-	if (!sw)
+	fab_mgmt_init(&m, f, nobody, NULL);
+	d = fab_data_new(&m, &cfg);
+	if (!d)
 		abort();
 	for (unsigned int i = 0; i < EPS; i++) {
-		sw_link_cfg(sw, i + 1, &ca);
+		fab_data_link_cfg(d, port_of(i + 1), &ca);
 		ohca_link_cfg_init(&cb);
 		cb.port_guid = 100 + i;
 		ends_meet(&ca, &cb, &l, &ep[i]);
-		sw_attach(sw, i + 1, l);
+		if (!fab_data_attach(d, port_of(i + 1), l))
+			abort();
 		ohca_link_train(ep[i], &phy);
 	}
-	pump(sw, ep);
-	/* As an SM would leave it; the input may change all of it. */
-	sw->port[0].pi.lid = 1;
-	sw->port[0].pi.sm_lid = 2;
-	sw->si.linear_top = 5;
-	sw->lft[1] = 0;
-	for (unsigned int i = 1; i <= EPS; i++) {
-		sw->lft[i + 1] = (uint8_t)i;
-		sw->port[i].pi.state = IB_PS_ACTIVE;
-		sw_port_changed(sw, &sw->port[i]);
-		sw->mft[0][0] |= (uint16_t)(1u << i);
-	}
+	pump(ep);
+	set_up(f);
 
 	for (int ops = 0; ops < 200 && in.p < in.end; ops++) {
 		uint8_t op = get8(&in), pkt[700] = { 0 };
@@ -154,25 +223,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			put(ep[e], op & 64 ? 15 : 0, pkt, n < 12 ? 12 : n);
 			break;
 		case 5:
-			if (op & 64)
-				sw->trap[op / 8 % SW_TRAPS].next_ns = 1;
-			sw_timers(sw);
+			timers(op);
 			break;
 		case 6:
 			ohca_link_train(ep[e], &phy);
 			break;
 		default:
-			pump(sw, ep);
+			pump(ep);
 		}
 	}
-	pump(sw, ep);
+	pump(ep);
 	for (unsigned int i = 0; i < EPS; i++)
 		ohca_link_free(ep[i]);
-	for (unsigned int k = 1; k <= sw->nports; k++)
-		if (sw->port[k].link)
-			sw_port_ctrl(sw, k);
-	if (sw->blocked)
+	look();
+	if (d->blocked)
 		abort();
-	sw_free(sw);
+	fab_data_free(d);
+	fab_free(f);
 	return 0;
 }

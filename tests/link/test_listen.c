@@ -100,7 +100,7 @@ static void test_paths(void **state)
 	/* That nobody is there is no reason to wait. */
 	begin = ms_now();
 	assert_null(ohca_link_connect(in_dir("none"), &cfg, 20000, &err));
-	expect_err(&err, OHCA_LINK_E_PATH, 0, "no fabric socket '%s': is ohca-switch running?",
+	expect_err(&err, OHCA_LINK_E_PATH, 0, "no fabric socket '%s': is ohca-fabric running?",
 		   in_dir("none"));
 	assert_true(ms_now() - begin < 20000);
 
@@ -121,7 +121,7 @@ static void test_paths(void **state)
 		   "cannot listen on '%s': another process listens there", in_dir("s"));
 	close(fd);
 	assert_null(ohca_link_connect(in_dir("s"), &cfg, 10, &err));
-	expect_err(&err, OHCA_LINK_E_PATH, 0, "nobody listens on '%s': is ohca-switch running?",
+	expect_err(&err, OHCA_LINK_E_PATH, 0, "nobody listens on '%s': is ohca-fabric running?",
 		   in_dir("s"));
 	fd2 = ohca_link_listen(in_dir("s"), &err);
 	assert_true(fd2 >= 0);

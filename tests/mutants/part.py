@@ -46,8 +46,8 @@ PARTS = {p.name: p for p in (
     Part("link", "qemu-model/link", "tests/link", "$(TESTS)", threads="$(TESTS:%=%.tsan)"),
     Part("provider", "userspace/providers/ohca", "tests/provider", "$(ALL_TESTS)",
          threads="$(TSAN_TESTS:%=%.tsan)"),
-    Part("switch", "qemu-model/switch", "tests/switch", "$(UNITS)",
-         sanitizer="SAN", scripts=(("ohca-switch", "./test_cli.sh {}"),)),
+    Part("fabric", "qemu-model/fabric", "tests/fabric", "$(TESTS)",
+         sanitizer="SAN", scripts=(("ohca-fabric", "./test_cli.sh {}"),)),
     Part("engine", "qemu-model/engine", "tests/engine", "$(TESTS)"),
 )}
 

@@ -61,10 +61,10 @@ class Directory:
 def bad_socket(b):
     """A fabric socket that cannot be used: QEMU does not start and says why."""
     with Directory() as d:
-        refused(b, f"ohca,fabric={d}/none", r"no fabric socket .*is ohca-switch running")
+        refused(b, f"ohca,fabric={d}/none", r"no fabric socket .*is ohca-fabric running")
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
             s.bind(f"{d}/stale")
-        refused(b, f"ohca,fabric={d}/stale", r"nobody listens .*is ohca-switch running")
+        refused(b, f"ohca,fabric={d}/stale", r"nobody listens .*is ohca-fabric running")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
             s.bind(f"{d}/stream")
             s.listen()
@@ -128,12 +128,12 @@ def link_version(b):
 
 
 @GROUP.test(timeout=300)
-def switch_meets_stranger(b):
-    """What is no HCA of our version is refused by the switch, which says so and goes on."""
+def fabric_meets_stranger(b):
+    """What is no HCA of our version is refused by the fabric, which says so and goes on."""
     with Directory() as d:
         with open(f"{d}/log", "w+b") as log:
-            switch = spawn([paths.SWITCH, "--ports", "4", "--listen", f"{d}/f"],
-                           stdout=log, stderr=subprocess.STDOUT)
+            fabric = spawn([paths.FABRIC, "serve", "--generate", "star:4", "--hosts-off",
+                            "--listen", f"{d}/f"], stdout=log, stderr=subprocess.STDOUT)
             try:
                 end = time.monotonic() + 30
                 while not os.path.exists(f"{d}/f") and time.monotonic() < end:
@@ -150,9 +150,9 @@ def switch_meets_stranger(b):
                             b.note(repr(s.recv(4096)))
                 status, text = qemu(f"ohca,fabric={d}/f,id=h", 3)
                 need(status is None, f"a good HCA is refused afterwards: {status} {text}")
-                need(switch.poll() is None, "the switch ended")
+                need(fabric.poll() is None, "the fabric ended")
             finally:
-                stop(switch)
+                stop(fabric)
             log.seek(0)
             text = log.read().decode(errors="replace")
             b.note(text)
@@ -161,14 +161,15 @@ def switch_meets_stranger(b):
 
 
 @GROUP.test(timeout=300)
-def switch_bad_arguments(b):
-    """ohca-switch refuses what it cannot do."""
+def fabric_bad_arguments(b):
+    """ohca-fabric refuses what it cannot do."""
     with Directory() as d:
-        for args, pattern in ((["--ports", "0", "--listen", f"{d}/f"], r"port"),
-                              (["--ports", "4"], r"--listen|usage"),
-                              (["--ports", "4", "--listen", f"{d}/no/such"], r"cannot listen"),
-                              (["--ports", "4", "--listen", d], r"not a socket")):
-            done = subprocess.run([paths.SWITCH, *args], stdin=subprocess.DEVNULL,
+        for args, pattern in ((["--generate", "star:0", "--listen", f"{d}/f"], r"star:N"),
+                              (["--listen", f"{d}/f"], r"--topology or --generate"),
+                              (["--generate", "star:4", "--listen", f"{d}/no/such"],
+                               r"cannot listen"),
+                              (["--generate", "star:4", "--listen", d], r"not a socket")):
+            done = subprocess.run([paths.FABRIC, "serve", *args], stdin=subprocess.DEVNULL,
                                   capture_output=True, timeout=60, check=False)
             text = done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace")
             b.note(f"{args}: {done.returncode}\n{text}")

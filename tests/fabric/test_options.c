@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the options of ohca-switch make of it, as its peers see it. The program is beside this one
- * and is named switch.
+ * What a topology and the options of ohca-fabric serve make of a switch, as its peers see it. The
+ * program is beside this one.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -22,9 +22,9 @@
 
 #define MAX_ARGS 12
 
-static char dir[] = "/tmp/ohca-sw-XXXXXX", sock[64], program[4096];
+static char dir[] = "/tmp/ohca-fab-XXXXXX", sock[64], topology[64], program[4096];
 
-/* A switch that runs. */
+/* A fabric that runs. */
 struct child {
 	pid_t pid;
 	FILE *out;		/* its output, of both kinds */
@@ -33,11 +33,11 @@ struct child {
 
 static void start(struct child *c, const char *const *options)
 {
-	const char *argv[MAX_ARGS + 4] = { program, "-l", sock };
-	unsigned int n = 3;
+	const char *argv[MAX_ARGS + 6] = { program, "serve", "-l", sock, "--hosts-off" };
+	unsigned int n = 5;
 	int p[2];
 
-	while (*options && n < MAX_ARGS + 3)
+	while (*options && n < MAX_ARGS + 5)
 		argv[n++] = *options++;
 	assert_null(*options);
 	assert_int_equal(pipe(p), 0);
@@ -76,6 +76,26 @@ static void stop(struct child *c, int sig, const char *words, unsigned int lines
 	assert_int_equal(access(sock, F_OK), -1);
 }
 
+/* A switch with a host at each of @ports ports, whose links have that @rate. */
+static void write_topology(unsigned int ports, uint64_t sys_guid, const char *desc,
+			   const char *rate)
+{
+	FILE *f = fopen(topology, "w");
+
+	assert_non_null(f);
+	fprintf(f, "sysimgguid=0x%lx\nswitchguid=0x1234(1234)\n"
+		"Switch %u \"S-0000000000001234\" # \"%s\" enhanced port 0 lid 0 lmc 0\n",
+		(unsigned long)sys_guid, ports, desc);
+	for (unsigned int i = 1; i <= ports; i++)
+		fprintf(f, "[%u] \"H-%016x\"[1](%x) # \"host%u\" lid 0 %s\n", i, 4096 * i,
+			4096 * i + 1, i, rate);
+	for (unsigned int i = 1; i <= ports; i++)
+		fprintf(f, "\ncaguid=0x%x\nCa 1 \"H-%016x\" # \"host%u\"\n"
+			"[1](%x) \"S-0000000000001234\"[%u] # lid 0 lmc 0 \"%s\" lid 0 %s\n",
+			4096 * i, 4096 * i, i, 4096 * i + 1, i, desc, rate);
+	assert_int_equal(fclose(f), 0);
+}
+
 static void attach(struct ep *e)
 {
 	struct ohca_link_phy phy = ep_phy();
@@ -99,7 +119,7 @@ static void attach(struct ep *e)
 static const struct ohca_link_cfg usual = {
 	.node_guid = 0x1234, .port_guid = 0x1234, .node_type = 2, .port_num = 1, .vl_cap = 8,
 	.mtu_cap = 5, .shift_pref = 2, .width_sup = 3, .speed_sup = 7, .speed_ext_sup = 3,
-	.desc = "ohca-switch",
+	.desc = "a switch",
 };
 
 static void expect(const struct ohca_link_cfg *got, const struct ohca_link_cfg *want)
@@ -116,31 +136,33 @@ static void expect(const struct ohca_link_cfg *got, const struct ohca_link_cfg *
 	assert_string_equal(got->desc, want->desc);
 }
 
-/* Each value of each option that its ports show. */
+/* Each rate of a link, and each value of each option that its ports show. */
 static void test_ports(void **state)
 {
-	static const char * const speeds[] = { "sdr", "ddr", "qdr", "fdr", "edr", "hdr", "ndr" };
-	static const char * const widths[] = { "1x", "4x", "8x", "12x" };
+	static const char * const rates[] = { "1xSDR", "4xDDR", "8xQDR", "12xFDR", "1xEDR", "4xHDR",
+					      "8xNDR" };
 	static const char * const mtus[] = { "256", "512", "1024", "2048", "4096" };
 	static const char * const vls[] = { "1", "2", "4", "8", "15" };
+	static const uint8_t widths[] = { 1, 3, 7, 11 };
 	static const uint8_t ext[] = { 0, 0, 0, 1, 3, 7, 15 };
 	static const char * const shifts[] = { "0", "1", "2", "3", "4", "5", "6" };
 
 	(void)state;
 	for (unsigned int i = 0; i < 7; i++) {
 		const char *options[] = {
-			"-g", "1234", "-s", speeds[i], "-w", widths[i % 4], "-m", mtus[i % 5],
-			"-v", vls[i % 5], "--credit-shift", shifts[i], NULL,
+			"-t", topology, "-m", mtus[i % 5], "-v", vls[i % 5], "--credit-shift",
+			shifts[i], NULL,
 		};
 		struct ohca_link_cfg want = usual;
 		struct child c;
 		struct ep e;
 
+		write_topology(2, 0x1234, "a switch", rates[i]);
 		start(&c, options);
 		attach(&e);
 		want.speed_sup = i == 0 ? 1 : i == 1 ? 3 : 7;
 		want.speed_ext_sup = ext[i];
-		want.width_sup = (uint8_t)((1u << (i % 4 + 1)) - 1);
+		want.width_sup = widths[i % 4];
 		want.mtu_cap = (uint8_t)(i % 5 + 1);
 		want.vl_cap = (uint8_t)atoi(vls[i % 5]);
 		want.shift_pref = (uint8_t)i;
@@ -151,7 +173,7 @@ static void test_ports(void **state)
 	}
 }
 
-/* Each field of NodeInfo that options give. */
+/* Each field of NodeInfo that a topology gives. */
 static void expect_node(struct ep *e, uint64_t guid, uint64_t sys_guid, unsigned int nports)
 {
 	struct ib_node_info ni;
@@ -164,36 +186,30 @@ static void expect_node(struct ep *e, uint64_t guid, uint64_t sys_guid, unsigned
 	assert_int_equal(ni.num_ports, nports);
 }
 
-/* Who it is: as it is told, or by its path, the same each time. */
+/* Who it is: as a file says, or as it was made, the same each time. */
 static void test_node(void **state)
 {
-	const char *none[] = { NULL };
-	const char *node[] = { "-g", "1234", "-p", "3", NULL };
-	const char *all[] = { "-g", "1234", "-G", "5678", "-p", "254", "-d", "a desc", "-q",
-			      "--stats", NULL };
+	const char *made[] = { "-g", "star:36", NULL };
+	const char *node[] = { "-t", topology, NULL };
+	const char *all[] = { "-t", topology, "-q", "--stats", NULL };
 	struct ohca_link_cfg want = usual;
 	struct child c;
-	uint64_t guid;
 	struct ep e;
 
 	(void)state;
-	start(&c, none);
-	attach(&e);
-	guid = ohca_link_peer(e.l)->node_guid;
-	assert_int_equal(guid >> 32, 0x001234f0);
-	want.node_guid = guid;
-	want.port_guid = guid;
-	expect(ohca_link_peer(e.l), &want);
-	expect_node(&e, guid, guid, 36);
-	ohca_link_free(e.l);
-	stop(&c, SIGHUP, "port 1: 'HCA", 0);
-	start(&c, none);
-	attach(&e);
-	assert_int_equal(ohca_link_peer(e.l)->node_guid, guid);
-	ohca_link_free(e.l);
-	/* that it is attached is told once */
-	stop(&c, SIGTERM, "attached, port GUID 0x0000000000000032", 1);
+	want.node_guid = want.port_guid = 0x5254020000000100;
+	strcpy(want.desc, "switch1");
+	for (unsigned int i = 0; i < 2; i++) {
+		start(&c, made);
+		attach(&e);
+		expect(ohca_link_peer(e.l), &want);
+		expect_node(&e, want.node_guid, want.node_guid, 36);
+		ohca_link_free(e.l);
+		/* that it is attached is told once */
+		stop(&c, i ? SIGHUP : SIGTERM, "attached, port GUID 0x0000000000000032", 1);
+	}
 
+	write_topology(3, 0x1234, "a switch", "4xEDR");
 	start(&c, node);
 	attach(&e);
 	expect(ohca_link_peer(e.l), &usual);
@@ -201,14 +217,19 @@ static void test_node(void **state)
 	ohca_link_free(e.l);
 	stop(&c, SIGINT, "MADs in", 0);
 
+	write_topology(254, 0x5678, "a desc", "4xEDR");
 	start(&c, all);
 	attach(&e);
 	want = usual;
 	strcpy(want.desc, "a desc");
 	expect(ohca_link_peer(e.l), &want);
 	expect_node(&e, 0x1234, 0x5678, 254);
+	stop(&c, SIGINT, "MADs in 1 out 1 ", 1);
 	ohca_link_free(e.l);
-	stop(&c, SIGINT, "MADs in 1", 1);
+	start(&c, all);
+	attach(&e);
+	stop(&c, SIGTERM, "'a desc' port 1 '' Init rcv 0 pkts ", 1);
+	ohca_link_free(e.l);
 	start(&c, all);
 	attach(&e);
 	ohca_link_free(e.l);
@@ -225,14 +246,16 @@ static int setup(void **state)
 		return -1;
 	program[n] = 0;
 	slash = strrchr(program, '/');
-	strcpy(slash, "/switch");
+	strcpy(slash, "/ohca-fabric");
 	snprintf(sock, sizeof(sock), "%s/s", dir);
+	snprintf(topology, sizeof(topology), "%s/t", dir);
 	return access(program, X_OK);
 }
 
 static int teardown(void **state)
 {
 	(void)state;
+	unlink(topology);
 	return rmdir(dir);
 }
 
@@ -243,5 +266,5 @@ int main(void)
 		cmocka_unit_test(test_node),
 	};
 
-	return cmocka_run_group_tests_name("switch options", tests, setup, teardown);
+	return cmocka_run_group_tests_name("options", tests, setup, teardown);
 }

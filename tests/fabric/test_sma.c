@@ -10,6 +10,8 @@
 #include "ib/rate.h"
 #include "link/link_priv.h"
 
+#define MAX_MAD_PKT	512u	/* any packet that carries one MAD */
+
 /* Get of any attribute of the switch. */
 static int get(struct net *t, uint16_t attr, uint32_t mod, uint8_t d[64])
 {
@@ -60,18 +62,18 @@ static void test_node_info(void **state)
 		assert_int_equal(ni.port_guid, 0x1234);
 		assert_int_equal(ni.sys_guid, 0x1235);
 		assert_int_equal(ni.local_port, i + 1);
-		assert_int_equal(ni.partition_cap, SW_PKEYS);
+		assert_int_equal(ni.partition_cap, FAB_SW_PKEYS);
 		assert_int_equal(ni.device_id, 0x0ca8);
 		assert_int_equal(ni.revision, 1);
 		assert_int_equal(ni.vendor_id, 0x525400);
 	}
 	assert_int_equal(set(t, IB_SMP_ATTR_NODE_INFO, 0, d), IB_MAD_BAD_METHOD_ATTR);
 	assert_int_equal(get(t, IB_SMP_ATTR_NODE_DESC, 0, d), 0);
-	assert_string_equal((char *)d, "ohca-switch");
+	assert_string_equal((char *)d, "the switch");
 	assert_int_equal(set(t, IB_SMP_ATTR_NODE_DESC, 0, d), IB_MAD_BAD_METHOD_ATTR);
 	/* on the link, too */
 	peer = ohca_link_peer(t->ep[1].l);
-	assert_string_equal(peer->desc, "ohca-switch");
+	assert_string_equal(peer->desc, "the switch");
 	assert_int_equal(peer->node_guid, 0x1234);
 	assert_int_equal(peer->port_guid, 0x1234);
 	assert_int_equal(peer->node_type, IB_NODE_SWITCH_DEVICE);
@@ -116,7 +118,7 @@ static void test_high_limit(void **state)
 	pi.phys_state = IB_PHYS_NO_CHANGE;
 	pi.vl_high_limit = 77;
 	assert_int_equal(set_pi(t, 1, &pi), 0);
-	assert_int_equal(t->sw->port[1].arb.high_limit, 77);
+	assert_int_equal(net_port(t, 1)->arb.high_limit, 77);
 	net_free(t);
 }
 
@@ -192,7 +194,7 @@ static void test_same_rules(void **state)
 	pi.lid = 1;
 	pi.sm_lid = 2;
 	assert_int_equal(set_pi(t, 0, &pi), 0);
-	sw_trap_state_change(t->sw);
+	net_state_change(t);
 	assert_int_equal(get(t, IB_SMP_ATTR_NOTICE, 0, d), 0);
 	ib_notice_unpack(d, &n);
 	assert_true(n.trap == IB_TRAP_LINK_STATE_CHANGE && n.issuer_lid == 1);
@@ -218,13 +220,13 @@ static void test_versions(void **state)
 	smp.hdr.base_version = 2;
 	assert_int_equal(ep_query(&t->ep[0], &smp), IB_MAD_BAD_VERSION);
 	/* What is no request gets no answer. */
-	dropped = t->sw->mads_dropped;
+	dropped = t->m.stats.lost;
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET_RESP, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1,
 		    path);
 	assert_int_equal(ep_query(&t->ep[0], &smp), -1);
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_TRAP, IB_SMP_ATTR_NOTICE, 0, NULL, 1, path);
 	assert_int_equal(ep_query(&t->ep[0], &smp), -1);
-	assert_int_equal(t->sw->mads_dropped, dropped + 2);
+	assert_int_equal(t->m.stats.lost, dropped + 2);
 	net_free(t);
 }
 
@@ -287,9 +289,9 @@ static void test_tables(void **state)
 
 	assert_int_equal(get(t, IB_SMP_ATTR_SWITCH_INFO, 0, d), 0);
 	ib_switch_info_unpack(d, &si);
-	assert_int_equal(si.linear_cap, SW_LFT_CAP);
-	assert_int_equal(si.mcast_cap, SW_MFT_CAP);
-	assert_int_equal(si.part_enforce_cap, SW_PKEYS);
+	assert_int_equal(si.linear_cap, FAB_LFT_CAP);
+	assert_int_equal(si.mcast_cap, FAB_MFT_CAP);
+	assert_int_equal(si.part_enforce_cap, FAB_SW_PKEYS);
 	assert_int_equal(si.enhanced_port0, 1);
 	assert_int_equal(si.port_state_change, 1);	/* a link came up */
 	si.linear_top = 0xc000;
@@ -347,7 +349,7 @@ static void test_port_info(void **state)
 	assert_int_equal(set_pi(t, 2, &pi), 0);
 	get_pi(t, 2, &pi);
 	assert_int_equal(pi.state, IB_PS_ACTIVE);
-	assert_true(t->sw->port[2].active);
+	assert_true(net_port(t, 2)->active);
 
 	/* Extended speeds are touched only by an SM that knows them. */
 	pi.state = 0;
@@ -514,7 +516,7 @@ static void test_vl15_garbage(void **state)
 		       ep_recv(&t->ep[1], 15, pkt, sizeof(pkt)))
 			;
 	}
-	assert_true(t->sw->port[1].ctr.rcv_errors > 500);
+	assert_true(net_ctr(t, 1)->rcv_errors > 500);
 	/* Perhaps some random Set changed a port; the agent itself still answers. */
 	assert_int_equal(get(t, IB_SMP_ATTR_NODE_INFO, 0, d), 0);
 	net_free(t);
@@ -525,7 +527,7 @@ static void test_vl15_counters(void **state)
 {
 	static const uint8_t path[] = { 1, 3 };
 	struct net *t = net_new(8, 2, 4, 0);
-	struct ohca_port_counters *c = &t->sw->port[1].ctr;
+	struct ohca_port_counters *c = net_ctr(t, 1);
 	unsigned int fits = 0, lost, asked;
 	uint64_t sent, dropped;
 	uint8_t pkt[EP_SMP_PKT], *b;
@@ -566,21 +568,21 @@ static void test_vl15_counters(void **state)
 
 	/* Longer than any that carries a MAD. */
 	sent = c->rcv_errors;
-	b = ohca_link_tx_begin(t->ep[0].l, IB_MGMT_VL, SW_MAX_MAD_PKT + 4);
-	memset(b, 0, SW_MAX_MAD_PKT + 4);
-	ohca_link_tx_commit(t->ep[0].l, IB_MGMT_VL, SW_MAX_MAD_PKT + 4, 0);
+	b = ohca_link_tx_begin(t->ep[0].l, IB_MGMT_VL, MAX_MAD_PKT + 4);
+	memset(b, 0, MAX_MAD_PKT + 4);
+	ohca_link_tx_commit(t->ep[0].l, IB_MGMT_VL, MAX_MAD_PKT + 4, 0);
 	net_pump(t);
 	assert_int_equal(c->rcv_errors, sent + 1);
 	assert_int_equal(c->rcv_malformed, 1);
 
 	/* An answer that the peer has no room for was sent; the peer counts it as dropped. */
 	sent = c->xmit_pkts;
-	dropped = t->sw->mads_dropped;
-	for (asked = 0; t->sw->mads_dropped == dropped && asked < 1000; asked++) {
+	dropped = t->m.stats.lost;
+	for (asked = 0; t->m.stats.lost == dropped && asked < 1000; asked++) {
 		assert_true(ep_send_smp(&t->ep[0], &smp, 0));
 		net_pump(t);
 	}
-	assert_int_equal(t->sw->mads_dropped, dropped + 1);
+	assert_int_equal(t->m.stats.lost, dropped + 1);
 	assert_int_equal(c->xmit_pkts, sent + asked);
 	while (ep_recv_smp(&t->ep[0], &in))
 		;
@@ -588,8 +590,8 @@ static void test_vl15_counters(void **state)
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 2, path);
 	assert_true(ep_send_smp(&t->ep[0], &smp, 0));
 	net_pump(t);
-	assert_int_equal(t->sw->port[3].ctr.xmit_discards, 1);
-	assert_int_equal(t->sw->port[3].ctr.xmit_inactive_discards, 1);
+	assert_int_equal(net_ctr(t, 3)->xmit_discards, 1);
+	assert_int_equal(net_ctr(t, 3)->xmit_inactive_discards, 1);
 
 	/* What found no room counts, also if the link goes before anybody asks. */
 	while (ep_send_smp(&t->ep[1], &smp, 0))
@@ -597,13 +599,13 @@ static void test_vl15_counters(void **state)
 	assert_true(fits > 0);
 	for (lost = 1; lost < 5; lost++)
 		assert_false(ep_send_smp(&t->ep[1], &smp, 0));
-	sw_pma_port(t->sw, 2);
-	sw_pma_port(t->sw, 2);
-	assert_int_equal(t->sw->port[2].ctr.vl15_dropped, lost);
+	t->m.wires->count(t->m.wires_ctx, net_index(t, 2));
+	t->m.wires->count(t->m.wires_ctx, net_index(t, 2));
+	assert_int_equal(net_ctr(t, 2)->vl15_dropped, lost);
 	ohca_link_free(t->ep[1].l);
 	t->ep[1].l = NULL;
 	net_pump(t);
-	assert_int_equal(t->sw->port[2].ctr.vl15_dropped, lost);
+	assert_int_equal(net_ctr(t, 2)->vl15_dropped, lost);
 	net_free(t);
 }
 
@@ -634,8 +636,8 @@ static void test_lid_route(void **state)
 	assert_true(ep_send_raw(&t->ep[1], IB_MGMT_VL, pkt, sizeof(pkt)));
 	net_pump(t);
 	assert_true(ep_recv_smp(&t->ep[0], &in));
-	assert_int_equal(t->sw->port[1].ctr.xmit_data_sl[3], sizeof(pkt) / 4);
-	assert_int_equal(t->sw->port[2].ctr.rcv_data_sl[3], sizeof(pkt) / 4);
+	assert_int_equal(net_ctr(t, 1)->xmit_data_sl[3], sizeof(pkt) / 4);
+	assert_int_equal(net_ctr(t, 2)->rcv_data_sl[3], sizeof(pkt) / 4);
 	/* From a LID that no table has: the answer leaves by the port of the question. */
 	t->ep[1].lid = 100;
 	assert_true(ep_send_smp(&t->ep[1], &smp, 1));
@@ -648,8 +650,8 @@ static void test_lid_route(void **state)
 	net_pump(t);
 	assert_false(ep_recv_smp(&t->ep[0], &in));
 	assert_false(ep_recv_smp(&t->ep[1], &in));
-	assert_int_equal(t->sw->port[2].ctr.rcv_switch_relay_errors, 2);
-	assert_int_equal(t->sw->port[2].ctr.rcv_looping, 1);
+	assert_int_equal(net_ctr(t, 2)->rcv_switch_relay_errors, 2);
+	assert_int_equal(net_ctr(t, 2)->rcv_looping, 1);
 	net_free(t);
 }
 
@@ -681,9 +683,9 @@ static void test_mixed_route(void **state)
 /* The trap with this number that waits for its repress, or NULL. */
 static const struct ib_trap *waiting(const struct net *t, uint16_t num)
 {
-	for (unsigned int i = 0; i < SW_TRAPS; i++)
-		if (t->sw->trap[i].used && t->sw->trap[i].n.trap == num)
-			return &t->sw->trap[i];
+	for (unsigned int i = 0; i < FAB_TRAPS; i++)
+		if (fab_extra(t->f, net_index(t, 0))->trap[i].used && fab_extra(t->f, net_index(t, 0))->trap[i].n.trap == num)
+			return &fab_extra(t->f, net_index(t, 0))->trap[i];
 	return NULL;
 }
 
@@ -712,26 +714,27 @@ static void test_mkey(void **state)
 	/* Writing is not: no answer, a count, a running lease, trap 256. */
 	memset(d, 0xff, sizeof(d));
 	assert_int_equal(set(t, IB_SMP_ATTR_LFT, 0, d), -1);
-	assert_int_equal(t->sw->lft[1], 0);
-	assert_int_equal(t->sw->port[0].pi.mkey_violations, 1);
-	assert_true(t->sw->end.lease_ns != UINT64_MAX);
+	assert_int_equal(net_switch(t)->lft[1], 0);
+	assert_int_equal(net_pi(t, 0)->mkey_violations, 1);
+	assert_true(net_end(t)->lease_ns != UINT64_MAX);
 	assert_non_null(waiting(t, IB_TRAP_BAD_MKEY));
 	/* What is answered without the key leaves the lease alone. */
 	ep_smp_init(&t->ep[0], &smp, 0x12, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
 	assert_int_equal(ep_query(&t->ep[0], &smp), IB_MAD_BAD_METHOD);
-	assert_true(t->sw->end.lease_ns != UINT64_MAX);
+	assert_true(net_end(t)->lease_ns != UINT64_MAX);
 	/* With the key all is well, and the lease stops. */
-	memcpy(d, &t->sw->lft[0], 64);
+	memcpy(d, &net_switch(t)->lft[0], 64);
 	ep_smp_init(&t->ep[0], &smp, IB_METHOD_SET, IB_SMP_ATTR_LFT, 0, d, 1, path);
 	smp.mkey = ib_to_be64(0xabcdef);
 	assert_int_equal(ep_query(&t->ep[0], &smp), 0);
 	assert_int_equal(ib_be64(smp.mkey), 0);
-	assert_true(t->sw->end.lease_ns == UINT64_MAX);
+	assert_true(net_end(t)->lease_ns == UINT64_MAX);
 	/* An expired lease opens the protection. */
 	assert_int_equal(set(t, IB_SMP_ATTR_LFT, 0, d), -1);
-	t->sw->end.lease_ns = 1;
-	sw_timers(t->sw);
-	assert_int_equal(t->sw->port[0].pi.mkey_prot, 0);
+	net_end(t)->lease_ns = 1;
+	t->m.deadline_ns = 1;
+	net_timers(t);
+	assert_int_equal(net_pi(t, 0)->mkey_prot, 0);
 	get_pi(t, 0, &pi);
 	assert_int_equal(pi.mkey, 0xabcdef);
 	while (ep_recv_smp(&t->ep[0], &trap))
@@ -764,31 +767,31 @@ static void test_port_death(void **state)
 
 	(void)state;
 	/* not that of the other ports */
-	t->sw->port[0].pi.subnet_timeout = 19;
+	net_pi(t, 0)->subnet_timeout = 19;
 	net_stop_clock(t);
 	assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 100, 1));
 	ohca_link_free(t->ep[1].l);
 	t->ep[1].l = NULL;
 	net_pump(t);
-	assert_null(t->sw->port[2].link);
+	assert_null(net_port(t, 2)->link);
 	get_pi(t, 2, &pi);
 	assert_int_equal(pi.state, IB_PS_DOWN);
 	assert_int_equal(get(t, IB_SMP_ATTR_SWITCH_INFO, 0, d), 0);
 	ib_switch_info_unpack(d, &si);
 	assert_int_equal(si.port_state_change, 1);
-	assert_int_equal(t->sw->port[2].ctr.link_downed, 1);
+	assert_int_equal(net_ctr(t, 2)->link_downed, 1);
 	assert_non_null(strstr(t->log, "port 2: 'node 257' detached: the peer closed"));
 
 	/* Trap 128 went to the SM. Many changes in the time after it are one more. */
 	assert_int_equal(waiting(t, IB_TRAP_LINK_STATE_CHANGE)->sent, 1);
 	t->now_ns += timeout / 2;
 	for (int i = 0; i < 100; i++)
-		sw_trap_state_change(t->sw);
+		net_state_change(t);
 	net_pump(t);
 	assert_false(next_trap(&t->ep[0], &smp, &n));
-	assert_int_equal(sw_timers(t->sw), timeout - timeout / 2);
+	assert_int_equal(net_timers(t), timeout - timeout / 2);
 	t->now_ns += timeout;
-	sw_timers(t->sw);
+	net_timers(t);
 	net_pump(t);
 	assert_true(next_trap(&t->ep[0], &smp, &n));
 	assert_int_equal(smp.hdr.mgmt_class, IB_CLASS_SUBN_LID);
@@ -799,11 +802,11 @@ static void test_port_death(void **state)
 	assert_int_equal(ib_get_be16(n.details), 1);
 	/* It is repeated with the same TID until it is repressed. */
 	t->now_ns += timeout - 1;
-	assert_int_equal(sw_timers(t->sw), 1);
+	assert_int_equal(net_timers(t), 1);
 	net_pump(t);
 	assert_false(next_trap(&t->ep[0], &again, &n));
 	t->now_ns += 1;
-	sw_timers(t->sw);
+	net_timers(t);
 	net_pump(t);
 	assert_true(next_trap(&t->ep[0], &again, &n));
 	assert_int_equal(again.hdr.tid, smp.hdr.tid);
@@ -816,17 +819,17 @@ static void test_port_death(void **state)
 	assert_true(ep_send_smp(&t->ep[0], &rep, 1));
 	net_pump(t);
 	assert_null(waiting(t, IB_TRAP_LINK_STATE_CHANGE));
-	assert_int_equal(sw_timers(t->sw), UINT64_MAX);
+	assert_int_equal(net_timers(t), UINT64_MAX);
 	assert_false(ep_recv_smp(&t->ep[0], &again));
 	assert_int_equal(get(t, IB_SMP_ATTR_NOTICE, 0, d), 0);
 	ib_notice_unpack(d, &n);
 	assert_int_equal(n.type, IB_NOTICE_EMPTY);
 
 	/* Nobody represses: it ends by itself. */
-	sw_trap_state_change(t->sw);
+	net_state_change(t);
 	for (int i = 0; i < 100; i++) {
 		t->now_ns += timeout;
-		sw_timers(t->sw);
+		net_timers(t);
 		net_pump(t);
 		while (ep_recv_smp(&t->ep[0], &smp))
 			;
@@ -842,7 +845,7 @@ static void test_port_death(void **state)
 static void test_trap_rate(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
-	const uint64_t timeout = ib_time_ns(t->sw->port[0].pi.subnet_timeout);
+	const uint64_t timeout = ib_time_ns(net_pi(t, 0)->subnet_timeout);
 	unsigned int traps = 0, changes = 0;
 	uint64_t begin, last = 0;
 	struct ib_port_info pi;
@@ -862,8 +865,8 @@ static void test_trap_rate(void **state)
 			assert_true(net_send(&t->ep[1], 0, 0, 2, (uint16_t)(0x8001 + i), 100, 1));
 		net_pump(t);
 		if (t->now_ns - begin > 5 * timeout && !changes++)
-			sw_trap_state_change(t->sw);
-		sw_timers(t->sw);
+			net_state_change(t);
+		net_timers(t);
 		net_pump(t);
 		while (next_trap(&t->ep[0], &smp, &n)) {
 			assert_true(!last || t->now_ns - last >= timeout);
@@ -878,7 +881,7 @@ static void test_trap_rate(void **state)
 	}
 	assert_in_range(traps, 9, 10);
 	assert_in_range(changes, 1001, 1999);
-	assert_true(t->sw->port[2].ctr.rcv_constraint_errors > 6000);
+	assert_true(net_ctr(t, 2)->rcv_constraint_errors > 6000);
 	net_free(t);
 }
 
@@ -895,7 +898,7 @@ static void test_down_by_sm(void **state)
 	(void)state;
 	while (ep_recv_smp(&t->ep[0], &smp))
 		;
-	ib_trap_clear(&t->sw->end.traps);
+	ib_trap_clear(&net_end(t)->traps);
 	/* Disabled: nothing comes back up, so that nothing else can be the reason. */
 	get_pi(t, 2, &pi);
 	pi.state = IB_PS_DOWN;
@@ -904,7 +907,7 @@ static void test_down_by_sm(void **state)
 	net_pump(t);
 	get_pi(t, 2, &pi);
 	assert_int_equal(pi.state, IB_PS_DOWN);
-	assert_int_equal(t->sw->port[2].ctr.link_downed, 0);
+	assert_int_equal(net_ctr(t, 2)->link_downed, 0);
 	assert_int_equal(get(t, IB_SMP_ATTR_SWITCH_INFO, 0, d), 0);
 	ib_switch_info_unpack(d, &si);
 	assert_int_equal(si.port_state_change, 0);
@@ -917,14 +920,14 @@ static void test_down_by_sm(void **state)
 	net_pump(t);
 	get_pi(t, 2, &pi);
 	assert_int_equal(pi.state, IB_PS_INIT);
-	assert_true(t->sw->si.port_state_change);
+	assert_true(net_switch(t)->si.port_state_change);
 	assert_non_null(waiting(t, IB_TRAP_LINK_STATE_CHANGE));
-	assert_int_equal(t->sw->port[2].ctr.link_downed, 0);
+	assert_int_equal(net_ctr(t, 2)->link_downed, 0);
 	/* So is a peer that goes away. */
 	ohca_link_free(t->ep[1].l);
 	t->ep[1].l = NULL;
 	net_pump(t);
-	assert_int_equal(t->sw->port[2].ctr.link_downed, 1);
+	assert_int_equal(net_ctr(t, 2)->link_downed, 1);
 	net_free(t);
 }
 
@@ -948,9 +951,10 @@ static void test_last_word(void **state)
 	}
 	ohca_link_free(t->ep[1].l);
 	t->ep[1].l = NULL;
-	sw_round(t->sw);
-	assert_null(t->sw->port[2].link);
-	assert_false(t->sw->port[2].up);
+	fab_data_round(t->d);
+	fab_data_round(t->d);
+	assert_null(net_port(t, 2)->link);
+	assert_false(net_port(t, 2)->up);
 	net_pump(t);
 	get_pi(t, 2, &pi);
 	assert_int_equal(pi.state, IB_PS_DOWN);
@@ -967,7 +971,7 @@ static void test_flapping_peer(void **state)
 	struct ohca_wire_state m = { .enabled = 1, .width_en = 2, .speed_en = 4 };
 	struct ohca_link *l = t->ep[1].l;
 	struct ib_port_info pi;
-	struct pollfd pf = { .fd = ohca_link_ctrl_fd(t->sw->port[2].link), .events = POLLIN };
+	struct pollfd pf = { .fd = ohca_link_ctrl_fd(net_port(t, 2)->link), .events = POLLIN };
 
 	(void)state;
 	link_hdr_init(&m.hdr, OHCA_WIRE_STATE, sizeof(m));
@@ -976,17 +980,17 @@ static void test_flapping_peer(void **state)
 	for (unsigned int n = 1; n < 30; n++) {
 		ohca_link_train(l, &(struct ohca_link_phy){ .enabled = false });
 		net_pump(t);
-		assert_false(t->sw->port[2].up);
-		m.ack = t->sw->port[2].link->seq;
+		assert_false(net_port(t, 2)->up);
+		m.ack = net_port(t, 2)->link->seq;
 		for (unsigned int i = 0; i < n; i++) {
 			m.seq = l->seq + 100 + i;
 			assert_int_equal(link_send(l->sock, &m, sizeof(m)), 0);
 		}
 		while (poll(&pf, 1, 0) == 1)	/* as the loop does */
-			assert_true(sw_port_ctrl(t->sw, 2));
-		sw_round(t->sw);
-		sw_round(t->sw);
-		assert_true(t->sw->port[2].up);
+			assert_true(fab_data_ctrl(t->d, net_port(t, 2)));
+		fab_data_round(t->d);
+		fab_data_round(t->d);
+		assert_true(net_port(t, 2)->up);
 		while (recv(l->sock, &pi, sizeof(pi), MSG_DONTWAIT) > 0)
 			;
 		l->seq += 100 + n;
@@ -1004,20 +1008,20 @@ static void test_log_limit(void **state)
 	net_stop_clock(t);
 	t->now_ns += 3600000000000;
 	for (int i = 0; i < 10000; i++)
-		sw_log(t->sw, "event");
+		fab_data_log(t->d, "event");
 	assert_null(strstr(t->log, "not reported"));
-	assert_int_equal(t->sw->log_lost, 9800);
+	assert_int_equal(t->d->log_lost, 9800);
 	t->now_ns += 100000000;
 	memset(t->log, 0, sizeof(t->log));
-	sw_log(t->sw, "event");
-	sw_log(t->sw, "event");
+	fab_data_log(t->d, "event");
+	fab_data_log(t->d, "event");
 	assert_string_equal(t->log, "9800 events were not reported\nevent\n");
 	t->now_ns += 3600000000000;
 	memset(t->log, 0, sizeof(t->log));
 	for (int i = 0; i < 200; i++)
-		sw_log(t->sw, "x");
+		fab_data_log(t->d, "x");
 	assert_string_equal(t->log + strlen(t->log) - 4, "x\nx\n");
-	assert_int_equal(t->sw->log_lost, 0);
+	assert_int_equal(t->d->log_lost, 0);
 	net_free(t);
 }
 
@@ -1034,9 +1038,9 @@ static void test_attach_rules(void **state)
 	assert_int_equal(net_attach(t, &e, 0x101, 0, NULL, &err), -1);
 	assert_non_null(strstr(err.text, "is attached to switch port 2 already"));
 	assert_int_equal(net_attach(t, &e, 0x777, 2, NULL, &err), -1);
-	assert_non_null(strstr(err.text, "switch port 2 is taken by 'node 257'"));
+	assert_non_null(strstr(err.text, "the place of 'host 2' is taken by 'node 257'"));
 	assert_int_equal(net_attach(t, &e, 0x777, 4, NULL, &err), -1);
-	assert_non_null(strstr(err.text, "no port 4, only 1 to 3"));
+	assert_non_null(strstr(err.text, "no host is at port 4 of the first switch"));
 	/* A node that restarts gets its port again, though others are free, even if */
 	/* its old link was not seen dying yet. */
 	ohca_link_free(t->ep[0].l);
@@ -1049,7 +1053,7 @@ static void test_attach_rules(void **state)
 	assert_int_equal(net_attach(t, &t->ep[2], 0x999, 0, NULL, &err), 0);
 	t->n = 3;
 	assert_int_equal(net_attach(t, &e, 0xaaa, 0, NULL, &err), -1);
-	assert_non_null(strstr(err.text, "all 3 ports of the switch are taken"));
+	assert_non_null(strstr(err.text, "all 3 hosts of the fabric are taken"));
 	net_free(t);
 }
 
@@ -1199,7 +1203,7 @@ static void test_xmit_wait(void **state)
 	t->now_ns += 5000000;
 	net_pump(t);
 	expect_wait(t, 4, 202100);
-	assert_int_equal(t->sw->port[4].ctr.xmit_discards, 0);
+	assert_int_equal(net_ctr(t, 4)->xmit_discards, 0);
 
 	/* What is too old in the end has waited all the same. */
 	set_hoq(t, 4, 8);		/* 1 ms */
@@ -1209,13 +1213,13 @@ static void test_xmit_wait(void **state)
 		t->now_ns += 500000;
 		net_pump(t);
 	}
-	assert_in_range(t->sw->port[4].ctr.xmit_hoq_discards, 5, 10);
+	assert_in_range(net_ctr(t, 4)->xmit_hoq_discards, 5, 10);
 	expect_wait(t, 4, 212100);
 	for (int i = 0; i < 200; i++) {
 		t->now_ns += 2000000;
 		net_pump(t);
 	}
-	assert_int_equal(t->sw->blocked, 0);
+	assert_int_equal(t->d->blocked, 0);
 	assert_true(counter(t, 4, false) > 220000);
 	for (int i = 0; i < 200; i++)
 		net_got(&t->ep[3], 1, 4000, 1);
@@ -1230,9 +1234,9 @@ static void test_xmit_wait(void **state)
 		net_pump(t);
 		net_got(&t->ep[2], 1, 4000, 1);
 	}
-	assert_int_not_equal(t->sw->blocked, 0);
-	t->sw->port[4].ctr.xmit_wait = 0;
-	t->sw->port[4].ctr.xmit_wait_vl[1] = 0;
+	assert_int_not_equal(t->d->blocked, 0);
+	net_ctr(t, 4)->xmit_wait = 0;
+	net_ctr(t, 4)->xmit_wait_vl[1] = 0;
 	t->now_ns += 20000000;
 	expect_wait(t, 4, 20000);
 	expect_wait(t, 3, 0);
@@ -1252,12 +1256,12 @@ static void test_reply_waits_alone(void **state)
 	/* Fill the buffer of end port 1 to the last block. */
 	for (size_t len = 4000; len >= 24; len = len > 400 ? len - 400 : len - 4)
 		for (n = 0; n < 100; n++) {
-			if (ohca_link_tx_credits(t->sw->port[2].link, 0) < (len + 2 + 63) / 64)
+			if (ohca_link_tx_credits(net_port(t, 2)->link, 0) < (len + 2 + 63) / 64)
 				break;
 			assert_true(net_send(&t->ep[2], 0, 0, 3, 0xffff, len, 1));
 			net_pump(t);
 		}
-	assert_int_equal(ohca_link_tx_credits(t->sw->port[2].link, 0), 0);
+	assert_int_equal(ohca_link_tx_credits(net_port(t, 2)->link, 0), 0);
 	for (n = 0; n < 5; n++) {
 		uint8_t pkt[512];
 		struct ib_mad m = mad;
@@ -1268,7 +1272,7 @@ static void test_reply_waits_alone(void **state)
 		len = ep_build(pkt, 0, 0, 1, t->ep[1].lid, 1, IB_QKEY_GSI, 0xffff, &m);
 		assert_true(ep_send_raw(&t->ep[1], 0, pkt, len));
 		net_pump(t);
-		assert_int_equal(t->sw->reply_count, n + 1);
+		assert_int_equal(t->d->reply_count, n + 1);
 	}
 	/* nor does one that comes with others, and is itself the last */
 	for (n = 0; n < 2; n++) {
@@ -1281,22 +1285,22 @@ static void test_reply_waits_alone(void **state)
 		assert_true(ep_send_raw(&t->ep[n], 0, pkt, EP_SMP_PKT));
 	}
 	net_pump(t);
-	assert_int_equal(t->sw->reply_count, 6);
+	assert_int_equal(t->d->reply_count, 6);
 	assert_int_equal(net_got(&t->ep[0], 0, EP_SMP_PKT, -1), 1);
 	for (n = 0; n < 200; n++) {
 		struct ib_mad m = mad;
 
 		assert_int_equal(gsi(t, &t->ep[n & 2], &m), 0);
-		assert_int_equal(t->sw->reply_count, 6);
+		assert_int_equal(t->d->reply_count, 6);
 	}
 	/* They do not wait for ever, and the timer says when to look. */
-	assert_true(sw_timers(t->sw) <= 10000000);
-	before = t->sw->port[2].ctr.xmit_hoq_discards;
-	t->sw->port[2].pi.hoq_life = 0;
-	for (n = 0; n < 5000 && t->sw->reply_count; n++)
+	assert_true(net_timers(t) <= 10000000);
+	before = net_ctr(t, 2)->xmit_hoq_discards;
+	net_pi(t, 2)->hoq_life = 0;
+	for (n = 0; n < 5000 && t->d->reply_count; n++)
 		net_pump(t);
-	assert_int_equal(t->sw->reply_count, 0);
-	assert_int_equal(t->sw->port[2].ctr.xmit_hoq_discards, before + 6);
+	assert_int_equal(t->d->reply_count, 0);
+	assert_int_equal(net_ctr(t, 2)->xmit_hoq_discards, before + 6);
 	net_free(t);
 }
 
@@ -1330,9 +1334,9 @@ static void test_gsi_checks(void **state)
 		net_pump(t);
 		assert_int_equal(ep_recv(&t->ep[0], 0, pkt, sizeof(pkt)) != 0, c[i].ok);
 	}
-	assert_int_equal(t->sw->port[0].pi.pkey_violations, 1);
-	assert_int_equal(t->sw->port[0].pi.qkey_violations, 1);
-	assert_int_equal(t->sw->mads_dropped, 4);
+	assert_int_equal(net_pi(t, 0)->pkey_violations, 1);
+	assert_int_equal(net_pi(t, 0)->qkey_violations, 1);
+	assert_int_equal(t->m.stats.lost, 4);
 
 	/* The answer has the SL of the question, and the VL of that. */
 	ep_build(pkt, 2, 2, 1, 2, IB_QP1, IB_QKEY_GSI, 0xffff, &mad);

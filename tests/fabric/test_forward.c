@@ -23,7 +23,7 @@ static int set_pi_of(struct net *t, unsigned int n, void (*change)(struct ib_por
 static void test_unicast(void **state)
 {
 	struct net *t = net_up(3, 4, 0);
-	struct ohca_port_counters *c1 = &t->sw->port[1].ctr, *c2 = &t->sw->port[2].ctr;
+	struct ohca_port_counters *c1 = net_ctr(t, 1), *c2 = net_ctr(t, 2);
 	struct ohca_port_counters was1, was2;
 	uint8_t fill = 0;
 
@@ -48,7 +48,7 @@ static void test_unicast(void **state)
 static void test_no_route(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
-	struct ohca_port_counters *c = &t->sw->port[1].ctr;
+	struct ohca_port_counters *c = net_ctr(t, 1);
 
 	(void)state;
 	assert_true(net_send(&t->ep[0], 0, 0, 9, 0xffff, 64, 1));	/* entry 0xff */
@@ -64,11 +64,11 @@ static void test_no_route(void **state)
 	assert_true(net_send(&t->ep[0], 0, 0, 0xffff, 0xffff, 64, 1));
 	net_pump(t);
 	assert_int_equal(c->rcv_malformed, 2);
-	t->sw->lft[9] = 7;						/* nobody there */
+	net_switch(t)->lft[9] = 7;						/* nobody there */
 	assert_true(net_send(&t->ep[0], 0, 0, 9, 0xffff, 64, 1));
 	net_pump(t);
-	assert_int_equal(t->sw->port[7].ctr.xmit_discards, 1);
-	assert_int_equal(t->sw->port[7].ctr.xmit_inactive_discards, 1);
+	assert_int_equal(net_ctr(t, 7)->xmit_discards, 1);
+	assert_int_equal(net_ctr(t, 7)->xmit_inactive_discards, 1);
 	assert_int_equal(net_got(&t->ep[1], 0, 0, -1), 0);
 	assert_int_equal(net_got(&t->ep[0], 0, 0, -1), 0);
 	/* The lane still works. */
@@ -82,7 +82,7 @@ static void test_no_route(void **state)
 static void test_malformed(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
-	struct ohca_port_counters *c = &t->sw->port[1].ctr;
+	struct ohca_port_counters *c = net_ctr(t, 1);
 	uint8_t pkt[256], good[256];
 	unsigned int r = 7;
 	uint8_t *b;
@@ -105,7 +105,7 @@ static void test_malformed(void **state)
 	net_pump(t);
 	assert_int_equal(c->rcv_malformed, 5);
 	assert_int_equal(c->rcv_errors, 5);
-	assert_int_equal(t->sw->port[0].ctr.rcv_pkts, 0);
+	assert_int_equal(net_ctr(t, 0)->rcv_pkts, 0);
 	assert_int_equal(net_got(&t->ep[1], 0, 0, -1), 0);
 
 	/* Flags of the link: a bad packet's end, a wrong VCRC, a right one. */
@@ -157,29 +157,29 @@ static void test_states_and_mtu(void **state)
 	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 64, 1));
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[1], 0, 0, -1), 0);
-	assert_int_equal(t->sw->port[1].ctr.rcv_switch_relay_errors, 0);
+	assert_int_equal(net_ctr(t, 1)->rcv_switch_relay_errors, 0);
 	assert_int_equal(ep_bring_up(t->ep, 2), 0);
 	/* An Armed port that receives data becomes Active, an Armed port sends none. */
-	t->sw->port[1].pi.state = IB_PS_ARMED;
-	sw_port_changed(t->sw, &t->sw->port[1]);
+	net_pi(t, 1)->state = IB_PS_ARMED;
+	t->m.epoch++;
 	assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 64, 1));
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[0], 0, 0, -1), 0);
-	assert_int_equal(t->sw->port[1].ctr.xmit_discards, 1);
+	assert_int_equal(net_ctr(t, 1)->xmit_discards, 1);
 	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 64, 1));
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[1], 0, 64, 1), 1);
-	assert_int_equal(t->sw->port[1].pi.state, IB_PS_ACTIVE);
+	assert_int_equal(net_pi(t, 1)->state, IB_PS_ACTIVE);
 
 	assert_int_equal(set_pi_of(t, 2, lower_mtu), 0);
 	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 256 + 24, 1));
 	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 512 + 24, 1));
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[1], 0, 256 + 24, 1), 1);
-	assert_int_equal(t->sw->port[2].ctr.xmit_mtu_discards, 1);
+	assert_int_equal(net_ctr(t, 2)->xmit_mtu_discards, 1);
 	assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 512 + 24, 1));
 	net_pump(t);
-	assert_int_equal(t->sw->port[2].ctr.rcv_malformed, 1);
+	assert_int_equal(net_ctr(t, 2)->rcv_malformed, 1);
 	net_free(t);
 }
 
@@ -208,8 +208,8 @@ static void test_multicast(void **state)
 	assert_int_equal(net_got(&t->ep[1], 0, 200, 4), 1);
 	assert_int_equal(net_got(&t->ep[2], 0, 200, 4), 1);
 	assert_int_equal(net_got(&t->ep[3], 0, 200, 4), 0);
-	assert_int_equal(t->sw->port[1].ctr.mcast_rcv_pkts, 3);
-	assert_int_equal(t->sw->port[2].ctr.mcast_xmit_pkts, 1);
+	assert_int_equal(net_ctr(t, 1)->mcast_rcv_pkts, 3);
+	assert_int_equal(net_ctr(t, 2)->mcast_xmit_pkts, 1);
 	/* A sender that is no member reaches all. */
 	assert_true(net_send(&t->ep[3], 0, 0, 0xc005, 0xffff, 100, 5));
 	net_pump(t);
@@ -233,7 +233,7 @@ static void test_multicast(void **state)
 	}
 	assert_int_equal(got[1], sent);
 	assert_int_equal(got[2], sent);
-	assert_int_equal(t->sw->blocked, 0);
+	assert_int_equal(t->d->blocked, 0);
 	net_free(t);
 }
 
@@ -265,7 +265,7 @@ static void test_sl2vl(void **state)
 					 ((sl + 1) & 15) == vl);
 	}
 	/* 14 is VL15: discard; 3 to 13 are VLs that are not operational. */
-	assert_int_equal(t->sw->port[1].ctr.rcv_vl_mapping, 12);
+	assert_int_equal(net_ctr(t, 1)->rcv_vl_mapping, 12);
 	net_free(t);
 }
 
@@ -325,7 +325,7 @@ static void test_lanes_do_not_block(void **state)
 		net_pump(t);
 	}
 	assert_in_range(sent, 60, 64);			/* two buffers of 2048 blocks */
-	assert_int_not_equal(sw_blocked_lanes(t->sw, 1), 0);
+	assert_int_not_equal(fab_blocked_lanes(t->d, net_port(t, 1)), 0);
 	/* VL 1 on the same ports, and VL 0 between others, flow. */
 	for (int i = 0; i < 500; i++) {
 		assert_true(net_send(&t->ep[0], 1, 1, 3, 0xffff, 2000, 9));
@@ -345,8 +345,8 @@ static void test_lanes_do_not_block(void **state)
 		net_pump(t);
 	}
 	assert_int_equal(got, sent);
-	assert_int_equal(t->sw->blocked, 0);
-	assert_int_equal(t->sw->port[2].ctr.xmit_discards, 0);
+	assert_int_equal(t->d->blocked, 0);
+	assert_int_equal(net_ctr(t, 2)->xmit_discards, 0);
 	net_free(t);
 }
 
@@ -359,7 +359,7 @@ static void short_hoq(struct ib_port_info *pi)
 static void test_hoq_life(void **state)
 {
 	struct net *t = net_up(3, 2, 0);
-	const uint64_t *rcv = &t->sw->port[1].ctr.rcv_pkts;
+	const uint64_t *rcv = &net_ctr(t, 1)->rcv_pkts;
 	unsigned int sent = 0;
 	uint64_t was;
 
@@ -370,16 +370,16 @@ static void test_hoq_life(void **state)
 		sent++;
 		net_pump(t);
 	}
-	assert_true(sw_timers(t->sw) <= 10000000);
+	assert_true(net_timers(t) <= 10000000);
 	for (int i = 0; i < 300 && *rcv - was < sent; i++) {
 		usleep(1500);
 		net_pump(t);
 	}
 	/* What did not fit into the sleeping end port's buffer is gone; others are not. */
 	assert_int_equal(*rcv - was, sent);
-	assert_int_equal(t->sw->port[2].ctr.xmit_discards, sent - net_got(&t->ep[1], 0, 4000, 1));
-	assert_int_equal(t->sw->port[2].ctr.xmit_hoq_discards, t->sw->port[2].ctr.xmit_discards);
-	assert_true(t->sw->port[2].ctr.xmit_discards > 0);
+	assert_int_equal(net_ctr(t, 2)->xmit_discards, sent - net_got(&t->ep[1], 0, 4000, 1));
+	assert_int_equal(net_ctr(t, 2)->xmit_hoq_discards, net_ctr(t, 2)->xmit_discards);
+	assert_true(net_ctr(t, 2)->xmit_discards > 0);
 	assert_true(net_send(&t->ep[0], 0, 0, 4, 0xffff, 4000, 1));
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[2], 0, 4000, 1), 1);
@@ -395,23 +395,23 @@ static void short_stall(struct ib_port_info *pi)
 /* Until the port has discarded @n packets in all; 10 s at most. */
 static void pump_until_discards(struct net *t, unsigned int port, uint64_t n)
 {
-	for (int i = 0; i < 5000 && t->sw->port[port].ctr.xmit_discards < n; i++) {
+	for (int i = 0; i < 5000 && net_ctr(t, port)->xmit_discards < n; i++) {
 		usleep(2000);
 		net_pump(t);
 	}
-	assert_true(t->sw->port[port].ctr.xmit_discards >= n);
+	assert_true(net_ctr(t, port)->xmit_discards >= n);
 }
 
 /* Of a lane nobody empties, the first packets hold others up; then it is stalled. */
 static void test_vl_stall(void **state)
 {
 	struct net *t = net_up(3, 2, 0);
-	struct sw_port *out = &t->sw->port[2];
+	struct fab_dport *out = net_port(t, 2);
 	uint64_t before;
 	unsigned int n;
 
 	(void)state;
-	assert_int_equal(t->sw->cfg.hoq_scale, 1);
+	assert_int_equal(t->d->cfg.hoq_scale, 1);
 	assert_int_equal(set_pi_of(t, 2, short_stall), 0);
 	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1))
 		net_pump(t);
@@ -421,30 +421,30 @@ static void test_vl_stall(void **state)
 	net_pump(t);
 
 	/* Nothing waits for it any more; all of it is counted. */
-	before = out->ctr.xmit_discards;
+	before = out->ctr->xmit_discards;
 	for (int i = 0; i < 100; i++) {
 		assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1));
 		assert_true(net_send(&t->ep[0], 0, 0, 4, 0xffff, 4000, 2));
 		net_pump(t);
 		assert_int_equal(net_got(&t->ep[2], 0, 4000, 2), 1);
 	}
-	assert_int_equal(out->ctr.xmit_discards, before + 100);
-	assert_int_equal(out->ctr.xmit_hoq_discards, out->ctr.xmit_discards);
-	assert_int_equal(t->sw->blocked, 0);
+	assert_int_equal(out->ctr->xmit_discards, before + 100);
+	assert_int_equal(out->ctr->xmit_hoq_discards, out->ctr->xmit_discards);
+	assert_int_equal(t->d->blocked, 0);
 	/* Its other lanes are as they were. */
 	assert_true(net_send(&t->ep[0], 1, 1, 3, 0xffff, 2000, 9));
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[1], 1, 2000, 9), 1);
 
 	/* The stall ends; still no credit: one packet waits for HOQLife, not three. */
-	assert_in_range(out->stall_end_ns[0] - sw_now(t->sw), 0, 8 * 67200000ull);
+	assert_in_range(out->stall_end_ns[0] - fab_data_now(t->d), 0, 8 * 67200000ull);
 	out->stall_end_ns[0] = 0;
 	net_pump(t);
 	assert_int_equal(out->stalled, 0);
-	before = out->ctr.xmit_discards;
+	before = out->ctr->xmit_discards;
 	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1));
 	net_pump(t);
-	assert_int_equal(t->sw->blocked, 1);
+	assert_int_equal(t->d->blocked, 1);
 	pump_until_discards(t, 2, before + 1);
 	assert_int_equal(out->stalled, 1 << 0);
 
@@ -457,7 +457,7 @@ static void test_vl_stall(void **state)
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[1], 0, 4000, 1), 10);
 	assert_int_equal(out->hoq_drops[0], 0);
-	assert_int_equal(t->sw->stalled, 0);
+	assert_int_equal(t->d->stalls, 0);
 	net_free(t);
 }
 
@@ -465,12 +465,12 @@ static void test_vl_stall(void **state)
 static void test_hoq_scale(void **state)
 {
 	struct net *t = net_up(3, 1, 0);
-	struct ohca_port_counters *c = &t->sw->port[2].ctr;
+	struct ohca_port_counters *c = net_ctr(t, 2);
 
 	(void)state;
 	net_stop_clock(t);
 	assert_int_equal(set_pi_of(t, 2, short_hoq), 0);
-	t->sw->cfg.hoq_scale = 0;
+	t->d->cfg.hoq_scale = 0;
 	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1))
 		net_pump(t);
 	for (unsigned int i = 0; i < 100; i++) {
@@ -479,8 +479,8 @@ static void test_hoq_scale(void **state)
 	}
 	assert_int_equal(c->xmit_hoq_discards, 0);
 	/* 1.048576 ms each */
-	t->sw->cfg.hoq_scale = 5;
-	t->sw->port[1].lane[0].blocked_ns = sw_now(t->sw);
+	t->d->cfg.hoq_scale = 5;
+	net_port(t, 1)->lane[0].blocked_ns = fab_data_now(t->d);
 	t->now_ns += 5 * 1048576;
 	net_pump(t);
 	assert_int_equal(c->xmit_hoq_discards, 0);
@@ -494,13 +494,13 @@ static void test_hoq_scale(void **state)
 static void test_old_mcast(void **state)
 {
 	struct net *t = net_up(3, 1, 0);
-	struct ohca_port_counters *c = &t->sw->port[2].ctr;
+	struct ohca_port_counters *c = net_ctr(t, 2);
 	unsigned int sent = 0, got = 0;
 
 	(void)state;
 	net_stop_clock(t);
 	assert_int_equal(set_pi_of(t, 2, short_hoq), 0);
-	t->sw->mft[0][0] = 1 << 2 | 1 << 3;
+	join(t, 0, 1 << 2 | 1 << 3);
 	for (unsigned int i = 0; i < 200; i++) {
 		sent += net_send(&t->ep[0], 0, 0, IB_LID_MCAST_MIN, 0xffff, 4000, 3);
 		t->now_ns += 2000000;
@@ -513,7 +513,7 @@ static void test_old_mcast(void **state)
 	assert_int_equal(got, sent);
 	assert_true(c->xmit_hoq_discards > 100);
 	assert_int_equal(c->xmit_hoq_discards + net_got(&t->ep[1], 0, 4000, 3), sent);
-	assert_int_equal(t->sw->blocked, 0);
+	assert_int_equal(t->d->blocked, 0);
 	net_free(t);
 }
 
@@ -521,18 +521,18 @@ static void test_old_mcast(void **state)
 static void test_hoq_standstill(void **state)
 {
 	struct net *t = net_up(2, 2, 0);
-	struct sw_port *out = &t->sw->port[2];
+	struct fab_dport *out = net_port(t, 2);
 
 	(void)state;
 	assert_int_equal(set_pi_of(t, 2, short_stall), 0);
 	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1))
 		net_pump(t);
-	assert_int_equal(t->sw->blocked, 1);
+	assert_int_equal(t->d->blocked, 1);
 	for (int i = 0; i < 3; i++) {
 		usleep(100000);
 		net_pump(t);
 	}
-	assert_int_equal(out->ctr.xmit_discards, 0);
+	assert_int_equal(out->ctr->xmit_discards, 0);
 	/* 67 ms of looking every 2 ms are. */
 	pump_until_discards(t, 2, 1);
 	net_free(t);
@@ -542,28 +542,28 @@ static void test_hoq_standstill(void **state)
 static void test_stalled_mcast(void **state)
 {
 	struct net *t = net_up(3, 1, 0);
-	struct sw_port *out = &t->sw->port[2];
+	struct fab_dport *out = net_port(t, 2);
 	uint64_t before;
 
 	(void)state;
 	assert_int_equal(set_pi_of(t, 2, short_stall), 0);
-	t->sw->mft[0][0] = 1 << 2 | 1 << 3;
+	join(t, 0, 1 << 2 | 1 << 3);
 	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1))
 		net_pump(t);
 	pump_until_discards(t, 2, 3);
 	net_pump(t);
-	before = out->ctr.xmit_hoq_discards;
+	before = out->ctr->xmit_hoq_discards;
 	for (int i = 0; i < 50; i++) {
 		assert_true(net_send(&t->ep[0], 0, 0, IB_LID_MCAST_MIN, 0xffff, 400, 3));
 		net_pump(t);
 		assert_int_equal(net_got(&t->ep[2], 0, 400, 3), 1);
 	}
-	assert_int_equal(out->ctr.xmit_hoq_discards, before + 50);
+	assert_int_equal(out->ctr->xmit_hoq_discards, before + 50);
 	/* A link that goes down takes its stall with it. */
 	ohca_link_free(t->ep[1].l);
 	t->ep[1].l = NULL;
 	net_pump(t);
-	assert_int_equal(t->sw->stalled, 0);
+	assert_int_equal(t->d->stalls, 0);
 	assert_int_equal(out->stalled, 0);
 	assert_int_equal(out->hoq_drops[0], 0);
 	net_free(t);
@@ -584,7 +584,7 @@ static void test_arbitration(void **state)
 		assert_true(net_send(&t->ep[0], 0, 0, 4, 0xffff, 200, 1));
 		assert_true(net_send(&t->ep[1], 1, 1, 4, 0xffff, 200, 2));
 	}
-	assert_true(sw_round(t->sw));
+	assert_true(fab_data_round(t->d));
 	n0 = net_got(&t->ep[2], 0, 200, 1);
 	n1 = net_got(&t->ep[2], 1, 200, 2);
 	assert_int_equal(n0 + n1, 64);
@@ -600,12 +600,12 @@ static void test_arbitration(void **state)
 	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_VLARB, 1 << 16 | 3, d), 0);
 	assert_true(net_send(&t->ep[1], 1, 1, 4, 0xffff, 200, 2));
 	net_pump(t);
-	assert_int_equal(sw_blocked_lanes(t->sw, 2), 1 << 1);
+	assert_int_equal(fab_blocked_lanes(t->d, net_port(t, 2)), 1 << 1);
 	assert_int_equal(set_pi_of(t, 3, short_hoq), 0);
 	usleep(3000);
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[2], 1, 200, 2), 0);
-	assert_int_equal(t->sw->port[3].ctr.xmit_hoq_discards, 1);
+	assert_int_equal(net_ctr(t, 3)->xmit_hoq_discards, 1);
 	net_free(t);
 }
 
@@ -621,7 +621,7 @@ static void test_fairness(void **state)
 		for (unsigned int k = 0; k < 2; k++)
 			while (net_send(&t->ep[k], 0, 0, 4, 0xffff, 1000, (uint8_t)k))
 				;
-		sw_round(t->sw);
+		fab_data_round(t->d);
 		for (int n = 0; n < 5 && ep_recv(&t->ep[2], 0, pkt, sizeof(pkt)); n++)
 			from[pkt[100]]++;
 	}
@@ -644,7 +644,7 @@ static void test_mcast_fairness(void **state)
 			;
 		while (net_send(&t->ep[1], 0, 0, 4, 0xffff, 1000, 1))
 			;
-		sw_round(t->sw);
+		fab_data_round(t->d);
 		net_got(&t->ep[3], 0, 1000, 0);
 		for (int n = 0; n < 5 && ep_recv(&t->ep[2], 0, pkt, sizeof(pkt)); n++)
 			from[pkt[100]]++;
@@ -663,7 +663,7 @@ static void test_mcast_fairness(void **state)
 		assert_true(net_send(&t->ep[1], 1, 1, 4, 0xffff, 200, 2));
 	}
 	for (n0 = n1 = 0; n0 + n1 < 64;) {
-		assert_true(sw_round(t->sw));
+		assert_true(fab_data_round(t->d));
 		n0 += net_got(&t->ep[2], 0, 200, 1);
 		n1 += net_got(&t->ep[2], 1, 200, 2);
 	}
@@ -679,7 +679,7 @@ static void test_mcast_fairness(void **state)
 static void test_mcast_port_down(void **state)
 {
 	struct net *t = net_up(3, 2, 0);
-	struct sw_port *out = &t->sw->port[2];
+	struct fab_dport *out = net_port(t, 2);
 	uint64_t sent;
 
 	(void)state;
@@ -689,16 +689,16 @@ static void test_mcast_port_down(void **state)
 		net_pump(t);
 		net_got(&t->ep[2], 0, 4000, 1);
 	}
-	assert_int_not_equal(t->sw->blocked, 0);
-	sent = out->ctr.xmit_pkts;
+	assert_int_not_equal(t->d->blocked, 0);
+	sent = out->ctr->xmit_pkts;
 	/* It is up again, and empty, by the time of the next round. */
 	net_got(&t->ep[1], 0, 4000, 1);
-	out->pi.state = IB_PS_INIT;
-	sw_port_changed(t->sw, out);
+	net_pi(t, out->num)->state = IB_PS_INIT;
+	t->m.epoch++;
 	net_pump(t);
-	assert_int_equal(t->sw->blocked, 0);
-	assert_int_equal(out->ctr.xmit_pkts, sent);
-	assert_true(out->ctr.xmit_inactive_discards > 0);
+	assert_int_equal(t->d->blocked, 0);
+	assert_int_equal(out->ctr->xmit_pkts, sent);
+	assert_true(out->ctr->xmit_inactive_discards > 0);
 	net_free(t);
 }
 
@@ -735,7 +735,7 @@ static bool passes(struct net *t, unsigned int from, uint16_t dlid, unsigned int
 static void test_pkeys(void **state)
 {
 	struct net *t = net_up(3, 2, 0);
-	struct ohca_port_counters *c2 = &t->sw->port[2].ctr, *c3 = &t->sw->port[3].ctr;
+	struct ohca_port_counters *c2 = net_ctr(t, 2), *c3 = net_ctr(t, 3);
 	struct ib_notice n;
 	struct ib_smp smp;
 	uint8_t raw[64] = { 0 };
@@ -791,10 +791,10 @@ static void test_pkeys(void **state)
 	/* Once for each packet, however long it waits for the other member. */
 	while (net_send(&t->ep[0], 0, 0, 0xc000, 0x8005, 4000, 3))
 		net_pump(t);
-	assert_int_equal(t->sw->blocked, 1);
+	assert_int_equal(t->d->blocked, 1);
 	errors = c3->xmit_constraint_errors;
 	for (unsigned int i = 0; i < 10; i++)
-		sw_round(t->sw);
+		fab_data_round(t->d);
 	assert_int_equal(c3->xmit_constraint_errors, errors);
 	/* SMPs are never filtered. */
 	assert_int_equal(ep_set_state(&t->ep[0], 2, IB_PS_ACTIVE), 0);
@@ -826,8 +826,8 @@ static void test_many_pkeys(void **state)
 	assert_false(passes(t, 1, 4, 2, 0x8081));
 	assert_false(passes(t, 1, 4, 2, 0xffff));
 	assert_false(passes(t, 0, 4, 2, 0x8081));
-	assert_int_equal(t->sw->port[2].ctr.rcv_constraint_errors, 2);
-	assert_int_equal(t->sw->port[3].ctr.xmit_constraint_errors, 1);
+	assert_int_equal(net_ctr(t, 2)->rcv_constraint_errors, 2);
+	assert_int_equal(net_ctr(t, 3)->xmit_constraint_errors, 1);
 	/* A block that is emptied no longer admits anybody. */
 	memset(d, 0, sizeof(d));
 	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE, 2 << 16 | 3,
@@ -852,8 +852,8 @@ static void test_death_in_traffic(void **state)
 	ohca_link_free(t->ep[1].l);
 	t->ep[1].l = NULL;
 	net_pump(t);
-	assert_true(t->sw->port[2].ctr.xmit_inactive_discards >= 30);
-	assert_int_equal(t->sw->blocked, 0);
+	assert_true(net_ctr(t, 2)->xmit_inactive_discards >= 30);
+	assert_int_equal(t->d->blocked, 0);
 	assert_true(net_send(&t->ep[0], 0, 0, 4, 0xffff, 400, 1));
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[2], 0, 400, 1), 1);
@@ -865,11 +865,11 @@ static void test_death_in_traffic(void **state)
 	assert_int_equal(ep_set_state(&t->ep[0], 2, IB_PS_ACTIVE), 0);
 	while (net_send(&t->ep[1], 0, 0, 4, 0xffff, 4000, 1))
 		net_pump(t);
-	assert_int_not_equal(t->sw->blocked, 0);
+	assert_int_not_equal(t->d->blocked, 0);
 	ohca_link_free(t->ep[1].l);
 	t->ep[1].l = NULL;
 	net_pump(t);
-	assert_int_equal(t->sw->blocked, 0);
+	assert_int_equal(t->d->blocked, 0);
 	for (unsigned int k; (k = net_got(&t->ep[2], 0, 4000, 1)); n += k)
 		net_pump(t);
 	assert_in_range(n, 30, 35);
@@ -878,9 +878,9 @@ static void test_death_in_traffic(void **state)
 	assert_int_equal(net_attach(t, &t->ep[1], 0x101, 0, NULL, &err), 0);
 	assert_int_equal(send(ohca_link_ctrl_fd(t->ep[1].l), "garbage", 7, 0), 7);
 	net_pump(t);
-	assert_null(t->sw->port[2].link);
+	assert_null(net_port(t, 2)->link);
 	assert_non_null(strstr(t->log, "does not speak"));
-	assert_int_equal(t->sw->port[2].ctr.local_link_integrity_errors, 1);
+	assert_int_equal(net_ctr(t, 2)->local_link_integrity_errors, 1);
 	assert_true(net_send(&t->ep[0], 0, 0, 4, 0xffff, 400, 1));
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[2], 0, 400, 1), 1);
@@ -896,7 +896,7 @@ static void test_set_down_in_round(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < 40; i++) {
 		unsigned int victim = 2 + i % 2;
-		struct ib_port_info pi = t->sw->port[victim].pi;
+		struct ib_port_info pi = *net_pi(t, victim);
 		struct ib_smp smp, in;
 		uint8_t d[64];
 
@@ -912,15 +912,15 @@ static void test_set_down_in_round(void **state)
 			send(ohca_link_ctrl_fd(t->ep[victim - 1].l), "x", 1, 0);
 		assert_true(ep_send_smp(&t->ep[0], &smp, 0));
 		for (unsigned int k = 0; k < i % 8; k++)
-			t->sw->first = (uint16_t)(t->sw->first % 8 + 1);
-		sw_round(t->sw);
+			t->d->first++;
+		fab_data_round(t->d);
 		net_pump(t);
 		for (unsigned int k = 1; k < 3; k++) {
 			struct ohca_link_err err;
 
 			net_got(&t->ep[k], 0, 0, -2);
 			net_got(&t->ep[k], 1, 0, -2);
-			if (t->sw->port[k + 1].link)
+			if (net_port(t, k + 1)->link)
 				continue;
 			ohca_link_free(t->ep[k].l);
 			t->ep[k].l = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * libibumad's interface over a link to ohca-switch, so that the unmodified OpenSM and
- * infiniband-diags can be run against the switch without any virtual machine:
+ * libibumad's interface over a link to ohca-fabric, so that the unmodified OpenSM and
+ * infiniband-diags can be run as machines of a fabric without any virtual machine:
  *
  *	OHCA_FABRIC=/path OHCA_GUID=1 LD_PRELOAD=umad_shim.so opensm -o ...
  *

@@ -3,8 +3,8 @@
  * An end port for tests: a link to a switch, directed-route SMPs, and the few Sets
  * that a subnet manager would do to let traffic through.
  */
-#ifndef TEST_SWITCH_EP_H
-#define TEST_SWITCH_EP_H
+#ifndef EP_H
+#define EP_H
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -236,4 +236,4 @@ static inline struct ohca_link_phy ep_phy(void)
 	};
 }
 
-#endif /* TEST_SWITCH_EP_H */
+#endif

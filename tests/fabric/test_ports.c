@@ -21,7 +21,7 @@ static struct net *net_many(void)
 /* Entry @idx of multicast forwarding is all end ports but those in @not. */
 static void join(struct net *t, unsigned int idx, unsigned int not)
 {
-	for (uint32_t pos = 0; pos < SW_MFT_POS; pos++) {
+	for (uint32_t pos = 0; pos < 16; pos++) {
 		uint16_t mask = 0;
 		uint8_t d[64] = { 0 };
 
@@ -29,7 +29,7 @@ static void join(struct net *t, unsigned int idx, unsigned int not)
 			if (t->ep[i].port / 16 == pos && !(not >> i & 1))
 				mask |= (uint16_t)(1u << t->ep[i].port % 16);
 		ib_mft_block_put(d, idx, mask);
-		if (pos <= t->sw->nports / 16)
+		if (pos <= net_node(t)->nports / 16)
 			assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_MFT,
 						   pos << 28, d), 0);
 	}
@@ -46,8 +46,8 @@ static void test_ucast(void **state)
 			if (to != from)
 				assert_true(net_send(&t->ep[from], to & 1, to & 1, t->ep[to].lid,
 						     0xffff, 100 + 4 * to, (uint8_t)to));
-		sw_round(t->sw);
-		sw_round(t->sw);
+		fab_data_round(t->d);
+		fab_data_round(t->d);
 		for (unsigned int to = 0; to < NET_EPS; to++)
 			for (unsigned int vl = 0; vl < 2; vl++)
 				assert_int_equal(net_got(&t->ep[to], vl, 100 + 4 * to, (int)to),
@@ -76,8 +76,8 @@ static void test_mcast(void **state)
 			assert_int_equal(net_got(&t->ep[to], 0, 100, 1), to && to != out);
 	}
 	/* what is no entry goes by the default port, which is not where it came from */
-	t->sw->si.mcast_top = 0xc001;
-	t->sw->si.def_mcast_primary = 64;
+	net_switch(t)->si.mcast_top = 0xc001;
+	net_switch(t)->si.def_mcast_primary = 64;
 	assert_true(net_send(&t->ep[1], 0, 0, 0xc002, 0xffff, 100, 2));
 	assert_true(net_send(&t->ep[0], 0, 0, 0xc002, 0xffff, 100, 3));
 	net_pump(t);
@@ -95,7 +95,7 @@ static void test_mcast_waits(void **state)
 	(void)state;
 	join(t, 0, 0);
 	for (unsigned int stuck = 1; stuck < NET_EPS; stuck++) {
-		struct sw_port *p = &t->sw->port[ports[stuck]];
+		struct fab_dport *p = net_port(t, ports[stuck]);
 		unsigned int sent = 0, got[NET_EPS] = { 0 };
 
 		for (int i = 0; i < 100; i++) {
@@ -106,21 +106,21 @@ static void test_mcast_waits(void **state)
 				if (k != stuck)
 					got[k] += net_got(&t->ep[k], 0, 4000, 1);
 		}
-		assert_int_equal(t->sw->blocked, 1);
+		assert_int_equal(t->d->blocked, 1);
 		/* its turn comes again: Init and back */
-		p->pi.state = IB_PS_INIT;
-		sw_port_changed(t->sw, p);
+		net_pi(t, p->num)->state = IB_PS_INIT;
+		t->m.epoch++;
 		net_pump(t);
 		for (unsigned int k = 1; k < NET_EPS; k++)
 			if (k != stuck)
 				got[k] += net_got(&t->ep[k], 0, 4000, 1);
-		assert_int_equal(t->sw->blocked, 0);
+		assert_int_equal(t->d->blocked, 0);
 		for (unsigned int k = 1; k < NET_EPS; k++)
 			if (k != stuck)
 				assert_int_equal(got[k], sent);
 		assert_true(net_got(&t->ep[stuck], 0, 4000, 1) < sent);
-		p->pi.state = IB_PS_ACTIVE;
-		sw_port_changed(t->sw, p);
+		net_pi(t, p->num)->state = IB_PS_ACTIVE;
+		t->m.epoch++;
 	}
 	net_free(t);
 }
@@ -134,7 +134,7 @@ static void test_mcast_round(void **state)
 	join(t, 0, 0);
 	for (unsigned int i = 0; i < 40; i++)
 		assert_true(net_send(&t->ep[0], 0, 0, 0xc000, 0xffff, 100, 1));
-	assert_true(sw_round(t->sw));
+	assert_true(fab_data_round(t->d));
 	for (unsigned int i = 1; i < NET_EPS; i++)
 		assert_int_equal(net_got(&t->ep[i], 0, 100, 1), 40);
 	net_free(t);

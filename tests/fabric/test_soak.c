@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A switch in its own thread and four end ports in theirs, all to all on two lanes, each
+ * A fabric of one switch in its own thread and four end ports in theirs, all to all on two lanes, each
  * sleeping when it has nothing to do: first in peace, when not a packet may be lost,
  * doubled, damaged or overtaken, then with links that retrain and nodes that die and come
  * back, when what arrives must still be right and everything must work again afterwards.
@@ -13,7 +13,8 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
-#include "switch/switch.h"
+#include "fabric/generate.h"
+#include "fabric/serve.h"
 
 #define EPS	4u
 #define VLS	2u
@@ -230,7 +231,7 @@ static void *war(void *arg)
 			if (!join_fabric(n))
 				return NULL;
 			break;
-		case 2:		/* an evil one: the switch throws it out */
+		case 2:		/* an evil one: the fabric throws it out */
 			send(ohca_link_ctrl_fd(n->ep.l), "evil", 4, MSG_DONTWAIT | MSG_NOSIGNAL);
 			break;
 		default:
@@ -247,6 +248,15 @@ static void *war(void *arg)
 	return NULL;
 }
 
+static atomic_bool is_ready;
+
+static void ready(void *arg, struct fab_data *d)
+{
+	(void)arg;
+	(void)d;
+	is_ready = true;
+}
+
 static bool stop_loop(void *arg, int fd)
 {
 	(void)arg;
@@ -255,17 +265,51 @@ static bool stop_loop(void *arg, int fd)
 }
 
 struct loop_arg {
-	struct sw_loop *lp;
-	int fd;
+	struct fab *f;
+	struct fab_serve_cfg cfg;
 };
 
 static void *loop_thread(void *arg)
 {
 	struct loop_arg *a = arg;
 
-	if (sw_loop_run(a->lp, a->fd, stop_loop, NULL))
-		FAIL("the switch's loop failed");
+	if (fab_serve(a->f, &a->cfg))
+		FAIL("the fabric's loop failed");
 	return NULL;
+}
+
+/* Six hosts at a switch, with the smallest buffers, which wait for credits most. */
+static bool start(struct loop_arg *a, const struct fab_serve_hooks *hooks, pthread_t *th)
+{
+	char why[256];
+
+	a->f = fab_new();
+	if (!a->f)
+		return false;
+	a->f->vls = VLS;
+	if (!fab_generate(a->f, "star:6", why, sizeof(why)) || !fab_seal(a->f))
+		return false;
+	a->cfg = (struct fab_serve_cfg){
+		.listen = path,
+		.hosts_off = true,
+		.quiet = true,
+		.data = { .shift = 0, .hoq_scale = 1 },
+		.hooks = hooks,
+	};
+	if (pthread_create(th, NULL, loop_thread, a))
+		return false;
+	while (!is_ready)
+		usleep(1000);
+	return true;
+}
+
+/* Counters of port @n of the switch. */
+static const struct ohca_port_counters *counters(struct fab *f, unsigned int n)
+{
+	for (uint32_t i = 0; i < f->nodes; i++)
+		if (f->node[i].sw != FAB_NONE)
+			return &fab_extra(f, fab_port_of(&f->node[i], n))->ctr;
+	abort();
 }
 
 static void run(struct node *node, void *(*fn)(void *), unsigned int seconds)
@@ -285,25 +329,16 @@ int main(int argc, char **argv)
 	unsigned int seconds = argc > 1 ? (unsigned int)atoi(argv[1]) : 8;
 	static struct node node[EPS];
 	char dir[] = "/tmp/ohca-soak-XXXXXX";
+	struct fab_serve_hooks hooks = { .ready = ready, .event = stop_loop };
 	struct loop_arg la = { 0 };
-	struct ohca_link_err err;
-	struct sw_cfg cfg;
-	struct sw *sw;
 	pthread_t th;
 	int p[2];
 
 	if (!mkdtemp(dir) || pipe(p))
 		return 1;
 	snprintf(path, sizeof(path), "%s/s", dir);
-	sw_cfg_init(&cfg);
-	cfg.node_guid = 1;
-	cfg.nports = 6;
-	cfg.vls = VLS;
-	cfg.shift = 0;		/* the smallest buffers wait for credits most */
-	sw = sw_new(&cfg);
-	la.lp = sw ? sw_loop_new(sw, path, 0, &err) : NULL;
-	la.fd = p[0];
-	if (!la.lp || pthread_create(&th, NULL, loop_thread, &la))
+	hooks.fd = p[0];
+	if (!start(&la, &hooks, &th))
 		return 1;
 	for (unsigned int i = 0; i < EPS; i++) {
 		node[i].id = i;
@@ -351,11 +386,10 @@ int main(int argc, char **argv)
 	pthread_join(th, NULL);
 	for (unsigned int i = 1; i <= EPS; i++)
 		printf("soak: port %u went down %lu times\n", i,
-		       (unsigned long)sw->port[i].ctr.link_downed);
-	if (!sw->port[2].ctr.link_downed)
+		       (unsigned long)counters(la.f, i)->link_downed);
+	if (!counters(la.f, 2)->link_downed)
 		FAIL("there was no trouble at all");
-	sw_loop_free(la.lp);
-	sw_free(sw);
+	fab_free(la.f);
 	close(p[0]);
 	close(p[1]);
 	rmdir(dir);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What ohca-switch moves and how long a packet takes through it: a switch process and
+ * What ohca-fabric moves and how long a packet takes through a switch of it: its process and
  * two end ports, one thread each.
  *
- *	bench_switch SWITCH [SECONDS [SPINNERS [SWITCH-OPTION...]]]
+ *	bench_link FABRIC [SECONDS [SPINNERS [OPTION...]]]
  *
  * SPINNERS: processes that spin meanwhile, as virtual CPUs do.
  */
@@ -32,7 +32,7 @@ static double now(void)
 	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
-/* The same slice as the switch asks for. */
+/* The same slice as the fabric asks for. */
 static void short_slice(void)
 {
 	struct {
@@ -144,16 +144,16 @@ static void *pinger(void *arg)
 	return NULL;
 }
 
-static pid_t switch_pid;
+static pid_t fabric_pid;
 
-/* Processor time of the switch and of the end ports so far. */
-static double cpu(bool of_switch)
+/* Processor time of the fabric and of the end ports so far. */
+static double cpu(bool of_fabric)
 {
 	clockid_t c = CLOCK_PROCESS_CPUTIME_ID;
 	struct timespec ts = { 0 };
 
-	if (of_switch)
-		clock_getcpuclockid(switch_pid, &c);
+	if (of_fabric)
+		clock_getcpuclockid(fabric_pid, &c);
 	clock_gettime(c, &ts);
 	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
@@ -190,7 +190,7 @@ static void run(const char *what, size_t len, double seconds, void *(*fa)(void *
 		       len, lat[nlat / 2] / 2e3, lat[nlat / 100 * 99] / 2e3,
 		       lat[nlat - 1] / 2e3, nlat);
 	} else {
-		printf("%s %4zu B: %.3f Mpps, %.2f GB/s, CPU per packet: switch %.0f ns, "
+		printf("%s %4zu B: %.3f Mpps, %.2f GB/s, CPU per packet: fabric %.0f ns, "
 		       "end ports %.0f ns\n", what, len, (double)frames / t / 1e6,
 		       (double)frames * (double)len / t / 1e9,
 		       (cpu(true) - c1) / (double)frames * 1e9,
@@ -239,24 +239,25 @@ int main(int argc, char **argv)
 	struct rusage ru;
 
 	if (argc < 2 || !mkdtemp(dir) || spinners < 0 || spinners > 64) {
-		fprintf(stderr, "usage: bench_switch SWITCH [SECONDS [SPINNERS [OPTION...]]]\n");
+		fprintf(stderr, "usage: bench_link FABRIC [SECONDS [SPINNERS [OPTION...]]]\n");
 		return 2;
 	}
 	snprintf(path, sizeof(path), "%s/s", dir);
-	switch_pid = fork();
-	if (!switch_pid) {
-		char *args[32] = { argv[1], (char *)"--listen", path, (char *)"--stats",
-				   (char *)"--quiet" };
+	fabric_pid = fork();
+	if (!fabric_pid) {
+		char *args[36] = { argv[1], (char *)"serve", (char *)"--generate",
+				   (char *)"star:2", (char *)"--hosts-off", (char *)"--listen",
+				   path, (char *)"--stats", (char *)"--quiet" };
 
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 		for (int i = 4; i < argc && i < 28; i++)
-			args[i + 1] = argv[i];
+			args[i + 5] = argv[i];
 		execv(argv[1], args);
 		_exit(127);
 	}
 	if (attach(&ep[0], path, 1) || attach(&ep[1], path, 2) || ep_bring_up(ep, 2)) {
-		fprintf(stderr, "the switch did not come up\n");
-		kill(switch_pid, SIGTERM);
+		fprintf(stderr, "the fabric did not come up\n");
+		kill(fabric_pid, SIGTERM);
 		return 1;
 	}
 	for (int i = 0; i < spinners; i++) {
@@ -275,9 +276,9 @@ int main(int argc, char **argv)
 		kill(spin[i], SIGKILL);
 		waitpid(spin[i], NULL, 0);
 	}
-	kill(switch_pid, SIGTERM);
-	wait4(switch_pid, NULL, 0, &ru);
-	printf("switch: %.2f s user, %.2f s system\n",
+	kill(fabric_pid, SIGTERM);
+	wait4(fabric_pid, NULL, 0, &ru);
+	printf("fabric: %.2f s user, %.2f s system\n",
 	       (double)ru.ru_utime.tv_sec + 1e-6 * (double)ru.ru_utime.tv_usec,
 	       (double)ru.ru_stime.tv_sec + 1e-6 * (double)ru.ru_stime.tv_usec);
 	ohca_link_free(ep[0].l);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Processes that lie to a switch, which is a process as well: as anything that has its socket can.
+ * Processes that lie to a fabric, which is a process as well: as anything that has its socket can.
  * Two honest end ports talk meanwhile by two lanes, in one thread; not a packet of theirs may
- * be lost, damaged or overtaken, and what is the switch's and theirs stays as it was. The switch
+ * be lost, damaged or overtaken, and what is its switch's and theirs stays as it was. The switch
  * has an M_Key.
  *
- *	test_liar SWITCH [SECONDS [SEED]]
+ *	test_liar FABRIC [SECONDS [SEED]]
  */
 #include "ep.h"
 
@@ -226,7 +226,7 @@ static void look(struct state *s)
 
 /* ---- processes ---- */
 
-static pid_t switch_start(const char *program, const char *path, const char *log)
+static pid_t fabric_start(const char *program, const char *path, const char *log)
 {
 	pid_t pid = fork();
 
@@ -235,8 +235,8 @@ static pid_t switch_start(const char *program, const char *path, const char *log
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(open(log, O_WRONLY | O_CREAT, 0600), 1);
 	dup2(1, 2);
-	execl(program, program, "--listen", path, "--ports", "6", "--vls", "2", "--credit-shift",
-	      "0", "--hoq-scale", "64", "--quiet", (char *)NULL);
+	execl(program, program, "serve", "--listen", path, "--generate", "star:6", "--hosts-off", "--vls",
+	      "2", "--credit-shift", "0", "--hoq-scale", "64", "--quiet", (char *)NULL);
 	_exit(127);
 }
 
@@ -340,7 +340,7 @@ int main(int argc, char **argv)
 	struct state before, after;
 	unsigned int held, n = 0;
 	uint64_t peace, *count;
-	pid_t sw;
+	pid_t fabric;
 	int status;
 
 	count = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -350,7 +350,7 @@ int main(int argc, char **argv)
 		return 1;
 	snprintf(path, sizeof(path), "%s/s", dir);
 	snprintf(log, sizeof(log), "%s/log", dir);
-	sw = switch_start(argv[1], path, log);
+	fabric = fabric_start(argv[1], path, log);
 	for (unsigned int i = 0; i < 2; i++)
 		join_fabric(i, path);
 	if (ep_bring_up(ep, 2))
@@ -358,25 +358,25 @@ int main(int argc, char **argv)
 	last = now();
 	protect();
 	look(&before);
-	held = holds(sw);
+	held = holds(fabric);
 	peace = moved;
 	trouble(path, seconds, seed, count);
 	peace = moved - peace;
-	/* the switch sees that they have ended */
-	while (holds(sw) != held && n++ < 300) {
+	/* the fabric sees that they have ended */
+	while (holds(fabric) != held && n++ < 300) {
 		turn(NULL);
 		usleep(100000);
 	}
-	if (holds(sw) != held)
-		fail("the switch holds %u descriptors and mappings, not %u", holds(sw), held);
+	if (holds(fabric) != held)
+		fail("the fabric holds %u descriptors and mappings, not %u", holds(fabric), held);
 	look(&after);
 	if (memcmp(&before, &after, sizeof(before)))
 		fail("seed %lu: something has changed", (unsigned long)seed);
 	if (!*count || peace < 100)
 		fail("%lu lies, %lu packets", (unsigned long)*count, (unsigned long)peace);
-	kill(sw, SIGTERM);
-	if (waitpid(sw, &status, 0) != sw || status)
-		fail("the switch ended with %#x, see %s", status, log);
+	kill(fabric, SIGTERM);
+	if (waitpid(fabric, &status, 0) != fabric || status)
+		fail("the fabric ended with %#x, see %s", status, log);
 	ohca_link_free(ep[0].l);
 	ohca_link_free(ep[1].l);
 	unlink(log);

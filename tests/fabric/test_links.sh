@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The unmodified OpenSM brings ohca-switch up, follows ports that come and go, and
-# infiniband-diags show what is true. End nodes are processes with umad_shim.so. Waits end
-# with what they wait for; their limits are for a host that is busy. One line for each part:
-# PASS, or FAIL with what went wrong.
-#	test_opensm.sh SWITCH SHIM
+# The unmodified OpenSM brings a fabric up, follows machines that come and go, and
+# infiniband-diags show what is true. Machines are processes with umad_shim.so, which come by
+# links. Waits end with what they wait for; their limits are for a host that is busy. One line
+# for each part: PASS, or FAIL with what went wrong.
+#	test_links.sh FABRIC SHIM
 # shellcheck disable=SC2317 # cleanup is called by the trap
 
-sw=$1
+fabric=$1
 shim=$(realpath "$2")
 dir=$(mktemp -d) || exit 1
 pids=()
@@ -27,7 +27,7 @@ trap cleanup EXIT
 
 fail()
 {
-	echo "FAIL: opensm: $*"
+	echo "FAIL: links: $*"
 	bad=1
 	part_bad=1
 }
@@ -37,7 +37,7 @@ part_name=
 part()
 {
 	if [ -n "$part_name" ] && [ "$part_bad" -eq 0 ]; then
-		echo "PASS: opensm $part_name"
+		echo "PASS: links $part_name"
 	fi
 	part_name=$1
 	part_bad=0
@@ -80,11 +80,62 @@ expect()
 	fi
 }
 
+# topology: a file of nodes from standard input, one a line: NAME GUID PORTS, and cables: A PORT B PORT.
+# A switch has an S before its PORTS. A host's port has the GUID of its node.
+topology()
+{
+	awk '
+	NF == 3 { guid[$1] = $2; ports[$1] = $3; order[++n] = $1; next }
+	{ cable[$1, $2] = $3 " " $4; cable[$3, $4] = $1 " " $2 }
+	function id(node) { return sprintf("%s-%016s", ports[node] ~ /S/ ? "S" : "H", guid[node]) }
+	END {
+		for (i = 1; i <= n; i++) {
+			node = order[i]
+			sw = ports[node] ~ /S/
+			count = substr(ports[node], sw + 1) + 0
+			name = id(node)
+			gsub(/ /, "0", name)
+			printf "%sguid=0x%s\n", sw ? "switch" : "ca", guid[node]
+			printf "%s %d \"%s\" # \"%s\"", sw ? "Switch" : "Ca", count, name, node
+			print sw ? " enhanced port 0 lid 0 lmc 0" : ""
+			for (p = 1; p <= count; p++) {
+				if (!((node, p) in cable))
+					continue
+				split(cable[node, p], peer, " ")
+				other = id(peer[1])
+				gsub(/ /, "0", other)
+				printf "[%d]%s \"%s\"[%d]\n", p, sw ? "" : "(" guid[node] ")", other, peer[2]
+			}
+			print ""
+		}
+	}'
+}
+
+# star NAME GUID HOSTS: a switch with that GUID and hosts
+star()
+{
+	{
+		echo "$1 $2 S$3"
+		for ((i = 1; i <= $3; i++)); do
+			echo "host$i 100${i}0 1"
+			echo "$1 $i host$i 1"
+		done
+	} | topology
+}
+
+# serve NAME TOPOLOGY: a fabric whose machines come to the socket NAME; its pid in $pid
+serve()
+{
+	"$fabric" serve -l "$dir/$1" -t "$2" --hosts-off >"$dir/out-$1" 2>&1 </dev/null &
+	pid=$!
+	pids+=("$pid")
+	wait_for ready "$dir/out-$1"
+}
+
 part 'masters and a standby'
-"$sw" -l "$OHCA_FABRIC" -p 12 -g abc123 -d 'the switch' >"$dir/sw" 2>&1 </dev/null &
-swpid=$!
-pids+=("$swpid")
-wait_for ready "$dir/sw" || exit 1
+star the_switch abc123 12 >"$dir/topology"
+serve s "$dir/topology" || exit 1
+swpid=$pid
 
 # OpenSM ignores traps that come in bursts, as our short-lived nodes make them: let it
 # look by itself, too.
@@ -103,7 +154,7 @@ wait_for 'Entering STANDBY' "$dir/sm2.log"
 expect 'SMINFO_MASTER' sminfo
 
 part tools
-lid=$(tool ibnetdiscover; sed -n 's/^Switch.*"S-0000000000abc123".*"the switch" enhanced port 0 lid \([0-9]*\) .*/\1/p' "$dir/tool")
+lid=$(tool ibnetdiscover; sed -n 's/^Switch.*"S-0000000000abc123".*"the_switch" enhanced port 0 lid \([0-9]*\) .*/\1/p' "$dir/tool")
 [ -n "$lid" ] || { fail "ibnetdiscover: $(cat "$dir/tool")"; exit 1; }
 tool iblinkinfo
 n=$(grep -c 'Active/  LinkUp' "$dir/tool")
@@ -151,7 +202,7 @@ fi
 part 'a port disabled and enabled'
 # A port is disabled and enabled by hand.
 expect 'PhysLinkState:.*Disabled' ibportstate "$lid" 2 disable
-wait_for 'port 2: link down' "$dir/sw"
+wait_for 'port 2: link down' "$dir/out-s"
 expect 'LinkState:.*Down' smpquery portinfo "$lid" 2
 expect 'PhysLinkState' ibportstate "$lid" 2 enable
 for ((i = 0; i < 30; i++)); do
@@ -165,47 +216,39 @@ part 'the master dies'
 # The master goes; the subnet manager that stood by takes over.
 kill -9 "$sm1"
 wait "$sm1" 2>/dev/null
-wait_for "port 1: 'host257' detached" "$dir/sw"
+wait_for "port 1: 'host257' detached" "$dir/out-s"
 wait_for 'Entering MASTER' "$dir/sm2.log"
 expect 'guid 0x102,.*SMINFO_MASTER' sminfo
-kill -0 "$swpid" 2>/dev/null || fail 'the switch died'
+kill -0 "$swpid" 2>/dev/null || fail 'the fabric died'
 kill "$swpid"
 wait "$swpid" 2>/dev/null
 
 part 'two switches'
-# Two switches with two links between them, one of which is made first from the side
-# that is not there yet; a node at each. This OpenSM never sweeps by itself: whatever becomes
-# Active here became so by trap 128.
-"$sw" -l "$dir/a" -p 8 -d 'switch a' -g a1 -u "$dir/b" -u "$dir/b,5" >"$dir/swa" 2>&1 </dev/null &
-pids+=("$!")
-wait_for 'port 7: no fabric socket .*trying again' "$dir/swa"
-"$sw" -l "$dir/b" -p 8 -d 'switch b' -g b1 >"$dir/swb" 2>&1 </dev/null &
-swb=$!
-pids+=("$swb")
-wait_for 'port 7: link up' "$dir/swa"
-wait_for 'port 8: link up' "$dir/swa"
-OHCA_FABRIC=$dir/a start 201 opensm -F "$dir/conf-traps" -f "$dir/sm3.log"
+# Two switches with two cables between them, and a machine at each. This OpenSM never sweeps by
+# itself: whatever becomes Active here became so by trap 128.
+topology >"$dir/topology" <<EOF
+switch_a a1 S8
+switch_b b1 S8
+host_a 201 1
+host_b 103 1
+switch_a 7 switch_b 5
+switch_a 8 switch_b 1
+switch_a 1 host_a 1
+switch_b 2 host_b 1
+EOF
+serve two "$dir/topology"
+OHCA_FABRIC=$dir/two start 201 opensm -F "$dir/conf-traps" -f "$dir/sm3.log"
 wait_for 'SUBNET UP' "$dir/sm3.log"
-OHCA_FABRIC=$dir/b expect '^\[7\].*"S-00000000000000b1"\[5\]' ibnetdiscover
-OHCA_FABRIC=$dir/b expect '^\[8\].*"S-00000000000000b1"\[1\]' ibnetdiscover
+OHCA_FABRIC=$dir/two expect '^\[7\].*"S-00000000000000b1"\[5\]' ibnetdiscover
+OHCA_FABRIC=$dir/two expect '^\[8\].*"S-00000000000000b1"\[1\]' ibnetdiscover
+OHCA_FABRIC=$dir/two expect '^\[2\].*"H-0000000000000103"\[1\]' ibnetdiscover
 # Across both switches, by an SA path record and data packets.
-OHCA_FABRIC=$dir/b expect 'PortXmitData' perfquery -G 0xa1
-# The far switch restarts: both links come back by themselves.
-kill "$swb"
-wait "$swb" 2>/dev/null
-wait_for 'port 8: link down' "$dir/swa"
-: >"$dir/swa"
-"$sw" -l "$dir/b" -p 8 -d 'switch b' -g b1 >"$dir/swb" 2>&1 </dev/null &
-pids+=("$!")
-wait_for 'port 7: link up' "$dir/swa"
-wait_for 'port 8: link up' "$dir/swa"
-OHCA_FABRIC=$dir/b expect 'PortXmitData' perfquery -G 0xa1
+OHCA_FABRIC=$dir/two expect 'PortXmitData' perfquery -G 0xa1
 
 part 'partitions'
 # As many P_Keys as a port of an adapter holds: the switch's port holds them, too, and enforces.
-"$sw" -l "$dir/p" -p 4 -d 'switch p' -g c1 >"$dir/swp" 2>&1 </dev/null &
-pids+=("$!")
-wait_for ready "$dir/swp"
+star switch_p c1 4 >"$dir/topology"
+serve p "$dir/topology"
 for ((i = 1; i < 128; i++)); do
 	printf 'p%d=0x%x: ALL=full;\n' "$i" "$i"
 done >"$dir/parts"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a process says to a switch that does not mean well: HELLOs of all kinds, anything on the
+ * What a process says to a fabric that does not mean well: HELLOs of all kinds, anything on the
  * socket, in the shared memory, and in frames.
  */
 #include "ep.h"
