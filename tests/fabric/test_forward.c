@@ -296,7 +296,8 @@ static void test_15_vls(void **state)
 	for (unsigned int sl = 0; sl < 15; sl++)
 		assert_int_equal(net_got(&t->ep[1], sl, 1000, (int)sl), 20);
 
-	/* A peer with fewer: its SLs share them, until an SM says otherwise. */
+	/* A peer with fewer: its SLs share them, until an SM says otherwise of its port. */
+	set_sl2vl(t, 1, 2, 0);
 	ohca_link_free(t->ep[2].l);
 	ohca_link_cfg_init(&few);
 	few.vl_cap = 8;

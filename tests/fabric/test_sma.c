@@ -838,6 +838,32 @@ static void test_port_death(void **state)
 	net_free(t);
 }
 
+/* A trap that is due while the fabric sleeps wakes the machine that it is for. */
+static void test_trap_wakes(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	struct pollfd pf = { .fd = ohca_link_event_fd(t->ep[0].l), .events = POLLIN };
+	struct ib_notice n;
+	struct ib_smp smp;
+
+	(void)state;
+	net_stop_clock(t);
+	net_state_change(t);
+	t->now_ns += 10 * ib_time_ns(net_pi(t, 0)->subnet_timeout);
+	net_pump(t);
+	while (next_trap(&t->ep[0], &smp, &n))
+		;
+	net_pump(t);
+	assert_true(ohca_link_prepare_sleep(t->ep[0].l));
+	assert_int_equal(poll(&pf, 1, 0), 0);
+	t->now_ns += ib_time_ns(net_pi(t, 0)->subnet_timeout);
+	net_timers(t);
+	assert_int_equal(poll(&pf, 1, 0), 1);
+	ohca_link_awake(t->ep[0].l, true);
+	assert_true(next_trap(&t->ep[0], &smp, &n));
+	net_free(t);
+}
+
 /*
  * Whoever sends bad P_Keys all the time, with an SM that represses every trap at once, has
  * one trap for each SubnetTimeOut, and what else happens still gets through.
@@ -1050,6 +1076,10 @@ static void test_attach_rules(void **state)
 	ohca_link_free(e.l);
 	assert_int_equal(net_attach(t, &t->ep[0], 0x100, 0, NULL, &err), 0);
 	assert_int_equal(t->ep[0].port, 1);
+	/* nor of one that another node wants */
+	ohca_link_free(t->ep[1].l);
+	assert_int_equal(net_attach(t, &t->ep[1], 0x777, 2, NULL, &err), 0);
+	assert_int_equal(t->ep[1].port, 2);
 	assert_int_equal(net_attach(t, &t->ep[2], 0x999, 0, NULL, &err), 0);
 	t->n = 3;
 	assert_int_equal(net_attach(t, &e, 0xaaa, 0, NULL, &err), -1);
@@ -1369,6 +1399,7 @@ int main(void)
 		cmocka_unit_test(test_mft_positions),
 		cmocka_unit_test(test_high_limit),
 		cmocka_unit_test(test_trap_rate),
+		cmocka_unit_test(test_trap_wakes),
 		cmocka_unit_test(test_down_by_sm),
 		cmocka_unit_test(test_last_word),
 		cmocka_unit_test(test_flapping_peer),
