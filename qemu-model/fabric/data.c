@@ -5,52 +5,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "ib/rate.h"
 
 #define CTRL_EVENTS	8	/* of one link in a turn */
 #define VL15_BURST	32u
-#define STOOD_NS	50000000u	/* between rounds: the daemon stood still */
 #define HEADERS		124u	/* LRH, GRH, BTH and 64 bytes of others, beside the payload */
-
-/* ---- time ---------------------------------------------------------------------- */
-
-uint64_t fab_data_host_ns(const struct fab_data *d)
-{
-	struct timespec ts;
-
-	if (d->cfg.clock)
-		return d->cfg.clock(d->cfg.arg);
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/*
- * While something waits there is a round every FAB_LOOK_NS at least. If there was none for much
- * longer, the host had no processor for the daemon, and perhaps none for its peers, whose credits
- * were due: that is not the time for which a subnet manager set HOQLife.
- */
-uint64_t fab_data_now(struct fab_data *d)
-{
-	uint64_t t;
-
-	if (!d->now_ns) {
-		t = fab_data_host_ns(d);
-		if ((d->blocked || d->reply_count) && t - d->seen_ns > STOOD_NS)
-			d->stood_ns += t - d->seen_ns - FAB_LOOK_NS;
-		d->seen_ns = t;
-		d->now_ns = t - d->stood_ns;
-	}
-	return d->now_ns;
-}
-
-uint64_t fab_data_clock(struct fab_data *d)
-{
-	uint64_t now = fab_data_now(d);		/* which may add to stood_ns */
-
-	return now + d->stood_ns;
-}
 
 /* ---- ports --------------------------------------------------------------------- */
 

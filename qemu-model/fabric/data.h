@@ -19,6 +19,7 @@
  *	buffer.c	packets that wait at a wire of the graph
  *	gsi.c		MADs between the lanes and the agents of nodes
  *	capture.c	what ports send and receive, as pcapng
+ *	clock.c		time, without the times in which the daemon stood still
  *	report.c	the log, and counts of links
  */
 #ifndef OHCA_FABRIC_DATA_H
