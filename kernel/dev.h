@@ -72,7 +72,7 @@ struct ohca_fault;
  * @flush_work: completes what kernel consumers post after the end
  * @health: reads STATUS every OHCA_HEALTH_PERIOD
  * @kqp_lock: the device does not reuse the handle of a kernel QP before its CQEs are removed
- * @bad_cqes: malformed CQEs
+ * @bad_cqes: malformed CQEs, and missing ones
  * @bad_eqes: malformed EQEs
  * @late_eqes: EQEs of objects that are destroyed
  * @debugfs: directory of its state

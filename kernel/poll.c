@@ -76,27 +76,53 @@ VISIBLE_IF_KUNIT void ohca_cqe_to_wc(const struct ohca_hw_cqe *cqe, struct ib_wc
 	wc->dlid_path_bits = cqe->dlid_path_bits;
 }
 
+/* What a CQE has done. */
+enum ohca_taken {
+	OHCA_TAKEN_NOT,		/* it is to be skipped */
+	OHCA_TAKEN,		/* *wc is filled */
+	OHCA_TAKEN_BEFORE,	/* *wc is filled for a WQE before; take the CQE again */
+};
+
+/*
+ * The first WQE from the tail that was to have a CQE of its own, or the one at @pos. Unsignaled
+ * WQEs are passed over.
+ */
+static u32 ohca_sq_first(const struct ohca_sq *sq, u32 pos)
+{
+	u32 mask = (1u << sq->log) - 1, i = sq->tail;
+
+	while (i != pos && !sq->shadow[i & mask].signaled)
+		i += sq->shadow[i & mask].bbs;
+	return i;
+}
+
 /**
- * ohca_sq_complete - complete a send WQE and all before it
+ * ohca_sq_complete - complete a send WQE and the unsignaled ones before it
  * @sq: the queue
  * @pos: BB at which it starts, free running
  * @wc: gets wr_id, opcode and length
  *
- * Under the CQ's lock. Return: false if no such WQE is outstanding.
+ * If the CQE of a WQE before is missing, that WQE completes first, with an error, because its
+ * consumer waits for it. Under the CQ's lock. Return: OHCA_TAKEN_NOT if no such WQE is outstanding.
  */
-static bool ohca_sq_complete(struct ohca_sq *sq, u32 pos, struct ib_wc *wc)
+static enum ohca_taken ohca_sq_complete(struct ohca_sq *sq, u32 pos, struct ib_wc *wc)
 {
 	u32 head = smp_load_acquire(&sq->head); /* pairs with ohca_post_send() */
-	const struct ohca_sq_shadow *s = &sq->shadow[pos & ((1u << sq->log) - 1)];
+	u32 mask = (1u << sq->log) - 1, first;
+	const struct ohca_sq_shadow *s;
 
-	if (pos - sq->tail >= head - sq->tail || !s->bbs)
-		return false;
+	if (pos - sq->tail >= head - sq->tail || !sq->shadow[pos & mask].bbs)
+		return OHCA_TAKEN_NOT;
+	first = ohca_sq_first(sq, pos);
+	if (unlikely(first != pos))
+		wc->status = IB_WC_GENERAL_ERR;
+	s = &sq->shadow[first & mask];
 	wc->wr_id = s->wr_id;
 	wc->opcode = s->opcode;
 	wc->byte_len = s->byte_len;
 	/* a post may reuse the shadow entry once it sees the new tail */
-	smp_store_release(&sq->tail, pos + s->bbs);
-	return true;
+	smp_store_release(&sq->tail, first + s->bbs);
+	return first == pos ? OHCA_TAKEN : OHCA_TAKEN_BEFORE;
 }
 
 /* Fails a receive of more bytes than were posted, since a consumer relies on byte_len. */
@@ -177,24 +203,24 @@ static bool ohca_wqe_pos(const struct ohca_qp *qp, const struct ohca_hw_cqe *cqe
 	return ohca_qp_has(qp, OHCA_FEATURE_QP_RESIZE) || idx <= mask;
 }
 
-/* Fills *wc from one CQE. Return: false if the CQE is to be skipped. */
-static bool ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq, const struct ohca_hw_cqe *cqe,
-			 struct ib_wc *wc)
+/* Fills *wc from one CQE. */
+static enum ohca_taken ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq,
+				    const struct ohca_hw_cqe *cqe, struct ib_wc *wc)
 {
+	enum ohca_taken taken = OHCA_TAKEN_NOT;
 	bool send = cqe->flags & OHCA_CQE_SEND;
 	struct ohca_qp *qp;
-	bool ok;
 	u32 pos;
 
 	if (cqe->qp_num == OHCA_CQE_GONE)
-		return false;
+		return OHCA_TAKEN_NOT;
 	/* a QP leaves the array before it leaves the lists, which takes the lock held here */
 	qp = xa_load(&cq->qps, le32_to_cpu(cqe->qp_num));
 	if (!qp)	/* the QP is being destroyed, or never existed */
-		return false;
+		return OHCA_TAKEN_NOT;
 	if ((send ? qp->ibqp.send_cq : qp->ibqp.recv_cq) != &cq->ibcq) {
 		atomic_inc(&dev->bad_cqes);
-		return false;
+		return OHCA_TAKEN_NOT;
 	}
 
 	ohca_cqe_to_wc(cqe, wc);
@@ -203,17 +229,19 @@ static bool ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq, const struct 
 		wc->opcode = IB_WC_RECV;
 	wc->qp = &qp->ibqp;
 	wc->port_num = qp->port;
-	if (send)
-		ok = ohca_wqe_pos(qp, cqe, qp->sq.log, qp->sq.tail, &pos) &&
-		     ohca_sq_complete(&qp->sq, pos, wc);
-	else if (qp->ibqp.srq)
-		ok = ohca_srq_complete(to_ohca_srq(qp->ibqp.srq), le64_to_cpu(cqe->wr_id), wc);
-	else
-		ok = qp->has_rq && ohca_wqe_pos(qp, cqe, qp->rq.log, qp->rq.tail, &pos) &&
-		     ohca_rq_complete(&qp->rq, pos, wc);
-	if (!ok)
+	if (send) {
+		if (ohca_wqe_pos(qp, cqe, qp->sq.log, qp->sq.tail, &pos))
+			taken = ohca_sq_complete(&qp->sq, pos, wc);
+	} else if (qp->ibqp.srq) {
+		if (ohca_srq_complete(to_ohca_srq(qp->ibqp.srq), le64_to_cpu(cqe->wr_id), wc))
+			taken = OHCA_TAKEN;
+	} else if (qp->has_rq && ohca_wqe_pos(qp, cqe, qp->rq.log, qp->rq.tail, &pos) &&
+		   ohca_rq_complete(&qp->rq, pos, wc)) {
+		taken = OHCA_TAKEN;
+	}
+	if (taken != OHCA_TAKEN)
 		atomic_inc(&dev->bad_cqes);
-	return ok;
+	return taken;
 }
 
 static int ohca_flush_wc(struct ohca_qp *qp, bool send, struct ib_wc *wc)
@@ -224,7 +252,7 @@ static int ohca_flush_wc(struct ohca_qp *qp, bool send, struct ib_wc *wc)
 	wc->status = IB_WC_WR_FLUSH_ERR;
 	wc->qp = &qp->ibqp;
 	if (send) {
-		ok = ohca_sq_complete(&qp->sq, qp->sq.tail, wc);
+		ok = ohca_sq_complete(&qp->sq, qp->sq.tail, wc) == OHCA_TAKEN;
 	} else {
 		wc->opcode = IB_WC_RECV;
 		ok = qp->has_rq && ohca_rq_complete(&qp->rq, qp->rq.tail, wc);
@@ -288,6 +316,7 @@ int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 	u32 start, budget = 1u << cq->log_size;
 	bool quiet = ohca_is_quiet(dev);	/* read before the ring: after it no CQE is added */
 	struct ohca_hw_cqe *e, cqe;
+	enum ohca_taken taken;
 	unsigned long flags;
 	int n = 0;
 
@@ -299,9 +328,9 @@ int ohca_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 			break;
 		dma_rmb();
 		cqe = *e;
-		cq->ci++;
-		if (ohca_cq_take(dev, cq, &cqe, &wc[n]))
-			n++;
+		taken = ohca_cq_take(dev, cq, &cqe, &wc[n]);
+		n += taken != OHCA_TAKEN_NOT;
+		cq->ci += taken != OHCA_TAKEN_BEFORE;
 	}
 	if (cq->ci != start) {
 		/* the entries are read; the device may overwrite them from here on */

@@ -300,6 +300,7 @@ VISIBLE_IF_KUNIT int ohca_build_send_wqe(const struct ohca_qp *qp, const struct 
 	shadow->wr_id = wr->wr_id;
 	shadow->opcode = wc_opcode;
 	shadow->byte_len = bytes;
+	shadow->signaled = qp->signal_all || wr->send_flags & IB_SEND_SIGNALED;
 	shadow->bbs = DIV_ROUND_UP(ctrl->nseg, OHCA_BB_SIZE / OHCA_SEG_SIZE);
 	/* the poster copies whole blocks */
 	memset(seg, 0, wqe + shadow->bbs * OHCA_BB_SIZE - seg);

@@ -14,12 +14,14 @@ struct ohca_qp;
  * @byte_len: of a READ or atomic
  * @opcode: enum ib_wc_opcode
  * @bbs: basic blocks, 0: no WQE starts here
+ * @signaled: whether it completes with a CQE of its own
  */
 struct ohca_sq_shadow {
 	u64 wr_id;
 	u32 byte_len;
 	u8 opcode;
 	u8 bbs;
+	bool signaled;
 };
 
 /** struct ohca_rq_shadow - of a receive WQE; @length: bytes posted */

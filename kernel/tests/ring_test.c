@@ -28,7 +28,7 @@ static void put_cqe(struct ohca_cq *cq, u32 i, u32 handle, u8 flags, u32 wqe_idx
 	e->owner = !((i >> cq->log_size) & 1);
 }
 
-static int post_one(struct ohca_qp *qp, u64 wr_id, int nsge)
+static int post_with(struct ohca_qp *qp, u64 wr_id, int nsge, int send_flags)
 {
 	struct ib_sge sge[4] = { { .addr = 0x1000, .length = 8, .lkey = 7 } };
 	struct ib_rdma_wr wr = {
@@ -36,13 +36,18 @@ static int post_one(struct ohca_qp *qp, u64 wr_id, int nsge)
 		.wr.sg_list = sge,
 		.wr.num_sge = nsge,
 		.wr.opcode = IB_WR_RDMA_WRITE,
-		.wr.send_flags = IB_SEND_SIGNALED,
+		.wr.send_flags = send_flags,
 		.remote_addr = 0x2000,
 		.rkey = 9,
 	};
 	const struct ib_send_wr *bad;
 
 	return ohca_post_send(&qp->ibqp, &wr.wr, &bad);
+}
+
+static int post_one(struct ohca_qp *qp, u64 wr_id, int nsge)
+{
+	return post_with(qp, wr_id, nsge, IB_SEND_SIGNALED);
 }
 
 static int post_recv_one(struct ohca_qp *qp, u64 wr_id, u32 length)
@@ -104,7 +109,8 @@ static void sq_unsignaled(struct kunit *test)
 	u32 i;
 
 	for (i = 0; i < 4; i++)
-		KUNIT_ASSERT_EQ(test, 0, post_one(qp, i, 1));
+		KUNIT_ASSERT_EQ(test, 0, post_with(qp, i, 1, 0));
+	/* an error completes also what is unsignaled */
 	put_cqe(cq, 0, 4, OHCA_CQE_SEND, 2, 0);
 	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 4, wc));
 	KUNIT_EXPECT_EQ(test, 2, wc[0].wr_id);
@@ -113,6 +119,47 @@ static void sq_unsignaled(struct kunit *test)
 	put_cqe(cq, 1, 4, OHCA_CQE_SEND, 1, 0);
 	KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 4, wc));
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&dev->bad_cqes));
+	ohca_test_end(dev);
+}
+
+/*
+ * A signaled WQE whose CQE is missing completes before the next one does, with an error, however
+ * few are polled at once.
+ */
+static void sq_missing(struct kunit *test)
+{
+	static const struct {
+		int flags, nsge;
+		u32 at;
+	} wr[] = {
+		{ 0, 1, 0 }, { IB_SEND_SIGNALED, 3, 1 }, { 0, 3, 3 }, { IB_SEND_SIGNALED, 1, 5 },
+		{ 0, 1, 6 }, { IB_SEND_SIGNALED, 1, 7 },
+	};
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 3);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 4, 3);
+	u32 num, n, i, cqe = 0;
+	struct ib_wc wc[4];
+
+	for (num = 1; num <= 4; num++) {
+		qp->signal_all = num == 4;
+		for (i = 0; i < ARRAY_SIZE(wr); i++)
+			KUNIT_ASSERT_EQ(test, 0, post_with(qp, i, wr[i].nsge, wr[i].flags));
+		put_cqe(cq, cqe++, 4, OHCA_CQE_SEND, wr[5].at, 0);
+		for (i = num == 4 ? 0 : 1; i < ARRAY_SIZE(wr);) {
+			n = ohca_poll_cq(&cq->ibcq, num, wc);
+			KUNIT_ASSERT_GT(test, n, 0);
+			for (u32 k = 0; k < n; k++, i += num == 4 ? 1 : 2) {
+				KUNIT_EXPECT_EQ(test, i, wc[k].wr_id);
+				KUNIT_EXPECT_EQ(test, i < 5 ? IB_WC_GENERAL_ERR : IB_WC_SUCCESS,
+						wc[k].status);
+			}
+		}
+		KUNIT_EXPECT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, num, wc));
+		KUNIT_EXPECT_EQ(test, qp->sq.head, qp->sq.tail);
+		KUNIT_EXPECT_EQ(test, cqe, cq->ci);
+	}
+	KUNIT_EXPECT_EQ(test, 3 * 2 + 5, atomic_read(&dev->bad_cqes));
 	ohca_test_end(dev);
 }
 
@@ -663,6 +710,7 @@ static void eq_phase(struct kunit *test)
 static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(sq_fill_and_drain),
 	KUNIT_CASE(sq_unsignaled),
+	KUNIT_CASE(sq_missing),
 	KUNIT_CASE(sq_doorbell),
 	KUNIT_CASE(rq_in_order),
 	KUNIT_CASE(rq_too_long),

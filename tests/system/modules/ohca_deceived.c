@@ -200,9 +200,7 @@ static void dv_take(struct dv_leg *l, const struct ib_wc *wc)
 		if (ok)
 			l->slot[n] = false;
 	} else {
-		/* a send completes those before it */
-		ok = kind < DV_SRQ && n - l->done[kind] < l->posted[kind] - l->done[kind] &&
-		     (kind != DV_RECV || n == l->done[kind]);
+		ok = kind < DV_SRQ && n == l->done[kind] && n != l->posted[kind];
 		if (ok)
 			l->done[kind] = n + 1;
 	}
