@@ -315,9 +315,10 @@ uint64_t ohca_lies_told(const ohca_engine *e);
 /**
  * ohca_lie_in_register() - by chance something else than a register's value; any thread
  * @v: what ohca_mmio_read() has returned for the guest
+ * @size: bytes that the guest gets: 4 or 8
  *
  * Return: what the guest is to get. The host's own reads get the truth.
  */
-uint64_t ohca_lie_in_register(ohca_engine *e, uint64_t v);
+uint64_t ohca_lie_in_register(ohca_engine *e, uint64_t v, unsigned int size);
 
 #endif /* OHCA_ENGINE_H */

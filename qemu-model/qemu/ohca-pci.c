@@ -33,7 +33,7 @@ static uint64_t ohca_ctrl_read(void *opaque, hwaddr addr, unsigned int size)
         val &= ~(uint64_t)OHCA_TIMEOUTS_CMD;
         val |= OHCA_FIELD_PREP(OHCA_TIMEOUTS_CMD, s->command_ms & UINT16_MAX);
     }
-    val = ohca_lie_in_register(s->engine, val);
+    val = ohca_lie_in_register(s->engine, val, size);
     trace_ohca_ctrl_read(addr, size, val);
     return val;
 }

@@ -76,6 +76,26 @@ static void test_none(void **state)
 	}
 }
 
+/* Only what is not the truth is counted. */
+static void test_told(void **state)
+{
+	static struct said truth, s;
+
+	(void)state;
+	run(&truth, 0, 0, 0);
+	for (uint64_t seed = 0; seed < 20; seed++) {
+		unsigned int wrong = 0;
+
+		run(&s, seed, OHCA_LIE_CQE_RESULT, 2);
+		for (unsigned int k = 0; k < MESSAGES; k++) {
+			wrong += !!memcmp(&s.send[k], &truth.send[k], sizeof(truth.send[k]));
+			wrong += !!memcmp(&s.recv[k], &truth.recv[k], sizeof(truth.recv[k]));
+		}
+		assert_true(wrong > MESSAGES / 2);
+		assert_int_equal(s.told, wrong);
+	}
+}
+
 /*
  * Who takes an entry only for a WQE that is outstanding takes none before its time: the n-th
  * entry that is a lie never names a WQE behind the one that it is of.
@@ -213,9 +233,10 @@ static void test_register(void **state)
 	ohca_set_lies(h->e, 3, OHCA_LIE_REGISTER, 2);
 	for (unsigned int i = 0; i < 100; i++) {
 		assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_MAGIC, 4), OHCA_MAGIC);
-		wrong += ohca_lie_in_register(h->e, OHCA_MAGIC) != OHCA_MAGIC;
+		wrong += (uint32_t)ohca_lie_in_register(h->e, OHCA_MAGIC, 4) != OHCA_MAGIC;
 	}
 	assert_true(wrong > 20 && wrong < 80);
+	assert_int_equal(ohca_lies_told(h->e), wrong);
 	host_free(h);
 }
 
@@ -278,6 +299,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_seed),
 		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_told),
 		cmocka_unit_test(test_outstanding),
 		cmocka_unit_test(test_status),
 		cmocka_unit_test(test_destroy),

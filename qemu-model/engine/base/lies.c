@@ -37,14 +37,17 @@ bool ohca_lies_turn(ohca_engine *e, unsigned int kind)
 {
 	uint32_t one_of = atomic_load_explicit(&e->lies.one_of, memory_order_relaxed);
 
-	if (!one_of || !(atomic_load_explicit(&e->lies.kinds, memory_order_relaxed) & kind) ||
-	    ohca_lies_number(e, one_of))
-		return false;
-	atomic_fetch_add_explicit(&e->lies.told, 1, memory_order_relaxed);
-	return true;
+	return one_of && atomic_load_explicit(&e->lies.kinds, memory_order_relaxed) & kind &&
+	       !ohca_lies_number(e, one_of);
 }
 
-void ohca_lies_change(ohca_engine *e, void *at, size_t len)
+void ohca_lies_tell(ohca_engine *e)
+{
+	atomic_fetch_add_explicit(&e->lies.told, 1, memory_order_relaxed);
+}
+
+/* Changes a field. Return: false if it has been given the value that it had. */
+static bool change(ohca_engine *e, uint8_t *at, size_t len)
 {
 	static const uint64_t edges[] = {
 		0, 1, 2, 3, 7, 255, 4095, 65535, 65536, (1u << 24) - 1, INT32_MAX, 1u << 31,
@@ -53,14 +56,14 @@ void ohca_lies_change(ohca_engine *e, void *at, size_t len)
 	size_t size = (size_t)1 << ohca_lies_number(e, 4);
 	__le64 le;
 	uint64_t v;
+	bool same;
 
 	if (size > len)
 		size = 1;
 	switch (ohca_lies_number(e, 4)) {
 	case 0:
-		((uint8_t *)at)[ohca_lies_number(e, len)] ^=
-			(uint8_t)(1u << ohca_lies_number(e, 8));
-		return;
+		at[ohca_lies_number(e, len)] ^= (uint8_t)(1u << ohca_lies_number(e, 8));
+		return true;
 	case 1:
 		v = ohca_lies_number(e, UINT64_MAX);
 		break;
@@ -71,14 +74,27 @@ void ohca_lies_change(ohca_engine *e, void *at, size_t len)
 		v = edges[ohca_lies_number(e, sizeof(edges) / sizeof(edges[0]))];
 	}
 	le = ohca_to_le64(v);
-	memcpy((uint8_t *)at + ohca_lies_number(e, len / size) * size, &le, size);
+	at += ohca_lies_number(e, len / size) * size;
+	same = !memcmp(at, &le, size);
+	memcpy(at, &le, size);
+	return !same;
 }
 
-uint64_t ohca_lie_in_register(ohca_engine *e, uint64_t v)
+void ohca_lies_change(ohca_engine *e, void *at, size_t len)
 {
-	if (ohca_lies(e) && ohca_lies_turn(e, OHCA_LIE_REGISTER))
-		ohca_lies_change(e, &v, sizeof(v));
-	return v;
+	while (!change(e, at, len))
+		;
+}
+
+uint64_t ohca_lie_in_register(ohca_engine *e, uint64_t v, unsigned int size)
+{
+	__le64 le = ohca_to_le64(v);
+
+	if (!ohca_lies(e) || !ohca_lies_turn(e, OHCA_LIE_REGISTER))
+		return v;
+	ohca_lies_change(e, &le, size);
+	ohca_lies_tell(e);
+	return ohca_le64(le);
 }
 
 /* ---- entries ---------------------------------------------------------------------- */
@@ -103,6 +119,7 @@ static void lie_in_result(ohca_engine *e, struct ohca_hw_cqe *cqe)
 	uint64_t i = ohca_lies_number(e, sizeof(field) / sizeof(field[0]));
 
 	ohca_lies_change(e, field[i].at, field[i].len);
+	ohca_lies_tell(e);
 }
 
 /* Changes the entry so that it names no outstanding WQE of any queue. */
@@ -113,6 +130,7 @@ static void lie_in_place(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
 	cqe->wqe_idx = ohca_to_le32(ohca_le32(cqe->wqe_idx) ^ far);
 	if (kernel)
 		cqe->wr_id = ohca_to_le64(ohca_le64(cqe->wr_id) | far);
+	ohca_lies_tell(e);
 }
 
 /* Changes the entry so that it names a WQE that does not exist, or that is complete already. */
@@ -123,6 +141,7 @@ static bool lie_in_name(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
 	switch (ohca_lies_number(e, 5)) {
 	case 0:
 		cqe->qp_num = ohca_to_le32(v | NO_HANDLE);
+		ohca_lies_tell(e);
 		return false;
 	case 1:
 		/* a WQE with the same number may have been posted meanwhile: to an SRQ, or a lap on */
@@ -131,6 +150,7 @@ static bool lie_in_name(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
 		if (!(cqe->flags & (OHCA_CQE_SRQ | OHCA_CQE_XRC | OHCA_CQE_TM)) &&
 		    ohca_feature(e, OHCA_FEATURE_QP_RESIZE)) {
 			cqe->wqe_idx = ohca_to_le32(ohca_le32(cqe->wqe_idx) - 1 - v % 256);
+			ohca_lies_tell(e);
 			return false;
 		}
 		break;
@@ -153,8 +173,10 @@ bool ohca_lie_in_cqe(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
 
 void ohca_lie_in_eqe(ohca_engine *e, void *eqe)
 {
-	if (ohca_lies_turn(e, OHCA_LIE_EQE))
-		ohca_lies_change(e, eqe, offsetof(struct ohca_hw_eqe, phase));
+	if (!ohca_lies_turn(e, OHCA_LIE_EQE))
+		return;
+	ohca_lies_change(e, eqe, offsetof(struct ohca_hw_eqe, phase));
+	ohca_lies_tell(e);
 }
 
 /* ---- commands --------------------------------------------------------------------- */
@@ -165,6 +187,7 @@ const void *ohca_lie_in_mbox(ohca_engine *e, void *copy, const void *buf, size_t
 		return buf;
 	memcpy(copy, buf, n);
 	ohca_lies_change(e, copy, n);
+	ohca_lies_tell(e);
 	return copy;
 }
 
@@ -280,9 +303,11 @@ enum ohca_late ohca_lie_in_answer(ohca_engine *e, struct ohca_hw_acqe *rsp)
 		ohca_lies_change(e, rsp->body, sizeof(rsp->handle.handle));
 		ohca_lies_change(e, (uint8_t *)rsp + body,
 				 offsetof(struct ohca_hw_acqe, phase) - body);
+		ohca_lies_tell(e);
 	}
 	if (!ohca_lies_turn(e, OHCA_LIE_ANSWER))
 		return OHCA_ANSWER_NOW;
+	ohca_lies_tell(e);
 	switch (ohca_lies_number(e, 4)) {
 	case 0:
 		ohca_lies_change(e, &rsp->cookie, sizeof(rsp->cookie));

@@ -25,13 +25,20 @@ static inline bool ohca_lies(const ohca_engine *e)
 	return __builtin_expect(atomic_load_explicit(&e->lies.one_of, memory_order_relaxed), 0);
 }
 
-/** ohca_lies_turn - whether it is the turn of a lie of @kind, OHCA_LIE_*; any thread. Counts it. */
+/** ohca_lies_turn - whether it is the turn of a lie of @kind, OHCA_LIE_*; any thread */
 bool ohca_lies_turn(ohca_engine *e, unsigned int kind);
+
+/** ohca_lies_tell - counts a lie: what the guest is given is not the truth; any thread */
+void ohca_lies_tell(ohca_engine *e);
 
 /** ohca_lies_number - a number below @n, which is not 0; any thread */
 uint64_t ohca_lies_number(ohca_engine *e, uint64_t n);
 
-/** ohca_lies_change - changes a field, wherever one may be, of @len bytes at @at; any thread */
+/**
+ * ohca_lies_change - changes a field, wherever one may be, of @len bytes at @at; any thread
+ *
+ * They are not what they were when it returns. Counts nothing.
+ */
 void ohca_lies_change(ohca_engine *e, void *at, size_t len);
 
 /**
@@ -40,7 +47,7 @@ void ohca_lies_change(ohca_engine *e, void *at, size_t len);
  * @cqe: the entry; its owner bit stays as it is
  * @kernel: of a CQ without a doorbell page of a process: wr_id is a number of the driver's
  *
- * Return: whether the entry is to be written twice.
+ * Return: whether the entry is to be written twice. That lie the caller counts.
  */
 bool ohca_lie_in_cqe(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel);
 
@@ -69,7 +76,7 @@ const void *ohca_lie_in_mbox(ohca_engine *e, void *copy, const void *buf, size_t
  * @execute: result: whether the command is to be executed nevertheless
  * @status: result: enum ohca_admin_status to answer with, or a number that is none
  *
- * Return: whether it lies.
+ * Return: whether it lies. The caller counts that, unless the status turns out to be the true one.
  */
 bool ohca_lie_in_status(ohca_engine *e, uint8_t opcode, bool *execute, int *status);
 

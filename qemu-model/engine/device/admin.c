@@ -146,14 +146,18 @@ static int answer(ohca_engine *e, uint32_t index, uint32_t log_size, struct ohca
 /* Executes a command, or lies about that. */
 static int cmd_run_or_lie(struct ohca_cmd *c)
 {
-	int rc = OHCA_ADMIN_OK, status;
+	int rc, status;
 	bool execute;
 
 	if (c->e->aq_more || !ohca_lie_in_status(c->e, c->aqe.hdr.opcode, &execute, &status))
 		return cmd_run(c);
-	if (execute)
+	if (execute) {
 		rc = cmd_run(c);
-	return rc == OHCA_CMD_MORE ? rc : status;
+		if (rc == OHCA_CMD_MORE || rc == status)
+			return rc;
+	}
+	ohca_lies_tell(c->e);
+	return status;
 }
 
 /* Answers, be it with a lie. */

@@ -187,8 +187,11 @@ int ohca_cq_push(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe, bo
 	twice = ohca_lies(e) && ohca_lie_in_cqe(e, cqe, !cq->uar);
 	if (cq_put(e, cq, cqe))
 		return cq_error(e, cq);
-	if (twice && cq->pi - cq->ci < cq_size(cq) && cq_put(e, cq, cqe))
-		return cq_error(e, cq);
+	if (twice && cq->pi - cq->ci < cq_size(cq)) {
+		ohca_lies_tell(e);
+		if (cq_put(e, cq, cqe))
+			return cq_error(e, cq);
+	}
 	if (solicited)
 		cq->sol_pi = cq->pi;
 	if (cq->armed && (!cq->arm_sol || solicited))
