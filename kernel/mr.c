@@ -76,7 +76,12 @@ static int ohca_mr_register(struct ohca_dev *dev, struct ohca_mr *mr,
 	return ret;
 }
 
-/** ohca_get_dma_mr - ib_device_ops.get_dma_mr: a region of all bus addresses */
+/**
+ * ohca_get_dma_mr - ib_device_ops.get_dma_mr: a region of all bus addresses
+ *
+ * Who may write from afar may write locally: the core asks only for the one right for a PD with
+ * IB_PD_UNSAFE_GLOBAL_RKEY, and the device refuses it without the other.
+ */
 struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access)
 {
 	struct ohca_cmd_reg_mr in = {
@@ -89,6 +94,8 @@ struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access)
 
 	if (access & OHCA_MR_FLUSH)
 		return ERR_PTR(-EOPNOTSUPP);
+	if (access & (IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC))
+		access |= IB_ACCESS_LOCAL_WRITE;
 	ret = ohca_mr_access(to_ohca_dev(ibpd->device), access, &hw_access);
 	if (ret)
 		return ERR_PTR(ret);

@@ -124,7 +124,7 @@ static int vt_open(struct vt *t)
 	};
 	int i, ret;
 
-	t->pd = ib_alloc_pd(t->dev, 0);
+	t->pd = ib_alloc_pd(t->dev, IB_PD_UNSAFE_GLOBAL_RKEY);
 	if (IS_ERR(t->pd))
 		return PTR_ERR(t->pd);
 	t->cq = ib_alloc_cq(t->dev, NULL, 128, 0, t->ctx);
@@ -229,6 +229,31 @@ static int vt_data(struct vt *t)
 		if (memchr_inv(sg_virt(sg), vt_mark(i / CHUNK_PAGES), PAGE_SIZE))
 			return VT_FAIL(t, -EIO, "page %u is wrong", i);
 	return 0;
+}
+
+/* By the key of all memory, which NVMe, SRP and iSER use if they register nothing. */
+static int vt_global(struct vt *t)
+{
+	struct ib_sge sge = { .addr = t->dma, .length = 8, .lkey = t->pd->local_dma_lkey };
+	struct ib_rdma_wr wr = {
+		.wr = { .opcode = IB_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1 },
+		.remote_addr = t->dma + 8, .rkey = t->pd->unsafe_global_rkey,
+	};
+	u64 *word = (u64 *)t->buf;
+	int ret;
+
+	word[0] = 0x0123456789abcdef;
+	word[1] = 0;
+	ret = vt_send(t, &wr.wr, IB_WC_SUCCESS, "WRITE to all memory");
+	if (!ret && READ_ONCE(word[1]) != word[0])
+		ret = VT_FAIL(t, -EIO, "WRITE to all memory is not there");
+	word[0] = 0;
+	wr.wr.opcode = IB_WR_RDMA_READ;
+	if (!ret)
+		ret = vt_send(t, &wr.wr, IB_WC_SUCCESS, "READ of all memory");
+	if (!ret && READ_ONCE(word[0]) != word[1])
+		ret = VT_FAIL(t, -EIO, "READ of all memory is wrong");
+	return ret;
 }
 
 /* ---- atomics ------------------------------------------------------------------------------ */
@@ -724,7 +749,7 @@ static void vt_close(struct vt *t)
 static int vt_round(struct ib_device *dev, enum ib_poll_context ctx)
 {
 	static int (*const part[])(struct vt *t) = {
-		vt_reg, vt_data, vt_atomics, vt_pool, vt_srq, vt_qp, vt_free,
+		vt_reg, vt_data, vt_global, vt_atomics, vt_pool, vt_srq, vt_qp, vt_free,
 		vt_invalidate, vt_drain,
 	};
 	struct vt *t = kzalloc(sizeof(*t), GFP_KERNEL);
