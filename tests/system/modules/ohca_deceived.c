@@ -2,7 +2,8 @@
 /*
  * A kernel consumer of a device that lies. Threads send to themselves as fast as they can, by two
  * RC QPs each, one of which has an SRQ; half of them wait for events, the others poll. No status
- * matters to them. A thread whose completions or events stay away makes its queues anew.
+ * matters to them. A thread whose completions or events stay away, or all of whose WQEs are flushed,
+ * makes its queues anew.
  *
  * The driver answers for this whatever the device says: a WQE completes once, not before it was
  * posted, in the order of its queue, and no receive is longer than its buffer.
@@ -33,7 +34,8 @@ enum dv_kind { DV_SEND, DV_RECV = QPS, DV_SRQ, DV_KINDS };
 
 /*
  * struct dv_leg - one thread; @posted, @done: WQEs of each kind; @slot: of the SRQ, whether it is
- * outstanding; @missed: events that stayed away while completions came
+ * outstanding; @missed: events that stayed away while completions came; @flushed: completions in a
+ * row that say so
  */
 struct dv_leg {
 	struct ib_device *dev;
@@ -47,7 +49,7 @@ struct dv_leg {
 	struct ib_qp *qp[QPS];
 	u32 posted[DV_KINDS], done[DV_KINDS];
 	bool slot[SRQ_DEPTH];
-	u32 missed;
+	u32 missed, flushed;
 	u8 *buf;
 	u64 dma;
 };
@@ -99,6 +101,7 @@ static int dv_open(struct dv_leg *l)
 	memset(l->done, 0, sizeof(l->done));
 	memset(l->slot, 0, sizeof(l->slot));
 	l->missed = 0;
+	l->flushed = 0;
 	p = ib_create_cq(l->dev, dv_comp, dv_event, l, &ca);
 	if (IS_ERR(p))
 		return PTR_ERR(p);
@@ -155,22 +158,17 @@ static int dv_send(struct dv_leg *l, u32 i)
 {
 	static const enum ib_wr_opcode ops[] = {
 		IB_WR_SEND, IB_WR_SEND_WITH_IMM, IB_WR_RDMA_WRITE, IB_WR_RDMA_WRITE_WITH_IMM,
-		IB_WR_RDMA_READ, IB_WR_ATOMIC_FETCH_AND_ADD,
+		IB_WR_RDMA_READ,
 	};
-	enum ib_wr_opcode op = ops[get_random_u32_below(ARRAY_SIZE(ops))];
 	struct ib_sge sge = { .addr = l->dma, .length = 8, .lkey = l->pd->local_dma_lkey };
-	struct ib_atomic_wr atomic = {
-		.wr = { .opcode = op, .sg_list = &sge, .num_sge = 1,
+	struct ib_rdma_wr wr = {
+		.wr = { .opcode = ops[get_random_u32_below(ARRAY_SIZE(ops))],
+			.sg_list = &sge, .num_sge = 1,
 			.wr_id = (u64)(DV_SEND + i) << 32 | l->posted[DV_SEND + i] },
 		.remote_addr = l->dma + BUF / 2, .rkey = l->pd->unsafe_global_rkey,
 	};
-	struct ib_rdma_wr rdma = {
-		.wr = atomic.wr, .remote_addr = atomic.remote_addr, .rkey = atomic.rkey,
-	};
-	int ret;
+	int ret = ib_post_send(l->qp[i], &wr.wr, NULL);
 
-	ret = ib_post_send(l->qp[i], op == IB_WR_ATOMIC_FETCH_AND_ADD ? &atomic.wr : &rdma.wr,
-			   NULL);
 	if (!ret)
 		l->posted[DV_SEND + i]++;
 	return ret;
@@ -204,6 +202,7 @@ static void dv_take(struct dv_leg *l, const struct ib_wc *wc)
 		if (ok)
 			l->done[kind] = n + 1;
 	}
+	l->flushed = wc->status == IB_WC_WR_FLUSH_ERR ? l->flushed + 1 : 0;
 	WARN_ONCE(!ok, "completion of %u, %u, which is not outstanding\n", kind, n);
 	WARN_ONCE(kind >= DV_RECV && wc->status == IB_WC_SUCCESS && wc->opcode == IB_WC_RECV &&
 		  wc->byte_len > LEN, "receive of %u bytes\n", wc->byte_len);
@@ -247,7 +246,8 @@ static int dv_turn(struct dv_leg *l, unsigned long *last)
 	l->missed = told || !n ? 0 : l->missed + 1;
 	if (n)
 		*last = jiffies;
-	return time_after(jiffies, *last + PATIENCE) || l->missed > MISSED ? -ETIMEDOUT : 0;
+	return time_after(jiffies, *last + PATIENCE) || l->missed > MISSED ||
+	       l->flushed > SRQ_DEPTH ? -ETIMEDOUT : 0;
 }
 
 static int dv_run(void *arg)

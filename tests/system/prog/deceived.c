@@ -17,6 +17,7 @@
 #define DEPTH		32u
 #define OBJECTS		8u
 #define FAILURES	200u	/* in a row: the device is of no use */
+#define BATCHES		8u	/* of messages between two other things */
 #define ACCESS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -93,7 +94,8 @@ static bool connect_again(void)
 				IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
-static bool post(void)
+/* Returns how many completions that makes, 0 if the QP takes nothing. */
+static int post(void)
 {
 	static const enum ibv_wr_opcode ops[] = {
 		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
@@ -106,24 +108,56 @@ static bool post(void)
 		.opcode = ops[roll(sizeof(ops) / sizeof(ops[0]))],
 		.wr.rdma = { (uintptr_t)buf + PEER_BUF / 2, mr->rkey },
 	};
+	bool receives = wr.opcode != IBV_WR_RDMA_WRITE && wr.opcode != IBV_WR_RDMA_READ;
 
-	return !ibv_post_recv(qp, &recv, &bad_recv) && !ibv_post_send(qp, &wr, &bad);
+	if (receives && ibv_post_recv(qp, &recv, &bad_recv))
+		return 0;
+	return ibv_post_send(qp, &wr, &bad) ? 0 : 1 + receives;
 }
 
-/* A QP that takes nothing more, or does not complete, is connected anew. */
+/* Queues in the place of those that there are, which stay if there are none to be had. */
+static bool queues_anew(void)
+{
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 2 * DEPTH, .max_recv_wr = 2 * DEPTH, .max_send_sge = 1,
+			 .max_recv_sge = 1 },
+	};
+	struct ibv_cq *c = made(ibv_create_cq(ctx, 8 * DEPTH, NULL, channel, 0));
+	struct ibv_qp *q;
+
+	if (!c)
+		return false;
+	init.send_cq = c;
+	init.recv_cq = c;
+	q = made(ibv_create_qp(pd, &init));
+	if (!q) {
+		ok(ibv_destroy_cq(c));
+		return false;
+	}
+	if (qp && ok(ibv_destroy_qp(qp)))
+		ok(ibv_destroy_cq(cq));
+	cq = c;
+	qp = q;
+	return connect_again();
+}
+
+/* A QP that takes nothing more, or does not complete, is connected anew; then it is another one. */
 static void messages(void)
 {
+	static bool again;
+	int n = 1, got = 0, want = 0;
 	struct ibv_cq *told;
 	struct ibv_wc wc[16];
-	bool taken = true;
 	int64_t end;
-	int n, got = 0;
 	void *arg;
 
 	ibv_req_notify_cq(cq, 0);
-	for (unsigned int i = 0; i < DEPTH && taken; i++)
-		taken = post();
-	for (end = ms_now() + 20; got < (int)DEPTH && ms_now() < end;) {
+	for (unsigned int i = 0; i < DEPTH && n; i++) {
+		n = post();
+		want += n;
+	}
+	for (end = ms_now() + 20; got < want && ms_now() < end;) {
 		n = ibv_poll_cq(cq, 16, wc);
 		if (n < 0 || n > 16)
 			fail("ibv_poll_cq: %d", n);
@@ -135,8 +169,11 @@ static void messages(void)
 	}
 	while (!ibv_get_cq_event(channel, &told, &arg))
 		ibv_ack_cq_events(told, 1);
-	if (!taken || got < (int)DEPTH / 2)
-		connect_again();
+	if (got >= want && want >= (int)DEPTH) {
+		again = false;
+		return;
+	}
+	again = again ? !queues_anew() : connect_again();
 }
 
 /* ---- commands ------------------------------------------------------------------------------- */
@@ -238,30 +275,20 @@ static void queues(void)
 
 static bool begin(void)
 {
-	struct ibv_qp_init_attr init = {
-		.qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = 2 * DEPTH, .max_recv_wr = 2 * DEPTH, .max_send_sge = 1,
-			 .max_recv_sge = 1 },
-	};
-
 	ctx = device_open();
 	pd = ibv_alloc_pd(ctx);
 	channel = ibv_create_comp_channel(ctx);
-	cq = channel ? ibv_create_cq(ctx, 4 * DEPTH, NULL, channel, 0) : NULL;
 	buf = mmap(NULL, PEER_BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (!pd || !cq || buf == MAP_FAILED)
+	if (!pd || !channel || buf == MAP_FAILED)
 		return false;
 	fcntl(channel->fd, F_SETFL, O_NONBLOCK);
 	mr = ibv_reg_mr(pd, buf, PEER_BUF, ACCESS);
-	init.send_cq = cq;
-	init.recv_cq = cq;
-	qp = mr ? ibv_create_qp(pd, &init) : NULL;
-	return qp && connect_again();
+	return mr && queues_anew();
 }
 
 void deceived_main(double seconds)
 {
-	static void (*const work[])(void) = { messages, queries, counters, regions, queues };
+	static void (*const work[])(void) = { queries, counters, regions, queues };
 	int64_t end = ms_now() + (int64_t)(seconds * 1000);
 	uint64_t n = 0;
 
@@ -269,6 +296,8 @@ void deceived_main(double seconds)
 	if (!begin())
 		fail("nothing to begin with: %s", strerror(errno));
 	while (ms_now() < end && !gone) {
+		for (unsigned int i = 0; i < BATCHES && !gone; i++)
+			messages();
 		work[roll(sizeof(work) / sizeof(work[0]))]();
 		events();
 		n++;
