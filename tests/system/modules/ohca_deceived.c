@@ -2,8 +2,8 @@
 /*
  * A kernel consumer of a device that lies. Threads send to themselves as fast as they can, by two
  * RC QPs each, one of which has an SRQ; half of them wait for events, the others poll. No status
- * matters to them. A thread whose completions or events stay away, or all of whose WQEs are flushed,
- * makes its queues anew.
+ * matters to them. A thread whose completions or events stay away, or all of whose WQEs are
+ * flushed, makes its queues anew.
  *
  * The driver answers for this whatever the device says: a WQE completes once, not before it was
  * posted, in the order of its queue, and no receive is longer than its buffer.
