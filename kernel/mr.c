@@ -78,9 +78,12 @@ static int ohca_mr_register(struct ohca_dev *dev, struct ohca_mr *mr,
 
 /**
  * ohca_get_dma_mr - ib_device_ops.get_dma_mr: a region of all bus addresses
+ * @ibpd: PD
+ * @access: enum ib_access_flags
  *
  * Who may write from afar may write locally: the core asks only for the one right for a PD with
- * IB_PD_UNSAFE_GLOBAL_RKEY, and the device refuses it without the other.
+ * IB_PD_UNSAFE_GLOBAL_RKEY, and the device refuses it without the other. Process context.
+ * Return: the region or an ERR_PTR().
  */
 struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access)
 {
