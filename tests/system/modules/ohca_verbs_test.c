@@ -777,6 +777,10 @@ static int vt_round(struct ib_device *dev, enum ib_poll_context ctx)
 	return ret;
 }
 
+static int ways = 4;
+module_param(ways, int, 0);
+MODULE_PARM_DESC(ways, "how many ways of polling");
+
 static int __init vt_init(void)
 {
 	static const enum ib_poll_context ctx[] = {
@@ -787,7 +791,7 @@ static int __init vt_init(void)
 
 	if (!dev)
 		return -ENODEV;
-	for (i = 0; i < ARRAY_SIZE(ctx) && !ret; i++)
+	for (i = 0; i < ARRAY_SIZE(ctx) && i < ways && !ret; i++)
 		ret = vt_round(dev, ctx[i]);
 	ib_device_put(dev);
 	return ret;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Loading, unloading, killing, dying."""
 import contextlib
+import json
 import re
 
 from . import fabric as fabric_tests
@@ -26,6 +27,34 @@ def settle(b, node, want):
         now = resources(b, node)
         return all(now[k] <= want[k] for k in want)
     until(10 * b.slow, done, f"node{node} has {resources(b, node)} left, {want} before")
+
+
+def pool(b, node):
+    """The number of users of each CQ in the pool of a node's device.
+
+    rdma has a name too many before those of enum ib_poll_context: its "DIRECT" and "SOFTIRQ" are
+    polled from a softirq and a workqueue. "WORKQUEUE", from one that is unbound, is the MAD
+    layer's CQ, which is not of the pool.
+    """
+    rows = json.loads(b.sh(node, "rdma -j resource show cq"))
+    return [r["users"] for r in rows
+            if r.get("comm") == "ib_core" and r.get("poll-ctx") in ("DIRECT", "SOFTIRQ")]
+
+
+def unpooled(b, node):
+    """What rdma counts on a node, without the CQs of the pool.
+
+    ib_core adds one when somebody has no room in the others, and keeps it until the device goes.
+    """
+    now = resources(b, node)
+    return {**now, "cq": now["cq"] - len(pool(b, node))}
+
+
+def settle_pool(b, node, want):
+    """Waits until a node has no more than unpooled() was, and nobody uses the pool."""
+    until(10 * b.slow, lambda: not any(pool(b, node)), lambda: f"node{node}: CQs of the pool are "
+          f"in use: {b.sh(node, 'rdma resource show qp; rdma resource show cm_id')}")
+    settle(b, node, {**want, "cq": want["cq"] + len(pool(b, node))})
 
 
 # how rping's server ends that has lost its client
