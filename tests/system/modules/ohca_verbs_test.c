@@ -34,8 +34,8 @@ struct vt_op {
 };
 
 /*
- * struct vt - one round; @qp: who asks, who answers; @pages: of @mr, in @sgt, as @mapped pieces;
- * @buf: bytes at @dma
+ * struct vt - one round; @qp: who asks, who answers, both @connected; @pages: of @mr, in @sgt, as
+ * @mapped pieces; @buf: bytes at @dma
  */
 struct vt {
 	struct ib_device *dev;
@@ -43,6 +43,7 @@ struct vt {
 	struct ib_pd *pd;
 	struct ib_cq *cq;
 	struct ib_qp *qp[2];
+	bool connected;
 	struct ib_mr *mr;
 	struct sg_table sgt;
 	u32 pages;
@@ -138,7 +139,10 @@ static int vt_open(struct vt *t)
 			return PTR_ERR(t->qp[i]);
 	}
 	ret = connect_qp(t->qp[0], t->qp[1]->qp_num, 0, 12);
-	return ret ? ret : connect_qp(t->qp[1], t->qp[0]->qp_num, 0, 12);
+	if (!ret)
+		ret = connect_qp(t->qp[1], t->qp[0]->qp_num, 0, 12);
+	t->connected = !ret;
+	return ret;
 }
 
 /* ---- memory: pages from everywhere, registered by REG_MR --------------------------------- */
@@ -636,15 +640,17 @@ static int vt_queue(struct vt *t, bool shared)
 		goto out_srq;
 	}
 	ret = connect_qp(s.qp, s.qp->qp_num, 0, 12);
+	if (ret)
+		goto out_qp;
 	t->qp[0] = s.qp;
-	if (!ret)
-		ret = vt_resize_traffic(t, &s);
+	ret = vt_resize_traffic(t, &s);
 	t->qp[0] = mine;
 	if (!ret)
 		ret = shared ? vt_srq_refused(t, &s) : vt_qp_refused(t, &s);
 	/* what is under way when it fails must not find its vt_op gone */
 	if (ret)
 		ib_drain_qp(s.qp);
+out_qp:
 	ib_destroy_qp(s.qp);
 out_srq:
 	if (s.srq)
@@ -724,7 +730,9 @@ static void vt_close(struct vt *t)
 	for (i = 0; i < 2; i++) {
 		if (IS_ERR_OR_NULL(t->qp[i]))
 			continue;
-		ib_drain_qp(t->qp[i]);
+		/* from RESET a QP cannot go to ERR; it has nothing to drain */
+		if (t->connected)
+			ib_drain_qp(t->qp[i]);
 		ib_destroy_qp(t->qp[i]);
 	}
 	if (t->mapped)
