@@ -94,11 +94,14 @@ FAILED, SPENT = {}, {}
 
 
 def share(b):
-    """Seconds for the next kind of a scenario: what others have left over is shared by the rest."""
+    """Seconds for the next kind of a scenario: what others have left over is shared by the rest.
+
+    A round may take longer than its share; the last ones still have time for one.
+    """
     runs = len(b.group.tests) * len(KINDS)
     if len(SPENT) == runs:   # --repeat
         SPENT.clear()
-    return max(0, b.run.opt.seconds - sum(SPENT.values())) / (runs - len(SPENT))
+    return max(1, (b.run.opt.seconds - sum(SPENT.values())) / (runs - len(SPENT)))
 
 
 def scenario(name, do, undo, *options, before="true", after="true", helper=None, reports=TRACES):
