@@ -149,6 +149,7 @@ static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 	struct fab_mgmt *m = ctx;
 	struct fab_port *p = port_of(m, num);
 
+	m->epoch++;
 	if (what & IB_SMA_CH_PKEYS)
 		replace(pkey_pool(m), &p->pkeys, m->pkeys);
 	if (what & (IB_SMA_CH_VLARB | IB_PI_EFF_VLARB))

@@ -175,7 +175,10 @@ uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer,
 		if (!is_place(d->f, p))
 			continue;
 		places++;
-		c = claim(d, p, first_switch, peer);
+		c = 2 * claim(d, p, first_switch, peer);
+		/* a host may have more ports with that name */
+		if (c && !is_taken(d, p))
+			c++;
 		if (c > most) {
 			most = c;
 			best = p;

@@ -14,12 +14,27 @@
 
 /* ---- ports --------------------------------------------------------------------- */
 
+static struct ohca_link_phy phy_of(const struct ib_port_info *pi, bool enabled)
+{
+	return (struct ohca_link_phy){
+		.enabled = enabled,
+		.width_en = pi->width_enabled,
+		.speed_en = pi->speed_enabled,
+		.speed_ext_en = pi->speed_ext_enabled == IB_SPEED_EXT_DISABLE ?
+				0 : pi->speed_ext_enabled,
+	};
+}
+
 void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 {
 	const struct fab_port *p = &d->f->port[dp->p];
 	const unsigned int keys = dp->is_switch ? FAB_SW_PKEYS : FAB_CA_PKEYS;
 	const struct fab_extra *x = fab_extra_of(d->f, dp->p), *far;
+	const struct ohca_link_phy phy = phy_of(&p->pi, true);
 
+	/* for when the link trains next */
+	if (dp->link)
+		ohca_link_set_phy(dp->link, &phy);
 	far = p->peer != FAB_NO_PORT ? fab_extra_of(d->f, p->peer) : NULL;
 	dp->fault = x ? x->fault : NULL;
 	dp->rx_fault = dp->link && far ? far->fault : NULL;
@@ -33,6 +48,10 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 		if (dp->pkeys[dp->num_pkeys - 1] & IB_PKEY_BASE_MASK)
 			break;
 	if (dp->arb_index != p->vlarb) {
+		/* held, so that no other table gets this index */
+		fab_pool_ref(&d->f->vlarb, p->vlarb);
+		if (dp->arb_index != FAB_NONE)
+			fab_pool_put(&d->f->vlarb, dp->arb_index);
 		dp->arb_index = p->vlarb;
 		memcpy(&dp->arb, fab_pool_at(&d->f->vlarb, p->vlarb), sizeof(dp->arb));
 		dp->arb_vls = 0;
@@ -118,23 +137,13 @@ static bool wire_send(void *ctx, uint32_t port, const struct fab_mad *mad)
 	return fab_gsi_send(ctx, port, mad);
 }
 
-static struct ohca_link_phy phy_of(const struct ib_port_info *pi, bool enabled)
-{
-	return (struct ohca_link_phy){
-		.enabled = enabled,
-		.width_en = pi->width_enabled,
-		.speed_en = pi->speed_enabled,
-		.speed_ext_en = pi->speed_ext_enabled == IB_SPEED_EXT_DISABLE ?
-				0 : pi->speed_ext_enabled,
-	};
-}
-
 static void wire_train(void *ctx, uint32_t port, bool enable)
 {
 	struct fab_data *d = ctx;
 	struct fab_dport *dp = d->by_port[port];
-	struct ohca_link_phy phy = phy_of(&d->f->port[port].pi,
-					  enable && fab_may_train(d->f, port));
+	const struct ib_port_info *pi = &d->f->port[port].pi;
+	struct ohca_link_phy phy = phy_of(pi, enable && pi->phys_state != IB_PHYS_DISABLED &&
+					      fab_may_train(d->f, port));
 
 	if (!dp || !dp->link)
 		return;
@@ -194,7 +203,7 @@ struct fab_data *fab_data_new(struct fab_mgmt *m, const struct fab_data_cfg *cfg
 		return NULL;
 	}
 	for (unsigned int i = 0; i < FAB_REPLIES; i++)
-		d->reply_order[i] = (uint8_t)i;
+		d->reply_order[i] = (uint16_t)i;
 	m->wires = &wires;
 	m->wires_ctx = d;
 	return d;
@@ -208,6 +217,7 @@ void fab_data_free(struct fab_data *d)
 	for (uint32_t i = 0; i < d->count; i++) {
 		fab_buffers_free(d, d->all[i]);
 		ohca_link_free(d->all[i]->link);
+		fab_pool_put(&d->f->vlarb, d->all[i]->arb_index);
 		free(d->all[i]);
 	}
 	fab_buffers_free(d, NULL);
@@ -290,6 +300,7 @@ static void link_up(struct fab_data *d, struct fab_dport *dp)
 {
 	const struct ohca_link_cfg *peer = ohca_link_peer(dp->link);
 	struct ib_port_info *pi = &d->f->port[dp->p].pi;
+	struct ohca_link_phy phy;
 	struct ohca_link_state st;
 
 	ohca_link_get_state(dp->link, &st);
@@ -297,6 +308,9 @@ static void link_up(struct fab_data *d, struct fab_dport *dp)
 			      fab_vl_code(ohca_link_vls(dp->link)))) {
 		fab_data_log(d, "'%.64s' port %u: nothing in common with '%.64s'",
 			     d->f->desc[d->f->port[dp->p].node].text, dp->num, peer->desc);
+		/* nobody would take what it brings */
+		phy = phy_of(pi, false);
+		ohca_link_train(dp->link, &phy);
 		return;
 	}
 	d->m->now_ns = fab_data_clock(d);

@@ -35,8 +35,10 @@
 #define FAB_DATA_LANES		15u
 #define FAB_LANE_BLOCKS		2048u	/* of 64 bytes: input buffer of a lane at a local wire */
 #define FAB_MAX_HOPS		255u	/* after so many switches a packet is in a circle */
+#define FAB_WALK		1024u	/* wires that a packet and its copies go over at once */
 #define FAB_BURST		64u	/* packets that a lane or an output moves in a round */
-#define FAB_REPLIES		64u	/* MADs of agents that wait for credit */
+#define FAB_REPLIES		1024u	/* MADs of agents that wait for credit, ... */
+#define FAB_PORT_REPLIES	64u	/* ... of one port */
 #define FAB_LOOK_NS		10000000u	/* between looks at what waits for credit */
 
 #define fab_likely(x)		__builtin_expect(!!(x), 1)
@@ -108,6 +110,7 @@ struct fab_tap;
  * @ovl: lane at the output; of FAB_HEAD_MCAST at the output that is served now
  * @started: some outputs of FAB_HEAD_MCAST have had their copy
  * @captured: a capture has the head already
+ * @drawn: whether the wire that it came by has lost the head is known: @lost
  * @listed: in fab_data.mcast
  * @next: lane that requests the same output lane after this one, or FAB_NONE_LANE
  * @epoch: of the decision
@@ -125,6 +128,8 @@ struct fab_lane {
 	bool started;
 	bool listed;
 	bool captured;
+	bool drawn;
+	bool lost;
 	bool passing;
 	uint16_t used;
 	uint32_t next;
@@ -164,6 +169,7 @@ struct fab_lane {
  * @wait_ns, @wait_vl_ns: of those in @waiting: PortXmitWait is counted up to there
  * @ctrl_due: events of the link are left for the next round
  * @vl15_seen: of the peer's count of VL15 packets that it dropped
+ * @replies: of fab_data.reply, that wait for it
  * @peer_guid: PortGUID that was attached last, which has its place again
  */
 struct fab_dport {
@@ -198,6 +204,7 @@ struct fab_dport {
 	struct ib_vlarb arb;
 	bool ctrl_due;
 	uint32_t vl15_seen;
+	uint32_t replies;
 	uint64_t peer_guid;
 };
 
@@ -238,6 +245,7 @@ struct fab_data_cfg {
  * @mcast: [@nmcast] lanes with multicast heads of this round
  * @cap: room in each of these arrays, of @mcast for each lane
  * @epoch: of the management whose tables are in the ports
+ * @walk: wires that are left to the packet at hand before it waits
  * @first: rotates the port that comes first
  * @blocked: lanes that wait
  * @stalls: output lanes that are stalled
@@ -264,6 +272,7 @@ struct fab_data {
 	uint32_t *mcast;
 	uint32_t count, links, queues, nouts, touches, nmcast, cap;
 	uint32_t epoch;
+	uint32_t walk;
 	uint32_t first;
 	bool ctrl_due;
 	unsigned int blocked;
@@ -271,7 +280,7 @@ struct fab_data {
 	uint64_t now_ns, seen_ns, stood_ns;
 	struct fab_buffer *spare[2];
 	struct fab_reply reply[FAB_REPLIES];
-	uint8_t reply_order[FAB_REPLIES];
+	uint16_t reply_order[FAB_REPLIES];
 	unsigned int reply_count;
 	enum fab_drop why;
 	uint64_t drop[FAB_DROPS];

@@ -245,8 +245,9 @@ enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_la
 	if (fab_unlikely(l->f.flags & (OHCA_FRAME_EBP | OHCA_FRAME_VCRC)) &&
 	    fab_damaged(d, in, l->f.data, l->f.len, l->f.flags, l->f.vcrc))
 		return FAB_HEAD_DROP;
-	if (fab_unlikely(in->rx_fault) && fab_fault_hits(in->rx_fault, in->rx_fault->loss)) {
-		in->rx_fault->lost++;
+	if (fab_unlikely(l->lost)) {
+		if (in->rx_fault)
+			in->rx_fault->lost++;
 		fab_count_damage(in->ctr);
 		return fab_dropped(d, FAB_DROP_LOSS);
 	}

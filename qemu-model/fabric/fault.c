@@ -6,6 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A state of the generator, other than 0, in which all bits of @seed count (SplitMix64). */
+static uint64_t mixed(uint64_t seed)
+{
+	seed += 0x9e3779b97f4a7c15ull;
+	seed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9ull;
+	seed = (seed ^ seed >> 27) * 0x94d049bb133111ebull;
+	seed ^= seed >> 31;
+	return seed ? seed : 1;
+}
+
 /* The fault of packets that leave by port @p, made if there is none. */
 static bool set_wire(struct fab *f, uint32_t p, uint32_t loss, uint32_t corrupt, uint64_t seed)
 {
@@ -19,7 +29,7 @@ static bool set_wire(struct fab *f, uint32_t p, uint32_t loss, uint32_t corrupt,
 		return false;
 	x->fault->loss = loss;
 	x->fault->corrupt = corrupt;
-	x->fault->rng = seed;
+	x->fault->rng = mixed(seed);
 	return true;
 }
 
@@ -29,8 +39,8 @@ bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corr
 	const uint32_t peer = m->f->port[p].peer;
 
 	m->epoch++;
-	return peer != FAB_NO_PORT && set_wire(m->f, p, loss, corrupt, seed | 1) &&
-	       set_wire(m->f, peer, loss, corrupt, (seed * 0x9e3779b97f4a7c15ull) | 1);
+	return peer != FAB_NO_PORT && set_wire(m->f, p, loss, corrupt, seed) &&
+	       set_wire(m->f, peer, loss, corrupt, ~seed);
 }
 
 /* A link that is up goes down by itself, at both ends. */

@@ -44,7 +44,7 @@ static inline void fab_count_damage(struct ohca_port_counters *c)
 /**
  * fab_fault_wire() - both ends of the cable at port @p lose and damage packets from now on
  * @loss, @corrupt: of 2^32 packets; 0: none
- * @seed: other than 0; the same seed, the same packets
+ * @seed: the same seed, the same packets
  *
  * Return: false: @p has no cable, or out of memory.
  */

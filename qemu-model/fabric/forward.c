@@ -77,14 +77,15 @@ static bool send_by_link(struct fab_data *d, struct fab_dport *out, unsigned int
 
 	if (!b)
 		return false;
-	at.corrupt |= corrupts(out);
-	fab_copy(b, &at, vl);
 	/* the VL may have changed: the VCRC is not there any more */
 	if (loses(d, out, vl, f)) {
+		fab_copy(b, &at, vl);
 		ohca_link_tx_commit_vcrc(out->link, vl, f->len, OHCA_FRAME_VCRC,
 					 (uint16_t)~ib_vcrc(b, f->len));
 		return true;
 	}
+	at.corrupt |= corrupts(out);
+	fab_copy(b, &at, vl);
 	ohca_link_tx_commit(out->link, vl, f->len, fab_icrc_flag(&at));
 	count_xmit(d, out, vl, f);
 	d->delivered++;
@@ -174,13 +175,14 @@ static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	at.flags &= OHCA_FRAME_ICRC;
 	at.corrupt |= corrupt;
 	count_rcv(in, &at);
-	if (l->first || l->passing) {
+	if (l->first || l->passing || !d->walk) {
 		if (fab_unlikely(in->tap))
 			fab_capture_frame(d, in, &at, vl, false, FAB_DROP_NONE);
 		if (!fab_store(d, in, vl, &at, false))
 			fab_dropped(d, FAB_DROP_MEMORY);
 		return;
 	}
+	d->walk--;
 	l->f = at;
 	l->passing = true;
 	l->started = false;
@@ -303,6 +305,10 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 	l->f.hops = 0;
 	l->f.corrupt = false;
 	memcpy(l->f.lrh, lf.data, IB_LRH_LEN);
+	if (fab_unlikely(in->rx_fault) && !l->drawn) {
+		l->drawn = true;
+		l->lost = fab_fault_hits(in->rx_fault, in->rx_fault->loss);
+	}
 	return true;
 }
 
@@ -314,6 +320,8 @@ static void release(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 	fab_unblock(d, l);
 	l->kind = FAB_HEAD_NONE;
 	l->captured = false;
+	l->drawn = false;
+	l->lost = false;
 	if (!in->link) {
 		fab_release(d, in, vl);
 		return;
@@ -526,6 +534,7 @@ static bool serve(struct fab_data *d, struct fab_dport *out)
 		in = d->all[id / FAB_DATA_LANES];
 		l = lane_of(d, id);
 		len = l->f.len;
+		d->walk = FAB_WALK;
 		if (fab_unlikely(!send(d, out, (unsigned int)vl, &l->f))) {
 			block_lanes(d, out, (uint16_t)(1u << vl));
 			tired |= (uint16_t)(1u << vl);
@@ -629,6 +638,8 @@ void fab_forget_heads(struct fab_data *d, struct fab_dport *dp)
 		dp->lane[vl].kind = FAB_HEAD_NONE;
 		dp->lane[vl].started = false;
 		dp->lane[vl].captured = false;
+		dp->lane[vl].drawn = false;
+		dp->lane[vl].lost = false;
 	}
 	fab_unstall_all(d, dp);
 }

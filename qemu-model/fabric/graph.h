@@ -249,7 +249,7 @@ static inline bool fab_outside(const struct fab *f, uint32_t p)
 /** fab_switch_off() - all links of node @node go down and stay so */
 void fab_switch_off(struct fab *f, uint32_t node);
 
-/** fab_reset_node() - forget what managers wrote to @node, which is off. Return: no memory: false. */
+/** fab_reset_node() - forget what managers wrote to @node. Return: false if out of memory. */
 bool fab_reset_node(struct fab *f, uint32_t node);
 
 /** fab_may_train() - the cable at port @p is plugged, and the nodes at both ends are on */

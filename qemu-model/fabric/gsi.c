@@ -110,6 +110,10 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 	d->mads_in += in->is_switch;
 	if (in->is_switch && x)
 		ib_pma_count_rcv(&x->ctr, f->len, f->lrh[1] >> 4, false);
+	if (fab_unlikely(f->corrupt)) {
+		fab_dropped(d, FAB_DROP_DAMAGED);
+		return;
+	}
 	if (f->len <= sizeof(pkt)) {
 		fab_copy(pkt, f, f->vl);
 		if (ib_pkt_parse(pkt, f->len, &pi) == IB_PKT_OK && gsi_mad(d, in, pkt, &pi)) {
@@ -173,12 +177,14 @@ bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad)
 	vl = ib_sl2vl_lookup(fab_sl2vl(d->f, n, 0, out->num), mad->sl, out->nvls);
 	if (vl < 0)
 		return false;
-	if (d->reply_count == FAB_REPLIES) {
+	if (d->reply_count == FAB_REPLIES || out->replies == FAB_PORT_REPLIES) {
 		out->ctr->qp1_dropped++;
 		return false;
 	}
-	r = &d->reply[d->reply_order[d->reply_count++]];
+	r = &d->reply[d->reply_order[d->reply_count]];
 	r->since_ns = fab_data_now(d);
+	d->reply_count++;
+	out->replies++;
 	r->out = out;
 	r->vl = (uint8_t)vl;
 	r->len = (uint16_t)fab_mad_packet(r->pkt, mad, (uint8_t)vl);
@@ -225,10 +231,11 @@ bool fab_reply_flush(struct fab_data *d)
 	unsigned int kept = 0;
 
 	for (unsigned int i = 0; i < count; i++) {
-		uint8_t slot = d->reply_order[i];
+		uint16_t slot = d->reply_order[i];
 
 		if (send_reply(d, &d->reply[slot])) {
 			d->reply_count--;
+			d->reply[slot].out->replies--;
 			continue;
 		}
 		/* swapped, so that free entries move to the end; the order of the others stays */

@@ -214,7 +214,6 @@ static int smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct f
 		return (int)lose(m);
 	v = ib_sma_process(fab_agent_begin(m, node, mad->smp.hdr.method == IB_METHOD_SET), &in,
 			   &mad->smp, &by);
-	m->epoch += m->is_set;
 	fab_agent_end(m);
 	switch (v) {
 	case IB_SMA_FORWARD:
