@@ -144,7 +144,7 @@ static inline void set_state(const char *route, unsigned int num, uint8_t state,
 struct way {
 	bool known;
 	uint32_t from;		/* port by which the way goes on */
-	char route[16];
+	char route[64];
 };
 
 /* Ways from node @start to all others. */

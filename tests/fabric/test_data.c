@@ -5,6 +5,8 @@
  */
 #include "hosts.h"
 
+#include "ib/rate.h"
+
 #define MTU_PKT	4116u		/* LRH, BTH, 4092 bytes and the ICRC */
 
 static int setup_hosts(void **st)
@@ -219,6 +221,109 @@ static void test_circle(void **st)
 	fail_msg("no circle in this fabric");
 }
 
+/* A chain of switches with two cables between each two, and multicast that takes both everywhere. */
+static int setup_chain(void **st)
+{
+	enum { N = 16 };
+	struct fab *chain = fab_new();
+	uint32_t sw[N], h[2];
+
+	(void)st;
+	assert_non_null(chain);
+	for (unsigned int i = 0; i < 2; i++)
+		h[i] = fab_add_node(chain, IB_NODE_CHANNEL_ADAPTER, 1, 0x100 * (i + 1), "h", 1);
+	for (unsigned int i = 0; i < N; i++)
+		sw[i] = fab_add_node(chain, IB_NODE_SWITCH_DEVICE, 6, 0x10000 * (i + 1), "s", 1);
+	for (unsigned int i = 0; i < N; i++) {
+		const struct fab_node *n = &chain->node[sw[i]], *next = n + 1;
+
+		for (unsigned int k = 0; i + 1 < N && k < 2; k++)
+			fab_cable(chain, fab_port_of(n, 3 + k), fab_port_of(next, 1 + k));
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		fab_cable(chain, fab_port_of(&chain->node[h[i]], 1),
+			  fab_port_of(&chain->node[sw[0]], 5 + i));
+	assert_true(fab_seal(chain));
+	begin_hosts(chain);
+	return 0;
+}
+
+/* One packet has 2^15 copies at the end of the chain; a round moves but a part of them. */
+static void test_flood(void **st)
+{
+	const uint16_t mlid = IB_LID_MCAST_MIN;
+	uint64_t before;
+	unsigned int i;
+
+	(void)st;
+	place(0, 1);
+	for (i = 0; i < f->switches; i++) {
+		struct fab_switch *s = &f->sw[i];
+
+		s->mft = calloc(FAB_MFT_CAP / IB_MFT_PER_BLOCK, sizeof(*s->mft));
+		assert_non_null(s->mft);
+		s->mft[0] = calloc(IB_MFT_PER_BLOCK * s->mft_positions, sizeof(**s->mft));
+		assert_non_null(s->mft[0]);
+		s->mft[0][0] = 1u << 3 | 1u << 4;
+	}
+	assert_true(send_data(0, 0, mlid, 64, 1));
+	pump_once();
+	assert_in_range(d->hops, FAB_WALK / 2, FAB_WALK + 64);
+	for (i = 0; i < 100; i++) {
+		before = d->hops;
+		pump_once();
+		i = d->hops == before ? i : 0;
+	}
+	assert_true(d->hops > 10000);
+}
+
+/* Tables of VL arbitration that change twice before a packet comes: the last one counts. */
+static void test_arbitration_changes(void **st)
+{
+	const uint32_t p = port_of_host(7);
+	struct way *w = calloc(f->nodes, sizeof(*w));
+	struct ib_vlarb_entry e[IB_VLARB_BLOCK] = { { 0, 0 } };
+
+	(void)st;
+	assert_non_null(w);
+	place(0, 7);
+	ways(HOST, w);
+	for (uint8_t weight = 100; weight < 106; weight++) {
+		e[0].weight = weight;
+		assert_int_equal(ask(IB_METHOD_SET, IB_SMP_ATTR_VLARB,
+				     1u << 16 | fab_port_num(f, p), w[f->port[p].node].route, e),
+				 FAB_DELIVERED);
+		assert_int_equal(status(), 0);
+		if (weight % 2)
+			pump(NULL);
+	}
+	assert_int_equal(d->by_port[p]->arb.t[IB_VLARB_LOW].e[0].weight, 105);
+	free(w);
+}
+
+/* What a subnet manager allows is what the link trains to, whoever trains it. */
+static void test_width(void **st)
+{
+	const uint32_t p = port_of_host(7);
+	struct way *w = calloc(f->nodes, sizeof(*w));
+	struct ohca_link_phy phy = ep_phy();
+	struct ib_port_info pi;
+
+	(void)st;
+	assert_non_null(w);
+	place(0, 7);
+	ways(HOST, w);
+	pi = get_port(w[f->port[p].node].route, fab_port_num(f, p));
+	pi.width_enabled = IB_WIDTH_1X;
+	set_port(w[f->port[p].node].route, fab_port_num(f, p), &pi);
+	pump(NULL);
+	ohca_link_train(host[0].l, &phy);
+	pump(NULL);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_int_equal(f->port[p].pi.width_active, IB_WIDTH_1X);
+	free(w);
+}
+
 /* A P_Key that an inner port does not have: counted there, and reported by trap 259. */
 static void test_partition(void **st)
 {
@@ -415,8 +520,10 @@ int main(void)
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_through), T(test_credits), T(test_lanes), T(test_hoq), T(test_multicast),
 		T(test_circle), T(test_partition), T(test_drops), T(test_agents),
-		T(test_smp_to_machine), T(test_places), T(test_off),
+		T(test_smp_to_machine), T(test_places), T(test_off), T(test_arbitration_changes),
+		T(test_width),
 #undef T
+		cmocka_unit_test_setup_teardown(test_flood, setup_chain, teardown_hosts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -193,6 +193,59 @@ static void test_cable_of_machine(void **st)
 	assert_int_equal(send_many(3), 3);
 }
 
+/* A link that a subnet manager has disabled stays so when its cable is pulled and plugged. */
+static void test_cable_disabled(void **st)
+{
+	const uint32_t p = port_of_host(7);
+	struct way *w = calloc(f->nodes, sizeof(*w));
+
+	(void)st;
+	assert_non_null(w);
+	ways(HOST, w);
+	set_state(w[f->port[p].node].route, fab_port_num(f, p), IB_PS_NO_CHANGE, IB_PHYS_DISABLED);
+	pump(NULL);
+	assert_false(ohca_link_is_up(host[1].l));
+	assert_true(fab_fault_link(&m, p, false, now));
+	assert_true(fab_fault_link(&m, p, true, now));
+	pump(NULL);
+	assert_false(ohca_link_is_up(host[1].l));
+	assert_int_equal(f->port[p].pi.phys_state, IB_PHYS_DISABLED);
+	free(w);
+}
+
+/* Whether a packet is lost is decided once, however often tables change while it waits. */
+static void test_loss_once(void **st)
+{
+	unsigned int sent = 0;
+
+	(void)st;
+	for (unsigned int i = 0; i < 100; i++) {
+		while (send_data(0, 0, LID(7), 4096, 1))
+			sent++;
+		pump(NULL);
+	}
+	assert_true(fab_fault_wire(&m, port_of_host(1), 1u << 28, 0, 3));
+	for (unsigned int i = 0; i < 1000; i++) {
+		m.epoch++;
+		pump_once();
+	}
+	assert_in_range(d->drop[FAB_DROP_LOSS], 0, 8);
+	assert_true(sent > 31);
+}
+
+/* A small rate loses nothing at first, whatever the seed. */
+static void test_seeds(void **st)
+{
+	struct fab_fault *x;
+
+	(void)st;
+	for (uint64_t seed = 0; seed < 50; seed++) {
+		assert_true(fab_fault_wire(&m, inner(), 4295, 0, seed));
+		x = fab_extra_of(f, inner())->fault;
+		assert_false(fab_fault_hits(x, x->loss));
+	}
+}
+
 /* A switch that is off; on again it has forgotten everything. */
 static void test_node(void **st)
 {
@@ -258,7 +311,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_loss), T(test_loss_of_mads), T(test_loss_at_machine), T(test_corrupt),
-		T(test_cable), T(test_cable_of_machine), T(test_node), T(test_smps), T(test_preset),
+		T(test_cable), T(test_cable_of_machine), T(test_cable_disabled), T(test_loss_once),
+		T(test_seeds), T(test_node), T(test_smps), T(test_preset),
 #undef T
 	};
 
