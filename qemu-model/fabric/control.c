@@ -27,7 +27,7 @@ struct client {
 };
 
 struct fab_control {
-	const struct fab_mgmt *m;
+	struct fab_mgmt *m;
 	int epfd;
 	int listen;
 	struct sockaddr_un un;
@@ -201,7 +201,7 @@ static bool listen_at(struct fab_control *c, const char *path)
 	return ok;
 }
 
-struct fab_control *fab_control_new(const struct fab_mgmt *m, const char *path, int epfd)
+struct fab_control *fab_control_new(struct fab_mgmt *m, const char *path, int epfd)
 {
 	struct fab_control *c;
 

@@ -5,9 +5,10 @@
  *
  *	control.c		the socket and its clients
  *	control_answer.c	a request and its reply
+ *	control_fault.c		requests that do something to the fabric
  *	control_client.c	ohca-fabric status and the like
  *
- * A client is trusted to see the fabric, but may send anything. The socket's file belongs to the
+ * A client is trusted to see the fabric and to change it, but may send anything. The socket's file belongs to the
  * user who runs the fabric, and nobody else may open it. Owner thread only.
  */
 #ifndef OHCA_FABRIC_CONTROL_H
@@ -31,7 +32,7 @@ struct fab_control;
  *
  * Return: NULL, errno says why; EADDRINUSE: somebody listens there.
  */
-struct fab_control *fab_control_new(const struct fab_mgmt *m, const char *path, int epfd);
+struct fab_control *fab_control_new(struct fab_mgmt *m, const char *path, int epfd);
 
 /** fab_control_free() - close all sockets and remove the file; NULL is none */
 void fab_control_free(struct fab_control *c);
@@ -54,7 +55,7 @@ void fab_control_event(struct fab_control *c, uint32_t event);
  *
  * Return: the reply with a newline, to be freed by the caller; NULL: out of memory.
  */
-char *fab_control_answer(const struct fab_mgmt *m, const char *text, size_t len);
+char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len);
 
 /**
  * fab_control_client() - ohca-fabric VERB OPTION...: ask a fabric that runs
@@ -73,7 +74,13 @@ bool fab_is_control_verb(const char *verb);
 	"  topology                  nodes, ports and links\n" \
 	"  counters                  counters of all ports\n" \
 	"  lft NODE                  LinearForwardingTable of the switch with that NodeGUID (0x...)\n" \
-	"                            or NodeDescription\n\n" \
+	"                            or NodeDescription\n" \
+	"  link up|down NODE:PORT    plug or pull a cable\n" \
+	"  node kill|revive NODE     switch a node off, or on with its tables forgotten\n" \
+	"  loss NODE:PORT RATE [SEED]     a cable loses packets, both ways; RATE from 0 to 1\n" \
+	"  corrupt NODE:PORT RATE [SEED]  it damages data packets; their ICRC tells\n" \
+	"  drop NODE ATTRIBUTE NTH   each NTH SMP with that attribute is lost; 0: none\n" \
+	"  preset NODE:PORT COUNTER VALUE  a counter, by the name that counters says\n\n" \
 	"Their options:\n" \
 	"  -c, --control PATH        the control socket of the fabric\n" \
 	"  -j, --json                print replies as they come, JSON objects in lines\n"

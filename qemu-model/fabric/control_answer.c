@@ -6,30 +6,17 @@
 #include "control.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "control_request.h"
+#include "counter.h"
 #include "topo_file.h"
 
 #define PAGE_PORTS	512u	/* of topology and counters; the node that reaches it is the last */
 #define PAGE_LIDS	4096u	/* of lft */
-
-/**
- * struct request - a request
- * @m: the fabric that is asked
- * @first: the first node, or LID, that is asked for
- * @node: which node is asked for, or NULL
- * @why: what is wrong with it, for the reply
- */
-struct request {
-	const struct fab_mgmt *m;
-	uint32_t first;
-	const char *node;
-	char why[256];
-};
 
 static json_t *guid_json(uint64_t guid)
 {
@@ -106,7 +93,7 @@ static double cpu_seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-static json_t *status(struct request *r)
+static json_t *status(struct fab_request *r)
 {
 	const struct fab *f = r->m->f;
 	const struct fab_mgmt_stats *st = &r->m->stats;
@@ -175,48 +162,16 @@ static json_t *port_topology(const struct fab_mgmt *m, uint32_t p)
 	return v;
 }
 
-static const struct {
-	const char *name;
-	size_t offset;
-} counters[] = {
-#define COUNTER(name, member) { name, offsetof(struct ohca_port_counters, member) }
-	COUNTER("PortXmitData", xmit_data),
-	COUNTER("PortRcvData", rcv_data),
-	COUNTER("PortXmitPkts", xmit_pkts),
-	COUNTER("PortRcvPkts", rcv_pkts),
-	COUNTER("PortUnicastXmitPkts", ucast_xmit_pkts),
-	COUNTER("PortUnicastRcvPkts", ucast_rcv_pkts),
-	COUNTER("PortMulticastXmitPkts", mcast_xmit_pkts),
-	COUNTER("PortMulticastRcvPkts", mcast_rcv_pkts),
-	COUNTER("SymbolErrorCounter", symbol_error),
-	COUNTER("LinkErrorRecoveryCounter", link_error_recovery),
-	COUNTER("LinkDownedCounter", link_downed),
-	COUNTER("PortRcvErrors", rcv_errors),
-	COUNTER("PortRcvRemotePhysicalErrors", rcv_remote_phys_errors),
-	COUNTER("PortRcvSwitchRelayErrors", rcv_switch_relay_errors),
-	COUNTER("PortXmitDiscards", xmit_discards),
-	COUNTER("PortXmitConstraintErrors", xmit_constraint_errors),
-	COUNTER("PortRcvConstraintErrors", rcv_constraint_errors),
-	COUNTER("LocalLinkIntegrityErrors", local_link_integrity_errors),
-	COUNTER("ExcessiveBufferOverrunErrors", excessive_buffer_overruns),
-	COUNTER("VL15Dropped", vl15_dropped),
-	COUNTER("PortXmitWait", xmit_wait),
-	COUNTER("QP1Dropped", qp1_dropped),
-};
-
 static json_t *port_counters(const struct fab_mgmt *m, uint32_t p)
 {
 	json_t *v = json_pack("{s:i}", "port", fab_port_num(m->f, p));
 	struct ohca_port_counters c;
 
 	fab_counters(m, p, &c);
-	for (unsigned int i = 0; i < IB_ARRAY_SIZE(counters); i++) {
-		uint64_t n;
-
-		memcpy(&n, (const char *)&c + counters[i].offset, sizeof(n));
-		if (n)
-			json_object_set_new(v, counters[i].name, json_integer((json_int_t)n));
-	}
+	for (unsigned int i = 0; i < FAB_COUNTERS; i++)
+		if (fab_counter(&c, i))
+			json_object_set_new(v, fab_counter_name(i),
+					    json_integer((json_int_t)fab_counter(&c, i)));
 	return v;
 }
 
@@ -233,7 +188,7 @@ static json_t *node_json(const struct fab_mgmt *m, uint32_t i,
 }
 
 /* Nodes from r->first on, each of their ports as @port says. */
-static json_t *nodes(struct request *r,
+static json_t *nodes(struct fab_request *r,
 		     json_t *(*port)(const struct fab_mgmt *m, uint32_t p))
 {
 	const struct fab *f = r->m->f;
@@ -250,12 +205,12 @@ static json_t *nodes(struct request *r,
 	return v;
 }
 
-static json_t *topology(struct request *r)
+static json_t *topology(struct fab_request *r)
 {
 	return nodes(r, port_topology);
 }
 
-static json_t *port_counts(struct request *r)
+static json_t *port_counts(struct fab_request *r)
 {
 	return nodes(r, port_counters);
 }
@@ -263,7 +218,7 @@ static json_t *port_counts(struct request *r)
 /* ---- forwarding tables --------------------------------------------------------- */
 
 /* The node that is asked for, or FAB_NONE. */
-static uint32_t find_node(const struct fab *f, const char *name)
+uint32_t fab_find_node(const struct fab *f, const char *name)
 {
 	char *end;
 	const uint64_t guid = strtoull(name, &end, 16);
@@ -276,10 +231,10 @@ static uint32_t find_node(const struct fab *f, const char *name)
 	return FAB_NONE;
 }
 
-static json_t *lft(struct request *r)
+static json_t *lft(struct fab_request *r)
 {
 	const struct fab *f = r->m->f;
-	const uint32_t i = r->node ? find_node(f, r->node) : FAB_NONE;
+	const uint32_t i = r->node ? fab_find_node(f, r->node) : FAB_NONE;
 	json_t *ports = json_array(), *v;
 	const struct fab_switch *sw;
 	uint32_t lid = r->first, end;
@@ -307,7 +262,7 @@ static json_t *lft(struct request *r)
 
 static const struct {
 	const char *name;
-	json_t *(*answer)(struct request *r);
+	json_t *(*answer)(struct fab_request *r);
 } commands[] = {
 	{ "status", status },
 	{ "topology", topology },
@@ -316,7 +271,7 @@ static const struct {
 };
 
 /* Members of the request @v. Return: its command, or NULL, r->why says why. */
-static const char *parse(struct request *r, json_t *v)
+static const char *parse(struct fab_request *r, json_t *v)
 {
 	const char *command = json_string_value(json_object_get(v, "command")), *key;
 	json_t *member;
@@ -327,7 +282,7 @@ static const char *parse(struct request *r, json_t *v)
 			r->first = (uint32_t)json_integer_value(member);
 		} else if (!strcmp(key, "node") && json_is_string(member)) {
 			r->node = json_string_value(member);
-		} else if (strcmp(key, "command")) {
+		} else if (strcmp(key, "command") && !fab_is_fault_member(key)) {
 			snprintf(r->why, sizeof(r->why),
 				 "a request has \"command\", and some have \"first\", a "
 				 "number from 0, and \"node\", a text: leave out what is else");
@@ -340,20 +295,24 @@ static const char *parse(struct request *r, json_t *v)
 	return command;
 }
 
-static json_t *run(struct request *r, const char *command)
+static json_t *run(struct fab_request *r, const char *command)
 {
+	json_t *v;
+
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(commands); i++)
 		if (!strcmp(command, commands[i].name))
 			return commands[i].answer(r);
-	snprintf(r->why, sizeof(r->why),
-		 "there is no such command: use status, topology, counters or lft");
-	return NULL;
+	v = fab_request_fault(r, command);
+	if (!v && !r->why[0])
+		snprintf(r->why, sizeof(r->why), "there is no such command: use status, topology, "
+			 "counters, lft, link, node, loss, corrupt, drop or preset");
+	return v;
 }
 
-char *fab_control_answer(const struct fab_mgmt *m, const char *text, size_t len)
+char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len)
 {
-	struct request r = { .m = m };
 	json_t *in = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL), *out = NULL;
+	struct fab_request r = { .m = m, .in = in };
 	const char *command = parse(&r, in);
 	char *reply = NULL;
 	size_t n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* ohca-fabric status, topology, counters and lft: a client of the control socket. */
+/* ohca-fabric status and the like: a client of the control socket. */
 #include "control.h"
 
 #include <errno.h>
@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "control_words.h"
 
 #define EXIT_USAGE	2
 
@@ -116,7 +118,7 @@ static unsigned int find(const char *verb)
 
 bool fab_is_control_verb(const char *verb)
 {
-	return find(verb) < IB_ARRAY_SIZE(verbs);
+	return find(verb) < IB_ARRAY_SIZE(verbs) || fab_is_fault_verb(verb);
 }
 
 /* ---- the socket ---------------------------------------------------------------- */
@@ -147,14 +149,39 @@ static FILE *dial(const char *path)
 	return s;
 }
 
-/* Send a request to @fd. Return: false: it was not sent. */
-static bool request(int fd, const char *verb, const char *node, json_int_t first)
+/* Send a request to @fd, and forget it. Return: false: it was not sent. */
+static bool send_request(int fd, json_t *v)
 {
-	json_t *v = json_pack("{s:s, s:I, s:s*}", "command", verb, "first", first, "node", node);
 	bool ok = v && !json_dumpfd(v, fd, JSON_COMPACT) && write(fd, "\n", 1) == 1;
 
 	json_decref(v);
 	return ok;
+}
+
+static bool request(int fd, const char *verb, const char *node, json_int_t first)
+{
+	return send_request(fd, json_pack("{s:s, s:I, s:s*}", "command", verb, "first", first,
+					  "node", node));
+}
+
+/* Send a request of one reply. Return: exit status. */
+static int ask_once(FILE *s, json_t *v, bool json)
+{
+	char *line = NULL;
+	size_t size = 0;
+	json_t *reply = send_request(fileno(s), v) && getline(&line, &size, s) > 0 ?
+			json_loads(line, 0, NULL) : NULL;
+	const char *error = json_string_value(json_object_get(reply, "error"));
+
+	if (!reply)
+		error = "the fabric ended the connection: start it again";
+	if (error)
+		fprintf(stderr, "ohca-fabric: %s\n", error);
+	else if (json)
+		fputs(line, stdout);
+	json_decref(reply);
+	free(line);
+	return error ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 /* Ask until there is no further part. Return: exit status. */
@@ -205,7 +232,8 @@ int fab_control_client(int argc, char **argv)
 		{ NULL, 0, NULL, 0 },
 	};
 	const unsigned int verb = find(argv[0]);
-	const char *path = NULL;
+	const char *path = NULL, *why;
+	json_t *fault = NULL;
 	bool json = false;
 	FILE *s;
 	int c, rc;
@@ -220,13 +248,21 @@ int fab_control_client(int argc, char **argv)
 	}
 	if (!path)
 		return usage_error("say which fabric: --control PATH");
-	if (argc - optind != verbs[verb].args)
+	if (fab_is_fault_verb(argv[0])) {
+		fault = fab_fault_words(argv[0], argc - optind, argv + optind, &why);
+		if (!fault)
+			return usage_error(why);
+	} else if (argc - optind != verbs[verb].args) {
 		return usage_error(verbs[verb].args ? "lft has one argument, a switch" :
 						      "leave out the arguments");
+	}
 	s = dial(path);
-	if (!s)
+	if (!s) {
+		json_decref(fault);
 		return EXIT_FAILURE;
-	rc = ask_all(s, verb, verbs[verb].args ? argv[optind] : NULL, json);
+	}
+	rc = fault ? ask_once(s, fault, json) :
+		     ask_all(s, verb, verbs[verb].args ? argv[optind] : NULL, json);
 	fclose(s);
 	return rc;
 }

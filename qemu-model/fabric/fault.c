@@ -2,9 +2,10 @@
 /* Faults of a fabric; see fault.h. */
 #include "fault.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "counter.h"
 
 /* A state of the generator, other than 0, in which all bits of @seed count (SplitMix64). */
 static uint64_t mixed(uint64_t seed)
@@ -159,43 +160,9 @@ bool fab_fault_drops(struct fab_mgmt *m, uint32_t node, const struct ib_smp *s)
 	return false;
 }
 
-/* ---- counters ------------------------------------------------------------------ */
-
-#define COUNTER(name, member)	{ name, offsetof(struct ohca_port_counters, member) }
-
-static const struct {
-	const char *name;
-	size_t offset;
-} counter[] = {
-	COUNTER("SymbolErrorCounter", symbol_error),
-	COUNTER("LinkErrorRecoveryCounter", link_error_recovery),
-	COUNTER("LinkDownedCounter", link_downed),
-	COUNTER("PortRcvErrors", rcv_errors),
-	COUNTER("PortRcvRemotePhysicalErrors", rcv_remote_phys_errors),
-	COUNTER("PortRcvSwitchRelayErrors", rcv_switch_relay_errors),
-	COUNTER("PortXmitDiscards", xmit_discards),
-	COUNTER("PortXmitConstraintErrors", xmit_constraint_errors),
-	COUNTER("PortRcvConstraintErrors", rcv_constraint_errors),
-	COUNTER("LocalLinkIntegrityErrors", local_link_integrity_errors),
-	COUNTER("ExcessiveBufferOverrunErrors", excessive_buffer_overruns),
-	COUNTER("VL15Dropped", vl15_dropped),
-	COUNTER("PortXmitWait", xmit_wait),
-	COUNTER("QP1Dropped", qp1_dropped),
-	COUNTER("PortXmitData", xmit_data),
-	COUNTER("PortRcvData", rcv_data),
-	COUNTER("PortXmitPkts", xmit_pkts),
-	COUNTER("PortRcvPkts", rcv_pkts),
-};
-
 bool fab_fault_preset(struct fab *f, uint32_t p, const char *name, uint64_t v)
 {
 	struct fab_extra *x = fab_extra(f, p);
 
-	for (size_t i = 0; x && i < sizeof(counter) / sizeof(*counter); i++) {
-		if (strcmp(counter[i].name, name))
-			continue;
-		memcpy((char *)&x->ctr + counter[i].offset, &v, sizeof(v));
-		return true;
-	}
-	return false;
+	return x && fab_counter_set(&x->ctr, name, v);
 }

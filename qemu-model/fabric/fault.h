@@ -75,7 +75,10 @@ bool fab_fault_smp(struct fab_mgmt *m, uint32_t node, uint16_t attr, uint32_t nt
 /** fab_fault_drops() - whether the SMP @s that has come to @node is lost. Counts it. */
 bool fab_fault_drops(struct fab_mgmt *m, uint32_t node, const struct ib_smp *s);
 
-/** fab_fault_preset() - counter @name of port @p is @v. Return: false: no such counter, no memory. */
+/**
+ * fab_fault_preset() - counter @name of port @p, without MADs, is @v from now on
+ * Return: false: no such counter, or no memory.
+ */
 bool fab_fault_preset(struct fab *f, uint32_t p, const char *name, uint64_t v);
 
 #endif

@@ -337,6 +337,6 @@ int main(int argc, char **argv)
 		return hosts(argc - 1, argv + 1);
 	if (fab_is_control_verb(verb))
 		return fab_control_client(argc - 1, argv + 1);
-	return usage_error("the first argument is generate, check, hosts, serve, status, topology, "
-			   "counters or lft");
+	return usage_error("the first argument is generate, check, hosts, serve, or a VERB that asks "
+			   "a fabric");
 }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Requests that do something to a fabric, as words of a command line; private to the client. */
+#ifndef OHCA_FABRIC_CONTROL_WORDS_H
+#define OHCA_FABRIC_CONTROL_WORDS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/** fab_is_fault_verb() - fab_fault_words() knows @verb */
+bool fab_is_fault_verb(const char *verb);
+
+/**
+ * fab_fault_words() - the request of "VERB WORD..."
+ * @words: [@n]
+ * @why: what to write instead, if it is wrong
+ *
+ * Return: the request, or NULL.
+ */
+json_t *fab_fault_words(const char *verb, int n, char **words, const char **why);
+
+#endif

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Counters by name; see counter.h. */
+#include "counter.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define COUNTER(name, member)	{ name, offsetof(struct ohca_port_counters, member) }
+
+static const struct {
+	const char *name;
+	size_t offset;
+} counters[] = {
+	COUNTER("PortXmitData", xmit_data),
+	COUNTER("PortRcvData", rcv_data),
+	COUNTER("PortXmitPkts", xmit_pkts),
+	COUNTER("PortRcvPkts", rcv_pkts),
+	COUNTER("PortUnicastXmitPkts", ucast_xmit_pkts),
+	COUNTER("PortUnicastRcvPkts", ucast_rcv_pkts),
+	COUNTER("PortMulticastXmitPkts", mcast_xmit_pkts),
+	COUNTER("PortMulticastRcvPkts", mcast_rcv_pkts),
+	COUNTER("SymbolErrorCounter", symbol_error),
+	COUNTER("LinkErrorRecoveryCounter", link_error_recovery),
+	COUNTER("LinkDownedCounter", link_downed),
+	COUNTER("PortRcvErrors", rcv_errors),
+	COUNTER("PortRcvRemotePhysicalErrors", rcv_remote_phys_errors),
+	COUNTER("PortRcvSwitchRelayErrors", rcv_switch_relay_errors),
+	COUNTER("PortXmitDiscards", xmit_discards),
+	COUNTER("PortXmitConstraintErrors", xmit_constraint_errors),
+	COUNTER("PortRcvConstraintErrors", rcv_constraint_errors),
+	COUNTER("LocalLinkIntegrityErrors", local_link_integrity_errors),
+	COUNTER("ExcessiveBufferOverrunErrors", excessive_buffer_overruns),
+	COUNTER("VL15Dropped", vl15_dropped),
+	COUNTER("PortXmitWait", xmit_wait),
+	COUNTER("QP1Dropped", qp1_dropped),
+};
+
+static_assert(sizeof(counters) / sizeof(*counters) == FAB_COUNTERS, "all of them");
+
+const char *fab_counter_name(unsigned int i)
+{
+	return counters[i].name;
+}
+
+uint64_t fab_counter(const struct ohca_port_counters *c, unsigned int i)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)c + counters[i].offset, sizeof(v));
+	return v;
+}
+
+bool fab_counter_set(struct ohca_port_counters *c, const char *name, uint64_t v)
+{
+	for (unsigned int i = 0; i < FAB_COUNTERS; i++) {
+		if (strcmp(counters[i].name, name))
+			continue;
+		memcpy((char *)c + counters[i].offset, &v, sizeof(v));
+		return true;
+	}
+	return false;
+}

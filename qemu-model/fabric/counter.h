@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The counters of a port by the specification's names (16.1.3). */
+#ifndef OHCA_FABRIC_COUNTER_H
+#define OHCA_FABRIC_COUNTER_H
+
+#include "ib/pma.h"
+
+#define FAB_COUNTERS	22u
+
+/** fab_counter_name() - name of counter @i, below FAB_COUNTERS */
+const char *fab_counter_name(unsigned int i);
+
+/** fab_counter() - counter @i of @c */
+uint64_t fab_counter(const struct ohca_port_counters *c, unsigned int i);
+
+/** fab_counter_set() - counter @name of @c is @v from now on. Return: false: there is none. */
+bool fab_counter_set(struct ohca_port_counters *c, const char *name, uint64_t v);
+
+#endif
