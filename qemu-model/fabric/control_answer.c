@@ -218,19 +218,6 @@ static json_t *port_counts(struct fab_request *r)
 /* ---- forwarding tables --------------------------------------------------------- */
 
 /* The node that is asked for, or FAB_NONE. */
-uint32_t fab_find_node(const struct fab *f, const char *name)
-{
-	char *end;
-	const uint64_t guid = strtoull(name, &end, 16);
-
-	if (!strncmp(name, "0x", 2) && !*end)
-		return fab_find_guid(f, guid);
-	for (uint32_t i = 0; i < f->nodes; i++)
-		if (strlen(name) <= FAB_DESC_LEN && !strncmp(f->desc[i].text, name, FAB_DESC_LEN))
-			return i;
-	return FAB_NONE;
-}
-
 static json_t *lft(struct fab_request *r)
 {
 	const struct fab *f = r->m->f;

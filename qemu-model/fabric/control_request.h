@@ -23,9 +23,6 @@ struct fab_request {
 	char why[256];
 };
 
-/** fab_find_node() - the node with NodeGUID "0x..." or NodeDescription @name, or FAB_NONE */
-uint32_t fab_find_node(const struct fab *f, const char *name);
-
 /** fab_is_fault_member() - a request of fab_request_fault() may have a member @key */
 bool fab_is_fault_member(const char *key);
 

@@ -160,6 +160,38 @@ uint32_t fab_find_guid(const struct fab *f, uint64_t guid)
 	return fab_hash_find(&f->by_guid, fab_hash_u64(guid), guid_is, f, &guid);
 }
 
+uint32_t fab_find_node(const struct fab *f, const char *name)
+{
+	char *end;
+	const uint64_t guid = strtoull(name, &end, 16);
+
+	if (!strncmp(name, "0x", 2) && !*end)
+		return fab_find_guid(f, guid);
+	for (uint32_t i = 0; i < f->nodes; i++)
+		if (strlen(name) <= FAB_DESC_LEN && !strncmp(f->desc[i].text, name, FAB_DESC_LEN))
+			return i;
+	return FAB_NONE;
+}
+
+uint32_t fab_find_port(const struct fab *f, const char *name)
+{
+	const char *colon = strrchr(name, ':');
+	char node[FAB_DESC_LEN + 1], *end;
+	unsigned long num;
+	uint32_t i;
+
+	if (!colon || (size_t)(colon - name) >= sizeof(node))
+		return FAB_NO_PORT;
+	memcpy(node, name, (size_t)(colon - name));
+	node[colon - name] = 0;
+	i = fab_find_node(f, node);
+	num = strtoul(colon + 1, &end, 10);
+	if (i == FAB_NONE || end == colon + 1 || *end || num < fab_first_num(&f->node[i]) ||
+	    num > f->node[i].nports)
+		return FAB_NO_PORT;
+	return fab_port_of(&f->node[i], (unsigned int)num);
+}
+
 uint8_t fab_vl_code(unsigned int vls)
 {
 	for (uint8_t c = 5; c > 0; c--)

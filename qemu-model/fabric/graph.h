@@ -264,6 +264,12 @@ uint8_t fab_vl_code(unsigned int vls);
 /** fab_find_guid() - node with NodeGUID @guid, or FAB_NONE */
 uint32_t fab_find_guid(const struct fab *f, uint64_t guid);
 
+/** fab_find_node() - the node with NodeGUID "0x..." or NodeDescription @name, or FAB_NONE */
+uint32_t fab_find_node(const struct fab *f, const char *name);
+
+/** fab_find_port() - the port NODE:P, NODE as above, or FAB_NO_PORT */
+uint32_t fab_find_port(const struct fab *f, const char *name);
+
 /** fab_made_guid() - NodeGUID number @n, from 1, for a node without its own; @n below 2^24 */
 static inline uint64_t fab_made_guid(enum ib_node_type type, uint32_t n)
 {

@@ -32,6 +32,8 @@ static const char usage_text[] =
 	"  -l, --listen PATH         UNIX socket for virtual machines: each has the place of a host\n"
 	"  -m, --mtu BYTES           of all ports: 256, 512, 1024, 2048 or 4096 (4096)\n"
 	"  -v, --vls N               data VLs of all ports: 1, 2, 4, 8 or 15 (8)\n"
+	"      --capture FILE        write what ports send and receive to FILE, as pcapng\n"
+	"      --capture-port NODE:P a port of the capture; up to 32\n"
 	"      --hosts-off           hosts are switched off until a machine has their place\n"
 	"      --credit-shift N      blocks of 64 << N bytes per credit of their links, 0 to 6 (2)\n"
 	"      --hoq-scale N         stretch HOQLife by N, 0: never discard (1)\n"
@@ -144,7 +146,7 @@ struct serve_options {
 	uint8_t mtu;
 };
 
-enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF };
+enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -219,6 +221,16 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 	case O_STATS:
 		o->cfg.stats = true;
 		return true;
+	case O_CAPTURE:
+		o->cfg.capture = arg;
+		return true;
+	case O_CAPTURE_PORT:
+		if (o->cfg.ncaptured == FAB_CAPTURE_PORTS) {
+			usage_error("--capture-port: no more than 32");
+			return false;
+		}
+		o->cfg.captured[o->cfg.ncaptured++] = arg;
+		return true;
 	case O_HOSTS_OFF:
 		o->cfg.hosts_off = true;
 		return true;
@@ -249,6 +261,8 @@ static int parse(struct serve_options *o, int argc, char **argv)
 		{ "mtu", required_argument, NULL, 'm' },
 		{ "vls", required_argument, NULL, 'v' },
 		{ "quiet", no_argument, NULL, 'q' },
+		{ "capture", required_argument, NULL, O_CAPTURE },
+		{ "capture-port", required_argument, NULL, O_CAPTURE_PORT },
 		{ "hosts-off", no_argument, NULL, O_HOSTS_OFF },
 		{ "credit-shift", required_argument, NULL, O_SHIFT },
 		{ "hoq-scale", required_argument, NULL, O_HOQ },
@@ -265,6 +279,8 @@ static int parse(struct serve_options *o, int argc, char **argv)
 		return usage_error("options only, and NAME comes behind a =");
 	if (!o->file == !o->spec)
 		return usage_error("either --topology or --generate is needed");
+	if (!o->cfg.capture != !o->cfg.ncaptured || (o->cfg.capture && !o->cfg.listen))
+		return usage_error("--capture needs --capture-port and --listen");
 	return EXIT_SUCCESS;
 }
 

@@ -34,6 +34,8 @@ struct loop {
 	struct fab_control *control;
 	struct fab_data *data;
 	struct fab_attach *attach;
+	struct fab_capture *capture;
+	FILE *file;
 };
 
 static uint64_t now_ns(const struct loop *l)
@@ -176,6 +178,41 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 	return l->attach;
 }
 
+static bool write_file(void *ctx, const void *buf, size_t len)
+{
+	return fwrite(buf, 1, len, ctx) == len;
+}
+
+/* Return: false: what is wrong was printed. */
+static bool open_capture(struct loop *l, const struct fab_serve_cfg *cfg)
+{
+	uint32_t port[FAB_CAPTURE_PORTS];
+
+	if (!cfg->capture)
+		return true;
+	for (unsigned int i = 0; i < cfg->ncaptured; i++) {
+		port[i] = fab_find_port(l->m.f, cfg->captured[i]);
+		if (port[i] != FAB_NO_PORT)
+			continue;
+		fprintf(stderr, "ohca-fabric: --capture-port %s: there is no such port: write "
+			"NODE:PORT\n", cfg->captured[i]);
+		return false;
+	}
+	l->file = fopen(cfg->capture, "wb");
+	if (l->file)
+		l->capture = fab_capture_start(l->data, port, cfg->ncaptured, write_file, l->file);
+	if (!l->capture)
+		fprintf(stderr, "ohca-fabric: --capture %s: %s\n", cfg->capture, strerror(errno));
+	return l->capture;
+}
+
+static void close_capture(struct loop *l)
+{
+	fab_capture_stop(l->capture);
+	if (l->file && fclose(l->file))
+		perror("ohca-fabric: --capture");
+}
+
 struct sched_attr_v0 {
 	uint32_t size;
 	uint32_t policy;
@@ -252,8 +289,8 @@ static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
 		perror("ohca-fabric");
 		return false;
 	}
-	return (!cfg->listen || open_data(l, cfg)) && open_control(l, cfg->control) &&
-	       open_sim(l, cfg->umad2sim);
+	return (!cfg->listen || (open_data(l, cfg) && open_capture(l, cfg))) &&
+	       open_control(l, cfg->control) && open_sim(l, cfg->umad2sim);
 }
 
 static void ready(const struct loop *l)
@@ -296,6 +333,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_control_free(l->control);
 	fab_sim_free(l->sim);
 	fab_attach_free(l->attach);
+	close_capture(l);
 	fab_data_free(l->data);
 	if (l->sigfd >= 0)
 		close(l->sigfd);

@@ -3,7 +3,7 @@
 #ifndef OHCA_FABRIC_SERVE_H
 #define OHCA_FABRIC_SERVE_H
 
-#include "data.h"
+#include "capture.h"
 
 /**
  * struct fab_serve_hooks - what runs a fabric instead of the process's signals
@@ -24,6 +24,8 @@ struct fab_serve_hooks {
  * @umad2sim: name of the sockets for libumad2sim, or NULL
  * @control: path of the control socket, or NULL
  * @listen: path of the socket for virtual machines, or NULL: there are none
+ * @capture: file for a capture, or NULL; what is written to it may keep the fabric waiting
+ * @captured: [@ncaptured] its ports, NODE:P
  * @hosts_off: a host is switched off until a virtual machine has its place
  * @quiet: do not report links that come and go
  * @stats: print counts of links at the end
@@ -35,6 +37,9 @@ struct fab_serve_cfg {
 	const char *umad2sim;
 	const char *control;
 	const char *listen;
+	const char *capture;
+	const char *captured[FAB_CAPTURE_PORTS];
+	unsigned int ncaptured;
 	bool hosts_off;
 	bool quiet;
 	bool stats;

@@ -74,6 +74,13 @@ expect version 0 'link protocol 2' "$fabric" --version
 expect 'serve a file that is not there' 1 'cannot read it' "$fabric" serve -t "$dir/none"
 expect 'serve until a signal' 0 'ready, 12 switches, 32 other nodes' \
 	timeout --preserve-status 1 "$fabric" serve -t "$dir/tree"
+expect 'a capture without ports' 2 'needs --capture-port' \
+	"$fabric" serve -g star:2 -l "$dir/s" --capture "$dir/c"
+expect 'a capture of no port' 1 'write NODE:PORT' \
+	"$fabric" serve -g star:2 -l "$dir/s" --capture "$dir/c" --capture-port host1:2
+expect 'a capture' 0 'ready' timeout --preserve-status 1 \
+	"$fabric" serve -g star:2 -l "$dir/s" --capture "$dir/c" --capture-port host1:1
+expect 'is in the file' 0 'host1:1 received' strings "$dir/c"
 expect 'ask without a fabric' 2 'say which fabric: --control PATH' "$fabric" status
 expect 'ask where none is' 1 "$dir/none: No such file.* give the PATH" \
 	"$fabric" lft leaf1 -c "$dir/none"
@@ -139,6 +146,8 @@ sleep 1
 expect 'nothing to do takes no time' 0 '' \
 	[ "$before" = "$(awk '{ print $14 + $15 }' /proc/$pid/stat)" ]
 kill -TERM $pid
-expect 'SIGTERM ends it' 0 '' wait $pid
+wait $pid
+ended=$?
+expect 'SIGTERM ends it' 0 '' [ $ended = 0 ]
 expect 'the socket is gone' 1 '' test -e "$dir/s"
 exit $bad

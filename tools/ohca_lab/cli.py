@@ -231,6 +231,8 @@ def cmd_status(opt):
             print(f"  node{k}: {'running' if running(pid) else 'dead'}, pid {pid}{place}")
         for what, pid in state["helpers"].items():
             print(f"  {what}: {'running' if running(pid) else 'dead'}, pid {pid}")
+        if state["fabric"] == "ohca":
+            print(f"  control socket of the fabric: {paths.runtime()}/{name}/control")
     if not names:
         print("no lab is up")
     return 0 if names or opt.name is None else 1

@@ -226,7 +226,8 @@ class Lab:
     def start_switch(self):
         """Starts ohca-fabric and waits until it listens."""
         self._helper([paths.FABRIC, "serve", *places.fabric_options(self.opt.topology),
-                      "--listen", f"{self.dir}/fabric", *self.opt.serve], "switch")
+                      "--listen", f"{self.dir}/fabric", "--control", f"{self.dir}/control",
+                      *self.opt.serve], "switch")
         self._wait_listening(self.helpers[-1], f"{self.dir}/fabric")
 
     def stop_switch(self):
