@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Nodes with places in a fat tree of 20 switches, among hosts without a machine."""
+import json
 import re
+import subprocess
 
+from ohca_lab import paths
 from ohca_lab import places as topology
 
 from .bring_up import fabric
-from .harness import PERF_PORT, Group, find, need, tail
+from .harness import PERF_PORT, Group, find, need, tail, until
 
 SPEC = "fat-tree:4,3"
 PLACES = {1: "host2", 2: "host3", 3: "host16"}
@@ -76,3 +79,40 @@ def path(b):
     after = counters(b, everywhere)
     moved = {x for x in everywhere if after[x] - before[x] >= 1000}
     need(moved == set(way + home), f"moved {sorted(moved)}, ways {way} and {home}")
+
+
+def control(b, *words):
+    """What the fabric says to a verb of its control socket."""
+    done = subprocess.run([paths.FABRIC, *words, "--control", f"{b.lab.dir}/control"], check=False,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    need(not done.returncode, f"{words}: {done.stderr}")
+    b.note(f"ohca-fabric {' '.join(words)}\n{done.stdout[-2000:]}")
+    return done.stdout
+
+
+@GROUP.test(timeout=400)
+def faults(b):
+    """A cable that loses packets: all arrive, both ends count. One that is pulled: another way."""
+    nodes = [n for line in control(b, "topology", "--json").splitlines()
+             for n in json.loads(line)["nodes"]]
+    name = {n["ports"][0]["lid"]: n["description"] for n in nodes if n["type"] == "switch"}
+    way = outputs(b, 1, 3)
+    cable = f"{name[way[1][0]]}:{way[1][1]}"
+    b.sh(1, "ibqueryerrors -k -K", 60, status=None)
+    control(b, "loss", cable, "0.02", "7")
+    b.peer("stream 3", on=(1, 3))
+    control(b, "loss", cable, "0")
+    text = b.sh(1, "ibqueryerrors", 60, status=None)
+    ports = set(re.findall(r"GUID 0x(\w+) port (\d+): .*SymbolErrorCounter == \d+", text))
+    seen = {(int(g, 16), int(p)) for g, p in ports}
+    here = next(n for n in nodes if n["description"] == name[way[1][0]])
+    port = next(p for p in here["ports"] if p["port"] == way[1][1])
+    ends = {(int(here["guid"], 16), port["port"]), (int(port["peer"], 16), port["peer_port"])}
+    need(seen and seen <= ends, f"errors at {seen}, not at {ends}: {tail(text)}")
+    control(b, "link", "down", cable)
+    until(60 * b.slow, lambda: outputs(b, 1, 3) != way, "OpenSM finds no other way")
+    b.peer("verify rc", on=(1, 3))
+    control(b, "link", "up", cable)
+    until(60 * b.slow, lambda: "Down" not in b.sh(1, "iblinkinfo --switches-only", 60),
+          "the cable is plugged, and its link is down")
+    b.peer("verify rc", on=(1, 3))
