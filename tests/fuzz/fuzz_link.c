@@ -204,5 +204,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	default:
 		fuzz_established(&in);
 	}
+	sys_end();
 	return 0;
 }

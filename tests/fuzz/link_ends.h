@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Both ends of a link in one thread, for fuzzing: the handshake's inside is included,
- * so that no listener and no second thread is needed.
+ * so that no listener and no second thread is needed. No call of a link enters the kernel (sys.h).
  */
 #ifndef FUZZ_LINK_ENDS_H
 #define FUZZ_LINK_ENDS_H
 
 #include "link/hello.c"
+#include "sys.h"
 
 /** struct input - what is left of the fuzzer's bytes; zeros when they are used up. */
 struct input {

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* One machine for all inputs. See renew.h. */
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/base/state.h"
 #include "engine/transport/sched.h"
+#include "block.h"
 #include "renew.h"
 
 #define BLOCKS	10u
-
-/** struct block - memory of the engine, and what was in it when the engine was new */
-struct block {
-	void *p, *as_new;
-	size_t n;
-};
 
 static void must(bool ok, const char *what)
 {
@@ -47,17 +41,6 @@ void must_be_empty(const ohca_engine *e)
 	must(atomic_load(&e->status) == OHCA_STATUS_READY, "not ready");
 }
 
-static void remember(struct block *b, void *p)
-{
-	/* of ASan's allocator: what was asked for */
-	size_t n = p ? malloc_usable_size(p) : 0;
-
-	*b = (struct block){ .p = p, .as_new = malloc(n ? n : 1), .n = n };
-	must(b->as_new != NULL, "out of memory");
-	if (n)
-		memcpy(b->as_new, p, n);
-}
-
 void retire(struct host *h)
 {
 	ohca_reset(h->e);
@@ -74,8 +57,7 @@ struct host *renewed(const struct ohca_cfg *cfg, uint64_t mem)
 	if (h) {
 		e = h->e;
 		for (unsigned int i = 0; i < BLOCKS; i++)
-			if (block[i].n)
-				memcpy(block[i].p, block[i].as_new, block[i].n);
+			block_put_back(&block[i]);
 		host_renew(h, &as_new);
 		return h;
 	}
@@ -83,15 +65,15 @@ struct host *renewed(const struct ohca_cfg *cfg, uint64_t mem)
 	e = h->e;
 	memset(h->mem, 0, h->mem_size);
 	as_new = *h;
-	remember(&block[0], e);
-	remember(&block[1], e->sched);
-	remember(&block[2], e->mad);
-	remember(&block[3], e->db);
-	remember(&block[4], e->fault);
-	remember(&block[5], e->mr_tag);
-	remember(&block[6], e->local_dma);
-	remember(&block[7], e->qp_ids.used);
-	remember(&block[8], e->mr_ids.used);
-	remember(&block[9], e->set_ids.used);
+	block[0] = block_of(e);
+	block[1] = block_of(e->sched);
+	block[2] = block_of(e->mad);
+	block[3] = block_of(e->db);
+	block[4] = block_of(e->fault);
+	block[5] = block_of(e->mr_tag);
+	block[6] = block_of(e->local_dma);
+	block[7] = block_of(e->qp_ids.used);
+	block[8] = block_of(e->mr_ids.used);
+	block[9] = block_of(e->set_ids.used);
 	return h;
 }
