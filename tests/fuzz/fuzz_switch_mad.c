@@ -240,5 +240,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	fab_data_free(d);
 	fab_free(f);
+	sys_end();
 	return 0;
 }
