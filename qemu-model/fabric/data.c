@@ -115,6 +115,23 @@ static struct fab_dport *make(struct fab_data *d, uint32_t p)
 	return dp;
 }
 
+static void free_dport(struct fab_data *d, struct fab_dport *dp)
+{
+	fab_buffers_free(d, dp);
+	ohca_link_free(dp->link);
+	fab_pool_put(&d->f->vlarb, dp->arb_index);
+	free(dp);
+}
+
+/* The one that was made last was not used yet. */
+static void unmake(struct fab_data *d)
+{
+	struct fab_dport *dp = d->all[--d->count];
+
+	d->by_port[dp->p] = NULL;
+	free_dport(d, dp);
+}
+
 struct fab_dport *fab_dport(struct fab_data *d, uint32_t p)
 {
 	const uint32_t peer = d->f->port[p].peer;
@@ -125,25 +142,29 @@ struct fab_dport *fab_dport(struct fab_data *d, uint32_t p)
 	dp = make(d, p);
 	if (!dp || peer == FAB_NO_PORT || fab_outside(d->f, p))
 		return dp;
-	if (!d->by_port[peer] && !make(d, peer))
-		return dp;
+	if (!d->by_port[peer] && !make(d, peer)) {
+		unmake(d);
+		return NULL;
+	}
 	dp->peer = d->by_port[peer];
 	dp->peer->peer = dp;
 	return dp;
 }
 
-static bool wire_send(void *ctx, uint32_t port, const struct fab_mad *mad)
+/* Train the link of @dp, or disable it: @enable, and what is in the way. */
+static void train(struct fab_data *d, struct fab_dport *dp, bool enable)
 {
-	return fab_gsi_send(ctx, port, mad);
+	const struct ib_port_info *pi = &d->f->port[dp->p].pi;
+	const struct ohca_link_phy phy = phy_of(pi, enable && fab_may_train(d->f, dp->p) &&
+						    pi->phys_state != IB_PHYS_DISABLED);
+
+	ohca_link_train(dp->link, &phy);
 }
 
 static void wire_train(void *ctx, uint32_t port, bool enable)
 {
 	struct fab_data *d = ctx;
 	struct fab_dport *dp = d->by_port[port];
-	const struct ib_port_info *pi = &d->f->port[port].pi;
-	struct ohca_link_phy phy = phy_of(pi, enable && pi->phys_state != IB_PHYS_DISABLED &&
-					      fab_may_train(d->f, port));
 
 	if (!dp || !dp->link)
 		return;
@@ -151,7 +172,7 @@ static void wire_train(void *ctx, uint32_t port, bool enable)
 		fab_data_log(d, "'%.64s' port %u: link down, by management",
 			     d->f->desc[d->f->port[port].node].text, dp->num);
 	fab_forget_heads(d, dp);
-	ohca_link_train(dp->link, &phy);
+	train(d, dp, enable);
 	dp->ctrl_due = true;
 	d->ctrl_due = true;
 }
@@ -182,7 +203,7 @@ static void wire_mad(void *ctx, uint32_t port, bool sent, const struct fab_mad *
 }
 
 static const struct fab_wires wires = {
-	.send = wire_send,
+	.send = fab_gsi_send,
 	.train = wire_train,
 	.count = wire_count,
 	.mad = wire_mad,
@@ -214,12 +235,8 @@ void fab_data_free(struct fab_data *d)
 	if (!d)
 		return;
 	d->m->wires = NULL;
-	for (uint32_t i = 0; i < d->count; i++) {
-		fab_buffers_free(d, d->all[i]);
-		ohca_link_free(d->all[i]->link);
-		fab_pool_put(&d->f->vlarb, d->all[i]->arb_index);
-		free(d->all[i]);
-	}
+	for (uint32_t i = 0; i < d->count; i++)
+		free_dport(d, d->all[i]);
 	fab_buffers_free(d, NULL);
 	free(d->by_port);
 	free(d->all);
@@ -276,8 +293,6 @@ bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l)
 {
 	const struct ohca_link_cfg *peer = ohca_link_peer(l);
 	struct fab_dport *dp = fab_dport(d, p);
-	const struct ib_port_info *pi = &d->f->port[p].pi;
-	struct ohca_link_phy phy;
 
 	if (!dp || !take_out(d, p))
 		return false;
@@ -291,8 +306,7 @@ bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l)
 	fab_data_log(d, "'%.64s' port %u: '%.64s' attached, port GUID 0x%016" PRIx64,
 		     d->f->desc[d->f->port[p].node].text, dp->num, peer->desc, peer->port_guid);
 	d->m->epoch++;
-	phy = phy_of(pi, pi->phys_state != IB_PHYS_DISABLED && fab_may_train(d->f, p));
-	ohca_link_train(l, &phy);
+	train(d, dp, true);
 	return true;
 }
 
@@ -300,7 +314,6 @@ static void link_up(struct fab_data *d, struct fab_dport *dp)
 {
 	const struct ohca_link_cfg *peer = ohca_link_peer(dp->link);
 	struct ib_port_info *pi = &d->f->port[dp->p].pi;
-	struct ohca_link_phy phy;
 	struct ohca_link_state st;
 
 	ohca_link_get_state(dp->link, &st);
@@ -309,8 +322,7 @@ static void link_up(struct fab_data *d, struct fab_dport *dp)
 		fab_data_log(d, "'%.64s' port %u: nothing in common with '%.64s'",
 			     d->f->desc[d->f->port[dp->p].node].text, dp->num, peer->desc);
 		/* nobody would take what it brings */
-		phy = phy_of(pi, false);
-		ohca_link_train(dp->link, &phy);
+		train(d, dp, false);
 		return;
 	}
 	d->m->now_ns = fab_data_clock(d);
@@ -434,6 +446,7 @@ static void refresh(struct fab_data *d)
 	if (fab_likely(d->epoch == d->m->epoch))
 		return;
 	d->epoch = d->m->epoch;
+	d->version++;
 	for (uint32_t i = 0; i < d->count; i++)
 		fab_dport_refresh(d, d->all[i]);
 }

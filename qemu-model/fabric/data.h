@@ -106,14 +106,14 @@ struct fab_tap;
 
 /**
  * struct fab_lane - one lane of an input port, and its head
- * @kind: enum fab_kind, valid while @epoch is the data path's
+ * @kind: enum fab_kind, valid while @version is the data path's
  * @ovl: lane at the output; of FAB_HEAD_MCAST at the output that is served now
  * @started: some outputs of FAB_HEAD_MCAST have had their copy
- * @captured: a capture has the head already
- * @drawn: whether the wire that it came by has lost the head is known: @lost
+ * @seen: the head was looked at before; @lost is known, and a capture has it
+ * @lost: the link that it came by has lost it
  * @listed: in fab_data.mcast
  * @next: lane that requests the same output lane after this one, or FAB_NONE_LANE
- * @epoch: of the decision
+ * @version: of the decision
  * @out: output of FAB_HEAD_UCAST
  * @blocked_ns: since when it waits, 0: it does not
  * @mc: outputs of FAB_HEAD_MCAST that lack their copy
@@ -127,13 +127,12 @@ struct fab_lane {
 	uint8_t ovl;
 	bool started;
 	bool listed;
-	bool captured;
-	bool drawn;
+	bool seen;
 	bool lost;
 	bool passing;
 	uint16_t used;
 	uint32_t next;
-	uint32_t epoch;
+	uint32_t version;
 	struct fab_dport *out;
 	uint64_t blocked_ns;
 	uint64_t mc[4];
@@ -245,6 +244,7 @@ struct fab_data_cfg {
  * @mcast: [@nmcast] lanes with multicast heads of this round
  * @cap: room in each of these arrays, of @mcast for each lane
  * @epoch: of the management whose tables are in the ports
+ * @version: of the ports; heads that were decided on in another one are decided on again
  * @walk: wires that are left to the packet at hand before it waits
  * @first: rotates the port that comes first
  * @blocked: lanes that wait
@@ -272,6 +272,7 @@ struct fab_data {
 	uint32_t *mcast;
 	uint32_t count, links, queues, nouts, touches, nmcast, cap;
 	uint32_t epoch;
+	uint32_t version;
 	uint32_t walk;
 	uint32_t first;
 	bool ctrl_due;
@@ -383,6 +384,30 @@ enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_la
 /** fab_damaged() - whether a packet is damaged as its OHCA_FRAME_* @flags say. Counts it. */
 bool fab_damaged(struct fab_data *d, struct fab_dport *in, const uint8_t *data, uint32_t len,
 		 uint16_t flags, uint16_t vcrc);
+
+/** fab_next_output() - the output of the multicast head of @l after @num, or -1; begin with -1 */
+static inline int fab_next_output(const struct fab_lane *l, int num)
+{
+	for (unsigned int from = (unsigned int)(num + 1); from < 256; from = (from / 64 + 1) * 64) {
+		uint64_t m = l->mc[from / 64] >> (from % 64);
+
+		if (m)
+			return (int)from + __builtin_ctzll(m);
+	}
+	return -1;
+}
+
+/** fab_has_output() - it has output @num */
+static inline bool fab_has_output(const struct fab_lane *l, unsigned int num)
+{
+	return l->mc[num / 64] >> (num % 64) & 1;
+}
+
+/** fab_clear_output() - it does not any more */
+static inline void fab_clear_output(struct fab_lane *l, unsigned int num)
+{
+	l->mc[num / 64] &= ~(1ull << (num % 64));
+}
 
 /** fab_mcast_vl() - lane at @out of a multicast head of @in, or -1 */
 int fab_mcast_vl(const struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,

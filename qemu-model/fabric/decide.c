@@ -164,25 +164,22 @@ static void mcast_ports(const struct fab *f, const struct fab_node *n, uint16_t 
 static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
 				  const struct fab_node *n, uint16_t dlid)
 {
-	uint64_t any = 0;
 	uint8_t ovl;
 
 	mcast_ports(d->f, n, dlid, l->mc);
-	l->mc[in->num / 64] &= ~(1ull << (in->num % 64));
-	for (unsigned int w = 0; w < 4; w++) {
-		for (uint64_t m = l->mc[w]; m; m &= m - 1) {
-			unsigned int num = w * 64 + (unsigned int)__builtin_ctzll(m);
-			struct fab_dport *out = NULL;
+	fab_clear_output(l, in->num);
+	for (int i = -1; (i = fab_next_output(l, i)) >= 0;) {
+		const unsigned int num = (unsigned int)i;
+		struct fab_dport *out = NULL;
 
-			/* port 0 has no multicast consumer; a member's port may be down */
-			if (num && num <= n->nports)
-				out = fab_dport(d, fab_port_of(n, num));
-			if (!out || !out->up || !can_leave(d, in, &l->f, out, &ovl))
-				l->mc[w] &= ~(1ull << (num % 64));
-		}
-		any |= l->mc[w];
+		/* port 0 has no multicast consumer; a member's port may be down */
+		if (num && num <= n->nports)
+			out = fab_dport(d, fab_port_of(n, num));
+		if (!out || !out->up || !can_leave(d, in, &l->f, out, &ovl))
+			fab_clear_output(l, num);
 	}
-	return any ? FAB_HEAD_MCAST : fab_dropped(d, FAB_DROP_NO_MEMBER);
+	return fab_next_output(l, -1) >= 0 ? FAB_HEAD_MCAST :
+					     fab_dropped(d, FAB_DROP_NO_MEMBER);
 }
 
 bool fab_damaged(struct fab_data *d, struct fab_dport *in, const uint8_t *data, uint32_t len,

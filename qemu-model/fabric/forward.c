@@ -122,27 +122,28 @@ static void refused(struct fab_data *d, struct fab_dport *out, uint16_t vls)
 	fab_touch(d, out);
 }
 
+/* Output @num of the switch of @in, to which a head has led: it is there. */
+static struct fab_dport *output(const struct fab_data *d, const struct fab_dport *in, int num)
+{
+	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
+
+	return d->by_port[fab_port_of(n, (unsigned int)num)];
+}
+
 /* Send the copies of a multicast head that need not wait. Return: whether any is left. */
 static bool spread(struct fab_data *d, const struct fab_dport *in, struct fab_lane *l)
 {
-	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
-	uint64_t left = 0;
+	for (int num = -1; (num = fab_next_output(l, num)) >= 0;) {
+		struct fab_dport *out = output(d, in, num);
+		int vl = fab_mcast_vl(d, in, l, out);
 
-	for (unsigned int w = 0; w < 4; w++) {
-		for (uint64_t m = l->mc[w]; m; m &= m - 1) {
-			unsigned int num = w * 64 + (unsigned int)__builtin_ctzll(m);
-			struct fab_dport *out = d->by_port[fab_port_of(n, num)];
-			int vl = fab_mcast_vl(d, in, l, out);
-
-			if (vl < 0 || contended(out) || !(out->arb_vls >> vl & 1) ||
-			    !send(d, out, (unsigned int)vl, &l->f))
-				continue;
-			l->started = true;
-			l->mc[w] &= ~(1ull << (num % 64));
-		}
-		left |= l->mc[w];
+		if (vl < 0 || contended(out) || !(out->arb_vls >> vl & 1) ||
+		    !send(d, out, (unsigned int)vl, &l->f))
+			continue;
+		l->started = true;
+		fab_clear_output(l, out->num);
 	}
-	return left;
+	return fab_next_output(l, -1) >= 0;
 }
 
 /* Whether the packet that has just arrived in @l is done. */
@@ -160,6 +161,24 @@ static bool pass(struct fab_data *d, struct fab_dport *in, struct fab_lane *l)
 	default:
 		return true;
 	}
+}
+
+static void decide(struct fab_data *d, struct fab_dport *in, unsigned int vl)
+{
+	struct fab_lane *l = &in->lane[vl];
+
+	l->started = false;
+	l->kind = (uint8_t)fab_decide(d, in, l);
+	l->version = d->version;
+}
+
+/* The head was received, and decided on. */
+static void capture_rcv(struct fab_data *d, const struct fab_dport *in, unsigned int vl)
+{
+	const struct fab_lane *l = &in->lane[vl];
+
+	fab_capture_frame(d, in, &l->f, vl, false,
+			  l->kind == FAB_HEAD_DROP ? d->why : FAB_DROP_NONE);
 }
 
 /* @f is at the other end of a local wire now, in whose buffer it fits; @corrupt: damaged there */
@@ -185,12 +204,9 @@ static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	d->walk--;
 	l->f = at;
 	l->passing = true;
-	l->started = false;
-	l->kind = (uint8_t)fab_decide(d, in, l);
-	l->epoch = d->m->epoch;
+	decide(d, in, vl);
 	if (fab_unlikely(in->tap))
-		fab_capture_frame(d, in, &l->f, vl, false,
-				  l->kind == FAB_HEAD_DROP ? d->why : FAB_DROP_NONE);
+		capture_rcv(d, in, vl);
 	if (pass(d, in, l)) {
 		l->kind = FAB_HEAD_NONE;
 	} else if (!fab_store(d, in, vl, &l->f, true)) {
@@ -201,11 +217,6 @@ static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 }
 
 /* ---- requests ------------------------------------------------------------------ */
-
-static bool has_output(const struct fab_lane *l, unsigned int num)
-{
-	return l->mc[num / 64] >> (num % 64) & 1;
-}
 
 static void list_output(struct fab_data *d, struct fab_dport *out)
 {
@@ -238,7 +249,7 @@ static bool request_mcast(struct fab_data *d, struct fab_dport *out, uint32_t id
 	int vl;
 
 	if (l->kind != FAB_HEAD_MCAST || d->f->port[in->p].node != d->f->port[out->p].node ||
-	    !has_output(l, out->num))
+	    !fab_has_output(l, out->num))
 		return false;
 	vl = fab_mcast_vl(d, in, l, out);
 	if (vl < 0)
@@ -263,28 +274,20 @@ static void list_mcast(struct fab_data *d, struct fab_dport *in, unsigned int vl
  */
 static bool prune(struct fab_data *d, const struct fab_dport *in, struct fab_lane *l)
 {
-	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
-	uint64_t left = 0;
+	for (int num = -1; (num = fab_next_output(l, num)) >= 0;) {
+		struct fab_dport *out = output(d, in, num);
+		int vl = fab_mcast_vl(d, in, l, out);
 
-	for (unsigned int w = 0; w < 4; w++) {
-		for (uint64_t m = l->mc[w]; m; m &= m - 1) {
-			unsigned int num = w * 64 + (unsigned int)__builtin_ctzll(m);
-			struct fab_dport *out = d->by_port[fab_port_of(n, num)];
-			int vl = fab_mcast_vl(d, in, l, out);
-
-			if (fab_unlikely(!out->up || !out->active || vl < 0))
-				fab_discard(d, out, &out->ctr->xmit_inactive_discards,
-					    FAB_DROP_INACTIVE);
-			else if (fab_unlikely(out->stalled >> vl & 1 ||
-					      fab_too_old(d, out, l->blocked_ns)))
-				fab_hoq_discard(d, out, (unsigned int)vl);
-			else
-				continue;
-			l->mc[w] &= ~(1ull << (num % 64));
-		}
-		left |= l->mc[w];
+		if (fab_unlikely(!out->up || !out->active || vl < 0))
+			fab_discard(d, out, &out->ctr->xmit_inactive_discards, FAB_DROP_INACTIVE);
+		else if (fab_unlikely(out->stalled >> vl & 1 ||
+				      fab_too_old(d, out, l->blocked_ns)))
+			fab_hoq_discard(d, out, (unsigned int)vl);
+		else
+			continue;
+		fab_clear_output(l, out->num);
 	}
-	return left;
+	return fab_next_output(l, -1) >= 0;
 }
 
 /* The head of @in's lane @vl in @l->f. Return: false: there is none. */
@@ -305,11 +308,19 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 	l->f.hops = 0;
 	l->f.corrupt = false;
 	memcpy(l->f.lrh, lf.data, IB_LRH_LEN);
-	if (fab_unlikely(in->rx_fault) && !l->drawn) {
-		l->drawn = true;
+	if (fab_unlikely(in->rx_fault) && !l->seen)
 		l->lost = fab_fault_hits(in->rx_fault, in->rx_fault->loss);
-	}
 	return true;
+}
+
+/* The next packet of the lane is another one. */
+static void forget_head(struct fab_data *d, struct fab_lane *l)
+{
+	fab_unblock(d, l);
+	l->kind = FAB_HEAD_NONE;
+	l->started = false;
+	l->seen = false;
+	l->lost = false;
 }
 
 /* The head is done. */
@@ -317,29 +328,13 @@ static void release(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 {
 	struct fab_lane *l = &in->lane[vl];
 
-	fab_unblock(d, l);
-	l->kind = FAB_HEAD_NONE;
-	l->captured = false;
-	l->drawn = false;
-	l->lost = false;
+	forget_head(d, l);
 	if (!in->link) {
 		fab_release(d, in, vl);
 		return;
 	}
 	count_rcv(in, &l->f);
 	ohca_link_rx_release(in->link, vl);
-}
-
-/* A packet of a link that was decided on; one of a buffer was captured when it came. */
-static void capture_head(struct fab_data *d, struct fab_dport *in, unsigned int vl)
-{
-	struct fab_lane *l = &in->lane[vl];
-
-	if (!in->link || l->captured)
-		return;
-	l->captured = true;
-	fab_capture_frame(d, in, &l->f, vl, false,
-			  l->kind == FAB_HEAD_DROP ? d->why : FAB_DROP_NONE);
 }
 
 /*
@@ -353,16 +348,16 @@ static enum fab_kind advance(struct fab_data *d, struct fab_dport *in, unsigned 
 
 	for (unsigned int n = 0; n < FAB_BURST; n++) {
 		/* a packet that is partly copied keeps its decision */
-		if (l->kind != FAB_HEAD_NONE && l->epoch != d->m->epoch && !l->started)
+		if (l->kind != FAB_HEAD_NONE && l->version != d->version && !l->started)
 			l->kind = FAB_HEAD_NONE;
 		if (l->kind == FAB_HEAD_NONE) {
 			if (!peek(in, vl, l))
 				return FAB_HEAD_NONE;
-			l->started = false;
-			l->kind = (uint8_t)fab_decide(d, in, l);
-			l->epoch = d->m->epoch;
-			if (fab_unlikely(in->tap))
-				capture_head(d, in, vl);
+			decide(d, in, vl);
+			/* a capture has what a buffer holds since it came */
+			if (fab_unlikely(in->tap) && in->link && !l->seen)
+				capture_rcv(d, in, vl);
+			l->seen = true;
 		}
 		switch (l->kind) {
 		case FAB_HEAD_UCAST:
@@ -438,19 +433,13 @@ static void take_turns(struct fab_data *d, struct fab_dport *out, unsigned int v
  */
 static void copy_rest(struct fab_data *d, const struct fab_dport *in, struct fab_lane *l)
 {
-	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
+	for (int num = -1; (num = fab_next_output(l, num)) >= 0;) {
+		struct fab_dport *out = output(d, in, num);
+		int vl = fab_mcast_vl(d, in, l, out);
 
-	for (unsigned int w = 0; w < 4; w++) {
-		for (uint64_t m = l->mc[w]; m; m &= m - 1) {
-			unsigned int num = w * 64 + (unsigned int)__builtin_ctzll(m);
-			struct fab_dport *out = d->by_port[fab_port_of(n, num)];
-			int vl = fab_mcast_vl(d, in, l, out);
-
-			if (vl >= 0 && !out->ucast && out->up && out->active &&
-			    !(out->stalled >> vl & 1) && out->arb_vls >> vl & 1 &&
-			    send(d, out, (unsigned int)vl, &l->f))
-				l->mc[w] &= ~(1ull << (num % 64));
-		}
+		if (vl >= 0 && !out->ucast && out->up && out->active && !(out->stalled >> vl & 1) &&
+		    out->arb_vls >> vl & 1 && send(d, out, (unsigned int)vl, &l->f))
+			fab_clear_output(l, out->num);
 	}
 }
 
@@ -461,10 +450,10 @@ static bool head_sent(struct fab_data *d, const struct fab_dport *in, struct fab
 	if (fab_likely(l->kind != FAB_HEAD_MCAST))
 		return true;
 	l->started = true;
-	l->mc[out->num / 64] &= ~(1ull << (out->num % 64));
+	fab_clear_output(l, out->num);
 	if (d->nmcast == 1)
 		copy_rest(d, in, l);
-	return !(l->mc[0] | l->mc[1] | l->mc[2] | l->mc[3]);
+	return fab_next_output(l, -1) < 0;
 }
 
 /* The lane whose head has left has another one, perhaps for @out as well. */
@@ -565,8 +554,6 @@ static bool serve(struct fab_data *d, struct fab_dport *out)
 /* The heads of the lanes @mask of @in request their outputs. */
 static void collect(struct fab_data *d, struct fab_dport *in, uint32_t mask, bool *moved)
 {
-	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
-
 	for (; mask; mask &= mask - 1) {
 		unsigned int vl = (unsigned int)__builtin_ctz(mask);
 		struct fab_lane *l = &in->lane[vl];
@@ -579,10 +566,8 @@ static void collect(struct fab_data *d, struct fab_dport *in, uint32_t mask, boo
 			break;
 		case FAB_HEAD_MCAST:
 			list_mcast(d, in, vl);
-			for (unsigned int w = 0; w < 4; w++)
-				for (uint64_t m = l->mc[w]; m; m &= m - 1)
-					list_output(d, d->by_port[fab_port_of(n, w * 64 +
-						    (unsigned int)__builtin_ctzll(m))]);
+			for (int num = -1; (num = fab_next_output(l, num)) >= 0;)
+				list_output(d, output(d, in, num));
 			break;
 		default:
 			break;
@@ -633,13 +618,7 @@ bool fab_forward_round(struct fab_data *d)
 
 void fab_forget_heads(struct fab_data *d, struct fab_dport *dp)
 {
-	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++) {
-		fab_unblock(d, &dp->lane[vl]);
-		dp->lane[vl].kind = FAB_HEAD_NONE;
-		dp->lane[vl].started = false;
-		dp->lane[vl].captured = false;
-		dp->lane[vl].drawn = false;
-		dp->lane[vl].lost = false;
-	}
+	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++)
+		forget_head(d, &dp->lane[vl]);
 	fab_unstall_all(d, dp);
 }

@@ -284,7 +284,24 @@ static int parse(struct serve_options *o, int argc, char **argv)
 	return EXIT_SUCCESS;
 }
 
-static int serve(int argc, char **argv)
+static int serve(struct fab *f, const struct serve_options *o)
+{
+	return fab_serve(f, &o->cfg);
+}
+
+static int hosts(struct fab *f, const struct serve_options *o)
+{
+	(void)o;
+	for (uint32_t i = 0; i < f->nodes; i++)
+		if (f->node[i].type == IB_NODE_CHANNEL_ADAPTER)
+			printf("0x%016" PRIx64 " %u %.64s\n", f->node[i].guid, f->node[i].nports,
+			       f->desc[i].text);
+	return EXIT_SUCCESS;
+}
+
+/* Do @verb with the fabric that the options describe. */
+static int with_fabric(int argc, char **argv,
+		       int (*verb)(struct fab *f, const struct serve_options *o))
 {
 	struct serve_options o = {
 		.cfg.data = { .shift = OHCA_LINK_SHIFT_DEFAULT, .hoq_scale = 1 },
@@ -297,28 +314,9 @@ static int serve(int argc, char **argv)
 	f = make(o.spec, o.file, o.vls, o.mtu);
 	if (!f)
 		return EXIT_FAILURE;
-	rc = fab_serve(f, &o.cfg);
+	rc = verb(f, &o);
 	fab_free(f);
 	return rc;
-}
-
-static int hosts(int argc, char **argv)
-{
-	struct serve_options o = { 0 };
-	int rc = parse(&o, argc, argv);
-	struct fab *f;
-
-	if (rc)
-		return rc;
-	f = make(o.spec, o.file, o.vls, o.mtu);
-	if (!f)
-		return EXIT_FAILURE;
-	for (uint32_t i = 0; i < f->nodes; i++)
-		if (f->node[i].type == IB_NODE_CHANNEL_ADAPTER)
-			printf("0x%016" PRIx64 " %u %.64s\n", f->node[i].guid, f->node[i].nports,
-			       f->desc[i].text);
-	fab_free(f);
-	return EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)
@@ -348,9 +346,9 @@ int main(int argc, char **argv)
 		return rc;
 	}
 	if (!strcmp(verb, "serve"))
-		return serve(argc - 1, argv + 1);
+		return with_fabric(argc - 1, argv + 1, serve);
 	if (!strcmp(verb, "hosts"))
-		return hosts(argc - 1, argv + 1);
+		return with_fabric(argc - 1, argv + 1, hosts);
 	if (fab_is_control_verb(verb))
 		return fab_control_client(argc - 1, argv + 1);
 	return usage_error("the first argument is generate, check, hosts, serve, or a VERB that asks "

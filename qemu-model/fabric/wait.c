@@ -66,14 +66,14 @@ void fab_hoq_discard(struct fab_data *d, struct fab_dport *out, unsigned int vl)
 	out->stalled |= (uint16_t)(1u << vl);
 	out->stall_end_ns[vl] = fab_data_now(d) + 8 * hoq_ns(d, out);
 	d->stalls++;
-	d->m->epoch++;		/* heads that were decided on are decided on again */
+	d->version++;
 }
 
 static void unstall(struct fab_data *d, struct fab_dport *out, unsigned int vl)
 {
 	out->stalled &= (uint16_t)~(1u << vl);
 	d->stalls--;
-	d->m->epoch++;
+	d->version++;
 }
 
 void fab_end_stalls(struct fab_data *d)
