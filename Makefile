@@ -12,7 +12,7 @@ MAKEFLAGS += --no-print-directory
 # Everything below a directory, for rules that must notice any change in it.
 files = $(shell find $(wildcard $(1)) -type f ! -name '*.o' ! -name '*.pyc' 2>/dev/null)
 
-.PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider switch \
+.PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider fabric \
 	units lint debug-layer docs check campaign mutants soak perftest-matrix demo install clean distclean
 
 all: lab
@@ -29,7 +29,7 @@ help:
 	@echo 'make deps          install what this host lacks'
 	@echo 'make buildroot     Debian 13 root that builds the rest'
 	@echo 'make qemu          QEMU with -device ohca'
-	@echo 'make switch        ohca-fabric, the fabric, and ohca-hub'
+	@echo 'make fabric        ohca-fabric, the fabric, and ohca-hub'
 	@echo 'make modules       ohca.ko for the guest kernel (KERNEL=debug: for the debug kernel)'
 	@echo 'make provider      the libibverbs provider'
 	@echo 'make guest         Debian 13 root of the guests'
@@ -38,7 +38,7 @@ help:
 	@echo 'make debug-layer   the layer with the debug kernel and its driver: for --kernel debug'
 	@echo 'make linux-source  Debian kernel source, for debug-kernel and lint'
 	@echo 'make debug-kernel  guest kernel with KASAN, lockdep, KUnit, ...'
-	@echo 'make install       switch, QEMU, provider and driver source (DESTDIR=, PREFIX=/usr/local)'
+	@echo 'make install       fabric, QEMU, provider and driver source (DESTDIR=, PREFIX=/usr/local)'
 	@echo 'make units         unit tests of the host side'
 	@echo 'make lint          static checks: checkpatch, sparse, kernel-doc, pylint, shellcheck'
 	@echo 'make docs          HTML documentation'
@@ -97,10 +97,10 @@ $(STAMP)/provider: tools/build-provider $(call files,userspace firmware-if) \
 	@tools/build-provider
 	@touch $@
 
-switch: $(STAMP)/switch
-$(STAMP)/switch: tools/build-switch $(call files,qemu-model/fabric qemu-model/link qemu-model/ib firmware-if) \
+fabric: $(STAMP)/fabric
+$(STAMP)/fabric: tools/build-fabric $(call files,qemu-model/fabric qemu-model/link qemu-model/ib firmware-if) \
 		$(wildcard tools/ohca-hub.c) | $(ROOT)
-	@tools/build-switch
+	@tools/build-fabric
 	@touch $@
 
 layer: $(STAMP)/layer
@@ -114,7 +114,7 @@ $(STAMP)/debug-layer: $(STAMP)/modules-debug $(STAMP)/layer
 	@tools/mklayer
 	@touch $@
 
-lab: qemu switch layer
+lab: qemu fabric layer
 
 units: $(STAMP)/deps
 	@tests/run units
@@ -155,8 +155,8 @@ install:
 	@DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) tools/install
 
 clean:
-	rm -rf $(BUILD)/{qemu,modules-stock,modules-debug,provider,switch,layer,tests,docs}
-	rm -f $(STAMP)/{qemu,modules-stock,modules-debug,provider,switch,layer,debug-layer}
+	rm -rf $(BUILD)/{qemu,modules-stock,modules-debug,provider,fabric,layer,tests,docs}
+	rm -f $(STAMP)/{qemu,modules-stock,modules-debug,provider,fabric,layer,debug-layer}
 
 distclean:
 	tools/distclean

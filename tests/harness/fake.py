@@ -79,9 +79,9 @@ class FakeLab(real.Lab):
     def start(self):
         self.lock = open(os.path.join(self.dir, "lock"), "wb")
         self.vms = [FakeVM(self, k + 1) for k in range(self.opt.nodes)]
-        switch = self.spawn(DIES_WELL, os.path.join(self.dir, "switch.log"))
-        switch.what = "switch"
-        self.helpers = [switch]
+        fabric = self.spawn(DIES_WELL, os.path.join(self.dir, "fabric.log"))
+        fabric.what = "fabric"
+        self.helpers = [fabric]
 
     @staticmethod
     def spawn(trap, log):

@@ -198,14 +198,14 @@ class Parts(HarnessTest):
             b.expect_dead(2)
         self.assertEqual(self.outcomes()["one"], "data")
 
-    def test_switch_crashes(self):
+    def test_fabric_crashes(self):
         @self.test
         def one(b):
             b.lab.helpers[0].send_signal(signal.SIGSEGV)
             b.lab.helpers[0].wait()
         found = self.run_all()["one"]
         self.assertEqual(found[:2], ("failed", "crash"))
-        self.assertIn("switch was ended by SIGSEGV", found[2])
+        self.assertIn("fabric was ended by SIGSEGV", found[2])
 
     def test_sanitizer_of_qemu(self):
         @self.test
@@ -234,12 +234,12 @@ class Parts(HarnessTest):
             fake.FakeLab.last.helpers[0].kill()
             fake.FakeLab.last.helpers[0].wait()
             p = b.lab.spawn("trap 'exit 3' TERM",
-                            os.path.join(b.lab.dir, "switch.log"))
-            p.what = "switch"
+                            os.path.join(b.lab.dir, "fabric.log"))
+            p.what = "fabric"
             b.lab.helpers = [p]
         found = self.run_all()
         self.assertEqual(found["one"][0], "passed")
-        self.assertEqual(found["lab"], ("failed", "crash", "switch has ended with status 3"))
+        self.assertEqual(found["lab"], ("failed", "crash", "fabric has ended with status 3"))
 
     def test_does_not_end(self):
         @self.test

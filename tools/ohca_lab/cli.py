@@ -279,7 +279,7 @@ def lab_options(p):
     p.add_argument("--fabric", choices=("ohca", "rxe", "none"), default="ohca",
                    help="rxe: RoCE in software over the management network instead")
     p.add_argument("--ports", type=int, choices=(1, 2), default=1,
-                   help="of each node's adapter, all at the one switch (1)")
+                   help="of each node's adapter, each at a switch (1)")
     p.add_argument("--device", action="append", default=[], metavar="[K:]NAME=VALUE",
                    help="a property of -device ohca, of node K alone")
     p.add_argument("--topology", metavar="FILE|SPEC",

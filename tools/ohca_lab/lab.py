@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A lab: the switch, the management network and the virtual machines."""
+"""A lab: the fabric, the management network and the virtual machines."""
 import contextlib
 import fcntl
 import json
@@ -191,7 +191,7 @@ class Lab:
             self._helper([paths.HUB, f"{self.dir}/mgmt"], "hub")
         if self.opt.fabric == "ohca":
             self.places = self._places()
-            self.start_switch()
+            self.start_fabric()
         self.vms = [VM(self, k + 1) for k in range(self.opt.nodes)]
         for vm in self.vms:
             vm.start()
@@ -223,18 +223,18 @@ class Lab:
             if wrong := guest.verdict():
                 raise LabError(f"node{k}: {wrong}")
 
-    def start_switch(self):
+    def start_fabric(self):
         """Starts ohca-fabric and waits until it listens."""
         self._helper([paths.FABRIC, "serve", *places.fabric_options(self.opt.topology),
                       "--listen", f"{self.dir}/fabric", "--control", f"{self.dir}/control",
-                      *self.opt.serve], "switch")
+                      *self.opt.serve], "fabric")
         self._wait_listening(self.helpers[-1], f"{self.dir}/fabric")
 
-    def stop_switch(self):
+    def stop_fabric(self):
         """Ends it; the nodes see their cables pulled."""
-        switch = next(p for p in self.helpers if p.what == "switch")
-        stop(switch)
-        self.helpers.remove(switch)
+        fabric = next(p for p in self.helpers if p.what == "fabric")
+        stop(fabric)
+        self.helpers.remove(fabric)
 
     def _helper(self, argv, name):
         log = open(os.path.join(self.dir, f"{name}.log"), "ab")

@@ -13,8 +13,8 @@ BASE = os.path.join(BUILD, "image", "base.squashfs")
 LAYER = os.path.join(BUILD, "layer", "ohca.squashfs")
 # there if the layer has the debug kernel's modules
 LAYER_DEBUG = os.path.join(BUILD, "layer", "debug")
-FABRIC = os.path.join(BUILD, "switch", "ohca-fabric")
-HUB = os.path.join(BUILD, "switch", "ohca-hub")
+FABRIC = os.path.join(BUILD, "fabric", "ohca-fabric")
+HUB = os.path.join(BUILD, "fabric", "ohca-hub")
 
 
 def in_root(program):

@@ -64,10 +64,10 @@ def switch_restart(b):
     """The switch goes away: ports are DOWN; a new one comes: OpenSM sweeps, all works again."""
     b.peer("verify rc")
     for _ in range(2):
-        b.lab.stop_switch()
+        b.lab.stop_fabric()
         until(20 * b.slow, lambda: states(b) == ["1: DOWN"] * 3,
               "a port without a switch is not DOWN")
-        b.lab.start_switch()
+        b.lab.start_fabric()
         until(20 * b.slow, lambda: not any("DOWN" in x for x in states(b)),
               "a port does not find the new switch")
     all_active(b, 40)

@@ -337,10 +337,10 @@ class Acts:
 
     def switch(self, _node):
         """The switch is killed; a new one comes."""
-        next(p for p in self.b.lab.helpers if p.what == "switch").kill()
-        self.b.lab.stop_switch()
+        next(p for p in self.b.lab.helpers if p.what == "fabric").kill()
+        self.b.lab.stop_fabric()
         time.sleep(self.dice.choice((0, 1, 4)))
-        self.b.lab.start_switch()
+        self.b.lab.start_fabric()
 
     def manager(self, _node):
         """OpenSM is killed; a new one comes."""

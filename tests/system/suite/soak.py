@@ -19,9 +19,9 @@ from .life import resources, settle
 NODES = 8
 LAB = ("-n", str(NODES), "--no-sm", "--memory", "512", PATIENT)
 SETTING = RESTLESS + "\\nsweep_interval 5"
-# What processes may grow by, in KiB: a machine, the switch, the hub of the management network,
+# What processes may grow by, in KiB: a machine, the fabric, the hub of the management network,
 # OpenSM, one that talks
-BOUNDS = {"node": 16384, "switch": 4096, "hub": 4096, "opensm": 8192, "ohca-peer": 1024}
+BOUNDS = {"node": 16384, "fabric": 4096, "hub": 4096, "opensm": 8192, "ohca-peer": 1024}
 PATIENCE = 180  # seconds, for eight machines on a host with a few processors
 SHARE = 0.3     # of the time, after which memory is looked at for the first time
 
