@@ -16,6 +16,14 @@ static int setup_hosts(void **st)
 	return 0;
 }
 
+/* host[0] and host[1] at other sides of the tree. Return: outputs on the way, in @out. */
+static unsigned int across(uint32_t out[8])
+{
+	place(0, 1);
+	place(1, 7);
+	return path(1, LID(7), out, 8);
+}
+
 /* A packet goes over all hops unchanged, and is copied once. */
 static void test_through(void **st)
 {
@@ -23,9 +31,7 @@ static void test_through(void **st)
 	unsigned int n;
 
 	(void)st;
-	place(0, 1);
-	place(1, 7);
-	n = path(1, LID(7), out, 8);
+	n = across(out);
 	assert_true(n >= 3);
 	assert_true(send_data(0, 2, LID(7), MTU_PKT, 0x5a));
 	pump(NULL);
@@ -50,9 +56,7 @@ static void test_credits(void **st)
 	unsigned int n;
 
 	(void)st;
-	place(0, 1);
-	place(1, 7);
-	n = path(1, LID(7), out, 8);
+	n = across(out);
 	for (int i = 0; i < 100; i++) {
 		while (send_data(0, 1, LID(7), MTU_PKT, (uint8_t)sent))
 			sent++;
@@ -106,9 +110,7 @@ static void test_hoq(void **st)
 	unsigned int n;
 
 	(void)st;
-	place(0, 1);
-	place(1, 7);
-	n = path(1, LID(7), out, 8);
+	n = across(out);
 	f->port[out[n - 1]].pi.hoq_life = 10;		/* 4.2 ms */
 	f->port[out[n - 1]].pi.vl_stall_count = 0;
 	for (unsigned int i = 0; i < n - 1; i++)
@@ -221,7 +223,7 @@ static void test_circle(void **st)
 	fail_msg("no circle in this fabric");
 }
 
-/* A chain of switches with two cables between each two, and multicast that takes both everywhere. */
+/* A chain of switches with two cables between each two; multicast goes by both everywhere. */
 static int setup_chain(void **st)
 {
 	enum { N = 16 };
@@ -352,6 +354,50 @@ static void test_partition(void **st)
 	assert_true(send_data(0, 0, LID(7), 64, 9));
 	pump(NULL);
 	expect_data(1, 0, 64, 9);
+}
+
+/*
+ * A sender that changes the P_Key of packets that wait in its ring: what was checked is what
+ * leaves, and what was not checked yet is refused.
+ */
+static void test_pkey_changes(void **st)
+{
+	const uint16_t keys[FAB_SW_PKEYS] = { 0xffff };
+	const uint32_t in = port_of_host(2);
+	uint8_t pkt[OHCA_LINK_MAX_FRAME], *sent[200];
+	unsigned int n = 0, got = 0;
+	uint8_t *b;
+
+	(void)st;
+	place(0, 2);
+	place(1, 3);
+	assert_int_equal(f->port[in].node, f->port[port_of_host(3)].node);
+	f->port[in].pkeys = fab_pool_get(&f->sw_pkeys, keys);
+	f->port[in].pi.part_enf_in = 1;
+	m.epoch++;
+	for (unsigned int i = 0; i < 100; i++) {
+		while (n < 200 && (b = ohca_link_tx_begin(host[0].l, 0, 4112))) {
+			ib_build_bth(ib_build_lrh(b, 0, 0, IB_LNH_IBA_LOCAL, host[1].lid, 1028,
+						  host[0].lid),
+				     IB_OP_UC_SEND_ONLY, 0, 0, 0xffff, 7, false, 0);
+			ohca_link_tx_commit(host[0].l, 0, 4112, 0);
+			ohca_link_kick(host[0].l);
+			sent[n++] = b;
+		}
+		pump(NULL);
+	}
+	assert_int_equal(n, 62);
+	for (unsigned int i = 0; i < n; i++)
+		ib_put_be16(sent[i] + IB_LRH_LEN + 2, 0x8001);
+	while (ep_recv(&host[1], 0, pkt, sizeof(pkt))) {
+		assert_int_equal(ib_get_be16(pkt + IB_LRH_LEN + 2), 0xffff);
+		got++;
+		pump(NULL);
+	}
+	/* those in the receiver's ring, and the one at the head of the sender's */
+	assert_int_equal(got, 32);
+	assert_int_equal(d->drop[FAB_DROP_FILTER], 30);
+	assert_int_equal(counters(in)->rcv_constraint_errors, 30);
 }
 
 /* No route, a route back, a port that is not Active, and a host without memory. */
@@ -519,7 +565,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_through), T(test_credits), T(test_lanes), T(test_hoq), T(test_multicast),
-		T(test_circle), T(test_partition), T(test_drops), T(test_agents),
+		T(test_circle), T(test_partition),
+		T(test_pkey_changes), T(test_drops), T(test_agents),
 		T(test_smp_to_machine), T(test_places), T(test_off), T(test_arbitration_changes),
 		T(test_width),
 #undef T
