@@ -12,21 +12,13 @@
 #include <sys/un.h>
 #include "qemu/bswap.h"
 #include "libqtest.h"
-#include "libqos/libqos-pc.h"
-#include "libqos/pci.h"
 #include "hw/pci/pci_regs.h"
-#include "hw/rdma/core/firmware-if/ohca_hw.h"
+#include "ohca-card.h"
 
-#define LOG_AQ      4
-#define SLOTS       (1u << LOG_AQ)
 #define PAGES       32u         /* of guest memory that commands name */
 #define PAGE        4096u
 #define EPISODE     300         /* lies between two resets */
 #define CONFIG      256u        /* bytes of configuration space */
-
-/* Nothing runs in the machine, so any firmware will do. */
-#define BIOS_SIZE   65536
-static char *bios;
 
 typedef struct Guest {
     QOSState *qs;
@@ -72,17 +64,6 @@ static uint64_t number(Guest *g)
 static uint64_t page(Guest *g)
 {
     return g->mem + (uint64_t)draw(g, PAGES) * PAGE;
-}
-
-static void found(QPCIDevice *dev, int devfn, void *data)
-{
-    QPCIDevice **first = data;
-
-    if (*first) {
-        g_free(dev);
-    } else {
-        *first = dev;
-    }
 }
 
 /* ---- lies ---- */
@@ -348,8 +329,7 @@ static void test_lies(const void *props)
                          "x-memory=64M,fabric=%s,listen=on%s", bios, path,
                          (const char *)props);
     g.qts = g.qs->qts;
-    qpci_device_foreach(g.qs->pcibus, OHCA_PCI_VENDOR_ID,
-                        OHCA_PCI_DEVICE_ID_PF, found, &g.dev);
+    g.dev = card_find(g.qs);
     g_assert(g.dev);
     qpci_device_enable(g.dev);
     for (i = 0; i < 4; i++) {
@@ -384,17 +364,12 @@ static void test_lies(const void *props)
 
 int main(int argc, char **argv)
 {
-    int fd = g_file_open_tmp("ohca-bios-XXXXXX", &bios, NULL);
     int ret;
 
-    g_assert(fd >= 0 && !ftruncate(fd, BIOS_SIZE));
-    close(fd);
-    g_test_init(&argc, &argv, NULL);
+    card_test_init(&argc, &argv);
     qtest_add_data_func("/ohca/guest/thread", "", test_lies);
     qtest_add_data_func("/ohca/guest/inline", ",x-engine=inline", test_lies);
-    ret = g_test_run();
+    ret = card_test_run();
     printf("# campaign: %" PRIu64 " accesses\n", lies);
-    unlink(bios);
-    g_free(bios);
     return ret;
 }

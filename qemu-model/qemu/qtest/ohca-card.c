@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The card as a guest without an operating system uses it, and its machine. */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "libqtest.h"
+#include "ohca-card.h"
+
+/* Nothing runs in the machine, so any firmware will do. */
+#define BIOS_SIZE   65536
+char *bios;
+
+void card_test_init(int *argc, char ***argv)
+{
+    int fd = g_file_open_tmp("ohca-bios-XXXXXX", &bios, NULL);
+
+    g_assert(fd >= 0 && !ftruncate(fd, BIOS_SIZE));
+    close(fd);
+    g_test_init(argc, argv, NULL);
+}
+
+int card_test_run(void)
+{
+    int ret = g_test_run();
+
+    unlink(bios);
+    g_free(bios);
+    return ret;
+}
+
+/* The first one is it. */
+static void found(QPCIDevice *dev, int devfn, void *data)
+{
+    QPCIDevice **first = data;
+
+    if (*first) {
+        g_free(dev);
+    } else {
+        *first = dev;
+    }
+}
+
+QPCIDevice *card_find(QOSState *qs)
+{
+    QPCIDevice *dev = NULL;
+
+    qpci_device_foreach(qs->pcibus, OHCA_PCI_VENDOR_ID,
+                        OHCA_PCI_DEVICE_ID_PF, found, &dev);
+    return dev;
+}
+
+uint32_t reg(Card *c, unsigned int off)
+{
+    return qpci_io_readl(c->dev, c->ctrl, off);
+}
+
+/* Get at the registers of the card that @c->dev is. */
+void card_map(Card *c)
+{
+    g_assert(c->dev);
+    qpci_device_enable(c->dev);
+    c->ctrl = qpci_iomap(c->dev, OHCA_BAR_CTRL, NULL);
+    c->aq = guest_alloc(&c->qs->alloc, 1 << 14);
+    c->acq = guest_alloc(&c->qs->alloc, 1 << 14);
+    c->mbox = guest_alloc(&c->qs->alloc, OHCA_MAILBOX_SIZE);
+}
+
+/* @before: arguments before the card's; @props: properties, and arguments after. */
+void card_boot(Card *c, const char *before, const char *props)
+{
+    memset(c, 0, sizeof(*c));
+    c->qs = qtest_pc_boot("-nodefaults -bios %s%s -device ohca,guid=0x%" PRIx64
+                          ",id=card%s", bios, before, (uint64_t)GUID, props);
+    c->dev = card_find(c->qs);
+    card_map(c);
+    c->uar = qpci_iomap(c->dev, OHCA_BAR_UAR, NULL);
+}
+
+void card_open(Card *c, const char *props)
+{
+    card_boot(c, "", props);
+}
+
+void card_close(Card *c)
+{
+    g_free(c->dev);
+    qtest_pc_shutdown(c->qs);
+}
+
+void card_reset(Card *c)
+{
+    qpci_io_writel(c->dev, c->ctrl, OHCA_REG_CTRL, OHCA_CTRL_RESET);
+    g_assert_cmphex(reg(c, OHCA_REG_STATUS), ==, OHCA_STATUS_READY);
+}
+
+/* The handshake, up to and including the write of ENABLE. */
+void card_start(Card *c)
+{
+    card_reset(c);
+    qtest_memset(c->qs->qts, c->aq, 0, 1 << 14);
+    qtest_memset(c->qs->qts, c->acq, 0, 1 << 14);
+    c->pi = 0;
+    qpci_io_writel(c->dev, c->ctrl, OHCA_REG_PAGE_SHIFT, 12);
+    qpci_io_writeq(c->dev, c->ctrl, OHCA_REG_FEATURES_ACK,
+                   qpci_io_readq(c->dev, c->ctrl, OHCA_REG_FEATURES));
+    qpci_io_writeq(c->dev, c->ctrl, OHCA_REG_AQ_BASE, c->aq);
+    qpci_io_writel(c->dev, c->ctrl, OHCA_REG_ACQ_BASE, c->acq);
+    qpci_io_writel(c->dev, c->ctrl, OHCA_REG_ACQ_BASE + 4, c->acq >> 32);
+    qpci_io_writel(c->dev, c->ctrl, OHCA_REG_AQ_LOG_SIZE, LOG_AQ);
+    qpci_io_writel(c->dev, c->ctrl, OHCA_REG_CTRL, OHCA_CTRL_ENABLE);
+}
+
+void card_post(Card *c, struct ohca_hw_aqe *cmd)
+{
+    uint32_t slot = c->pi % SLOTS;
+
+    cmd->hdr.cookie = cpu_to_le32(0xc0de0000 + c->pi);
+    qtest_memwrite(c->qs->qts, c->aq + slot * sizeof(*cmd), cmd, sizeof(*cmd));
+    qpci_io_writel(c->dev, c->ctrl, OHCA_REG_AQ_DB, ++c->pi);
+}
+
+/* Whether the last command has completed. */
+bool card_done(Card *c, struct ohca_hw_acqe *r)
+{
+    uint32_t slot = (c->pi - 1) % SLOTS, pass = (c->pi - 1) / SLOTS;
+
+    qtest_memread(c->qs->qts, c->acq + slot * sizeof(*r), r, sizeof(*r));
+    return (r->phase & 1) == !(pass & 1);
+}
+
+struct ohca_hw_acqe card_wait(Card *c)
+{
+    struct ohca_hw_acqe r;
+    int i;
+
+    for (i = 0; i < 30000 && !card_done(c, &r); i++) {
+        g_usleep(1000);
+    }
+    g_assert_cmpint(i, <, 30000);
+    g_assert_cmphex(le32_to_cpu(r.cookie), ==, 0xc0de0000 + c->pi - 1);
+    return r;
+}
+
+/* Execute one command and return its completion. */
+struct ohca_hw_acqe card_cmd(Card *c, struct ohca_hw_aqe *cmd)
+{
+    struct ohca_hw_acqe r;
+
+    card_post(c, cmd);
+    r = card_wait(c);
+    g_assert_cmpint(r.opcode, ==, cmd->hdr.opcode);
+    return r;
+}
+
+void expect_nop(Card *c)
+{
+    struct ohca_hw_aqe cmd = { .hdr.opcode = OHCA_CMD_NOP };
+
+    g_assert_cmpint(card_cmd(c, &cmd).status, ==, OHCA_ADMIN_OK);
+}
+
+/* PortInfo of port 1, from the card's own SMA; @method: 1 Get, 2 Set. */
+void card_port_info(Card *c, uint8_t method, uint8_t pi[64])
+{
+    struct ohca_hw_aqe cmd = { .hdr.opcode = OHCA_CMD_MAD_IFC };
+    /* LID routed */
+    uint8_t mad[256] = { 1, 1, 1, method, [17] = 0x15, [23] = 1 };
+
+    memcpy(mad + 64, pi, 64);
+    qtest_memwrite(c->qs->qts, c->mbox, mad, sizeof(mad));
+    cmd.mad_ifc.in_addr = cpu_to_le64(c->mbox);
+    cmd.mad_ifc.out_addr = cpu_to_le64(c->mbox);
+    cmd.mad_ifc.port = 1;
+    cmd.mad_ifc.flags = OHCA_MAD_IFC_IGNORE_MKEY;
+    g_assert_cmpint(card_cmd(c, &cmd).status, ==, OHCA_ADMIN_OK);
+    qtest_memread(c->qs->qts, c->mbox, mad, sizeof(mad));
+    g_assert_cmphex(mad[3], ==, 0x81);
+    memcpy(pi, mad + 64, 64);
+}
+
+static unsigned int card_phys_state(Card *c)
+{
+    uint8_t pi[64] = { };
+
+    card_port_info(c, 1, pi);
+    return pi[33] >> 4;
+}
+
+void expect_phys_state(Card *c, unsigned int state)
+{
+    int i;
+
+    for (i = 0; i < 30000 && card_phys_state(c) != state; i++) {
+        g_usleep(1000);
+    }
+    g_assert_cmpint(i, <, 30000);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The card as a guest without an operating system uses it, and its machine. */
+#ifndef OHCA_CARD_H
+#define OHCA_CARD_H
+
+#include "libqos/libqos-pc.h"
+#include "libqos/pci.h"
+#include "hw/rdma/core/firmware-if/ohca_hw.h"
+
+#define LOG_AQ      4
+#define SLOTS       (1u << LOG_AQ)
+#define GUID        0x0002c90300001000ull
+
+/* PortInfo.PortPhysicalState */
+#define PHYS_POLLING    2
+#define PHYS_LINK_UP    5
+
+/**
+ * struct Card - a card, and the memory by which it is used
+ * @qs: the machine
+ * @dev: its PCI function
+ * @ctrl: BAR of registers
+ * @uar: BAR of doorbells
+ * @aq: the admin queue, a guest's physical address, as those that follow
+ * @acq: the admin completion queue
+ * @mbox: a mailbox
+ * @pi: commands posted since the handshake
+ */
+typedef struct Card {
+    QOSState *qs;
+    QPCIDevice *dev;
+    QPCIBar ctrl, uar;
+    uint64_t aq, acq, mbox;
+    uint32_t pi;
+} Card;
+
+/* The file that is the machine's firmware. */
+extern char *bios;
+
+/*
+ * card_test_init() comes before tests are added; card_test_run() stands for
+ * g_test_run() and returns its result.
+ */
+void card_test_init(int *argc, char ***argv);
+int card_test_run(void);
+
+/* The first card of a machine, which the caller frees, or NULL. */
+QPCIDevice *card_find(QOSState *qs);
+
+/* Start a machine with a card, find its BARs; card_close() ends it. */
+void card_boot(Card *c, const char *before, const char *props);
+void card_open(Card *c, const char *props);
+void card_close(Card *c);
+void card_map(Card *c);
+
+uint32_t reg(Card *c, unsigned int off);
+void card_reset(Card *c);
+void card_start(Card *c);
+
+/* Post an admin command, see if it is done, wait for it; or all of these. */
+void card_post(Card *c, struct ohca_hw_aqe *cmd);
+bool card_done(Card *c, struct ohca_hw_acqe *r);
+struct ohca_hw_acqe card_wait(Card *c);
+struct ohca_hw_acqe card_cmd(Card *c, struct ohca_hw_aqe *cmd);
+void expect_nop(Card *c);
+
+void card_port_info(Card *c, uint8_t method, uint8_t pi[64]);
+/* Wait until PortPhysicalState of port 1 is @state. */
+void expect_phys_state(Card *c, unsigned int state);
+
+#endif /* OHCA_CARD_H */

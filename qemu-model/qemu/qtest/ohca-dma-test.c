@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* qtest of what the card reads and writes: messages, peers, behind an IOMMU. */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "libqtest.h"
+#include "hw/pci/pci_regs.h"
+#include "ohca-card.h"
+
+/* Registers of intel-iommu */
+#define VTD_BASE    0xfed90000ull
+#define VTD_GCMD    0x18
+#define VTD_GSTS    0x1c
+#define VTD_RTADDR  0x20
+#define VTD_TE      (1u << 31)
+#define VTD_SRTP    (1u << 30)
+
+/* An interrupt comes in a vCPU's time, so it may come after what it is of. */
+static void test_irq(void)
+{
+    Card c;
+    int n;
+
+    card_open(&c, "");
+    g_assert_cmpint(qpci_msix_table_size(c.dev), ==, 32);
+    qpci_msix_enable(c.dev);
+    g_assert(qpci_msix_masked(c.dev, 0));
+    card_start(&c);
+    expect_nop(&c);
+    g_assert(!qpci_msix_pending(c.dev, 0));
+    qpci_io_writel(c.dev, c.ctrl, OHCA_REG_AQ_INTR, 1);
+    expect_nop(&c);
+    for (n = 0; n < 30000 && !qpci_msix_pending(c.dev, 0); n++) {
+        g_usleep(1000);
+    }
+    g_assert_cmpint(n, <, 30000);
+    qpci_msix_disable(c.dev);
+    card_close(&c);
+}
+
+/*
+ * What the engine raises while no vCPU is in the device, which is what happens
+ * when the machine goes on with work to do, gets to the guest, too. The message
+ * is one that can be seen: a write to memory.
+ */
+static void expect_irq_later(Card *c)
+{
+    struct ohca_hw_aqe cmd = { .hdr.opcode = OHCA_CMD_NOP };
+    uint64_t to = guest_alloc(&c->qs->alloc, 4), entry;
+    struct ohca_hw_acqe r;
+    int i, n;
+
+    qpci_msix_enable(c->dev);
+    entry = c->dev->msix_table_off;
+    qpci_io_writel(c->dev, c->dev->msix_table_bar,
+                   entry + PCI_MSIX_ENTRY_LOWER_ADDR, to);
+    qpci_io_writel(c->dev, c->dev->msix_table_bar,
+                   entry + PCI_MSIX_ENTRY_UPPER_ADDR, to >> 32);
+    qpci_io_writel(c->dev, c->dev->msix_table_bar,
+                   entry + PCI_MSIX_ENTRY_DATA, 0x1234);
+    qpci_io_writel(c->dev, c->dev->msix_table_bar,
+                   entry + PCI_MSIX_ENTRY_VECTOR_CTRL, 0);
+    qpci_io_writel(c->dev, c->ctrl, OHCA_REG_AQ_INTR, 1);
+    for (i = 0; i < 3; i++) {
+        qtest_writel(c->qs->qts, to, 0);
+        qtest_qmp_assert_success(c->qs->qts, "{'execute': 'stop'}");
+        card_post(c, &cmd);
+        g_assert(!card_done(c, &r));
+        g_assert_cmphex(qtest_readl(c->qs->qts, to), ==, 0);
+        qtest_qmp_assert_success(c->qs->qts, "{'execute': 'cont'}");
+        card_wait(c);
+        for (n = 0; n < 30000 && qtest_readl(c->qs->qts, to) != 0x1234; n++) {
+            g_usleep(1000);
+        }
+        g_assert_cmpint(n, <, 30000);
+    }
+    qpci_msix_disable(c->dev);
+}
+
+static void test_irq_later(const void *props)
+{
+    Card c;
+
+    card_open(&c, props);
+    card_start(&c);
+    expect_irq_later(&c);
+    card_close(&c);
+}
+
+/*
+ * What is asked of @c goes to @to, once while a vCPU is in the device and once
+ * while none is.
+ */
+static void expect_query(Card *c, uint64_t to, unsigned int status)
+{
+    struct ohca_hw_aqe cmd = { .hdr.opcode = OHCA_CMD_QUERY_DEVICE };
+    bool later;
+
+    cmd.mbox.addr = cpu_to_le64(to);
+    for (later = false; ; later = true) {
+        if (later) {
+            qtest_qmp_assert_success(c->qs->qts, "{'execute': 'stop'}");
+        }
+        card_post(c, &cmd);
+        if (later) {
+            qtest_qmp_assert_success(c->qs->qts, "{'execute': 'cont'}");
+        }
+        g_assert_cmpint(card_wait(c).status, ==, status);
+        if (later) {
+            break;
+        }
+    }
+}
+
+/* Another device's memory is reached, its registers and flash are not. */
+static void test_peer_to_peer(const void *props)
+{
+    g_autofree char *args = g_strdup_printf("%s -device ohca,addr=6,dm=64K",
+                                            (const char *)props);
+    struct ohca_hw_device_attr attr;
+    Card c, peer;
+    QPCIBar dm;
+
+    card_open(&c, args);
+    card_start(&c);
+    peer = (Card) {
+        .qs = c.qs,
+        .dev = qpci_device_find(c.qs->pcibus, QPCI_DEVFN(6, 0)),
+    };
+    card_map(&peer);
+    dm = qpci_iomap(peer.dev, OHCA_BAR_DM, NULL);
+    expect_query(&c, dm.addr, OHCA_ADMIN_OK);
+    qpci_memread(peer.dev, dm, 0, &attr, sizeof(attr));
+    g_assert_cmphex(be64_to_cpu(attr.node_guid), ==, GUID);
+    expect_query(&c, peer.ctrl.addr, OHCA_ADMIN_DMA);
+    expect_query(&c, 0xfee00000, OHCA_ADMIN_DMA);
+    /* the firmware can be read, but not written */
+    expect_query(&c, 0xfffff000, OHCA_ADMIN_DMA);
+    g_free(peer.dev);
+    card_close(&c);
+}
+
+/* A root table, a context table and one translation: of 1 GiB to itself. */
+static uint64_t vtd_tables(Card *c)
+{
+    uint64_t root = guest_alloc(&c->qs->alloc, 4096);
+    uint64_t context = guest_alloc(&c->qs->alloc, 4096);
+    uint64_t level3 = guest_alloc(&c->qs->alloc, 4096);
+    unsigned int devfn = c->dev->devfn;
+
+    qtest_memset(c->qs->qts, root, 0, 4096);
+    qtest_memset(c->qs->qts, context, 0, 4096);
+    qtest_memset(c->qs->qts, level3, 0, 4096);
+    qtest_writeq(c->qs->qts, root, context | 1);
+    qtest_writeq(c->qs->qts, context + 16 * devfn, level3 | 1);
+    qtest_writeq(c->qs->qts, context + 16 * devfn + 8, 1 << 8 | 1);
+    qtest_writeq(c->qs->qts, level3, 0x83);
+    return root;
+}
+
+static void vtd_command(Card *c, uint32_t bit, uint32_t value)
+{
+    qtest_writel(c->qs->qts, VTD_BASE + VTD_GCMD, value);
+    g_assert_cmphex(qtest_readl(c->qs->qts, VTD_BASE + VTD_GSTS) & bit, ==,
+                    value & bit);
+}
+
+/*
+ * Behind an IOMMU the engine only works under the BQL, and still nobody waits
+ * for anybody for ever: commands, interrupts, the IOMMU on and off, the end.
+ */
+static void test_iommu(const void *props)
+{
+    g_autofree char *args = g_strdup_printf(",addr=4%s", (const char *)props);
+    Card c;
+    int i;
+
+    card_boot(&c, " -machine q35 -device intel-iommu", args);
+    qtest_writeq(c.qs->qts, VTD_BASE + VTD_RTADDR, vtd_tables(&c));
+    vtd_command(&c, VTD_SRTP, VTD_SRTP);
+    for (i = 0; i < 3; i++) {
+        vtd_command(&c, VTD_TE, VTD_TE);
+        card_start(&c);
+        expect_nop(&c);
+        expect_irq_later(&c);
+        vtd_command(&c, VTD_TE, 0);
+        expect_nop(&c);
+        expect_irq_later(&c);
+    }
+    vtd_command(&c, VTD_TE, VTD_TE);
+    expect_nop(&c);
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'qom-set', 'arguments': {"
+                             "'path': '/machine/peripheral/card', "
+                             "'property': 'realized', 'value': false}}");
+    card_close(&c);
+}
+
+int main(int argc, char **argv)
+{
+    card_test_init(&argc, &argv);
+    qtest_add_func("/ohca/irq", test_irq);
+    qtest_add_data_func("/ohca/irq-later/thread", "", test_irq_later);
+    qtest_add_data_func("/ohca/irq-later/inline", ",x-engine=inline",
+                        test_irq_later);
+    qtest_add_data_func("/ohca/peer-to-peer/thread", "", test_peer_to_peer);
+    qtest_add_data_func("/ohca/peer-to-peer/inline", ",x-engine=inline",
+                        test_peer_to_peer);
+    qtest_add_data_func("/ohca/iommu/thread", "", test_iommu);
+    qtest_add_data_func("/ohca/iommu/inline", ",x-engine=inline", test_iommu);
+    return card_test_run();
+}
