@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Counters of a switch, as its performance agent and PortXmitWait have them; MADs to QP1. */
+#include "query.h"
+
+
+static int gsi(struct net *t, struct ep *e, struct ib_mad *mad)
+{
+	uint8_t pkt[512];
+	uint64_t tid = ++e->tid;
+	size_t len;
+
+	mad->hdr.base_version = 1;
+	mad->hdr.class_version = 1;
+	mad->hdr.tid = ib_to_be64(tid);
+	len = ep_build(pkt, 0, 0, 1, e->lid, 1, IB_QKEY_GSI, 0xffff, mad);
+	assert_true(ep_send_raw(e, 0, pkt, len));
+	net_pump(t);
+	len = ep_recv(e, 0, pkt, sizeof(pkt));
+	if (!len)
+		return -1;
+	assert_int_equal(len, EP_SMP_PKT);
+	assert_int_equal(ib_lrh_slid(ib_pkt_lrh(pkt)), 1);
+	assert_int_equal(ib_get_be32(pkt + len - IB_ICRC_LEN), 0);	/* nobody computes it */
+	assert_int_equal(ib_get_be32(pkt + IB_LRH_LEN + IB_BTH_LEN), IB_QKEY_GSI);
+	assert_int_equal(ib_get_be32(pkt + IB_LRH_LEN + IB_BTH_LEN + 4), IB_QP1);
+	memcpy(mad, pkt + EP_SMP_HDR, sizeof(*mad));
+	assert_int_equal(ib_be64(mad->hdr.tid), tid);
+	assert_int_equal(mad->hdr.method, IB_METHOD_GET_RESP);
+	return ib_be16(mad->hdr.status);
+}
+
+static void test_pma(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	struct ib_pma_port_counters pc;
+	struct ib_mad mad = { .hdr.mgmt_class = IB_CLASS_PERF, .hdr.method = IB_METHOD_GET };
+
+	(void)state;
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_CLASS_PORT_INFO);
+	assert_int_equal(gsi(t, &t->ep[0], &mad), 0);
+	assert_int_equal(((uint8_t *)&mad)[IB_PMA_DATA_OFF + 7] & 31, 8);	/* RespTimeValue */
+
+	for (int i = 0; i < 5; i++)
+		assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 400, 1));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[0], 0, 400, 1), 5);
+	memset(&mad, 0, sizeof(mad));
+	memset(&pc, 0, sizeof(pc));
+	mad.hdr.mgmt_class = IB_CLASS_PERF;
+	mad.hdr.method = IB_METHOD_GET;
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_PORT_COUNTERS);
+	pc.port_select = 2;
+	ib_pma_pc_pack(&pc, (uint8_t *)&mad + IB_PMA_DATA_OFF);
+	assert_int_equal(gsi(t, &t->ep[0], &mad), 0);
+	ib_pma_pc_unpack((uint8_t *)&mad + IB_PMA_DATA_OFF, &pc);
+	assert_int_equal(pc.rcv_pkts, 5);
+	assert_int_equal(pc.rcv_data, 500);
+	assert_int_equal(pc.xmit_pkts, 0);
+
+	/* Other classes are refused, not ignored; answers to us are ignored. */
+	memset(&mad, 0, sizeof(mad));
+	mad.hdr.mgmt_class = IB_CLASS_CC;
+	mad.hdr.method = IB_METHOD_SET;
+	assert_int_equal(gsi(t, &t->ep[0], &mad), IB_MAD_BAD_METHOD_ATTR);
+	memset(&mad, 0, sizeof(mad));
+	mad.hdr.mgmt_class = 0x32;
+	mad.hdr.method = IB_METHOD_GET;
+	assert_int_equal(gsi(t, &t->ep[0], &mad), IB_MAD_BAD_METHOD_ATTR);
+	memset(&mad, 0, sizeof(mad));
+	mad.hdr.mgmt_class = IB_CLASS_PERF;
+	mad.hdr.method = IB_METHOD_GET_RESP;
+	assert_int_equal(gsi(t, &t->ep[0], &mad), -1);
+	net_free(t);
+}
+
+static uint64_t counter(struct net *t, unsigned int port, bool vl)
+{
+	struct ib_mad mad = { .hdr = { .mgmt_class = IB_CLASS_PERF, .method = IB_METHOD_GET } };
+	struct ib_pma_port_counters_ext pc = { .port_select = (uint8_t)port };
+	uint8_t *d = (uint8_t *)&mad + IB_PMA_DATA_OFF;
+
+	mad.hdr.attr_id = ib_to_be16(vl ? IB_PMA_ATTR_VL_XMIT_WAIT : IB_PMA_ATTR_PORT_COUNTERS_EXT);
+	ib_pma_pce_pack(&pc, d);
+	assert_int_equal(gsi(t, &t->ep[0], &mad), 0);
+	if (vl)
+		return ib_get_be16(d + 4 + 2);
+	ib_pma_pce_unpack(d, &pc);
+	return pc.xmit_wait;
+}
+
+/* PortXmitWait of @port, and that of its VL 1 as far as 16 bits tell. */
+#define expect_wait(t, port, us) do {							\
+	assert_int_equal(counter(t, port, false), us);					\
+	assert_int_equal(counter(t, port, true), (us) < 65535 ? (us) : 65535);		\
+} while (0)
+
+static void set_hoq(struct net *t, unsigned int n, uint8_t life)
+{
+	struct ib_port_info pi;
+
+	get_pi(t, n, &pi);
+	pi.state = 0;
+	pi.phys_state = 0;
+	pi.hoq_life = life;
+	pi.vl_stall_count = 0;
+	assert_int_equal(set_pi(t, n, &pi), 0);
+}
+
+/*
+ * Ticks in which a port had something to send and sent nothing: while it still waits, for
+ * three inputs as for one, also for what HOQLife discards, and for multicast.
+ */
+static void test_xmit_wait(void **state)
+{
+	struct net *t = net_up(4, 2, 0);
+	uint8_t d[64] = { 0 };
+
+	(void)state;
+	net_stop_clock(t);
+	set_hoq(t, 4, 31);		/* never */
+	while (net_send(&t->ep[0], 1, 1, 5, 0xffff, 4000, 1))
+		net_pump(t);
+	for (unsigned int i = 1; i < 3; i++)
+		assert_true(net_send(&t->ep[i], 1, 1, 5, 0xffff, 4000, 1));
+	net_pump(t);
+	expect_wait(t, 4, 0);
+	t->now_ns += 51000000;
+	expect_wait(t, 4, 51000);
+	expect_wait(t, 4, 51000);
+	for (int i = 0; i < 1000; i++) {	/* by fractions of a tick, too */
+		t->now_ns += 150100;
+		net_pump(t);
+	}
+	expect_wait(t, 4, 201100);
+	expect_wait(t, 1, 0);
+	/* The port sends on another lane: no tick is lost but that one, and the lane waits on. */
+	assert_true(net_send(&t->ep[1], 0, 0, 5, 0xffff, 100, 2));
+	net_pump(t);
+	assert_int_equal(net_got(&t->ep[3], 0, 100, 2), 1);
+	t->now_ns += 1000000;
+	expect_wait(t, 4, 202100);
+	/* All goes: nothing waits any more. */
+	for (int i = 0; i < 200; i++) {
+		net_got(&t->ep[3], 1, 4000, 1);
+		net_pump(t);
+	}
+	t->now_ns += 5000000;
+	net_pump(t);
+	expect_wait(t, 4, 202100);
+	assert_int_equal(net_ctr(t, 4)->xmit_discards, 0);
+
+	/* What is too old in the end has waited all the same. */
+	set_hoq(t, 4, 8);		/* 1 ms */
+	while (net_send(&t->ep[0], 1, 1, 5, 0xffff, 4000, 1))
+		net_pump(t);
+	for (int i = 0; i < 20; i++) {
+		t->now_ns += 500000;
+		net_pump(t);
+	}
+	assert_in_range(net_ctr(t, 4)->xmit_hoq_discards, 5, 10);
+	expect_wait(t, 4, 212100);
+	for (int i = 0; i < 200; i++) {
+		t->now_ns += 2000000;
+		net_pump(t);
+	}
+	assert_int_equal(t->d->blocked, 0);
+	assert_true(counter(t, 4, false) > 220000);
+	for (int i = 0; i < 200; i++)
+		net_got(&t->ep[3], 1, 4000, 1);
+	net_pump(t);
+
+	/* A member of a multicast group that does not read; the other does. */
+	set_hoq(t, 4, 31);
+	ib_mft_block_put(d, 0, 1 << 3 | 1 << 4);
+	assert_int_equal(set(t, IB_SMP_ATTR_MFT, 0, d), 0);
+	for (int i = 0; i < 100; i++) {
+		net_send(&t->ep[0], 1, 1, 0xc000, 0xffff, 4000, 1);
+		net_pump(t);
+		net_got(&t->ep[2], 1, 4000, 1);
+	}
+	assert_int_not_equal(t->d->blocked, 0);
+	net_ctr(t, 4)->xmit_wait = 0;
+	net_ctr(t, 4)->xmit_wait_vl[1] = 0;
+	t->now_ns += 20000000;
+	expect_wait(t, 4, 20000);
+	expect_wait(t, 3, 0);
+	net_free(t);
+}
+
+/* An answer for a node that gives no credits does not keep the others waiting. */
+static void test_reply_waits_alone(void **state)
+{
+	struct net *t = net_up(3, 1, 0);
+	struct ib_mad mad = { .hdr.mgmt_class = IB_CLASS_PERF, .hdr.method = IB_METHOD_GET };
+	uint64_t before;
+	unsigned int n;
+
+	(void)state;
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_CLASS_PORT_INFO);
+	/* Fill the buffer of end port 1 to the last block. */
+	for (size_t len = 4000; len >= 24; len = len > 400 ? len - 400 : len - 4)
+		for (n = 0; n < 100; n++) {
+			if (ohca_link_tx_credits(net_port(t, 2)->link, 0) < (len + 2 + 63) / 64)
+				break;
+			assert_true(net_send(&t->ep[2], 0, 0, 3, 0xffff, len, 1));
+			net_pump(t);
+		}
+	assert_int_equal(ohca_link_tx_credits(net_port(t, 2)->link, 0), 0);
+	for (n = 0; n < 5; n++) {
+		uint8_t pkt[512];
+		struct ib_mad m = mad;
+		size_t len;
+
+		m.hdr.base_version = 1;
+		m.hdr.class_version = 1;
+		len = ep_build(pkt, 0, 0, 1, t->ep[1].lid, 1, IB_QKEY_GSI, 0xffff, &m);
+		assert_true(ep_send_raw(&t->ep[1], 0, pkt, len));
+		net_pump(t);
+		assert_int_equal(t->d->reply_count, n + 1);
+	}
+	/* nor does one that comes with others, and is itself the last */
+	for (n = 0; n < 2; n++) {
+		uint8_t pkt[512];
+		struct ib_mad m = mad;
+
+		m.hdr.base_version = 1;
+		m.hdr.class_version = 1;
+		ep_build(pkt, 0, 0, 1, t->ep[n].lid, 1, IB_QKEY_GSI, 0xffff, &m);
+		assert_true(ep_send_raw(&t->ep[n], 0, pkt, EP_SMP_PKT));
+	}
+	net_pump(t);
+	assert_int_equal(t->d->reply_count, 6);
+	assert_int_equal(net_got(&t->ep[0], 0, EP_SMP_PKT, -1), 1);
+	for (n = 0; n < 200; n++) {
+		struct ib_mad m = mad;
+
+		assert_int_equal(gsi(t, &t->ep[n & 2], &m), 0);
+		assert_int_equal(t->d->reply_count, 6);
+	}
+	/* They do not wait for ever, and the timer says when to look. */
+	assert_true(net_timers(t) <= 10000000);
+	before = net_ctr(t, 2)->xmit_hoq_discards;
+	net_pi(t, 2)->hoq_life = 0;
+	for (n = 0; n < 5000 && t->d->reply_count; n++)
+		net_pump(t);
+	assert_int_equal(t->d->reply_count, 0);
+	assert_int_equal(net_ctr(t, 2)->xmit_hoq_discards, before + 6);
+	net_free(t);
+}
+
+static void test_gsi_checks(void **state)
+{
+	struct net *t = net_up(1, 4, 0);
+	struct ib_mad mad = {
+		.hdr = { .base_version = 1, .mgmt_class = IB_CLASS_PERF, .class_version = 1,
+			 .method = IB_METHOD_GET },
+	};
+	static const struct {
+		uint32_t qpn, qkey;
+		uint16_t pkey;
+		bool ok;
+	} c[] = {
+		{ 1, IB_QKEY_GSI, 0xffff, true },
+		{ 1, IB_QKEY_GSI, 0x7fff, true },
+		{ 1, IB_QKEY_GSI, 0x8001, false },
+		{ 1, 1, 0xffff, false },
+		{ 0, IB_QKEY_GSI, 0xffff, false },
+		{ 2, IB_QKEY_GSI, 0xffff, false },
+	};
+	uint8_t pkt[512];
+
+	(void)state;
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_CLASS_PORT_INFO);
+	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+		size_t len = ep_build(pkt, 0, 0, 1, 2, c[i].qpn, c[i].qkey, c[i].pkey, &mad);
+
+		assert_true(ep_send_raw(&t->ep[0], 0, pkt, len));
+		net_pump(t);
+		assert_int_equal(ep_recv(&t->ep[0], 0, pkt, sizeof(pkt)) != 0, c[i].ok);
+	}
+	assert_int_equal(net_pi(t, 0)->pkey_violations, 1);
+	assert_int_equal(net_pi(t, 0)->qkey_violations, 1);
+	assert_int_equal(t->m.stats.lost, 4);
+
+	/* The answer has the SL of the question, and the VL of that. */
+	ep_build(pkt, 2, 2, 1, 2, IB_QP1, IB_QKEY_GSI, 0xffff, &mad);
+	assert_true(ep_send_raw(&t->ep[0], 2, pkt, EP_SMP_PKT));
+	net_pump(t);
+	assert_int_equal(ep_recv(&t->ep[0], 2, pkt, sizeof(pkt)), EP_SMP_PKT);
+	assert_int_equal(pkt[0], 2 << 4);
+	assert_int_equal(pkt[1] >> 4, 2);
+	net_free(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pma),
+		cmocka_unit_test(test_gsi_checks),
+		cmocka_unit_test(test_xmit_wait),
+		cmocka_unit_test(test_reply_waits_alone),
+	};
+
+	return cmocka_run_group_tests_name("switch counters", tests, NULL, NULL);
+}
