@@ -87,11 +87,16 @@ static struct ib_sl2vl *agent_sl2vl(void *ctx, unsigned int in, unsigned int out
 
 	m->sl2vl_in = in;
 	m->sl2vl_out = out;
+	/* all tables: the answer is what is written */
+	if (in == IB_SMA_ALL_PORTS)
+		in = 0;
+	if (out == IB_SMA_ALL_PORTS)
+		out = 0;
 	memcpy(&m->sl2vl, fab_pool_at(&m->f->sl2vl, *sl2vl_index(m, in, out)), sizeof(m->sl2vl));
 	return &m->sl2vl;
 }
 
-/* Before a switch's first Set of one all its tables are those of the output ports. */
+/* Before a Set for one input port all tables of a switch are those of the output ports. */
 static bool own_sl2vl(struct fab_mgmt *m)
 {
 	const struct fab_node *n = node_of(m);
@@ -126,6 +131,42 @@ static void replace(struct fab_pool *pool, uint32_t *index, const void *v)
 	*index = i;
 }
 
+/* The table that was written is that of every output port @num that it is for. */
+static void set_sl2vl(struct fab_mgmt *m, unsigned int num)
+{
+	const struct fab_node *n = node_of(m);
+	uint32_t *t = n->sw != FAB_NONE ? m->f->sw[n->sw].sl2vl : NULL;
+	struct fab_port *p = port_of(m, num);
+
+	p->sl2vl_set = 1;
+	if (n->sw != FAB_NONE && m->sl2vl_in != IB_SMA_ALL_PORTS) {
+		replace(&m->f->sl2vl, sl2vl_index(m, m->sl2vl_in, num), &m->sl2vl);
+		return;
+	}
+	replace(&m->f->sl2vl, &p->sl2vl, &m->sl2vl);
+	for (unsigned int in = 0; t && in <= n->nports; in++)
+		replace(&m->f->sl2vl, sl2vl_index(m, in, num), &m->sl2vl);
+}
+
+/* A Set of SLtoVLMappingTables is complete. */
+static void sl2vl_written(struct fab_mgmt *m)
+{
+	const struct fab_node *n = node_of(m);
+	const bool all_in = m->sl2vl_in == IB_SMA_ALL_PORTS;
+
+	if (m->sl2vl_out != IB_SMA_ALL_PORTS) {
+		if (all_in || own_sl2vl(m))
+			set_sl2vl(m, m->sl2vl_out);
+		return;
+	}
+	if (all_in)
+		fab_drop_sl2vl(m->f, n);
+	else if (!own_sl2vl(m))
+		return;
+	for (unsigned int num = 0; num <= n->nports; num++)
+		set_sl2vl(m, num);
+}
+
 void fab_fold_sl2vl(struct fab_mgmt *m, uint32_t p, unsigned int vls)
 {
 	struct fab_port *port = &m->f->port[p];
@@ -154,10 +195,8 @@ static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 		replace(pkey_pool(m), &p->pkeys, m->pkeys);
 	if (what & (IB_SMA_CH_VLARB | IB_PI_EFF_VLARB))
 		replace(&m->f->vlarb, &p->vlarb, &m->arb);
-	if ((what & IB_SMA_CH_SL2VL) && own_sl2vl(m)) {
-		port_of(m, m->sl2vl_out)->sl2vl_set = 1;
-		replace(&m->f->sl2vl, sl2vl_index(m, m->sl2vl_in, m->sl2vl_out), &m->sl2vl);
-	}
+	if (what & IB_SMA_CH_SL2VL)
+		sl2vl_written(m);
 	if ((what & IB_SMA_CH_GUIDS) && m->end == &m->spare) {
 		struct fab_extra *x = fab_extra(m->f, m->spare.port);
 

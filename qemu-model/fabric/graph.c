@@ -374,13 +374,22 @@ bool fab_seal(struct fab *f)
 	return true;
 }
 
-static void reset_switch(struct fab *f, const struct fab_node *n)
+void fab_drop_sl2vl(struct fab *f, const struct fab_node *n)
 {
 	struct fab_switch *sw = &f->sw[n->sw];
 	const unsigned int dim = n->nports + 1u;
 
 	for (unsigned int i = 0; sw->sl2vl && i < dim * dim; i++)
 		fab_pool_put(&f->sl2vl, sw->sl2vl[i]);
+	free(sw->sl2vl);
+	sw->sl2vl = NULL;
+}
+
+static void reset_switch(struct fab *f, const struct fab_node *n)
+{
+	struct fab_switch *sw = &f->sw[n->sw];
+
+	fab_drop_sl2vl(f, n);
 	free_switch(sw);
 	init_switch(sw, n->nports, n->base_port0);
 }

@@ -147,8 +147,8 @@ static_assert(sizeof(struct fab_port) == 128, "a port is the most of a large fab
  * @lft: [@lft_blocks] blocks of 64 ports; of LIDs behind them there is no route
  * @mft: [FAB_MFT_CAP / IB_MFT_PER_BLOCK] blocks, or NULL; a block has
  *	[IB_MFT_PER_BLOCK][@mft_positions] masks, NULL: all zero
- * @sl2vl: [(ports + 1) * (ports + 1)] tables in fab.sl2vl by input and output port, or NULL:
- *	none was written yet
+ * @sl2vl: [(ports + 1) * (ports + 1)] tables in fab.sl2vl by input and output port, or NULL: no
+ *	output port has other tables for some input ports than for others
  */
 struct fab_switch {
 	struct ib_switch_info si;
@@ -251,6 +251,9 @@ void fab_switch_off(struct fab *f, uint32_t node);
 
 /** fab_reset_node() - forget what managers wrote to @node. Return: false if out of memory. */
 bool fab_reset_node(struct fab *f, uint32_t node);
+
+/** fab_drop_sl2vl() - switch @n has the SLtoVLMappingTables of its output ports again */
+void fab_drop_sl2vl(struct fab *f, const struct fab_node *n);
 
 /** fab_may_train() - the cable at port @p is plugged, and the nodes at both ends are on */
 bool fab_may_train(const struct fab *f, uint32_t p);

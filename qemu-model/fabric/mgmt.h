@@ -119,7 +119,7 @@ struct fab_mgmt {
 	uint32_t due_port;
 	uint16_t pkeys[FAB_SW_PKEYS];
 	struct ib_sl2vl sl2vl;
-	unsigned int sl2vl_in, sl2vl_out;
+	unsigned int sl2vl_in, sl2vl_out;	/* ports, or IB_SMA_ALL_PORTS */
 	struct ib_vlarb arb;
 	uint8_t lft[IB_LFT_PER_BLOCK];
 	uint16_t mft;

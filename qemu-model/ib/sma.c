@@ -6,6 +6,8 @@
 
 #define AM_EXT_SPEEDS	0x80000000u	/* PortInfo: the manager knows extended speeds */
 #define AM_PORT		0x000000ffu	/* PortInfo: the port; the other bits are reserved */
+#define AM_ALL_OUT	0x00010000u	/* SLtoVLMappingTable: of all output ports, ... */
+#define AM_ALL_IN	0x00020000u	/* ... of all input ports */
 
 /* One request being answered. */
 struct req {
@@ -172,19 +174,36 @@ static uint16_t pkey_table(struct req *r)
 	return IB_MAD_OK;
 }
 
+/* The ports that the modifier names; only a Set of a switch that can do it names all of them. */
+static bool sl2vl_ports(const struct req *r, unsigned int *in, unsigned int *out)
+{
+	const uint32_t all = r->mod & (AM_ALL_OUT | AM_ALL_IN);
+
+	if (!r->s->si) {
+		/* a channel adapter ignores it */
+		*in = r->end_num;
+		*out = r->end_num;
+		return true;
+	}
+	if (r->mod >> 16 != all >> 16 || (all && !(r->set && r->s->si->opt_sl2vl)))
+		return false;
+	*in = all & AM_ALL_IN ? IB_SMA_ALL_PORTS : r->mod >> 8 & 0xff;
+	*out = all & AM_ALL_OUT ? IB_SMA_ALL_PORTS : r->mod & 0xff;
+	return (all & AM_ALL_IN || *in <= r->s->num_ports) &&
+	       (all & AM_ALL_OUT || *out <= r->s->num_ports);
+}
+
 static uint16_t sl2vl(struct req *r)
 {
-	/* The modifier is a switch's ports; a channel adapter ignores it. */
-	unsigned int in = r->s->si ? r->mod >> 8 & 0xff : r->end_num;
-	unsigned int out = r->s->si ? r->mod & 0xff : r->end_num;
+	unsigned int in, out;
 	struct ib_sl2vl *t;
 
-	if (in > r->s->num_ports || out > r->s->num_ports || (r->s->si && r->mod >> 16))
+	if (!sl2vl_ports(r, &in, &out))
 		return IB_MAD_BAD_FIELD;
 	t = r->s->ops->sl2vl(r->s->ctx, in, out);
 	if (r->set) {
 		ib_sl2vl_unpack(r->out->data, t);
-		changed(r, out, IB_SMA_CH_SL2VL);
+		changed(r, out == IB_SMA_ALL_PORTS ? 0 : out, IB_SMA_CH_SL2VL);
 	}
 	ib_sl2vl_pack(t, r->out->data);
 	return IB_MAD_OK;

@@ -35,9 +35,11 @@ enum ib_sma_verdict {
 #define IB_SMA_CH_PORT_INFO	(1u << 16)	/* PortInfo, whether or not anything is new */
 #define IB_SMA_CH_PKEYS		(1u << 17)	/* another value in the P_Key table */
 #define IB_SMA_CH_GUIDS		(1u << 18)	/* another value in GUIDInfo */
-#define IB_SMA_CH_SL2VL		(1u << 19)	/* a table that leads out of the port */
+#define IB_SMA_CH_SL2VL		(1u << 19)	/* a table that leads out of it; 0: of all */
 #define IB_SMA_CH_VLARB		(1u << 20)
 #define IB_SMA_CH_SWITCH	(1u << 21)	/* SwitchInfo or a forwarding table */
+
+#define IB_SMA_ALL_PORTS	0x100u		/* ib_sma_ops.sl2vl(): every port of a switch */
 
 /**
  * struct ib_sma_end - what the agent itself keeps of an end port
@@ -83,7 +85,9 @@ struct ib_sma_port {
 /**
  * struct ib_sma_ops - how a node gives its agent what it needs
  * @port: fill in @p for port @num, which exists
- * @sl2vl: the table for packets from @in to @out; in an HCA both are the port
+ * @sl2vl: the table for packets from @in to @out; in an HCA both are the port. For a Set either of
+ *	them may be IB_SMA_ALL_PORTS, port 0 among them, if SwitchInfo says that the switch can do
+ *	so (14.2.5.8): what is written there is the table of all of them
  * @changed: a Set has written @what of port @num (of a switch as such: 0): refresh copies,
  *	raise events. Not called for a Set that was refused as a whole
  * @send_trap: send a LID routed SMP from QP0 of end port @num, to the SM LID of its PortInfo,

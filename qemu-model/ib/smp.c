@@ -63,6 +63,7 @@ void ib_switch_info_init(struct ib_switch_info *v, uint16_t linear_cap, uint16_t
 		.def_mcast_primary = 0xff,
 		.def_mcast_not_primary = 0xff,
 		.life_time = 18,
+		.opt_sl2vl = 1,
 		.part_enforce_cap = pkeys,
 		.inb_enforce_cap = 1,
 		.outb_enforce_cap = 1,

@@ -160,7 +160,7 @@ struct ib_switch_info {
 	uint8_t def_mcast_not_primary;
 	uint8_t life_time;
 	uint8_t port_state_change;	/* Set: 1 clears */
-	uint8_t opt_sl2vl;
+	uint8_t opt_sl2vl;		/* OptimizedSLtoVLMappingProgramming: 1: it can */
 	uint16_t lids_per_port;
 	uint16_t part_enforce_cap;
 	uint8_t inb_enforce_cap;
@@ -174,7 +174,7 @@ void ib_switch_info_pack(const struct ib_switch_info *v, uint8_t d[IB_SMP_DATA_L
 void ib_switch_info_unpack(const uint8_t d[IB_SMP_DATA_LEN], struct ib_switch_info *v);
 /**
  * ib_switch_info_init() - SwitchInfo after power-on of a switch that can filter raw packets and
- * enforce P_Keys in both directions
+ * enforce P_Keys in both directions, and has OptimizedSLtoVLMappingProgramming
  * @linear_cap: LinearFDBCap, LIDs
  * @mcast_cap: MulticastFDBCap, MLIDs
  * @pkeys: PartitionEnforcementCap, P_Keys of a port
@@ -337,7 +337,10 @@ static inline void ib_pkey_block_put(uint8_t d[IB_SMP_DATA_LEN], unsigned int i,
 	ib_put_be16(d + 2 * i, k);
 }
 
-/* SLtoVLMappingTable: AttributeModifier = switch input port << 8 | output port. */
+/*
+ * SLtoVLMappingTable: AttributeModifier = switch input port << 8 | output port; in a Set bit 17 is
+ * for all input ports, bit 16 for all output ports.
+ */
 void ib_sl2vl_pack(const struct ib_sl2vl *t, uint8_t d[IB_SMP_DATA_LEN]);
 void ib_sl2vl_unpack(const uint8_t d[IB_SMP_DATA_LEN], struct ib_sl2vl *t);
 

@@ -118,6 +118,15 @@ opensm_once()
 	grep -q 'SUBNET UP' osm.log && ! grep ' ERR ' osm.log
 }
 
+# Quality of service, and one SMP for all SLtoVLMappingTables of a switch
+opensm_qos()
+{
+	printf '%s\n' 'qos TRUE' 'use_optimized_slvl TRUE' 'qos_max_vls 4' \
+		'qos_sl2vl 3,2,1,0,3,2,1,0,3,2,1,0,3,2,1,0' >qos.conf
+	at host1 opensm -o -F qos.conf -f qos.log || return
+	grep -q 'SUBNET UP' qos.log && ! grep ' ERR ' qos.log
+}
+
 # opensm_stays NUMBER HOST: child of pids[NUMBER]; nothing but traps makes it sweep again
 opensm_stays()
 {
@@ -171,6 +180,11 @@ check 'of two' says 'host4' at host2 smpquery -D nodedesc 0,1,4
 check 'OpenSM sets the subnet up' opensm_once
 check 'all links are Active' all_active 8
 check 'every host reaches every other one' all_to_all
+check 'OpenSM with quality of service' opensm_qos
+check 'sets all mappings of a switch at once' \
+	says 'smps SLtoVLMappingTable: Get 0, Set 5$' "$fabric" status -c control
+check 'of every pair of ports' says 'ports: in  2, out  3: | 3| 2| 1| 0| 3' \
+	at host2 smpquery sl2vl "$(lid_of switch1)" 3
 check 'counters of a host' says 'PortRcvPkts:\.*[1-9]' at host2 perfquery 1 1
 check 'counters of all ports of a switch' counters_of_switch
 check 'no subnet manager is left' no_sm

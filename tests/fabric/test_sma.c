@@ -274,6 +274,65 @@ static void test_tables(void **state)
 	net_free(t);
 }
 
+/* The VL of SL 1 from each port to each other one, of which there are 4. */
+static void expect_sl2vl(struct net *t, const char *vls)
+{
+	struct ib_sl2vl map;
+	uint8_t d[64];
+
+	for (unsigned int i = 0; i < 25; i++) {
+		assert_int_equal(get(t, IB_SMP_ATTR_SL2VL, i / 5 << 8 | i % 5, d), 0);
+		ib_sl2vl_unpack(d, &map);
+		assert_int_equal(map.vl[1], vls[i + i / 5] - '0');
+		assert_int_equal(map.vl[1], fab_sl2vl(t->f, net_node(t), i / 5, i % 5)->vl[1]);
+	}
+}
+
+static void set_sl2vl(struct net *t, uint32_t mod, uint8_t vl)
+{
+	struct ib_sl2vl map;
+	uint8_t d[64];
+
+	memset(&map, vl, sizeof(map));
+	ib_sl2vl_pack(&map, d);
+	assert_int_equal(set(t, IB_SMP_ATTR_SL2VL, mod, d), 0);
+	ib_sl2vl_unpack(d, &map);
+	assert_int_equal(map.vl[1], vl);
+}
+
+/* One Set for all input ports, all output ports, or both, before and after one for two ports. */
+static void test_all_sl2vl(void **state)
+{
+	struct net *t = net_new(4, 1, 8, 0);
+	struct ib_switch_info si;
+	uint8_t d[64];
+
+	(void)state;
+	assert_int_equal(get(t, IB_SMP_ATTR_SWITCH_INFO, 0, d), 0);
+	ib_switch_info_unpack(d, &si);
+	assert_int_equal(si.opt_sl2vl, 1);
+	expect_sl2vl(t, "11111 11111 11111 11111 11111");
+	set_sl2vl(t, 0x30000, 2);
+	expect_sl2vl(t, "22222 22222 22222 22222 22222");
+	set_sl2vl(t, 0x20003, 3);
+	expect_sl2vl(t, "22232 22232 22232 22232 22232");
+	assert_null(net_switch(t)->sl2vl);
+	set_sl2vl(t, 1 << 8 | 4, 4);
+	expect_sl2vl(t, "22232 22234 22232 22232 22232");
+	set_sl2vl(t, 0x10000 | 2 << 8, 5);
+	expect_sl2vl(t, "22232 22234 55555 22232 22232");
+	set_sl2vl(t, 0x20000, 6);
+	expect_sl2vl(t, "62232 62234 65555 62232 62232");
+	assert_non_null(net_switch(t)->sl2vl);
+	set_sl2vl(t, 0x30000, 7);
+	expect_sl2vl(t, "77777 77777 77777 77777 77777");
+	assert_null(net_switch(t)->sl2vl);
+	/* a link that trains again keeps what was written */
+	fab_fold_sl2vl(&t->m, net_index(t, 2), 4);
+	expect_sl2vl(t, "77777 77777 77777 77777 77777");
+	net_free(t);
+}
+
 static void test_port_info(void **state)
 {
 	struct net *t = net_new(8, 2, 4, 0);
@@ -448,6 +507,7 @@ int main(void)
 		cmocka_unit_test(test_same_rules),
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_all_sl2vl),
 		cmocka_unit_test(test_port_info),
 		cmocka_unit_test(test_negotiation),
 		cmocka_unit_test(test_mkey),

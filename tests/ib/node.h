@@ -24,7 +24,7 @@ struct node {
 		struct ib_sma_end end;
 		struct ib_trap slot[3];
 	} port[PORTS];
-	struct ib_sl2vl sl2vl[PORTS][PORTS];
+	struct ib_sl2vl sl2vl[PORTS + 1][PORTS + 1];	/* the last: of all ports */
 	uint8_t lft[2 * IB_LFT_PER_BLOCK];
 	uint16_t mft[2 * IB_MFT_PER_BLOCK][2];
 	char desc[IB_SMP_DATA_LEN];
@@ -55,7 +55,8 @@ static inline void op_port(void *ctx, unsigned int num, struct ib_sma_port *p)
 
 static inline struct ib_sl2vl *op_sl2vl(void *ctx, unsigned int in, unsigned int out)
 {
-	return &((struct node *)ctx)->sl2vl[in][out];
+	return &((struct node *)ctx)->sl2vl[in == IB_SMA_ALL_PORTS ? PORTS : in]
+					   [out == IB_SMA_ALL_PORTS ? PORTS : out];
 }
 
 static inline void op_changed(void *ctx, unsigned int num, uint32_t what)

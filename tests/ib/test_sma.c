@@ -186,6 +186,40 @@ static void pkeys(void **st)
 	}
 }
 
+/* A switch that says so takes one table for all input ports, all output ports, or both. */
+static void all_lanes(void **st)
+{
+	static const struct {
+		uint32_t mod;
+		unsigned int in, out, changed;
+	} c[] = {
+		{ 0x30000, PORTS, PORTS, 0 },
+		{ 0x3ffff, PORTS, PORTS, 0 },
+		{ 0x20002, PORTS, 2, 2 },
+		{ 0x2ff03, PORTS, 3, 3 },
+		{ 0x10100, 1, PORTS, 0 },
+		{ 0x100ff, 0, PORTS, 0 },
+	};
+	static const uint32_t bad[] = { 0x20004, 0x10400, 0x40000, 0x80101, 0x80030000 };
+	struct ib_sl2vl map;
+	struct node n;
+	uint8_t d[64];
+
+	(void)st;
+	node_init(&n, true);
+	n.si.opt_sl2vl = 1;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(c); i++) {
+		memset(&map, (int)i + 1, sizeof(map));
+		ib_sl2vl_pack(&map, d);
+		assert_int_equal(set(&n, 1, IB_SMP_ATTR_SL2VL, c[i].mod, d), 0);
+		expect_changed(&n, c[i].changed, IB_SMA_CH_SL2VL);
+		assert_memory_equal(&n.sl2vl[c[i].in][c[i].out], &map, sizeof(map));
+		assert_int_equal(get(&n, 1, IB_SMP_ATTR_SL2VL, c[i].mod, d), IB_MAD_BAD_FIELD);
+	}
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(bad); i++)
+		assert_int_equal(set(&n, 1, IB_SMP_ATTR_SL2VL, bad[i], d), IB_MAD_BAD_FIELD);
+}
+
 static void lanes(void **st)
 {
 	struct ib_vlarb_entry e[IB_VLARB_BLOCK];
@@ -214,6 +248,10 @@ static void lanes(void **st)
 		assert_int_equal(get(&n, 2, IB_SMP_ATTR_SL2VL, 3 << 8 | 1, d), 0);
 		ib_sl2vl_unpack(d, &map);
 		assert_memory_equal(&n.sl2vl[in][out], &map, sizeof(map));
+		/* of all ports: nothing special in an HCA, refused by a switch that cannot */
+		for (uint32_t all = 1; all < 8; all++)
+			assert_int_equal(set(&n, 2, IB_SMP_ATTR_SL2VL, all << 16 | 1, d),
+					 sw ? IB_MAD_BAD_FIELD : 0);
 
 		for (uint32_t block = 0; block < 6; block++)
 			assert_int_equal(get(&n, 2, IB_SMP_ATTR_VLARB, block << 16 | 3, d),
@@ -391,6 +429,7 @@ int main(void)
 		cmocka_unit_test(guids),
 		cmocka_unit_test(pkeys),
 		cmocka_unit_test(lanes),
+		cmocka_unit_test(all_lanes),
 		cmocka_unit_test(forwarding),
 		cmocka_unit_test(port_info),
 		cmocka_unit_test(link_due),
