@@ -284,7 +284,6 @@ static bool take_out(struct fab_data *d, uint32_t p)
 	ib_port_link_down(&d->f->port[host].pi, IB_PHYS_POLLING);
 	a->outside = true;
 	b->outside = true;
-	d->f->node[d->f->port[host].node].off = false;
 	d->m->epoch++;
 	return true;
 }

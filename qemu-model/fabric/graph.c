@@ -292,13 +292,20 @@ static bool negotiate(struct fab_port *p, const struct fab_port *q)
 				  q->pi.speed_ext_enabled, q->pi.mtu_cap, q->pi.vl_cap);
 }
 
+/* Whether somebody is at port @p, so that its link can come up. */
+static bool is_on(const struct fab *f, uint32_t p)
+{
+	const struct fab_node *n = &f->node[f->port[p].node];
+
+	return !n->off && (!n->empty || fab_outside(f, p));
+}
+
 bool fab_may_train(const struct fab *f, uint32_t p)
 {
-	const struct fab_port *a = &f->port[p];
+	const uint32_t peer = f->port[p].peer;
 	const struct fab_extra *x = fab_extra_of(f, p);
 
-	return a->peer != FAB_NO_PORT && !(x && x->unplugged) && !f->node[a->node].off &&
-	       !f->node[f->port[a->peer].node].off;
+	return peer != FAB_NO_PORT && !(x && x->unplugged) && is_on(f, p) && is_on(f, peer);
 }
 
 bool fab_link_up(struct fab *f, uint32_t p)
@@ -317,7 +324,7 @@ void fab_switch_off(struct fab *f, uint32_t node)
 {
 	struct fab_node *n = &f->node[node];
 
-	n->off = true;
+	n->empty = true;
 	for (unsigned int i = 1; i <= n->nports; i++) {
 		struct fab_port *p = &f->port[fab_port_of(n, i)];
 

@@ -50,6 +50,7 @@
  * @nports: external ports
  * @base_port0: a switch with a base port 0, not an enhanced one
  * @off: it is switched off: its links stay down
+ * @empty: only those of its ports have a link whose place a machine has
  */
 struct fab_node {
 	uint64_t guid;
@@ -63,6 +64,7 @@ struct fab_node {
 	uint8_t nports;
 	bool base_port0;
 	bool off;
+	bool empty;
 };
 
 struct fab_fault;
@@ -246,7 +248,7 @@ static inline bool fab_outside(const struct fab *f, uint32_t p)
 	return f->port[p].extra && f->extra[f->port[p].extra]->outside;
 }
 
-/** fab_switch_off() - all links of node @node go down and stay so */
+/** fab_switch_off() - each link of host @node goes down until a machine has the port's place */
 void fab_switch_off(struct fab *f, uint32_t node);
 
 /** fab_reset_node() - forget what managers wrote to @node. Return: false if out of memory. */

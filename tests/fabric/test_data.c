@@ -560,6 +560,43 @@ static void test_off(void **st)
 	expect_data(1, 0, 64, 9);
 }
 
+/*
+ * A host with two ports that is switched off: a machine that has the place of the first one is not
+ * at the second, whatever a manager or a user does to that one's link. A node that was killed stays
+ * so when a machine comes.
+ */
+static void test_off_port(void **st)
+{
+	static const char text[] = "Ca 1 \"A\"\n[1] \"S\"[1]\n"
+				   "Ca 2 \"B\"\n[1] \"S\"[2]\n[2] \"S\"[3]\n"
+				   "Switch 3 \"S\"\n[1] \"A\"[1]\n[2] \"B\"[1]\n[3] \"B\"[2]\n";
+	struct ohca_link_cfg cfg;
+	struct ohca_link_err err;
+	struct errors e;
+	uint32_t p, q;
+
+	teardown_hosts(st);
+	begin_hosts(from_text(text, sizeof(text) - 1, &e));
+	p = port_of_host(1);
+	q = f->port[fab_port_of(&f->node[1], 2)].peer;
+	fab_switch_off(f, 1);
+	m.epoch++;
+	assert_true(fab_fault_node(&m, 1, false, now));
+	ohca_link_cfg_init(&cfg);
+	cfg.port_guid = f->port[f->port[p].peer].guid;
+	assert_true(connect_host(&host[0], &cfg, &err));
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	assert_true(fab_fault_node(&m, 1, true, now));
+	pump(NULL);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_int_equal(f->port[q].pi.state, IB_PS_DOWN);
+	set_state("1", fab_port_num(f, q), IB_PS_NO_CHANGE, IB_PHYS_POLLING);
+	assert_int_equal(f->port[q].pi.state, IB_PS_DOWN);
+	assert_true(fab_fault_link(&m, q, false, now));
+	assert_true(fab_fault_link(&m, q, true, now));
+	assert_int_equal(f->port[q].pi.state, IB_PS_DOWN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -567,8 +604,8 @@ int main(void)
 		T(test_through), T(test_credits), T(test_lanes), T(test_hoq), T(test_multicast),
 		T(test_circle), T(test_partition),
 		T(test_pkey_changes), T(test_drops), T(test_agents),
-		T(test_smp_to_machine), T(test_places), T(test_off), T(test_arbitration_changes),
-		T(test_width),
+		T(test_smp_to_machine), T(test_places), T(test_off), T(test_off_port),
+		T(test_arbitration_changes), T(test_width),
 #undef T
 		cmocka_unit_test_setup_teardown(test_flood, setup_chain, teardown_hosts),
 	};
