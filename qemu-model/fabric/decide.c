@@ -32,10 +32,11 @@ static enum fab_kind malformed(struct fab_data *d, struct fab_dport *in)
 	return fab_dropped(d, FAB_DROP_MALFORMED);
 }
 
-static bool pkey_in_table(const struct fab_dport *dp, uint16_t pkey)
+/* Whether who is at port @dp may send @pkey, if @inbound, or takes it. */
+static bool pkey_in_table(const struct fab_dport *dp, uint16_t pkey, bool inbound)
 {
 	for (unsigned int i = 0; i < dp->num_pkeys; i++)
-		if (ib_pkey_match(dp->pkeys[i], pkey))
+		if (inbound ? ib_pkey_sends(dp->pkeys[i], pkey) : ib_pkey_match(dp->pkeys[i], pkey))
 			return true;
 	return false;
 }
@@ -84,7 +85,7 @@ static bool admit(struct fab_data *d, struct fab_dport *dp, struct fab_frame *f,
 		f->patch = (uint8_t)(bth + 2);
 		memcpy(f->pkey, f->data + bth + 2, 2);
 	}
-	if (pkey_in_table(dp, ib_get_be16(f->pkey)))
+	if (pkey_in_table(dp, ib_get_be16(f->pkey), inbound))
 		return true;
 	++*errors;
 	trap_pkey(d, dp, f, ib_get_be16(f->pkey), bth);

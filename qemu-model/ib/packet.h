@@ -482,6 +482,19 @@ static inline bool ib_pkey_match(uint16_t a, uint16_t b)
 	       ((a | b) & IB_PKEY_FULL_MEMBER);
 }
 
+/**
+ * ib_pkey_sends() - a port whose P_KeyTable has @entry may send packets with P_Key @pkey
+ *
+ * A full member may send as a limited one, but not the other way round. This is what a switch asks
+ * of a packet that comes in from a port whose table it has (PartitionEnforcementInbound): a limited
+ * member sends its own P_Key, which does not match its own entry by 10.9.3.
+ */
+static inline bool ib_pkey_sends(uint16_t entry, uint16_t pkey)
+{
+	return ((entry ^ pkey) & IB_PKEY_BASE_MASK) == 0 && (pkey & IB_PKEY_BASE_MASK) != 0 &&
+	       (entry & IB_PKEY_FULL_MEMBER) >= (pkey & IB_PKEY_FULL_MEMBER);
+}
+
 /* ---- decoder ---- */
 
 /* ib_pkt_parse() results; 0 is success, the others are negative. */

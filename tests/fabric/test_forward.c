@@ -750,9 +750,9 @@ static void test_pkeys(void **state)
 	while (ep_recv_smp(&t->ep[0], &smp))
 		;
 	assert_true(passes(t, 1, 4, 2, 0x8001));
-	assert_true(passes(t, 1, 4, 2, 0x0001));	/* limited, against full in the table */
-	assert_true(passes(t, 1, 4, 2, 0x8002));
-	assert_false(passes(t, 1, 4, 2, 0x0002));	/* limited to limited */
+	assert_true(passes(t, 1, 4, 2, 0x0001));	/* who is a full member may send so */
+	assert_true(passes(t, 1, 4, 2, 0x0002));	/* a limited member */
+	assert_false(passes(t, 1, 4, 2, 0x8002));	/* that says it is a full one */
 	assert_false(passes(t, 1, 4, 2, 0x8005));
 	assert_false(passes(t, 1, 4, 2, 0xffff));
 	assert_int_equal(c2->rcv_constraint_errors, 3);
@@ -763,7 +763,7 @@ static void test_pkeys(void **state)
 	assert_int_equal(n.trap, IB_TRAP_BAD_PKEY_SWITCH);
 	assert_int_equal(ib_get_be16(n.details + 2), 3);	/* from, to, P_Key */
 	assert_int_equal(ib_get_be16(n.details + 4), 4);
-	assert_int_equal(ib_get_be16(n.details + 6), 0x0002);
+	assert_int_equal(ib_get_be16(n.details + 6), 0x8002);
 	assert_false(ep_recv_smp(&t->ep[0], &smp));	/* once, not by the packet */
 
 	/* Raw packets. */
@@ -781,14 +781,20 @@ static void test_pkeys(void **state)
 	assert_int_equal(set_pi_of(t, 3, enforce_out), 0);
 	assert_false(passes(t, 0, 4, 2, 0x8005));
 	assert_true(passes(t, 0, 4, 2, 0x8002));
+	assert_true(passes(t, 0, 4, 2, 0x0002));
 	assert_int_equal(c3->xmit_constraint_errors, 1);
+	/* Of a limited member, to one that is limited, too. */
+	set_pkeys(t, 3, 0x8001, 0x0002);
+	assert_false(passes(t, 1, 4, 2, 0x0002));
+	assert_true(passes(t, 0, 4, 2, 0x8002));
+	assert_int_equal(c3->xmit_constraint_errors, 2);
 	/* Per member of a multicast group. */
 	join(t, 0, 1 << 2 | 1 << 3);
 	assert_true(net_send(&t->ep[0], 0, 0, 0xc000, 0x8005, 300, 3));
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[1], 0, 300, 3), 1);
 	assert_int_equal(net_got(&t->ep[2], 0, 300, 3), 0);
-	assert_int_equal(c3->xmit_constraint_errors, 2);
+	assert_int_equal(c3->xmit_constraint_errors, 3);
 	/* Once for each packet, however long it waits for the other member. */
 	while (net_send(&t->ep[0], 0, 0, 0xc000, 0x8005, 4000, 3))
 		net_pump(t);

@@ -343,6 +343,12 @@ static void helpers(void **st)
 	assert_true(ib_pkey_match(0xffff, 0x7fff));
 	assert_true(ib_pkey_match(0x8001, 0x8001));
 	assert_false(ib_pkey_match(0x0001, 0x0001));
+	assert_true(ib_pkey_sends(0x0001, 0x0001));
+	assert_true(ib_pkey_sends(0x8001, 0x0001));
+	assert_true(ib_pkey_sends(0x8001, 0x8001));
+	assert_false(ib_pkey_sends(0x0001, 0x8001));
+	assert_false(ib_pkey_sends(0x8001, 0x8002));
+	assert_false(ib_pkey_sends(0x8000, 0x0000));
 	assert_false(ib_pkey_match(0x8000, 0x8000));
 	assert_false(ib_pkey_match(0x8001, 0x8002));
 	assert_true(ib_lid_is_ucast(1) && ib_lid_is_ucast(0xbfff) && !ib_lid_is_ucast(0));
