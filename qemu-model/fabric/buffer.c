@@ -20,6 +20,7 @@
  * @flags: OHCA_FRAME_*
  * @big: has room for OHCA_LINK_MAX_FRAME bytes, not for SMALL
  * @hops: as struct fab_frame's
+ * @came_ns: when it came to the switch
  */
 struct fab_buffer {
 	struct fab_buffer *next;
@@ -27,6 +28,7 @@ struct fab_buffer {
 	uint16_t flags;
 	bool big;
 	uint8_t hops;
+	uint64_t came_ns;
 	uint8_t data[];
 };
 
@@ -93,6 +95,7 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	b->len = f->len;
 	b->flags = fab_icrc_flag(f);
 	b->hops = f->hops;
+	b->came_ns = fab_data_now(d);
 	fab_copy(b->data, f, vl);
 	if (!l->first || front) {
 		b->next = l->first;
@@ -109,6 +112,7 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 		l->f.flags = b->flags;
 		l->f.patch = 0;
 		l->f.corrupt = false;
+		l->came_ns = b->came_ns;
 	}
 	l->used += blocks(f->len);
 	in->buffered |= (uint16_t)(1u << vl);
@@ -119,20 +123,22 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	return true;
 }
 
-bool fab_peek(const struct fab_dport *in, unsigned int vl, struct fab_frame *f)
+bool fab_peek(struct fab_dport *in, unsigned int vl)
 {
-	const struct fab_buffer *b = in->lane[vl].first;
+	struct fab_lane *l = &in->lane[vl];
+	const struct fab_buffer *b = l->first;
 
 	if (!b)
 		return false;
-	*f = (struct fab_frame){
+	l->came_ns = b->came_ns;
+	l->f = (struct fab_frame){
 		.data = b->data,
 		.len = b->len,
 		.flags = b->flags,
 		.vl = (uint8_t)vl,
 		.hops = b->hops,
 	};
-	memcpy(f->lrh, b->data, IB_LRH_LEN);
+	memcpy(l->f.lrh, b->data, IB_LRH_LEN);
 	return true;
 }
 

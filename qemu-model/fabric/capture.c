@@ -42,6 +42,7 @@ static const char * const reason[FAB_DROPS] = {
 	[FAB_DROP_INACTIVE] = "the output is not Active",
 	[FAB_DROP_MTU] = "longer than the MTU of the output",
 	[FAB_DROP_HOQ] = "HOQLife",
+	[FAB_DROP_LIFETIME] = "LifeTimeValue",
 	[FAB_DROP_HOPS] = "in a circle",
 	[FAB_DROP_MEMORY] = "no memory",
 	[FAB_DROP_PHANTOM] = "a host without a machine",

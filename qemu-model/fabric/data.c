@@ -62,6 +62,8 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 					dp->arb_vls |= (uint16_t)(1u << dp->arb.t[t].e[i].vl);
 	}
 	dp->arb.high_limit = p->pi.vl_high_limit;
+	if (dp->is_switch)
+		dp->life_ns = fab_limit_ns(d, d->f->sw[d->f->node[p->node].sw].si.life_time);
 }
 
 static bool grow(void *array, uint32_t n, size_t size)

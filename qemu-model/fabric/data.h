@@ -15,7 +15,7 @@
  *	data.c		the data path: its ports, rounds, links that come and go
  *	decide.c	what becomes of the packet at the head of a lane
  *	forward.c	heads, requests, arbitration, hops
- *	wait.c		credit that does not come: HOQLife, stalls, PortXmitWait
+ *	wait.c		credit that does not come: HOQLife, LifeTimeValue, stalls, PortXmitWait
  *	buffer.c	packets that wait at a wire of the graph
  *	gsi.c		MADs between the lanes and the agents of nodes
  *	capture.c	what ports send and receive, as pcapng
@@ -57,6 +57,7 @@ enum fab_drop {
 	FAB_DROP_INACTIVE,	/* out of a port that is not Active */
 	FAB_DROP_MTU,
 	FAB_DROP_HOQ,		/* HOQLife, or the lane is stalled */
+	FAB_DROP_LIFETIME,	/* LifeTimeValue of the switch */
 	FAB_DROP_HOPS,		/* FAB_MAX_HOPS */
 	FAB_DROP_MEMORY,	/* no memory for a buffer */
 	FAB_DROP_PHANTOM,	/* it arrived at a host that has no memory */
@@ -116,10 +117,13 @@ struct fab_tap;
  * @version: of the decision
  * @out: output of FAB_HEAD_UCAST
  * @blocked_ns: since when it waits, 0: it does not
+ * @came_ns: when the head came to the switch, if that was before it became the head, or 0
+ * @mark_ns: what came by the link up to @mark was there then; 0: there is no mark
  * @mc: outputs of FAB_HEAD_MCAST that lack their copy
  * @f: the head
  * @first, @last: what waits, of a local wire; the first is the head unless @passing
  * @used: blocks of the input buffer in use
+ * @mark: position in the link's ring, see @mark_ns
  * @passing: @f is on its way through, and is not in the buffer
  */
 struct fab_lane {
@@ -131,10 +135,13 @@ struct fab_lane {
 	bool lost;
 	bool passing;
 	uint16_t used;
+	uint16_t mark;
 	uint32_t next;
 	uint32_t version;
 	struct fab_dport *out;
 	uint64_t blocked_ns;
+	uint64_t came_ns;
+	uint64_t mark_ns;
 	uint64_t mc[4];
 	struct fab_frame f;
 	struct fab_buffer *first, *last;
@@ -153,8 +160,8 @@ struct fab_lane {
  * @tap: captures of it, or NULL
  * @fault: of packets that leave, or NULL
  * @rx_fault: of packets that come by the link, or NULL
- * @up, @active, @receives, @nvls, @max_len, @arb_vls, @num_pkeys, @pkeys, @arb_index: of the
- *	graph, as of fab_data.epoch
+ * @up, @active, @receives, @nvls, @max_len, @arb_vls, @num_pkeys, @pkeys, @arb_index, @life_ns: of
+ *	the graph, as of fab_data.epoch; @life_ns is the switch's LifeTimeValue
  * @pending: lanes with packets, as of this round
  * @buffered: lanes with packets in the input buffer
  * @queued, @out_listed, @touched: in fab_data.queue, .outs, .touch
@@ -187,6 +194,7 @@ struct fab_dport {
 	uint16_t num_pkeys;
 	const uint16_t *pkeys;
 	uint32_t arb_index;
+	uint64_t life_ns;
 	uint32_t pending;
 	uint16_t buffered;
 	bool queued, out_listed, touched;
@@ -219,8 +227,8 @@ struct fab_reply {
 /**
  * struct fab_data_cfg - how packets are moved
  * @shift: wished credit_shift of the links
- * @hoq_scale: HOQLife is stretched by this factor, for hosts on which virtual machines stand still
- *	for longer than a subnet manager allows for; 0: nothing is discarded
+ * @hoq_scale: HOQLife and LifeTimeValue are stretched by this factor, for hosts on which virtual
+ *	machines stand still for longer than a subnet manager allows for; 0: nothing is discarded
  * @log: for links that come and go, or NULL
  * @clock: monotonic time in ns, never 0, or NULL: CLOCK_MONOTONIC
  * @arg: first argument of both
@@ -438,14 +446,33 @@ void fab_forget_heads(struct fab_data *d, struct fab_dport *dp);
 /** fab_blocked_lanes() - input lanes of @dp whose heads wait */
 uint32_t fab_blocked_lanes(const struct fab_data *d, const struct fab_dport *dp);
 
-/** fab_block() - the head of @l waits from now on */
-void fab_block(struct fab_data *d, struct fab_lane *l);
+/** fab_block() - the head of lane @vl of @in waits from now on */
+void fab_block(struct fab_data *d, struct fab_dport *in, unsigned int vl);
+
+/** fab_came() - the head of lane @vl of @in, which has a mark, is another one: when did it come? */
+void fab_came(struct fab_dport *in, unsigned int vl);
 
 /** fab_unblock() - it does not any more */
 void fab_unblock(struct fab_data *d, struct fab_lane *l);
 
+/** fab_limit_ns() - HOQLife or LifeTimeValue @n in ns: 4.096 us * 2^n, above 19 never (18.2.5.4) */
+uint64_t fab_limit_ns(const struct fab_data *d, uint8_t n);
+
 /** fab_too_old() - what waits for @out since @since_ns, 0: does not, has outlived HOQLife */
 bool fab_too_old(struct fab_data *d, const struct fab_dport *out, uint64_t since_ns);
+
+/** fab_outlived() - what is at the switch of @dp since @since_ns has outlived its LifeTimeValue */
+bool fab_outlived(struct fab_data *d, const struct fab_dport *dp, uint64_t since_ns);
+
+/**
+ * fab_expire() - discard the head @l of @in if it is too old to leave by lane @vl of @out
+ *
+ * The packet is counted as what HOQLife or LifeTimeValue discards (18.2.5.4).
+ *
+ * Return: whether it was.
+ */
+bool fab_expire(struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
+		struct fab_dport *out, unsigned int vl);
 
 /**
  * fab_hoq_discard() - count what HOQLife or VLStalled discards of lane @vl of @out
@@ -479,8 +506,8 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 /** fab_fits() - the input buffer of lane @vl of @in has room for @len bytes */
 bool fab_fits(const struct fab_dport *in, unsigned int vl, uint32_t len);
 
-/** fab_peek() - @f is what waits at the head of lane @vl of @in. Return: false: nothing does. */
-bool fab_peek(const struct fab_dport *in, unsigned int vl, struct fab_frame *f);
+/** fab_peek() - what waits in lane @vl of @in is its head. Return: false: nothing does. */
+bool fab_peek(struct fab_dport *in, unsigned int vl);
 
 /** fab_release() - the head of the input buffer is done */
 void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl);

@@ -268,6 +268,12 @@ static void list_mcast(struct fab_data *d, struct fab_dport *in, unsigned int vl
 	l->listed = true;
 }
 
+/* Whether the head has been here for longer than this round. */
+static bool waited(const struct fab_lane *l)
+{
+	return l->blocked_ns | l->came_ns;
+}
+
 /*
  * Drop the outputs at which a multicast head is to be discarded: down or not Active, stalled, or
  * too old there. Return: whether it still waits for any.
@@ -280,10 +286,9 @@ static bool prune(struct fab_data *d, const struct fab_dport *in, struct fab_lan
 
 		if (fab_unlikely(!out->up || !out->active || vl < 0))
 			fab_discard(d, out, &out->ctr->xmit_inactive_discards, FAB_DROP_INACTIVE);
-		else if (fab_unlikely(out->stalled >> vl & 1 ||
-				      fab_too_old(d, out, l->blocked_ns)))
+		else if (fab_unlikely(out->stalled >> vl & 1))
 			fab_hoq_discard(d, out, (unsigned int)vl);
-		else
+		else if (fab_likely(!waited(l)) || !fab_expire(d, in, l, out, (unsigned int)vl))
 			continue;
 		fab_clear_output(l, out->num);
 	}
@@ -296,7 +301,7 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 	struct ohca_link_frame lf;
 
 	if (!in->link)
-		return fab_peek(in, vl, &l->f);
+		return fab_peek(in, vl);
 	if (ohca_link_rx_peek(in->link, vl, &lf) <= 0)
 		return false;
 	l->f.data = lf.data;
@@ -308,6 +313,8 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 	l->f.hops = 0;
 	l->f.corrupt = false;
 	memcpy(l->f.lrh, lf.data, IB_LRH_LEN);
+	if (fab_unlikely(l->mark_ns))
+		fab_came(in, vl);
 	if (fab_unlikely(in->rx_fault) && !l->seen)
 		l->lost = fab_fault_hits(in->rx_fault, in->rx_fault->loss);
 	return true;
@@ -317,6 +324,7 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 static void forget_head(struct fab_data *d, struct fab_lane *l)
 {
 	fab_unblock(d, l);
+	l->came_ns = 0;
 	l->kind = FAB_HEAD_NONE;
 	l->started = false;
 	l->seen = false;
@@ -361,11 +369,10 @@ static enum fab_kind advance(struct fab_data *d, struct fab_dport *in, unsigned 
 		}
 		switch (l->kind) {
 		case FAB_HEAD_UCAST:
-			if (fab_likely(!fab_too_old(d, l->out, l->blocked_ns)))
+			if (fab_likely(!waited(l)) || !fab_expire(d, in, l, l->out, l->ovl))
 				return FAB_HEAD_UCAST;
-			fab_hoq_discard(d, l->out, l->ovl);
 			if (fab_unlikely(l->out->tap))
-				fab_capture_frame(d, l->out, &l->f, l->ovl, true, FAB_DROP_HOQ);
+				fab_capture_frame(d, l->out, &l->f, l->ovl, true, d->why);
 			break;
 		case FAB_HEAD_MCAST:
 			if (fab_likely(prune(d, in, l)))
@@ -392,10 +399,8 @@ static void block_lanes(struct fab_data *d, struct fab_dport *out, uint16_t vls)
 		uint32_t id = out->head[__builtin_ctz(vls)];
 
 		while (id != FAB_NONE_LANE) {
-			struct fab_lane *l = lane_of(d, id);
-
-			fab_block(d, l);
-			id = l->next;
+			fab_block(d, d->all[id / FAB_DATA_LANES], id % FAB_DATA_LANES);
+			id = lane_of(d, id)->next;
 		}
 	}
 }
@@ -618,7 +623,9 @@ bool fab_forward_round(struct fab_data *d)
 
 void fab_forget_heads(struct fab_data *d, struct fab_dport *dp)
 {
-	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++)
+	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++) {
 		forget_head(d, &dp->lane[vl]);
+		dp->lane[vl].mark_ns = 0;
+	}
 	fab_unstall_all(d, dp);
 }

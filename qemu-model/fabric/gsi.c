@@ -209,9 +209,12 @@ static bool send_reply(struct fab_data *d, const struct fab_reply *r)
 	if (!b) {
 		out->refused |= (uint16_t)(1u << r->vl);
 		fab_touch(d, out);
-		if (!fab_too_old(d, out, r->since_ns))
+		if (fab_too_old(d, out, r->since_ns))
+			fab_hoq_discard(d, out, r->vl);
+		else if (fab_outlived(d, out, r->since_ns))
+			fab_discard(d, out, &out->ctr->xmit_lifetime_discards, FAB_DROP_LIFETIME);
+		else
 			return false;
-		fab_hoq_discard(d, out, r->vl);
 		return true;
 	}
 	memcpy(b, r->pkt, r->len);

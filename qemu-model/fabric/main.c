@@ -36,7 +36,7 @@ static const char usage_text[] =
 	"      --capture-port NODE:P a port of the capture; up to 32\n"
 	"      --hosts-off           hosts are switched off until a machine has their place\n"
 	"      --credit-shift N      blocks of 64 << N bytes per credit of their links, 0 to 6 (2)\n"
-	"      --hoq-scale N         stretch HOQLife by N, 0: never discard (1)\n"
+	"      --hoq-scale N         stretch HOQLife and LifeTimeValue by N, 0: never discard (1)\n"
 	"      --spin-us N           poll N us before sleeping (0)\n"
 	"  -q, --quiet               do not report links that come and go\n"
 	"      --stats               print counts of links at the end\n\n"

@@ -1,18 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Packets that wait for credit or for their turn: how long they may (HOQLife, VLStallCount:
- * IBTA volume 1, 18.2.5.4), and what is counted of it (PortXmitWait: 16.1.3.5).
+ * Packets that wait for credit or for their turn: how long they may (HOQLife, LifeTimeValue,
+ * VLStallCount: IBTA volume 1, 18.2.5.4), and what is counted of it (PortXmitWait: 16.1.3.5).
  */
 #include "data.h"
 
 #include "ib/rate.h"
 
-void fab_block(struct fab_data *d, struct fab_lane *l)
+void fab_block(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 {
+	struct fab_lane *l = &in->lane[vl];
+
 	if (l->blocked_ns)
 		return;
 	l->blocked_ns = fab_data_now(d);
 	d->blocked++;
+	if (!in->link || l->mark_ns)
+		return;
+	l->mark_ns = l->blocked_ns;
+	l->mark = (uint16_t)ohca_link_rx_mark(in->link, vl);
+}
+
+void fab_came(struct fab_dport *in, unsigned int vl)
+{
+	struct fab_lane *l = &in->lane[vl];
+
+	if (ohca_link_rx_before(in->link, vl, l->mark))
+		l->came_ns = l->mark_ns;
+	else
+		l->mark_ns = 0;
 }
 
 void fab_unblock(struct fab_data *d, struct fab_lane *l)
@@ -35,17 +51,36 @@ uint32_t fab_blocked_lanes(const struct fab_data *d, const struct fab_dport *dp)
 	return mask;
 }
 
-/* HOQLife in ns: 4.096 us * 2^n, n > 19 never. */
+uint64_t fab_limit_ns(const struct fab_data *d, uint8_t n)
+{
+	return n > 19 || !d->cfg.hoq_scale ? UINT64_MAX : ib_time_ns(n) * d->cfg.hoq_scale;
+}
+
 static uint64_t hoq_ns(const struct fab_data *d, const struct fab_dport *out)
 {
-	const uint8_t n = d->f->port[out->p].pi.hoq_life;
-
-	return n > 19 || !d->cfg.hoq_scale ? UINT64_MAX : ib_time_ns(n) * d->cfg.hoq_scale;
+	return fab_limit_ns(d, d->f->port[out->p].pi.hoq_life);
 }
 
 bool fab_too_old(struct fab_data *d, const struct fab_dport *out, uint64_t since_ns)
 {
 	return since_ns && fab_data_now(d) - since_ns > hoq_ns(d, out);
+}
+
+bool fab_outlived(struct fab_data *d, const struct fab_dport *dp, uint64_t since_ns)
+{
+	return since_ns && fab_data_now(d) - since_ns > dp->life_ns;
+}
+
+bool fab_expire(struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
+		struct fab_dport *out, unsigned int vl)
+{
+	if (fab_too_old(d, out, l->blocked_ns))
+		fab_hoq_discard(d, out, vl);
+	else if (fab_outlived(d, in, l->came_ns ? l->came_ns : l->blocked_ns))
+		fab_discard(d, out, &out->ctr->xmit_lifetime_discards, FAB_DROP_LIFETIME);
+	else
+		return false;
+	return true;
 }
 
 void fab_hoq_discard(struct fab_data *d, struct fab_dport *out, unsigned int vl)

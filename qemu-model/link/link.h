@@ -445,6 +445,23 @@ uint32_t ohca_link_rx_pending(struct ohca_link *l);
 int ohca_link_rx_peek(struct ohca_link *l, unsigned int vl, struct ohca_link_frame *f);
 
 /**
+ * ohca_link_rx_mark() - what a lane holds now
+ * @l: the link
+ * @vl: lane
+ *
+ * Return: the position behind its newest frame, for ohca_link_rx_before().
+ */
+uint32_t ohca_link_rx_mark(struct ohca_link *l, unsigned int vl);
+
+/**
+ * ohca_link_rx_before() - whether the frame that is peeked next was there at a mark
+ * @l: the link
+ * @vl: lane
+ * @mark: of this lane; the first frame that was not there ends its use
+ */
+bool ohca_link_rx_before(const struct ohca_link *l, unsigned int vl, uint32_t mark);
+
+/**
  * ohca_link_rx_release() - release the frame last peeked
  * @l: the link
  * @vl: lane

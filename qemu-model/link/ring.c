@@ -257,6 +257,19 @@ static void consume(struct ohca_link *l, unsigned int vl, uint32_t n)
 		publish(l, vl);
 }
 
+uint32_t ohca_link_rx_mark(struct ohca_link *l, unsigned int vl)
+{
+	return shm_load(&l->rx_dir->fctbs[vl]) & FC_MASK;
+}
+
+bool ohca_link_rx_before(const struct ohca_link *l, unsigned int vl, uint32_t mark)
+{
+	const struct rx_lane *r = &l->rx[vl];
+	const uint32_t n = (mark - r->pos) & FC_MASK;
+
+	return n && n <= r->lane.blocks;
+}
+
 void ohca_link_rx_release(struct ohca_link *l, unsigned int vl)
 {
 	struct rx_lane *r;

@@ -472,6 +472,7 @@ static void test_hoq_scale(void **state)
 	net_stop_clock(t);
 	assert_int_equal(set_pi_of(t, 2, short_hoq), 0);
 	t->d->cfg.hoq_scale = 0;
+	t->m.epoch++;
 	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1))
 		net_pump(t);
 	for (unsigned int i = 0; i < 100; i++) {
@@ -481,6 +482,7 @@ static void test_hoq_scale(void **state)
 	assert_int_equal(c->xmit_hoq_discards, 0);
 	/* 1.048576 ms each */
 	t->d->cfg.hoq_scale = 5;
+	t->m.epoch++;
 	net_port(t, 1)->lane[0].blocked_ns = fab_data_now(t->d);
 	t->now_ns += 5 * 1048576;
 	net_pump(t);
