@@ -73,13 +73,40 @@ static uint16_t own_pkey(const struct fab *f, const struct fab_node *n, uint32_t
 	return 0;
 }
 
+/* The MAD in @pkt, for end port @p, has a wrong P_Key, or else a wrong Q_Key. */
+static void key_violation(struct fab_data *d, uint32_t p, const uint8_t *pkt,
+			  const struct ib_pkt_info *pi, bool bad_pkey)
+{
+	const struct ib_grh *grh = ib_pkt_grh(pkt, pi);
+	const struct ib_deth *deth = ib_pkt_deth(pkt, pi);
+	struct ib_port_info *port = &d->f->port[p].pi;
+	struct ib_key_violation v = {
+		.lid1 = pi->slid,
+		.lid2 = pi->dlid,
+		.key = bad_pkey ? pi->pkey : ib_be32(deth->qkey),
+		.sl = pi->sl,
+		.qp1 = ib_deth_sqpn(deth),
+		.qp2 = pi->dqpn,
+	};
+	uint8_t details[54];
+
+	if (grh) {
+		memcpy(v.gid1, grh->sgid, sizeof(v.gid1));
+		memcpy(v.gid2, grh->dgid, sizeof(v.gid2));
+	}
+	ib_sma_count16(bad_pkey ? &port->pkey_violations : &port->qkey_violations);
+	ib_trap257_258(details, &v);
+	d->m->now_ns = fab_data_clock(d);
+	fab_raise_trap(d->m, p, IB_NOTICE_SECURITY, bad_pkey ? IB_TRAP_BAD_PKEY : IB_TRAP_BAD_QKEY,
+		       details);
+}
+
 /* A MAD for the agents of the node, in @pkt. Return: whether it is one. */
 static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt,
 		    const struct ib_pkt_info *pi)
 {
 	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
 	const uint32_t end = fab_end_port(d->f, in->p);
-	struct ib_port_info *port = &d->f->port[end].pi;
 	const struct ib_deth *deth;
 	struct fab_mad mad;
 
@@ -93,10 +120,8 @@ static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt
 		fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
 		return true;
 	}
-	if (!mad.pkey)
-		ib_sma_count16(&port->pkey_violations);
-	else if (ib_be32(deth->qkey) != IB_QKEY_GSI)
-		ib_sma_count16(&port->qkey_violations);
+	if (!mad.pkey || ib_be32(deth->qkey) != IB_QKEY_GSI)
+		key_violation(d, end, pkt, pi, !mad.pkey);
 	d->m->stats.lost++;
 	return true;
 }

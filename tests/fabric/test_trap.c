@@ -348,10 +348,52 @@ static void test_attach_rules(void **state)
 	net_free(t);
 }
 
+/* A MAD for the switch itself with a wrong P_Key, and one with a wrong Q_Key: traps 257 and 258. */
+static void test_bad_keys(void **state)
+{
+	struct net *t = net_up(1, 4, 0);
+	struct ib_mad mad = {
+		.hdr = { .base_version = 1, .mgmt_class = IB_CLASS_PERF, .class_version = 1,
+			 .method = IB_METHOD_GET },
+	};
+	struct ib_smp smp;
+	struct ib_notice n = { 0 };
+	uint8_t pkt[512];
+
+	(void)state;
+	net_stop_clock(t);
+	assert_true(ep_send_raw(&t->ep[0], 0, pkt, ep_build(pkt, 0, 0, 1, 2, IB_QP1, IB_QKEY_GSI,
+							    0x8123, &mad)));
+	net_pump(t);
+	assert_true(next_trap(&t->ep[0], &smp, &n));
+	assert_int_equal(n.trap, IB_TRAP_BAD_PKEY);
+	assert_int_equal(n.type, IB_NOTICE_SECURITY);
+	assert_int_equal(ib_get_be16(n.details + 2), 2);	/* from, to, P_Key, QPs */
+	assert_int_equal(ib_get_be16(n.details + 4), 1);
+	assert_int_equal(ib_get_be32(n.details + 6), 0x8123);
+	assert_int_equal(ib_get_be32(n.details + 10), IB_QP1);
+	assert_int_equal(ib_get_be32(n.details + 14), IB_QP1);
+	assert_true(ep_send_raw(&t->ep[0], 0, pkt, ep_build(pkt, 0, 0, 1, 2, IB_QP1, 0x77, 0xffff,
+							    &mad)));
+	net_pump(t);
+	for (int i = 0; i < 10 && n.trap != IB_TRAP_BAD_QKEY; i++) {
+		t->now_ns += 10 * ib_time_ns(net_pi(t, 0)->subnet_timeout);
+		net_timers(t);
+		net_pump(t);
+		next_trap(&t->ep[0], &smp, &n);
+	}
+	assert_int_equal(n.trap, IB_TRAP_BAD_QKEY);
+	assert_int_equal(ib_get_be32(n.details + 6), 0x77);
+	assert_int_equal(net_pi(t, 0)->pkey_violations, 1);
+	assert_int_equal(net_pi(t, 0)->qkey_violations, 1);
+	net_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_port_death),
+		cmocka_unit_test(test_bad_keys),
 		cmocka_unit_test(test_trap_rate),
 		cmocka_unit_test(test_trap_wakes),
 		cmocka_unit_test(test_down_by_sm),
