@@ -23,6 +23,7 @@ int main(int argc, char **argv)
 			"       ohca-peer alltoall SECONDS NODE NODES\n"
 			"       ohca-peer deceived SECONDS\n"
 			"       ohca-peer migrate link|driver [HOST]\n"
+			"       ohca-peer tenant P_KEY,MLID,0|1 [HOST]\n"
 			"       ohca-peer movable dmabuf [HOST]\n"
 			"       ohca-peer hostile SCENARIO\n"
 			"       ohca-peer limits WHAT\n"
@@ -99,6 +100,8 @@ int main(int argc, char **argv)
 		stream_main(&p, atof(argv[2]), true);
 	else if (!strcmp(argv[1], "movable"))
 		movable_main(&p);
+	else if (!strcmp(argv[1], "tenant"))
+		tenant_main(&p, argv[2]);
 	else if (!strcmp(argv[1], "migrate"))
 		migrate_main(&p, argv[2]);
 	else

@@ -199,6 +199,9 @@ void movable_main(struct peer *p);
 /** migrate_main - a path fails, or the driver wants another one: nothing is lost */
 void migrate_main(struct peer *p, const char *how);
 
+/** tenant_main - what arrives of what is sent with a P_Key: "P_KEY,MLID,0|1", 1: all is to */
+void tenant_main(struct peer *p, const char *what);
+
 /** endure_main - verified traffic for @seconds with who asks at @host, whatever is lost meanwhile */
 void endure_main(double seconds, const char *host);
 
