@@ -7,14 +7,28 @@ import subprocess
 from ohca_lab import paths
 from ohca_lab import places as topology
 
-from .bring_up import fabric
-from .harness import PERF_PORT, Group, find, need, tail, until
+from . import life
+from .bring_up import all_active, start_sm
+from .harness import DEV, PERF_PORT, Group, find, need, tail, until
 
 SPEC = "fat-tree:4,3"
 PLACES = {1: "host2", 2: "host3", 3: "host16"}
+# how soon a standby OpenSM takes the place of a master that does not answer, instead of 40 s
+POLLS = "sminfo_polling_timeout 500\\npolling_retry_number 3"
+BLOCKS = 100000     # words that a port moves: a few blocks of a stream, more than MADs have
+
+
+def prepare(b):
+    """OpenSM on node 1."""
+    if not b.state.get("fabric"):
+        start_sm(b, setting=POLLS)
+        all_active(b)
+        b.state["fabric"] = True
+
+
 GROUP = Group("tree", ("-n", "3", "--no-sm", "--topology", SPEC,
                        *[f"--place=node{k}={name}" for k, name in PLACES.items()]),
-              debug=False, prepare=fabric)
+              debug=False, prepare=prepare)
 GROUPS = [GROUP]
 
 
@@ -116,3 +130,30 @@ def faults(b):
     until(60 * b.slow, lambda: "Down" not in b.sh(1, "iblinkinfo --switches-only", 60),
           "the cable is plugged, and its link is down")
     b.peer("verify rc", on=(1, 3))
+
+
+@GROUP.test(timeout=300)
+def managers(b):
+    """A better OpenSM is handed the subnet, dies, and the first one takes it: traffic goes on."""
+    ends = [b.background(1, "/share/ohca-peer stream 3000"),
+            b.background(3, "/share/ohca-peer stream 3000 node1")]
+    ends[1].said("streaming")
+
+    def goes_on(who):
+        before = life.moved(b, 3)
+        until(60 * b.slow, lambda: life.moved(b, 3) > before + BLOCKS, f"{who}: no traffic")
+        for end in ends:
+            end.verdict()
+
+    def is_master(node):
+        file = f"/sys/class/infiniband/{DEV}/ports/1/sm_lid"
+        until(60 * b.slow, lambda: int(b.sh(3, f"cat {file}"), 16) == lid(b, node),
+              f"OpenSM on node {node} is not the master")
+        goes_on(f"OpenSM on node {node}")
+
+    start_sm(b, 2, "sm_priority 13")
+    is_master(2)
+    b.sh(2, "pkill -KILL -x opensm")
+    goes_on("nobody manages")
+    is_master(1)
+    all_active(b)
