@@ -45,6 +45,25 @@ static void test_unicast(void **state)
 	net_free(t);
 }
 
+/* The LRH leaves as it came, but for the VL. */
+static void test_headers(void **state)
+{
+	struct net *t = net_up(2, 2, 0);
+	uint8_t pkt[64], got[64];
+
+	(void)state;
+	memset(pkt, 0x5a, sizeof(pkt));
+	ib_build_bth(ib_build_lrh(pkt, 1, 3, IB_LNH_IBA_LOCAL, t->ep[1].lid, sizeof(pkt) / 4,
+				  0x1234), IB_OP_UC_SEND_ONLY, 0, 0, 0xffff, 7, false, 1);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_true(ep_send_raw(&t->ep[0], 1, pkt, sizeof(pkt)));
+		net_pump(t);
+		assert_int_equal(ep_recv(&t->ep[1], 1, got, sizeof(got)), sizeof(pkt));
+		assert_memory_equal(got, pkt, sizeof(pkt));
+	}
+	net_free(t);
+}
+
 static void test_no_route(void **state)
 {
 	struct net *t = net_up(2, 4, 0);
@@ -459,6 +478,38 @@ static void test_vl_stall(void **state)
 	assert_int_equal(net_got(&t->ep[1], 0, 4000, 1), 10);
 	assert_int_equal(out->hoq_drops[0], 0);
 	assert_int_equal(t->d->stalls, 0);
+	net_free(t);
+}
+
+static void stall_at_once(struct ib_port_info *pi)
+{
+	pi->hoq_life = 8;	/* 1.048576 ms */
+	pi->vl_stall_count = 1;
+}
+
+/* What waits for a lane when it is stalled, at another port, does not wait any longer. */
+static void test_stall_of_others(void **state)
+{
+	struct net *t = net_up(3, 1, 0);
+	const struct fab_dport *out = net_port(t, 2);
+
+	(void)state;
+	net_stop_clock(t);
+	assert_int_equal(set_pi_of(t, 2, stall_at_once), 0);
+	while (net_send(&t->ep[0], 0, 0, 3, 0xffff, 4000, 1))
+		net_pump(t);
+	assert_int_equal(t->d->blocked, 1);
+	t->now_ns += 500000;
+	assert_true(net_send(&t->ep[2], 0, 0, 3, 0xffff, 4000, 2));
+	net_pump(t);
+	assert_int_equal(t->d->blocked, 2);
+	t->now_ns += 548576;
+	net_pump(t);
+	assert_int_equal(out->stalled, 0);
+	t->now_ns++;
+	net_pump(t);
+	assert_int_equal(out->stalled, 1 << 0);
+	assert_int_equal(t->d->blocked, 0);
 	net_free(t);
 }
 
@@ -953,6 +1004,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unicast),
+		cmocka_unit_test(test_headers),
 		cmocka_unit_test(test_no_route),
 		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_states_and_mtu),
@@ -962,6 +1014,7 @@ int main(void)
 		cmocka_unit_test(test_lanes_do_not_block),
 		cmocka_unit_test(test_hoq_life),
 		cmocka_unit_test(test_vl_stall),
+		cmocka_unit_test(test_stall_of_others),
 		cmocka_unit_test(test_hoq_scale),
 		cmocka_unit_test(test_old_mcast),
 		cmocka_unit_test(test_hoq_standstill),

@@ -2,7 +2,6 @@
 /* Counters of a switch, as its performance agent and PortXmitWait have them; MADs to QP1. */
 #include "query.h"
 
-
 static int gsi(struct net *t, struct ep *e, struct ib_mad *mad)
 {
 	uint8_t pkt[512];
@@ -70,6 +69,94 @@ static void test_pma(void **state)
 	mad.hdr.mgmt_class = IB_CLASS_PERF;
 	mad.hdr.method = IB_METHOD_GET_RESP;
 	assert_int_equal(gsi(t, &t->ep[0], &mad), -1);
+	net_free(t);
+}
+
+/* An answer is counted by its SL, which is the request's, where it leaves. */
+static void test_reply_sl(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	struct ib_mad mad = { .hdr = { .base_version = 1, .mgmt_class = IB_CLASS_PERF,
+				       .class_version = 1, .method = IB_METHOD_GET } };
+	uint8_t pkt[512];
+
+	(void)state;
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_CLASS_PORT_INFO);
+	ep_build(pkt, 1, 5, 1, t->ep[1].lid, IB_QP1, IB_QKEY_GSI, 0xffff, &mad);
+	assert_true(ep_send_raw(&t->ep[1], 1, pkt, EP_SMP_PKT));
+	net_pump(t);
+	assert_int_equal(ep_recv(&t->ep[1], 1, pkt, sizeof(pkt)), EP_SMP_PKT);
+	for (unsigned int i = 0; i <= 2; i++) {
+		const struct ohca_port_counters *c = net_ctr(t, i);
+
+		assert_int_equal(c->xmit_data_sl[5], i == 2 ? EP_SMP_PKT / 4 : 0);
+		assert_int_equal(c->xmit_data_sl[1], 0);
+		assert_int_equal(c->rcv_data_sl[5], i == 1 ? 0 : EP_SMP_PKT / 4);
+		assert_int_equal(c->rcv_data_sl[1], 0);
+	}
+	net_free(t);
+}
+
+/* Of who asks and does not read, 64 answers wait; what is more is counted as QP1Dropped. */
+static void test_replies_full(void **state)
+{
+	enum { ASKED = 600 };
+	struct net *t = net_up(2, 1, 0);
+	struct ib_mad mad = { .hdr = { .base_version = 1, .mgmt_class = IB_CLASS_PERF,
+				       .class_version = 1, .method = IB_METHOD_GET } };
+	const uint64_t *dropped = &net_ctr(t, 2)->qp1_dropped;
+	uint8_t pkt[512];
+	unsigned int got = 0;
+
+	(void)state;
+	net_stop_clock(t);
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_CLASS_PORT_INFO);
+	for (unsigned int i = 0; i < ASKED; i++) {
+		ep_build(pkt, 0, 0, 1, t->ep[1].lid, IB_QP1, IB_QKEY_GSI, 0xffff, &mad);
+		assert_true(ep_send_raw(&t->ep[1], 0, pkt, EP_SMP_PKT));
+		net_pump(t);
+	}
+	assert_int_equal(t->d->reply_count, FAB_PORT_REPLIES);
+	assert_true(*dropped > 0);
+	do {
+		while (ep_recv(&t->ep[1], 0, pkt, sizeof(pkt)))
+			got++;
+		net_pump(t);
+	} while (t->d->reply_count);
+	got += net_got(&t->ep[1], 0, EP_SMP_PKT, -1);
+	assert_int_equal(got, ASKED - *dropped);
+	net_free(t);
+}
+
+/* Sampling begins and ends by the fabric's timers, when it is due and not before. */
+static void test_sampling(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	struct ib_mad mad = { .hdr = { .mgmt_class = IB_CLASS_PERF, .method = IB_METHOD_SET } };
+	struct ib_pma_samples_control c = { .port_select = 1, .sample_start = 30,
+					    .sample_interval = 50 };
+	const struct ib_pma_samples *s;
+
+	(void)state;
+	net_stop_clock(t);
+	assert_true(net_timers(t) == UINT64_MAX);
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_SAMPLES_CONTROL);
+	ib_pma_psc_pack(&c, (uint8_t *)&mad + IB_PMA_DATA_OFF);
+	assert_int_equal(gsi(t, &t->ep[0], &mad), 0);
+	s = &net_node(t)->pma->agent.samples;
+	assert_int_equal(s->ctl.sample_status, IB_PMA_SAMPLE_STARTED);
+	t->now_ns = s->begin_ns - 1;
+	assert_int_equal(net_timers(t), 1);
+	assert_int_equal(s->ctl.sample_status, IB_PMA_SAMPLE_STARTED);
+	t->now_ns++;
+	assert_int_equal(net_timers(t), 50 * IB_PMA_TICK_NS);
+	assert_int_equal(s->ctl.sample_status, IB_PMA_SAMPLE_RUNNING);
+	t->now_ns += 50 * IB_PMA_TICK_NS - 1;
+	assert_int_equal(net_timers(t), 1);
+	assert_int_equal(s->ctl.sample_status, IB_PMA_SAMPLE_RUNNING);
+	t->now_ns++;
+	assert_true(net_timers(t) == UINT64_MAX);
+	assert_int_equal(s->ctl.sample_status, IB_PMA_SAMPLE_DONE);
 	net_free(t);
 }
 
@@ -296,6 +383,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pma),
+		cmocka_unit_test(test_sampling),
+		cmocka_unit_test(test_reply_sl),
+		cmocka_unit_test(test_replies_full),
 		cmocka_unit_test(test_gsi_checks),
 		cmocka_unit_test(test_xmit_wait),
 		cmocka_unit_test(test_reply_waits_alone),
