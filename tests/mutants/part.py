@@ -82,6 +82,8 @@ class Tree:
     def __init__(self, part, top, where):
         self.part, self.where = part, where
         self.tests = os.path.join(where, part.tests)
+        # as the units' Makefile has it
+        self.topologies = os.path.join(where, "tests", "topologies")
         self.levels = []
         if not os.path.isdir(where):
             for name in SOURCES:
@@ -172,7 +174,8 @@ class Tree:
     def _run(self, argv, seconds, env=None):
         with subprocess.Popen(argv, cwd=self.tests, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                              env={**os.environ, "LC_ALL": "C", **(env or {})},
+                              env={**os.environ, "LC_ALL": "C", "TOPOLOGIES": self.topologies,
+                                   **(env or {})},
                               start_new_session=True) as p:
 
             def end():
