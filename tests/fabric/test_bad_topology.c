@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A topology file with a byte that is wrong, or that ends too early: it is refused, and the error
+ * names the line; or it is another topology, which is written back and read as the same.
+ */
+#include "bad.h"
+
+/* All that a line may have, once. */
+static const char good[] =
+	"# two switches\n"
+	"width=3\n"
+	"vendid=0x2c9\n"
+	"devid=0xbd36\n"
+	"sysimgguid=0x100\n"
+	"switchguid=0x100(100)\n"
+	"Switch\t4 \"S-0100\"\t# \"leaf 1\" enhanced port 0 lid 3 lmc 0\n"
+	"[1]\t\"H-0200\"[1](201)\t# \"host a\" lid 1 4xEDR\n"
+	"[2]\t\"right\"[2]\n"
+	"[3][ext 5]\t\"right\"[3]\tw=3 s=7 e=1\n"
+	"Switch 4 \"right\"\n"
+	"[1] \"b\"[2]\n"
+	"[2] \"S-0100\"[2]\n"
+	"[3] \"S-0100\"[3]\n"
+	"caguid=0x200\n"
+	"Ca\t1 \"H-0200\"\t# \"host a\"\n"
+	"[1](201)\t\"S-0100\"[1]\t# lid 1 lmc 1 \"leaf 1\" lid 3 4xEDR\n"
+	"Hca 2 \"b\"\n"
+	"[2] \"right\"[1]\n";
+
+static unsigned int accepted, refused;
+
+/* Lines of a text, an unfinished one included. */
+static unsigned int lines_of(const uint8_t *p, size_t len)
+{
+	unsigned int n = len && p[len - 1] != '\n';
+
+	for (size_t i = 0; i < len; i++)
+		n += p[i] == '\n';
+	return n;
+}
+
+static bool all_up(const struct fab *f)
+{
+	for (uint32_t p = 1; p < f->ports; p++)
+		if (f->port[p].peer != FAB_NO_PORT && f->port[p].pi.state == IB_PS_DOWN)
+			return false;
+	return true;
+}
+
+/* What was written is read as the same. */
+static void survives(const struct fab *f)
+{
+	size_t len, len2;
+	char *text = text_of(f, &len), *again;
+	struct errors e;
+	struct fab *g = from_text(text, len, &e);
+
+	if (!g)
+		fail_msg("line %u of what was written: %s", e.line[0], e.text[0]);
+	assert_int_equal(g->nodes, f->nodes);
+	assert_int_equal(cables_of(g), cables_of(f));
+	again = text_of(g, &len2);
+	assert_int_equal(len2, len);
+	assert_memory_equal(again, text, len);
+	fab_free(g);
+	free(text);
+	free(again);
+}
+
+/* The line of the section that byte @at of the sample is in. */
+static unsigned int section_of(size_t at)
+{
+	unsigned int line = 1, section = 1;
+
+	for (size_t i = 0; i <= at; i++) {
+		if ((!i || good[i - 1] == '\n') && good[i] >= 'C' && good[i] <= 'S')
+			section = line;
+		line += good[i] == '\n';
+	}
+	return section;
+}
+
+/* An error is about this line. */
+static bool about(const struct errors *e, unsigned int line)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "line %u", line);
+	for (unsigned int i = 0; i < e->n && i < 64; i++)
+		if (e->line[i] == line || strstr(e->text[i], text))
+			return true;
+	return false;
+}
+
+/*
+ * Each error has a line that is there, or it is about the whole file, and says something. One of
+ * them is about the line with the flipped bit, or about the section that it is in; a name that is
+ * another one is missed where it is used.
+ */
+static void names_place(const struct bad *b, const struct errors *e)
+{
+	const unsigned int lines = lines_of(b->p, b->len);
+	bool missed = false;
+
+	for (unsigned int i = 0; i < e->n && i < 64; i++) {
+		assert_true(e->line[i] <= lines);
+		assert_true(e->line[i] || strstr(e->text[i], "there is no node in it"));
+		assert_true(strlen(e->text[i]) > 10);
+		missed = missed || strstr(e->text[i], "there is no node");
+	}
+	if (b->bit != NO_BIT && !missed && !about(e, lines_of(b->p, b->bit / 8 + 1)) &&
+	    !about(e, section_of(b->bit / 8)))
+		fail_msg("bit %zu of byte %zu: line %u: %s", b->bit % 8, b->bit / 8, e->line[0],
+			 e->text[0]);
+}
+
+static void try(struct bad *b)
+{
+	struct errors e;
+	struct fab *f = from_text((const char *)b->p, b->len, &e);
+
+	if (!f) {
+		refused++;
+		names_place(b, &e);
+		return;
+	}
+	accepted++;
+	assert_int_equal(e.n, 0);
+	cables_of(f);
+	/* a link that does not come up is not written */
+	if (all_up(f))
+		survives(f);
+	fab_free(f);
+}
+
+static void truncated(void **st)
+{
+	(void)st;
+	accepted = refused = 0;
+	each_truncation(good, sizeof(good) - 1, try, NULL);
+	assert_int_equal(accepted + refused, sizeof(good) - 1);
+	/* a switch alone, and a last line whose port 1 need not be said */
+	assert_in_range(accepted, 10, 50);
+}
+
+static void flipped(void **st)
+{
+	(void)st;
+	accepted = refused = 0;
+	each_flip(good, sizeof(good) - 1, 0, sizeof(good) - 1, try, NULL);
+	assert_int_equal(accepted + refused, 8 * (sizeof(good) - 1));
+	/* comments, descriptions, GUIDs and LIDs may be others */
+	assert_in_range(accepted, 800, 2000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(truncated),
+		cmocka_unit_test(flipped),
+	};
+
+	return cmocka_run_group_tests_name("bad topology files", tests, NULL, NULL);
+}
