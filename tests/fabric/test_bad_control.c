@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Requests to the control socket with a byte that is wrong, or that end too early: each has a
+ * reply; one that is an error leaves the fabric as it was, any other does what it says to the port
+ * that it names.
+ */
+#include "bad_state.h"
+
+#include <jansson.h>
+
+#include "fabric/control.h"
+#include "fabric/counter.h"
+#include "fabric/fault.h"
+
+/* Four switches with a host each. */
+#define SPEC	"ring:4"
+
+static const char *const good[] = {
+	"{\"command\": \"status\"}",
+	"{\"command\": \"topology\", \"first\": 1}",
+	"{\"command\": \"counters\", \"first\": 0}",
+	"{\"command\": \"lft\", \"node\": \"switch1\", \"first\": 3}",
+	"{\"command\": \"link\", \"state\": \"down\", \"node\": \"switch1\", \"port\": 2}",
+	"{\"command\": \"node\", \"state\": \"kill\", \"node\": \"host2\"}",
+	"{\"command\": \"loss\", \"node\": \"switch2\", \"port\": 1, \"rate\": 0.25, \"seed\": 7}",
+	"{\"command\": \"corrupt\", \"node\": \"host1\", \"port\": 1, \"rate\": 1}",
+	"{\"command\": \"drop\", \"node\": \"switch1\", \"attribute\": 21, \"nth\": 3}",
+	"{\"command\": \"preset\", \"node\": \"switch1\", \"port\": 1, "
+		"\"counter\": \"SymbolErrorCounter\", \"value\": 90}",
+};
+
+static struct fab *f;
+static struct fab_mgmt m;
+static struct port_state *was;
+static unsigned int errors, answers;
+
+static void renew(void)
+{
+	fab_free(f);
+	free(was);
+	f = from_spec(SPEC);
+	fab_mgmt_init(&m, f, NULL, NULL);
+	was = state_of(f);
+}
+
+static bool counts(uint32_t p)
+{
+	struct ohca_port_counters c;
+
+	fab_counters(&m, p, &c);
+	for (unsigned int i = 0; i < FAB_COUNTERS; i++)
+		if (fab_counter(&c, i) && strcmp(fab_counter_name(i), "LinkDownedCounter"))
+			return true;
+	return false;
+}
+
+static bool drops(void)
+{
+	for (unsigned int i = 0; i < FAB_SMP_FAULTS; i++)
+		if (m.smp_fault[i].nth)
+			return true;
+	return false;
+}
+
+/* Nothing of the fabric is another than it was. */
+static bool unchanged(void)
+{
+	for (uint32_t p = 1; p < f->ports; p++)
+		if (counts(p))
+			return false;
+	return first_change(f, was) == FAB_NO_PORT && !drops();
+}
+
+/* The fabric has changed at the node only that the request names. */
+static void near_named(const struct bad *b)
+{
+	json_t *in = json_loadb((const char *)b->p, b->len, 0, NULL);
+	const char *name = json_string_value(json_object_get(in, "node"));
+	const uint32_t node = fab_find_node(f, name);
+
+	assert_int_not_equal(node, FAB_NONE);
+	assert_true(only_near(f, was, node));
+	for (uint32_t p = 1; p < f->ports; p++)
+		assert_true(!counts(p) || f->port[p].node == node);
+	for (unsigned int i = 0; i < FAB_SMP_FAULTS; i++)
+		assert_true(!m.smp_fault[i].nth || m.smp_fault[i].node == node);
+	json_decref(in);
+}
+
+/* Return: whether the reply is an error. */
+static bool is_error(const char *text)
+{
+	json_t *v = json_loads(text, 0, NULL), *error = json_object_get(v, "error");
+	const bool yes = error;
+
+	assert_true(json_is_object(v));
+	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+	if (yes)
+		assert_true(strlen(json_string_value(error)) > 20);
+	json_decref(v);
+	return yes;
+}
+
+static void try(struct bad *b)
+{
+	char *text = fab_control_answer(&m, (const char *)b->p, b->len);
+
+	assert_non_null(text);
+	if (is_error(text)) {
+		errors++;
+		if (!unchanged())
+			fail_msg("%.*s: %s", (int)b->len, b->p, text);
+	} else {
+		answers++;
+		if (!unchanged()) {
+			near_named(b);
+			renew();
+		}
+	}
+	free(text);
+}
+
+/* What is tried does something, but for the four that only ask. */
+static void intact(void **st)
+{
+	(void)st;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(good); i++) {
+		char *text = fab_control_answer(&m, good[i], strlen(good[i]));
+
+		assert_false(is_error(text));
+		assert_int_equal(unchanged(), i < 4);
+		free(text);
+		renew();
+	}
+}
+
+static void truncated(void **st)
+{
+	(void)st;
+	errors = answers = 0;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(good); i++)
+		each_truncation(good[i], strlen(good[i]), try, NULL);
+	assert_int_equal(answers, 0);
+	assert_true(errors > 500);
+}
+
+static void flipped(void **st)
+{
+	(void)st;
+	errors = answers = 0;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(good); i++)
+		each_flip(good[i], strlen(good[i]), 0, strlen(good[i]), try, NULL);
+	/* numbers, blanks and nodes' names may be others */
+	assert_in_range(answers, 20, errors / 10);
+}
+
+static int setup(void **st)
+{
+	(void)st;
+	renew();
+	return 0;
+}
+
+static int teardown(void **st)
+{
+	(void)st;
+	fab_free(f);
+	free(was);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(intact),
+		cmocka_unit_test(truncated),
+		cmocka_unit_test(flipped),
+	};
+
+	return cmocka_run_group_tests_name("bad requests", tests, setup, teardown);
+}
