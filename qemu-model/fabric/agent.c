@@ -218,6 +218,7 @@ static void agent_send_trap(void *ctx, unsigned int num, const struct ib_smp *tr
 	m->stats.traps++;
 	if (!out || out > n->nports)
 		return;
+	fab_agent_xmit(m, n);
 	/* other nodes' agents look at it on its way; this one goes on when they have */
 	fab_agent_end(m);
 	fab_forward(m, fab_port_of(n, out), &mad);

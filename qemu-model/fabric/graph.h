@@ -118,7 +118,8 @@ struct fab_pma {
  * @pi: PortInfo in force. Before fab_seal() only the LID, the LMC and what it supports of
  *	widths and speeds, 0: as the node's other ports
  * @guid: PortGUID of a port with a LID, else 0
- * @rcv_mads, @xmit_mads: packets with a MAD that came and left, all of them of the same length
+ * @rcv_mads, @xmit_mads: packets with a MAD that came and left, all of them of the same length;
+ *	of port 0 those of the switch's agents
  * @extra: index in fab.extra, 0: nothing of it was needed yet
  * @peer: port at the other end of the cable, or FAB_NO_PORT
  * @node: its node

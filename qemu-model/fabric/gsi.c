@@ -101,9 +101,16 @@ static void key_violation(struct fab_data *d, uint32_t p, const uint8_t *pkt,
 		       details);
 }
 
-/* A MAD for the agents of the node, in @pkt. Return: whether it is one. */
+/* A packet for port 0 of a switch that no agent gets: those of agents count in rcv_mads. */
+static void count_port0(const struct fab_dport *in, struct fab_extra *x, const struct fab_frame *f)
+{
+	if (in->is_switch && x)
+		ib_pma_count_rcv(&x->ctr, f->len, f->lrh[1] >> 4, false);
+}
+
+/* What is in @pkt. Return: whether it is a MAD for the agents; *@taken: and they have it. */
 static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt,
-		    const struct ib_pkt_info *pi)
+		    const struct ib_pkt_info *pi, bool *taken)
 {
 	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
 	const uint32_t end = fab_end_port(d->f, in->p);
@@ -116,7 +123,8 @@ static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt
 	deth = ib_pkt_deth(pkt, pi);
 	mad = mad_of(pkt, pi);
 	mad.pkey = own_pkey(d->f, n, end, pi->pkey);
-	if (mad.pkey && ib_be32(deth->qkey) == IB_QKEY_GSI && !ib_mad_is_smp(&mad.mad.hdr)) {
+	*taken = mad.pkey && ib_be32(deth->qkey) == IB_QKEY_GSI && !ib_mad_is_smp(&mad.mad.hdr);
+	if (*taken) {
 		fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
 		return true;
 	}
@@ -131,20 +139,24 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 	struct fab_extra *x = fab_extra(d->f, fab_end_port(d->f, in->p));
 	uint8_t pkt[MAX_MAD_PKT];
 	struct ib_pkt_info pi;
+	bool taken = false, mad = false;
 
 	d->mads_in += in->is_switch;
-	if (in->is_switch && x)
-		ib_pma_count_rcv(&x->ctr, f->len, f->lrh[1] >> 4, false);
 	if (fab_unlikely(f->corrupt)) {
+		count_port0(in, x, f);
 		fab_dropped(d, FAB_DROP_DAMAGED);
 		return;
 	}
 	if (f->len <= sizeof(pkt)) {
 		fab_copy(pkt, f, f->vl);
-		if (ib_pkt_parse(pkt, f->len, &pi) == IB_PKT_OK && gsi_mad(d, in, pkt, &pi)) {
-			d->delivered++;
-			return;
-		}
+		mad = ib_pkt_parse(pkt, f->len, &pi) == IB_PKT_OK &&
+		      gsi_mad(d, in, pkt, &pi, &taken);
+	}
+	if (!taken)
+		count_port0(in, x, f);
+	if (mad) {
+		d->delivered++;
+		return;
 	}
 	if (in->is_switch && x)
 		malformed(&x->ctr);

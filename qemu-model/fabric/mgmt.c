@@ -116,6 +116,19 @@ static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 
 /* ---- at a node ----------------------------------------------------------------- */
 
+/* The agents of a switch are at its port 0, which counts what they get and send (16.1.3.5). */
+static void agent_rcv(struct fab_mgmt *m, const struct fab_node *n)
+{
+	if (n->sw != FAB_NONE)
+		m->f->port[fab_port_of(n, 0)].rcv_mads++;
+}
+
+void fab_agent_xmit(struct fab_mgmt *m, const struct fab_node *n)
+{
+	if (n->sw != FAB_NONE)
+		m->f->port[fab_port_of(n, 0)].xmit_mads++;
+}
+
 /* Port index that an SMP leaves @n by as its directed route says, or FAB_NO_PORT. */
 static uint32_t dr_out(struct fab_mgmt *m, const struct fab_node *n, struct fab_mad *mad,
 		       unsigned int out)
@@ -164,6 +177,7 @@ static int smp_reply(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab
 
 	*out = ib_smp_is_dr(&mad->smp) && from_wire ? dr_out(m, n, mad, by) :
 						      lid_out(m, n, at, mad);
+	fab_agent_xmit(m, n);
 	return from_wire ? GOES_ON : deliver(m, at, mad);
 }
 
@@ -215,6 +229,8 @@ static int smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct f
 	v = ib_sma_process(fab_agent_begin(m, node, mad->smp.hdr.method == IB_METHOD_SET), &in,
 			   &mad->smp, &by);
 	fab_agent_end(m);
+	if (v != IB_SMA_FORWARD)
+		agent_rcv(m, n);
 	switch (v) {
 	case IB_SMA_FORWARD:
 		*out = dr_out(m, n, mad, by);
@@ -238,6 +254,7 @@ static int gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fa
 	const struct fab_node *n = &m->f->node[node];
 	struct ib_mad_hdr *h = &mad->mad.hdr;
 
+	agent_rcv(m, n);
 	if (h->mgmt_class != IB_CLASS_PERF || (h->method & IB_METHOD_RESP)) {
 		if (n->sw == FAB_NONE && m->deliver(m->ctx, at, mad))
 			return FAB_DELIVERED;
@@ -248,6 +265,7 @@ static int gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fa
 	}
 	m->stats.other++;
 	*out = lid_out(m, n, at, mad);
+	fab_agent_xmit(m, n);
 	return from_wire ? GOES_ON : deliver(m, at, mad);
 }
 

@@ -195,6 +195,9 @@ void fab_agent_end(struct fab_mgmt *m);
 /** fab_pma() - the performance agent of @node answers @mad, a request, in place */
 bool fab_pma(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad);
 
+/** fab_agent_xmit() - an agent of @n, if that is a switch, sends a MAD from port 0 */
+void fab_agent_xmit(struct fab_mgmt *m, const struct fab_node *n);
+
 /** fab_forward() - a MAD leaves the node by port @out. Return: what became of it. */
 enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad);
 

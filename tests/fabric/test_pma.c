@@ -160,6 +160,72 @@ static void test_sampling(void **state)
 	net_free(t);
 }
 
+/* What port 0 has received and sent, as changed since @was. */
+static void expect_port0(struct net *t, struct ohca_port_counters *was, unsigned int rcv,
+			 unsigned int xmit)
+{
+	const unsigned int words = EP_SMP_PKT / 4;
+	struct ohca_port_counters c;
+
+	fab_counters(&t->m, net_index(t, 0), &c);
+	assert_int_equal(c.rcv_pkts - was->rcv_pkts, rcv);
+	assert_int_equal(c.ucast_rcv_pkts - was->ucast_rcv_pkts, rcv);
+	assert_int_equal(c.rcv_data - was->rcv_data, words * rcv);
+	assert_int_equal(c.xmit_pkts - was->xmit_pkts, xmit);
+	assert_int_equal(c.ucast_xmit_pkts - was->ucast_xmit_pkts, xmit);
+	assert_int_equal(c.xmit_data - was->xmit_data, words * xmit);
+	*was = c;
+}
+
+/* Port 0 counts what the switch's agents get and send, and nothing that passes it by. */
+static void test_port0(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	static const uint8_t to_peer[] = { 1, 2 };
+	struct ib_mad mad = { .hdr = { .mgmt_class = IB_CLASS_PERF, .method = IB_METHOD_GET,
+				       .attr_id = ib_to_be16(IB_PMA_ATTR_CLASS_PORT_INFO) } };
+	struct ohca_port_counters was;
+	struct ib_smp smp;
+	uint8_t d[64], pkt[512];
+
+	(void)state;
+	fab_counters(&t->m, net_index(t, 0), &was);
+	assert_int_equal(get(t, IB_SMP_ATTR_NODE_INFO, 0, d), 0);
+	expect_port0(t, &was, 1, 1);
+	assert_int_equal(gsi(t, &t->ep[0], &mad), 0);
+	expect_port0(t, &was, 1, 1);
+	/* an agent that there is none of, a wrong P_Key */
+	mad.hdr.mgmt_class = 0x32;
+	mad.hdr.method = IB_METHOD_GET;
+	assert_int_equal(gsi(t, &t->ep[0], &mad), IB_MAD_BAD_METHOD_ATTR);
+	expect_port0(t, &was, 1, 1);
+	ep_build(pkt, 0, 0, 1, 2, IB_QP1, IB_QKEY_GSI, 0x8001, &mad);
+	assert_true(ep_send_raw(&t->ep[0], 0, pkt, EP_SMP_PKT));
+	net_pump(t);
+	expect_port0(t, &was, 1, 0);
+	/* to the peer, and data */
+	ep_smp_init(&t->ep[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 2, to_peer);
+	assert_true(ep_send_smp(&t->ep[0], &smp, IB_LID_PERMISSIVE));
+	net_pump(t);
+	assert_true(ep_recv_smp(&t->ep[1], &smp));
+	assert_true(net_send(&t->ep[0], 0, 0, 3, 0xffff, 100, 1));
+	net_pump(t);
+	expect_port0(t, &was, 0, 0);
+	/* a trap */
+	net_state_change(t);
+	net_pump(t);
+	expect_port0(t, &was, 0, 1);
+	/* as its PMA says: the question is counted, the answer not yet */
+	memset(&mad, 0, sizeof(mad));
+	mad.hdr.mgmt_class = IB_CLASS_PERF;
+	mad.hdr.method = IB_METHOD_GET;
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_PORT_COUNTERS_EXT);
+	assert_int_equal(gsi(t, &t->ep[0], &mad), 0);
+	assert_int_equal(ib_get_be64((uint8_t *)&mad + IB_PMA_DATA_OFF + 24), was.xmit_pkts);
+	assert_int_equal(ib_get_be64((uint8_t *)&mad + IB_PMA_DATA_OFF + 32), was.rcv_pkts + 1);
+	net_free(t);
+}
+
 static uint64_t counter(struct net *t, unsigned int port, bool vl)
 {
 	struct ib_mad mad = { .hdr = { .mgmt_class = IB_CLASS_PERF, .method = IB_METHOD_GET } };
@@ -387,6 +453,7 @@ int main(void)
 		cmocka_unit_test(test_reply_sl),
 		cmocka_unit_test(test_replies_full),
 		cmocka_unit_test(test_gsi_checks),
+		cmocka_unit_test(test_port0),
 		cmocka_unit_test(test_xmit_wait),
 		cmocka_unit_test(test_reply_waits_alone),
 	};
