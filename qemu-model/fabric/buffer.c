@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Input buffers of ports at local wires. Credits (7.9.4): a lane has FAB_LANE_BLOCKS blocks of
- * 64 bytes; the port before sends only what fits. Buffers that were used once are kept, so memory
- * is allocated only while more packets wait than ever before.
+ * 64 bytes; the port before sends only what fits. A buffer has at most twice the blocks that are
+ * charged for its packet, so a full lane takes at most twice its memory, whatever its packets are.
+ * Buffers that were used once are kept, so memory is allocated only while more packets of a size
+ * wait than ever before.
  */
 #include "data.h"
 
@@ -11,14 +13,18 @@
 
 #include "ib/crc.h"
 
-#define SMALL	320u	/* bytes of a small packet: headers, or a MAD */
+/*
+ * Bytes of a buffer by its size: headers alone; an MTU of 256, or a MAD, to one of 4,096, each with
+ * the longest headers.
+ */
+static const uint16_t room[FAB_BUFFER_SIZES] = { 128, 384, 640, 1152, 2176, OHCA_LINK_MAX_FRAME };
 
 /**
  * struct fab_buffer - a packet that waits
  * @next: in its lane, or in the spare ones
  * @len: bytes
  * @flags: OHCA_FRAME_*
- * @big: has room for OHCA_LINK_MAX_FRAME bytes, not for SMALL
+ * @size: index in room[]
  * @hops: as struct fab_frame's
  * @came_ns: when it came to the switch
  */
@@ -26,7 +32,7 @@ struct fab_buffer {
 	struct fab_buffer *next;
 	uint32_t len;
 	uint16_t flags;
-	bool big;
+	uint8_t size;
 	uint8_t hops;
 	uint64_t came_ns;
 	uint8_t data[];
@@ -44,23 +50,28 @@ bool fab_fits(const struct fab_dport *in, unsigned int vl, uint32_t len)
 
 static struct fab_buffer *get(struct fab_data *d, uint32_t len)
 {
-	const bool big = len > SMALL;
-	struct fab_buffer *b = d->spare[big];
+	struct fab_buffer *b;
+	uint8_t size = 0;
 
+	while (len > room[size])
+		size++;
+	b = d->spare[size];
 	if (b) {
-		d->spare[big] = b->next;
+		d->spare[size] = b->next;
 		return b;
 	}
-	b = malloc(sizeof(*b) + (big ? OHCA_LINK_MAX_FRAME : SMALL));
-	if (b)
-		b->big = big;
+	b = malloc(sizeof(*b) + room[size]);
+	if (!b)
+		return NULL;
+	b->size = size;
+	d->buffer_bytes += room[size];
 	return b;
 }
 
 static void put(struct fab_data *d, struct fab_buffer *b)
 {
-	b->next = d->spare[b->big];
-	d->spare[b->big] = b;
+	b->next = d->spare[b->size];
+	d->spare[b->size] = b;
 }
 
 /* The ICRC is of what was sent, the byte before it is not. */
@@ -167,8 +178,8 @@ static void free_all(struct fab_buffer *b)
 void fab_buffers_free(struct fab_data *d, struct fab_dport *dp)
 {
 	if (!dp) {
-		free_all(d->spare[0]);
-		free_all(d->spare[1]);
+		for (unsigned int i = 0; i < FAB_BUFFER_SIZES; i++)
+			free_all(d->spare[i]);
 		return;
 	}
 	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++)

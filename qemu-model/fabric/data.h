@@ -34,6 +34,7 @@
 
 #define FAB_DATA_LANES		15u
 #define FAB_LANE_BLOCKS		2048u	/* of 64 bytes: input buffer of a lane at a local wire */
+#define FAB_BUFFER_SIZES	6u	/* of buffers of packets that wait */
 #define FAB_MAX_HOPS		255u	/* after so many switches a packet is in a circle */
 #define FAB_WALK		1024u	/* wires that a packet and its copies go over at once */
 #define FAB_BURST		64u	/* packets that a lane or an output moves in a round */
@@ -260,6 +261,8 @@ struct fab_data_cfg {
  * @now_ns: of this round; 0: not read yet
  * @seen_ns: the clock when it was read last
  * @stood_ns: during which the daemon had no processor while something waited
+ * @spare: buffers that are free, by their size
+ * @buffer_bytes: memory of all buffers
  * @reply_order: @reply_count in use, then the free ones
  * @why: the packet that ended last did so
  * @drop: packets by enum fab_drop
@@ -287,7 +290,8 @@ struct fab_data {
 	unsigned int blocked;
 	unsigned int stalls;
 	uint64_t now_ns, seen_ns, stood_ns;
-	struct fab_buffer *spare[2];
+	struct fab_buffer *spare[FAB_BUFFER_SIZES];
+	uint64_t buffer_bytes;
 	struct fab_reply reply[FAB_REPLIES];
 	uint16_t reply_order[FAB_REPLIES];
 	unsigned int reply_count;

@@ -85,6 +85,37 @@ static void test_credits(void **st)
 	assert_int_equal(counters(out[n - 1])->xmit_wait, waited[0]);
 }
 
+/* What a full lane takes is what its credits say, whatever the length of its packets is. */
+static void test_buffer_memory(void **st)
+{
+	static const size_t lens[] = { 24, 64, 132, 136, 288, 324, 392, 644, 1160, 2184, MTU_PKT };
+	const struct fab_lane *l;
+	uint32_t out[8];
+	unsigned int n;
+
+	(void)st;
+	n = across(out);
+	for (unsigned int k = 0; k < sizeof(lens) / sizeof(lens[0]); k++) {
+		const uint64_t before = d->buffer_bytes;
+
+		for (int i = 0; i < 2000; i++) {
+			while (send_data(0, 1, LID(7), lens[k], 1))
+				;
+			pump(NULL);
+			if (!d->hops)
+				break;
+			d->hops = 0;
+		}
+		l = &d->by_port[f->port[out[n - 2]].peer]->lane[1];
+		assert_true(l->used > FAB_LANE_BLOCKS - 66);
+		/* lanes of n - 1 switches, each of FAB_LANE_BLOCKS blocks of 64 bytes */
+		assert_in_range(d->buffer_bytes - before, 0, 2 * 64 * FAB_LANE_BLOCKS * (n - 1));
+		while (count_data(1, 1))
+			pump(NULL);
+		assert_int_equal(l->used, 0);
+	}
+}
+
 /* A lane without credit does not keep the others waiting. */
 static void test_lanes(void **st)
 {
@@ -601,8 +632,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
-		T(test_through), T(test_credits), T(test_lanes), T(test_hoq), T(test_multicast),
-		T(test_circle), T(test_partition),
+		T(test_through), T(test_credits), T(test_buffer_memory), T(test_lanes), T(test_hoq),
+		T(test_multicast), T(test_circle), T(test_partition),
 		T(test_pkey_changes), T(test_drops), T(test_agents),
 		T(test_smp_to_machine), T(test_places), T(test_off), T(test_off_port),
 		T(test_arbitration_changes), T(test_width),
