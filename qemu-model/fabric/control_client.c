@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 #include "control_words.h"
-
-#define EXIT_USAGE	2
+#include "usage.h"
 
 /* ---- text for people ----------------------------------------------------------- */
 
@@ -218,12 +217,6 @@ static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
 	return rc;
 }
 
-static int usage_error(const char *what)
-{
-	fprintf(stderr, "ohca-fabric: %s; ohca-fabric --help says more\n", what);
-	return EXIT_USAGE;
-}
-
 int fab_control_client(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -244,17 +237,17 @@ int fab_control_client(int argc, char **argv)
 		else if (c == 'j')
 			json = true;
 		else
-			return usage_error("use --control PATH and --json");
+			return fab_usage_error("use --control PATH and --json");
 	}
 	if (!path)
-		return usage_error("say which fabric: --control PATH");
+		return fab_usage_error("say which fabric: --control PATH");
 	if (fab_is_fault_verb(argv[0])) {
 		fault = fab_fault_words(argv[0], argc - optind, argv + optind, &why);
 		if (!fault)
-			return usage_error(why);
+			return fab_usage_error(why);
 	} else if (argc - optind != verbs[verb].args) {
-		return usage_error(verbs[verb].args ? "lft has one argument, a switch" :
-						      "leave out the arguments");
+		return fab_usage_error(verbs[verb].args ? "lft has one argument, a switch" :
+							  "leave out the arguments");
 	}
 	s = dial(path);
 	if (!s) {

@@ -11,8 +11,7 @@
 #include "ib/rate.h"
 #include "serve.h"
 #include "topology.h"
-
-#define EXIT_USAGE	2
+#include "usage.h"
 
 static const char usage_text[] =
 	"Usage: ohca-fabric generate SPEC     write the topology of SPEC to standard output\n"
@@ -44,12 +43,6 @@ static const char usage_text[] =
 	FAB_CONTROL_HELP "\n"
 	"A topology is a file in the format of ibnetdiscover or ibsim, or made from a SPEC:\n\n"
 	FAB_GENERATE_HELP;
-
-static int usage_error(const char *what)
-{
-	fprintf(stderr, "ohca-fabric: %s; ohca-fabric --help says more\n", what);
-	return EXIT_USAGE;
-}
 
 /* ctx: the file's name */
 static void say(void *ctx, unsigned int line, const char *text)
@@ -104,7 +97,7 @@ static int generate(const char *spec)
 	int rc = EXIT_SUCCESS;
 
 	if (!f)
-		return EXIT_USAGE;
+		return FAB_EXIT_USAGE;
 	printf("# Topology file: ohca-fabric generate %s\n", spec);
 	fab_topology_write(f, stdout);
 	if (fflush(stdout) || ferror(stdout)) {
@@ -226,7 +219,7 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 		return true;
 	case O_CAPTURE_PORT:
 		if (o->cfg.ncaptured == FAB_CAPTURE_PORTS) {
-			usage_error("--capture-port: no more than 32");
+			fab_usage_error("--capture-port: no more than 32");
 			return false;
 		}
 		o->cfg.captured[o->cfg.ncaptured++] = arg;
@@ -244,7 +237,7 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 	case O_SPIN:
 		return number("--spin-us", arg, 1000000, &o->cfg.spin_us);
 	default:
-		usage_error("serve has other options");
+		fab_usage_error("leave out what --help does not list");
 		return false;
 	}
 }
@@ -274,13 +267,13 @@ static int parse(struct serve_options *o, int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "t:g:u::c:l:m:v:q", options, NULL)) != -1)
 		if (!set_option(o, c, optarg))
-			return EXIT_USAGE;
+			return FAB_EXIT_USAGE;
 	if (optind < argc)
-		return usage_error("options only, and NAME comes behind a =");
+		return fab_usage_error("options only, and NAME comes behind a =");
 	if (!o->file == !o->spec)
-		return usage_error("either --topology or --generate is needed");
+		return fab_usage_error("either --topology or --generate is needed");
 	if (!o->cfg.capture != !o->cfg.ncaptured || (o->cfg.capture && !o->cfg.listen))
-		return usage_error("--capture needs --capture-port and --listen");
+		return fab_usage_error("--capture needs --capture-port and --listen");
 	return EXIT_SUCCESS;
 }
 
@@ -334,12 +327,12 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(verb, "generate")) {
 		if (argc != 3)
-			return usage_error("generate has one argument, a SPEC");
+			return fab_usage_error("generate has one argument, a SPEC");
 		return generate(argv[2]);
 	}
 	if (!strcmp(verb, "check")) {
 		if (argc < 3)
-			return usage_error("check has arguments, topology files");
+			return fab_usage_error("check has arguments, topology files");
 		for (int i = 2; i < argc; i++)
 			if (check(argv[i]) != EXIT_SUCCESS)
 				rc = EXIT_FAILURE;
@@ -351,6 +344,6 @@ int main(int argc, char **argv)
 		return with_fabric(argc - 1, argv + 1, hosts);
 	if (fab_is_control_verb(verb))
 		return fab_control_client(argc - 1, argv + 1);
-	return usage_error("the first argument is generate, check, hosts, serve, or a VERB that asks "
-			   "a fabric");
+	return fab_usage_error("the first argument is generate, check, hosts, serve, or a VERB that "
+			       "asks a fabric");
 }

@@ -40,7 +40,7 @@ expect 'check a file that is not there' 1 'cannot read it' "$fabric" check "$dir
 expect 'check all of them' 1 '12 switches' "$fabric" check "$dir/none" "$dir/tree"
 expect 'serve without a fabric' 2 'either --topology or --generate' "$fabric" serve --umad2sim
 expect 'serve two' 2 'either --topology or --generate' "$fabric" serve -t "$dir/tree" -g star:2
-expect 'serve with another option' 2 'other options' "$fabric" serve -g star:2 --fast
+expect 'serve with another option' 2 'leave out what --help does not list' "$fabric" serve -g star:2 --fast
 expect 'serve with an argument' 2 'options only' "$fabric" serve -g star:2 something
 expect 'serve, a wrong SPEC' 1 'fat-tree:K' "$fabric" serve -g circle:3
 expect 'serve at a path that is not there' 1 'No such file' \
