@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Datagrams of libumad2sim with a byte that is wrong, or that are cut: what is too short has no
+ * answer and no effect; what is wrong is refused or means something else, to the client that it
+ * names. A client at another host stays as it is.
+ */
+#include "bad_state.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "fabric/sim_wire.h"
+#include "fabric/umad2sim.h"
+#include "ib/packet.h"
+
+/*
+ * Clients: the one that is tried, and the one that is not to notice. With a bit flipped the number
+ * of the first is never that of the other, nor are the sockets' numbers.
+ */
+#define TRIED	0u
+#define OTHER	3u
+#define CLIENTS	4u
+#define ID(n)	(0x100u + (n))
+
+static struct fab *f;
+static struct fab_mgmt m;
+static struct fab_sim *sim;
+static struct port_state *was;
+static int epfd, ctl, in[CLIENTS];
+static char name[32];
+static unsigned int answered, refused, silent;
+
+static bool nobody(void *ctx, uint32_t port, const struct fab_mad *mad)
+{
+	(void)ctx;
+	(void)port;
+	(void)mad;
+	return false;
+}
+
+/* Handle all that has come. */
+static void turn(void)
+{
+	struct epoll_event ev[8];
+	int n;
+
+	while ((n = epoll_wait(epfd, ev, 8, 0)) > 0)
+		for (int i = 0; i < n; i++)
+			fab_sim_event(sim, ev[i].data.u32, 1000);
+	fab_mgmt_timer(&m, 1000);
+}
+
+static socklen_t address(struct sockaddr_un *un, const char *what, unsigned int id)
+{
+	memset(un, 0, sizeof(*un));
+	un->sun_family = AF_UNIX;
+	snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, id == UINT32_MAX ? "%s:%s" : "%s:%s%u",
+		 name, what, id);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 2 + strlen(un->sun_path + 1));
+}
+
+static int bound(const char *what, unsigned int id)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	struct sockaddr_un un;
+	socklen_t len = address(&un, what, id);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&un, len), 0);
+	return fd;
+}
+
+static void join(int fd, const char *what, unsigned int id)
+{
+	struct sockaddr_un un;
+	socklen_t len = address(&un, what, id);
+
+	assert_int_equal(connect(fd, (struct sockaddr *)&un, len), 0);
+}
+
+static struct sim_ctl message(uint32_t client, uint32_t type)
+{
+	return (struct sim_ctl){ .magic = SIM_MAGIC, .client = client, .type = type };
+}
+
+/* Client @n connects at a host of its own. */
+static struct sim_ctl hello(unsigned int n)
+{
+	struct sim_connect cc = { .id = ID(n), .issm = 1 };
+	struct sim_ctl c = message(0, SIM_CONNECT);
+
+	snprintf(cc.nodeid, sizeof(cc.nodeid), "host%u", n + 1);
+	memcpy(c.data, &cc, sizeof(cc));
+	return c;
+}
+
+/* Return: type of the answer; UINT32_MAX: there is none. */
+static uint32_t tell(const void *p, size_t len, struct sim_ctl *answer)
+{
+	assert_int_equal(send(ctl, p, len, 0), len);
+	turn();
+	if (recv(ctl, answer, sizeof(*answer), 0) != sizeof(*answer))
+		return UINT32_MAX;
+	assert_int_equal(answer->magic, SIM_MAGIC);
+	return answer->type;
+}
+
+static bool is_sm(unsigned int host)
+{
+	return f->port[f->node[host].first + 1].pi.cap_mask & IB_CAP_SM;
+}
+
+/* All clients are there and have no mail. The one that is tried may connect again. */
+static void attach_all(void)
+{
+	const struct sockaddr nobody_else = { .sa_family = AF_UNSPEC };
+	struct sim_ctl answer;
+	char mail[512];
+
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		struct sim_ctl bye = message(i, SIM_DISCONNECT);
+
+		tell(&bye, sizeof(bye), &answer);
+		assert_int_equal(connect(in[i], &nobody_else, sizeof(nobody_else)), 0);
+	}
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		struct sim_ctl c = hello(i);
+		struct sim_connect cc;
+
+		assert_int_equal(tell(&c, sizeof(c), &answer), SIM_CONNECT);
+		memcpy(&cc, answer.data, sizeof(cc));
+		assert_int_equal(cc.id, i);
+		if (i != TRIED)
+			join(in[i], "out", i);
+		while (recv(in[i], mail, sizeof(mail), 0) > 0)
+			;
+	}
+}
+
+/* The other client answers for its host, gets no mail, and is its subnet manager. */
+static void undisturbed(void)
+{
+	struct sim_ctl c = message(OTHER, SIM_GET_GUID), answer;
+	char mail[512];
+
+	assert_int_equal(recv(in[OTHER], mail, sizeof(mail), 0), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(tell(&c, sizeof(c), &answer), SIM_GET_GUID);
+	assert_true(ib_get_be64(answer.data) == f->node[OTHER].guid);
+	assert_true(is_sm(OTHER));
+	assert_false(has_changed(f, was, f->node[OTHER].first + 1));
+}
+
+static void try_ctl(struct bad *b)
+{
+	struct sim_ctl answer;
+	const uint32_t type = tell(b->p, b->len, &answer);
+	uint32_t asked;
+
+	/* no magic, no answer */
+	if (b->len < sizeof(answer) || b->bit < 32) {
+		assert_int_equal(type, UINT32_MAX);
+		assert_int_equal(first_change(f, was), FAB_NO_PORT);
+		silent++;
+	} else {
+		memcpy(&asked, b->p + offsetof(struct sim_ctl, type), sizeof(asked));
+		assert_true(type == SIM_ERROR || type == asked);
+		if (type == SIM_ERROR)
+			refused++;
+		else
+			answered++;
+		/* who left has come back */
+		undisturbed();
+		attach_all();
+	}
+	if (b->len < sizeof(answer) && b->len % 16 == 0)
+		undisturbed();
+}
+
+static void control(void **st)
+{
+	(void)st;
+	for (uint32_t type = SIM_CONNECT; type <= SIM_GET_PKEYS; type++) {
+		struct sim_ctl c = message(TRIED, type);
+
+		if (type == SIM_CONNECT)
+			c = hello(TRIED);
+		answered = refused = silent = 0;
+		each_truncation(&c, sizeof(c), try_ctl, NULL);
+		assert_int_equal(silent, sizeof(c));
+		/* nothing of the data of most of them counts but the first bytes */
+		each_flip(&c, sizeof(c), 0, type == SIM_CONNECT ? sizeof(c) : 24, try_ctl, NULL);
+		assert_int_equal(silent, sizeof(c) + 32);
+		assert_true(refused > 40 && answered > 90);
+	}
+}
+
+/* ---- MADs ---------------------------------------------------------------------- */
+
+static struct sim_mad question(uint8_t method, uint16_t attr)
+{
+	struct sim_mad r = { .length = ib_to_be64(IB_MAD_LEN) };
+	struct ib_smp s = { 0 };
+
+	s.hdr.base_version = IB_MAD_BASE_VERSION;
+	s.hdr.class_version = IB_SMP_CLASS_VERSION;
+	s.hdr.mgmt_class = IB_CLASS_SUBN_DR;
+	s.hdr.method = method;
+	s.hdr.attr_id = ib_to_be16(attr);
+	s.hdr.tid = ib_to_be64(0x1234);
+	s.dr_slid = s.dr_dlid = ib_to_be16(IB_LID_PERMISSIVE);
+	s.init_path[1] = 1;
+	ib_smp_set_hops(&s, 0, 1);
+	memcpy(&r.mad, &s, sizeof(s));
+	return r;
+}
+
+/* An answer, or word that none comes; what is cut is not even that. */
+static void try_mad(struct bad *b)
+{
+	struct sim_mad r;
+
+	assert_int_equal(send(in[TRIED], b->p, b->len, 0), b->len);
+	turn();
+	if (recv(in[TRIED], &r, sizeof(r), 0) != sizeof(r)) {
+		silent++;
+	} else if (r.status) {
+		assert_int_equal(ib_be32(r.status), ETIMEDOUT);
+		refused++;
+	} else {
+		assert_int_equal(r.mad.hdr.method, IB_METHOD_GET_RESP);
+		answered++;
+	}
+	assert_int_equal(recv(in[TRIED], &r, sizeof(r), 0), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(first_change(f, was), FAB_NO_PORT);
+	if (b->bit % 16 == 0 || b->bit == NO_BIT)
+		undisturbed();
+}
+
+static void mads(void **st)
+{
+	const struct sim_mad r = question(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO);
+
+	(void)st;
+	join(in[TRIED], "out", TRIED);
+	answered = refused = silent = 0;
+	each_truncation(&r, sizeof(r), try_mad, NULL);
+	assert_int_equal(silent, sizeof(r));
+	each_flip(&r, sizeof(r), 0, sizeof(r), try_mad, NULL);
+	assert_int_equal(answered + refused + silent, 9 * sizeof(r));
+	assert_true(answered > 1000 && refused > 20);
+}
+
+static int setup(void **st)
+{
+	(void)st;
+	f = from_spec("star:4");
+	fab_mgmt_init(&m, f, nobody, NULL);
+	epfd = epoll_create1(EPOLL_CLOEXEC);
+	snprintf(name, sizeof(name), "bad-%d", (int)getpid());
+	sim = fab_sim_new(&m, name, epfd);
+	assert_non_null(sim);
+	ctl = bound("me", 0);
+	join(ctl, "ctl", UINT32_MAX);
+	for (unsigned int i = 0; i < CLIENTS; i++)
+		in[i] = bound("in", ID(i));
+	attach_all();
+	was = state_of(f);
+	return 0;
+}
+
+static int teardown(void **st)
+{
+	(void)st;
+	fab_sim_free(sim);
+	fab_free(f);
+	free(was);
+	for (unsigned int i = 0; i < CLIENTS; i++)
+		close(in[i]);
+	close(ctl);
+	close(epfd);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(control),
+		cmocka_unit_test(mads),
+	};
+
+	return cmocka_run_group_tests_name("bad datagrams", tests, setup, teardown);
+}
