@@ -18,6 +18,17 @@
 #define PAGE_PORTS	512u	/* of topology and counters; the node that reaches it is the last */
 #define PAGE_LIDS	4096u	/* of lft */
 
+/* jansson leaves out what it has no memory for; a reply in which something is missing is none. */
+static bool starved;
+
+static void *json_memory(size_t n)
+{
+	void *p = malloc(n);
+
+	starved |= !p;
+	return p;
+}
+
 static json_t *guid_json(uint64_t guid)
 {
 	return json_sprintf("0x%016" PRIx64, guid);
@@ -298,12 +309,17 @@ static json_t *run(struct fab_request *r, const char *command)
 
 char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len)
 {
-	json_t *in = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL), *out = NULL;
-	struct fab_request r = { .m = m, .in = in };
-	const char *command = parse(&r, in);
+	struct fab_request r = { .m = m };
+	const char *command;
 	char *reply = NULL;
+	json_t *in, *out = NULL;
 	size_t n;
 
+	starved = false;
+	json_set_alloc_funcs(json_memory, free);
+	in = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+	r.in = in;
+	command = parse(&r, in);
 	if (command)
 		out = run(&r, command);
 	json_decref(in);
@@ -312,9 +328,11 @@ char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len)
 	n = out ? json_dumpb(out, NULL, 0, 0) : 0;
 	if (n)
 		reply = malloc(n + 2);
-	if (reply) {
-		json_dumpb(out, reply, n, 0);
+	if (reply && json_dumpb(out, reply, n, 0) == n && !starved) {
 		memcpy(reply + n, "\n", 2);
+	} else {
+		free(reply);
+		reply = NULL;
 	}
 	json_decref(out);
 	return reply;
