@@ -108,8 +108,10 @@ static bool own_sl2vl(struct fab_mgmt *m)
 		return true;
 	sw = &m->f->sw[n->sw];
 	t = malloc(dim * dim * sizeof(*t));
-	if (!t)
+	if (!t) {
+		m->starved = true;
 		return false;
+	}
 	for (unsigned int in = 0; in < dim; in++) {
 		for (unsigned int out = 0; out < dim; out++) {
 			t[in * dim + out] = port_of(m, out)->sl2vl;
@@ -121,12 +123,14 @@ static bool own_sl2vl(struct fab_mgmt *m)
 }
 
 /* @index gets the table that equals @v; without memory it keeps what it has. */
-static void replace(struct fab_pool *pool, uint32_t *index, const void *v)
+static void replace(struct fab_mgmt *m, struct fab_pool *pool, uint32_t *index, const void *v)
 {
 	uint32_t i = fab_pool_get(pool, v);
 
-	if (i == FAB_NONE)
+	if (i == FAB_NONE) {
+		m->starved = true;
 		return;
+	}
 	fab_pool_put(pool, *index);
 	*index = i;
 }
@@ -140,12 +144,12 @@ static void set_sl2vl(struct fab_mgmt *m, unsigned int num)
 
 	p->sl2vl_set = 1;
 	if (n->sw != FAB_NONE && m->sl2vl_in != IB_SMA_ALL_PORTS) {
-		replace(&m->f->sl2vl, sl2vl_index(m, m->sl2vl_in, num), &m->sl2vl);
+		replace(m, &m->f->sl2vl, sl2vl_index(m, m->sl2vl_in, num), &m->sl2vl);
 		return;
 	}
-	replace(&m->f->sl2vl, &p->sl2vl, &m->sl2vl);
+	replace(m, &m->f->sl2vl, &p->sl2vl, &m->sl2vl);
 	for (unsigned int in = 0; t && in <= n->nports; in++)
-		replace(&m->f->sl2vl, sl2vl_index(m, in, num), &m->sl2vl);
+		replace(m, &m->f->sl2vl, sl2vl_index(m, in, num), &m->sl2vl);
 }
 
 /* A Set of SLtoVLMappingTables is complete. */
@@ -179,10 +183,10 @@ void fab_fold_sl2vl(struct fab_mgmt *m, uint32_t p, unsigned int vls)
 	if (port->sl2vl_set)
 		return;
 	ib_sl2vl_init(&map, vls);
-	replace(&m->f->sl2vl, &port->sl2vl, &map);
+	replace(m, &m->f->sl2vl, &port->sl2vl, &map);
 	t = n->sw != FAB_NONE ? m->f->sw[n->sw].sl2vl : NULL;
 	for (unsigned int in = 0; t && in < dim; in++)
-		replace(&m->f->sl2vl, &t[in * dim + num], &map);
+		replace(m, &m->f->sl2vl, &t[in * dim + num], &map);
 }
 
 static void agent_changed(void *ctx, unsigned int num, uint32_t what)
@@ -192,9 +196,9 @@ static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 
 	m->epoch++;
 	if (what & IB_SMA_CH_PKEYS)
-		replace(pkey_pool(m), &p->pkeys, m->pkeys);
+		replace(m, pkey_pool(m), &p->pkeys, m->pkeys);
 	if (what & (IB_SMA_CH_VLARB | IB_PI_EFF_VLARB))
-		replace(&m->f->vlarb, &p->vlarb, &m->arb);
+		replace(m, &m->f->vlarb, &p->vlarb, &m->arb);
 	if (what & IB_SMA_CH_SL2VL)
 		sl2vl_written(m);
 	if ((what & IB_SMA_CH_GUIDS) && m->end == &m->spare) {
@@ -202,6 +206,8 @@ static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 
 		if (x)
 			memcpy(x->guid, m->spare.guid, sizeof(x->guid));
+		else
+			m->starved = true;
 	}
 }
 
@@ -253,6 +259,7 @@ static uint8_t *agent_lft(void *ctx, unsigned int block)
 
 	if (block < sw->lft_blocks || (m->is_set && grow_lft(sw, block)))
 		return sw->lft + block * IB_LFT_PER_BLOCK;
+	m->starved |= m->is_set;
 	memset(m->lft, IB_LFT_NO_PORT, sizeof(m->lft));
 	return m->lft;
 }
@@ -269,6 +276,7 @@ static uint16_t *agent_mft(void *ctx, unsigned int entry, unsigned int pos)
 		sw->mft[block] = calloc(IB_MFT_PER_BLOCK * sw->mft_positions, sizeof(**sw->mft));
 	if (sw->mft && sw->mft[block])
 		return &sw->mft[block][entry % IB_MFT_PER_BLOCK * sw->mft_positions + pos];
+	m->starved |= m->is_set;
 	m->mft = 0;
 	return &m->mft;
 }

@@ -226,11 +226,15 @@ static int smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct f
 
 	if (fab_fault_drops(m, node, &mad->smp))
 		return (int)lose(m);
+	m->starved = false;
 	v = ib_sma_process(fab_agent_begin(m, node, mad->smp.hdr.method == IB_METHOD_SET), &in,
 			   &mad->smp, &by);
 	fab_agent_end(m);
 	if (v != IB_SMA_FORWARD)
 		agent_rcv(m, n);
+	/* the manager repeats it */
+	if (m->starved)
+		return (int)lose(m);
 	switch (v) {
 	case IB_SMA_FORWARD:
 		*out = dr_out(m, n, mad, by);

@@ -94,6 +94,7 @@ struct fab_smp_fault {
  * @deadline_ns: fab_mgmt_timer() has something to do then; UINT64_MAX: never
  * @waiting: rare parts of ports with a trap or a lease that runs
  * @sampling: performance agents with a sample interval that runs
+ * @starved: the Set at hand found no memory for what it says: it has no answer
  */
 struct fab_mgmt {
 	struct fab *f;
@@ -113,6 +114,7 @@ struct fab_mgmt {
 	/* of the MAD at hand; private to agent.c */
 	uint32_t node;
 	bool is_set;
+	bool starved;
 	struct ib_sma sma;
 	struct fab_extra *end;		/* of the end port that the agent has; NULL: none yet */
 	uint32_t link_due;		/* IB_PI_EFF_LINK_*, of @due_port */
