@@ -17,31 +17,41 @@ static uint64_t mixed(uint64_t seed)
 	return seed ? seed : 1;
 }
 
-/* The fault of packets that leave by port @p, made if there is none. */
-static bool set_wire(struct fab *f, uint32_t p, uint32_t loss, uint32_t corrupt, uint64_t seed)
+/* The fault of packets that leave by port @p, made if there is none. Return: NULL: out of memory. */
+static struct fab_fault *fault_of(struct fab *f, uint32_t p)
 {
 	struct fab_extra *x = fab_extra(f, p);
 
 	if (!x)
-		return false;
+		return NULL;
 	if (!x->fault)
 		x->fault = calloc(1, sizeof(*x->fault));
-	if (!x->fault)
-		return false;
-	x->fault->loss = loss;
-	x->fault->corrupt = corrupt;
-	x->fault->rng = mixed(seed);
-	return true;
+	return x->fault;
+}
+
+static void set_wire(struct fab_fault *x, uint32_t loss, uint32_t corrupt, uint64_t seed)
+{
+	x->loss = loss;
+	x->corrupt = corrupt;
+	x->rng = mixed(seed);
 }
 
 bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corrupt,
 		    uint64_t seed)
 {
 	const uint32_t peer = m->f->port[p].peer;
+	struct fab_fault *a, *b;
 
+	if (peer == FAB_NO_PORT)
+		return false;
+	a = fault_of(m->f, p);
+	b = fault_of(m->f, peer);
+	if (!a || !b)
+		return false;
+	set_wire(a, loss, corrupt, seed);
+	set_wire(b, loss, corrupt, ~seed);
 	m->epoch++;
-	return peer != FAB_NO_PORT && set_wire(m->f, p, loss, corrupt, seed) &&
-	       set_wire(m->f, peer, loss, corrupt, ~seed);
+	return true;
 }
 
 /* A link that is up goes down by itself, at both ends. */
