@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Each allocation fails once: of what loads a topology, gives a machine its place, moves its first
+ * packets, answers a request or an SMP. It is told or counted, nothing leaks, and the fabric goes on.
+ *
+ * The linker puts the functions below in the place of the C library's.
+ */
+#include "hosts.h"
+
+#include "bad_state.h"
+
+#include <errno.h>
+
+#include "fabric/control.h"
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void __real_free(void *p);
+char *__real_strdup(const char *s);
+int __real_posix_memalign(void **p, size_t align, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void __wrap_free(void *p);
+char *__wrap_strdup(const char *s);
+int __wrap_posix_memalign(void **p, size_t align, size_t n);
+
+static unsigned int left;	/* allocations until one fails; 0: none does */
+static bool failed;		/* it has */
+static long live;		/* allocations that were not freed */
+
+static bool no_memory(void)
+{
+	if (!left || --left)
+		return false;
+	failed = true;
+	return true;
+}
+
+/* What was allocated, which is counted. */
+static void *made(void *p)
+{
+	live += p != NULL;
+	return p;
+}
+
+void *__wrap_malloc(size_t n)
+{
+	return no_memory() ? NULL : made(__real_malloc(n));
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return no_memory() ? NULL : made(__real_calloc(n, size));
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+	void *grown;
+
+	if (no_memory())
+		return NULL;
+	grown = __real_realloc(p, n);
+	live += !p && grown;
+	return grown;
+}
+
+void __wrap_free(void *p)
+{
+	live -= p != NULL;
+	__real_free(p);
+}
+
+char *__wrap_strdup(const char *s)
+{
+	return no_memory() ? NULL : made(__real_strdup(s));
+}
+
+int __wrap_posix_memalign(void **p, size_t align, size_t n)
+{
+	int r = no_memory() ? ENOMEM : __real_posix_memalign(p, align, n);
+
+	live += !r;
+	return r;
+}
+
+/* The allocation number @n from now on fails. */
+static void starve(unsigned int n)
+{
+	left = n;
+	failed = false;
+}
+
+/* No further one fails. Return: whether one has. */
+static bool fed(void)
+{
+	left = 0;
+	return failed;
+}
+
+/* ---- graphs -------------------------------------------------------------------- */
+
+static const char small[] =
+	"Switch 2 \"left\"\n"	"[1] \"a\"[1]\n"	"[2] \"right\"[2]\n"
+	"Switch 2 \"right\"\n"	"[1] \"b\"[1]\n"	"[2] \"left\"[2]\n"
+	"Ca 1 \"a\"\n"		"[1] \"left\"[1]\n"
+	"Ca 1 \"b\"\n"		"[1] \"right\"[1]\n";
+
+/* A sealed fabric, or NULL: either says that there is no memory, or nothing else was to be said. */
+static struct fab *load(bool generated, char *why, size_t size)
+{
+	struct errors e = { 0 };
+	const struct fab_report r = { keep_error, &e };
+	struct fab *g = fab_new();
+	bool ok;
+
+	why[0] = 0;
+	if (!g)
+		return NULL;
+	ok = generated ? fab_generate(g, "fat-tree:4", why, size) :
+			 fab_topology_parse(g, small, sizeof(small) - 1, &r);
+	if (e.n)
+		snprintf(why, size, "%s", e.text[0]);
+	if (ok == !!why[0])
+		fail_msg("%d: %s", ok, why);
+	if (ok && fab_seal(g))
+		return g;
+	fab_free(g);
+	return NULL;
+}
+
+static void graphs(void **st)
+{
+	(void)st;
+	for (unsigned int k = 0; k < 2; k++) {
+		const long before = live;
+		unsigned int n = 0;
+		struct fab *g;
+		char why[512];
+
+		do {
+			starve(++n);
+			g = load(k, why, sizeof(why));
+			fed();
+			assert_int_equal(g != NULL, !failed);
+			if (why[0] && !strstr(why, "memory"))
+				fail_msg("%s", why);
+			fab_free(g);
+			assert_int_equal(live, before);
+		} while (failed);
+		assert_true(n > 10);
+	}
+}
+
+/* ---- machines ------------------------------------------------------------------ */
+
+static struct ohca_link_cfg machine(uint32_t node)
+{
+	struct ohca_link_cfg cfg;
+
+	ohca_link_cfg_init(&cfg);
+	cfg.port_guid = f->port[fab_port_of(&f->node[node], 1)].guid;
+	return cfg;
+}
+
+/* A machine comes while allocation @n of the fabric fails. Return: whether its link is up. */
+static bool comes(unsigned int n)
+{
+	const struct ohca_link_cfg cfg = machine(1);
+	struct ohca_link_phy phy = ep_phy();
+	struct ohca_link_err err;
+	int fd = ohca_link_connect_start(sock, &cfg, 0, &err), r = 0;
+
+	assert_true(fd >= 0);
+	starve(n);
+	for (int i = 0; !r && i < 100; i++) {
+		unsigned int kept;
+
+		pump(NULL);
+		/* the machine's own do not fail */
+		kept = left;
+		left = 0;
+		r = ohca_link_connect_finish(fd, &cfg, &host[0].l, &err);
+		left = kept;
+	}
+	assert_int_not_equal(r, 0);
+	if (r > 0) {
+		ohca_link_train(host[0].l, &phy);
+		pump(NULL);
+		pump(NULL);
+	}
+	fed();
+	return r > 0 && f->port[port_of_host(1)].pi.state == IB_PS_INIT;
+}
+
+static void places(void **st)
+{
+	unsigned int n = 0, refused = 0;
+	bool hungry;
+
+	do {
+		begin_hosts(from_spec("fat-tree:4"));
+		hungry = !comes(++n);
+		assert_true(failed || !hungry);
+		refused += hungry;
+		hungry = failed;
+		ohca_link_free(host[0].l);
+		host[0].l = NULL;
+		pump(NULL);
+		/* whoever comes then has the place */
+		assert_true(comes(0));
+		teardown_hosts(st);
+	} while (hungry);
+	assert_true(refused > 5);
+}
+
+/* Packets until there is no credit, or one. Return: how many. */
+static unsigned int send_some(bool many)
+{
+	unsigned int n = 0;
+
+	while (n < (many ? 500 : 1) && send_data(0, 0, LID(7), 4000, 1)) {
+		n++;
+		pump(NULL);
+	}
+	return n;
+}
+
+static void packets(bool many, void **st)
+{
+	unsigned int n = 0, dropped = 0;
+	bool hungry;
+
+	do {
+		unsigned int sent, came = 0;
+
+		begin_hosts(from_spec("fat-tree:4"));
+		place(0, 1);
+		place(1, 7);
+		starve(++n);
+		sent = send_some(many);
+		hungry = fed();
+		assert_true(sent >= (many ? 100 : 1));
+		for (unsigned int i = 0; i < 100; i++) {
+			came += count_data(1, 0);
+			pump(NULL);
+		}
+		assert_int_equal(came + d->drop[FAB_DROP_MEMORY], sent);
+		dropped += d->drop[FAB_DROP_MEMORY] > 0;
+		/* the next one finds what it needs */
+		assert_true(send_data(0, 0, LID(7), 400, 2));
+		pump(NULL);
+		expect_data(1, 0, 400, 2);
+		teardown_hosts(st);
+	} while (hungry);
+	assert_true(n > 5 && dropped > 2);
+}
+
+static void first_packet(void **st)
+{
+	packets(false, st);
+}
+
+static void packets_that_wait(void **st)
+{
+	packets(true, st);
+}
+
+/* ---- requests and SMPs --------------------------------------------------------- */
+
+static const char *const requests[] = {
+	"{\"command\": \"topology\"}",
+	"{\"command\": \"counters\"}",
+	"{\"command\": \"lft\", \"node\": \"switch1\"}",
+	"{\"command\": \"link\", \"state\": \"down\", \"node\": \"switch1\", \"port\": 2}",
+	"{\"command\": \"node\", \"state\": \"kill\", \"node\": \"host2\"}",
+	"{\"command\": \"loss\", \"node\": \"switch2\", \"port\": 1, \"rate\": 0.25, \"seed\": 7}",
+	"{\"command\": \"preset\", \"node\": \"switch1\", \"port\": 1, "
+		"\"counter\": \"SymbolErrorCounter\", \"value\": 90}",
+	"{\"command\": \"nothing\"}",
+};
+
+/* A reply is as it is with memory, or an error that has changed nothing, or there is none. */
+static void request(const char *text)
+{
+	char *whole = NULL;
+	unsigned int n = 0;
+
+	do {
+		struct port_state *was;
+		char *reply;
+
+		begin(from_spec("ring:4"));
+		was = state_of(f);
+		if (!whole) {
+			whole = fab_control_answer(&m, text, strlen(text));
+			fab_free(f);
+			begin(from_spec("ring:4"));
+		}
+		starve(++n);
+		reply = fab_control_answer(&m, text, strlen(text));
+		fed();
+		assert_true(reply || failed);
+		if (reply && strcmp(reply, whole)) {
+			assert_true(failed);
+			assert_memory_equal(reply, "{\"error\": ", 10);
+			assert_int_equal(first_change(f, was), FAB_NO_PORT);
+		}
+		free(reply);
+		free(was);
+		fab_free(f);
+	} while (failed);
+	free(whole);
+	assert_true(n > 5);
+}
+
+static void control(void **st)
+{
+	const long before = live;
+
+	(void)st;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(requests); i++)
+		request(requests[i]);
+	assert_int_equal(live, before);
+}
+
+static const struct {
+	uint16_t attr;
+	uint32_t mod;
+} sets[] = {
+	{ IB_SMP_ATTR_LFT, 3 },
+	{ IB_SMP_ATTR_MFT, 1 },
+	{ IB_SMP_ATTR_PKEY_TABLE, 1 << 16 },
+	{ IB_SMP_ATTR_SL2VL, 1 << 8 | 2 },
+	{ IB_SMP_ATTR_VLARB, 1 << 16 | 1 },
+	{ IB_SMP_ATTR_GUID_INFO, 0 },
+};
+
+/* The next table that is new needs memory. */
+static void fill(struct fab_pool *p)
+{
+	uint8_t *v = calloc(1, p->size);
+
+	assert_non_null(v);
+	while (p->top < p->cap) {
+		v[0]++;
+		fab_pool_get(p, v);
+	}
+	free(v);
+}
+
+/* A Set that is answered is in force; one that finds no memory is lost, and may be repeated. */
+static void smps(void **st)
+{
+	(void)st;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(sets); i++) {
+		unsigned int n = 0, lost = 0;
+		uint8_t want[IB_SMP_DATA_LEN];
+		enum fab_fate fate;
+		bool hungry;
+
+		memset(want, 1, sizeof(want));
+		do {
+			begin(from_spec("ring:4"));
+			fill(&f->sw_pkeys);
+			fill(&f->sl2vl);
+			fill(&f->vlarb);
+			starve(++n);
+			fate = ask(IB_METHOD_SET, sets[i].attr, sets[i].mod, "1", want);
+			hungry = fed();
+			lost += fate == FAB_LOST;
+			if (fate == FAB_LOST) {
+				assert_true(hungry);
+				assert_int_equal(ask(IB_METHOD_SET, sets[i].attr, sets[i].mod, "1",
+						     want), FAB_DELIVERED);
+			}
+			assert_int_equal(status(), 0);
+			memcpy(want, got.smp.data, sizeof(want));
+			assert_int_equal(ask(IB_METHOD_GET, sets[i].attr, sets[i].mod, "1", NULL),
+					 FAB_DELIVERED);
+			assert_memory_equal(got.smp.data, want, sizeof(want));
+			fab_free(f);
+		} while (hungry);
+		if (!lost)
+			fail_msg("attribute 0x%x needs no memory", sets[i].attr);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(graphs),
+		cmocka_unit_test(places),
+		cmocka_unit_test(first_packet),
+		cmocka_unit_test(packets_that_wait),
+		cmocka_unit_test(control),
+		cmocka_unit_test(smps),
+	};
+
+	return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+}
