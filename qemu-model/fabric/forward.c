@@ -433,8 +433,10 @@ static void take_turns(struct fab_data *d, struct fab_dport *out, unsigned int v
 /* ---- serving ------------------------------------------------------------------- */
 
 /*
- * The only multicast head of this round has left by one output: copy it to those at which it has
- * no competitor, so that the next one can follow in the same round.
+ * A multicast head has left by one output: copy it to those at which it has no competitor, so that
+ * the next one can follow in the same round. Of several multicast heads of a round that is the
+ * one that an arbiter has chosen, and nothing waits there: else lanes would have the same share,
+ * whatever their weights are, because each of them has one packet in a round.
  */
 static void copy_rest(struct fab_data *d, const struct fab_dport *in, struct fab_lane *l)
 {
@@ -442,6 +444,8 @@ static void copy_rest(struct fab_data *d, const struct fab_dport *in, struct fab
 		struct fab_dport *out = output(d, in, num);
 		int vl = fab_mcast_vl(d, in, l, out);
 
+		if (d->nmcast > 1 && (out->waiting | out->refused))
+			continue;
 		if (vl >= 0 && !out->ucast && out->up && out->active && !(out->stalled >> vl & 1) &&
 		    out->arb_vls >> vl & 1 && send(d, out, (unsigned int)vl, &l->f))
 			fab_clear_output(l, out->num);
@@ -456,8 +460,7 @@ static bool head_sent(struct fab_data *d, const struct fab_dport *in, struct fab
 		return true;
 	l->started = true;
 	fab_clear_output(l, out->num);
-	if (d->nmcast == 1)
-		copy_rest(d, in, l);
+	copy_rest(d, in, l);
 	return fab_next_output(l, -1) < 0;
 }
 
