@@ -244,9 +244,10 @@ enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_la
 	    fab_damaged(d, in, l->f.data, l->f.len, l->f.flags, l->f.vcrc))
 		return FAB_HEAD_DROP;
 	if (fab_unlikely(l->lost)) {
-		if (in->rx_fault)
-			in->rx_fault->lost++;
-		fab_count_damage(in->ctr);
+		if (in->rx_fault) {
+			d->m->now_ns = fab_data_clock(d);
+			fab_fault_damage(d->m, in->rx_fault, in->p);
+		}
 		return fab_dropped(d, FAB_DROP_LOSS);
 	}
 	if (fab_unlikely(is_malformed(in, &l->f, dlid)))

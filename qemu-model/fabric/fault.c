@@ -33,6 +33,7 @@ static void set_wire(struct fab_fault *x, uint32_t loss, uint32_t corrupt, uint6
 {
 	x->loss = loss;
 	x->corrupt = corrupt;
+	x->marginal = 0;
 	x->rng = mixed(seed);
 }
 
@@ -52,6 +53,26 @@ bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corr
 	set_wire(b, loss, corrupt, ~seed);
 	m->epoch++;
 	return true;
+}
+
+void fab_fault_damage(struct fab_mgmt *m, struct fab_fault *x, uint32_t p)
+{
+	struct fab_extra *at = fab_extra(m->f, p);
+	uint8_t details[54];
+
+	x->lost++;
+	if (!at)
+		return;
+	at->ctr.symbol_error++;
+	at->ctr.rcv_errors++;
+	at->ctr.rcv_local_phys_errors++;
+	if (++x->marginal <= m->f->port[p].pi.local_phy_errors)
+		return;
+	x->marginal = 0;
+	at->ctr.local_link_integrity_errors++;
+	ib_trap129_131(details, m->f->port[fab_end_port(m->f, p)].pi.lid,
+		       (uint8_t)fab_port_num(m->f, p));
+	fab_raise_trap(m, p, IB_NOTICE_URGENT, IB_TRAP_LOCAL_LINK_INTEGRITY, details);
 }
 
 /* A link that is up goes down by itself, at both ends. */

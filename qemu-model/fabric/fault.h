@@ -15,6 +15,7 @@
  * @corrupt: of 2^32 data packets so many have another bit, and an ICRC that says so
  * @rng: state of the generator that chooses them
  * @lost, @corrupted: so many were
+ * @marginal: local physical errors of the other end, less the packets that came well since
  */
 struct fab_fault {
 	uint32_t loss;
@@ -22,6 +23,7 @@ struct fab_fault {
 	uint64_t rng;
 	uint64_t lost;
 	uint64_t corrupted;
+	uint8_t marginal;
 };
 
 /** fab_fault_hits() - whether what happens to @rate of 2^32 happens now */
@@ -33,13 +35,23 @@ static inline bool fab_fault_hits(struct fab_fault *x, uint32_t rate)
 	return (uint32_t)(x->rng >> 32) < rate;
 }
 
-/** fab_count_damage() - a packet was lost on its way to the port with counters @c */
-static inline void fab_count_damage(struct ohca_port_counters *c)
+/** fab_fault_loses() - whether the wire loses the next packet */
+static inline bool fab_fault_loses(struct fab_fault *x)
 {
-	c->symbol_error++;
-	c->rcv_errors++;
-	c->rcv_local_phys_errors++;
+	if (fab_fault_hits(x, x->loss))
+		return true;
+	x->marginal -= x->marginal != 0;
+	return false;
 }
+
+/**
+ * fab_fault_damage() - a packet that the wire has lost is an error of port @p, where it leads
+ * @x: fault of that direction
+ *
+ * More of them than PortInfo.LocalPhyErrors, less the packets that come well, are one of
+ * LocalLinkIntegrityErrors and trap 129 (7.12.2); at @m->now_ns.
+ */
+void fab_fault_damage(struct fab_mgmt *m, struct fab_fault *x, uint32_t p);
 
 /**
  * fab_fault_wire() - both ends of the cable at port @p lose and damage packets from now on

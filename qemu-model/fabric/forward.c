@@ -51,9 +51,15 @@ static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		  const struct fab_frame *f)
 {
-	if (fab_likely(!out->fault) || !fab_fault_hits(out->fault, out->fault->loss))
+	if (fab_likely(!out->fault) || !fab_fault_loses(out->fault))
 		return false;
-	out->fault->lost++;
+	if (out->link) {
+		/* an error of the machine */
+		out->fault->lost++;
+	} else {
+		d->m->now_ns = fab_data_clock(d);
+		fab_fault_damage(d->m, out->fault, out->peer->p);
+	}
 	fab_dropped(d, FAB_DROP_LOSS);
 	count_xmit(d, out, vl, f);
 	return true;
@@ -100,10 +106,8 @@ static bool send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		return send_by_link(d, out, vl, f);
 	if (!out->peer || !fab_fits(out->peer, vl, f->len))
 		return false;
-	if (loses(d, out, vl, f)) {
-		fab_count_damage(out->peer->ctr);
+	if (loses(d, out, vl, f))
 		return true;
-	}
 	count_xmit(d, out, vl, f);
 	d->hops++;
 	arrive(d, out->peer, vl, f, corrupts(out));
@@ -316,7 +320,7 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 	if (fab_unlikely(l->mark_ns))
 		fab_came(in, vl);
 	if (fab_unlikely(in->rx_fault) && !l->seen)
-		l->lost = fab_fault_hits(in->rx_fault, in->rx_fault->loss);
+		l->lost = fab_fault_loses(in->rx_fault);
 	return true;
 }
 

@@ -69,7 +69,7 @@ struct fab_node {
 
 struct fab_fault;
 
-#define FAB_TRAPS	3u	/* of a port that may wait: for 128 or 144, 256, and one more */
+#define FAB_TRAPS	4u	/* of a port that may wait: 128 or 144, 129, 256, and one more */
 
 /**
  * struct fab_extra - what few ports ever have: traps, an M_Key lease, alias GUIDs, counters of

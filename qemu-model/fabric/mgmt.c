@@ -95,11 +95,8 @@ static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 	if (m->taps)
 		m->wires->mad(m->wires_ctx, p, true, mad);
 	x = fab_extra_of(m->f, p);
-	if (x && x->fault && fab_fault_hits(x->fault, x->fault->loss)) {
-		x->fault->lost++;
-		x = fab_extra(m->f, a->peer);
-		if (x)
-			fab_count_damage(&x->ctr);
+	if (x && x->fault && fab_fault_loses(x->fault)) {
+		fab_fault_damage(m, x->fault, a->peer);
 		return FAB_NO_PORT;
 	}
 	b->rcv_mads++;

@@ -60,6 +60,65 @@ static void test_loss(void **st)
 	assert_int_equal(send_many(500), 500);
 }
 
+/* The trap 129 that waits at the end port of port @p, or NULL. */
+static const struct ib_notice *integrity_trap(uint32_t p)
+{
+	const struct fab_extra *x = fab_extra_of(f, fab_end_port(f, p));
+
+	for (unsigned int i = 0; x && i < FAB_TRAPS; i++)
+		if (x->trap[i].used && x->trap[i].n.trap == IB_TRAP_LOCAL_LINK_INTEGRITY)
+			return &x->trap[i].n;
+	return NULL;
+}
+
+/*
+ * More errors than LocalPhyErrors without good packets between them are an error of the link's
+ * integrity, at the end that receives them, which the subnet manager is told.
+ */
+static void test_integrity(void **st)
+{
+	const uint32_t p = inner(), q = f->port[p].peer;
+	const struct ib_notice *n;
+	uint64_t before;
+
+	(void)st;
+	assert_int_equal(f->port[q].pi.local_phy_errors, 8);
+	/* one of four: the good ones make up for it */
+	assert_true(fab_fault_wire(&m, p, 1u << 30, 0, 5));
+	send_many(2000);
+	assert_true(counters(q)->symbol_error > 400);
+	assert_int_equal(counters(q)->local_link_integrity_errors, 0);
+	assert_null(integrity_trap(q));
+	/* all: the ninth */
+	assert_true(fab_fault_wire(&m, p, UINT32_MAX, 0, 5));
+	assert_int_equal(send_many(8), 0);
+	assert_int_equal(counters(q)->local_link_integrity_errors, 0);
+	before = m.stats.traps;
+	assert_int_equal(send_many(1), 0);
+	assert_int_equal(counters(q)->local_link_integrity_errors, 1);
+	assert_int_equal(counters(p)->local_link_integrity_errors, 0);
+	assert_true(m.stats.traps > before);
+	n = integrity_trap(q);
+	assert_non_null(n);
+	assert_int_equal(n->type, IB_NOTICE_URGENT);
+	assert_int_equal(ib_get_be16(n->details + 2), LID(f->port[q].node));
+	assert_int_equal(n->details[4], fab_port_num(f, q));
+	assert_null(integrity_trap(p));
+	/* as often again, but a flood is no flood of traps */
+	before = m.stats.traps;
+	assert_int_equal(send_many(900), 0);
+	assert_int_equal(counters(q)->local_link_integrity_errors, 101);
+	assert_int_equal(m.stats.traps, before);
+	/* another threshold; what a machine sends is an error of the switch's port */
+	assert_true(fab_fault_wire(&m, p, 0, 0, 5));
+	f->port[port_of_host(1)].pi.local_phy_errors = 3;
+	assert_true(fab_fault_wire(&m, port_of_host(1), UINT32_MAX, 0, 5));
+	assert_int_equal(send_many(3), 0);
+	assert_int_equal(counters(port_of_host(1))->local_link_integrity_errors, 0);
+	assert_int_equal(send_many(1), 0);
+	assert_int_equal(counters(port_of_host(1))->local_link_integrity_errors, 1);
+}
+
 /* MADs are lost as well. */
 static void test_loss_of_mads(void **st)
 {
@@ -310,7 +369,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
-		T(test_loss), T(test_loss_of_mads), T(test_loss_at_machine), T(test_corrupt),
+		T(test_loss), T(test_integrity), T(test_loss_of_mads), T(test_loss_at_machine),
+		T(test_corrupt),
 		T(test_cable), T(test_cable_of_machine), T(test_cable_disabled), T(test_loss_once),
 		T(test_seeds), T(test_node), T(test_smps), T(test_preset),
 #undef T
