@@ -121,6 +121,11 @@ static json_t *status(struct fab_request *r)
 							     guid_json(a->guid), "lid", a->pi.lid));
 		if (a->peer <= i)
 			continue;
+		/* a machine's port is not in the graph: the switch's end tells what its link is */
+		if (fab_outside(f, i) && f->node[a->node].sw == FAB_NONE)
+			a = b;
+		else if (fab_outside(f, i))
+			b = a;
 		cables++;
 		up += a->pi.state != IB_PS_DOWN;
 		active += a->pi.state == IB_PS_ACTIVE && b->pi.state == IB_PS_ACTIVE;

@@ -212,6 +212,42 @@ static void too_many(void **st)
 	turn();
 }
 
+static json_int_t asked(const char *member)
+{
+	int fd = dial();
+	json_int_t n;
+	json_t *v;
+
+	say(fd, "{\"command\": \"status\"}\n");
+	v = reply(fd);
+	n = json_integer_value(json_object_get(v, member));
+	json_decref(v);
+	close(fd);
+	turn();
+	return n;
+}
+
+/* The link of a machine counts; its own end is not in the graph, and Down there. */
+static void links(void **st)
+{
+	const json_int_t all = asked("cables");
+	uint32_t host = 1, sw;
+
+	(void)st;
+	assert_int_equal(asked("links_up"), all);
+	sw = f->port[host].peer;
+	assert_int_not_equal(f->node[f->port[sw].node].sw, FAB_NONE);
+	fab_extra(f, host)->outside = true;
+	fab_extra(f, sw)->outside = true;
+	f->port[host].pi.state = IB_PS_DOWN;
+	assert_int_equal(asked("links_up"), all);
+	assert_int_equal(asked("links_active"), 0);
+	f->port[sw].pi.state = IB_PS_ACTIVE;
+	assert_int_equal(asked("links_active"), 1);
+	f->port[sw].pi.state = IB_PS_DOWN;
+	assert_int_equal(asked("links_up"), all - 1);
+}
+
 /* Parts of a table and of the nodes follow each other, and end. */
 static void parts(void **st)
 {
@@ -279,6 +315,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(long_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_reader, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(links, setup, teardown),
 		cmocka_unit_test_setup_teardown(parts, setup, teardown),
 		cmocka_unit_test_setup_teardown(files, setup, teardown),
 	};
