@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the agents of a node (ib/sma.h, ib/pma_agent.h) ask of the graph, and tell it. A Set of
- * an interned table goes to a copy, which becomes another table when it is complete.
+ * Callbacks of the agents of a node (ib/sma.h, ib/pma_agent.h). A Set of an interned table
+ * changes a copy, which becomes another table when the Set is complete.
  */
 #include "mgmt.h"
 
@@ -225,7 +225,7 @@ static void agent_send_trap(void *ctx, unsigned int num, const struct ib_smp *tr
 	if (!out || out > n->nports)
 		return;
 	fab_agent_xmit(m, n);
-	/* other nodes' agents look at it on its way; this one goes on when they have */
+	/* agents of other nodes use @m while the trap is on its way */
 	fab_agent_end(m);
 	fab_forward(m, fab_port_of(n, out), &mad);
 	m->sma = agent;

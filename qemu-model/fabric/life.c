@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What happens in a fabric by itself: links, traps, time. */
+/* Events of a fabric: links that change state, traps, timers. */
 #include "mgmt.h"
 
 void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
@@ -26,7 +26,7 @@ static void state_change(struct fab_mgmt *m, uint32_t p)
 	fab_raise_trap(m, p, IB_NOTICE_URGENT, IB_TRAP_LINK_STATE_CHANGE, details);
 }
 
-/* Port @p loses its link; @by_sm: a subnet manager said so at this end. */
+/* Port @p loses its link. @by_sm: a subnet manager disabled or reset it at this end */
 static void link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by_sm)
 {
 	struct fab_extra *x = fab_extra_of(m->f, p);
@@ -34,7 +34,7 @@ static void link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by_sm)
 	m->epoch++;
 	if (!ib_port_link_down(&m->f->port[p].pi, phys))
 		return;
-	/* without a link nobody is told what a host had to tell */
+	/* a host without a link cannot send its traps */
 	if (x && fab_end_port(m->f, p) == p)
 		ib_trap_clear(&x->end.traps);
 	if (by_sm)
@@ -112,7 +112,7 @@ void fab_wait_samples(struct fab_mgmt *m, struct fab_pma *a)
 	m->sampling = a;
 }
 
-/* Traps on their way may put others into the list, or the same one again. */
+/* A trap that is sent may add other ends, or the same one, to the list. */
 static void run_ends(struct fab_mgmt *m)
 {
 	struct fab_extra *x, *list = m->waiting;

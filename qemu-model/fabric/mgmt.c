@@ -9,11 +9,8 @@
 
 #include "ib/packet.h"
 
-/* A forwarding table may lead in a circle; a real packet would stay in it. */
+/* Forwarding tables may form a loop. A real packet stays in it. */
 #define MAX_HOPS	255u
-
-/* What at_node() says beside enum fab_fate. */
-#define GOES_ON		3
 
 void fab_mgmt_init(struct fab_mgmt *m, struct fab *f,
 		   bool (*deliver)(void *ctx, uint32_t port, const struct fab_mad *mad), void *ctx)
@@ -79,14 +76,14 @@ static void relay_error(struct fab_mgmt *m, uint32_t at, unsigned int num)
 		x->ctr.rcv_dlid_mapping++;
 }
 
-/* Over the cable at port @p. Return: the port where it arrives, or FAB_NO_PORT. */
+/* Pass @mad over the cable of port @p. Return: the port where it arrives, or FAB_NO_PORT. */
 static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 {
 	struct fab_port *a = &m->f->port[p], *b = &m->f->port[a->peer];
 	const bool is_smp = ib_mad_is_smp(&mad->mad.hdr);
 	struct fab_extra *x;
 
-	/* SMPs pass as soon as the link is trained, data once it is Active. */
+	/* SMPs pass as soon as the link is trained, other MADs when it is Active (7.2.7) */
 	if (a->peer == FAB_NO_PORT || a->pi.state < (is_smp ? IB_PS_INIT : IB_PS_ACTIVE)) {
 		discard(m, p);
 		return FAB_NO_PORT;
@@ -142,7 +139,7 @@ static uint32_t dr_out(struct fab_mgmt *m, const struct fab_node *n, struct fab_
 	return out && out <= n->nports ? fab_port_of(n, out) : FAB_NO_PORT;
 }
 
-/* The answer takes the way back. @at: the port by which the question came */
+/* Port that the reply to a LID routed MAD leaves by. @at: port that the request came in by */
 static uint32_t lid_out(struct fab_mgmt *m, const struct fab_node *n, uint32_t at,
 			struct fab_mad *mad)
 {
@@ -157,43 +154,44 @@ static uint32_t lid_out(struct fab_mgmt *m, const struct fab_node *n, uint32_t a
 	if (n->sw == FAB_NONE)
 		return at;
 	out = fab_route(m->f, n, lid);
-	/* before the tables are written, answers leave by where the question came */
+	/* until the tables are written a reply leaves by the port that the request came in by */
 	return out && out <= n->nports ? fab_port_of(n, out) : at;
 }
 
-static int deliver(struct fab_mgmt *m, uint32_t at, const struct fab_mad *mad)
+static enum fab_fate deliver(struct fab_mgmt *m, uint32_t at, const struct fab_mad *mad)
 {
-	return m->deliver(m->ctx, at, mad) ? FAB_DELIVERED : (int)lose(m);
+	return m->deliver(m->ctx, at, mad) ? FAB_DELIVERED : lose(m);
 }
 
-/* The answer to an SMP; @by: ib_sma_process()'s @out_port. */
-static int smp_reply(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_mad *mad,
-		     unsigned int by, uint32_t *out)
+/* Send the reply to an SMP. @by: ib_sma_process()'s @out_port */
+static enum fab_fate smp_reply(struct fab_mgmt *m, uint32_t at, bool from_wire,
+			       struct fab_mad *mad, unsigned int by, uint32_t *out)
 {
 	const struct fab_node *n = &m->f->node[m->f->port[at].node];
 
 	*out = ib_smp_is_dr(&mad->smp) && from_wire ? dr_out(m, n, mad, by) :
 						      lid_out(m, n, at, mad);
 	fab_agent_xmit(m, n);
-	return from_wire ? GOES_ON : deliver(m, at, mad);
+	return from_wire ? FAB_GOES_ON : deliver(m, at, mad);
 }
 
-/* A manager's: one of a host's, if it has one. @hops: hop pointer and count as they came */
-static int for_manager(struct fab_mgmt *m, uint32_t at, const struct ib_sma *s,
-		       const struct ib_sma_in *in, struct fab_mad *mad, __be16 hops, uint32_t *out)
+/* Give an SMP to the manager at a host, if it has one. @hops: HopPointer and HopCount received */
+static enum fab_fate for_manager(struct fab_mgmt *m, uint32_t at, const struct ib_sma *s,
+				 const struct ib_sma_in *in, struct fab_mad *mad, __be16 hops,
+				 uint32_t *out)
 {
 	uint8_t by;
 
-	/* the way of what returns ends here, or it is not for this host */
+	/* a returning SMP is for this host only if its route ends here */
 	if (ib_smp_is_dr(&mad->smp) && ib_smp_returning(&mad->smp) &&
 	    ib_dr_recv(&mad->smp, s->si, (uint8_t)in->port, s->num_ports, &by) != IB_DR_LOCAL)
-		return (int)lose(m);
+		return lose(m);
 	if (!s->si && m->deliver(m->ctx, at, mad))
 		return FAB_DELIVERED;
 	mad->smp.hdr.class_specific = hops;
 	if (ib_sma_unclaimed(s, in, &mad->smp, &by) == IB_SMA_REPLY)
 		return smp_reply(m, at, in->from_wire, mad, by, out);
-	return (int)lose(m);
+	return lose(m);
 }
 
 static void count(struct fab_mgmt *m, const struct ib_smp *s)
@@ -206,8 +204,8 @@ static void count(struct fab_mgmt *m, const struct ib_smp *s)
 		m->stats.get[attr]++;
 }
 
-static int smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_mad *mad,
-		       uint32_t *out)
+static enum fab_fate smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire,
+				 struct fab_mad *mad, uint32_t *out)
 {
 	const uint32_t node = m->f->port[at].node;
 	const struct fab_node *n = &m->f->node[node];
@@ -222,7 +220,7 @@ static int smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct f
 	uint8_t by;
 
 	if (fab_fault_drops(m, node, &mad->smp))
-		return (int)lose(m);
+		return lose(m);
 	m->starved = false;
 	v = ib_sma_process(fab_agent_begin(m, node, mad->smp.hdr.method == IB_METHOD_SET), &in,
 			   &mad->smp, &by);
@@ -231,11 +229,11 @@ static int smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct f
 		agent_rcv(m, n);
 	/* the manager repeats it */
 	if (m->starved)
-		return (int)lose(m);
+		return lose(m);
 	switch (v) {
 	case IB_SMA_FORWARD:
 		*out = dr_out(m, n, mad, by);
-		return GOES_ON;
+		return FAB_GOES_ON;
 	case IB_SMA_REPLY:
 		count(m, &mad->smp);
 		return smp_reply(m, at, from_wire, mad, by, out);
@@ -244,12 +242,12 @@ static int smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct f
 	case IB_SMA_UNHANDLED:
 		return for_manager(m, at, &m->sma, &in, mad, hops, out);
 	default:
-		return (int)lose(m);
+		return lose(m);
 	}
 }
 
-static int gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_mad *mad,
-		      uint32_t *out)
+static enum fab_fate gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire,
+				struct fab_mad *mad, uint32_t *out)
 {
 	const uint32_t node = m->f->port[at].node;
 	const struct fab_node *n = &m->f->node[node];
@@ -260,23 +258,23 @@ static int gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fa
 		if (n->sw == FAB_NONE && m->deliver(m->ctx, at, mad))
 			return FAB_DELIVERED;
 		if (!ib_mad_refuse(h))
-			return (int)lose(m);
+			return lose(m);
 	} else if (!fab_pma(m, node, &mad->mad)) {
-		return (int)lose(m);
+		return lose(m);
 	}
 	m->stats.other++;
 	*out = lid_out(m, n, at, mad);
 	fab_agent_xmit(m, n);
-	return from_wire ? GOES_ON : deliver(m, at, mad);
+	return from_wire ? FAB_GOES_ON : deliver(m, at, mad);
 }
 
 /*
- * What the node does with @mad at its port @at.
+ * The node processes @mad at its port @at.
  *
- * Return: enum fab_fate, or GOES_ON: it leaves by port *@out, FAB_NO_PORT: there is none.
+ * Return: FAB_GOES_ON: it leaves by port *@out, FAB_NO_PORT: there is none.
  */
-static int at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_mad *mad,
-		   uint32_t *out)
+static enum fab_fate at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_mad *mad,
+			     uint32_t *out)
 {
 	const struct fab_node *n = &m->f->node[m->f->port[at].node];
 	unsigned int by;
@@ -284,16 +282,16 @@ static int at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_m
 	if (mad->dlid != IB_LID_PERMISSIVE) {
 		if (n->sw == FAB_NONE) {
 			if (!fab_own_lid(&m->f->port[at], mad->dlid))
-				return (int)lose(m);
+				return lose(m);
 		} else {
 			by = fab_route(m->f, n, mad->dlid);
 			*out = fab_port_of(n, by);
 			if (by > n->nports || (by && *out == at)) {
 				relay_error(m, at, by);
-				return (int)lose(m);
+				return lose(m);
 			}
 			if (by)
-				return GOES_ON;
+				return FAB_GOES_ON;
 		}
 	}
 	return ib_mad_is_smp(&mad->mad.hdr) ? smp_at_node(m, at, from_wire, mad, out) :
@@ -315,17 +313,17 @@ static enum fab_fate leave(struct fab_mgmt *m, uint32_t out, const struct fab_ma
 enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
 {
 	for (unsigned int hops = 0; hops < MAX_HOPS && out != FAB_NO_PORT; hops++) {
+		enum fab_fate fate;
 		uint32_t at;
-		int r;
 
 		if (fab_outside(m->f, out))
 			return leave(m, out, mad);
 		at = cross(m, out, mad);
 		if (at == FAB_NO_PORT)
 			break;
-		r = at_node(m, at, true, mad, &out);
-		if (r != GOES_ON)
-			return (enum fab_fate)r;
+		fate = at_node(m, at, true, mad, &out);
+		if (fate != FAB_GOES_ON)
+			return fate;
 	}
 	return lose(m);
 }
@@ -335,11 +333,11 @@ enum fab_fate fab_mgmt_arrive(struct fab_mgmt *m, uint32_t port, struct fab_mad 
 {
 	enum fab_fate fate;
 	uint32_t out;
-	int r;
 
 	m->now_ns = now_ns;
-	r = at_node(m, port, true, mad, &out);
-	fate = r == GOES_ON ? fab_forward(m, out, mad) : (enum fab_fate)r;
+	fate = at_node(m, port, true, mad, &out);
+	if (fate == FAB_GOES_ON)
+		fate = fab_forward(m, out, mad);
 	if (m->link_due)
 		fab_link_effects(m);
 	return fate;
@@ -367,7 +365,7 @@ enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *m
 	if (v == IB_DR_FORWARD)
 		fate = fab_forward(m, fab_port_of(n, by), mad);
 	else
-		fate = (enum fab_fate)at_node(m, port, false, mad, &out);
+		fate = at_node(m, port, false, mad, &out);
 	if (m->link_due)
 		fab_link_effects(m);
 	return fate;

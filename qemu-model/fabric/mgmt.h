@@ -16,7 +16,9 @@
 
 /**
  * struct fab_mad - a MAD and the addresses of its packet, in host order
- * @dlid, @slid: of the LRH; IB_LID_PERMISSIVE on a directed route
+ * @mad: the MAD, in wire order
+ * @smp: the same as an SMP
+ * @dlid, @slid: of the LRH (7.7); IB_LID_PERMISSIVE on a directed route
  * @dqp, @sqp: of the BTH and the DETH
  * @sl: of the LRH; the answer has it, too
  * @pkey: the port's P_Key by which it came in, for the answer; 0: the default one
@@ -37,6 +39,7 @@ enum fab_fate {
 	FAB_DELIVERED,		/* a manager has it, or has the answer to it */
 	FAB_CONSUMED,		/* an agent took it, there is no answer */
 	FAB_LOST,		/* dropped on its way, or its answer was */
+	FAB_GOES_ON,		/* leaves a node by a port; private to mgmt.c */
 };
 
 /**
@@ -85,16 +88,33 @@ struct fab_smp_fault {
 };
 
 /**
- * struct fab_mgmt - management of a fabric, and what lies where while one MAD is looked at
+ * struct fab_mgmt - management of a fabric, and the state of the MAD that is processed
+ * @f: the fabric, sealed
  * @deliver: a manager at port @port of a channel adapter is to have @mad. Return: false: there
  *	is none. It may not send from there
+ * @ctx: first argument of @deliver
  * @wires, @wires_ctx: of ports with fab_outside(), or NULL: there are none
  * @taps: ports that are captured; @wires sees the MADs of all ports if there is any
  * @epoch: changes with every table and every state of a port
+ * @now_ns: time of the call that is processed, of a monotonic clock
  * @deadline_ns: fab_mgmt_timer() has something to do then; UINT64_MAX: never
  * @waiting: rare parts of ports with a trap or a lease that runs
  * @sampling: performance agents with a sample interval that runs
+ * @stats: counted since fab_mgmt_init()
+ * @smp_fault: SMPs that are to be lost
+ * @node: node that an agent is working for
+ * @is_set: the agent works for a Set
  * @starved: the Set at hand found no memory for what it says: it has no answer
+ * @sma: its agent
+ * @end: rare part of the end port that the agent was given; NULL: none yet
+ * @link_due: IB_PI_EFF_LINK_*, what a Set asked for at the link of @due_port
+ * @due_port: the port of that Set
+ * @pkeys, @sl2vl, @arb: tables that a Set is changing
+ * @sl2vl_in, @sl2vl_out: ports of @sl2vl
+ * @lft, @mft: shown of a block or mask that was never set
+ * @spare: in the place of @end of a port that has no rare part
+ * @shown: counters that the performance agent was given
+ * @fresh: performance state of a port that has no rare part
  */
 struct fab_mgmt {
 	struct fab *f;
@@ -111,13 +131,13 @@ struct fab_mgmt {
 	struct fab_mgmt_stats stats;
 	struct fab_smp_fault smp_fault[FAB_SMP_FAULTS];
 
-	/* of the MAD at hand; private to agent.c */
+	/* private to agent.c and life.c */
 	uint32_t node;
 	bool is_set;
 	bool starved;
 	struct ib_sma sma;
-	struct fab_extra *end;		/* of the end port that the agent has; NULL: none yet */
-	uint32_t link_due;		/* IB_PI_EFF_LINK_*, of @due_port */
+	struct fab_extra *end;
+	uint32_t link_due;
 	uint32_t due_port;
 	uint16_t pkeys[FAB_SW_PKEYS];
 	struct ib_sl2vl sl2vl;
@@ -125,9 +145,9 @@ struct fab_mgmt {
 	struct ib_vlarb arb;
 	uint8_t lft[IB_LFT_PER_BLOCK];
 	uint16_t mft;
-	struct fab_extra spare;		/* in the place of @end of a port that has none */
+	struct fab_extra spare;
 	struct ohca_port_counters shown;
-	struct ib_pma_port fresh;	/* of a port that has no rare part */
+	struct ib_pma_port fresh;
 };
 
 /** fab_mgmt_init() - management of the sealed fabric @f; @deliver and @ctx as above */
@@ -135,10 +155,13 @@ void fab_mgmt_init(struct fab_mgmt *m, struct fab *f,
 		   bool (*deliver)(void *ctx, uint32_t port, const struct fab_mad *mad), void *ctx);
 
 /**
- * fab_mgmt_send() - a manager at port @port of a channel adapter sends a MAD
+ * fab_mgmt_send() - a manager at port @port of a channel adapter sends a MAD (14.2.2)
+ * @port: index in fab.port
  * @mad: changed; SLID and QPs are filled in by the caller, on a directed route both LIDs are
- *	IB_LID_PERMISSIVE
+ *	IB_LID_PERMISSIVE. Its bytes need not be a MAD
  * @now_ns: time of a monotonic clock, as in fab_mgmt_timer()
+ *
+ * Return: what became of it; never FAB_GOES_ON.
  */
 enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,
 			    uint64_t now_ns);
@@ -168,7 +191,10 @@ void fab_wire_down(struct fab_mgmt *m, uint32_t p);
 void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
 		    enum ib_trap_num num, const uint8_t details[54]);
 
-/** fab_mgmt_timer() - send and repeat traps, end leases and samples, if @deadline_ns is reached */
+/**
+ * fab_mgmt_timer() - send and repeat traps, end leases and samples
+ * @now_ns: time; before @m->deadline_ns there is nothing to do
+ */
 void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns);
 
 /** fab_mgmt_set_issm() - whether a subnet manager runs at @port: CapabilityMask and trap 144 */

@@ -2,6 +2,7 @@
 /* What a client of libumad2sim asks about the node that it is at. */
 #include "sim_wire.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,16 +19,17 @@ static uint32_t port_of_host(const struct fab *f, uint32_t n)
 
 uint32_t fab_sim_find_host(const struct fab *f, const char name[SIM_NODEID_LEN])
 {
-	char id[24];
+	uint64_t guid = 0;
+	uint32_t n = FAB_NONE;
 
-	for (uint32_t i = 0; i < f->nodes; i++) {
-		if (f->node[i].type != IB_NODE_CHANNEL_ADAPTER)
-			continue;
-		snprintf(id, sizeof(id), "H-%016llx", (unsigned long long)f->node[i].guid);
-		if (!name[0] || !strncmp(name, id, SIM_NODEID_LEN) ||
-		    !strncmp(name, f->desc[i].text, SIM_NODEID_LEN - 1))
-			return port_of_host(f, i);
-	}
+	if (sscanf(name, "H-%16" SCNx64, &guid) == 1)
+		n = fab_find_guid(f, guid);
+	if (n != FAB_NONE && f->node[n].type == IB_NODE_CHANNEL_ADAPTER)
+		return port_of_host(f, n);
+	for (n = 0; n < f->nodes; n++)
+		if (f->node[n].type == IB_NODE_CHANNEL_ADAPTER &&
+		    (!name[0] || !strncmp(name, f->desc[n].text, SIM_NODEID_LEN - 1)))
+			return port_of_host(f, n);
 	return FAB_NO_PORT;
 }
 

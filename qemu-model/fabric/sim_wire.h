@@ -80,7 +80,8 @@ static_assert(sizeof(struct sim_mad) == 288, "MAD of a client");
 
 /**
  * fab_sim_find_host() - where a client attaches
- * @name: H- and the NodeGUID, or a NodeDescription; empty: the first host
+ * @name: terminated: H- and the NodeGUID in hexadecimal, or a NodeDescription, cut to what fits;
+ *	empty: the first host
  *
  * Return: the first port with a link of the channel adapter with that name, else its first;
  * FAB_NO_PORT if there is none.

@@ -119,8 +119,8 @@ static bool reach(const struct fab_sim *s, int fd, uint32_t id)
 }
 
 /*
- * A process that was killed has said nothing, and a datagram socket does not tell. Process @id
- * is a new one: it has been another's number.
+ * Drop clients whose process is gone: one that was killed did not disconnect, and a datagram socket
+ * does not tell. A client with the number @id of the process that attaches is an earlier process.
  */
 static void drop_dead(struct fab_sim *s, uint32_t id)
 {
@@ -221,9 +221,9 @@ static bool put(struct fab_sim *s, struct client *c, const struct sim_mad *r)
 }
 
 /*
- * Answers go to the client that has asked; what is for a subnet manager or the subnet
- * administration to one that is a subnet manager; all else to any. Reports are what others than
- * subnet managers have subscribed to.
+ * The client at @port that gets a MAD. A response goes to the client that sent the request, by its
+ * transaction ID. A request for a subnet manager or the subnet administration goes to a client that
+ * is a subnet manager; other MADs, Reports among them, preferably to one that is not.
  */
 static struct client *client_for(struct fab_sim *s, uint32_t port, const struct ib_mad_hdr *h)
 {

@@ -121,6 +121,13 @@ static struct fab_mad answer(uint8_t op)
 	return mad;
 }
 
+/* A MAD has an end. */
+static void send(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad, uint64_t now)
+{
+	if (fab_mgmt_send(m, port, mad, now) == FAB_GOES_ON)
+		abort();
+}
+
 /* ---- what holds at any time ---------------------------------------------------- */
 
 static void check_links(const struct fab *f)
@@ -214,10 +221,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			fab_mgmt_set_issm(&m, host, op & 8, now);
 		} else if ((op & 7) == 5 && last_port != FAB_NO_PORT) {
 			mad = answer(op);
-			fab_mgmt_send(&m, last_port, &mad, now);
+			send(&m, last_port, &mad, now);
 		} else {
 			mad = any_mad(get8());
-			fab_mgmt_send(&m, host, &mad, now);
+			send(&m, host, &mad, now);
 		}
 		check_links(f);
 		check_waiting(&m);
