@@ -52,12 +52,12 @@ static void agent_port(void *ctx, unsigned int num, struct ib_sma_port *v)
 	memset(v, 0, sizeof(*v));
 	v->pi = &p->pi;
 	v->link_due = &m->link_due;
-	v->num_pkeys = is_switch ? FAB_SW_PKEYS : FAB_CA_PKEYS;
+	v->num_pkeys = is_switch ? m->f->sw_num_pkeys : m->f->ca_num_pkeys;
 	/* a Get reads the shared tables, a Set writes copies */
 	v->pkey = (uint16_t *)fab_pool_at(pkey_pool(m), p->pkeys);
 	v->arb = (struct ib_vlarb *)fab_pool_at(&m->f->vlarb, p->vlarb);
 	if (m->is_set) {
-		memcpy(m->pkeys, v->pkey, v->num_pkeys * sizeof(*v->pkey));
+		memcpy(m->pkeys, v->pkey, pkey_pool(m)->size);
 		m->arb = *v->arb;
 		v->pkey = m->pkeys;
 		v->arb = &m->arb;

@@ -30,6 +30,8 @@ struct fab *fab_new(void)
 	f->extras = 1;
 	f->vls = FAB_DATA_VLS;
 	f->mtu = IB_MTU_CODE_4096;
+	f->ca_num_pkeys = FAB_CA_PKEYS;
+	f->sw_num_pkeys = FAB_SW_PKEYS;
 	return f;
 }
 
@@ -97,12 +99,13 @@ static bool room_for_node(struct fab *f, uint32_t nports, bool is_switch)
 	       room(&f->node, &f->nodes_cap, f->nodes + 1, sizeof(*f->node));
 }
 
-static void init_switch(struct fab_switch *sw, unsigned int nports, bool base_port0)
+static void init_switch(const struct fab *f, struct fab_switch *sw, unsigned int nports,
+			bool base_port0)
 {
 	*sw = (struct fab_switch){
 		.mft_positions = (uint8_t)(nports / IB_MFT_PORTS_PER_MASK + 1),
 	};
-	ib_switch_info_init(&sw->si, FAB_LFT_CAP, FAB_MFT_CAP, FAB_SW_PKEYS, !base_port0);
+	ib_switch_info_init(&sw->si, FAB_LFT_CAP, FAB_MFT_CAP, f->sw_num_pkeys, !base_port0);
 }
 
 uint32_t fab_add_node(struct fab *f, enum ib_node_type type, unsigned int nports, uint64_t guid,
@@ -138,7 +141,7 @@ uint32_t fab_add_node(struct fab *f, enum ib_node_type type, unsigned int nports
 	}
 	f->ports += count;
 	if (is_switch)
-		init_switch(&f->sw[f->switches++], nports, false);
+		init_switch(f, &f->sw[f->switches++], nports, false);
 	return f->nodes++;
 }
 
@@ -398,7 +401,7 @@ static void reset_switch(struct fab *f, const struct fab_node *n)
 
 	fab_drop_sl2vl(f, n);
 	free_switch(sw);
-	init_switch(sw, n->nports, n->base_port0);
+	init_switch(f, sw, n->nports, n->base_port0);
 }
 
 bool fab_reset_node(struct fab *f, uint32_t node)

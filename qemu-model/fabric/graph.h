@@ -30,8 +30,8 @@
 #define FAB_LFT_CAP	49152u		/* LinearFDBCap: every unicast LID */
 #define FAB_MFT_CAP	4096u		/* MulticastFDBCap */
 /*
- * Entries of a P_KeyTable. OpenSM does not enforce on a switch port whose table is smaller than
- * that of the host it leads to: one block more.
+ * Entries of a P_KeyTable at most. OpenSM does not enforce on a switch port whose table is smaller
+ * than that of the host it leads to: one block more.
  */
 #define FAB_CA_PKEYS	128u
 #define FAB_SW_PKEYS	160u
@@ -176,6 +176,9 @@ struct fab_desc {
  * @extra: [@extras]; the first is NULL
  * @vls: data VLs of every port: 1, 2, 4, 8 or 15
  * @mtu: MTU code of every port
+ * @ca_num_pkeys, @sw_num_pkeys: entries of a P_KeyTable that agents of a host, and of a switch,
+ *	have: multiples of IB_PKEYS_PER_BLOCK, FAB_CA_PKEYS and FAB_SW_PKEYS at most. The others
+ *	are 0
  * @by_guid: nodes by NodeGUID
  */
 struct fab {
@@ -190,6 +193,8 @@ struct fab {
 	struct fab_extra **extra;
 	uint8_t vls;
 	uint8_t mtu;
+	uint16_t ca_num_pkeys;
+	uint16_t sw_num_pkeys;
 	struct fab_hash by_guid;
 	struct fab_pool ca_pkeys;
 	struct fab_pool sw_pkeys;
@@ -197,7 +202,11 @@ struct fab {
 	struct fab_pool vlarb;
 };
 
-/** fab_new() - an empty fabric; FAB_DATA_VLS, MTU 4096. Return: NULL if out of memory. */
+/**
+ * fab_new() - an empty fabric; FAB_DATA_VLS, MTU 4096, P_KeyTables of the largest size
+ *
+ * Until a node is added the caller may change these. Return: NULL if out of memory.
+ */
 struct fab *fab_new(void);
 
 /** fab_free() - free all of it; NULL is none */

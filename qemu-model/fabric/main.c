@@ -31,6 +31,8 @@ static const char usage_text[] =
 	"  -l, --listen PATH         UNIX socket for virtual machines: each has the place of a host\n"
 	"  -m, --mtu BYTES           of all ports: 256, 512, 1024, 2048 or 4096 (4096)\n"
 	"  -v, --vls N               data VLs of all ports: 1, 2, 4, 8 or 15 (8)\n"
+	"      --pkeys N             entries of P_KeyTables, 32, 64, 96 or 128 (128, of switches 160);\n"
+	"                            with --listen those of switches stay 160\n"
 	"      --capture FILE        write what ports send and receive to FILE, as pcapng\n"
 	"      --capture-port NODE:P a port of the capture; up to 32\n"
 	"      --hosts-off           hosts are switched off until a machine has their place\n"
@@ -60,12 +62,24 @@ static int out_of_memory(void)
 }
 
 /*
- * A sealed fabric of the SPEC or else the file. @vls, @mtu: as in struct fab, 0: the usual.
- * Return: NULL, what is wrong was printed.
+ * What the command line of hosts and serve says; @vls, @mtu: as in struct fab; @pkeys: entries of a
+ * P_KeyTable; 0: the usual
  */
-static struct fab *make(const char *spec, const char *file, uint8_t vls, uint8_t mtu)
+struct serve_options {
+	struct fab_serve_cfg cfg;
+	const char *file;
+	const char *spec;
+	uint8_t vls;
+	uint8_t mtu;
+	uint16_t pkeys;
+};
+
+/*
+ * A sealed fabric of the SPEC or else the file. Return: NULL, what is wrong was printed.
+ */
+static struct fab *make(const struct serve_options *o)
 {
-	const struct fab_report report = { say, (void *)file };
+	const struct fab_report report = { say, (void *)o->file };
 	struct fab *f = fab_new();
 	char why[1024];
 	bool ok;
@@ -74,14 +88,19 @@ static struct fab *make(const char *spec, const char *file, uint8_t vls, uint8_t
 		out_of_memory();
 		return NULL;
 	}
-	f->vls = vls ? vls : f->vls;
-	f->mtu = mtu ? mtu : f->mtu;
-	if (spec) {
-		ok = fab_generate(f, spec, why, sizeof(why));
+	f->vls = o->vls ? o->vls : f->vls;
+	f->mtu = o->mtu ? o->mtu : f->mtu;
+	if (o->pkeys) {
+		f->ca_num_pkeys = o->pkeys;
+		/* a machine's adapter has a table of its own size */
+		f->sw_num_pkeys = o->cfg.listen ? FAB_SW_PKEYS : o->pkeys;
+	}
+	if (o->spec) {
+		ok = fab_generate(f, o->spec, why, sizeof(why));
 		if (!ok)
 			fprintf(stderr, "ohca-fabric: %s\n", why);
 	} else {
-		ok = fab_topology_load(f, file, &report);
+		ok = fab_topology_load(f, o->file, &report);
 	}
 	if (ok && fab_seal(f))
 		return f;
@@ -93,7 +112,7 @@ static struct fab *make(const char *spec, const char *file, uint8_t vls, uint8_t
 
 static int generate(const char *spec)
 {
-	struct fab *f = make(spec, NULL, 0, 0);
+	struct fab *f = make(&(struct serve_options){ .spec = spec });
 	int rc = EXIT_SUCCESS;
 
 	if (!f)
@@ -122,7 +141,7 @@ static void summary(const struct fab *f, const char *name)
 
 static int check(const char *name)
 {
-	struct fab *f = make(NULL, name, 0, 0);
+	struct fab *f = make(&(struct serve_options){ .file = name });
 
 	if (!f)
 		return EXIT_FAILURE;
@@ -131,15 +150,7 @@ static int check(const char *name)
 	return EXIT_SUCCESS;
 }
 
-struct serve_options {
-	struct fab_serve_cfg cfg;
-	const char *file;
-	const char *spec;
-	uint8_t vls;
-	uint8_t mtu;
-};
-
-enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT };
+enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -183,6 +194,19 @@ static bool set_mtu(struct serve_options *o, const char *arg)
 	return false;
 }
 
+static bool set_pkeys(struct serve_options *o, const char *arg)
+{
+	unsigned int v;
+
+	if (!number("--pkeys", arg, FAB_CA_PKEYS, &v))
+		return false;
+	o->pkeys = (uint16_t)v;
+	if (v && v % IB_PKEYS_PER_BLOCK == 0)
+		return true;
+	fprintf(stderr, "ohca-fabric: --pkeys: '%s' is none of 32, 64, 96, 128\n", arg);
+	return false;
+}
+
 /* One option that getopt_long() returned as @c. Return: false: it is wrong; said why. */
 static bool set_option(struct serve_options *o, int c, const char *arg)
 {
@@ -208,6 +232,8 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 		return set_mtu(o, arg);
 	case 'v':
 		return set_vls(o, arg);
+	case O_PKEYS:
+		return set_pkeys(o, arg);
 	case 'q':
 		o->cfg.quiet = true;
 		return true;
@@ -253,6 +279,7 @@ static int parse(struct serve_options *o, int argc, char **argv)
 		{ "listen", required_argument, NULL, 'l' },
 		{ "mtu", required_argument, NULL, 'm' },
 		{ "vls", required_argument, NULL, 'v' },
+		{ "pkeys", required_argument, NULL, O_PKEYS },
 		{ "quiet", no_argument, NULL, 'q' },
 		{ "capture", required_argument, NULL, O_CAPTURE },
 		{ "capture-port", required_argument, NULL, O_CAPTURE_PORT },
@@ -304,7 +331,7 @@ static int with_fabric(int argc, char **argv,
 
 	if (rc)
 		return rc;
-	f = make(o.spec, o.file, o.vls, o.mtu);
+	f = make(&o);
 	if (!f)
 		return EXIT_FAILURE;
 	rc = verb(f, &o);

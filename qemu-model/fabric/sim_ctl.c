@@ -44,7 +44,7 @@ static void node_info(const struct fab *f, uint32_t port, uint8_t d[64])
 		.sys_guid = n->sys_guid,
 		.node_guid = n->guid,
 		.port_guid = f->port[port].guid,
-		.partition_cap = FAB_CA_PKEYS,
+		.partition_cap = f->ca_num_pkeys,
 		.device_id = n->device_id,
 		.revision = 1,
 		.local_port = (uint8_t)fab_port_num(f, port),

@@ -49,7 +49,7 @@ expect 'serve at a path that is too long' 1 'the limit is 107' \
 	"$fabric" serve -g star:2 -l "$dir/$(printf '%0120d' 0)"
 expect 'serve at what is no socket' 1 'is not a socket' "$fabric" serve -g star:2 -l "$dir/tree"
 # what is right is taken, and the next mistake is the one that is told
-for o in mtu=256 mtu=4096 vls=1 vls=8 vls=15 credit-shift=0 credit-shift=6 hoq-scale=0 \
+for o in mtu=256 mtu=4096 pkeys=32 pkeys=128 vls=1 vls=8 vls=15 credit-shift=0 credit-shift=6 hoq-scale=0 \
 	hoq-scale=1000000 spin-us=0 spin-us=1000000; do
 	expect "--$o" 2 'options only' "$fabric" serve -g star:2 "--$o" more
 done
@@ -61,6 +61,9 @@ mtu=255 none of 256
 mtu=0 none of 256
 mtu=4097 number from 0 to 4096
 mtu=2x not a number
+pkeys=0 none of 32, 64
+pkeys=33 none of 32, 64
+pkeys=160 number from 0 to 128
 vls=3 none of 1, 2, 4
 vls=14 none of 1, 2, 4
 vls=0 none of 1, 2, 4

@@ -69,6 +69,41 @@ static void copies(void **st)
 	assert_true(got.smp.data[1] != 77);
 }
 
+/* Agents have as many entries of P_KeyTables as the fabric says, and no more. */
+static void fewer_pkeys(void **st)
+{
+	uint8_t d[IB_SMP_DATA_LEN] = { 0xff, 0xff, 0x80, 0x01 };
+	struct ib_node_info ni;
+
+	(void)st;
+	for (unsigned int host = 0; host < 2; host++) {
+		const char *route = host ? "12" : "1";
+		const unsigned int blocks = host ? 2 : 3, port = host ? 0 : 2 << 16;
+
+		f->ca_num_pkeys = 64;
+		f->sw_num_pkeys = 96;
+		ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, route, NULL);
+		ib_node_info_unpack(got.smp.data, &ni);
+		assert_int_equal(ni.partition_cap, blocks * IB_PKEYS_PER_BLOCK);
+		ask(IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE, port | (blocks - 1), route, d);
+		assert_int_equal(status(), 0);
+		ask(IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE, port | blocks, route, d);
+		assert_int_equal(status(), IB_MAD_BAD_FIELD);
+		/* what is not shown is 0 */
+		f->ca_num_pkeys = FAB_CA_PKEYS;
+		f->sw_num_pkeys = FAB_SW_PKEYS;
+		ask(IB_METHOD_GET, IB_SMP_ATTR_PKEY_TABLE, port | (blocks - 1), route, NULL);
+		assert_memory_equal(got.smp.data, d, sizeof(d));
+		ask(IB_METHOD_GET, IB_SMP_ATTR_PKEY_TABLE, port | blocks, route, NULL);
+		assert_int_equal(status(), 0);
+		assert_int_equal(ib_pkey_block_get(got.smp.data, 0), 0);
+	}
+	/* SwitchInfo is made with the switch */
+	f->sw_num_pkeys = 96;
+	assert_true(fab_reset_node(f, 8));
+	assert_int_equal(f->sw[0].si.part_enforce_cap, 96);
+}
+
 static void forwarding_tables(void **st)
 {
 	uint8_t d[IB_SMP_DATA_LEN];
@@ -118,6 +153,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(directed_routes, setup, teardown),
 		cmocka_unit_test_setup_teardown(copies, setup, teardown),
+		cmocka_unit_test_setup_teardown(fewer_pkeys, setup, teardown),
 		cmocka_unit_test_setup_teardown(forwarding_tables, setup, teardown),
 		cmocka_unit_test_setup_teardown(links, setup, teardown),
 	};
