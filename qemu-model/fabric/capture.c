@@ -8,25 +8,11 @@
 #include <time.h>
 
 #include "ib/crc.h"
+#include "pcapng.h"
 
-#define BLOCK_SECTION	0x0a0d0d0au
-#define BLOCK_INTERFACE	1u
-#define BLOCK_STATS	5u
-#define BLOCK_PACKET	6u
-#define BYTE_ORDER_MARK	0x1a2b3c4du
-/* Wireshark reads InfiniBand as ERF records, of this type; it does not know link type 247. */
-#define LINKTYPE_ERF	197u
 #define ERF_INFINIBAND	21u
 #define ERF_VARYING	0x04u	/* flag: records have different lengths */
 #define ERF_LEN		16u
-
-#define OPT_END		0u
-#define OPT_COMMENT	1u
-#define OPT_IF_NAME	2u
-#define OPT_IF_TSRESOL	9u
-#define OPT_ISB_IFDROP	5u
-#define OPT_ISB_IFRECV	4u
-#define OPT_USERAPPL	4u
 
 #define MAD_LEN	(IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN + IB_MAD_LEN + IB_ICRC_LEN)
 #define MAX_BLOCK	(OHCA_LINK_MAX_FRAME + 256)
@@ -85,7 +71,7 @@ static void option(struct block *k, uint16_t code, const void *v, uint16_t len)
 
 static bool end(struct fab_capture *c, struct block *k)
 {
-	put32(k, OPT_END);
+	put32(k, PCAPNG_OPT_END);
 	put32(k, k->len + 4);
 	memcpy(k->b + 4, &k->len, sizeof(k->len));
 	return c->write(c->ctx, k->b, k->len);
@@ -98,17 +84,17 @@ static bool section(struct fab_capture *c)
 	const uint64_t unknown = UINT64_MAX;
 	struct block k;
 
-	begin(&k, BLOCK_SECTION);
-	put32(&k, BYTE_ORDER_MARK);
+	begin(&k, PCAPNG_SECTION);
+	put32(&k, PCAPNG_BYTE_ORDER);
 	put(&k, version, sizeof(version));
 	put(&k, &unknown, sizeof(unknown));
-	option(&k, OPT_USERAPPL, by, sizeof(by) - 1);
+	option(&k, PCAPNG_SHB_USERAPPL, by, sizeof(by) - 1);
 	return end(c, &k);
 }
 
 static bool interface(struct fab_capture *c, uint32_t p, bool sent)
 {
-	const uint16_t type[2] = { LINKTYPE_ERF, 0 };
+	const uint16_t type[2] = { PCAPNG_LINKTYPE_ERF, 0 };
 	const struct fab *f = c->d->f;
 	const uint8_t ns = 9;
 	struct block k;
@@ -117,11 +103,11 @@ static bool interface(struct fab_capture *c, uint32_t p, bool sent)
 
 	len = snprintf(name, sizeof(name), "%.64s:%u %s", f->desc[f->port[p].node].text,
 		       fab_port_num(f, p), sent ? "sent" : "received");
-	begin(&k, BLOCK_INTERFACE);
+	begin(&k, PCAPNG_INTERFACE);
 	put(&k, type, sizeof(type));
 	put32(&k, 0);		/* no limit of a packet's length */
-	option(&k, OPT_IF_NAME, name, (uint16_t)len);
-	option(&k, OPT_IF_TSRESOL, &ns, 1);
+	option(&k, PCAPNG_IF_NAME, name, (uint16_t)len);
+	option(&k, PCAPNG_IF_TSRESOL, &ns, 1);
 	return end(c, &k);
 }
 
@@ -148,8 +134,10 @@ static void packet(const struct fab_tap *t, uint64_t ns, uint8_t *b, uint32_t le
 	struct block k;
 	char text[64];
 
+	if (fab_capture_full(t->c))
+		return;
 	ib_vcrc_put(b + len, ib_vcrc(b, len));
-	begin(&k, BLOCK_PACKET);
+	begin(&k, PCAPNG_PACKET);
 	put32(&k, iface);
 	put32(&k, (uint32_t)(ns >> 32));
 	put32(&k, (uint32_t)ns);
@@ -159,12 +147,14 @@ static void packet(const struct fab_tap *t, uint64_t ns, uint8_t *b, uint32_t le
 	put(&k, erf, sizeof(erf));
 	put(&k, b, len + IB_VCRC_LEN);
 	if (why != FAB_DROP_NONE)
-		option(&k, OPT_COMMENT, text,
+		option(&k, PCAPNG_OPT_COMMENT, text,
 		       (uint16_t)snprintf(text, sizeof(text), "dropped: %s", reason[why]));
-	if (end(t->c, &k))
-		t->c->packets[iface]++;
-	else
+	if (!end(t->c, &k)) {
 		t->c->lost[iface]++;
+		return;
+	}
+	t->c->packets[iface]++;
+	t->c->left--;
 }
 
 void fab_capture_frame(struct fab_data *d, const struct fab_dport *dp, const struct fab_frame *f,
@@ -226,16 +216,17 @@ static void statistics(struct fab_capture *c, uint32_t iface)
 	const uint64_t now = fab_data_clock(c->d) + c->epoch_ns;
 	struct block k;
 
-	begin(&k, BLOCK_STATS);
+	begin(&k, PCAPNG_STATISTICS);
 	put32(&k, iface);
 	put32(&k, (uint32_t)(now >> 32));
 	put32(&k, (uint32_t)now);
-	option(&k, OPT_ISB_IFRECV, &c->packets[iface], sizeof(c->packets[iface]));
-	option(&k, OPT_ISB_IFDROP, &c->lost[iface], sizeof(c->lost[iface]));
+	option(&k, PCAPNG_ISB_IFRECV, &c->packets[iface], sizeof(c->packets[iface]));
+	option(&k, PCAPNG_ISB_IFDROP, &c->lost[iface], sizeof(c->lost[iface]));
 	end(c, &k);
 }
 
 struct fab_capture *fab_capture_start(struct fab_data *d, const uint32_t *port, unsigned int n,
+				      uint64_t limit,
 				      bool (*write)(void *ctx, const void *buf, size_t len),
 				      void *ctx)
 {
@@ -248,6 +239,7 @@ struct fab_capture *fab_capture_start(struct fab_data *d, const uint32_t *port, 
 	c->d = d;
 	c->write = write;
 	c->ctx = ctx;
+	c->left = limit ? limit : UINT64_MAX;
 	if (!d->cfg.clock) {
 		clock_gettime(CLOCK_REALTIME, &ts);
 		c->epoch_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec -

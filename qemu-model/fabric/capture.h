@@ -32,6 +32,7 @@ struct fab_tap {
  * @write: takes @len bytes of the file. Return: false: no room; nothing was taken
  * @ctx: its argument
  * @epoch_ns: what the clock needs to be that of the calendar; 0 with a clock of a test
+ * @left: packets that it takes before it is full
  * @ntaps: ports
  * @packets: packets in the file, by interface
  * @lost: packets for which @write had no room, by interface
@@ -42,6 +43,7 @@ struct fab_capture {
 	bool (*write)(void *ctx, const void *buf, size_t len);
 	void *ctx;
 	uint64_t epoch_ns;
+	uint64_t left;
 	unsigned int ntaps;
 	uint64_t packets[2 * FAB_CAPTURE_PORTS];
 	uint64_t lost[2 * FAB_CAPTURE_PORTS];
@@ -51,12 +53,20 @@ struct fab_capture {
 /**
  * fab_capture_start() - begin a capture, with the blocks that describe it
  * @port: [@n] ports of the graph, at most FAB_CAPTURE_PORTS
+ * @limit: packets after which it is full, 0: none; later ones are neither written nor counted
  *
  * Return: NULL: out of memory, or @write took none of it.
  */
 struct fab_capture *fab_capture_start(struct fab_data *d, const uint32_t *port, unsigned int n,
+				      uint64_t limit,
 				      bool (*write)(void *ctx, const void *buf, size_t len),
 				      void *ctx);
+
+/** fab_capture_full() - it has as many packets as it is to have */
+static inline bool fab_capture_full(const struct fab_capture *c)
+{
+	return !c->left;
+}
 
 /** fab_capture_stop() - write how many packets were lost, and end; NULL is none */
 void fab_capture_stop(struct fab_capture *c);

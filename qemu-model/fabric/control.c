@@ -15,7 +15,8 @@
 
 /*
  * A client; @fd -1: none. It is read from while it has no reply to take: @out, of @out_len bytes,
- * the first @sent of which it has. @last: it is dropped when it has them.
+ * the first @sent of which it has. @last: it is dropped when it has them. @spool: it gets a capture
+ * instead of replies, and @events are awaited.
  */
 struct client {
 	int fd;
@@ -24,10 +25,14 @@ struct client {
 	char *out;
 	size_t out_len, sent;
 	bool last;
+	struct fab_spool *spool;
+	uint32_t events;
 };
 
 struct fab_control {
 	struct fab_mgmt *m;
+	struct fab_data *d;
+	unsigned int captures;
 	int epfd;
 	int listen;
 	struct sockaddr_un un;
@@ -41,8 +46,12 @@ static bool watch(const struct fab_control *c, int op, int fd, uint32_t which, u
 	return !epoll_ctl(c->epfd, op, fd, &ev);
 }
 
-static void drop(struct client *p)
+static void drop(struct fab_control *c, struct client *p)
 {
+	if (p->spool)
+		c->captures--;
+	fab_spool_free(p->spool);
+	p->spool = NULL;
 	close(p->fd);
 	free(p->out);
 	p->fd = -1;
@@ -55,17 +64,17 @@ static bool push(struct fab_control *c, struct client *p)
 	ssize_t n = send(p->fd, p->out + p->sent, p->out_len - p->sent, MSG_NOSIGNAL);
 
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		drop(p);
+		drop(c, p);
 		return false;
 	}
 	p->sent += n > 0 ? (size_t)n : 0;
 	if (p->sent < p->out_len) {
 		if (!watch(c, EPOLL_CTL_MOD, p->fd, (uint32_t)(p - c->client), EPOLLOUT))
-			drop(p);
+			drop(c, p);
 		return false;
 	}
 	if (p->last) {
-		drop(p);
+		drop(c, p);
 		return false;
 	}
 	free(p->out);
@@ -86,16 +95,73 @@ static void reply(struct client *p, char *text)
 	p->sent = 0;
 }
 
+/* ---- captures ------------------------------------------------------------------ */
+
+/* @p gets a capture behind the reply @text, which is freed. Return: else a reply, or NULL. */
+static char *begin_capture(struct fab_control *c, struct client *p, struct fab_spool_cfg *cfg,
+			   char *text)
+{
+	cfg->hello = text;
+	if (text && c->captures < FAB_CONTROL_CAPTURES)
+		p->spool = fab_spool_new(c->d, cfg, p->fd);
+	free(text);
+	if (!p->spool)
+		return strdup("{\"error\": \"there is no room for one more capture: end one\"}\n");
+	c->captures++;
+	p->have = 0;
+	p->events = 0;
+	return NULL;
+}
+
+/* Send what there is of a capture; the client is dropped when it has all. */
+static void send_capture(struct fab_control *c, struct client *p)
+{
+	const uint32_t which = (uint32_t)(p - c->client);
+	struct fab_spool *s = p->spool;
+	uint32_t events;
+
+	if (!fab_spool_flush(s) || (!s->c && !s->len)) {
+		drop(c, p);
+		return;
+	}
+	events = (s->c ? EPOLLIN : 0) | (s->len ? EPOLLOUT : 0);
+	if (events != p->events && !watch(c, EPOLL_CTL_MOD, p->fd, which, events))
+		drop(c, p);
+	else
+		p->events = events;
+}
+
+/* Whatever a client says, and its end, ends its capture. */
+static void hear_capture(struct fab_control *c, struct client *p)
+{
+	if (p->spool->c && (recv(p->fd, p->line, sizeof(p->line), 0) >= 0 ||
+			    (errno != EAGAIN && errno != EINTR)))
+		fab_spool_end(p->spool);
+	send_capture(c, p);
+}
+
+void fab_control_flush(struct fab_control *c)
+{
+	for (uint32_t i = 0; c->captures && i < FAB_CONTROL_CLIENTS; i++)
+		if (c->client[i].spool && !(c->client[i].events & EPOLLOUT))
+			send_capture(c, &c->client[i]);
+}
+
+/* ---- requests ------------------------------------------------------------------ */
+
 /* Answer the first request that @p has sent, if it is complete. Return: whether @p is gone. */
 static bool answer(struct fab_control *c, struct client *p)
 {
 	const char *end = memchr(p->line, '\n', p->have);
 	size_t len = end ? (size_t)(end - p->line) : 0;
+	struct fab_spool_cfg cfg = { .n = 0 };
+	char *text;
 
 	if (end) {
-		reply(p, fab_control_answer(c->m, p->line, len));
+		text = fab_control_answer(c->m, p->line, len, c->d ? &cfg : NULL);
 		p->have -= len + 1;
 		memmove(p->line, end + 1, p->have);
+		reply(p, cfg.n ? begin_capture(c, p, &cfg, text) : text);
 	} else if (p->have == sizeof(p->line)) {
 		reply(p, strdup("{\"error\": \"a request is too long: send at most 4096 bytes, "
 				"and a newline\"}\n"));
@@ -103,8 +169,8 @@ static bool answer(struct fab_control *c, struct client *p)
 	} else {
 		return false;
 	}
-	if (!p->out)
-		drop(p);
+	if (!p->out && !p->spool)
+		drop(c, p);
 	return p->fd < 0;
 }
 
@@ -120,7 +186,7 @@ static void serve(struct fab_control *c, struct client *p)
 	} else if (!has_request(p)) {
 		n = recv(p->fd, p->line + p->have, sizeof(p->line) - p->have, 0);
 		if (!n || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-			drop(p);
+			drop(c, p);
 			return;
 		}
 		p->have += n > 0 ? (size_t)n : 0;
@@ -132,7 +198,7 @@ static void serve(struct fab_control *c, struct client *p)
 		return;
 	if (!watch(c, EPOLL_CTL_MOD, p->fd, which,
 		   has_request(p) ? EPOLLIN | EPOLLOUT : EPOLLIN))
-		drop(p);
+		drop(c, p);
 }
 
 static void take(struct fab_control *c)
@@ -164,6 +230,8 @@ void fab_control_event(struct fab_control *c, uint32_t event)
 
 	if (which == EVENT_LISTEN)
 		take(c);
+	else if (which < FAB_CONTROL_CLIENTS && c->client[which].spool)
+		hear_capture(c, &c->client[which]);
 	else if (which < FAB_CONTROL_CLIENTS && c->client[which].fd >= 0)
 		serve(c, &c->client[which]);
 }
@@ -201,7 +269,8 @@ static bool listen_at(struct fab_control *c, const char *path)
 	return ok;
 }
 
-struct fab_control *fab_control_new(struct fab_mgmt *m, const char *path, int epfd)
+struct fab_control *fab_control_new(struct fab_mgmt *m, struct fab_data *d, const char *path,
+				    int epfd)
 {
 	struct fab_control *c;
 
@@ -213,6 +282,7 @@ struct fab_control *fab_control_new(struct fab_mgmt *m, const char *path, int ep
 	if (!c)
 		return NULL;
 	c->m = m;
+	c->d = d;
 	c->epfd = epfd;
 	for (uint32_t i = 0; i < FAB_CONTROL_CLIENTS; i++)
 		c->client[i].fd = -1;
@@ -234,7 +304,7 @@ void fab_control_free(struct fab_control *c)
 		return;
 	for (uint32_t i = 0; i < FAB_CONTROL_CLIENTS; i++)
 		if (c->client[i].fd >= 0)
-			drop(&c->client[i]);
+			drop(c, &c->client[i]);
 	unlink(c->un.sun_path);
 	close(c->listen);
 	free(c);

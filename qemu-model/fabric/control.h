@@ -6,7 +6,10 @@
  *	control.c		the socket and its clients
  *	control_answer.c	a request and its reply
  *	control_fault.c		requests that do something to the fabric
+ *	control_capture.c	requests for a capture
+ *	control_trace.c		requests for the way of a packet
  *	control_client.c	ohca-fabric status and the like
+ *	control_client_capture.c	ohca-fabric capture
  *
  * A client is trusted to see the fabric and to change it, but may send anything. The socket's file belongs to the
  * user who runs the fabric, and nobody else may open it. Owner thread only.
@@ -14,9 +17,10 @@
 #ifndef OHCA_FABRIC_CONTROL_H
 #define OHCA_FABRIC_CONTROL_H
 
-#include "mgmt.h"
+#include "spool.h"
 
 #define FAB_CONTROL_CLIENTS	16u
+#define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */
 #define FAB_CONTROL_LINE	4096u		/* bytes of a request, with its newline */
 #define FAB_CONTROL_EVENT	0x10000u	/* the first of its events */
 #define FAB_CONTROL_EVENTS	(FAB_CONTROL_CLIENTS + 1)
@@ -26,13 +30,15 @@ struct fab_control;
 /**
  * fab_control_new() - open the control socket
  * @m: management of the fabric
+ * @d: its data path, of which clients may have captures, or NULL
  * @path: of the socket's file; one that nobody listens on is replaced
  * @epfd: epoll descriptor; data.u64 of its events is FAB_CONTROL_EVENT and FAB_CONTROL_EVENTS - 1
  *	numbers after it
  *
  * Return: NULL, errno says why; EADDRINUSE: somebody listens there.
  */
-struct fab_control *fab_control_new(struct fab_mgmt *m, const char *path, int epfd);
+struct fab_control *fab_control_new(struct fab_mgmt *m, struct fab_data *d, const char *path,
+				    int epfd);
 
 /** fab_control_free() - close all sockets and remove the file; NULL is none */
 void fab_control_free(struct fab_control *c);
@@ -50,12 +56,18 @@ void fab_control_event(struct fab_control *c, uint32_t event);
  * fab_control_answer() - the reply to a request
  * @text: the request, of any bytes, without its newline
  * @len: its length
+ * @capture: has no ports, and gets some if a capture of these is to follow the reply. NULL: there
+ *	are no captures
  *
  * A reply has a bounded part of the fabric, and says where the next part begins.
  *
  * Return: the reply with a newline, to be freed by the caller; NULL: out of memory.
  */
-char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len);
+char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len,
+			 struct fab_spool_cfg *capture);
+
+/** fab_control_flush() - send what was captured, before the fabric sleeps */
+void fab_control_flush(struct fab_control *c);
 
 /**
  * fab_control_client() - ohca-fabric VERB OPTION...: ask a fabric that runs
@@ -75,6 +87,11 @@ bool fab_is_control_verb(const char *verb);
 	"  counters                  counters of all ports\n" \
 	"  lft NODE                  LinearForwardingTable of the switch with that NodeGUID (0x...)\n" \
 	"                            or NodeDescription\n" \
+	"  trace FROM TO             the way of a packet by the tables that are loaded; FROM and TO are\n" \
+	"                            LIDs, GUIDs (0x...), NodeDescriptions or NODE:PORT;\n" \
+	"                            --multicast MLID: of its copy\n" \
+	"  capture NODE:PORT... -w FILE|-  what up to 32 ports send and receive, as pcapng, until a\n" \
+	"                            signal, or --count N packets, or --seconds N\n" \
 	"  link up|down NODE:PORT    plug or pull a cable\n" \
 	"  node kill|revive NODE     switch a node off, or on with its tables forgotten\n" \
 	"  loss NODE:PORT RATE [SEED]     a cable loses packets, both ways; RATE from 0 to 1\n" \

@@ -29,13 +29,12 @@ static void *json_memory(size_t n)
 	return p;
 }
 
-static json_t *guid_json(uint64_t guid)
+json_t *fab_guid_json(uint64_t guid)
 {
 	return json_sprintf("0x%016" PRIx64, guid);
 }
 
-/* A NodeDescription is any bytes; those that are no text are shown as '?'. */
-static json_t *desc_json(const struct fab_desc *d)
+json_t *fab_desc_json(const struct fab_desc *d)
 {
 	const size_t len = strnlen(d->text, FAB_DESC_LEN);
 	json_t *v = json_stringn(d->text, len);
@@ -118,7 +117,8 @@ static json_t *status(struct fab_request *r)
 
 		if (a->guid && (a->pi.cap_mask & IB_CAP_SM))
 			json_array_append_new(sms, json_pack("{s:o, s:i}", "guid",
-							     guid_json(a->guid), "lid", a->pi.lid));
+							     fab_guid_json(a->guid), "lid",
+							     a->pi.lid));
 		if (a->peer <= i)
 			continue;
 		/* a machine's port is not in the graph: the switch's end tells what its link is */
@@ -142,13 +142,13 @@ static json_t *status(struct fab_request *r)
 
 /* ---- nodes --------------------------------------------------------------------- */
 
-static const char *node_type(const struct fab_node *n)
+const char *fab_type_name(const struct fab_node *n)
 {
 	return n->type == IB_NODE_SWITCH_DEVICE ? "switch" :
 	       n->type == IB_NODE_ROUTER_DEVICE ? "router" : "channel adapter";
 }
 
-static const char *state_name(uint8_t state)
+const char *fab_state_name(uint8_t state)
 {
 	static const char *const names[] = { "?", "Down", "Init", "Armed", "Active" };
 
@@ -160,11 +160,11 @@ static json_t *port_topology(const struct fab_mgmt *m, uint32_t p)
 	const struct fab *f = m->f;
 	const struct fab_port *a = &f->port[p], *b = &f->port[a->peer];
 	json_t *v = json_pack("{s:i, s:s}", "port", fab_port_num(f, p), "state",
-			      state_name(a->pi.state));
+			      fab_state_name(a->pi.state));
 	char rate[16];
 
 	if (a->guid) {
-		json_object_set_new(v, "guid", guid_json(a->guid));
+		json_object_set_new(v, "guid", fab_guid_json(a->guid));
 		json_object_set_new(v, "lid", json_integer(a->pi.lid));
 		json_object_set_new(v, "lmc", json_integer(a->pi.lmc));
 	}
@@ -173,7 +173,7 @@ static json_t *port_topology(const struct fab_mgmt *m, uint32_t p)
 	if (a->pi.state != IB_PS_DOWN)
 		json_object_set_new(v, "rate",
 				    json_string(topo_rate_name(topo_rate_of(&a->pi), rate)));
-	json_object_set_new(v, "peer", guid_json(f->node[b->node].guid));
+	json_object_set_new(v, "peer", fab_guid_json(f->node[b->node].guid));
 	json_object_set_new(v, "peer_port", json_integer(fab_port_num(f, a->peer)));
 	return v;
 }
@@ -199,8 +199,8 @@ static json_t *node_json(const struct fab_mgmt *m, uint32_t i,
 
 	for (unsigned int k = fab_first_num(n); k <= n->nports; k++)
 		json_array_append_new(ports, port(m, fab_port_of(n, k)));
-	return json_pack("{s:o, s:o, s:s, s:o}", "guid", guid_json(n->guid), "description",
-			 desc_json(&m->f->desc[i]), "type", node_type(n), "ports", ports);
+	return json_pack("{s:o, s:o, s:s, s:o}", "guid", fab_guid_json(n->guid), "description",
+			 fab_desc_json(&m->f->desc[i]), "type", fab_type_name(n), "ports", ports);
 }
 
 /* Nodes from r->first on, each of their ports as @port says. */
@@ -254,7 +254,7 @@ static json_t *lft(struct fab_request *r)
 		end = sw->si.linear_top + 1u;
 	for (; lid < end && lid - r->first < PAGE_LIDS; lid++)
 		json_array_append_new(ports, json_integer(sw->lft[lid]));
-	v = json_pack("{s:o, s:I, s:o}", "guid", guid_json(f->node[i].guid), "first",
+	v = json_pack("{s:o, s:I, s:o}", "guid", fab_guid_json(f->node[i].guid), "first",
 		      (json_int_t)r->first, "lft", ports);
 	if (lid < end)
 		json_object_set_new(v, "next", json_integer(lid));
@@ -271,6 +271,8 @@ static const struct {
 	{ "topology", topology },
 	{ "counters", port_counts },
 	{ "lft", lft },
+	{ "capture", fab_request_capture },
+	{ "trace", fab_request_trace },
 };
 
 /* Members of the request @v. Return: its command, or NULL, r->why says why. */
@@ -285,7 +287,8 @@ static const char *parse(struct fab_request *r, json_t *v)
 			r->first = (uint32_t)json_integer_value(member);
 		} else if (!strcmp(key, "node") && json_is_string(member)) {
 			r->node = json_string_value(member);
-		} else if (strcmp(key, "command") && !fab_is_fault_member(key)) {
+		} else if (strcmp(key, "command") && !fab_is_fault_member(key) &&
+			   !fab_is_capture_member(key) && !fab_is_trace_member(key)) {
 			snprintf(r->why, sizeof(r->why),
 				 "a request has \"command\", and some have \"first\", a "
 				 "number from 0, and \"node\", a text: leave out what is else");
@@ -308,13 +311,14 @@ static json_t *run(struct fab_request *r, const char *command)
 	v = fab_request_fault(r, command);
 	if (!v && !r->why[0])
 		snprintf(r->why, sizeof(r->why), "there is no such command: use status, topology, "
-			 "counters, lft, link, node, loss, corrupt, drop or preset");
+			 "counters, lft, trace, capture, link, node, loss, corrupt, drop or preset");
 	return v;
 }
 
-char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len)
+char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len,
+			 struct fab_spool_cfg *capture)
 {
-	struct fab_request r = { .m = m };
+	struct fab_request r = { .m = m, .capture = capture };
 	const char *command;
 	char *reply = NULL;
 	json_t *in, *out = NULL;

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "control_client.h"
 #include "control_words.h"
 #include "usage.h"
 
@@ -94,6 +95,31 @@ static void print_lft(json_t *v)
 			       first + (json_int_t)i, json_integer_value(port));
 }
 
+/* A way, as ibtracert shows one: each node with the ports by which it goes on and came. */
+static void print_way(json_t *v)
+{
+	json_t *hop, *port;
+	size_t i;
+
+	printf("LID %" JSON_INTEGER_FORMAT "\n", json_integer_value(json_object_get(v, "lid")));
+	json_array_foreach(json_object_get(v, "hops"), i, hop) {
+		port = json_object_get(hop, "in");
+		if (port)
+			printf("[%" JSON_INTEGER_FORMAT "] ", json_integer_value(port));
+		printf("%s \"%s\" %s lid %" JSON_INTEGER_FORMAT,
+		       json_string_value(json_object_get(hop, "type")),
+		       json_string_value(json_object_get(hop, "description")),
+		       json_string_value(json_object_get(hop, "guid")),
+		       json_integer_value(json_object_get(hop, "lid")));
+		port = json_object_get(hop, "out");
+		if (port)
+			printf(" [%" JSON_INTEGER_FORMAT "] %s ->", json_integer_value(port),
+			       json_string_value(json_object_get(hop, "state")));
+		putchar('\n');
+	}
+	printf("%s\n", json_string_value(json_object_get(v, "end")));
+}
+
 static const struct {
 	const char *name;
 	void (*print)(json_t *v);
@@ -103,6 +129,7 @@ static const struct {
 	{ "topology", print_nodes, 0 },
 	{ "counters", print_nodes, 0 },
 	{ "lft", print_lft, 1 },
+	{ "trace", print_way, 2 },
 };
 
 /* Number of @verb in verbs[], or how many there are. */
@@ -117,13 +144,13 @@ static unsigned int find(const char *verb)
 
 bool fab_is_control_verb(const char *verb)
 {
-	return find(verb) < IB_ARRAY_SIZE(verbs) || fab_is_fault_verb(verb);
+	return find(verb) < IB_ARRAY_SIZE(verbs) || fab_is_fault_verb(verb) ||
+	       !strcmp(verb, "capture");
 }
 
 /* ---- the socket ---------------------------------------------------------------- */
 
-/* Return: a stream from the socket at @path, or NULL, what is wrong was printed. */
-static FILE *dial(const char *path)
+FILE *fab_client_dial(const char *path)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -148,8 +175,7 @@ static FILE *dial(const char *path)
 	return s;
 }
 
-/* Send a request to @fd, and forget it. Return: false: it was not sent. */
-static bool send_request(int fd, json_t *v)
+bool fab_client_send(int fd, json_t *v)
 {
 	bool ok = v && !json_dumpfd(v, fd, JSON_COMPACT) && write(fd, "\n", 1) == 1;
 
@@ -157,10 +183,24 @@ static bool send_request(int fd, json_t *v)
 	return ok;
 }
 
-static bool request(int fd, const char *verb, const char *node, json_int_t first)
+static void request(int fd, const char *verb, const char *node, json_int_t first)
 {
-	return send_request(fd, json_pack("{s:s, s:I, s:s*}", "command", verb, "first", first,
-					  "node", node));
+	fab_client_send(fd, json_pack("{s:s, s:I, s:s*}", "command", verb, "first", first,
+				      "node", node));
+}
+
+json_t *fab_client_reply(FILE *s, char **line, size_t *size)
+{
+	json_t *v = getline(line, size, s) > 0 ? json_loads(*line, 0, NULL) : NULL;
+	const char *error = json_string_value(json_object_get(v, "error"));
+
+	if (!v)
+		error = "the fabric ended the connection: start it again";
+	if (!error)
+		return v;
+	fprintf(stderr, "ohca-fabric: %s\n", error);
+	json_decref(v);
+	return NULL;
 }
 
 /* Send a request of one reply. Return: exit status. */
@@ -168,19 +208,27 @@ static int ask_once(FILE *s, json_t *v, bool json)
 {
 	char *line = NULL;
 	size_t size = 0;
-	json_t *reply = send_request(fileno(s), v) && getline(&line, &size, s) > 0 ?
-			json_loads(line, 0, NULL) : NULL;
-	const char *error = json_string_value(json_object_get(reply, "error"));
+	json_t *reply;
+	int rc = EXIT_SUCCESS;
 
-	if (!reply)
-		error = "the fabric ended the connection: start it again";
-	if (error)
-		fprintf(stderr, "ohca-fabric: %s\n", error);
-	else if (json)
+	fab_client_send(fileno(s), v);
+	reply = fab_client_reply(s, &line, &size);
+	if (reply && json)
 		fputs(line, stdout);
+	else if (reply && json_object_get(reply, "hops"))
+		print_way(reply);
+	if (!reply || json_is_false(json_object_get(reply, "arrives")))
+		rc = EXIT_FAILURE;
 	json_decref(reply);
 	free(line);
-	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+	return rc;
+}
+
+/* A request for the way from @from to @to; @mlid: of a multicast packet, or NULL */
+static json_t *trace_words(const char *from, const char *to, const char *mlid)
+{
+	return json_pack("{s:s, s:s, s:s, s:o*}", "command", "trace", "from", from, "to", to,
+			 "multicast", mlid ? json_integer(strtol(mlid, NULL, 0)) : NULL);
 }
 
 /* Ask until there is no further part. Return: exit status. */
@@ -191,21 +239,17 @@ static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
 	size_t size = 0;
 
 	for (json_int_t first = 0; rc == EXIT_SUCCESS && first >= 0;) {
-		json_t *v = request(fileno(s), verbs[verb].name, node, first) &&
-			    getline(&line, &size, s) > 0 ? json_loads(line, 0, NULL) : NULL;
-		const char *error = json_string_value(json_object_get(v, "error"));
-		json_t *next = json_object_get(v, "next");
+		json_t *v, *next;
 
+		request(fileno(s), verbs[verb].name, node, first);
+		v = fab_client_reply(s, &line, &size);
+		next = json_object_get(v, "next");
 		if (!v)
-			error = "the fabric ended the connection: start it again";
-		if (error) {
-			fprintf(stderr, "ohca-fabric: %s\n", error);
 			rc = EXIT_FAILURE;
-		} else if (json) {
+		else if (json)
 			fputs(line, stdout);
-		} else {
+		else
 			verbs[verb].print(v);
-		}
 		first = next && json_integer_value(next) > first ? json_integer_value(next) : -1;
 		json_decref(v);
 	}
@@ -222,40 +266,48 @@ int fab_control_client(int argc, char **argv)
 	static const struct option options[] = {
 		{ "control", required_argument, NULL, 'c' },
 		{ "json", no_argument, NULL, 'j' },
+		{ "multicast", required_argument, NULL, 'm' },
 		{ NULL, 0, NULL, 0 },
 	};
 	const unsigned int verb = find(argv[0]);
-	const char *path = NULL, *why;
-	json_t *fault = NULL;
+	const char *path = NULL, *mlid = NULL, *why;
+	json_t *once = NULL;
 	bool json = false;
 	FILE *s;
 	int c, rc;
 
+	if (!strcmp(argv[0], "capture"))
+		return fab_capture_client(argc, argv);
 	while ((c = getopt_long(argc, argv, "c:j", options, NULL)) != -1) {
 		if (c == 'c')
 			path = optarg;
 		else if (c == 'j')
 			json = true;
+		else if (c == 'm' && !strcmp(argv[0], "trace"))
+			mlid = optarg;
 		else
 			return fab_usage_error("use --control PATH and --json");
 	}
 	if (!path)
 		return fab_usage_error("say which fabric: --control PATH");
 	if (fab_is_fault_verb(argv[0])) {
-		fault = fab_fault_words(argv[0], argc - optind, argv + optind, &why);
-		if (!fault)
+		once = fab_fault_words(argv[0], argc - optind, argv + optind, &why);
+		if (!once)
 			return fab_usage_error(why);
 	} else if (argc - optind != verbs[verb].args) {
-		return fab_usage_error(verbs[verb].args ? "lft has one argument, a switch" :
+		return fab_usage_error(verbs[verb].args == 2 ? "write trace FROM TO" :
+				       verbs[verb].args ? "lft has one argument, a switch" :
 							  "leave out the arguments");
+	} else if (verbs[verb].args == 2) {
+		once = trace_words(argv[optind], argv[optind + 1], mlid);
 	}
-	s = dial(path);
+	s = fab_client_dial(path);
 	if (!s) {
-		json_decref(fault);
+		json_decref(once);
 		return EXIT_FAILURE;
 	}
-	rc = fault ? ask_once(s, fault, json) :
-		     ask_all(s, verb, verbs[verb].args ? argv[optind] : NULL, json);
+	rc = once ? ask_once(s, once, json) :
+		    ask_all(s, verb, verbs[verb].args ? argv[optind] : NULL, json);
 	fclose(s);
 	return rc;
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One request of the control socket; private to control_answer.c and control_fault.c. */
+/*
+ * One request of the control socket; private to control_answer.c, control_fault.c,
+ * control_capture.c and control_trace.c.
+ */
 #ifndef OHCA_FABRIC_CONTROL_REQUEST_H
 #define OHCA_FABRIC_CONTROL_REQUEST_H
 
 #include <jansson.h>
 
-#include "mgmt.h"
+#include "spool.h"
 
 /**
  * struct fab_request - a request
@@ -13,6 +16,7 @@
  * @in: the request
  * @first: the first node, or LID, that is asked for
  * @node: which node it is about, or NULL
+ * @capture: what it wants to have captured, or NULL: nothing can be
  * @why: what is wrong with it, for the reply
  */
 struct fab_request {
@@ -20,6 +24,7 @@ struct fab_request {
 	json_t *in;
 	uint32_t first;
 	const char *node;
+	struct fab_spool_cfg *capture;
 	char why[256];
 };
 
@@ -31,5 +36,32 @@ bool fab_is_fault_member(const char *key);
  * Return: the reply; NULL: r->why says why, or @command is none of these.
  */
 json_t *fab_request_fault(struct fab_request *r, const char *command);
+
+/** fab_is_capture_member() - a request for a capture may have a member @key */
+bool fab_is_capture_member(const char *key);
+
+/**
+ * fab_request_capture() - command capture: fills in r->capture
+ * Return: the reply; NULL: r->why says why.
+ */
+json_t *fab_request_capture(struct fab_request *r);
+
+/** fab_is_trace_member() - a request for the way of a packet may have a member @key */
+bool fab_is_trace_member(const char *key);
+
+/** fab_request_trace() - command trace. Return: the reply; NULL: r->why says why. */
+json_t *fab_request_trace(struct fab_request *r);
+
+/** fab_guid_json() - a GUID as replies have it */
+json_t *fab_guid_json(uint64_t guid);
+
+/** fab_desc_json() - a NodeDescription, in which bytes that are no text are '?' */
+json_t *fab_desc_json(const struct fab_desc *d);
+
+/** fab_type_name() - the type of a node, as replies have it */
+const char *fab_type_name(const struct fab_node *n);
+
+/** fab_state_name() - PortState, as replies have it */
+const char *fab_state_name(uint8_t state);
 
 #endif

@@ -19,6 +19,7 @@
  *	buffer.c	packets that wait at a wire of the graph
  *	gsi.c		MADs between the lanes and the agents of nodes
  *	capture.c	what ports send and receive, as pcapng
+ *	spool.c		a capture on its way to a file or a client
  *	clock.c		time, without the times in which the daemon stood still
  *	report.c	the log, and counts of links
  */
@@ -424,6 +425,9 @@ static inline void fab_clear_output(struct fab_lane *l, unsigned int num)
 /** fab_mcast_vl() - lane at @out of a multicast head of @in, or -1 */
 int fab_mcast_vl(const struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
 		 const struct fab_dport *out);
+
+/** fab_mcast_ports() - ports of switch @n that multicast LID @mlid leaves by, as bits of @mc */
+void fab_mcast_ports(const struct fab *f, const struct fab_node *n, uint16_t mlid, uint64_t mc[4]);
 
 /** fab_sl2vl() - table for packets from port @in to port @out of a switch */
 const struct ib_sl2vl *fab_sl2vl(const struct fab *f, const struct fab_node *n, unsigned int in,

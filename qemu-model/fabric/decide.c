@@ -142,16 +142,14 @@ static bool can_leave(struct fab_data *d, struct fab_dport *in, struct fab_frame
 	return true;
 }
 
-/* Ports of switch @n that multicast LID @dlid leaves by, in @mc. */
-static void mcast_ports(const struct fab *f, const struct fab_node *n, uint16_t dlid,
-			uint64_t mc[4])
+void fab_mcast_ports(const struct fab *f, const struct fab_node *n, uint16_t mlid, uint64_t mc[4])
 {
 	const struct fab_switch *sw = &f->sw[n->sw];
-	const unsigned int entry = dlid - IB_LID_MCAST_MIN, block = entry / IB_MFT_PER_BLOCK;
+	const unsigned int entry = mlid - IB_LID_MCAST_MIN, block = entry / IB_MFT_PER_BLOCK;
 	const uint16_t *mask;
 
 	memset(mc, 0, 4 * sizeof(*mc));
-	if (entry < FAB_MFT_CAP && (!sw->si.mcast_top || dlid <= sw->si.mcast_top)) {
+	if (entry < FAB_MFT_CAP && (!sw->si.mcast_top || mlid <= sw->si.mcast_top)) {
 		if (!sw->mft || !sw->mft[block])
 			return;
 		mask = &sw->mft[block][entry % IB_MFT_PER_BLOCK * sw->mft_positions];
@@ -167,7 +165,7 @@ static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, stru
 {
 	uint8_t ovl;
 
-	mcast_ports(d->f, n, dlid, l->mc);
+	fab_mcast_ports(d->f, n, dlid, l->mc);
 	fab_clear_output(l, in->num);
 	for (int i = -1; (i = fab_next_output(l, i)) >= 0;) {
 		const unsigned int num = (unsigned int)i;

@@ -33,7 +33,8 @@ static const char usage_text[] =
 	"  -v, --vls N               data VLs of all ports: 1, 2, 4, 8 or 15 (8)\n"
 	"      --pkeys N             entries of P_KeyTables, 32, 64, 96 or 128 (128, of switches 160);\n"
 	"                            with --listen those of switches stay 160\n"
-	"      --capture FILE        write what ports send and receive to FILE, as pcapng\n"
+	"      --capture FILE        write what ports send and receive from the first packet on to FILE,\n"
+	"                            as pcapng\n"
 	"      --capture-port NODE:P a port of the capture; up to 32\n"
 	"      --hosts-off           hosts are switched off until a machine has their place\n"
 	"      --credit-shift N      blocks of 64 << N bytes per credit of their links, 0 to 6 (2)\n"
@@ -299,8 +300,8 @@ static int parse(struct serve_options *o, int argc, char **argv)
 		return fab_usage_error("options only, and NAME comes behind a =");
 	if (!o->file == !o->spec)
 		return fab_usage_error("either --topology or --generate is needed");
-	if (!o->cfg.capture != !o->cfg.ncaptured || (o->cfg.capture && !o->cfg.listen))
-		return fab_usage_error("--capture needs --capture-port and --listen");
+	if (!o->cfg.capture != !o->cfg.ncaptured)
+		return fab_usage_error("--capture needs --capture-port");
 	return EXIT_SUCCESS;
 }
 

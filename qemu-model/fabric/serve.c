@@ -3,6 +3,7 @@
 #include "serve.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +35,8 @@ struct loop {
 	struct fab_control *control;
 	struct fab_data *data;
 	struct fab_attach *attach;
-	struct fab_capture *capture;
-	FILE *file;
+	struct fab_spool *capture;
+	int file;		/* it goes there */
 };
 
 static uint64_t now_ns(const struct loop *l)
@@ -47,12 +48,6 @@ static uint64_t now_ns(const struct loop *l)
 		return c->clock(c->arg);
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static void print_stats(const struct loop *l)
-{
-	if (l->data)
-		fab_data_print(l->data, stderr);
 }
 
 /* Return: false: it is time to end. */
@@ -67,7 +62,7 @@ static bool on_signal(const struct loop *l)
 		return true;
 	if (si.ssi_signo != SIGUSR1)
 		return false;
-	print_stats(l);
+	fab_data_print(l->data, stderr);
 	return true;
 }
 
@@ -79,10 +74,10 @@ static uint64_t timers(struct loop *l, uint64_t now)
 	fab_mgmt_timer(&l->m, now);
 	next = l->m.deadline_ns == UINT64_MAX ? UINT64_MAX :
 	       l->m.deadline_ns > now ? l->m.deadline_ns - now : 0;
-	if (!l->data)
-		return next;
 	t = fab_data_timer(l->data);
 	next = t < next ? t : next;
+	if (!l->attach)
+		return next;
 	t = fab_attach_timer(l->attach, now);
 	return t < next ? t : next;
 }
@@ -95,8 +90,6 @@ static int to_ms(uint64_t ns)
 /* Move packets until none moves or the sockets are due. Return: false: the latter. */
 static bool move(struct loop *l)
 {
-	if (!l->data)
-		return true;
 	for (unsigned int i = 0; i < LOOK_ROUNDS; i++) {
 		if (fab_data_round(l->data))
 			l->idle_since_ns = 0;
@@ -129,13 +122,17 @@ static void run(struct loop *l)
 	struct epoll_event ev[EVENTS];
 
 	for (uint64_t begin;;) {
-		bool sleeps = move(l) && (!l->data || fab_data_sleep(l->data));
+		bool sleeps = move(l) && fab_data_sleep(l->data);
 		uint64_t now = now_ns(l), next = timers(l, now);
 		int n;
 
+		if (l->capture)
+			fab_spool_flush(l->capture);
+		if (l->control)
+			fab_control_flush(l->control);
 		n = epoll_wait(l->epfd, ev, EVENTS, sleeps ? to_ms(next) : 0);
 		begin = sleeps ? now_ns(l) : now;
-		if (sleeps && l->data)
+		if (sleeps)
 			fab_data_awake(l->data);
 		for (int i = 0; i < n; i++)
 			if (!handle(l, ev[i].data.u64, begin))
@@ -172,35 +169,32 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 		fputs("ohca-fabric: out of memory\n", stderr);
 		return false;
 	}
+	if (!cfg->listen)
+		return true;
 	l->attach = fab_attach_new(l->data, cfg->listen, l->epfd, TAG_ATTACH, &err);
 	if (!l->attach)
 		fprintf(stderr, "ohca-fabric: --listen %s: %s\n", cfg->listen, err.text);
 	return l->attach;
 }
 
-static bool write_file(void *ctx, const void *buf, size_t len)
-{
-	return fwrite(buf, 1, len, ctx) == len;
-}
-
 /* Return: false: what is wrong was printed. */
 static bool open_capture(struct loop *l, const struct fab_serve_cfg *cfg)
 {
-	uint32_t port[FAB_CAPTURE_PORTS];
+	struct fab_spool_cfg spool = { .n = cfg->ncaptured };
 
 	if (!cfg->capture)
 		return true;
 	for (unsigned int i = 0; i < cfg->ncaptured; i++) {
-		port[i] = fab_find_port(l->m.f, cfg->captured[i]);
-		if (port[i] != FAB_NO_PORT)
+		spool.port[i] = fab_find_port(l->m.f, cfg->captured[i]);
+		if (spool.port[i] != FAB_NO_PORT)
 			continue;
 		fprintf(stderr, "ohca-fabric: --capture-port %s: there is no such port: write "
 			"NODE:PORT\n", cfg->captured[i]);
 		return false;
 	}
-	l->file = fopen(cfg->capture, "wb");
-	if (l->file)
-		l->capture = fab_capture_start(l->data, port, cfg->ncaptured, write_file, l->file);
+	l->file = open(cfg->capture, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (l->file >= 0)
+		l->capture = fab_spool_new(l->data, &spool, l->file);
 	if (!l->capture)
 		fprintf(stderr, "ohca-fabric: --capture %s: %s\n", cfg->capture, strerror(errno));
 	return l->capture;
@@ -208,9 +202,14 @@ static bool open_capture(struct loop *l, const struct fab_serve_cfg *cfg)
 
 static void close_capture(struct loop *l)
 {
-	fab_capture_stop(l->capture);
-	if (l->file && fclose(l->file))
-		perror("ohca-fabric: --capture");
+	if (l->capture) {
+		fab_spool_end(l->capture);
+		if (!fab_spool_flush(l->capture))
+			fputs("ohca-fabric: --capture: the file could not be written\n", stderr);
+	}
+	fab_spool_free(l->capture);
+	if (l->file >= 0)
+		close(l->file);
 }
 
 struct sched_attr_v0 {
@@ -243,7 +242,7 @@ static bool open_control(struct loop *l, const char *path)
 {
 	if (!path)
 		return true;
-	l->control = fab_control_new(&l->m, path, l->epfd);
+	l->control = fab_control_new(&l->m, l->data, path, l->epfd);
 	if (!l->control)
 		fprintf(stderr, "ohca-fabric: --control %s: %s: use another PATH, of a file that is "
 			"not there, in a directory that is\n", path, strerror(errno));
@@ -289,7 +288,7 @@ static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
 		perror("ohca-fabric");
 		return false;
 	}
-	return (!cfg->listen || (open_data(l, cfg) && open_capture(l, cfg))) &&
+	return open_data(l, cfg) && open_capture(l, cfg) &&
 	       open_control(l, cfg->control) && open_sim(l, cfg->umad2sim);
 }
 
@@ -322,13 +321,13 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 				fab_switch_off(f, i);
 	fab_mgmt_init(&l->m, f, nobody, NULL);
 	l->cfg = cfg;
-	l->epfd = l->sigfd = -1;
+	l->epfd = l->sigfd = l->file = -1;
 	ok = open_loop(l, cfg);
 	if (ok) {
 		ready(l);
 		run(l);
 		if (cfg->stats)
-			print_stats(l);
+			fab_data_print(l->data, stderr);
 	}
 	fab_control_free(l->control);
 	fab_sim_free(l->sim);

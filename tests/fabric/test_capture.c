@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Captures: blocks as pcapng has them, CRCs, comments, and the same bytes for the same traffic. With
- * an argument the capture is written there as well, for a dissector.
+ * Captures: blocks as pcapng has them, CRCs, comments, the same bytes for the same traffic, and
+ * clients of the control socket that have them, read late or die. With an argument a capture is
+ * written there as well, for a dissector.
  */
 #include "hosts.h"
 
-#include "fabric/capture.h"
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "fabric/control.h"
+#include "fabric/pcapng.h"
 #include "ib/crc.h"
 
-static uint8_t file[1 << 20];
+static uint8_t file[8 << 20];
 static size_t used, room = sizeof(file);
 static const char *copy;
 
@@ -46,6 +51,8 @@ struct seen {
 	unsigned int comments;
 	unsigned int mads;
 	char comment[64];		/* the last */
+	unsigned int statistics;	/* blocks of these, and their sums */
+	uint64_t taken, lost;
 };
 
 /* An ERF record of @len bytes with a packet whose CRCs are right. Return: whether it has a MAD. */
@@ -67,6 +74,20 @@ static bool check_packet(const uint8_t *erf, size_t len)
 	return pkt[IB_LRH_LEN] == IB_OP_UD_SEND_ONLY;
 }
 
+/* The statistics of an interface at @at: two counts. */
+static void add_statistics(struct seen *s, size_t at)
+{
+	uint64_t v[2];
+
+	assert_int_equal(word(at + 20), 8u << 16 | PCAPNG_ISB_IFRECV);
+	memcpy(&v[0], file + at + 24, 8);
+	assert_int_equal(word(at + 32), 8u << 16 | PCAPNG_ISB_IFDROP);
+	memcpy(&v[1], file + at + 36, 8);
+	s->statistics++;
+	s->taken += v[0];
+	s->lost += v[1];
+}
+
 /* Checks all blocks and packets. */
 static struct seen check_file(void)
 {
@@ -83,11 +104,13 @@ static struct seen check_file(void)
 		assert_true(at + len <= used);
 		assert_int_equal(word(at + len - 4), len);
 		if (!at) {
-			assert_int_equal(type, 0x0a0d0d0a);
-			assert_int_equal(word(8), 0x1a2b3c4d);
+			assert_int_equal(type, PCAPNG_SECTION);
+			assert_int_equal(word(8), PCAPNG_BYTE_ORDER);
 		}
-		ifaces += type == 1;
-		if (type != 6)
+		ifaces += type == PCAPNG_INTERFACE;
+		if (type == PCAPNG_STATISTICS)
+			add_statistics(&s, at);
+		if (type != PCAPNG_PACKET)
 			continue;
 		assert_true(word(at + 8) < ifaces);
 		s.packets[word(at + 8)]++;
@@ -116,7 +139,7 @@ static struct seen traffic(void)
 	path(1, LID(7), out, 8);
 	port[0] = out[0];
 	port[1] = f->port[out[0]].peer;
-	c = fab_capture_start(d, port, 2, keep, NULL);
+	c = fab_capture_start(d, port, 2, 0, keep, NULL);
 	assert_non_null(c);
 	for (unsigned int i = 0; i < 10; i++) {
 		assert_true(send_data(0, 0, LID(7), 64 + 4 * i, (uint8_t)i));
@@ -181,9 +204,9 @@ static void test_room(void **st)
 
 	(void)st;
 	room = 0;
-	assert_null(fab_capture_start(d, &port, 1, keep, NULL));
+	assert_null(fab_capture_start(d, &port, 1, 0, keep, NULL));
 	room = 2000;
-	c = fab_capture_start(d, &port, 1, keep, NULL);
+	c = fab_capture_start(d, &port, 1, 0, keep, NULL);
 	assert_non_null(c);
 	for (unsigned int i = 0; i < 20; i++)
 		assert_true(send_data(0, 0, LID(7), 512, (uint8_t)i));
@@ -201,7 +224,7 @@ static void test_room(void **st)
 static void test_machine(void **st)
 {
 	const uint32_t port[2] = { port_of_host(1), port_of_host(7) };
-	struct fab_capture *c = fab_capture_start(d, port, 2, keep, NULL);
+	struct fab_capture *c = fab_capture_start(d, port, 2, 0, keep, NULL);
 	struct seen s;
 
 	(void)st;
@@ -216,11 +239,238 @@ static void test_machine(void **st)
 	assert_int_equal(s.packets[3], 5);
 }
 
+/* ---- clients ------------------------------------------------------------------- */
+
+static struct fab_control *control;
+static char control_path[48];
+static int control_epfd = -1;
+
+static int setup_clients(void **st)
+{
+	setup_hosts(st);
+	snprintf(control_path, sizeof(control_path), "%s/control", dir);
+	control_epfd = epoll_create1(EPOLL_CLOEXEC);
+	control = fab_control_new(&m, d, control_path, control_epfd);
+	assert_non_null(control);
+	return 0;
+}
+
+static int teardown_clients(void **st)
+{
+	fab_control_free(control);
+	close(control_epfd);
+	assert_int_equal(m.taps, 0);
+	return teardown_hosts(st);
+}
+
+/* What a turn of the fabric's loop does for its clients. */
+static void turn(void)
+{
+	struct epoll_event ev[8];
+	int n;
+
+	for (int i = 0; (n = epoll_wait(control_epfd, ev, 8, 0)) > 0; i++) {
+		assert_true(i < 10000);
+		for (int k = 0; k < n; k++)
+			fab_control_event(control, ev[k].data.u32);
+	}
+	fab_control_flush(control);
+}
+
+/* A client that asks for a capture of @ports, JSON; @more: other members. */
+static int ask_capture(const char *ports, const char *more)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0), n;
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	char text[512];
+
+	strcpy(un.sun_path, control_path);
+	assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	n = snprintf(text, sizeof(text), "{\"command\": \"capture\", \"ports\": [%s]%s}\n", ports,
+		     more);
+	assert_int_equal(send(fd, text, (size_t)n, 0), n);
+	turn();
+	return fd;
+}
+
+/* The reply, a line; the bytes behind it are of the capture. */
+static const char *reply(int fd)
+{
+	static char text[512];
+	size_t n = 0;
+
+	used = 0;
+	while (recv(fd, text + n, 1, 0) == 1 && text[n] != '\n')
+		assert_true(++n < sizeof(text));
+	text[n] = 0;
+	return text;
+}
+
+/* Read what there is. Return: whether the capture has ended. */
+static bool read_some(int fd)
+{
+	ssize_t n;
+
+	turn();
+	while ((n = recv(fd, file + used, sizeof(file) - used, 0)) > 0) {
+		used += (size_t)n;
+		turn();
+	}
+	return !n;
+}
+
+/* The capture that the client has, to its end. */
+static struct seen end_capture(int fd)
+{
+	assert_false(read_some(fd));
+	shutdown(fd, SHUT_WR);
+	assert_true(read_some(fd));
+	close(fd);
+	return check_file();
+}
+
+/* While it runs, and with both ends of a wire. */
+static void test_live(void **st)
+{
+	int fd = ask_capture("\"leaf1:1\", \"0x5254010000000100:1\"", "");
+	size_t before;
+	struct seen s;
+
+	(void)st;
+	assert_string_equal(reply(fd), "{\"capture\": \"pcapng\"}");
+	assert_false(read_some(fd));
+	before = used;
+	assert_true(before > 200);
+	get_lid(IB_CLASS_PERF, IB_PMA_ATTR_CLASS_PORT_INFO, 0, LID(8));
+	assert_int_equal(got.mad.hdr.method, IB_METHOD_GET_RESP);
+	assert_false(read_some(fd));
+	assert_true(used > before + 4 * 290);
+	before = used;
+	get_lid(IB_CLASS_PERF, IB_PMA_ATTR_CLASS_PORT_INFO, 0, LID(8));
+	s = end_capture(fd);
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(s.packets[i], 2);
+	assert_int_equal(s.statistics, 4);
+	assert_int_equal(s.taken, 8);
+	assert_int_equal(s.lost, 0);
+	assert_int_equal(m.taps, 0);
+}
+
+/* Three packets, of those that two captures see. */
+static void test_count(void **st)
+{
+	int some = ask_capture("\"leaf1:1\"", ", \"count\": 3"), all = ask_capture("\"leaf1:1\"", "");
+
+	(void)st;
+	reply(some);
+	for (unsigned int i = 0; i < 5; i++)
+		get_lid(IB_CLASS_PERF, IB_PMA_ATTR_CLASS_PORT_INFO, 0, LID(8));
+	assert_true(read_some(some));
+	close(some);
+	assert_int_equal(check_file().taken, 3);
+	reply(all);
+	assert_int_equal(end_capture(all).taken, 10);
+}
+
+/* Somebody who does not read has fewer packets, and nobody else has. */
+static void test_late(void **st)
+{
+	int late = ask_capture("\"leaf4:2\"", ""), other;
+	unsigned int sent = 0, delivered = 0;
+	struct seen s;
+
+	(void)st;
+	for (unsigned int i = 0; i < 200; i++) {
+		for (unsigned int k = 0; k < 8; k++)
+			sent += send_data(0, 0, LID(7), 4112, (uint8_t)k);
+		pump(NULL);
+		turn();
+		delivered += count_data(1, 0);
+	}
+	assert_int_equal(sent, 1600);
+	assert_int_equal(delivered, sent);
+	other = ask_capture("\"leaf4:2\"", "");
+	reply(other);
+	assert_true(send_data(0, 0, LID(7), 64, 1));
+	pump(NULL);
+	assert_int_equal(end_capture(other).taken, 1);
+	reply(late);
+	s = end_capture(late);
+	assert_true(s.lost > 100);
+	assert_int_equal(s.taken + s.lost, sent + 1);
+	assert_int_equal(s.packets[1], s.taken);
+	assert_true(used > FAB_SPOOL_BYTES - FAB_SPOOL_LAST - 8192);
+}
+
+/* A client that dies, or that never reads its end. */
+static void test_dead(void **st)
+{
+	int fd[FAB_CONTROL_CAPTURES], more;
+
+	(void)st;
+	for (unsigned int i = 0; i < FAB_CONTROL_CAPTURES; i++)
+		fd[i] = ask_capture("\"leaf4:2\"", "");
+	assert_int_equal(m.taps, FAB_CONTROL_CAPTURES);
+	more = ask_capture("\"leaf4:2\"", "");
+	assert_non_null(strstr(reply(more), "end one"));
+	close(more);
+	turn();
+	close(fd[3]);
+	assert_true(send_data(0, 0, LID(7), 4112, 1));
+	pump(NULL);
+	turn();
+	assert_int_equal(m.taps, FAB_CONTROL_CAPTURES - 1);
+	for (unsigned int i = 0; i < FAB_CONTROL_CAPTURES; i++)
+		if (i != 3)
+			shutdown(fd[i], SHUT_WR);
+	turn();
+	assert_int_equal(m.taps, 0);
+	for (unsigned int i = 0; i < FAB_CONTROL_CAPTURES; i++)
+		if (i != 3)
+			close(fd[i]);
+	fd[0] = ask_capture("\"leaf4:2\"", "");
+	assert_int_equal(m.taps, 1);
+	close(fd[0]);
+	turn();
+}
+
+/* What cannot be captured says what to do. */
+static void test_wrong(void **st)
+{
+	static const char * const wrong[][3] = {
+		{ "\"leaf1:5\"", "", "there is no port 'leaf1:5': write NODE:PORT" },
+		{ "\"leaf1:0\"", "", "from 1" },
+		{ "\"leaf9:1\"", "", "as topology says them" },
+		{ "\"leaf1\"", "", "write NODE:PORT" },
+		{ "7", "", "write NODE:PORT" },
+		{ "", "", "a list of 1 to 32" },
+		{ "\"leaf1:1\"", ", \"count\": 0", "a number from 1" },
+		{ "\"leaf1:1\"", ", \"count\": \"all\"", "a number from 1" },
+		{ "\"leaf1:1\"", ", \"file\": \"/tmp/x\"", "leave out what is else" },
+		{ "\"leaf1:1\", \"host8:1\"", "", "the other end of its link, 'leaf4:2'" },
+	};
+
+	(void)st;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(wrong); i++) {
+		int fd = ask_capture(wrong[i][0], wrong[i][1]);
+		const char *text = reply(fd);
+
+		if (!strstr(text, "\"error\"") || !strstr(text, wrong[i][2]))
+			fail_msg("%s: %s", wrong[i][0], text);
+		assert_int_equal(m.taps, 0);
+		close(fd);
+		turn();
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_file), T(test_same), T(test_room), T(test_machine),
+#undef T
+#define T(name)	cmocka_unit_test_setup_teardown(name, setup_clients, teardown_clients)
+		T(test_live), T(test_count), T(test_late), T(test_dead), T(test_wrong),
 #undef T
 	};
 

@@ -101,6 +101,25 @@ expect 'counters' 0 '^switch "spine4" 0x' "$fabric" counters -c "$dir/control"
 expect 'lft, before a subnet manager wrote it' 0 '"lft": \[\]' \
 	"$fabric" lft -j leaf1 -c "$dir/control"
 expect 'lft of a host' 1 'no such switch: give' "$fabric" lft host1 -c "$dir/control"
+expect 'the way from a host to itself, before it has a LID' 1 'has no LID: start a subnet manager' \
+	"$fabric" trace host1 host1 -c "$dir/control"
+expect 'the way to a LID that nobody has' 1 'the link is not Active' \
+	"$fabric" trace host1 7 -c "$dir/control"
+expect 'as JSON' 1 '"arrives": false' "$fabric" trace --json host1 7 -c "$dir/control"
+expect 'the way of a group' 1 'the link is not Active' \
+	"$fabric" trace host1 host2 --multicast 0xc001 -c "$dir/control"
+expect 'the way to nobody' 1 'give a LID, a GUID' "$fabric" trace host1 host99 -c "$dir/control"
+expect 'the way to nowhere' 2 'write trace FROM TO' "$fabric" trace host1 -c "$dir/control"
+expect 'a capture without a file' 2 'write capture NODE:PORT... -w FILE' \
+	"$fabric" capture host1:1 -c "$dir/control"
+expect 'a capture of nothing' 2 'write capture NODE:PORT... -w FILE' \
+	"$fabric" capture -w "$dir/c" -c "$dir/control"
+expect 'a capture of no packets' 2 'from 1' \
+	"$fabric" capture host1:1 -w "$dir/c" --count 0 -c "$dir/control"
+expect 'a capture of no port of a fabric' 1 'write NODE:PORT' \
+	"$fabric" capture host1:7 -w "$dir/c" -c "$dir/control"
+expect 'a capture to a full disk' 1 'No space' \
+	"$fabric" capture host1:1 -w /dev/full -c "$dir/control"
 expect 'link down' 0 '' "$fabric" link down leaf1:1 -c "$dir/control"
 expect 'it is down' 0 'links_up: 63' "$fabric" status -c "$dir/control"
 expect 'link up' 0 '' "$fabric" link up leaf1:1 -c "$dir/control"

@@ -25,7 +25,7 @@ static int setup(void **st)
 	fab_mgmt_init(&m, f, NULL, NULL);
 	epfd = epoll_create1(EPOLL_CLOEXEC);
 	snprintf(path, sizeof(path), "/tmp/test_control-%d", (int)getpid());
-	control = fab_control_new(&m, path, epfd);
+	control = fab_control_new(&m, NULL, path, epfd);
 	assert_non_null(control);
 	return 0;
 }
@@ -262,7 +262,7 @@ static void parts(void **st)
 		json_t *v, *next;
 
 		snprintf(ask, sizeof(ask), "{\"command\": \"counters\", \"first\": %d}", (int)first);
-		text = fab_control_answer(&m, ask, strlen(ask));
+		text = fab_control_answer(&m, ask, strlen(ask), NULL);
 		v = json_loads(text, 0, NULL);
 		assert_true(json_array_size(json_object_get(v, "nodes")) > 0);
 		nodes += json_array_size(json_object_get(v, "nodes"));
@@ -286,12 +286,12 @@ static void files(void **st)
 	(void)st;
 	assert_int_equal(stat(path, &sb), 0);
 	assert_int_equal(sb.st_mode & 0777, 0600);
-	assert_null(fab_control_new(&m, path, epfd));
+	assert_null(fab_control_new(&m, NULL, path, epfd));
 	assert_int_equal(errno, EADDRINUSE);
 	assert_int_equal(stat(path, &sb), 0);
 	memset(name, 'x', sizeof(name));
 	name[sizeof(name) - 1] = 0;
-	assert_null(fab_control_new(&m, name, epfd));
+	assert_null(fab_control_new(&m, NULL, name, epfd));
 	assert_int_equal(errno, ENAMETOOLONG);
 	snprintf(stale, sizeof(stale), "%s-stale", path);
 	strcpy(un.sun_path, stale);
@@ -299,7 +299,7 @@ static void files(void **st)
 	assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
 	close(fd);
 	{
-		struct fab_control *c = fab_control_new(&m, stale, epfd);
+		struct fab_control *c = fab_control_new(&m, NULL, stale, epfd);
 
 		assert_non_null(c);
 		fab_control_free(c);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Ways of packets through irregular fabrics: the ports that count a packet are those that the
- * forwarding tables name, and all that was sent is delivered or a discard with a name.
+ * forwarding tables name, and that a trace says beforehand; all that was sent is delivered or a
+ * discard with a name.
  */
 #include "hosts.h"
+
+#include "fabric/trace.h"
 
 #define PAIRS	1000
 
@@ -45,6 +48,23 @@ static void snapshot(uint64_t *x)
 	}
 }
 
+/* A trace from host[i] to node @to goes by the [@n] output ports @out. */
+static void check_trace(unsigned int i, uint32_t to, const uint32_t *out, unsigned int n)
+{
+	const uint32_t from = fab_port_of(&f->node[node_of[i]], 1);
+	const uint32_t end = fab_port_of(&f->node[to], 1);
+	struct fab_way w;
+
+	assert_int_equal(fab_trace_lid(f, end), LID(to));
+	fab_trace(f, from, LID(to), &w);
+	assert_int_equal(w.end, FAB_WAY_ARRIVES);
+	assert_int_equal(w.n, n + 2);
+	assert_int_equal(w.hop[0].out, from);
+	for (unsigned int k = 0; k < n; k++)
+		assert_int_equal(w.hop[k + 1].out, out[k]);
+	assert_int_equal(w.hop[n + 1].in, end);
+}
+
 /* The packet from host[i] to node @to was counted on its way, and nowhere else. */
 static void check_way(unsigned int i, uint32_t to, const uint64_t *before, const uint64_t *after)
 {
@@ -54,6 +74,7 @@ static void check_way(unsigned int i, uint32_t to, const uint64_t *before, const
 
 	assert_non_null(want);
 	assert_true(n < 64);
+	check_trace(i, to, out, n);
 	memcpy(want, before, 2 * f->ports * sizeof(*want));
 	want[2 * port_of_host(node_of[i]) + 1]++;
 	for (unsigned int k = 0; k < n; k++) {

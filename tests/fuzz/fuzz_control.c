@@ -56,7 +56,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (const uint8_t *end = data + size; data < end;) {
 		const uint8_t *nl = memchr(data, '\n', (size_t)(end - data));
 		const size_t len = (size_t)((nl ? nl : end) - data);
-		char *text = fab_control_answer(&m, (const char *)data, len);
+		struct fab_spool_cfg capture = { .n = 0 };
+		char *text = fab_control_answer(&m, (const char *)data, len,
+						&capture);
 
 		check_reply(text);
 		free(text);
