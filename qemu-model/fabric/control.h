@@ -83,7 +83,8 @@ bool fab_is_control_verb(const char *verb);
 
 #define FAB_CONTROL_HELP \
 	"  status                    what the fabric has, and the MADs that it answered\n" \
-	"  topology                  nodes, ports and links\n" \
+	"  topology                  nodes and links that are up, as a topology file; with --json ports\n" \
+	"                            and their states, too\n" \
 	"  counters                  counters of all ports\n" \
 	"  lft NODE                  LinearForwardingTable of the switch with that NodeGUID (0x...)\n" \
 	"                            or NodeDescription\n" \

@@ -221,9 +221,42 @@ static json_t *nodes(struct fab_request *r,
 	return v;
 }
 
+/* Nodes from r->first on, as a part of a topology file. */
+static json_t *topology_text(const struct fab_request *r)
+{
+	const struct fab *f = r->m->f;
+	uint32_t i = r->first, ports = 0;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	json_t *v;
+
+	if (!out)
+		return NULL;
+	for (; i < f->nodes && ports < PAGE_PORTS; i++) {
+		ports += f->node[i].nports;
+		fab_topology_write_node(f, i, out);
+	}
+	fclose(out);
+	if (!text)
+		return NULL;
+	v = json_pack("{s:s%}", "text", text, len);
+	/* a NodeDescription is any bytes */
+	for (size_t k = 0; !v && k < len; k++)
+		if (text[k] < 0)
+			text[k] = '?';
+	if (!v)
+		v = json_pack("{s:s%}", "text", text, len);
+	free(text);
+	if (i < f->nodes)
+		json_object_set_new(v, "next", json_integer(i));
+	return v;
+}
+
 static json_t *topology(struct fab_request *r)
 {
-	return nodes(r, port_topology);
+	return json_is_true(json_object_get(r->in, "file")) ? topology_text(r) :
+							      nodes(r, port_topology);
 }
 
 static json_t *port_counts(struct fab_request *r)
@@ -288,6 +321,7 @@ static const char *parse(struct fab_request *r, json_t *v)
 		} else if (!strcmp(key, "node") && json_is_string(member)) {
 			r->node = json_string_value(member);
 		} else if (strcmp(key, "command") && !fab_is_fault_member(key) &&
+			   !(!strcmp(key, "file") && json_is_boolean(member)) &&
 			   !fab_is_capture_member(key) && !fab_is_trace_member(key)) {
 			snprintf(r->why, sizeof(r->why),
 				 "a request has \"command\", and some have \"first\", a "

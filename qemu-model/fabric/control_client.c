@@ -83,6 +83,12 @@ static void print_nodes(json_t *v)
 	}
 }
 
+/* A part of a topology file. */
+static void print_text(json_t *v)
+{
+	fputs(json_string_value(json_object_get(v, "text")), stdout);
+}
+
 static void print_lft(json_t *v)
 {
 	const json_int_t first = json_integer_value(json_object_get(v, "first"));
@@ -126,7 +132,7 @@ static const struct {
 	int args;
 } verbs[] = {
 	{ "status", print_status, 0 },
-	{ "topology", print_nodes, 0 },
+	{ "topology", print_text, 0 },
 	{ "counters", print_nodes, 0 },
 	{ "lft", print_lft, 1 },
 	{ "trace", print_way, 2 },
@@ -183,10 +189,11 @@ bool fab_client_send(int fd, json_t *v)
 	return ok;
 }
 
-static void request(int fd, const char *verb, const char *node, json_int_t first)
+/* @text: what is there for people, too, is wanted so */
+static void request(int fd, const char *verb, const char *node, json_int_t first, bool text)
 {
-	fab_client_send(fd, json_pack("{s:s, s:I, s:s*}", "command", verb, "first", first,
-				      "node", node));
+	fab_client_send(fd, json_pack("{s:s, s:I, s:s*, s:o*}", "command", verb, "first", first,
+				      "node", node, "file", text ? json_true() : NULL));
 }
 
 json_t *fab_client_reply(FILE *s, char **line, size_t *size)
@@ -241,7 +248,8 @@ static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
 	for (json_int_t first = 0; rc == EXIT_SUCCESS && first >= 0;) {
 		json_t *v, *next;
 
-		request(fileno(s), verbs[verb].name, node, first);
+		request(fileno(s), verbs[verb].name, node, first,
+			!json && verbs[verb].print == print_text);
 		v = fab_client_reply(s, &line, &size);
 		next = json_object_get(v, "next");
 		if (!v)

@@ -120,6 +120,15 @@ static const struct ib_port_info *end_info(const struct fab *f, uint32_t p)
 	return n->type == IB_NODE_SWITCH_DEVICE ? &f->port[fab_port_of(n, 0)].pi : &f->port[p].pi;
 }
 
+/* PortInfo of the link at port @p: that of a machine is known at the switch. */
+static const struct ib_port_info *link_info(const struct fab *f, uint32_t p)
+{
+	const struct fab_port *port = &f->port[p];
+
+	return fab_outside(f, p) && f->node[port->node].type != IB_NODE_SWITCH_DEVICE ?
+		&f->port[port->peer].pi : &port->pi;
+}
+
 static void put_port(const struct fab *f, uint32_t p, unsigned int num, FILE *out)
 {
 	const struct fab_port *port = &f->port[p], *peer = &f->port[port->peer];
@@ -138,20 +147,24 @@ static void put_port(const struct fab *f, uint32_t p, unsigned int num, FILE *ou
 		fprintf(out, "lid %u lmc %u ", port->pi.lid, port->pi.lmc);
 	put_desc(f, peer->node, out);
 	fprintf(out, " lid %u %s\n", end_info(f, port->peer)->lid,
-		topo_rate_name(topo_rate_of(&port->pi), rate));
+		topo_rate_name(topo_rate_of(link_info(f, p)), rate));
+}
+
+void fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out)
+{
+	const struct fab_node *n = &f->node[i];
+
+	put_head(f, i, out);
+	for (unsigned int num = 1; num <= n->nports; num++) {
+		uint32_t p = fab_port_of(n, num);
+
+		if (f->port[p].peer != FAB_NO_PORT && link_info(f, p)->state != IB_PS_DOWN)
+			put_port(f, p, num, out);
+	}
 }
 
 void fab_topology_write(const struct fab *f, FILE *out)
 {
-	for (uint32_t i = 0; i < f->nodes; i++) {
-		const struct fab_node *n = &f->node[i];
-
-		put_head(f, i, out);
-		for (unsigned int num = 1; num <= n->nports; num++) {
-			uint32_t p = fab_port_of(n, num);
-
-			if (f->port[p].peer != FAB_NO_PORT && f->port[p].pi.state != IB_PS_DOWN)
-				put_port(f, p, num, out);
-		}
-	}
+	for (uint32_t i = 0; i < f->nodes; i++)
+		fab_topology_write_node(f, i, out);
 }

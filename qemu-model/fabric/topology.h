@@ -50,4 +50,7 @@ bool fab_topology_load(struct fab *f, const char *path, const struct fab_report 
  */
 void fab_topology_write(const struct fab *f, FILE *out);
 
+/** fab_topology_write_node() - the part of node @i */
+void fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out);
+
 #endif

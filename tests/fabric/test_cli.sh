@@ -96,7 +96,11 @@ expect 'serve with a control socket in no directory' 1 'use another PATH' \
 until [ -S "$dir/control" ]; do sleep 0.05; done
 expect 'status' 0 'cables: 64' "$fabric" status -c "$dir/control"
 expect 'status --json' 0 '^{"switches": 12, ' "$fabric" status -j -c "$dir/control"
-expect 'topology' 0 '^switch "spine4" 0x' "$fabric" topology -c "$dir/control"
+expect 'topology' 0 '^Switch.*# "spine4" enhanced port 0' "$fabric" topology -c "$dir/control"
+expect 'topology --json' 0 '"description": "spine4"' "$fabric" topology --json -c "$dir/control"
+"$fabric" topology -c "$dir/control" >"$dir/again"
+sed 1d "$dir/tree" >"$dir/once"
+expect 'it is the topology that is served' 0 '' diff "$dir/once" "$dir/again"
 expect 'counters' 0 '^switch "spine4" 0x' "$fabric" counters -c "$dir/control"
 expect 'lft, before a subnet manager wrote it' 0 '"lft": \[\]' \
 	"$fabric" lft -j leaf1 -c "$dir/control"
