@@ -172,7 +172,7 @@ void fab_capture_frame(struct fab_data *d, const struct fab_dport *dp, const str
 }
 
 void fab_capture_mad(struct fab_data *d, const struct fab_tap *tap, const struct fab_mad *mad,
-		     bool sent)
+		     bool sent, enum fab_drop why)
 {
 	uint8_t b[MAD_LEN + IB_VCRC_LEN];
 	uint32_t icrc = 0;
@@ -181,8 +181,7 @@ void fab_capture_mad(struct fab_data *d, const struct fab_tap *tap, const struct
 	if (!ib_icrc(b, MAD_LEN - IB_ICRC_LEN, &icrc))
 		ib_icrc_put(b + MAD_LEN - IB_ICRC_LEN, icrc);
 	for (; tap; tap = tap->next)
-		packet(tap, fab_data_clock(d) + tap->c->epoch_ns, b, MAD_LEN, sent,
-		       FAB_DROP_NONE);
+		packet(tap, fab_data_clock(d) + tap->c->epoch_ns, b, MAD_LEN, sent, why);
 }
 
 /* ---- beginning and end --------------------------------------------------------- */

@@ -80,8 +80,11 @@ void fab_capture_stop(struct fab_capture *c);
 void fab_capture_frame(struct fab_data *d, const struct fab_dport *dp, const struct fab_frame *f,
 		       unsigned int vl, bool sent, enum fab_drop why);
 
-/** fab_capture_mad() - the same for a MAD, by VL15 if it is an SMP */
+/**
+ * fab_capture_mad() - the same for a MAD, by VL15 if it is an SMP
+ * @tap: of its port
+ */
 void fab_capture_mad(struct fab_data *d, const struct fab_tap *tap, const struct fab_mad *mad,
-		     bool sent);
+		     bool sent, enum fab_drop why);
 
 #endif

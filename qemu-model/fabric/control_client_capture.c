@@ -224,13 +224,13 @@ int fab_capture_client(int argc, char **argv)
 		else if (c == 'n' ? !number(optarg, &o.count) :
 			 c == 's' ? !number(optarg, &o.seconds) : true)
 			return fab_usage_error("capture has -w FILE, --count N and --seconds N, "
-						"from 1");
+					       "from 1");
 	}
 	if (!o.path)
 		return fab_usage_error("say which fabric: --control PATH");
 	if (!o.file || optind == argc)
 		return fab_usage_error("write capture NODE:PORT... -w FILE, or -w - for standard "
-					"output");
+				       "output");
 	if (!strcmp(o.file, "-") && isatty(STDOUT_FILENO))
 		return fab_usage_error("a capture is no text: send it to a program, as tshark -i -");
 	return capture(&o, argc - optind, argv + optind);

@@ -195,13 +195,13 @@ static void wire_count(void *ctx, uint32_t port)
 	dp->vl15_seen = n;
 }
 
-static void wire_mad(void *ctx, uint32_t port, bool sent, const struct fab_mad *mad)
+static void wire_mad(void *ctx, uint32_t port, bool sent, const struct fab_mad *mad, bool lost)
 {
 	struct fab_data *d = ctx;
 	struct fab_dport *dp = d->by_port[port];
 
 	if (dp && dp->tap)
-		fab_capture_mad(d, dp->tap, mad, sent);
+		fab_capture_mad(d, dp->tap, mad, sent, lost ? FAB_DROP_LOSS : FAB_DROP_NONE);
 }
 
 static const struct fab_wires wires = {

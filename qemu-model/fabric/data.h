@@ -535,8 +535,12 @@ static inline uint16_t fab_icrc_flag(const struct fab_frame *f)
 /** fab_vl15_rx() - a VL15 packet came in by the link of @in; @data is copied, then checked */
 void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, size_t len);
 
-/** fab_gsi_rx() - a data packet for an agent of the node of @in */
-void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame *f);
+/**
+ * fab_gsi_rx() - a data packet for an agent of the node of @in
+ * @tap: captures of @in that are to have it, or NULL
+ */
+void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame *f,
+		const struct fab_tap *tap);
 
 /** fab_mad_packet() - write a packet with @mad, LRH to ICRC, to @pkt. Return: its length. */
 size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl);

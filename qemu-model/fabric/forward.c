@@ -30,8 +30,9 @@ static void count_rcv(struct fab_dport *in, const struct fab_frame *f)
 			 ib_get_be16(f->lrh + 2) >= IB_LID_MCAST_MIN);
 }
 
+/* @f has left by @out; @why: and ended on the wire, or FAB_DROP_NONE */
 static void count_xmit(struct fab_data *d, struct fab_dport *out, unsigned int vl,
-		       const struct fab_frame *f)
+		       const struct fab_frame *f, enum fab_drop why)
 {
 	ib_pma_count_xmit(out->ctr, f->len, f->lrh[1] >> 4,
 			  ib_get_be16(f->lrh + 2) >= IB_LID_MCAST_MIN);
@@ -39,7 +40,7 @@ static void count_xmit(struct fab_data *d, struct fab_dport *out, unsigned int v
 	out->sent |= (uint16_t)(1u << vl);
 	fab_touch(d, out);
 	if (fab_unlikely(out->tap))
-		fab_capture_frame(d, out, f, vl, true, FAB_DROP_NONE);
+		fab_capture_frame(d, out, f, vl, true, why);
 }
 
 /* ---- hops ---------------------------------------------------------------------- */
@@ -61,7 +62,7 @@ static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		fab_fault_damage(d->m, out->fault, out->peer->p);
 	}
 	fab_dropped(d, FAB_DROP_LOSS);
-	count_xmit(d, out, vl, f);
+	count_xmit(d, out, vl, f, FAB_DROP_LOSS);
 	return true;
 }
 
@@ -93,7 +94,7 @@ static bool send_by_link(struct fab_data *d, struct fab_dport *out, unsigned int
 	at.corrupt |= corrupts(out);
 	fab_copy(b, &at, vl);
 	ohca_link_tx_commit(out->link, vl, f->len, fab_icrc_flag(&at));
-	count_xmit(d, out, vl, f);
+	count_xmit(d, out, vl, f, FAB_DROP_NONE);
 	d->delivered++;
 	return true;
 }
@@ -108,7 +109,7 @@ static bool send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		return false;
 	if (loses(d, out, vl, f))
 		return true;
-	count_xmit(d, out, vl, f);
+	count_xmit(d, out, vl, f, FAB_DROP_NONE);
 	d->hops++;
 	arrive(d, out->peer, vl, f, corrupts(out));
 	return true;
@@ -160,7 +161,7 @@ static bool pass(struct fab_data *d, struct fab_dport *in, struct fab_lane *l)
 	case FAB_HEAD_MCAST:
 		return !spread(d, in, l);
 	case FAB_HEAD_LOCAL:
-		fab_gsi_rx(d, in, &l->f);
+		fab_gsi_rx(d, in, &l->f, in->tap);
 		return true;
 	default:
 		return true;
@@ -176,11 +177,13 @@ static void decide(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 	l->version = d->version;
 }
 
-/* The head was received, and decided on. */
+/* The head was received, and decided on; fab_gsi_rx() captures what is for an agent. */
 static void capture_rcv(struct fab_data *d, const struct fab_dport *in, unsigned int vl)
 {
 	const struct fab_lane *l = &in->lane[vl];
 
+	if (l->kind == FAB_HEAD_LOCAL)
+		return;
 	fab_capture_frame(d, in, &l->f, vl, false,
 			  l->kind == FAB_HEAD_DROP ? d->why : FAB_DROP_NONE);
 }
@@ -383,7 +386,8 @@ static enum fab_kind advance(struct fab_data *d, struct fab_dport *in, unsigned 
 				return FAB_HEAD_MCAST;
 			break;
 		case FAB_HEAD_LOCAL:
-			fab_gsi_rx(d, in, &l->f);
+			/* what comes out of a buffer was captured when it came in */
+			fab_gsi_rx(d, in, &l->f, in->link ? in->tap : NULL);
 			break;
 		default:
 			break;

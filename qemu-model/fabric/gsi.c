@@ -57,7 +57,7 @@ void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, 
 		return;
 	}
 	if (fab_unlikely(in->tap))
-		fab_capture_mad(d, in->tap, &mad, false);
+		fab_capture_mad(d, in->tap, &mad, false, FAB_DROP_NONE);
 	fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
 }
 
@@ -108,9 +108,10 @@ static void count_port0(const struct fab_dport *in, struct fab_extra *x, const s
 		ib_pma_count_rcv(&x->ctr, f->len, f->lrh[1] >> 4, false);
 }
 
-/* What is in @pkt. Return: whether it is a MAD for the agents; *@taken: and they have it. */
+/* What is in @pkt, @f. Return: whether it is a MAD for the agents; *@taken: and they have it. */
 static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt,
-		    const struct ib_pkt_info *pi, bool *taken)
+		    const struct ib_pkt_info *pi, const struct fab_frame *f,
+		    const struct fab_tap *tap, bool *taken)
 {
 	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
 	const uint32_t end = fab_end_port(d->f, in->p);
@@ -120,6 +121,9 @@ static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt
 	if (pi->opcode != IB_OP_UD_SEND_ONLY || pi->dqpn != IB_QP1 ||
 	    pi->payload_len != IB_MAD_LEN || !fab_own_lid(&d->f->port[end], pi->dlid))
 		return false;
+	/* before the answer */
+	if (fab_unlikely(tap))
+		fab_capture_frame(d, in, f, f->vl, false, FAB_DROP_NONE);
 	deth = ib_pkt_deth(pkt, pi);
 	mad = mad_of(pkt, pi);
 	mad.pkey = own_pkey(d->f, n, end, pi->pkey);
@@ -134,7 +138,16 @@ static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt
 	return true;
 }
 
-void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame *f)
+static void end_of(struct fab_data *d, const struct fab_dport *in, const struct fab_frame *f,
+		   const struct fab_tap *tap, enum fab_drop why)
+{
+	fab_dropped(d, why);
+	if (fab_unlikely(tap))
+		fab_capture_frame(d, in, f, f->vl, false, why);
+}
+
+void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame *f,
+		const struct fab_tap *tap)
 {
 	struct fab_extra *x = fab_extra(d->f, fab_end_port(d->f, in->p));
 	uint8_t pkt[MAX_MAD_PKT];
@@ -144,13 +157,13 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 	d->mads_in += in->is_switch;
 	if (fab_unlikely(f->corrupt)) {
 		count_port0(in, x, f);
-		fab_dropped(d, FAB_DROP_DAMAGED);
+		end_of(d, in, f, tap, FAB_DROP_DAMAGED);
 		return;
 	}
 	if (f->len <= sizeof(pkt)) {
 		fab_copy(pkt, f, f->vl);
 		mad = ib_pkt_parse(pkt, f->len, &pi) == IB_PKT_OK &&
-		      gsi_mad(d, in, pkt, &pi, &taken);
+		      gsi_mad(d, in, pkt, &pi, f, tap, &taken);
 	}
 	if (!taken)
 		count_port0(in, x, f);
@@ -161,7 +174,7 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 	if (in->is_switch && x)
 		malformed(&x->ctr);
 	d->m->stats.lost += in->is_switch;
-	fab_dropped(d, in->is_switch ? FAB_DROP_MALFORMED : FAB_DROP_PHANTOM);
+	end_of(d, in, f, tap, in->is_switch ? FAB_DROP_MALFORMED : FAB_DROP_PHANTOM);
 }
 
 /* ---- sending ------------------------------------------------------------------- */
@@ -207,7 +220,7 @@ bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad)
 	if (!out || !out->link || !out->is_switch)
 		return false;
 	if (fab_unlikely(out->tap))
-		fab_capture_mad(d, out->tap, mad, true);
+		fab_capture_mad(d, out->tap, mad, true, FAB_DROP_NONE);
 	if (ib_mad_is_smp(&mad->mad.hdr))
 		return send_vl15(d, out, mad);
 	n = &d->f->node[d->f->port[port].node];

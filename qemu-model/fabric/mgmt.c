@@ -82,6 +82,7 @@ static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 	struct fab_port *a = &m->f->port[p], *b = &m->f->port[a->peer];
 	const bool is_smp = ib_mad_is_smp(&mad->mad.hdr);
 	struct fab_extra *x;
+	bool lost;
 
 	/* SMPs pass as soon as the link is trained, other MADs when it is Active (7.2.7) */
 	if (a->peer == FAB_NO_PORT || a->pi.state < (is_smp ? IB_PS_INIT : IB_PS_ACTIVE)) {
@@ -89,16 +90,17 @@ static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 		return FAB_NO_PORT;
 	}
 	a->xmit_mads++;
-	if (m->taps)
-		m->wires->mad(m->wires_ctx, p, true, mad);
 	x = fab_extra_of(m->f, p);
-	if (x && x->fault && fab_fault_loses(x->fault)) {
+	lost = x && x->fault && fab_fault_loses(x->fault);
+	if (m->taps)
+		m->wires->mad(m->wires_ctx, p, true, mad, lost);
+	if (lost) {
 		fab_fault_damage(m, x->fault, a->peer);
 		return FAB_NO_PORT;
 	}
 	b->rcv_mads++;
 	if (m->taps)
-		m->wires->mad(m->wires_ctx, a->peer, false, mad);
+		m->wires->mad(m->wires_ctx, a->peer, false, mad, false);
 	m->stats.hops++;
 	if (!is_smp) {
 		if (b->pi.state < IB_PS_ARMED)

@@ -63,13 +63,13 @@ struct fab_mgmt_stats {
  * @send: a MAD leaves by port @port. Return: false: it is lost
  * @train: train the link of @port anew, or disable it
  * @count: bring the counters of @port up to date; of any port
- * @mad: a MAD went over a wire of the graph, as captures are to have it
+ * @mad: a MAD went over a wire of the graph, as captures are to have it; @lost: by a fault
  */
 struct fab_wires {
 	bool (*send)(void *ctx, uint32_t port, const struct fab_mad *mad);
 	void (*train)(void *ctx, uint32_t port, bool enable);
 	void (*count)(void *ctx, uint32_t port);
-	void (*mad)(void *ctx, uint32_t port, bool sent, const struct fab_mad *mad);
+	void (*mad)(void *ctx, uint32_t port, bool sent, const struct fab_mad *mad, bool lost);
 };
 
 #define FAB_SMP_FAULTS	16u

@@ -239,6 +239,38 @@ static void test_machine(void **st)
 	assert_int_equal(s.packets[3], 5);
 }
 
+/* What ends on a wire, and at a host without a machine, says so where it was seen last. */
+static void test_ends(void **st)
+{
+	const uint32_t wire = fab_port_of(&f->node[0], 1);
+	const uint32_t port[2] = { f->port[wire].peer, wire };
+	struct fab_capture *c = fab_capture_start(d, port, 2, 0, keep, NULL);
+	struct seen s;
+
+	(void)st;
+	assert_non_null(c);
+	assert_true(send_data(0, 0, LID(0), 512, 0));
+	pump(NULL);
+	s = check_file();
+	assert_int_equal(s.packets[1], 1);
+	assert_int_equal(s.packets[2], 1);
+	assert_int_equal(s.comments, 1);
+	assert_string_equal(s.comment, "dropped: a host without a machine");
+	assert_true(fab_fault_wire(&m, port[0], UINT32_MAX, 0, 1));
+	assert_true(send_data(0, 0, LID(0), 512, 0));
+	pump(NULL);
+	s = check_file();
+	assert_int_equal(s.packets[1], 2);
+	assert_int_equal(s.packets[2], 1);
+	assert_int_equal(s.comments, 2);
+	assert_string_equal(s.comment, "dropped: lost by a fault of the wire");
+	get_lid(IB_CLASS_PERF, IB_PMA_ATTR_CLASS_PORT_INFO, 0, LID(8));
+	s = check_file();
+	assert_int_equal(s.packets[3], 1);
+	assert_int_equal(s.comments, 3);
+	fab_capture_stop(c);
+}
+
 /* ---- clients ------------------------------------------------------------------- */
 
 static struct fab_control *control;
@@ -467,7 +499,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
-		T(test_file), T(test_same), T(test_room), T(test_machine),
+		T(test_file), T(test_same), T(test_room), T(test_machine), T(test_ends),
 #undef T
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_clients, teardown_clients)
 		T(test_live), T(test_count), T(test_late), T(test_dead), T(test_wrong),
