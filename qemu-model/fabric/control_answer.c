@@ -14,6 +14,7 @@
 #include "control_request.h"
 #include "counter.h"
 #include "topo_file.h"
+#include "trace.h"
 
 #define PAGE_PORTS	512u	/* of topology and counters; the node that reaches it is the last */
 #define PAGE_LIDS	4096u	/* of lft */
@@ -165,7 +166,7 @@ static json_t *port_topology(const struct fab_mgmt *m, uint32_t p)
 
 	if (a->guid) {
 		json_object_set_new(v, "guid", fab_guid_json(a->guid));
-		json_object_set_new(v, "lid", json_integer(a->pi.lid));
+		json_object_set_new(v, "lid", json_integer(fab_trace_lid(f, p)));
 		json_object_set_new(v, "lmc", json_integer(a->pi.lmc));
 	}
 	if (a->peer == FAB_NO_PORT)

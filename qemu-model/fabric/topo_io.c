@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "trace.h"
+
 #define FIRST_READ	65536u
 
 /* All of @fd, at most FAB_MAX_FILE + 1 bytes. Return: NULL, errno says why. */
@@ -113,11 +115,11 @@ static void put_head(const struct fab *f, uint32_t i, FILE *out)
 }
 
 /* The LID that a port goes by: its own, or the switch's. */
-static const struct ib_port_info *end_info(const struct fab *f, uint32_t p)
+static unsigned int end_lid(const struct fab *f, uint32_t p)
 {
 	const struct fab_node *n = &f->node[f->port[p].node];
 
-	return n->type == IB_NODE_SWITCH_DEVICE ? &f->port[fab_port_of(n, 0)].pi : &f->port[p].pi;
+	return fab_trace_lid(f, n->type == IB_NODE_SWITCH_DEVICE ? fab_port_of(n, 0) : p);
 }
 
 /* PortInfo of the link at port @p: that of a machine is known at the switch. */
@@ -144,9 +146,9 @@ static void put_port(const struct fab *f, uint32_t p, unsigned int num, FILE *ou
 		fprintf(out, "(%" PRIx64 ") ", peer->guid);
 	fputs("\t\t# ", out);
 	if (n->type != IB_NODE_SWITCH_DEVICE)
-		fprintf(out, "lid %u lmc %u ", port->pi.lid, port->pi.lmc);
+		fprintf(out, "lid %u lmc %u ", end_lid(f, p), port->pi.lmc);
 	put_desc(f, peer->node, out);
-	fprintf(out, " lid %u %s\n", end_info(f, port->peer)->lid,
+	fprintf(out, " lid %u %s\n", end_lid(f, port->peer),
 		topo_rate_name(topo_rate_of(link_info(f, p)), rate));
 }
 
