@@ -103,7 +103,7 @@ static bool is_error(const char *text)
 
 static void try(struct bad *b)
 {
-	char *text = fab_control_answer(&m, (const char *)b->p, b->len);
+	char *text = fab_control_answer(&m, (const char *)b->p, b->len, NULL);
 
 	assert_non_null(text);
 	if (is_error(text)) {
@@ -125,7 +125,7 @@ static void intact(void **st)
 {
 	(void)st;
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(good); i++) {
-		char *text = fab_control_answer(&m, good[i], strlen(good[i]));
+		char *text = fab_control_answer(&m, good[i], strlen(good[i]), NULL);
 
 		assert_false(is_error(text));
 		assert_int_equal(unchanged(), i < 4);
