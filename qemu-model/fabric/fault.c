@@ -17,7 +17,7 @@ static uint64_t mixed(uint64_t seed)
 	return seed ? seed : 1;
 }
 
-/* The fault of packets that leave by port @p, made if there is none. Return: NULL: out of memory. */
+/* What happens to packets that leave by port @p, made if there is none; NULL: out of memory. */
 static struct fab_fault *fault_of(struct fab *f, uint32_t p)
 {
 	struct fab_extra *x = fab_extra(f, p);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Packets with a MAD that are cut, or with a bit of a header that is wrong: one that is not right is
- * counted and has no answer. The other machine gets nothing unless the packet has its LID.
+ * Packets with a MAD that are cut, or with a bit of a header that is wrong: one that is not right
+ * is counted and has no answer. The other machine gets nothing unless the packet has its LID.
  */
 #include "query.h"
 
@@ -77,8 +77,8 @@ static void try(struct bad *b)
 	} else if (errors_now() > before) {
 		errors++;
 	} else {
-		fail_msg("VL %u, %zu bytes, bit %zu of byte %zu: nobody has it, nobody counts it", vl,
-			 b->len, b->bit % 8, b->bit / 8);
+		fail_msg("VL %u, %zu bytes, bit %zu of byte %zu: nobody has it, nobody counts it",
+			 vl, b->len, b->bit % 8, b->bit / 8);
 	}
 	if (b->bit == NO_BIT)
 		assert_int_equal(got, 0);

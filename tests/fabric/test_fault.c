@@ -312,8 +312,13 @@ static void test_node(void **st)
 	const struct fab_node *n = &f->node[node];
 	struct way *w = calloc(f->nodes, sizeof(*w));
 
+	struct fab_extra *x = fab_extra(f, fab_port_of(n, 0));
+	const uint32_t keys = f->port[fab_port_of(n, 0)].pkeys, held = f->sw_pkeys.ref[keys];
+
 	(void)st;
 	assert_non_null(w);
+	assert_non_null(x);
+	x->guid[1] = 5;
 	assert_true(fab_fault_node(&m, node, false, now));
 	for (unsigned int i = 1; i <= n->nports; i++)
 		assert_int_equal(f->port[f->port[fab_port_of(n, i)].peer].pi.state, IB_PS_DOWN);
@@ -323,6 +328,10 @@ static void test_node(void **st)
 		assert_int_equal(f->port[f->port[fab_port_of(n, i)].peer].pi.state, IB_PS_INIT);
 	assert_int_equal(f->port[fab_port_of(n, 0)].pi.lid, 0);
 	assert_int_equal(f->sw[n->sw].lft_blocks, 0);
+	assert_true(x->guid[0] == n->guid);
+	assert_int_equal(x->guid[1], 0);
+	/* a table that nobody has can go */
+	assert_int_equal(f->sw_pkeys.ref[keys], held);
 	ways(HOST, w);
 	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, w[node].route, NULL),
 			 FAB_DELIVERED);

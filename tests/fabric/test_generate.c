@@ -163,6 +163,7 @@ static void refused(void **st)
 		if (fab_generate(f, specs[i], why, sizeof(why)))
 			fail_msg("'%s' was accepted", specs[i]);
 		assert_true(strlen(why) > 10);
+		assert_true(strcmp(specs[i], "ring:40000,2") || strstr(why, "has 49151 LIDs"));
 		fab_free(f);
 	}
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Each allocation fails once: of what loads a topology, gives a machine its place, moves its first
- * packets, answers a request or an SMP. It is told or counted, nothing leaks, and the fabric goes on.
+ * packets, answers a request or an SMP. It is told or counted, nothing leaks, and the fabric goes
+ * on.
  *
  * The linker puts the functions below in the place of the C library's.
  */

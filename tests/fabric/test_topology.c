@@ -118,6 +118,24 @@ static void ibsim(void **st)
 	fab_free(f);
 }
 
+/* The GUID of a port is what its line says. */
+static void port_guid(void **st)
+{
+	static const char text[] = "Switch 2 \"a\"\n[1] \"b\"[2]\n"
+				   "caguid=0x10\nCa 2 \"b\"\n[2](77) \"a\"[1]\n";
+	struct errors e;
+	struct fab *f = from_text(text, sizeof(text) - 1, &e);
+	const struct fab_node *n;
+
+	(void)st;
+	assert_non_null(f);
+	n = node(f, 0x10);
+	assert_true(f->port[fab_port_of(n, 1)].guid == 0x11);
+	assert_true(f->port[fab_port_of(n, 2)].guid == 0x77);
+	reload(f);
+	fab_free(f);
+}
+
 /* ---- what is refused ----------------------------------------------------------- */
 
 #define A "Switch 2 \"a\"\n"
@@ -329,6 +347,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ibnetdiscover),
 		cmocka_unit_test(ibsim),
+		cmocka_unit_test(port_guid),
 		cmocka_unit_test(refused),
 		cmocka_unit_test(refused_bytes),
 		cmocka_unit_test(unreadable),
