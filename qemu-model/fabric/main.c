@@ -27,6 +27,9 @@ static const char usage_text[] =
 	"Options of serve:\n"
 	"  -u, --umad2sim[=NAME]     let programs with libumad2sim.so attach, OpenSM for one; NAME\n"
 	"                            is their IBSIM_SOCKNAME (sim)\n"
+	"      --umad2sim-udp ADDRESS:PORT  let them attach from other hosts, too: ADDRESS is one of\n"
+	"                            this host's, their IBSIM_SERVER_NAME, PORT IBSIM_SERVER_PORT;\n"
+	"                            whoever reaches it may manage the fabric\n"
 	"  -c, --control PATH        let the VERBs ask it, by a UNIX socket with that PATH\n"
 	"  -l, --listen PATH         UNIX socket for virtual machines: each has the place of a host\n"
 	"  -m, --mtu BYTES           of all ports: 256, 512, 1024, 2048 or 4096 (4096)\n"
@@ -151,7 +154,8 @@ static int check(const char *name)
 	return EXIT_SUCCESS;
 }
 
-enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS };
+enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
+       O_UDP };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -233,6 +237,9 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 		return set_mtu(o, arg);
 	case 'v':
 		return set_vls(o, arg);
+	case O_UDP:
+		o->cfg.umad2sim_udp = arg;
+		return true;
 	case O_PKEYS:
 		return set_pkeys(o, arg);
 	case 'q':
@@ -276,6 +283,7 @@ static int parse(struct serve_options *o, int argc, char **argv)
 		{ "topology", required_argument, NULL, 't' },
 		{ "generate", required_argument, NULL, 'g' },
 		{ "umad2sim", optional_argument, NULL, 'u' },
+		{ "umad2sim-udp", required_argument, NULL, O_UDP },
 		{ "control", required_argument, NULL, 'c' },
 		{ "listen", required_argument, NULL, 'l' },
 		{ "mtu", required_argument, NULL, 'm' },
@@ -300,6 +308,8 @@ static int parse(struct serve_options *o, int argc, char **argv)
 		return fab_usage_error("options only, and NAME comes behind a =");
 	if (!o->file == !o->spec)
 		return fab_usage_error("either --topology or --generate is needed");
+	if (o->cfg.umad2sim_udp && !o->cfg.umad2sim)
+		return fab_usage_error("--umad2sim-udp needs --umad2sim");
 	if (!o->cfg.capture != !o->cfg.ncaptured)
 		return fab_usage_error("--capture needs --capture-port");
 	return EXIT_SUCCESS;
@@ -372,6 +382,6 @@ int main(int argc, char **argv)
 		return with_fabric(argc - 1, argv + 1, hosts);
 	if (fab_is_control_verb(verb))
 		return fab_control_client(argc - 1, argv + 1);
-	return fab_usage_error("the first argument is generate, check, hosts, serve, or a VERB that "
-			       "asks a fabric");
+	return fab_usage_error("the first argument is generate, check, hosts, serve, or a VERB "
+			       "that asks a fabric");
 }

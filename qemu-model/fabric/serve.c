@@ -249,15 +249,22 @@ static bool open_control(struct loop *l, const char *path)
 	return l->control;
 }
 
-static bool open_sim(struct loop *l, const char *name)
+static bool open_sim(struct loop *l, const char *name, const char *udp)
 {
 	if (!name)
 		return true;
 	l->sim = fab_sim_new(&l->m, name, l->epfd);
-	if (!l->sim)
+	if (!l->sim) {
 		fprintf(stderr, "ohca-fabric: --umad2sim %s: %s%s\n", name, strerror(errno),
 			errno == EADDRINUSE ? "; another one runs: use another name" : "");
-	return l->sim;
+		return false;
+	}
+	if (!udp || fab_sim_listen(l->sim, udp))
+		return true;
+	fprintf(stderr, "ohca-fabric: --umad2sim-udp %s: %s: use ADDRESS:PORT, an IPv4 address of "
+		"this host and a port from 1 to %u\n", udp, strerror(errno),
+		UINT16_MAX - FAB_SIM_REMOTE);
+	return false;
 }
 
 /* Return: a descriptor of the signals of on_signal(); -1: errno is set. */
@@ -288,8 +295,8 @@ static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
 		perror("ohca-fabric");
 		return false;
 	}
-	return open_data(l, cfg) && open_capture(l, cfg) &&
-	       open_control(l, cfg->control) && open_sim(l, cfg->umad2sim);
+	return open_data(l, cfg) && open_capture(l, cfg) && open_control(l, cfg->control) &&
+	       open_sim(l, cfg->umad2sim, cfg->umad2sim_udp);
 }
 
 static void ready(const struct loop *l)

@@ -22,6 +22,7 @@ struct fab_serve_hooks {
 /**
  * struct fab_serve_cfg - how it runs
  * @umad2sim: name of the sockets for libumad2sim, or NULL
+ * @umad2sim_udp: ADDRESS:PORT for remote ones, or NULL; needs @umad2sim
  * @control: path of the control socket, or NULL
  * @listen: path of the socket for virtual machines, or NULL: there are none
  * @capture: file for a capture, or NULL; what is written to it may keep the fabric waiting
@@ -35,6 +36,7 @@ struct fab_serve_hooks {
  */
 struct fab_serve_cfg {
 	const char *umad2sim;
+	const char *umad2sim_udp;
 	const char *control;
 	const char *listen;
 	const char *capture;

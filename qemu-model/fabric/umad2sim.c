@@ -2,6 +2,7 @@
 /* The server's side of libumad2sim's protocol; see umad2sim.h. */
 #include "umad2sim.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,17 +15,20 @@
 #include "ib/packet.h"
 #include "sim_wire.h"
 
+#define BATCH		8u
 #define TIMED_OUT	110u		/* status of a MAD that nobody answered */
 #define TID_CLIENT	48u		/* from this bit on a transaction ID has the client */
 
 /*
- * A client; @fd -1: none; @id: its socket is in<id>; @gone: to be dropped when the datagram at
- * hand is dealt with
+ * A client; @fd -1: none; @id: its socket is in<id>, or has this UDP port; @remote: where its
+ * control messages come from by UDP, sin_family 0: it is no remote one; @gone: to be dropped when
+ * the datagrams at hand are dealt with
  */
 struct client {
 	int fd;
 	uint32_t id;
 	uint32_t port;
+	struct sockaddr_in remote;
 	bool is_sm;
 	bool gone;
 };
@@ -33,6 +37,8 @@ struct fab_sim {
 	struct fab_mgmt *m;
 	int epfd;
 	int ctl;
+	int udp;			/* control socket of remote clients; -1: none */
+	struct sockaddr_in at;		/* its address */
 	char name[64];
 	uint64_t now_ns;
 	uint32_t clients;		/* the highest number in use, plus 1 */
@@ -64,17 +70,16 @@ static socklen_t address(const struct fab_sim *s, const char *suffix, struct soc
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 2 + strlen(un->sun_path + 1));
 }
 
-/* A datagram socket at that address, with events. Return: -1, errno says why. */
-static int bound_socket(const struct fab_sim *s, const char *suffix, uint32_t event)
+/* A datagram socket at @addr, with events. Return: -1, errno says why. */
+static int open_socket(const struct fab_sim *s, const struct sockaddr *addr, socklen_t len,
+		       uint32_t event)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = event };
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	struct sockaddr_un un;
-	socklen_t len = address(s, suffix, &un);
+	int fd = socket(addr->sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -1;
-	if (bind(fd, (struct sockaddr *)&un, len) ||
+	if (bind(fd, addr, len) ||
 	    epoll_ctl(s->epfd, EPOLL_CTL_ADD, fd, &ev)) {
 		int err = errno;
 
@@ -83,6 +88,30 @@ static int bound_socket(const struct fab_sim *s, const char *suffix, uint32_t ev
 		return -1;
 	}
 	return fd;
+}
+
+/* The same at the abstract address of @suffix. */
+static int bound_socket(const struct fab_sim *s, const char *suffix, uint32_t event)
+{
+	struct sockaddr_un un;
+	socklen_t len = address(s, suffix, &un);
+
+	return open_socket(s, (struct sockaddr *)&un, len, event);
+}
+
+/* The same at UDP port @above of the control socket's. */
+static int bound_udp(const struct fab_sim *s, uint32_t above, uint32_t event)
+{
+	struct sockaddr_in in = s->at;
+
+	in.sin_port = htons((uint16_t)(ntohs(in.sin_port) + above));
+	return open_socket(s, (struct sockaddr *)&in, sizeof(in), event);
+}
+
+static bool same_address(const struct sockaddr_in *a, const struct sockaddr_in *b)
+{
+	return a->sin_family == b->sin_family && a->sin_port == b->sin_port &&
+	       a->sin_addr.s_addr == b->sin_addr.s_addr;
 }
 
 /* ---- clients ------------------------------------------------------------------- */
@@ -127,33 +156,94 @@ static void drop_dead(struct fab_sim *s, uint32_t id)
 	for (uint32_t i = 0; i < s->clients; i++) {
 		struct client *c = &s->client[i];
 
-		if (c->fd >= 0 && (c->id == id || !reach(s, c->fd, c->id)))
+		if (c->fd >= 0 && !c->remote.sin_family &&
+		    (c->id == id || !reach(s, c->fd, c->id)))
 			drop_client(s, c);
 	}
 }
 
-static bool connect_client(struct fab_sim *s, struct sim_connect *cc)
+/* The socket of client @i, whose process is @id. Return: -1: there is no such process. */
+static int socket_to(struct fab_sim *s, uint32_t i, uint32_t id)
 {
 	char suffix[24];
-	uint32_t i, port;
 	int fd;
 
-	cc->nodeid[SIM_NODEID_LEN - 1] = 0;
-	drop_dead(s, cc->id);
-	port = fab_sim_find_host(s->m->f, cc->nodeid);
-	for (i = 0; i < FAB_SIM_CLIENTS && s->client[i].fd >= 0; i++)
-		;
-	if (port == FAB_NO_PORT || i == FAB_SIM_CLIENTS)
-		return false;
 	snprintf(suffix, sizeof(suffix), "out%u", i);
 	fd = bound_socket(s, suffix, i);
+	if (fd >= 0 && !reach(s, fd, id)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/*
+ * The same of a remote client: its UDP port @id of the host that @from is at. The socket is
+ * connected, so that the kernel drops what comes from elsewhere.
+ */
+static int socket_to_remote(struct fab_sim *s, uint32_t i, uint32_t id,
+			    const struct sockaddr_in *from)
+{
+	struct sockaddr_in in = *from;
+	int fd;
+
+	if (!id || id > UINT16_MAX)
+		return -1;
+	in.sin_port = htons((uint16_t)id);
+	fd = bound_udp(s, i + 1, i);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&in, sizeof(in))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* A program whose port was another's is a new one; UDP tells of dead ones when it is sent to. */
+static void drop_remote(struct fab_sim *s, uint32_t id, const struct sockaddr_in *from)
+{
+	for (uint32_t i = 0; i < s->clients; i++) {
+		struct client *c = &s->client[i];
+
+		if (c->fd >= 0 && c->remote.sin_family &&
+		    c->remote.sin_addr.s_addr == from->sin_addr.s_addr &&
+		    (c->id == id || c->remote.sin_port == from->sin_port))
+			drop_client(s, c);
+	}
+}
+
+/* @from: of a remote client, else NULL */
+static bool connect_client(struct fab_sim *s, struct sim_connect *cc,
+			   const struct sockaddr_in *from)
+{
+	const uint32_t most = from ? FAB_SIM_REMOTE : FAB_SIM_CLIENTS;
+	/* the first numbers are for remote clients only: they are UDP ports */
+	uint32_t i = s->udp >= 0 && !from ? FAB_SIM_REMOTE : 0, port;
+	int fd = -1;
+
+	cc->nodeid[SIM_NODEID_LEN - 1] = 0;
+	if (from)
+		drop_remote(s, cc->id, from);
+	else
+		drop_dead(s, cc->id);
+	port = fab_sim_find_host(s->m->f, cc->nodeid);
+	while (i < most && s->client[i].fd >= 0)
+		i++;
+	if (port == FAB_NO_PORT || i == most)
+		return false;
+	if (!from)
+		fd = socket_to(s, i, cc->id);
+	/* a UDP port may be somebody else's */
+	for (; from && i < most; i++) {
+		if (s->client[i].fd < 0)
+			fd = socket_to_remote(s, i, cc->id, from);
+		if (fd >= 0)
+			break;
+	}
 	if (fd < 0)
 		return false;
-	if (!reach(s, fd, cc->id)) {
-		close(fd);
-		return false;
-	}
 	s->client[i] = (struct client){ .fd = fd, .id = cc->id, .port = port, .is_sm = cc->issm };
+	if (from)
+		s->client[i].remote = *from;
 	if (i >= s->clients)
 		s->clients = i + 1;
 	if (cc->issm)
@@ -166,7 +256,8 @@ static bool connect_client(struct fab_sim *s, struct sim_connect *cc)
 
 /* ---- control ------------------------------------------------------------------- */
 
-static void control(struct fab_sim *s, struct sim_ctl *ctl)
+/* @from: of a remote client, else NULL */
+static void control(struct fab_sim *s, struct sim_ctl *ctl, const struct sockaddr_in *from)
 {
 	struct sim_connect cc;
 	struct client *c;
@@ -174,7 +265,7 @@ static void control(struct fab_sim *s, struct sim_ctl *ctl)
 
 	if (ctl->type == SIM_CONNECT) {
 		memcpy(&cc, ctl->data, sizeof(cc));
-		if (connect_client(s, &cc))
+		if (connect_client(s, &cc, from))
 			memcpy(ctl->data, &cc, sizeof(cc));
 		else
 			ctl->type = SIM_ERROR;
@@ -185,6 +276,10 @@ static void control(struct fab_sim *s, struct sim_ctl *ctl)
 		return;
 	}
 	c = &s->client[ctl->client];
+	if (from ? !same_address(from, &c->remote) : c->remote.sin_family != 0) {
+		ctl->type = SIM_ERROR;
+		return;
+	}
 	if (ctl->type == SIM_DISCONNECT) {
 		drop_client(s, c);
 	} else if (ctl->type == SIM_SET_ISSM) {
@@ -205,8 +300,22 @@ static void read_control(struct fab_sim *s)
 	if (recvfrom(s->ctl, &ctl, sizeof(ctl), 0, (struct sockaddr *)&from, &len) != sizeof(ctl) ||
 	    ctl.magic != SIM_MAGIC)
 		return;
-	control(s, &ctl);
+	control(s, &ctl, NULL);
 	sendto(s->ctl, &ctl, sizeof(ctl), 0, (struct sockaddr *)&from, len);
+}
+
+/* The reply is as long as the request, and goes to where that came from. */
+static void read_udp(struct fab_sim *s)
+{
+	struct sockaddr_in from;
+	socklen_t len = sizeof(from);
+	struct sim_ctl ctl;
+
+	if (recvfrom(s->udp, &ctl, sizeof(ctl), 0, (struct sockaddr *)&from, &len) != sizeof(ctl) ||
+	    ctl.magic != SIM_MAGIC || len != sizeof(from) || from.sin_family != AF_INET)
+		return;
+	control(s, &ctl, &from);
+	sendto(s->udp, &ctl, sizeof(ctl), 0, (struct sockaddr *)&from, len);
 }
 
 /* ---- MADs ---------------------------------------------------------------------- */
@@ -301,15 +410,24 @@ static void from_client(struct fab_sim *s, uint32_t id, struct sim_mad *r)
 	put(s, c, r);
 }
 
-static void read_mad(struct fab_sim *s, uint32_t id)
+/* What has come from a client, BATCH of it at most: one system call and one wait for all. */
+static void read_mads(struct fab_sim *s, uint32_t id)
 {
-	struct sim_mad r;
-	ssize_t n = recv(s->client[id].fd, &r, sizeof(r), 0);
+	struct mmsghdr msg[BATCH];
+	struct iovec iov[BATCH];
+	struct sim_mad r[BATCH];
+	int n;
 
-	if (n == sizeof(r))
-		from_client(s, id, &r);
-	else if (n < 0 && errno != EAGAIN && errno != EINTR)
+	for (unsigned int i = 0; i < BATCH; i++) {
+		iov[i] = (struct iovec){ &r[i], sizeof(r[i]) };
+		msg[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &iov[i], .msg_iovlen = 1 } };
+	}
+	n = recvmmsg(s->client[id].fd, msg, BATCH, 0, NULL);
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		s->client[id].gone = s->any_gone = true;
+	for (int i = 0; i < n; i++)
+		if (msg[i].msg_len == sizeof(r[i]) && !(msg[i].msg_hdr.msg_flags & MSG_TRUNC))
+			from_client(s, id, &r[i]);
 }
 
 void fab_sim_event(struct fab_sim *s, uint32_t which, uint64_t now_ns)
@@ -317,8 +435,10 @@ void fab_sim_event(struct fab_sim *s, uint32_t which, uint64_t now_ns)
 	s->now_ns = now_ns;
 	if (which == FAB_SIM_CTL)
 		read_control(s);
+	else if (which == FAB_SIM_UDP)
+		read_udp(s);
 	else if (which < FAB_SIM_CLIENTS && s->client[which].fd >= 0)
-		read_mad(s, which);
+		read_mads(s, which);
 	for (uint32_t i = 0; s->any_gone && i < s->clients; i++)
 		if (s->client[i].fd >= 0 && s->client[i].gone)
 			drop_client(s, &s->client[i]);
@@ -333,6 +453,7 @@ struct fab_sim *fab_sim_new(struct fab_mgmt *m, const char *name, int epfd)
 		return NULL;
 	s->m = m;
 	s->epfd = epfd;
+	s->udp = -1;
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	for (uint32_t i = 0; i < FAB_SIM_CLIENTS; i++)
 		s->client[i].fd = -1;
@@ -346,6 +467,29 @@ struct fab_sim *fab_sim_new(struct fab_mgmt *m, const char *name, int epfd)
 	return s;
 }
 
+bool fab_sim_listen(struct fab_sim *s, const char *at)
+{
+	const char *colon = strrchr(at, ':');
+	char addr[INET_ADDRSTRLEN] = "", *end;
+	unsigned long port = 0;
+
+	s->at = (struct sockaddr_in){ .sin_family = AF_INET };
+	if (colon && (size_t)(colon - at) < sizeof(addr) && colon[1] >= '0' && colon[1] <= '9') {
+		memcpy(addr, at, (size_t)(colon - at));
+		port = strtoul(colon + 1, &end, 10);
+		if (*end)
+			port = 0;
+	}
+	if (!port || port > UINT16_MAX - FAB_SIM_REMOTE ||
+	    inet_pton(AF_INET, addr, &s->at.sin_addr) != 1) {
+		errno = EINVAL;
+		return false;
+	}
+	s->at.sin_port = htons((uint16_t)port);
+	s->udp = bound_udp(s, 0, FAB_SIM_UDP);
+	return s->udp >= 0;
+}
+
 void fab_sim_free(struct fab_sim *s)
 {
 	if (!s)
@@ -354,5 +498,7 @@ void fab_sim_free(struct fab_sim *s)
 		if (s->client[i].fd >= 0)
 			close(s->client[i].fd);
 	close(s->ctl);
+	if (s->udp >= 0)
+		close(s->udp);
 	free(s);
 }

@@ -9,8 +9,13 @@
  * node it is at: a name as in a topology file or a NodeDescription. Structures and numbers are
  * those of ibsim 0.12, in host byte order where the comments below say nothing else.
  *
- * Whoever may run programs in the same network namespace can attach; what a client sends is not
- * trusted.
+ * A remote client says IBSIM_SERVER_NAME and IBSIM_SERVER_PORT in its environment. Its control
+ * messages go to that UDP port, its MADs to the port that is as much higher as its number, plus 1.
+ *
+ * Whoever may run programs in the same network namespace can attach, and by UDP whoever can send
+ * from an address that answers reach; what a client sends is not trusted. A remote client is the
+ * address and port that have attached: what comes from another is dropped, or answered with
+ * SIM_ERROR.
  */
 #ifndef OHCA_FABRIC_UMAD2SIM_H
 #define OHCA_FABRIC_UMAD2SIM_H
@@ -18,6 +23,7 @@
 #include "mgmt.h"
 
 #define FAB_SIM_CLIENTS		1024u
+#define FAB_SIM_REMOTE		128u	/* of these by UDP at most */
 
 struct fab_sim;
 
@@ -31,17 +37,27 @@ struct fab_sim;
  */
 struct fab_sim *fab_sim_new(struct fab_mgmt *m, const char *name, int epfd);
 
+/**
+ * fab_sim_listen() - let remote clients attach
+ * @at: ADDRESS:PORT of the control socket, IPv4; the FAB_SIM_REMOTE ports above are for MADs
+ *
+ * Once, before the first event. Return: false: errno says why.
+ */
+bool fab_sim_listen(struct fab_sim *s, const char *at);
+
 /** fab_sim_free() - close all sockets */
 void fab_sim_free(struct fab_sim *s);
 
 #define FAB_SIM_CTL	FAB_SIM_CLIENTS		/* event of the control socket */
+#define FAB_SIM_UDP	(FAB_SIM_CLIENTS + 1u)	/* of that of remote clients */
 
 /**
  * fab_sim_event() - a socket can be read
- * @which: number of a client, or FAB_SIM_CTL
+ * @which: number of a client, FAB_SIM_CTL or FAB_SIM_UDP
  * @now_ns: as of fab_mgmt_send()
  *
- * Handles one datagram. A client that does not read its answers loses them.
+ * Handles the datagrams that have come, a few at most. A client that does not read its answers
+ * loses them.
  */
 void fab_sim_event(struct fab_sim *s, uint32_t which, uint64_t now_ns);
 

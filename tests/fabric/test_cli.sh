@@ -41,6 +41,11 @@ expect 'check all of them' 1 '12 switches' "$fabric" check "$dir/none" "$dir/tre
 expect 'serve without a fabric' 2 'either --topology or --generate' "$fabric" serve --umad2sim
 expect 'serve two' 2 'either --topology or --generate' "$fabric" serve -t "$dir/tree" -g star:2
 expect 'serve with another option' 2 'leave out what --help does not list' "$fabric" serve -g star:2 --fast
+expect 'serve UDP alone' 2 'needs --umad2sim' "$fabric" serve -g star:2 --umad2sim-udp 127.0.0.1:1
+for o in 127.0.0.1 127.0.0.1: 127.0.0.1:0 127.0.0.1:65408 127.0.0.1:7x localhost:7070 127.0.0.256:7070; do
+	expect "serve UDP at $o" 1 'port from 1 to 65407' \
+		"$fabric" serve -g star:2 -u"cli-$$" --umad2sim-udp "$o"
+done
 expect 'serve with an argument' 2 'options only' "$fabric" serve -g star:2 something
 expect 'serve, a wrong SPEC' 1 'fat-tree:K' "$fabric" serve -g circle:3
 expect 'serve at a path that is not there' 1 'No such file' \

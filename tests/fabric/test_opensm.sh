@@ -192,6 +192,27 @@ check 'it tells what it answered' says 'smps NodeInfo: Get [1-9]' "$fabric" stat
 check 'and of links' says 'links_active: 4' "$fabric" status -c control
 check 'it ends' stop
 
+# remote COMMAND...: a program that comes by UDP
+remote()
+{
+	IBSIM_SERVER_NAME=127.0.0.1 IBSIM_SERVER_PORT=$port at host1 "$@"
+}
+
+# The port is free, or another one is tried.
+serve_udp()
+{
+	for port in 27070 28070 29070; do
+		serve --generate star:4 --umad2sim-udp "127.0.0.1:$port" && return
+	done
+	return 1
+}
+
+check 'a fabric for other hosts' serve_udp
+check 'ibnetdiscover from there' says 'host4' remote ibnetdiscover
+check 'OpenSM from there' says 'SUBNET UP' remote opensm -o -f stdout
+check 'all its links are Active' all_active 8
+check 'it ends, too' stop
+
 check 'another fabric' serve --generate fat-tree:4
 opensm_stays 1 host1
 check 'OpenSM stays' within 10 up 1 1

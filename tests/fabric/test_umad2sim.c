@@ -2,6 +2,7 @@
 /* The datagrams of libumad2sim: what a client gets, clients that are killed, and nonsense. */
 #include "cases.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -326,6 +327,134 @@ static void unasked(void **st)
 	leave(&sm);
 }
 
+/* ---- by UDP -------------------------------------------------------------------- */
+
+static int udp(uint16_t *port)
+{
+	struct sockaddr_in in = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	socklen_t len = sizeof(in);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&in, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &len), 0);
+	*port = ntohs(in.sin_port);
+	return fd;
+}
+
+static void join_udp(int fd, unsigned int port)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				  .sin_port = htons((uint16_t)port) };
+
+	assert_int_equal(connect(fd, (struct sockaddr *)&in, sizeof(in)), 0);
+}
+
+/* A port below those that the kernel gives to sockets without one. */
+static unsigned int listen_udp(void)
+{
+	char at[32];
+
+	for (unsigned int port = 10000 + (unsigned int)getpid() % 20000;; port += 251) {
+		snprintf(at, sizeof(at), "127.0.0.1:%u", port);
+		if (fab_sim_listen(sim, at))
+			return port;
+		assert_int_equal(errno, EADDRINUSE);
+	}
+}
+
+static struct client attach_udp(unsigned int at, const char *host, uint32_t want)
+{
+	struct sim_connect cc = { .issm = false };
+	uint16_t port, unused;
+	struct client c = { .in = udp(&port), .ctl = udp(&unused) };
+
+	cc.id = port;
+	join_udp(c.ctl, at);
+	strcpy(cc.nodeid, host);
+	assert_int_equal(control(&c, SIM_CONNECT, &cc, sizeof(cc)), want);
+	c.num = cc.id;
+	if (want == SIM_CONNECT)
+		join_udp(c.in, at + 1 + c.num);
+	return c;
+}
+
+static void remote(void **st)
+{
+	const unsigned int at = listen_udp();
+	struct client a = attach_udp(at, "host1", SIM_CONNECT);
+	struct client b = attach(61, "host2", false), c, d;
+	static struct client many[FAB_SIM_REMOTE];
+	struct sim_connect cc = { .id = 0 };
+	uint8_t none[64] = { 0 };
+	uint16_t port;
+	struct sim_mad r;
+
+	(void)st;
+	/* a few requests at once */
+	for (unsigned int i = 0; i < 20; i++) {
+		r = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, i & 1);
+		tell(&a, &r);
+	}
+	turn();
+	for (unsigned int i = 0; i < 20; i++) {
+		assert_true(hears(&a, &r));
+		assert_int_equal(r.status, 0);
+	}
+	assert_false(hears(&a, &r));
+	assert_int_equal(control(&a, SIM_GET_GUID, none, sizeof(none)), SIM_GET_GUID);
+	/* another socket: its MADs are dropped, its control messages for the client refused */
+	c = (struct client){ .in = udp(&port), .ctl = udp(&port), .num = a.num };
+	join_udp(c.in, at + 1 + a.num);
+	join_udp(c.ctl, at);
+	r = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 0);
+	assert_int_equal(m.stats.get[IB_SMP_ATTR_NODE_DESC], 20);
+	send(c.in, &r, sizeof(r), 0);
+	turn();
+	assert_false(hears(&c, &r));
+	assert_false(hears(&a, &r));
+	assert_int_equal(m.stats.get[IB_SMP_ATTR_NODE_DESC], 20);
+	assert_int_equal(control(&c, SIM_DISCONNECT, none, sizeof(none)), SIM_ERROR);
+	c.num = b.num;
+	assert_int_equal(control(&c, SIM_DISCONNECT, none, sizeof(none)), SIM_ERROR);
+	assert_int_equal(control(&c, SIM_GET_GUID, none, sizeof(none)), SIM_ERROR);
+	c.num = a.num;
+	d = b;
+	d.num = a.num;
+	assert_int_equal(control(&d, SIM_DISCONNECT, none, sizeof(none)), SIM_ERROR);
+	/* ports that are none */
+	assert_int_equal(control(&c, SIM_CONNECT, &cc, sizeof(cc)), SIM_ERROR);
+	cc.id = 65536;
+	assert_int_equal(control(&c, SIM_CONNECT, &cc, sizeof(cc)), SIM_ERROR);
+	die(&c);
+	/* as many as there may be; a local one still gets in */
+	for (unsigned int i = 1; i < FAB_SIM_REMOTE; i++)
+		many[i] = attach_udp(at, "host3", SIM_CONNECT);
+	c = attach_udp(at, "host3", SIM_ERROR);
+	die(&c);
+	c = attach(62, "host3", false);
+	leave(&c);
+	leave(&a);
+	c = attach_udp(at, "host4", SIM_CONNECT);
+	leave(&c);
+	leave(&b);
+	/* one that was killed is noticed when it is sent to */
+	r = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 0);
+	tell(&many[1], &r);
+	for (unsigned int i = 1; i < FAB_SIM_REMOTE; i++)
+		die(&many[i]);
+	turn();
+	turn();
+	c = attach_udp(at, "host4", SIM_CONNECT);
+	assert_int_equal(c.num, a.num);
+	d = attach_udp(at, "host4", SIM_CONNECT);
+	assert_int_equal(d.num, many[1].num);
+	leave(&c);
+	leave(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +463,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nonsense, setup, teardown),
 		cmocka_unit_test_setup_teardown(killed, setup, teardown),
 		cmocka_unit_test_setup_teardown(unasked, setup, teardown),
+		cmocka_unit_test_setup_teardown(remote, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
