@@ -307,7 +307,9 @@ static void ready(const struct loop *l)
 		l->cfg->hooks->ready(l->cfg->hooks->arg, l->data);
 		return;
 	}
-	short_slice();
+	/* without packets it is better to let OpenSM send several SMPs before each wake-up */
+	if (l->data)
+		short_slice();
 	printf("ohca-fabric: ready, %u switches, %u other nodes\n", f->switches,
 	       f->nodes - f->switches);
 	fflush(stdout);
