@@ -308,7 +308,7 @@ static void ready(const struct loop *l)
 		return;
 	}
 	/* without packets it is better to let OpenSM send several SMPs before each wake-up */
-	if (l->data)
+	if (l->cfg->listen)
 		short_slice();
 	printf("ohca-fabric: ready, %u switches, %u other nodes\n", f->switches,
 	       f->nodes - f->switches);
