@@ -91,7 +91,8 @@ static void test_reply_sl(void **state)
 
 		assert_int_equal(c->xmit_data_sl[5], i == 2 ? EP_SMP_PKT / 4 : 0);
 		assert_int_equal(c->xmit_data_sl[1], 0);
-		assert_int_equal(c->rcv_data_sl[5], i == 1 ? 0 : EP_SMP_PKT / 4);
+		/* what port 0's agents get is counted by number only */
+		assert_int_equal(c->rcv_data_sl[5], i == 2 ? EP_SMP_PKT / 4 : 0);
 		assert_int_equal(c->rcv_data_sl[1], 0);
 	}
 	net_free(t);
