@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """OpenSM's first sweep of large fabrics: bench_opensm.py FABRIC COUNTER [--rounds N] [SPEC...]
 
-FABRIC is ohca-fabric, COUNTER libcount_smps.so. Each round runs OpenSM once against ohca-fabric, once
-against it with P_KeyTables of --pkeys entries, ibsim's unless told, and once against ibsim, on the
-same topology file. Printed are medians, with the least in
+FABRIC is ohca-fabric, COUNTER libcount_smps.so. Each round runs OpenSM once against ohca-fabric,
+once against it with P_KeyTables of --pkeys entries, ibsim's 64 unless told, and once against ibsim,
+on the same topology file. Printed are medians, with the least in
 parentheses. Processor time hardly depends on what else the machine does; elapsed time does.
 """
 import argparse
