@@ -245,6 +245,7 @@ static void unreadable(void **st)
 	(void)st;
 	assert_false(fab_topology_load(f, "/nonexistent/file", &r));
 	assert_int_equal(e.n, 1);
+	assert_int_equal(e.line[0], 0);
 	assert_non_null(strstr(e.text[0], "No such file"));
 	e.n = 0;
 	assert_false(fab_topology_load(f, "/", &r));
