@@ -19,36 +19,12 @@
  */
 static const uint16_t room[FAB_BUFFER_SIZES] = { 128, 384, 640, 1152, 2176, OHCA_LINK_MAX_FRAME };
 
-/**
- * struct fab_buffer - a packet that waits
- * @next: in its lane, or in the spare ones
- * @len: bytes
- * @flags: OHCA_FRAME_*
- * @size: index in room[]
- * @hops: as struct fab_frame's
- * @came_ns: when it came to the switch
- */
-struct fab_buffer {
-	struct fab_buffer *next;
-	uint32_t len;
-	uint16_t flags;
-	uint8_t size;
-	uint8_t hops;
-	uint64_t came_ns;
-	uint8_t data[];
-};
-
-static uint16_t blocks(uint32_t len)
-{
-	return (uint16_t)((len + IB_VCRC_LEN + 63) / 64);
-}
-
 bool fab_fits(const struct fab_dport *in, unsigned int vl, uint32_t len)
 {
-	return in->lane[vl].used + blocks(len) <= FAB_LANE_BLOCKS;
+	return in->lane[vl].used + fab_blocks(len) <= FAB_LANE_BLOCKS;
 }
 
-static struct fab_buffer *get(struct fab_data *d, uint32_t len)
+struct fab_buffer *fab_buffer_get(struct fab_data *d, uint32_t len)
 {
 	struct fab_buffer *b;
 	uint8_t size = 0;
@@ -68,7 +44,7 @@ static struct fab_buffer *get(struct fab_data *d, uint32_t len)
 	return b;
 }
 
-static void put(struct fab_data *d, struct fab_buffer *b)
+void fab_buffer_put(struct fab_data *d, struct fab_buffer *b)
 {
 	b->next = d->spare[b->size];
 	d->spare[b->size] = b;
@@ -95,11 +71,46 @@ void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl)
 		damage(b, f->len);
 }
 
+static void prepend(struct fab_lane *l, struct fab_buffer *b)
+{
+	b->next = l->first;
+	l->first = b;
+	if (!b->next)
+		l->last = b;
+}
+
+static void append(struct fab_lane *l, struct fab_buffer *b)
+{
+	b->next = NULL;
+	if (l->first)
+		l->last->next = b;
+	else
+		l->first = b;
+	l->last = b;
+}
+
+/* @b is in lane @vl. */
+static void occupy(struct fab_data *d, struct fab_dport *in, unsigned int vl,
+		   const struct fab_buffer *b)
+{
+	in->lane[vl].used += fab_blocks(b->len);
+	in->buffered |= (uint16_t)(1u << vl);
+	if (!in->queued)
+		d->queue[d->queues++] = in;
+	in->queued = true;
+}
+
+void fab_append(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b)
+{
+	append(&in->lane[vl], b);
+	occupy(d, in, vl, b);
+}
+
 bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	       const struct fab_frame *f, bool front)
 {
 	struct fab_lane *l = &in->lane[vl];
-	struct fab_buffer *b = get(d, f->len);
+	struct fab_buffer *b = fab_buffer_get(d, f->len);
 
 	if (!b)
 		return false;
@@ -108,30 +119,31 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	b->hops = f->hops;
 	b->came_ns = fab_data_now(d);
 	fab_copy(b->data, f, vl);
-	if (!l->first || front) {
-		b->next = l->first;
-		l->first = b;
-		if (!b->next)
-			l->last = b;
+	if (!front) {
+		append(l, b);
 	} else {
-		b->next = NULL;
-		l->last->next = b;
-		l->last = b;
-	}
-	if (front) {
+		prepend(l, b);
 		l->f.data = b->data;
 		l->f.flags = b->flags;
 		l->f.patch = 0;
 		l->f.corrupt = false;
 		l->came_ns = b->came_ns;
 	}
-	l->used += blocks(f->len);
-	in->buffered |= (uint16_t)(1u << vl);
-	if (!in->queued)
-		d->queue[d->queues++] = in;
-	in->queued = true;
+	occupy(d, in, vl, b);
 	d->copies++;
 	return true;
+}
+
+void fab_buffer_frame(const struct fab_buffer *b, unsigned int vl, struct fab_frame *f)
+{
+	*f = (struct fab_frame){
+		.data = b->data,
+		.len = b->len,
+		.flags = b->flags,
+		.vl = (uint8_t)vl,
+		.hops = b->hops,
+	};
+	memcpy(f->lrh, b->data, IB_LRH_LEN);
 }
 
 bool fab_peek(struct fab_dport *in, unsigned int vl)
@@ -142,14 +154,7 @@ bool fab_peek(struct fab_dport *in, unsigned int vl)
 	if (!b)
 		return false;
 	l->came_ns = b->came_ns;
-	l->f = (struct fab_frame){
-		.data = b->data,
-		.len = b->len,
-		.flags = b->flags,
-		.vl = (uint8_t)vl,
-		.hops = b->hops,
-	};
-	memcpy(l->f.lrh, b->data, IB_LRH_LEN);
+	fab_buffer_frame(b, vl, &l->f);
 	return true;
 }
 
@@ -159,10 +164,10 @@ void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 	struct fab_buffer *b = l->first;
 
 	l->first = b->next;
-	l->used -= blocks(b->len);
+	l->used -= fab_blocks(b->len);
 	if (!l->first)
 		in->buffered &= (uint16_t)~(1u << vl);
-	put(d, b);
+	fab_buffer_put(d, b);
 }
 
 static void free_all(struct fab_buffer *b)

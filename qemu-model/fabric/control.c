@@ -224,10 +224,11 @@ static void take(struct fab_control *c)
 	close(fd);
 }
 
-void fab_control_event(struct fab_control *c, uint32_t event)
+void fab_control_event(struct fab_control *c, uint32_t event, uint64_t now_ns)
 {
 	const uint32_t which = event - FAB_CONTROL_EVENT;
 
+	c->m->now_ns = now_ns;
 	if (which == EVENT_LISTEN)
 		take(c);
 	else if (which < FAB_CONTROL_CLIENTS && c->client[which].spool)

@@ -46,14 +46,16 @@ void fab_control_free(struct fab_control *c);
 /**
  * fab_control_event() - something happened at a socket
  * @event: data.u64 of the event
+ * @now_ns: time of the clock of fab_mgmt_timer()
  *
  * Answers at most one request. A client that does not read gets no further reply, and nobody
  * waits for it.
  */
-void fab_control_event(struct fab_control *c, uint32_t event);
+void fab_control_event(struct fab_control *c, uint32_t event, uint64_t now_ns);
 
 /**
  * fab_control_answer() - the reply to a request
+ * @m: what is done to it is done at @m->now_ns
  * @text: the request, of any bytes, without its newline
  * @len: its length
  * @capture: has no ports, and gets some if a capture of these is to follow the reply. NULL: there
@@ -94,9 +96,13 @@ bool fab_is_control_verb(const char *verb);
 	"  capture NODE:PORT... -w FILE|-  what up to 32 ports send and receive, as pcapng, until a\n" \
 	"                            signal, or --count N packets, or --seconds N\n" \
 	"  link up|down NODE:PORT    plug or pull a cable\n" \
+	"  link flap NODE:PORT [--down T] [--interval T] [--count N]  pull it for T (1s), N times (1)\n" \
+	"  link degrade NODE:PORT [--width W] [--speed S]  at most 1, 2, 4, 8 or 12 lanes and SDR to NDR\n" \
+	"  link restore NODE:PORT    it has all widths and speeds again\n" \
 	"  node kill|revive NODE     switch a node off, or on with its tables forgotten\n" \
 	"  loss NODE:PORT RATE [SEED]     a cable loses packets, both ways; RATE from 0 to 1\n" \
 	"  corrupt NODE:PORT RATE [SEED]  it damages data packets; their ICRC tells\n" \
+	"  delay NODE:PORT TIME      data packets that leave there arrive TIME later: 20us, 0.1s; 0\n" \
 	"  drop NODE ATTRIBUTE NTH   each NTH SMP with that attribute is lost; 0: none\n" \
 	"  preset NODE:PORT COUNTER VALUE  a counter, by the name that counters says\n\n" \
 	"Their options:\n" \

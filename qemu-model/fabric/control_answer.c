@@ -315,13 +315,17 @@ static const char *parse(struct fab_request *r, json_t *v)
 	const char *command = json_string_value(json_object_get(v, "command")), *key;
 	json_t *member;
 
+	if (command && fab_is_fault_command(command)) {
+		r->node = json_string_value(json_object_get(v, "node"));
+		return command;
+	}
 	json_object_foreach(v, key, member) {
 		if (!strcmp(key, "first") && json_is_integer(member) &&
 		    json_integer_value(member) >= 0 && json_integer_value(member) <= UINT32_MAX) {
 			r->first = (uint32_t)json_integer_value(member);
 		} else if (!strcmp(key, "node") && json_is_string(member)) {
 			r->node = json_string_value(member);
-		} else if (strcmp(key, "command") && !fab_is_fault_member(key) &&
+		} else if (strcmp(key, "command") &&
 			   !(!strcmp(key, "file") && json_is_boolean(member)) &&
 			   !fab_is_capture_member(key) && !fab_is_trace_member(key)) {
 			snprintf(r->why, sizeof(r->why),
@@ -338,16 +342,14 @@ static const char *parse(struct fab_request *r, json_t *v)
 
 static json_t *run(struct fab_request *r, const char *command)
 {
-	json_t *v;
-
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(commands); i++)
 		if (!strcmp(command, commands[i].name))
 			return commands[i].answer(r);
-	v = fab_request_fault(r, command);
-	if (!v && !r->why[0])
-		snprintf(r->why, sizeof(r->why), "there is no such command: use status, topology, "
-			 "counters, lft, trace, capture, link, node, loss, corrupt, drop or preset");
-	return v;
+	if (fab_is_fault_command(command))
+		return fab_request_fault(r, command);
+	snprintf(r->why, sizeof(r->why), "there is no such command: use status, topology, counters, "
+		 "lft, trace, capture, link, node, loss, corrupt, delay, drop or preset");
+	return NULL;
 }
 
 char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len,

@@ -269,53 +269,82 @@ static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
 	return rc;
 }
 
-int fab_control_client(int argc, char **argv)
+#define MAX_WORDS	64
+
+/* A command line of the client. */
+struct line {
+	const char *path;
+	const char *mlid;
+	bool json;
+	int n;
+	char *word[MAX_WORDS];
+};
+
+/* Return: false: @argv is wrong, which was said. */
+static bool parse(struct line *l, int argc, char **argv)
 {
-	static const struct option options[] = {
+	static struct option options[3 + FAB_WORD_OPTIONS + 1] = {
 		{ "control", required_argument, NULL, 'c' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "multicast", required_argument, NULL, 'm' },
-		{ NULL, 0, NULL, 0 },
 	};
+	int c, which;
+
+	for (unsigned int i = 0; i < FAB_WORD_OPTIONS; i++)
+		options[3 + i] = (struct option){ fab_word_option(i) + 2, 1, NULL, 'w' };
+	while ((c = getopt_long(argc, argv, "c:j", options, &which)) != -1) {
+		if (c == 'c') {
+			l->path = optarg;
+		} else if (c == 'j') {
+			l->json = true;
+		} else if (c == 'm' && !strcmp(argv[0], "trace")) {
+			l->mlid = optarg;
+		} else if (c == 'w' && l->n < MAX_WORDS - 1) {
+			l->word[l->n++] = (char *)fab_word_option((unsigned int)which - 3);
+			l->word[l->n++] = optarg;
+		} else {
+			fab_usage_error("use --control PATH, --json and options of the verb");
+			return false;
+		}
+	}
+	while (optind < argc && l->n < MAX_WORDS)
+		l->word[l->n++] = argv[optind++];
+	if (!l->path)
+		fab_usage_error("say which fabric: --control PATH");
+	return l->path;
+}
+
+int fab_control_client(int argc, char **argv)
+{
 	const unsigned int verb = find(argv[0]);
-	const char *path = NULL, *mlid = NULL, *why;
+	struct line l = { 0 };
 	json_t *once = NULL;
-	bool json = false;
+	const char *why;
 	FILE *s;
-	int c, rc;
+	int rc;
 
 	if (!strcmp(argv[0], "capture"))
 		return fab_capture_client(argc, argv);
-	while ((c = getopt_long(argc, argv, "c:j", options, NULL)) != -1) {
-		if (c == 'c')
-			path = optarg;
-		else if (c == 'j')
-			json = true;
-		else if (c == 'm' && !strcmp(argv[0], "trace"))
-			mlid = optarg;
-		else
-			return fab_usage_error("use --control PATH and --json");
-	}
-	if (!path)
-		return fab_usage_error("say which fabric: --control PATH");
+	if (!parse(&l, argc, argv))
+		return FAB_EXIT_USAGE;
 	if (fab_is_fault_verb(argv[0])) {
-		once = fab_fault_words(argv[0], argc - optind, argv + optind, &why);
+		once = fab_fault_words(argv[0], l.n, l.word, &why);
 		if (!once)
 			return fab_usage_error(why);
-	} else if (argc - optind != verbs[verb].args) {
+	} else if (l.n != verbs[verb].args) {
 		return fab_usage_error(verbs[verb].args == 2 ? "write trace FROM TO" :
 				       verbs[verb].args ? "lft has one argument, a switch" :
 							  "leave out the arguments");
 	} else if (verbs[verb].args == 2) {
-		once = trace_words(argv[optind], argv[optind + 1], mlid);
+		once = trace_words(l.word[0], l.word[1], l.mlid);
 	}
-	s = fab_client_dial(path);
+	s = fab_client_dial(l.path);
 	if (!s) {
 		json_decref(once);
 		return EXIT_FAILURE;
 	}
-	rc = once ? ask_once(s, once, json) :
-		    ask_all(s, verb, verbs[verb].args ? argv[optind] : NULL, json);
+	rc = once ? ask_once(s, once, l.json) :
+		    ask_all(s, verb, verbs[verb].args ? l.word[0] : NULL, l.json);
 	fclose(s);
 	return rc;
 }

@@ -4,19 +4,18 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "fault.h"
+#include "topology.h"
 
 #define PORT_HINT "give \"node\", as topology says it, and \"port\", which has a cable"
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
+#define LINK_STATES "give \"state\": \"up\", \"down\", \"flap\", \"degrade\" or \"restore\""
+#define FLAP_HINT "give \"down_ns\" from 1000000, \"interval_ns\" that is longer by as much, " \
+	"and \"count\" from 1 to 1000000, or leave them out"
+#define SECOND	1000000000ll
+#define DAY	(86400 * SECOND)
+#define MS	1000000ll		/* the least time between two changes of a cable */
 
 static json_t *refuse(struct fab_request *r, const char *why)
 {
@@ -61,26 +60,117 @@ static bool state_is(const struct fab_request *r, const char *text)
 	return v && !strcmp(v, text);
 }
 
+/* The request has members @keys only, words. Else it is refused. */
+static bool only(struct fab_request *r, const char *keys)
+{
+	const char *key, *at;
+	json_t *member;
+
+	json_object_foreach(r->in, key, member) {
+		const size_t len = strlen(key);
+
+		for (at = strstr(keys, key); at; at = strstr(at + 1, key))
+			if ((at == keys || at[-1] == ' ') && (!at[len] || at[len] == ' '))
+				break;
+		if (!at && strcmp(key, "command")) {
+			snprintf(r->why, sizeof(r->why), "leave out \"%s\": give %s", key, keys);
+			return false;
+		}
+	}
+	return true;
+}
+
+static json_t *flap(struct fab_request *r, uint32_t p)
+{
+	const json_int_t down = number(r, "down_ns", DAY, SECOND);
+	const json_int_t interval = number(r, "interval_ns", DAY, 2 * down);
+	const json_int_t count = number(r, "count", 1000000, 1);
+
+	if (!only(r, "node port state down_ns interval_ns count"))
+		return NULL;
+	if (down < MS || interval < down + MS || count < 1)
+		return refuse(r, FLAP_HINT);
+	if (!fab_fault_flap(r->m, p, (uint64_t)down, (uint64_t)interval, (uint32_t)count,
+			    r->m->now_ns))
+		return refuse(r, "16 other cables flap already: let one be up or down");
+	return done();
+}
+
+/* Both ends of the cable at @p can train at @at_most. */
+static bool have_common(const struct fab *f, uint32_t p, struct fab_limit at_most)
+{
+	const struct ib_port_info *a = &f->port[p].pi, *b = &f->port[f->port[p].peer].pi;
+
+	return a->width_supported & b->width_supported & at_most.width &&
+	       ((a->speed_supported & b->speed_supported & at_most.speed) ||
+		(a->speed_ext_supported & b->speed_ext_supported & at_most.speed_ext));
+}
+
+static json_t *degrade(struct fab_request *r, uint32_t p)
+{
+	const json_t *speed = json_object_get(r->in, "speed");
+	const json_int_t width = number(r, "width", 12, 0);
+	struct fab_limit at_most;
+
+	if (!only(r, "node port state width speed"))
+		return NULL;
+	if (width < 0 || (!width && !speed) || (speed && !json_is_string(speed)) ||
+	    !fab_rate_limit((unsigned int)width, json_string_value(speed), &at_most))
+		return refuse(r, "give \"width\", 1, 2, 4, 8 or 12, or \"speed\", SDR, DDR, QDR, "
+			      "FDR, EDR, HDR or NDR, or both");
+	if (!have_common(r->m->f, p, at_most))
+		return refuse(r, "its ports have no width and speed so low: give a higher one");
+	if (!fab_fault_degrade(r->m, p, at_most, r->m->now_ns))
+		return refuse(r, "out of memory");
+	return done();
+}
+
 static json_t *link_fault(struct fab_request *r)
 {
+	const struct fab_limit all = { 0xff, 0xff, 0xff };
+	const uint32_t p = port_of(r);
+	bool ok;
+
+	if (p == FAB_NO_PORT || r->m->f->port[p].peer == FAB_NO_PORT)
+		return refuse(r, PORT_HINT);
+	if (state_is(r, "flap"))
+		return flap(r, p);
+	if (state_is(r, "degrade"))
+		return degrade(r, p);
+	if (!state_is(r, "up") && !state_is(r, "down") && !state_is(r, "restore"))
+		return refuse(r, LINK_STATES);
+	if (!only(r, "node port state"))
+		return NULL;
+	ok = state_is(r, "restore") ? fab_fault_degrade(r->m, p, all, r->m->now_ns) :
+				      fab_fault_link(r->m, p, state_is(r, "up"), r->m->now_ns);
+	return ok ? done() : refuse(r, "out of memory");
+}
+
+static json_t *delay(struct fab_request *r)
+{
+	const json_int_t ns = number(r, "time_ns", DAY, -1);
 	const uint32_t p = port_of(r);
 
-	if (!state_is(r, "up") && !state_is(r, "down"))
-		return refuse(r, "give \"state\", which is \"up\" or \"down\"");
-	if (p == FAB_NO_PORT || !fab_fault_link(r->m, p, state_is(r, "up"), now_ns()))
+	if (p == FAB_NO_PORT || r->m->f->port[p].peer == FAB_NO_PORT)
 		return refuse(r, PORT_HINT);
-	return done();
+	if (!only(r, "node port time_ns"))
+		return NULL;
+	if (ns < 0)
+		return refuse(r, "give \"time_ns\", at most a day; 0: no delay");
+	return fab_fault_delay(r->m, p, (uint64_t)ns) ? done() : refuse(r, "out of memory");
 }
 
 static json_t *node_fault(struct fab_request *r)
 {
 	const uint32_t i = r->node ? fab_find_node(r->m->f, r->node) : FAB_NONE;
 
+	if (!only(r, "node state"))
+		return NULL;
 	if (!state_is(r, "kill") && !state_is(r, "revive"))
 		return refuse(r, "give \"state\", which is \"kill\" or \"revive\"");
 	if (i == FAB_NONE)
 		return refuse(r, "give \"node\", as topology says it");
-	if (!fab_fault_node(r->m, i, state_is(r, "revive"), now_ns()))
+	if (!fab_fault_node(r->m, i, state_is(r, "revive"), r->m->now_ns))
 		return refuse(r, "out of memory");
 	return done();
 }
@@ -95,6 +185,8 @@ static json_t *wire_fault(struct fab_request *r, bool corrupt)
 	const struct fab_extra *x;
 	uint32_t was[2] = { 0, 0 }, of;
 
+	if (!only(r, "node port rate seed"))
+		return NULL;
 	if (!json_is_number(v) || !(rate >= 0 && rate <= 1) || seed < 0)
 		return refuse(r, "give \"rate\", a number from 0 to 1, and perhaps \"seed\", a "
 			      "number from 0");
@@ -112,12 +204,24 @@ static json_t *wire_fault(struct fab_request *r, bool corrupt)
 	return done();
 }
 
+static json_t *loss(struct fab_request *r)
+{
+	return wire_fault(r, false);
+}
+
+static json_t *corrupt(struct fab_request *r)
+{
+	return wire_fault(r, true);
+}
+
 static json_t *drop_fault(struct fab_request *r)
 {
 	const uint32_t i = r->node ? fab_find_node(r->m->f, r->node) : FAB_NONE;
 	const json_int_t attr = number(r, "attribute", UINT16_MAX, -1);
 	const json_int_t nth = number(r, "nth", UINT32_MAX, -1);
 
+	if (!only(r, "node attribute nth"))
+		return NULL;
 	if (i == FAB_NONE || attr < 0 || nth < 0)
 		return refuse(r, "give \"node\", \"attribute\", its number, and \"nth\": each nth "
 			      "SMP with it is lost, 0: none");
@@ -132,6 +236,8 @@ static json_t *preset(struct fab_request *r)
 	const json_int_t v = number(r, "value", INT64_MAX, -1);
 	const uint32_t p = port_of(r);
 
+	if (!only(r, "node port counter value"))
+		return NULL;
 	if (p == FAB_NO_PORT)
 		return refuse(r, "give \"node\" and \"port\", as topology says them");
 	if (v < 0 || !name || !fab_fault_preset(r->m->f, p, name, (uint64_t)v))
@@ -140,30 +246,34 @@ static json_t *preset(struct fab_request *r)
 	return done();
 }
 
-bool fab_is_fault_member(const char *key)
-{
-	static const char * const keys[] = { "port", "state", "rate", "seed", "attribute", "nth",
-					     "counter", "value" };
+static const struct {
+	const char *name;
+	json_t *(*answer)(struct fab_request *r);
+} commands[] = {
+	{ "link", link_fault },
+	{ "node", node_fault },
+	{ "loss", loss },
+	{ "corrupt", corrupt },
+	{ "delay", delay },
+	{ "drop", drop_fault },
+	{ "preset", preset },
+};
 
-	for (unsigned int i = 0; i < IB_ARRAY_SIZE(keys); i++)
-		if (!strcmp(key, keys[i]))
-			return true;
-	return false;
+static unsigned int find(const char *command)
+{
+	unsigned int i;
+
+	for (i = 0; i < IB_ARRAY_SIZE(commands) && strcmp(command, commands[i].name); i++)
+		;
+	return i;
+}
+
+bool fab_is_fault_command(const char *command)
+{
+	return find(command) < IB_ARRAY_SIZE(commands);
 }
 
 json_t *fab_request_fault(struct fab_request *r, const char *command)
 {
-	if (!strcmp(command, "link"))
-		return link_fault(r);
-	if (!strcmp(command, "node"))
-		return node_fault(r);
-	if (!strcmp(command, "loss"))
-		return wire_fault(r, false);
-	if (!strcmp(command, "corrupt"))
-		return wire_fault(r, true);
-	if (!strcmp(command, "drop"))
-		return drop_fault(r);
-	if (!strcmp(command, "preset"))
-		return preset(r);
-	return NULL;
+	return commands[find(command)].answer(r);
 }

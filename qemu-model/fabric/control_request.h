@@ -28,12 +28,12 @@ struct fab_request {
 	char why[256];
 };
 
-/** fab_is_fault_member() - a request of fab_request_fault() may have a member @key */
-bool fab_is_fault_member(const char *key);
+/** fab_is_fault_command() - fab_request_fault() knows @command */
+bool fab_is_fault_command(const char *command);
 
 /**
- * fab_request_fault() - commands link, node, loss, corrupt, drop and preset
- * Return: the reply; NULL: r->why says why, or @command is none of these.
+ * fab_request_fault() - commands link, node, loss, corrupt, delay, drop and preset
+ * Return: the reply; NULL: r->why says why.
  */
 json_t *fab_request_fault(struct fab_request *r, const char *command);
 

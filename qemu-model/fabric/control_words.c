@@ -35,6 +35,67 @@ static bool put_text(json_t *v, const char *key, const char *word)
 	return !json_object_set_new(v, key, json_string(word));
 }
 
+/* Adds @key of a time: a number with a unit, or 0. */
+static bool put_time(json_t *v, const char *key, const char *word)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
+	const char *unit = word + strspn(word, "0123456789.");
+	char *end;
+	const double n = strtod(word, &end);
+	unsigned int i = 0;
+
+	if (!strcmp(word, "0"))
+		return !json_object_set_new(v, key, json_integer(0));
+	while (i < sizeof(units) / sizeof(*units) && strcmp(unit, units[i].name))
+		i++;
+	if (unit == word || end != unit || i == sizeof(units) / sizeof(*units) ||
+	    n * units[i].ns > 1e15)
+		return false;
+	return !json_object_set_new(v, key, json_integer((json_int_t)(n * units[i].ns + 0.5)));
+}
+
+/* Words that may be anywhere behind the verb, with the word that follows. */
+static const struct {
+	const char *word;
+	const char *key;
+	bool (*put)(json_t *v, const char *key, const char *word);
+} options[FAB_WORD_OPTIONS] = {
+	{ "--down", "down_ns", put_time },
+	{ "--interval", "interval_ns", put_time },
+	{ "--count", "count", put_integer },
+	{ "--width", "width", put_integer },
+	{ "--speed", "speed", put_text },
+};
+
+const char *fab_word_option(unsigned int i)
+{
+	return options[i].word;
+}
+
+/* Takes options out of the @n words @w. Return: how many words are left, or -1: one is wrong. */
+static int take_options(json_t *v, int n, char **w)
+{
+	int left = 0;
+
+	for (int i = 0; i < n; i++) {
+		unsigned int o = 0;
+
+		while (o < FAB_WORD_OPTIONS && strcmp(w[i], options[o].word))
+			o++;
+		if (o == FAB_WORD_OPTIONS) {
+			w[left++] = w[i];
+			continue;
+		}
+		if (++i == n || json_object_get(v, options[o].key) ||
+		    !options[o].put(v, options[o].key, w[i]))
+			return -1;
+	}
+	return left;
+}
+
 static bool link_words(json_t *v, int n, char **w)
 {
 	return n == 2 && put_text(v, "state", w[0]) && put_port(v, w[1]);
@@ -55,6 +116,11 @@ static bool wire_words(json_t *v, int n, char **w)
 	return n == 2 || put_integer(v, "seed", w[2]);
 }
 
+static bool delay_words(json_t *v, int n, char **w)
+{
+	return n == 2 && put_port(v, w[0]) && put_time(v, "time_ns", w[1]);
+}
+
 static bool drop_words(json_t *v, int n, char **w)
 {
 	return n == 3 && put_text(v, "node", w[0]) && put_integer(v, "attribute", w[1]) &&
@@ -72,10 +138,13 @@ static const struct {
 	bool (*put)(json_t *v, int n, char **w);
 	const char *why;
 } words[] = {
-	{ "link", link_words, "write link up|down NODE:PORT" },
+	{ "link", link_words, "write link up|down|restore NODE:PORT, link flap NODE:PORT "
+	  "[--down TIME] [--interval TIME] [--count N] or link degrade NODE:PORT [--width N] "
+	  "[--speed NAME]; a TIME is as 20us, 5ms or 1.5s" },
 	{ "node", node_words, "write node kill|revive NODE" },
 	{ "loss", wire_words, "write loss NODE:PORT RATE [SEED]" },
 	{ "corrupt", wire_words, "write corrupt NODE:PORT RATE [SEED]" },
+	{ "delay", delay_words, "write delay NODE:PORT TIME, a TIME is as 20us, 5ms, 1.5s, or 0" },
 	{ "drop", drop_words, "write drop NODE ATTRIBUTE NTH" },
 	{ "preset", preset_words, "write preset NODE:PORT COUNTER VALUE" },
 };
@@ -100,7 +169,8 @@ json_t *fab_fault_words(const char *verb, int n, char **w, const char **why)
 	json_t *v = json_pack("{s:s}", "command", verb);
 
 	*why = words[i].why;
-	if (v && words[i].put(v, n, w))
+	n = v ? take_options(v, n, w) : -1;
+	if (n >= 0 && words[i].put(v, n, w))
 		return v;
 	json_decref(v);
 	return NULL;

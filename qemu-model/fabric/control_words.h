@@ -6,12 +6,17 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#define FAB_WORD_OPTIONS	5u
+
+/** fab_word_option() - option @i of any verb, with its dashes; it has an argument */
+const char *fab_word_option(unsigned int i);
+
 /** fab_is_fault_verb() - fab_fault_words() knows @verb */
 bool fab_is_fault_verb(const char *verb);
 
 /**
  * fab_fault_words() - the request of "VERB WORD..."
- * @words: [@n]
+ * @words: [@n]; their order changes
  * @why: what to write instead, if it is wrong
  *
  * Return: the request, or NULL.

@@ -14,14 +14,18 @@
 
 /* ---- ports --------------------------------------------------------------------- */
 
-static struct ohca_link_phy phy_of(const struct ib_port_info *pi, bool enabled)
+/* Settings of the link of port @p. */
+static struct ohca_link_phy phy_of(const struct fab *f, uint32_t p, bool enabled)
 {
+	const struct ib_port_info *pi = &f->port[p].pi;
+	const struct fab_limit at_most = fab_limit_of(f, p);
+
 	return (struct ohca_link_phy){
 		.enabled = enabled,
-		.width_en = pi->width_enabled,
-		.speed_en = pi->speed_enabled,
+		.width_en = pi->width_enabled & at_most.width,
+		.speed_en = pi->speed_enabled & at_most.speed,
 		.speed_ext_en = pi->speed_ext_enabled == IB_SPEED_EXT_DISABLE ?
-				0 : pi->speed_ext_enabled,
+				0 : pi->speed_ext_enabled & at_most.speed_ext,
 	};
 }
 
@@ -30,7 +34,7 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 	const struct fab_port *p = &d->f->port[dp->p];
 	const unsigned int keys = dp->is_switch ? FAB_SW_PKEYS : FAB_CA_PKEYS;
 	const struct fab_extra *x = fab_extra_of(d->f, dp->p), *far;
-	const struct ohca_link_phy phy = phy_of(&p->pi, true);
+	const struct ohca_link_phy phy = phy_of(d->f, dp->p, true);
 
 	/* for when the link trains next */
 	if (dp->link)
@@ -38,6 +42,11 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 	far = p->peer != FAB_NO_PORT ? fab_extra_of(d->f, p->peer) : NULL;
 	dp->fault = x ? x->fault : NULL;
 	dp->rx_fault = dp->link && far ? far->fault : NULL;
+	if (fab_unlikely(dp->rx_fault && dp->rx_fault->delay_ns && !dp->buffers)) {
+		fab_keep_heads(d, dp);
+		dp->buffers = true;
+	}
+	fab_delay_forget(d, dp, false);
 	dp->up = p->pi.state != IB_PS_DOWN && (!fab_outside(d->f, dp->p) || dp->link);
 	dp->receives = p->pi.state == IB_PS_ARMED || p->pi.state == IB_PS_ACTIVE;
 	dp->active = p->pi.state == IB_PS_ACTIVE;
@@ -111,6 +120,7 @@ static struct fab_dport *make(struct fab_data *d, uint32_t p)
 	dp->is_switch = n->sw != FAB_NONE;
 	dp->ctr = &x->ctr;
 	dp->arb_index = FAB_NONE;
+	dp->buffers = true;
 	fab_dport_refresh(d, dp);
 	d->all[d->count++] = dp;
 	d->by_port[p] = dp;
@@ -157,8 +167,9 @@ struct fab_dport *fab_dport(struct fab_data *d, uint32_t p)
 static void train(struct fab_data *d, struct fab_dport *dp, bool enable)
 {
 	const struct ib_port_info *pi = &d->f->port[dp->p].pi;
-	const struct ohca_link_phy phy = phy_of(pi, enable && fab_may_train(d->f, dp->p) &&
-						    pi->phys_state != IB_PHYS_DISABLED);
+	const struct ohca_link_phy phy = phy_of(d->f, dp->p, enable && fab_may_train(d->f, dp->p) &&
+							     pi->phys_state !=
+							     IB_PHYS_DISABLED);
 
 	ohca_link_train(dp->link, &phy);
 }
@@ -237,6 +248,7 @@ void fab_data_free(struct fab_data *d)
 	if (!d)
 		return;
 	d->m->wires = NULL;
+	fab_delay_free(d);
 	for (uint32_t i = 0; i < d->count; i++)
 		free_dport(d, d->all[i]);
 	fab_buffers_free(d, NULL);
@@ -301,6 +313,7 @@ bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l)
 		dp->peer->peer = NULL;
 	dp->peer = NULL;
 	dp->link = l;
+	dp->buffers = dp->buffered;
 	dp->peer_guid = peer->port_guid;
 	dp->vl15_seen = ohca_link_vl15_dropped_by_peer(l);
 	d->linked[d->links++] = dp;
@@ -355,6 +368,7 @@ static void detach(struct fab_data *d, struct fab_dport *dp)
 	wire_count(d, dp->p);
 	ohca_link_free(dp->link);
 	dp->link = NULL;
+	dp->buffers = true;
 	dp->pending = 0;
 	while (d->linked[i] != dp)
 		i++;
@@ -462,6 +476,8 @@ bool fab_data_round(struct fab_data *d)
 		fab_end_stalls(d);
 	moved |= management(d);
 	refresh(d);
+	if (fab_unlikely(d->flying))
+		moved |= fab_delay_round(d);
 	moved |= fab_forward_round(d);
 	moved |= fab_reply_flush(d);
 	if (d->touches)
@@ -473,11 +489,16 @@ bool fab_data_round(struct fab_data *d)
 
 uint64_t fab_data_timer(struct fab_data *d)
 {
+	uint64_t next;
+
 	d->now_ns = 0;
 	/* traps have left, perhaps after a sleep was announced */
 	for (uint32_t i = 0; i < d->links; i++)
 		ohca_link_kick_tx(d->linked[i]->link);
-	return d->blocked || d->reply_count || d->stalls ? FAB_LOOK_NS : UINT64_MAX;
+	next = d->flying ? fab_delay_due(d) : UINT64_MAX;
+	if ((d->blocked || d->reply_count || d->stalls) && FAB_LOOK_NS < next)
+		next = FAB_LOOK_NS;
+	return next;
 }
 
 bool fab_data_sleep(struct fab_data *d)

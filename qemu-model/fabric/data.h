@@ -17,6 +17,7 @@
  *	forward.c	heads, requests, arbitration, hops
  *	wait.c		credit that does not come: HOQLife, LifeTimeValue, stalls, PortXmitWait
  *	buffer.c	packets that wait at a wire of the graph
+ *	delay.c		packets on wires with a delay
  *	gsi.c		MADs between the lanes and the agents of nodes
  *	capture.c	what ports send and receive, as pcapng
  *	spool.c		a capture on its way to a file or a client
@@ -103,9 +104,34 @@ enum fab_kind {
 	FAB_HEAD_MCAST,
 };
 
-struct fab_buffer;
 struct fab_dport;
+struct fab_flight;
 struct fab_tap;
+
+/**
+ * struct fab_buffer - a packet that waits in an input buffer, or is on its way over a wire
+ * @next: in its lane, or in the spare ones
+ * @due_ns: it is on its way until then
+ * @came_ns: when it came to the switch
+ * @len: bytes
+ * @flags: OHCA_FRAME_*
+ * @vcrc: with OHCA_FRAME_VCRC
+ * @size: of the buffer, below FAB_BUFFER_SIZES
+ * @lost: the link over which it goes loses it
+ * @hops: as struct fab_frame's
+ */
+struct fab_buffer {
+	struct fab_buffer *next;
+	uint64_t due_ns;
+	uint64_t came_ns;
+	uint32_t len;
+	uint16_t flags;
+	uint16_t vcrc;
+	uint8_t size;
+	bool lost;
+	uint8_t hops;
+	uint8_t data[];
+};
 
 /**
  * struct fab_lane - one lane of an input port, and its head
@@ -162,6 +188,10 @@ struct fab_lane {
  * @tap: captures of it, or NULL
  * @fault: of packets that leave, or NULL
  * @rx_fault: of packets that come by the link, or NULL
+ * @flight: packets on their way over a wire with a delay, that arrive, and that leave by the link;
+ *	NULL: there were none yet
+ * @buffers: heads are in the input buffer; else in the link's rings
+ * @full: lanes of the rings whose packets have to wait until those on their way have arrived
  * @up, @active, @receives, @nvls, @max_len, @arb_vls, @num_pkeys, @pkeys, @arb_index, @life_ns: of
  *	the graph, as of fab_data.epoch; @life_ns is the switch's LifeTimeValue
  * @pending: lanes with packets, as of this round
@@ -189,6 +219,9 @@ struct fab_dport {
 	struct fab_dport *peer;
 	struct fab_tap *tap;
 	struct fab_fault *fault, *rx_fault;
+	struct fab_flight *flight[2];
+	bool buffers;
+	uint16_t full;
 	bool up, active, receives;
 	uint8_t nvls;
 	uint32_t max_len;
@@ -261,6 +294,7 @@ struct fab_data_cfg {
  * @stalls: output lanes that are stalled
  * @now_ns: of this round; 0: not read yet
  * @seen_ns: the clock when it was read last
+ * @flights: packets on wires with a delay, @flying in all
  * @stood_ns: during which the daemon had no processor while something waited
  * @spare: buffers that are free, by their size
  * @buffer_bytes: memory of all buffers
@@ -293,6 +327,8 @@ struct fab_data {
 	uint64_t now_ns, seen_ns, stood_ns;
 	struct fab_buffer *spare[FAB_BUFFER_SIZES];
 	uint64_t buffer_bytes;
+	struct fab_flight *flights;
+	uint32_t flying;
 	struct fab_reply reply[FAB_REPLIES];
 	uint16_t reply_order[FAB_REPLIES];
 	unsigned int reply_count;
@@ -520,6 +556,24 @@ bool fab_peek(struct fab_dport *in, unsigned int vl);
 /** fab_release() - the head of the input buffer is done */
 void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl);
 
+/** fab_append() - @b is the last packet in the input buffer of @in from now on */
+void fab_append(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b);
+
+/** fab_buffer_frame() - @b as the packet at the head of lane @vl */
+void fab_buffer_frame(const struct fab_buffer *b, unsigned int vl, struct fab_frame *f);
+
+/** fab_buffer_get() - a buffer for @len bytes. Return: NULL: out of memory. */
+struct fab_buffer *fab_buffer_get(struct fab_data *d, uint32_t len);
+
+/** fab_buffer_put() - @b is not used any more */
+void fab_buffer_put(struct fab_data *d, struct fab_buffer *b);
+
+/** fab_blocks() - credits, of 64 bytes, of a packet with @len bytes */
+static inline uint16_t fab_blocks(uint32_t len)
+{
+	return (uint16_t)((len + IB_VCRC_LEN + 63) / 64);
+}
+
 /** fab_buffers_free() - free what waits at @dp, NULL: the spare ones */
 void fab_buffers_free(struct fab_data *d, struct fab_dport *dp);
 
@@ -531,6 +585,50 @@ static inline uint16_t fab_icrc_flag(const struct fab_frame *f)
 {
 	return f->corrupt ? OHCA_FRAME_ICRC : f->flags & OHCA_FRAME_ICRC;
 }
+
+/**
+ * fab_commit() - a frame at @b, from ohca_link_tx_begin() of @out's link, leaves
+ * @flags: OHCA_FRAME_ICRC or 0
+ * @lost: on its way it is damaged
+ */
+void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl, const uint8_t *b,
+		uint32_t len, uint16_t flags, bool lost);
+
+/** fab_keep_heads() - heads in the rings of @dp's link are in its input buffer from now on */
+void fab_keep_heads(struct fab_data *d, struct fab_dport *dp);
+
+/** fab_arrived() - @b has come over a wire to @in; takes it */
+void fab_arrived(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b);
+
+/**
+ * fab_is_delayed() - a packet that leaves now takes its time
+ * @dp, @out: of struct fab_flight: where it arrives, or by whose link it leaves
+ * @x: fault of that wire
+ */
+bool fab_is_delayed(const struct fab_dport *dp, bool out, unsigned int vl,
+		    const struct fab_fault *x);
+
+/** fab_delay_fits() - one of @len bytes may be on its way by the link of @dp */
+bool fab_delay_fits(const struct fab_dport *dp, unsigned int vl, uint32_t len);
+
+/** fab_delay() - it is, or was dropped; @lost: it is damaged there */
+void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int vl,
+	       const struct fab_frame *f, struct fab_fault *x, bool lost);
+
+/** fab_delay_take() - so is what has come by the link of @in. Return: whether anything was. */
+bool fab_delay_take(struct fab_data *d, struct fab_dport *in);
+
+/** fab_delay_round() - what is due arrives. Return: whether anything did. */
+bool fab_delay_round(struct fab_data *d);
+
+/** fab_delay_due() - ns until something is due; UINT64_MAX: nothing is on its way */
+uint64_t fab_delay_due(struct fab_data *d);
+
+/** fab_delay_forget() - packets at @dp are lost, of links that went down or @all */
+void fab_delay_forget(struct fab_data *d, struct fab_dport *dp, bool all);
+
+/** fab_delay_free() - free what is on its way */
+void fab_delay_free(struct fab_data *d);
 
 /** fab_vl15_rx() - a VL15 packet came in by the link of @in; @data is copied, then checked */
 void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, size_t len);

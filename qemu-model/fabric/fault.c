@@ -24,8 +24,11 @@ static struct fab_fault *fault_of(struct fab *f, uint32_t p)
 
 	if (!x)
 		return NULL;
-	if (!x->fault)
+	if (!x->fault) {
 		x->fault = calloc(1, sizeof(*x->fault));
+		if (x->fault)
+			x->fault->rng = mixed(0);
+	}
 	return x->fault;
 }
 
@@ -75,6 +78,19 @@ void fab_fault_damage(struct fab_mgmt *m, struct fab_fault *x, uint32_t p)
 	fab_raise_trap(m, p, IB_NOTICE_URGENT, IB_TRAP_LOCAL_LINK_INTEGRITY, details);
 }
 
+bool fab_fault_delay(struct fab_mgmt *m, uint32_t p, uint64_t ns)
+{
+	struct fab_fault *x = m->f->port[p].peer != FAB_NO_PORT ? fault_of(m->f, p) : NULL;
+
+	if (!x)
+		return false;
+	x->delay_ns = ns;
+	m->epoch++;
+	return true;
+}
+
+/* ---- cables -------------------------------------------------------------------- */
+
 /* A link that is up goes down by itself, at both ends. */
 static void down(struct fab_mgmt *m, uint32_t p)
 {
@@ -106,18 +122,22 @@ static void up(struct fab_mgmt *m, uint32_t p)
 	}
 }
 
-bool fab_fault_link(struct fab_mgmt *m, uint32_t p, bool plugged, uint64_t now_ns)
+/* The rare parts of both ends of the cable at port @p. Return: false: no cable, or no memory. */
+static bool ends(struct fab_mgmt *m, uint32_t p, struct fab_extra **a, struct fab_extra **b)
 {
 	const uint32_t peer = m->f->port[p].peer;
+
+	*a = peer != FAB_NO_PORT ? fab_extra(m->f, p) : NULL;
+	*b = *a ? fab_extra(m->f, peer) : NULL;
+	return *b;
+}
+
+static bool plug(struct fab_mgmt *m, uint32_t p, bool plugged)
+{
 	struct fab_extra *a, *b;
 
-	if (peer == FAB_NO_PORT)
+	if (!ends(m, p, &a, &b))
 		return false;
-	a = fab_extra(m->f, p);
-	b = fab_extra(m->f, peer);
-	if (!a || !b)
-		return false;
-	m->now_ns = now_ns;
 	if (a->unplugged == !plugged)
 		return true;
 	a->unplugged = !plugged;
@@ -127,6 +147,97 @@ bool fab_fault_link(struct fab_mgmt *m, uint32_t p, bool plugged, uint64_t now_n
 	else
 		down(m, p);
 	return true;
+}
+
+/* The one that stands for the cable at port @p. */
+static uint32_t first_end(const struct fab *f, uint32_t p)
+{
+	return f->port[p].peer < p ? f->port[p].peer : p;
+}
+
+/* Return: NULL: none is of a cable with this end. */
+static struct fab_flap *find_flap(struct fab_mgmt *m, uint32_t end)
+{
+	for (unsigned int i = 0; i < FAB_FLAPS; i++)
+		if (m->flap[i].port == end)
+			return &m->flap[i];
+	return NULL;
+}
+
+bool fab_fault_link(struct fab_mgmt *m, uint32_t p, bool plugged, uint64_t now_ns)
+{
+	struct fab_flap *x = find_flap(m, first_end(m->f, p));
+
+	m->now_ns = now_ns;
+	if (x)
+		x->port = FAB_NO_PORT;
+	return plug(m, p, plugged);
+}
+
+bool fab_fault_degrade(struct fab_mgmt *m, uint32_t p, struct fab_limit at_most, uint64_t now_ns)
+{
+	struct fab_extra *a, *b;
+
+	if (!ends(m, p, &a, &b))
+		return false;
+	m->now_ns = now_ns;
+	a->limit = at_most;
+	b->limit = at_most;
+	down(m, p);
+	up(m, p);
+	return true;
+}
+
+bool fab_fault_flap(struct fab_mgmt *m, uint32_t p, uint64_t down_ns, uint64_t every_ns,
+		    uint32_t count, uint64_t now_ns)
+{
+	const uint32_t end = first_end(m->f, p);
+	struct fab_flap *x = find_flap(m, end);
+	struct fab_extra *a, *b;
+
+	if (!x)
+		x = find_flap(m, FAB_NO_PORT);
+	if (!x || !ends(m, p, &a, &b))
+		return false;
+	*x = (struct fab_flap){
+		.port = end,
+		.left = count,
+		.down_ns = down_ns,
+		.every_ns = every_ns,
+		.next_ns = now_ns,
+	};
+	fab_flap_timer(m, now_ns);
+	return true;
+}
+
+static void flap(struct fab_mgmt *m, struct fab_flap *x)
+{
+	m->now_ns = x->next_ns;
+	plug(m, x->port, x->pulled);
+	x->pulled = !x->pulled;
+	x->next_ns += x->pulled ? x->down_ns : x->every_ns - x->down_ns;
+	if (!x->pulled && !--x->left)
+		x->port = FAB_NO_PORT;
+}
+
+void fab_flap_timer(struct fab_mgmt *m, uint64_t now_ns)
+{
+	struct fab_flap *next;
+
+	for (;;) {
+		next = NULL;
+		for (unsigned int i = 0; i < FAB_FLAPS; i++) {
+			struct fab_flap *x = &m->flap[i];
+
+			if (x->port != FAB_NO_PORT && (!next || x->next_ns < next->next_ns))
+				next = x;
+		}
+		if (!next || next->next_ns > now_ns)
+			break;
+		flap(m, next);
+	}
+	if (next && next->next_ns < m->deadline_ns)
+		m->deadline_ns = next->next_ns;
 }
 
 bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Faults of a fabric, on purpose: cables that are pulled, nodes that are switched off, wires that
- * lose or damage packets, agents that do not get their SMPs, counters that are preset. Each has a
- * count of what it did, so that what is sent, received and lost adds up. Owner thread only.
+ * Faults of a fabric, on purpose: cables that are pulled or worn, nodes that are switched off,
+ * wires that lose, damage or delay packets, agents that do not get their SMPs, counters that are
+ * preset. Each has a count of what it did, so that what is sent, received and lost adds up. Owner
+ * thread only.
  */
 #ifndef OHCA_FABRIC_FAULT_H
 #define OHCA_FABRIC_FAULT_H
@@ -13,16 +14,20 @@
  * struct fab_fault - what happens to packets that leave by a port
  * @loss: of 2^32 packets so many do not arrive; the other end counts an error
  * @corrupt: of 2^32 data packets so many have another bit, and an ICRC that says so
+ * @delay_ns: data packets arrive so much later
  * @rng: state of the generator that chooses them
- * @lost, @corrupted: so many were
+ * @lost, @corrupted: so many were; @lost with those on their way when the link went down
  * @marginal: local physical errors of the other end, less the packets that came well since
+ * @downs: times that it went down
  */
 struct fab_fault {
 	uint32_t loss;
 	uint32_t corrupt;
+	uint64_t delay_ns;
 	uint64_t rng;
 	uint64_t lost;
 	uint64_t corrupted;
+	uint32_t downs;
 	uint8_t marginal;
 };
 
@@ -62,6 +67,39 @@ void fab_fault_damage(struct fab_mgmt *m, struct fab_fault *x, uint32_t p);
  */
 bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corrupt,
 		    uint64_t seed);
+
+/**
+ * fab_fault_delay() - data packets that leave by port @p arrive @ns later from now on; 0: at once
+ *
+ * They keep their order, and hold their credits meanwhile. MADs between the agents of nodes are not
+ * delayed.
+ *
+ * Return: false: @p has no cable, or out of memory.
+ */
+bool fab_fault_delay(struct fab_mgmt *m, uint32_t p, uint64_t ns);
+
+/**
+ * fab_fault_degrade() - the link of port @p trains anew, at widths and speeds @at_most lets through
+ *
+ * All bits: the cable is as it was. A link without a common width and speed stays down.
+ *
+ * Return: false: @p has no cable, or out of memory.
+ */
+bool fab_fault_degrade(struct fab_mgmt *m, uint32_t p, struct fab_limit at_most, uint64_t now_ns);
+
+/**
+ * fab_fault_flap() - pull the cable at port @p now and plug it @down_ns later, @count times
+ * @every_ns: from one time to the next, above @down_ns
+ *
+ * Until then, or until fab_fault_link() or another call for that cable.
+ *
+ * Return: false: @p has no cable, out of memory, or FAB_FLAPS others do so.
+ */
+bool fab_fault_flap(struct fab_mgmt *m, uint32_t p, uint64_t down_ns, uint64_t every_ns,
+		    uint32_t count, uint64_t now_ns);
+
+/** fab_flap_timer() - do what is due of it at @now_ns, in the order of time */
+void fab_flap_timer(struct fab_mgmt *m, uint64_t now_ns);
 
 /**
  * fab_fault_link() - pull or plug the cable at port @p; links come up by themselves

@@ -46,32 +46,73 @@ static void count_xmit(struct fab_data *d, struct fab_dport *out, unsigned int v
 /* ---- hops ---------------------------------------------------------------------- */
 
 static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
-		   const struct fab_frame *f, bool corrupt);
+		   const struct fab_frame *f);
 
-/* The wire of @out has a fault. Return: whether it loses @f, which has left. */
+/* The wire of @out has fault @x. Return: whether it loses @f, which has left. */
 static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
-		  const struct fab_frame *f)
+		  const struct fab_frame *f, struct fab_fault *x)
 {
-	if (fab_likely(!out->fault) || !fab_fault_loses(out->fault))
+	const bool lost = fab_fault_loses(x);
+
+	count_xmit(d, out, vl, f, lost ? FAB_DROP_LOSS : FAB_DROP_NONE);
+	if (!lost)
 		return false;
 	if (out->link) {
 		/* an error of the machine */
-		out->fault->lost++;
+		x->lost++;
 	} else {
 		d->m->now_ns = fab_data_clock(d);
-		fab_fault_damage(d->m, out->fault, out->peer->p);
+		fab_fault_damage(d->m, x, out->peer->p);
 	}
 	fab_dropped(d, FAB_DROP_LOSS);
-	count_xmit(d, out, vl, f, FAB_DROP_LOSS);
 	return true;
 }
 
 /* The same for damage that VCRCs do not see. */
-static bool corrupts(struct fab_dport *out)
+static bool corrupts(struct fab_fault *x)
 {
-	if (fab_likely(!out->fault) || !fab_fault_hits(out->fault, out->fault->corrupt))
+	if (!fab_fault_hits(x, x->corrupt))
 		return false;
-	out->fault->corrupted++;
+	x->corrupted++;
+	return true;
+}
+
+void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl, const uint8_t *b,
+		uint32_t len, uint16_t flags, bool lost)
+{
+	/* without a fault there is no VCRC: the VL may have changed */
+	if (fab_unlikely(lost)) {
+		ohca_link_tx_commit_vcrc(out->link, vl, len, OHCA_FRAME_VCRC,
+					 (uint16_t)~ib_vcrc(b, len));
+		return;
+	}
+	ohca_link_tx_commit(out->link, vl, len, flags);
+	d->delivered++;
+}
+
+/* The link of @out has fault @x. Return: false: there is no credit. */
+static bool send_by_faulty_link(struct fab_data *d, struct fab_dport *out, unsigned int vl,
+				const struct fab_frame *f, struct fab_fault *x)
+{
+	const bool later = fab_is_delayed(out, true, vl, x);
+	struct fab_frame at = *f;
+	uint8_t *b = NULL;
+	bool lost;
+
+	if (later && !fab_delay_fits(out, vl, f->len))
+		return false;
+	if (!later)
+		b = ohca_link_tx_begin(out->link, vl, f->len);
+	if (!later && !b)
+		return false;
+	lost = loses(d, out, vl, f, x);
+	at.corrupt |= !lost && corrupts(x);
+	if (later) {
+		fab_delay(d, out, true, vl, &at, x, lost);
+		return true;
+	}
+	fab_copy(b, &at, vl);
+	fab_commit(d, out, vl, b, f->len, fab_icrc_flag(&at), lost);
 	return true;
 }
 
@@ -79,24 +120,34 @@ static bool corrupts(struct fab_dport *out)
 static bool send_by_link(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 			 const struct fab_frame *f)
 {
-	uint8_t *b = ohca_link_tx_begin(out->link, vl, f->len);
-	struct fab_frame at = *f;
+	uint8_t *b;
 
+	if (fab_unlikely(out->fault))
+		return send_by_faulty_link(d, out, vl, f, out->fault);
+	b = ohca_link_tx_begin(out->link, vl, f->len);
 	if (!b)
 		return false;
-	/* the VL may have changed: the VCRC is not there any more */
-	if (loses(d, out, vl, f)) {
-		fab_copy(b, &at, vl);
-		ohca_link_tx_commit_vcrc(out->link, vl, f->len, OHCA_FRAME_VCRC,
-					 (uint16_t)~ib_vcrc(b, f->len));
-		return true;
-	}
-	at.corrupt |= corrupts(out);
-	fab_copy(b, &at, vl);
-	ohca_link_tx_commit(out->link, vl, f->len, fab_icrc_flag(&at));
+	fab_copy(b, f, vl);
+	fab_commit(d, out, vl, b, f->len, fab_icrc_flag(f), false);
 	count_xmit(d, out, vl, f, FAB_DROP_NONE);
-	d->delivered++;
 	return true;
+}
+
+/* @f, which fits into the next buffer, leaves @out by a wire of the graph with fault @x. */
+static void send_over_fault(struct fab_data *d, struct fab_dport *out, unsigned int vl,
+			    const struct fab_frame *f, struct fab_fault *x)
+{
+	struct fab_dport *in = out->peer;
+	struct fab_frame at = *f;
+
+	if (loses(d, out, vl, f, x))
+		return;
+	d->hops++;
+	at.corrupt |= corrupts(x);
+	if (fab_is_delayed(in, false, vl, x))
+		fab_delay(d, in, false, vl, &at, x, false);
+	else
+		arrive(d, in, vl, &at);
 }
 
 /* @f leaves by @out. Return: false: there is no credit. */
@@ -107,11 +158,13 @@ static bool send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		return send_by_link(d, out, vl, f);
 	if (!out->peer || !fab_fits(out->peer, vl, f->len))
 		return false;
-	if (loses(d, out, vl, f))
+	if (fab_unlikely(out->fault)) {
+		send_over_fault(d, out, vl, f, out->fault);
 		return true;
+	}
 	count_xmit(d, out, vl, f, FAB_DROP_NONE);
 	d->hops++;
-	arrive(d, out->peer, vl, f, corrupts(out));
+	arrive(d, out->peer, vl, f);
 	return true;
 }
 
@@ -188,28 +241,14 @@ static void capture_rcv(struct fab_data *d, const struct fab_dport *in, unsigned
 			  l->kind == FAB_HEAD_DROP ? d->why : FAB_DROP_NONE);
 }
 
-/* @f is at the other end of a local wire now, in whose buffer it fits; @corrupt: damaged there */
-static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
-		   const struct fab_frame *f, bool corrupt)
+/* @f, which has arrived and is the head of its lane, goes on, or waits. */
+static void go_on(struct fab_data *d, struct fab_dport *in, unsigned int vl,
+		  const struct fab_frame *f)
 {
 	struct fab_lane *l = &in->lane[vl];
-	struct fab_frame at = *f;
 
-	at.vl = (uint8_t)vl;
-	at.lrh[0] = (uint8_t)(vl << 4);
-	at.hops++;
-	at.flags &= OHCA_FRAME_ICRC;
-	at.corrupt |= corrupt;
-	count_rcv(in, &at);
-	if (l->first || l->passing || !d->walk) {
-		if (fab_unlikely(in->tap))
-			fab_capture_frame(d, in, &at, vl, false, FAB_DROP_NONE);
-		if (!fab_store(d, in, vl, &at, false))
-			fab_dropped(d, FAB_DROP_MEMORY);
-		return;
-	}
 	d->walk--;
-	l->f = at;
+	l->f = *f;
 	l->passing = true;
 	decide(d, in, vl);
 	if (fab_unlikely(in->tap))
@@ -221,6 +260,70 @@ static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 		l->kind = FAB_HEAD_NONE;
 	}
 	l->passing = false;
+}
+
+/* @f is at the other end of a local wire now, in whose buffer it fits */
+static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
+		   const struct fab_frame *f)
+{
+	struct fab_lane *l = &in->lane[vl];
+	struct fab_frame at = *f;
+
+	at.vl = (uint8_t)vl;
+	at.lrh[0] = (uint8_t)(vl << 4);
+	at.hops++;
+	at.flags &= OHCA_FRAME_ICRC;
+	count_rcv(in, &at);
+	if (!l->first && !l->passing && d->walk) {
+		go_on(d, in, vl, &at);
+		return;
+	}
+	if (fab_unlikely(in->tap))
+		fab_capture_frame(d, in, &at, vl, false, FAB_DROP_NONE);
+	if (!fab_store(d, in, vl, &at, false))
+		fab_dropped(d, FAB_DROP_MEMORY);
+}
+
+/* What the link of @in has lost or damaged ends here. Return: whether it was that. */
+static bool arrives_damaged(struct fab_data *d, struct fab_dport *in, const struct fab_buffer *b)
+{
+	if (b->lost) {
+		if (in->rx_fault) {
+			d->m->now_ns = fab_data_clock(d);
+			fab_fault_damage(d->m, in->rx_fault, in->p);
+		}
+		fab_dropped(d, FAB_DROP_LOSS);
+		return true;
+	}
+	return fab_damaged(d, in, b->data, b->len, b->flags, b->vcrc);
+}
+
+void fab_arrived(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b)
+{
+	struct fab_frame f;
+
+	fab_buffer_frame(b, vl, &f);
+	f.hops += !in->link;
+	count_rcv(in, &f);
+	if (in->link && fab_unlikely(arrives_damaged(d, in, b))) {
+		if (fab_unlikely(in->tap))
+			fab_capture_frame(d, in, &f, vl, false, d->why);
+		fab_buffer_put(d, b);
+		return;
+	}
+	f.flags &= OHCA_FRAME_ICRC;
+	b->flags = f.flags;
+	b->hops = f.hops;
+	b->came_ns = fab_data_now(d);
+	if (in->lane[vl].first) {
+		if (fab_unlikely(in->tap))
+			fab_capture_frame(d, in, &f, vl, false, FAB_DROP_NONE);
+		fab_append(d, in, vl, b);
+		return;
+	}
+	d->walk = FAB_WALK;
+	go_on(d, in, vl, &f);
+	fab_buffer_put(d, b);
 }
 
 /* ---- requests ------------------------------------------------------------------ */
@@ -307,7 +410,7 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 {
 	struct ohca_link_frame lf;
 
-	if (!in->link)
+	if (in->buffers)
 		return fab_peek(in, vl);
 	if (ohca_link_rx_peek(in->link, vl, &lf) <= 0)
 		return false;
@@ -344,7 +447,7 @@ static void release(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 	struct fab_lane *l = &in->lane[vl];
 
 	forget_head(d, l);
-	if (!in->link) {
+	if (in->buffers) {
 		fab_release(d, in, vl);
 		return;
 	}
@@ -370,7 +473,7 @@ static enum fab_kind advance(struct fab_data *d, struct fab_dport *in, unsigned 
 				return FAB_HEAD_NONE;
 			decide(d, in, vl);
 			/* a capture has what a buffer holds since it came */
-			if (fab_unlikely(in->tap) && in->link && !l->seen)
+			if (fab_unlikely(in->tap) && !in->buffers && !l->seen)
 				capture_rcv(d, in, vl);
 			l->seen = true;
 		}
@@ -617,7 +720,9 @@ bool fab_forward_round(struct fab_data *d)
 	for (uint32_t i = 0; i < d->links; i++) {
 		struct fab_dport *in = d->linked[(d->first + i) % d->links];
 
-		if (in->up)
+		if (fab_unlikely(in->buffers))
+			moved |= fab_delay_take(d, in);
+		else if (in->up)
 			collect(d, in, in->pending & ((1u << FAB_DATA_LANES) - 1), &moved);
 	}
 	for (uint32_t i = 0; i < d->nouts; i++) {
@@ -632,11 +737,34 @@ bool fab_forward_round(struct fab_data *d)
 	return moved;
 }
 
+void fab_keep_heads(struct fab_data *d, struct fab_dport *dp)
+{
+	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++) {
+		struct fab_lane *l = &dp->lane[vl];
+		uint64_t came;
+
+		if (l->kind == FAB_HEAD_NONE)
+			continue;
+		came = l->came_ns ? l->came_ns : l->blocked_ns;
+		l->mark_ns = 0;
+		count_rcv(dp, &l->f);
+		if (!fab_store(d, dp, vl, &l->f, true)) {
+			fab_dropped(d, FAB_DROP_MEMORY);
+			forget_head(d, l);
+		} else if (came) {
+			l->came_ns = came;
+			l->first->came_ns = came;
+		}
+		ohca_link_rx_release(dp->link, vl);
+	}
+}
+
 void fab_forget_heads(struct fab_data *d, struct fab_dport *dp)
 {
 	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++) {
 		forget_head(d, &dp->lane[vl]);
 		dp->lane[vl].mark_ns = 0;
 	}
+	fab_delay_forget(d, dp, true);
 	fab_unstall_all(d, dp);
 }

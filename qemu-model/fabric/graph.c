@@ -289,10 +289,14 @@ static void init_node(struct fab *f, const struct fab_node *n, const struct defa
 		init_port(f, &f->port[fab_port_of(n, i)], i, &prof, d);
 }
 
-static bool negotiate(struct fab_port *p, const struct fab_port *q)
+static bool negotiate(struct fab_port *p, const struct fab_port *q, struct fab_limit at_most)
 {
-	return !ib_port_negotiate(&p->pi, q->pi.width_enabled, q->pi.speed_enabled,
-				  q->pi.speed_ext_enabled, q->pi.mtu_cap, q->pi.vl_cap);
+	const uint8_t ext = q->pi.speed_ext_enabled == IB_SPEED_EXT_DISABLE ?
+			    0 : q->pi.speed_ext_enabled;
+
+	return !ib_port_negotiate(&p->pi, q->pi.width_enabled & at_most.width,
+				  q->pi.speed_enabled & at_most.speed, ext & at_most.speed_ext,
+				  q->pi.mtu_cap, q->pi.vl_cap);
 }
 
 /* Whether somebody is at port @p, so that its link can come up. */
@@ -314,9 +318,11 @@ bool fab_may_train(const struct fab *f, uint32_t p)
 bool fab_link_up(struct fab *f, uint32_t p)
 {
 	struct fab_port *a = &f->port[p], *b = &f->port[a->peer];
+	const struct fab_limit at_most = fab_limit_of(f, p);
 
 	if (fab_outside(f, p) || !fab_may_train(f, p) || a->pi.phys_state == IB_PHYS_DISABLED ||
-	    b->pi.phys_state == IB_PHYS_DISABLED || !negotiate(a, b) || !negotiate(b, a))
+	    b->pi.phys_state == IB_PHYS_DISABLED || !negotiate(a, b, at_most) ||
+	    !negotiate(b, a, at_most))
 		return false;
 	ib_port_link_up(&a->pi);
 	ib_port_link_up(&b->pi);
@@ -345,6 +351,7 @@ void fab_extra_init(struct fab_extra *x, const struct fab *f, uint32_t p)
 	x->port = p;
 	ib_trap_init(&x->end.traps, x->trap, &slots, 1);
 	x->end.lease_ns = UINT64_MAX;
+	x->limit = (struct fab_limit){ 0xff, 0xff, 0xff };
 	x->guid[0] = f->port[p].guid;
 }
 

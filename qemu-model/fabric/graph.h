@@ -69,6 +69,13 @@ struct fab_node {
 
 struct fab_fault;
 
+/** struct fab_limit - masks of the widths and speeds that a cable lets through, as of PortInfo */
+struct fab_limit {
+	uint8_t width;
+	uint8_t speed;
+	uint8_t speed_ext;
+};
+
 #define FAB_TRAPS	4u	/* of a port that may wait: 128 or 144, 129, 256, and one more */
 
 /**
@@ -78,6 +85,7 @@ struct fab_fault;
  * @waiting: it is in the list fab_mgmt.waiting
  * @outside: its wire leads out of the process, or it is that of the host whose place is there
  * @unplugged: its cable is pulled, see fault.h
+ * @limit: of its cable, see fault.h
  * @fault: what its wire does to packets that leave, or NULL
  * @next: in that list
  * @end: of a port with a LID; its traps are in @trap
@@ -90,6 +98,7 @@ struct fab_extra {
 	bool waiting;
 	bool outside;
 	bool unplugged;
+	struct fab_limit limit;
 	struct fab_fault *fault;
 	struct fab_extra *next;
 	struct ib_sma_end end;
@@ -250,6 +259,13 @@ void fab_extra_init(struct fab_extra *x, const struct fab *f, uint32_t p);
 static inline struct fab_extra *fab_extra_of(const struct fab *f, uint32_t p)
 {
 	return f->port[p].extra ? f->extra[f->port[p].extra] : NULL;
+}
+
+/** fab_limit_of() - what the cable at port @p lets through */
+static inline struct fab_limit fab_limit_of(const struct fab *f, uint32_t p)
+{
+	return f->port[p].extra ? f->extra[f->port[p].extra]->limit :
+				  (struct fab_limit){ 0xff, 0xff, 0xff };
 }
 
 /** fab_outside() - the wire of port @p is not one of the graph, see struct fab_extra */

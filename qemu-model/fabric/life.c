@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Events of a fabric: links that change state, traps, timers. */
-#include "mgmt.h"
+#include "fault.h"
 
 void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
 		    enum ib_trap_num num, const uint8_t details[54])
@@ -34,6 +34,8 @@ static void link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by_sm)
 	m->epoch++;
 	if (!ib_port_link_down(&m->f->port[p].pi, phys))
 		return;
+	if (x && x->fault)
+		x->fault->downs++;
 	/* a host without a link cannot send its traps */
 	if (x && fab_end_port(m->f, p) == p)
 		ib_trap_clear(&x->end.traps);
@@ -153,6 +155,8 @@ void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns)
 	if (now_ns < m->deadline_ns)
 		return;
 	m->deadline_ns = UINT64_MAX;
+	fab_flap_timer(m, now_ns);
+	m->now_ns = now_ns;
 	run_ends(m);
 	run_samples(m);
 }

@@ -87,6 +87,25 @@ struct fab_smp_fault {
 	uint16_t attr;
 };
 
+#define FAB_FLAPS	16u
+
+/**
+ * struct fab_flap - a cable that is pulled and plugged, see fault.h
+ * @port: one of its ends; FAB_NO_PORT: not in use
+ * @left: so many times more
+ * @down_ns: from when it is pulled to when it is plugged
+ * @every_ns: from when it is pulled to when it is pulled again
+ * @next_ns: when that is done, or with @pulled when it is plugged
+ */
+struct fab_flap {
+	uint32_t port;
+	uint32_t left;
+	uint64_t down_ns;
+	uint64_t every_ns;
+	uint64_t next_ns;
+	bool pulled;
+};
+
 /**
  * struct fab_mgmt - management of a fabric, and the state of the MAD that is processed
  * @f: the fabric, sealed
@@ -130,6 +149,7 @@ struct fab_mgmt {
 	struct fab_pma *sampling;
 	struct fab_mgmt_stats stats;
 	struct fab_smp_fault smp_fault[FAB_SMP_FAULTS];
+	struct fab_flap flap[FAB_FLAPS];
 
 	/* private to agent.c and life.c */
 	uint32_t node;
@@ -192,7 +212,7 @@ void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
 		    enum ib_trap_num num, const uint8_t details[54]);
 
 /**
- * fab_mgmt_timer() - send and repeat traps, end leases and samples
+ * fab_mgmt_timer() - pull and plug cables that flap, send and repeat traps, end leases and samples
  * @now_ns: time; before @m->deadline_ns there is nothing to do
  */
 void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns);

@@ -111,7 +111,7 @@ static bool handle(struct loop *l, uint64_t event, uint64_t now)
 	else if (event == EVENT_SIGNAL)
 		return on_signal(l);
 	else if (event >= FAB_CONTROL_EVENT)
-		fab_control_event(l->control, (uint32_t)event);
+		fab_control_event(l->control, (uint32_t)event, now);
 	else
 		fab_sim_event(l->sim, (uint32_t)event, now);
 	return true;

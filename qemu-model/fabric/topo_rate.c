@@ -82,3 +82,35 @@ uint8_t topo_rate_of(const struct ib_port_info *pi)
 			break;
 	return (uint8_t)(w * SPEEDS + i + 1);
 }
+
+/* All widths of at most @lanes. Return: 0: none has so many. */
+static uint8_t widths_to(unsigned int lanes)
+{
+	uint8_t mask = 0;
+	bool any = false;
+
+	for (unsigned int w = 0; w < IB_ARRAY_SIZE(widths); w++) {
+		if (ib_width_lanes(widths[w].active) <= lanes)
+			mask |= widths[w].active;
+		any |= ib_width_lanes(widths[w].active) == lanes;
+	}
+	return any ? mask : 0;
+}
+
+bool fab_rate_limit(unsigned int lanes, const char *speed, struct fab_limit *at_most)
+{
+	unsigned int i = 0;
+
+	*at_most = (struct fab_limit){ 0xff, 0xff, 0xff };
+	if (lanes)
+		at_most->width = widths_to(lanes);
+	if (!speed)
+		return at_most->width;
+	while (i < SPEEDS && strcmp(speeds[i].text, speed))
+		i++;
+	if (i == SPEEDS)
+		return false;
+	at_most->speed = speeds[i].speed;
+	at_most->speed_ext = speeds[i].ext;
+	return at_most->width;
+}

@@ -53,4 +53,13 @@ void fab_topology_write(const struct fab *f, FILE *out);
 /** fab_topology_write_node() - the part of node @i */
 void fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out);
 
+/**
+ * fab_rate_limit() - at most a width and a speed
+ * @lanes: 1, 2, 4, 8 or 12; 0: any
+ * @speed: SDR, DDR, QDR, FDR, EDR, HDR or NDR; NULL: any
+ *
+ * Return: false: there is no such width or speed.
+ */
+bool fab_rate_limit(unsigned int lanes, const char *speed, struct fab_limit *at_most);
+
 #endif

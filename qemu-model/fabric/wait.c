@@ -15,7 +15,7 @@ void fab_block(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 		return;
 	l->blocked_ns = fab_data_now(d);
 	d->blocked++;
-	if (!in->link || l->mark_ns)
+	if (in->buffers || l->mark_ns)
 		return;
 	l->mark_ns = l->blocked_ns;
 	l->mark = (uint16_t)ohca_link_rx_mark(in->link, vl);
@@ -41,10 +41,10 @@ void fab_unblock(struct fab_data *d, struct fab_lane *l)
 
 uint32_t fab_blocked_lanes(const struct fab_data *d, const struct fab_dport *dp)
 {
-	uint32_t mask = 0;
+	uint32_t mask = dp->full;
 
 	if (!d->blocked)
-		return 0;
+		return mask;
 	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++)
 		if (dp->lane[vl].blocked_ns)
 			mask |= 1u << vl;

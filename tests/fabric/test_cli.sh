@@ -139,6 +139,20 @@ expect 'node revive' 0 '"done": true' "$fabric" node revive spine1 -j -c "$dir/c
 expect 'its links are up' 0 'links_up: 64' "$fabric" status -c "$dir/control"
 expect 'loss' 0 '' "$fabric" loss leaf1:1 1e-4 7 -c "$dir/control"
 expect 'corrupt' 0 '' "$fabric" corrupt leaf1:1 0.5 -c "$dir/control"
+expect 'delay' 0 '' "$fabric" delay leaf1:1 20us -c "$dir/control"
+expect 'a delay without a unit' 2 'a TIME is as' "$fabric" delay leaf1:1 20 -c "$dir/control"
+expect 'no delay' 0 '' "$fabric" delay leaf1:1 0 -c "$dir/control"
+expect 'link degrade' 0 '' "$fabric" link degrade leaf1:1 --width 1 --speed=DDR -c "$dir/control"
+expect 'it is slower' 0 'rate 1xDDR, peer 0x' "$fabric" topology -c "$dir/control"
+expect 'no such speed' 1 'SDR, DDR, QDR' "$fabric" link degrade leaf1:1 --speed WDR -c "$dir/control"
+expect 'link restore' 0 '' "$fabric" link restore leaf1:1 -c "$dir/control"
+expect 'it is as it was' 1 '' \
+	bash -c '"$1" topology -c "$2" | grep 1xDDR' x "$fabric" "$dir/control"
+expect 'link flap' 0 '' "$fabric" link flap leaf1:1 --down 1ms --count 2 -c "$dir/control"
+expect 'a flap without end' 1 'from 1 to 1000000' \
+	"$fabric" link flap leaf1:1 --count 0 -c "$dir/control"
+expect 'options that are for others' 1 'leave out "width"' \
+	"$fabric" link up leaf1:1 --width 1 -c "$dir/control"
 expect 'a rate above 1' 1 'a number from 0 to 1' "$fabric" loss leaf1:1 2 -c "$dir/control"
 expect 'a port without a cable' 1 'has a cable' "$fabric" link down leaf1:0 -c "$dir/control"
 expect 'drop' 0 '' "$fabric" drop leaf1 0x11 3 -c "$dir/control"
@@ -147,7 +161,7 @@ expect 'what was preset' 0 'SymbolErrorCounter 77' "$fabric" counters -c "$dir/c
 expect 'no such counter' 1 'as counters says it' \
 	"$fabric" preset leaf1:2 Errors 77 -c "$dir/control"
 expect 'no such node' 1 'as topology says it' "$fabric" node kill leaf99 -c "$dir/control"
-expect 'words of link' 2 'write link up|down NODE:PORT' "$fabric" link down leaf1 -c "$dir/control"
+expect 'words of link' 2 'write link up|down|restore NODE:PORT' "$fabric" link down leaf1 -c "$dir/control"
 expect 'topology to a full disk' 1 'No space' \
 	bash -c '"$1" topology -c "$2" >/dev/full' x "$fabric" "$dir/control"
 kill $!

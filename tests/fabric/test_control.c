@@ -48,7 +48,7 @@ static unsigned int turn(void)
 
 	while ((n = epoll_wait(epfd, ev, 8, 0)) > 0) {
 		for (int i = 0; i < n; i++)
-			fab_control_event(control, ev[i].data.u32);
+			fab_control_event(control, ev[i].data.u32, 1000);
 		all += (unsigned int)n;
 		assert_true(all < 10000);
 	}

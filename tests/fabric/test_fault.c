@@ -3,6 +3,7 @@
 #include "hosts.h"
 
 #include "ib/crc.h"
+#include "ib/rate.h"
 
 static int setup_hosts(void **st)
 {
@@ -305,6 +306,245 @@ static void test_seeds(void **st)
 	}
 }
 
+/* Ends of the wire as PortInfo shows it: width, speed, extended speed. */
+static void expect_rate(uint32_t p, uint8_t width, uint8_t speed, uint8_t ext)
+{
+	for (unsigned int end = 0; end < 2; end++, p = f->port[p].peer) {
+		assert_int_equal(f->port[p].pi.width_active, width);
+		assert_int_equal(f->port[p].pi.speed_active, speed);
+		assert_int_equal(f->port[p].pi.speed_ext_active, ext);
+	}
+}
+
+/* A cable with fewer lanes and a lower speed: both ends train anew, and say what they have. */
+static void test_degrade(void **st)
+{
+	const struct fab_limit all = { 0xff, 0xff, 0xff };
+	const uint32_t p = inner(), q = f->port[p].peer;
+	struct fab_limit at_most;
+
+	(void)st;
+	assert_true(fab_rate_limit(1, "DDR", &at_most));
+	assert_true(fab_fault_degrade(&m, q, at_most, now));
+	expect_rate(p, IB_WIDTH_1X, IB_SPEED_DDR, 0);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_int_equal(counters(p)->link_downed, 1);
+	assert_int_equal(counters(q)->link_downed, 1);
+	/* and still so after it was pulled */
+	assert_true(fab_fault_link(&m, p, false, now));
+	assert_true(fab_rate_limit(0, "FDR", &at_most));
+	assert_true(fab_fault_degrade(&m, p, at_most, now));
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	assert_true(fab_fault_link(&m, p, true, now));
+	expect_rate(p, IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_FDR);
+	assert_true(fab_fault_degrade(&m, p, all, now));
+	expect_rate(p, IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_EDR);
+	assert_false(fab_rate_limit(3, NULL, &at_most));
+	assert_false(fab_rate_limit(0, "WDR", &at_most));
+	/* 2x, which no port has: nothing but 1x is in common; 8x to 12x is not */
+	assert_true(fab_rate_limit(2, NULL, &at_most));
+	assert_int_equal(at_most.width, IB_WIDTH_1X | IB_WIDTH_2X);
+}
+
+/* The cable of a machine: its end of the link trains to the same. */
+static void test_degrade_machine(void **st)
+{
+	const struct fab_limit all = { 0xff, 0xff, 0xff };
+	const uint32_t p = port_of_host(7);
+	struct ohca_link_state state;
+	struct fab_limit at_most;
+
+	(void)st;
+	assert_true(fab_rate_limit(1, "QDR", &at_most));
+	assert_true(fab_fault_degrade(&m, p, at_most, now));
+	pump(NULL);
+	assert_true(ohca_link_is_up(host[1].l));
+	assert_int_equal(f->port[p].pi.width_active, IB_WIDTH_1X);
+	assert_int_equal(f->port[p].pi.speed_active, IB_SPEED_QDR);
+	assert_int_equal(f->port[p].pi.speed_ext_active, 0);
+	ohca_link_get_state(host[1].l, &state);
+	assert_int_equal(state.width, IB_WIDTH_1X);
+	assert_int_equal(state.speed_ext, 0);
+	activate(7);
+	assert_int_equal(send_many(3), 3);
+	assert_true(fab_fault_degrade(&m, p, all, now));
+	pump(NULL);
+	assert_int_equal(f->port[p].pi.speed_ext_active, IB_SPEED_EXT_EDR);
+}
+
+/* Down and up again, three times, each at its time however late the timer is. */
+static void test_flap(void **st)
+{
+	const uint32_t p = inner(), q = f->port[p].peer;
+	const uint64_t begin = now;
+
+	(void)st;
+	assert_true(fab_fault_flap(&m, q, 1000000, 5000000, 3, now));
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	assert_true(m.deadline_ns <= begin + 1000000);
+	now = begin + 999999;
+	fab_mgmt_timer(&m, now);
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	now = begin + 1000000;
+	fab_mgmt_timer(&m, now);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_true(m.deadline_ns <= begin + 5000000);
+	now = begin + 10500000;		/* up, down, up, down */
+	fab_mgmt_timer(&m, now);
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	assert_int_equal(counters(p)->link_downed, 3);
+	now = begin + 100000000;
+	fab_mgmt_timer(&m, now);
+	assert_int_equal(f->port[q].pi.state, IB_PS_INIT);
+	assert_int_equal(counters(q)->link_downed, 3);
+	/* one that is up, or is a flap anew, does not flap any more */
+	assert_true(fab_fault_flap(&m, p, 1000000, 5000000, 100, now));
+	assert_true(fab_fault_flap(&m, q, 2000000, 5000000, 100, now));
+	assert_true(fab_fault_link(&m, q, true, now));
+	now += 1000000000;
+	fab_mgmt_timer(&m, now);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_int_equal(counters(p)->link_downed, 4);
+	assert_false(fab_fault_flap(&m, fab_port_of(&f->node[f->port[p].node], 0), 1, 2, 1, now));
+}
+
+static void later(uint64_t ns)
+{
+	now += ns;
+	pump(NULL);
+}
+
+/* One direction of a wire takes 5 ms more: what is on its way is not there, then is in order. */
+static void test_delay(void **st)
+{
+	const uint32_t p = inner(), q = f->port[p].peer;
+	const uint64_t before = counters(q)->rcv_pkts;
+
+	(void)st;
+	assert_true(fab_fault_delay(&m, p, 5000000));
+	for (unsigned int i = 0; i < 10; i++) {
+		assert_true(send_data(0, 0, LID(7), 64 + 4 * i, (uint8_t)i));
+		later(100000);
+	}
+	assert_int_equal(count_data(1, 0), 0);
+	assert_int_equal(counters(q)->rcv_pkts, before);
+	assert_int_equal(d->flying, 10);
+	/* the first left 0.9 ms ago */
+	assert_int_equal(fab_data_timer(d), 4100000);
+	/* the way back is not delayed */
+	assert_true(send_data(1, 0, LID(1), 64, 7));
+	pump(NULL);
+	expect_data(0, 0, 64, 7);
+	later(4100000);
+	expect_data(1, 0, 64, 0);
+	assert_int_equal(count_data(1, 0), 0);
+	later(400000);
+	for (unsigned int i = 1; i < 5; i++)
+		expect_data(1, 0, 64 + 4 * i, (uint8_t)i);
+	/* nothing overtakes what is on its way when the delay is taken back */
+	assert_true(fab_fault_delay(&m, p, 0));
+	assert_true(send_data(0, 0, LID(7), 64, 99));
+	pump(NULL);
+	assert_int_equal(count_data(1, 0), 0);
+	later(500000);
+	for (unsigned int i = 5; i < 10; i++)
+		expect_data(1, 0, 64 + 4 * i, (uint8_t)i);
+	expect_data(1, 0, 64, 99);
+	assert_int_equal(d->flying, 0);
+	assert_int_equal(send_many(3), 3);
+	assert_int_equal(counters(q)->rcv_pkts, before + 14);
+}
+
+/* At most one lane's credits are on their way; the rest waits, and is not lost. */
+static void test_delay_credits(void **st)
+{
+	const uint32_t p = inner();
+	unsigned int sent = 0, arrived = 0;
+
+	(void)st;
+	assert_true(fab_fault_delay(&m, p, 10000000));
+	for (unsigned int i = 0; i < 200; i++) {
+		while (send_data(0, 0, LID(7), 4096, 1))
+			sent++;
+		pump(NULL);
+	}
+	assert_int_equal(d->flying, FAB_LANE_BLOCKS / 65);
+	assert_true(sent > d->flying);
+	/* another lane has its own */
+	assert_true(send_data(0, 1, LID(7), 4096, 1));
+	pump(NULL);
+	assert_int_equal(d->flying, FAB_LANE_BLOCKS / 65 + 1);
+	for (unsigned int i = 0; i < 20; i++) {
+		later(10000000);
+		arrived += count_data(1, 0);
+	}
+	assert_int_equal(arrived, sent);
+	assert_int_equal(count_data(1, 1), 1);
+}
+
+/* What is on its way when the link goes down is lost, even if it comes up at once. */
+static void test_delay_down(void **st)
+{
+	const struct fab_limit all = { 0xff, 0xff, 0xff };
+	const uint32_t p = inner();
+
+	(void)st;
+	assert_true(fab_fault_delay(&m, p, 5000000));
+	assert_int_equal(send_many(7), 0);
+	assert_true(fab_fault_degrade(&m, p, all, now));
+	pump(NULL);
+	assert_int_equal(d->flying, 0);
+	assert_int_equal(d->drop[FAB_DROP_LOSS], 7);
+	assert_int_equal(fab_extra_of(f, p)->fault->lost, 7);
+	later(10000000);
+	assert_int_equal(count_data(1, 0), 0);
+}
+
+/* What a machine gets and sends is delayed as well, bounded, with its loss. */
+static void test_delay_machine(void **st)
+{
+	const uint32_t p = port_of_host(7), q = f->port[p].peer;
+	unsigned int sent = 0;
+
+	(void)st;
+	assert_true(fab_fault_delay(&m, p, 5000000));
+	assert_int_equal(send_many(10), 0);
+	later(4999999);
+	assert_int_equal(count_data(1, 0), 0);
+	later(1);
+	assert_int_equal(count_data(1, 0), 10);
+	assert_true(fab_fault_delay(&m, p, 0));
+	assert_int_equal(send_many(10), 10);
+	/* the other direction, while packets are in the ring for which there is no credit */
+	while (send_data(1, 0, LID(1), 4096, (uint8_t)sent) || (pump(NULL), false) ||
+	       send_data(1, 0, LID(1), 4096, (uint8_t)sent))
+		sent++;
+	assert_true(fab_fault_delay(&m, q, 5000000));
+	assert_true(fab_fault_wire(&m, q, 1u << 29, 0, 4));
+	for (unsigned int i = 0; i < 100; i++) {
+		for (; send_data(1, 0, LID(1), 4096, (uint8_t)sent); sent++)
+			;
+		pump(NULL);
+	}
+	for (unsigned int i = 0, got = 0; i < 40; i++) {
+		got += count_data(0, 0);
+		later(5000000);
+		if (i == 39)
+			assert_int_equal(got + d->drop[FAB_DROP_LOSS], sent);
+	}
+	assert_true(d->drop[FAB_DROP_LOSS] > 0);
+	assert_int_equal(counters(p)->symbol_error, d->drop[FAB_DROP_LOSS]);
+	assert_int_equal(counters(p)->rcv_pkts, sent);
+	/* without it packets come by the ring again */
+	assert_true(fab_fault_delay(&m, q, 0));
+	assert_true(fab_fault_wire(&m, q, 0, 0, 4));
+	pump(NULL);
+	assert_false(d->by_port[p]->buffers);
+	assert_true(send_data(1, 0, LID(1), 64, 9));
+	pump(NULL);
+	expect_data(0, 0, 64, 9);
+}
+
 /* A switch that is off; on again it has forgotten everything. */
 static void test_node(void **st)
 {
@@ -381,6 +621,8 @@ int main(void)
 		T(test_loss), T(test_integrity), T(test_loss_of_mads), T(test_loss_at_machine),
 		T(test_corrupt),
 		T(test_cable), T(test_cable_of_machine), T(test_cable_disabled), T(test_loss_once),
+		T(test_degrade), T(test_degrade_machine), T(test_flap), T(test_delay),
+		T(test_delay_credits), T(test_delay_down), T(test_delay_machine),
 		T(test_seeds), T(test_node), T(test_smps), T(test_preset),
 #undef T
 	};
