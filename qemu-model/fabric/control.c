@@ -163,7 +163,7 @@ static bool answer(struct fab_control *c, struct client *p)
 		memmove(p->line, end + 1, p->have);
 		reply(p, cfg.n ? begin_capture(c, p, &cfg, text) : text);
 	} else if (p->have == sizeof(p->line)) {
-		reply(p, strdup("{\"error\": \"a request is too long: send at most 4096 bytes, "
+		reply(p, strdup("{\"error\": \"a request is too long: send at most 65536 bytes, "
 				"and a newline\"}\n"));
 		p->last = true;
 	} else {

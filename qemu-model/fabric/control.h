@@ -8,6 +8,8 @@
  *	control_fault.c		requests that do something to the fabric
  *	control_capture.c	requests for a capture
  *	control_trace.c		requests for the way of a packet
+ *	control_script.c	scripts of them
+ *	control_words.c		such requests as words of a command line
  *	control_client.c	ohca-fabric status and the like
  *	control_client_capture.c	ohca-fabric capture
  *
@@ -21,7 +23,7 @@
 
 #define FAB_CONTROL_CLIENTS	16u
 #define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */
-#define FAB_CONTROL_LINE	4096u		/* bytes of a request, with its newline */
+#define FAB_CONTROL_LINE	65536u		/* bytes of a request, with its newline */
 #define FAB_CONTROL_EVENT	0x10000u	/* the first of its events */
 #define FAB_CONTROL_EVENTS	(FAB_CONTROL_CLIENTS + 1)
 
@@ -104,7 +106,9 @@ bool fab_is_control_verb(const char *verb);
 	"  corrupt NODE:PORT RATE [SEED]  it damages data packets; their ICRC tells\n" \
 	"  delay NODE:PORT TIME      data packets that leave there arrive TIME later: 20us, 0.1s; 0\n" \
 	"  drop NODE ATTRIBUTE NTH   each NTH SMP with that attribute is lost; 0: none\n" \
-	"  preset NODE:PORT COUNTER VALUE  a counter, by the name that counters says\n\n" \
+	"  preset NODE:PORT COUNTER VALUE  a counter, by the name that counters says\n" \
+	"  script [--replace] FILE   all of these from link on, each at its time: at TIME VERB ...,\n" \
+	"                            every TIME for TIME VERB ...; script --stop ends it\n\n" \
 	"Their options:\n" \
 	"  -c, --control PATH        the control socket of the fabric\n" \
 	"  -j, --json                print replies as they come, JSON objects in lines\n"

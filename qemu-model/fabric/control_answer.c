@@ -12,7 +12,9 @@
 #include <time.h>
 
 #include "control_request.h"
+#include "control_words.h"
 #include "counter.h"
+#include "script.h"
 #include "topo_file.h"
 #include "trace.h"
 
@@ -110,6 +112,7 @@ static json_t *status(struct fab_request *r)
 	const struct fab_mgmt_stats *st = &r->m->stats;
 	uint32_t hosts = 0, cables = 0, up = 0, active = 0;
 	json_t *sms = json_array();
+	uint64_t left, failed;
 
 	for (uint32_t i = 0; i < f->nodes; i++)
 		hosts += f->node[i].type == IB_NODE_CHANNEL_ADAPTER;
@@ -131,13 +134,16 @@ static json_t *status(struct fab_request *r)
 		up += a->pi.state != IB_PS_DOWN;
 		active += a->pi.state == IB_PS_ACTIVE && b->pi.state == IB_PS_ACTIVE;
 	}
-	return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:f}",
+	left = fab_script_left(r->m, &failed);
+	return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
+			 "s:I, s:f}",
 			 "switches", f->switches, "channel_adapters", hosts,
 			 "routers", f->nodes - f->switches - hosts, "cables", cables,
 			 "links_up", up, "links_active", active, "subnet_managers", sms,
 			 "smps", smps_json(st), "other_mads", (json_int_t)st->other,
 			 "hops", (json_int_t)st->hops, "lost_mads", (json_int_t)st->lost,
 			 "traps", (json_int_t)st->traps,
+			 "script_left", (json_int_t)left, "script_failed", (json_int_t)failed,
 			 "memory_bytes", (json_int_t)fab_bytes(f), "cpu_seconds", cpu_seconds());
 }
 
@@ -307,6 +313,7 @@ static const struct {
 	{ "lft", lft },
 	{ "capture", fab_request_capture },
 	{ "trace", fab_request_trace },
+	{ "script", fab_request_script },
 };
 
 /* Members of the request @v. Return: its command, or NULL, r->why says why. */
@@ -315,7 +322,7 @@ static const char *parse(struct fab_request *r, json_t *v)
 	const char *command = json_string_value(json_object_get(v, "command")), *key;
 	json_t *member;
 
-	if (command && fab_is_fault_command(command)) {
+	if (command && (fab_is_fault_command(command) || !strcmp(command, "script"))) {
 		r->node = json_string_value(json_object_get(v, "node"));
 		return command;
 	}
@@ -347,8 +354,8 @@ static json_t *run(struct fab_request *r, const char *command)
 			return commands[i].answer(r);
 	if (fab_is_fault_command(command))
 		return fab_request_fault(r, command);
-	snprintf(r->why, sizeof(r->why), "there is no such command: use status, topology, counters, "
-		 "lft, trace, capture, link, node, loss, corrupt, delay, drop or preset");
+	snprintf(r->why, sizeof(r->why), "there is no such command: use status, topology, "
+		 "counters, lft, trace, capture, script, " FAB_FAULT_VERBS);
 	return NULL;
 }
 

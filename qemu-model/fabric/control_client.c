@@ -151,7 +151,7 @@ static unsigned int find(const char *verb)
 bool fab_is_control_verb(const char *verb)
 {
 	return find(verb) < IB_ARRAY_SIZE(verbs) || fab_is_fault_verb(verb) ||
-	       !strcmp(verb, "capture");
+	       !strcmp(verb, "capture") || !strcmp(verb, "script");
 }
 
 /* ---- the socket ---------------------------------------------------------------- */
@@ -196,7 +196,7 @@ static void request(int fd, const char *verb, const char *node, json_int_t first
 				      "node", node, "file", text ? json_true() : NULL));
 }
 
-json_t *fab_client_reply(FILE *s, char **line, size_t *size)
+json_t *fab_client_reply(FILE *s, const char *name, char **line, size_t *size)
 {
 	json_t *v = getline(line, size, s) > 0 ? json_loads(*line, 0, NULL) : NULL;
 	const char *error = json_string_value(json_object_get(v, "error"));
@@ -205,13 +205,16 @@ json_t *fab_client_reply(FILE *s, char **line, size_t *size)
 		error = "the fabric ended the connection: start it again";
 	if (!error)
 		return v;
-	fprintf(stderr, "ohca-fabric: %s\n", error);
+	if (name && json_object_get(v, "errors"))
+		fab_script_print_errors(name, v);
+	else
+		fprintf(stderr, "ohca-fabric: %s\n", error);
 	json_decref(v);
 	return NULL;
 }
 
-/* Send a request of one reply. Return: exit status. */
-static int ask_once(FILE *s, json_t *v, bool json)
+/* Send a request of one reply; @name: the file that it is about. Return: exit status. */
+static int ask_once(FILE *s, json_t *v, const char *name, bool json)
 {
 	char *line = NULL;
 	size_t size = 0;
@@ -219,7 +222,7 @@ static int ask_once(FILE *s, json_t *v, bool json)
 	int rc = EXIT_SUCCESS;
 
 	fab_client_send(fileno(s), v);
-	reply = fab_client_reply(s, &line, &size);
+	reply = fab_client_reply(s, name, &line, &size);
 	if (reply && json)
 		fputs(line, stdout);
 	else if (reply && json_object_get(reply, "hops"))
@@ -250,7 +253,7 @@ static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
 
 		request(fileno(s), verbs[verb].name, node, first,
 			!json && verbs[verb].print == print_text);
-		v = fab_client_reply(s, &line, &size);
+		v = fab_client_reply(s, NULL, &line, &size);
 		next = json_object_get(v, "next");
 		if (!v)
 			rc = EXIT_FAILURE;
@@ -283,15 +286,17 @@ struct line {
 /* Return: false: @argv is wrong, which was said. */
 static bool parse(struct line *l, int argc, char **argv)
 {
-	static struct option options[3 + FAB_WORD_OPTIONS + 1] = {
+	static struct option options[5 + FAB_WORD_OPTIONS + 1] = {
 		{ "control", required_argument, NULL, 'c' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "multicast", required_argument, NULL, 'm' },
+		{ "stop", no_argument, NULL, 's' },
+		{ "replace", no_argument, NULL, 'r' },
 	};
 	int c, which;
 
 	for (unsigned int i = 0; i < FAB_WORD_OPTIONS; i++)
-		options[3 + i] = (struct option){ fab_word_option(i) + 2, 1, NULL, 'w' };
+		options[5 + i] = (struct option){ fab_word_option(i) + 2, 1, NULL, 'w' };
 	while ((c = getopt_long(argc, argv, "c:j", options, &which)) != -1) {
 		if (c == 'c') {
 			l->path = optarg;
@@ -299,8 +304,10 @@ static bool parse(struct line *l, int argc, char **argv)
 			l->json = true;
 		} else if (c == 'm' && !strcmp(argv[0], "trace")) {
 			l->mlid = optarg;
+		} else if ((c == 's' || c == 'r') && l->n < MAX_WORDS) {
+			l->word[l->n++] = c == 's' ? "--stop" : "--replace";
 		} else if (c == 'w' && l->n < MAX_WORDS - 1) {
-			l->word[l->n++] = (char *)fab_word_option((unsigned int)which - 3);
+			l->word[l->n++] = (char *)fab_word_option((unsigned int)which - 5);
 			l->word[l->n++] = optarg;
 		} else {
 			fab_usage_error("use --control PATH, --json and options of the verb");
@@ -318,8 +325,8 @@ int fab_control_client(int argc, char **argv)
 {
 	const unsigned int verb = find(argv[0]);
 	struct line l = { 0 };
+	const char *why, *name = NULL;
 	json_t *once = NULL;
-	const char *why;
 	FILE *s;
 	int rc;
 
@@ -327,10 +334,11 @@ int fab_control_client(int argc, char **argv)
 		return fab_capture_client(argc, argv);
 	if (!parse(&l, argc, argv))
 		return FAB_EXIT_USAGE;
-	if (fab_is_fault_verb(argv[0])) {
-		once = fab_fault_words(argv[0], l.n, l.word, &why);
+	if (verb == IB_ARRAY_SIZE(verbs)) {
+		once = strcmp(argv[0], "script") ? fab_fault_words(argv[0], l.n, l.word, &why) :
+		       fab_script_words(l.n, l.word, &name, &why);
 		if (!once)
-			return fab_usage_error(why);
+			return why ? fab_usage_error(why) : EXIT_FAILURE;
 	} else if (l.n != verbs[verb].args) {
 		return fab_usage_error(verbs[verb].args == 2 ? "write trace FROM TO" :
 				       verbs[verb].args ? "lft has one argument, a switch" :
@@ -343,7 +351,7 @@ int fab_control_client(int argc, char **argv)
 		json_decref(once);
 		return EXIT_FAILURE;
 	}
-	rc = once ? ask_once(s, once, l.json) :
+	rc = once ? ask_once(s, once, name, l.json) :
 		    ask_all(s, verb, verbs[verb].args ? l.word[0] : NULL, l.json);
 	fclose(s);
 	return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A connection to a control socket; private to control_client.c and control_client_capture.c. */
+/* A connection to a control socket; private to control_client*.c and control_words.c. */
 #ifndef OHCA_FABRIC_CONTROL_CLIENT_H
 #define OHCA_FABRIC_CONTROL_CLIENT_H
 
@@ -15,11 +15,12 @@ bool fab_client_send(int fd, json_t *v);
 
 /**
  * fab_client_reply() - the next reply
+ * @name: the file that the request has the text of, or NULL
  * @line, @size: of it, as of getline()
  *
  * Return: NULL: an error, which was printed.
  */
-json_t *fab_client_reply(FILE *s, char **line, size_t *size);
+json_t *fab_client_reply(FILE *s, const char *name, char **line, size_t *size);
 
 /**
  * fab_capture_client() - ohca-fabric capture NODE:PORT... -w FILE
@@ -29,5 +30,18 @@ json_t *fab_client_reply(FILE *s, char **line, size_t *size);
  * Return: exit status; what went wrong was printed.
  */
 int fab_capture_client(int argc, char **argv);
+
+/**
+ * fab_script_words() - the request of "script WORD..."
+ * @w: [@n] words
+ * @name: the file that is among them, or NULL
+ * @why: what to write instead if they are wrong; NULL: what is wrong was printed
+ *
+ * Return: the request, or NULL.
+ */
+json_t *fab_script_words(int n, char **w, const char **name, const char **why);
+
+/** fab_script_print_errors() - print the errors of @reply with the lines of file @name */
+void fab_script_print_errors(const char *name, const json_t *reply);
 
 #endif

@@ -174,7 +174,7 @@ static int capture(const struct options *o, int n, char **ports)
 		/* what follows the reply is no text */
 		setvbuf(s, NULL, _IONBF, 0);
 		fab_client_send(fileno(s), request(o, n, ports));
-		v = fab_client_reply(s, &line, &size);
+		v = fab_client_reply(s, NULL, &line, &size);
 	}
 	if (v) {
 		r->from = fileno(s);

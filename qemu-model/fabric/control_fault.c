@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "counter.h"
 #include "fault.h"
 #include "topology.h"
 
@@ -40,13 +41,35 @@ static json_int_t number(const struct fab_request *r, const char *key, json_int_
 	return json_is_integer(v) && n >= 0 && n <= most ? n : -1;
 }
 
+/* A port of @node that has a cable, by chance, or FAB_NO_PORT. */
+static uint32_t any_port(const struct fab_request *r, uint32_t node)
+{
+	const struct fab_node *n = &r->m->f->node[node];
+	uint32_t p = FAB_NO_PORT, cables = 0, which;
+
+	for (unsigned int i = 1; i <= n->nports; i++)
+		cables += r->m->f->port[fab_port_of(n, i)].peer != FAB_NO_PORT;
+	if (!cables)
+		return FAB_NO_PORT;
+	which = r->dry ? 0 : fab_random(&r->m->rng) % cables;
+	for (unsigned int i = 1; i <= n->nports; i++) {
+		p = fab_port_of(n, i);
+		if (r->m->f->port[p].peer != FAB_NO_PORT && !which--)
+			break;
+	}
+	return p;
+}
+
 /* The port that the request names, or FAB_NO_PORT. */
 static uint32_t port_of(const struct fab_request *r)
 {
 	const struct fab *f = r->m->f;
 	const uint32_t i = r->node ? fab_find_node(f, r->node) : FAB_NONE;
 	const json_int_t num = number(r, "port", FAB_MAX_NODE_PORTS, -1);
+	const char *any = json_string_value(json_object_get(r->in, "port"));
 
+	if (i != FAB_NONE && any && !strcmp(any, "any"))
+		return any_port(r, i);
 	if (i == FAB_NONE || num < (json_int_t)fab_first_num(&f->node[i]) || num > f->node[i].nports)
 		return FAB_NO_PORT;
 	return fab_port_of(&f->node[i], (unsigned int)num);
@@ -90,6 +113,8 @@ static json_t *flap(struct fab_request *r, uint32_t p)
 		return NULL;
 	if (down < MS || interval < down + MS || count < 1)
 		return refuse(r, FLAP_HINT);
+	if (r->dry)
+		return done();
 	if (!fab_fault_flap(r->m, p, (uint64_t)down, (uint64_t)interval, (uint32_t)count,
 			    r->m->now_ns))
 		return refuse(r, "16 other cables flap already: let one be up or down");
@@ -120,6 +145,8 @@ static json_t *degrade(struct fab_request *r, uint32_t p)
 			      "FDR, EDR, HDR or NDR, or both");
 	if (!have_common(r->m->f, p, at_most))
 		return refuse(r, "its ports have no width and speed so low: give a higher one");
+	if (r->dry)
+		return done();
 	if (!fab_fault_degrade(r->m, p, at_most, r->m->now_ns))
 		return refuse(r, "out of memory");
 	return done();
@@ -141,6 +168,8 @@ static json_t *link_fault(struct fab_request *r)
 		return refuse(r, LINK_STATES);
 	if (!only(r, "node port state"))
 		return NULL;
+	if (r->dry)
+		return done();
 	ok = state_is(r, "restore") ? fab_fault_degrade(r->m, p, all, r->m->now_ns) :
 				      fab_fault_link(r->m, p, state_is(r, "up"), r->m->now_ns);
 	return ok ? done() : refuse(r, "out of memory");
@@ -157,6 +186,8 @@ static json_t *delay(struct fab_request *r)
 		return NULL;
 	if (ns < 0)
 		return refuse(r, "give \"time_ns\", at most a day; 0: no delay");
+	if (r->dry)
+		return done();
 	return fab_fault_delay(r->m, p, (uint64_t)ns) ? done() : refuse(r, "out of memory");
 }
 
@@ -170,9 +201,17 @@ static json_t *node_fault(struct fab_request *r)
 		return refuse(r, "give \"state\", which is \"kill\" or \"revive\"");
 	if (i == FAB_NONE)
 		return refuse(r, "give \"node\", as topology says it");
+	if (r->dry)
+		return done();
 	if (!fab_fault_node(r->m, i, state_is(r, "revive"), r->m->now_ns))
 		return refuse(r, "out of memory");
 	return done();
+}
+
+/* The seed of the cable at port @p, unless it is said. */
+static uint64_t wire_seed(const struct fab_mgmt *m, uint32_t p)
+{
+	return fab_random_state(fab_random_state(m->seed) + p);
 }
 
 /* @corrupt: damage packets, do not lose them. The other of the two stays as it was. */
@@ -180,7 +219,7 @@ static json_t *wire_fault(struct fab_request *r, bool corrupt)
 {
 	const json_t *v = json_object_get(r->in, "rate");
 	const double rate = json_number_value(v);
-	const json_int_t seed = number(r, "seed", INT64_MAX, 1);
+	const json_int_t seed = number(r, "seed", INT64_MAX, 0);
 	const uint32_t p = port_of(r);
 	const struct fab_extra *x;
 	uint32_t was[2] = { 0, 0 }, of;
@@ -192,6 +231,8 @@ static json_t *wire_fault(struct fab_request *r, bool corrupt)
 			      "number from 0");
 	if (p == FAB_NO_PORT || r->m->f->port[p].peer == FAB_NO_PORT)
 		return refuse(r, PORT_HINT);
+	if (r->dry)
+		return done();
 	x = fab_extra_of(r->m->f, p);
 	if (x && x->fault) {
 		was[0] = x->fault->loss;
@@ -199,7 +240,8 @@ static json_t *wire_fault(struct fab_request *r, bool corrupt)
 	}
 	of = rate < 1 ? (uint32_t)(rate * 4294967296.0) : UINT32_MAX;
 	was[corrupt] = of || rate <= 0 ? of : 1;
-	if (!fab_fault_wire(r->m, p, was[0], was[1], (uint64_t)seed))
+	if (!fab_fault_wire(r->m, p, was[0], was[1], json_object_get(r->in, "seed") ?
+			    (uint64_t)seed : wire_seed(r->m, p)))
 		return refuse(r, "out of memory");
 	return done();
 }
@@ -225,6 +267,8 @@ static json_t *drop_fault(struct fab_request *r)
 	if (i == FAB_NONE || attr < 0 || nth < 0)
 		return refuse(r, "give \"node\", \"attribute\", its number, and \"nth\": each nth "
 			      "SMP with it is lost, 0: none");
+	if (r->dry)
+		return done();
 	if (!fab_fault_smp(r->m, i, (uint16_t)attr, (uint32_t)nth))
 		return refuse(r, "16 attributes are dropped already: set the nth of one to 0");
 	return done();
@@ -240,7 +284,8 @@ static json_t *preset(struct fab_request *r)
 		return NULL;
 	if (p == FAB_NO_PORT)
 		return refuse(r, "give \"node\" and \"port\", as topology says them");
-	if (v < 0 || !name || !fab_fault_preset(r->m->f, p, name, (uint64_t)v))
+	if (v < 0 || !name || !(r->dry ? fab_is_counter(name) :
+			      fab_fault_preset(r->m->f, p, name, (uint64_t)v)))
 		return refuse(r, "give \"counter\", a name as counters says it, and \"value\", a "
 			      "number from 0");
 	return done();

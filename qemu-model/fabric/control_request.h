@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * One request of the control socket; private to control_answer.c, control_fault.c,
- * control_capture.c and control_trace.c.
- */
+/* One request of the control socket; private to control_*.c and script.c. */
 #ifndef OHCA_FABRIC_CONTROL_REQUEST_H
 #define OHCA_FABRIC_CONTROL_REQUEST_H
 
@@ -17,6 +14,7 @@
  * @first: the first node, or LID, that is asked for
  * @node: which node it is about, or NULL
  * @capture: what it wants to have captured, or NULL: nothing can be
+ * @dry: it is checked only, not done
  * @why: what is wrong with it, for the reply
  */
 struct fab_request {
@@ -25,6 +23,7 @@ struct fab_request {
 	uint32_t first;
 	const char *node;
 	struct fab_spool_cfg *capture;
+	bool dry;
 	char why[256];
 };
 
@@ -63,5 +62,7 @@ const char *fab_type_name(const struct fab_node *n);
 
 /** fab_state_name() - PortState, as replies have it */
 const char *fab_state_name(uint8_t state);
+/** fab_request_script() - command script. Return: as above, or a reply with its errors. */
+json_t *fab_request_script(struct fab_request *r);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds "node" and "port" of NODE:P, in which NODE may have colons. Return: false: it is not that. */
+/* Adds "node" and "port" of NODE:P; NODE may have colons. Return: false: it is not that. */
 static bool put_port(json_t *v, const char *word)
 {
 	const char *colon = strrchr(word, ':');
@@ -15,9 +15,12 @@ static bool put_port(json_t *v, const char *word)
 
 	if (!colon || colon == word || !colon[1])
 		return false;
+	if (json_object_set_new(v, "node", json_stringn(word, (size_t)(colon - word))))
+		return false;
+	if (!strcmp(colon + 1, "any"))
+		return !json_object_set_new(v, "port", json_string("any"));
 	port = strtol(colon + 1, &end, 10);
-	return !*end && !json_object_set_new(v, "node", json_stringn(word, (size_t)(colon - word))) &&
-	       !json_object_set_new(v, "port", json_integer(port));
+	return !*end && !json_object_set_new(v, "port", json_integer(port));
 }
 
 static bool put_integer(json_t *v, const char *key, const char *word)
@@ -35,8 +38,7 @@ static bool put_text(json_t *v, const char *key, const char *word)
 	return !json_object_set_new(v, key, json_string(word));
 }
 
-/* Adds @key of a time: a number with a unit, or 0. */
-static bool put_time(json_t *v, const char *key, const char *word)
+bool fab_word_time(const char *word, uint64_t *ns)
 {
 	static const struct {
 		const char *name;
@@ -47,14 +49,24 @@ static bool put_time(json_t *v, const char *key, const char *word)
 	const double n = strtod(word, &end);
 	unsigned int i = 0;
 
+	*ns = 0;
 	if (!strcmp(word, "0"))
-		return !json_object_set_new(v, key, json_integer(0));
+		return true;
 	while (i < sizeof(units) / sizeof(*units) && strcmp(unit, units[i].name))
 		i++;
 	if (unit == word || end != unit || i == sizeof(units) / sizeof(*units) ||
 	    n * units[i].ns > 1e15)
 		return false;
-	return !json_object_set_new(v, key, json_integer((json_int_t)(n * units[i].ns + 0.5)));
+	*ns = (uint64_t)(n * units[i].ns + 0.5);
+	return true;
+}
+
+static bool put_time(json_t *v, const char *key, const char *word)
+{
+	uint64_t ns;
+
+	return fab_word_time(word, &ns) &&
+	       !json_object_set_new(v, key, json_integer((json_int_t)ns));
 }
 
 /* Words that may be anywhere behind the verb, with the word that follows. */

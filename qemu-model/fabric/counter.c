@@ -60,3 +60,10 @@ bool fab_counter_set(struct ohca_port_counters *c, const char *name, uint64_t v)
 	}
 	return false;
 }
+
+bool fab_is_counter(const char *name)
+{
+	struct ohca_port_counters none;
+
+	return fab_counter_set(&none, name, 0);
+}

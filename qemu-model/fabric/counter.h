@@ -16,4 +16,7 @@ uint64_t fab_counter(const struct ohca_port_counters *c, unsigned int i);
 /** fab_counter_set() - counter @name of @c is @v from now on. Return: false: there is none. */
 bool fab_counter_set(struct ohca_port_counters *c, const char *name, uint64_t v);
 
+/** fab_is_counter() - there is a counter with that name */
+bool fab_is_counter(const char *name);
+
 #endif

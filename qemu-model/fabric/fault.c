@@ -7,8 +7,8 @@
 
 #include "counter.h"
 
-/* A state of the generator, other than 0, in which all bits of @seed count (SplitMix64). */
-static uint64_t mixed(uint64_t seed)
+/* SplitMix64; the state is never 0, in which the generator would stay. */
+uint64_t fab_random_state(uint64_t seed)
 {
 	seed += 0x9e3779b97f4a7c15ull;
 	seed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -27,7 +27,7 @@ static struct fab_fault *fault_of(struct fab *f, uint32_t p)
 	if (!x->fault) {
 		x->fault = calloc(1, sizeof(*x->fault));
 		if (x->fault)
-			x->fault->rng = mixed(0);
+			x->fault->rng = fab_random_state(0);
 	}
 	return x->fault;
 }
@@ -37,7 +37,7 @@ static void set_wire(struct fab_fault *x, uint32_t loss, uint32_t corrupt, uint6
 	x->loss = loss;
 	x->corrupt = corrupt;
 	x->marginal = 0;
-	x->rng = mixed(seed);
+	x->rng = fab_random_state(seed);
 }
 
 bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corrupt,

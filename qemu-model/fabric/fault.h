@@ -31,13 +31,22 @@ struct fab_fault {
 	uint8_t marginal;
 };
 
+/** fab_random_state() - a state of the generator in which all bits of @seed count */
+uint64_t fab_random_state(uint64_t seed);
+
+/** fab_random() - the next number of the generator with that state */
+static inline uint32_t fab_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return (uint32_t)(*state >> 32);
+}
+
 /** fab_fault_hits() - whether what happens to @rate of 2^32 happens now */
 static inline bool fab_fault_hits(struct fab_fault *x, uint32_t rate)
 {
-	x->rng ^= x->rng << 13;
-	x->rng ^= x->rng >> 7;
-	x->rng ^= x->rng << 17;
-	return (uint32_t)(x->rng >> 32) < rate;
+	return fab_random(&x->rng) < rate;
 }
 
 /** fab_fault_loses() - whether the wire loses the next packet */

@@ -42,6 +42,7 @@ static const char usage_text[] =
 	"      --hosts-off           hosts are switched off until a machine has their place\n"
 	"      --credit-shift N      blocks of 64 << N bytes per credit of their links, 0 to 6 (2)\n"
 	"      --hoq-scale N         stretch HOQLife and LifeTimeValue by N, 0: never discard (1)\n"
+	"      --seed N              what faults do by chance depends on it (1)\n"
 	"      --spin-us N           poll N us before sleeping (0)\n"
 	"  -q, --quiet               do not report links that come and go\n"
 	"      --stats               print counts of links at the end\n\n"
@@ -155,7 +156,7 @@ static int check(const char *name)
 }
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
-       O_UDP };
+       O_UDP, O_SEED };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -268,6 +269,8 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 		return true;
 	case O_HOQ:
 		return number("--hoq-scale", arg, 1000000, &o->cfg.data.hoq_scale);
+	case O_SEED:
+		return number("--seed", arg, UINT32_MAX, &o->cfg.seed);
 	case O_SPIN:
 		return number("--spin-us", arg, 1000000, &o->cfg.spin_us);
 	default:
@@ -295,6 +298,7 @@ static int parse(struct serve_options *o, int argc, char **argv)
 		{ "hosts-off", no_argument, NULL, O_HOSTS_OFF },
 		{ "credit-shift", required_argument, NULL, O_SHIFT },
 		{ "hoq-scale", required_argument, NULL, O_HOQ },
+		{ "seed", required_argument, NULL, O_SEED },
 		{ "spin-us", required_argument, NULL, O_SPIN },
 		{ "stats", no_argument, NULL, O_STATS },
 		{ NULL, 0, NULL, 0 },
@@ -335,6 +339,7 @@ static int with_fabric(int argc, char **argv,
 		       int (*verb)(struct fab *f, const struct serve_options *o))
 {
 	struct serve_options o = {
+		.cfg.seed = 1,
 		.cfg.data = { .shift = OHCA_LINK_SHIFT_DEFAULT, .hoq_scale = 1 },
 	};
 	int rc = parse(&o, argc, argv);

@@ -19,6 +19,7 @@ void fab_mgmt_init(struct fab_mgmt *m, struct fab *f,
 	m->f = f;
 	m->deliver = deliver;
 	m->ctx = ctx;
+	m->rng = fab_random_state(0);
 	m->deadline_ns = UINT64_MAX;
 }
 

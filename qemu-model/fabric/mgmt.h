@@ -87,6 +87,8 @@ struct fab_smp_fault {
 	uint16_t attr;
 };
 
+struct fab_script;
+
 #define FAB_FLAPS	16u
 
 /**
@@ -116,6 +118,9 @@ struct fab_flap {
  * @taps: ports that are captured; @wires sees the MADs of all ports if there is any
  * @epoch: changes with every table and every state of a port
  * @now_ns: time of the call that is processed, of a monotonic clock
+ * @seed: what happens by chance depends on it
+ * @rng: state of the generator for choices
+ * @script: that plays, see script.h, or NULL
  * @deadline_ns: fab_mgmt_timer() has something to do then; UINT64_MAX: never
  * @waiting: rare parts of ports with a trap or a lease that runs
  * @sampling: performance agents with a sample interval that runs
@@ -143,6 +148,9 @@ struct fab_mgmt {
 	void *wires_ctx;
 	uint32_t taps;
 	uint32_t epoch;
+	uint64_t seed;
+	uint64_t rng;
+	struct fab_script *script;
 	uint64_t now_ns;
 	uint64_t deadline_ns;
 	struct fab_extra *waiting;

@@ -17,6 +17,7 @@
 #include "attach.h"
 #include "control.h"
 #include "mgmt.h"
+#include "script.h"
 #include "umad2sim.h"
 
 #define EVENT_SIGNAL	0xffffffffu
@@ -69,11 +70,13 @@ static bool on_signal(const struct loop *l)
 /* ns until something is to be done at its time, UINT64_MAX: never */
 static uint64_t timers(struct loop *l, uint64_t now)
 {
+	const uint64_t script = fab_script_timer(&l->m, now);
 	uint64_t next, t;
 
 	fab_mgmt_timer(&l->m, now);
 	next = l->m.deadline_ns == UINT64_MAX ? UINT64_MAX :
 	       l->m.deadline_ns > now ? l->m.deadline_ns - now : 0;
+	next = script < next ? script : next;
 	t = fab_data_timer(l->data);
 	next = t < next ? t : next;
 	if (!l->attach)
@@ -329,6 +332,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 			if (f->node[i].type == IB_NODE_CHANNEL_ADAPTER)
 				fab_switch_off(f, i);
 	fab_mgmt_init(&l->m, f, nobody, NULL);
+	l->m.seed = cfg->seed;
 	l->cfg = cfg;
 	l->epfd = l->sigfd = l->file = -1;
 	ok = open_loop(l, cfg);
@@ -339,6 +343,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 			fab_data_print(l->data, stderr);
 	}
 	fab_control_free(l->control);
+	fab_script_stop(&l->m);
 	fab_sim_free(l->sim);
 	fab_attach_free(l->attach);
 	close_capture(l);

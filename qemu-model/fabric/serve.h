@@ -30,6 +30,7 @@ struct fab_serve_hooks {
  * @hosts_off: a host is switched off until a virtual machine has its place
  * @quiet: do not report links that come and go
  * @stats: print counts of links at the end
+ * @seed: of what happens by chance
  * @spin_us: poll that long before sleeping
  * @data: of the data path; without a log of its own links are reported on standard error
  * @hooks: or NULL: signals of the process end it
@@ -45,6 +46,7 @@ struct fab_serve_cfg {
 	bool hosts_off;
 	bool quiet;
 	bool stats;
+	unsigned int seed;
 	unsigned int spin_us;
 	struct fab_data_cfg data;
 	const struct fab_serve_hooks *hooks;

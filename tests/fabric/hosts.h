@@ -12,6 +12,7 @@
 #include "subnet.h"
 
 #include "fabric/attach.h"
+#include "fabric/script.h"
 
 #define HOSTS	4
 
@@ -54,6 +55,7 @@ static inline bool pump_once(void)
 			moved = true;
 	moved |= fab_data_round(d);
 	fab_data_timer(d);
+	fab_script_timer(&m, now);
 	fab_mgmt_timer(&m, now);
 	return moved;
 }
@@ -174,6 +176,7 @@ static inline void wires_are_conserved(void)
 static inline int teardown_hosts(void **st)
 {
 	wires_are_conserved();
+	fab_script_stop(&m);
 	fab_attach_free(door);
 	fab_data_free(d);
 	for (unsigned int i = 0; i < HOSTS; i++)

@@ -162,6 +162,30 @@ expect 'no such counter' 1 'as counters says it' \
 	"$fabric" preset leaf1:2 Errors 77 -c "$dir/control"
 expect 'no such node' 1 'as topology says it' "$fabric" node kill leaf99 -c "$dir/control"
 expect 'words of link' 2 'write link up|down|restore NODE:PORT' "$fabric" link down leaf1 -c "$dir/control"
+cat >"$dir/script" <<EOF
+# one of each kind
+at 0 link down 'leaf1':1
+every 1ms from 1ms for 3ms preset leaf1:2 SymbolErrorCounter 78
+at 1h link up leaf1:1
+EOF
+expect 'a script that is wrong' 1 "$dir/script:4: '1h' is no time" \
+	"$fabric" script "$dir/script" -c "$dir/control"
+sed -i s/1h/1000s/ "$dir/script"
+expect 'script' 0 '"ends_ns": 1000000000000' "$fabric" script "$dir/script" -j -c "$dir/control"
+expect 'it plays' 0 'links_up: 63' "$fabric" status -c "$dir/control"
+expect 'another one' 1 'script --replace FILE' "$fabric" script "$dir/script" -c "$dir/control"
+expect 'that replaces it' 0 '' "$fabric" script --replace "$dir/script" -c "$dir/control"
+sleep 0.1
+expect 'it has played' 0 'script_left: 1$' "$fabric" status -c "$dir/control"
+expect 'script --stop' 0 '' "$fabric" script --stop -c "$dir/control"
+expect 'it has stopped' 0 'script_left: 0$' "$fabric" status -c "$dir/control"
+expect 'what it has done stays' 0 'links_up: 63' "$fabric" status -c "$dir/control"
+expect 'a script that is not there' 1 'No such file' \
+	"$fabric" script "$dir/none" -c "$dir/control"
+head -c 70000 /dev/zero | tr '\0' '#' >"$dir/long"
+expect 'a script that is too long' 1 'less than 64 KiB' \
+	"$fabric" script "$dir/long" -c "$dir/control"
+expect 'words of script' 2 'write script' "$fabric" script -c "$dir/control"
 expect 'topology to a full disk' 1 'No space' \
 	bash -c '"$1" topology -c "$2" >/dev/full' x "$fabric" "$dir/control"
 kill $!

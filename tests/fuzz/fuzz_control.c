@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Requests of any bytes to the control socket of a fabric: each has a reply, one JSON object in one
- * line, which the fabric does not depend on.
+ * line, which the fabric does not depend on. An input that begins with ! is a script, of which a
+ * second is played.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "fabric/control.h"
 #include "fabric/generate.h"
+#include "fabric/script.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -43,6 +45,25 @@ static void check_reply(const char *text)
 	json_decref(v);
 }
 
+static void play_script(struct fab_mgmt *m, const char *text, size_t len)
+{
+	static struct fab_script_error e[FAB_SCRIPT_ERRORS];
+	uint64_t ends_ns;
+	unsigned int n = fab_script_start(m, text, len, e, &ends_ns);
+
+	if (n > FAB_SCRIPT_ERRORS || !n == !m->script)
+		abort();
+	for (unsigned int i = 0; i < n; i++)
+		if (!e[i].line || !e[i].text[0] || (i && e[i].line < e[i - 1].line))
+			abort();
+	for (unsigned int i = 0; i < 10; i++) {
+		m->now_ns += 100000000;
+		fab_script_timer(m, m->now_ns);
+		fab_mgmt_timer(m, m->now_ns);
+	}
+	fab_script_stop(m);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct fab *f;
@@ -51,6 +72,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!f) {
 		f = new_fabric();
 		fab_mgmt_init(&m, f, NULL, NULL);
+	}
+	if (size && *data == '!') {
+		play_script(&m, (const char *)data + 1, size - 1);
+		return 0;
 	}
 	/* lines, as the socket cuts them */
 	for (const uint8_t *end = data + size; data < end;) {
@@ -64,5 +89,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(text);
 		data += len + (nl != NULL);
 	}
+	fab_script_stop(&m);
 	return 0;
 }

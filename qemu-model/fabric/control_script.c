@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Scripts of faults by the control socket: the request of the server, and the client's command. */
+#include "control_request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control_client.h"
+#include "script.h"
+
+static json_t *errors_json(const struct fab_script_error *e, unsigned int n)
+{
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < n; i++)
+		json_array_append_new(list, json_pack("{s:i, s:s}", "line", (int)e[i].line, "error",
+						      e[i].text));
+	return json_pack("{s:o, s:o}", "error", json_sprintf("line %u: %s", e->line, e->text),
+			 "errors", list);
+}
+
+static json_t *play(struct fab_request *r, const json_t *text)
+{
+	struct fab_script_error *e = calloc(FAB_SCRIPT_ERRORS, sizeof(*e));
+	uint64_t ends_ns = 0;
+	unsigned int n;
+	json_t *v;
+
+	if (!e) {
+		snprintf(r->why, sizeof(r->why), "out of memory");
+		return NULL;
+	}
+	n = fab_script_start(r->m, json_string_value(text), json_string_length(text), e, &ends_ns);
+	v = n ? errors_json(e, n) :
+		json_pack("{s:b, s:I}", "done", 1, "ends_ns", (json_int_t)ends_ns);
+	free(e);
+	return v;
+}
+
+json_t *fab_request_script(struct fab_request *r)
+{
+	const json_t *text = json_object_get(r->in, "text"), *stop = json_object_get(r->in, "stop");
+	const json_t *replace = json_object_get(r->in, "replace");
+	uint64_t failed;
+
+	if (json_object_size(r->in) != 2u + !!replace ||
+	    !(json_is_true(stop) || json_is_string(text)) || (stop && replace) ||
+	    (replace && !json_is_boolean(replace))) {
+		snprintf(r->why, sizeof(r->why), "give \"text\", the script, and perhaps "
+			 "\"replace\": true; or \"stop\": true");
+		return NULL;
+	}
+	if (stop) {
+		fab_script_stop(r->m);
+		return json_pack("{s:b}", "done", 1);
+	}
+	if (!json_is_true(replace) && fab_script_left(r->m, &failed)) {
+		snprintf(r->why, sizeof(r->why), "a script plays: wait until it ends, stop it with "
+			 "script --stop, or replace it with script --replace FILE");
+		return NULL;
+	}
+	return play(r, text);
+}
+
+/* ---- the client ---------------------------------------------------------------- */
+
+/* The text of file @name, "-": standard input, as JSON. Return: NULL: what is wrong was printed. */
+static json_t *read_script(const char *name)
+{
+	static char text[FAB_CONTROL_LINE];
+	FILE *from = strcmp(name, "-") ? fopen(name, "r") : stdin;
+	size_t len = from ? fread(text, 1, sizeof(text), from) : 0;
+	json_t *v = json_stringn(text, len);
+
+	if (!from || ferror(from))
+		perror(name);
+	else if (len == sizeof(text))
+		fprintf(stderr, "%s: the script is too long: write less than 64 KiB\n", name);
+	else if (!v)
+		fprintf(stderr, "%s: this is no text: write it as UTF-8\n", name);
+	if (!from || ferror(from) || len == sizeof(text)) {
+		json_decref(v);
+		v = NULL;
+	}
+	if (from && from != stdin)
+		fclose(from);
+	return v;
+}
+
+json_t *fab_script_words(int n, char **w, const char **name, const char **why)
+{
+	bool stop = false, replace = false;
+	int files = 0;
+	json_t *text;
+
+	*name = NULL;
+	*why = "write script [--replace] FILE, or script --stop";
+	for (int i = 0; i < n; i++) {
+		if (!strcmp(w[i], "--stop"))
+			stop = true;
+		else if (!strcmp(w[i], "--replace"))
+			replace = true;
+		else if (files++ == 0)
+			*name = w[i];
+	}
+	if (files != !stop || (stop && replace))
+		return NULL;
+	if (stop)
+		return json_pack("{s:s, s:b}", "command", "script", "stop", 1);
+	*why = NULL;
+	text = read_script(*name);
+	return text ? json_pack("{s:s, s:b, s:o}", "command", "script", "replace", replace, "text",
+				text) : NULL;
+}
+
+void fab_script_print_errors(const char *name, const json_t *reply)
+{
+	const json_t *list = json_object_get(reply, "errors");
+	json_t *e;
+	size_t i;
+
+	json_array_foreach(list, i, e)
+		fprintf(stderr, "%s:%d: %s\n", name,
+			(int)json_integer_value(json_object_get(e, "line")),
+			json_string_value(json_object_get(e, "error")));
+}

@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Scripts of faults: their grammar, their times, and that the same script and seed do the same:
+ * four hosts send all to all over three spines, unicast and multicast, while links flap, lose,
+ * delay and damage packets and a spine dies and comes back. Time is virtual.
+ */
+#include "hosts.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+
+#include "fabric/capture.h"
+#include "fabric/control.h"
+#include "fabric/counter.h"
+#include "ib/crc.h"
+#include "ib/rate.h"
+
+#define MLID	0xc001u
+#define MS	1000000u
+#define LEAF(n)	(18 + (n))	/* nodes of fat-tree:6 */
+#define SPINE(n) (24 + (n))
+
+/* The reply to command script with @text, and @more members. */
+static json_t *script(const char *text, const char *more)
+{
+	json_t *v = json_pack("{s:s, s:s}", "command", "script", "text", text), *reply;
+	char *ask, *answer;
+
+	assert_non_null(v);
+	if (more)
+		json_object_set_new(v, more, json_true());
+	ask = json_dumps(v, 0);
+	m.now_ns = now;
+	answer = fab_control_answer(&m, ask, strlen(ask));
+	reply = json_loads(answer, 0, NULL);
+	json_decref(v);
+	free(ask);
+	free(answer);
+	return reply;
+}
+
+static void plays(const char *text, json_int_t ends_ns)
+{
+	json_t *v = script(text, NULL);
+
+	if (json_object_get(v, "error"))
+		fail_msg("%s", json_string_value(json_object_get(v, "error")));
+	assert_int_equal(json_integer_value(json_object_get(v, "ends_ns")), ends_ns);
+	json_decref(v);
+}
+
+/* ---- the grammar --------------------------------------------------------------- */
+
+static int stop(void **st)
+{
+	fab_script_stop(&m);
+	return teardown(st);
+}
+
+static void test_errors(void **st)
+{
+	static const struct {
+		const char *text;
+		unsigned int line;
+		const char *says;
+	} wrong[] = {
+		{ "", 1, "at 1s link down NODE:PORT" },
+		{ "# nothing\n\n", 2, "at 1s link down NODE:PORT" },
+		{ "link down leaf1:1", 1, "begin the line with at TIME" },
+		{ "\n at 1 link down leaf1:1", 2, "'1' is no time" },
+		{ "at", 1, "is no time" },
+		{ "at 25h link down leaf1:1", 1, "'25h' is no time" },
+		{ "at 86401s link down leaf1:1", 1, "up to a day" },
+		{ "at -1s link down leaf1:1", 1, "is no time" },
+		{ "at 1e3s link down leaf1:1", 1, "is no time" },
+		{ "at nans link down leaf1:1", 1, "is no time" },
+		{ "at 1s", 1, "'' is no fault: write link, node" },
+		{ "at 1s\nlink down", 1, "is no fault" },
+		{ "at 1s pull leaf1:1", 1, "'pull' is no fault" },
+		{ "at 1s status", 1, "'status' is no fault" },
+		{ "at 1s script x", 1, "'script' is no fault" },
+		{ "at 1s link down", 1, "write link up|down" },
+		{ "at 1s link down leaf1:1 --width 1", 1, "leave out \"width\"" },
+		{ "at 1s link down leaf1:1 leaf1:2", 1, "write link up|down" },
+		{ "at 1s link down leaf9:1", 1, "which has a cable" },
+		{ "at 1s link down leaf1:any:1", 1, "which has a cable" },
+		{ "at 1s link flap leaf1:1 --down 1s --interval 1s", 1, "longer by as much" },
+		{ "at 1s node kill leaf9", 1, "as topology says it" },
+		{ "at 1s loss leaf1:1 2", 1, "a number from 0 to 1" },
+		{ "at 1s delay leaf1:1 1", 1, "write delay NODE:PORT TIME" },
+		{ "at 1s preset leaf1:1 Errors 1", 1, "as counters says it" },
+		{ "every 1s link down leaf1:1", 1, "write for TIME instead of 'link'" },
+		{ "every 1s for 1d link down leaf1:1", 1, "'1d' is no time" },
+		{ "every 1s from for 1s link down leaf1:1", 1, "'for' is no time" },
+		{ "every 0 for 1s link down leaf1:1", 1, "repeat it every 1ms" },
+		{ "every 1ms for 1001s link down leaf1:1", 1, "1000000 times" },
+		{ "every 1s for 0 link down leaf1:1", 1, "repeat it every 1ms" },
+		{ "every", 1, "is no time" },
+		{ "every 1s for", 1, "is no time" },
+		{ "every 1s from", 1, "is no time" },
+		{ "at 1s link down 'leaf1:1", 1, "a quote is open" },
+		{ "at 1s link down leaf1:1 \"", 1, "a quote is open" },
+		{ "at 1s a b c d e f g h i j k l m n o p q r s t u v w x y", 1, "too many words" },
+	};
+
+	(void)st;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(wrong); i++) {
+		json_t *v = script(wrong[i].text, NULL), *e = json_object_get(v, "errors"), *first;
+		const char *text;
+
+		first = json_array_get(e, 0);
+		text = json_string_value(json_object_get(first, "error"));
+		if (!text || !strstr(text, wrong[i].says))
+			fail_msg("'%s': %s", wrong[i].text, text ? text : "plays");
+		assert_int_equal(json_integer_value(json_object_get(first, "line")), wrong[i].line);
+		json_decref(v);
+	}
+	assert_null(m.script);
+}
+
+/* All errors are told, up to a number, and then nothing is played. */
+static void test_many_errors(void **st)
+{
+	static char text[64 * FAB_SCRIPT_LINES];
+	json_t *v;
+	size_t at = 0;
+
+	(void)st;
+	v = script("at 1s x\nat 1s link down leaf1:1\nat y\n", NULL);
+	assert_int_equal(json_array_size(json_object_get(v, "errors")), 2);
+	assert_null(m.script);
+	json_decref(v);
+	for (unsigned int i = 0; i < 100; i++)
+		at += (size_t)sprintf(text + at, "x\n");
+	v = script(text, NULL);
+	assert_int_equal(json_array_size(json_object_get(v, "errors")), FAB_SCRIPT_ERRORS);
+	json_decref(v);
+	at = 0;
+	for (unsigned int i = 0; i <= FAB_SCRIPT_LINES; i++)
+		at += (size_t)sprintf(text + at, "at 1s link down leaf1:1\n");
+	v = script(text, NULL);
+	assert_non_null(strstr(json_string_value(json_object_get(v, "error")),
+			       "line 1025: the script has too many faults"));
+	json_decref(v);
+}
+
+static uint8_t state_of(const char *port)
+{
+	return f->port[fab_find_port(f, port)].pi.state;
+}
+
+/* Each fault is made at its time, as the clock of the fabric says it, in order. */
+static void test_times(void **st)
+{
+	uint64_t failed;
+
+	(void)st;
+	plays("# two cables\n"
+	      "at 20ms link up 'leaf1':1\n"
+	      "at 10ms link down \"lea\"f1:1  # the first\n"
+	      "every 10ms from 5ms for 21ms preset leaf2:1 SymbolErrorCounter 7\r\n"
+	      "at 0 link down leaf3:1", 25 * MS);
+	assert_int_equal(fab_script_left(&m, &failed), 6);
+	assert_int_equal(fab_script_timer(&m, now), 5 * MS);
+	assert_int_equal(state_of("leaf3:1"), IB_PS_DOWN);
+	assert_int_equal(state_of("leaf1:1"), IB_PS_INIT);
+	assert_int_equal(fab_script_timer(&m, now + 9999999), 1);
+	assert_int_equal(fab_script_left(&m, &failed), 4);
+	assert_int_equal(state_of("leaf1:1"), IB_PS_INIT);
+	assert_int_equal(fab_script_timer(&m, now + 10 * MS), 5 * MS);
+	assert_int_equal(state_of("leaf1:1"), IB_PS_DOWN);
+	/* late: all that is due, in order */
+	assert_int_equal(fab_script_timer(&m, now + 1000 * MS), UINT64_MAX);
+	assert_int_equal(state_of("leaf1:1"), IB_PS_INIT);
+	assert_int_equal(fab_script_left(&m, &failed), 0);
+	assert_int_equal(failed, 0);
+}
+
+/* A second script waits for the first, or replaces it; one that is wrong replaces nothing. */
+static void test_replace(void **st)
+{
+	const char *halt = "{\"command\": \"script\", \"stop\": true}";
+	uint64_t failed;
+	json_t *v;
+
+	(void)st;
+	plays("at 10ms link down leaf1:1", 10 * MS);
+	v = script("at 10ms link down leaf1:2", NULL);
+	assert_non_null(strstr(json_string_value(json_object_get(v, "error")), "--replace"));
+	json_decref(v);
+	v = script("at 10ms link down", "replace");
+	assert_non_null(json_object_get(v, "error"));
+	json_decref(v);
+	assert_int_equal(fab_script_left(&m, &failed), 1);
+	v = script("at 1ms link down leaf1:2\nat 2ms link down leaf1:3", "replace");
+	assert_non_null(json_object_get(v, "done"));
+	json_decref(v);
+	assert_int_equal(fab_script_timer(&m, now + MS), MS);
+	assert_int_equal(state_of("leaf1:2"), IB_PS_DOWN);
+	v = script("at 1s x", "stop");
+	assert_non_null(json_object_get(v, "error"));
+	json_decref(v);
+	free(fab_control_answer(&m, halt, strlen(halt)));
+	assert_int_equal(fab_script_timer(&m, now + 10000 * MS), UINT64_MAX);
+	assert_int_equal(state_of("leaf1:1"), IB_PS_INIT);
+	assert_int_equal(state_of("leaf1:3"), IB_PS_INIT);
+	/* one that has ended is in nobody's way */
+	plays("at 0 link down leaf1:1", 0);
+	fab_script_timer(&m, now);
+	plays("at 0 link up leaf1:1", 0);
+}
+
+/* A port that is chosen by chance has a cable, is another one each time, and goes by the seed. */
+static void test_any(void **st)
+{
+	uint8_t state[3][4];
+
+	(void)st;
+	for (unsigned int run = 0; run < 3; run++) {
+		unsigned int down = 0;
+
+		m.seed = run / 2;
+		plays("every 1ms for 2ms link down spine1:any", MS);
+		fab_script_timer(&m, now + MS);
+		for (unsigned int i = 0; i < 4; i++) {
+			const uint32_t p = fab_find_port(f, "spine1:1") + i;
+
+			state[run][i] = f->port[p].pi.state;
+			down += state[run][i] == IB_PS_DOWN;
+			fab_fault_link(&m, p, true, now);
+		}
+		assert_in_range(down, 1, 2);
+	}
+	assert_memory_equal(state[0], state[1], 4);
+}
+
+/* ---- a subnet manager that sees to links that come up -------------------------- */
+
+/* Over wires that may lose it. */
+static void tell(uint8_t method, uint16_t attr, uint32_t mod, const char *route, const void *data)
+{
+	for (unsigned int i = 0; i < 50; i++)
+		if (ask(method, attr, mod, route, data) == FAB_DELIVERED)
+			return;
+	fail_msg("no answer");
+}
+
+static void tell_state(const char *route, unsigned int num, uint8_t state, uint16_t lid)
+{
+	uint8_t data[IB_SMP_DATA_LEN];
+	struct ib_port_info pi;
+
+	tell(IB_METHOD_GET, IB_SMP_ATTR_PORT_INFO, num, route, NULL);
+	ib_port_info_unpack(got.smp.data, &pi);
+	pi.state = state;
+	pi.phys_state = IB_PHYS_NO_CHANGE;
+	pi.lid = lid ? lid : pi.lid;
+	ib_port_info_pack(&pi, data);
+	tell(IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, num, route, data);
+}
+
+static const uint32_t places[HOSTS] = { 1, 5, 6, 16 };
+
+/* Spines are shared by destination; the tree of the multicast group has its root in the first. */
+static void tell_tables(uint32_t node, const char *route)
+{
+	const bool leaf = node < SPINE(0);
+	uint8_t lft[IB_SMP_DATA_LEN], mft[IB_SMP_DATA_LEN] = { 0 }, data[IB_SMP_DATA_LEN];
+	struct ib_switch_info si = f->sw[f->node[node].sw].si;
+	uint16_t mask = leaf ? 1u << 4 : 0;
+
+	memset(lft, IB_LFT_NO_PORT, sizeof(lft));
+	for (uint32_t i = 0; i < LEAF(0); i++)
+		lft[LID(i)] = (uint8_t)(!leaf ? i / 3 + 1 : LEAF(i / 3) == node ? i % 3 + 1 :
+					4 + i % 3);
+	lft[LID(node)] = 0;
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		if (!leaf)
+			mask |= (uint16_t)(1u << (places[i] / 3 + 1));
+		else if (LEAF(places[i] / 3) == node)
+			mask |= (uint16_t)(1u << (places[i] % 3 + 1));
+	}
+	ib_mft_block_put(mft, MLID - 0xc000, node > SPINE(0) ? 0 : mask);
+	tell_state(route, 0, IB_PS_NO_CHANGE, LID(node));
+	si.linear_top = LID(f->nodes - 1);
+	ib_switch_info_pack(&si, data);
+	tell(IB_METHOD_SET, IB_SMP_ATTR_SWITCH_INFO, 0, route, data);
+	tell(IB_METHOD_SET, IB_SMP_ATTR_LFT, 0, route, lft);
+	tell(IB_METHOD_SET, IB_SMP_ATTR_MFT, 0, route, mft);
+}
+
+/* Ways to the switches, from the manager's leaf on, over links that are up. Return: how many. */
+static unsigned int reach(uint32_t *sw, char route[][8])
+{
+	bool known[32] = { false };
+	unsigned int n = 1;
+
+	sw[0] = LEAF(0);
+	known[LEAF(0)] = true;
+	strcpy(route[0], "1");
+	for (unsigned int i = 0; i < n; i++) {
+		for (unsigned int k = 1; k <= 6; k++) {
+			const struct fab_port *p = &f->port[fab_port_of(&f->node[sw[i]], k)];
+			const uint32_t to = f->port[p->peer].node;
+
+			if (p->pi.state == IB_PS_DOWN || f->node[to].sw == FAB_NONE || known[to])
+				continue;
+			known[to] = true;
+			snprintf(route[n], 8, "%.5s%u", route[i], k);
+			sw[n++] = to;
+		}
+	}
+	return n;
+}
+
+/* @all: not only switches that have forgotten their tables */
+static void sweep(bool all)
+{
+	uint32_t sw[9];
+	char route[9][8];
+	const unsigned int n = reach(sw, route);
+
+	for (unsigned int i = 0; i < n; i++)
+		if (all || !f->port[fab_port_of(&f->node[sw[i]], 0)].pi.lid)
+			tell_tables(sw[i], route[i]);
+	for (uint8_t state = IB_PS_ARMED; state <= IB_PS_ACTIVE; state++)
+		for (unsigned int i = 0; i < n; i++)
+			for (unsigned int k = 1; k <= 6; k++)
+				if (f->port[fab_port_of(&f->node[sw[i]], k)].pi.state == state - 1)
+					tell_state(route[i], k, state, 0);
+}
+
+/* ---- all to all ---------------------------------------------------------------- */
+
+static const char faults[] =
+	"# what a bad day has\n"
+	"at 0 loss leaf1:5 0.02\n"
+	"at 0 loss host7:1 0.02\n"
+	"at 50ms corrupt leaf2:4 0.01\n"
+	"every 100ms from 100ms for 500ms link flap spine2:any --down 20ms\n"
+	"at 150ms node kill spine3\n"
+	"at 320ms node revive spine3\n"
+	"at 200ms delay leaf6:4 3ms\n"
+	"at 350ms link down spine1:2\n"
+	"at 400ms link up spine1:2\n"
+	"at 450ms link degrade leaf3:6 --width 1 --speed DDR\n"
+	"at 500ms delay leaf6:4 0\n";
+
+/* What one run has done. */
+struct result {
+	uint64_t hash;			/* of the capture */
+	uint32_t ports;
+	uint64_t count[256][FAB_COUNTERS];
+	uint64_t sent[HOSTS], got[HOSTS], damaged[HOSTS], lost[HOSTS];
+	uint64_t drop[FAB_DROPS];
+};
+
+static bool hash_file(void *ctx, const void *buf, size_t len)
+{
+	struct result *r = ctx;
+
+	for (size_t i = 0; i < len; i++)
+		r->hash = (r->hash ^ ((const uint8_t *)buf)[i]) * 0x100000001b3ull;
+	return true;
+}
+
+/* All that host[i] has got is what somebody has sent, but for what faults have damaged. */
+static void receive(struct result *r, unsigned int i)
+{
+	struct ohca_link_frame fr;
+
+	for (unsigned int vl = 0; vl < 2; vl++) {
+		while (ohca_link_rx_peek(host[i].l, vl, &fr) > 0) {
+			const uint8_t fill = fr.data[IB_LRH_LEN + IB_BTH_LEN];
+
+			if (fr.flags & OHCA_FRAME_VCRC) {
+				assert_int_not_equal(ib_vcrc(fr.data, fr.len), fr.vcrc);
+				r->lost[i]++;
+			} else if (fr.flags & OHCA_FRAME_ICRC) {
+				r->damaged[i]++;
+			} else {
+				assert_int_equal(ib_get_be16(fr.data + 6), host[fill >> 6].lid);
+				for (size_t k = IB_LRH_LEN + IB_BTH_LEN; k < fr.len; k++)
+					assert_int_equal(fr.data[k], fill);
+				r->got[i]++;
+			}
+			ohca_link_rx_release(host[i].l, vl);
+		}
+	}
+	ohca_link_kick(host[i].l);
+}
+
+static void exchange(struct result *r, unsigned int n, bool mcast)
+{
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		const uint8_t fill = (uint8_t)(i << 6 | (n & 63));
+
+		for (unsigned int k = 0; k < HOSTS; k++)
+			if (i != k)
+				r->sent[i] += send_data(i, (n + k) & 1, host[k].lid,
+							64 + 4 * ((n * 7 + k) % 200), fill);
+		if (mcast && n % HOSTS == i)
+			r->sent[i] += send_data(i, n & 1, MLID, 256, fill);
+	}
+}
+
+static void run_for(struct result *r, unsigned int ms, bool traffic, bool mcast)
+{
+	for (unsigned int n = 0; n < ms; n++) {
+		if (n % 10 == 0)
+			sweep(false);
+		if (traffic)
+			exchange(r, n, mcast);
+		for (unsigned int k = 0; k < 3; k++)
+			pump_once();
+		for (unsigned int i = 0; i < HOSTS; i++)
+			receive(r, i);
+		now += MS;
+	}
+}
+
+/* Each packet that was sent has arrived, or ended with a name. */
+static void check_conservation(const struct result *r, bool mcast)
+{
+	uint64_t sent = 0, dropped = 0, arrived = 0;
+
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		const uint32_t p = port_of_host(node_of[i]);
+
+		/* a port counts what comes before it is lost */
+		assert_int_equal(counters(p)->rcv_pkts, r->sent[i]);
+		assert_int_equal(counters(p)->xmit_pkts, r->got[i] + r->damaged[i] + r->lost[i]);
+		sent += r->sent[i];
+		arrived += r->got[i] + r->damaged[i];
+	}
+	assert_int_equal(arrived, d->delivered);
+	assert_int_equal(d->flying, 0);
+	for (unsigned int i = 0; i < FAB_DROPS; i++)
+		dropped += d->drop[i];
+	if (!mcast)
+		assert_int_equal(sent, d->delivered + dropped);
+	wires_are_conserved();
+}
+
+/* What the counters say of the faults. */
+static void check_story(void)
+{
+	const uint32_t lossy = fab_find_port(f, "leaf1:5"), slow = fab_find_port(f, "leaf3:6");
+	const struct fab_extra *x = fab_extra_of(f, lossy);
+	uint64_t flaps = 0, failed;
+
+	assert_int_equal(fab_script_left(&m, &failed), 0);
+	assert_int_equal(failed, 0);
+	assert_true(x->fault->lost > 0);
+	/* MADs and data; no more than that is in disorder */
+	assert_in_range(counters(f->port[lossy].peer)->symbol_error, 1, x->fault->lost);
+	for (unsigned int i = 1; i <= 6; i++)
+		flaps += counters(fab_port_of(&f->node[SPINE(1)], i))->link_downed;
+	assert_int_equal(flaps, 5);
+	for (unsigned int i = 1; i <= 6; i++)
+		assert_true(counters(fab_port_of(&f->node[SPINE(2)], i))->link_downed >= 1);
+	assert_int_equal(f->port[slow].pi.width_active, IB_WIDTH_1X);
+	assert_int_equal(f->port[f->port[slow].peer].pi.speed_active, IB_SPEED_DDR);
+	assert_true(d->drop[FAB_DROP_INACTIVE] > 0);
+	assert_true(d->drop[FAB_DROP_LOSS] > 0);
+}
+
+static void keep_counters(struct result *r)
+{
+	r->ports = f->ports;
+	assert_true(f->ports <= IB_ARRAY_SIZE(r->count));
+	for (uint32_t p = 1; p < f->ports; p++) {
+		struct ohca_port_counters c;
+
+		fab_counters(&m, p, &c);
+		for (unsigned int i = 0; i < FAB_COUNTERS; i++)
+			r->count[p][i] = fab_counter(&c, i);
+	}
+	memcpy(r->drop, d->drop, sizeof(r->drop));
+}
+
+static struct result *play(uint64_t seed, bool mcast)
+{
+	static const char *const ports[] = { "leaf1:5", "spine1:1", "spine2:2", "leaf6:4" };
+	struct result *r = calloc(1, sizeof(*r));
+	struct fab_capture *c;
+	uint32_t port[4];
+
+	assert_non_null(r);
+	begin_hosts(from_spec("fat-tree:6"));
+	m.seed = seed;
+	for (unsigned int i = 0; i < HOSTS; i++)
+		place(i, places[i]);
+	sweep(true);
+	for (unsigned int i = 0; i < 4; i++)
+		port[i] = fab_find_port(f, ports[i]);
+	r->hash = 0xcbf29ce484222325ull;
+	c = fab_capture_start(d, port, 4, hash_file, r);
+	assert_non_null(c);
+	plays(faults, 500 * MS);
+	run_for(r, 600, true, mcast);
+	/* what waits and is on its way */
+	run_for(r, 1500, false, mcast);
+	fab_capture_stop(c);
+	check_conservation(r, mcast);
+	check_story();
+	keep_counters(r);
+	teardown_hosts(NULL);
+	return r;
+}
+
+static void test_same(void **st)
+{
+	struct result *a = play(5, true), *b = play(5, true), *c = play(6, true);
+
+	(void)st;
+	for (uint32_t p = 1; p < a->ports; p++)
+		for (unsigned int i = 0; i < FAB_COUNTERS; i++)
+			if (a->count[p][i] != b->count[p][i])
+				fail_msg("%s of port %u: %" PRIu64 ", then %" PRIu64,
+					 fab_counter_name(i), p, a->count[p][i], b->count[p][i]);
+	assert_memory_equal(a, b, sizeof(*a));
+	assert_true(a->hash != c->hash);
+	assert_memory_not_equal(a->count, c->count, sizeof(a->count));
+	free(a);
+	free(b);
+	free(c);
+}
+
+/* Without copies of multicast packets the sums are exact for the fabric as a whole. */
+static void test_unicast(void **st)
+{
+	(void)st;
+	free(play(7, false));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_errors, setup, stop),
+		cmocka_unit_test_setup_teardown(test_many_errors, setup, stop),
+		cmocka_unit_test_setup_teardown(test_times, setup, stop),
+		cmocka_unit_test_setup_teardown(test_replace, setup, stop),
+		cmocka_unit_test_setup_teardown(test_any, setup, stop),
+		cmocka_unit_test(test_same),
+		cmocka_unit_test(test_unicast),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
