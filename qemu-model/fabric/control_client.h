@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "control.h"
+
 /** fab_client_dial() - a stream from the socket at @path, or NULL: what is wrong was printed */
 FILE *fab_client_dial(const char *path);
 

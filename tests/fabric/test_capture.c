@@ -304,7 +304,7 @@ static void turn(void)
 	for (int i = 0; (n = epoll_wait(control_epfd, ev, 8, 0)) > 0; i++) {
 		assert_true(i < 10000);
 		for (int k = 0; k < n; k++)
-			fab_control_event(control, ev[k].data.u32);
+			fab_control_event(control, ev[k].data.u32, fab_data_clock(d));
 	}
 	fab_control_flush(control);
 }

@@ -31,7 +31,7 @@ static json_t *script(const char *text, const char *more)
 		json_object_set_new(v, more, json_true());
 	ask = json_dumps(v, 0);
 	m.now_ns = now;
-	answer = fab_control_answer(&m, ask, strlen(ask));
+	answer = fab_control_answer(&m, ask, strlen(ask), NULL);
 	reply = json_loads(answer, 0, NULL);
 	json_decref(v);
 	free(ask);
@@ -200,7 +200,7 @@ static void test_replace(void **st)
 	v = script("at 1s x", "stop");
 	assert_non_null(json_object_get(v, "error"));
 	json_decref(v);
-	free(fab_control_answer(&m, halt, strlen(halt)));
+	free(fab_control_answer(&m, halt, strlen(halt), NULL));
 	assert_int_equal(fab_script_timer(&m, now + 10000 * MS), UINT64_MAX);
 	assert_int_equal(state_of("leaf1:1"), IB_PS_INIT);
 	assert_int_equal(state_of("leaf1:3"), IB_PS_INIT);
@@ -495,7 +495,7 @@ static struct result *play(uint64_t seed, bool mcast)
 	for (unsigned int i = 0; i < 4; i++)
 		port[i] = fab_find_port(f, ports[i]);
 	r->hash = 0xcbf29ce484222325ull;
-	c = fab_capture_start(d, port, 4, hash_file, r);
+	c = fab_capture_start(d, port, 4, 0, hash_file, r);
 	assert_non_null(c);
 	plays(faults, 500 * MS);
 	run_for(r, 600, true, mcast);
