@@ -143,11 +143,11 @@ expect 'delay' 0 '' "$fabric" delay leaf1:1 20us -c "$dir/control"
 expect 'a delay without a unit' 2 'a TIME is as' "$fabric" delay leaf1:1 20 -c "$dir/control"
 expect 'no delay' 0 '' "$fabric" delay leaf1:1 0 -c "$dir/control"
 expect 'link degrade' 0 '' "$fabric" link degrade leaf1:1 --width 1 --speed=DDR -c "$dir/control"
-expect 'it is slower' 0 'rate 1xDDR, peer 0x' "$fabric" topology -c "$dir/control"
+expect 'it is slower' 0 '"rate": "1xDDR"' "$fabric" topology --json -c "$dir/control"
 expect 'no such speed' 1 'SDR, DDR, QDR' "$fabric" link degrade leaf1:1 --speed WDR -c "$dir/control"
 expect 'link restore' 0 '' "$fabric" link restore leaf1:1 -c "$dir/control"
 expect 'it is as it was' 1 '' \
-	bash -c '"$1" topology -c "$2" | grep 1xDDR' x "$fabric" "$dir/control"
+	bash -c '"$1" topology --json -c "$2" | grep 1xDDR' x "$fabric" "$dir/control"
 expect 'link flap' 0 '' "$fabric" link flap leaf1:1 --down 1ms --count 2 -c "$dir/control"
 expect 'a flap without end' 1 'from 1 to 1000000' \
 	"$fabric" link flap leaf1:1 --count 0 -c "$dir/control"
