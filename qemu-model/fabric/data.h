@@ -478,8 +478,13 @@ static inline enum fab_kind fab_dropped(struct fab_data *d, enum fab_drop why)
 }
 
 /** fab_discard() - one packet ended at its output @out; @detail: of PortXmitDiscardDetails */
-enum fab_kind fab_discard(struct fab_data *d, struct fab_dport *out, uint64_t *detail,
-			  enum fab_drop why);
+static inline enum fab_kind fab_discard(struct fab_data *d, struct fab_dport *out,
+					uint64_t *detail, enum fab_drop why)
+{
+	out->ctr->xmit_discards++;
+	++*detail;
+	return fab_dropped(d, why);
+}
 
 /** fab_forward_round() - the heads of all lanes request outputs, which serve them */
 bool fab_forward_round(struct fab_data *d);

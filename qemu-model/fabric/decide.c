@@ -9,14 +9,6 @@
 
 #include "ib/crc.h"
 
-enum fab_kind fab_discard(struct fab_data *d, struct fab_dport *out, uint64_t *detail,
-			  enum fab_drop why)
-{
-	out->ctr->xmit_discards++;
-	++*detail;
-	return fab_dropped(d, why);
-}
-
 static enum fab_kind relay_error(struct fab_data *d, struct fab_dport *in, uint64_t *detail,
 				 enum fab_drop why)
 {

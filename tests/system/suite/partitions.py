@@ -218,6 +218,7 @@ def managed(b):
     until(20 * b.slow, lambda: requests(1) == came[1] + 1, "a REQ within a partition is lost")
     need(requests(3) == came[3], "a REQ has come to the other tenant")
     # who is a limited member, too, does not hear who has an address
+    b.sh(2, "ip neigh flush dev ib0")
     need(grown(lambda: b.sh(2, "ping -c 1 -W 1 node3-ib", status=1)) > 0, "ARP is not counted")
     # and who knows it is told of no path
     b.sh(2, f"ip neigh replace 10.77.0.3 dev ib0 lladdr $(printf '{address(b, 3)}') nud permanent")
