@@ -35,6 +35,7 @@
  */
 #define FAB_CA_PKEYS	128u
 #define FAB_SW_PKEYS	160u
+#define FAB_SIM_PKEYS	64u	/* where no machine attaches: as in ibsim */
 #define FAB_VLARB_CAP	IB_VLARB_MAX
 #define FAB_DATA_VLS	8u	/* unless a fabric has another number */
 

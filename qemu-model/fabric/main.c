@@ -34,8 +34,8 @@ static const char usage_text[] =
 	"  -l, --listen PATH         UNIX socket for virtual machines: each has the place of a host\n"
 	"  -m, --mtu BYTES           of all ports: 256, 512, 1024, 2048 or 4096 (4096)\n"
 	"  -v, --vls N               data VLs of all ports: 1, 2, 4, 8 or 15 (8)\n"
-	"      --pkeys N             entries of P_KeyTables, 32, 64, 96 or 128 (128, of switches 160);\n"
-	"                            with --listen those of switches stay 160\n"
+	"      --pkeys N             entries of P_KeyTables, 32, 64, 96 or 128 (64; with --listen 128,\n"
+	"                            and those of switches have 160)\n"
 	"      --capture FILE        write what ports send and receive from the first packet on to FILE,\n"
 	"                            as pcapng\n"
 	"      --capture-port NODE:P a port of the capture; up to 32\n"
@@ -95,10 +95,12 @@ static struct fab *make(const struct serve_options *o)
 	}
 	f->vls = o->vls ? o->vls : f->vls;
 	f->mtu = o->mtu ? o->mtu : f->mtu;
-	if (o->pkeys) {
+	/* a machine's adapter has a table of its own size, and its switch's must be larger */
+	if (!o->cfg.listen) {
+		f->ca_num_pkeys = o->pkeys ? o->pkeys : FAB_SIM_PKEYS;
+		f->sw_num_pkeys = f->ca_num_pkeys;
+	} else if (o->pkeys) {
 		f->ca_num_pkeys = o->pkeys;
-		/* a machine's adapter has a table of its own size */
-		f->sw_num_pkeys = o->cfg.listen ? FAB_SW_PKEYS : o->pkeys;
 	}
 	if (o->spec) {
 		ok = fab_generate(f, o->spec, why, sizeof(why));

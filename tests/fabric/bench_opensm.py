@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """OpenSM's first sweep of large fabrics: bench_opensm.py FABRIC COUNTER [--rounds N] [SPEC...]
 
-FABRIC is ohca-fabric, COUNTER libcount_smps.so. Each round runs OpenSM once against ohca-fabric,
-once against it with P_KeyTables of --pkeys entries, ibsim's 64 unless told, and once against ibsim,
-on the same topology file. Printed are medians, with the least in
-parentheses. Processor time hardly depends on what else the machine does; elapsed time does.
+FABRIC is ohca-fabric, COUNTER libcount_smps.so. Each round runs OpenSM once against ohca-fabric
+and once against ibsim, on the same topology file. Printed are medians, with the least in parentheses. Processor time hardly depends on what else the machine does; elapsed time does.
 """
 import argparse
 import contextlib
@@ -25,12 +23,10 @@ ATTRIBUTES = {0x10: "NodeDescription", 0x11: "NodeInfo", 0x12: "SwitchInfo", 0x1
               0x19: "LinearForwarding", 0x1b: "MulticastForwarding", 0x20: "SMInfo"}
 
 
-def start(name, fabric, pkeys):
+def start(name, fabric):
     """The simulator with the file "topology", and how long it took to load, in seconds."""
     argv = [fabric, "serve", "--topology", "topology", f"--umad2sim={SOCKET}"]
-    if name.endswith("--pkeys"):
-        argv.append(f"--pkeys={pkeys}")
-    elif name == "ibsim":
+    if name == "ibsim":
         argv = ["ibsim", "-s", "-n", "-N", "65536", "-S", "8192", "-P", "400000", "-L", "49151",
                 "-M", "1024", "topology"]
     begin = time.monotonic()
@@ -85,9 +81,9 @@ def opensm(counter):
     return (stamps[-1] - stamps[0]) % 86400, cpu, counts
 
 
-def measure(name, fabric, counter, pkeys):
+def measure(name, fabric, counter):
     """One round of one simulator."""
-    child, load = start(name, fabric, pkeys)
+    child, load = start(name, fabric)
     try:
         cpu, slept = usage(child.pid)
         sweep, sm_cpu, counts = opensm(counter)
@@ -125,7 +121,6 @@ def main():
     parser.add_argument("fabric", type=os.path.abspath)
     parser.add_argument("counter", type=os.path.abspath)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--pkeys", type=int, default=64)
     parser.add_argument("spec", nargs="*", default=["fat-tree:36", "fat-tree:64", "fat-tree:36,3"])
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
@@ -133,10 +128,10 @@ def main():
         for spec in args.spec:
             with open("topology", "w", encoding="ascii") as f:
                 subprocess.run([args.fabric, "generate", spec], stdout=f, check=True)
-            runs = {"ohca-fabric": [], "ohca-fabric --pkeys": [], "ibsim": []}
+            runs = {"ohca-fabric": [], "ibsim": []}
             for _ in range(args.rounds):
                 for name, of in runs.items():
-                    of.append(measure(name, args.fabric, args.counter, args.pkeys))
+                    of.append(measure(name, args.fabric, args.counter))
             for name, of in runs.items():
                 say(spec, name, of)
             say_counts({name: of[0] for name, of in runs.items()})
