@@ -355,6 +355,9 @@ class Run:
         self.begin = time.monotonic()
         self.count = {"PASS": 0, "FAIL": 0, "SKIP": 0}
         self.groups = []
+        every = [group for module in modules for group in module.GROUPS]
+        if {g.name for g in every if g.campaign} & {g.name for g in every if not g.campaign}:
+            raise ValueError("a campaign has the name of a group, and would run with it")
         for module in modules:
             for group in module.GROUPS:
                 tests = [t for t in group.tests if self._wanted(group, t)]

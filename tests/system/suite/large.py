@@ -11,7 +11,7 @@ SPEC, NODES = "fat-tree:36,3", 11664 + 1620
 LAB = ("-n", "1", "--no-sm", "--memory", "2048", "--topology", SPEC)
 SHARE = 0.05     # of a processor, for the fabric
 MEMORY = 64      # MB, of the fabric with all tables that OpenSM writes
-GROUP = Group("scale", LAB, debug=False, campaign=True)
+GROUP = Group("large", LAB, debug=False, campaign=True)
 GROUPS = [GROUP]
 
 
