@@ -3,7 +3,9 @@
 """OpenSM's first sweep of large fabrics: bench_opensm.py FABRIC COUNTER [--rounds N] [SPEC...]
 
 FABRIC is ohca-fabric, COUNTER libcount_smps.so. Each round runs OpenSM once against ohca-fabric
-and once against ibsim, on the same topology file. Printed are medians, with the least in parentheses. Processor time hardly depends on what else the machine does; elapsed time does.
+and once against ibsim, on the same topology file. Printed are medians, with the least in
+parentheses.
+Processor time hardly depends on what else the machine does; elapsed time does.
 """
 import argparse
 import contextlib
