@@ -10,6 +10,7 @@ import re
 
 from .bring_up import all_active, start_sm, stop_sm
 from .harness import DEV, PEER_PORT, Group, find, need, until
+from .life import RPING_LOST
 from .tree import GROUP as TREE
 from .tree import control, lid
 
@@ -23,6 +24,8 @@ SETTING = f"m_key {M_KEY:#x}\\nm_key_protection_level 1"
 MLID = 0xc000   # of the default partition's broadcast group, in which all nodes are
 RC, UD, MCAST = 3, 5, 5     # packets of prog/tenant.c: a SEND and its two retries, datagrams
 STRAY = 3   # packets of IPoIB in between, whose limited members ask all others for addresses
+
+NETWORK = "10.78.0"     # of both tenants' IPoIB interfaces
 
 PORT = f"/sys/class/infiniband/{DEV}/ports/1"
 
@@ -235,6 +238,47 @@ def managed(b):
 def address(b, node):
     """The address of a node's IPoIB."""
     return b.sh(node, "cat /sys/class/net/ib0/address").strip()
+
+
+@GROUP.test(timeout=200)
+def children(b):
+    """Each tenant's own IPoIB: the same network twice, each node finds its partition's only."""
+    def child(node, name, key, host):
+        b.sh(node, f"ip link add link ib0 name {name} type ipoib pkey {FULL | key:#x}; "
+                   f"sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1; "
+                   f"ip addr add {NETWORK}.{host}/24 dev {name}; ip link set {name} up")
+
+    def of(node, what):
+        return b.sh(node, f"cat /sys/class/net/tenant/{what}").strip()
+
+    # nodes 1 and 3 have the same address, each in its tenant's network
+    for node, key, host in ((1, MINE, 1), (2, MINE, 2), (3, OTHERS, 1)):
+        child(node, "tenant", key, host)
+    for node in (1, 2, 3):
+        until(30 * b.slow, lambda node=node: of(node, "carrier") == "1",
+              f"node{node} has not joined its tenant's broadcast group")
+    b.sh(2, f"ping -c 2 -i 0.2 -W 5 {NETWORK}.1", 60)
+    need(find(rf"{NETWORK}.1 dev tenant lladdr (\S+)", b.sh(2, "ip neigh show")) ==
+         of(1, "address"), "another node than node1 has answered")
+    server = b.background(1, f"rping -s -a {NETWORK}.1 -C 1",
+                          "rdma resource show cm_id | grep -q 'LISTEN.* comm rping '",
+                          ends=RPING_LOST)
+    b.sh(2, f"rping -c -a {NETWORK}.1 -C 1", 60)
+    server.wait()
+    # node 3's requests reach nobody, with or without the other's hardware address
+    before = of(2, "statistics/rx_packets")
+    b.sh(3, f"ping -c 1 -W 1 {NETWORK}.2", status=1)
+    b.sh(3, f"ip neigh replace {NETWORK}.2 dev tenant lladdr {of(2, 'address')} nud permanent; "
+            f"ping -c 1 -W 1 {NETWORK}.2", status=1)
+    need(of(2, "statistics/rx_packets") == before, "node2 has received another tenant's packets")
+    need(of(3, "statistics/rx_packets") == "0", "node3 has received another tenant's packets")
+    # a P_Key that a port does not have makes no interface that runs
+    child(3, "foreign", MINE, 3)
+    need(b.sh(3, "cat /sys/class/net/foreign/carrier").strip() == "0",
+         "an interface runs without its P_Key")
+    b.sh(3, "ip link del foreign")
+    for node in (1, 2, 3):
+        b.sh(node, "ip link del tenant")
 
 
 @GROUP.test(timeout=200)
