@@ -224,10 +224,14 @@ static void agent_send_trap(void *ctx, unsigned int num, const struct ib_smp *tr
 	m->stats.traps++;
 	if (!out || out > n->nports)
 		return;
-	fab_agent_xmit(m, n);
 	/* agents of other nodes use @m while the trap is on its way */
 	fab_agent_end(m);
-	fab_forward(m, fab_port_of(n, out), &mad);
+	if (n->sw == FAB_NONE && fab_own_lid(port_of(m, num), mad.dlid)) {
+		fab_mgmt_local(m, fab_port_of(n, num), &mad);
+	} else {
+		fab_agent_xmit(m, n);
+		fab_forward(m, fab_port_of(n, out), &mad);
+	}
 	m->sma = agent;
 	m->node = node;
 	m->is_set = false;

@@ -346,6 +346,13 @@ enum fab_fate fab_mgmt_arrive(struct fab_mgmt *m, uint32_t port, struct fab_mad 
 	return fate;
 }
 
+enum fab_fate fab_mgmt_local(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad)
+{
+	uint32_t out;
+
+	return at_node(m, port, false, mad, &out);
+}
+
 /* ---- managers ------------------------------------------------------------------ */
 
 enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,
@@ -356,7 +363,6 @@ enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *m
 	enum ib_dr_verdict v = IB_DR_LOCAL;
 	enum fab_fate fate;
 	uint8_t by = (uint8_t)fab_port_num(m->f, port);
-	uint32_t out;
 
 	m->now_ns = now_ns;
 	if (dr)
@@ -368,7 +374,7 @@ enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *m
 	if (v == IB_DR_FORWARD)
 		fate = fab_forward(m, fab_port_of(n, by), mad);
 	else
-		fate = at_node(m, port, false, mad, &out);
+		fate = fab_mgmt_local(m, port, mad);
 	if (m->link_due)
 		fab_link_effects(m);
 	return fate;

@@ -245,6 +245,13 @@ uint32_t fab_end_port(const struct fab *f, uint32_t p);
 /** fab_agent_begin() - @m->sma is the agent of @node from now on, which gets a Set or not */
 const struct ib_sma *fab_agent_begin(struct fab_mgmt *m, uint32_t node, bool is_set);
 
+/**
+ * fab_mgmt_local() - port @port's node processes a MAD that has its own LID as DLID
+ *
+ * It does not leave the node, as between QPs of one HCA. @mad is changed. Return: as fab_mgmt_send()
+ */
+enum fab_fate fab_mgmt_local(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad);
+
 /** fab_agent_end() - keep what the agent has left in the spare part, and wait for what it began */
 void fab_agent_end(struct fab_mgmt *m);
 

@@ -255,6 +255,32 @@ static void is_sm(void **st)
 	assert_null(m.waiting);
 }
 
+/* The manager's own host tells it without a packet, and hears that it need not repeat. */
+static void own_trap(void **st)
+{
+	const uint64_t xmit = f->port[PORT].xmit_mads;
+	struct ohca_port_counters c;
+	struct ib_notice n;
+
+	(void)st;
+	assert_int_equal(f->port[PORT].pi.sm_lid, f->port[PORT].pi.lid);
+	got_n = 0;
+	fab_mgmt_set_issm(&m, PORT, true, now);
+	run_until(now + 100);
+	assert_int_equal(got_n, 1);
+	assert_int_equal(got_port, PORT);
+	assert_int_equal(got.slid, f->port[PORT].pi.lid);
+	ib_notice_unpack(got.smp.data, &n);
+	assert_int_equal(n.trap, IB_TRAP_CAP_MASK_CHANGE);
+	repress();
+	run_until(now + 10000000000);
+	assert_int_equal(got_n, 1);
+	assert_null(m.waiting);
+	assert_true(f->port[PORT].xmit_mads == xmit);
+	fab_counters(&m, f->port[PORT].peer, &c);
+	assert_true(c.rcv_switch_relay_errors == 0);
+}
+
 /* A wrong M_Key is not answered, counts, is told, and the lease runs. */
 static void mkey(void **st)
 {
@@ -324,6 +350,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(link_trap, setup_up, teardown),
 		cmocka_unit_test_setup_teardown(two_traps, setup_up, teardown),
 		cmocka_unit_test_setup_teardown(is_sm, setup_up, teardown),
+		cmocka_unit_test_setup_teardown(own_trap, setup_up, teardown),
 		cmocka_unit_test_setup_teardown(mkey, setup_up, teardown),
 		cmocka_unit_test(router),
 	};
