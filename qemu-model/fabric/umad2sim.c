@@ -291,14 +291,20 @@ static void control(struct fab_sim *s, struct sim_ctl *ctl, const struct sockadd
 	}
 }
 
+/* Return: whether a control message has come to @fd, and nothing longer. */
+static bool read_ctl(int fd, struct sim_ctl *ctl, void *from, socklen_t *len)
+{
+	return recvfrom(fd, ctl, sizeof(*ctl), MSG_TRUNC, from, len) == sizeof(*ctl) &&
+	       ctl->magic == SIM_MAGIC;
+}
+
 static void read_control(struct fab_sim *s)
 {
 	struct sockaddr_un from;
 	socklen_t len = sizeof(from);
 	struct sim_ctl ctl;
 
-	if (recvfrom(s->ctl, &ctl, sizeof(ctl), 0, (struct sockaddr *)&from, &len) != sizeof(ctl) ||
-	    ctl.magic != SIM_MAGIC)
+	if (!read_ctl(s->ctl, &ctl, &from, &len))
 		return;
 	control(s, &ctl, NULL);
 	sendto(s->ctl, &ctl, sizeof(ctl), 0, (struct sockaddr *)&from, len);
@@ -311,8 +317,8 @@ static void read_udp(struct fab_sim *s)
 	socklen_t len = sizeof(from);
 	struct sim_ctl ctl;
 
-	if (recvfrom(s->udp, &ctl, sizeof(ctl), 0, (struct sockaddr *)&from, &len) != sizeof(ctl) ||
-	    ctl.magic != SIM_MAGIC || len != sizeof(from) || from.sin_family != AF_INET)
+	if (!read_ctl(s->udp, &ctl, &from, &len) || len != sizeof(from) ||
+	    from.sin_family != AF_INET)
 		return;
 	control(s, &ctl, &from);
 	sendto(s->udp, &ctl, sizeof(ctl), 0, (struct sockaddr *)&from, len);

@@ -241,6 +241,7 @@ static void refused(void **st)
 static void nonsense(void **st)
 {
 	struct client c = attach(31, "host2", false);
+	struct sim_ctl asks = { .magic = SIM_MAGIC, .client = c.num, .type = SIM_DISCONNECT };
 	uint8_t junk[512], d[64] = { 0 };
 	struct sim_mad r;
 
@@ -251,6 +252,11 @@ static void nonsense(void **st)
 		assert_int_equal(send(c.in, junk, len, 0), len);
 		turn();
 	}
+	/* a message with more behind it is none */
+	memcpy(junk, &asks, sizeof(asks));
+	assert_int_equal(send(c.ctl, junk, sizeof(asks) + 1, 0), sizeof(asks) + 1);
+	turn();
+	assert_int_equal(recv(c.ctl, junk, sizeof(junk), 0), -1);
 	/* a MAD of another class with all bits of nonsense is refused or lost, a short one ignored */
 	while (hears(&c, &r))
 		assert_int_equal(ib_be32(r.status) & ~(uint32_t)ETIMEDOUT, 0);
