@@ -1,0 +1,599 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Clients of libumad2sim, local ones and by UDP, that send any control messages and MADs, name
+ * other clients, say that they are somebody else, die, and come again. What is a control message
+ * has one answer, what is none has none; who is attached stays so and gets what is for it, nobody
+ * else does; a port has IsSM while a client that is attached there is a subnet manager.
+ */
+#include "mads.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "dgram.h"
+
+#include "fabric/generate.h"
+#include "fabric/sim_wire.h"
+#include "fabric/umad2sim.h"
+
+#define HOSTS		4u
+#define LOCAL		5u		/* programs of this host: the first ones */
+#define PROGRAMS	10u
+#define CROWD		140u		/* that come by UDP and are gone at once, more than may */
+#define UDP_AT		0x0a000063u	/* the server's address, and port */
+#define UDP_PORT	7000u
+#define MAX_BYTES	400u
+#define KNOWN		(FAB_SIM_REMOTE + 32u)	/* no client has a higher number */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/*
+ * A program: @in, @ctl: its sockets, -1: it does not run; @num: number of its client, as far as it
+ * knows; @joined: the one that it gets MADs of alone, UINT32_MAX: of all; @last: the MAD that it
+ * got last
+ */
+struct program {
+	int in, ctl;
+	uint32_t num;
+	uint32_t joined;
+	struct fab_mad last;
+};
+
+/*
+ * What is known of the server's client; @used: it is attached; @sure: its program runs and has
+ * done nothing by which it could be dropped; @remote: where its control messages come from,
+ * sin_port 0: it is local
+ */
+struct known {
+	bool used, sure;
+	uint32_t id;
+	uint32_t port;
+	bool is_sm;
+	struct sockaddr_in remote;
+};
+
+static struct fab *f;
+static struct fab_mgmt m;
+static struct fab_sim *sim;
+static bool has_udp, crowded;
+static uint64_t now;
+static struct program program[PROGRAMS];
+static struct known known[KNOWN];
+
+static void must(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "umad2sim: %s\n", what);
+	abort();
+}
+
+/* ---- addresses ----------------------------------------------------------------- */
+
+struct place {
+	socklen_t len;
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in in;
+		struct sockaddr_un un;
+	};
+};
+
+static struct place local(const char *what, uint32_t num)
+{
+	struct place p;
+	int n;
+
+	memset(&p, 0, sizeof(p));
+	p.un.sun_family = AF_UNIX;
+	n = snprintf(p.un.sun_path + 1, sizeof(p.un.sun_path) - 1,
+		     num == UINT32_MAX ? "%s%s" : "%s%s%u", "fuzz:", what, num);
+	p.len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 2 + (size_t)n);
+	return p;
+}
+
+static struct place udp(uint32_t addr, uint32_t port)
+{
+	struct place p;
+
+	memset(&p, 0, sizeof(p));
+	p.in.sin_family = AF_INET;
+	p.in.sin_addr.s_addr = htonl(addr);
+	p.in.sin_port = htons((uint16_t)port);
+	p.len = sizeof(p.in);
+	return p;
+}
+
+static bool is_remote(const struct program *p)
+{
+	return p >= program + LOCAL;
+}
+
+/* Programs of two hosts; each has a process number, or a port for MADs. */
+static uint32_t id_of(const struct program *p)
+{
+	return 4000 + (uint32_t)(p - program);
+}
+
+static struct place place_of(const struct program *p, bool in)
+{
+	if (!is_remote(p))
+		return local(in ? "in" : "ctl", id_of(p));
+	return udp(0x0a000001 + (id_of(p) & 1), in ? id_of(p) : id_of(p) + 1000);
+}
+
+/* Where client @num sends MADs to; UINT32_MAX: where control messages go. */
+static struct place server(const struct program *p, uint32_t num)
+{
+	if (is_remote(p))
+		return udp(UDP_AT, num == UINT32_MAX ? UDP_PORT : UDP_PORT + 1 + num % 60000);
+	return num == UINT32_MAX ? local("ctl", num) : local("out", num);
+}
+
+/* ---- programs ------------------------------------------------------------------ */
+
+/* Handle what has come, which may make more come. */
+static void settle(void)
+{
+	uint64_t which;
+
+	for (unsigned int i = 0; dgram_event(&which); i++) {
+		must(i < 4096, "the server is never done");
+		fab_sim_event(sim, (uint32_t)which, now);
+	}
+}
+
+static int open_at(const struct place *p)
+{
+	int fd = dgram_socket(p->sa.sa_family, SOCK_DGRAM, 0);
+
+	must(fd >= 0 && !dgram_bind(fd, &p->sa, p->len), "an address is in use");
+	return fd;
+}
+
+static void start(struct program *p)
+{
+	const struct place in = place_of(p, true), ctl = place_of(p, false);
+
+	if (p->in >= 0)
+		return;
+	p->in = open_at(&in);
+	p->ctl = open_at(&ctl);
+	p->joined = UINT32_MAX;
+}
+
+/* What is known of client @k, if it is one of @p's. */
+static bool is_of(const struct known *k, const struct program *p)
+{
+	if (!k->used || k->id != id_of(p) || !k->remote.sin_port == is_remote(p))
+		return false;
+	return !is_remote(p) || k->remote.sin_addr.s_addr == place_of(p, false).in.sin_addr.s_addr;
+}
+
+static void doubt(const struct program *p)
+{
+	for (uint32_t i = 0; i < KNOWN; i++)
+		if (is_of(&known[i], p))
+			known[i].sure = false;
+}
+
+static void die(struct program *p)
+{
+	if (p->in < 0)
+		return;
+	dgram_close(p->in);
+	dgram_close(p->ctl);
+	p->in = p->ctl = -1;
+	doubt(p);
+}
+
+/* As the library does with its client's number, or with another's. */
+static void join(struct program *p, uint32_t num)
+{
+	const struct place to = server(p, num);
+
+	if (dgram_connect(p->in, &to.sa, to.len))
+		return;
+	p->joined = num;
+	if (num >= KNOWN || !is_of(&known[num], p))
+		doubt(p);
+}
+
+/* MADs that have come are for this program. */
+static void hear(struct program *p)
+{
+	struct sim_mad r;
+	ssize_t n;
+
+	while ((n = dgram_recv(p->in, &r, sizeof(r), MSG_TRUNC)) >= 0) {
+		const uint64_t tid = ib_be64(r.mad.hdr.tid);
+		const uint32_t num = (uint32_t)(tid >> 48);
+
+		must(n == sizeof(r) && ib_be64(r.length) == IB_MAD_LEN, "a datagram of another size");
+		p->last = (struct fab_mad){
+			.dlid = ib_get_be16(&r.dlid), .slid = ib_get_be16(&r.slid),
+			.dqp = ib_be32(r.dqp), .sqp = ib_be32(r.sqp),
+		};
+		p->last.mad = r.mad;
+		if (r.mad.hdr.method & IB_METHOD_RESP)
+			must(num < KNOWN && (is_of(&known[num], p) || !known[num].sure),
+			     "another client's answer");
+	}
+}
+
+/* ---- control ------------------------------------------------------------------- */
+
+static bool same(const struct sockaddr_in *a, const struct sockaddr_in *b)
+{
+	return a->sin_port == b->sin_port && a->sin_addr.s_addr == b->sin_addr.s_addr;
+}
+
+/* A client that attaches from @from as @id ends the one that it was before. */
+static bool ends(const struct known *k, uint32_t id, const struct place *from)
+{
+	if (!k->used || !k->remote.sin_port != (from->sa.sa_family == AF_UNIX))
+		return false;
+	if (!k->remote.sin_port)
+		return k->id == id;
+	return k->remote.sin_addr.s_addr == from->in.sin_addr.s_addr &&
+	       (k->id == id || k->remote.sin_port == from->in.sin_port);
+}
+
+static void check_connect(const struct sim_connect *asked, const struct sim_connect *got,
+			  const struct place *from, bool ok)
+{
+	const bool remote = from->sa.sa_family == AF_INET;
+	const uint32_t first = remote || !has_udp ? 0 : FAB_SIM_REMOTE;
+	const uint32_t most = remote ? FAB_SIM_REMOTE : KNOWN;
+	uint32_t port;
+
+	for (uint32_t i = 0; i < KNOWN; i++)
+		if (ends(&known[i], asked->id, from))
+			known[i].used = false;
+	if (!ok)
+		return;
+	must(got->id >= first && got->id < most, "a number that no client has");
+	must(!known[got->id].used || !known[got->id].sure, "the number is another client's");
+	must(got->nodeid[SIM_NODEID_LEN - 1] == 0, "a name without an end");
+	port = fab_sim_find_host(f, asked->nodeid);
+	must(port != FAB_NO_PORT && port == fab_sim_find_host(f, got->nodeid), "another host");
+	known[got->id] = (struct known){
+		.used = true, .sure = true, .id = asked->id, .port = port, .is_sm = asked->issm,
+	};
+	if (remote)
+		known[got->id].remote = from->in;
+}
+
+static void check_answer(const struct sim_ctl *asked, const struct sim_ctl *got,
+			 const struct place *from)
+{
+	const bool ok = got->type != SIM_ERROR, remote = from->sa.sa_family == AF_INET;
+	struct sim_connect a, b;
+	struct known *k;
+	uint32_t on;
+
+	must(got->magic == SIM_MAGIC && got->client == asked->client, "not an answer");
+	must(!ok || (got->type == asked->type && got->type <= SIM_GET_PKEYS), "another answer");
+	if (asked->type == SIM_CONNECT) {
+		memcpy(&a, asked->data, sizeof(a));
+		memcpy(&b, got->data, sizeof(b));
+		a.nodeid[SIM_NODEID_LEN - 1] = 0;
+		check_connect(&a, &b, from, ok);
+		return;
+	}
+	k = asked->client < KNOWN ? &known[asked->client] : NULL;
+	if (!k || !k->used || !k->remote.sin_port == remote ||
+	    (remote && !same(&k->remote, &from->in))) {
+		must(!ok, "an answer about somebody else");
+		return;
+	}
+	must(ok || !k->sure || !asked->type || asked->type > SIM_GET_PKEYS,
+	     "who is attached is not");
+	if (!ok)
+		return;
+	memcpy(&on, asked->data, sizeof(on));
+	if (got->type == SIM_DISCONNECT)
+		k->used = false;
+	else if (got->type == SIM_SET_ISSM)
+		k->is_sm = on;
+	else if (got->type == SIM_GET_GUID)
+		must(ib_get_be64(got->data) == f->node[f->port[k->port].node].guid, "another GUID");
+}
+
+/* Return: type of the answer, UINT32_MAX: there is none. */
+static uint32_t tell(int fd, const struct place *from, const struct place *to, const void *p,
+		     size_t len, struct sim_ctl *got)
+{
+	struct sim_ctl asked;
+	uint8_t rest[8];
+
+	settle();
+	for (struct program *q = program; q < program + PROGRAMS; q++)
+		if (q->in >= 0)
+			hear(q);
+	while (dgram_recv(fd, rest, sizeof(rest), 0) >= 0)
+		;
+	memset(&asked, 0, sizeof(asked));
+	memcpy(&asked, p, len < sizeof(asked) ? len : sizeof(asked));
+	if (dgram_sendto(fd, p, len, 0, &to->sa, to->len) < 0)
+		return UINT32_MAX;
+	settle();
+	if (dgram_recv(fd, got, sizeof(*got), MSG_TRUNC) < 0)
+		return UINT32_MAX;
+	must(len == sizeof(asked) && asked.magic == SIM_MAGIC, "an answer to no message");
+	check_answer(&asked, got, from);
+	must(dgram_recv(fd, rest, sizeof(rest), 0) < 0, "two answers");
+	return got->type;
+}
+
+static struct sim_ctl message(uint32_t client, uint32_t type)
+{
+	return (struct sim_ctl){ .magic = SIM_MAGIC, .client = client, .type = type };
+}
+
+static struct sim_ctl hello(uint32_t id, uint8_t how)
+{
+	static const char *const name[] = {
+		"", "host1", "host2", "host3", "host4", "H-5254010000000300", "host", "H-",
+	};
+	struct sim_connect cc = { .id = id, .issm = how >> 3 & 1 };
+	struct sim_ctl c = message(0, SIM_CONNECT);
+
+	snprintf(cc.nodeid, sizeof(cc.nodeid), "%s", name[how & 7]);
+	memcpy(c.data, &cc, sizeof(cc));
+	return c;
+}
+
+/* There is a place for @p: its kind of client has a free number. */
+static bool has_place(const struct program *p)
+{
+	const uint32_t first = is_remote(p) || !has_udp ? 0 : FAB_SIM_REMOTE;
+	const uint32_t most = is_remote(p) ? FAB_SIM_REMOTE : KNOWN;
+
+	if (is_remote(p) && !has_udp)
+		return false;
+	for (uint32_t i = first; i < most; i++)
+		if (!known[i].used || is_of(&known[i], p))
+			return true;
+	return false;
+}
+
+static void attach(struct program *p, uint8_t how)
+{
+	const struct place from = place_of(p, false), to = server(p, UINT32_MAX);
+	const struct sim_ctl c = hello(id_of(p), how);
+	const bool place = has_place(p);
+	struct sim_connect cc;
+	struct sim_ctl got;
+
+	/* a socket for MADs that is somebody's own is not reached by the server */
+	if (tell(p->ctl, &from, &to, &c, sizeof(c), &got) != SIM_CONNECT) {
+		must(!place || (how & 7) > 5 || !is_remote(p), "a remote client is refused");
+		return;
+	}
+	memcpy(&cc, got.data, sizeof(cc));
+	p->num = cc.id;
+	if (how & 16)
+		join(p, p->num);
+	if (p->joined != UINT32_MAX && p->joined != p->num)
+		doubt(p);
+}
+
+/* A message by UDP from a socket that is gone at once. */
+static void stranger(const struct place *from, const void *p, size_t len)
+{
+	const struct place to = udp(UDP_AT, UDP_PORT);
+	struct sim_connect cc;
+	struct sim_ctl got;
+	int fd = open_at(from);
+
+	if (tell(fd, from, &to, p, len, &got) == SIM_CONNECT) {
+		memcpy(&cc, got.data, sizeof(cc));
+		known[cc.id].sure = false;
+	}
+	dgram_close(fd);
+}
+
+/* Clients that attach by UDP and are not heard of again. */
+static void crowd(uint8_t how)
+{
+	const struct sim_ctl c = hello(5000, how);
+
+	for (uint32_t i = 0; i < CROWD; i++) {
+		const struct place from = udp(0x0a000100 + i, 6000);
+
+		stranger(&from, &c, sizeof(c));
+	}
+}
+
+/* A message that is right, or has bytes of the input, or is cut, or has more. */
+static void control(struct program *p, uint8_t op)
+{
+	const struct place from = place_of(p, false), to = server(p, UINT32_MAX);
+	const struct place other = udp(0x0a000009, 9);
+	struct sim_ctl c = message(p->num, get8() % 12), got;
+	uint8_t buf[MAX_BYTES] = { 0 };
+	size_t len = sizeof(c);
+
+	if (op & 1)
+		c.client = get8();
+	if (c.type == SIM_CONNECT)
+		c = hello(id_of(p), get8());
+	for (unsigned int n = op & 2 ? get8() % 16 : 0; n; n--) {
+		unsigned int where = get8();
+
+		((uint8_t *)&c)[where % sizeof(c)] = get8();
+	}
+	if (op & 4)
+		len = get8();
+	memcpy(buf, &c, sizeof(c));
+	if (op & 8)
+		stranger(&other, buf, len);
+	else
+		tell(p->ctl, &from, &to, buf, len, &got);
+}
+
+/* ---- MADs ---------------------------------------------------------------------- */
+
+static void put_mad(struct program *p, const struct fab_mad *mad, uint8_t op)
+{
+	struct sim_mad r = { .length = ib_to_be64(IB_MAD_LEN) };
+	uint32_t num = op & 1 ? get8() : p->num;
+	uint8_t buf[MAX_BYTES] = { 0 };
+	const struct place other = udp(0x0a000009, 9);
+	struct place to;
+	size_t len = sizeof(r);
+
+	ib_put_be16(&r.dlid, mad->dlid);
+	r.dqp = ib_to_be32(mad->dqp);
+	r.sqp = ib_to_be32(mad->sqp);
+	r.mad = mad->mad;
+	if (op & 2)
+		len = get8() | (size_t)(get8() & 1) << 8;
+	len = len < MAX_BYTES ? len : MAX_BYTES;
+	memcpy(buf, &r, sizeof(r));
+	to = server(p, num);
+	if (op & 4 && is_remote(p))
+		dgram_spoof(&other.sa, &to.sa, to.len, buf, len);
+	else
+		dgram_sendto(p->in, buf, len, 0, &to.sa, to.len);
+}
+
+/* ---- what holds at any time ---------------------------------------------------- */
+
+static void check_issm(void)
+{
+	bool may[HOSTS] = { false }, has[HOSTS] = { false };
+
+	for (uint32_t i = 0; i < KNOWN; i++) {
+		const uint32_t node = f->port[known[i].port].node;
+
+		if (!known[i].used || !known[i].is_sm)
+			continue;
+		may[node] = true;
+		has[node] |= known[i].sure;
+	}
+	for (uint32_t i = 0; i < HOSTS; i++) {
+		const bool is = f->port[fab_port_of(&f->node[i], 1)].pi.cap_mask & IB_CAP_SM;
+
+		must(is ? may[i] : !has[i], "IsSM");
+	}
+}
+
+static void step(uint8_t op)
+{
+	struct program *p = &program[get8() % PROGRAMS];
+	struct fab_mad mad;
+
+	if (op % 16 == 0 && p->in < 0)
+		return;
+	start(p);
+	switch (op % 16) {
+	case 0:
+		die(p);
+		break;
+	case 1:
+	case 2:
+	case 3:
+		attach(p, get8());
+		break;
+	case 4:
+	case 5:
+	case 6:
+		control(p, op / 16);
+		break;
+	case 7:
+		join(p, op & 16 ? get8() : p->num);
+		break;
+	case 8:
+		now += 1ull << get8() % 40;
+		fab_mgmt_timer(&m, now);
+		break;
+	case 9:
+		/* it takes its time */
+		if (has_udp && op & 128 && !crowded)
+			crowd(get8());
+		crowded = true;
+		break;
+	case 10:
+		hear(p);
+		break;
+	case 11:
+		mad = any_answer(&p->last, op / 16);
+		put_mad(p, &mad, op / 16 & 6);
+		break;
+	default:
+		mad = any_mad(get8());
+		put_mad(p, &mad, op / 16);
+	}
+	/* or what comes next is there, too */
+	if (op & 64)
+		return;
+	settle();
+	check_issm();
+}
+
+/* Any text is an address, or is refused. */
+static void listen_anywhere(void)
+{
+	struct fab_sim *s = fab_sim_new(&m, "other", -1);
+	char text[40] = "";
+
+	must(s, "no socket");
+	for (unsigned int n = get8() % sizeof(text), i = 0; i < n; i++)
+		text[i] = (char)get8();
+	fab_sim_listen(s, text);
+	fab_sim_free(s);
+}
+
+static bool nobody(void *ctx, uint32_t port, const struct fab_mad *mad)
+{
+	(void)ctx;
+	(void)port;
+	(void)mad;
+	return false;
+}
+
+static void begin(uint8_t how)
+{
+	char why[256];
+
+	f = fab_new();
+	if (!f || !fab_generate(f, "star:4", why, sizeof(why)) || !fab_seal(f))
+		abort();
+	set_up(f);
+	fab_mgmt_init(&m, f, nobody, NULL);
+	if (how & 1)
+		listen_anywhere();
+	sim = fab_sim_new(&m, "fuzz", -1);
+	must(sim, "no socket");
+	has_udp = how & 2;
+	crowded = false;
+	must(!has_udp || fab_sim_listen(sim, "10.0.0.99:7000"), "no UDP");
+	memset(program, 0, sizeof(program));
+	memset(known, 0, sizeof(known));
+	for (unsigned int i = 0; i < PROGRAMS; i++)
+		program[i].in = program[i].ctl = -1;
+	now = 1000;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	at = data;
+	end = data + size;
+	begin(get8());
+	for (int ops = 0; ops < 100 && at < end; ops++)
+		step(get8());
+	settle();
+	check_issm();
+	for (unsigned int i = 0; i < PROGRAMS; i++)
+		die(&program[i]);
+	fab_sim_free(sim);
+	fab_free(f);
+	dgram_end();
+	return 0;
+}
