@@ -162,6 +162,15 @@ static void drop_dead(struct fab_sim *s, uint32_t id)
 	}
 }
 
+/* What came to @fd before it was connected is from anybody, not from the client. */
+static void forget(int fd)
+{
+	uint8_t byte;
+
+	while (recv(fd, &byte, sizeof(byte), 0) >= 0)
+		;
+}
+
 /* The socket of client @i, whose process is @id. Return: -1: there is no such process. */
 static int socket_to(struct fab_sim *s, uint32_t i, uint32_t id)
 {
@@ -174,12 +183,14 @@ static int socket_to(struct fab_sim *s, uint32_t i, uint32_t id)
 		close(fd);
 		return -1;
 	}
+	if (fd >= 0)
+		forget(fd);
 	return fd;
 }
 
 /*
  * The same of a remote client: its UDP port @id of the host that @from is at. The socket is
- * connected, so that the kernel drops what comes from elsewhere.
+ * connected, so that the kernel drops what comes from elsewhere from then on.
  */
 static int socket_to_remote(struct fab_sim *s, uint32_t i, uint32_t id,
 			    const struct sockaddr_in *from)
@@ -195,6 +206,8 @@ static int socket_to_remote(struct fab_sim *s, uint32_t i, uint32_t id,
 		close(fd);
 		return -1;
 	}
+	if (fd >= 0)
+		forget(fd);
 	return fd;
 }
 

@@ -32,12 +32,14 @@ struct msg {
 
 /*
  * @serial: tells it from others that had the number before; 0: closed
+ * @is_server: it does not block; those of a target's clients do not say so
  * @peer, @peer_serial: of a UNIX socket: the one that it is connected to
  * @err: what the next call fails with
  */
 struct sock {
 	unsigned int serial;
 	int family;
+	bool is_server;
 	struct addr own, to;
 	struct sock *peer;
 	unsigned int peer_serial;
@@ -50,6 +52,7 @@ struct sock {
 
 static struct sock sock[SOCKETS];
 static unsigned int last_serial, num_open, top, turn;
+static struct msg early;	/* what comes to a server's socket that is bound; len 0: nothing */
 
 static int error(int e)
 {
@@ -105,7 +108,8 @@ int dgram_socket(int domain, int type, int protocol)
 	if (!msg)
 		abort();
 	sock[i] = (struct sock){
-		.serial = ++last_serial, .family = domain, .msg = msg,
+		.serial = ++last_serial, .family = domain, .is_server = type & SOCK_NONBLOCK,
+		.msg = msg,
 	};
 	num_open++;
 	top = i >= top ? i + 1 : top;
@@ -128,6 +132,7 @@ void dgram_end(void)
 		abort();
 	}
 	top = turn = last_serial = 0;
+	early.len = 0;
 }
 
 /* A UNIX socket that is connected is sent to by its peer alone. */
@@ -198,6 +203,15 @@ static ssize_t put(struct sock *to, const struct addr *from, const void *buf, si
 	return (ssize_t)n;
 }
 
+void dgram_at_bind(const void *buf, size_t n)
+{
+	memset(&early, 0, sizeof(early));
+	if (n > MSG_BYTES)
+		abort();
+	memcpy(early.data, buf, n);
+	early.len = n;
+}
+
 int dgram_bind(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	struct addr a = addr_of(addr, len);
@@ -208,6 +222,8 @@ int dgram_bind(int fd, const struct sockaddr *addr, socklen_t len)
 	if (find(&a))
 		return error(EADDRINUSE);
 	s->own = a;
+	if (early.len && s->is_server)
+		put(s, &early.from, early.data, early.len);
 	return 0;
 }
 

@@ -28,6 +28,9 @@ bool dgram_event(uint64_t *which);
 bool dgram_spoof(const struct sockaddr *from, const struct sockaddr *to, socklen_t len,
 		 const void *buf, size_t n);
 
+/** dgram_at_bind() - [@n] @buf comes to each socket of the server's as soon as it has an address */
+void dgram_at_bind(const void *buf, size_t n);
+
 /** dgram_end() - the end of an input: abort if a socket is open */
 void dgram_end(void);
 

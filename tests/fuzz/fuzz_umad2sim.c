@@ -26,6 +26,7 @@
 #define CROWD		140u		/* that come by UDP and are gone at once, more than may */
 #define UDP_AT		0x0a000063u	/* the server's address, and port */
 #define UDP_PORT	7000u
+#define STRAY_TID	0x57a9u		/* of a MAD that is nobody's */
 #define MAX_BYTES	400u
 #define KNOWN		(FAB_SIM_REMOTE + 32u)	/* no client has a higher number */
 
@@ -214,6 +215,7 @@ static void hear(struct program *p)
 		const uint32_t num = (uint32_t)(tid >> 48);
 
 		must(n == sizeof(r) && ib_be64(r.length) == IB_MAD_LEN, "a datagram of another size");
+		must((uint32_t)tid != STRAY_TID, "a MAD that came before the client did");
 		p->last = (struct fab_mad){
 			.dlid = ib_get_be16(&r.dlid), .slid = ib_get_be16(&r.slid),
 			.dqp = ib_be32(r.dqp), .sqp = ib_be32(r.sqp),
@@ -560,6 +562,7 @@ static bool nobody(void *ctx, uint32_t port, const struct fab_mad *mad)
 
 static void begin(uint8_t how)
 {
+	struct sim_mad stray = { .length = ib_to_be64(IB_MAD_LEN) };
 	char why[256];
 
 	f = fab_new();
@@ -574,6 +577,14 @@ static void begin(uint8_t how)
 	has_udp = how & 2;
 	crowded = false;
 	must(!has_udp || fab_sim_listen(sim, "10.0.0.99:7000"), "no UDP");
+	stray.mad.hdr.base_version = IB_MAD_BASE_VERSION;
+	stray.mad.hdr.class_version = IB_SMP_CLASS_VERSION;
+	stray.mad.hdr.mgmt_class = IB_CLASS_SUBN_DR;
+	stray.mad.hdr.method = IB_METHOD_GET;
+	stray.mad.hdr.attr_id = ib_to_be16(IB_SMP_ATTR_NODE_INFO);
+	stray.mad.hdr.tid = ib_to_be64(STRAY_TID);
+	if (how & 4)
+		dgram_at_bind(&stray, sizeof(stray));
 	memset(program, 0, sizeof(program));
 	memset(known, 0, sizeof(known));
 	for (unsigned int i = 0; i < PROGRAMS; i++)
