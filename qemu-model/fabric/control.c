@@ -237,12 +237,19 @@ void fab_control_event(struct fab_control *c, uint32_t event, uint64_t now_ns)
 		serve(c, &c->client[which]);
 }
 
-/* A socket's file is left behind by a process that was killed. */
+/*
+ * A socket's file is left behind by a process that was killed. Nobody listens on another file
+ * either, which is no reason to remove it.
+ */
 static bool is_stale(const struct sockaddr_un *un)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct stat st;
 	bool refused;
+	int fd;
 
+	if (lstat(un->sun_path, &st) || !S_ISSOCK(st.st_mode))
+		return false;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
 	refused = connect(fd, (const struct sockaddr *)un, sizeof(*un)) && errno == ECONNREFUSED;

@@ -33,11 +33,11 @@ struct fab_control;
  * fab_control_new() - open the control socket
  * @m: management of the fabric
  * @d: its data path, of which clients may have captures, or NULL
- * @path: of the socket's file; one that nobody listens on is replaced
+ * @path: of the socket's file; a socket that nobody listens on is replaced
  * @epfd: epoll descriptor; data.u64 of its events is FAB_CONTROL_EVENT and FAB_CONTROL_EVENTS - 1
  *	numbers after it
  *
- * Return: NULL, errno says why; EADDRINUSE: somebody listens there.
+ * Return: NULL, errno says why; EADDRINUSE: somebody listens there, or it is no socket.
  */
 struct fab_control *fab_control_new(struct fab_mgmt *m, struct fab_data *d, const char *path,
 				    int epfd);

@@ -3,6 +3,7 @@
 #include "cases.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -305,6 +306,13 @@ static void files(void **st)
 		fab_control_free(c);
 	}
 	assert_int_not_equal(access(stale, F_OK), 0);
+	/* a file that is no socket is somebody's */
+	fd = open(stale, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_null(fab_control_new(&m, NULL, stale, epfd));
+	assert_int_equal(errno, EADDRINUSE);
+	assert_int_equal(unlink(stale), 0);
 }
 
 int main(void)
