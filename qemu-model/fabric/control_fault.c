@@ -83,20 +83,31 @@ static bool state_is(const struct fab_request *r, const char *text)
 	return v && !strcmp(v, text);
 }
 
+/* Whether @word is one of @words. */
+static bool is_one_of(const char *words, const char *word)
+{
+	const size_t len = strlen(word);
+
+	while (*words) {
+		const size_t n = strcspn(words, " ");
+
+		if (n == len && !memcmp(words, word, n))
+			return true;
+		words += n + (words[n] == ' ');
+	}
+	return false;
+}
+
 /* The request has members @keys only, words. Else it is refused. */
 static bool only(struct fab_request *r, const char *keys)
 {
-	const char *key, *at;
+	const char *key;
 	json_t *member;
 
 	json_object_foreach(r->in, key, member) {
-		const size_t len = strlen(key);
-
-		for (at = strstr(keys, key); at; at = strstr(at + 1, key))
-			if ((at == keys || at[-1] == ' ') && (!at[len] || at[len] == ' '))
-				break;
-		if (!at && strcmp(key, "command")) {
-			snprintf(r->why, sizeof(r->why), "leave out \"%s\": give %s", key, keys);
+		if (strcmp(key, "command") && !is_one_of(keys, key)) {
+			snprintf(r->why, sizeof(r->why), "leave out \"%.80s\": give %s", key,
+				 keys);
 			return false;
 		}
 	}

@@ -135,6 +135,8 @@ static void errors(void **st)
 		"{\"command\": \"status\", \"first\": -1}", "{\"command\": \"status\", \"x\": 1}",
 		"{\"command\": \"lft\"}", "{\"command\": \"lft\", \"node\": \"host1\"}",
 		"{\"command\": \"lft\", \"node\": \"0x12\"}", "{\"command\": \"status\"} {}",
+		"{\"command\": \"node\", \"node\": \"host1\", \"state\": \"kill\", \"\": 1}",
+		"{\"command\": \"node\", \"node\": \"host1\", \"state\": \"kill\", \"stat\": 1}",
 	};
 	int fd = dial();
 
