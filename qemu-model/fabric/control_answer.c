@@ -37,17 +37,24 @@ json_t *fab_guid_json(uint64_t guid)
 	return json_sprintf("0x%016" PRIx64, guid);
 }
 
-json_t *fab_desc_json(const struct fab_desc *d)
+json_t *fab_text_json(const char *text, size_t len)
 {
-	const size_t len = strnlen(d->text, FAB_DESC_LEN);
-	json_t *v = json_stringn(d->text, len);
-	char text[FAB_DESC_LEN];
+	json_t *v = json_stringn(text, len);
+	char *p;
 
 	if (v)
 		return v;
-	for (size_t i = 0; i < len; i++)
-		text[i] = d->text[i] >= ' ' && d->text[i] <= '~' ? d->text[i] : '?';
-	return json_stringn(text, len);
+	p = json_memory(len + 1);
+	for (size_t i = 0; p && i < len; i++)
+		p[i] = (uint8_t)text[i] < 0x80 ? text[i] : '?';
+	v = p ? json_stringn(p, len) : NULL;
+	free(p);
+	return v;
+}
+
+json_t *fab_desc_json(const struct fab_desc *d)
+{
+	return fab_text_json(d->text, strnlen(d->text, FAB_DESC_LEN));
 }
 
 /* ---- status -------------------------------------------------------------------- */
@@ -247,13 +254,7 @@ static json_t *topology_text(const struct fab_request *r)
 	fclose(out);
 	if (!text)
 		return NULL;
-	v = json_pack("{s:s%}", "text", text, len);
-	/* a NodeDescription is any bytes */
-	for (size_t k = 0; !v && k < len; k++)
-		if (text[k] < 0)
-			text[k] = '?';
-	if (!v)
-		v = json_pack("{s:s%}", "text", text, len);
+	v = json_pack("{s:o}", "text", fab_text_json(text, len));
 	free(text);
 	if (i < f->nodes)
 		json_object_set_new(v, "next", json_integer(i));
@@ -377,7 +378,7 @@ char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len,
 		out = run(&r, command);
 	json_decref(in);
 	if (!out && r.why[0])
-		out = json_pack("{s:s}", "error", r.why);
+		out = json_pack("{s:o}", "error", fab_text_json(r.why, strlen(r.why)));
 	n = out ? json_dumpb(out, NULL, 0, 0) : 0;
 	if (n)
 		reply = malloc(n + 2);

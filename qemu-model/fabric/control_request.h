@@ -54,7 +54,10 @@ json_t *fab_request_trace(struct fab_request *r);
 /** fab_guid_json() - a GUID as replies have it */
 json_t *fab_guid_json(uint64_t guid);
 
-/** fab_desc_json() - a NodeDescription, in which bytes that are no text are '?' */
+/** fab_text_json() - @len bytes @text, those from 0x80 on as '?' if it is not UTF-8 */
+json_t *fab_text_json(const char *text, size_t len);
+
+/** fab_desc_json() - the same of a NodeDescription, which is any bytes */
 json_t *fab_desc_json(const struct fab_desc *d);
 
 /** fab_type_name() - the type of a node, as replies have it */
@@ -62,6 +65,7 @@ const char *fab_type_name(const struct fab_node *n);
 
 /** fab_state_name() - PortState, as replies have it */
 const char *fab_state_name(uint8_t state);
+
 /** fab_request_script() - command script. Return: as above, or a reply with its errors. */
 json_t *fab_request_script(struct fab_request *r);
 

@@ -12,12 +12,14 @@
 static json_t *errors_json(const struct fab_script_error *e, unsigned int n)
 {
 	json_t *list = json_array();
+	char first[sizeof(e->text) + 32];
+	int len = snprintf(first, sizeof(first), "line %u: %s", e->line, e->text);
 
 	for (unsigned int i = 0; i < n; i++)
-		json_array_append_new(list, json_pack("{s:i, s:s}", "line", (int)e[i].line, "error",
-						      e[i].text));
-	return json_pack("{s:o, s:o}", "error", json_sprintf("line %u: %s", e->line, e->text),
-			 "errors", list);
+		json_array_append_new(list, json_pack("{s:i, s:o}", "line", (int)e[i].line, "error",
+						      fab_text_json(e[i].text,
+								    strlen(e[i].text))));
+	return json_pack("{s:o, s:o}", "error", fab_text_json(first, (size_t)len), "errors", list);
 }
 
 static json_t *play(struct fab_request *r, const json_t *text)

@@ -150,6 +150,31 @@ static void errors(void **st)
 	turn();
 }
 
+/* What is wrong is told in the words of the request, also if they are cut in a letter's middle. */
+static void errors_of_any_text(void **st)
+{
+	static const char *const wrong[] = {
+		"{\"command\": \"trace\", \"to\": \"host1\", \"from\": \"%s\"}\n",
+		"{\"command\": \"node\", \"%s\": 1}\n",
+		"{\"command\": \"script\", \"text\": \"%s\"}\n",
+	};
+	char name[1024], text[1200];
+	int fd = dial();
+
+	(void)st;
+	/* from an odd byte on, and from an even one */
+	for (unsigned int i = 0; i < 2 * IB_ARRAY_SIZE(wrong); i++) {
+		strcpy(name, i % 2 ? "x" : "");
+		for (unsigned int k = 0; k < 400; k++)
+			strcat(name, "\xc3\xa9");
+		snprintf(text, sizeof(text), wrong[i / 2], name);
+		say(fd, text);
+		says(fd, "error");
+	}
+	close(fd);
+	turn();
+}
+
 static void long_line(void **st)
 {
 	static char line[FAB_CONTROL_LINE + 1];
@@ -322,6 +347,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(requests, setup, teardown),
 		cmocka_unit_test_setup_teardown(errors, setup, teardown),
+		cmocka_unit_test_setup_teardown(errors_of_any_text, setup, teardown),
 		cmocka_unit_test_setup_teardown(long_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_reader, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_many, setup, teardown),
