@@ -466,6 +466,31 @@ static void test_dead(void **st)
 	turn();
 }
 
+/* The fabric ends: each capture that runs is complete. */
+static void test_fabric_ends(void **st)
+{
+	int fd[3];
+
+	(void)st;
+	for (unsigned int i = 0; i < 3; i++)
+		fd[i] = ask_capture("\"leaf4:2\"", "");
+	assert_true(send_data(0, 0, LID(7), 64, 1));
+	pump(NULL);
+	fab_control_free(control);
+	control = NULL;
+	assert_int_equal(m.taps, 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		ssize_t n;
+
+		reply(fd[i]);
+		while ((n = recv(fd[i], file + used, sizeof(file) - used, 0)) > 0)
+			used += (size_t)n;
+		assert_int_equal(n, 0);
+		assert_int_equal(check_file().taken, 1);
+		close(fd[i]);
+	}
+}
+
 /* What cannot be captured says what to do. */
 static void test_wrong(void **st)
 {
@@ -502,7 +527,8 @@ int main(int argc, char **argv)
 		T(test_file), T(test_same), T(test_room), T(test_machine), T(test_ends),
 #undef T
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_clients, teardown_clients)
-		T(test_live), T(test_count), T(test_late), T(test_dead), T(test_wrong),
+		T(test_live), T(test_count), T(test_late), T(test_dead),
+		T(test_fabric_ends), T(test_wrong),
 #undef T
 	};
 

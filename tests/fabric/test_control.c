@@ -240,6 +240,30 @@ static void too_many(void **st)
 	turn();
 }
 
+/* The end of the fabric is that of all its clients, whatever each of them was at. */
+static void end(void **st)
+{
+	const char *ask = "{\"command\": \"topology\"}\n";
+	int idle = dial(), part = dial(), late = dial();
+	char byte;
+
+	(void)st;
+	say(part, "{\"command\":");
+	while (send(late, ask, strlen(ask), 0) == (ssize_t)strlen(ask))
+		turn();
+	fab_control_free(control);
+	control = NULL;
+	assert_true(at_end(idle));
+	assert_true(at_end(part));
+	while (recv(late, &byte, 1, 0) == 1)
+		;
+	/* what it has asked for is lost */
+	assert_int_equal(errno, ECONNRESET);
+	close(idle);
+	close(part);
+	close(late);
+}
+
 static json_int_t asked(const char *member)
 {
 	int fd = dial();
@@ -351,6 +375,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(long_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_reader, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(end, setup, teardown),
 		cmocka_unit_test_setup_teardown(links, setup, teardown),
 		cmocka_unit_test_setup_teardown(parts, setup, teardown),
 		cmocka_unit_test_setup_teardown(files, setup, teardown),
