@@ -21,14 +21,15 @@
 
 /*
  * A client; @fd -1: none; @id: its socket is in<id>, or has this UDP port; @remote: where its
- * control messages come from by UDP, sin_family 0: it is no remote one; @gone: to be dropped when
- * the datagrams at hand are dealt with
+ * control messages come from by UDP, sin_family 0: it is no remote one; @heard_ns: when something
+ * came from it last; @gone: to be dropped when the datagrams at hand are dealt with
  */
 struct client {
 	int fd;
 	uint32_t id;
 	uint32_t port;
 	struct sockaddr_in remote;
+	uint64_t heard_ns;
 	bool is_sm;
 	bool gone;
 };
@@ -190,7 +191,8 @@ static int socket_to(struct fab_sim *s, uint32_t i, uint32_t id)
 
 /*
  * The same of a remote client: its UDP port @id of the host that @from is at. The socket is
- * connected, so that the kernel drops what comes from elsewhere from then on.
+ * connected, so that the kernel drops what comes from elsewhere from then on. Return: -1, errno is
+ * EADDRINUSE: client @i's port is somebody else's.
  */
 static int socket_to_remote(struct fab_sim *s, uint32_t i, uint32_t id,
 			    const struct sockaddr_in *from)
@@ -198,12 +200,11 @@ static int socket_to_remote(struct fab_sim *s, uint32_t i, uint32_t id,
 	struct sockaddr_in in = *from;
 	int fd;
 
-	if (!id || id > UINT16_MAX)
-		return -1;
 	in.sin_port = htons((uint16_t)id);
 	fd = bound_udp(s, i + 1, i);
 	if (fd >= 0 && connect(fd, (struct sockaddr *)&in, sizeof(in))) {
 		close(fd);
+		errno = EHOSTUNREACH;
 		return -1;
 	}
 	if (fd >= 0)
@@ -224,14 +225,64 @@ static void drop_remote(struct fab_sim *s, uint32_t id, const struct sockaddr_in
 	}
 }
 
+/* Drop the remote client that was silent for longest. Return: its number, or FAB_SIM_REMOTE. */
+static uint32_t drop_silent(struct fab_sim *s)
+{
+	uint32_t i = FAB_SIM_REMOTE;
+
+	for (uint32_t k = 0; k < FAB_SIM_REMOTE; k++)
+		if (s->client[k].fd >= 0 &&
+		    s->now_ns - s->client[k].heard_ns >= FAB_SIM_SILENT_NS &&
+		    (i == FAB_SIM_REMOTE || s->client[k].heard_ns < s->client[i].heard_ns))
+			i = k;
+	if (i < FAB_SIM_REMOTE)
+		drop_client(s, &s->client[i]);
+	return i;
+}
+
+/* A number, and a socket, for the process @id. Return: the socket, -1: there is none. */
+static int add_local(struct fab_sim *s, uint32_t id, uint32_t *number)
+{
+	/* the first numbers are for remote clients only: they are UDP ports */
+	uint32_t i = s->udp >= 0 ? FAB_SIM_REMOTE : 0;
+
+	while (i < FAB_SIM_CLIENTS && s->client[i].fd >= 0)
+		i++;
+	*number = i;
+	return i < FAB_SIM_CLIENTS ? socket_to(s, i, id) : -1;
+}
+
+/* The same for a remote client. */
+static int add_remote(struct fab_sim *s, uint32_t id, const struct sockaddr_in *from,
+		      uint32_t *number)
+{
+	uint32_t i;
+	int fd = -1;
+
+	if (!id || id > UINT16_MAX)
+		return -1;
+	for (i = 0; i < FAB_SIM_REMOTE; i++) {
+		if (s->client[i].fd >= 0)
+			continue;
+		fd = socket_to_remote(s, i, id, from);
+		if (fd >= 0 || errno != EADDRINUSE)
+			break;
+	}
+	if (i == FAB_SIM_REMOTE) {
+		i = drop_silent(s);
+		if (i < FAB_SIM_REMOTE)
+			fd = socket_to_remote(s, i, id, from);
+	}
+	*number = i;
+	return fd;
+}
+
 /* @from: of a remote client, else NULL */
 static bool connect_client(struct fab_sim *s, struct sim_connect *cc,
 			   const struct sockaddr_in *from)
 {
-	const uint32_t most = from ? FAB_SIM_REMOTE : FAB_SIM_CLIENTS;
-	/* the first numbers are for remote clients only: they are UDP ports */
-	uint32_t i = s->udp >= 0 && !from ? FAB_SIM_REMOTE : 0, port;
-	int fd = -1;
+	uint32_t i, port;
+	int fd;
 
 	cc->nodeid[SIM_NODEID_LEN - 1] = 0;
 	if (from)
@@ -239,22 +290,14 @@ static bool connect_client(struct fab_sim *s, struct sim_connect *cc,
 	else
 		drop_dead(s, cc->id);
 	port = fab_sim_find_host(s->m->f, cc->nodeid);
-	while (i < most && s->client[i].fd >= 0)
-		i++;
-	if (port == FAB_NO_PORT || i == most)
+	if (port == FAB_NO_PORT)
 		return false;
-	if (!from)
-		fd = socket_to(s, i, cc->id);
-	/* a UDP port may be somebody else's */
-	for (; from && i < most; i++) {
-		if (s->client[i].fd < 0)
-			fd = socket_to_remote(s, i, cc->id, from);
-		if (fd >= 0)
-			break;
-	}
+	fd = from ? add_remote(s, cc->id, from, &i) : add_local(s, cc->id, &i);
 	if (fd < 0)
 		return false;
-	s->client[i] = (struct client){ .fd = fd, .id = cc->id, .port = port, .is_sm = cc->issm };
+	s->client[i] = (struct client){
+		.fd = fd, .id = cc->id, .port = port, .heard_ns = s->now_ns, .is_sm = cc->issm,
+	};
 	if (from)
 		s->client[i].remote = *from;
 	if (i >= s->clients)
@@ -293,6 +336,7 @@ static void control(struct fab_sim *s, struct sim_ctl *ctl, const struct sockadd
 		ctl->type = SIM_ERROR;
 		return;
 	}
+	c->heard_ns = s->now_ns;
 	if (ctl->type == SIM_DISCONNECT) {
 		drop_client(s, c);
 	} else if (ctl->type == SIM_SET_ISSM) {
@@ -444,6 +488,7 @@ static void read_mads(struct fab_sim *s, uint32_t id)
 	n = recvmmsg(s->client[id].fd, msg, BATCH, 0, NULL);
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		s->client[id].gone = s->any_gone = true;
+	s->client[id].heard_ns = s->now_ns;
 	for (int i = 0; i < n; i++)
 		if (msg[i].msg_len == sizeof(r[i]) && !(msg[i].msg_hdr.msg_flags & MSG_TRUNC))
 			from_client(s, id, &r[i]);

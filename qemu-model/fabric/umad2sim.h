@@ -13,9 +13,13 @@
  * messages go to that UDP port, its MADs to the port that is as much higher as its number, plus 1.
  *
  * Whoever may run programs in the same network namespace can attach, and by UDP whoever can send
- * from an address that answers reach; what a client sends is not trusted. A remote client is the
- * address and port that have attached: what comes from another is dropped, or answered with
- * SIM_ERROR.
+ * to these ports, whatever address he says he has; what a client sends is not trusted. A remote
+ * client is the address and port that have attached: what comes from another is dropped, or
+ * answered with SIM_ERROR.
+ *
+ * UDP does not tell of a client that was killed before something is sent to it. When there are as
+ * many remote clients as may be, the one that was silent for longest, and for FAB_SIM_SILENT_NS at
+ * least, gives way to the next.
  */
 #ifndef OHCA_FABRIC_UMAD2SIM_H
 #define OHCA_FABRIC_UMAD2SIM_H
@@ -24,6 +28,7 @@
 
 #define FAB_SIM_CLIENTS		1024u
 #define FAB_SIM_REMOTE		128u	/* of these by UDP at most */
+#define FAB_SIM_SILENT_NS	60000000000u	/* after that a remote one may have to give way */
 
 struct fab_sim;
 

@@ -335,16 +335,24 @@ static void unasked(void **st)
 
 /* ---- by UDP -------------------------------------------------------------------- */
 
-static int udp(uint16_t *port)
+/* A socket at @port; 0: at any. */
+static int udp_at(unsigned int port)
 {
-	struct sockaddr_in in = {
-		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				  .sin_port = htons((uint16_t)port) };
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
-	socklen_t len = sizeof(in);
 
 	assert_true(fd >= 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&in, len), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
+	return fd;
+}
+
+static int udp(uint16_t *port)
+{
+	struct sockaddr_in in;
+	socklen_t len = sizeof(in);
+	int fd = udp_at(0);
+
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &len), 0);
 	*port = ntohs(in.sin_port);
 	return fd;
@@ -461,6 +469,66 @@ static void remote(void **st)
 	leave(&d);
 }
 
+/* Programs that were killed are not in the way of new ones for ever; who is heard of stays. */
+static void silent(void **st)
+{
+	const unsigned int at = listen_udp();
+	static struct client many[FAB_SIM_REMOTE];
+	const struct sim_mad ask = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 0);
+	uint8_t none[64] = { 0 };
+	struct sim_connect cc = { .id = 65536 };
+	struct client c, d;
+	struct sim_mad r;
+	uint16_t unused;
+	int other;
+
+	(void)st;
+	now = 1000;
+	for (unsigned int i = 0; i < FAB_SIM_REMOTE; i++) {
+		many[i] = attach_udp(at, "host1", SIM_CONNECT);
+		assert_int_equal(many[i].num, i);
+		now++;
+	}
+	now = 1000 + FAB_SIM_SILENT_NS - 1;
+	c = attach_udp(at, "host2", SIM_ERROR);
+	die(&c);
+	/* the first two say something, by either of their sockets */
+	tell(&many[0], &ask);
+	assert_int_equal(control(&many[1], SIM_GET_GUID, none, sizeof(none)), SIM_GET_GUID);
+	now += 3;
+	die(&many[2]);
+	c = attach_udp(at, "host2", SIM_CONNECT);
+	assert_int_equal(c.num, 2);
+	tell(&c, &ask);
+	tell(&many[0], &ask);
+	turn();
+	assert_true(hears(&c, &r));
+	assert_true(hears(&many[0], &r) && hears(&many[0], &r));
+	/* there are 128 as before, and the next one of these was not silent for long enough */
+	d = attach_udp(at, "host2", SIM_ERROR);
+	die(&d);
+	d = (struct client){ .in = udp(&unused), .ctl = udp(&unused) };
+	join_udp(d.ctl, at);
+	/* a port that no program can have makes none give way */
+	now++;
+	assert_int_equal(control(&d, SIM_CONNECT, &cc, sizeof(cc)), SIM_ERROR);
+	assert_int_equal(control(&many[3], SIM_GET_GUID, none, sizeof(none)), SIM_GET_GUID);
+	die(&d);
+	die(&many[4]);
+	now++;
+	/* nor is one of the 128 ports that is somebody else's in the way */
+	leave(&many[5]);
+	other = udp_at(at + 1 + 5);
+	d = attach_udp(at, "host3", SIM_CONNECT);
+	assert_int_equal(d.num, 4);
+	close(other);
+	die(&d);
+	die(&c);
+	for (unsigned int i = 0; i < FAB_SIM_REMOTE; i++)
+		if (i != 2 && i != 4 && i != 5)
+			die(&many[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -470,6 +538,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(killed, setup, teardown),
 		cmocka_unit_test_setup_teardown(unasked, setup, teardown),
 		cmocka_unit_test_setup_teardown(remote, setup, teardown),
+		cmocka_unit_test_setup_teardown(silent, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,7 @@
 #define LOCAL		5u		/* programs of this host: the first ones */
 #define PROGRAMS	10u
 #define CROWD		140u		/* that come by UDP and are gone at once, more than may */
+#define CROWD_ID	5000u
 #define UDP_AT		0x0a000063u	/* the server's address, and port */
 #define UDP_PORT	7000u
 #define STRAY_TID	0x57a9u		/* of a MAD that is nobody's */
@@ -47,7 +48,7 @@ struct program {
 /*
  * What is known of the server's client; @used: it is attached; @sure: its program runs and has
  * done nothing by which it could be dropped; @remote: where its control messages come from,
- * sin_port 0: it is local
+ * sin_port 0: it is local; @heard_ns: when one of these came last
  */
 struct known {
 	bool used, sure;
@@ -55,6 +56,7 @@ struct known {
 	uint32_t port;
 	bool is_sm;
 	struct sockaddr_in remote;
+	uint64_t heard_ns;
 };
 
 static struct fab *f;
@@ -259,12 +261,15 @@ static void check_connect(const struct sim_connect *asked, const struct sim_conn
 	if (!ok)
 		return;
 	must(got->id >= first && got->id < most, "a number that no client has");
-	must(!known[got->id].used || !known[got->id].sure, "the number is another client's");
+	must(!known[got->id].used || !known[got->id].sure ||
+	     (remote && now - known[got->id].heard_ns >= FAB_SIM_SILENT_NS),
+	     "the number is another client's");
 	must(got->nodeid[SIM_NODEID_LEN - 1] == 0, "a name without an end");
 	port = fab_sim_find_host(f, asked->nodeid);
 	must(port != FAB_NO_PORT && port == fab_sim_find_host(f, got->nodeid), "another host");
 	known[got->id] = (struct known){
 		.used = true, .sure = true, .id = asked->id, .port = port, .is_sm = asked->issm,
+		.heard_ns = now,
 	};
 	if (remote)
 		known[got->id].remote = from->in;
@@ -298,6 +303,7 @@ static void check_answer(const struct sim_ctl *asked, const struct sim_ctl *got,
 	if (!ok)
 		return;
 	memcpy(&on, asked->data, sizeof(on));
+	k->heard_ns = now;
 	if (got->type == SIM_DISCONNECT)
 		k->used = false;
 	else if (got->type == SIM_SET_ISSM)
@@ -350,7 +356,7 @@ static struct sim_ctl hello(uint32_t id, uint8_t how)
 	return c;
 }
 
-/* There is a place for @p: its kind of client has a free number. */
+/* There is a place for @p: its kind of client has a free number, or somebody of the crowd has one. */
 static bool has_place(const struct program *p)
 {
 	const uint32_t first = is_remote(p) || !has_udp ? 0 : FAB_SIM_REMOTE;
@@ -359,7 +365,8 @@ static bool has_place(const struct program *p)
 	if (is_remote(p) && !has_udp)
 		return false;
 	for (uint32_t i = first; i < most; i++)
-		if (!known[i].used || is_of(&known[i], p))
+		if (!known[i].used || is_of(&known[i], p) ||
+		    (known[i].id == CROWD_ID && now - known[i].heard_ns >= FAB_SIM_SILENT_NS))
 			return true;
 	return false;
 }
@@ -403,7 +410,7 @@ static void stranger(const struct place *from, const void *p, size_t len)
 /* Clients that attach by UDP and are not heard of again. */
 static void crowd(uint8_t how)
 {
-	const struct sim_ctl c = hello(5000, how);
+	const struct sim_ctl c = hello(CROWD_ID, how);
 
 	for (uint32_t i = 0; i < CROWD; i++) {
 		const struct place from = udp(0x0a000100 + i, 6000);
