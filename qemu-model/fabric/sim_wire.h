@@ -8,7 +8,7 @@
 #define SIM_MAGIC	0xdeadbeefu
 #define SIM_NODEID_LEN	32u
 
-/** enum sim_ctl_type - sim_ctl.type; SIM_ERROR answers what was refused */
+/** enum sim_ctl_type - sim_ctl.type; SIM_ERROR answers what was refused, and has no answer */
 enum sim_ctl_type {
 	SIM_ERROR,
 	SIM_CONNECT,

@@ -348,11 +348,15 @@ static void control(struct fab_sim *s, struct sim_ctl *ctl, const struct sockadd
 	}
 }
 
-/* Return: whether a control message has come to @fd, and nothing longer. */
+/*
+ * Return: whether a request has come to @fd, and nothing longer. SIM_ERROR is an answer: with two
+ * servers to which somebody writes in the name of the other one, an answer to it would be answered,
+ * too, and so on.
+ */
 static bool read_ctl(int fd, struct sim_ctl *ctl, void *from, socklen_t *len)
 {
 	return recvfrom(fd, ctl, sizeof(*ctl), MSG_TRUNC, from, len) == sizeof(*ctl) &&
-	       ctl->magic == SIM_MAGIC;
+	       ctl->magic == SIM_MAGIC && ctl->type != SIM_ERROR;
 }
 
 static void read_control(struct fab_sim *s)

@@ -252,6 +252,12 @@ static void nonsense(void **st)
 		assert_int_equal(send(c.in, junk, len, 0), len);
 		turn();
 	}
+	/* nobody answers an answer */
+	asks.type = SIM_ERROR;
+	assert_int_equal(send(c.ctl, &asks, sizeof(asks), 0), sizeof(asks));
+	turn();
+	assert_int_equal(recv(c.ctl, junk, sizeof(junk), 0), -1);
+	asks.type = SIM_DISCONNECT;
 	/* a message with more behind it is none */
 	memcpy(junk, &asks, sizeof(asks));
 	assert_int_equal(send(c.ctl, junk, sizeof(asks) + 1, 0), sizeof(asks) + 1);
@@ -402,6 +408,7 @@ static void remote(void **st)
 	struct client b = attach(61, "host2", false), c, d;
 	static struct client many[FAB_SIM_REMOTE];
 	struct sim_connect cc = { .id = 0 };
+	struct sim_ctl error = { .type = SIM_ERROR };
 	uint8_t none[64] = { 0 };
 	uint16_t port;
 	struct sim_mad r;
@@ -438,6 +445,10 @@ static void remote(void **st)
 	d = b;
 	d.num = a.num;
 	assert_int_equal(control(&d, SIM_DISCONNECT, none, sizeof(none)), SIM_ERROR);
+	error.magic = SIM_MAGIC;
+	assert_int_equal(send(c.ctl, &error, sizeof(error), 0), sizeof(error));
+	turn();
+	assert_int_equal(recv(c.ctl, &error, sizeof(error), 0), -1);
 	/* ports that are none */
 	assert_int_equal(control(&c, SIM_CONNECT, &cc, sizeof(cc)), SIM_ERROR);
 	cc.id = 65536;

@@ -298,7 +298,7 @@ static void check_answer(const struct sim_ctl *asked, const struct sim_ctl *got,
 		must(!ok, "an answer about somebody else");
 		return;
 	}
-	must(ok || !k->sure || !asked->type || asked->type > SIM_GET_PKEYS,
+	must(ok || !k->sure || asked->type > SIM_GET_PKEYS,
 	     "who is attached is not");
 	if (!ok)
 		return;
@@ -332,7 +332,8 @@ static uint32_t tell(int fd, const struct place *from, const struct place *to, c
 	settle();
 	if (dgram_recv(fd, got, sizeof(*got), MSG_TRUNC) < 0)
 		return UINT32_MAX;
-	must(len == sizeof(asked) && asked.magic == SIM_MAGIC, "an answer to no message");
+	must(len == sizeof(asked) && asked.magic == SIM_MAGIC && asked.type != SIM_ERROR,
+	     "an answer to no message");
 	check_answer(&asked, got, from);
 	must(dgram_recv(fd, rest, sizeof(rest), 0) < 0, "two answers");
 	return got->type;
