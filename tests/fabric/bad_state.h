@@ -19,7 +19,9 @@ struct port_state {
 	uint8_t lft[IB_LFT_PER_BLOCK];
 	uint16_t mft[IB_MFT_PER_BLOCK];
 	bool off, unplugged;
+	struct fab_limit limit;
 	uint32_t loss, corrupt;
+	uint64_t delay_ns;
 };
 
 static inline void port_state(const struct fab *f, uint32_t p, struct port_state *s)
@@ -39,11 +41,13 @@ static inline void port_state(const struct fab *f, uint32_t p, struct port_state
 	memcpy(&s->sl2vl, fab_pool_at(&f->sl2vl, sl2vl), sizeof(s->sl2vl));
 	memcpy(&s->vlarb, fab_pool_at(&f->vlarb, port->vlarb), sizeof(s->vlarb));
 	s->off = n->off;
+	s->limit = fab_limit_of(f, p);
 	if (x) {
 		memcpy(s->guids, x->guid, sizeof(s->guids));
 		s->unplugged = x->unplugged;
 		s->loss = x->fault ? x->fault->loss : 0;
 		s->corrupt = x->fault ? x->fault->corrupt : 0;
+		s->delay_ns = x->fault ? x->fault->delay_ns : 0;
 	}
 	memset(s->lft, IB_LFT_NO_PORT, sizeof(s->lft));
 	if (!sw || p != fab_port_of(n, 0))
