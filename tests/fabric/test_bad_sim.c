@@ -5,16 +5,9 @@
  * names. A client at another host stays as it is.
  */
 #include "bad_state.h"
+#include "sim.h"
 
 #include <errno.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include "fabric/sim_wire.h"
-#include "fabric/umad2sim.h"
-#include "ib/packet.h"
 
 /*
  * Clients: the one that is tried, and the one that is not to notice. With a bit flipped the number
@@ -25,61 +18,9 @@
 #define CLIENTS	4u
 #define ID(n)	(0x100u + (n))
 
-static struct fab *f;
-static struct fab_mgmt m;
-static struct fab_sim *sim;
 static struct port_state *was;
-static int epfd, ctl, in[CLIENTS];
-static char name[32];
+static int ctl, in[CLIENTS];
 static unsigned int answered, refused, silent;
-
-static bool nobody(void *ctx, uint32_t port, const struct fab_mad *mad)
-{
-	(void)ctx;
-	(void)port;
-	(void)mad;
-	return false;
-}
-
-/* Handle all that has come. */
-static void turn(void)
-{
-	struct epoll_event ev[8];
-	int n;
-
-	while ((n = epoll_wait(epfd, ev, 8, 0)) > 0)
-		for (int i = 0; i < n; i++)
-			fab_sim_event(sim, ev[i].data.u32, 1000);
-	fab_mgmt_timer(&m, 1000);
-}
-
-static socklen_t address(struct sockaddr_un *un, const char *what, unsigned int id)
-{
-	memset(un, 0, sizeof(*un));
-	un->sun_family = AF_UNIX;
-	snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, id == UINT32_MAX ? "%s:%s" : "%s:%s%u",
-		 name, what, id);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 2 + strlen(un->sun_path + 1));
-}
-
-static int bound(const char *what, unsigned int id)
-{
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
-	struct sockaddr_un un;
-	socklen_t len = address(&un, what, id);
-
-	assert_true(fd >= 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&un, len), 0);
-	return fd;
-}
-
-static void join(int fd, const char *what, unsigned int id)
-{
-	struct sockaddr_un un;
-	socklen_t len = address(&un, what, id);
-
-	assert_int_equal(connect(fd, (struct sockaddr *)&un, len), 0);
-}
 
 static struct sim_ctl message(uint32_t client, uint32_t type)
 {
@@ -106,11 +47,6 @@ static uint32_t tell(const void *p, size_t len, struct sim_ctl *answer)
 		return UINT32_MAX;
 	assert_int_equal(answer->magic, SIM_MAGIC);
 	return answer->type;
-}
-
-static bool is_sm(unsigned int host)
-{
-	return f->port[f->node[host].first + 1].pi.cap_mask & IB_CAP_SM;
 }
 
 /* All clients are there and have no mail. The one that is tried may connect again. */
@@ -202,24 +138,6 @@ static void control(void **st)
 
 /* ---- MADs ---------------------------------------------------------------------- */
 
-static struct sim_mad question(uint8_t method, uint16_t attr)
-{
-	struct sim_mad r = { .length = ib_to_be64(IB_MAD_LEN) };
-	struct ib_smp s = { 0 };
-
-	s.hdr.base_version = IB_MAD_BASE_VERSION;
-	s.hdr.class_version = IB_SMP_CLASS_VERSION;
-	s.hdr.mgmt_class = IB_CLASS_SUBN_DR;
-	s.hdr.method = method;
-	s.hdr.attr_id = ib_to_be16(attr);
-	s.hdr.tid = ib_to_be64(0x1234);
-	s.dr_slid = s.dr_dlid = ib_to_be16(IB_LID_PERMISSIVE);
-	s.init_path[1] = 1;
-	ib_smp_set_hops(&s, 0, 1);
-	memcpy(&r.mad, &s, sizeof(s));
-	return r;
-}
-
 /* An answer, or word that none comes; what is cut is not even that. */
 static void try_mad(struct bad *b)
 {
@@ -245,7 +163,7 @@ static void try_mad(struct bad *b)
 
 static void mads(void **st)
 {
-	const struct sim_mad r = question(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO);
+	const struct sim_mad r = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0);
 
 	(void)st;
 	join(in[TRIED], "out", TRIED);
@@ -259,13 +177,8 @@ static void mads(void **st)
 
 static int setup(void **st)
 {
-	(void)st;
-	f = from_spec("star:4");
-	fab_mgmt_init(&m, f, nobody, NULL);
-	epfd = epoll_create1(EPOLL_CLOEXEC);
-	snprintf(name, sizeof(name), "bad-%d", (int)getpid());
-	sim = fab_sim_new(&m, name, epfd);
-	assert_non_null(sim);
+	begin_sim(st);
+	now = 1000;
 	ctl = bound("me", 0);
 	join(ctl, "ctl", UINT32_MAX);
 	for (unsigned int i = 0; i < CLIENTS; i++)
@@ -277,15 +190,11 @@ static int setup(void **st)
 
 static int teardown(void **st)
 {
-	(void)st;
-	fab_sim_free(sim);
-	fab_free(f);
 	free(was);
 	for (unsigned int i = 0; i < CLIENTS; i++)
 		close(in[i]);
 	close(ctl);
-	close(epfd);
-	return 0;
+	return end_sim(st);
 }
 
 int main(void)

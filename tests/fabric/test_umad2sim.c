@@ -1,67 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The datagrams of libumad2sim: what a client gets, clients that are killed, and nonsense. */
-#include "cases.h"
+#include "sim.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include "fabric/sim_wire.h"
-#include "fabric/umad2sim.h"
-#include "ib/packet.h"
-
-static struct fab *f;
-static struct fab_mgmt m;
-static struct fab_sim *sim;
-static int epfd;
-static char name[32];
-static uint64_t now;
-
-static bool nobody(void *ctx, uint32_t port, const struct fab_mad *mad)
-{
-	(void)ctx;
-	(void)port;
-	(void)mad;
-	return false;
-}
-
-static int setup(void **st)
-{
-	static unsigned int n;
-
-	(void)st;
-	f = from_spec("star:4");
-	fab_mgmt_init(&m, f, nobody, NULL);
-	epfd = epoll_create1(EPOLL_CLOEXEC);
-	snprintf(name, sizeof(name), "unit-%d-%u", (int)getpid(), n++);
-	sim = fab_sim_new(&m, name, epfd);
-	assert_non_null(sim);
-	return 0;
-}
-
-static int teardown(void **st)
-{
-	(void)st;
-	fab_sim_free(sim);
-	fab_free(f);
-	close(epfd);
-	return 0;
-}
-
-/* Handle all that has come. */
-static void turn(void)
-{
-	struct epoll_event ev[8];
-	int n;
-
-	while ((n = epoll_wait(epfd, ev, 8, 0)) > 0)
-		for (int i = 0; i < n; i++)
-			fab_sim_event(sim, ev[i].data.u32, now);
-	fab_mgmt_timer(&m, now);
-}
 
 /* ---- a client ------------------------------------------------------------------ */
 
@@ -70,34 +12,6 @@ struct client {
 	int in, ctl;
 	uint32_t num;
 };
-
-static socklen_t address(struct sockaddr_un *un, const char *what, unsigned int id)
-{
-	memset(un, 0, sizeof(*un));
-	un->sun_family = AF_UNIX;
-	snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, id == UINT32_MAX ? "%s:%s" : "%s:%s%u",
-		 name, what, id);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 2 + strlen(un->sun_path + 1));
-}
-
-static int bound(const char *what, unsigned int id)
-{
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
-	struct sockaddr_un un;
-	socklen_t len = address(&un, what, id);
-
-	assert_true(fd >= 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&un, len), 0);
-	return fd;
-}
-
-static void join(int fd, const char *what, unsigned int id)
-{
-	struct sockaddr_un un;
-	socklen_t len = address(&un, what, id);
-
-	assert_int_equal(connect(fd, (struct sockaddr *)&un, len), 0);
-}
 
 /* A control message and its answer. Return: type of the answer. */
 static uint32_t control(const struct client *c, uint32_t type, void *data, size_t len)
@@ -142,25 +56,6 @@ static void leave(struct client *c)
 	die(c);
 }
 
-static struct sim_mad smp(uint8_t method, uint16_t attr, uint8_t port)
-{
-	struct sim_mad r = { .length = ib_to_be64(IB_MAD_LEN) };
-	struct ib_smp s = { 0 };
-
-	s.hdr.base_version = IB_MAD_BASE_VERSION;
-	s.hdr.class_version = IB_SMP_CLASS_VERSION;
-	s.hdr.mgmt_class = IB_CLASS_SUBN_DR;
-	s.hdr.method = method;
-	s.hdr.attr_id = ib_to_be16(attr);
-	s.hdr.tid = ib_to_be64(0xabcd000000001234ull);
-	s.dr_slid = s.dr_dlid = ib_to_be16(IB_LID_PERMISSIVE);
-	s.init_path[1] = 1;
-	s.init_path[2] = port;
-	ib_smp_set_hops(&s, 0, port ? 2 : 1);
-	memcpy(&r.mad, &s, sizeof(s));
-	return r;
-}
-
 static void tell(const struct client *c, const struct sim_mad *r)
 {
 	assert_int_equal(send(c->in, r, sizeof(*r), 0), sizeof(*r));
@@ -169,11 +64,6 @@ static void tell(const struct client *c, const struct sim_mad *r)
 static bool hears(const struct client *c, struct sim_mad *r)
 {
 	return recv(c->in, r, sizeof(*r), 0) == sizeof(*r);
-}
-
-static bool is_sm(unsigned int host)
-{
-	return f->port[f->node[host].first + 1].pi.cap_mask & IB_CAP_SM;
 }
 
 /* ---- cases --------------------------------------------------------------------- */
@@ -543,13 +433,13 @@ static void silent(void **st)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(asks, setup, teardown),
-		cmocka_unit_test_setup_teardown(refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(nonsense, setup, teardown),
-		cmocka_unit_test_setup_teardown(killed, setup, teardown),
-		cmocka_unit_test_setup_teardown(unasked, setup, teardown),
-		cmocka_unit_test_setup_teardown(remote, setup, teardown),
-		cmocka_unit_test_setup_teardown(silent, setup, teardown),
+		cmocka_unit_test_setup_teardown(asks, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(refused, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(nonsense, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(killed, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(unasked, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(remote, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(silent, begin_sim, end_sim),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
