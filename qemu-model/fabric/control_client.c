@@ -181,10 +181,26 @@ FILE *fab_client_dial(const char *path)
 	return s;
 }
 
+/* A fabric that has closed the connection is no reason to die: it may have said why. */
+static bool send_all(int fd, const char *text, size_t len)
+{
+	while (len) {
+		ssize_t n = send(fd, text, len, MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EINTR)
+			return false;
+		text += n > 0 ? n : 0;
+		len -= n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
 bool fab_client_send(int fd, json_t *v)
 {
-	bool ok = v && !json_dumpfd(v, fd, JSON_COMPACT) && write(fd, "\n", 1) == 1;
+	char *text = v ? json_dumps(v, JSON_COMPACT) : NULL;
+	bool ok = text && send_all(fd, text, strlen(text)) && send_all(fd, "\n", 1);
 
+	free(text);
 	json_decref(v);
 	return ok;
 }

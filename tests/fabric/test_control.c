@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "fabric/control.h"
+#include "fabric/control_client.h"
 
 static struct fab *f;
 static struct fab_mgmt m;
@@ -240,6 +241,29 @@ static void too_many(void **st)
 	turn();
 }
 
+/* A client gets what a fabric has said before it closed, as when too many are connected. */
+static void closed_early(void **st)
+{
+	static const char said[] = "{\"x\": 2}\n";
+	char *line = NULL;
+	size_t size = 0;
+	int fd[2];
+	json_t *v;
+	FILE *s;
+
+	(void)st;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	assert_int_equal(send(fd[0], said, sizeof(said) - 1, 0), sizeof(said) - 1);
+	close(fd[0]);
+	assert_false(fab_client_send(fd[1], json_pack("{s:s}", "command", "status")));
+	s = fdopen(fd[1], "r");
+	v = fab_client_reply(s, NULL, &line, &size);
+	assert_int_equal(json_integer_value(json_object_get(v, "x")), 2);
+	json_decref(v);
+	free(line);
+	fclose(s);
+}
+
 /* The end of the fabric is that of all its clients, whatever each of them was at. */
 static void end(void **st)
 {
@@ -375,6 +399,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(long_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_reader, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_many, setup, teardown),
+		cmocka_unit_test(closed_early),
 		cmocka_unit_test_setup_teardown(end, setup, teardown),
 		cmocka_unit_test_setup_teardown(links, setup, teardown),
 		cmocka_unit_test_setup_teardown(parts, setup, teardown),
