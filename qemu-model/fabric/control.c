@@ -3,6 +3,7 @@
 #include "control.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -29,12 +30,17 @@ struct client {
 	uint32_t events;
 };
 
+/*
+ * @spare: a descriptor that is given up for a client who comes when there is none; such a client
+ * could only wait, and its event would keep the fabric awake
+ */
 struct fab_control {
 	struct fab_mgmt *m;
 	struct fab_data *d;
 	unsigned int captures;
 	int epfd;
 	int listen;
+	int spare;
 	struct sockaddr_un un;
 	struct client client[FAB_CONTROL_CLIENTS];
 };
@@ -201,11 +207,36 @@ static void serve(struct fab_control *c, struct client *p)
 		drop(c, p);
 }
 
+static int spare_descriptor(void)
+{
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static int next_client(const struct fab_control *c)
+{
+	return accept4(c->listen, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+static void refuse(int fd, const char *why)
+{
+	send(fd, why, strlen(why), MSG_NOSIGNAL);
+	close(fd);
+}
+
 static void take(struct fab_control *c)
 {
-	static const char full[] = "{\"error\": \"too many programs are connected: end one\"}\n";
-	int fd = accept4(c->listen, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = next_client(c);
 
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+		if (c->spare >= 0)
+			close(c->spare);
+		fd = next_client(c);
+		if (fd >= 0)
+			refuse(fd, "{\"error\": \"the fabric has no descriptor left: end a program, "
+			       "or start it with a higher limit (ulimit -n)\"}\n");
+		c->spare = spare_descriptor();
+		return;
+	}
 	if (fd < 0)
 		return;
 	for (uint32_t i = 0; i < FAB_CONTROL_CLIENTS; i++) {
@@ -220,8 +251,7 @@ static void take(struct fab_control *c)
 		p->last = false;
 		return;
 	}
-	send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL);
-	close(fd);
+	refuse(fd, "{\"error\": \"too many programs are connected: end one\"}\n");
 }
 
 void fab_control_event(struct fab_control *c, uint32_t event, uint64_t now_ns)
@@ -294,11 +324,15 @@ struct fab_control *fab_control_new(struct fab_mgmt *m, struct fab_data *d, cons
 	c->epfd = epfd;
 	for (uint32_t i = 0; i < FAB_CONTROL_CLIENTS; i++)
 		c->client[i].fd = -1;
-	if (!listen_at(c, path)) {
+	c->listen = -1;
+	c->spare = spare_descriptor();
+	if (c->spare < 0 || !listen_at(c, path)) {
 		int err = errno;
 
 		if (c->listen >= 0)
 			close(c->listen);
+		if (c->spare >= 0)
+			close(c->spare);
 		free(c);
 		errno = err;
 		return NULL;
@@ -315,5 +349,7 @@ void fab_control_free(struct fab_control *c)
 			drop(c, &c->client[i]);
 	unlink(c->un.sun_path);
 	close(c->listen);
+	if (c->spare >= 0)
+		close(c->spare);
 	free(c);
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -241,6 +242,35 @@ static void too_many(void **st)
 	turn();
 }
 
+/* Who comes while there is no descriptor for him is told so, and does not keep the fabric awake. */
+static void no_descriptor(void **st)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0), next = dup(fd);
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct rlimit was, now;
+
+	(void)st;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	close(next);
+	now = (struct rlimit){ (rlim_t)next, was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
+	strcpy(un.sun_path, path);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+		assert_in_range(turn(), 1, 2);
+		says(fd, "error");
+		assert_true(at_end(fd));
+		close(fd);
+		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	}
+	close(fd);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	fd = dial();
+	say(fd, "{\"command\": \"status\"}\n");
+	says(fd, "switches");
+	close(fd);
+}
+
 /* A client gets what a fabric has said before it closed, as when too many are connected. */
 static void closed_early(void **st)
 {
@@ -399,6 +429,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(long_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_reader, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_descriptor, setup, teardown),
 		cmocka_unit_test(closed_early),
 		cmocka_unit_test_setup_teardown(end, setup, teardown),
 		cmocka_unit_test_setup_teardown(links, setup, teardown),
