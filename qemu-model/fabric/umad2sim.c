@@ -515,14 +515,19 @@ void fab_sim_event(struct fab_sim *s, uint32_t which, uint64_t now_ns)
 
 struct fab_sim *fab_sim_new(struct fab_mgmt *m, const char *name, int epfd)
 {
-	struct fab_sim *s = calloc(1, sizeof(*s));
+	struct fab_sim *s;
 
+	if (strlen(name) >= sizeof(s->name)) {
+		errno = ENAMETOOLONG;
+		return NULL;
+	}
+	s = calloc(1, sizeof(*s));
 	if (!s)
 		return NULL;
 	s->m = m;
 	s->epfd = epfd;
 	s->udp = -1;
-	snprintf(s->name, sizeof(s->name), "%s", name);
+	memcpy(s->name, name, strlen(name) + 1);
 	for (uint32_t i = 0; i < FAB_SIM_CLIENTS; i++)
 		s->client[i].fd = -1;
 	s->ctl = bound_socket(s, "ctl", FAB_SIM_CTL);

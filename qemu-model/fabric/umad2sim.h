@@ -35,7 +35,7 @@ struct fab_sim;
 /**
  * fab_sim_new() - open the control socket
  * @m: management of a sealed fabric; its deliver and ctx are this one's from now on
- * @name: NAME above
+ * @name: NAME above, at most 63 bytes
  * @epfd: epoll descriptor; events have what fab_sim_event() takes in data.u64
  *
  * Return: NULL, errno says why.

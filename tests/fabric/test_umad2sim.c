@@ -128,6 +128,25 @@ static void refused(void **st)
 	die(&c);
 }
 
+/* A name that is too long is not cut: its clients would look for the whole of it. */
+static void long_name(void **st)
+{
+	char text[65];
+	struct fab_sim *s;
+
+	(void)st;
+	memset(text, 'x', sizeof(text));
+	text[64] = 0;
+	assert_null(fab_sim_new(&m, text, epfd));
+	assert_int_equal(errno, ENAMETOOLONG);
+	snprintf(text, sizeof(text), "%0*d", 63, (int)getpid());
+	s = fab_sim_new(&m, text, epfd);
+	assert_non_null(s);
+	assert_null(fab_sim_new(&m, text, epfd));
+	assert_int_equal(errno, EADDRINUSE);
+	fab_sim_free(s);
+}
+
 static void nonsense(void **st)
 {
 	struct client c = attach(31, "host2", false);
@@ -435,6 +454,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(asks, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(refused, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(long_name, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(nonsense, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(killed, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(unasked, begin_sim, end_sim),
