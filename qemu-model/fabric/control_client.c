@@ -250,11 +250,19 @@ static int ask_once(FILE *s, json_t *v, const char *name, bool json)
 	return rc;
 }
 
-/* A request for the way from @from to @to; @mlid: of a multicast packet, or NULL */
+/*
+ * A request for the way from @from to @to; @mlid: of a multicast packet, or NULL. Return: NULL: that
+ * is no number.
+ */
 static json_t *trace_words(const char *from, const char *to, const char *mlid)
 {
+	char *end = NULL;
+	const long n = mlid ? strtol(mlid, &end, 0) : 0;
+
+	if (mlid && (end == mlid || *end))
+		return NULL;
 	return json_pack("{s:s, s:s, s:s, s:o*}", "command", "trace", "from", from, "to", to,
-			 "multicast", mlid ? json_integer(strtol(mlid, NULL, 0)) : NULL);
+			 "multicast", mlid ? json_integer(n) : NULL);
 }
 
 /* Ask until there is no further part. Return: exit status. */
@@ -361,6 +369,8 @@ int fab_control_client(int argc, char **argv)
 							  "leave out the arguments");
 	} else if (verbs[verb].args == 2) {
 		once = trace_words(l.word[0], l.word[1], l.mlid);
+		if (!once)
+			return fab_usage_error("write --multicast MLID, a number from 0xc000");
 	}
 	s = fab_client_dial(l.path);
 	if (!s) {

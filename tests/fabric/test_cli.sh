@@ -117,6 +117,8 @@ expect 'the way to a LID that nobody has' 1 'the link is not Active' \
 expect 'as JSON' 1 '"arrives": false' "$fabric" trace --json host1 7 -c "$dir/control"
 expect 'the way of a group' 1 'the link is not Active' \
 	"$fabric" trace host1 host2 --multicast 0xc001 -c "$dir/control"
+expect 'the way of no group' 2 'write --multicast MLID' \
+	"$fabric" trace host1 host2 --multicast 0xc001x -c "$dir/control"
 expect 'the way to nobody' 1 'give a LID, a GUID' "$fabric" trace host1 host99 -c "$dir/control"
 expect 'the way to nowhere' 2 'write trace FROM TO' "$fabric" trace host1 -c "$dir/control"
 expect 'a capture without a file' 2 'write capture NODE:PORT... -w FILE' \
