@@ -73,7 +73,8 @@ static json_t *read_script(const char *name)
 	static char text[FAB_CONTROL_LINE];
 	FILE *from = strcmp(name, "-") ? fopen(name, "r") : stdin;
 	size_t len = from ? fread(text, 1, sizeof(text), from) : 0;
-	json_t *v = json_stringn(text, len);
+	/* JSON text has no byte 0 */
+	json_t *v = memchr(text, 0, len) ? NULL : json_stringn(text, len);
 
 	if (!from || ferror(from))
 		perror(name);

@@ -187,6 +187,9 @@ expect 'a script that is not there' 1 'No such file' \
 head -c 70000 /dev/zero | tr '\0' '#' >"$dir/long"
 expect 'a script that is too long' 1 'less than 64 KiB' \
 	"$fabric" script "$dir/long" -c "$dir/control"
+printf 'at 1s link down leaf1:1\0\n' >"$dir/zero"
+expect 'a script that is no text' 1 "$dir/zero: this is no text" \
+	"$fabric" script "$dir/zero" -c "$dir/control"
 expect 'words of script' 2 'write script' "$fabric" script -c "$dir/control"
 expect 'topology to a full disk' 1 'No space' \
 	bash -c '"$1" topology -c "$2" >/dev/full' x "$fabric" "$dir/control"
