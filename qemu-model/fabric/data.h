@@ -65,6 +65,7 @@ enum fab_drop {
 	FAB_DROP_MEMORY,	/* no memory for a buffer */
 	FAB_DROP_PHANTOM,	/* it arrived at a host that has no memory */
 	FAB_DROP_NO_MEMBER,	/* multicast without a port to leave by */
+	FAB_DROP_NO_LINK,	/* a copy of multicast, out of a port whose link is down */
 	FAB_DROPS
 };
 
@@ -137,9 +138,10 @@ struct fab_buffer {
  * struct fab_lane - one lane of an input port, and its head
  * @kind: enum fab_kind, valid while @version is the data path's
  * @ovl: lane at the output; of FAB_HEAD_MCAST at the output that is served now
- * @started: some outputs of FAB_HEAD_MCAST have had their copy
+ * @started: some outputs of FAB_HEAD_MCAST have had their copy, or it was discarded there
  * @seen: the head was looked at before; @lost is known, and a capture has it
  * @lost: the link that it came by has lost it
+ * @forks: what the decision has added to fab_data.forks
  * @listed: in fab_data.mcast
  * @next: lane that requests the same output lane after this one, or FAB_NONE_LANE
  * @version: of the decision
@@ -157,6 +159,7 @@ struct fab_buffer {
 struct fab_lane {
 	uint8_t kind;
 	uint8_t ovl;
+	uint8_t forks;
 	bool started;
 	bool listed;
 	bool seen;
@@ -303,6 +306,8 @@ struct fab_data_cfg {
  * @drop: packets by enum fab_drop
  * @delivered: packets that left by a link, or that an agent has
  * @hops: wires of the graph that packets went over
+ * @forks: outputs of multicast packets at a switch but the first of each: what came, and these, is
+ *	what was delivered, dropped, or still waits
  * @copies: packets that were copied into a buffer
  * @mads_in, @mads_out: MADs that came in packets, and left by links
  * @accept_stops: times that peers had to wait for a descriptor, or memory
@@ -336,6 +341,7 @@ struct fab_data {
 	uint64_t drop[FAB_DROPS];
 	uint64_t delivered;
 	uint64_t hops;
+	uint64_t forks;
 	uint64_t copies;
 	uint64_t mads_in, mads_out;
 	uint64_t accept_stops;

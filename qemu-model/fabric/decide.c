@@ -155,6 +155,7 @@ void fab_mcast_ports(const struct fab *f, const struct fab_node *n, uint16_t mli
 static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
 				  const struct fab_node *n, uint16_t dlid)
 {
+	unsigned int members = 0;
 	uint8_t ovl;
 
 	fab_mcast_ports(d->f, n, dlid, l->mc);
@@ -163,14 +164,33 @@ static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, stru
 		const unsigned int num = (unsigned int)i;
 		struct fab_dport *out = NULL;
 
-		/* port 0 has no multicast consumer; a member's port may be down */
-		if (num && num <= n->nports)
-			out = fab_dport(d, fab_port_of(n, num));
-		if (!out || !out->up || !can_leave(d, in, &l->f, out, &ovl))
+		/* port 0 has no multicast consumer */
+		if (!num || num > n->nports) {
 			fab_clear_output(l, num);
+			continue;
+		}
+		members++;
+		out = fab_dport(d, fab_port_of(n, num));
+		if (out && out->up && can_leave(d, in, &l->f, out, &ovl))
+			continue;
+		fab_clear_output(l, num);
+		if (!out)
+			fab_dropped(d, FAB_DROP_MEMORY);
+		else if (!out->up)
+			fab_dropped(d, FAB_DROP_NO_LINK);
+		/* what is counted is not decided on again */
+		l->started = true;
 	}
-	return fab_next_output(l, -1) >= 0 ? FAB_HEAD_MCAST :
-					     fab_dropped(d, FAB_DROP_NO_MEMBER);
+	if (!members)
+		return fab_dropped(d, FAB_DROP_NO_MEMBER);
+	l->forks = (uint8_t)(members - 1);
+	d->forks += l->forks;
+	if (fab_next_output(l, -1) >= 0)
+		return FAB_HEAD_MCAST;
+	/* for captures: all members' links are down */
+	if (d->why == FAB_DROP_NO_LINK)
+		d->why = FAB_DROP_NO_MEMBER;
+	return FAB_HEAD_DROP;
 }
 
 bool fab_damaged(struct fab_data *d, struct fab_dport *in, const uint8_t *data, uint32_t len,

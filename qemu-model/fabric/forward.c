@@ -226,6 +226,7 @@ static void decide(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 	struct fab_lane *l = &in->lane[vl];
 
 	l->started = false;
+	l->forks = 0;
 	l->kind = (uint8_t)fab_decide(d, in, l);
 	l->version = d->version;
 }
@@ -401,6 +402,7 @@ static bool prune(struct fab_data *d, const struct fab_dport *in, struct fab_lan
 		else if (fab_likely(!waited(l)) || !fab_expire(d, in, l, out, (unsigned int)vl))
 			continue;
 		fab_clear_output(l, out->num);
+		l->started = true;
 	}
 	return fab_next_output(l, -1) >= 0;
 }
@@ -466,8 +468,10 @@ static enum fab_kind advance(struct fab_data *d, struct fab_dport *in, unsigned 
 
 	for (unsigned int n = 0; n < FAB_BURST; n++) {
 		/* a packet that is partly copied keeps its decision */
-		if (l->kind != FAB_HEAD_NONE && l->version != d->version && !l->started)
+		if (l->kind != FAB_HEAD_NONE && l->version != d->version && !l->started) {
 			l->kind = FAB_HEAD_NONE;
+			d->forks -= l->forks;
+		}
 		if (l->kind == FAB_HEAD_NONE) {
 			if (!peek(in, vl, l))
 				return FAB_HEAD_NONE;

@@ -125,6 +125,54 @@ static void test_mcast_waits(void **state)
 	net_free(t);
 }
 
+/* A copy that is discarded is counted once, however often tables change while the others wait. */
+static void test_mcast_once(void **state)
+{
+	struct net *t = net_many();
+	struct ohca_port_counters *c = net_ctr(t, ports[1]);
+	unsigned int sent = 0, got = 0;
+	uint64_t ended = 0, was, delivered, forks;
+
+	(void)state;
+	join(t, 0, 0);
+	net_pi(t, ports[1])->state = IB_PS_INIT;
+	t->m.epoch++;
+	net_pump(t);
+	was = c->xmit_inactive_discards;
+	delivered = t->d->delivered;
+	forks = t->d->forks;
+	for (unsigned int i = 0; i < NET_EPS; i++)
+		net_got(&t->ep[i], 0, 0, -1);
+	for (int i = 0; i < 60; i++) {
+		sent += net_send(&t->ep[0], 0, 0, 0xc000, 0xffff, 4000, 1);
+		t->m.epoch++;
+		net_pump(t);
+		net_got(&t->ep[3], 0, 4000, 1);
+	}
+	assert_int_equal(t->d->blocked, 1);
+	for (int i = 0; i < 60; i++) {
+		t->m.epoch++;
+		net_pump(t);
+		got += net_got(&t->ep[2], 0, 4000, 1);
+		net_got(&t->ep[3], 0, 4000, 1);
+	}
+	assert_int_equal(got, sent);
+	assert_int_equal(c->xmit_inactive_discards - was, sent);
+	/* the link of one that is not Active goes down: that has its own name, and no counter */
+	net_pi(t, ports[1])->state = IB_PS_DOWN;
+	t->m.epoch++;
+	assert_true(net_send(&t->ep[0], 0, 0, 0xc000, 0xffff, 4000, 1));
+	net_pump(t);
+	assert_int_equal(c->xmit_inactive_discards - was, sent);
+	assert_int_equal(t->d->drop[FAB_DROP_NO_LINK], 1);
+	/* each copy has arrived, or ended with a name */
+	for (unsigned int i = 0; i < FAB_DROPS; i++)
+		ended += t->d->drop[i];
+	assert_int_equal(t->d->forks - forks, 2 * (sent + 1));
+	assert_int_equal(sent + 1 + t->d->forks - forks, t->d->delivered - delivered + ended);
+	net_free(t);
+}
+
 /* One multicast source has as many packets sent in a round as a unicast one. */
 static void test_mcast_round(void **state)
 {
@@ -146,6 +194,7 @@ int main(void)
 		cmocka_unit_test(test_ucast),
 		cmocka_unit_test(test_mcast),
 		cmocka_unit_test(test_mcast_waits),
+		cmocka_unit_test(test_mcast_once),
 		cmocka_unit_test(test_mcast_round),
 	};
 
