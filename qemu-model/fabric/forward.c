@@ -747,10 +747,11 @@ void fab_keep_heads(struct fab_data *d, struct fab_dport *dp)
 		struct fab_lane *l = &dp->lane[vl];
 		uint64_t came;
 
+		/* the ring passes it without a look at it */
+		l->mark_ns = 0;
 		if (l->kind == FAB_HEAD_NONE)
 			continue;
 		came = l->came_ns ? l->came_ns : l->blocked_ns;
-		l->mark_ns = 0;
 		count_rcv(dp, &l->f);
 		if (!fab_store(d, dp, vl, &l->f, true)) {
 			fab_dropped(d, FAB_DROP_MEMORY);
@@ -766,9 +767,12 @@ void fab_keep_heads(struct fab_data *d, struct fab_dport *dp)
 void fab_forget_heads(struct fab_data *d, struct fab_dport *dp)
 {
 	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++) {
-		forget_head(d, &dp->lane[vl]);
+		/* those of an input buffer are still there, some of their copies have left */
+		if (!dp->buffers)
+			forget_head(d, &dp->lane[vl]);
 		dp->lane[vl].mark_ns = 0;
 	}
+	dp->full = 0;
 	fab_delay_forget(d, dp, true);
 	fab_unstall_all(d, dp);
 }

@@ -545,6 +545,29 @@ static void test_delay_machine(void **st)
 	expect_data(0, 0, 64, 9);
 }
 
+/* What a ring was before a delay, or before its link went down, says nothing of it after that. */
+static void test_delay_forgets(void **st)
+{
+	const uint32_t p = port_of_host(7), q = f->port[p].peer;
+	struct fab_dport *in = d->by_port[p];
+
+	(void)st;
+	in->lane[0].mark_ns = 1;
+	assert_true(fab_fault_delay(&m, q, 5000000));
+	pump(NULL);
+	assert_true(in->buffers);
+	assert_int_equal(in->lane[0].mark_ns, 0);
+	for (unsigned int i = 0; i < 300; i++) {
+		send_data(1, 0, LID(1), 4096, 1);
+		pump_once();
+	}
+	assert_int_equal(in->full, 1);
+	assert_true(fab_fault_link(&m, p, false, now));
+	pump(NULL);
+	assert_int_equal(in->full, 0);
+	assert_int_equal(fab_blocked_lanes(d, in), 0);
+}
+
 /* A switch that is off; on again it has forgotten everything. */
 static void test_node(void **st)
 {
@@ -622,7 +645,7 @@ int main(void)
 		T(test_corrupt),
 		T(test_cable), T(test_cable_of_machine), T(test_cable_disabled), T(test_loss_once),
 		T(test_degrade), T(test_degrade_machine), T(test_flap), T(test_delay),
-		T(test_delay_credits), T(test_delay_down), T(test_delay_machine),
+		T(test_delay_credits), T(test_delay_down), T(test_delay_machine), T(test_delay_forgets),
 		T(test_seeds), T(test_node), T(test_smps), T(test_preset),
 #undef T
 	};
