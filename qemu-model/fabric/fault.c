@@ -102,7 +102,9 @@ static void down(struct fab_mgmt *m, uint32_t p)
 	} else if (m->wires) {
 		m->wires->train(m->wires_ctx, p, false);
 		m->wires->train(m->wires_ctx, peer, false);
+		/* the host's end is Down already */
 		fab_wire_down(m, p);
+		fab_wire_down(m, peer);
 	}
 }
 

@@ -241,6 +241,14 @@ static void test_cable_of_machine(void **st)
 	pump(NULL);
 	assert_false(ohca_link_is_up(host[1].l));
 	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	/* nor is it Active any longer when it is pulled at the machine's end */
+	assert_true(fab_fault_link(&m, p, true, now));
+	pump(NULL);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_true(fab_fault_link(&m, f->port[p].peer, false, now));
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	pump(NULL);
+	assert_int_equal(counters(p)->link_downed, 3);	/* with its attachment */
 	/* neither end brings it up */
 	ohca_link_train(host[1].l, &phy);
 	pump(NULL);
