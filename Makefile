@@ -29,7 +29,7 @@ help:
 	@echo 'make deps          install what this host lacks'
 	@echo 'make buildroot     Debian 13 root that builds the rest'
 	@echo 'make qemu          QEMU with -device ohca'
-	@echo 'make fabric        ohca-fabric, the fabric, and ohca-hub'
+	@echo 'make fabric        ohca-fabric, the fabric, ohca-hub, and libohca-umad.so for tools on the host'
 	@echo 'make modules       ohca.ko for the guest kernel (KERNEL=debug: for the debug kernel)'
 	@echo 'make provider      the libibverbs provider'
 	@echo 'make guest         Debian 13 root of the guests'
@@ -98,7 +98,7 @@ $(STAMP)/provider: tools/build-provider $(call files,userspace firmware-if) \
 	@touch $@
 
 fabric: $(STAMP)/fabric
-$(STAMP)/fabric: tools/build-fabric $(call files,qemu-model/fabric qemu-model/link qemu-model/ib firmware-if) \
+$(STAMP)/fabric: tools/build-fabric $(call files,$(addprefix qemu-model/,fabric umad link ib) firmware-if) \
 		$(wildcard tools/ohca-hub.c) | $(ROOT)
 	@tools/build-fabric
 	@touch $@

@@ -22,6 +22,7 @@ MAY_INCLUDE = {
     "link": (),
     "engine": (),
     "fabric": ("ib", "link"),
+    "umad": ("ib", "link"),
     "qemu": ("engine", "link"),
     **{folder: ("ib", "engine", *ENGINE[:i]) for i, folder in enumerate(ENGINE)},
 }
@@ -32,7 +33,7 @@ UPWARD = ("engine/object/to_transport.h", "engine/transport/to_agents.h")
 # Parts whose functions are measured and whose files' calls are looked at, each for itself.
 MEASURED = ("kernel", "userspace", "qemu-model")
 CALLS = ("kernel", "userspace/providers/ohca", "qemu-model/engine", "qemu-model/ib",
-         "qemu-model/link", "qemu-model/fabric", "qemu-model/qemu")
+         "qemu-model/link", "qemu-model/fabric", "qemu-model/umad", "qemu-model/qemu")
 
 # From the name of a function at the begin of a line to its body.
 FUNCTION = re.compile(

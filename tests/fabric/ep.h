@@ -17,13 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ib/mad.h"
-#include "ib/packet.h"
+#include "ib/mad_packet.h"
 #include "ib/smp.h"
 #include "link/link.h"
 
-#define EP_SMP_HDR	(IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN)
-#define EP_SMP_PKT	(EP_SMP_HDR + IB_MAD_LEN + IB_ICRC_LEN)
+#define EP_SMP_HDR	IB_MAD_PKT_HDR
+#define EP_SMP_PKT	IB_MAD_PKT_LEN
 
 /**
  * struct ep - one end port
@@ -47,14 +46,18 @@ struct ep {
 static inline size_t ep_build(uint8_t *pkt, uint8_t vl, uint8_t sl, uint16_t dlid, uint16_t slid,
 			      uint32_t qpn, uint32_t qkey, uint16_t pkey, const void *mad)
 {
-	uint8_t *p = ib_build_lrh(pkt, vl, sl, IB_LNH_IBA_LOCAL, dlid,
-				  ib_pkt_words(EP_SMP_HDR, IB_MAD_LEN), slid);
+	const struct ib_mad_path path = {
+		.vl = vl,
+		.sl = sl,
+		.dlid = dlid,
+		.slid = slid,
+		.dqpn = qpn,
+		.sqpn = qpn,
+		.qkey = qkey,
+		.pkey = pkey,
+	};
 
-	p = ib_build_bth(p, IB_OP_UD_SEND_ONLY, 0, 0, pkey, qpn, false, 0);
-	p = ib_build_deth(p, qkey, qpn);
-	memcpy(p, mad, IB_MAD_LEN);
-	memset(p + IB_MAD_LEN, 0, IB_ICRC_LEN);
-	return EP_SMP_PKT;
+	return ib_build_mad(pkt, &path, mad);
 }
 
 /** ep_send_raw() - any packet. Return: false if there was no room. */

@@ -2,19 +2,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # The unmodified OpenSM brings a fabric up, follows machines that come and go, and
-# infiniband-diags show what is true. Machines are processes with umad_shim.so, which come by
-# links. Waits end with what they wait for; their limits are for a host that is busy. One line
+# infiniband-diags show what is true. Machines are processes with libohca-umad.so, which come
+# by links. Waits end with what they wait for; their limits are for a host that is busy. One line
 # for each part: PASS, or FAIL with what went wrong.
-#	test_links.sh FABRIC SHIM
+#	test_links.sh FABRIC LIBRARY
 # shellcheck disable=SC2317 # cleanup is called by the trap
 
 fabric=$1
-shim=$(realpath "$2")
+library=$(realpath "$2")
 dir=$(mktemp -d) || exit 1
 pids=()
 bad=0
 patience=60
-export OHCA_FABRIC=$dir/s OSM_CACHE_DIR=$dir OSM_TMP_DIR=$dir
+socket=$dir/s
+export OSM_CACHE_DIR=$dir OSM_TMP_DIR=$dir
 
 cleanup()
 {
@@ -46,7 +47,7 @@ part()
 # start GUID COMMAND...: in the background, its pid in $pid
 start()
 {
-	OHCA_GUID=$1 LD_PRELOAD=$shim "${@:2}" >"$dir/out.$1" 2>&1 </dev/null &
+	OHCA_UMAD=$socket,host_$1,0x${1}00 LD_PRELOAD=$library "${@:2}" >"$dir/out.$1" 2>&1 </dev/null &
 	pid=$!
 	pids+=("$pid")
 }
@@ -65,7 +66,7 @@ wait_for()
 # tool COMMAND...: run on the third node, output to $dir/tool
 tool()
 {
-	OHCA_WAIT_ACTIVE=1 OHCA_GUID=103 LD_PRELOAD=$shim timeout -k 1 "$patience" "$@" \
+	OHCA_UMAD=$socket,host_103,0x10300 LD_PRELOAD=$library timeout -k 1 "$patience" "$@" \
 		>"$dir/tool" 2>&1 </dev/null
 }
 
@@ -174,6 +175,32 @@ tool smpquery portinfo "$lid" 13 && fail 'smpquery of port 13 of 12 succeeded'
 tool smpquery -D cableinfo 0,1 && fail 'an attribute that is not there was answered'
 grep -q 'Connection timed out' "$dir/tool" && fail 'an unsupported attribute timed out'
 
+part 'subnet administration'
+# All nodes are more than one MAD holds: RMPP.
+tool saquery NR || fail "saquery: $(tail -3 "$dir/tool")"
+n=$(grep -c 'NodeDescription' "$dir/tool")
+[ "$n" = 4 ] || fail "saquery shows $n nodes instead of 4: $(cat "$dir/tool")"
+expect 'host_102' saquery NR host_102
+
+part 'places'
+# refused TEXT PLACE: a program with that OHCA_UMAD ends and says TEXT
+refused()
+{
+	OHCA_UMAD=$2 LD_PRELOAD=$library timeout -k 1 "$patience" sminfo >"$dir/tool" 2>&1 </dev/null &&
+		fail "OHCA_UMAD='$2': succeeded"
+	grep -q -- "$1" "$dir/tool" || fail "OHCA_UMAD='$2': $(cat "$dir/tool")"
+}
+refused 'OHCA_UMAD is to be SOCKET' ''
+refused "$dir/none" "$dir/none"
+refused 'is attached to switch port 1 already' "$socket,host_101,0x10100"
+refused "place of 'host1' is taken" "$socket,host1,0x77700"
+refused 'the name has 64 characters' "$socket,$(printf '%064d' 0)"
+# By its name alone a host's place is taken.
+OHCA_UMAD=$socket,host5 LD_PRELOAD=$library timeout -k 1 "$patience" smpquery nodedesc -D 0 \
+	>"$dir/tool" 2>&1 </dev/null || fail "host5: $(cat "$dir/tool")"
+grep -q 'host5' "$dir/tool" || fail "host5: $(cat "$dir/tool")"
+wait_for "port 5: .*'host5'" "$dir/out-s"
+
 part 'forwarding tables'
 # The forwarding tables are what the nodes' ports are.
 tool ibroute "$lid"
@@ -216,9 +243,9 @@ part 'the master dies'
 # The master goes; the subnet manager that stood by takes over.
 kill -9 "$sm1"
 wait "$sm1" 2>/dev/null
-wait_for "port 1: 'host257' detached" "$dir/out-s"
+wait_for "port 1: 'host_101' detached" "$dir/out-s"
 wait_for 'Entering MASTER' "$dir/sm2.log"
-expect 'guid 0x102,.*SMINFO_MASTER' sminfo
+expect 'guid 0x10201,.*SMINFO_MASTER' sminfo
 kill -0 "$swpid" 2>/dev/null || fail 'the fabric died'
 kill "$swpid"
 wait "$swpid" 2>/dev/null
@@ -229,38 +256,40 @@ part 'two switches'
 topology >"$dir/topology" <<EOF
 switch_a a1 S8
 switch_b b1 S8
-host_a 201 1
-host_b 103 1
+host_201 20100 1
+host_103 10300 1
 switch_a 7 switch_b 5
 switch_a 8 switch_b 1
-switch_a 1 host_a 1
-switch_b 2 host_b 1
+switch_a 1 host_201 1
+switch_b 2 host_103 1
 EOF
 serve two "$dir/topology"
-OHCA_FABRIC=$dir/two start 201 opensm -F "$dir/conf-traps" -f "$dir/sm3.log"
+socket=$dir/two
+start 201 opensm -F "$dir/conf-traps" -f "$dir/sm3.log"
 wait_for 'SUBNET UP' "$dir/sm3.log"
-OHCA_FABRIC=$dir/two expect '^\[7\].*"S-00000000000000b1"\[5\]' ibnetdiscover
-OHCA_FABRIC=$dir/two expect '^\[8\].*"S-00000000000000b1"\[1\]' ibnetdiscover
-OHCA_FABRIC=$dir/two expect '^\[2\].*"H-0000000000000103"\[1\]' ibnetdiscover
+expect '^\[7\].*"S-00000000000000b1"\[5\]' ibnetdiscover
+expect '^\[8\].*"S-00000000000000b1"\[1\]' ibnetdiscover
+expect '^\[2\].*"H-0000000000010300"\[1\]' ibnetdiscover
 # Across both switches, by an SA path record and data packets.
-OHCA_FABRIC=$dir/two expect 'PortXmitData' perfquery -G 0xa1
+expect 'PortXmitData' perfquery -G 0xa1
 
 part 'partitions'
 # As many P_Keys as a port of an adapter holds: the switch's port holds them, too, and enforces.
 star switch_p c1 4 >"$dir/topology"
 serve p "$dir/topology"
+socket=$dir/p
 for ((i = 1; i < 128; i++)); do
 	printf 'p%d=0x%x: ALL=full;\n' "$i" "$i"
 done >"$dir/parts"
 echo 'Default=0x7fff: ALL=full;' >>"$dir/parts"
-OHCA_FABRIC=$dir/p start 301 opensm -F "$dir/conf-traps" -P "$dir/parts" -f "$dir/sm4.log"
+start 301 opensm -F "$dir/conf-traps" -P "$dir/parts" -f "$dir/sm4.log"
 wait_for 'SUBNET UP' "$dir/sm4.log"
-OHCA_FABRIC=$dir/p expect '^ *96:.* 0x80' smpquery -D pkeys 0,1 1
+expect '^ *96:.* 0x80' smpquery -D pkeys 0,1 1
 for ((i = 1; i < 128; i++)); do
 	grep -q "0x80$(printf %02x "$i")" "$dir/tool" || fail "the switch lacks P_Key $i"
 done
-OHCA_FABRIC=$dir/p expect 'PartEnforceInb:\.*1' smpquery -D portinfo 0,1 1
-OHCA_FABRIC=$dir/p expect 'PartEnforceOutb:\.*1' smpquery -D portinfo 0,1 1
+expect 'PartEnforceInb:\.*1' smpquery -D portinfo 0,1 1
+expect 'PartEnforceOutb:\.*1' smpquery -D portinfo 0,1 1
 if grep -a 'pkey_mgr.* ERR ' "$dir/sm4.log"; then
 	fail 'OpenSM does without enforcement'
 fi

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Agents of programs, as the kernel's umad has them: a file is what umad_open_port() opened, with
+ * agents that registered by it, and a queue of MADs for them. A request with a time limit is sent
+ * again, and ends in the queue with the status ETIMEDOUT.
+ *
+ * All functions want the lock of wire.h.
+ */
+#ifndef OHCA_UMAD_AGENT_H
+#define OHCA_UMAD_AGENT_H
+
+#include <infiniband/umad.h>
+
+#include "ib/mad.h"
+
+/* Files of a process, agents of a file. */
+#define UM_FILES	32u
+#define UM_AGENTS	32u
+/* MADs that a file keeps for a program that does not read; more are dropped. */
+#define UM_QUEUE	8192u
+/* Requests of a process that wait for their responses. */
+#define UM_PENDING	8192u
+
+/** um_file_open() - Return: a descriptor that is readable while MADs are there, or -errno */
+int um_file_open(void);
+
+/** um_file_close() - with its agents, its MADs and its requests. Return: 0 or -EBADF */
+int um_file_close(int fd);
+
+/** um_file_is_open() - whether @fd is one of um_file_open() */
+bool um_file_is_open(int fd);
+
+/**
+ * um_agent_add() - register an agent
+ * @fd: the file
+ * @attr: as of umad_register2(); a @oui is only looked at in classes that have one
+ *
+ * Return: its number in the file; -EBADF; -EPERM: another agent of the process has one of the
+ * methods; -ENOMEM: no number is free.
+ */
+int um_agent_add(int fd, const struct umad_reg_attr *attr);
+
+/** um_agent_remove() - Return: 0 or -EINVAL */
+int um_agent_remove(int fd, int id);
+
+/**
+ * um_agent_send() - send a MAD, or a message of several
+ * @umad: struct ib_user_mad, then @len bytes
+ * @timeout_ms: of a request, for its response; 0: none is awaited
+ * @retries: how often it is sent again
+ * @now_ns: time
+ *
+ * Return: 0 or -errno.
+ */
+int um_agent_send(int fd, int id, const void *umad, size_t len, unsigned int timeout_ms,
+		  unsigned int retries, int64_t now_ns);
+
+/**
+ * um_file_receive() - the oldest MAD of a file
+ * @umad: struct ib_user_mad, then room for @len bytes
+ * @len: set to the bytes that it has, also with -ENOSPC
+ *
+ * Return: the agent's number; -EAGAIN: there is none; -ENOSPC: it has more bytes, and stays;
+ * -EBADF.
+ */
+int um_file_receive(int fd, void *umad, size_t *len);
+
+/**
+ * um_agent_deliver() - a MAD that has come
+ * @from: the sender
+ * Return: whether an agent wants it.
+ */
+bool um_agent_deliver(const struct ib_mad *mad, const ib_mad_addr_t *from);
+
+/** um_agent_timer() - what is due; Return: when to call again, INT64_MAX: not by itself */
+int64_t um_agent_timer(int64_t now_ns);
+
+#endif
