@@ -54,8 +54,6 @@ ADDRESS = ("ip addr replace 10.78.0.1/24 dev ib0; sleep 86400", "ip addr | grep 
 PONG = ("while :; do rping -s -P -a 0.0.0.0; done",
         "rdma resource show cm_id | grep -q 'LISTEN.* comm rping '")
 PING = "rping -c -a node1-ib -C 1"
-# Debian's tools themselves: those of the harness wait 10 s for an answer that is lost.
-TOOL = "/usr/sbin/%s -t 2000 "
 # What says where a failure was, and warnings of who needs much memory at once. The kernel makes the
 # directory of an interrupt in /proc as well as it can, and warns of what it has not made when it
 # removes it.
@@ -165,8 +163,6 @@ scenario("cm", PING, f"{WITHIN}within 20 '{PING}'", helper=PONG)
 # The driver's allocations are the same for each way of polling.
 scenario("kernel_verbs", f"insmod {SHARE}/ohca_verbs_test.ko ways=1",
          "! [ -e /sys/module/ohca_verbs_test ] || rmmod ohca_verbs_test")
-scenario("mad", f"{TOOL % 'smpquery'} -D nodeinfo 0 && {TOOL % 'smpquery'} nodeinfo {{switch}} && "
-         f"{TOOL % 'perfquery'}", "true")
 # An event that is lost for want of memory leaves IPoIB without a carrier until the next one.
 scenario("events", WITHIN + BOUNCED, f"{WITHIN}within 10 '{CARRIER}' || {{ {BOUNCED}; }}",
          after=BOUNCED, helper=ASKED)
