@@ -14,7 +14,8 @@
  * struct fab_fault - what happens to packets that leave by a port
  * @loss: of 2^32 packets so many do not arrive; the other end counts an error
  * @corrupt: of 2^32 data packets so many have another bit, and an ICRC that says so
- * @delay_ns: data packets arrive so much later
+ * @delay_ns: packets arrive so much later
+ * @mad_due_ns: when the MAD that left last arrives
  * @rng: state of the generator that chooses them
  * @lost, @corrupted: so many were; @lost with those on their way when the link went down
  * @marginal: local physical errors of the other end, less the packets that came well since
@@ -24,6 +25,7 @@ struct fab_fault {
 	uint32_t loss;
 	uint32_t corrupt;
 	uint64_t delay_ns;
+	uint64_t mad_due_ns;
 	uint64_t rng;
 	uint64_t lost;
 	uint64_t corrupted;
@@ -78,14 +80,30 @@ bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corr
 		    uint64_t seed);
 
 /**
- * fab_fault_delay() - data packets that leave by port @p arrive @ns later from now on; 0: at once
+ * fab_fault_delay() - packets that leave by port @p arrive @ns later from now on; 0: at once
  *
- * They keep their order, and hold their credits meanwhile. MADs between the agents of nodes are not
- * delayed.
+ * They keep their order, and those of data VLs hold their credits meanwhile. MADs between agents
+ * and machines are delayed on the wires of the graph, not on the link of the machine.
  *
  * Return: false: @p has no cable, or out of memory.
  */
 bool fab_fault_delay(struct fab_mgmt *m, uint32_t p, uint64_t ns);
+
+/**
+ * fab_mad_delay() - whether a MAD that has left by port @p at @m->now_ns arrives later
+ * @x: the fault of that port
+ *
+ * Return: FAB_GOES_ON: no, FAB_UNDER_WAY: fab_mgmt_landed() will be called with a copy, FAB_LOST:
+ * FAB_MAD_FLIGHTS are on their way, or out of memory.
+ */
+enum fab_fate fab_mad_delay(struct fab_mgmt *m, uint32_t p, struct fab_fault *x,
+			    const struct fab_mad *mad);
+
+/** fab_mad_timer() - MADs due at @m->now_ns arrive; those of a link that went down are lost */
+void fab_mad_timer(struct fab_mgmt *m);
+
+/** fab_mad_forget() - free those that are on their way */
+void fab_mad_forget(struct fab_mgmt *m);
 
 /**
  * fab_fault_degrade() - the link of port @p trains anew, at widths and speeds @at_most lets through

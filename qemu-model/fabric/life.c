@@ -155,6 +155,7 @@ void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns)
 	if (now_ns < m->deadline_ns)
 		return;
 	m->deadline_ns = UINT64_MAX;
+	fab_mad_timer(m);
 	fab_flap_timer(m, now_ns);
 	m->now_ns = now_ns;
 	run_ends(m);

@@ -77,10 +77,15 @@ static void relay_error(struct fab_mgmt *m, uint32_t at, unsigned int num)
 		x->ctr.rcv_dlid_mapping++;
 }
 
-/* Pass @mad over the cable of port @p. Return: the port where it arrives, or FAB_NO_PORT. */
-static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
+/*
+ * @mad leaves by port @p, over a wire of the graph. *@fault: of that wire, or NULL
+ *
+ * Return: whether it gets on its way.
+ */
+static bool depart(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad,
+		   struct fab_fault **fault)
 {
-	struct fab_port *a = &m->f->port[p], *b = &m->f->port[a->peer];
+	struct fab_port *a = &m->f->port[p];
 	const bool is_smp = ib_mad_is_smp(&mad->mad.hdr);
 	struct fab_extra *x;
 	bool lost;
@@ -88,22 +93,29 @@ static uint32_t cross(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 	/* SMPs pass as soon as the link is trained, other MADs when it is Active (7.2.7) */
 	if (a->peer == FAB_NO_PORT || a->pi.state < (is_smp ? IB_PS_INIT : IB_PS_ACTIVE)) {
 		discard(m, p);
-		return FAB_NO_PORT;
+		return false;
 	}
 	a->xmit_mads++;
 	x = fab_extra_of(m->f, p);
-	lost = x && x->fault && fab_fault_loses(x->fault);
+	*fault = x ? x->fault : NULL;
+	lost = *fault && fab_fault_loses(*fault);
 	if (m->taps)
 		m->wires->mad(m->wires_ctx, p, true, mad, lost);
-	if (lost) {
-		fab_fault_damage(m, x->fault, a->peer);
-		return FAB_NO_PORT;
-	}
+	if (lost)
+		fab_fault_damage(m, *fault, a->peer);
+	return !lost;
+}
+
+/* @mad has left by port @p. Return: the port where it arrives, or FAB_NO_PORT. */
+static inline uint32_t arrive(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
+{
+	struct fab_port *a = &m->f->port[p], *b = &m->f->port[a->peer];
+
 	b->rcv_mads++;
 	if (m->taps)
 		m->wires->mad(m->wires_ctx, a->peer, false, mad, false);
 	m->stats.hops++;
-	if (!is_smp) {
+	if (!ib_mad_is_smp(&mad->mad.hdr)) {
 		if (b->pi.state < IB_PS_ARMED)
 			return FAB_NO_PORT;
 		m->epoch += ib_port_rx_data(&b->pi);
@@ -315,13 +327,21 @@ static enum fab_fate leave(struct fab_mgmt *m, uint32_t out, const struct fab_ma
 
 enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
 {
-	for (unsigned int hops = 0; hops < MAX_HOPS && out != FAB_NO_PORT; hops++) {
+	for (; mad->hops < MAX_HOPS && out != FAB_NO_PORT; mad->hops++) {
+		struct fab_fault *x;
 		enum fab_fate fate;
 		uint32_t at;
 
 		if (fab_outside(m->f, out))
 			return leave(m, out, mad);
-		at = cross(m, out, mad);
+		if (!depart(m, out, mad, &x))
+			break;
+		fate = x ? fab_mad_delay(m, out, x, mad) : FAB_GOES_ON;
+		if (fate == FAB_LOST)
+			break;
+		if (fate != FAB_GOES_ON)
+			return fate;
+		at = arrive(m, out, mad);
 		if (at == FAB_NO_PORT)
 			break;
 		fate = at_node(m, at, true, mad, &out);
@@ -329,6 +349,20 @@ enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
 			return fate;
 	}
 	return lose(m);
+}
+
+void fab_mgmt_landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad)
+{
+	const uint32_t at = arrive(m, p, mad);
+	uint32_t out;
+
+	mad->hops++;
+	if (at == FAB_NO_PORT)
+		lose(m);
+	else if (at_node(m, at, true, mad, &out) == FAB_GOES_ON)
+		fab_forward(m, out, mad);
+	if (m->link_due)
+		fab_link_effects(m);
 }
 
 enum fab_fate fab_mgmt_arrive(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,

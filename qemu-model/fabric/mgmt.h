@@ -2,8 +2,9 @@
 /*
  * Management of a fabric: MADs go from port to port as function calls, over links that are up
  * and by the forwarding tables that a subnet manager wrote, and every node answers with the same
- * agents (ib/sma.h, ib/pma_agent.h). Nothing is queued: when fab_mgmt_send() returns, the
- * answer has been delivered or is lost. Owner thread only; time is passed in.
+ * agents (ib/sma.h, ib/pma_agent.h). Without wires that delay nothing is queued: when
+ * fab_mgmt_send() returns, the answer has been delivered or is lost. Owner thread only; time is
+ * passed in.
  *
  *	mgmt.c	the way of a MAD, managers
  *	agent.c	what the agents ask of a node
@@ -20,6 +21,7 @@
  * @smp: the same as an SMP
  * @dlid, @slid: of the LRH (7.7); IB_LID_PERMISSIVE on a directed route
  * @dqp, @sqp: of the BTH and the DETH
+ * @hops: links of the graph that it has gone over, and those that the request has
  * @sl: of the LRH; the answer has it, too
  * @pkey: the port's P_Key by which it came in, for the answer; 0: the default one
  */
@@ -31,6 +33,7 @@ struct fab_mad {
 	uint16_t dlid, slid;
 	uint32_t dqp, sqp;
 	uint16_t pkey;
+	uint8_t hops;
 	uint8_t sl;
 };
 
@@ -39,6 +42,7 @@ enum fab_fate {
 	FAB_DELIVERED,		/* a manager has it, or has the answer to it */
 	FAB_CONSUMED,		/* an agent took it, there is no answer */
 	FAB_LOST,		/* dropped on its way, or its answer was */
+	FAB_UNDER_WAY,		/* on a wire with a delay: arrives later */
 	FAB_GOES_ON,		/* leaves a node by a port; private to mgmt.c */
 };
 
@@ -90,6 +94,9 @@ struct fab_smp_fault {
 struct fab_script;
 
 #define FAB_FLAPS	16u
+#define FAB_MAD_FLIGHTS	4096u	/* MADs on wires with a delay */
+
+struct fab_mad_flight;
 
 /**
  * struct fab_flap - a cable that is pulled and plugged, see fault.h
@@ -126,6 +133,8 @@ struct fab_flap {
  * @sampling: performance agents with a sample interval that runs
  * @stats: counted since fab_mgmt_init()
  * @smp_fault: SMPs that are to be lost
+ * @flight, @last_flight: MADs on wires with a delay, in the order of time
+ * @flights: how many
  * @node: node that an agent is working for
  * @is_set: the agent works for a Set
  * @starved: the Set at hand found no memory for what it says: it has no answer
@@ -158,6 +167,8 @@ struct fab_mgmt {
 	struct fab_mgmt_stats stats;
 	struct fab_smp_fault smp_fault[FAB_SMP_FAULTS];
 	struct fab_flap flap[FAB_FLAPS];
+	struct fab_mad_flight *flight, *last_flight;
+	uint32_t flights;
 
 	/* private to agent.c and life.c */
 	uint32_t node;
@@ -220,7 +231,8 @@ void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
 		    enum ib_trap_num num, const uint8_t details[54]);
 
 /**
- * fab_mgmt_timer() - pull and plug cables that flap, send and repeat traps, end leases and samples
+ * fab_mgmt_timer() - pull and plug cables that flap, let delayed MADs arrive, send and repeat
+ *	traps, end leases and samples
  * @now_ns: time; before @m->deadline_ns there is nothing to do
  */
 void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns);
@@ -236,6 +248,9 @@ void fab_counters(const struct fab_mgmt *m, uint32_t port, struct ohca_port_coun
 /** fab_route() - port of switch @n that @lid leaves by: 0: it is port 0's, 255: no route */
 unsigned int fab_route(const struct fab *f, const struct fab_node *n, uint16_t lid);
 
+/** fab_mgmt_landed() - @mad, which has left by port @p, is at the other end; @mad is changed */
+void fab_mgmt_landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad);
+
 /** fab_own_lid() - @lid is one of port @p's */
 bool fab_own_lid(const struct fab_port *p, uint16_t lid);
 
@@ -248,7 +263,9 @@ const struct ib_sma *fab_agent_begin(struct fab_mgmt *m, uint32_t node, bool is_
 /**
  * fab_mgmt_local() - port @port's node processes a MAD that has its own LID as DLID
  *
- * It does not leave the node, as between QPs of one HCA. @mad is changed. Return: as fab_mgmt_send()
+ * It does not leave the node, as between QPs of one HCA. @mad is changed.
+ *
+ * Return: as fab_mgmt_send()
  */
 enum fab_fate fab_mgmt_local(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad);
 

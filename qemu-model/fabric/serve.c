@@ -344,6 +344,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	}
 	fab_control_free(l->control);
 	fab_script_stop(&l->m);
+	fab_mad_forget(&l->m);
 	fab_sim_free(l->sim);
 	fab_attach_free(l->attach);
 	close_capture(l);

@@ -2,6 +2,8 @@
 /* MADs by LID in a subnet that is up, traps, leases, samples, links that go down. */
 #include "subnet.h"
 
+#include "fabric/fault.h"
+
 static int setup_up(void **st)
 {
 	setup(st);
@@ -172,6 +174,105 @@ static void not_active(void **st)
 	assert_int_equal(pma(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, 0, 0, LID(10)),
 			 FAB_DELIVERED);
 	assert_int_equal(f->port[fab_port_of(&f->node[10], 3)].pi.state, IB_PS_ACTIVE);
+}
+
+/* ---- wires with a delay -------------------------------------------------------- */
+
+#define DELAY	50000u
+
+/* From leaf 8 to spine 12, and back. */
+static uint32_t there(void)
+{
+	return fab_port_of(&f->node[8], 3);
+}
+
+static enum fab_fate get_node_info(const char *route)
+{
+	return ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, route, NULL);
+}
+
+/* An SMP is late by what each wire of its route and of the way back says, and by no other. */
+static void delayed(void **st)
+{
+	(void)st;
+	assert_true(fab_fault_delay(&m, there(), DELAY));
+	got_n = 0;
+	assert_int_equal(get_node_info("14"), FAB_DELIVERED);
+	assert_int_equal(get_node_info("13"), FAB_UNDER_WAY);
+	assert_int_equal(got_n, 1);
+	run_until(now + DELAY - 1);
+	assert_int_equal(got_n, 1);
+	run_until(now + 1);
+	assert_int_equal(got_n, 2);
+	assert_int_equal(status(), 0);
+	assert_true(fab_fault_delay(&m, f->port[there()].peer, 2 * DELAY));
+	assert_int_equal(get_lid(IB_CLASS_PERF, IB_PMA_ATTR_PORT_COUNTERS, 0, LID(12)),
+			 FAB_UNDER_WAY);
+	run_until(now + 3 * DELAY - 1);
+	assert_int_equal(got_n, 2);
+	run_until(now + 1);
+	assert_int_equal(got_n, 3);
+	assert_true(m.deadline_ns == UINT64_MAX);
+}
+
+/* One that leaves when the delay was taken back does not overtake those before. */
+static void delay_order(void **st)
+{
+	(void)st;
+	assert_true(fab_fault_delay(&m, there(), DELAY));
+	assert_int_equal(get_node_info("13"), FAB_UNDER_WAY);
+	assert_true(fab_fault_delay(&m, there(), 0));
+	assert_int_equal(get_node_info("131"), FAB_UNDER_WAY);
+	got_n = 0;
+	run_until(now + DELAY);
+	assert_int_equal(got_n, 2);
+	/* that over three hops is last */
+	assert_int_equal(got.smp.hdr.class_specific, ib_to_be16(3));
+	assert_int_equal(get_node_info("13"), FAB_DELIVERED);
+}
+
+/* A MAD that goes round and round does so for a while only. */
+static void delayed_loop(void **st)
+{
+	const uint8_t to_spine = 3, to_leaf = 2;	/* 8 - 12 - 9 - 13 - 8 */
+
+	(void)st;
+	for (uint32_t i = 8; i < 14; i++)
+		f->sw[f->node[i].sw].si.linear_top = 30;
+	f->sw[f->node[8].sw].lft[30] = to_spine;
+	f->sw[f->node[12].sw].lft[30] = to_leaf;
+	f->sw[f->node[9].sw].lft[30] = 4;
+	f->sw[f->node[13].sw].lft[30] = 1;
+	assert_true(fab_fault_delay(&m, there(), DELAY));
+	assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, 30),
+			 FAB_UNDER_WAY);
+	run_until(now + 256 / 4 * DELAY);
+	assert_int_equal(m.flights, 0);
+	assert_in_range(m.stats.hops, 100, 300);
+	assert_int_equal(m.stats.lost, 1);
+}
+
+/* What is on its way is lost with the link, and only so much is. */
+static void delay_bounds(void **st)
+{
+	struct fab_fault *x;
+
+	(void)st;
+	assert_true(fab_fault_delay(&m, there(), DELAY));
+	x = fab_extra_of(f, there())->fault;
+	got_n = 0;
+	for (unsigned int i = 0; i < FAB_MAD_FLIGHTS; i++)
+		assert_int_equal(get_node_info("13"), FAB_UNDER_WAY);
+	assert_int_equal(get_node_info("13"), FAB_LOST);
+	assert_true(x->lost == 1);
+	assert_true(fab_fault_link(&m, there(), false, now));
+	assert_true(fab_fault_link(&m, there(), true, now));
+	run_until(now + DELAY);
+	assert_true(x->lost == FAB_MAD_FLIGHTS + 1);
+	assert_int_equal(m.flights, 0);
+	assert_int_equal(get_node_info("13"), FAB_UNDER_WAY);
+	fab_mad_forget(&m);
+	assert_int_equal(m.flights, 0);
 }
 
 /* ---- traps and leases ---------------------------------------------------------- */
@@ -347,6 +448,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(counters, setup_up, teardown),
 		cmocka_unit_test_setup_teardown(samples, setup_up, teardown),
 		cmocka_unit_test_setup_teardown(not_active, setup_up, teardown),
+		cmocka_unit_test_setup_teardown(delayed, setup_up, teardown),
+		cmocka_unit_test_setup_teardown(delay_order, setup_up, teardown),
+		cmocka_unit_test_setup_teardown(delayed_loop, setup_up, teardown),
+		cmocka_unit_test_setup_teardown(delay_bounds, setup_up, teardown),
 		cmocka_unit_test_setup_teardown(link_trap, setup_up, teardown),
 		cmocka_unit_test_setup_teardown(two_traps, setup_up, teardown),
 		cmocka_unit_test_setup_teardown(is_sm, setup_up, teardown),
