@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "ib/crc.h"
+
 #define MAD_HDR		(IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN)
 #define MAD_PKT		(MAD_HDR + IB_MAD_LEN + IB_ICRC_LEN)
 #define MAX_MAD_PKT	512u	/* any packet that carries one MAD */
@@ -42,6 +44,12 @@ void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, 
 	struct ib_pkt_info pi;
 	struct fab_mad mad;
 
+	if (fab_unlikely(in->rx_fault) && fab_fault_loses(in->rx_fault)) {
+		d->m->stats.lost++;
+		d->m->now_ns = fab_data_clock(d);
+		fab_fault_damage(d->m, in->rx_fault, in->p);
+		return;
+	}
 	d->mads_in++;
 	memcpy(pkt, data, len < sizeof(pkt) ? len : sizeof(pkt));
 	ib_pma_count_rcv(in->ctr, (uint32_t)len, pkt[1] >> 4, false);
@@ -194,6 +202,21 @@ size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl)
 	return MAD_PKT;
 }
 
+/* The MAD at @b leaves by the link of @out; its VCRC is wrong if the cable loses it. */
+static void commit(struct fab_data *d, struct fab_dport *out, unsigned int vl, const uint8_t *b,
+		   size_t len)
+{
+	if (fab_unlikely(out->fault) && fab_fault_loses(out->fault)) {
+		out->fault->lost++;
+		d->m->stats.lost++;
+		ohca_link_tx_commit_vcrc(out->link, vl, len, OHCA_FRAME_VCRC,
+					 (uint16_t)~ib_vcrc(b, len));
+		return;
+	}
+	ohca_link_tx_commit(out->link, vl, len, 0);
+	d->mads_out++;
+}
+
 static bool send_vl15(struct fab_data *d, struct fab_dport *out, const struct fab_mad *mad)
 {
 	uint8_t *b;
@@ -204,8 +227,7 @@ static bool send_vl15(struct fab_data *d, struct fab_dport *out, const struct fa
 	if (!b)		/* the peer's VL15 buffer is full: it counts VL15Dropped */
 		return false;
 	fab_mad_packet(b, mad, IB_MGMT_VL);
-	ohca_link_tx_commit(out->link, OHCA_LINK_VL15, MAD_PKT, 0);
-	d->mads_out++;
+	commit(d, out, OHCA_LINK_VL15, b, MAD_PKT);
 	return true;
 }
 
@@ -268,12 +290,11 @@ static bool send_reply(struct fab_data *d, const struct fab_reply *r)
 		return true;
 	}
 	memcpy(b, r->pkt, r->len);
-	ohca_link_tx_commit(out->link, r->vl, r->len, 0);
+	commit(d, out, r->vl, b, r->len);
 	out->hoq_drops[r->vl] = 0;
 	out->sent |= (uint16_t)(1u << r->vl);
 	fab_touch(d, out);
 	ib_pma_count_xmit(out->ctr, r->len, r->pkt[1] >> 4, false);
-	d->mads_out++;
 	return true;
 }
 

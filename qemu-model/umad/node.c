@@ -430,6 +430,16 @@ void um_node_receive(const uint8_t *pkt, size_t len)
 		receive_gmp(pkt, &pi);
 }
 
+void um_node_damaged(bool remote)
+{
+	if (remote) {
+		n.ctr.rcv_remote_phys_errors++;
+	} else {
+		n.ctr.rcv_errors++;
+		n.ctr.rcv_local_phys_errors++;
+	}
+}
+
 void um_node_send(const ib_mad_addr_t *to, const struct ib_mad *mad)
 {
 	struct ib_smp smp;

@@ -53,6 +53,9 @@ bool um_node_phy(struct ohca_link_phy *phy);
  */
 void um_node_receive(const uint8_t *pkt, size_t len);
 
+/** um_node_damaged() - what has come is no packet; @remote: an earlier port says so */
+void um_node_damaged(bool remote);
+
 /** um_node_send() - an agent's MAD; a lost one is lost */
 void um_node_send(const ib_mad_addr_t *to, const struct ib_mad *mad);
 

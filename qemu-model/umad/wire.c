@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "ib/crc.h"
 #include "ib/mad_packet.h"
 #include "issm.h"
 #include "link/link.h"
@@ -121,6 +122,13 @@ static void set_link(void)
 		ohca_link_train(w.link, &phy);
 }
 
+/* Whether an earlier port has marked a frame, or its VCRC is wrong (7.3). @pkt: a copy */
+static bool damaged(const struct ohca_link_frame *f, const uint8_t *pkt)
+{
+	return f->flags & OHCA_FRAME_EBP ||
+	       (f->flags & OHCA_FRAME_VCRC && ib_vcrc(pkt, f->len) != f->vcrc);
+}
+
 /* Return: whether there may be more. */
 static bool take_lane(unsigned int vl)
 {
@@ -131,9 +139,12 @@ static bool take_lane(unsigned int vl)
 		if (!w.link || ohca_link_rx_peek(w.link, vl, &f) <= 0)
 			return false;
 		/* no agent here wants more than a MAD */
-		if (f.len <= sizeof(pkt) && !(f.flags & OHCA_FRAME_EBP)) {
+		if (f.len <= sizeof(pkt)) {
 			memcpy(pkt, f.data, f.len);
-			um_node_receive(pkt, f.len);
+			if (damaged(&f, pkt))
+				um_node_damaged(f.flags & OHCA_FRAME_EBP);
+			else
+				um_node_receive(pkt, f.len);
 		}
 		ohca_link_rx_release(w.link, vl);
 	}

@@ -165,6 +165,52 @@ static void test_loss_at_machine(void **st)
 	assert_in_range(counters(p)->symbol_error, 30, 70);
 }
 
+/* The same for MADs of agents, by VL15 and by a data lane. */
+static void test_mads_at_machine(void **st)
+{
+	const uint32_t p = port_of_host(7);
+	const uint8_t path[] = { 1 };
+	unsigned int good = 0, bad = 0, came;
+	struct ohca_link_frame fr;
+	struct ib_smp smp;
+
+	(void)st;
+	pump(NULL);
+	while (ohca_link_rx_peek(host[1].l, OHCA_LINK_VL15, &fr) > 0)
+		ohca_link_rx_release(host[1].l, OHCA_LINK_VL15);
+	assert_true(fab_fault_wire(&m, p, 1u << 31, 0, 9));
+	for (unsigned int i = 0; i < 200; i++) {
+		struct fab_mad mad = new_mad(i & 1 ? IB_CLASS_PERF : IB_CLASS_SUBN_LID,
+					     IB_METHOD_GET, IB_ATTR_CLASS_PORT_INFO, 0);
+		const unsigned int vl = i & 1 ? 0 : OHCA_LINK_VL15;
+
+		mad.dqp = mad.sqp = i & 1;
+		mad.dlid = LID(7);
+		mad.slid = LID(8);
+		fab_forward(&m, p, &mad);
+		pump(NULL);
+		assert_int_equal(ohca_link_rx_peek(host[1].l, vl, &fr), 1);
+		if (!(fr.flags & OHCA_FRAME_VCRC))
+			good++;
+		else if (ib_vcrc(fr.data, fr.len) != fr.vcrc)
+			bad++;
+		ohca_link_rx_release(host[1].l, vl);
+	}
+	assert_int_equal(good + bad, 200);
+	assert_in_range(bad, 60, 140);
+	assert_int_equal(fab_extra_of(f, p)->fault->lost, bad);
+	/* what the machine sends, and does not come: to the switch itself */
+	came = (unsigned int)d->mads_in;
+	for (unsigned int i = 0; i < 100; i++) {
+		ep_smp_init(&host[1], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
+		assert_true(ep_send_smp(&host[1], &smp, 0));
+		pump(NULL);
+	}
+	came = (unsigned int)d->mads_in - came;
+	assert_in_range(came, 30, 70);
+	assert_int_equal(counters(p)->symbol_error, 100 - came);
+}
+
 /* The least significant byte comes first. */
 static uint32_t icrc_of(const uint8_t *b)
 {
@@ -650,6 +696,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_loss), T(test_integrity), T(test_loss_of_mads), T(test_loss_at_machine),
+		T(test_mads_at_machine),
 		T(test_corrupt),
 		T(test_cable), T(test_cable_of_machine), T(test_cable_disabled), T(test_loss_once),
 		T(test_degrade), T(test_degrade_machine), T(test_flap), T(test_delay),
