@@ -67,6 +67,7 @@ within()
 # and LeakSanitizer, which stops the process at its end, may wait for ever.
 serve()
 {
+	: >ready	# not what the one before has said
 	timeout --foreground -k 9 100 "$fabric" serve "$@" --umad2sim="$IBSIM_SOCKNAME" \
 		--control control >ready &
 	pids=($!)
