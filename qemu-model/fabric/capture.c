@@ -33,6 +33,7 @@ static const char * const reason[FAB_DROPS] = {
 	[FAB_DROP_MEMORY] = "no memory",
 	[FAB_DROP_PHANTOM] = "a host without a machine",
 	[FAB_DROP_NO_MEMBER] = "multicast without a member",
+	[FAB_DROP_NO_LINK] = "multicast out of a port whose link is down",
 };
 
 /* A block that grows: type and length first, the length again at the end. */

@@ -185,12 +185,7 @@ static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, stru
 		return fab_dropped(d, FAB_DROP_NO_MEMBER);
 	l->forks = (uint8_t)(members - 1);
 	d->forks += l->forks;
-	if (fab_next_output(l, -1) >= 0)
-		return FAB_HEAD_MCAST;
-	/* for captures: all members' links are down */
-	if (d->why == FAB_DROP_NO_LINK)
-		d->why = FAB_DROP_NO_MEMBER;
-	return FAB_HEAD_DROP;
+	return fab_next_output(l, -1) >= 0 ? FAB_HEAD_MCAST : FAB_HEAD_DROP;
 }
 
 bool fab_damaged(struct fab_data *d, struct fab_dport *in, const uint8_t *data, uint32_t len,

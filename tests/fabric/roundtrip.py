@@ -89,7 +89,7 @@ class Fabric:
 
 def run(*argv):
     """What a program at the first host prints."""
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=900,
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=3600,
                           check=False, text=True, errors="replace",
                           env={**os.environ, "LD_PRELOAD": LIBRARY, "IBSIM_SOCKNAME": SOCKET,
                                "OSM_TMP_DIR": ".", "OSM_CACHE_DIR": "."})
