@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ib/packet.h"
+#include "ib/mad_packet.h"
 
 /* LRH, BTH, DETH, MAD and ICRC, in words of 4 bytes. */
-#define MAD_WORDS	((IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN + IB_MAD_LEN + IB_ICRC_LEN) / 4)
+#define MAD_WORDS	(IB_MAD_PKT_LEN / 4)
 
 static struct fab_node *node_of(struct fab_mgmt *m)
 {

@@ -14,7 +14,6 @@
 #define ERF_VARYING	0x04u	/* flag: records have different lengths */
 #define ERF_LEN		16u
 
-#define MAD_LEN	(IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN + IB_MAD_LEN + IB_ICRC_LEN)
 #define MAX_BLOCK	(OHCA_LINK_MAX_FRAME + 256)
 
 static const char * const reason[FAB_DROPS] = {
@@ -175,14 +174,14 @@ void fab_capture_frame(struct fab_data *d, const struct fab_dport *dp, const str
 void fab_capture_mad(struct fab_data *d, const struct fab_tap *tap, const struct fab_mad *mad,
 		     bool sent, enum fab_drop why)
 {
-	uint8_t b[MAD_LEN + IB_VCRC_LEN];
+	uint8_t b[IB_MAD_PKT_LEN + IB_VCRC_LEN];
 	uint32_t icrc = 0;
 
 	fab_mad_packet(b, mad, ib_mad_is_smp(&mad->mad.hdr) ? IB_MGMT_VL : 0);
-	if (!ib_icrc(b, MAD_LEN - IB_ICRC_LEN, &icrc))
-		ib_icrc_put(b + MAD_LEN - IB_ICRC_LEN, icrc);
+	if (!ib_icrc(b, IB_MAD_PKT_LEN - IB_ICRC_LEN, &icrc))
+		ib_icrc_put(b + IB_MAD_PKT_LEN - IB_ICRC_LEN, icrc);
 	for (; tap; tap = tap->next)
-		packet(tap, fab_data_clock(d) + tap->c->epoch_ns, b, MAD_LEN, sent, why);
+		packet(tap, fab_data_clock(d) + tap->c->epoch_ns, b, IB_MAD_PKT_LEN, sent, why);
 }
 
 /* ---- beginning and end --------------------------------------------------------- */

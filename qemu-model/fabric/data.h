@@ -30,7 +30,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "ib/packet.h"
+#include "ib/mad_packet.h"
 #include "fault.h"
 #include "link/link.h"
 
@@ -259,7 +259,7 @@ struct fab_reply {
 	struct fab_dport *out;
 	uint8_t vl;
 	uint16_t len;
-	uint8_t pkt[IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN + IB_MAD_LEN + IB_ICRC_LEN];
+	uint8_t pkt[IB_MAD_PKT_LEN];
 };
 
 /**

@@ -10,8 +10,6 @@
 
 #include "ib/crc.h"
 
-#define MAD_HDR		(IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN)
-#define MAD_PKT		(MAD_HDR + IB_MAD_LEN + IB_ICRC_LEN)
 #define MAX_MAD_PKT	512u	/* any packet that carries one MAD */
 
 static void malformed(struct ohca_port_counters *c)
@@ -189,17 +187,18 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 
 size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl)
 {
-	const uint32_t qkey = ib_mad_is_smp(&mad->mad.hdr) ? 0 : IB_QKEY_GSI;
-	uint8_t *p = pkt;
+	const struct ib_mad_path path = {
+		.slid = mad->slid,
+		.dlid = mad->dlid,
+		.pkey = mad->pkey ? mad->pkey : IB_DEFAULT_PKEY,
+		.vl = vl,
+		.sl = mad->sl,
+		.dqpn = mad->dqp,
+		.sqpn = mad->sqp,
+		.qkey = ib_mad_is_smp(&mad->mad.hdr) ? 0 : IB_QKEY_GSI,
+	};
 
-	p = ib_build_lrh(p, vl, mad->sl, IB_LNH_IBA_LOCAL, mad->dlid,
-			 ib_pkt_words(MAD_HDR, IB_MAD_LEN), mad->slid);
-	p = ib_build_bth(p, IB_OP_UD_SEND_ONLY, 0, 0, mad->pkey ? mad->pkey : IB_DEFAULT_PKEY,
-			 mad->dqp, false, 0);
-	p = ib_build_deth(p, qkey, mad->sqp);
-	memcpy(p, &mad->mad, IB_MAD_LEN);
-	memset(p + IB_MAD_LEN, 0, IB_ICRC_LEN);
-	return MAD_PKT;
+	return ib_build_mad(pkt, &path, &mad->mad);
 }
 
 /* The MAD at @b leaves by the link of @out; its VCRC is wrong if the cable loses it. */
@@ -222,12 +221,12 @@ static bool send_vl15(struct fab_data *d, struct fab_dport *out, const struct fa
 	uint8_t *b;
 
 	/* sent in any case: VL15 has no credits (7.9.1) */
-	ib_pma_count_xmit(out->ctr, MAD_PKT, mad->sl, false);
-	b = ohca_link_tx_begin(out->link, OHCA_LINK_VL15, MAD_PKT);
+	ib_pma_count_xmit(out->ctr, IB_MAD_PKT_LEN, mad->sl, false);
+	b = ohca_link_tx_begin(out->link, OHCA_LINK_VL15, IB_MAD_PKT_LEN);
 	if (!b)		/* the peer's VL15 buffer is full: it counts VL15Dropped */
 		return false;
 	fab_mad_packet(b, mad, IB_MGMT_VL);
-	commit(d, out, OHCA_LINK_VL15, b, MAD_PKT);
+	commit(d, out, OHCA_LINK_VL15, b, IB_MAD_PKT_LEN);
 	return true;
 }
 
