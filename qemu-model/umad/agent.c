@@ -371,8 +371,9 @@ static void rmpp_received(uint32_t agent, const ib_mad_addr_t *from, const uint8
 
 	if (h->method & IB_METHOD_RESP) {
 		p = find_pending(h);
-		if (*p)
-			free_pending(p);
+		if (!*p)	/* its request has ended */
+			return;
+		free_pending(p);
 	}
 	push(agent, from, msg, len, 0);
 }
@@ -417,7 +418,7 @@ bool um_agent_deliver(const struct ib_mad *mad, const ib_mad_addr_t *from)
 {
 	const struct agent *a;
 
-	if (mad->hdr.method & IB_METHOD_RESP)
+	if (is_response(&mad->hdr))
 		return deliver_response(mad, from);
 	a = find_responder(mad);
 	if (!a)
