@@ -156,6 +156,8 @@ int umad_get_ca_portguids(const char *ca_name, __be64 *portguids, int max)
 		return -ENODEV;
 	if (um_wire_open())
 		return -EIO;
+	if (!portguids)
+		return 0;
 	if (max < 2)
 		return -ENOMEM;
 	portguids[0] = 0;

@@ -184,6 +184,10 @@ int umad_recv(int portid, void *umad, int *length, int timeout_ms)
 	size_t len;
 	int r, left;
 
+	if (*length < 0) {
+		errno = EINVAL;
+		return -EINVAL;
+	}
 	for (;;) {
 		len = (size_t)*length;
 		um_lock();
