@@ -53,7 +53,8 @@ BOUNCED = f"was=$({UPS}); {BOUNCE}; within 20 '[ $({UPS}) -gt '$was' ] && {CARRI
 ADDRESS = ("ip addr replace 10.78.0.1/24 dev ib0; sleep 86400", "ip addr | grep -q 10.78.0.1")
 PONG = ("while :; do rping -s -P -a 0.0.0.0; done",
         "rdma resource show cm_id | grep -q 'LISTEN.* comm rping '")
-PING = "rping -c -a node1-ib -C 1"
+# Without memory uverbs loses a completion event, and who waits for it waits for ever.
+PING = "timeout 30 rping -c -a node1-ib -C 1"
 # What says where a failure was, and warnings of who needs much memory at once. The kernel makes the
 # directory of an interrupt in /proc as well as it can, and warns of what it has not made when it
 # removes it.
