@@ -163,13 +163,18 @@ static void drop_dead(struct fab_sim *s, uint32_t id)
 	}
 }
 
+/* More datagrams than the receive buffer of a socket holds. */
+#define MOST_STRAYS	4096u
+
 /* What came to @fd before it was connected is from anybody, not from the client. */
 static void forget(int fd)
 {
 	uint8_t byte;
 
-	while (recv(fd, &byte, sizeof(byte), 0) >= 0)
-		;
+	/* the client itself may go on sending */
+	for (unsigned int i = 0; i < MOST_STRAYS; i++)
+		if (recv(fd, &byte, sizeof(byte), 0) < 0)
+			break;
 }
 
 /* The socket of client @i, whose process is @id. Return: -1: there is no such process. */
