@@ -238,8 +238,8 @@ void fab_flap_timer(struct fab_mgmt *m, uint64_t now_ns)
 			break;
 		flap(m, next);
 	}
-	if (next && next->next_ns < m->deadline_ns)
-		m->deadline_ns = next->next_ns;
+	if (next)
+		fab_due(m, next->next_ns);
 }
 
 bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns)

@@ -84,17 +84,11 @@ void fab_link_effects(struct fab_mgmt *m)
 
 /* ---- time ---------------------------------------------------------------------- */
 
-static void due(struct fab_mgmt *m, uint64_t ns)
-{
-	if (ns < m->deadline_ns)
-		m->deadline_ns = ns;
-}
-
 void fab_wait(struct fab_mgmt *m, struct fab_extra *x)
 {
 	const uint64_t ns = ib_sma_end_deadline(&x->end);
 
-	due(m, ns);
+	fab_due(m, ns);
 	if (x->waiting || ns == UINT64_MAX)
 		return;
 	x->waiting = true;
@@ -106,7 +100,7 @@ void fab_wait_samples(struct fab_mgmt *m, struct fab_pma *a)
 {
 	const uint64_t ns = ib_pma_deadline(&a->agent);
 
-	due(m, ns);
+	fab_due(m, ns);
 	if (a->waiting || ns == UINT64_MAX)
 		return;
 	a->waiting = true;

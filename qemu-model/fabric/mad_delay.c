@@ -15,6 +15,7 @@
  * @fault: of the wire and direction that it is on
  * @downs: of @fault, when it left
  * @port: that it has left by
+ * @mad: a copy
  */
 struct fab_mad_flight {
 	struct fab_mad_flight *next;
@@ -24,12 +25,6 @@ struct fab_mad_flight {
 	uint32_t port;
 	struct fab_mad mad;
 };
-
-static void await(struct fab_mgmt *m, uint64_t due_ns)
-{
-	if (due_ns < m->deadline_ns)
-		m->deadline_ns = due_ns;
-}
 
 enum fab_fate fab_mad_delay(struct fab_mgmt *m, uint32_t p, struct fab_fault *x,
 			    const struct fab_mad *mad)
@@ -57,7 +52,7 @@ enum fab_fate fab_mad_delay(struct fab_mgmt *m, uint32_t p, struct fab_fault *x,
 	if (!fl->next)
 		m->last_flight = fl;
 	m->flights++;
-	await(m, fl->due_ns);
+	fab_due(m, fl->due_ns);
 	return FAB_UNDER_WAY;
 }
 
@@ -87,7 +82,7 @@ void fab_mad_timer(struct fab_mgmt *m)
 		free(fl);
 	}
 	if (m->flight)
-		await(m, m->flight->due_ns);
+		fab_due(m, m->flight->due_ns);
 }
 
 void fab_mad_forget(struct fab_mgmt *m)

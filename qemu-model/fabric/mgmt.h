@@ -248,6 +248,13 @@ void fab_counters(const struct fab_mgmt *m, uint32_t port, struct ohca_port_coun
 /** fab_route() - port of switch @n that @lid leaves by: 0: it is port 0's, 255: no route */
 unsigned int fab_route(const struct fab *f, const struct fab_node *n, uint16_t lid);
 
+/** fab_due() - fab_mgmt_timer() has something to do at @ns, or earlier */
+static inline void fab_due(struct fab_mgmt *m, uint64_t ns)
+{
+	if (ns < m->deadline_ns)
+		m->deadline_ns = ns;
+}
+
 /** fab_mgmt_landed() - @mad, which has left by port @p, is at the other end; @mad is changed */
 void fab_mgmt_landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad);
 
