@@ -9,17 +9,23 @@ STAMP := $(BUILD)/stamp
 ROOT := $(STAMP)/root
 MAKEFLAGS += --no-print-directory
 
-# Everything below a directory, for rules that must notice any change in it.
-files = $(shell find $(wildcard $(1)) -type f ! -name '*.o' ! -name '*.pyc' 2>/dev/null)
+# What each part is built from. STAMP/PART.files changes with any of it.
+FILES_guest := tools/mkguest tools/packages/guest
+FILES_image := tools/mkimage tools/guest
+FILES_qemu := tools/build-qemu $(addprefix qemu-model/,ib engine link qemu) firmware-if
+FILES_modules := tools/build-modules kernel firmware-if
+FILES_provider := tools/build-provider userspace firmware-if kernel/include/uapi
+FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,fabric umad link ib) firmware-if
 
 .PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider fabric \
-	units lint debug-layer docs check campaign mutants soak perftest-matrix demo install clean distclean
+	units lint debug-layer docs check try FORCE campaign mutants soak perftest-matrix demo install clean distclean
 
 all: lab
 
 help:
 	@echo 'make demo          build everything, boot two VMs on one fabric, run the tools between them'
 	@echo 'make check         all tests (OHCA_CHECK="units system ..." picks)'
+	@echo 'make try T=GROUP.TEST  builds what changed and runs one system test (KERNEL=debug: on that)'
 	@echo 'make campaign      attacks with fresh seeds, each for CAMPAIGN_SECONDS (600); CAMPAIGN="process ..." picks'
 	@echo 'make mutants       changes lines of PART (all five) at random and counts what its units notice'
 	@echo '                   (MUTANTS_COUNT=40 a part, MUTANTS_SEED=N: the same changes again)'
@@ -45,6 +51,10 @@ help:
 	@echo 'make clean         remove built objects, keep roots and fetched sources'
 	@echo 'make distclean     remove build/'
 
+FORCE:
+$(STAMP)/%.files: FORCE
+	@tools/watch $@ $(FILES_$*)
+
 deps: $(STAMP)/deps
 $(STAMP)/deps: tools/deps tools/lib.sh
 	@tools/deps
@@ -55,19 +65,18 @@ $(ROOT): tools/packages/buildroot | $(STAMP)/deps
 	@tools/mkroot
 	@mkdir -p $(@D) && touch $@
 
-QEMU_PARTS := qemu-model/ib qemu-model/engine qemu-model/link qemu-model/qemu firmware-if
 qemu: $(STAMP)/qemu
-$(STAMP)/qemu: tools/build-qemu $(call files,$(QEMU_PARTS)) | $(ROOT)
+$(STAMP)/qemu: $(STAMP)/qemu.files | $(ROOT)
 	@tools/build-qemu
 	@touch $@
 
 guest: $(STAMP)/guest
-$(STAMP)/guest: tools/mkguest tools/packages/guest | $(STAMP)/deps
+$(STAMP)/guest: $(STAMP)/guest.files | $(STAMP)/deps
 	@tools/mkguest
 	@mkdir -p $(@D) && touch $@
 
 image: $(STAMP)/image
-$(STAMP)/image: tools/mkimage $(STAMP)/guest $(call files,tools/guest) | $(ROOT)
+$(STAMP)/image: $(STAMP)/image.files $(STAMP)/guest | $(ROOT)
 	@tools/mkimage
 	@touch $@
 
@@ -83,23 +92,20 @@ $(STAMP)/debug-kernel: tools/build-debug-kernel tools/debug-kernel.config tools/
 	@touch $@
 
 modules: $(STAMP)/modules-$(KERNEL)
-MODULE_FILES := tools/build-modules $(call files,kernel firmware-if)
-$(STAMP)/modules-stock: $(MODULE_FILES) | $(ROOT)
+$(STAMP)/modules-stock: $(STAMP)/modules.files | $(ROOT)
 	@tools/build-modules stock
 	@touch $@
-$(STAMP)/modules-debug: $(MODULE_FILES) $(STAMP)/debug-kernel | $(ROOT)
+$(STAMP)/modules-debug: $(STAMP)/modules.files $(STAMP)/debug-kernel | $(ROOT)
 	@tools/build-modules debug
 	@touch $@
 
 provider: $(STAMP)/provider
-$(STAMP)/provider: tools/build-provider $(call files,userspace firmware-if) \
-		$(wildcard kernel/include/uapi/rdma/*.h) | $(ROOT)
+$(STAMP)/provider: $(STAMP)/provider.files | $(ROOT)
 	@tools/build-provider
 	@touch $@
 
 fabric: $(STAMP)/fabric
-$(STAMP)/fabric: tools/build-fabric $(call files,$(addprefix qemu-model/,fabric umad link ib) firmware-if) \
-		$(wildcard tools/ohca-hub.c) | $(ROOT)
+$(STAMP)/fabric: $(STAMP)/fabric.files | $(ROOT)
 	@tools/build-fabric
 	@touch $@
 
@@ -129,6 +135,13 @@ docs: | $(ROOT)
 # Builds what it needs by itself, beside the tests that do not need it.
 check: $(STAMP)/deps
 	@tests/run $(OHCA_CHECK)
+
+# From an edit to one test: what changed is built, and nothing else.
+ifneq ($(and $(filter try,$(MAKECMDGOALS)),$(if $(T),,no)),)
+$(error 'make try' wants a test: T=GROUP.TEST, as 'tests/system/run --list' has them)
+endif
+try: fabric qemu $(if $(filter debug,$(KERNEL)),debug-layer,layer)
+	@tests/system/run --kernel $(KERNEL) $(T)
 
 soak: lab
 	@tests/system/run --repeat $(or $(SOAK),20) pyverbs
