@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What makes a part of the build stale: tools/watch and make together, on a part that is made up."""
+"""What makes a part of the build stale: tools/watch and make, on a part that is made up."""
 import os
 import subprocess
 import tempfile

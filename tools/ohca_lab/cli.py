@@ -13,7 +13,7 @@ import time
 import traceback
 import tty
 
-from . import paths
+from . import gdb, paths
 from .channel import SIZE, Channel, GuestGone, Timeout
 from .lab import (Lab, LabError, command_argv, connect_console, environment, labs, node_dir, say,
                   sweep)
@@ -63,6 +63,10 @@ def cmd_run(opt):
     lab = Lab(f"r{os.getpid()}", opt)
     try:
         lab.start()
+        if opt.gdb:
+            say(f"ohca-lab gdb --name {lab.name} 1     gdb at node1's kernel; --qemu: at its QEMU")
+            if sys.stdin.isatty():
+                input("ohca-lab: Enter starts the command ")
         return lab.run(opt.command, opt.timeout)
     finally:
         finish(lab, opt)
@@ -205,6 +209,20 @@ def cmd_console(opt):
             termios.tcsetattr(0, termios.TCSADRAIN, saved)
 
 
+def cmd_gdb(opt):
+    """ohca-lab gdb NODE: this process becomes gdb."""
+    state = state_of(opt.name)
+    check_node(state, opt.node)
+    try:
+        if opt.qemu:
+            commands = gdb.qemu_commands(state["vms"][opt.node - 1])
+        else:
+            commands = gdb.kernel_commands(node_dir(opt.name, opt.node), state["kernel"])
+        gdb.run(commands, opt.command)
+    except gdb.GdbError as e:
+        raise LabError(f"gdb: {e}") from None
+
+
 def running(pid):
     """Whether a process exists."""
     try:
@@ -291,6 +309,10 @@ def lab_options(p):
                    help="an argument of ohca-fabric serve")
     p.add_argument("--append", action="append", default=[], metavar="WORD",
                    help="a word for the kernel command line")
+    p.add_argument("--trace", action="append", default=[], metavar="PATTERN",
+                   help="the device writes these events to the node's log: 'ohca_*' is all")
+    p.add_argument("--gdb", action="store_true",
+                   help="nodes wait for 'ohca-lab gdb' on a socket; run: COMMAND waits for Enter")
     p.add_argument("--qemu", action="append", default=[], metavar="ARGS",
                    help="arguments for QEMU, separated by single spaces")
 
@@ -324,6 +346,14 @@ def parser():
         if name != "console":
             s.add_argument("command", nargs=argparse.REMAINDER)
         s.set_defaults(work=work)
+    gdb_ = sub.add_parser("gdb", help="gdb at the kernel of one node, or at its QEMU",
+                          description="The host's gdb, with the symbols of the kernel and of the "
+                                      "driver where the guest has them. ARGs are gdb's.")
+    gdb_.add_argument("--name", default="default")
+    gdb_.add_argument("--qemu", action="store_true", help="at the QEMU of the node: the device")
+    gdb_.add_argument("node", type=int)
+    gdb_.add_argument("command", nargs=argparse.REMAINDER, metavar="ARG")
+    gdb_.set_defaults(work=cmd_gdb)
     status = sub.add_parser("status", help="the labs that are up")
     status.add_argument("--name")
     status.set_defaults(work=cmd_status)

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from . import paths
+from . import gdb, paths
 from .channel import CHANNELS
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -145,6 +145,10 @@ class VM:
         if opt.share:
             a += ["-virtfs", f"local,path={opt.share},mount_tag=share,security_model=none,"
                              "multidevs=remap"]
+        if opt.gdb:
+            a += ["-gdb", f"unix:{gdb.stub(d)},server=on,wait=off"]
+        for pattern in opt.trace:
+            a += ["-trace", pattern]
         a += [x for arg in opt.qemu for x in arg.split(" ")]
         if opt.fabric == "ohca":
             extra = "".join(f",{x}" for x in own_properties(opt.device, self.k))

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where gdb has the symbols of a guest's kernel, of its driver and of QEMU from."""
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+from unittest import mock
+
+import fake
+
+from ohca_lab import gdb, paths  # pylint: disable=wrong-import-order  # fake has the path
+
+KALLSYMS = """\
+ffffffff81000000 T _stext
+ffffffff81000140 t static_one
+ffffffff81000190 t static_one
+ffffffff82001000 T last.part.0
+"""
+SECTIONS = ".text:0xffffffffc034b000\n.data:0xffffffffc035f900\n"
+
+
+class Symbols(unittest.TestCase):
+    """A guest that says what it is made to say."""
+
+    def setUp(self):
+        where = tempfile.TemporaryDirectory()
+        self.addCleanup(where.cleanup)
+        self.dir = where.name
+
+    def commands(self, kallsyms, sections):
+        """gdb's commands for that guest."""
+        with open(gdb.stub(self.dir), "wb"), \
+                mock.patch.object(gdb, "_ask", return_value=(kallsyms, sections)):
+            return gdb.kernel_commands(self.dir, "stock")
+
+    def test_kernel(self):
+        """Each function of the kernel is a symbol, at its address."""
+        self.commands(KALLSYMS, "")
+        nm = paths.in_root(os.path.join(paths.ROOT, "usr", "bin", "nm"))
+        text = subprocess.run([*nm, os.path.join(self.dir, "kernel.elf")], check=True,
+                              capture_output=True, text=True).stdout
+        found = {name: address for address, kind, name in re.findall(r"(?m)^(\w+) (\w) (.*)$", text)
+                 if kind in "tT"}
+        for line in KALLSYMS.splitlines()[:2] + KALLSYMS.splitlines()[3:]:
+            address, _, name = line.split()
+            self.assertEqual(found.get(name), address)
+
+    def test_driver(self):
+        """The driver's sections are where the guest has them."""
+        with_driver = self.commands(KALLSYMS, SECTIONS)
+        self.assertEqual(len(with_driver), 3)
+        self.assertRegex(with_driver[1], r"^add-symbol-file .*/modules-stock/kernel/ohca\.ko "
+                         "-s .text 0xffffffffc034b000 -s .data 0xffffffffc035f900$")
+        self.assertEqual(self.commands(KALLSYMS, ""), [with_driver[0], with_driver[2]])
+
+    def test_hidden(self):
+        """A kernel that hides its addresses, or says nothing, is an error."""
+        for text in ("0000000000000000 T _stext\n", ""):
+            with self.assertRaisesRegex(gdb.GdbError, "no addresses"):
+                self.commands(text, SECTIONS)
+
+    def test_no_stub(self):
+        """A lab without --gdb is an error that says so."""
+        with self.assertRaisesRegex(gdb.GdbError, "--gdb"):
+            gdb.kernel_commands(self.dir, "stock")
+
+    def test_other_program(self):
+        """A process that does not run our QEMU is an error."""
+        with self.assertRaisesRegex(gdb.GdbError, "does not run"):
+            gdb.qemu_commands(os.getpid())
+
+
+if __name__ == "__main__":
+    fake.main()

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""gdb at a node of a running lab: at its kernel with the driver's symbols, or at its QEMU."""
+import os
+import re
+import shutil
+import subprocess
+import time
+
+from . import paths
+from .channel import Channel, GuestGone, Timeout
+
+LIMIT = 30      # seconds until the guest has said where its symbols are
+# Addresses of the kernel's functions, then of the sections of each of the driver's modules.
+SYMBOLS = """
+echo 0 >/proc/sys/kernel/kptr_restrict 2>/dev/null
+grep -v '\\[' /proc/kallsyms | grep -i ' t '
+echo
+cd /sys/module/ohca/sections 2>/dev/null && grep . .text* .rodata* .data* .bss || :
+"""
+
+
+class GdbError(Exception):
+    """Why there is no gdb."""
+
+
+def stub(node_dir):
+    """The socket of QEMU's gdb stub."""
+    return os.path.join(node_dir, "gdb")
+
+
+def _ask(node_dir):
+    """What the guest says of its symbols: two texts, of the kernel and of the driver."""
+    parts = []
+    deadline = time.monotonic() + LIMIT
+    try:
+        channel = Channel(node_dir, deadline)
+        channel.run(["/bin/sh", "-c", SYMBOLS], {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+                    lambda _, data: parts.append(data), deadline)
+        channel.close()
+    except (GuestGone, Timeout, OSError) as e:
+        raise GdbError("the node does not answer: is another gdb at it, that has stopped "
+                       "it?") from e
+    kernel, _, driver = b"".join(parts).decode().partition("\n\n")
+    return kernel, driver
+
+
+def _kernel_file(node_dir, text):
+    """An ELF file with the kernel's functions, since its package has no symbols. Returns its path.
+
+    text has lines of /proc/kallsyms.
+    """
+    found = {}
+    for line in text.splitlines():
+        address, _, name = line.split()[:3]
+        found.setdefault(name, int(address, 16))
+    if not found or not all(found.values()):
+        raise GdbError("the guest's /proc/kallsyms has no addresses")
+    first, last = min(found.values()), max(found.values())
+    out = os.path.join(node_dir, "kernel")
+    with open(f"{out}.s", "w", encoding="ascii") as f:
+        f.write(f'.section .text,"ax",@nobits\nfirst:\n.space {last - first + 1}\n')
+        for name, address in found.items():
+            f.write(f'.type "{name}", @function\n.set "{name}", first + {address - first}\n')
+    bin_dir = os.path.join(paths.ROOT, "usr", "bin")
+    for command in (["as", "-o", f"{out}.o", f"{out}.s"],
+                    ["ld", f"-Ttext={first:#x}", "-e", "first", "-o", f"{out}.elf", f"{out}.o"]):
+        done = subprocess.run([*paths.in_root(os.path.join(bin_dir, command[0])), *command[1:]],
+                              capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise GdbError(f"{command[0]}: {done.stderr.strip()}")
+    return f"{out}.elf"
+
+
+def kernel_commands(node_dir, kernel):
+    """gdb's commands for a node's kernel; kernel is "stock" or "debug"."""
+    if not os.path.exists(stub(node_dir)):
+        raise GdbError("the lab was not started with --gdb")
+    functions, sections = _ask(node_dir)
+    commands = [f"file {_kernel_file(node_dir, functions)}"]
+    places = dict(re.findall(r"(?m)^(\.[\w.]+):(0x[0-9a-f]+)$", sections))
+    if ".text" in places:
+        module = os.path.join(paths.BUILD, f"modules-{kernel}", "kernel", "ohca.ko")
+        where = " ".join(f"-s {name} {address}" for name, address in places.items())
+        commands.append(f"add-symbol-file {module} {where}")
+    return [*commands, f"target remote {stub(node_dir)}"]
+
+
+def qemu_commands(pid):
+    """gdb's commands for QEMU. ld.so has started it: gdb does not find its symbols alone."""
+    program = os.path.realpath(paths.qemu()[3])
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
+        m = re.search(rf"(?m)^([0-9a-f]+)-\S+ \S+ 0+ .* {re.escape(program)}$", f.read())
+    if not m:
+        raise GdbError(f"process {pid} does not run {program}: it was built again since")
+    return [f"attach {pid}", f"add-symbol-file {program} -o 0x{m[1]}"]
+
+
+def run(commands, arguments):
+    """Replaces this process by gdb, which runs the commands and then what the arguments say."""
+    program = shutil.which("gdb")
+    if not program:
+        raise GdbError("there is no gdb on this host: apt install gdb")
+    argv = [program, "-q", "-iex", "set confirm off", "-iex", "set debuginfod enabled off"]
+    for command in commands:
+        argv += ["-ex", command]
+    os.execv(program, [*argv, *arguments])
