@@ -8,6 +8,28 @@
 
 #include "fake.h"
 
+/* Arguments that versions of rdma-core added, with their commas; the provider passes NULL. */
+#if OHCA_RDMA_CORE >= 54
+#define MR_ATTRS , struct ibv_command_buffer *mr_attrs
+#else
+#define MR_ATTRS
+#endif
+#if OHCA_RDMA_CORE >= 57
+#define FD_ARR struct ibv_fd_arr *fd_arr,
+#else
+#define FD_ARR
+#endif
+#if OHCA_RDMA_CORE >= 59
+#define CQ_MEMORY struct verbs_create_cq_prov_attr *memory,
+#else
+#define CQ_MEMORY
+#endif
+#if OHCA_RDMA_CORE >= 64
+#define QP_ATTRS , struct ibv_command_buffer *qp_attrs
+#else
+#define QP_ATTRS
+#endif
+
 struct fake_kernel fake;
 struct verbs_context_ops ops;
 
@@ -91,7 +113,7 @@ static void fake_context(struct ohca_alloc_ucontext_resp *resp)
 }
 
 int ibv_cmd_get_context(struct verbs_context *vctx, struct ibv_get_context *cmd,
-			size_t cmd_size, struct ib_uverbs_get_context_resp *r,
+			size_t cmd_size, FD_ARR struct ib_uverbs_get_context_resp *r,
 			size_t resp_size)
 {
 	struct uohca_alloc_context *c = (void *)cmd;
@@ -143,7 +165,7 @@ int ibv_cmd_dealloc_pd(struct ibv_pd *pd)
 
 int ibv_cmd_create_cq_ex(struct ibv_context *context,
 			 const struct ibv_cq_init_attr_ex *attr,
-			 struct verbs_cq *cq, struct ibv_create_cq_ex *cmd,
+			 CQ_MEMORY struct verbs_cq *cq, struct ibv_create_cq_ex *cmd,
 			 size_t cmd_size, struct ib_uverbs_ex_create_cq_resp *r,
 			 size_t resp_size, uint32_t cmd_flags)
 {
@@ -259,7 +281,7 @@ int ibv_cmd_destroy_srq(struct ibv_srq *srq)
 int ibv_cmd_create_qp_ex2(struct ibv_context *context, struct verbs_qp *qp,
 			  struct ibv_qp_init_attr_ex *attr,
 			  struct ibv_create_qp_ex *cmd, size_t cmd_size,
-			  struct ib_uverbs_ex_create_qp_resp *r, size_t resp_size)
+			  struct ib_uverbs_ex_create_qp_resp *r, size_t resp_size QP_ATTRS)
 {
 	struct uohca_create_qp_ex *c = (void *)cmd;
 	struct uohca_create_qp_ex_resp *resp = (void *)r;
@@ -336,8 +358,7 @@ int ibv_cmd_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va
 }
 
 int ibv_cmd_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
-			  uint64_t iova, int fd, int access, struct verbs_mr *vmr,
-			  struct ibv_command_buffer *driver_buf)
+			  uint64_t iova, int fd, int access, struct verbs_mr *vmr MR_ATTRS)
 {
 	return fake_fail();
 }

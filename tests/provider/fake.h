@@ -7,6 +7,7 @@
 #ifndef FAKE_H
 #define FAKE_H
 
+#include "compat.h"
 #include "ohca.h"
 #include "ohca_abi.h"
 

@@ -35,7 +35,8 @@ void make_qp(struct env *e, enum ibv_qp_type type, struct ibv_qp_cap cap)
 		.pd = e->pd,
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.send_ops_flags = type == IBV_QPT_UD ? 0xc :
-				  type == IBV_QPT_XRC_SEND ? 0x3ff : 0x1bff,
+				  type == IBV_QPT_XRC_SEND ? 0x3ff :
+				  OHCA_RDMA_CORE < 45 ? 0x13ff : 0x1bff,
 	};
 
 	e->ibqp = ops.create_qp_ex(e->ctx, &attr);

@@ -815,6 +815,29 @@ static void features(void **state)
 	ops.dealloc_pd(pd);
 }
 
+/* A builder that libibverbs lacks has no place in struct ibv_qp_ex, whatever the device can. */
+static void lacked_builders(void **state)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_FLUSH,
+	};
+	struct ibv_qp *qp;
+
+	to_octx(ctx)->features = ~0ull;
+	init.pd = ops.alloc_pd(ctx);
+	init.send_cq = init.recv_cq = ops.create_cq(ctx, 1, NULL, 0);
+	qp = ops.create_qp_ex(ctx, &init);
+	if (qp)
+		assert_int_equal(ops.destroy_qp(qp), 0);
+	else
+		assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(!!qp, OHCA_RDMA_CORE >= 45);
+	ops.destroy_cq(init.send_cq);
+	ops.dealloc_pd(init.pd);
+}
+
 /* One request by each interface: the same error, or 0. */
 static int post_both(struct ibv_qp *ibqp, struct ibv_ah *ah, enum ibv_wr_opcode op,
 		     unsigned int flags)
@@ -934,7 +957,7 @@ int main(void)
 		T(allocators),
 		T(qp_caps), T(qp_refused), T(qp_clean), T(srq_clean), T(ah_checks), T(ah_keeps_pd),
 		T(srq_checks), T(xrc),
-		T(features), T(posted_features),
+		T(features), T(lacked_builders), T(posted_features),
 	};
 
 	return cmocka_run_group_tests_name("provider: objects", tests, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "compat.h"
 #include "ohca.h"
 
 /** ohca_reg_mr - ibv_reg_mr(), ibv_reg_mr_iova() */
@@ -42,8 +43,8 @@ struct ibv_mr *ohca_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t offset,
 		errno = ENOMEM;
 		return NULL;
 	}
-	err = ibv_cmd_reg_dmabuf_mr(ibpd, offset, length, iova, fd, access, vmr,
-				    NULL);
+	err = ohca_cmd_reg_dmabuf_mr(ibpd, offset, length, iova, fd, access,
+				     vmr);
 	if (err) {
 		free(vmr);
 		errno = err;

@@ -19,10 +19,10 @@
 
 #define OHCA_MPE_OPS (OHCA_BIT(OHCA_OP_FLUSH) | OHCA_BIT(OHCA_OP_ATOMIC_WRITE))
 
-/* Operations whose feature the device does not have. */
+/* Operations that libibverbs lacks, or whose feature the device does not have. */
 static uint32_t ohca_missing_ops(const struct ohca_context *ctx)
 {
-	uint32_t ops = 0;
+	uint32_t ops = OHCA_COMPAT_NO_OPS;
 
 	if (!ohca_has_feature(ctx, OHCA_FEATURE_MPE))
 		ops |= OHCA_MPE_OPS;

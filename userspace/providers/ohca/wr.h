@@ -4,6 +4,7 @@
 #ifndef OHCA_WR_H
 #define OHCA_WR_H
 
+#include "compat.h"
 #include "ohca.h"
 
 static_assert((int)IBV_WR_RDMA_WRITE == (int)OHCA_OP_RDMA_WRITE &&

@@ -456,7 +456,7 @@ int ohca_qp_fill_wr_ops(struct ohca_qp *qp, uint64_t send_ops_flags)
 	if (send_ops_flags & IBV_QP_EX_WITH_TSO)
 		ex->wr_send_tso = ohca_wr_send_tso;
 	if (send_ops_flags & IBV_QP_EX_WITH_FLUSH)
-		ex->wr_flush = ohca_wr_flush;
+		ohca_set_wr_flush(ex, ohca_wr_flush);
 	if (send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)
 		ex->wr_atomic_write = ohca_wr_atomic_write;
 
