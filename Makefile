@@ -37,7 +37,7 @@ help:
 	@echo 'make qemu          QEMU with -device ohca'
 	@echo 'make fabric        ohca-fabric, the fabric, ohca-hub, and libohca-umad.so for tools on the host'
 	@echo 'make modules       ohca.ko for the guest kernel (KERNEL=debug: for the debug kernel)'
-	@echo 'make provider      the libibverbs provider'
+	@echo 'make provider      the libibverbs provider (RDMA_CORE=44|65: for Debian 12 or 14)'
 	@echo 'make guest         Debian 13 root of the guests'
 	@echo 'make image         guest root image'
 	@echo 'make layer         driver and provider as a layer over the guest image'
@@ -99,9 +99,12 @@ $(STAMP)/modules-debug: $(STAMP)/modules.files $(STAMP)/debug-kernel | $(ROOT)
 	@tools/build-modules debug
 	@touch $@
 
-provider: $(STAMP)/provider
+provider: $(STAMP)/provider$(addprefix -,$(filter-out 56,$(RDMA_CORE)))
 $(STAMP)/provider: $(STAMP)/provider.files | $(ROOT)
 	@tools/build-provider
+	@touch $@
+$(STAMP)/provider-%: $(STAMP)/provider.files | $(ROOT)
+	@tools/build-provider $*
 	@touch $@
 
 fabric: $(STAMP)/fabric
@@ -168,8 +171,8 @@ install:
 	@DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) tools/install
 
 clean:
-	rm -rf $(BUILD)/{qemu,modules-stock,modules-debug,provider,fabric,layer,tests,docs}
-	rm -f $(STAMP)/{qemu,modules-stock,modules-debug,provider,fabric,layer,debug-layer}
+	rm -rf $(BUILD)/{qemu,modules-stock,modules-debug,provider{,-44,-65},fabric,layer,tests,docs}
+	rm -f $(STAMP)/{qemu,modules-stock,modules-debug,provider{,-44,-65},fabric,layer,debug-layer}
 
 distclean:
 	tools/distclean
