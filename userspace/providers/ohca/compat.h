@@ -13,6 +13,7 @@
 
 #include "ohca_hw.h"
 
+/** typedef ohca_wr_flush_t - member wr_flush of struct ibv_qp_ex; see ibv_wr_flush(3) */
 typedef void (*ohca_wr_flush_t)(struct ibv_qp_ex *qp, uint32_t rkey,
 				uint64_t remote_addr, size_t len, uint8_t type,
 				uint8_t level);
@@ -30,7 +31,10 @@ static inline void ohca_set_wr_flush(struct ibv_qp_ex *ex, ohca_wr_flush_t flush
 
 #else
 
-/* 45 added FLUSH. Its numbers stay those of the device; no QP can be created with it. */
+/*
+ * 45 added FLUSH, and its builder to struct ibv_qp_ex. Its numbers are those of the device, too; no
+ * QP can be created with it.
+ */
 #define OHCA_COMPAT_NO_OPS OHCA_BIT(OHCA_OP_FLUSH)
 
 #define IBV_QP_EX_WITH_FLUSH (1 << 11)
