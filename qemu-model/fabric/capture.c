@@ -11,8 +11,16 @@
 #include "pcapng.h"
 
 #define ERF_INFINIBAND	21u
+#define ERF_IB_LINK	25u
 #define ERF_VARYING	0x04u	/* flag: records have different lengths */
 #define ERF_LEN		16u
+
+/*
+ * Bytes of a link packet's record. Wireshark 4.4 reads a LRH, GRH and BTH from a link packet before it
+ * dissects the packet, and calls it malformed if there are fewer bytes. Zeros follow the LPCRC.
+ */
+#define LINK_PACKET	4u
+#define LINK_RECORD	56u
 
 #define MAX_BLOCK	(OHCA_LINK_MAX_FRAME + 256)
 
@@ -112,23 +120,24 @@ static bool interface(struct fab_capture *c, uint32_t p, bool sent)
 }
 
 /* The ERF header of a packet of @len bytes: a little-endian time in 2^-32 s, big-endian lengths. */
-static void erf_header(uint8_t *b, uint64_t ns, uint32_t len)
+static void erf_header(uint8_t *b, uint8_t type, uint64_t ns, uint32_t len)
 {
 	const uint64_t t = ns / 1000000000u << 32 | (ns % 1000000000u << 32) / 1000000000u;
 
 	for (unsigned int i = 0; i < 8; i++)
 		b[i] = (uint8_t)(t >> (8 * i));
-	b[8] = ERF_INFINIBAND;
+	b[8] = type;
 	b[9] = ERF_VARYING;
 	ib_put_be16(b + 10, (uint16_t)(ERF_LEN + len));
 	ib_put_be16(b + 12, 0);
 	ib_put_be16(b + 14, (uint16_t)len);
 }
 
-/* The packet in @b from LRH to ICRC, with room for the VCRC, came by or left by the port. */
-static void packet(const struct fab_tap *t, uint64_t ns, uint8_t *b, uint32_t len, bool sent,
-		   enum fab_drop why)
+/* The packet in @b, of @len bytes with its CRCs, came by or left by the port. */
+static void packet(const struct fab_tap *t, uint8_t type, uint64_t clock_ns, const uint8_t *b,
+		   uint32_t len, bool sent, enum fab_drop why)
 {
+	const uint64_t ns = clock_ns + t->c->epoch_ns;
 	const uint32_t iface = t->iface + sent;
 	uint8_t erf[ERF_LEN];
 	struct block k;
@@ -136,16 +145,15 @@ static void packet(const struct fab_tap *t, uint64_t ns, uint8_t *b, uint32_t le
 
 	if (fab_capture_full(t->c))
 		return;
-	ib_vcrc_put(b + len, ib_vcrc(b, len));
 	begin(&k, PCAPNG_PACKET);
 	put32(&k, iface);
 	put32(&k, (uint32_t)(ns >> 32));
 	put32(&k, (uint32_t)ns);
-	put32(&k, ERF_LEN + len + IB_VCRC_LEN);
-	put32(&k, ERF_LEN + len + IB_VCRC_LEN);
-	erf_header(erf, ns, len + IB_VCRC_LEN);
+	put32(&k, ERF_LEN + len);
+	put32(&k, ERF_LEN + len);
+	erf_header(erf, type, ns, len);
 	put(&k, erf, sizeof(erf));
-	put(&k, b, len + IB_VCRC_LEN);
+	put(&k, b, len);
 	if (why != FAB_DROP_NONE)
 		option(&k, PCAPNG_OPT_COMMENT, text,
 		       (uint16_t)snprintf(text, sizeof(text), "dropped: %s", reason[why]));
@@ -167,8 +175,13 @@ void fab_capture_frame(struct fab_data *d, const struct fab_dport *dp, const str
 	if (!fab_icrc_flag(f) && (b[1] & 3) >= IB_LNH_IBA_LOCAL && f->len > IB_ICRC_LEN &&
 	    !ib_icrc(b, f->len - IB_ICRC_LEN, &icrc))
 		ib_icrc_put(b + f->len - IB_ICRC_LEN, icrc);
-	for (const struct fab_tap *t = dp->tap; t; t = t->next)
-		packet(t, fab_data_clock(d) + t->c->epoch_ns, b, f->len, sent, why);
+	ib_vcrc_put(b + f->len, ib_vcrc(b, f->len));
+	for (struct fab_tap *t = dp->tap; t; t = t->next) {
+		packet(t, ERF_INFINIBAND, fab_data_clock(d), b, f->len + IB_VCRC_LEN, sent, why);
+		/* what the sender discards does not get to the wire */
+		if (!sent || why == FAB_DROP_NONE || why == FAB_DROP_LOSS)
+			t->blocks[sent][vl] = (uint16_t)(t->blocks[sent][vl] + fab_blocks(f->len));
+	}
 }
 
 void fab_capture_mad(struct fab_data *d, const struct fab_tap *tap, const struct fab_mad *mad,
@@ -180,8 +193,70 @@ void fab_capture_mad(struct fab_data *d, const struct fab_tap *tap, const struct
 	fab_mad_packet(b, mad, ib_mad_is_smp(&mad->mad.hdr) ? IB_MGMT_VL : 0);
 	if (!ib_icrc(b, IB_MAD_PKT_LEN - IB_ICRC_LEN, &icrc))
 		ib_icrc_put(b + IB_MAD_PKT_LEN - IB_ICRC_LEN, icrc);
+	ib_vcrc_put(b + IB_MAD_PKT_LEN, ib_vcrc(b, IB_MAD_PKT_LEN));
 	for (; tap; tap = tap->next)
-		packet(tap, fab_data_clock(d) + tap->c->epoch_ns, b, IB_MAD_PKT_LEN, sent, why);
+		packet(tap, ERF_INFINIBAND, fab_data_clock(d), b, sizeof(b), sent, why);
+}
+
+/* ---- link packets -------------------------------------------------------------- */
+
+#define FLOW_MASK	0xfffu	/* FCTBS and FCCL are modulo 4096 */
+
+/*
+ * FCTBS and FCCL of a lane of a local wire: each end has FAB_LANE_BLOCKS, and no packet was sent
+ * before the capture began.
+ */
+static void local_flow(const struct fab_tap *t, const struct fab_dport *dp, unsigned int vl,
+		       struct ohca_link_flow *f)
+{
+	const unsigned int room = FAB_LANE_BLOCKS - dp->lane[vl].used;
+	const unsigned int peer_room = FAB_LANE_BLOCKS -
+				       (dp->peer ? dp->peer->lane[vl].used : 0u);
+
+	*f = (struct ohca_link_flow){
+		.sent_fctbs = t->blocks[1][vl] & FLOW_MASK,
+		.sent_fccl = (t->blocks[0][vl] + room) & FLOW_MASK,
+		.rcvd_fctbs = t->blocks[0][vl] & FLOW_MASK,
+		.rcvd_fccl = (t->blocks[1][vl] + peer_room) & FLOW_MASK,
+	};
+}
+
+/* A flow control packet of lane @vl: Op 0, FCTBS, VL, FCCL, LPCRC, which is computed as a VCRC. */
+static void flow_packet(struct fab_tap *t, unsigned int vl, bool sent, uint16_t fctbs,
+			uint16_t fccl)
+{
+	const uint32_t flow = (uint32_t)fctbs << 16 | fccl;
+	const uint16_t lane = (uint16_t)(1u << vl);
+	uint8_t b[LINK_RECORD] = { 0 };
+
+	if (t->flow_lanes[sent] & lane && t->flow[sent][vl] == flow)
+		return;
+	t->flow_lanes[sent] |= lane;
+	t->flow[sent][vl] = flow;
+	ib_put_be16(b, fctbs);
+	ib_put_be16(b + 2, (uint16_t)(vl << 12 | fccl));
+	ib_vcrc_put(b + LINK_PACKET, ib_vcrc(b, LINK_PACKET));
+	packet(t, ERF_IB_LINK, fab_data_clock(t->c->d), b, sizeof(b), sent, FAB_DROP_NONE);
+}
+
+void fab_capture_links(struct fab_data *d)
+{
+	for (struct fab_capture *c = d->link_captures; c; c = c->next_links) {
+		for (unsigned int i = 0; i < c->ntaps; i++) {
+			struct fab_tap *t = &c->tap[i];
+			const struct fab_dport *dp = d->by_port[t->p];
+			struct ohca_link_flow f;
+
+			for (unsigned int vl = 0; dp->up && vl < dp->nvls; vl++) {
+				if (!dp->link)
+					local_flow(t, dp, vl, &f);
+				else if (!ohca_link_get_flow(dp->link, vl, &f))
+					continue;
+				flow_packet(t, vl, true, f.sent_fctbs, f.sent_fccl);
+				flow_packet(t, vl, false, f.rcvd_fctbs, f.rcvd_fccl);
+			}
+		}
+	}
 }
 
 /* ---- beginning and end --------------------------------------------------------- */
@@ -210,6 +285,15 @@ static void detach(struct fab_capture *c, struct fab_tap *t)
 	c->d->m->taps--;
 }
 
+static void unlink_capture(struct fab_capture *c)
+{
+	struct fab_capture **at = &c->d->link_captures;
+
+	while (*at != c)
+		at = &(*at)->next_links;
+	*at = c->next_links;
+}
+
 static void statistics(struct fab_capture *c, uint32_t iface)
 {
 	const uint64_t now = fab_data_clock(c->d) + c->epoch_ns;
@@ -225,7 +309,7 @@ static void statistics(struct fab_capture *c, uint32_t iface)
 }
 
 struct fab_capture *fab_capture_start(struct fab_data *d, const uint32_t *port, unsigned int n,
-				      uint64_t limit,
+				      uint64_t limit, bool links,
 				      bool (*write)(void *ctx, const void *buf, size_t len),
 				      void *ctx)
 {
@@ -247,16 +331,24 @@ struct fab_capture *fab_capture_start(struct fab_data *d, const uint32_t *port, 
 	ok = n && n <= FAB_CAPTURE_PORTS && section(c);
 	for (unsigned int i = 0; ok && i < n; i++)
 		ok = attach(c, port[i]);
-	if (ok)
-		return c;
-	fab_capture_stop(c);
-	return NULL;
+	if (!ok) {
+		fab_capture_stop(c);
+		return NULL;
+	}
+	c->links = links;
+	if (links) {
+		c->next_links = d->link_captures;
+		d->link_captures = c;
+	}
+	return c;
 }
 
 void fab_capture_stop(struct fab_capture *c)
 {
 	if (!c)
 		return;
+	if (c->links)
+		unlink_capture(c);
 	for (unsigned int i = 0; i < c->ntaps; i++) {
 		statistics(c, 2 * i);
 		statistics(c, 2 * i + 1);

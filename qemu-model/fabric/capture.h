@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Captures of what ports send and receive, as pcapng (draft-ietf-opsawg-pcapng) of ERF records of
- * type 21: LRH to VCRC, both CRCs right. Each port has two interfaces, one of each direction. A packet
- * that ends at a port has the reason as a comment. Without a capture a packet costs one test of a
- * pointer more. Owner thread only.
+ * type 21: LRH to VCRC, both CRCs right; and of type 25: link packets. Each port has two
+ * interfaces, one of each direction. A packet that ends at a port has the reason as a comment.
+ * Without a capture a packet costs one test of a pointer more, and a round one. Owner thread only.
  */
 #ifndef OHCA_FABRIC_CAPTURE_H
 #define OHCA_FABRIC_CAPTURE_H
@@ -18,12 +18,18 @@
  * @next: of another capture of the same port
  * @p: the port, in the graph
  * @iface: pcapng interface of what it receives; what it sends has the next number
+ * @blocks: [1] sent and [0] received since the capture began, by lane; of link packets
+ * @flow: [1] the last link packet sent and [0] received, by lane: FCTBS << 16 | FCCL
+ * @flow_lanes: lanes of @flow that have had one
  */
 struct fab_tap {
 	struct fab_capture *c;
 	struct fab_tap *next;
 	uint32_t p;
 	uint32_t iface;
+	uint16_t blocks[2][FAB_DATA_LANES];
+	uint32_t flow[2][FAB_DATA_LANES];
+	uint16_t flow_lanes[2];
 };
 
 /**
@@ -33,6 +39,7 @@ struct fab_tap {
  * @ctx: its argument
  * @epoch_ns: what the clock needs to be that of the calendar; 0 with a clock of a test
  * @left: packets that it takes before it is full
+ * @links: it has link packets; @next_links: of fab_data.link_captures
  * @ntaps: ports
  * @packets: packets in the file, by interface
  * @lost: packets for which @write had no room, by interface
@@ -44,6 +51,8 @@ struct fab_capture {
 	void *ctx;
 	uint64_t epoch_ns;
 	uint64_t left;
+	bool links;
+	struct fab_capture *next_links;
 	unsigned int ntaps;
 	uint64_t packets[2 * FAB_CAPTURE_PORTS];
 	uint64_t lost[2 * FAB_CAPTURE_PORTS];
@@ -54,11 +63,12 @@ struct fab_capture {
  * fab_capture_start() - begin a capture, with the blocks that describe it
  * @port: [@n] ports of the graph, at most FAB_CAPTURE_PORTS
  * @limit: packets after which it is full, 0: none; later ones are neither written nor counted
+ * @links: link packets, too: fab_capture_links()
  *
  * Return: NULL: out of memory, or @write took none of it.
  */
 struct fab_capture *fab_capture_start(struct fab_data *d, const uint32_t *port, unsigned int n,
-				      uint64_t limit,
+				      uint64_t limit, bool links,
 				      bool (*write)(void *ctx, const void *buf, size_t len),
 				      void *ctx);
 
@@ -86,5 +96,13 @@ void fab_capture_frame(struct fab_data *d, const struct fab_dport *dp, const str
  */
 void fab_capture_mad(struct fab_data *d, const struct fab_tap *tap, const struct fab_mad *mad,
 		     bool sent, enum fab_drop why);
+
+/**
+ * fab_capture_links() - the flow control packets (IBTA vol. 1, 7.9.4) of a round, at its end
+ *
+ * Of each lane of a port whose link is up, and of each direction, there is one if its FCTBS or FCCL
+ * has changed: so many packets at most in a round, however many data packets it moved.
+ */
+void fab_capture_links(struct fab_data *d);
 
 #endif

@@ -29,19 +29,22 @@ static uint32_t port_of(struct fab_request *r, const char *name)
 
 bool fab_is_capture_member(const char *key)
 {
-	return !strcmp(key, "ports") || !strcmp(key, "count");
+	return !strcmp(key, "ports") || !strcmp(key, "count") || !strcmp(key, "link_packets");
 }
 
 json_t *fab_request_capture(struct fab_request *r)
 {
 	const json_t *ports = json_object_get(r->in, "ports");
 	const json_t *count = json_object_get(r->in, "count");
+	const json_t *links = json_object_get(r->in, "link_packets");
 	const size_t n = json_array_size(ports);
 
 	if (!r->capture || !n || n > FAB_CAPTURE_PORTS ||
+	    (links && !json_is_boolean(links)) ||
 	    (count && (!json_is_integer(count) || json_integer_value(count) < 1))) {
 		snprintf(r->why, sizeof(r->why), "give \"ports\", a list of 1 to %u texts NODE:PORT, "
-			 "and perhaps \"count\", a number from 1", FAB_CAPTURE_PORTS);
+			 "and perhaps \"count\", a number from 1, and \"link_packets\", true or false",
+			 FAB_CAPTURE_PORTS);
 		return NULL;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -51,5 +54,6 @@ json_t *fab_request_capture(struct fab_request *r)
 	}
 	r->capture->n = (unsigned int)n;
 	r->capture->limit = (uint64_t)json_integer_value(count);
+	r->capture->links = json_is_true(links);
 	return json_pack("{s:s}", "capture", "pcapng");
 }

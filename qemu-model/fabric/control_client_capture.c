@@ -23,6 +23,7 @@ struct options {
 	const char *file;
 	json_int_t count;
 	json_int_t seconds;
+	bool links;
 };
 
 /*
@@ -156,8 +157,8 @@ static json_t *request(const struct options *o, int n, char **ports)
 
 	for (int i = 0; i < n; i++)
 		json_array_append_new(list, json_string(ports[i]));
-	return json_pack("{s:s, s:o, s:o*}", "command", "capture", "ports", list, "count",
-			 o->count ? json_integer(o->count) : NULL);
+	return json_pack("{s:s, s:o, s:o*, s:b}", "command", "capture", "ports", list, "count",
+			 o->count ? json_integer(o->count) : NULL, "link_packets", o->links);
 }
 
 /* Capture the [@n] @ports. Return: exit status. */
@@ -211,6 +212,7 @@ int fab_capture_client(int argc, char **argv)
 		{ "write", required_argument, NULL, 'w' },
 		{ "count", required_argument, NULL, 'n' },
 		{ "seconds", required_argument, NULL, 's' },
+		{ "link-packets", no_argument, NULL, 'l' },
 		{ NULL, 0, NULL, 0 },
 	};
 	struct options o = { .path = NULL };
@@ -221,10 +223,12 @@ int fab_capture_client(int argc, char **argv)
 			o.path = optarg;
 		else if (c == 'w')
 			o.file = optarg;
+		else if (c == 'l')
+			o.links = true;
 		else if (c == 'n' ? !number(optarg, &o.count) :
 			 c == 's' ? !number(optarg, &o.seconds) : true)
-			return fab_usage_error("capture has -w FILE, --count N and --seconds N, "
-					       "from 1");
+			return fab_usage_error("capture has -w FILE, --link-packets, --count N and "
+					       "--seconds N, from 1");
 	}
 	if (!o.path)
 		return fab_usage_error("say which fabric: --control PATH");

@@ -484,6 +484,8 @@ bool fab_data_round(struct fab_data *d)
 		fab_settle(d);
 	for (uint32_t i = 0; i < d->links; i++)
 		ohca_link_kick(d->linked[i]->link);
+	if (fab_unlikely(d->link_captures))
+		fab_capture_links(d);
 	return moved;
 }
 

@@ -302,6 +302,7 @@ struct fab_data_cfg {
  * @spare: buffers that are free, by their size
  * @buffer_bytes: memory of all buffers
  * @reply_order: @reply_count in use, then the free ones
+ * @link_captures: captures with link packets
  * @why: the packet that ended last did so
  * @drop: packets by enum fab_drop
  * @delivered: packets that left by a link, or that an agent has
@@ -337,6 +338,7 @@ struct fab_data {
 	struct fab_reply reply[FAB_REPLIES];
 	uint16_t reply_order[FAB_REPLIES];
 	unsigned int reply_count;
+	struct fab_capture *link_captures;
 	enum fab_drop why;
 	uint64_t drop[FAB_DROPS];
 	uint64_t delivered;

@@ -84,7 +84,7 @@ struct fab_spool *fab_spool_new(struct fab_data *d, const struct fab_spool_cfg *
 	s->is_socket = !fstat(fd, &st) && S_ISSOCK(st.st_mode);
 	if (cfg->hello)
 		append(s, (const uint8_t *)cfg->hello, (uint32_t)strlen(cfg->hello));
-	s->c = fab_capture_start(d, cfg->port, cfg->n, cfg->limit, take, s);
+	s->c = fab_capture_start(d, cfg->port, cfg->n, cfg->limit, cfg->links, take, s);
 	if (s->c)
 		return s;
 	free(s);

@@ -16,12 +16,14 @@
  * struct fab_spool_cfg - what is captured
  * @port: [@n] ports of the graph
  * @limit: packets after which it ends; 0: none
+ * @links: link packets, too
  * @hello: text before the file, at most FAB_SPOOL_LAST bytes, or NULL
  */
 struct fab_spool_cfg {
 	uint32_t port[FAB_CAPTURE_PORTS];
 	unsigned int n;
 	uint64_t limit;
+	bool links;
 	const char *hello;
 };
 

@@ -424,6 +424,21 @@ void ohca_link_tx_commit_vcrc(struct ohca_link *l, unsigned int vl, size_t len,
  */
 unsigned int ohca_link_tx_credits(struct ohca_link *l, unsigned int vl);
 
+/**
+ * struct ohca_link_flow - what flow control packets of a lane say (IBTA vol. 1, 7.9.4)
+ * @sent_fctbs, @sent_fccl: ours: blocks that we have sent, and up to which the peer may send
+ * @rcvd_fctbs, @rcvd_fccl: the peer's, as it has written them
+ *
+ * All modulo 4096, in blocks of 64 << ohca_link_shift() bytes.
+ */
+struct ohca_link_flow {
+	uint16_t sent_fctbs, sent_fccl;
+	uint16_t rcvd_fctbs, rcvd_fccl;
+};
+
+/** ohca_link_get_flow() - the counters of data lane @vl now. Return: false: no such lane, or down. */
+bool ohca_link_get_flow(const struct ohca_link *l, unsigned int vl, struct ohca_link_flow *f);
+
 /* ---- receiving ----------------------------------------------------------------- */
 
 /**

@@ -160,6 +160,19 @@ unsigned int ohca_link_tx_credits(struct ohca_link *l, unsigned int vl)
 	return n <= l->tx[vl].lane.blocks ? n : 0;
 }
 
+bool ohca_link_get_flow(const struct ohca_link *l, unsigned int vl, struct ohca_link_flow *f)
+{
+	if (vl >= l->vls || !ohca_link_is_up(l))
+		return false;
+	*f = (struct ohca_link_flow){
+		.sent_fctbs = (uint16_t)(l->tx[vl].fctbs & FC_MASK),
+		.sent_fccl = (uint16_t)(shm_load(&l->rx_dir->fccl[vl]) & FC_MASK),
+		.rcvd_fctbs = (uint16_t)(shm_load(&l->rx_dir->fctbs[vl]) & FC_MASK),
+		.rcvd_fccl = (uint16_t)(shm_load(&l->tx_dir->fccl[vl]) & FC_MASK),
+	};
+	return true;
+}
+
 /* ---- receiving ----------------------------------------------------------------- */
 
 static int rx_bad(struct ohca_link *l, unsigned int vl, const char *what, uint32_t v)

@@ -50,10 +50,34 @@ struct seen {
 	unsigned int packets[8];	/* by interface */
 	unsigned int comments;
 	unsigned int mads;
+	unsigned int links[8][16];	/* link packets by interface and lane, and the last of each */
+	uint16_t fctbs[8][16], fccl[8][16];
 	char comment[64];		/* the last */
 	unsigned int statistics;	/* blocks of these, and their sums */
 	uint64_t taken, lost;
 };
+
+/* A flow control packet of interface @at, if the record is one: its LPCRC is right, its Op 0. */
+static bool check_link(struct seen *s, const uint8_t *erf, size_t len, uint32_t at)
+{
+	const unsigned int vl = erf[18] >> 4;
+
+	if (erf[8] != 25)
+		return false;
+	/* zeros follow, which a dissector reads */
+	assert_int_equal(len, 16 + 56);
+	assert_int_equal(ib_get_be16(erf + 10), len);
+	assert_int_equal(ib_get_be16(erf + 14), 56);
+	for (unsigned int i = 22; i < len; i++)
+		assert_int_equal(erf[i], 0);
+	assert_int_equal(ib_vcrc(erf + 16, 4), ib_vcrc_get(erf + 20));
+	assert_int_equal(erf[16] >> 4, 0);
+	assert_true(vl < 15);
+	s->links[at][vl]++;
+	s->fctbs[at][vl] = ib_get_be16(erf + 16) & 0xfff;
+	s->fccl[at][vl] = ib_get_be16(erf + 18) & 0xfff;
+	return true;
+}
 
 /* An ERF record of @len bytes with a packet whose CRCs are right. Return: whether it has a MAD. */
 static bool check_packet(const uint8_t *erf, size_t len)
@@ -113,9 +137,11 @@ static struct seen check_file(void)
 		if (type != PCAPNG_PACKET)
 			continue;
 		assert_true(word(at + 8) < ifaces);
-		s.packets[word(at + 8)]++;
 		body = word(at + 20);
 		assert_int_equal(word(at + 24), body);
+		if (check_link(&s, file + at + 28, body, word(at + 8)))
+			continue;
+		s.packets[word(at + 8)]++;
 		s.mads += check_packet(file + at + 28, body);
 		body = 28 + (body + 3) / 4 * 4;
 		if (body + 8 < len && word(at + body)) {
@@ -139,7 +165,7 @@ static struct seen traffic(void)
 	path(1, LID(7), out, 8);
 	port[0] = out[0];
 	port[1] = f->port[out[0]].peer;
-	c = fab_capture_start(d, port, 2, 0, keep, NULL);
+	c = fab_capture_start(d, port, 2, 0, false, keep, NULL);
 	assert_non_null(c);
 	for (unsigned int i = 0; i < 10; i++) {
 		assert_true(send_data(0, 0, LID(7), 64 + 4 * i, (uint8_t)i));
@@ -160,10 +186,22 @@ static struct seen traffic(void)
 	return check_file();
 }
 
+/* A copy for a dissector. */
+static void save(const char *suffix)
+{
+	char name[512];
+	FILE *to;
+
+	snprintf(name, sizeof(name), "%s%s", copy, suffix);
+	to = fopen(name, "wb");
+	assert_non_null(to);
+	assert_int_equal(fwrite(file, 1, used, to), used);
+	fclose(to);
+}
+
 static void test_file(void **st)
 {
 	struct seen s = traffic();
-	FILE *to;
 
 	(void)st;
 	/* 0: received by the output's port, 1: sent, 2: received at the other end, 3: sent there */
@@ -172,12 +210,8 @@ static void test_file(void **st)
 	assert_int_equal(s.packets[0], s.packets[3]);
 	assert_int_equal(s.comments, 1);
 	assert_string_equal(s.comment, "dropped: no route");
-	if (!copy)
-		return;
-	to = fopen(copy, "wb");
-	assert_non_null(to);
-	assert_int_equal(fwrite(file, 1, used, to), used);
-	fclose(to);
+	if (copy)
+		save("");
 }
 
 static void test_same(void **st)
@@ -204,9 +238,9 @@ static void test_room(void **st)
 
 	(void)st;
 	room = 0;
-	assert_null(fab_capture_start(d, &port, 1, 0, keep, NULL));
+	assert_null(fab_capture_start(d, &port, 1, 0, false, keep, NULL));
 	room = 2000;
-	c = fab_capture_start(d, &port, 1, 0, keep, NULL);
+	c = fab_capture_start(d, &port, 1, 0, false, keep, NULL);
 	assert_non_null(c);
 	for (unsigned int i = 0; i < 20; i++)
 		assert_true(send_data(0, 0, LID(7), 512, (uint8_t)i));
@@ -224,7 +258,7 @@ static void test_room(void **st)
 static void test_machine(void **st)
 {
 	const uint32_t port[2] = { port_of_host(1), port_of_host(7) };
-	struct fab_capture *c = fab_capture_start(d, port, 2, 0, keep, NULL);
+	struct fab_capture *c = fab_capture_start(d, port, 2, 0, false, keep, NULL);
 	struct seen s;
 
 	(void)st;
@@ -244,7 +278,7 @@ static void test_ends(void **st)
 {
 	const uint32_t wire = fab_port_of(&f->node[0], 1);
 	const uint32_t port[2] = { f->port[wire].peer, wire };
-	struct fab_capture *c = fab_capture_start(d, port, 2, 0, keep, NULL);
+	struct fab_capture *c = fab_capture_start(d, port, 2, 0, false, keep, NULL);
 	struct seen s;
 
 	(void)st;
@@ -269,6 +303,102 @@ static void test_ends(void **st)
 	assert_int_equal(s.packets[3], 1);
 	assert_int_equal(s.comments, 3);
 	fab_capture_stop(c);
+}
+
+/* ---- link packets -------------------------------------------------------------- */
+
+/* Credit of the last flow control packets of lane 0: what the sender at @by may still send to @to. */
+static unsigned int credit(const struct seen *s, unsigned int by, unsigned int to)
+{
+	return (s->fccl[to][0] - s->fctbs[by][0]) & 0xfff;
+}
+
+static void test_link_packets(void **st)
+{
+	uint32_t out[8], port[2];
+	struct fab_capture *c;
+	unsigned int blocks = 0, taken = 0, sent = 10;
+	struct seen s;
+
+	(void)st;
+	path(1, LID(7), out, 8);
+	port[0] = out[0];
+	port[1] = f->port[out[0]].peer;
+	c = fab_capture_start(d, port, 2, 0, true, keep, NULL);
+	assert_non_null(c);
+	for (unsigned int i = 0; i < 10; i++) {
+		/* with the VCRC no more than so many blocks, then more */
+		const size_t len = 64 * (i + 2) - 4 + i % 2 * 4;
+
+		assert_true(send_data(0, 0, LID(7), len, (uint8_t)i));
+		blocks += i + 2 + i % 2;
+		pump(NULL);
+	}
+	s = check_file();
+	/* 1: sent by the first, 2: received by the second, 3: sent by that, 0: received by the first */
+	assert_int_equal(s.fctbs[1][0], blocks);
+	assert_int_equal(s.fctbs[2][0], blocks);
+	assert_int_equal(s.fccl[3][0], blocks + FAB_LANE_BLOCKS);
+	assert_int_equal(s.fccl[0][0], blocks + FAB_LANE_BLOCKS);
+	assert_int_equal(s.fctbs[0][0], 0);
+	assert_int_equal(s.fccl[1][0], FAB_LANE_BLOCKS);
+	/* one for each packet; the state when it began comes with the first */
+	assert_int_equal(s.links[1][0], 10);
+	/* a lane without packets */
+	assert_int_equal(s.links[1][1], 1);
+	assert_int_equal(s.fccl[1][1], FAB_LANE_BLOCKS);
+	assert_int_equal(s.packets[1], 10);
+	assert_int_equal(s.comments, 0);
+	if (copy)
+		save(".links");
+
+	/* the host reads nothing: the credit of the wire runs out, then comes back */
+	for (unsigned int i = 0; i < 4000 && send_data(0, 0, LID(7), 1024, 0); i++) {
+		pump(NULL);
+		sent++;
+	}
+	s = check_file();
+	assert_true(credit(&s, 1, 3) < fab_blocks(1024));
+	assert_int_equal(credit(&s, 1, 0), credit(&s, 1, 3));
+	for (unsigned int i = 0; i < 4000 && taken < sent; i++) {
+		taken += count_data(1, 0);
+		pump(NULL);
+	}
+	assert_int_equal(taken, sent);
+	s = check_file();
+	assert_int_equal(credit(&s, 1, 3), FAB_LANE_BLOCKS);
+	fab_capture_stop(c);
+	assert_null(d->link_captures);
+}
+
+/* At a machine's port they are what the link's two ends have written. */
+static void test_link_packets_of_machine(void **st)
+{
+	const uint32_t port = port_of_host(1);
+	struct fab_capture *c = fab_capture_start(d, &port, 1, 0, true, keep, NULL);
+	struct ohca_link_flow flow, at_host;
+	struct seen s;
+
+	(void)st;
+	assert_non_null(c);
+	for (unsigned int i = 0; i < 5; i++)
+		assert_true(send_data(0, 0, LID(7), 512, (uint8_t)i));
+	pump(NULL);
+	fab_capture_stop(c);
+	s = check_file();
+	assert_true(ohca_link_get_flow(d->by_port[port]->link, 0, &flow));
+	assert_int_equal(s.fctbs[0][0], flow.rcvd_fctbs);
+	assert_int_equal(s.fccl[0][0], flow.rcvd_fccl);
+	assert_int_equal(s.fctbs[1][0], flow.sent_fctbs);
+	assert_int_equal(s.fccl[1][0], flow.sent_fccl);
+	assert_true(flow.rcvd_fctbs >= 5);
+	/* the host sees the same from its end */
+	assert_true(ohca_link_get_flow(host[0].l, 0, &at_host));
+	assert_int_equal(at_host.sent_fctbs, flow.rcvd_fctbs);
+	assert_int_equal(at_host.sent_fccl, flow.rcvd_fccl);
+	assert_int_equal(at_host.rcvd_fctbs, flow.sent_fctbs);
+	assert_int_equal(at_host.rcvd_fccl, flow.sent_fccl);
+	assert_false(ohca_link_get_flow(host[0].l, OHCA_LINK_VL15, &at_host));
 }
 
 /* ---- clients ------------------------------------------------------------------- */
@@ -525,6 +655,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_file), T(test_same), T(test_room), T(test_machine), T(test_ends),
+		T(test_link_packets), T(test_link_packets_of_machine),
 #undef T
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_clients, teardown_clients)
 		T(test_live), T(test_count), T(test_late), T(test_dead),

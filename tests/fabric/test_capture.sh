@@ -24,7 +24,19 @@ expect "MADs of the performance class" "$(count 'infiniband.mad.mgmtclass == 4')
 expect "comments" "$(count 'frame.comment == "dropped: no route"')" 1
 names=$(tshark -r "$file" -T fields -e frame.interface_name 2> /dev/null | sort -u | wc -l)
 expect "interfaces with packets" "$names" 4
-echo "$(count frame) frames of a capture, as tshark has them"
+# link INTERFACE: FCTBS and FCCL of the last flow control packet of VL 0
+link() {
+	tshark -r "$file.links" -Y "frame.interface_name == \"$1\" && infiniband_link.op == 0 && infiniband_link.vl == 0" \
+		-T fields -e infiniband_link.fctbs -e infiniband_link.fccl 2> /dev/null | tail -n 1
+}
+expect "malformed link packets" "$(count _ws.malformed "$file.links")" 0
+# ten packets of 70 blocks in all; each end has room for 2,048 blocks
+expect "link packets of the sender" "$(link 'leaf1:3 sent')" "70	2048"
+expect "link packets of the receiver" "$(link 'spine1:1 sent')" "0	2118"
+expect "what the sender receives" "$(link 'leaf1:3 received')" "0	2118"
+expect "link packets without a CRC" "$(count 'infiniband_link && !infiniband_link.lpcrc' "$file.links")" 0
+expect "lanes with link packets" "$(count 'infiniband_link.vl == 7' "$file.links")" 4
+echo "$(count frame) frames of a capture and $(count infiniband_link "$file.links") link packets, as tshark has them"
 
 # While a fabric runs: SMPs of a program on the host go by.
 fabric=$3

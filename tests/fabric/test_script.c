@@ -506,7 +506,7 @@ static struct result *play(uint64_t seed, bool mcast)
 	for (unsigned int i = 0; i < 4; i++)
 		port[i] = fab_find_port(f, ports[i]);
 	r->hash = 0xcbf29ce484222325ull;
-	c = fab_capture_start(d, port, 4, 0, hash_file, r);
+	c = fab_capture_start(d, port, 4, 0, false, hash_file, r);
 	assert_non_null(c);
 	plays(faults, 500 * MS);
 	run_for(r, 600, true, mcast);
