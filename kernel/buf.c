@@ -10,6 +10,7 @@
 #include <rdma/uverbs_ioctl.h>
 
 #include "buf.h"
+#include "compat.h"
 #include "dev.h"
 
 #define OHCA_PL_BATCH	65536	/* pages to list between two calls of cond_resched() */
@@ -331,7 +332,7 @@ int ohca_queue_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem **u
 
 	if (size < need || !PAGE_ALIGNED(addr))
 		return -EINVAL;
-	mem = ib_umem_get(&dev->ibdev, addr, need, IB_ACCESS_LOCAL_WRITE);
+	mem = ib_umem_get_va(&dev->ibdev, addr, need, IB_ACCESS_LOCAL_WRITE);
 	if (IS_ERR(mem))
 		return PTR_ERR(mem);
 	/* commands carry no offset, so the first page must start with the queue */

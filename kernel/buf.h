@@ -6,9 +6,6 @@
 #include <linux/mm.h>
 #include <linux/types.h>
 #include <rdma/ib_umem.h>
-#ifdef OHCA_HAVE_RDMA_ITER	/* else it is in the header above */
-#include <rdma/iter.h>
-#endif
 
 #include "ohca_hw.h"
 

@@ -3,6 +3,7 @@
  * Device counters, as `rdma statistic` and sysfs show them.
  */
 #include <linux/slab.h>
+#include <rdma/ib_verbs.h>
 #include <rdma/rdma_counter.h>
 
 #include "aq.h"
@@ -120,11 +121,12 @@ int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 
  * ohca_counter_bind_qp - ib_device_ops.counter_bind_qp: bind a QP to a counter set
  * @counter: the core's counter; it gets a set of the device with its first QP
  * @ibqp: QP of a process
+ * @port: not used: devices with several ports have no counter sets
  *
  * Under the counter's lock.
  * Return: 0, or a negative errno; then the QP's binding is unchanged.
  */
-int ohca_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp)
+int ohca_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp, u32 port)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
 	u32 set = counter->id;
@@ -152,10 +154,11 @@ int ohca_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp)
 /**
  * ohca_counter_unbind_qp - ib_device_ops.counter_unbind_qp: unbind a QP from its counter set
  * @ibqp: QP that is bound to one
+ * @port: not used
  *
  * Return: 0; a dead device counts nothing.
  */
-int ohca_counter_unbind_qp(struct ib_qp *ibqp)
+int ohca_counter_unbind_qp(struct ib_qp *ibqp, u32 port)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
 	int ret = ohca_cmd_bind_counters(dev, to_ohca_qp(ibqp)->handle, 0);

@@ -9,8 +9,8 @@
 struct rdma_hw_stats *ohca_alloc_hw_device_stats(struct ib_device *ibdev);
 struct rdma_hw_stats *ohca_alloc_hw_port_stats(struct ib_device *ibdev, u32 port);
 int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index);
-int ohca_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp);
-int ohca_counter_unbind_qp(struct ib_qp *ibqp);
+int ohca_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp, u32 port);
+int ohca_counter_unbind_qp(struct ib_qp *ibqp, u32 port);
 int ohca_counter_dealloc(struct rdma_counter *counter);
 struct rdma_hw_stats *ohca_counter_alloc_stats(struct rdma_counter *counter);
 int ohca_counter_update_stats(struct rdma_counter *counter);

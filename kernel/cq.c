@@ -98,11 +98,10 @@ static void ohca_cq_unmake(struct ohca_dev *dev, struct ohca_cq *cq)
 	ohca_obj_release(&cq->obj);
 }
 
-/** ohca_create_cq - ib_device_ops.create_cq; @attrs is NULL for a kernel consumer */
-int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
-		   struct uverbs_attr_bundle *attrs)
+/* A kernel consumer has no @udata. */
+static int ohca_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+			  struct ib_udata *udata)
 {
-	struct ib_udata *udata = attrs ? &attrs->driver_udata : NULL;
 	struct ohca_ucontext *ctx =
 		rdma_udata_to_drv_context(udata, struct ohca_ucontext, ibucontext);
 	struct ohca_dev *dev = to_ohca_dev(ibcq->device);
@@ -163,6 +162,20 @@ err:
 	return ret;
 }
 
+/** ohca_create_cq - ib_device_ops.create_cq: for a kernel consumer; @attrs is NULL */
+int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		   struct uverbs_attr_bundle *attrs)
+{
+	return ohca_cq_create(ibcq, attr, NULL);
+}
+
+/** ohca_create_user_cq - ib_device_ops.create_user_cq: for a process */
+int ohca_create_user_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+			struct uverbs_attr_bundle *attrs)
+{
+	return ohca_cq_create(ibcq, attr, &attrs->driver_udata);
+}
+
 /**
  * ohca_pre_destroy_cq - ib_device_ops.pre_destroy_cq: end all events of a CQ
  * @ibcq: the CQ; its memory stays, for pollers that the core has not stopped yet
@@ -186,18 +199,11 @@ void ohca_post_destroy_cq(struct ib_cq *ibcq)
  * @ibcq: CQ to which no queue completes
  * @udata: not used
  *
- * Process context. A core without pre_destroy_cq() stops its poller before it calls this, and an
- * event between the two starts the poller again; so this function stops it once more.
- * Return: 0.
+ * Process context. Return: 0.
  */
 int ohca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	ohca_pre_destroy_cq(ibcq);
-#ifndef OHCA_HAVE_PRE_DESTROY_CQ
-	/* the core has set it where it polls in a work item; a disabled softirq stays disabled */
-	if (ibcq->comp_wq)
-		cancel_work_sync(&ibcq->work);
-#endif
 	ohca_post_destroy_cq(ibcq);
 	return 0;
 }
@@ -209,14 +215,14 @@ int ohca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
 }
 
 /**
- * ohca_resize_cq - ib_device_ops.resize_cq: move a user CQ to another buffer
+ * ohca_resize_user_cq - ib_device_ops.resize_user_cq: move a user CQ to another buffer
  * @ibcq: CQ of a process; the core lets several threads resize it at once
  * @cqe: entries wanted, at least
  * @udata: struct ohca_resize_cq_req
  *
  * Return: 0, or a negative errno; then the CQ is unchanged.
  */
-int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
+int ohca_resize_user_cq(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibcq->device);
 	struct ohca_cq *cq = to_ohca_cq(ibcq);
@@ -226,14 +232,12 @@ int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 	struct ohca_pl pl;
 	int ret;
 
-	if (!udata)
-		return -EOPNOTSUPP;
 	ret = ohca_udata_in(udata, &req, sizeof(req));
 	if (ret)
 		return ret;
 	if (req.comp_mask || req.reserved)
 		return -EOPNOTSUPP;
-	if (cqe < 1 || req.log_size > dev->attr.log_max_cqe || 1u << req.log_size < cqe)
+	if (!cqe || req.log_size > dev->attr.log_max_cqe || 1u << req.log_size < cqe)
 		return -EINVAL;
 	ret = ohca_queue_umem(dev, &pl, &umem, req.buf_addr, req.buf_size,
 			      ohca_cq_buf_size(req.log_size));

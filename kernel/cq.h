@@ -62,11 +62,13 @@ static inline struct ohca_cq *to_ohca_cq(struct ib_cq *ib)
 /* cq.c */
 int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		   struct uverbs_attr_bundle *attrs);
+int ohca_create_user_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+			struct uverbs_attr_bundle *attrs);
 int ohca_pre_destroy_cq(struct ib_cq *ibcq);
 void ohca_post_destroy_cq(struct ib_cq *ibcq);
 int ohca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int ohca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period);
-int ohca_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata);
+int ohca_resize_user_cq(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata);
 bool ohca_cq_wants_events(const struct ohca_cq *cq);
 bool ohca_cq_comp_event(struct ohca_cq *cq);
 

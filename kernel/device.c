@@ -7,6 +7,7 @@
 
 #include "aq.h"
 #include "buf.h"
+#include "compat.h"
 #include "dev.h"
 #include "mad.h"
 #include "port.h"

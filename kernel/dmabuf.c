@@ -14,6 +14,7 @@
 
 #include "aq.h"
 #include "buf.h"
+#include "compat.h"
 #include "dev.h"
 #include "mr.h"
 #include "paged.h"
@@ -59,7 +60,7 @@ static int ohca_dmabuf_populate(struct ohca_paged *p, u64 va, u64 len, enum ohca
 	return ret;
 }
 
-/* dma_buf_attach_ops.move_notify: the buffer is about to move. Under its reservation lock. */
+/* dma_buf_attach_ops.invalidate_mappings: the buffer is to move. Under its reservation lock. */
 static void ohca_dmabuf_move(struct dma_buf_attachment *attach)
 {
 	struct ib_umem_dmabuf *umem = attach->importer_priv;
@@ -74,7 +75,7 @@ static void ohca_dmabuf_move(struct dma_buf_attachment *attach)
 }
 
 static const struct dma_buf_attach_ops ohca_dmabuf_ops = {
-	.move_notify = ohca_dmabuf_move,
+	.invalidate_mappings = ohca_dmabuf_move,
 };
 
 static struct ib_mr *ohca_dmabuf_dynamic(struct ib_pd *ibpd, u64 offset, u64 length, u64 virt,
@@ -125,18 +126,22 @@ err:
  * @virt: address for the device
  * @fd: file descriptor of the buffer
  * @access: enum ib_access_flags
+ * @dmah: NULL: hints of DMA handles are not supported
  * @attrs: of the call
  *
  * Return: the region or an error pointer.
  */
 struct ib_mr *ohca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 virt, int fd,
-				      int access, struct uverbs_attr_bundle *attrs)
+				      int access, struct ib_dmah *dmah,
+				      struct uverbs_attr_bundle *attrs)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
 	struct ib_umem_dmabuf *umem;
 
 	if (!length || length > le64_to_cpu(dev->attr.max_mr_size))
 		return ERR_PTR(-EINVAL);
+	if (dmah)
+		return ERR_PTR(-EOPNOTSUPP);
 	if (access & (IB_ACCESS_ON_DEMAND | IB_ACCESS_FLUSH_PERSISTENT))
 		return ERR_PTR(-EOPNOTSUPP);
 	if (ohca_has_odp(dev))

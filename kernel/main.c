@@ -18,6 +18,7 @@
 
 #include "ah.h"
 #include "aq.h"
+#include "compat.h"
 #include "counters.h"
 #include "cq.h"
 #include "debugfs.h"
@@ -60,20 +61,16 @@ static const struct ib_device_ops ohca_ops = {
 	.alloc_pd = ohca_alloc_pd,
 	.alloc_ucontext = ohca_alloc_ucontext,
 	.create_ah = ohca_create_ah,
-	.create_cq = ohca_create_cq,
 	.create_qp = ohca_create_qp,
 	.create_user_ah = ohca_create_ah,
 	.dealloc_pd = ohca_dealloc_pd,
 	.dealloc_ucontext = ohca_dealloc_ucontext,
 	.dereg_mr = ohca_dereg_mr,
 	.destroy_ah = ohca_destroy_ah,
-	.destroy_cq = ohca_destroy_cq,
 	.destroy_qp = ohca_destroy_qp,
 	.disassociate_ucontext = ohca_disassociate_ucontext,
 	.fill_res_cq_entry = ohca_fill_res_cq_entry,
-	.fill_res_mr_entry = ohca_fill_res_mr_entry,
 	.fill_res_qp_entry = ohca_fill_res_qp_entry,
-	.fill_res_srq_entry = ohca_fill_res_srq_entry,
 	.get_dev_fw_str = ohca_get_dev_fw_str,
 	.get_dma_mr = ohca_get_dma_mr,
 	.get_hw_stats = ohca_get_hw_stats,
@@ -86,10 +83,6 @@ static const struct ib_device_ops ohca_ops = {
 	.modify_port = ohca_modify_port,
 	.modify_qp = ohca_modify_qp,
 	.poll_cq = ohca_poll_cq,
-#ifdef OHCA_HAVE_PRE_DESTROY_CQ
-	.post_destroy_cq = ohca_post_destroy_cq,
-	.pre_destroy_cq = ohca_pre_destroy_cq,
-#endif
 	.post_recv = ohca_post_recv,
 	.post_send = ohca_post_send,
 	.process_mad = ohca_process_mad,
@@ -100,9 +93,12 @@ static const struct ib_device_ops ohca_ops = {
 	.query_port = ohca_query_port,
 	.query_qp = ohca_query_qp,
 	.query_ucontext = ohca_query_ucontext,
-	.reg_user_mr = ohca_reg_user_mr,
-	.reg_user_mr_dmabuf = ohca_reg_user_mr_dmabuf,
 	.req_notify_cq = ohca_req_notify_cq,
+
+	OHCA_CREATE_CQ_OPS,
+	OHCA_DESTROY_CQ_OPS,
+	OHCA_FILL_RES_OPS,
+	OHCA_REG_MR_OPS,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, ohca_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, ohca_cq, ibcq),
@@ -117,17 +113,17 @@ static const struct ib_device_ops ohca_one_port_ops = {
 
 static const struct ib_device_ops ohca_counter_ops = {
 	.counter_alloc_stats = ohca_counter_alloc_stats,
-	.counter_bind_qp = ohca_counter_bind_qp,
 	.counter_dealloc = ohca_counter_dealloc,
-	.counter_unbind_qp = ohca_counter_unbind_qp,
 	.counter_update_stats = ohca_counter_update_stats,
+
+	OHCA_COUNTER_BIND_OPS,
 };
 
 static const struct ib_device_ops ohca_context_ops = {
 	.fill_res_cq_entry_raw = ohca_fill_res_cq_entry_raw,
-	.fill_res_mr_entry_raw = ohca_fill_res_mr_entry_raw,
 	.fill_res_qp_entry_raw = ohca_fill_res_qp_entry_raw,
-	.fill_res_srq_entry_raw = ohca_fill_res_srq_entry_raw,
+
+	OHCA_FILL_RES_RAW_OPS,
 };
 
 static const struct ib_device_ops ohca_srq_ops = {
@@ -165,7 +161,7 @@ static const struct ib_device_ops ohca_mw_ops = {
 };
 
 static const struct ib_device_ops ohca_resize_ops = {
-	.resize_cq = ohca_resize_cq,
+	OHCA_RESIZE_CQ_OPS,
 };
 
 static const struct ib_device_ops ohca_rereg_ops = {
@@ -184,9 +180,9 @@ static const struct ib_device_ops ohca_dm_ops = {
 
 static u64 ohca_wanted_features(void)
 {
-	u64 odp = IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING) ? BIT_ULL(OHCA_FEATURE_ODP) : 0;
+	u64 wanted = IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING) ? BIT_ULL(OHCA_FEATURE_ODP) : 0;
 
-	return odp | BIT_ULL(OHCA_FEATURE_EVENT_IDX) | BIT_ULL(OHCA_FEATURE_SRQ) |
+	wanted |= BIT_ULL(OHCA_FEATURE_EVENT_IDX) | BIT_ULL(OHCA_FEATURE_SRQ) |
 	       BIT_ULL(OHCA_FEATURE_MCAST) | BIT_ULL(OHCA_FEATURE_FRMR) |
 	       BIT_ULL(OHCA_FEATURE_MW) | BIT_ULL(OHCA_FEATURE_CQ_RESIZE) |
 	       BIT_ULL(OHCA_FEATURE_TIMESTAMP) | BIT_ULL(OHCA_FEATURE_REREG) |
@@ -197,6 +193,7 @@ static u64 ohca_wanted_features(void)
 	       BIT_ULL(OHCA_FEATURE_QP_COUNTERS) | BIT_ULL(OHCA_FEATURE_QUERY_CONTEXT) |
 	       BIT_ULL(OHCA_FEATURE_CLOCK) | BIT_ULL(OHCA_FEATURE_TM) |
 	       BIT_ULL(OHCA_FEATURE_MW_TYPE_2A) | BIT_ULL(OHCA_FEATURE_QP_RESIZE);
+	return wanted & ~OHCA_KERNEL_LACKS;
 }
 
 /* Steps 1 and 2 of the handshake: identification and reset. */

@@ -9,6 +9,7 @@
 
 #include "aq.h"
 #include "buf.h"
+#include "compat.h"
 #include "dev.h"
 #include "dm.h"
 #include "fatal.h"
@@ -144,7 +145,7 @@ static struct ib_umem *ohca_mr_pin(struct ohca_dev *dev, u64 start, u64 length, 
 {
 	if (!length || length > le64_to_cpu(dev->attr.max_mr_size))
 		return ERR_PTR(-EINVAL);
-	return ib_umem_get(&dev->ibdev, start, length, access);
+	return ib_umem_get_va(&dev->ibdev, start, length, access);
 }
 
 /**
@@ -199,15 +200,17 @@ err_umem:
 	return ERR_PTR(ret);
 }
 
-/** ohca_reg_user_mr - ib_device_ops.reg_user_mr */
+/** ohca_reg_user_mr - ib_device_ops.reg_user_mr; hints of DMA handles (@dmah) are not supported */
 struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access,
-			       struct ib_udata *udata)
+			       struct ib_dmah *dmah, struct ib_udata *udata)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
 	struct ib_umem *umem;
 	u16 hw_access;
 	int ret;
 
+	if (dmah)
+		return ERR_PTR(-EOPNOTSUPP);
 	ret = ohca_udata_none(udata);
 	if (ret)
 		return ERR_PTR(ret);

@@ -8,6 +8,7 @@
 
 #include "buf.h"
 
+struct ib_dmah;
 struct ohca_dev;
 struct ohca_paged;
 
@@ -44,7 +45,7 @@ struct ib_mr *ohca_reg_umem(struct ib_pd *ibpd, struct ib_umem *umem, u64 length
 			    int access);
 struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access);
 struct ib_mr *ohca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access,
-			       struct ib_udata *udata);
+			       struct ib_dmah *dmah, struct ib_udata *udata);
 struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 virt,
 				 int access, struct ib_pd *ibpd, struct ib_udata *udata);
 struct ib_mr *ohca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm, struct ib_dm_mr_attr *attr,

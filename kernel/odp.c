@@ -3,6 +3,7 @@
  * On-demand paging: regions of a process's address space without pinned pages. The kernel's
  * notifier invalidates pages, and a page fault of the device faults them in.
  */
+#include <linux/hmm.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/mutex.h>
@@ -15,6 +16,7 @@
 #include <rdma/ib_umem_odp.h>
 #include <rdma/ib_verbs.h>
 
+#include "compat.h"
 #include "dev.h"
 #include "paged.h"
 
@@ -23,7 +25,7 @@
 #define OHCA_CHILD_ENTRIES	(OHCA_CHILD_SIZE >> PAGE_SHIFT)
 #define OHCA_ODP_SHARE		16	/* tables take at most this part of all memory */
 
-/* Bytes for each page in the core's tables pfn_list and dma_list. */
+/* Bytes for each page in the core's tables pfn_list and dma_list; the latter may be missing. */
 #define OHCA_ODP_ENTRY		(sizeof(unsigned long) + sizeof(dma_addr_t))
 
 static bool ohca_odp_is_implicit(const struct ohca_paged *p)
@@ -39,11 +41,11 @@ static void ohca_odp_unmap(struct ib_umem_odp *umem, u64 from, u64 to)
 
 	first = (from - base) >> shift;
 	last = (to - 1 - base) >> shift;
-	while (first <= last && !umem->dma_list[first])
+	while (first <= last && !ohca_umem_odp_is_mapped(umem, first))
 		first++;
 	if (first > last)
 		return;
-	while (!umem->dma_list[last])
+	while (!ohca_umem_odp_is_mapped(umem, last))
 		last--;
 	ohca_paged_take(umem->private, base + (first << shift), last - first + 1);
 	ib_umem_odp_unmap_dma_pages(umem, from, to);
@@ -82,29 +84,25 @@ static const struct mmu_interval_notifier_ops ohca_odp_ops = {
  * OHCA_ODP_BATCH. Without @fault it sets the pages that are present.
  */
 static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, u64 len,
-			u64 rights, bool fault)
+			u64 access, bool fault)
 {
 	u64 pgsz = BIT_ULL(umem->page_shift), end = va + len, n;
 	__le64 *pages;
-	int ret = 0, i, first;
-	bool any;
+	int ret = 0, first, num;
 
 	pages = kmalloc_array(OHCA_ODP_BATCH, sizeof(*pages), GFP_KERNEL);
 	if (!pages)
 		return -ENOMEM;
 	for (; va < end; va += n) {
 		n = min(end - va, OHCA_ODP_BATCH * pgsz - (va & (pgsz - 1)));
-		ret = ib_umem_odp_map_dma_and_lock(umem, va, n, rights, fault);
+		ret = ohca_umem_odp_fault(umem, va, n, access, fault);
 		if (ret < 0)
 			break;
-		if (WARN_ON_ONCE(ret > OHCA_ODP_BATCH))
-			ret = OHCA_ODP_BATCH;
+		num = WARN_ON_ONCE(ret > OHCA_ODP_BATCH) ? OHCA_ODP_BATCH : ret;
 		first = (va - ib_umem_start(umem)) >> umem->page_shift;
-		for (i = 0, any = false; i < ret; i++) {
-			pages[i] = cpu_to_le64(umem->dma_list[first + i]);
-			any |= pages[i] != 0;
-		}
-		ret = any ? ohca_paged_name(p, va, pages, ret) : 0;
+		ret = ohca_umem_odp_pages(umem, first, num, access, pages);
+		if (ret > 0)
+			ret = ohca_paged_name(p, va, pages, num);
 		mutex_unlock(&umem->umem_mutex);
 		if (ret)
 			break;
@@ -122,17 +120,14 @@ static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, 
 static int ohca_odp_bring(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, u64 len,
 			  enum ohca_want want)
 {
-	const u64 rw = ODP_READ_ALLOWED_BIT | ODP_WRITE_ALLOWED_BIT;
+	const u64 rw = HMM_PFN_VALID | HMM_PFN_WRITE;
 	int ret;
-
-	BUILD_BUG_ON((ODP_READ_ALLOWED_BIT ^ OHCA_ODP_READ) ||
-		     (ODP_WRITE_ALLOWED_BIT ^ OHCA_ODP_WRITE));
 
 	switch (want) {
 	case OHCA_WANT_WRITE:
 		return ohca_odp_map(p, umem, va, len, rw, true);
 	case OHCA_WANT_PRESENT:
-		return ohca_odp_map(p, umem, va, len, ODP_READ_ALLOWED_BIT, false);
+		return ohca_odp_map(p, umem, va, len, HMM_PFN_VALID, false);
 	case OHCA_WANT_READ:
 		/* map for writing, as a write may follow; else for reading only */
 		if (p->writable) {
@@ -142,7 +137,7 @@ static int ohca_odp_bring(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va
 		}
 		fallthrough;
 	default:
-		return ohca_odp_map(p, umem, va, len, ODP_READ_ALLOWED_BIT, true);
+		return ohca_odp_map(p, umem, va, len, HMM_PFN_VALID, true);
 	}
 }
 

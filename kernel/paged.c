@@ -7,6 +7,7 @@
 #include <rdma/ib_umem.h>
 
 #include "aq.h"
+#include "compat.h"
 #include "dev.h"
 #include "fatal.h"
 #include "mr.h"

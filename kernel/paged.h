@@ -19,6 +19,7 @@
 
 #include "obj.h"
 
+struct ib_dmah;
 struct ohca_dev;
 
 /** enum ohca_want - the access that pages are faulted in for */
@@ -127,6 +128,7 @@ void ohca_odp_release(struct ohca_paged *p);
 
 /* dmabuf.c */
 struct ib_mr *ohca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 virt, int fd,
-				      int access, struct uverbs_attr_bundle *attrs);
+				      int access, struct ib_dmah *dmah,
+				      struct uverbs_attr_bundle *attrs);
 
 #endif /* OHCA_PAGED_H */

@@ -3,10 +3,10 @@
  * Ports. The subnet manager sets their attributes in the device's SMA, and the driver reads
  * them from there.
  */
-#include <linux/unaligned.h>
 #include <kunit/visibility.h>
 
 #include "aq.h"
+#include "compat.h"
 #include "dev.h"
 #include "mad.h"
 #include "port.h"

@@ -5,6 +5,7 @@
  */
 #include <rdma/ib_verbs.h>
 
+#include "compat.h"
 #include "qp.h"
 
 /**

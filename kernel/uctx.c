@@ -12,6 +12,7 @@
 
 #include "aq.h"
 #include "buf.h"
+#include "compat.h"
 #include "dev.h"
 #include "uctx.h"
 

@@ -7,6 +7,7 @@
 
 #include "ah.h"
 #include "buf.h"
+#include "compat.h"
 #include "dev.h"
 #include "flush.h"
 #include "mr.h"
@@ -253,7 +254,6 @@ VISIBLE_IF_KUNIT int ohca_build_send_wqe(const struct ohca_qp *qp, const struct 
 	BUILD_BUG_ON(IB_WR_ATOMIC_FETCH_AND_ADD != (int)OHCA_OP_FETCH_ADD);
 	BUILD_BUG_ON(IB_WR_LOCAL_INV != (int)OHCA_OP_LOCAL_INV);
 	BUILD_BUG_ON(IB_WR_SEND_WITH_INV != (int)OHCA_OP_SEND_INV);
-	BUILD_BUG_ON(IB_WR_ATOMIC_WRITE != (int)OHCA_OP_ATOMIC_WRITE);
 	BUILD_BUG_ON(IB_WR_REG_MR != (int)OHCA_OP_REG_MR);
 	if (wc_opcode < 0 || !ohca_op_allowed(qp, wr->opcode) || wr->num_sge < 0 ||
 	    wr->num_sge > qp->sq.max_sge)
