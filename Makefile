@@ -36,7 +36,8 @@ help:
 	@echo 'make buildroot     Debian 13 root that builds the rest'
 	@echo 'make qemu          QEMU with -device ohca'
 	@echo 'make fabric        ohca-fabric, the fabric, ohca-hub, and libohca-umad.so for tools on the host'
-	@echo 'make modules       ohca.ko for the guest kernel (KERNEL=debug: for the debug kernel)'
+	@echo 'make modules       ohca.ko for the guest kernel (KERNEL=debug: for the debug kernel;'
+	@echo '                   KERNEL=debian12|debian14|backports: for the kernel of that release)'
 	@echo 'make provider      the libibverbs provider (RDMA_CORE=44|65: for Debian 12 or 14)'
 	@echo 'make guest         Debian 13 root of the guests'
 	@echo 'make image         guest root image'
@@ -91,12 +92,21 @@ $(STAMP)/debug-kernel: tools/build-debug-kernel tools/debug-kernel.config tools/
 	@tools/build-debug-kernel
 	@touch $@
 
+# Roots of other releases, for their kernels.
+.PRECIOUS: $(STAMP)/suite-%
+$(STAMP)/suite-%: tools/packages/suite tools/mksuite | $(STAMP)/deps
+	@tools/mksuite $*
+	@mkdir -p $(@D) && touch $@
+
 modules: $(STAMP)/modules-$(KERNEL)
 $(STAMP)/modules-stock: $(STAMP)/modules.files | $(ROOT)
 	@tools/build-modules stock
 	@touch $@
 $(STAMP)/modules-debug: $(STAMP)/modules.files $(STAMP)/debug-kernel | $(ROOT)
 	@tools/build-modules debug
+	@touch $@
+$(STAMP)/modules-%: $(STAMP)/modules.files $(STAMP)/suite-%
+	@tools/build-modules $*
 	@touch $@
 
 provider: $(STAMP)/provider$(addprefix -,$(filter-out 56,$(RDMA_CORE)))
@@ -171,8 +181,8 @@ install:
 	@DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) tools/install
 
 clean:
-	rm -rf $(BUILD)/{qemu,modules-stock,modules-debug,provider{,-44,-65},fabric,layer,tests,docs}
-	rm -f $(STAMP)/{qemu,modules-stock,modules-debug,provider{,-44,-65},fabric,layer,debug-layer}
+	rm -rf $(BUILD)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer,tests,docs}
+	rm -f $(STAMP)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer,debug-layer}
 
 distclean:
 	tools/distclean

@@ -62,10 +62,26 @@ exclusive() {
 # The package names in a list file, without its comments.
 packages() { sed 's/#.*//' "$1" | tr -s ' \n' ' '; }
 
-# Make a Debian root. Usage: make_root DIR LISTFILE [mmdebstrap option...]
+# Whether lists of packages may not be older than they say: true or false. Those of a release that is
+# not out yet expire; whether a mirror's may be older is up to the host's apt, as its proxies are.
+valid_until() {
+	local valid=true
+	! command -v apt-config >/dev/null || eval "$(apt-config shell valid \
+		Acquire::Check-Valid-Until/b)"
+	echo "$valid"
+}
+
+# Make a Debian root. Usage: make_root [--release RELEASE] DIR LISTFILE
+# [mmdebstrap option...]; RELEASE is Debian 13 by default
 make_root() {
-	local dir=$1 list=$2 debs=$CACHE/debs names
+	local release=$SUITE dir list debs=$CACHE/debs names
+	if [ "$1" = --release ]; then
+		release=$2
+		shift 2
+	fi
+	dir=$1 list=$2
 	shift 2
+	[ "$release" = "$SUITE" ] || debs+=-$release
 	names=$(packages "$list" | sed 's/^ *//; s/ *$//; s/  */,/g')
 	mkdir -p "$debs"
 	rm -rf --one-file-system "$dir"
@@ -81,5 +97,5 @@ make_root() {
 		--setup-hook='mkdir -p "$1/var/cache/apt/archives"' \
 		--setup-hook="cp -n '$debs'/*.deb \"\$1/var/cache/apt/archives/\" 2>/dev/null || :" \
 		--customize-hook="cp -n \"\$1\"/var/cache/apt/archives/*.deb '$debs/' || :" \
-		"$@" "$SUITE" "$dir"
+		"$@" "$release" "$dir"
 }
