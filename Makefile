@@ -18,7 +18,7 @@ FILES_provider := tools/build-provider userspace firmware-if kernel/include/uapi
 FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,fabric umad link ib) firmware-if
 
 .PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider fabric \
-	units lint debug-layer docs check try FORCE campaign mutants soak perftest-matrix demo install clean distclean
+	units lint debug-layer docs deb check try FORCE campaign mutants soak perftest-matrix demo install clean distclean
 
 all: lab
 
@@ -46,6 +46,7 @@ help:
 	@echo 'make linux-source  Debian kernel source, for debug-kernel and lint'
 	@echo 'make debug-kernel  guest kernel with KASAN, lockdep, KUnit, ...'
 	@echo 'make install       fabric, QEMU, provider and driver source (DESTDIR=, PREFIX=/usr/local)'
+	@echo 'make deb           Debian packages of the fabric, QEMU, provider, driver and documentation'
 	@echo 'make units         unit tests of the host side'
 	@echo 'make lint          static checks: checkpatch, sparse, kernel-doc, pylint, shellcheck'
 	@echo 'make docs          HTML documentation'
@@ -145,6 +146,9 @@ docs: | $(ROOT)
 	@tools/in-root sphinx-build -q -b html Documentation $(BUILD)/docs
 	@echo "documentation: $(BUILD)/docs/index.html"
 
+deb: lab docs
+	@tools/mkdeb
+
 # Builds what it needs by itself, beside the tests that do not need it.
 check: $(STAMP)/deps
 	@tests/run $(OHCA_CHECK)
@@ -181,7 +185,7 @@ install:
 	@DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) tools/install
 
 clean:
-	rm -rf $(BUILD)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer,tests,docs}
+	rm -rf $(BUILD)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer,tests,docs,deb}
 	rm -f $(STAMP)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer,debug-layer}
 
 distclean:

@@ -3,7 +3,7 @@
 project = "OpenHCA"
 author = "the OpenHCA developers"
 extensions = []
-exclude_patterns = []
+exclude_patterns = ["man"]
 html_theme = "alabaster"
 html_theme_options = {"description": "An InfiniBand cluster in virtual machines"}
 nitpicky = True
