@@ -96,7 +96,8 @@ bool fab_is_control_verb(const char *verb);
 	"                            LIDs, GUIDs (0x...), NodeDescriptions or NODE:PORT;\n" \
 	"                            --multicast MLID: of its copy\n" \
 	"  capture NODE:PORT... -w FILE|-  what up to 32 ports send and receive, as pcapng, until a\n" \
-	"                            signal, or --count N packets, or --seconds N\n" \
+	"                            signal, or --count N packets, or --seconds N;\n" \
+	"                            --link-packets: flow control, too\n" \
 	"  link up|down NODE:PORT    plug or pull a cable\n" \
 	"  link flap NODE:PORT [--down T] [--interval T] [--count N]  pull it for T (1s), N times (1)\n" \
 	"  link degrade NODE:PORT [--width W] [--speed S]  at most 1, 2, 4, 8 or 12 lanes and SDR to NDR\n" \
