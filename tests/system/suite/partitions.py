@@ -5,6 +5,7 @@ Nodes 1 and 2 are in partition 0x0001, node 3 is in 0x0002; nodes 2 and 3 are li
 the default partition, and node 2 of its own, too. What a tenant tries at the other is discarded and
 counted at the port where the specification says so, and nowhere else.
 """
+import itertools
 import json
 import re
 
@@ -12,7 +13,7 @@ from .bring_up import all_active, start_sm, stop_sm
 from .harness import DEV, PEER_PORT, Group, find, need, until
 from .life import RPING_LOST
 from .tree import GROUP as TREE
-from .tree import control, lid
+from .tree import ask, control, lid
 
 PKEYS = 128
 DEFAULT, MINE, OTHERS = 0x7fff, 0x0001, 0x0002
@@ -93,6 +94,11 @@ def prepare(b):
               lambda k=k: f"node{k} has P_Keys {[hex(x) for x in keys(b, k)]}")
         b.sh(k, f"cat >/tmp/smp.py <<'END'\n{SMP}END\ncat >/tmp/req.py <<'END'\n{REQ}END")
     all_active(b, 60)
+    # OpenSM makes the group's tree after the nodes have joined again
+    for a, z in itertools.permutations((1, 2, 3), 2):
+        until(60 * b.slow, lambda a=a, z=z: not ask(b, "trace", guids[a], guids[z], "--multicast",
+                                                    f"{MLID:#x}").returncode,
+              f"the multicast of node{a} does not get to node{z}")
     b.state["partitions"] = {"lid": {k: lid(b, k) for k in (1, 2, 3)}, "at": ports(b, guids)}
     b.state["fabric"] = True
 

@@ -95,10 +95,15 @@ def path(b):
     need(moved == set(way + home), f"moved {sorted(moved)}, ways {way} and {home}")
 
 
+def ask(b, *words):
+    """A verb of the fabric's control socket, and how it ended."""
+    return subprocess.run([paths.FABRIC, *words, "--control", f"{b.lab.dir}/control"], check=False,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+
+
 def control(b, *words):
     """What the fabric says to a verb of its control socket."""
-    done = subprocess.run([paths.FABRIC, *words, "--control", f"{b.lab.dir}/control"], check=False,
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    done = ask(b, *words)
     need(not done.returncode, f"{words}: {done.stderr}")
     b.note(f"ohca-fabric {' '.join(words)}\n{done.stdout[-2000:]}")
     return done.stdout
