@@ -5,6 +5,7 @@ SHELL := /bin/bash
 BUILD := $(abspath $(or $(OHCA_BUILD),build))
 export OHCA_BUILD := $(BUILD)
 KERNEL ?= stock
+GUEST ?= debian13
 STAMP := $(BUILD)/stamp
 ROOT := $(STAMP)/root
 MAKEFLAGS += --no-print-directory
@@ -32,14 +33,16 @@ help:
 	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
 	@echo 'make lab           everything tools/ohca-lab needs (default)'
+	@echo '                   (GUEST=debian12|debian14|backports: for --guest of this name)'
 	@echo 'make deps          install what this host lacks'
 	@echo 'make buildroot     Debian 13 root that builds the rest'
 	@echo 'make qemu          QEMU with -device ohca'
 	@echo 'make fabric        ohca-fabric, the fabric, ohca-hub, and libohca-umad.so for tools on the host'
 	@echo 'make modules       ohca.ko for the guest kernel (KERNEL=debug: for the debug kernel;'
 	@echo '                   KERNEL=debian12|debian14|backports: for the kernel of that release)'
-	@echo 'make provider      the libibverbs provider (RDMA_CORE=44|65: for Debian 12 or 14)'
-	@echo 'make guest         Debian 13 root of the guests'
+	@echo 'make provider      the libibverbs provider (RDMA_CORE=44|65: for Debian 12 or 14;'
+	@echo '                   OHCA_RDMA_CORE_SOURCE=DIR: from this source tree of that version)'
+	@echo 'make guest         root of the guests (GUEST=...: of that release; so with the next two)'
 	@echo 'make image         guest root image'
 	@echo 'make layer         driver and provider as a layer over the guest image'
 	@echo 'make debug-layer   the layer with the debug kernel and its driver: for --kernel debug'
@@ -72,14 +75,22 @@ $(STAMP)/qemu: $(STAMP)/qemu.files | $(ROOT)
 	@tools/build-qemu
 	@touch $@
 
-guest: $(STAMP)/guest
-$(STAMP)/guest: $(STAMP)/guest.files | $(STAMP)/deps
-	@tools/mkguest
+# A guest of each release, by its name; the one of Debian 13 needs no other root for its kernel.
+OTHER_GUESTS := debian12 debian14 backports
+ifeq ($(filter $(GUEST),debian13 $(OTHER_GUESTS)),)
+$(error '$(GUEST)' is no guest: GUEST=debian12, debian13, debian14 or backports)
+endif
+.PRECIOUS: $(STAMP)/guest-% $(STAMP)/image-%
+
+guest: $(STAMP)/guest-$(GUEST)
+$(STAMP)/guest-%: $(STAMP)/guest.files | $(STAMP)/deps
+	@tools/mkguest $*
 	@mkdir -p $(@D) && touch $@
 
-image: $(STAMP)/image
-$(STAMP)/image: $(STAMP)/image.files $(STAMP)/guest | $(ROOT)
-	@tools/mkimage
+image: $(STAMP)/image-$(GUEST)
+$(OTHER_GUESTS:%=$(STAMP)/image-%): $(STAMP)/image-%: $(STAMP)/suite-%
+$(STAMP)/image-%: $(STAMP)/image.files $(STAMP)/guest-% | $(ROOT)
+	@tools/mkimage $*
 	@touch $@
 
 # Debian's kernel source: for the debug kernel, and for its scripts that check ours.
@@ -123,14 +134,18 @@ $(STAMP)/fabric: $(STAMP)/fabric.files | $(ROOT)
 	@tools/build-fabric
 	@touch $@
 
-layer: $(STAMP)/layer
-$(STAMP)/layer: tools/mklayer $(STAMP)/modules-stock $(STAMP)/provider $(STAMP)/image
-	@tools/mklayer
+layer: $(STAMP)/layer-$(GUEST)
+$(STAMP)/layer-debian12: $(STAMP)/modules-debian12 $(STAMP)/provider-44
+$(STAMP)/layer-debian13: $(STAMP)/modules-stock $(STAMP)/provider
+$(STAMP)/layer-debian14: $(STAMP)/modules-debian14 $(STAMP)/provider-65
+$(STAMP)/layer-backports: $(STAMP)/modules-backports $(STAMP)/provider
+$(STAMP)/layer-%: tools/mklayer $(STAMP)/image-%
+	@tools/mklayer $*
 	@touch $@
 
 # The layer once more, with the debug kernel's modules in it.
 debug-layer: $(STAMP)/debug-layer
-$(STAMP)/debug-layer: $(STAMP)/modules-debug $(STAMP)/layer
+$(STAMP)/debug-layer: $(STAMP)/modules-debug $(STAMP)/layer-debian13
 	@tools/mklayer
 	@touch $@
 
@@ -185,8 +200,8 @@ install:
 	@DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) tools/install
 
 clean:
-	rm -rf $(BUILD)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer,tests,docs,deb}
-	rm -f $(STAMP)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer,debug-layer}
+	rm -rf $(BUILD)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer,guests/*/layer,tests,docs,deb}
+	rm -f $(STAMP)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer-*,debug-layer}
 
 distclean:
 	tools/distclean

@@ -71,6 +71,21 @@ valid_until() {
 	echo "$valid"
 }
 
+# The guests there are, by name: debian13 (the default), debian12, debian14, and backports, which is
+# Debian 13 with the kernel of its backports. Usage: guest_of NAME; it sets:
+#   RELEASE  Debian's name of the release
+#   OUT      where the parts of this guest are: guest, image, layer, kver
+# shellcheck disable=SC2034 # the scripts read them
+guest_of() {
+	case $1 in
+	debian12) RELEASE=bookworm ;;
+	debian13 | backports) RELEASE=$SUITE ;;
+	debian14) RELEASE=forky ;;
+	*) die "'$1' is no guest: debian12, debian13, debian14 or backports" ;;
+	esac
+	if [ "$1" = debian13 ]; then OUT=$BUILD; else OUT=$BUILD/guests/$1; fi
+}
+
 # Make a Debian root. Usage: make_root [--release RELEASE] DIR LISTFILE
 # [mmdebstrap option...]; RELEASE is Debian 13 by default
 make_root() {

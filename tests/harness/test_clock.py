@@ -7,7 +7,7 @@ import unittest
 from unittest import mock
 
 import fake
-from ohca_lab import clock
+from ohca_lab import clock, paths
 from ohca_lab.lab import LabError
 from ohca_lab.vm import VM
 
@@ -92,7 +92,8 @@ class Rate(unittest.TestCase):
         for accel, khz, given in (("tcg", 2500123, True), ("tcg", None, False),
                                   ("kvm", None, False)):
             lab = types.SimpleNamespace(opt=opt, dir="/l", name="l", accel=accel, tsc_khz=khz,
-                                        kernel="k", layers=[], mgmt_role=lambda k: "r")
+                                        guest=lambda k: paths.Guest("debian13"),
+                                        layers={"debian13": []}, mgmt_role=lambda k: "r")
             words = VM(lab, 1).argv()
             cmdline = words[words.index("-append") + 1].split()
             self.assertEqual("tsc_early_khz=2500123" in cmdline, given)

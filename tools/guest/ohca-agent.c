@@ -47,6 +47,7 @@
 #define AWAY_MS		500
 #define SYNC_MAGIC	"ohcasync"
 #define HOTPLUG		"/usr/lib/ohca/hotplug"
+#define MAX_PORTS	64
 
 enum frame_type {
 	F_SYNC = 1, F_EXEC, F_IN, F_EOF, F_SIG, F_SIZE,
@@ -440,9 +441,12 @@ static void serve_port(const char *dev)
 	}
 }
 
+/* Serves the ports that have a name and are not served yet. */
 static void start_ports(void)
 {
+	static bool served[MAX_PORTS];
 	char path[300], name[64];
+	unsigned int k;
 	glob_t g;
 
 	if (glob("/sys/class/virtio-ports/vport*", 0, NULL, &g))
@@ -455,7 +459,9 @@ static void start_ports(void)
 		if (!f)
 			continue;
 		name[0] = 0;
-		if (fgets(name, sizeof(name), f) && !strncmp(name, "org.openhca.cmd.", 16)) {
+		if (fgets(name, sizeof(name), f) &&
+		    sscanf(name, "org.openhca.cmd.%u", &k) == 1 && k < MAX_PORTS && !served[k]) {
+			served[k] = true;
 			snprintf(path, sizeof(path), "/dev/%s", strrchr(g.gl_pathv[i], '/') + 1);
 			if (!fork())
 				serve_port(path);
@@ -535,6 +541,9 @@ static void handle_uevent(char *p, size_t len)
 	}
 	if (!strcmp(action, "add") && (!strcmp(subsystem, "net") || !strcmp(subsystem, "infiniband")))
 		spawn(hotplug, env);
+	/* The kernel learns the name of a port later than of the port. */
+	if (!strcmp(subsystem, "virtio-ports"))
+		start_ports();
 }
 
 int main(void)

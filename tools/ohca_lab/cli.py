@@ -217,7 +217,9 @@ def cmd_gdb(opt):
         if opt.qemu:
             commands = gdb.qemu_commands(state["vms"][opt.node - 1])
         else:
-            commands = gdb.kernel_commands(node_dir(opt.name, opt.node), state["kernel"])
+            guest, kernel = state["guests"][opt.node - 1], state["kernel"]
+            commands = gdb.kernel_commands(node_dir(opt.name, opt.node),
+                                           kernel if guest == paths.GUESTS[0] else guest)
         gdb.run(commands, opt.command)
     except gdb.GdbError as e:
         raise LabError(f"gdb: {e}") from None
@@ -246,7 +248,8 @@ def cmd_status(opt):
               f"fabric {state['fabric']}, pid {state['pid']}")
         for k, pid in enumerate(state["vms"], 1):
             place = f", at '{state['places'][k - 1]}'" if state["places"] else ""
-            print(f"  node{k}: {'running' if running(pid) else 'dead'}, pid {pid}{place}")
+            print(f"  node{k}: {'running' if running(pid) else 'dead'}, pid {pid}, "
+                  f"{state['guests'][k - 1]}{place}")
         for what, pid in state["helpers"].items():
             print(f"  {what}: {'running' if running(pid) else 'dead'}, pid {pid}")
         if state["fabric"] == "ohca":
@@ -278,11 +281,24 @@ def cmd_down(opt):
     raise LabError(f"lab {opt.name} does not end")
 
 
+def guest_names(text):
+    """The guests that --guest names."""
+    names = text.split(",")
+    for name in names:
+        if name not in paths.GUESTS:
+            raise argparse.ArgumentTypeError(f"'{name}' is no guest: {', '.join(paths.GUESTS)}")
+    return names
+
+
 def lab_options(p):
     """The options that describe a lab, for run and up."""
     p.add_argument("-n", "--nodes", type=int, default=2, metavar="N", help="1 to 64 nodes (2)")
     p.add_argument("--kernel", choices=("stock", "debug"), default="stock",
                    help="debug: with KASAN, lockdep, ...; 'make debug-layer' builds it (stock)")
+    p.add_argument("--guest", type=guest_names, default=paths.GUESTS[:1], metavar="NAME[,NAME...]",
+                   help="the system of each node, the last one that of the rest: debian12, "
+                        "debian13, debian14, or backports, which is Debian 13 with the kernel of "
+                        "its backports; 'make lab GUEST=NAME' builds it (debian13)")
     p.add_argument("--accel", choices=("kvm", "tcg"),
                    help="how the CPU runs (kvm where a guest boots in it, else tcg)")
     p.add_argument("--package", action="append", default=[], metavar="NAME",
@@ -387,6 +403,9 @@ def main():
             say(f"-n: 1 to {MAX_NODES} nodes")
             return 2
         complete(opt)
+        if opt.kernel == "debug" and set(opt.guest) != {paths.GUESTS[0]}:
+            say(f"--kernel debug: only {paths.GUESTS[0]} has a debug kernel")
+            return 2
         if opt.nodes * opt.memory > total_memory():
             say(f"{opt.nodes} nodes of {opt.memory} MiB do not fit into the {total_memory()} MiB "
                 "of this machine: take --memory M or fewer nodes")

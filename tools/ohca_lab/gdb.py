@@ -72,7 +72,7 @@ def _kernel_file(node_dir, text):
 
 
 def kernel_commands(node_dir, kernel):
-    """gdb's commands for a node's kernel; kernel is "stock" or "debug"."""
+    """gdb's commands for a node's kernel; kernel is its name for tools/build-modules."""
     if not os.path.exists(stub(node_dir)):
         raise GdbError("the lab was not started with --gdb")
     functions, sections = _ask(node_dir)

@@ -134,16 +134,19 @@ class Lab:
         self._check_parts()
         self.accel, self.reason = choose_accelerator(opt.accel)
         self.tsc_khz = clock.tsc_khz() if self.accel == "tcg" else None
-        self.kernel = paths.VMLINUX_DEBUG if opt.kernel == "debug" else paths.VMLINUX
         self.slow = (4 if opt.kernel == "debug" else 1) * (1 + opt.nodes / 4)
 
     def _check_parts(self):
         opt = self.opt
-        need = dict.fromkeys((paths.VMLINUX, paths.qemu()[3], paths.HUB), "lab")
+        need = dict.fromkeys((paths.qemu()[3], paths.HUB), "lab")
         if opt.fabric == "ohca":
-            need.update(dict.fromkeys((paths.LAYER, paths.FABRIC), "lab"))
-        if opt.kernel == "debug":
-            need.update({paths.VMLINUX_DEBUG: "debug-layer", paths.LAYER_DEBUG: "debug-layer"})
+            need[paths.FABRIC] = "lab"
+        for guest in self.guests():
+            need[guest.vmlinux] = guest.target()
+            if opt.fabric == "ohca":
+                need[guest.layer] = guest.target()
+            if opt.kernel == "debug":
+                need.update({paths.VMLINUX_DEBUG: "debug-layer", guest.layer_debug: "debug-layer"})
         for path, target in need.items():
             if not os.path.exists(path):
                 raise LabError(f"{path} is missing: run 'make {target}'")
@@ -151,6 +154,14 @@ class Lab:
             raise LabError(f"--share: {opt.share} is not a directory")
         if opt.share and "," in opt.share:
             raise LabError("--share: a comma in the path is not supported")
+
+    def guest(self, k):
+        """The guest of node k: the last one that was named is that of all further nodes."""
+        return paths.Guest(self.opt.guest[min(k, len(self.opt.guest)) - 1])
+
+    def guests(self):
+        """The guests of all nodes, each one once."""
+        return [paths.Guest(name) for name in dict.fromkeys(self.opt.guest[:self.opt.nodes])]
 
     def mgmt_role(self, k):
         """How node k joins the management network: node 1 of two listens, or the hub does."""
@@ -162,12 +173,12 @@ class Lab:
         except places.PlaceError as e:
             raise LabError(str(e)) from None
 
-    def _layers(self):
-        layers = [paths.BASE]
-        if os.path.exists(paths.LAYER):
-            layers.append(paths.LAYER)
+    def _layers(self, guest):
+        layers = [guest.base]
+        if os.path.exists(guest.layer):
+            layers.append(guest.layer)
         if self.opt.package:
-            made = subprocess.run([os.path.join(paths.TOP, "tools", "mkpackages"),
+            made = subprocess.run([os.path.join(paths.TOP, "tools", "mkpackages"), guest.name,
                                    *self.opt.package], stdout=subprocess.PIPE, check=False)
             if made.returncode:
                 raise LabError("--package: the packages could not be installed")
@@ -186,7 +197,7 @@ class Lab:
             self.lock = open(os.path.join(self.dir, "lock"), "wb")
             fcntl.flock(self.lock, fcntl.LOCK_EX)
         say(f"{self.accel.upper()}: {self.reason}")
-        self.layers = self._layers()
+        self.layers = {guest.name: self._layers(guest) for guest in self.guests()}
         if self.opt.nodes != 2:
             self._helper([paths.HUB, f"{self.dir}/mgmt"], "hub")
         if self.opt.fabric == "ohca":
@@ -278,6 +289,7 @@ class Lab:
         state = {"pid": os.getpid(), "nodes": self.opt.nodes, "accel": self.accel,
                  "fabric": self.opt.fabric, "kernel": self.opt.kernel,
                  "vms": [vm.process.pid for vm in self.vms],
+                 "guests": [vm.guest.name for vm in self.vms],
                  "places": [h.name for h in self.places],
                  "helpers": {p.what: p.pid for p in self.helpers}}
         with open(os.path.join(self.dir, "state.new"), "w", encoding="ascii") as f:

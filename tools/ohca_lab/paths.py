@@ -6,15 +6,31 @@ import sys
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("OHCA_BUILD") or os.path.join(TOP, "build")
 ROOT = os.path.join(BUILD, "root")
-VMLINUX = os.path.join(BUILD, "image", "vmlinux")
 VMLINUX_DEBUG = os.path.join(BUILD, "debug-kernel", "bzImage")
-INITRD = os.path.join(BUILD, "image", "initrd.cpio")
-BASE = os.path.join(BUILD, "image", "base.squashfs")
-LAYER = os.path.join(BUILD, "layer", "ohca.squashfs")
-# there if the layer has the debug kernel's modules
-LAYER_DEBUG = os.path.join(BUILD, "layer", "debug")
 FABRIC = os.path.join(BUILD, "fabric", "ohca-fabric")
 HUB = os.path.join(BUILD, "fabric", "ohca-hub")
+
+
+# The guests that 'make lab GUEST=NAME' makes; the first one is the default.
+GUESTS = ("debian13", "debian12", "debian14", "backports")
+
+
+class Guest:
+    """The files of a guest; the attributes are paths."""
+
+    def __init__(self, name):
+        self.name = name
+        out = BUILD if name == GUESTS[0] else os.path.join(BUILD, "guests", name)
+        self.vmlinux = os.path.join(out, "image", "vmlinux")
+        self.initrd = os.path.join(out, "image", "initrd.cpio")
+        self.base = os.path.join(out, "image", "base.squashfs")
+        self.layer = os.path.join(out, "layer", "ohca.squashfs")
+        # there if the layer has the debug kernel's modules
+        self.layer_debug = os.path.join(out, "layer", "debug")
+
+    def target(self):
+        """What make is to build for it."""
+        return "lab" if self.name == GUESTS[0] else f"lab GUEST={self.name}"
 
 
 def in_root(program):

@@ -62,9 +62,10 @@ def choose_accelerator(wanted=None):
                     else ("tcg", "a guest kernel does not boot under KVM here"))
     except (OSError, ValueError):
         pass
+    guest = paths.Guest(paths.GUESTS[0])
     probe = spawn([*paths.qemu(), "-M", "q35", "-accel", "kvm", "-cpu", "host", "-m", "256",
                    "-nodefaults", "-display", "none", "-no-reboot",
-                   "-kernel", paths.VMLINUX, "-initrd", paths.INITRD,
+                   "-kernel", guest.vmlinux, "-initrd", guest.initrd,
                    "-append", "quiet panic=-1 lab.probe"],
                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     begin = time.monotonic()
@@ -99,6 +100,7 @@ class VM:
         self.lab = lab
         self.k = k
         self.name = f"node{k}"
+        self.guest = lab.guest(k)
         self.dir = os.path.join(lab.dir, f"n{k}")
         self.process = None
 
@@ -126,7 +128,8 @@ class VM:
              "-smp", str(opt.cpus), "-m", str(opt.memory),
              "-object", f"memory-backend-memfd,id=ram,size={opt.memory}M,share=on",
              "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-             "-kernel", lab.kernel, "-initrd", paths.INITRD, "-append", " ".join(cmdline),
+             "-kernel", paths.VMLINUX_DEBUG if opt.kernel == "debug" else self.guest.vmlinux,
+             "-initrd", self.guest.initrd, "-append", " ".join(cmdline),
              "-chardev", f"socket,id=con,path={d}/console,server=on,wait=off,"
                          f"logfile={d}/console.log",
              "-serial", "chardev:con",
@@ -136,7 +139,7 @@ class VM:
              "-device", f"virtio-net-pci,netdev=mgmt,romfile=,host_mtu={MTU},"
                         f"mac=52:54:00:0c:a0:{k:02x}",
              "-device", "virtio-serial-pci,max_ports=16"]
-        for i, layer in enumerate(lab.layers):
+        for i, layer in enumerate(lab.layers[self.guest.name]):
             a += ["-drive", f"if=none,id=layer{i},file={layer},format=raw,readonly=on",
                   "-device", f"virtio-blk-pci,drive=layer{i}"]
         for i in range(CHANNELS):
