@@ -86,6 +86,20 @@ guest_of() {
 	if [ "$1" = debian13 ]; then OUT=$BUILD; else OUT=$BUILD/guests/$1; fi
 }
 
+# Download the package of a kernel, and those of the same version that it depends on: Debian 14 has
+# the modules in one of their own. Usage: fetch_kernel DIR KVER [in-root's option...]
+fetch_kernel() {
+	local dir=$1 kver=$2 more
+	local get=("$TOP/tools/in-root" "${@:3}" --dir "$dir" apt-get -o APT::Sandbox::User=root
+		download -qq)
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	"${get[@]}" "linux-image-$kver"
+	more=$(dpkg-deb -f "$dir"/*.deb Depends | tr ', ' '\n\n' | grep -e "-${kver//./\\.}$" || :)
+	# shellcheck disable=SC2086 # several names
+	[ -z "$more" ] || "${get[@]}" $more
+}
+
 # Make a Debian root. Usage: make_root [--release RELEASE] DIR LISTFILE
 # [mmdebstrap option...]; RELEASE is Debian 13 by default
 make_root() {
