@@ -209,7 +209,7 @@ static int ohca_identify(struct ohca_dev *dev)
 	dev->version = readl(dev->regs + OHCA_REG_VERSION);
 	if (OHCA_FIELD_GET(OHCA_VERSION_MAJOR, dev->version) != OHCA_MAJOR)
 		return dev_err_probe(d, -EPROTO,
-				     "device speaks interface version %u.%u, this driver %u.x\n",
+				     "device has interface version %u.%u, driver is for %u.x: take both from one release\n",
 				     OHCA_FIELD_GET(OHCA_VERSION_MAJOR, dev->version),
 				     OHCA_FIELD_GET(OHCA_VERSION_MINOR, dev->version), OHCA_MAJOR);
 

@@ -21,6 +21,12 @@
 
 #include "spool.h"
 
+/*
+ * Of the requests and replies; one more with each change of them. A client and a fabric of two
+ * versions understand each other as far as they can: what they cannot is an error, which names both.
+ */
+#define FAB_CONTROL_VERSION	1
+
 #define FAB_CONTROL_CLIENTS	16u
 #define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */
 #define FAB_CONTROL_LINE	65536u		/* bytes of a request, with its newline */

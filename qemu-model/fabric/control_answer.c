@@ -378,7 +378,8 @@ char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len,
 		out = run(&r, command);
 	json_decref(in);
 	if (!out && r.why[0])
-		out = json_pack("{s:o}", "error", fab_text_json(r.why, strlen(r.why)));
+		out = json_pack("{s:o, s:i}", "error", fab_text_json(r.why, strlen(r.why)),
+				"version", FAB_CONTROL_VERSION);
 	n = out ? json_dumpb(out, NULL, 0, 0) : 0;
 	if (n)
 		reply = malloc(n + 2);

@@ -86,7 +86,7 @@ static void print_nodes(json_t *v)
 /* A part of a topology file. */
 static void print_text(json_t *v)
 {
-	fputs(json_string_value(json_object_get(v, "text")), stdout);
+	printf("%s", json_string_value(json_object_get(v, "text")));
 }
 
 static void print_lft(json_t *v)
@@ -126,16 +126,18 @@ static void print_way(json_t *v)
 	printf("%s\n", json_string_value(json_object_get(v, "end")));
 }
 
+/* @needs: a member that each reply has; the last one is asked for in another way */
 static const struct {
 	const char *name;
 	void (*print)(json_t *v);
+	const char *needs;
 	int args;
 } verbs[] = {
-	{ "status", print_status, 0 },
-	{ "topology", print_text, 0 },
-	{ "counters", print_nodes, 0 },
-	{ "lft", print_lft, 1 },
-	{ "trace", print_way, 2 },
+	{ "status", print_status, "switches", 0 },
+	{ "topology", print_text, "text", 0 },
+	{ "counters", print_nodes, "nodes", 0 },
+	{ "lft", print_lft, "lft", 1 },
+	{ "trace", print_way, NULL, 2 },
 };
 
 /* Number of @verb in verbs[], or how many there are. */
@@ -212,25 +214,54 @@ static void request(int fd, const char *verb, const char *node, json_int_t first
 				      "node", node, "file", text ? json_true() : NULL));
 }
 
+/* An error of a fabric that may have another version than this program. */
+static void print_error(const char *error, const json_t *v)
+{
+	const json_t *version = json_object_get(v, "version");
+
+	fprintf(stderr, "ohca-fabric: %s", error);
+	if (version && json_integer_value(version) != FAB_CONTROL_VERSION)
+		fprintf(stderr, " (the fabric has version %" JSON_INTEGER_FORMAT " of the control "
+			"protocol, this program %d: take both from one release)",
+			json_integer_value(version), FAB_CONTROL_VERSION);
+	fputc('\n', stderr);
+}
+
 json_t *fab_client_reply(FILE *s, const char *name, char **line, size_t *size)
 {
-	json_t *v = getline(line, size, s) > 0 ? json_loads(*line, 0, NULL) : NULL;
+	const bool any = getline(line, size, s) > 0;
+	json_t *v = any ? json_loads(*line, 0, NULL) : NULL;
 	const char *error = json_string_value(json_object_get(v, "error"));
 
-	if (!v)
-		error = "the fabric ended the connection: start it again";
+	if (!json_is_object(v))
+		error = any ? "the reply is none of a fabric: give the PATH of ohca-fabric serve "
+			      "--control PATH" :
+			      "the fabric ended the connection: start it again";
 	if (!error)
 		return v;
 	if (name && json_object_get(v, "errors"))
 		fab_script_print_errors(name, v);
 	else
-		fprintf(stderr, "ohca-fabric: %s\n", error);
+		print_error(error, v);
 	json_decref(v);
 	return NULL;
 }
 
-/* Send a request of one reply; @name: the file that it is about. Return: exit status. */
-static int ask_once(FILE *s, json_t *v, const char *name, bool json)
+/* Whether a reply has the member that is to be printed. A fabric of another version may send none. */
+static bool complete(json_t *v, const char *needs)
+{
+	if (json_object_get(v, needs))
+		return true;
+	fprintf(stderr, "ohca-fabric: the reply has no \"%s\": the fabric has another version than "
+		"this program: take both from one release\n", needs);
+	return false;
+}
+
+/*
+ * Send a request of one reply; @name: the file that it is about, @way: it is a way. Return: exit
+ * status.
+ */
+static int ask_once(FILE *s, json_t *v, const char *name, bool way, bool json)
 {
 	char *line = NULL;
 	size_t size = 0;
@@ -239,11 +270,13 @@ static int ask_once(FILE *s, json_t *v, const char *name, bool json)
 
 	fab_client_send(fileno(s), v);
 	reply = fab_client_reply(s, name, &line, &size);
+	if (!reply || json_is_false(json_object_get(reply, "arrives")))
+		rc = EXIT_FAILURE;
 	if (reply && json)
 		fputs(line, stdout);
-	else if (reply && json_object_get(reply, "hops"))
+	else if (reply && way && complete(reply, "hops"))
 		print_way(reply);
-	if (!reply || json_is_false(json_object_get(reply, "arrives")))
+	else if (way)
 		rc = EXIT_FAILURE;
 	json_decref(reply);
 	free(line);
@@ -279,7 +312,7 @@ static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
 			!json && verbs[verb].print == print_text);
 		v = fab_client_reply(s, NULL, &line, &size);
 		next = json_object_get(v, "next");
-		if (!v)
+		if (!v || (!json && !complete(v, verbs[verb].needs)))
 			rc = EXIT_FAILURE;
 		else if (json)
 			fputs(line, stdout);
@@ -377,7 +410,7 @@ int fab_control_client(int argc, char **argv)
 		json_decref(once);
 		return EXIT_FAILURE;
 	}
-	rc = once ? ask_once(s, once, name, l.json) :
+	rc = once ? ask_once(s, once, name, verb < IB_ARRAY_SIZE(verbs), l.json) :
 		    ask_all(s, verb, verbs[verb].args ? l.word[0] : NULL, l.json);
 	fclose(s);
 	return rc;

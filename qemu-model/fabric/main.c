@@ -20,7 +20,7 @@ static const char usage_text[] =
 	"       ohca-fabric serve OPTION...   run a fabric\n"
 	"       ohca-fabric VERB OPTION...    ask a fabric that runs; VERBs below\n"
 	"       ohca-fabric --help            this text\n"
-	"       ohca-fabric --version         version of the link protocol\n\n"
+	"       ohca-fabric --version         versions of the link and control protocols\n\n"
 	"The fabric, of hosts and serve:\n"
 	"  -t, --topology FILE       a file,\n"
 	"  -g, --generate SPEC       or made from a SPEC\n\n"
@@ -367,7 +367,8 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (!strcmp(verb, "--version") || !strcmp(verb, "-V")) {
-		printf("ohca-fabric, link protocol %u\n", OHCA_LINK_VERSION);
+		printf("ohca-fabric, link protocol %u, control protocol %u\n", OHCA_LINK_VERSION,
+		       FAB_CONTROL_VERSION);
 		return EXIT_SUCCESS;
 	}
 	if (!strcmp(verb, "generate")) {

@@ -76,14 +76,23 @@ static void copy_text(char *to, size_t size, const uint8_t *from, size_t len)
 	to[i] = 0;
 }
 
+static int other_version(unsigned int version, struct ohca_link_err *err)
+{
+	return link_err(err, OHCA_LINK_E_VERSION, 0,
+			"the peer speaks version %u of the link protocol, we speak %u: take QEMU, "
+			"ohca-fabric and libohca-umad of one release", version, OHCA_LINK_VERSION);
+}
+
 int link_check_hdr(const void *buf, size_t len, struct ohca_link_err *err)
 {
 	struct ohca_wire_hdr h;
+	unsigned int version;
 
 	if (len < sizeof(h))
 		return link_err(err, OHCA_LINK_E_PROTO, 0,
 				"the peer does not speak the OpenHCA link protocol");
 	memcpy(&h, buf, sizeof(h));
+	version = le16toh(h.version);
 	if (le32toh(h.magic) != OHCA_WIRE_MAGIC)
 		return link_err(err, OHCA_LINK_E_PROTO, 0,
 				"the peer does not speak the OpenHCA link protocol");
@@ -98,13 +107,14 @@ int link_check_hdr(const void *buf, size_t len, struct ohca_link_err *err)
 
 		memset(&e, 0, sizeof(e));
 		memcpy(&e, buf, len < sizeof(e) ? len : sizeof(e));
+		/* the peer's text has its own view, of who is the peer */
+		if (le32toh(e.code) == OHCA_LINK_E_VERSION && version != OHCA_LINK_VERSION)
+			return other_version(version, err);
 		copy_text(text, sizeof(text), e.text, sizeof(e.text));
 		return link_err(err, (int)le32toh(e.code), 0, "the peer refused: %s", text);
 	}
-	if (le16toh(h.version) != OHCA_LINK_VERSION)
-		return link_err(err, OHCA_LINK_E_VERSION, 0,
-				"the peer speaks version %u of the link protocol, we speak %u",
-				le16toh(h.version), OHCA_LINK_VERSION);
+	if (version != OHCA_LINK_VERSION)
+		return other_version(version, err);
 	return le16toh(h.type);
 }
 

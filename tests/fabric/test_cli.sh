@@ -78,7 +78,7 @@ hoq-scale=1000001 number from 0 to 1000000
 spin-us=1000001 number from 0 to 1000000
 spin-us=-3 not a number
 EOF
-expect version 0 'link protocol 2' "$fabric" --version
+expect version 0 'link protocol 2, control protocol 1$' "$fabric" --version
 expect 'serve a file that is not there' 1 'cannot read it' "$fabric" serve -t "$dir/none"
 expect 'serve until a signal' 0 'ready, 12 switches, 32 other nodes' \
 	timeout --preserve-status 1 "$fabric" serve -t "$dir/tree"
@@ -194,6 +194,46 @@ expect 'words of script' 2 'write script' "$fabric" script -c "$dir/control"
 expect 'topology to a full disk' 1 'No space' \
 	bash -c '"$1" topology -c "$2" >/dev/full' x "$fabric" "$dir/control"
 kill $!
+wait $!
+
+# What is no fabric of this version: each connection gets the next line as its reply, and has an end.
+cat >"$dir/other.py" <<'EOF'
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen()
+for line in sys.argv[2:]:
+    c = s.accept()[0]
+    c.recv(65536)
+    c.sendall(line.encode() + b"\n")
+    c.close()
+EOF
+none='there is no such command: use status'
+python3 "$dir/other.py" "$dir/other" "{\"error\": \"$none\", \"version\": 2}" \
+	"{\"error\": \"$none\", \"version\": 1}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '[1]' \
+	'HTTP/1.0 400 Bad Request' '{"done": true}' &
+until [ -S "$dir/other" ]; do sleep 0.05; done
+expect 'a fabric of another version' 1 "^ohca-fabric: $none (the fabric has version 2 of the control \
+protocol, this program 1: take both from one release)\$" "$fabric" status -c "$dir/other"
+for o in 'of this version' 'that says no version'; do
+	expect "a fabric $o" 1 "^ohca-fabric: $none\$" "$fabric" status -c "$dir/other"
+done
+while IFS=: read -r o text; do
+	# shellcheck disable=SC2086 # words
+	expect "$o: a reply that lacks what is printed" 1 "no \"$text\": .* take both from one release" \
+		"$fabric" $o -c "$dir/other"
+done <<'EOF'
+status:switches
+topology:text
+counters:nodes
+lft leaf1:lft
+trace 1 2:hops
+EOF
+for o in list text; do
+	expect "no fabric: a $o" 1 'reply is none of a fabric: give the PATH' \
+		"$fabric" status -c "$dir/other"
+done
+expect 'a fault has no more to say' 0 '' "$fabric" link up leaf1:1 -c "$dir/other"
 wait $!
 
 # says TEXT FILE: it does before half a minute has gone

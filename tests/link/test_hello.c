@@ -13,6 +13,10 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#define OTHER_VERSION \
+	"the peer speaks version %u of the link protocol, we speak %u: take QEMU, ohca-fabric and " \
+	"libohca-umad of one release"
+
 static void expect_cfg(const struct ohca_link_cfg *c, const struct ohca_link_cfg *want)
 {
 	assert_true(c->node_guid == want->node_guid && c->port_guid == want->port_guid);
@@ -296,8 +300,14 @@ static void test_headers(void **state)
 	e.hdr.version = htole16(OHCA_LINK_VERSION + 1);
 	assert_int_equal(link_check_hdr(&e, sizeof(h) + 3, &err), -1);
 	expect_err(&err, OHCA_LINK_E_VERSION, 0,
-		   "the peer speaks version %u of the link protocol, we speak %u",
-		   OHCA_LINK_VERSION + 1, OHCA_LINK_VERSION);
+		   OTHER_VERSION, OHCA_LINK_VERSION + 1, OHCA_LINK_VERSION);
+	/* A refusal for the version is told as this end sees it, by the peer's header. */
+	link_hdr_init(&e.hdr, OHCA_WIRE_ERROR, sizeof(e));
+	e.hdr.version = htole16(7);
+	e.code = htole32(OHCA_LINK_E_VERSION);
+	assert_int_equal(link_check_hdr(&e, sizeof(e), &err), -1);
+	expect_err(&err, OHCA_LINK_E_VERSION, 0, OTHER_VERSION, 7, OHCA_LINK_VERSION);
+	e.code = htole32(OHCA_LINK_E_NOPORT);
 	/* Any bytes, and no end. */
 	link_hdr_init(&e.hdr, OHCA_WIRE_ERROR, sizeof(e));
 	memset(cut, '?', sizeof(cut) - 1);

@@ -17,8 +17,8 @@ from ohca_lab.vm import spawn, stop
 from .harness import DEV, Group, find, need
 
 GROUP = Group("host", debug=False)
-VERSION = Group("version", ("-n", "1", "--no-driver", "--device", "x-version=0x20000"),
-                debug=False)
+VERSION = Group("version", ("-n", "2", "--no-driver", "--device", "1:x-version=0x20000",
+                            "--device", "2:x-version=0x10007"), debug=False)
 GROUPS = [GROUP, VERSION]
 
 HELLO = struct.Struct("<IHHII")     # struct ohca_wire_hdr: magic, version, type, len, reserved
@@ -120,7 +120,8 @@ def link_version(b):
 
     with Directory() as d:
         stranger(f"{d}/v", other_version)
-        refused(b, f"ohca,fabric={d}/v", r"version")
+        refused(b, f"ohca,fabric={d}/v",
+                r"port 1: the peer speaks version (\d+) of the link protocol, we speak \d+: take ")
         stranger(f"{d}/g", lambda hello: b"\x17" * 64)
         refused(b, f"ohca,fabric={d}/g", r"does not speak the OpenHCA link protocol")
         stranger(f"{d}/l", lambda hello: hello[:40])
@@ -157,7 +158,8 @@ def fabric_meets_stranger(b):
             text = log.read().decode(errors="replace")
             b.note(text)
             find(r"does not speak the OpenHCA link protocol", text)
-            find(r"version", text)
+            find(r"refused 'a peer': the peer speaks version 999 of the link protocol, we speak",
+                 text)
 
 
 @GROUP.test(timeout=300)
@@ -181,6 +183,28 @@ def fabric_bad_arguments(b):
 def other_major(b):
     """The driver refuses a device of another major version, and says so."""
     b.status(1, "modprobe ohca")
-    find(r"ohca .*device speaks interface version 2\.0, this driver 1\.x", b.kernel_said(1))
+    find(r"ohca .*device has interface version 2\.0, driver is for 1\.x", b.kernel_said(1))
     need(not b.status(1, f"ls /sys/class/infiniband/{DEV}")[0] == 0, "it registered all the same")
     b.sh(1, "modprobe -r ohca && modprobe ohca && modprobe -r ohca")
+
+
+@VERSION.test()
+def other_minor(b):
+    """A later minor version of the same major one adds what a driver may ignore: it works."""
+    b.sh(2, "modprobe ohca")
+    find(r"ohca_0: OpenHCA 1\.7, ", b.kernel_said(2))
+    need("1.7" in b.sh(2, "cat /sys/kernel/debug/ohca/*/device"), "debugfs has another version")
+    b.sh(2, "ibv_devinfo | grep 'hca_id:.*ohca_0'")
+
+
+@VERSION.test()
+def other_rdma_core(b):
+    """The provider for rdma-core 45 and later is no provider for 44, and says so."""
+    b.sh(2, "modprobe ohca")
+    said = b.sh(2, "mkdir -p /tmp/44 && cd /tmp/44 && "
+                "cp -L /usr/lib/x86_64-linux-gnu/libibverbs.so.1 libibverbs.so.1.14.44.0 && "
+                "ln -sf libibverbs.so.1.14.44.0 libibverbs.so.1 && "
+                "LD_LIBRARY_PATH=/tmp/44 ibv_devices")
+    find(r"^libohca: ohca_0: libibverbs is of rdma-core 44, this library for 56: install", said)
+    need("\n    ohca_0 " not in said, "the device is listed all the same")
+    find(r"\n    ohca_0 ", b.sh(2, "ibv_devices"))

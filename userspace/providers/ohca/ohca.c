@@ -8,6 +8,7 @@
 #include "compat.h"
 #include "ohca.h"
 #include "ohca_abi.h"
+#include "version.h"
 
 static int ohca_query_device_ex(struct ibv_context *ibctx,
 				const struct ibv_query_device_ex_input *input,
@@ -118,18 +119,27 @@ static const struct verbs_context_ops ohca_ctx_ops = {
 static int ohca_take_limits(struct ohca_context *ctx,
 			    const struct ohca_alloc_ucontext_resp *resp)
 {
+	const char *device = ctx->ibv_ctx.context.device->name;
+
 	if (OHCA_FIELD_GET(OHCA_VERSION_MAJOR, resp->hw_version) !=
-		    OHCA_MAJOR ||
-	    !resp->uar_mmap_size || !resp->max_sge ||
+	    OHCA_MAJOR) {
+		ohca_refuse(
+			device,
+			"the device has interface version %u.%u, this library is for %u: " OHCA_ONE_RELEASE,
+			OHCA_FIELD_GET(OHCA_VERSION_MAJOR, resp->hw_version),
+			OHCA_FIELD_GET(OHCA_VERSION_MINOR, resp->hw_version),
+			OHCA_MAJOR);
+		return EPROTO;
+	}
+	if (!resp->uar_mmap_size || !resp->max_sge ||
 	    resp->max_sge > OHCA_MAX_SGE ||
 	    resp->max_inline > OHCA_MAX_INLINE || resp->log_max_sq_bbs > 24 ||
 	    resp->log_max_rq_wqes > 20 || resp->log_max_srq_wqes > 20 ||
 	    resp->log_max_cqe > 24) {
-		verbs_err(&ctx->ibv_ctx,
-			  "device version %u.%u or its limits are unknown to this library, which is for version %u\n",
-			  OHCA_FIELD_GET(OHCA_VERSION_MAJOR, resp->hw_version),
-			  OHCA_FIELD_GET(OHCA_VERSION_MINOR, resp->hw_version),
-			  OHCA_MAJOR);
+		ohca_refuse(
+			device,
+			"the driver says limits that interface version %u does not allow: " OHCA_ONE_RELEASE,
+			OHCA_MAJOR);
 		return EPROTO;
 	}
 	ctx->features = resp->features;
@@ -222,6 +232,11 @@ static struct verbs_context *ohca_alloc_context(struct ibv_device *ibdev,
 		err = ohca_cmd_get_context(&ctx->ibv_ctx, &cmd.ibv_cmd,
 					   sizeof(cmd), &resp.ibv_resp,
 					   sizeof(resp));
+	if (err == EPROTO)
+		ohca_refuse(
+			ibdev->name,
+			"the driver refuses interface version %u, which this library is for: " OHCA_ONE_RELEASE,
+			OHCA_MAJOR);
 	if (!err)
 		err = ohca_context_init(ctx, &resp.drv_payload);
 	return err ? ohca_context_fail(ctx, err) : &ctx->ibv_ctx;
@@ -256,6 +271,8 @@ static struct verbs_context *ohca_import_context(struct ibv_device *ibdev,
 
 static struct verbs_device *ohca_device_alloc(struct verbs_sysfs_dev *sysfs_dev)
 {
+	if (!ohca_check_library(sysfs_dev->ibdev_name))
+		return NULL;
 	return calloc(1, sizeof(struct verbs_device));
 }
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Versions that do not fit: what is refused, and the one line that says so on standard error. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "fake.h"
+#include "version.h"
+
+#define MAJOR(n) OHCA_FIELD_PREP(OHCA_VERSION_MAJOR, n)
+#define NEXT (OHCA_MAJOR + 1)
+
+/* Opens a device in vain. Returns what was written to standard error. */
+static const char *refused(struct ibv_context *(*open)(void))
+{
+	static char text[512];
+	FILE *file = tmpfile();
+	int saved = dup(2);
+
+	assert_non_null(file);
+	fflush(stderr);
+	dup2(fileno(file), 2);
+	errno = 0;
+	assert_null(open());
+	assert_int_equal(errno, EPROTO);
+	fflush(stderr);
+	dup2(saved, 2);
+	close(saved);
+	rewind(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = 0;
+	fclose(file);
+	assert_int_equal(fake.opens, 0);
+	/* one line */
+	assert_non_null(strchr(text, '\n'));
+	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+	return text;
+}
+
+static void expect(const char *text, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void expect(const char *text, const char *format, ...)
+{
+	char want[512];
+	va_list args;
+	int n = snprintf(want, sizeof(want), "libohca: ohca_0: ");
+
+	va_start(args, format);
+	n += vsnprintf(want + n, sizeof(want) - n, format, args);
+	va_end(args);
+	snprintf(want + n, sizeof(want) - n, ": %s\n",
+		 "take library, driver and device of one release");
+	assert_string_equal(text, want);
+}
+
+/* The driver refuses, or says a version or limits that the library does not know. */
+static void driver(void **state)
+{
+	fake.hw_version = MAJOR(OHCA_MAJOR);
+	fake.max_inline = OHCA_MAX_INLINE + 1;
+	fake.max_sge = OHCA_MAX_SGE;
+	fake.ports = 1;
+	fake.fail = EPROTO;
+	expect(refused(fake_open),
+	       "the driver refuses interface version %u, which this library is for", OHCA_MAJOR);
+	expect(refused(fake_open),
+	       "the driver says limits that interface version %u does not allow", OHCA_MAJOR);
+	fake.hw_version = MAJOR(NEXT) | 7;
+	expect(refused(fake_open), "the device has interface version %u.7, this library is for %u",
+	       NEXT, OHCA_MAJOR);
+	/* the context of another process, which may have another library */
+	expect(refused(fake_import),
+	       "the device has interface version %u.7, this library is for %u", NEXT, OHCA_MAJOR);
+	/* a minor version adds only what may be ignored */
+	fake.hw_version = MAJOR(OHCA_MAJOR) | 7;
+	fake.max_inline = OHCA_MAX_INLINE;
+	fake_close(fake_open());
+}
+
+static void library(void **state)
+{
+	static const struct {
+		const char *path;
+		unsigned int version;
+	} t[] = {
+		{ "/usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.56.1", 56 },
+		{ "/opt/lib/libibverbs.so.1.14.44.0", 44 },
+		{ "libibverbs.so.1.15.65", 65 },
+		{ "/lib/libibverbs.so.1", 0 },
+		{ "/lib/libibverbs.so.1.14", 0 },
+		{ "/lib/libibverbs.so.1.14.", 0 },
+		{ "/lib/libibverbs.so.1.x.56.0", 0 },
+		{ "/lib/libibverbs.so.", 0 },
+		{ "/libibverbs.so.1.14.56.0/program", 0 },
+		{ "", 0 },
+	};
+
+	for (unsigned int i = 0; i < sizeof(t) / sizeof(t[0]); i++)
+		assert_int_equal(ohca_library_version(t[i].path), t[i].version);
+	assert_true(ohca_library_fits(0, 44) && ohca_library_fits(0, 56));
+	assert_true(ohca_library_fits(44, 44) && ohca_library_fits(43, 44));
+	assert_true(ohca_library_fits(45, 56) && ohca_library_fits(56, 45));
+	assert_false(ohca_library_fits(45, 44) || ohca_library_fits(56, 44));
+	assert_false(ohca_library_fits(44, 45) || ohca_library_fits(44, 56));
+	/* this program has no libibverbs: its version is unknown */
+	assert_true(ohca_check_library("ohca_0"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(driver), cmocka_unit_test(library) };
+
+	return cmocka_run_group_tests_name("provider: versions", tests, NULL, NULL);
+}

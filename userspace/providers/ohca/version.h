@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Versions that do not fit: of libibverbs, of the driver, of the device. What is refused is told in
+ * one line on standard error, as libibverbs itself does for the version of the kernel ABI.
+ */
+
+#ifndef OHCA_VERSION_H
+#define OHCA_VERSION_H
+
+#include <stdbool.h>
+
+/* What to do if library, driver and device do not fit. */
+#define OHCA_ONE_RELEASE "take library, driver and device of one release"
+
+/** ohca_refuse - tell why @device cannot be used, and what to do; without an end of line */
+void ohca_refuse(const char *device, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/**
+ * ohca_library_version - the rdma-core of a libibverbs
+ * @path: its file, as libibverbs.so.1.14.56.1
+ *
+ * Return: the third number, or 0: the name says nothing.
+ */
+unsigned int ohca_library_version(const char *path);
+
+/**
+ * ohca_library_fits - whether rdma-core @version, 0: unknown, may load a library @built for another
+ *
+ * Those with one provider ABI may, but for 44 and 45: struct ibv_qp_ex became longer in 45, and the
+ * number stayed.
+ */
+bool ohca_library_fits(unsigned int version, unsigned int built);
+
+/** ohca_check_library - ohca_library_fits() of the libibverbs of this process; tells if not */
+bool ohca_check_library(const char *device);
+
+#endif /* OHCA_VERSION_H */
