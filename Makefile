@@ -13,9 +13,9 @@ MAKEFLAGS += --no-print-directory
 # What each part is built from. STAMP/PART.files changes with any of it.
 FILES_guest := tools/mkguest tools/packages/guest
 FILES_image := tools/mkimage tools/guest
-FILES_qemu := tools/build-qemu $(addprefix qemu-model/,ib engine link qemu) firmware-if
+FILES_qemu := tools/build-qemu tools/fetch-source $(addprefix qemu-model/,ib engine link qemu) firmware-if
 FILES_modules := tools/build-modules kernel firmware-if
-FILES_provider := tools/build-provider userspace firmware-if kernel/include/uapi
+FILES_provider := tools/build-provider tools/fetch-source userspace firmware-if kernel/include/uapi
 FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,fabric umad link ib) firmware-if
 
 .PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider fabric \
@@ -26,7 +26,8 @@ all: lab
 help:
 	@echo 'make demo          build everything, boot two VMs on one fabric, run the tools between them'
 	@echo 'make check         all tests (OHCA_CHECK="units system ..." picks)'
-	@echo 'make try T=GROUP.TEST  builds what changed and runs one system test (KERNEL=debug: on that)'
+	@echo 'make try T=GROUP.TEST  builds what changed and runs one system test (KERNEL=debug: on that;'
+	@echo '                   QEMU=...: in that)'
 	@echo 'make campaign      attacks with fresh seeds, each for CAMPAIGN_SECONDS (600); CAMPAIGN="process ..." picks'
 	@echo 'make mutants       changes lines of PART (all five) at random and counts what its units notice'
 	@echo '                   (MUTANTS_COUNT=40 a part, MUTANTS_SEED=N: the same changes again)'
@@ -36,7 +37,8 @@ help:
 	@echo '                   (GUEST=debian12|debian14|backports: for --guest of this name)'
 	@echo 'make deps          install what this host lacks'
 	@echo 'make buildroot     Debian 13 root that builds the rest'
-	@echo 'make qemu          QEMU with -device ohca'
+	@echo 'make qemu          QEMU with -device ohca (QEMU=10.2|11.1: another version; QEMU=DIR: the source'
+	@echo '                   tree in DIR, which stays as it is)'
 	@echo 'make fabric        ohca-fabric, the fabric, ohca-hub, and libohca-umad.so for tools on the host'
 	@echo 'make modules       ohca.ko for the guest kernel (KERNEL=debug: for the debug kernel;'
 	@echo '                   KERNEL=debian12|debian14|backports: for the kernel of that release)'
@@ -70,9 +72,18 @@ $(ROOT): tools/packages/buildroot | $(STAMP)/deps
 	@tools/mkroot
 	@mkdir -p $(@D) && touch $@
 
-qemu: $(STAMP)/qemu
+# QEMU is a version, or a source tree: that has a slash, and changes without our knowledge.
+ifneq ($(findstring /,$(QEMU)),)
+qemu: | $(ROOT)
+	@tools/build-qemu '$(QEMU)'
+else
+qemu: $(STAMP)/qemu$(addprefix -,$(filter-out 10.0,$(QEMU)))
+endif
 $(STAMP)/qemu: $(STAMP)/qemu.files | $(ROOT)
 	@tools/build-qemu
+	@touch $@
+$(STAMP)/qemu-%: $(STAMP)/qemu.files | $(ROOT)
+	@tools/build-qemu $*
 	@touch $@
 
 # A guest of each release, by its name; the one of Debian 13 needs no other root for its kernel.
@@ -149,7 +160,7 @@ $(STAMP)/debug-layer: $(STAMP)/modules-debug $(STAMP)/layer-debian13
 	@tools/mklayer
 	@touch $@
 
-lab: qemu fabric layer
+lab: $(STAMP)/qemu fabric layer
 
 units: $(STAMP)/deps
 	@tests/run units
@@ -173,7 +184,7 @@ ifneq ($(and $(filter try,$(MAKECMDGOALS)),$(if $(T),,no)),)
 $(error 'make try' wants a test: T=GROUP.TEST, as 'tests/system/run --list' has them)
 endif
 try: fabric qemu $(if $(filter debug,$(KERNEL)),debug-layer,layer)
-	@tests/system/run --kernel $(KERNEL) $(T)
+	@$(if $(QEMU),OHCA_QEMU='$(QEMU)') tests/system/run --kernel $(KERNEL) $(T)
 
 soak: lab
 	@tests/system/run --repeat $(or $(SOAK),20) pyverbs
@@ -200,8 +211,8 @@ install:
 	@DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) tools/install
 
 clean:
-	rm -rf $(BUILD)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer,guests/*/layer,tests,docs,deb}
-	rm -f $(STAMP)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer-*,debug-layer}
+	rm -rf $(BUILD)/qemu-* $(BUILD)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer,guests/*/layer,tests,docs,deb}
+	rm -f $(STAMP)/qemu-* $(STAMP)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer-*,debug-layer}
 
 distclean:
 	tools/distclean

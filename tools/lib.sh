@@ -59,6 +59,14 @@ exclusive() {
 	flock 8
 }
 
+# The directory of a build of QEMU, below BUILD and BUILD/src. Usage: qemu_name 10.0|VERSION|DIR
+qemu_name() {
+	local name
+	name=$(basename "$1")
+	name=${name#qemu-}
+	[ "$name" = 10.0 ] && echo qemu || echo "qemu-$name"
+}
+
 # The package names in a list file, without its comments.
 packages() { sed 's/#.*//' "$1" | tr -s ' \n' ' '; }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Differences between the versions of QEMU that the device supports, 10.0 to 11.
+ * All that differs between the versions of QEMU that the device supports, 10.0 to 11.1. The device
+ * is written for the newest; this file supplies what the others lack. A version below is that of the
+ * first QEMU with an interface.
  */
 #ifndef HW_RDMA_OHCA_COMPAT_H
 #define HW_RDMA_OHCA_COMPAT_H
@@ -9,26 +11,28 @@
     (QEMU_VERSION_MAJOR > (major) || \
      (QEMU_VERSION_MAJOR == (major) && QEMU_VERSION_MINOR >= (minor)))
 
-/* 10.1: exec/ gave the memory API to system/ */
-#if __has_include("system/memory.h")
+/* ---- headers that moved ---- */
+
+#if OHCA_QEMU_SINCE(10, 1)
+#include "exec/icount.h"
 #include "system/memory.h"
 #else
 #include "exec/memory.h"
+#include "system/cpu-timers.h"
 #endif
 
-/* 11: headers of the core moved below hw/core/ */
-#if __has_include("hw/core/qdev-properties.h")
+#if OHCA_QEMU_SINCE(11, 0)
 #include "hw/core/qdev-properties.h"
-#else
-#include "hw/qdev-properties.h"
-#endif
-#if __has_include("hw/core/resettable.h")
 #include "hw/core/resettable.h"
 #else
+#include "hw/qdev-properties.h"
 #include "hw/resettable.h"
 #endif
 
-/* 10.1: class data and interface lists became const */
+#include "system/runstate.h"
+
+/* ---- classes: their data and lists of interfaces are const ---- */
+
 #if OHCA_QEMU_SINCE(10, 1)
 typedef const void OhcaClassData;
 typedef const InterfaceInfo OhcaInterfaceInfo;
@@ -37,11 +41,17 @@ typedef void OhcaClassData;
 typedef InterfaceInfo OhcaInterfaceInfo;
 #endif
 
-/* 10.2: MMIO handlers that need no BQL */
-#if OHCA_QEMU_SINCE(10, 2)
-#define ohca_lockless_io(mr)    memory_region_enable_lockless_io(mr)
-#else
-#define ohca_lockless_io(mr)    ((void)(mr))
+/* ---- functions ---- */
+
+#if !OHCA_QEMU_SINCE(10, 1)
+/* without the handler that returns a status */
+#define qdev_add_vm_change_state_handler(dev, cb, cb_ret, opaque) \
+    qdev_add_vm_change_state_handler(dev, cb, opaque)
+#endif
+
+#if !OHCA_QEMU_SINCE(10, 2)
+/* MMIO handlers hold the BQL */
+#define memory_region_enable_lockless_io(mr)    ((void)(mr))
 #endif
 
 #endif /* HW_RDMA_OHCA_COMPAT_H */

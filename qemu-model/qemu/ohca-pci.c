@@ -467,7 +467,7 @@ static void ohca_realize(PCIDevice *pdev, Error **errp)
                           OHCA_CTRL_BAR_SIZE);
     memory_region_init_io(&s->uar, OBJECT(s), &ohca_uar_ops, s, "ohca-uar",
                           OHCA_UARS << OHCA_UAR_MAX_SHIFT);
-    ohca_lockless_io(&s->uar);
+    memory_region_enable_lockless_io(&s->uar);
     pci_register_bar(pdev, OHCA_BAR_CTRL, PCI_BASE_ADDRESS_SPACE_MEMORY |
                      PCI_BASE_ADDRESS_MEM_TYPE_64, &s->ctrl);
     pci_register_bar(pdev, OHCA_BAR_UAR, PCI_BASE_ADDRESS_SPACE_MEMORY |

@@ -39,7 +39,6 @@
 #include <sys/timerfd.h>
 #include "qapi/error.h"
 #include "qemu/rcu.h"
-#include "system/cpu-timers.h"
 #include "ohca.h"
 #include "trace.h"
 
@@ -558,7 +557,8 @@ void ohca_thread_exit(OhcaState *s)
  */
 void ohca_thread_start(OhcaState *s)
 {
-    s->vmstate = qdev_add_vm_change_state_handler(DEVICE(s), ohca_vm_state, s);
+    s->vmstate = qdev_add_vm_change_state_handler(DEVICE(s), ohca_vm_state,
+                                                  NULL, s);
     qatomic_set(&s->stopping, 0);
     ohca_lock(s);
     s->armed = OHCA_NO_DEADLINE;

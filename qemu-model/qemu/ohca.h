@@ -25,7 +25,6 @@
 #include "qemu/main-loop.h"
 #include "qemu/thread.h"
 #include "qemu/timer.h"
-#include "system/runstate.h"
 #include "qom/object.h"
 #include "core/engine/engine.h"
 #include "core/link/link.h"

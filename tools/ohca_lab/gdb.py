@@ -87,12 +87,12 @@ def kernel_commands(node_dir, kernel):
 
 def qemu_commands(pid):
     """gdb's commands for QEMU. ld.so has started it: gdb does not find its symbols alone."""
-    program = os.path.realpath(paths.qemu()[3])
     with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
-        m = re.search(rf"(?m)^([0-9a-f]+)-\S+ \S+ 0+ .* {re.escape(program)}$", f.read())
+        m = re.search(r"(?m)^([0-9a-f]+)-\S+ \S+ 0+ \S+ \d+ +(/.*/qemu-system-x86_64)$",
+                      f.read())
     if not m:
-        raise GdbError(f"process {pid} does not run {program}: it was built again since")
-    return [f"attach {pid}", f"add-symbol-file {program} -o 0x{m[1]}"]
+        raise GdbError(f"process {pid} runs a QEMU that was built again since")
+    return [f"attach {pid}", f"add-symbol-file {m[2]} -o 0x{m[1]}"]
 
 
 def run(commands, arguments):

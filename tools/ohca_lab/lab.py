@@ -138,7 +138,7 @@ class Lab:
 
     def _check_parts(self):
         opt = self.opt
-        need = dict.fromkeys((paths.qemu()[3], paths.HUB), "lab")
+        need = {paths.qemu()[3]: f"qemu QEMU={paths.QEMU}", paths.HUB: "lab"}
         if opt.fabric == "ohca":
             need[paths.FABRIC] = "lab"
         for guest in self.guests():

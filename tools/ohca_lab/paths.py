@@ -9,6 +9,10 @@ ROOT = os.path.join(BUILD, "root")
 VMLINUX_DEBUG = os.path.join(BUILD, "debug-kernel", "bzImage")
 FABRIC = os.path.join(BUILD, "fabric", "ohca-fabric")
 HUB = os.path.join(BUILD, "fabric", "ohca-hub")
+# which build of QEMU: 10.0, or what 'make qemu QEMU=...' was told
+QEMU = os.environ.get("OHCA_QEMU") or "10.0"
+QEMU_DIR = os.path.join(BUILD, "qemu" if QEMU == "10.0" else
+                        "qemu-" + os.path.basename(QEMU.rstrip("/")).removeprefix("qemu-"))
 
 
 # The guests that 'make lab GUEST=NAME' makes; the first one is the default.
@@ -45,8 +49,8 @@ def in_root(program):
 
 def qemu():
     """The beginning of a QEMU command line."""
-    return [*in_root(os.path.join(BUILD, "qemu", "qemu-system-x86_64")),
-            "-L", os.path.join(BUILD, "qemu", "firmware")]
+    return [*in_root(os.path.join(QEMU_DIR, "qemu-system-x86_64")),
+            "-L", os.path.join(QEMU_DIR, "firmware")]
 
 
 def runtime():
