@@ -43,7 +43,7 @@ help:
 	@echo 'make modules       ohca.ko for the guest kernel (KERNEL=debug: for the debug kernel;'
 	@echo '                   KERNEL=debian12|debian14|backports: for the kernel of that release)'
 	@echo 'make provider      the libibverbs provider (RDMA_CORE=44|65: for Debian 12 or 14;'
-	@echo '                   OHCA_RDMA_CORE_SOURCE=DIR: from this source tree of that version)'
+	@echo '                   RDMA_CORE=DIR: for the source tree in DIR, which stays as it is)'
 	@echo 'make guest         root of the guests (GUEST=...: of that release; so with the next two)'
 	@echo 'make image         guest root image'
 	@echo 'make layer         driver and provider as a layer over the guest image'
@@ -132,7 +132,12 @@ $(STAMP)/modules-%: $(STAMP)/modules.files $(STAMP)/suite-%
 	@tools/build-modules $*
 	@touch $@
 
+ifneq ($(findstring /,$(RDMA_CORE)),)
+provider: | $(ROOT)
+	@tools/build-provider '$(RDMA_CORE)'
+else
 provider: $(STAMP)/provider$(addprefix -,$(filter-out 56,$(RDMA_CORE)))
+endif
 $(STAMP)/provider: $(STAMP)/provider.files | $(ROOT)
 	@tools/build-provider
 	@touch $@
