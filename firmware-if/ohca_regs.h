@@ -57,8 +57,9 @@ enum ohca_reg {
 #define OHCA_MAGIC		0x4143484fu	/* "OHCA" in memory order */
 #define OHCA_VERSION_MAJOR	OHCA_GENMASK(31, 16)
 #define OHCA_VERSION_MINOR	OHCA_GENMASK(15, 0)
-#define OHCA_MAJOR		1u
-#define OHCA_MINOR		0u
+/* plain numbers: they are also made text of */
+#define OHCA_MAJOR		1
+#define OHCA_MINOR		0
 
 #define OHCA_CTRL_RESET		OHCA_BIT(0)
 #define OHCA_CTRL_ENABLE	OHCA_BIT(1)

@@ -6,6 +6,8 @@
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/stringify.h>
+#include <rdma/ohca-abi.h>
 
 #include "debugfs.h"
 #include "dev.h"
@@ -16,6 +18,8 @@ MODULE_AUTHOR("The OpenHCA authors");
 MODULE_DESCRIPTION("OpenHCA InfiniBand host channel adapter driver");
 MODULE_LICENSE("Dual BSD/GPL");
 MODULE_VERSION("1.0");
+MODULE_INFO(interface, __stringify(OHCA_MAJOR));
+MODULE_INFO(uverbs_abi, __stringify(OHCA_UVERBS_ABI_VERSION));
 
 static const struct pci_device_id ohca_pci_ids[] = {
 	{ PCI_DEVICE(OHCA_PCI_VENDOR_ID, OHCA_PCI_DEVICE_ID_PF) },

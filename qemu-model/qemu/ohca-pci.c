@@ -701,7 +701,9 @@ static void ohca_class_init(ObjectClass *oc, OhcaClassData *data)
     pc->revision = OHCA_MAJOR;
     pc->class_id = OHCA_PCI_CLASS;
     rc->phases.hold = ohca_reset_hold;
-    dc->desc = "OpenHCA InfiniBand host channel adapter";
+    dc->desc = "OpenHCA InfiniBand host channel adapter, interface "
+               stringify(OHCA_MAJOR) "." stringify(OHCA_MINOR)
+               ", link protocol " stringify(OHCA_LINK_VERSION);
     dc->vmsd = &ohca_vmstate;
     device_class_set_props(dc, ohca_props);
     /* Unlike the others, for qom-set while the VM runs. */

@@ -13,7 +13,7 @@ import time
 import traceback
 import tty
 
-from . import gdb, paths
+from . import doctor, gdb, paths
 from .channel import SIZE, Channel, GuestGone, Timeout
 from .lab import (Lab, LabError, command_argv, connect_console, environment, labs, node_dir, say,
                   sweep)
@@ -373,6 +373,8 @@ def parser():
     status = sub.add_parser("status", help="the labs that are up")
     status.add_argument("--name")
     status.set_defaults(work=cmd_status)
+    doctor_ = sub.add_parser("doctor", help="what there is, what fits together, what to do")
+    doctor_.set_defaults(work=doctor.run)
     down = sub.add_parser("down", help="end a lab")
     down.add_argument("--name", default="default")
     down.set_defaults(work=cmd_down)

@@ -41,8 +41,11 @@ def stop(process):
         process.wait()
 
 
-def choose_accelerator(wanted=None):
-    """Returns (name, reason): what was asked for, or kvm where a guest kernel really runs in it."""
+def choose_accelerator(wanted=None, probe=True):
+    """Returns (name, reason): what was asked for, or kvm where a guest kernel really runs in it.
+
+    Without probe no kernel is booted to find out.
+    """
     if wanted:
         return wanted, "asked for by --accel"
     with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
@@ -62,18 +65,20 @@ def choose_accelerator(wanted=None):
                     else ("tcg", "a guest kernel does not boot under KVM here"))
     except (OSError, ValueError):
         pass
+    if not probe:
+        return "kvm", "the first lab will try whether a guest kernel boots in it"
     guest = paths.Guest(paths.GUESTS[0])
-    probe = spawn([*paths.qemu(), "-M", "q35", "-accel", "kvm", "-cpu", "host", "-m", "256",
+    process = spawn([*paths.qemu(), "-M", "q35", "-accel", "kvm", "-cpu", "host", "-m", "256",
                    "-nodefaults", "-display", "none", "-no-reboot",
                    "-kernel", guest.vmlinux, "-initrd", guest.initrd,
                    "-append", "quiet panic=-1 lab.probe"],
                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     begin = time.monotonic()
     try:
-        works = probe.wait(20) == 0 and time.monotonic() - begin > 0.2
+        works = process.wait(20) == 0 and time.monotonic() - begin > 0.2
     except subprocess.TimeoutExpired:
         works = False
-    stop(probe)
+    stop(process)
     try:
         with open(cache, "w", encoding="ascii") as f:
             f.write(f"{boot} {'yes' if works else 'no'}\n")

@@ -11,7 +11,16 @@
 
 #include "compat.h"
 #include "ohca.h"
+#include "ohca_abi.h"
 #include "version.h"
+
+#define STRING_OF(x) #x
+#define STRING(x) STRING_OF(x)
+
+/* For who has the file alone. */
+static const char ohca_versions[] __attribute__((used)) =
+	"libohca: interface " STRING(OHCA_MAJOR) ", uverbs ABI " STRING(
+		OHCA_UVERBS_ABI_VERSION) ", rdma-core " STRING(OHCA_RDMA_CORE);
 
 void ohca_refuse(const char *device, const char *format, ...)
 {

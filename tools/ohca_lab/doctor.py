@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""ohca-lab doctor: what there is, what fits together, and what to do where something does not.
+
+A line has a state, a part and what is known of it. 'ok' and 'note' are well; a part that is 'stale'
+works, but is older than its source; no lab can run with one that is 'missing' or 'differs'.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from . import paths
+from .vm import choose_accelerator
+
+OK, NOTE, STALE, MISSING, DIFFERS = "ok", "note", "stale", "missing", "differs"
+# The directories that a guest's layer has driver and provider from, as the Makefile has them.
+MADE_OF = {"debian13": ("modules-stock", "provider"),
+           "debian12": ("modules-debian12", "provider-44"),
+           "debian14": ("modules-debian14", "provider-65"),
+           "backports": ("modules-backports", "provider")}
+NODE_MIB = 1024         # what a node has without --memory
+BUILD_MIB = 12000       # what a build from nothing takes, as tools/deps has it
+
+
+def remedy(target):
+    """What makes a part."""
+    if os.path.exists(os.path.join(paths.TOP, "Makefile")):
+        return f"run 'make {target}'"
+    return "install the packages of one release again"
+
+
+def lines_of(argv):
+    """What a program prints, or None: it does not run."""
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=10,
+                              check=False, text=True)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def read(path):
+    """A file's bytes, none if it cannot be read."""
+    try:
+        with open(path, "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
+
+
+def found(pattern, text, default=None):
+    """The first group of the first match, as text."""
+    match = re.search(pattern, text)
+    if not match:
+        return default
+    group = match.group(1)
+    return group.decode(errors="replace") if isinstance(group, bytes) else group
+
+
+def changed(part):
+    """A source of a part that is not as it was when the part was made, or None."""
+    stamps = os.path.join(paths.BUILD, "stamp")
+    known = {}
+    try:
+        with open(os.path.join(stamps, f"{part}.files"), encoding="utf-8") as f:
+            for line in f:
+                name, size, time = line.rstrip("\n").rsplit(" ", 2)
+                known[name] = int(size), int(float(time))
+    except (OSError, ValueError):
+        return None
+    for name, then in known.items():
+        try:
+            st = os.stat(os.path.join(paths.TOP, name))
+        except OSError:
+            return name
+        if (st.st_size, int(st.st_mtime)) != then:
+            return name
+    kinds = {(os.path.dirname(n), n[-2:]) for n in known if n.endswith((".c", ".h"))}
+    for where, kind in sorted(kinds):
+        for name in sorted(os.listdir(os.path.join(paths.TOP, where))):
+            path = os.path.join(where, name)
+            if name.endswith(kind) and path not in known:
+                return path
+    return None
+
+
+def part_line(part, target, name, text):
+    """The line of a part that is there: ok, or stale."""
+    source = changed(part)
+    if source:
+        return STALE, name, f"{text}; {source} has changed: {remedy(target)}"
+    return OK, name, text
+
+
+class Doctor:
+    """Looks at the parts one after the other; self.lines has what was found."""
+
+    def __init__(self):
+        self.lines = []
+        self.link = {}          # who speaks which version of the link protocol
+        self.interface = None   # major version, of the device
+        self.abi = None         # of the last driver
+
+    def add(self, state, name, text):
+        """One more line."""
+        self.lines.append((state, name, text))
+
+    def qemu(self):
+        """QEMU and its device."""
+        command = paths.qemu()
+        binary = next((x for x in command if "qemu" in os.path.basename(x)), command[0])
+        if not all(os.path.exists(x) for x in (command[0], binary)):
+            self.add(MISSING, "QEMU", f"no {binary}: {remedy('qemu')}")
+            return
+        text = lines_of([*command, "-device", "help"])
+        version = found(r"version (\S+)", lines_of([*command, "--version"]) or "")
+        if text is None or version is None:
+            self.add(MISSING, "QEMU", f"{binary} does not run: {remedy('qemu')}")
+            return
+        device = found(r'name "ohca".*, (interface .*)"', text)
+        if device is None:
+            self.add(MISSING, "QEMU", f"{version} has no device ohca that says its version: "
+                     f"{remedy('qemu')}")
+            return
+        self.link["QEMU"] = found(r"link protocol (\d+)", device)
+        self.interface = found(r"interface (\d+)\.", device)
+        self.add(*part_line("qemu", "qemu", "QEMU",
+                            f"{version}, device ohca with {device}, {binary}"))
+
+    def fabric(self):
+        """ohca-fabric, and ohca-hub."""
+        text = lines_of([paths.FABRIC, "--version"])
+        if text is None or not os.path.exists(paths.HUB):
+            which = paths.HUB if text else paths.FABRIC
+            self.add(MISSING, "fabric", f"no {which}: {remedy('fabric')}")
+            return
+        self.link["ohca-fabric"] = found(r"link protocol (\d+)", text)
+        self.add(*part_line("fabric", "fabric", "fabric", f"{text.strip()}, {paths.FABRIC}"))
+        if len(set(self.link.values())) > 1:
+            self.add(DIFFERS, "link", ", ".join(f"{k} speaks version {v} of the link protocol"
+                                                for k, v in self.link.items()) +
+                     f": {remedy('qemu fabric')}")
+
+    def guest(self, guest):
+        """Image, kernel and layer of a guest; the default one must be there."""
+        name = f"guest {guest.name}"
+        gone = next((p for p in (guest.vmlinux, guest.initrd, guest.base, guest.layer)
+                     if not os.path.exists(p)), None)
+        if gone:
+            if guest.name == paths.GUESTS[0]:
+                self.add(MISSING, name, f"no {gone}: {remedy(guest.target())}")
+            elif os.path.exists(guest.base):
+                self.add(NOTE, name, f"no {gone}: {remedy(guest.target())}")
+            return
+        kernel = found(rb"Linux version (\S+) \(", read(guest.vmlinux), "unknown")
+        self.add(*part_line("image", guest.target(), name, f"Linux {kernel}"))
+        modules, provider = MADE_OF[guest.name]
+        self.driver(guest, kernel, modules)
+        self.provider(guest, provider)
+
+    def driver(self, guest, kernel, built):
+        """ohca.ko of a guest."""
+        path = os.path.join(paths.BUILD, built, "kernel", "ohca.ko")
+        info = read(path)
+        if not info:
+            self.add(NOTE, "driver", f"in {guest.layer}; the module that it was made of is gone")
+            return
+        say = {key: found(rb"\0" + key.encode() + rb"=([^\0]*)\0", info, "unknown")
+               for key in ("version", "interface", "uverbs_abi", "vermagic")}
+        vermagic = say["vermagic"].split(" ")[0]
+        text = (f"ohca.ko {say['version']} for Linux {vermagic}, interface {say['interface']}, "
+                f"uverbs ABI {say['uverbs_abi']}")
+        self.abi = say["uverbs_abi"]
+        if vermagic != kernel:
+            self.add(DIFFERS, "driver", f"{text}, but {guest.name} has Linux {kernel}: "
+                     f"{remedy(guest.target())}")
+        elif self.interface not in (None, say["interface"]):
+            self.add(DIFFERS, "driver", f"{text}, but QEMU's device has interface "
+                     f"{self.interface}: {remedy('lab')}")
+        elif os.path.getmtime(path) > os.path.getmtime(guest.layer):
+            self.add(STALE, "driver", f"{text}; the layer of {guest.name} has an older one: "
+                     f"{remedy(guest.target())}")
+        else:
+            self.add(*part_line("modules", guest.target(), "driver", text))
+
+    def provider(self, guest, built):
+        """libohca of a guest."""
+        where = os.path.join(paths.BUILD, built)
+        names = sorted(n for n in (os.listdir(where) if os.path.isdir(where) else [])
+                       if n.startswith("libohca-rdmav"))
+        if not names:
+            self.add(NOTE, "provider", f"in {guest.layer}; the library that it was made of is gone")
+            return
+        path = os.path.join(where, names[0])
+        text = found(rb"libohca: (interface \d+, uverbs ABI \d+, rdma-core \d+)", read(path),
+                     "unknown")
+        abi, text = found(r"uverbs ABI (\d+)", text), f"{names[0]}, {text}"
+        if None not in (abi, self.abi) and abi != self.abi:
+            self.add(DIFFERS, "provider", f"{text}, but the driver has uverbs ABI {self.abi}: "
+                     f"{remedy(guest.target())}")
+        elif os.path.getmtime(path) > os.path.getmtime(guest.layer):
+            self.add(STALE, "provider", f"{text}; the layer of {guest.name} has an older one: "
+                     f"{remedy(guest.target())}")
+        else:
+            self.add(*part_line("provider", guest.target(), "provider", text))
+
+    def host(self):
+        """Accelerator, memory, disk and tools of the host."""
+        accel, reason = choose_accelerator(probe=False)
+        self.add(OK, "CPU", f"{accel.upper()}: {reason}; {os.cpu_count()} processors")
+        free = int(found(r"MemAvailable: *(\d+) kB", read("/proc/meminfo").decode(), "0")) >> 10
+        if free < NODE_MIB:
+            self.add(MISSING, "memory", f"{free} MiB are free, a node has {NODE_MIB}: end "
+                     "something, or use --memory M")
+        else:
+            self.add(OK, "memory", f"{free} MiB are free: {free // NODE_MIB} nodes of {NODE_MIB}")
+        where = paths.BUILD
+        while not os.path.exists(where):
+            where = os.path.dirname(where)
+        disk = shutil.disk_usage(where).free >> 20
+        built = os.path.exists(os.path.join(paths.BUILD, "kver"))
+        short = not built and disk < BUILD_MIB
+        self.add(MISSING if short else OK, "disk", f"{disk} MiB are free in {where}" +
+                 (f", a build takes {BUILD_MIB}: set OHCA_BUILD to a directory with more"
+                  if short else ""))
+        for tool, what in (("make", "builds"), ("mmdebstrap", "builds"),
+                           ("sudo" if os.getuid() else "sh", "builds as a user"),
+                           ("gdb", "ohca-lab gdb")):
+            if not shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"):
+                self.add(NOTE, "tools", f"no {tool}, for {what}: run 'apt install {tool}'")
+
+    def look(self):
+        """All of it."""
+        self.host()
+        self.qemu()
+        self.fabric()
+        for name in paths.GUESTS:
+            self.guest(paths.Guest(name))
+        return self.lines
+
+
+def run(_opt):
+    """Prints a line for each part; the status is 0 if a lab can run."""
+    lines = Doctor().look()
+    for state, name, text in lines:
+        print(f"{state:8} {name:16} {text}")
+    bad = sum(state in (MISSING, DIFFERS) for state, _, _ in lines)
+    sys.stdout.flush()
+    print("no lab can run yet" if bad else "a lab can run: ohca-lab run -n 2 -- ibstat")
+    return 1 if bad else 0
