@@ -111,13 +111,12 @@ static inline int ohca_umem_odp_fault(struct ib_umem_odp *umem, u64 va, u64 len,
  * @umem: umem with on-demand paging
  * @first: the first page
  * @n: how many
- * @access: as for ohca_umem_odp_fault(), which was called for these pages
  * @pages: set to their bus addresses with their rights, OHCA_ODP_*; 0 for a page that is absent
  *
- * Under @umem->umem_mutex. Return: the number of pages that are present, or a negative errno.
+ * Under @umem->umem_mutex, after ohca_umem_odp_fault() for these pages. A page that the process may
+ * write has the right to be written, whatever was wanted: no write faults for it. Return: the number of pages that are present, or a negative errno.
  */
-static inline int ohca_umem_odp_pages(struct ib_umem_odp *umem, size_t first, int n, u64 access,
-				      __le64 *pages)
+static inline int ohca_umem_odp_pages(struct ib_umem_odp *umem, size_t first, int n, __le64 *pages)
 {
 	struct ib_device *ibdev = umem->umem.ibdev;
 	struct pci_p2pdma_map_state state = {};
@@ -125,7 +124,7 @@ static inline int ohca_umem_odp_pages(struct ib_umem_odp *umem, size_t first, in
 
 	for (i = 0; i < n; i++) {
 		unsigned long pfn = umem->map.pfn_list[first + i];
-		u64 rights = OHCA_ODP_READ | (pfn & access & HMM_PFN_WRITE ? OHCA_ODP_WRITE : 0);
+		u64 rights = OHCA_ODP_READ | (pfn & HMM_PFN_WRITE ? OHCA_ODP_WRITE : 0);
 		dma_addr_t addr;
 
 		pages[i] = 0;
@@ -158,9 +157,8 @@ static inline int ohca_umem_odp_fault(struct ib_umem_odp *umem, u64 va, u64 len,
 	return ib_umem_odp_map_dma_and_lock(umem, va, len, rights, fault);
 }
 
-/* The core has mapped them, with the rights that were wanted. */
-static inline int ohca_umem_odp_pages(struct ib_umem_odp *umem, size_t first, int n, u64 access,
-				      __le64 *pages)
+/* The core has mapped them, with the rights that the process has. */
+static inline int ohca_umem_odp_pages(struct ib_umem_odp *umem, size_t first, int n, __le64 *pages)
 {
 	int i, present = 0;
 
@@ -259,9 +257,16 @@ static inline struct ib_mr *ohca_compat_reg_user_mr_dmabuf(struct ib_pd *ibpd, u
 #endif
 #endif
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 2, 0)
+/* The core allocates a counter of this size and calls this function, though they may be absent. */
 #define OHCA_COUNTER_BIND_OPS	.counter_bind_qp = ohca_counter_bind_qp, \
-				.counter_unbind_qp = ohca_counter_unbind_qp
+				.counter_unbind_qp = ohca_counter_unbind_qp, \
+				.counter_init = ohca_compat_counter_init, \
+				.size_rdma_counter = sizeof(struct rdma_counter)
+
+static inline void ohca_compat_counter_init(struct rdma_counter *counter)
+{
+}
 #else
 #define OHCA_COUNTER_BIND_OPS	.counter_bind_qp = ohca_compat_counter_bind_qp, \
 				.counter_unbind_qp = ohca_compat_counter_unbind_qp

@@ -100,7 +100,7 @@ static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, 
 			break;
 		num = WARN_ON_ONCE(ret > OHCA_ODP_BATCH) ? OHCA_ODP_BATCH : ret;
 		first = (va - ib_umem_start(umem)) >> umem->page_shift;
-		ret = ohca_umem_odp_pages(umem, first, num, access, pages);
+		ret = ohca_umem_odp_pages(umem, first, num, pages);
 		if (ret > 0)
 			ret = ohca_paged_name(p, va, pages, num);
 		mutex_unlock(&umem->umem_mutex);

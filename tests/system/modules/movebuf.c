@@ -19,6 +19,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "compat.h"
 #include "movebuf.h"
 
 #define MOVEBUF_POISON	0xd5
@@ -248,7 +249,7 @@ static void movebuf_take(struct dma_buf *dmabuf)
 	struct movebuf *mb = dmabuf->priv;
 
 	unmap_mapping_range(dmabuf->file->f_mapping, 0, 0, 1);
-	dma_buf_move_notify(dmabuf);
+	dma_buf_invalidate_mappings(dmabuf);
 	WARN_ON(mb->mapped);
 }
 
@@ -389,6 +390,6 @@ static struct miscdevice movebuf_misc = {
 };
 module_misc_device(movebuf_misc);
 
-MODULE_IMPORT_NS(DMA_BUF);
+MODULE_IMPORT_NS(TEST_DMA_BUF_NS);
 MODULE_DESCRIPTION("DMA-BUFs that move and are revoked, for tests");
 MODULE_LICENSE("GPL");
