@@ -19,7 +19,7 @@ FILES_provider := tools/build-provider tools/fetch-source userspace firmware-if 
 FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,fabric umad link ib) firmware-if
 
 .PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider fabric \
-	units lint debug-layer docs deb check try FORCE campaign mutants soak perftest-matrix demo install clean distclean
+	units lint debug-layer docs deb check try FORCE campaign mutants soak perftest-matrix matrix demo install clean distclean
 
 all: lab
 
@@ -35,6 +35,7 @@ help:
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
 	@echo 'make lab           everything tools/ohca-lab needs (default)'
 	@echo '                   (GUEST=debian12|debian14|backports: for --guest of this name)'
+	@echo 'make matrix        the tools and tests in the guests of all releases (MATRIX="debian12 ...": some)'
 	@echo 'make deps          install what this host lacks'
 	@echo 'make buildroot     Debian 13 root that builds the rest'
 	@echo 'make qemu          QEMU with -device ohca (QEMU=10.2|11.1: another version; QEMU=DIR: the source'
@@ -201,6 +202,10 @@ campaign: lab debug-layer
 # Writes Documentation/perftest.rst.
 perftest-matrix: lab
 	@tests/system/perftest-matrix
+
+# Writes Documentation/matrix.rst.
+matrix: lab
+	@tests/matrix/run $(MATRIX)
 
 # The provider's units want rdma-core's headers.
 mutants: | $(ROOT) $(if $(filter provider,$(or $(PART),provider)),$(STAMP)/provider)

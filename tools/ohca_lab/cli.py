@@ -217,9 +217,9 @@ def cmd_gdb(opt):
         if opt.qemu:
             commands = gdb.qemu_commands(state["vms"][opt.node - 1])
         else:
-            guest, kernel = state["guests"][opt.node - 1], state["kernel"]
+            guest = paths.Guest(state["guests"][opt.node - 1])
             commands = gdb.kernel_commands(node_dir(opt.name, opt.node),
-                                           kernel if guest == paths.GUESTS[0] else guest)
+                                           guest.modules(state["kernel"]))
         gdb.run(commands, opt.command)
     except gdb.GdbError as e:
         raise LabError(f"gdb: {e}") from None

@@ -25,12 +25,18 @@ class Guest:
     def __init__(self, name):
         self.name = name
         out = BUILD if name == GUESTS[0] else os.path.join(BUILD, "guests", name)
+        self.root = os.path.join(out, "guest")
+        self.kver = os.path.join(out, "kver")
         self.vmlinux = os.path.join(out, "image", "vmlinux")
         self.initrd = os.path.join(out, "image", "initrd.cpio")
         self.base = os.path.join(out, "image", "base.squashfs")
         self.layer = os.path.join(out, "layer", "ohca.squashfs")
         # there if the layer has the debug kernel's modules
         self.layer_debug = os.path.join(out, "layer", "debug")
+
+    def modules(self, kernel):
+        """What build-modules calls the kernel of a node: kernel is stock or debug."""
+        return kernel if self.name == GUESTS[0] else self.name
 
     def target(self):
         """What make is to build for it."""

@@ -7,7 +7,7 @@ the driver's back; that takes a kernel that lets a program map a BAR that is in 
 import re
 
 from .bring_up import PAIR, all_active, restless
-from .harness import DEV, Group, need, tail, until
+from .harness import DEV, PYVERBS_ENUMS, Group, need, tail, until
 from .life import losing
 from .tools import watch, watched
 
@@ -23,7 +23,7 @@ CTRL, AQ_DB = 0x18, 0x44
 COMMAND, MEMORY, MASTER = 4, 2, 4
 
 # A program that has one of each until it is killed.
-ALL = """
+ALL = PYVERBS_ENUMS + """
 import os, signal
 from pyverbs.device import Context
 from pyverbs.pd import PD
@@ -32,7 +32,6 @@ from pyverbs.mr import MR, MW
 from pyverbs.xrcd import XRCD, XRCDInitAttr
 from pyverbs.qp import QP, QPInitAttr, QPInitAttrEx, QPCap
 from pyverbs.srq import SRQ, SrqInitAttr, SrqAttr, SrqInitAttrEx
-import pyverbs.enums as e
 ctx = Context(name="ohca_0")
 pd = PD(ctx)
 cq = CQ(ctx, 100, None, CompChannel(ctx))

@@ -31,6 +31,17 @@ from .verdict import Failure, Skip, kind_of, worst
 SHARE = os.path.join(paths.BUILD, "tests", "system", "share")
 LOGS = os.path.join(paths.BUILD, "tests", "logs")
 DEV = "ohca_0"
+# For programs with pyverbs: e has its constants. Later than rdma-core 56 they are only in classes.
+PYVERBS_ENUMS = """
+try:
+    import pyverbs.enums as e
+except ImportError:
+    import pyverbs.libibverbs_enums as enums
+    class e: pass
+    for c in vars(enums).values():
+        for name, value in getattr(c, "__members__", {}).items():
+            setattr(e, name, value)
+"""
 PEER_PORT = 18600
 PERF_PORT = 18515
 
@@ -193,7 +204,8 @@ class Bench:
         self.started += 1
         self.spent = False
         self.state, self.told, self.dead = {}, {}, set()
-        argv = ["up", "--share", SHARE, "--kernel", self.run.opt.kernel, *self.group.lab]
+        argv = ["up", "--share", SHARE, "--kernel", self.run.opt.kernel,
+                "--guest", ",".join(self.run.opt.guest), *self.group.lab]
         opt = cli.complete(cli.parser().parse_args(argv))
         self.lab = Lab(f"t{os.getpid()}-{self.started}", opt)
         self.lab.slow *= self.run.opt.patience
@@ -202,6 +214,18 @@ class Bench:
         self.lab.start()
         for vm in self.lab.vms:
             self.sh(vm.k, DIAGS)
+
+    def kernel_has(self, node, option):
+        """Skips the test if the kernel of a node was built without an option, CONFIG_ left out."""
+        status, _ = self.status(node, "f=/boot/config-$(uname -r); [ ! -e $f ] || "
+                                      f"grep -q ^CONFIG_{option}= $f", 20)
+        if status:
+            guest = self.lab.vms[node - 1].guest.name
+            raise Skip(f"the kernel of {guest} has no {option}")
+
+    def module(self, node, name):
+        """Where a node finds one of the kernel modules of these tests."""
+        return f"/share/{self.lab.vms[node - 1].guest.modules(self.run.opt.kernel)}/{name}"
 
     def stop(self):
         """Ends the lab, which has a result of its own: GROUP.lab."""
@@ -349,7 +373,8 @@ class Run:
 
     def __init__(self, opt, modules):
         self.opt = opt
-        self.name = opt.logs or f"system-{opt.kernel}"
+        self.name = opt.logs or "-".join(
+            ["system", *(paths.Guest(name).modules(opt.kernel) for name in opt.guest)])
         self.logs = os.path.join(LOGS, self.name)
         self.cases = []
         self.begin = time.monotonic()

@@ -57,7 +57,7 @@ def add(scenario, says):
 def kernel_verbs(b):
     """Kernel consumers: longest page lists, masked atomics, all ways of polling, pools, SRQs."""
     idle, mark = resources(b, 1), len(b.kernel_said(1))
-    status, text = b.status(1, f"insmod /share/{b.run.opt.kernel}/ohca_verbs_test.ko", 100)
+    status, text = b.status(1, f"insmod {b.module(1, 'ohca_verbs_test.ko')}", 100)
     log = b.kernel_said(1)[mark:]
     need(status == 0, tail(log + text))
     need(b.sh(1, "rmmod ohca_verbs_test; lsmod | grep -c verbs_test; true").strip() == "0", "rmmod")

@@ -8,7 +8,7 @@ def prepare(b):
     """The fabric, and the exporter on both nodes."""
     fabric(b)
     for node in (1, 2):
-        b.sh(node, f"[ -e /sys/module/movebuf ] || insmod /share/{b.run.opt.kernel}/movebuf.ko")
+        b.sh(node, f"[ -e /sys/module/movebuf ] || insmod {b.module(node, 'movebuf.ko')}")
 
 
 GROUP = Group("dmabuf", PAIR, prepare=prepare)

@@ -4,13 +4,13 @@ import json
 import re
 
 from .bring_up import PAIR, fabric
-from .harness import DEV, Failure, Group, find, need, tail, until
+from .harness import DEV, PYVERBS_ENUMS, Failure, Group, find, need, tail, until
 
 GROUP = Group("resources", PAIR, prepare=fabric)
 GROUPS = [GROUP]
 
 # A program that holds one of each until it is told to end. Prints the numbers.
-HOLD = """
+HOLD = PYVERBS_ENUMS + """
 import sys
 from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.device import Context
@@ -19,7 +19,6 @@ from pyverbs.cq import CQ
 from pyverbs.mr import MR
 from pyverbs.qp import QP, QPInitAttr, QPCap, QPAttr
 from pyverbs.srq import SRQ, SrqInitAttr, SrqAttr
-import pyverbs.enums as e
 ctx = Context(name="ohca_0")
 pd = PD(ctx)
 cq = CQ(ctx, 100)

@@ -122,10 +122,12 @@ echo +memory >/sys/fs/cgroup/cgroup.subtree_control && echo 24M >/sys/fs/cgroup/
 """
 
 
-def add_paged(scenario, says, first="true", debug=True):
-    """ohca-peer paged: memory that is not pinned, on one node."""
+def add_paged(scenario, says, first="true", debug=True, option=None):
+    """ohca-peer paged: memory that is not pinned, on one node; option: the kernel has it."""
     @GROUP.test(name=scenario, timeout=90, debug=debug)
     def _(b):
+        if option:
+            b.kernel_has(1, option)
         need(says in b.sh(1, f"{first}\n/share/ohca-peer paged {scenario}", 80), "no success")
 
 
@@ -139,7 +141,7 @@ add_paged("odp_killed", "the device outlived them")
 add_paged("odp_swapped", "pages were swapped under traffic", SWAP, debug=False)
 add_paged("odp_squeezed", "more than there is memory for",
           SWAP + "echo $$ >/sys/fs/cgroup/small/cgroup.procs", debug=False)
-add_paged("dmabuf", "buffers of others worked", "modprobe -q udmabuf; true")
+add_paged("dmabuf", "buffers of others worked", "modprobe -q udmabuf; true", option="UDMABUF")
 for _t in ("rc", "uc", "ud"):
     add_verify(_t)
 
