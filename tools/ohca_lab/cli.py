@@ -13,7 +13,7 @@ import time
 import traceback
 import tty
 
-from . import doctor, gdb, paths
+from . import doctor, gdb, libvirt, paths
 from .channel import SIZE, Channel, GuestGone, Timeout
 from .lab import (Lab, LabError, command_argv, connect_console, environment, labs, node_dir, say,
                   sweep)
@@ -111,6 +111,18 @@ def cmd_up(opt):  # pylint: disable=inconsistent-return-statements  # the child 
     finally:
         finish(lab, opt)
         os._exit(status)
+
+
+def cmd_libvirt(opt):
+    """ohca-lab libvirt: the fabric of a lab, whose machines libvirt runs."""
+    catch_signals()
+    lab = libvirt.LibvirtLab(opt.name, opt)
+    try:
+        lab.start()
+        say(f"lab {opt.name} is up: ohca-lab exec|ssh|status; Ctrl-C ends its fabric")
+        lab.wait()
+    finally:
+        finish(lab, opt)
 
 
 def state_of(name):
@@ -248,8 +260,9 @@ def cmd_status(opt):
               f"fabric {state['fabric']}, pid {state['pid']}")
         for k, pid in enumerate(state["vms"], 1):
             place = f", at '{state['places'][k - 1]}'" if state["places"] else ""
-            print(f"  node{k}: {'running' if running(pid) else 'dead'}, pid {pid}, "
-                  f"{state['guests'][k - 1]}{place}")
+            how = (f"{'running' if running(pid) else 'dead'}, pid {pid}" if pid
+                   else "libvirt's")
+            print(f"  node{k}: {how}, {state['guests'][k - 1]}{place}")
         for what, pid in state["helpers"].items():
             print(f"  {what}: {'running' if running(pid) else 'dead'}, pid {pid}")
         if state["fabric"] == "ohca":
@@ -348,6 +361,13 @@ def parser():
     lab_options(up)
     up.add_argument("--name", default="default")
     up.set_defaults(work=cmd_up)
+    virt = sub.add_parser("libvirt", help="N nodes that libvirt runs, on a fabric of ohca-lab's",
+                          description="Starts the fabric, writes a domain for each node, prints "
+                                      "the commands that start them, and brings the nodes up as "
+                                      "'up' does. Stays until a signal.")
+    lab_options(virt)
+    virt.add_argument("--name", default="default")
+    virt.set_defaults(work=cmd_libvirt)
     for name, work, text in (
             ("exec", cmd_exec, "run a command on one node"),
             ("ssh", cmd_ssh, "a shell, or a command on a terminal, on one node"),
@@ -400,7 +420,7 @@ def main():
     opt = parser().parse_args()
     if getattr(opt, "command", None) and opt.command[0] == "--":
         opt.command = opt.command[1:]
-    if opt.what in ("run", "up"):
+    if opt.what in ("run", "up", "libvirt"):
         if not 1 <= opt.nodes <= MAX_NODES:
             say(f"-n: 1 to {MAX_NODES} nodes")
             return 2

@@ -122,6 +122,7 @@ def environment(k, nodes):
 
 class Lab:
     """One lab, owned by the process that made it."""
+    MACHINE = VM
 
     def __init__(self, name, opt):
         self.name, self.opt = name, opt
@@ -203,11 +204,11 @@ class Lab:
         if self.opt.fabric == "ohca":
             self.places = self._places()
             self.start_fabric()
-        self.vms = [VM(self, k + 1) for k in range(self.opt.nodes)]
+        self.vms = [self.MACHINE(self, k + 1) for k in range(self.opt.nodes)]
         for vm in self.vms:
             vm.start()
         self._write_state()
-        deadline = time.monotonic() + 60 * self.slow
+        deadline = time.monotonic() + self.MACHINE.BOOT_S * self.slow
         self.each(lambda vm: Channel(vm.dir, deadline, vm.alive).close(), "did not boot")
         self.clocks = {vm.k: clock.Clock() for vm in self.vms}
         self.read_clocks()
@@ -288,7 +289,7 @@ class Lab:
     def _write_state(self):
         state = {"pid": os.getpid(), "nodes": self.opt.nodes, "accel": self.accel,
                  "fabric": self.opt.fabric, "kernel": self.opt.kernel,
-                 "vms": [vm.process.pid for vm in self.vms],
+                 "vms": [vm.process and vm.process.pid for vm in self.vms],
                  "guests": [vm.guest.name for vm in self.vms],
                  "places": [h.name for h in self.places],
                  "helpers": {p.what: p.pid for p in self.helpers}}

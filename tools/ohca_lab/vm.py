@@ -100,6 +100,7 @@ def own_properties(properties, k):
 
 class VM:
     """Node number k of a lab; its sockets and logs are in lab.dir/nK."""
+    BOOT_S = 60         # how long it may take to boot
 
     def __init__(self, lab, k):
         self.lab = lab
@@ -109,23 +110,31 @@ class VM:
         self.dir = os.path.join(lab.dir, f"n{k}")
         self.process = None
 
-    def argv(self):
-        """The QEMU command line."""
-        opt, lab, k, d = self.lab.opt, self.lab, self.k, self.dir
-        cmdline = ["console=ttyS0", "quiet", "loglevel=5", "panic=-1", "apparmor=0", "audit=0",
-                   "mitigations=off", "random.trust_cpu=on", "nokaslr",
-                   "cryptomgr.notests", "no_timer_check", f"lab.node={k}",
-                   f"lab.nodes={opt.nodes}"]
+    def kernel(self):
+        """The kernel's file."""
+        return paths.VMLINUX_DEBUG if self.lab.opt.kernel == "debug" else self.guest.vmlinux
+
+    def cmdline(self):
+        """The kernel's command line."""
+        opt, lab = self.lab.opt, self.lab
+        words = ["console=ttyS0", "quiet", "loglevel=5", "panic=-1", "apparmor=0", "audit=0",
+                 "mitigations=off", "random.trust_cpu=on", "nokaslr", "cryptomgr.notests",
+                 "no_timer_check", f"lab.node={self.k}", f"lab.nodes={opt.nodes}"]
         if opt.kernel == "debug":
             # The driver's unit tests run only for who asks: tests/system/kunit.
-            cmdline.append("kunit.enable=0")
+            words.append("kunit.enable=0")
         if lab.accel == "tcg":
-            cmdline.append("tsc=reliable")
+            words.append("tsc=reliable")
             if lab.tsc_khz:
-                cmdline.append(f"tsc_early_khz={lab.tsc_khz}")
-        cmdline += opt.append
+                words.append(f"tsc_early_khz={lab.tsc_khz}")
+        words += opt.append
         if opt.share:
-            cmdline.append("lab.share")
+            words.append("lab.share")
+        return " ".join(words)
+
+    def argv(self):
+        """The QEMU command line."""
+        opt, lab, d = self.lab.opt, self.lab, self.dir
         a = [*paths.qemu(), "-name", f"{lab.name}-{self.name}",
              "-machine", "q35,sata=off,smbus=off,memory-backend=ram,hpet=off",
              "-accel", "kvm" if lab.accel == "kvm" else "tcg,thread=multi",
@@ -133,16 +142,11 @@ class VM:
              "-smp", str(opt.cpus), "-m", str(opt.memory),
              "-object", f"memory-backend-memfd,id=ram,size={opt.memory}M,share=on",
              "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-             "-kernel", paths.VMLINUX_DEBUG if opt.kernel == "debug" else self.guest.vmlinux,
-             "-initrd", self.guest.initrd, "-append", " ".join(cmdline),
+             "-kernel", self.kernel(), "-initrd", self.guest.initrd, "-append", self.cmdline(),
              "-chardev", f"socket,id=con,path={d}/console,server=on,wait=off,"
                          f"logfile={d}/console.log",
              "-serial", "chardev:con",
              "-qmp", f"unix:{d}/qmp,server=on,wait=off",
-             "-netdev", f"stream,id=mgmt,addr.type=unix,addr.path={lab.dir}/mgmt,"
-                        f"{lab.mgmt_role(k)}",
-             "-device", f"virtio-net-pci,netdev=mgmt,romfile=,host_mtu={MTU},"
-                        f"mac=52:54:00:0c:a0:{k:02x}",
              "-device", "virtio-serial-pci,max_ports=16"]
         for i, layer in enumerate(lab.layers[self.guest.name]):
             a += ["-drive", f"if=none,id=layer{i},file={layer},format=raw,readonly=on",
@@ -150,11 +154,21 @@ class VM:
         for i in range(CHANNELS):
             a += ["-chardev", f"socket,id=cmd{i},path={d}/cmd{i},server=on,wait=off",
                   "-device", f"virtserialport,chardev=cmd{i},name=org.openhca.cmd.{i}"]
+        return a + self.further()
+
+    def further(self):
+        """The rest of it, also for a QEMU that something else starts: networks and options."""
+        opt, lab, k = self.lab.opt, self.lab, self.k
+        a = ["-netdev", f"stream,id=mgmt,addr.type=unix,addr.path={lab.dir}/mgmt,"
+                        f"{lab.mgmt_role(k)}",
+             "-device", f"virtio-net-pci,netdev=mgmt,romfile=,host_mtu={MTU},"
+                        f"mac=52:54:00:0c:a0:{k:02x}"]
         if opt.share:
-            a += ["-virtfs", f"local,path={opt.share},mount_tag=share,security_model=none,"
-                             "multidevs=remap"]
+            a += ["-fsdev", f"local,id=share,path={opt.share},security_model=none,"
+                            "multidevs=remap",
+                  "-device", "virtio-9p-pci,fsdev=share,mount_tag=share"]
         if opt.gdb:
-            a += ["-gdb", f"unix:{gdb.stub(d)},server=on,wait=off"]
+            a += ["-gdb", f"unix:{gdb.stub(self.dir)},server=on,wait=off"]
         for pattern in opt.trace:
             a += ["-trace", pattern]
         a += [x for arg in opt.qemu for x in arg.split(" ")]
