@@ -103,7 +103,7 @@ fetch_kernel() {
 	rm -rf "$dir"
 	mkdir -p "$dir"
 	"${get[@]}" "linux-image-$kver"
-	more=$(dpkg-deb -f "$dir"/*.deb Depends | tr ', ' '\n\n' | grep -e "-${kver//./\\.}$" || :)
+	more=$(dpkg-deb -f "$dir"/*.deb Depends | tr -s ', ' '\n' | grep -e "-${kver//./\\.}$" || :)
 	# shellcheck disable=SC2086 # several names
 	[ -z "$more" ] || "${get[@]}" $more
 }
