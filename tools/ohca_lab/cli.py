@@ -140,6 +140,13 @@ def check_node(state, k):
         raise LabError(f"the lab has nodes 1 to {state['nodes']}")
 
 
+def check_own(state, k, instead):
+    """Refuses a node that libvirt runs."""
+    check_node(state, k)
+    if not state["vms"][k - 1]:
+        raise LabError(f"libvirt runs this node: {instead}")
+
+
 def copy_out(is_err, data):
     """Passes a guest's output on unchanged."""
     stream = sys.stderr.buffer if is_err else sys.stdout.buffer
@@ -197,7 +204,8 @@ def cmd_ssh(opt):
 
 def cmd_console(opt):
     """ohca-lab console NODE: the serial console; Ctrl-] leaves it."""
-    check_node(state_of(opt.name), opt.node)
+    check_own(state_of(opt.name), opt.node,
+              f"virsh -c qemu:///session console ohca-{opt.name}-node{opt.node}")
     s = connect_console(opt.name, opt.node)
     saved = termios.tcgetattr(0) if sys.stdin.isatty() else None
     say("serial console, Ctrl-] leaves")
@@ -227,6 +235,7 @@ def cmd_gdb(opt):
     check_node(state, opt.node)
     try:
         if opt.qemu:
+            check_own(state, opt.node, "attach gdb to its QEMU by hand")
             commands = gdb.qemu_commands(state["vms"][opt.node - 1])
         else:
             guest = paths.Guest(state["guests"][opt.node - 1])
