@@ -19,7 +19,7 @@ FILES_provider := tools/build-provider tools/fetch-source userspace firmware-if 
 FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,fabric umad link ib) firmware-if
 
 .PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider fabric \
-	units lint debug-layer docs deb check try FORCE campaign mutants soak perftest-matrix matrix demo install clean distclean
+	units lint debug-layer docs deb check try FORCE campaign mutants soak perftest-matrix matrix apps demo install clean distclean
 
 all: lab
 
@@ -33,6 +33,7 @@ help:
 	@echo '                   (MUTANTS_COUNT=40 a part, MUTANTS_SEED=N: the same changes again)'
 	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
+	@echo 'make apps          the recipes of Documentation/recipes, as their pages have them (APPS="ucx nfs" picks)'
 	@echo 'make lab           everything tools/ohca-lab needs (default)'
 	@echo '                   (GUEST=debian12|debian14|backports: for --guest of this name)'
 	@echo 'make matrix        the tools and tests in the guests of all releases (MATRIX="debian12 ...": some)'
@@ -206,6 +207,10 @@ perftest-matrix: lab
 # Writes Documentation/matrix.rst.
 matrix: lab
 	@tests/matrix/run $(MATRIX)
+
+# Other people's programs, in the lines of Documentation/recipes.
+apps: lab
+	@tests/apps/run $(APPS)
 
 # The provider's units want rdma-core's headers.
 mutants: | $(ROOT) $(if $(filter provider,$(or $(PART),provider)),$(STAMP)/provider)
