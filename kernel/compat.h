@@ -114,7 +114,8 @@ static inline int ohca_umem_odp_fault(struct ib_umem_odp *umem, u64 va, u64 len,
  * @pages: set to their bus addresses with their rights, OHCA_ODP_*; 0 for a page that is absent
  *
  * Under @umem->umem_mutex, after ohca_umem_odp_fault() for these pages. A page that the process may
- * write has the right to be written, whatever was wanted: no write faults for it. Return: the number of pages that are present, or a negative errno.
+ * write has the right to be written, whatever was wanted: no write faults for it.
+ * Return: the number of pages that are present, or a negative errno.
  */
 static inline int ohca_umem_odp_pages(struct ib_umem_odp *umem, size_t first, int n, __le64 *pages)
 {
