@@ -68,7 +68,7 @@ class Symbols(unittest.TestCase):
 
     def test_other_program(self):
         """A process that does not run our QEMU is an error."""
-        with self.assertRaisesRegex(gdb.GdbError, "does not run"):
+        with self.assertRaisesRegex(gdb.GdbError, "built again"):
             gdb.qemu_commands(os.getpid())
 
 
