@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""MPI: each rank passes 64 blocks of 1 MiB on to the next one, and all add up what they have."""
+import numpy
+from mpi4py import MPI
+
+COUNT, SIZE = 64, 1 << 20
+world = MPI.COMM_WORLD
+rank, ranks = world.Get_rank(), world.Get_size()
+got = numpy.empty(SIZE, dtype=numpy.uint8)
+begin = MPI.Wtime()
+for i in range(COUNT):
+    mine = numpy.random.default_rng(rank * COUNT + i).integers(0, 256, SIZE, dtype=numpy.uint8)
+    world.Sendrecv(mine, (rank + 1) % ranks, recvbuf=got, source=(rank - 1) % ranks)
+    left = numpy.random.default_rng((rank - 1) % ranks * COUNT + i)
+    assert (got == left.integers(0, 256, SIZE, dtype=numpy.uint8)).all()
+total = world.allreduce(int(got.sum()), MPI.SUM)
+print(f"rank {rank} of {ranks} on {MPI.Get_processor_name()}: {COUNT} blocks are right, "
+      f"all have {total}, {MPI.Wtime() - begin:.1f} s", flush=True)
