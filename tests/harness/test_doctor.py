@@ -37,7 +37,6 @@ class Parts(unittest.TestCase):
             patch = mock.patch.object(paths, name, value)
             patch.start()
             self.addCleanup(patch.stop)
-        self.put("Makefile", "")
 
     def put(self, name, text, age=0):
         """Writes a file that can be executed, so many seconds old."""
@@ -148,8 +147,8 @@ class Parts(unittest.TestCase):
 
     def test_packages(self):
         """Without a checkout there is no make."""
-        os.remove(os.path.join(self.top, "Makefile"))
-        _, parts = self.look()
+        with mock.patch.object(paths, "CHECKOUT", False):
+            _, parts = self.look()
         self.assertRegex(parts["QEMU"][1], "install the packages")
 
 

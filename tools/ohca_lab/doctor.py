@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 from . import paths
+from .paths import remedy
 from .vm import choose_accelerator
 
 OK, NOTE, STALE, MISSING, DIFFERS = "ok", "note", "stale", "missing", "differs"
@@ -21,13 +22,6 @@ MADE_OF = {"debian13": ("modules-stock", "provider"),
            "backports": ("modules-backports", "provider")}
 NODE_MIB = 1024         # what a node has without --memory
 BUILD_MIB = 12000       # what a build from nothing takes, as tools/deps has it
-
-
-def remedy(target):
-    """What makes a part."""
-    if os.path.exists(os.path.join(paths.TOP, "Makefile")):
-        return f"run 'make {target}'"
-    return "install the packages of one release again"
 
 
 def lines_of(argv):
@@ -224,9 +218,9 @@ class Doctor:
         self.add(MISSING if short else OK, "disk", f"{disk} MiB are free in {where}" +
                  (f", a build takes {BUILD_MIB}: set OHCA_BUILD to a directory with more"
                   if short else ""))
-        for tool, what in (("make", "builds"), ("mmdebstrap", "builds"),
-                           ("sudo" if os.getuid() else "sh", "builds as a user"),
-                           ("gdb", "ohca-lab gdb")):
+        builds = (("make", "builds"), ("mmdebstrap", "builds"),
+                  ("sudo" if os.getuid() else "sh", "builds as a user"))
+        for tool, what in (*(builds if paths.CHECKOUT else ()), ("gdb", "ohca-lab gdb")):
             if not shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"):
                 self.add(NOTE, "tools", f"no {tool}, for {what}: run 'apt install {tool}'")
 

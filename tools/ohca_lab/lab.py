@@ -150,7 +150,7 @@ class Lab:
                 need.update({paths.VMLINUX_DEBUG: "debug-layer", guest.layer_debug: "debug-layer"})
         for path, target in need.items():
             if not os.path.exists(path):
-                raise LabError(f"{path} is missing: run 'make {target}'")
+                raise LabError(f"{path} is missing: {paths.remedy(target)}")
         if opt.share and not os.path.isdir(opt.share):
             raise LabError(f"--share: {opt.share} is not a directory")
         if opt.share and "," in opt.share:
@@ -178,6 +178,9 @@ class Lab:
         layers = [guest.base]
         if os.path.exists(guest.layer):
             layers.append(guest.layer)
+        if self.opt.package and not paths.CHECKOUT:
+            raise LabError("--package wants a checkout of OpenHCA, where 'make lab' makes the root "
+                           "into which apt installs")
         if self.opt.package:
             made = subprocess.run([os.path.join(paths.TOP, "tools", "mkpackages"), guest.name,
                                    *self.opt.package], stdout=subprocess.PIPE, check=False)

@@ -1,18 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the built parts are."""
+"""Where the built parts are: in BUILD of a checkout, or in PREFIX/lib/openhca (tools/install)."""
 import os
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.environ.get("OHCA_BUILD") or os.path.join(TOP, "build")
+CHECKOUT = os.path.exists(os.path.join(TOP, "Makefile"))
+BUILD = os.environ.get("OHCA_BUILD") or os.path.join(TOP, "build") if CHECKOUT else TOP
 ROOT = os.path.join(BUILD, "root")
 VMLINUX_DEBUG = os.path.join(BUILD, "debug-kernel", "bzImage")
-FABRIC = os.path.join(BUILD, "fabric", "ohca-fabric")
-HUB = os.path.join(BUILD, "fabric", "ohca-hub")
+PROGRAMS = os.path.join(BUILD, "fabric") if CHECKOUT else os.path.abspath(f"{TOP}/../../bin")
+FABRIC = os.path.join(PROGRAMS, "ohca-fabric")
+HUB = os.path.join(PROGRAMS, "ohca-hub")
 # which build of QEMU: 10.0, or what 'make qemu QEMU=...' was told
 QEMU = os.environ.get("OHCA_QEMU") or "10.0"
 QEMU_DIR = os.path.join(BUILD, "qemu" if QEMU == "10.0" else
                         "qemu-" + os.path.basename(QEMU.rstrip("/")).removeprefix("qemu-"))
+# The loader and the libraries of the build root, or those that QEMU is installed with.
+LOADER = (os.path.join(ROOT, "lib64", "ld-linux-x86-64.so.2") if CHECKOUT
+          else os.path.join(QEMU_DIR, "lib", "ld.so"))
+LIBRARIES = (os.path.join(ROOT, "usr", "lib", "x86_64-linux-gnu") if CHECKOUT
+             else os.path.join(QEMU_DIR, "lib"))
+
+
+def remedy(target):
+    """What makes a part that is missing; target is make's."""
+    return f"run 'make {target}'" if CHECKOUT else "install the packages of one release again"
 
 
 # The guests that 'make lab GUEST=NAME' makes; the first one is the default.
@@ -49,8 +61,7 @@ def in_root(program):
     So the host's own libraries, and their versions, do not matter, and no
     privilege is needed.
     """
-    return [os.path.join(ROOT, "lib64/ld-linux-x86-64.so.2"), "--library-path",
-            os.path.join(ROOT, "usr/lib/x86_64-linux-gnu"), program]
+    return [LOADER, "--library-path", LIBRARIES, program]
 
 
 def qemu():

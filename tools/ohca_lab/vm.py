@@ -56,7 +56,7 @@ def choose_accelerator(wanted=None, probe=True):
         return "tcg", "/dev/kvm cannot be opened"
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
         boot = f.read().strip()
-    cache = os.path.join(paths.BUILD, "kvm-probe")
+    cache = os.path.join(paths.runtime(), ".kvm-probe")
     try:
         with open(cache, encoding="ascii") as f:
             known, result = f.read().split()
