@@ -19,7 +19,7 @@ FILES_provider := tools/build-provider tools/fetch-source userspace firmware-if 
 FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,fabric umad link ib) firmware-if
 
 .PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider fabric \
-	units lint debug-layer docs deb check try FORCE campaign mutants soak perftest-matrix matrix apps demo install clean distclean
+	units lint debug-layer docs deb container check try FORCE campaign mutants soak perftest-matrix matrix apps demo install clean distclean
 
 all: lab
 
@@ -54,6 +54,7 @@ help:
 	@echo 'make debug-kernel  guest kernel with KASAN, lockdep, KUnit, ...'
 	@echo 'make install       fabric, QEMU, provider and driver source (DESTDIR=, PREFIX=/usr/local)'
 	@echo 'make deb           Debian packages of the fabric, QEMU, provider, driver and documentation'
+	@echo 'make container     OCI image with these packages, in which ohca-lab runs'
 	@echo 'make units         unit tests of the host side'
 	@echo 'make lint          static checks: checkpatch, sparse, kernel-doc, pylint, shellcheck'
 	@echo 'make docs          HTML documentation'
@@ -181,6 +182,9 @@ docs: | $(ROOT)
 
 deb: lab docs
 	@tools/mkdeb
+
+container: deb
+	@tools/mkcontainer
 
 # Builds what it needs by itself, beside the tests that do not need it.
 check: $(STAMP)/deps
