@@ -99,6 +99,7 @@ enum ohca_feature {
 	OHCA_FEATURE_CLOCK	= 20,	/* the clock of the timestamps, in UAR pages */
 	OHCA_FEATURE_QP_RESIZE	= 21,	/* RESIZE_QP; wqe_idx of CQEs is free running */
 	OHCA_FEATURE_MW_TYPE_2A	= 22,	/* what OHCA_MR_MW2 is; without it 2B */
+	OHCA_FEATURE_BIG_ENDIAN	= 23,	/* atomics: the numbers in the host's memory */
 };
 
 /** enum ohca_fatal - why the device raised OHCA_STATUS_FATAL */

@@ -204,7 +204,7 @@ void host_free(struct host *h);
 void host_renew(struct host *h, const struct host *as_new);
 /** host_enable() - handshake and AQ; @features: acknowledged */
 void host_enable(struct host *h, uint64_t features);
-/** host_start() - host_enable() with everything, async and completion EQ (armed), a PD */
+/** host_start() - host_enable() of a little-endian host with everything, async and completion EQ (armed), a PD */
 void host_start(struct host *h);
 
 /** host_connect() - a cable between two ports; also one clock for both */

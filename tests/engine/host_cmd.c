@@ -67,7 +67,8 @@ void host_enable(struct host *h, uint64_t features)
 		host_die("not ready after reset");
 	ohca_mmio_write(h->e, OHCA_REG_PAGE_SHIFT, h->page_shift ? h->page_shift : 12, 4);
 	ohca_mmio_write(h->e, OHCA_REG_FEATURES_ACK,
-			features & ohca_mmio_read(h->e, OHCA_REG_FEATURES, 8), 8);
+			features & ~(1ull << OHCA_FEATURE_BIG_ENDIAN) &
+			ohca_mmio_read(h->e, OHCA_REG_FEATURES, 8), 8);
 	ohca_mmio_write(h->e, OHCA_REG_AQ_BASE, h->aq, 8);
 	ohca_mmio_write(h->e, OHCA_REG_ACQ_BASE, h->acq, 8);
 	ohca_mmio_write(h->e, OHCA_REG_AQ_LOG_SIZE, AQ_LOG, 4);

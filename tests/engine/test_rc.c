@@ -212,6 +212,32 @@ static void test_atomics(void **state)
 	rig_down(&r);
 }
 
+/* Each side's driver has said in which order its processor has numbers. */
+static void test_big_endian_atomics(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ 0 });
+	for (unsigned int big = 0; big < 4; big++) {
+		uint64_t was = 0x1122334455667788ull, add = 0xfful, old, now;
+
+		for (unsigned int i = 0; i < 2; i++)
+			r.h[i]->e->features_ack = (r.h[i]->e->features_ack &
+						  ~(1ull << OHCA_FEATURE_BIG_ENDIAN)) |
+						 (uint64_t)(big >> i & 1) << OHCA_FEATURE_BIG_ENDIAN;
+		rig_put64(&r, 1, 64, big & 2 ? __builtin_bswap64(was) : was);
+		rig_atomic(&r, 0, OHCA_OP_FETCH_ADD, big, 8, 64, add, 0);
+		rig_run(&r);
+		wc(&r.scq[0], big, WC_SUCCESS);
+		old = rig_get64(&r, 0, 8);
+		now = rig_get64(&r, 1, 64);
+		assert_int_equal(big & 1 ? __builtin_bswap64(old) : old, was);
+		assert_int_equal(big & 2 ? __builtin_bswap64(now) : now, was + add);
+	}
+	rig_down(&r);
+}
+
 /* All kinds mixed, both directions, more than the windows hold; order of completion. */
 static void test_mix(void **state)
 {
@@ -820,6 +846,7 @@ int main(void)
 		cmocka_unit_test(test_mtu_stays),
 		cmocka_unit_test(test_sges),
 		cmocka_unit_test(test_atomics),
+		cmocka_unit_test(test_big_endian_atomics),
 		cmocka_unit_test(test_mix),
 		cmocka_unit_test(test_wrap),
 		cmocka_unit_test(test_unsignaled),

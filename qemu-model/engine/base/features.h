@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/base/le.h"
 #include "engine/base/state.h"
 #include "ohca_hw.h"
 
@@ -27,7 +28,8 @@
 	 1ull << OHCA_FEATURE_UD_CSUM | 1ull << OHCA_FEATURE_TSO |		\
 	 1ull << OHCA_FEATURE_XRC | 1ull << OHCA_FEATURE_TM |			\
 	 1ull << OHCA_FEATURE_QP_COUNTERS | 1ull << OHCA_FEATURE_QUERY_CONTEXT |	\
-	 1ull << OHCA_FEATURE_CLOCK | 1ull << OHCA_FEATURE_QP_RESIZE)
+	 1ull << OHCA_FEATURE_CLOCK | 1ull << OHCA_FEATURE_QP_RESIZE |		\
+	 1ull << OHCA_FEATURE_BIG_ENDIAN)
 
 /* The features that this device offers, by its device memory and type of windows. */
 static inline uint64_t ohca_features(const ohca_engine *e)
@@ -40,6 +42,16 @@ static inline uint64_t ohca_features(const ohca_engine *e)
 static inline bool ohca_feature(const ohca_engine *e, enum ohca_feature f)
 {
 	return atomic_load_explicit(&e->features_ack, memory_order_relaxed) >> f & 1;
+}
+
+/* The 8 bytes of a number that atomics work on in the memory of the driver's processor, which is
+ * big-endian if the driver says so, and back */
+static inline uint64_t ohca_host64(const ohca_engine *e, uint64_t v)
+{
+	__le64 le = ohca_to_le64(v);
+
+	return ohca_feature(e, OHCA_FEATURE_BIG_ENDIAN) ? __builtin_bswap64((IB_FORCE uint64_t)le) :
+							  (IB_FORCE uint64_t)le;
 }
 
 #endif /* OHCA_BASE_FEATURES_H */

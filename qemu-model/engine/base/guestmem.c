@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "engine/base/features.h"
 #include "engine/base/guestmem.h"
 #include "engine/base/job.h"
 #include "engine/base/le.h"
@@ -130,30 +131,30 @@ static uint64_t atomic_result(const struct ohca_atomic *a, uint64_t was)
 	}
 }
 
-uint64_t ohca_atomic_do(__le64 *p, const struct ohca_atomic *a)
+uint64_t ohca_atomic_do(ohca_engine *e, uint64_t *p, const struct ohca_atomic *a)
 {
-	__le64 was;
+	uint64_t was;
 
 	/* an exchange fails only when another one succeeds */
 	was = __atomic_load_n(p, __ATOMIC_RELAXED);
 	while (!__atomic_compare_exchange_n(p, &was,
-					    ohca_to_le64(atomic_result(a, ohca_le64(was))),
+					    ohca_host64(e, atomic_result(a, ohca_host64(e, was))),
 					    true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
-	return ohca_le64(was);
+	return ohca_host64(e, was);
 }
 
 int ohca_dma_atomic(ohca_engine *e, uint64_t iova, const struct ohca_atomic *a, uint64_t *old)
 {
 	size_t len = 8;
-	__le64 *p;
+	uint64_t *p;
 
 	if (!dma_allowed(e, iova, 8) || (iova & 7))
 		return dma_error(e);
 	p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_READ | OHCA_DMA_WRITE);
 	if (!p || len < 8 || ((uintptr_t)p & 7))
 		return dma_error(e);
-	*old = ohca_atomic_do(p, a);
+	*old = ohca_atomic_do(e, p, a);
 	e->ops.dma_dirty(e->h, iova, 8);
 	return 0;
 }

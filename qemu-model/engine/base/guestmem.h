@@ -125,10 +125,10 @@ struct ohca_atomic {
 	uint64_t swap_mask, compare_mask;
 };
 
-/* Execute it on the 8 bytes at @p, a multiple of 8. Return: the previous value */
-uint64_t ohca_atomic_do(__le64 *p, const struct ohca_atomic *a);
-/* Atomic operation on 8 bytes of guest memory at a multiple of 8; the numbers in it are
- * little-endian. *@old: before. 0 or -1 (no memory, or none that can be mapped). */
+/* Execute it on the 8 bytes at @p, a multiple of 8 (ohca_host64()). Return: the previous value */
+uint64_t ohca_atomic_do(ohca_engine *e, uint64_t *p, const struct ohca_atomic *a);
+/* Atomic operation on 8 bytes of guest memory at a multiple of 8 (ohca_host64()).
+ * *@old: before. 0 or -1 (no memory, or none that can be mapped). */
 int ohca_dma_atomic(ohca_engine *e, uint64_t iova, const struct ohca_atomic *a, uint64_t *old);
 
 /* Have the host flush memory to persistence, if it has any; false: the flush is under way. */

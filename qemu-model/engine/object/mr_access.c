@@ -101,7 +101,7 @@ static bool range_inside(const struct ohca_mr_range *r, uint64_t off, uint64_t n
 }
 
 /* The first 8 bytes of a range in device memory; NULL: not there, or not aligned. */
-static __le64 *dm_addr8(ohca_engine *e, const struct ohca_mr_range *r)
+static void *dm_addr8(ohca_engine *e, const struct ohca_mr_range *r)
 {
 	__le64 *p = r->len < 8 ? NULL : ohca_dm_ptr(e, r->mr->dm, r->off, 8);
 
@@ -243,11 +243,11 @@ int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct o
 	int rc;
 
 	if (r->mr->type == OHCA_MR_DM) {
-		__le64 *p = dm_addr8(e, r);
+		uint64_t *p = dm_addr8(e, r);
 
 		if (!p)
 			return -1;
-		*old = ohca_atomic_do(p, a);
+		*old = ohca_atomic_do(e, p, a);
 		ohca_dm_dirty(e, r->mr->dm, r->off, 8);
 		return 0;
 	}

@@ -6,6 +6,7 @@
  * xp->una runs through PSNs as they are acknowledged: SENDs and WRITEs by any response at
  * or behind them, READs and atomics by their own responses only.
  */
+#include "engine/base/features.h"
 #include "engine/base/le.h"
 #include "engine/base/state.h"
 #include "engine/object/apm.h"
@@ -306,7 +307,7 @@ static void atomic_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 {
 	struct ohca_xport *xp = qp->xp;
 	uint64_t orig = ib_be64(ib_pkt_atomic_ack(p->hdr, &p->i)->orig);
-	__le64 le = ohca_to_le64(orig);
+	uint64_t bytes = ohca_host64(e, orig);
 	struct ohca_missing m;
 	int ve;
 
@@ -314,8 +315,8 @@ static void atomic_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		bad_resp(e, qp, w);
 		return;
 	}
-	ve = ohca_sgl_scatter(e, qp, qp->pd, ohca_swqe_sge(xp, w), w->num_sge, 0, &le,
-			      sizeof(le), &m);
+	ve = ohca_sgl_scatter(e, qp, qp->pd, ohca_swqe_sge(xp, w), w->num_sge, 0, &bytes,
+			      sizeof(bytes), &m);
 	if (ve == OHCA_MR_FAULT) {
 		no_page(e, qp, w, &m);
 		return;

@@ -101,7 +101,8 @@ void card_start(Card *c)
     c->pi = 0;
     qpci_io_writel(c->dev, c->ctrl, OHCA_REG_PAGE_SHIFT, 12);
     qpci_io_writeq(c->dev, c->ctrl, OHCA_REG_FEATURES_ACK,
-                   qpci_io_readq(c->dev, c->ctrl, OHCA_REG_FEATURES));
+                   qpci_io_readq(c->dev, c->ctrl, OHCA_REG_FEATURES) &
+                   ~(1ull << OHCA_FEATURE_BIG_ENDIAN));
     qpci_io_writeq(c->dev, c->ctrl, OHCA_REG_AQ_BASE, c->aq);
     qpci_io_writel(c->dev, c->ctrl, OHCA_REG_ACQ_BASE, c->acq);
     qpci_io_writel(c->dev, c->ctrl, OHCA_REG_ACQ_BASE + 4, c->acq >> 32);

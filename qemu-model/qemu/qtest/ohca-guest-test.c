@@ -293,7 +293,8 @@ static void guest_start(Guest *g)
     qtest_memset(g->qts, g->acq, 0, PAGE);
     qpci_io_writel(g->dev, g->bar[0], OHCA_REG_PAGE_SHIFT, 12);
     qpci_io_writeq(g->dev, g->bar[0], OHCA_REG_FEATURES_ACK,
-                   qpci_io_readq(g->dev, g->bar[0], OHCA_REG_FEATURES));
+                   qpci_io_readq(g->dev, g->bar[0], OHCA_REG_FEATURES) &
+                   ~(1ull << OHCA_FEATURE_BIG_ENDIAN));
     qpci_io_writeq(g->dev, g->bar[0], OHCA_REG_AQ_BASE, g->aq);
     qpci_io_writeq(g->dev, g->bar[0], OHCA_REG_ACQ_BASE, g->acq);
     qpci_io_writel(g->dev, g->bar[0], OHCA_REG_AQ_LOG_SIZE, LOG_AQ);
