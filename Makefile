@@ -35,16 +35,17 @@ help:
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
 	@echo 'make apps          the recipes of Documentation/recipes, as their pages have them (APPS="ucx nfs" picks)'
 	@echo 'make lab           everything tools/ohca-lab needs (default)'
-	@echo '                   (GUEST=debian12|debian14|backports: for --guest of this name)'
+	@echo '                   (GUEST=debian12|debian14|backports|arm64|s390x: for --guest of this name)'
 	@echo 'make matrix        the tools and tests in the guests of all releases (MATRIX="debian12 ...": some)'
 	@echo 'make deps          install what this host lacks'
 	@echo 'make buildroot     Debian 13 root that builds the rest'
 	@echo 'make qemu          QEMU with -device ohca (QEMU=10.2|11.1: another version; QEMU=DIR: the source'
-	@echo '                   tree in DIR, which stays as it is)'
+	@echo '                   tree in DIR, which stays as it is; QEMU=arm64|s390x: for guests of this name)'
 	@echo 'make fabric        ohca-fabric, the fabric, ohca-hub, and libohca-umad.so for tools on the host'
 	@echo 'make modules       ohca.ko for the guest kernel (KERNEL=debug: for the debug kernel;'
-	@echo '                   KERNEL=debian12|debian14|backports: for the kernel of that release)'
+	@echo '                   KERNEL=debian12|debian14|backports|arm64|s390x: for that kernel)'
 	@echo 'make provider      the libibverbs provider (RDMA_CORE=44|65: for Debian 12 or 14;'
+	@echo '                   RDMA_CORE=arm64|s390x: for guests of this name;'
 	@echo '                   RDMA_CORE=DIR: for the source tree in DIR, which stays as it is)'
 	@echo 'make guest         root of the guests (GUEST=...: of that release; so with the next two)'
 	@echo 'make image         guest root image'
@@ -75,6 +76,9 @@ $(ROOT): tools/packages/buildroot | $(STAMP)/deps
 	@tools/mkroot
 	@mkdir -p $(@D) && touch $@
 
+# Debian 13 of other architectures.
+FOREIGN_GUESTS := arm64 s390x
+
 # QEMU is a version, or a source tree: that has a slash, and changes without our knowledge.
 ifneq ($(findstring /,$(QEMU)),)
 qemu: | $(ROOT)
@@ -90,13 +94,14 @@ $(STAMP)/qemu-%: $(STAMP)/qemu.files | $(ROOT)
 	@touch $@
 
 # A guest of each release, by its name; the one of Debian 13 needs no other root for its kernel.
-OTHER_GUESTS := debian12 debian14 backports
+OTHER_GUESTS := debian12 debian14 backports $(FOREIGN_GUESTS)
 ifeq ($(filter $(GUEST),debian13 $(OTHER_GUESTS)),)
-$(error '$(GUEST)' is no guest: GUEST=debian12, debian13, debian14 or backports)
+$(error '$(GUEST)' is no guest: GUEST=debian12, debian13, debian14, backports, arm64 or s390x)
 endif
 .PRECIOUS: $(STAMP)/guest-% $(STAMP)/image-%
 
 guest: $(STAMP)/guest-$(GUEST)
+$(FOREIGN_GUESTS:%=$(STAMP)/guest-%): $(STAMP)/image-debian13
 $(STAMP)/guest-%: $(STAMP)/guest.files | $(STAMP)/deps
 	@tools/mkguest $*
 	@mkdir -p $(@D) && touch $@
@@ -120,7 +125,7 @@ $(STAMP)/debug-kernel: tools/build-debug-kernel tools/debug-kernel.config tools/
 
 # Roots of other releases, for their kernels.
 .PRECIOUS: $(STAMP)/suite-%
-$(STAMP)/suite-%: tools/packages/suite tools/mksuite | $(STAMP)/deps
+$(STAMP)/suite-%: tools/packages/suite tools/packages/cross tools/mksuite | $(STAMP)/deps
 	@tools/mksuite $*
 	@mkdir -p $(@D) && touch $@
 
@@ -141,6 +146,7 @@ provider: | $(ROOT)
 else
 provider: $(STAMP)/provider$(addprefix -,$(filter-out 56,$(RDMA_CORE)))
 endif
+$(FOREIGN_GUESTS:%=$(STAMP)/provider-%): $(STAMP)/provider-%: $(STAMP)/suite-%
 $(STAMP)/provider: $(STAMP)/provider.files | $(ROOT)
 	@tools/build-provider
 	@touch $@
@@ -158,6 +164,7 @@ $(STAMP)/layer-debian12: $(STAMP)/modules-debian12 $(STAMP)/provider-44
 $(STAMP)/layer-debian13: $(STAMP)/modules-stock $(STAMP)/provider
 $(STAMP)/layer-debian14: $(STAMP)/modules-debian14 $(STAMP)/provider-65
 $(STAMP)/layer-backports: $(STAMP)/modules-backports $(STAMP)/provider
+$(FOREIGN_GUESTS:%=$(STAMP)/layer-%): $(STAMP)/layer-%: $(STAMP)/modules-% $(STAMP)/provider-%
 $(STAMP)/layer-%: tools/mklayer $(STAMP)/image-%
 	@tools/mklayer $*
 	@touch $@
@@ -168,7 +175,7 @@ $(STAMP)/debug-layer: $(STAMP)/modules-debug $(STAMP)/layer-debian13
 	@tools/mklayer
 	@touch $@
 
-lab: $(STAMP)/qemu fabric layer
+lab: $(STAMP)/qemu $(addprefix $(STAMP)/qemu-,$(filter $(FOREIGN_GUESTS),$(GUEST))) fabric layer
 
 units: $(STAMP)/deps
 	@tests/run units
@@ -230,8 +237,8 @@ install:
 	@DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) tools/install
 
 clean:
-	rm -rf $(BUILD)/qemu-* $(BUILD)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer,guests/*/layer,tests,docs,deb}
-	rm -f $(STAMP)/qemu-* $(STAMP)/{qemu,modules-{stock,debug,debian12,debian14,backports},provider{,-44,-65},fabric,layer-*,debug-layer}
+	rm -rf $(BUILD)/qemu-* $(BUILD)/{qemu,modules-{stock,debug,debian12,debian14,backports,arm64,s390x},provider{,-44,-65,-arm64,-s390x},fabric,layer,guests/*/layer,tests,docs,deb}
+	rm -f $(STAMP)/qemu-* $(STAMP)/{qemu,modules-{stock,debug,debian12,debian14,backports,arm64,s390x},provider{,-44,-65,-arm64,-s390x},fabric,layer-*,debug-layer}
 
 distclean:
 	tools/distclean

@@ -11,6 +11,7 @@ ROOT=$BUILD/root
 CACHE=${OHCA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/openhca}
 SUITE=trixie
 export TOP BUILD ROOT CACHE SUITE
+unset ARCH TRIPLET
 
 say() { printf '\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*" >&2; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
@@ -80,16 +81,22 @@ valid_until() {
 }
 
 # The guests there are, by name: debian13 (the default), debian12, debian14, and backports, which is
-# Debian 13 with the kernel of its backports. Usage: guest_of NAME; it sets:
+# Debian 13 with the kernel of its backports; arm64 and s390x are Debian 13 of that architecture.
+# Usage: guest_of NAME; it sets:
 #   RELEASE  Debian's name of the release
+#   ARCH     Debian's name of the architecture
+#   TRIPLET  the compiler's, which is in the paths of libraries
 #   OUT      where the parts of this guest are: guest, image, layer, kver
 # shellcheck disable=SC2034 # the scripts read them
 guest_of() {
+	ARCH=amd64 TRIPLET=x86_64-linux-gnu
 	case $1 in
 	debian12) RELEASE=bookworm ;;
 	debian13 | backports) RELEASE=$SUITE ;;
 	debian14) RELEASE=forky ;;
-	*) die "'$1' is no guest: debian12, debian13, debian14 or backports" ;;
+	arm64) RELEASE=$SUITE ARCH=arm64 TRIPLET=aarch64-linux-gnu ;;
+	s390x) RELEASE=$SUITE ARCH=s390x TRIPLET=s390x-linux-gnu ;;
+	*) die "'$1' is no guest: debian12, debian13, debian14, backports, arm64 or s390x" ;;
 	esac
 	if [ "$1" = debian13 ]; then OUT=$BUILD; else OUT=$BUILD/guests/$1; fi
 }
@@ -109,7 +116,7 @@ fetch_kernel() {
 }
 
 # Make a Debian root. Usage: make_root [--release RELEASE] DIR LISTFILE
-# [mmdebstrap option...]; RELEASE is Debian 13 by default
+# [mmdebstrap option...]; RELEASE is Debian 13 by default. ARCH and TRIPLET in the list are guest_of's.
 make_root() {
 	local release=$SUITE dir list debs=$CACHE/debs names
 	if [ "$1" = --release ]; then
@@ -119,7 +126,8 @@ make_root() {
 	dir=$1 list=$2
 	shift 2
 	[ "$release" = "$SUITE" ] || debs+=-$release
-	names=$(packages "$list" | sed 's/^ *//; s/ *$//; s/  */,/g')
+	names=$(packages "$list" | sed "s/ARCH/${ARCH-}/g; s/TRIPLET/$(tr _ - <<<"${TRIPLET-}")/g"'
+		s/^ *//; s/ *$//; s/  */,/g')
 	mkdir -p "$debs"
 	rm -rf --one-file-system "$dir"
 	# shellcheck disable=SC2016 # mmdebstrap's shell expands $1

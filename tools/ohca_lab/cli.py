@@ -319,8 +319,9 @@ def lab_options(p):
                    help="debug: with KASAN, lockdep, ...; 'make debug-layer' builds it (stock)")
     p.add_argument("--guest", type=guest_names, default=paths.GUESTS[:1], metavar="NAME[,NAME...]",
                    help="the system of each node, the last one that of the rest: debian12, "
-                        "debian13, debian14, or backports, which is Debian 13 with the kernel of "
-                        "its backports; 'make lab GUEST=NAME' builds it (debian13)")
+                        "debian13, debian14, backports, which is Debian 13 with the kernel of "
+                        "its backports, arm64 or s390x; 'make lab GUEST=NAME' builds it "
+                        "(debian13)")
     p.add_argument("--accel", choices=("kvm", "tcg"),
                    help="how the CPU runs (kvm where a guest boots in it, else tcg)")
     p.add_argument("--package", action="append", default=[], metavar="NAME",

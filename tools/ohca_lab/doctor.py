@@ -19,7 +19,9 @@ OK, NOTE, STALE, MISSING, DIFFERS = "ok", "note", "stale", "missing", "differs"
 MADE_OF = {"debian13": ("modules-stock", "provider"),
            "debian12": ("modules-debian12", "provider-44"),
            "debian14": ("modules-debian14", "provider-65"),
-           "backports": ("modules-backports", "provider")}
+           "backports": ("modules-backports", "provider"),
+           "arm64": ("modules-arm64", "provider-arm64"),
+           "s390x": ("modules-s390x", "provider-s390x")}
 NODE_MIB = 1024         # what a node has without --memory
 BUILD_MIB = 12000       # what a build from nothing takes, as tools/deps has it
 

@@ -139,10 +139,12 @@ class Lab:
 
     def _check_parts(self):
         opt = self.opt
-        need = {paths.qemu()[3]: f"qemu QEMU={paths.QEMU}", paths.HUB: "lab"}
+        need = {paths.HUB: "lab"}
         if opt.fabric == "ohca":
             need[paths.FABRIC] = "lab"
         for guest in self.guests():
+            need[paths.qemu(guest.machine)[3]] = (
+                guest.target() if guest.name in paths.FOREIGN else f"qemu QEMU={paths.QEMU}")
             need[guest.vmlinux] = guest.target()
             if opt.fabric == "ohca":
                 need[guest.layer] = guest.target()

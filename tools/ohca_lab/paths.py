@@ -28,7 +28,9 @@ def remedy(target):
 
 
 # The guests that 'make lab GUEST=NAME' makes; the first one is the default.
-GUESTS = ("debian13", "debian12", "debian14", "backports")
+GUESTS = ("debian13", "debian12", "debian14", "backports", "arm64", "s390x")
+# Those that are of another architecture than amd64: QEMU's name of it.
+FOREIGN = {"arm64": "aarch64", "s390x": "s390x"}
 
 
 class Guest:
@@ -36,6 +38,7 @@ class Guest:
 
     def __init__(self, name):
         self.name = name
+        self.machine = FOREIGN.get(name, "x86_64")
         out = BUILD if name == GUESTS[0] else os.path.join(BUILD, "guests", name)
         self.root = os.path.join(out, "guest")
         self.kver = os.path.join(out, "kver")
@@ -64,10 +67,11 @@ def in_root(program):
     return [LOADER, "--library-path", LIBRARIES, program]
 
 
-def qemu():
-    """The beginning of a QEMU command line."""
-    return [*in_root(os.path.join(QEMU_DIR, "qemu-system-x86_64")),
-            "-L", os.path.join(QEMU_DIR, "firmware")]
+def qemu(machine="x86_64"):
+    """The beginning of a command line of QEMU for this machine."""
+    out = QEMU_DIR if machine == "x86_64" else os.path.join(BUILD, "qemu-foreign")
+    return [*in_root(os.path.join(out, f"qemu-system-{machine}")),
+            "-L", os.path.join(out, "firmware")]
 
 
 def runtime():

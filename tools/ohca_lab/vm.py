@@ -5,12 +5,24 @@ import os
 import signal
 import subprocess
 import time
+from collections import namedtuple
 
 from . import gdb, paths
 from .channel import CHANNELS
 
 _libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
+# What differs between architectures: the machine and the CPU that QEMU emulates, the console, the
+# bus of the virtio devices, words of the kernel's command line. s390x knows virtio without PCI.
+Machine = namedtuple("Machine", "options cpu console serial bus no_rom append")
+MACHINES = {
+    "x86_64": Machine("q35,sata=off,smbus=off,hpet=off", "max", "ttyS0",
+                      ("-serial", "chardev:con"), "pci", ",romfile=", ("no_timer_check",)),
+    "aarch64": Machine("virt,gic-version=3", "neoverse-n1", "ttyAMA0",
+                       ("-serial", "chardev:con"), "pci", ",romfile=", ()),
+    "s390x": Machine("s390-ccw-virtio", "max", "ttysclp0",
+                     ("-device", "sclpconsole,chardev=con"), "ccw", "", ()),
+}
 # Jumbo frames, as RoCE is run with: it has its largest MTU, 4096, and TCP fewer packets.
 MTU = 9000
 
@@ -110,20 +122,25 @@ class VM:
         self.dir = os.path.join(lab.dir, f"n{k}")
         self.process = None
 
+    def kvm(self):
+        """Whether the CPU runs in KVM: one of another architecture cannot."""
+        return self.lab.accel == "kvm" and self.guest.machine == "x86_64"
+
     def kernel(self):
         """The kernel's file."""
         return paths.VMLINUX_DEBUG if self.lab.opt.kernel == "debug" else self.guest.vmlinux
 
     def cmdline(self):
         """The kernel's command line."""
-        opt, lab = self.lab.opt, self.lab
-        words = ["console=ttyS0", "quiet", "loglevel=5", "panic=-1", "apparmor=0", "audit=0",
-                 "mitigations=off", "random.trust_cpu=on", "nokaslr", "cryptomgr.notests",
-                 "no_timer_check", f"lab.node={self.k}", f"lab.nodes={opt.nodes}"]
+        opt, lab, machine = self.lab.opt, self.lab, MACHINES[self.guest.machine]
+        words = [f"console={machine.console}", "quiet", "loglevel=5", "panic=-1", "apparmor=0",
+                 "audit=0", "mitigations=off", "random.trust_cpu=on", "nokaslr",
+                 "cryptomgr.notests", *machine.append, f"lab.node={self.k}",
+                 f"lab.nodes={opt.nodes}"]
         if opt.kernel == "debug":
             # The driver's unit tests run only for who asks: tests/system/kunit.
             words.append("kunit.enable=0")
-        if lab.accel == "tcg":
+        if not self.kvm() and self.guest.machine == "x86_64":
             words.append("tsc=reliable")
             if lab.tsc_khz:
                 words.append(f"tsc_early_khz={lab.tsc_khz}")
@@ -134,23 +151,23 @@ class VM:
 
     def argv(self):
         """The QEMU command line."""
-        opt, lab, d = self.lab.opt, self.lab, self.dir
-        a = [*paths.qemu(), "-name", f"{lab.name}-{self.name}",
-             "-machine", "q35,sata=off,smbus=off,memory-backend=ram,hpet=off",
-             "-accel", "kvm" if lab.accel == "kvm" else "tcg,thread=multi",
-             "-cpu", "host" if lab.accel == "kvm" else "max",
+        opt, lab, d, machine = self.lab.opt, self.lab, self.dir, MACHINES[self.guest.machine]
+        a = [*paths.qemu(self.guest.machine), "-name", f"{lab.name}-{self.name}",
+             "-machine", f"{machine.options},memory-backend=ram",
+             "-accel", "kvm" if self.kvm() else "tcg,thread=multi",
+             "-cpu", "host" if self.kvm() else machine.cpu,
              "-smp", str(opt.cpus), "-m", str(opt.memory),
              "-object", f"memory-backend-memfd,id=ram,size={opt.memory}M,share=on",
              "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
              "-kernel", self.kernel(), "-initrd", self.guest.initrd, "-append", self.cmdline(),
              "-chardev", f"socket,id=con,path={d}/console,server=on,wait=off,"
                          f"logfile={d}/console.log",
-             "-serial", "chardev:con",
+             *machine.serial,
              "-qmp", f"unix:{d}/qmp,server=on,wait=off",
-             "-device", "virtio-serial-pci,max_ports=16"]
+             "-device", f"virtio-serial-{machine.bus},max_ports=16"]
         for i, layer in enumerate(lab.layers[self.guest.name]):
             a += ["-drive", f"if=none,id=layer{i},file={layer},format=raw,readonly=on",
-                  "-device", f"virtio-blk-pci,drive=layer{i}"]
+                  "-device", f"virtio-blk-{machine.bus},drive=layer{i}"]
         for i in range(CHANNELS):
             a += ["-chardev", f"socket,id=cmd{i},path={d}/cmd{i},server=on,wait=off",
                   "-device", f"virtserialport,chardev=cmd{i},name=org.openhca.cmd.{i}"]
@@ -158,15 +175,15 @@ class VM:
 
     def further(self):
         """The rest of it, also for a QEMU that something else starts: networks and options."""
-        opt, lab, k = self.lab.opt, self.lab, self.k
+        opt, lab, k, machine = self.lab.opt, self.lab, self.k, MACHINES[self.guest.machine]
         a = ["-netdev", f"stream,id=mgmt,addr.type=unix,addr.path={lab.dir}/mgmt,"
                         f"{lab.mgmt_role(k)}",
-             "-device", f"virtio-net-pci,netdev=mgmt,romfile=,host_mtu={MTU},"
-                        f"mac=52:54:00:0c:a0:{k:02x}"]
+             "-device", f"virtio-net-{machine.bus},netdev=mgmt,host_mtu={MTU},"
+                        f"mac=52:54:00:0c:a0:{k:02x}{machine.no_rom}"]
         if opt.share:
             a += ["-fsdev", f"local,id=share,path={opt.share},security_model=none,"
                             "multidevs=remap",
-                  "-device", "virtio-9p-pci,fsdev=share,mount_tag=share"]
+                  "-device", f"virtio-9p-{machine.bus},fsdev=share,mount_tag=share"]
         if opt.gdb:
             a += ["-gdb", f"unix:{gdb.stub(self.dir)},server=on,wait=off"]
         for pattern in opt.trace:
