@@ -8,9 +8,9 @@ CHECKOUT = os.path.exists(os.path.join(TOP, "Makefile"))
 BUILD = os.environ.get("OHCA_BUILD") or os.path.join(TOP, "build") if CHECKOUT else TOP
 ROOT = os.path.join(BUILD, "root")
 VMLINUX_DEBUG = os.path.join(BUILD, "debug-kernel", "bzImage")
-PROGRAMS = os.path.join(BUILD, "fabric") if CHECKOUT else os.path.abspath(f"{TOP}/../../bin")
-FABRIC = os.path.join(PROGRAMS, "ohca-fabric")
-HUB = os.path.join(PROGRAMS, "ohca-hub")
+FABRIC = os.path.join(BUILD, "fabric", "ohca-fabric") if CHECKOUT else os.path.abspath(
+    os.path.join(TOP, "..", "..", "bin", "ohca-fabric"))
+HUB = os.path.join(BUILD, "fabric" if CHECKOUT else "lab", "ohca-hub")
 # which build of QEMU: 10.0, or what 'make qemu QEMU=...' was told
 QEMU = os.environ.get("OHCA_QEMU") or "10.0"
 QEMU_DIR = os.path.join(BUILD, "qemu" if QEMU == "10.0" else
