@@ -57,7 +57,7 @@ enum ohca_reg {
 #define OHCA_MAGIC		0x4143484fu	/* "OHCA" in memory order */
 #define OHCA_VERSION_MAJOR	OHCA_GENMASK(31, 16)
 #define OHCA_VERSION_MINOR	OHCA_GENMASK(15, 0)
-/* plain numbers: they are also made text of */
+/* Numbers without a suffix: version strings contain them. */
 #define OHCA_MAJOR		1
 #define OHCA_MINOR		0
 
@@ -99,7 +99,7 @@ enum ohca_feature {
 	OHCA_FEATURE_CLOCK	= 20,	/* the clock of the timestamps, in UAR pages */
 	OHCA_FEATURE_QP_RESIZE	= 21,	/* RESIZE_QP; wqe_idx of CQEs is free running */
 	OHCA_FEATURE_MW_TYPE_2A	= 22,	/* what OHCA_MR_MW2 is; without it 2B */
-	OHCA_FEATURE_BIG_ENDIAN	= 23,	/* atomics: the numbers in the host's memory */
+	OHCA_FEATURE_BIG_ENDIAN	= 23,	/* atomics: numbers in memory are big-endian */
 };
 
 /** enum ohca_fatal - why the device raised OHCA_STATUS_FATAL */

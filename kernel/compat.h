@@ -259,7 +259,7 @@ static inline struct ib_mr *ohca_compat_reg_user_mr_dmabuf(struct ib_pd *ibpd, u
 #endif
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 2, 0)
-/* The core allocates a counter of this size and calls this function, though they may be absent. */
+/* The core allocates a counter with this size and calls counter_init(). It checks neither. */
 #define OHCA_COUNTER_BIND_OPS	.counter_bind_qp = ohca_counter_bind_qp, \
 				.counter_unbind_qp = ohca_counter_unbind_qp, \
 				.counter_init = ohca_compat_counter_init, \

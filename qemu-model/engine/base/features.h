@@ -44,8 +44,10 @@ static inline bool ohca_feature(const ohca_engine *e, enum ohca_feature f)
 	return atomic_load_explicit(&e->features_ack, memory_order_relaxed) >> f & 1;
 }
 
-/* The 8 bytes of a number that atomics work on in the memory of the driver's processor, which is
- * big-endian if the driver says so, and back */
+/*
+ * Convert a number of an atomic operation to the 8 bytes that the host's memory has, or back. The
+ * bytes are big-endian if the driver acknowledged OHCA_FEATURE_BIG_ENDIAN, else little-endian.
+ */
 static inline uint64_t ohca_host64(const ohca_engine *e, uint64_t v)
 {
 	__le64 le = ohca_to_le64(v);

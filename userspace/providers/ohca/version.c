@@ -17,7 +17,7 @@
 #define STRING_OF(x) #x
 #define STRING(x) STRING_OF(x)
 
-/* For who has the file alone. */
+/* ohca-lab doctor reads this text in the file. */
 static const char ohca_versions[] __attribute__((used)) =
 	"libohca: interface " STRING(OHCA_MAJOR) ", uverbs ABI " STRING(
 		OHCA_UVERBS_ABI_VERSION) ", rdma-core " STRING(OHCA_RDMA_CORE);
