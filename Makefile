@@ -76,8 +76,9 @@ $(ROOT): tools/packages/buildroot | $(STAMP)/deps
 	@tools/mkroot
 	@mkdir -p $(@D) && touch $@
 
-# Debian 13 of other architectures.
-FOREIGN_GUESTS := arm64 s390x
+# The guests, and those of another architecture.
+GUESTS := $(shell awk '!/^\#/ { print $$1 }' tools/guests)
+FOREIGN_GUESTS := $(shell awk '!/^\#/ && $$3 != "amd64" { print $$1 }' tools/guests)
 
 # QEMU is a version, or a source tree: that has a slash, and changes without our knowledge.
 ifneq ($(findstring /,$(QEMU)),)
@@ -94,9 +95,9 @@ $(STAMP)/qemu-%: $(STAMP)/qemu.files | $(ROOT)
 	@touch $@
 
 # A guest of each release, by its name; the one of Debian 13 needs no other root for its kernel.
-OTHER_GUESTS := debian12 debian14 backports $(FOREIGN_GUESTS)
-ifeq ($(filter $(GUEST),debian13 $(OTHER_GUESTS)),)
-$(error '$(GUEST)' is no guest: GUEST=debian12, debian13, debian14, backports, arm64 or s390x)
+OTHER_GUESTS := $(filter-out debian13,$(GUESTS))
+ifeq ($(filter $(GUEST),$(GUESTS)),)
+$(error '$(GUEST)' is no guest: GUEST is one of $(GUESTS))
 endif
 .PRECIOUS: $(STAMP)/guest-% $(STAMP)/image-%
 
@@ -160,11 +161,8 @@ $(STAMP)/fabric: $(STAMP)/fabric.files | $(ROOT)
 	@touch $@
 
 layer: $(STAMP)/layer-$(GUEST)
-$(STAMP)/layer-debian12: $(STAMP)/modules-debian12 $(STAMP)/provider-44
-$(STAMP)/layer-debian13: $(STAMP)/modules-stock $(STAMP)/provider
-$(STAMP)/layer-debian14: $(STAMP)/modules-debian14 $(STAMP)/provider-65
-$(STAMP)/layer-backports: $(STAMP)/modules-backports $(STAMP)/provider
-$(FOREIGN_GUESTS:%=$(STAMP)/layer-%): $(STAMP)/layer-%: $(STAMP)/modules-% $(STAMP)/provider-%
+$(foreach guest,$(GUESTS),$(eval $(STAMP)/layer-$(guest): $(addprefix $(STAMP)/, \
+	$(shell awk '$$1 == "$(guest)" { print $$5, $$6 }' tools/guests))))
 $(STAMP)/layer-%: tools/mklayer $(STAMP)/image-%
 	@tools/mklayer $*
 	@touch $@
@@ -237,8 +235,8 @@ install:
 	@DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) tools/install
 
 clean:
-	rm -rf $(BUILD)/qemu-* $(BUILD)/{qemu,modules-{stock,debug,debian12,debian14,backports,arm64,s390x},provider{,-44,-65,-arm64,-s390x},fabric,layer,guests/*/layer,tests,docs,deb}
-	rm -f $(STAMP)/qemu-* $(STAMP)/{qemu,modules-{stock,debug,debian12,debian14,backports,arm64,s390x},provider{,-44,-65,-arm64,-s390x},fabric,layer-*,debug-layer}
+	rm -rf $(BUILD)/{qemu,modules,provider}-* $(BUILD)/{qemu,provider,fabric,layer,guests/*/layer,tests,docs,deb}
+	rm -f $(STAMP)/{qemu,modules,provider}-* $(STAMP)/{qemu,provider,fabric,layer-*,debug-layer}
 
 distclean:
 	tools/distclean

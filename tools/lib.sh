@@ -80,25 +80,26 @@ valid_until() {
 	echo "$valid"
 }
 
-# The guests there are, by name: debian13 (the default), debian12, debian14, and backports, which is
-# Debian 13 with the kernel of its backports; arm64 and s390x are Debian 13 of that architecture.
-# Usage: guest_of NAME; it sets:
-#   RELEASE  Debian's name of the release
-#   ARCH     Debian's name of the architecture
-#   TRIPLET  the compiler's, which is in the paths of libraries
-#   OUT      where the parts of this guest are: guest, image, layer, kver
+# A guest by its name in tools/guests. Usage: guest_of NAME; it sets:
+#   RELEASE   Debian's name of the release
+#   ARCH      Debian's name of the architecture
+#   TRIPLET   the compiler's, which is in the paths of libraries
+#   DRIVER    the directory of BUILD that has its driver
+#   PROVIDER  the directory of BUILD that has its provider
+#   OUT       where the parts of this guest are: guest, image, layer, kver
 # shellcheck disable=SC2034 # the scripts read them
 guest_of() {
-	ARCH=amd64 TRIPLET=x86_64-linux-gnu
-	case $1 in
-	debian12) RELEASE=bookworm ;;
-	debian13 | backports) RELEASE=$SUITE ;;
-	debian14) RELEASE=forky ;;
-	arm64) RELEASE=$SUITE ARCH=arm64 TRIPLET=aarch64-linux-gnu ;;
-	s390x) RELEASE=$SUITE ARCH=s390x TRIPLET=s390x-linux-gnu ;;
-	*) die "'$1' is no guest: debian12, debian13, debian14, backports, arm64 or s390x" ;;
-	esac
-	if [ "$1" = debian13 ]; then OUT=$BUILD; else OUT=$BUILD/guests/$1; fi
+	local name names=
+	while read -r name RELEASE ARCH TRIPLET DRIVER PROVIDER; do
+		case $name in
+		"$1")
+			if [ "$1" = debian13 ]; then OUT=$BUILD; else OUT=$BUILD/guests/$1; fi
+			return 0 ;;
+		'#'*) ;;
+		*) names+=${names:+, }$name ;;
+		esac
+	done <"$TOP/tools/guests"
+	die "'$1' is no guest: $names"
 }
 
 # Download the package of a kernel, and those of the same version that it depends on: Debian 14 has

@@ -15,13 +15,6 @@ from .paths import remedy
 from .vm import choose_accelerator
 
 OK, NOTE, STALE, MISSING, DIFFERS = "ok", "note", "stale", "missing", "differs"
-# The directories that a guest's layer has driver and provider from, as the Makefile has them.
-MADE_OF = {"debian13": ("modules-stock", "provider"),
-           "debian12": ("modules-debian12", "provider-44"),
-           "debian14": ("modules-debian14", "provider-65"),
-           "backports": ("modules-backports", "provider"),
-           "arm64": ("modules-arm64", "provider-arm64"),
-           "s390x": ("modules-s390x", "provider-s390x")}
 NODE_MIB = 1024         # what a node has without --memory
 BUILD_MIB = 12000       # what a build from nothing takes, as tools/deps has it
 
@@ -151,13 +144,12 @@ class Doctor:
             return
         kernel = found(rb"Linux version (\S+) \(", read(guest.vmlinux), "unknown")
         self.add(*part_line("image", guest.target(), name, f"Linux {kernel}"))
-        modules, provider = MADE_OF[guest.name]
-        self.driver(guest, kernel, modules)
-        self.provider(guest, provider)
+        self.driver(guest, kernel)
+        self.provider(guest)
 
-    def driver(self, guest, kernel, built):
+    def driver(self, guest, kernel):
         """ohca.ko of a guest."""
-        path = os.path.join(paths.BUILD, built, "kernel", "ohca.ko")
+        path = os.path.join(paths.BUILD, guest.driver, "kernel", "ohca.ko")
         info = read(path)
         if not info:
             self.add(NOTE, "driver", f"in {guest.layer}; the module that it was made of is gone")
@@ -180,9 +172,9 @@ class Doctor:
         else:
             self.add(*part_line("modules", guest.target(), "driver", text))
 
-    def provider(self, guest, built):
+    def provider(self, guest):
         """libohca of a guest."""
-        where = os.path.join(paths.BUILD, built)
+        where = os.path.join(paths.BUILD, guest.provider)
         names = sorted(n for n in (os.listdir(where) if os.path.isdir(where) else [])
                        if n.startswith("libohca-rdmav"))
         if not names:

@@ -144,7 +144,7 @@ class Lab:
             need[paths.FABRIC] = "lab"
         for guest in self.guests():
             need[paths.qemu(guest.machine)[3]] = (
-                guest.target() if guest.name in paths.FOREIGN else f"qemu QEMU={paths.QEMU}")
+                guest.target() if guest.machine != "x86_64" else f"qemu QEMU={paths.QEMU}")
             need[guest.vmlinux] = guest.target()
             if opt.fabric == "ohca":
                 need[guest.layer] = guest.target()

@@ -27,18 +27,27 @@ def remedy(target):
     return f"run 'make {target}'" if CHECKOUT else "install the packages of one release again"
 
 
+def guests():
+    """The table of guests by name: release, architecture, triplet, driver, provider."""
+    path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "guests")
+    with open(path, encoding="ascii") as f:
+        lines = [line.split() for line in f if not line.startswith("#")]
+    return {name: more for name, *more in lines}
+
+
 # The guests that 'make lab GUEST=NAME' makes; the first one is the default.
-GUESTS = ("debian13", "debian12", "debian14", "backports", "arm64", "s390x")
-# Those that are of another architecture than amd64: QEMU's name of it.
-FOREIGN = {"arm64": "aarch64", "s390x": "s390x"}
+TABLE = guests()
+GUESTS = tuple(TABLE)
 
 
 class Guest:
-    """The files of a guest; the attributes are paths."""
+    """The files of a guest. The attributes are paths; driver and provider are names in BUILD."""
 
     def __init__(self, name):
         self.name = name
-        self.machine = FOREIGN.get(name, "x86_64")
+        _, _, triplet, self.driver, self.provider = TABLE[name]
+        # QEMU's name of the architecture, which is the compiler's
+        self.machine = triplet.partition("-")[0]
         out = BUILD if name == GUESTS[0] else os.path.join(BUILD, "guests", name)
         self.root = os.path.join(out, "guest")
         self.kver = os.path.join(out, "kver")
@@ -51,7 +60,7 @@ class Guest:
 
     def modules(self, kernel):
         """What build-modules calls the kernel of a node: kernel is stock or debug."""
-        return kernel if self.name == GUESTS[0] else self.name
+        return "debug" if kernel == "debug" else self.driver.removeprefix("modules-")
 
     def target(self):
         """What make is to build for it."""
