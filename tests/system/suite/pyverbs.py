@@ -14,7 +14,8 @@ GROUPS = [GROUP]
 EXPECTED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                         "pyverbs.expected")
 # Of the tests of each release's rdma-core, how many pass, and how many there are.
-LEAST = {"debian13": (159, 182), "backports": (159, 182)}
+LEAST = {"debian12": (147, 171), "debian13": (159, 182), "backports": (159, 182),
+         "debian14": (180, 234)}
 FAILS = "fails: "   # before the reason of a test that no device passes
 
 PREPARE = """

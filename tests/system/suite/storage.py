@@ -150,8 +150,9 @@ def link_bounce(b):
     port, sw = port_of(b, 2), switch_lid(b)
     b.sh(2, "(" + FIO.format(dev=dev, size="24m", bs="4k-256k", engine="libaio", depth=8,
                              seed=SEED, more="--rate=6m") + ") >/tmp/fio.log 2>&1 & "
-            f"n=0; until [ $(awk '{{print $5}}' /sys/class/block/{dev[5:]}/stat) -gt 8 ]; do "
-            "n=$((n + 1)); [ $n -lt 200 ] || exit 1; sleep 0.05; done")
+            # Linux before 6.3 counts at the path, nvme0c0n1, alone
+            "n=0; until [ $(cat /sys/class/block/nvme*n1/stat | awk '{w += $5} END {print w}') "
+            "-gt 8 ]; do n=$((n + 1)); [ $n -lt 200 ] || exit 1; sleep 0.05; done")
     b.sh(1, f"ibportstate {sw} {port} disable")
     state = "cat /sys/class/nvme/nvme0/state"
     b.sh(2, f"n=0; while [ $({state}) = live ]; do n=$((n + 1)); [ $n -lt 600 ] || exit 1; "
