@@ -41,13 +41,16 @@ GUESTS = tuple(TABLE)
 
 
 class Guest:
-    """The files of a guest. The attributes are paths; driver and provider are names in BUILD."""
+    """The files of a guest. The attributes are paths; driver and provider are names in BUILD.
+
+    arch is Debian's name of the architecture, triplet the compiler's, machine QEMU's.
+    """
 
     def __init__(self, name):
         self.name = name
-        _, _, triplet, self.driver, self.provider = TABLE[name]
+        _, self.arch, self.triplet, self.driver, self.provider = TABLE[name]
         # QEMU's name of the architecture, which is the compiler's
-        self.machine = triplet.partition("-")[0]
+        self.machine = self.triplet.partition("-")[0]
         out = BUILD if name == GUESTS[0] else os.path.join(BUILD, "guests", name)
         self.root = os.path.join(out, "guest")
         self.kver = os.path.join(out, "kver")

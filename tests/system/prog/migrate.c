@@ -33,7 +33,7 @@ struct note {
 	uint32_t number, level, left;
 };
 
-static uint16_t lids[2][2];	/* mine, yours; port 1, port 2 */
+static uint64_t lids[2][2];	/* mine, yours; port 1, port 2 */
 static uint32_t level, other, left = MORE;
 static bool by_driver;
 
@@ -64,7 +64,8 @@ static bool active(struct peer *p, uint8_t port)
 	if (ibv_query_port(p->ctx, port, &a))
 		fail("ibv_query_port %u", port);
 	if (a.state == IBV_PORT_ACTIVE && a.lid != lids[0][port - 1])
-		fail("port %u has LID %u now, not %u", port, a.lid, lids[0][port - 1]);
+		fail("port %u has LID %u now, not %llu", port, a.lid,
+		     (unsigned long long)lids[0][port - 1]);
 	return a.state == IBV_PORT_ACTIVE;
 }
 

@@ -328,9 +328,9 @@ void movable_held(struct peer *p)
 struct where {
 	uint64_t addr;
 	uint64_t safe_addr;
-	uint32_t rkey;
-	uint32_t safe_rkey;	/* of another one */
-	uint32_t len;
+	uint64_t rkey;
+	uint64_t safe_rkey;	/* of another one */
+	uint64_t len;
 };
 
 static void op(struct peer *p, enum ibv_wr_opcode opcode, uint32_t len, uint64_t addr,
@@ -374,12 +374,12 @@ static void renew(struct peer *p)
 static void client(struct peer *p)
 {
 	struct where w = { 0 }, none = { 0 };
-	uint32_t rounds, theirs;
+	uint64_t rounds, theirs;
 	struct ibv_wc wc = { 0 };
 
 	tcp_swap(p, &none, &w, sizeof(w));
 	if (w.len > PEER_BUF)
-		fail("%u bytes", w.len);
+		fail("%llu bytes", (unsigned long long)w.len);
 	there_and_back(p, &w, 0, false);
 	sync_at(p, 1);
 	sync_at(p, 2);
@@ -415,7 +415,7 @@ static void client(struct peer *p)
 	sync_at(p, 6);
 	op(p, IBV_WR_RDMA_READ, 8, w.addr, w.rkey, IBV_WC_REM_ACCESS_ERR, "deregistered");
 	sync_at(p, 7);
-	printf("%u rounds\n", rounds);
+	printf("%llu rounds\n", (unsigned long long)rounds);
 }
 
 static void server(struct peer *p)
@@ -423,7 +423,7 @@ static void server(struct peer *p)
 	const uint64_t off = 5 * PAGE + 512;
 	struct ibv_mr *mr, *safe_mr;
 	struct where w, none;
-	uint32_t rounds, mine = 2000;
+	uint64_t rounds, mine = 2000;
 	struct movable b, safe;
 	uint64_t sum;
 
@@ -441,16 +441,15 @@ static void server(struct peer *p)
 	if (write(p->sock, "", 1) != 1)
 		fail("the client is gone");
 	/* its last round is done when it has answered; then what it reads next moves, too */
-	if (recv(p->sock, &rounds, sizeof(rounds), MSG_WAITALL) != sizeof(rounds))
-		fail("the client is gone");
+	tcp_recv(p, &rounds, sizeof(rounds));
 	check(b.m + off, LEN, rounds, "while it moved");
 	memcpy(&sum, b.m + off + LEN, 8);
 	if (sum != rounds * PAGED_ADD)
-		fail("%llu by atomics in %u rounds", (unsigned long long)sum, rounds);
+		fail("%llu by atomics in %llu rounds", (unsigned long long)sum,
+		     (unsigned long long)rounds);
 	fill(b.m + off, LEN, mine);
 	move(&b);
-	if (send(p->sock, &mine, sizeof(mine), 0) != sizeof(mine))
-		fail("the client is gone");
+	tcp_send(p, &mine, sizeof(mine));
 	sync_at(p, 3);
 	move_used(&b);
 	move_used(&b);
@@ -466,7 +465,8 @@ static void server(struct peer *p)
 	sync_at(p, 6);
 	sync_at(p, 7);
 	paged_dereg(safe_mr);
-	printf("moved %llu times in %u rounds\n", (unsigned long long)status(&b).moves, rounds);
+	printf("moved %llu times in %llu rounds\n", (unsigned long long)status(&b).moves,
+	       (unsigned long long)rounds);
 	unmake(&b);
 	unmake(&safe);
 }

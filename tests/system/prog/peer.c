@@ -3,6 +3,7 @@
 #include "peer.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #define WAIT_MS	20000	/* for what must come */
+#define MOST_WORDS	16	/* of one message by TCP */
 
 void fail(const char *fmt, ...)
 {
@@ -121,20 +123,45 @@ int peer_meet(const char *host)
 	return fd;
 }
 
+void tcp_send(struct peer *p, const void *out, size_t size)
+{
+	uint64_t words[MOST_WORDS];
+
+	if (size > sizeof(words) || size % 8)
+		fail("%zu bytes to send", size);
+	memcpy(words, out, size);
+	for (size_t i = 0; i < size / 8; i++)
+		words[i] = htobe64(words[i]);
+	if (send(p->sock, words, size, 0) != (ssize_t)size)
+		fail("the other side is gone");
+}
+
+void tcp_recv(struct peer *p, void *in, size_t size)
+{
+	uint64_t words[MOST_WORDS];
+
+	if (size > sizeof(words) || size % 8)
+		fail("%zu bytes to receive", size);
+	if (recv(p->sock, words, size, MSG_WAITALL) != (ssize_t)size)
+		fail("the other side is gone");
+	for (size_t i = 0; i < size / 8; i++)
+		words[i] = be64toh(words[i]);
+	memcpy(in, words, size);
+}
+
 void tcp_swap(struct peer *p, const void *out, void *in, size_t size)
 {
-	if (send(p->sock, out, size, 0) != (ssize_t)size ||
-	    recv(p->sock, in, size, MSG_WAITALL) != (ssize_t)size)
-		fail("the other side is gone");
+	tcp_send(p, out, size);
+	tcp_recv(p, in, size);
 }
 
 void sync_at(struct peer *p, uint32_t step)
 {
-	uint32_t other;
+	uint64_t here = step, other;
 
-	tcp_swap(p, &step, &other, sizeof(step));
-	if (other != step)
-		fail("at step %u, the other side at %u", step, other);
+	tcp_swap(p, &here, &other, sizeof(here));
+	if (other != here)
+		fail("at step %u, the other side at %llu", step, (unsigned long long)other);
 }
 
 static uint8_t *memory(void)
@@ -455,7 +482,7 @@ void fill(uint8_t *buf, size_t len, uint32_t seed)
 	uint64_t s = seed;
 
 	for (size_t i = 0; i < len; i += 8) {
-		uint64_t v = rnd(&s);
+		uint64_t v = htole64(rnd(&s));
 
 		memcpy(buf + i, &v, len - i < 8 ? len - i : 8);
 	}
@@ -466,7 +493,7 @@ void check(const uint8_t *buf, size_t len, uint32_t seed, const char *what)
 	uint64_t s = seed;
 
 	for (size_t i = 0; i < len; i += 8) {
-		uint64_t v = rnd(&s);
+		uint64_t v = htole64(rnd(&s));
 
 		if (memcmp(buf + i, &v, len - i < 8 ? len - i : 8))
 			fail("%s: wrong data at byte %zu of %zu", what, i, len);

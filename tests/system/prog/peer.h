@@ -17,17 +17,17 @@
 /* ACK timeout of who has all the time: with 7 retries a peer may stand still for 17 s */
 #define PEER_TIMEOUT	17
 
-/** struct peer_info - what one side tells the other */
+/** struct peer_info - what one side tells the other, by tcp_swap() */
 struct peer_info {
 	uint64_t addr;
 	uint64_t other_addr;
 	uint64_t ro_addr;
-	uint32_t rkey;
-	uint32_t other_rkey;	/* of memory in another protection domain */
-	uint32_t ro_rkey;	/* of memory for reading only */
-	uint32_t qpn;
-	uint32_t psn;
-	uint32_t lid;
+	uint64_t rkey;
+	uint64_t other_rkey;	/* of memory in another protection domain */
+	uint64_t ro_rkey;	/* of memory for reading only */
+	uint64_t qpn;
+	uint64_t psn;
+	uint64_t lid;
 };
 
 /**
@@ -128,7 +128,13 @@ void peer_close_on(struct peer *p);
 /** sync - both sides wait until both are at step @step */
 void sync_at(struct peer *p, uint32_t step);
 
-/** tcp_swap - send @size bytes, receive as many */
+/** tcp_send - tell the other side @size bytes, of uint64_t: they are big endian on the way */
+void tcp_send(struct peer *p, const void *out, size_t size);
+
+/** tcp_recv - what the other side's tcp_send() tells */
+void tcp_recv(struct peer *p, void *in, size_t size);
+
+/** tcp_swap - tcp_send() and tcp_recv() of as many bytes */
 void tcp_swap(struct peer *p, const void *out, void *in, size_t size);
 
 /** recv_post - one receive WQE for @len bytes at @buf + @off */

@@ -5,6 +5,7 @@
  */
 #include "peer.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,7 +59,7 @@ static void push(struct peer *p, enum ibv_wr_opcode op, uint32_t len, const char
 		if (wc.byte_len != len + skip)
 			fail("%s: byte_len %u instead of %u", what, wc.byte_len, len + skip);
 		if (imm != !!(wc.wc_flags & IBV_WC_WITH_IMM) ||
-		    (imm && wc.imm_data != __builtin_bswap32(seed)))
+		    (imm && wc.imm_data != htonl(seed)))
 			fail("%s: immediate data is wrong", what);
 		if (skip && (wc.src_qp != p->you.qpn || wc.slid != p->you.lid))
 			fail("%s: source is QP %u, LID %u", what, wc.src_qp, wc.slid);

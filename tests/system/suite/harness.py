@@ -214,6 +214,8 @@ class Bench:
         self.lab.start()
         for vm in self.lab.vms:
             self.sh(vm.k, DIAGS)
+            if vm.guest.arch != "amd64":
+                self.sh(vm.k, f"mount --bind /share/{vm.guest.arch} /share")
 
     def kernel_has(self, node, option):
         """Skips the test if the kernel of a node was built without an option, CONFIG_ left out."""
