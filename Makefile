@@ -182,7 +182,7 @@ lint:
 	@tests/run lint
 
 docs: | $(ROOT)
-	@tools/in-root sphinx-build -q -b html Documentation $(BUILD)/docs
+	@tools/in-root sphinx-build -q -W --keep-going -b html Documentation $(BUILD)/docs
 	@echo "documentation: $(BUILD)/docs/index.html"
 
 deb: lab docs

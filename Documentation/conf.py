@@ -2,7 +2,8 @@
 """Sphinx configuration; `make docs` builds the pages into build/docs."""
 project = "OpenHCA"
 author = "the OpenHCA developers"
-extensions = []
+extensions = ["sphinx.ext.graphviz"]
+graphviz_output_format = "svg"
 exclude_patterns = ["man"]
 html_theme = "alabaster"
 html_theme_options = {"description": "An InfiniBand cluster in virtual machines"}
