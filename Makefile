@@ -102,7 +102,7 @@ endif
 .PRECIOUS: $(STAMP)/guest-% $(STAMP)/image-%
 
 guest: $(STAMP)/guest-$(GUEST)
-$(FOREIGN_GUESTS:%=$(STAMP)/guest-%): $(STAMP)/image-debian13
+$(patsubst %,$(STAMP)/guest-%,backports $(FOREIGN_GUESTS)): $(STAMP)/image-debian13
 $(STAMP)/guest-%: $(STAMP)/guest.files | $(STAMP)/deps
 	@tools/mkguest $*
 	@mkdir -p $(@D) && touch $@

@@ -13,15 +13,16 @@ from .channel import CHANNELS
 _libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
 # What differs between architectures: the machine and the CPU that QEMU emulates, the console, the
-# bus of the virtio devices, words of the kernel's command line. s390x knows virtio without PCI.
-Machine = namedtuple("Machine", "options cpu console serial bus no_rom append")
+# bus of the virtio devices, words of the kernel's command line, properties of the adapter. s390x
+# knows virtio without PCI, and its PCI instructions, as QEMU has them, reach no BAR that is memory.
+Machine = namedtuple("Machine", "options cpu console serial bus no_rom append adapter")
 MACHINES = {
     "x86_64": Machine("q35,sata=off,smbus=off,hpet=off", "max", "ttyS0",
-                      ("-serial", "chardev:con"), "pci", ",romfile=", ("no_timer_check",)),
+                      ("-serial", "chardev:con"), "pci", ",romfile=", ("no_timer_check",), ""),
     "aarch64": Machine("virt,gic-version=3", "neoverse-n1", "ttyAMA0",
-                       ("-serial", "chardev:con"), "pci", ",romfile=", ()),
+                       ("-serial", "chardev:con"), "pci", ",romfile=", (), ""),
     "s390x": Machine("s390-ccw-virtio", "max", "ttysclp0",
-                     ("-device", "sclpconsole,chardev=con"), "ccw", "", ()),
+                     ("-device", "sclpconsole,chardev=con"), "ccw", "", (), ",dm=0"),
 }
 # Jumbo frames, as RoCE is run with: it has its largest MTU, 4096, and TCP fewer packets.
 MTU = 9000
@@ -194,7 +195,8 @@ class VM:
             place = lab.places[self.k - 1] if lab.places else None
             identity = f"guid={place.guid}," if place else ""
             a += ["-device", f"ohca,fabric={lab.dir}/fabric,ports={opt.ports},{identity}"
-                             f"node-desc={place.name if place else self.name}{extra}"]
+                             f"node-desc={place.name if place else self.name}"
+                             f"{machine.adapter}{extra}"]
         return a
 
     def start(self):
