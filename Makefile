@@ -53,8 +53,10 @@ help:
 	@echo 'make debug-layer   the layer with the debug kernel and its driver: for --kernel debug'
 	@echo 'make linux-source  Debian kernel source, for debug-kernel and lint'
 	@echo 'make debug-kernel  guest kernel with KASAN, lockdep, KUnit, ...'
-	@echo 'make install       fabric, QEMU, provider and driver source (DESTDIR=, PREFIX=/usr/local)'
+	@echo 'make install       fabric, QEMU, provider and driver source (DESTDIR=, PREFIX=/usr/local;'
+	@echo '                   GUEST=debian12|debian14: the provider for this release of the host)'
 	@echo 'make deb           Debian packages of the fabric, QEMU, provider, driver and documentation'
+	@echo '                   (GUEST=debian12|debian14: for hosts of this release)'
 	@echo 'make container     OCI image with these packages, in which ohca-lab runs'
 	@echo 'make units         unit tests of the host side'
 	@echo 'make lint          static checks: checkpatch, sparse, kernel-doc, pylint, shellcheck'
@@ -185,8 +187,14 @@ docs: | $(ROOT)
 	@tools/in-root sphinx-build -q -W --keep-going -b html Documentation $(BUILD)/docs
 	@echo "documentation: $(BUILD)/docs/index.html"
 
-deb: lab docs
-	@tools/mkdeb
+# Packages for the host's release, which GUEST names. The machines of their ohca-lab are Debian 13's.
+ifneq ($(and $(filter deb,$(MAKECMDGOALS)),$(filter-out debian%,$(GUEST))),)
+$(error 'make deb' wants GUEST=debian12, debian13 or debian14: the release of the host)
+endif
+deb: $(STAMP)/qemu fabric $(STAMP)/layer-debian13 $(addprefix $(STAMP)/, \
+		$(shell awk '$$1 == "$(GUEST)" { print $$6 }' tools/guests) \
+		$(addprefix suite-,$(filter $(GUEST),$(OTHER_GUESTS))))
+	@tools/mkdeb $(GUEST)
 
 container: deb
 	@tools/mkcontainer
@@ -232,7 +240,7 @@ demo: $(STAMP)/deps
 
 # Nothing is built here, so that it may run as root.
 install:
-	@DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) tools/install
+	@DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) tools/install $(GUEST)
 
 clean:
 	rm -rf $(BUILD)/{qemu,modules,provider}-* $(BUILD)/{qemu,provider,fabric,layer,guests/*/layer,tests,docs,deb}

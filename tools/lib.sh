@@ -102,6 +102,25 @@ guest_of() {
 	die "'$1' is no guest: $names"
 }
 
+# mmdebstrap's options for the apt of a root of a guest's release. Usage: apt_of NAME, after guest_of;
+# it sets APT_OPTIONS.
+# shellcheck disable=SC2034 # the scripts read it
+apt_of() {
+	APT_OPTIONS=(--aptopt="Acquire::Check-Valid-Until \"$(valid_until)\"")
+	[ "$1" = backports ] || return 0
+	# The mirror is the one of the other packages. apt prefers backports only where it is told to.
+	# shellcheck disable=SC2016 # mmdebstrap's shell expands $1
+	APT_OPTIONS+=(--setup-hook="sed -n 's/ $SUITE main/ $SUITE-backports main/p' "'"$1/etc/apt/sources.list" \
+			>"$1/etc/apt/sources.list.d/backports.list"'
+		--setup-hook="printf '%s\n' 'Package: linux-*' 'Pin: release n=$SUITE-backports' \
+			'Pin-Priority: 500' "'>"$1/etc/apt/preferences.d/backports"')
+}
+
+# The version of a source tree of rdma-core. Usage: rdma_core_of TREE
+rdma_core_of() {
+	sed -n 's/^set(PACKAGE_VERSION "\([0-9]*\)\..*/\1/p' "$1/CMakeLists.txt"
+}
+
 # Download the package of a kernel, and those of the same version that it depends on: Debian 14 has
 # the modules in one of their own. Usage: fetch_kernel DIR KVER [in-root's option...]
 fetch_kernel() {
