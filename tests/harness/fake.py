@@ -18,7 +18,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(TOP, *x) for x in (("tests", "system"), ("tests",), ("tools",))]
 
 # pylint: disable=wrong-import-position
-from ohca_lab import lab as real  # noqa: E402
+from ohca_lab import lab as real, paths  # noqa: E402
 from suite import harness, leaks  # noqa: E402
 
 DIES_WELL = "trap 'exit 0' TERM"
@@ -28,7 +28,7 @@ class FakeVM:
     """A node: a process in the place of QEMU, and what its kernel has said."""
 
     def __init__(self, lab, k):
-        self.k, self.name = k, f"node{k}"
+        self.k, self.name, self.guest = k, f"node{k}", paths.Guest("debian13")
         self.dir = os.path.join(lab.dir, f"n{k}")
         os.mkdir(self.dir)
         self.process = lab.spawn(DIES_WELL, os.path.join(self.dir, "qemu.log"))
