@@ -151,6 +151,18 @@ class Parts(unittest.TestCase):
             _, parts = self.look()
         self.assertRegex(parts["QEMU"][1], "install the packages")
 
+    def test_only_in_layer(self):
+        """What the layer was made of is gone: packages never have it, a checkout had it."""
+        self.make()
+        os.remove(f"{self.build}/modules-stock/kernel/ohca.ko")
+        os.remove(f"{self.build}/provider/libohca-rdmav34.so")
+        for checkout, state in ((True, "note"), (False, "ok")):
+            with mock.patch.object(paths, "CHECKOUT", checkout):
+                _, parts = self.look()
+            for part in ("driver", "provider"):
+                self.assertEqual(parts[part][0], state)
+                self.assertIn("ohca.squashfs", parts[part][1])
+
 
 if __name__ == "__main__":
     fake.main()

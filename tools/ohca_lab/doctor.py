@@ -82,6 +82,13 @@ def part_line(part, target, name, text):
     return OK, name, text
 
 
+def in_layer(guest, name, what):
+    """The line of a part that is only in the guest's layer, as all parts of an installation are."""
+    if paths.CHECKOUT:
+        return NOTE, name, f"in {guest.layer}; the {what} that it was made of is gone"
+    return OK, name, f"in {guest.layer}"
+
+
 class Doctor:
     """Looks at the parts one after the other; self.lines has what was found."""
 
@@ -152,7 +159,7 @@ class Doctor:
         path = os.path.join(paths.BUILD, guest.driver, "kernel", "ohca.ko")
         info = read(path)
         if not info:
-            self.add(NOTE, "driver", f"in {guest.layer}; the module that it was made of is gone")
+            self.add(*in_layer(guest, "driver", "module"))
             return
         say = {key: found(rb"\0" + key.encode() + rb"=([^\0]*)\0", info, "unknown")
                for key in ("version", "interface", "uverbs_abi", "vermagic")}
@@ -178,7 +185,7 @@ class Doctor:
         names = sorted(n for n in (os.listdir(where) if os.path.isdir(where) else [])
                        if n.startswith("libohca-rdmav"))
         if not names:
-            self.add(NOTE, "provider", f"in {guest.layer}; the library that it was made of is gone")
+            self.add(*in_layer(guest, "provider", "library"))
             return
         path = os.path.join(where, names[0])
         text = found(rb"libohca: (interface \d+, uverbs ABI \d+, rdma-core \d+)", read(path),
