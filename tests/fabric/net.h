@@ -320,6 +320,31 @@ static inline struct net *net_up(unsigned int n, unsigned int vls, unsigned int 
 	return t;
 }
 
+/** net_set_pi() - changes PortInfo of port @n of the switch by @change; MAD status. */
+static inline int net_set_pi(struct net *t, unsigned int n,
+			     void (*change)(struct ib_port_info *pi))
+{
+	struct ib_port_info pi;
+	uint8_t d[64] = { 0 };
+	int s = ep_switch(&t->ep[0], IB_METHOD_GET, IB_SMP_ATTR_PORT_INFO, n, d);
+
+	ib_port_info_unpack(d, &pi);
+	pi.state = 0;
+	pi.phys_state = 0;
+	change(&pi);
+	ib_port_info_pack(&pi, d);
+	return s | ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_PORT_INFO, n, d);
+}
+
+/** net_join() - the MulticastForwardingTable has @mask of ports at @idx. */
+static inline void net_join(struct net *t, unsigned int idx, uint16_t mask)
+{
+	uint8_t d[64] = { 0 };
+
+	ib_mft_block_put(d, idx, mask);
+	assert_int_equal(ep_switch(&t->ep[0], IB_METHOD_SET, IB_SMP_ATTR_MFT, 0, d), 0);
+}
+
 /** net_send() - a UC packet of @len bytes, its payload filled with @fill. */
 static inline bool net_send(struct ep *e, unsigned int vl, unsigned int sl, uint16_t dlid,
 			    uint16_t pkey, size_t len, uint8_t fill)
