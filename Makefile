@@ -78,9 +78,16 @@ $(ROOT): tools/packages/buildroot | $(STAMP)/deps
 	@tools/mkroot
 	@mkdir -p $(@D) && touch $@
 
-# The guests, and those of another architecture.
-GUESTS := $(shell awk '!/^\#/ { print $$1 }' tools/guests)
-FOREIGN_GUESTS := $(shell awk '!/^\#/ && $$3 != "amd64" { print $$1 }' tools/guests)
+# The guests, with the columns of the table. Usage: $(call guest_column,NAME,COLUMN)
+GUEST_TABLE := $(shell awk 'BEGIN { OFS = ":" } !/^\#/ { $$1 = $$1; print }' tools/guests)
+guest_column = $(word $2,$(subst :, ,$(filter $1:%,$(GUEST_TABLE))))
+GUESTS := $(foreach line,$(GUEST_TABLE),$(firstword $(subst :, ,$(line))))
+OTHER_GUESTS := $(filter-out debian13,$(GUESTS))
+# Those of another architecture, and those that begin with the guest of Debian 13.
+FOREIGN_GUESTS := $(foreach name,$(GUESTS), \
+	$(if $(filter-out amd64,$(call guest_column,$(name),3)),$(name)))
+SAME_RELEASE := $(foreach name,$(OTHER_GUESTS), \
+	$(if $(filter $(call guest_column,debian13,2),$(call guest_column,$(name),2)),$(name)))
 
 # QEMU is a version, or a source tree: that has a slash, and changes without our knowledge.
 ifneq ($(findstring /,$(QEMU)),)
@@ -97,14 +104,13 @@ $(STAMP)/qemu-%: $(STAMP)/qemu.files | $(ROOT)
 	@touch $@
 
 # A guest of each release, by its name; the one of Debian 13 needs no other root for its kernel.
-OTHER_GUESTS := $(filter-out debian13,$(GUESTS))
 ifeq ($(filter $(GUEST),$(GUESTS)),)
 $(error '$(GUEST)' is no guest: GUEST is one of $(GUESTS))
 endif
 .PRECIOUS: $(STAMP)/guest-% $(STAMP)/image-%
 
 guest: $(STAMP)/guest-$(GUEST)
-$(patsubst %,$(STAMP)/guest-%,backports $(FOREIGN_GUESTS)): $(STAMP)/image-debian13
+$(SAME_RELEASE:%=$(STAMP)/guest-%): $(STAMP)/image-debian13
 $(STAMP)/guest-%: $(STAMP)/guest.files | $(STAMP)/deps
 	@tools/mkguest $*
 	@mkdir -p $(@D) && touch $@
@@ -163,8 +169,8 @@ $(STAMP)/fabric: $(STAMP)/fabric.files | $(ROOT)
 	@touch $@
 
 layer: $(STAMP)/layer-$(GUEST)
-$(foreach guest,$(GUESTS),$(eval $(STAMP)/layer-$(guest): $(addprefix $(STAMP)/, \
-	$(shell awk '$$1 == "$(guest)" { print $$5, $$6 }' tools/guests))))
+$(foreach name,$(GUESTS),$(eval $(STAMP)/layer-$(name): $(addprefix $(STAMP)/, \
+	$(call guest_column,$(name),5) $(call guest_column,$(name),6))))
 $(STAMP)/layer-%: tools/mklayer $(STAMP)/image-%
 	@tools/mklayer $*
 	@touch $@
@@ -192,7 +198,7 @@ ifneq ($(and $(filter deb,$(MAKECMDGOALS)),$(filter-out debian%,$(GUEST))),)
 $(error 'make deb' wants GUEST=debian12, debian13 or debian14: the release of the host)
 endif
 deb: $(STAMP)/qemu fabric $(STAMP)/layer-debian13 $(addprefix $(STAMP)/, \
-		$(shell awk '$$1 == "$(GUEST)" { print $$6 }' tools/guests) \
+		$(call guest_column,$(GUEST),6) \
 		$(addprefix suite-,$(filter $(GUEST),$(OTHER_GUESTS))))
 	@tools/mkdeb $(GUEST)
 
