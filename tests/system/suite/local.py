@@ -78,6 +78,17 @@ def lies(b):
     need("objects outlived" in b.sh(1, "/share/ohca-peer local share", 60), "share")
 
 
+@GROUP.test(timeout=60)
+def ftrace(b):
+    """The function graph has the driver's functions for a program's device, and no others."""
+    text = b.sh(1, """cd /sys/kernel/tracing && echo :mod:ohca >set_ftrace_filter &&
+        echo function_graph >current_tracer && ibv_devinfo >/dev/null && cat trace
+        echo nop >current_tracer; echo >set_ftrace_filter""", 30)
+    find(r"\| +ohca_alloc_ucontext\b", text)
+    others = [x for x in re.findall(r"\| +([\w.]+.*)\(\)", text) if not x.endswith(" [ohca]")]
+    need(not others, f"also traced: {others[:5]}")
+
+
 # The last one: DMA API debugging, too, has no memory once, and is off then.
 @GROUP.test(debug="only", timeout=90, reports="cacheline tracking ENOMEM, dma-debug disabled")
 def nomem(b):
