@@ -2,6 +2,7 @@
 /*
  * User contexts and their mappings.
  */
+#include <linux/compat.h>
 #include <linux/idr.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -108,6 +109,11 @@ int ohca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 	struct ohca_alloc_ucontext_req req;
 	int ret;
 
+	/* it may split a doorbell, a store of 64 bits; the device ignores halves (ohca_uar_off) */
+	if (in_compat_syscall()) {
+		ibdev_dbg(&dev->ibdev, "32-bit program refused\n");
+		return -EOPNOTSUPP;
+	}
 	ret = ohca_udata_in(udata, &req, sizeof(req));
 	if (ret)
 		return ret;

@@ -20,6 +20,9 @@ void nomem_main(void);
 /** dm_main - device memory of several contexts */
 void dm_main(void);
 
+/** narrow_main - system calls of a 32-bit program are refused a context; x86 only */
+void narrow_main(void);
+
 /** fork_main - children that touch registered pages; @init: after ibv_fork_init() */
 void fork_main(bool init);
 

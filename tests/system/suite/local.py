@@ -89,6 +89,16 @@ def ftrace(b):
     need(not others, f"also traced: {others[:5]}")
 
 
+@GROUP.test(timeout=60)
+def program_of_32_bits(b):
+    """A 32-bit program gets no context of the driver, whatever its provider; a 64-bit one does."""
+    b.kernel_has(1, "IA32_EMULATION")
+    idle = resources(b, 1)
+    text = b.sh(1, "/share/ohca-peer local narrow", 30)
+    need("32-bit program refused" in text, tail(text))
+    need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
+
+
 # The last one: DMA API debugging, too, has no memory once, and is off then.
 @GROUP.test(debug="only", timeout=90, reports="cacheline tracking ENOMEM, dma-debug disabled")
 def nomem(b):

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The system calls of a 32-bit program: the driver gives it no context, and a 64-bit one gets it. */
+#define _GNU_SOURCE
+#include "local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ohca_hw.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/ohca-abi.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifdef __x86_64__
+
+#define I386_WRITE	4	/* write() of the table of 32-bit programs */
+
+/* What is written to uverbs, and its answer; in memory that 32 bits reach. */
+struct get_context {
+	struct ib_uverbs_cmd_hdr hdr;
+	struct ib_uverbs_get_context core;
+	struct ohca_alloc_ucontext_req driver;
+	struct ib_uverbs_get_context_resp resp;
+	struct ohca_alloc_ucontext_resp driver_resp;
+} __attribute__((packed, aligned(8)));
+
+#define REQUEST	offsetof(struct get_context, resp)
+
+/* Returns what write() of a 32-bit program returns: bytes, or an errno as a negative number. */
+static int write_32(int fd, const void *buf, size_t len)
+{
+	int ret;
+
+	__asm__ volatile("int $0x80" : "=a" (ret)
+			 : "a" (I386_WRITE), "b" (fd), "c" (buf), "d" (len)
+			 : "memory", "cc", "r8", "r9", "r10", "r11");
+	return ret;
+}
+
+static int open_device(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	char path[128];
+	int fd;
+
+	if (!list || !list[0])
+		fail("no device");
+	snprintf(path, sizeof(path), "/dev/infiniband/%s", list[0]->dev_name);
+	ibv_free_device_list(list);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		fail("%s: %s", path, strerror(errno));
+	return fd;
+}
+
+void narrow_main(void)
+{
+	struct get_context *cmd = mmap(NULL, sizeof(*cmd), PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	int fd = open_device();
+	int ret;
+
+	if (cmd == MAP_FAILED)
+		fail("mmap: %s", strerror(errno));
+	*cmd = (struct get_context){
+		.hdr = {
+			.command = IB_USER_VERBS_CMD_GET_CONTEXT,
+			.in_words = REQUEST / 4,
+			.out_words = (sizeof(*cmd) - REQUEST) / 4,
+		},
+		.core.response = (uintptr_t)&cmd->resp,
+		.driver.hw_major = OHCA_MAJOR,
+	};
+	ret = write_32(fd, cmd, REQUEST);
+	if (ret != -EOPNOTSUPP)
+		fail("a 32-bit program's call returned %d", ret);
+	/* the same bytes: only what kind of program asks makes the difference */
+	if (write(fd, cmd, REQUEST) != (ssize_t)REQUEST)
+		fail("a 64-bit program's call: %s", strerror(errno));
+	if (!cmd->driver_resp.uar_mmap_size)
+		fail("a 64-bit program's call has no answer");
+	close((int)cmd->resp.async_fd);
+	close(fd);
+	printf("32-bit program refused\n");
+}
+
+#else
+
+void narrow_main(void)
+{
+	fail("this architecture has no 32-bit system calls in a 64-bit program");
+}
+
+#endif
