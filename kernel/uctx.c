@@ -109,7 +109,7 @@ int ohca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 	struct ohca_alloc_ucontext_req req;
 	int ret;
 
-	/* it may split a doorbell, a store of 64 bits; the device ignores halves (ohca_uar_off) */
+	/* Such a program may split a doorbell, a store of 64 bits: the device ignores halves. */
 	if (in_compat_syscall()) {
 		ibdev_dbg(&dev->ibdev, "32-bit program refused\n");
 		return -EOPNOTSUPP;

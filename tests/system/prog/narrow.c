@@ -39,16 +39,15 @@ static int write_32(int fd, const void *buf, size_t len)
 	return ret;
 }
 
-static int open_device(void)
+/* The file of the first device, without a context of its own. */
+static int open_uverbs(void)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx = device_open();
 	char path[128];
 	int fd;
 
-	if (!list || !list[0])
-		fail("no device");
-	snprintf(path, sizeof(path), "/dev/infiniband/%s", list[0]->dev_name);
-	ibv_free_device_list(list);
+	snprintf(path, sizeof(path), "/dev/infiniband/%s", ctx->device->dev_name);
+	ibv_close_device(ctx);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		fail("%s: %s", path, strerror(errno));
@@ -59,7 +58,7 @@ void narrow_main(void)
 {
 	struct get_context *cmd = mmap(NULL, sizeof(*cmd), PROT_READ | PROT_WRITE,
 				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
-	int fd = open_device();
+	int fd = open_uverbs();
 	int ret;
 
 	if (cmd == MAP_FAILED)

@@ -54,6 +54,8 @@ enum ohca_query_pd_attrs {
  * @comp_mask: zero
  * @hw_major: OHCA_MAJOR that the provider was built with; another than the
  *	device's is refused with -EPROTO
+ *
+ * A program of 32 bits is refused with -EOPNOTSUPP: it may split a doorbell into two stores.
  */
 struct ohca_alloc_ucontext_req {
 	__u32 comp_mask;
