@@ -322,7 +322,7 @@ def version_4(b):
     """A file system of node 1 over RPC over RDMA: files written, read back and compared."""
     # The nfsd of Linux 7 knows its clients by nfsdcld alone.
     b.sh(1, """set -e
-mkdir -p /srv/export /var/lib/nfs/v4recovery /var/lib/nfs/nfsdcld /run/rpcbind /run/rpc_pipefs
+mkdir -p /srv/export /var/lib/nfs/nfsdcld /run/rpcbind /run/rpc_pipefs
 mount -t tmpfs none /srv/export
 modprobe -a nfsd rpcrdma
 mount -t nfsd nfsd /proc/fs/nfsd
@@ -332,8 +332,7 @@ echo '/srv/export *(rw,no_root_squash,fsid=0,insecure,no_subtree_check)' >/etc/e
 exportfs -ra
 rpc.mountd -N 3
 rpc.nfsd -N 3 --rdma=20049 4
-grep -q '^rdma 20049' /proc/fs/nfsd/portlist
-echo Y >/proc/fs/nfsd/v4_end_grace""", 60)
+grep -q '^rdma 20049' /proc/fs/nfsd/portlist""", 60)
     b.sh(2, """set -e
 modprobe -a nfsv4 rpcrdma
 mkdir -p /mnt/nfs
