@@ -312,16 +312,34 @@ def guest_names(text):
     return names
 
 
+def guests_of(text):
+    """The guests of Debian 13 of the architectures that --arch names."""
+    release = paths.TABLE[paths.GUESTS[0]][0]
+    # backports has another kernel only: the first guest is the plain one
+    found = {more[1]: name for name, more in reversed(paths.TABLE.items()) if more[0] == release}
+    for arch in text.split(","):
+        if arch not in found:
+            raise argparse.ArgumentTypeError(f"'{arch}' is no guest's architecture: "
+                                             f"{', '.join(sorted(found))}")
+    return [found[arch] for arch in text.split(",")]
+
+
 def lab_options(p):
     """The options that describe a lab, for run and up."""
     p.add_argument("-n", "--nodes", type=int, default=2, metavar="N", help="1 to 64 nodes (2)")
     p.add_argument("--kernel", choices=("stock", "debug"), default="stock",
                    help="debug: with KASAN, lockdep, ...; 'make debug-layer' builds it (stock)")
-    p.add_argument("--guest", type=guest_names, default=paths.GUESTS[:1], metavar="NAME[,NAME...]",
-                   help="the system of each node, the last one that of the rest: debian12, "
-                        "debian13, debian14, backports, which is Debian 13 with the kernel of "
-                        "its backports, arm64 or s390x; 'make lab GUEST=NAME' builds it "
-                        "(debian13)")
+    system = p.add_mutually_exclusive_group()
+    system.add_argument("--guest", type=guest_names, default=paths.GUESTS[:1],
+                        metavar="NAME[,NAME...]",
+                        help="the system of each node, the last one that of the rest: debian12, "
+                             "debian13, debian14, backports, which is Debian 13 with the kernel "
+                             "of its backports, arm64 or s390x; 'make lab GUEST=NAME' builds it "
+                             "(debian13)")
+    system.add_argument("--arch", type=guests_of, dest="guest", default=argparse.SUPPRESS,
+                        metavar="ARCH[,ARCH...]",
+                        help="the architecture of each node, with Debian 13: amd64, arm64 or "
+                             "s390x (amd64)")
     p.add_argument("--accel", choices=("kvm", "tcg"),
                    help="how the CPU runs (kvm where a guest boots in it, else tcg)")
     p.add_argument("--package", action="append", default=[], metavar="NAME",
