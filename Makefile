@@ -107,7 +107,7 @@ $(STAMP)/qemu-%: $(STAMP)/qemu.files | $(ROOT)
 ifeq ($(filter $(GUEST),$(GUESTS)),)
 $(error '$(GUEST)' is no guest: GUEST is one of $(GUESTS))
 endif
-.PRECIOUS: $(STAMP)/guest-% $(STAMP)/image-%
+.PRECIOUS: $(STAMP)/%.files $(STAMP)/guest-% $(STAMP)/image-%
 
 guest: $(STAMP)/guest-$(GUEST)
 $(SAME_RELEASE:%=$(STAMP)/guest-%): $(STAMP)/image-debian13

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What makes a part of the build stale: tools/watch and make, on a part that is made up."""
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -75,6 +76,49 @@ class Stale(unittest.TestCase):
         self.assertEqual(self.make(), "yb")
         os.remove(os.path.join(self.dir, "during"))
         self.assertEqual(self.make(), "xb")
+
+
+class Own(unittest.TestCase):
+    """The Makefile of this checkout, with programs that only say that they ran."""
+
+    def setUp(self):
+        where = tempfile.TemporaryDirectory()
+        self.addCleanup(where.cleanup)
+        self.dir = where.name
+        shutil.copy(os.path.join(TOP, "Makefile"), self.dir)
+        os.mkdir(os.path.join(self.dir, "tools"))
+        for name in os.listdir(os.path.join(TOP, "tools")):
+            path = os.path.join(self.dir, "tools", name)
+            if name in ("guests", "watch", "packages"):
+                os.symlink(os.path.join(TOP, "tools", name), path)
+                continue
+            with open(path, "w", encoding="ascii") as f:
+                f.write('#!/bin/sh\necho "${0##*/}" "$@"\n')
+            os.chmod(path, 0o755)
+        for name in ("kernel", "userspace"):
+            os.mkdir(os.path.join(self.dir, name))
+
+    def made(self, *arguments):
+        """What make runs."""
+        argv = ["make", "-s", "-C", self.dir, "OHCA_BUILD=build", *arguments]
+        done = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True)
+        return sorted(line.strip() for line in done.stdout.splitlines())
+
+    def test_twice(self):
+        """All is made once. Nothing is made if nothing differs, whichever the guest is."""
+        for guest in ("debian13", "debian14", "arm64"):
+            first = self.made("lab", f"GUEST={guest}")
+            self.assertEqual([x for x in first if x.startswith("mkguest")], [f"mkguest {guest}"])
+            self.assertEqual([x for x in first if x.startswith("mklayer")], [f"mklayer {guest}"])
+            self.assertEqual(self.made("lab", f"GUEST={guest}"), [])
+
+    def test_edit(self):
+        """A change of the driver makes the driver and the layer."""
+        self.made("lab")
+        with open(os.path.join(self.dir, "kernel", "main.c"), "w", encoding="ascii"):
+            pass
+        self.assertEqual(self.made("lab"), ["build-modules stock", "mklayer debian13"])
+        self.assertEqual(self.made("lab"), [])
 
 
 if __name__ == "__main__":
