@@ -33,7 +33,7 @@ class Symbols(unittest.TestCase):
         """gdb's commands for that guest."""
         with open(gdb.stub(self.dir), "wb"), \
                 mock.patch.object(gdb, "_ask", return_value=(kallsyms, sections)):
-            return gdb.kernel_commands(self.dir, "stock")
+            return gdb.kernel_commands(self.dir, paths.Guest("debian13"), "stock")
 
     def test_kernel(self):
         """Each function of the kernel is a symbol, at its address."""
@@ -64,7 +64,21 @@ class Symbols(unittest.TestCase):
     def test_no_stub(self):
         """A lab without --gdb is an error that says so."""
         with self.assertRaisesRegex(gdb.GdbError, "--gdb"):
-            gdb.kernel_commands(self.dir, "stock")
+            gdb.kernel_commands(self.dir, paths.Guest("debian13"), "stock")
+
+    def test_other_architecture(self):
+        """A kernel of another architecture is an error before the guest is asked."""
+        with self.assertRaisesRegex(gdb.GdbError, "does not know the programs of arm64: --qemu"):
+            gdb.kernel_commands(self.dir, paths.Guest("arm64"), "stock")
+
+    def test_qemu(self):
+        """QEMU for any machine has its symbols where it was loaded."""
+        for machine in ("x86_64", "aarch64"):
+            text = (f"7fa000-7fb000 r-xp 00001000 fe:00 5  /b/qemu-system-{machine}\n"
+                    f"7f9000-7fa000 r--p 00000000 fe:00 5  /b/qemu-system-{machine}\n")
+            with mock.patch("builtins.open", mock.mock_open(read_data=text)):
+                self.assertEqual(gdb.qemu_commands(7)[:2], [
+                    "attach 7", f"add-symbol-file /b/qemu-system-{machine} -o 0x7f9000"])
 
     def test_other_program(self):
         """A process that does not run our QEMU is an error."""

@@ -239,8 +239,7 @@ def cmd_gdb(opt):
             commands = gdb.qemu_commands(state["vms"][opt.node - 1])
         else:
             guest = paths.Guest(state["guests"][opt.node - 1])
-            commands = gdb.kernel_commands(node_dir(opt.name, opt.node),
-                                           guest.modules(state["kernel"]))
+            commands = gdb.kernel_commands(node_dir(opt.name, opt.node), guest, state["kernel"])
         gdb.run(commands, opt.command)
     except gdb.GdbError as e:
         raise LabError(f"gdb: {e}") from None

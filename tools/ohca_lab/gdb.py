@@ -71,15 +71,19 @@ def _kernel_file(node_dir, text):
     return f"{out}.elf"
 
 
-def kernel_commands(node_dir, kernel):
-    """gdb's commands for a node's kernel; kernel is its name for tools/build-modules."""
+def kernel_commands(node_dir, guest, kernel):
+    """gdb's commands for the kernel of a node with this guest; kernel is stock or debug."""
+    if guest.arch != "amd64":
+        raise GdbError(f"the host's gdb does not know the programs of {guest.arch}: "
+                       "--qemu works for all nodes")
     if not os.path.exists(stub(node_dir)):
         raise GdbError("the lab was not started with --gdb")
     functions, sections = _ask(node_dir)
     commands = [f"file {_kernel_file(node_dir, functions)}"]
     places = dict(re.findall(r"(?m)^(\.[\w.]+):(0x[0-9a-f]+)$", sections))
     if ".text" in places:
-        module = os.path.join(paths.BUILD, f"modules-{kernel}", "kernel", "ohca.ko")
+        module = os.path.join(paths.BUILD, f"modules-{guest.modules(kernel)}", "kernel",
+                              "ohca.ko")
         where = " ".join(f"-s {name} {address}" for name, address in places.items())
         commands.append(f"add-symbol-file {module} {where}")
     return [*commands, f"target remote {stub(node_dir)}"]
@@ -88,11 +92,13 @@ def kernel_commands(node_dir, kernel):
 def qemu_commands(pid):
     """gdb's commands for QEMU. ld.so has started it: gdb does not find its symbols alone."""
     with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
-        m = re.search(r"(?m)^([0-9a-f]+)-\S+ \S+ 0+ \S+ \d+ +(/.*/qemu-system-x86_64)$",
+        m = re.search(r"(?m)^([0-9a-f]+)-\S+ \S+ 0+ \S+ \d+ +(/.*/qemu-system-\w+)$",
                       f.read())
     if not m:
         raise GdbError(f"process {pid} runs a QEMU that was built again since")
-    return [f"attach {pid}", f"add-symbol-file {m[2]} -o 0x{m[1]}"]
+    # with KVM, QEMU interrupts its virtual CPUs with SIGUSR1
+    return [f"attach {pid}", f"add-symbol-file {m[2]} -o 0x{m[1]}",
+            "handle SIGUSR1 nostop noprint"]
 
 
 def run(commands, arguments):
