@@ -455,6 +455,9 @@ def main():
         if opt.kernel == "debug" and set(opt.guest) != {paths.GUESTS[0]}:
             say(f"--kernel debug: only {paths.GUESTS[0]} has a debug kernel")
             return 2
+        if opt.what == "libvirt" and any(paths.Guest(g).arch != "amd64" for g in opt.guest):
+            say("libvirt: only guests of amd64 have a domain")
+            return 2
         if opt.nodes * opt.memory > total_memory():
             say(f"{opt.nodes} nodes of {opt.memory} MiB do not fit into the {total_memory()} MiB "
                 "of this machine: take --memory M or fewer nodes")
