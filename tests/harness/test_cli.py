@@ -3,7 +3,9 @@
 """What ohca-lab's options mean, without a lab."""
 import contextlib
 import io
+import sys
 import unittest
+from unittest import mock
 
 import fake
 
@@ -34,6 +36,14 @@ class Systems(unittest.TestCase):
             with contextlib.redirect_stderr(said), self.assertRaises(SystemExit):
                 self.guests(*argv)
             self.assertIn(why, said.getvalue())
+
+    def test_libvirt(self):
+        """A domain has an amd64 machine: another guest would never boot in it."""
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), \
+                mock.patch.object(sys, "argv", ["ohca-lab", "libvirt", "--arch", "amd64,s390x"]):
+            self.assertEqual(cli.main(), 2)
+        self.assertIn("only guests of amd64", said.getvalue())
 
 
 if __name__ == "__main__":
