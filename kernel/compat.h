@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * OpenHCA driver: all that differs between the kernels it is built for, 6.1.y, 6.12.y, 7.2.y and
- * 7.3.y. The driver is written for the newest; this file supplies what the others lack. A version
- * below is that of the first kernel with an interface, or of the first of these four with it.
- * For what point releases have added Kbuild looks in the headers.
+ * OpenHCA driver: all that differs between the kernels it is built for, 6.1.y, 6.6.y, 6.8.y,
+ * 6.11.y, 6.12.y, 7.2.y and 7.3.y. The driver is written for the newest; this file supplies what
+ * the others lack. A version below is that of the first kernel with an interface, or of the first
+ * of these with it. For what point releases have added Kbuild looks in the headers.
  */
 #ifndef OHCA_COMPAT_H
 #define OHCA_COMPAT_H
@@ -77,7 +77,14 @@ static inline struct ib_umem *ib_umem_get_va(struct ib_device *ibdev, unsigned l
 
 /* ---- on-demand paging ---- */
 
+#ifdef CONFIG_INFINIBAND_ON_DEMAND_PAGING
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+/*
+ * ib_umem_odp_map_dma_and_lock() counts pfn_list in pages of PAGE_SIZE, whatever the page size of
+ * the umem is. A umem of small pages has one count only; it serves huge pages as well.
+ */
+#define OHCA_ODP_LACKS	IB_ACCESS_HUGETLB
+
 /**
  * ohca_umem_odp_is_mapped - whether a page is mapped for the device
  * @umem: umem with on-demand paging
@@ -143,6 +150,8 @@ static inline int ohca_umem_odp_pages(struct ib_umem_odp *umem, size_t first, in
 	return present;
 }
 #else
+#define OHCA_ODP_LACKS	0
+
 static_assert(ODP_READ_ALLOWED_BIT == OHCA_ODP_READ && ODP_WRITE_ALLOWED_BIT == OHCA_ODP_WRITE);
 
 static inline bool ohca_umem_odp_is_mapped(const struct ib_umem_odp *umem, size_t i)
@@ -158,7 +167,10 @@ static inline int ohca_umem_odp_fault(struct ib_umem_odp *umem, u64 va, u64 len,
 	return ib_umem_odp_map_dma_and_lock(umem, va, len, rights, fault);
 }
 
-/* The core has mapped them, with the rights that the process has. */
+/*
+ * The core has mapped them. Their rights are those that were wanted if they were faulted in, and
+ * those that the process has if not.
+ */
 static inline int ohca_umem_odp_pages(struct ib_umem_odp *umem, size_t first, int n, __le64 *pages)
 {
 	int i, present = 0;
@@ -170,6 +182,7 @@ static inline int ohca_umem_odp_pages(struct ib_umem_odp *umem, size_t first, in
 	return present;
 }
 #endif
+#endif /* CONFIG_INFINIBAND_ON_DEMAND_PAGING */
 
 /* ---- ib_device_ops: what main.c's tables have of the members that differ ---- */
 

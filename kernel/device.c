@@ -151,6 +151,14 @@ u64 ohca_max_dm(const struct ohca_dev *dev)
 	return min_t(u64, le64_to_cpu(dev->attr.dm_size), BIT_ULL(32));
 }
 
+/* A device without the feature computes with the bytes of a big-endian host in the wrong order. */
+static enum ib_atomic_cap ohca_atomic_cap(const struct ohca_dev *dev)
+{
+	if (IS_ENABLED(CONFIG_CPU_BIG_ENDIAN) && !ohca_has(dev, OHCA_FEATURE_BIG_ENDIAN))
+		return IB_ATOMIC_NONE;
+	return IB_ATOMIC_HCA;
+}
+
 /** ohca_query_device - ib_device_ops.query_device */
 int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 		      struct ib_udata *udata)
@@ -186,8 +194,8 @@ int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 	props->max_qp_rd_atom = a->max_rd_atomic;
 	props->max_qp_init_rd_atom = a->max_init_rd_atomic;
 	props->max_res_rd_atom = min_t(u64, (u64)a->max_rd_atomic * props->max_qp, INT_MAX);
-	props->atomic_cap = IB_ATOMIC_HCA;
-	props->masked_atomic_cap = ohca_has(dev, OHCA_FEATURE_EXT_ATOMIC) ? IB_ATOMIC_HCA :
+	props->atomic_cap = ohca_atomic_cap(dev);
+	props->masked_atomic_cap = ohca_has(dev, OHCA_FEATURE_EXT_ATOMIC) ? props->atomic_cap :
 									    IB_ATOMIC_NONE;
 	props->max_ah = min_t(u32, le32_to_cpu(a->max_ah), INT_MAX);
 	props->max_pkeys = le16_to_cpu(a->max_pkeys);

@@ -406,10 +406,15 @@ void ohca_odp_release(struct ohca_paged *p)
 
 /* ---- registration ---- */
 
-/* The most entries that the tables of an explicit region have. */
+/*
+ * The most entries that the tables of an explicit region have: the core's list of pages has one for
+ * each of PAGE_SIZE, and begins and ends at a huge page if the region is of these.
+ */
 static u64 ohca_odp_entries(u64 length, int access)
 {
-	return (length >> (access & IB_ACCESS_HUGETLB ? HPAGE_SHIFT : PAGE_SHIFT)) + 2;
+	u64 more = access & IB_ACCESS_HUGETLB ? HPAGE_SIZE >> PAGE_SHIFT : 1;
+
+	return (length >> PAGE_SHIFT) + 2 * more;
 }
 
 /**
@@ -454,7 +459,8 @@ struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vir
 		return ERR_PTR(-ENOMEM);
 	}
 	umem = implicit ? ib_umem_odp_alloc_implicit(&dev->ibdev, access) :
-			  ib_umem_odp_get(&dev->ibdev, start, length, access, &ohca_odp_ops);
+			  ib_umem_odp_get(&dev->ibdev, start, length, access & ~OHCA_ODP_LACKS,
+					  &ohca_odp_ops);
 	if (IS_ERR(umem)) {
 		ohca_odp_mm_put(dev, odp, entries);
 		return ERR_CAST(umem);

@@ -101,7 +101,10 @@ class Own(unittest.TestCase):
     def made(self, *arguments):
         """What make runs."""
         argv = ["make", "-s", "-C", self.dir, "OHCA_BUILD=build", *arguments]
-        done = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True)
+        # nothing of the make that runs this test, which has a BUILD of its own
+        env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        done = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, env=env)
+        self.assertTrue(os.path.isdir(os.path.join(self.dir, "build", "stamp")))
         return sorted(line.strip() for line in done.stdout.splitlines())
 
     def test_twice(self):

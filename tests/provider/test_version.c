@@ -102,7 +102,11 @@ static void library(void **state)
 		assert_int_equal(ohca_library_version(t[i].path), t[i].version);
 	assert_true(ohca_library_fits(0, 44) && ohca_library_fits(0, 56));
 	assert_true(ohca_library_fits(44, 44) && ohca_library_fits(43, 44));
-	assert_true(ohca_library_fits(45, 56) && ohca_library_fits(56, 45));
+	assert_true(ohca_library_fits(45, 53) && ohca_library_fits(53, 45));
+	assert_true(ohca_library_fits(54, 56) && ohca_library_fits(59, 61));
+	assert_true(ohca_library_fits(62, 63) && ohca_library_fits(65, 65));
+	assert_false(ohca_library_fits(54, 53) || ohca_library_fits(50, 56));
+	assert_false(ohca_library_fits(62, 61) || ohca_library_fits(59, 63));
 	assert_false(ohca_library_fits(45, 44) || ohca_library_fits(56, 44));
 	assert_false(ohca_library_fits(44, 45) || ohca_library_fits(44, 56));
 	/* this program has no libibverbs: its version is unknown */

@@ -337,8 +337,9 @@ def lab_options(p):
                              "(debian13)")
     system.add_argument("--arch", type=guests_of, dest="guest", default=argparse.SUPPRESS,
                         metavar="ARCH[,ARCH...]",
-                        help="the architecture of each node, with Debian 13: amd64, arm64 or "
-                             "s390x (amd64)")
+                        help="the architecture of each node, the last one that of the rest, with "
+                             "Debian 13: amd64, arm64 or s390x; 'make lab GUEST=arm64' builds it "
+                             "(amd64)")
     p.add_argument("--accel", choices=("kvm", "tcg"),
                    help="how the CPU runs (kvm where a guest boots in it, else tcg)")
     p.add_argument("--package", action="append", default=[], metavar="NAME",

@@ -571,6 +571,19 @@ static void memory(void)
 		       "huge pages");
 	ibv_dereg_mr(mr);
 	munmap(mem, huge);
+	/* the same, not pinned: the first access is to the third page, the last ones to all */
+	mem = pages(huge, MAP_HUGETLB);
+	mr = ibv_reg_mr(p.pd, mem + 12345, huge - 54321,
+			ALL | IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND);
+	if (!mr)
+		fail("huge pages that are not pinned: %s", strerror(errno));
+	writes(&p, mem + (5 << 20), (uintptr_t)mem + (5 << 20), mr->rkey, 600000, 4,
+	       "the third huge page");
+	for (size_t off = 12345; off + 600000 < huge - 54321; off += 600000)
+		writes(&p, mem + off, (uintptr_t)mem + off, mr->rkey, 600000, (uint32_t)off,
+		       "huge pages that are not pinned");
+	ibv_dereg_mr(mr);
+	munmap(mem, huge);
 	munmap(a, PEER_BUF);
 	munmap(b, PEER_BUF);
 	if (ibv_destroy_qp(target))

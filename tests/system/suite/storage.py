@@ -347,7 +347,9 @@ cmp /tmp/file /mnt/nfs/file""", 60)
     b.sh(1, f"echo '{b.sh(2, 'sha256sum </tmp/file').split()[0]}  /srv/export/file' | sha256sum -c")
     fio(b, "/mnt/nfs/disk", "32m", timeout=150)
     b.sh(2, "set -e; umount /mnt/nfs; rm /tmp/file", 60)
-    b.sh(1, "set -e; rpc.nfsd 0; pkill -x rpc.mountd; pkill -x nfsdcld; exportfs -ua; "
+    b.sh(1, "set -e; rpc.nfsd 0; pkill -x rpc.mountd; pkill -x nfsdcld; n=0; "
+            "while pgrep -x 'rpc.mountd|nfsdcld' >/dev/null; do "
+            "n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.1; done; exportfs -ua; "
             "umount /proc/fs/nfsd; umount /run/rpc_pipefs; umount /srv/export", 60)
 
 

@@ -54,9 +54,16 @@ unsigned int ohca_library_version(const char *path)
 	return part[2];
 }
 
+/* How often the interface had changed up to this rdma-core, without a new number of the ABI. */
+static int ohca_library_changes(unsigned int version)
+{
+	return (version >= 45) + (version >= 54) + (version >= 62);
+}
+
 bool ohca_library_fits(unsigned int version, unsigned int built)
 {
-	return !version || (version >= 45) == (built >= 45);
+	return !version ||
+	       ohca_library_changes(version) == ohca_library_changes(built);
 }
 
 static int ohca_find_library(struct dl_phdr_info *info, size_t size, void *data)

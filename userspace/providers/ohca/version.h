@@ -27,8 +27,9 @@ unsigned int ohca_library_version(const char *path);
 /**
  * ohca_library_fits - whether rdma-core @version, 0: unknown, may load a library @built for another
  *
- * Those with one provider ABI may, but for 44 and 45: struct ibv_qp_ex became longer in 45, and the
- * number stayed.
+ * Those with one provider ABI may, but for three changes that kept the number: 45 made struct
+ * ibv_qp_ex longer, 54 gave ibv_cmd_reg_dmabuf_mr() one more argument, and 62 put members into the
+ * middle of struct verbs_context_ops.
  */
 bool ohca_library_fits(unsigned int version, unsigned int built);
 
