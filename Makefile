@@ -242,7 +242,7 @@ mutants: | $(ROOT) $(if $(filter provider,$(or $(PART),provider)),$(STAMP)/provi
 
 # The demo is Python, which a fresh host may lack.
 demo: $(STAMP)/deps
-	@tools/with-sudo tools/demo
+	@tools/demo
 
 # Nothing is built here, so that it may run as root.
 install:
