@@ -17,18 +17,21 @@ MAX_CIRCLE = 6
 # What the files of a folder may include beside their own folder's; "engine" is engine.h alone.
 ENGINE = ("engine/base", "engine/object", "engine/transport", "engine/management",
           "engine/device")
+FABRIC = ("fabric/graph", "fabric/mgmt", "fabric/data", "fabric/fault", "fabric/watch",
+          "fabric/sim", "fabric/control", "fabric/client", "fabric")
 MAY_INCLUDE = {
     "ib": (),
     "link": (),
     "engine": (),
-    "fabric": ("ib", "link"),
     "umad": ("ib", "link"),
     "qemu": ("engine", "link"),
     **{folder: ("ib", "engine", *ENGINE[:i]) for i, folder in enumerate(ENGINE)},
+    **{folder: ("ib", "link", *FABRIC[:i]) for i, folder in enumerate(FABRIC)},
 }
 
 # Headers of a folder whose functions a higher folder implements: the only calls that point up.
-UPWARD = ("engine/object/to_transport.h", "engine/transport/to_agents.h")
+UPWARD = ("engine/object/to_transport.h", "engine/transport/to_agents.h",
+          "fabric/mgmt/to_fault.h", "fabric/data/to_watch.h")
 
 # Parts whose functions are measured and whose files' calls are looked at, each for itself.
 MEASURED = ("kernel", "userspace", "qemu-model")
@@ -152,7 +155,7 @@ def upward(model):
     """The functions that a folder may call although a higher one implements them."""
     names = set()
     for path in UPWARD:
-        names |= set(re.findall(r"\b(ohca_\w+)\(", code(os.path.join(model, path))))
+        names |= set(re.findall(r"\b((?:ohca|fab)_\w+)\(", code(os.path.join(model, path))))
     return names
 
 
@@ -160,13 +163,14 @@ def check_calls(top):
     """The findings about calls."""
     model = os.path.join(top, "qemu-model")
     allowed = upward(model)
-    for path, callees in calls(os.path.join(model, "engine")).items():
-        folder = os.path.join("engine", os.path.dirname(path))
-        for other_path, names in sorted(callees.items()):
-            other = os.path.join("engine", os.path.dirname(other_path))
-            if ENGINE.index(other) > ENGINE.index(folder):
-                for name in sorted(names - allowed):
-                    yield f"engine/{path}: {folder} must not call {name}() of {other_path}"
+    for part, order in (("engine", ENGINE), ("fabric", FABRIC)):
+        for path, callees in calls(os.path.join(model, part)).items():
+            folder = os.path.join(part, os.path.dirname(path)).rstrip("/")
+            for other_path, names in sorted(callees.items()):
+                other = os.path.join(part, os.path.dirname(other_path)).rstrip("/")
+                if order.index(other) > order.index(folder):
+                    for name in sorted(names - allowed):
+                        yield f"{part}/{path}: {folder} must not call {name}() of {other_path}"
     for part in CALLS:
         graph = {path: {other for other, names in callees.items() if names - allowed}
                  for path, callees in calls(os.path.join(top, part)).items()}

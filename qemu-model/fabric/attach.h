@@ -6,7 +6,7 @@
 #ifndef OHCA_FABRIC_ATTACH_H
 #define OHCA_FABRIC_ATTACH_H
 
-#include "data.h"
+#include "fabric/data/data.h"
 
 #define FAB_ATTACH_PENDING	64u	/* peers that have not sent HELLO yet */
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control.h"
-#include "generate.h"
+#include "fabric/control/control.h"
+#include "fabric/graph/generate.h"
 #include "ib/rate.h"
 #include "serve.h"
-#include "topology.h"
-#include "usage.h"
+#include "fabric/graph/topology.h"
+#include "fabric/client/usage.h"
 
 static const char usage_text[] =
 	"Usage: ohca-fabric generate SPEC     write the topology of SPEC to standard output\n"

@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "attach.h"
-#include "control.h"
-#include "mgmt.h"
-#include "script.h"
-#include "umad2sim.h"
+#include "fabric/control/control.h"
+#include "fabric/mgmt/mgmt.h"
+#include "fabric/fault/script.h"
+#include "fabric/sim/umad2sim.h"
 
 #define EVENT_SIGNAL	0xffffffffu
 #define TAG_ATTACH	1u		/* in the high half of an event; others have 0 there */

@@ -3,7 +3,7 @@
 #ifndef OHCA_FABRIC_SERVE_H
 #define OHCA_FABRIC_SERVE_H
 
-#include "capture.h"
+#include "fabric/watch/capture.h"
 
 /**
  * struct fab_serve_hooks - what runs a fabric instead of the process's signals

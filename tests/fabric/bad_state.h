@@ -5,7 +5,7 @@
 
 #include "bad.h"
 
-#include "fabric/fault.h"
+#include "fabric/fault/fault.h"
 
 /* struct port_state - a port as a manager sees it, and of port 0 what its switch has */
 struct port_state {

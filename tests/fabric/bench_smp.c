@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "fabric/generate.h"
-#include "fabric/mgmt.h"
+#include "fabric/graph/generate.h"
+#include "fabric/mgmt/mgmt.h"
 #include "ib/packet.h"
 
 #define TIMES	200000u

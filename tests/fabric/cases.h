@@ -12,8 +12,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "fabric/generate.h"
-#include "fabric/topology.h"
+#include "fabric/graph/generate.h"
+#include "fabric/graph/topology.h"
 
 /* Errors of a topology, the first ones with their text. */
 struct errors {

@@ -12,7 +12,7 @@
 #include "subnet.h"
 
 #include "fabric/attach.h"
-#include "fabric/script.h"
+#include "fabric/fault/script.h"
 
 #define HOSTS	4
 

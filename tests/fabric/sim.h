@@ -10,8 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "fabric/sim_wire.h"
-#include "fabric/umad2sim.h"
+#include "fabric/sim/sim_wire.h"
+#include "fabric/sim/umad2sim.h"
 #include "ib/packet.h"
 
 static struct fab *f;

@@ -5,7 +5,7 @@
 
 #include "cases.h"
 
-#include "fabric/mgmt.h"
+#include "fabric/mgmt/mgmt.h"
 #include "ib/packet.h"
 
 #define HOST	0u		/* the manager's node, and its port */

@@ -8,10 +8,10 @@
 
 #include <jansson.h>
 
-#include "fabric/control.h"
-#include "fabric/counter.h"
-#include "fabric/fault.h"
-#include "fabric/script.h"
+#include "fabric/control/control.h"
+#include "fabric/mgmt/counter.h"
+#include "fabric/fault/fault.h"
+#include "fabric/fault/script.h"
 
 /* Four switches with a host each. */
 #define SPEC	"ring:4"

@@ -9,8 +9,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "fabric/control.h"
-#include "fabric/pcapng.h"
+#include "fabric/fault/fault.h"
+#include "fabric/control/control.h"
+#include "fabric/watch/pcapng.h"
 #include "ib/crc.h"
 
 static uint8_t file[8 << 20];

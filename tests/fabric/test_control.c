@@ -12,8 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "fabric/control.h"
-#include "fabric/control_client.h"
+#include "fabric/control/control.h"
+#include "fabric/client/client.h"
 
 static struct fab *f;
 static struct fab_mgmt m;

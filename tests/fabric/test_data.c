@@ -3,6 +3,7 @@
  * Data packets through a fat tree of 4-port switches: hosts 0 to 7, of which 0 is the manager's;
  * leaves 8 to 15, spines 16 to 19, as far as the generator has them. Places of virtual machines.
  */
+#include "fabric/fault/fault.h"
 #include "hosts.h"
 
 #include "ib/rate.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Faults on purpose: each does what it says, counts it, and harms nothing else. */
+#include "fabric/fault/fault.h"
 #include "hosts.h"
 
 #include "ib/crc.h"

@@ -12,7 +12,7 @@
 
 #include <errno.h>
 
-#include "fabric/control.h"
+#include "fabric/control/control.h"
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);

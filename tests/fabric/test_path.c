@@ -6,7 +6,7 @@
  */
 #include "hosts.h"
 
-#include "fabric/trace.h"
+#include "fabric/watch/trace.h"
 
 #define PAIRS	1000
 
@@ -55,7 +55,7 @@ static void check_trace(unsigned int i, uint32_t to, const uint32_t *out, unsign
 	const uint32_t end = fab_port_of(&f->node[to], 1);
 	struct fab_way w;
 
-	assert_int_equal(fab_trace_lid(f, end), LID(to));
+	assert_int_equal(fab_end_lid(f, end), LID(to));
 	fab_trace(f, from, LID(to), &w);
 	assert_int_equal(w.end, FAB_WAY_ARRIVES);
 	assert_int_equal(w.n, n + 2);

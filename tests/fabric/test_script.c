@@ -9,9 +9,10 @@
 #include <inttypes.h>
 #include <jansson.h>
 
-#include "fabric/capture.h"
-#include "fabric/control.h"
-#include "fabric/counter.h"
+#include "fabric/fault/fault.h"
+#include "fabric/watch/capture.h"
+#include "fabric/control/control.h"
+#include "fabric/mgmt/counter.h"
 #include "ib/crc.h"
 #include "ib/rate.h"
 

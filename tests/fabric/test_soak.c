@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
-#include "fabric/generate.h"
+#include "fabric/graph/generate.h"
 #include "fabric/serve.h"
 
 #define EPS	4u

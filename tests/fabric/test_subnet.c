@@ -2,7 +2,7 @@
 /* MADs by LID in a subnet that is up, traps, leases, samples, links that go down. */
 #include "subnet.h"
 
-#include "fabric/fault.h"
+#include "fabric/fault/fault.h"
 
 static int setup_up(void **st)
 {

@@ -2,8 +2,8 @@
 /* Topology files: what is read, what is refused and how, what is written back. */
 #include "cases.h"
 
-#include "fabric/hash.h"
-#include "fabric/pool.h"
+#include "fabric/graph/hash.h"
+#include "fabric/graph/pool.h"
 #include "ib/rate.h"
 
 static struct fab *load(const char *name)

@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-#include "fabric/control.h"
-#include "fabric/trace.h"
+#include "fabric/control/control.h"
+#include "fabric/watch/trace.h"
 
 /* 8 hosts, leaves 8 to 11, spines 12 and 13 */
 static int setup_subnet(void **st)

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/control.h"
-#include "fabric/generate.h"
-#include "fabric/script.h"
+#include "fabric/control/control.h"
+#include "fabric/graph/generate.h"
+#include "fabric/fault/script.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/generate.h"
+#include "fabric/graph/generate.h"
 
 #define HOSTS	8u
 

@@ -5,8 +5,8 @@
  */
 #include "link_ends.h"
 
-#include "fabric/data.h"
-#include "fabric/generate.h"
+#include "fabric/data/data.h"
+#include "fabric/graph/generate.h"
 
 #define EPS	3u
 #define HDR	(IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN)

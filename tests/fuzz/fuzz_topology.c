@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/topology.h"
+#include "fabric/graph/topology.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,9 +16,9 @@
 
 #include "dgram.h"
 
-#include "fabric/generate.h"
-#include "fabric/sim_wire.h"
-#include "fabric/umad2sim.h"
+#include "fabric/graph/generate.h"
+#include "fabric/sim/sim_wire.h"
+#include "fabric/sim/umad2sim.h"
 
 #define HOSTS		4u
 #define LOCAL		5u		/* programs of this host: the first ones */

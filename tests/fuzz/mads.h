@@ -3,7 +3,7 @@
 #ifndef FUZZ_MADS_H
 #define FUZZ_MADS_H
 
-#include "fabric/mgmt.h"
+#include "fabric/mgmt/mgmt.h"
 #include "ib/packet.h"
 
 static const uint8_t *at, *end;	/* what is left of the input */

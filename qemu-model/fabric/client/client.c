@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* ohca-fabric status and the like: a client of the control socket. */
+#include "fabric/control/control.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "fabric/fault/words.h"
+#include "usage.h"
+
+/* ---- text for people ----------------------------------------------------------- */
+
+static void print_value(const json_t *v)
+{
+	if (json_is_string(v))
+		printf("%s", json_string_value(v));
+	else if (json_is_real(v))
+		printf("%.3f", json_real_value(v));
+	else
+		printf("%" JSON_INTEGER_FORMAT, json_integer_value(v));
+}
+
+/* The members of @v, an object, in one line. */
+static void print_members(json_t *v)
+{
+	const char *key, *before = "";
+	json_t *member;
+
+	json_object_foreach(v, key, member) {
+		printf("%s%s ", before, key);
+		print_value(member);
+		before = ", ";
+	}
+	putchar('\n');
+}
+
+static void print_status(json_t *v)
+{
+	const char *key, *inner;
+	json_t *member, *item;
+	size_t i;
+
+	json_object_foreach(v, key, member) {
+		if (json_is_object(member)) {
+			json_object_foreach(member, inner, item) {
+				printf("%s %s: ", key, inner);
+				print_members(item);
+			}
+		} else if (json_is_array(member)) {
+			json_array_foreach(member, i, item) {
+				printf("%s: ", key);
+				print_members(item);
+			}
+		} else {
+			printf("%s: ", key);
+			print_value(member);
+			putchar('\n');
+		}
+	}
+}
+
+static void print_nodes(json_t *v)
+{
+	json_t *node, *port;
+	size_t i, k;
+
+	json_array_foreach(json_object_get(v, "nodes"), i, node) {
+		printf("%s \"%s\" %s\n", json_string_value(json_object_get(node, "type")),
+		       json_string_value(json_object_get(node, "description")),
+		       json_string_value(json_object_get(node, "guid")));
+		json_array_foreach(json_object_get(node, "ports"), k, port) {
+			printf("  ");
+			print_members(port);
+		}
+	}
+}
+
+/* A part of a topology file. */
+static void print_text(json_t *v)
+{
+	printf("%s", json_string_value(json_object_get(v, "text")));
+}
+
+static void print_lft(json_t *v)
+{
+	const json_int_t first = json_integer_value(json_object_get(v, "first"));
+	json_t *port;
+	size_t i;
+
+	json_array_foreach(json_object_get(v, "lft"), i, port)
+		if (json_integer_value(port) != IB_LFT_NO_PORT)
+			printf("%" JSON_INTEGER_FORMAT " %" JSON_INTEGER_FORMAT "\n",
+			       first + (json_int_t)i, json_integer_value(port));
+}
+
+/* A way, as ibtracert shows one: each node with the ports by which it goes on and came. */
+static void print_way(json_t *v)
+{
+	json_t *hop, *port;
+	size_t i;
+
+	printf("LID %" JSON_INTEGER_FORMAT "\n", json_integer_value(json_object_get(v, "lid")));
+	json_array_foreach(json_object_get(v, "hops"), i, hop) {
+		port = json_object_get(hop, "in");
+		if (port)
+			printf("[%" JSON_INTEGER_FORMAT "] ", json_integer_value(port));
+		printf("%s \"%s\" %s lid %" JSON_INTEGER_FORMAT,
+		       json_string_value(json_object_get(hop, "type")),
+		       json_string_value(json_object_get(hop, "description")),
+		       json_string_value(json_object_get(hop, "guid")),
+		       json_integer_value(json_object_get(hop, "lid")));
+		port = json_object_get(hop, "out");
+		if (port)
+			printf(" [%" JSON_INTEGER_FORMAT "] %s ->", json_integer_value(port),
+			       json_string_value(json_object_get(hop, "state")));
+		putchar('\n');
+	}
+	printf("%s\n", json_string_value(json_object_get(v, "end")));
+}
+
+/* @needs: a member that each reply has; the last one is asked for in another way */
+static const struct {
+	const char *name;
+	void (*print)(json_t *v);
+	const char *needs;
+	int args;
+} verbs[] = {
+	{ "status", print_status, "switches", 0 },
+	{ "topology", print_text, "text", 0 },
+	{ "counters", print_nodes, "nodes", 0 },
+	{ "lft", print_lft, "lft", 1 },
+	{ "trace", print_way, NULL, 2 },
+};
+
+/* Number of @verb in verbs[], or how many there are. */
+static unsigned int find(const char *verb)
+{
+	unsigned int i;
+
+	for (i = 0; i < IB_ARRAY_SIZE(verbs) && strcmp(verb, verbs[i].name); i++)
+		;
+	return i;
+}
+
+bool fab_is_control_verb(const char *verb)
+{
+	return find(verb) < IB_ARRAY_SIZE(verbs) || fab_is_fault_verb(verb) ||
+	       !strcmp(verb, "capture") || !strcmp(verb, "script");
+}
+
+/* ---- the socket ---------------------------------------------------------------- */
+
+FILE *fab_client_dial(const char *path)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	FILE *s;
+
+	if (strlen(path) < sizeof(un.sun_path))
+		memcpy(un.sun_path, path, strlen(path) + 1);
+	else
+		errno = ENAMETOOLONG;
+	if (fd < 0 || !un.sun_path[0] || connect(fd, (struct sockaddr *)&un, sizeof(un))) {
+		fprintf(stderr, "ohca-fabric: --control %s: %s: give the PATH of ohca-fabric serve "
+			"--control PATH, while it runs\n", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	s = fdopen(fd, "r");
+	if (!s) {
+		perror("ohca-fabric");
+		close(fd);
+	}
+	return s;
+}
+
+/* A fabric that has closed the connection is no reason to die: it may have said why. */
+static bool send_all(int fd, const char *text, size_t len)
+{
+	while (len) {
+		ssize_t n = send(fd, text, len, MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EINTR)
+			return false;
+		text += n > 0 ? n : 0;
+		len -= n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+bool fab_client_send(int fd, json_t *v)
+{
+	char *text = v ? json_dumps(v, JSON_COMPACT) : NULL;
+	bool ok = text && send_all(fd, text, strlen(text)) && send_all(fd, "\n", 1);
+
+	free(text);
+	json_decref(v);
+	return ok;
+}
+
+/* @text: what is there for people, too, is wanted so */
+static void request(int fd, const char *verb, const char *node, json_int_t first, bool text)
+{
+	fab_client_send(fd, json_pack("{s:s, s:I, s:s*, s:o*}", "command", verb, "first", first,
+				      "node", node, "file", text ? json_true() : NULL));
+}
+
+/* An error of a fabric that may have another version than this program. */
+static void print_error(const char *error, const json_t *v)
+{
+	const json_t *version = json_object_get(v, "version");
+
+	fprintf(stderr, "ohca-fabric: %s", error);
+	if (version && json_integer_value(version) != FAB_CONTROL_VERSION)
+		fprintf(stderr, " (the fabric has version %" JSON_INTEGER_FORMAT " of the control "
+			"protocol, this program %d: take both from one release)",
+			json_integer_value(version), FAB_CONTROL_VERSION);
+	fputc('\n', stderr);
+}
+
+json_t *fab_client_reply(FILE *s, const char *name, char **line, size_t *size)
+{
+	const bool any = getline(line, size, s) > 0;
+	json_t *v = any ? json_loads(*line, 0, NULL) : NULL;
+	const char *error = json_string_value(json_object_get(v, "error"));
+
+	if (!json_is_object(v))
+		error = any ? "the reply is none of a fabric: give the PATH of ohca-fabric serve "
+			      "--control PATH" :
+			      "the fabric ended the connection: start it again";
+	if (!error)
+		return v;
+	if (name && json_object_get(v, "errors"))
+		fab_script_print_errors(name, v);
+	else
+		print_error(error, v);
+	json_decref(v);
+	return NULL;
+}
+
+/* Whether a reply has the member that is to be printed. A fabric of another version may send none. */
+static bool complete(json_t *v, const char *needs)
+{
+	if (json_object_get(v, needs))
+		return true;
+	fprintf(stderr, "ohca-fabric: the reply has no \"%s\": the fabric has another version than "
+		"this program: take both from one release\n", needs);
+	return false;
+}
+
+/*
+ * Send a request of one reply; @name: the file that it is about, @way: it is a way. Return: exit
+ * status.
+ */
+static int ask_once(FILE *s, json_t *v, const char *name, bool way, bool json)
+{
+	char *line = NULL;
+	size_t size = 0;
+	json_t *reply;
+	int rc = EXIT_SUCCESS;
+
+	fab_client_send(fileno(s), v);
+	reply = fab_client_reply(s, name, &line, &size);
+	if (!reply || json_is_false(json_object_get(reply, "arrives")))
+		rc = EXIT_FAILURE;
+	if (reply && json)
+		fputs(line, stdout);
+	else if (reply && way && complete(reply, "hops"))
+		print_way(reply);
+	else if (way)
+		rc = EXIT_FAILURE;
+	json_decref(reply);
+	free(line);
+	return rc;
+}
+
+/*
+ * A request for the way from @from to @to; @mlid: of a multicast packet, or NULL. Return: NULL: that
+ * is no number.
+ */
+static json_t *trace_words(const char *from, const char *to, const char *mlid)
+{
+	char *end = NULL;
+	const long n = mlid ? strtol(mlid, &end, 0) : 0;
+
+	if (mlid && (end == mlid || *end))
+		return NULL;
+	return json_pack("{s:s, s:s, s:s, s:o*}", "command", "trace", "from", from, "to", to,
+			 "multicast", mlid ? json_integer(n) : NULL);
+}
+
+/* Ask until there is no further part. Return: exit status. */
+static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
+{
+	int rc = EXIT_SUCCESS;
+	char *line = NULL;
+	size_t size = 0;
+
+	for (json_int_t first = 0; rc == EXIT_SUCCESS && first >= 0;) {
+		json_t *v, *next;
+
+		request(fileno(s), verbs[verb].name, node, first,
+			!json && verbs[verb].print == print_text);
+		v = fab_client_reply(s, NULL, &line, &size);
+		next = json_object_get(v, "next");
+		if (!v || (!json && !complete(v, verbs[verb].needs)))
+			rc = EXIT_FAILURE;
+		else if (json)
+			fputs(line, stdout);
+		else
+			verbs[verb].print(v);
+		first = next && json_integer_value(next) > first ? json_integer_value(next) : -1;
+		json_decref(v);
+	}
+	free(line);
+	if (fflush(stdout) || ferror(stdout)) {
+		perror("ohca-fabric: standard output");
+		rc = EXIT_FAILURE;
+	}
+	return rc;
+}
+
+#define MAX_WORDS	64
+
+/* A command line of the client. */
+struct line {
+	const char *path;
+	const char *mlid;
+	bool json;
+	int n;
+	char *word[MAX_WORDS];
+};
+
+/* Return: false: @argv is wrong, which was said. */
+static bool parse(struct line *l, int argc, char **argv)
+{
+	static struct option options[5 + FAB_WORD_OPTIONS + 1] = {
+		{ "control", required_argument, NULL, 'c' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "multicast", required_argument, NULL, 'm' },
+		{ "stop", no_argument, NULL, 's' },
+		{ "replace", no_argument, NULL, 'r' },
+	};
+	int c, which;
+
+	for (unsigned int i = 0; i < FAB_WORD_OPTIONS; i++)
+		options[5 + i] = (struct option){ fab_word_option(i) + 2, 1, NULL, 'w' };
+	while ((c = getopt_long(argc, argv, "c:j", options, &which)) != -1) {
+		if (c == 'c') {
+			l->path = optarg;
+		} else if (c == 'j') {
+			l->json = true;
+		} else if (c == 'm' && !strcmp(argv[0], "trace")) {
+			l->mlid = optarg;
+		} else if ((c == 's' || c == 'r') && l->n < MAX_WORDS) {
+			l->word[l->n++] = c == 's' ? "--stop" : "--replace";
+		} else if (c == 'w' && l->n < MAX_WORDS - 1) {
+			l->word[l->n++] = (char *)fab_word_option((unsigned int)which - 5);
+			l->word[l->n++] = optarg;
+		} else {
+			fab_usage_error("use --control PATH, --json and options of the verb");
+			return false;
+		}
+	}
+	while (optind < argc && l->n < MAX_WORDS)
+		l->word[l->n++] = argv[optind++];
+	if (!l->path)
+		fab_usage_error("say which fabric: --control PATH");
+	return l->path;
+}
+
+int fab_control_client(int argc, char **argv)
+{
+	const unsigned int verb = find(argv[0]);
+	struct line l = { 0 };
+	const char *why, *name = NULL;
+	json_t *once = NULL;
+	FILE *s;
+	int rc;
+
+	if (!strcmp(argv[0], "capture"))
+		return fab_capture_client(argc, argv);
+	if (!parse(&l, argc, argv))
+		return FAB_EXIT_USAGE;
+	if (verb == IB_ARRAY_SIZE(verbs)) {
+		once = strcmp(argv[0], "script") ? fab_fault_words(argv[0], l.n, l.word, &why) :
+		       fab_script_words(l.n, l.word, &name, &why);
+		if (!once)
+			return why ? fab_usage_error(why) : EXIT_FAILURE;
+	} else if (l.n != verbs[verb].args) {
+		return fab_usage_error(verbs[verb].args == 2 ? "write trace FROM TO" :
+				       verbs[verb].args ? "lft has one argument, a switch" :
+							  "leave out the arguments");
+	} else if (verbs[verb].args == 2) {
+		once = trace_words(l.word[0], l.word[1], l.mlid);
+		if (!once)
+			return fab_usage_error("write --multicast MLID, a number from 0xc000");
+	}
+	s = fab_client_dial(l.path);
+	if (!s) {
+		json_decref(once);
+		return EXIT_FAILURE;
+	}
+	rc = once ? ask_once(s, once, name, verb < IB_ARRAY_SIZE(verbs), l.json) :
+		    ask_all(s, verb, verbs[verb].args ? l.word[0] : NULL, l.json);
+	fclose(s);
+	return rc;
+}

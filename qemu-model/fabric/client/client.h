@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A connection to a control socket; private to client/. */
+#ifndef OHCA_FABRIC_CONTROL_CLIENT_H
+#define OHCA_FABRIC_CONTROL_CLIENT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "fabric/control/control.h"
+
+/** fab_client_dial() - a stream from the socket at @path, or NULL: what is wrong was printed */
+FILE *fab_client_dial(const char *path);
+
+/** fab_client_send() - send a request to @fd, and forget it. Return: false: it was not sent. */
+bool fab_client_send(int fd, json_t *v);
+
+/**
+ * fab_client_reply() - the next reply
+ * @name: the file that the request has the text of, or NULL
+ * @line, @size: of it, as of getline()
+ *
+ * Return: NULL: an error, which was printed.
+ */
+json_t *fab_client_reply(FILE *s, const char *name, char **line, size_t *size);
+
+/**
+ * fab_capture_client() - ohca-fabric capture NODE:PORT... -w FILE
+ * @argc: number of @argv
+ * @argv: capture, its options and its ports
+ *
+ * Return: exit status; what went wrong was printed.
+ */
+int fab_capture_client(int argc, char **argv);
+
+/**
+ * fab_script_words() - the request of "script WORD..."
+ * @w: [@n] words
+ * @name: the file that is among them, or NULL
+ * @why: what to write instead if they are wrong; NULL: what is wrong was printed
+ *
+ * Return: the request, or NULL.
+ */
+json_t *fab_script_words(int n, char **w, const char **name, const char **why);
+
+/** fab_script_print_errors() - print the errors of @reply with the lines of file @name */
+void fab_script_print_errors(const char *name, const json_t *reply);
+
+#endif

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Requests of the control socket and their replies (Documentation/control.rst). A reply has a part
+ * of the fabric, so that the owner thread is back at its MADs within a millisecond or so.
+ */
+#include "control.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "requests.h"
+#include "fabric/fault/words.h"
+#include "fabric/mgmt/counter.h"
+#include "fabric/fault/script.h"
+#include "fabric/graph/topo_file.h"
+#include "fabric/watch/trace.h"
+
+#define PAGE_PORTS	512u	/* of topology and counters; the node that reaches it is the last */
+#define PAGE_LIDS	4096u	/* of lft */
+
+/* jansson leaves out what it has no memory for; a reply in which something is missing is none. */
+static bool starved;
+
+static void *json_memory(size_t n)
+{
+	void *p = malloc(n);
+
+	starved |= !p;
+	return p;
+}
+
+json_t *fab_guid_json(uint64_t guid)
+{
+	return json_sprintf("0x%016" PRIx64, guid);
+}
+
+json_t *fab_text_json(const char *text, size_t len)
+{
+	json_t *v = json_stringn(text, len);
+	char *p;
+
+	if (v)
+		return v;
+	p = json_memory(len + 1);
+	for (size_t i = 0; p && i < len; i++)
+		p[i] = (uint8_t)text[i] < 0x80 ? text[i] : '?';
+	v = p ? json_stringn(p, len) : NULL;
+	free(p);
+	return v;
+}
+
+json_t *fab_desc_json(const struct fab_desc *d)
+{
+	return fab_text_json(d->text, strnlen(d->text, FAB_DESC_LEN));
+}
+
+/* ---- status -------------------------------------------------------------------- */
+
+static const struct {
+	uint16_t id;
+	const char *name;
+} attributes[] = {
+	{ IB_SMP_ATTR_NOTICE, "Notice" },
+	{ IB_SMP_ATTR_NODE_DESC, "NodeDescription" },
+	{ IB_SMP_ATTR_NODE_INFO, "NodeInfo" },
+	{ IB_SMP_ATTR_SWITCH_INFO, "SwitchInfo" },
+	{ IB_SMP_ATTR_GUID_INFO, "GUIDInfo" },
+	{ IB_SMP_ATTR_PORT_INFO, "PortInfo" },
+	{ IB_SMP_ATTR_PKEY_TABLE, "P_KeyTable" },
+	{ IB_SMP_ATTR_SL2VL, "SLtoVLMappingTable" },
+	{ IB_SMP_ATTR_VLARB, "VLArbitrationTable" },
+	{ IB_SMP_ATTR_LFT, "LinearForwardingTable" },
+	{ IB_SMP_ATTR_MFT, "MulticastForwardingTable" },
+	{ IB_SMP_ATTR_SM_INFO, "SMInfo" },
+};
+
+static json_t *counts_json(uint64_t get, uint64_t set)
+{
+	return json_pack("{s:I, s:I}", "Get", (json_int_t)get, "Set", (json_int_t)set);
+}
+
+static json_t *smps_json(const struct fab_mgmt_stats *st)
+{
+	json_t *v = json_object();
+	uint64_t get = 0, set = 0;
+
+	for (unsigned int i = 0; i < 256; i++) {
+		get += st->get[i];
+		set += st->set[i];
+	}
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(attributes); i++) {
+		const uint16_t id = attributes[i].id;
+
+		if (st->get[id] || st->set[id])
+			json_object_set_new(v, attributes[i].name,
+					    counts_json(st->get[id], st->set[id]));
+		get -= st->get[id];
+		set -= st->set[id];
+	}
+	if (get || set)
+		json_object_set_new(v, "others", counts_json(get, set));
+	return v;
+}
+
+static double cpu_seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static json_t *status(struct fab_request *r)
+{
+	const struct fab *f = r->m->f;
+	const struct fab_mgmt_stats *st = &r->m->stats;
+	uint32_t hosts = 0, cables = 0, up = 0, active = 0;
+	json_t *sms = json_array();
+	uint64_t left, failed;
+
+	for (uint32_t i = 0; i < f->nodes; i++)
+		hosts += f->node[i].type == IB_NODE_CHANNEL_ADAPTER;
+	for (uint32_t i = 1; i < f->ports; i++) {
+		const struct fab_port *a = &f->port[i], *b = &f->port[a->peer];
+
+		if (a->guid && (a->pi.cap_mask & IB_CAP_SM))
+			json_array_append_new(sms, json_pack("{s:o, s:i}", "guid",
+							     fab_guid_json(a->guid), "lid",
+							     a->pi.lid));
+		if (a->peer <= i)
+			continue;
+		/* a machine's port is not in the graph: the switch's end tells what its link is */
+		if (fab_outside(f, i) && f->node[a->node].sw == FAB_NONE)
+			a = b;
+		else if (fab_outside(f, i))
+			b = a;
+		cables++;
+		up += a->pi.state != IB_PS_DOWN;
+		active += a->pi.state == IB_PS_ACTIVE && b->pi.state == IB_PS_ACTIVE;
+	}
+	left = fab_script_left(r->m, &failed);
+	return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
+			 "s:I, s:f}",
+			 "switches", f->switches, "channel_adapters", hosts,
+			 "routers", f->nodes - f->switches - hosts, "cables", cables,
+			 "links_up", up, "links_active", active, "subnet_managers", sms,
+			 "smps", smps_json(st), "other_mads", (json_int_t)st->other,
+			 "hops", (json_int_t)st->hops, "lost_mads", (json_int_t)st->lost,
+			 "traps", (json_int_t)st->traps,
+			 "script_left", (json_int_t)left, "script_failed", (json_int_t)failed,
+			 "memory_bytes", (json_int_t)fab_bytes(f), "cpu_seconds", cpu_seconds());
+}
+
+/* ---- nodes --------------------------------------------------------------------- */
+
+const char *fab_type_name(const struct fab_node *n)
+{
+	return n->type == IB_NODE_SWITCH_DEVICE ? "switch" :
+	       n->type == IB_NODE_ROUTER_DEVICE ? "router" : "channel adapter";
+}
+
+const char *fab_state_name(uint8_t state)
+{
+	static const char *const names[] = { "?", "Down", "Init", "Armed", "Active" };
+
+	return names[state <= IB_PS_ACTIVE ? state : 0];
+}
+
+static json_t *port_topology(const struct fab_mgmt *m, uint32_t p)
+{
+	const struct fab *f = m->f;
+	const struct fab_port *a = &f->port[p], *b = &f->port[a->peer];
+	json_t *v = json_pack("{s:i, s:s}", "port", fab_port_num(f, p), "state",
+			      fab_state_name(a->pi.state));
+	char rate[16];
+
+	if (a->guid) {
+		json_object_set_new(v, "guid", fab_guid_json(a->guid));
+		json_object_set_new(v, "lid", json_integer(fab_end_lid(f, p)));
+		json_object_set_new(v, "lmc", json_integer(a->pi.lmc));
+	}
+	if (a->peer == FAB_NO_PORT)
+		return v;
+	if (a->pi.state != IB_PS_DOWN)
+		json_object_set_new(v, "rate",
+				    json_string(topo_rate_name(topo_rate_of(&a->pi), rate)));
+	json_object_set_new(v, "peer", fab_guid_json(f->node[b->node].guid));
+	json_object_set_new(v, "peer_port", json_integer(fab_port_num(f, a->peer)));
+	return v;
+}
+
+static json_t *port_counters(const struct fab_mgmt *m, uint32_t p)
+{
+	json_t *v = json_pack("{s:i}", "port", fab_port_num(m->f, p));
+	struct ohca_port_counters c;
+
+	fab_counters(m, p, &c);
+	for (unsigned int i = 0; i < FAB_COUNTERS; i++)
+		if (fab_counter(&c, i))
+			json_object_set_new(v, fab_counter_name(i),
+					    json_integer((json_int_t)fab_counter(&c, i)));
+	return v;
+}
+
+static json_t *node_json(const struct fab_mgmt *m, uint32_t i,
+			 json_t *(*port)(const struct fab_mgmt *m, uint32_t p))
+{
+	const struct fab_node *n = &m->f->node[i];
+	json_t *ports = json_array();
+
+	for (unsigned int k = fab_first_num(n); k <= n->nports; k++)
+		json_array_append_new(ports, port(m, fab_port_of(n, k)));
+	return json_pack("{s:o, s:o, s:s, s:o}", "guid", fab_guid_json(n->guid), "description",
+			 fab_desc_json(&m->f->desc[i]), "type", fab_type_name(n), "ports", ports);
+}
+
+/* Nodes from r->first on, each of their ports as @port says. */
+static json_t *nodes(struct fab_request *r,
+		     json_t *(*port)(const struct fab_mgmt *m, uint32_t p))
+{
+	const struct fab *f = r->m->f;
+	json_t *list = json_array(), *v;
+	uint32_t i = r->first, ports = 0;
+
+	for (; i < f->nodes && ports < PAGE_PORTS; i++) {
+		ports += f->node[i].nports;
+		json_array_append_new(list, node_json(r->m, i, port));
+	}
+	v = json_pack("{s:o}", "nodes", list);
+	if (i < f->nodes)
+		json_object_set_new(v, "next", json_integer(i));
+	return v;
+}
+
+/* Nodes from r->first on, as a part of a topology file. */
+static json_t *topology_text(const struct fab_request *r)
+{
+	const struct fab *f = r->m->f;
+	uint32_t i = r->first, ports = 0;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	json_t *v;
+
+	if (!out)
+		return NULL;
+	for (; i < f->nodes && ports < PAGE_PORTS; i++) {
+		ports += f->node[i].nports;
+		fab_topology_write_node(f, i, out);
+	}
+	fclose(out);
+	if (!text)
+		return NULL;
+	v = json_pack("{s:o}", "text", fab_text_json(text, len));
+	free(text);
+	if (i < f->nodes)
+		json_object_set_new(v, "next", json_integer(i));
+	return v;
+}
+
+static json_t *topology(struct fab_request *r)
+{
+	return json_is_true(json_object_get(r->in, "file")) ? topology_text(r) :
+							      nodes(r, port_topology);
+}
+
+static json_t *port_counts(struct fab_request *r)
+{
+	return nodes(r, port_counters);
+}
+
+/* ---- forwarding tables --------------------------------------------------------- */
+
+/* The node that is asked for, or FAB_NONE. */
+static json_t *lft(struct fab_request *r)
+{
+	const struct fab *f = r->m->f;
+	const uint32_t i = r->node ? fab_find_node(f, r->node) : FAB_NONE;
+	json_t *ports = json_array(), *v;
+	const struct fab_switch *sw;
+	uint32_t lid = r->first, end;
+
+	if (i == FAB_NONE || f->node[i].sw == FAB_NONE) {
+		snprintf(r->why, sizeof(r->why), "there is no such switch: give \"node\", its "
+			 "NodeGUID as \"0x...\" or its NodeDescription, as topology says them");
+		json_decref(ports);
+		return NULL;
+	}
+	sw = &f->sw[f->node[i].sw];
+	end = sw->lft_blocks * IB_LFT_PER_BLOCK;
+	if (end > sw->si.linear_top + 1u)
+		end = sw->si.linear_top + 1u;
+	for (; lid < end && lid - r->first < PAGE_LIDS; lid++)
+		json_array_append_new(ports, json_integer(sw->lft[lid]));
+	v = json_pack("{s:o, s:I, s:o}", "guid", fab_guid_json(f->node[i].guid), "first",
+		      (json_int_t)r->first, "lft", ports);
+	if (lid < end)
+		json_object_set_new(v, "next", json_integer(lid));
+	return v;
+}
+
+/* ---- requests ------------------------------------------------------------------ */
+
+static const struct {
+	const char *name;
+	json_t *(*answer)(struct fab_request *r);
+} commands[] = {
+	{ "status", status },
+	{ "topology", topology },
+	{ "counters", port_counts },
+	{ "lft", lft },
+	{ "capture", fab_request_capture },
+	{ "trace", fab_request_trace },
+	{ "script", fab_request_script },
+};
+
+/* Members of the request @v. Return: its command, or NULL, r->why says why. */
+static const char *parse(struct fab_request *r, json_t *v)
+{
+	const char *command = json_string_value(json_object_get(v, "command")), *key;
+	json_t *member;
+
+	if (command && (fab_is_fault_command(command) || !strcmp(command, "script"))) {
+		r->node = json_string_value(json_object_get(v, "node"));
+		return command;
+	}
+	json_object_foreach(v, key, member) {
+		if (!strcmp(key, "first") && json_is_integer(member) &&
+		    json_integer_value(member) >= 0 && json_integer_value(member) <= UINT32_MAX) {
+			r->first = (uint32_t)json_integer_value(member);
+		} else if (!strcmp(key, "node") && json_is_string(member)) {
+			r->node = json_string_value(member);
+		} else if (strcmp(key, "command") &&
+			   !(!strcmp(key, "file") && json_is_boolean(member)) &&
+			   !fab_is_capture_member(key) && !fab_is_trace_member(key)) {
+			snprintf(r->why, sizeof(r->why),
+				 "a request has \"command\", and some have \"first\", a "
+				 "number from 0, and \"node\", a text: leave out what is else");
+			return NULL;
+		}
+	}
+	if (!command)
+		snprintf(r->why, sizeof(r->why), "send a JSON object with a command, as "
+			 "{\"command\": \"status\"}");
+	return command;
+}
+
+static json_t *run(struct fab_request *r, const char *command)
+{
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(commands); i++)
+		if (!strcmp(command, commands[i].name))
+			return commands[i].answer(r);
+	if (fab_is_fault_command(command))
+		return fab_request_fault(r, command);
+	snprintf(r->why, sizeof(r->why), "there is no such command: use status, topology, "
+		 "counters, lft, trace, capture, script, " FAB_FAULT_VERBS);
+	return NULL;
+}
+
+char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len,
+			 struct fab_spool_cfg *capture)
+{
+	struct fab_request r = { .m = m, .capture = capture };
+	const char *command;
+	char *reply = NULL;
+	json_t *in, *out = NULL;
+	size_t n;
+
+	starved = false;
+	json_set_alloc_funcs(json_memory, free);
+	in = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+	r.in = in;
+	command = parse(&r, in);
+	if (command)
+		out = run(&r, command);
+	json_decref(in);
+	if (!out && r.why[0])
+		out = json_pack("{s:o, s:i}", "error", fab_text_json(r.why, strlen(r.why)),
+				"version", FAB_CONTROL_VERSION);
+	n = out ? json_dumpb(out, NULL, 0, 0) : 0;
+	if (n)
+		reply = malloc(n + 2);
+	if (reply && json_dumpb(out, reply, n, 0) == n && !starved) {
+		memcpy(reply + n, "\n", 2);
+	} else {
+		free(reply);
+		reply = NULL;
+	}
+	json_decref(out);
+	return reply;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The control socket of a fabric that runs: requests and replies are JSON objects, each in one
+ * line, on a UNIX stream socket (Documentation/control.rst).
+ *
+ *	control.c		the socket and its clients
+ *	answer.c		a request and its reply
+ *	capture_request.c	requests for a capture
+ *	trace_request.c		requests for the way of a packet
+ *	script_request.c	requests for a script of faults
+ *
+ * fault/request.c has the requests that do something to the fabric, client/ the commands.
+ *
+ * A client is trusted to see the fabric and to change it, but may send anything. The socket's file belongs to the
+ * user who runs the fabric, and nobody else may open it. Owner thread only.
+ */
+#ifndef OHCA_FABRIC_CONTROL_H
+#define OHCA_FABRIC_CONTROL_H
+
+#include "fabric/watch/spool.h"
+
+/*
+ * Of the requests and replies; one more with each change of them. A client and a fabric of two
+ * versions understand each other as far as they can: what they cannot is an error, which names both.
+ */
+#define FAB_CONTROL_VERSION	1
+
+#define FAB_CONTROL_CLIENTS	16u
+#define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */
+#define FAB_CONTROL_LINE	65536u		/* bytes of a request, with its newline */
+#define FAB_CONTROL_EVENT	0x10000u	/* the first of its events */
+#define FAB_CONTROL_EVENTS	(FAB_CONTROL_CLIENTS + 1)
+
+struct fab_control;
+
+/**
+ * fab_control_new() - open the control socket
+ * @m: management of the fabric
+ * @d: its data path, of which clients may have captures, or NULL
+ * @path: of the socket's file; a socket that nobody listens on is replaced
+ * @epfd: epoll descriptor; data.u64 of its events is FAB_CONTROL_EVENT and FAB_CONTROL_EVENTS - 1
+ *	numbers after it
+ *
+ * Return: NULL, errno says why; EADDRINUSE: somebody listens there, or it is no socket.
+ */
+struct fab_control *fab_control_new(struct fab_mgmt *m, struct fab_data *d, const char *path,
+				    int epfd);
+
+/** fab_control_free() - close all sockets and remove the file; NULL is none */
+void fab_control_free(struct fab_control *c);
+
+/**
+ * fab_control_event() - something happened at a socket
+ * @event: data.u64 of the event
+ * @now_ns: time of the clock of fab_mgmt_timer()
+ *
+ * Answers at most one request. A client that does not read gets no further reply, and nobody
+ * waits for it.
+ */
+void fab_control_event(struct fab_control *c, uint32_t event, uint64_t now_ns);
+
+/**
+ * fab_control_answer() - the reply to a request
+ * @m: what is done to it is done at @m->now_ns
+ * @text: the request, of any bytes, without its newline
+ * @len: its length
+ * @capture: has no ports, and gets some if a capture of these is to follow the reply. NULL: there
+ *	are no captures
+ *
+ * A reply has a bounded part of the fabric, and says where the next part begins.
+ *
+ * Return: the reply with a newline, to be freed by the caller; NULL: out of memory.
+ */
+char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len,
+			 struct fab_spool_cfg *capture);
+
+/** fab_control_flush() - send what was captured, before the fabric sleeps */
+void fab_control_flush(struct fab_control *c);
+
+/**
+ * fab_control_client() - ohca-fabric VERB OPTION...: ask a fabric that runs
+ * @argc: number of @argv
+ * @argv: the verb, its options and its arguments
+ *
+ * Return: exit status; what went wrong was printed.
+ */
+int fab_control_client(int argc, char **argv);
+
+/** fab_is_control_verb() - fab_control_client() knows @verb */
+bool fab_is_control_verb(const char *verb);
+
+#define FAB_CONTROL_HELP \
+	"  status                    what the fabric has, and the MADs that it answered\n" \
+	"  topology                  nodes and links that are up, as a topology file; with --json ports\n" \
+	"                            and their states, too\n" \
+	"  counters                  counters of all ports\n" \
+	"  lft NODE                  LinearForwardingTable of the switch with that NodeGUID (0x...)\n" \
+	"                            or NodeDescription\n" \
+	"  trace FROM TO             the way of a packet by the tables that are loaded; FROM and TO are\n" \
+	"                            LIDs, GUIDs (0x...), NodeDescriptions or NODE:PORT;\n" \
+	"                            --multicast MLID: of its copy\n" \
+	"  capture NODE:PORT... -w FILE|-  what up to 32 ports send and receive, as pcapng, until a\n" \
+	"                            signal, or --count N packets, or --seconds N;\n" \
+	"                            --link-packets: flow control, too\n" \
+	"  link up|down NODE:PORT    plug or pull a cable\n" \
+	"  link flap NODE:PORT [--down T] [--interval T] [--count N]  pull it for T (1s), N times (1)\n" \
+	"  link degrade NODE:PORT [--width W] [--speed S]  at most 1, 2, 4, 8 or 12 lanes and SDR to NDR\n" \
+	"  link restore NODE:PORT    it has all widths and speeds again\n" \
+	"  node kill|revive NODE     switch a node off, or on with its tables forgotten\n" \
+	"  loss NODE:PORT RATE [SEED]     a cable loses packets, both ways; RATE from 0 to 1\n" \
+	"  corrupt NODE:PORT RATE [SEED]  it damages data packets; their ICRC tells\n" \
+	"  delay NODE:PORT TIME      data packets that leave there arrive TIME later: 20us, 0.1s; 0\n" \
+	"  drop NODE ATTRIBUTE NTH   each NTH SMP with that attribute is lost; 0: none\n" \
+	"  preset NODE:PORT COUNTER VALUE  a counter, by the name that counters says\n" \
+	"  script [--replace] FILE   all of these from link on, each at its time: at TIME VERB ...,\n" \
+	"                            every TIME for TIME VERB ...; script --stop ends it\n\n" \
+	"Their options:\n" \
+	"  -c, --control PATH        the control socket of the fabric\n" \
+	"  -j, --json                print replies as they come, JSON objects in lines\n"
+
+#endif

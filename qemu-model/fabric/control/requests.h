@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One request of the control socket; what the files of control/ answer. */
+#ifndef OHCA_FABRIC_REQUESTS_H
+#define OHCA_FABRIC_REQUESTS_H
+
+#include "fabric/fault/request.h"
+#include "fabric/watch/spool.h"
+
+/** fab_is_capture_member() - a request for a capture may have a member @key */
+bool fab_is_capture_member(const char *key);
+
+/**
+ * fab_request_capture() - command capture: fills in r->capture
+ * Return: the reply; NULL: r->why says why.
+ */
+json_t *fab_request_capture(struct fab_request *r);
+
+/** fab_is_trace_member() - a request for the way of a packet may have a member @key */
+bool fab_is_trace_member(const char *key);
+
+/** fab_request_trace() - command trace. Return: the reply; NULL: r->why says why. */
+json_t *fab_request_trace(struct fab_request *r);
+
+/** fab_guid_json() - a GUID as replies have it */
+json_t *fab_guid_json(uint64_t guid);
+
+/** fab_text_json() - @len bytes @text, those from 0x80 on as '?' if it is not UTF-8 */
+json_t *fab_text_json(const char *text, size_t len);
+
+/** fab_desc_json() - the same of a NodeDescription, which is any bytes */
+json_t *fab_desc_json(const struct fab_desc *d);
+
+/** fab_type_name() - the type of a node, as replies have it */
+const char *fab_type_name(const struct fab_node *n);
+
+/** fab_state_name() - PortState, as replies have it */
+const char *fab_state_name(uint8_t state);
+
+/** fab_request_script() - command script. Return: as above, or a reply with its errors. */
+json_t *fab_request_script(struct fab_request *r);
+
+#endif

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Scripts of faults by the control socket: the request. */
+#include "requests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/fault/script.h"
+
+static json_t *errors_json(const struct fab_script_error *e, unsigned int n)
+{
+	json_t *list = json_array();
+	char first[sizeof(e->text) + 32];
+	int len = snprintf(first, sizeof(first), "line %u: %s", e->line, e->text);
+
+	for (unsigned int i = 0; i < n; i++)
+		json_array_append_new(list, json_pack("{s:i, s:o}", "line", (int)e[i].line, "error",
+						      fab_text_json(e[i].text,
+								    strlen(e[i].text))));
+	return json_pack("{s:o, s:o}", "error", fab_text_json(first, (size_t)len), "errors", list);
+}
+
+static json_t *play(struct fab_request *r, const json_t *text)
+{
+	struct fab_script_error *e = calloc(FAB_SCRIPT_ERRORS, sizeof(*e));
+	uint64_t ends_ns = 0;
+	unsigned int n;
+	json_t *v;
+
+	if (!e) {
+		snprintf(r->why, sizeof(r->why), "out of memory");
+		return NULL;
+	}
+	n = fab_script_start(r->m, json_string_value(text), json_string_length(text), e, &ends_ns);
+	v = n ? errors_json(e, n) :
+		json_pack("{s:b, s:I}", "done", 1, "ends_ns", (json_int_t)ends_ns);
+	free(e);
+	return v;
+}
+
+json_t *fab_request_script(struct fab_request *r)
+{
+	const json_t *text = json_object_get(r->in, "text"), *stop = json_object_get(r->in, "stop");
+	const json_t *replace = json_object_get(r->in, "replace");
+	uint64_t failed;
+
+	if (json_object_size(r->in) != 2u + !!replace ||
+	    !(json_is_true(stop) || json_is_string(text)) || (stop && replace) ||
+	    (replace && !json_is_boolean(replace))) {
+		snprintf(r->why, sizeof(r->why), "give \"text\", the script, and perhaps "
+			 "\"replace\": true; or \"stop\": true");
+		return NULL;
+	}
+	if (stop) {
+		fab_script_stop(r->m);
+		return json_pack("{s:b}", "done", 1);
+	}
+	if (!json_is_true(replace) && fab_script_left(r->m, &failed)) {
+		snprintf(r->why, sizeof(r->why), "a script plays: wait until it ends, stop it with "
+			 "script --stop, or replace it with script --replace FILE");
+		return NULL;
+	}
+	return play(r, text);
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * MADs in packets: those that come in by links and by lanes go to management (mgmt.h), and what
+ * its agents send to a virtual machine leaves by the link: an SMP by VL15, any other by a data
+ * lane as soon as there is credit. Every packet is copied first; the copy is checked.
+ */
+#include "to_watch.h"
+
+#include <string.h>
+
+#include "ib/crc.h"
+
+#define MAX_MAD_PKT	512u	/* any packet that carries one MAD */
+
+static void malformed(struct ohca_port_counters *c)
+{
+	c->rcv_errors++;
+	c->rcv_malformed++;
+}
+
+/* ---- receiving ----------------------------------------------------------------- */
+
+static struct fab_mad mad_of(const uint8_t *pkt, const struct ib_pkt_info *pi)
+{
+	const struct ib_deth *deth = ib_pkt_deth(pkt, pi);
+	struct fab_mad mad = {
+		.dlid = pi->dlid,
+		.slid = pi->slid,
+		.dqp = pi->dqpn,
+		.sqp = ib_be32(deth->sqpn) & IB_QPN_MASK,
+		.sl = pi->sl,
+		.pkey = pi->pkey,
+	};
+
+	memcpy(&mad.mad, pkt + pi->hdr_len, IB_MAD_LEN);
+	return mad;
+}
+
+void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, size_t len)
+{
+	uint8_t pkt[MAX_MAD_PKT];
+	struct ib_pkt_info pi;
+	struct fab_mad mad;
+
+	if (fab_unlikely(in->rx_fault) && fab_fault_loses(in->rx_fault)) {
+		d->m->stats.lost++;
+		d->m->now_ns = fab_data_clock(d);
+		fab_fault_damage(d->m, in->rx_fault, in->p);
+		return;
+	}
+	d->mads_in++;
+	memcpy(pkt, data, len < sizeof(pkt) ? len : sizeof(pkt));
+	ib_pma_count_rcv(in->ctr, (uint32_t)len, pkt[1] >> 4, false);
+	if (len > sizeof(pkt) || ib_pkt_parse(pkt, len, &pi) != IB_PKT_OK ||
+	    pi.vl != IB_MGMT_VL || pi.opcode != IB_OP_UD_SEND_ONLY ||
+	    pi.payload_len != IB_MAD_LEN) {
+		malformed(in->ctr);
+		return;
+	}
+	mad = mad_of(pkt, &pi);
+	if (!ib_mad_is_smp(&mad.mad.hdr)) {
+		malformed(in->ctr);
+		return;
+	}
+	if (fab_unlikely(in->tap))
+		fab_capture_mad(d, in->tap, &mad, false, FAB_DROP_NONE);
+	fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
+}
+
+/* The P_Key of port @p's table that matches @pkey, or 0. */
+static uint16_t own_pkey(const struct fab *f, const struct fab_node *n, uint32_t p, uint16_t pkey)
+{
+	const bool sw = n->sw != FAB_NONE;
+	const uint16_t *t = fab_pool_at(sw ? &f->sw_pkeys : &f->ca_pkeys, f->port[p].pkeys);
+
+	for (unsigned int i = 0; i < (sw ? FAB_SW_PKEYS : FAB_CA_PKEYS); i++)
+		if (ib_pkey_match(t[i], pkey))
+			return t[i];
+	return 0;
+}
+
+/* The MAD in @pkt, for end port @p, has a wrong P_Key, or else a wrong Q_Key. */
+static void key_violation(struct fab_data *d, uint32_t p, const uint8_t *pkt,
+			  const struct ib_pkt_info *pi, bool bad_pkey)
+{
+	const struct ib_grh *grh = ib_pkt_grh(pkt, pi);
+	const struct ib_deth *deth = ib_pkt_deth(pkt, pi);
+	struct ib_port_info *port = &d->f->port[p].pi;
+	struct ib_key_violation v = {
+		.lid1 = pi->slid,
+		.lid2 = pi->dlid,
+		.key = bad_pkey ? pi->pkey : ib_be32(deth->qkey),
+		.sl = pi->sl,
+		.qp1 = ib_deth_sqpn(deth),
+		.qp2 = pi->dqpn,
+	};
+	uint8_t details[54];
+
+	if (grh) {
+		memcpy(v.gid1, grh->sgid, sizeof(v.gid1));
+		memcpy(v.gid2, grh->dgid, sizeof(v.gid2));
+	}
+	ib_sma_count16(bad_pkey ? &port->pkey_violations : &port->qkey_violations);
+	ib_trap257_258(details, &v);
+	d->m->now_ns = fab_data_clock(d);
+	fab_raise_trap(d->m, p, IB_NOTICE_SECURITY, bad_pkey ? IB_TRAP_BAD_PKEY : IB_TRAP_BAD_QKEY,
+		       details);
+}
+
+/* A packet for port 0 of a switch that no agent gets: those of agents count in rcv_mads. */
+static void count_port0(const struct fab_dport *in, struct fab_extra *x, const struct fab_frame *f)
+{
+	if (in->is_switch && x)
+		ib_pma_count_rcv(&x->ctr, f->len, f->lrh[1] >> 4, false);
+}
+
+/* What is in @pkt, @f. Return: whether it is a MAD for the agents; *@taken: and they have it. */
+static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt,
+		    const struct ib_pkt_info *pi, const struct fab_frame *f,
+		    const struct fab_tap *tap, bool *taken)
+{
+	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
+	const uint32_t end = fab_end_port(d->f, in->p);
+	const struct ib_deth *deth;
+	struct fab_mad mad;
+
+	if (pi->opcode != IB_OP_UD_SEND_ONLY || pi->dqpn != IB_QP1 ||
+	    pi->payload_len != IB_MAD_LEN || !fab_own_lid(&d->f->port[end], pi->dlid))
+		return false;
+	/* before the answer */
+	if (fab_unlikely(tap))
+		fab_capture_frame(d, in, f, f->vl, false, FAB_DROP_NONE);
+	deth = ib_pkt_deth(pkt, pi);
+	mad = mad_of(pkt, pi);
+	mad.pkey = own_pkey(d->f, n, end, pi->pkey);
+	*taken = mad.pkey && ib_be32(deth->qkey) == IB_QKEY_GSI && !ib_mad_is_smp(&mad.mad.hdr);
+	if (*taken) {
+		fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
+		return true;
+	}
+	if (!mad.pkey || ib_be32(deth->qkey) != IB_QKEY_GSI)
+		key_violation(d, end, pkt, pi, !mad.pkey);
+	d->m->stats.lost++;
+	return true;
+}
+
+static void end_of(struct fab_data *d, const struct fab_dport *in, const struct fab_frame *f,
+		   const struct fab_tap *tap, enum fab_drop why)
+{
+	fab_dropped(d, why);
+	if (fab_unlikely(tap))
+		fab_capture_frame(d, in, f, f->vl, false, why);
+}
+
+void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame *f,
+		const struct fab_tap *tap)
+{
+	struct fab_extra *x = fab_extra(d->f, fab_end_port(d->f, in->p));
+	uint8_t pkt[MAX_MAD_PKT];
+	struct ib_pkt_info pi;
+	bool taken = false, mad = false;
+
+	d->mads_in += in->is_switch;
+	if (fab_unlikely(f->corrupt)) {
+		count_port0(in, x, f);
+		end_of(d, in, f, tap, FAB_DROP_DAMAGED);
+		return;
+	}
+	if (f->len <= sizeof(pkt)) {
+		fab_copy(pkt, f, f->vl);
+		mad = ib_pkt_parse(pkt, f->len, &pi) == IB_PKT_OK &&
+		      gsi_mad(d, in, pkt, &pi, f, tap, &taken);
+	}
+	if (!taken)
+		count_port0(in, x, f);
+	if (mad) {
+		d->delivered++;
+		return;
+	}
+	if (in->is_switch && x)
+		malformed(&x->ctr);
+	d->m->stats.lost += in->is_switch;
+	end_of(d, in, f, tap, in->is_switch ? FAB_DROP_MALFORMED : FAB_DROP_PHANTOM);
+}
+
+/* ---- sending ------------------------------------------------------------------- */
+
+size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl)
+{
+	const struct ib_mad_path path = {
+		.slid = mad->slid,
+		.dlid = mad->dlid,
+		.pkey = mad->pkey ? mad->pkey : IB_DEFAULT_PKEY,
+		.vl = vl,
+		.sl = mad->sl,
+		.dqpn = mad->dqp,
+		.sqpn = mad->sqp,
+		.qkey = ib_mad_is_smp(&mad->mad.hdr) ? 0 : IB_QKEY_GSI,
+	};
+
+	return ib_build_mad(pkt, &path, &mad->mad);
+}
+
+/* The MAD at @b leaves by the link of @out; its VCRC is wrong if the cable loses it. */
+static void commit(struct fab_data *d, struct fab_dport *out, unsigned int vl, const uint8_t *b,
+		   size_t len)
+{
+	if (fab_unlikely(out->fault) && fab_fault_loses(out->fault)) {
+		out->fault->lost++;
+		d->m->stats.lost++;
+		ohca_link_tx_commit_vcrc(out->link, vl, len, OHCA_FRAME_VCRC,
+					 (uint16_t)~ib_vcrc(b, len));
+		return;
+	}
+	ohca_link_tx_commit(out->link, vl, len, 0);
+	d->mads_out++;
+}
+
+static bool send_vl15(struct fab_data *d, struct fab_dport *out, const struct fab_mad *mad)
+{
+	uint8_t *b;
+
+	/* sent in any case: VL15 has no credits (7.9.1) */
+	ib_pma_count_xmit(out->ctr, IB_MAD_PKT_LEN, mad->sl, false);
+	b = ohca_link_tx_begin(out->link, OHCA_LINK_VL15, IB_MAD_PKT_LEN);
+	if (!b)		/* the peer's VL15 buffer is full: it counts VL15Dropped */
+		return false;
+	fab_mad_packet(b, mad, IB_MGMT_VL);
+	commit(d, out, OHCA_LINK_VL15, b, IB_MAD_PKT_LEN);
+	return true;
+}
+
+bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad)
+{
+	struct fab_data *d = ctx;
+	struct fab_dport *out = d->by_port[port];
+	const struct fab_node *n;
+	struct fab_reply *r;
+	int vl;
+
+	if (!out || !out->link || !out->is_switch)
+		return false;
+	if (fab_unlikely(out->tap))
+		fab_capture_mad(d, out->tap, mad, true, FAB_DROP_NONE);
+	if (ib_mad_is_smp(&mad->mad.hdr))
+		return send_vl15(d, out, mad);
+	n = &d->f->node[d->f->port[port].node];
+	vl = ib_sl2vl_lookup(fab_sl2vl(d->f, n, 0, out->num), mad->sl, out->nvls);
+	if (vl < 0)
+		return false;
+	if (d->reply_count == FAB_REPLIES || out->replies == FAB_PORT_REPLIES) {
+		out->ctr->qp1_dropped++;
+		return false;
+	}
+	r = &d->reply[d->reply_order[d->reply_count]];
+	r->since_ns = fab_data_now(d);
+	d->reply_count++;
+	out->replies++;
+	r->out = out;
+	r->vl = (uint8_t)vl;
+	r->len = (uint16_t)fab_mad_packet(r->pkt, mad, (uint8_t)vl);
+	return true;
+}
+
+/* Return: whether the MAD is done. */
+static bool send_reply(struct fab_data *d, const struct fab_reply *r)
+{
+	struct fab_dport *out = r->out;
+	uint8_t *b;
+
+	if (!out->link || !out->up || !out->active) {
+		fab_discard(d, out, &out->ctr->xmit_inactive_discards, FAB_DROP_INACTIVE);
+		return true;
+	}
+	if (out->stalled >> r->vl & 1) {
+		fab_hoq_discard(d, out, r->vl);
+		return true;
+	}
+	b = ohca_link_tx_begin(out->link, r->vl, r->len);
+	if (!b) {
+		out->refused |= (uint16_t)(1u << r->vl);
+		fab_touch(d, out);
+		if (fab_too_old(d, out, r->since_ns))
+			fab_hoq_discard(d, out, r->vl);
+		else if (fab_outlived(d, out, r->since_ns))
+			fab_discard(d, out, &out->ctr->xmit_lifetime_discards, FAB_DROP_LIFETIME);
+		else
+			return false;
+		return true;
+	}
+	memcpy(b, r->pkt, r->len);
+	commit(d, out, r->vl, b, r->len);
+	out->hoq_drops[r->vl] = 0;
+	out->sent |= (uint16_t)(1u << r->vl);
+	fab_touch(d, out);
+	ib_pma_count_xmit(out->ctr, r->len, r->pkt[1] >> 4, false);
+	return true;
+}
+
+/* A port without credits delays only its own MADs. */
+bool fab_reply_flush(struct fab_data *d)
+{
+	const unsigned int count = d->reply_count;
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		uint16_t slot = d->reply_order[i];
+
+		if (send_reply(d, &d->reply[slot])) {
+			d->reply_count--;
+			d->reply[slot].out->replies--;
+			continue;
+		}
+		/* swapped, so that free entries move to the end; the order of the others stays */
+		d->reply_order[i] = d->reply_order[kept];
+		d->reply_order[kept++] = slot;
+	}
+	return kept < count;
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Faults of a fabric; see fault.h. */
+#include "fault.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/mgmt/counter.h"
+
+/* What happens to packets that leave by port @p, made if there is none; NULL: out of memory. */
+static struct fab_fault *fault_of(struct fab *f, uint32_t p)
+{
+	struct fab_extra *x = fab_extra(f, p);
+
+	if (!x)
+		return NULL;
+	if (!x->fault) {
+		x->fault = calloc(1, sizeof(*x->fault));
+		if (x->fault)
+			x->fault->rng = fab_random_state(0);
+	}
+	return x->fault;
+}
+
+static void set_wire(struct fab_fault *x, uint32_t loss, uint32_t corrupt, uint64_t seed)
+{
+	x->loss = loss;
+	x->corrupt = corrupt;
+	x->marginal = 0;
+	x->rng = fab_random_state(seed);
+}
+
+bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corrupt,
+		    uint64_t seed)
+{
+	const uint32_t peer = m->f->port[p].peer;
+	struct fab_fault *a, *b;
+
+	if (peer == FAB_NO_PORT)
+		return false;
+	a = fault_of(m->f, p);
+	b = fault_of(m->f, peer);
+	if (!a || !b)
+		return false;
+	set_wire(a, loss, corrupt, seed);
+	set_wire(b, loss, corrupt, ~seed);
+	m->epoch++;
+	return true;
+}
+
+bool fab_fault_delay(struct fab_mgmt *m, uint32_t p, uint64_t ns)
+{
+	struct fab_fault *x = m->f->port[p].peer != FAB_NO_PORT ? fault_of(m->f, p) : NULL;
+
+	if (!x)
+		return false;
+	x->delay_ns = ns;
+	m->epoch++;
+	return true;
+}
+
+/* ---- cables -------------------------------------------------------------------- */
+
+/* A link that is up goes down by itself, at both ends. */
+static void down(struct fab_mgmt *m, uint32_t p)
+{
+	const uint32_t peer = m->f->port[p].peer;
+
+	if (!fab_outside(m->f, p)) {
+		fab_wire_down(m, p);
+		fab_wire_down(m, peer);
+	} else if (m->wires) {
+		m->wires->train(m->wires_ctx, p, false);
+		m->wires->train(m->wires_ctx, peer, false);
+		/* the host's end is Down already */
+		fab_wire_down(m, p);
+		fab_wire_down(m, peer);
+	}
+}
+
+/* A link that nothing is in the way of comes up. */
+static void up(struct fab_mgmt *m, uint32_t p)
+{
+	const uint32_t peer = m->f->port[p].peer;
+
+	if (fab_outside(m->f, p)) {
+		if (!m->wires || !fab_may_train(m->f, p))
+			return;
+		m->wires->train(m->wires_ctx, p, true);
+		m->wires->train(m->wires_ctx, peer, true);
+	} else if (fab_link_up(m->f, p)) {
+		fab_wire_up(m, p);
+		fab_wire_up(m, peer);
+	}
+}
+
+/* The rare parts of both ends of the cable at port @p. Return: false: no cable, or no memory. */
+static bool ends(struct fab_mgmt *m, uint32_t p, struct fab_extra **a, struct fab_extra **b)
+{
+	const uint32_t peer = m->f->port[p].peer;
+
+	*a = peer != FAB_NO_PORT ? fab_extra(m->f, p) : NULL;
+	*b = *a ? fab_extra(m->f, peer) : NULL;
+	return *b;
+}
+
+static bool plug(struct fab_mgmt *m, uint32_t p, bool plugged)
+{
+	struct fab_extra *a, *b;
+
+	if (!ends(m, p, &a, &b))
+		return false;
+	if (a->unplugged == !plugged)
+		return true;
+	a->unplugged = !plugged;
+	b->unplugged = !plugged;
+	if (plugged)
+		up(m, p);
+	else
+		down(m, p);
+	return true;
+}
+
+/* The one that stands for the cable at port @p. */
+static uint32_t first_end(const struct fab *f, uint32_t p)
+{
+	return f->port[p].peer < p ? f->port[p].peer : p;
+}
+
+/* Return: NULL: none is of a cable with this end. */
+static struct fab_flap *find_flap(struct fab_mgmt *m, uint32_t end)
+{
+	for (unsigned int i = 0; i < FAB_FLAPS; i++)
+		if (m->flap[i].port == end)
+			return &m->flap[i];
+	return NULL;
+}
+
+bool fab_fault_link(struct fab_mgmt *m, uint32_t p, bool plugged, uint64_t now_ns)
+{
+	struct fab_flap *x = find_flap(m, first_end(m->f, p));
+
+	m->now_ns = now_ns;
+	if (x)
+		x->port = FAB_NO_PORT;
+	return plug(m, p, plugged);
+}
+
+bool fab_fault_degrade(struct fab_mgmt *m, uint32_t p, struct fab_limit at_most, uint64_t now_ns)
+{
+	struct fab_extra *a, *b;
+
+	if (!ends(m, p, &a, &b))
+		return false;
+	m->now_ns = now_ns;
+	a->limit = at_most;
+	b->limit = at_most;
+	down(m, p);
+	up(m, p);
+	return true;
+}
+
+bool fab_fault_flap(struct fab_mgmt *m, uint32_t p, uint64_t down_ns, uint64_t every_ns,
+		    uint32_t count, uint64_t now_ns)
+{
+	const uint32_t end = first_end(m->f, p);
+	struct fab_flap *x = find_flap(m, end);
+	struct fab_extra *a, *b;
+
+	if (!x)
+		x = find_flap(m, FAB_NO_PORT);
+	if (!x || !ends(m, p, &a, &b))
+		return false;
+	*x = (struct fab_flap){
+		.port = end,
+		.left = count,
+		.down_ns = down_ns,
+		.every_ns = every_ns,
+		.next_ns = now_ns,
+	};
+	fab_flap_timer(m, now_ns);
+	return true;
+}
+
+static void flap(struct fab_mgmt *m, struct fab_flap *x)
+{
+	m->now_ns = x->next_ns;
+	plug(m, x->port, x->pulled);
+	x->pulled = !x->pulled;
+	x->next_ns += x->pulled ? x->down_ns : x->every_ns - x->down_ns;
+	if (!x->pulled && !--x->left)
+		x->port = FAB_NO_PORT;
+}
+
+void fab_flap_timer(struct fab_mgmt *m, uint64_t now_ns)
+{
+	struct fab_flap *next;
+
+	for (;;) {
+		next = NULL;
+		for (unsigned int i = 0; i < FAB_FLAPS; i++) {
+			struct fab_flap *x = &m->flap[i];
+
+			if (x->port != FAB_NO_PORT && (!next || x->next_ns < next->next_ns))
+				next = x;
+		}
+		if (!next || next->next_ns > now_ns)
+			break;
+		flap(m, next);
+	}
+	if (next)
+		fab_due(m, next->next_ns);
+}
+
+bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns)
+{
+	struct fab_node *n = &m->f->node[node];
+
+	m->now_ns = now_ns;
+	if (n->off == !on)
+		return true;
+	if (on && !fab_reset_node(m->f, node))
+		return false;
+	n->off = !on;
+	m->epoch++;
+	for (unsigned int i = 1; i <= n->nports; i++) {
+		const uint32_t p = fab_port_of(n, i);
+
+		if (m->f->port[p].peer == FAB_NO_PORT)
+			continue;
+		if (on)
+			up(m, p);
+		else
+			down(m, p);
+	}
+	return true;
+}
+
+/* ---- SMPs ---------------------------------------------------------------------- */
+
+bool fab_fault_smp(struct fab_mgmt *m, uint32_t node, uint16_t attr, uint32_t nth)
+{
+	struct fab_smp_fault *x, *spare = NULL;
+
+	for (unsigned int i = 0; i < FAB_SMP_FAULTS; i++) {
+		x = &m->smp_fault[i];
+		if (x->nth && x->node == node && x->attr == attr) {
+			x->nth = nth;
+			x->seen = 0;
+			return true;
+		}
+		if (!x->nth && !spare)
+			spare = x;
+	}
+	if (!nth)
+		return true;
+	if (!spare)
+		return false;
+	*spare = (struct fab_smp_fault){ .node = node, .attr = attr, .nth = nth };
+	return true;
+}
+
+bool fab_fault_preset(struct fab *f, uint32_t p, const char *name, uint64_t v)
+{
+	struct fab_extra *x = fab_extra(f, p);
+
+	return x && fab_counter_set(&x->ctr, name, v);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Faults of a fabric, on purpose: cables that are pulled or worn, nodes that are switched off,
+ * wires that lose, damage or delay packets, agents that do not get their SMPs, counters that are
+ * preset. Each has a count of what it did, so that what is sent, received and lost adds up. Owner
+ * thread only.
+ */
+#ifndef OHCA_FABRIC_FAULT_H
+#define OHCA_FABRIC_FAULT_H
+
+#include "fabric/mgmt/mgmt.h"
+#include "fabric/mgmt/to_fault.h"
+
+/**
+ * fab_fault_wire() - both ends of the cable at port @p lose and damage packets from now on
+ * @loss, @corrupt: of 2^32 packets; 0: none
+ * @seed: the same seed, the same packets
+ *
+ * Return: false: @p has no cable, or out of memory.
+ */
+bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corrupt,
+		    uint64_t seed);
+
+/**
+ * fab_fault_delay() - packets that leave by port @p arrive @ns later from now on; 0: at once
+ *
+ * They keep their order, and those of data VLs hold their credits meanwhile. MADs between agents
+ * and machines are delayed on the wires of the graph, not on the link of the machine.
+ *
+ * Return: false: @p has no cable, or out of memory.
+ */
+bool fab_fault_delay(struct fab_mgmt *m, uint32_t p, uint64_t ns);
+
+/**
+ * fab_fault_degrade() - the link of port @p trains anew, at widths and speeds @at_most lets through
+ *
+ * All bits: the cable is as it was. A link without a common width and speed stays down.
+ *
+ * Return: false: @p has no cable, or out of memory.
+ */
+bool fab_fault_degrade(struct fab_mgmt *m, uint32_t p, struct fab_limit at_most, uint64_t now_ns);
+
+/**
+ * fab_fault_flap() - pull the cable at port @p now and plug it @down_ns later, @count times
+ * @every_ns: from one time to the next, above @down_ns
+ *
+ * Until then, or until fab_fault_link() or another call for that cable.
+ *
+ * Return: false: @p has no cable, out of memory, or FAB_FLAPS others do so.
+ */
+bool fab_fault_flap(struct fab_mgmt *m, uint32_t p, uint64_t down_ns, uint64_t every_ns,
+		    uint32_t count, uint64_t now_ns);
+
+/**
+ * fab_fault_link() - pull or plug the cable at port @p; links come up by themselves
+ * Return: false: @p has no cable, or out of memory.
+ */
+bool fab_fault_link(struct fab_mgmt *m, uint32_t p, bool plugged, uint64_t now_ns);
+
+/**
+ * fab_fault_node() - switch a node off, or on again with all that a subnet manager wrote forgotten
+ *
+ * The node of a virtual machine loses its link as well, but the machine runs on.
+ *
+ * Return: false: out of memory.
+ */
+bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns);
+
+/**
+ * fab_fault_smp() - every @nth SMP for @node with attribute @attr is lost from now on; 0: none
+ * Return: false: there are FAB_SMP_FAULTS already.
+ */
+bool fab_fault_smp(struct fab_mgmt *m, uint32_t node, uint16_t attr, uint32_t nth);
+
+/**
+ * fab_fault_preset() - counter @name of port @p, without MADs, is @v from now on
+ * Return: false: no such counter, or no memory.
+ */
+bool fab_fault_preset(struct fab *f, uint32_t p, const char *name, uint64_t v);
+
+#endif

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Requests that do something to the fabric (fault.h), and their replies. */
+#include "request.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "fabric/mgmt/counter.h"
+#include "fault.h"
+#include "fabric/graph/topology.h"
+
+#define PORT_HINT "give \"node\", as topology says it, and \"port\", which has a cable"
+
+#define LINK_STATES "give \"state\": \"up\", \"down\", \"flap\", \"degrade\" or \"restore\""
+#define FLAP_HINT "give \"down_ns\" from 1000000, \"interval_ns\" that is longer by as much, " \
+	"and \"count\" from 1 to 1000000, or leave them out"
+#define SECOND	1000000000ll
+#define DAY	(86400 * SECOND)
+#define MS	1000000ll		/* the least time between two changes of a cable */
+
+static json_t *refuse(struct fab_request *r, const char *why)
+{
+	snprintf(r->why, sizeof(r->why), "%s", why);
+	return NULL;
+}
+
+static json_t *done(void)
+{
+	return json_pack("{s:b}", "done", 1);
+}
+
+/* The integer member @key of the request, from 0 to @most, or @missing without one; -1: wrong. */
+static json_int_t number(const struct fab_request *r, const char *key, json_int_t most,
+			 json_int_t missing)
+{
+	const json_t *v = json_object_get(r->in, key);
+	const json_int_t n = json_integer_value(v);
+
+	if (!v)
+		return missing;
+	return json_is_integer(v) && n >= 0 && n <= most ? n : -1;
+}
+
+/* A port of @node that has a cable, by chance, or FAB_NO_PORT. */
+static uint32_t any_port(const struct fab_request *r, uint32_t node)
+{
+	const struct fab_node *n = &r->m->f->node[node];
+	uint32_t p = FAB_NO_PORT, cables = 0, which;
+
+	for (unsigned int i = 1; i <= n->nports; i++)
+		cables += r->m->f->port[fab_port_of(n, i)].peer != FAB_NO_PORT;
+	if (!cables)
+		return FAB_NO_PORT;
+	which = r->dry ? 0 : fab_random(&r->m->rng) % cables;
+	for (unsigned int i = 1; i <= n->nports; i++) {
+		p = fab_port_of(n, i);
+		if (r->m->f->port[p].peer != FAB_NO_PORT && !which--)
+			break;
+	}
+	return p;
+}
+
+/* The port that the request names, or FAB_NO_PORT. */
+static uint32_t port_of(const struct fab_request *r)
+{
+	const struct fab *f = r->m->f;
+	const uint32_t i = r->node ? fab_find_node(f, r->node) : FAB_NONE;
+	const json_int_t num = number(r, "port", FAB_MAX_NODE_PORTS, -1);
+	const char *any = json_string_value(json_object_get(r->in, "port"));
+
+	if (i != FAB_NONE && any && !strcmp(any, "any"))
+		return any_port(r, i);
+	if (i == FAB_NONE || num < (json_int_t)fab_first_num(&f->node[i]) || num > f->node[i].nports)
+		return FAB_NO_PORT;
+	return fab_port_of(&f->node[i], (unsigned int)num);
+}
+
+/* Whether the member "state" is @text. */
+static bool state_is(const struct fab_request *r, const char *text)
+{
+	const char *v = json_string_value(json_object_get(r->in, "state"));
+
+	return v && !strcmp(v, text);
+}
+
+/* Whether @word is one of @words. */
+static bool is_one_of(const char *words, const char *word)
+{
+	const size_t len = strlen(word);
+
+	while (*words) {
+		const size_t n = strcspn(words, " ");
+
+		if (n == len && !memcmp(words, word, n))
+			return true;
+		words += n + (words[n] == ' ');
+	}
+	return false;
+}
+
+/* The request has members @keys only, words. Else it is refused. */
+static bool only(struct fab_request *r, const char *keys)
+{
+	const char *key;
+	json_t *member;
+
+	json_object_foreach(r->in, key, member) {
+		if (strcmp(key, "command") && !is_one_of(keys, key)) {
+			snprintf(r->why, sizeof(r->why), "leave out \"%.80s\": give %s", key,
+				 keys);
+			return false;
+		}
+	}
+	return true;
+}
+
+static json_t *flap(struct fab_request *r, uint32_t p)
+{
+	const json_int_t down = number(r, "down_ns", DAY, SECOND);
+	const json_int_t interval = number(r, "interval_ns", DAY, 2 * down);
+	const json_int_t count = number(r, "count", 1000000, 1);
+
+	if (!only(r, "node port state down_ns interval_ns count"))
+		return NULL;
+	if (down < MS || interval < down + MS || count < 1)
+		return refuse(r, FLAP_HINT);
+	if (r->dry)
+		return done();
+	if (!fab_fault_flap(r->m, p, (uint64_t)down, (uint64_t)interval, (uint32_t)count,
+			    r->m->now_ns))
+		return refuse(r, "16 other cables flap already: let one be up or down");
+	return done();
+}
+
+/* Both ends of the cable at @p can train at @at_most. */
+static bool have_common(const struct fab *f, uint32_t p, struct fab_limit at_most)
+{
+	const struct ib_port_info *a = &f->port[p].pi, *b = &f->port[f->port[p].peer].pi;
+
+	return a->width_supported & b->width_supported & at_most.width &&
+	       ((a->speed_supported & b->speed_supported & at_most.speed) ||
+		(a->speed_ext_supported & b->speed_ext_supported & at_most.speed_ext));
+}
+
+static json_t *degrade(struct fab_request *r, uint32_t p)
+{
+	const json_t *speed = json_object_get(r->in, "speed");
+	const json_int_t width = number(r, "width", 12, 0);
+	struct fab_limit at_most;
+
+	if (!only(r, "node port state width speed"))
+		return NULL;
+	if (width < 0 || (!width && !speed) || (speed && !json_is_string(speed)) ||
+	    !fab_rate_limit((unsigned int)width, json_string_value(speed), &at_most))
+		return refuse(r, "give \"width\", 1, 2, 4, 8 or 12, or \"speed\", SDR, DDR, QDR, "
+			      "FDR, EDR, HDR or NDR, or both");
+	if (!have_common(r->m->f, p, at_most))
+		return refuse(r, "its ports have no width and speed so low: give a higher one");
+	if (r->dry)
+		return done();
+	if (!fab_fault_degrade(r->m, p, at_most, r->m->now_ns))
+		return refuse(r, "out of memory");
+	return done();
+}
+
+static json_t *link_fault(struct fab_request *r)
+{
+	const struct fab_limit all = { 0xff, 0xff, 0xff };
+	const uint32_t p = port_of(r);
+	bool ok;
+
+	if (p == FAB_NO_PORT || r->m->f->port[p].peer == FAB_NO_PORT)
+		return refuse(r, PORT_HINT);
+	if (state_is(r, "flap"))
+		return flap(r, p);
+	if (state_is(r, "degrade"))
+		return degrade(r, p);
+	if (!state_is(r, "up") && !state_is(r, "down") && !state_is(r, "restore"))
+		return refuse(r, LINK_STATES);
+	if (!only(r, "node port state"))
+		return NULL;
+	if (r->dry)
+		return done();
+	ok = state_is(r, "restore") ? fab_fault_degrade(r->m, p, all, r->m->now_ns) :
+				      fab_fault_link(r->m, p, state_is(r, "up"), r->m->now_ns);
+	return ok ? done() : refuse(r, "out of memory");
+}
+
+static json_t *delay(struct fab_request *r)
+{
+	const json_int_t ns = number(r, "time_ns", DAY, -1);
+	const uint32_t p = port_of(r);
+
+	if (p == FAB_NO_PORT || r->m->f->port[p].peer == FAB_NO_PORT)
+		return refuse(r, PORT_HINT);
+	if (!only(r, "node port time_ns"))
+		return NULL;
+	if (ns < 0)
+		return refuse(r, "give \"time_ns\", at most a day; 0: no delay");
+	if (r->dry)
+		return done();
+	return fab_fault_delay(r->m, p, (uint64_t)ns) ? done() : refuse(r, "out of memory");
+}
+
+static json_t *node_fault(struct fab_request *r)
+{
+	const uint32_t i = r->node ? fab_find_node(r->m->f, r->node) : FAB_NONE;
+
+	if (!only(r, "node state"))
+		return NULL;
+	if (!state_is(r, "kill") && !state_is(r, "revive"))
+		return refuse(r, "give \"state\", which is \"kill\" or \"revive\"");
+	if (i == FAB_NONE)
+		return refuse(r, "give \"node\", as topology says it");
+	if (r->dry)
+		return done();
+	if (!fab_fault_node(r->m, i, state_is(r, "revive"), r->m->now_ns))
+		return refuse(r, "out of memory");
+	return done();
+}
+
+/* The seed of the cable at port @p, unless it is said. */
+static uint64_t wire_seed(const struct fab_mgmt *m, uint32_t p)
+{
+	return fab_random_state(fab_random_state(m->seed) + p);
+}
+
+/* @corrupt: damage packets, do not lose them. The other of the two stays as it was. */
+static json_t *wire_fault(struct fab_request *r, bool corrupt)
+{
+	const json_t *v = json_object_get(r->in, "rate");
+	const double rate = json_number_value(v);
+	const json_int_t seed = number(r, "seed", INT64_MAX, 0);
+	const uint32_t p = port_of(r);
+	const struct fab_extra *x;
+	uint32_t was[2] = { 0, 0 }, of;
+
+	if (!only(r, "node port rate seed"))
+		return NULL;
+	if (!json_is_number(v) || !(rate >= 0 && rate <= 1) || seed < 0)
+		return refuse(r, "give \"rate\", a number from 0 to 1, and perhaps \"seed\", a "
+			      "number from 0");
+	if (p == FAB_NO_PORT || r->m->f->port[p].peer == FAB_NO_PORT)
+		return refuse(r, PORT_HINT);
+	if (r->dry)
+		return done();
+	x = fab_extra_of(r->m->f, p);
+	if (x && x->fault) {
+		was[0] = x->fault->loss;
+		was[1] = x->fault->corrupt;
+	}
+	of = rate < 1 ? (uint32_t)(rate * 4294967296.0) : UINT32_MAX;
+	was[corrupt] = of || rate <= 0 ? of : 1;
+	if (!fab_fault_wire(r->m, p, was[0], was[1], json_object_get(r->in, "seed") ?
+			    (uint64_t)seed : wire_seed(r->m, p)))
+		return refuse(r, "out of memory");
+	return done();
+}
+
+static json_t *loss(struct fab_request *r)
+{
+	return wire_fault(r, false);
+}
+
+static json_t *corrupt(struct fab_request *r)
+{
+	return wire_fault(r, true);
+}
+
+static json_t *drop_fault(struct fab_request *r)
+{
+	const uint32_t i = r->node ? fab_find_node(r->m->f, r->node) : FAB_NONE;
+	const json_int_t attr = number(r, "attribute", UINT16_MAX, -1);
+	const json_int_t nth = number(r, "nth", UINT32_MAX, -1);
+
+	if (!only(r, "node attribute nth"))
+		return NULL;
+	if (i == FAB_NONE || attr < 0 || nth < 0)
+		return refuse(r, "give \"node\", \"attribute\", its number, and \"nth\": each nth "
+			      "SMP with it is lost, 0: none");
+	if (r->dry)
+		return done();
+	if (!fab_fault_smp(r->m, i, (uint16_t)attr, (uint32_t)nth))
+		return refuse(r, "16 attributes are dropped already: set the nth of one to 0");
+	return done();
+}
+
+static json_t *preset(struct fab_request *r)
+{
+	const char *name = json_string_value(json_object_get(r->in, "counter"));
+	const json_int_t v = number(r, "value", INT64_MAX, -1);
+	const uint32_t p = port_of(r);
+
+	if (!only(r, "node port counter value"))
+		return NULL;
+	if (p == FAB_NO_PORT)
+		return refuse(r, "give \"node\" and \"port\", as topology says them");
+	if (v < 0 || !name || !(r->dry ? fab_is_counter(name) :
+			      fab_fault_preset(r->m->f, p, name, (uint64_t)v)))
+		return refuse(r, "give \"counter\", a name as counters says it, and \"value\", a "
+			      "number from 0");
+	return done();
+}
+
+static const struct {
+	const char *name;
+	json_t *(*answer)(struct fab_request *r);
+} commands[] = {
+	{ "link", link_fault },
+	{ "node", node_fault },
+	{ "loss", loss },
+	{ "corrupt", corrupt },
+	{ "delay", delay },
+	{ "drop", drop_fault },
+	{ "preset", preset },
+};
+
+static unsigned int find(const char *command)
+{
+	unsigned int i;
+
+	for (i = 0; i < IB_ARRAY_SIZE(commands) && strcmp(command, commands[i].name); i++)
+		;
+	return i;
+}
+
+bool fab_is_fault_command(const char *command)
+{
+	return find(command) < IB_ARRAY_SIZE(commands);
+}
+
+json_t *fab_request_fault(struct fab_request *r, const char *command)
+{
+	return commands[find(command)].answer(r);
+}

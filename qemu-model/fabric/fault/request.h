@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A request, of the control socket or of a line of a script, and those that make a fault. */
+#ifndef OHCA_FABRIC_REQUEST_H
+#define OHCA_FABRIC_REQUEST_H
+
+#include <jansson.h>
+
+#include "fabric/mgmt/mgmt.h"
+
+struct fab_spool_cfg;
+
+/**
+ * struct fab_request - a request
+ * @m: the fabric that is asked
+ * @in: the request
+ * @first: the first node, or LID, that is asked for
+ * @node: which node it is about, or NULL
+ * @capture: what it wants to have captured, or NULL: nothing can be
+ * @dry: it is checked only, not done
+ * @why: what is wrong with it, for the reply
+ */
+struct fab_request {
+	struct fab_mgmt *m;
+	json_t *in;
+	uint32_t first;
+	const char *node;
+	struct fab_spool_cfg *capture;
+	bool dry;
+	char why[256];
+};
+
+/** fab_is_fault_command() - fab_request_fault() knows @command */
+bool fab_is_fault_command(const char *command);
+
+/**
+ * fab_request_fault() - commands link, node, loss, corrupt, delay, drop and preset
+ * Return: the reply; NULL: r->why says why.
+ */
+json_t *fab_request_fault(struct fab_request *r, const char *command);
+
+#endif

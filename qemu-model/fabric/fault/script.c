@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Faults at their time; see script.h. */
+#include "script.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "request.h"
+#include "words.h"
+#include "fault.h"
+
+#define MAX_WORDS	24
+#define MS		1000000ull
+#define DAY		(86400 * 1000 * MS)
+
+/**
+ * struct event - a line with a fault
+ * @request: as the control socket has it
+ * @next_ns: when it is made next, of the clock of the script
+ * @every_ns: and again
+ * @left: so many times in all
+ */
+struct event {
+	json_t *request;
+	uint64_t next_ns;
+	uint64_t every_ns;
+	uint32_t left;
+};
+
+/**
+ * struct fab_script - a script that plays
+ * @start_ns: since when
+ * @due_ns: of the next fault; UINT64_MAX: there is none
+ * @failed: faults that could not be made
+ * @event: [@n]
+ */
+struct fab_script {
+	uint64_t start_ns;
+	uint64_t due_ns;
+	uint64_t failed;
+	unsigned int n;
+	struct event event[FAB_SCRIPT_LINES];
+};
+
+/* A script while it is read. */
+struct reader {
+	struct fab_mgmt *m;
+	struct fab_script *s;
+	unsigned int line;
+	struct fab_script_error *error;
+	unsigned int errors;
+};
+
+static bool wrong(struct reader *r, const char *what, const char *word)
+{
+	struct fab_script_error *e;
+
+	if (r->errors == FAB_SCRIPT_ERRORS)
+		return false;
+	e = &r->error[r->errors++];
+	e->line = r->line;
+	snprintf(e->text, sizeof(e->text), what, word);
+	return false;
+}
+
+/* ---- words --------------------------------------------------------------------- */
+
+/*
+ * Cut the line @p, of which as much is changed, into words: by blanks, unless they are in quotes; #
+ * begins a comment. Return: how many; -1: it was wrong.
+ */
+static int split(struct reader *r, char *p, char **word)
+{
+	int n = 0;
+
+	for (;;) {
+		char *to, quote = 0;
+
+		p += strspn(p, " \t\r");
+		if (!*p || *p == '#')
+			return n;
+		if (n == MAX_WORDS) {
+			wrong(r, "the line has too many words: leave out those behind '%s'",
+			      word[n - 1]);
+			return -1;
+		}
+		to = p;
+		word[n++] = p;
+		for (; *p && (quote || !strchr(" \t\r", *p)); p++) {
+			if (quote ? *p == quote : *p == '\'' || *p == '"')
+				quote = quote ? 0 : *p;
+			else
+				*to++ = *p;
+		}
+		if (quote) {
+			wrong(r, "a quote is open at the end of the line: add one behind '%s'",
+			      word[n - 1]);
+			return -1;
+		}
+		if (*p)
+			p++;
+		*to = 0;
+	}
+}
+
+static bool take_time(struct reader *r, const char *word, uint64_t *ns)
+{
+	if (word && fab_word_time(word, ns) && *ns <= DAY)
+		return true;
+	return wrong(r, "'%s' is no time up to a day: write a number and ns, us, ms or s, as 1.5s",
+		     word ? word : "");
+}
+
+/* at TIME, or every TIME [from TIME] for TIME. Return: how many words that were, or 0: wrong. */
+static int take_when(struct reader *r, char **word, struct event *e)
+{
+	uint64_t span, count;
+	int n = 2;
+
+	e->every_ns = 0;
+	e->next_ns = 0;
+	e->left = 1;
+	if (word[0] && !strcmp(word[0], "at"))
+		return take_time(r, word[1], &e->next_ns) ? n : 0;
+	if (!word[0] || strcmp(word[0], "every")) {
+		wrong(r, "'%s' is no time of a fault: begin the line with at TIME, or every TIME "
+		      "for TIME", word[0] ? word[0] : "");
+		return 0;
+	}
+	if (!take_time(r, word[1], &e->every_ns))
+		return 0;
+	if (word[n] && !strcmp(word[n], "from")) {
+		if (!take_time(r, word[n + 1], &e->next_ns))
+			return 0;
+		n += 2;
+	}
+	if (!word[n] || strcmp(word[n], "for")) {
+		wrong(r, "how long it is repeated is missing: write for TIME instead of '%s'",
+		      word[n] ? word[n] : "");
+		return 0;
+	}
+	if (!take_time(r, word[n + 1], &span))
+		return 0;
+	count = e->every_ns < MS ? 0 : (span + e->every_ns - 1) / e->every_ns;
+	if (!count || count > FAB_SCRIPT_REPEATS) {
+		wrong(r, "%s is no good number of times: repeat it every 1ms or more, from once to "
+		      "1000000 times", word[1]);
+		return 0;
+	}
+	e->left = (uint32_t)count;
+	return n + 2;
+}
+
+/* ---- lines --------------------------------------------------------------------- */
+
+/* Do what @request says, with @dry see whether it could be done. Return: false: @why says why. */
+static bool perform(struct fab_mgmt *m, json_t *request, bool dry, char why[256])
+{
+	struct fab_request r = { .m = m, .in = request, .dry = dry };
+	json_t *reply;
+
+	r.node = json_string_value(json_object_get(request, "node"));
+	reply = fab_request_fault(&r, json_string_value(json_object_get(request, "command")));
+	if (!reply && why)
+		memcpy(why, r.why, sizeof(r.why));
+	json_decref(reply);
+	return reply;
+}
+
+/* The fault of @n words. Return: NULL: it is wrong. */
+static json_t *take_fault(struct reader *r, int n, char **word)
+{
+	char why[256] = "out of memory";
+	const char *hint;
+	json_t *request;
+
+	if (!n || !fab_is_fault_verb(word[0])) {
+		wrong(r, "'%s' is no fault: write " FAB_FAULT_VERBS, n ? word[0] : "");
+		return NULL;
+	}
+	request = fab_fault_words(word[0], n - 1, word + 1, &hint);
+	if (!request) {
+		wrong(r, "%s", hint);
+		return NULL;
+	}
+	if (perform(r->m, request, true, why))
+		return request;
+	json_decref(request);
+	wrong(r, "%s", why);
+	return NULL;
+}
+
+static void take_line(struct reader *r, char *text)
+{
+	char *word[MAX_WORDS + 3] = { NULL };	/* with those behind the last */
+	int n = split(r, text, word), used;
+	struct event e;
+
+	if (n <= 0)
+		return;
+	used = take_when(r, word, &e);
+	if (!used)
+		return;
+	e.request = take_fault(r, n - used, word + used);
+	if (!e.request)
+		return;
+	if (r->s->n == FAB_SCRIPT_LINES) {
+		json_decref(e.request);
+		wrong(r, "the script has too many faults: leave out %s", "all from here on");
+		return;
+	}
+	r->s->event[r->s->n++] = e;
+}
+
+static void free_script(struct fab_script *s)
+{
+	for (unsigned int i = 0; s && i < s->n; i++)
+		json_decref(s->event[i].request);
+	free(s);
+}
+
+static uint64_t last_ns(const struct fab_script *s)
+{
+	uint64_t last = 0;
+
+	for (unsigned int i = 0; i < s->n; i++) {
+		const struct event *e = &s->event[i];
+		const uint64_t ns = e->next_ns + (e->left - 1) * e->every_ns;
+
+		last = ns > last ? ns : last;
+	}
+	return last;
+}
+
+/* The first line of those that are next, or NULL. */
+static struct event *next_event(struct fab_script *s)
+{
+	struct event *next = NULL;
+
+	for (unsigned int i = 0; i < s->n; i++) {
+		struct event *e = &s->event[i];
+
+		if (e->left && (!next || e->next_ns < next->next_ns))
+			next = e;
+	}
+	return next;
+}
+
+static void set_due(struct fab_script *s)
+{
+	const struct event *e = next_event(s);
+
+	s->due_ns = e ? s->start_ns + e->next_ns : UINT64_MAX;
+}
+
+/* Read all lines of @text, which is changed. */
+static void take_lines(struct reader *r, char *text, size_t len)
+{
+	for (char *end = text + len; text < end;) {
+		char *nl = memchr(text, '\n', (size_t)(end - text));
+
+		if (!nl)
+			nl = end;
+		*nl = 0;
+		r->line++;
+		if (strlen(text) != (size_t)(nl - text))
+			wrong(r, "a byte is 0 behind '%s': write text", text);
+		else
+			take_line(r, text);
+		text = nl + 1;
+	}
+	if (!r->errors && !r->s->n) {
+		r->line = r->line ? r->line : 1;
+		wrong(r, "there is no fault in it: write lines such as %s",
+		      "at 1s link down NODE:PORT");
+	}
+}
+
+unsigned int fab_script_start(struct fab_mgmt *m, const char *text, size_t len,
+			      struct fab_script_error *error, uint64_t *ends_ns)
+{
+	struct reader r = { .m = m, .error = error };
+	char *copy = malloc(len + 1);
+
+	r.s = calloc(1, sizeof(*r.s));
+	if (copy && r.s) {
+		memcpy(copy, text, len);
+		take_lines(&r, copy, len);
+	} else {
+		wrong(&r, "out of %s", "memory");
+	}
+	free(copy);
+	if (r.errors) {
+		free_script(r.s);
+		return r.errors;
+	}
+	fab_script_stop(m);
+	r.s->start_ns = m->now_ns;
+	set_due(r.s);
+	m->script = r.s;
+	m->rng = fab_random_state(m->seed);
+	*ends_ns = last_ns(r.s);
+	return 0;
+}
+
+/* ---- playing ------------------------------------------------------------------- */
+
+void fab_script_stop(struct fab_mgmt *m)
+{
+	free_script(m->script);
+	m->script = NULL;
+}
+
+uint64_t fab_script_left(const struct fab_mgmt *m, uint64_t *failed)
+{
+	const struct fab_script *s = m->script;
+	uint64_t left = 0;
+
+	*failed = s ? s->failed : 0;
+	for (unsigned int i = 0; s && i < s->n; i++)
+		left += s->event[i].left;
+	return left;
+}
+
+uint64_t fab_script_timer(struct fab_mgmt *m, uint64_t now_ns)
+{
+	struct fab_script *s = m->script;
+
+	if (!s)
+		return UINT64_MAX;
+	while (s->due_ns <= now_ns) {
+		struct event *e = next_event(s);
+
+		m->now_ns = s->due_ns;
+		/* cables that flap change in between */
+		fab_flap_timer(m, m->now_ns);
+		m->now_ns = s->due_ns;
+		s->failed += !perform(m, e->request, false, NULL);
+		e->left--;
+		e->next_ns += e->every_ns;
+		set_due(s);
+	}
+	return s->due_ns == UINT64_MAX ? UINT64_MAX : s->due_ns - now_ns;
+}

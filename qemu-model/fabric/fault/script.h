@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Faults that are made at their time (Documentation/control.rst). A script has one in each line, in
+ * the words of ohca-fabric's command line:
+ *
+ *	at 1.5s link down 'leaf 1':3
+ *	every 1s from 2s for 10s link flap spine1:any --down 100ms
+ *
+ * It is checked as a whole before any of it is played. It is played by the time that is passed in,
+ * each fault at its time in the order of times and lines, so that the same script and the same
+ * seed do the same. Owner thread only.
+ */
+#ifndef OHCA_FABRIC_SCRIPT_H
+#define OHCA_FABRIC_SCRIPT_H
+
+#include "fabric/mgmt/mgmt.h"
+
+#define FAB_SCRIPT_LINES	1024u	/* with a fault */
+#define FAB_SCRIPT_REPEATS	1000000u	/* of one line */
+#define FAB_SCRIPT_ERRORS	20u	/* that are told */
+
+/**
+ * struct fab_script_error - what is wrong with a script
+ * @line: from 1
+ * @text: what it is, and what to do
+ */
+struct fab_script_error {
+	unsigned int line;
+	char text[320];
+};
+
+/**
+ * fab_script_start() - play a script from @m->now_ns on, instead of the one that plays
+ * @text: [@len] of any bytes
+ * @error: [FAB_SCRIPT_ERRORS] filled in if it is wrong
+ * @ends_ns: when the last fault is made, from now
+ *
+ * What was chosen by chance before does not count: the choices of a script depend on @m->seed.
+ *
+ * Return: number of errors, and at most FAB_SCRIPT_ERRORS; 0: it plays.
+ */
+unsigned int fab_script_start(struct fab_mgmt *m, const char *text, size_t len,
+			      struct fab_script_error *error, uint64_t *ends_ns);
+
+/** fab_script_stop() - play no more of it; the faults that it has made stay. NULL is none. */
+void fab_script_stop(struct fab_mgmt *m);
+
+/** fab_script_left() - faults that are still to be made; *@failed: that could not be made */
+uint64_t fab_script_left(const struct fab_mgmt *m, uint64_t *failed);
+
+/**
+ * fab_script_timer() - make the faults that are due at @now_ns; before fab_mgmt_timer()
+ * Return: ns until the next one, or UINT64_MAX.
+ */
+uint64_t fab_script_timer(struct fab_mgmt *m, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Topology files as files: read as a whole, written in ibnetdiscover's format. */
+#include "topo_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FIRST_READ	65536u
+
+/* All of @fd, at most FAB_MAX_FILE + 1 bytes. Return: NULL, errno says why. */
+static char *read_all(int fd, size_t *len)
+{
+	size_t cap = FIRST_READ;
+	struct stat st;
+	char *text = NULL;
+	ssize_t n;
+
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size < FAB_MAX_FILE)
+		cap = (size_t)st.st_size + 1;
+	*len = 0;
+	do {
+		char *grown = realloc(text, cap);
+
+		if (!grown) {
+			free(text);
+			errno = ENOMEM;
+			return NULL;
+		}
+		text = grown;
+		do {
+			n = read(fd, text + *len, cap - *len);
+			if (n > 0)
+				*len += (size_t)n;
+		} while ((n > 0 && *len < cap) || (n < 0 && errno == EINTR));
+		cap = 2 * cap < FAB_MAX_FILE ? 2 * cap : FAB_MAX_FILE + 1;
+	} while (n > 0 && *len <= FAB_MAX_FILE);
+	if (n >= 0)
+		return text;
+	n = errno;
+	free(text);
+	errno = (int)n;
+	return NULL;
+}
+
+bool fab_topology_load(struct fab *f, const char *path, const struct fab_report *r)
+{
+	const bool is_stdin = !strcmp(path, "-");
+	int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	char why[512], *text = NULL;
+	size_t len;
+	bool ok;
+
+	if (fd >= 0)
+		text = read_all(fd, &len);
+	if (!text) {
+		snprintf(why, sizeof(why), "cannot read it: %s", strerror(errno));
+		r->say(r->ctx, 0, why);
+	}
+	if (fd >= 0 && !is_stdin)
+		close(fd);
+	if (!text)
+		return false;
+	ok = fab_topology_parse(f, text, len, r);
+	free(text);
+	return ok;
+}
+
+/* ---- writing ------------------------------------------------------------------- */
+
+static char kind(const struct fab_node *n)
+{
+	return n->type == IB_NODE_SWITCH_DEVICE ? 'S' :
+	       n->type == IB_NODE_CHANNEL_ADAPTER ? 'H' : 'R';
+}
+
+/* A description may hold any bytes but those that would end its line. */
+static void put_desc(const struct fab *f, uint32_t n, FILE *out)
+{
+	const char *d = f->desc[n].text;
+
+	putc('"', out);
+	for (unsigned int i = 0; i < FAB_DESC_LEN && d[i]; i++)
+		putc(d[i] == '\n' || d[i] == '\r' ? ' ' : d[i], out);
+	putc('"', out);
+}
+
+static void put_head(const struct fab *f, uint32_t i, FILE *out)
+{
+	const struct fab_node *n = &f->node[i];
+	const struct fab_port *p0;
+
+	fprintf(out, "\nvendid=0x%x\ndevid=0x%x\nsysimgguid=0x%" PRIx64 "\n", n->vendor_id,
+		n->device_id, n->sys_guid);
+	if (n->type != IB_NODE_SWITCH_DEVICE) {
+		fprintf(out, "%s=0x%" PRIx64 "\n%s\t%u \"%c-%016" PRIx64 "\"\t\t# ",
+			kind(n) == 'H' ? "caguid" : "rtguid", n->guid, kind(n) == 'H' ? "Ca" : "Rt",
+			n->nports, kind(n), n->guid);
+		put_desc(f, i, out);
+		putc('\n', out);
+		return;
+	}
+	p0 = &f->port[fab_port_of(n, 0)];
+	fprintf(out, "switchguid=0x%" PRIx64 "(%" PRIx64 ")\nSwitch\t%u \"S-%016" PRIx64 "\"\t\t# ",
+		n->guid, p0->guid, n->nports, n->guid);
+	put_desc(f, i, out);
+	fprintf(out, " %s port 0 lid %u lmc %u\n", n->base_port0 ? "base" : "enhanced", p0->pi.lid,
+		p0->pi.lmc);
+}
+
+/* The LID that a port goes by: its own, or the switch's. */
+static unsigned int end_lid(const struct fab *f, uint32_t p)
+{
+	const struct fab_node *n = &f->node[f->port[p].node];
+
+	return fab_end_lid(f, n->type == IB_NODE_SWITCH_DEVICE ? fab_port_of(n, 0) : p);
+}
+
+/* PortInfo of the link at port @p: that of a machine is known at the switch. */
+static const struct ib_port_info *link_info(const struct fab *f, uint32_t p)
+{
+	const struct fab_port *port = &f->port[p];
+
+	return fab_outside(f, p) && f->node[port->node].type != IB_NODE_SWITCH_DEVICE ?
+		&f->port[port->peer].pi : &port->pi;
+}
+
+static void put_port(const struct fab *f, uint32_t p, unsigned int num, FILE *out)
+{
+	const struct fab_port *port = &f->port[p], *peer = &f->port[port->peer];
+	const struct fab_node *n = &f->node[port->node], *far = &f->node[peer->node];
+	char rate[16];
+
+	fprintf(out, "[%u]", num);
+	if (n->type != IB_NODE_SWITCH_DEVICE)
+		fprintf(out, "(%" PRIx64 ") ", port->guid);
+	fprintf(out, "\t\"%c-%016" PRIx64 "\"[%u]", kind(far), far->guid,
+		fab_port_num(f, port->peer));
+	if (far->type != IB_NODE_SWITCH_DEVICE)
+		fprintf(out, "(%" PRIx64 ") ", peer->guid);
+	fputs("\t\t# ", out);
+	if (n->type != IB_NODE_SWITCH_DEVICE)
+		fprintf(out, "lid %u lmc %u ", end_lid(f, p), port->pi.lmc);
+	put_desc(f, peer->node, out);
+	fprintf(out, " lid %u %s\n", end_lid(f, port->peer),
+		topo_rate_name(topo_rate_of(link_info(f, p)), rate));
+}
+
+void fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out)
+{
+	const struct fab_node *n = &f->node[i];
+
+	put_head(f, i, out);
+	for (unsigned int num = 1; num <= n->nports; num++) {
+		uint32_t p = fab_port_of(n, num);
+
+		if (f->port[p].peer != FAB_NO_PORT && link_info(f, p)->state != IB_PS_DOWN)
+			put_port(f, p, num, out);
+	}
+}
+
+void fab_topology_write(const struct fab *f, FILE *out)
+{
+	for (uint32_t i = 0; i < f->nodes; i++)
+		fab_topology_write_node(f, i, out);
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The generator of what wires do by chance; see wire.h. */
+#include "wire.h"
+
+/* SplitMix64; the state is never 0, in which the generator would stay. */
+uint64_t fab_random_state(uint64_t seed)
+{
+	seed += 0x9e3779b97f4a7c15ull;
+	seed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9ull;
+	seed = (seed ^ seed >> 27) * 0x94d049bb133111ebull;
+	seed ^= seed >> 31;
+	return seed ? seed : 1;
+}

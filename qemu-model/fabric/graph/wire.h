@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A wire with a fault, in one direction: what both planes, MADs and data packets, need of it. */
+#ifndef OHCA_FABRIC_WIRE_H
+#define OHCA_FABRIC_WIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/**
+ * struct fab_fault - what happens to packets that leave by a port
+ * @loss: of 2^32 packets so many do not arrive; the other end counts an error
+ * @corrupt: of 2^32 data packets so many have another bit, and an ICRC that says so
+ * @delay_ns: packets arrive so much later
+ * @mad_due_ns: when the MAD that left last arrives
+ * @rng: state of the generator that chooses them
+ * @lost, @corrupted: so many were; @lost with those on their way when the link went down
+ * @marginal: local physical errors of the other end, less the packets that came well since
+ * @downs: times that it went down
+ */
+struct fab_fault {
+	uint32_t loss;
+	uint32_t corrupt;
+	uint64_t delay_ns;
+	uint64_t mad_due_ns;
+	uint64_t rng;
+	uint64_t lost;
+	uint64_t corrupted;
+	uint32_t downs;
+	uint8_t marginal;
+};
+
+/** fab_random_state() - a state of the generator in which all bits of @seed count */
+uint64_t fab_random_state(uint64_t seed);
+
+/** fab_random() - the next number of the generator with that state */
+static inline uint32_t fab_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return (uint32_t)(*state >> 32);
+}
+
+/** fab_fault_hits() - whether what happens to @rate of 2^32 happens now */
+static inline bool fab_fault_hits(struct fab_fault *x, uint32_t rate)
+{
+	return fab_random(&x->rng) < rate;
+}
+
+/** fab_fault_loses() - whether the wire loses the next packet */
+static inline bool fab_fault_loses(struct fab_fault *x)
+{
+	if (fab_fault_hits(x, x->loss))
+		return true;
+	x->marginal -= x->marginal != 0;
+	return false;
+}
+
+#endif

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Events of a fabric: links that change state, traps, timers. */
+#include "to_fault.h"
+
+void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
+		    enum ib_trap_num num, const uint8_t details[54])
+{
+	const struct fab *f = m->f;
+	uint32_t end = fab_end_port(f, p);
+	const struct ib_sma *s = fab_agent_begin(m, f->port[p].node, false);
+
+	ib_sma_trap(s, fab_port_num(f, end), type, num, details, m->now_ns);
+	fab_agent_end(m);
+}
+
+/* The state of a switch's port has changed, by itself. */
+static void state_change(struct fab_mgmt *m, uint32_t p)
+{
+	const struct fab_node *n = &m->f->node[m->f->port[p].node];
+	uint8_t details[54];
+
+	if (n->sw == FAB_NONE)
+		return;
+	m->f->sw[n->sw].si.port_state_change = 1;
+	ib_trap128(details, m->f->port[fab_port_of(n, 0)].pi.lid);
+	fab_raise_trap(m, p, IB_NOTICE_URGENT, IB_TRAP_LINK_STATE_CHANGE, details);
+}
+
+/* Port @p loses its link. @by_sm: a subnet manager disabled or reset it at this end */
+static void link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by_sm)
+{
+	struct fab_extra *x = fab_extra_of(m->f, p);
+
+	m->epoch++;
+	if (!ib_port_link_down(&m->f->port[p].pi, phys))
+		return;
+	if (x && x->fault)
+		x->fault->downs++;
+	/* a host without a link cannot send its traps */
+	if (x && fab_end_port(m->f, p) == p)
+		ib_trap_clear(&x->end.traps);
+	if (by_sm)
+		return;
+	x = fab_extra(m->f, p);
+	if (x)
+		x->ctr.link_downed++;
+	state_change(m, p);
+}
+
+void fab_wire_up(struct fab_mgmt *m, uint32_t p)
+{
+	m->epoch++;
+	ib_port_link_up(&m->f->port[p].pi);
+	state_change(m, p);
+}
+
+void fab_wire_down(struct fab_mgmt *m, uint32_t p)
+{
+	link_down(m, p, m->f->port[p].pi.phys_state == IB_PHYS_DISABLED ? IB_PHYS_DISABLED :
+		  IB_PHYS_POLLING, false);
+}
+
+void fab_link_effects(struct fab_mgmt *m)
+{
+	const uint32_t due = m->link_due, p = m->due_port, peer = m->f->port[p].peer;
+	const bool disable = due & IB_PI_EFF_LINK_DISABLE;
+
+	m->link_due = 0;
+	link_down(m, p, disable ? IB_PHYS_DISABLED : IB_PHYS_POLLING, true);
+	if (fab_outside(m->f, p)) {
+		if (m->wires)
+			m->wires->train(m->wires_ctx, p, !disable);
+		return;
+	}
+	if (peer == FAB_NO_PORT)
+		return;
+	fab_wire_down(m, peer);
+	if (disable || !fab_link_up(m->f, p))
+		return;
+	m->epoch++;
+	state_change(m, p);
+	state_change(m, peer);
+}
+
+/* ---- time ---------------------------------------------------------------------- */
+
+void fab_wait(struct fab_mgmt *m, struct fab_extra *x)
+{
+	const uint64_t ns = ib_sma_end_deadline(&x->end);
+
+	fab_due(m, ns);
+	if (x->waiting || ns == UINT64_MAX)
+		return;
+	x->waiting = true;
+	x->next = m->waiting;
+	m->waiting = x;
+}
+
+void fab_wait_samples(struct fab_mgmt *m, struct fab_pma *a)
+{
+	const uint64_t ns = ib_pma_deadline(&a->agent);
+
+	fab_due(m, ns);
+	if (a->waiting || ns == UINT64_MAX)
+		return;
+	a->waiting = true;
+	a->next = m->sampling;
+	m->sampling = a;
+}
+
+/* A trap that is sent may add other ends, or the same one, to the list. */
+static void run_ends(struct fab_mgmt *m)
+{
+	struct fab_extra *x, *list = m->waiting;
+
+	m->waiting = NULL;
+	while ((x = list)) {
+		list = x->next;
+		x->waiting = false;
+		if (ib_sma_end_deadline(&x->end) <= m->now_ns) {
+			ib_sma_timer(fab_agent_begin(m, m->f->port[x->port].node, false),
+				     m->now_ns);
+			fab_agent_end(m);
+		}
+		fab_wait(m, x);
+	}
+}
+
+static void run_samples(struct fab_mgmt *m)
+{
+	struct fab_pma *a, *list = m->sampling;
+
+	m->sampling = NULL;
+	while ((a = list)) {
+		list = a->next;
+		a->waiting = false;
+		if (ib_pma_deadline(&a->agent) <= m->now_ns) {
+			m->node = a->node;
+			m->is_set = false;
+			ib_pma_timer(&a->agent, m->now_ns);
+		}
+		fab_wait_samples(m, a);
+	}
+}
+
+void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns)
+{
+	m->now_ns = now_ns;
+	if (now_ns < m->deadline_ns)
+		return;
+	m->deadline_ns = UINT64_MAX;
+	fab_mad_timer(m);
+	fab_flap_timer(m, now_ns);
+	m->now_ns = now_ns;
+	run_ends(m);
+	run_samples(m);
+}
+
+void fab_mgmt_set_issm(struct fab_mgmt *m, uint32_t port, bool is_sm, uint64_t now_ns)
+{
+	struct ib_port_info *pi = &m->f->port[port].pi;
+	const uint32_t was = pi->cap_mask;
+	uint8_t details[54];
+
+	m->now_ns = now_ns;
+	pi->cap_mask = is_sm ? was | IB_CAP_SM : was & ~IB_CAP_SM;
+	if (pi->cap_mask == was)
+		return;
+	ib_trap144(details, pi->lid, pi->cap_mask, 0, pi->cap_mask2);
+	fab_raise_trap(m, port, IB_NOTICE_INFO, IB_TRAP_CAP_MASK_CHANGE, details);
+}

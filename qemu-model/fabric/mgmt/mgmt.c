@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The way of a MAD from port to port (IBTA volume 1, 14.2.2), and what the node does with it at
+ * whose port it arrives.
+ */
+#include "mgmt.h"
+
+#include <string.h>
+
+#include "ib/packet.h"
+
+/* Forwarding tables may form a loop. A real packet stays in it. */
+#define MAX_HOPS	255u
+
+void fab_mgmt_init(struct fab_mgmt *m, struct fab *f,
+		   bool (*deliver)(void *ctx, uint32_t port, const struct fab_mad *mad), void *ctx)
+{
+	memset(m, 0, sizeof(*m));
+	m->f = f;
+	m->deliver = deliver;
+	m->ctx = ctx;
+	m->rng = fab_random_state(0);
+	m->deadline_ns = UINT64_MAX;
+}
+
+bool fab_own_lid(const struct fab_port *p, uint16_t lid)
+{
+	return p->pi.lid && lid >= p->pi.lid && lid < p->pi.lid + (1u << p->pi.lmc);
+}
+
+uint32_t fab_end_port(const struct fab *f, uint32_t p)
+{
+	const struct fab_node *n = &f->node[f->port[p].node];
+
+	return n->type == IB_NODE_SWITCH_DEVICE ? fab_port_of(n, 0) : p;
+}
+
+unsigned int fab_route(const struct fab *f, const struct fab_node *n, uint16_t lid)
+{
+	const struct fab_switch *sw = &f->sw[n->sw];
+
+	if (fab_own_lid(&f->port[fab_port_of(n, 0)], lid))
+		return 0;
+	if (!ib_lid_is_ucast(lid) || lid > sw->si.linear_top ||
+	    lid / IB_LFT_PER_BLOCK >= sw->lft_blocks)
+		return IB_LFT_NO_PORT;
+	return sw->lft[lid];
+}
+
+static enum fab_fate lose(struct fab_mgmt *m)
+{
+	m->stats.lost++;
+	return FAB_LOST;
+}
+
+static void discard(struct fab_mgmt *m, uint32_t p)
+{
+	struct fab_extra *x = fab_extra(m->f, p);
+
+	if (!x)
+		return;
+	x->ctr.xmit_discards++;
+	x->ctr.xmit_inactive_discards++;
+}
+
+/* A LID that no table leads to, or back by where it came from. @num: of the table */
+static void relay_error(struct fab_mgmt *m, uint32_t at, unsigned int num)
+{
+	struct fab_extra *x = fab_extra(m->f, at);
+
+	if (!x)
+		return;
+	x->ctr.rcv_switch_relay_errors++;
+	if (num == fab_port_num(m->f, at))
+		x->ctr.rcv_looping++;
+	else
+		x->ctr.rcv_dlid_mapping++;
+}
+
+/*
+ * @mad leaves by port @p, over a wire of the graph. *@fault: of that wire, or NULL
+ *
+ * Return: whether it gets on its way.
+ */
+static bool depart(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad,
+		   struct fab_fault **fault)
+{
+	struct fab_port *a = &m->f->port[p];
+	const bool is_smp = ib_mad_is_smp(&mad->mad.hdr);
+	struct fab_extra *x;
+	bool lost;
+
+	/* SMPs pass as soon as the link is trained, other MADs when it is Active (7.2.7) */
+	if (a->peer == FAB_NO_PORT || a->pi.state < (is_smp ? IB_PS_INIT : IB_PS_ACTIVE)) {
+		discard(m, p);
+		return false;
+	}
+	a->xmit_mads++;
+	x = fab_extra_of(m->f, p);
+	*fault = x ? x->fault : NULL;
+	lost = *fault && fab_fault_loses(*fault);
+	if (m->taps)
+		m->wires->mad(m->wires_ctx, p, true, mad, lost);
+	if (lost)
+		fab_fault_damage(m, *fault, a->peer);
+	return !lost;
+}
+
+/* @mad has left by port @p. Return: the port where it arrives, or FAB_NO_PORT. */
+static inline uint32_t arrive(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
+{
+	struct fab_port *a = &m->f->port[p], *b = &m->f->port[a->peer];
+
+	b->rcv_mads++;
+	if (m->taps)
+		m->wires->mad(m->wires_ctx, a->peer, false, mad, false);
+	m->stats.hops++;
+	if (!ib_mad_is_smp(&mad->mad.hdr)) {
+		if (b->pi.state < IB_PS_ARMED)
+			return FAB_NO_PORT;
+		m->epoch += ib_port_rx_data(&b->pi);
+	}
+	return a->peer;
+}
+
+/* ---- at a node ----------------------------------------------------------------- */
+
+/* The agents of a switch are at its port 0, which counts what they get and send (16.1.3.5). */
+static void agent_rcv(struct fab_mgmt *m, const struct fab_node *n)
+{
+	if (n->sw != FAB_NONE)
+		m->f->port[fab_port_of(n, 0)].rcv_mads++;
+}
+
+void fab_agent_xmit(struct fab_mgmt *m, const struct fab_node *n)
+{
+	if (n->sw != FAB_NONE)
+		m->f->port[fab_port_of(n, 0)].xmit_mads++;
+}
+
+/* Port index that an SMP leaves @n by as its directed route says, or FAB_NO_PORT. */
+static uint32_t dr_out(struct fab_mgmt *m, const struct fab_node *n, struct fab_mad *mad,
+		       unsigned int out)
+{
+	mad->dlid = mad->slid = IB_LID_PERMISSIVE;
+	if (out == IB_DR_PORT_BY_LID) {
+		mad->dlid = ib_be16(ib_smp_returning(&mad->smp) ? mad->smp.dr_slid :
+				    mad->smp.dr_dlid);
+		if (n->sw == FAB_NONE)
+			return FAB_NO_PORT;
+		mad->slid = m->f->port[fab_port_of(n, 0)].pi.lid;
+		out = fab_route(m->f, n, mad->dlid);
+	}
+	return out && out <= n->nports ? fab_port_of(n, out) : FAB_NO_PORT;
+}
+
+/* Port that the reply to a LID routed MAD leaves by. @at: port that the request came in by */
+static uint32_t lid_out(struct fab_mgmt *m, const struct fab_node *n, uint32_t at,
+			struct fab_mad *mad)
+{
+	const uint16_t lid = mad->slid;
+	const uint32_t qp = mad->sqp;
+	unsigned int out;
+
+	mad->slid = mad->dlid;
+	mad->dlid = lid;
+	mad->sqp = mad->dqp;
+	mad->dqp = qp;
+	if (n->sw == FAB_NONE)
+		return at;
+	out = fab_route(m->f, n, lid);
+	/* until the tables are written a reply leaves by the port that the request came in by */
+	return out && out <= n->nports ? fab_port_of(n, out) : at;
+}
+
+static enum fab_fate deliver(struct fab_mgmt *m, uint32_t at, const struct fab_mad *mad)
+{
+	return m->deliver(m->ctx, at, mad) ? FAB_DELIVERED : lose(m);
+}
+
+/* Send the reply to an SMP. @by: ib_sma_process()'s @out_port */
+static enum fab_fate smp_reply(struct fab_mgmt *m, uint32_t at, bool from_wire,
+			       struct fab_mad *mad, unsigned int by, uint32_t *out)
+{
+	const struct fab_node *n = &m->f->node[m->f->port[at].node];
+
+	*out = ib_smp_is_dr(&mad->smp) && from_wire ? dr_out(m, n, mad, by) :
+						      lid_out(m, n, at, mad);
+	fab_agent_xmit(m, n);
+	return from_wire ? FAB_GOES_ON : deliver(m, at, mad);
+}
+
+/* Give an SMP to the manager at a host, if it has one. @hops: HopPointer and HopCount received */
+static enum fab_fate for_manager(struct fab_mgmt *m, uint32_t at, const struct ib_sma *s,
+				 const struct ib_sma_in *in, struct fab_mad *mad, __be16 hops,
+				 uint32_t *out)
+{
+	uint8_t by;
+
+	/* a returning SMP is for this host only if its route ends here */
+	if (ib_smp_is_dr(&mad->smp) && ib_smp_returning(&mad->smp) &&
+	    ib_dr_recv(&mad->smp, s->si, (uint8_t)in->port, s->num_ports, &by) != IB_DR_LOCAL)
+		return lose(m);
+	if (!s->si && m->deliver(m->ctx, at, mad))
+		return FAB_DELIVERED;
+	mad->smp.hdr.class_specific = hops;
+	if (ib_sma_unclaimed(s, in, &mad->smp, &by) == IB_SMA_REPLY)
+		return smp_reply(m, at, in->from_wire, mad, by, out);
+	return lose(m);
+}
+
+static void count(struct fab_mgmt *m, const struct ib_smp *s)
+{
+	uint8_t attr = (uint8_t)ib_be16(s->hdr.attr_id);
+
+	if (m->is_set)
+		m->stats.set[attr]++;
+	else
+		m->stats.get[attr]++;
+}
+
+static enum fab_fate smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire,
+				 struct fab_mad *mad, uint32_t *out)
+{
+	const uint32_t node = m->f->port[at].node;
+	const struct fab_node *n = &m->f->node[node];
+	const struct ib_sma_in in = {
+		.port = fab_port_num(m->f, at),
+		.from_wire = from_wire,
+		.slid = mad->slid,
+		.now_ns = m->now_ns,
+	};
+	const __be16 hops = mad->smp.hdr.class_specific;
+	enum ib_sma_verdict v;
+	uint8_t by;
+
+	if (fab_fault_drops(m, node, &mad->smp))
+		return lose(m);
+	m->starved = false;
+	v = ib_sma_process(fab_agent_begin(m, node, mad->smp.hdr.method == IB_METHOD_SET), &in,
+			   &mad->smp, &by);
+	fab_agent_end(m);
+	if (v != IB_SMA_FORWARD)
+		agent_rcv(m, n);
+	/* the manager repeats it */
+	if (m->starved)
+		return lose(m);
+	switch (v) {
+	case IB_SMA_FORWARD:
+		*out = dr_out(m, n, mad, by);
+		return FAB_GOES_ON;
+	case IB_SMA_REPLY:
+		count(m, &mad->smp);
+		return smp_reply(m, at, from_wire, mad, by, out);
+	case IB_SMA_CONSUMED:
+		return FAB_CONSUMED;
+	case IB_SMA_UNHANDLED:
+		return for_manager(m, at, &m->sma, &in, mad, hops, out);
+	default:
+		return lose(m);
+	}
+}
+
+static enum fab_fate gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire,
+				struct fab_mad *mad, uint32_t *out)
+{
+	const uint32_t node = m->f->port[at].node;
+	const struct fab_node *n = &m->f->node[node];
+	struct ib_mad_hdr *h = &mad->mad.hdr;
+
+	agent_rcv(m, n);
+	if (h->mgmt_class != IB_CLASS_PERF || (h->method & IB_METHOD_RESP)) {
+		if (n->sw == FAB_NONE && m->deliver(m->ctx, at, mad))
+			return FAB_DELIVERED;
+		if (!ib_mad_refuse(h))
+			return lose(m);
+	} else if (!fab_pma(m, node, &mad->mad)) {
+		return lose(m);
+	}
+	m->stats.other++;
+	*out = lid_out(m, n, at, mad);
+	fab_agent_xmit(m, n);
+	return from_wire ? FAB_GOES_ON : deliver(m, at, mad);
+}
+
+/*
+ * The node processes @mad at its port @at.
+ *
+ * Return: FAB_GOES_ON: it leaves by port *@out, FAB_NO_PORT: there is none.
+ */
+static enum fab_fate at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, struct fab_mad *mad,
+			     uint32_t *out)
+{
+	const struct fab_node *n = &m->f->node[m->f->port[at].node];
+	unsigned int by;
+
+	if (mad->dlid != IB_LID_PERMISSIVE) {
+		if (n->sw == FAB_NONE) {
+			if (!fab_own_lid(&m->f->port[at], mad->dlid))
+				return lose(m);
+		} else {
+			by = fab_route(m->f, n, mad->dlid);
+			*out = fab_port_of(n, by);
+			if (by > n->nports || (by && *out == at)) {
+				relay_error(m, at, by);
+				return lose(m);
+			}
+			if (by)
+				return FAB_GOES_ON;
+		}
+	}
+	return ib_mad_is_smp(&mad->mad.hdr) ? smp_at_node(m, at, from_wire, mad, out) :
+					      gs_at_node(m, at, from_wire, mad, out);
+}
+
+/* @mad leaves the process by port @out. */
+static enum fab_fate leave(struct fab_mgmt *m, uint32_t out, const struct fab_mad *mad)
+{
+	const uint8_t state = m->f->port[out].pi.state;
+
+	if (state < (ib_mad_is_smp(&mad->mad.hdr) ? IB_PS_INIT : IB_PS_ACTIVE))
+		discard(m, out);
+	else if (m->wires && m->wires->send(m->wires_ctx, out, mad))
+		return FAB_DELIVERED;
+	return lose(m);
+}
+
+enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
+{
+	for (; mad->hops < MAX_HOPS && out != FAB_NO_PORT; mad->hops++) {
+		struct fab_fault *x;
+		enum fab_fate fate;
+		uint32_t at;
+
+		if (fab_outside(m->f, out))
+			return leave(m, out, mad);
+		if (!depart(m, out, mad, &x))
+			break;
+		fate = x ? fab_mad_delay(m, out, x, mad) : FAB_GOES_ON;
+		if (fate == FAB_LOST)
+			break;
+		if (fate != FAB_GOES_ON)
+			return fate;
+		at = arrive(m, out, mad);
+		if (at == FAB_NO_PORT)
+			break;
+		fate = at_node(m, at, true, mad, &out);
+		if (fate != FAB_GOES_ON)
+			return fate;
+	}
+	return lose(m);
+}
+
+void fab_mgmt_landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad)
+{
+	const uint32_t at = arrive(m, p, mad);
+	uint32_t out;
+
+	mad->hops++;
+	if (at == FAB_NO_PORT)
+		lose(m);
+	else if (at_node(m, at, true, mad, &out) == FAB_GOES_ON)
+		fab_forward(m, out, mad);
+	if (m->link_due)
+		fab_link_effects(m);
+}
+
+enum fab_fate fab_mgmt_arrive(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,
+			      uint64_t now_ns)
+{
+	enum fab_fate fate;
+	uint32_t out;
+
+	m->now_ns = now_ns;
+	fate = at_node(m, port, true, mad, &out);
+	if (fate == FAB_GOES_ON)
+		fate = fab_forward(m, out, mad);
+	if (m->link_due)
+		fab_link_effects(m);
+	return fate;
+}
+
+enum fab_fate fab_mgmt_local(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad)
+{
+	uint32_t out;
+
+	return at_node(m, port, false, mad, &out);
+}
+
+/* ---- managers ------------------------------------------------------------------ */
+
+enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,
+			    uint64_t now_ns)
+{
+	const struct fab_node *n = &m->f->node[m->f->port[port].node];
+	const bool dr = ib_smp_is_dr(&mad->smp);
+	enum ib_dr_verdict v = IB_DR_LOCAL;
+	enum fab_fate fate;
+	uint8_t by = (uint8_t)fab_port_num(m->f, port);
+
+	m->now_ns = now_ns;
+	if (dr)
+		v = ib_dr_send(&mad->smp, false, n->nports, &by);
+	else if (mad->dlid == IB_LID_PERMISSIVE || !fab_own_lid(&m->f->port[port], mad->dlid))
+		v = IB_DR_FORWARD;
+	if (v == IB_DR_DISCARD || (v == IB_DR_FORWARD && (!by || by > n->nports)))
+		return lose(m);
+	if (v == IB_DR_FORWARD)
+		fate = fab_forward(m, fab_port_of(n, by), mad);
+	else
+		fate = fab_mgmt_local(m, port, mad);
+	if (m->link_due)
+		fab_link_effects(m);
+	return fate;
+}

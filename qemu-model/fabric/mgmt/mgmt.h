@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Management of a fabric: MADs go from port to port as function calls, over links that are up
+ * and by the forwarding tables that a subnet manager wrote, and every node answers with the same
+ * agents (ib/sma.h, ib/pma_agent.h). Without wires that delay nothing is queued: when
+ * fab_mgmt_send() returns, the answer has been delivered or is lost. Owner thread only; time is
+ * passed in.
+ *
+ *	mgmt.c	the way of a MAD, managers
+ *	agent.c	what the agents ask of a node
+ *	life.c	links that go down and come up, traps, timers
+ *	loss.c	what wires and faults lose
+ *	mad_delay.c	MADs on wires with a delay
+ */
+#ifndef OHCA_FABRIC_MGMT_H
+#define OHCA_FABRIC_MGMT_H
+
+#include "fabric/graph/graph.h"
+#include "fabric/graph/wire.h"
+
+/**
+ * struct fab_mad - a MAD and the addresses of its packet, in host order
+ * @mad: the MAD, in wire order
+ * @smp: the same as an SMP
+ * @dlid, @slid: of the LRH (7.7); IB_LID_PERMISSIVE on a directed route
+ * @dqp, @sqp: of the BTH and the DETH
+ * @hops: links of the graph that it has gone over, and those that the request has
+ * @sl: of the LRH; the answer has it, too
+ * @pkey: the port's P_Key by which it came in, for the answer; 0: the default one
+ */
+struct fab_mad {
+	union {
+		struct ib_mad mad;
+		struct ib_smp smp;
+	};
+	uint16_t dlid, slid;
+	uint32_t dqp, sqp;
+	uint16_t pkey;
+	uint8_t hops;
+	uint8_t sl;
+};
+
+/** enum fab_fate - what became of a MAD */
+enum fab_fate {
+	FAB_DELIVERED,		/* a manager has it, or has the answer to it */
+	FAB_CONSUMED,		/* an agent took it, there is no answer */
+	FAB_LOST,		/* dropped on its way, or its answer was */
+	FAB_UNDER_WAY,		/* on a wire with a delay: arrives later */
+	FAB_GOES_ON,		/* leaves a node by a port; private to mgmt.c */
+};
+
+/**
+ * struct fab_mgmt_stats - what went on
+ * @get, @set: requests that SMAs answered, by the low byte of the attribute
+ * @other: that PMAs and others answered
+ * @hops: cables that MADs went over
+ * @lost: MADs that were dropped
+ * @traps: sent, repeats included
+ */
+struct fab_mgmt_stats {
+	uint64_t get[256], set[256];
+	uint64_t other;
+	uint64_t hops;
+	uint64_t lost;
+	uint64_t traps;
+};
+
+/**
+ * struct fab_wires - what management asks of wires that lead out of the process
+ * @send: a MAD leaves by port @port. Return: false: it is lost
+ * @train: train the link of @port anew, or disable it
+ * @count: bring the counters of @port up to date; of any port
+ * @mad: a MAD went over a wire of the graph, as captures are to have it; @lost: by a fault
+ */
+struct fab_wires {
+	bool (*send)(void *ctx, uint32_t port, const struct fab_mad *mad);
+	void (*train)(void *ctx, uint32_t port, bool enable);
+	void (*count)(void *ctx, uint32_t port);
+	void (*mad)(void *ctx, uint32_t port, bool sent, const struct fab_mad *mad, bool lost);
+};
+
+#define FAB_SMP_FAULTS	16u
+
+/**
+ * struct fab_smp_fault - every @nth SMP for @node with attribute @attr is lost, see fault.h
+ * @nth: 0: not in use
+ * @seen, @dropped: how many came, and were lost
+ */
+struct fab_smp_fault {
+	uint32_t node;
+	uint32_t nth;
+	uint32_t seen;
+	uint32_t dropped;
+	uint16_t attr;
+};
+
+struct fab_script;
+
+#define FAB_FLAPS	16u
+#define FAB_MAD_FLIGHTS	4096u	/* MADs on wires with a delay */
+
+struct fab_mad_flight;
+
+/**
+ * struct fab_flap - a cable that is pulled and plugged, see fault.h
+ * @port: one of its ends; FAB_NO_PORT: not in use
+ * @left: so many times more
+ * @down_ns: from when it is pulled to when it is plugged
+ * @every_ns: from when it is pulled to when it is pulled again
+ * @next_ns: when that is done, or with @pulled when it is plugged
+ */
+struct fab_flap {
+	uint32_t port;
+	uint32_t left;
+	uint64_t down_ns;
+	uint64_t every_ns;
+	uint64_t next_ns;
+	bool pulled;
+};
+
+/**
+ * struct fab_mgmt - management of a fabric, and the state of the MAD that is processed
+ * @f: the fabric, sealed
+ * @deliver: a manager at port @port of a channel adapter is to have @mad. Return: false: there
+ *	is none. It may not send from there
+ * @ctx: first argument of @deliver
+ * @wires, @wires_ctx: of ports with fab_outside(), or NULL: there are none
+ * @taps: ports that are captured; @wires sees the MADs of all ports if there is any
+ * @epoch: changes with every table and every state of a port
+ * @now_ns: time of the call that is processed, of a monotonic clock
+ * @seed: what happens by chance depends on it
+ * @rng: state of the generator for choices
+ * @script: that plays, see script.h, or NULL
+ * @deadline_ns: fab_mgmt_timer() has something to do then; UINT64_MAX: never
+ * @waiting: rare parts of ports with a trap or a lease that runs
+ * @sampling: performance agents with a sample interval that runs
+ * @stats: counted since fab_mgmt_init()
+ * @smp_fault: SMPs that are to be lost
+ * @flight, @last_flight: MADs on wires with a delay, in the order of time
+ * @flights: how many
+ * @node: node that an agent is working for
+ * @is_set: the agent works for a Set
+ * @starved: the Set at hand found no memory for what it says: it has no answer
+ * @sma: its agent
+ * @end: rare part of the end port that the agent was given; NULL: none yet
+ * @link_due: IB_PI_EFF_LINK_*, what a Set asked for at the link of @due_port
+ * @due_port: the port of that Set
+ * @pkeys, @sl2vl, @arb: tables that a Set is changing
+ * @sl2vl_in, @sl2vl_out: ports of @sl2vl
+ * @lft, @mft: shown of a block or mask that was never set
+ * @spare: in the place of @end of a port that has no rare part
+ * @shown: counters that the performance agent was given
+ * @fresh: performance state of a port that has no rare part
+ */
+struct fab_mgmt {
+	struct fab *f;
+	bool (*deliver)(void *ctx, uint32_t port, const struct fab_mad *mad);
+	void *ctx;
+	const struct fab_wires *wires;
+	void *wires_ctx;
+	uint32_t taps;
+	uint32_t epoch;
+	uint64_t seed;
+	uint64_t rng;
+	struct fab_script *script;
+	uint64_t now_ns;
+	uint64_t deadline_ns;
+	struct fab_extra *waiting;
+	struct fab_pma *sampling;
+	struct fab_mgmt_stats stats;
+	struct fab_smp_fault smp_fault[FAB_SMP_FAULTS];
+	struct fab_flap flap[FAB_FLAPS];
+	struct fab_mad_flight *flight, *last_flight;
+	uint32_t flights;
+
+	/* private to agent.c and life.c */
+	uint32_t node;
+	bool is_set;
+	bool starved;
+	struct ib_sma sma;
+	struct fab_extra *end;
+	uint32_t link_due;
+	uint32_t due_port;
+	uint16_t pkeys[FAB_SW_PKEYS];
+	struct ib_sl2vl sl2vl;
+	unsigned int sl2vl_in, sl2vl_out;	/* ports, or IB_SMA_ALL_PORTS */
+	struct ib_vlarb arb;
+	uint8_t lft[IB_LFT_PER_BLOCK];
+	uint16_t mft;
+	struct fab_extra spare;
+	struct ohca_port_counters shown;
+	struct ib_pma_port fresh;
+};
+
+/** fab_mgmt_init() - management of the sealed fabric @f; @deliver and @ctx as above */
+void fab_mgmt_init(struct fab_mgmt *m, struct fab *f,
+		   bool (*deliver)(void *ctx, uint32_t port, const struct fab_mad *mad), void *ctx);
+
+/**
+ * fab_mgmt_send() - a manager at port @port of a channel adapter sends a MAD (14.2.2)
+ * @port: index in fab.port
+ * @mad: changed; SLID and QPs are filled in by the caller, on a directed route both LIDs are
+ *	IB_LID_PERMISSIVE. Its bytes need not be a MAD
+ * @now_ns: time of a monotonic clock, as in fab_mgmt_timer()
+ *
+ * Return: what became of it; never FAB_GOES_ON.
+ */
+enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,
+			    uint64_t now_ns);
+
+/**
+ * fab_mgmt_arrive() - a MAD has come to port @port otherwise than over a wire of the graph
+ * @mad: changed; an SMP by VL15, any other for the node itself
+ * @now_ns: as above
+ */
+enum fab_fate fab_mgmt_arrive(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad,
+			      uint64_t now_ns);
+
+/**
+ * fab_fold_sl2vl() - every SL has one of the @vls data VLs of the link out of switch port @p
+ *
+ * Unless a subnet manager has written a table that leads out of it.
+ */
+void fab_fold_sl2vl(struct fab_mgmt *m, uint32_t p, unsigned int vls);
+
+/** fab_wire_up() - the link out of switch port @p is up, its PortInfo negotiated; at @m->now_ns */
+void fab_wire_up(struct fab_mgmt *m, uint32_t p);
+
+/** fab_wire_down() - it went down by itself */
+void fab_wire_down(struct fab_mgmt *m, uint32_t p);
+
+/** fab_raise_trap() - trap @num of the end port of port @p's node; fab_mgmt_timer() sends it */
+void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
+		    enum ib_trap_num num, const uint8_t details[54]);
+
+/**
+ * fab_mgmt_timer() - pull and plug cables that flap, let delayed MADs arrive, send and repeat
+ *	traps, end leases and samples
+ * @now_ns: time; before @m->deadline_ns there is nothing to do
+ */
+void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns);
+
+/** fab_mgmt_set_issm() - whether a subnet manager runs at @port: CapabilityMask and trap 144 */
+void fab_mgmt_set_issm(struct fab_mgmt *m, uint32_t port, bool is_sm, uint64_t now_ns);
+
+/** fab_counters() - what port @port has counted since the fabric was made, MADs included */
+void fab_counters(const struct fab_mgmt *m, uint32_t port, struct ohca_port_counters *c);
+
+/**
+ * fab_fault_damage() - a packet that the wire has lost is an error of port @p, where it leads
+ * @x: fault of that direction
+ *
+ * More of them than PortInfo.LocalPhyErrors, less the packets that come well, are one of
+ * LocalLinkIntegrityErrors and trap 129 (7.12.2); at @m->now_ns.
+ */
+void fab_fault_damage(struct fab_mgmt *m, struct fab_fault *x, uint32_t p);
+
+/* ---- private to management ---- */
+
+/** fab_fault_drops() - whether the SMP @s that has come to @node is lost. Counts it. */
+bool fab_fault_drops(struct fab_mgmt *m, uint32_t node, const struct ib_smp *s);
+
+/**
+ * fab_mad_delay() - whether a MAD that has left by port @p at @m->now_ns arrives later
+ * @x: the fault of that port
+ *
+ * Return: FAB_GOES_ON: no, FAB_UNDER_WAY: fab_mgmt_landed() will be called with a copy, FAB_LOST:
+ * FAB_MAD_FLIGHTS are on their way, or out of memory.
+ */
+enum fab_fate fab_mad_delay(struct fab_mgmt *m, uint32_t p, struct fab_fault *x,
+			    const struct fab_mad *mad);
+
+/** fab_mad_timer() - MADs due at @m->now_ns arrive; those of a link that went down are lost */
+void fab_mad_timer(struct fab_mgmt *m);
+
+/** fab_mad_forget() - free those that are on their way */
+void fab_mad_forget(struct fab_mgmt *m);
+
+/** fab_route() - port of switch @n that @lid leaves by: 0: it is port 0's, 255: no route */
+unsigned int fab_route(const struct fab *f, const struct fab_node *n, uint16_t lid);
+
+/** fab_due() - fab_mgmt_timer() has something to do at @ns, or earlier */
+static inline void fab_due(struct fab_mgmt *m, uint64_t ns)
+{
+	if (ns < m->deadline_ns)
+		m->deadline_ns = ns;
+}
+
+/** fab_mgmt_landed() - @mad, which has left by port @p, is at the other end; @mad is changed */
+void fab_mgmt_landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad);
+
+/** fab_own_lid() - @lid is one of port @p's */
+bool fab_own_lid(const struct fab_port *p, uint16_t lid);
+
+/** fab_end_port() - port with a LID that stands for @p: itself, or the switch's port 0 */
+uint32_t fab_end_port(const struct fab *f, uint32_t p);
+
+/** fab_agent_begin() - @m->sma is the agent of @node from now on, which gets a Set or not */
+const struct ib_sma *fab_agent_begin(struct fab_mgmt *m, uint32_t node, bool is_set);
+
+/**
+ * fab_mgmt_local() - port @port's node processes a MAD that has its own LID as DLID
+ *
+ * It does not leave the node, as between QPs of one HCA. @mad is changed.
+ *
+ * Return: as fab_mgmt_send()
+ */
+enum fab_fate fab_mgmt_local(struct fab_mgmt *m, uint32_t port, struct fab_mad *mad);
+
+/** fab_agent_end() - keep what the agent has left in the spare part, and wait for what it began */
+void fab_agent_end(struct fab_mgmt *m);
+
+/** fab_pma() - the performance agent of @node answers @mad, a request, in place */
+bool fab_pma(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad);
+
+/** fab_agent_xmit() - an agent of @n, if that is a switch, sends a MAD from port 0 */
+void fab_agent_xmit(struct fab_mgmt *m, const struct fab_node *n);
+
+/** fab_forward() - a MAD leaves the node by port @out. Return: what became of it. */
+enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad);
+
+/** fab_link_effects() - do to a link what a Set that was answered asked for */
+void fab_link_effects(struct fab_mgmt *m);
+
+/** fab_wait() - fab_mgmt_timer() looks after the end port of @x, if it has anything to wait for */
+void fab_wait(struct fab_mgmt *m, struct fab_extra *x);
+
+/** fab_wait_samples() - the same for a performance agent */
+void fab_wait_samples(struct fab_mgmt *m, struct fab_pma *a);
+
+#endif
