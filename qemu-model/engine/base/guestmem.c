@@ -63,6 +63,46 @@ int ohca_dma_read(ohca_engine *e, uint64_t iova, void *buf, size_t n)
 	return 0;
 }
 
+void ohca_place(void *dst, const void *src, size_t n)
+{
+	const uint8_t *s = src;
+	uint8_t *d = dst;
+	size_t tail;
+	uint64_t v8;
+	uint32_t v4;
+	uint16_t v2;
+
+	if (!n)
+		return;
+	/* memcpy() writes the end of what it copies before the middle */
+	tail = ((uintptr_t)(d + n - 1) & 7) + 1;
+	if (tail < n) {
+		memcpy(d, s, n - tail);
+		d += n - tail;
+		s += n - tail;
+		n = tail;
+	}
+	while (n) {
+		size_t len = 1;
+
+		if (n == 8) {
+			memcpy(&v8, s, len = 8);
+			__atomic_store_n((uint64_t *)(void *)d, v8, __ATOMIC_RELEASE);
+		} else if (n >= 4 && !((uintptr_t)d & 3)) {
+			memcpy(&v4, s, len = 4);
+			__atomic_store_n((uint32_t *)(void *)d, v4, __ATOMIC_RELEASE);
+		} else if (n >= 2 && !((uintptr_t)d & 1)) {
+			memcpy(&v2, s, len = 2);
+			__atomic_store_n((uint16_t *)(void *)d, v2, __ATOMIC_RELEASE);
+		} else {
+			__atomic_store_n(d, *s, __ATOMIC_RELEASE);
+		}
+		d += len;
+		s += len;
+		n -= len;
+	}
+}
+
 int ohca_dma_write(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
 {
 	const uint8_t *s = buf;
@@ -79,7 +119,7 @@ int ohca_dma_write(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
 			return dma_error(e);
 		if (len > n)
 			len = n;
-		memcpy(p, s, len);
+		ohca_place(p, s, len);
 		e->ops.dma_dirty(e->h, iova, len);
 		s += len;
 		iova += len;

@@ -81,7 +81,20 @@ static inline uint64_t ohca_pages_addr(const struct ohca_pages *p, uint64_t off,
 	return p->page[off >> p->shift] + (off & mask);
 }
 
-/* Copy; 0 or -1 (counts OHCA_CNT_DMA_ERR). */
+/**
+ * ohca_place() - copy to memory that somebody polls
+ * @dst: memory of the guest or of the device; not overlapping @src
+ *
+ * The copy stores the bytes of the last aligned 8 bytes after all others, so a reader that sees the
+ * last byte sees all of them. An aligned word of up to 8 bytes at the end appears at once.
+ * Applications poll the last byte of an RDMA WRITE. The specification does not promise anything
+ * (vol 1, 9.5), but adapters write in order of address, and a PCIe write does not pass another.
+ */
+void ohca_place(void *dst, const void *src, size_t n);
+/*
+ * Copy; 0 or -1 (counts OHCA_CNT_DMA_ERR). Writes are made in order of address, stretch by stretch
+ * of contiguous memory, each as by ohca_place().
+ */
 int ohca_dma_read(ohca_engine *e, uint64_t iova, void *buf, size_t n);
 int ohca_dma_write(ohca_engine *e, uint64_t iova, const void *buf, size_t n);
 int ohca_pages_read(ohca_engine *e, const struct ohca_pages *p, uint64_t off, void *buf, size_t n);

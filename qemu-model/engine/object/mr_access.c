@@ -125,7 +125,7 @@ static int dm_write(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, cons
 
 	if (!p)
 		return -1;
-	memcpy(p, buf, n);
+	ohca_place(p, buf, n);
 	ohca_dm_dirty(e, dm, off, n);
 	return 0;
 }
