@@ -60,7 +60,7 @@ void ohca_fatal(struct ohca_dev *dev, const char *why)
 
 		dev_err(&dev->pdev->dev, "%s (reason %#x)\n", why, reason);
 		ohca_give_up(dev);
-		queue_work(system_wq, &dev->fatal_work);
+		schedule_work(&dev->fatal_work);
 	}
 	mutex_unlock(&dev->fatal_lock);
 }
@@ -94,7 +94,7 @@ static void ohca_health_work(struct work_struct *work)
 	else if (!(status & OHCA_STATUS_ENABLED))
 		ohca_fatal(dev, "the device was reset behind the driver's back");
 	else
-		queue_delayed_work(system_wq, &dev->health, OHCA_HEALTH_PERIOD);
+		schedule_delayed_work(&dev->health, OHCA_HEALTH_PERIOD);
 }
 
 /** ohca_fatal_init - initialize the lock and the health work; before any command */

@@ -17,7 +17,7 @@ void ohca_flush_init(struct ohca_dev *dev);
  */
 static inline void ohca_flush_kick(struct ohca_dev *dev)
 {
-	queue_work(system_wq, &dev->flush_work);
+	schedule_work(&dev->flush_work);
 }
 
 #endif /* OHCA_FLUSH_H */

@@ -393,7 +393,7 @@ int ohca_attach(struct ohca_function *fn)
 		goto err;
 
 	ohca_debugfs_add(dev);
-	queue_delayed_work(system_wq, &dev->health, OHCA_HEALTH_PERIOD);
+	schedule_delayed_work(&dev->health, OHCA_HEALTH_PERIOD);
 	fn->dev = dev;
 	dev_info(&pdev->dev, "%s: OpenHCA %u.%u, GUID %016llx, %u port%s, %u vectors\n",
 		 dev_name(&dev->ibdev.dev), OHCA_FIELD_GET(OHCA_VERSION_MAJOR, dev->version),

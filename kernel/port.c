@@ -29,7 +29,6 @@ enum {
 	OHCA_PI_INIT_MTU_CAP	= 41,	/* init type reply | MTU cap */
 	OHCA_PI_PKEY_VIOLATIONS	= 46,
 	OHCA_PI_QKEY_VIOLATIONS	= 48,
-	OHCA_PI_GUID_CAP	= 50,	/* blocks of 8 */
 	OHCA_PI_SUBNET_TIMEOUT	= 51,	/* low 5 bits */
 	OHCA_PI_CAP_MASK2	= 60,
 	OHCA_PI_EXT_SPEED	= 62,	/* active in the high 4 bits */
@@ -97,7 +96,6 @@ VISIBLE_IF_KUNIT void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 
 	attr->max_mtu = data[OHCA_PI_INIT_MTU_CAP] & 0xf;
 	attr->bad_pkey_cntr = get_unaligned_be16(data + OHCA_PI_PKEY_VIOLATIONS);
 	attr->qkey_viol_cntr = get_unaligned_be16(data + OHCA_PI_QKEY_VIOLATIONS);
-	attr->gid_tbl_len = data[OHCA_PI_GUID_CAP] * 8;
 	attr->subnet_timeout = data[OHCA_PI_SUBNET_TIMEOUT] & 0x1f;
 	if (attr->port_cap_flags & IB_PORT_CAP_MASK2_SUP)
 		attr->port_cap_flags2 = get_unaligned_be16(data + OHCA_PI_CAP_MASK2);
@@ -141,7 +139,12 @@ int ohca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr
 				    port, attr->active_mtu, attr->max_mtu, attr->state);
 		return ret;
 	}
-	attr->gid_tbl_len = clamp(attr->gid_tbl_len, 1, 1 << dev->attr.log_max_gids);
+	/*
+	 * The core allocates the GID table with the length of its first query and fills it with
+	 * that of a later one. So the length is the device's limit, which is read once, and not
+	 * GUIDCap of PortInfo, which is read each time.
+	 */
+	attr->gid_tbl_len = 1 << dev->attr.log_max_gids;
 	attr->pkey_tbl_len = le16_to_cpu(dev->attr.max_pkeys);
 	attr->max_msg_sz = 1u << 31;
 	attr->phys_mtu = ib_mtu_enum_to_int(attr->active_mtu);

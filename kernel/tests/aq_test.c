@@ -15,6 +15,7 @@
 
 #include "aq.h"
 #include "cq.h"
+#include "fake.h"
 #include "fatal.h"
 #include "flush.h"
 #include "mr.h"
@@ -23,115 +24,6 @@
 #include "qp.h"
 #include "reset.h"
 #include "srq.h"
-
-#define MASK	(OHCA_AQ_SLOTS - 1)
-
-/**
- * struct fake - the device
- * @dev: what the driver sees
- * @ci: AQ entries taken
- * @pi: ACQ entries written
- * @refuse: status for every command
- * @deaf: opcode that it never answers, 0: none
- */
-struct fake {
-	struct ohca_dev *dev;
-	u32 ci;
-	u32 pi;
-	u8 refuse;
-	u8 deaf;
-};
-
-static struct fake *make_fake(struct kunit *test)
-{
-	struct fake *f = ohca_test_alloc(test, sizeof(*f));
-	struct ohca_aq *aq;
-	u32 i;
-
-	f->dev = ohca_test_dev(test);
-	f->dev->pdev = ohca_test_alloc(test, sizeof(*f->dev->pdev));
-	f->dev->cmd_ms = 10000;
-	aq = &f->dev->aq;
-	ohca_aq_reset(aq);
-	aq->db = f->dev->regs + OHCA_REG_AQ_DB;
-	aq->sq = ohca_test_alloc(test, OHCA_AQ_SLOTS * sizeof(*aq->sq));
-	aq->cq = ohca_test_alloc(test, OHCA_AQ_SLOTS * sizeof(*aq->cq));
-	for (i = 0; i < OHCA_AQ_SLOTS; i++) {
-		struct ohca_slot *slot = &aq->slots[i];
-
-		slot->in = ohca_test_alloc(test, OHCA_MAILBOX_SIZE);
-		slot->out = ohca_test_alloc(test, OHCA_MAILBOX_SIZE);
-		slot->in_dma = (uintptr_t)slot->in;
-		slot->out_dma = (uintptr_t)slot->out;
-	}
-	return f;
-}
-
-static void put_acqe(struct fake *f, __le32 cookie, u8 status, u8 opcode, u32 handle)
-{
-	struct ohca_hw_acqe *e = &f->dev->aq.cq[f->pi & MASK];
-
-	memset(e, 0, offsetof(struct ohca_hw_acqe, phase));
-	e->cookie = cookie;
-	e->status = status;
-	e->opcode = opcode;
-	e->handle.handle = cpu_to_le32(handle);
-	smp_wmb();	/* the phase is written last */
-	WRITE_ONCE(e->phase, !((f->pi >> OHCA_AQ_LOG_SIZE) & 1));
-	f->pi++;
-}
-
-/* Answers one command. The handle echoes a field of the command. */
-static void answer(struct fake *f, const struct ohca_hw_aqe *aqe)
-{
-	const void *in;
-	void *out;
-
-	if (f->deaf && aqe->hdr.opcode == f->deaf)
-		return;
-	switch (aqe->hdr.opcode) {
-	case OHCA_CMD_ALLOC_PD:
-		put_acqe(f, aqe->hdr.cookie, f->refuse, aqe->hdr.opcode,
-			 le32_to_cpu(aqe->alloc_pd.uar) + 1);
-		break;
-	case OHCA_CMD_MAD_IFC:
-		in = (void *)(uintptr_t)le64_to_cpu(aqe->mad_ifc.in_addr);
-		out = (void *)(uintptr_t)le64_to_cpu(aqe->mad_ifc.out_addr);
-		memcpy(out, in, IB_MGMT_MAD_SIZE);
-		put_acqe(f, aqe->hdr.cookie, f->refuse, aqe->hdr.opcode, OHCA_MAD_REPLY);
-		break;
-	default:
-		put_acqe(f, aqe->hdr.cookie, f->refuse, aqe->hdr.opcode, 0);
-	}
-}
-
-/* Takes up to a few commands and answers them in reverse. */
-static int device_thread(void *data)
-{
-	struct fake *f = data;
-	struct ohca_hw_aqe batch[4];
-
-	while (!kthread_should_stop()) {
-		u32 n = 0, pi = readl(f->dev->aq.db);
-
-		smp_rmb();	/* entries after the index */
-		while (f->ci != pi && n < ARRAY_SIZE(batch))
-			batch[n++] = f->dev->aq.sq[f->ci++ & MASK];
-		if (!n)
-			usleep_range(10, 50);
-		while (n)
-			answer(f, &batch[--n]);
-	}
-	return 0;
-}
-
-static struct task_struct *start_device(struct kunit *test, struct fake *f)
-{
-	struct task_struct *t = kthread_run(device_thread, f, "ohca-fake");
-
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, t);
-	return t;
-}
 
 static void errnos(struct kunit *test)
 {
@@ -185,8 +77,8 @@ static void refusals(struct kunit *test)
 
 static void one_after_another(struct kunit *test)
 {
-	struct fake *f = make_fake(test);
-	struct task_struct *t = start_device(test, f);
+	struct ohca_fake *f = ohca_fake_make(test);
+	struct task_struct *t = ohca_fake_start(test, f);
 	u32 i, pdn;
 
 	for (i = 0; i < 3 * OHCA_AQ_SLOTS; i++) {
@@ -206,8 +98,8 @@ static void one_after_another(struct kunit *test)
  */
 static void handle_too_large(struct kunit *test)
 {
-	struct fake *f = make_fake(test);
-	struct task_struct *t = start_device(test, f);
+	struct ohca_fake *f = ohca_fake_make(test);
+	struct task_struct *t = ohca_fake_start(test, f);
 	u32 pdn;
 
 	ohca_fatal_init(f->dev);
@@ -228,7 +120,7 @@ static void handle_too_large(struct kunit *test)
 /* Once the device is stopped for good, what it still says starts nothing. */
 static void late_failure(struct kunit *test)
 {
-	struct fake *f = make_fake(test);
+	struct ohca_fake *f = ohca_fake_make(test);
 
 	ohca_fatal_init(f->dev);
 	ohca_flush_init(f->dev);
@@ -245,7 +137,7 @@ static void late_failure(struct kunit *test)
 
 /** struct caller - one of many that use the queue at once; @done when it has ended */
 struct caller {
-	struct fake *f;
+	struct ohca_fake *f;
 	u32 id;
 	int wrong;
 	struct completion done;
@@ -273,8 +165,8 @@ static int caller_thread(void *data)
 
 static void many_callers(struct kunit *test)
 {
-	struct fake *f = make_fake(test);
-	struct task_struct *t = start_device(test, f);
+	struct ohca_fake *f = ohca_fake_make(test);
+	struct task_struct *t = ohca_fake_start(test, f);
 	u32 n = OHCA_AQ_SLOTS + 8, i;
 	struct caller *c = ohca_test_alloc(test, n * sizeof(*c));
 
@@ -299,31 +191,31 @@ static void many_callers(struct kunit *test)
 /* Answers to nothing, to another generation and with bad slots are dropped. */
 static void stray_answers(struct kunit *test)
 {
-	struct fake *f = make_fake(test);
+	struct ohca_fake *f = ohca_fake_make(test);
 	struct ohca_aq *aq = &f->dev->aq;
 	struct ohca_slot *slot = &aq->slots[3];
 
-	put_acqe(f, cpu_to_le32(3), 0, 0, 0);
-	put_acqe(f, cpu_to_le32(OHCA_AQ_SLOTS), 0, 0, 0);
-	put_acqe(f, cpu_to_le32(U32_MAX), 0, 0, 0);
+	ohca_fake_put(f, cpu_to_le32(3), 0, 0, 0);
+	ohca_fake_put(f, cpu_to_le32(OHCA_AQ_SLOTS), 0, 0, 0);
+	ohca_fake_put(f, cpu_to_le32(U32_MAX), 0, 0, 0);
 	KUNIT_EXPECT_EQ(test, 3, ohca_aq_poll(aq));
 	KUNIT_EXPECT_EQ(test, 3, aq->stray);
 
 	slot->state = OHCA_SLOT_PENDING;
 	slot->gen = 0x77;
-	put_acqe(f, cpu_to_le32(3 | 0x76 << 8), OHCA_ADMIN_BUSY, 0, 0);
+	ohca_fake_put(f, cpu_to_le32(3 | 0x76 << 8), OHCA_ADMIN_BUSY, 0, 0);
 	KUNIT_EXPECT_EQ(test, 1, ohca_aq_poll(aq));
 	KUNIT_EXPECT_EQ(test, 4, aq->stray);
 	KUNIT_EXPECT_EQ(test, OHCA_SLOT_PENDING, slot->state);
 	KUNIT_EXPECT_FALSE(test, try_wait_for_completion(&slot->done));
 
-	put_acqe(f, cpu_to_le32(3 | 0x77 << 8), OHCA_ADMIN_BUSY, 0, 0);
+	ohca_fake_put(f, cpu_to_le32(3 | 0x77 << 8), OHCA_ADMIN_BUSY, 0, 0);
 	KUNIT_EXPECT_EQ(test, 1, ohca_aq_poll(aq));
 	KUNIT_EXPECT_EQ(test, 4, aq->stray);
 	KUNIT_EXPECT_TRUE(test, try_wait_for_completion(&slot->done));
 	KUNIT_EXPECT_EQ(test, OHCA_ADMIN_BUSY, slot->resp.status);
 	/* the same once more is late */
-	put_acqe(f, cpu_to_le32(3 | 0x77 << 8), 0, 0, 0);
+	ohca_fake_put(f, cpu_to_le32(3 | 0x77 << 8), 0, 0, 0);
 	KUNIT_EXPECT_EQ(test, 1, ohca_aq_poll(aq));
 	KUNIT_EXPECT_EQ(test, 5, aq->stray);
 	KUNIT_EXPECT_EQ(test, OHCA_ADMIN_BUSY, slot->resp.status);
@@ -333,11 +225,11 @@ static void stray_answers(struct kunit *test)
 /* A ring full of answers that all look new keeps nobody for ever. */
 static void endless_answers(struct kunit *test)
 {
-	struct fake *f = make_fake(test);
+	struct ohca_fake *f = ohca_fake_make(test);
 	u32 i;
 
 	for (i = 0; i < OHCA_AQ_SLOTS; i++)
-		put_acqe(f, cpu_to_le32(U32_MAX), 0, 0, 0);
+		ohca_fake_put(f, cpu_to_le32(U32_MAX), 0, 0, 0);
 	KUNIT_EXPECT_EQ(test, OHCA_AQ_SLOTS, ohca_aq_poll(&f->dev->aq));
 	KUNIT_EXPECT_EQ(test, 0, ohca_aq_poll(&f->dev->aq));
 	ohca_test_end(f->dev);
@@ -345,7 +237,7 @@ static void endless_answers(struct kunit *test)
 
 /** struct waiter - a caller whose command is never answered */
 struct waiter {
-	struct fake *f;
+	struct ohca_fake *f;
 	int ret;
 	struct completion done;
 };
@@ -370,7 +262,7 @@ static void dead_device(struct kunit *test)
 		OHCA_CMD_DETACH_MCAST, OHCA_CMD_DEALLOC_XRCD, OHCA_CMD_FREE_DM,
 		OHCA_CMD_FREE_COUNTERS,
 	};
-	struct fake *f = make_fake(test);
+	struct ohca_fake *f = ohca_fake_make(test);
 	struct waiter *w = ohca_test_alloc(test, sizeof(*w));
 	u32 pdn, i;
 
@@ -387,7 +279,7 @@ static void dead_device(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, 0, ohca_cmd_handle(f->dev, teardown[i], 1),
 				    "command %#x", teardown[i]);
 	/* what the device still says is not heard */
-	put_acqe(f, f->dev->aq.sq[0].hdr.cookie, 0, 0, 0);
+	ohca_fake_put(f, f->dev->aq.sq[0].hdr.cookie, 0, 0, 0);
 	KUNIT_EXPECT_EQ(test, 0, ohca_aq_poll(&f->dev->aq));
 	ohca_test_end(f->dev);
 }
@@ -395,9 +287,9 @@ static void dead_device(struct kunit *test)
 /* One that is never answered ends in time, however many others the device answers meanwhile. */
 static void starved(struct kunit *test)
 {
-	struct fake *f = make_fake(test);
+	struct ohca_fake *f = ohca_fake_make(test);
 	struct waiter *w = ohca_test_alloc(test, sizeof(*w));
-	struct task_struct *t = start_device(test, f);
+	struct task_struct *t = ohca_fake_start(test, f);
 	unsigned long begin = jiffies;
 
 	ohca_fatal_init(f->dev);
@@ -538,8 +430,8 @@ static void destroy_refused(struct kunit *test)
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(destroy); i++) {
-		struct fake *f = make_fake(test);
-		struct task_struct *t = start_device(test, f);
+		struct ohca_fake *f = ohca_fake_make(test);
+		struct task_struct *t = ohca_fake_start(test, f);
 
 		ohca_fatal_init(f->dev);
 		ohca_flush_init(f->dev);
@@ -566,8 +458,8 @@ static void stop_refused(struct kunit *test)
 
 	for (i = 0; i < 2 * ARRAY_SIZE(states); i++) {
 		struct ib_qp_attr attr = { .qp_state = states[i % 2] };
-		struct fake *f = make_fake(test);
-		struct task_struct *t = start_device(test, f);
+		struct ohca_fake *f = ohca_fake_make(test);
+		struct task_struct *t = ohca_fake_start(test, f);
 		struct ohca_cq *cq = ohca_test_cq(test, f->dev, 3);
 		struct ohca_qp *qp = ohca_test_qp(test, f->dev, cq, 9, 3);
 		bool user = i / 2;

@@ -299,7 +299,8 @@ uint64_t ohca_counter(const ohca_engine *e, unsigned int id);
 #define OHCA_LIE_STATUS		0x10u	/* refused, or said to be; said to be done */
 #define OHCA_LIE_ANSWER		0x20u	/* an answer to another command, twice, late or never */
 #define OHCA_LIE_REGISTER	0x40u	/* what is read from a control register */
-#define OHCA_LIE_ALL		0x7fu
+#define OHCA_LIE_LESS		0x80u	/* sizes that are smaller when they are first read */
+#define OHCA_LIE_ALL		0xffu
 
 /**
  * ohca_set_lies() - have the device lie to its driver, to test that (base/lies.h); any thread

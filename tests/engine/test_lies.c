@@ -4,6 +4,7 @@
 #include "engine/base/state.h"
 #include "engine/object/eq.h"
 #include "engine/object/pd.h"
+#include "ib/smp.h"
 #include "rig.h"
 
 #define MESSAGES	64u	/* of one run; receives and sends are posted in eights */
@@ -294,6 +295,65 @@ static void test_output(void **state)
 	host_free(h);
 }
 
+/* The size of the GID table that PortInfo has, in entries. */
+static unsigned int guid_cap(struct host *h)
+{
+	struct ohca_hw_aqe c = HOST_AQE(mad_ifc, .in_addr = h->mbox[0], .out_addr = h->mbox[1],
+					.port = 1);
+	struct ib_smp *smp = host_ptr(h, h->mbox[0]);
+	struct ib_port_info pi;
+
+	memset(smp, 0, sizeof(*smp));
+	smp->hdr.base_version = IB_MAD_BASE_VERSION;
+	smp->hdr.mgmt_class = IB_CLASS_SUBN_LID;
+	smp->hdr.class_version = IB_SMP_CLASS_VERSION;
+	smp->hdr.method = IB_METHOD_GET;
+	smp->hdr.attr_id = ib_to_be16(IB_SMP_ATTR_PORT_INFO);
+	smp->hdr.attr_mod = ib_to_be32(1);
+	assert_int_equal(host_cmd(h, OHCA_CMD_MAD_IFC, &c, NULL), OHCA_ADMIN_OK);
+	smp = host_ptr(h, h->mbox[1]);
+	ib_port_info_unpack(smp->data, &pi);
+	return pi.guid_cap;
+}
+
+/* After a reset the first answers have smaller sizes; then come the true ones, and stay. */
+static void test_less(void **state)
+{
+	struct host *h = host_new(1, 1);
+	unsigned int often[6] = { 0 };
+	unsigned int cap;
+
+	(void)state;
+	host_start(h);
+	cap = guid_cap(h);
+	for (uint64_t seed = 0; seed < 100; seed++) {
+		unsigned int less = 0, last = 0;
+		uint64_t told;
+
+		/* only a new driver hears them */
+		assert_int_equal(guid_cap(h), cap);
+		ohca_mmio_write(h->e, OHCA_REG_CTRL, OHCA_CTRL_RESET, 4);
+		host_start(h);
+		ohca_set_lies(h->e, seed, OHCA_LIE_LESS, 1);
+		told = ohca_lies_told(h->e);
+		for (unsigned int i = 1; i <= 20; i++) {
+			unsigned int got = guid_cap(h);
+
+			assert_true(got <= cap);
+			less += got < cap;
+			last = got < cap ? i : last;
+		}
+		assert_true(less && less < 5);
+		assert_int_equal(last, less);
+		assert_int_equal(ohca_lies_told(h->e) - told, less);
+		often[less]++;
+		ohca_set_lies(h->e, 0, 0, 0);
+	}
+	for (unsigned int i = 1; i < 5; i++)
+		assert_true(often[i] > 5);
+	host_free(h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +367,7 @@ int main(void)
 		cmocka_unit_test(test_register),
 		cmocka_unit_test(test_eqe),
 		cmocka_unit_test(test_output),
+		cmocka_unit_test(test_less),
 	};
 
 	return cmocka_run_group_tests_name("lies", tests, NULL, NULL);

@@ -58,6 +58,20 @@ class Kernel(HarnessTest):
         self.assertEqual(self.outcomes(keep_going=True),
                          {"one": "kernel", "two": "passed", "lab": "passed"})
 
+    def test_deprecated(self):
+        """What the next kernel will not have is a report; what a slow machine does is none."""
+        @self.test
+        def old(b):
+            self.vm(1).says("workqueue: work func ohca_health_work enqueued on deprecated "
+                            "workqueue. Use system_{percpu|dfl}_wq instead.")
+
+        @self.test
+        def slow(b):
+            self.vm(1).says("workqueue: pci_pme_list_scan hogged CPU for >10000us 4 times")
+            self.vm(1).says("workqueue: round-robin CPU selection forced")
+        self.assertEqual(self.outcomes(keep_going=True),
+                         {"old": "kernel", "slow": "passed", "lab": "passed"})
+
     def test_announced_by_this_test_only(self):
         @self.test(reports="KASAN")
         def one(b):

@@ -77,7 +77,7 @@ static __attribute__((noinline)) int lie_write(struct ohca_cmd *c, uint64_t addr
 {
 	uint8_t copy[OHCA_MAILBOX_SIZE];
 
-	buf = ohca_lie_in_mbox(c->e, copy, buf, n);
+	buf = ohca_lie_in_mbox(c->e, c->aqe.hdr.opcode, copy, buf, n);
 	return ohca_dma_write(c->e, addr, buf, n) ? OHCA_ADMIN_DMA : OHCA_ADMIN_OK;
 }
 

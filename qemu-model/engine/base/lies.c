@@ -5,9 +5,12 @@
 #include "engine/base/features.h"
 #include "engine/base/le.h"
 #include "engine/base/lies.h"
+#include "ib/smp.h"
 
 #define NO_HANDLE	(1u << 24)	/* a number that no object has */
 #define FAR		(1u << 24)	/* WQEs; no ring is as large */
+#define GUID_CAP	50u	/* byte of PortInfo (14.2.5.6) */
+#define MOST_LESS	4u	/* answers with smaller sizes after a reset */
 #define RARE		16u		/* of so many chances that end the device, one counts */
 
 void ohca_set_lies(ohca_engine *e, uint64_t seed, unsigned int kinds, uint32_t one_of)
@@ -181,14 +184,92 @@ void ohca_lie_in_eqe(ohca_engine *e, void *eqe)
 
 /* ---- commands --------------------------------------------------------------------- */
 
-const void *ohca_lie_in_mbox(ohca_engine *e, void *copy, const void *buf, size_t n)
+/* Makes a size of 1, 2 or 4 bytes smaller. Return: false if it is 0 already. */
+static bool lessen(ohca_engine *e, uint8_t *at, size_t len)
 {
-	if (n > OHCA_MAILBOX_SIZE || !ohca_lies_turn(e, OHCA_LIE_OUTPUT))
+	unsigned int shift = 1 + (unsigned int)ohca_lies_number(e, 8 * len);
+	__le32 le = 0;
+	uint32_t v;
+
+	memcpy(&le, at, len);
+	v = ohca_le32(le);
+	le = ohca_to_le32(shift < 32 ? v >> shift : 0);
+	memcpy(at, &le, len);
+	return v;
+}
+
+#define SIZE(field) \
+	{ offsetof(struct ohca_hw_device_attr, field), \
+	  sizeof(((struct ohca_hw_device_attr *)0)->field) }
+
+/* Makes one of the device's sizes smaller. */
+static bool lessen_attr(ohca_engine *e, uint8_t *attr, size_t n)
+{
+	static const struct {
+		size_t at, len;
+	} size[] = {
+		SIZE(max_qp), SIZE(max_cq), SIZE(max_mr), SIZE(max_pd), SIZE(max_srq), SIZE(max_eq),
+		SIZE(max_frmr_pages), SIZE(log_max_sq_bbs), SIZE(log_max_rq_wqes),
+		SIZE(log_max_srq_wqes), SIZE(log_max_cqe), SIZE(max_sge), SIZE(max_sge_rd),
+		SIZE(max_inline), SIZE(max_pkeys), SIZE(num_ports), SIZE(log_max_gids),
+		SIZE(num_counters), SIZE(log_max_faults),
+	};
+	uint64_t i = ohca_lies_number(e, sizeof(size) / sizeof(size[0]));
+
+	return size[i].at + size[i].len <= n && lessen(e, attr + size[i].at, size[i].len);
+}
+
+/* Makes the GUIDCap of a PortInfo smaller. */
+static bool lessen_port_info(ohca_engine *e, uint8_t *mad, size_t n)
+{
+	const struct ib_mad_hdr *hdr = (const void *)mad;
+
+	return n == IB_MAD_LEN && ib_mad_is_smp(hdr) &&
+	       ib_be16(hdr->attr_id) == IB_SMP_ATTR_PORT_INFO &&
+	       lessen(e, mad + offsetof(struct ib_smp, data) + GUID_CAP, 1);
+}
+
+/* Makes a size smaller if the answer has one, and is one of the first. */
+static bool lie_in_size(ohca_engine *e, uint8_t opcode, uint8_t *out, size_t n)
+{
+	struct ohca_lies *l = &e->lies;
+	bool less;
+
+	if (!ohca_lies_turn(e, OHCA_LIE_LESS))
+		return false;
+	if (!l->less_set) {
+		l->less_set = true;
+		l->less = 1 + (uint32_t)ohca_lies_number(e, MOST_LESS);
+	}
+	if (!l->less)
+		return false;
+	less = (opcode == OHCA_CMD_QUERY_DEVICE && lessen_attr(e, out, n)) ||
+	       (opcode == OHCA_CMD_MAD_IFC && lessen_port_info(e, out, n));
+	l->less -= less;
+	return less;
+}
+
+const void *ohca_lie_in_mbox(ohca_engine *e, uint8_t opcode, void *copy, const void *buf, size_t n)
+{
+	bool lie;
+
+	if (n > OHCA_MAILBOX_SIZE)
 		return buf;
 	memcpy(copy, buf, n);
-	ohca_lies_change(e, copy, n);
-	ohca_lies_tell(e);
+	lie = lie_in_size(e, opcode, copy, n);
+	if (ohca_lies_turn(e, OHCA_LIE_OUTPUT)) {
+		ohca_lies_change(e, copy, n);
+		lie = true;
+	}
+	if (lie)
+		ohca_lies_tell(e);
 	return copy;
+}
+
+void ohca_lies_reset(ohca_engine *e)
+{
+	e->lies.is_late = false;
+	e->lies.less_set = false;
 }
 
 /*

@@ -61,13 +61,20 @@ void ohca_lie_in_eqe(ohca_engine *e, void *eqe);
 /**
  * ohca_lie_in_mbox - by chance changes what is about to be written to a mailbox
  * @e: device that lies; owner
+ * @opcode: enum ohca_admin_op of the command
  * @copy: OHCA_MAILBOX_SIZE bytes for what is to be written instead
  * @buf: what is true
  * @n: its bytes
  *
+ * The sizes of OHCA_LIE_LESS are those of QUERY_DEVICE and of PortInfo. After a reset a few answers
+ * have smaller ones, and those that follow have the true ones: a driver that takes one size from
+ * the first answer and another from the second has two sizes of one thing.
  * Return: @buf or @copy.
  */
-const void *ohca_lie_in_mbox(ohca_engine *e, void *copy, const void *buf, size_t n);
+const void *ohca_lie_in_mbox(ohca_engine *e, uint8_t opcode, void *copy, const void *buf, size_t n);
+
+/** ohca_lies_reset - what the device says next is the first that its driver hears; owner */
+void ohca_lies_reset(ohca_engine *e);
 
 /**
  * ohca_lie_in_status - by chance another status than that of a command

@@ -38,6 +38,8 @@ struct ohca_xrcd;
  * @told: how many there were
  * @one_of: of so many chances one is used; 0: none
  * @kinds: OHCA_LIE_*
+ * @less_set: since the last reset @less was drawn; it and the next are the owner's
+ * @less: how many of the next answers with sizes have smaller ones
  * @late: an answer that is held back, for ACQ entry @late_index; as @is_late the owner's
  */
 struct ohca_lies {
@@ -47,6 +49,8 @@ struct ohca_lies {
 	_Atomic uint32_t kinds;
 	uint32_t late_index;
 	bool is_late;
+	bool less_set;
+	uint32_t less;
 	struct ohca_hw_acqe late;
 };
 

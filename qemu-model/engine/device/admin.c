@@ -255,6 +255,6 @@ void ohca_aq_reset(ohca_engine *e)
 	atomic_store(&e->aq_db, 0);
 	e->aq_ci = 0;
 	e->aq_more = false;
-	e->lies.is_late = false;
+	ohca_lies_reset(e);
 	ohca_job_end(e);
 }

@@ -17,6 +17,8 @@ REPORT = re.compile(
     r"kmemleak: \d+ new|ODEBUG|soft lockup|detected stall|list_(add|del) corruption|"
     r"refcount_t|unexpected fatal signal|segfault at|invalid opcode|Kernel panic|"
     r"bad unlock balance|held lock freed|non-static key|stack-protector|"
+    # ordinary work of a kernel under load, or with the options of the debug kernel, is none
+    r"workqueue: (?!round-robin|.* hogged CPU)|ohca.*deprecated|deprecated.*ohca|"
     r"ohca .*(fatal|timed out|gone|refused)|invalid context|Call Trace")
 # What lockdep says of an order of locks, to the end of its stack trace.
 LOCK_ORDER = re.compile(r"^.*possible circular locking(?:.*\n)*?.*</TASK>$", re.M)

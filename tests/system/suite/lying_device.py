@@ -10,7 +10,7 @@ import time
 from collections import Counter
 
 from .bring_up import all_active, restless
-from .faults import CTRL, LAB, PCI
+from .faults import CTRL, LAB, LESS, PCI, ask, tell
 from .harness import DEV, Failure, Group, need, tail, until
 from .klog import REPORT
 from .life import resources, settle
@@ -43,7 +43,8 @@ MANNERS = {
     "statuses": (STATUS, 3, 8),
     "answers": (ANSWER, 4, 8),
     "registers": (REGISTER, 3, 0.2),
-    "all": (127, 30, 5),
+    "sizes": (LESS, 1, 0.2),
+    "all": (255, 30, 5),
 }
 # How long the driver waits for an answer that was lost; the device itself says 30 s.
 COMMAND_MS = 1000
@@ -83,16 +84,11 @@ wait
 BUSY = "pgrep -ax 'ohca-peer|ib_send_bw|nvme|fio|insmod|rmmod'; true"
 
 
-def ask(b, name):
-    """A property of node 2's device."""
-    return b.qmp(2, "qom-get", path="/machine/peripheral/hca", property=f"x-{name}")
-
-
-def tell(b, seed, kinds, one_of):
+def lies(b, seed, kinds, one_of):
     """From now on the device of node 2 lies like that; one_of 0: not any more."""
-    for name, value in (("command-ms", COMMAND_MS if one_of else 0), ("lies-seed", seed),
-                        ("lies-kinds", kinds), ("lies", one_of)):
-        b.qmp(2, "qom-set", path="/machine/peripheral/hca", property=f"x-{name}", value=value)
+    b.qmp(2, "qom-set", path="/machine/peripheral/hca", property="x-command-ms",
+          value=COMMAND_MS if one_of else 0)
+    tell(b, seed, kinds, one_of)
 
 
 def bind(what):
@@ -112,7 +108,7 @@ def begin(b):
 
 def end(b, consumers):
     """The device tells the truth and is reset: what was waited for comes, all is given back."""
-    tell(b, 0, 0, 0)
+    lies(b, 0, 0, 0)
     b.sh(2, f"""python3 - /sys/bus/pci/devices/$(cat /tmp/hca)/resource0 <<'END'
 import ctypes, mmap, os, sys
 f = os.open(sys.argv[1], os.O_RDWR)
@@ -142,7 +138,7 @@ def lie(b, idle, seed, manner, consumers, seconds):
     before, marks = ask(b, "lies-told"), {k: len(b.kernels[k].lines) for k in (1, 2)}
     p = b.background(2, program(b, pause, consumers))
     time.sleep(seconds / 5)     # they are at it
-    tell(b, seed, kinds, one_of)
+    lies(b, seed, kinds, one_of)
     time.sleep(seconds)
     end(b, p)
     for node in idle:

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* A thread that plays the device: it takes commands from the admin queue and answers them. */
+#ifndef OHCA_FAKE_H
+#define OHCA_FAKE_H
+
+#include <linux/kthread.h>
+#include <kunit/test.h>
+
+#include "dev.h"
+
+/**
+ * struct ohca_fake - the device
+ * @dev: what the driver sees
+ * @ci: AQ entries taken
+ * @pi: ACQ entries written
+ * @refuse: status for every command
+ * @deaf: opcode that it never answers, 0: none
+ * @pause_us: how long it takes for a command
+ * @mad: makes the response to a MAD from the request, both IB_MGMT_MAD_SIZE bytes; NULL: it is the
+ *	request
+ * @mads: MADs answered
+ */
+struct ohca_fake {
+	struct ohca_dev *dev;
+	u32 ci;
+	u32 pi;
+	u8 refuse;
+	u8 deaf;
+	u32 pause_us;
+	void (*mad)(struct ohca_fake *f, void *mad);
+	u32 mads;
+};
+
+struct ohca_fake *ohca_fake_make(struct kunit *test);
+struct task_struct *ohca_fake_start(struct kunit *test, struct ohca_fake *f);
+void ohca_fake_put(struct ohca_fake *f, __le32 cookie, u8 status, u8 opcode, u32 handle);
+
+#endif /* OHCA_FAKE_H */

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* What the driver tells ib_core of a port, and how long it remembers what the device said. */
+#include <linux/delay.h>
+#include <rdma/ib_mad.h>
+#include <rdma/ib_smi.h>
+
+#include "fake.h"
+#include "ohca_test.h"
+#include "port.h"
+
+#define GUID_CAP	50	/* byte of PortInfo */
+
+/* The attributes as they are: P_Keys and GUIDs tell their index and how many MADs came before. */
+static void answer_smp(struct ohca_fake *f, void *mad)
+{
+	struct ib_smp *smp = mad;
+	u32 i, block = be32_to_cpu(smp->attr_mod);
+
+	smp->method = IB_MGMT_METHOD_GET_RESP;
+	memset(smp->data, 0, sizeof(smp->data));
+	switch (smp->attr_id) {
+	case IB_SMP_ATTR_PORT_INFO:
+		smp->data[8] = 0xfe;
+		smp->data[32] = IB_PORT_ACTIVE;
+		smp->data[36] = IB_MTU_4096 << 4;
+		smp->data[41] = IB_MTU_4096;
+		/* the first answer knows fewer GUIDs than those that follow */
+		smp->data[GUID_CAP] = f->mads ? 255 : 1;
+		break;
+	case IB_SMP_ATTR_PKEY_TABLE:
+		for (i = 0; i < 32; i++)
+			((__be16 *)smp->data)[i] = cpu_to_be16(32 * block + i);
+		break;
+	case IB_SMP_ATTR_GUID_INFO:
+		for (i = 0; i < 8; i++)
+			((__be64 *)smp->data)[i] = cpu_to_be64(8 * block + i + 1);
+		break;
+	}
+}
+
+static struct ohca_fake *make_ports(struct kunit *test)
+{
+	struct ohca_fake *f = ohca_fake_make(test);
+
+	f->dev->attr.num_ports = 2;
+	f->dev->attr.log_max_gids = 8;
+	f->dev->attr.max_pkeys = cpu_to_le16(128);
+	f->mad = answer_smp;
+	return f;
+}
+
+/* The core allocates the GID table by one answer and fills it by another. */
+static void one_table_length(struct kunit *test)
+{
+	struct ohca_fake *f = make_ports(test);
+	struct task_struct *t = ohca_fake_start(test, f);
+	struct ib_port_immutable imm = {};
+	struct ib_port_attr attr = {};
+
+	KUNIT_EXPECT_EQ(test, 0, ohca_get_port_immutable(&f->dev->ibdev, 1, &imm));
+	KUNIT_EXPECT_EQ(test, 0, ohca_query_port(&f->dev->ibdev, 1, &attr));
+	KUNIT_EXPECT_EQ(test, 256, imm.gid_tbl_len);
+	KUNIT_EXPECT_EQ(test, imm.gid_tbl_len, attr.gid_tbl_len);
+	KUNIT_EXPECT_EQ(test, 128, imm.pkey_tbl_len);
+	KUNIT_EXPECT_EQ(test, imm.pkey_tbl_len, attr.pkey_tbl_len);
+	f->dev->attr.log_max_gids = 3;
+	KUNIT_EXPECT_EQ(test, 0, ohca_query_port(&f->dev->ibdev, 1, &attr));
+	KUNIT_EXPECT_EQ(test, 8, attr.gid_tbl_len);
+	kthread_stop(t);
+	ohca_test_end(f->dev);
+}
+
+/* A block is read once, and again after an event of the port; ports do not share what is read. */
+static void pkey_cache(struct kunit *test)
+{
+	struct ohca_fake *f = make_ports(test);
+	struct task_struct *t = ohca_fake_start(test, f);
+	struct ohca_port *p = f->dev->ports;
+	u16 i, pkey;
+
+	for (i = 32; i < 64; i++) {
+		KUNIT_EXPECT_EQ(test, 0, ohca_query_pkey(&f->dev->ibdev, 1, i, &pkey));
+		KUNIT_EXPECT_EQ(test, i, pkey);
+		p->pkey_until = (jiffies + HZ) ?: 1;	/* however slow this machine is */
+	}
+	KUNIT_EXPECT_EQ(test, 1, f->mads);
+	KUNIT_EXPECT_EQ(test, 0, ohca_query_pkey(&f->dev->ibdev, 2, 32, &pkey));
+	KUNIT_EXPECT_EQ(test, 2, f->mads);
+	ohca_port_changed(f->dev, 1);
+	KUNIT_EXPECT_EQ(test, 0, ohca_query_pkey(&f->dev->ibdev, 1, 32, &pkey));
+	KUNIT_EXPECT_EQ(test, 3, f->mads);
+	/* another block takes the place */
+	KUNIT_EXPECT_EQ(test, 0, ohca_query_pkey(&f->dev->ibdev, 1, 127, &pkey));
+	KUNIT_EXPECT_EQ(test, 127, pkey);
+	KUNIT_EXPECT_EQ(test, 4, f->mads);
+	/* and what is old is read again */
+	p->pkey_until = jiffies - 1;
+	KUNIT_EXPECT_EQ(test, 0, ohca_query_pkey(&f->dev->ibdev, 1, 127, &pkey));
+	KUNIT_EXPECT_EQ(test, 5, f->mads);
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_query_pkey(&f->dev->ibdev, 1, 128, &pkey));
+	KUNIT_EXPECT_EQ(test, 5, f->mads);
+	kthread_stop(t);
+	ohca_test_end(f->dev);
+}
+
+/* A GID has its prefix of PortInfo and its GUID of GUIDInfo. */
+static void gid_cache(struct kunit *test)
+{
+	struct ohca_fake *f = make_ports(test);
+	struct task_struct *t = ohca_fake_start(test, f);
+	struct ohca_port *p = f->dev->ports;
+	union ib_gid gid;
+	int i;
+
+	for (i = 8; i < 16; i++) {
+		KUNIT_EXPECT_EQ(test, 0, ohca_query_gid(&f->dev->ibdev, 1, i, &gid));
+		KUNIT_EXPECT_EQ(test, i + 1, be64_to_cpu(gid.global.interface_id));
+		KUNIT_EXPECT_EQ(test, 0xfe00000000000000ull,
+				be64_to_cpu(gid.global.subnet_prefix));
+		p->guid_until = (jiffies + HZ) ?: 1;
+		p->prefix_until = p->guid_until;
+	}
+	KUNIT_EXPECT_EQ(test, 2, f->mads);
+	KUNIT_EXPECT_EQ(test, 0, ohca_query_gid(&f->dev->ibdev, 1, 255, &gid));
+	KUNIT_EXPECT_EQ(test, 256, be64_to_cpu(gid.global.interface_id));
+	KUNIT_EXPECT_EQ(test, 3, f->mads);
+	ohca_port_changed(f->dev, 1);
+	KUNIT_EXPECT_EQ(test, 0, ohca_query_gid(&f->dev->ibdev, 1, 255, &gid));
+	KUNIT_EXPECT_EQ(test, 5, f->mads);
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_query_gid(&f->dev->ibdev, 1, 256, &gid));
+	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_query_gid(&f->dev->ibdev, 1, -1, &gid));
+	KUNIT_EXPECT_EQ(test, 5, f->mads);
+	kthread_stop(t);
+	ohca_test_end(f->dev);
+}
+
+static struct kunit_case port_cases[] = {
+	KUNIT_CASE(one_table_length),
+	KUNIT_CASE(pkey_cache),
+	KUNIT_CASE(gid_cache),
+	{}
+};
+
+static struct kunit_suite port_suite = {
+	.name = "ohca-port",
+	.test_cases = port_cases,
+};
+
+kunit_test_suite(port_suite);
