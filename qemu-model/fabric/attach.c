@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fabric/base/event.h"
+
 #define HELLO_NS	2000000000ull	/* time limit of a peer that has connected */
 #define ACCEPT_NS	100000000ull	/* between attempts to accept without descriptors */
 
@@ -28,7 +30,6 @@ struct fab_attach {
 	char *path;
 	int epfd;
 	int listen_fd;
-	uint32_t tag;
 	bool listening;		/* listen_fd is in the epoll set */
 	bool starved;		/* the last attempt to accept found no descriptor */
 	uint64_t accept_due_ns;	/* if not listening; UINT64_MAX: when a pending one is done */
@@ -36,14 +37,12 @@ struct fab_attach {
 	struct pending pending[FAB_ATTACH_PENDING];
 };
 
-static int watch(const struct fab_attach *a, int fd, uint32_t which)
+static bool watch(const struct fab_attach *a, int fd, uint32_t index)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = (uint64_t)a->tag << 32 | which };
-
-	return epoll_ctl(a->epfd, EPOLL_CTL_ADD, fd, &ev);
+	return fab_event_watch(a->epfd, EPOLL_CTL_ADD, fd, EPOLLIN, FAB_EVENT_ATTACH, index);
 }
 
-struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd, uint32_t tag,
+struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd,
 				  struct ohca_link_err *err)
 {
 	struct fab_attach *a = calloc(1, sizeof(*a));
@@ -55,7 +54,6 @@ struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd
 		return NULL;
 	a->d = d;
 	a->epfd = epfd;
-	a->tag = tag;
 	a->listen_fd = -1;
 	for (unsigned int i = 0; i < FAB_ATTACH_PENDING; i++)
 		a->pending[i].fd = -1;
@@ -63,7 +61,7 @@ struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd
 	if (a->path)
 		a->listen_fd = ohca_link_listen(path, err);
 	if (a->listen_fd >= 0) {
-		if (!watch(a, a->listen_fd, EV_LISTEN)) {
+		if (watch(a, a->listen_fd, EV_LISTEN)) {
 			a->listening = true;
 			return a;
 		}
@@ -206,7 +204,7 @@ static void listen_again(struct fab_attach *a)
 {
 	if (a->listening)
 		return;
-	a->listening = !watch(a, a->listen_fd, EV_LISTEN);
+	a->listening = watch(a, a->listen_fd, EV_LISTEN);
 	a->accept_due_ns = fab_data_host_ns(a->d) + ACCEPT_NS;
 }
 
@@ -263,7 +261,7 @@ static void do_accept(struct fab_attach *a)
 		a->pending[i].fd = fd;
 		a->pending[i].deadline_ns = fab_data_host_ns(a->d) + HELLO_NS;
 		a->npending++;
-		if (watch(a, fd, i))
+		if (!watch(a, fd, i))
 			drop_pending(a, i, true);
 	}
 	/* the rest waits in the backlog until one of these is done */
@@ -274,8 +272,8 @@ static void do_accept(struct fab_attach *a)
 /* Attaches a link after its handshake at switch port @p. */
 static void adopt(struct fab_attach *a, uint32_t p, struct ohca_link *l)
 {
-	if (!watch(a, ohca_link_ctrl_fd(l), EV_LINK + 2 * p) &&
-	    !watch(a, ohca_link_event_fd(l), EV_LINK + 2 * p + 1) &&
+	if (watch(a, ohca_link_ctrl_fd(l), EV_LINK + 2 * p) &&
+	    watch(a, ohca_link_event_fd(l), EV_LINK + 2 * p + 1) &&
 	    fab_data_attach(a->d, p, l))
 		return;
 	fab_data_log(a->d, "'%.64s' cannot be attached: %s", ohca_link_peer(l)->desc,
@@ -356,19 +354,19 @@ uint64_t fab_attach_timer(struct fab_attach *a, uint64_t now_ns)
 	return a->listening || next < left ? next : left;
 }
 
-void fab_attach_event(struct fab_attach *a, uint32_t which)
+void fab_attach_event(struct fab_attach *a, uint32_t index)
 {
 	struct fab_dport *dp;
 
-	if (which < FAB_ATTACH_PENDING) {
-		do_hello(a, which);
-	} else if (which == EV_LISTEN) {
+	if (index < FAB_ATTACH_PENDING) {
+		do_hello(a, index);
+	} else if (index == EV_LISTEN) {
 		do_accept(a);
 	} else {
-		dp = a->d->by_port[(which - EV_LINK) / 2];
+		dp = a->d->by_port[(index - EV_LINK) / 2];
 		if (!dp || !dp->link)
 			return;
-		if ((which - EV_LINK) % 2)
+		if ((index - EV_LINK) % 2)
 			ohca_link_awake(dp->link, true);
 		else
 			fab_data_ctrl(a->d, dp);

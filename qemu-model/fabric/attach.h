@@ -14,20 +14,19 @@ struct fab_attach;
 
 /**
  * fab_attach_new() - listen on @path
- * @epfd: epoll descriptor; events have what fab_attach_event() takes in the low half of data.u64,
- *	and @tag in the high one
+ * @epfd: epoll descriptor; its events of FAB_EVENT_ATTACH are for fab_attach_event()
  * @err: filled in on failure
  *
  * Return: NULL on failure.
  */
-struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd, uint32_t tag,
+struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd,
 				  struct ohca_link_err *err);
 
 /** fab_attach_free() - close and unlink the socket; NULL is none. Links stay. */
 void fab_attach_free(struct fab_attach *a);
 
-/** fab_attach_event() - a descriptor can be read; never blocks */
-void fab_attach_event(struct fab_attach *a, uint32_t which);
+/** fab_attach_event() - a descriptor, the event's @index, can be read; never blocks */
+void fab_attach_event(struct fab_attach *a, uint32_t index);
 
 /**
  * fab_attach_timer() - refuse peers that are silent, accept again what had to wait

@@ -15,13 +15,12 @@
 #include <unistd.h>
 
 #include "attach.h"
+#include "fabric/base/event.h"
 #include "fabric/control/control.h"
 #include "fabric/mgmt/mgmt.h"
 #include "fabric/fault/script.h"
 #include "fabric/sim/umad2sim.h"
 
-#define EVENT_SIGNAL	0xffffffffu
-#define TAG_ATTACH	1u		/* in the high half of an event; others have 0 there */
 #define EVENTS		32
 #define LOOK_ROUNDS	64u		/* busy rounds between polls of the sockets */
 
@@ -107,16 +106,21 @@ static bool move(struct loop *l)
 }
 
 /* Return: false: it is time to end. */
-static bool handle(struct loop *l, uint64_t event, uint64_t now)
+static bool handle(struct loop *l, union fab_event e, uint64_t now)
 {
-	if (event >> 32 == TAG_ATTACH)
-		fab_attach_event(l->attach, (uint32_t)event);
-	else if (event == EVENT_SIGNAL)
+	switch (e.type) {
+	case FAB_EVENT_SIGNAL:
 		return on_signal(l);
-	else if (event >= FAB_CONTROL_EVENT)
-		fab_control_event(l->control, (uint32_t)event, now);
-	else
-		fab_sim_event(l->sim, (uint32_t)event, now);
+	case FAB_EVENT_ATTACH:
+		fab_attach_event(l->attach, e.index);
+		break;
+	case FAB_EVENT_CONTROL:
+		fab_control_event(l->control, e.index, now);
+		break;
+	case FAB_EVENT_SIM:
+		fab_sim_event(l->sim, e.index, now);
+		break;
+	}
 	return true;
 }
 
@@ -138,7 +142,7 @@ static void run(struct loop *l)
 		if (sleeps)
 			fab_data_awake(l->data);
 		for (int i = 0; i < n; i++)
-			if (!handle(l, ev[i].data.u64, begin))
+			if (!handle(l, fab_event_of(&ev[i]), begin))
 				return;
 	}
 }
@@ -174,7 +178,7 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 	}
 	if (!cfg->listen)
 		return true;
-	l->attach = fab_attach_new(l->data, cfg->listen, l->epfd, TAG_ATTACH, &err);
+	l->attach = fab_attach_new(l->data, cfg->listen, l->epfd, &err);
 	if (!l->attach)
 		fprintf(stderr, "ohca-fabric: --listen %s: %s\n", cfg->listen, err.text);
 	return l->attach;
@@ -287,14 +291,14 @@ static int open_signals(void)
 
 static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = EVENT_SIGNAL };
 	int fd;
 
 	if (!cfg->hooks)
 		l->sigfd = open_signals();
 	fd = cfg->hooks ? cfg->hooks->fd : l->sigfd;
 	l->epfd = epoll_create1(EPOLL_CLOEXEC);
-	if (l->epfd < 0 || fd < 0 || epoll_ctl(l->epfd, EPOLL_CTL_ADD, fd, &ev)) {
+	if (l->epfd < 0 || fd < 0 ||
+	    !fab_event_watch(l->epfd, EPOLL_CTL_ADD, fd, EPOLLIN, FAB_EVENT_SIGNAL, 0)) {
 		perror("ohca-fabric");
 		return false;
 	}

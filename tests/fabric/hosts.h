@@ -12,6 +12,7 @@
 #include "subnet.h"
 
 #include "fabric/attach.h"
+#include "fabric/base/event.h"
 #include "fabric/fault/script.h"
 
 #define HOSTS	4
@@ -49,7 +50,7 @@ static inline bool pump_once(void)
 	int n = epoll_wait(epfd, ev, 16, 0);
 
 	for (int i = 0; i < n; i++)
-		fab_attach_event(door, (uint32_t)ev[i].data.u64);
+		fab_attach_event(door, fab_event_of(&ev[i]).index);
 	for (unsigned int i = 0; i < HOSTS; i++)
 		while (host[i].l && ohca_link_ctrl(host[i].l) != OHCA_LINK_EV_NONE)
 			moved = true;
@@ -151,7 +152,7 @@ static inline void begin_hosts(struct fab *fabric)
 	snprintf(sock, sizeof(sock), "%s/s", dir);
 	epfd = epoll_create1(EPOLL_CLOEXEC);
 	assert_true(epfd >= 0);
-	door = fab_attach_new(d, sock, epfd, 1, &err);
+	door = fab_attach_new(d, sock, epfd, &err);
 	if (!door)
 		fail_msg("%s", err.text);
 	memset(host, 0, sizeof(host));

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "fabric/base/event.h"
 #include "fabric/sim/sim_wire.h"
 #include "fabric/sim/umad2sim.h"
 #include "ib/packet.h"
@@ -60,7 +61,7 @@ static inline void turn(void)
 
 	while ((n = epoll_wait(epfd, ev, 8, 0)) > 0)
 		for (int i = 0; i < n; i++)
-			fab_sim_event(sim, ev[i].data.u32, now);
+			fab_sim_event(sim, fab_event_of(&ev[i]).index, now);
 	fab_mgmt_timer(&m, now);
 }
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "fabric/base/event.h"
 #include "fabric/fault/fault.h"
 #include "fabric/control/control.h"
 #include "fabric/watch/pcapng.h"
@@ -435,7 +436,8 @@ static void turn(void)
 	for (int i = 0; (n = epoll_wait(control_epfd, ev, 8, 0)) > 0; i++) {
 		assert_true(i < 10000);
 		for (int k = 0; k < n; k++)
-			fab_control_event(control, ev[k].data.u32, fab_data_clock(d));
+			fab_control_event(control, fab_event_of(&ev[k]).index,
+					  fab_data_clock(d));
 	}
 	fab_control_flush(control);
 }

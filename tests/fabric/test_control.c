@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "fabric/base/event.h"
 #include "fabric/control/control.h"
 #include "fabric/client/client.h"
 
@@ -51,7 +52,7 @@ static unsigned int turn(void)
 
 	while ((n = epoll_wait(epfd, ev, 8, 0)) > 0) {
 		for (int i = 0; i < n; i++)
-			fab_control_event(control, ev[i].data.u32, 1000);
+			fab_control_event(control, fab_event_of(&ev[i]).index, 1000);
 		all += (unsigned int)n;
 		assert_true(all < 10000);
 	}

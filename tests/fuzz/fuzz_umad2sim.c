@@ -16,6 +16,7 @@
 
 #include "dgram.h"
 
+#include "fabric/base/event.h"
 #include "fabric/graph/generate.h"
 #include "fabric/sim/sim_wire.h"
 #include "fabric/sim/umad2sim.h"
@@ -142,11 +143,12 @@ static struct place server(const struct program *p, uint32_t num)
 /* Handle what has come, which may make more come. */
 static void settle(void)
 {
-	uint64_t which;
+	union fab_event e;
 
-	for (unsigned int i = 0; dgram_event(&which); i++) {
+	for (unsigned int i = 0; dgram_event(&e.u64); i++) {
 		must(i < 4096, "the server is never done");
-		fab_sim_event(sim, (uint32_t)which, now);
+		must(e.type == FAB_EVENT_SIM, "an event is another part's");
+		fab_sim_event(sim, e.index, now);
 	}
 }
 

@@ -12,6 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "fabric/base/event.h"
+
 #define EVENT_LISTEN	FAB_CONTROL_CLIENTS	/* after the clients' */
 
 /*
@@ -47,9 +49,7 @@ struct fab_control {
 
 static bool watch(const struct fab_control *c, int op, int fd, uint32_t which, uint32_t events)
 {
-	struct epoll_event ev = { .events = events, .data.u64 = FAB_CONTROL_EVENT + which };
-
-	return !epoll_ctl(c->epfd, op, fd, &ev);
+	return fab_event_watch(c->epfd, op, fd, events, FAB_EVENT_CONTROL, which);
 }
 
 static void drop(struct fab_control *c, struct client *p)
@@ -254,17 +254,15 @@ static void take(struct fab_control *c)
 	refuse(fd, "{\"error\": \"too many programs are connected: end one\"}\n");
 }
 
-void fab_control_event(struct fab_control *c, uint32_t event, uint64_t now_ns)
+void fab_control_event(struct fab_control *c, uint32_t index, uint64_t now_ns)
 {
-	const uint32_t which = event - FAB_CONTROL_EVENT;
-
 	c->m->now_ns = now_ns;
-	if (which == EVENT_LISTEN)
+	if (index == EVENT_LISTEN)
 		take(c);
-	else if (which < FAB_CONTROL_CLIENTS && c->client[which].spool)
-		hear_capture(c, &c->client[which]);
-	else if (which < FAB_CONTROL_CLIENTS && c->client[which].fd >= 0)
-		serve(c, &c->client[which]);
+	else if (index < FAB_CONTROL_CLIENTS && c->client[index].spool)
+		hear_capture(c, &c->client[index]);
+	else if (index < FAB_CONTROL_CLIENTS && c->client[index].fd >= 0)
+		serve(c, &c->client[index]);
 }
 
 /*

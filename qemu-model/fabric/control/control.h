@@ -28,8 +28,6 @@
 #define FAB_CONTROL_CLIENTS	16u
 #define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */
 #define FAB_CONTROL_LINE	65536u		/* bytes of a request, with its newline */
-#define FAB_CONTROL_EVENT	0x10000u	/* the first of its events */
-#define FAB_CONTROL_EVENTS	(FAB_CONTROL_CLIENTS + 1)
 
 struct fab_control;
 
@@ -38,8 +36,7 @@ struct fab_control;
  * @m: management of the fabric
  * @d: its data path, of which clients may have captures, or NULL
  * @path: of the socket's file; a socket that nobody listens on is replaced
- * @epfd: epoll descriptor; data.u64 of its events is FAB_CONTROL_EVENT and FAB_CONTROL_EVENTS - 1
- *	numbers after it
+ * @epfd: epoll descriptor; its events of FAB_EVENT_CONTROL are for fab_control_event()
  *
  * Return: NULL, errno says why; EADDRINUSE: somebody listens there, or it is no socket.
  */
@@ -51,13 +48,13 @@ void fab_control_free(struct fab_control *c);
 
 /**
  * fab_control_event() - something happened at a socket
- * @event: data.u64 of the event
+ * @index: of the event
  * @now_ns: time of the clock of fab_mgmt_timer()
  *
  * Answers at most one request. A client that does not read gets no further reply, and nobody
  * waits for it.
  */
-void fab_control_event(struct fab_control *c, uint32_t event, uint64_t now_ns);
+void fab_control_event(struct fab_control *c, uint32_t index, uint64_t now_ns);
 
 /**
  * fab_control_answer() - the reply to a request

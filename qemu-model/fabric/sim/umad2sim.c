@@ -12,8 +12,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "fabric/base/event.h"
 #include "ib/packet.h"
 #include "sim_wire.h"
+
+/* Indices of events: the number of a client, or these. */
+#define EV_CTL		FAB_SIM_CLIENTS
+#define EV_UDP		(FAB_SIM_CLIENTS + 1u)
 
 #define BATCH		8u
 #define TIMED_OUT	110u		/* status of a MAD that nobody answered */
@@ -71,17 +76,16 @@ static socklen_t address(const struct fab_sim *s, const char *suffix, struct soc
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 2 + strlen(un->sun_path + 1));
 }
 
-/* A datagram socket at @addr, with events. Return: -1, errno says why. */
+/* A datagram socket at @addr, with events of @index. Return: -1, errno says why. */
 static int open_socket(const struct fab_sim *s, const struct sockaddr *addr, socklen_t len,
-		       uint32_t event)
+		       uint32_t index)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = event };
 	int fd = socket(addr->sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -1;
 	if (bind(fd, addr, len) ||
-	    epoll_ctl(s->epfd, EPOLL_CTL_ADD, fd, &ev)) {
+	    !fab_event_watch(s->epfd, EPOLL_CTL_ADD, fd, EPOLLIN, FAB_EVENT_SIM, index)) {
 		int err = errno;
 
 		close(fd);
@@ -92,21 +96,21 @@ static int open_socket(const struct fab_sim *s, const struct sockaddr *addr, soc
 }
 
 /* The same at the abstract address of @suffix. */
-static int bound_socket(const struct fab_sim *s, const char *suffix, uint32_t event)
+static int bound_socket(const struct fab_sim *s, const char *suffix, uint32_t index)
 {
 	struct sockaddr_un un;
 	socklen_t len = address(s, suffix, &un);
 
-	return open_socket(s, (struct sockaddr *)&un, len, event);
+	return open_socket(s, (struct sockaddr *)&un, len, index);
 }
 
 /* The same at UDP port @above of the control socket's. */
-static int bound_udp(const struct fab_sim *s, uint32_t above, uint32_t event)
+static int bound_udp(const struct fab_sim *s, uint32_t above, uint32_t index)
 {
 	struct sockaddr_in in = s->at;
 
 	in.sin_port = htons((uint16_t)(ntohs(in.sin_port) + above));
-	return open_socket(s, (struct sockaddr *)&in, sizeof(in), event);
+	return open_socket(s, (struct sockaddr *)&in, sizeof(in), index);
 }
 
 static bool same_address(const struct sockaddr_in *a, const struct sockaddr_in *b)
@@ -503,15 +507,15 @@ static void read_mads(struct fab_sim *s, uint32_t id)
 			from_client(s, id, &r[i]);
 }
 
-void fab_sim_event(struct fab_sim *s, uint32_t which, uint64_t now_ns)
+void fab_sim_event(struct fab_sim *s, uint32_t index, uint64_t now_ns)
 {
 	s->now_ns = now_ns;
-	if (which == FAB_SIM_CTL)
+	if (index == EV_CTL)
 		read_control(s);
-	else if (which == FAB_SIM_UDP)
+	else if (index == EV_UDP)
 		read_udp(s);
-	else if (which < FAB_SIM_CLIENTS && s->client[which].fd >= 0)
-		read_mads(s, which);
+	else if (index < FAB_SIM_CLIENTS && s->client[index].fd >= 0)
+		read_mads(s, index);
 	for (uint32_t i = 0; s->any_gone && i < s->clients; i++)
 		if (s->client[i].fd >= 0 && s->client[i].gone)
 			drop_client(s, &s->client[i]);
@@ -535,7 +539,7 @@ struct fab_sim *fab_sim_new(struct fab_mgmt *m, const char *name, int epfd)
 	memcpy(s->name, name, strlen(name) + 1);
 	for (uint32_t i = 0; i < FAB_SIM_CLIENTS; i++)
 		s->client[i].fd = -1;
-	s->ctl = bound_socket(s, "ctl", FAB_SIM_CTL);
+	s->ctl = bound_socket(s, "ctl", EV_CTL);
 	if (s->ctl < 0) {
 		free(s);
 		return NULL;
@@ -564,7 +568,7 @@ bool fab_sim_listen(struct fab_sim *s, const char *at)
 		return false;
 	}
 	s->at.sin_port = htons((uint16_t)port);
-	s->udp = bound_udp(s, 0, FAB_SIM_UDP);
+	s->udp = bound_udp(s, 0, EV_UDP);
 	return s->udp >= 0;
 }
 

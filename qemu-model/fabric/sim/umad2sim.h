@@ -36,7 +36,7 @@ struct fab_sim;
  * fab_sim_new() - open the control socket
  * @m: management of a sealed fabric; its deliver and ctx are this one's from now on
  * @name: NAME above, at most 63 bytes
- * @epfd: epoll descriptor; events have what fab_sim_event() takes in data.u64
+ * @epfd: epoll descriptor; its events of FAB_EVENT_SIM are for fab_sim_event()
  *
  * Return: NULL, errno says why.
  */
@@ -53,17 +53,14 @@ bool fab_sim_listen(struct fab_sim *s, const char *at);
 /** fab_sim_free() - close all sockets */
 void fab_sim_free(struct fab_sim *s);
 
-#define FAB_SIM_CTL	FAB_SIM_CLIENTS		/* event of the control socket */
-#define FAB_SIM_UDP	(FAB_SIM_CLIENTS + 1u)	/* of that of remote clients */
-
 /**
  * fab_sim_event() - a socket can be read
- * @which: number of a client, FAB_SIM_CTL or FAB_SIM_UDP
+ * @index: of the event
  * @now_ns: as of fab_mgmt_send()
  *
  * Handles the datagrams that have come, a few at most. A client that does not read its answers
  * loses them.
  */
-void fab_sim_event(struct fab_sim *s, uint32_t which, uint64_t now_ns);
+void fab_sim_event(struct fab_sim *s, uint32_t index, uint64_t now_ns);
 
 #endif

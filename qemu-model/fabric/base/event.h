@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What an event of the fabric's epoll descriptor is about. */
+#ifndef OHCA_FABRIC_EVENT_H
+#define OHCA_FABRIC_EVENT_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+/** enum fab_event_type - the part of the daemon that handles an event */
+enum fab_event_type {
+	FAB_EVENT_SIGNAL = 1,	/* serve.c; no index */
+	FAB_EVENT_ATTACH,	/* fab_attach_event() */
+	FAB_EVENT_CONTROL,	/* fab_control_event() */
+	FAB_EVENT_SIM,		/* fab_sim_event() */
+};
+
+/**
+ * union fab_event - data.u64 of an epoll_event
+ * @type: enum fab_event_type
+ * @index: which descriptor of that part; the part alone knows what it means
+ */
+union fab_event {
+	struct {
+		uint32_t type;
+		uint32_t index;
+	};
+	uint64_t u64;
+};
+static_assert(sizeof(union fab_event) == sizeof(uint64_t), "data of an epoll_event");
+
+/** fab_event_of() - what @ev, as epoll_wait() has filled it in, is about */
+static inline union fab_event fab_event_of(const struct epoll_event *ev)
+{
+	return (union fab_event){ .u64 = ev->data.u64 };
+}
+
+/**
+ * fab_event_watch() - epoll_ctl() with the event that a descriptor is to have
+ * @epfd: epoll descriptor
+ * @op: EPOLL_CTL_ADD or EPOLL_CTL_MOD
+ * @fd: descriptor
+ * @events: EPOLLIN, EPOLLOUT or both
+ * @type: the part that handles it
+ * @index: of @fd in that part
+ *
+ * Return: false: errno is epoll_ctl()'s.
+ */
+static inline bool fab_event_watch(int epfd, int op, int fd, uint32_t events,
+				   enum fab_event_type type, uint32_t index)
+{
+	const union fab_event e = { .type = type, .index = index };
+	struct epoll_event ev = { .events = events, .data.u64 = e.u64 };
+
+	return !epoll_ctl(epfd, op, fd, &ev);
+}
+
+#endif
