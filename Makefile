@@ -29,7 +29,7 @@ help:
 	@echo 'make try T=GROUP.TEST  builds what changed and runs one system test (KERNEL=debug: on that;'
 	@echo '                   QEMU=...: in that)'
 	@echo 'make campaign      attacks with fresh seeds, each for CAMPAIGN_SECONDS (600); CAMPAIGN="process ..." picks'
-	@echo 'make mutants       changes lines of PART (all five) at random and counts what its units notice'
+	@echo 'make mutants       changes lines of PART (all six) at random and counts what its units notice'
 	@echo '                   (MUTANTS_COUNT=40 a part, MUTANTS_SEED=N: the same changes again)'
 	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'

@@ -153,7 +153,7 @@ class Trials(unittest.TestCase):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as f:
                 f.write(text)
-        part = Part("made_up", "tests/part", "tests/units", "$(TESTS)")
+        part = Part("made_up", ("tests/part",), "tests/units", "$(TESTS)")
         self.tree = Tree(part, self.top, os.path.join(here.name, "tree"))
         self.files = dict(part.files(self.top))
 

@@ -2,7 +2,6 @@
 """Parts whose lines are changed, and the copies of the tree in which their tests run."""
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -20,9 +19,9 @@ BUILD_SECONDS = 900
 
 @dataclass(frozen=True)
 class Part:
-    """A folder of sources and its units."""
+    """Folders of sources and their units."""
     name: str
-    sources: str            # folder with the lines that are changed
+    sources: tuple          # folders with the lines that are changed; "FOLDER/." without subfolders
     tests: str              # folder of the units
     programs: str           # the test programs, in terms of the units' Makefile
     sanitizer: str = "ASAN"   # variable of the units' Makefile with the sanitizers' options
@@ -33,22 +32,36 @@ class Part:
 
     def files(self, top):
         """Pairs of a path from the top and its text, of all sources in subfolders, too."""
-        for folder, _, names in sorted(os.walk(os.path.join(top, self.sources))):
-            for name in sorted(names):
-                if name.endswith((".c", ".h")):
-                    path = os.path.join(folder, name)
-                    with open(path, encoding="utf-8") as f:
-                        yield os.path.relpath(path, top), f.read()
+        for source in self.sources:
+            for folder, inner, names in sorted(os.walk(os.path.join(top, source))):
+                if source.endswith("/."):
+                    inner.clear()
+                for name in sorted(names):
+                    if name.endswith((".c", ".h")):
+                        path = os.path.join(folder, name)
+                        with open(path, encoding="utf-8") as f:
+                            yield os.path.relpath(path, top), f.read()
+
+    def owns(self, path):
+        """Whether a path from the top is one of a source of the part."""
+        folder = os.path.dirname(path)
+        return any(folder == source[:-2] if source.endswith("/.") else
+                   f"{folder}/".startswith(f"{source}/") for source in self.sources)
 
 
+FABRIC = "qemu-model/fabric"
 PARTS = {p.name: p for p in (
-    Part("ib", "qemu-model/ib", "tests/ib", "$(TESTS) $(IBMAD)"),
-    Part("link", "qemu-model/link", "tests/link", "$(TESTS)", threads="$(TESTS:%=%.tsan)"),
-    Part("provider", "userspace/providers/ohca", "tests/provider", "$(ALL_TESTS)",
+    Part("ib", ("qemu-model/ib",), "tests/ib", "$(TESTS) $(IBMAD)"),
+    Part("link", ("qemu-model/link",), "tests/link", "$(TESTS)", threads="$(TESTS:%=%.tsan)"),
+    Part("provider", ("userspace/providers/ohca",), "tests/provider", "$(ALL_TESTS)",
          threads="$(TSAN_TESTS:%=%.tsan)"),
-    Part("fabric", "qemu-model/fabric", "tests/fabric", "$(TESTS)",
+    Part("mgmt", tuple(f"{FABRIC}/{room}" for room in ("graph", "mgmt", "fault", "sim", "control",
+                                                       "client")),
+         "tests/fabric", "$(TESTS)", sanitizer="SAN",
+         scripts=(("ohca-fabric", "./test_cli.sh {}"),)),
+    Part("data", (f"{FABRIC}/data", f"{FABRIC}/watch", f"{FABRIC}/."), "tests/fabric", "$(TESTS)",
          sanitizer="SAN", scripts=(("ohca-fabric", "./test_cli.sh {}"),)),
-    Part("engine", "qemu-model/engine", "tests/engine", "$(TESTS)"),
+    Part("engine", ("qemu-model/engine",), "tests/engine", "$(TESTS)"),
 )}
 
 
@@ -226,7 +239,7 @@ class Tree:
             path = os.path.normpath(os.path.join(report["current_working_directory"],
                                                  file["file"]))
             path = os.path.relpath(path, self.where)
-            if re.match(re.escape(self.part.sources) + "/", path):
+            if self.part.owns(path):
                 for line in file["lines"]:
                     if line["count"]:
                         lines.setdefault((path, line["line_number"]), set()).add(name)
