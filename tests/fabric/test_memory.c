@@ -388,6 +388,29 @@ static void smps(void **st)
 	}
 }
 
+/* The SLs of a link that comes up are folded, or the caller knows that they are not. */
+static void fold(void **st)
+{
+	uint32_t p, was;
+	unsigned int n = 0;
+	bool ok;
+
+	(void)st;
+	do {
+		begin(from_spec("ring:4"));
+		p = fab_port_of(&f->node[f->port[f->port[PORT].peer].node], 1);
+		was = f->port[p].sl2vl;
+		fill(&f->sl2vl);
+		starve(++n);
+		ok = fab_fold_sl2vl(&m, p, 2);
+		assert_int_equal(fed(), !ok);
+		assert_int_equal(f->port[p].sl2vl == was, !ok);
+		assert_true(fab_fold_sl2vl(&m, p, 2));
+		fab_free(f);
+	} while (!ok);
+	assert_true(n > 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -397,6 +420,7 @@ int main(void)
 		cmocka_unit_test(packets_that_wait),
 		cmocka_unit_test(control),
 		cmocka_unit_test(smps),
+		cmocka_unit_test(fold),
 	};
 
 	return cmocka_run_group_tests_name("memory", tests, NULL, NULL);

@@ -148,6 +148,37 @@ static void links(void **st)
 	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "13", NULL), FAB_DELIVERED);
 }
 
+/* A trap that an agent sends while it works for a Set leaves what it knows of that Set as it was. */
+static void job(void **st)
+{
+	const uint32_t node = 8;
+	struct fab_mad trap = new_mad(IB_CLASS_SUBN_LID, IB_METHOD_TRAP, IB_SMP_ATTR_NOTICE, 0);
+	const struct ib_sma *s;
+	struct ib_sma_port port;
+	struct fab_job was;
+
+	(void)st;
+	subnet_up();
+	m.now_ns = now;
+	s = fab_agent_begin(&m, node, true);
+	/* a port without a rare part: the agent has the spare one, and the copies */
+	s->ops->port(s->ctx, 0, &port);
+	assert_ptr_equal(port.end, &m.job.spare.end);
+	s->ops->sl2vl(s->ctx, 1, 2);
+	memset(m.job.pkeys, 0x42, sizeof(m.job.pkeys));
+	m.job.starved = true;
+	m.job.link_due = IB_PI_EFF_LINK_DOWN;
+	was = m.job;
+	got_n = 0;
+	f->port[fab_port_of(&f->node[node], 0)].pi.sm_lid = LID(HOST);
+	s->ops->send_trap(s->ctx, 0, &trap.smp);
+	assert_int_equal(got_n, 1);
+	assert_int_equal(got.smp.hdr.method, IB_METHOD_TRAP);
+	assert_memory_equal(&m.job, &was, sizeof(was));
+	m.job.link_due = 0;
+	fab_agent_end(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -156,6 +187,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(fewer_pkeys, setup, teardown),
 		cmocka_unit_test_setup_teardown(forwarding_tables, setup, teardown),
 		cmocka_unit_test_setup_teardown(links, setup, teardown),
+		cmocka_unit_test_setup_teardown(job, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -340,7 +340,9 @@ static void link_up(struct fab_data *d, struct fab_dport *dp)
 		return;
 	}
 	d->m->now_ns = fab_data_clock(d);
-	fab_fold_sl2vl(d->m, dp->p, ib_opvls_count(pi->op_vls));
+	if (!fab_fold_sl2vl(d->m, dp->p, ib_opvls_count(pi->op_vls)))
+		fab_data_log(d, "'%.64s' port %u: no memory for its SLtoVLMappingTable: SLs may "
+			     "have no VL", d->f->desc[d->f->port[dp->p].node].text, dp->num);
 	fab_wire_up(d->m, dp->p);
 	fab_data_log(d, "'%.64s' port %u: link up, %ux, %u Gb/s",
 		     d->f->desc[d->f->port[dp->p].node].text, dp->num, ib_width_lanes(st.width),

@@ -15,7 +15,7 @@
 
 static struct fab_node *node_of(struct fab_mgmt *m)
 {
-	return &m->f->node[m->node];
+	return &m->f->node[m->job.node];
 }
 
 static struct fab_port *port_of(struct fab_mgmt *m, unsigned int num)
@@ -31,15 +31,15 @@ static struct fab_pool *pkey_pool(struct fab_mgmt *m)
 /* The rare part of end port @p, or the spare one in its place. */
 static struct fab_extra *end_of(struct fab_mgmt *m, uint32_t p)
 {
-	if (m->end && m->end->port == p)
-		return m->end;
+	if (m->job.end && m->job.end->port == p)
+		return m->job.end;
 	fab_agent_end(m);
-	m->end = fab_extra_of(m->f, p);
-	if (!m->end) {
-		fab_extra_init(&m->spare, m->f, p);
-		m->end = &m->spare;
+	m->job.end = fab_extra_of(m->f, p);
+	if (!m->job.end) {
+		fab_extra_init(&m->job.spare, m->f, p);
+		m->job.end = &m->job.spare;
 	}
-	return m->end;
+	return m->job.end;
 }
 
 static void agent_port(void *ctx, unsigned int num, struct ib_sma_port *v)
@@ -51,17 +51,17 @@ static void agent_port(void *ctx, unsigned int num, struct ib_sma_port *v)
 
 	memset(v, 0, sizeof(*v));
 	v->pi = &p->pi;
-	v->link_due = &m->link_due;
+	v->link_due = &m->job.link_due;
 	v->num_pkeys = is_switch ? m->f->sw_num_pkeys : m->f->ca_num_pkeys;
 	/* a Get reads the shared tables, a Set writes copies */
 	v->pkey = (uint16_t *)fab_pool_at(pkey_pool(m), p->pkeys);
 	v->arb = (struct ib_vlarb *)fab_pool_at(&m->f->vlarb, p->vlarb);
-	if (m->is_set) {
-		memcpy(m->pkeys, v->pkey, pkey_pool(m)->size);
-		m->arb = *v->arb;
-		v->pkey = m->pkeys;
-		v->arb = &m->arb;
-		m->due_port = fab_port_of(node_of(m), num);
+	if (m->job.is_set) {
+		memcpy(m->job.pkeys, v->pkey, pkey_pool(m)->size);
+		m->job.arb = *v->arb;
+		v->pkey = m->job.pkeys;
+		v->arb = &m->job.arb;
+		m->job.due_port = fab_port_of(node_of(m), num);
 	}
 	if (is_switch && num)
 		return;
@@ -85,15 +85,15 @@ static struct ib_sl2vl *agent_sl2vl(void *ctx, unsigned int in, unsigned int out
 {
 	struct fab_mgmt *m = ctx;
 
-	m->sl2vl_in = in;
-	m->sl2vl_out = out;
+	m->job.sl2vl_in = in;
+	m->job.sl2vl_out = out;
 	/* all tables: the answer is what is written */
 	if (in == IB_SMA_ALL_PORTS)
 		in = 0;
 	if (out == IB_SMA_ALL_PORTS)
 		out = 0;
-	memcpy(&m->sl2vl, fab_pool_at(&m->f->sl2vl, *sl2vl_index(m, in, out)), sizeof(m->sl2vl));
-	return &m->sl2vl;
+	memcpy(&m->job.sl2vl, fab_pool_at(&m->f->sl2vl, *sl2vl_index(m, in, out)), sizeof(m->job.sl2vl));
+	return &m->job.sl2vl;
 }
 
 /* Before a Set for one input port all tables of a switch are those of the output ports. */
@@ -109,7 +109,7 @@ static bool own_sl2vl(struct fab_mgmt *m)
 	sw = &m->f->sw[n->sw];
 	t = malloc(dim * dim * sizeof(*t));
 	if (!t) {
-		m->starved = true;
+		m->job.starved = true;
 		return false;
 	}
 	for (unsigned int in = 0; in < dim; in++) {
@@ -122,17 +122,23 @@ static bool own_sl2vl(struct fab_mgmt *m)
 	return true;
 }
 
-/* @index gets the table that equals @v; without memory it keeps what it has. */
-static void replace(struct fab_mgmt *m, struct fab_pool *pool, uint32_t *index, const void *v)
+/* @index gets the table that equals @v; without memory it keeps what it has. Return: whether. */
+static bool replace_table(struct fab_pool *pool, uint32_t *index, const void *v)
 {
 	uint32_t i = fab_pool_get(pool, v);
 
-	if (i == FAB_NONE) {
-		m->starved = true;
-		return;
-	}
+	if (i == FAB_NONE)
+		return false;
 	fab_pool_put(pool, *index);
 	*index = i;
+	return true;
+}
+
+/* The same for a Set. */
+static void set_table(struct fab_mgmt *m, struct fab_pool *pool, uint32_t *index, const void *v)
+{
+	if (!replace_table(pool, index, v))
+		m->job.starved = true;
 }
 
 /* The table that was written is that of every output port @num that it is for. */
@@ -143,24 +149,24 @@ static void set_sl2vl(struct fab_mgmt *m, unsigned int num)
 	struct fab_port *p = port_of(m, num);
 
 	p->sl2vl_set = 1;
-	if (n->sw != FAB_NONE && m->sl2vl_in != IB_SMA_ALL_PORTS) {
-		replace(m, &m->f->sl2vl, sl2vl_index(m, m->sl2vl_in, num), &m->sl2vl);
+	if (n->sw != FAB_NONE && m->job.sl2vl_in != IB_SMA_ALL_PORTS) {
+		set_table(m, &m->f->sl2vl, sl2vl_index(m, m->job.sl2vl_in, num), &m->job.sl2vl);
 		return;
 	}
-	replace(m, &m->f->sl2vl, &p->sl2vl, &m->sl2vl);
+	set_table(m, &m->f->sl2vl, &p->sl2vl, &m->job.sl2vl);
 	for (unsigned int in = 0; t && in <= n->nports; in++)
-		replace(m, &m->f->sl2vl, sl2vl_index(m, in, num), &m->sl2vl);
+		set_table(m, &m->f->sl2vl, sl2vl_index(m, in, num), &m->job.sl2vl);
 }
 
 /* A Set of SLtoVLMappingTables is complete. */
 static void sl2vl_written(struct fab_mgmt *m)
 {
 	const struct fab_node *n = node_of(m);
-	const bool all_in = m->sl2vl_in == IB_SMA_ALL_PORTS;
+	const bool all_in = m->job.sl2vl_in == IB_SMA_ALL_PORTS;
 
-	if (m->sl2vl_out != IB_SMA_ALL_PORTS) {
+	if (m->job.sl2vl_out != IB_SMA_ALL_PORTS) {
 		if (all_in || own_sl2vl(m))
-			set_sl2vl(m, m->sl2vl_out);
+			set_sl2vl(m, m->job.sl2vl_out);
 		return;
 	}
 	if (all_in)
@@ -171,8 +177,9 @@ static void sl2vl_written(struct fab_mgmt *m)
 		set_sl2vl(m, num);
 }
 
-void fab_fold_sl2vl(struct fab_mgmt *m, uint32_t p, unsigned int vls)
+bool fab_fold_sl2vl(struct fab_mgmt *m, uint32_t p, unsigned int vls)
 {
+	struct fab_pool *pool = &m->f->sl2vl;
 	struct fab_port *port = &m->f->port[p];
 	const unsigned int num = fab_port_num(m->f, p);
 	const struct fab_node *n = &m->f->node[port->node];
@@ -181,12 +188,15 @@ void fab_fold_sl2vl(struct fab_mgmt *m, uint32_t p, unsigned int vls)
 	uint32_t *t;
 
 	if (port->sl2vl_set)
-		return;
+		return true;
 	ib_sl2vl_init(&map, vls);
-	replace(m, &m->f->sl2vl, &port->sl2vl, &map);
+	if (!replace_table(pool, &port->sl2vl, &map))
+		return false;
+	/* the table exists now: its further users need no memory */
 	t = n->sw != FAB_NONE ? m->f->sw[n->sw].sl2vl : NULL;
 	for (unsigned int in = 0; t && in < dim; in++)
-		replace(m, &m->f->sl2vl, &t[in * dim + num], &map);
+		replace_table(pool, &t[in * dim + num], &map);
+	return true;
 }
 
 static void agent_changed(void *ctx, unsigned int num, uint32_t what)
@@ -196,18 +206,18 @@ static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 
 	m->epoch++;
 	if (what & IB_SMA_CH_PKEYS)
-		replace(m, pkey_pool(m), &p->pkeys, m->pkeys);
+		set_table(m, pkey_pool(m), &p->pkeys, m->job.pkeys);
 	if (what & (IB_SMA_CH_VLARB | IB_PI_EFF_VLARB))
-		replace(m, &m->f->vlarb, &p->vlarb, &m->arb);
+		set_table(m, &m->f->vlarb, &p->vlarb, &m->job.arb);
 	if (what & IB_SMA_CH_SL2VL)
 		sl2vl_written(m);
-	if ((what & IB_SMA_CH_GUIDS) && m->end == &m->spare) {
-		struct fab_extra *x = fab_extra(m->f, m->spare.port);
+	if ((what & IB_SMA_CH_GUIDS) && m->job.end == &m->job.spare) {
+		struct fab_extra *x = fab_extra(m->f, m->job.spare.port);
 
 		if (x)
-			memcpy(x->guid, m->spare.guid, sizeof(x->guid));
+			memcpy(x->guid, m->job.spare.guid, sizeof(x->guid));
 		else
-			m->starved = true;
+			m->job.starved = true;
 	}
 }
 
@@ -218,23 +228,20 @@ static void agent_send_trap(void *ctx, unsigned int num, const struct ib_smp *tr
 	const struct ib_port_info *pi = &port_of(m, num)->pi;
 	struct fab_mad mad = { .smp = *trap, .dlid = pi->sm_lid, .slid = pi->lid };
 	unsigned int out = n->sw != FAB_NONE ? fab_route(m->f, n, pi->sm_lid) : num;
-	const struct ib_sma agent = m->sma;
-	const uint32_t node = m->node;
+	const struct fab_job was = m->job;
 
 	m->stats.traps++;
 	if (!out || out > n->nports)
 		return;
 	/* agents of other nodes use @m while the trap is on its way */
-	fab_agent_end(m);
+	m->job = (struct fab_job){ .node = was.node };
 	if (n->sw == FAB_NONE && fab_own_lid(port_of(m, num), mad.dlid)) {
 		fab_mgmt_local(m, fab_port_of(n, num), &mad);
 	} else {
 		fab_agent_xmit(m, n);
 		fab_forward(m, fab_port_of(n, out), &mad);
 	}
-	m->sma = agent;
-	m->node = node;
-	m->is_set = false;
+	m->job = was;
 }
 
 /* Blocks up to @block and as many as LinearFDBTop says. Return: false if out of memory. */
@@ -261,11 +268,11 @@ static uint8_t *agent_lft(void *ctx, unsigned int block)
 	struct fab_mgmt *m = ctx;
 	struct fab_switch *sw = &m->f->sw[node_of(m)->sw];
 
-	if (block < sw->lft_blocks || (m->is_set && grow_lft(sw, block)))
+	if (block < sw->lft_blocks || (m->job.is_set && grow_lft(sw, block)))
 		return sw->lft + block * IB_LFT_PER_BLOCK;
-	m->starved |= m->is_set;
-	memset(m->lft, IB_LFT_NO_PORT, sizeof(m->lft));
-	return m->lft;
+	m->job.starved |= m->job.is_set;
+	memset(m->job.lft, IB_LFT_NO_PORT, sizeof(m->job.lft));
+	return m->job.lft;
 }
 
 static uint16_t *agent_mft(void *ctx, unsigned int entry, unsigned int pos)
@@ -274,15 +281,15 @@ static uint16_t *agent_mft(void *ctx, unsigned int entry, unsigned int pos)
 	struct fab_switch *sw = &m->f->sw[node_of(m)->sw];
 	unsigned int block = entry / IB_MFT_PER_BLOCK;
 
-	if (m->is_set && !sw->mft)
+	if (m->job.is_set && !sw->mft)
 		sw->mft = calloc(FAB_MFT_CAP / IB_MFT_PER_BLOCK, sizeof(*sw->mft));
-	if (m->is_set && sw->mft && !sw->mft[block])
+	if (m->job.is_set && sw->mft && !sw->mft[block])
 		sw->mft[block] = calloc(IB_MFT_PER_BLOCK * sw->mft_positions, sizeof(**sw->mft));
 	if (sw->mft && sw->mft[block])
 		return &sw->mft[block][entry % IB_MFT_PER_BLOCK * sw->mft_positions + pos];
-	m->starved |= m->is_set;
-	m->mft = 0;
-	return &m->mft;
+	m->job.starved |= m->job.is_set;
+	m->job.mft = 0;
+	return &m->job.mft;
 }
 
 static const struct ib_sma_ops agent_ops = {
@@ -298,9 +305,9 @@ const struct ib_sma *fab_agent_begin(struct fab_mgmt *m, uint32_t node, bool is_
 {
 	const struct fab_node *n = &m->f->node[node];
 
-	m->node = node;
-	m->is_set = is_set;
-	m->sma = (struct ib_sma){
+	m->job.node = node;
+	m->job.is_set = is_set;
+	m->job.sma = (struct ib_sma){
 		.ops = &agent_ops,
 		.ctx = m,
 		.sys_guid = n->sys_guid,
@@ -313,15 +320,15 @@ const struct ib_sma *fab_agent_begin(struct fab_mgmt *m, uint32_t node, bool is_
 		.desc = m->f->desc[node].text,
 		.si = n->sw != FAB_NONE ? &m->f->sw[n->sw].si : NULL,
 	};
-	return &m->sma;
+	return &m->job.sma;
 }
 
 void fab_agent_end(struct fab_mgmt *m)
 {
-	const struct fab_extra *spare = &m->spare;
-	struct fab_extra *x = m->end;
+	const struct fab_extra *spare = &m->job.spare;
+	struct fab_extra *x = m->job.end;
 
-	m->end = NULL;
+	m->job.end = NULL;
 	if (!x || ib_sma_end_deadline(&x->end) == UINT64_MAX)
 		return;
 	if (x == spare) {
@@ -363,13 +370,13 @@ static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
 {
 	struct fab_mgmt *m = ctx;
 	const uint32_t index = fab_port_of(node_of(m), num);
-	struct fab_extra *x = m->is_set ? fab_extra(m->f, index) : fab_extra_of(m->f, index);
-	struct ib_pma_port *v = x ? &x->pma : &m->fresh;
+	struct fab_extra *x = m->job.is_set ? fab_extra(m->f, index) : fab_extra_of(m->f, index);
+	struct ib_pma_port *v = x ? &x->pma : &m->job.fresh;
 
 	if (!x)
 		memset(v, 0, sizeof(*v));
-	fab_counters(m, index, &m->shown);
-	v->ctr = &m->shown;
+	fab_counters(m, index, &m->job.shown);
+	v->ctr = &m->job.shown;
 	return v;
 }
 
@@ -385,9 +392,9 @@ bool fab_pma(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad)
 		.resp_time = 8,
 	};
 
-	m->node = node;
-	m->is_set = mad->hdr.method == IB_METHOD_SET;
-	if (m->is_set && !n->pma) {
+	m->job.node = node;
+	m->job.is_set = mad->hdr.method == IB_METHOD_SET;
+	if (m->job.is_set && !n->pma) {
 		n->pma = malloc(sizeof(*n->pma));
 		if (n->pma)
 			*n->pma = (struct fab_pma){ .agent = fresh, .node = node };

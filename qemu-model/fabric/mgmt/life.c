@@ -62,10 +62,10 @@ void fab_wire_down(struct fab_mgmt *m, uint32_t p)
 
 void fab_link_effects(struct fab_mgmt *m)
 {
-	const uint32_t due = m->link_due, p = m->due_port, peer = m->f->port[p].peer;
+	const uint32_t due = m->job.link_due, p = m->job.due_port, peer = m->f->port[p].peer;
 	const bool disable = due & IB_PI_EFF_LINK_DISABLE;
 
-	m->link_due = 0;
+	m->job.link_due = 0;
 	link_down(m, p, disable ? IB_PHYS_DISABLED : IB_PHYS_POLLING, true);
 	if (fab_outside(m->f, p)) {
 		if (m->wires)
@@ -135,8 +135,8 @@ static void run_samples(struct fab_mgmt *m)
 		list = a->next;
 		a->waiting = false;
 		if (ib_pma_deadline(&a->agent) <= m->now_ns) {
-			m->node = a->node;
-			m->is_set = false;
+			m->job.node = a->node;
+			m->job.is_set = false;
 			ib_pma_timer(&a->agent, m->now_ns);
 		}
 		fab_wait_samples(m, a);

@@ -213,7 +213,7 @@ static void count(struct fab_mgmt *m, const struct ib_smp *s)
 {
 	uint8_t attr = (uint8_t)ib_be16(s->hdr.attr_id);
 
-	if (m->is_set)
+	if (m->job.is_set)
 		m->stats.set[attr]++;
 	else
 		m->stats.get[attr]++;
@@ -236,14 +236,14 @@ static enum fab_fate smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire
 
 	if (fab_fault_drops(m, node, &mad->smp))
 		return lose(m);
-	m->starved = false;
+	m->job.starved = false;
 	v = ib_sma_process(fab_agent_begin(m, node, mad->smp.hdr.method == IB_METHOD_SET), &in,
 			   &mad->smp, &by);
 	fab_agent_end(m);
 	if (v != IB_SMA_FORWARD)
 		agent_rcv(m, n);
 	/* the manager repeats it */
-	if (m->starved)
+	if (m->job.starved)
 		return lose(m);
 	switch (v) {
 	case IB_SMA_FORWARD:
@@ -255,7 +255,7 @@ static enum fab_fate smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire
 	case IB_SMA_CONSUMED:
 		return FAB_CONSUMED;
 	case IB_SMA_UNHANDLED:
-		return for_manager(m, at, &m->sma, &in, mad, hops, out);
+		return for_manager(m, at, &m->job.sma, &in, mad, hops, out);
 	default:
 		return lose(m);
 	}
@@ -361,7 +361,7 @@ void fab_mgmt_landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad)
 		lose(m);
 	else if (at_node(m, at, true, mad, &out) == FAB_GOES_ON)
 		fab_forward(m, out, mad);
-	if (m->link_due)
+	if (m->job.link_due)
 		fab_link_effects(m);
 }
 
@@ -375,7 +375,7 @@ enum fab_fate fab_mgmt_arrive(struct fab_mgmt *m, uint32_t port, struct fab_mad 
 	fate = at_node(m, port, true, mad, &out);
 	if (fate == FAB_GOES_ON)
 		fate = fab_forward(m, out, mad);
-	if (m->link_due)
+	if (m->job.link_due)
 		fab_link_effects(m);
 	return fate;
 }
@@ -409,7 +409,7 @@ enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *m
 		fate = fab_forward(m, fab_port_of(n, by), mad);
 	else
 		fate = fab_mgmt_local(m, port, mad);
-	if (m->link_due)
+	if (m->job.link_due)
 		fab_link_effects(m);
 	return fate;
 }

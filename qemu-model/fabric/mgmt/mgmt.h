@@ -119,7 +119,44 @@ struct fab_flap {
 };
 
 /**
- * struct fab_mgmt - management of a fabric, and the state of the MAD that is processed
+ * struct fab_job - the MAD that a node processes, or the timer of its agents
+ * @node: that its agents work for
+ * @is_set: they work for a Set
+ * @starved: that Set found no memory for what it says: it has no answer
+ * @sma: its subnet management agent
+ * @end: rare part of the end port that the agent was given; NULL: none yet
+ * @link_due: IB_PI_EFF_LINK_*, what a Set asked for at the link of @due_port
+ * @due_port: the port of that Set
+ * @pkeys, @sl2vl, @arb: tables that a Set is changing
+ * @sl2vl_in, @sl2vl_out: ports of @sl2vl
+ * @lft, @mft: shown of a block or mask that was never set
+ * @spare: in the place of @end of a port that has no rare part
+ * @shown: counters that the performance agent was given
+ * @fresh: performance state of a port that has no rare part
+ *
+ * A trap that an agent sends is a job of its own, within that of the agent.
+ */
+struct fab_job {
+	uint32_t node;
+	bool is_set;
+	bool starved;
+	struct ib_sma sma;
+	struct fab_extra *end;
+	uint32_t link_due;
+	uint32_t due_port;
+	uint16_t pkeys[FAB_SW_PKEYS];
+	struct ib_sl2vl sl2vl;
+	unsigned int sl2vl_in, sl2vl_out;	/* ports, or IB_SMA_ALL_PORTS */
+	struct ib_vlarb arb;
+	uint8_t lft[IB_LFT_PER_BLOCK];
+	uint16_t mft;
+	struct fab_extra spare;
+	struct ohca_port_counters shown;
+	struct ib_pma_port fresh;
+};
+
+/**
+ * struct fab_mgmt - management of a fabric
  * @f: the fabric, sealed
  * @deliver: a manager at port @port of a channel adapter is to have @mad. Return: false: there
  *	is none. It may not send from there
@@ -138,19 +175,7 @@ struct fab_flap {
  * @smp_fault: SMPs that are to be lost
  * @flight, @last_flight: MADs on wires with a delay, in the order of time
  * @flights: how many
- * @node: node that an agent is working for
- * @is_set: the agent works for a Set
- * @starved: the Set at hand found no memory for what it says: it has no answer
- * @sma: its agent
- * @end: rare part of the end port that the agent was given; NULL: none yet
- * @link_due: IB_PI_EFF_LINK_*, what a Set asked for at the link of @due_port
- * @due_port: the port of that Set
- * @pkeys, @sl2vl, @arb: tables that a Set is changing
- * @sl2vl_in, @sl2vl_out: ports of @sl2vl
- * @lft, @mft: shown of a block or mask that was never set
- * @spare: in the place of @end of a port that has no rare part
- * @shown: counters that the performance agent was given
- * @fresh: performance state of a port that has no rare part
+ * @job: the MAD at hand
  */
 struct fab_mgmt {
 	struct fab *f;
@@ -173,23 +198,7 @@ struct fab_mgmt {
 	struct fab_mad_flight *flight, *last_flight;
 	uint32_t flights;
 
-	/* private to agent.c and life.c */
-	uint32_t node;
-	bool is_set;
-	bool starved;
-	struct ib_sma sma;
-	struct fab_extra *end;
-	uint32_t link_due;
-	uint32_t due_port;
-	uint16_t pkeys[FAB_SW_PKEYS];
-	struct ib_sl2vl sl2vl;
-	unsigned int sl2vl_in, sl2vl_out;	/* ports, or IB_SMA_ALL_PORTS */
-	struct ib_vlarb arb;
-	uint8_t lft[IB_LFT_PER_BLOCK];
-	uint16_t mft;
-	struct fab_extra spare;
-	struct ohca_port_counters shown;
-	struct ib_pma_port fresh;
+	struct fab_job job;		/* private to management */
 };
 
 /** fab_mgmt_init() - management of the sealed fabric @f; @deliver and @ctx as above */
@@ -220,8 +229,10 @@ enum fab_fate fab_mgmt_arrive(struct fab_mgmt *m, uint32_t port, struct fab_mad 
  * fab_fold_sl2vl() - every SL has one of the @vls data VLs of the link out of switch port @p
  *
  * Unless a subnet manager has written a table that leads out of it.
+ *
+ * Return: false: out of memory, the table is as it was.
  */
-void fab_fold_sl2vl(struct fab_mgmt *m, uint32_t p, unsigned int vls);
+bool fab_fold_sl2vl(struct fab_mgmt *m, uint32_t p, unsigned int vls);
 
 /** fab_wire_up() - the link out of switch port @p is up, its PortInfo negotiated; at @m->now_ns */
 void fab_wire_up(struct fab_mgmt *m, uint32_t p);
