@@ -187,6 +187,7 @@ static void test_queues(void **state)
 	assert_int_equal(host_qp_create(h, &qp, &(struct host_qp_init){
 		.type = OHCA_QPT_UC, .log_sq = 15, .log_rq = 13, .scq = &cq, .rcq = &cq }), 0);
 	host_qp_connect(&qp, 0, 7, 9, 1, 0, 0);
+	steps(h, &most);
 	for (uint32_t i = 0; i < 1u << 13; i++)
 		host_post_recv(&qp, i, NULL, 0);
 	/* posted and not rung for: it is in the queue, and stays there */

@@ -5,7 +5,9 @@
  * A QP is on one list: active (it may have something to do), one of the wait lists (it
  * waits for credits, room in the loop, a fault slot or its static rate), or none.
  * Active QPs take turns of OHCA_QUANTUM packets. If those of several lanes of a port have
- * something to send, the port's VL arbiter says which lane sends each packet.
+ * something to send, the port's VL arbiter says which lane sends each packet. A QP that sends
+ * nothing (it flushes, its packets are discarded, its WQEs are local) is on a list of its own,
+ * whose turns alternate with those of the ports.
  */
 #include <stdlib.h>
 
@@ -142,6 +144,22 @@ static bool rq_in_err(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 	return !qp->srq && !(qp->flags & OHCA_QP_NO_RQ) && ohca_rq_notify(e, qp, true);
 }
 
+/* Flush both queues. They alternate over turns: neither can keep the other for ever. */
+static bool flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
+{
+	struct ohca_xport *xp = qp->xp;
+	bool more;
+
+	xp->rq_first = !xp->rq_first;
+	if (xp->rq_first) {
+		more = rq_in_err(e, qp, quantum);
+		return ohca_sq_flush(e, qp, quantum) || more;
+	}
+	more = ohca_sq_flush(e, qp, quantum);
+	return rq_in_err(e, qp, quantum) || more;
+}
+
+/* In ERR: responses that still leave, then the flush, which needs no lane and no credits. */
 static enum turn turn_err(ohca_engine *e, struct ohca_turn *t, unsigned int *quantum)
 {
 	struct ohca_xport *xp = t->xp;
@@ -152,6 +170,9 @@ static enum turn turn_err(ohca_engine *e, struct ohca_turn *t, unsigned int *qua
 		enum ohca_sent r = ohca_resp_send(e, qp, t);
 
 		blocked = r == OHCA_SENT_BLOCKED;
+		/* a response leaves before the flush, which may take long */
+		if (blocked && t->wait == OHCA_WAIT_TURN)
+			return TURN_BLOCKED;
 		if (blocked)
 			break;
 		if (r == OHCA_SENT_NONE)
@@ -159,8 +180,7 @@ static enum turn turn_err(ohca_engine *e, struct ohca_turn *t, unsigned int *qua
 		else
 			--*quantum;
 	}
-	more = ohca_sq_flush(e, qp, quantum);
-	more |= rq_in_err(e, qp, quantum);
+	more = flush(e, qp, quantum);
 	if (more || (xp->closing && !blocked) || !ohca_sq_idle(e, qp))
 		return TURN_MORE;
 	/* flushing does not wait for credits, pending responses do */
@@ -234,17 +254,17 @@ static void chain(ohca_engine *e, const struct ohca_turn *t)
 		s->ready[lane / 16] &= (uint16_t)~(1u << lane % 16);
 }
 
-/* The lanes of one port that QPs are active on. */
+/* The lanes of one port that QPs are active on; of OHCA_MAX_PORTS: work without packets. */
 static uint32_t port_lanes(const struct ohca_sched *s, unsigned int port)
 {
 	return s->busy >> 16 * port & 0xffff;
 }
 
 /*
- * Several lanes are busy. Ports have separate links and take turns; the lanes of a port
- * share its link, packet by packet, by its VLArbitrationTables (7.6.9). Lanes that are not in
- * these send when no other lane can. Fills in @t and, if it decides, *@quantum. Return: the
- * lane.
+ * Several lists are busy. Ports have separate links and take turns, and so does work without
+ * packets, which no link keeps waiting. The lanes of a port share its link, packet by packet, by
+ * its VLArbitrationTables (7.6.9). Lanes that are not in these send when no other lane can. Fills
+ * in @t and, if the arbiter decides, *@quantum. Return: the list.
  */
 static unsigned int arbitrate(ohca_engine *e, struct ohca_turn *t, unsigned int *quantum)
 {
@@ -254,9 +274,13 @@ static unsigned int arbitrate(ohca_engine *e, struct ohca_turn *t, unsigned int 
 
 	if (!s->port_left || !port_lanes(s, s->port)) {
 		do {
-			s->port = (s->port + 1) % OHCA_MAX_PORTS;
+			s->port = (s->port + 1) % (OHCA_MAX_PORTS + 1);
 		} while (!port_lanes(s, s->port));
 		s->port_left = OHCA_QUANTUM;
+	}
+	if (s->port == OHCA_MAX_PORTS) {
+		t->grant = OHCA_LANE_NONE;
+		return OHCA_LANE_NONE;
 	}
 	lanes = port_lanes(s, s->port);
 	vl = __builtin_ctz(lanes);
@@ -279,6 +303,20 @@ static void charge_turn(const struct ohca_turn *t, unsigned int lane, enum turn 
 
 	if (bytes)
 		ib_vlarb_sent(t->arb, (uint8_t)(lane % 16), bytes);
+}
+
+/*
+ * After a turn: the list of the QP's next one, the lane that it sent on last. What has more to do
+ * and put nothing on a lane, or has only its queues to flush, needs none.
+ */
+static void next_list(const struct ohca_turn *t, enum turn end)
+{
+	struct ohca_xport *xp = t->xp;
+
+	if (t->sent)
+		xp->lane = (uint8_t)(t->sent - 1);
+	if (end == TURN_MORE && (!t->charge || (xp->qp->state == OHCA_QPS_ERR && !xp->closing)))
+		xp->lane = OHCA_LANE_NONE;
 }
 
 /* The QP had no room for its next packet. */
@@ -323,7 +361,7 @@ static void run_one(ohca_engine *e, unsigned int *budget)
 	unsigned int quantum = *budget < OHCA_QUANTUM ? *budget : OHCA_QUANTUM, left, cost;
 	bool several = s->busy & (s->busy - 1);
 	unsigned int lane = several ? arbitrate(e, &t, &quantum) :
-				      (unsigned int)__builtin_ctz(s->busy);
+				      (unsigned int)__builtin_ctzll(s->busy);
 	struct ohca_xport *xp = ohca_container_of(s->active[lane].next, struct ohca_xport, link);
 	enum turn end;
 
@@ -331,8 +369,8 @@ static void run_one(ohca_engine *e, unsigned int *budget)
 	t.xp = xp;
 	left = quantum;
 	end = turn(e, &t, &left);
-	if (t.sent && xp->on == OHCA_XP_OFF)
-		xp->lane = (uint8_t)(t.sent - 1);
+	if (xp->on == OHCA_XP_OFF)
+		next_list(&t, end);
 	if (end == TURN_BLOCKED)
 		ohca_sq_ci(e, xp->qp);
 	if (end == TURN_MORE)
@@ -453,7 +491,7 @@ int ohca_sched_init(ohca_engine *e)
 		free(s);
 		return -1;
 	}
-	for (unsigned int i = 0; i < OHCA_LANES; i++)
+	for (unsigned int i = 0; i < OHCA_LISTS; i++)
 		ohca_list_init(&s->active[i]);
 	ohca_list_init(&s->paced);
 	s->paced_ns = OHCA_NO_DEADLINE;

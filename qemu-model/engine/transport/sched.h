@@ -8,6 +8,7 @@
 
 #include "engine/base/limits.h"
 #include "engine/base/list.h"
+#include "engine/base/state.h"
 #include "engine/engine.h"
 #include "engine/object/rwqe.h"
 #include "engine/transport/ack.h"
@@ -15,6 +16,7 @@
 #include "engine/transport/persist.h"
 #include "engine/transport/sq.h"
 #include "engine/transport/turn.h"
+#include "engine/transport/xport.h"
 #include "ib/packet.h"
 
 struct ohca_rdring;
@@ -33,9 +35,11 @@ _Static_assert(OHCA_SLOT_SIZE >= IB_MAX_PKT_LEN, "a slot holds any packet");
 
 /**
  * struct ohca_sched - scheduler
- * @active: QPs that may have something to do, in turn, by the lane they sent on last
+ * @active: QPs that may have something to do, in turn, by the lane they sent on last, or in the
+ *	list of work without packets
  * @busy: bit n: active[n] is not empty
- * @port: whose lanes are served; @port_left: packets until it is the other's turn
+ * @port: whose lanes are served, OHCA_MAX_PORTS: work without packets; @port_left: packets, or
+ *	steps of work, until it is the next one's turn
  * @paced: QPs that are ahead of their static rate, the first until @paced_ns
  * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot. First
  *	those that could not send anything in their last turn, then those that could
@@ -55,8 +59,8 @@ _Static_assert(OHCA_SLOT_SIZE >= IB_MAX_PKT_LEN, "a slot holds any packet");
 struct ohca_sched {
 	struct ohca_persist persist[OHCA_PERSISTS];
 	uint64_t persist_tag;
-	struct ohca_list active[OHCA_LANES];
-	uint32_t busy;
+	struct ohca_list active[OHCA_LISTS];
+	uint64_t busy;
 	unsigned int port, port_left;
 	struct ohca_list wait[OHCA_MAX_PORTS][16][2];
 	struct ohca_list wait_loop[2], wait_fault[2];
@@ -92,7 +96,7 @@ static inline void ohca_sched_off(struct ohca_sched *s, struct ohca_xport *xp)
 	if (xp->on != OHCA_XP_OFF)
 		ohca_list_del(&xp->link);
 	if (xp->on == OHCA_XP_ACTIVE && ohca_list_empty(&s->active[xp->lane]))
-		s->busy &= ~(1u << xp->lane);
+		s->busy &= ~(1ull << xp->lane);
 	xp->on = OHCA_XP_OFF;
 }
 
@@ -103,7 +107,18 @@ static inline void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp)
 		return;
 	xp->on = OHCA_XP_ACTIVE;
 	ohca_list_add_tail(&e->sched->active[xp->lane], &xp->link);
-	e->sched->busy |= 1u << xp->lane;
+	e->sched->busy |= 1ull << xp->lane;
+}
+
+/*
+ * The list of a QP of @port that has sent nothing yet: the lane of its @sl. An SL without a lane
+ * (7.6.6) has its packets discarded, which is work without packets.
+ */
+static inline uint8_t ohca_sched_lane(const ohca_engine *e, unsigned int port, uint8_t sl)
+{
+	uint8_t vl = e->port[port].sl2vl[sl & 15];
+
+	return (uint8_t)(vl < e->port[port].op_vls ? ohca_lane(port, vl) : OHCA_LANE_NONE);
 }
 
 int ohca_sched_init(ohca_engine *e);		/* ohca_new: 0 or -1 (memory) */

@@ -11,9 +11,11 @@ struct ib_vlarb;
 struct ohca_xport;
 
 #define OHCA_LANES		(OHCA_MAX_PORTS * 16u)	/* see ohca_lane() */
-#define OHCA_LANE_ANY		OHCA_LANES
+#define OHCA_LANE_NONE		OHCA_LANES	/* the list of work that sends no packet */
+#define OHCA_LISTS		(OHCA_LANES + 1u)
+#define OHCA_LANE_ANY		OHCA_LISTS
 
-/* Number of a lane: its place in ohca_sched.wait. */
+/* Number of a lane: its place in ohca_sched.active. */
 static inline unsigned int ohca_lane(unsigned int port, unsigned int vl)
 {
 	return port * 16 + vl;
@@ -40,10 +42,10 @@ enum ohca_wait {
  * struct ohca_turn - a turn; on the scheduler's stack, passed to the senders
  * @xp: the QP; NULL: none
  * @arb: arbiter that granted it; NULL: only one lane is busy
- * @grant: lane on which packets may leave, or OHCA_LANE_ANY
+ * @grant: lane on which packets may leave, or OHCA_LANE_ANY, or OHCA_LANE_NONE: on none
  * @wait, @lane: result of the last packet that found no room
  * @sent: result: lane sent on last, plus one; 0: on none
- * @charge: result: bytes that left
+ * @charge: result: bytes that left, by a lane or into the loop
  */
 struct ohca_turn {
 	struct ohca_xport *xp;

@@ -198,7 +198,7 @@ bool ohca_tx_open(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p
 	tx->loop_copy = tx->too_long = tx->lost = false;
 	switch (p->kind) {
 	case OHCA_TX_WIRE:
-		if ((t->arb || p->pace) && too_early(s, t, p))
+		if ((t->grant != OHCA_LANE_ANY || p->pace) && too_early(s, t, p))
 			return false;
 		buf = wire_room(e, t, p, len, tx);
 		if (!buf)
@@ -230,7 +230,8 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 	struct ohca_port_counters *c = &e->port[tx->port].cnt;
 
 	/* looped packets count, since they take the engine's time */
-	tx->turn->charge += tx->len + IB_VCRC_LEN;
+	if (tx->kind != OHCA_TX_DISCARD)
+		tx->turn->charge += tx->len + IB_VCRC_LEN;
 	switch (tx->kind) {
 	case OHCA_TX_WIRE:
 		ib_pma_count_xmit(c, tx->len, tx->sl, tx->mcast);

@@ -111,7 +111,8 @@ static void to_err(ohca_engine *e, struct ohca_qp *qp)
 	/* a QP that waits for credits must flush, for which it needs no credits */
 	ohca_sched_off(e->sched, xp);
 	ohca_xp_wait_update(e);
-	xp->lane = (uint8_t)ohca_lane(qp->port, IB_VL_MANAGEMENT);
+	if (!xp->closing)
+		xp->lane = OHCA_LANE_NONE;
 	ohca_sched_activate(e, xp);
 }
 
@@ -135,8 +136,7 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 		xp->path_ok = false;
 		look_at_rq(e, qp);
 		if (xp->on == OHCA_XP_OFF)
-			xp->lane = (uint8_t)ohca_lane(qp->port,
-						      e->port[qp->port].sl2vl[qp->av.sl & 15]);
+			xp->lane = ohca_sched_lane(e, qp->port, qp->av.sl);
 		return 0;
 	case OHCA_QPS_RTS:
 		if (old == OHCA_QPS_RTR) {

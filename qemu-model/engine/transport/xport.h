@@ -58,6 +58,7 @@ struct ohca_xport {
 	uint8_t on;
 	uint8_t lane;			/* its list while it is active; stays while it is on it */
 	bool resp_last;			/* the last packet was a response */
+	bool rq_first;			/* the last flush began with the RQ */
 	uint8_t rx_op;
 	bool path_ok;
 	uint32_t path_gen;
