@@ -803,10 +803,10 @@ static void test_late(void **state)
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-/* More faults than numbers: who finds none waits, and has its turn. */
+/* More faults than one doorbell page may have: who finds none waits, and has its turn. */
 static void test_many(void **state)
 {
-	enum { QPS = OHCA_MAX_FAULTS + 40 };
+	enum { QPS = OHCA_MAX_FAULTS + 40, MOST = OHCA_MAX_FAULTS / 2 };
 	static struct host_qp qp[QPS];
 	struct ohca_hw_fault_eqe f[QPS];
 	unsigned int n = 0, told = 0, done = 0;
@@ -829,7 +829,7 @@ static void test_many(void **state)
 	rig_time(&t.r, 10);
 	while (fault(&t, 0, &f[n]))
 		n++;
-	assert_int_equal(n, OHCA_MAX_FAULTS);
+	assert_int_equal(n, MOST);
 	/* one of those who wait goes; the first answer lets another one in */
 	host_qp_destroy(&qp[QPS - 1]);
 	for (told = 0; told < n; told++) {
@@ -848,6 +848,106 @@ static void test_many(void **state)
 	assert_int_equal(done, QPS - 1);
 	for (unsigned int i = 0; i < QPS - 1; i++)
 		host_qp_destroy(&qp[i]);
+	odp_down(&t);
+}
+
+/** struct process - one of those that share the device: a doorbell page, and UD QPs on it */
+struct process {
+	struct host_cq cq;
+	struct host_qp qp[OHCA_MAX_FAULTS];
+	uint32_t pdn, uar, key, told, qps;
+};
+
+static void process_up(struct odp *t, struct process *p, uint32_t uar)
+{
+	struct host *h = t->r.h[0];
+	struct ohca_cmd_reg_mr in = {
+		.pl.page_shift = 12, .iova = t->r.mr[0].iova, .length = t->r.mr[0].len,
+		.access = ALL, .type = OHCA_MR_ODP,
+	};
+
+	*p = (struct process){ .uar = uar };
+	p->pdn = in.pdn = host_pd(h, uar);
+	host_cq_create(h, &p->cq, 8, uar);
+	assert_int_equal(reg(h, &in, &p->key), 0);
+}
+
+static void process_down(struct process *p)
+{
+	for (unsigned int i = 0; i < p->qps; i++)
+		host_qp_destroy(&p->qp[i]);
+	host_buf_free(&p->cq.buf);
+}
+
+/* QP @i of a process sends from page @i of its region, which is not there. */
+static void process_send(struct odp *t, struct process *p, unsigned int i)
+{
+	struct host_qp_init in = { .type = OHCA_QPT_UD, .log_sq = 1, .log_rq = 1, .pdn = p->pdn,
+				   .uar = p->uar, .scq = &p->cq, .rcq = &p->cq };
+	struct wqe w = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, i);
+
+	assert_int_equal(host_qp_create(t->r.h[0], &p->qp[i], &in), 0);
+	host_qp_datagram(&p->qp[i], 0, RIG_QKEY);
+	wqe_av(&w, 1, p->qp[i].qpn, RIG_QKEY);
+	wqe_sge(&w, t->r.mr[0].iova + (uint64_t)i * PAGE, 64, p->key);
+	wqe_post(&p->qp[i], &w);
+}
+
+/* Count the faults of each process; with @answer the pages come. */
+static void process_faults(struct odp *t, struct process *p, unsigned int n, bool answer)
+{
+	struct ohca_hw_fault_eqe f;
+
+	for (unsigned int idle = 0; idle < 3; idle++) {
+		rig_time(&t->r, 1);
+		while (fault(t, 0, &f)) {
+			uint64_t page = t->r.mr[0].buf.page[0] | RW;
+
+			idle = 0;
+			for (unsigned int i = 0; i < n; i++)
+				if (p[i].key == f.key)
+					p[i].told++;
+			if (!answer)
+				continue;
+			assert_int_equal(update(t->r.h[0], f.key,
+						(f.addr - t->r.mr[0].iova) / PAGE, 1, &page), 0);
+			assert_int_equal(resume(t, 0, f.id, true), 0);
+		}
+	}
+}
+
+/* Memory that does not come takes no slot from another process: neither that of one, nor of four. */
+static void test_share(void **state)
+{
+	enum { HOGS = 4 };
+	static struct process p[HOGS + 1];
+	struct process *victim = &p[HOGS];
+	struct ohca_hw_cqe c;
+	uint32_t free_slots = OHCA_MAX_FAULTS;
+	struct odp t;
+
+	(void)state;
+	odp_up(&t, (struct rig_opt){ .loop = true });
+	for (unsigned int i = 0; i <= HOGS; i++)
+		process_up(&t, &p[i], i + 1);
+	for (unsigned int i = 0; i < HOGS; i++) {
+		for (p[i].qps = 0; p[i].qps < free_slots / 2 + 8; p[i].qps++)
+			process_send(&t, &p[i], p[i].qps);
+		process_faults(&t, p, HOGS, false);
+		/* as many as are left, and those stay for others */
+		assert_int_equal(p[i].told, free_slots / 2);
+		free_slots -= p[i].told;
+		process_send(&t, victim, victim->qps++);
+		process_faults(&t, victim, 1, true);
+		assert_int_equal(victim->told, i + 1);
+		rig_run(&t.r);
+		assert_true(host_cq_poll(&victim->cq, &c));
+		assert_int_equal(c.status, WC_SUCCESS);
+		assert_int_equal(c.wr_id, i);
+	}
+	for (unsigned int i = 0; i < HOGS; i++)
+		process_down(&p[i]);
+	process_down(victim);
 	odp_down(&t);
 }
 
@@ -942,6 +1042,7 @@ int main(void)
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_share),
 		cmocka_unit_test(test_churn),
 	};
 

@@ -3,7 +3,8 @@
  * Outstanding page faults: reported to the driver and not answered.
  *
  * Each occupies one of OHCA_MAX_FAULTS slots. When the QP is destroyed, the slot stays
- * occupied until the driver answers.
+ * occupied until the driver answers. The memory of one process may not come for long, so the
+ * slots are shared out by doorbell page, of which a process has one.
  */
 #include "engine/base/cmd.h"
 #include "engine/base/le.h"
@@ -12,6 +13,7 @@
 #include "engine/object/eq.h"
 #include "engine/object/fault.h"
 #include "engine/object/mr_access.h"
+#include "engine/object/qp.h"
 #include "engine/object/to_transport.h"
 #include "ohca_hw.h"
 
@@ -32,13 +34,22 @@ static struct ohca_fault *slot_get(ohca_engine *e)
 	return NULL;
 }
 
+bool ohca_fault_may(const ohca_engine *e, uint32_t uar)
+{
+	uint32_t taken = 0;
+
+	for (uint32_t i = 0; i < OHCA_MAX_FAULTS; i++)
+		taken += e->fault[i].busy && e->fault[i].uar == uar;
+	return taken < OHCA_MAX_FAULTS - e->num_faults;
+}
+
 uint16_t ohca_fault_tell(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
 			 uint32_t wqe_idx, const struct ohca_missing *m)
 {
 	struct ohca_hw_fault_eqe eqe = { .type = OHCA_EVENT_PAGE_FAULT };
 	struct ohca_fault *f;
 
-	if (!e->fault_eq || e->num_faults == OHCA_MAX_FAULTS || !ohca_eq_room(e->fault_eq))
+	if (!e->fault_eq || !ohca_fault_may(e, qp->uar) || !ohca_eq_room(e->fault_eq))
 		return 0;
 	f = slot_get(e);
 	if (!f)
@@ -54,6 +65,7 @@ uint16_t ohca_fault_tell(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_sid
 		return 0;
 	f->busy = true;
 	f->qp = qp;
+	f->uar = qp->uar;
 	f->side = side;
 	f->wqe_idx = wqe_idx;
 	e->num_faults++;

@@ -25,11 +25,13 @@ enum ohca_fault_side {
 /**
  * struct ohca_fault - a page fault that the driver has not answered
  * @qp: the QP that waits; NULL: none
+ * @uar: the doorbell page that the fault counts against
  * @wqe_idx: OHCA_FAULT_REQ: the send WQE that needs the page
  */
 struct ohca_fault {
 	struct ohca_qp *qp;
 	uint32_t id, gen;
+	uint32_t uar;
 	uint32_t wqe_idx;
 	uint8_t side;		/* enum ohca_fault_side */
 	bool busy;
@@ -39,9 +41,15 @@ _Static_assert(OHCA_MAX_FAULTS <= 1u << OHCA_FAULT_SLOT_BITS &&
 	       OHCA_FAULT_SLOT == (1u << OHCA_FAULT_SLOT_BITS) - 1, "numbers of faults");
 
 /*
+ * Whether a fault of a QP of doorbell page @uar may take a slot: a page has at most as many as are
+ * free. So a process whose memory does not come takes half of them, two take a third each, and
+ * there is one for any other process.
+ */
+bool ohca_fault_may(const ohca_engine *e, uint32_t uar);
+/*
  * Report to the driver that @m is missing; @qp waits for it at @side. Return: a reference for
- * ohca_fault_forget(), or 0: too many are unanswered; ohca_xp_fault_room() is called when
- * one fewer is. ohca_xp_resume() ends the wait.
+ * ohca_fault_forget(), or 0: too many are unanswered, of all or of its doorbell page;
+ * ohca_xp_fault_room() is called when one fewer is. ohca_xp_resume() ends the wait.
  */
 uint16_t ohca_fault_tell(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
 			 uint32_t wqe_idx, const struct ohca_missing *m);
