@@ -115,6 +115,12 @@ static bool is_named(const struct fab *f, uint32_t host, const struct ohca_link_
 	return len && strnlen(desc, FAB_DESC_LEN) == len && !memcmp(desc, peer->desc, len);
 }
 
+/* Programs are at the host whose place @p is: they would lose their link. */
+static bool has_programs(const struct fab_data *d, uint32_t p)
+{
+	return fab_occupied(d->m, d->f->port[p].peer) != FAB_NOBODY;
+}
+
 /* How well place @p is the one of @peer, most is best, 0: not at all. */
 static unsigned int claim(const struct fab_data *d, uint32_t p, uint32_t first_switch,
 			  const struct ohca_link_cfg *peer)
@@ -122,17 +128,19 @@ static unsigned int claim(const struct fab_data *d, uint32_t p, uint32_t first_s
 	const struct fab *f = d->f;
 
 	if (f->port[f->port[p].peer].guid == peer->port_guid)
-		return 6;
+		return 7;
 	if (is_named(f, f->port[p].peer, peer))
-		return 5;
+		return 6;
 	if (peer->want_port)
 		return f->port[p].node == first_switch &&
-		       fab_port_num(f, p) == peer->want_port ? 4 : 0;
+		       fab_port_num(f, p) == peer->want_port ? 5 : 0;
 	if (had(d, p) == peer->port_guid)
-		return 3;
+		return 4;
 	if (is_taken(d, p))
 		return 0;
-	return had(d, p) ? 1 : 2;
+	if (has_programs(d, p))
+		return 1;
+	return had(d, p) ? 2 : 3;
 }
 
 /* A restarted machine may connect before the end of its old link was seen. */
@@ -272,6 +280,12 @@ static void do_accept(struct fab_attach *a)
 /* Attaches a link after its handshake at switch port @p. */
 static void adopt(struct fab_attach *a, uint32_t p, struct ohca_link *l)
 {
+	const struct fab *f = a->d->f;
+
+	if (has_programs(a->d, p))
+		fab_data_log(a->d, "'%.64s' takes the place of '%.64s': the programs there, by "
+			     "libumad2sim, have no link any more", ohca_link_peer(l)->desc,
+			     f->desc[f->port[f->port[p].peer].node].text);
 	if (watch(a, ohca_link_ctrl_fd(l), EV_LINK + 2 * p) &&
 	    watch(a, ohca_link_event_fd(l), EV_LINK + 2 * p + 1) &&
 	    fab_data_attach(a->d, p, l))

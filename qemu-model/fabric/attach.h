@@ -41,7 +41,8 @@ uint64_t fab_attach_timer(struct fab_attach *a, uint64_t now_ns);
  *
  * The place is that of the port with the peer's PortGUID; else of the host whose NodeDescription
  * is the peer's; else, for a peer that wants port *n*, at port *n* of the first switch; else that
- * which the peer had before; else the first one that nobody has had yet, or has now.
+ * which the peer had before; else the first one that nobody has had yet, or has now; of these,
+ * one of a host with programs (fab_occupied()) last.
  *
  * Return: a port of the graph, or FAB_NO_PORT.
  */

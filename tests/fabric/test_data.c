@@ -574,6 +574,44 @@ static void test_places(void **st)
 	assert_non_null(d->by_port[port_of_host(0)]->link);
 }
 
+static enum fab_occupant at_host_0(void *ctx, uint32_t port)
+{
+	(void)ctx;
+	return port == fab_port_of(&f->node[0], 1) ? FAB_SUBNET_MANAGER : FAB_NOBODY;
+}
+
+/* The place of a host with programs is the last one that a machine gets without asking for it. */
+static void test_occupied(void **st)
+{
+	struct ohca_link_err err;
+	struct ohca_link_cfg cfg;
+
+	(void)st;
+	m.occupied = at_host_0;
+	ohca_link_cfg_init(&cfg);
+	cfg.port_guid = 0x9a;
+	strcpy(cfg.desc, "new");
+	assert_true(connect_host(&host[0], &cfg, &err));
+	assert_non_null(d->by_port[port_of_host(1)]->link);
+	ohca_link_free(host[0].l);
+	host[0].l = NULL;
+	pump(NULL);
+	/* even one that another machine has had is better */
+	for (uint32_t i = 2; i < f->nodes; i++)
+		if (f->node[i].type == IB_NODE_CHANNEL_ADAPTER)
+			fab_dport(d, port_of_host(i))->peer_guid = 0x99;
+	cfg.port_guid = 0x9b;
+	assert_true(connect_host(&host[0], &cfg, &err));
+	assert_true(!d->by_port[port_of_host(0)] || !d->by_port[port_of_host(0)]->link);
+	assert_null(strstr(said, "libumad2sim"));
+	/* its own name is asking for it */
+	cfg.port_guid = 0x9c;
+	memcpy(cfg.desc, f->desc[0].text, sizeof(cfg.desc));
+	assert_true(connect_host(&host[1], &cfg, &err));
+	assert_non_null(d->by_port[port_of_host(0)]->link);
+	assert_non_null(strstr(said, "takes the place of 'host1': the programs there"));
+}
+
 /* A host that is switched off has no link until a machine has its place. */
 static void test_off(void **st)
 {
@@ -636,7 +674,7 @@ int main(void)
 		T(test_through), T(test_credits), T(test_buffer_memory), T(test_lanes), T(test_hoq),
 		T(test_multicast), T(test_circle), T(test_partition),
 		T(test_pkey_changes), T(test_drops), T(test_agents),
-		T(test_smp_to_machine), T(test_places), T(test_off), T(test_off_port),
+		T(test_smp_to_machine), T(test_places), T(test_occupied), T(test_off), T(test_off_port),
 		T(test_arbitration_changes), T(test_width),
 #undef T
 		cmocka_unit_test_setup_teardown(test_flood, setup_chain, teardown_hosts),

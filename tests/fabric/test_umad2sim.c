@@ -5,6 +5,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 
+#include "fabric/fault/fault.h"
+
 /* ---- a client ------------------------------------------------------------------ */
 
 /* @in: for MADs; @ctl: for control messages */
@@ -64,6 +66,11 @@ static void tell(const struct client *c, const struct sim_mad *r)
 static bool hears(const struct client *c, struct sim_mad *r)
 {
 	return recv(c->in, r, sizeof(*r), 0) == sizeof(*r);
+}
+
+static enum fab_occupant occupied_by(unsigned int host)
+{
+	return fab_occupied(&m, fab_port_of(&f->node[host], 1));
 }
 
 /* ---- cases --------------------------------------------------------------------- */
@@ -246,6 +253,58 @@ static void unasked(void **st)
 	leave(&user);
 	leave(&from);
 	leave(&sm);
+}
+
+/* A host that a machine has taken the place of, or that is off, is not one to be at. */
+static void hosts_without_link(void **st)
+{
+	struct client c = { .in = bound("in", 71), .ctl = bound("ctl", 71) }, first;
+	struct sim_connect cc = { .id = 71 };
+
+	(void)st;
+	join(c.ctl, "ctl", UINT32_MAX);
+	fab_extra(f, fab_port_of(&f->node[0], 1))->outside = true;
+	fab_switch_off(f, 1);
+	assert_true(fab_fault_node(&m, 2, false, 0));
+	for (unsigned int i = 1; i <= 3; i++) {
+		snprintf(cc.nodeid, sizeof(cc.nodeid), "host%u", i);
+		assert_int_equal(control(&c, SIM_CONNECT, &cc, sizeof(cc)), SIM_ERROR);
+		snprintf(cc.nodeid, sizeof(cc.nodeid), "H-5254010000000%u00", i);
+		assert_int_equal(control(&c, SIM_CONNECT, &cc, sizeof(cc)), SIM_ERROR);
+	}
+	die(&c);
+	first = attach(72, "", false);
+	assert_int_equal(occupied_by(3), FAB_PROGRAM);
+	leave(&first);
+	/* one whose cable was pulled is */
+	assert_true(fab_fault_link(&m, fab_port_of(&f->node[3], 1), false, 0));
+	first = attach(72, "host4", false);
+	leave(&first);
+	cc = (struct sim_connect){ .id = 73 };
+	c = (struct client){ .in = bound("in", 73), .ctl = bound("ctl", 73) };
+	join(c.ctl, "ctl", UINT32_MAX);
+	assert_int_equal(control(&c, SIM_CONNECT, &cc, sizeof(cc)), SIM_ERROR);
+	die(&c);
+}
+
+/* A host that was switched off and on has its subnet manager still. */
+static void revived(void **st)
+{
+	struct client sm = attach(74, "host1", true), other = attach(75, "host2", false);
+
+	(void)st;
+	assert_int_equal(occupied_by(0), FAB_SUBNET_MANAGER);
+	assert_int_equal(occupied_by(1), FAB_PROGRAM);
+	assert_int_equal(occupied_by(2), FAB_NOBODY);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_true(fab_fault_node(&m, i, false, 0));
+		assert_true(fab_fault_node(&m, i, true, 0));
+	}
+	assert_true(is_sm(0));
+	assert_false(is_sm(1));
+	leave(&sm);
+	assert_false(is_sm(0));
+	leave(&other);
 }
 
 /* ---- by UDP -------------------------------------------------------------------- */
@@ -458,6 +517,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nonsense, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(killed, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(unasked, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(hosts_without_link, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(revived, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(remote, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(silent, begin_sim, end_sim),
 	};

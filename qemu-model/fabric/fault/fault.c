@@ -226,6 +226,9 @@ bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns)
 	for (unsigned int i = 1; i <= n->nports; i++) {
 		const uint32_t p = fab_port_of(n, i);
 
+		/* the programs at a host are still there */
+		if (on && fab_occupied(m, p) == FAB_SUBNET_MANAGER)
+			m->f->port[p].pi.cap_mask |= IB_CAP_SM;
 		if (m->f->port[p].peer == FAB_NO_PORT)
 			continue;
 		if (on)

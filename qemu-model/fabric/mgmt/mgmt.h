@@ -155,12 +155,20 @@ struct fab_job {
 	struct ib_pma_port fresh;
 };
 
+/** enum fab_occupant - programs at a port of a channel adapter, besides its agents */
+enum fab_occupant {
+	FAB_NOBODY,
+	FAB_PROGRAM,		/* one at least; none is a subnet manager */
+	FAB_SUBNET_MANAGER,	/* one of them is */
+};
+
 /**
  * struct fab_mgmt - management of a fabric
  * @f: the fabric, sealed
  * @deliver: a manager at port @port of a channel adapter is to have @mad. Return: false: there
  *	is none. It may not send from there
- * @ctx: first argument of @deliver
+ * @occupied: who is at port @port; NULL: nobody is at any
+ * @ctx: first argument of @deliver and @occupied
  * @wires, @wires_ctx: of ports with fab_outside(), or NULL: there are none
  * @taps: ports that are captured; @wires sees the MADs of all ports if there is any
  * @epoch: changes with every table and every state of a port
@@ -180,6 +188,7 @@ struct fab_job {
 struct fab_mgmt {
 	struct fab *f;
 	bool (*deliver)(void *ctx, uint32_t port, const struct fab_mad *mad);
+	enum fab_occupant (*occupied)(void *ctx, uint32_t port);
 	void *ctx;
 	const struct fab_wires *wires;
 	void *wires_ctx;
@@ -250,6 +259,12 @@ void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
  * @now_ns: time; before @m->deadline_ns there is nothing to do
  */
 void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns);
+
+/** fab_occupied() - who is at port @port */
+static inline enum fab_occupant fab_occupied(const struct fab_mgmt *m, uint32_t port)
+{
+	return m->occupied ? m->occupied(m->ctx, port) : FAB_NOBODY;
+}
 
 /** fab_mgmt_set_issm() - whether a subnet manager runs at @port: CapabilityMask and trap 144 */
 void fab_mgmt_set_issm(struct fab_mgmt *m, uint32_t port, bool is_sm, uint64_t now_ns);

@@ -6,15 +6,32 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The first port with a link of a channel adapter, else its first. */
-static uint32_t port_of_host(const struct fab *f, uint32_t n)
+/* The first port with a link of host @n, else its first unless @up; FAB_NO_PORT: there is none. */
+static uint32_t host_port(const struct fab *f, uint32_t n, bool up)
 {
 	const struct fab_node *node = &f->node[n];
+	uint32_t first = FAB_NO_PORT;
 
-	for (unsigned int i = 1; i <= node->nports; i++)
-		if (f->port[fab_port_of(node, i)].pi.state != IB_PS_DOWN)
-			return fab_port_of(node, i);
-	return fab_port_of(node, 1);
+	if (node->off || node->empty)
+		return FAB_NO_PORT;
+	for (unsigned int i = 1; i <= node->nports; i++) {
+		const uint32_t p = fab_port_of(node, i);
+
+		if (fab_outside(f, p))
+			continue;
+		if (f->port[p].pi.state != IB_PS_DOWN)
+			return p;
+		if (first == FAB_NO_PORT && !up)
+			first = p;
+	}
+	return first;
+}
+
+/* The name of host @n begins with @name, or is it. */
+static bool host_is_named(const struct fab *f, uint32_t n, const char *name)
+{
+	return f->node[n].type == IB_NODE_CHANNEL_ADAPTER &&
+	       !strncmp(name, f->desc[n].text, SIM_NODEID_LEN - 1);
 }
 
 uint32_t fab_sim_find_host(const struct fab *f, const char name[SIM_NODEID_LEN])
@@ -25,11 +42,14 @@ uint32_t fab_sim_find_host(const struct fab *f, const char name[SIM_NODEID_LEN])
 	if (sscanf(name, "H-%16" SCNx64, &guid) == 1)
 		n = fab_find_guid(f, guid);
 	if (n != FAB_NONE && f->node[n].type == IB_NODE_CHANNEL_ADAPTER)
-		return port_of_host(f, n);
-	for (n = 0; n < f->nodes; n++)
-		if (f->node[n].type == IB_NODE_CHANNEL_ADAPTER &&
-		    (!name[0] || !strncmp(name, f->desc[n].text, SIM_NODEID_LEN - 1)))
-			return port_of_host(f, n);
+		return host_port(f, n, false);
+	for (n = 0; n < f->nodes; n++) {
+		if (name[0] && host_is_named(f, n, name))
+			return host_port(f, n, false);
+		if (!name[0] && f->node[n].type == IB_NODE_CHANNEL_ADAPTER &&
+		    host_port(f, n, true) != FAB_NO_PORT)
+			return host_port(f, n, true);
+	}
 	return FAB_NO_PORT;
 }
 

@@ -81,7 +81,9 @@ static_assert(sizeof(struct sim_mad) == 288, "MAD of a client");
 /**
  * fab_sim_find_host() - where a client attaches
  * @name: terminated: H- and the NodeGUID in hexadecimal, or a NodeDescription, cut to what fits;
- *	empty: the first host
+ *	empty: the first host with a link
+ *
+ * A host with a machine in its place, or one that is switched off, is none.
  *
  * Return: the first port with a link of the channel adapter with that name, else its first;
  * FAB_NO_PORT if there is none.

@@ -121,15 +121,21 @@ static bool same_address(const struct sockaddr_in *a, const struct sockaddr_in *
 
 /* ---- clients ------------------------------------------------------------------- */
 
+static enum fab_occupant occupied(void *ctx, uint32_t port)
+{
+	const struct fab_sim *s = ctx;
+	enum fab_occupant who = FAB_NOBODY;
+
+	for (uint32_t i = 0; i < s->clients && who != FAB_SUBNET_MANAGER; i++)
+		if (s->client[i].fd >= 0 && s->client[i].port == port)
+			who = s->client[i].is_sm ? FAB_SUBNET_MANAGER : FAB_PROGRAM;
+	return who;
+}
+
 /* A port has IsSM while a subnet manager is attached to it. */
 static void update_issm(struct fab_sim *s, uint32_t port)
 {
-	bool is_sm = false;
-
-	for (uint32_t i = 0; i < s->clients; i++)
-		if (s->client[i].fd >= 0 && s->client[i].port == port)
-			is_sm |= s->client[i].is_sm;
-	fab_mgmt_set_issm(s->m, port, is_sm, s->now_ns);
+	fab_mgmt_set_issm(s->m, port, occupied(s, port) == FAB_SUBNET_MANAGER, s->now_ns);
 }
 
 static void drop_client(struct fab_sim *s, struct client *c)
@@ -545,6 +551,7 @@ struct fab_sim *fab_sim_new(struct fab_mgmt *m, const char *name, int epfd)
 		return NULL;
 	}
 	m->deliver = deliver;
+	m->occupied = occupied;
 	m->ctx = s;
 	return s;
 }
