@@ -214,6 +214,33 @@ static void test_by_driver(void **state)
 	down(&m);
 }
 
+/* All retries count anew on the new path: those of RNR NAKs, too. */
+static void test_retries(void **state)
+{
+	struct ohca_hw_qp_attr a = { .rnr_retry = 1, .state = OHCA_QPS_SQD };
+	struct apm m;
+
+	(void)state;
+	up(&m, OHCA_QPT_RC);
+	rig_modify(&m.r.qp[0], OHCA_QPS_SQD);
+	assert_int_equal(host_qp_modify(&m.r.qp[0], OHCA_ATTR_RNR_RETRY, &a), 0);
+	rig_modify(&m.r.qp[0], OHCA_QPS_RTS);
+	arm(&m);
+	rig_send(&m.r, 0, 5, 0, 8);
+	rig_run(&m.r);
+	/* the only retry is the one to come; it is asked to wait once more */
+	assert_int_equal(host_counter(m.r.h[0], OHCA_CNT_RNR_NAK_RX), 1);
+	assert_int_equal(set_mig(&m, 0, MIGRATED), 0);
+	host_run(m.r.h, 2, 15000);
+	assert_int_equal(host_counter(m.r.h[0], OHCA_CNT_RNR_NAK_RX), 2);
+	rig_recv(&m.r, 1, 6, 0, 8);
+	rig_time(&m.r, 100);
+	wc(&m.r.scq[0], 5, WC_SUCCESS);
+	wc(&m.r.rcq[1], 6, WC_SUCCESS);
+	both_moved(&m);
+	down(&m);
+}
+
 /* The driver's request reaches the peer with an acknowledgement, too. */
 static void test_by_response(void **state)
 {
@@ -504,6 +531,26 @@ static void test_uc(void **state)
 	down(&m);
 }
 
+/* A datagram belongs to no connection that could have migrated. */
+static void test_datagram(void **state)
+{
+	struct tap t = { 0 };
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .type = OHCA_QPT_UD });
+	host_hook_set(r.h[0], 0, tap, &t);
+	rig_recv(&r, 1, 1, 0, 100);
+	rig_send(&r, 0, 2, 0, 8);
+	rig_run(&r);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	wc(&r.rcq[1], 1, WC_SUCCESS);
+	assert_int_equal(t.plain, 1);
+	assert_int_equal(t.migreq, 0);
+	host_hook_set(r.h[0], 0, NULL, NULL);
+	rig_down(&r);
+}
+
 /* A driver that does not know of it cannot ask for it. */
 static void test_feature(void **state)
 {
@@ -527,6 +574,7 @@ int main(void)
 		cmocka_unit_test(test_arming),
 		cmocka_unit_test(test_query),
 		cmocka_unit_test(test_by_driver),
+		cmocka_unit_test(test_retries),
 		cmocka_unit_test(test_by_response),
 		cmocka_unit_test(test_by_device),
 		cmocka_unit_test(test_atomic_once),
@@ -538,6 +586,7 @@ int main(void)
 		cmocka_unit_test(test_old_path),
 		cmocka_unit_test(test_commands),
 		cmocka_unit_test(test_uc),
+		cmocka_unit_test(test_datagram),
 		cmocka_unit_test(test_feature),
 	};
 

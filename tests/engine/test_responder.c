@@ -9,6 +9,7 @@
 enum fault {
 	BAD_WQE,	/* the receive WQE has too many SGEs */
 	BAD_LKEY,	/* its L_Key is not one */
+	BAD_INDEX,	/* the producer index of the receive queue cannot be true */
 	NO_WQE,		/* none is posted; one is later */
 	LOST,		/* the second packet is lost */
 	TOO_LONG,	/* the message is longer than the buffer */
@@ -65,6 +66,9 @@ static const struct row rows[] = {
 	{ UC, true,  BAD_LKEY,	OK,		WC_LOC_PROT,	ERR, 0 },
 	{ UD, false, BAD_LKEY,	OK,		WC_LOC_PROT,	ERR, 0 },
 	{ UD, true,  BAD_LKEY,	OK,		WC_LOC_PROT,	ERR, 0 },
+	{ RC, false, BAD_INDEX,	WC_REM_OP,	NONE,		ERR, FATAL },
+	{ UC, false, BAD_INDEX,	OK,		NONE,		ERR, FATAL },
+	{ UD, false, BAD_INDEX,	OK,		NONE,		ERR, FATAL },
 	/* class B: comes again */
 	{ RC, false, NO_WQE,	OK,		OK,		RTS, 0 },
 	{ RC, true,  NO_WQE,	OK,		OK,		RTS, 0 },
@@ -109,8 +113,8 @@ static const struct row rows[] = {
 	{ UC, false, CQ_FULL,	OK,		NONE,		ERR, FATAL },
 	{ UD, false, CQ_FULL,	OK,		NONE,		ERR, FATAL },
 	/* class J: received and acknowledged, and of no use here */
-	{ RC, false, INV,	OK,		WC_LOC_ACCESS,	ERR, 0 },
-	{ RC, true,  INV,	OK,		WC_LOC_ACCESS,	ERR, 0 },
+	{ RC, false, INV,	OK,		WC_REM_INV_REQ,	ERR, 0 },
+	{ RC, true,  INV,	OK,		WC_REM_INV_REQ,	ERR, 0 },
 };
 
 /* Drop the second packet, or make it one of another operation. */
@@ -216,6 +220,11 @@ static void receive(struct rig *r, enum fault f)
 	if (f == BAD_WQE)
 		*((uint8_t *)host_buf_ptr(r->h[1], r->opt.srq ? &r->srq[1].buf : &r->qp[1].buf,
 					  512 + 8)) = 31;
+	if (f == BAD_INDEX) {
+		struct ohca_hw_db *db = host_buf_ptr(r->h[1], &r->qp[1].buf, OHCA_DB_OFFSET);
+
+		db->rq_pi += 1u << r->qp[1].log_rq;
+	}
 }
 
 /* The responder's receive CQ has one place, and something is in it. */
@@ -356,7 +365,7 @@ static void test_invalidate(void **state)
 		wc(&r.scq[0], 8, WC_SUCCESS);
 		wc(&r.scq[0], 1, WC_SUCCESS);
 		/* the last of these is what it may take */
-		wc(&r.rcq[1], 5, k == 4 ? WC_SUCCESS : WC_LOC_ACCESS);
+		wc(&r.rcq[1], 5, k == 4 ? WC_SUCCESS : WC_REM_INV_REQ);
 		assert_int_equal(rig_state(&r.qp[1]), k == 4 ? RTS : ERR);
 		assert_int_equal(rig_state(&r.qp[0]), RTS);
 		no_event(r.h[1]);

@@ -140,10 +140,10 @@ static void test_bad_index(void **state)
 	struct ohca_rwqe w;
 
 	db(r, &r->own.buf)->rq_pi = 9;		/* 8 fit */
-	assert_int_equal(take(r, r->o, &w), 0);
+	assert_int_equal(take(r, r->o, &w), OHCA_RWQE_NO_RQ);
 	assert_int_equal(host_counter(r->h, OHCA_CNT_DB_BAD_INDEX), 1);
 	db(r, &r->own.buf)->rq_pi = 0xffffffff;
-	assert_int_equal(take(r, r->o, &w), 0);
+	assert_int_equal(take(r, r->o, &w), OHCA_RWQE_NO_RQ);
 	db(r, &r->own.buf)->rq_pi = 8;
 	assert_int_equal(take(r, r->o, &w), 1);
 	/* an SRQ is in error then, and said to be */

@@ -667,7 +667,7 @@ static void test_send_inv(void **state)
 	wqe_post(&m.r.qp[0], &w);
 	rig_run(&m.r);
 	wc(&m.r.scq[0], 2, WC_SUCCESS);
-	assert_int_equal(wc(&m.r.rcq[1], 4, WC_LOC_ACCESS).vendor_err, OHCA_VE_PD);
+	assert_int_equal(wc(&m.r.rcq[1], 4, WC_REM_INV_REQ).vendor_err, OHCA_VE_PD);
 	host_buf_free(&b);
 	host_buf_free(&qp.buf);
 	down(&m);

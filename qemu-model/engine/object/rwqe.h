@@ -44,9 +44,13 @@ struct ohca_rwqe {
 	struct ohca_sge sge[OHCA_MAX_SGE];
 };
 
+/* ohca_rwqe_take(): the record of the QP's RQ is unreadable, or its producer index cannot be true */
+#define OHCA_RWQE_NO_RQ	(-0x10000)
+
 /* Take the next receive WQE of @qp (its RQ or SRQ).
- * 1: taken into @out; 0: none posted; <0: malformed: out->wr_id and wqe_idx are set and
- * the negated enum ohca_vendor_err is returned. Raises SRQ_LIMIT when due. */
+ * 1: taken into @out; 0: none posted; OHCA_RWQE_NO_RQ: nothing can be taken any more, an error of
+ * the QP; else <0: malformed: out->wr_id and wqe_idx are set and the negated enum ohca_vendor_err
+ * is returned. Raises SRQ_LIMIT when due. */
 int ohca_rwqe_take(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *out);
 /* Doorbell suppression of a QP's own RQ. @want: ring from the next post on (for a QP
  * in ERR); else never. Return: whether WQEs are posted that have not been taken. */

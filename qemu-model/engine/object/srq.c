@@ -158,7 +158,7 @@ int ohca_rwqe_take(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *out)
 	rq = qp_rq(qp);
 	posted = rq_posted(e, &rq);
 	if (posted <= 0)
-		return 0;
+		return posted ? OHCA_RWQE_NO_RQ : 0;
 	qp->rq_pi = qp->rq_ci + (uint32_t)posted;
 	return rq_take(e, &rq, out);
 }

@@ -336,6 +336,13 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 		return false;
 	}
 	if (ohca_op_is_read(w->op)) {
+		/* allowed when the WQE was parsed, and not any more */
+		if (!qp->max_rd_atomic) {
+			w->status = OHCA_WC_LOC_QP_OP;
+			w->ve = OHCA_VE_WQE_OPCODE;
+			*ret = fail_in_turn(e, qp, w);
+			return false;
+		}
 		if (xp->rd_out >= qp->max_rd_atomic)
 			return false;
 		xp->rd_out++;

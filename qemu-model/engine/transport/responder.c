@@ -117,10 +117,12 @@ bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 		return false;
 	while (*quantum) {
 		struct ohca_rwqe *r = ohca_rwqe_get(e);
+		int rc;
 
 		if (!r)
 			return false;
-		if (ohca_rwqe_take(e, qp, r) == 0) {
+		rc = ohca_rwqe_take(e, qp, r);
+		if (rc == 0 || rc == OHCA_RWQE_NO_RQ) {
 			ohca_rwqe_put(e, r);
 			return false;
 		}
@@ -131,26 +133,31 @@ bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 	return true;
 }
 
-/* Take the receive WQE of the message that @p begins. 1: xp->rwqe is set; 0: none is posted; <0:
- * malformed, completed with an error. */
-static int recv_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+/*
+ * Take the receive WQE of the message that @p begins into xp->rwqe. A malformed one is completed
+ * with an error.
+ */
+static struct verdict recv_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
 	int rc;
 
 	if (xp->rwqe)
-		return 1;	/* UC: of a message that was lost in part */
+		return ok();	/* UC: of a message that was lost in part */
 	xp->rwqe = ohca_rwqe_get(e);
 	if (!xp->rwqe)
-		return 0;
+		return fail(V_RNR, 0, 0, 0);
 	rc = xp->rndv ? ohca_tagged_take(e, qp, p, xp->rwqe) : ohca_rwqe_take(e, qp, xp->rwqe);
-	if (rc == 0) {
-		ohca_rwqe_put(e, xp->rwqe);
-		xp->rwqe = NULL;
-	} else if (rc < 0) {
+	if (rc > 0)
+		return ok();
+	if (rc < 0 && rc != OHCA_RWQE_NO_RQ) {
 		recv_fail(e, qp, OHCA_WC_LOC_QP_OP, (uint16_t)-rc);
+		return fail(IB_NAK_REM_OP, 0, (uint16_t)-rc, 0);
 	}
-	return rc;
+	ohca_rwqe_put(e, xp->rwqe);
+	xp->rwqe = NULL;
+	return rc ? fail(IB_NAK_REM_OP, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_FATAL) :
+		    fail(V_RNR, 0, 0, 0);
 }
 
 /* The message is complete. -1: no CQE is possible. */
@@ -252,11 +259,10 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 	int rc;
 
 	if (p->i.op->flags & IB_OPF_START) {
-		rc = recv_take(e, qp, p);
-		if (rc == 0)
-			return fail(V_RNR, 0, 0, 0);
-		if (rc < 0)
-			return fail(IB_NAK_REM_OP, 0, (uint16_t)-rc, 0);
+		struct verdict v = recv_take(e, qp, p);
+
+		if (v.nak != V_OK)
+			return v;
 		xp->rx_op = OHCA_RX_SEND;
 		xp->rx_off = 0;
 	}
@@ -284,9 +290,12 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 	}
 	if (p->i.op->flags & IB_OPF_INV) {
 		rc = ohca_mr_invalidate(e, qp, ib_be32(ib_pkt_ieth(p->hdr, &p->i)->rkey), true);
-		/* class J: the message was received, so a NAK would be wrong */
+		/*
+		 * Class J: the message is in memory, so it is acknowledged. Only the consumer here
+		 * can know what became of the key; Linux's rxe reports this status, too.
+		 */
 		if (rc)
-			return fail(V_LOCAL, OHCA_WC_LOC_ACCESS, (uint16_t)rc, 0);
+			return fail(V_LOCAL, OHCA_WC_REM_INV_REQ, (uint16_t)rc, 0);
 	}
 	xp->rx_op = OHCA_RX_NONE;
 	if (recv_done(e, qp, p, xp->rx_off))
@@ -328,7 +337,7 @@ static struct verdict begin_write(ohca_engine *e, struct ohca_qp *qp, const stru
 static void imm_refused(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 			struct verdict *v)
 {
-	if (ohca_qp_reliable(qp) && recv_take(e, qp, p) > 0)
+	if (ohca_qp_reliable(qp) && recv_take(e, qp, p).nak == V_OK)
 		v->status = OHCA_WC_LOC_ACCESS;
 }
 
@@ -352,11 +361,9 @@ static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct 
 	if (p->i.op->flags & IB_OPF_END ? n != left : n >= left)
 		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	if (p->i.op->flags & IB_OPF_IMM) {
-		rc = recv_take(e, qp, p);
-		if (rc == 0)
-			return fail(V_RNR, 0, 0, 0);
-		if (rc < 0)
-			return fail(IB_NAK_REM_OP, 0, (uint16_t)-rc, 0);
+		v = recv_take(e, qp, p);
+		if (v.nak != V_OK)
+			return v;
 	}
 	if (n) {
 		/* the region may be deregistered since the first packet */

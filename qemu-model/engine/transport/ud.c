@@ -122,8 +122,9 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 	if (!ohca_tx_open(e, t, &path, path.hdr_len + info->hdr_len + len + pad + IB_ICRC_LEN,
 			  &tx))
 		return OHCA_SENT_BLOCKED;
+	/* MigReq is the migration state of a connection (17.2.8): datagrams have none */
 	h = ib_build_bth(tx.buf + path.hdr_len, op,
-			 IB_BTH_MIGREQ | (w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0),
+			 w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0,
 			 (uint8_t)pad, path.pkey,
 			 path.mcast ? IB_QP_MULTICAST : ohca_le32(av.dqpn), false, xp->nxt);
 	/* a WQE with a controlled Q_Key sends the QP's Q_Key (10.2.5) */
@@ -261,12 +262,14 @@ static struct ohca_rwqe *take(ohca_engine *e, struct ohca_qp *qp, const struct o
 	if (!r)
 		return NULL;
 	rc = ohca_rwqe_take(e, qp, r);
-	if (rc < 0)
-		*ve = -rc;
-	if (rc)
+	if (rc && rc != OHCA_RWQE_NO_RQ) {
+		*ve = rc < 0 ? -rc : 0;
 		return r;
+	}
 	no_wqe(e, qp, p);
 	ohca_rwqe_put(e, r);
+	if (rc)
+		ohca_qp_error(e, qp, OHCA_EVENT_QP_FATAL, OHCA_VE_WQE_SIZE);
 	return NULL;
 }
 

@@ -116,12 +116,45 @@ static void to_err(ohca_engine *e, struct ohca_qp *qp)
 	ohca_sched_activate(e, xp);
 }
 
-int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask)
+/* The QP has another path: it does not wait for credits of the old one. */
+static void path_changed(ohca_engine *e, struct ohca_xport *xp)
+{
+	xp->path_ok = false;
+	if (xp->on == OHCA_XP_OFF)
+		return;
+	ohca_sched_off(e->sched, xp);
+	ohca_xp_wait_update(e);
+	ohca_sched_activate(e, xp);
+}
+
+/* The QP has another timeout: it holds for what is under way, too. */
+static void timeout_changed(struct ohca_xport *xp)
+{
+	/* the timer is that of an RNR NAK, or stands until a page is there */
+	if (!xp->rnr_wait && !xp->fault[OHCA_FAULT_REQ])
+		xp->rto_restart = true;
+}
+
+/* Attributes whose values the transport has derived something from. */
+static void attr_changed(ohca_engine *e, struct ohca_qp *qp, uint32_t mask)
 {
 	struct ohca_xport *xp = qp->xp;
 
 	if (mask & (OHCA_ATTR_AV | OHCA_ATTR_PKEY_INDEX | OHCA_ATTR_PORT))
-		xp->path_ok = false;
+		path_changed(e, xp);
+	if (mask & OHCA_ATTR_TIMEOUT)
+		timeout_changed(xp);
+	if (mask & OHCA_ATTR_RETRY_CNT)
+		xp->retry_left = qp->retry_cnt;
+	if (mask & OHCA_ATTR_RNR_RETRY)
+		xp->rnr_left = qp->rnr_retry;
+}
+
+int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	attr_changed(e, qp, mask);
 	if (mask & OHCA_ATTR_MAX_DEST_RD_ATOMIC && ohca_qp_reliable(qp) &&
 	    qp->state != OHCA_QPS_RESET && ohca_resp_alloc(e, qp))
 		return -1;
@@ -142,8 +175,6 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 		if (old == OHCA_QPS_RTR) {
 			xp->una = xp->nxt = xp->max = qp->sq_psn & IB_PSN_MASK;
 			xp->credits = qp->type == OHCA_QPT_RC;
-			xp->retry_left = qp->retry_cnt;
-			xp->rnr_left = qp->rnr_retry;
 		} else if (old == OHCA_QPS_SQE) {
 			/* WQEs posted in SQE are flushed, even if the QP had no turn */
 			unsigned int all = 1u << qp->log_sq;
@@ -173,13 +204,11 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 
 void ohca_xp_migrated(ohca_engine *e, struct ohca_qp *qp)
 {
-	struct ohca_xport *xp = qp->xp;
-
-	xp->path_ok = false;
-	xp->retry_left = qp->retry_cnt;
-	ohca_sched_off(e->sched, xp);
-	ohca_xp_wait_update(e);
-	ohca_sched_activate(e, xp);
+	path_changed(e, qp->xp);
+	timeout_changed(qp->xp);
+	qp->xp->retry_left = qp->retry_cnt;
+	qp->xp->rnr_left = qp->rnr_retry;
+	ohca_sched_activate(e, qp->xp);
 }
 
 void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp)

@@ -142,7 +142,7 @@ static void loc_access(struct peer *p)
 		send_post_raw(p, &wr);
 		wc_expect(p->scq, 1, IBV_WC_SUCCESS, "SEND with a bad key to invalidate");
 	} else {
-		wc_expect(p->rcq, 5, IBV_WC_LOC_ACCESS_ERR, "SEND with a bad key to invalidate");
+		wc_expect(p->rcq, 5, IBV_WC_REM_INV_REQ_ERR, "SEND with a bad key to invalidate");
 	}
 	sync_at(p, 2);
 }
