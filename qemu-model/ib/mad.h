@@ -19,6 +19,7 @@ enum ib_mgmt_class {
 	IB_CLASS_DEV_MGT	= 0x06,
 	IB_CLASS_CM		= 0x07,
 	IB_CLASS_SNMP		= 0x08,
+	IB_CLASS_MLNX		= 0x0A,	/* see mlnx.h */
 	IB_CLASS_CC		= 0x21,
 	IB_CLASS_SUBN_DR	= 0x81,
 };

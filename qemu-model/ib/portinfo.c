@@ -4,6 +4,9 @@
 #include "portinfo.h"
 #include "rate.h"
 
+#define PI_SPEEDS	IB_SPEED_SET_SUPPORTED		/* bits of LinkSpeedEnabled */
+#define PI_EXT_SPEEDS	IB_SPEED_EXT_SET_SUPPORTED	/* bits of LinkSpeedExtEnabled */
+
 /* An enable mask: 0 keeps, @all means every supported one, else a subset. */
 static bool enable_ok(uint8_t v, uint8_t supported, uint8_t all)
 {
@@ -15,6 +18,30 @@ static uint8_t enable_value(uint8_t v, uint8_t old, uint8_t supported, uint8_t a
 	if (v == 0)
 		return old;
 	return v == all ? supported : v;
+}
+
+/* LinkSpeedExtEnabled and LinkSpeedExtEnabled2, one above the other. */
+static bool ext_enable_ok(uint8_t v, uint8_t supported)
+{
+	const uint8_t low = v & PI_EXT_SPEEDS, high = v >> IB_SPEED_EXT2_SHIFT;
+
+	return (low == IB_SPEED_EXT_DISABLE ||
+		enable_ok(low, supported & PI_EXT_SPEEDS, IB_SPEED_EXT_SET_SUPPORTED)) &&
+	       enable_ok(high, supported >> IB_SPEED_EXT2_SHIFT, IB_SPEED_EXT2_SET_SUPPORTED);
+}
+
+static uint8_t ext_enable_value(uint8_t v, const struct ib_port_info *pi)
+{
+	const uint8_t old = pi->speed_ext_enabled, sup = pi->speed_ext_supported;
+	const uint8_t low = v & PI_EXT_SPEEDS;
+	uint8_t high = v >> IB_SPEED_EXT2_SHIFT;
+
+	if (low == IB_SPEED_EXT_DISABLE || (!low && old == IB_SPEED_EXT_DISABLE))
+		return IB_SPEED_EXT_DISABLE;
+	high = enable_value(high, old >> IB_SPEED_EXT2_SHIFT, sup >> IB_SPEED_EXT2_SHIFT,
+			    IB_SPEED_EXT2_SET_SUPPORTED);
+	return (uint8_t)(enable_value(low, old & PI_EXT_SPEEDS, sup & PI_EXT_SPEEDS,
+				      IB_SPEED_EXT_SET_SUPPORTED) | high << IB_SPEED_EXT2_SHIFT);
 }
 
 /* Width and speed enables; returns false if one is not supported. */
@@ -33,22 +60,20 @@ static bool set_width_speed(struct ib_port_info *pi, const struct ib_port_info *
 	} else {
 		ok = false;
 	}
-	if (enable_ok(new->speed_enabled, pi->speed_supported, IB_SPEED_SET_SUPPORTED)) {
-		v = enable_value(new->speed_enabled, pi->speed_enabled, pi->speed_supported,
-				 IB_SPEED_SET_SUPPORTED);
+	/* FDR10 is no speed of PortInfo: it stays as it is */
+	if (enable_ok(new->speed_enabled & PI_SPEEDS, pi->speed_supported & PI_SPEEDS,
+		      IB_SPEED_SET_SUPPORTED)) {
+		v = enable_value(new->speed_enabled & PI_SPEEDS, pi->speed_enabled & PI_SPEEDS,
+				 pi->speed_supported & PI_SPEEDS, IB_SPEED_SET_SUPPORTED);
+		v |= pi->speed_enabled & IB_SPEED_FDR10;
 		if (v != pi->speed_enabled)
 			*eff |= IB_PI_EFF_WIDTH_SPEED;
 		pi->speed_enabled = v;
 	} else {
 		ok = false;
 	}
-	if (new->speed_ext_enabled == IB_SPEED_EXT_DISABLE ||
-	    enable_ok(new->speed_ext_enabled, pi->speed_ext_supported,
-		      IB_SPEED_EXT_SET_SUPPORTED)) {
-		v = new->speed_ext_enabled;
-		if (v != IB_SPEED_EXT_DISABLE)
-			v = enable_value(v, pi->speed_ext_enabled, pi->speed_ext_supported,
-					 IB_SPEED_EXT_SET_SUPPORTED);
+	if (ext_enable_ok(new->speed_ext_enabled, pi->speed_ext_supported)) {
+		v = ext_enable_value(new->speed_ext_enabled, pi);
 		if (v != pi->speed_ext_enabled)
 			*eff |= IB_PI_EFF_WIDTH_SPEED;
 		pi->speed_ext_enabled = v;
@@ -253,8 +278,9 @@ void ib_port_info_init(struct ib_port_info *pi, const struct ib_port_profile *pr
 	pi->speed_enabled = pi->speed_supported = prof->speed;
 	pi->speed_ext_enabled = pi->speed_ext_supported = prof->speed_ext;
 	pi->width_active = ib_best_width(prof->width);
-	pi->speed_active = ib_best_bit(prof->speed);
 	pi->speed_ext_active = ib_best_bit(prof->speed_ext);
+	pi->speed_active = ib_best_bit(pi->speed_ext_active ? prof->speed & PI_SPEEDS :
+							      prof->speed);
 	pi->down_default = IB_PHYS_POLLING;
 	pi->state = IB_PS_DOWN;
 	pi->phys_state = IB_PHYS_POLLING;
@@ -275,6 +301,8 @@ void ib_port_info_init(struct ib_port_info *pi, const struct ib_port_profile *pr
 			pi->cap_mask2 |= IB_CAP2_SPEED_HDR;
 		if (prof->speed_ext & IB_SPEED_EXT_NDR)
 			pi->cap_mask2 |= IB_CAP2_SPEED_NDR;
+		if (prof->speed_ext & IB_SPEED_EXT_XDR)
+			pi->cap_mask2 |= IB_CAP2_EXT_SPEEDS2 | IB_CAP2_SPEED_XDR;
 		if (prof->width & IB_WIDTH_2X)
 			pi->cap_mask2 |= IB_CAP2_WIDTH_2X;
 		if (pi->cap_mask2)
@@ -299,6 +327,8 @@ int ib_port_negotiate(struct ib_port_info *pi, uint8_t width, uint8_t speed, uin
 
 	if (pi->speed_ext_enabled != IB_SPEED_EXT_DISABLE && speed_ext != IB_SPEED_EXT_DISABLE)
 		e = ib_best_bit(pi->speed_ext_enabled & speed_ext);
+	if (e)
+		s = ib_best_bit(pi->speed_enabled & speed & PI_SPEEDS);
 	if (!w || (!s && !e) || !ib_mtu_bytes(mtu_cap) || !ib_opvls_count(vl_cap))
 		return -1;
 	pi->width_active = w;

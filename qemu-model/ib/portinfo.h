@@ -65,8 +65,8 @@ bool ib_port_rx_data(struct ib_port_info *pi);
 /**
  * struct ib_port_profile - what a port can do, to fill in a fresh PortInfo
  * @width: LinkWidthSupported mask
- * @speed: LinkSpeedSupported mask
- * @speed_ext: LinkSpeedExtSupported mask
+ * @speed: LinkSpeedSupported mask, with IB_SPEED_FDR10
+ * @speed_ext: LinkSpeedExtSupported mask, with the bits of LinkSpeedExtSupported2
  */
 struct ib_port_profile {
 	uint8_t width;

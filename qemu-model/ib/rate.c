@@ -23,7 +23,7 @@ uint32_t ib_width_lanes(uint8_t width)
 	}
 }
 
-/* Mb/s of one lane as rates are named: FDR 14, EDR 25, HDR 50, NDR 100. */
+/* Mb/s of one lane as rates are named: FDR 14, EDR 25, HDR 50, NDR 100, XDR 200. */
 static uint32_t lane_mbps(uint8_t speed, uint8_t ext)
 {
 	switch (ext) {
@@ -33,12 +33,14 @@ static uint32_t lane_mbps(uint8_t speed, uint8_t ext)
 	case IB_SPEED_EXT_EDR:	return 25000;
 	case IB_SPEED_EXT_HDR:	return 50000;
 	case IB_SPEED_EXT_NDR:	return 100000;
+	case IB_SPEED_EXT_XDR:	return 200000;
 	default:		return 0;
 	}
 	switch (speed) {
 	case IB_SPEED_SDR:	return 2500;
 	case IB_SPEED_DDR:	return 5000;
-	case IB_SPEED_QDR:	return 10000;
+	case IB_SPEED_QDR:
+	case IB_SPEED_FDR10:	return 10000;
 	default:		return 0;
 	}
 }
@@ -60,7 +62,7 @@ static const uint32_t rate_mbps[] = {
 	[IB_RATE_CODE_300] = 300000,	[IB_RATE_CODE_28] = 28000,
 	[IB_RATE_CODE_50] = 50000,	[IB_RATE_CODE_400] = 400000,
 	[IB_RATE_CODE_600] = 600000,	[IB_RATE_CODE_800] = 800000,
-	[IB_RATE_CODE_1200] = 1200000,
+	[IB_RATE_CODE_1200] = 1200000,	[IB_RATE_CODE_1600] = 1600000,
 };
 
 uint32_t ib_rate_mbps(uint8_t rate)

@@ -25,22 +25,32 @@ enum ib_width_bits {
 	IB_WIDTH_SET_SUPPORTED = 255,	/* LinkWidthEnabled: enable all supported */
 };
 
-/* PortInfo.LinkSpeed*: one bit each. */
+/*
+ * PortInfo.LinkSpeed*: one bit each. PortInfo has no FDR10 and shows it as QDR; it is in
+ * MLNXExtendedPortInfo (mlnx.h). Here it is one more bit of the same mask, above the field's.
+ */
 enum ib_speed_bits {
 	IB_SPEED_SDR	= 1,
 	IB_SPEED_DDR	= 2,
 	IB_SPEED_QDR	= 4,
 	IB_SPEED_SET_SUPPORTED = 15,
+	IB_SPEED_FDR10	= 16,
 };
 
-/* PortInfo.LinkSpeedExt*: one bit each. */
+/*
+ * PortInfo.LinkSpeedExt* and, from IB_SPEED_EXT2_SHIFT on, PortInfo.LinkSpeedExt*2: one bit each.
+ * Masks of speeds here have both, so that a later speed is a higher bit.
+ */
+#define IB_SPEED_EXT2_SHIFT	5u
 enum ib_speed_ext_bits {
 	IB_SPEED_EXT_FDR = 1,
 	IB_SPEED_EXT_EDR = 2,
 	IB_SPEED_EXT_HDR = 4,
 	IB_SPEED_EXT_NDR = 8,
-	IB_SPEED_EXT_DISABLE = 30,	/* LinkSpeedExtEnabled: no extended speed */
+	IB_SPEED_EXT_XDR = 1 << IB_SPEED_EXT2_SHIFT,
+	IB_SPEED_EXT_DISABLE = 30,	/* LinkSpeedExtEnabled: no extended speed, of both fields */
 	IB_SPEED_EXT_SET_SUPPORTED = 31,
+	IB_SPEED_EXT2_SET_SUPPORTED = 7,	/* LinkSpeedExtEnabled2 */
 };
 
 /* PathRecord.Rate and static rate codes. */
@@ -69,6 +79,7 @@ enum ib_rate_code {
 	IB_RATE_CODE_600	= 22,
 	IB_RATE_CODE_800	= 23,
 	IB_RATE_CODE_1200	= 24,
+	IB_RATE_CODE_1600	= 25,
 };
 
 /** ib_mtu_bytes() - bytes of an MTU code, 0 if the code is invalid. */

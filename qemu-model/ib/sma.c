@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The subnet management agent; see sma.h. */
+#include "mlnx.h"
 #include "packet.h"
 #include "rate.h"
 #include "sma.h"
@@ -301,6 +302,26 @@ static uint16_t port_info(struct req *r)
 	return status;
 }
 
+/* MLNXExtendedPortInfo; the modifier names the port as that of PortInfo does. */
+static uint16_t mlnx_ext_port_info(struct req *r)
+{
+	unsigned int num = port_info_num(r);
+	uint16_t status = IB_MAD_OK;
+	struct ib_sma_port p;
+	bool any;
+
+	if (!ib_mlnx_ids(r->s->vendor_id, r->s->device_id))
+		return IB_MAD_BAD_METHOD_ATTR;
+	if (!port_named(r, num, &p))
+		return IB_MAD_BAD_FIELD;
+	if (r->set) {
+		status = ib_mlnx_epi_set(p.pi, r->out->data, &any);
+		changed(r, num, IB_SMA_CH_PORT_INFO | (any ? IB_PI_EFF_WIDTH_SPEED : 0));
+	}
+	ib_mlnx_epi_get(p.pi, r->out->data);
+	return status;
+}
+
 static uint16_t lft(struct req *r)
 {
 	const struct ib_sma *s = r->s;
@@ -373,6 +394,7 @@ static const struct {
 	{ IB_SMP_ATTR_VLARB, false, vlarb },
 	{ IB_SMP_ATTR_LFT, true, lft },
 	{ IB_SMP_ATTR_MFT, true, mft },
+	{ IB_SMP_ATTR_MLNX_EXT_PORT_INFO, false, mlnx_ext_port_info },
 };
 
 static uint16_t attribute(struct req *r)

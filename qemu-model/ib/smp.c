@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* SMP attribute layouts and directed routes; see smp.h. */
 #include "field.h"
+#include "rate.h"
 #include "smp.h"
 
 #define CODEC(fn, type, table)								\
@@ -127,7 +128,31 @@ static const struct ib_field port_info_fields[] = {
 	PI(speed_ext_supported, 500, 4),
 	PI(speed_ext_enabled, 507, 5),
 };
-CODEC(ib_port_info, ib_port_info, port_info_fields)
+
+/* LinkSpeedExt*2 are the upper bits of the masks. FDR10 is not in PortInfo, which shows QDR. */
+#define PI_EXT_ACTIVE2		449u, 2u
+#define PI_EXT_SUPPORTED2	451u, 2u
+#define PI_EXT_ENABLED2		453u, 3u
+
+void ib_port_info_pack(const struct ib_port_info *v, uint8_t d[IB_SMP_DATA_LEN])
+{
+	ib_fields_pack(port_info_fields, IB_ARRAY_SIZE(port_info_fields), v, d, IB_SMP_DATA_LEN);
+	ib_bits_put(d, PI_EXT_ACTIVE2, v->speed_ext_active >> IB_SPEED_EXT2_SHIFT);
+	ib_bits_put(d, PI_EXT_SUPPORTED2, v->speed_ext_supported >> IB_SPEED_EXT2_SHIFT);
+	ib_bits_put(d, PI_EXT_ENABLED2, v->speed_ext_enabled >> IB_SPEED_EXT2_SHIFT);
+	if (v->speed_active == IB_SPEED_FDR10)
+		ib_bits_put(d, 280, 4, IB_SPEED_QDR);
+}
+
+void ib_port_info_unpack(const uint8_t d[IB_SMP_DATA_LEN], struct ib_port_info *v)
+{
+	memset(v, 0, sizeof(*v));
+	ib_fields_unpack(port_info_fields, IB_ARRAY_SIZE(port_info_fields), d, v);
+	v->speed_ext_active |= (uint8_t)(ib_bits_get(d, PI_EXT_ACTIVE2) << IB_SPEED_EXT2_SHIFT);
+	v->speed_ext_supported |=
+		(uint8_t)(ib_bits_get(d, PI_EXT_SUPPORTED2) << IB_SPEED_EXT2_SHIFT);
+	v->speed_ext_enabled |= (uint8_t)(ib_bits_get(d, PI_EXT_ENABLED2) << IB_SPEED_EXT2_SHIFT);
+}
 
 #define SM(member, bit, width) IB_FIELD(ib_sm_info, member, bit, width)
 static const struct ib_field sm_info_fields[] = {

@@ -51,6 +51,7 @@ enum ib_smp_attr {
 	IB_SMP_ATTR_LED_INFO		= 0x0031,
 	IB_SMP_ATTR_CABLE_INFO		= 0x0032,
 	IB_SMP_ATTR_PORT_INFO_EXT	= 0x0033,
+	IB_SMP_ATTR_MLNX_EXT_PORT_INFO	= 0xFF90,	/* see mlnx.h */
 };
 
 enum ib_node_type {
@@ -303,6 +304,8 @@ enum ib_phys_state {
 #define IB_CAP2_WIDTH_2X		(1u << 4)
 #define IB_CAP2_SPEED_HDR		(1u << 5)
 #define IB_CAP2_SPEED_NDR		(1u << 10)
+#define IB_CAP2_EXT_SPEEDS2		(1u << 11)
+#define IB_CAP2_SPEED_XDR		(1u << 12)
 
 /** struct ib_sm_info - SMInfo (14.2.5.13), 21 bytes. */
 struct ib_sm_info {

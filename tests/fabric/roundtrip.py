@@ -128,10 +128,10 @@ def check_links(nodes):
     """iblinkinfo's ends of links: LID, state, rate, and what is at the other end."""
     theirs, ours = {}, {}
     for line in run("iblinkinfo", "-l").splitlines():
-        m = re.match(r'(0x\w+) ".*" +(\d+) +(\d+)\[.*?\] ==\( *(\d+X) +([\d.]+) Gbps +'
+        m = re.match(r'(0x\w+) ".*" +(\d+) +(\d+)\[.*?\] ==\( *(\d+X) +([\d.]+) Gbps(?: \(FDR10\))? +'
                      r'(\w+)/ +\w+\)==> +(0x\w+) +(\d+) +(\d+)\[', line)
         if m:
-            rate = m[4].lower() + SPEEDS.get(m[5], m[5])
+            rate = m[4].lower() + ("FDR10" if "(FDR10)" in line else SPEEDS.get(m[5], m[5]))
             theirs[f"{m[1]} {m[3]}"] = (int(m[2]), m[6], rate, m[7], int(m[8]), int(m[9]))
         elif "Down" not in line:
             raise Different(f"iblinkinfo says: {line}")
@@ -266,8 +266,9 @@ def check(program, *topology):
     try:
         run("opensm", "-o", "-f", "osm.log")
         with open("osm.log", encoding="utf-8", errors="replace") as f:
-            if "SUBNET UP" not in f.read():
-                raise Different("OpenSM did not set the subnet up")
+            log = f.read()
+        if "SUBNET UP" not in log or " ERR " in log:
+            raise Different("OpenSM: " + (re.search(r".* ERR .*", log) or ["no subnet"])[0])
         nodes = fabric.nodes()
         check_discovered(fabric, nodes)
         check_links(nodes)

@@ -63,7 +63,7 @@ static void ibnetdiscover(void **st)
 	assert_int_equal(n->type, IB_NODE_SWITCH_DEVICE);
 	assert_int_equal(n->nports, 36);
 	assert_int_equal(n->vendor_id, 0x2c9);
-	assert_int_equal(n->device_id, 0xbd36);
+	assert_int_equal(n->device_id, 0xc738);
 	assert_true(n->sys_guid == 0x2c90200400003);
 	assert_false(n->base_port0);
 	assert_string_equal(f->desc[n - f->node].text, "MF0;big switch:IS5200/L01/U1");

@@ -323,6 +323,61 @@ static void mkeys(void **st)
 		}
 }
 
+/* XDR is in fields of its own, two bits and three, and in CapabilityMask2. */
+static void xdr(void **st)
+{
+	struct ib_port_profile prof = edr;
+	struct ib_port_info pi, r;
+	uint8_t d[64];
+	uint32_t eff;
+
+	(void)st;
+	prof.speed_ext = IB_SPEED_EXT_FDR | IB_SPEED_EXT_EDR | IB_SPEED_EXT_HDR |
+			 IB_SPEED_EXT_NDR | IB_SPEED_EXT_XDR;
+	ib_port_info_init(&pi, &prof, 1, IB_PI_CA);
+	assert_int_equal(pi.cap_mask2, 1 << 5 | 1 << 10 | 1 << 11 | 1 << 12);
+	assert_true(pi.cap_mask & IB_CAP_CAP_MASK2);
+	assert_int_equal(ib_port_negotiate(&pi, 3, 7, prof.speed_ext, 5, 4), 0);
+	assert_int_equal(pi.speed_ext_active, IB_SPEED_EXT_XDR);
+	assert_int_equal(pi.speed_active, IB_SPEED_QDR);
+	ib_port_info_pack(&pi, d);
+	assert_int_equal(d[56], 1 << 5 | 1 << 3 | 1);
+	assert_int_equal(d[62], 0 << 4 | 15);
+	assert_int_equal(d[63], 15);
+	ib_port_info_unpack(d, &r);
+	assert_memory_equal(&r, &pi, sizeof(r));
+
+	/* what was read may be written; 0 keeps, 7 is all that is supported */
+	r = request(&pi);
+	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
+	assert_int_equal(eff, 0);
+	r.speed_ext_enabled = 0;
+	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
+	assert_int_equal(eff, 0);
+	r.speed_ext_enabled = 7 << 5 | IB_SPEED_EXT_SET_SUPPORTED;
+	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
+	assert_int_equal(eff, 0);
+	r.speed_ext_enabled = 2 << 5;
+	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_BAD_FIELD);
+	assert_int_equal(pi.speed_ext_enabled, prof.speed_ext);
+	/* a manager that does not know XDR */
+	r.speed_ext_enabled = IB_SPEED_EXT_NDR;
+	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
+	assert_int_equal(pi.speed_ext_enabled, IB_SPEED_EXT_NDR | IB_SPEED_EXT_XDR);
+	r.speed_ext_enabled = IB_SPEED_EXT_DISABLE;
+	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
+	assert_int_equal(pi.speed_ext_enabled, IB_SPEED_EXT_DISABLE);
+	assert_int_equal(ib_port_negotiate(&pi, 3, 7, prof.speed_ext, 5, 4), 0);
+	assert_int_equal(pi.speed_ext_active, 0);
+	r.speed_ext_enabled = 0;
+	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_CA, &eff), IB_MAD_OK);
+	assert_int_equal(pi.speed_ext_enabled, IB_SPEED_EXT_DISABLE);
+
+	assert_int_equal(ib_link_mbps(IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_XDR), 800000);
+	assert_int_equal(ib_rate_code(IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_XDR), 23);
+	assert_int_equal(ib_rate_code(IB_WIDTH_8X, IB_SPEED_QDR, IB_SPEED_EXT_XDR), 25);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +389,7 @@ int main(void)
 		cmocka_unit_test(initial),
 		cmocka_unit_test(violations),
 		cmocka_unit_test(mkeys),
+		cmocka_unit_test(xdr),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,8 @@
 /* The subnet management agent: each attribute of an HCA and of a switch. */
 #include "node.h"
 
+#include "ib/mlnx.h"
+
 static void identity(void **st)
 {
 	struct ib_node_info ni;
@@ -420,6 +422,110 @@ static void link_due(void **st)
 	assert_int_equal(pi.state, IB_PS_INIT);
 }
 
+/* FDR10, which PortInfo shows as QDR; asked of nodes with IDs of Mellanox. */
+static void mlnx_ext_port_info(void **st)
+{
+	const uint16_t attr = IB_SMP_ATTR_MLNX_EXT_PORT_INFO;
+	uint8_t want[64] = { 0 }, d[64], pi[64];
+
+	(void)st;
+	for (unsigned int sw = 0; sw < 2; sw++) {
+		const unsigned int last = sw ? 3 : 2;
+		struct ib_port_info *p;
+		struct node n;
+
+		node_init(&n, sw);
+		p = &n.port[last].pi;
+		assert_int_equal(get(&n, 1, attr, last, d), IB_MAD_BAD_METHOD_ATTR);
+		n.sma.device_id = 0xc738;
+		assert_int_equal(get(&n, 1, attr, last, d), IB_MAD_OK);
+		n.sma.device_id = 15;
+		n.sma.vendor_id = 0x2c9;
+		assert_int_equal(get(&n, 1, attr, last, d), IB_MAD_OK);
+		assert_memory_equal(d, want, 64);
+		assert_int_equal(get(&n, 1, attr, last + 1, d), IB_MAD_BAD_FIELD);
+
+		p->speed_supported |= IB_SPEED_FDR10;
+		assert_int_equal(get(&n, 1, attr, last, d), IB_MAD_OK);
+		want[7] = 1;
+		assert_memory_equal(d, want, 64);
+		/* without StateChangeEnable nothing is written */
+		d[11] = 1;
+		assert_int_equal(set(&n, 1, attr, last, d), IB_MAD_OK);
+		assert_memory_equal(d, want, 64);
+		d[3] = 1;
+		d[11] = 1;
+		assert_int_equal(set(&n, 1, attr, last, d), IB_MAD_OK);
+		expect_changed(&n, last, IB_SMA_CH_PORT_INFO | IB_PI_EFF_WIDTH_SPEED);
+		want[11] = 1;
+		assert_memory_equal(d, want, 64);
+		d[3] = 1;
+		d[11] = 2;
+		assert_int_equal(set(&n, 1, attr, last, d), IB_MAD_BAD_FIELD);
+		assert_memory_equal(d, want, 64);
+
+		assert_int_equal(ib_port_negotiate(p, p->width_enabled, p->speed_enabled, 0,
+						   p->mtu_cap, p->vl_cap), 0);
+		assert_int_equal(get(&n, 1, attr, last, d), IB_MAD_OK);
+		want[15] = 1;
+		assert_memory_equal(d, want, 64);
+		ib_port_info_pack(p, pi);
+		assert_int_equal(pi[35] >> 4, IB_SPEED_QDR);
+		/* a Set of PortInfo does not disable it */
+		assert_int_equal(get(&n, 1, IB_SMP_ATTR_PORT_INFO, last, pi), IB_MAD_OK);
+		pi[32] &= 0xf0;			/* no change of a state */
+		pi[33] &= 0x0f;
+		set(&n, 1, IB_SMP_ATTR_PORT_INFO, last, pi);
+		assert_true(p->speed_enabled & IB_SPEED_FDR10);
+		d[3] = 1;
+		d[11] = 0;
+		assert_int_equal(set(&n, 1, attr, last, d), IB_MAD_OK);
+		assert_false(p->speed_enabled & IB_SPEED_FDR10);
+		memset(want, 0, sizeof(want));
+	}
+}
+
+/* Class 0x0A as vendstat asks: ClassPortInfo, GeneralInfo, and nothing else. */
+static void mlnx_class(void **st)
+{
+	const struct ib_mlnx_info info = { .device_id = 0xd2f0, .revision = 0xa0, .uptime = 77,
+					   .psid = "longer than sixteen" };
+	struct ib_mad mad = { .hdr = { .base_version = 1, .mgmt_class = IB_CLASS_MLNX,
+				       .class_version = 1, .method = IB_METHOD_GET,
+				       .attr_id = ib_to_be16(IB_ATTR_CLASS_PORT_INFO) } };
+	struct ib_mad q = mad;
+
+	(void)st;
+	assert_true(ib_mlnx_process(&info, &q));
+	assert_int_equal(q.hdr.method, IB_METHOD_GET_RESP);
+	assert_int_equal(ib_be16(q.hdr.status), IB_MAD_OK);
+	assert_true(q.data[0] == 1 && q.data[1] == 1);
+	q = mad;
+	q.hdr.attr_id = ib_to_be16(0x17);
+	memset(q.data, 0x55, sizeof(q.data));
+	assert_true(ib_mlnx_process(&info, &q));
+	assert_int_equal(ib_be16(q.hdr.status), IB_MAD_OK);
+	assert_int_equal(ib_get_be16(q.data + 8), 0xa0);
+	assert_int_equal(ib_get_be16(q.data + 10), 0xd2f0);
+	assert_int_equal(ib_get_be32(q.data + 36), 77);
+	assert_memory_equal(q.data + 56, "longer than sixt\0\0\0\0", 20);
+	q = mad;
+	q.hdr.attr_id = ib_to_be16(0x50);
+	assert_true(ib_mlnx_process(&info, &q));
+	assert_int_equal(ib_be16(q.hdr.status), IB_MAD_BAD_METHOD_ATTR);
+	q = mad;
+	q.hdr.method = IB_METHOD_SET;
+	assert_true(ib_mlnx_process(&info, &q));
+	assert_int_equal(ib_be16(q.hdr.status), IB_MAD_BAD_METHOD_ATTR);
+	q = mad;
+	q.hdr.class_version = 2;
+	assert_true(ib_mlnx_process(&info, &q));
+	assert_int_equal(ib_be16(q.hdr.status), IB_MAD_BAD_VERSION);
+	q = mad;
+	q.hdr.method = IB_METHOD_GET_RESP;
+	assert_false(ib_mlnx_process(&info, &q));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -433,6 +539,8 @@ int main(void)
 		cmocka_unit_test(forwarding),
 		cmocka_unit_test(port_info),
 		cmocka_unit_test(link_due),
+		cmocka_unit_test(mlnx_ext_port_info),
+		cmocka_unit_test(mlnx_class),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

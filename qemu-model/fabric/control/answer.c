@@ -75,6 +75,7 @@ static const struct {
 	{ IB_SMP_ATTR_LFT, "LinearForwardingTable" },
 	{ IB_SMP_ATTR_MFT, "MulticastForwardingTable" },
 	{ IB_SMP_ATTR_SM_INFO, "SMInfo" },
+	{ IB_SMP_ATTR_MLNX_EXT_PORT_INFO & 0xff, "MLNXExtendedPortInfo" },
 };
 
 static json_t *counts_json(uint64_t get, uint64_t set)

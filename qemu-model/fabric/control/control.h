@@ -101,7 +101,7 @@ bool fab_is_control_verb(const char *verb);
 	"                            --link-packets: flow control, too\n" \
 	"  link up|down NODE:PORT    plug or pull a cable\n" \
 	"  link flap NODE:PORT [--down T] [--interval T] [--count N]  pull it for T (1s), N times (1)\n" \
-	"  link degrade NODE:PORT [--width W] [--speed S]  at most 1, 2, 4, 8 or 12 lanes and SDR to NDR\n" \
+	"  link degrade NODE:PORT [--width W] [--speed S]  at most 1, 2, 4, 8 or 12 lanes and SDR to XDR\n" \
 	"  link restore NODE:PORT    it has all widths and speeds again\n" \
 	"  node kill|revive NODE     switch a node off, or on with its tables forgotten\n" \
 	"  loss NODE:PORT RATE [SEED]     a cable loses packets, both ways; RATE from 0 to 1\n" \

@@ -153,7 +153,7 @@ static json_t *degrade(struct fab_request *r, uint32_t p)
 	if (width < 0 || (!width && !speed) || (speed && !json_is_string(speed)) ||
 	    !fab_rate_limit((unsigned int)width, json_string_value(speed), &at_most))
 		return refuse(r, "give \"width\", 1, 2, 4, 8 or 12, or \"speed\", SDR, DDR, QDR, "
-			      "FDR, EDR, HDR or NDR, or both");
+			      "FDR10, FDR, EDR, HDR, NDR or XDR, or both");
 	if (!have_common(r->m->f, p, at_most))
 		return refuse(r, "its ports have no width and speed so low: give a higher one");
 	if (r->dry)

@@ -7,7 +7,7 @@
 
 #include "ib/rate.h"
 
-#define SPEEDS	8u	/* of each width */
+#define SPEEDS	9u	/* of each width */
 
 static const struct {
 	char text[4];
@@ -29,11 +29,12 @@ static const struct {
 	{ "SDR", 1, 0 },
 	{ "DDR", 3, 0 },
 	{ "QDR", 7, 0 },
-	{ "FDR10", 7, 0 },	/* shown as QDR by PortInfo */
+	{ "FDR10", 7 | IB_SPEED_FDR10, 0 },
 	{ "FDR", 7, 1 },
 	{ "EDR", 7, 3 },
 	{ "HDR", 7, 7 },
 	{ "NDR", 7, 15 },
+	{ "XDR", 7, 15 | IB_SPEED_EXT_XDR },
 };
 
 uint8_t topo_rate(const char *s, size_t len)

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ib/mlnx.h"
+#include "ib/rate.h"
+
 #define MAX_ERRORS	50u
 
 /* The rest of a line. */
@@ -466,6 +469,9 @@ static void port_line(struct topo *t, struct cur *c)
 	cable.rate = comment_rate(t, &after);
 	if (cable.rate)
 		topo_rate_set(cable.rate, &p->pi);
+	/* what no tool can ask for */
+	if (!ib_mlnx_ids(n->vendor_id, n->device_id))
+		p->pi.speed_supported &= (uint8_t)~IB_SPEED_FDR10;
 	if (n->type != IB_NODE_SWITCH_DEVICE && !set_lid(t, p, &before))
 		return;
 	add_cable(t, &cable);

@@ -56,7 +56,7 @@ void fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out);
 /**
  * fab_rate_limit() - at most a width and a speed
  * @lanes: 1, 2, 4, 8 or 12; 0: any
- * @speed: SDR, DDR, QDR, FDR, EDR, HDR or NDR; NULL: any
+ * @speed: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR; NULL: any
  *
  * Return: false: there is no such width or speed.
  */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ib/mad_packet.h"
+#include "ib/mlnx.h"
 
 /* LRH, BTH, DETH, MAD and ICRC, in words of 4 bytes. */
 #define MAD_WORDS	(IB_MAD_PKT_LEN / 4)
@@ -378,6 +379,19 @@ static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
 	fab_counters(m, index, &m->job.shown);
 	v->ctr = &m->job.shown;
 	return v;
+}
+
+bool fab_mlnx(const struct fab_mgmt *m, uint32_t node, struct ib_mad *mad)
+{
+	const struct fab_node *n = &m->f->node[node];
+	const struct ib_mlnx_info info = {
+		.device_id = n->device_id,
+		.uptime = (uint32_t)(m->now_ns / 1000000000u),
+		.psid = "OHCA_FABRIC",
+	};
+
+	return mad->hdr.mgmt_class == IB_CLASS_MLNX && ib_mlnx_ids(n->vendor_id, n->device_id) &&
+	       ib_mlnx_process(&info, mad);
 }
 
 bool fab_pma(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad)

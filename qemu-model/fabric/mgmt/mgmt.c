@@ -269,7 +269,9 @@ static enum fab_fate gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire,
 	struct ib_mad_hdr *h = &mad->mad.hdr;
 
 	agent_rcv(m, n);
-	if (h->mgmt_class != IB_CLASS_PERF || (h->method & IB_METHOD_RESP)) {
+	if (fab_mlnx(m, node, &mad->mad)) {
+		/* answered */
+	} else if (h->mgmt_class != IB_CLASS_PERF || (h->method & IB_METHOD_RESP)) {
 		if (n->sw == FAB_NONE && m->deliver(m->ctx, at, mad))
 			return FAB_DELIVERED;
 		if (!ib_mad_refuse(h))

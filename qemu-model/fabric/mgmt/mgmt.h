@@ -336,6 +336,13 @@ enum fab_fate fab_mgmt_local(struct fab_mgmt *m, uint32_t port, struct fab_mad *
 /** fab_agent_end() - keep what the agent has left in the spare part, and wait for what it began */
 void fab_agent_end(struct fab_mgmt *m);
 
+/**
+ * fab_mlnx() - @node answers @mad, a request of the class IB_CLASS_MLNX, in place
+ *
+ * Return: false: it is no such request, or the node has not the IDs for it (ib/mlnx.h).
+ */
+bool fab_mlnx(const struct fab_mgmt *m, uint32_t node, struct ib_mad *mad);
+
 /** fab_pma() - the performance agent of @node answers @mad, a request, in place */
 bool fab_pma(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad);
 
