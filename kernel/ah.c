@@ -3,10 +3,10 @@
  * Address handles: an address vector in host memory, copied into each WQE. The device
  * holds no object for them, so they can be created and destroyed in atomic context.
  */
-#include "ah.h"
 #include "buf.h"
 #include "dev.h"
 #include "qp.h"
+#include "verbs.h"
 
 static int ohca_ah_check(struct ohca_dev *dev, const struct rdma_ah_attr *attr)
 {

@@ -132,6 +132,8 @@ int ohca_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp, u32 p
 	u32 set = counter->id;
 	int ret;
 
+	if (!ohca_has(dev, OHCA_FEATURE_QP_COUNTERS))
+		return -EOPNOTSUPP;
 	if (!set) {
 		ret = ohca_cmd_alloc_counters(dev, &set);
 		if (ret)

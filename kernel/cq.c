@@ -235,7 +235,7 @@ int ohca_resize_user_cq(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *u
 	ret = ohca_udata_in(udata, &req, sizeof(req));
 	if (ret)
 		return ret;
-	if (req.comp_mask || req.reserved)
+	if (req.comp_mask || req.reserved || !ohca_has(dev, OHCA_FEATURE_CQ_RESIZE))
 		return -EOPNOTSUPP;
 	if (!cqe || req.log_size > dev->attr.log_max_cqe || 1u << req.log_size < cqe)
 		return -EINVAL;

@@ -9,8 +9,8 @@
 #include "buf.h"
 #include "compat.h"
 #include "dev.h"
-#include "mad.h"
 #include "port.h"
+#include "verbs.h"
 
 /* Refuses attributes with which the driver could not work safely. */
 static int ohca_check_attr(struct ohca_dev *dev)

@@ -47,6 +47,8 @@ struct ib_dm *ohca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucont
 	u32 handle;
 	int ret;
 
+	if (!ohca_has(dev, OHCA_FEATURE_DM))
+		return ERR_PTR(-EOPNOTSUPP);
 	if (attr->flags || !attr->length || attr->length > ohca_max_dm(dev) ||
 	    attr->alignment > ilog2(size))
 		return ERR_PTR(-EINVAL);

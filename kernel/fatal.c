@@ -12,8 +12,6 @@
 #include "aq.h"
 #include "dev.h"
 #include "fatal.h"
-#include "flush.h"
-#include "reset.h"
 
 /*
  * Stops all DMA of the device. If the device responds but does not complete a reset, memory that

@@ -10,7 +10,7 @@
 
 #include "cq.h"
 #include "dev.h"
-#include "flush.h"
+#include "fatal.h"
 #include "obj.h"
 #include "pci.h"
 #include "qp.h"

@@ -9,7 +9,7 @@
 
 #include "aq.h"
 #include "dev.h"
-#include "mad.h"
+#include "verbs.h"
 
 /**
  * ohca_mad_for_device - whether a MAD may be for the device's agents

@@ -16,9 +16,9 @@
 #include <rdma/ohca-abi.h>
 #include <rdma/uverbs_ioctl.h>
 
-#include "ah.h"
 #include "aq.h"
 #include "compat.h"
+#include "compat/ops.h"
 #include "counters.h"
 #include "cq.h"
 #include "debugfs.h"
@@ -26,19 +26,15 @@
 #include "dm.h"
 #include "eq.h"
 #include "fatal.h"
-#include "flush.h"
-#include "mad.h"
-#include "mcast.h"
 #include "mr.h"
 #include "paged.h"
 #include "pci.h"
-#include "pd.h"
 #include "port.h"
 #include "qp.h"
-#include "reset.h"
 #include "restrack.h"
 #include "srq.h"
 #include "uctx.h"
+#include "verbs.h"
 #include "wr.h"
 
 #define OHCA_MAX_MS	30000u	/* upper limit of the device's TIMEOUTS */
@@ -50,6 +46,7 @@ static const struct uapi_definition ohca_uapi_defs[] = {
 	{}
 };
 
+/* What the device or the kernel lacks the functions refuse with -EOPNOTSUPP. */
 static const struct ib_device_ops ohca_ops = {
 	.owner = THIS_MODULE,
 	.driver_id = RDMA_DRIVER_UNKNOWN,
@@ -57,24 +54,41 @@ static const struct ib_device_ops ohca_ops = {
 	.uverbs_no_driver_id_binding = 1,
 	.device_group = &ohca_attr_group,
 
+	.advise_mr = IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING) ? ohca_advise_mr : NULL,
+	.alloc_dm = ohca_alloc_dm,
 	.alloc_hw_device_stats = ohca_alloc_hw_device_stats,
+	.alloc_mr = ohca_alloc_mr,
+	.alloc_mw = ohca_alloc_mw,
 	.alloc_pd = ohca_alloc_pd,
 	.alloc_ucontext = ohca_alloc_ucontext,
+	.alloc_xrcd = ohca_alloc_xrcd,
+	.attach_mcast = ohca_attach_mcast,
 	.create_ah = ohca_create_ah,
 	.create_qp = ohca_create_qp,
+	.create_srq = ohca_create_srq,
 	.create_user_ah = ohca_create_ah,
+	.dealloc_dm = ohca_dealloc_dm,
+	.dealloc_mw = ohca_dealloc_mw,
 	.dealloc_pd = ohca_dealloc_pd,
 	.dealloc_ucontext = ohca_dealloc_ucontext,
+	.dealloc_xrcd = ohca_dealloc_xrcd,
 	.dereg_mr = ohca_dereg_mr,
 	.destroy_ah = ohca_destroy_ah,
 	.destroy_qp = ohca_destroy_qp,
+	.destroy_srq = ohca_destroy_srq,
+	.detach_mcast = ohca_detach_mcast,
 	.disassociate_ucontext = ohca_disassociate_ucontext,
 	.fill_res_cq_entry = ohca_fill_res_cq_entry,
+	.fill_res_cq_entry_raw = ohca_fill_res_cq_entry_raw,
+	.fill_res_mr_entry = ohca_fill_res_mr_entry,
+	.fill_res_mr_entry_raw = ohca_fill_res_mr_entry_raw,
 	.fill_res_qp_entry = ohca_fill_res_qp_entry,
+	.fill_res_qp_entry_raw = ohca_fill_res_qp_entry_raw,
 	.get_dev_fw_str = ohca_get_dev_fw_str,
 	.get_dma_mr = ohca_get_dma_mr,
 	.get_hw_stats = ohca_get_hw_stats,
 	.get_port_immutable = ohca_get_port_immutable,
+	.map_mr_sg = ohca_map_mr_sg,
 	.mmap = ohca_mmap,
 	.mmap_free = ohca_mmap_free,
 	.modify_ah = ohca_modify_ah,
@@ -82,9 +96,11 @@ static const struct ib_device_ops ohca_ops = {
 	.modify_device = ohca_modify_device,
 	.modify_port = ohca_modify_port,
 	.modify_qp = ohca_modify_qp,
+	.modify_srq = ohca_modify_srq,
 	.poll_cq = ohca_poll_cq,
 	.post_recv = ohca_post_recv,
 	.post_send = ohca_post_send,
+	.post_srq_recv = ohca_post_srq_recv,
 	.process_mad = ohca_process_mad,
 	.query_ah = ohca_query_ah,
 	.query_device = ohca_query_device,
@@ -92,90 +108,28 @@ static const struct ib_device_ops ohca_ops = {
 	.query_pkey = ohca_query_pkey,
 	.query_port = ohca_query_port,
 	.query_qp = ohca_query_qp,
+	.query_srq = ohca_query_srq,
 	.query_ucontext = ohca_query_ucontext,
+	.reg_dm_mr = ohca_reg_dm_mr,
 	.req_notify_cq = ohca_req_notify_cq,
-
-	OHCA_CREATE_CQ_OPS,
-	OHCA_DESTROY_CQ_OPS,
-	OHCA_FILL_RES_OPS,
-	OHCA_REG_MR_OPS,
+	.rereg_user_mr = ohca_rereg_user_mr,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, ohca_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, ohca_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_mw, ohca_mw, ibmw),
 	INIT_RDMA_OBJ_SIZE(ib_pd, ohca_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_qp, ohca_qp, ibqp),
-	INIT_RDMA_OBJ_SIZE(ib_ucontext, ohca_ucontext, ibucontext),
-};
-
-static const struct ib_device_ops ohca_one_port_ops = {
-	.alloc_hw_port_stats = ohca_alloc_hw_port_stats,
-};
-
-static const struct ib_device_ops ohca_counter_ops = {
-	.counter_alloc_stats = ohca_counter_alloc_stats,
-	.counter_dealloc = ohca_counter_dealloc,
-	.counter_update_stats = ohca_counter_update_stats,
-
-	OHCA_COUNTER_BIND_OPS,
-};
-
-static const struct ib_device_ops ohca_context_ops = {
-	.fill_res_cq_entry_raw = ohca_fill_res_cq_entry_raw,
-	.fill_res_qp_entry_raw = ohca_fill_res_qp_entry_raw,
-
-	OHCA_FILL_RES_RAW_OPS,
-};
-
-static const struct ib_device_ops ohca_srq_ops = {
-	.create_srq = ohca_create_srq,
-	.destroy_srq = ohca_destroy_srq,
-	.modify_srq = ohca_modify_srq,
-	.post_srq_recv = ohca_post_srq_recv,
-	.query_srq = ohca_query_srq,
-
 	INIT_RDMA_OBJ_SIZE(ib_srq, ohca_srq, ibsrq),
-};
-
-static const struct ib_device_ops ohca_xrc_ops = {
-	.alloc_xrcd = ohca_alloc_xrcd,
-	.dealloc_xrcd = ohca_dealloc_xrcd,
-
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, ohca_ucontext, ibucontext),
 	INIT_RDMA_OBJ_SIZE(ib_xrcd, ohca_xrcd, ibxrcd),
 };
 
-static const struct ib_device_ops ohca_mcast_ops = {
-	.attach_mcast = ohca_attach_mcast,
-	.detach_mcast = ohca_detach_mcast,
-};
-
-static const struct ib_device_ops ohca_frmr_ops = {
-	.alloc_mr = ohca_alloc_mr,
-	.map_mr_sg = ohca_map_mr_sg,
-};
-
-static const struct ib_device_ops ohca_mw_ops = {
-	.alloc_mw = ohca_alloc_mw,
-	.dealloc_mw = ohca_dealloc_mw,
-
-	INIT_RDMA_OBJ_SIZE(ib_mw, ohca_mw, ibmw),
-};
-
-static const struct ib_device_ops ohca_resize_ops = {
-	OHCA_RESIZE_CQ_OPS,
-};
-
-static const struct ib_device_ops ohca_rereg_ops = {
-	.rereg_user_mr = ohca_rereg_user_mr,
-};
-
-static const struct ib_device_ops ohca_odp_ops = {
-	.advise_mr = ohca_advise_mr,
-};
-
-static const struct ib_device_ops ohca_dm_ops = {
-	.alloc_dm = ohca_alloc_dm,
-	.dealloc_dm = ohca_dealloc_dm,
-	.reg_dm_mr = ohca_reg_dm_mr,
+/* The device's counters are those of a port if it has one. */
+static const struct ib_device_ops ohca_one_port_ops = {
+	.alloc_hw_port_stats = ohca_alloc_hw_port_stats,
+	.counter_alloc_stats = ohca_counter_alloc_stats,
+	.counter_dealloc = ohca_counter_dealloc,
+	.counter_update_stats = ohca_counter_update_stats,
 };
 
 static u64 ohca_wanted_features(void)
@@ -261,31 +215,9 @@ static int ohca_register(struct ohca_dev *dev)
 
 	ibdev->driver_def = ohca_uapi_defs;
 	ib_set_device_ops(ibdev, &ohca_ops);
+	ib_set_device_ops(ibdev, &ohca_compat_ops);
 	if (dev->attr.num_ports == 1)
 		ib_set_device_ops(ibdev, &ohca_one_port_ops);
-	/* the core adds the counters of sets to the port's counters, which must exist */
-	if (dev->attr.num_ports == 1 && ohca_has(dev, OHCA_FEATURE_QP_COUNTERS))
-		ib_set_device_ops(ibdev, &ohca_counter_ops);
-	if (ohca_has(dev, OHCA_FEATURE_QUERY_CONTEXT))
-		ib_set_device_ops(ibdev, &ohca_context_ops);
-	if (ohca_has(dev, OHCA_FEATURE_SRQ))
-		ib_set_device_ops(ibdev, &ohca_srq_ops);
-	if (ohca_has_xrc(dev))
-		ib_set_device_ops(ibdev, &ohca_xrc_ops);
-	if (ohca_has(dev, OHCA_FEATURE_MCAST))
-		ib_set_device_ops(ibdev, &ohca_mcast_ops);
-	if (ohca_has(dev, OHCA_FEATURE_FRMR))
-		ib_set_device_ops(ibdev, &ohca_frmr_ops);
-	if (ohca_has(dev, OHCA_FEATURE_MW))
-		ib_set_device_ops(ibdev, &ohca_mw_ops);
-	if (ohca_has(dev, OHCA_FEATURE_CQ_RESIZE))
-		ib_set_device_ops(ibdev, &ohca_resize_ops);
-	if (ohca_has(dev, OHCA_FEATURE_REREG))
-		ib_set_device_ops(ibdev, &ohca_rereg_ops);
-	if (ohca_has_odp(dev))
-		ib_set_device_ops(ibdev, &ohca_odp_ops);
-	if (ohca_has(dev, OHCA_FEATURE_DM))
-		ib_set_device_ops(ibdev, &ohca_dm_ops);
 
 	ret = ib_register_device(ibdev, OHCA_DRV_NAME "_%d", &dev->pdev->dev);
 	if (ret)

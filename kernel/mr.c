@@ -15,8 +15,8 @@
 #include "fatal.h"
 #include "mr.h"
 #include "paged.h"
-#include "pd.h"
 #include "uctx.h"
+#include "verbs.h"
 
 #define OHCA_MR_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
 			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC | \
@@ -256,6 +256,8 @@ struct ib_mr *ohca_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 l
 	u32 key;
 	int ret;
 
+	if (!ohca_has(dev, OHCA_FEATURE_REREG))
+		return ERR_PTR(-EOPNOTSUPP);
 	ret = ohca_udata_none(udata);
 	if (ret)
 		return ERR_PTR(ret);
@@ -417,7 +419,7 @@ struct ib_mr *ohca_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_nu
 	struct ohca_mr *mr;
 	int ret;
 
-	if (type != IB_MR_TYPE_MEM_REG)
+	if (type != IB_MR_TYPE_MEM_REG || !ohca_has(dev, OHCA_FEATURE_FRMR))
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!max_num_sg || max_num_sg > le32_to_cpu(dev->attr.max_frmr_pages))
 		return ERR_PTR(-EINVAL);
@@ -475,6 +477,8 @@ int ohca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 
 	if (ret)
 		return ret;
+	if (!ohca_has(to_ohca_dev(ibmw->device), OHCA_FEATURE_MW))
+		return -EOPNOTSUPP;
 	switch (ibmw->type) {
 	case IB_MW_TYPE_1:
 		in.type = OHCA_MR_MW1;

@@ -13,7 +13,7 @@
 #include "mr.h"
 #include "obj.h"
 #include "paged.h"
-#include "pd.h"
+#include "verbs.h"
 
 /**
  * ohca_paged_alloc - allocate a region; the caller sets its umem and populate(), then registers it
@@ -284,6 +284,8 @@ int ohca_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u
 	int ret = 0;
 	u32 i;
 
+	if (!ohca_has_odp(dev))
+		return -EOPNOTSUPP;
 	switch (advice) {
 	case IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH:
 		want = OHCA_WANT_ADVICE_READ;

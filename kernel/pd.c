@@ -8,8 +8,8 @@
 #include "aq.h"
 #include "buf.h"
 #include "dev.h"
-#include "pd.h"
 #include "uctx.h"
+#include "verbs.h"
 
 #define UVERBS_MODULE_NAME ohca
 #include <rdma/uverbs_named_ioctl.h>
@@ -54,11 +54,14 @@ int ohca_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
  */
 int ohca_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
 {
+	struct ohca_dev *dev = to_ohca_dev(ibxrcd->device);
 	int ret = ohca_udata_none(udata);
 
 	if (ret)
 		return ret;
-	return ohca_cmd_alloc_xrcd(to_ohca_dev(ibxrcd->device), &to_ohca_xrcd(ibxrcd)->xrcdn);
+	if (!ohca_has_xrc(dev))
+		return -EOPNOTSUPP;
+	return ohca_cmd_alloc_xrcd(dev, &to_ohca_xrcd(ibxrcd)->xrcdn);
 }
 
 /** ohca_dealloc_xrcd - ib_device_ops.dealloc_xrcd */

@@ -8,8 +8,8 @@
 #include "aq.h"
 #include "compat.h"
 #include "dev.h"
-#include "mad.h"
 #include "port.h"
+#include "verbs.h"
 
 #define OHCA_CACHE_TIME		msecs_to_jiffies(20)
 

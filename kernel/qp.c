@@ -15,9 +15,9 @@
 #include "eq.h"
 #include "fatal.h"
 #include "obj.h"
-#include "pd.h"
 #include "qp.h"
 #include "srq.h"
+#include "verbs.h"
 
 /**
  * ohca_qp_last_wqe - raise the event LAST_WQE_REACHED of a QP of a dead device

@@ -7,7 +7,7 @@
 #include <linux/jiffies.h>
 
 #include "dev.h"
-#include "reset.h"
+#include "fatal.h"
 
 /**
  * ohca_is_gone - whether the device does not respond: it was removed, or decodes no memory

@@ -16,9 +16,9 @@
 #include "dev.h"
 #include "eq.h"
 #include "obj.h"
-#include "pd.h"
 #include "ring.h"
 #include "srq.h"
+#include "verbs.h"
 #include "wr.h"
 
 static int ohca_srq_user_buf(struct ohca_dev *dev, struct ohca_srq *srq, struct ohca_pl *pl,
@@ -170,6 +170,8 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 	struct ohca_pl pl = {};
 	int ret;
 
+	if (!ohca_has(dev, OHCA_FEATURE_SRQ))
+		return -EOPNOTSUPP;
 	ret = ohca_srq_type(dev, init, udata, &in);
 	if (ret)
 		return ret;

@@ -5,13 +5,13 @@
  */
 #include <kunit/visibility.h>
 
-#include "ah.h"
 #include "buf.h"
 #include "compat.h"
 #include "dev.h"
-#include "flush.h"
+#include "fatal.h"
 #include "mr.h"
 #include "qp.h"
+#include "verbs.h"
 #include "wr.h"
 
 /* enum ib_wc_opcode of an enum ib_wr_opcode, or -1: the device has no such operation. */

@@ -17,13 +17,11 @@
 #include "cq.h"
 #include "fake.h"
 #include "fatal.h"
-#include "flush.h"
 #include "mr.h"
 #include "ohca_test.h"
-#include "pd.h"
 #include "qp.h"
-#include "reset.h"
 #include "srq.h"
+#include "verbs.h"
 
 static void errnos(struct kunit *test)
 {

@@ -2,15 +2,14 @@
 /* What is written into WQEs and commands, byte by byte, and what is read from CQEs. */
 #include <rdma/ib_verbs.h>
 
-#include "ah.h"
 #include "cq.h"
 #include "eq.h"
-#include "mad.h"
 #include "mr.h"
 #include "ohca_test.h"
 #include "port.h"
 #include "qp.h"
 #include "ring.h"
+#include "verbs.h"
 #include "wr.h"
 
 struct wqe {

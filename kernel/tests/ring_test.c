@@ -6,7 +6,6 @@
 
 #include "eq.h"
 #include "fatal.h"
-#include "flush.h"
 #include "ohca_test.h"
 #include "srq.h"
 #include "wr.h"
