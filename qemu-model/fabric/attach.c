@@ -99,12 +99,7 @@ static bool is_place(const struct fab *f, uint32_t p)
 
 static bool is_taken(const struct fab_data *d, uint32_t p)
 {
-	return d->by_port[p] && d->by_port[p]->link;
-}
-
-static uint64_t had(const struct fab_data *d, uint32_t p)
-{
-	return d->by_port[p] ? d->by_port[p]->peer_guid : 0;
+	return fab_data_peer(d, p);
 }
 
 static bool is_named(const struct fab *f, uint32_t host, const struct ohca_link_cfg *peer)
@@ -118,14 +113,14 @@ static bool is_named(const struct fab *f, uint32_t host, const struct ohca_link_
 /* Programs are at the host whose place @p is: they would lose their link. */
 static bool has_programs(const struct fab_data *d, uint32_t p)
 {
-	return fab_occupied(d->m, d->f->port[p].peer) != FAB_NOBODY;
+	return fab_occupied(fab_data_mgmt(d), fab_data_mgmt(d)->f->port[p].peer) != FAB_NOBODY;
 }
 
 /* How well place @p is the one of @peer, most is best, 0: not at all. */
 static unsigned int claim(const struct fab_data *d, uint32_t p, uint32_t first_switch,
 			  const struct ohca_link_cfg *peer)
 {
-	const struct fab *f = d->f;
+	const struct fab *f = fab_data_mgmt(d)->f;
 
 	if (f->port[f->port[p].peer].guid == peer->port_guid)
 		return 7;
@@ -134,35 +129,33 @@ static unsigned int claim(const struct fab_data *d, uint32_t p, uint32_t first_s
 	if (peer->want_port)
 		return f->port[p].node == first_switch &&
 		       fab_port_num(f, p) == peer->want_port ? 5 : 0;
-	if (had(d, p) == peer->port_guid)
+	if (fab_data_last_guid(d, p) == peer->port_guid)
 		return 4;
 	if (is_taken(d, p))
 		return 0;
 	if (has_programs(d, p))
 		return 1;
-	return had(d, p) ? 2 : 3;
+	return fab_data_last_guid(d, p) ? 2 : 3;
 }
 
 /* A restarted machine may connect before the end of its old link was seen. */
 static bool is_attached(struct fab_data *d, uint64_t guid, struct ohca_link_err *err)
 {
-	for (uint32_t i = 0; i < d->links; i++) {
-		struct fab_dport *dp = d->linked[i];
+	const uint32_t p = fab_data_find_guid(d, guid);
 
-		if (dp->peer_guid != guid || !fab_data_ctrl(d, dp))
-			continue;
-		err->code = OHCA_LINK_E_CONFIG;
-		snprintf(err->text, sizeof(err->text),
-			 "port GUID 0x%016" PRIx64 " is attached to switch port %u already", guid,
-			 dp->num);
-		return true;
-	}
-	return false;
+	if (p == FAB_NO_PORT || !fab_data_ctrl(d, p))
+		return false;
+	err->code = OHCA_LINK_E_CONFIG;
+	snprintf(err->text, sizeof(err->text),
+		 "port GUID 0x%016" PRIx64 " is attached to switch port %u already", guid,
+		 fab_port_num(fab_data_mgmt(d)->f, p));
+	return true;
 }
 
 uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer,
 			  struct ohca_link_err *err)
 {
+	const struct fab *f = fab_data_mgmt(d)->f;
 	uint32_t best = FAB_NO_PORT, first_switch = FAB_NONE, places = 0;
 	unsigned int most = 0, c;
 
@@ -174,11 +167,11 @@ uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer,
 	}
 	if (is_attached(d, peer->port_guid, err))
 		return FAB_NO_PORT;
-	for (uint32_t i = 0; i < d->f->nodes && first_switch == FAB_NONE; i++)
-		if (d->f->node[i].sw != FAB_NONE)
+	for (uint32_t i = 0; i < f->nodes && first_switch == FAB_NONE; i++)
+		if (f->node[i].sw != FAB_NONE)
 			first_switch = i;
-	for (uint32_t p = 1; p < d->f->ports; p++) {
-		if (!is_place(d->f, p))
+	for (uint32_t p = 1; p < f->ports; p++) {
+		if (!is_place(f, p))
 			continue;
 		places++;
 		c = 2 * claim(d, p, first_switch, peer);
@@ -197,10 +190,10 @@ uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer,
 		snprintf(err->text, sizeof(err->text), "all %u hosts of the fabric are taken",
 			 places);
 	/* whoever had it may be gone by now */
-	else if (is_taken(d, best) && fab_data_ctrl(d, d->by_port[best]))
+	else if (is_taken(d, best) && fab_data_ctrl(d, best))
 		snprintf(err->text, sizeof(err->text), "the place of '%.64s' is taken by '%.64s'",
-			 d->f->desc[d->f->port[d->f->port[best].peer].node].text,
-			 ohca_link_peer(d->by_port[best]->link)->desc);
+			 f->desc[f->port[f->port[best].peer].node].text,
+			 fab_data_peer(d, best)->desc);
 	else
 		return best;
 	return FAB_NO_PORT;
@@ -244,7 +237,7 @@ static void accept_failed(struct fab_attach *a, int error)
 {
 	if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
 		return;
-	a->d->accept_stops++;
+	fab_data_accept_stopped(a->d);
 	if (!a->starved)
 		fab_data_log(a->d, "nobody can be accepted: %s; trying again", strerror(error));
 	a->starved = true;
@@ -280,7 +273,7 @@ static void do_accept(struct fab_attach *a)
 /* Attaches a link after its handshake at switch port @p. */
 static void adopt(struct fab_attach *a, uint32_t p, struct ohca_link *l)
 {
-	const struct fab *f = a->d->f;
+	const struct fab *f = fab_data_mgmt(a->d)->f;
 
 	if (has_programs(a->d, p))
 		fab_data_log(a->d, "'%.64s' takes the place of '%.64s': the programs there, by "
@@ -370,19 +363,12 @@ uint64_t fab_attach_timer(struct fab_attach *a, uint64_t now_ns)
 
 void fab_attach_event(struct fab_attach *a, uint32_t index)
 {
-	struct fab_dport *dp;
-
-	if (index < FAB_ATTACH_PENDING) {
+	if (index < FAB_ATTACH_PENDING)
 		do_hello(a, index);
-	} else if (index == EV_LISTEN) {
+	else if (index == EV_LISTEN)
 		do_accept(a);
-	} else {
-		dp = a->d->by_port[(index - EV_LINK) / 2];
-		if (!dp || !dp->link)
-			return;
-		if ((index - EV_LINK) % 2)
-			ohca_link_awake(dp->link, true);
-		else
-			fab_data_ctrl(a->d, dp);
-	}
+	else if ((index - EV_LINK) % 2)
+		fab_data_woke(a->d, (index - EV_LINK) / 2);
+	else
+		fab_data_ctrl(a->d, (index - EV_LINK) / 2);
 }

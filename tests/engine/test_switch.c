@@ -139,7 +139,7 @@ static void pump(void *arg)
 		any = host_step(w->h, HOSTS);
 		for (unsigned int k = 1; k <= HOSTS + 1; k++)
 			if (net_port(w->net, k)->link)
-				fab_data_ctrl(w->net->d, net_port(w->net, k));
+				fab_data_ctrl(w->net->d, net_index(w->net, k));
 		while (ohca_link_ctrl(w->sm->l) != OHCA_LINK_EV_NONE)
 			any = true;
 		any |= fab_data_round(w->net->d);

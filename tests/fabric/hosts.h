@@ -13,6 +13,7 @@
 
 #include "fabric/attach.h"
 #include "fabric/base/event.h"
+#include "fabric/data/data_priv.h"
 #include "fabric/fault/script.h"
 
 #define HOSTS	4

@@ -17,6 +17,7 @@
 
 #include "ep.h"
 #include "fabric/attach.h"
+#include "fabric/data/data_priv.h"
 
 #define NET_EPS 4
 
@@ -151,8 +152,7 @@ static inline void net_pump(void *arg)
 	for (int i = 0; more && i < 1000; i++) {
 		more = false;
 		for (unsigned int k = 1; k <= net_node(t)->nports; k++)
-			if (t->d->by_port[net_index(t, k)] && net_port(t, k)->link)
-				fab_data_ctrl(t->d, net_port(t, k));
+			fab_data_ctrl(t->d, net_index(t, k));
 		for (unsigned int k = 0; k < t->n; k++)
 			while (t->ep[k].l && ohca_link_ctrl(t->ep[k].l) != OHCA_LINK_EV_NONE)
 				more = true;

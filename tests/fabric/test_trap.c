@@ -274,7 +274,7 @@ static void test_flapping_peer(void **state)
 			assert_int_equal(link_send(l->sock, &m, sizeof(m)), 0);
 		}
 		while (poll(&pf, 1, 0) == 1)	/* as the loop does */
-			assert_true(fab_data_ctrl(t->d, net_port(t, 2)));
+			assert_true(fab_data_ctrl(t->d, net_index(t, 2)));
 		fab_data_round(t->d);
 		fab_data_round(t->d);
 		assert_true(net_port(t, 2)->up);

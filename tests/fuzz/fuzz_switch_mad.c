@@ -5,7 +5,7 @@
  */
 #include "link_ends.h"
 
-#include "fabric/data/data.h"
+#include "fabric/data/data_priv.h"
 #include "fabric/graph/generate.h"
 
 #define EPS	3u
@@ -35,8 +35,7 @@ static uint32_t port_of(unsigned int num)
 static void look(void)
 {
 	for (unsigned int i = 1; i <= EPS; i++)
-		if (d->by_port[port_of(i)]->link)
-			fab_data_ctrl(d, d->by_port[port_of(i)]);
+		fab_data_ctrl(d, port_of(i));
 }
 
 static void pump(struct ohca_link *ep[EPS])

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fabric/watch/trace.h"
+#include "ib/packet.h"
 
 static const char * const ends[] = {
 	[FAB_WAY_ARRIVES] = "it arrives",

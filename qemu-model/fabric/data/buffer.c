@@ -6,7 +6,7 @@
  * Buffers that were used once are kept, so memory is allocated only while more packets of a size
  * wait than ever before.
  */
-#include "data.h"
+#include "data_priv.h"
 
 #include <stdlib.h>
 #include <string.h>

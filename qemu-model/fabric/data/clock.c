@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The time of the data path: the host's, and what of it counts. */
-#include "data.h"
+#include "data_priv.h"
 
 #include <time.h>
 

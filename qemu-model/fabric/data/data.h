@@ -12,7 +12,9 @@
  *
  * Only a port that has seen data has a struct fab_dport. Owner thread only.
  *
- *	data.c		the data path: its ports, rounds, links that come and go
+ *	data.c		the data path: its beginning, its end, and its rounds
+ *	port.c		the ports, and what they take over from management
+ *	links.c		links that come, train, and go
  *	decide.c	what becomes of the packet at the head of a lane
  *	forward.c	heads, requests, arbitration, hops
  *	wait.c		credit that does not come: HOQLife, LifeTimeValue, stalls, PortXmitWait
@@ -28,22 +30,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "ib/mad_packet.h"
 #include "fabric/mgmt/mgmt.h"
 #include "link/link.h"
 
-#define FAB_DATA_LANES		15u
-#define FAB_LANE_BLOCKS		2048u	/* of 64 bytes: input buffer of a lane at a local wire */
-#define FAB_BUFFER_SIZES	6u	/* of buffers of packets that wait */
-#define FAB_MAX_HOPS		255u	/* after so many switches a packet is in a circle */
-#define FAB_WALK		1024u	/* wires that a packet and its copies go over at once */
-#define FAB_BURST		64u	/* packets that a lane or an output moves in a round */
-#define FAB_REPLIES		1024u	/* MADs of agents that wait for credit, ... */
-#define FAB_PORT_REPLIES	64u	/* ... of one port */
-#define FAB_LOOK_NS		10000000u	/* between looks at what waits for credit */
-
-#define fab_likely(x)		__builtin_expect(!!(x), 1)
-#define fab_unlikely(x)		__builtin_expect(!!(x), 0)
+struct fab_data;
 
 /** enum fab_drop - why a data packet ended before an end port had it */
 enum fab_drop {
@@ -68,199 +58,6 @@ enum fab_drop {
 };
 
 /**
- * struct fab_frame - a packet at one hop
- * @data: from the LRH to the ICRC. Of the LRH and of a P_Key that was checked, the copies below
- *	count: a peer may write to a ring at any time
- * @len: bytes
- * @flags: OHCA_FRAME_*
- * @vcrc: with OHCA_FRAME_VCRC
- * @vl: its lane
- * @patch: offset of a checked BTH.P_Key, 0 if none was
- * @hops: switches it has been at
- * @corrupt: a bit of it is another one as soon as it is copied
- * @lrh: copy of the LRH
- * @pkey: copy of the P_Key, in wire order
- */
-struct fab_frame {
-	const uint8_t *data;
-	uint32_t len;
-	uint16_t flags;
-	uint16_t vcrc;
-	uint8_t vl;
-	uint8_t patch;
-	uint8_t hops;
-	bool corrupt;
-	uint8_t lrh[IB_LRH_LEN];
-	uint8_t pkey[2];
-};
-
-/** enum fab_kind - decision on the packet at the head of a lane */
-enum fab_kind {
-	FAB_HEAD_NONE,		/* no packet, or it was not looked at yet */
-	FAB_HEAD_DROP,
-	FAB_HEAD_LOCAL,		/* for an agent of the node */
-	FAB_HEAD_UCAST,
-	FAB_HEAD_MCAST,
-};
-
-struct fab_dport;
-struct fab_flight;
-struct fab_tap;
-
-/**
- * struct fab_buffer - a packet that waits in an input buffer, or is on its way over a wire
- * @next: in its lane, or in the spare ones
- * @due_ns: it is on its way until then
- * @came_ns: when it came to the switch
- * @len: bytes
- * @flags: OHCA_FRAME_*
- * @vcrc: with OHCA_FRAME_VCRC
- * @size: of the buffer, below FAB_BUFFER_SIZES
- * @lost: the link over which it goes loses it
- * @hops: as struct fab_frame's
- */
-struct fab_buffer {
-	struct fab_buffer *next;
-	uint64_t due_ns;
-	uint64_t came_ns;
-	uint32_t len;
-	uint16_t flags;
-	uint16_t vcrc;
-	uint8_t size;
-	bool lost;
-	uint8_t hops;
-	uint8_t data[];
-};
-
-/**
- * struct fab_lane - one lane of an input port, and its head
- * @kind: enum fab_kind, valid while @version is the data path's
- * @ovl: lane at the output; of FAB_HEAD_MCAST at the output that is served now
- * @started: some outputs of FAB_HEAD_MCAST have had their copy, or it was discarded there
- * @seen: the head was looked at before; @lost is known, and a capture has it
- * @lost: the link that it came by has lost it
- * @forks: what the decision has added to fab_data.forks
- * @listed: in fab_data.mcast
- * @next: lane that requests the same output lane after this one, or FAB_NONE_LANE
- * @version: of the decision
- * @out: output of FAB_HEAD_UCAST
- * @blocked_ns: since when it waits, 0: it does not
- * @came_ns: when the head came to the switch, if that was before it became the head, or 0
- * @mark_ns: what came by the link up to @mark was there then; 0: there is no mark
- * @mc: outputs of FAB_HEAD_MCAST that lack their copy
- * @f: the head
- * @first, @last: what waits, of a local wire; the first is the head unless @passing
- * @used: blocks of the input buffer in use
- * @mark: position in the link's ring, see @mark_ns
- * @passing: @f is on its way through, and is not in the buffer
- */
-struct fab_lane {
-	uint8_t kind;
-	uint8_t ovl;
-	uint8_t forks;
-	bool started;
-	bool listed;
-	bool seen;
-	bool lost;
-	bool passing;
-	uint16_t used;
-	uint16_t mark;
-	uint32_t next;
-	uint32_t version;
-	struct fab_dport *out;
-	uint64_t blocked_ns;
-	uint64_t came_ns;
-	uint64_t mark_ns;
-	uint64_t mc[4];
-	struct fab_frame f;
-	struct fab_buffer *first, *last;
-};
-
-#define FAB_NONE_LANE	0xffffffffu
-
-/**
- * struct fab_dport - a port that has seen data
- * @p: index in the graph
- * @id: index in fab_data.all
- * @num: number in its node
- * @is_switch: of a switch; any other node has no lanes, and takes what arrives
- * @link: the wire leads out of the process; NULL: local
- * @peer: other end of a local wire, or NULL
- * @tap: captures of it, or NULL
- * @fault: of packets that leave, or NULL
- * @rx_fault: of packets that come by the link, or NULL
- * @flight: packets on their way over a wire with a delay, that arrive, and that leave by the link;
- *	NULL: there were none yet
- * @buffers: heads are in the input buffer; else in the link's rings
- * @full: lanes of the rings whose packets have to wait until those on their way have arrived
- * @up, @active, @receives, @nvls, @max_len, @arb_vls, @num_pkeys, @pkeys, @arb_index, @life_ns: of
- *	the graph, as of fab_data.epoch; @life_ns is the switch's LifeTimeValue
- * @pending: lanes with packets, as of this round
- * @buffered: lanes with packets in the input buffer
- * @queued, @out_listed, @touched: in fab_data.queue, .outs, .touch
- * @want: output lanes that are requested in this round, @head to @tail by lane
- * @turn: input lane that was served last, by lane
- * @ucast: unicast requests of this round
- * @sent, @refused: output lanes that sent, and that had to wait, in this round
- * @waiting: output lanes that wait since an earlier round
- * @stalled: output lanes in the state VLStalled, until @stall_end_ns
- * @hoq_drops: discards by HOQLife since a packet last left
- * @wait_ns, @wait_vl_ns: of those in @waiting: PortXmitWait is counted up to there
- * @ctrl_due: events of the link are left for the next round
- * @vl15_seen: of the peer's count of VL15 packets that it dropped
- * @replies: of fab_data.reply, that wait for it
- * @peer_guid: PortGUID that was attached last, which has its place again
- */
-struct fab_dport {
-	uint32_t p;
-	uint32_t id;
-	uint8_t num;
-	bool is_switch;
-	struct ohca_link *link;
-	struct fab_dport *peer;
-	struct fab_tap *tap;
-	struct fab_fault *fault, *rx_fault;
-	struct fab_flight *flight[2];
-	bool buffers;
-	uint16_t full;
-	bool up, active, receives;
-	uint8_t nvls;
-	uint32_t max_len;
-	uint16_t arb_vls;
-	uint16_t num_pkeys;
-	const uint16_t *pkeys;
-	uint32_t arb_index;
-	uint64_t life_ns;
-	uint32_t pending;
-	uint16_t buffered;
-	bool queued, out_listed, touched;
-	uint16_t want;
-	uint32_t head[FAB_DATA_LANES], tail[FAB_DATA_LANES], turn[FAB_DATA_LANES];
-	uint32_t ucast;
-	uint16_t sent, refused, waiting, stalled;
-	uint8_t hoq_drops[FAB_DATA_LANES];
-	uint64_t stall_end_ns[FAB_DATA_LANES];
-	uint64_t wait_vl_ns[FAB_DATA_LANES];
-	uint64_t wait_ns;
-	struct fab_lane lane[FAB_DATA_LANES];
-	struct ohca_port_counters *ctr;
-	struct ib_vlarb arb;
-	bool ctrl_due;
-	uint32_t vl15_seen;
-	uint32_t replies;
-	uint64_t peer_guid;
-};
-
-/** struct fab_reply - a MAD of an agent that waits since @since_ns to leave by a link */
-struct fab_reply {
-	uint64_t since_ns;
-	struct fab_dport *out;
-	uint8_t vl;
-	uint16_t len;
-	uint8_t pkt[IB_MAD_PKT_LEN];
-};
-
-/**
  * struct fab_data_cfg - how packets are moved
  * @shift: wished credit_shift of the links
  * @hoq_scale: HOQLife and LifeTimeValue are stretched by this factor, for hosts on which virtual
@@ -276,81 +73,6 @@ struct fab_data_cfg {
 	uint64_t (*clock)(void *arg);
 	void *arg;
 };
-
-/**
- * struct fab_data - the data path of a fabric
- * @by_port: [ports of the graph] its struct fab_dport or NULL
- * @all: [@count] all of them
- * @linked: [@links] those with a link
- * @queue: [@queues] those with something in the input buffer
- * @outs: [@nouts] requested in this round
- * @touch: [@touches] sent or waiting in this round
- * @mcast: [@nmcast] lanes with multicast heads of this round
- * @cap: room in each of these arrays, of @mcast for each lane
- * @epoch: of the management whose tables are in the ports
- * @version: of the ports; heads that were decided on in another one are decided on again
- * @walk: wires that are left to the packet at hand before it waits
- * @first: rotates the port that comes first
- * @blocked: lanes that wait
- * @stalls: output lanes that are stalled
- * @now_ns: of this round; 0: not read yet
- * @seen_ns: the clock when it was read last
- * @flights: packets on wires with a delay, @flying in all
- * @stood_ns: during which the daemon had no processor while something waited
- * @spare: buffers that are free, by their size
- * @buffer_bytes: memory of all buffers
- * @reply_order: @reply_count in use, then the free ones
- * @link_captures: captures with link packets
- * @why: the packet that ended last did so
- * @drop: packets by enum fab_drop
- * @delivered: packets that left by a link, or that an agent has
- * @hops: wires of the graph that packets went over
- * @forks: outputs of multicast packets at a switch but the first of each: what came, and these, is
- *	what was delivered, dropped, or still waits
- * @copies: packets that were copied into a buffer
- * @mads_in, @mads_out: MADs that came in packets, and left by links
- * @accept_stops: times that peers had to wait for a descriptor, or memory
- * @log_left: lines that may be logged now, which grew at @log_ns last
- * @log_lost: lines that were left out since the last one
- */
-struct fab_data {
-	struct fab_data_cfg cfg;
-	struct fab_mgmt *m;
-	struct fab *f;
-	struct fab_dport **by_port;
-	struct fab_dport **all, **linked, **queue, **outs, **touch;
-	uint32_t *mcast;
-	uint32_t count, links, queues, nouts, touches, nmcast, cap;
-	uint32_t epoch;
-	uint32_t version;
-	uint32_t walk;
-	uint32_t first;
-	bool ctrl_due;
-	unsigned int blocked;
-	unsigned int stalls;
-	uint64_t now_ns, seen_ns, stood_ns;
-	struct fab_buffer *spare[FAB_BUFFER_SIZES];
-	uint64_t buffer_bytes;
-	struct fab_flight *flights;
-	uint32_t flying;
-	struct fab_reply reply[FAB_REPLIES];
-	uint16_t reply_order[FAB_REPLIES];
-	unsigned int reply_count;
-	struct fab_capture *link_captures;
-	enum fab_drop why;
-	uint64_t drop[FAB_DROPS];
-	uint64_t delivered;
-	uint64_t hops;
-	uint64_t forks;
-	uint64_t copies;
-	uint64_t mads_in, mads_out;
-	uint64_t accept_stops;
-	unsigned int log_left;
-	uint64_t log_ns;
-	uint64_t log_lost;
-};
-
-/* ---- data.c -------------------------------------------------------------------- */
 
 /**
  * fab_data_new() - the data path of a sealed fabric
@@ -382,9 +104,6 @@ bool fab_data_sleep(struct fab_data *d);
 /** fab_data_awake() - the sleep is over */
 void fab_data_awake(struct fab_data *d);
 
-/** fab_dport() - the data side of port @p, made if there is none. Return: NULL if out of memory. */
-struct fab_dport *fab_dport(struct fab_data *d, uint32_t p);
-
 /**
  * fab_data_attach() - @l becomes the wire of switch port @p instead of the one in the graph
  *
@@ -398,13 +117,31 @@ bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l);
 void fab_data_link_cfg(const struct fab_data *d, uint32_t p, struct ohca_link_cfg *cfg);
 
 /**
- * fab_data_ctrl() - the link of @dp has something to say
+ * fab_data_ctrl() - the link of port @p has something to say; nothing is done without a link
  *
  * A burst at a time; the rest is left for the next round.
  *
- * Return: false: the link is gone, and was freed.
+ * Return: false: the link is gone, and was freed, or there was none.
  */
-bool fab_data_ctrl(struct fab_data *d, struct fab_dport *dp);
+bool fab_data_ctrl(struct fab_data *d, uint32_t p);
+
+/** fab_data_woke() - the peer of port @p's link, if there is one, has ended a sleep */
+void fab_data_woke(struct fab_data *d, uint32_t p);
+
+/** fab_data_mgmt() - the management of the fabric, with its graph */
+struct fab_mgmt *fab_data_mgmt(const struct fab_data *d);
+
+/** fab_data_peer() - who is at the link of port @p: its HELLO, or NULL: there is no link */
+const struct ohca_link_cfg *fab_data_peer(const struct fab_data *d, uint32_t p);
+
+/** fab_data_last_guid() - PortGUID of the peer that port @p had last, or has; 0: it had none */
+uint64_t fab_data_last_guid(const struct fab_data *d, uint32_t p);
+
+/** fab_data_find_guid() - the port whose link leads to PortGUID @guid, or FAB_NO_PORT */
+uint32_t fab_data_find_guid(const struct fab_data *d, uint64_t guid);
+
+/** fab_data_accept_stopped() - count a time that peers have to wait for a descriptor, or memory */
+void fab_data_accept_stopped(struct fab_data *d);
 
 /** fab_data_host_ns() - the clock of the configuration, read now */
 uint64_t fab_data_host_ns(const struct fab_data *d);
@@ -419,245 +156,7 @@ void fab_data_print(const struct fab_data *d, FILE *to);
  */
 __attribute__((format(printf, 2, 3))) void fab_data_log(struct fab_data *d, const char *fmt, ...);
 
-/* ---- private to the data path -------------------------------------------------- */
-
-/** fab_data_now() - time of this round in ns, without the times in which the daemon stood still */
-uint64_t fab_data_now(struct fab_data *d);
-
-/** fab_data_clock() - the same with them: for what is measured, not limited */
-uint64_t fab_data_clock(struct fab_data *d);
-
-/** fab_dport_refresh() - take over what management has changed at @dp */
-void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp);
-
-/** fab_touch() - @dp is looked at when this round ends */
-void fab_touch(struct fab_data *d, struct fab_dport *dp);
-
-/** fab_decide() - decide on the packet in @l->f; once for each packet, since it counts errors */
-enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_lane *l);
-
-/** fab_damaged() - whether a packet is damaged as its OHCA_FRAME_* @flags say. Counts it. */
-bool fab_damaged(struct fab_data *d, struct fab_dport *in, const uint8_t *data, uint32_t len,
-		 uint16_t flags, uint16_t vcrc);
-
-/** fab_next_output() - the output of the multicast head of @l after @num, or -1; begin with -1 */
-static inline int fab_next_output(const struct fab_lane *l, int num)
-{
-	for (unsigned int from = (unsigned int)(num + 1); from < 256; from = (from / 64 + 1) * 64) {
-		uint64_t m = l->mc[from / 64] >> (from % 64);
-
-		if (m)
-			return (int)from + __builtin_ctzll(m);
-	}
-	return -1;
-}
-
-/** fab_has_output() - it has output @num */
-static inline bool fab_has_output(const struct fab_lane *l, unsigned int num)
-{
-	return l->mc[num / 64] >> (num % 64) & 1;
-}
-
-/** fab_clear_output() - it does not any more */
-static inline void fab_clear_output(struct fab_lane *l, unsigned int num)
-{
-	l->mc[num / 64] &= ~(1ull << (num % 64));
-}
-
-/** fab_mcast_vl() - lane at @out of a multicast head of @in, or -1 */
-int fab_mcast_vl(const struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
-		 const struct fab_dport *out);
-
 /** fab_mcast_ports() - ports of switch @n that multicast LID @mlid leaves by, as bits of @mc */
 void fab_mcast_ports(const struct fab *f, const struct fab_node *n, uint16_t mlid, uint64_t mc[4]);
-
-/** fab_sl2vl() - table for packets from port @in to port @out of a switch */
-const struct ib_sl2vl *fab_sl2vl(const struct fab *f, const struct fab_node *n, unsigned int in,
-				 unsigned int out);
-
-/** fab_dropped() - one packet ended. Return: FAB_HEAD_DROP. */
-static inline enum fab_kind fab_dropped(struct fab_data *d, enum fab_drop why)
-{
-	d->why = why;
-	d->drop[why]++;
-	return FAB_HEAD_DROP;
-}
-
-/** fab_discard() - one packet ended at its output @out; @detail: of PortXmitDiscardDetails */
-static inline enum fab_kind fab_discard(struct fab_data *d, struct fab_dport *out,
-					uint64_t *detail, enum fab_drop why)
-{
-	out->ctr->xmit_discards++;
-	++*detail;
-	return fab_dropped(d, why);
-}
-
-/** fab_forward_round() - the heads of all lanes request outputs, which serve them */
-bool fab_forward_round(struct fab_data *d);
-
-/** fab_forget_heads() - the link of @dp is down: the packets in its rings are gone */
-void fab_forget_heads(struct fab_data *d, struct fab_dport *dp);
-
-/** fab_blocked_lanes() - input lanes of @dp whose heads wait */
-uint32_t fab_blocked_lanes(const struct fab_data *d, const struct fab_dport *dp);
-
-/** fab_block() - the head of lane @vl of @in waits from now on */
-void fab_block(struct fab_data *d, struct fab_dport *in, unsigned int vl);
-
-/** fab_came() - the head of lane @vl of @in, which has a mark, is another one: when did it come? */
-void fab_came(struct fab_dport *in, unsigned int vl);
-
-/** fab_unblock() - it does not any more */
-void fab_unblock(struct fab_data *d, struct fab_lane *l);
-
-/** fab_limit_ns() - HOQLife or LifeTimeValue @n in ns: 4.096 us * 2^n, above 19 never (18.2.5.4) */
-uint64_t fab_limit_ns(const struct fab_data *d, uint8_t n);
-
-/** fab_too_old() - what waits for @out since @since_ns, 0: does not, has outlived HOQLife */
-bool fab_too_old(struct fab_data *d, const struct fab_dport *out, uint64_t since_ns);
-
-/** fab_outlived() - what is at the switch of @dp since @since_ns has outlived its LifeTimeValue */
-bool fab_outlived(struct fab_data *d, const struct fab_dport *dp, uint64_t since_ns);
-
-/**
- * fab_expire() - discard the head @l of @in if it is too old to leave by lane @vl of @out
- *
- * The packet is counted as what HOQLife or LifeTimeValue discards (18.2.5.4).
- *
- * Return: whether it was.
- */
-bool fab_expire(struct fab_data *d, const struct fab_dport *in, const struct fab_lane *l,
-		struct fab_dport *out, unsigned int vl);
-
-/**
- * fab_hoq_discard() - count what HOQLife or VLStalled discards of lane @vl of @out
- *
- * After VLStallCount of them in sequence the lane is stalled: for 8 * HOQLife all that is for it
- * is discarded at once (18.2.5.4).
- */
-void fab_hoq_discard(struct fab_data *d, struct fab_dport *out, unsigned int vl);
-
-/** fab_end_stalls() - end those that have expired */
-void fab_end_stalls(struct fab_data *d);
-
-/** fab_unstall_all() - end those of @dp */
-void fab_unstall_all(struct fab_data *d, struct fab_dport *dp);
-
-/** fab_count_wait() - bring PortXmitWait and PortVLXmitWait of @dp up to date (16.1.3.5) */
-void fab_count_wait(struct fab_data *d, struct fab_dport *dp);
-
-/** fab_settle() - a round ends: begins and ends waits of output lanes */
-void fab_settle(struct fab_data *d);
-
-/**
- * fab_store() - copy a packet into the input buffer of @in
- * @front: it is the head of its lane, and was decided on
- *
- * Return: false if out of memory.
- */
-bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
-	       const struct fab_frame *f, bool front);
-
-/** fab_fits() - the input buffer of lane @vl of @in has room for @len bytes */
-bool fab_fits(const struct fab_dport *in, unsigned int vl, uint32_t len);
-
-/** fab_peek() - what waits in lane @vl of @in is its head. Return: false: nothing does. */
-bool fab_peek(struct fab_dport *in, unsigned int vl);
-
-/** fab_release() - the head of the input buffer is done */
-void fab_release(struct fab_data *d, struct fab_dport *in, unsigned int vl);
-
-/** fab_append() - @b is the last packet in the input buffer of @in from now on */
-void fab_append(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b);
-
-/** fab_buffer_frame() - @b as the packet at the head of lane @vl */
-void fab_buffer_frame(const struct fab_buffer *b, unsigned int vl, struct fab_frame *f);
-
-/** fab_buffer_get() - a buffer for @len bytes. Return: NULL: out of memory. */
-struct fab_buffer *fab_buffer_get(struct fab_data *d, uint32_t len);
-
-/** fab_buffer_put() - @b is not used any more */
-void fab_buffer_put(struct fab_data *d, struct fab_buffer *b);
-
-/** fab_blocks() - credits, of 64 bytes, of a packet with @len bytes */
-static inline uint16_t fab_blocks(uint32_t len)
-{
-	return (uint16_t)((len + IB_VCRC_LEN + 63) / 64);
-}
-
-/** fab_buffers_free() - free what waits at @dp, NULL: the spare ones */
-void fab_buffers_free(struct fab_data *d, struct fab_dport *dp);
-
-/** fab_copy() - write @f with lane @vl to @b */
-void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl);
-
-/** fab_icrc_flag() - OHCA_FRAME_ICRC if fab_copy() of @f has an ICRC, right or wrong */
-static inline uint16_t fab_icrc_flag(const struct fab_frame *f)
-{
-	return f->corrupt ? OHCA_FRAME_ICRC : f->flags & OHCA_FRAME_ICRC;
-}
-
-/**
- * fab_commit() - a frame at @b, from ohca_link_tx_begin() of @out's link, leaves
- * @flags: OHCA_FRAME_ICRC or 0
- * @lost: on its way it is damaged
- */
-void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl, const uint8_t *b,
-		uint32_t len, uint16_t flags, bool lost);
-
-/** fab_keep_heads() - heads in the rings of @dp's link are in its input buffer from now on */
-void fab_keep_heads(struct fab_data *d, struct fab_dport *dp);
-
-/** fab_arrived() - @b has come over a wire to @in; takes it */
-void fab_arrived(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b);
-
-/**
- * fab_is_delayed() - a packet that leaves now takes its time
- * @dp, @out: of struct fab_flight: where it arrives, or by whose link it leaves
- * @x: fault of that wire
- */
-bool fab_is_delayed(const struct fab_dport *dp, bool out, unsigned int vl,
-		    const struct fab_fault *x);
-
-/** fab_delay_fits() - one of @len bytes may be on its way by the link of @dp */
-bool fab_delay_fits(const struct fab_dport *dp, unsigned int vl, uint32_t len);
-
-/** fab_delay() - it is, or was dropped; @lost: it is damaged there */
-void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int vl,
-	       const struct fab_frame *f, struct fab_fault *x, bool lost);
-
-/** fab_delay_take() - so is what has come by the link of @in. Return: whether anything was. */
-bool fab_delay_take(struct fab_data *d, struct fab_dport *in);
-
-/** fab_delay_round() - what is due arrives. Return: whether anything did. */
-bool fab_delay_round(struct fab_data *d);
-
-/** fab_delay_due() - ns until something is due; UINT64_MAX: nothing is on its way */
-uint64_t fab_delay_due(struct fab_data *d);
-
-/** fab_delay_forget() - packets at @dp are lost, of links that went down or @all */
-void fab_delay_forget(struct fab_data *d, struct fab_dport *dp, bool all);
-
-/** fab_delay_free() - free what is on its way */
-void fab_delay_free(struct fab_data *d);
-
-/** fab_vl15_rx() - a VL15 packet came in by the link of @in; @data is copied, then checked */
-void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, size_t len);
-
-/**
- * fab_gsi_rx() - a data packet for an agent of the node of @in
- * @tap: captures of @in that are to have it, or NULL
- */
-void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame *f,
-		const struct fab_tap *tap);
-
-/** fab_mad_packet() - write a packet with @mad, LRH to ICRC, to @pkt. Return: its length. */
-size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl);
-
-/** fab_gsi_send() - MAD @mad leaves by the link of switch port @port. Return: false: it is lost. */
-bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad);
-
-/** fab_reply_flush() - send MADs of agents that wait. Return: whether any left. */
-bool fab_reply_flush(struct fab_data *d);
 
 #endif

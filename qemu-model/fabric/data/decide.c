@@ -3,7 +3,7 @@
  * What becomes of a data packet at a switch (IBTA volume 1, 18.2.4): checks, partitions, the
  * forwarding tables, SL to VL. At any other node it has arrived.
  */
-#include "data.h"
+#include "data_priv.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * that they come to, of a link in as large a buffer of its own, so at most FAB_LANE_BLOCKS of a
  * lane are on their way. What is on its way when the link goes down is lost.
  */
-#include "data.h"
+#include "data_priv.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What a fabric says of its links: lines as they come and go, and counts. */
-#include "data.h"
+#include "data_priv.h"
 
 #include <inttypes.h>
 

@@ -3,7 +3,7 @@
 #ifndef OHCA_FABRIC_TO_WATCH_H
 #define OHCA_FABRIC_TO_WATCH_H
 
-#include "data.h"
+#include "data_priv.h"
 
 /**
  * fab_capture_frame() - a data packet at port @dp, which has a tap

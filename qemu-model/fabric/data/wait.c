@@ -3,7 +3,7 @@
  * Packets that wait for credit or for their turn: how long they may (HOQLife, LifeTimeValue,
  * VLStallCount: IBTA volume 1, 18.2.5.4), and what is counted of it (PortXmitWait: 16.1.3.5).
  */
-#include "data.h"
+#include "data_priv.h"
 
 #include "ib/rate.h"
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "fabric/data/to_watch.h"
 #include "ib/crc.h"
 #include "pcapng.h"
 
@@ -23,6 +24,53 @@
 #define LINK_RECORD	56u
 
 #define MAX_BLOCK	(OHCA_LINK_MAX_FRAME + 256)
+
+/**
+ * struct fab_tap - one port of a capture
+ * @c: the capture
+ * @next: of another capture of the same port
+ * @p: the port, in the graph
+ * @iface: pcapng interface of what it receives; what it sends has the next number
+ * @blocks: [1] sent and [0] received since the capture began, by lane; of link packets
+ * @flow: [1] the last link packet sent and [0] received, by lane: FCTBS << 16 | FCCL
+ * @flow_lanes: lanes of @flow that have had one
+ */
+struct fab_tap {
+	struct fab_capture *c;
+	struct fab_tap *next;
+	uint32_t p;
+	uint32_t iface;
+	uint16_t blocks[2][FAB_DATA_LANES];
+	uint32_t flow[2][FAB_DATA_LANES];
+	uint16_t flow_lanes[2];
+};
+
+/**
+ * struct fab_capture - a capture
+ * @d: of which fabric
+ * @write: takes @len bytes of the file. Return: false: no room; nothing was taken
+ * @ctx: its argument
+ * @epoch_ns: what the clock needs to be that of the calendar; 0 with a clock of a test
+ * @left: packets that it takes before it is full
+ * @links: it has link packets; @next_links: of fab_data.link_captures
+ * @ntaps: ports
+ * @packets: packets in the file, by interface
+ * @lost: packets for which @write had no room, by interface
+ * @tap: [@ntaps]
+ */
+struct fab_capture {
+	struct fab_data *d;
+	bool (*write)(void *ctx, const void *buf, size_t len);
+	void *ctx;
+	uint64_t epoch_ns;
+	uint64_t left;
+	bool links;
+	struct fab_capture *next_links;
+	unsigned int ntaps;
+	uint64_t packets[2 * FAB_CAPTURE_PORTS];
+	uint64_t lost[2 * FAB_CAPTURE_PORTS];
+	struct fab_tap tap[FAB_CAPTURE_PORTS];
+};
 
 static const char * const reason[FAB_DROPS] = {
 	[FAB_DROP_DAMAGED] = "damaged",
@@ -257,6 +305,11 @@ void fab_capture_links(struct fab_data *d)
 			}
 		}
 	}
+}
+
+bool fab_capture_full(const struct fab_capture *c)
+{
+	return !c->left;
 }
 
 /* ---- beginning and end --------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fabric/data/data.h"
+#include "ib/packet.h"
 
 static const struct fab_node *node_of(const struct fab *f, uint32_t p)
 {

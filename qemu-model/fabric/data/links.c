@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The links of a fabric's ports: they come, train, and go. */
+#include "data_priv.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "ib/rate.h"
+
+#define CTRL_EVENTS	8	/* of one link in a turn */
+
+/* Settings of the link of port @p. */
+static struct ohca_link_phy phy_of(const struct fab *f, uint32_t p, bool enabled)
+{
+	const struct ib_port_info *pi = &f->port[p].pi;
+	const struct fab_limit at_most = fab_limit_of(f, p);
+
+	return (struct ohca_link_phy){
+		.enabled = enabled,
+		.width_en = pi->width_enabled & at_most.width,
+		.speed_en = pi->speed_enabled & at_most.speed,
+		.speed_ext_en = pi->speed_ext_enabled == IB_SPEED_EXT_DISABLE ?
+				0 : pi->speed_ext_enabled & at_most.speed_ext,
+	};
+}
+
+void fab_link_set_phy(struct fab_data *d, const struct fab_dport *dp)
+{
+	const struct ohca_link_phy phy = phy_of(d->f, dp->p, true);
+
+	ohca_link_set_phy(dp->link, &phy);
+}
+
+/* Train the link of @dp, or disable it: @enable, and what is in the way. */
+static void train(struct fab_data *d, struct fab_dport *dp, bool enable)
+{
+	const struct ib_port_info *pi = &d->f->port[dp->p].pi;
+	const struct ohca_link_phy phy = phy_of(d->f, dp->p, enable && fab_may_train(d->f, dp->p) &&
+							     pi->phys_state !=
+							     IB_PHYS_DISABLED);
+
+	ohca_link_train(dp->link, &phy);
+}
+
+void fab_link_train(void *ctx, uint32_t port, bool enable)
+{
+	struct fab_data *d = ctx;
+	struct fab_dport *dp = d->by_port[port];
+
+	if (!dp || !dp->link)
+		return;
+	if (dp->up)
+		fab_data_log(d, "'%.64s' port %u: link down, by management",
+			     d->f->desc[d->f->port[port].node].text, dp->num);
+	fab_forget_heads(d, dp);
+	train(d, dp, enable);
+	dp->ctrl_due = true;
+	d->ctrl_due = true;
+}
+
+void fab_link_count(void *ctx, uint32_t port)
+{
+	struct fab_data *d = ctx;
+	struct fab_dport *dp = d->by_port[port];
+	uint32_t n;
+
+	if (!dp)
+		return;
+	fab_count_wait(d, dp);
+	if (!dp->link)
+		return;
+	n = ohca_link_vl15_dropped_by_peer(dp->link);
+	dp->ctr->vl15_dropped += (uint32_t)(n - dp->vl15_seen);
+	dp->vl15_seen = n;
+}
+
+void fab_data_link_cfg(const struct fab_data *d, uint32_t p, struct ohca_link_cfg *cfg)
+{
+	const struct ib_port_info *pi = &d->f->port[p].pi;
+	const uint32_t node = d->f->port[p].node;
+
+	ohca_link_cfg_init(cfg);
+	cfg->node_guid = d->f->node[node].guid;
+	cfg->port_guid = cfg->node_guid;
+	cfg->node_type = IB_NODE_SWITCH_DEVICE;
+	cfg->port_num = (uint8_t)fab_port_num(d->f, p);
+	cfg->vl_cap = (uint8_t)ib_opvls_count(pi->vl_cap);
+	cfg->mtu_cap = pi->mtu_cap;
+	cfg->shift_pref = d->cfg.shift;
+	cfg->width_sup = pi->width_supported;
+	cfg->speed_sup = pi->speed_supported;
+	cfg->speed_ext_sup = pi->speed_ext_supported;
+	memcpy(cfg->desc, d->f->desc[node].text, sizeof(cfg->desc));
+}
+
+/* The wire between switch port @p and the host at its other end is no longer in the graph. */
+static bool take_out(struct fab_data *d, uint32_t p)
+{
+	const uint32_t host = d->f->port[p].peer;
+	struct fab_extra *a = fab_extra(d->f, p), *b = fab_extra(d->f, host);
+
+	if (!a || !b)
+		return false;
+	if (a->outside)
+		return true;
+	d->m->now_ns = fab_data_clock(d);
+	fab_wire_down(d->m, p);
+	ib_port_link_down(&d->f->port[host].pi, IB_PHYS_POLLING);
+	a->outside = true;
+	b->outside = true;
+	d->m->epoch++;
+	return true;
+}
+
+bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l)
+{
+	const struct ohca_link_cfg *peer = ohca_link_peer(l);
+	struct fab_dport *dp = fab_dport(d, p);
+
+	if (!dp || !take_out(d, p))
+		return false;
+	if (dp->peer)
+		dp->peer->peer = NULL;
+	dp->peer = NULL;
+	dp->link = l;
+	dp->buffers = dp->buffered;
+	dp->peer_guid = peer->port_guid;
+	dp->vl15_seen = ohca_link_vl15_dropped_by_peer(l);
+	d->linked[d->links++] = dp;
+	fab_data_log(d, "'%.64s' port %u: '%.64s' attached, port GUID 0x%016" PRIx64,
+		     d->f->desc[d->f->port[p].node].text, dp->num, peer->desc, peer->port_guid);
+	d->m->epoch++;
+	train(d, dp, true);
+	return true;
+}
+
+static void link_up(struct fab_data *d, struct fab_dport *dp)
+{
+	const struct ohca_link_cfg *peer = ohca_link_peer(dp->link);
+	struct ib_port_info *pi = &d->f->port[dp->p].pi;
+	struct ohca_link_state st;
+
+	ohca_link_get_state(dp->link, &st);
+	if (ib_port_negotiate(pi, st.width, st.speed, st.speed_ext, peer->mtu_cap,
+			      fab_vl_code(ohca_link_vls(dp->link)))) {
+		fab_data_log(d, "'%.64s' port %u: nothing in common with '%.64s'",
+			     d->f->desc[d->f->port[dp->p].node].text, dp->num, peer->desc);
+		/* nobody would take what it brings */
+		train(d, dp, false);
+		return;
+	}
+	d->m->now_ns = fab_data_clock(d);
+	if (!fab_fold_sl2vl(d->m, dp->p, ib_opvls_count(pi->op_vls)))
+		fab_data_log(d, "'%.64s' port %u: no memory for its SLtoVLMappingTable: SLs may "
+			     "have no VL", d->f->desc[d->f->port[dp->p].node].text, dp->num);
+	fab_wire_up(d->m, dp->p);
+	fab_data_log(d, "'%.64s' port %u: link up, %ux, %u Gb/s",
+		     d->f->desc[d->f->port[dp->p].node].text, dp->num, ib_width_lanes(st.width),
+		     ib_link_mbps(st.width, st.speed, st.speed_ext) / 1000);
+}
+
+static void link_down(struct fab_data *d, struct fab_dport *dp)
+{
+	fab_forget_heads(d, dp);
+	if (d->f->port[dp->p].pi.state != IB_PS_DOWN)
+		fab_data_log(d, "'%.64s' port %u: link down",
+			     d->f->desc[d->f->port[dp->p].node].text, dp->num);
+	d->m->now_ns = fab_data_clock(d);
+	fab_wire_down(d->m, dp->p);
+}
+
+static void detach(struct fab_data *d, struct fab_dport *dp)
+{
+	uint32_t i = 0;
+
+	fab_data_log(d, "'%.64s' port %u: '%.64s' detached: %s",
+		     d->f->desc[d->f->port[dp->p].node].text, dp->num,
+		     ohca_link_peer(dp->link)->desc, ohca_link_error(dp->link));
+	link_down(d, dp);
+	fab_link_count(d, dp->p);
+	ohca_link_free(dp->link);
+	dp->link = NULL;
+	dp->buffers = true;
+	dp->pending = 0;
+	while (d->linked[i] != dp)
+		i++;
+	d->linked[i] = d->linked[--d->links];
+}
+
+bool fab_link_ctrl(struct fab_data *d, struct fab_dport *dp)
+{
+	dp->ctrl_due = false;
+	for (int i = 0; dp->link; i++) {
+		if (i == CTRL_EVENTS) {
+			dp->ctrl_due = true;
+			d->ctrl_due = true;
+			return true;
+		}
+		switch (ohca_link_ctrl(dp->link)) {
+		case OHCA_LINK_EV_NONE:
+			return true;
+		case OHCA_LINK_EV_UP:
+			link_up(d, dp);
+			break;
+		case OHCA_LINK_EV_DOWN:
+			link_down(d, dp);
+			break;
+		case OHCA_LINK_EV_ERROR:
+			dp->ctr->local_link_integrity_errors++;
+			/* fall through */
+		case OHCA_LINK_EV_CLOSED:
+			detach(d, dp);
+			return false;
+		}
+	}
+	return false;
+}
+
+bool fab_data_ctrl(struct fab_data *d, uint32_t p)
+{
+	struct fab_dport *dp = d->by_port[p];
+
+	return dp && fab_link_ctrl(d, dp);
+}
+
+/* ---- who is there -------------------------------------------------------------- */
+
+const struct ohca_link_cfg *fab_data_peer(const struct fab_data *d, uint32_t p)
+{
+	const struct fab_dport *dp = d->by_port[p];
+
+	return dp && dp->link ? ohca_link_peer(dp->link) : NULL;
+}
+
+uint64_t fab_data_last_guid(const struct fab_data *d, uint32_t p)
+{
+	return d->by_port[p] ? d->by_port[p]->peer_guid : 0;
+}
+
+uint32_t fab_data_find_guid(const struct fab_data *d, uint64_t guid)
+{
+	for (uint32_t i = 0; i < d->links; i++)
+		if (d->linked[i]->peer_guid == guid)
+			return d->linked[i]->p;
+	return FAB_NO_PORT;
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The ports that have seen data, and what they take over from management. */
+#include "data_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ib/rate.h"
+
+#define HEADERS		124u	/* LRH, GRH, BTH and 64 bytes of others, beside the payload */
+
+void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
+{
+	const struct fab_port *p = &d->f->port[dp->p];
+	const unsigned int keys = dp->is_switch ? FAB_SW_PKEYS : FAB_CA_PKEYS;
+	const struct fab_extra *x = fab_extra_of(d->f, dp->p), *far;
+
+	/* for when the link trains next */
+	if (dp->link)
+		fab_link_set_phy(d, dp);
+	far = p->peer != FAB_NO_PORT ? fab_extra_of(d->f, p->peer) : NULL;
+	dp->fault = x ? x->fault : NULL;
+	dp->rx_fault = dp->link && far ? far->fault : NULL;
+	if (fab_unlikely(dp->rx_fault && dp->rx_fault->delay_ns && !dp->buffers)) {
+		fab_keep_heads(d, dp);
+		dp->buffers = true;
+	}
+	fab_delay_forget(d, dp, false);
+	dp->up = p->pi.state != IB_PS_DOWN && (!fab_outside(d->f, dp->p) || dp->link);
+	dp->receives = p->pi.state == IB_PS_ARMED || p->pi.state == IB_PS_ACTIVE;
+	dp->active = p->pi.state == IB_PS_ACTIVE;
+	dp->nvls = (uint8_t)ib_opvls_count(p->pi.op_vls);
+	dp->max_len = ib_mtu_bytes(p->pi.mtu) + HEADERS;
+	dp->pkeys = fab_pool_at(dp->is_switch ? &d->f->sw_pkeys : &d->f->ca_pkeys, p->pkeys);
+	for (dp->num_pkeys = (uint16_t)keys; dp->num_pkeys; dp->num_pkeys--)
+		if (dp->pkeys[dp->num_pkeys - 1] & IB_PKEY_BASE_MASK)
+			break;
+	if (dp->arb_index != p->vlarb) {
+		/* held, so that no other table gets this index */
+		fab_pool_ref(&d->f->vlarb, p->vlarb);
+		if (dp->arb_index != FAB_NONE)
+			fab_pool_put(&d->f->vlarb, dp->arb_index);
+		dp->arb_index = p->vlarb;
+		memcpy(&dp->arb, fab_pool_at(&d->f->vlarb, p->vlarb), sizeof(dp->arb));
+		dp->arb_vls = 0;
+		for (unsigned int t = 0; t < 2; t++)
+			for (unsigned int i = 0; i < dp->arb.t[t].n && i < IB_VLARB_MAX; i++)
+				if (dp->arb.t[t].e[i].weight &&
+				    dp->arb.t[t].e[i].vl < FAB_DATA_LANES)
+					dp->arb_vls |= (uint16_t)(1u << dp->arb.t[t].e[i].vl);
+	}
+	dp->arb.high_limit = p->pi.vl_high_limit;
+	if (dp->is_switch)
+		dp->life_ns = fab_limit_ns(d, d->f->sw[d->f->node[p->node].sw].si.life_time);
+}
+
+static bool grow(void *array, uint32_t n, size_t size)
+{
+	void *old, *grown;
+
+	memcpy(&old, array, sizeof(old));
+	grown = realloc(old, n * size);
+	if (!grown)
+		return false;
+	memcpy(array, &grown, sizeof(grown));
+	return true;
+}
+
+/* Room for one more port in all arrays. */
+static bool room(struct fab_data *d)
+{
+	const uint32_t n = d->cap ? 2 * d->cap : 64;
+
+	if (d->count < d->cap)
+		return true;
+	if (!grow(&d->all, n, sizeof(*d->all)) || !grow(&d->linked, n, sizeof(*d->linked)) ||
+	    !grow(&d->queue, n, sizeof(*d->queue)) || !grow(&d->outs, n, sizeof(*d->outs)) ||
+	    !grow(&d->touch, n, sizeof(*d->touch)) ||
+	    !grow(&d->mcast, n, FAB_DATA_LANES * sizeof(*d->mcast)))
+		return false;
+	d->cap = n;
+	return true;
+}
+
+static struct fab_dport *make(struct fab_data *d, uint32_t p)
+{
+	const struct fab_node *n = &d->f->node[d->f->port[p].node];
+	struct fab_extra *x = fab_extra(d->f, p);
+	struct fab_dport *dp;
+
+	if (!x || !room(d))
+		return NULL;
+	dp = calloc(1, sizeof(*dp));
+	if (!dp)
+		return NULL;
+	dp->p = p;
+	dp->id = d->count;
+	dp->num = (uint8_t)fab_port_num(d->f, p);
+	dp->is_switch = n->sw != FAB_NONE;
+	dp->ctr = &x->ctr;
+	dp->arb_index = FAB_NONE;
+	dp->buffers = true;
+	fab_dport_refresh(d, dp);
+	d->all[d->count++] = dp;
+	d->by_port[p] = dp;
+	return dp;
+}
+
+void fab_dport_free(struct fab_data *d, struct fab_dport *dp)
+{
+	fab_buffers_free(d, dp);
+	ohca_link_free(dp->link);
+	fab_pool_put(&d->f->vlarb, dp->arb_index);
+	free(dp);
+}
+
+/* The one that was made last was not used yet. */
+static void unmake(struct fab_data *d)
+{
+	struct fab_dport *dp = d->all[--d->count];
+
+	d->by_port[dp->p] = NULL;
+	fab_dport_free(d, dp);
+}
+
+struct fab_dport *fab_dport(struct fab_data *d, uint32_t p)
+{
+	const uint32_t peer = d->f->port[p].peer;
+	struct fab_dport *dp = d->by_port[p];
+
+	if (fab_likely(dp))
+		return dp;
+	dp = make(d, p);
+	if (!dp || peer == FAB_NO_PORT || fab_outside(d->f, p))
+		return dp;
+	if (!d->by_port[peer] && !make(d, peer)) {
+		unmake(d);
+		return NULL;
+	}
+	dp->peer = d->by_port[peer];
+	dp->peer->peer = dp;
+	return dp;
+}
