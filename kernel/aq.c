@@ -9,17 +9,18 @@
 #include <linux/delay.h>
 #include <linux/dma-mapping.h>
 #include <linux/io.h>
+#include <linux/ktime.h>
 #include <kunit/visibility.h>
 
 #include "aq.h"
 #include "dev.h"
 #include "fatal.h"
+#include "trace.h"
 
 #define OHCA_COOKIE_SLOT	GENMASK(7, 0)
 #define OHCA_COOKIE_GEN		GENMASK(31, 8)
 #define OHCA_GEN_MASK		0xffffffu
 #define OHCA_AQ_MASK		(OHCA_AQ_SLOTS - 1)
-#define OHCA_AQ_PATIENCE	(60 * HZ)	/* for a command and the commands before it */
 
 /**
  * ohca_aq_errno - errno of a command's status
@@ -49,24 +50,9 @@ VISIBLE_IF_KUNIT int ohca_aq_errno(u8 status)
 	}
 }
 
-/* Commands that destroy an object; they succeed if the device is dead. */
 static bool ohca_op_is_teardown(u8 op)
 {
-	switch (op) {
-	case OHCA_CMD_DESTROY_EQ:
-	case OHCA_CMD_DEALLOC_PD:
-	case OHCA_CMD_DESTROY_CQ:
-	case OHCA_CMD_DESTROY_SRQ:
-	case OHCA_CMD_DESTROY_QP:
-	case OHCA_CMD_DEREG_MR:
-	case OHCA_CMD_DETACH_MCAST:
-	case OHCA_CMD_DEALLOC_XRCD:
-	case OHCA_CMD_FREE_DM:
-	case OHCA_CMD_FREE_COUNTERS:
-		return true;
-	default:
-		return false;
-	}
+	return ohca_op_class(op) == OHCA_OP_TEARDOWN;
 }
 
 /**
@@ -116,10 +102,10 @@ static void ohca_aq_refused(struct ohca_dev *dev, u8 op, const struct ohca_hw_ac
 	struct device *d = &dev->pdev->dev;
 
 	if (ohca_aq_expected(op, resp->status))
-		dev_dbg(d, "command %#x refused: status %u, offset %u\n", op, resp->status,
+		dev_dbg(d, "%s refused: status %u, offset %u\n", ohca_op_name(op), resp->status,
 			le16_to_cpu(resp->syndrome));
 	else
-		dev_warn_ratelimited(d, "command %#x refused: status %u, offset %u\n", op,
+		dev_warn_ratelimited(d, "%s refused: status %u, offset %u\n", ohca_op_name(op),
 				     resp->status, le16_to_cpu(resp->syndrome));
 }
 
@@ -135,11 +121,12 @@ VISIBLE_IF_KUNIT void ohca_aq_reset(struct ohca_aq *aq)
 
 	spin_lock_init(&aq->lock);
 	sema_init(&aq->sem, OHCA_AQ_SLOTS);
+	sema_init(&aq->consumers, OHCA_AQ_CONSUMER_SLOTS);
+	aq->pending = 0;
 	aq->pi = 0;
 	aq->ci = 0;
 	aq->dead = false;
 	aq->polled = true;
-	aq->patience = OHCA_AQ_PATIENCE;
 	for (i = 0; i < OHCA_AQ_SLOTS; i++) {
 		aq->slots[i].state = OHCA_SLOT_FREE;
 		init_completion(&aq->slots[i].done);
@@ -239,6 +226,7 @@ static bool ohca_aq_complete(struct ohca_aq *aq, const struct ohca_hw_acqe *resp
 		return false;
 	slot->resp = *resp;
 	slot->state = OHCA_SLOT_BUSY;
+	aq->pending--;
 	WRITE_ONCE(aq->completed, aq->completed + 1);
 	complete(&slot->done);
 	return true;
@@ -293,19 +281,19 @@ void ohca_aq_fail(struct ohca_dev *dev)
 		if (slot->state != OHCA_SLOT_PENDING)
 			continue;
 		slot->state = OHCA_SLOT_BUSY;
+		aq->pending--;
 		slot->error = -EIO;
 		complete(&slot->done);
 	}
 	spin_unlock_irqrestore(&aq->lock, flags);
 }
 
-static struct ohca_slot *ohca_slot_get(struct ohca_aq *aq)
+static struct ohca_slot *ohca_slot_take(struct ohca_aq *aq)
 {
 	struct ohca_slot *slot = NULL;
 	unsigned long flags;
 	u32 i;
 
-	down(&aq->sem);
 	spin_lock_irqsave(&aq->lock, flags);
 	for (i = 0; i < OHCA_AQ_SLOTS && !aq->dead; i++) {
 		if (aq->slots[i].state != OHCA_SLOT_FREE)
@@ -318,12 +306,35 @@ static struct ohca_slot *ohca_slot_get(struct ohca_aq *aq)
 		break;
 	}
 	spin_unlock_irqrestore(&aq->lock, flags);
-	if (!slot)
-		up(&aq->sem);
 	return slot;
 }
 
-static void ohca_slot_put(struct ohca_aq *aq, struct ohca_slot *slot)
+/*
+ * Waits for a slot; with @share for one of the consumers' share. Returns -EINTR if a consumer was
+ * killed while it waited, NULL if the device is dead.
+ */
+static struct ohca_slot *ohca_slot_get(struct ohca_aq *aq, bool share)
+{
+	struct ohca_slot *slot;
+
+	if (share && down_killable(&aq->consumers))
+		return ERR_PTR(-EINTR);
+	if (!share) {
+		down(&aq->sem);
+	} else if (down_killable(&aq->sem)) {
+		up(&aq->consumers);
+		return ERR_PTR(-EINTR);
+	}
+	slot = ohca_slot_take(aq);
+	if (!slot) {
+		up(&aq->sem);
+		if (share)
+			up(&aq->consumers);
+	}
+	return slot;
+}
+
+static void ohca_slot_put(struct ohca_aq *aq, struct ohca_slot *slot, bool share)
 {
 	unsigned long flags;
 
@@ -331,6 +342,8 @@ static void ohca_slot_put(struct ohca_aq *aq, struct ohca_slot *slot)
 	slot->state = OHCA_SLOT_FREE;
 	spin_unlock_irqrestore(&aq->lock, flags);
 	up(&aq->sem);
+	if (share)
+		up(&aq->consumers);
 }
 
 static void ohca_slot_submit(struct ohca_aq *aq, struct ohca_slot *slot, struct ohca_hw_aqe *aqe)
@@ -346,6 +359,7 @@ static void ohca_slot_submit(struct ohca_aq *aq, struct ohca_slot *slot, struct 
 	} else {
 		slot->state = OHCA_SLOT_PENDING;
 		slot->opcode = aqe->hdr.opcode;
+		slot->ahead = aq->pending++;
 		aq->sq[aq->pi & OHCA_AQ_MASK] = *aqe;
 		aq->pi++;
 		/* writel() orders the entry before the doorbell */
@@ -356,19 +370,17 @@ static void ohca_slot_submit(struct ohca_aq *aq, struct ohca_slot *slot, struct 
 
 /*
  * Waits uninterruptibly, because the device may write until the command has completed. The device
- * executes commands one after another, and the time limit is for each; so the limit restarts when
- * another command completes, for as many as may precede this one, but not beyond @patience of
- * the admin queue, since the kernel reports a task that sleeps for long as hung. The wait for a
- * slot, before this, does not count.
+ * executes commands one after another, and the time limit is for each. So the limit restarts when
+ * another command completes, as often as commands were ahead of this one: a device that makes
+ * progress is not late, and one that has lost this command is found out.
  */
 static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 {
 	unsigned long limit = msecs_to_jiffies(dev->cmd_ms) + 1;
 	struct ohca_aq *aq = &dev->aq;
-	unsigned long last = jiffies + aq->patience;
 	unsigned long deadline = jiffies + limit;
 	u32 completed = READ_ONCE(aq->completed);
-	u32 ahead = OHCA_AQ_SLOTS - 1;
+	u32 ahead = slot->ahead;
 
 	for (;;) {
 		bool late = time_after(jiffies, deadline);
@@ -387,7 +399,7 @@ static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 			ahead--;
 			late = false;
 		}
-		if (late || time_after(jiffies, last))
+		if (late)
 			return false;
 	}
 }
@@ -397,22 +409,28 @@ static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
  * @dev: the device
  * @cmd: the command; @cmd->resp and @cmd->out are set on success
  *
- * Process context, may sleep, not interruptible.
- * Return: 0, or the errno of the device's status, or -EIO if the device is dead.
- * A command that tears an object down succeeds on a dead device.
+ * Process context, may sleep. A consumer that waits for its turn can be killed; what the device has
+ * been given is waited for uninterruptibly.
+ * Return: 0, the errno of the device's status, -EINTR if the consumer was killed before the device
+ * was given the command, or -EIO if the device is dead. A command that tears an object down
+ * succeeds on a dead device.
  */
 int ohca_cmd_exec(struct ohca_dev *dev, struct ohca_cmd *cmd)
 {
+	bool share = ohca_op_class(cmd->aqe.hdr.opcode) == OHCA_OP_CONSUMER && !cmd->must;
 	int dead = ohca_op_is_teardown(cmd->aqe.hdr.opcode) ? 0 : -EIO;
 	struct ohca_aq *aq = &dev->aq;
 	struct ohca_slot *slot;
+	u64 begin = ktime_get_ns();
 	int ret;
 
 	might_sleep();
 	if (WARN_ON_ONCE(cmd->in_len > OHCA_MAILBOX_SIZE || cmd->out_len > OHCA_MAILBOX_SIZE))
 		return -EINVAL;
 
-	slot = ohca_slot_get(aq);
+	slot = ohca_slot_get(aq, share);
+	if (IS_ERR(slot))
+		return PTR_ERR(slot);
 	if (!slot)
 		return dead;
 
@@ -428,7 +446,7 @@ int ohca_cmd_exec(struct ohca_dev *dev, struct ohca_cmd *cmd)
 	if (!ohca_slot_wait(dev, slot)) {
 		char why[40];
 
-		snprintf(why, sizeof(why), "command %#x timed out", cmd->aqe.hdr.opcode);
+		snprintf(why, sizeof(why), "%s timed out", ohca_op_name(cmd->aqe.hdr.opcode));
 		/* resets the device and completes the slot */
 		ohca_fatal(dev, why);
 		wait_for_completion(&slot->done);
@@ -442,7 +460,8 @@ int ohca_cmd_exec(struct ohca_dev *dev, struct ohca_cmd *cmd)
 		if (!ret && cmd->out)
 			memcpy(cmd->out, slot->out, cmd->out_len);
 	}
-	ohca_slot_put(aq, slot);
+	ohca_slot_put(aq, slot, share);
+	trace_ohca_cmd(dev, cmd->aqe.hdr.opcode, ret, ktime_get_ns() - begin);
 	if (ret && cmd->resp.status)
 		ohca_aq_refused(dev, cmd->aqe.hdr.opcode, &cmd->resp);
 	return ret;

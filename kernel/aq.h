@@ -16,7 +16,25 @@ struct ohca_dev;
 
 #define OHCA_AQ_LOG_SIZE	5
 #define OHCA_AQ_SLOTS		BIT(OHCA_AQ_LOG_SIZE)
+#define OHCA_AQ_CONSUMER_SLOTS	24	/* of these, what consumers may have at a time */
 #define OHCA_MAX_HANDLE		0xffffffu	/* doorbells carry 24 bits */
+
+/**
+ * enum ohca_op_class - who waits for a command
+ * @OHCA_OP_CONSUMER: creates, changes or reads an object for a consumer
+ * @OHCA_OP_DRIVER: the driver's own, or one that others wait for
+ * @OHCA_OP_TEARDOWN: destroys an object; it succeeds if the device is dead
+ *
+ * Any number of threads of any process may wait for commands of the first class. These share a part
+ * of the slots, and whoever waits for one can be killed. The other slots are for commands that the
+ * driver and the kernel depend on: reclaim waits for UPDATE_MR_PAGES, other processes wait for
+ * PAGE_FAULT_RESUME, the fabric waits for MAD_IFC, and a teardown cannot fail.
+ */
+enum ohca_op_class {
+	OHCA_OP_CONSUMER,
+	OHCA_OP_DRIVER,
+	OHCA_OP_TEARDOWN,
+};
 
 /** enum ohca_slot_state - life of a command slot */
 enum ohca_slot_state {
@@ -30,6 +48,7 @@ enum ohca_slot_state {
  * @state: enum ohca_slot_state, under ohca_aq.lock
  * @opcode: of the command submitted last, under ohca_aq.lock
  * @gen: generation, 24 bits; part of the cookie
+ * @ahead: commands that the device had when this one was submitted
  * @error: negative errno if the command was abandoned
  * @resp: copy of the completion
  * @done: completed when @resp or @error is valid
@@ -42,6 +61,7 @@ struct ohca_slot {
 	enum ohca_slot_state state;
 	u8 opcode;
 	u32 gen;
+	u32 ahead;
 	int error;
 	struct ohca_hw_acqe resp;
 	struct completion done;
@@ -55,6 +75,7 @@ struct ohca_slot {
  * struct ohca_aq - the admin queue
  * @lock: protects everything but what a slot's owner owns
  * @sem: counts free slots
+ * @consumers: counts the slots that consumers' commands may still take
  * @sq: AQ entries
  * @cq: ACQ entries
  * @sq_dma: bus address of @sq
@@ -62,16 +83,17 @@ struct ohca_slot {
  * @pi: producer index of the AQ
  * @ci: consumer index of the ACQ
  * @db: the register that takes @pi
- * @patience: longest wait for one command and those before it, jiffies
  * @polled: completions raise no interrupt
  * @dead: no command is accepted
  * @stray: completions without a pending command
  * @completed: completions of pending commands
+ * @pending: commands that the device has
  * @slots: the slots
  */
 struct ohca_aq {
 	spinlock_t lock;	/* see above */
 	struct semaphore sem;
+	struct semaphore consumers;
 	struct ohca_hw_aqe *sq;
 	struct ohca_hw_acqe *cq;
 	dma_addr_t sq_dma;
@@ -79,11 +101,11 @@ struct ohca_aq {
 	u32 pi;
 	u32 ci;
 	void __iomem *db;
-	unsigned long patience;
 	bool polled;
 	bool dead;
 	u32 stray;
 	u32 completed;
+	u32 pending;
 	struct ohca_slot slots[OHCA_AQ_SLOTS];
 };
 
@@ -97,6 +119,7 @@ struct ohca_aq {
  * @out: where to copy the output mailbox, or NULL
  * @out_len: its bytes, at most OHCA_MAILBOX_SIZE
  * @out_addr: field of @aqe that takes the mailbox's address
+ * @must: the caller cannot fail; the command takes a slot as those of the driver do
  */
 struct ohca_cmd {
 	struct ohca_hw_aqe aqe;
@@ -107,7 +130,12 @@ struct ohca_cmd {
 	void *out;
 	size_t out_len;
 	__le64 *out_addr;
+	bool must;
 };
+
+/* op.c */
+const char *ohca_op_name(u8 op);
+enum ohca_op_class ohca_op_class(u8 op);
 
 /* aq.c */
 int ohca_aq_init(struct ohca_dev *dev);
@@ -146,7 +174,7 @@ int ohca_cmd_query_srq(struct ohca_dev *dev, u32 srqn, u32 *limit);
 int ohca_cmd_resize_srq(struct ohca_dev *dev, const struct ohca_cmd_resize_srq *in, u32 *pi);
 int ohca_cmd_create_qp(struct ohca_dev *dev, const struct ohca_cmd_create_qp *in, u32 *handle);
 int ohca_cmd_modify_qp(struct ohca_dev *dev, u32 handle, u32 mask,
-		       const struct ohca_hw_qp_attr *attr);
+		       const struct ohca_hw_qp_attr *attr, bool must);
 int ohca_cmd_query_qp(struct ohca_dev *dev, u32 handle, struct ohca_hw_qp_attr *attr);
 int ohca_cmd_resize_qp(struct ohca_dev *dev, const struct ohca_cmd_resize_qp *in,
 		       struct ohca_resp_resize_qp *out);

@@ -23,8 +23,8 @@ static int ohca_cmd_create(struct ohca_dev *dev, struct ohca_cmd *cmd, u32 *hand
 		return ret;
 	*handle = le32_to_cpu(cmd->resp.handle.handle);
 	if (*handle > OHCA_MAX_HANDLE) {
-		dev_err_ratelimited(&dev->pdev->dev, "command %#x returned handle %#x\n",
-				    cmd->aqe.hdr.opcode, *handle);
+		dev_err_ratelimited(&dev->pdev->dev, "%s returned handle %#x\n",
+				    ohca_op_name(cmd->aqe.hdr.opcode), *handle);
 		ohca_fatal(dev, "the device gave a number that no doorbell can carry");
 		return -EIO;
 	}
@@ -277,11 +277,18 @@ int ohca_cmd_create_qp(struct ohca_dev *dev, const struct ohca_cmd_create_qp *in
 	return ohca_cmd_create(dev, &cmd, handle);
 }
 
-/** ohca_cmd_modify_qp - change the attributes of a QP that @mask (OHCA_ATTR_*) names */
+/**
+ * ohca_cmd_modify_qp - change attributes of a QP
+ * @dev: the device
+ * @handle: the QP
+ * @mask: which attributes, OHCA_ATTR_*
+ * @attr: them
+ * @must: the caller cannot fail: it stops a QP of the kernel
+ */
 int ohca_cmd_modify_qp(struct ohca_dev *dev, u32 handle, u32 mask,
-		       const struct ohca_hw_qp_attr *attr)
+		       const struct ohca_hw_qp_attr *attr, bool must)
 {
-	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_MODIFY_QP };
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_MODIFY_QP, .must = must };
 
 	cmd.aqe.modify_qp.handle = cpu_to_le32(handle);
 	cmd.aqe.modify_qp.attr_mask = cpu_to_le32(mask);

@@ -65,8 +65,9 @@ static int ohca_aq_show(struct seq_file *m, void *v)
 		   aq->stray, aq->polled ? " polled" : "", aq->dead ? " dead" : "");
 	seq_puts(m, "slot state opcode generation\n");
 	for (i = 0; i < OHCA_AQ_SLOTS; i++)
-		seq_printf(m, "%u %s %#04x %u\n", i, states[aq->slots[i].state],
-			   aq->slots[i].opcode, aq->slots[i].gen);
+		seq_printf(m, "%u %s %s %u\n", i, states[aq->slots[i].state],
+			   aq->slots[i].gen ? ohca_op_name(aq->slots[i].opcode) : "-",
+			   aq->slots[i].gen);
 	spin_unlock_irq(&aq->lock);
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include "aq.h"
 #include "dev.h"
 #include "fatal.h"
+#include "trace.h"
 
 /*
  * Stops all DMA of the device. If the device responds but does not complete a reset, memory that
@@ -57,6 +58,7 @@ void ohca_fatal(struct ohca_dev *dev, const char *why)
 		u32 reason = readl(dev->regs + OHCA_REG_FATAL_REASON);
 
 		dev_err(&dev->pdev->dev, "%s (reason %#x)\n", why, reason);
+		trace_ohca_fatal(dev, why, reason);
 		ohca_give_up(dev);
 		schedule_work(&dev->fatal_work);
 	}

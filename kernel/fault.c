@@ -10,6 +10,7 @@
 #include "dev.h"
 #include "fault.h"
 #include "paged.h"
+#include "trace.h"
 
 #define OHCA_FAULT_MAX	(4ull << 20)	/* bytes that one fault faults in at most */
 
@@ -53,6 +54,7 @@ static void ohca_fault_work(struct work_struct *work)
 			ret = ohca_paged_populate(p, f->addr, 1, want);
 		ohca_paged_put(p);
 	}
+	trace_ohca_fault(dev, id, f->key, f->addr, f->length, f->write, ret);
 	/* after the answer the device may use the slot again */
 	smp_store_release(&f->busy, false);	/* pairs with ohca_fault_take() */
 	/* without the region the repeated access fails with the right syndrome */

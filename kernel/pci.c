@@ -13,6 +13,7 @@
 #include "dev.h"
 #include "fatal.h"
 #include "pci.h"
+#include "trace.h"
 
 MODULE_AUTHOR("The OpenHCA authors");
 MODULE_DESCRIPTION("OpenHCA InfiniBand host channel adapter driver");
@@ -62,6 +63,7 @@ static void ohca_restore_config(struct ohca_function *fn)
 static void ohca_try_again(struct ohca_function *fn)
 {
 	struct device *d = &fn->pdev->dev;
+	int ret;
 
 	if (fn->dev && time_after(jiffies, fn->since + OHCA_RECOVER_CALM))
 		fn->tries = 0;
@@ -74,7 +76,9 @@ static void ohca_try_again(struct ohca_function *fn)
 	WRITE_ONCE(fn->tries, fn->tries + 1);
 	/* the cause of the failure may have reset the function, too */
 	ohca_restore_config(fn);
-	if (ohca_attach(fn)) {
+	ret = ohca_attach(fn);
+	trace_ohca_recover(fn->pdev, fn->tries, ret);
+	if (ret) {
 		ohca_recover(fn);
 		return;
 	}

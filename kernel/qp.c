@@ -324,7 +324,7 @@ static void ohca_qp_give_back(struct ohca_dev *dev, struct ohca_qp *qp)
 		return;
 	ohca_qp_attr_pack(&hw, &attr, IB_QP_STATE);
 	/* a QP that cannot move to ERR is in ERR already, or the device is dead */
-	ohca_cmd_modify_qp(dev, qp->handle, IB_QP_STATE, &hw);
+	ohca_cmd_modify_qp(dev, qp->handle, IB_QP_STATE, &hw, true);
 }
 
 /* Removes the object from its array, destroys it in the device, waits for the last reference. */
@@ -510,7 +510,7 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	struct ohca_qp *qp = to_ohca_qp(ibqp);
 	enum ib_qp_state cur, new;
 	struct ohca_hw_qp_attr hw;
-	bool dead = false;
+	bool dead = false, stop;
 	int ret;
 
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
@@ -535,13 +535,14 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	if (new == IB_QPS_RESET)
 		ohca_qp_give_back(dev, qp);
 	ohca_qp_attr_pack(&hw, attr, mask);
-	ret = ohca_cmd_modify_qp(dev, qp->handle, mask, &hw);
+	stop = new == IB_QPS_ERR || new == IB_QPS_RESET;
+	ret = ohca_cmd_modify_qp(dev, qp->handle, mask, &hw, stop && !qp->user);
 	/* consumers drain a QP before they free its buffers, and have no other way to be sure */
-	if (ret && !qp->user && (new == IB_QPS_ERR || new == IB_QPS_RESET))
+	if (ret && !qp->user && stop)
 		ohca_fatal(dev, "the device does not stop a QP");
 	if (ret) {
 		/* a QP of a dead device is in the error state, so that draining it succeeds */
-		if (!ohca_is_quiet(dev) || (new != IB_QPS_ERR && new != IB_QPS_RESET))
+		if (!ohca_is_quiet(dev) || !stop)
 			goto out;
 		ret = 0;
 		dead = true;

@@ -8,6 +8,8 @@
 #include <linux/io.h>
 #include <linux/kthread.h>
 #include <linux/random.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
@@ -295,7 +297,6 @@ static void starved(struct kunit *test)
 	f->dev->pdev->error_state = pci_channel_io_perm_failure; /* there is no config space */
 	writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
 	f->dev->cmd_ms = 400;
-	f->dev->aq.patience = HZ;
 	f->deaf = OHCA_CMD_ALLOC_PD;
 	w->f = f;
 	init_completion(&w->done);
@@ -310,6 +311,131 @@ static void starved(struct kunit *test)
 	kthread_stop(t);
 	ohca_fatal_stop(f->dev);
 	ohca_test_end(f->dev);
+}
+
+/* A thread of a process that may be killed */
+static int killable_thread(void *data)
+{
+	allow_signal(SIGKILL);
+	return waiter_thread(data);
+}
+
+/* Starts @n threads that allocate a PD, and waits until the device has @given commands. */
+static struct waiter *start_waiters(struct kunit *test, struct ohca_fake *f, u32 n, u32 given)
+{
+	struct waiter *w = ohca_test_alloc(test, n * sizeof(*w));
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		w[i].f = f;
+		init_completion(&w[i].done);
+		KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(waiter_thread, &w[i], "ohca-waiter")));
+	}
+	while (readl(f->dev->aq.db) != given)
+		usleep_range(100, 200);
+	return w;
+}
+
+static int destroy_thread(void *data)
+{
+	struct waiter *w = data;
+
+	w->ret = ohca_cmd_handle(w->f->dev, OHCA_CMD_DESTROY_CQ, 1);
+	complete(&w->done);
+	return 0;
+}
+
+/* However many consumers wait, what others depend on has a slot at once. */
+static void reserve(struct kunit *test)
+{
+	struct ohca_fake *f = ohca_fake_make(test);
+	u32 n = 2 * OHCA_AQ_SLOTS, i;
+	struct waiter *w = start_waiters(test, f, n, OHCA_AQ_CONSUMER_SLOTS);
+	struct waiter *d = ohca_test_alloc(test, sizeof(*d));
+	struct task_struct *t;
+
+	msleep(20);
+	KUNIT_EXPECT_EQ(test, OHCA_AQ_CONSUMER_SLOTS, readl(f->dev->aq.db));
+	d->f = f;
+	init_completion(&d->done);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(destroy_thread, d, "ohca-destroy")));
+	for (i = 0; i < 1000 && readl(f->dev->aq.db) == OHCA_AQ_CONSUMER_SLOTS; i++)
+		usleep_range(1000, 2000);
+	KUNIT_EXPECT_EQ(test, OHCA_AQ_CONSUMER_SLOTS + 1, readl(f->dev->aq.db));
+	t = ohca_fake_start(test, f);
+	for (i = 0; i < n; i++) {
+		wait_for_completion(&w[i].done);
+		KUNIT_EXPECT_EQ(test, 0, w[i].ret);
+	}
+	wait_for_completion(&d->done);
+	KUNIT_EXPECT_EQ(test, 0, d->ret);
+	kthread_stop(t);
+	KUNIT_EXPECT_EQ(test, 0, f->dev->aq.pending);
+	ohca_test_end(f->dev);
+}
+
+/* A consumer that waits for its turn can be killed, and takes no slot with it. */
+static void killed(struct kunit *test)
+{
+	struct ohca_fake *f = ohca_fake_make(test);
+	u32 n = OHCA_AQ_CONSUMER_SLOTS, i, pdn;
+	struct waiter *w = start_waiters(test, f, n, n);
+	struct waiter *k = ohca_test_alloc(test, sizeof(*k));
+	struct task_struct *t;
+
+	k->f = f;
+	init_completion(&k->done);
+	t = kthread_create(killable_thread, k, "ohca-victim");
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, t);
+	get_task_struct(t);
+	wake_up_process(t);
+	while (!wait_for_completion_timeout(&k->done, HZ / 50))
+		send_sig(SIGKILL, t, 1);
+	put_task_struct(t);
+	KUNIT_EXPECT_EQ(test, -EINTR, k->ret);
+	KUNIT_EXPECT_EQ(test, n, readl(f->dev->aq.db));
+	t = ohca_fake_start(test, f);
+	for (i = 0; i < n; i++)
+		wait_for_completion(&w[i].done);
+	for (i = 0; i < 2 * OHCA_AQ_SLOTS; i++)
+		KUNIT_EXPECT_EQ(test, 0, ohca_cmd_alloc_pd(f->dev, i, &pdn));
+	kthread_stop(t);
+	ohca_test_end(f->dev);
+}
+
+/* A device that takes its time for each of many commands is not late. */
+static void slow_device(struct kunit *test)
+{
+	struct ohca_fake *f = ohca_fake_make(test);
+	u32 n = OHCA_AQ_CONSUMER_SLOTS, i;
+	struct task_struct *t;
+	struct waiter *w;
+
+	f->dev->cmd_ms = 1000;
+	f->pause_us = 150000;
+	w = start_waiters(test, f, n, n);
+	t = ohca_fake_start(test, f);
+	for (i = 0; i < n; i++) {
+		wait_for_completion(&w[i].done);
+		KUNIT_EXPECT_EQ(test, 0, w[i].ret);
+	}
+	KUNIT_EXPECT_FALSE(test, ohca_is_quiet(f->dev));
+	kthread_stop(t);
+	ohca_test_end(f->dev);
+}
+
+/* Every command has a name; what the contract does not have is no command. */
+static void names(struct kunit *test)
+{
+	KUNIT_EXPECT_STREQ(test, "NOP", ohca_op_name(OHCA_CMD_NOP));
+	KUNIT_EXPECT_STREQ(test, "BIND_COUNTERS", ohca_op_name(OHCA_CMD_BIND_COUNTERS));
+	KUNIT_EXPECT_STREQ(test, "unknown", ohca_op_name(OHCA_CMD_BIND_COUNTERS + 1));
+	KUNIT_EXPECT_STREQ(test, "unknown", ohca_op_name(0x0f));
+	KUNIT_EXPECT_STREQ(test, "unknown", ohca_op_name(255));
+	KUNIT_EXPECT_EQ(test, OHCA_OP_CONSUMER, ohca_op_class(OHCA_CMD_RESIZE_CQ));
+	KUNIT_EXPECT_EQ(test, OHCA_OP_DRIVER, ohca_op_class(OHCA_CMD_UPDATE_MR_PAGES));
+	KUNIT_EXPECT_EQ(test, OHCA_OP_TEARDOWN, ohca_op_class(OHCA_CMD_DEREG_MR));
+	KUNIT_EXPECT_EQ(test, OHCA_OP_CONSUMER, ohca_op_class(255));
 }
 
 /* Who has the device do something does not wait for it when it has failed, but for a reset. */
@@ -492,6 +618,10 @@ static struct kunit_case aq_cases[] = {
 	KUNIT_CASE(endless_answers),
 	KUNIT_CASE(dead_device),
 	KUNIT_CASE_SLOW(starved),
+	KUNIT_CASE(reserve),
+	KUNIT_CASE(killed),
+	KUNIT_CASE_SLOW(slow_device),
+	KUNIT_CASE(names),
 	KUNIT_CASE(fatal_while_waiting),
 	KUNIT_CASE(destroy_refused),
 	KUNIT_CASE(stop_refused),
