@@ -336,7 +336,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 			if (f->node[i].type == IB_NODE_CHANNEL_ADAPTER)
 				fab_switch_off(f, i);
 	fab_mgmt_init(&l->m, f, nobody, NULL);
-	l->m.seed = cfg->seed;
+	fab_mgmt_seed(&l->m, cfg->seed);
 	l->cfg = cfg;
 	l->epfd = l->sigfd = l->file = -1;
 	ok = open_loop(l, cfg);

@@ -212,8 +212,8 @@ static uint16_t counters(struct ib_pma *a, const struct ctr_attr *ca, bool set, 
 
 /* ---- sampling ---- */
 
-/* The current values of the session's counters, summed over its ports. */
-static void sample(const struct ib_pma *a, uint64_t sum[IB_PMA_SAMPLE_COUNTERS])
+/* Counter @i of the session in @c, 0: it has none. */
+static uint64_t sampled(const struct ib_pma *a, unsigned int i, const struct ohca_port_counters *c)
 {
 	static const uint16_t src[] = {
 		[IB_PMA_SAMPLE_XMIT_DATA] = C(xmit_data),
@@ -222,19 +222,34 @@ static void sample(const struct ib_pma *a, uint64_t sum[IB_PMA_SAMPLE_COUNTERS])
 		[IB_PMA_SAMPLE_RCV_PKTS] = C(rcv_pkts),
 		[IB_PMA_SAMPLE_XMIT_WAIT] = C(xmit_wait),
 	};
-	const struct ib_pma_samples_control *ctl = &a->samples.ctl;
+	const uint16_t select = a->samples.ctl.counter_select[i];
+
+	return select >= IB_PMA_SAMPLE_XMIT_DATA && select < IB_ARRAY_SIZE(src) ?
+	       ctr_get(c, src[select]) : 0;
+}
+
+/* The current values of the session's counters, summed over its ports. */
+static void sample(const struct ib_pma *a, uint64_t sum[IB_PMA_SAMPLE_COUNTERS])
+{
 	const struct ib_pma_port *p;
 	unsigned int num = a->first_port;
 
 	memset(sum, 0, IB_PMA_SAMPLE_COUNTERS * sizeof(*sum));
-	while ((p = next_port(a, ctl->port_select, &num))) {
-		for (unsigned int i = 0; i < IB_PMA_SAMPLE_COUNTERS; i++) {
-			uint16_t select = ctl->counter_select[i];
+	while ((p = next_port(a, a->samples.ctl.port_select, &num)))
+		for (unsigned int i = 0; i < IB_PMA_SAMPLE_COUNTERS; i++)
+			sum[i] += sampled(a, i, p->ctr);
+}
 
-			if (select >= IB_PMA_SAMPLE_XMIT_DATA && select < IB_ARRAY_SIZE(src))
-				sum[i] += ctr_get(p->ctr, src[select]);
-		}
-	}
+void ib_pma_preset(struct ib_pma *a, unsigned int num, const struct ohca_port_counters *was,
+		   const struct ohca_port_counters *now)
+{
+	struct ib_pma_samples *s = &a->samples;
+
+	if (s->ctl.sample_status != IB_PMA_SAMPLE_RUNNING ||
+	    (s->ctl.port_select != IB_PMA_ALL_PORTS && s->ctl.port_select != num))
+		return;
+	for (unsigned int i = 0; i < IB_PMA_SAMPLE_COUNTERS; i++)
+		s->value[i] += sampled(a, i, now) - sampled(a, i, was);
 }
 
 uint64_t ib_pma_deadline(const struct ib_pma *a)

@@ -76,6 +76,15 @@ enum ib_pma_verdict {
 enum ib_pma_verdict ib_pma_process(struct ib_pma *a, const struct ib_mad *in, struct ib_mad *out,
 				   uint64_t now_ns);
 
+/**
+ * ib_pma_preset() - counters of port @num have other values, without anything having happened
+ * @was, @now: their values before and after
+ *
+ * A sample interval that runs does not count the difference. Owner thread only.
+ */
+void ib_pma_preset(struct ib_pma *a, unsigned int num, const struct ohca_port_counters *was,
+		   const struct ohca_port_counters *now);
+
 /** ib_pma_deadline() - when ib_pma_timer() has something to do; UINT64_MAX: never */
 uint64_t ib_pma_deadline(const struct ib_pma *a);
 

@@ -219,10 +219,14 @@ static bool set_state(struct ib_port_info *pi, const struct ib_port_info *new,
 		return true;
 	}
 
-	if (phys == IB_PHYS_DISABLED)
-		*eff |= IB_PI_EFF_LINK_DISABLE;
-	else if (phys != IB_PHYS_NO_CHANGE || pi->phys_state != IB_PHYS_DISABLED)
-		*eff |= IB_PI_EFF_LINK_DOWN;
+	if (phys == IB_PHYS_NO_CHANGE && pi->phys_state == IB_PHYS_DISABLED)
+		return true;
+	/* Down alone: LinkDownDefaultState (14.2.5.6) */
+	if (phys == IB_PHYS_NO_CHANGE)
+		phys = pi->down_default;
+	*eff |= phys == IB_PHYS_DISABLED ? IB_PI_EFF_LINK_DISABLE : IB_PI_EFF_LINK_DOWN;
+	if (phys == IB_PHYS_SLEEP)
+		*eff |= IB_PI_EFF_LINK_SLEEP;
 	return true;
 }
 

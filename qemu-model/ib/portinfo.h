@@ -30,6 +30,7 @@ enum ib_pi_kind {
 #define IB_PI_EFF_WIDTH_SPEED	(1u << 10)	/* enabled widths or speeds changed */
 #define IB_PI_EFF_MKEY		(1u << 11)	/* M_Key, protection or lease written */
 #define IB_PI_EFF_ENFORCE	(1u << 12)	/* partition enforcement or raw filter */
+#define IB_PI_EFF_LINK_SLEEP	(1u << 13)	/* with LINK_DOWN: it does not poll then */
 
 /**
  * ib_port_info_set() - apply a SubnSet(PortInfo)
@@ -49,12 +50,19 @@ enum ib_pi_kind {
 uint16_t ib_port_info_set(struct ib_port_info *pi, const struct ib_port_info *new,
 			  enum ib_pi_kind kind, uint32_t *effects);
 
+/** ib_port_due_phys() - PortPhysicalState of a port whose link has done @due, IB_PI_EFF_LINK_* */
+static inline uint8_t ib_port_due_phys(uint32_t due)
+{
+	return due & IB_PI_EFF_LINK_DISABLE ? IB_PHYS_DISABLED :
+	       due & IB_PI_EFF_LINK_SLEEP ? IB_PHYS_SLEEP : IB_PHYS_POLLING;
+}
+
 /** ib_port_link_up() - training finished: LinkUp, Init. Return: true if it was down. */
 bool ib_port_link_up(struct ib_port_info *pi);
 
 /**
  * ib_port_link_down() - the link is gone: PortState Down
- * @phys: physical state now, IB_PHYS_POLLING or IB_PHYS_DISABLED
+ * @phys: physical state now, IB_PHYS_SLEEP, IB_PHYS_POLLING or IB_PHYS_DISABLED
  * Return: true if the link was up before.
  */
 bool ib_port_link_down(struct ib_port_info *pi, uint8_t phys);

@@ -240,17 +240,11 @@ static unsigned int port_info_num(const struct req *r)
 	return num || r->s->si ? num : r->end_num;
 }
 
-/* PortPhysicalState of a port whose link has done what is due to it: IB_PI_EFF_LINK_*. */
-static uint8_t due_phys(uint32_t due)
-{
-	return due & IB_PI_EFF_LINK_DISABLE ? IB_PHYS_DISABLED : IB_PHYS_POLLING;
-}
-
 static uint16_t set_port_info(struct req *r, unsigned int num, const struct ib_sma_port *p,
 			      uint32_t *eff)
 {
 	enum ib_pi_kind kind = !r->s->si ? IB_PI_CA : num ? IB_PI_SWITCH_EXT : IB_PI_SWITCH_PORT0;
-	const uint32_t link = IB_PI_EFF_LINK_DISABLE | IB_PI_EFF_LINK_DOWN;
+	const uint32_t link = IB_PI_EFF_LINK_DISABLE | IB_PI_EFF_LINK_DOWN | IB_PI_EFF_LINK_SLEEP;
 	const uint8_t state = p->pi->state, phys = p->pi->phys_state;
 	const uint32_t due = *p->link_due;
 	struct ib_port_info new;
@@ -262,7 +256,7 @@ static uint16_t set_port_info(struct req *r, unsigned int num, const struct ib_s
 		new.speed_ext_enabled = 0;
 	/* for this Set, what is due to the link by the one before has happened */
 	if (due)
-		ib_port_link_down(p->pi, due_phys(due));
+		ib_port_link_down(p->pi, ib_port_due_phys(due));
 	status = ib_port_info_set(p->pi, &new, kind, eff);
 	if (due) {
 		p->pi->state = state;
@@ -297,7 +291,7 @@ static uint16_t port_info(struct req *r)
 	show.client_reregister = eff & IB_PI_EFF_REREG ? 1 : 0;
 	/* What is about to happen to the link. */
 	if (*p.link_due)
-		ib_port_link_down(&show, due_phys(*p.link_due));
+		ib_port_link_down(&show, ib_port_due_phys(*p.link_due));
 	ib_port_info_pack(&show, r->out->data);
 	return status;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Faults on purpose: each does what it says, counts it, and harms nothing else. */
 #include "fabric/fault/fault.h"
+#include "fabric/watch/trace.h"
 #include "hosts.h"
 
 #include "ib/crc.h"
@@ -654,6 +655,7 @@ static void test_node(void **st)
 	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, w[node].route, NULL),
 			 FAB_DELIVERED);
 	free(w);
+	counts_anew[node] = true;
 }
 
 /* Every third NodeInfo of one switch is lost, and nothing else. */
@@ -682,14 +684,181 @@ static void test_smps(void **st)
 	assert_false(fab_fault_smp(&m, node, 0x200, 1));
 }
 
+/* SMPs that only pass a node on their way are not for it: they are not lost, nor counted. */
+static void test_smps_in_transit(void **st)
+{
+	const uint32_t leaf = f->port[port_of_host(0)].node;
+
+	(void)st;
+	assert_true(fab_fault_smp(&m, leaf, IB_SMP_ATTR_NODE_INFO, 2));
+	for (unsigned int i = 0; i < 5; i++)
+		assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "13", NULL),
+				 FAB_DELIVERED);
+	assert_int_equal(m.smp_fault[0].seen, 0);
+	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "1", NULL), FAB_DELIVERED);
+	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "1", NULL), FAB_LOST);
+	assert_int_equal(m.smp_fault[0].dropped, 1);
+	/* nor one to the host behind it */
+	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "12", NULL), FAB_DELIVERED);
+}
+
+/* A Set or Get of an attribute of the performance agent at port @num of @lid. */
+static void perf(uint8_t method, uint16_t attr, unsigned int num, uint16_t lid, uint8_t *d)
+{
+	struct fab_mad mad = new_mad(IB_CLASS_PERF, method, attr, 0);
+	uint8_t *to = (uint8_t *)&mad.mad + IB_PMA_DATA_OFF;
+
+	if (d)
+		memcpy(to, d, IB_PMA_DATA_LEN);
+	to[1] = (uint8_t)num;
+	if (attr != IB_PMA_ATTR_SAMPLES_CONTROL)
+		memset(to + 2, 0xff, attr == IB_PMA_ATTR_PORT_COUNTERS_EXT ? 6 : 2);
+	assert_int_equal(ask_lid(&mad, lid), FAB_DELIVERED);
+	assert_int_equal(status(), 0);
+}
+
+static const uint8_t *got_perf(void)
+{
+	return (const uint8_t *)&got.mad + IB_PMA_DATA_OFF;
+}
+
+/* A counter is what it is preset to, for performance managers, too, whatever they have reset. */
 static void test_preset(void **st)
 {
 	const uint32_t p = inner();
+	const unsigned int num = fab_port_num(f, p);
+	const uint16_t lid = LID(f->port[p].node);
+	struct ib_pma_samples_control ctl = {
+		.port_select = (uint8_t)num,
+		.sample_interval = 1000000,
+		.counter_select[0] = IB_PMA_SAMPLE_XMIT_WAIT,
+	};
+	uint8_t sample[IB_PMA_DATA_LEN] = { 0 };
 
 	(void)st;
 	assert_true(fab_fault_preset(f, p, "SymbolErrorCounter", 77));
 	assert_int_equal(counters(p)->symbol_error, 77);
 	assert_false(fab_fault_preset(f, p, "NoSuchCounter", 77));
+	/* below what they have reset */
+	assert_true(fab_fault_preset(f, p, "SymbolErrorCounter", 1000));
+	perf(IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS, num, lid, NULL);
+	perf(IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS_EXT, num, lid, NULL);
+	perf(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, num, lid, NULL);
+	assert_int_equal(ib_get_be16(got_perf() + 4), 0);
+	assert_true(fab_fault_preset(f, p, "SymbolErrorCounter", 5));
+	perf(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS, num, lid, NULL);
+	assert_int_equal(ib_get_be16(got_perf() + 4), 5);
+	perf(IB_METHOD_GET, IB_PMA_ATTR_PORT_COUNTERS_EXT, num, lid, NULL);
+	assert_int_equal(ib_get_be64(got_perf() + 72), 5);
+	/* while it is sampled: a change by preset is nothing that happened */
+	assert_true(fab_fault_preset(f, p, "PortXmitWait", 1000));
+	ib_pma_psc_pack(&ctl, sample);
+	perf(IB_METHOD_SET, IB_PMA_ATTR_SAMPLES_CONTROL, num, lid, sample);
+	assert_true(fab_fault_preset(f, p, "PortXmitWait", 7));
+	fab_extra(f, p)->ctr.xmit_wait += 3;
+	now += 1000000000;
+	fab_mgmt_timer(&m, now);
+	perf(IB_METHOD_GET, IB_PMA_ATTR_SAMPLES_RESULT, num, lid, NULL);
+	assert_int_equal(ib_get_be16(got_perf() + 2), 0);	/* done */
+	assert_int_equal(ib_get_be32(got_perf() + 4), 3);
+}
+
+/* A switch that is off sends no traps. On again it has counted nothing. */
+static void test_dead_switch(void **st)
+{
+	const uint32_t q = f->port[inner()].peer, node = f->port[q].node;
+	const struct fab_node *n = &f->node[node];
+	const uint8_t details[54] = { 0 };
+	struct ohca_port_counters c;
+	uint64_t lost, traps;
+
+	(void)st;
+	send_many(10);
+	perf(IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS, fab_port_num(f, q), LID(node), NULL);
+	/* one waits to be repeated, and its neighbours send theirs */
+	fab_raise_trap(&m, q, IB_NOTICE_URGENT, IB_TRAP_LOCAL_LINK_INTEGRITY, details);
+	fab_mgmt_timer(&m, now);
+	assert_true(fab_fault_node(&m, node, false, now));
+	for (unsigned int i = 0; i < 100; i++) {
+		now += 5000000000;
+		fab_mgmt_timer(&m, now);
+		pump(NULL);
+		if (i == 80) {
+			traps = m.stats.traps;
+			lost = m.stats.lost;
+		}
+	}
+	assert_int_equal(m.stats.traps, traps);
+	assert_int_equal(m.stats.lost, lost);
+	for (unsigned int i = 1; i <= n->nports; i++)
+		assert_int_equal(counters(fab_port_of(n, i))->xmit_discards, 0);
+	fab_raise_trap(&m, q, IB_NOTICE_URGENT, IB_TRAP_LOCAL_LINK_INTEGRITY, details);
+	assert_null(integrity_trap(q));
+	assert_true(fab_fault_node(&m, node, true, now));
+	fab_counters(&m, q, &c);
+	assert_int_equal(c.rcv_pkts + c.xmit_pkts + c.link_downed, 0);
+	assert_true(fab_extra_of(f, q)->pma.base.rcv_pkts == 0);
+	counts_anew[node] = true;
+}
+
+/* A machine's packets for the LID of port 0 arrive there, whatever the forwarding table has. */
+static void test_port0_without_route(void **st)
+{
+	const uint32_t leaf = f->port[port_of_host(1)].node;
+	const uint16_t lid = LID(leaf);
+	const uint64_t before = m.stats.other;
+	struct fab_mad mad = new_mad(IB_CLASS_PERF, IB_METHOD_GET, IB_ATTR_CLASS_PORT_INFO, 0);
+	struct fab_way *w = calloc(1, sizeof(*w));
+	uint8_t pkt[IB_MAD_PKT_LEN];
+
+	(void)st;
+	assert_non_null(w);
+	f->sw[f->node[leaf].sw].lft[lid] = IB_LFT_NO_PORT;
+	m.epoch++;
+	fab_trace(f, fab_port_of(&f->node[1], 1), lid, w);
+	assert_int_equal(w->end, FAB_WAY_ARRIVES);
+	free(w);
+	mad.dlid = lid;
+	mad.slid = LID(1);
+	mad.dqp = mad.sqp = 1;
+	assert_true(ep_send_raw(&host[0], 0, pkt, fab_mad_packet(pkt, &mad, 0)));
+	pump(NULL);
+	assert_int_equal(m.stats.other, before + 1);
+	assert_int_equal(d->drop[FAB_DROP_ROUTE], 0);
+}
+
+/* A machine's own cable damages what it sends, and what it gets, with and without a delay. */
+static void test_corrupt_at_machine(void **st)
+{
+	struct ohca_link_frame fr;
+	unsigned int sent = 0;
+
+	(void)st;
+	assert_true(fab_fault_wire(&m, port_of_host(1), 0, UINT32_MAX, 11));
+	for (unsigned int later_ns = 0; later_ns <= 2000000; later_ns += 1000000) {
+		for (unsigned int back = 0; back < 2; back++) {
+			struct ep *to = &host[1 - back];
+
+			assert_true(fab_fault_delay(&m, f->port[port_of_host(1)].peer, later_ns));
+			assert_true(fab_fault_delay(&m, port_of_host(1), later_ns));
+			/* the first is decided on twice: it is damaged once */
+			assert_true(send_data(back, 0, LID(back ? 1 : 7), 256, 0x11));
+			pump_once();
+			m.epoch++;
+			pump(NULL);
+			now += later_ns;
+			pump(NULL);
+			sent++;
+			assert_int_equal(ohca_link_rx_peek(to->l, 0, &fr), 1);
+			assert_int_equal(fr.flags & OHCA_FRAME_ICRC, OHCA_FRAME_ICRC);
+			assert_int_equal(fr.data[251], 0x10);
+			ohca_link_rx_release(to->l, 0);
+			ohca_link_kick(to->l);
+			pump(NULL);
+		}
+	}
+	assert_int_equal(fab_extra_of(f, port_of_host(1))->fault->corrupted +
+			 fab_extra_of(f, f->port[port_of_host(1)].peer)->fault->corrupted, sent);
 }
 
 int main(void)
@@ -703,6 +872,8 @@ int main(void)
 		T(test_degrade), T(test_degrade_machine), T(test_flap), T(test_delay),
 		T(test_delay_credits), T(test_delay_down), T(test_delay_machine), T(test_delay_forgets),
 		T(test_seeds), T(test_node), T(test_smps), T(test_preset),
+		T(test_smps_in_transit), T(test_dead_switch), T(test_port0_without_route),
+		T(test_corrupt_at_machine),
 #undef T
 	};
 

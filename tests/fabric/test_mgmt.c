@@ -148,7 +148,50 @@ static void links(void **st)
 	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "13", NULL), FAB_DELIVERED);
 }
 
-/* A trap that an agent sends while it works for a Set leaves what it knows of that Set as it was. */
+/* Sets LinkDownDefaultState of port @num, and what becomes of the link with it. */
+static void set_default(const char *route, unsigned int num, uint8_t down, uint8_t state,
+			uint8_t phys)
+{
+	struct ib_port_info pi = get_port(route, num);
+
+	pi.down_default = down;
+	pi.state = state;
+	pi.phys_state = phys;
+	set_port(route, num, &pi);
+}
+
+/* A link that goes down is in LinkDownDefaultState; two ends that sleep do not train. */
+static void down_default(void **st)
+{
+	const uint32_t p = fab_port_of(&f->node[8], 3), peer = f->port[p].peer;
+	struct ib_port_info *a = &f->port[p].pi, *b = &f->port[peer].pi;
+
+	(void)st;
+	assert_int_equal(get_port("1", 3).down_default, IB_PHYS_POLLING);
+	/* the other end polls: it comes up at once */
+	set_default("1", 3, IB_PHYS_SLEEP, IB_PS_DOWN, IB_PHYS_NO_CHANGE);
+	assert_int_equal(a->state, IB_PS_INIT);
+	set_default("13", fab_port_num(f, peer), IB_PHYS_SLEEP, IB_PS_NO_CHANGE, IB_PHYS_NO_CHANGE);
+	set_default("1", 3, IB_PHYS_SLEEP, IB_PS_DOWN, IB_PHYS_NO_CHANGE);
+	assert_int_equal(a->state, IB_PS_DOWN);
+	assert_int_equal(a->phys_state, IB_PHYS_SLEEP);
+	assert_int_equal(b->phys_state, IB_PHYS_SLEEP);
+	/* one end is told to poll, whatever its default is */
+	set_default("1", 3, IB_PHYS_NO_CHANGE, IB_PS_NO_CHANGE, IB_PHYS_POLLING);
+	assert_int_equal(a->state, IB_PS_INIT);
+	assert_int_equal(b->state, IB_PS_INIT);
+	/* by itself, as with a cable that is pulled */
+	fab_wire_down(&m, p);
+	assert_int_equal(a->phys_state, IB_PHYS_SLEEP);
+	/* Sleep is asked for: the answer says so */
+	a->phys_state = IB_PHYS_POLLING;
+	fab_link_up(f, p);
+	set_default("1", 3, IB_PHYS_POLLING, IB_PS_NO_CHANGE, IB_PHYS_SLEEP);
+	ib_port_info_unpack(got.smp.data, a);
+	assert_int_equal(a->phys_state, IB_PHYS_SLEEP);
+}
+
+/* A trap that an agent sends while it works for a Set leaves all of that Set as it was. */
 static void job(void **st)
 {
 	const uint32_t node = 8;
@@ -171,9 +214,11 @@ static void job(void **st)
 	was = m.job;
 	got_n = 0;
 	f->port[fab_port_of(&f->node[node], 0)].pi.sm_lid = LID(HOST);
+	f->port[fab_port_of(&f->node[node], 0)].pi.sm_sl = 5;
 	s->ops->send_trap(s->ctx, 0, &trap.smp);
 	assert_int_equal(got_n, 1);
 	assert_int_equal(got.smp.hdr.method, IB_METHOD_TRAP);
+	assert_int_equal(got.sl, 5);
 	assert_memory_equal(&m.job, &was, sizeof(was));
 	m.job.link_due = 0;
 	fab_agent_end(&m);
@@ -187,6 +232,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(fewer_pkeys, setup, teardown),
 		cmocka_unit_test_setup_teardown(forwarding_tables, setup, teardown),
 		cmocka_unit_test_setup_teardown(links, setup, teardown),
+		cmocka_unit_test_setup_teardown(down_default, setup, teardown),
 		cmocka_unit_test_setup_teardown(job, setup, teardown),
 	};
 

@@ -208,6 +208,13 @@ static void link_requests(void **st)
 	r.phys_state = IB_PHYS_POLLING;
 	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_SWITCH_EXT, &eff), IB_MAD_OK);
 	assert_int_equal(eff, IB_PI_EFF_LINK_DOWN);
+	/* Down alone leads to LinkDownDefaultState */
+	ib_port_link_up(&pi);
+	r.phys_state = IB_PHYS_NO_CHANGE;
+	r.down_default = IB_PHYS_SLEEP;
+	assert_int_equal(ib_port_info_set(&pi, &r, IB_PI_SWITCH_EXT, &eff), IB_MAD_OK);
+	assert_int_equal(eff, IB_PI_EFF_LINK_DOWN | IB_PI_EFF_LINK_SLEEP);
+	assert_int_equal(ib_port_due_phys(eff), IB_PHYS_SLEEP);
 	/* LIDs and keys of an external port are not there to be set */
 	r = request(&pi);
 	r.lid = 77;

@@ -51,7 +51,7 @@ void fab_buffer_put(struct fab_data *d, struct fab_buffer *b)
 }
 
 /* The ICRC is of what was sent, the byte before it is not. */
-static void damage(uint8_t *b, uint32_t len)
+void fab_damage(uint8_t *b, uint32_t len)
 {
 	uint32_t icrc = 0;
 
@@ -68,7 +68,7 @@ void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl)
 	if (fab_unlikely(f->patch))
 		memcpy(b + f->patch, f->pkey, 2);
 	if (fab_unlikely(f->corrupt))
-		damage(b, f->len);
+		fab_damage(b, f->len);
 }
 
 static void prepend(struct fab_lane *l, struct fab_buffer *b)

@@ -92,7 +92,7 @@ struct fab_buffer {
  * @kind: enum fab_kind, valid while @version is the data path's
  * @ovl: lane at the output; of FAB_HEAD_MCAST at the output that is served now
  * @started: some outputs of FAB_HEAD_MCAST have had their copy, or it was discarded there
- * @seen: the head was looked at before; @lost is known, and a capture has it
+ * @seen: the head was looked at before; what the link did to it is known, and a capture has it
  * @lost: the link that it came by has lost it
  * @forks: what the decision has added to fab_data.forks
  * @listed: in fab_data.mcast
@@ -472,6 +472,9 @@ void fab_buffers_free(struct fab_data *d, struct fab_dport *dp);
 
 /** fab_copy() - write @f with lane @vl to @b */
 void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl);
+
+/** fab_damage() - another bit in the packet @b, which has a BTH: its ICRC tells, no VCRC does */
+void fab_damage(uint8_t *b, uint32_t len);
 
 /** fab_icrc_flag() - OHCA_FRAME_ICRC if fab_copy() of @f has an ICRC, right or wrong */
 static inline uint16_t fab_icrc_flag(const struct fab_frame *f)

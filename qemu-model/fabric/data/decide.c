@@ -216,12 +216,9 @@ static bool is_malformed(const struct fab_dport *in, const struct fab_frame *f, 
 static enum fab_kind decide_ucast(struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
 				  const struct fab_node *n, uint16_t dlid)
 {
-	const struct fab_switch *sw = &d->f->sw[n->sw];
-	unsigned int num = IB_LFT_NO_PORT;
+	const unsigned int num = fab_route(d->f, n, dlid);
 	struct fab_dport *out;
 
-	if (dlid <= sw->si.linear_top && dlid / IB_LFT_PER_BLOCK < sw->lft_blocks)
-		num = sw->lft[dlid];
 	if (num == 0)
 		return FAB_HEAD_LOCAL;
 	if (num > n->nports)

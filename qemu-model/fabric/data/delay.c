@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ib/crc.h"
+
 /**
  * struct fab_flight - packets on their way over a wire, in one direction
  * @next: of all that there are
@@ -221,6 +223,17 @@ void fab_delay_free(struct fab_data *d)
 
 /* ---- what comes by a link ------------------------------------------------------ */
 
+/* The cable damages @b behind its VCRC. */
+static void damage(struct fab_buffer *b)
+{
+	/* what is malformed or damaged already stays so */
+	if (b->len < IB_LRH_LEN + IB_BTH_LEN + IB_ICRC_LEN || b->flags & OHCA_FRAME_EBP ||
+	    (b->flags & OHCA_FRAME_VCRC && ib_vcrc(b->data, b->len) != b->vcrc))
+		return;
+	fab_damage(b->data, b->len);
+	b->flags = OHCA_FRAME_ICRC;
+}
+
 /* Packets of lane @vl of the link's ring are on their way. Return: whether any is. */
 static bool take(struct fab_data *d, struct fab_flight *fl, unsigned int vl)
 {
@@ -246,6 +259,8 @@ static bool take(struct fab_data *d, struct fab_flight *fl, unsigned int vl)
 			b->hops = 0;
 			b->lost = fab_fault_loses(fl->fault);
 			memcpy(b->data, lf.data, lf.len);
+			if (!b->lost && fab_fault_corrupts(fl->fault))
+				damage(b);
 			depart(d, fl, vl, b);
 		}
 		ohca_link_rx_release(in->link, vl);

@@ -68,15 +68,6 @@ static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 	return true;
 }
 
-/* The same for damage that VCRCs do not see. */
-static bool corrupts(struct fab_fault *x)
-{
-	if (!fab_fault_hits(x, x->corrupt))
-		return false;
-	x->corrupted++;
-	return true;
-}
-
 void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl, const uint8_t *b,
 		uint32_t len, uint16_t flags, bool lost)
 {
@@ -106,7 +97,7 @@ static bool send_by_faulty_link(struct fab_data *d, struct fab_dport *out, unsig
 	if (!later && !b)
 		return false;
 	lost = loses(d, out, vl, f, x);
-	at.corrupt |= !lost && corrupts(x);
+	at.corrupt |= !lost && fab_fault_corrupts(x);
 	if (later) {
 		fab_delay(d, out, true, vl, &at, x, lost);
 		return true;
@@ -143,7 +134,7 @@ static void send_over_fault(struct fab_data *d, struct fab_dport *out, unsigned 
 	if (loses(d, out, vl, f, x))
 		return;
 	d->hops++;
-	at.corrupt |= corrupts(x);
+	at.corrupt |= fab_fault_corrupts(x);
 	if (fab_is_delayed(in, false, vl, x))
 		fab_delay(d, in, false, vl, &at, x, false);
 	else
@@ -423,12 +414,14 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 	l->f.vl = (uint8_t)vl;
 	l->f.patch = 0;
 	l->f.hops = 0;
-	l->f.corrupt = false;
+	l->f.corrupt &= l->seen;
 	memcpy(l->f.lrh, lf.data, IB_LRH_LEN);
 	if (fab_unlikely(l->mark_ns))
 		fab_came(in, vl);
-	if (fab_unlikely(in->rx_fault) && !l->seen)
+	if (fab_unlikely(in->rx_fault) && !l->seen) {
 		l->lost = fab_fault_loses(in->rx_fault);
+		l->f.corrupt = !l->lost && fab_fault_corrupts(in->rx_fault);
+	}
 	return true;
 }
 

@@ -223,12 +223,16 @@ bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns)
 		return false;
 	n->off = !on;
 	m->epoch++;
-	for (unsigned int i = 1; i <= n->nports; i++) {
+	for (unsigned int i = fab_first_num(n); i <= n->nports; i++) {
 		const uint32_t p = fab_port_of(n, i);
+		struct fab_extra *x = fab_extra_of(m->f, p);
 
 		/* the programs at a host are still there */
 		if (on && fab_occupied(m, p) == FAB_SUBNET_MANAGER)
 			m->f->port[p].pi.cap_mask |= IB_CAP_SM;
+		/* what it wanted to report is forgotten */
+		if (!on && x)
+			ib_trap_clear(&x->end.traps);
 		if (m->f->port[p].peer == FAB_NO_PORT)
 			continue;
 		if (on)
@@ -265,7 +269,18 @@ bool fab_fault_smp(struct fab_mgmt *m, uint32_t node, uint16_t attr, uint32_t nt
 
 bool fab_fault_preset(struct fab *f, uint32_t p, const char *name, uint64_t v)
 {
+	const struct fab_node *n = &f->node[f->port[p].node];
 	struct fab_extra *x = fab_extra(f, p);
+	struct ohca_port_counters was;
 
-	return x && fab_counter_set(&x->ctr, name, v);
+	if (!x)
+		return false;
+	was = x->ctr;
+	if (!fab_counter_set(&x->ctr, name, v))
+		return false;
+	fab_counter_set(&x->pma.base, name, 0);
+	fab_counter_set(&x->pma.ext_base, name, 0);
+	if (n->pma)
+		ib_pma_preset(&n->pma->agent, fab_port_num(f, p), &was, &x->ctr);
+	return true;
 }

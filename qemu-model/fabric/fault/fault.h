@@ -74,6 +74,10 @@ bool fab_fault_smp(struct fab_mgmt *m, uint32_t node, uint16_t attr, uint32_t nt
 
 /**
  * fab_fault_preset() - counter @name of port @p, without MADs, is @v from now on
+ *
+ * So do performance managers see it, whatever they have reset before. A sample interval that runs
+ * does not count the change.
+ *
  * Return: false: no such counter, or no memory.
  */
 bool fab_fault_preset(struct fab *f, uint32_t p, const char *name, uint64_t v);

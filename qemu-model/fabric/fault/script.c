@@ -299,7 +299,7 @@ unsigned int fab_script_start(struct fab_mgmt *m, const char *text, size_t len,
 	r.s->start_ns = m->now_ns;
 	set_due(r.s);
 	m->script = r.s;
-	m->rng = fab_random_state(m->seed);
+	fab_mgmt_seed(m, m->seed);
 	*ends_ns = last_ns(r.s);
 	return 0;
 }

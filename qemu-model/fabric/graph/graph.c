@@ -321,8 +321,12 @@ bool fab_link_up(struct fab *f, uint32_t p)
 	const struct fab_limit at_most = fab_limit_of(f, p);
 
 	if (fab_outside(f, p) || !fab_may_train(f, p) || a->pi.phys_state == IB_PHYS_DISABLED ||
-	    b->pi.phys_state == IB_PHYS_DISABLED || !negotiate(a, b, at_most) ||
-	    !negotiate(b, a, at_most))
+	    b->pi.phys_state == IB_PHYS_DISABLED)
+		return false;
+	/* a port that sleeps answers one that polls (5.7) */
+	if (a->pi.phys_state == IB_PHYS_SLEEP && b->pi.phys_state == IB_PHYS_SLEEP)
+		return false;
+	if (!negotiate(a, b, at_most) || !negotiate(b, a, at_most))
 		return false;
 	ib_port_link_up(&a->pi);
 	ib_port_link_up(&b->pi);
@@ -428,13 +432,19 @@ bool fab_reset_node(struct fab *f, uint32_t node)
 		p->pi.lid = 0;
 		p->pi.lmc = 0;
 		p->sl2vl_set = 0;
+		p->rcv_mads = 0;
+		p->xmit_mads = 0;
 		if (!x)
 			continue;
+		memset(&x->ctr, 0, sizeof(x->ctr));
+		memset(&x->pma, 0, sizeof(x->pma));
 		ib_trap_clear(&x->end.traps);
 		x->end.lease_ns = UINT64_MAX;
 		memset(x->guid, 0, sizeof(x->guid));
 		x->guid[0] = p->guid;
 	}
+	if (n->pma)
+		memset(&n->pma->agent.samples, 0, sizeof(n->pma->agent.samples));
 	init_node(f, n, &d);
 	if (n->sw != FAB_NONE)
 		reset_switch(f, n);

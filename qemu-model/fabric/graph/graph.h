@@ -278,7 +278,10 @@ static inline bool fab_outside(const struct fab *f, uint32_t p)
 /** fab_switch_off() - each link of host @node goes down until a machine has the port's place */
 void fab_switch_off(struct fab *f, uint32_t node);
 
-/** fab_reset_node() - forget what managers wrote to @node. Return: false if out of memory. */
+/**
+ * fab_reset_node() - forget what managers wrote to @node, and what it has counted
+ * Return: false if out of memory.
+ */
 bool fab_reset_node(struct fab *f, uint32_t node);
 
 /** fab_drop_sl2vl() - switch @n has the SLtoVLMappingTables of its output ports again */

@@ -47,6 +47,15 @@ static inline bool fab_fault_hits(struct fab_fault *x, uint32_t rate)
 	return fab_random(&x->rng) < rate;
 }
 
+/** fab_fault_corrupts() - whether the wire damages the next packet, which it does not lose */
+static inline bool fab_fault_corrupts(struct fab_fault *x)
+{
+	if (!fab_fault_hits(x, x->corrupt))
+		return false;
+	x->corrupted++;
+	return true;
+}
+
 /** fab_fault_loses() - whether the wire loses the next packet */
 static inline bool fab_fault_loses(struct fab_fault *x)
 {

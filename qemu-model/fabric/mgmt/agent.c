@@ -93,7 +93,8 @@ static struct ib_sl2vl *agent_sl2vl(void *ctx, unsigned int in, unsigned int out
 		in = 0;
 	if (out == IB_SMA_ALL_PORTS)
 		out = 0;
-	memcpy(&m->job.sl2vl, fab_pool_at(&m->f->sl2vl, *sl2vl_index(m, in, out)), sizeof(m->job.sl2vl));
+	memcpy(&m->job.sl2vl, fab_pool_at(&m->f->sl2vl, *sl2vl_index(m, in, out)),
+	       sizeof(m->job.sl2vl));
 	return &m->job.sl2vl;
 }
 
@@ -227,7 +228,7 @@ static void agent_send_trap(void *ctx, unsigned int num, const struct ib_smp *tr
 	struct fab_mgmt *m = ctx;
 	const struct fab_node *n = node_of(m);
 	const struct ib_port_info *pi = &port_of(m, num)->pi;
-	struct fab_mad mad = { .smp = *trap, .dlid = pi->sm_lid, .slid = pi->lid };
+	struct fab_mad mad = { .smp = *trap, .dlid = pi->sm_lid, .slid = pi->lid, .sl = pi->sm_sl };
 	unsigned int out = n->sw != FAB_NONE ? fab_route(m->f, n, pi->sm_lid) : num;
 	const struct fab_job was = m->job;
 

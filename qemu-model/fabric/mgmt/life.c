@@ -7,8 +7,11 @@ void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
 {
 	const struct fab *f = m->f;
 	uint32_t end = fab_end_port(f, p);
-	const struct ib_sma *s = fab_agent_begin(m, f->port[p].node, false);
+	const struct ib_sma *s;
 
+	if (f->node[f->port[p].node].off)
+		return;
+	s = fab_agent_begin(m, f->port[p].node, false);
 	ib_sma_trap(s, fab_port_num(f, end), type, num, details, m->now_ns);
 	fab_agent_end(m);
 }
@@ -56,8 +59,10 @@ void fab_wire_up(struct fab_mgmt *m, uint32_t p)
 
 void fab_wire_down(struct fab_mgmt *m, uint32_t p)
 {
-	link_down(m, p, m->f->port[p].pi.phys_state == IB_PHYS_DISABLED ? IB_PHYS_DISABLED :
-		  IB_PHYS_POLLING, false);
+	const struct ib_port_info *pi = &m->f->port[p].pi;
+
+	link_down(m, p, pi->phys_state == IB_PHYS_DISABLED ? IB_PHYS_DISABLED : pi->down_default,
+		  false);
 }
 
 void fab_link_effects(struct fab_mgmt *m)
@@ -66,7 +71,7 @@ void fab_link_effects(struct fab_mgmt *m)
 	const bool disable = due & IB_PI_EFF_LINK_DISABLE;
 
 	m->job.link_due = 0;
-	link_down(m, p, disable ? IB_PHYS_DISABLED : IB_PHYS_POLLING, true);
+	link_down(m, p, ib_port_due_phys(due), true);
 	if (fab_outside(m->f, p)) {
 		if (m->wires)
 			m->wires->train(m->wires_ctx, p, !disable);

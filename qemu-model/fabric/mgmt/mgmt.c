@@ -19,8 +19,14 @@ void fab_mgmt_init(struct fab_mgmt *m, struct fab *f,
 	m->f = f;
 	m->deliver = deliver;
 	m->ctx = ctx;
-	m->rng = fab_random_state(0);
 	m->deadline_ns = UINT64_MAX;
+	fab_mgmt_seed(m, 0);
+}
+
+void fab_mgmt_seed(struct fab_mgmt *m, uint64_t seed)
+{
+	m->seed = seed;
+	m->rng = fab_random_state(seed);
 }
 
 bool fab_own_lid(const struct fab_port *p, uint16_t lid)
@@ -234,7 +240,7 @@ static enum fab_fate smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire
 	enum ib_sma_verdict v;
 	uint8_t by;
 
-	if (fab_fault_drops(m, node, &mad->smp))
+	if (fab_fault_drops(m, at, from_wire, &mad->smp))
 		return lose(m);
 	m->job.starved = false;
 	v = ib_sma_process(fab_agent_begin(m, node, mad->smp.hdr.method == IB_METHOD_SET), &in,

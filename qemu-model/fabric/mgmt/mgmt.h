@@ -214,6 +214,9 @@ struct fab_mgmt {
 void fab_mgmt_init(struct fab_mgmt *m, struct fab *f,
 		   bool (*deliver)(void *ctx, uint32_t port, const struct fab_mad *mad), void *ctx);
 
+/** fab_mgmt_seed() - what happens by chance from now on depends on @seed; 0 at first */
+void fab_mgmt_seed(struct fab_mgmt *m, uint64_t seed);
+
 /**
  * fab_mgmt_send() - a manager at port @port of a channel adapter sends a MAD (14.2.2)
  * @port: index in fab.port
@@ -249,7 +252,11 @@ void fab_wire_up(struct fab_mgmt *m, uint32_t p);
 /** fab_wire_down() - it went down by itself */
 void fab_wire_down(struct fab_mgmt *m, uint32_t p);
 
-/** fab_raise_trap() - trap @num of the end port of port @p's node; fab_mgmt_timer() sends it */
+/**
+ * fab_raise_trap() - trap @num of the end port of port @p's node; fab_mgmt_timer() sends it
+ *
+ * A node that is switched off has none.
+ */
 void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
 		    enum ib_trap_num num, const uint8_t details[54]);
 
@@ -283,8 +290,13 @@ void fab_fault_damage(struct fab_mgmt *m, struct fab_fault *x, uint32_t p);
 
 /* ---- private to management ---- */
 
-/** fab_fault_drops() - whether the SMP @s that has come to @node is lost. Counts it. */
-bool fab_fault_drops(struct fab_mgmt *m, uint32_t node, const struct ib_smp *s);
+/**
+ * fab_fault_drops() - whether a fault loses the SMP @s for the node of port @at. Counts it.
+ * @from_wire: it has come in by that port
+ *
+ * An SMP that only passes the node on its directed route is not for it (14.2.2).
+ */
+bool fab_fault_drops(struct fab_mgmt *m, uint32_t at, bool from_wire, const struct ib_smp *s);
 
 /**
  * fab_mad_delay() - whether a MAD that has left by port @p at @m->now_ns arrives later
