@@ -49,7 +49,7 @@ struct ohca_run {
 /**
  * struct ohca_host_ops - what the engine needs of its host
  *
- * All are called with the @h given to ohca_new(). Except @irq and @kick they are
+ * All are called with the @h given to ohca_new(). Except @irq, @kick and @now_ns they are
  * called by the owner only, inside a call of an owner function. None may call
  * back into the engine.
  */
@@ -86,7 +86,7 @@ struct ohca_host_ops {
 	void (*dm_dirty)(void *h, uint64_t off, size_t n);
 	/** @irq: raise MSI-X vector @vec. Never blocks. */
 	void (*irq)(void *h, unsigned int vec);
-	/** @now_ns: monotonic nanoseconds; stands while the VM is paused */
+	/** @now_ns: any thread: monotonic nanoseconds; stands while the VM is paused */
 	uint64_t (*now_ns)(void *h);
 	/** @kick: any thread: there is work, see to it that ohca_poll() is called */
 	void (*kick)(void *h);
@@ -152,6 +152,8 @@ enum ohca_trace {
  * @dm_size: its bytes, a multiple of 64 KiB, at most 1 GiB; 0: none
  * @mem_max: bytes that all that a guest makes may take, tables of fixed size apart; 0:
  *	OHCA_MEM_DEFAULT
+ * @hash_seed: a random number that guests do not know: with it a guest cannot choose MGIDs that all
+ *	fall into one chain of a hash table
  * @mw_type_2a: windows of type 2 are announced as 2A, not 2B
  * @smp_off: the driver's software sends and receives no SMPs: what its QP0 sends is discarded,
  *	requests that the agent does not know are refused, MAD_IFC only reads, and no port
@@ -176,6 +178,7 @@ struct ohca_cfg {
 	void *dm;
 	uint64_t dm_size;
 	uint64_t mem_max;
+	uint64_t hash_seed;
 	bool mw_type_2a;
 	bool smp_off;
 	char node_desc[64];

@@ -366,6 +366,9 @@ static void ohca_set_links(OhcaState *s, const struct ohca_cfg *cfg)
 
 static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
 {
+    uint64_t seed = 0;
+
+    qemu_guest_getrandom_nofail(&seed, sizeof(seed));
     if (!ohca_check_device(s, errp) || !ohca_check_fabric(s, errp) ||
         !ohca_check_names(s, cfg, errp)) {
         return false;
@@ -385,6 +388,7 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
         .log_max_mr = s->log_max_mr,
         .dm_size = s->dm_size,
         .mem_max = s->mem_max,
+        .hash_seed = seed,
         .smp_off = !s->smp,
         .mw_type_2a = s->mw_type2 && !g_ascii_strcasecmp(s->mw_type2, "2a"),
     };

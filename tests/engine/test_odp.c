@@ -8,6 +8,9 @@
 #include "engine/base/features.h"
 #include "engine/base/limits.h"
 #include "engine/object/mr.h"
+#include "engine/object/qp.h"
+#include "engine/transport/xport.h"
+#include "ib/packet.h"
 #include "rig.h"
 
 #define PAGE	4096u
@@ -528,6 +531,103 @@ static void test_whose(void **state)
 }
 
 /* A page that may only be read serves whom reads. */
+/* The packet that asks for an acknowledgement needs a page: it still asks when it leaves. */
+struct asks {
+	unsigned int frames, at[4], n;
+};
+
+static enum host_fate count_asks(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+				 uint32_t len)
+{
+	struct asks *a = arg;
+
+	(void)from;
+	(void)port;
+	(void)len;
+	if (frame[IB_LRH_LEN + 8] & 0x80 && a->n < 4)
+		a->at[a->n++] = a->frames;
+	a->frames++;
+	return HOST_DELIVER;
+}
+
+static void test_asks(void **state)
+{
+	struct ohca_hw_fault_eqe f;
+	struct asks a = { 0 };
+	struct odp t;
+
+	(void)state;
+	odp_up(&t, (struct rig_opt){ .mtu = 1 });
+	pages(&t, 0, 0, 2, OHCA_ODP_READ);
+	pages(&t, 1, 0, 8, OHCA_ODP_READ | OHCA_ODP_WRITE);
+	host_hook_set(t.r.h[0], 0, count_asks, &a);
+	/* packet 31 begins with page 2 */
+	rig_write(&t.r, 0, 1, 256, 0, 64 * 256);
+	rig_run(&t.r);
+	f = want(&t, 0, 8192, 64 * 256 - 31 * 256, false);
+	assert_int_equal(a.frames, 31);
+	pages(&t, 0, 2, 3, OHCA_ODP_READ);
+	assert_int_equal(resume(&t, 0, f.id, true), 0);
+	rig_run(&t.r);
+	wc(&t.r.scq[0], 1, WC_SUCCESS);
+	assert_int_equal(a.n, 2);
+	assert_int_equal(a.at[0], 31);
+	assert_int_equal(a.at[1], 63);
+	host_hook_set(t.r.h[0], 0, NULL, NULL);
+	odp_down(&t);
+}
+
+/* Responses of the flight in which one found no page arrive when it is there: that is no loss. */
+struct old {
+	uint8_t frame[2][600];
+	uint32_t len[2];
+	unsigned int seen;
+};
+
+static enum host_fate keep_back(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+				uint32_t len)
+{
+	struct old *o = arg;
+	unsigned int i = o->seen++;
+
+	(void)from;
+	(void)port;
+	if (i < 1 || i > 2)
+		return HOST_DELIVER;
+	memcpy(o->frame[i - 1], frame, len);
+	o->len[i - 1] = len;
+	return HOST_DROP;
+}
+
+static void test_old_flight(void **state)
+{
+	static struct old o;
+	struct ohca_hw_fault_eqe f;
+	struct ohca_xport *xp;
+	struct odp t;
+
+	(void)state;
+	memset(&o, 0, sizeof(o));
+	odp_up(&t, (struct rig_opt){ .mtu = 1 });
+	pages(&t, 1, 0, 1, OHCA_ODP_READ);
+	host_hook_set(t.r.h[1], 0, keep_back, &o);
+	rig_read(&t.r, 0, 1, 0, 0, 3 * 256);
+	rig_run(&t.r);
+	assert_int_equal(o.seen, 3);
+	f = want(&t, 0, 0, 3 * 256, true);
+	pages(&t, 0, 0, 1, OHCA_ODP_READ | OHCA_ODP_WRITE);
+	assert_int_equal(resume(&t, 0, f.id, true), 0);
+	xp = ohca_qp_get(t.r.h[0]->e, t.r.qp[0].handle)->xp;
+	assert_int_equal(xp->retry_left, 7);
+	for (unsigned int i = 0; i < 2; i++)
+		host_rx(t.r.h[0], 0, o.frame[i][0] >> 4, o.frame[i], o.len[i], 0);
+	assert_int_equal(xp->retry_left, 7);
+	rig_run(&t.r);
+	wc(&t.r.scq[0], 1, WC_SUCCESS);
+	host_hook_set(t.r.h[1], 0, NULL, NULL);
+	odp_down(&t);
+}
+
 static void test_read_only(void **state)
 {
 	struct ohca_hw_fault_eqe f;
@@ -1035,6 +1135,8 @@ int main(void)
 		cmocka_unit_test(test_requester),
 		cmocka_unit_test(test_responder),
 		cmocka_unit_test(test_whose),
+		cmocka_unit_test(test_asks),
+		cmocka_unit_test(test_old_flight),
 		cmocka_unit_test(test_read_only),
 		cmocka_unit_test(test_window),
 		cmocka_unit_test(test_ud),

@@ -130,6 +130,72 @@ static void test_ud(void **state)
 	spoilt(OHCA_QPT_UD, s, sizeof(s) / sizeof(s[0]));
 }
 
+static struct {
+	void (*enter)(void *h);
+	uint8_t *frame;
+} peer;
+
+/* The peer turns the packet into one for somebody else as soon as its headers have been looked at. */
+static void change_mind(void *h)
+{
+	peer.frame[3] ^= 0x04;
+	peer.enter(h);
+}
+
+/* What was checked is what is executed, whatever becomes of the frame meanwhile. */
+static void test_changed(void **state)
+{
+	struct caught c;
+	struct rig r;
+
+	(void)state;
+	caught_write(&r, &c, (struct rig_opt){ .mtu = 1 });
+	peer.enter = r.h[1]->e->ops.dma_enter;
+	peer.frame = c.data;
+	r.h[1]->e->ops.dma_enter = change_mind;
+	host_rx(r.h[1], 0, c.data[0] >> 4, c.data, c.len, 0);
+	r.h[1]->e->ops.dma_enter = peer.enter;
+	assert_true(arrived(&r));
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_PKT), 0);
+	rig_run(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	rig_down(&r);
+}
+
+static enum host_fate tee(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			  uint32_t len)
+{
+	catch(arg, from, port, frame, len);
+	return HOST_DELIVER;
+}
+
+/* While a READ is being answered its duplicate can ask for a part of it, and for nothing else. */
+static void test_dup_read(void **state)
+{
+	struct caught c, dup;
+	struct rig r;
+
+	(void)state;
+	for (unsigned int other = 0; other < 2; other++) {
+		rig_up(&r, (struct rig_opt){ .mtu = 1 });
+		rig_fill(&r, 1, 0x10000, 0x10000, 1);
+		host_hook_set(r.h[0], 0, tee, &c);
+		r.h[1]->port[0].credits = 0;
+		rig_read(&r, 0, 1, 0, 0x10000, 1000);
+		rig_run(&r);
+		dup = c;
+		if (other)
+			dup.data[IB_LRH_LEN + IB_BTH_LEN + 6] ^= 0x10;
+		inject(&r, &dup, false);
+		r.h[1]->port[0].credits = 64;
+		rig_time(&r, 1000);
+		wc(&r.scq[0], 1, WC_SUCCESS);
+		rig_check(&r, 0, 0, 1000, 1);
+		host_hook_set(r.h[0], 0, NULL, NULL);
+		rig_down(&r);
+	}
+}
+
 /* Cut off anywhere, or longer than it says: dropped, and not read beyond its end. */
 static void test_length(void **state)
 {
@@ -489,6 +555,8 @@ int main(void)
 		cmocka_unit_test(test_rc),
 		cmocka_unit_test(test_ud),
 		cmocka_unit_test(test_length),
+		cmocka_unit_test(test_changed),
+		cmocka_unit_test(test_dup_read),
 		cmocka_unit_test(test_icrc),
 		cmocka_unit_test(test_port_state),
 		cmocka_unit_test(test_grh),

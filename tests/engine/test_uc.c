@@ -338,6 +338,37 @@ static void test_local_errors(void **state)
 	rig_down(&r);
 }
 
+/* A consumer that asks for no completions has room in its queue before all of it is sent. */
+static void test_room(void **state)
+{
+	static const uint8_t type[] = { OHCA_QPT_UC, OHCA_QPT_UD };
+
+	(void)state;
+	for (unsigned int k = 0; k < 2; k++) {
+		const struct ohca_hw_db *db;
+		struct rig r;
+
+		rig_up(&r, (struct rig_opt){ .type = type[k] });
+		/* 64 blocks; a datagram takes two */
+		for (unsigned int i = 0; i < (type[k] == OHCA_QPT_UD ? 30 : 60); i++) {
+			struct wqe w = wqe_new(OHCA_OP_SEND, 0, i);
+
+			if (type[k] == OHCA_QPT_UD)
+				wqe_av(&w, 2, r.qp[1].qpn, RIG_QKEY);
+			wqe_sge(&w, r.mr[0].iova, 8, r.mr[0].key);
+			wqe_post(&r.qp[0], &w);
+		}
+		db = host_buf_ptr(r.h[0], &r.qp[0].buf, OHCA_DB_OFFSET);
+		r.h[0]->port[0].credits = 100;
+		ohca_poll(r.h[0]->e, 20);
+		assert_true(db->sq_ci);
+		assert_true(db->sq_ci < r.qp[0].sq_pi);
+		rig_run(&r);
+		assert_int_equal(db->sq_ci, r.qp[0].sq_pi);
+		rig_down(&r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -349,6 +380,7 @@ int main(void)
 		cmocka_unit_test(test_full_srq),
 		cmocka_unit_test(test_drops),
 		cmocka_unit_test(test_local_errors),
+		cmocka_unit_test(test_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

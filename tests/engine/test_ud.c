@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* UD, multicast, SMI and GSI QPs. */
+#include "engine/base/limits.h"
 #include "engine/base/port.h"
 #include "engine/base/state.h"
+#include "engine/object/mcast.h"
 #include "ib/packet.h"
 #include "rig.h"
 
@@ -400,6 +402,81 @@ static int mcast(struct host_qp *qp, uint8_t op)
 
 	memcpy(c.mcast.mgid, mgid, 16);
 	return host_cmd(qp->h, op, &c, NULL);
+}
+
+/* What a hash that everybody knows makes of an MGID. */
+static unsigned int known_hash(const uint8_t *gid)
+{
+	uint32_t h = 2166136261u;
+
+	for (unsigned int i = 0; i < 16; i++)
+		h = (h ^ gid[i]) * 16777619u;
+	return (h ^ h >> 16) % OHCA_MCAST_BUCKETS;
+}
+
+static void attach(struct host_qp *qp, uint32_t n)
+{
+	struct ohca_hw_aqe c = HOST_AQE(mcast, .qp = qp->handle, .mlid = 0xc001);
+
+	c.mcast.mgid[0] = 0xff;
+	memcpy(c.mcast.mgid + 8, &n, 4);
+	assert_int_equal(host_cmd(qp->h, OHCA_CMD_ATTACH_MCAST, &c, NULL), 0);
+}
+
+/* The longest chain; *@sum is different when groups are in other chains. */
+static unsigned int longest(const struct host *h, uint64_t *sum)
+{
+	unsigned int max = 0;
+
+	*sum = 0;
+	for (unsigned int b = 0; b < OHCA_MCAST_BUCKETS; b++) {
+		const struct ohca_mcast_grp *g = h->e->mcast[b];
+		unsigned int n = 0;
+
+		for (; g; g = g->next, n++)
+			*sum += (uint64_t)(b + 1) * g->mgid[8] * (g->mgid[9] + 1);
+		if (n > max)
+			max = n;
+	}
+	return max;
+}
+
+/* Groups that somebody chooses by a hash fill no chain; each device has chains of its own. */
+static void test_mcast_hash(void **state)
+{
+	uint64_t sum[2];
+
+	(void)state;
+	for (unsigned int seed = 0; seed < 2; seed++) {
+		struct ohca_cfg cfg;
+		struct host_qp_init in = { .type = OHCA_QPT_UD };
+		uint8_t gid[16] = { 0xff };
+		struct host *h = host_new(1, 0x100);
+		struct host_qp qp;
+		struct host_cq cq;
+
+		cfg = h->cfg;
+		host_free(h);
+		cfg.hash_seed = seed;
+		h = host_new_cfg(&cfg, HOST_MEM);
+		host_start(h);
+		host_cq_create(h, &cq, 4, 0);
+		in.scq = in.rcq = &cq;
+		assert_int_equal(host_qp_create(h, &qp, &in), 0);
+		for (uint32_t n = 0, found = 0; found < 100; n++) {
+			memcpy(gid + 8, &n, 4);
+			if (known_hash(gid))
+				continue;
+			attach(&qp, n);
+			found++;
+		}
+		assert_true(longest(h, &sum[seed]) < 8);
+		/* the QP is in use */
+		host_buf_free(&qp.buf);
+		host_buf_free(&cq.buf);
+		host_free(h);
+	}
+	assert_true(sum[0] != sum[1]);
 }
 
 static struct ohca_hw_av mc_av(void)
@@ -819,6 +896,7 @@ int main(void)
 		cmocka_unit_test(test_recv_errors),
 		cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_controlled_qkey),
+		cmocka_unit_test(test_mcast_hash),
 		cmocka_unit_test(test_mcast),
 		cmocka_unit_test(test_block_loopback),
 		cmocka_unit_test(test_mads),

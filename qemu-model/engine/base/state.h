@@ -99,6 +99,7 @@ struct ohca_engine {
 	struct ohca_list mod;		/* CQs with a moderated event pending */
 	uint64_t mod_deadline;		/* the earliest of them */
 	uint32_t num_mcast_grp, mcast_total;	/* groups; attachments */
+	uint64_t mcast_key[5];			/* of the hash of MGIDs */
 	struct ohca_mcast_grp *mcast[OHCA_MCAST_BUCKETS];
 
 	struct ohca_port port[OHCA_MAX_PORTS];

@@ -118,6 +118,7 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++)
 		ohca_async_init(&e->port[i].async, 0, i + 1);
 	e->mod_deadline = OHCA_NO_DEADLINE;
+	ohca_mcast_init(e);
 	atomic_store(&e->page_shift, OHCA_PL_MIN_SHIFT);
 	if (!cfg_ok(&e->cfg) || tables_init(e) || ohca_dm_init(e) || ohca_db_init(e) ||
 	    ohca_mad_init(e) || ohca_sched_init(e)) {

@@ -11,21 +11,39 @@
 #include "engine/object/qp.h"
 #include "ohca_hw.h"
 
-/* Guests choose MGIDs; the chains stay short because the number of groups is limited. */
-static unsigned int mgid_hash(const uint8_t mgid[16])
+void ohca_mcast_init(ohca_engine *e)
 {
-	uint32_t h = 2166136261u;
+	uint64_t seed = e->cfg.hash_seed, z;
 
-	for (int i = 0; i < 16; i++)
-		h = (h ^ mgid[i]) * 16777619u;
-	return (h ^ h >> 16) % OHCA_MCAST_BUCKETS;
+	/* splitmix64 */
+	for (unsigned int i = 0; i < sizeof(e->mcast_key) / sizeof(e->mcast_key[0]); i++) {
+		seed += 0x9e3779b97f4a7c15ull;
+		z = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9ull;
+		z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+		e->mcast_key[i] = z ^ z >> 31;
+	}
+}
+
+/*
+ * Guests choose MGIDs, and a packet walks a chain. Multilinear hashing: without the keys no two
+ * MGIDs can be said to fall into one chain with more than the probability of any two.
+ */
+static unsigned int mgid_hash(const ohca_engine *e, const uint8_t mgid[16])
+{
+	uint64_t h = e->mcast_key[4];
+	uint32_t word[4];
+
+	memcpy(word, mgid, 16);
+	for (unsigned int i = 0; i < 4; i++)
+		h += e->mcast_key[i] * word[i];
+	return (unsigned int)(h >> 32) % OHCA_MCAST_BUCKETS;
 }
 
 struct ohca_mcast_grp *ohca_mcast_find(ohca_engine *e, const uint8_t mgid[16])
 {
 	struct ohca_mcast_grp *g;
 
-	for (g = e->mcast[mgid_hash(mgid)]; g; g = g->next)
+	for (g = e->mcast[mgid_hash(e, mgid)]; g; g = g->next)
 		if (memcmp(g->mgid, mgid, 16) == 0)
 			return g;
 	return NULL;
@@ -33,7 +51,7 @@ struct ohca_mcast_grp *ohca_mcast_find(ohca_engine *e, const uint8_t mgid[16])
 
 static struct ohca_mcast_grp *grp_new(ohca_engine *e, const struct ohca_cmd_mcast *cmd)
 {
-	struct ohca_mcast_grp **head = &e->mcast[mgid_hash(cmd->mgid)];
+	struct ohca_mcast_grp **head = &e->mcast[mgid_hash(e, cmd->mgid)];
 	struct ohca_mcast_grp *g = ohca_mem_get(e, sizeof(*g));
 
 	if (!g)
@@ -47,7 +65,7 @@ static struct ohca_mcast_grp *grp_new(ohca_engine *e, const struct ohca_cmd_mcas
 
 static void grp_free(ohca_engine *e, struct ohca_mcast_grp *g)
 {
-	struct ohca_mcast_grp **p = &e->mcast[mgid_hash(g->mgid)];
+	struct ohca_mcast_grp **p = &e->mcast[mgid_hash(e, g->mgid)];
 
 	while (*p != g)
 		p = &(*p)->next;

@@ -28,6 +28,8 @@ struct ohca_mcast_grp {
 	struct ohca_mcast_member *member;
 };
 
+/* ohca_new: the keys of the hash table, from the host's seed */
+void ohca_mcast_init(ohca_engine *e);
 /* Group of @mgid or NULL */
 struct ohca_mcast_grp *ohca_mcast_find(ohca_engine *e, const uint8_t mgid[16]);
 void ohca_mcast_free_all(ohca_engine *e);

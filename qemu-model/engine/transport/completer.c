@@ -249,6 +249,8 @@ static void no_page(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *
 	struct ohca_xport *xp = qp->xp;
 
 	ohca_req_restart(xp);
+	/* responses of the old flight may still come when the page is there */
+	xp->restarted = true;
 	xp->rto_restart = false;
 	if (ohca_suspend(e, qp, OHCA_FAULT_REQ, w->idx, m)) {
 		ohca_timer_set(e, xp, OHCA_NO_DEADLINE);

@@ -91,11 +91,8 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	len = path->hdr_len + info->hdr_len + n + pad + IB_ICRC_LEN;
 	if (!ohca_tx_open(e, t, path, len, &tx))
 		return OHCA_SENT_BLOCKED;
-	if (qp->type != OHCA_QPT_UC) {
-		ackreq = last || ++xp->since_ackreq >= OHCA_ACK_EVERY;
-		if (ackreq)
-			xp->since_ackreq = 0;
-	}
+	if (qp->type != OHCA_QPT_UC)
+		ackreq = last || xp->since_ackreq + 1u >= OHCA_ACK_EVERY;
 	h = ib_build_bth(tx.buf + path->hdr_len, op,
 			 ohca_qp_migreq(qp) | (last && w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0),
 			 (uint8_t)pad, path->pkey, qp->dest_qpn, ackreq, xp->nxt);
@@ -119,6 +116,8 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	}
 	memset(h + n, 0, pad);
 	ohca_tx_close_qp(e, qp, &tx);
+	/* a packet that a page fault has kept back has asked for nothing */
+	xp->since_ackreq = ackreq ? 0 : (uint16_t)(xp->since_ackreq + 1);
 	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
 	return OHCA_SENT;
 }

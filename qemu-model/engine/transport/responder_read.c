@@ -331,7 +331,20 @@ struct verdict ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
 
 /* ---- RC: duplicates -------------------------------------------------------------------- */
 
-/* A duplicate READ: answer again, from its PSN (9.7.4.2). */
+/* Whether the duplicate READ @rd asks for a part of @o, which begins at or before its PSN. */
+static bool rd_part(const struct ohca_qp *qp, const struct ohca_rd *rd, const struct ohca_rd *o)
+{
+	uint64_t off = (uint64_t)ib_psn_diff(rd->first, o->first) * ohca_qp_mtu(qp);
+
+	return !o->atomic && rd->rkey == o->rkey && rd->srqn == o->srqn &&
+	       rd->va == o->va + off && off + rd->length <= o->length;
+}
+
+/*
+ * A duplicate READ: answer again, from its PSN (9.7.4.2). One whose response is still under way must
+ * ask for a part of that; an earlier READ is not remembered, and what its duplicate may read
+ * depends on the key alone.
+ */
 static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -350,8 +363,7 @@ static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 		struct ohca_rd *o = rd_at(xp, i);
 
 		if (ib_psn_diff(rd.first, o->first) >= 0 && ib_psn_diff(rd.first, o->last) <= 0) {
-			/* the response is still under way: restart it */
-			if (!o->atomic) {
+			if (rd_part(qp, &rd, o)) {
 				rd.dup = o->dup;
 				*o = rd;
 			}

@@ -2,8 +2,8 @@
 /*
  * Reception: the checks of IBTA vol 1, 9.6.1, in its order, then dispatch.
  *
- * The headers are copied before any check; the payload is copied once, to its
- * destination.
+ * The headers are copied once, before any check, since the peer may change the frame meanwhile; the
+ * payload is copied once, to its destination.
  */
 #include <string.h>
 
@@ -171,17 +171,23 @@ static void malformed(ohca_engine *e, const struct ohca_rxpkt *p, int rc)
 	}
 }
 
-void ohca_rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *frame, uint32_t len,
-		    bool icrc_valid, bool loop)
+/* Copies the headers of a frame. Return: bytes of @hdr, which has room for IB_MAX_HDR_LEN. */
+static uint32_t copy_headers(uint8_t *hdr, const uint8_t *frame, uint32_t len)
 {
-	struct ohca_port *port = &e->port[port_idx];
-	uint8_t hdr[IB_MAX_HDR_LEN];
-	uint32_t n = len < sizeof(hdr) ? len : sizeof(hdr);
-	struct ohca_rxpkt p = { .port = (uint8_t)port_idx, .loop = loop, .hdr = hdr };
-	int rc;
+	uint32_t n = len < IB_MAX_HDR_LEN ? len : IB_MAX_HDR_LEN;
 
 	memcpy(hdr, frame, n);
-	rc = ib_hdr_parse(hdr, n, len, 0, &p.i);
+	return n;
+}
+
+/* @hdr: the first @n bytes of @frame, copied */
+static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr, uint32_t n,
+		      const uint8_t *frame, uint32_t len, bool icrc_valid, bool loop)
+{
+	struct ohca_port *port = &e->port[port_idx];
+	struct ohca_rxpkt p = { .port = (uint8_t)port_idx, .loop = loop, .hdr = hdr };
+	int rc = ib_hdr_parse(hdr, n, len, 0, &p.i);
+
 	ohca_count(e, OHCA_CNT_RX_PKTS);
 	/* the QP refuses an unassigned opcode of RC (9.7.4.1.4) */
 	if (rc == IB_PKT_ERR_OPCODE && (p.i.opcode & IB_TRANS_MASK) == IB_TRANS_RC &&
@@ -229,6 +235,14 @@ void ohca_rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *frame,
 	}
 }
 
+void ohca_rx_loop(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len)
+{
+	uint8_t hdr[IB_MAX_HDR_LEN];
+	uint32_t n = copy_headers(hdr, frame, len);
+
+	rx_packet(e, port, hdr, n, frame, len, false, true);
+}
+
 /*
  * Whether a frame is damaged (7.3): an earlier port has marked it, or its VCRC is wrong. A damaged
  * one is counted.
@@ -252,7 +266,8 @@ static bool damaged(ohca_engine *e, unsigned int port, const struct ohca_frame *
 void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 {
 	struct ohca_port_counters *c;
-	uint8_t lrh[IB_LRH_LEN];
+	uint8_t hdr[IB_MAX_HDR_LEN];
+	uint32_t n;
 
 	if (port >= e->cfg.num_ports || !ohca_running(e))
 		return;
@@ -262,18 +277,18 @@ void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 		return;
 	}
 	c = &e->port[port].cnt;
-	memcpy(lrh, f->data, sizeof(lrh));
-	ib_pma_count_rcv(c, f->len, lrh[1] >> 4, ib_lid_is_mcast(ib_get_be16(lrh + 2)));
+	n = copy_headers(hdr, f->data, f->len);
+	ib_pma_count_rcv(c, f->len, hdr[1] >> 4, ib_lid_is_mcast(ib_get_be16(hdr + 2)));
 	if (f->flags & (OHCA_RX_EBP | OHCA_RX_VCRC) && damaged(e, port, f))
 		return;
 	/* the frame's lane is not the packet's VL: the peer is broken */
-	if (lrh[0] >> 4 != f->vl) {
+	if (hdr[0] >> 4 != f->vl) {
 		c->rcv_errors++;
 		c->rcv_malformed++;
 		ohca_count(e, OHCA_CNT_RX_BAD_PKT);
 		return;
 	}
 	ohca_dma_enter(e);
-	ohca_rx_packet(e, port, f->data, f->len, f->flags & OHCA_RX_ICRC, false);
+	rx_packet(e, port, hdr, n, f->data, f->len, f->flags & OHCA_RX_ICRC, false);
 	ohca_dma_exit(e);
 }

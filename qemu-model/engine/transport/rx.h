@@ -25,13 +25,8 @@ struct ohca_rxpkt {
 	bool loop;
 };
 
-/*
- * Check a packet that @port received, and deliver it. @frame: LRH to ICRC field, may change
- * meanwhile; @icrc_valid: the ICRC is there, and is checked; @loop: it is sent by
- * the port itself
- */
-void ohca_rx_packet(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len,
-		    bool icrc_valid, bool loop);
+/* Check a packet that @port has sent to itself, and deliver it. @frame: LRH to ICRC field */
+void ohca_rx_loop(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len);
 /* @p is dropped: the device counts @why, and the host may trace it. */
 void ohca_rx_drop(ohca_engine *e, const struct ohca_rxpkt *p, enum ohca_counter why);
 /*

@@ -371,7 +371,8 @@ static void run_one(ohca_engine *e, unsigned int *budget)
 	end = turn(e, &t, &left);
 	if (xp->on == OHCA_XP_OFF)
 		next_list(&t, end);
-	if (end == TURN_BLOCKED)
+	/* datagrams and UC without signaled WQEs make room in the queue by this alone */
+	if (end != TURN_IDLE)
 		ohca_sq_ci(e, xp->qp);
 	if (end == TURN_MORE)
 		ohca_sched_activate(e, xp);
@@ -396,8 +397,8 @@ static void loop_run(ohca_engine *e, unsigned int *budget)
 	while (s->loop_tail != end && *budget) {
 		uint32_t i = s->loop_tail & (OHCA_LOOP_SLOTS - 1);
 
-		ohca_rx_packet(e, s->loop_port[i], s->loop + (size_t)i * OHCA_SLOT_SIZE,
-			       s->loop_len[i], false, true);
+		ohca_rx_loop(e, s->loop_port[i], s->loop + (size_t)i * OHCA_SLOT_SIZE,
+			     s->loop_len[i]);
 		s->loop_tail++;
 		--*budget;
 	}
