@@ -37,9 +37,9 @@ int ohca_query_rt_values(struct ibv_context *ibctx,
 	struct ohca_context *ctx = to_octx(ibctx);
 
 	if (!check_comp_mask(values->comp_mask, IBV_VALUES_MASK_RAW_CLOCK))
-		return EINVAL;
+		return ohca_errno(EINVAL);
 	if (!ohca_has_feature(ctx, OHCA_FEATURE_CLOCK))
-		return EOPNOTSUPP;
+		return ohca_errno(EOPNOTSUPP);
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
 		values->raw_clock.tv_sec = 0;
 		values->raw_clock.tv_nsec = ohca_device_ns(ctx);

@@ -168,14 +168,14 @@ int ohca_resize_cq(struct ibv_cq *ibcq, int cqe)
 	int err;
 
 	if (!ohca_has_feature(ctx, OHCA_FEATURE_CQ_RESIZE))
-		return EOPNOTSUPP;
+		return ohca_errno(EOPNOTSUPP);
 	if (cqe <= 0 || cqe > 1 << ctx->log_max_cqe)
-		return EINVAL;
+		return ohca_errno(EINVAL);
 	log_size = ohca_log2_up(cqe);
 	err = ohca_buf_alloc(ctx, &buf, cq->pd, ohca_cq_buf_size(log_size),
 			     OHCA_RES_CQ);
 	if (err)
-		return err;
+		return ohca_errno(err);
 
 	ohca_lock_slow(&cq->lock);
 	old = cq->buf;
@@ -198,7 +198,7 @@ int ohca_resize_cq(struct ibv_cq *ibcq, int cqe)
 out:
 	ohca_unlock_slow(&cq->lock);
 	ohca_buf_free(err ? &buf : &old);
-	return err;
+	return ohca_errno(err);
 }
 
 /** ohca_modify_cq - ibv_modify_cq(): event moderation */

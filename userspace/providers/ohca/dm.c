@@ -34,7 +34,7 @@ static int ohca_memcpy_to_dm(struct ibv_dm *ibdm, uint64_t offset,
 
 	err = ohca_dm_check(dm, offset, length);
 	if (err)
-		return err;
+		return ohca_errno(err);
 	for (n = 0; n < length; n += sizeof(word)) {
 		memcpy(&word, src + n, sizeof(word));
 		mmio_write32_le(dst + n, word);
@@ -55,7 +55,7 @@ static int ohca_memcpy_from_dm(void *host_addr, struct ibv_dm *ibdm,
 
 	err = ohca_dm_check(dm, offset, length);
 	if (err)
-		return err;
+		return ohca_errno(err);
 	udma_from_device_barrier();
 	for (n = 0; n < length; n += sizeof(word)) {
 		word = mmio_read32_le(src + n);

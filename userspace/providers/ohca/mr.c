@@ -80,14 +80,17 @@ int ohca_dereg_mr(struct verbs_mr *vmr)
 struct ibv_mr *ohca_import_mr(struct ibv_pd *ibpd, uint32_t handle)
 {
 	struct verbs_mr *vmr;
+	int err;
 
 	vmr = calloc(1, sizeof(*vmr));
 	if (!vmr) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (ibv_cmd_query_mr(ibpd, vmr, handle)) {
+	err = ibv_cmd_query_mr(ibpd, vmr, handle) ? errno : 0;
+	if (err) {
 		free(vmr);
+		errno = err;
 		return NULL;
 	}
 	return &vmr->ibv_mr;

@@ -403,6 +403,22 @@ static inline bool ohca_has_feature(const struct ohca_context *ctx,
 }
 
 /*
+ * ohca_errno - what a verb returns
+ * @err: 0, or the errno value of a refusal of the provider's own
+ *
+ * Applications look at errno after any verb. A refusal of the kernel sets it; one of the provider
+ * must do so, too. Not for what only says that there is nothing, as ENOENT of a poll.
+ *
+ * Return: @err.
+ */
+static inline int ohca_errno(int err)
+{
+	if (unlikely(err))
+		errno = err;
+	return err;
+}
+
+/*
  * Words shared with the device. A load sees all that the device wrote before the word;
  * the device sees all that was written before a store when it sees the store.
  * On x86 both are plain moves.

@@ -36,6 +36,7 @@ struct ibv_pd *ohca_import_pd(struct ibv_context *ibctx, uint32_t handle)
 	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_PD, OHCA_METHOD_PD_QUERY, 2);
 	struct ohca_alloc_pd_resp resp = {};
 	struct ohca_pd *pd;
+	int err;
 
 	pd = calloc(1, sizeof(*pd));
 	if (!pd) {
@@ -45,8 +46,10 @@ struct ibv_pd *ohca_import_pd(struct ibv_context *ibctx, uint32_t handle)
 	/* this also checks that the PD exists */
 	fill_attr_in_obj(cmd, OHCA_ATTR_QUERY_PD_HANDLE, handle);
 	fill_attr_out_ptr(cmd, OHCA_ATTR_QUERY_PD_RESP, &resp);
-	if (execute_ioctl(ibctx, cmd)) {
+	err = execute_ioctl(ibctx, cmd) ? errno : 0;
+	if (err) {
 		free(pd);
+		errno = err;
 		return NULL;
 	}
 	pd->ibv_pd.context = ibctx;
@@ -82,7 +85,7 @@ int ohca_dealloc_pd(struct ibv_pd *ibpd)
 	int err;
 
 	if (atomic_load(&pd->refs))
-		return EBUSY;
+		return ohca_errno(EBUSY);
 	if (pd->base) {
 		atomic_fetch_sub(&pd->base->refs, 1);
 		if (pd->td)
@@ -121,7 +124,7 @@ int ohca_dealloc_td(struct ibv_td *ibtd)
 	struct ohca_td *td = to_otd(ibtd);
 
 	if (atomic_load(&td->refs))
-		return EBUSY;
+		return ohca_errno(EBUSY);
 	free(td);
 	return 0;
 }

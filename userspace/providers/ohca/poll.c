@@ -289,7 +289,7 @@ static int ohca_start_poll(struct ibv_cq_ex *ibcq,
 	uint32_t ci;
 
 	if (unlikely(attr->comp_mask))
-		return EINVAL;
+		return ohca_errno(EINVAL);
 	ohca_lock(&cq->lock);
 	ci = ohca_cq_ci(cq);
 	cqe = ohca_cq_peek(cq, ci);

@@ -535,7 +535,7 @@ int ohca_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	int err;
 
 	if (attr_mask & IBV_QP_CAP)
-		return ohca_resize_qp(qp, attr, attr_mask);
+		return ohca_errno(ohca_resize_qp(qp, attr, attr_mask));
 	err = ibv_cmd_modify_qp(ibqp, attr, attr_mask, &cmd, sizeof(cmd));
 	if (err || !(attr_mask & IBV_QP_STATE))
 		return err;

@@ -257,7 +257,8 @@ int ohca_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
 	struct ibv_modify_srq cmd;
 
 	if (attr_mask & IBV_SRQ_MAX_WR)
-		return ohca_resize_srq(to_osrq(ibsrq), attr, attr_mask);
+		return ohca_errno(ohca_resize_srq(to_osrq(ibsrq), attr,
+						  attr_mask));
 	return ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &cmd, sizeof(cmd));
 }
 

@@ -212,7 +212,7 @@ int ohca_post_srq_ops(struct ibv_srq *ibsrq, struct ibv_ops_wr *wr,
 
 	if (!tm) {
 		*bad_wr = wr;
-		return EINVAL;
+		return ohca_errno(EINVAL);
 	}
 	ohca_lock(&tm->lock);
 	old = tm->pi;
@@ -234,5 +234,5 @@ int ohca_post_srq_ops(struct ibv_srq *ibsrq, struct ibv_ops_wr *wr,
 		ohca_ring(&srq->db->sq_pi, &srq->db->sq_event, old, tm->pi,
 			  srq->uar + OHCA_UAR_SRQ, srq->srqn);
 	ohca_unlock(&tm->lock);
-	return err;
+	return ohca_errno(err);
 }

@@ -266,7 +266,7 @@ ohca_post_send_list(struct ohca_qp *qp, struct ibv_send_wr *wr,
 		ohca_post_end(qp, old_pi, pi);
 	else
 		ohca_unlock(&qp->sq.lock);
-	return err;
+	return ohca_errno(err);
 }
 
 static OHCA_COLD int ohca_post_send_contended(struct ohca_qp *qp,
@@ -353,7 +353,7 @@ OHCA_INLINE int ohca_post_rq(struct ohca_rq *rq, struct ohca_hw_db *db,
 			  handle);
 	}
 	ohca_unlock(&rq->lock);
-	return err;
+	return ohca_errno(err);
 }
 
 /* @db: points to the record's address, which may change before the lock is taken. */

@@ -48,7 +48,7 @@ static int ohca_wr_complete(struct ibv_qp_ex *ibqp)
 			  qp->uar + OHCA_UAR_SQ, qp->handle);
 	}
 	ohca_unlock(&sq->lock);
-	return err;
+	return ohca_errno(err);
 }
 
 static void ohca_wr_abort(struct ibv_qp_ex *ibqp)
