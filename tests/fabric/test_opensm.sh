@@ -3,10 +3,11 @@
 #
 # Unmodified OpenSM and infiniband-diags at hosts of ohca-fabric, by ibsim's libumad2sim. One line
 # for each part.
-#	test_opensm.sh FABRIC
+#	test_opensm.sh FABRIC MANY_SMPS
 # shellcheck disable=SC2317 # functions are called by check
 
 fabric=$1
+many=$2
 lib=$(echo /usr/lib/*/umad2sim/libumad2sim.so)
 dir=$(mktemp -d) || exit 1
 cd "$dir" || exit 1			# the library makes directories where it is started
@@ -189,6 +190,8 @@ check 'of every pair of ports' says 'ports: in  2, out  3: | 3| 2| 1| 0| 3' \
 check 'counters of a host' says 'PortRcvPkts:\.*[1-9]' at host2 perfquery 1 1
 check 'counters of all ports of a switch' counters_of_switch
 check 'no subnet manager is left' no_sm
+check '1,000 SMPs outstanding' at host3 "$many" 1000
+check '20,000 of a program that sleeps before it reads' at host3 "$many" 20000 1
 check 'it tells what it answered' says 'smps NodeInfo: Get [1-9]' "$fabric" status -c control
 check 'and of links' says 'links_active: 4' "$fabric" status -c control
 check 'it ends' stop

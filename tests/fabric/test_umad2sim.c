@@ -255,6 +255,108 @@ static void unasked(void **st)
 	leave(&sm);
 }
 
+/* The ring of answers is full to where the client is not read any more. */
+#define STOPPED		(FAB_SIM_ANSWERS / 2)
+
+/* Requests of @c with TIDs from @first on that the server takes, @most at most. */
+static uint32_t tell_many(const struct client *c, uint32_t first, uint32_t most)
+{
+	struct sim_mad r = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 2);
+	uint32_t n;
+
+	for (n = 0; n < most; n++) {
+		r.mad.hdr.tid = ib_to_be64(first + n);
+		if (send(c->in, &r, sizeof(r), 0) == sizeof(r))
+			continue;
+		assert_int_equal(errno, EAGAIN);
+		turn();
+		if (send(c->in, &r, sizeof(r), 0) != sizeof(r))
+			break;
+	}
+	turn();
+	return n;
+}
+
+/* Answers with TIDs from @first on come, in their order. */
+static void hear_many(const struct client *c, uint32_t first, uint32_t count)
+{
+	struct sim_mad r;
+
+	for (uint32_t n = 0; n < count; n++) {
+		if (!hears(c, &r)) {
+			turn();
+			assert_true(hears(c, &r));
+		}
+		assert_int_equal(r.status, 0);
+		assert_int_equal((uint32_t)ib_be64(r.mad.hdr.tid), first + n);
+	}
+	turn();
+	assert_false(hears(c, &r));
+}
+
+/* A client that does not read has its answers later; what others want of it is lost. */
+static void full_socket(void **st)
+{
+	struct client sm = attach(76, "host1", true), other = attach(77, "host2", false);
+	struct sim_mad ask = smp(IB_METHOD_GET, IB_SMP_ATTR_SM_INFO, 1), r;
+
+	(void)st;
+	assert_int_equal(tell_many(&sm, 1, 2000), 2000);
+	tell(&other, &ask);
+	turn();
+	assert_true(hears(&other, &r));
+	assert_int_equal(ib_be32(r.status), ETIMEDOUT);
+	/* an error waits as an answer does */
+	ask = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 9);
+	tell(&sm, &ask);
+	turn();
+	for (uint32_t i = 0; i < 2000; i++) {
+		if (!hears(&sm, &r)) {
+			turn();
+			assert_true(hears(&sm, &r));
+		}
+		assert_int_equal((uint32_t)ib_be64(r.mad.hdr.tid), 1 + i);
+	}
+	turn();
+	assert_true(hears(&sm, &r));
+	assert_int_equal(ib_be32(r.status), ETIMEDOUT);
+	assert_false(hears(&sm, &r));
+	/* and it gets what others want again */
+	ask = smp(IB_METHOD_GET, IB_SMP_ATTR_SM_INFO, 1);
+	tell(&other, &ask);
+	turn();
+	assert_true(hears(&sm, &r));
+	/* one that dies before it reads */
+	assert_int_equal(tell_many(&sm, 1, 500), 500);
+	die(&sm);
+	turn();
+	assert_false(is_sm(0));
+	sm = attach(76, "host1", false);
+	assert_int_equal(sm.num, 0);
+	assert_false(hears(&sm, &r));
+	/* one that leaves */
+	assert_int_equal(tell_many(&other, 1, 500), 500);
+	leave(&other);
+	leave(&sm);
+}
+
+/* There is a limit to what waits, and then requests wait, too; nobody else is in their way. */
+static void stopped_client(void **st)
+{
+	struct client c = attach(78, "host1", false), other = attach(79, "host1", false);
+	const uint32_t sent = tell_many(&c, 1, FAB_SIM_ANSWERS);
+
+	(void)st;
+	assert_in_range(sent, STOPPED, STOPPED + 2000);
+	assert_int_equal(tell_many(&other, 1, 1000), 1000);
+	hear_many(&other, 1, 1000);
+	hear_many(&c, 1, sent);
+	assert_int_equal(tell_many(&c, 1, 1000), 1000);
+	hear_many(&c, 1, 1000);
+	leave(&c);
+	leave(&other);
+}
+
 /* A host that a machine has taken the place of, or that is off, is not one to be at. */
 static void hosts_without_link(void **st)
 {
@@ -517,6 +619,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nonsense, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(killed, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(unasked, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(full_socket, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(stopped_client, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(hosts_without_link, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(revived, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(remote, begin_sim, end_sim),

@@ -44,7 +44,7 @@ struct sock {
 	struct sock *peer;
 	unsigned int peer_serial;
 	int err;
-	bool polled;
+	uint32_t polled;	/* EPOLLIN, EPOLLOUT */
 	uint64_t event;
 	unsigned int first, num;
 	struct msg *msg;	/* [MSGS], which stay */
@@ -166,11 +166,18 @@ int dgram_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 {
 	struct sock *s = get(fd);
 
-	if (epfd != -1 || op != EPOLL_CTL_ADD || ev->events != EPOLLIN)
+	if (epfd != -1 || op != (s->polled ? EPOLL_CTL_MOD : EPOLL_CTL_ADD) || !ev->events ||
+	    ev->events & ~(uint32_t)(EPOLLIN | EPOLLOUT))
 		abort();
-	s->polled = true;
+	s->polled = ev->events;
 	s->event = ev->data.u64;
 	return 0;
+}
+
+/* A UDP socket is never full, nor is a peer that is gone. */
+static bool is_writable(const struct sock *s)
+{
+	return !s->peer || s->peer->serial != s->peer_serial || s->peer->num < MSGS;
 }
 
 bool dgram_event(uint64_t *which)
@@ -178,7 +185,10 @@ bool dgram_event(uint64_t *which)
 	for (unsigned int i = 0; i < top; i++) {
 		const struct sock *s = &sock[++turn % top];
 
-		if (!s->serial || !s->polled || (!s->num && !s->err))
+		if (!s->serial || !s->polled)
+			continue;
+		if (!s->err && !(s->polled & EPOLLIN && s->num) &&
+		    !(s->polled & EPOLLOUT && is_writable(s)))
 			continue;
 		*which = s->event;
 		return true;

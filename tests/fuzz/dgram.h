@@ -4,6 +4,8 @@
  * in one thread, in no namespace of the host. dgram.syms has the names; the Makefile gives those
  * to umad2sim.o. A target has its clients' sockets by the same functions.
  *
+ * A socket takes a few datagrams before it is full.
+ *
  * A call does what Linux does with it, as far as a server can see: a socket that is connected gets
  * nothing from elsewhere; what is sent to nobody is refused at once at an abstract address, and by
  * UDP at the next call.
@@ -17,7 +19,7 @@
 #include <sys/socket.h>
 
 /**
- * dgram_event() - a socket that epoll_ctl() has got can be read, or has an error
+ * dgram_event() - a socket that epoll_ctl() has got has an event that it waits for, or an error
  * @which: its data.u64; each in its turn
  *
  * Return: false: there is none.

@@ -3,7 +3,8 @@
  * Clients of libumad2sim, local ones and by UDP, that send any control messages and MADs, name
  * other clients, say that they are somebody else, die, and come again. What is a control message
  * has one answer, what is none has none; who is attached stays so and gets what is for it, nobody
- * else does; a port has IsSM while a client that is attached there is a subnet manager.
+ * else does; a port has IsSM while a client that is attached there is a subnet manager. However
+ * late a client reads, each of its requests has an answer, or an error.
  */
 #include "mads.h"
 
@@ -28,6 +29,8 @@
 #define CROWD_ID	5000u
 #define UDP_AT		0x0a000063u	/* the server's address, and port */
 #define UDP_PORT	7000u
+#define BURST_TID	0xb575u		/* of requests that are sent without reading answers */
+#define BURST		100u		/* of these, at most; a socket takes much less */
 #define STRAY_TID	0x57a9u		/* of a MAD that is nobody's */
 #define MAX_BYTES	400u
 #define KNOWN		(FAB_SIM_REMOTE + 32u)	/* no client has a higher number */
@@ -37,13 +40,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /*
  * A program: @in, @ctl: its sockets, -1: it does not run; @num: number of its client, as far as it
  * knows; @joined: the one that it gets MADs of alone, UINT32_MAX: of all; @last: the MAD that it
- * got last
+ * got last; @burst: the answers to a burst, and its errors
  */
 struct program {
 	int in, ctl;
 	uint32_t num;
 	uint32_t joined;
 	struct fab_mad last;
+	unsigned int burst;
 };
 
 /*
@@ -220,6 +224,7 @@ static void hear(struct program *p)
 
 		must(n == sizeof(r) && ib_be64(r.length) == IB_MAD_LEN, "a datagram of another size");
 		must((uint32_t)tid != STRAY_TID, "a MAD that came before the client did");
+		p->burst += (uint32_t)tid == BURST_TID;
 		p->last = (struct fab_mad){
 			.dlid = ib_get_be16(&r.dlid), .slid = ib_get_be16(&r.slid),
 			.dqp = ib_be32(r.dqp), .sqp = ib_be32(r.sqp),
@@ -475,6 +480,41 @@ static void put_mad(struct program *p, const struct fab_mad *mad, uint8_t op)
 		dgram_sendto(p->in, buf, len, 0, &to.sa, to.len);
 }
 
+/* Requests of a client that reads nothing until all of them are sent. */
+static void burst(struct program *p, unsigned int n)
+{
+	const struct place to = server(p, p->num);
+	struct sim_mad r = { .length = ib_to_be64(IB_MAD_LEN) };
+	unsigned int sent = 0;
+
+	if (is_remote(p) || p->num >= KNOWN || !is_of(&known[p->num], p) || !known[p->num].sure ||
+	    p->joined != p->num)
+		return;
+	settle();
+	hear(p);
+	settle();
+	r.mad.hdr.base_version = IB_MAD_BASE_VERSION;
+	r.mad.hdr.class_version = IB_SMP_CLASS_VERSION;
+	r.mad.hdr.mgmt_class = IB_CLASS_SUBN_DR;
+	r.mad.hdr.method = IB_METHOD_GET;
+	r.mad.hdr.attr_id = ib_to_be16(IB_SMP_ATTR_NODE_DESC);
+	r.mad.hdr.tid = ib_to_be64(BURST_TID);
+	memset((uint8_t *)&r.mad + 32, 0xff, 4);	/* DrSLID, DrDLID */
+	p->burst = 0;
+	for (unsigned int i = 0; i < 2 * n && sent < n; i++) {
+		if (dgram_sendto(p->in, &r, sizeof(r), 0, &to.sa, to.len) >= 0)
+			sent++;
+		else
+			settle();
+	}
+	must(sent == n, "a client that does not read is not read");
+	for (unsigned int i = 0; i < n && p->burst < n; i++) {
+		settle();
+		hear(p);
+	}
+	must(p->burst == n, "a request has neither an answer nor an error");
+}
+
 /* ---- what holds at any time ---------------------------------------------------- */
 
 static void check_issm(void)
@@ -527,9 +567,11 @@ static void step(uint8_t op)
 		break;
 	case 9:
 		/* it takes its time */
-		if (has_udp && op & 128 && !crowded)
+		if (op & 32)
+			burst(p, 1 + get8() % BURST);
+		else if (has_udp && op & 128 && !crowded)
 			crowd(get8());
-		crowded = true;
+		crowded = !(op & 32) || crowded;
 		break;
 	case 10:
 		hear(p);

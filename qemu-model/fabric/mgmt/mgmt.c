@@ -196,6 +196,18 @@ static enum fab_fate smp_reply(struct fab_mgmt *m, uint32_t at, bool from_wire,
 	return from_wire ? FAB_GOES_ON : deliver(m, at, mad);
 }
 
+/*
+ * A program at @at would have got @h, had it had room. It may answer when @h is sent again: an agent
+ * must not say that nobody handles @h.
+ */
+static bool is_busy(const struct fab_mgmt *m, uint32_t at, const struct ib_mad_hdr *h)
+{
+	const enum fab_occupant who = fab_occupied(m, at);
+
+	return ib_mad_is_smp(h) || h->mgmt_class == IB_CLASS_SUBN_ADM ? who == FAB_SUBNET_MANAGER :
+									who != FAB_NOBODY;
+}
+
 /* Give an SMP to the manager at a host, if it has one. @hops: HopPointer and HopCount received */
 static enum fab_fate for_manager(struct fab_mgmt *m, uint32_t at, const struct ib_sma *s,
 				 const struct ib_sma_in *in, struct fab_mad *mad, __be16 hops,
@@ -209,6 +221,8 @@ static enum fab_fate for_manager(struct fab_mgmt *m, uint32_t at, const struct i
 		return lose(m);
 	if (!s->si && m->deliver(m->ctx, at, mad))
 		return FAB_DELIVERED;
+	if (is_busy(m, at, &mad->mad.hdr))
+		return lose(m);
 	mad->smp.hdr.class_specific = hops;
 	if (ib_sma_unclaimed(s, in, &mad->smp, &by) == IB_SMA_REPLY)
 		return smp_reply(m, at, in->from_wire, mad, by, out);
@@ -280,7 +294,7 @@ static enum fab_fate gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire,
 	} else if (h->mgmt_class != IB_CLASS_PERF || (h->method & IB_METHOD_RESP)) {
 		if (n->sw == FAB_NONE && m->deliver(m->ctx, at, mad))
 			return FAB_DELIVERED;
-		if (!ib_mad_refuse(h))
+		if (is_busy(m, at, h) || !ib_mad_refuse(h))
 			return lose(m);
 	} else if (!fab_pma(m, node, &mad->mad)) {
 		return lose(m);

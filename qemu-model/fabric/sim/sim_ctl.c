@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a client of libumad2sim asks about the node that it is at. */
-#include "sim_wire.h"
+/* Control messages of clients: those that attach, and what they ask about their node. */
+#include "sim_priv.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* The first port with a link of host @n, else its first unless @up; FAB_NO_PORT: there is none. */
 static uint32_t host_port(const struct fab *f, uint32_t n, bool up)
@@ -74,7 +75,8 @@ static void node_info(const struct fab *f, uint32_t port, uint8_t d[64])
 	ib_node_info_pack(&ni, d);
 }
 
-void fab_sim_get(const struct fab *f, uint32_t port, struct sim_ctl *ctl)
+/* Answer, in place, a question of a client at @port about its node. */
+static void get_info(const struct fab *f, uint32_t port, struct sim_ctl *ctl)
 {
 	const struct fab_port *p = &f->port[port];
 	const struct fab_node *n = &f->node[p->node];
@@ -115,4 +117,83 @@ void fab_sim_get(const struct fab *f, uint32_t port, struct sim_ctl *ctl)
 	default:
 		ctl->type = SIM_ERROR;
 	}
+}
+
+static bool same_address(const struct sockaddr_in *a, const struct sockaddr_in *b)
+{
+	return a->sin_family == b->sin_family && a->sin_port == b->sin_port &&
+	       a->sin_addr.s_addr == b->sin_addr.s_addr;
+}
+
+/* @from: of a remote client, else NULL */
+static void answer_control(struct fab_sim *s, struct sim_ctl *ctl, const struct sockaddr_in *from)
+{
+	struct sim_connect cc;
+	struct sim_client *c;
+	uint32_t on;
+
+	if (ctl->type == SIM_CONNECT) {
+		memcpy(&cc, ctl->data, sizeof(cc));
+		if (fab_sim_attach(s, &cc, from))
+			memcpy(ctl->data, &cc, sizeof(cc));
+		else
+			ctl->type = SIM_ERROR;
+		return;
+	}
+	if (ctl->client >= FAB_SIM_CLIENTS || s->client[ctl->client].fd < 0) {
+		ctl->type = SIM_ERROR;
+		return;
+	}
+	c = &s->client[ctl->client];
+	if (from ? !same_address(from, &c->remote) : c->remote.sin_family != 0) {
+		ctl->type = SIM_ERROR;
+		return;
+	}
+	c->heard_ns = s->now_ns;
+	if (ctl->type == SIM_DISCONNECT) {
+		fab_sim_detach(s, c);
+	} else if (ctl->type == SIM_SET_ISSM) {
+		memcpy(&on, ctl->data, sizeof(on));
+		c->is_sm = on;
+		fab_sim_update_issm(s, c->port);
+	} else {
+		get_info(s->m->f, c->port, ctl);
+	}
+}
+
+/*
+ * Return: whether a request has come to @fd, and nothing longer. SIM_ERROR is an answer: with two
+ * servers to which somebody writes in the name of the other one, an answer to it would be answered,
+ * too, and so on.
+ */
+static bool read_ctl(int fd, struct sim_ctl *ctl, void *from, socklen_t *len)
+{
+	return recvfrom(fd, ctl, sizeof(*ctl), MSG_TRUNC, from, len) == sizeof(*ctl) &&
+	       ctl->magic == SIM_MAGIC && ctl->type != SIM_ERROR;
+}
+
+void fab_sim_read_local(struct fab_sim *s)
+{
+	struct sockaddr_un from;
+	socklen_t len = sizeof(from);
+	struct sim_ctl ctl;
+
+	if (!read_ctl(s->ctl, &ctl, &from, &len))
+		return;
+	answer_control(s, &ctl, NULL);
+	sendto(s->ctl, &ctl, sizeof(ctl), 0, (struct sockaddr *)&from, len);
+}
+
+/* The reply is as long as the request, and goes to where that came from. */
+void fab_sim_read_udp(struct fab_sim *s)
+{
+	struct sockaddr_in from;
+	socklen_t len = sizeof(from);
+	struct sim_ctl ctl;
+
+	if (!read_ctl(s->udp, &ctl, &from, &len) || len != sizeof(from) ||
+	    from.sin_family != AF_INET)
+		return;
+	answer_control(s, &ctl, &from);
+	sendto(s->udp, &ctl, sizeof(ctl), 0, (struct sockaddr *)&from, len);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Messages of libumad2sim, as of ibsim 0.12; see umad2sim.h. For umad2sim.c and sim_ctl.c. */
+/* Messages of libumad2sim, as of ibsim 0.12; see umad2sim.h. */
 #ifndef OHCA_FABRIC_SIM_WIRE_H
 #define OHCA_FABRIC_SIM_WIRE_H
 
@@ -89,8 +89,5 @@ static_assert(sizeof(struct sim_mad) == 288, "MAD of a client");
  * FAB_NO_PORT if there is none.
  */
 uint32_t fab_sim_find_host(const struct fab *f, const char name[SIM_NODEID_LEN]);
-
-/** fab_sim_get() - answer, in place, a question of a client at @port about its node */
-void fab_sim_get(const struct fab *f, uint32_t port, struct sim_ctl *ctl);
 
 #endif

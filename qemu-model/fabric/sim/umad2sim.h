@@ -20,6 +20,35 @@
  * UDP does not tell of a client that was killed before something is sent to it. When there are as
  * many remote clients as may be, the one that was silent for longest, and for FAB_SIM_SILENT_NS at
  * least, gives way to the next.
+ *
+ * The life of a datagram:
+ *
+ *	1. It comes to the socket of a client. sim_mad.c reads a few at a time and gives each its
+ *	   SLID; the upper 16 bits of a request's transaction ID become the client's number.
+ *	2. fab_mgmt_send() takes the MAD from port to port. Without wires that delay, the answer is
+ *	   there when it returns: fab_sim_deliver() has it, and finds the client by the
+ *	   transaction ID.
+ *	3. The answer is sent. One that the client's socket has no room for waits in a ring of the
+ *	   client's, and leaves when the socket has room, in order.
+ *	4. A request that got lost has an answer, too: the request itself, with the status
+ *	   ETIMEDOUT. The library has no clock, so a program would wait for ever otherwise.
+ *
+ * Goals: each request of a local client has one answer or error, however late the client reads; no
+ * client makes another one wait; memory is bounded whatever a client does.
+ *
+ * A client is read although its socket is full. The library writes with a lock held that its
+ * receiver needs, so a server that waits with reading makes both stand for ever. Only with
+ * FAB_SIM_ANSWERS / 2 answers that wait a client is not read any more, until half of them have
+ * left.
+ *
+ * Limits: what others want of a client whose socket is full is lost, and the sender is told. What
+ * the socket of a remote client has no room for is lost on the client's host, and nobody is told.
+ *
+ *	umad2sim.c	the server
+ *	sim_socket.c	its sockets
+ *	sim_client.c	clients that attach, and those that are gone
+ *	sim_ctl.c	control messages
+ *	sim_mad.c	MADs
  */
 #ifndef OHCA_FABRIC_UMAD2SIM_H
 #define OHCA_FABRIC_UMAD2SIM_H
@@ -29,6 +58,8 @@
 #define FAB_SIM_CLIENTS		1024u
 #define FAB_SIM_REMOTE		128u	/* of these by UDP at most */
 #define FAB_SIM_SILENT_NS	60000000000u	/* after that a remote one may have to give way */
+#define FAB_SIM_ANSWERS		65536u	/* that wait for a client which does not read */
+#define FAB_SIM_ALL_ANSWERS	262144u	/* for all clients */
 
 struct fab_sim;
 
@@ -58,8 +89,7 @@ void fab_sim_free(struct fab_sim *s);
  * @index: of the event
  * @now_ns: as of fab_mgmt_send()
  *
- * Handles the datagrams that have come, a few at most. A client that does not read its answers
- * loses them.
+ * Handles the datagrams that have come, a few at most, and sends answers that have waited.
  */
 void fab_sim_event(struct fab_sim *s, uint32_t index, uint64_t now_ns);
 

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Clients that attach, and those that are gone; see umad2sim.h. */
+#include "sim_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum fab_occupant fab_sim_occupied(void *ctx, uint32_t port)
+{
+	const struct fab_sim *s = ctx;
+	enum fab_occupant who = FAB_NOBODY;
+
+	for (uint32_t i = 0; i < s->clients && who != FAB_SUBNET_MANAGER; i++)
+		if (s->client[i].fd >= 0 && s->client[i].port == port)
+			who = s->client[i].is_sm ? FAB_SUBNET_MANAGER : FAB_PROGRAM;
+	return who;
+}
+
+void fab_sim_update_issm(struct fab_sim *s, uint32_t port)
+{
+	fab_mgmt_set_issm(s->m, port, fab_sim_occupied(s, port) == FAB_SUBNET_MANAGER, s->now_ns);
+}
+
+void fab_sim_detach(struct fab_sim *s, struct sim_client *c)
+{
+	s->waiting -= c->waiting;
+	free(c->answers);
+	c->answers = NULL;
+	c->waiting = 0;
+	close(c->fd);
+	c->fd = -1;
+	if (c->is_sm)
+		fab_sim_update_issm(s, c->port);
+}
+
+/* Connect @fd to the client's socket. Return: false: there is none. */
+static bool reach(const struct fab_sim *s, int fd, uint32_t id)
+{
+	struct sockaddr_un un;
+	char suffix[24];
+	socklen_t len;
+
+	snprintf(suffix, sizeof(suffix), "in%u", id);
+	len = fab_sim_address(s, suffix, &un);
+	return !connect(fd, (struct sockaddr *)&un, len);
+}
+
+/*
+ * Drop clients whose process is gone: one that was killed did not disconnect, and a datagram socket
+ * does not tell. A client with the number @id of the process that attaches is an earlier process.
+ */
+static void drop_dead(struct fab_sim *s, uint32_t id)
+{
+	for (uint32_t i = 0; i < s->clients; i++) {
+		struct sim_client *c = &s->client[i];
+
+		if (c->fd >= 0 && !c->remote.sin_family &&
+		    (c->id == id || !reach(s, c->fd, c->id)))
+			fab_sim_detach(s, c);
+	}
+}
+
+/* More datagrams than the receive buffer of a socket holds. */
+#define MOST_STRAYS	4096u
+
+/* What came to @fd before it was connected is from anybody, not from the client. */
+static void forget_strays(int fd)
+{
+	uint8_t byte;
+
+	/* the client itself may go on sending */
+	for (unsigned int i = 0; i < MOST_STRAYS; i++)
+		if (recv(fd, &byte, sizeof(byte), 0) < 0)
+			break;
+}
+
+/* The socket of client @i, whose process is @id. Return: -1: there is no such process. */
+static int socket_to(struct fab_sim *s, uint32_t i, uint32_t id)
+{
+	char suffix[24];
+	int fd;
+
+	snprintf(suffix, sizeof(suffix), "out%u", i);
+	fd = fab_sim_bind_local(s, suffix, i);
+	if (fd >= 0 && !reach(s, fd, id)) {
+		close(fd);
+		return -1;
+	}
+	if (fd >= 0)
+		forget_strays(fd);
+	return fd;
+}
+
+/*
+ * The same of a remote client: its UDP port @id of the host that @from is at. The socket is
+ * connected, so that the kernel drops what comes from elsewhere from then on. Return: -1, errno is
+ * EADDRINUSE: client @i's port is somebody else's.
+ */
+static int socket_to_remote(struct fab_sim *s, uint32_t i, uint32_t id,
+			    const struct sockaddr_in *from)
+{
+	struct sockaddr_in in = *from;
+	int fd;
+
+	in.sin_port = htons((uint16_t)id);
+	fd = fab_sim_bind_udp(s, i + 1, i);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&in, sizeof(in))) {
+		close(fd);
+		errno = EHOSTUNREACH;
+		return -1;
+	}
+	if (fd >= 0)
+		forget_strays(fd);
+	return fd;
+}
+
+/* A program whose port was another's is a new one; UDP tells of dead ones when it is sent to. */
+static void drop_remote(struct fab_sim *s, uint32_t id, const struct sockaddr_in *from)
+{
+	for (uint32_t i = 0; i < s->clients; i++) {
+		struct sim_client *c = &s->client[i];
+
+		if (c->fd >= 0 && c->remote.sin_family &&
+		    c->remote.sin_addr.s_addr == from->sin_addr.s_addr &&
+		    (c->id == id || c->remote.sin_port == from->sin_port))
+			fab_sim_detach(s, c);
+	}
+}
+
+/* Drop the remote client that was silent for longest. Return: its number, or FAB_SIM_REMOTE. */
+static uint32_t drop_silent(struct fab_sim *s)
+{
+	uint32_t i = FAB_SIM_REMOTE;
+
+	for (uint32_t k = 0; k < FAB_SIM_REMOTE; k++)
+		if (s->client[k].fd >= 0 &&
+		    s->now_ns - s->client[k].heard_ns >= FAB_SIM_SILENT_NS &&
+		    (i == FAB_SIM_REMOTE || s->client[k].heard_ns < s->client[i].heard_ns))
+			i = k;
+	if (i < FAB_SIM_REMOTE)
+		fab_sim_detach(s, &s->client[i]);
+	return i;
+}
+
+/* A number, and a socket, for the process @id. Return: the socket, -1: there is none. */
+static int add_local(struct fab_sim *s, uint32_t id, uint32_t *number)
+{
+	/* the first numbers are for remote clients only: they are UDP ports */
+	uint32_t i = s->udp >= 0 ? FAB_SIM_REMOTE : 0;
+
+	while (i < FAB_SIM_CLIENTS && s->client[i].fd >= 0)
+		i++;
+	*number = i;
+	return i < FAB_SIM_CLIENTS ? socket_to(s, i, id) : -1;
+}
+
+/* The same for a remote client. */
+static int add_remote(struct fab_sim *s, uint32_t id, const struct sockaddr_in *from,
+		      uint32_t *number)
+{
+	uint32_t i;
+	int fd = -1;
+
+	if (!id || id > UINT16_MAX)
+		return -1;
+	for (i = 0; i < FAB_SIM_REMOTE; i++) {
+		if (s->client[i].fd >= 0)
+			continue;
+		fd = socket_to_remote(s, i, id, from);
+		if (fd >= 0 || errno != EADDRINUSE)
+			break;
+	}
+	if (i == FAB_SIM_REMOTE) {
+		i = drop_silent(s);
+		if (i < FAB_SIM_REMOTE)
+			fd = socket_to_remote(s, i, id, from);
+	}
+	*number = i;
+	return fd;
+}
+
+bool fab_sim_attach(struct fab_sim *s, struct sim_connect *cc, const struct sockaddr_in *from)
+{
+	uint32_t i, port;
+	int fd;
+
+	cc->nodeid[SIM_NODEID_LEN - 1] = 0;
+	if (from)
+		drop_remote(s, cc->id, from);
+	else
+		drop_dead(s, cc->id);
+	port = fab_sim_find_host(s->m->f, cc->nodeid);
+	if (port == FAB_NO_PORT)
+		return false;
+	fd = from ? add_remote(s, cc->id, from, &i) : add_local(s, cc->id, &i);
+	if (fd < 0)
+		return false;
+	s->client[i] = (struct sim_client){
+		.fd = fd, .id = cc->id, .port = port, .heard_ns = s->now_ns, .is_sm = cc->issm,
+		.events = EPOLLIN,
+	};
+	if (from)
+		s->client[i].remote = *from;
+	if (i >= s->clients)
+		s->clients = i + 1;
+	if (cc->issm)
+		fab_sim_update_issm(s, port);
+	cc->id = i;
+	snprintf(cc->nodeid, sizeof(cc->nodeid), "H-%016llx",
+		 (unsigned long long)s->m->f->node[s->m->f->port[port].node].guid);
+	return true;
+}

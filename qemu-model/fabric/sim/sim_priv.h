@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Private to sim/: the server and its clients; see umad2sim.h. */
+#ifndef OHCA_FABRIC_SIM_PRIV_H
+#define OHCA_FABRIC_SIM_PRIV_H
+
+#include <netinet/in.h>
+#include <sys/un.h>
+
+#include "sim_wire.h"
+#include "umad2sim.h"
+
+/* Indices of events: the number of a client, or these. */
+#define SIM_EV_CTL	FAB_SIM_CLIENTS
+#define SIM_EV_UDP	(FAB_SIM_CLIENTS + 1u)
+
+#define SIM_TID_CLIENT	48u	/* from this bit on a transaction ID has the client */
+
+/**
+ * struct sim_client - a client
+ * @fd: its socket for MADs; -1: there is no client
+ * @id: the client's own socket is in<id>, or has this UDP port
+ * @port: of the graph, where it is
+ * @remote: where its control messages come from by UDP; sin_family 0: it is local
+ * @heard_ns: when something came from it last
+ * @is_sm: it is a subnet manager
+ * @gone: to be dropped when the datagrams at hand are dealt with
+ * @stopped: it is not read, as too many of its answers wait
+ * @events: that are awaited of @fd
+ * @answers: a ring of answers that its socket had no room for
+ * @room: of @answers
+ * @first: the oldest one
+ * @waiting: how many
+ */
+struct sim_client {
+	int fd;
+	uint32_t id;
+	uint32_t port;
+	struct sockaddr_in remote;
+	uint64_t heard_ns;
+	bool is_sm;
+	bool gone;
+	bool stopped;
+	uint32_t events;
+	struct sim_mad *answers;
+	uint32_t room, first, waiting;
+};
+
+/**
+ * struct fab_sim - the server
+ * @m: management of the fabric
+ * @epfd: epoll descriptor
+ * @ctl: control socket of local clients
+ * @udp: that of remote ones; -1: none
+ * @at: address of @udp
+ * @name: begin of all abstract addresses
+ * @now_ns: time of the event at hand
+ * @clients: the highest number in use, plus 1
+ * @waiting: answers that wait, of all clients
+ * @any_gone: a client has @gone
+ * @client: by number
+ */
+struct fab_sim {
+	struct fab_mgmt *m;
+	int epfd;
+	int ctl;
+	int udp;
+	struct sockaddr_in at;
+	char name[64];
+	uint64_t now_ns;
+	uint32_t clients;
+	uint32_t waiting;
+	bool any_gone;
+	struct sim_client client[FAB_SIM_CLIENTS];
+};
+
+/** fab_sim_address() - the abstract address NAME:@suffix, with a final zero. Return: its length. */
+socklen_t fab_sim_address(const struct fab_sim *s, const char *suffix, struct sockaddr_un *un);
+
+/**
+ * fab_sim_bind_local() - a datagram socket at the abstract address of @suffix, with events
+ * @index: of the events
+ *
+ * Return: -1, errno says why.
+ */
+int fab_sim_bind_local(const struct fab_sim *s, const char *suffix, uint32_t index);
+
+/** fab_sim_bind_udp() - the same at the UDP port that is @above the control socket's */
+int fab_sim_bind_udp(const struct fab_sim *s, uint32_t above, uint32_t index);
+
+/**
+ * fab_sim_attach() - a number, a socket and a host for the process that attaches
+ * @cc: what it has sent; in place, what it is answered
+ * @from: of a remote client, else NULL
+ *
+ * Return: false: it is refused.
+ */
+bool fab_sim_attach(struct fab_sim *s, struct sim_connect *cc, const struct sockaddr_in *from);
+
+/** fab_sim_detach() - close the socket of @c, whose number is free then */
+void fab_sim_detach(struct fab_sim *s, struct sim_client *c);
+
+/** fab_sim_occupied() - as of struct fab_mgmt; @ctx is the server */
+enum fab_occupant fab_sim_occupied(void *ctx, uint32_t port);
+
+/** fab_sim_update_issm() - @port has IsSM while a subnet manager is attached to it */
+void fab_sim_update_issm(struct fab_sim *s, uint32_t port);
+
+/** fab_sim_read_local() - handle a control message of a local client */
+void fab_sim_read_local(struct fab_sim *s);
+
+/** fab_sim_read_udp() - handle a control message of a remote client */
+void fab_sim_read_udp(struct fab_sim *s);
+
+/** fab_sim_deliver() - as of struct fab_mgmt; @ctx is the server */
+bool fab_sim_deliver(void *ctx, uint32_t port, const struct fab_mad *mad);
+
+/** fab_sim_serve() - send what waits for client @i, and handle MADs that have come from it */
+void fab_sim_serve(struct fab_sim *s, uint32_t i);
+
+#endif
