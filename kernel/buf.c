@@ -312,6 +312,28 @@ int ohca_pl_from_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *
 }
 
 /**
+ * ohca_queue_pages - list the pages of a user queue's buffer
+ * @dev: the device
+ * @pl: set on success; ohca_pl_free() after the command
+ * @umem: the buffer
+ * @need: bytes that the queue takes
+ *
+ * Process context. Return: 0, -EINVAL if the buffer is too small or badly aligned, or -ENOMEM.
+ */
+int ohca_queue_pages(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *umem, u64 need)
+{
+	unsigned long pgsz;
+
+	/* commands carry no offset, so the first page must start with the queue */
+	if (umem->length < need || ib_umem_offset(umem))
+		return -EINVAL;
+	pgsz = ib_umem_find_best_pgoff(umem, ohca_page_sizes(dev), 0);
+	if (!pgsz)
+		return -EINVAL;
+	return ohca_pl_from_umem(dev, pl, umem, pgsz);
+}
+
+/**
  * ohca_queue_umem - pin a user queue's buffer and list its pages
  * @dev: the device
  * @pl: set on success; ohca_pl_free() after the command
@@ -326,7 +348,6 @@ int ohca_pl_from_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *
 int ohca_queue_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem **umem,
 		    u64 addr, u64 size, u64 need)
 {
-	unsigned long pgsz;
 	struct ib_umem *mem;
 	int ret;
 
@@ -335,20 +356,11 @@ int ohca_queue_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem **u
 	mem = ib_umem_get_va(&dev->ibdev, addr, need, IB_ACCESS_LOCAL_WRITE);
 	if (IS_ERR(mem))
 		return PTR_ERR(mem);
-	/* commands carry no offset, so the first page must start with the queue */
-	pgsz = ib_umem_find_best_pgoff(mem, ohca_page_sizes(dev), 0);
-	if (!pgsz) {
-		ret = -EINVAL;
-		goto err;
-	}
-	ret = ohca_pl_from_umem(dev, pl, mem, pgsz);
+	ret = ohca_queue_pages(dev, pl, mem, need);
 	if (ret)
-		goto err;
-	*umem = mem;
-	return 0;
-
-err:
-	ib_umem_release(mem);
+		ib_umem_release(mem);
+	else
+		*umem = mem;
 	return ret;
 }
 

@@ -73,6 +73,7 @@ void ohca_pl_free(struct ohca_dev *dev, struct ohca_pl *pl);
 int ohca_pl_from_buf(struct ohca_dev *dev, struct ohca_pl *pl, const struct ohca_buf *buf);
 int ohca_pl_from_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *umem,
 		      unsigned long pgsz);
+int ohca_queue_pages(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem *umem, u64 need);
 int ohca_queue_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem **umem,
 		    u64 addr, u64 size, u64 need);
 void ohca_umem_release(struct ohca_dev *dev, struct ib_umem *umem);

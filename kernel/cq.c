@@ -9,6 +9,7 @@
 
 #include "aq.h"
 #include "buf.h"
+#include "compat.h"
 #include "cq.h"
 #include "dev.h"
 #include "eq.h"
@@ -32,34 +33,54 @@ bool ohca_cq_wants_events(const struct ohca_cq *cq)
  * ohca_cq_comp_event - the device has delivered a completion event
  * @cq: CQ with a reference
  *
- * Interrupt context. Return: false if the CQ cannot be armed.
+ * Interrupt context. The core arms a CQ after it has prepared the CQ for events; so an event of a
+ * kernel CQ that was not armed must not reach it. The driver does not see how a process arms.
+ * Return: false if the CQ is not armed or cannot be.
  */
 bool ohca_cq_comp_event(struct ohca_cq *cq)
 {
 	if (!ohca_cq_wants_events(cq))
 		return false;
-	WRITE_ONCE(cq->arm_sn, cq->arm_sn + 1);
+	if (!cq->umem && !xchg(&cq->armed, 0))
+		return false;
+	smp_store_release(&cq->arm_sn, cq->arm_sn + 1);	/* pairs with ohca_req_notify_cq() */
 	cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
 	return true;
 }
 
-/* Memory and page list of a user CQ. */
+/*
+ * Memory and page list of a user CQ. The memory is what the core's attributes name, or else what
+ * the provider says.
+ */
 static int ohca_cq_user_buf(struct ohca_dev *dev, struct ohca_cq *cq, struct ohca_pl *pl,
-			    unsigned int cqe, struct ib_udata *udata)
+			    unsigned int cqe, struct uverbs_attr_bundle *attrs)
 {
 	struct ohca_create_cq_req req;
+	struct ib_umem *umem;
+	size_t need;
 	int ret;
 
-	ret = ohca_udata_in(udata, &req, sizeof(req));
+	ret = ohca_udata_in(&attrs->driver_udata, &req, sizeof(req));
 	if (ret)
 		return ret;
-	if (req.comp_mask)
+	if (req.comp_mask || OHCA_CQ_UMEM(&cq->ibcq))
 		return -EOPNOTSUPP;
 	if (req.log_size > dev->attr.log_max_cqe || 1u << req.log_size < cqe)
 		return -EINVAL;
+	need = ohca_cq_buf_size(req.log_size);
+	if (req.buf_size < need)
+		return -EINVAL;
 	cq->log_size = req.log_size;
-	return ohca_queue_umem(dev, pl, &cq->umem, req.buf_addr, req.buf_size,
-			       ohca_cq_buf_size(req.log_size));
+	umem = ib_umem_get_cq_buf_or_va(&dev->ibdev, attrs, req.buf_addr, need,
+					IB_ACCESS_LOCAL_WRITE);
+	if (IS_ERR(umem))
+		return PTR_ERR(umem);
+	ret = ohca_queue_pages(dev, pl, umem, need);
+	if (ret)
+		ib_umem_release(umem);
+	else
+		cq->umem = umem;
+	return ret;
 }
 
 /* Memory and page list of a kernel CQ. */
@@ -98,10 +119,11 @@ static void ohca_cq_unmake(struct ohca_dev *dev, struct ohca_cq *cq)
 	ohca_obj_release(&cq->obj);
 }
 
-/* A kernel consumer has no @udata. */
+/* A kernel consumer has no @attrs. */
 static int ohca_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
-			  struct ib_udata *udata)
+			  struct uverbs_attr_bundle *attrs)
 {
+	struct ib_udata *udata = attrs ? &attrs->driver_udata : NULL;
 	struct ohca_ucontext *ctx =
 		rdma_udata_to_drv_context(udata, struct ohca_ucontext, ibucontext);
 	struct ohca_dev *dev = to_ohca_dev(ibcq->device);
@@ -126,7 +148,7 @@ static int ohca_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr
 	cq->eq = &dev->comp_eqs[attr->comp_vector];
 
 	if (udata)
-		ret = ohca_cq_user_buf(dev, cq, &pl, attr->cqe, udata);
+		ret = ohca_cq_user_buf(dev, cq, &pl, attr->cqe, attrs);
 	else
 		ret = ohca_cq_kernel_buf(dev, cq, &pl, attr->cqe);
 	if (ret)
@@ -173,7 +195,7 @@ int ohca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 int ohca_create_user_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 			struct uverbs_attr_bundle *attrs)
 {
-	return ohca_cq_create(ibcq, attr, &attrs->driver_udata);
+	return ohca_cq_create(ibcq, attr, attrs);
 }
 
 /**

@@ -31,6 +31,7 @@ struct ohca_qp;
  * @lock: kernel CQ: protects all that follows
  * @ci: consumer index
  * @arm_sn: events taken
+ * @armed: the device may send an event; not under @lock
  * @gone: the device has destroyed it, or is about to: it is not armed again
  * @qps: kernel QPs that complete here, by handle; a CQE must name one of them
  * @send_qps: kernel QPs that complete sends here
@@ -48,6 +49,7 @@ struct ohca_cq {
 	spinlock_t lock;	/* see above */
 	u32 ci;
 	u32 arm_sn;
+	int armed;
 	bool gone;
 	struct xarray qps;
 	struct list_head send_qps;

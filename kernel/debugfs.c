@@ -75,6 +75,11 @@ DEFINE_SHOW_ATTRIBUTE(ohca_aq);
 
 static void ohca_eq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_eq *eq)
 {
+	static const char * const kinds[] = {
+		[OHCA_EQ_ASYNC] = "async",
+		[OHCA_EQ_COMP] = "comp",
+		[OHCA_EQ_FAULT] = "fault",
+	};
 	struct ohca_hw_eq_context ctx;
 
 	seq_printf(m, "%u %u %u %u", eq->eqn, eq->vector, 1u << eq->log_size, READ_ONCE(eq->ci));
@@ -83,7 +88,7 @@ static void ohca_eq_line(struct seq_file *m, struct ohca_dev *dev, struct ohca_e
 	else
 		seq_printf(m, " %u %u %u %s%s%s\n", le32_to_cpu(ctx.pi), le32_to_cpu(ctx.ci),
 			   le32_to_cpu(ctx.refs),
-			   ctx.kind == OHCA_EQ_ASYNC ? "async" : "comp",
+			   ctx.kind < ARRAY_SIZE(kinds) ? kinds[ctx.kind] : "unknown",
 			   ctx.flags & OHCA_EQC_ARMED ? ",armed" : "",
 			   ctx.flags & OHCA_EQC_BACKLOG ? ",backlog" : "");
 }
@@ -95,6 +100,8 @@ static int ohca_eq_show(struct seq_file *m, void *v)
 
 	seq_puts(m, "eqn vector size ci hw_pi hw_ci hw_cqs hw_flags\n");
 	ohca_eq_line(m, dev, &dev->async_eq);
+	if (ohca_has_odp(dev))
+		ohca_eq_line(m, dev, &dev->fault_eq);
 	for (i = 0; i < dev->num_comp_eqs; i++)
 		ohca_eq_line(m, dev, &dev->comp_eqs[i]);
 	return 0;

@@ -170,6 +170,21 @@ void ohca_early_events(struct ohca_dev *dev)
 	}
 }
 
+/* A link that was trained anew may have another rate: the kernel has an event for that. */
+static void ohca_speed_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
+{
+#ifdef OHCA_HAVE_SPEED_EVENT
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = IB_EVENT_DEVICE_SPEED_CHANGE,
+		.element.port_num = eqe->port,
+	};
+
+	if (eqe->type == OHCA_EVENT_PORT_ACTIVE && ohca_port_rate_changed(dev, eqe->port))
+		ib_dispatch_event(&event);
+#endif
+}
+
 static void ohca_port_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 {
 	struct ib_event event = {
@@ -185,6 +200,7 @@ static void ohca_port_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 	ohca_port_changed(dev, eqe->port);
 	if (READ_ONCE(dev->registered)) {
 		ib_dispatch_event(&event);
+		ohca_speed_event(dev, eqe);
 		return;
 	}
 	set_bit(event.event, &dev->early_events[eqe->port - 1]);

@@ -229,6 +229,10 @@ static enum ohca_taken ohca_cq_take(struct ohca_dev *dev, struct ohca_cq *cq,
 		wc->opcode = IB_WC_RECV;
 	wc->qp = &qp->ibqp;
 	wc->port_num = qp->port;
+	/* consumers skip the GRH of a datagram, or its room, without a look at the length */
+	if (!send && ohca_is_datagram(qp->ibqp.qp_type) && wc->status == IB_WC_SUCCESS &&
+	    wc->byte_len < sizeof(struct ib_grh))
+		wc->status = IB_WC_LOC_LEN_ERR;
 	if (send) {
 		if (ohca_wqe_pos(qp, cqe, qp->sq.log, qp->sq.tail, &pos))
 			taken = ohca_sq_complete(&qp->sq, pos, wc);
@@ -359,12 +363,19 @@ int ohca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 	struct ohca_cq *cq = to_ohca_cq(ibcq);
 	unsigned long flags;
 	int ret = 0;
+	u32 sn;
 
 	spin_lock_irqsave(&cq->lock, flags);
-	if (likely(!cq->gone))	/* the number may belong to another CQ by now */
+	if (likely(!cq->gone)) {	/* the number may belong to another CQ by now */
+		/*
+		 * The number of events first: with an old one the device ignores the doorbell, and
+		 * with the new one the flag is set after ohca_cq_comp_event() has cleared it.
+		 */
+		sn = smp_load_acquire(&cq->arm_sn);
+		WRITE_ONCE(cq->armed, 1);
 		ohca_uar_write(dev, OHCA_UAR_CQ_ARM,
-			       ohca_cq_arm_word(cq->cqn, solicited, READ_ONCE(cq->arm_sn),
-						cq->ci));
+			       ohca_cq_arm_word(cq->cqn, solicited, sn, cq->ci));
+	}
 	if (unlikely(ohca_is_quiet(dev)) && notify & IB_CQ_REPORT_MISSED_EVENTS)
 		ret = ohca_cq_outstanding(cq);
 	spin_unlock_irqrestore(&cq->lock, flags);

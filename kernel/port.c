@@ -30,6 +30,7 @@ enum {
 	OHCA_PI_PKEY_VIOLATIONS	= 46,
 	OHCA_PI_QKEY_VIOLATIONS	= 48,
 	OHCA_PI_SUBNET_TIMEOUT	= 51,	/* low 5 bits */
+	OHCA_PI_EXT_SPEED2	= 56,	/* active in bits 6 to 5 */
 	OHCA_PI_CAP_MASK2	= 60,
 	OHCA_PI_EXT_SPEED	= 62,	/* active in the high 4 bits */
 };
@@ -55,8 +56,13 @@ void ohca_port_changed(struct ohca_dev *dev, u32 port)
 	mutex_unlock(&p->lock);
 }
 
-static u16 ohca_ext_speed(u8 ext)
+#define OHCA_CAP2_EXT_SPEEDS2	BIT(11)	/* CapabilityMask2.IsExtendedSpeeds2Supported */
+
+/* @ext: LinkSpeedExtActive; @ext2: LinkSpeedExtActive2, of the speeds from XDR on */
+static u16 ohca_ext_speed(u8 ext, u8 ext2)
 {
+	if (ext2 & 1)
+		return IB_SPEED_XDR;
 	switch (ext) {
 	case 1:
 		return IB_SPEED_FDR;
@@ -78,6 +84,7 @@ static u16 ohca_ext_speed(u8 ext)
  */
 VISIBLE_IF_KUNIT void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 *data)
 {
+	u8 ext2 = 0;
 	u16 ext;
 
 	attr->subnet_prefix = get_unaligned_be64(data + OHCA_PI_GID_PREFIX);
@@ -99,8 +106,11 @@ VISIBLE_IF_KUNIT void ohca_port_info_unpack(struct ib_port_attr *attr, const u8 
 	attr->subnet_timeout = data[OHCA_PI_SUBNET_TIMEOUT] & 0x1f;
 	if (attr->port_cap_flags & IB_PORT_CAP_MASK2_SUP)
 		attr->port_cap_flags2 = get_unaligned_be16(data + OHCA_PI_CAP_MASK2);
+	if (attr->port_cap_flags & IB_PORT_CAP_MASK2_SUP &&
+	    attr->port_cap_flags2 & OHCA_CAP2_EXT_SPEEDS2)
+		ext2 = data[OHCA_PI_EXT_SPEED2] >> 5 & 3;
 	if (attr->port_cap_flags & IB_PORT_EXTENDED_SPEEDS_SUP) {
-		ext = ohca_ext_speed(data[OHCA_PI_EXT_SPEED] >> 4);
+		ext = ohca_ext_speed(data[OHCA_PI_EXT_SPEED] >> 4, ext2);
 		if (ext)
 			attr->active_speed = ext;
 	}
@@ -149,6 +159,26 @@ int ohca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr
 	attr->max_msg_sz = 1u << 31;
 	attr->phys_mtu = ib_mtu_enum_to_int(attr->active_mtu);
 	return 0;
+}
+
+/**
+ * ohca_port_rate_changed - whether a port that became ACTIVE has another rate than before
+ * @dev: the device
+ * @port: from 1
+ *
+ * The interrupt thread, which alone uses the rate.
+ * Return: true if it has; false the first time, and if the device does not say.
+ */
+bool ohca_port_rate_changed(struct ohca_dev *dev, u32 port)
+{
+	struct ohca_port *p = &dev->ports[port - 1];
+	struct ib_port_attr attr = {};
+	u32 old = p->rate;
+
+	if (ohca_query_port(&dev->ibdev, port, &attr) || attr.state != IB_PORT_ACTIVE)
+		return false;
+	p->rate = attr.active_width << 16 | attr.active_speed;
+	return old && p->rate != old;
 }
 
 /** ohca_modify_port - ib_device_ops.modify_port */

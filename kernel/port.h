@@ -22,6 +22,7 @@ struct ohca_dev;
  * @pkeys: P_Key block
  * @guids: GUIDInfo block
  * @prefix: GID prefix
+ * @rate: active width << 16 | speed when the port was ACTIVE last; not under @lock
  *
  * The core reads the tables entry by entry on each event, while one MAD returns a
  * block; so the driver caches a block for a few milliseconds, and never across an
@@ -37,11 +38,13 @@ struct ohca_port {
 	__be16 pkeys[32];
 	__be64 guids[8];
 	__be64 prefix;
+	u32 rate;
 };
 
 void ohca_ports_init(struct ohca_dev *dev);
 void ohca_port_changed(struct ohca_dev *dev, u32 port);
 int ohca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr);
+bool ohca_port_rate_changed(struct ohca_dev *dev, u32 port);
 int ohca_modify_port(struct ib_device *ibdev, u32 port, int mask, struct ib_port_modify *modify);
 int ohca_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey);
 int ohca_query_gid(struct ib_device *ibdev, u32 port, int index, union ib_gid *gid);

@@ -431,6 +431,10 @@ int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_u
 		ret = ohca_qp_kernel_buf(dev, qp, &pl, &in, &init->cap);
 	if (ret)
 		goto err_buf;
+	if (!qp->has_rq) {
+		init->cap.max_recv_wr = 0;
+		init->cap.max_recv_sge = 0;
+	}
 	qp->cap = init->cap;
 
 	in.pl = pl.hw;
@@ -491,15 +495,21 @@ static void ohca_qp_rewind(struct ohca_qp *qp)
 	spin_lock(&qp->sq.lock);
 	qp->sq.head = 0;
 	qp->sq.tail = 0;
+	/* with the head: a post that comes after it writes the record, which must stay */
+	qp->db->sq_pi = 0;
+	qp->db->sq_event = 0;
+	qp->db->sq_ci = 0;
 	spin_unlock(&qp->sq.lock);
 	spin_unlock_irq(&scq->lock);
 	spin_lock_irq(&rcq->lock);
 	spin_lock(&qp->rq.lock);
 	qp->rq.head = 0;
 	qp->rq.tail = 0;
+	qp->db->rq_pi = 0;
+	qp->db->rq_event = 0;
+	qp->db->rq_ci = 0;
 	spin_unlock(&qp->rq.lock);
 	spin_unlock_irq(&rcq->lock);
-	memset(qp->db, 0, sizeof(*qp->db));
 }
 
 /** ohca_modify_qp - ib_device_ops.modify_qp; IB_QP_CAP is ohca_resize_qp() */

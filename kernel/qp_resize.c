@@ -253,7 +253,7 @@ int ohca_resize_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct
 	if (qp->has_rq)
 		cap.max_recv_wr = attr->cap.max_recv_wr;
 	if (cap.max_send_sge != attr->cap.max_send_sge ||
-	    cap.max_recv_sge != attr->cap.max_recv_sge ||
+	    (qp->has_rq && cap.max_recv_sge != attr->cap.max_recv_sge) ||
 	    cap.max_inline_data != attr->cap.max_inline_data ||
 	    cap.max_send_wr > ohca_max_qp_wr(&dev->attr) ||
 	    cap.max_recv_wr > ohca_max_qp_wr(&dev->attr))

@@ -67,7 +67,8 @@ static bool ohca_op_allowed(const struct ohca_qp *qp, enum ib_wr_opcode opcode)
 	case IB_QPT_RC:
 		return true;
 	case IB_QPT_UC:
-		return opcode != IB_WR_RDMA_READ && opcode != IB_WR_ATOMIC_CMP_AND_SWP &&
+		return opcode != IB_WR_RDMA_READ && opcode != IB_WR_SEND_WITH_INV &&
+		       opcode != IB_WR_ATOMIC_CMP_AND_SWP &&
 		       opcode != IB_WR_ATOMIC_FETCH_AND_ADD && opcode != IB_WR_ATOMIC_WRITE &&
 		       !ohca_is_masked(opcode);
 	default:

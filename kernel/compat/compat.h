@@ -14,6 +14,7 @@
 #include <rdma/ib_umem.h>
 #include <rdma/ib_umem_odp.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
 #ifdef OHCA_HAVE_UNALIGNED	/* else it is the architecture's */
 #include <linux/unaligned.h>
 #else
@@ -64,6 +65,28 @@ static inline struct ib_umem *ib_umem_get_va(struct ib_device *ibdev, unsigned l
 					     size_t size, int access)
 {
 	return ib_umem_get(ibdev, addr, size, access);
+}
+#endif
+
+/*
+ * The consumer may supply the memory of a CQ by attributes, which the newest kernel has the driver
+ * resolve. One kernel resolves them itself, and leaves the result in the CQ; older ones refuse them
+ * where a driver does not ask for them.
+ */
+#ifdef OHCA_HAVE_UMEM_GET_CQ_BUF
+#define OHCA_CQ_UMEM(ibcq)	NULL
+#else
+#ifdef OHCA_HAVE_CQ_UMEM
+#define OHCA_CQ_UMEM(ibcq)	((ibcq)->umem)
+#else
+#define OHCA_CQ_UMEM(ibcq)	NULL
+#endif
+
+static inline struct ib_umem *ib_umem_get_cq_buf_or_va(struct ib_device *ibdev,
+						       const struct uverbs_attr_bundle *attrs,
+						       u64 addr, size_t size, int access)
+{
+	return ib_umem_get_va(ibdev, addr, size, access);
 }
 #endif
 

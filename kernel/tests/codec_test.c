@@ -412,6 +412,7 @@ static void refused(struct kunit *test)
 		{ IB_QPT_RC, IB_WR_SEND, -1 },
 		{ IB_QPT_RC, IB_WR_RDMA_READ, 1, IB_SEND_INLINE },
 		{ IB_QPT_UC, IB_WR_RDMA_READ },
+		{ IB_QPT_UC, IB_WR_SEND_WITH_INV },
 		{ IB_QPT_UC, IB_WR_ATOMIC_FETCH_AND_ADD },
 		{ IB_QPT_UD, IB_WR_RDMA_WRITE },
 		{ IB_QPT_SMI, IB_WR_REG_MR },
@@ -586,6 +587,14 @@ static void port_info(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, attr.bad_pkey_cntr);
 	KUNIT_EXPECT_EQ(test, 4, attr.qkey_viol_cntr);
 	KUNIT_EXPECT_EQ(test, 0x12, attr.subnet_timeout);
+	/* XDR is in a field of its own, which counts if CapabilityMask2 says so */
+	data[56] = 1 << 5;
+	ohca_port_info_unpack(&attr, data);
+	KUNIT_EXPECT_EQ(test, IB_SPEED_EDR, attr.active_speed);
+	data[22] |= 0x80;
+	data[60] = 0x08;
+	ohca_port_info_unpack(&attr, data);
+	KUNIT_EXPECT_EQ(test, IB_SPEED_XDR, attr.active_speed);
 	/* extended speeds not announced: the old field counts */
 	data[22] = 0;
 	ohca_port_info_unpack(&attr, data);

@@ -19,6 +19,7 @@
  * @mad: makes the response to a MAD from the request, both IB_MGMT_MAD_SIZE bytes; NULL: it is the
  *	request
  * @mads: MADs answered
+ * @speed: for @mad: LinkSpeedActive
  */
 struct ohca_fake {
 	struct ohca_dev *dev;
@@ -29,6 +30,7 @@ struct ohca_fake {
 	u32 pause_us;
 	void (*mad)(struct ohca_fake *f, void *mad);
 	u32 mads;
+	u8 speed;
 };
 
 struct ohca_fake *ohca_fake_make(struct kunit *test);

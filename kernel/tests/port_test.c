@@ -22,6 +22,8 @@ static void answer_smp(struct ohca_fake *f, void *mad)
 	case IB_SMP_ATTR_PORT_INFO:
 		smp->data[8] = 0xfe;
 		smp->data[32] = IB_PORT_ACTIVE;
+		smp->data[31] = IB_WIDTH_4X;
+		smp->data[35] = f->speed << 4;
 		smp->data[36] = IB_MTU_4096 << 4;
 		smp->data[41] = IB_MTU_4096;
 		/* the first answer knows fewer GUIDs than those that follow */
@@ -134,10 +136,29 @@ static void gid_cache(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
+/* The first rate of a port is no change; another one is, once. */
+static void rate(struct kunit *test)
+{
+	struct ohca_fake *f = make_ports(test);
+	struct task_struct *t = ohca_fake_start(test, f);
+	static const u8 speeds[] = { 4, 4, 2, 2, 4 };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(speeds); i++) {
+		f->speed = speeds[i];
+		KUNIT_EXPECT_EQ(test, i && speeds[i] != speeds[i - 1],
+				ohca_port_rate_changed(f->dev, 1));
+	}
+	KUNIT_EXPECT_FALSE(test, ohca_port_rate_changed(f->dev, 2));
+	kthread_stop(t);
+	ohca_test_end(f->dev);
+}
+
 static struct kunit_case port_cases[] = {
 	KUNIT_CASE(one_table_length),
 	KUNIT_CASE(pkey_cache),
 	KUNIT_CASE(gid_cache),
+	KUNIT_CASE(rate),
 	{}
 };
 

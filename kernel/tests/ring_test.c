@@ -230,12 +230,37 @@ static void datagram_too_long(struct kunit *test)
 
 	for (i = 0; i < 2; i++) {
 		qp->ibqp.qp_type = i ? IB_QPT_UD : IB_QPT_RC;
-		KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, 1, 7));
+		KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, 1, 47));
 		put_cqe(cq, i, 9, 0, i, 1);
+		e[i].byte_len = cpu_to_le32(48);
 		e[i].opcode = cpu_to_le32(IB_WC_RECV_RDMA_WITH_IMM);
 		KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
 		KUNIT_EXPECT_EQ(test, i ? IB_WC_LOC_LEN_ERR : IB_WC_SUCCESS, wc.status);
 		KUNIT_EXPECT_EQ(test, i ? IB_WC_RECV : IB_WC_RECV_RDMA_WITH_IMM, wc.opcode);
+	}
+	ohca_test_end(dev);
+}
+
+/* A datagram has room for a GRH, and consumers skip it. */
+static void datagram_too_short(struct kunit *test)
+{
+	static const enum ib_qp_type types[] = { IB_QPT_UD, IB_QPT_GSI, IB_QPT_SMI, IB_QPT_RC };
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 3);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 9, 3);
+	struct ohca_hw_cqe *e = ohca_buf_at(&cq->buf, OHCA_CQ_RING_OFFSET);
+	struct ib_wc wc;
+	u32 i;
+
+	for (i = 0; i < 2 * ARRAY_SIZE(types); i++) {
+		bool whole = i % 2 || types[i / 2] == IB_QPT_RC;
+
+		qp->ibqp.qp_type = types[i / 2];
+		KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, 1, 100));
+		put_cqe(cq, i, 9, 0, i, 0);
+		e[i].byte_len = cpu_to_le32(i % 2 ? 40 : 39);
+		KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 1, &wc));
+		KUNIT_EXPECT_EQ(test, whole ? IB_WC_SUCCESS : IB_WC_LOC_LEN_ERR, wc.status);
 	}
 	ohca_test_end(dev);
 }
@@ -662,8 +687,12 @@ static void fatal_wakes_whom(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, seen[0].calls);
 	KUNIT_EXPECT_EQ(test, 1, seen[1].calls);
 	KUNIT_EXPECT_EQ(test, 0, seen[2].calls);
-	/* an event for the last is the device's error */
+	/* an event for the last, or for one that is not armed, is the device's error */
+	KUNIT_EXPECT_FALSE(test, ohca_cq_comp_event(busy));
+	KUNIT_EXPECT_EQ(test, 0, ohca_req_notify_cq(&busy->ibcq, IB_CQ_NEXT_COMP));
 	KUNIT_EXPECT_TRUE(test, ohca_cq_comp_event(busy));
+	KUNIT_EXPECT_FALSE(test, ohca_cq_comp_event(busy));
+	KUNIT_EXPECT_EQ(test, 1, busy->arm_sn);
 	KUNIT_EXPECT_FALSE(test, ohca_cq_comp_event(direct));
 	KUNIT_EXPECT_EQ(test, 2, seen[1].calls);
 	KUNIT_EXPECT_EQ(test, 0, seen[2].calls);
@@ -714,6 +743,7 @@ static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(rq_in_order),
 	KUNIT_CASE(rq_too_long),
 	KUNIT_CASE(datagram_too_long),
+	KUNIT_CASE(datagram_too_short),
 	KUNIT_CASE(hostile_cqes),
 	KUNIT_CASE(endless_cq),
 	KUNIT_CASE(srq_any_order),
