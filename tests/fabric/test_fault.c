@@ -801,15 +801,25 @@ static void test_dead_switch(void **st)
 	counts_anew[node] = true;
 }
 
+/* A GMP from host[0] to the agent of @lid. */
+static void send_gmp(uint16_t lid)
+{
+	struct fab_mad mad = new_mad(IB_CLASS_PERF, IB_METHOD_GET, IB_ATTR_CLASS_PORT_INFO, 0);
+	uint8_t pkt[IB_MAD_PKT_LEN];
+
+	mad.dlid = lid;
+	mad.slid = LID(1);
+	mad.dqp = mad.sqp = 1;
+	assert_true(ep_send_raw(&host[0], 0, pkt, fab_mad_packet(pkt, &mad, 0)));
+}
+
 /* A machine's packets for the LID of port 0 arrive there, whatever the forwarding table has. */
 static void test_port0_without_route(void **st)
 {
 	const uint32_t leaf = f->port[port_of_host(1)].node;
 	const uint16_t lid = LID(leaf);
 	const uint64_t before = m.stats.other;
-	struct fab_mad mad = new_mad(IB_CLASS_PERF, IB_METHOD_GET, IB_ATTR_CLASS_PORT_INFO, 0);
 	struct fab_way *w = calloc(1, sizeof(*w));
-	uint8_t pkt[IB_MAD_PKT_LEN];
 
 	(void)st;
 	assert_non_null(w);
@@ -818,10 +828,7 @@ static void test_port0_without_route(void **st)
 	fab_trace(f, fab_port_of(&f->node[1], 1), lid, w);
 	assert_int_equal(w->end, FAB_WAY_ARRIVES);
 	free(w);
-	mad.dlid = lid;
-	mad.slid = LID(1);
-	mad.dqp = mad.sqp = 1;
-	assert_true(ep_send_raw(&host[0], 0, pkt, fab_mad_packet(pkt, &mad, 0)));
+	send_gmp(lid);
 	pump(NULL);
 	assert_int_equal(m.stats.other, before + 1);
 	assert_int_equal(d->drop[FAB_DROP_ROUTE], 0);
@@ -861,6 +868,86 @@ static void test_corrupt_at_machine(void **st)
 			 fab_extra_of(f, f->port[port_of_host(1)].peer)->fault->corrupted, sent);
 }
 
+/* An answer that comes over a delayed wire is with the machine as soon as it is due. */
+static void test_delayed_answer(void **st)
+{
+	uint8_t pkt[IB_MAD_PKT_LEN];
+	uint32_t out[8];
+
+	(void)st;
+	assert_true(path(1, LID(7), out, 8) >= 3);
+	assert_true(fab_fault_delay(&m, f->port[out[0]].peer, 5000000));
+	send_gmp(LID(f->port[f->port[out[0]].peer].node));
+	pump(NULL);
+	assert_int_equal(ep_recv(&host[0], 0, pkt, sizeof(pkt)), 0);
+	assert_int_equal(m.flights, 1);
+	/* the loop has had its last round: it runs the timers and sleeps */
+	assert_false(fab_data_round(d));
+	assert_true(fab_data_sleep(d));
+	now += 5000000;
+	fab_mgmt_timer(&m, now);
+	assert_true(fab_data_timer(d) == UINT64_MAX);
+	assert_int_equal(ep_recv(&host[0], 0, pkt, sizeof(pkt)), IB_MAD_PKT_LEN);
+	fab_data_awake(d);
+}
+
+/* On a machine's cable SMPs, MADs of agents and data packets are late alike, in their order. */
+static void test_delay_mads_at_machine(void **st)
+{
+	const uint32_t p = port_of_host(1), q = f->port[p].peer;
+	const uint8_t route[] = { 1 };
+	const uint64_t delivered = d->delivered, lost = m.stats.lost;
+	uint8_t pkt[IB_MAD_PKT_LEN];
+	struct ib_smp smp;
+
+	(void)st;
+	while (ep_recv_smp(&host[0], &smp))
+		;
+	assert_true(fab_fault_delay(&m, p, 5000000));
+	assert_true(send_data(1, 0, LID(1), 64, 1));
+	pump(NULL);
+	send_gmp(LID(f->port[p].node));
+	ep_smp_init(&host[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, route);
+	assert_true(ep_send_smp(&host[0], &smp, 0));
+	pump(NULL);
+	later(1000000);
+	assert_true(send_data(1, 0, LID(1), 64, 2));
+	pump(NULL);
+	later(3999999);
+	assert_false(ep_recv_smp(&host[0], &smp));
+	assert_int_equal(count_data(0, 0), 0);
+	later(1);
+	assert_true(ep_recv_smp(&host[0], &smp));
+	assert_int_equal(smp.hdr.method, IB_METHOD_GET_RESP);
+	expect_data(0, 0, 64, 1);
+	assert_int_equal(ep_recv(&host[0], 0, pkt, sizeof(pkt)), IB_MAD_PKT_LEN);
+	assert_int_equal(count_data(0, 0), 0);
+	later(1000000);
+	expect_data(0, 0, 64, 2);
+	/* what agents send is no data */
+	assert_int_equal(d->delivered, delivered + 2 + 1);
+	/* the other direction; what is on its way is lost with the link */
+	assert_true(fab_fault_delay(&m, p, 0));
+	assert_true(fab_fault_delay(&m, q, 5000000));
+	ep_smp_init(&host[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, route);
+	assert_true(ep_send_smp(&host[0], &smp, 0));
+	pump(NULL);
+	later(4999999);
+	assert_false(ep_recv_smp(&host[0], &smp));
+	later(1);
+	assert_true(ep_recv_smp(&host[0], &smp));
+	assert_int_equal(m.stats.lost, lost);
+	ep_smp_init(&host[0], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, route);
+	assert_true(ep_send_smp(&host[0], &smp, 0));
+	later(1000);
+	assert_true(fab_fault_link(&m, p, false, now));
+	pump(NULL);
+	assert_true(fab_fault_link(&m, p, true, now));
+	later(6000000);
+	assert_false(ep_recv_smp(&host[0], &smp));
+	assert_int_equal(fab_extra_of(f, q)->fault->lost, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -873,7 +960,7 @@ int main(void)
 		T(test_delay_credits), T(test_delay_down), T(test_delay_machine), T(test_delay_forgets),
 		T(test_seeds), T(test_node), T(test_smps), T(test_preset),
 		T(test_smps_in_transit), T(test_dead_switch), T(test_port0_without_route),
-		T(test_corrupt_at_machine),
+		T(test_corrupt_at_machine), T(test_delayed_answer), T(test_delay_mads_at_machine),
 #undef T
 	};
 

@@ -17,6 +17,7 @@ static void wire_mad(void *ctx, uint32_t port, bool sent, const struct fab_mad *
 
 static const struct fab_wires wires = {
 	.send = fab_gsi_send,
+	.land = fab_gsi_land,
 	.train = fab_link_train,
 	.count = fab_link_count,
 	.mad = wire_mad,
@@ -69,6 +70,9 @@ static bool rx_vl15(struct fab_data *d, struct fab_dport *dp)
 	struct ohca_link_frame f;
 	unsigned int n;
 
+	/* faults that were made since the last round */
+	if (d->epoch != d->m->epoch)
+		fab_dport_refresh(d, dp);
 	for (n = 0; n < VL15_BURST && dp->up; n++) {
 		if (ohca_link_rx_peek(dp->link, OHCA_LINK_VL15, &f) <= 0)
 			break;
@@ -152,6 +156,12 @@ uint64_t fab_data_timer(struct fab_data *d)
 	uint64_t next;
 
 	d->now_ns = 0;
+	/* delayed MADs have arrived, and the answers to them do not wait for the next round */
+	if (d->reply_count) {
+		refresh(d);
+		fab_reply_flush(d);
+		fab_settle(d);
+	}
 	/* traps have left, perhaps after a sleep was announced */
 	for (uint32_t i = 0; i < d->links; i++)
 		ohca_link_kick_tx(d->linked[i]->link);

@@ -33,6 +33,7 @@
  * @patch: offset of a checked BTH.P_Key, 0 if none was
  * @hops: switches it has been at
  * @corrupt: a bit of it is another one as soon as it is copied
+ * @agent: it is a MAD that an agent sends to a machine
  * @lrh: copy of the LRH
  * @pkey: copy of the P_Key, in wire order
  */
@@ -45,6 +46,7 @@ struct fab_frame {
 	uint8_t patch;
 	uint8_t hops;
 	bool corrupt;
+	bool agent;
 	uint8_t lrh[IB_LRH_LEN];
 	uint8_t pkey[2];
 };
@@ -72,6 +74,7 @@ struct fab_tap;
  * @vcrc: with OHCA_FRAME_VCRC
  * @size: of the buffer, below FAB_BUFFER_SIZES
  * @lost: the link over which it goes loses it
+ * @agent: as struct fab_frame's
  * @hops: as struct fab_frame's
  */
 struct fab_buffer {
@@ -83,6 +86,7 @@ struct fab_buffer {
 	uint16_t vcrc;
 	uint8_t size;
 	bool lost;
+	bool agent;
 	uint8_t hops;
 	uint8_t data[];
 };
@@ -486,9 +490,10 @@ static inline uint16_t fab_icrc_flag(const struct fab_frame *f)
  * fab_commit() - a frame at @b, from ohca_link_tx_begin() of @out's link, leaves
  * @flags: OHCA_FRAME_ICRC or 0
  * @lost: on its way it is damaged
+ * @agent: it is a MAD that an agent has sent
  */
 void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl, const uint8_t *b,
-		uint32_t len, uint16_t flags, bool lost);
+		uint32_t len, uint16_t flags, bool lost, bool agent);
 
 /** fab_keep_heads() - heads in the rings of @dp's link are in its input buffer from now on */
 void fab_keep_heads(struct fab_data *d, struct fab_dport *dp);
@@ -541,6 +546,13 @@ size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl);
 
 /** fab_gsi_send() - MAD @mad leaves by the link of switch port @port. Return: false: it is lost. */
 bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad);
+
+/**
+ * fab_gsi_land() - SMP @mad has come over the link at port @port, whose wire has delayed it
+ * @ctx: the data path
+ * @port: by which it has left: a switch's, or a machine's
+ */
+void fab_gsi_land(void *ctx, uint32_t port, const struct fab_mad *mad);
 
 /** fab_reply_flush() - send MADs of agents that wait. Return: whether any left. */
 bool fab_reply_flush(struct fab_data *d);

@@ -92,6 +92,15 @@ static void depart(struct fab_data *d, struct fab_flight *fl, unsigned int vl, s
 	d->flying++;
 }
 
+/* A packet on its way ends there. @agent: it is a MAD that an agent has sent */
+static void end(struct fab_data *d, enum fab_drop why, bool agent)
+{
+	if (agent)
+		d->m->stats.lost++;
+	else
+		fab_dropped(d, why);
+}
+
 void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int vl,
 	       const struct fab_frame *f, struct fab_fault *x, bool lost)
 {
@@ -99,13 +108,14 @@ void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int 
 	struct fab_buffer *b = fl ? fab_buffer_get(d, f->len) : NULL;
 
 	if (!b) {
-		fab_dropped(d, FAB_DROP_MEMORY);
+		end(d, FAB_DROP_MEMORY, f->agent);
 		return;
 	}
 	b->len = f->len;
 	b->flags = fab_icrc_flag(f);
 	b->hops = f->hops;
 	b->lost = lost;
+	b->agent = f->agent;
 	fab_copy(b->data, f, vl);
 	depart(d, fl, vl, b);
 }
@@ -133,7 +143,7 @@ static bool leave(struct fab_data *d, const struct fab_dport *dp, unsigned int v
 	if (!to)
 		return false;
 	memcpy(to, b->data, b->len);
-	fab_commit(d, dp, vl, to, b->len, b->flags, b->lost);
+	fab_commit(d, dp, vl, to, b->len, b->flags, b->lost, b->agent);
 	return true;
 }
 
@@ -193,7 +203,7 @@ static void forget(struct fab_data *d, struct fab_flight *fl)
 			/* that one was counted when it left */
 			if (!b->lost || !fl->out) {
 				fl->fault->lost++;
-				fab_dropped(d, FAB_DROP_LOSS);
+				end(d, FAB_DROP_LOSS, b->agent);
 			}
 			fab_buffer_put(d, b);
 		}
@@ -257,6 +267,7 @@ static bool take(struct fab_data *d, struct fab_flight *fl, unsigned int vl)
 			b->flags = lf.flags;
 			b->vcrc = lf.vcrc;
 			b->hops = 0;
+			b->agent = false;
 			b->lost = fab_fault_loses(fl->fault);
 			memcpy(b->data, lf.data, lf.len);
 			if (!b->lost && fab_fault_corrupts(fl->fault))

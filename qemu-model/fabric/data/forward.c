@@ -69,7 +69,7 @@ static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 }
 
 void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl, const uint8_t *b,
-		uint32_t len, uint16_t flags, bool lost)
+		uint32_t len, uint16_t flags, bool lost, bool agent)
 {
 	/* without a fault there is no VCRC: the VL may have changed */
 	if (fab_unlikely(lost)) {
@@ -78,7 +78,10 @@ void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl
 		return;
 	}
 	ohca_link_tx_commit(out->link, vl, len, flags);
-	d->delivered++;
+	if (fab_unlikely(agent))
+		d->mads_out++;
+	else
+		d->delivered++;
 }
 
 /* The link of @out has fault @x. Return: false: there is no credit. */
@@ -103,7 +106,7 @@ static bool send_by_faulty_link(struct fab_data *d, struct fab_dport *out, unsig
 		return true;
 	}
 	fab_copy(b, &at, vl);
-	fab_commit(d, out, vl, b, f->len, fab_icrc_flag(&at), lost);
+	fab_commit(d, out, vl, b, f->len, fab_icrc_flag(&at), lost, false);
 	return true;
 }
 
@@ -119,7 +122,7 @@ static bool send_by_link(struct fab_data *d, struct fab_dport *out, unsigned int
 	if (!b)
 		return false;
 	fab_copy(b, f, vl);
-	fab_commit(d, out, vl, b, f->len, fab_icrc_flag(f), false);
+	fab_commit(d, out, vl, b, f->len, fab_icrc_flag(f), false, false);
 	count_xmit(d, out, vl, f, FAB_DROP_NONE);
 	return true;
 }

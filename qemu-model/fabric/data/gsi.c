@@ -36,35 +36,57 @@ static struct fab_mad mad_of(const uint8_t *pkt, const struct ib_pkt_info *pi)
 	return mad;
 }
 
+/* SMP @mad has come to the port @in of a switch. */
+static void smp_rx(struct fab_data *d, struct fab_dport *in, struct fab_mad *mad)
+{
+	ib_pma_count_rcv(in->ctr, IB_MAD_PKT_LEN, mad->sl, false);
+	if (fab_unlikely(in->tap))
+		fab_capture_mad(d, in->tap, mad, false, FAB_DROP_NONE);
+	fab_mgmt_arrive(d->m, in->p, mad, fab_data_clock(d));
+}
+
+/* The cable of @in has fault @x. Return: whether the VL15 packet that comes does not get on. */
+static bool vl15_lost(struct fab_data *d, struct fab_dport *in, struct fab_fault *x)
+{
+	d->m->now_ns = fab_data_clock(d);
+	if (!fab_fault_loses(x))
+		return false;
+	d->m->stats.lost++;
+	fab_fault_damage(d->m, x, in->p);
+	return true;
+}
+
 void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, size_t len)
 {
+	struct fab_fault *x = in->rx_fault;
 	uint8_t pkt[MAX_MAD_PKT];
 	struct ib_pkt_info pi;
 	struct fab_mad mad;
+	enum fab_fate fate;
 
-	if (fab_unlikely(in->rx_fault) && fab_fault_loses(in->rx_fault)) {
-		d->m->stats.lost++;
-		d->m->now_ns = fab_data_clock(d);
-		fab_fault_damage(d->m, in->rx_fault, in->p);
+	if (fab_unlikely(x) && vl15_lost(d, in, x))
 		return;
-	}
 	d->mads_in++;
 	memcpy(pkt, data, len < sizeof(pkt) ? len : sizeof(pkt));
-	ib_pma_count_rcv(in->ctr, (uint32_t)len, pkt[1] >> 4, false);
 	if (len > sizeof(pkt) || ib_pkt_parse(pkt, len, &pi) != IB_PKT_OK ||
 	    pi.vl != IB_MGMT_VL || pi.opcode != IB_OP_UD_SEND_ONLY ||
 	    pi.payload_len != IB_MAD_LEN) {
+		ib_pma_count_rcv(in->ctr, (uint32_t)len, pkt[1] >> 4, false);
 		malformed(in->ctr);
 		return;
 	}
 	mad = mad_of(pkt, &pi);
 	if (!ib_mad_is_smp(&mad.mad.hdr)) {
+		ib_pma_count_rcv(in->ctr, (uint32_t)len, pkt[1] >> 4, false);
 		malformed(in->ctr);
 		return;
 	}
-	if (fab_unlikely(in->tap))
-		fab_capture_mad(d, in->tap, &mad, false, FAB_DROP_NONE);
-	fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
+	fate = fab_unlikely(x) ? fab_mad_delay(d->m, d->f->port[in->p].peer, x, &mad) :
+				 FAB_GOES_ON;
+	if (fate == FAB_GOES_ON)
+		smp_rx(d, in, &mad);
+	else if (fate == FAB_LOST)
+		d->m->stats.lost++;
 }
 
 /* The P_Key of port @p's table that matches @pkey, or 0. */
@@ -201,33 +223,51 @@ size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl)
 	return ib_build_mad(pkt, &path, &mad->mad);
 }
 
-/* The MAD at @b leaves by the link of @out; its VCRC is wrong if the cable loses it. */
-static void commit(struct fab_data *d, struct fab_dport *out, unsigned int vl, const uint8_t *b,
-		   size_t len)
-{
-	if (fab_unlikely(out->fault) && fab_fault_loses(out->fault)) {
-		out->fault->lost++;
-		d->m->stats.lost++;
-		ohca_link_tx_commit_vcrc(out->link, vl, len, OHCA_FRAME_VCRC,
-					 (uint16_t)~ib_vcrc(b, len));
-		return;
-	}
-	ohca_link_tx_commit(out->link, vl, len, 0);
-	d->mads_out++;
-}
-
-static bool send_vl15(struct fab_data *d, struct fab_dport *out, const struct fab_mad *mad)
+/* @mad, which has left, comes to the machine at @out. Return: false: it is lost. */
+static bool put_vl15(struct fab_data *d, struct fab_dport *out, const struct fab_mad *mad)
 {
 	uint8_t *b;
+	bool lost;
 
-	/* sent in any case: VL15 has no credits (7.9.1) */
-	ib_pma_count_xmit(out->ctr, IB_MAD_PKT_LEN, mad->sl, false);
+	if (fab_fault_drops(d->m, d->f->port[out->p].peer, true, &mad->smp))
+		return false;
 	b = ohca_link_tx_begin(out->link, OHCA_LINK_VL15, IB_MAD_PKT_LEN);
 	if (!b)		/* the peer's VL15 buffer is full: it counts VL15Dropped */
 		return false;
 	fab_mad_packet(b, mad, IB_MGMT_VL);
-	commit(d, out, OHCA_LINK_VL15, b, IB_MAD_PKT_LEN);
+	lost = out->fault && fab_fault_loses(out->fault);
+	if (fab_unlikely(lost)) {
+		out->fault->lost++;
+		d->m->stats.lost++;
+	}
+	fab_commit(d, out, OHCA_LINK_VL15, b, IB_MAD_PKT_LEN, 0, lost, true);
 	return true;
+}
+
+static bool send_vl15(struct fab_data *d, struct fab_dport *out, const struct fab_mad *mad)
+{
+	enum fab_fate fate = FAB_GOES_ON;
+
+	/* sent in any case: VL15 has no credits (7.9.1) */
+	ib_pma_count_xmit(out->ctr, IB_MAD_PKT_LEN, mad->sl, false);
+	if (fab_unlikely(out->fault))
+		fate = fab_mad_delay(d->m, out->p, out->fault, mad);
+	return fate == FAB_GOES_ON ? put_vl15(d, out, mad) : fate == FAB_UNDER_WAY;
+}
+
+void fab_gsi_land(void *ctx, uint32_t port, const struct fab_mad *mad)
+{
+	struct fab_data *d = ctx;
+	const bool leaves = d->f->node[d->f->port[port].node].sw != FAB_NONE;
+	struct fab_dport *dp = d->by_port[leaves ? port : d->f->port[port].peer];
+	struct fab_mad copy = *mad;
+
+	if (!dp || !dp->link)
+		d->m->stats.lost++;
+	else if (!leaves)
+		smp_rx(d, dp, &copy);
+	else if (!put_vl15(d, dp, mad))
+		d->m->stats.lost++;
 }
 
 bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad)
@@ -262,11 +302,52 @@ bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad)
 	return true;
 }
 
+/* The same over the wire of @out, which has fault @x, in order with its data packets. */
+static bool reply_over_fault(struct fab_data *d, struct fab_dport *out, const struct fab_reply *r,
+			     struct fab_fault *x)
+{
+	const bool later = fab_is_delayed(out, true, r->vl, x);
+	struct fab_frame f = { .data = r->pkt, .len = r->len, .vl = r->vl, .agent = true };
+	uint8_t *b = NULL;
+	bool lost;
+
+	if (!later)
+		b = ohca_link_tx_begin(out->link, r->vl, r->len);
+	if (later ? !fab_delay_fits(out, r->vl, r->len) : !b)
+		return false;
+	lost = fab_fault_loses(x);
+	x->lost += lost;
+	d->m->stats.lost += lost;
+	f.corrupt = !lost && fab_fault_corrupts(x);
+	memcpy(f.lrh, r->pkt, IB_LRH_LEN);
+	if (later) {
+		fab_delay(d, out, true, r->vl, &f, x, lost);
+		return true;
+	}
+	fab_copy(b, &f, r->vl);
+	fab_commit(d, out, r->vl, b, r->len, fab_icrc_flag(&f), lost, true);
+	return true;
+}
+
+/* @r leaves by @out. Return: false: there is no credit. */
+static bool put_reply(struct fab_data *d, struct fab_dport *out, const struct fab_reply *r)
+{
+	uint8_t *b;
+
+	if (fab_unlikely(out->fault))
+		return reply_over_fault(d, out, r, out->fault);
+	b = ohca_link_tx_begin(out->link, r->vl, r->len);
+	if (!b)
+		return false;
+	memcpy(b, r->pkt, r->len);
+	fab_commit(d, out, r->vl, b, r->len, 0, false, true);
+	return true;
+}
+
 /* Return: whether the MAD is done. */
 static bool send_reply(struct fab_data *d, const struct fab_reply *r)
 {
 	struct fab_dport *out = r->out;
-	uint8_t *b;
 
 	if (!out->link || !out->up || !out->active) {
 		fab_discard(d, out, &out->ctr->xmit_inactive_discards, FAB_DROP_INACTIVE);
@@ -276,8 +357,7 @@ static bool send_reply(struct fab_data *d, const struct fab_reply *r)
 		fab_hoq_discard(d, out, r->vl);
 		return true;
 	}
-	b = ohca_link_tx_begin(out->link, r->vl, r->len);
-	if (!b) {
+	if (!put_reply(d, out, r)) {
 		out->refused |= (uint16_t)(1u << r->vl);
 		fab_touch(d, out);
 		if (fab_too_old(d, out, r->since_ns))
@@ -288,8 +368,6 @@ static bool send_reply(struct fab_data *d, const struct fab_reply *r)
 			return false;
 		return true;
 	}
-	memcpy(b, r->pkt, r->len);
-	commit(d, out, r->vl, b, r->len);
 	out->hoq_drops[r->vl] = 0;
 	out->sent |= (uint16_t)(1u << r->vl);
 	fab_touch(d, out);

@@ -24,8 +24,7 @@ bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corr
 /**
  * fab_fault_delay() - packets that leave by port @p arrive @ns later from now on; 0: at once
  *
- * They keep their order, and those of data VLs hold their credits meanwhile. MADs between agents
- * and machines are delayed on the wires of the graph, not on the link of the machine.
+ * They keep their order, and those of data VLs hold their credits meanwhile.
  *
  * Return: false: @p has no cable, or out of memory.
  */

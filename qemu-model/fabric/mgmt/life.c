@@ -32,13 +32,17 @@ static void state_change(struct fab_mgmt *m, uint32_t p)
 /* Port @p loses its link. @by_sm: a subnet manager disabled or reset it at this end */
 static void link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by_sm)
 {
-	struct fab_extra *x = fab_extra_of(m->f, p);
+	struct fab_extra *x = fab_extra_of(m->f, p), *peer;
 
 	m->epoch++;
 	if (!ib_port_link_down(&m->f->port[p].pi, phys))
 		return;
 	if (x && x->fault)
 		x->fault->downs++;
+	/* the machine's end is Down in the graph always */
+	peer = fab_outside(m->f, p) ? fab_extra_of(m->f, m->f->port[p].peer) : NULL;
+	if (peer && peer->fault)
+		peer->fault->downs++;
 	/* a host without a link cannot send its traps */
 	if (x && fab_end_port(m->f, p) == p)
 		ib_trap_clear(&x->end.traps);

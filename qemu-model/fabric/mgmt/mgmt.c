@@ -375,9 +375,13 @@ enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
 
 void fab_mgmt_landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad)
 {
-	const uint32_t at = arrive(m, p, mad);
-	uint32_t out;
+	uint32_t at, out;
 
+	if (fab_outside(m->f, p)) {
+		m->wires->land(m->wires_ctx, p, mad);
+		return;
+	}
+	at = arrive(m, p, mad);
 	mad->hops++;
 	if (at == FAB_NO_PORT)
 		lose(m);

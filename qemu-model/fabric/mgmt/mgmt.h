@@ -67,13 +67,15 @@ struct fab_mgmt_stats {
 
 /**
  * struct fab_wires - what management asks of wires that lead out of the process
- * @send: a MAD leaves by port @port. Return: false: it is lost
+ * @send: a MAD leaves by port @port, and may arrive later. Return: false: it is lost
+ * @land: a MAD has come to the other end of the wire from port @port, by fab_mad_delay()
  * @train: train the link of @port anew, or disable it
  * @count: bring the counters of @port up to date; of any port
  * @mad: a MAD went over a wire of the graph, as captures are to have it; @lost: by a fault
  */
 struct fab_wires {
 	bool (*send)(void *ctx, uint32_t port, const struct fab_mad *mad);
+	void (*land)(void *ctx, uint32_t port, const struct fab_mad *mad);
 	void (*train)(void *ctx, uint32_t port, bool enable);
 	void (*count)(void *ctx, uint32_t port);
 	void (*mad)(void *ctx, uint32_t port, bool sent, const struct fab_mad *mad, bool lost);
