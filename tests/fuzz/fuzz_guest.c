@@ -15,6 +15,7 @@
 #include "guest.h"
 #include "ib/crc.h"
 #include "ib/packet.h"
+#include "reach.h"
 #include "renew.h"
 
 #define MAX_OPS		400u
@@ -318,6 +319,10 @@ static void step(struct liar *l, uint8_t b)
 	case 21:
 		raw_command(l, b);
 		break;
+	case 22:
+		l->quiet = true;
+		guest_change(g);
+		break;
 	default:
 		l->quiet = true;
 		guest_command(g);
@@ -341,6 +346,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		step(&l, get(&g->in));
 	l.touch.after = 0;
 	host_run(&h, 1, HOST_MS);
+	if (!g->wild && ohca_running(h->e))
+		reach_look(h);
 	guest_end(g);
 	return 0;
 }

@@ -10,9 +10,11 @@
 #include <stdlib.h>
 
 #include "engine/base/state.h"
+#include "engine/object/qp.h"
 #include "engine/object/tm.h"
 #include "engine/transport/xport.h"
 #include "host.h"
+#include "reach.h"
 #include "renew.h"
 
 #define MEM		(2u << 20)
@@ -29,7 +31,8 @@ struct peer {
 	struct input in;
 	struct host_cq cq;
 	struct host_srq srq, tm_srq, xrc_srq[3];	/* the last of another domain */
-	struct host_qp rc, rc_srq, rc_tm, uc, ud, smi, gsi, ini, tgt;
+	/* far: of the second port, slower than that, with an alternate path from the first */
+	struct host_qp rc, rc_srq, rc_tm, uc, ud, smi, gsi, ini, tgt, far;
 	uint32_t xrcdn[2];
 	struct host_mr mr;
 };
@@ -65,6 +68,8 @@ static struct host_qp *pick(struct peer *p, uint8_t b)
 		return &p->ini;
 	if ((b & 7) == 0 && b & 8)
 		return &p->rc_tm;
+	if ((b & 7) == 3 && b & 8)
+		return &p->far;
 	return all[b & 7];
 }
 
@@ -168,7 +173,10 @@ static void packet(struct peer *p)
 	uint8_t b = get(in), vl, opcode, flags;
 	struct host_qp *q = pick(p, b);
 	bool mad = q == &p->smi || q == &p->gsi;
-	bool grh = (b & 8) && q != &p->smi && q != &p->rc_tm;
+	bool grh = (b & 8) && q != &p->smi && q != &p->rc_tm && q != &p->far;
+	/* of a QP with two paths: by which, and with MigReq or without */
+	uint8_t way = q == &p->far ? get(in) : 0;
+	unsigned int port = way & 1 ? 0 : q == &p->far;
 	const struct ib_opcode_info *op;
 	uint32_t payload = mad ? 256 : sizes[get(in) % 13], pad = ib_pad(payload), len;
 	static uint8_t buf[4400];
@@ -183,7 +191,8 @@ static void packet(struct peer *p)
 		payload = pad = 0;
 	vl = q == &p->smi ? 15 : 0;
 	len = 8 + (grh ? 40 : 0) + (op->hdr_len ? op->hdr_len : 12) + payload + pad + 4;
-	h = ib_build_lrh(h, vl, 0, grh ? 3 : 2, grh && b & 32 ? 0xc001 : 1, (uint16_t)(len / 4), 2);
+	h = ib_build_lrh(h, vl, 0, grh ? 3 : 2, grh && b & 32 ? 0xc001 : port ? 3 : 1,
+			 (uint16_t)(len / 4), port ? 4 : 2);
 	if (grh) {
 		static const uint8_t mgid[16] = { 0xff, 1 };
 		uint8_t gid[16] = { 0xfe, 0x80 };
@@ -191,7 +200,8 @@ static void packet(struct peer *p)
 		ib_put_be64(gid + 8, p->h->cfg.node_guid + 1);
 		h = ib_build_grh(h, 0, 0, (uint16_t)(len - 48), 1, gid, b & 32 ? mgid : gid);
 	}
-	h = ib_build_bth(h, opcode, b & 64 ? IB_BTH_SE : 0, (uint8_t)pad, 0xffff,
+	h = ib_build_bth(h, opcode, (b & 64 ? IB_BTH_SE : 0) | (way & 2 ? IB_BTH_MIGREQ : 0),
+			 (uint8_t)pad, 0xffff,
 			 grh && b & 32 ? IB_QP_MULTICAST : q->qpn, b & 128, psn(p, q, op));
 	h = ext_headers(p, h, op, payload);
 	for (unsigned int i = 0; i < (mad ? 64u : 8u) && i < payload; i++)
@@ -211,7 +221,7 @@ static void packet(struct peer *p)
 	h = malloc(len ? len : 1);
 	memcpy(h, buf, len);
 	flags = get(in);
-	host_rx(p->h, 0, vl, h, len, flags >= 0xf8 ? flags & 7 : 0);
+	host_rx(p->h, port, vl, h, len, flags >= 0xf8 ? flags & 7 : 0);
 	free(h);
 }
 
@@ -272,7 +282,11 @@ static void make(struct peer *p, struct host_qp *q, uint8_t type, bool srq)
 	in.xrcdn = p->xrcdn[0];
 	if (host_qp_create(p->h, q, &in))
 		abort();
-	if (type != OHCA_QPT_UD && type >= OHCA_QPT_RC)
+	if (q == &p->far) {
+		p->h->static_rate = 2;
+		host_qp_connect(q, 1, 4, 77, 1, 0xffff00, 0xfffffa);
+		p->h->static_rate = 0;
+	} else if (type != OHCA_QPT_UD && type >= OHCA_QPT_RC)
 		host_qp_connect(q, 0, 2, 77, 1, 0xffff00, 0xfffffa);
 	else
 		host_qp_datagram(q, 0, type == OHCA_QPT_UD ? QKEY : IB_QKEY_GSI);
@@ -284,10 +298,46 @@ static void make(struct peer *p, struct host_qp *q, uint8_t type, bool srq)
 	}
 }
 
+/* An alternate path of the QP with two: by the first port if it uses the second, or back. */
+static void rearm(struct peer *p)
+{
+	const struct ohca_qp *qp = ohca_qp_get(p->h->e, p->far.handle);
+	unsigned int port = !qp->port;
+	struct ohca_hw_qp_attr a = {
+		.path_mig_state = OHCA_MIG_REARM, .alt_timeout = 8,
+		.alt_av = { .port = (uint8_t)(port + 1), .dlid = (uint16_t)(2 + 2 * port) },
+	};
+
+	reached(REACH_REARM, !host_qp_modify(&p->far, OHCA_ATTR_ALT_PATH |
+					     OHCA_ATTR_PATH_MIG_STATE, &a));
+}
+
+/* The same QP to SQD with other attributes, and back. */
+static void change(struct peer *p)
+{
+	struct input *in = &p->in;
+	uint8_t b = get(in), c = get(in);
+	struct ohca_hw_qp_attr a = {
+		.state = OHCA_QPS_SQD, .timeout = b & 31, .retry_cnt = b >> 5, .rnr_retry = c >> 5,
+		.max_rd_atomic = c & 3, .max_dest_rd_atomic = c >> 2 & 3, .min_rnr_timer = b & 31,
+	};
+	uint32_t mask = (uint32_t)get(in) << 8 | get(in);
+
+	if (host_qp_modify(&p->far, OHCA_ATTR_STATE, &a))
+		return;
+	mask &= OHCA_ATTR_TIMEOUT | OHCA_ATTR_RETRY_CNT | OHCA_ATTR_RNR_RETRY |
+		OHCA_ATTR_MAX_RD_ATOMIC | OHCA_ATTR_MAX_DEST_RD_ATOMIC | OHCA_ATTR_MIN_RNR_TIMER;
+	reached(REACH_SQD, !host_qp_modify(&p->far, mask, &a) && mask);
+	if (b & 64)
+		host_step(&p->h, 1);
+	a.state = OHCA_QPS_RTS;
+	host_qp_modify(&p->far, OHCA_ATTR_STATE, &a);
+}
+
 static void set_up(struct peer *p)
 {
 	static const struct ohca_cfg cfg = {
-		.node_guid = 0x100, .num_ports = 1, .vl_cap = 8, .mtu_cap = 5, .width_sup = 3,
+		.node_guid = 0x100, .num_ports = 2, .vl_cap = 8, .mtu_cap = 5, .width_sup = 3,
 		.speed_sup = 7, .speed_ext_sup = 3, .num_vectors = 4, .num_uars = 2,
 		.log_max_qp = 5, .log_max_cq = 4, .log_max_srq = 3, .log_max_mr = 5,
 		.node_desc = "fuzz",
@@ -297,9 +347,11 @@ static void set_up(struct peer *p)
 
 	p->h = h;
 	host_start(h);
-	host_cable(h, 0, true);
-	host_settle(&h, 1);
-	host_port_set(h, 0, 1, IB_PS_ACTIVE);
+	for (unsigned int i = 0; i < 2; i++) {
+		host_cable(h, i, true);
+		host_settle(&h, 1);
+		host_port_set(h, i, (uint16_t)(1 + 2 * i), IB_PS_ACTIVE);
+	}
 	host_cq_create(h, &p->cq, 8, 0);
 	host_srq_create(h, &p->srq, 4, h->pdn, 0, 2);
 	host_mr_create(h, &p->mr, MR_LEN, h->pdn, 0x1f);
@@ -324,6 +376,8 @@ static void set_up(struct peer *p)
 	make(p, &p->rc_tm, OHCA_QPT_RC, true);
 	make(p, &p->uc, OHCA_QPT_UC, false);
 	make(p, &p->ud, OHCA_QPT_UD, false);
+	make(p, &p->far, OHCA_QPT_RC, false);
+	rearm(p);
 	make(p, &p->smi, OHCA_QPT_SMI, false);
 	make(p, &p->gsi, OHCA_QPT_GSI, false);
 	c.mcast.qp = p->ud.handle;
@@ -348,7 +402,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 1:
 		case 2:
-			request(&p, b & 128 ? b & 64 ? &p.ini : &p.rc_srq : &p.rc, b >> 4);
+			request(&p, (b & 0xc0) == 0x40 ? &p.far :
+				    b & 128 ? b & 64 ? &p.ini : &p.rc_srq : &p.rc, b >> 4);
 			break;
 		case 3:
 			host_step(&p.h, 1);
@@ -361,6 +416,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case 5:
 			if (b == 0xe5)
 				host_cmd_handle(p.h, OHCA_CMD_DESTROY_SRQ, p.xrc_srq[0].srqn, 0);
+			if (b == 0xd5)
+				rearm(&p);
+			if (b == 0xc5)
+				change(&p);
 			if (b == 0xf5)
 				host_cmd_handle(p.h, OHCA_CMD_DEREG_MR, p.mr.key, 0);
 			break;
@@ -369,8 +428,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 	}
 	host_run(&p.h, 1, 40 * HOST_MS);
+	reach_look(p.h);
 	host_qp_destroy(&p.rc);
 	host_run(&p.h, 1, 40 * HOST_MS);
+	host_buf_free(&p.far.buf);
 	host_buf_free(&p.rc_srq.buf);
 	host_buf_free(&p.rc_tm.buf);
 	host_buf_free(&p.tm_srq.buf);

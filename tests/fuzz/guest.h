@@ -81,6 +81,7 @@ void guest_compose(struct guest *g, struct ohca_hw_aqe *c);
 void guest_command(struct guest *g);
 
 /* Each does one thing that the input says. */
+void guest_change(struct guest *g);	/* attributes in SQD, an alternate path, and back */
 void guest_write(struct guest *g);	/* a page table over scratch pages, or bytes of the input */
 void guest_doorbell(struct guest *g);
 void guest_port(struct guest *g);	/* an SMP of the guest's own, or a cable */

@@ -5,6 +5,7 @@
 #include "engine/object/qp.h"
 #include "engine/object/srq.h"
 #include "guest.h"
+#include "reach.h"
 
 /* The attributes that a QP needs to get to a state. */
 static uint32_t needed(ohca_engine *e, uint32_t qpn, uint8_t to)
@@ -271,6 +272,65 @@ static void body(struct guest *g, uint8_t op, struct ohca_hw_aqe *c)
 
 		c->body[at] = get(&g->in);
 	}
+}
+
+/* Attributes of a QP at work, as the input has them, which are mostly good. */
+static struct ohca_hw_qp_attr attributes(struct guest *g, unsigned int i, uint8_t state)
+{
+	struct input *in = &g->in;
+	uint8_t b = get(in), c = get(in);
+
+	/* the primary path is that of guest.c or the way back; the alternate one is the other */
+	return (struct ohca_hw_qp_attr){
+		.state = state, .port = (uint8_t)(1 + (b & 1)), .access = b & 15,
+		.timeout = c & 31, .retry_cnt = b >> 5, .rnr_retry = c >> 5,
+		.max_rd_atomic = b & 3, .max_dest_rd_atomic = b >> 2 & 3,
+		.min_rnr_timer = c & 31, .pkey_index = c == 0xff, .qkey = 0x11,
+		.path_mig_state = b & 128 ? OHCA_MIG_MIGRATED : OHCA_MIG_REARM,
+		.av = { .dlid = (uint16_t)(2 - (b & 1)), .static_rate = c & 16 ? c & 15 : 0,
+			.sl = b >> 4 & 1 },
+		.alt_av = { .port = (uint8_t)(2 - (i & 1)), .dlid = (uint16_t)(1 + (i & 1)),
+			    .static_rate = c & 32 ? 2 : 0 },
+		.alt_timeout = 8,
+	};
+}
+
+void guest_change(struct guest *g)
+{
+	static const uint32_t rc = OHCA_ATTR_PORT | OHCA_ATTR_AV | OHCA_ATTR_TIMEOUT |
+		OHCA_ATTR_RETRY_CNT | OHCA_ATTR_RNR_RETRY | OHCA_ATTR_MAX_RD_ATOMIC |
+		OHCA_ATTR_MAX_DEST_RD_ATOMIC | OHCA_ATTR_MIN_RNR_TIMER;
+	static const uint32_t both = OHCA_ATTR_AV | OHCA_ATTR_ACCESS | OHCA_ATTR_PKEY_INDEX;
+	static const uint32_t alt = OHCA_ATTR_ALT_PATH | OHCA_ATTR_PATH_MIG_STATE;
+	uint8_t b = get(&g->in);
+	unsigned int i = b % QPS;
+	struct host_qp *q = &g->qps[i];
+	const struct ohca_qp *qp = ohca_qp_get(g->h->e, q->handle);
+	uint32_t mask = 0, some = (uint32_t)get_n(&g->in, 4);
+	struct ohca_hw_qp_attr a;
+	uint8_t state;
+
+	g->h->hole_len = 0;
+	if (g->wild || !ohca_running(g->h->e) || !qp)
+		return;
+	state = qp->state;
+	a = attributes(g, i, state);
+	if (b & 64) {
+		/* to SQD and back */
+		a.state = state == OHCA_QPS_SQD ? OHCA_QPS_RTS : OHCA_QPS_SQD;
+		mask = OHCA_ATTR_STATE;
+	} else if (b & 128 && i != QP_UD) {
+		mask = a.path_mig_state ? alt : OHCA_ATTR_PATH_MIG_STATE;
+	} else if (state == OHCA_QPS_SQD) {
+		mask = some & (i == QP_UD ? OHCA_ATTR_PKEY_INDEX | OHCA_ATTR_QKEY :
+			       i <= QP_RC1 ? rc | both : both);
+	} else {
+		mask = some & (i == QP_UD ? OHCA_ATTR_QKEY : OHCA_ATTR_ACCESS);
+	}
+	if (host_qp_modify(q, mask, &a))
+		return;
+	reached(REACH_SQD, state == OHCA_QPS_SQD && !(mask & OHCA_ATTR_STATE) && mask);
+	reached(REACH_REARM, mask & OHCA_ATTR_ALT_PATH);
 }
 
 void guest_compose(struct guest *g, struct ohca_hw_aqe *c)
