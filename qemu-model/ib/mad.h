@@ -34,6 +34,7 @@ enum ib_mad_method {
 	IB_METHOD_RESP		= 0x80,	/* R bit */
 	IB_METHOD_GET_RESP	= 0x81,
 	IB_METHOD_REPORT_RESP	= 0x86,
+	IB_METHOD_GET_TABLE_RESP = 0x92,	/* of the subnet administration (15.2.2) */
 };
 
 /* Status of the common header (13.4.7); in DR SMPs bit 15 is D instead. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "fabric/fault/fault.h"
+#include "ib/pma.h"
 
 /* ---- a client ------------------------------------------------------------------ */
 
@@ -357,6 +358,39 @@ static void stopped_client(void **st)
 	leave(&other);
 }
 
+/* The library gives a program 224 bytes of a MAD: nothing says that there is more. */
+static void last_bytes(void **st)
+{
+	struct client c = attach(80, "host1", true);
+	struct ib_pma_class_port_info cpi;
+	struct sim_mad r = smp(IB_METHOD_GET, IB_PMA_ATTR_CLASS_PORT_INFO, 0);
+
+	(void)st;
+	f->port[1].pi.lid = 1;
+	r.mad.hdr.mgmt_class = IB_CLASS_PERF;
+	ib_put_be16(&r.dlid, 1);
+	r.dqp = r.sqp = ib_to_be32(1);
+	tell(&c, &r);
+	turn();
+	assert_true(hears(&c, &r));
+	assert_int_equal(r.mad.hdr.method, IB_METHOD_GET_RESP);
+	ib_pma_cpi_unpack((uint8_t *)&r.mad + IB_PMA_DATA_OFF, &cpi);
+	assert_true(cpi.cap_mask & IB_PMA_CAP_EXT_WIDTH);
+	assert_int_not_equal(cpi.resp_time, 0);
+	assert_int_equal(cpi.cap_mask2 & IB_PMA_CAP2_ADD_PORT_CTRS_EXT, 0);
+	/* a table of records, from the program to itself */
+	r = smp(IB_METHOD_GET_TABLE_RESP, 0x11, 0);
+	r.mad.hdr.mgmt_class = IB_CLASS_SUBN_ADM;
+	r.mad.hdr.tid = ib_to_be64((uint64_t)c.num << 48 | 7);
+	ib_put_be16(&r.dlid, 1);
+	r.dqp = r.sqp = ib_to_be32(1);
+	tell(&c, &r);
+	turn();
+	assert_true(hears(&c, &r));
+	assert_true(ib_be64(r.length) == 224);
+	leave(&c);
+}
+
 /* A host that a machine has taken the place of, or that is off, is not one to be at. */
 static void hosts_without_link(void **st)
 {
@@ -621,6 +655,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(unasked, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(full_socket, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(stopped_client, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(last_bytes, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(hosts_without_link, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(revived, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(remote, begin_sim, end_sim),

@@ -12,6 +12,13 @@
 #include "ib/packet.h"
 #include "ib/pma.h"
 
+/*
+ * What the library gives a program of a MAD: it has as much room for its own header and the MAD as
+ * the datagram has for less of a header. Whatever the program finds in the last 32 bytes was never
+ * sent to it.
+ */
+#define GIVEN		224u
+
 #define BATCH		8u
 #define LEAST_ROOM	16u		/* of a client's answers, for a batch at least */
 #define TIMED_OUT	110u		/* status of a MAD that nobody answered */
@@ -161,6 +168,24 @@ static struct sim_client *client_for(struct fab_sim *s, uint32_t port, const str
 	return for_sm ? NULL : any;
 }
 
+/*
+ * A response says nothing about what it does not bring. The counters in those last bytes are those
+ * that CapabilityMask2 promises for PortCountersExtended (16.1.4.11); PortCounters has them, too,
+ * but QP1Dropped. Records in a table of the subnet administration end before.
+ */
+static void fit_library(struct sim_mad *r)
+{
+	const struct ib_mad_hdr *h = &r->mad.hdr;
+	uint8_t *cap_mask2 = (uint8_t *)&r->mad + IB_PMA_DATA_OFF + 4;
+
+	if (h->mgmt_class == IB_CLASS_SUBN_ADM && h->method == IB_METHOD_GET_TABLE_RESP)
+		r->length = ib_to_be64(GIVEN);
+	if (h->mgmt_class == IB_CLASS_PERF && h->method == IB_METHOD_GET_RESP &&
+	    ib_be16(h->attr_id) == IB_PMA_ATTR_CLASS_PORT_INFO)
+		ib_put_be32(cap_mask2, ib_get_be32(cap_mask2) &
+				       ~(IB_PMA_CAP2_ADD_PORT_CTRS_EXT << 5));
+}
+
 bool fab_sim_deliver(void *ctx, uint32_t port, const struct fab_mad *mad)
 {
 	struct fab_sim *s = ctx;
@@ -176,6 +201,7 @@ bool fab_sim_deliver(void *ctx, uint32_t port, const struct fab_mad *mad)
 	if (!c)
 		return false;
 	r.mad = mad->mad;
+	fit_library(&r);
 	return put_mad(s, c, &r, is_answer(&mad->mad.hdr));
 }
 

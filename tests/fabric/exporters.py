@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What exporters of metrics run, by libumad2sim: exporters.py FABRIC
+
+The commands are those of the programs that turn infiniband-diags' output into metrics. Each number
+that they print is compared with the fabric's own, as its control socket tells before and after: it
+lies between the two. Error counters do not move meanwhile, so they have to be equal.
+"""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+LIBRARY = "".join(glob.glob("/usr/lib/*/umad2sim/libumad2sim.so"))
+PRESETS = {"SymbolErrorCounter": 77, "LinkDownedCounter": 3, "VL15Dropped": 21,
+           "PortXmitWait": 4711, "PortXmitDiscards": 9}
+PATIENCE = 30
+
+
+class Run:
+    """A fabric of three hosts with OpenSM at the first one; tools are at the third."""
+
+    def __init__(self, fabric):
+        self.fabric = fabric
+        self.bad = []
+        self.env = {**os.environ, "LD_PRELOAD": LIBRARY, "IBSIM_SOCKNAME": f"exp-{os.getpid()}",
+                    "OSM_TMP_DIR": ".", "OSM_CACHE_DIR": "."}
+        # pylint: disable=consider-using-with
+        self.served = subprocess.Popen(
+            [fabric, "serve", "--generate", "star:3", f"--umad2sim=exp-{os.getpid()}",
+             "--control", "control"], stdout=subprocess.PIPE)
+        self.served.stdout.readline()
+        self.opensm = subprocess.Popen(["opensm", "-f", "osm.log"],
+                                       env={**self.env, "SIM_HOST": "host1"},
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
+
+    def end(self):
+        """Of all of it."""
+        for process in self.opensm, self.served:
+            process.kill()
+            process.wait()
+
+    def control(self, *args):
+        """A command of the control socket."""
+        return subprocess.run([self.fabric, *args, "-c", "control"], check=True, timeout=PATIENCE,
+                              capture_output=True, encoding="utf-8").stdout
+
+    def counters(self):
+        """{(GUID of the port, number): {name: value}}; a switch's ports have its NodeGUID."""
+        found = {}
+        for node in json.loads(self.control("counters", "-j"))["nodes"]:
+            for port in node["ports"]:
+                number = port.pop("port")
+                guid = int(node["guid"], 16) + (0 if node["type"] == "switch" else number)
+                found[guid, number] = port
+        return found
+
+    def tool(self, *args):
+        """What a tool prints."""
+        done = subprocess.run(args, env={**self.env, "SIM_HOST": "host3"}, check=False,
+                              capture_output=True, encoding="utf-8", timeout=PATIENCE)
+        self.expect(done.stdout, f"{' '.join(args)} prints nothing: {done.stderr}")
+        return done.stdout
+
+    def expect(self, true, what):
+        """Take note of a failure."""
+        if not true:
+            self.bad.append(what)
+
+    def compare(self, tool, port, name, value, between):
+        """A number that a tool has printed. @between: the fabric's own before and after"""
+        least, most = (counters[port].get(name, 0) for counters in between)
+        self.expect(least <= value <= most,
+                    f"{tool}: port {port[0]:#x}:{port[1]}: {name} is {value}, the fabric has "
+                    f"{least}" + (f" to {most}" if most != least else ""))
+
+
+def perfquery(run, port, *options):
+    """perfquery of one port. Return: the counters that it has shown."""
+    before = run.counters()
+    text = run.tool("perfquery", *options, "-G", f"{port[0]:#x}", str(port[1]))
+    # libibmad 44 shows VL15Dropped in the place of PortCounters' QP1Dropped
+    shown = {name: int(value) for name, value in re.findall(r"^(\w+):\.+(\d+)$", text, re.M)
+             if name not in ("PortSelect", "QP1Dropped")}
+    between = before, run.counters()
+    for name, value in shown.items():
+        run.compare(" ".join(("perfquery", *options)), port, name, value, between)
+    return set(shown)
+
+
+def ibqueryerrors(run, ports):
+    """All ports at once. Return: the counters that it has shown of each."""
+    before = run.counters()
+    text = run.tool("ibqueryerrors", "--details", "--data")
+    between = before, run.counters()
+    seen = {}
+    for guid, number, rest in re.findall(r"GUID (0x\w+) port (\d+): (.*)", text):
+        port = int(guid, 16), int(number)
+        run.expect(port in ports, f"ibqueryerrors: there is no port {guid}:{number}")
+        for name, value in re.findall(r"\[(\w+) == (\d+)", rest) if port in ports else ():
+            run.compare("ibqueryerrors", port, name, int(value), between)
+            seen.setdefault(port, set()).add(name)
+    return seen
+
+
+def main():
+    """See above."""
+    with tempfile.TemporaryDirectory() as directory:
+        fabric = os.path.abspath(sys.argv[1])
+        os.chdir(directory)             # libumad2sim makes directories where it is started
+        run = Run(fabric)
+        try:
+            end = time.monotonic() + PATIENCE
+            while json.loads(run.control("status", "-j"))["links_active"] < 3:
+                run.expect(time.monotonic() < end, "OpenSM does not set the subnet up")
+                if run.bad:
+                    break
+                time.sleep(0.05)
+            for name, value in PRESETS.items():
+                run.control("preset", "host2:1", name, str(value))
+                run.control("preset", "switch1:2", name, str(value + 1))
+            ports = run.counters()
+            for port in ports:
+                names = perfquery(run, port, "-x") | perfquery(run, port)
+                run.expect(names >= {*PRESETS, "PortXmitData", "PortUnicastRcvPkts"},
+                           f"perfquery of {port} shows {sorted(names)} only")
+            seen = ibqueryerrors(run, ports)
+            host2 = next(port for port, has in ports.items() if has.get("VL15Dropped") == 21)
+            run.expect(seen.get(host2, set()) >= {*PRESETS},
+                       f"ibqueryerrors shows of host2 {sorted(seen.get(host2, ()))}")
+            ends = run.tool("ibnetdiscover", "-p").splitlines()
+            run.expect(len([e for e in ends if " - " in e]) == 6, f"ibnetdiscover -p: {ends}")
+            run.expect(run.tool("iblinkinfo").count("Active/  LinkUp") == 6, "iblinkinfo")
+        finally:
+            run.end()
+        os.chdir("/")
+    print("\n".join(run.bad[:20]), end="\n" if run.bad else "")
+    print(f"{'FAIL' if run.bad else 'PASS'}: what exporters run prints what the fabric has counted")
+    sys.exit(bool(run.bad))
+
+
+if __name__ == "__main__":
+    main()
