@@ -48,7 +48,8 @@ static const char usage_text[] =
 	"      --stats               print counts of links at the end\n\n"
 	"VERBs that ask a fabric:\n"
 	FAB_CONTROL_HELP "\n"
-	"A topology is a file in the format of ibnetdiscover or ibsim, or made from a SPEC:\n\n"
+	"A topology is a file of ibnetdiscover (also -f, -g, -p), ibsim, ibdiagnet (.lst, .db_csv), OpenSM\n"
+	"(opensm-subnet.lst) or IBDM (.topo), or made from a SPEC:\n\n"
 	FAB_GENERATE_HELP;
 
 /* ctx: the file's name */
@@ -58,6 +59,11 @@ static void say(void *ctx, unsigned int line, const char *text)
 		fprintf(stderr, "%s:%u: %s\n", (const char *)ctx, line, text);
 	else
 		fprintf(stderr, "%s: %s\n", (const char *)ctx, text);
+}
+
+static void warn(void *ctx, unsigned int line, const char *text)
+{
+	fprintf(stderr, "%s:%u: warning: %s\n", (const char *)ctx, line, text);
 }
 
 static int out_of_memory(void)
@@ -84,7 +90,9 @@ struct serve_options {
  */
 static struct fab *make(const struct serve_options *o)
 {
-	const struct fab_report report = { say, (void *)o->file };
+	const struct fab_report report = {
+		.say = say, .ctx = (void *)o->file, .warn = o->cfg.quiet ? NULL : warn,
+	};
 	struct fab *f = fab_new();
 	char why[1024];
 	bool ok;
@@ -388,6 +396,8 @@ int main(int argc, char **argv)
 		return with_fabric(argc - 1, argv + 1, serve);
 	if (!strcmp(verb, "hosts"))
 		return with_fabric(argc - 1, argv + 1, hosts);
+	if (!strcmp(verb, "topology") && fab_is_conversion(argc - 1, argv + 1))
+		return fab_topology_client(argc - 1, argv + 1);
 	if (fab_is_control_verb(verb))
 		return fab_control_client(argc - 1, argv + 1);
 	return fab_usage_error("the first argument is generate, check, hosts, serve, or a VERB "

@@ -36,7 +36,7 @@ static inline void keep_error(void *ctx, unsigned int line, const char *text)
 /* A sealed fabric, or NULL with @e filled in. */
 static inline struct fab *from_text(const char *text, size_t len, struct errors *e)
 {
-	const struct fab_report r = { keep_error, e };
+	const struct fab_report r = { .say = keep_error, .ctx = e };
 	struct fab *f = fab_new();
 
 	memset(e, 0, sizeof(*e));

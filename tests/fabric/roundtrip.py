@@ -4,7 +4,8 @@
 
 A TOPOLOGY is a file or a SPEC; without one all files and SPECs of TOPOLOGIES with at most --nodes
 nodes. Each is served, and set up by OpenSM. Then ibnetdiscover's output is loaded again, and it,
-iblinkinfo, dump_fts, ibtracert and ibqueryerrors are compared with the control socket's replies.
+iblinkinfo, dump_fts, ibtracert and ibqueryerrors are compared with the control socket's replies,
+and each format that the fabric writes is read again.
 One line for each TOPOLOGY.
 """
 import argparse
@@ -32,7 +33,7 @@ ERRORS = ("SymbolErrorCounter", "LinkErrorRecoveryCounter", "LinkDownedCounter",
 # libumad2sim leaves out the last 32 bytes of each MAD, where these are
 NOT_SEEN = ("VL15Dropped", "PortXmitWait", "QP1Dropped")
 SPEEDS = {"2.5": "SDR", "5.0": "DDR", "10.0": "QDR", "14.0625": "FDR", "25.78125": "EDR",
-          "53.125": "HDR", "106.25": "NDR"}
+          "53.125": "HDR", "106.25": "NDR", "212.5": "XDR"}
 
 
 class Different(Exception):
@@ -79,6 +80,12 @@ class Fabric:
             node["ports"] = {p["port"]: p for p in node["ports"]}
         return nodes
 
+    def convert(self, form, *arguments):
+        """The topology in a format."""
+        return subprocess.run([self.program, "topology", "--format", form, *arguments],
+                              stdout=subprocess.PIPE, check=True, text=True,
+                              errors="replace").stdout
+
     def lft(self, guid):
         """Output ports of a switch by LID."""
         if guid not in self.lft_of:
@@ -122,6 +129,32 @@ def check_discovered(fabric, nodes):
         same("ibnetdiscover", graph(again.nodes()), graph(nodes))
     finally:
         again.close()
+
+
+def check_formats(fabric):
+    """What the fabric writes as other tools do is read as that fabric."""
+    ours = fabric.convert("lst", "--control", fabric.path)
+    # ibnetdiscover -p has neither IDs nor NodeGUIDs: its cables by LID and port
+    for form, drop in (("ibnetdiscover", ""), ("lst", ""), ("ports", r"Ports:.*?\{.*?\} (?=LID)")):
+        with open("written", "w", encoding="utf-8") as f:
+            f.write(fabric.convert(form, "--control", fabric.path))
+        theirs = fabric.convert("lst", "--topology", "written")
+        if drop:
+            ours, theirs = (re.sub(drop, "", t) for t in (ours, theirs))
+            ours = ours.replace("SPD=FDR10", "SPD=10")
+        same(f"--format {form}", cables(theirs), cables(ours))
+    for form in ("slurm", "dot"):
+        if len(fabric.convert(form, "--control", fabric.path).splitlines()) < 2:
+            raise Different(f"--format {form}: nothing is written")
+
+
+def cables(text):
+    """A list's cables, whose ends may have either order; its state is not in a file."""
+    out = {}
+    for line in text.splitlines():
+        a, b, rate = re.fullmatch(r"(\{ .* \}) (\{ .* \}) (PHY=.*)", line).groups()
+        out[" ".join(sorted((a, b)))] = re.sub(r"LOG=\w+", "", rate)
+    return out
 
 
 def check_links(nodes):
@@ -272,6 +305,7 @@ def check(program, *topology):
         nodes = fabric.nodes()
         check_discovered(fabric, nodes)
         check_links(nodes)
+        check_formats(fabric)
         check_tables(fabric, nodes)
         check_traces(fabric, nodes)
         check_errors(fabric, nodes)

@@ -153,11 +153,63 @@ static void flipped(void **st)
 	assert_in_range(accepted, 800, 2000);
 }
 
+/* The same of the formats that list cables; small ones. */
+static const char * const lists[] = {
+	"SW 1 1 0x10 4x EDR - CA 2 1 0x21 ( 'a' - 'b' )\n"
+	"SW 1 2 0x10 4x SDR      'a'\n"
+	"CA 2 1 0x21 4x EDR - SW 1 1 0x10 ( 'b' - 'a' )\n",
+	"{ SW Ports:24 SystemGUID:10 NodeGUID:10 PortGUID:10 VenID:0002C9 DevID:C738 Rev:A1 {a} "
+	"LID:0001 PN:01 } { CA-SM Ports:01 SystemGUID:20 NodeGUID:20 PortGUID:21 VenID:000002C9 "
+	"DevID:10030000 Rev:0 {b} LID:0002 PN:01 } PHY=4x LOG=ACT SPD=25\n",
+	"START_NODES\nNodeDesc,NumPorts,NodeType,SystemImageGUID,NodeGUID,DeviceID,VendorID\n"
+	"\"a, b\",4,2,0x10,0x10,51000,713\n\"c\",1,1,0x20,0x20,4099,713\nEND_NODES\n"
+	"START_PORTS\nNodeGuid,PortGuid,PortNum,LID,LMC,LinkWidthActv,LinkSpeedActv\n"
+	"0x10,0x10,3,1,0,2,512\n0x20,0x21,1,2,1,2,512\nEND_PORTS\n"
+	"START_LINKS\nNodeGuid1,PortNum1,NodeGuid2,PortNum2\n0x20,1,0x10,3\nEND_LINKS\n",
+	"MTS2400 a\n P1 -4x-10G-> MT23108 h P1\n P13 -> MTS2400 b U1/P2\n",
+};
+
+/* The errors have lines that are there, and say something; what is accepted is written back. */
+static void try_list(struct bad *b)
+{
+	struct errors e;
+	struct fab *f = from_text((const char *)b->p, b->len, &e);
+
+	if (!f) {
+		refused++;
+		assert_in_range(e.n, 1, 51);
+		for (unsigned int i = 0; i < e.n && i < 64; i++) {
+			assert_true(e.line[i] <= lines_of(b->p, b->len));
+			assert_true(strlen(e.text[i]) > 10);
+		}
+		return;
+	}
+	accepted++;
+	if (all_up(f))
+		survives(f);
+	fab_free(f);
+}
+
+static void lists_damaged(void **st)
+{
+	(void)st;
+	for (unsigned int i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		const size_t len = strlen(lists[i]);
+
+		accepted = refused = 0;
+		each_truncation(lists[i], len, try_list, NULL);
+		each_flip(lists[i], len, 0, len, try_list, NULL);
+		assert_int_equal(accepted + refused, 9 * len);
+		assert_true(accepted > len / 8 && refused > len);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(truncated),
 		cmocka_unit_test(flipped),
+		cmocka_unit_test(lists_damaged),
 	};
 
 	return cmocka_run_group_tests_name("bad topology files", tests, NULL, NULL);

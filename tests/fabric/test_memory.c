@@ -112,7 +112,7 @@ static const char small[] =
 static struct fab *load(bool generated, char *why, size_t size)
 {
 	struct errors e = { 0 };
-	const struct fab_report r = { keep_error, &e };
+	const struct fab_report r = { .say = keep_error, .ctx = &e };
 	struct fab *g = fab_new();
 	bool ok;
 

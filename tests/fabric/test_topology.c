@@ -9,7 +9,7 @@
 static struct fab *load(const char *name)
 {
 	struct errors e = { 0 };
-	const struct fab_report r = { keep_error, &e };
+	const struct fab_report r = { .say = keep_error, .ctx = &e };
 	struct fab *f = fab_new();
 	char path[256];
 
@@ -183,7 +183,6 @@ static const struct {
 	{ A "[1] \"b\"[1]\n" B, 2, "add [1] \"a\"[1] below \"b\" in line 3" },
 	{ A "[1] \"b\"[1]\n[1] \"b\"[1]\n" B "[1] \"a\"[1]\n", 3, "in line 2 already" },
 	{ A "[1] \"b\"[1]\n[2] \"b\"[1]\n" B "[1] \"a\"[1]\n", 3, "by line 5: correct" },
-	{ A "[1] \"b\"[1] # 4xEDR\n" B "[1] \"a\"[1] # 4xHDR\n", 2, "line 4 4xHDR" },
 	{ A "[1] \"b\"[1]\n" B "[1] \"a\"[1]\nCa 1 \"c\"\n", 5, "\"c\" is not connected to \"a\"" },
 	{ "switchguid=0x1\n" B, 1, "another kind of node" },
 	{ "caguid=0\n" B, 1, "no value" },
@@ -239,7 +238,7 @@ static void refused_bytes(void **st)
 static void unreadable(void **st)
 {
 	struct errors e = { 0 };
-	const struct fab_report r = { keep_error, &e };
+	const struct fab_report r = { .say = keep_error, .ctx = &e };
 	struct fab *f = fab_new();
 
 	(void)st;

@@ -24,7 +24,7 @@ static void say(void *ctx, unsigned int line, const char *text)
 static struct fab *load(const char *text, size_t len)
 {
 	unsigned int errors = 0;
-	const struct fab_report r = { say, &errors };
+	const struct fab_report r = { .say = say, .ctx = &errors };
 	struct fab *f = fab_new();
 
 	if (!f)
@@ -79,6 +79,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(text);
 		free(again);
 		fab_free(g);
+	}
+	for (unsigned int i = FAB_FORMAT_PORTS; i < FAB_FORMATS; i++) {
+		FILE *out = open_memstream(&text, &len);
+
+		if (!fab_topology_write_as(f, (enum fab_format)i, out) || fclose(out))
+			abort();
+		free(text);
 	}
 	fab_free(f);
 	return 0;

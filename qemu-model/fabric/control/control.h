@@ -86,10 +86,23 @@ int fab_control_client(int argc, char **argv);
 /** fab_is_control_verb() - fab_control_client() knows @verb */
 bool fab_is_control_verb(const char *verb);
 
+/** fab_is_conversion() - whether the arguments of topology want it in a format, or of a file */
+bool fab_is_conversion(int argc, char **argv);
+
+/**
+ * fab_topology_client() - ohca-fabric topology --format FORMAT, of a fabric that runs, a file or a
+ *	SPEC
+ *
+ * Return: exit status; what went wrong was printed.
+ */
+int fab_topology_client(int argc, char **argv);
+
 #define FAB_CONTROL_HELP \
 	"  status                    what the fabric has, and the MADs that it answered\n" \
 	"  topology                  nodes and links that are up, as a topology file; with --json ports\n" \
-	"                            and their states, too\n" \
+	"                            and their states, too. --format F: as ibnetdiscover, ports\n" \
+	"                            (ibnetdiscover -p), lst (ibdiagnet), slurm or dot; also of\n" \
+	"                            --topology FILE or --generate SPEC, which need not run\n" \
 	"  counters                  counters of all ports\n" \
 	"  lft NODE                  LinearForwardingTable of the switch with that NodeGUID (0x...)\n" \
 	"                            or NodeDescription\n" \

@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 
+#include "ib/mlnx.h"
+#include "ib/rate.h"
+
 /* Arguments of "%.*s" */
 #define ID(n)	(int)(n).len, (n).p
 
@@ -12,37 +15,55 @@ static const struct topo_node *node_of(const struct topo *t, uint32_t port)
 	return &t->node[t->f->port[port].node];
 }
 
-/* The port at the other end, or FAB_NO_PORT after an error. */
+/* FDR10 only where a tool can ask for it. */
+static void set_rate(const struct topo *t, uint32_t port, uint8_t rate)
+{
+	const struct fab_node *n = &t->f->node[t->f->port[port].node];
+	struct ib_port_info *pi = &t->f->port[port].pi;
+
+	topo_rate_set(rate, pi);
+	if (!ib_mlnx_ids(n->vendor_id, n->device_id))
+		pi->speed_supported &= (uint8_t)~IB_SPEED_FDR10;
+}
+
+/* The port at the other end as the line says it, or FAB_NO_PORT: there is no such port. */
+static uint32_t named_end(const struct topo *t, const struct topo_cable *c)
+{
+	uint32_t n;
+
+	if (c->far != FAB_NO_PORT)
+		return c->far;
+	n = topo_find(t, &c->id);
+	return n == FAB_NONE || c->num > t->f->node[n].nports ? FAB_NO_PORT :
+		fab_port_of(&t->f->node[n], c->num);
+}
+
+/* The same; FAB_NO_PORT after an error. */
 static uint32_t far_end(struct topo *t, const struct topo_cable *c)
 {
-	uint32_t n = topo_find(t, &c->id), port;
-	const struct fab_node *node;
+	const uint32_t port = named_end(t, c);
+	uint32_t n;
 
-	if (n == FAB_NONE) {
-		topo_error(t, c->line, "there is no node \"%.*s\": write a section for it, or remove "
-			   "this line", ID(c->id));
-		return FAB_NO_PORT;
-	}
-	node = &t->f->node[n];
-	if (c->num > node->nports) {
-		topo_error(t, c->line, "\"%.*s\" has no port %u: line %u says that it has %u", ID(c->id),
-			   c->num, t->node[n].line, node->nports);
-		return FAB_NO_PORT;
-	}
-	port = fab_port_of(node, c->num);
 	if (port == c->port) {
 		topo_error(t, c->line, "the port is connected to itself: a cable has two ends");
 		return FAB_NO_PORT;
 	}
-	return port;
+	if (port != FAB_NO_PORT)
+		return port;
+	n = topo_find(t, &c->id);
+	if (n == FAB_NONE)
+		topo_error(t, c->line, "there is no node \"%.*s\": write a section for it, or remove "
+			   "this line", ID(c->id));
+	else
+		topo_error(t, c->line, "\"%.*s\" has no port %u: line %u says that it has %u",
+			   ID(c->id), c->num, t->node[n].line, t->f->node[n].nports);
+	return FAB_NO_PORT;
 }
 
 /* The line of @c names @far; the line of @far, @back, has to name @c. */
 static bool ends_agree(struct topo *t, const struct topo_cable *c, uint32_t far,
 		       const struct topo_cable *back)
 {
-	char a[16], b[16];
-
 	if (!back) {
 		topo_error(t, c->line, "the cable has one end only: add [%u] \"%.*s\"[%u] below "
 			   "\"%.*s\" in line %u, or remove this line", c->num,
@@ -50,19 +71,38 @@ static bool ends_agree(struct topo *t, const struct topo_cable *c, uint32_t far,
 			   node_of(t, far)->line);
 		return false;
 	}
-	if (topo_find(t, &back->id) != t->f->port[c->port].node ||
-	    back->num != fab_port_num(t->f, c->port)) {
-		topo_error(t, c->line, "\"%.*s\"[%u] is connected to \"%.*s\"[%u] by line %u: correct "
-			   "one of the lines", ID(c->id), c->num, ID(back->id), back->num, back->line);
-		return false;
+	if (named_end(t, back) == c->port)
+		return true;
+	topo_error(t, c->line, "\"%.*s\"[%u] is connected to \"%.*s\"[%u] by line %u: correct "
+		   "one of the lines", ID(c->id), c->num, ID(back->id), back->num, back->line);
+	return false;
+}
+
+/* Rates of both ends of a cable: of two that differ the lower one holds. */
+static void set_rates(struct topo *t, const struct topo_cable *c, const struct topo_cable *back)
+{
+	uint8_t a = c->rate, b = back->rate, low;
+	char text_a[16], text_b[16];
+
+	if (a == TOPO_RATE_UNKNOWN || b == TOPO_RATE_UNKNOWN) {
+		/* a tool did not find it out at one end */
+		a = a == TOPO_RATE_UNKNOWN ? b : a;
+		b = b == TOPO_RATE_UNKNOWN ? a : b;
+		if (a == TOPO_RATE_UNKNOWN)
+			return;
 	}
-	if (c->rate && back->rate && c->rate != back->rate && c->line < back->line) {
-		topo_error(t, c->line, "this end of the cable has %s, the other in line %u %s: they "
-			   "have one rate", topo_rate_name(c->rate, a), back->line,
-			   topo_rate_name(back->rate, b));
-		return false;
+	if (a && b && a != b) {
+		low = topo_rate_lower(a, b);
+		topo_warn(t, c->line, "this end of the cable has %s, the other in line %u %s: it gets "
+			  "%s", topo_rate_name(a, text_a), back->line, topo_rate_name(b, text_b),
+			  low == a ? text_a : text_b);
+		a = low;
+		b = low;
 	}
-	return true;
+	if (a)
+		set_rate(t, c->port, a);
+	if (b)
+		set_rate(t, back->port, b);
 }
 
 /* @at: [ports] index of each port's cable, FAB_NONE: it has none */
@@ -84,11 +124,17 @@ static void connect_all(struct topo *t, uint32_t *at)
 		return;
 	for (uint32_t i = 0; i < t->cables && !topo_too_many(t); i++) {
 		const struct topo_cable *c = &t->cable[i];
-		uint32_t far = far_end(t, c);
+		const uint32_t far = far_end(t, c);
+		const struct topo_cable *back;
 
-		if (far != FAB_NO_PORT &&
-		    ends_agree(t, c, far, at[far] == FAB_NONE ? NULL : &t->cable[at[far]]))
-			fab_cable(t->f, c->port, far);
+		if (far == FAB_NO_PORT)
+			continue;
+		back = at[far] == FAB_NONE ? NULL : &t->cable[at[far]];
+		if (!ends_agree(t, c, far, back))
+			continue;
+		fab_cable(t->f, c->port, far);
+		if (c->line < back->line || (c->line == back->line && c < back))
+			set_rates(t, c, back);
 	}
 }
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A topology file while it is read: topology.c takes its lines, topo_cables.c then finds the
- * other end of each cable. Private to these.
+ * A topology file while it is read. A reader of one format takes its lines (topo_ibnet.c,
+ * topo_ports.c, topo_lst.c, topo_csv.c, topo_ibdm.c). A format with a section for each node makes
+ * nodes at once (topo_build.c); one that lists cables fills in a struct topo_list, whose nodes are
+ * made when all lines are read, since only then the number of their ports is known (topo_list.c).
+ * At the end topo_cables.c connects the cables. Private to these.
  */
 #ifndef OHCA_FABRIC_TOPO_FILE_H
 #define OHCA_FABRIC_TOPO_FILE_H
 
+#include "topo_list.h"
+#include "topo_text.h"
 #include "topology.h"
-
-/** struct topo_name - a piece of the file */
-struct topo_name {
-	const char *p;
-	uint32_t len;
-};
 
 /** struct topo_node - a node's name and where its section begins; index as in struct fab */
 struct topo_node {
@@ -21,15 +20,18 @@ struct topo_node {
 };
 
 /**
- * struct topo_cable - one line of a port
+ * struct topo_cable - one end of a cable as a line says it
+ * @id: the node at the other end, if @far is FAB_NO_PORT
  * @port: its port, index in struct fab
- * @num: port at the other end, of the node @id
+ * @far: the port at the other end, index in struct fab, if it is known already
+ * @num: else its number, of the node @id
  * @rate: as topo_rate() numbers them, 0: not said
  */
 struct topo_cable {
 	struct topo_name id;
 	uint32_t line;
 	uint32_t port;
+	uint32_t far;
 	uint8_t num;
 	uint8_t rate;
 };
@@ -47,18 +49,54 @@ struct topo_attrs {
 	uint8_t guid_type;		/* enum ib_node_type */
 };
 
+struct topo;
+
+/**
+ * struct topo_format - a format of topology files
+ * @is: whether a line that is neither empty nor a comment can be of this format: the first such
+ *	line chooses it
+ * @line: takes a line, without its end; t->line is its number
+ * @end: all lines were taken; NULL: nothing is left to do
+ */
+struct topo_format {
+	bool (*is)(struct topo_cur c);
+	void (*line)(struct topo *t, struct topo_cur *c);
+	void (*end)(struct topo *t);
+};
+
+extern const struct topo_format topo_ibnet, topo_ports, topo_lst, topo_csv, topo_ibdm;
+
+#define TOPO_CSV_COLUMNS	256u	/* of a section; later ones are left out */
+
+/**
+ * struct topo_csv - where topo_csv.c is
+ * @section: enum csv_section
+ * @named: the line with the names of its columns was read
+ * @column: [@columns] enum csv_column
+ */
+struct topo_csv {
+	uint8_t section;
+	bool named;
+	unsigned int columns;
+	uint8_t column[TOPO_CSV_COLUMNS];
+};
+
 /**
  * struct topo - the file
+ * @line: that is read
  * @node: [@f->nodes]
  * @by_id: index of @node by name
  * @current: the node whose ports follow, or FAB_NONE
  * @attrs: of the next node
  * @width, @speed, @speed_ext: that ports have from here on, 0: not said
+ * @list: of a format that lists cables
+ * @csv: of topo_csv.c
+ * @system_kind, @system: of topo_ibdm.c: the system whose cables follow
  */
 struct topo {
 	struct fab *f;
 	const struct fab_report *report;
-	unsigned int errors;
+	unsigned int errors, warnings;
 	uint32_t line;
 	struct topo_node *node;
 	uint32_t nodes_cap;
@@ -69,11 +107,21 @@ struct topo {
 	struct topo_attrs attrs;
 	uint32_t generated[4];		/* GUIDs made up, by enum ib_node_type */
 	uint8_t width, speed, speed_ext;
+	struct topo_list list;
+	struct topo_csv csv;
+	struct topo_name system_kind, system;
 };
 
-/** topo_error() - an error in line @line */
+/** topo_error() - an error in line @line; the file is refused */
 __attribute__((format(printf, 3, 4))) void topo_error(struct topo *t, uint32_t line,
 						      const char *fmt, ...);
+
+/** topo_warn() - something in line @line that a reader should know; the file is not refused */
+__attribute__((format(printf, 3, 4))) void topo_warn(struct topo *t, uint32_t line,
+						     const char *fmt, ...);
+
+/** topo_full() - the error that a limit is reached or memory is short; it is the last one */
+void topo_full(struct topo *t);
 
 /** topo_too_many() - so many errors were reported that the rest is not worth reading */
 bool topo_too_many(const struct topo *t);
@@ -81,11 +129,62 @@ bool topo_too_many(const struct topo *t);
 /** topo_find() - node with the name @id, or FAB_NONE */
 uint32_t topo_find(const struct topo *t, const struct topo_name *id);
 
+/** topo_made_guid() - a NodeGUID for a node without one, always the same for the same file */
+uint64_t topo_made_guid(struct topo *t, enum ib_node_type type);
+
+/**
+ * topo_add_node() - one more node of the fabric, said in line @t->line
+ * @id: what messages call it
+ * @desc: its NodeDescription
+ *
+ * Return: its index, or FAB_NONE after an error.
+ */
+uint32_t topo_add_node(struct topo *t, enum ib_node_type type, unsigned int nports, uint64_t guid,
+		       const struct topo_name *id, const struct topo_name *desc);
+
+/**
+ * topo_new_node() - the same of a section with a unique name, and with @t->attrs; it is the
+ *	current one then
+ *
+ * Return: false after an error.
+ */
+bool topo_new_node(struct topo *t, enum ib_node_type type, unsigned int nports,
+		   const struct topo_name *id, const struct topo_name *desc);
+
+/** topo_add_cable() - one more end of a cable. Return: false after an error. */
+bool topo_add_cable(struct topo *t, const struct topo_cable *new);
+
+/** topo_connect() - all lines are read: connect the cables, check what only the whole shows */
+void topo_connect(struct topo *t);
+
+#define TOPO_RATE_UNKNOWN	255u	/* "4x???": the tool could not find it out */
+
 /** topo_rate_name() - text of a rate, "4xEDR" */
 const char *topo_rate_name(uint8_t rate, char buf[16]);
 
-/** topo_rate() - number of the rate @s[@len], 0 if it is none */
+/** topo_rate() - number of the rate @s[@len], as "4xEDR"; TOPO_RATE_UNKNOWN; 0 if it is none */
 uint8_t topo_rate(const char *s, size_t len);
+
+/**
+ * topo_rate_by_speed() - number of a rate
+ * @width: "4x" or "4"
+ * @gbps: Gb/s of a lane as lists of OpenSM and ibdiagnet have it, or its name: "25", "EDR"
+ *
+ * Return: as topo_rate()
+ */
+uint8_t topo_rate_by_speed(const struct topo_name *width, const struct topo_name *gbps);
+
+/** topo_rate_lanes() - lanes of a rate, as its name has it */
+const char *topo_rate_lanes(uint8_t rate);
+
+/** topo_rate_speed() - name of its speed */
+const char *topo_rate_speed(uint8_t rate);
+
+/** topo_rate_gbps() - speed of a lane as OpenSM's lists have it, "25" */
+const char *topo_rate_gbps(uint8_t rate);
+
+/** topo_rate_lower() - the rate with fewer Gb/s */
+uint8_t topo_rate_lower(uint8_t a, uint8_t b);
 
 /** topo_rate_set() - what a port with that rate supports */
 void topo_rate_set(uint8_t rate, struct ib_port_info *pi);
@@ -93,7 +192,18 @@ void topo_rate_set(uint8_t rate, struct ib_port_info *pi);
 /** topo_rate_of() - rate of a link that is up */
 uint8_t topo_rate_of(const struct ib_port_info *pi);
 
-/** topo_connect() - all lines are read: connect the cables, check what only the whole shows */
-void topo_connect(struct topo *t);
+/* ---- writing ---- */
+
+/** topo_end_lid() - the LID that port @p goes by: its own, or the switch's; 0: none */
+unsigned int topo_end_lid(const struct fab *f, uint32_t p);
+
+/** topo_link_info() - PortInfo of the link at port @p: that of a machine is known at the switch */
+const struct ib_port_info *topo_link_info(const struct fab *f, uint32_t p);
+
+/** topo_is_up() - whether port @p has a cable with a link that is up */
+bool topo_is_up(const struct fab *f, uint32_t p);
+
+/** topo_write_slurm() - write Slurm's topology.conf. Return: false if out of memory. */
+bool topo_write_slurm(const struct fab *f, FILE *out);
 
 #endif

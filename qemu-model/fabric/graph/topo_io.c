@@ -72,7 +72,7 @@ bool fab_topology_load(struct fab *f, const char *path, const struct fab_report 
 
 /* ---- writing ------------------------------------------------------------------- */
 
-static char kind(const struct fab_node *n)
+static char kind_letter(const struct fab_node *n)
 {
 	return n->type == IB_NODE_SWITCH_DEVICE ? 'S' :
 	       n->type == IB_NODE_CHANNEL_ADAPTER ? 'H' : 'R';
@@ -98,8 +98,8 @@ static void put_head(const struct fab *f, uint32_t i, FILE *out)
 		n->device_id, n->sys_guid);
 	if (n->type != IB_NODE_SWITCH_DEVICE) {
 		fprintf(out, "%s=0x%" PRIx64 "\n%s\t%u \"%c-%016" PRIx64 "\"\t\t# ",
-			kind(n) == 'H' ? "caguid" : "rtguid", n->guid, kind(n) == 'H' ? "Ca" : "Rt",
-			n->nports, kind(n), n->guid);
+			kind_letter(n) == 'H' ? "caguid" : "rtguid", n->guid, kind_letter(n) == 'H' ? "Ca" : "Rt",
+			n->nports, kind_letter(n), n->guid);
 		put_desc(f, i, out);
 		putc('\n', out);
 		return;
@@ -112,21 +112,24 @@ static void put_head(const struct fab *f, uint32_t i, FILE *out)
 		p0->pi.lmc);
 }
 
-/* The LID that a port goes by: its own, or the switch's. */
-static unsigned int end_lid(const struct fab *f, uint32_t p)
+unsigned int topo_end_lid(const struct fab *f, uint32_t p)
 {
 	const struct fab_node *n = &f->node[f->port[p].node];
 
 	return fab_end_lid(f, n->type == IB_NODE_SWITCH_DEVICE ? fab_port_of(n, 0) : p);
 }
 
-/* PortInfo of the link at port @p: that of a machine is known at the switch. */
-static const struct ib_port_info *link_info(const struct fab *f, uint32_t p)
+const struct ib_port_info *topo_link_info(const struct fab *f, uint32_t p)
 {
 	const struct fab_port *port = &f->port[p];
 
 	return fab_outside(f, p) && f->node[port->node].type != IB_NODE_SWITCH_DEVICE ?
 		&f->port[port->peer].pi : &port->pi;
+}
+
+bool topo_is_up(const struct fab *f, uint32_t p)
+{
+	return f->port[p].peer != FAB_NO_PORT && topo_link_info(f, p)->state != IB_PS_DOWN;
 }
 
 static void put_port(const struct fab *f, uint32_t p, unsigned int num, FILE *out)
@@ -138,16 +141,16 @@ static void put_port(const struct fab *f, uint32_t p, unsigned int num, FILE *ou
 	fprintf(out, "[%u]", num);
 	if (n->type != IB_NODE_SWITCH_DEVICE)
 		fprintf(out, "(%" PRIx64 ") ", port->guid);
-	fprintf(out, "\t\"%c-%016" PRIx64 "\"[%u]", kind(far), far->guid,
+	fprintf(out, "\t\"%c-%016" PRIx64 "\"[%u]", kind_letter(far), far->guid,
 		fab_port_num(f, port->peer));
 	if (far->type != IB_NODE_SWITCH_DEVICE)
 		fprintf(out, "(%" PRIx64 ") ", peer->guid);
 	fputs("\t\t# ", out);
 	if (n->type != IB_NODE_SWITCH_DEVICE)
-		fprintf(out, "lid %u lmc %u ", end_lid(f, p), port->pi.lmc);
+		fprintf(out, "lid %u lmc %u ", topo_end_lid(f, p), port->pi.lmc);
 	put_desc(f, peer->node, out);
-	fprintf(out, " lid %u %s\n", end_lid(f, port->peer),
-		topo_rate_name(topo_rate_of(link_info(f, p)), rate));
+	fprintf(out, " lid %u %s\n", topo_end_lid(f, port->peer),
+		topo_rate_name(topo_rate_of(topo_link_info(f, p)), rate));
 }
 
 void fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out)
@@ -158,7 +161,7 @@ void fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out)
 	for (unsigned int num = 1; num <= n->nports; num++) {
 		uint32_t p = fab_port_of(n, num);
 
-		if (f->port[p].peer != FAB_NO_PORT && link_info(f, p)->state != IB_PS_DOWN)
+		if (topo_is_up(f, p))
 			put_port(f, p, num, out);
 	}
 }

@@ -25,24 +25,28 @@ static const struct {
 	char text[8];
 	uint8_t speed;		/* that a port of this speed supports */
 	uint8_t ext;
+	char gbps[8];		/* of a lane, in lists of OpenSM and ibdiagnet */
 } speeds[SPEEDS] = {
-	{ "SDR", 1, 0 },
-	{ "DDR", 3, 0 },
-	{ "QDR", 7, 0 },
-	{ "FDR10", 7 | IB_SPEED_FDR10, 0 },
-	{ "FDR", 7, 1 },
-	{ "EDR", 7, 3 },
-	{ "HDR", 7, 7 },
-	{ "NDR", 7, 15 },
-	{ "XDR", 7, 15 | IB_SPEED_EXT_XDR },
+	{ "SDR", 1, 0, "2.5" },
+	{ "DDR", 3, 0, "5" },
+	{ "QDR", 7, 0, "10" },
+	{ "FDR10", 7 | IB_SPEED_FDR10, 0, "FDR10" },
+	{ "FDR", 7, 1, "14" },
+	{ "EDR", 7, 3, "25" },
+	{ "HDR", 7, 7, "50" },
+	{ "NDR", 7, 15, "100" },
+	{ "XDR", 7, 15 | IB_SPEED_EXT_XDR, "200" },
 };
 
 uint8_t topo_rate(const char *s, size_t len)
 {
 	const char *x = memchr(s, 'x', len);
 
+	/* ibnetdiscover writes ?? for a width that it does not know, ??? for such a speed */
+	if (len > 2 && !memcmp(s + len - 3, "???", 3))
+		return TOPO_RATE_UNKNOWN;
 	if (!x)
-		return 0;
+		return len > 2 && !memcmp(s, "??", 2) ? TOPO_RATE_UNKNOWN : 0;
 	for (unsigned int w = 0; w < IB_ARRAY_SIZE(widths); w++) {
 		size_t n = strlen(widths[w].text);
 
@@ -61,6 +65,52 @@ const char *topo_rate_name(uint8_t rate, char buf[16])
 	snprintf(buf, 16, "%sx%s", widths[(rate - 1) / SPEEDS].text,
 		 speeds[(rate - 1) % SPEEDS].text);
 	return buf;
+}
+
+uint8_t topo_rate_by_speed(const struct topo_name *width, const struct topo_name *gbps)
+{
+	const uint32_t len = width->len - (width->len && width->p[width->len - 1] == 'x');
+
+	if (topo_is(gbps, "??") || topo_is(width, "??"))
+		return TOPO_RATE_UNKNOWN;
+	for (unsigned int w = 0; w < IB_ARRAY_SIZE(widths); w++) {
+		if (strlen(widths[w].text) != len || memcmp(width->p, widths[w].text, len))
+			continue;
+		for (unsigned int i = 0; i < SPEEDS; i++)
+			if (topo_is(gbps, speeds[i].gbps) || topo_is(gbps, speeds[i].text))
+				return (uint8_t)(w * SPEEDS + i + 1);
+	}
+	return topo_is(gbps, "???") ? TOPO_RATE_UNKNOWN : 0;
+}
+
+const char *topo_rate_lanes(uint8_t rate)
+{
+	return widths[(rate - 1) / SPEEDS].text;
+}
+
+const char *topo_rate_speed(uint8_t rate)
+{
+	return speeds[(rate - 1) % SPEEDS].text;
+}
+
+const char *topo_rate_gbps(uint8_t rate)
+{
+	return speeds[(rate - 1) % SPEEDS].gbps;
+}
+
+static uint32_t rate_mbps(uint8_t rate)
+{
+	const unsigned int i = (rate - 1u) % SPEEDS;
+
+	return ib_link_mbps(widths[(rate - 1) / SPEEDS].active, ib_best_bit(speeds[i].speed),
+			    ib_best_bit(speeds[i].ext));
+}
+
+uint8_t topo_rate_lower(uint8_t a, uint8_t b)
+{
+	const uint32_t ma = rate_mbps(a), mb = rate_mbps(b);
+
+	return ma < mb || (ma == mb && a < b) ? a : b;
 }
 
 void topo_rate_set(uint8_t rate, struct ib_port_info *pi)

@@ -1,7 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Topology files: what ibnetdiscover prints, and what ibsim reads, which is nearly the same.
- * Documentation/topology.rst has the grammar.
+ * Topology files. Documentation/topology.rst has the grammars.
+ *
+ * Clusters keep their topology in the form that some tool printed it in. These are read:
+ *
+ *	ibnetdiscover	a section for each node, also with -f or -g; ibsim's network files are
+ *			nearly the same (topo_ibnet.c)
+ *	ibnetdiscover -p	a line for each port, as exporters and schedulers keep it
+ *			(topo_ports.c)
+ *	ibdiagnet2.lst, opensm-subnet.lst	a line for each cable (topo_lst.c)
+ *	ibdiagnet2.db_csv	tables of nodes, ports and links (topo_csv.c)
+ *	IBDM's .topo	a section for each system of one chip (topo_ibdm.c)
+ *
+ * The first line that is neither empty nor a comment and that some format begins with decides
+ * which one the file has. A line in front of it with a colon is a message of the tool, and a
+ * warning. A later line that the format does not have is an error with its number.
+ *
+ * What a format does not have is made up, always in the same way. Only sections have all: -p
+ * has no NodeGUIDs, vendor and device IDs and no ports beyond the last one that is listed, the
+ * lists have no ports without a cable, .topo has neither GUIDs nor LIDs.
+ *
+ * Limits: FAB_MAX_FILE bytes, FAB_MAX_NODES nodes, FAB_MAX_PORTS ports, FAB_MAX_NODE_PORTS ports
+ * of a node, 50 errors and 50 warnings that are reported. The time is linear in the bytes, the
+ * nodes and the ports.
  */
 #ifndef OHCA_FABRIC_TOPOLOGY_H
 #define OHCA_FABRIC_TOPOLOGY_H
@@ -15,13 +36,15 @@
 
 /**
  * struct fab_report - where findings about a topology go
- * @say: called for each; @line counts from 1, 0: the file as a whole. @text is a sentence
+ * @say: called for each error; @line counts from 1, 0: the file as a whole. @text is a sentence
  *	without a line end: what is wrong and what to do
  * @ctx: its first argument
+ * @warn: the same for what is no error; NULL: nobody wants to know
  */
 struct fab_report {
 	void (*say)(void *ctx, unsigned int line, const char *text);
 	void *ctx;
+	void (*warn)(void *ctx, unsigned int line, const char *text);
 };
 
 /**
@@ -49,6 +72,36 @@ bool fab_topology_load(struct fab *f, const char *path, const struct fab_report 
  * there. Errors are left in @out.
  */
 void fab_topology_write(const struct fab *f, FILE *out);
+
+/**
+ * enum fab_format - what a topology can be written as
+ * @FAB_FORMAT_IBNETDISCOVER: as fab_topology_write() does
+ * @FAB_FORMAT_PORTS: as ibnetdiscover -p does
+ * @FAB_FORMAT_LST: as ibdiagnet2.lst, each cable once
+ * @FAB_FORMAT_SLURM: topology.conf for Slurm's topology/tree; hosts that have a name of their own
+ * @FAB_FORMAT_DOT: for Graphviz
+ *
+ * The first three are read, too.
+ */
+enum fab_format {
+	FAB_FORMAT_IBNETDISCOVER,
+	FAB_FORMAT_PORTS,
+	FAB_FORMAT_LST,
+	FAB_FORMAT_SLURM,
+	FAB_FORMAT_DOT,
+	FAB_FORMATS,
+};
+
+/** fab_format_by_name() - "ibnetdiscover", "ports", "lst", "slurm", "dot". Return: false: none. */
+bool fab_format_by_name(const char *name, enum fab_format *format);
+
+/**
+ * fab_topology_write_as() - write a sealed fabric
+ *
+ * Only links that are up have a cable there. Errors are left in @out. Return: false if out of
+ * memory.
+ */
+bool fab_topology_write_as(const struct fab *f, enum fab_format format, FILE *out);
 
 /** fab_topology_write_node() - the part of node @i */
 void fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out);
