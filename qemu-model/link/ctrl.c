@@ -166,12 +166,23 @@ static bool peer_gone(int e)
 	return e == EPIPE || e == ECONNRESET || e == ENOTCONN;
 }
 
+/* The widest of @mask: by lanes, not by code. */
+static uint8_t widest(uint8_t mask)
+{
+	/* 12x, 8x, 4x, 2x, 1x */
+	static const uint8_t order[] = { 8, 4, 2, 16, 1 };
+
+	for (unsigned int i = 0; i < sizeof(order); i++)
+		if (mask & order[i])
+			return order[i];
+	return 0;
+}
+
 static uint8_t top_bit(uint8_t mask)
 {
 	return mask ? (uint8_t)(1u << (31 - __builtin_clz(mask))) : 0;
 }
 
-/* The widest common width by lanes, not by code: 1x 1, 4x 2, 8x 4, 12x 8. */
 static void try_up(struct ohca_link *l)
 {
 	const struct ohca_wire_state *p = &l->peer_state;
@@ -180,7 +191,7 @@ static void try_up(struct ohca_link *l)
 	if (l->state.up || !l->seq || !l->peer_seen || !l->phy.enabled || !p->enabled ||
 	    p->ack != l->seq)
 		return;
-	width = top_bit(l->phy.width_en & l->cfg.width_sup & p->width_en & l->peer.width_sup);
+	width = widest(l->phy.width_en & l->cfg.width_sup & p->width_en & l->peer.width_sup);
 	speed = top_bit(l->phy.speed_en & l->cfg.speed_sup & p->speed_en & l->peer.speed_sup);
 	ext = top_bit(l->phy.speed_ext_en & l->cfg.speed_ext_sup & p->speed_ext_en &
 		      l->peer.speed_ext_sup);

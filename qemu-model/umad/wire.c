@@ -122,11 +122,15 @@ static void set_link(void)
 		ohca_link_train(w.link, &phy);
 }
 
-/* Whether an earlier port has marked a frame, or its VCRC is wrong (7.3). @pkt: a copy */
+/*
+ * Whether an earlier port has marked a frame, or its VCRC or its ICRC is wrong (7.3, 7.8). @pkt: a
+ * copy
+ */
 static bool damaged(const struct ohca_link_frame *f, const uint8_t *pkt)
 {
 	return f->flags & OHCA_FRAME_EBP ||
-	       (f->flags & OHCA_FRAME_VCRC && ib_vcrc(pkt, f->len) != f->vcrc);
+	       (f->flags & OHCA_FRAME_VCRC && ib_vcrc(pkt, f->len) != f->vcrc) ||
+	       (f->flags & OHCA_FRAME_ICRC && !ib_icrc_ok(pkt, f->len));
 }
 
 /* Return: whether there may be more. */

@@ -216,6 +216,30 @@ static inline void expect_data(unsigned int i, unsigned int vl, size_t len, uint
 		assert_int_equal(pkt[k], fill);
 }
 
+/* Entry @idx of the multicast forwarding of @sw has port @num, too. */
+static inline void add_member(uint32_t sw, unsigned int idx, unsigned int num)
+{
+	struct fab_switch *s = &f->sw[f->node[sw].sw];
+
+	if (!s->mft)
+		s->mft = calloc(FAB_MFT_CAP / IB_MFT_PER_BLOCK, sizeof(*s->mft));
+	assert_non_null(s->mft);
+	if (!s->mft[0])
+		s->mft[0] = calloc(IB_MFT_PER_BLOCK * s->mft_positions, sizeof(**s->mft));
+	assert_non_null(s->mft[0]);
+	s->mft[0][idx * s->mft_positions + num / 16] |= (uint16_t)(1u << num % 16);
+}
+
+/* Packets that have ended with a name. */
+static inline uint64_t ended(void)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < FAB_DROPS; i++)
+		n += d->drop[i];
+	return n;
+}
+
 /* Packets that host[i] has on @vl. */
 static inline unsigned int count_data(unsigned int i, unsigned int vl)
 {

@@ -255,6 +255,69 @@ static void test_room(void **st)
 	assert_int_equal(count_data(1, 0), 20);
 }
 
+/* Copies of multicast that end at the ports that they were to leave by have the reason there. */
+static void test_copies(void **st)
+{
+	const uint32_t in = port_of_host(node_of[0]), sw = f->port[in].node;
+	uint32_t out[2];
+	struct fab_capture *c;
+	unsigned int n = 0;
+	struct seen s;
+
+	(void)st;
+	for (unsigned int num = 1; n < 2 && num <= f->node[sw].nports; num++)
+		if (fab_port_of(&f->node[sw], num) != in) {
+			out[n++] = fab_port_of(&f->node[sw], num);
+			add_member(sw, 5, num);
+		}
+	assert_int_equal(n, 2);
+	c = fab_capture_start(d, out, 2, 0, false, keep, NULL);
+	assert_non_null(c);
+	f->port[out[0]].pi.state = IB_PS_INIT;
+	m.epoch++;
+	assert_true(send_data(0, 0, IB_LID_MCAST_MIN + 5, 512, 0));
+	pump(NULL);
+	s = check_file();
+	assert_int_equal(s.packets[1], 1);
+	assert_int_equal(s.packets[3], 1);
+	assert_int_equal(s.comments, 1);
+	assert_string_equal(s.comment, "dropped: the output is not Active");
+	f->port[out[0]].pi.state = IB_PS_ACTIVE;
+	m.epoch++;
+	fab_capture_stop(c);
+}
+
+/* One that waits, and ends there because the port is not Active any more, has it, too. */
+static void test_copy_that_waits(void **st)
+{
+	const uint32_t sw = f->port[port_of_host(node_of[1])].node;
+	struct fab_capture *c;
+	uint32_t node = 1, out;
+	struct seen s;
+
+	(void)st;
+	while (node == node_of[1] || f->node[node].sw != FAB_NONE ||
+	       f->port[port_of_host(node)].node != sw)
+		node++;
+	place(2, node);
+	out = port_of_host(node);
+	add_member(sw, 5, fab_port_num(f, out));
+	for (unsigned int i = 0; i < 500 && send_data(1, 0, IB_LID_MCAST_MIN + 5, 4000, 1); i++)
+		pump(NULL);
+	assert_int_equal(d->blocked, 1);
+	c = fab_capture_start(d, &out, 1, 0, false, keep, NULL);
+	assert_non_null(c);
+	f->port[out].pi.state = IB_PS_INIT;
+	m.epoch++;
+	pump(NULL);
+	s = check_file();
+	assert_true(s.packets[1] > 1);
+	/* one was decided on before; each has the reason */
+	assert_int_equal(s.comments, s.packets[1]);
+	assert_string_equal(s.comment, "dropped: the output is not Active");
+	fab_capture_stop(c);
+}
+
 /* At a machine's port: what comes by its link, and what leaves by it. */
 static void test_machine(void **st)
 {
@@ -656,7 +719,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
-		T(test_file), T(test_same), T(test_room), T(test_machine), T(test_ends),
+		T(test_file), T(test_same), T(test_room), T(test_copies), T(test_copy_that_waits), T(test_machine), T(test_ends),
 		T(test_link_packets), T(test_link_packets_of_machine),
 #undef T
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_clients, teardown_clients)

@@ -179,19 +179,8 @@ static void test_multicast(void **st)
 
 			if (node_of[i] != 1)
 				continue;
-			for (unsigned int h = 0; h < n; h++) {
-				const uint32_t sw = f->port[out[h]].node;
-				const unsigned int num = fab_port_num(f, out[h]);
-				struct fab_switch *s = &f->sw[f->node[sw].sw];
-
-				if (!s->mft)
-					s->mft = calloc(FAB_MFT_CAP / IB_MFT_PER_BLOCK,
-							sizeof(*s->mft));
-				if (!s->mft[0])
-					s->mft[0] = calloc(IB_MFT_PER_BLOCK * s->mft_positions,
-							   sizeof(**s->mft));
-				s->mft[0][5 * s->mft_positions] |= (uint16_t)(1u << num);
-			}
+			for (unsigned int h = 0; h < n; h++)
+				add_member(f->port[out[h]].node, 5, fab_port_num(f, out[h]));
 		}
 	}
 	assert_true(send_data(0, 0, mlid, 256, 0x77));

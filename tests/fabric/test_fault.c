@@ -470,6 +470,32 @@ static void later(uint64_t ns)
 	pump(NULL);
 }
 
+/* A request that was damaged on its way, and has waited there, is not answered either. */
+static void test_corrupt_mad(void **st)
+{
+	const uint32_t p = inner(), far = f->port[f->port[p].peer].node;
+	struct ib_mad mad = { .hdr = { .base_version = 1, .mgmt_class = IB_CLASS_PERF,
+				       .class_version = 1, .method = IB_METHOD_GET } };
+	uint8_t pkt[512];
+
+	(void)st;
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_CLASS_PORT_INFO);
+	assert_true(fab_fault_delay(&m, p, 5000000));
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_true(fab_fault_wire(&m, p, 0, i ? UINT32_MAX : 0, 11));
+		ep_build(pkt, 0, 0, LID(far), host[0].lid, IB_QP1, IB_QKEY_GSI, IB_DEFAULT_PKEY,
+			 &mad);
+		assert_true(ep_send_raw(&host[0], 0, pkt, IB_MAD_PKT_LEN));
+		later(1000);
+		assert_int_equal(d->flying, 1);
+		later(5000000);
+		assert_int_equal(d->flying, 0);
+		later(5000000);
+		assert_int_equal(ep_recv(&host[0], 0, pkt, sizeof(pkt)), i ? 0 : IB_MAD_PKT_LEN);
+		assert_int_equal(d->drop[FAB_DROP_DAMAGED], i);
+	}
+}
+
 /* One direction of a wire takes 5 ms more: what is on its way is not there, then is in order. */
 static void test_delay(void **st)
 {
@@ -954,7 +980,7 @@ int main(void)
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_loss), T(test_integrity), T(test_loss_of_mads), T(test_loss_at_machine),
 		T(test_mads_at_machine),
-		T(test_corrupt),
+		T(test_corrupt), T(test_corrupt_mad),
 		T(test_cable), T(test_cable_of_machine), T(test_cable_disabled), T(test_loss_once),
 		T(test_degrade), T(test_degrade_machine), T(test_flap), T(test_delay),
 		T(test_delay_credits), T(test_delay_down), T(test_delay_machine), T(test_delay_forgets),

@@ -13,6 +13,7 @@
 #include <errno.h>
 
 #include "fabric/control/control.h"
+#include "fabric/fault/fault.h"
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
@@ -268,6 +269,62 @@ static void packets_that_wait(void **st)
 	packets(true, st);
 }
 
+/*
+ * A multicast head that two members keep waiting gets no buffer when its wire gets a delay: each of
+ * its copies ends. So does a packet that is to be on its way by such a wire, once, also if the wire
+ * would have lost it.
+ */
+static void copies(void **st)
+{
+	const uint16_t mlid = IB_LID_MCAST_MIN + 5;
+	unsigned int sent = 0;
+	uint64_t before;
+	uint32_t sw, in;
+
+	begin_hosts(from_spec("fat-tree:8"));
+	sw = f->port[port_of_host(1)].node;
+	for (uint32_t node = 1, n = 0; n < 3; node++) {
+		if (f->node[node].sw != FAB_NONE || f->port[port_of_host(node)].node != sw)
+			continue;
+		place(n, node);
+		if (n++)
+			add_member(sw, 5, fab_port_num(f, port_of_host(node)));
+	}
+	in = port_of_host(node_of[0]);
+	while (sent < 500 && send_data(0, 0, mlid, 4000, 1)) {
+		sent++;
+		pump(NULL);
+	}
+	assert_in_range(sent, 40, 499);
+	assert_true(d->blocked);
+	assert_true(fab_fault_delay(&m, f->port[in].peer, 1000000));
+	starve(1);
+	pump_once();
+	assert_true(fed());
+	assert_int_equal(d->drop[FAB_DROP_MEMORY], 2);
+	for (unsigned int i = 0; i < 1000; i++) {
+		now += 1000000;
+		count_data(1, 0);
+		count_data(2, 0);
+		pump(NULL);
+	}
+	assert_int_equal(sent + d->forks, d->delivered + ended());
+
+	/* out by a wire with a delay that loses everything */
+	before = ended();
+	assert_true(fab_fault_delay(&m, in, 1000000));
+	assert_true(fab_fault_wire(&m, in, UINT32_MAX, 0, 1));
+	sent = (unsigned int)d->delivered;
+	host[0].lid = LID(node_of[0]);
+	assert_true(send_data(1, 0, host[0].lid, 4000, 1));
+	starve(1);
+	pump(NULL);
+	assert_true(fed());
+	assert_int_equal(ended() - before, 1);
+	assert_int_equal(d->delivered, sent);
+	teardown_hosts(st);
+}
+
 /* ---- requests and SMPs --------------------------------------------------------- */
 
 static const char *const requests[] = {
@@ -418,6 +475,7 @@ int main(void)
 		cmocka_unit_test(places),
 		cmocka_unit_test(first_packet),
 		cmocka_unit_test(packets_that_wait),
+		cmocka_unit_test(copies),
 		cmocka_unit_test(control),
 		cmocka_unit_test(smps),
 		cmocka_unit_test(fold),

@@ -2,6 +2,8 @@
 /* Counters of a switch, as its performance agent and PortXmitWait have them; MADs to QP1. */
 #include "query.h"
 
+#include "ib/crc.h"
+
 static int gsi(struct net *t, struct ep *e, struct ib_mad *mad)
 {
 	uint8_t pkt[512];
@@ -95,6 +97,105 @@ static void test_reply_sl(void **state)
 		assert_int_equal(c->rcv_data_sl[5], i == 2 ? EP_SMP_PKT / 4 : 0);
 		assert_int_equal(c->rcv_data_sl[1], 0);
 	}
+	net_free(t);
+}
+
+/* A Get of ClassPortInfo, with a GRH if @dgid is there, to the switch. Return: its length. */
+static size_t class_port_info(const struct ep *e, uint8_t *pkt, const uint8_t *dgid)
+{
+	struct ib_mad mad = { .hdr = { .base_version = 1, .mgmt_class = IB_CLASS_PERF,
+				       .class_version = 1, .method = IB_METHOD_GET } };
+	struct ib_mad_path path = {
+		.slid = e->lid, .dlid = 1, .pkey = IB_DEFAULT_PKEY, .dqpn = IB_QP1,
+		.sqpn = IB_QP1, .qkey = IB_QKEY_GSI, .global = dgid, .tclass = 0x5a,
+		.flow = 0x12345, .hop_limit = 7,
+	};
+
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_CLASS_PORT_INFO);
+	memset(path.sgid, 0xa1, sizeof(path.sgid));
+	if (dgid)
+		memcpy(path.dgid, dgid, sizeof(path.dgid));
+	return ib_build_mad(pkt, &path, &mad);
+}
+
+/* The answer to a request with a GRH has one: the GIDs change places (13.5.4). */
+static void test_reply_grh(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	uint8_t pkt[512], dgid[16], asker[16];
+	const struct ib_grh *grh = (const void *)(pkt + IB_LRH_LEN);
+	size_t len;
+
+	(void)state;
+	memset(dgid, 0xb2, sizeof(dgid));
+	memset(asker, 0xa1, sizeof(asker));
+	len = class_port_info(&t->ep[1], pkt, dgid);
+	assert_true(ep_send_raw(&t->ep[1], 0, pkt, len));
+	net_pump(t);
+	memset(pkt, 0, sizeof(pkt));
+	assert_int_equal(ep_recv(&t->ep[1], 0, pkt, sizeof(pkt)), IB_MAD_PKT_MAX);
+	assert_int_equal(pkt[1] & 3, IB_LNH_IBA_GLOBAL);
+	assert_memory_equal(grh->sgid, dgid, sizeof(dgid));
+	assert_memory_equal(grh->dgid, asker, sizeof(asker));
+	assert_int_equal(ib_grh_tclass(grh), 0x5a);
+	assert_int_equal(ib_grh_flow(grh), 0x12345);
+	assert_int_equal(grh->hoplimit, 255);
+	assert_int_equal(ib_be16(grh->paylen), IB_MAD_PKT_LEN - IB_LRH_LEN);
+	/* and without one it has none */
+	len = class_port_info(&t->ep[1], pkt, NULL);
+	assert_true(ep_send_raw(&t->ep[1], 0, pkt, len));
+	net_pump(t);
+	assert_int_equal(ep_recv(&t->ep[1], 0, pkt, sizeof(pkt)), IB_MAD_PKT_LEN);
+	net_free(t);
+}
+
+/* @pkt with its ICRC, of which @wrong: a bit before it is another one, by @vl of @e. */
+static void send_icrc(struct net *t, struct ep *e, unsigned int vl, uint8_t *pkt, size_t len,
+		      bool wrong)
+{
+	uint32_t icrc = 0;
+	uint8_t *b = ohca_link_tx_begin(e->l, vl, len);
+
+	assert_non_null(b);
+	assert_int_equal(ib_icrc(pkt, len - IB_ICRC_LEN, &icrc), 0);
+	ib_icrc_put(pkt + len - IB_ICRC_LEN, icrc);
+	memcpy(b, pkt, len);
+	b[len - IB_ICRC_LEN - 1] ^= wrong;
+	ohca_link_tx_commit(e->l, vl, len, OHCA_FRAME_ICRC);
+	ohca_link_kick(e->l);
+	net_pump(t);
+}
+
+/* No agent sees a MAD whose ICRC is there and wrong; the port that it came for counts it (7.8). */
+static void test_wrong_icrc(void **state)
+{
+	struct net *t = net_up(2, 4, 0);
+	const uint8_t path[] = { 0 };
+	struct ib_smp smp;
+	uint8_t pkt[512];
+	size_t len;
+
+	(void)state;
+	len = class_port_info(&t->ep[1], pkt, NULL);
+	send_icrc(t, &t->ep[1], 0, pkt, len, false);
+	assert_int_equal(ep_recv(&t->ep[1], 0, pkt, sizeof(pkt)), IB_MAD_PKT_LEN);
+	len = class_port_info(&t->ep[1], pkt, NULL);
+	send_icrc(t, &t->ep[1], 0, pkt, len, true);
+	assert_int_equal(ep_recv(&t->ep[1], 0, pkt, sizeof(pkt)), 0);
+	assert_int_equal(t->d->drop[FAB_DROP_DAMAGED], 1);
+	assert_int_equal(net_ctr(t, 0)->rcv_local_phys_errors, 1);
+	assert_int_equal(net_ctr(t, 0)->rcv_errors, 1);
+
+	ep_smp_init(&t->ep[1], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 0, path);
+	len = ep_build(pkt, IB_MGMT_VL, 0, IB_LID_PERMISSIVE, IB_LID_PERMISSIVE, 0, 0,
+		       IB_DEFAULT_PKEY, &smp);
+	send_icrc(t, &t->ep[1], IB_MGMT_VL, pkt, len, true);
+	assert_int_equal(ep_recv(&t->ep[1], IB_MGMT_VL, pkt, sizeof(pkt)), 0);
+	assert_int_equal(net_ctr(t, 2)->rcv_local_phys_errors, 1);
+	len = ep_build(pkt, IB_MGMT_VL, 0, IB_LID_PERMISSIVE, IB_LID_PERMISSIVE, 0, 0,
+		       IB_DEFAULT_PKEY, &smp);
+	send_icrc(t, &t->ep[1], IB_MGMT_VL, pkt, len, false);
+	assert_int_equal(ep_recv(&t->ep[1], IB_MGMT_VL, pkt, sizeof(pkt)), IB_MAD_PKT_LEN);
 	net_free(t);
 }
 
@@ -462,6 +563,8 @@ int main(void)
 		cmocka_unit_test(test_pma),
 		cmocka_unit_test(test_sampling),
 		cmocka_unit_test(test_reply_sl),
+		cmocka_unit_test(test_reply_grh),
+		cmocka_unit_test(test_wrong_icrc),
 		cmocka_unit_test(test_replies_full),
 		cmocka_unit_test(test_gsi_checks),
 		cmocka_unit_test(test_port0),

@@ -84,6 +84,17 @@ static void test_mcast(void **state)
 	assert_int_equal(net_got(&t->ep[0], 0, 100, 2), 1);
 	for (unsigned int to = 0; to < NET_EPS; to++)
 		assert_int_equal(net_got(&t->ep[to], 0, 0, -1), 0);
+	/* from there it goes by the other default port, if that is another one (14.2.5.4) */
+	for (unsigned int other = 0; other < NET_EPS; other++) {
+		net_switch(t)->si.def_mcast_primary = (uint8_t)ports[1];
+		net_switch(t)->si.def_mcast_not_primary = (uint8_t)ports[other];
+		assert_true(net_send(&t->ep[1], 0, 0, 0xc002, 0xffff, 100, 4));
+		assert_true(net_send(&t->ep[3], 0, 0, 0xc002, 0xffff, 100, 5));
+		net_pump(t);
+		for (unsigned int to = 0; to < NET_EPS; to++)
+			assert_int_equal(net_got(&t->ep[to], 0, 100, -1),
+					 (to == 1) + (to == other && to != 1));
+	}
 	net_free(t);
 }
 
@@ -188,6 +199,41 @@ static void test_mcast_round(void **state)
 	net_free(t);
 }
 
+/*
+ * A link goes down while copies of its head wait: what came, and forks, is what was delivered or
+ * dropped, whether some of the copies have left or none.
+ */
+static void test_mcast_lost(void **state)
+{
+	const struct ohca_link_phy phy = ep_phy();
+
+	(void)state;
+	for (unsigned int stuck = 1; stuck < NET_EPS; stuck++) {
+		struct net *t = net_many();
+		const struct ohca_port_counters *c = net_ctr(t, ports[0]);
+		uint64_t came, ended = 0;
+
+		join(t, 0, 0);
+		net_pump(t);
+		came = c->rcv_pkts;
+		for (int i = 0; i < 100; i++) {
+			net_send(&t->ep[0], 0, 0, 0xc000, 0xffff, 4000, 1);
+			net_pump(t);
+			for (unsigned int k = stuck + 1; k < NET_EPS; k++)
+				net_got(&t->ep[k], 0, 4000, 1);
+		}
+		assert_int_equal(t->d->blocked, 1);
+		assert_int_equal(ohca_link_train(t->ep[0].l, &phy), 0);
+		net_pump(t);
+		assert_int_equal(t->d->blocked, 0);
+		for (unsigned int i = 0; i < FAB_DROPS; i++)
+			ended += t->d->drop[i];
+		assert_int_equal(ended, stuck == NET_EPS - 1 ? 0 : stuck);
+		assert_int_equal(c->rcv_pkts - came + t->d->forks, t->d->delivered + ended);
+		net_free(t);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -196,6 +242,7 @@ int main(void)
 		cmocka_unit_test(test_mcast_waits),
 		cmocka_unit_test(test_mcast_once),
 		cmocka_unit_test(test_mcast_round),
+		cmocka_unit_test(test_mcast_lost),
 	};
 
 	return cmocka_run_group_tests_name("switch with many ports", tests, NULL, NULL);

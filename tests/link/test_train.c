@@ -96,6 +96,37 @@ static void test_train(void **state)
 	pair_free(&p);
 }
 
+/* The widest is the one of most lanes, which is not the one of the highest code (14.2.5.6). */
+static void test_train_widest(void **state)
+{
+	static const uint8_t mask[] = { 1, 16 | 1, 16 | 2, 2 | 1, 4 | 2 | 16, 31, 16 };
+	static const uint8_t want[] = { 1, 16, 2, 2, 4, 8, 16 };
+	struct ohca_link_cfg cfg;
+	struct pair p;
+
+	(void)state;
+	ohca_link_cfg_init(&cfg);
+	cfg.width_sup = 31;
+	for (size_t i = 0; i < sizeof(mask); i++) {
+		struct ohca_link_phy phy = pair_phy();
+		struct ohca_link_err ea, eb;
+		struct ohca_link_state st;
+		int n = 0;
+
+		assert_int_equal(pair_meet(&p, &cfg, &cfg, &ea, &eb), 0);
+		ohca_link_train(p.b, &phy);
+		phy.width_en = mask[i];
+		ohca_link_train(p.a, &phy);
+		for (unsigned int k = 0; k < 8; k++)
+			drain(k % 2 ? p.a : p.b, &n, &n);
+		ohca_link_get_state(p.a, &st);
+		assert_int_equal(st.width, want[i]);
+		ohca_link_get_state(p.b, &st);
+		assert_int_equal(st.width, want[i]);
+		pair_free(&p);
+	}
+}
+
 /* The best of what both have and allow, of each kind; a speed of either kind will do. */
 static void test_train_best(void **state)
 {
@@ -447,6 +478,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_train),
 		cmocka_unit_test(test_train_best),
+		cmocka_unit_test(test_train_widest),
 		cmocka_unit_test(test_train_number),
 		cmocka_unit_test(test_wait_up),
 		cmocka_unit_test(test_train_in_frame),

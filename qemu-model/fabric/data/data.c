@@ -79,7 +79,7 @@ static bool rx_vl15(struct fab_data *d, struct fab_dport *dp)
 		if (fab_unlikely(fab_damaged(d, dp, f.data, f.len, f.flags, f.vcrc)))
 			ib_pma_count_rcv(dp->ctr, f.len, f.data[1] >> 4, false);
 		else
-			fab_vl15_rx(d, dp, f.data, f.len);
+			fab_vl15_rx(d, dp, f.data, f.len, f.flags);
 		ohca_link_rx_release(dp->link, OHCA_LINK_VL15);
 		/* Management may have trained this link or another one. */
 		if (d->epoch != d->m->epoch)

@@ -156,7 +156,14 @@ void fab_data_print(const struct fab_data *d, FILE *to);
  */
 __attribute__((format(printf, 2, 3))) void fab_data_log(struct fab_data *d, const char *fmt, ...);
 
-/** fab_mcast_ports() - ports of switch @n that multicast LID @mlid leaves by, as bits of @mc */
-void fab_mcast_ports(const struct fab *f, const struct fab_node *n, uint16_t mlid, uint64_t mc[4]);
+/**
+ * fab_mcast_ports() - ports of switch @n that a multicast packet leaves by, as bits
+ * @in: number of the port that it comes by; 0: it is the switch's own
+ * @mlid: its destination; one without an entry leaves by DefaultMulticastPrimaryPort, or if it has
+ *	come by that, by DefaultMulticastNotPrimaryPort (14.2.5.4)
+ * @mc: written; may have @in
+ */
+void fab_mcast_ports(const struct fab *f, const struct fab_node *n, unsigned int in, uint16_t mlid,
+		     uint64_t mc[4]);
 
 #endif

@@ -216,7 +216,7 @@ struct fab_reply {
 	struct fab_dport *out;
 	uint8_t vl;
 	uint16_t len;
-	uint8_t pkt[IB_MAD_PKT_LEN];
+	uint8_t pkt[IB_MAD_PKT_MAX];
 };
 
 /**
@@ -378,6 +378,13 @@ static inline enum fab_kind fab_discard(struct fab_data *d, struct fab_dport *ou
 	return fab_dropped(d, why);
 }
 
+/**
+ * fab_drop_head() - the head @l ends: one packet, or of a multicast head each copy that has not left
+ *
+ * So what came, and forks, stay what was delivered, dropped, or still waits.
+ */
+void fab_drop_head(struct fab_data *d, const struct fab_lane *l, enum fab_drop why);
+
 /** fab_forward_round() - the heads of all lanes request outputs, which serve them */
 bool fab_forward_round(struct fab_data *d);
 
@@ -531,8 +538,12 @@ void fab_delay_forget(struct fab_data *d, struct fab_dport *dp, bool all);
 /** fab_delay_free() - free what is on its way */
 void fab_delay_free(struct fab_data *d);
 
-/** fab_vl15_rx() - a VL15 packet came in by the link of @in; @data is copied, then checked */
-void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, size_t len);
+/**
+ * fab_vl15_rx() - a VL15 packet came in by the link of @in; @data is copied, then checked
+ * @flags: OHCA_FRAME_*
+ */
+void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, size_t len,
+		 uint16_t flags);
 
 /**
  * fab_gsi_rx() - a data packet for an agent of the node of @in
@@ -541,7 +552,13 @@ void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, 
 void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame *f,
 		const struct fab_tap *tap);
 
-/** fab_mad_packet() - write a packet with @mad, LRH to ICRC, to @pkt. Return: its length. */
+/**
+ * fab_mad_packet() - write a packet with @mad, LRH to ICRC
+ * @pkt: has room for IB_MAD_PKT_MAX bytes
+ * @vl: its lane
+ *
+ * Return: its length.
+ */
 size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl);
 
 /** fab_gsi_send() - MAD @mad leaves by the link of switch port @port. Return: false: it is lost. */

@@ -3,7 +3,7 @@
  * What becomes of a data packet at a switch (IBTA volume 1, 18.2.4): checks, partitions, the
  * forwarding tables, SL to VL. At any other node it has arrived.
  */
-#include "data_priv.h"
+#include "to_watch.h"
 
 #include <string.h>
 
@@ -134,11 +134,13 @@ static bool can_leave(struct fab_data *d, struct fab_dport *in, struct fab_frame
 	return true;
 }
 
-void fab_mcast_ports(const struct fab *f, const struct fab_node *n, uint16_t mlid, uint64_t mc[4])
+void fab_mcast_ports(const struct fab *f, const struct fab_node *n, unsigned int in, uint16_t mlid,
+		     uint64_t mc[4])
 {
 	const struct fab_switch *sw = &f->sw[n->sw];
 	const unsigned int entry = mlid - IB_LID_MCAST_MIN, block = entry / IB_MFT_PER_BLOCK;
 	const uint16_t *mask;
+	unsigned int port;
 
 	memset(mc, 0, 4 * sizeof(*mc));
 	if (entry < FAB_MFT_CAP && (!sw->si.mcast_top || mlid <= sw->si.mcast_top)) {
@@ -147,9 +149,12 @@ void fab_mcast_ports(const struct fab *f, const struct fab_node *n, uint16_t mli
 		mask = &sw->mft[block][entry % IB_MFT_PER_BLOCK * sw->mft_positions];
 		for (unsigned int pos = 0; pos < sw->mft_positions; pos++)
 			mc[pos / 4] |= (uint64_t)mask[pos] << (pos % 4 * 16);
-	} else if (sw->si.def_mcast_primary && sw->si.def_mcast_primary <= n->nports) {
-		mc[sw->si.def_mcast_primary / 64] |= 1ull << (sw->si.def_mcast_primary % 64);
+		return;
 	}
+	port = in == sw->si.def_mcast_primary ? sw->si.def_mcast_not_primary :
+						sw->si.def_mcast_primary;
+	if (port && port <= n->nports)
+		mc[port / 64] |= 1ull << (port % 64);
 }
 
 static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, struct fab_lane *l,
@@ -158,7 +163,7 @@ static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, stru
 	unsigned int members = 0;
 	uint8_t ovl;
 
-	fab_mcast_ports(d->f, n, dlid, l->mc);
+	fab_mcast_ports(d->f, n, in->num, dlid, l->mc);
 	fab_clear_output(l, in->num);
 	for (int i = -1; (i = fab_next_output(l, i)) >= 0;) {
 		const unsigned int num = (unsigned int)i;
@@ -178,6 +183,8 @@ static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, stru
 			fab_dropped(d, FAB_DROP_MEMORY);
 		else if (!out->up)
 			fab_dropped(d, FAB_DROP_NO_LINK);
+		if (out && fab_unlikely(out->tap))
+			fab_capture_frame(d, out, &l->f, l->f.vl, true, d->why);
 		/* what is counted is not decided on again */
 		l->started = true;
 	}

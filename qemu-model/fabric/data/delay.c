@@ -108,7 +108,9 @@ void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int 
 	struct fab_buffer *b = fl ? fab_buffer_get(d, f->len) : NULL;
 
 	if (!b) {
-		end(d, FAB_DROP_MEMORY, f->agent);
+		/* what is lost was counted when it left */
+		if (!lost)
+			end(d, FAB_DROP_MEMORY, f->agent);
 		return;
 	}
 	b->len = f->len;
@@ -261,6 +263,11 @@ static bool take(struct fab_data *d, struct fab_flight *fl, unsigned int vl)
 		}
 		b = fab_buffer_get(d, lf.len);
 		if (!b) {
+			uint8_t lrh[IB_LRH_LEN];
+
+			memcpy(lrh, lf.data, sizeof(lrh));
+			ib_pma_count_rcv(in->ctr, lf.len, lrh[1] >> 4,
+					 ib_get_be16(lrh + 2) >= IB_LID_MCAST_MIN);
 			fab_dropped(d, FAB_DROP_MEMORY);
 		} else {
 			b->len = lf.len;

@@ -30,6 +30,16 @@ static void count_rcv(struct fab_dport *in, const struct fab_frame *f)
 			 ib_get_be16(f->lrh + 2) >= IB_LID_MCAST_MIN);
 }
 
+void fab_drop_head(struct fab_data *d, const struct fab_lane *l, enum fab_drop why)
+{
+	if (l->kind != FAB_HEAD_MCAST) {
+		fab_dropped(d, why);
+		return;
+	}
+	for (int num = -1; (num = fab_next_output(l, num)) >= 0;)
+		fab_dropped(d, why);
+}
+
 /* @f has left by @out; @why: and ended on the wire, or FAB_DROP_NONE */
 static void count_xmit(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		       const struct fab_frame *f, enum fab_drop why)
@@ -251,7 +261,7 @@ static void go_on(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	if (pass(d, in, l)) {
 		l->kind = FAB_HEAD_NONE;
 	} else if (!fab_store(d, in, vl, &l->f, true)) {
-		fab_dropped(d, FAB_DROP_MEMORY);
+		fab_drop_head(d, l, FAB_DROP_MEMORY);
 		l->kind = FAB_HEAD_NONE;
 	}
 	l->passing = false;
@@ -395,6 +405,9 @@ static bool prune(struct fab_data *d, const struct fab_dport *in, struct fab_lan
 			fab_hoq_discard(d, out, (unsigned int)vl);
 		else if (fab_likely(!waited(l)) || !fab_expire(d, in, l, out, (unsigned int)vl))
 			continue;
+		if (fab_unlikely(out->tap))
+			fab_capture_frame(d, out, &l->f, vl < 0 ? l->f.vl : (unsigned int)vl, true,
+					  d->why);
 		fab_clear_output(l, out->num);
 		l->started = true;
 	}
@@ -750,7 +763,7 @@ void fab_keep_heads(struct fab_data *d, struct fab_dport *dp)
 		came = l->came_ns ? l->came_ns : l->blocked_ns;
 		count_rcv(dp, &l->f);
 		if (!fab_store(d, dp, vl, &l->f, true)) {
-			fab_dropped(d, FAB_DROP_MEMORY);
+			fab_drop_head(d, l, FAB_DROP_MEMORY);
 			forget_head(d, l);
 		} else if (came) {
 			l->came_ns = came;
@@ -760,12 +773,27 @@ void fab_keep_heads(struct fab_data *d, struct fab_dport *dp)
 	}
 }
 
+/*
+ * The head @l is lost with the ring that it is in. Nobody counts it, but for a multicast head some of
+ * whose copies have ended: that one came, and the other copies are lost.
+ */
+static void lose_head(struct fab_data *d, struct fab_dport *dp, struct fab_lane *l)
+{
+	if (l->kind == FAB_HEAD_MCAST && l->started) {
+		count_rcv(dp, &l->f);
+		fab_drop_head(d, l, FAB_DROP_LOSS);
+	} else if (l->kind == FAB_HEAD_MCAST) {
+		d->forks -= l->forks;
+	}
+	forget_head(d, l);
+}
+
 void fab_forget_heads(struct fab_data *d, struct fab_dport *dp)
 {
 	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++) {
 		/* those of an input buffer are still there, some of their copies have left */
 		if (!dp->buffers)
-			forget_head(d, &dp->lane[vl]);
+			lose_head(d, dp, &dp->lane[vl]);
 		dp->lane[vl].mark_ns = 0;
 	}
 	dp->full = 0;

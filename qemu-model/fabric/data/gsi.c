@@ -33,6 +33,10 @@ static struct fab_mad mad_of(const uint8_t *pkt, const struct ib_pkt_info *pi)
 	};
 
 	memcpy(&mad.mad, pkt + pi->hdr_len, IB_MAD_LEN);
+	/* answers to SMPs have none (14.2.1) */
+	mad.has_grh = pi->has_grh && !ib_mad_is_smp(&mad.mad.hdr);
+	if (fab_unlikely(mad.has_grh))
+		memcpy(&mad.grh, pkt + pi->grh_off, sizeof(mad.grh));
 	return mad;
 }
 
@@ -56,7 +60,14 @@ static bool vl15_lost(struct fab_data *d, struct fab_dport *in, struct fab_fault
 	return true;
 }
 
-void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, size_t len)
+/* Whether @pkt, of @len bytes, has an ICRC, as OHCA_FRAME_* @flags say, and a wrong one (7.8.1). */
+static bool has_wrong_icrc(const uint8_t *pkt, size_t len, uint16_t flags)
+{
+	return fab_unlikely(flags & OHCA_FRAME_ICRC) && !ib_icrc_ok(pkt, len);
+}
+
+void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, size_t len,
+		 uint16_t flags)
 {
 	struct fab_fault *x = in->rx_fault;
 	uint8_t pkt[MAX_MAD_PKT];
@@ -79,6 +90,13 @@ void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, 
 	if (!ib_mad_is_smp(&mad.mad.hdr)) {
 		ib_pma_count_rcv(in->ctr, (uint32_t)len, pkt[1] >> 4, false);
 		malformed(in->ctr);
+		return;
+	}
+	if (has_wrong_icrc(pkt, len, flags)) {
+		ib_pma_count_rcv(in->ctr, (uint32_t)len, pkt[1] >> 4, false);
+		in->ctr->rcv_errors++;
+		in->ctr->rcv_local_phys_errors++;
+		d->m->stats.lost++;
 		return;
 	}
 	fate = fab_unlikely(x) ? fab_mad_delay(d->m, d->f->port[in->p].peer, x, &mad) :
@@ -178,18 +196,25 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 		const struct fab_tap *tap)
 {
 	struct fab_extra *x = fab_extra(d->f, fab_end_port(d->f, in->p));
-	uint8_t pkt[MAX_MAD_PKT];
+	const uint16_t flags = fab_icrc_flag(f);
+	uint8_t pkt[OHCA_LINK_MAX_FRAME];
 	struct ib_pkt_info pi;
 	bool taken = false, mad = false;
 
 	d->mads_in += in->is_switch;
-	if (fab_unlikely(f->corrupt)) {
+	if (f->len <= MAX_MAD_PKT || flags)
+		fab_copy(pkt, f, f->vl);
+	if (has_wrong_icrc(pkt, f->len, flags)) {
 		count_port0(in, x, f);
+		if (in->is_switch && x) {
+			x->ctr.rcv_errors++;
+			x->ctr.rcv_local_phys_errors++;
+		}
+		d->m->stats.lost += in->is_switch;
 		end_of(d, in, f, tap, FAB_DROP_DAMAGED);
 		return;
 	}
-	if (f->len <= sizeof(pkt)) {
-		fab_copy(pkt, f, f->vl);
+	if (f->len <= MAX_MAD_PKT) {
 		mad = ib_pkt_parse(pkt, f->len, &pi) == IB_PKT_OK &&
 		      gsi_mad(d, in, pkt, &pi, f, tap, &taken);
 	}
@@ -209,7 +234,7 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 
 size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl)
 {
-	const struct ib_mad_path path = {
+	struct ib_mad_path path = {
 		.slid = mad->slid,
 		.dlid = mad->dlid,
 		.pkey = mad->pkey ? mad->pkey : IB_DEFAULT_PKEY,
@@ -218,8 +243,16 @@ size_t fab_mad_packet(uint8_t *pkt, const struct fab_mad *mad, uint8_t vl)
 		.dqpn = mad->dqp,
 		.sqpn = mad->sqp,
 		.qkey = ib_mad_is_smp(&mad->mad.hdr) ? 0 : IB_QKEY_GSI,
+		.global = mad->has_grh,
 	};
 
+	if (fab_unlikely(mad->has_grh)) {
+		path.tclass = ib_grh_tclass(&mad->grh);
+		path.flow = ib_grh_flow(&mad->grh);
+		path.hop_limit = mad->grh.hoplimit;
+		memcpy(path.sgid, mad->grh.sgid, sizeof(path.sgid));
+		memcpy(path.dgid, mad->grh.dgid, sizeof(path.dgid));
+	}
 	return ib_build_mad(pkt, &path, &mad->mad);
 }
 

@@ -160,6 +160,17 @@ static uint32_t dr_out(struct fab_mgmt *m, const struct fab_node *n, struct fab_
 	return out && out <= n->nports ? fab_port_of(n, out) : FAB_NO_PORT;
 }
 
+/* The GRH of the answer to a request with @grh: its GIDs change places (13.5.4). */
+static void turn_grh(struct ib_grh *grh)
+{
+	uint8_t gid[sizeof(grh->sgid)];
+
+	memcpy(gid, grh->sgid, sizeof(gid));
+	memcpy(grh->sgid, grh->dgid, sizeof(gid));
+	memcpy(grh->dgid, gid, sizeof(gid));
+	grh->hoplimit = UINT8_MAX;
+}
+
 /* Port that the reply to a LID routed MAD leaves by. @at: port that the request came in by */
 static uint32_t lid_out(struct fab_mgmt *m, const struct fab_node *n, uint32_t at,
 			struct fab_mad *mad)
@@ -172,6 +183,8 @@ static uint32_t lid_out(struct fab_mgmt *m, const struct fab_node *n, uint32_t a
 	mad->dlid = lid;
 	mad->sqp = mad->dqp;
 	mad->dqp = qp;
+	if (mad->has_grh)
+		turn_grh(&mad->grh);
 	if (n->sw == FAB_NONE)
 		return at;
 	out = fab_route(m->f, n, lid);

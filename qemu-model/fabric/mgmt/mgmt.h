@@ -17,6 +17,7 @@
 
 #include "fabric/graph/graph.h"
 #include "fabric/graph/wire.h"
+#include "ib/packet.h"
 
 /**
  * struct fab_mad - a MAD and the addresses of its packet, in host order
@@ -27,6 +28,8 @@
  * @hops: links of the graph that it has gone over, and those that the request has
  * @sl: of the LRH; the answer has it, too
  * @pkey: the port's P_Key by which it came in, for the answer; 0: the default one
+ * @has_grh: the packet has a GRH; so has the answer (13.5.4)
+ * @grh: valid with @has_grh
  */
 struct fab_mad {
 	union {
@@ -38,6 +41,8 @@ struct fab_mad {
 	uint16_t pkey;
 	uint8_t hops;
 	uint8_t sl;
+	bool has_grh;
+	struct ib_grh grh;
 };
 
 /** enum fab_fate - what became of a MAD */

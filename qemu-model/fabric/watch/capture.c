@@ -235,15 +235,16 @@ void fab_capture_frame(struct fab_data *d, const struct fab_dport *dp, const str
 void fab_capture_mad(struct fab_data *d, const struct fab_tap *tap, const struct fab_mad *mad,
 		     bool sent, enum fab_drop why)
 {
-	uint8_t b[IB_MAD_PKT_LEN + IB_VCRC_LEN];
+	uint8_t b[IB_MAD_PKT_MAX + IB_VCRC_LEN];
+	const size_t len = fab_mad_packet(b, mad, ib_mad_is_smp(&mad->mad.hdr) ? IB_MGMT_VL : 0);
 	uint32_t icrc = 0;
 
-	fab_mad_packet(b, mad, ib_mad_is_smp(&mad->mad.hdr) ? IB_MGMT_VL : 0);
-	if (!ib_icrc(b, IB_MAD_PKT_LEN - IB_ICRC_LEN, &icrc))
-		ib_icrc_put(b + IB_MAD_PKT_LEN - IB_ICRC_LEN, icrc);
-	ib_vcrc_put(b + IB_MAD_PKT_LEN, ib_vcrc(b, IB_MAD_PKT_LEN));
+	if (!ib_icrc(b, len - IB_ICRC_LEN, &icrc))
+		ib_icrc_put(b + len - IB_ICRC_LEN, icrc);
+	ib_vcrc_put(b + len, ib_vcrc(b, len));
 	for (; tap; tap = tap->next)
-		packet(tap, ERF_INFINIBAND, fab_data_clock(d), b, sizeof(b), sent, why);
+		packet(tap, ERF_INFINIBAND, fab_data_clock(d), b, (uint32_t)len + IB_VCRC_LEN, sent,
+		       why);
 }
 
 /* ---- link packets -------------------------------------------------------------- */

@@ -168,7 +168,7 @@ static void spread(struct search *s, uint32_t node, uint32_t in, uint16_t mlid)
 	const struct fab_node *n = &s->f->node[node];
 	uint64_t mc[4];
 
-	fab_mcast_ports(s->f, n, mlid, mc);
+	fab_mcast_ports(s->f, n, in != FAB_NO_PORT ? fab_port_num(s->f, in) : 0, mlid, mc);
 	for (unsigned int num = 1; num <= n->nports; num++)
 		if (mc[num / 64] >> (num % 64) & 1 && fab_port_of(n, num) != in &&
 		    crosses(s->f, fab_port_of(n, num)) == FAB_WAY_ARRIVES)

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Packets that come to libohca-umad.so by its link: the node has those whose CRCs are right. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ib/crc.h"
+#include "ib/mad_packet.h"
+#include "umad/agent.h"
+#include "umad/issm.h"
+#include "umad/node.h"
+#include "umad/wire.h"
+
+#define PACKETS		6u
+
+struct um_node um_node;
+static atomic_uint received, damaged;
+static struct ohca_link *far_end;
+static uint8_t order[PACKETS];		/* TIDs of those received */
+
+/* ---- the node and its agents --------------------------------------------------- */
+
+void um_node_init(uint64_t guid, const char *desc)
+{
+	(void)guid;
+	(void)desc;
+}
+
+void um_node_link_cfg(struct ohca_link_cfg *cfg)
+{
+	ohca_link_cfg_init(cfg);
+	cfg->port_guid = 1;
+}
+
+void um_node_link_up(const struct ohca_link_state *st, const struct ohca_link_cfg *peer)
+{
+	(void)st;
+	(void)peer;
+	um_node.pi.state = IB_PS_ACTIVE;
+}
+
+void um_node_link_down(void)
+{
+}
+
+bool um_node_phy(struct ohca_link_phy *phy)
+{
+	*phy = (struct ohca_link_phy){ true, 0xff, 0xff, 0xff };
+	return false;
+}
+
+void um_node_receive(const uint8_t *pkt, size_t len)
+{
+	const unsigned int n = atomic_load(&received);
+
+	assert_int_equal(len, IB_MAD_PKT_LEN);
+	order[n] = pkt[IB_MAD_PKT_HDR + 15];
+	atomic_store(&received, n + 1);
+}
+
+void um_node_damaged(bool remote)
+{
+	assert_false(remote);
+	atomic_fetch_add(&damaged, 1);
+}
+
+int64_t um_node_timer(int64_t now_ns)
+{
+	(void)now_ns;
+	return INT64_MAX;
+}
+
+int64_t um_agent_timer(int64_t now_ns)
+{
+	(void)now_ns;
+	return INT64_MAX;
+}
+
+int64_t um_issm_update(int64_t now_ns)
+{
+	(void)now_ns;
+	return INT64_MAX;
+}
+
+int um_issm_fd(void)
+{
+	return -1;
+}
+
+/* ---- the fabric's end ---------------------------------------------------------- */
+
+/* A MAD with TID @tid by lane @vl. @wrong: its ICRC is there, and one bit before it is another one. */
+static void send_mad(struct ohca_link *l, unsigned int vl, uint8_t tid, bool icrc, bool wrong)
+{
+	const struct ib_mad_path path = {
+		.slid = 1, .dlid = 2, .pkey = IB_DEFAULT_PKEY, .vl = (uint8_t)vl,
+		.dqpn = vl == IB_MGMT_VL ? 0 : IB_QP1, .sqpn = IB_QP1, .qkey = IB_QKEY_GSI,
+	};
+	struct ib_mad mad = { .hdr.tid = ib_to_be64(tid) };
+	uint8_t *b = ohca_link_tx_begin(l, vl, IB_MAD_PKT_LEN);
+	uint32_t crc = 0;
+
+	assert_non_null(b);
+	ib_build_mad(b, &path, &mad);
+	if (icrc) {
+		assert_int_equal(ib_icrc(b, IB_MAD_PKT_LEN - IB_ICRC_LEN, &crc), 0);
+		ib_icrc_put(b + IB_MAD_PKT_LEN - IB_ICRC_LEN, crc);
+	}
+	if (wrong)
+		b[IB_MAD_PKT_LEN - IB_ICRC_LEN - 1] ^= 1;
+	ohca_link_tx_commit(l, vl, IB_MAD_PKT_LEN, icrc ? OHCA_FRAME_ICRC : 0);
+	ohca_link_kick(l);
+}
+
+static void *switch_end(void *arg)
+{
+	const struct ohca_link_phy phy = { true, 0xff, 0xff, 0xff };
+	struct ohca_link_cfg cfg;
+	struct ohca_link_err err;
+
+	ohca_link_cfg_init(&cfg);
+	far_end = ohca_link_accept(*(int *)arg, &cfg, 10000, &err);
+	assert_non_null(far_end);
+	ohca_link_train(far_end, &phy);
+	assert_int_equal(ohca_link_wait_up(far_end, 10000), 0);
+	return NULL;
+}
+
+static void test_icrc(void **st)
+{
+	char dir[] = "/tmp/ohca-umad-XXXXXX", path[64];
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	struct ohca_link_err err;
+	struct ohca_link *l;
+	pthread_t t;
+	int fd;
+
+	(void)st;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/sock", dir);
+	setenv("OHCA_UMAD", path, 1);
+	setenv("OHCA_UMAD_WAIT", "0", 1);
+	fd = ohca_link_listen(path, &err);
+	assert_true(fd >= 0);
+	assert_int_equal(pthread_create(&t, NULL, switch_end, &fd), 0);
+	assert_int_equal(um_wire_open(), 0);
+	assert_int_equal(pthread_join(t, NULL), 0);
+	l = far_end;
+	send_mad(l, IB_MGMT_VL, 1, false, false);
+	send_mad(l, IB_MGMT_VL, 2, true, true);
+	send_mad(l, IB_MGMT_VL, 3, true, false);
+	send_mad(l, 0, 4, true, true);
+	send_mad(l, 0, 5, true, false);
+	/* without the flag nobody looks at it */
+	send_mad(l, 0, 6, false, true);
+	for (int i = 0; i < 10000 && atomic_load(&received) + atomic_load(&damaged) < PACKETS; i++)
+		nanosleep(&pause, NULL);
+	assert_int_equal(atomic_load(&damaged), 2);
+	assert_int_equal(atomic_load(&received), 4);
+	for (unsigned int i = 0; i < 4; i++)
+		assert_true(order[i] != 2 && order[i] != 4);
+	unlink(path);
+	rmdir(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_icrc) };
+
+	return cmocka_run_group_tests_name("packets of libohca-umad", tests, NULL, NULL);
+}
