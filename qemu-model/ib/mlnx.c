@@ -60,7 +60,7 @@ uint16_t ib_mlnx_epi_set(struct ib_port_info *pi, const uint8_t d[IB_SMP_DATA_LE
 }
 
 /* ClassPortInfo (13.4.8.1): versions and a time; there are no traps and no redirection. */
-static void class_port_info(uint8_t *d)
+static void mlnx_class_port_info(uint8_t *d)
 {
 	d[0] = IB_MAD_BASE_VERSION;
 	d[1] = CLASS_VERSION;
@@ -102,7 +102,7 @@ bool ib_mlnx_process(const struct ib_mlnx_info *info, struct ib_mad *mad)
 		return ib_mad_refuse(h);
 	memset(mad->data, 0, sizeof(mad->data));
 	if (attr == IB_ATTR_CLASS_PORT_INFO)
-		class_port_info(mad->data);
+		mlnx_class_port_info(mad->data);
 	else
 		general_info(info, mad->data);
 	ib_mad_make_resp(h, IB_MAD_OK);

@@ -139,7 +139,7 @@ const char *ib_pkt_strerror(int err)
 }
 
 /* Skip a header of @len bytes if it is @present. Returns the new offset. */
-static unsigned int take(uint8_t *field, unsigned int off, bool present, unsigned int len)
+static unsigned int hdr_take(uint8_t *field, unsigned int off, bool present, unsigned int len)
 {
 	if (!present)
 		return off;
@@ -245,19 +245,19 @@ static unsigned int parse_eths(struct ib_pkt_info *o, unsigned int off)
 {
 	const struct ib_opcode_info *op = o->op;
 
-	off = take(&o->rdeth_off, off, op->hdrs & IB_HDR_RDETH, IB_RDETH_LEN);
-	off = take(&o->deth_off, off, op->hdrs & IB_HDR_DETH, IB_DETH_LEN);
-	off = take(&o->xrceth_off, off, op->hdrs & IB_HDR_XRCETH, IB_XRCETH_LEN);
-	off = take(&o->feth_off, off, op->hdrs & IB_HDR_FETH, IB_FETH_LEN);
-	off = take(&o->reth_off, off, op->hdrs & IB_HDR_RETH, IB_RETH_LEN);
-	off = take(&o->atomic_off, off, op->hdrs & IB_HDR_ATOMIC_ETH, IB_ATOMIC_ETH_LEN);
-	off = take(&o->atomic_off, off, op->hdrs & IB_HDR_MASKED_ATOMIC_ETH,
-		   IB_MASKED_ATOMIC_ETH_LEN);
-	off = take(&o->aeth_off, off, op->hdrs & IB_HDR_AETH, IB_AETH_LEN);
-	off = take(&o->atomic_ack_off, off, op->hdrs & IB_HDR_ATOMIC_ACK_ETH,
-		   IB_ATOMIC_ACK_ETH_LEN);
-	off = take(&o->imm_off, off, op->hdrs & IB_HDR_IMMDT, IB_IMMDT_LEN);
-	off = take(&o->ieth_off, off, op->hdrs & IB_HDR_IETH, IB_IETH_LEN);
+	off = hdr_take(&o->rdeth_off, off, op->hdrs & IB_HDR_RDETH, IB_RDETH_LEN);
+	off = hdr_take(&o->deth_off, off, op->hdrs & IB_HDR_DETH, IB_DETH_LEN);
+	off = hdr_take(&o->xrceth_off, off, op->hdrs & IB_HDR_XRCETH, IB_XRCETH_LEN);
+	off = hdr_take(&o->feth_off, off, op->hdrs & IB_HDR_FETH, IB_FETH_LEN);
+	off = hdr_take(&o->reth_off, off, op->hdrs & IB_HDR_RETH, IB_RETH_LEN);
+	off = hdr_take(&o->atomic_off, off, op->hdrs & IB_HDR_ATOMIC_ETH, IB_ATOMIC_ETH_LEN);
+	off = hdr_take(&o->atomic_off, off, op->hdrs & IB_HDR_MASKED_ATOMIC_ETH,
+		       IB_MASKED_ATOMIC_ETH_LEN);
+	off = hdr_take(&o->aeth_off, off, op->hdrs & IB_HDR_AETH, IB_AETH_LEN);
+	off = hdr_take(&o->atomic_ack_off, off, op->hdrs & IB_HDR_ATOMIC_ACK_ETH,
+		       IB_ATOMIC_ACK_ETH_LEN);
+	off = hdr_take(&o->imm_off, off, op->hdrs & IB_HDR_IMMDT, IB_IMMDT_LEN);
+	off = hdr_take(&o->ieth_off, off, op->hdrs & IB_HDR_IETH, IB_IETH_LEN);
 	o->hdr_len = (uint16_t)off;
 	return off;
 }

@@ -335,7 +335,7 @@ static uint16_t samples_result(const struct ib_pma *a, bool ext, uint8_t *d)
 	return IB_MAD_OK;
 }
 
-static uint16_t class_port_info(const struct ib_pma *a, uint8_t *d)
+static uint16_t pma_class_port_info(const struct ib_pma *a, uint8_t *d)
 {
 	struct ib_pma_class_port_info cpi = {
 		.base_version = IB_MAD_BASE_VERSION,
@@ -362,7 +362,7 @@ static uint16_t dispatch(struct ib_pma *a, const struct ib_mad_hdr *h, uint8_t *
 		return IB_MAD_BAD_METHOD;
 	/* A Set of ClassPortInfo could only enable traps, which this agent does not send. */
 	if (attr == IB_PMA_ATTR_CLASS_PORT_INFO)
-		return set ? IB_MAD_BAD_METHOD_ATTR : class_port_info(a, d);
+		return set ? IB_MAD_BAD_METHOD_ATTR : pma_class_port_info(a, d);
 	if (attr == IB_PMA_ATTR_SAMPLES_CONTROL)
 		return h->attr_mod ? IB_MAD_BAD_FIELD : samples_control(a, set, now_ns, d);
 	if (attr == IB_PMA_ATTR_SAMPLES_RESULT || attr == IB_PMA_ATTR_SAMPLES_RESULT_EXT) {

@@ -479,8 +479,8 @@ static enum ib_sma_verdict arrive(const struct ib_sma *s, const struct ib_sma_in
 }
 
 /* Put the way back into a response to the wire. */
-static enum ib_sma_verdict reply(const struct ib_sma *s, const struct ib_sma_in *in,
-				 struct ib_smp *smp, uint16_t status, uint8_t *out_port)
+static enum ib_sma_verdict smp_reply(const struct ib_sma *s, const struct ib_sma_in *in,
+				     struct ib_smp *smp, uint16_t status, uint8_t *out_port)
 {
 	*out_port = IB_DR_PORT_BY_LID;
 	ib_smp_make_resp(smp, status);
@@ -508,7 +508,7 @@ static enum ib_sma_verdict request(struct req *r, uint8_t *out_port)
 
 	if (smp->hdr.base_version != IB_MAD_BASE_VERSION ||
 	    smp->hdr.class_version != IB_SMP_CLASS_VERSION)
-		return reply(r->s, r->in, smp, IB_MAD_BAD_VERSION, out_port);
+		return smp_reply(r->s, r->in, smp, IB_MAD_BAD_VERSION, out_port);
 	mk = check_mkeys(r, &bad);
 	if (mk == IB_MKEY_BAD)
 		return mkey_violation(r, bad);
@@ -519,11 +519,11 @@ static enum ib_sma_verdict request(struct req *r, uint8_t *out_port)
 		return IB_SMA_CONSUMED;
 	}
 	if (smp->hdr.method != IB_METHOD_GET && !r->set)
-		return reply(r->s, r->in, smp, IB_MAD_BAD_METHOD, out_port);
+		return smp_reply(r->s, r->in, smp, IB_MAD_BAD_METHOD, out_port);
 	/* A subnet manager runs here: the question is for it. */
 	if (ib_be16(smp->hdr.attr_id) == IB_SMP_ATTR_SM_INFO && (r->end.pi->cap_mask & IB_CAP_SM))
 		return IB_SMA_UNHANDLED;
-	return reply(r->s, r->in, smp, attribute(r), out_port);
+	return smp_reply(r->s, r->in, smp, attribute(r), out_port);
 }
 
 enum ib_sma_verdict ib_sma_process(const struct ib_sma *s, const struct ib_sma_in *in,
@@ -564,7 +564,7 @@ enum ib_sma_verdict ib_sma_unclaimed(const struct ib_sma *s, const struct ib_sma
 	v = arrive(s, in, smp, out_port);
 	if (v != IB_SMA_CONSUMED)
 		return v;
-	return reply(s, in, smp, IB_MAD_BAD_METHOD_ATTR, out_port);
+	return smp_reply(s, in, smp, IB_MAD_BAD_METHOD_ATTR, out_port);
 }
 
 /* ---- traps and time ---- */

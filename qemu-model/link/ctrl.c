@@ -345,7 +345,7 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 	}
 }
 
-static int64_t now_ms(void)
+static int64_t ctrl_now_ms(void)
 {
 	struct timespec ts;
 
@@ -355,7 +355,7 @@ static int64_t now_ms(void)
 
 int ohca_link_wait_up(struct ohca_link *l, int timeout_ms)
 {
-	int64_t end = now_ms() + timeout_ms;
+	int64_t end = ctrl_now_ms() + timeout_ms;
 
 	for (;;) {
 		struct pollfd p = { .fd = l->sock, .events = POLLIN };
@@ -374,7 +374,7 @@ int ohca_link_wait_up(struct ohca_link *l, int timeout_ms)
 		}
 		if (l->state.up)
 			return 0;
-		left = end - now_ms();
+		left = end - ctrl_now_ms();
 		if (l->sock < 0 || left <= 0)
 			return -1;
 		poll(&p, 1, (int)left);

@@ -23,7 +23,7 @@
 
 #define LOCK_MS	2000	/* for others that begin to listen in the same directory */
 
-static int64_t now_ms(void)
+static int64_t hello_now_ms(void)
 {
 	struct timespec ts;
 
@@ -173,7 +173,7 @@ static int lock_dir(const char *path, struct ohca_link_err *err)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
 	const char *slash = strrchr(path, '/');
-	int64_t end = now_ms() + LOCK_MS;
+	int64_t end = hello_now_ms() + LOCK_MS;
 	struct sockaddr_un sa;		/* room for any path that fits */
 	int fd;
 
@@ -185,7 +185,7 @@ static int lock_dir(const char *path, struct ohca_link_err *err)
 	if (fd < 0)
 		return link_err(err, OHCA_LINK_E_PATH, errno, "cannot listen on '%s'", path);
 	while (flock(fd, LOCK_EX | LOCK_NB)) {
-		if ((errno != EWOULDBLOCK && errno != EINTR) || now_ms() >= end) {
+		if ((errno != EWOULDBLOCK && errno != EINTR) || hello_now_ms() >= end) {
 			link_err(err, OHCA_LINK_E_PATH, errno, "cannot lock '%s'", sa.sun_path);
 			close(fd);
 			return -1;
@@ -393,7 +393,7 @@ fail:
 static int wait_readable(int fd, int64_t end)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int64_t left = end - now_ms();
+	int64_t left = end - hello_now_ms();
 
 	return poll(&p, 1, left > 0 ? (int)left : 0);
 }
@@ -401,12 +401,12 @@ static int wait_readable(int fd, int64_t end)
 struct ohca_link *ohca_link_accept(int listen_fd, const struct ohca_link_cfg *cfg,
 				   int timeout_ms, struct ohca_link_err *err)
 {
-	int64_t end = now_ms() + timeout_ms;
+	int64_t end = hello_now_ms() + timeout_ms;
 	struct ohca_link_cfg peer;
 	int fd, r;
 
 	do {
-		if (wait_readable(listen_fd, end) <= 0 && now_ms() >= end) {
+		if (wait_readable(listen_fd, end) <= 0 && hello_now_ms() >= end) {
 			link_err(err, OHCA_LINK_E_TIMEOUT, 0, "nobody connected in %d ms",
 				 timeout_ms);
 			return NULL;
@@ -418,7 +418,7 @@ struct ohca_link *ohca_link_accept(int listen_fd, const struct ohca_link_cfg *cf
 		return NULL;
 	}
 	while (!(r = ohca_link_hello_recv(fd, &peer, err))) {
-		if (wait_readable(fd, end) <= 0 && now_ms() >= end) {
+		if (wait_readable(fd, end) <= 0 && hello_now_ms() >= end) {
 			link_err(err, OHCA_LINK_E_TIMEOUT, 0, "the peer sent no HELLO in %d ms",
 				 timeout_ms);
 			r = -1;
@@ -445,7 +445,7 @@ static int do_connect(int fd, const struct sockaddr_un *sa, int64_t end,
 			return 0;
 		e = errno;
 		/* EAGAIN: the listener's backlog is full. */
-		if ((e != EAGAIN && e != EINTR) || now_ms() >= end)
+		if ((e != EAGAIN && e != EINTR) || hello_now_ms() >= end)
 			break;
 		nanosleep(&pause, NULL);
 	}
@@ -576,7 +576,7 @@ fail:
 int ohca_link_connect_start(const char *path, const struct ohca_link_cfg *cfg, int timeout_ms,
 			    struct ohca_link_err *err)
 {
-	int64_t end = now_ms() + timeout_ms;
+	int64_t end = hello_now_ms() + timeout_ms;
 	struct ohca_wire_hello h;
 	struct sockaddr_un sa;
 	int sock;
@@ -602,14 +602,14 @@ fail:
 struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg *cfg,
 				    int timeout_ms, struct ohca_link_err *err)
 {
-	int64_t end = now_ms() + timeout_ms;
+	int64_t end = hello_now_ms() + timeout_ms;
 	int sock = ohca_link_connect_start(path, cfg, timeout_ms, err);
 	struct ohca_link *l = NULL;
 
 	if (sock < 0)
 		return NULL;
 	while (!ohca_link_connect_finish(sock, cfg, &l, err)) {
-		if (wait_readable(sock, end) <= 0 && now_ms() >= end) {
+		if (wait_readable(sock, end) <= 0 && hello_now_ms() >= end) {
 			link_err(err, OHCA_LINK_E_TIMEOUT, 0,
 				 "the listener did not answer our HELLO in time");
 			close(sock);

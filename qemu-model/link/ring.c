@@ -185,7 +185,7 @@ static int rx_bad(struct ohca_link *l, unsigned int vl, const char *what, uint32
 	return -1;
 }
 
-static bool broken(const struct ohca_link *l)
+static bool ring_broken(const struct ohca_link *l)
 {
 	return l->rx_broken || atomic_load_explicit(&l->tx_broken, memory_order_relaxed);
 }
@@ -196,7 +196,7 @@ uint32_t ohca_link_rx_pending(struct ohca_link *l)
 
 	if (!ohca_link_is_up(l))
 		return 0;
-	if (unlikely(broken(l)))
+	if (unlikely(ring_broken(l)))
 		return 1u << OHCA_LINK_VL15;	/* whose peek then returns an error */
 	for (unsigned int vl = 0; vl < l->vls; vl++)
 		if ((shm_load(&l->rx_dir->fctbs[vl]) & FC_MASK) != l->rx[vl].pos)
@@ -216,7 +216,7 @@ int ohca_link_rx_peek(struct ohca_link *l, unsigned int vl, struct ohca_link_fra
 
 	if (unlikely(vl >= OHCA_SHM_LANES || !ohca_link_is_up(l)))
 		return 0;
-	if (unlikely(broken(l)))
+	if (unlikely(ring_broken(l)))
 		return -1;
 	r = &l->rx[vl];
 	if (unlikely(!r->lane.blocks))
@@ -393,7 +393,7 @@ bool ohca_link_prepare_sleep_except(struct ohca_link *l, uint32_t lanes)
 	if (l->sock < 0)
 		return true;
 	kick_rx(l);
-	if (broken(l))
+	if (ring_broken(l))
 		return false;
 	atomic_store_explicit(&l->asleep, 1, memory_order_relaxed);
 	shm_store(&l->self->rx_wait, 1);

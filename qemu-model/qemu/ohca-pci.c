@@ -134,6 +134,9 @@ static void ohca_engine_trace(void *opaque, unsigned int ev,
     case OHCA_TR_QP_STATE:
         trace_ohca_qp_state(a[0], a[1], a[2], a[3]);
         break;
+    case OHCA_TR_PKT:
+        trace_ohca_pkt(a[0], a[1], a[2], a[3]);
+        break;
     case OHCA_TR_RX_DROP:
         trace_ohca_err_rx_drop(a[0], a[1], a[2], a[3]);
         break;

@@ -178,7 +178,7 @@ static void sma_start(ohca_engine *e)
 }
 
 /* Adds the counts that are kept elsewhere, and waiting times, to the port's counters. */
-static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
+static struct ib_pma_port *mad_pma_port(void *ctx, unsigned int num)
 {
 	unsigned int port = num - 1;
 	ohca_engine *e = ctx;
@@ -201,7 +201,7 @@ int ohca_mad_init(ohca_engine *e)
 	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++)
 		e->mad->pma_port[i].ctr = &e->port[i].cnt;
 	e->mad->pma = (struct ib_pma){
-		.port = pma_port,
+		.port = mad_pma_port,
 		.ctx = e,
 		.nports = e->cfg.num_ports,
 		.first_port = 1,
@@ -339,8 +339,8 @@ static uint16_t own_pkey(const struct ohca_port *p, uint16_t pkey)
 }
 
 /* Send @mad to the source of the packet. */
-static void reply(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pkt,
-		  const uint8_t *hdr, const uint8_t *mad)
+static void mad_reply(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pkt,
+		      const uint8_t *hdr, const uint8_t *mad)
 {
 	const struct ib_mad_hdr *h = (const struct ib_mad_hdr *)(const void *)mad;
 	const struct ib_deth *deth = ib_pkt_deth(hdr, pkt);
@@ -413,7 +413,7 @@ bool ohca_mad_rx(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pk
 		v = OHCA_SMA_REPLY;
 	}
 	if (v == OHCA_SMA_REPLY)
-		reply(e, port, pkt, hdr, out);
+		mad_reply(e, port, pkt, hdr, out);
 	return true;
 }
 

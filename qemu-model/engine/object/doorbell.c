@@ -120,7 +120,7 @@ void ohca_db_eq_clear(ohca_engine *e, uint32_t eqn)
 
 /* ---- any thread ------------------------------------------------------------------- */
 
-static void bad(ohca_engine *e, enum ohca_counter id)
+static void db_bad(ohca_engine *e, enum ohca_counter id)
 {
 	atomic_fetch_add_explicit(&e->cnt[id], 1, memory_order_relaxed);
 }
@@ -144,9 +144,9 @@ static bool owned(ohca_engine *e, enum ohca_db_kind kind, uint32_t n, uint32_t u
 	uint32_t owner = n < e->db->max[kind] ? atomic_load(&e->db->owner[kind][n]) : 0;
 
 	if (owner == 0)
-		bad(e, OHCA_CNT_DB_BAD_HANDLE);
+		db_bad(e, OHCA_CNT_DB_BAD_HANDLE);
 	else if (owner != uar + 1)
-		bad(e, OHCA_CNT_DB_BAD_UAR);
+		db_bad(e, OHCA_CNT_DB_BAD_UAR);
 	return owner == uar + 1;
 }
 
@@ -190,11 +190,11 @@ void ohca_doorbell(ohca_engine *e, uint32_t uar, uint32_t off, uint64_t val, uns
 	uint32_t n = (uint32_t)OHCA_FIELD_GET(OHCA_DB_HANDLE, val);
 
 	if (size != 8 || (off & 7)) {
-		bad(e, OHCA_CNT_DB_BAD_SIZE);
+		db_bad(e, OHCA_CNT_DB_BAD_SIZE);
 		return;
 	}
 	if (uar >= e->cfg.num_uars) {
-		bad(e, OHCA_CNT_DB_BAD_UAR);
+		db_bad(e, OHCA_CNT_DB_BAD_UAR);
 		return;
 	}
 	switch (off) {
@@ -221,17 +221,17 @@ void ohca_doorbell(ohca_engine *e, uint32_t uar, uint32_t off, uint64_t val, uns
 	case OHCA_UAR_EQ:
 		n = (uint32_t)OHCA_FIELD_GET(OHCA_EQ_DB_EQN, val);
 		if (uar != 0) {
-			bad(e, OHCA_CNT_DB_BAD_UAR);
+			db_bad(e, OHCA_CNT_DB_BAD_UAR);
 			return;
 		}
 		if (n >= OHCA_MAX_EQ) {
-			bad(e, OHCA_CNT_DB_BAD_HANDLE);
+			db_bad(e, OHCA_CNT_DB_BAD_HANDLE);
 			return;
 		}
 		eq_set(e->db, n, val);
 		break;
 	default:
-		bad(e, OHCA_CNT_DB_BAD_HANDLE);
+		db_bad(e, OHCA_CNT_DB_BAD_HANDLE);
 		return;
 	}
 	e->ops.kick(e->h);
@@ -308,7 +308,7 @@ bool ohca_doorbells_run(ohca_engine *e)
 			if (e->eq[n])
 				ohca_eq_doorbell(e, e->eq[n], (uint32_t)w, w & EQ_ARM);
 			else
-				bad(e, OHCA_CNT_DB_BAD_HANDLE);
+				db_bad(e, OHCA_CNT_DB_BAD_HANDLE);
 		}
 	}
 	for (unsigned int k = 0; k < RING_NUM; k++)

@@ -44,7 +44,7 @@ struct ohca_rwqe {
 	struct ohca_sge sge[OHCA_MAX_SGE];
 };
 
-/* ohca_rwqe_take(): the record of the QP's RQ is unreadable, or its producer index cannot be true */
+/* ohca_rwqe_take(): the RQ of the QP has an unreadable record, or one that cannot be true */
 #define OHCA_RWQE_NO_RQ	(-0x10000)
 
 /* Take the next receive WQE of @qp (its RQ or SRQ).

@@ -240,7 +240,7 @@ static int complete(ohca_engine *e, struct ohca_srq *srq, const struct ohca_hw_t
 	return ohca_cq_push(e, srq->cq, &c, o->status != OHCA_WC_SUCCESS);
 }
 
-static void broken(ohca_engine *e, struct ohca_srq *srq)
+static void list_broken(ohca_engine *e, struct ohca_srq *srq)
 {
 	srq->error = true;
 	ohca_async_event(e, OHCA_EVENT_SRQ_ERR, &srq->async);
@@ -262,7 +262,7 @@ static int64_t posted(ohca_engine *e, struct ohca_srq *srq)
 }
 
 /* Execute the next operation. False: the SRQ is broken. */
-static bool run_one(ohca_engine *e, struct ohca_srq *srq)
+static bool list_op_run(ohca_engine *e, struct ohca_srq *srq)
 {
 	struct ohca_tm *tm = srq->tm;
 	uint32_t slot = tm->ci & ((1u << tm->log_ops) - 1);
@@ -301,12 +301,12 @@ void ohca_tm_run(ohca_engine *e, struct ohca_srq *srq)
 				return;
 		}
 		if (n < 0) {
-			broken(e, srq);
+			list_broken(e, srq);
 			return;
 		}
 		for (; n && left && !srq->error; n--, left--)
-			if (!run_one(e, srq))
-				broken(e, srq);
+			if (!list_op_run(e, srq))
+				list_broken(e, srq);
 	}
 	if (!srq->error)
 		ohca_db_srq_again(e, srq->srqn);

@@ -138,7 +138,7 @@ static void implied_nak(ohca_engine *e, struct ohca_qp *qp)
 		retry(e, qp);
 }
 
-static void nak(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t code)
+static void nak_received(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t code)
 {
 	static const struct {
 		uint8_t status, ve;
@@ -233,7 +233,7 @@ static void ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 		if (!xp->rnr_wait)
 			rnr_nak(e, qp, w, IB_AETH_VALUE(syn));
 	} else if (IB_AETH_KIND(syn) == IB_AETH_NAK) {
-		nak(e, qp, w, IB_AETH_VALUE(syn));
+		nak_received(e, qp, w, IB_AETH_VALUE(syn));
 	}
 }
 

@@ -29,8 +29,8 @@ void ohca_persist_forget(ohca_engine *e, const struct ohca_xport *xp)
 }
 
 /* Returns the slot of this FLUSH, or a free one; NULL: none is free. */
-static struct ohca_persist *place(ohca_engine *e, const struct ohca_xport *xp, uint32_t psn,
-				  uint32_t rkey, const struct ohca_mr_range *r)
+static struct ohca_persist *journal_place(ohca_engine *e, const struct ohca_xport *xp, uint32_t psn,
+					  uint32_t rkey, const struct ohca_mr_range *r)
 {
 	struct ohca_persist *free = NULL;
 	uint64_t now = ohca_now(e);
@@ -59,7 +59,7 @@ static struct ohca_persist *place(ohca_engine *e, const struct ohca_xport *xp, u
 bool ohca_persist(ohca_engine *e, const struct ohca_xport *xp, uint32_t psn, uint32_t rkey,
 		  const struct ohca_mr_range *r)
 {
-	struct ohca_persist *p = place(e, xp, psn, rkey, r);
+	struct ohca_persist *p = journal_place(e, xp, psn, rkey, r);
 	struct ohca_run run[OHCA_PERSIST_RUNS];
 
 	if (!p)

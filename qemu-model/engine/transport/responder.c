@@ -137,27 +137,27 @@ bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
  * Take the receive WQE of the message that @p begins into xp->rwqe. A malformed one is completed
  * with an error.
  */
-static struct verdict recv_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+static struct ohca_outcome recv_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
 	int rc;
 
 	if (xp->rwqe)
-		return ok();	/* UC: of a message that was lost in part */
+		return ohca_vd(OHCA_VD_OK);	/* UC: of a message that was lost in part */
 	xp->rwqe = ohca_rwqe_get(e);
 	if (!xp->rwqe)
-		return fail(V_RNR, 0, 0, 0);
+		return ohca_vd(OHCA_VD_RNR);
 	rc = xp->rndv ? ohca_tagged_take(e, qp, p, xp->rwqe) : ohca_rwqe_take(e, qp, xp->rwqe);
 	if (rc > 0)
-		return ok();
+		return ohca_vd(OHCA_VD_OK);
 	if (rc < 0 && rc != OHCA_RWQE_NO_RQ) {
 		recv_fail(e, qp, OHCA_WC_LOC_QP_OP, (uint16_t)-rc);
-		return fail(IB_NAK_REM_OP, 0, (uint16_t)-rc, 0);
+		return ohca_vd_nak(IB_NAK_REM_OP, 0, (uint16_t)-rc, 0);
 	}
 	ohca_rwqe_put(e, xp->rwqe);
 	xp->rwqe = NULL;
-	return rc ? fail(IB_NAK_REM_OP, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_FATAL) :
-		    fail(V_RNR, 0, 0, 0);
+	return rc ? ohca_vd_nak(IB_NAK_REM_OP, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_FATAL) :
+		    ohca_vd(OHCA_VD_RNR);
 }
 
 /* The message is complete. -1: no CQE is possible. */
@@ -195,20 +195,21 @@ static int recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 /* ---- one packet of a SEND or WRITE ------------------------------------------------------ */
 
 /* A request in sequence is executed for the SRQ that it names, every packet for the same. */
-static struct verdict xrc_request(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+static struct ohca_outcome xrc_request(ohca_engine *e, struct ohca_qp *qp,
+				       const struct ohca_rxpkt *p)
 {
 	struct ohca_srq *srq;
 	int ve = ohca_xrc_srq(e, qp, xrc_srqn(p), &srq);
 
 	if (ve == OHCA_VE_PD)
-		return fail(IB_NAK_REM_ACCESS, 0, OHCA_VE_PD, OHCA_EVENT_QP_ACCESS_ERR);
+		return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, OHCA_VE_PD, OHCA_EVENT_QP_ACCESS_ERR);
 	/* a WQE kept for a repeated packet belongs to the previous SRQ, too */
 	if (ve || ((qp->xp->rx_op != OHCA_RX_NONE || qp->xp->rwqe) && srq != qp->srq))
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_XRC_SRQ, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_XRC_SRQ, OHCA_EVENT_QP_REQ_ERR);
 	qp->srq = srq;
 	qp->rcq = srq->cq;
 	qp->pd = srq->pd;
-	return ok();
+	return ohca_vd(OHCA_VD_OK);
 }
 
 /* Sizes that every request must have, for its place in the message (9.7.4.1.6). */
@@ -250,8 +251,8 @@ static void tagged_part(const struct ohca_xport *xp, const struct ohca_rxpkt *p,
 	}
 }
 
-static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
-			      struct ohca_missing *m)
+static struct ohca_outcome do_send(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+				   struct ohca_missing *m)
 {
 	struct ohca_xport *xp = qp->xp;
 	const uint8_t *data = p->payload;
@@ -259,9 +260,9 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 	int rc;
 
 	if (p->i.op->flags & IB_OPF_START) {
-		struct verdict v = recv_take(e, qp, p);
+		struct ohca_outcome v = recv_take(e, qp, p);
 
-		if (v.nak != V_OK)
+		if (v.verdict != OHCA_VD_OK)
 			return v;
 		xp->rx_op = OHCA_RX_SEND;
 		xp->rx_off = 0;
@@ -269,7 +270,7 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 	if (xp->rwqe->use >= OHCA_USE_EAGER)
 		tagged_part(xp, p, &data, &n);
 	if (n > xp->rwqe->total - xp->rx_off)
-		return fail(IB_NAK_INV_REQ, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH, 0);
+		return ohca_vd_nak(IB_NAK_INV_REQ, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH, 0);
 	if (n) {
 		rc = ohca_sgl_scatter(e, qp, ohca_recv_pd(qp), xp->rwqe->sge, xp->rwqe->num_sge,
 				      xp->rx_off, data, n, m);
@@ -277,16 +278,16 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 			/* the packet is repeated; the WQE is kept for it */
 			if (p->i.op->flags & IB_OPF_START)
 				xp->rx_op = OHCA_RX_NONE;
-			return fail(V_FAULT, 0, 0, 0);
+			return ohca_vd(OHCA_VD_FAULT);
 		}
 		if (rc)
-			return fail(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, (uint16_t)rc, 0);
+			return ohca_vd_nak(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, (uint16_t)rc, 0);
 	}
 	xp->rx_off += n;
 	if (!(p->i.op->flags & IB_OPF_END)) {
 		if (xp->rwqe->use == OHCA_USE_EAGER && ohca_tagged_match(e, qp, xp->rwqe))
-			return fail(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
-		return ok();
+			return ohca_vd_nak(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
+		return ohca_vd(OHCA_VD_OK);
 	}
 	if (p->i.op->flags & IB_OPF_INV) {
 		rc = ohca_mr_invalidate(e, qp, ib_be32(ib_pkt_ieth(p->hdr, &p->i)->rkey), true);
@@ -295,16 +296,17 @@ static struct verdict do_send(ohca_engine *e, struct ohca_qp *qp, const struct o
 		 * can know what became of the key; Linux's rxe reports this status, too.
 		 */
 		if (rc)
-			return fail(V_LOCAL, OHCA_WC_REM_INV_REQ, (uint16_t)rc, 0);
+			return ohca_vd_local(OHCA_WC_REM_INV_REQ, (uint16_t)rc);
 	}
 	xp->rx_op = OHCA_RX_NONE;
 	if (recv_done(e, qp, p, xp->rx_off))
-		return fail(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
-	return ok();
+		return ohca_vd_nak(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
+	return ohca_vd(OHCA_VD_OK);
 }
 
 /* RETH of the first packet of a WRITE: checks access and size. */
-static struct verdict begin_write(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+static struct ohca_outcome begin_write(ohca_engine *e, struct ohca_qp *qp,
+				       const struct ohca_rxpkt *p)
 {
 	const struct ib_reth *reth = ib_pkt_reth(p->hdr, &p->i);
 	struct ohca_xport *xp = qp->xp;
@@ -312,20 +314,20 @@ static struct verdict begin_write(ohca_engine *e, struct ohca_qp *qp, const stru
 	int ve;
 
 	if (!(qp->access & OHCA_ACCESS_REMOTE_WRITE))
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
 	xp->wr_va = ib_be64(reth->va);
 	xp->wr_rkey = ib_be32(reth->rkey);
 	xp->wr_len = ib_be32(reth->dmalen);
 	xp->rx_off = 0;
 	if (xp->wr_len > OHCA_MAX_MSG)
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	if (xp->wr_len) {
 		ve = ohca_rkey_check(e, qp, qp->pd, xp->wr_rkey, xp->wr_va, xp->wr_len,
 				     OHCA_ACCESS_REMOTE_WRITE, &r);
 		if (ve)
-			return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+			return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
 	}
-	return ok();
+	return ohca_vd(OHCA_VD_OK);
 }
 
 /*
@@ -335,34 +337,34 @@ static struct verdict begin_write(ohca_engine *e, struct ohca_qp *qp, const stru
  * WQE. A UC message is always dropped.
  */
 static void imm_refused(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
-			struct verdict *v)
+			struct ohca_outcome *v)
 {
-	if (ohca_qp_reliable(qp) && recv_take(e, qp, p).nak == V_OK)
+	if (ohca_qp_reliable(qp) && recv_take(e, qp, p).verdict == OHCA_VD_OK)
 		v->status = OHCA_WC_LOC_ACCESS;
 }
 
-static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
-			       struct ohca_missing *m)
+static struct ohca_outcome do_write(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+				    struct ohca_missing *m)
 {
 	struct ohca_xport *xp = qp->xp;
 	uint32_t n = p->i.payload_len, left;
 	struct ohca_mr_range r;
-	struct verdict v;
+	struct ohca_outcome v;
 	int rc;
 
 	if (p->i.op->flags & IB_OPF_START) {
 		v = begin_write(e, qp, p);
 		if (v.nak == IB_NAK_REM_ACCESS && p->i.op->flags & IB_OPF_IMM)
 			imm_refused(e, qp, p, &v);
-		if (v.nak != V_OK)
+		if (v.verdict != OHCA_VD_OK)
 			return v;
 	}
 	left = xp->wr_len - xp->rx_off;
 	if (p->i.op->flags & IB_OPF_END ? n != left : n >= left)
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	if (p->i.op->flags & IB_OPF_IMM) {
 		v = recv_take(e, qp, p);
-		if (v.nak != V_OK)
+		if (v.verdict != OHCA_VD_OK)
 			return v;
 	}
 	if (n) {
@@ -370,30 +372,30 @@ static struct verdict do_write(ohca_engine *e, struct ohca_qp *qp, const struct 
 		rc = ohca_rkey_check(e, qp, qp->pd, xp->wr_rkey, xp->wr_va + xp->rx_off, n,
 				     OHCA_ACCESS_REMOTE_WRITE, &r);
 		if (rc)
-			return fail(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, (uint16_t)rc,
-				    OHCA_EVENT_QP_ACCESS_ERR);
+			return ohca_vd_nak(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, (uint16_t)rc,
+					   OHCA_EVENT_QP_ACCESS_ERR);
 		rc = ohca_mr_write(e, &r, 0, p->payload, n, m);
 		if (rc == OHCA_MR_FAULT) {
 			m->len += left - n;
-			return fail(V_FAULT, 0, 0, 0);
+			return ohca_vd(OHCA_VD_FAULT);
 		}
 		if (rc)
-			return fail(IB_NAK_REM_OP, OHCA_WC_LOC_ACCESS, OHCA_VE_DMA,
-				    OHCA_EVENT_QP_FATAL);
+			return ohca_vd_nak(IB_NAK_REM_OP, OHCA_WC_LOC_ACCESS, OHCA_VE_DMA,
+					   OHCA_EVENT_QP_FATAL);
 	}
 	xp->rx_off += n;
 	xp->rx_op = OHCA_RX_WRITE;
 	if (p->i.op->flags & IB_OPF_END) {
 		xp->rx_op = OHCA_RX_NONE;
 		if (p->i.op->flags & IB_OPF_IMM && recv_done(e, qp, p, xp->wr_len))
-			return fail(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
+			return ohca_vd_nak(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
 	}
-	return ok();
+	return ohca_vd(OHCA_VD_OK);
 }
 
 /* ---- RC: requests ------------------------------------------------------------------------ */
 
-static void nak(struct ohca_xport *xp, uint8_t syndrome)
+static void nak_queue(struct ohca_xport *xp, uint8_t syndrome)
 {
 	xp->nak_due = true;
 	xp->nak_sent = true;
@@ -402,7 +404,7 @@ static void nak(struct ohca_xport *xp, uint8_t syndrome)
 }
 
 /* Complete the WQE of the request in error, or raise the event; ERR. Responses still leave. */
-static void stop(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
+static void stop(ohca_engine *e, struct ohca_qp *qp, const struct ohca_outcome *v)
 {
 	struct ohca_xport *xp = qp->xp;
 	enum ohca_event ev = v->ev;
@@ -416,14 +418,14 @@ static void stop(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
 }
 
 /* A request cannot be executed: NAK, complete, move to ERR. */
-static void refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
+static void refuse(ohca_engine *e, struct ohca_qp *qp, const struct ohca_outcome *v)
 {
-	nak(qp->xp, IB_AETH_NAK | v->nak);
+	nak_queue(qp->xp, IB_AETH_NAK | v->nak);
 	stop(e, qp, v);
 }
 
 /* The next READ response cannot be sent. */
-void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v)
+void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct ohca_outcome *v)
 {
 	uint32_t psn = rd_at(qp->xp, 0)->next;
 
@@ -444,11 +446,11 @@ static void wait_page(ohca_engine *e, struct ohca_qp *qp, const struct ib_opcode
 void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side)
 {
 	/* the owner of the key decides the kind of error, as for a deregistered region (9.7.5) */
-	struct verdict v = side == OHCA_FAULT_READ || qp->xp->fault_rkey ?
-		fail(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, OHCA_VE_PAGE_FAULT,
-		     OHCA_EVENT_QP_ACCESS_ERR) :
-		fail(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, OHCA_VE_PAGE_FAULT,
-		     OHCA_EVENT_QP_ACCESS_ERR);
+	struct ohca_outcome v = side == OHCA_FAULT_READ || qp->xp->fault_rkey ?
+		ohca_vd_nak(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, OHCA_VE_PAGE_FAULT,
+			    OHCA_EVENT_QP_ACCESS_ERR) :
+		ohca_vd_nak(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, OHCA_VE_PAGE_FAULT,
+			    OHCA_EVENT_QP_ACCESS_ERR);
 
 	if (side == OHCA_FAULT_READ) {
 		v.status = 0;
@@ -472,13 +474,13 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	int32_t diff = ib_psn_diff(p->i.psn, xp->epsn);
 	uint32_t next = ib_psn_add(p->i.psn, 1);
 	struct ohca_missing m;
-	struct verdict v;
+	struct ohca_outcome v;
 
 	ohca_sched_activate(e, xp);
 	if (diff > 0) {
 		ohca_count_qp(e, qp, OHCA_CNT_RX_OUT_OF_SEQ);
 		if (!xp->nak_sent)
-			nak(xp, IB_AETH_NAK | IB_NAK_PSN_SEQ);
+			nak_queue(xp, IB_AETH_NAK | IB_NAK_PSN_SEQ);
 		return;
 	}
 	if (diff < 0) {
@@ -486,11 +488,11 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		return;
 	}
 	xp->nak_due = xp->nak_sent = false;
-	v = qp->xrcd ? xrc_request(e, qp, p) : ok();
-	if (v.nak != V_OK)
+	v = qp->xrcd ? xrc_request(e, qp, p) : ohca_vd(OHCA_VD_OK);
+	if (v.verdict != OHCA_VD_OK)
 		;
 	else if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
-		v = fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+		v = ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	else if (op->flags & IB_OPF_SEND)
 		v = do_send(e, qp, p, &m);
 	else if (op->flags & IB_OPF_WRITE)
@@ -504,22 +506,25 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	else if (op->flags & IB_OPF_ATOMIC_WRITE && ohca_feature(e, OHCA_FEATURE_MPE))
 		v = ohca_resp_atomic_write(e, qp, p, &m);
 	else
-		v = fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
-	if (v.nak == V_RNR) {
+		v = ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
+	switch (v.verdict) {
+	case OHCA_VD_RNR:
 		ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);
-		nak(xp, IB_AETH_RNR_NAK | qp->min_rnr_timer);
+		nak_queue(xp, IB_AETH_RNR_NAK | qp->min_rnr_timer);
 		return;
-	}
-	if (v.nak == V_FAULT || v.nak == V_BUSY) {
-		if (v.nak == V_FAULT)
-			wait_page(e, qp, op, &m);
+	case OHCA_VD_FAULT:
+		wait_page(e, qp, op, &m);
+		/* fallthrough */
+	case OHCA_VD_BUSY:
 		ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);
-		nak(xp, IB_AETH_RNR_NAK | OHCA_FAULT_RNR_TIMER);
+		nak_queue(xp, IB_AETH_RNR_NAK | OHCA_FAULT_RNR_TIMER);
 		return;
-	}
-	if (v.nak != V_OK && v.nak != V_LOCAL) {
+	case OHCA_VD_NAK:
 		refuse(e, qp, &v);
 		return;
+	case OHCA_VD_LOCAL:
+	case OHCA_VD_OK:
+		break;
 	}
 	if (xp->fault[OHCA_FAULT_RECV])
 		ohca_suspend_forget(e, xp, OHCA_FAULT_RECV);
@@ -528,7 +533,7 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		xp->msn = ib_psn_add(xp->msn, 1);
 	if (p->i.ackreq && !(op->flags & RESPONDED))
 		xp->ack_due = true;
-	if (v.nak == V_LOCAL)
+	if (v.verdict == OHCA_VD_LOCAL)
 		stop(e, qp, &v);
 }
 
@@ -558,7 +563,7 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 	struct ohca_xport *xp = qp->xp;
 	const struct ib_opcode_info *op = p->i.op;
 	struct ohca_missing m;
-	struct verdict v;
+	struct ohca_outcome v;
 
 	ohca_sched_activate(e, xp);
 	if (p->i.psn != xp->epsn) {
@@ -574,12 +579,12 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 	if (xp->uc_skip || qp->state == OHCA_QPS_ERR)
 		return;
 	if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
-		v = fail(IB_NAK_INV_REQ, 0, 0, 0);
+		v = ohca_vd_nak(IB_NAK_INV_REQ, 0, 0, 0);
 	else if (op->flags & IB_OPF_SEND)
 		v = do_send(e, qp, p, &m);
 	else
 		v = do_write(e, qp, p, &m);
-	if (v.nak == V_OK) {
+	if (v.verdict == OHCA_VD_OK) {
 		if (xp->fault[OHCA_FAULT_RECV])
 			ohca_suspend_forget(e, xp, OHCA_FAULT_RECV);
 		return;
@@ -591,11 +596,11 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 		if (xp->rwqe && v.status)
 			recv_fail(e, qp, v.status, v.ve);
 		ohca_qp_error(e, qp, v.ev, v.ve);
-	} else if (v.nak == V_FAULT) {
+	} else if (v.verdict == OHCA_VD_FAULT) {
 		xp->rx_op = OHCA_RX_NONE;
 		wait_page(e, qp, op, &m);
 	} else {
-		if (v.nak == V_RNR)
+		if (v.verdict == OHCA_VD_RNR)
 			ohca_count_qp(e, qp, OHCA_CNT_RX_NO_WQE);
 		uc_abandon(e, qp, v.status && op->flags & IB_OPF_IMM);
 	}

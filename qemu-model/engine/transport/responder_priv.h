@@ -25,32 +25,46 @@ struct ohca_qp;
 
 /* ---- what became of a request -------------------------------------------------------- */
 
+/** enum ohca_verdict - what becomes of a request packet */
+enum ohca_verdict {
+	OHCA_VD_OK,	/* executed */
+	OHCA_VD_NAK,	/* refused; the QP moves to ERR */
+	OHCA_VD_RNR,	/* no receive WQE: RNR NAK */
+	OHCA_VD_FAULT,	/* a page is missing, which struct ohca_missing names: RNR NAK */
+	OHCA_VD_BUSY,	/* not complete yet: RNR NAK, so that the requester repeats it */
+	OHCA_VD_LOCAL,	/* acknowledged, but the WQE fails and the QP moves to ERR */
+};
+
 /**
- * struct verdict - the result of a packet
- * @nak: NAK code, or one of the values below
+ * struct ohca_outcome - the verdict, and what a refusal is reported as
+ * @nak: OHCA_VD_NAK: code for the requester
  * @status: for the receive WQE, if there is one
+ * @ve: vendor error
  * @ev: asynchronous event, if there is no WQE
  */
-struct verdict {
+struct ohca_outcome {
+	enum ohca_verdict verdict;
 	uint8_t nak;
 	uint8_t status;
 	uint16_t ve;
 	enum ohca_event ev;
 };
-#define V_OK	0xff
-#define V_RNR	0xfe
-#define V_FAULT	0xfd	/* a page is missing, which struct ohca_missing names */
-#define V_LOCAL	0xfc	/* acknowledged, but the WQE fails and the QP moves to ERR */
-#define V_BUSY	0xfb	/* not complete yet: the requester must repeat it */
 
-static inline struct verdict fail(uint8_t nak, uint8_t status, uint16_t ve, enum ohca_event ev)
+static inline struct ohca_outcome ohca_vd(enum ohca_verdict verdict)
 {
-	return (struct verdict){ .nak = nak, .status = status, .ve = ve, .ev = ev };
+	return (struct ohca_outcome){ .verdict = verdict };
 }
 
-static inline struct verdict ok(void)
+static inline struct ohca_outcome ohca_vd_nak(uint8_t nak, uint8_t status, uint16_t ve,
+					      enum ohca_event ev)
 {
-	return (struct verdict){ .nak = V_OK };
+	return (struct ohca_outcome){ .verdict = OHCA_VD_NAK, .nak = nak, .status = status,
+				      .ve = ve, .ev = ev };
+}
+
+static inline struct ohca_outcome ohca_vd_local(uint8_t status, uint16_t ve)
+{
+	return (struct ohca_outcome){ .verdict = OHCA_VD_LOCAL, .status = status, .ve = ve };
 }
 
 /* ---- responder_read.c ------------------------------------------------------------------ */
@@ -70,14 +84,14 @@ void ohca_rd_clear(ohca_engine *e, struct ohca_xport *xp);
 void ohca_rd_pop(ohca_engine *e, struct ohca_xport *xp);
 
 /* Execute one request in sequence. @next: of a READ: PSN behind its responses;
- * @m: of V_FAULT: what is missing */
-struct verdict ohca_resp_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
-			      uint32_t *next);
-struct verdict ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
-				struct ohca_missing *m);
-struct verdict ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
-struct verdict ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
-				      const struct ohca_rxpkt *p, struct ohca_missing *m);
+ * @m: of OHCA_VD_FAULT: what is missing */
+struct ohca_outcome ohca_resp_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+				   uint32_t *next);
+struct ohca_outcome ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+				     struct ohca_missing *m);
+struct ohca_outcome ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+struct ohca_outcome ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
+					   const struct ohca_rxpkt *p, struct ohca_missing *m);
 /* A duplicate request: answer it again. */
 void ohca_resp_duplicate(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
 
@@ -101,6 +115,6 @@ int ohca_resp_pd(ohca_engine *e, const struct ohca_qp *qp, uint32_t srqn,
 /* ---- responder.c ---------------------------------------------------------------------------- */
 
 /* The next READ response cannot be sent: NAK in its place, ERR. */
-void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct verdict *v);
+void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct ohca_outcome *v);
 
 #endif /* OHCA_TRANSPORT_RESPONDER_PRIV_H */

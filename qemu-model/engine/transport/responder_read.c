@@ -135,8 +135,8 @@ static bool rd_insert(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *
 }
 
 /* Fill in a READ, after a check of its length, and of its key with @pd. */
-static struct verdict read_request(ohca_engine *e, const struct ohca_qp *qp,
-				   const struct ohca_pd *pd, const struct ohca_rxpkt *p,
+static struct ohca_outcome read_request(ohca_engine *e, const struct ohca_qp *qp,
+					const struct ohca_pd *pd, const struct ohca_rxpkt *p,
 				   struct ohca_rd *rd)
 {
 	const struct ib_reth *reth = ib_pkt_reth(p->hdr, &p->i);
@@ -149,33 +149,33 @@ static struct verdict read_request(ohca_engine *e, const struct ohca_qp *qp,
 	rd->length = ib_be32(reth->dmalen);
 	rd->srqn = xrc_srqn(p);
 	if (!(qp->access & OHCA_ACCESS_REMOTE_READ))
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
 	if (rd->length > OHCA_MAX_MSG)
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	if (rd->length) {
 		ve = ohca_rkey_check(e, qp, pd, rd->rkey, rd->va, rd->length,
 				     OHCA_ACCESS_REMOTE_READ, &r);
 		if (ve)
-			return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+			return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
 	}
 	rd->first = rd->next = p->i.psn;
 	rd->last = ib_psn_add(p->i.psn, ohca_npkts(qp, rd->length) - 1);
 	rd->msn = ib_psn_add(qp->xp->msn, 1);
-	return ok();
+	return ohca_vd(OHCA_VD_OK);
 }
 
-struct verdict ohca_resp_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
-			      uint32_t *next)
+struct ohca_outcome ohca_resp_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+				   uint32_t *next)
 {
 	struct ohca_rd rd;
-	struct verdict v = read_request(e, qp, qp->pd, p, &rd);
+	struct ohca_outcome v = read_request(e, qp, qp->pd, p, &rd);
 
-	if (v.nak != V_OK)
+	if (v.verdict != OHCA_VD_OK)
 		return v;
 	if (!rd_insert(e, qp, &rd))
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
 	*next = ib_psn_add(rd.last, 1);
-	return ok();
+	return ohca_vd(OHCA_VD_OK);
 }
 
 /* Unpack an atomic request. */
@@ -209,8 +209,8 @@ static struct ohca_atomic atomic_operands(const struct ohca_rxpkt *p)
 	return a;
 }
 
-struct verdict ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
-				struct ohca_missing *m)
+struct ohca_outcome ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+				     struct ohca_missing *m)
 {
 	const struct ib_atomic_eth *eth = ib_pkt_atomic(p->hdr, &p->i);
 	const struct ohca_atomic a = atomic_operands(p);
@@ -221,23 +221,23 @@ struct verdict ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const struct
 	int ve;
 
 	if (p->i.op->flags & IB_OPF_MASKED && !ohca_feature(e, OHCA_FEATURE_EXT_ATOMIC))
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
 	if (!(qp->access & OHCA_ACCESS_REMOTE_ATOMIC))
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
 	if (!rd_room(e, qp, false))
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
 	if (va & 7)
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ALIGN, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_ALIGN, OHCA_EVENT_QP_REQ_ERR);
 	ve = ohca_rkey_check(e, qp, qp->pd, ib_be32(eth->rkey), va, 8, OHCA_ACCESS_REMOTE_ATOMIC,
 			     &r);
 	if (ve)
-		return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+		return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
 	memset(&rd, 0, sizeof(rd));
 	ve = ohca_mr_atomic(e, &r, &a, &rd.orig, m);
 	if (ve == OHCA_MR_FAULT)
-		return fail(V_FAULT, 0, 0, 0);
+		return ohca_vd(OHCA_VD_FAULT);
 	if (ve)
-		return fail(IB_NAK_REM_OP, 0, OHCA_VE_DMA, OHCA_EVENT_QP_FATAL);
+		return ohca_vd_nak(IB_NAK_REM_OP, 0, OHCA_VE_DMA, OHCA_EVENT_QP_FATAL);
 	rd.atomic = true;
 	rd.first = rd.next = rd.last = p->i.psn;
 	rd.msn = ib_psn_add(xp->msn, 1);
@@ -246,7 +246,7 @@ struct verdict ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const struct
 	xp->at[xp->at_pos] = (struct ohca_atomic_res){
 		.orig = rd.orig, .psn = rd.first, .valid = true,
 	};
-	return ok();
+	return ohca_vd(OHCA_VD_OK);
 }
 
 /* ---- memory placement (annex A19) ------------------------------------------------------ */
@@ -263,7 +263,7 @@ static struct ohca_rd empty_resp(const struct ohca_rxpkt *p, uint32_t msn)
  * FLUSH for visibility is a fence; for persistence the host flushes, and the requester may
  * have to repeat the FLUSH.
  */
-struct verdict ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+struct ohca_outcome ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	const struct ib_feth *feth = ib_pkt_feth(p->hdr, &p->i);
 	const struct ib_reth *reth = ib_pkt_reth(p->hdr, &p->i);
@@ -279,26 +279,26 @@ struct verdict ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const struct 
 		access |= OHCA_ACCESS_FLUSH_PERSISTENT;
 	if (!access || type & ~(OHCA_FLUSH_GLOBAL | OHCA_FLUSH_PERSISTENT) ||
 	    level > OHCA_FLUSH_MR || (qp->access & access) != access)
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
 	if (level == OHCA_FLUSH_MR)
 		ve = ohca_rkey_whole(e, qp, qp->pd, rkey, access, &r);
 	else if (len)
 		ve = ohca_rkey_check(e, qp, qp->pd, rkey, ib_be64(reth->va), len, access, &r);
 	if (ve)
-		return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+		return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
 	if (!rd_room(e, qp, false))
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (type & OHCA_FLUSH_PERSISTENT && r.mr &&
 	    !ohca_persist(e, qp->xp, p->i.psn, rkey, &r))
-		return fail(V_BUSY, 0, 0, 0);
+		return ohca_vd(OHCA_VD_BUSY);
 	rd = empty_resp(p, ib_psn_add(qp->xp->msn, 1));
 	rd_insert(e, qp, &rd);
-	return ok();
+	return ohca_vd(OHCA_VD_OK);
 }
 
-struct verdict ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
-				      const struct ohca_rxpkt *p, struct ohca_missing *m)
+struct ohca_outcome ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
+					   const struct ohca_rxpkt *p, struct ohca_missing *m)
 {
 	const struct ib_reth *reth = ib_pkt_reth(p->hdr, &p->i);
 	struct ohca_mr_range r;
@@ -307,26 +307,26 @@ struct verdict ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
 	int ve;
 
 	if (!(qp->access & OHCA_ACCESS_REMOTE_WRITE))
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
 	if (p->i.payload_len != sizeof(val) || ib_be32(reth->dmalen) != sizeof(val))
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	if (va & 7)
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_ALIGN, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_ALIGN, OHCA_EVENT_QP_REQ_ERR);
 	if (!rd_room(e, qp, false))
-		return fail(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_REQ_ERR);
 	ve = ohca_rkey_check(e, qp, qp->pd, ib_be32(reth->rkey), va, sizeof(val),
 			     OHCA_ACCESS_REMOTE_WRITE, &r);
 	if (ve)
-		return fail(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+		return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
 	memcpy(&val, p->payload, sizeof(val));
 	ve = ohca_mr_write8(e, &r, &val, m);
 	if (ve == OHCA_MR_FAULT)
-		return fail(V_FAULT, 0, 0, 0);
+		return ohca_vd(OHCA_VD_FAULT);
 	if (ve)
-		return fail(IB_NAK_REM_OP, 0, OHCA_VE_DMA, OHCA_EVENT_QP_FATAL);
+		return ohca_vd_nak(IB_NAK_REM_OP, 0, OHCA_VE_DMA, OHCA_EVENT_QP_FATAL);
 	rd = empty_resp(p, ib_psn_add(qp->xp->msn, 1));
 	rd_insert(e, qp, &rd);
-	return ok();
+	return ohca_vd(OHCA_VD_OK);
 }
 
 /* ---- RC: duplicates -------------------------------------------------------------------- */
@@ -341,8 +341,8 @@ static bool rd_part(const struct ohca_qp *qp, const struct ohca_rd *rd, const st
 }
 
 /*
- * A duplicate READ: answer again, from its PSN (9.7.4.2). One whose response is still under way must
- * ask for a part of that; an earlier READ is not remembered, and what its duplicate may read
+ * A duplicate READ: answer again, from its PSN (9.7.4.2). One whose response is still under way
+ * must ask for a part of that; an earlier READ is not remembered, and what its duplicate may read
  * depends on the key alone.
  */
 static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
@@ -350,13 +350,13 @@ static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 	struct ohca_xport *xp = qp->xp;
 	const struct ohca_pd *pd;
 	struct ohca_rd rd;
-	struct verdict v;
+	struct ohca_outcome v;
 
 	if (ohca_resp_pd(e, qp, xrc_srqn(p), &pd))
 		return;
 	v = read_request(e, qp, pd, p, &rd);
 	/* it must not include PSNs that were not requested */
-	if (v.nak != V_OK || ib_psn_diff(rd.last, xp->epsn) >= 0)
+	if (v.verdict != OHCA_VD_OK || ib_psn_diff(rd.last, xp->epsn) >= 0)
 		return;
 	rd.msn = xp->msn;
 	for (uint8_t i = 0; i < xp->rd_num; i++) {
@@ -396,7 +396,7 @@ static void dup_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxp
 	}
 }
 
-/* A duplicate FLUSH or ATOMIC WRITE is not executed: it must not undo a later write (annex A19.4) */
+/* A duplicate FLUSH or ATOMIC WRITE is not executed: it must not undo a later write (A19.4). */
 static void dup_placement(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;

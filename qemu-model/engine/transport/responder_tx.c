@@ -119,8 +119,9 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 	if (rc)
 		ve = OHCA_VE_DMA;
 	if (ve) {
-		struct verdict v = fail(ve == OHCA_VE_DMA ? IB_NAK_REM_OP : IB_NAK_REM_ACCESS, 0,
-					(uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+		struct ohca_outcome v = ohca_vd_nak(ve == OHCA_VE_DMA ? IB_NAK_REM_OP :
+									IB_NAK_REM_ACCESS,
+						    0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
 
 		ohca_resp_read_refuse(e, qp, &v);
 		return OHCA_SENT;

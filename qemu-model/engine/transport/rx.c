@@ -115,6 +115,8 @@ static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
 	if (!on_path(e, qp, p))
 		return;
 	ohca_count_set(e, qp, OHCA_CNT_RX_PKTS);
+	ohca_trace(e, OHCA_TR_PKT, qp->handle, p->i.opcode, p->i.psn,
+		   p->i.op->flags & IB_OPF_RESPONSE ? qp->xp->una : qp->xp->epsn);
 	if (p->i.op->flags & IB_OPF_RESPONSE) {
 		if (qp->state == OHCA_QPS_RTR)
 			ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);

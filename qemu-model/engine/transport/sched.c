@@ -187,7 +187,7 @@ static enum turn turn_err(ohca_engine *e, struct ohca_turn *t, unsigned int *qua
 	return blocked ? TURN_BLOCKED : TURN_IDLE;
 }
 
-static enum turn turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quantum)
+static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quantum)
 {
 	struct ohca_xport *xp = t->xp;
 	struct ohca_qp *qp = xp->qp;
@@ -354,7 +354,7 @@ static void park(ohca_engine *e, const struct ohca_turn *t, bool sent)
 	}
 }
 
-static void run_one(ohca_engine *e, unsigned int *budget)
+static void qp_run(ohca_engine *e, unsigned int *budget)
 {
 	struct ohca_sched *s = e->sched;
 	struct ohca_turn t = ohca_turn_of(NULL);
@@ -368,7 +368,7 @@ static void run_one(ohca_engine *e, unsigned int *budget)
 	ohca_sched_off(s, xp);
 	t.xp = xp;
 	left = quantum;
-	end = turn(e, &t, &left);
+	end = qp_turn(e, &t, &left);
 	if (xp->on == OHCA_XP_OFF)
 		next_list(&t, end);
 	/* datagrams and UC without signaled WQEs make room in the queue by this alone */
@@ -439,7 +439,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 		if (!budget)
 			break;
 		if (s->busy)
-			run_one(e, &budget);
+			qp_run(e, &budget);
 		else if (any_ready(s))
 			wake_ready(e);
 		else if (s->loop_head == s->loop_tail && !madq_ready(s))

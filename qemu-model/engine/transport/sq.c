@@ -244,7 +244,7 @@ static unsigned int hdr_segs(const struct ohca_qp *qp, uint8_t op)
 	}
 }
 
-static uint8_t bad(struct ohca_swqe *w, uint8_t status, uint16_t ve)
+static uint8_t wqe_bad(struct ohca_swqe *w, uint8_t status, uint16_t ve)
 {
 	w->status = status;
 	w->ve = ve;
@@ -257,7 +257,7 @@ static uint8_t parse_sges(struct ohca_swqe *w, uint8_t *raw, unsigned int n)
 	uint64_t total = 0;
 
 	if (n > OHCA_MAX_SGE)
-		return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
+		return wqe_bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
 	w->num_sge = (uint8_t)n;
 	for (unsigned int i = 0; i < n; i++) {
 		struct ohca_hw_sge in;
@@ -271,7 +271,7 @@ static uint8_t parse_sges(struct ohca_swqe *w, uint8_t *raw, unsigned int n)
 		total += out.length;
 	}
 	if (total > OHCA_MAX_MSG)
-		return bad(w, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH);
+		return wqe_bad(w, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH);
 	w->length = (uint32_t)total;
 	return OHCA_WC_SUCCESS;
 }
@@ -284,10 +284,10 @@ static uint8_t parse_data(struct ohca_swqe *w, uint8_t *raw, unsigned int nseg, 
 		uint32_t len = OHCA_FIELD_GET(OHCA_WQE_INLINE_LEN, w->flags);
 
 		if (ohca_op_is_read(w->op) && w->op != OHCA_OP_ATOMIC_WRITE)
-			return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_FLAGS);
+			return wqe_bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_FLAGS);
 		if (len > OHCA_MAX_INLINE ||
 		    (len + OHCA_SEG_SIZE - 1) / OHCA_SEG_SIZE != nseg - hdr)
-			return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
+			return wqe_bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
 		w->length = len;
 		return OHCA_WC_SUCCESS;
 	}
@@ -323,13 +323,13 @@ static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe 
 	unsigned int xrc = xrc_segs(qp, w->op), hdr = hdr_segs(qp, w->op) + xrc;
 
 	if (!op_allowed(e, qp, w->op))
-		return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_OPCODE);
+		return wqe_bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_OPCODE);
 	if (nseg < hdr ||
 	    ((ohca_op_is_local(w->op) || w->op == OHCA_OP_FLUSH) && nseg != hdr))
-		return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
+		return wqe_bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
 	if (w->flags & OHCA_WQE_IP_CSUM &&
 	    (qp->type != OHCA_QPT_UD || !ohca_feature(e, OHCA_FEATURE_UD_CSUM)))
-		return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_FLAGS);
+		return wqe_bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_FLAGS);
 	if (ohca_op_is_local(w->op))
 		return OHCA_WC_SUCCESS;
 	if (xrc) {
@@ -338,7 +338,7 @@ static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe 
 		memcpy(&x, raw + OHCA_SEG_SIZE, sizeof(x));
 		w->srqn = ohca_le32(x.srqn);
 		if (w->srqn & ~IB_QPN_MASK || x.reserved[0] || x.reserved[1] || x.reserved[2])
-			return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_XRC_SRQ);
+			return wqe_bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_XRC_SRQ);
 	}
 	if (!ohca_qp_datagram(qp) && hdr - xrc >= 2) {
 		struct ohca_hw_wqe_raddr r;
@@ -350,12 +350,12 @@ static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe 
 	if (w->op == OHCA_OP_TSO) {
 		hdr = tso_segs(w, raw, nseg, hdr);
 		if (!hdr)
-			return bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
+			return wqe_bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
 	}
 	if (parse_data(w, raw, nseg, hdr))
 		return w->status;
 	if ((ohca_op_is_atomic(w->op) || w->op == OHCA_OP_ATOMIC_WRITE) && w->length != 8)
-		return bad(w, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH);
+		return wqe_bad(w, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH);
 	return OHCA_WC_SUCCESS;
 }
 
@@ -392,7 +392,7 @@ static struct ohca_swqe *next_wqe(ohca_engine *e, struct ohca_qp *qp)
 		memcpy(&w->imm, &c.imm, 4);
 	xp->head += w->nbb;
 	if (!nbb)
-		bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
+		wqe_bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
 	else
 		parse(e, qp, w, nseg);
 	return w;
@@ -520,7 +520,7 @@ void ohca_sq_local(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
 		break;
 	}
 	if (ve)
-		bad(w, OHCA_WC_MW_BIND, (uint16_t)ve);
+		wqe_bad(w, OHCA_WC_MW_BIND, (uint16_t)ve);
 	else
 		w->state = OHCA_SW_DONE;
 }

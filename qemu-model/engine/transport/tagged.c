@@ -208,7 +208,7 @@ int ohca_tagged_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r)
 }
 
 /* A WQE at the head of the window, and its block. */
-static struct ohca_swqe *place(struct ohca_xport *xp, uint8_t op)
+static struct ohca_swqe *tag_place(struct ohca_xport *xp, uint8_t op)
 {
 	struct ohca_swqe *w = ohca_swqe_at(xp, xp->head);
 
@@ -238,7 +238,7 @@ struct ohca_swqe *ohca_tagged_next(ohca_engine *e, struct ohca_qp *qp)
 	rndv->next = t->link.next == &rndv->list ? NULL :
 		     ohca_container_of(t->link.next, struct ohca_tag, link);
 	rndv->reads++;
-	w = place(xp, OHCA_OP_RDMA_READ);
+	w = tag_place(xp, OHCA_OP_RDMA_READ);
 	w->raddr = be64_at(t->hdr + OHCA_TMH_LEN);
 	w->rkey = be32_at(t->hdr + OHCA_TMH_LEN + 8);
 	w->length = read_len(t);
@@ -270,7 +270,7 @@ void ohca_tagged_sent(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe
 	ohca_list_del(&t->link);
 	rndv->reads--;
 	if (!status) {
-		fin = place(xp, OHCA_OP_SEND);
+		fin = tag_place(xp, OHCA_OP_SEND);
 		fin->flags = OHCA_WQE_INLINE;
 		fin->length = sizeof(t->hdr);
 		raw = ohca_swqe_raw(xp, fin->idx);

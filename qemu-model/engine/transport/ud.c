@@ -40,8 +40,8 @@ static uint32_t port_mtu(const ohca_engine *e, unsigned int port)
 	return 128u << (code ? code : e->cfg.mtu_cap);
 }
 
-static enum ohca_sent fail(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t status,
-			   int ve)
+static enum ohca_sent dgram_fail(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
+				 uint8_t status, int ve)
 {
 	ohca_sq_fail(e, qp, w, status, (uint16_t)ve);
 	return OHCA_SENT;
@@ -105,17 +105,17 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 	memcpy(&av, ohca_swqe_raw(xp, w->idx) + OHCA_SEG_SIZE, sizeof(av));
 	ve = next_chunk(xp, w, &c);
 	if (ve)
-		return fail(e, qp, w, OHCA_WC_LOC_QP_OP, ve);
+		return dgram_fail(e, qp, w, OHCA_WC_LOC_QP_OP, ve);
 	len = c.t.len + c.n;
 	pad = ib_pad(len);
 	if (smi || gsi ? len != IB_MAD_LEN : len > port_mtu(e, qp->port))
-		return fail(e, qp, w, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH);
+		return dgram_fail(e, qp, w, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH);
 	pkey_index = gsi ? ohca_le16(av.pkey_index) : smi ? 0 : qp->pkey_index;
 	if (pkey_index >= port->num_pkeys)
-		return fail(e, qp, w, OHCA_WC_LOC_QP_OP, OHCA_VE_AV);
+		return dgram_fail(e, qp, w, OHCA_WC_LOC_QP_OP, OHCA_VE_AV);
 	ve = ohca_path_resolve(e, qp->port, &av, port->pkey[pkey_index], smi, &path);
 	if (ve)
-		return fail(e, qp, w, OHCA_WC_LOC_QP_OP, ve);
+		return dgram_fail(e, qp, w, OHCA_WC_LOC_QP_OP, ve);
 	if (smi && e->cfg.smp_off)
 		path.kind = OHCA_TX_DISCARD;
 	info = &ib_opcodes[op];
@@ -142,7 +142,7 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 	if (ve == OHCA_MR_FAULT)
 		return ohca_suspend_tx(e, qp, t, OHCA_FAULT_REQ, w->idx, &m);
 	if (ve)
-		return fail(e, qp, w, OHCA_WC_LOC_PROT, ve);
+		return dgram_fail(e, qp, w, OHCA_WC_LOC_PROT, ve);
 	if (c.t.len)
 		ohca_tso_segment(h, &c.t, w->first, c.off, c.n, c.last);
 	else if (w->flags & OHCA_WQE_IP_CSUM)
@@ -179,7 +179,7 @@ enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn
 	if (!w)
 		return OHCA_SENT_NONE;
 	if (w->status)
-		return fail(e, qp, w, w->status, w->ve);
+		return dgram_fail(e, qp, w, w->status, w->ve);
 	if (w->op == OHCA_OP_NOP) {
 		ohca_sq_complete(e, qp, w, OHCA_WC_SUCCESS, 0);
 		return OHCA_SENT;
@@ -212,8 +212,8 @@ static void no_wqe(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *
 }
 
 /* Write the packet to the buffers of the receive WQE, which are large enough. 0 or vendor error. */
-static int place(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
-		 const struct ohca_rwqe *r, const uint8_t *payload, struct ohca_missing *m)
+static int dgram_place(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+		       const struct ohca_rwqe *r, const uint8_t *payload, struct ohca_missing *m)
 {
 	const struct ohca_pd *pd = ohca_recv_pd(qp);
 	uint32_t n = p->i.payload_len;
@@ -248,8 +248,8 @@ static void too_long(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 }
 
 /* Take the receive WQE of a datagram. NULL: there is none, and it is dropped. */
-static struct ohca_rwqe *take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
-			      int *ve)
+static struct ohca_rwqe *dgram_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
+				    int *ve)
 {
 	struct ohca_rwqe *r = qp->xp->rwqe;
 	int rc;
@@ -285,7 +285,7 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 	uint8_t status = OHCA_WC_SUCCESS;
 	int ve;
 
-	r = take(e, qp, p, &ve);
+	r = dgram_take(e, qp, p, &ve);
 	if (!r)
 		return;
 	if (ve) {
@@ -294,7 +294,7 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 		too_long(e, qp, p, r);
 		return;
 	} else {
-		ve = place(e, qp, p, r, payload, &m);
+		ve = dgram_place(e, qp, p, r, payload, &m);
 		if (ve == OHCA_MR_FAULT) {
 			/* the datagram is dropped; the WQE is kept for the next one */
 			qp->xp->rwqe = r;

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Functions with static linkage have a name of their own in each program: a breakpoint, a profile
+and a search find one function, not several. Usage: statics.py [TREE]"""
+import pathlib
+import re
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+
+# program: what it is built from
+PROGRAMS = {
+    "the device model in QEMU": [
+        "qemu-model/engine/*/*.c", "qemu-model/ib/*.c", "qemu-model/link/*.c",
+        "qemu-model/qemu/*.c",
+    ],
+}
+
+# a definition at the start of a line, in the styles of the kernel and of QEMU
+STATIC = re.compile(r"^(?:__attribute__\(\(\w+\)\)\s+)?static\s+(?!const\b.*[=;]$)"
+                    r"[\w\s\*]*?(\w+)\([^;]*$")
+
+
+def statics(path):
+    """The names of the static functions that a file defines."""
+    names = set()
+    for line in path.read_text().splitlines():
+        m = STATIC.match(line)
+        if m and "=" not in line:
+            names.add(m.group(1))
+    return names
+
+
+def clashes(files):
+    """Pairs of a name and the files that define it, where they are several."""
+    where = {}
+    for path in files:
+        for name in statics(path):
+            where.setdefault(name, []).append(path)
+    return sorted((name, paths) for name, paths in where.items() if len(paths) > 1)
+
+
+def main():
+    """Checks each program of the tree that is named, or of this one."""
+    top = pathlib.Path(sys.argv[1]).resolve() if sys.argv[1:] else TOP
+    bad = 0
+    for what, patterns in PROGRAMS.items():
+        files = sorted(p for pattern in patterns for p in top.glob(pattern))
+        if not files:
+            print(f"{what}: no files")
+            bad = 1
+        for name, paths in clashes(files):
+            print(f"{what}: {name}() is in " +
+                  ", ".join(str(p.relative_to(top)) for p in paths))
+            bad = 1
+    return bad
+
+
+if __name__ == "__main__":
+    sys.exit(main())
