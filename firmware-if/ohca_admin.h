@@ -76,7 +76,7 @@ enum ohca_admin_op {
 	OHCA_CMD_PAGE_FAULT_RESUME = 0x59, /* struct ohca_cmd_fault_resume */
 	OHCA_CMD_ALLOC_COUNTERS	= 0x60,	/* -> handle, the number of a counter set */
 	OHCA_CMD_FREE_COUNTERS	= 0x61,	/* struct ohca_cmd_handle */
-	OHCA_CMD_QUERY_COUNTER_SET = 0x62,	/* struct ohca_cmd_handle -> __le64[OHCA_CNT_NUM] */
+	OHCA_CMD_QUERY_COUNTER_SET = 0x62,	/* ohca_cmd_query_counter_set -> __le64[OHCA_CNT_NUM] */
 	OHCA_CMD_BIND_COUNTERS	= 0x63,	/* struct ohca_cmd_bind_counters */
 };
 
@@ -122,6 +122,20 @@ struct ohca_cmd_mbox {
 struct ohca_cmd_handle {
 	__le32 handle;
 	__le32 reserved;
+	__le64 addr;
+};
+
+/**
+ * struct ohca_cmd_query_counter_set
+ * @set: a counter set; 0: what was counted in none
+ * @port: set 0: only of this port, from 1; 0: of the device
+ * @reserved: zero
+ * @addr: mailbox, gets __le64[OHCA_CNT_NUM]
+ */
+struct ohca_cmd_query_counter_set {
+	__le32 set;
+	__u8 port;
+	__u8 reserved[3];
 	__le64 addr;
 };
 
@@ -639,6 +653,7 @@ struct ohca_hw_aqe {
 		struct ohca_cmd_fault_resume fault_resume;
 		struct ohca_cmd_bind_counters bind_counters;
 		struct ohca_cmd_query_context query_context;
+		struct ohca_cmd_query_counter_set query_counter_set;
 	};
 };
 
@@ -822,7 +837,7 @@ OHCA_ASSERT_OFFSET(struct ohca_hw_device_attr, log_max_sq_bbs, 104);
  * New ones are added before OHCA_CNT_NUM only. QUERY_COUNTERS has them of the whole device.
  * QUERY_COUNTER_SET has the same counters of the QPs of one set, from when each was bound:
  * packets with a QP, and what befell them; the others stay 0. Set 0 always exists: what
- * the device counted for no set.
+ * the device counted for no set, or of that what belongs to one port.
  */
 enum ohca_counter {
 	OHCA_CNT_DB_BAD_SIZE		= 0,	/* doorbell not 64 bits or not aligned */

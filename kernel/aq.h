@@ -161,7 +161,7 @@ int ohca_cmd_query_context(struct ohca_dev *dev, enum ohca_context_kind kind, u3
 			   void *ctx, size_t size);
 int ohca_cmd_alloc_counters(struct ohca_dev *dev, u32 *set);
 int ohca_cmd_bind_counters(struct ohca_dev *dev, u32 handle, u32 set);
-int ohca_cmd_query_counter_set(struct ohca_dev *dev, u32 set, __le64 *values, u32 num);
+int ohca_cmd_query_counter_set(struct ohca_dev *dev, u32 set, u8 port, __le64 *values, u32 num);
 int ohca_cmd_create_eq(struct ohca_dev *dev, const struct ohca_cmd_create_eq *in, u32 *eqn);
 int ohca_cmd_alloc_pd(struct ohca_dev *dev, u32 uar, u32 *pdn);
 int ohca_cmd_alloc_xrcd(struct ohca_dev *dev, u32 *xrcdn);

@@ -131,15 +131,23 @@ int ohca_cmd_bind_counters(struct ohca_dev *dev, u32 handle, u32 set)
 	return ohca_cmd_exec(dev, &cmd);
 }
 
-/** ohca_cmd_query_counter_set - read @num counters of a set; set 0: of QPs without one */
-int ohca_cmd_query_counter_set(struct ohca_dev *dev, u32 set, __le64 *values, u32 num)
+/**
+ * ohca_cmd_query_counter_set - read the counters of a set
+ * @dev: the device
+ * @set: the set; 0: what was counted in none
+ * @port: set 0: only what belongs to this port, from 1; else 0
+ * @values: takes the counters
+ * @num: how many
+ */
+int ohca_cmd_query_counter_set(struct ohca_dev *dev, u32 set, u8 port, __le64 *values, u32 num)
 {
 	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_QUERY_COUNTER_SET };
 
-	cmd.aqe.handle.handle = cpu_to_le32(set);
+	cmd.aqe.query_counter_set.set = cpu_to_le32(set);
+	cmd.aqe.query_counter_set.port = port;
 	cmd.out = values;
 	cmd.out_len = num * sizeof(*values);
-	cmd.out_addr = &cmd.aqe.handle.addr;
+	cmd.out_addr = &cmd.aqe.query_counter_set.addr;
 	return ohca_cmd_exec(dev, &cmd);
 }
 

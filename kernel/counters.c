@@ -74,10 +74,11 @@ struct rdma_hw_stats *ohca_alloc_hw_device_stats(struct ib_device *ibdev)
 
 /**
  * ohca_alloc_hw_port_stats - ib_device_ops.alloc_hw_port_stats
- * @ibdev: device with one port
+ * @ibdev: the device
  * @port: the port
  *
- * `rdma statistic` shows counters of ports only; with one port they are the device's.
+ * `rdma statistic` shows counters of ports only. With one port they are the device's; of several
+ * ports each has those of the device's counters that belong to it, and 0 in the others.
  */
 struct rdma_hw_stats *ohca_alloc_hw_port_stats(struct ib_device *ibdev, u32 port)
 {
@@ -88,8 +89,8 @@ struct rdma_hw_stats *ohca_alloc_hw_port_stats(struct ib_device *ibdev, u32 port
  * ohca_get_hw_stats - ib_device_ops.get_hw_stats: all counters at once
  * @ibdev: the device
  * @stats: takes the values
- * @port: 0: the counters of the whole device; else those of QPs without a counter set
- *	and of no QP: the core adds the counters of the sets
+ * @port: 0: the counters of the whole device; else those of the port, without what was counted in
+ *	sets: the core adds the counters of the sets
  * @index: ignored
  *
  * Return: how many, or a negative errno.
@@ -103,7 +104,8 @@ int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 
 	int ret;
 
 	if (port && ohca_has(dev, OHCA_FEATURE_QP_COUNTERS))
-		ret = ohca_cmd_query_counter_set(dev, 0, values, num);
+		ret = ohca_cmd_query_counter_set(dev, 0, dev->attr.num_ports > 1 ? port : 0,
+						 values, num);
 	else
 		ret = ohca_cmd_query_counters(dev, values, num);
 	if (ret)
@@ -121,7 +123,7 @@ int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 
  * ohca_counter_bind_qp - ib_device_ops.counter_bind_qp: bind a QP to a counter set
  * @counter: the core's counter; it gets a set of the device with its first QP
  * @ibqp: QP of a process
- * @port: not used: devices with several ports have no counter sets
+ * @port: not used: a set counts for QPs of any port
  *
  * Under the counter's lock.
  * Return: 0, or a negative errno; then the QP's binding is unchanged.
@@ -195,7 +197,7 @@ int ohca_counter_update_stats(struct rdma_counter *counter)
 	u32 i;
 	int ret;
 
-	ret = ohca_cmd_query_counter_set(dev, counter->id, values, num);
+	ret = ohca_cmd_query_counter_set(dev, counter->id, 0, values, num);
 	if (ret)
 		return ret;
 	for (i = 0; i < num; i++)

@@ -57,12 +57,16 @@ static const struct ib_device_ops ohca_ops = {
 	.advise_mr = IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING) ? ohca_advise_mr : NULL,
 	.alloc_dm = ohca_alloc_dm,
 	.alloc_hw_device_stats = ohca_alloc_hw_device_stats,
+	.alloc_hw_port_stats = ohca_alloc_hw_port_stats,
 	.alloc_mr = ohca_alloc_mr,
 	.alloc_mw = ohca_alloc_mw,
 	.alloc_pd = ohca_alloc_pd,
 	.alloc_ucontext = ohca_alloc_ucontext,
 	.alloc_xrcd = ohca_alloc_xrcd,
 	.attach_mcast = ohca_attach_mcast,
+	.counter_alloc_stats = ohca_counter_alloc_stats,
+	.counter_dealloc = ohca_counter_dealloc,
+	.counter_update_stats = ohca_counter_update_stats,
 	.create_ah = ohca_create_ah,
 	.create_qp = ohca_create_qp,
 	.create_srq = ohca_create_srq,
@@ -122,14 +126,6 @@ static const struct ib_device_ops ohca_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_srq, ohca_srq, ibsrq),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, ohca_ucontext, ibucontext),
 	INIT_RDMA_OBJ_SIZE(ib_xrcd, ohca_xrcd, ibxrcd),
-};
-
-/* The device's counters are those of a port if it has one. */
-static const struct ib_device_ops ohca_one_port_ops = {
-	.alloc_hw_port_stats = ohca_alloc_hw_port_stats,
-	.counter_alloc_stats = ohca_counter_alloc_stats,
-	.counter_dealloc = ohca_counter_dealloc,
-	.counter_update_stats = ohca_counter_update_stats,
 };
 
 static u64 ohca_wanted_features(void)
@@ -216,8 +212,6 @@ static int ohca_register(struct ohca_dev *dev)
 	ibdev->driver_def = ohca_uapi_defs;
 	ib_set_device_ops(ibdev, &ohca_ops);
 	ib_set_device_ops(ibdev, &ohca_compat_ops);
-	if (dev->attr.num_ports == 1)
-		ib_set_device_ops(ibdev, &ohca_one_port_ops);
 
 	ret = ib_register_device(ibdev, OHCA_DRV_NAME "_%d", &dev->pdev->dev);
 	if (ret)

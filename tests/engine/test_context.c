@@ -9,6 +9,14 @@ static uint64_t *query_set(struct host *h, uint32_t n)
 	return host_ptr(h, h->mbox[0]);
 }
 
+static uint64_t *query_port(struct host *h, uint8_t port)
+{
+	struct ohca_hw_aqe c = HOST_AQE(query_counter_set, .port = port, .addr = h->mbox[0]);
+
+	assert_int_equal(host_cmd(h, OHCA_CMD_QUERY_COUNTER_SET, &c, NULL), OHCA_ADMIN_OK);
+	return host_ptr(h, h->mbox[0]);
+}
+
 static uint32_t alloc_set(struct host *h)
 {
 	struct ohca_hw_aqe c = { 0 };
@@ -79,6 +87,49 @@ static void test_counts(void **state)
 	assert_int_equal(query_set(h, 0)[OHCA_CNT_RX_PKTS], before + 16);
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_FREE_COUNTERS, n, 0), OHCA_ADMIN_OK);
 	assert_int_equal(query_set(h, 0)[OHCA_CNT_RX_PKTS], before + 16);
+	rig_down(&r);
+}
+
+/* Of two ports each has what came and went by it, without what a set has. */
+static void test_ports(void **state)
+{
+	struct ohca_hw_aqe c = HOST_AQE(query_counter_set, .port = 3);
+	uint64_t one, two, set;
+	struct host *h;
+	struct rig r;
+	uint32_t n;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .two_ports = true });
+	h = r.h[1];
+	one = query_port(h, 1)[OHCA_CNT_RX_PKTS];
+	two = query_port(h, 2)[OHCA_CNT_RX_PKTS];
+	rig_write(&r, 0, 1, 0, 0, 8 * 1024);
+	rig_run(&r);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	assert_int_equal(query_port(h, 1)[OHCA_CNT_RX_PKTS], one + 8);
+	assert_int_equal(query_port(h, 2)[OHCA_CNT_RX_PKTS], two);
+	assert_true(query_port(h, 1)[OHCA_CNT_TX_PKTS]);
+	n = alloc_set(h);
+	assert_int_equal(bind_set(h, r.qp[1].handle, n), OHCA_ADMIN_OK);
+	rig_write(&r, 0, 2, 0, 0, 4 * 1024);
+	rig_run(&r);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	set = query_set(h, n)[OHCA_CNT_RX_PKTS];
+	assert_int_equal(set, 4);
+	assert_int_equal(query_port(h, 1)[OHCA_CNT_RX_PKTS], one + 8);
+	/* the ports are all that the device has of packets */
+	assert_int_equal(query_port(h, 1)[OHCA_CNT_RX_PKTS] +
+			 query_port(h, 2)[OHCA_CNT_RX_PKTS] + set,
+			 host_counter(h, OHCA_CNT_RX_PKTS));
+	/* what belongs to no port */
+	assert_true(query_set(h, 0)[OHCA_CNT_CMDS]);
+	assert_int_equal(query_port(h, 1)[OHCA_CNT_CMDS], 0);
+	c.query_counter_set.addr = h->mbox[0];
+	assert_int_equal(host_cmd(h, OHCA_CMD_QUERY_COUNTER_SET, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	c.query_counter_set.port = 1;
+	c.query_counter_set.set = n;
+	assert_int_equal(host_cmd(h, OHCA_CMD_QUERY_COUNTER_SET, &c, NULL), OHCA_ADMIN_BAD_PARAM);
 	rig_down(&r);
 }
 
@@ -287,6 +338,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_ports),
 		cmocka_unit_test(test_retries),
 		cmocka_unit_test(test_sets),
 		cmocka_unit_test(test_context),

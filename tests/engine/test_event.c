@@ -459,6 +459,80 @@ static void async_empty(struct host *h)
 	host_settle(&h, 1);
 }
 
+/* Creates and destroys QPs, SRQs and CQs until their numbers wrap; how often it gets each number. */
+static void numbers_wrap(struct host *h, const uint32_t number[3], unsigned int seen[3])
+{
+	struct host_qp_init in;
+	struct host_cq scq, other;
+	struct host_srq srq;
+	struct host_qp qp;
+
+	host_cq_create(h, &scq, 4, 0);
+	in = (struct host_qp_init){ .scq = &scq, .rcq = &scq, .type = OHCA_QPT_RC, .log_sq = 2,
+				    .log_rq = 2, .log_stride = 6 };
+	memset(seen, 0, 3 * sizeof(*seen));
+	for (uint32_t i = 0; i < h->e->max_qp; i++) {
+		assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_OK);
+		seen[0] += qp.handle == number[0];
+		host_qp_destroy(&qp);
+		host_srq_create(h, &srq, 4, h->pdn, 0, 0);
+		seen[1] += srq.srqn == number[1];
+		host_cmd_handle(h, OHCA_CMD_DESTROY_SRQ, srq.srqn, 0);
+		host_buf_free(&srq.buf);
+		host_cq_create(h, &other, 4, 0);
+		seen[2] += other.cqn == number[2];
+		host_cq_destroy(&other);
+	}
+	host_cq_destroy(&scq);
+}
+
+/* An object's number is nobody's while an asynchronous event of it may be taken. */
+static void test_async_number(void **state)
+{
+	struct host *h = *state;
+	struct host_qp_init in;
+	unsigned int seen[3];
+	struct ohca_hw_eqe eqe;
+	struct host_cq scq, cq;
+	struct host_srq srq;
+	uint32_t number[3];
+	struct host_qp qp;
+
+	host_cq_create(h, &scq, 4, 0);
+	in = (struct host_qp_init){ .scq = &scq, .rcq = &scq, .type = OHCA_QPT_RC, .log_sq = 2,
+				    .log_rq = 2, .log_stride = 6 };
+	assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_OK);
+	host_srq_create(h, &srq, 4, h->pdn, 0, 0);
+	host_cq_create(h, &cq, 4, 0);
+	number[0] = qp.handle;
+	number[1] = srq.srqn;
+	number[2] = cq.cqn;
+	raise_event(h, OHCA_EVENT_COMM_EST, &h->e->qp[qp.handle]->async);
+	raise_event(h, OHCA_EVENT_SRQ_LIMIT, &h->e->srq[srq.srqn]->async);
+	raise_event(h, OHCA_EVENT_CQ_ERR, &h->e->cq[cq.cqn]->async);
+	host_qp_destroy(&qp);
+	host_cmd_handle(h, OHCA_CMD_DESTROY_SRQ, srq.srqn, 0);
+	host_buf_free(&srq.buf);
+	host_cq_destroy(&cq);
+	numbers_wrap(h, number, seen);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(seen[i], 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_true(host_eq_poll(h, &h->async, &eqe));
+		assert_int_equal(eqe.handle, number[i]);
+	}
+	host_eq_db(h, &h->async, true);
+	host_settle(&h, 1);
+	numbers_wrap(h, number, seen);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_true(seen[i]);
+	/* and where the driver takes none the reset gives all back */
+	assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_OK);
+	raise_event(h, OHCA_EVENT_COMM_EST, &h->e->qp[qp.handle]->async);
+	host_qp_destroy(&qp);
+	host_cq_destroy(&scq);
+}
+
 /* Without room an event waits at its object, and every kind of event is told once. */
 static void test_async_overflow(void **state)
 {
@@ -840,7 +914,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(clock), T(wrap), T(overflow), T(bad_consumer_index), T(memory_gone), T(arm),
-		T(solicited), T(arm_race), T(interrupts), T(deferred), T(number), T(async_overflow),
+		T(solicited), T(arm_race), T(interrupts), T(deferred), T(number), T(async_number), T(async_overflow),
 		T(no_dma), T(eq_dma), T(eq_commands), T(cq_commands), T(moderation),
 		T(moderation_order), T(resize),
 	};

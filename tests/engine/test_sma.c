@@ -626,7 +626,10 @@ static void traps(void **st)
 	ib_notice_unpack(lg.trap.data, &n);
 	assert_true(n.trap == IB_TRAP_CAP_MASK_CHANGE && n.issuer_lid == 4 && n.producer == 1);
 	assert_int_equal(ib_get_be32(n.details + 6) & IB_CAP_SM, 0);
-	/* bits that are not software's do not move */
+	/* what the HCA can do it says, and bits that are not software's do not move */
+	assert_true(sma.port[0].pi.cap_mask & IB_CAP_AUTO_MIGR);
+	ohca_sma_modify_caps(&sma, 0, 0, IB_CAP_AUTO_MIGR, now);
+	assert_true(sma.port[0].pi.cap_mask & IB_CAP_AUTO_MIGR);
 	ohca_sma_modify_caps(&sma, 0, 0, IB_CAP_TRAP, now);
 	assert_true(sma.port[0].pi.cap_mask & IB_CAP_TRAP);
 

@@ -108,7 +108,9 @@ struct ohca_engine {
 	struct ohca_lies lies;
 
 	_Atomic uint64_t cnt[OHCA_CNT_NUM];
-	uint64_t set_cnt[OHCA_CNT_NUM];	/* counted in sets, also in freed ones */
+	uint64_t port_cnt[OHCA_MAX_PORTS][OHCA_CNT_NUM];	/* of @cnt what belongs to a port */
+	/* of @port_cnt what was counted in sets, also in freed ones */
+	uint64_t set_cnt[OHCA_MAX_PORTS][OHCA_CNT_NUM];
 	struct ohca_ids set_ids;
 	struct ohca_counter_set *set[OHCA_MAX_COUNTER_SETS];
 };
@@ -119,6 +121,13 @@ static inline void ohca_count(ohca_engine *e, enum ohca_counter id)
 	atomic_store_explicit(&e->cnt[id],
 			      atomic_load_explicit(&e->cnt[id], memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+}
+
+/* Counts what belongs to a port, also for the device. @port: from 0 */
+static inline void ohca_count_port(ohca_engine *e, unsigned int port, enum ohca_counter id)
+{
+	ohca_count(e, id);
+	e->port_cnt[port][id]++;
 }
 
 static inline void ohca_trace(ohca_engine *e, enum ohca_trace ev, uint64_t a, uint64_t b,

@@ -317,7 +317,7 @@ static enum ohca_sma_verdict process(ohca_engine *e, const struct ohca_sma_in *i
 			v = OHCA_SMA_REPLY;
 	}
 	if (v != OHCA_SMA_UNHANDLED)
-		ohca_count(e, OHCA_CNT_MADS_RX);
+		ohca_count_port(e, in->port, OHCA_CNT_MADS_RX);
 	ohca_trace(e, OHCA_TR_MAD, in->port + 1, h->mgmt_class,
 		   (uint64_t)h->method << 16 | ib_be16(h->attr_id), v);
 	return v;

@@ -6,9 +6,9 @@
 /* CapabilityMask bits that software owns (modify_port). */
 #define SOFT_CAPS	(IB_CAP_SM | IB_CAP_CM | IB_CAP_SNMP | IB_CAP_DEVICE_MGMT | \
 			 IB_CAP_VENDOR_CLASS | IB_CAP_BOOT_MGMT)
-#define HARD_CAPS	(IB_CAP_NOTICE | IB_CAP_TRAP | IB_CAP_SL_MAP | IB_CAP_SYS_IMAGE_GUID | \
-			 IB_CAP_DR_NOTICE | IB_CAP_CAP_MASK_NOTICE | IB_CAP_CLIENT_REREG | \
-			 IB_CAP_OTHER_LOCAL_CHANGES)
+#define HARD_CAPS	(IB_CAP_NOTICE | IB_CAP_TRAP | IB_CAP_AUTO_MIGR | IB_CAP_SL_MAP | \
+			 IB_CAP_SYS_IMAGE_GUID | IB_CAP_DR_NOTICE | IB_CAP_CAP_MASK_NOTICE | \
+			 IB_CAP_CLIENT_REREG | IB_CAP_OTHER_LOCAL_CHANGES)
 
 static void no_event(void *ctx, unsigned int port, enum ohca_sma_event ev)
 {

@@ -81,18 +81,32 @@ void ohca_counters_unbind(struct ohca_qp *qp)
 	qp->counters = NULL;
 }
 
+/* What was counted in no set; of a port, from 1, or with 0 of the device. */
+static uint64_t in_no_set(const ohca_engine *e, unsigned int port, unsigned int id)
+{
+	uint64_t all = port ? e->port_cnt[port - 1][id] : ohca_counter(e, id), sets = 0;
+
+	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++)
+		sets += !port || port == i + 1 ? e->set_cnt[i][id] : 0;
+	/* a packet may leave by another port than its QP's while the path migrates */
+	return all > sets ? all - sets : 0;
+}
+
 int ohca_cmd_query_counter_set(struct ohca_cmd *c)
 {
+	const struct ohca_cmd_query_counter_set *cmd = &c->aqe.query_counter_set;
+	uint32_t n = ohca_le32(cmd->set);
 	ohca_engine *e = c->e;
-	uint32_t n = ohca_le32(c->aqe.handle.handle);
 	const struct ohca_counter_set *s = set_get(e, n);
 	__le64 v[OHCA_CNT_NUM];
 
 	if (n && !s)
 		return OHCA_ADMIN_BAD_HANDLE;
-	if (c->aqe.handle.reserved)
-		return OHCA_BAD(c, handle.reserved);
+	if (cmd->port > e->cfg.num_ports || (n && cmd->port))
+		return OHCA_BAD(c, query_counter_set.port);
+	if (cmd->reserved[0] || cmd->reserved[1] || cmd->reserved[2])
+		return OHCA_BAD(c, query_counter_set.reserved);
 	for (unsigned int i = 0; i < OHCA_CNT_NUM; i++)
-		v[i] = ohca_to_le64(s ? s->cnt[i] : ohca_counter(e, i) - e->set_cnt[i]);
-	return ohca_cmd_mbox_write(c, OHCA_AT(handle.addr), 0, v, sizeof(v));
+		v[i] = ohca_to_le64(s ? s->cnt[i] : in_no_set(e, cmd->port, i));
+	return ohca_cmd_mbox_write(c, OHCA_AT(query_counter_set.addr), 0, v, sizeof(v));
 }

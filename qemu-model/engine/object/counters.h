@@ -23,13 +23,13 @@ static inline void ohca_count_set(ohca_engine *e, const struct ohca_qp *qp, enum
 {
 	if (qp->counters) {
 		qp->counters->cnt[id]++;
-		e->set_cnt[id]++;
+		e->set_cnt[qp->port][id]++;
 	}
 }
 
 static inline void ohca_count_qp(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id)
 {
-	ohca_count(e, id);
+	ohca_count_port(e, qp->port, id);
 	ohca_count_set(e, qp, id);
 }
 

@@ -242,10 +242,18 @@ int ohca_cmd_create_cq(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
-static void cq_number_free(ohca_engine *e, struct ohca_cq *cq)
+static void cq_release(ohca_engine *e, struct ohca_async *a)
 {
+	struct ohca_cq *cq = ohca_container_of(a, struct ohca_cq, async);
+
 	ohca_ids_put(&e->cq_ids, cq->cqn);
 	ohca_mem_put(e, cq, sizeof(*cq));
+}
+
+/* No completion event is left; there may be one of an error. */
+static void cq_number_free(ohca_engine *e, struct ohca_cq *cq)
+{
+	ohca_async_release(e, &cq->async, cq_release);
 }
 
 void ohca_cq_free(ohca_engine *e, struct ohca_cq *cq)

@@ -111,6 +111,13 @@ static void async_defer(ohca_engine *e, struct ohca_eq *eq, struct ohca_async *a
 	ohca_count(e, OHCA_CNT_EQE_DEFERRED);
 }
 
+static void async_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, struct ohca_async *a)
+{
+	a->eqe_out = true;
+	a->eqe_idx = eq->pi;
+	ohca_eq_push(e, eq, type, a->handle, a->port, 0);
+}
+
 static void async_deliver(ohca_engine *e, struct ohca_eq *eq)
 {
 	while (!ohca_list_empty(&eq->deferred) && ohca_eq_room(eq) && ohca_running(e)) {
@@ -121,7 +128,7 @@ static void async_deliver(ohca_engine *e, struct ohca_eq *eq)
 		a->pending &= a->pending - 1u;
 		if (!a->pending)
 			ohca_list_del(&a->link);
-		ohca_eq_push(e, eq, (uint8_t)(OHCA_EVENT_ASYNC + n), a->handle, a->port, 0);
+		async_push(e, eq, (uint8_t)(OHCA_EVENT_ASYNC + n), a);
 	}
 }
 
@@ -134,11 +141,47 @@ void ohca_async_event(ohca_engine *e, enum ohca_event type, struct ohca_async *a
 		return;
 	if (ohca_eq_room(eq)) {
 		ohca_dma_enter(e);
-		ohca_eq_push(e, eq, (uint8_t)type, a->handle, a->port, 0);
+		async_push(e, eq, (uint8_t)type, a);
 		ohca_dma_exit(e);
 		return;
 	}
 	async_defer(e, eq, a, type);
+}
+
+/* The driver has not taken the object's last EQE yet. */
+static bool async_waits(const ohca_engine *e, const struct ohca_async *a)
+{
+	const struct ohca_eq *eq = e->async_eq;
+
+	return eq && a->eqe_out && eq->pi - 1 - a->eqe_idx < eq->pi - eq->ci;
+}
+
+void ohca_async_release(ohca_engine *e, struct ohca_async *a,
+			void (*release)(ohca_engine *e, struct ohca_async *a))
+{
+	ohca_async_forget(a);
+	if (!async_waits(e, a)) {
+		release(e, a);
+		return;
+	}
+	a->release = release;
+	ohca_list_add_tail(&e->async_eq->gone, &a->link);
+}
+
+/* Releases the destroyed objects whose EQEs the driver has taken. */
+static void asyncs_gone(ohca_engine *e, struct ohca_eq *eq)
+{
+	struct ohca_list *l, *next;
+
+	for (l = eq->gone.next; l != &eq->gone; l = next) {
+		struct ohca_async *a = ohca_container_of(l, struct ohca_async, link);
+
+		next = l->next;
+		if (async_waits(e, a))
+			continue;
+		ohca_list_del(l);
+		a->release(e, a);
+	}
 }
 
 void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
@@ -154,7 +197,9 @@ void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
 		ohca_xp_fault_room(e);
 	else if (!ohca_list_empty(&eq->deferred))
 		cqs_deliver(e, eq);
-	if (!ohca_list_empty(&eq->gone))
+	if (eq->kind == OHCA_EQ_ASYNC)
+		asyncs_gone(e, eq);
+	else if (!ohca_list_empty(&eq->gone))
 		ohca_cqs_gone(e, eq, false);
 	if (arm) {
 		if (eq->pi != eq->ci)
@@ -218,7 +263,10 @@ void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq)
 		e->async_eq = NULL;
 	if (e->fault_eq == eq)
 		e->fault_eq = NULL;
-	ohca_cqs_gone(e, eq, true);
+	if (eq->kind == OHCA_EQ_ASYNC)
+		asyncs_gone(e, eq);
+	else
+		ohca_cqs_gone(e, eq, true);
 	/* a completion EQ has no deferred CQ left, since it has no references */
 	while (!ohca_list_empty(&eq->deferred))
 		ohca_async_forget(ohca_container_of(eq->deferred.next, struct ohca_async, link));

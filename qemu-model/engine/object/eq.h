@@ -26,7 +26,8 @@ struct ohca_eq {
 	bool armed;
 	struct ohca_pages buf;
 	struct ohca_list deferred;
-	struct ohca_list gone;	/* destroyed CQs, by defer, with an EQE in the ring */
+	struct ohca_list gone;	/* destroyed objects with an EQE in the ring: CQs by defer, */
+				/* or, of the asynchronous EQ, all kinds by async.link */
 };
 
 static inline struct ohca_eq *ohca_eq_get(ohca_engine *e, uint32_t eqn)
@@ -39,6 +40,12 @@ static inline struct ohca_eq *ohca_eq_get(ohca_engine *e, uint32_t eqn)
  * full waits at its object and needs no memory, so no guest and no peer can overflow the EQ.
  */
 void ohca_async_event(ohca_engine *e, enum ohca_event type, struct ohca_async *a);
+/*
+ * Calls @release for an object that is destroyed, now or when the driver has taken its last EQE:
+ * it would take that for an event of the next object with this number.
+ */
+void ohca_async_release(ohca_engine *e, struct ohca_async *a,
+			void (*release)(ohca_engine *e, struct ohca_async *a));
 /* Whether there is room for one more EQE. */
 bool ohca_eq_room(const struct ohca_eq *eq);
 /* Append @eqe, 32 bytes, with its phase set here; as ohca_eq_push(). */

@@ -298,19 +298,25 @@ err_free:
 
 /* ---- destroy and query ------------------------------------------------------------ */
 
+static void qp_release(ohca_engine *e, struct ohca_async *a)
+{
+	struct ohca_qp *qp = ohca_container_of(a, struct ohca_qp, async);
+
+	put_handle(e, qp);
+	ohca_mem_put(e, qp, sizeof(*qp));
+}
+
 void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp)
 {
 	ohca_db_disown(e, OHCA_DB_QP, qp->handle);
 	ohca_xp_destroy(e, qp);
 	ohca_mig_forget(e, qp);
 	ohca_mw_forget(qp);
-	ohca_async_forget(&qp->async);
 	ohca_counters_unbind(qp);
 	e->qp[qp->handle] = NULL;
-	put_handle(e, qp);
 	forget(qp);
 	ohca_pages_free(e, &qp->buf);
-	ohca_mem_put(e, qp, sizeof(*qp));
+	ohca_async_release(e, &qp->async, qp_release);
 }
 
 int ohca_cmd_destroy_qp(struct ohca_cmd *c)

@@ -293,11 +293,18 @@ int ohca_cmd_create_srq(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
+static void srq_release(ohca_engine *e, struct ohca_async *a)
+{
+	struct ohca_srq *srq = ohca_container_of(a, struct ohca_srq, async);
+
+	ohca_ids_put(&e->srq_ids, srq->srqn);
+	ohca_mem_put(e, srq, sizeof(*srq));
+}
+
 void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq)
 {
 	ohca_db_disown(e, OHCA_DB_SRQ, srq->srqn);
 	e->srq[srq->srqn] = NULL;
-	ohca_ids_put(&e->srq_ids, srq->srqn);
 	srq->pd->refs--;
 	if (srq->xrcd) {
 		ohca_xrc_srq_gone(e, srq);
@@ -306,9 +313,8 @@ void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq)
 	if (srq->cq)
 		srq->cq->refs--;
 	ohca_tm_free(e, srq);
-	ohca_async_forget(&srq->async);
 	ohca_pages_free(e, &srq->buf);
-	ohca_mem_put(e, srq, sizeof(*srq));
+	ohca_async_release(e, &srq->async, srq_release);
 }
 
 int ohca_cmd_destroy_srq(struct ohca_cmd *c)

@@ -190,7 +190,7 @@ static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr,
 	struct ohca_rxpkt p = { .port = (uint8_t)port_idx, .loop = loop, .hdr = hdr };
 	int rc = ib_hdr_parse(hdr, n, len, 0, &p.i);
 
-	ohca_count(e, OHCA_CNT_RX_PKTS);
+	ohca_count_port(e, port_idx, OHCA_CNT_RX_PKTS);
 	/* the QP refuses an unassigned opcode of RC (9.7.4.1.4) */
 	if (rc == IB_PKT_ERR_OPCODE && (p.i.opcode & IB_TRANS_MASK) == IB_TRANS_RC &&
 	    p.i.vl != IB_VL_MANAGEMENT)
@@ -261,7 +261,7 @@ static bool damaged(ohca_engine *e, unsigned int port, const struct ohca_frame *
 	} else {
 		return false;
 	}
-	ohca_count(e, OHCA_CNT_RX_BAD_PKT);
+	ohca_count_port(e, port, OHCA_CNT_RX_BAD_PKT);
 	return true;
 }
 
@@ -275,7 +275,7 @@ void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 		return;
 	/* a link carries no frame that is so short */
 	if (f->len < IB_LRH_LEN) {
-		ohca_count(e, OHCA_CNT_RX_BAD_PKT);
+		ohca_count_port(e, port, OHCA_CNT_RX_BAD_PKT);
 		return;
 	}
 	c = &e->port[port].cnt;
@@ -287,7 +287,7 @@ void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 	if (hdr[0] >> 4 != f->vl) {
 		c->rcv_errors++;
 		c->rcv_malformed++;
-		ohca_count(e, OHCA_CNT_RX_BAD_PKT);
+		ohca_count_port(e, port, OHCA_CNT_RX_BAD_PKT);
 		return;
 	}
 	ohca_dma_enter(e);

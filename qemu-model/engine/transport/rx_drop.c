@@ -12,7 +12,7 @@
 
 void ohca_rx_drop(ohca_engine *e, const struct ohca_rxpkt *p, enum ohca_counter why)
 {
-	ohca_count(e, why);
+	ohca_count_port(e, p->port, why);
 	ohca_trace(e, OHCA_TR_RX_DROP, why, p->port, p->i.opcode, p->i.dqpn);
 }
 

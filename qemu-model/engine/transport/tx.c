@@ -255,5 +255,5 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 			c->xmit_inactive_discards++;
 		return;
 	}
-	ohca_count(e, OHCA_CNT_TX_PKTS);
+	ohca_count_port(e, tx->port, OHCA_CNT_TX_PKTS);
 }
