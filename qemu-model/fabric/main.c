@@ -16,7 +16,8 @@
 static const char usage_text[] =
 	"Usage: ohca-fabric generate SPEC     write the topology of SPEC to standard output\n"
 	"       ohca-fabric check FILE...     say what is wrong with topology files (-: standard input)\n"
-	"       ohca-fabric hosts OPTION      list the channel adapters: NodeGUID, ports, name\n"
+	"       ohca-fabric hosts OPTION      list the channel adapters: NodeGUID, ports, rate of the\n"
+	"                                     first, NodeGUID of its switch, name\n"
 	"       ohca-fabric serve OPTION...   run a fabric\n"
 	"       ohca-fabric VERB OPTION...    ask a fabric that runs; VERBs below\n"
 	"       ohca-fabric --help            this text\n"
@@ -337,10 +338,19 @@ static int serve(struct fab *f, const struct serve_options *o)
 static int hosts(struct fab *f, const struct serve_options *o)
 {
 	(void)o;
-	for (uint32_t i = 0; i < f->nodes; i++)
-		if (f->node[i].type == IB_NODE_CHANNEL_ADAPTER)
-			printf("0x%016" PRIx64 " %u %.64s\n", f->node[i].guid, f->node[i].nports,
-			       f->desc[i].text);
+	for (uint32_t i = 0; i < f->nodes; i++) {
+		const struct fab_node *n = &f->node[i];
+		const uint32_t p = fab_port_of(n, 1), peer = f->port[p].peer;
+		char rate[16], leaf[32] = "-";
+
+		if (n->type != IB_NODE_CHANNEL_ADAPTER)
+			continue;
+		if (peer != FAB_NO_PORT)
+			snprintf(leaf, sizeof(leaf), "0x%016" PRIx64,
+				 f->node[f->port[peer].node].guid);
+		printf("0x%016" PRIx64 " %u %s %s %.64s\n", n->guid, n->nports,
+		       fab_link_rate(f, p, rate), leaf, f->desc[i].text);
+	}
 	return EXIT_SUCCESS;
 }
 

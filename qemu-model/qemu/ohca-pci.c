@@ -189,6 +189,7 @@ static const OhcaSpeed ohca_speeds[] = {
     { "edr", 7, 3 },
     { "hdr", 7, 7 },
     { "ndr", 7, 15 },
+    { "xdr", 7, 47 },
 };
 
 typedef struct OhcaWidth {
@@ -198,6 +199,7 @@ typedef struct OhcaWidth {
 
 static const OhcaWidth ohca_widths[] = {
     { "1x", 1 },
+    { "2x", 17 },
     { "4x", 3 },
     { "8x", 7 },
     { "12x", 11 },
@@ -216,8 +218,8 @@ static bool ohca_parse_rate(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
         }
     }
     if (!cfg->speed_sup) {
-        error_setg(errp, "speed must be one of sdr, ddr, qdr, fdr, edr, hdr "
-                   "and ndr, not '%s'", speed);
+        error_setg(errp, "speed must be one of sdr, ddr, qdr, fdr, edr, hdr, "
+                   "ndr and xdr, not '%s'", speed);
         return false;
     }
     for (i = 0; i < ARRAY_SIZE(ohca_widths); i++) {
@@ -226,8 +228,8 @@ static bool ohca_parse_rate(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
         }
     }
     if (!cfg->width_sup) {
-        error_setg(errp, "width must be one of 1x, 4x, 8x and 12x, not '%s'",
-                   width);
+        error_setg(errp, "width must be one of 1x, 2x, 4x, 8x and 12x, "
+                   "not '%s'", width);
         return false;
     }
     return true;

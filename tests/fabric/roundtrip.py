@@ -135,7 +135,8 @@ def check_formats(fabric):
     """What the fabric writes as other tools do is read as that fabric."""
     ours = fabric.convert("lst", "--control", fabric.path)
     # ibnetdiscover -p has neither IDs nor NodeGUIDs: its cables by LID and port
-    for form, drop in (("ibnetdiscover", ""), ("lst", ""), ("ports", r"Ports:.*?\{.*?\} (?=LID)")):
+    for form, drop in (("ibnetdiscover", ""), ("lst", ""),
+                       ("ports", r"Ports:.*?\{.*?\} (?=LID)")):
         with open("written", "w", encoding="utf-8") as f:
             f.write(fabric.convert(form, "--control", fabric.path))
         theirs = fabric.convert("lst", "--topology", "written")
@@ -161,7 +162,8 @@ def check_links(nodes):
     """iblinkinfo's ends of links: LID, state, rate, and what is at the other end."""
     theirs, ours = {}, {}
     for line in run("iblinkinfo", "-l").splitlines():
-        m = re.match(r'(0x\w+) ".*" +(\d+) +(\d+)\[.*?\] ==\( *(\d+X) +([\d.]+) Gbps(?: \(FDR10\))? +'
+        m = re.match(r'(0x\w+) ".*" +(\d+) +(\d+)\[.*?\] ==\( *(\d+X) +([\d.]+) Gbps'
+                     r'(?: \(FDR10\))? +'
                      r'(\w+)/ +\w+\)==> +(0x\w+) +(\d+) +(\d+)\[', line)
         if m:
             rate = m[4].lower() + ("FDR10" if "(FDR10)" in line else SPEEDS.get(m[5], m[5]))

@@ -3,12 +3,16 @@
 import os
 import re
 import subprocess
-from collections import namedtuple
+from collections import Counter, namedtuple
 
 from . import paths
 
-# A host of the topology: its NodeGUID, the number of its ports, its NodeDescription.
-Host = namedtuple("Host", "guid ports name")
+# A host of the topology: its NodeGUID, the number of its ports, the rate of the first ("4xNDR", "-"
+# without a link), the NodeGUID of the switch that it is at, its NodeDescription.
+Host = namedtuple("Host", "guid ports rate leaf name")
+
+# What a switch has for SHARP: a channel adapter, but no machine.
+AGGREGATION = "Aggregation Node"
 
 # One switch with a port for whatever comes, as ohca-fabric says it.
 ONE_SWITCH = ("--generate", "star:36", "--hosts-off")
@@ -31,8 +35,33 @@ def hosts(topology):
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
         raise PlaceError(f"--topology {topology}: {done.stderr.strip()}")
-    return [Host(guid, int(ports), name) for guid, ports, name in
-            (line.split(" ", 2) for line in done.stdout.splitlines())]
+    return [Host(guid, int(ports), *rest) for guid, ports, *rest in
+            (line.split(" ", 4) for line in done.stdout.splitlines())]
+
+
+def defaults(able):
+    """The hosts that nodes get without --place: the first one at each switch, then the second ones.
+
+    Aggregation nodes are none; hosts whose name others have, too, come last, since a place is
+    found by its name.
+    """
+    count = Counter(h.name for h in able)
+    rank, at = [], Counter()
+    for h in able:
+        if AGGREGATION not in h.name:
+            rank.append((count[h.name] > 1, at[h.leaf], h))
+            at[h.leaf] += count[h.name] == 1
+    return [h for _, _, h in sorted(rank, key=lambda x: x[:2])]
+
+
+def rate_properties(host):
+    """The properties of -device ohca that give a node the rate of its host's port."""
+    m = re.fullmatch(r"(\d+x)(\w+)", host.rate)
+    if not m:
+        return ""
+    # what -device ohca does not have
+    speed = {"FDR10": "QDR"}.get(m[2], m[2])
+    return f"width={m[1]},speed={speed.lower()},"
 
 
 def _named(all_hosts, nodes, wanted):
@@ -63,7 +92,7 @@ def choose(opt):
         return []
     able = [h for h in hosts(opt.topology) if h.ports >= opt.ports]
     given = _named(able, opt.nodes, opt.place)
-    free = iter([h for h in able if h not in given.values()])
+    free = iter([h for h in defaults(able) if h not in given.values()])
     chosen = [given.get(k) or next(free, None) for k in range(1, opt.nodes + 1)]
     if None in chosen:
         raise PlaceError(f"--topology {opt.topology}: {len(able)} hosts with {opt.ports} ports "

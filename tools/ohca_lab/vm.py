@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections import namedtuple
 
-from . import gdb, paths
+from . import gdb, paths, places
 from .channel import CHANNELS
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -193,9 +193,10 @@ class VM:
         if opt.fabric == "ohca":
             extra = "".join(f",{x}" for x in own_properties(opt.device, self.k))
             place = lab.places[self.k - 1] if lab.places else None
-            identity = f"guid={place.guid}," if place else ""
+            identity = f"guid={place.guid},{places.rate_properties(place)}" if place else ""
+            name = (place.name if place else self.name).replace(",", ",,")
             a += ["-device", f"ohca,fabric={lab.dir}/fabric,ports={opt.ports},{identity}"
-                             f"node-desc={place.name if place else self.name}"
+                             f"node-desc={name}"
                              f"{machine.adapter}{extra}"]
         return a
 

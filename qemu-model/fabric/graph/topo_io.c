@@ -132,6 +132,11 @@ bool topo_is_up(const struct fab *f, uint32_t p)
 	return f->port[p].peer != FAB_NO_PORT && topo_link_info(f, p)->state != IB_PS_DOWN;
 }
 
+const char *fab_link_rate(const struct fab *f, uint32_t p, char buf[16])
+{
+	return topo_is_up(f, p) ? topo_rate_name(topo_rate_of(topo_link_info(f, p)), buf) : "-";
+}
+
 static void put_port(const struct fab *f, uint32_t p, unsigned int num, FILE *out)
 {
 	const struct fab_port *port = &f->port[p], *peer = &f->port[port->peer];

@@ -106,6 +106,9 @@ bool fab_topology_write_as(const struct fab *f, enum fab_format format, FILE *ou
 /** fab_topology_write_node() - the part of node @i */
 void fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out);
 
+/** fab_link_rate() - rate of the link at port @p, "4xEDR"; "-": it is not up */
+const char *fab_link_rate(const struct fab *f, uint32_t p, char buf[16]);
+
 /**
  * fab_rate_limit() - at most a width and a speed
  * @lanes: 1, 2, 4, 8 or 12; 0: any
