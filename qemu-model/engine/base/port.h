@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A port as the data path sees it: state, LID, P_Keys, GIDs, counters. */
+/*
+ * A port as the data path sees it: state, LID, P_Keys, GIDs, counters.
+ *
+ * States (IBTA vol 1, 7.2.7):
+ *
+ *	         the link trains         PortInfo              PortInfo, or a data packet
+ *	 DOWN ------------------> INIT ----------> ARMED ------------------------------> ACTIVE
+ *	   ^                       |                 |                                      |
+ *	   +-----------------------+-----------------+--------------------------------------+
+ *	                the link goes down, or PortInfo takes the port down
+ *
+ * VL15 works from INIT on, in ARMED data is received, in ACTIVE sent, too.
+ */
 #ifndef OHCA_BASE_PORT_H
 #define OHCA_BASE_PORT_H
 

@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Queue pairs, as commands see them. */
+/*
+ * Queue pairs, as commands see them.
+ *
+ * States (IBTA vol 1, 10.3.1; transitions and attributes are in qp_modify.c):
+ *
+ *	RESET --> INIT --> RTR --> RTS <--> SQD		to RESET and ERR from everywhere
+ *	                           | ^
+ *	            error of a     v |  MODIFY_QP	ERR also by the device:
+ *	            send WQE       SQE			ohca_qp_error()
+ *	            (UC, UD)
+ *
+ * INIT takes receives, RTR receives packets, RTS sends; SQD finishes what it has begun; SQE flushes
+ * the send queue and receives; ERR flushes both queues.
+ */
 #ifndef OHCA_OBJECT_QP_H
 #define OHCA_OBJECT_QP_H
 

@@ -1,5 +1,51 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Transport state of a QP. */
+/*
+ * Transport state of a QP, and how the transport works.
+ *
+ * The life of a message
+ *
+ * sq.c copies the WQE from the ring into a private window, checks it there and never looks at the
+ * ring again. requester.c gives the WQE its PSNs and makes one packet at a time: the offset of a
+ * packet in the message follows from its PSN, so no packet and no cursor is kept. To send
+ * something again, the requester moves two indices back. sched.c decides whose turn it is, tx.c
+ * asks the host for room on the packet's lane; without room the QP waits on a list and makes the
+ * packet later. Payload is gathered into the room that the host gave.
+ *
+ * rx.c copies the headers of a packet, checks them in the order of the specification (9.6.1) and
+ * finds the QP. responder.c compares the PSN with the one that it expects, executes the request at
+ * once and notes what it owes: READ and atomic responses in a ring, then at most one NAK, then one
+ * ACK for all that came. Reception sends nothing; the responses leave in the responder's turns
+ * (responder_tx.c), between packets of its own requests. completer.c receives them, moves @una, and
+ * completes the WQEs behind it.
+ *
+ * The requester of RC and XRC:
+ *
+ *	       doorbell            all packets sent            all acknowledged
+ *	 IDLE ----------> SENDING -----------------> WAITING ------------------> IDLE
+ *	                  ^  ^  ^                    |  |  |
+ *	                  |  |  +-- go back ---------+  |  |  timeout, NAK 0, a response is missing
+ *	                  |  |                          |  |
+ *	                  |  +-- timer -- RNR_WAIT <----+  |  RNR NAK: go back
+ *	                  |                                |
+ *	                  +---- resume -- SUSPENDED <------+  a page for a response is missing: go back
+ *
+ *	What is said of WAITING happens in SENDING, too; there the page may be one to send from. From
+ *	each of them the QP goes to ERR when the retries are used up, when a NAK refuses the request,
+ *	when a response is wrong, and when its own memory is. In SQD it finishes what has begun and
+ *	begins nothing. To go back is: cur = tail, nxt = una.
+ *
+ * The responder of RC and XRC, between messages (NONE) or inside one (rx_op):
+ *
+ *	                 SEND FIRST                       WRITE FIRST
+ *	 IN_SEND <------------------------- NONE -------------------------> IN_WRITE
+ *	  |   ^                             ^ |  |                           |   ^
+ *	  +---+ MIDDLE                      | +--+ ONLY, READ, atomic, FLUSH +---+ MIDDLE
+ *	  +------------- LAST --------------+-------------- LAST ------------+
+ *
+ *	PSN ahead: one NAK 0, until the expected PSN comes. PSN behind: the answer again, nothing is
+ *	executed twice. No WQE, no page, not complete: RNR NAK, and the state stays. Refused: a NAK
+ *	behind the responses that are due, the WQE fails, ERR; @closing until they have left.
+ */
 #ifndef OHCA_TRANSPORT_XPORT_H
 #define OHCA_TRANSPORT_XPORT_H
 
