@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "host.h"
+#include "engine/base/work.h"
 #include "host_priv.h"
 
 #define MAX_STEPS	1000000u	/* that settle nothing: the engine is stuck */
@@ -499,6 +501,35 @@ static bool wire_step(struct host *h, unsigned int port)
 	return any;
 }
 
+static uint64_t wall_ns(void)
+{
+	struct timespec t;
+
+	timespec_get(&t, TIME_UTC);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+bool host_poll(struct host *h, unsigned int budget, bool commands)
+{
+	uint64_t work = h->e->work, dma = h->dma_bytes, ns = wall_ns();
+	bool more = commands ? ohca_poll(h->e, budget) : ohca_poll_packets(h->e, budget);
+
+	ns = wall_ns() - ns;
+	work = h->e->work - work;
+	dma = h->dma_bytes - dma;
+	h->most.work = larger(work, h->most.work);
+	h->most.dma = larger(dma, h->most.dma);
+	h->most.ns = larger(ns, h->most.ns);
+	if (work > OHCA_POLL_WORK(budget) || dma > OHCA_POLL_WORK(budget))
+		host_die("a poll that costs more than its bound");
+	return more;
+}
+
 bool host_step(struct host *const *h, unsigned int n)
 {
 	bool any = false;
@@ -508,7 +539,7 @@ bool host_step(struct host *const *h, unsigned int n)
 			any |= link_step(h[i], p);
 		any |= h[i]->kicked;
 		h[i]->kicked = false;
-		any |= ohca_poll(h[i]->e, 64);
+		any |= host_poll(h[i], 64, true);
 		outside(h[i]);
 	}
 	for (unsigned int i = 0; i < n; i++)

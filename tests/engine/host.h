@@ -96,6 +96,11 @@ struct host_buf {
 	uint64_t *page;		/* bus addresses */
 };
 
+/** struct host_cost - what a call of the engine took; @work: base/work.h; @dma: bytes */
+struct host_cost {
+	uint64_t work, dma, ns;
+};
+
 struct host {
 	ohca_engine *e;
 	struct ohca_cfg cfg;
@@ -116,6 +121,7 @@ struct host {
 	struct host_buf spare;	/* what an SRQ or QP has moved out of; the next one moves in */
 	int in_dma;
 	uint64_t dma_bytes;	/* read and written */
+	struct host_cost most;	/* of a poll so far; a test may zero it */
 	uint64_t persisted;	/* bytes that were to be made persistent */
 	unsigned int persist_calls, persist_runs;
 	bool persist_later;	/* by ohca_persisted() with a tag of these */
@@ -213,6 +219,11 @@ void host_connect(struct host *a, unsigned int pa, struct host *b, unsigned int 
 void host_cable(struct host *h, unsigned int port, bool in);
 /** host_hook_set() - interfere with what leaves a port; NULL: no more */
 void host_hook_set(struct host *h, unsigned int port, host_hook hook, void *arg);
+/**
+ * host_poll() - ohca_poll(), or without commands ohca_poll_packets(); ends the process if it costs
+ * more than it may
+ */
+bool host_poll(struct host *h, unsigned int budget, bool commands);
 /** host_drop() - a hook: nothing arrives */
 enum host_fate host_drop(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 			 uint32_t len);

@@ -122,7 +122,7 @@ static void honest_leave(struct town *t)
 
 		post_write(t, 0, &t->good[k][0], 0, 8);
 		do
-			ohca_poll(h->e, BUDGET);
+			host_poll(h, BUDGET, true);
 		while (xp->nxt == psn && ++polls < TURNS);
 		assert_true(xp->nxt != psn);
 	}
@@ -164,7 +164,7 @@ static void test_flush_without_end(void **state)
 	for (unsigned int i = 0; i < 3; i++)
 		honest_leave(t);
 	for (unsigned int i = 0; i < 8; i++)
-		ohca_poll(h->e, BUDGET);
+		host_poll(h, BUDGET, true);
 	while (host_cq_poll(&t->r.rcq[0], &e)) {
 		assert_int_equal(e.status, WC_WR_FLUSH);
 		flushed++;
@@ -184,7 +184,7 @@ static void test_sqe_without_end(void **state)
 	/* a WQE of no size fails */
 	record(&t->bad[0])->sq_pi = 1;
 	ring_sq(&t->bad[0]);
-	ohca_poll(h->e, BUDGET);
+	host_poll(h, BUDGET, true);
 	assert_int_equal(rig_state(&t->bad[0]), OHCA_QPS_SQE);
 	h->on_map = refill;
 	h->on_map_arg = &t->bad[0];

@@ -429,8 +429,11 @@ static void test_hostile_lists(void **state)
 	c.reg_mr.pl.npages = 1u << 27;
 	c.reg_mr.pl.page_shift = 12;
 	c.reg_mr.pl.levels = 3;
+	/* the sanitizer copies what becomes shorter, so the list may not become very long */
+	r->h->e->mem_max = r->h->e->mem_used + (4u << 20);
 	assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_NO_RESOURCE);
 	assert_int_equal(r->h->e->page_entries, 0);
+	r->h->e->mem_max = OHCA_MEM_DEFAULT;
 	/* more pages than the levels can hold */
 	c.reg_mr.length = 513 * 4096;
 	c.reg_mr.pl.npages = 513;

@@ -4,8 +4,8 @@
  * step, and what they do is done all the same. Counted are bytes of guest memory, no time.
  */
 #include "engine/base/guestmem.h"
-#include "engine/base/job.h"
 #include "engine/base/le.h"
+#include "engine/base/work.h"
 #include "engine/object/cq.h"
 #include "rig.h"
 
@@ -47,7 +47,7 @@ static unsigned int steps(struct host *h, uint64_t *most)
 		uint64_t before = h->dma_bytes;
 
 		assert_true(n < 100000);
-		more = ohca_poll(h->e, 64);
+		more = host_poll(h, 64, true);
 		if (h->dma_bytes - before > *most)
 			*most = h->dma_bytes - before;
 	}
@@ -90,7 +90,7 @@ static void test_cqs(void **state)
 	for (; more; polls++) {
 		uint64_t before = h->dma_bytes;
 
-		more = ohca_poll(h->e, 64);
+		more = host_poll(h, 64, true);
 		most = h->dma_bytes - before > most ? h->dma_bytes - before : most;
 		if (polls < 16)
 			fill(h, &cq[NUM - 1], 2);
@@ -132,7 +132,7 @@ static void test_cq_fails(void **state)
 	/* fits at first, and then not */
 	c = HOST_AQE(resize_cq, .cqn = cq.cqn, .log_size = LOG - 1, .pl = buf.pl);
 	queue(h, &c, 1, OHCA_CMD_RESIZE_CQ);
-	assert_true(ohca_poll(h->e, 64));
+	assert_true(host_poll(h, 64, true));
 	assert_true(h->e->job.begun);
 	fill(h, &cq, 2);
 	steps(h, &most);
@@ -158,7 +158,7 @@ static void test_cq_fails(void **state)
 	host_buf_alloc(h, &buf, ohca_cq_buf_size(LOG));
 	c = HOST_AQE(resize_cq, .cqn = cq.cqn, .log_size = LOG, .pl = buf.pl);
 	queue(h, &c, 1, OHCA_CMD_RESIZE_CQ);
-	assert_true(ohca_poll(h->e, 64));
+	assert_true(host_poll(h, 64, true));
 	assert_true(h->e->job.loaded);
 	ohca_reset(h->e);
 	assert_false(h->e->job.loaded);
@@ -240,7 +240,7 @@ static void test_packets_only(void **state)
 	for (unsigned int i = 0; i < 10; i++)
 		assert_true(ohca_poll_packets(h->e, 64));
 	assert_int_equal(host_counter(h, OHCA_CNT_CMDS), cmds);
-	ohca_poll(h->e, 64);
+	host_poll(h, 64, true);
 	assert_int_equal(host_counter(h, OHCA_CNT_CMDS), cmds + 1);
 	host_free(h);
 }

@@ -42,6 +42,14 @@ void ohca_cmd_buf_take(struct ohca_cmd *c, struct ohca_pages *p)
 	memset(&job->buf, 0, sizeof(job->buf));
 }
 
+bool ohca_job_end_some(ohca_engine *e)
+{
+	if (!ohca_walk_end_some(e, &e->job.walk) || !ohca_pages_free_some(e, &e->job.buf))
+		return false;
+	ohca_job_end(e);
+	return true;
+}
+
 void ohca_job_end(ohca_engine *e)
 {
 	ohca_walk_end(e, &e->job.walk);

@@ -13,6 +13,7 @@
 #include "engine/base/le.h"
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "ohca_hw.h"
 
 void ohca_dma_enter(ohca_engine *e)
@@ -47,6 +48,7 @@ int ohca_dma_read(ohca_engine *e, uint64_t iova, void *buf, size_t n)
 		return 0;
 	if (!dma_allowed(e, iova, n))
 		return dma_error(e);
+	ohca_work(e, n);
 	while (n) {
 		size_t len = n;
 		void *p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_READ);
@@ -111,6 +113,7 @@ int ohca_dma_write(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
 		return 0;
 	if (!dma_allowed(e, iova, n))
 		return dma_error(e);
+	ohca_work(e, n);
 	while (n) {
 		size_t len = n;
 		void *p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_WRITE);
@@ -306,8 +309,20 @@ static int walk_some(ohca_engine *e, struct ohca_walk *w, const struct ohca_hw_p
 		} else {
 			return OHCA_ADMIN_OK;
 		}
-	} while (ohca_work(e, OHCA_PL_TABLE_SIZE));
+		ohca_work(e, OHCA_PL_TABLE_SIZE);
+	} while (ohca_work_left(e));
 	return w->filled < w->fill || w->done < p->npages ? OHCA_CMD_MORE : OHCA_ADMIN_OK;
+}
+
+bool ohca_walk_end_some(ohca_engine *e, struct ohca_walk *w)
+{
+	bool done;
+
+	/* as an array of all that it has room for */
+	w->p.npages = w->cap;
+	done = ohca_pages_free_some(e, &w->p);
+	w->cap = w->p.npages;
+	return done;
 }
 
 void ohca_walk_end(ohca_engine *e, struct ohca_walk *w)
@@ -350,8 +365,6 @@ int ohca_pages_load_some(ohca_engine *e, struct ohca_walk *w, struct ohca_pages 
 		return rc;
 	}
 	memset(p, 0, sizeof(*p));
-	if (rc != OHCA_CMD_MORE)
-		ohca_walk_end(e, w);
 	return rc;
 }
 
@@ -364,6 +377,7 @@ int ohca_pages_load(ohca_engine *e, struct ohca_pages *p, const struct ohca_hw_p
 	do {
 		rc = ohca_pages_load_some(e, &w, p, pl, bytes, max_pages);
 	} while (rc == OHCA_CMD_MORE);
+	ohca_walk_end(e, &w);
 	return rc;
 }
 
@@ -391,7 +405,8 @@ bool ohca_pages_free_some(ohca_engine *e, struct ohca_pages *p)
 		p->page = page;
 		p->npages -= step;
 		e->page_entries -= step;
-		if (!ohca_work(e, step * sizeof(*page)))
+		ohca_work(e, step * sizeof(*page));
+		if (!ohca_work_left(e))
 			return false;
 	}
 	ohca_pages_free(e, p);
@@ -463,7 +478,7 @@ int ohca_ring_copy(ohca_engine *e, const struct ohca_ring *dst, const struct ohc
 	for (uint32_t n; *at != to; *at += n) {
 		uint32_t new = *at & (size - 1), old = *at & (old_size - 1);
 
-		if (!e->work)
+		if (!ohca_work_left(e))
 			return 0;
 		n = to - *at < some ? to - *at : some;
 		if (n > size - new)
@@ -474,7 +489,6 @@ int ohca_ring_copy(ohca_engine *e, const struct ohca_ring *dst, const struct ohc
 				    src->buf, src->off + ((uint64_t)old << src->log_stride),
 				    (uint64_t)n << src->log_stride))
 			return -1;
-		ohca_work(e, n << src->log_stride);
 	}
 	return 0;
 }

@@ -48,8 +48,10 @@ struct ohca_walk {
 /* The same, a step of it: OHCA_CMD_MORE: call again with the same arguments. */
 int ohca_pages_load_some(ohca_engine *e, struct ohca_walk *w, struct ohca_pages *p,
 			 const struct ohca_hw_pl *pl, uint64_t bytes, uint32_t max_pages);
-/* Free what is loaded so far. */
+/* Free what is loaded so far. An error leaves that to the caller. */
 void ohca_walk_end(ohca_engine *e, struct ohca_walk *w);
+/* The same, a step of it. Return: it is done */
+bool ohca_walk_end_some(ohca_engine *e, struct ohca_walk *w);
 void ohca_pages_free(ohca_engine *e, struct ohca_pages *p);
 /* The same, a step of it. Return: it is done */
 bool ohca_pages_free_some(ohca_engine *e, struct ohca_pages *p);

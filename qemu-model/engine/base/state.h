@@ -69,7 +69,7 @@ struct ohca_engine {
 	bool aq_more;			/* the next is @aqe, and has begun */
 	struct ohca_hw_aqe aqe;
 	struct ohca_job job;
-	uint32_t work;			/* bytes left of OHCA_CMD_WORK in this run */
+	uint64_t work, work_end;	/* done since ohca_new(); where this part must end (work.h) */
 
 	/* doorbells: written by any thread, consumed by the owner (doorbell.c) */
 	struct ohca_doorbells *db;

@@ -9,6 +9,7 @@
 #include "engine/base/le.h"
 #include "engine/base/lies.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/device/admin.h"
 #include "engine/device/query_device.h"
 #include "engine/management/mad.h"
@@ -188,19 +189,32 @@ static int cmd_one(ohca_engine *e, uint32_t index, uint32_t log_size)
 {
 	uint64_t off = (uint64_t)(index & ((1u << log_size) - 1)) * OHCA_AQ_ENTRY_SIZE;
 	struct ohca_cmd c = { .e = e };
+	struct ohca_job *job = &e->job;
 	int rc;
 
 	/* the entry is copied once, also if the command takes several steps */
 	if (!e->aq_more &&
 	    ohca_dma_read(e, atomic_load(&e->aq_base) + off, &e->aqe, sizeof(e->aqe)))
 		return -1;
+	ohca_work(e, OHCA_WORK_CMD);
 	c.aqe = e->aqe;
-	rc = ohca_lies(e) ? cmd_run_or_lie(&c) : cmd_run(&c);
-	e->aq_more = rc == OHCA_CMD_MORE;
-	if (e->aq_more && ohca_running(e))
+	if (!job->ending) {
+		rc = ohca_lies(e) ? cmd_run_or_lie(&c) : cmd_run(&c);
+		e->aq_more = rc == OHCA_CMD_MORE;
+		if (e->aq_more && ohca_running(e))
+			return 1;
+		/* done, or refused in the middle */
+		job->ending = true;
+		job->rc = rc;
+		job->syndrome = c.syndrome;
+		job->rsp = c.rsp;
+	}
+	rc = job->rc;
+	c.syndrome = job->syndrome;
+	c.rsp = job->rsp;
+	e->aq_more = ohca_running(e) && !ohca_job_end_some(e);
+	if (e->aq_more)
 		return 1;
-	/* done, or refused in the middle */
-	e->aq_more = false;
 	ohca_job_end(e);
 	ohca_count(e, OHCA_CNT_CMDS);
 	if (rc) {
@@ -233,8 +247,8 @@ bool ohca_admin_run(ohca_engine *e, unsigned int budget)
 		ohca_fatal(e, OHCA_FATAL_AQ_OVERFLOW);
 		return false;
 	}
-	e->work = OHCA_CMD_WORK;
-	for (; e->aq_ci != pi && budget && e->work && ohca_running(e); budget--) {
+	ohca_work_begin(e, OHCA_CMD_WORK);
+	for (; e->aq_ci != pi && budget && ohca_work_left(e) && ohca_running(e); budget--) {
 		int rc = cmd_one(e, e->aq_ci, log_size);
 
 		if (rc < 0) {

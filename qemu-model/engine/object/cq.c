@@ -18,6 +18,7 @@
 #include "engine/base/list.h"
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/cq.h"
 #include "engine/object/doorbell.h"
 #include "engine/object/eq.h"
@@ -319,7 +320,7 @@ static int cq_blank(ohca_engine *e, uint8_t log, uint32_t end)
 {
 	struct ohca_job *job = &e->job;
 
-	for (; job->blank != end && e->work; job->blank++) {
+	for (; job->blank != end && ohca_work_left(e); job->blank++) {
 		uint8_t owner = job->blank >> log & 1;
 
 		if (owner && ohca_pages_write(e, &job->buf, cqe_off(job->blank, log) +
@@ -336,7 +337,7 @@ static int cq_move(ohca_engine *e, const struct ohca_cq *cq, uint8_t log)
 	struct ohca_job *job = &e->job;
 	struct ohca_hw_cqe cqe;
 
-	for (; job->at[0] != cq->pi && e->work; job->at[0]++) {
+	for (; job->at[0] != cq->pi && ohca_work_left(e); job->at[0]++) {
 		uint32_t i = job->at[0];
 
 		if (ohca_pages_read(e, &cq->buf, cqe_off(i, cq->log_size), &cqe, sizeof(cqe)))
@@ -344,7 +345,6 @@ static int cq_move(ohca_engine *e, const struct ohca_cq *cq, uint8_t log)
 		cqe.owner = !(i >> log & 1);
 		if (ohca_pages_write(e, &job->buf, cqe_off(i, log), &cqe, sizeof(cqe)))
 			return OHCA_ADMIN_DMA;
-		ohca_work(e, 2 * CQE_SIZE);
 	}
 	return job->at[0] == cq->pi ? OHCA_ADMIN_OK : OHCA_CMD_MORE;
 }

@@ -14,8 +14,11 @@
 #include "engine/base/list.h"
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/dm.h"
 #include "ohca_hw.h"
+
+#define ZERO_STEP	(16u << 10)	/* bytes that are zeroed at a time */
 
 int ohca_dm_init(ohca_engine *e)
 {
@@ -65,6 +68,26 @@ static struct ohca_list *dm_find(ohca_engine *e, uint64_t size, uint64_t align, 
 	}
 }
 
+/* The new owner must not see the previous contents. A step of zeroing, from job->at[1] steps on. */
+static int dm_zero(struct ohca_cmd *c, const struct ohca_dm *dm)
+{
+	ohca_engine *e = c->e;
+
+	for (; (uint64_t)e->job.at[1] * ZERO_STEP < dm->size; e->job.at[1]++) {
+		uint64_t off = (uint64_t)e->job.at[1] * ZERO_STEP;
+		size_t n = dm->size - off < ZERO_STEP ? (size_t)(dm->size - off) : ZERO_STEP;
+
+		if (!ohca_work_left(e))
+			return OHCA_CMD_MORE;
+		ohca_work(e, n);
+		memset(ohca_dm_ptr(e, dm, off, n), 0, n);
+		ohca_dm_dirty(e, dm, off, n);
+	}
+	c->rsp.alloc_dm.handle = ohca_to_le32(dm->handle);
+	c->rsp.alloc_dm.offset = ohca_to_le64(dm->off);
+	return OHCA_ADMIN_OK;
+}
+
 int ohca_cmd_alloc_dm(struct ohca_cmd *c)
 {
 	const struct ohca_cmd_alloc_dm *cmd = &c->aqe.alloc_dm;
@@ -74,6 +97,8 @@ int ohca_cmd_alloc_dm(struct ohca_cmd *c)
 	struct ohca_list *next;
 	struct ohca_dm *dm;
 
+	if (e->job.begun)
+		return dm_zero(c, e->dm[e->job.at[0]]);
 	if (!length || length > e->cfg.dm_size)
 		return OHCA_BAD(c, alloc_dm.length);
 	if (cmd->log_align > 63 || 1ull << cmd->log_align > e->cfg.dm_size)
@@ -95,12 +120,9 @@ int ohca_cmd_alloc_dm(struct ohca_cmd *c)
 	}
 	ohca_list_add_tail(next, &dm->link);
 	e->dm[dm->handle] = dm;
-	/* the new owner must not see the previous contents */
-	memset(ohca_dm_ptr(e, dm, 0, dm->size), 0, dm->size);
-	ohca_dm_dirty(e, dm, 0, dm->size);
-	c->rsp.alloc_dm.handle = ohca_to_le32(dm->handle);
-	c->rsp.alloc_dm.offset = ohca_to_le64(dm->off);
-	return OHCA_ADMIN_OK;
+	e->job.begun = true;
+	e->job.at[0] = dm->handle;
+	return dm_zero(c, dm);
 }
 
 static void dm_free(ohca_engine *e, struct ohca_dm *dm)

@@ -6,12 +6,16 @@
  * of rung numbers with a summary bit for each of its words, a word for each CQ and EQ.
  * Writers set the lowest level first, the reader clears the highest first, so no ring is
  * lost; at worst the reader finds a number twice or an empty word.
+ *
+ * The reader serves as many as its allowance covers. It leaves the others rung and begins with
+ * them the next time, so that no number is served twice before another that was rung.
  */
 #include <stdlib.h>
 
 #include "engine/base/features.h"
 #include "engine/base/limits.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/cq.h"
 #include "engine/object/doorbell.h"
 #include "engine/object/eq.h"
@@ -35,11 +39,16 @@
 
 enum ring_kind { RING_SQ, RING_RQ, RING_SRQ, RING_CQ, RING_NUM };
 
-/** struct ring - rung numbers of one kind */
+/**
+ * struct ring - rung numbers of one kind
+ * @bits: rung; @sum: one bit for each word of @bits
+ * @next: the owner's: the first number that the last run has not looked at; 0: it was complete
+ */
 struct ring {
 	_Atomic uint64_t *bits;
-	_Atomic uint64_t *sum;		/* one bit for each word of @bits */
+	_Atomic uint64_t *sum;
 	uint32_t words, sums;
+	uint32_t next;
 };
 
 struct ohca_doorbells {
@@ -271,22 +280,69 @@ static void ring_one(ohca_engine *e, enum ring_kind kind, uint32_t n)
 	}
 }
 
-static void ring_run(ohca_engine *e, enum ring_kind kind)
+/* These numbers of a word stay rung. */
+static void ring_keep(struct ring *r, uint32_t word, uint64_t bits)
+{
+	if (!bits)
+		return;
+	atomic_fetch_or(&r->bits[word], bits);
+	atomic_fetch_or(&r->sum[word / 64], 1ull << word % 64);
+}
+
+/* Serve the rung numbers of a word from @first on. Return: whether all of them were served. */
+static bool ring_word(ohca_engine *e, enum ring_kind kind, uint32_t word, uint32_t first)
+{
+	struct ring *r = &e->db->ring[kind];
+	uint64_t bits = atomic_exchange(&r->bits[word], 0);
+
+	if (first > word * 64) {
+		uint64_t below = first - word * 64 < 64 ? (1ull << first % 64) - 1 : ~0ull;
+
+		ring_keep(r, word, bits & below);
+		bits &= ~below;
+	}
+	for (; bits; bits &= bits - 1) {
+		uint32_t n = word * 64 + (uint32_t)__builtin_ctzll(bits);
+
+		if (!ohca_work_left(e)) {
+			ring_keep(r, word, bits);
+			r->next = n;
+			return false;
+		}
+		ohca_work(e, OHCA_WORK_STEP);
+		ring_one(e, kind, n);
+	}
+	return true;
+}
+
+/* Serve the rung numbers from @first on. Return: whether all of them were served. */
+static bool ring_from(ohca_engine *e, enum ring_kind kind, uint32_t first)
 {
 	struct ring *r = &e->db->ring[kind];
 
-	for (uint32_t s = 0; s < r->sums; s++) {
+	for (uint32_t s = first / 4096; s < r->sums; s++) {
 		uint64_t sum = atomic_load_explicit(&r->sum[s], memory_order_relaxed) ?
 			       atomic_exchange(&r->sum[s], 0) : 0;
 
 		for (; sum; sum &= sum - 1) {
-			uint32_t w = s * 64 + (uint32_t)__builtin_ctzll(sum);
-			uint64_t bits = atomic_exchange(&r->bits[w], 0);
-
-			for (; bits; bits &= bits - 1)
-				ring_one(e, kind, w * 64 + (uint32_t)__builtin_ctzll(bits));
+			if (ring_word(e, kind, s * 64 + (uint32_t)__builtin_ctzll(sum), first))
+				continue;
+			atomic_fetch_or(&r->sum[s], sum);
+			return false;
 		}
 	}
+	return true;
+}
+
+/* Serve the rung numbers, those first that the last run left. */
+static void ring_run(ohca_engine *e, enum ring_kind kind)
+{
+	struct ring *r = &e->db->ring[kind];
+	uint32_t first = r->next;
+
+	r->next = 0;
+	if ((first && !ring_from(e, kind, first)) || !ring_from(e, kind, 0))
+		atomic_fetch_or(&e->db->pending, 1u << kind);
 }
 
 bool ohca_doorbells_run(ohca_engine *e)
@@ -296,6 +352,7 @@ bool ohca_doorbells_run(ohca_engine *e)
 
 	if (!ohca_db_pending(e))
 		return false;
+	ohca_work_begin(e, OHCA_WORK_DOORBELLS);
 	pending = atomic_exchange(&db->pending, 0);
 	/* EQs first, to make room for the events of CQs */
 	if (pending & 1u << RING_NUM) {
@@ -327,7 +384,8 @@ void ohca_db_clear(ohca_engine *e)
 	struct ohca_doorbells *db = e->db;
 
 	atomic_store(&db->pending, 0);
-	for (int k = 0; k < RING_NUM; k++)
+	for (int k = 0; k < RING_NUM; k++) {
+		db->ring[k].next = 0;
 		for (uint32_t s = 0; s < db->ring[k].sums; s++) {
 			uint64_t sum = atomic_exchange(&db->ring[k].sum[s], 0);
 
@@ -335,6 +393,7 @@ void ohca_db_clear(ohca_engine *e)
 				atomic_store(&db->ring[k].bits[s * 64 +
 					     (uint32_t)__builtin_ctzll(sum)], 0);
 		}
+	}
 	for (uint32_t n = 0; n < OHCA_MAX_EQ; n++)
 		atomic_store(&db->eq[n], 0);
 }

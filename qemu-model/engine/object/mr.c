@@ -11,6 +11,7 @@
 #include "engine/base/limits.h"
 #include "engine/base/list.h"
 #include "engine/base/mem.h"
+#include "engine/base/work.h"
 #include "engine/object/dm.h"
 #include "engine/object/mr.h"
 #include "engine/object/odp.h"
@@ -70,10 +71,15 @@ static void mw_unbind(struct ohca_mr *mw)
 	mw->length = 0;
 }
 
-void ohca_mw_forget(struct ohca_qp *qp)
+bool ohca_mw_forget(ohca_engine *e, struct ohca_qp *qp, bool all)
 {
-	while (!ohca_list_empty(&qp->windows))
+	while (!ohca_list_empty(&qp->windows)) {
+		if (!all && !ohca_work_left(e))
+			return false;
+		ohca_work(e, OHCA_WORK_STEP);
 		mw_unbind(ohca_container_of(qp->windows.next, struct ohca_mr, qp_link));
+	}
+	return true;
 }
 
 /*
@@ -273,7 +279,8 @@ int ohca_cmd_reg_mr(struct ohca_cmd *c)
 	if (idx == OHCA_NO_ID) {
 		if (mr->type == OHCA_MR_FRMR)
 			ohca_mem_release(e, frmr_bytes(mr));
-		ohca_pages_free(e, &mr->pages);
+		/* freed in steps, at the end of the command */
+		e->job.buf = mr->pages;
 		ohca_odp_free(e, mr->odp);
 		ohca_mem_put(e, mr, sizeof(*mr));
 		return rc ? rc : OHCA_ADMIN_NO_RESOURCE;
@@ -362,7 +369,8 @@ int ohca_cmd_rereg_mr(struct ohca_cmd *c)
 		rc = load_translation(c, &tmp, access);
 		if (rc)
 			return rc;
-		ohca_pages_free(e, &mr->pages);
+		/* the old list is freed in steps, at the end of the command */
+		e->job.buf = mr->pages;
 		mr->pages = tmp.pages;
 		mr->iova = tmp.iova;
 		mr->length = tmp.length;

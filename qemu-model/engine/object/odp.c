@@ -9,6 +9,7 @@
 #include "engine/base/le.h"
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/mr.h"
 #include "engine/object/mr_access.h"
 #include "engine/object/odp.h"
@@ -122,7 +123,7 @@ static bool node_clear(ohca_engine *e, struct ohca_odp_node *n, unsigned int lev
 			n->used -= n->page[i] != 0;
 			n->page[i] = 0;
 		} else if (n->node[i]) {
-			if (!all && !e->work)
+			if (!all && !ohca_work_left(e))
 				break;
 			if (node_clear(e, n->node[i], level - 1, base + (i << shift), first, last,
 				       all)) {
@@ -226,7 +227,7 @@ int ohca_cmd_update_mr_pages(struct ohca_cmd *c)
 		/* only the owner does DMA, so none is under way */
 		pages_clear(c->e, mr->odp, first, npages, false);
 		/* with work left in the step all pages were visited */
-		return c->e->work ? OHCA_ADMIN_OK : OHCA_CMD_MORE;
+		return ohca_work_left(c->e) ? OHCA_ADMIN_OK : OHCA_CMD_MORE;
 	}
 	if (npages > OHCA_ODP_BATCH)
 		return OHCA_BAD(c, update_mr.npages);

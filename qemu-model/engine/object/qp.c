@@ -311,7 +311,7 @@ void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp)
 	ohca_db_disown(e, OHCA_DB_QP, qp->handle);
 	ohca_xp_destroy(e, qp);
 	ohca_mig_forget(e, qp);
-	ohca_mw_forget(qp);
+	ohca_mw_forget(e, qp, true);
 	ohca_counters_unbind(qp);
 	e->qp[qp->handle] = NULL;
 	forget(qp);
@@ -327,6 +327,10 @@ int ohca_cmd_destroy_qp(struct ohca_cmd *c)
 		return OHCA_ADMIN_BAD_HANDLE;
 	if (qp->mcast_refs)
 		return OHCA_ADMIN_BUSY;
+	/* it binds no more windows meanwhile */
+	qp->going = true;
+	if (!ohca_mw_forget(c->e, qp, false))
+		return OHCA_CMD_MORE;
 	ohca_xp_last_words(c->e, qp);
 	ohca_qp_free(c->e, qp);
 	return OHCA_ADMIN_OK;

@@ -306,10 +306,8 @@ void ohca_srq_free(ohca_engine *e, struct ohca_srq *srq)
 	ohca_db_disown(e, OHCA_DB_SRQ, srq->srqn);
 	e->srq[srq->srqn] = NULL;
 	srq->pd->refs--;
-	if (srq->xrcd) {
-		ohca_xrc_srq_gone(e, srq);
+	if (srq->xrcd)
 		srq->xrcd->refs--;
-	}
 	if (srq->cq)
 		srq->cq->refs--;
 	ohca_tm_free(e, srq);
@@ -325,6 +323,9 @@ int ohca_cmd_destroy_srq(struct ohca_cmd *c)
 		return OHCA_ADMIN_BAD_HANDLE;
 	if (srq->refs)
 		return OHCA_ADMIN_BUSY;
+	srq->going = true;
+	if (srq->xrcd && !ohca_xrc_srq_gone(c->e, srq))
+		return OHCA_CMD_MORE;
 	ohca_srq_free(c->e, srq);
 	return OHCA_ADMIN_OK;
 }

@@ -29,6 +29,7 @@ struct ohca_srq {
 	uint32_t limit;
 	uint8_t log_size, log_stride;
 	bool error;
+	bool going;		/* its destruction has begun: no target takes it */
 	struct ohca_pd *pd;
 	struct ohca_xrcd *xrcd;
 	struct ohca_tm *tm;

@@ -11,6 +11,7 @@
 #include "engine/base/list.h"
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/cq.h"
 #include "engine/object/doorbell.h"
 #include "engine/object/eq.h"
@@ -20,6 +21,7 @@
 #include "ohca_hw.h"
 
 #define DB_OFF(member) (OHCA_DB_OFFSET + offsetof(struct ohca_hw_db, member))
+#define TURN		64u	/* list operations of one SRQ at a time */
 #define FAR_BEHIND	0x3fffu	/* unexpected messages; half of what could be mistaken */
 
 static size_t tm_bytes(uint32_t num_tags)
@@ -271,6 +273,7 @@ static bool list_op_run(ohca_engine *e, struct ohca_srq *srq)
 	struct ohca_hw_tm_wqe w;
 	struct outcome o;
 
+	ohca_work(e, OHCA_WORK_WQE);
 	if (ohca_pages_read(e, &srq->buf, off, &w, sizeof(w)))
 		return false;
 	o = execute(tm, &w);
@@ -288,8 +291,8 @@ void ohca_tm_run(ohca_engine *e, struct ohca_srq *srq)
 	struct ohca_tm *tm = srq->tm;
 	int64_t n = 0;
 
-	/* at most as many as the ring holds, then others have their turn */
-	for (uint32_t left = 1u << tm->log_ops; left && !srq->error;) {
+	/* then others have their turn */
+	for (uint32_t left = TURN; left && ohca_work_left(e) && !srq->error;) {
 		n = posted(e, srq);
 		if (n == 0) {
 			if (ohca_pages_store32(e, &srq->buf, DB_OFF(sq_event), tm->ci))
@@ -304,7 +307,7 @@ void ohca_tm_run(ohca_engine *e, struct ohca_srq *srq)
 			list_broken(e, srq);
 			return;
 		}
-		for (; n && left && !srq->error; n--, left--)
+		for (; n && left && ohca_work_left(e) && !srq->error; n--, left--)
 			if (!list_op_run(e, srq))
 				list_broken(e, srq);
 	}

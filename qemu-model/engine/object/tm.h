@@ -78,7 +78,8 @@ void ohca_tm_free(ohca_engine *e, struct ohca_srq *srq);
 /* copy its list operations to where they are in @dst with 1 << @log_size WQEs; 0 or -1 */
 int ohca_tm_copy(ohca_engine *e, const struct ohca_srq *srq, const struct ohca_pages *dst,
 		 uint8_t log_size);
-/* execute the list operations that are posted */
+/* Execute list operations that are posted, as many as a turn and the allowance cover; the SRQ is
+ * marked as rung if there may be more. */
 void ohca_tm_run(ohca_engine *e, struct ohca_srq *srq);
 
 #endif /* OHCA_OBJECT_TM_H */

@@ -13,6 +13,7 @@
 #include "engine/base/list.h"
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/qp.h"
 #include "engine/object/srq.h"
 #include "engine/object/to_transport.h"
@@ -64,23 +65,31 @@ int ohca_cmd_dealloc_xrcd(struct ohca_cmd *c)
 int ohca_xrc_srq(ohca_engine *e, const struct ohca_qp *qp, uint32_t srqn, struct ohca_srq **srq)
 {
 	*srq = ohca_srq_get(e, srqn);
-	if (!*srq || !(*srq)->xrcd)
+	if (!*srq || !(*srq)->xrcd || (*srq)->going)
 		return OHCA_VE_XRC_SRQ;
 	return (*srq)->xrcd == qp->xrcd ? OHCA_VE_NONE : OHCA_VE_PD;
 }
 
-void ohca_xrc_srq_gone(ohca_engine *e, const struct ohca_srq *srq)
+bool ohca_xrc_srq_gone(ohca_engine *e, const struct ohca_srq *srq)
 {
 	const struct ohca_list *all = &srq->xrcd->targets;
+	struct ohca_job *job = &e->job;
 
-	for (struct ohca_list *l = all->next; l != all; l = l->next) {
-		struct ohca_qp *qp = ohca_container_of(l, struct ohca_qp, target);
+	if (!job->list)
+		job->list = all->next;
+	for (; job->list != all; job->list = job->list->next) {
+		struct ohca_qp *qp = ohca_container_of(job->list, struct ohca_qp, target);
 
+		if (!ohca_work_left(e))
+			return false;
+		ohca_work(e, OHCA_WORK_STEP);
 		if (qp->srq != srq)
 			continue;
+		ohca_work(e, OHCA_WORK_WQE);
 		ohca_xp_srq_gone(e, qp);
 		qp->srq = NULL;
 		qp->rcq = NULL;
 		qp->pd = NULL;
 	}
+	return true;
 }

@@ -22,8 +22,8 @@ struct ohca_xrcd {
 /* The XRC SRQ of the target @qp's domain with this number. 0, OHCA_VE_XRC_SRQ if
  * there is none, OHCA_VE_PD if it is of another domain */
 int ohca_xrc_srq(ohca_engine *e, const struct ohca_qp *qp, uint32_t srqn, struct ohca_srq **srq);
-/* Clear @srq, which is destroyed, from all targets */
-void ohca_xrc_srq_gone(ohca_engine *e, const struct ohca_srq *srq);
+/* Clear @srq, which is destroyed, from all targets, a step of it. Return: it is done */
+bool ohca_xrc_srq_gone(ohca_engine *e, const struct ohca_srq *srq);
 /* The object with this number; NULL: there is none. */
 struct ohca_xrcd *ohca_xrcd_get(ohca_engine *e, uint32_t xrcdn);
 /* Free the object at destroy or reset; nothing refers to it. */

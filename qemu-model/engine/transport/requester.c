@@ -362,10 +362,11 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tur
 
 	if (xp->rnr_wait)
 		return OHCA_SENT_NONE;
-	if (qp->state == OHCA_QPS_SQE) {
-		unsigned int one = 1;
-
-		return ohca_sq_flush(e, qp, &one) ? OHCA_SENT : OHCA_SENT_NONE;
+	if (ohca_sq_flushes(qp)) {
+		if (ohca_sq_flush_one(e, qp))
+			return OHCA_SENT;
+		if (qp->state != OHCA_QPS_RTS)
+			return OHCA_SENT_NONE;
 	}
 	if (xp->fault[OHCA_FAULT_REQ])
 		return OHCA_SENT_NONE;

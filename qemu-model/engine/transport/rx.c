@@ -11,6 +11,7 @@
 #include "engine/base/le.h"
 #include "engine/base/port.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/apm.h"
 #include "engine/object/counters.h"
 #include "engine/object/eq.h"
@@ -108,7 +109,7 @@ static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
 	struct ohca_qp *qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
 
 	if (!qp || qp->type != qp_type(&p->i) || qp->state < OHCA_QPS_RTR ||
-	    qp->state == OHCA_QPS_ERR) {
+	    qp->state == OHCA_QPS_ERR || qp->going) {
 		ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
 		return;
 	}
@@ -191,6 +192,7 @@ static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr,
 	int rc = ib_hdr_parse(hdr, n, len, 0, &p.i);
 
 	ohca_count_port(e, port_idx, OHCA_CNT_RX_PKTS);
+	ohca_work(e, OHCA_WORK_WQE);
 	/* the QP refuses an unassigned opcode of RC (9.7.4.1.4) */
 	if (rc == IB_PKT_ERR_OPCODE && (p.i.opcode & IB_TRANS_MASK) == IB_TRANS_RC &&
 	    p.i.vl != IB_VL_MANAGEMENT)

@@ -15,6 +15,7 @@
 #include "engine/base/list.h"
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/qp.h"
 #include "engine/object/rwqe.h"
 #include "engine/object/to_transport.h"
@@ -196,6 +197,8 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 	bool skip = xp->resp_last;
 	bool resp = true, req;
 
+	if (qp->going)
+		return TURN_IDLE;
 	if (qp->state == OHCA_QPS_ERR)
 		return turn_err(e, t, quantum);
 	if (qp->state < OHCA_QPS_RTR)
@@ -206,7 +209,7 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 		ohca_timer_set(e, xp, xp->una == xp->max || !qp->timeout ?
 			       OHCA_NO_DEADLINE : e->sched->now + ohca_rto_ns(qp));
 	}
-	while (*quantum && (resp || req)) {
+	while (*quantum && (resp || req) && ohca_work_left(e)) {
 		enum ohca_sent r;
 
 		if (resp && !skip) {
@@ -383,6 +386,7 @@ static void qp_run(ohca_engine *e, unsigned int *budget)
 	chain(e, &t);
 	/* a turn without a packet costs one, so that the loop ends */
 	cost = left < quantum ? quantum - left : 1;
+	ohca_work(e, cost * OHCA_WORK_WQE);
 	*budget -= cost;
 	if (several)
 		s->port_left -= cost < s->port_left ? cost : s->port_left;
@@ -394,7 +398,7 @@ static void loop_run(ohca_engine *e, unsigned int *budget)
 	struct ohca_sched *s = e->sched;
 	uint32_t end = s->loop_head;
 
-	while (s->loop_tail != end && *budget) {
+	while (s->loop_tail != end && *budget && ohca_work_left(e)) {
 		uint32_t i = s->loop_tail & (OHCA_LOOP_SLOTS - 1);
 
 		ohca_rx_loop(e, s->loop_port[i], s->loop + (size_t)i * OHCA_SLOT_SIZE,
@@ -421,15 +425,16 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 {
 	struct ohca_sched *s = e->sched;
 
+	if (!budget)
+		budget = 1;
+	ohca_work_begin(e, (uint64_t)budget * OHCA_WORK_PKT);
 	s->now = ohca_now(e);
 	if (s->heap_num && s->heap[0]->heap_key <= s->now)
 		ohca_timers_run(e);
 	if (s->paced_ns <= s->now)
 		paced_run(e);
-	if (!budget)
-		budget = 1;
 	wake_ready(e);
-	while (budget && ohca_running(e)) {
+	while (budget && ohca_work_left(e) && ohca_running(e)) {
 		if (s->loop_head != s->loop_tail)
 			loop_run(e, &budget);
 		if (madq_ready(s)) {

@@ -541,6 +541,27 @@ bool ohca_sq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 	return true;
 }
 
+void ohca_sq_flush_posted(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+
+	if (!load_pi(e, qp))
+		return;
+	xp->flush_end = xp->pi;
+	xp->flush_sqe = true;
+}
+
+bool ohca_sq_flush_one(ohca_engine *e, struct ohca_qp *qp)
+{
+	struct ohca_xport *xp = qp->xp;
+	unsigned int one = 1;
+
+	if (qp->state == OHCA_QPS_SQE)
+		return ohca_sq_flush(e, qp, &one);
+	xp->flush_sqe = (int32_t)(xp->flush_end - xp->tail) > 0 && ohca_sq_flush(e, qp, &one);
+	return xp->flush_sqe;
+}
+
 void ohca_sq_drained(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;

@@ -136,6 +136,16 @@ static inline bool ohca_op_takes_wqe(uint8_t op)
 
 /* Flush up to *@quantum WQEs; false: none is left. */
 bool ohca_sq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum);
+/* The QP leaves SQE: what is posted by now will be flushed, in turns. */
+void ohca_sq_flush_posted(ohca_engine *e, struct ohca_qp *qp);
+/* In SQE, or after it: flush the next WQE. False: none is left. */
+bool ohca_sq_flush_one(ohca_engine *e, struct ohca_qp *qp);
+/* Whether the queue is being flushed because of SQE. */
+static inline bool ohca_sq_flushes(const struct ohca_qp *qp)
+{
+	return qp->state == OHCA_QPS_SQE || qp->xp->flush_sqe;
+}
+
 /*
  * Request a doorbell and check the queue once more. True: the queue is idle, and the window
  * is freed; false: WQEs are posted.

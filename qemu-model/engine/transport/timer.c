@@ -5,6 +5,7 @@
  */
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/transport/completer.h"
 #include "engine/transport/sched.h"
 #include "engine/transport/timer.h"
@@ -84,9 +85,10 @@ void ohca_timers_run(ohca_engine *e)
 	/* a timer that expires may be set again, also to the past, so the loop is bounded */
 	uint32_t bound = s->heap_num;
 
-	while (bound-- && s->heap_num && s->heap[0]->heap_key <= s->now) {
+	while (bound-- && s->heap_num && s->heap[0]->heap_key <= s->now && ohca_work_left(e)) {
 		struct ohca_xport *xp = s->heap[0];
 
+		ohca_work(e, OHCA_WORK_WQE);
 		if (xp->timer > s->now) {
 			if (xp->timer == OHCA_NO_DEADLINE) {
 				ohca_timer_forget(s, xp);

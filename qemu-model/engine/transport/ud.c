@@ -164,10 +164,11 @@ enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn
 {
 	struct ohca_swqe *w;
 
-	if (qp->state == OHCA_QPS_SQE) {
-		unsigned int one = 1;
-
-		return ohca_sq_flush(e, qp, &one) ? OHCA_SENT : OHCA_SENT_NONE;
+	if (ohca_sq_flushes(qp)) {
+		if (ohca_sq_flush_one(e, qp))
+			return OHCA_SENT;
+		if (qp->state != OHCA_QPS_RTS)
+			return OHCA_SENT_NONE;
 	}
 	if (qp->xp->fault[OHCA_FAULT_REQ])
 		return OHCA_SENT_NONE;
@@ -337,7 +338,8 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 
 static bool can_receive(const struct ohca_qp *qp, unsigned int port)
 {
-	return qp->state >= OHCA_QPS_RTR && qp->state != OHCA_QPS_ERR && qp->port == port;
+	return qp->state >= OHCA_QPS_RTR && qp->state != OHCA_QPS_ERR && !qp->going &&
+	       qp->port == port;
 }
 
 static void rx_mcast(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)

@@ -107,6 +107,7 @@ static void to_err(ohca_engine *e, struct ohca_qp *qp)
 	ohca_suspend_forget_all(e, xp);
 	xp->rnr_wait = false;
 	xp->rto_restart = false;
+	xp->flush_sqe = false;
 	ohca_resp_reset(e, xp, xp->closing);
 	/* a QP that waits for credits must flush, for which it needs no credits */
 	ohca_sched_off(e->sched, xp);
@@ -177,10 +178,7 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 			xp->credits = qp->type == OHCA_QPT_RC;
 		} else if (old == OHCA_QPS_SQE) {
 			/* WQEs posted in SQE are flushed, even if the QP had no turn */
-			unsigned int all = 1u << qp->log_sq;
-
-			ohca_sq_flush(e, qp, &all);
-			ohca_sq_ci(e, qp);
+			ohca_sq_flush_posted(e, qp);
 		}
 		xp->drain_told = false;
 		qp->sqd_draining = false;

@@ -80,6 +80,7 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * @pi: producer index last seen; @got: copied up to here; @head: parsed up to here
  * @cur: WQE whose packets are sent next; @tail: oldest WQE not completed
  * @event: event index last written to the doorbell record
+ * @flush_sqe: in RTS: WQEs up to @flush_end were posted in SQE, and are flushed
  * @una: oldest PSN not acknowledged; @nxt: next to send; @max: one past the highest sent
  * @rd_out: READs and atomics begun and not completed
  * @ssn: requests begun; @lsn: limit sequence number that the responder has granted
@@ -105,6 +106,7 @@ struct ohca_xport {
 	uint8_t lane;			/* its list while it is active; stays while it is on it */
 	bool resp_last;			/* the last packet was a response */
 	bool rq_first;			/* the last flush began with the RQ */
+	bool flush_sqe;
 	uint8_t rx_op;
 	bool path_ok;
 	uint32_t path_gen;
@@ -113,6 +115,7 @@ struct ohca_xport {
 	struct ohca_sqwin *win;
 	uint32_t pi, got, head, cur, tail, event;
 	uint32_t sq_ci;			/* as last written to the record */
+	uint32_t flush_end;		/* if @flush_sqe */
 
 	uint32_t una, nxt, max;
 	uint32_t ssn, lsn;

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a poll costs at most, whatever a guest does: the attacks that could make one long. Each is
+ * carried out to its end, and none of its polls exceeds the bound (host_poll() looks). At the end
+ * the longest poll of each is printed.
+ */
+#include <stdlib.h>
+
+#include "engine/base/le.h"
+#include "engine/base/state.h"
+#include "engine/base/work.h"
+#include "engine/object/cq.h"
+#include "engine/object/mr.h"
+#include "engine/object/qp.h"
+#include "engine/object/srq.h"
+#include "engine/object/tm.h"
+#include "engine/transport/sched.h"
+#include "rig.h"
+
+#define BUDGET		64u
+#define MEM		(192u << 20)
+#define DM		(16u << 20)
+/* What a poll costs at most that only executes commands, or only serves doorbells. */
+#define ONLY_COMMANDS	(OHCA_CMD_WORK + OHCA_WORK_ONE)
+#define ONLY_DOORBELLS	(OHCA_WORK_DOORBELLS + OHCA_WORK_ONE)
+
+static struct {
+	const char *name;
+	struct host_cost most;
+} table[32];
+static unsigned int rows;
+
+static struct host *machine(void)
+{
+	struct ohca_cfg cfg = {
+		.node_guid = 0x10, .num_ports = 1, .vl_cap = 1, .mtu_cap = 5, .width_sup = 3,
+		.speed_sup = 7, .num_vectors = HOST_VECTORS, .num_uars = HOST_UARS,
+		.log_max_qp = 14, .log_max_cq = 12, .log_max_srq = 8, .log_max_mr = 14,
+		.dm_size = DM,
+	};
+	struct host *h = host_new_cfg(&cfg, MEM);
+
+	host_start(h);
+	return h;
+}
+
+static void begin(struct host *h)
+{
+	memset(&h->most, 0, sizeof(h->most));
+}
+
+/* Poll until nothing is left. Return: polls */
+static unsigned int work_off(struct host *h)
+{
+	unsigned int n = 0;
+
+	while (host_poll(h, BUDGET, true))
+		assert_true(++n < 1000000);
+	return n;
+}
+
+static void note(struct host *h, const char *name)
+{
+	table[rows].name = name;
+	table[rows++].most = h->most;
+}
+
+/* Put a command into the queue, and ring. */
+static void queue(struct host *h, uint8_t opcode, struct ohca_hw_aqe c)
+{
+	c.hdr.opcode = opcode;
+	c.hdr.cookie = ohca_to_le32(h->aq_pi);
+	memcpy((uint8_t *)host_ptr(h, h->aq) + h->aq_pi % 16 * 64, &c, sizeof(c));
+	ohca_mmio_write(h->e, OHCA_REG_AQ_DB, ++h->aq_pi, 4);
+}
+
+/* ---- doorbells ----------------------------------------------------------------------- */
+
+/* Many SRQs with full rings of list operations are rung at once, and one is always full. */
+static void test_tag_lists(void **state)
+{
+	enum { SRQS = 64, LOG_OPS = 12 };
+	struct host *h = machine();
+	struct host_srq srq[SRQS];
+	struct host_cq cq;
+
+	(void)state;
+	host_cq_create(h, &cq, 4, 0);
+	for (unsigned int i = 0; i < SRQS; i++) {
+		struct ohca_hw_tm_wqe w = { .opcode = OHCA_TM_SYNC };
+
+		assert_int_equal(host_tm_srq_create(h, &srq[i], 4, h->pdn, 1, LOG_OPS, &cq), 0);
+		for (unsigned int k = 0; k < 1u << LOG_OPS; k++)
+			host_tm_op(&srq[i], &w);
+	}
+	begin(h);
+	for (unsigned int n = 0, left = SRQS; left; n++) {
+		struct ohca_hw_db *evil = host_buf_ptr(h, &srq[0].buf, 0);
+
+		assert_true(n < 10000);
+		evil->sq_pi = evil->sq_ci + (1u << LOG_OPS);
+		host_poll(h, BUDGET, true);
+		assert_true(h->most.work <= ONLY_DOORBELLS);
+		left = 0;
+		for (unsigned int i = 1; i < SRQS; i++)
+			left += ((struct ohca_hw_db *)host_buf_ptr(h, &srq[i].buf, 0))->sq_ci !=
+				1u << LOG_OPS;
+	}
+	note(h, "64 full rings of list operations");
+	for (unsigned int i = 0; i < SRQS; i++)
+		host_buf_free(&srq[i].buf);
+	host_buf_free(&cq.buf);
+	host_free(h);
+}
+
+/* All numbers are rung at once: each is served, the last ones by later polls. */
+static void test_doorbells(void **state)
+{
+	enum { CQS = 2048 };
+	struct host *h = machine();
+	struct host_cq *cq = calloc(CQS, sizeof(*cq));
+	unsigned int n = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < CQS; i++)
+		host_cq_create(h, &cq[i], 0, 0);
+	for (unsigned int i = 0; i < CQS; i++)
+		host_cq_arm(&cq[i], false);
+	begin(h);
+	while (host_poll(h, BUDGET, true)) {
+		assert_true(h->most.work <= ONLY_DOORBELLS);
+		assert_true(++n < 100);
+	}
+	assert_true(n >= CQS * OHCA_WORK_STEP / OHCA_WORK_DOORBELLS - 1);
+	for (unsigned int i = 0; i < CQS; i++)
+		assert_true(h->e->cq[cq[i].cqn]->armed);
+	note(h, "all CQs armed");
+	for (unsigned int i = 0; i < CQS; i++)
+		host_buf_free(&cq[i].buf);
+	free(cq);
+	host_free(h);
+}
+
+/* ---- commands ------------------------------------------------------------------------ */
+
+/* A QP leaves SQE whose process has filled its send queue before. */
+static void test_sqe(void **state)
+{
+	enum { LOG = 14 };
+	struct host *h = machine();
+	struct ohca_hw_qp_attr a = { .state = OHCA_QPS_RTS };
+	struct ohca_hw_db *db;
+	struct ohca_hw_cqe e;
+	struct host_cq cq;
+	struct host_qp qp;
+	uint32_t pi, flushed = 0;
+	bool more;
+
+	(void)state;
+	host_cq_create(h, &cq, LOG + 2, 0);
+	assert_int_equal(host_qp_create(h, &qp, &(struct host_qp_init){
+		.type = OHCA_QPT_UC, .log_sq = LOG, .scq = &cq, .rcq = &cq }), 0);
+	host_qp_connect(&qp, 0, 7, 9, 1, 0, 0);
+	work_off(h);
+	db = host_buf_ptr(h, &qp.buf, 0);
+	/* a WQE of no size */
+	db->sq_pi = 1;
+	ohca_doorbell(h->e, 0, OHCA_UAR_SQ, qp.handle, 8);
+	work_off(h);
+	assert_int_equal(rig_state(&qp), OHCA_QPS_SQE);
+	while (host_cq_poll(&cq, &e))
+		;
+	pi = db->sq_pi = db->sq_ci + (1u << LOG);
+	memcpy(host_ptr(h, h->mbox[0]), &a, sizeof(a));
+	queue(h, OHCA_CMD_MODIFY_QP, HOST_AQE(modify_qp, .handle = qp.handle,
+					      .attr_mask = OHCA_ATTR_STATE, .addr = h->mbox[0]));
+	begin(h);
+	do {
+		uint32_t before = flushed;
+
+		more = host_poll(h, BUDGET, true);
+		while (host_cq_poll(&cq, &e)) {
+			assert_int_equal(e.status, WC_WR_FLUSH);
+			flushed++;
+		}
+		assert_true(flushed - before <= BUDGET);
+	} while (more);
+	assert_int_equal(flushed, 1u << LOG);
+	assert_int_equal(db->sq_ci, pi);
+	assert_int_equal(rig_state(&qp), OHCA_QPS_RTS);
+	note(h, "SQE to RTS with a full queue");
+	/* what is posted now is not flushed, but sent: it fails again */
+	db->sq_pi = pi + 1;
+	ohca_doorbell(h->e, 0, OHCA_UAR_SQ, qp.handle, 8);
+	work_off(h);
+	assert_true(host_cq_poll(&cq, &e));
+	assert_int_equal(e.status, WC_LOC_QP_OP);
+	host_buf_free(&qp.buf);
+	host_buf_free(&cq.buf);
+	host_free(h);
+}
+
+/* A QP goes that thousands of windows are bound to. */
+static void test_windows(void **state)
+{
+	enum { WINDOWS = 8192 };
+	struct host *h = machine();
+	struct ohca_hw_wqe_reg w = { .length = 8, .access = OHCA_ACCESS_REMOTE_READ };
+	struct host_cq cq;
+	struct host_qp qp;
+	struct host_mr mr;
+	uint32_t keys[2] = { 0 };
+
+	(void)state;
+	host_cq_create(h, &cq, 4, 0);
+	assert_int_equal(host_qp_create(h, &qp, &(struct host_qp_init){
+		.type = OHCA_QPT_RC, .scq = &cq, .rcq = &cq }), 0);
+	host_mr_create(h, &mr, 4096, h->pdn, OHCA_ACCESS_LOCAL_WRITE | OHCA_ACCESS_MW_BIND);
+	w.mr_key = mr.key;
+	w.iova = mr.iova;
+	for (unsigned int i = 0; i < WINDOWS; i++) {
+		struct ohca_hw_aqe c = HOST_AQE(reg_mr, .pdn = h->pdn, .type = OHCA_MR_MW2);
+		struct ohca_hw_acqe rsp;
+
+		assert_int_equal(host_cmd(h, OHCA_CMD_REG_MR, &c, &rsp), 0);
+		keys[i != 0] = w.key = rsp.handle.handle;
+		assert_int_equal(ohca_mw_bind(h->e, h->e->qp[qp.handle], &w), 0);
+	}
+	queue(h, OHCA_CMD_DESTROY_QP, HOST_AQE(handle, .handle = qp.handle));
+	begin(h);
+	assert_true(work_off(h) > WINDOWS * OHCA_WORK_STEP / ONLY_COMMANDS);
+	assert_true(h->most.work <= ONLY_COMMANDS);
+	assert_null(h->e->qp[qp.handle]);
+	assert_false(h->e->mr[keys[0] >> 8]->valid);
+	assert_false(h->e->mr[keys[1] >> 8]->valid);
+	note(h, "8192 windows of a QP that goes");
+	host_buf_free(&qp.buf);
+	host_buf_free(&cq.buf);
+	host_buf_free(&mr.buf);
+	host_free(h);
+}
+
+/* An SRQ goes that thousands of targets of its domain have used. */
+static void test_targets(void **state)
+{
+	enum { TARGETS = 4096 };
+	struct host *h = machine();
+	uint32_t xrcdn = host_xrcd(h), handle[TARGETS];
+	struct ohca_srq *s;
+	struct host_srq srq;
+	struct host_cq cq;
+
+	(void)state;
+	host_cq_create(h, &cq, 4, 0);
+	assert_int_equal(host_xrc_srq_create(h, &srq, 4, h->pdn, xrcdn, &cq), 0);
+	s = h->e->srq[srq.srqn];
+	for (unsigned int i = 0; i < TARGETS; i++) {
+		struct host_qp qp;
+
+		assert_int_equal(host_qp_create(h, &qp, &(struct host_qp_init){
+			.type = OHCA_QPT_XRC_TGT, .xrcdn = xrcdn }), 0);
+		handle[i] = qp.handle;
+		h->e->qp[qp.handle]->srq = s;
+		h->e->qp[qp.handle]->rcq = s->cq;
+		h->e->qp[qp.handle]->pd = s->pd;
+	}
+	queue(h, OHCA_CMD_DESTROY_SRQ, HOST_AQE(handle, .handle = srq.srqn));
+	begin(h);
+	assert_true(work_off(h) > 4);
+	assert_true(h->most.work <= ONLY_COMMANDS);
+	assert_null(h->e->srq[srq.srqn]);
+	for (unsigned int i = 0; i < TARGETS; i++)
+		assert_null(h->e->qp[handle[i]]->srq);
+	note(h, "4096 targets of an SRQ that goes");
+	host_buf_free(&srq.buf);
+	host_buf_free(&cq.buf);
+	host_free(h);
+}
+
+/* All of the device memory at once. */
+static void test_device_memory(void **state)
+{
+	struct host *h = machine();
+	bool more = true;
+
+	(void)state;
+	memset(h->dm, 0xa5, DM);
+	queue(h, OHCA_CMD_ALLOC_DM, HOST_AQE(alloc_dm, .length = DM));
+	begin(h);
+	while (more) {
+		uint64_t before = h->dm_dirty;
+
+		more = host_poll(h, BUDGET, true);
+		assert_true(h->dm_dirty - before <= ONLY_COMMANDS);
+	}
+	assert_int_equal(h->dm_dirty, DM);
+	for (size_t i = 0; i < DM; i++)
+		if (h->dm[i])
+			fail_msg("byte %zu is not zero", i);
+	assert_int_equal(host_counter(h, OHCA_CNT_CMDS_BAD), 0);
+	note(h, "16 MiB of device memory");
+	host_free(h);
+}
+
+/* A region gets new pages, and its long list goes; a list is refused at its end. */
+static void test_lists(void **state)
+{
+	enum { PAGES = 1u << 18 };
+	struct host *h = machine();
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .length = 4096ull * PAGES, .pdn = h->pdn,
+					.access = 1);
+	uint64_t first = host_pages(h, 1), last = host_pages(h, 1), mid = host_pages(h, 1);
+	uint64_t root = host_pages(h, 1), entries;
+	struct ohca_hw_acqe rsp;
+
+	(void)state;
+	/* the same pages again and again */
+	for (unsigned int i = 0; i < 512; i++) {
+		((uint64_t *)host_ptr(h, mid))[i] = first;
+		((uint64_t *)host_ptr(h, root))[i] = mid;
+		((uint64_t *)host_ptr(h, first))[i] = first;
+		((uint64_t *)host_ptr(h, last))[i] = i == 511 ? 1 : first;
+	}
+	c.reg_mr.pl = (struct ohca_hw_pl){ .root = mid, .npages = PAGES, .page_shift = 12,
+					   .levels = 2 };
+	assert_int_equal(host_cmd(h, OHCA_CMD_REG_MR, &c, &rsp), 0);
+	assert_int_equal(h->e->page_entries, PAGES);
+	begin(h);
+	c.reg_mr.key = rsp.handle.handle;
+	c.reg_mr.rereg = OHCA_REREG_TRANS;
+	c.reg_mr.length = 4096;
+	c.reg_mr.pl.npages = 1;
+	c.reg_mr.pl.levels = 1;
+	c.reg_mr.pl.root = first;
+	entries = h->e->page_entries;
+	queue(h, OHCA_CMD_REREG_MR, c);
+	for (bool more = true; more; entries = h->e->page_entries) {
+		more = host_poll(h, BUDGET, true);
+		assert_true((entries - h->e->page_entries) * 8 <= ONLY_COMMANDS);
+	}
+	assert_int_equal(h->e->page_entries, 0);
+	/* the last address of the last table is none */
+	c.reg_mr.key = 0;
+	c.reg_mr.rereg = 0;
+	c.reg_mr.length = 4096ull * PAGES;
+	c.reg_mr.pl = (struct ohca_hw_pl){ .root = mid, .npages = PAGES, .page_shift = 12,
+					   .levels = 2 };
+	((uint64_t *)host_ptr(h, mid))[511] = last;
+	queue(h, OHCA_CMD_REG_MR, c);
+	for (bool more = true; more; entries = h->e->page_entries) {
+		more = host_poll(h, BUDGET, true);
+		assert_true(entries <= h->e->page_entries ||
+			    (entries - h->e->page_entries) * 8 <= ONLY_COMMANDS);
+	}
+	assert_int_equal(h->e->page_entries, 0);
+	assert_int_equal(host_counter(h, OHCA_CNT_CMDS_BAD), 1);
+	assert_true(h->most.work <= ONLY_COMMANDS);
+	note(h, "page lists of 2 MiB that go");
+	host_free(h);
+}
+
+/* ---- WQEs ---------------------------------------------------------------------------- */
+
+/* Registrations of 4096 pages, one after the other. */
+static void test_registrations(void **state)
+{
+	enum { PAGES = 4096, WQES = 64 };
+	struct host *h = machine();
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .pdn = h->pdn, .type = OHCA_MR_FRMR,
+					.length = PAGES);
+	struct ohca_hw_wqe_reg reg = { .access = OHCA_ACCESS_LOCAL_WRITE |
+						 OHCA_ACCESS_ZERO_BASED,
+				       .length = PAGES * 4096ull };
+	struct ohca_hw_acqe rsp;
+	struct host_buf pages;
+	struct host_cq cq;
+	struct host_qp qp;
+	unsigned int done = 0;
+	struct ohca_hw_cqe e;
+
+	(void)state;
+	host_cq_create(h, &cq, 8, 0);
+	assert_int_equal(host_qp_create(h, &qp, &(struct host_qp_init){
+		.type = OHCA_QPT_RC, .log_sq = 8, .flags = OHCA_QP_PRIVILEGED,
+		.scq = &cq, .rcq = &cq }), 0);
+	host_qp_connect(&qp, 0, 7, 9, 1, 0, 0);
+	assert_int_equal(host_cmd(h, OHCA_CMD_REG_MR, &c, &rsp), 0);
+	reg.key = rsp.handle.handle;
+	h->scatter = true;
+	host_buf_alloc(h, &pages, reg.length);
+	reg.pl = pages.pl;
+	for (unsigned int i = 0; i < WQES; i++) {
+		struct wqe w = wqe_new(OHCA_OP_REG_MR, OHCA_WQE_SIGNALED, i), inv;
+
+		memcpy(w.b + 16, &reg, sizeof(reg));
+		w.nseg = 4;
+		wqe_post(&qp, &w);
+		inv = wqe_new(OHCA_OP_LOCAL_INV, 0, 0);
+		wqe_inv(&inv, reg.key);
+		wqe_post(&qp, &inv);
+	}
+	begin(h);
+	assert_true(work_off(h) >= 4);
+	for (; host_cq_poll(&cq, &e); done++)
+		assert_int_equal(e.status, WC_SUCCESS);
+	assert_int_equal(done, WQES);
+	note(h, "registrations of 4096 pages by WQE");
+	host_buf_free(&pages);
+	host_buf_free(&qp.buf);
+	host_buf_free(&cq.buf);
+	host_free(h);
+}
+
+/* Many QPs with full queues go to ERR. */
+static void test_flush(void **state)
+{
+	enum { QPS = 64, LOG = 10 };
+	struct host *h = machine();
+	struct host_qp qp[QPS];
+	struct host_cq cq;
+
+	(void)state;
+	host_cq_create(h, &cq, 4, 0);
+	for (unsigned int i = 0; i < QPS; i++) {
+		assert_int_equal(host_qp_create(h, &qp[i], &(struct host_qp_init){
+			.type = OHCA_QPT_RC, .log_sq = LOG, .scq = &cq, .rcq = &cq }), 0);
+		host_qp_connect(&qp[i], 0, 7, 9, 1, 0, 0);
+	}
+	work_off(h);
+	begin(h);
+	for (unsigned int i = 0; i < QPS; i++) {
+		((struct ohca_hw_db *)host_buf_ptr(h, &qp[i].buf, 0))->sq_pi = 1u << LOG;
+		rig_modify(&qp[i], OHCA_QPS_ERR);
+	}
+	work_off(h);
+	for (unsigned int i = 0; i < QPS; i++)
+		assert_int_equal(((struct ohca_hw_db *)host_buf_ptr(h, &qp[i].buf, 0))->sq_ci,
+				 1u << LOG);
+	note(h, "64 full queues are flushed");
+	for (unsigned int i = 0; i < QPS; i++)
+		host_buf_free(&qp[i].buf);
+	host_buf_free(&cq.buf);
+	host_free(h);
+}
+
+/* ---- the table ----------------------------------------------------------------------- */
+
+static void test_table(void **state)
+{
+	(void)state;
+	print_message("%-36s %9s %9s %9s   bound %u\n", "the longest poll", "work", "bytes", "ns",
+		      (unsigned int)OHCA_POLL_WORK(BUDGET));
+	for (unsigned int i = 0; i < rows; i++) {
+		print_message("%-36s %9u %9u %9u\n", table[i].name,
+			      (unsigned int)table[i].most.work, (unsigned int)table[i].most.dma,
+			      (unsigned int)table[i].most.ns);
+		assert_true(table[i].most.work <= OHCA_POLL_WORK(BUDGET));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tag_lists),
+		cmocka_unit_test(test_doorbells),
+		cmocka_unit_test(test_sqe),
+		cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_targets),
+		cmocka_unit_test(test_device_memory),
+		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_registrations),
+		cmocka_unit_test(test_flush),
+		cmocka_unit_test(test_table),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
