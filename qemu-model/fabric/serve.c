@@ -20,6 +20,7 @@
 #include "fabric/mgmt/mgmt.h"
 #include "fabric/fault/script.h"
 #include "fabric/sim/umad2sim.h"
+#include "fabric/graph/names.h"
 
 #define EVENTS		32
 #define LOOK_ROUNDS	64u		/* busy rounds between polls of the sockets */

@@ -12,6 +12,7 @@
 #include "fabric/mgmt/counter.h"
 #include "fabric/fault/fault.h"
 #include "fabric/fault/script.h"
+#include "fabric/graph/names.h"
 
 /* Four switches with a host each. */
 #define SPEC	"ring:4"

@@ -93,7 +93,7 @@ expect 'ask without a fabric' 2 'say which fabric: --control PATH' "$fabric" sta
 expect 'ask where none is' 1 "$dir/none: No such file.* give the PATH" \
 	"$fabric" lft leaf1 -c "$dir/none"
 expect 'ask with another option' 2 'use --control PATH' "$fabric" status --all
-expect 'lft without a switch' 2 'one argument, a switch' "$fabric" lft -c "$dir/none"
+expect 'lft without a switch' 2 'write lft NODE, a switch' "$fabric" lft -c "$dir/none"
 expect 'status of a switch' 2 'leave out' "$fabric" status -c "$dir/none" leaf1
 expect 'serve with a control socket in no directory' 1 'use another PATH' \
 	"$fabric" serve -g star:2 -c "$dir/none/control"
@@ -109,7 +109,7 @@ expect 'it is the topology that is served' 0 '' diff "$dir/once" "$dir/again"
 expect 'counters' 0 '^switch "spine4" 0x' "$fabric" counters -c "$dir/control"
 expect 'lft, before a subnet manager wrote it' 0 '"lft": \[\]' \
 	"$fabric" lft -j leaf1 -c "$dir/control"
-expect 'lft of a host' 1 'no such switch: give' "$fabric" lft host1 -c "$dir/control"
+expect 'lft of a host' 1 'is no switch: give' "$fabric" lft host1 -c "$dir/control"
 expect 'the way from a host to itself, before it has a LID' 1 'has no LID: start a subnet manager' \
 	"$fabric" trace host1 host1 -c "$dir/control"
 expect 'the way to a LID that nobody has' 1 'the link is not Active' \

@@ -464,6 +464,28 @@ static void test_flap(void **st)
 	assert_false(fab_fault_flap(&m, fab_port_of(&f->node[f->port[p].node], 0), 1, 2, 1, now));
 }
 
+/* After the fabric stood still cables that flap catch up in short turns, in their order. */
+static void test_flap_late(void **st)
+{
+	const uint32_t p = inner(), q = port_of_host(7);
+	uint64_t downs;
+	unsigned int turns = 0;
+
+	(void)st;
+	assert_true(fab_fault_flap(&m, p, 1000000, 2000000, 1000, now));
+	assert_true(fab_fault_flap(&m, q, 1000000, 2000000, 1000, now));
+	downs = counters(p)->link_downed;
+	for (now += 3600000000000; m.deadline_ns <= now; turns++) {
+		fab_mgmt_timer(&m, now);
+		assert_in_range(counters(p)->link_downed, downs, downs + FAB_FLAP_TURN);
+		downs = counters(p)->link_downed;
+		assert_true(turns < 1000);
+	}
+	assert_int_equal(downs, 1000);
+	assert_true(turns >= 2 * 2 * 999 / FAB_FLAP_TURN);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+}
+
 static void later(uint64_t ns)
 {
 	now += ns;
@@ -982,7 +1004,7 @@ int main(void)
 		T(test_mads_at_machine),
 		T(test_corrupt), T(test_corrupt_mad),
 		T(test_cable), T(test_cable_of_machine), T(test_cable_disabled), T(test_loss_once),
-		T(test_degrade), T(test_degrade_machine), T(test_flap), T(test_delay),
+		T(test_degrade), T(test_degrade_machine), T(test_flap), T(test_flap_late), T(test_delay),
 		T(test_delay_credits), T(test_delay_down), T(test_delay_machine), T(test_delay_forgets),
 		T(test_seeds), T(test_node), T(test_smps), T(test_preset),
 		T(test_smps_in_transit), T(test_dead_switch), T(test_port0_without_route),

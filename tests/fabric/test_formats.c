@@ -3,6 +3,7 @@
 #include "cases.h"
 
 #include "ib/rate.h"
+#include "fabric/graph/names.h"
 
 /* Errors and warnings of one file. */
 struct findings {

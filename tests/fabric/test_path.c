@@ -7,6 +7,7 @@
 #include "hosts.h"
 
 #include "fabric/watch/trace.h"
+#include "fabric/graph/names.h"
 
 #define PAIRS	1000
 

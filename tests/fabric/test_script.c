@@ -15,6 +15,7 @@
 #include "fabric/mgmt/counter.h"
 #include "ib/crc.h"
 #include "ib/rate.h"
+#include "fabric/graph/names.h"
 
 #define MLID	0xc001u
 #define MS	1000000u
@@ -36,6 +37,16 @@ static json_t *script(const char *text, const char *more)
 	reply = json_loads(answer, 0, NULL);
 	json_decref(v);
 	free(ask);
+	free(answer);
+	return reply;
+}
+
+static json_t *status_json(void)
+{
+	const char *ask = "{\"command\": \"status\"}";
+	char *answer = fab_control_answer(&m, ask, strlen(ask), NULL);
+	json_t *reply = json_loads(answer, 0, NULL);
+
 	free(answer);
 	return reply;
 }
@@ -83,8 +94,10 @@ static void test_errors(void **st)
 		{ "at 1s link down", 1, "write link up|down" },
 		{ "at 1s link down leaf1:1 --width 1", 1, "leave out \"width\"" },
 		{ "at 1s link down leaf1:1 leaf1:2", 1, "write link up|down" },
-		{ "at 1s link down leaf9:1", 1, "which has a cable" },
-		{ "at 1s link down leaf1:any:1", 1, "which has a cable" },
+		{ "at 1s link down leaf9:1", 1, "there is no node 'leaf9'" },
+		{ "at 1s link down leaf1:any:1", 1, "there is no node 'leaf1:any'" },
+		{ "at 1s link down leaf1:5", 1, "a number from 0 to 4" },
+		{ "at 1s link down leaf1:0", 1, "which has a cable" },
 		{ "at 1s link flap leaf1:1 --down 1s --interval 1s", 1, "longer by as much" },
 		{ "at 1s node kill leaf9", 1, "as topology says it" },
 		{ "at 1s loss leaf1:1 2", 1, "a number from 0 to 1" },
@@ -175,6 +188,76 @@ static void test_times(void **st)
 	assert_int_equal(state_of("leaf1:1"), IB_PS_INIT);
 	assert_int_equal(fab_script_left(&m, &failed), 0);
 	assert_int_equal(failed, 0);
+}
+
+/* The counter that all lines of the scripts below set. */
+static uint64_t value(void)
+{
+	return fab_extra(f, fab_find_port(f, "leaf1:1"))->ctr.symbol_error;
+}
+
+/* Many lines: each at its time, those of the same time in their order, whenever it is looked. */
+static void test_order(void **st)
+{
+	static char text[64 * 500];
+	unsigned int at[500];
+	uint64_t rng = fab_random_state(3), last = 0;
+	size_t n = 0;
+
+	(void)st;
+	for (unsigned int i = 0; i < 500; i++) {
+		at[i] = fab_random(&rng) % 50;
+		last = at[i] > last ? at[i] : last;
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "at %ums preset leaf1:1 "
+				      "SymbolErrorCounter %u\n", at[i], i + 1);
+	}
+	plays(text, last * MS);
+	for (unsigned int ms = 0; ms < 50; ms += 1 + ms % 3) {
+		unsigned int want = 0;
+
+		for (unsigned int i = 1; i < 500; i++)
+			if (at[i] <= ms && (at[want] > ms || at[i] >= at[want]))
+				want = i;
+		while (!fab_script_timer(&m, now + ms * MS))
+			;
+		if (at[want] <= ms)
+			assert_int_equal(value(), want + 1);
+	}
+}
+
+/* A script that asks for too much, or was not looked at for long, is made in turns, and says so. */
+static void test_turns(void **st)
+{
+	static char text[64 * FAB_SCRIPT_LINES];
+	uint64_t left, failed;
+	unsigned int turns;
+	json_t *v;
+	size_t n = 0;
+
+	(void)st;
+	for (unsigned int i = 0; i < FAB_SCRIPT_LINES; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "every 1ms for 3ms preset leaf1:1 "
+				      "SymbolErrorCounter %u\n", i);
+	plays(text, 2 * MS);
+	left = fab_script_left(&m, &failed);
+	assert_int_equal(left, 3 * FAB_SCRIPT_LINES);
+	assert_int_equal(fab_script_late(&m), 0);
+	for (turns = 0; !fab_script_timer(&m, now + 10 * MS); turns++) {
+		m.now_ns = now + 10 * MS;
+		assert_int_equal(left - fab_script_left(&m, &failed), FAB_SCRIPT_TURN);
+		left = fab_script_left(&m, &failed);
+		assert_true(fab_script_late(&m) >= 8 * MS);
+		if (turns)
+			continue;
+		v = status_json();
+		assert_int_equal(json_integer_value(json_object_get(v, "script_late_ns")), 10 * MS);
+		json_decref(v);
+	}
+	assert_in_range(turns, 3 * FAB_SCRIPT_LINES / FAB_SCRIPT_TURN - 1,
+			3 * FAB_SCRIPT_LINES / FAB_SCRIPT_TURN);
+	assert_int_equal(value(), FAB_SCRIPT_LINES - 1);
+	assert_int_equal(fab_script_left(&m, &failed), 0);
+	assert_int_equal(fab_script_late(&m), 0);
 }
 
 /* A second script waits for the first, or replaces it; one that is wrong replaces nothing. */
@@ -558,6 +641,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_errors, setup, stop),
 		cmocka_unit_test_setup_teardown(test_many_errors, setup, stop),
 		cmocka_unit_test_setup_teardown(test_times, setup, stop),
+		cmocka_unit_test_setup_teardown(test_order, setup, stop),
+		cmocka_unit_test_setup_teardown(test_turns, setup, stop),
 		cmocka_unit_test_setup_teardown(test_replace, setup, stop),
 		cmocka_unit_test_setup_teardown(test_any, setup, stop),
 		cmocka_unit_test(test_same),

@@ -5,6 +5,7 @@
 #include "fabric/graph/hash.h"
 #include "fabric/graph/pool.h"
 #include "ib/rate.h"
+#include "fabric/graph/names.h"
 
 static struct fab *load(const char *name)
 {

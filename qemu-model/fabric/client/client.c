@@ -126,18 +126,22 @@ static void print_way(json_t *v)
 	printf("%s\n", json_string_value(json_object_get(v, "end")));
 }
 
-/* @needs: a member that each reply has; the last one is asked for in another way */
+/*
+ * @needs: a member that each reply has; the last one is asked for in another way. @min to @max
+ * arguments, as @usage says
+ */
 static const struct {
 	const char *name;
 	void (*print)(json_t *v);
 	const char *needs;
-	int args;
+	int min, max;
+	const char *usage;
 } verbs[] = {
-	{ "status", print_status, "switches", 0 },
-	{ "topology", print_text, "text", 0 },
-	{ "counters", print_nodes, "nodes", 0 },
-	{ "lft", print_lft, "lft", 1 },
-	{ "trace", print_way, NULL, 2 },
+	{ "status", print_status, "switches", 0, 0, "write status" },
+	{ "topology", print_text, "text", 0, 1, "write topology, or topology NODE" },
+	{ "counters", print_nodes, "nodes", 0, 1, "write counters, or counters NODE" },
+	{ "lft", print_lft, "lft", 1, 1, "write lft NODE, a switch" },
+	{ "trace", print_way, NULL, 2, 2, "write trace FROM TO" },
 };
 
 /* Number of @verb in verbs[], or how many there are. */
@@ -396,11 +400,9 @@ int fab_control_client(int argc, char **argv)
 		       fab_script_words(l.n, l.word, &name, &why);
 		if (!once)
 			return why ? fab_usage_error(why) : EXIT_FAILURE;
-	} else if (l.n != verbs[verb].args) {
-		return fab_usage_error(verbs[verb].args == 2 ? "write trace FROM TO" :
-				       verbs[verb].args ? "lft has one argument, a switch" :
-							  "leave out the arguments");
-	} else if (verbs[verb].args == 2) {
+	} else if (l.n < verbs[verb].min || l.n > verbs[verb].max) {
+		return fab_usage_error(verbs[verb].usage);
+	} else if (!verbs[verb].needs) {
 		once = trace_words(l.word[0], l.word[1], l.mlid);
 		if (!once)
 			return fab_usage_error("write --multicast MLID, a number from 0xc000");
@@ -411,7 +413,7 @@ int fab_control_client(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	rc = once ? ask_once(s, once, name, verb < IB_ARRAY_SIZE(verbs), l.json) :
-		    ask_all(s, verb, verbs[verb].args ? l.word[0] : NULL, l.json);
+		    ask_all(s, verb, l.n ? l.word[0] : NULL, l.json);
 	fclose(s);
 	return rc;
 }

@@ -17,6 +17,7 @@
 #include "fabric/fault/script.h"
 #include "fabric/graph/topo_file.h"
 #include "fabric/watch/trace.h"
+#include "fabric/graph/names.h"
 
 #define PAGE_PORTS	512u	/* of topology and counters; the node that reaches it is the last */
 #define PAGE_LIDS	4096u	/* of lft */
@@ -144,7 +145,7 @@ static json_t *status(struct fab_request *r)
 	}
 	left = fab_script_left(r->m, &failed);
 	return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:I, s:f}",
+			 "s:I, s:I, s:f}",
 			 "switches", f->switches, "channel_adapters", hosts,
 			 "routers", f->nodes - f->switches - hosts, "cables", cables,
 			 "links_up", up, "links_active", active, "subnet_managers", sms,
@@ -152,6 +153,7 @@ static json_t *status(struct fab_request *r)
 			 "hops", (json_int_t)st->hops, "lost_mads", (json_int_t)st->lost,
 			 "traps", (json_int_t)st->traps,
 			 "script_left", (json_int_t)left, "script_failed", (json_int_t)failed,
+			 "script_late_ns", (json_int_t)fab_script_late(r->m),
 			 "memory_bytes", (json_int_t)fab_bytes(f), "cpu_seconds", cpu_seconds());
 }
 
@@ -218,37 +220,57 @@ static json_t *node_json(const struct fab_mgmt *m, uint32_t i,
 			 fab_desc_json(&m->f->desc[i]), "type", fab_type_name(n), "ports", ports);
 }
 
-/* Nodes from r->first on, each of their ports as @port says. */
+/*
+ * The nodes that r is about, from r->first on or the one that it names: the last one of this part is
+ * before *@end. Return: false: there are none, r->why says why.
+ */
+static bool begin_page(struct fab_request *r, uint32_t *end)
+{
+	*end = r->m->f->nodes;
+	if (!r->node)
+		return true;
+	r->first = fab_request_node(r);
+	*end = r->first + 1;
+	return r->first != FAB_NONE;
+}
+
+/* Nodes, each of their ports as @port says. */
 static json_t *nodes(struct fab_request *r,
 		     json_t *(*port)(const struct fab_mgmt *m, uint32_t p))
 {
 	const struct fab *f = r->m->f;
-	json_t *list = json_array(), *v;
-	uint32_t i = r->first, ports = 0;
+	uint32_t i, ports = 0, end;
+	json_t *list, *v;
 
-	for (; i < f->nodes && ports < PAGE_PORTS; i++) {
+	if (!begin_page(r, &end))
+		return NULL;
+	list = json_array();
+	for (i = r->first; i < end && ports < PAGE_PORTS; i++) {
 		ports += f->node[i].nports;
 		json_array_append_new(list, node_json(r->m, i, port));
 	}
 	v = json_pack("{s:o}", "nodes", list);
-	if (i < f->nodes)
+	if (i < end)
 		json_object_set_new(v, "next", json_integer(i));
 	return v;
 }
 
-/* Nodes from r->first on, as a part of a topology file. */
-static json_t *topology_text(const struct fab_request *r)
+/* Nodes as a part of a topology file. */
+static json_t *topology_text(struct fab_request *r)
 {
 	const struct fab *f = r->m->f;
-	uint32_t i = r->first, ports = 0;
+	uint32_t i, ports = 0, end;
 	char *text = NULL;
 	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out;
 	json_t *v;
 
+	if (!begin_page(r, &end))
+		return NULL;
+	out = open_memstream(&text, &len);
 	if (!out)
 		return NULL;
-	for (; i < f->nodes && ports < PAGE_PORTS; i++) {
+	for (i = r->first; i < end && ports < PAGE_PORTS; i++) {
 		ports += f->node[i].nports;
 		fab_topology_write_node(f, i, out);
 	}
@@ -257,7 +279,7 @@ static json_t *topology_text(const struct fab_request *r)
 		return NULL;
 	v = json_pack("{s:o}", "text", fab_text_json(text, len));
 	free(text);
-	if (i < f->nodes)
+	if (i < end)
 		json_object_set_new(v, "next", json_integer(i));
 	return v;
 }
@@ -275,21 +297,22 @@ static json_t *port_counts(struct fab_request *r)
 
 /* ---- forwarding tables --------------------------------------------------------- */
 
-/* The node that is asked for, or FAB_NONE. */
 static json_t *lft(struct fab_request *r)
 {
 	const struct fab *f = r->m->f;
-	const uint32_t i = r->node ? fab_find_node(f, r->node) : FAB_NONE;
-	json_t *ports = json_array(), *v;
+	const uint32_t i = fab_request_node(r);
+	json_t *ports, *v;
 	const struct fab_switch *sw;
 	uint32_t lid = r->first, end;
 
-	if (i == FAB_NONE || f->node[i].sw == FAB_NONE) {
-		snprintf(r->why, sizeof(r->why), "there is no such switch: give \"node\", its "
-			 "NodeGUID as \"0x...\" or its NodeDescription, as topology says them");
-		json_decref(ports);
+	if (i == FAB_NONE)
+		return NULL;
+	if (f->node[i].sw == FAB_NONE) {
+		snprintf(r->why, sizeof(r->why), "'%.64s' is no switch: give \"node\", a switch as "
+			 "topology says it", f->desc[i].text);
 		return NULL;
 	}
+	ports = json_array();
 	sw = &f->sw[f->node[i].sw];
 	end = sw->lft_blocks * IB_LFT_PER_BLOCK;
 	if (end > sw->si.linear_top + 1u)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Requests for a capture, which follows the reply (Documentation/control.rst). */
 #include "requests.h"
+#include "fabric/graph/names.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +13,8 @@ static uint32_t port_of(struct fab_request *r, const char *name)
 	const uint32_t p = name ? fab_find_port(f, name) : FAB_NO_PORT;
 
 	if (p == FAB_NO_PORT || !fab_port_num(f, p)) {
-		snprintf(r->why, sizeof(r->why), "there is no port '%.80s': write NODE:PORT, with a "
-			 "PORT from 1, as topology says them", name ? name : "");
+		fab_request_unknown(r, "port", name ? name : "", "write NODE:PORT, with a PORT from "
+				    "1, as topology says them");
 		return FAB_NO_PORT;
 	}
 	if (f->node[f->port[p].node].sw == FAB_NONE && fab_outside(f, p)) {

@@ -99,16 +99,14 @@ int fab_topology_client(int argc, char **argv);
 
 #define FAB_CONTROL_HELP \
 	"  status                    what the fabric has, and the MADs that it answered\n" \
-	"  topology                  nodes and links that are up, as a topology file; with --json ports\n" \
+	"  topology [NODE]           nodes and links that are up, as a topology file; with --json ports\n" \
 	"                            and their states, too. --format F: as ibnetdiscover, ports\n" \
 	"                            (ibnetdiscover -p), lst (ibdiagnet), slurm or dot; also of\n" \
 	"                            --topology FILE or --generate SPEC, which need not run\n" \
-	"  counters                  counters of all ports\n" \
-	"  lft NODE                  LinearForwardingTable of the switch with that NodeGUID (0x...)\n" \
-	"                            or NodeDescription\n" \
+	"  counters [NODE]           counters of all ports, or of those of a node\n" \
+	"  lft NODE                  LinearForwardingTable of a switch\n" \
 	"  trace FROM TO             the way of a packet by the tables that are loaded; FROM and TO are\n" \
-	"                            LIDs, GUIDs (0x...), NodeDescriptions or NODE:PORT;\n" \
-	"                            --multicast MLID: of its copy\n" \
+	"                            LIDs, nodes or NODE:PORT; --multicast MLID: of its copy\n" \
 	"  capture NODE:PORT... -w FILE|-  what up to 32 ports send and receive, as pcapng, until a\n" \
 	"                            signal, or --count N packets, or --seconds N;\n" \
 	"                            --link-packets: flow control, too\n" \
@@ -123,7 +121,9 @@ int fab_topology_client(int argc, char **argv);
 	"  drop NODE ATTRIBUTE NTH   each NTH SMP with that attribute is lost; 0: none\n" \
 	"  preset NODE:PORT COUNTER VALUE  a counter, by the name that counters says\n" \
 	"  script [--replace] FILE   all of these from link on, each at its time: at TIME VERB ...,\n" \
-	"                            every TIME for TIME VERB ...; script --stop ends it\n\n" \
+	"                            every TIME for TIME VERB ...; script --stop ends it\n" \
+	"A NODE is a NodeDescription, a NodeGUID or a PortGUID: 0x5254..., 5254..., S-5254... or\n" \
+	"H-5254...; a PORT is a number or, of what makes faults, any\n\n" \
 	"Their options:\n" \
 	"  -c, --control PATH        the control socket of the fabric\n" \
 	"  -j, --json                print replies as they come, JSON objects in lines\n"

@@ -8,6 +8,7 @@
 
 #include "fabric/watch/trace.h"
 #include "ib/packet.h"
+#include "fabric/graph/names.h"
 
 static const char * const ends[] = {
 	[FAB_WAY_ARRIVES] = "it arrives",
@@ -32,9 +33,8 @@ static uint32_t end_port(struct fab_request *r, const char *key)
 	const uint32_t p = name ? fab_trace_port(r->m->f, name) : FAB_NO_PORT;
 
 	if (p == FAB_NO_PORT)
-		snprintf(r->why, sizeof(r->why), "\"%s\" is '%.80s', which no port is called: give a "
-			 "LID, a GUID as 0x..., a NodeDescription or NODE:PORT, as topology says them",
-			 key, name ? name : "");
+		fab_request_unknown(r, "port", name ? name : "", "give a LID, a GUID as 0x..., a "
+				    "NodeDescription or NODE:PORT, as topology says them");
 	return p;
 }
 
@@ -78,7 +78,7 @@ static uint16_t lid_of(const struct fab *f, const char *name)
 	const unsigned long v = strtoul(name, &end, 0);
 
 	return *name >= '0' && *name <= '9' && !*end && v < IB_LID_MCAST_MIN &&
-	       fab_find_guid(f, v) == FAB_NONE ? (uint16_t)v : 0;
+	       fab_find_node(f, name) == FAB_NONE ? (uint16_t)v : 0;
 }
 
 /* The way to the end port or LID that is asked for. Return: 0: r->why says what to do. */

@@ -182,7 +182,7 @@ bool fab_fault_flap(struct fab_mgmt *m, uint32_t p, uint64_t down_ns, uint64_t e
 	return true;
 }
 
-static void flap(struct fab_mgmt *m, struct fab_flap *x)
+static void change_flap(struct fab_mgmt *m, struct fab_flap *x)
 {
 	m->now_ns = x->next_ns;
 	plug(m, x->port, x->pulled);
@@ -192,24 +192,31 @@ static void flap(struct fab_mgmt *m, struct fab_flap *x)
 		x->port = FAB_NO_PORT;
 }
 
-void fab_flap_timer(struct fab_mgmt *m, uint64_t now_ns)
+/* The one that changes next, or NULL. */
+static struct fab_flap *next_flap(struct fab_mgmt *m)
 {
-	struct fab_flap *next;
+	struct fab_flap *next = NULL;
 
-	for (;;) {
-		next = NULL;
-		for (unsigned int i = 0; i < FAB_FLAPS; i++) {
-			struct fab_flap *x = &m->flap[i];
+	for (unsigned int i = 0; i < FAB_FLAPS; i++) {
+		struct fab_flap *x = &m->flap[i];
 
-			if (x->port != FAB_NO_PORT && (!next || x->next_ns < next->next_ns))
-				next = x;
-		}
-		if (!next || next->next_ns > now_ns)
-			break;
-		flap(m, next);
+		if (x->port != FAB_NO_PORT && (!next || x->next_ns < next->next_ns))
+			next = x;
+	}
+	return next;
+}
+
+bool fab_flap_timer(struct fab_mgmt *m, uint64_t now_ns)
+{
+	struct fab_flap *next = next_flap(m);
+
+	for (unsigned int n = 0; next && next->next_ns <= now_ns && n < FAB_FLAP_TURN; n++) {
+		change_flap(m, next);
+		next = next_flap(m);
 	}
 	if (next)
 		fab_due(m, next->next_ns);
+	return !next || next->next_ns > now_ns;
 }
 
 bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns)

@@ -8,8 +8,7 @@
 #include "fabric/mgmt/counter.h"
 #include "fault.h"
 #include "fabric/graph/topology.h"
-
-#define PORT_HINT "give \"node\", as topology says it, and \"port\", which has a cable"
+#include "fabric/graph/names.h"
 
 #define LINK_STATES "give \"state\": \"up\", \"down\", \"flap\", \"degrade\" or \"restore\""
 #define FLAP_HINT "give \"down_ns\" from 1000000, \"interval_ns\" that is longer by as much, " \
@@ -60,19 +59,59 @@ static uint32_t any_port(const struct fab_request *r, uint32_t node)
 	return p;
 }
 
-/* The port that the request names, or FAB_NO_PORT. */
-static uint32_t port_of(const struct fab_request *r)
+void fab_request_unknown(struct fab_request *r, const char *what, const char *name,
+			 const char *todo)
+{
+	const int n = snprintf(r->why, sizeof(r->why), "there is no %s '%.80s': %s; ", what, name,
+			       todo);
+
+	fab_names_near(r->m->f, name, r->why + n, sizeof(r->why) - (size_t)n);
+}
+
+uint32_t fab_request_node(struct fab_request *r)
+{
+	if (r->found)
+		return r->at;
+	r->at = r->node ? fab_find_node(r->m->f, r->node) : FAB_NONE;
+	r->found = r->at != FAB_NONE;
+	if (!r->found)
+		fab_request_unknown(r, "node", r->node ? r->node : "", "give \"node\", its "
+				    "NodeDescription as topology says it, or a GUID");
+	return r->at;
+}
+
+/* The port that the request names. Return: FAB_NO_PORT: r->why says which there are. */
+static uint32_t port_of(struct fab_request *r)
 {
 	const struct fab *f = r->m->f;
-	const uint32_t i = r->node ? fab_find_node(f, r->node) : FAB_NONE;
 	const json_int_t num = number(r, "port", FAB_MAX_NODE_PORTS, -1);
 	const char *any = json_string_value(json_object_get(r->in, "port"));
+	const uint32_t i = fab_request_node(r);
+	uint32_t p = FAB_NO_PORT;
 
-	if (i != FAB_NONE && any && !strcmp(any, "any"))
-		return any_port(r, i);
-	if (i == FAB_NONE || num < (json_int_t)fab_first_num(&f->node[i]) || num > f->node[i].nports)
+	if (i == FAB_NONE)
 		return FAB_NO_PORT;
-	return fab_port_of(&f->node[i], (unsigned int)num);
+	if (any && !strcmp(any, "any"))
+		p = any_port(r, i);
+	else if (num >= (json_int_t)fab_first_num(&f->node[i]) && num <= f->node[i].nports)
+		p = fab_port_of(&f->node[i], (unsigned int)num);
+	if (p == FAB_NO_PORT)
+		snprintf(r->why, sizeof(r->why), "give \"port\", a number from %u to %u, or \"any\" "
+			 "which has a cable: '%.64s' has no other", fab_first_num(&f->node[i]),
+			 f->node[i].nports, f->desc[i].text);
+	return p;
+}
+
+/* The same of a port with a cable. */
+static uint32_t cabled_port(struct fab_request *r)
+{
+	const uint32_t p = port_of(r);
+
+	if (p == FAB_NO_PORT || r->m->f->port[p].peer != FAB_NO_PORT)
+		return p;
+	snprintf(r->why, sizeof(r->why), "port %u of '%.64s' has no cable: give a \"port\" which has "
+		 "a cable", fab_port_num(r->m->f, p), r->m->f->desc[r->m->f->port[p].node].text);
+	return FAB_NO_PORT;
 }
 
 /* Whether the member "state" is @text. */
@@ -166,11 +205,11 @@ static json_t *degrade(struct fab_request *r, uint32_t p)
 static json_t *link_fault(struct fab_request *r)
 {
 	const struct fab_limit all = { 0xff, 0xff, 0xff };
-	const uint32_t p = port_of(r);
+	const uint32_t p = cabled_port(r);
 	bool ok;
 
-	if (p == FAB_NO_PORT || r->m->f->port[p].peer == FAB_NO_PORT)
-		return refuse(r, PORT_HINT);
+	if (p == FAB_NO_PORT)
+		return NULL;
 	if (state_is(r, "flap"))
 		return flap(r, p);
 	if (state_is(r, "degrade"))
@@ -189,10 +228,10 @@ static json_t *link_fault(struct fab_request *r)
 static json_t *delay(struct fab_request *r)
 {
 	const json_int_t ns = number(r, "time_ns", DAY, -1);
-	const uint32_t p = port_of(r);
+	const uint32_t p = cabled_port(r);
 
-	if (p == FAB_NO_PORT || r->m->f->port[p].peer == FAB_NO_PORT)
-		return refuse(r, PORT_HINT);
+	if (p == FAB_NO_PORT)
+		return NULL;
 	if (!only(r, "node port time_ns"))
 		return NULL;
 	if (ns < 0)
@@ -204,14 +243,15 @@ static json_t *delay(struct fab_request *r)
 
 static json_t *node_fault(struct fab_request *r)
 {
-	const uint32_t i = r->node ? fab_find_node(r->m->f, r->node) : FAB_NONE;
+	uint32_t i;
 
 	if (!only(r, "node state"))
 		return NULL;
 	if (!state_is(r, "kill") && !state_is(r, "revive"))
 		return refuse(r, "give \"state\", which is \"kill\" or \"revive\"");
+	i = fab_request_node(r);
 	if (i == FAB_NONE)
-		return refuse(r, "give \"node\", as topology says it");
+		return NULL;
 	if (r->dry)
 		return done();
 	if (!fab_fault_node(r->m, i, state_is(r, "revive"), r->m->now_ns))
@@ -231,17 +271,17 @@ static json_t *wire_fault(struct fab_request *r, bool corrupt)
 	const json_t *v = json_object_get(r->in, "rate");
 	const double rate = json_number_value(v);
 	const json_int_t seed = number(r, "seed", INT64_MAX, 0);
-	const uint32_t p = port_of(r);
 	const struct fab_extra *x;
-	uint32_t was[2] = { 0, 0 }, of;
+	uint32_t was[2] = { 0, 0 }, of, p;
 
 	if (!only(r, "node port rate seed"))
 		return NULL;
 	if (!json_is_number(v) || !(rate >= 0 && rate <= 1) || seed < 0)
 		return refuse(r, "give \"rate\", a number from 0 to 1, and perhaps \"seed\", a "
 			      "number from 0");
-	if (p == FAB_NO_PORT || r->m->f->port[p].peer == FAB_NO_PORT)
-		return refuse(r, PORT_HINT);
+	p = cabled_port(r);
+	if (p == FAB_NO_PORT)
+		return NULL;
 	if (r->dry)
 		return done();
 	x = fab_extra_of(r->m->f, p);
@@ -269,14 +309,17 @@ static json_t *corrupt(struct fab_request *r)
 
 static json_t *drop_fault(struct fab_request *r)
 {
-	const uint32_t i = r->node ? fab_find_node(r->m->f, r->node) : FAB_NONE;
 	const json_int_t attr = number(r, "attribute", UINT16_MAX, -1);
 	const json_int_t nth = number(r, "nth", UINT32_MAX, -1);
+	uint32_t i;
 
 	if (!only(r, "node attribute nth"))
 		return NULL;
-	if (i == FAB_NONE || attr < 0 || nth < 0)
-		return refuse(r, "give \"node\", \"attribute\", its number, and \"nth\": each nth "
+	i = fab_request_node(r);
+	if (i == FAB_NONE)
+		return NULL;
+	if (attr < 0 || nth < 0)
+		return refuse(r, "give \"attribute\", its number, and \"nth\": each nth "
 			      "SMP with it is lost, 0: none");
 	if (r->dry)
 		return done();
@@ -289,12 +332,13 @@ static json_t *preset(struct fab_request *r)
 {
 	const char *name = json_string_value(json_object_get(r->in, "counter"));
 	const json_int_t v = number(r, "value", INT64_MAX, -1);
-	const uint32_t p = port_of(r);
+	uint32_t p;
 
 	if (!only(r, "node port counter value"))
 		return NULL;
+	p = port_of(r);
 	if (p == FAB_NO_PORT)
-		return refuse(r, "give \"node\" and \"port\", as topology says them");
+		return NULL;
 	if (v < 0 || !name || !(r->dry ? fab_is_counter(name) :
 			      fab_fault_preset(r->m->f, p, name, (uint64_t)v)))
 		return refuse(r, "give \"counter\", a name as counters says it, and \"value\", a "

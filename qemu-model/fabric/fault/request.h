@@ -9,12 +9,15 @@
 
 struct fab_spool_cfg;
 
+#define FAB_REQUEST_WHY	512u
+
 /**
  * struct fab_request - a request
  * @m: the fabric that is asked
  * @in: the request
  * @first: the first node, or LID, that is asked for
- * @node: which node it is about, or NULL
+ * @node: name of the node that it is about, or NULL
+ * @found: the name was looked up before, it is that of node @at
  * @capture: what it wants to have captured, or NULL: nothing can be
  * @dry: it is checked only, not done
  * @why: what is wrong with it, for the reply
@@ -24,10 +27,26 @@ struct fab_request {
 	json_t *in;
 	uint32_t first;
 	const char *node;
+	bool found;
+	uint32_t at;
 	struct fab_spool_cfg *capture;
 	bool dry;
-	char why[256];
+	char why[FAB_REQUEST_WHY];
 };
+
+/**
+ * fab_request_node() - the node that the request names, by any of its names (names.h)
+ * Return: FAB_NONE: there is none, r->why says which there are.
+ */
+uint32_t fab_request_node(struct fab_request *r);
+
+/**
+ * fab_request_unknown() - say in r->why that nothing is called @name, what to do, and what there is
+ * @what: what it would be: node or port
+ * @todo: what to do
+ */
+void fab_request_unknown(struct fab_request *r, const char *what, const char *name,
+			 const char *todo);
 
 /** fab_is_fault_command() - fab_request_fault() knows @command */
 bool fab_is_fault_command(const char *command);

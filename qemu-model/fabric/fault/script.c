@@ -17,12 +17,14 @@
 /**
  * struct event - a line with a fault
  * @request: as the control socket has it
+ * @node: that it names
  * @next_ns: when it is made next, of the clock of the script
  * @every_ns: and again
  * @left: so many times in all
  */
 struct event {
 	json_t *request;
+	uint32_t node;
 	uint64_t next_ns;
 	uint64_t every_ns;
 	uint32_t left;
@@ -34,13 +36,15 @@ struct event {
  * @due_ns: of the next fault; UINT64_MAX: there is none
  * @failed: faults that could not be made
  * @event: [@n]
+ * @heap: [@heaped] those of them that are still to be made; none is before the first
  */
 struct fab_script {
 	uint64_t start_ns;
 	uint64_t due_ns;
 	uint64_t failed;
-	unsigned int n;
+	unsigned int n, heaped;
 	struct event event[FAB_SCRIPT_LINES];
+	uint16_t heap[FAB_SCRIPT_LINES];
 };
 
 /* A script while it is read. */
@@ -154,41 +158,47 @@ static int take_when(struct reader *r, char **word, struct event *e)
 
 /* ---- lines --------------------------------------------------------------------- */
 
-/* Do what @request says, with @dry see whether it could be done. Return: false: @why says why. */
-static bool perform(struct fab_mgmt *m, json_t *request, bool dry, char why[256])
+/* See whether what @e asks for can be done, and which node it names. @why: why it cannot */
+static bool check(struct fab_mgmt *m, struct event *e, char why[FAB_REQUEST_WHY])
 {
-	struct fab_request r = { .m = m, .in = request, .dry = dry };
+	struct fab_request r = { .m = m, .in = e->request, .dry = true };
 	json_t *reply;
 
-	r.node = json_string_value(json_object_get(request, "node"));
-	reply = fab_request_fault(&r, json_string_value(json_object_get(request, "command")));
-	if (!reply && why)
+	r.node = json_string_value(json_object_get(r.in, "node"));
+	reply = fab_request_fault(&r, json_string_value(json_object_get(r.in, "command")));
+	if (!reply)
 		memcpy(why, r.why, sizeof(r.why));
+	e->node = r.at;
 	json_decref(reply);
 	return reply;
 }
 
-/* The fault of @n words. Return: NULL: it is wrong. */
-static json_t *take_fault(struct reader *r, int n, char **word)
+/* Do it. Return: whether it could be done. */
+static bool perform(struct fab_mgmt *m, const struct event *e)
 {
-	char why[256] = "out of memory";
-	const char *hint;
-	json_t *request;
+	struct fab_request r = { .m = m, .in = e->request, .found = true, .at = e->node };
+	json_t *reply;
 
-	if (!n || !fab_is_fault_verb(word[0])) {
-		wrong(r, "'%s' is no fault: write " FAB_FAULT_VERBS, n ? word[0] : "");
-		return NULL;
-	}
-	request = fab_fault_words(word[0], n - 1, word + 1, &hint);
-	if (!request) {
-		wrong(r, "%s", hint);
-		return NULL;
-	}
-	if (perform(r->m, request, true, why))
-		return request;
-	json_decref(request);
-	wrong(r, "%s", why);
-	return NULL;
+	reply = fab_request_fault(&r, json_string_value(json_object_get(r.in, "command")));
+	json_decref(reply);
+	return reply;
+}
+
+/* The fault of @n words. Return: false: it is wrong. */
+static bool take_fault(struct reader *r, int n, char **word, struct event *e)
+{
+	char why[FAB_REQUEST_WHY] = "out of memory";
+	const char *hint;
+
+	if (!n || !fab_is_fault_verb(word[0]))
+		return wrong(r, "'%s' is no fault: write " FAB_FAULT_VERBS, n ? word[0] : "");
+	e->request = fab_fault_words(word[0], n - 1, word + 1, &hint);
+	if (!e->request)
+		return wrong(r, "%s", hint);
+	if (check(r->m, e, why))
+		return true;
+	json_decref(e->request);
+	return wrong(r, "%s", why);
 }
 
 static void take_line(struct reader *r, char *text)
@@ -202,8 +212,7 @@ static void take_line(struct reader *r, char *text)
 	used = take_when(r, word, &e);
 	if (!used)
 		return;
-	e.request = take_fault(r, n - used, word + used);
-	if (!e.request)
+	if (!take_fault(r, n - used, word + used, &e))
 		return;
 	if (r->s->n == FAB_SCRIPT_LINES) {
 		json_decref(e.request);
@@ -233,31 +242,61 @@ static uint64_t last_ns(const struct fab_script *s)
 	return last;
 }
 
-/* The first line of those that are next, or NULL. */
-static struct event *next_event(struct fab_script *s)
+/* Line @a is made before line @b. */
+static bool is_before(const struct fab_script *s, unsigned int a, unsigned int b)
 {
-	struct event *next = NULL;
+	const struct event *x = &s->event[a], *y = &s->event[b];
 
-	for (unsigned int i = 0; i < s->n; i++) {
-		struct event *e = &s->event[i];
+	return x->next_ns != y->next_ns ? x->next_ns < y->next_ns : a < b;
+}
 
-		if (e->left && (!next || e->next_ns < next->next_ns))
-			next = e;
+/* Entry @i of the heap may be after those below it. */
+static void sink(struct fab_script *s, unsigned int i)
+{
+	for (;;) {
+		unsigned int least = 2 * i + 1;
+		uint16_t line = s->heap[i];
+
+		if (least + 1 < s->heaped && is_before(s, s->heap[least + 1], s->heap[least]))
+			least++;
+		if (least >= s->heaped || is_before(s, line, s->heap[least]))
+			return;
+		s->heap[i] = s->heap[least];
+		s->heap[least] = line;
+		i = least;
 	}
-	return next;
 }
 
 static void set_due(struct fab_script *s)
 {
-	const struct event *e = next_event(s);
+	s->due_ns = s->heaped ? s->start_ns + s->event[s->heap[0]].next_ns : UINT64_MAX;
+}
 
-	s->due_ns = e ? s->start_ns + e->next_ns : UINT64_MAX;
+static void order(struct fab_script *s)
+{
+	s->heaped = s->n;
+	for (unsigned int i = 0; i < s->n; i++)
+		s->heap[i] = (uint16_t)i;
+	for (unsigned int i = s->n / 2; i--;)
+		sink(s, i);
+	set_due(s);
+}
+
+/* The first fault that is due has been made. */
+static void advance(struct fab_script *s, struct event *e)
+{
+	e->next_ns += e->every_ns;
+	if (!--e->left)
+		s->heap[0] = s->heap[--s->heaped];
+	sink(s, 0);
+	set_due(s);
 }
 
 /* Read all lines of @text, which is changed. */
 static void take_lines(struct reader *r, char *text, size_t len)
 {
-	for (char *end = text + len; text < end;) {
+	/* no more is told, so no more is looked for */
+	for (char *end = text + len; text < end && r->errors < FAB_SCRIPT_ERRORS;) {
 		char *nl = memchr(text, '\n', (size_t)(end - text));
 
 		if (!nl)
@@ -297,7 +336,7 @@ unsigned int fab_script_start(struct fab_mgmt *m, const char *text, size_t len,
 	}
 	fab_script_stop(m);
 	r.s->start_ns = m->now_ns;
-	set_due(r.s);
+	order(r.s);
 	m->script = r.s;
 	fab_mgmt_seed(m, m->seed);
 	*ends_ns = last_ns(r.s);
@@ -323,23 +362,28 @@ uint64_t fab_script_left(const struct fab_mgmt *m, uint64_t *failed)
 	return left;
 }
 
+uint64_t fab_script_late(const struct fab_mgmt *m)
+{
+	const struct fab_script *s = m->script;
+
+	return s && s->due_ns < m->now_ns ? m->now_ns - s->due_ns : 0;
+}
+
 uint64_t fab_script_timer(struct fab_mgmt *m, uint64_t now_ns)
 {
 	struct fab_script *s = m->script;
 
 	if (!s)
 		return UINT64_MAX;
-	while (s->due_ns <= now_ns) {
-		struct event *e = next_event(s);
+	for (unsigned int n = 0; s->due_ns <= now_ns; n++) {
+		struct event *e = &s->event[s->heap[0]];
 
-		m->now_ns = s->due_ns;
 		/* cables that flap change in between */
-		fab_flap_timer(m, m->now_ns);
+		if (n == FAB_SCRIPT_TURN || !fab_flap_timer(m, s->due_ns))
+			return 0;
 		m->now_ns = s->due_ns;
-		s->failed += !perform(m, e->request, false, NULL);
-		e->left--;
-		e->next_ns += e->every_ns;
-		set_due(s);
+		s->failed += !perform(m, e);
+		advance(s, e);
 	}
 	return s->due_ns == UINT64_MAX ? UINT64_MAX : s->due_ns - now_ns;
 }

@@ -13,11 +13,12 @@
 #ifndef OHCA_FABRIC_SCRIPT_H
 #define OHCA_FABRIC_SCRIPT_H
 
-#include "fabric/mgmt/mgmt.h"
+#include "request.h"
 
 #define FAB_SCRIPT_LINES	1024u	/* with a fault */
 #define FAB_SCRIPT_REPEATS	1000000u	/* of one line */
 #define FAB_SCRIPT_ERRORS	20u	/* that are told */
+#define FAB_SCRIPT_TURN		32u	/* faults that are made before the fabric sees to others */
 
 /**
  * struct fab_script_error - what is wrong with a script
@@ -26,7 +27,7 @@
  */
 struct fab_script_error {
 	unsigned int line;
-	char text[320];
+	char text[FAB_REQUEST_WHY + 64];
 };
 
 /**
@@ -48,8 +49,15 @@ void fab_script_stop(struct fab_mgmt *m);
 /** fab_script_left() - faults that are still to be made; *@failed: that could not be made */
 uint64_t fab_script_left(const struct fab_mgmt *m, uint64_t *failed);
 
+/** fab_script_late() - ns at @m->now_ns since the next fault was due; 0: none is late */
+uint64_t fab_script_late(const struct fab_mgmt *m);
+
 /**
  * fab_script_timer() - make the faults that are due at @now_ns; before fab_mgmt_timer()
+ *
+ * At most FAB_SCRIPT_TURN of them. What is left is due at once, and is made in the next calls, in
+ * the same order and as at its time.
+ *
  * Return: ns until the next one, or UINT64_MAX.
  */
 uint64_t fab_script_timer(struct fab_mgmt *m, uint64_t now_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Nodes, ports and cables; see graph.h. */
-#include "graph.h"
+#include "names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +62,8 @@ void fab_free(struct fab *f)
 	free(f->port);
 	free(f->sw);
 	fab_hash_free(&f->by_guid);
+	fab_hash_free(&f->by_desc);
+	fab_hash_free(&f->by_port_guid);
 	fab_pool_free(&f->ca_pkeys);
 	fab_pool_free(&f->sw_pkeys);
 	fab_pool_free(&f->sl2vl);
@@ -149,50 +151,6 @@ void fab_cable(struct fab *f, uint32_t a, uint32_t b)
 {
 	f->port[a].peer = b;
 	f->port[b].peer = a;
-}
-
-static bool guid_is(const void *ctx, uint32_t index, const void *key)
-{
-	const struct fab *f = ctx;
-
-	return f->node[index].guid == *(const uint64_t *)key;
-}
-
-uint32_t fab_find_guid(const struct fab *f, uint64_t guid)
-{
-	return fab_hash_find(&f->by_guid, fab_hash_u64(guid), guid_is, f, &guid);
-}
-
-uint32_t fab_find_node(const struct fab *f, const char *name)
-{
-	char *end;
-	const uint64_t guid = strtoull(name, &end, 16);
-
-	if (!strncmp(name, "0x", 2) && !*end)
-		return fab_find_guid(f, guid);
-	for (uint32_t i = 0; i < f->nodes; i++)
-		if (strlen(name) <= FAB_DESC_LEN && !strncmp(f->desc[i].text, name, FAB_DESC_LEN))
-			return i;
-	return FAB_NONE;
-}
-
-uint32_t fab_find_port(const struct fab *f, const char *name)
-{
-	const char *colon = strrchr(name, ':');
-	char node[FAB_DESC_LEN + 1], *end;
-	unsigned long num;
-	uint32_t i;
-
-	if (!colon || (size_t)(colon - name) >= sizeof(node))
-		return FAB_NO_PORT;
-	memcpy(node, name, (size_t)(colon - name));
-	node[colon - name] = 0;
-	i = fab_find_node(f, node);
-	num = strtoul(colon + 1, &end, 10);
-	if (i == FAB_NONE || end == colon + 1 || *end || num < fab_first_num(&f->node[i]) ||
-	    num > f->node[i].nports)
-		return FAB_NO_PORT;
-	return fab_port_of(&f->node[i], (unsigned int)num);
 }
 
 uint8_t fab_vl_code(unsigned int vls)
@@ -392,7 +350,7 @@ bool fab_seal(struct fab *f)
 	for (uint32_t i = 1; i < f->ports; i++)
 		if (f->port[i].peer > i)
 			fab_link_up(f, i);
-	return true;
+	return fab_names_seal(f);
 }
 
 void fab_drop_sl2vl(struct fab *f, const struct fab_node *n)

@@ -190,6 +190,8 @@ struct fab_desc {
  *	have: multiples of IB_PKEYS_PER_BLOCK, FAB_CA_PKEYS and FAB_SW_PKEYS at most. The others
  *	are 0
  * @by_guid: nodes by NodeGUID
+ * @by_desc: by NodeDescription, of several with the same one the first, once it is sealed
+ * @by_port_guid: ports by PortGUID, once it is sealed
  */
 struct fab {
 	struct fab_node *node;
@@ -206,6 +208,8 @@ struct fab {
 	uint16_t ca_num_pkeys;
 	uint16_t sw_num_pkeys;
 	struct fab_hash by_guid;
+	struct fab_hash by_desc;
+	struct fab_hash by_port_guid;
 	struct fab_pool ca_pkeys;
 	struct fab_pool sw_pkeys;
 	struct fab_pool sl2vl;
@@ -295,15 +299,6 @@ bool fab_link_up(struct fab *f, uint32_t p);
 
 /** fab_vl_code() - VLCap code of @vls data VLs, or of the next smaller number that has one */
 uint8_t fab_vl_code(unsigned int vls);
-
-/** fab_find_guid() - node with NodeGUID @guid, or FAB_NONE */
-uint32_t fab_find_guid(const struct fab *f, uint64_t guid);
-
-/** fab_find_node() - the node with NodeGUID "0x..." or NodeDescription @name, or FAB_NONE */
-uint32_t fab_find_node(const struct fab *f, const char *name);
-
-/** fab_find_port() - the port NODE:P, NODE as above, or FAB_NO_PORT */
-uint32_t fab_find_port(const struct fab *f, const char *name);
 
 /** fab_made_guid() - NodeGUID number @n, from 1, for a node without its own; @n below 2^24 */
 static inline uint64_t fab_made_guid(enum ib_node_type type, uint32_t n)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What a reader of topology files finds becomes nodes and cables; see topo_file.h. */
 #include "topo_file.h"
+#include "names.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#define FAB_MAD_TURN	512u	/* that arrive before the fabric sees to others */
+
 /**
  * struct fab_mad_flight - a MAD on its way
  * @next: the one that is due after it
@@ -70,7 +72,8 @@ static struct fab_mad_flight *land(struct fab_mgmt *m)
 
 void fab_mad_timer(struct fab_mgmt *m)
 {
-	while (m->flight && m->flight->due_ns <= m->now_ns) {
+	for (unsigned int n = 0; n < FAB_MAD_TURN && m->flight && m->flight->due_ns <= m->now_ns;
+	     n++) {
 		struct fab_mad_flight *fl = land(m);
 
 		if (fl->downs == fl->fault->downs) {

@@ -315,7 +315,11 @@ bool fab_fault_drops(struct fab_mgmt *m, uint32_t at, bool from_wire, const stru
 enum fab_fate fab_mad_delay(struct fab_mgmt *m, uint32_t p, struct fab_fault *x,
 			    const struct fab_mad *mad);
 
-/** fab_mad_timer() - MADs due at @m->now_ns arrive; those of a link that went down are lost */
+/**
+ * fab_mad_timer() - MADs due at @m->now_ns arrive; those of a link that went down are lost
+ *
+ * So many at a time; what is left is due at once, see fab_due().
+ */
 void fab_mad_timer(struct fab_mgmt *m);
 
 /** fab_mad_forget() - free those that are on their way */

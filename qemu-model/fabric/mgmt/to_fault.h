@@ -5,7 +5,15 @@
 
 #include "mgmt.h"
 
-/** fab_flap_timer() - do what is due of it at @now_ns, in the order of time */
-void fab_flap_timer(struct fab_mgmt *m, uint64_t now_ns);
+#define FAB_FLAP_TURN	32u	/* changes of cables that are made before the fabric sees to others */
+
+/**
+ * fab_flap_timer() - pull and plug the cables that flap, as is due at @now_ns, in the order of time
+ *
+ * At most FAB_FLAP_TURN changes. What is left is due at once, see fab_due().
+ *
+ * Return: whether nothing is left.
+ */
+bool fab_flap_timer(struct fab_mgmt *m, uint64_t now_ns);
 
 #endif

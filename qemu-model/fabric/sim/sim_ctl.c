@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Control messages of clients: those that attach, and what they ask about their node. */
 #include "sim_priv.h"
+#include "fabric/graph/names.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -37,11 +37,12 @@ static bool host_is_named(const struct fab *f, uint32_t n, const char *name)
 
 uint32_t fab_sim_find_host(const struct fab *f, const char name[SIM_NODEID_LEN])
 {
-	uint64_t guid = 0;
+	char whole[SIM_NODEID_LEN + 1] = "";
 	uint32_t n = FAB_NONE;
 
-	if (sscanf(name, "H-%16" SCNx64, &guid) == 1)
-		n = fab_find_guid(f, guid);
+	memcpy(whole, name, SIM_NODEID_LEN);
+	if (name[0])
+		n = fab_find_node(f, whole);
 	if (n != FAB_NONE && f->node[n].type == IB_NODE_CHANNEL_ADAPTER)
 		return host_port(f, n, false);
 	for (n = 0; n < f->nodes; n++) {

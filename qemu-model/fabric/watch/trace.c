@@ -7,6 +7,7 @@
 
 #include "fabric/data/data.h"
 #include "ib/packet.h"
+#include "fabric/graph/names.h"
 
 static const struct fab_node *node_of(const struct fab *f, uint32_t p)
 {
@@ -51,20 +52,18 @@ static uint32_t port_of_node(const struct fab *f, uint32_t i)
 
 uint32_t fab_trace_port(const struct fab *f, const char *name)
 {
+	const uint32_t i = fab_find_node(f, name);
+	unsigned long v;
+	uint32_t p;
 	char *end;
-	const unsigned long long v = strtoull(name, &end, 0);
-	const bool is_number = *name >= '0' && *name <= '9' && !*end;
-	uint32_t i, p = FAB_NO_PORT;
 
-	if (is_number && strncmp(name, "0x", 2))
-		return v && v < IB_LID_MCAST_MIN ? port_of_lid(f, (uint16_t)v) : FAB_NO_PORT;
-	i = fab_find_node(f, name);
-	if (i != FAB_NONE)
-		return port_of_node(f, i);
-	for (p = 1; is_number && v && p < f->ports; p++)
-		if (f->port[p].guid == v)
-			return p;
-	if (is_number)
+	if (i != FAB_NONE) {
+		/* a PortGUID names one of its ports */
+		p = f->node[i].sw == FAB_NONE ? fab_find_port_guid(f, name) : FAB_NO_PORT;
+		return p != FAB_NO_PORT ? p : port_of_node(f, i);
+	}
+	v = strtoul(name, &end, 0);
+	if (*name >= '0' && *name <= '9' && !*end)
 		return v && v < IB_LID_MCAST_MIN ? port_of_lid(f, (uint16_t)v) : FAB_NO_PORT;
 	p = fab_find_port(f, name);
 	return p == FAB_NO_PORT ? p : fab_end_port(f, p);

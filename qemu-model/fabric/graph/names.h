@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What nodes and ports are called. All commands and options that name a node take the same names:
+ *
+ *	its NodeDescription, which may have blanks and colons
+ *	its NodeGUID, or the PortGUID of one of its ports: 0x and hexadecimal digits, or 16 digits
+ *	the same as ibnetdiscover prints it: S-, H- or R- and hexadecimal digits
+ *
+ * A NodeDescription counts before a GUID, and of several nodes with the same one the first counts.
+ * Each look-up is one in a hash table. Owner thread only.
+ */
+#ifndef OHCA_FABRIC_NAMES_H
+#define OHCA_FABRIC_NAMES_H
+
+#include "graph.h"
+
+/** fab_names_seal() - make the tables of names, once, when @f is complete. False: out of memory. */
+bool fab_names_seal(struct fab *f);
+
+/** fab_find_guid() - node with NodeGUID @guid, or FAB_NONE */
+uint32_t fab_find_guid(const struct fab *f, uint64_t guid);
+
+/** fab_find_node() - the node that is called @name, or FAB_NONE */
+uint32_t fab_find_node(const struct fab *f, const char *name);
+
+/** fab_find_port() - the port NODE:P, NODE as above, or FAB_NO_PORT */
+uint32_t fab_find_port(const struct fab *f, const char *name);
+
+/** fab_find_port_guid() - the port with the PortGUID @name, written as above, or FAB_NO_PORT */
+uint32_t fab_find_port_guid(const struct fab *f, const char *name);
+
+#define FAB_NAMES_NEAR	4u	/* names that are told */
+
+/**
+ * fab_names_near() - which nodes there are with names like @name, which is none's
+ * @text: [@size] filled in with "the nearest are 'a', 'b', ...", at most FAB_NAMES_NEAR of them
+ *
+ * Names that begin alike are near; the case of letters does not count. Looks at all nodes.
+ */
+void fab_names_near(const struct fab *f, const char *name, char *text, size_t size);
+
+#endif
