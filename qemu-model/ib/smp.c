@@ -233,8 +233,14 @@ static enum ib_dr_verdict recv_outgoing(struct ib_smp *s, bool is_switch, uint8_
 {
 	uint8_t ptr = ib_smp_hop_ptr(s), cnt = ib_smp_hop_cnt(s);
 
-	if (cnt && ptr == 0)
-		return IB_DR_DISCARD;		/* the sender has to move it to 1 */
+	if (cnt && ptr == 0) {
+		/* with a directed part only, the sender has to move it to 1 */
+		if (!is_switch || !ib_smp_begins_by_lid(s))
+			return IB_DR_DISCARD;
+		/* here the part by LIDs ends, and the directed one begins */
+		ib_smp_set_hops(s, 1, cnt);
+		return forward(s->init_path[1], nports, out_port);
+	}
 	if (ptr < cnt) {
 		if (!is_switch)
 			return IB_DR_DISCARD;

@@ -85,6 +85,16 @@ static inline bool ib_smp_is_dr(const struct ib_smp *s)
 	return s->hdr.mgmt_class == IB_CLASS_SUBN_DR;
 }
 
+/*
+ * A request whose route begins with a part by LIDs (14.2.2): its packet has LIDs, its sender does
+ * not move the hop pointer. The switch with the DLID begins the directed part.
+ */
+static inline bool ib_smp_begins_by_lid(const struct ib_smp *s)
+{
+	return ib_smp_is_dr(s) && !ib_smp_returning(s) && !ib_smp_hop_ptr(s) &&
+	       ib_be16(s->dr_slid) != 0xffff;
+}
+
 /* What ib_dr_recv() and ib_dr_send() decide. */
 enum ib_dr_verdict {
 	IB_DR_DISCARD,		/* the route is malformed or does not fit this node */
@@ -99,6 +109,9 @@ enum ib_dr_verdict {
  * @in_port: the port that it came in by
  * @nports: external ports of the node
  * @out_port: the port to send it out of, with IB_DR_FORWARD
+ *
+ * The caller has looked at the packet's DLID: it is the node's, or permissive, and
+ * not permissive if ib_smp_begins_by_lid().
  *
  * An outgoing SMP for this node is IB_DR_LOCAL with the hop pointer already
  * moved past its end, as the agent's answer needs it for ib_dr_send(). An

@@ -48,7 +48,7 @@ static void send_packet(const struct ib_mad_path *path, const void *mad)
 
 static void send_smp(const struct ib_smp *smp, uint16_t dlid, uint8_t sl)
 {
-	const bool dr = ib_smp_is_dr(smp);
+	const bool dr = ib_smp_is_dr(smp) && !ib_smp_begins_by_lid(smp);
 	const struct ib_mad_path path = {
 		.vl = IB_MGMT_VL,
 		.sl = dr ? 0 : sl,
@@ -263,6 +263,10 @@ static void send_user_smp(const ib_mad_addr_t *to, struct ib_smp *smp)
 	const ib_mad_addr_t own = smp_from(ib_smp_is_dr(smp) ? IB_LID_PERMISSIVE : dlid, 0);
 	uint8_t out;
 
+	if (ib_smp_begins_by_lid(smp)) {
+		send_smp(smp, dlid, to->sl & 15);
+		return;
+	}
 	if (!ib_smp_is_dr(smp)) {
 		if (dlid != um_node.pi.lid)
 			send_smp(smp, dlid, to->sl & 15);

@@ -171,6 +171,7 @@ expect 'MTU:.*4096' smpquery portinfo "$lid" 2
 expect '0xffff' smpquery pkeys "$lid" 1
 expect 'in  0, out  1: | 0| 1| 2|' smpquery sl2vl "$lid" 1
 expect 'WEIGHT' smpquery vlarb "$lid" 1
+expect 'host_102' smpquery -c nodedesc "$lid" 0,2
 tool smpquery portinfo "$lid" 13 && fail 'smpquery of port 13 of 12 succeeded'
 tool smpquery -D cableinfo 0,1 && fail 'an attribute that is not there was answered'
 grep -q 'Connection timed out' "$dir/tool" && fail 'an unsupported attribute timed out'

@@ -36,6 +36,71 @@ static void directed_routes(void **st)
 	assert_int_equal(status(), IB_MAD_BAD_METHOD_ATTR);
 }
 
+/* A route by LIDs to a switch, directed from there on. */
+static enum fab_fate ask_mixed(uint16_t dlid, uint16_t dr_slid, const char *route)
+{
+	struct fab_mad mad = new_mad(IB_CLASS_SUBN_DR, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0);
+
+	mad.smp.dr_slid = ib_to_be16(dr_slid);
+	mad.smp.dr_dlid = ib_to_be16(IB_LID_PERMISSIVE);
+	for (unsigned int i = 0; route[i]; i++)
+		mad.smp.init_path[i + 1] = (uint8_t)(route[i] - '0');
+	ib_smp_set_hops(&mad.smp, 0, (uint8_t)strlen(route));
+	return ask_lid(&mad, dlid);
+}
+
+static void combined_routes(void **st)
+{
+	static const struct {
+		uint32_t to;
+		const char *route;
+		uint32_t node;
+	} way[] = {
+		/* the own leaf and its hosts and spines, from a spine, from another leaf, and back */
+		{ 8, "2", 1 }, { 8, "3", 12 }, { 8, "32", 9 }, { 12, "2", 9 }, { 12, "21", 2 },
+		{ 9, "3", 12 }, { 9, "31", 8 }, { 8, "1", 0 },
+	};
+	struct ib_node_info ni;
+
+	(void)st;
+	subnet_up();
+	for (unsigned int i = 0; i < sizeof(way) / sizeof(way[0]); i++) {
+		assert_int_equal(ask_mixed(LID(way[i].to), LID(HOST), way[i].route), FAB_DELIVERED);
+		assert_int_equal(got.mad.hdr.method, IB_METHOD_GET_RESP);
+		assert_int_equal(got.dlid, LID(HOST));
+		ib_node_info_unpack(got.smp.data, &ni);
+		assert_true(ni.node_guid == f->node[way[i].node].guid);
+	}
+	/* to a host, which directs nothing; to nobody; to whoever is next; without a part by LIDs */
+	assert_int_equal(ask_mixed(LID(1), LID(HOST), "1"), FAB_LOST);
+	assert_int_equal(ask_mixed(LID(HOST), LID(HOST), "1"), FAB_LOST);
+	assert_int_equal(ask_mixed(999, LID(HOST), "1"), FAB_LOST);
+	assert_int_equal(ask_mixed(IB_LID_PERMISSIVE, LID(HOST), "2"), FAB_LOST);
+	assert_int_equal(ask_mixed(LID(8), LID(HOST), "9"), FAB_LOST);
+}
+
+/* The permissive DLID is for SMPs: no agent of the general services answers by it. */
+static void permissive_gmp(void **st)
+{
+	(void)st;
+	subnet_up();
+	assert_int_equal(get_lid(IB_CLASS_PERF, 1, 0, LID(8)), FAB_DELIVERED);
+	assert_int_equal(get_lid(IB_CLASS_PERF, 1, 0, IB_LID_PERMISSIVE), FAB_LOST);
+	assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, IB_LID_PERMISSIVE),
+			 FAB_DELIVERED);
+}
+
+/* A directed route out of another port than the manager's. */
+static void own_port(void **st)
+{
+	(void)st;
+	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "1", NULL), FAB_DELIVERED);
+	f->node[HOST].nports = 2;	/* the port after it is another node's */
+	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, "2", NULL), FAB_LOST);
+	assert_int_equal(m.stats.hops, 2);
+	f->node[HOST].nports = 1;
+}
+
 /* A Set changes one port's table, although it shares it with all others. */
 static void copies(void **st)
 {
@@ -228,6 +293,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(directed_routes, setup, teardown),
+		cmocka_unit_test_setup_teardown(combined_routes, setup, teardown),
+		cmocka_unit_test_setup_teardown(permissive_gmp, setup, teardown),
+		cmocka_unit_test_setup_teardown(own_port, setup, teardown),
 		cmocka_unit_test_setup_teardown(copies, setup, teardown),
 		cmocka_unit_test_setup_teardown(fewer_pkeys, setup, teardown),
 		cmocka_unit_test_setup_teardown(forwarding_tables, setup, teardown),

@@ -223,6 +223,8 @@ check 'OpenSM stays' within 10 up 1 1
 check 'and its port says so' is_sm
 check 'the subnet administration, from afar' says host8 at host6 saquery NR "$(lid_of host8)"
 spine=$(lid_of spine1)
+check 'a route by LID to a spine, directed from there' says host4 at host6 smpquery -c nodedesc \
+	"$spine" 0,2,2
 check 'a link is taken down' at host3 ibportstate "$spine" 1 disable
 check 'its other end tells OpenSM, which routes anew' within 10 up 1 2
 check 'all but this link are Active' all_active 30

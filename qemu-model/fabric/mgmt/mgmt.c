@@ -329,7 +329,11 @@ static enum fab_fate at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, st
 	const struct fab_node *n = &m->f->node[m->f->port[at].node];
 	unsigned int by;
 
-	if (mad->dlid != IB_LID_PERMISSIVE) {
+	if (mad->dlid == IB_LID_PERMISSIVE) {
+		/* whoever is next gets SMPs only */
+		if (!ib_mad_is_smp(&mad->mad.hdr) || ib_smp_begins_by_lid(&mad->smp))
+			return lose(m);
+	} else {
 		if (n->sw == FAB_NONE) {
 			if (!fab_own_lid(&m->f->port[at], mad->dlid))
 				return lose(m);
@@ -432,20 +436,22 @@ enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *m
 			    uint64_t now_ns)
 {
 	const struct fab_node *n = &m->f->node[m->f->port[port].node];
-	const bool dr = ib_smp_is_dr(&mad->smp);
+	const bool by_lid = ib_smp_begins_by_lid(&mad->smp);
 	enum ib_dr_verdict v = IB_DR_LOCAL;
 	enum fab_fate fate;
 	uint8_t by = (uint8_t)fab_port_num(m->f, port);
 
 	m->now_ns = now_ns;
-	if (dr)
+	if (ib_smp_is_dr(&mad->smp) && !by_lid)
 		v = ib_dr_send(&mad->smp, false, n->nports, &by);
-	else if (mad->dlid == IB_LID_PERMISSIVE || !fab_own_lid(&m->f->port[port], mad->dlid))
+	else if (by_lid || mad->dlid == IB_LID_PERMISSIVE ||
+		 !fab_own_lid(&m->f->port[port], mad->dlid))
 		v = IB_DR_FORWARD;
-	if (v == IB_DR_DISCARD || (v == IB_DR_FORWARD && (!by || by > n->nports)))
+	/* a manager sends by its own port only */
+	if (v == IB_DR_DISCARD || (v == IB_DR_FORWARD && by != fab_port_num(m->f, port)))
 		return lose(m);
 	if (v == IB_DR_FORWARD)
-		fate = fab_forward(m, fab_port_of(n, by), mad);
+		fate = fab_forward(m, port, mad);
 	else
 		fate = fab_mgmt_local(m, port, mad);
 	if (m->job.link_due)
