@@ -122,6 +122,50 @@ VISIBLE_IF_KUNIT void ohca_pl_link(struct ohca_pl *pl)
 }
 
 /**
+ * ohca_pl_alloc_tables - allocate memory for the tables of a page list
+ * @dma: device that reads them
+ * @pl: list with @ntables and @per_piece; @tables are set
+ *
+ * Coherent memory comes in whole pages, so a page that is larger than a table is shared. A pool
+ * would do the same, but would keep what a large registration took. Process context.
+ * Return: 0, or -ENOMEM: ohca_pl_free_tables() frees what was allocated.
+ */
+VISIBLE_IF_KUNIT int ohca_pl_alloc_tables(struct device *dma, struct ohca_pl *pl)
+{
+	struct ohca_table piece = {};
+	u32 i;
+
+	pl->tables = kvcalloc(pl->ntables, sizeof(*pl->tables), GFP_KERNEL);
+	if (!pl->tables)
+		return -ENOMEM;
+	for (i = 0; i < pl->ntables; i++) {
+		size_t off = i % pl->per_piece * OHCA_PL_TABLE_SIZE;
+
+		if (!off) {
+			piece.va = dma_alloc_coherent(dma, pl->per_piece * OHCA_PL_TABLE_SIZE,
+						      &piece.dma, GFP_KERNEL);
+			if (!piece.va)
+				return -ENOMEM;
+			cond_resched();
+		}
+		pl->tables[i].va = (void *)piece.va + off;
+		pl->tables[i].dma = piece.dma + off;
+	}
+	return 0;
+}
+
+/** ohca_pl_free_tables - free what ohca_pl_alloc_tables() has allocated */
+VISIBLE_IF_KUNIT void ohca_pl_free_tables(struct device *dma, struct ohca_pl *pl)
+{
+	u32 i;
+
+	for (i = 0; pl->tables && i < pl->ntables && pl->tables[i].va; i += pl->per_piece)
+		dma_free_coherent(dma, pl->per_piece * OHCA_PL_TABLE_SIZE, pl->tables[i].va,
+				  pl->tables[i].dma);
+	kvfree(pl->tables);
+}
+
+/**
  * ohca_pl_alloc - allocate the tables of a page list
  * @dev: the device
  * @pl: set on success
@@ -132,8 +176,6 @@ VISIBLE_IF_KUNIT void ohca_pl_link(struct ohca_pl *pl)
  */
 int ohca_pl_alloc(struct ohca_dev *dev, struct ohca_pl *pl, u64 capacity)
 {
-	u32 i;
-
 	memset(pl, 0, sizeof(*pl));
 	if (!capacity || ohca_pl_levels(capacity) > OHCA_PL_MAX_LEVELS)
 		return -E2BIG;
@@ -141,23 +183,13 @@ int ohca_pl_alloc(struct ohca_dev *dev, struct ohca_pl *pl, u64 capacity)
 	pl->ntables = ohca_pl_tables(capacity);
 	if (!pl->ntables)
 		return 0;
-	pl->tables = kvcalloc(pl->ntables, sizeof(*pl->tables), GFP_KERNEL);
-	if (!pl->tables)
-		goto err;
-	for (i = 0; i < pl->ntables; i++) {
-		pl->tables[i].va = dma_alloc_coherent(&dev->pdev->dev, OHCA_PL_TABLE_SIZE,
-						      &pl->tables[i].dma, GFP_KERNEL);
-		if (!pl->tables[i].va)
-			goto err;
-		if (!(i % 64))
-			cond_resched();
+	pl->per_piece = PAGE_SIZE / OHCA_PL_TABLE_SIZE;
+	if (ohca_pl_alloc_tables(&dev->pdev->dev, pl)) {
+		ohca_pl_free(dev, pl);
+		return -ENOMEM;
 	}
 	ohca_pl_link(pl);
 	return 0;
-
-err:
-	ohca_pl_free(dev, pl);
-	return -ENOMEM;
 }
 
 /**
@@ -167,14 +199,9 @@ err:
  */
 void ohca_pl_free(struct ohca_dev *dev, struct ohca_pl *pl)
 {
-	u32 i;
-
 	if (dev->wedged)
 		return;
-	for (i = 0; pl->tables && i < pl->ntables && pl->tables[i].va; i++)
-		dma_free_coherent(&dev->pdev->dev, OHCA_PL_TABLE_SIZE, pl->tables[i].va,
-				  pl->tables[i].dma);
-	kvfree(pl->tables);
+	ohca_pl_free_tables(&dev->pdev->dev, pl);
 	memset(pl, 0, sizeof(*pl));
 }
 

@@ -9,6 +9,7 @@
 
 #include "ohca_hw.h"
 
+struct device;
 struct ib_udata;
 struct ohca_dev;
 
@@ -55,12 +56,14 @@ struct ohca_table {
  * @hw: what goes into the command or WQE
  * @capacity: pages for which there are tables
  * @ntables: entries of @tables
+ * @per_piece: tables in each piece of memory; a piece is a page of the kernel
  * @tables: level 1 tables first, then level 2, then level 3
  */
 struct ohca_pl {
 	struct ohca_hw_pl hw;
 	u32 capacity;
 	u32 ntables;
+	u32 per_piece;
 	struct ohca_table *tables;
 };
 
@@ -84,6 +87,8 @@ int ohca_udata_out(struct ib_udata *udata, void *resp, size_t size);
 u32 ohca_pl_levels(u64 npages);
 u32 ohca_pl_tables(u64 npages);
 void ohca_pl_link(struct ohca_pl *pl);
+int ohca_pl_alloc_tables(struct device *dma, struct ohca_pl *pl);
+void ohca_pl_free_tables(struct device *dma, struct ohca_pl *pl);
 #endif
 
 #endif /* OHCA_BUF_H */

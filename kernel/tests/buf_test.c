@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Page lists: how many tables, how they are linked, what goes into the command. */
+#include <linux/dma-mapping.h>
+#include <kunit/device.h>
+
 #include "buf.h"
 #include "ohca_test.h"
 
@@ -95,6 +98,34 @@ static void pl_reuse(struct kunit *test)
 	check_pl(test, pl, 2, 1);
 }
 
+/* Where a page of the kernel is larger than a table, tables share pages. */
+static void pl_pieces(struct kunit *test)
+{
+	struct device *dma = kunit_device_register(test, "ohca-buf");
+	const u32 n = 37, per_piece = 16;
+	u32 i;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dma);
+	dma->coherent_dma_mask = DMA_BIT_MASK(64);
+	for (i = 1; i <= per_piece; i *= 4) {
+		struct ohca_pl pl = { .ntables = n, .per_piece = i };
+		u32 t;
+
+		KUNIT_ASSERT_EQ(test, 0, ohca_pl_alloc_tables(dma, &pl));
+		for (t = 0; t < n; t++) {
+			const struct ohca_table *first = &pl.tables[t - t % i];
+			size_t off = t % i * OHCA_PL_TABLE_SIZE;
+
+			KUNIT_EXPECT_TRUE(test, IS_ALIGNED(pl.tables[t].dma, OHCA_PL_TABLE_SIZE));
+			KUNIT_EXPECT_EQ(test, first->dma + off, pl.tables[t].dma);
+			KUNIT_EXPECT_PTR_EQ(test, (void *)first->va + off, (void *)pl.tables[t].va);
+			/* KASAN watches the ends of pieces, DMA debugging that all are freed */
+			memset(pl.tables[t].va, 0xff, OHCA_PL_TABLE_SIZE);
+		}
+		ohca_pl_free_tables(dma, &pl);
+	}
+}
+
 static void buf_at_pieces(struct kunit *test)
 {
 	struct ohca_buf buf = { .size = 3 * PAGE_SIZE, .npages = 3 };
@@ -115,6 +146,7 @@ static struct kunit_case buf_cases[] = {
 	KUNIT_CASE(pl_tables),
 	KUNIT_CASE(pl_walk),
 	KUNIT_CASE(pl_reuse),
+	KUNIT_CASE(pl_pieces),
 	KUNIT_CASE(buf_at_pieces),
 	{}
 };
