@@ -6,7 +6,8 @@
  * ohca_srq.resize_lock, ohca_dev.kqp_lock, ohca_port.lock, ohca_dev.fatal_lock,
  * ohca_cq.lock, ohca_srq.lock. ohca_sq.lock, ohca_rq.lock and ohca_aq.lock are
  * innermost. A completion moves a queue's tail under the CQ's lock and a post its head
- * under the queue's; they meet in acquire and release alone.
+ * under the queue's; they meet in acquire and release alone. paged.h has the locks of on-demand
+ * paging: under them only the admin queue's locks are taken.
  */
 #ifndef OHCA_DEV_H
 #define OHCA_DEV_H
@@ -48,7 +49,9 @@ struct ohca_fault;
  * @async_eq: EQ of vector 0
  * @fault_eq: EQ for page faults, of vector 0, too
  * @faults: struct ohca_fault by slot
- * @fault_wq: resolves page faults and prefetches
+ * @fault_wq: resolves page faults
+ * @odp_wq: runs prefetches, and destroys children of implicit regions
+ * @prefetches: queued prefetches
  * @comp_eqs: completion EQs
  * @num_comp_eqs: how many
  * @num_vectors: MSI-X vectors
@@ -94,6 +97,8 @@ struct ohca_dev {
 	struct ohca_eq fault_eq;
 	struct ohca_fault *faults;
 	struct workqueue_struct *fault_wq;
+	struct workqueue_struct *odp_wq;
+	atomic_t prefetches;
 	struct ohca_eq *comp_eqs;
 	u32 num_comp_eqs;
 	u32 num_vectors;

@@ -4,9 +4,16 @@
  * CONFIG_DMABUF_MOVE_NOTIFY, the exporter may move or revoke the buffer; otherwise the driver
  * pins it. After a move the next access faults and maps the buffer again. If the exporter then
  * refuses the mapping, the access fails; the region stays unusable until it is deregistered.
+ *
+ * No attachment allows peer-to-peer: the device reads and writes the machine's memory only, never
+ * registers or memory behind the BAR of another function, and the driver cannot see from a bus
+ * address what is behind it. So an exporter moves its buffer to the machine's memory when it is
+ * attached or pinned. If it cannot do that it refuses, and the registration fails, not a later
+ * access. ib_umem_dmabuf_get_pinned() allows peer-to-peer, so the driver pins here.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
@@ -20,7 +27,7 @@
 #include "paged.h"
 
 /* Sets all pages of a mapped buffer. Under its reservation lock. */
-static int ohca_dmabuf_name(struct ohca_paged *p, __le64 *pages)
+static int ohca_dmabuf_set(struct ohca_paged *p, __le64 *pages)
 {
 	u64 rights = OHCA_ODP_READ | (p->writable ? OHCA_ODP_WRITE : 0);
 	u64 va = ALIGN_DOWN(p->start, PAGE_SIZE);
@@ -32,13 +39,13 @@ static int ohca_dmabuf_name(struct ohca_paged *p, __le64 *pages)
 		pages[n++] = cpu_to_le64(rdma_block_iter_dma_address(&iter) | rights);
 		if (n < OHCA_ODP_BATCH)
 			continue;
-		ret = ohca_paged_name(p, va, pages, n);
+		ret = ohca_paged_set(p, va, pages, n);
 		if (ret)
 			return ret;
 		va += (u64)n * PAGE_SIZE;
 		n = 0;
 	}
-	return n ? ohca_paged_name(p, va, pages, n) : 0;
+	return n ? ohca_paged_set(p, va, pages, n) : 0;
 }
 
 static int ohca_dmabuf_populate(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want)
@@ -54,14 +61,24 @@ static int ohca_dmabuf_populate(struct ohca_paged *p, u64 va, u64 len, enum ohca
 	dma_resv_lock(resv, NULL);
 	ret = ib_umem_dmabuf_map_pages(umem);
 	if (!ret)
-		ret = ohca_dmabuf_name(p, pages);
+		ret = ohca_dmabuf_set(p, pages);
 	dma_resv_unlock(resv);
 	kfree(pages);
 	return ret;
 }
 
+static void ohca_dmabuf_release(struct ohca_paged *p)
+{
+	ib_umem_release(p->umem);
+}
+
+static const struct ohca_paged_ops ohca_dmabuf_paged_ops = {
+	.populate = ohca_dmabuf_populate,
+	.release = ohca_dmabuf_release,
+};
+
 /* dma_buf_attach_ops.invalidate_mappings: the buffer is to move. Under its reservation lock. */
-static void ohca_dmabuf_move(struct dma_buf_attachment *attach)
+static void ohca_dmabuf_invalidate(struct dma_buf_attachment *attach)
 {
 	struct ib_umem_dmabuf *umem = attach->importer_priv;
 	struct ohca_paged *p = umem->private;
@@ -70,12 +87,12 @@ static void ohca_dmabuf_move(struct dma_buf_attachment *attach)
 	/* before the first mapping no page is set in the device */
 	if (!umem->sgt || !p)
 		return;
-	ohca_paged_take(p, p->start, ib_umem_num_pages(p->umem));
+	ohca_paged_invalidate(p, p->start, ib_umem_num_pages(p->umem));
 	ib_umem_dmabuf_unmap_pages(umem);
 }
 
 static const struct dma_buf_attach_ops ohca_dmabuf_ops = {
-	.invalidate_mappings = ohca_dmabuf_move,
+	.invalidate_mappings = ohca_dmabuf_invalidate,
 };
 
 static struct ib_mr *ohca_dmabuf_dynamic(struct ib_pd *ibpd, u64 offset, u64 length, u64 virt,
@@ -93,12 +110,11 @@ static struct ib_mr *ohca_dmabuf_dynamic(struct ib_pd *ibpd, u64 offset, u64 len
 	umem->umem.iova = offset;
 	mr = ERR_PTR(-ENOMEM);
 	p = ohca_paged_alloc(dev, access & IB_ZERO_BASED ? 0 : virt, offset, length, PAGE_SHIFT,
-			     access);
+			     access, &ohca_dmabuf_paged_ops);
 	if (!p)
 		goto err;
 	umem->private = p;
 	p->umem = &umem->umem;
-	p->populate = ohca_dmabuf_populate;
 	mr = ohca_paged_register(p, ibpd, access);
 	if (IS_ERR(mr))
 		goto err;
@@ -106,9 +122,9 @@ static struct ib_mr *ohca_dmabuf_dynamic(struct ib_pd *ibpd, u64 offset, u64 len
 	ret = ohca_dmabuf_populate(p, offset, length, OHCA_WANT_WRITE);
 	if (!ret)
 		return mr;
-	ohca_paged_leave(p, true);
+	ohca_paged_dereg_begin(p);
 	ohca_cmd_destroy(dev, OHCA_CMD_DEREG_MR, p->key);
-	ohca_paged_end(p);
+	ohca_paged_dereg_finish(p);
 	kfree(to_ohca_mr(mr));
 	return ERR_PTR(ret);
 
@@ -116,6 +132,45 @@ err:
 	ib_umem_release(&umem->umem);
 	kfree(p);
 	return mr;
+}
+
+/* dma_buf_attach_ops.invalidate_mappings: the exporter must not move a pinned buffer. */
+static void ohca_dmabuf_pinned_invalidate(struct dma_buf_attachment *attach)
+{
+	struct ib_umem_dmabuf *umem = attach->importer_priv;
+
+	ibdev_warn_ratelimited(umem->umem.ibdev, "the exporter moves a pinned dma-buf\n");
+}
+
+static const struct dma_buf_attach_ops ohca_dmabuf_pinned_ops = {
+	.invalidate_mappings = ohca_dmabuf_pinned_invalidate,
+};
+
+/* Attaches a buffer, pins it and maps it. Returns its umem, or an error pointer. */
+static struct ib_umem_dmabuf *ohca_dmabuf_pin(struct ohca_dev *dev, u64 offset, u64 length, int fd,
+					      int access)
+{
+	struct ib_umem_dmabuf *umem;
+	struct dma_resv *resv;
+	int ret;
+
+	umem = ib_umem_dmabuf_get(&dev->ibdev, offset, length, fd, access,
+				  &ohca_dmabuf_pinned_ops);
+	if (IS_ERR(umem))
+		return umem;
+	resv = umem->attach->dmabuf->resv;
+	dma_resv_lock(resv, NULL);
+	ret = dma_buf_pin(umem->attach);
+	if (!ret) {
+		/* ib_umem_release() unpins it */
+		umem->pinned = 1;
+		ret = ib_umem_dmabuf_map_pages(umem);
+	}
+	dma_resv_unlock(resv);
+	if (!ret)
+		return umem;
+	ib_umem_release(&umem->umem);
+	return ERR_PTR(ret);
 }
 
 /**
@@ -146,8 +201,11 @@ struct ib_mr *ohca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length
 		return ERR_PTR(-EOPNOTSUPP);
 	if (ohca_has_odp(dev))
 		return ohca_dmabuf_dynamic(ibpd, offset, length, virt, fd, access);
-	umem = ib_umem_dmabuf_get_pinned(&dev->ibdev, offset, length, fd, access);
+	umem = ohca_dmabuf_pin(dev, offset, length, fd, access);
 	if (IS_ERR(umem))
 		return ERR_CAST(umem);
 	return ohca_reg_umem(ibpd, &umem->umem, length, virt, access);
 }
+
+/* MODULE_IMPORT_NS() takes a string on some kernels, and a name on others */
+MODULE_INFO(import_ns, "DMA_BUF");

@@ -131,7 +131,7 @@ static void ohca_fault_eq_poll(struct ohca_eq *eq)
 	for (n = 0; n < 1u << eq->log_size && ohca_eq_next(eq, &eqe); n++) {
 		static_assert(sizeof(fault) == sizeof(eqe));
 		memcpy(&fault, &eqe, sizeof(fault));
-		if (!ohca_fault_take(eq->dev, &fault))
+		if (!ohca_fault_event(eq->dev, &fault))
 			ohca_bad_eqe(eq->dev, &eqe);
 	}
 	if (n)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Page faults of the device. The driver has a slot for each fault that the device may have
- * outstanding, so the interrupt handler never drops one; a worker resolves it and answers.
+ * outstanding, so the interrupt handler never drops one; a worker resolves it and answers. paged.h
+ * has the life of a fault.
  */
 #include <linux/slab.h>
 #include <linux/workqueue.h>
@@ -56,20 +57,20 @@ static void ohca_fault_work(struct work_struct *work)
 	}
 	trace_ohca_fault(dev, id, f->key, f->addr, f->length, f->write, ret);
 	/* after the answer the device may use the slot again */
-	smp_store_release(&f->busy, false);	/* pairs with ohca_fault_take() */
+	smp_store_release(&f->busy, false);	/* pairs with ohca_fault_event() */
 	/* without the region the repeated access fails with the right syndrome */
 	ohca_cmd_fault_resume(dev, id, ret != 0);
 }
 
 /**
- * ohca_fault_take - accept a page fault
+ * ohca_fault_event - queue the work of a page fault
  * @dev: the device
  * @eqe: copy of its event
  *
  * Any context.
  * Return: false if the event is malformed.
  */
-bool ohca_fault_take(struct ohca_dev *dev, const struct ohca_hw_fault_eqe *eqe)
+bool ohca_fault_event(struct ohca_dev *dev, const struct ohca_hw_fault_eqe *eqe)
 {
 	u32 id = le32_to_cpu(eqe->id);
 	u32 slot = OHCA_FIELD_GET(OHCA_FAULT_SLOT, id);
@@ -91,7 +92,7 @@ bool ohca_fault_take(struct ohca_dev *dev, const struct ohca_hw_fault_eqe *eqe)
 }
 
 /**
- * ohca_faults_init - allocate the slots and the work queue of page faults
+ * ohca_faults_init - allocate the slots of page faults and the work queues of on-demand paging
  * @dev: device whose attributes are known
  *
  * Return: 0 or -ENOMEM; ohca_faults_free() cleans up in both cases.
@@ -101,9 +102,11 @@ int ohca_faults_init(struct ohca_dev *dev)
 	u32 i, n = 1u << dev->attr.log_max_faults;
 
 	/* faulting a page in may wait for storage, and must not delay other faults */
-	dev->fault_wq = alloc_workqueue("ohca-fault", WQ_UNBOUND | WQ_HIGHPRI, 0);
+	dev->fault_wq = alloc_workqueue("ohca-fault", WQ_UNBOUND | WQ_HIGHPRI, WQ_MAX_ACTIVE);
+	/* what no access waits for */
+	dev->odp_wq = alloc_workqueue("ohca-odp", WQ_UNBOUND, WQ_MAX_ACTIVE);
 	dev->faults = kvcalloc(n, sizeof(*dev->faults), GFP_KERNEL);
-	if (!dev->fault_wq || !dev->faults)
+	if (!dev->fault_wq || !dev->odp_wq || !dev->faults)
 		return -ENOMEM;
 	for (i = 0; i < n; i++) {
 		dev->faults[i].dev = dev;
@@ -113,7 +116,7 @@ int ohca_faults_init(struct ohca_dev *dev)
 }
 
 /**
- * ohca_faults_free - end all work on page faults
+ * ohca_faults_free - end all work of on-demand paging
  * @dev: device whose interrupts are freed
  */
 void ohca_faults_free(struct ohca_dev *dev)
@@ -121,6 +124,9 @@ void ohca_faults_free(struct ohca_dev *dev)
 	if (dev->fault_wq)
 		destroy_workqueue(dev->fault_wq);
 	dev->fault_wq = NULL;
+	if (dev->odp_wq)
+		destroy_workqueue(dev->odp_wq);
+	dev->odp_wq = NULL;
 	kvfree(dev->faults);
 	dev->faults = NULL;
 }

@@ -11,6 +11,6 @@ struct ohca_dev;
 
 int ohca_faults_init(struct ohca_dev *dev);
 void ohca_faults_free(struct ohca_dev *dev);
-bool ohca_fault_take(struct ohca_dev *dev, const struct ohca_hw_fault_eqe *eqe);
+bool ohca_fault_event(struct ohca_dev *dev, const struct ohca_hw_fault_eqe *eqe);
 
 #endif /* OHCA_FAULT_H */

@@ -4,6 +4,7 @@
  */
 #include <linux/log2.h>
 #include <linux/slab.h>
+#include <kunit/visibility.h>
 #include <rdma/ib_umem.h>
 #include <rdma/uverbs_ioctl.h>
 
@@ -103,7 +104,7 @@ struct ib_mr *ohca_get_dma_mr(struct ib_pd *ibpd, int access)
 	ret = ohca_mr_access(to_ohca_dev(ibpd->device), access, &hw_access);
 	if (ret)
 		return ERR_PTR(ret);
-	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	in.access = cpu_to_le16(hw_access);
@@ -176,7 +177,7 @@ struct ib_mr *ohca_reg_umem(struct ib_pd *ibpd, struct ib_umem *umem, u64 length
 	if (ret)
 		goto err_umem;
 	ret = -ENOMEM;
-	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
 	if (!mr)
 		goto err_umem;
 	ret = ohca_mr_describe(dev, &in, &pl, umem, length, virt, access);
@@ -343,7 +344,7 @@ struct ib_mr *ohca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm, struct ib_d
 	ret = ohca_mr_access(dev, attr->access_flags, &hw_access);
 	if (ret)
 		return ERR_PTR(ret);
-	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	in.access = cpu_to_le16(hw_access);
@@ -357,11 +358,16 @@ struct ib_mr *ohca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm, struct ib_d
 	return &mr->ibmr;
 }
 
-/*
- * Deregisters a region in the device, which refuses with BUSY while windows are bound to it (IBTA
- * vol 1, 10.6.7.2.4). Without a window BUSY is impossible, and the device is reset.
+/**
+ * ohca_mr_hw_dereg - deregister a region in the device
+ * @dev: the device
+ * @ibmr: the region
+ *
+ * The device refuses with BUSY while windows are bound to the region (IBTA vol 1, 10.6.7.2.4).
+ * Without a window BUSY is impossible, and the device is reset. Process context.
+ * Return: 0: the device does not use the region any more; or -EBUSY: it is unchanged.
  */
-static int ohca_mr_forget(struct ohca_dev *dev, const struct ib_mr *ibmr)
+VISIBLE_IF_KUNIT int ohca_mr_hw_dereg(struct ohca_dev *dev, const struct ib_mr *ibmr)
 {
 	struct ohca_pd *pd = to_ohca_pd(ibmr->pd);
 	int made = atomic_read(&pd->windows_made);
@@ -392,15 +398,15 @@ int ohca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	int ret;
 
 	if (paged)
-		ohca_paged_leave(mr->paged, true);
-	ret = ohca_mr_forget(dev, ibmr);
+		ohca_paged_dereg_begin(mr->paged);
+	ret = ohca_mr_hw_dereg(dev, ibmr);
 	if (ret) {
 		if (paged)
-			ohca_paged_leave(mr->paged, false);
+			ohca_paged_dereg_abort(mr->paged);
 		return ret;
 	}
 	if (paged)
-		ohca_paged_end(mr->paged);
+		ohca_paged_dereg_finish(mr->paged);
 	ohca_umem_release(dev, mr->umem);
 	ohca_pl_free(dev, &mr->pl);
 	kfree(mr);
@@ -423,7 +429,7 @@ struct ib_mr *ohca_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_nu
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!max_num_sg || max_num_sg > le32_to_cpu(dev->attr.max_frmr_pages))
 		return ERR_PTR(-EINVAL);
-	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	ret = ohca_pl_alloc(dev, &mr->pl, max_num_sg);
@@ -454,12 +460,11 @@ static int ohca_set_page(struct ib_mr *ibmr, u64 addr)
 /** ohca_map_mr_sg - ib_device_ops.map_mr_sg; the tables are coherent memory */
 int ohca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents, unsigned int *offset)
 {
-	u64 cap = le64_to_cpu(to_ohca_dev(ibmr->device)->attr.page_size_cap);
 	struct ohca_mr *mr = to_ohca_mr(ibmr);
 	int ret;
 
-	if (!is_power_of_2(ibmr->page_size) || !(cap & ibmr->page_size) ||
-	    ibmr->page_size < 1u << OHCA_PL_MIN_SHIFT)
+	if (!is_power_of_2(ibmr->page_size) ||
+	    !(ohca_page_sizes(to_ohca_dev(ibmr->device)) & ibmr->page_size))
 		return -EINVAL;
 	mr->npages = 0;
 	ret = ib_sg_to_pages(ibmr, sg, nents, offset, ohca_set_page);
@@ -489,7 +494,7 @@ int ohca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 	default:
 		return -EINVAL;
 	}
-	/* before it can be bound: see ohca_mr_forget() */
+	/* before it can be bound: see ohca_mr_hw_dereg() */
 	atomic_inc(&pd->windows);
 	atomic_inc(&pd->windows_made);
 	ret = ohca_cmd_reg_mr(to_ohca_dev(ibmw->device), OHCA_CMD_REG_MR, &in, &ibmw->rkey);

@@ -55,5 +55,8 @@ struct ib_mr *ohca_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_nu
 int ohca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents, unsigned int *offset);
 int ohca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
 int ohca_dealloc_mw(struct ib_mw *ibmw);
+#if IS_ENABLED(CONFIG_KUNIT)
+int ohca_mr_hw_dereg(struct ohca_dev *dev, const struct ib_mr *ibmr);
+#endif
 
 #endif /* OHCA_MR_H */

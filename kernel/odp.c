@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * On-demand paging: regions of a process's address space without pinned pages. The kernel's
- * notifier invalidates pages, and a page fault of the device faults them in.
+ * notifier invalidates pages, and a page fault of the device faults them in. odp_implicit.c has
+ * what only implicit regions have.
  */
 #include <linux/hmm.h>
 #include <linux/mm.h>
@@ -18,27 +19,25 @@
 
 #include "compat.h"
 #include "dev.h"
+#include "odp.h"
 #include "paged.h"
 
-#define OHCA_CHILD_SHIFT	26	/* size of an implicit region's child: arrays of 256 KiB */
-#define OHCA_CHILD_SIZE		BIT_ULL(OHCA_CHILD_SHIFT)
-#define OHCA_CHILD_ENTRIES	(OHCA_CHILD_SIZE >> PAGE_SHIFT)
-#define OHCA_ODP_SHARE		16	/* tables take at most this part of all memory */
-
-/* Bytes for each page in the core's tables pfn_list and dma_list; the latter may be missing. */
-#define OHCA_ODP_ENTRY		(sizeof(unsigned long) + sizeof(dma_addr_t))
-
-static bool ohca_odp_is_implicit(const struct ohca_paged *p)
-{
-	return to_ib_umem_odp(p->umem)->is_implicit_odp;
-}
-
-/* Invalidates the mapped pages of [from, to). Under umem_mutex. */
-static void ohca_odp_unmap(struct ib_umem_odp *umem, u64 from, u64 to)
+/**
+ * ohca_odp_unmap - invalidate pages in the device, and unmap them
+ * @umem: tables
+ * @from: address in the process
+ * @to: end, in @umem
+ *
+ * Under umem_mutex; allocates no memory. The core unmaps whole pages of the umem, so @from and
+ * @to are rounded to these.
+ */
+void ohca_odp_unmap(struct ib_umem_odp *umem, u64 from, u64 to)
 {
 	u64 base = ib_umem_start(umem), first, last;
 	u32 shift = umem->page_shift;
 
+	from = ALIGN_DOWN(from, BIT_ULL(shift));
+	to = ALIGN(to, BIT_ULL(shift));
 	first = (from - base) >> shift;
 	last = (to - 1 - base) >> shift;
 	while (first <= last && !ohca_umem_odp_is_mapped(umem, first))
@@ -47,7 +46,7 @@ static void ohca_odp_unmap(struct ib_umem_odp *umem, u64 from, u64 to)
 		return;
 	while (!ohca_umem_odp_is_mapped(umem, last))
 		last--;
-	ohca_paged_take(umem->private, base + (first << shift), last - first + 1);
+	ohca_paged_invalidate(umem->private, base + (first << shift), last - first + 1);
 	ib_umem_odp_unmap_dma_pages(umem, from, to);
 }
 
@@ -68,14 +67,14 @@ static bool ohca_odp_invalidate(struct mmu_interval_notifier *mni,
 		from = max_t(u64, ib_umem_start(umem), range->start);
 		to = min_t(u64, ib_umem_end(umem), range->end);
 		ohca_odp_unmap(umem, from, to);
-		if (!umem->npages && ohca_odp_is_implicit(p))
-			queue_work(p->dev->fault_wq, &p->reap);
+		if (!umem->npages && p->ops == &ohca_implicit_ops)
+			queue_delayed_work(p->dev->odp_wq, &p->odp->reap, 0);
 	}
 	mutex_unlock(&umem->umem_mutex);
 	return true;
 }
 
-static const struct mmu_interval_notifier_ops ohca_odp_ops = {
+const struct mmu_interval_notifier_ops ohca_odp_notifier_ops = {
 	.invalidate = ohca_odp_invalidate,
 };
 
@@ -102,7 +101,7 @@ static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, 
 		first = (va - ib_umem_start(umem)) >> umem->page_shift;
 		ret = ohca_umem_odp_pages(umem, first, num, pages);
 		if (ret > 0)
-			ret = ohca_paged_name(p, va, pages, num);
+			ret = ohca_paged_set(p, va, pages, num);
 		mutex_unlock(&umem->umem_mutex);
 		if (ret)
 			break;
@@ -117,8 +116,19 @@ static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, 
 	return ret;
 }
 
-static int ohca_odp_bring(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, u64 len,
-			  enum ohca_want want)
+/**
+ * ohca_odp_fault_in - fault pages in, map them, and set them in the device
+ * @p: the region
+ * @umem: its tables, or those of a child
+ * @va: address in the process
+ * @len: bytes, in @umem
+ * @want: enum ohca_want
+ *
+ * Process context; may wait as long as the memory does not come.
+ * Return: 0 or a negative errno.
+ */
+int ohca_odp_fault_in(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, u64 len,
+		      enum ohca_want want)
 {
 	const u64 rw = HMM_PFN_VALID | HMM_PFN_WRITE;
 	int ret;
@@ -143,266 +153,28 @@ static int ohca_odp_bring(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va
 
 static int ohca_odp_populate(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want)
 {
-	return ohca_odp_bring(p, to_ib_umem_odp(p->umem), va, len, want);
-}
-
-/* ---- what an address space takes ---- */
-
-/*
- * The tables are kernel memory that is charged to no process, and a process need not touch the
- * memory that it registers. So all regions of an address space together have a limit: 1/16 of
- * the machine's memory, which is enough tables for 16 times that memory.
- */
-static u64 ohca_odp_limit(void)
-{
-	return ((u64)totalram_pages() << PAGE_SHIFT) / OHCA_ODP_SHARE /
-	       OHCA_ODP_ENTRY;
-}
-
-/* Returns the caller's address space with a reference. */
-static struct ohca_odp_mm *ohca_odp_mm_get(struct ohca_dev *dev)
-{
-	struct ohca_odp_mm *odp;
-
-	mutex_lock(&dev->odp_lock);
-	list_for_each_entry(odp, &dev->odp_mms, link)
-		if (odp->mm == current->mm)
-			goto out;
-	odp = kzalloc(sizeof(*odp), GFP_KERNEL_ACCOUNT);
-	if (odp) {
-		odp->mm = current->mm;
-		mutex_init(&odp->lock);
-		INIT_LIST_HEAD(&odp->children);
-		list_add(&odp->link, &dev->odp_mms);
-	}
-out:
-	if (odp)
-		odp->refs++;
-	mutex_unlock(&dev->odp_lock);
-	return odp;
-}
-
-static void ohca_odp_mm_put(struct ohca_dev *dev, struct ohca_odp_mm *odp, u64 entries)
-{
-	mutex_lock(&odp->lock);
-	odp->entries -= entries;
-	mutex_unlock(&odp->lock);
-	mutex_lock(&dev->odp_lock);
-	if (!--odp->refs) {
-		list_del(&odp->link);
-		kfree(odp);
-	}
-	mutex_unlock(&dev->odp_lock);
-}
-
-/* Under the lock of @odp. */
-static bool ohca_odp_charge(struct ohca_odp_mm *odp, u64 entries)
-{
-	u64 limit = ohca_odp_limit();
-
-	if (odp->entries > limit || entries > limit - odp->entries)
-		return false;
-	odp->entries += entries;
-	return true;
-}
-
-/* ---- implicit regions ---- */
-
-/* Frees a child and invalidates its pages. Under the lock of its address space. */
-static void ohca_odp_remove(struct ohca_child *child)
-{
-	struct ib_umem_odp *umem = child->umem;
-	struct ohca_paged *p = child->p;
-
-	/* waits until the child is not used */
-	down_write(&p->lock);
-	xa_erase(&p->children, child->index);
-	up_write(&p->lock);
-	mutex_lock(&umem->umem_mutex);
-	if (umem->npages)
-		ohca_odp_unmap(umem, ib_umem_start(umem), ib_umem_end(umem));
-	mutex_unlock(&umem->umem_mutex);
-	ib_umem_odp_release(umem);
-	list_del(&child->link);
-	p->odp->entries -= OHCA_CHILD_ENTRIES;
-	atomic_dec(&p->dev->odp_children);
-	kfree(child);
-}
-
-/*
- * Makes room for another child: frees one without pages, else the oldest of all regions. Later
- * accesses to its pages fault again. Under the lock of the address space.
- */
-static bool ohca_odp_evict(struct ohca_odp_mm *odp)
-{
-	struct ohca_child *child;
-
-	list_for_each_entry(child, &odp->children, link) {
-		if (!READ_ONCE(child->umem->npages)) {
-			ohca_odp_remove(child);
-			return true;
-		}
-	}
-	child = list_first_entry_or_null(&odp->children, struct ohca_child, link);
-	if (child)
-		ohca_odp_remove(child);
-	return child;
-}
-
-/* Returns the child with @index, created if necessary. Under the address space's lock. */
-static struct ohca_child *ohca_odp_make(struct ohca_paged *p, unsigned long index)
-{
-	struct ohca_child *child = xa_load(&p->children, index);
-	struct ohca_odp_mm *odp = p->odp;
-	int ret;
-
-	if (child)
-		return child;
-	while (!ohca_odp_charge(odp, OHCA_CHILD_ENTRIES))
-		if (!ohca_odp_evict(odp))
-			return ERR_PTR(-ENOMEM);
-	ret = -ENOMEM;
-	child = kzalloc(sizeof(*child), GFP_KERNEL);
-	if (!child)
-		goto err_charge;
-	child->p = p;
-	child->index = index;
-	child->umem = ib_umem_odp_alloc_child(to_ib_umem_odp(p->umem), index << OHCA_CHILD_SHIFT,
-					      OHCA_CHILD_SIZE, &ohca_odp_ops);
-	if (IS_ERR(child->umem)) {
-		ret = PTR_ERR(child->umem);
-		goto err_child;
-	}
-	child->umem->private = p;
-	ret = xa_insert(&p->children, index, child, GFP_KERNEL);
-	if (ret)
-		goto err_umem;
-	list_add_tail(&child->link, &odp->children);
-	atomic_inc(&p->dev->odp_children);
-	return child;
-
-err_umem:
-	ib_umem_odp_release(child->umem);
-err_child:
-	kfree(child);
-err_charge:
-	odp->entries -= OHCA_CHILD_ENTRIES;
-	return ERR_PTR(ret);
-}
-
-/* Whether anything is mapped in [va, va + len) of the region's address space. */
-static bool ohca_odp_mapped(struct ohca_paged *p, u64 va, u64 len)
-{
-	struct mm_struct *mm = p->umem->owning_mm;
-	bool mapped;
-
-	if (!mmget_not_zero(mm))
-		return false;
-	mmap_read_lock(mm);
-	mapped = find_vma_intersection(mm, va, va + len);
-	mmap_read_unlock(mm);
-	mmput(mm);
-	return mapped;
-}
-
-/*
- * Returns the child with @va, with the region's lock held for reading, so that the child is not
- * removed. Returns NULL without the lock if no page is present and @want faults none in.
- */
-static struct ohca_child *ohca_odp_child(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want)
-{
-	unsigned long index = va >> OHCA_CHILD_SHIFT;
-	struct ohca_child *child;
-
-	down_read(&p->lock);
-	child = xa_load(&p->children, index);
-	if (child)
-		return child;
-	up_read(&p->lock);
-	if (want == OHCA_WANT_PRESENT && !ohca_odp_mapped(p, va, len))
-		return NULL;
-	mutex_lock(&p->odp->lock);
-	child = ohca_odp_make(p, index);
-	if (!IS_ERR(child))
-		down_read(&p->lock);
-	mutex_unlock(&p->odp->lock);
-	return child;
-}
-
-/* Removes a child without a page. */
-static void ohca_odp_drop(struct ohca_paged *p, unsigned long index)
-{
-	struct ohca_child *child;
-
-	mutex_lock(&p->odp->lock);
-	child = xa_load(&p->children, index);
-	if (child && !READ_ONCE(child->umem->npages))
-		ohca_odp_remove(child);
-	mutex_unlock(&p->odp->lock);
-}
-
-static int ohca_odp_populate_implicit(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want)
-{
-	u64 end = va + len, n;
-	int ret = 0;
-
-	/* deregistration waits for this work item */
-	for (; va < end && !ret && !READ_ONCE(p->leaving); va += n) {
-		struct ohca_child *child;
-		bool empty;
-
-		n = min(end - va, OHCA_CHILD_SIZE - (va & (OHCA_CHILD_SIZE - 1)));
-		child = ohca_odp_child(p, va, n, want);
-		if (IS_ERR(child))
-			return PTR_ERR(child);
-		if (!child)
-			continue;
-		ret = ohca_odp_bring(p, child->umem, va, n, want);
-		empty = !READ_ONCE(child->umem->npages);
-		up_read(&p->lock);
-		if (empty)
-			ohca_odp_drop(p, va >> OHCA_CHILD_SHIFT);
-	}
-	return ret;
-}
-
-/* Removes the children without a page, or with @all every child. Under the lock they get none. */
-static void ohca_odp_reap(struct ohca_paged *p, bool all)
-{
-	struct ohca_child *child;
-	unsigned long index;
-
-	mutex_lock(&p->odp->lock);
-	xa_for_each(&p->children, index, child)
-		if (all || !READ_ONCE(child->umem->npages))
-			ohca_odp_remove(child);
-	mutex_unlock(&p->odp->lock);
-}
-
-static void ohca_odp_reap_work(struct work_struct *work)
-{
-	ohca_odp_reap(container_of(work, struct ohca_paged, reap), false);
+	return ohca_odp_fault_in(p, to_ib_umem_odp(p->umem), va, len, want);
 }
 
 /**
- * ohca_odp_release - release the notifiers and umems of a region
+ * ohca_odp_release - release the notifier and the umem of a region
  * @p: region that the device has deregistered and no work uses
  *
  * Process context.
  */
 void ohca_odp_release(struct ohca_paged *p)
 {
-	struct ohca_odp_mm *odp = p->odp;
-
-	if (ohca_odp_is_implicit(p)) {
-		ohca_odp_reap(p, true);
-		/* no notifier is left that could queue the work item */
-		cancel_work_sync(&p->reap);
-		xa_destroy(&p->children);
-	}
 	ib_umem_odp_release(to_ib_umem_odp(p->umem));
-	ohca_odp_mm_put(p->dev, odp, p->entries);
+	mutex_lock(&p->odp->lock);
+	ohca_odp_uncharge(p->odp, p->entries);
+	mutex_unlock(&p->odp->lock);
+	ohca_odp_mm_put(p->odp);
 }
+
+static const struct ohca_paged_ops ohca_explicit_ops = {
+	.populate = ohca_odp_populate,
+	.release = ohca_odp_release,
+};
 
 /* ---- registration ---- */
 
@@ -417,6 +189,34 @@ static u64 ohca_odp_entries(u64 length, int access)
 	return (length >> PAGE_SHIFT) + 2 * more;
 }
 
+/*
+ * Allocates a region of the caller's address space with its tables, for which @entries are charged.
+ * Returns the region, of which ops->release() and kfree() dispose, or an error pointer.
+ */
+static struct ohca_paged *ohca_odp_alloc(struct ohca_odp_mm *odp, u64 start, u64 length, u64 iova,
+					 int access, const struct ohca_paged_ops *ops)
+{
+	struct ib_device *ibdev = &odp->dev->ibdev;
+	struct ib_umem_odp *umem;
+	struct ohca_paged *p;
+
+	umem = ops == &ohca_implicit_ops ?
+	       ib_umem_odp_alloc_implicit(ibdev, access) :
+	       ib_umem_odp_get(ibdev, start, length, access & ~OHCA_ODP_LACKS,
+			       &ohca_odp_notifier_ops);
+	if (IS_ERR(umem))
+		return ERR_CAST(umem);
+	p = ohca_paged_alloc(odp->dev, iova, start, length, umem->page_shift, access, ops);
+	if (!p) {
+		ib_umem_odp_release(umem);
+		return ERR_PTR(-ENOMEM);
+	}
+	umem->private = p;
+	p->umem = &umem->umem;
+	p->odp = odp;
+	return p;
+}
+
 /**
  * ohca_reg_odp_mr - register memory of a process without pinning it
  * @ibpd: protection domain
@@ -427,18 +227,17 @@ static u64 ohca_odp_entries(u64 length, int access)
  *
  * Process context of the owner. Sets the present pages in the device at once, except for a
  * region of all of the address space.
- * Return: the region or an error pointer: -ENOMEM also if the tables of all regions of this
- * address space would be too large.
+ * Return: the region or an error pointer: -ENOMEM also if the tables exceed the limit of this
+ * address space or that of all address spaces.
  */
 struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
 	u64 max = le64_to_cpu(dev->attr.max_odp_size);
 	bool implicit = !start && length == U64_MAX;
-	struct ib_umem_odp *umem;
+	u64 entries = OHCA_CHILD_ENTRIES;
 	struct ohca_odp_mm *odp;
 	struct ohca_paged *p;
-	u64 entries = 0;
 	struct ib_mr *mr;
 	bool room;
 
@@ -455,38 +254,27 @@ struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 vir
 	room = ohca_odp_charge(odp, entries);
 	mutex_unlock(&odp->lock);
 	if (!room) {
-		ohca_odp_mm_put(dev, odp, 0);
+		ohca_odp_mm_put(odp);
 		return ERR_PTR(-ENOMEM);
 	}
-	umem = implicit ? ib_umem_odp_alloc_implicit(&dev->ibdev, access) :
-			  ib_umem_odp_get(&dev->ibdev, start, length, access & ~OHCA_ODP_LACKS,
-					  &ohca_odp_ops);
-	if (IS_ERR(umem)) {
-		ohca_odp_mm_put(dev, odp, entries);
-		return ERR_CAST(umem);
+	p = ohca_odp_alloc(odp, start, length, access & IB_ZERO_BASED ? 0 : virt, access,
+			   implicit ? &ohca_implicit_ops : &ohca_explicit_ops);
+	if (IS_ERR(p)) {
+		mutex_lock(&odp->lock);
+		ohca_odp_uncharge(odp, entries);
+		mutex_unlock(&odp->lock);
+		ohca_odp_mm_put(odp);
+		return ERR_CAST(p);
 	}
-	mr = ERR_PTR(-ENOMEM);
-	p = ohca_paged_alloc(dev, access & IB_ZERO_BASED ? 0 : virt, start, length,
-			     umem->page_shift, access);
-	if (!p)
-		goto err;
-	INIT_WORK(&p->reap, ohca_odp_reap_work);
-	umem->private = p;
-	p->umem = &umem->umem;
-	p->odp = odp;
 	p->entries = entries;
-	p->populate = implicit ? ohca_odp_populate_implicit : ohca_odp_populate;
 	mr = ohca_paged_register(p, ibpd, access);
-	if (!IS_ERR(mr)) {
-		/* UD drops a datagram whose page is missing; a page that is not set faults later */
-		if (!implicit)
-			ohca_odp_populate(p, start, length, OHCA_WANT_PRESENT);
+	if (IS_ERR(mr)) {
+		p->ops->release(p);
+		kfree(p);
 		return mr;
 	}
-
-err:
-	ib_umem_odp_release(umem);
-	ohca_odp_mm_put(dev, odp, entries);
-	kfree(p);
+	/* UD drops a datagram whose page is missing; a page that is not set faults later */
+	if (!implicit)
+		ohca_odp_populate(p, start, length, OHCA_WANT_PRESENT);
 	return mr;
 }

@@ -4,6 +4,9 @@
  * invalidate their pages.
  */
 #include <linux/slab.h>
+#include <linux/wait_bit.h>
+#include <linux/xarray.h>
+#include <kunit/visibility.h>
 #include <rdma/ib_umem.h>
 
 #include "aq.h"
@@ -16,20 +19,21 @@
 #include "verbs.h"
 
 /**
- * ohca_paged_alloc - allocate a region; the caller sets its umem and populate(), then registers it
+ * ohca_paged_alloc - allocate a region; the caller sets its umem, then registers it
  * @dev: the device
  * @iova: address of the first byte, for the device
  * @start: the same byte in the process or the dma-buf
  * @length: bytes
  * @shift: log2 of the page size
  * @access: enum ib_access_flags
+ * @ops: its kind
  *
  * Return: the region, to be freed with kfree(), or NULL.
  */
 struct ohca_paged *ohca_paged_alloc(struct ohca_dev *dev, u64 iova, u64 start, u64 length,
-				    u32 shift, int access)
+				    u32 shift, int access, const struct ohca_paged_ops *ops)
 {
-	struct ohca_paged *p = kzalloc(sizeof(*p), GFP_KERNEL);
+	struct ohca_paged *p = kzalloc(sizeof(*p), GFP_KERNEL_ACCOUNT);
 
 	if (!p)
 		return NULL;
@@ -39,10 +43,57 @@ struct ohca_paged *ohca_paged_alloc(struct ohca_dev *dev, u64 iova, u64 start, u
 	p->length = length;
 	p->shift = shift;
 	p->writable = ib_access_writable(access);
+	p->ops = ops;
 	ohca_obj_init(&p->obj);
 	init_rwsem(&p->lock);
 	xa_init(&p->children);
 	return p;
+}
+
+/*
+ * Whether the region with this key is not being deregistered. Sets *@state to its state, or to
+ * -ENOENT: there is none.
+ */
+static bool ohca_paged_settled(struct ohca_dev *dev, u32 key, int *state)
+{
+	struct ohca_obj *obj;
+
+	/* what is found under the lock is not freed before it has left the array */
+	xa_lock(&dev->paged);
+	obj = xa_load(&dev->paged, key);
+	*state = obj ? (int)READ_ONCE(container_of(obj, struct ohca_paged, obj)->state) : -ENOENT;
+	xa_unlock(&dev->paged);
+	return *state < 0 || *state == OHCA_PAGED_LIVE;
+}
+
+/**
+ * ohca_paged_insert - add a region to ohca_dev.paged
+ * @p: the region, with its key
+ *
+ * The device may give a key again as soon as it has executed DEREG_MR of the last region with it,
+ * which is still in the array then. This waits until it has left. Process context.
+ * Return: 0, -ENOMEM, or -EBUSY: a region that is not leaving has the key.
+ */
+VISIBLE_IF_KUNIT int ohca_paged_insert(struct ohca_paged *p)
+{
+	struct ohca_dev *dev = p->dev;
+	int ret, state;
+
+	do {
+		ret = xa_insert(&dev->paged, p->key, &p->obj, GFP_KERNEL_ACCOUNT);
+		if (ret != -EBUSY)
+			return ret;
+		wait_var_event(&dev->paged, ohca_paged_settled(dev, p->key, &state));
+	} while (state < 0);
+	return -EBUSY;
+}
+
+/** ohca_paged_remove - remove a region from ohca_dev.paged; process context */
+VISIBLE_IF_KUNIT void ohca_paged_remove(struct ohca_paged *p)
+{
+	xa_erase(&p->dev->paged, p->key);
+	smp_mb();	/* wake_up_var() looks for waiters, who look at the array */
+	wake_up_var(&p->dev->paged);
 }
 
 /**
@@ -76,7 +127,7 @@ struct ib_mr *ohca_paged_register(struct ohca_paged *p, struct ib_pd *ibpd, int 
 	ret = ohca_mr_access(dev, access, &hw_access);
 	if (ret)
 		return ERR_PTR(ret);
-	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	in.access = cpu_to_le16(hw_access);
@@ -84,7 +135,7 @@ struct ib_mr *ohca_paged_register(struct ohca_paged *p, struct ib_pd *ibpd, int 
 	ret = ohca_cmd_reg_mr(dev, OHCA_CMD_REG_MR, &in, &p->key);
 	if (ret)
 		goto err;
-	ret = xa_insert(&dev->paged, p->key, &p->obj, GFP_KERNEL);
+	ret = ohca_paged_insert(p);
 	if (ret) {
 		ohca_cmd_undo(dev, OHCA_CMD_DEREG_MR, p->key, ret);
 		goto err;
@@ -102,37 +153,34 @@ err:
 	return ERR_PTR(ret);
 }
 
-/**
- * ohca_paged_leave - say whether DEREG_MR of a region is under way
- * @p: the region
- * @leaving: it is; false: the device has refused it
- *
- * Any context.
- */
-void ohca_paged_leave(struct ohca_paged *p, bool leaving)
+/** ohca_paged_dereg_begin - DEREG_MR of a region is about to be submitted; any context */
+void ohca_paged_dereg_begin(struct ohca_paged *p)
 {
-	WRITE_ONCE(p->leaving, leaving);
+	WRITE_ONCE(p->state, OHCA_PAGED_LEAVING);
+}
+
+/** ohca_paged_dereg_abort - the device has refused DEREG_MR of a region; any context */
+void ohca_paged_dereg_abort(struct ohca_paged *p)
+{
+	WRITE_ONCE(p->state, OHCA_PAGED_LIVE);
+	smp_mb();	/* pairs with wait_var_event() */
+	wake_up_var(&p->dev->paged);
 }
 
 /**
- * ohca_paged_end - free a region that the device has deregistered
- * @p: the region, after ohca_paged_leave(); freed
+ * ohca_paged_dereg_finish - free a region that the device has deregistered
+ * @p: the region, after ohca_paged_dereg_begin(); freed
  *
  * Process context.
  */
-void ohca_paged_end(struct ohca_paged *p)
+void ohca_paged_dereg_finish(struct ohca_paged *p)
 {
-	struct ohca_dev *dev = p->dev;
-
 	/* DEREG_MR was a fence: the device has no page of the region left to invalidate */
-	WRITE_ONCE(p->gone, true);
-	xa_erase(&dev->paged, p->key);
+	WRITE_ONCE(p->state, OHCA_PAGED_GONE);
+	ohca_paged_remove(p);
 	ohca_obj_release(&p->obj);
 	/* also with a wedged device: the notifiers must not run after the region is freed */
-	if (p->umem->is_odp)
-		ohca_odp_release(p);
-	else
-		ib_umem_release(p->umem);
+	p->ops->release(p);
 	kfree(p);
 }
 
@@ -164,7 +212,7 @@ static u64 ohca_paged_index(const struct ohca_paged *p, u64 va)
 }
 
 /**
- * ohca_paged_name - set pages in the device
+ * ohca_paged_set - set pages in the device
  * @p: the region
  * @va: in the first of them
  * @pages: in the device's encoding; 0: no page
@@ -173,16 +221,16 @@ static u64 ohca_paged_index(const struct ohca_paged *p, u64 va)
  * Under the lock under which they are invalidated; allocates no memory.
  * Return: 0 or a negative errno.
  */
-int ohca_paged_name(struct ohca_paged *p, u64 va, const __le64 *pages, u32 n)
+int ohca_paged_set(struct ohca_paged *p, u64 va, const __le64 *pages, u32 n)
 {
 	int ret = ohca_cmd_update_mr(p->dev, p->key, ohca_paged_index(p, va), n, pages);
 
 	/* the access that faulted is repeated, and fails because the region is gone */
-	return READ_ONCE(p->leaving) ? 0 : ret;
+	return ohca_paged_is_live(p) ? ret : 0;
 }
 
 /**
- * ohca_paged_take - invalidate pages in the device
+ * ohca_paged_invalidate - invalidate pages in the device
  * @p: the region
  * @va: in the first of them
  * @n: how many
@@ -190,12 +238,12 @@ int ohca_paged_name(struct ohca_paged *p, u64 va, const __le64 *pages, u32 n)
  * Under the lock under which they were set; allocates no memory. When this returns the
  * device no longer uses them: a device that refuses is reset.
  */
-void ohca_paged_take(struct ohca_paged *p, u64 va, u64 n)
+void ohca_paged_invalidate(struct ohca_paged *p, u64 va, u64 n)
 {
-	if (READ_ONCE(p->gone))
+	if (READ_ONCE(p->state) == OHCA_PAGED_GONE)
 		return;
 	if (ohca_cmd_update_mr(p->dev, p->key, ohca_paged_index(p, va), n, NULL) &&
-	    !READ_ONCE(p->leaving))
+	    ohca_paged_is_live(p))
 		ohca_fatal(p->dev, "the device keeps pages that are taken back");
 }
 
@@ -217,113 +265,5 @@ int ohca_paged_populate(struct ohca_paged *p, u64 addr, u64 len, enum ohca_want 
 		return -EFAULT;
 	if (want == OHCA_WANT_WRITE && !p->writable)
 		return -EPERM;
-	return len ? p->populate(p, p->start + off, len, want) : 0;
-}
-
-/* ---- advice ---- */
-
-/** struct ohca_prefetch - a prefetch that runs later; it holds references to its regions */
-struct ohca_prefetch {
-	struct work_struct work;
-	enum ohca_want want;
-	u32 num;
-	struct ohca_prefetch_range {
-		struct ohca_paged *p;
-		u64 addr;
-		u32 length;
-	} range[] __counted_by(num);
-};
-
-static int ohca_prefetch_run(struct ohca_prefetch *pf)
-{
-	u32 i;
-	int ret;
-
-	for (i = 0; i < pf->num; i++) {
-		ret = ohca_paged_populate(pf->range[i].p, pf->range[i].addr, pf->range[i].length,
-					  pf->want);
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
-static void ohca_prefetch_free(struct ohca_prefetch *pf)
-{
-	u32 i;
-
-	for (i = 0; i < pf->num && pf->range[i].p; i++)
-		ohca_paged_put(pf->range[i].p);
-	kvfree(pf);
-}
-
-static void ohca_prefetch_work(struct work_struct *work)
-{
-	struct ohca_prefetch *pf = container_of(work, struct ohca_prefetch, work);
-
-	/* no caller waits: a page that is still missing faults at its first access */
-	ohca_prefetch_run(pf);
-	ohca_prefetch_free(pf);
-}
-
-/**
- * ohca_advise_mr - ib_device_ops.advise_mr: prefetch pages of regions
- * @ibpd: protection domain of the regions
- * @advice: which kind of prefetch
- * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: wait until it is done
- * @sg: ranges and local keys
- * @num: how many
- * @attrs: not used
- */
-int ohca_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
-		   struct ib_sge *sg, u32 num, struct uverbs_attr_bundle *attrs)
-{
-	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
-	struct ohca_prefetch *pf;
-	enum ohca_want want;
-	int ret = 0;
-	u32 i;
-
-	if (!ohca_has_odp(dev))
-		return -EOPNOTSUPP;
-	switch (advice) {
-	case IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH:
-		want = OHCA_WANT_ADVICE_READ;
-		break;
-	case IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE:
-		want = OHCA_WANT_WRITE;
-		break;
-	case IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT:
-		want = OHCA_WANT_PRESENT;
-		break;
-	default:
-		return -EOPNOTSUPP;
-	}
-	/* charged to the process, because many requests of one process may be queued */
-	pf = kvzalloc(struct_size(pf, range, num), GFP_KERNEL_ACCOUNT);
-	if (!pf)
-		return -ENOMEM;
-	pf->num = num;
-	pf->want = want;
-	for (i = 0; i < num && !ret; i++) {
-		struct ohca_paged *p = ohca_paged_get(dev, sg[i].lkey);
-
-		pf->range[i].p = p;
-		pf->range[i].addr = sg[i].addr;
-		pf->range[i].length = sg[i].length;
-		if (!p)
-			ret = -ENOENT;
-		else if (p->pdn != to_ohca_pd(ibpd)->pdn ||
-			 (want == OHCA_WANT_WRITE && !p->writable))
-			ret = -EPERM;
-	}
-	if (!ret && !(flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH)) {
-		INIT_WORK(&pf->work, ohca_prefetch_work);
-		queue_work(dev->fault_wq, &pf->work);
-		return 0;
-	}
-	if (!ret)
-		ret = ohca_prefetch_run(pf);
-	ohca_prefetch_free(pf);
-	return ret;
+	return len ? p->ops->populate(p, p->start + off, len, want) : 0;
 }

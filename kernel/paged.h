@@ -1,10 +1,55 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Regions with on-demand paging: what fault.c, paged.c, odp.c and dmabuf.c share.
+ * Regions with on-demand paging, which have no pinned memory. An explicit region (odp.c) is a range
+ * of a process's address space, an implicit one (odp_implicit.c) all of it, and others lie in a
+ * dma-buf (dmabuf.c). paged.c has what is the same for all.
  *
- * The driver sets a page in the device under the lock under which the page is invalidated:
- * the umem_mutex of an address range, the reservation lock of a dma-buf. Invalidation may run
- * in reclaim; so no code allocates memory under these locks, nor in a command.
+ * Life of a region:
+ *
+ *	LIVE	   REG_MR has given the key, and ohca_dev.paged has the region. The device may have
+ *		   any of its pages.
+ *	   |  ^
+ *	   |  | ohca_paged_dereg_abort(): windows are bound to it
+ *	   v  |    ohca_paged_dereg_begin()
+ *	LEAVING	   DEREG_MR is under way. The device may refuse the key in a command, which is no
+ *		   error then, and may give the key to a new region, whose registration waits until
+ *	   |	   this one has left ohca_dev.paged.
+ *	   v	   ohca_paged_dereg_finish(): the device has executed DEREG_MR, or is reset
+ *	GONE	   The device has none of its pages. The region leaves ohca_dev.paged; when no
+ *		   reference is left, ohca_paged_ops.release() ends the notifiers and it is freed.
+ *
+ * Page faults and prefetches look a region up in ohca_dev.paged and hold a reference. The notifier
+ * or the exporter may invalidate pages until ohca_paged_ops.release() returns.
+ *
+ * Life of a page fault in the driver:
+ *
+ *  1. The device has no page for an access. It takes one of its fault slots and writes an event
+ *     with the key, the address and the length. The access waits or is repeated.
+ *  2. The interrupt handler takes the event; ohca_fault_event() copies it into the driver's slot
+ *     of the same number and queues its work in ohca_dev.fault_wq. There is one for each slot of
+ *     the device, so no event is lost and none waits for another.
+ *  3. ohca_fault_work() looks the region up and calls ohca_paged_populate(). The core faults the
+ *     pages in, which may wait for storage, and maps them.
+ *  4. Under the lock under which the pages are invalidated, ohca_paged_set() sets them in the
+ *     device. If they were invalidated meanwhile, the core faults them in again first.
+ *  5. PAGE_FAULT_RESUME answers. The device frees its slot and repeats the access; without the
+ *     page it fails the access. If the page was invalidated again, the access faults again.
+ *
+ * Prefetches and the reaping of children run in ohca_dev.odp_wq, so that they never delay 3.
+ *
+ * Locks, outermost first; -> means that the right one is taken under the left one:
+ *
+ *	ohca_odp_mm.lock -> ohca_paged.lock -> mmap_lock -> invalidate_lock, page locks
+ *	ohca_dev.odp_lock			(takes none)
+ *	notifier (reclaim, munmap) -> umem_mutex -> admin queue
+ *	ohca_paged.lock, ohca_odp_mm.lock -> umem_mutex
+ *	exporter -> dma_resv of the dma-buf -> admin queue
+ *	ohca_dev.paged.xa_lock			(takes none)
+ *
+ * The driver sets a page in the device under the lock under which the page is invalidated: the
+ * umem_mutex of an address range, the reservation lock of a dma-buf. Invalidation may run in
+ * reclaim; so no code allocates memory under these locks, nor in a command. No code waits for
+ * memory of a process under them, nor under a lock that another process takes.
  */
 #ifndef OHCA_PAGED_H
 #define OHCA_PAGED_H
@@ -33,36 +78,21 @@ enum ohca_want {
 struct ohca_paged;
 
 /**
- * struct ohca_odp_mm - the regions of one address space, and their tables
- * @link: in ohca_dev.odp_mms
- * @mm: the address space; a region's umem holds a reference to the structure
- * @refs: regions, under ohca_dev.odp_lock
- * @lock: protects the rest, and creation and removal of children; outside of the locks
- *	of regions
- * @entries: entries of tables: one for each page that a region or a child covers
- * @children: struct ohca_child, the oldest first
+ * struct ohca_paged_ops - what differs between explicit and implicit regions and dma-bufs
+ * @populate: fault in the pages of [va, va + len), counted like ohca_paged.start, and set them
+ *	in the device; process context. Returns 0 or a negative errno
+ * @release: release the memory, after which no page is invalidated; process context
  */
-struct ohca_odp_mm {
-	struct list_head link;
-	struct mm_struct *mm;
-	u32 refs;
-	struct mutex lock;	/* see above */
-	u64 entries;
-	struct list_head children;
+struct ohca_paged_ops {
+	int (*populate)(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want);
+	void (*release)(struct ohca_paged *p);
 };
 
-/**
- * struct ohca_child - a part of an implicit region, with its own tables
- * @link: in ohca_odp_mm.children
- * @p: the region
- * @index: its address >> OHCA_CHILD_SHIFT
- * @umem: its tables
- */
-struct ohca_child {
-	struct list_head link;
-	struct ohca_paged *p;
-	unsigned long index;
-	struct ib_umem_odp *umem;
+/** enum ohca_paged_state - life of a region; see above */
+enum ohca_paged_state {
+	OHCA_PAGED_LIVE,
+	OHCA_PAGED_LEAVING,
+	OHCA_PAGED_GONE,
 };
 
 /**
@@ -76,16 +106,15 @@ struct ohca_child {
  * @writable: a local or remote write right is set
  * @pdn: protection domain
  * @umem: address range, root of an implicit region, or dma-buf
- * @populate: fault in the pages of [va, va + len), counted like @start, and set them in the
- *	device; process context. Returns 0 or a negative errno
+ * @ops: explicit or implicit region, or dma-buf
  * @obj: held by the region until it is deregistered, and by work on it
- * @leaving: DEREG_MR is under way: the device may refuse the key
- * @gone: the device has deregistered it: no page is left to invalidate
+ * @state: enum ohca_paged_state
  * @odp: region of an address space: the address space
- * @entries: entries of its own tables; the children of an implicit region count separately
+ * @entries: entries of tables that are charged for the region: of an explicit region all, of an
+ *	implicit one those of its first child
  * @lock: implicit region: held for reading while a child is used, for writing to remove one
  * @children: implicit region: struct ohca_child by address >> OHCA_CHILD_SHIFT
- * @reap: implicit region: removes children without a page
+ * @nchildren: how many, under the lock of @odp
  */
 struct ohca_paged {
 	struct ohca_dev *dev;
@@ -97,34 +126,45 @@ struct ohca_paged {
 	bool writable;
 	u32 pdn;
 	struct ib_umem *umem;
-	int (*populate)(struct ohca_paged *p, u64 va, u64 len, enum ohca_want want);
+	const struct ohca_paged_ops *ops;
 	struct ohca_obj obj;
-	bool leaving;
-	bool gone;
+	enum ohca_paged_state state;
 	struct ohca_odp_mm *odp;
 	u64 entries;
 	struct rw_semaphore lock;	/* see above */
 	struct xarray children;
-	struct work_struct reap;
+	u32 nchildren;
 };
+
+/** ohca_paged_is_live - whether no deregistration of the region is under way; any context */
+static inline bool ohca_paged_is_live(const struct ohca_paged *p)
+{
+	return READ_ONCE(p->state) == OHCA_PAGED_LIVE;
+}
 
 /* paged.c */
 struct ohca_paged *ohca_paged_alloc(struct ohca_dev *dev, u64 iova, u64 start, u64 length,
-				    u32 shift, int access);
+				    u32 shift, int access, const struct ohca_paged_ops *ops);
 struct ib_mr *ohca_paged_register(struct ohca_paged *p, struct ib_pd *ibpd, int access);
 struct ohca_paged *ohca_paged_get(struct ohca_dev *dev, u32 key);
 void ohca_paged_put(struct ohca_paged *p);
-int ohca_paged_name(struct ohca_paged *p, u64 va, const __le64 *pages, u32 n);
-void ohca_paged_take(struct ohca_paged *p, u64 va, u64 n);
+int ohca_paged_set(struct ohca_paged *p, u64 va, const __le64 *pages, u32 n);
+void ohca_paged_invalidate(struct ohca_paged *p, u64 va, u64 n);
 int ohca_paged_populate(struct ohca_paged *p, u64 addr, u64 len, enum ohca_want want);
-void ohca_paged_leave(struct ohca_paged *p, bool leaving);
-void ohca_paged_end(struct ohca_paged *p);
+void ohca_paged_dereg_begin(struct ohca_paged *p);
+void ohca_paged_dereg_abort(struct ohca_paged *p);
+void ohca_paged_dereg_finish(struct ohca_paged *p);
+#if IS_ENABLED(CONFIG_KUNIT)
+int ohca_paged_insert(struct ohca_paged *p);
+void ohca_paged_remove(struct ohca_paged *p);
+#endif
+
+/* prefetch.c */
 int ohca_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
 		   struct ib_sge *sg, u32 num, struct uverbs_attr_bundle *attrs);
 
 /* odp.c */
 struct ib_mr *ohca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 virt, int access);
-void ohca_odp_release(struct ohca_paged *p);
 
 /* dmabuf.c */
 struct ib_mr *ohca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 virt, int fd,

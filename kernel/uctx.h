@@ -3,6 +3,7 @@
 #ifndef OHCA_UCTX_H
 #define OHCA_UCTX_H
 
+#include <linux/atomic.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
@@ -30,11 +31,18 @@ struct ohca_mmap {
 	u64 offset;
 };
 
-/** struct ohca_ucontext - a process's context; @uar: its doorbell page */
+/**
+ * struct ohca_ucontext - a process's context
+ * @ibucontext: the core's part
+ * @mmap: its doorbell page
+ * @uar: number of that page
+ * @prefetches: queued prefetches of its regions
+ */
 struct ohca_ucontext {
 	struct ib_ucontext ibucontext;
 	struct ohca_mmap *mmap;
 	u32 uar;
+	atomic_t prefetches;
 };
 
 static inline struct ohca_ucontext *to_ohca_ucontext(struct ib_ucontext *ib)

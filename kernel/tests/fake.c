@@ -68,6 +68,8 @@ static void fake_answer(struct ohca_fake *f, const struct ohca_hw_aqe *aqe)
 	const void *in;
 	void *out;
 
+	if (f->cmd)
+		f->cmd(f, aqe);
 	if (f->deaf && aqe->hdr.opcode == f->deaf)
 		return;
 	if (f->pause_us)

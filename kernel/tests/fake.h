@@ -20,6 +20,8 @@
  *	request
  * @mads: MADs answered
  * @speed: for @mad: LinkSpeedActive
+ * @cmd: called with each command before it is answered; NULL: nothing
+ * @priv: for @cmd
  */
 struct ohca_fake {
 	struct ohca_dev *dev;
@@ -31,6 +33,8 @@ struct ohca_fake {
 	void (*mad)(struct ohca_fake *f, void *mad);
 	u32 mads;
 	u8 speed;
+	void (*cmd)(struct ohca_fake *f, const struct ohca_hw_aqe *aqe);
+	void *priv;
 };
 
 struct ohca_fake *ohca_fake_make(struct kunit *test);

@@ -35,6 +35,7 @@
  * @refused: mappings and pins refused since it was revoked
  * @moves: moves since it was made
  * @stray: pages of @old that were written to
+ * @peers: importers that would have taken memory behind a BAR
  */
 struct movebuf {
 	u32 npages;
@@ -46,6 +47,7 @@ struct movebuf {
 	u64 refused;
 	u64 moves;
 	u64 stray;
+	u64 peers;
 };
 
 /* ---- pages ---- */
@@ -93,6 +95,16 @@ static void movebuf_old_free(struct movebuf *mb)
 }
 
 /* ---- what importers call ---- */
+
+static int movebuf_attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attach)
+{
+	struct movebuf *mb = dmabuf->priv;
+
+	dma_resv_lock(dmabuf->resv, NULL);
+	mb->peers += attach->peer2peer;
+	dma_resv_unlock(dmabuf->resv);
+	return 0;
+}
 
 static int movebuf_pin(struct dma_buf_attachment *attach)
 {
@@ -199,6 +211,7 @@ static int movebuf_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 }
 
 static const struct dma_buf_ops movebuf_dmabuf_ops = {
+	.attach = movebuf_attach,
 	.pin = movebuf_pin,
 	.unpin = movebuf_unpin,
 	.map_dma_buf = movebuf_map,
@@ -325,6 +338,7 @@ static void movebuf_status(struct dma_buf *dmabuf, struct movebuf_status *st)
 	st->refused = mb->refused;
 	st->moves = mb->moves;
 	st->stray = mb->stray;
+	st->peers = mb->peers;
 	dma_resv_unlock(dmabuf->resv);
 }
 

@@ -23,6 +23,7 @@
  * @refused: mappings and pins that were refused since it was revoked
  * @moves: MOVEs that were done
  * @stray: pages that somebody wrote to after they were taken away
+ * @peers: attachments since CREATE that allow memory behind a BAR of another function
  */
 struct movebuf_status {
 	__s32 fd;
@@ -33,6 +34,7 @@ struct movebuf_status {
 	__u64 refused;
 	__u64 moves;
 	__u64 stray;
+	__u64 peers;
 };
 
 /* Pages of a new buffer, zeroed; returns its file descriptor */

@@ -33,6 +33,7 @@ int main(int argc, char **argv)
 			"       ohca-peer srq resize\n"
 			"       ohca-peer xrc share\n"
 			"       ohca-peer paged odp[_moving|_swapped|_squeezed|_killed]\n"
+			"       ohca-peer paged odp_stalled_prefetches|odp_stalled_faults|odp_tables\n"
 			"       ohca-peer paged odp_srq|odp_xrc|odp_uc|odp_ud\n"
 			"       ohca-peer paged dmabuf[_moving|_revoked|_pinned|_killed|_held]\n"
 			"       ohca-peer local SCENARIO\n");

@@ -44,6 +44,8 @@ static struct movebuf_status status(const struct movable *b)
 	if (st.stray)
 		fail("%llu pages were written to after they were taken away",
 		     (unsigned long long)st.stray);
+	if (st.peers)
+		fail("it may be behind a BAR, which the device does not reach");
 	return st;
 }
 

@@ -554,6 +554,16 @@ static void dmabuf_refused(struct peer *p)
 
 void paged_main(struct peer *p, const char *what)
 {
+	if (!strcmp(what, "odp_stalled_prefetches") || !strcmp(what, "odp_stalled_faults")) {
+		stalled(!strcmp(what, "odp_stalled_prefetches"));
+		printf("the pages of others came\n");
+		return;
+	}
+	if (!strcmp(what, "odp_tables")) {
+		tables();
+		printf("whoever came first had them\n");
+		return;
+	}
 	if (!strcmp(what, "odp_killed"))
 		killed();
 	else if (!strcmp(what, "dmabuf_killed"))

@@ -89,6 +89,13 @@ void squeezed(struct peer *p, unsigned int mib);
 /** killed - processes are killed in the middle of traffic; before the device is opened */
 void killed(void);
 
+/** stalled - memory of another process does not come, for prefetches or for faults; before the
+ * device is opened */
+void stalled(bool prefetch);
+
+/** tables - what the kernel's tables of all processes may take; before the device is opened */
+void tables(void);
+
 /** paged_killed - six processes do @run, and are killed when they have written a byte to @tell */
 void paged_killed(void (*run)(int tell));
 

@@ -3,7 +3,7 @@
 import re
 
 from .bring_up import PAIR, fabric
-from .harness import DEV, PERF_PORT, Failure, Group, answered, find, need, until
+from .harness import DEV, PERF_PORT, Failure, Group, answered, find, need, tail, until
 from .verdict import Skip
 
 GROUP = Group("traffic", PAIR, prepare=fabric)
@@ -143,11 +143,26 @@ for _t in ("srq", "xrc", "uc", "ud"):
     # with swap space where there is some
     add_paged(f"odp_{_t}", "the transport did what it announces", f"({SWAP}) || true")
 add_paged("odp_killed", "the device outlived them")
+add_paged("odp_tables", "whoever came first had them")
 # the debug kernel has nothing to swap to
 add_paged("odp_swapped", "pages were swapped under traffic", SWAP, debug=False)
 add_paged("odp_squeezed", "more than there is memory for",
           SWAP + "echo $$ >/sys/fs/cgroup/small/cgroup.procs", debug=False)
 add_paged("dmabuf", "buffers of others worked", "modprobe -q udmabuf; true", option="UDMABUF")
+
+
+def add_stalled(what):
+    """Memory of one process does not come (modules/stall.c); that of another one does."""
+    @GROUP.test(name=f"odp_stalled_{what}", timeout=120)
+    def _(b):
+        b.sh(1, f"[ -e /sys/module/stall ] || insmod {b.module(1, 'stall.ko')}")
+        text = b.sh(1, f"/share/ohca-peer paged odp_stalled_{what}", 110)
+        need("the pages of others came" in text, tail(text))
+        b.sh(1, "rmmod stall")
+
+
+add_stalled("prefetches")
+add_stalled("faults")
 for _t in ("rc", "uc", "ud"):
     add_verify(_t)
 
