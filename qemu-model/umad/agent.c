@@ -33,6 +33,7 @@ struct agent {
 struct file {
 	int fd;
 	unsigned int count;
+	size_t bytes;
 	struct message *head, **tail;
 	struct agent agent[UM_AGENTS];
 };
@@ -96,8 +97,17 @@ static struct agent *find_agent(uint32_t number, struct file **f)
 
 /* ---- the queue ----------------------------------------------------------------- */
 
-/* What ends a request is never dropped: there are at most UM_PENDING and UM_RMPP_SENDS of these. */
-static void push(uint32_t number, const ib_mad_addr_t *addr, const void *mad, size_t len,
+static bool has_room(const struct file *f, size_t len)
+{
+	return f->count < UM_QUEUE && (!f->count || f->bytes + len <= UM_QUEUE_BYTES);
+}
+
+/*
+ * What ends a request is never dropped: there are at most UM_PENDING and UM_RMPP_SENDS of these.
+ *
+ * Return: whether it is in the queue.
+ */
+static bool push(uint32_t number, const ib_mad_addr_t *addr, const void *mad, size_t len,
 		 uint32_t status)
 {
 	const uint64_t one = 1;
@@ -105,11 +115,11 @@ static void push(uint32_t number, const ib_mad_addr_t *addr, const void *mad, si
 	struct file *f;
 	struct agent *a = number ? find_agent(number, &f) : NULL;
 
-	if (!a || (f->count >= UM_QUEUE && !status))
-		return;
+	if (!a || (!status && !has_room(f, len)))
+		return false;
 	m = malloc(sizeof(*m) + len);
 	if (!m)
-		return;
+		return false;
 	*m = (struct message){
 		.len = len,
 		.h = {
@@ -123,8 +133,17 @@ static void push(uint32_t number, const ib_mad_addr_t *addr, const void *mad, si
 	*f->tail = m;
 	f->tail = &m->next;
 	f->count++;
+	f->bytes += len;
 	while (write(f->fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
+	return true;
+}
+
+/* The response to a request; without room, the request ends as if none had come. */
+static void push_response(uint32_t number, const ib_mad_addr_t *from, const void *mad, size_t len)
+{
+	if (!push(number, from, mad, len, 0))
+		push(number, from, mad, sizeof(struct ib_mad_hdr), ETIMEDOUT);
 }
 
 static void pop(struct file *f)
@@ -136,6 +155,7 @@ static void pop(struct file *f)
 	if (!f->head)
 		f->tail = &f->head;
 	f->count--;
+	f->bytes -= m->len;
 	free(m);
 	while (read(f->fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
@@ -200,6 +220,16 @@ int um_file_close(int fd)
 		return 0;
 	}
 	return -EBADF;
+}
+
+void um_file_forget(void)
+{
+	/* what the parent's threads were changing at that time is left alone */
+	for (unsigned int i = 0; i < UM_FILES; i++) {
+		if (files[i])
+			close(files[i]->fd);
+		files[i] = NULL;
+	}
 }
 
 /* ---- agents -------------------------------------------------------------------- */
@@ -335,11 +365,23 @@ int um_agent_send(int fd, int id, const void *umad, size_t len, unsigned int tim
 
 /* ---- receiving ----------------------------------------------------------------- */
 
-static struct pending **find_pending(const struct ib_mad_hdr *h)
+/*
+ * A response comes from where the request went. A directed route, or the permissive LID, does not
+ * say what LID that has; a trap is repressed by the subnet manager, whatever its LID.
+ */
+static bool comes_from(const struct pending *p, const struct ib_mad_hdr *h,
+		       const ib_mad_addr_t *from)
+{
+	return h->mgmt_class == IB_CLASS_SUBN_DR || h->method == IB_METHOD_TRAP_REPRESS ||
+	       p->to.lid == ib_to_be16(0xffff) || p->to.lid == from->lid;
+}
+
+static struct pending **find_pending(const struct ib_mad_hdr *h, const ib_mad_addr_t *from)
 {
 	struct pending **p = &pending;
 
-	while (*p && ((*p)->mad.hdr.tid != h->tid || (*p)->mad.hdr.mgmt_class != h->mgmt_class))
+	while (*p && ((*p)->mad.hdr.tid != h->tid || (*p)->mad.hdr.mgmt_class != h->mgmt_class ||
+		      !comes_from(*p, h, from)))
 		p = &(*p)->next;
 	return p;
 }
@@ -369,13 +411,15 @@ static void rmpp_received(uint32_t agent, const ib_mad_addr_t *from, const uint8
 	const struct ib_mad_hdr *h = (const void *)msg;
 	struct pending **p;
 
-	if (h->method & IB_METHOD_RESP) {
-		p = find_pending(h);
-		if (!*p)	/* its request has ended */
-			return;
-		free_pending(p);
+	if (!(h->method & IB_METHOD_RESP)) {
+		push(agent, from, msg, len, 0);
+		return;
 	}
-	push(agent, from, msg, len, 0);
+	p = find_pending(h, from);
+	if (!*p)	/* its request has ended */
+		return;
+	free_pending(p);
+	push_response(agent, from, msg, len);
 }
 
 static void rmpp_failed(uint32_t agent, const ib_mad_addr_t *to, const uint8_t *msg)
@@ -385,7 +429,7 @@ static void rmpp_failed(uint32_t agent, const ib_mad_addr_t *to, const uint8_t *
 
 static bool deliver_response(const struct ib_mad *mad, const ib_mad_addr_t *from)
 {
-	struct pending **p = find_pending(&mad->hdr);
+	struct pending **p = find_pending(&mad->hdr, from);
 	const struct agent *a;
 	uint32_t number = 0;
 	struct file *f;
@@ -402,15 +446,17 @@ static bool deliver_response(const struct ib_mad *mad, const ib_mad_addr_t *from
 	if (a->rmpp && um_rmpp_is(mad)) {
 		const int64_t now = um_now_ns();
 
-		if (*p)		/* a message that is coming */
+		if (!um_rmpp_receive(&rmpp, number, from, mad, now))
+			return true;
+		p = find_pending(&mad->hdr, from);
+		if (*p)		/* the rest of the message is coming */
 			(*p)->due_ns = now + (*p)->timeout_ms * 1000000ll;
-		um_rmpp_receive(&rmpp, number, from, mad, now);
 		return true;
 	}
 	if (!*p)
 		return false;
 	free_pending(p);
-	push(number, from, mad, sizeof(*mad), 0);
+	push_response(number, from, mad, sizeof(*mad));
 	return true;
 }
 

@@ -16,8 +16,12 @@
 /* Files of a process, agents of a file. */
 #define UM_FILES	32u
 #define UM_AGENTS	32u
-/* MADs that a file keeps for a program that does not read; more are dropped. */
+/*
+ * MADs that a file keeps for a program that does not read, and their bytes; more are dropped, but
+ * for a single message, and for what ends a request.
+ */
 #define UM_QUEUE	8192u
+#define UM_QUEUE_BYTES	(64u << 20)
 /* Requests of a process that wait for their responses. */
 #define UM_PENDING	8192u
 
@@ -71,6 +75,9 @@ int um_file_receive(int fd, void *umad, size_t *len);
  * Return: whether an agent wants it.
  */
 bool um_agent_deliver(const struct ib_mad *mad, const ib_mad_addr_t *from);
+
+/** um_file_forget() - in a child of fork(): the files are the parent's. Without the lock. */
+void um_file_forget(void);
 
 /** um_agent_timer() - what is due; Return: when to call again, INT64_MAX: not by itself */
 int64_t um_agent_timer(int64_t now_ns);

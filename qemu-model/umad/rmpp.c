@@ -247,11 +247,13 @@ static void answer(struct um_rmpp *r, const ib_mad_addr_t *to, const struct ib_m
 
 static void drop_oldest(struct um_rmpp *r)
 {
-	struct um_rmpp_recv **at = &r->recvs;
+	struct um_rmpp_recv **drop = NULL, **at;
 
-	while ((*at)->next)
-		at = &(*at)->next;
-	free_recv(r, at);
+	/* the newest is the first one; a complete one has only to answer repeated segments */
+	for (at = &r->recvs; *at; at = &(*at)->next)
+		if (!drop || (*drop)->msg || !(*at)->msg)
+			drop = at;
+	free_recv(r, drop);
 }
 
 static struct um_rmpp_recv *begin(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *from,
@@ -329,7 +331,8 @@ static void complete(struct um_rmpp *r, struct um_rmpp_recv *v, int64_t now_ns)
 	free(msg);
 }
 
-static void receive_data(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *from,
+/* Return: as um_rmpp_receive() */
+static bool receive_data(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *from,
 			 const struct ib_mad *mad, int64_t now_ns)
 {
 	const struct header *h = header_of(mad);
@@ -338,30 +341,30 @@ static void receive_data(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t 
 
 	if (!v) {
 		if (n != 1 || !(h->time_flags & FIRST))
-			return;
+			return false;
 		v = begin(r, agent, from, mad);
 		if (!v) {
 			answer(r, from, mad, ABORT, NO_RESOURCES, 0, 0);
-			return;
+			return false;
 		}
 		at = &r->recvs;
 	} else if (!v->msg || n <= v->segment) {
 		/* once more: the acknowledgment was lost */
 		answer(r, from, mad, ACK, 0, v->segment, v->last);
-		return;
+		return false;
 	}
 	if (n > v->last) {
 		answer(r, from, mad, ABORT, BAD_SEGMENT, 0, 0);
 		free_recv(r, at);
-		return;
+		return false;
 	}
 	/* one before it was lost: the sender repeats from there */
 	if (n != v->segment + 1)
-		return;
+		return false;
 	if (!append(v, mad, bytes_of(v, h))) {
 		answer(r, from, mad, ABORT, NO_RESOURCES, 0, 0);
 		free_recv(r, at);
-		return;
+		return false;
 	}
 	v->segment = n;
 	v->due_ns = now_ns + RECV_NS;
@@ -371,9 +374,10 @@ static void receive_data(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t 
 		v->last += WINDOW;
 		answer(r, from, mad, ACK, 0, n, v->last);
 	}
+	return true;
 }
 
-void um_rmpp_receive(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *from,
+bool um_rmpp_receive(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *from,
 		     const struct ib_mad *mad, int64_t now_ns)
 {
 	const struct header *h = header_of(mad);
@@ -390,12 +394,13 @@ void um_rmpp_receive(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *fro
 	} else if (h->version != VERSION) {
 		answer(r, from, mad, ABORT, BAD_VERSION, 0, 0);
 	} else if (h->type == DATA) {
-		receive_data(r, agent, from, mad, now_ns);
+		return receive_data(r, agent, from, mad, now_ns);
 	} else if (h->type == ACK) {
 		receive_ack(r, mad, from, now_ns);
 	} else {
 		answer(r, from, mad, ABORT, BAD_TYPE, 0, 0);
 	}
+	return false;
 }
 
 /* ---- time ---------------------------------------------------------------------- */

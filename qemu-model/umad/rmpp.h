@@ -16,7 +16,10 @@
 
 /* A message is at most so long: the records of 400,000 nodes. */
 #define UM_RMPP_MAX	(64u << 20)
-/* Transactions at a time; the oldest one that is received makes room for another. */
+/*
+ * Transactions at a time. One that is received makes room for another: the oldest one that is
+ * complete, or if none is, the oldest one.
+ */
 #define UM_RMPP_SENDS	256u
 #define UM_RMPP_RECVS	64u
 
@@ -73,8 +76,10 @@ int um_rmpp_send(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *to, con
 /**
  * um_rmpp_receive() - a MAD for which um_rmpp_is() holds has come
  * @agent: whose it is, for @received
+ *
+ * Return: whether it is the next segment of a message, and not a repeated one.
  */
-void um_rmpp_receive(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *from,
+bool um_rmpp_receive(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *from,
 		     const struct ib_mad *mad, int64_t now_ns);
 
 /** um_rmpp_timer() - what is due; Return: when to call again, INT64_MAX: not by itself */

@@ -45,11 +45,22 @@ int umad_get_pkey(void *umad)
 	return ((struct ib_user_mad *)umad)->addr.pkey_index;
 }
 
+/* Return: 0, or -EIO, which errno is then, too: the port is that of the process that has forked. */
+static int check_alive(void)
+{
+	if (!um_wire_is_dead())
+		return 0;
+	errno = EIO;
+	return -EIO;
+}
+
 int umad_open_port(const char *ca_name, int portnum)
 {
 	umad_port_t port;
 	int fd;
 
+	if (check_alive())
+		return -EIO;
 	if (umad_get_port(ca_name, portnum, &port))
 		return -ENODEV;
 	umad_release_port(&port);
@@ -85,6 +96,8 @@ static int add(int portid, const struct umad_reg_attr *attr)
 {
 	int r;
 
+	if (check_alive())
+		return -EIO;
 	um_lock();
 	r = um_agent_add(portid, attr);
 	um_unlock();
@@ -152,6 +165,8 @@ int umad_send(int portid, int agentid, void *umad, int length, int timeout_ms, i
 {
 	int r = -EINVAL;
 
+	if (check_alive())
+		return -EIO;
 	if (length > 0) {
 		um_lock();
 		r = um_agent_send(portid, agentid, umad, (size_t)length,
@@ -184,6 +199,8 @@ int umad_recv(int portid, void *umad, int *length, int timeout_ms)
 	size_t len;
 	int r, left;
 
+	if (check_alive())
+		return -EIO;
 	if (*length < 0) {
 		errno = EINVAL;
 		return -EINVAL;

@@ -33,7 +33,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_mutex_t open_lock;
 	int cancel;			/* state of the thread that has the lock */
-	bool init, open;
+	bool init, open, dead;
 	struct um_place place;
 	unsigned int wait_s;
 	struct ohca_link *link;		/* NULL: the fabric is gone */
@@ -246,6 +246,28 @@ static void *run(void *arg)
 	return arg;
 }
 
+/* ---- fork() -------------------------------------------------------------------- */
+
+/*
+ * In the child: the link's rings, which it shares with the parent, are left alone. The thread that
+ * may have had a lock is not there.
+ */
+static void forked(void)
+{
+	pthread_mutex_init(&w.lock, NULL);
+	pthread_mutex_init(&w.open_lock, NULL);
+	ohca_link_free(w.link);
+	w.link = NULL;
+	close(w.wake);
+	um_file_forget();
+	w.dead = true;
+}
+
+bool um_wire_is_dead(void)
+{
+	return w.dead;
+}
+
 /* ---- opening ------------------------------------------------------------------- */
 
 int um_wire_init(void)
@@ -298,6 +320,7 @@ static int start_thread(void)
 		return errno;
 	w.sleep_ns = INT64_MIN;
 	/* signals are the program's */
+	pthread_atfork(NULL, NULL, forked);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	r = pthread_create(&thread, NULL, run, NULL);
@@ -369,8 +392,10 @@ int um_wire_open(void)
 {
 	int r = um_wire_init();
 
-	if (r)
-		return r;
+	if (w.dead)
+		fprintf(stderr, "ohca-umad: the port is that of the process that has forked\n");
+	if (r || w.dead)
+		return -1;
 	pthread_mutex_lock(&w.open_lock);
 	if (!w.open)
 		r = open_locked();

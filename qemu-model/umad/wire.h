@@ -29,9 +29,17 @@ int um_wire_init(void);
  *
  * That is Init in a process that may be the subnet manager, and Active in others, for
  * OHCA_UMAD_WAIT seconds; a port that is not so by then is left as it is, and standard error says so. Without
- * the lock. Return: 0, or -1 if there is no fabric or it refuses; standard error has the reason.
+ * the lock. Return: 0, or -1 if there is no fabric, or it refuses, or um_wire_is_dead(); standard
+ * error has the reason.
  */
 int um_wire_open(void);
+
+/**
+ * um_wire_is_dead() - the process is a child that fork() has made of one with an open port
+ *
+ * The link and the thread are the parent's; nothing works in the child.
+ */
+bool um_wire_is_dead(void);
 
 /** um_wire_send() - a packet by lane @vl; with the lock. Return: false: lost */
 bool um_wire_send(unsigned int vl, const void *pkt, size_t len);

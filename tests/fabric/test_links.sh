@@ -5,11 +5,12 @@
 # infiniband-diags show what is true. Machines are processes with libohca-umad.so, which come
 # by links. Waits end with what they wait for; their limits are for a host that is busy. One line
 # for each part: PASS, or FAIL with what went wrong.
-#	test_links.sh FABRIC LIBRARY
+#	test_links.sh FABRIC LIBRARY FORK_UMAD
 # shellcheck disable=SC2317 # cleanup is called by the trap
 
 fabric=$1
 library=$(realpath "$2")
+forks=$3
 dir=$(mktemp -d) || exit 1
 pids=()
 bad=0
@@ -175,6 +176,8 @@ expect 'host_102' smpquery -c nodedesc "$lid" 0,2
 tool smpquery portinfo "$lid" 13 && fail 'smpquery of port 13 of 12 succeeded'
 tool smpquery -D cableinfo 0,1 && fail 'an attribute that is not there was answered'
 grep -q 'Connection timed out' "$dir/tool" && fail 'an unsupported attribute timed out'
+
+tool "$forks" || fail "a program that forks: $(cat "$dir/tool")"
 
 part 'subnet administration'
 # All nodes are more than one MAD holds: RMPP.

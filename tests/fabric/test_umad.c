@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Agents of libohca-umad.so without a link: responses that come late, and those without RESP. */
+/* Agents of libohca-umad.so without a link: which responses are theirs, and how many wait. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "umad/agent.h"
 #include "umad/node.h"
+#include "umad/rmpp.h"
 #include "umad/wire.h"
 
 static struct ib_mad sent;
+static int64_t clock_ns;
 
 void um_node_send(const ib_mad_addr_t *to, const struct ib_mad *mad)
 {
@@ -26,7 +29,7 @@ void um_wire_wake(int64_t due_ns)
 
 int64_t um_now_ns(void)
 {
-	return 0;
+	return clock_ns;
 }
 
 /* A request of an agent of @class, with a time limit of 1 ms, is in @sent. Return: the file. */
@@ -43,6 +46,27 @@ static int request(uint8_t class, uint8_t method)
 	assert_int_equal(um_agent_add(fd, &attr), 0);
 	assert_int_equal(um_agent_send(fd, 0, &m, sizeof(m.mad), 1, 0, 0), 0);
 	return fd;
+}
+
+/* Another request of the same agent. */
+static void request_again(int fd, uint32_t tid)
+{
+	struct {
+		struct ib_user_mad h;
+		struct ib_mad mad;
+	} m = { .mad.hdr = { .mgmt_class = IB_CLASS_SUBN_ADM, .method = IB_METHOD_GET } };
+
+	m.mad.hdr.tid = ib_to_be64(tid);
+	assert_int_equal(um_agent_send(fd, 0, &m, sizeof(m.mad), 1, 0, 0), 0);
+}
+
+static void read_whole(int fd, size_t len)
+{
+	uint8_t *buf = malloc(sizeof(struct ib_user_mad) + len);
+
+	assert_non_null(buf);
+	assert_int_equal(um_file_receive(fd, buf, &len), 0);
+	free(buf);
 }
 
 static int receive(int fd, struct ib_user_mad *h)
@@ -96,11 +120,133 @@ static void test_trap_repress(void **st)
 	um_file_close(fd);
 }
 
+/* A response from another LID than that which was asked is somebody else's. */
+static void test_other_sender(void **st)
+{
+	const int fd = request(IB_CLASS_PERF, IB_METHOD_GET);
+	const ib_mad_addr_t other = { .lid = ib_to_be16(7) }, from = { 0 };
+	struct ib_mad mad = sent;
+	struct ib_user_mad h;
+
+	(void)st;
+	mad.hdr.method |= IB_METHOD_RESP;
+	assert_false(um_agent_deliver(&mad, &other));
+	assert_int_equal(receive(fd, &h), -EAGAIN);
+	assert_true(um_agent_deliver(&mad, &from));
+	assert_int_equal(receive(fd, &h), 0);
+	um_file_close(fd);
+}
+
+/* Segment @n of a response of many, all of whose bytes are data. */
+static void a_segment(uint32_t n, bool last)
+{
+	uint8_t rmpp[12] = { 1, 1, (uint8_t)((n == 1 ? 3 : 1) | (last ? 4 : 0)), [11] = 220 };
+	const ib_mad_addr_t from = { 0 };
+	struct ib_mad mad = sent;
+
+	ib_put_be32(rmpp + 4, n);
+	mad.hdr.method |= IB_METHOD_RESP;
+	memcpy((uint8_t *)&mad + sizeof(mad.hdr), rmpp, sizeof(rmpp));
+	um_agent_deliver(&mad, &from);
+}
+
+static void segment(uint32_t n)
+{
+	a_segment(n, false);
+}
+
+static void last_segment(uint32_t n)
+{
+	a_segment(n, true);
+}
+
+/* A segment that comes again and again does not keep the request waiting, the next one does. */
+static void test_repeated_segment(void **st)
+{
+	const int fd = request(IB_CLASS_SUBN_ADM, IB_METHOD_GET);
+	struct ib_user_mad h;
+
+	(void)st;
+	clock_ns = 500000;
+	segment(1);
+	assert_true(um_agent_timer(1200000) == 1500000);
+	clock_ns = 1300000;
+	segment(2);
+	clock_ns = 2000000;
+	segment(2);
+	segment(1);
+	um_agent_timer(2300000);
+	assert_int_equal(receive(fd, &h), 0);
+	assert_int_equal(h.status, ETIMEDOUT);
+	clock_ns = 0;
+	um_file_close(fd);
+}
+
+/* 64 complete messages do not push out one that is under way. */
+static void test_long_message(void **st)
+{
+	const int fd = request(IB_CLASS_SUBN_ADM, IB_METHOD_GET);
+	const struct ib_mad first = sent;
+	struct ib_user_mad h;
+
+	(void)st;
+	segment(1);
+	for (uint32_t i = 0; i < 2 * UM_RMPP_RECVS; i++) {
+		request_again(fd, i + 1);
+		answer();
+		assert_int_equal(receive(fd, &h), 0);
+		assert_int_equal(h.status, 0);
+	}
+	sent = first;
+	segment(2);
+	assert_int_equal(receive(fd, &h), -EAGAIN);
+	last_segment(3);
+	assert_int_equal(receive(fd, &h), 0);
+	assert_int_equal(h.status, 0);
+	assert_int_equal(h.length, sizeof(h) + 56 + 3 * 200);
+	um_file_close(fd);
+}
+
+/*
+ * A program that does not read keeps so many bytes at most; a request whose response finds no room
+ * ends.
+ */
+static void test_bytes(void **st)
+{
+	static uint8_t buf[sizeof(struct ib_user_mad) + 1000];
+	const int fd = request(IB_CLASS_SUBN_ADM, IB_METHOD_GET);
+	size_t all = 0, ended = 0, len;
+
+	(void)st;
+	/* each of a megabyte */
+	for (uint32_t i = 0; i < 80; i++) {
+		for (uint32_t n = 1; n < 5000; n++)
+			segment(n);
+		last_segment(5000);
+		request_again(fd, i + 1);
+	}
+	for (;;) {
+		len = 0;
+		if (um_file_receive(fd, buf, &len) == -EAGAIN)
+			break;
+		all += len;
+		ended += len == sizeof(struct ib_mad_hdr);
+		read_whole(fd, len);
+	}
+	assert_in_range(all, UM_QUEUE_BYTES - (2u << 20), UM_QUEUE_BYTES + 4096);
+	assert_in_range(ended, 80 - 67, 80 - 60);
+	um_file_close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_late_message),
 		cmocka_unit_test(test_trap_repress),
+		cmocka_unit_test(test_other_sender),
+		cmocka_unit_test(test_repeated_segment),
+		cmocka_unit_test(test_long_message),
+		cmocka_unit_test(test_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
