@@ -269,8 +269,10 @@ struct ohca_frame {
  * ohca_rx - a frame arrived. owner
  * @port: from 0
  * Always consumes the frame: what cannot be handled is dropped and counted.
+ * Return: whether the next frame may come at once; false: the turn has had enough of them, and
+ * ohca_poll() is due. It is no error to go on, but what a turn costs is not bounded then.
  */
-void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f);
+bool ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f);
 
 /**
  * ohca_tx_ready - credits came for lanes that tx_begin refused. owner

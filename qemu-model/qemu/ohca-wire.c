@@ -505,7 +505,7 @@ uint64_t ohca_wire_vl15_dropped(void *opaque, unsigned int port)
     return s->port[port].vl15_dropped;
 }
 
-/* Returns the frames taken. VL15 first, the others in turn. */
+/* Returns the frames taken, @budget if there may be more. VL15 first, the others in turn. */
 static unsigned int ohca_wire_rx(OhcaState *s, unsigned int port,
                                  unsigned int budget)
 {
@@ -513,6 +513,7 @@ static unsigned int ohca_wire_rx(OhcaState *s, unsigned int port,
     uint32_t pending = ohca_link_rx_pending(p->link);
     struct ohca_link_frame f;
     unsigned int done = 0, mgmt = 0, vl;
+    bool more;
 
     while (pending && done < budget) {
         if ((pending & (1u << OHCA_LINK_VL15)) &&
@@ -529,7 +530,7 @@ static unsigned int ohca_wire_rx(OhcaState *s, unsigned int port,
         }
         switch (ohca_link_rx_peek(p->link, vl, &f)) {
         case 1:
-            ohca_rx(s->engine, port, &(struct ohca_frame) {
+            more = ohca_rx(s->engine, port, &(struct ohca_frame) {
                 .data = f.data,
                 .len = f.len,
                 .vl = vl,
@@ -537,7 +538,7 @@ static unsigned int ohca_wire_rx(OhcaState *s, unsigned int port,
                 .vcrc = f.vcrc,
             });
             ohca_link_rx_release(p->link, vl);
-            done++;
+            done = more ? done + 1 : budget;
             break;
         case 0:
             pending &= ~(1u << vl);

@@ -443,6 +443,115 @@ static void test_flush(void **state)
 	host_free(h);
 }
 
+/* ---- frames -------------------------------------------------------------------------- */
+
+/* A wire without delay, to a host that does not poll between frames. */
+static enum host_fate at_once(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			      uint32_t len)
+{
+	(void)from;
+	host_rx(arg, port, frame[0] >> 4, frame, len, 0);
+	return HOST_DROP;
+}
+
+/* Each frame of a large group is delivered once to each member, in order, though members leave. */
+static void test_multicast(void **state)
+{
+	enum { MEMBERS = 200, FRAMES = 40, LEN = 2048 };
+	static const uint8_t mgid[16] = { 0xff, 0x12, 0x40, 0x1b };
+	struct host_qp *qp = calloc(MEMBERS, sizeof(*qp));
+	uint32_t got[256] = { 0 };
+	struct ohca_hw_cqe e;
+	struct host_cq cq;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .type = OHCA_QPT_UD, .mtu = 5, .log_sq = 7 });
+	host_cq_create(r.h[1], &cq, 14, 0);
+	for (unsigned int i = 0; i < MEMBERS; i++) {
+		struct ohca_hw_sge s = host_sge(r.mr[1].iova, LEN + 40, r.mr[1].key);
+		struct ohca_hw_aqe c;
+
+		assert_int_equal(host_qp_create(r.h[1], &qp[i], &(struct host_qp_init){
+			.type = OHCA_QPT_UD, .log_rq = 6, .scq = &cq, .rcq = &cq }), 0);
+		host_qp_datagram(&qp[i], 0, RIG_QKEY);
+		for (unsigned int k = 0; k < FRAMES; k++)
+			host_post_recv(&qp[i], k, &s, 1);
+		c = HOST_AQE(mcast, .qp = qp[i].handle, .mlid = 0xc001);
+		memcpy(c.mcast.mgid, mgid, 16);
+		assert_int_equal(host_cmd(r.h[1], OHCA_CMD_ATTACH_MCAST, &c, NULL), 0);
+	}
+	begin(r.h[1]);
+	for (unsigned int k = 0; k < FRAMES; k++) {
+		struct ohca_hw_av av = { .dlid = 0xc001, .dqpn = IB_QP_MULTICAST,
+					 .qkey = RIG_QKEY, .flags = OHCA_AV_GRH,
+					 .hop_limit = 1 };
+		struct wqe w = wqe_new(OHCA_OP_SEND, 0, k);
+
+		memcpy(av.dgid, mgid, 16);
+		memcpy(w.b + 16, &av, sizeof(av));
+		w.nseg = 4;
+		wqe_sge(&w, r.mr[0].iova, LEN, r.mr[0].key);
+		wqe_post(&r.qp[0], &w);
+	}
+	host_hook_set(r.h[0], 0, at_once, r.h[1]);
+	host_poll(r.h[0], BUDGET, true);
+	/* a member that has all packets leaves, while they are on their way to others */
+	assert_int_equal(r.h[1]->e->sched->loop_head - r.h[1]->e->sched->loop_tail, FRAMES);
+	{
+		struct ohca_hw_aqe c = HOST_AQE(mcast, .qp = qp[2].handle, .mlid = 0xc001);
+
+		memcpy(c.mcast.mgid, mgid, 16);
+		assert_int_equal(host_cmd(r.h[1], OHCA_CMD_DETACH_MCAST, &c, NULL), 0);
+	}
+	rig_run(&r);
+	while (host_cq_poll(&cq, &e)) {
+		assert_int_equal(e.status, WC_SUCCESS);
+		assert_int_equal(e.wr_id, got[e.qp_num]++);
+	}
+	for (unsigned int i = 0; i < MEMBERS; i++)
+		if (i != 2)
+			assert_int_equal(got[qp[i].handle], FRAMES);
+	note(r.h[1], "200 members of a multicast group");
+	for (unsigned int i = 0; i < MEMBERS; i++) {
+		struct ohca_hw_aqe c = HOST_AQE(mcast, .qp = qp[i].handle, .mlid = 0xc001);
+
+		memcpy(c.mcast.mgid, mgid, 16);
+		host_cmd(r.h[1], OHCA_CMD_DETACH_MCAST, &c, NULL);
+		host_qp_destroy(&qp[i]);
+	}
+	host_cq_destroy(&cq);
+	free(qp);
+	rig_down(&r);
+}
+
+/* A FLUSH to persistence of a region of many pages, of which the host has to do nothing. */
+static void test_persistence(void **state)
+{
+	enum { PAGES = RIG_MR_LEN / 4096 };
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .scatter = true });
+	for (unsigned int k = 0; k < 2; k++) {
+		struct wqe w = wqe_new(OHCA_OP_FLUSH, OHCA_WQE_SIGNALED, k);
+
+		/* a host without memory that survives has nothing to look for */
+		if (k)
+			r.h[1]->e->ops.dma_persist = NULL;
+		wqe_raddr(&w, r.mr[1].iova, r.mr[1].key);
+		wqe_flush(&w, RIG_MR_LEN, OHCA_FLUSH_PERSISTENT, 0);
+		wqe_post(&r.qp[0], &w);
+		begin(r.h[1]);
+		rig_time(&r, 100);
+		wc(&r.scq[0], k, WC_SUCCESS);
+		assert_int_equal(r.h[1]->persisted, RIG_MR_LEN);
+	}
+	assert_true(r.h[1]->persist_calls <= 2 * PAGES / OHCA_PERSIST_RUNS + 1);
+	note(r.h[1], "FLUSH to persistence");
+	rig_down(&r);
+}
+
 /* ---- the table ----------------------------------------------------------------------- */
 
 static void test_table(void **state)
@@ -470,6 +579,8 @@ int main(void)
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_registrations),
 		cmocka_unit_test(test_flush),
+		cmocka_unit_test(test_multicast),
+		cmocka_unit_test(test_persistence),
 		cmocka_unit_test(test_table),
 	};
 

@@ -70,6 +70,7 @@ struct ohca_engine {
 	struct ohca_hw_aqe aqe;
 	struct ohca_job job;
 	uint64_t work, work_end;	/* done since ohca_new(); where this part must end (work.h) */
+	uint64_t rx_end;		/* where frames should wait for the next poll */
 
 	/* doorbells: written by any thread, consumed by the owner (doorbell.c) */
 	struct ohca_doorbells *db;

@@ -32,6 +32,7 @@
 #define OHCA_WORK_DOORBELLS	(64u << 10)	/* doorbells and list operations in a poll */
 #define OHCA_WORK_PKT		8192u	/* for a unit of ohca_poll()'s budget: the largest packet */
 #define OHCA_CMD_WORK		(256u << 10)	/* commands in a poll, some 100 us */
+#define OHCA_RX_WORK		(512u << 10)	/* frames between two polls */
 #define OHCA_WORK_ONE		(128u << 10)	/* the largest thing that is not done in steps */
 
 /** OHCA_POLL_WORK() - what ohca_poll() costs at most with @budget */

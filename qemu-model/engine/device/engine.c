@@ -10,6 +10,7 @@
 #include "engine/base/limits.h"
 #include "engine/base/list.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/device/admin.h"
 #include "engine/management/mad.h"
 #include "engine/object/counters.h"
@@ -243,6 +244,7 @@ static bool poll(ohca_engine *e, unsigned int budget, bool commands)
 		}
 	}
 	ohca_dma_exit(e);
+	e->rx_end = e->work + OHCA_RX_WORK;
 	/* work that arrived meanwhile needs no kick */
 	return ohca_running(e) &&
 	       (more || ohca_db_pending(e) || atomic_load(&e->aq_db) != e->aq_ci);

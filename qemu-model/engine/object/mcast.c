@@ -9,6 +9,7 @@
 #include "engine/base/state.h"
 #include "engine/object/mcast.h"
 #include "engine/object/qp.h"
+#include "engine/object/to_transport.h"
 #include "ohca_hw.h"
 
 void ohca_mcast_init(ohca_engine *e)
@@ -157,6 +158,7 @@ int ohca_cmd_detach_mcast(struct ohca_cmd *c)
 	struct ohca_mcast_grp *g;
 	struct ohca_qp *qp;
 	int rc = find_all(c, &qp, &g, &member);
+	uint32_t index;
 
 	if (rc)
 		return rc;
@@ -164,7 +166,9 @@ int ohca_cmd_detach_mcast(struct ohca_cmd *c)
 		return OHCA_BAD(c, mcast.mgid);
 	if (--member->refs)
 		return OHCA_ADMIN_OK;
-	*member = g->member[--g->num];
+	index = (uint32_t)(member - g->member);
+	memmove(member, member + 1, (--g->num - index) * sizeof(*member));
+	ohca_xp_mcast_left(c->e, g->mgid, index);
 	qp->mcast_refs--;
 	c->e->mcast_total--;
 	if (!g->num)

@@ -10,6 +10,7 @@
 #include "engine/base/guestmem.h"
 #include "engine/base/limits.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/dm.h"
 #include "engine/object/mr.h"
 #include "engine/object/mr_access.h"
@@ -207,7 +208,7 @@ int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *bu
 	return ohca_dma_publish(e, addr, buf, 8);
 }
 
-unsigned int ohca_mr_runs(const struct ohca_mr_range *r, uint64_t *done, struct ohca_run *run,
+unsigned int ohca_mr_runs(ohca_engine *e, const struct ohca_mr_range *r, uint64_t *done, struct ohca_run *run,
 			  unsigned int max)
 {
 	const struct ohca_pages *p = &r->mr->pages;
@@ -232,7 +233,9 @@ unsigned int ohca_mr_runs(const struct ohca_mr_range *r, uint64_t *done, struct 
 			run[n++] = (struct ohca_run){ .iova = addr, .len = len };
 		}
 		*done += len;
+		ohca_work(e, 8);
 	}
+	ohca_work(e, n * OHCA_WORK_STEP);
 	return n;
 }
 

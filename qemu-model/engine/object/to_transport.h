@@ -47,6 +47,8 @@ void ohca_xp_context(const struct ohca_qp *qp, struct ohca_hw_qp_context *x);
 /* A fault of @qp is answered; @ok: repeat the access, else it fails */
 void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
 		    uint32_t wqe_idx, bool ok);
+/* Member @index of a multicast group leaves; those behind it move up */
+void ohca_xp_mcast_left(ohca_engine *e, const uint8_t mgid[16], uint32_t index);
 /* A slot for a page fault is free: QPs that wait for one may retry */
 void ohca_xp_fault_room(ohca_engine *e);
 

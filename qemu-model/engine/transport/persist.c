@@ -12,6 +12,7 @@
 
 #include "engine/base/guestmem.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/mr_access.h"
 #include "engine/transport/persist.h"
 #include "engine/transport/sched.h"
@@ -19,7 +20,7 @@
 /* The time after which a slot without a repeated FLUSH may be reused. */
 #define ABANDONED_NS	1000000000ull
 /* Consecutive parts for which the host has no work. */
-#define PARTS		16u
+#define PART_WORK	(OHCA_WORK_ONE / 4 * 3)
 
 void ohca_persist_forget(ohca_engine *e, const struct ohca_xport *xp)
 {
@@ -62,10 +63,15 @@ bool ohca_persist(ohca_engine *e, const struct ohca_xport *xp, uint32_t psn, uin
 	struct ohca_persist *p = journal_place(e, xp, psn, rkey, r);
 	struct ohca_run run[OHCA_PERSIST_RUNS];
 
+	/* all that there is survives, or nothing does */
+	if (p && !e->ops.dma_persist) {
+		p->xp = NULL;
+		return true;
+	}
 	if (!p)
 		return false;
-	for (unsigned int i = 0; i < PARTS && !p->tag; i++) {
-		unsigned int n = ohca_mr_runs(r, &p->done, run, OHCA_PERSIST_RUNS);
+	for (uint64_t end = e->work + PART_WORK; e->work < end && !p->tag;) {
+		unsigned int n = ohca_mr_runs(e, r, &p->done, run, OHCA_PERSIST_RUNS);
 
 		if (!n) {
 			p->xp = NULL;

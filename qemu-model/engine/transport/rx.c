@@ -19,7 +19,9 @@
 #include "engine/transport/completer.h"
 #include "engine/transport/responder.h"
 #include "engine/transport/rx.h"
+#include "engine/transport/sched.h"
 #include "engine/transport/to_agents.h"
+#include "engine/transport/tx.h"
 #include "engine/transport/ud.h"
 #include "ib/crc.h"
 #include "ib/packet.h"
@@ -185,13 +187,14 @@ static uint32_t copy_headers(uint8_t *hdr, const uint8_t *frame, uint32_t len)
 
 /* @hdr: the first @n bytes of @frame, copied */
 static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr, uint32_t n,
-		      const uint8_t *frame, uint32_t len, bool icrc_valid, bool loop)
+		      const uint8_t *frame, uint32_t len, bool icrc_valid, bool loop, uint16_t from)
 {
 	struct ohca_port *port = &e->port[port_idx];
-	struct ohca_rxpkt p = { .port = (uint8_t)port_idx, .loop = loop, .hdr = hdr };
+	struct ohca_rxpkt p = { .port = (uint8_t)port_idx, .loop = loop, .from = from, .hdr = hdr };
 	int rc = ib_hdr_parse(hdr, n, len, 0, &p.i);
 
-	ohca_count_port(e, port_idx, OHCA_CNT_RX_PKTS);
+	if (!from)
+		ohca_count_port(e, port_idx, OHCA_CNT_RX_PKTS);
 	ohca_work(e, OHCA_WORK_WQE);
 	/* the QP refuses an unassigned opcode of RC (9.7.4.1.4) */
 	if (rc == IB_PKT_ERR_OPCODE && (p.i.opcode & IB_TRANS_MASK) == IB_TRANS_RC &&
@@ -239,12 +242,13 @@ static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr,
 	}
 }
 
-void ohca_rx_loop(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len)
+void ohca_rx_loop(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len, bool loop,
+		  uint16_t from)
 {
 	uint8_t hdr[IB_MAX_HDR_LEN];
 	uint32_t n = copy_headers(hdr, frame, len);
 
-	rx_packet(e, port, hdr, n, frame, len, false, true);
+	rx_packet(e, port, hdr, n, frame, len, false, loop, from);
 }
 
 /*
@@ -267,32 +271,52 @@ static bool damaged(ohca_engine *e, unsigned int port, const struct ohca_frame *
 	return true;
 }
 
-void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
+/* A multicast packet is for more members than one step serves: the loop has the rest. */
+static void rx_rest(ohca_engine *e, unsigned int port, const uint8_t *hdr, uint32_t n,
+		    const struct ohca_frame *f)
+{
+	struct ohca_sched *s = e->sched;
+
+	while (s->mcast_left) {
+		uint16_t from = s->mcast_left;
+
+		s->mcast_left = 0;
+		if (ohca_loop_keep(e, port, hdr, n, f, from))
+			return;
+		/* only a host that goes on against the result of ohca_rx() can fill the loop */
+		rx_packet(e, port, hdr, n, f->data, f->len, false, false, from);
+	}
+}
+
+bool ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 {
 	struct ohca_port_counters *c;
 	uint8_t hdr[IB_MAX_HDR_LEN];
 	uint32_t n;
 
 	if (port >= e->cfg.num_ports || !ohca_running(e))
-		return;
+		return true;
 	/* a link carries no frame that is so short */
 	if (f->len < IB_LRH_LEN) {
 		ohca_count_port(e, port, OHCA_CNT_RX_BAD_PKT);
-		return;
+		return true;
 	}
 	c = &e->port[port].cnt;
 	n = copy_headers(hdr, f->data, f->len);
 	ib_pma_count_rcv(c, f->len, hdr[1] >> 4, ib_lid_is_mcast(ib_get_be16(hdr + 2)));
 	if (f->flags & (OHCA_RX_EBP | OHCA_RX_VCRC) && damaged(e, port, f))
-		return;
+		return true;
 	/* the frame's lane is not the packet's VL: the peer is broken */
 	if (hdr[0] >> 4 != f->vl) {
 		c->rcv_errors++;
 		c->rcv_malformed++;
 		ohca_count_port(e, port, OHCA_CNT_RX_BAD_PKT);
-		return;
+		return true;
 	}
 	ohca_dma_enter(e);
-	rx_packet(e, port, hdr, n, f->data, f->len, f->flags & OHCA_RX_ICRC, false);
+	rx_packet(e, port, hdr, n, f->data, f->len, f->flags & OHCA_RX_ICRC, false, 0);
+	if (e->sched->mcast_left)
+		rx_rest(e, port, hdr, n, f);
 	ohca_dma_exit(e);
+	return !e->sched->loop_kept && e->work < e->rx_end;
 }

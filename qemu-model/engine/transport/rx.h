@@ -16,6 +16,7 @@ struct ohca_port;
  * struct ohca_rxpkt - a packet in reception
  * @hdr: private copy of the headers; @i: decoded from it
  * @payload: in the frame, may change meanwhile
+ * @from: of a multicast group: members before this one have it already
  */
 struct ohca_rxpkt {
 	struct ib_pkt_info i;
@@ -23,10 +24,15 @@ struct ohca_rxpkt {
 	const uint8_t *payload;
 	uint8_t port;
 	bool loop;
+	uint16_t from;
 };
 
-/* Check a packet that @port has sent to itself, and deliver it. @frame: LRH to ICRC field */
-void ohca_rx_loop(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len);
+/*
+ * Check a packet of the loop, and deliver it. @frame: LRH to ICRC field; @loop: @port has sent it
+ * to itself; @from: as in struct ohca_rxpkt. If there is more to deliver, sched->mcast_left says so.
+ */
+void ohca_rx_loop(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len, bool loop,
+		  uint16_t from);
 /* @p is dropped: the device counts @why, and the host may trace it. */
 void ohca_rx_drop(ohca_engine *e, const struct ohca_rxpkt *p, enum ohca_counter why);
 /*

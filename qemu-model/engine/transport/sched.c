@@ -10,6 +10,7 @@
  * whose turns alternate with those of the ports.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/limits.h"
 #include "engine/base/list.h"
@@ -111,6 +112,19 @@ void ohca_xp_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes)
 	e->sched->madq[port][0].blocked = false;
 	e->sched->madq[port][1].blocked = false;
 	e->sched->late[port].blocked = false;
+}
+
+void ohca_xp_mcast_left(ohca_engine *e, const uint8_t mgid[16], uint32_t index)
+{
+	struct ohca_sched *s = e->sched;
+
+	for (uint32_t at = s->loop_tail; at != s->loop_head; at++) {
+		uint32_t i = at & (OHCA_LOOP_SLOTS - 1);
+		const uint8_t *frame = s->loop + (size_t)i * OHCA_SLOT_SIZE;
+
+		if (s->loop_from[i] > index && memcmp(frame + IB_LRH_LEN + 24, mgid, 16) == 0)
+			s->loop_from[i]--;
+	}
 }
 
 void ohca_xp_fault_room(ohca_engine *e)
@@ -402,9 +416,14 @@ static void loop_run(ohca_engine *e, unsigned int *budget)
 		uint32_t i = s->loop_tail & (OHCA_LOOP_SLOTS - 1);
 
 		ohca_rx_loop(e, s->loop_port[i], s->loop + (size_t)i * OHCA_SLOT_SIZE,
-			     s->loop_len[i]);
-		s->loop_tail++;
+			     s->loop_len[i], !(s->loop_kept >> i & 1), s->loop_from[i]);
 		--*budget;
+		s->loop_from[i] = s->mcast_left;
+		s->mcast_left = 0;
+		if (s->loop_from[i])
+			continue;
+		s->loop_kept &= ~(1ull << i);
+		s->loop_tail++;
 	}
 	wake(e, s->wait_loop);
 }
@@ -475,6 +494,7 @@ void ohca_sched_reset(ohca_engine *e)
 	s->heap = NULL;
 	s->heap_cap = 0;
 	s->loop_tail = s->loop_head;
+	s->loop_kept = 0;
 	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++) {
 		s->ready[p] = 0;
 		s->late[p].tail = s->late[p].head;

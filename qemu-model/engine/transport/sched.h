@@ -32,6 +32,7 @@ struct ohca_xport;
 #define OHCA_SLOT_SIZE		4352u	/* at least IB_MAX_PKT_LEN */
 
 _Static_assert(OHCA_SLOT_SIZE >= IB_MAX_PKT_LEN, "a slot holds any packet");
+_Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
 
 /**
  * struct ohca_sched - scheduler
@@ -54,7 +55,9 @@ _Static_assert(OHCA_SLOT_SIZE >= IB_MAX_PKT_LEN, "a slot holds any packet");
  * @gen: counts changes of the port; paths are resolved again
  * @win_free: windows to reuse, by log2 of their size; @rwqe_free: receive WQEs;
  *	@rd_free: rings of responses; in each at most OHCA_POOL_KEEP
- * @loop, @loop_len, @loop_port: looped packets, FIFO of slots
+ * @loop, @loop_len, @loop_port: looped packets, FIFO of slots; @loop_from: members of the multicast
+ *	group before this one have it; @loop_kept: bit n: slot n came from the wire
+ * @mcast_left: the member of its group that a packet is delivered to next; 0: it is delivered
  */
 struct ohca_sched {
 	struct ohca_persist persist[OHCA_PERSISTS];
@@ -86,6 +89,9 @@ struct ohca_sched {
 	uint32_t loop_head, loop_tail;
 	uint32_t loop_len[OHCA_LOOP_SLOTS];
 	uint8_t loop_port[OHCA_LOOP_SLOTS];
+	uint16_t loop_from[OHCA_LOOP_SLOTS];
+	uint64_t loop_kept;
+	uint16_t mcast_left;
 	uint8_t *loop;
 	uint8_t discard[OHCA_SLOT_SIZE];
 };

@@ -34,7 +34,25 @@ static void loop_push(struct ohca_sched *s, uint8_t port, uint32_t len)
 
 	s->loop_port[i] = port;
 	s->loop_len[i] = len;
+	s->loop_from[i] = 0;
 	s->loop_head++;
+}
+
+bool ohca_loop_keep(ohca_engine *e, unsigned int port, const uint8_t *hdr, uint32_t n,
+		    const struct ohca_frame *f, uint16_t from)
+{
+	struct ohca_sched *s = e->sched;
+	uint32_t i = s->loop_head & (OHCA_LOOP_SLOTS - 1);
+	uint8_t *buf = loop_slot(s);
+
+	if (loop_full(s))
+		return false;
+	memcpy(buf, f->data, f->len);
+	memcpy(buf, hdr, n);
+	loop_push(s, (uint8_t)port, f->len);
+	s->loop_from[i] = from;
+	s->loop_kept |= 1ull << i;
+	return true;
 }
 
 /* ---- waiting for credits ------------------------------------------------------------ */

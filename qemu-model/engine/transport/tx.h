@@ -42,6 +42,12 @@ static inline void ohca_tx_close_qp(ohca_engine *e, const struct ohca_qp *qp, st
 		ohca_count_set(e, qp, OHCA_CNT_TX_PKTS);
 }
 
+/*
+ * Keep a multicast frame of @port in the loop for the members from @from on. @hdr: its first @n
+ * bytes, as they were checked. False: the loop is full.
+ */
+bool ohca_loop_keep(ohca_engine *e, unsigned int port, const uint8_t *hdr, uint32_t n,
+		    const struct ohca_frame *f, uint16_t from);
 /* Update PortXmitWait and PortVLXmitWait to now, and end the waits that are over */
 void ohca_xp_wait_update(ohca_engine *e);
 

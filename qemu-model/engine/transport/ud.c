@@ -7,6 +7,7 @@
 
 #include "engine/base/features.h"
 #include "engine/base/le.h"
+#include "engine/base/work.h"
 #include "engine/object/counters.h"
 #include "engine/object/eq.h"
 #include "engine/object/fault.h"
@@ -20,6 +21,7 @@
 #include "engine/transport/pool.h"
 #include "engine/transport/responder.h"
 #include "engine/transport/rx.h"
+#include "engine/transport/sched.h"
 #include "engine/transport/sq.h"
 #include "engine/transport/suspend.h"
 #include "engine/transport/to_agents.h"
@@ -29,6 +31,8 @@
 #include "ib/mad.h"
 #include "ib/packet.h"
 #include "ohca_hw.h"
+
+#define MCAST_STEP	16u	/* members of a group that a packet is delivered to at a time */
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
@@ -354,8 +358,14 @@ static void rx_mcast(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 		ohca_rx_drop(e, p, OHCA_CNT_MCAST_DROP);
 		return;
 	}
-	for (uint32_t i = 0; i < g->num; i++) {
+	for (uint32_t i = p->from; i < g->num; i++) {
 		struct ohca_qp *qp = g->member[i].qp;
+
+		if (i - p->from == MCAST_STEP) {
+			e->sched->mcast_left = (uint16_t)i;
+			return;
+		}
+		ohca_work(e, OHCA_WORK_STEP);
 
 		if (qp->type != OHCA_QPT_UD || !can_receive(qp, p->port))
 			continue;
@@ -365,6 +375,7 @@ static void rx_mcast(ohca_engine *e, const struct ohca_rxpkt *p, uint32_t qkey)
 		if (qp->pkey_index >= port->num_pkeys ||
 		    !ib_pkey_match(p->i.pkey, port->pkey[qp->pkey_index]) || qkey != qp->qkey)
 			continue;
+		ohca_work(e, OHCA_WORK_WQE);
 		deliver(e, qp, p, p->payload, 0);
 	}
 }
