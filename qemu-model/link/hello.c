@@ -164,12 +164,7 @@ static int remove_stale(const char *path, const struct sockaddr_un *sa,
 	return 0;
 }
 
-/*
- * Locks the directory of @path: each of several processes that start at the same time checks for
- * a listener, removes a stale socket, binds and listens before the next one checks.
- * Return: a descriptor, whose close unlocks, or -1.
- */
-static int lock_dir(const char *path, struct ohca_link_err *err)
+int ohca_link_lock_dir(const char *path, struct ohca_link_err *err)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
 	const char *slash = strrchr(path, '/');
@@ -202,7 +197,7 @@ int ohca_link_listen(const char *path, struct ohca_link_err *err)
 
 	if (fill_addr(path, &sa, err))
 		return -1;
-	dir = lock_dir(path, err);
+	dir = ohca_link_lock_dir(path, err);
 	if (dir < 0)
 		return -1;
 	if (remove_stale(path, &sa, err))

@@ -216,6 +216,18 @@ struct ohca_link;
 void ohca_link_cfg_init(struct ohca_link_cfg *cfg);
 
 /**
+ * ohca_link_lock_dir() - lock the directory of @path while a socket is made there
+ * @path: file name of the socket
+ * @err: filled in on failure
+ *
+ * Each of several processes that start at the same time checks for a listener, removes a stale
+ * socket, binds and listens before the next one checks. Waits up to 2 s.
+ *
+ * Return: a descriptor, whose close unlocks, or -1.
+ */
+int ohca_link_lock_dir(const char *path, struct ohca_link_err *err);
+
+/**
  * ohca_link_listen() - create the socket that peers connect to
  * @path: file name; a stale socket there (without a listener) is replaced
  * @err: filled in on failure

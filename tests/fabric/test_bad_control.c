@@ -127,7 +127,7 @@ static bool is_error(const char *text)
 static void try(struct bad *b)
 {
 	struct fab_spool_cfg cfg = { .n = 0 };
-	char *text = fab_control_answer(&m, (const char *)b->p, b->len, &cfg);
+	char *text = fab_control_answer(&m, NULL, (const char *)b->p, b->len, &cfg);
 
 	assert_non_null(text);
 	assert_in_range(cfg.n, 0, 2);
@@ -152,7 +152,7 @@ static void intact(void **st)
 	(void)st;
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(good); i++) {
 		struct fab_spool_cfg cfg = { .n = 0 };
-		char *text = fab_control_answer(&m, good[i], strlen(good[i]), &cfg);
+		char *text = fab_control_answer(&m, NULL, good[i], strlen(good[i]), &cfg);
 
 		assert_false(is_error(text));
 		assert_int_equal(unchanged(), i < ASKS);

@@ -94,7 +94,7 @@ expect 'ask where none is' 1 "$dir/none: No such file.* give the PATH" \
 	"$fabric" lft leaf1 -c "$dir/none"
 expect 'ask with another option' 2 'use --control PATH' "$fabric" status --all
 expect 'lft without a switch' 2 'write lft NODE, a switch' "$fabric" lft -c "$dir/none"
-expect 'status of a switch' 2 'leave out' "$fabric" status -c "$dir/none" leaf1
+expect 'status of a switch' 2 'write status' "$fabric" status -c "$dir/none" leaf1
 expect 'serve with a control socket in no directory' 1 'use another PATH' \
 	"$fabric" serve -g star:2 -c "$dir/none/control"
 "$fabric" serve -t "$dir/tree" -c "$dir/control" >/dev/null &

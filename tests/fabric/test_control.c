@@ -15,12 +15,14 @@
 #include "fabric/base/event.h"
 #include "fabric/control/control.h"
 #include "fabric/client/client.h"
+#include "link/link.h"
 
 static struct fab *f;
 static struct fab_mgmt m;
 static struct fab_control *control;
 static int epfd;
 static char path[64];
+static uint64_t now_ns = 1000;
 
 static int setup(void **st)
 {
@@ -52,7 +54,7 @@ static unsigned int turn(void)
 
 	while ((n = epoll_wait(epfd, ev, 8, 0)) > 0) {
 		for (int i = 0; i < n; i++)
-			fab_control_event(control, fab_event_of(&ev[i]).index, 1000);
+			fab_control_event(control, fab_event_of(&ev[i]).index, now_ns);
 		all += (unsigned int)n;
 		assert_true(all < 10000);
 	}
@@ -243,6 +245,51 @@ static void too_many(void **st)
 	turn();
 }
 
+/* As many clients as there may be, none of which reads what it asks for. */
+static void none_reads(void **st)
+{
+	static const char ask[] = "{\"command\": \"topology\"}\n";
+	int fd[FAB_CONTROL_CLIENTS], more;
+
+	(void)st;
+	for (unsigned int i = 0; i < FAB_CONTROL_CLIENTS; i++) {
+		fd[i] = dial();
+		/* until the fabric reads no more of it; each time it is done at once */
+		for (unsigned int k = 0; k < 100000; k++) {
+			if (send(fd[i], ask, sizeof(ask) - 1, 0) < 0)
+				break;
+			turn();
+		}
+		assert_int_equal(errno, EAGAIN);
+	}
+	/* nothing keeps it awake */
+	assert_int_equal(turn(), 0);
+	more = dial();
+	says(more, "error");
+	close(more);
+	/* one of them reads so much that the fabric goes on with it: another one has to go */
+	now_ns += FAB_CONTROL_QUIET_NS - 1;
+	do
+		says(fd[0], "nodes");
+	while (!turn());
+	more = dial();
+	says(more, "error");
+	close(more);
+	now_ns += 1;
+	more = dial();
+	say(more, "{\"command\": \"status\"}\n");
+	says(more, "switches");
+	close(more);
+	turn();
+	for (unsigned int i = 0; i < 5; i++) {
+		says(fd[0], "nodes");
+		turn();
+	}
+	for (unsigned int i = 0; i < FAB_CONTROL_CLIENTS; i++)
+		close(fd[i]);
+	turn();
+}
+
 /* Who comes while there is no descriptor for him is told so, and does not keep the fabric awake. */
 static void no_descriptor(void **st)
 {
@@ -369,7 +416,7 @@ static void parts(void **st)
 		json_t *v, *next;
 
 		snprintf(ask, sizeof(ask), "{\"command\": \"counters\", \"first\": %d}", (int)first);
-		text = fab_control_answer(&m, ask, strlen(ask), NULL);
+		text = fab_control_answer(&m, NULL, ask, strlen(ask), NULL);
 		v = json_loads(text, 0, NULL);
 		assert_true(json_array_size(json_object_get(v, "nodes")) > 0);
 		nodes += json_array_size(json_object_get(v, "nodes"));
@@ -387,6 +434,7 @@ static void files(void **st)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	char name[128], stale[80];
+	struct ohca_link_err err;
 	struct stat sb;
 	int fd;
 
@@ -412,6 +460,12 @@ static void files(void **st)
 		fab_control_free(c);
 	}
 	assert_int_not_equal(access(stale, F_OK), 0);
+	/* while another process is about to listen in that directory */
+	fd = ohca_link_lock_dir(stale, &err);
+	assert_true(fd >= 0);
+	assert_null(fab_control_new(&m, NULL, stale, epfd));
+	assert_int_equal(errno, EWOULDBLOCK);
+	close(fd);
 	/* a file that is no socket is somebody's */
 	fd = open(stale, O_WRONLY | O_CREAT | O_EXCL, 0600);
 	assert_true(fd >= 0);
@@ -430,6 +484,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(long_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_reader, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(none_reads, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_descriptor, setup, teardown),
 		cmocka_unit_test(closed_early),
 		cmocka_unit_test_setup_teardown(end, setup, teardown),

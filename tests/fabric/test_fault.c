@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Faults on purpose: each does what it says, counts it, and harms nothing else. */
+#include <jansson.h>
+
+#include "fabric/control/control.h"
 #include "fabric/fault/fault.h"
 #include "fabric/watch/trace.h"
 #include "hosts.h"
@@ -996,6 +999,90 @@ static void test_delay_mads_at_machine(void **st)
 	assert_int_equal(fab_extra_of(f, q)->fault->lost, 1);
 }
 
+static json_t *asked(const char *ask)
+{
+	char *text = fab_control_answer(&m, d, ask, strlen(ask), NULL);
+	json_t *v;
+
+	assert_non_null(text);
+	v = json_loads(text, 0, NULL);
+	free(text);
+	assert_non_null(v);
+	return v;
+}
+
+/* status has what became of data packets, and all memory. */
+static void test_status(void **st)
+{
+	json_t *v, *data, *drops;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out;
+
+	(void)st;
+	assert_int_equal(send_many(5), 5);
+	assert_true(send_data(0, 0, 0xbfff, 64, 1));
+	assert_true(fab_fault_link(&m, port_of_host(7), false, now));
+	assert_int_equal(send_many(3), 0);
+	v = asked("{\"command\": \"status\"}");
+	data = json_object_get(v, "data");
+	drops = json_object_get(data, "dropped");
+	assert_int_equal(json_integer_value(json_object_get(data, "delivered")), 5);
+	assert_int_equal(json_integer_value(json_object_get(drops, "no route")), 1);
+	assert_int_equal(json_integer_value(json_object_get(drops, "the output is not Active")), 3);
+	assert_int_equal(json_object_size(drops), 2);
+	assert_true(json_integer_value(json_object_get(v, "memory_bytes")) >=
+		    (json_int_t)(fab_bytes(f) + d->buffer_bytes + 2 * sizeof(struct fab_dport)));
+	json_decref(v);
+	out = open_memstream(&text, &len);
+	assert_non_null(out);
+	fab_data_print(d, out);
+	fclose(out);
+	assert_non_null(strstr(text, "delivered 5,"));
+	assert_non_null(strstr(text, "dropped: no route: 1\n"));
+	free(text);
+}
+
+/* The port of a machine is shown as the switch has it: state, rate, LIDs. */
+static void test_machine_shown(void **st)
+{
+	const uint32_t p = port_of_host(7), end = f->port[p].peer;
+	uint8_t lft[IB_LFT_PER_BLOCK];
+	struct way *w = calloc(f->nodes, sizeof(*w));
+	json_t *v, *port;
+
+	(void)st;
+	assert_non_null(w);
+	assert_int_equal(f->port[end].pi.state, IB_PS_DOWN);
+	v = asked("{\"command\": \"topology\", \"node\": \"host8\"}");
+	port = json_array_get(json_object_get(json_array_get(json_object_get(v, "nodes"), 0),
+					      "ports"), 0);
+	assert_string_equal(json_string_value(json_object_get(port, "state")), "Active");
+	assert_string_equal(json_string_value(json_object_get(port, "rate")), "4xEDR");
+	assert_int_equal(json_integer_value(json_object_get(port, "lid")), LID(7));
+	assert_int_equal(json_integer_value(json_object_get(port, "lmc")), 0);
+	json_decref(v);
+	/* four LIDs, as a subnet manager writes them */
+	assert_int_equal(fab_end_lid(f, end), LID(7));
+	ways(HOST, w);
+	assert_int_equal(ask(IB_METHOD_GET, IB_SMP_ATTR_LFT, 0, w[f->port[p].node].route, NULL),
+			 FAB_DELIVERED);
+	memcpy(lft, got.smp.data, sizeof(lft));
+	lft[LID(7)] = IB_LFT_NO_PORT;
+	memset(lft + 20, (int)fab_port_num(f, p), 4);
+	assert_int_equal(ask(IB_METHOD_SET, IB_SMP_ATTR_LFT, 0, w[f->port[p].node].route, lft),
+			 FAB_DELIVERED);
+	if (f->sw[f->node[f->port[p].node].sw].si.linear_top < 23)
+		f->sw[f->node[f->port[p].node].sw].si.linear_top = 23;
+	assert_int_equal(fab_end_lid(f, end), 20);
+	assert_int_equal(fab_end_lmc(f, end), 2);
+	assert_true(fab_fault_node(&m, f->port[p].node, false, now));
+	assert_true(fab_fault_node(&m, f->port[p].node, true, now));
+	assert_int_equal(fab_end_lid(f, end), 0);
+	counts_anew[f->port[p].node] = true;
+	free(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1008,7 +1095,8 @@ int main(void)
 		T(test_delay_credits), T(test_delay_down), T(test_delay_machine), T(test_delay_forgets),
 		T(test_seeds), T(test_node), T(test_smps), T(test_preset),
 		T(test_smps_in_transit), T(test_dead_switch), T(test_port0_without_route),
-		T(test_corrupt_at_machine), T(test_delayed_answer), T(test_delay_mads_at_machine),
+		T(test_corrupt_at_machine), T(test_delayed_answer), T(test_status),
+		T(test_machine_shown), T(test_delay_mads_at_machine),
 #undef T
 	};
 

@@ -352,12 +352,12 @@ static void request(const char *text)
 		begin(from_spec("ring:4"));
 		was = state_of(f);
 		if (!whole) {
-			whole = fab_control_answer(&m, text, strlen(text), NULL);
+			whole = fab_control_answer(&m, NULL, text, strlen(text), NULL);
 			fab_free(f);
 			begin(from_spec("ring:4"));
 		}
 		starve(++n);
-		reply = fab_control_answer(&m, text, strlen(text), NULL);
+		reply = fab_control_answer(&m, NULL, text, strlen(text), NULL);
 		fed();
 		assert_true(reply || failed);
 		if (reply && strcmp(reply, whole)) {

@@ -57,7 +57,7 @@ static json_t *reply_to(const char *request, const char *name)
 			text[n++] = *request;
 	}
 	m.now_ns = now;
-	reply = fab_control_answer(&m, text, n, &(struct fab_spool_cfg){ .n = 0 });
+	reply = fab_control_answer(&m, NULL, text, n, &(struct fab_spool_cfg){ .n = 0 });
 	assert_non_null(reply);
 	v = json_loads(reply, 0, NULL);
 	free(reply);

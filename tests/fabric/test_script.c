@@ -33,7 +33,7 @@ static json_t *script(const char *text, const char *more)
 		json_object_set_new(v, more, json_true());
 	ask = json_dumps(v, 0);
 	m.now_ns = now;
-	answer = fab_control_answer(&m, ask, strlen(ask), NULL);
+	answer = fab_control_answer(&m, NULL, ask, strlen(ask), NULL);
 	reply = json_loads(answer, 0, NULL);
 	json_decref(v);
 	free(ask);
@@ -44,7 +44,7 @@ static json_t *script(const char *text, const char *more)
 static json_t *status_json(void)
 {
 	const char *ask = "{\"command\": \"status\"}";
-	char *answer = fab_control_answer(&m, ask, strlen(ask), NULL);
+	char *answer = fab_control_answer(&m, NULL, ask, strlen(ask), NULL);
 	json_t *reply = json_loads(answer, 0, NULL);
 
 	free(answer);
@@ -284,7 +284,7 @@ static void test_replace(void **st)
 	v = script("at 1s x", "stop");
 	assert_non_null(json_object_get(v, "error"));
 	json_decref(v);
-	free(fab_control_answer(&m, halt, strlen(halt), NULL));
+	free(fab_control_answer(&m, NULL, halt, strlen(halt), NULL));
 	assert_int_equal(fab_script_timer(&m, now + 10000 * MS), UINT64_MAX);
 	assert_int_equal(state_of("leaf1:1"), IB_PS_INIT);
 	assert_int_equal(state_of("leaf1:3"), IB_PS_INIT);

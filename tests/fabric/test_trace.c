@@ -151,7 +151,7 @@ static void test_mcast(void **st)
 
 static json_t *answer(const char *ask)
 {
-	char *text = fab_control_answer(&m, ask, strlen(ask), NULL);
+	char *text = fab_control_answer(&m, NULL, ask, strlen(ask), NULL);
 	json_t *v = json_loads(text, 0, NULL);
 
 	assert_non_null(v);

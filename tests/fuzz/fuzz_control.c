@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		const uint8_t *nl = memchr(data, '\n', (size_t)(end - data));
 		const size_t len = (size_t)((nl ? nl : end) - data);
 		struct fab_spool_cfg capture = { .n = 0 };
-		char *text = fab_control_answer(&m, (const char *)data, len,
+		char *text = fab_control_answer(&m, NULL, (const char *)data, len,
 						&capture);
 
 		check_reply(text);

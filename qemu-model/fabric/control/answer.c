@@ -115,14 +115,36 @@ static double cpu_seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
+/* What became of the data packets. */
+static json_t *data_json(const struct fab_data *d)
+{
+	struct fab_data_totals t;
+	json_t *drops = json_object();
+
+	fab_data_totals(d, &t);
+	for (unsigned int i = FAB_DROP_NONE + 1; i < FAB_DROPS; i++)
+		if (t.drop[i])
+			json_object_set_new(drops, fab_drop_name(i),
+					    json_integer((json_int_t)t.drop[i]));
+	return json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+			 "delivered", (json_int_t)t.delivered, "dropped", drops,
+			 "hops", (json_int_t)t.hops, "forks", (json_int_t)t.forks,
+			 "copies", (json_int_t)t.copies, "mads_in", (json_int_t)t.mads_in,
+			 "mads_out", (json_int_t)t.mads_out,
+			 "buffer_bytes", (json_int_t)t.buffer_bytes,
+			 "stood_ns", (json_int_t)t.stood_ns);
+}
+
 static json_t *status(struct fab_request *r)
 {
 	const struct fab *f = r->m->f;
 	const struct fab_mgmt_stats *st = &r->m->stats;
 	uint32_t hosts = 0, cables = 0, up = 0, active = 0;
 	json_t *sms = json_array();
-	uint64_t left, failed;
+	uint64_t left, failed, bytes = fab_bytes(f);
 
+	if (r->data)
+		bytes += fab_data_bytes(r->data);
 	for (uint32_t i = 0; i < f->nodes; i++)
 		hosts += f->node[i].type == IB_NODE_CHANNEL_ADAPTER;
 	for (uint32_t i = 1; i < f->ports; i++) {
@@ -145,7 +167,7 @@ static json_t *status(struct fab_request *r)
 	}
 	left = fab_script_left(r->m, &failed);
 	return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:I, s:I, s:f}",
+			 "s:I, s:I, s:o*, s:f}",
 			 "switches", f->switches, "channel_adapters", hosts,
 			 "routers", f->nodes - f->switches - hosts, "cables", cables,
 			 "links_up", up, "links_active", active, "subnet_managers", sms,
@@ -154,7 +176,8 @@ static json_t *status(struct fab_request *r)
 			 "traps", (json_int_t)st->traps,
 			 "script_left", (json_int_t)left, "script_failed", (json_int_t)failed,
 			 "script_late_ns", (json_int_t)fab_script_late(r->m),
-			 "memory_bytes", (json_int_t)fab_bytes(f), "cpu_seconds", cpu_seconds());
+			 "memory_bytes", (json_int_t)bytes,
+			 "data", r->data ? data_json(r->data) : NULL, "cpu_seconds", cpu_seconds());
 }
 
 /* ---- nodes --------------------------------------------------------------------- */
@@ -176,20 +199,23 @@ static json_t *port_topology(const struct fab_mgmt *m, uint32_t p)
 {
 	const struct fab *f = m->f;
 	const struct fab_port *a = &f->port[p], *b = &f->port[a->peer];
+	/* a machine's port is not in the graph: the switch's end tells what its link is */
+	const uint32_t at = fab_machine_at(f, p);
+	const struct ib_port_info *pi = at != FAB_NO_PORT ? &f->port[at].pi : &a->pi;
 	json_t *v = json_pack("{s:i, s:s}", "port", fab_port_num(f, p), "state",
-			      fab_state_name(a->pi.state));
+			      fab_state_name(pi->state));
 	char rate[16];
 
 	if (a->guid) {
 		json_object_set_new(v, "guid", fab_guid_json(a->guid));
 		json_object_set_new(v, "lid", json_integer(fab_end_lid(f, p)));
-		json_object_set_new(v, "lmc", json_integer(a->pi.lmc));
+		json_object_set_new(v, "lmc", json_integer(fab_end_lmc(f, p)));
 	}
 	if (a->peer == FAB_NO_PORT)
 		return v;
-	if (a->pi.state != IB_PS_DOWN)
+	if (pi->state != IB_PS_DOWN)
 		json_object_set_new(v, "rate",
-				    json_string(topo_rate_name(topo_rate_of(&a->pi), rate)));
+				    json_string(topo_rate_name(topo_rate_of(pi), rate)));
 	json_object_set_new(v, "peer", fab_guid_json(f->node[b->node].guid));
 	json_object_set_new(v, "peer_port", json_integer(fab_port_num(f, a->peer)));
 	return v;
@@ -384,10 +410,10 @@ static json_t *run(struct fab_request *r, const char *command)
 	return NULL;
 }
 
-char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len,
-			 struct fab_spool_cfg *capture)
+char *fab_control_answer(struct fab_mgmt *m, const struct fab_data *d, const char *text,
+			 size_t len, struct fab_spool_cfg *capture)
 {
-	struct fab_request r = { .m = m, .capture = capture };
+	struct fab_request r = { .m = m, .data = d, .capture = capture };
 	const char *command;
 	char *reply = NULL;
 	json_t *in, *out = NULL;

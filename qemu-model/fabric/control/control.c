@@ -12,6 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "link/link.h"
+
 #include "fabric/base/event.h"
 
 #define EVENT_LISTEN	FAB_CONTROL_CLIENTS	/* after the clients' */
@@ -19,10 +21,11 @@
 /*
  * A client; @fd -1: none. It is read from while it has no reply to take: @out, of @out_len bytes,
  * the first @sent of which it has. @last: it is dropped when it has them. @spool: it gets a capture
- * instead of replies, and @events are awaited.
+ * instead of replies, and @events are awaited. @moved_ns: when it sent or took something last.
  */
 struct client {
 	int fd;
+	uint64_t moved_ns;
 	size_t have;
 	char line[FAB_CONTROL_LINE];
 	char *out;
@@ -73,7 +76,10 @@ static bool push(struct fab_control *c, struct client *p)
 		drop(c, p);
 		return false;
 	}
-	p->sent += n > 0 ? (size_t)n : 0;
+	if (n > 0) {
+		p->sent += (size_t)n;
+		p->moved_ns = c->m->now_ns;
+	}
 	if (p->sent < p->out_len) {
 		if (!watch(c, EPOLL_CTL_MOD, p->fd, (uint32_t)(p - c->client), EPOLLOUT))
 			drop(c, p);
@@ -164,7 +170,7 @@ static bool answer(struct fab_control *c, struct client *p)
 	char *text;
 
 	if (end) {
-		text = fab_control_answer(c->m, p->line, len, c->d ? &cfg : NULL);
+		text = fab_control_answer(c->m, c->d, p->line, len, c->d ? &cfg : NULL);
 		p->have -= len + 1;
 		memmove(p->line, end + 1, p->have);
 		reply(p, cfg.n ? begin_capture(c, p, &cfg, text) : text);
@@ -195,7 +201,10 @@ static void serve(struct fab_control *c, struct client *p)
 			drop(c, p);
 			return;
 		}
-		p->have += n > 0 ? (size_t)n : 0;
+		if (n > 0) {
+			p->have += (size_t)n;
+			p->moved_ns = c->m->now_ns;
+		}
 	}
 	/* a request that came with an earlier one is answered at the next event */
 	if (answer(c, p))
@@ -223,9 +232,32 @@ static void refuse(int fd, const char *why)
 	close(fd);
 }
 
+/*
+ * A place for one more client: one that is free, or that of the client which has neither sent nor
+ * taken anything for the longest time, if that is long enough. Return: NULL: there is none.
+ */
+static struct client *place(struct fab_control *c)
+{
+	struct client *quiet = NULL;
+
+	for (uint32_t i = 0; i < FAB_CONTROL_CLIENTS; i++) {
+		struct client *p = &c->client[i];
+
+		if (p->fd < 0)
+			return p;
+		if (!p->spool && (!quiet || p->moved_ns < quiet->moved_ns))
+			quiet = p;
+	}
+	if (!quiet || c->m->now_ns - quiet->moved_ns < FAB_CONTROL_QUIET_NS)
+		return NULL;
+	drop(c, quiet);
+	return quiet;
+}
+
 static void take(struct fab_control *c)
 {
 	int fd = next_client(c);
+	struct client *p;
 
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
 		if (c->spare >= 0)
@@ -239,16 +271,12 @@ static void take(struct fab_control *c)
 	}
 	if (fd < 0)
 		return;
-	for (uint32_t i = 0; i < FAB_CONTROL_CLIENTS; i++) {
-		struct client *p = &c->client[i];
-
-		if (p->fd >= 0)
-			continue;
-		if (!watch(c, EPOLL_CTL_ADD, fd, i, EPOLLIN))
-			break;
+	p = place(c);
+	if (p && watch(c, EPOLL_CTL_ADD, fd, (uint32_t)(p - c->client), EPOLLIN)) {
 		p->fd = fd;
 		p->have = 0;
 		p->last = false;
+		p->moved_ns = c->m->now_ns;
 		return;
 	}
 	refuse(fd, "{\"error\": \"too many programs are connected: end one\"}\n");
@@ -287,9 +315,17 @@ static bool is_stale(const struct sockaddr_un *un)
 
 static bool listen_at(struct fab_control *c, const char *path)
 {
-	const mode_t mask = umask(0177);
+	struct ohca_link_err err;
+	const int dir = ohca_link_lock_dir(path, &err);
+	int error;
+	mode_t mask;
 	bool ok;
 
+	if (dir < 0) {
+		errno = err.sys;
+		return false;
+	}
+	mask = umask(0177);
 	c->un.sun_family = AF_UNIX;
 	memcpy(c->un.sun_path, path, strlen(path) + 1);
 	if (is_stale(&c->un))
@@ -302,6 +338,9 @@ static bool listen_at(struct fab_control *c, const char *path)
 		unlink(path);
 		ok = false;
 	}
+	error = errno;
+	close(dir);
+	errno = error;
 	return ok;
 }
 

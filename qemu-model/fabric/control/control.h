@@ -27,6 +27,8 @@
 
 #define FAB_CONTROL_CLIENTS	16u
 #define FAB_CONTROL_CAPTURES	8u		/* clients that have a capture at a time */
+/* A client that neither sends nor takes anything for so long makes room for one more */
+#define FAB_CONTROL_QUIET_NS	10000000000ull
 #define FAB_CONTROL_LINE	65536u		/* bytes of a request, with its newline */
 
 struct fab_control;
@@ -59,6 +61,7 @@ void fab_control_event(struct fab_control *c, uint32_t index, uint64_t now_ns);
 /**
  * fab_control_answer() - the reply to a request
  * @m: what is done to it is done at @m->now_ns
+ * @d: the data path, or NULL: there is none to be told of
  * @text: the request, of any bytes, without its newline
  * @len: its length
  * @capture: has no ports, and gets some if a capture of these is to follow the reply. NULL: there
@@ -68,8 +71,8 @@ void fab_control_event(struct fab_control *c, uint32_t index, uint64_t now_ns);
  *
  * Return: the reply with a newline, to be freed by the caller; NULL: out of memory.
  */
-char *fab_control_answer(struct fab_mgmt *m, const char *text, size_t len,
-			 struct fab_spool_cfg *capture);
+char *fab_control_answer(struct fab_mgmt *m, const struct fab_data *d, const char *text,
+			 size_t len, struct fab_spool_cfg *capture);
 
 /** fab_control_flush() - send what was captured, before the fabric sleeps */
 void fab_control_flush(struct fab_control *c);

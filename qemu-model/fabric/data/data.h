@@ -146,7 +146,38 @@ void fab_data_accept_stopped(struct fab_data *d);
 /** fab_data_host_ns() - the clock of the configuration, read now */
 uint64_t fab_data_host_ns(const struct fab_data *d);
 
-/** fab_data_print() - counts of MADs and of all links, one line each */
+/**
+ * struct fab_data_totals - what the data path has counted, and what it takes
+ * @drop: packets that ended, by enum fab_drop
+ * @delivered: packets that end ports have
+ * @hops: wires of the graph that packets went over
+ * @forks: packets that multicast has added, see fab_data
+ * @copies: packets that waited in an input buffer
+ * @mads_in, @mads_out: MADs that agents got from machines, and sent to them
+ * @buffer_bytes: memory for packets, which is kept for others
+ * @stood_ns: during which the daemon had no processor while something waited
+ */
+struct fab_data_totals {
+	uint64_t drop[FAB_DROPS];
+	uint64_t delivered;
+	uint64_t hops;
+	uint64_t forks;
+	uint64_t copies;
+	uint64_t mads_in, mads_out;
+	uint64_t buffer_bytes;
+	uint64_t stood_ns;
+};
+
+/** fab_data_totals() - fill in @t */
+void fab_data_totals(const struct fab_data *d, struct fab_data_totals *t);
+
+/** fab_data_bytes() - memory that it takes now, without the links' rings */
+size_t fab_data_bytes(const struct fab_data *d);
+
+/** fab_drop_name() - why packets ended, for people and in captures; not of FAB_DROP_NONE */
+const char *fab_drop_name(enum fab_drop why);
+
+/** fab_data_print() - counts of MADs, of packets and of all links, one line each */
 void fab_data_print(const struct fab_data *d, FILE *to);
 
 /**

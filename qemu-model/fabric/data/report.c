@@ -3,6 +3,7 @@
 #include "data_priv.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define LOG_BURST	200u		/* lines at once */
 #define LOG_NS		100000000u	/* and one more in that time */
@@ -63,11 +64,68 @@ static void print_port(const struct fab_data *d, const struct fab_dport *dp, FIL
 		c->xmit_discards, st.tx_nocredit, st.wakeups_sent, st.sleeps);
 }
 
+static const char * const drop_names[FAB_DROPS] = {
+	[FAB_DROP_DAMAGED] = "damaged",
+	[FAB_DROP_LOSS] = "lost by a fault of the wire",
+	[FAB_DROP_MALFORMED] = "malformed",
+	[FAB_DROP_NOT_ARMED] = "the port is not Armed",
+	[FAB_DROP_FILTER] = "P_Key enforcement or raw filter",
+	[FAB_DROP_ROUTE] = "no route",
+	[FAB_DROP_VL] = "SLtoVLMappingTable",
+	[FAB_DROP_INACTIVE] = "the output is not Active",
+	[FAB_DROP_MTU] = "longer than the MTU of the output",
+	[FAB_DROP_HOQ] = "HOQLife",
+	[FAB_DROP_LIFETIME] = "LifeTimeValue",
+	[FAB_DROP_HOPS] = "in a circle",
+	[FAB_DROP_MEMORY] = "no memory",
+	[FAB_DROP_PHANTOM] = "a host without a machine",
+	[FAB_DROP_NO_MEMBER] = "multicast without a member",
+	[FAB_DROP_NO_LINK] = "multicast out of a port whose link is down",
+};
+
+const char *fab_drop_name(enum fab_drop why)
+{
+	return drop_names[why];
+}
+
+void fab_data_totals(const struct fab_data *d, struct fab_data_totals *t)
+{
+	*t = (struct fab_data_totals){
+		.delivered = d->delivered,
+		.hops = d->hops,
+		.forks = d->forks,
+		.copies = d->copies,
+		.mads_in = d->mads_in,
+		.mads_out = d->mads_out,
+		.buffer_bytes = d->buffer_bytes,
+		.stood_ns = d->stood_ns,
+	};
+	memcpy(t->drop, d->drop, sizeof(t->drop));
+}
+
+size_t fab_data_bytes(const struct fab_data *d)
+{
+	return sizeof(*d) + d->f->ports * sizeof(*d->by_port) +
+	       d->count * (sizeof(struct fab_dport) + 5 * sizeof(*d->all) +
+			   FAB_DATA_LANES * sizeof(*d->mcast)) + d->buffer_bytes;
+}
+
+static void print_data(const struct fab_data *d, FILE *to)
+{
+	fprintf(to, "packets delivered %" PRIu64 ", over %" PRIu64 " wires, forks %" PRIu64
+		", that waited %" PRIu64 "; buffers %" PRIu64 " bytes, stood %" PRIu64 " ns\n",
+		d->delivered, d->hops, d->forks, d->copies, d->buffer_bytes, d->stood_ns);
+	for (unsigned int i = FAB_DROP_NONE + 1; i < FAB_DROPS; i++)
+		if (d->drop[i])
+			fprintf(to, "packets dropped: %s: %" PRIu64 "\n", drop_names[i], d->drop[i]);
+}
+
 void fab_data_print(const struct fab_data *d, FILE *to)
 {
 	fprintf(to, "MADs in %" PRIu64 " out %" PRIu64 " dropped %" PRIu64
 		", stopped accepting %" PRIu64 " times\n", d->mads_in, d->mads_out,
 		d->m->stats.lost, d->accept_stops);
+	print_data(d, to);
 	for (uint32_t i = 0; i < d->links; i++)
 		print_port(d, d->linked[i], to);
 }

@@ -7,6 +7,7 @@
 
 #include "fabric/mgmt/mgmt.h"
 
+struct fab_data;
 struct fab_spool_cfg;
 
 #define FAB_REQUEST_WHY	512u
@@ -14,6 +15,7 @@ struct fab_spool_cfg;
 /**
  * struct fab_request - a request
  * @m: the fabric that is asked
+ * @data: its data path, or NULL
  * @in: the request
  * @first: the first node, or LID, that is asked for
  * @node: name of the node that it is about, or NULL
@@ -24,6 +26,7 @@ struct fab_spool_cfg;
  */
 struct fab_request {
 	struct fab_mgmt *m;
+	const struct fab_data *data;
 	json_t *in;
 	uint32_t first;
 	const char *node;

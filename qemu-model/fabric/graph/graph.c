@@ -42,6 +42,7 @@ static void free_switch(struct fab_switch *sw)
 	free(sw->mft);
 	free(sw->lft);
 	free(sw->sl2vl);
+	free(sw->lids);
 }
 
 void fab_free(struct fab *f)
@@ -444,17 +445,48 @@ uint32_t fab_machine_at(const struct fab *f, uint32_t p)
 	return f->node[port->node].sw == FAB_NONE && fab_outside(f, p) ? port->peer : FAB_NO_PORT;
 }
 
+void fab_lft_changed(struct fab_switch *sw)
+{
+	free(sw->lids);
+	sw->lids = NULL;
+}
+
+/* What leads to the machine at port @at of a switch. */
+static struct fab_lids machine_lids(const struct fab *f, uint32_t at)
+{
+	const struct fab_node *n = &f->node[f->port[at].node];
+	struct fab_switch *sw = &f->sw[n->sw];
+
+	if (!sw->lids) {
+		sw->lids = calloc(n->nports + 1u, sizeof(*sw->lids));
+		if (!sw->lids)
+			return (struct fab_lids){ 0, 0 };
+		for (uint32_t lid = 1; lid <= sw->si.linear_top &&
+		     lid / IB_LFT_PER_BLOCK < sw->lft_blocks; lid++) {
+			const unsigned int num = sw->lft[lid];
+
+			if (num <= n->nports && !sw->lids[num].count++)
+				sw->lids[num].first = (uint16_t)lid;
+		}
+	}
+	return sw->lids[fab_port_num(f, at)];
+}
+
 uint16_t fab_end_lid(const struct fab *f, uint32_t p)
 {
 	const uint32_t at = fab_machine_at(f, p);
-	const struct fab_switch *sw;
+
+	return at == FAB_NO_PORT ? f->port[p].pi.lid : machine_lids(f, at).first;
+}
+
+uint8_t fab_end_lmc(const struct fab *f, uint32_t p)
+{
+	const uint32_t at = fab_machine_at(f, p);
+	uint8_t lmc = 0;
 
 	if (at == FAB_NO_PORT)
-		return f->port[p].pi.lid;
-	sw = &f->sw[f->node[f->port[at].node].sw];
-	for (uint32_t lid = 1; lid <= sw->si.linear_top && lid / IB_LFT_PER_BLOCK < sw->lft_blocks;
-	     lid++)
-		if (sw->lft[lid] == fab_port_num(f, at))
-			return (uint16_t)lid;
-	return 0;
+		return f->port[p].pi.lmc;
+	for (unsigned int n = machine_lids(f, at).count; n > 1 && lmc < 7; n /= 2)
+		lmc++;
+	return lmc;
 }

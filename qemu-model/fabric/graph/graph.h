@@ -154,6 +154,12 @@ struct fab_port {
 };
 static_assert(sizeof(struct fab_port) == 128, "a port is the most of a large fabric");
 
+/** struct fab_lids - the unicast LIDs that a switch sends out of a port: the first, and how many */
+struct fab_lids {
+	uint16_t first;
+	uint16_t count;
+};
+
 /**
  * struct fab_switch - what only a switch has
  * @si: SwitchInfo
@@ -162,6 +168,7 @@ static_assert(sizeof(struct fab_port) == 128, "a port is the most of a large fab
  *	[IB_MFT_PER_BLOCK][@mft_positions] masks, NULL: all zero
  * @sl2vl: [(ports + 1) * (ports + 1)] tables in fab.sl2vl by input and output port, or NULL: no
  *	output port has other tables for some input ports than for others
+ * @lids: [ports + 1] of what the LinearForwardingTable has, or NULL: to be found when it is asked for
  */
 struct fab_switch {
 	struct ib_switch_info si;
@@ -170,6 +177,7 @@ struct fab_switch {
 	uint8_t *lft;
 	uint16_t **mft;
 	uint32_t *sl2vl;
+	struct fab_lids *lids;
 };
 
 /** struct fab_desc - NodeDescription, padded with zeros */
@@ -340,5 +348,11 @@ uint32_t fab_machine_at(const struct fab *f, uint32_t p);
  * The port of a machine is not in the graph: its LID is the first that its switch has a route for.
  */
 uint16_t fab_end_lid(const struct fab *f, uint32_t p);
+
+/** fab_end_lmc() - its LMC; that of a machine's port by the LIDs that its switch has a route for */
+uint8_t fab_end_lmc(const struct fab *f, uint32_t p);
+
+/** fab_lft_changed() - the LinearForwardingTable of @sw is another one, or ends elsewhere */
+void fab_lft_changed(struct fab_switch *sw);
 
 #endif

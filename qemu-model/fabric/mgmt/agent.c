@@ -207,6 +207,8 @@ static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 	struct fab_port *p = port_of(m, num);
 
 	m->epoch++;
+	if (what & IB_SMA_CH_SWITCH)
+		fab_lft_changed(&m->f->sw[node_of(m)->sw]);
 	if (what & IB_SMA_CH_PKEYS)
 		set_table(m, pkey_pool(m), &p->pkeys, m->job.pkeys);
 	if (what & (IB_SMA_CH_VLARB | IB_PI_EFF_VLARB))

@@ -72,25 +72,6 @@ struct fab_capture {
 	struct fab_tap tap[FAB_CAPTURE_PORTS];
 };
 
-static const char * const reason[FAB_DROPS] = {
-	[FAB_DROP_DAMAGED] = "damaged",
-	[FAB_DROP_LOSS] = "lost by a fault of the wire",
-	[FAB_DROP_MALFORMED] = "malformed",
-	[FAB_DROP_NOT_ARMED] = "the port is not Armed",
-	[FAB_DROP_FILTER] = "P_Key enforcement or raw filter",
-	[FAB_DROP_ROUTE] = "no route",
-	[FAB_DROP_VL] = "SLtoVLMappingTable",
-	[FAB_DROP_INACTIVE] = "the output is not Active",
-	[FAB_DROP_MTU] = "longer than the MTU of the output",
-	[FAB_DROP_HOQ] = "HOQLife",
-	[FAB_DROP_LIFETIME] = "LifeTimeValue",
-	[FAB_DROP_HOPS] = "in a circle",
-	[FAB_DROP_MEMORY] = "no memory",
-	[FAB_DROP_PHANTOM] = "a host without a machine",
-	[FAB_DROP_NO_MEMBER] = "multicast without a member",
-	[FAB_DROP_NO_LINK] = "multicast out of a port whose link is down",
-};
-
 /* A block that grows: type and length first, the length again at the end. */
 struct block {
 	uint32_t len;
@@ -204,7 +185,7 @@ static void packet(const struct fab_tap *t, uint8_t type, uint64_t clock_ns, con
 	put(&k, b, len);
 	if (why != FAB_DROP_NONE)
 		option(&k, PCAPNG_OPT_COMMENT, text,
-		       (uint16_t)snprintf(text, sizeof(text), "dropped: %s", reason[why]));
+		       (uint16_t)snprintf(text, sizeof(text), "dropped: %s", fab_drop_name(why)));
 	if (!end(t->c, &k)) {
 		t->c->lost[iface]++;
 		return;
