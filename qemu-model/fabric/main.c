@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "fabric/control/control.h"
 #include "fabric/graph/generate.h"
@@ -330,8 +331,21 @@ static int parse(struct serve_options *o, int argc, char **argv)
 	return EXIT_SUCCESS;
 }
 
+/* A machine takes three descriptors: the soft limit, often 1,024, is for programs with select(). */
+static void raise_files(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r))
+		return;
+	r.rlim_cur = r.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &r))
+		perror("ohca-fabric: RLIMIT_NOFILE");
+}
+
 static int serve(struct fab *f, const struct serve_options *o)
 {
+	raise_files();
 	return fab_serve(f, &o->cfg);
 }
 

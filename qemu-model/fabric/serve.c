@@ -23,7 +23,8 @@
 #include "fabric/graph/names.h"
 
 #define EVENTS		32
-#define LOOK_ROUNDS	64u		/* busy rounds between polls of the sockets */
+#define LOOK_NS		50000u		/* busy rounds between looks at the sockets, ... */
+#define LOOK_ROUNDS	256u		/* ... or so many: the clock may be a test's */
 
 struct loop {
 	int epfd;
@@ -93,15 +94,23 @@ static int to_ms(uint64_t ns)
 /* Move packets until none moves or the sockets are due. Return: false: the latter. */
 static bool move(struct loop *l)
 {
+	const uint64_t begin = now_ns(l);
+
 	for (unsigned int i = 0; i < LOOK_ROUNDS; i++) {
-		if (fab_data_round(l->data))
+		const bool moved = fab_data_round(l->data);
+		uint64_t now;
+
+		if (!moved && !l->spin_us)
+			return true;
+		now = now_ns(l);
+		if (moved)
 			l->idle_since_ns = 0;
-		else if (!l->spin_us)
-			return true;
 		else if (!l->idle_since_ns)
-			l->idle_since_ns = now_ns(l);
-		else if (now_ns(l) - l->idle_since_ns >= l->spin_us * 1000ull)
+			l->idle_since_ns = now;
+		else if (now - l->idle_since_ns >= l->spin_us * 1000ull)
 			return true;
+		if (now - begin >= LOOK_NS)
+			break;
 	}
 	return false;
 }

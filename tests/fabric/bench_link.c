@@ -5,7 +5,8 @@
  *
  *	bench_link FABRIC [SECONDS [SPINNERS [OPTION...]]]
  *
- * SPINNERS: processes that spin meanwhile, as virtual CPUs do.
+ * SPINNERS: processes that spin meanwhile, as virtual CPUs do. Environment: IDLE: machines that are
+ * attached beside the two and send nothing (0).
  */
 #include "ep.h"
 
@@ -17,8 +18,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#define MAX_IDLE	250
+
 static atomic_bool stop;
-static struct ep ep[2];
+static struct ep ep[2], idle[MAX_IDLE];
 static size_t frame_len;
 static uint64_t frames;
 static uint32_t lat[1 << 20];
@@ -235,18 +238,23 @@ int main(int argc, char **argv)
 	double seconds = argc > 2 ? atof(argv[2]) : 2;
 	int spinners = argc > 3 ? atoi(argv[3]) : 0;
 	char dir[] = "/tmp/ohca-bench-XXXXXX", path[64];
+	const char *want = getenv("IDLE");
+	const int nidle = want ? atoi(want) : 0;
+	char spec[16];
 	pid_t spin[64];
 	struct rusage ru;
 
-	if (argc < 2 || !mkdtemp(dir) || spinners < 0 || spinners > 64) {
+	if (argc < 2 || !mkdtemp(dir) || spinners < 0 || spinners > 64 ||
+	    nidle < 0 || nidle > MAX_IDLE) {
 		fprintf(stderr, "usage: bench_link FABRIC [SECONDS [SPINNERS [OPTION...]]]\n");
 		return 2;
 	}
 	snprintf(path, sizeof(path), "%s/s", dir);
+	snprintf(spec, sizeof(spec), "star:%d", 2 + nidle);
 	fabric_pid = fork();
 	if (!fabric_pid) {
 		char *args[36] = { argv[1], (char *)"serve", (char *)"--generate",
-				   (char *)"star:2", (char *)"--hosts-off", (char *)"--listen",
+				   spec, (char *)"--hosts-off", (char *)"--listen",
 				   path, (char *)"--stats", (char *)"--quiet" };
 
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -260,6 +268,12 @@ int main(int argc, char **argv)
 		kill(fabric_pid, SIGTERM);
 		return 1;
 	}
+	for (int i = 0; i < nidle; i++)
+		if (attach(&idle[i], path, (uint8_t)(3 + i))) {
+			fprintf(stderr, "idle machine %d did not come up\n", i);
+			kill(fabric_pid, SIGTERM);
+			return 1;
+		}
 	for (int i = 0; i < spinners; i++) {
 		spin[i] = fork();
 		if (!spin[i]) {

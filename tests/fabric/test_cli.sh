@@ -247,12 +247,16 @@ says()
 	return 1
 }
 
-"$fabric" serve -g star:12 -l "$dir/s" --hosts-off >"$dir/out" 2>"$dir/err" &
+# with a soft limit of 64 descriptors, which is raised
+bash -c "ulimit -Sn 64; exec \"\$@\"" - \
+	"$fabric" serve -g star:12 -l "$dir/s" --hosts-off >"$dir/out" 2>"$dir/err" &
 pid=$!
 trap 'kill "$pid" 2>/dev/null; rm -rf "$dir"' EXIT
 expect 'serve at a socket' 0 '' says 'ready, 1 switches, 12 other nodes' "$dir/out"
 expect 'serve where another one does' 1 'another process listens' \
 	"$fabric" serve -g star:2 -l "$dir/s"
+expect 'the soft limit of descriptors is the hard one' 0 '' \
+	[ "$(awk '/Max open files/ { print $4 }' /proc/$pid/limits)" = "$(ulimit -Hn)" ]
 kill -USR1 $pid
 expect 'SIGUSR1 prints counts' 0 '' says 'MADs in 0' "$dir/err"
 before=$(awk '{ print $14 + $15 }' /proc/$pid/stat)

@@ -234,6 +234,64 @@ static void test_mcast_lost(void **state)
 	}
 }
 
+static bool signalled(const struct ep *e)
+{
+	struct pollfd p = { .fd = ohca_link_event_fd(e->l), .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/*
+ * Links without packets cost a round nothing: they stay asleep until a signal comes. What leaves by
+ * such a link wakes its peer, also if no round follows.
+ */
+static void test_idle(void **state)
+{
+	struct net *t = net_many();
+
+	(void)state;
+	net_pump(t);
+	assert_true(fab_data_sleep(t->d));
+	assert_int_equal(t->d->nawake, 0);
+	assert_int_equal(t->d->links, NET_EPS);
+	fab_data_awake(t->d);
+	for (unsigned int i = 1; i < NET_EPS; i++) {
+		ohca_link_awake(t->ep[i].l, true);
+		assert_true(ohca_link_prepare_sleep(t->ep[i].l));
+	}
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_true(net_send(&t->ep[0], 0, 0, t->ep[1].lid, 0xffff, 100, 1));
+		assert_false(fab_data_round(t->d));
+		fab_data_woke(t->d, net_index(t, ports[0]));
+		assert_int_equal(t->d->nawake, 1);
+		assert_true(fab_data_round(t->d));
+		while (fab_data_round(t->d))
+			;
+		assert_int_equal(t->d->nawake, 1);
+		assert_true(signalled(&t->ep[1]));
+		assert_int_equal(net_got(&t->ep[1], 0, 100, 1), 1);
+		ohca_link_awake(t->ep[1].l, true);
+		assert_true(ohca_link_prepare_sleep(t->ep[1].l));
+		assert_true(fab_data_sleep(t->d));
+		fab_data_awake(t->d);
+	}
+	assert_false(signalled(&t->ep[2]));
+	/* credits come to an idle link: what has waited for them leaves */
+	while (net_send(&t->ep[0], 0, 0, t->ep[1].lid, 0xffff, 4000, 1)) {
+		fab_data_woke(t->d, net_index(t, ports[0]));
+		while (fab_data_round(t->d))
+			;
+	}
+	assert_int_equal(t->d->blocked, 1);
+	assert_true(fab_data_sleep(t->d));
+	assert_int_equal(t->d->nawake, 1);
+	fab_data_awake(t->d);
+	assert_true(net_got(&t->ep[1], 0, 4000, 1) > 1);
+	fab_data_woke(t->d, net_index(t, ports[1]));
+	assert_true(fab_data_round(t->d));
+	net_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +301,7 @@ int main(void)
 		cmocka_unit_test(test_mcast_once),
 		cmocka_unit_test(test_mcast_round),
 		cmocka_unit_test(test_mcast_lost),
+		cmocka_unit_test(test_idle),
 	};
 
 	return cmocka_run_group_tests_name("switch with many ports", tests, NULL, NULL);

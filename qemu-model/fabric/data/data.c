@@ -56,6 +56,9 @@ void fab_data_free(struct fab_data *d)
 	free(d->by_port);
 	free(d->all);
 	free(d->linked);
+	free(d->awake);
+	free(d->used);
+	free(d->stall);
 	free(d->queue);
 	free(d->outs);
 	free(d->touch);
@@ -93,8 +96,8 @@ static bool management(struct fab_data *d)
 {
 	bool moved = false;
 
-	for (uint32_t i = 0; i < d->links; i++) {
-		struct fab_dport *dp = d->linked[i];
+	for (uint32_t i = 0; i < d->nawake; i++) {
+		struct fab_dport *dp = d->awake[i];
 
 		dp->pending = ohca_link_rx_pending(dp->link);
 		if (fab_likely(!(dp->pending >> OHCA_LINK_VL15)))
@@ -133,6 +136,7 @@ bool fab_data_round(struct fab_data *d)
 	bool moved;
 
 	d->now_ns = 0;
+	fab_links_used(d);
 	moved = late_ctrl(d);
 	if (fab_unlikely(d->stalls))
 		fab_end_stalls(d);
@@ -144,8 +148,10 @@ bool fab_data_round(struct fab_data *d)
 	moved |= fab_reply_flush(d);
 	if (d->touches)
 		fab_settle(d);
-	for (uint32_t i = 0; i < d->links; i++)
-		ohca_link_kick(d->linked[i]->link);
+	for (uint32_t i = 0; i < d->nawake; i++)
+		ohca_link_kick(d->awake[i]->link);
+	for (uint32_t i = 0; i < d->nused; i++)
+		ohca_link_kick_tx(d->used[i]->link);
 	if (fab_unlikely(d->link_captures))
 		fab_capture_links(d);
 	return moved;
@@ -163,42 +169,61 @@ uint64_t fab_data_timer(struct fab_data *d)
 		fab_settle(d);
 	}
 	/* traps have left, perhaps after a sleep was announced */
-	for (uint32_t i = 0; i < d->links; i++)
-		ohca_link_kick_tx(d->linked[i]->link);
+	for (uint32_t i = 0; i < d->nawake; i++)
+		ohca_link_kick_tx(d->awake[i]->link);
+	for (uint32_t i = 0; i < d->nused; i++)
+		ohca_link_kick_tx(d->used[i]->link);
 	next = d->flying ? fab_delay_due(d) : UINT64_MAX;
 	if ((d->blocked || d->reply_count || d->stalls) && FAB_LOOK_NS < next)
 		next = FAB_LOOK_NS;
 	return next;
 }
 
+/*
+ * Links without packets become idle: they stay asleep, at no cost, until their peers' signals come
+ * by the pipes. The others, whose heads wait for credit, sleep only as long as the fabric does.
+ */
 bool fab_data_sleep(struct fab_data *d)
 {
-	for (uint32_t i = 0; i < d->links; i++) {
-		struct fab_dport *dp = d->linked[i];
+	uint32_t kept = 0;
+
+	fab_links_used(d);
+	for (uint32_t i = 0; i < d->nawake; i++) {
+		struct fab_dport *dp = d->awake[i];
 
 		if (ohca_link_prepare_sleep_except(dp->link, fab_blocked_lanes(d, dp)))
 			continue;
 		while (i--)
-			ohca_link_awake(d->linked[i]->link, false);
+			ohca_link_awake(d->awake[i]->link, false);
 		/* packets, credits, or a peer that breaks the link's rules */
 		fab_link_ctrl(d, dp);
 		return false;
 	}
+	for (uint32_t i = 0; i < d->nawake; i++) {
+		struct fab_dport *dp = d->awake[i];
+
+		dp->idle = !fab_blocked_lanes(d, dp);
+		if (!dp->idle)
+			d->awake[kept++] = dp;
+	}
+	d->nawake = kept;
 	return true;
 }
 
 void fab_data_awake(struct fab_data *d)
 {
-	for (uint32_t i = 0; i < d->links; i++)
-		ohca_link_awake(d->linked[i]->link, false);
+	for (uint32_t i = 0; i < d->nawake; i++)
+		ohca_link_awake(d->awake[i]->link, false);
 }
 
 void fab_data_woke(struct fab_data *d, uint32_t p)
 {
-	const struct fab_dport *dp = d->by_port[p];
+	struct fab_dport *dp = d->by_port[p];
 
-	if (dp && dp->link)
-		ohca_link_awake(dp->link, true);
+	if (!dp || !dp->link)
+		return;
+	ohca_link_awake(dp->link, true);
+	fab_link_wake(d, dp);
 }
 
 struct fab_mgmt *fab_data_mgmt(const struct fab_data *d)

@@ -136,6 +136,7 @@ struct fab_lane {
 };
 
 #define FAB_NONE_LANE	0xffffffffu
+#define FAB_PKEYS_UNKNOWN	0xffffu	/* num_pkeys: the first packet that needs it counts them */
 
 /**
  * struct fab_dport - a port that has seen data
@@ -169,6 +170,9 @@ struct fab_lane {
  * @vl15_seen: of the peer's count of VL15 packets that it dropped
  * @replies: of fab_data.reply, that wait for it
  * @peer_guid: PortGUID that was attached last, which has its place again
+ * @idle: the link sleeps, and is not in fab_data.awake: its peer ends that by the pipe
+ * @used, @refused_tx: in fab_data.used; and there was no room, or the link broke
+ * @stall_listed: in fab_data.stall
  */
 struct fab_dport {
 	uint32_t p;
@@ -208,6 +212,7 @@ struct fab_dport {
 	uint32_t vl15_seen;
 	uint32_t replies;
 	uint64_t peer_guid;
+	bool idle, used, refused_tx, stall_listed;
 };
 
 /** struct fab_reply - a MAD of an agent that waits since @since_ns to leave by a link */
@@ -224,6 +229,9 @@ struct fab_reply {
  * @by_port: [ports of the graph] its struct fab_dport or NULL
  * @all: [@count] all of them
  * @linked: [@links] those with a link
+ * @awake: [@nawake] those whose links a round looks at: all but the idle ones
+ * @used: [@nused] idle ones by whose links something leaves
+ * @stall: [@nstall] those with stalled lanes, the first of which ends at @stall_due_ns
  * @queue: [@queues] those with something in the input buffer
  * @outs: [@nouts] requested in this round
  * @touch: [@touches] sent or waiting in this round
@@ -260,8 +268,10 @@ struct fab_data {
 	struct fab_mgmt *m;
 	struct fab *f;
 	struct fab_dport **by_port;
-	struct fab_dport **all, **linked, **queue, **outs, **touch;
+	struct fab_dport **all, **linked, **awake, **used, **stall, **queue, **outs, **touch;
 	uint32_t *mcast;
+	uint32_t nawake, nused, nstall;
+	uint64_t stall_due_ns;
 	uint32_t count, links, queues, nouts, touches, nmcast, cap;
 	uint32_t epoch;
 	uint32_t version;
@@ -300,6 +310,26 @@ void fab_dport_free(struct fab_data *d, struct fab_dport *dp);
 
 /** fab_link_set_phy() - the link of @dp trains next with the settings of its port */
 void fab_link_set_phy(struct fab_data *d, const struct fab_dport *dp);
+
+/** fab_link_wake() - a round looks at the link of @dp from now on, whose sleep is over */
+void fab_link_wake(struct fab_data *d, struct fab_dport *dp);
+
+/** fab_link_use() - something leaves by the idle link of @dp, or @refused: there is no room */
+void fab_link_use(struct fab_data *d, struct fab_dport *dp, bool refused);
+
+/** fab_links_used() - what is in fab_data.used was kicked: idle links without room are awake */
+void fab_links_used(struct fab_data *d);
+
+/** fab_tx_begin() - ohca_link_tx_begin() of the link of @out */
+static inline uint8_t *fab_tx_begin(struct fab_data *d, struct fab_dport *out, unsigned int vl,
+				    size_t len)
+{
+	uint8_t *b = ohca_link_tx_begin(out->link, vl, len);
+
+	if (fab_unlikely(out->idle))
+		fab_link_use(d, out, !b);
+	return b;
+}
 
 /** fab_link_train() - train of struct fab_wires; @ctx: the data path */
 void fab_link_train(void *ctx, uint32_t port, bool enable);
@@ -379,7 +409,7 @@ static inline enum fab_kind fab_discard(struct fab_data *d, struct fab_dport *ou
 }
 
 /**
- * fab_drop_head() - the head @l ends: one packet, or of a multicast head each copy that has not left
+ * fab_drop_head() - the head @l ends: one packet, or each copy of multicast that has not left
  *
  * So what came, and forks, stay what was delivered, dropped, or still waits.
  */

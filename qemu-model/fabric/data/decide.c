@@ -24,9 +24,19 @@ static enum fab_kind malformed(struct fab_data *d, struct fab_dport *in)
 	return fab_dropped(d, FAB_DROP_MALFORMED);
 }
 
-/* Whether who is at port @dp may send @pkey, if @inbound, or takes it. */
-static bool pkey_in_table(const struct fab_dport *dp, uint16_t pkey, bool inbound)
+/* Entries of the P_KeyTable of @dp up to the last that is valid. */
+static void count_pkeys(struct fab_dport *dp)
 {
+	dp->num_pkeys = dp->is_switch ? FAB_SW_PKEYS : FAB_CA_PKEYS;
+	while (dp->num_pkeys && !(dp->pkeys[dp->num_pkeys - 1] & IB_PKEY_BASE_MASK))
+		dp->num_pkeys--;
+}
+
+/* Whether who is at port @dp may send @pkey, if @inbound, or takes it. */
+static bool pkey_in_table(struct fab_dport *dp, uint16_t pkey, bool inbound)
+{
+	if (fab_unlikely(dp->num_pkeys == FAB_PKEYS_UNKNOWN))
+		count_pkeys(dp);
 	for (unsigned int i = 0; i < dp->num_pkeys; i++)
 		if (inbound ? ib_pkey_sends(dp->pkeys[i], pkey) : ib_pkey_match(dp->pkeys[i], pkey))
 			return true;

@@ -137,10 +137,10 @@ static struct fab_buffer *land(struct fab_data *d, struct fab_flight *fl, unsign
 }
 
 /* @b leaves by the link of @dp. Return: false: there is no credit. */
-static bool leave(struct fab_data *d, const struct fab_dport *dp, unsigned int vl,
+static bool leave(struct fab_data *d, struct fab_dport *dp, unsigned int vl,
 		  const struct fab_buffer *b)
 {
-	uint8_t *to = ohca_link_tx_begin(dp->link, vl, b->len);
+	uint8_t *to = fab_tx_begin(d, dp, vl, b->len);
 
 	if (!to)
 		return false;

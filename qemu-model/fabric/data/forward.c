@@ -106,7 +106,7 @@ static bool send_by_faulty_link(struct fab_data *d, struct fab_dport *out, unsig
 	if (later && !fab_delay_fits(out, vl, f->len))
 		return false;
 	if (!later)
-		b = ohca_link_tx_begin(out->link, vl, f->len);
+		b = fab_tx_begin(d, out, vl, f->len);
 	if (!later && !b)
 		return false;
 	lost = loses(d, out, vl, f, x);
@@ -128,7 +128,7 @@ static bool send_by_link(struct fab_data *d, struct fab_dport *out, unsigned int
 
 	if (fab_unlikely(out->fault))
 		return send_by_faulty_link(d, out, vl, f, out->fault);
-	b = ohca_link_tx_begin(out->link, vl, f->len);
+	b = fab_tx_begin(d, out, vl, f->len);
 	if (!b)
 		return false;
 	fab_copy(b, f, vl);
@@ -728,10 +728,10 @@ bool fab_forward_round(struct fab_data *d)
 	bool moved = false;
 
 	collect_buffers(d, &moved);
-	if (d->links)
-		d->first = (d->first + 1) % d->links;
-	for (uint32_t i = 0; i < d->links; i++) {
-		struct fab_dport *in = d->linked[(d->first + i) % d->links];
+	if (d->nawake)
+		d->first = (d->first + 1) % d->nawake;
+	for (uint32_t i = 0; i < d->nawake; i++) {
+		struct fab_dport *in = d->awake[(d->first + i) % d->nawake];
 
 		if (fab_unlikely(in->buffers))
 			moved |= fab_delay_take(d, in);
@@ -774,8 +774,8 @@ void fab_keep_heads(struct fab_data *d, struct fab_dport *dp)
 }
 
 /*
- * The head @l is lost with the ring that it is in. Nobody counts it, but for a multicast head some of
- * whose copies have ended: that one came, and the other copies are lost.
+ * The head @l is lost with the ring that it is in. Nobody counts it, but for a multicast head some
+ * of whose copies have ended: that one came, and the other copies are lost.
  */
 static void lose_head(struct fab_data *d, struct fab_dport *dp, struct fab_lane *l)
 {

@@ -264,7 +264,7 @@ static bool put_vl15(struct fab_data *d, struct fab_dport *out, const struct fab
 
 	if (fab_fault_drops(d->m, d->f->port[out->p].peer, true, &mad->smp))
 		return false;
-	b = ohca_link_tx_begin(out->link, OHCA_LINK_VL15, IB_MAD_PKT_LEN);
+	b = fab_tx_begin(d, out, OHCA_LINK_VL15, IB_MAD_PKT_LEN);
 	if (!b)		/* the peer's VL15 buffer is full: it counts VL15Dropped */
 		return false;
 	fab_mad_packet(b, mad, IB_MGMT_VL);
@@ -345,7 +345,7 @@ static bool reply_over_fault(struct fab_data *d, struct fab_dport *out, const st
 	bool lost;
 
 	if (!later)
-		b = ohca_link_tx_begin(out->link, r->vl, r->len);
+		b = fab_tx_begin(d, out, r->vl, r->len);
 	if (later ? !fab_delay_fits(out, r->vl, r->len) : !b)
 		return false;
 	lost = fab_fault_loses(x);
@@ -369,7 +369,7 @@ static bool put_reply(struct fab_data *d, struct fab_dport *out, const struct fa
 
 	if (fab_unlikely(out->fault))
 		return reply_over_fault(d, out, r, out->fault);
-	b = ohca_link_tx_begin(out->link, r->vl, r->len);
+	b = fab_tx_begin(d, out, r->vl, r->len);
 	if (!b)
 		return false;
 	memcpy(b, r->pkt, r->len);

@@ -127,6 +127,8 @@ bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l)
 	dp->peer_guid = peer->port_guid;
 	dp->vl15_seen = ohca_link_vl15_dropped_by_peer(l);
 	d->linked[d->links++] = dp;
+	dp->idle = false;
+	d->awake[d->nawake++] = dp;
 	fab_data_log(d, "'%.64s' port %u: '%.64s' attached, port GUID 0x%016" PRIx64,
 		     d->f->desc[d->f->port[p].node].text, dp->num, peer->desc, peer->port_guid);
 	d->m->epoch++;
@@ -169,10 +171,18 @@ static void link_down(struct fab_data *d, struct fab_dport *dp)
 	fab_wire_down(d->m, dp->p);
 }
 
+/* Take @dp out of @list, of @n, if it is there. */
+static void unlist(struct fab_dport **list, uint32_t *n, const struct fab_dport *dp)
+{
+	for (uint32_t i = 0; i < *n; i++)
+		if (list[i] == dp) {
+			list[i] = list[--*n];
+			return;
+		}
+}
+
 static void detach(struct fab_data *d, struct fab_dport *dp)
 {
-	uint32_t i = 0;
-
 	fab_data_log(d, "'%.64s' port %u: '%.64s' detached: %s",
 		     d->f->desc[d->f->port[dp->p].node].text, dp->num,
 		     ohca_link_peer(dp->link)->desc, ohca_link_error(dp->link));
@@ -182,14 +192,49 @@ static void detach(struct fab_data *d, struct fab_dport *dp)
 	dp->link = NULL;
 	dp->buffers = true;
 	dp->pending = 0;
-	while (d->linked[i] != dp)
-		i++;
-	d->linked[i] = d->linked[--d->links];
+	unlist(d->linked, &d->links, dp);
+	unlist(d->awake, &d->nawake, dp);
+	unlist(d->used, &d->nused, dp);
+	dp->idle = false;
+	dp->used = false;
+	dp->refused_tx = false;
+}
+
+void fab_link_wake(struct fab_data *d, struct fab_dport *dp)
+{
+	if (!dp->idle)
+		return;
+	ohca_link_awake(dp->link, false);
+	dp->idle = false;
+	d->awake[d->nawake++] = dp;
+}
+
+void fab_link_use(struct fab_data *d, struct fab_dport *dp, bool refused)
+{
+	dp->refused_tx |= refused;
+	if (dp->used)
+		return;
+	dp->used = true;
+	d->used[d->nused++] = dp;
+}
+
+void fab_links_used(struct fab_data *d)
+{
+	while (d->nused) {
+		struct fab_dport *dp = d->used[--d->nused];
+
+		/* an impossible credit limit is found when the link sleeps again */
+		if (dp->refused_tx)
+			fab_link_wake(d, dp);
+		dp->used = false;
+		dp->refused_tx = false;
+	}
 }
 
 bool fab_link_ctrl(struct fab_data *d, struct fab_dport *dp)
 {
 	dp->ctrl_due = false;
+	fab_link_wake(d, dp);
 	for (int i = 0; dp->link; i++) {
 		if (i == CTRL_EVENTS) {
 			dp->ctrl_due = true;

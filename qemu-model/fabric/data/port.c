@@ -12,7 +12,6 @@
 void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 {
 	const struct fab_port *p = &d->f->port[dp->p];
-	const unsigned int keys = dp->is_switch ? FAB_SW_PKEYS : FAB_CA_PKEYS;
 	const struct fab_extra *x = fab_extra_of(d->f, dp->p), *far;
 
 	/* for when the link trains next */
@@ -32,9 +31,7 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 	dp->nvls = (uint8_t)ib_opvls_count(p->pi.op_vls);
 	dp->max_len = ib_mtu_bytes(p->pi.mtu) + HEADERS;
 	dp->pkeys = fab_pool_at(dp->is_switch ? &d->f->sw_pkeys : &d->f->ca_pkeys, p->pkeys);
-	for (dp->num_pkeys = (uint16_t)keys; dp->num_pkeys; dp->num_pkeys--)
-		if (dp->pkeys[dp->num_pkeys - 1] & IB_PKEY_BASE_MASK)
-			break;
+	dp->num_pkeys = FAB_PKEYS_UNKNOWN;
 	if (dp->arb_index != p->vlarb) {
 		/* held, so that no other table gets this index */
 		fab_pool_ref(&d->f->vlarb, p->vlarb);
@@ -74,6 +71,8 @@ static bool room(struct fab_data *d)
 	if (d->count < d->cap)
 		return true;
 	if (!grow(&d->all, n, sizeof(*d->all)) || !grow(&d->linked, n, sizeof(*d->linked)) ||
+	    !grow(&d->awake, n, sizeof(*d->awake)) || !grow(&d->used, n, sizeof(*d->used)) ||
+	    !grow(&d->stall, n, sizeof(*d->stall)) ||
 	    !grow(&d->queue, n, sizeof(*d->queue)) || !grow(&d->outs, n, sizeof(*d->outs)) ||
 	    !grow(&d->touch, n, sizeof(*d->touch)) ||
 	    !grow(&d->mcast, n, FAB_DATA_LANES * sizeof(*d->mcast)))

@@ -100,6 +100,11 @@ void fab_hoq_discard(struct fab_data *d, struct fab_dport *out, unsigned int vl)
 		return;
 	out->stalled |= (uint16_t)(1u << vl);
 	out->stall_end_ns[vl] = fab_data_now(d) + 8 * hoq_ns(d, out);
+	if (!d->nstall || out->stall_end_ns[vl] < d->stall_due_ns)
+		d->stall_due_ns = out->stall_end_ns[vl];
+	if (!out->stall_listed)
+		d->stall[d->nstall++] = out;
+	out->stall_listed = true;
 	d->stalls++;
 	d->version++;
 }
@@ -113,16 +118,29 @@ static void unstall(struct fab_data *d, struct fab_dport *out, unsigned int vl)
 
 void fab_end_stalls(struct fab_data *d)
 {
-	for (uint32_t i = 0; i < d->count; i++) {
-		struct fab_dport *dp = d->all[i];
+	const uint64_t now = fab_data_now(d);
+	uint64_t due = UINT64_MAX;
+	uint32_t kept = 0;
+
+	if (now < d->stall_due_ns)
+		return;
+	for (uint32_t i = 0; i < d->nstall; i++) {
+		struct fab_dport *dp = d->stall[i];
 
 		for (uint16_t s = dp->stalled; s; s &= (uint16_t)(s - 1)) {
 			unsigned int vl = (unsigned int)__builtin_ctz(s);
 
-			if (fab_data_now(d) >= dp->stall_end_ns[vl])
+			if (now >= dp->stall_end_ns[vl])
 				unstall(d, dp, vl);
+			else if (dp->stall_end_ns[vl] < due)
+				due = dp->stall_end_ns[vl];
 		}
+		dp->stall_listed = dp->stalled;
+		if (dp->stall_listed)
+			d->stall[kept++] = dp;
 	}
+	d->nstall = kept;
+	d->stall_due_ns = due;
 }
 
 void fab_unstall_all(struct fab_data *d, struct fab_dport *dp)
