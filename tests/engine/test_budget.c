@@ -195,8 +195,8 @@ static void test_busy(void **state)
 	}
 	host_step(r.h, 2);
 	for (unsigned int i = 0; i < QPS; i++)
-		assert_true(!a[i].h->e->qp[a[i].handle]->xp->win ||
-			    a[i].h->e->qp[a[i].handle]->xp->win->log == OHCA_MIN_LOG_WIN);
+		assert_true(!a[i].h->e->qp[a[i].handle]->xp->req.win ||
+			    a[i].h->e->qp[a[i].handle]->xp->req.win->log == OHCA_MIN_LOG_WIN);
 	assert_int_equal(used(r.h[0]), before);
 	rig_time(&r, 100);
 	for (; host_cq_poll(&cq[0], &c); done++)

@@ -71,8 +71,8 @@ static void done(struct rig *r, unsigned int n)
 /* Whatever is sent, the two sides count the same. */
 static void same_count(struct rig *r)
 {
-	assert_int_equal(r->h[0]->e->qp[r->qp[0].handle]->xp->ssn,
-			 r->h[1]->e->qp[r->qp[1].handle]->xp->msn);
+	assert_int_equal(r->h[0]->e->qp[r->qp[0].handle]->xp->req.ssn,
+			 r->h[1]->e->qp[r->qp[1].handle]->xp->resp.msn);
 }
 
 /* One packet more than there are receive WQEs for leaves, and then nothing. */
@@ -153,8 +153,8 @@ static void test_enough(void **state)
 	done(&r, 16);
 	same_count(&r);
 	/* what needed no credit has not been taken for what does */
-	assert_in_range(ib_psn_diff(r.h[0]->e->qp[r.qp[0].handle]->xp->lsn,
-				    r.h[1]->e->qp[r.qp[1].handle]->xp->msn), 128, 171);
+	assert_in_range(ib_psn_diff(r.h[0]->e->qp[r.qp[0].handle]->xp->req.lsn,
+				    r.h[1]->e->qp[r.qp[1].handle]->xp->resp.msn), 128, 171);
 	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RNR_NAK_TX), 0);
 	rig_down(&r);
 }

@@ -117,14 +117,14 @@ static void honest_leave(struct town *t)
 
 	for (unsigned int k = 0; k < 3; k++) {
 		struct ohca_xport *xp = h->e->qp[t->good[k][0].handle]->xp;
-		uint32_t psn = xp->nxt;
+		uint32_t psn = xp->req.nxt;
 		unsigned int polls = 0;
 
 		post_write(t, 0, &t->good[k][0], 0, 8);
 		do
 			host_poll(h, BUDGET, true);
-		while (xp->nxt == psn && ++polls < TURNS);
-		assert_true(xp->nxt != psn);
+		while (xp->req.nxt == psn && ++polls < TURNS);
+		assert_true(xp->req.nxt != psn);
 	}
 }
 

@@ -366,7 +366,7 @@ static void test_old_atomic(void **state)
 	rig_run(&r);
 	wc(&r.scq[0], 1, WC_SUCCESS);
 	/* as if as many packets as there are PSNs had passed */
-	xp[0]->una = xp[0]->nxt = xp[0]->max = xp[1]->epsn = 0;
+	xp[0]->req.una = xp[0]->req.nxt = xp[0]->req.max = xp[1]->resp.epsn = 0;
 	rig_atomic(&r, 0, OHCA_OP_FETCH_ADD, 2, 8, 0, 1, 0);
 	rig_time(&r, 200);
 	wc(&r.scq[0], 2, WC_SUCCESS);

@@ -618,10 +618,10 @@ static void test_old_flight(void **state)
 	pages(&t, 0, 0, 1, OHCA_ODP_READ | OHCA_ODP_WRITE);
 	assert_int_equal(resume(&t, 0, f.id, true), 0);
 	xp = ohca_qp_get(t.r.h[0]->e, t.r.qp[0].handle)->xp;
-	assert_int_equal(xp->retry_left, 7);
+	assert_int_equal(xp->req.retry_left, 7);
 	for (unsigned int i = 0; i < 2; i++)
 		host_rx(t.r.h[0], 0, o.frame[i][0] >> 4, o.frame[i], o.len[i], 0);
-	assert_int_equal(xp->retry_left, 7);
+	assert_int_equal(xp->req.retry_left, 7);
 	rig_run(&t.r);
 	wc(&t.r.scq[0], 1, WC_SUCCESS);
 	host_hook_set(t.r.h[1], 0, NULL, NULL);

@@ -198,7 +198,7 @@ static void test_nak_after(void **state)
 		told(&n, 0, &n.scq[0]);
 		assert_int_equal(host_counter(h, OHCA_CNT_REMOTE_ERR), 0);
 		assert_int_equal(host_counter(h, OHCA_CNT_RNR_NAK_RX), 0);
-		assert_int_equal(h->e->qp[n.qp[0].handle]->xp->timer, OHCA_NO_DEADLINE);
+		assert_int_equal(h->e->qp[n.qp[0].handle]->xp->sched.timer, OHCA_NO_DEADLINE);
 		narrow_down(&n);
 	}
 }

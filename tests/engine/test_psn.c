@@ -133,8 +133,8 @@ static void test_chunks(void **state)
 	assert_int_equal(*(uint8_t *)host_buf_ptr(b.r.h[0], &b.mr[0].buf, 0), 0x5a);
 	assert_int_equal(*(uint8_t *)host_buf_ptr(b.r.h[0], &b.mr[0].buf, len - 1), 0x77);
 	/* each chunk is a message, to both sides */
-	assert_int_equal(b.r.h[0]->e->qp[b.r.qp[0].handle]->xp->ssn, 2);
-	assert_int_equal(b.r.h[1]->e->qp[b.r.qp[1].handle]->xp->msn, 2);
+	assert_int_equal(b.r.h[0]->e->qp[b.r.qp[0].handle]->xp->req.ssn, 2);
+	assert_int_equal(b.r.h[1]->e->qp[b.r.qp[1].handle]->xp->resp.msn, 2);
 	down(&b);
 }
 

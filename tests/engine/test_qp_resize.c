@@ -43,7 +43,7 @@ static const struct ohca_xport *xport(const struct host_qp *qp)
 
 static uint32_t sq_held(const struct host_qp *qp)
 {
-	return qp->sq_pi - xport(qp)->tail;
+	return qp->sq_pi - xport(qp)->req.tail;
 }
 
 static uint32_t rq_held(const struct host_qp *qp)
@@ -325,9 +325,9 @@ static void test_window(void **state)
 			write_long(&r, i, i * SLOT, (i + 8) * SLOT);
 		}
 		host_step(r.h, r.nh);
-		assert_int_equal(xport(&r.qp[0])->win->mask, 15);
+		assert_int_equal(xport(&r.qp[0])->req.win->mask, 15);
 		assert_int_equal(host_qp_resize(&r.qp[0], 7, 8, &pi), 0);
-		assert_int_equal(xport(&r.qp[0])->win->mask, 127);
+		assert_int_equal(xport(&r.qp[0])->req.win->mask, 127);
 		/* behind them, where only the larger one has room */
 		rig_fill(&r, 0, 8 * SLOT, SLOT, 100 * begin + 8);
 		write_long(&r, 8, 8 * SLOT, 16 * SLOT);

@@ -151,7 +151,7 @@ static uint32_t compose_frame(struct guest *g, uint8_t b, uint8_t *buf)
 	opcode |= i == QP_UD ? IB_OPN_SEND_ONLY + (o & 1) : o % 24;
 	op = &ib_opcodes[opcode];
 	if (qp && qp->xp)
-		psn = op->flags & IB_OPF_RESPONSE ? qp->xp->una : qp->xp->epsn;
+		psn = op->flags & IB_OPF_RESPONSE ? qp->xp->req.una : qp->xp->resp.epsn;
 	payload = op->flags & IB_OPF_PAYLOAD ? (o & 0xc0) * 4u : 0;
 	len = IB_LRH_LEN + (op->hdr_len ? op->hdr_len : IB_BTH_LEN) + payload + 4;
 	p = ib_build_lrh(buf, 0, 0, IB_LNH_IBA_LOCAL, (uint16_t)(1 + (i & 1)), (uint16_t)(len / 4),

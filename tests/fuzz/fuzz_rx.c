@@ -79,7 +79,7 @@ static uint32_t psn(struct peer *p, const struct host_qp *q, const struct ib_opc
 	const struct ohca_xport *xp = p->h->e->qp[q->handle]->xp;
 	uint8_t b = get(&p->in);
 
-	return ib_psn_add(op->flags & IB_OPF_RESPONSE ? xp->una : xp->epsn,
+	return ib_psn_add(op->flags & IB_OPF_RESPONSE ? xp->req.una : xp->resp.epsn,
 			  b < 160 ? 0 : (uint32_t)(int32_t)(int8_t)b);
 }
 

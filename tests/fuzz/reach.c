@@ -28,8 +28,8 @@ void reach_look(struct host *h)
 		if (!qp || !qp->xp)
 			continue;
 		reached(REACH_ARMED, qp->mig_state == OHCA_MIG_ARMED);
-		reached(REACH_PACED, qp->xp->paced);
-		reached(REACH_PORT2, qp->port == 1 && qp->xp->msn);
+		reached(REACH_PACED, qp->xp->sched.paced);
+		reached(REACH_PORT2, qp->port == 1 && qp->xp->resp.msn);
 	}
 }
 

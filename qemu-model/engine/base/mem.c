@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The budget of the memory that the device allocates for guest objects; see mem.h. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
@@ -36,6 +37,20 @@ void *ohca_mem_get(ohca_engine *e, size_t n)
 		return NULL;
 	p = calloc(1, n);
 	if (!p)
+		ohca_mem_release(e, n);
+	return p;
+}
+
+void *ohca_mem_get_lines(ohca_engine *e, size_t n)
+{
+	void *p;
+
+	if (!ohca_mem_reserve(e, n))
+		return NULL;
+	p = aligned_alloc(64, n);
+	if (p)
+		memset(p, 0, n);
+	else
 		ohca_mem_release(e, n);
 	return p;
 }

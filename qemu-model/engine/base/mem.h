@@ -21,6 +21,8 @@ bool ohca_mem_reserve(ohca_engine *e, size_t n);
 void ohca_mem_release(ohca_engine *e, size_t n);
 /* @n zeroed bytes out of the budget, or NULL. */
 void *ohca_mem_get(ohca_engine *e, size_t n);
+/* The same on cache lines of its own; @n is a multiple of 64. */
+void *ohca_mem_get_lines(ohca_engine *e, size_t n);
 /* As realloc(), of @old bytes. NULL: no memory or no budget; @p stays valid */
 void *ohca_mem_resize(ohca_engine *e, void *p, size_t old, size_t new);
 /* Free; @p may be NULL. */

@@ -3,7 +3,7 @@
  * The completer: responses to an RC requester, and timeouts (IBTA vol 1, 9.7.5,
  * 9.7.6).
  *
- * xp->una runs through PSNs as they are acknowledged: SENDs and WRITEs by any response at
+ * xp->req.una runs through PSNs as they are acknowledged: SENDs and WRITEs by any response at
  * or behind them, READs and atomics by their own responses only.
  */
 #include "engine/base/features.h"
@@ -31,16 +31,16 @@ void ohca_sq_retire(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	while (xp->tail != xp->head && qp->state != OHCA_QPS_ERR) {
-		struct ohca_swqe *w = ohca_swqe_at(xp, xp->tail);
+	while (xp->req.tail != xp->req.head && qp->state != OHCA_QPS_ERR) {
+		struct ohca_swqe *w = ohca_swqe_at(xp, xp->req.tail);
 
 		if (w->state == OHCA_SW_NEW)
 			break;
 		if (w->state != OHCA_SW_DONE) {
-			if (ib_psn_diff(xp->una, w->last) <= 0)
+			if (ib_psn_diff(xp->req.una, w->last) <= 0)
 				break;
 			if (ohca_op_is_read(w->op))
-				xp->rd_out--;
+				xp->req.rd_out--;
 		}
 		ohca_sq_complete(e, qp, w, OHCA_WC_SUCCESS, 0);
 	}
@@ -48,23 +48,23 @@ void ohca_sq_retire(ohca_engine *e, struct ohca_qp *qp)
 
 void ohca_req_restart(struct ohca_xport *xp)
 {
-	xp->cur = xp->tail;
-	xp->nxt = xp->una;
-	xp->since_ackreq = OHCA_ACK_EVERY;
-	xp->asking = xp->credits;
+	xp->req.cur = xp->req.tail;
+	xp->req.nxt = xp->req.una;
+	xp->req.since_ackreq = OHCA_ACK_EVERY;
+	xp->req.asking = xp->req.credits;
 }
 
 static void progress(struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	if (ib_psn_diff(xp->una, xp->nxt) > 0)
-		xp->nxt = xp->una;
-	xp->retry_left = qp->retry_cnt;
-	xp->rnr_left = qp->rnr_retry;
-	xp->restarted = false;
-	if (!xp->rnr_wait)
-		xp->rto_restart = true;
+	if (ib_psn_diff(xp->req.una, xp->req.nxt) > 0)
+		xp->req.nxt = xp->req.una;
+	xp->req.retry_left = qp->retry_cnt;
+	xp->req.rnr_left = qp->rnr_retry;
+	xp->req.restarted = false;
+	if (!xp->req.rnr_wait)
+		xp->req.rto_restart = true;
 }
 
 /*
@@ -75,24 +75,24 @@ static void progress(struct ohca_qp *qp)
 static bool acked(ohca_engine *e, struct ohca_qp *qp, uint32_t psn)
 {
 	struct ohca_xport *xp = qp->xp;
-	uint32_t una = xp->una;
+	uint32_t una = xp->req.una;
 	bool ok = true;
 
-	for (uint32_t i = xp->tail; i != xp->head && ib_psn_diff(psn, xp->una) > 0;) {
+	for (uint32_t i = xp->req.tail; i != xp->req.head && ib_psn_diff(psn, xp->req.una) > 0;) {
 		const struct ohca_swqe *w = ohca_swqe_at(xp, i);
 
 		if (w->state == OHCA_SW_NEW)
 			break;
 		i += w->nbb;
-		if (w->state == OHCA_SW_DONE || ib_psn_diff(xp->una, w->last) > 0)
+		if (w->state == OHCA_SW_DONE || ib_psn_diff(xp->req.una, w->last) > 0)
 			continue;
 		if (ohca_op_is_read(w->op)) {
 			ok = false;
 			break;
 		}
-		xp->una = ib_psn_diff(psn, w->last) > 0 ? ib_psn_add(w->last, 1) : psn;
+		xp->req.una = ib_psn_diff(psn, w->last) > 0 ? ib_psn_add(w->last, 1) : psn;
 	}
-	if (xp->una != una) {
+	if (xp->req.una != una) {
 		progress(qp);
 		ohca_sq_retire(e, qp);
 	}
@@ -104,9 +104,9 @@ static struct ohca_swqe *waiting(struct ohca_xport *xp)
 {
 	struct ohca_swqe *w;
 
-	if (xp->tail == xp->head)
+	if (xp->req.tail == xp->req.head)
 		return NULL;
-	w = ohca_swqe_at(xp, xp->tail);
+	w = ohca_swqe_at(xp, xp->req.tail);
 	return w->state == OHCA_SW_BEGUN || w->state == OHCA_SW_SENT ? w : NULL;
 }
 
@@ -118,15 +118,15 @@ static void retry(ohca_engine *e, struct ohca_qp *qp)
 
 	if (!w)
 		return;
-	if (xp->retry_left) {
-		xp->retry_left--;
+	if (xp->req.retry_left) {
+		xp->req.retry_left--;
 	} else if (!ohca_mig_go(e, qp)) {
 		ohca_count_qp(e, qp, OHCA_CNT_RETRY_EXCEEDED);
 		ohca_sq_fail(e, qp, w, OHCA_WC_RETRY_EXC, OHCA_VE_TIMEOUT);
 		return;
 	}
-	xp->restarted = true;
-	xp->rto_restart = true;
+	xp->req.restarted = true;
+	xp->req.rto_restart = true;
 	ohca_req_restart(xp);
 }
 
@@ -134,7 +134,7 @@ static void retry(ohca_engine *e, struct ohca_qp *qp)
  * page, are ignored. */
 static void implied_nak(ohca_engine *e, struct ohca_qp *qp)
 {
-	if (!qp->xp->restarted && !qp->xp->fault[OHCA_FAULT_REQ] && qp->state != OHCA_QPS_ERR)
+	if (!qp->xp->req.restarted && !qp->xp->fault[OHCA_FAULT_REQ] && qp->state != OHCA_QPS_ERR)
 		retry(e, qp);
 }
 
@@ -162,16 +162,16 @@ static void rnr_nak(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uin
 	struct ohca_xport *xp = qp->xp;
 
 	ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_RX);
-	if (!xp->rnr_left) {
+	if (!xp->req.rnr_left) {
 		ohca_count_qp(e, qp, OHCA_CNT_RNR_RETRY_EXCEEDED);
 		ohca_sq_fail(e, qp, w, OHCA_WC_RNR_RETRY_EXC, OHCA_VE_RNR);
 		return;
 	}
 	if (qp->rnr_retry != 7)
-		xp->rnr_left--;
+		xp->req.rnr_left--;
 	ohca_req_restart(xp);
-	xp->rnr_wait = true;
-	xp->rto_restart = false;
+	xp->req.rnr_wait = true;
+	xp->req.rto_restart = false;
 	ohca_timer_set(e, xp, ohca_now(e) + ib_rnr_timer_ns(timer));
 }
 
@@ -186,16 +186,16 @@ static void credits(struct ohca_xport *xp, const struct ohca_rxpkt *p)
 	uint8_t code;
 	uint32_t lsn;
 
-	if (!xp->credits || !aeth || IB_AETH_KIND(ib_aeth_syndrome(aeth)) != IB_AETH_ACK)
+	if (!xp->req.credits || !aeth || IB_AETH_KIND(ib_aeth_syndrome(aeth)) != IB_AETH_ACK)
 		return;
 	code = IB_AETH_VALUE(ib_aeth_syndrome(aeth));
 	if (code == IB_AETH_CREDIT_INVALID) {
-		xp->credits = false;
+		xp->req.credits = false;
 		return;
 	}
 	lsn = ib_psn_add(ib_aeth_msn(aeth), ib_credit_count(code));
-	if (ib_psn_diff(lsn, xp->lsn) > 0)
-		xp->lsn = lsn;
+	if (ib_psn_diff(lsn, xp->req.lsn) > 0)
+		xp->req.lsn = lsn;
 }
 
 /*
@@ -212,7 +212,7 @@ static struct ohca_swqe *answered(ohca_engine *e, struct ohca_qp *qp, uint32_t p
 		return NULL;
 	}
 	w = waiting(xp);
-	return w && qp->state != OHCA_QPS_ERR && xp->una == psn ? w : NULL;
+	return w && qp->state != OHCA_QPS_ERR && xp->req.una == psn ? w : NULL;
 }
 
 static void ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
@@ -230,7 +230,7 @@ static void ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 	if (!w)
 		return;
 	if (IB_AETH_KIND(syn) == IB_AETH_RNR_NAK) {
-		if (!xp->rnr_wait)
+		if (!xp->req.rnr_wait)
 			rnr_nak(e, qp, w, IB_AETH_VALUE(syn));
 	} else if (IB_AETH_KIND(syn) == IB_AETH_NAK) {
 		nak_received(e, qp, w, IB_AETH_VALUE(syn));
@@ -250,13 +250,13 @@ static void no_page(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *
 
 	ohca_req_restart(xp);
 	/* responses of the old flight may still come when the page is there */
-	xp->restarted = true;
-	xp->rto_restart = false;
+	xp->req.restarted = true;
+	xp->req.rto_restart = false;
 	if (ohca_suspend(e, qp, OHCA_FAULT_REQ, w->idx, m)) {
 		ohca_timer_set(e, xp, OHCA_NO_DEADLINE);
 		return;
 	}
-	xp->rnr_wait = true;
+	xp->req.rnr_wait = true;
 	ohca_timer_set(e, xp, ohca_now(e) + OHCA_FAULT_RETRY_NS);
 }
 
@@ -298,7 +298,7 @@ static void read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		ohca_sq_fail(e, qp, w, OHCA_WC_LOC_PROT, (uint16_t)ve);
 		return;
 	}
-	xp->una = ib_psn_add(p->i.psn, 1);
+	xp->req.una = ib_psn_add(p->i.psn, 1);
 	progress(qp);
 	if (last)
 		ohca_sq_retire(e, qp);
@@ -327,7 +327,7 @@ static void atomic_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		ohca_sq_fail(e, qp, w, OHCA_WC_LOC_PROT, (uint16_t)ve);
 		return;
 	}
-	xp->una = ib_psn_add(p->i.psn, 1);
+	xp->req.una = ib_psn_add(p->i.psn, 1);
 	progress(qp);
 	ohca_sq_retire(e, qp);
 }
@@ -342,7 +342,7 @@ void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		return;
 	}
 	/* duplicates and responses to PSNs that were not sent are dropped */
-	if (ib_psn_diff(p->i.psn, xp->una) < 0 || ib_psn_diff(p->i.psn, xp->max) >= 0)
+	if (ib_psn_diff(p->i.psn, xp->req.una) < 0 || ib_psn_diff(p->i.psn, xp->req.max) >= 0)
 		return;
 	ohca_sched_activate(e, xp);
 	credits(xp, p);
@@ -370,20 +370,20 @@ void ohca_comp_timer(ohca_engine *e, struct ohca_qp *qp)
 	if (!ohca_qp_reliable(qp) || qp->state < OHCA_QPS_RTS || qp->state == OHCA_QPS_ERR)
 		return;
 	ohca_sched_activate(e, xp);
-	if (xp->rnr_wait) {
-		xp->rnr_wait = false;
-		xp->rto_restart = true;
+	if (xp->req.rnr_wait) {
+		xp->req.rnr_wait = false;
+		xp->req.rto_restart = true;
 		return;
 	}
 	/* no response is late while the requester is suspended; the timer restarts with the page */
 	if (xp->fault[OHCA_FAULT_REQ])
 		return;
 	/* an acknowledgement has not restarted the timer yet, or all is acknowledged */
-	if (xp->rto_restart || xp->una == xp->max)
+	if (xp->req.rto_restart || xp->req.una == xp->req.max)
 		return;
 	if (!waiting(xp))
 		return;
 	ohca_count_qp(e, qp, OHCA_CNT_ACK_TIMEOUT);
-	ohca_trace(e, OHCA_TR_TIMEOUT, qp->handle, xp->una, xp->retry_left, 0);
+	ohca_trace(e, OHCA_TR_TIMEOUT, qp->handle, xp->req.una, xp->req.retry_left, 0);
 	retry(e, qp);
 }

@@ -82,18 +82,18 @@ const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_qp *qp)
 	const struct ohca_port *port = &e->port[qp->port];
 	struct ohca_xport *xp = qp->xp;
 
-	if (xp->path_ok && xp->path_gen == e->sched->gen[qp->port])
-		return &xp->path;
+	if (xp->sched.path_ok && xp->sched.path_gen == e->sched->gen[qp->port])
+		return &xp->sched.path;
 	if (qp->pkey_index >= port->num_pkeys ||
 	    ohca_path_resolve(e, qp->port, &qp->av, port->pkey[qp->pkey_index], false,
-			      &xp->path)) {
+			      &xp->sched.path)) {
 		/* the path was valid at MODIFY_QP: packets are discarded until the port recovers */
-		memset(&xp->path, 0, sizeof(xp->path));
-		xp->path.kind = OHCA_TX_DISCARD;
-		xp->path.port = qp->port;
-		xp->path.hdr_len = IB_LRH_LEN;
+		memset(&xp->sched.path, 0, sizeof(xp->sched.path));
+		xp->sched.path.kind = OHCA_TX_DISCARD;
+		xp->sched.path.port = qp->port;
+		xp->sched.path.hdr_len = IB_LRH_LEN;
 	}
-	xp->path_gen = e->sched->gen[qp->port];
-	xp->path_ok = true;
-	return &xp->path;
+	xp->sched.path_gen = e->sched->gen[qp->port];
+	xp->sched.path_ok = true;
+	return &xp->sched.path;
 }

@@ -2,7 +2,7 @@
 /*
  * The requester of RC, UC and XRC: segments messages into packets (IBTA vol 1, 9.7.3, 9.8.2).
  *
- * xp->nxt is the PSN of the next packet. It runs through the PSNs of the WQE at xp->cur;
+ * xp->req.nxt is the PSN of the next packet. It runs through the PSNs of the WQE at xp->req.cur;
  * going back is moving both (ohca_req_restart()).
  */
 #include <string.h>
@@ -42,7 +42,7 @@ static uint8_t packet_op(const struct ohca_swqe *w, bool first, bool last)
 /* The WQE cannot continue. It fails after the WQEs before it have completed. */
 static enum ohca_sent fail_in_turn(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w)
 {
-	if (w->idx != qp->xp->tail)
+	if (w->idx != qp->xp->req.tail)
 		return OHCA_SENT_NONE;
 	ohca_sq_fail(e, qp, w, w->status, w->ve);
 	return OHCA_SENT;
@@ -53,19 +53,19 @@ static void sent(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint32
 {
 	struct ohca_xport *xp = qp->xp;
 
-	xp->nxt = nxt;
-	if (ib_psn_diff(nxt, xp->max) > 0)
-		xp->max = nxt;
+	xp->req.nxt = nxt;
+	if (ib_psn_diff(nxt, xp->req.max) > 0)
+		xp->req.max = nxt;
 	if (ib_psn_diff(nxt, w->last) > 0) {
 		if (w->state == OHCA_SW_BEGUN)
 			w->state = OHCA_SW_SENT;
-		xp->cur += w->nbb;
+		xp->req.cur += w->nbb;
 	}
 	if (qp->type == OHCA_QPT_UC) {
-		xp->una = nxt;
+		xp->req.una = nxt;
 		if (w->state == OHCA_SW_SENT)
 			ohca_sq_complete(e, qp, w, OHCA_WC_SUCCESS, 0);
-	} else if (xp->timer == OHCA_NO_DEADLINE && qp->timeout) {
+	} else if (xp->sched.timer == OHCA_NO_DEADLINE && qp->timeout) {
 		ohca_timer_set(e, xp, e->sched->now + ohca_rto_ns(qp));
 	}
 }
@@ -77,9 +77,9 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	struct ohca_xport *xp = qp->xp;
 	const struct ohca_path *path = ohca_qp_path(e, qp);
 	uint32_t mtu = ohca_qp_mtu(qp);
-	uint32_t off = (uint32_t)ib_psn_diff(xp->nxt, w->first) * mtu;
+	uint32_t off = (uint32_t)ib_psn_diff(xp->req.nxt, w->first) * mtu;
 	uint32_t n = w->length - off < mtu ? w->length - off : mtu;
-	bool first = off == 0, last = xp->nxt == w->last, ackreq = false;
+	bool first = off == 0, last = xp->req.nxt == w->last, ackreq = false;
 	uint8_t op = packet_op(w, first, last) | ohca_qp_trans(qp);
 	const struct ib_opcode_info *info = &ib_opcodes[op];
 	struct ohca_missing m;
@@ -92,10 +92,10 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	if (!ohca_tx_open(e, t, path, len, &tx))
 		return OHCA_SENT_BLOCKED;
 	if (qp->type != OHCA_QPT_UC)
-		ackreq = last || xp->since_ackreq + 1u >= OHCA_ACK_EVERY;
+		ackreq = last || xp->req.since_ackreq + 1u >= OHCA_ACK_EVERY;
 	h = ib_build_bth(tx.buf + path->hdr_len, op,
 			 ohca_qp_migreq(qp) | (last && w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0),
-			 (uint8_t)pad, path->pkey, qp->dest_qpn, ackreq, xp->nxt);
+			 (uint8_t)pad, path->pkey, qp->dest_qpn, ackreq, xp->req.nxt);
 	if (info->hdrs & IB_HDR_XRCETH)
 		h = ib_build_xrceth(h, w->srqn);
 	if (info->hdrs & IB_HDR_RETH)
@@ -117,8 +117,8 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	memset(h + n, 0, pad);
 	ohca_tx_close_qp(e, qp, &tx);
 	/* a packet that a page fault has kept back has asked for nothing */
-	xp->since_ackreq = ackreq ? 0 : (uint16_t)(xp->since_ackreq + 1);
-	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
+	xp->req.since_ackreq = ackreq ? 0 : (uint16_t)(xp->req.since_ackreq + 1);
+	sent(e, qp, w, ib_psn_add(xp->req.nxt, 1));
 	return OHCA_SENT;
 }
 
@@ -136,7 +136,7 @@ static uint8_t *open_request(ohca_engine *e, struct ohca_qp *qp, const struct oh
 	if (!ohca_tx_open(e, t, path, path->hdr_len + info->hdr_len + n + IB_ICRC_LEN, tx))
 		return NULL;
 	h = ib_build_bth(tx->buf + path->hdr_len, op, ohca_qp_migreq(qp), 0, path->pkey,
-			 qp->dest_qpn, true, qp->xp->nxt);
+			 qp->dest_qpn, true, qp->xp->req.nxt);
 	if (info->hdrs & IB_HDR_XRCETH)
 		h = ib_build_xrceth(h, w->srqn);
 	return h;
@@ -152,7 +152,7 @@ static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 {
 	struct ohca_xport *xp = qp->xp;
 	uint32_t mtu = ohca_qp_mtu(qp);
-	uint32_t off = (uint32_t)ib_psn_diff(xp->nxt, w->first) * mtu;
+	uint32_t off = (uint32_t)ib_psn_diff(xp->req.nxt, w->first) * mtu;
 	uint32_t rest = w->length - off, pkts = ohca_npkts(qp, rest);
 	uint32_t chunk = OHCA_READ_CHUNK - (off / mtu) % OHCA_READ_CHUNK;
 	uint8_t op = IB_OPN_READ_REQUEST | ohca_qp_trans(qp);
@@ -160,20 +160,20 @@ static enum ohca_sent send_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	uint8_t *h;
 
 	/* the next chunk is requested after the previous one has arrived */
-	if (off && pkts > 0 && xp->nxt == xp->max && xp->una != xp->nxt)
+	if (off && pkts > 0 && xp->req.nxt == xp->req.max && xp->req.una != xp->req.nxt)
 		return OHCA_SENT_NONE;
 	if (pkts > chunk) {
 		pkts = chunk;
 		rest = pkts * mtu;
 	}
-	if ((uint32_t)ib_psn_diff(xp->nxt, xp->una) + pkts > OHCA_MAX_PSNS)
+	if ((uint32_t)ib_psn_diff(xp->req.nxt, xp->req.una) + pkts > OHCA_MAX_PSNS)
 		return OHCA_SENT_NONE;
 	h = open_request(e, qp, w, t, op, 0, &tx);
 	if (!h)
 		return OHCA_SENT_BLOCKED;
 	ib_build_reth(h, w->raddr + off, w->rkey, rest);
 	ohca_tx_close_qp(e, qp, &tx);
-	sent(e, qp, w, ib_psn_add(xp->nxt, pkts));
+	sent(e, qp, w, ib_psn_add(xp->req.nxt, pkts));
 	return OHCA_SENT;
 }
 
@@ -214,7 +214,7 @@ static enum ohca_sent send_atomic(ohca_engine *e, struct ohca_qp *qp, struct ohc
 		ib_build_atomic(h, w->raddr, w->rkey, ohca_le64(a.swap_add),
 				ohca_le64(a.compare));
 	ohca_tx_close_qp(e, qp, &tx);
-	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
+	sent(e, qp, w, ib_psn_add(xp->req.nxt, 1));
 	return OHCA_SENT;
 }
 
@@ -233,7 +233,7 @@ static enum ohca_sent send_flush(ohca_engine *e, struct ohca_qp *qp, struct ohca
 	h = ib_build_feth(h, f.placement, f.level);
 	ib_build_reth(h, w->raddr, w->rkey, ohca_le32(f.length));
 	ohca_tx_close_qp(e, qp, &tx);
-	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
+	sent(e, qp, w, ib_psn_add(xp->req.nxt, 1));
 	return OHCA_SENT;
 }
 
@@ -259,7 +259,7 @@ static enum ohca_sent send_atomic_write(ohca_engine *e, struct ohca_qp *qp, stru
 		return fail_in_turn(e, qp, w);
 	}
 	ohca_tx_close_qp(e, qp, &tx);
-	sent(e, qp, w, ib_psn_add(xp->nxt, 1));
+	sent(e, qp, w, ib_psn_add(xp->req.nxt, 1));
 	return OHCA_SENT;
 }
 
@@ -277,11 +277,11 @@ static void number(const struct ohca_qp *qp, struct ohca_swqe *w)
 	/* each chunk of a READ is a request, and a message to the responder */
 	if (w->op == OHCA_OP_RDMA_READ)
 		n = (uint32_t)ib_psn_diff(w->last, w->first) / OHCA_READ_CHUNK + 1;
-	xp->ssn = ib_psn_add(xp->ssn, n);
-	w->ssn = xp->ssn;
+	xp->req.ssn = ib_psn_add(xp->req.ssn, n);
+	w->ssn = xp->req.ssn;
 	if (!ohca_op_takes_wqe(w->op))
-		xp->lsn = ib_psn_add(xp->lsn, n);
-	xp->asking = ib_psn_diff(xp->ssn, xp->lsn) > 0;
+		xp->req.lsn = ib_psn_add(xp->req.lsn, n);
+	xp->req.asking = ib_psn_diff(xp->req.ssn, xp->req.lsn) > 0;
 }
 
 /*
@@ -290,19 +290,19 @@ static void number(const struct ohca_qp *qp, struct ohca_swqe *w)
  * of a SEND and the last of a WRITE with immediate data; later packets wait until that is
  * acknowledged, so that a responder without a WQE drops one packet only. The oldest request may
  * always be sent, whatever the responder counts. Only requests that begin and repeated ones are
- * checked (xp->asking).
+ * checked (xp->req.asking).
  */
 static bool may_ask(struct ohca_xport *xp, const struct ohca_swqe *w)
 {
-	if (!xp->credits || ib_psn_diff(w->ssn, xp->lsn) <= 0)
+	if (!xp->req.credits || ib_psn_diff(w->ssn, xp->req.lsn) <= 0)
 		return true;
-	if (xp->nxt != w->first)
-		return w->op == OHCA_OP_RDMA_WRITE_IMM || ib_psn_diff(xp->una, w->first) > 0;
-	if (xp->una != xp->nxt &&
-	    (ib_psn_diff(w->ssn, xp->lsn) > 1 || !ohca_op_takes_wqe(w->op)))
+	if (xp->req.nxt != w->first)
+		return w->op == OHCA_OP_RDMA_WRITE_IMM || ib_psn_diff(xp->req.una, w->first) > 0;
+	if (xp->req.una != xp->req.nxt &&
+	    (ib_psn_diff(w->ssn, xp->req.lsn) > 1 || !ohca_op_takes_wqe(w->op)))
 		return false;
 	/* have it acknowledged */
-	xp->since_ackreq = OHCA_ACK_EVERY;
+	xp->req.since_ackreq = OHCA_ACK_EVERY;
 	return true;
 }
 
@@ -318,11 +318,11 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 		*ret = fail_in_turn(e, qp, w);
 		return false;
 	}
-	if (w->flags & OHCA_WQE_FENCE && xp->rd_out)
+	if (w->flags & OHCA_WQE_FENCE && xp->req.rd_out)
 		return false;
 	if (ohca_op_is_local(w->op)) {
 		/* an earlier WQE that is repeated must not need the invalidated key */
-		if (w->op == OHCA_OP_LOCAL_INV && w->idx != xp->tail)
+		if (w->op == OHCA_OP_LOCAL_INV && w->idx != xp->req.tail)
 			return false;
 		ohca_sq_local(e, qp, w);
 		*ret = OHCA_SENT;
@@ -330,7 +330,7 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 			*ret = fail_in_turn(e, qp, w);
 			return false;
 		}
-		xp->cur += w->nbb;
+		xp->req.cur += w->nbb;
 		ohca_sq_retire(e, qp);
 		return false;
 	}
@@ -342,14 +342,14 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 			*ret = fail_in_turn(e, qp, w);
 			return false;
 		}
-		if (xp->rd_out >= qp->max_rd_atomic)
+		if (xp->req.rd_out >= qp->max_rd_atomic)
 			return false;
-		xp->rd_out++;
+		xp->req.rd_out++;
 	}
 	w->state = OHCA_SW_BEGUN;
-	w->first = xp->nxt;
-	w->last = ib_psn_add(xp->nxt, ohca_npkts(qp, w->length) - 1);
-	if (xp->credits)
+	w->first = xp->req.nxt;
+	w->last = ib_psn_add(xp->req.nxt, ohca_npkts(qp, w->length) - 1);
+	if (xp->req.credits)
 		number(qp, w);
 	return true;
 }
@@ -360,7 +360,7 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tur
 	enum ohca_sent ret;
 	struct ohca_swqe *w;
 
-	if (xp->rnr_wait)
+	if (xp->req.rnr_wait)
 		return OHCA_SENT_NONE;
 	if (ohca_sq_flushes(qp)) {
 		if (ohca_sq_flush_one(e, qp))
@@ -373,7 +373,7 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tur
 	w = ohca_sq_next(e, qp);
 	/* after going back: local operations, and complete WQEs, are already executed */
 	while (w && w->state == OHCA_SW_DONE) {
-		xp->cur += w->nbb;
+		xp->req.cur += w->nbb;
 		w = ohca_sq_next(e, qp);
 	}
 	if (!w)
@@ -382,10 +382,10 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tur
 		return ret;
 	if (w->status)
 		return fail_in_turn(e, qp, w);
-	if (ib_psn_diff(xp->nxt, xp->una) >=
+	if (ib_psn_diff(xp->req.nxt, xp->req.una) >=
 	    (int32_t)(ohca_op_is_read(w->op) ? OHCA_MAX_PSNS : OHCA_REQ_WINDOW))
 		return OHCA_SENT_NONE;
-	if (xp->asking && !may_ask(xp, w))
+	if (xp->req.asking && !may_ask(xp, w))
 		return OHCA_SENT_NONE;
 	switch (w->op) {
 	case OHCA_OP_RDMA_READ:

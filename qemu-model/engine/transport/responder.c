@@ -70,11 +70,11 @@ void ohca_recv_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r,
 /* The current receive WQE has failed. */
 static void recv_fail(ohca_engine *e, struct ohca_qp *qp, uint8_t status, uint16_t ve)
 {
-	struct ohca_rwqe *r = qp->xp->rwqe;
+	struct ohca_rwqe *r = qp->xp->resp.rwqe;
 	struct ohca_hw_cqe c;
 
 	/* without room in the CQ the QP moves to ERR, which must not complete it again */
-	qp->xp->rwqe = NULL;
+	qp->xp->resp.rwqe = NULL;
 	memset(&c, 0, sizeof(c));
 	ohca_recv_complete(e, qp, r, status, ve, &c, false);
 	ohca_rwqe_put(e, r);
@@ -83,29 +83,29 @@ static void recv_fail(ohca_engine *e, struct ohca_qp *qp, uint8_t status, uint16
 void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
 {
 	if (!keep_closing) {
-		xp->closing = xp->qp->state == OHCA_QPS_ERR && (xp->ack_due || xp->nak_due);
+		xp->resp.closing = xp->qp->state == OHCA_QPS_ERR && (xp->resp.ack_due || xp->resp.nak_due);
 		ohca_rd_clear(e, xp);
 	}
-	if (!xp->closing)
-		xp->ack_due = xp->nak_due = false;
-	xp->rx_op = OHCA_RX_NONE;
+	if (!xp->resp.closing)
+		xp->resp.ack_due = xp->resp.nak_due = false;
+	xp->resp.rx_op = OHCA_RX_NONE;
 	ohca_persist_forget(e, xp);
-	if (!xp->rwqe)
+	if (!xp->resp.rwqe)
 		return;
 	/* unlike a WQE, a tag is not lost with its QP */
 	if (xp->qp->state == OHCA_QPS_ERR || (xp->rndv && ohca_running(e))) {
 		recv_fail(e, xp->qp, OHCA_WC_WR_FLUSH, OHCA_VE_FLUSH);
 	} else {
-		ohca_rwqe_put(e, xp->rwqe);
-		xp->rwqe = NULL;
+		ohca_rwqe_put(e, xp->resp.rwqe);
+		xp->resp.rwqe = NULL;
 	}
 }
 
 void ohca_xp_srq_gone(ohca_engine *e, struct ohca_qp *qp)
 {
-	if (qp->xp->rwqe)
-		ohca_rwqe_put(e, qp->xp->rwqe);
-	qp->xp->rwqe = NULL;
+	if (qp->xp->resp.rwqe)
+		ohca_rwqe_put(e, qp->xp->resp.rwqe);
+	qp->xp->resp.rwqe = NULL;
 }
 
 bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
@@ -126,7 +126,7 @@ bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 			ohca_rwqe_put(e, r);
 			return false;
 		}
-		xp->rwqe = r;
+		xp->resp.rwqe = r;
 		recv_fail(e, qp, OHCA_WC_WR_FLUSH, OHCA_VE_FLUSH);
 		--*quantum;
 	}
@@ -134,7 +134,7 @@ bool ohca_rq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 }
 
 /*
- * Take the receive WQE of the message that @p begins into xp->rwqe. A malformed one is completed
+ * Take the receive WQE of the message that @p begins into xp->resp.rwqe. A malformed one completes
  * with an error.
  */
 static struct ohca_outcome recv_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
@@ -142,20 +142,20 @@ static struct ohca_outcome recv_take(ohca_engine *e, struct ohca_qp *qp, const s
 	struct ohca_xport *xp = qp->xp;
 	int rc;
 
-	if (xp->rwqe)
+	if (xp->resp.rwqe)
 		return ohca_vd(OHCA_VD_OK);	/* UC: of a message that was lost in part */
-	xp->rwqe = ohca_rwqe_get(e);
-	if (!xp->rwqe)
+	xp->resp.rwqe = ohca_rwqe_get(e);
+	if (!xp->resp.rwqe)
 		return ohca_vd(OHCA_VD_RNR);
-	rc = xp->rndv ? ohca_tagged_take(e, qp, p, xp->rwqe) : ohca_rwqe_take(e, qp, xp->rwqe);
+	rc = xp->rndv ? ohca_tagged_take(e, qp, p, xp->resp.rwqe) : ohca_rwqe_take(e, qp, xp->resp.rwqe);
 	if (rc > 0)
 		return ohca_vd(OHCA_VD_OK);
 	if (rc < 0 && rc != OHCA_RWQE_NO_RQ) {
 		recv_fail(e, qp, OHCA_WC_LOC_QP_OP, (uint16_t)-rc);
 		return ohca_vd_nak(IB_NAK_REM_OP, 0, (uint16_t)-rc, 0);
 	}
-	ohca_rwqe_put(e, xp->rwqe);
-	xp->rwqe = NULL;
+	ohca_rwqe_put(e, xp->resp.rwqe);
+	xp->resp.rwqe = NULL;
 	return rc ? ohca_vd_nak(IB_NAK_REM_OP, 0, OHCA_VE_WQE_SIZE, OHCA_EVENT_QP_FATAL) :
 		    ohca_vd(OHCA_VD_RNR);
 }
@@ -167,7 +167,7 @@ static int recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 	struct ohca_xport *xp = qp->xp;
 	const struct ib_immdt *imm = ib_pkt_immdt(p->hdr, &p->i);
 	const struct ib_ieth *ieth = ib_pkt_ieth(p->hdr, &p->i);
-	struct ohca_rwqe *r = xp->rwqe;
+	struct ohca_rwqe *r = xp->resp.rwqe;
 	struct ohca_hw_cqe c;
 	int rc;
 
@@ -182,7 +182,7 @@ static int recv_done(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 		c.wc_flags = ohca_to_le32(OHCA_WCF_WITH_INV);
 		c.inv_key = ohca_to_le32(ib_be32(ieth->rkey));
 	}
-	xp->rwqe = NULL;
+	xp->resp.rwqe = NULL;
 	if (r->use == OHCA_USE_RNDV)
 		rc = ohca_tagged_read(e, qp, r);
 	else
@@ -204,7 +204,7 @@ static struct ohca_outcome xrc_request(ohca_engine *e, struct ohca_qp *qp,
 	if (ve == OHCA_VE_PD)
 		return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, OHCA_VE_PD, OHCA_EVENT_QP_ACCESS_ERR);
 	/* a WQE kept for a repeated packet belongs to the previous SRQ, too */
-	if (ve || ((qp->xp->rx_op != OHCA_RX_NONE || qp->xp->rwqe) && srq != qp->srq))
+	if (ve || ((qp->xp->resp.rx_op != OHCA_RX_NONE || qp->xp->resp.rwqe) && srq != qp->srq))
 		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_XRC_SRQ, OHCA_EVENT_QP_REQ_ERR);
 	qp->srq = srq;
 	qp->rcq = srq->cq;
@@ -228,17 +228,17 @@ static bool size_ok(const struct ohca_qp *qp, const struct ib_pkt_info *i)
 static bool in_sequence(const struct ohca_xport *xp, const struct ib_opcode_info *op)
 {
 	if (op->flags & IB_OPF_START)
-		return xp->rx_op == OHCA_RX_NONE;
+		return xp->resp.rx_op == OHCA_RX_NONE;
 	if (op->flags & IB_OPF_SEND)
-		return xp->rx_op == OHCA_RX_SEND;
-	return xp->rx_op == OHCA_RX_WRITE;
+		return xp->resp.rx_op == OHCA_RX_SEND;
+	return xp->resp.rx_op == OHCA_RX_WRITE;
 }
 
 /* The part of a message with a matched tag that goes to the buffer. */
 static void tagged_part(const struct ohca_xport *xp, const struct ohca_rxpkt *p,
 			const uint8_t **data, uint32_t *n)
 {
-	const struct ohca_rwqe *r = xp->rwqe;
+	const struct ohca_rwqe *r = xp->resp.rwqe;
 
 	if (r->use == OHCA_USE_EAGER && p->i.op->flags & IB_OPF_START) {
 		/* less than a header arrives only if a requester repeats a packet with other data */
@@ -246,8 +246,8 @@ static void tagged_part(const struct ohca_xport *xp, const struct ohca_rxpkt *p,
 		*n = *n > OHCA_TMH_LEN ? *n - OHCA_TMH_LEN : 0;
 	} else if (r->use == OHCA_USE_RNDV) {
 		*n = 0;
-	} else if (r->use == OHCA_USE_NO_ROOM && *n > r->total - xp->rx_off) {
-		*n = r->total - xp->rx_off;
+	} else if (r->use == OHCA_USE_NO_ROOM && *n > r->total - xp->resp.rx_off) {
+		*n = r->total - xp->resp.rx_off;
 	}
 }
 
@@ -264,28 +264,28 @@ static struct ohca_outcome do_send(ohca_engine *e, struct ohca_qp *qp, const str
 
 		if (v.verdict != OHCA_VD_OK)
 			return v;
-		xp->rx_op = OHCA_RX_SEND;
-		xp->rx_off = 0;
+		xp->resp.rx_op = OHCA_RX_SEND;
+		xp->resp.rx_off = 0;
 	}
-	if (xp->rwqe->use >= OHCA_USE_EAGER)
+	if (xp->resp.rwqe->use >= OHCA_USE_EAGER)
 		tagged_part(xp, p, &data, &n);
-	if (n > xp->rwqe->total - xp->rx_off)
+	if (n > xp->resp.rwqe->total - xp->resp.rx_off)
 		return ohca_vd_nak(IB_NAK_INV_REQ, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH, 0);
 	if (n) {
-		rc = ohca_sgl_scatter(e, qp, ohca_recv_pd(qp), xp->rwqe->sge, xp->rwqe->num_sge,
-				      xp->rx_off, data, n, m);
+		rc = ohca_sgl_scatter(e, qp, ohca_recv_pd(qp), xp->resp.rwqe->sge, xp->resp.rwqe->num_sge,
+				      xp->resp.rx_off, data, n, m);
 		if (rc == OHCA_MR_FAULT) {
 			/* the packet is repeated; the WQE is kept for it */
 			if (p->i.op->flags & IB_OPF_START)
-				xp->rx_op = OHCA_RX_NONE;
+				xp->resp.rx_op = OHCA_RX_NONE;
 			return ohca_vd(OHCA_VD_FAULT);
 		}
 		if (rc)
 			return ohca_vd_nak(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, (uint16_t)rc, 0);
 	}
-	xp->rx_off += n;
+	xp->resp.rx_off += n;
 	if (!(p->i.op->flags & IB_OPF_END)) {
-		if (xp->rwqe->use == OHCA_USE_EAGER && ohca_tagged_match(e, qp, xp->rwqe))
+		if (xp->resp.rwqe->use == OHCA_USE_EAGER && ohca_tagged_match(e, qp, xp->resp.rwqe))
 			return ohca_vd_nak(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
 		return ohca_vd(OHCA_VD_OK);
 	}
@@ -298,8 +298,8 @@ static struct ohca_outcome do_send(ohca_engine *e, struct ohca_qp *qp, const str
 		if (rc)
 			return ohca_vd_local(OHCA_WC_REM_INV_REQ, (uint16_t)rc);
 	}
-	xp->rx_op = OHCA_RX_NONE;
-	if (recv_done(e, qp, p, xp->rx_off))
+	xp->resp.rx_op = OHCA_RX_NONE;
+	if (recv_done(e, qp, p, xp->resp.rx_off))
 		return ohca_vd_nak(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
 	return ohca_vd(OHCA_VD_OK);
 }
@@ -315,14 +315,14 @@ static struct ohca_outcome begin_write(ohca_engine *e, struct ohca_qp *qp,
 
 	if (!(qp->access & OHCA_ACCESS_REMOTE_WRITE))
 		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_ACCESS, OHCA_EVENT_QP_REQ_ERR);
-	xp->wr_va = ib_be64(reth->va);
-	xp->wr_rkey = ib_be32(reth->rkey);
-	xp->wr_len = ib_be32(reth->dmalen);
-	xp->rx_off = 0;
-	if (xp->wr_len > OHCA_MAX_MSG)
+	xp->resp.wr_va = ib_be64(reth->va);
+	xp->resp.wr_rkey = ib_be32(reth->rkey);
+	xp->resp.wr_len = ib_be32(reth->dmalen);
+	xp->resp.rx_off = 0;
+	if (xp->resp.wr_len > OHCA_MAX_MSG)
 		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
-	if (xp->wr_len) {
-		ve = ohca_rkey_check(e, qp, qp->pd, xp->wr_rkey, xp->wr_va, xp->wr_len,
+	if (xp->resp.wr_len) {
+		ve = ohca_rkey_check(e, qp, qp->pd, xp->resp.wr_rkey, xp->resp.wr_va, xp->resp.wr_len,
 				     OHCA_ACCESS_REMOTE_WRITE, &r);
 		if (ve)
 			return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
@@ -359,7 +359,7 @@ static struct ohca_outcome do_write(ohca_engine *e, struct ohca_qp *qp, const st
 		if (v.verdict != OHCA_VD_OK)
 			return v;
 	}
-	left = xp->wr_len - xp->rx_off;
+	left = xp->resp.wr_len - xp->resp.rx_off;
 	if (p->i.op->flags & IB_OPF_END ? n != left : n >= left)
 		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	if (p->i.op->flags & IB_OPF_IMM) {
@@ -369,7 +369,7 @@ static struct ohca_outcome do_write(ohca_engine *e, struct ohca_qp *qp, const st
 	}
 	if (n) {
 		/* the region may be deregistered since the first packet */
-		rc = ohca_rkey_check(e, qp, qp->pd, xp->wr_rkey, xp->wr_va + xp->rx_off, n,
+		rc = ohca_rkey_check(e, qp, qp->pd, xp->resp.wr_rkey, xp->resp.wr_va + xp->resp.rx_off, n,
 				     OHCA_ACCESS_REMOTE_WRITE, &r);
 		if (rc)
 			return ohca_vd_nak(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, (uint16_t)rc,
@@ -383,11 +383,11 @@ static struct ohca_outcome do_write(ohca_engine *e, struct ohca_qp *qp, const st
 			return ohca_vd_nak(IB_NAK_REM_OP, OHCA_WC_LOC_ACCESS, OHCA_VE_DMA,
 					   OHCA_EVENT_QP_FATAL);
 	}
-	xp->rx_off += n;
-	xp->rx_op = OHCA_RX_WRITE;
+	xp->resp.rx_off += n;
+	xp->resp.rx_op = OHCA_RX_WRITE;
 	if (p->i.op->flags & IB_OPF_END) {
-		xp->rx_op = OHCA_RX_NONE;
-		if (p->i.op->flags & IB_OPF_IMM && recv_done(e, qp, p, xp->wr_len))
+		xp->resp.rx_op = OHCA_RX_NONE;
+		if (p->i.op->flags & IB_OPF_IMM && recv_done(e, qp, p, xp->resp.wr_len))
 			return ohca_vd_nak(IB_NAK_REM_OP, 0, 0, OHCA_EVENT_QP_FATAL);
 	}
 	return ohca_vd(OHCA_VD_OK);
@@ -397,10 +397,10 @@ static struct ohca_outcome do_write(ohca_engine *e, struct ohca_qp *qp, const st
 
 static void nak_queue(struct ohca_xport *xp, uint8_t syndrome)
 {
-	xp->nak_due = true;
-	xp->nak_sent = true;
-	xp->nak_syn = syndrome;
-	xp->nak_psn = xp->epsn;
+	xp->resp.nak_due = true;
+	xp->resp.nak_sent = true;
+	xp->resp.nak_syn = syndrome;
+	xp->resp.nak_psn = xp->resp.epsn;
 }
 
 /* Complete the WQE of the request in error, or raise the event; ERR. Responses still leave. */
@@ -409,8 +409,8 @@ static void stop(ohca_engine *e, struct ohca_qp *qp, const struct ohca_outcome *
 	struct ohca_xport *xp = qp->xp;
 	enum ohca_event ev = v->ev;
 
-	xp->closing = true;
-	if (xp->rwqe && v->status) {
+	xp->resp.closing = true;
+	if (xp->resp.rwqe && v->status) {
 		recv_fail(e, qp, v->status, v->ve);
 		ev = 0;
 	}
@@ -431,7 +431,7 @@ void ohca_resp_read_refuse(ohca_engine *e, struct ohca_qp *qp, const struct ohca
 
 	ohca_rd_clear(e, qp->xp);
 	refuse(e, qp, v);
-	qp->xp->nak_psn = psn;
+	qp->xp->resp.nak_psn = psn;
 }
 
 /* The request needs a page. Reported or not, the requester repeats it or sends another. */
@@ -439,14 +439,14 @@ static void wait_page(ohca_engine *e, struct ohca_qp *qp, const struct ib_opcode
 		      const struct ohca_missing *m)
 {
 	if (!qp->xp->fault[OHCA_FAULT_RECV])
-		qp->xp->fault_rkey = !(op->flags & IB_OPF_SEND);
+		qp->xp->resp.fault_rkey = !(op->flags & IB_OPF_SEND);
 	ohca_suspend(e, qp, OHCA_FAULT_RECV, 0, m);
 }
 
 void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side)
 {
 	/* the owner of the key decides the kind of error, as for a deregistered region (9.7.5) */
-	struct ohca_outcome v = side == OHCA_FAULT_READ || qp->xp->fault_rkey ?
+	struct ohca_outcome v = side == OHCA_FAULT_READ || qp->xp->resp.fault_rkey ?
 		ohca_vd_nak(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, OHCA_VE_PAGE_FAULT,
 			    OHCA_EVENT_QP_ACCESS_ERR) :
 		ohca_vd_nak(IB_NAK_REM_OP, OHCA_WC_LOC_PROT, OHCA_VE_PAGE_FAULT,
@@ -459,7 +459,7 @@ void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side 
 		refuse(e, qp, &v);
 	} else {
 		/* only the local consumer can be informed */
-		if (qp->xp->rwqe) {
+		if (qp->xp->resp.rwqe) {
 			recv_fail(e, qp, v.status, v.ve);
 			v.ev = 0;
 		}
@@ -471,7 +471,7 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 {
 	struct ohca_xport *xp = qp->xp;
 	const struct ib_opcode_info *op = p->i.op;
-	int32_t diff = ib_psn_diff(p->i.psn, xp->epsn);
+	int32_t diff = ib_psn_diff(p->i.psn, xp->resp.epsn);
 	uint32_t next = ib_psn_add(p->i.psn, 1);
 	struct ohca_missing m;
 	struct ohca_outcome v;
@@ -479,7 +479,7 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	ohca_sched_activate(e, xp);
 	if (diff > 0) {
 		ohca_count_qp(e, qp, OHCA_CNT_RX_OUT_OF_SEQ);
-		if (!xp->nak_sent)
+		if (!xp->resp.nak_sent)
 			nak_queue(xp, IB_AETH_NAK | IB_NAK_PSN_SEQ);
 		return;
 	}
@@ -487,7 +487,7 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		ohca_resp_duplicate(e, qp, p);
 		return;
 	}
-	xp->nak_due = xp->nak_sent = false;
+	xp->resp.nak_due = xp->resp.nak_sent = false;
 	v = qp->xrcd ? xrc_request(e, qp, p) : ohca_vd(OHCA_VD_OK);
 	if (v.verdict != OHCA_VD_OK)
 		;
@@ -528,11 +528,11 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 	}
 	if (xp->fault[OHCA_FAULT_RECV])
 		ohca_suspend_forget(e, xp, OHCA_FAULT_RECV);
-	xp->epsn = next;
+	xp->resp.epsn = next;
 	if (op->flags & IB_OPF_END)
-		xp->msn = ib_psn_add(xp->msn, 1);
+		xp->resp.msn = ib_psn_add(xp->resp.msn, 1);
 	if (p->i.ackreq && !(op->flags & RESPONDED))
-		xp->ack_due = true;
+		xp->resp.ack_due = true;
 	if (v.verdict == OHCA_VD_LOCAL)
 		stop(e, qp, &v);
 }
@@ -547,9 +547,9 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 static void uc_abandon(ohca_engine *e, struct ohca_qp *qp, bool taken)
 {
 	struct ohca_xport *xp = qp->xp;
-	bool told = (taken || xp->rx_op == OHCA_RX_SEND) && xp->rwqe && xp->rwqe->from_srq;
+	bool told = (taken || xp->resp.rx_op == OHCA_RX_SEND) && xp->resp.rwqe && xp->resp.rwqe->from_srq;
 
-	xp->rx_op = OHCA_RX_NONE;
+	xp->resp.rx_op = OHCA_RX_NONE;
 	if (told)
 		recv_fail(e, qp, OHCA_WC_REM_ABORT, OHCA_VE_ABORTED);
 }
@@ -566,17 +566,17 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 	struct ohca_outcome v;
 
 	ohca_sched_activate(e, xp);
-	if (p->i.psn != xp->epsn) {
+	if (p->i.psn != xp->resp.epsn) {
 		ohca_count_qp(e, qp, OHCA_CNT_RX_OUT_OF_SEQ);
-		xp->uc_skip = true;
+		xp->resp.uc_skip = true;
 	}
-	xp->epsn = ib_psn_add(p->i.psn, 1);
-	if (xp->uc_skip || op->flags & IB_OPF_START)
+	xp->resp.epsn = ib_psn_add(p->i.psn, 1);
+	if (xp->resp.uc_skip || op->flags & IB_OPF_START)
 		uc_abandon(e, qp, false);
 	if (op->flags & IB_OPF_START)
-		xp->uc_skip = false;
+		xp->resp.uc_skip = false;
 	/* the CQ had no room for it */
-	if (xp->uc_skip || qp->state == OHCA_QPS_ERR)
+	if (xp->resp.uc_skip || qp->state == OHCA_QPS_ERR)
 		return;
 	if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
 		v = ohca_vd_nak(IB_NAK_INV_REQ, 0, 0, 0);
@@ -589,15 +589,15 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 			ohca_suspend_forget(e, xp, OHCA_FAULT_RECV);
 		return;
 	}
-	xp->uc_skip = true;
+	xp->resp.uc_skip = true;
 	if (v.nak == IB_NAK_REM_OP) {
 		/* a local error, unlike an error of the message, stops the QP */
-		xp->rx_op = OHCA_RX_NONE;
-		if (xp->rwqe && v.status)
+		xp->resp.rx_op = OHCA_RX_NONE;
+		if (xp->resp.rwqe && v.status)
 			recv_fail(e, qp, v.status, v.ve);
 		ohca_qp_error(e, qp, v.ev, v.ve);
 	} else if (v.verdict == OHCA_VD_FAULT) {
-		xp->rx_op = OHCA_RX_NONE;
+		xp->resp.rx_op = OHCA_RX_NONE;
 		wait_page(e, qp, op, &m);
 	} else {
 		if (v.verdict == OHCA_VD_RNR)

@@ -56,7 +56,7 @@ enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tu
 /* Whether it has a response to send. */
 static inline bool ohca_resp_pending(const struct ohca_xport *xp)
 {
-	return xp->rd_num || xp->nak_due || xp->ack_due;
+	return xp->resp.rd_num || xp->resp.nak_due || xp->resp.ack_due;
 }
 
 /* Receive a request for @qp: RC or XRC; UC. Changes the state, sends nothing. */

@@ -75,7 +75,7 @@ static inline struct ohca_outcome ohca_vd_local(uint8_t status, uint16_t ve)
 /* Response @i of the ring, counted from the next one to send. */
 static inline struct ohca_rd *rd_at(const struct ohca_xport *xp, uint8_t i)
 {
-	return &xp->rd->rd[(xp->rd_head + i) & (OHCA_RD_RING - 1)];
+	return &xp->resp.rd->rd[(xp->resp.rd_head + i) & (OHCA_RD_RING - 1)];
 }
 
 /* Drop all responses in the ring. */

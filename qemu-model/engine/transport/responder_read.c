@@ -57,17 +57,17 @@ void ohca_resp_free(ohca_engine *e, struct ohca_xport *xp)
 void ohca_rd_clear(ohca_engine *e, struct ohca_xport *xp)
 {
 	ohca_suspend_forget(e, xp, OHCA_FAULT_READ);
-	if (xp->rd)
-		ohca_rdring_put(e, xp->rd);
-	xp->rd = NULL;
-	xp->rd_num = 0;
-	xp->rd_head = 0;
+	if (xp->resp.rd)
+		ohca_rdring_put(e, xp->resp.rd);
+	xp->resp.rd = NULL;
+	xp->resp.rd_num = 0;
+	xp->resp.rd_head = 0;
 }
 
 void ohca_rd_pop(ohca_engine *e, struct ohca_xport *xp)
 {
-	xp->rd_head = (uint8_t)((xp->rd_head + 1) & (OHCA_RD_RING - 1));
-	if (--xp->rd_num == 0)
+	xp->resp.rd_head = (uint8_t)((xp->resp.rd_head + 1) & (OHCA_RD_RING - 1));
+	if (--xp->resp.rd_num == 0)
 		ohca_rd_clear(e, xp);
 }
 
@@ -80,20 +80,20 @@ static bool rd_room(ohca_engine *e, const struct ohca_qp *qp, bool dup)
 	struct ohca_xport *xp = qp->xp;
 	uint8_t i;
 
-	if (xp->rd_num < qp->max_dest_rd_atomic && xp->rd_num < OHCA_RD_RING)
+	if (xp->resp.rd_num < qp->max_dest_rd_atomic && xp->resp.rd_num < OHCA_RD_RING)
 		return true;
 	if (dup)
 		return false;
-	for (i = 0; i < xp->rd_num && !rd_at(xp, i)->dup; i++)
+	for (i = 0; i < xp->resp.rd_num && !rd_at(xp, i)->dup; i++)
 		;
-	if (i == xp->rd_num)
+	if (i == xp->resp.rd_num)
 		return false;
 	/* the first may wait for a page, which it does not need any more */
 	if (i == 0)
 		ohca_suspend_forget(e, xp, OHCA_FAULT_READ);
-	for (; i + 1 < xp->rd_num; i++)
+	for (; i + 1 < xp->resp.rd_num; i++)
 		*rd_at(xp, i) = *rd_at(xp, i + 1);
-	xp->rd_num--;
+	xp->resp.rd_num--;
 	return true;
 }
 
@@ -121,16 +121,16 @@ static bool rd_insert(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *
 
 	if (!rd_room(e, qp, r->dup))
 		return false;
-	if (!xp->rd)
-		xp->rd = ohca_rdring_get(e);
-	if (!xp->rd)
+	if (!xp->resp.rd)
+		xp->resp.rd = ohca_rdring_get(e);
+	if (!xp->resp.rd)
 		return false;
-	for (i = xp->rd_num; i && ib_psn_diff(rd_at(xp, i - 1)->first, r->first) > 0; i--)
+	for (i = xp->resp.rd_num; i && ib_psn_diff(rd_at(xp, i - 1)->first, r->first) > 0; i--)
 		*rd_at(xp, i) = *rd_at(xp, i - 1);
 	if (i == 0)
 		ohca_suspend_forget(e, xp, OHCA_FAULT_READ);
 	*rd_at(xp, i) = *r;
-	xp->rd_num++;
+	xp->resp.rd_num++;
 	return true;
 }
 
@@ -160,7 +160,7 @@ static struct ohca_outcome read_request(ohca_engine *e, const struct ohca_qp *qp
 	}
 	rd->first = rd->next = p->i.psn;
 	rd->last = ib_psn_add(p->i.psn, ohca_npkts(qp, rd->length) - 1);
-	rd->msn = ib_psn_add(qp->xp->msn, 1);
+	rd->msn = ib_psn_add(qp->xp->resp.msn, 1);
 	return ohca_vd(OHCA_VD_OK);
 }
 
@@ -240,7 +240,7 @@ struct ohca_outcome ohca_resp_atomic(ohca_engine *e, struct ohca_qp *qp, const s
 		return ohca_vd_nak(IB_NAK_REM_OP, 0, OHCA_VE_DMA, OHCA_EVENT_QP_FATAL);
 	rd.atomic = true;
 	rd.first = rd.next = rd.last = p->i.psn;
-	rd.msn = ib_psn_add(xp->msn, 1);
+	rd.msn = ib_psn_add(xp->resp.msn, 1);
 	rd_insert(e, qp, &rd);
 	xp->at_pos = (uint8_t)((xp->at_pos + 1) % xp->at_cap);
 	xp->at[xp->at_pos] = (struct ohca_atomic_res){
@@ -292,7 +292,7 @@ struct ohca_outcome ohca_resp_flush(ohca_engine *e, struct ohca_qp *qp, const st
 	if (type & OHCA_FLUSH_PERSISTENT && r.mr &&
 	    !ohca_persist(e, qp->xp, p->i.psn, rkey, &r))
 		return ohca_vd(OHCA_VD_BUSY);
-	rd = empty_resp(p, ib_psn_add(qp->xp->msn, 1));
+	rd = empty_resp(p, ib_psn_add(qp->xp->resp.msn, 1));
 	rd_insert(e, qp, &rd);
 	return ohca_vd(OHCA_VD_OK);
 }
@@ -324,7 +324,7 @@ struct ohca_outcome ohca_resp_atomic_write(ohca_engine *e, struct ohca_qp *qp,
 		return ohca_vd(OHCA_VD_FAULT);
 	if (ve)
 		return ohca_vd_nak(IB_NAK_REM_OP, 0, OHCA_VE_DMA, OHCA_EVENT_QP_FATAL);
-	rd = empty_resp(p, ib_psn_add(qp->xp->msn, 1));
+	rd = empty_resp(p, ib_psn_add(qp->xp->resp.msn, 1));
 	rd_insert(e, qp, &rd);
 	return ohca_vd(OHCA_VD_OK);
 }
@@ -356,10 +356,10 @@ static void dup_read(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 		return;
 	v = read_request(e, qp, pd, p, &rd);
 	/* it must not include PSNs that were not requested */
-	if (v.verdict != OHCA_VD_OK || ib_psn_diff(rd.last, xp->epsn) >= 0)
+	if (v.verdict != OHCA_VD_OK || ib_psn_diff(rd.last, xp->resp.epsn) >= 0)
 		return;
-	rd.msn = xp->msn;
-	for (uint8_t i = 0; i < xp->rd_num; i++) {
+	rd.msn = xp->resp.msn;
+	for (uint8_t i = 0; i < xp->resp.rd_num; i++) {
 		struct ohca_rd *o = rd_at(xp, i);
 
 		if (ib_psn_diff(rd.first, o->first) >= 0 && ib_psn_diff(rd.first, o->last) <= 0) {
@@ -378,9 +378,9 @@ static void dup_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxp
 {
 	struct ohca_xport *xp = qp->xp;
 	struct ohca_rd rd = { .atomic = true, .dup = true, .first = p->i.psn, .next = p->i.psn,
-			      .last = p->i.psn, .msn = xp->msn };
+			      .last = p->i.psn, .msn = xp->resp.msn };
 
-	for (uint8_t i = 0; i < xp->rd_num; i++)
+	for (uint8_t i = 0; i < xp->resp.rd_num; i++)
 		if (rd_at(xp, i)->first == p->i.psn)
 			return;
 	/* from the last one back: PSNs wrap, and some results are older than that */
@@ -400,9 +400,9 @@ static void dup_atomic(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxp
 static void dup_placement(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
-	struct ohca_rd rd = empty_resp(p, xp->msn);
+	struct ohca_rd rd = empty_resp(p, xp->resp.msn);
 
-	for (uint8_t i = 0; i < xp->rd_num; i++)
+	for (uint8_t i = 0; i < xp->resp.rd_num; i++)
 		if (rd_at(xp, i)->first == p->i.psn)
 			return;
 	rd.dup = true;
@@ -421,5 +421,5 @@ void ohca_resp_duplicate(ohca_engine *e, struct ohca_qp *qp, const struct ohca_r
 	else if (p->i.op->flags & (IB_OPF_FLUSH | IB_OPF_ATOMIC_WRITE))
 		dup_placement(e, qp, p);
 	else if (p->i.op->flags & IB_OPF_END || p->i.ackreq)
-		xp->ack_due = true;
+		xp->resp.ack_due = true;
 }

@@ -28,7 +28,7 @@ static uint8_t ack_syndrome(const struct ohca_qp *qp)
 {
 	if (qp->type != OHCA_QPT_RC || qp->srq)
 		return IB_AETH_ACK | IB_AETH_CREDIT_INVALID;
-	return IB_AETH_ACK | ib_credit_code(qp->rq_pi - qp->rq_ci + (qp->xp->rwqe != NULL));
+	return IB_AETH_ACK | ib_credit_code(qp->rq_pi - qp->rq_ci + (qp->xp->resp.rwqe != NULL));
 }
 
 /* The NAK that is due, else an ACK of all received requests. */
@@ -39,10 +39,10 @@ static struct ohca_ack ack_due(ohca_engine *e, struct ohca_qp *qp)
 		.path = *ohca_qp_path(e, qp),
 		.dqpn = qp->dest_qpn,
 		.migreq = ohca_qp_migreq(qp),
-		.msn = xp->msn,
+		.msn = xp->resp.msn,
 		.opcode = IB_OPN_ACK | ohca_qp_trans(qp),
-		.psn = xp->nak_due ? xp->nak_psn : ib_psn_add(xp->epsn, IB_PSN_MASK),
-		.syndrome = xp->nak_due ? xp->nak_syn : ack_syndrome(qp),
+		.psn = xp->resp.nak_due ? xp->resp.nak_psn : ib_psn_add(xp->resp.epsn, IB_PSN_MASK),
+		.syndrome = xp->resp.nak_due ? xp->resp.nak_syn : ack_syndrome(qp),
 	};
 
 	return a;
@@ -54,12 +54,12 @@ void ohca_xp_last_words(ohca_engine *e, struct ohca_qp *qp)
 	struct ohca_xport *xp = qp->xp;
 	struct ohca_ack a;
 
-	if (!xp->ack_due && !xp->nak_due)
+	if (!xp->resp.ack_due && !xp->resp.nak_due)
 		return;
 	a = ack_due(e, qp);
 	if (!ohca_ack_out(e, &t, &a))
 		ohca_ack_later(e, &a);
-	xp->ack_due = xp->nak_due = false;
+	xp->resp.ack_due = xp->resp.nak_due = false;
 }
 
 static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rd *r,
@@ -137,31 +137,31 @@ enum ohca_sent ohca_resp_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tu
 	struct ohca_xport *xp = qp->xp;
 	enum ohca_sent ret;
 
-	if (xp->rd_num) {
+	if (xp->resp.rd_num) {
 		struct ohca_rd *r = rd_at(xp, 0);
 		uint32_t last = r->last;
 
 		if (xp->fault[OHCA_FAULT_READ])
 			return OHCA_SENT_NONE;
 		ret = r->atomic ? send_atomic_ack(e, qp, r, t) : send_read_resp(e, qp, r, t);
-		if (ret != OHCA_SENT || !xp->rd_num)
+		if (ret != OHCA_SENT || !xp->resp.rd_num)
 			return ret;
 		if (r->atomic || ib_psn_diff(r->next, last) > 0) {
 			ohca_rd_pop(e, xp);
 			/* it acknowledges what came before it */
-			if (!xp->rd_num && ib_psn_add(last, 1) == xp->epsn)
-				xp->ack_due = false;
+			if (!xp->resp.rd_num && ib_psn_add(last, 1) == xp->resp.epsn)
+				xp->resp.ack_due = false;
 		}
 		return OHCA_SENT;
 	}
-	if (xp->nak_due || xp->ack_due) {
+	if (xp->resp.nak_due || xp->resp.ack_due) {
 		struct ohca_ack a = ack_due(e, qp);
 
 		if (!ohca_ack_out(e, t, &a))
 			return OHCA_SENT_BLOCKED;
 		if (a.path.kind != OHCA_TX_DISCARD)
 			ohca_count_set(e, qp, OHCA_CNT_TX_PKTS);
-		xp->nak_due = xp->ack_due = false;
+		xp->resp.nak_due = xp->resp.ack_due = false;
 		return OHCA_SENT;
 	}
 	return OHCA_SENT_NONE;

@@ -119,7 +119,7 @@ static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
 		return;
 	ohca_count_set(e, qp, OHCA_CNT_RX_PKTS);
 	ohca_trace(e, OHCA_TR_PKT, qp->handle, p->i.opcode, p->i.psn,
-		   p->i.op->flags & IB_OPF_RESPONSE ? qp->xp->una : qp->xp->epsn);
+		   p->i.op->flags & IB_OPF_RESPONSE ? qp->xp->req.una : qp->xp->resp.epsn);
 	if (p->i.op->flags & IB_OPF_RESPONSE) {
 		if (qp->state == OHCA_QPS_RTR)
 			ohca_rx_drop(e, p, OHCA_CNT_RX_BAD_QP);
@@ -127,8 +127,8 @@ static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
 			ohca_comp_rx(e, qp, p);
 		return;
 	}
-	if (qp->state == OHCA_QPS_RTR && !qp->xp->comm_est) {
-		qp->xp->comm_est = true;
+	if (qp->state == OHCA_QPS_RTR && !qp->xp->resp.comm_est) {
+		qp->xp->resp.comm_est = true;
 		ohca_async_event(e, OHCA_EVENT_COMM_EST, &qp->async);
 	}
 	if (ohca_qp_reliable(qp))

@@ -47,7 +47,7 @@ static bool wake_one(ohca_engine *e, struct ohca_list pair[2])
 
 	if (ohca_list_empty(l))
 		return false;
-	xp = ohca_container_of(l->next, struct ohca_xport, link);
+	xp = ohca_container_of(l->next, struct ohca_xport, sched.link);
 	ohca_sched_off(e->sched, xp);
 	ohca_sched_activate(e, xp);
 	return true;
@@ -93,8 +93,8 @@ static void paced_run(ohca_engine *e)
 
 	s->paced_ns = OHCA_NO_DEADLINE;
 	for (; l != &s->paced; l = next) {
-		struct ohca_xport *xp = ohca_container_of(l, struct ohca_xport, link);
-		uint64_t due = xp->paced + OHCA_PACE_NS / 2;
+		struct ohca_xport *xp = ohca_container_of(l, struct ohca_xport, sched.link);
+		uint64_t due = xp->sched.paced + OHCA_PACE_NS / 2;
 
 		next = l->next;
 		if (due <= s->now) {
@@ -181,7 +181,7 @@ static enum turn turn_err(ohca_engine *e, struct ohca_turn *t, unsigned int *qua
 	struct ohca_qp *qp = xp->qp;
 	bool more, blocked = false;
 
-	while (xp->closing && *quantum) {
+	while (xp->resp.closing && *quantum) {
 		enum ohca_sent r = ohca_resp_send(e, qp, t);
 
 		blocked = r == OHCA_SENT_BLOCKED;
@@ -191,12 +191,12 @@ static enum turn turn_err(ohca_engine *e, struct ohca_turn *t, unsigned int *qua
 		if (blocked)
 			break;
 		if (r == OHCA_SENT_NONE)
-			xp->closing = false;
+			xp->resp.closing = false;
 		else
 			--*quantum;
 	}
 	more = flush(e, qp, quantum);
-	if (more || (xp->closing && !blocked) || !ohca_sq_idle(e, qp))
+	if (more || (xp->resp.closing && !blocked) || !ohca_sq_idle(e, qp))
 		return TURN_MORE;
 	/* flushing does not wait for credits, pending responses do */
 	return blocked ? TURN_BLOCKED : TURN_IDLE;
@@ -208,7 +208,7 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 	struct ohca_qp *qp = xp->qp;
 	bool connected = !ohca_qp_datagram(qp);
 	/* turns may be of one packet: requests and responses alternate over them */
-	bool skip = xp->resp_last;
+	bool skip = xp->sched.resp_last;
 	bool resp = true, req;
 
 	if (qp->going)
@@ -218,9 +218,9 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 	if (qp->state < OHCA_QPS_RTR)
 		return TURN_IDLE;
 	req = qp->state != OHCA_QPS_RTR && !qp->xrcd;
-	if (xp->rto_restart) {
-		xp->rto_restart = false;
-		ohca_timer_set(e, xp, xp->una == xp->max || !qp->timeout ?
+	if (xp->req.rto_restart) {
+		xp->req.rto_restart = false;
+		ohca_timer_set(e, xp, xp->req.una == xp->req.max || !qp->timeout ?
 			       OHCA_NO_DEADLINE : e->sched->now + ohca_rto_ns(qp));
 	}
 	while (*quantum && (resp || req) && ohca_work_left(e)) {
@@ -232,7 +232,7 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 				return TURN_BLOCKED;
 			resp = r == OHCA_SENT;
 			*quantum -= resp;
-			xp->resp_last = resp;
+			xp->sched.resp_last = resp;
 		}
 		skip = false;
 		if (req && *quantum) {
@@ -241,7 +241,7 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 				return TURN_BLOCKED;
 			req = r == OHCA_SENT;
 			*quantum -= req;
-			xp->resp_last = false;
+			xp->sched.resp_last = false;
 		}
 		if (qp->state == OHCA_QPS_ERR)
 			return TURN_MORE;
@@ -331,9 +331,9 @@ static void next_list(const struct ohca_turn *t, enum turn end)
 	struct ohca_xport *xp = t->xp;
 
 	if (t->sent)
-		xp->lane = (uint8_t)(t->sent - 1);
-	if (end == TURN_MORE && (!t->charge || (xp->qp->state == OHCA_QPS_ERR && !xp->closing)))
-		xp->lane = OHCA_LANE_NONE;
+		xp->sched.lane = (uint8_t)(t->sent - 1);
+	if (end == TURN_MORE && (!t->charge || (xp->qp->state == OHCA_QPS_ERR && !xp->resp.closing)))
+		xp->sched.lane = OHCA_LANE_NONE;
 }
 
 /* The QP had no room for its next packet. */
@@ -344,26 +344,26 @@ static void park(ohca_engine *e, const struct ohca_turn *t, bool sent)
 	uint64_t due;
 
 	if (t->wait == OHCA_WAIT_TURN) {
-		xp->lane = (uint8_t)t->lane;
+		xp->sched.lane = (uint8_t)t->lane;
 		ohca_sched_activate(e, xp);
 		return;
 	}
-	xp->on = OHCA_XP_WAIT;
+	xp->sched.on = OHCA_XP_WAIT;
 	switch (t->wait) {
 	case OHCA_WAIT_PACE:
-		due = xp->paced + OHCA_PACE_NS / 2;
-		ohca_list_add_tail(&s->paced, &xp->link);
+		due = xp->sched.paced + OHCA_PACE_NS / 2;
+		ohca_list_add_tail(&s->paced, &xp->sched.link);
 		if (due < s->paced_ns)
 			s->paced_ns = due;
 		break;
 	case OHCA_WAIT_LOOP:
-		ohca_list_add_tail(&s->wait_loop[sent], &xp->link);
+		ohca_list_add_tail(&s->wait_loop[sent], &xp->sched.link);
 		break;
 	case OHCA_WAIT_FAULT:
-		ohca_list_add_tail(&s->wait_fault[sent], &xp->link);
+		ohca_list_add_tail(&s->wait_fault[sent], &xp->sched.link);
 		break;
 	case OHCA_WAIT_CREDITS:
-		ohca_list_add_tail(&s->wait[t->lane / 16][t->lane % 16][sent], &xp->link);
+		ohca_list_add_tail(&s->wait[t->lane / 16][t->lane % 16][sent], &xp->sched.link);
 		break;
 	case OHCA_WAIT_NONE:	/* is not blocked */
 	case OHCA_WAIT_TURN:
@@ -379,21 +379,21 @@ static void qp_run(ohca_engine *e, unsigned int *budget)
 	bool several = s->busy & (s->busy - 1);
 	unsigned int lane = several ? arbitrate(e, &t, &quantum) :
 				      (unsigned int)__builtin_ctzll(s->busy);
-	struct ohca_xport *xp = ohca_container_of(s->active[lane].next, struct ohca_xport, link);
+	struct ohca_xport *xp = ohca_container_of(s->active[lane].next, struct ohca_xport, sched.link);
 	enum turn end;
 
 	ohca_sched_off(s, xp);
 	t.xp = xp;
 	left = quantum;
 	end = qp_turn(e, &t, &left);
-	if (xp->on == OHCA_XP_OFF)
+	if (xp->sched.on == OHCA_XP_OFF)
 		next_list(&t, end);
 	/* datagrams and UC without signaled WQEs make room in the queue by this alone */
 	if (end != TURN_IDLE)
 		ohca_sq_ci(e, xp->qp);
 	if (end == TURN_MORE)
 		ohca_sched_activate(e, xp);
-	else if (end == TURN_BLOCKED && xp->on == OHCA_XP_OFF)
+	else if (end == TURN_BLOCKED && xp->sched.on == OHCA_XP_OFF)
 		park(e, &t, left < quantum);
 	if (t.arb)
 		charge_turn(&t, lane, end);
@@ -448,7 +448,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 		budget = 1;
 	ohca_work_begin(e, (uint64_t)budget * OHCA_WORK_PKT);
 	s->now = ohca_now(e);
-	if (s->heap_num && s->heap[0]->heap_key <= s->now)
+	if (s->heap_num && s->heap[0]->sched.heap_key <= s->now)
 		ohca_timers_run(e);
 	if (s->paced_ns <= s->now)
 		paced_run(e);
@@ -476,7 +476,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 uint64_t ohca_sched_deadline(const ohca_engine *e)
 {
 	const struct ohca_sched *s = e->sched;
-	uint64_t t = s->heap_num ? s->heap[0]->heap_key : OHCA_NO_DEADLINE;
+	uint64_t t = s->heap_num ? s->heap[0]->sched.heap_key : OHCA_NO_DEADLINE;
 
 	return t < s->paced_ns ? t : s->paced_ns;
 }

@@ -99,21 +99,21 @@ struct ohca_sched {
 /* @xp is on no list of the scheduler any more. */
 static inline void ohca_sched_off(struct ohca_sched *s, struct ohca_xport *xp)
 {
-	if (xp->on != OHCA_XP_OFF)
-		ohca_list_del(&xp->link);
-	if (xp->on == OHCA_XP_ACTIVE && ohca_list_empty(&s->active[xp->lane]))
-		s->busy &= ~(1ull << xp->lane);
-	xp->on = OHCA_XP_OFF;
+	if (xp->sched.on != OHCA_XP_OFF)
+		ohca_list_del(&xp->sched.link);
+	if (xp->sched.on == OHCA_XP_ACTIVE && ohca_list_empty(&s->active[xp->sched.lane]))
+		s->busy &= ~(1ull << xp->sched.lane);
+	xp->sched.on = OHCA_XP_OFF;
 }
 
 /* There may be something to do for @xp. */
 static inline void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp)
 {
-	if (xp->on != OHCA_XP_OFF)
+	if (xp->sched.on != OHCA_XP_OFF)
 		return;
-	xp->on = OHCA_XP_ACTIVE;
-	ohca_list_add_tail(&e->sched->active[xp->lane], &xp->link);
-	e->sched->busy |= 1ull << xp->lane;
+	xp->sched.on = OHCA_XP_ACTIVE;
+	ohca_list_add_tail(&e->sched->active[xp->sched.lane], &xp->sched.link);
+	e->sched->busy |= 1ull << xp->sched.lane;
 }
 
 /*

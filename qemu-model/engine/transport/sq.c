@@ -51,7 +51,7 @@ static const uint8_t wc_opcode[] = {
 
 static void sq_broken(ohca_engine *e, struct ohca_qp *qp, uint32_t ve)
 {
-	qp->xp->bad_pi = true;
+	qp->xp->req.bad_pi = true;
 	ohca_qp_error(e, qp, OHCA_EVENT_QP_FATAL, ve);
 }
 
@@ -60,7 +60,7 @@ static bool pi_ok(ohca_engine *e, const struct ohca_qp *qp, uint32_t pi)
 {
 	const struct ohca_xport *xp = qp->xp;
 
-	if (pi - xp->tail <= 1u << qp->log_sq && (int32_t)(pi - xp->pi) >= 0)
+	if (pi - xp->req.tail <= 1u << qp->log_sq && (int32_t)(pi - xp->req.pi) >= 0)
 		return true;
 	ohca_count(e, OHCA_CNT_DB_BAD_INDEX);
 	return false;
@@ -73,7 +73,7 @@ static bool load_pi(ohca_engine *e, struct ohca_qp *qp)
 	uint32_t pi;
 
 	/* a target has none */
-	if (xp->bad_pi || qp->xrcd || xp->rndv)
+	if (xp->req.bad_pi || qp->xrcd || xp->rndv)
 		return false;
 	if (ohca_pages_load32(e, &qp->buf, DB_OFF(sq_pi), &pi)) {
 		sq_broken(e, qp, OHCA_VE_WQE_DMA);
@@ -83,7 +83,7 @@ static bool load_pi(ohca_engine *e, struct ohca_qp *qp)
 		sq_broken(e, qp, OHCA_VE_WQE_SIZE);
 		return false;
 	}
-	xp->pi = pi;
+	xp->req.pi = pi;
 	return true;
 }
 
@@ -91,10 +91,10 @@ int ohca_xp_sq_posted(ohca_engine *e, const struct ohca_qp *qp, uint32_t *ci, ui
 {
 	const struct ohca_xport *xp = qp->xp;
 
-	if (xp->bad_pi || ohca_pages_load32(e, &qp->buf, DB_OFF(sq_pi), pi) ||
+	if (xp->req.bad_pi || ohca_pages_load32(e, &qp->buf, DB_OFF(sq_pi), pi) ||
 	    !pi_ok(e, qp, *pi))
 		return -1;
-	*ci = xp->tail;
+	*ci = xp->req.tail;
 	return 0;
 }
 
@@ -102,11 +102,11 @@ int ohca_xp_sq_posted(ohca_engine *e, const struct ohca_qp *qp, uint32_t *ci, ui
 static bool fetch(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
-	struct ohca_sqwin *win = xp->win;
+	struct ohca_sqwin *win = xp->req.win;
 	uint32_t size = 1u << qp->log_sq;
-	uint32_t src = xp->got & (size - 1), dst = xp->got & win->mask;
-	uint32_t n = xp->pi - xp->got;
-	uint32_t room = win->mask + 1 - (xp->got - xp->tail);
+	uint32_t src = xp->req.got & (size - 1), dst = xp->req.got & win->mask;
+	uint32_t n = xp->req.pi - xp->req.got;
+	uint32_t room = win->mask + 1 - (xp->req.got - xp->req.tail);
 	uint8_t *bb = win->bb + ((size_t)dst << OHCA_BB_SHIFT);
 
 	if (n > room)
@@ -128,7 +128,7 @@ static bool fetch(ohca_engine *e, struct ohca_qp *qp)
 		memcpy(win->bb + ((size_t)(dst + win->mask + 1) << OHCA_BB_SHIFT), bb,
 		       (size_t)(m < n ? m : n) << OHCA_BB_SHIFT);
 	}
-	xp->got += n;
+	xp->req.got += n;
 	return true;
 }
 
@@ -145,7 +145,7 @@ static void put_bb(struct ohca_sqwin *win, uint32_t i, const uint8_t *bb)
 void ohca_xp_sq_moved(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
-	struct ohca_sqwin *old = xp->win, *win;
+	struct ohca_sqwin *old = xp->req.win, *win;
 
 	if (!old)
 		return;
@@ -157,7 +157,7 @@ void ohca_xp_sq_moved(ohca_engine *e, struct ohca_qp *qp)
 		ohca_win_put(e, win);
 		return;
 	}
-	for (uint32_t i = xp->tail; i != xp->head; i += ohca_swqe_at(xp, i)->nbb) {
+	for (uint32_t i = xp->req.tail; i != xp->req.head; i += ohca_swqe_at(xp, i)->nbb) {
 		const struct ohca_swqe *w = ohca_swqe_at(xp, i);
 
 		/* it is in one piece, parsed there, and read as one */
@@ -165,9 +165,9 @@ void ohca_xp_sq_moved(ohca_engine *e, struct ohca_qp *qp)
 		memcpy(win->bb + ((size_t)(i & win->mask) << OHCA_BB_SHIFT), ohca_swqe_raw(xp, i),
 		       (size_t)w->nbb << OHCA_BB_SHIFT);
 	}
-	for (uint32_t i = xp->head; i != xp->got; i++)
+	for (uint32_t i = xp->req.head; i != xp->req.got; i++)
 		put_bb(win, i, ohca_swqe_raw(xp, i));
-	xp->win = win;
+	xp->req.win = win;
 	ohca_win_put(e, old);
 }
 
@@ -359,7 +359,7 @@ static uint8_t parse(const ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe 
 	return OHCA_WC_SUCCESS;
 }
 
-/* Parse the WQE at xp->head. NULL: it is not complete yet (window full). */
+/* Parse the WQE at xp->req.head. NULL: it is not complete yet (window full). */
 static struct ohca_swqe *next_wqe(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -367,21 +367,21 @@ static struct ohca_swqe *next_wqe(ohca_engine *e, struct ohca_qp *qp)
 	struct ohca_swqe *w;
 	unsigned int nseg, nbb;
 
-	if (xp->head == xp->got && !fetch(e, qp))
+	if (xp->req.head == xp->req.got && !fetch(e, qp))
 		return NULL;
-	memcpy(&c, ohca_swqe_raw(xp, xp->head), sizeof(c));
+	memcpy(&c, ohca_swqe_raw(xp, xp->req.head), sizeof(c));
 	nseg = c.nseg;
 	nbb = (nseg * OHCA_SEG_SIZE + OHCA_BB_SIZE - 1) >> OHCA_BB_SHIFT;
-	if (nbb >= 1 && nbb <= OHCA_MAX_WQE_BBS && nbb <= xp->pi - xp->head) {
-		while (xp->got - xp->head < nbb)
+	if (nbb >= 1 && nbb <= OHCA_MAX_WQE_BBS && nbb <= xp->req.pi - xp->req.head) {
+		while (xp->req.got - xp->req.head < nbb)
 			if (!fetch(e, qp))
 				return NULL;
 	} else {
 		nbb = 0;
 	}
-	w = ohca_swqe_at(xp, xp->head);
+	w = ohca_swqe_at(xp, xp->req.head);
 	memset(w, 0, sizeof(*w));
-	w->idx = xp->head;
+	w->idx = xp->req.head;
 	w->op = c.opcode;
 	w->nbb = (uint8_t)(nbb ? nbb : 1);
 	w->flags = ohca_le16(c.flags);
@@ -390,7 +390,7 @@ static struct ohca_swqe *next_wqe(ohca_engine *e, struct ohca_qp *qp)
 		w->imm = ohca_le32(c.inv_key);
 	else
 		memcpy(&w->imm, &c.imm, 4);
-	xp->head += w->nbb;
+	xp->req.head += w->nbb;
 	if (!nbb)
 		wqe_bad(w, OHCA_WC_LOC_QP_OP, OHCA_VE_WQE_SIZE);
 	else
@@ -402,15 +402,15 @@ struct ohca_swqe *ohca_sq_next(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	if (xp->cur != xp->head)
-		return ohca_swqe_at(xp, xp->cur);
+	if (xp->req.cur != xp->req.head)
+		return ohca_swqe_at(xp, xp->req.cur);
 	if (xp->rndv)
 		return ohca_tagged_next(e, qp);
-	if (xp->head == xp->pi && (!load_pi(e, qp) || xp->head == xp->pi))
+	if (xp->req.head == xp->req.pi && (!load_pi(e, qp) || xp->req.head == xp->req.pi))
 		return NULL;
-	if (!xp->win) {
-		xp->win = ohca_win_get(e, qp->log_sq);
-		if (!xp->win) {
+	if (!xp->req.win) {
+		xp->req.win = ohca_win_get(e, qp->log_sq);
+		if (!xp->req.win) {
 			sq_broken(e, qp, OHCA_VE_WQE_DMA);
 			return NULL;
 		}
@@ -439,10 +439,10 @@ void ohca_sq_ci(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	if (xp->sq_ci == xp->tail || xp->rndv)
+	if (xp->sq_ci == xp->req.tail || xp->rndv)
 		return;
-	xp->sq_ci = xp->tail;
-	ohca_pages_store32(e, &qp->buf, DB_OFF(sq_ci), xp->tail);
+	xp->sq_ci = xp->req.tail;
+	ohca_pages_store32(e, &qp->buf, DB_OFF(sq_ci), xp->req.tail);
 }
 
 static void push(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint8_t status,
@@ -468,9 +468,9 @@ void ohca_sq_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, u
 {
 	struct ohca_xport *xp = qp->xp;
 
-	xp->tail = w->idx + w->nbb;
-	if ((int32_t)(xp->cur - xp->tail) < 0)
-		xp->cur = xp->tail;
+	xp->req.tail = w->idx + w->nbb;
+	if ((int32_t)(xp->req.cur - xp->req.tail) < 0)
+		xp->req.cur = xp->req.tail;
 	if (status && status != OHCA_WC_WR_FLUSH)
 		ohca_trace(e, OHCA_TR_WQE_ERR, qp->handle, status, ve, w->op);
 	if (xp->rndv) {
@@ -529,7 +529,7 @@ bool ohca_sq_flush(ohca_engine *e, struct ohca_qp *qp, unsigned int *quantum)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	xp->cur = xp->tail;
+	xp->req.cur = xp->req.tail;
 	while (*quantum) {
 		struct ohca_swqe *w = ohca_sq_next(e, qp);
 
@@ -547,7 +547,7 @@ void ohca_sq_flush_posted(ohca_engine *e, struct ohca_qp *qp)
 
 	if (!load_pi(e, qp))
 		return;
-	xp->flush_end = xp->pi;
+	xp->flush_end = xp->req.pi;
 	xp->flush_sqe = true;
 }
 
@@ -558,7 +558,7 @@ bool ohca_sq_flush_one(ohca_engine *e, struct ohca_qp *qp)
 
 	if (qp->state == OHCA_QPS_SQE)
 		return ohca_sq_flush(e, qp, &one);
-	xp->flush_sqe = (int32_t)(xp->flush_end - xp->tail) > 0 && ohca_sq_flush(e, qp, &one);
+	xp->flush_sqe = (int32_t)(xp->flush_end - xp->req.tail) > 0 && ohca_sq_flush(e, qp, &one);
 	return xp->flush_sqe;
 }
 
@@ -567,8 +567,8 @@ void ohca_sq_drained(ohca_engine *e, struct ohca_qp *qp)
 	struct ohca_xport *xp = qp->xp;
 
 	/* WQEs that were fetched but not begun wait for RTS */
-	if (xp->drain_told || (xp->tail != xp->head &&
-			       ohca_swqe_at(xp, xp->tail)->state != OHCA_SW_NEW))
+	if (xp->drain_told || (xp->req.tail != xp->req.head &&
+			       ohca_swqe_at(xp, xp->req.tail)->state != OHCA_SW_NEW))
 		return;
 	xp->drain_told = true;
 	qp->sqd_draining = false;
@@ -581,20 +581,20 @@ bool ohca_sq_idle(ohca_engine *e, struct ohca_qp *qp)
 	struct ohca_xport *xp = qp->xp;
 
 	/* acknowledgements, a timer or a command activate the QP */
-	if (xp->bad_pi || xp->cur != xp->pi || qp->xrcd)
+	if (xp->req.bad_pi || xp->req.cur != xp->req.pi || qp->xrcd)
 		return true;
-	if (xp->win && xp->tail == xp->head) {
-		ohca_win_put(e, xp->win);
-		xp->win = NULL;
+	if (xp->req.win && xp->req.tail == xp->req.head) {
+		ohca_win_put(e, xp->req.win);
+		xp->req.win = NULL;
 	}
 	if (xp->rndv)
 		return true;
-	if (xp->event != xp->pi) {
-		xp->event = xp->pi;
-		ohca_pages_store32(e, &qp->buf, DB_OFF(sq_event), xp->pi);
+	if (xp->event != xp->req.pi) {
+		xp->event = xp->req.pi;
+		ohca_pages_store32(e, &qp->buf, DB_OFF(sq_event), xp->req.pi);
 	}
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!load_pi(e, qp))
-		return qp->state != OHCA_QPS_ERR || xp->bad_pi;
-	return xp->pi == xp->head;
+		return qp->state != OHCA_QPS_ERR || xp->req.bad_pi;
+	return xp->req.pi == xp->req.head;
 }

@@ -73,12 +73,12 @@ struct ohca_sqwin {
 /* A WQE in the window. */
 static inline struct ohca_swqe *ohca_swqe_at(const struct ohca_xport *xp, uint32_t idx)
 {
-	return &xp->win->wqe[idx & xp->win->mask];
+	return &xp->req.win->wqe[idx & xp->req.win->mask];
 }
 
 static inline uint8_t *ohca_swqe_raw(const struct ohca_xport *xp, uint32_t idx)
 {
-	return xp->win->bb + ((size_t)(idx & xp->win->mask) << OHCA_BB_SHIFT);
+	return xp->req.win->bb + ((size_t)(idx & xp->req.win->mask) << OHCA_BB_SHIFT);
 }
 
 /* SGEs of a parsed WQE, in CPU order. */
@@ -92,7 +92,7 @@ static inline const struct ohca_sge *ohca_swqe_sge(const struct ohca_xport *xp,
  * *@m. */
 int ohca_swqe_gather(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint32_t off,
 		     void *dst, uint32_t len, struct ohca_missing *m);
-/* The WQE at xp->cur, fetched and parsed as needed; NULL: none, or the window is full. */
+/* The WQE at xp->req.cur, fetched and parsed as needed; NULL: none, or the window is full. */
 struct ohca_swqe *ohca_sq_next(ohca_engine *e, struct ohca_qp *qp);
 /* Complete the WQE at the tail: CQE if one is due, consumer index, window. */
 void ohca_sq_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t status,

@@ -55,7 +55,7 @@ static void wqe_failed(struct ohca_xport *xp, uint32_t idx)
 {
 	struct ohca_swqe *w;
 
-	if (idx - xp->tail >= xp->head - xp->tail)
+	if (idx - xp->req.tail >= xp->req.head - xp->req.tail)
 		return;
 	w = ohca_swqe_at(xp, idx);
 	if (w->state == OHCA_SW_DONE)
@@ -73,7 +73,7 @@ void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side sid
 	ohca_sched_activate(e, xp);
 	if (side == OHCA_FAULT_REQ) {
 		/* the timer was stopped meanwhile */
-		xp->rto_restart = true;
+		xp->req.rto_restart = true;
 		if (!ok)
 			wqe_failed(xp, wqe_idx);
 	} else if (!ok) {

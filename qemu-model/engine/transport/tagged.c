@@ -210,14 +210,14 @@ int ohca_tagged_read(ohca_engine *e, struct ohca_qp *qp, struct ohca_rwqe *r)
 /* A WQE at the head of the window, and its block. */
 static struct ohca_swqe *tag_place(struct ohca_xport *xp, uint8_t op)
 {
-	struct ohca_swqe *w = ohca_swqe_at(xp, xp->head);
+	struct ohca_swqe *w = ohca_swqe_at(xp, xp->req.head);
 
 	memset(w, 0, sizeof(*w));
-	w->idx = xp->head;
+	w->idx = xp->req.head;
 	w->op = op;
 	w->nbb = 1;
-	xp->head++;
-	xp->got = xp->pi = xp->head;
+	xp->req.head++;
+	xp->req.got = xp->req.pi = xp->req.head;
 	return w;
 }
 
@@ -230,10 +230,10 @@ struct ohca_swqe *ohca_tagged_next(ohca_engine *e, struct ohca_qp *qp)
 
 	if (!t)
 		return NULL;
-	if (!xp->win)
-		xp->win = ohca_win_get(e, LOG_WINDOW);
+	if (!xp->req.win)
+		xp->req.win = ohca_win_get(e, LOG_WINDOW);
 	/* every READ needs a slot for its FIN, too */
-	if (!xp->win || xp->head - xp->tail + rndv->reads + 2 > xp->win->mask + 1)
+	if (!xp->req.win || xp->req.head - xp->req.tail + rndv->reads + 2 > xp->req.win->mask + 1)
 		return NULL;
 	rndv->next = t->link.next == &rndv->list ? NULL :
 		     ohca_container_of(t->link.next, struct ohca_tag, link);

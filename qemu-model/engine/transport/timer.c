@@ -14,7 +14,7 @@
 static void heap_put(struct ohca_sched *s, uint32_t i, struct ohca_xport *xp)
 {
 	s->heap[i] = xp;
-	xp->heap = i + 1;
+	xp->sched.heap = i + 1;
 }
 
 static void heap_up(struct ohca_sched *s, uint32_t i, struct ohca_xport *xp)
@@ -22,7 +22,7 @@ static void heap_up(struct ohca_sched *s, uint32_t i, struct ohca_xport *xp)
 	while (i) {
 		uint32_t parent = (i - 1) / 2;
 
-		if (s->heap[parent]->heap_key <= xp->heap_key)
+		if (s->heap[parent]->sched.heap_key <= xp->sched.heap_key)
 			break;
 		heap_put(s, i, s->heap[parent]);
 		i = parent;
@@ -38,9 +38,9 @@ static void heap_down(struct ohca_sched *s, uint32_t i, struct ohca_xport *xp)
 		if (kid >= s->heap_num)
 			break;
 		if (kid + 1 < s->heap_num &&
-		    s->heap[kid + 1]->heap_key < s->heap[kid]->heap_key)
+		    s->heap[kid + 1]->sched.heap_key < s->heap[kid]->sched.heap_key)
 			kid++;
-		if (s->heap[kid]->heap_key >= xp->heap_key)
+		if (s->heap[kid]->sched.heap_key >= xp->sched.heap_key)
 			break;
 		heap_put(s, i, s->heap[kid]);
 		i = kid;
@@ -50,16 +50,16 @@ static void heap_down(struct ohca_sched *s, uint32_t i, struct ohca_xport *xp)
 
 void ohca_timer_forget(struct ohca_sched *s, struct ohca_xport *xp)
 {
-	uint32_t i = xp->heap - 1;
+	uint32_t i = xp->sched.heap - 1;
 	struct ohca_xport *last;
 
-	if (!xp->heap)
+	if (!xp->sched.heap)
 		return;
-	xp->heap = 0;
+	xp->sched.heap = 0;
 	last = s->heap[--s->heap_num];
 	if (last == xp)
 		return;
-	if (i && s->heap[(i - 1) / 2]->heap_key > last->heap_key)
+	if (i && s->heap[(i - 1) / 2]->sched.heap_key > last->sched.heap_key)
 		heap_up(s, i, last);
 	else
 		heap_down(s, i, last);
@@ -69,12 +69,12 @@ void ohca_timer_set(ohca_engine *e, struct ohca_xport *xp, uint64_t t)
 {
 	struct ohca_sched *s = e->sched;
 
-	xp->timer = t;
-	if (xp->heap ? t >= xp->heap_key : t == OHCA_NO_DEADLINE)
+	xp->sched.timer = t;
+	if (xp->sched.heap ? t >= xp->sched.heap_key : t == OHCA_NO_DEADLINE)
 		return;
-	xp->heap_key = t;
-	if (xp->heap)
-		heap_up(s, xp->heap - 1, xp);
+	xp->sched.heap_key = t;
+	if (xp->sched.heap)
+		heap_up(s, xp->sched.heap - 1, xp);
 	else
 		heap_up(s, s->heap_num++, xp);
 }
@@ -85,21 +85,21 @@ void ohca_timers_run(ohca_engine *e)
 	/* a timer that expires may be set again, also to the past, so the loop is bounded */
 	uint32_t bound = s->heap_num;
 
-	while (bound-- && s->heap_num && s->heap[0]->heap_key <= s->now && ohca_work_left(e)) {
+	while (bound-- && s->heap_num && s->heap[0]->sched.heap_key <= s->now && ohca_work_left(e)) {
 		struct ohca_xport *xp = s->heap[0];
 
 		ohca_work(e, OHCA_WORK_WQE);
-		if (xp->timer > s->now) {
-			if (xp->timer == OHCA_NO_DEADLINE) {
+		if (xp->sched.timer > s->now) {
+			if (xp->sched.timer == OHCA_NO_DEADLINE) {
 				ohca_timer_forget(s, xp);
 			} else {
-				xp->heap_key = xp->timer;
+				xp->sched.heap_key = xp->sched.timer;
 				heap_down(s, 0, xp);
 			}
 			continue;
 		}
 		ohca_timer_forget(s, xp);
-		xp->timer = OHCA_NO_DEADLINE;
+		xp->sched.timer = OHCA_NO_DEADLINE;
 		ohca_comp_timer(e, xp->qp);
 	}
 }

@@ -180,7 +180,7 @@ static bool too_early(const struct ohca_sched *s, struct ohca_turn *t, const str
 		t->wait = OHCA_WAIT_TURN;
 		return true;
 	}
-	if (p->pace && t->xp && t->xp->paced > s->now) {
+	if (p->pace && t->xp && t->xp->sched.paced > s->now) {
 		t->wait = OHCA_WAIT_PACE;
 		return true;
 	}
@@ -194,9 +194,9 @@ static void pace(const struct ohca_sched *s, const struct ohca_tx *tx)
 
 	if (!xp)
 		return;
-	if (xp->paced < since)
-		xp->paced = since;
-	xp->paced += (uint64_t)(tx->len + IB_VCRC_LEN) * tx->pace / 1000;
+	if (xp->sched.paced < since)
+		xp->sched.paced = since;
+	xp->sched.paced += (uint64_t)(tx->len + IB_VCRC_LEN) * tx->pace / 1000;
 }
 
 bool ohca_tx_open(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p, uint32_t len,

@@ -130,7 +130,7 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 	h = ib_build_bth(tx.buf + path.hdr_len, op,
 			 w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0,
 			 (uint8_t)pad, path.pkey,
-			 path.mcast ? IB_QP_MULTICAST : ohca_le32(av.dqpn), false, xp->nxt);
+			 path.mcast ? IB_QP_MULTICAST : ohca_le32(av.dqpn), false, xp->req.nxt);
 	/* a WQE with a controlled Q_Key sends the QP's Q_Key (10.2.5) */
 	qkey = ohca_le32(av.qkey);
 	if (qkey >> 31)
@@ -153,7 +153,7 @@ static enum ohca_sent send_one(ohca_engine *e, struct ohca_qp *qp, struct ohca_s
 		ohca_ip_fill(h, len);
 	memset(h + len, 0, pad);
 	ohca_tx_close_qp(e, qp, &tx);
-	xp->nxt = xp->una = xp->max = ib_psn_add(xp->nxt, 1);
+	xp->req.nxt = xp->req.una = xp->req.max = ib_psn_add(xp->req.nxt, 1);
 	if (!c.last) {
 		w->state = OHCA_SW_BEGUN;
 		w->first++;
@@ -177,8 +177,8 @@ enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn
 	if (qp->xp->fault[OHCA_FAULT_REQ])
 		return OHCA_SENT_NONE;
 	/* a WQE that has begun completes first */
-	if (qp->state == OHCA_QPS_SQD && (qp->xp->tail == qp->xp->head ||
-					  ohca_swqe_at(qp->xp, qp->xp->tail)->state == OHCA_SW_NEW))
+	if (qp->state == OHCA_QPS_SQD && (qp->xp->req.tail == qp->xp->req.head ||
+					  ohca_swqe_at(qp->xp, qp->xp->req.tail)->state == OHCA_SW_NEW))
 		return OHCA_SENT_NONE;
 	w = ohca_sq_next(e, qp);
 	if (!w)
@@ -244,7 +244,7 @@ static void too_long(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 
 	no_wqe(e, qp, p);
 	if (!r->from_srq) {
-		qp->xp->rwqe = r;
+		qp->xp->resp.rwqe = r;
 		return;
 	}
 	memset(&c, 0, sizeof(c));
@@ -256,11 +256,11 @@ static void too_long(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt
 static struct ohca_rwqe *dgram_take(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p,
 				    int *ve)
 {
-	struct ohca_rwqe *r = qp->xp->rwqe;
+	struct ohca_rwqe *r = qp->xp->resp.rwqe;
 	int rc;
 
 	*ve = 0;
-	qp->xp->rwqe = NULL;
+	qp->xp->resp.rwqe = NULL;
 	if (r)
 		return r;
 	r = ohca_rwqe_get(e);
@@ -302,7 +302,7 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 		ve = dgram_place(e, qp, p, r, payload, &m);
 		if (ve == OHCA_MR_FAULT) {
 			/* the datagram is dropped; the WQE is kept for the next one */
-			qp->xp->rwqe = r;
+			qp->xp->resp.rwqe = r;
 			ohca_suspend(e, qp, OHCA_FAULT_RECV, 0, &m);
 			no_wqe(e, qp, p);
 			return;
@@ -330,8 +330,8 @@ static void deliver(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt 
 	c.sl = p->i.sl;
 	if (!ib_lid_is_mcast(p->i.dlid) && p->i.dlid != IB_LID_PERMISSIVE)
 		c.dlid_path_bits = p->i.dlid & (uint8_t)((1u << e->port[p->port].lmc) - 1);
-	if (!qp->xp->comm_est && qp->state == OHCA_QPS_RTR) {
-		qp->xp->comm_est = true;
+	if (!qp->xp->resp.comm_est && qp->state == OHCA_QPS_RTR) {
+		qp->xp->resp.comm_est = true;
 		ohca_async_event(e, OHCA_EVENT_COMM_EST, &qp->async);
 	}
 	ohca_recv_complete(e, qp, r, status, (uint16_t)ve, &c, p->i.se);

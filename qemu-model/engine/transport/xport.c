@@ -31,14 +31,14 @@ int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
 
 	if (ohca_timers_grow(e))
 		return -1;
-	xp = ohca_mem_get(e, sizeof(*xp));
+	xp = ohca_mem_get_lines(e, sizeof(*xp));
 	if (!xp || !ohca_mem_reserve(e, LAZY_BYTES)) {
 		ohca_mem_put(e, xp, sizeof(*xp));
 		return -1;
 	}
-	ohca_list_init(&xp->link);
+	ohca_list_init(&xp->sched.link);
 	xp->qp = qp;
-	xp->timer = OHCA_NO_DEADLINE;
+	xp->sched.timer = OHCA_NO_DEADLINE;
 	qp->xp = xp;
 	if (qp->srq && qp->srq->tm && ohca_tagged_create(e, qp)) {
 		ohca_mem_release(e, LAZY_BYTES);
@@ -64,15 +64,15 @@ static void reset(ohca_engine *e, struct ohca_qp *qp)
 	ohca_xp_wait_update(e);
 	ohca_suspend_forget_all(e, xp);
 	ohca_timer_forget(e->sched, xp);
-	xp->timer = OHCA_NO_DEADLINE;
-	if (xp->win)
-		ohca_win_put(e, xp->win);
+	xp->sched.timer = OHCA_NO_DEADLINE;
+	if (xp->req.win)
+		ohca_win_put(e, xp->req.win);
 	ohca_resp_free(e, xp);
 	memset(xp, 0, sizeof(*xp));
 	xp->rndv = rndv;
-	ohca_list_init(&xp->link);
+	ohca_list_init(&xp->sched.link);
 	xp->qp = qp;
-	xp->timer = OHCA_NO_DEADLINE;
+	xp->sched.timer = OHCA_NO_DEADLINE;
 }
 
 void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp)
@@ -105,23 +105,23 @@ static void to_err(ohca_engine *e, struct ohca_qp *qp)
 
 	ohca_timer_set(e, xp, OHCA_NO_DEADLINE);
 	ohca_suspend_forget_all(e, xp);
-	xp->rnr_wait = false;
-	xp->rto_restart = false;
+	xp->req.rnr_wait = false;
+	xp->req.rto_restart = false;
 	xp->flush_sqe = false;
-	ohca_resp_reset(e, xp, xp->closing);
+	ohca_resp_reset(e, xp, xp->resp.closing);
 	/* a QP that waits for credits must flush, for which it needs no credits */
 	ohca_sched_off(e->sched, xp);
 	ohca_xp_wait_update(e);
-	if (!xp->closing)
-		xp->lane = OHCA_LANE_NONE;
+	if (!xp->resp.closing)
+		xp->sched.lane = OHCA_LANE_NONE;
 	ohca_sched_activate(e, xp);
 }
 
 /* The QP has another path: it does not wait for credits of the old one. */
 static void path_changed(ohca_engine *e, struct ohca_xport *xp)
 {
-	xp->path_ok = false;
-	if (xp->on == OHCA_XP_OFF)
+	xp->sched.path_ok = false;
+	if (xp->sched.on == OHCA_XP_OFF)
 		return;
 	ohca_sched_off(e->sched, xp);
 	ohca_xp_wait_update(e);
@@ -132,8 +132,8 @@ static void path_changed(ohca_engine *e, struct ohca_xport *xp)
 static void timeout_changed(struct ohca_xport *xp)
 {
 	/* the timer is that of an RNR NAK, or stands until a page is there */
-	if (!xp->rnr_wait && !xp->fault[OHCA_FAULT_REQ])
-		xp->rto_restart = true;
+	if (!xp->req.rnr_wait && !xp->fault[OHCA_FAULT_REQ])
+		xp->req.rto_restart = true;
 }
 
 /* Attributes whose values the transport has derived something from. */
@@ -146,9 +146,9 @@ static void attr_changed(ohca_engine *e, struct ohca_qp *qp, uint32_t mask)
 	if (mask & OHCA_ATTR_TIMEOUT)
 		timeout_changed(xp);
 	if (mask & OHCA_ATTR_RETRY_CNT)
-		xp->retry_left = qp->retry_cnt;
+		xp->req.retry_left = qp->retry_cnt;
 	if (mask & OHCA_ATTR_RNR_RETRY)
-		xp->rnr_left = qp->rnr_retry;
+		xp->req.rnr_left = qp->rnr_retry;
 }
 
 int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask)
@@ -166,16 +166,16 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 	case OHCA_QPS_RTR:
 		if (old != OHCA_QPS_INIT)
 			break;
-		xp->epsn = qp->rq_psn;
-		xp->path_ok = false;
+		xp->resp.epsn = qp->rq_psn;
+		xp->sched.path_ok = false;
 		look_at_rq(e, qp);
-		if (xp->on == OHCA_XP_OFF)
-			xp->lane = ohca_sched_lane(e, qp->port, qp->av.sl);
+		if (xp->sched.on == OHCA_XP_OFF)
+			xp->sched.lane = ohca_sched_lane(e, qp->port, qp->av.sl);
 		return 0;
 	case OHCA_QPS_RTS:
 		if (old == OHCA_QPS_RTR) {
-			xp->una = xp->nxt = xp->max = qp->sq_psn & IB_PSN_MASK;
-			xp->credits = qp->type == OHCA_QPT_RC;
+			xp->req.una = xp->req.nxt = xp->req.max = qp->sq_psn & IB_PSN_MASK;
+			xp->req.credits = qp->type == OHCA_QPT_RC;
 		} else if (old == OHCA_QPS_SQE) {
 			/* WQEs posted in SQE are flushed, even if the QP had no turn */
 			ohca_sq_flush_posted(e, qp);
@@ -204,8 +204,8 @@ void ohca_xp_migrated(ohca_engine *e, struct ohca_qp *qp)
 {
 	path_changed(e, qp->xp);
 	timeout_changed(qp->xp);
-	qp->xp->retry_left = qp->retry_cnt;
-	qp->xp->rnr_left = qp->rnr_retry;
+	qp->xp->req.retry_left = qp->retry_cnt;
+	qp->xp->req.rnr_left = qp->rnr_retry;
 	ohca_sched_activate(e, qp->xp);
 }
 
@@ -232,8 +232,8 @@ void ohca_xp_query(ohca_engine *e, const struct ohca_qp *qp, uint32_t *sq_psn, u
 	const struct ohca_xport *xp = qp->xp;
 
 	(void)e;
-	*sq_psn = qp->state >= OHCA_QPS_RTS ? xp->max : qp->sq_psn;
-	*rq_psn = qp->state >= OHCA_QPS_RTR ? xp->epsn : qp->rq_psn;
+	*sq_psn = qp->state >= OHCA_QPS_RTS ? xp->req.max : qp->sq_psn;
+	*rq_psn = qp->state >= OHCA_QPS_RTR ? xp->resp.epsn : qp->rq_psn;
 	*draining = qp->state == OHCA_QPS_SQD && qp->sqd_draining;
 }
 
@@ -241,17 +241,17 @@ void ohca_xp_context(const struct ohca_qp *qp, struct ohca_hw_qp_context *x)
 {
 	const struct ohca_xport *xp = qp->xp;
 
-	x->sq_pi = ohca_to_le32(xp->pi);
-	x->sq_cur = ohca_to_le32(xp->cur);
-	x->sq_ci = ohca_to_le32(xp->tail);
-	x->una_psn = ohca_to_le32(xp->una & IB_PSN_MASK);
-	x->next_psn = ohca_to_le32(xp->nxt & IB_PSN_MASK);
-	x->max_psn = ohca_to_le32(xp->max & IB_PSN_MASK);
-	x->expected_psn = ohca_to_le32(xp->epsn & IB_PSN_MASK);
-	x->msn = ohca_to_le32(xp->msn & IB_PSN_MASK);
-	x->retry_left = xp->retry_left;
-	x->rnr_left = xp->rnr_left;
-	x->reads_out = ohca_to_le16(xp->rd_out);
-	x->wait = (xp->rnr_wait ? OHCA_QPC_RNR_WAIT : 0) |
-		  (xp->nak_sent ? OHCA_QPC_NAK_SENT : 0);
+	x->sq_pi = ohca_to_le32(xp->req.pi);
+	x->sq_cur = ohca_to_le32(xp->req.cur);
+	x->sq_ci = ohca_to_le32(xp->req.tail);
+	x->una_psn = ohca_to_le32(xp->req.una & IB_PSN_MASK);
+	x->next_psn = ohca_to_le32(xp->req.nxt & IB_PSN_MASK);
+	x->max_psn = ohca_to_le32(xp->req.max & IB_PSN_MASK);
+	x->expected_psn = ohca_to_le32(xp->resp.epsn & IB_PSN_MASK);
+	x->msn = ohca_to_le32(xp->resp.msn & IB_PSN_MASK);
+	x->retry_left = xp->req.retry_left;
+	x->rnr_left = xp->req.rnr_left;
+	x->reads_out = ohca_to_le16(xp->req.rd_out);
+	x->wait = (xp->req.rnr_wait ? OHCA_QPC_RNR_WAIT : 0) |
+		  (xp->resp.nak_sent ? OHCA_QPC_NAK_SENT : 0);
 }

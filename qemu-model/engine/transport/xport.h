@@ -50,6 +50,7 @@
 #define OHCA_TRANSPORT_XPORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/base/list.h"
@@ -65,6 +66,7 @@ struct ohca_rndv;
 struct ohca_rwqe;
 struct ohca_sqwin;
 
+#define OHCA_CACHE_LINE		64
 #define OHCA_MAX_PSNS		((1u << 23) - 1) /* PSNs under way: their order is unambiguous */
 #define OHCA_MAX_MSG		(1u << 31)	/* bytes of a message, IBTA vol 1, 9.7.7 */
 
@@ -74,70 +76,111 @@ enum ohca_xp_on { OHCA_XP_OFF, OHCA_XP_ACTIVE, OHCA_XP_WAIT };
 enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
 
 /**
- * struct ohca_xport - transport state of a QP
+ * struct ohca_xp_sched - the scheduler's part of a QP: its list, its timers, its path
+ * @timer, @heap_key: deadline, and the lazy key of it in the heap
+ * @paced: end of its packets at its static rate
+ * @heap: position + 1; 0: not in the heap
+ * @on: enum ohca_xp_on; @lane: its list while it is active; stays while it is on it
+ * @resp_last: the last packet was a response
+ * @path_ok: @path is that of the attributes, as long as the port's is @path_gen
+ */
+struct ohca_xp_sched {
+	struct ohca_list link;
+	uint64_t timer, heap_key;
+	uint64_t paced;
+	uint32_t heap;
+	uint8_t on;
+	uint8_t lane;
+	bool resp_last;
+	bool path_ok;
+	uint32_t path_gen;
+	struct ohca_path path;
+};
+
+/**
+ * struct ohca_xp_req - the requester
  *
  * SQ indices count BBs and run free: tail <= cur <= head <= got <= pi.
  * @pi: producer index last seen; @got: copied up to here; @head: parsed up to here
  * @cur: WQE whose packets are sent next; @tail: oldest WQE not completed
- * @event: event index last written to the doorbell record
- * @flush_sqe: in RTS: WQEs up to @flush_end were posted in SQE, and are flushed
  * @una: oldest PSN not acknowledged; @nxt: next to send; @max: one past the highest sent
- * @rd_out: READs and atomics begun and not completed
  * @ssn: requests begun; @lsn: limit sequence number that the responder has granted
- * @credits: @lsn is valid: the responder grants credits
- * @asking: the next request may be beyond @lsn
+ * @rd_out: READs and atomics begun and not completed
+ * @since_ackreq: packets since the last one that asked for an acknowledgement
  * @rnr_wait: the requester waits for the RNR timer
  * @restarted: went back already; further reports of the same loss are ignored
- * @rd_num: responses in @rd, at most max_dest_rd_atomic; @at: results of the last atomics
- * @epsn: PSN expected; @rx_off: bytes of the current message received
- * @fault: outstanding page faults by enum ohca_fault_side: references, or 0
- * @fault_rkey: the fault of OHCA_FAULT_RECV is in memory of an R_Key
- * @nak_due: send @nak_syn with @nak_psn; @nak_sent: further losses are not reported
- * @rndv: rendezvous of a QP of an SRQ with tags; else NULL
- * @closing: in ERR, but responses, an ACK or a NAK still leave
+ * @rto_restart: the next turn starts the ACK timer anew
+ * @bad_pi: the record has an index that cannot be true
+ * @credits: @lsn is valid: the responder grants credits
+ * @asking: the next request may be beyond @lsn
  */
-struct ohca_xport {
-	struct ohca_list link;
-	struct ohca_qp *qp;
-	uint64_t timer, heap_key;
-	uint64_t paced;			/* end of its packets at its static rate */
-	uint32_t heap;			/* position + 1; 0: not in the heap */
-	uint8_t on;
-	uint8_t lane;			/* its list while it is active; stays while it is on it */
-	bool resp_last;			/* the last packet was a response */
-	bool rq_first;			/* the last flush began with the RQ */
-	bool flush_sqe;
-	uint8_t rx_op;
-	bool path_ok;
-	uint32_t path_gen;
-	struct ohca_path path;
-
+struct ohca_xp_req {
 	struct ohca_sqwin *win;
-	uint32_t pi, got, head, cur, tail, event;
-	uint32_t sq_ci;			/* as last written to the record */
-	uint32_t flush_end;		/* if @flush_sqe */
-
+	uint32_t pi, got, head, cur, tail;
 	uint32_t una, nxt, max;
 	uint32_t ssn, lsn;
 	uint16_t rd_out, since_ackreq;
 	uint8_t retry_left, rnr_left;
-	bool rnr_wait, restarted, rto_restart, drain_told, bad_pi, credits, asking;
+	bool rnr_wait, restarted, rto_restart, bad_pi, credits, asking;
+};
 
-	bool comm_est, ack_due, nak_due, nak_sent, closing, uc_skip, fault_rkey;
-	uint8_t nak_syn;
-	uint32_t nak_psn;
+/**
+ * struct ohca_xp_resp - the responder
+ * @epsn: PSN expected; @rx_off: bytes of the current message received
+ * @wr_va, @wr_rkey, @wr_len: RETH of the WRITE in progress
+ * @rwqe: receive WQE of the message in progress, or kept for the next
+ * @rd: responses to be sent; @rd_num: how many, at most max_dest_rd_atomic
+ * @rx_op: enum ohca_rx_op
+ * @nak_due: send @nak_syn with @nak_psn; @nak_sent: further losses are not reported
+ * @closing: in ERR, but responses, an ACK or a NAK still leave
+ * @uc_skip: UC: packets up to the next first one are dropped
+ * @fault_rkey: the fault of OHCA_FAULT_RECV is in memory of an R_Key
+ */
+struct ohca_xp_resp {
 	uint32_t epsn, msn;
 	uint32_t rx_off;
-	uint16_t fault[OHCA_FAULT_SIDES];
 	uint32_t wr_rkey, wr_len;
+	uint32_t nak_psn;
 	uint64_t wr_va;
 	struct ohca_rwqe *rwqe;
-	struct ohca_rndv *rndv;
-
 	struct ohca_rdring *rd;
-	struct ohca_atomic_res *at;	/* ring of at_cap */
-	uint8_t at_cap, at_pos, rd_head, rd_num;
+	uint8_t rd_head, rd_num;
+	uint8_t rx_op, nak_syn;
+	bool comm_est, ack_due, nak_due, nak_sent, closing, uc_skip, fault_rkey;
 };
+
+/**
+ * struct ohca_xport - transport state of a QP
+ *
+ * Requester and responder have a cache line each: a packet touches one of them.
+ * @fault: outstanding page faults by enum ohca_fault_side: references, or 0
+ * @rndv: rendezvous of a QP of an SRQ with tags; else NULL
+ * @at: results of the last atomics, a ring of @at_cap
+ * @event: event index last written to the doorbell record; @sq_ci: consumer index likewise
+ * @drain_told: SQ_DRAINED was raised, or need not be
+ * @flush_sqe: in RTS: WQEs up to @flush_end were posted in SQE, and are flushed
+ */
+struct ohca_xport {
+	struct ohca_qp *qp;
+	struct ohca_rndv *rndv;
+	struct ohca_atomic_res *at;
+	uint8_t at_cap, at_pos;
+	uint16_t fault[OHCA_FAULT_SIDES];
+	uint32_t event, sq_ci;
+	bool drain_told;
+	bool rq_first;			/* the last flush began with the RQ */
+	bool flush_sqe;
+	uint32_t flush_end;
+	struct ohca_xp_sched sched;
+	_Alignas(OHCA_CACHE_LINE) struct ohca_xp_req req;
+	_Alignas(OHCA_CACHE_LINE) struct ohca_xp_resp resp;
+};
+
+_Static_assert(sizeof(struct ohca_xp_req) <= OHCA_CACHE_LINE &&
+	       sizeof(struct ohca_xp_resp) <= OHCA_CACHE_LINE &&
+	       offsetof(struct ohca_xport, req) % OHCA_CACHE_LINE == 0 &&
+	       offsetof(struct ohca_xport, resp) % OHCA_CACHE_LINE == 0,
+	       "requester and responder have a cache line each");
 
 /* Transport bits of the opcodes of a connected QP's packets. */
 static inline uint8_t ohca_qp_trans(const struct ohca_qp *qp)
