@@ -107,8 +107,8 @@ static bool has_room(const struct file *f, size_t len)
  *
  * Return: whether it is in the queue.
  */
-static bool push(uint32_t number, const ib_mad_addr_t *addr, const void *mad, size_t len,
-		 uint32_t status)
+static bool push_message(uint32_t number, const ib_mad_addr_t *addr, const void *mad, size_t len,
+			 uint32_t status)
 {
 	const uint64_t one = 1;
 	struct message *m;
@@ -142,11 +142,11 @@ static bool push(uint32_t number, const ib_mad_addr_t *addr, const void *mad, si
 /* The response to a request; without room, the request ends as if none had come. */
 static void push_response(uint32_t number, const ib_mad_addr_t *from, const void *mad, size_t len)
 {
-	if (!push(number, from, mad, len, 0))
-		push(number, from, mad, sizeof(struct ib_mad_hdr), ETIMEDOUT);
+	if (!push_message(number, from, mad, len, 0))
+		push_message(number, from, mad, sizeof(struct ib_mad_hdr), ETIMEDOUT);
 }
 
-static void pop(struct file *f)
+static void pop_message(struct file *f)
 {
 	struct message *m = f->head;
 	uint64_t one;
@@ -179,7 +179,7 @@ int um_file_receive(int fd, void *umad, size_t *len)
 	if (m->len > room)
 		return -ENOSPC;
 	id = (int)m->h.agent_id;
-	pop(f);
+	pop_message(f);
 	return id;
 }
 
@@ -213,7 +213,7 @@ int um_file_close(int fd)
 		for (unsigned int id = 0; id < UM_AGENTS; id++)
 			um_agent_remove(fd, (int)id);
 		while (f->head)
-			pop(f);
+			pop_message(f);
 		close(fd);
 		free(f);
 		files[i] = NULL;
@@ -412,7 +412,7 @@ static void rmpp_received(uint32_t agent, const ib_mad_addr_t *from, const uint8
 	struct pending **p;
 
 	if (!(h->method & IB_METHOD_RESP)) {
-		push(agent, from, msg, len, 0);
+		push_message(agent, from, msg, len, 0);
 		return;
 	}
 	p = find_pending(h, from);
@@ -424,7 +424,7 @@ static void rmpp_received(uint32_t agent, const ib_mad_addr_t *from, const uint8
 
 static void rmpp_failed(uint32_t agent, const ib_mad_addr_t *to, const uint8_t *msg)
 {
-	push(agent, to, msg, sizeof(struct ib_mad_hdr), ETIMEDOUT);
+	push_message(agent, to, msg, sizeof(struct ib_mad_hdr), ETIMEDOUT);
 }
 
 static bool deliver_response(const struct ib_mad *mad, const ib_mad_addr_t *from)
@@ -472,7 +472,7 @@ bool um_agent_deliver(const struct ib_mad *mad, const ib_mad_addr_t *from)
 	if (a->rmpp && um_rmpp_is(mad))
 		um_rmpp_receive(&rmpp, a->number, from, mad, um_now_ns());
 	else
-		push(a->number, from, mad, sizeof(*mad), 0);
+		push_message(a->number, from, mad, sizeof(*mad), 0);
 	return true;
 }
 
@@ -494,7 +494,7 @@ static bool expire_one(int64_t now_ns)
 		um_node_send(&p->to, &p->mad);	/* which may end it */
 		return true;
 	}
-	push(p->agent, &p->to, &p->mad, sizeof(struct ib_mad_hdr), ETIMEDOUT);
+	push_message(p->agent, &p->to, &p->mad, sizeof(struct ib_mad_hdr), ETIMEDOUT);
 	free_pending(at);
 	return true;
 }

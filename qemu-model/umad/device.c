@@ -66,7 +66,7 @@ int umad_get_smi_gsi_pair_by_ca_name(const char *devname, uint8_t portnum,
 }
 
 /* Gb/s as sysfs has it: a whole number. */
-static unsigned int rate(const struct ib_port_info *pi)
+static unsigned int port_rate(const struct ib_port_info *pi)
 {
 	return ib_link_mbps(pi->width_active, pi->speed_active, pi->speed_ext_active) / 1000;
 }
@@ -84,7 +84,7 @@ static void fill_port(umad_port_t *port)
 	port->sm_sl = pi->sm_sl;
 	port->state = pi->state;
 	port->phys_state = pi->phys_state;
-	port->rate = rate(pi);
+	port->rate = port_rate(pi);
 	port->capmask = ib_to_be32(pi->cap_mask);
 	port->gid_prefix = ib_to_be64(pi->gid_prefix);
 	port->port_guid = ib_to_be64(um_node.guid + 1);

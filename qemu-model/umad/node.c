@@ -100,7 +100,7 @@ static void sma_send_trap(void *ctx, unsigned int num, const struct ib_smp *trap
 	send_smp(trap, um_node.pi.sm_lid, um_node.pi.sm_sl);
 }
 
-static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
+static struct ib_pma_port *own_pma_port(void *ctx, unsigned int num)
 {
 	(void)num;
 	return ctx;
@@ -145,7 +145,7 @@ void um_node_init(uint64_t guid, const char *desc)
 	};
 	n.pma_port.ctr = &n.ctr;
 	n.pma = (struct ib_pma){
-		.port = pma_port,
+		.port = own_pma_port,
 		.ctx = &n.pma_port,
 		.nports = 1,
 		.first_port = 1,

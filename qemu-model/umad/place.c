@@ -54,7 +54,7 @@ bool um_place_seconds(const char *text, unsigned int *seconds)
 }
 
 /* NAME,GUID or one of them; a name may have commas itself. Return: the bytes of the name. */
-static size_t split(const char *text, uint64_t *guid)
+static size_t split_place(const char *text, uint64_t *guid)
 {
 	const char *last = strrchr(text, ',');
 	const char *number = last ? last + 1 : text;
@@ -85,7 +85,7 @@ int um_place_parse(const char *text, struct um_place *place, char *why, size_t s
 	memcpy(place->path, text, path);
 	if (!text[path])
 		return 0;
-	name = split(text + path + 1, &guid);
+	name = split_place(text + path + 1, &guid);
 	if (name >= sizeof(place->name)) {
 		snprintf(why, size, "OHCA_UMAD: the name has %zu characters, a NodeDescription at "
 			 "most %zu", name, sizeof(place->name) - 1);

@@ -228,8 +228,8 @@ static void free_recv(struct um_rmpp *r, struct um_rmpp_recv **at)
 }
 
 /* An answer to a segment; it has the other direction. */
-static void answer(struct um_rmpp *r, const ib_mad_addr_t *to, const struct ib_mad *mad,
-		   enum type t, uint8_t status, uint32_t segment, uint32_t last)
+static void answer_segment(struct um_rmpp *r, const ib_mad_addr_t *to, const struct ib_mad *mad,
+			   enum type t, uint8_t status, uint32_t segment, uint32_t last)
 {
 	struct ib_mad out = { 0 };
 	struct header *h = header(&out);
@@ -256,8 +256,8 @@ static void drop_oldest(struct um_rmpp *r)
 	free_recv(r, drop);
 }
 
-static struct um_rmpp_recv *begin(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *from,
-				  const struct ib_mad *mad)
+static struct um_rmpp_recv *begin_recv(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *from,
+				       const struct ib_mad *mad)
 {
 	struct um_rmpp_recv *v = calloc(1, sizeof(*v));
 
@@ -294,7 +294,7 @@ static size_t bytes_of(const struct um_rmpp_recv *v, const struct header *h)
 	return length - class;
 }
 
-static bool append(struct um_rmpp_recv *v, const struct ib_mad *mad, size_t bytes)
+static bool append_segment(struct um_rmpp_recv *v, const struct ib_mad *mad, size_t bytes)
 {
 	if (v->len + bytes > v->room) {
 		uint8_t *p = v->room * 2 <= UM_RMPP_MAX ? realloc(v->msg, v->room * 2) : NULL;
@@ -319,14 +319,14 @@ static struct um_rmpp_recv **find_recv(struct um_rmpp *r, uint32_t agent, const 
 	return at;
 }
 
-static void complete(struct um_rmpp *r, struct um_rmpp_recv *v, int64_t now_ns)
+static void complete_recv(struct um_rmpp *r, struct um_rmpp_recv *v, int64_t now_ns)
 {
 	uint8_t *msg = v->msg;
 
 	v->msg = NULL;
 	v->last = v->segment;
 	v->due_ns = now_ns + DONE_NS;
-	answer(r, &v->from, &v->first, ACK, 0, v->segment, v->segment);
+	answer_segment(r, &v->from, &v->first, ACK, 0, v->segment, v->segment);
 	r->ops->received(v->agent, &v->from, msg, v->len);
 	free(msg);
 }
@@ -342,37 +342,37 @@ static bool receive_data(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t 
 	if (!v) {
 		if (n != 1 || !(h->time_flags & FIRST))
 			return false;
-		v = begin(r, agent, from, mad);
+		v = begin_recv(r, agent, from, mad);
 		if (!v) {
-			answer(r, from, mad, ABORT, NO_RESOURCES, 0, 0);
+			answer_segment(r, from, mad, ABORT, NO_RESOURCES, 0, 0);
 			return false;
 		}
 		at = &r->recvs;
 	} else if (!v->msg || n <= v->segment) {
 		/* once more: the acknowledgment was lost */
-		answer(r, from, mad, ACK, 0, v->segment, v->last);
+		answer_segment(r, from, mad, ACK, 0, v->segment, v->last);
 		return false;
 	}
 	if (n > v->last) {
-		answer(r, from, mad, ABORT, BAD_SEGMENT, 0, 0);
+		answer_segment(r, from, mad, ABORT, BAD_SEGMENT, 0, 0);
 		free_recv(r, at);
 		return false;
 	}
 	/* one before it was lost: the sender repeats from there */
 	if (n != v->segment + 1)
 		return false;
-	if (!append(v, mad, bytes_of(v, h))) {
-		answer(r, from, mad, ABORT, NO_RESOURCES, 0, 0);
+	if (!append_segment(v, mad, bytes_of(v, h))) {
+		answer_segment(r, from, mad, ABORT, NO_RESOURCES, 0, 0);
 		free_recv(r, at);
 		return false;
 	}
 	v->segment = n;
 	v->due_ns = now_ns + RECV_NS;
 	if (h->time_flags & LAST) {
-		complete(r, v, now_ns);
+		complete_recv(r, v, now_ns);
 	} else if (n == v->last) {
 		v->last += WINDOW;
-		answer(r, from, mad, ACK, 0, n, v->last);
+		answer_segment(r, from, mad, ACK, 0, n, v->last);
 	}
 	return true;
 }
@@ -392,13 +392,13 @@ bool um_rmpp_receive(struct um_rmpp *r, uint32_t agent, const ib_mad_addr_t *fro
 		if (*recv)
 			free_recv(r, recv);
 	} else if (h->version != VERSION) {
-		answer(r, from, mad, ABORT, BAD_VERSION, 0, 0);
+		answer_segment(r, from, mad, ABORT, BAD_VERSION, 0, 0);
 	} else if (h->type == DATA) {
 		return receive_data(r, agent, from, mad, now_ns);
 	} else if (h->type == ACK) {
 		receive_ack(r, mad, from, now_ns);
 	} else {
-		answer(r, from, mad, ABORT, BAD_TYPE, 0, 0);
+		answer_segment(r, from, mad, ABORT, BAD_TYPE, 0, 0);
 	}
 	return false;
 }

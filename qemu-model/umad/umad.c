@@ -92,7 +92,7 @@ int umad_get_fd(int portid)
 
 /* ---- agents -------------------------------------------------------------------- */
 
-static int add(int portid, const struct umad_reg_attr *attr)
+static int add_agent(int portid, const struct umad_reg_attr *attr)
 {
 	int r;
 
@@ -117,7 +117,7 @@ static int add_class(int portid, int class, int version, uint8_t rmpp, uint32_t 
 
 	if (mask)
 		memcpy(attr.method_mask, mask, sizeof(attr.method_mask));
-	r = add(portid, &attr);
+	r = add_agent(portid, &attr);
 	return r == -EBADF ? -EINVAL : r;
 }
 
@@ -142,7 +142,7 @@ int umad_register2(int port_fd, struct umad_reg_attr *attr, uint32_t *agent_id)
 
 	if (!attr || !agent_id || attr->flags & ~(uint32_t)UMAD_USER_RMPP)
 		return EINVAL;
-	r = add(port_fd, attr);
+	r = add_agent(port_fd, attr);
 	if (r < 0)
 		return -r;
 	*agent_id = (uint32_t)r;

@@ -114,7 +114,7 @@ static void take_events(void)
 }
 
 /* What a Set wants of the link, after the answer has left. */
-static void set_link(void)
+static void apply_link(void)
 {
 	struct ohca_link_phy phy;
 
@@ -187,7 +187,7 @@ static void reconnect(void)
 	ohca_link_train(l, &phy);
 }
 
-static int64_t timers(int64_t now)
+static int64_t run_timers(int64_t now)
 {
 	const int64_t due[] = {
 		um_agent_timer(now), um_node_timer(now), um_issm_update(now),
@@ -226,7 +226,7 @@ static void sleep_until(int64_t due)
 		ohca_link_awake(w.link, true);
 }
 
-static void *run(void *arg)
+static void *run_thread(void *arg)
 {
 	bool more;
 	int64_t now, due;
@@ -235,9 +235,9 @@ static void *run(void *arg)
 	for (;;) {
 		take_events();
 		more = take_packets();
-		set_link();
+		apply_link();
 		now = um_now_ns();
-		due = timers(now);
+		due = run_timers(now);
 		if (!w.link && w.retry_ns <= now)
 			reconnect();
 		else if (!more)
@@ -323,7 +323,7 @@ static int start_thread(void)
 	pthread_atfork(NULL, NULL, forked);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&thread, NULL, run, NULL);
+	r = pthread_create(&thread, NULL, run_thread, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!r)
 		pthread_detach(thread);

@@ -39,7 +39,7 @@ void fab_sim_detach(struct fab_sim *s, struct sim_client *c)
 }
 
 /* Connect @fd to the client's socket. Return: false: there is none. */
-static bool reach(const struct fab_sim *s, int fd, uint32_t id)
+static bool reach_client(const struct fab_sim *s, int fd, uint32_t id)
 {
 	struct sockaddr_un un;
 	char suffix[24];
@@ -60,7 +60,7 @@ static void drop_dead(struct fab_sim *s, uint32_t id)
 		struct sim_client *c = &s->client[i];
 
 		if (c->fd >= 0 && !c->remote.sin_family &&
-		    (c->id == id || !reach(s, c->fd, c->id)))
+		    (c->id == id || !reach_client(s, c->fd, c->id)))
 			fab_sim_detach(s, c);
 	}
 }
@@ -87,7 +87,7 @@ static int socket_to(struct fab_sim *s, uint32_t i, uint32_t id)
 
 	snprintf(suffix, sizeof(suffix), "out%u", i);
 	fd = fab_sim_bind_local(s, suffix, i);
-	if (fd >= 0 && !reach(s, fd, id)) {
+	if (fd >= 0 && !reach_client(s, fd, id)) {
 		close(fd);
 		return -1;
 	}

@@ -55,7 +55,7 @@ uint32_t fab_sim_find_host(const struct fab *f, const char name[SIM_NODEID_LEN])
 	return FAB_NO_PORT;
 }
 
-static void node_info(const struct fab *f, uint32_t port, uint8_t d[64])
+static void put_node_info(const struct fab *f, uint32_t port, uint8_t d[64])
 {
 	const struct fab_node *n = &f->node[f->port[port].node];
 	const struct ib_node_info ni = {
@@ -103,7 +103,7 @@ static void get_info(const struct fab *f, uint32_t port, struct sim_ctl *ctl)
 		ib_put_be64(ctl->data, n->guid);
 		break;
 	case SIM_GET_NODEINFO:
-		node_info(f, port, ctl->data);
+		put_node_info(f, port, ctl->data);
 		break;
 	case SIM_GET_PORTINFO:
 		if (num && num <= n->nports)
