@@ -324,9 +324,9 @@ static void complete_recv(struct um_rmpp *r, struct um_rmpp_recv *v, int64_t now
 	uint8_t *msg = v->msg;
 
 	v->msg = NULL;
-	v->last = v->segment;
 	v->due_ns = now_ns + DONE_NS;
-	answer_segment(r, &v->from, &v->first, ACK, 0, v->segment, v->segment);
+	/* a window that ends earlier than before is that of an old acknowledgment */
+	answer_segment(r, &v->from, &v->first, ACK, 0, v->segment, v->last);
 	r->ops->received(v->agent, &v->from, msg, v->len);
 	free(msg);
 }

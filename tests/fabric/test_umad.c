@@ -238,6 +238,71 @@ static void test_bytes(void **st)
 	um_file_close(fd);
 }
 
+/* ---- two ends of RMPP ---------------------------------------------------------- */
+
+static struct um_rmpp sender, receiver;
+static struct ib_mad wire[128];
+static bool to_receiver[128];
+static unsigned int on_wire, arrived, lost;
+
+static void carry(const ib_mad_addr_t *to, const struct ib_mad *mad)
+{
+	assert_true(on_wire < 128);
+	to_receiver[on_wire] = to->lid == ib_to_be16(2);
+	wire[on_wire++] = *mad;
+}
+
+static void has_arrived(uint32_t agent, const ib_mad_addr_t *from, const uint8_t *msg, size_t len)
+{
+	(void)agent;
+	(void)from;
+	(void)msg;
+	arrived = (unsigned int)len;
+}
+
+static void is_lost(uint32_t agent, const ib_mad_addr_t *to, const uint8_t *msg)
+{
+	(void)agent;
+	(void)to;
+	(void)msg;
+	lost++;
+}
+
+/*
+ * A message of some segments on a wire that loses nothing is acknowledged to its end: the sender has
+ * nothing more to wait for, and tells of no failure later.
+ */
+static void test_acknowledged(void **st)
+{
+	static const struct um_rmpp_ops ops = { carry, has_arrived, is_lost };
+	const ib_mad_addr_t one = { .lid = ib_to_be16(1) }, two = { .lid = ib_to_be16(2) };
+	uint8_t msg[56 + 70 * 200] = { 1, IB_CLASS_SUBN_ADM, 2, 0x92, [26] = 1 };
+
+	(void)st;
+	for (unsigned int segments = 1; segments <= 70; segments++) {
+		const size_t len = 56 + segments * 200u;
+
+		sender = receiver = (struct um_rmpp){ .ops = &ops };
+		on_wire = arrived = lost = 0;
+		msg[15] = (uint8_t)segments;
+		assert_int_equal(um_rmpp_send(&sender, 1, &two, msg, len, 100, 3, 0), 0);
+		while (on_wire) {
+			const struct ib_mad mad = wire[0];
+			const bool to = to_receiver[0];
+
+			on_wire--;
+			memmove(wire, wire + 1, on_wire * sizeof(wire[0]));
+			memmove(to_receiver, to_receiver + 1, on_wire * sizeof(to_receiver[0]));
+			um_rmpp_receive(to ? &receiver : &sender, 1, to ? &one : &two, &mad, 0);
+		}
+		assert_int_equal(arrived, len);
+		assert_int_equal(sender.nsends, 0);
+		um_rmpp_forget(&sender, 1);
+		um_rmpp_forget(&receiver, 1);
+		assert_int_equal(lost, 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +312,7 @@ int main(void)
 		cmocka_unit_test(test_repeated_segment),
 		cmocka_unit_test(test_long_message),
 		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_acknowledged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
