@@ -127,7 +127,7 @@ static void ctr_put(struct ohca_port_counters *c, unsigned int off, uint64_t v)
 	memcpy((uint8_t *)c + off, &v, sizeof(v));
 }
 
-static struct ib_pma_port *pma_port(const struct ib_pma *a, unsigned int num)
+static struct ib_pma_port *pma_find_port(const struct ib_pma *a, unsigned int num)
 {
 	if (num < a->first_port || num - a->first_port >= a->nports)
 		return NULL;
@@ -191,7 +191,7 @@ static uint16_t counters(struct ib_pma *a, const struct ctr_attr *ca, bool set, 
 		select |= ib_get_be32(d + 4) << 16;
 	else if (ca->select8)
 		select |= (uint32_t)d[18] << 16;
-	if (port != IB_PMA_ALL_PORTS && !pma_port(a, port))
+	if (port != IB_PMA_ALL_PORTS && !pma_find_port(a, port))
 		return IB_MAD_BAD_FIELD;
 
 	memset(d, 0, IB_PMA_DATA_LEN);
@@ -290,7 +290,7 @@ static uint16_t samples_control(struct ib_pma *a, bool set, uint64_t now_ns, uin
 	struct ib_pma_samples *s = &a->samples;
 
 	ib_pma_psc_unpack(d, &want);
-	if (want.port_select != IB_PMA_ALL_PORTS && !pma_port(a, want.port_select))
+	if (want.port_select != IB_PMA_ALL_PORTS && !pma_find_port(a, want.port_select))
 		return IB_MAD_BAD_FIELD;
 	if (set && s->ctl.sample_status == IB_PMA_SAMPLE_DONE) {
 		s->ctl = want;

@@ -70,7 +70,7 @@ static uint16_t node_desc(struct req *r)
 	return IB_MAD_OK;
 }
 
-static uint16_t node_info(struct req *r)
+static uint16_t sma_node_info(struct req *r)
 {
 	const struct ib_sma *s = r->s;
 	struct ib_node_info ni = {
@@ -316,7 +316,7 @@ static uint16_t mlnx_ext_port_info(struct req *r)
 	return status;
 }
 
-static uint16_t lft(struct req *r)
+static uint16_t sma_lft(struct req *r)
 {
 	const struct ib_sma *s = r->s;
 	uint8_t *at;
@@ -332,7 +332,7 @@ static uint16_t lft(struct req *r)
 	return IB_MAD_OK;
 }
 
-static uint16_t mft(struct req *r)
+static uint16_t sma_mft(struct req *r)
 {
 	unsigned int pos = r->mod >> 28, block = r->mod & 0x0fffffff;
 	const struct ib_sma *s = r->s;
@@ -379,19 +379,19 @@ static const struct {
 } attrs[] = {
 	{ IB_SMP_ATTR_NOTICE, false, notice },
 	{ IB_SMP_ATTR_NODE_DESC, false, node_desc },
-	{ IB_SMP_ATTR_NODE_INFO, false, node_info },
+	{ IB_SMP_ATTR_NODE_INFO, false, sma_node_info },
 	{ IB_SMP_ATTR_SWITCH_INFO, true, switch_info },
 	{ IB_SMP_ATTR_GUID_INFO, false, guid_info },
 	{ IB_SMP_ATTR_PORT_INFO, false, port_info },
 	{ IB_SMP_ATTR_PKEY_TABLE, false, pkey_table },
 	{ IB_SMP_ATTR_SL2VL, false, sl2vl },
 	{ IB_SMP_ATTR_VLARB, false, vlarb },
-	{ IB_SMP_ATTR_LFT, true, lft },
-	{ IB_SMP_ATTR_MFT, true, mft },
+	{ IB_SMP_ATTR_LFT, true, sma_lft },
+	{ IB_SMP_ATTR_MFT, true, sma_mft },
 	{ IB_SMP_ATTR_MLNX_EXT_PORT_INFO, false, mlnx_ext_port_info },
 };
 
-static uint16_t attribute(struct req *r)
+static uint16_t sma_attribute(struct req *r)
 {
 	uint16_t attr = ib_be16(r->out->hdr.attr_id);
 
@@ -455,14 +455,14 @@ static enum ib_mkey_verdict check_mkeys(const struct req *r, unsigned int *bad)
  * Responses, traps and reports are for managers in software. So is what needs no response: a
  * Send (13.4.5).
  */
-static bool for_manager(const struct ib_mad_hdr *h)
+static bool sma_for_manager(const struct ib_mad_hdr *h)
 {
 	return (h->method & IB_METHOD_RESP) || h->method == IB_METHOD_SEND ||
 	       h->method == IB_METHOD_TRAP || h->method == IB_METHOD_REPORT;
 }
 
 /* The hop rules for what came by the wire. Return: IB_SMA_CONSUMED if it is for this node. */
-static enum ib_sma_verdict arrive(const struct ib_sma *s, const struct ib_sma_in *in,
+static enum ib_sma_verdict sma_arrive(const struct ib_sma *s, const struct ib_sma_in *in,
 				  struct ib_smp *smp, uint8_t *out_port)
 {
 	if (!in->from_wire || !ib_smp_is_dr(smp))
@@ -479,7 +479,7 @@ static enum ib_sma_verdict arrive(const struct ib_sma *s, const struct ib_sma_in
 }
 
 /* Put the way back into a response to the wire. */
-static enum ib_sma_verdict smp_reply(const struct ib_sma *s, const struct ib_sma_in *in,
+static enum ib_sma_verdict sma_reply(const struct ib_sma *s, const struct ib_sma_in *in,
 				     struct ib_smp *smp, uint16_t status, uint8_t *out_port)
 {
 	*out_port = IB_DR_PORT_BY_LID;
@@ -499,7 +499,7 @@ static enum ib_sma_verdict smp_reply(const struct ib_sma *s, const struct ib_sma
 }
 
 /* A request for this node, at the end of its route. */
-static enum ib_sma_verdict request(struct req *r, uint8_t *out_port)
+static enum ib_sma_verdict sma_request(struct req *r, uint8_t *out_port)
 {
 	struct ib_smp *smp = r->out;
 	enum ib_mkey_verdict mk;
@@ -508,7 +508,7 @@ static enum ib_sma_verdict request(struct req *r, uint8_t *out_port)
 
 	if (smp->hdr.base_version != IB_MAD_BASE_VERSION ||
 	    smp->hdr.class_version != IB_SMP_CLASS_VERSION)
-		return smp_reply(r->s, r->in, smp, IB_MAD_BAD_VERSION, out_port);
+		return sma_reply(r->s, r->in, smp, IB_MAD_BAD_VERSION, out_port);
 	mk = check_mkeys(r, &bad);
 	if (mk == IB_MKEY_BAD)
 		return mkey_violation(r, bad);
@@ -519,11 +519,11 @@ static enum ib_sma_verdict request(struct req *r, uint8_t *out_port)
 		return IB_SMA_CONSUMED;
 	}
 	if (smp->hdr.method != IB_METHOD_GET && !r->set)
-		return smp_reply(r->s, r->in, smp, IB_MAD_BAD_METHOD, out_port);
+		return sma_reply(r->s, r->in, smp, IB_MAD_BAD_METHOD, out_port);
 	/* A subnet manager runs here: the question is for it. */
 	if (ib_be16(smp->hdr.attr_id) == IB_SMP_ATTR_SM_INFO && (r->end.pi->cap_mask & IB_CAP_SM))
 		return IB_SMA_UNHANDLED;
-	return smp_reply(r->s, r->in, smp, attribute(r), out_port);
+	return sma_reply(r->s, r->in, smp, sma_attribute(r), out_port);
 }
 
 enum ib_sma_verdict ib_sma_process(const struct ib_sma *s, const struct ib_sma_in *in,
@@ -543,15 +543,15 @@ enum ib_sma_verdict ib_sma_process(const struct ib_sma *s, const struct ib_sma_i
 	if (!ib_mad_is_smp(&smp->hdr))
 		return IB_SMA_UNHANDLED;
 	/* In an HCA the hop rules of what returns are those of the manager's side. */
-	if (!s->si && for_manager(&smp->hdr))
+	if (!s->si && sma_for_manager(&smp->hdr))
 		return IB_SMA_UNHANDLED;
-	v = arrive(s, in, smp, out_port);
+	v = sma_arrive(s, in, smp, out_port);
 	if (v != IB_SMA_CONSUMED)
 		return v;
-	if (for_manager(&smp->hdr))
+	if (sma_for_manager(&smp->hdr))
 		return IB_SMA_UNHANDLED;
 	s->ops->port(s->ctx, r.end_num, &r.end);
-	return request(&r, out_port);
+	return sma_request(&r, out_port);
 }
 
 enum ib_sma_verdict ib_sma_unclaimed(const struct ib_sma *s, const struct ib_sma_in *in,
@@ -561,10 +561,10 @@ enum ib_sma_verdict ib_sma_unclaimed(const struct ib_sma *s, const struct ib_sma
 
 	if (smp->hdr.method != IB_METHOD_GET && smp->hdr.method != IB_METHOD_SET)
 		return IB_SMA_DISCARD;
-	v = arrive(s, in, smp, out_port);
+	v = sma_arrive(s, in, smp, out_port);
 	if (v != IB_SMA_CONSUMED)
 		return v;
-	return smp_reply(s, in, smp, IB_MAD_BAD_METHOD_ATTR, out_port);
+	return sma_reply(s, in, smp, IB_MAD_BAD_METHOD_ATTR, out_port);
 }
 
 /* ---- traps and time ---- */

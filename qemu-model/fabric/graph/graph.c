@@ -73,7 +73,7 @@ void fab_free(struct fab *f)
 }
 
 /* Room for @want entries of @size bytes in the array *@p. Return: false if out of memory. */
-static bool room(void *p, uint32_t *cap, uint32_t want, size_t size)
+static bool graph_room(void *p, uint32_t *cap, uint32_t want, size_t size)
 {
 	uint32_t n = *cap ? *cap : 64;
 	void *old, *grown;
@@ -95,11 +95,11 @@ static bool room_for_node(struct fab *f, uint32_t nports, bool is_switch)
 {
 	uint32_t cap = f->nodes_cap;
 
-	return room(&f->port, &f->ports_cap, f->ports + nports, sizeof(*f->port)) &&
+	return graph_room(&f->port, &f->ports_cap, f->ports + nports, sizeof(*f->port)) &&
 	       (!is_switch ||
-		room(&f->sw, &f->switches_cap, f->switches + 1, sizeof(*f->sw))) &&
-	       room(&f->desc, &cap, f->nodes + 1, sizeof(*f->desc)) &&
-	       room(&f->node, &f->nodes_cap, f->nodes + 1, sizeof(*f->node));
+		graph_room(&f->sw, &f->switches_cap, f->switches + 1, sizeof(*f->sw))) &&
+	       graph_room(&f->desc, &cap, f->nodes + 1, sizeof(*f->desc)) &&
+	       graph_room(&f->node, &f->nodes_cap, f->nodes + 1, sizeof(*f->node));
 }
 
 static void init_switch(const struct fab *f, struct fab_switch *sw, unsigned int nports,
@@ -324,7 +324,7 @@ struct fab_extra *fab_extra(struct fab *f, uint32_t p)
 
 	if (x)
 		return x;
-	if (!room(&f->extra, &f->extras_cap, f->extras + 1, sizeof(*f->extra)))
+	if (!graph_room(&f->extra, &f->extras_cap, f->extras + 1, sizeof(*f->extra)))
 		return NULL;
 	x = malloc(sizeof(*x));
 	if (!x)

@@ -22,7 +22,7 @@ uint32_t fab_hash_bytes(const void *p, size_t len)
 	return fab_hash_u64(h ^ w);
 }
 
-static void put(struct fab_hash *h, uint32_t hash, uint32_t index)
+static void hash_put(struct fab_hash *h, uint32_t hash, uint32_t index)
 {
 	uint32_t i = hash & (h->size - 1);
 
@@ -31,7 +31,7 @@ static void put(struct fab_hash *h, uint32_t hash, uint32_t index)
 	h->slot[i] = (struct fab_hash_slot){ hash, index };
 }
 
-static bool grow(struct fab_hash *h)
+static bool hash_grow(struct fab_hash *h)
 {
 	struct fab_hash n = { .size = h->size ? 2 * h->size : FIRST_SIZE, .used = h->used };
 
@@ -41,7 +41,7 @@ static bool grow(struct fab_hash *h)
 	memset(n.slot, 0xff, n.size * sizeof(*n.slot));
 	for (uint32_t i = 0; i < h->size; i++)
 		if (h->slot[i].index != FAB_NONE)
-			put(&n, h->slot[i].hash, h->slot[i].index);
+			hash_put(&n, h->slot[i].hash, h->slot[i].index);
 	free(h->slot);
 	*h = n;
 	return true;
@@ -63,9 +63,9 @@ uint32_t fab_hash_find(const struct fab_hash *h, uint32_t hash, fab_hash_eq eq, 
 bool fab_hash_add(struct fab_hash *h, uint32_t hash, uint32_t index)
 {
 	/* at most 5 of 8 slots, so that searches stay short */
-	if (h->used >= h->size / 8 * 5 && !grow(h))
+	if (h->used >= h->size / 8 * 5 && !hash_grow(h))
 		return false;
-	put(h, hash, index);
+	hash_put(h, hash, index);
 	h->used++;
 	return true;
 }

@@ -25,7 +25,7 @@ static bool same(const void *ctx, uint32_t index, const void *key)
 	return !memcmp(fab_pool_at(p, index), key, p->size);
 }
 
-static bool grow(struct fab_pool *p)
+static bool pool_grow(struct fab_pool *p)
 {
 	uint32_t cap = p->cap ? 2 * p->cap : 4;
 	uint8_t *data = realloc(p->data, cap * p->size);
@@ -52,7 +52,7 @@ uint32_t fab_pool_get(struct fab_pool *p, const void *v)
 		return i;
 	}
 	i = p->free_at;
-	if (i == FAB_NONE && p->top == p->cap && !grow(p))
+	if (i == FAB_NONE && p->top == p->cap && !pool_grow(p))
 		return FAB_NONE;
 	if (!fab_hash_add(&p->hash, hash, i == FAB_NONE ? p->top : i))
 		return FAB_NONE;

@@ -10,7 +10,7 @@
 /* Arguments of "%.*s" */
 #define ID(n)	(int)(n).len, (n).p
 
-static const struct topo_node *node_of(const struct topo *t, uint32_t port)
+static const struct topo_node *cable_node_of(const struct topo *t, uint32_t port)
 {
 	return &t->node[t->f->port[port].node];
 }
@@ -67,8 +67,8 @@ static bool ends_agree(struct topo *t, const struct topo_cable *c, uint32_t far,
 	if (!back) {
 		topo_error(t, c->line, "the cable has one end only: add [%u] \"%.*s\"[%u] below "
 			   "\"%.*s\" in line %u, or remove this line", c->num,
-			   ID(node_of(t, c->port)->id), fab_port_num(t->f, c->port), ID(c->id),
-			   node_of(t, far)->line);
+			   ID(cable_node_of(t, c->port)->id), fab_port_num(t->f, c->port), ID(c->id),
+			   cable_node_of(t, far)->line);
 		return false;
 	}
 	if (named_end(t, back) == c->port)
@@ -118,7 +118,7 @@ static void connect_all(struct topo *t, uint32_t *at)
 		else
 			topo_error(t, c->line, "port %u of \"%.*s\" is connected in line %u already: "
 				   "remove one of the lines", fab_port_num(t->f, c->port),
-				   ID(node_of(t, c->port)->id), t->cable[at[c->port]].line);
+				   ID(cable_node_of(t, c->port)->id), t->cable[at[c->port]].line);
 	}
 	if (t->errors)
 		return;
@@ -140,7 +140,7 @@ static void connect_all(struct topo *t, uint32_t *at)
 
 /* ---- values that must be unique ------------------------------------------------ */
 
-static bool guid_is(const void *ctx, uint32_t index, const void *key)
+static bool cable_guid_is(const void *ctx, uint32_t index, const void *key)
 {
 	const struct fab *f = ctx;
 
@@ -157,12 +157,12 @@ static void check_port_guids(struct topo *t)
 
 		if (!guid)
 			continue;
-		other = fab_hash_find(&h, fab_hash_u64(guid), guid_is, t->f, &guid);
+		other = fab_hash_find(&h, fab_hash_u64(guid), cable_guid_is, t->f, &guid);
 		if (other != FAB_NONE)
-			topo_error(t, node_of(t, p)->line, "port GUID 0x%016llx of port %u is that of "
+			topo_error(t, cable_node_of(t, p)->line, "port GUID 0x%016llx of port %u is that of "
 				   "\"%.*s\" in line %u: give one of them another",
 				   (unsigned long long)guid, fab_port_num(t->f, p),
-				   ID(node_of(t, other)->id), node_of(t, other)->line);
+				   ID(cable_node_of(t, other)->id), cable_node_of(t, other)->line);
 		else if (!fab_hash_add(&h, fab_hash_u64(guid), p))
 			topo_error(t, 0, "out of memory");
 	}
@@ -184,9 +184,9 @@ static void check_lids(struct topo *t)
 			uint32_t *o = &owner[(pi->lid + i) & 0xffff];
 
 			if (*o && *o != p) {
-				topo_error(t, node_of(t, p)->line, "LID %u is that of \"%.*s\" in line %u, "
+				topo_error(t, cable_node_of(t, p)->line, "LID %u is that of \"%.*s\" in line %u, "
 					   "too: correct one, or remove both", pi->lid + i,
-					   ID(node_of(t, *o)->id), node_of(t, *o)->line);
+					   ID(cable_node_of(t, *o)->id), cable_node_of(t, *o)->line);
 				break;
 			}
 			*o = p;

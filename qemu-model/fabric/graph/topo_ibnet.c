@@ -89,7 +89,7 @@ static bool set_lid(struct topo *t, struct fab_port *p, const struct topo_cur *c
 }
 
 /* Switch 36 "S-..."	# "description" enhanced port 0 lid 1 lmc 0 */
-static void section(struct topo *t, enum ib_node_type type, struct topo_cur *c)
+static void ibnet_section(struct topo *t, enum ib_node_type type, struct topo_cur *c)
 {
 	struct topo_cur before, after;
 	struct topo_name id, desc;
@@ -249,7 +249,7 @@ static void port_line(struct topo *t, struct topo_cur *c)
 /* ---- lines --------------------------------------------------------------------- */
 
 /* name=value above a section. Return: false if it is none that is known. */
-static bool attribute(struct topo *t, struct topo_cur *c)
+static bool ibnet_attribute(struct topo *t, struct topo_cur *c)
 {
 	struct topo_attrs *a = &t->attrs;
 	struct topo_cur was = *c;
@@ -333,13 +333,13 @@ static void ibnet_line(struct topo *t, struct topo_cur *c)
 	}
 	type = section_kind(c, &rest);
 	if (type) {
-		section(t, type, &rest);
+		ibnet_section(t, type, &rest);
 		return;
 	}
 	/* with -g ibnetdiscover says which chassis nodes are in */
 	if (topo_starts(c, "Chassis ") || topo_starts(c, "Non-Chassis Nodes"))
 		return;
-	if (!attribute(t, c))
+	if (!ibnet_attribute(t, c))
 		topo_error(t, t->line, "not understood: a line is Switch, Ca, Hca or Rt, a port "
 			   "[N], NAME=VALUE, or a comment with # before it");
 }

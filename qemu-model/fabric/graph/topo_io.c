@@ -79,7 +79,7 @@ static char kind_letter(const struct fab_node *n)
 }
 
 /* A description may hold any bytes but those that would end its line. */
-static void put_desc(const struct fab *f, uint32_t n, FILE *out)
+static void write_desc(const struct fab *f, uint32_t n, FILE *out)
 {
 	const char *d = f->desc[n].text;
 
@@ -89,7 +89,7 @@ static void put_desc(const struct fab *f, uint32_t n, FILE *out)
 	putc('"', out);
 }
 
-static void put_head(const struct fab *f, uint32_t i, FILE *out)
+static void write_head(const struct fab *f, uint32_t i, FILE *out)
 {
 	const struct fab_node *n = &f->node[i];
 	const struct fab_port *p0;
@@ -100,14 +100,14 @@ static void put_head(const struct fab *f, uint32_t i, FILE *out)
 		fprintf(out, "%s=0x%" PRIx64 "\n%s\t%u \"%c-%016" PRIx64 "\"\t\t# ",
 			kind_letter(n) == 'H' ? "caguid" : "rtguid", n->guid, kind_letter(n) == 'H' ? "Ca" : "Rt",
 			n->nports, kind_letter(n), n->guid);
-		put_desc(f, i, out);
+		write_desc(f, i, out);
 		putc('\n', out);
 		return;
 	}
 	p0 = &f->port[fab_port_of(n, 0)];
 	fprintf(out, "switchguid=0x%" PRIx64 "(%" PRIx64 ")\nSwitch\t%u \"S-%016" PRIx64 "\"\t\t# ",
 		n->guid, p0->guid, n->nports, n->guid);
-	put_desc(f, i, out);
+	write_desc(f, i, out);
 	fprintf(out, " %s port 0 lid %u lmc %u\n", n->base_port0 ? "base" : "enhanced", p0->pi.lid,
 		p0->pi.lmc);
 }
@@ -137,7 +137,7 @@ const char *fab_link_rate(const struct fab *f, uint32_t p, char buf[16])
 	return topo_is_up(f, p) ? topo_rate_name(topo_rate_of(topo_link_info(f, p)), buf) : "-";
 }
 
-static void put_port(const struct fab *f, uint32_t p, unsigned int num, FILE *out)
+static void write_port(const struct fab *f, uint32_t p, unsigned int num, FILE *out)
 {
 	const struct fab_port *port = &f->port[p], *peer = &f->port[port->peer];
 	const struct fab_node *n = &f->node[port->node], *far = &f->node[peer->node];
@@ -153,7 +153,7 @@ static void put_port(const struct fab *f, uint32_t p, unsigned int num, FILE *ou
 	fputs("\t\t# ", out);
 	if (n->type != IB_NODE_SWITCH_DEVICE)
 		fprintf(out, "lid %u lmc %u ", topo_end_lid(f, p), port->pi.lmc);
-	put_desc(f, peer->node, out);
+	write_desc(f, peer->node, out);
 	fprintf(out, " lid %u %s\n", topo_end_lid(f, port->peer),
 		topo_rate_name(topo_rate_of(topo_link_info(f, p)), rate));
 }
@@ -162,12 +162,12 @@ void fab_topology_write_node(const struct fab *f, uint32_t i, FILE *out)
 {
 	const struct fab_node *n = &f->node[i];
 
-	put_head(f, i, out);
+	write_head(f, i, out);
 	for (unsigned int num = 1; num <= n->nports; num++) {
 		uint32_t p = fab_port_of(n, num);
 
 		if (topo_is_up(f, p))
-			put_port(f, p, num, out);
+			write_port(f, p, num, out);
 	}
 }
 
