@@ -117,7 +117,7 @@ static bool has_programs(const struct fab_data *d, uint32_t p)
 }
 
 /* How well place @p is the one of @peer, most is best, 0: not at all. */
-static unsigned int claim(const struct fab_data *d, uint32_t p, uint32_t first_switch,
+static unsigned int place_claim(const struct fab_data *d, uint32_t p, uint32_t first_switch,
 			  const struct ohca_link_cfg *peer)
 {
 	const struct fab *f = fab_data_mgmt(d)->f;
@@ -174,7 +174,7 @@ uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer,
 		if (!is_place(f, p))
 			continue;
 		places++;
-		c = 2 * claim(d, p, first_switch, peer);
+		c = 2 * place_claim(d, p, first_switch, peer);
 		/* a host may have more ports with that name */
 		if (c && !is_taken(d, p))
 			c++;

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +54,45 @@ static uint64_t now_ns(const struct loop *l)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/*
+ * @len bytes of @text to standard error, as far as it takes them: a pipe that nobody reads must not
+ * stop the fabric. A pipe that can be written to takes PIPE_BUF bytes.
+ * Return: whether all were written.
+ */
+static bool write_stderr(const char *text, size_t len)
+{
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	while (len) {
+		const size_t n = len < PIPE_BUF ? len : PIPE_BUF;
+		ssize_t done;
+
+		if (poll(&p, 1, 0) != 1 || !(p.revents & POLLOUT))
+			return false;
+		done = write(STDERR_FILENO, text, n);
+		if (done <= 0)
+			return false;
+		text += done;
+		len -= (size_t)done;
+	}
+	return true;
+}
+
+/* Counts of links, as much as standard error takes now. */
+static void print_counts(const struct loop *l)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *to = open_memstream(&text, &len);
+
+	if (!to)
+		return;
+	fab_data_print(l->data, to);
+	if (!fclose(to))
+		write_stderr(text, len);
+	free(text);
+}
+
 /* Return: false: it is time to end. */
 static bool on_signal(const struct loop *l)
 {
@@ -64,7 +105,7 @@ static bool on_signal(const struct loop *l)
 		return true;
 	if (si.ssi_signo != SIGUSR1)
 		return false;
-	fab_data_print(l->data, stderr);
+	print_counts(l);
 	return true;
 }
 
@@ -165,12 +206,25 @@ static bool nobody(void *ctx, uint32_t port, const struct fab_mad *mad)
 	return false;
 }
 
-static void log_line(void *arg, const char *fmt, va_list ap)
+/* What standard error does not take is counted, and the next line says so. */
+static void stderr_line(void *arg, const char *fmt, va_list ap)
 {
+	static unsigned int lost;
+	char line[1024];
+	int n = 0, more;
+
 	(void)arg;
-	fputs("ohca-fabric: ", stderr);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
+	if (lost)
+		n = snprintf(line, sizeof(line), "ohca-fabric: %u lines were not written\n", lost);
+	n += snprintf(line + n, sizeof(line) - (size_t)n, "ohca-fabric: ");
+	more = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
+	n += more < 0 ? 0 : more;
+	n = n < (int)sizeof(line) - 1 ? n : (int)sizeof(line) - 2;
+	line[n++] = '\n';
+	if (write_stderr(line, (size_t)n))
+		lost = 0;
+	else
+		lost++;
 }
 
 static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
@@ -179,7 +233,7 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 	struct ohca_link_err err;
 
 	if (!data.log && !cfg->quiet)
-		data.log = log_line;
+		data.log = stderr_line;
 	l->spin_us = cfg->spin_us;
 	l->data = fab_data_new(&l->m, &data);
 	if (!l->data) {

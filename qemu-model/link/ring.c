@@ -330,7 +330,7 @@ static void signal_peer(struct ohca_link *l, uint64_t *stat)
 		stat_add(stat, 1);
 }
 
-static bool claim(uint32_t *flag)
+static bool flag_claim(uint32_t *flag)
 {
 	return shm_load(flag) && shm_xchg(flag, 0);
 }
@@ -341,7 +341,7 @@ void ohca_link_kick_tx(struct ohca_link *l)
 		return;
 	l->tx_dirty = false;
 	full_fence();		/* commits before the flag; pairs with prepare_sleep */
-	if (claim(&l->other->rx_wait))
+	if (flag_claim(&l->other->rx_wait))
 		signal_peer(l, &l->tx_wakeups);
 }
 
@@ -353,7 +353,7 @@ static void kick_rx(struct ohca_link *l)
 		return;
 	l->rx_dirty = false;
 	full_fence();		/* credits before the flag */
-	if (claim(&l->other->tx_wait))
+	if (flag_claim(&l->other->tx_wait))
 		signal_peer(l, &l->rx_wakeups);
 }
 

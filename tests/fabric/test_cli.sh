@@ -268,4 +268,22 @@ wait $pid
 ended=$?
 expect 'SIGTERM ends it' 0 '' [ $ended = 0 ]
 expect 'the socket is gone' 1 '' test -e "$dir/s"
+
+# a pipe that is full and that nobody reads
+mkfifo "$dir/full"
+exec 7<>"$dir/full"
+timeout 1 dd if=/dev/zero bs=4096 count=1024 >&7 2>/dev/null
+"$fabric" serve -g star:12 -l "$dir/s" >"$dir/out" 2>&7 &
+pid=$!
+says ready "$dir/out"
+kill -USR1 $pid
+sleep 0.2
+kill -TERM $pid
+for ((i = 0; i < 200; i++)); do
+	kill -0 $pid 2>/dev/null || break
+	sleep 0.05
+done
+expect 'a standard error that nobody reads stops nothing' 1 '' kill -0 $pid
+kill -9 $pid 2>/dev/null
+exec 7>&-
 exit $bad

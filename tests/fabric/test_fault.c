@@ -495,6 +495,31 @@ static void later(uint64_t ns)
 	pump(NULL);
 }
 
+/* Buffers that a minute did not need are given back, those in use are not. */
+static void test_trim(void **st)
+{
+	(void)st;
+	assert_true(fab_fault_delay(&m, inner(), 5000000));
+	for (unsigned int i = 0; i < 20; i++)
+		assert_true(send_data(0, 0, LID(7), 1024, (uint8_t)i));
+	later(1000);
+	assert_int_equal(d->made[3], 20);
+	later(5000000);
+	assert_int_equal(count_data(1, 0), 20);
+	/* the minute in which they were needed, and one without */
+	later(60000000000ull);
+	assert_int_equal(d->made[3], 20);
+	assert_int_equal(fab_data_timer(d), 60000000000ull);
+	assert_true(send_data(0, 0, LID(7), 1024, 1));
+	later(1000);
+	later(60000000000ull);
+	assert_int_equal(d->made[3], 1);
+	later(60000000000ull);
+	assert_int_equal(d->made[3], 0);
+	assert_int_equal(d->buffer_bytes, 0);
+	count_data(1, 0);
+}
+
 /* A request that was damaged on its way, and has waited there, is not answered either. */
 static void test_corrupt_mad(void **st)
 {
@@ -1089,7 +1114,7 @@ int main(void)
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_loss), T(test_integrity), T(test_loss_of_mads), T(test_loss_at_machine),
 		T(test_mads_at_machine),
-		T(test_corrupt), T(test_corrupt_mad),
+		T(test_corrupt), T(test_corrupt_mad), T(test_trim),
 		T(test_cable), T(test_cable_of_machine), T(test_cable_disabled), T(test_loss_once),
 		T(test_degrade), T(test_degrade_machine), T(test_flap), T(test_flap_late), T(test_delay),
 		T(test_delay_credits), T(test_delay_down), T(test_delay_machine), T(test_delay_forgets),

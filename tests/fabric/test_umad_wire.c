@@ -97,7 +97,7 @@ int um_issm_fd(void)
 
 /* ---- the fabric's end ---------------------------------------------------------- */
 
-/* A MAD with TID @tid by lane @vl. @wrong: its ICRC is there, and one bit before it is another one. */
+/* A MAD with TID @tid by lane @vl. @icrc: with an ICRC; @wrong: a bit before it is another one. */
 static void send_mad(struct ohca_link *l, unsigned int vl, uint8_t tid, bool icrc, bool wrong)
 {
 	const struct ib_mad_path path = {

@@ -4,7 +4,7 @@
  * 64 bytes; the port before sends only what fits. A buffer has at most twice the blocks that are
  * charged for its packet, so a full lane takes at most twice its memory, whatever its packets are.
  * Buffers that were used once are kept, so memory is allocated only while more packets of a size
- * wait than ever before.
+ * wait than in the last minutes; what a minute did not need is given back.
  */
 #include "data_priv.h"
 
@@ -18,6 +18,9 @@
  * the longest headers.
  */
 static const uint16_t room[FAB_BUFFER_SIZES] = { 128, 384, 640, 1152, 2176, OHCA_LINK_MAX_FRAME };
+
+#define TRIM_NS		60000000000u	/* between looks at what was not used */
+#define TRIM_BURST	1024u		/* buffers that are freed at once */
 
 bool fab_fits(const struct fab_dport *in, unsigned int vl, uint32_t len)
 {
@@ -34,13 +37,16 @@ struct fab_buffer *fab_buffer_get(struct fab_data *d, uint32_t len)
 	b = d->spare[size];
 	if (b) {
 		d->spare[size] = b->next;
-		return b;
+	} else {
+		b = malloc(sizeof(*b) + room[size]);
+		if (!b)
+			return NULL;
+		b->size = size;
+		d->made[size]++;
+		d->buffer_bytes += room[size];
 	}
-	b = malloc(sizeof(*b) + room[size]);
-	if (!b)
-		return NULL;
-	b->size = size;
-	d->buffer_bytes += room[size];
+	if (++d->in_use[size] > d->peak[size])
+		d->peak[size] = d->in_use[size];
 	return b;
 }
 
@@ -48,6 +54,36 @@ void fab_buffer_put(struct fab_data *d, struct fab_buffer *b)
 {
 	b->next = d->spare[b->size];
 	d->spare[b->size] = b;
+	d->in_use[b->size]--;
+}
+
+uint64_t fab_buffers_trim(struct fab_data *d)
+{
+	unsigned int left = TRIM_BURST;
+	uint64_t now;
+	bool any = false;
+
+	if (fab_likely(!d->buffer_bytes))
+		return UINT64_MAX;
+	now = fab_data_host_ns(d);
+	if (now < d->trim_due_ns)
+		return d->trim_due_ns - now;
+	for (unsigned int size = 0; size < FAB_BUFFER_SIZES; size++) {
+		for (; d->made[size] > d->peak[size] && d->spare[size] && left; left--) {
+			struct fab_buffer *b = d->spare[size];
+
+			d->spare[size] = b->next;
+			d->made[size]--;
+			d->buffer_bytes -= room[size];
+			free(b);
+		}
+		any |= d->spare[size] != NULL;
+	}
+	if (!left)
+		return FAB_LOOK_NS;
+	memcpy(d->peak, d->in_use, sizeof(d->peak));
+	d->trim_due_ns = now + TRIM_NS;
+	return any ? TRIM_NS : UINT64_MAX;
 }
 
 /* The ICRC is of what was sent, the byte before it is not. */
@@ -79,7 +115,7 @@ static void prepend(struct fab_lane *l, struct fab_buffer *b)
 		l->last = b;
 }
 
-static void append(struct fab_lane *l, struct fab_buffer *b)
+static void lane_append(struct fab_lane *l, struct fab_buffer *b)
 {
 	b->next = NULL;
 	if (l->first)
@@ -102,7 +138,7 @@ static void occupy(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 
 void fab_append(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b)
 {
-	append(&in->lane[vl], b);
+	lane_append(&in->lane[vl], b);
 	occupy(d, in, vl, b);
 }
 
@@ -120,7 +156,7 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	b->came_ns = fab_data_now(d);
 	fab_copy(b->data, f, vl);
 	if (!front) {
-		append(l, b);
+		lane_append(l, b);
 	} else {
 		prepend(l, b);
 		l->f.data = b->data;

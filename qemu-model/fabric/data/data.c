@@ -173,7 +173,12 @@ uint64_t fab_data_timer(struct fab_data *d)
 		ohca_link_kick_tx(d->awake[i]->link);
 	for (uint32_t i = 0; i < d->nused; i++)
 		ohca_link_kick_tx(d->used[i]->link);
-	next = d->flying ? fab_delay_due(d) : UINT64_MAX;
+	next = fab_buffers_trim(d);
+	if (d->flying) {
+		const uint64_t due = fab_delay_due(d);
+
+		next = due < next ? due : next;
+	}
 	if ((d->blocked || d->reply_count || d->stalls) && FAB_LOOK_NS < next)
 		next = FAB_LOOK_NS;
 	return next;

@@ -12,6 +12,38 @@
  *
  * Only a port that has seen data has a struct fab_dport. Owner thread only.
  *
+ * The life of a round (fab_data_round()). Its goals: a packet that nothing keeps waiting
+ * crosses the fabric without a copy but the last; who waits has its turn; every loop has a
+ * bound; what is idle costs nothing. Its steps:
+ *
+ * 1. management(): VL15 of the links that are awake, up to 32 packets of each: only management
+ *    takes links down, so the rest of the round may rely on them
+ * 2. refresh(): ports take over what management has changed; heads that were decided on before
+ *    are decided on again, unless copies of them have left
+ * 3. fab_delay_round(): what is due on wires with a delay arrives
+ * 4. collect(): of each lane with packets the head is decided on (fab_decide()), ended, given
+ *    to an agent, or it requests its output; up to 64 heads of a lane
+ * 5. out_serve(): each output sends, of the lanes that request it, in the order of its VL
+ *    arbiter, and within a lane of its inputs in turn; up to 64 packets, since the next head
+ *    of a lane that was served follows at once (follow())
+ * 6. fab_reply_flush(): answers of agents that wait for credit
+ * 7. fab_settle(): begins and ends waits of outputs: PortXmitWait
+ * 8. kicks: credits are published, peers that sleep are woken
+ *
+ * A packet that out_send() sends over a wire of the graph arrives at once: lane_arrive() puts
+ * it at the head of its lane if nothing waits there, and head_go_on() decides on it and lets
+ * head_pass() send it on if its output has no other that waits; head_spread() does so for each
+ * copy of multicast. These call each other, up to FAB_WALK wires for one packet and its
+ * copies. Where it cannot go on it is stored in the input buffer of that port, and the port
+ * before has its credit back.
+ *
+ * A port, as the data path has it:
+ *
+ *	no struct fab_dport --fab_dport(): first packet, link or capture--> wire of the graph
+ *	wire of the graph --fab_data_attach()--> link, awake <--fab_data_sleep()--> link, idle
+ *	link, awake --its peer closes, or is wrong--> no wire --fab_data_attach()--> link, awake
+ *	heads of a link are in its ring; in the input buffer while its wire has a delay
+ *
  *	data.c		the data path: its beginning, its end, and its rounds
  *	port.c		the ports, and what they take over from management
  *	links.c		links that come, train, and go

@@ -248,6 +248,8 @@ struct fab_reply {
  * @flights: packets on wires with a delay, @flying in all
  * @stood_ns: during which the daemon had no processor while something waited
  * @spare: buffers that are free, by their size
+ * @made, @in_use, @peak: buffers by size: all, those that are not spare, and most of these since
+ *	the last look at them; the next is at @trim_due_ns
  * @buffer_bytes: memory of all buffers
  * @reply_order: @reply_count in use, then the free ones
  * @link_captures: captures with link packets
@@ -282,6 +284,8 @@ struct fab_data {
 	unsigned int stalls;
 	uint64_t now_ns, seen_ns, stood_ns;
 	struct fab_buffer *spare[FAB_BUFFER_SIZES];
+	uint32_t made[FAB_BUFFER_SIZES], in_use[FAB_BUFFER_SIZES], peak[FAB_BUFFER_SIZES];
+	uint64_t trim_due_ns;
 	uint64_t buffer_bytes;
 	struct fab_flight *flights;
 	uint32_t flying;
@@ -501,6 +505,12 @@ struct fab_buffer *fab_buffer_get(struct fab_data *d, uint32_t len);
 
 /** fab_buffer_put() - @b is not used any more */
 void fab_buffer_put(struct fab_data *d, struct fab_buffer *b);
+
+/**
+ * fab_buffers_trim() - free spare buffers that the last minute did not need, some at once
+ * Return: ns until it is to run again; UINT64_MAX: there is nothing that it could free.
+ */
+uint64_t fab_buffers_trim(struct fab_data *d);
 
 /** fab_blocks() - credits, of 64 bytes, of a packet with @len bytes */
 static inline uint16_t fab_blocks(uint32_t len)

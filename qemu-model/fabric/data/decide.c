@@ -17,7 +17,7 @@ static enum fab_kind relay_error(struct fab_data *d, struct fab_dport *in, uint6
 	return fab_dropped(d, why);
 }
 
-static enum fab_kind malformed(struct fab_data *d, struct fab_dport *in)
+static enum fab_kind frame_malformed(struct fab_data *d, struct fab_dport *in)
 {
 	in->ctr->rcv_errors++;
 	in->ctr->rcv_malformed++;
@@ -270,7 +270,7 @@ enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_la
 		return fab_dropped(d, FAB_DROP_LOSS);
 	}
 	if (fab_unlikely(is_malformed(in, &l->f, dlid)))
-		return malformed(d, in);
+		return frame_malformed(d, in);
 	if (fab_unlikely(!in->receives))
 		return fab_dropped(d, FAB_DROP_NOT_ARMED);
 	if (fab_unlikely(!in->active) && ib_port_rx_data(pi)) {

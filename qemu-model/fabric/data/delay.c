@@ -93,7 +93,7 @@ static void depart(struct fab_data *d, struct fab_flight *fl, unsigned int vl, s
 }
 
 /* A packet on its way ends there. @agent: it is a MAD that an agent has sent */
-static void end(struct fab_data *d, enum fab_drop why, bool agent)
+static void flight_end(struct fab_data *d, enum fab_drop why, bool agent)
 {
 	if (agent)
 		d->m->stats.lost++;
@@ -110,7 +110,7 @@ void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int 
 	if (!b) {
 		/* what is lost was counted when it left */
 		if (!lost)
-			end(d, FAB_DROP_MEMORY, f->agent);
+			flight_end(d, FAB_DROP_MEMORY, f->agent);
 		return;
 	}
 	b->len = f->len;
@@ -205,7 +205,7 @@ static void forget(struct fab_data *d, struct fab_flight *fl)
 			/* that one was counted when it left */
 			if (!b->lost || !fl->out) {
 				fl->fault->lost++;
-				end(d, FAB_DROP_LOSS, b->agent);
+				flight_end(d, FAB_DROP_LOSS, b->agent);
 			}
 			fab_buffer_put(d, b);
 		}
@@ -247,7 +247,7 @@ static void damage(struct fab_buffer *b)
 }
 
 /* Packets of lane @vl of the link's ring are on their way. Return: whether any is. */
-static bool take(struct fab_data *d, struct fab_flight *fl, unsigned int vl)
+static bool ring_take(struct fab_data *d, struct fab_flight *fl, unsigned int vl)
 {
 	struct fab_dport *in = fl->dp;
 	struct ohca_link_frame lf;
@@ -295,7 +295,7 @@ bool fab_delay_take(struct fab_data *d, struct fab_dport *in)
 	if (!fl)
 		return false;
 	for (; in->up && lanes; lanes &= lanes - 1)
-		moved |= take(d, fl, (unsigned int)__builtin_ctz(lanes));
+		moved |= ring_take(d, fl, (unsigned int)__builtin_ctz(lanes));
 	if (!in->rx_fault->delay_ns && !fl->count && !in->buffered) {
 		in->buffers = false;
 		in->full = 0;

@@ -55,8 +55,8 @@ static void count_xmit(struct fab_data *d, struct fab_dport *out, unsigned int v
 
 /* ---- hops ---------------------------------------------------------------------- */
 
-static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
-		   const struct fab_frame *f);
+static void lane_arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
+			const struct fab_frame *f);
 
 /* The wire of @out has fault @x. Return: whether it loses @f, which has left. */
 static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
@@ -151,12 +151,12 @@ static void send_over_fault(struct fab_data *d, struct fab_dport *out, unsigned 
 	if (fab_is_delayed(in, false, vl, x))
 		fab_delay(d, in, false, vl, &at, x, false);
 	else
-		arrive(d, in, vl, &at);
+		lane_arrive(d, in, vl, &at);
 }
 
 /* @f leaves by @out. Return: false: there is no credit. */
-static bool send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
-		 const struct fab_frame *f)
+static bool out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
+		     const struct fab_frame *f)
 {
 	if (out->link)
 		return send_by_link(d, out, vl, f);
@@ -168,7 +168,7 @@ static bool send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 	}
 	count_xmit(d, out, vl, f, FAB_DROP_NONE);
 	d->hops++;
-	arrive(d, out->peer, vl, f);
+	lane_arrive(d, out->peer, vl, f);
 	return true;
 }
 
@@ -193,14 +193,14 @@ static struct fab_dport *output(const struct fab_data *d, const struct fab_dport
 }
 
 /* Send the copies of a multicast head that need not wait. Return: whether any is left. */
-static bool spread(struct fab_data *d, const struct fab_dport *in, struct fab_lane *l)
+static bool head_spread(struct fab_data *d, const struct fab_dport *in, struct fab_lane *l)
 {
 	for (int num = -1; (num = fab_next_output(l, num)) >= 0;) {
 		struct fab_dport *out = output(d, in, num);
 		int vl = fab_mcast_vl(d, in, l, out);
 
 		if (vl < 0 || contended(out) || !(out->arb_vls >> vl & 1) ||
-		    !send(d, out, (unsigned int)vl, &l->f))
+		    !out_send(d, out, (unsigned int)vl, &l->f))
 			continue;
 		l->started = true;
 		fab_clear_output(l, out->num);
@@ -209,14 +209,14 @@ static bool spread(struct fab_data *d, const struct fab_dport *in, struct fab_la
 }
 
 /* Whether the packet that has just arrived in @l is done. */
-static bool pass(struct fab_data *d, struct fab_dport *in, struct fab_lane *l)
+static bool head_pass(struct fab_data *d, struct fab_dport *in, struct fab_lane *l)
 {
 	switch (l->kind) {
 	case FAB_HEAD_UCAST:
 		return !contended(l->out) && l->out->arb_vls >> l->ovl & 1 &&
-		       send(d, l->out, l->ovl, &l->f);
+		       out_send(d, l->out, l->ovl, &l->f);
 	case FAB_HEAD_MCAST:
-		return !spread(d, in, l);
+		return !head_spread(d, in, l);
 	case FAB_HEAD_LOCAL:
 		fab_gsi_rx(d, in, &l->f, in->tap);
 		return true;
@@ -247,8 +247,8 @@ static void capture_rcv(struct fab_data *d, const struct fab_dport *in, unsigned
 }
 
 /* @f, which has arrived and is the head of its lane, goes on, or waits. */
-static void go_on(struct fab_data *d, struct fab_dport *in, unsigned int vl,
-		  const struct fab_frame *f)
+static void head_go_on(struct fab_data *d, struct fab_dport *in, unsigned int vl,
+		       const struct fab_frame *f)
 {
 	struct fab_lane *l = &in->lane[vl];
 
@@ -258,7 +258,7 @@ static void go_on(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	decide(d, in, vl);
 	if (fab_unlikely(in->tap))
 		capture_rcv(d, in, vl);
-	if (pass(d, in, l)) {
+	if (head_pass(d, in, l)) {
 		l->kind = FAB_HEAD_NONE;
 	} else if (!fab_store(d, in, vl, &l->f, true)) {
 		fab_drop_head(d, l, FAB_DROP_MEMORY);
@@ -268,8 +268,8 @@ static void go_on(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 }
 
 /* @f is at the other end of a local wire now, in whose buffer it fits */
-static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
-		   const struct fab_frame *f)
+static void lane_arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
+			const struct fab_frame *f)
 {
 	struct fab_lane *l = &in->lane[vl];
 	struct fab_frame at = *f;
@@ -280,7 +280,7 @@ static void arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	at.flags &= OHCA_FRAME_ICRC;
 	count_rcv(in, &at);
 	if (!l->first && !l->passing && d->walk) {
-		go_on(d, in, vl, &at);
+		head_go_on(d, in, vl, &at);
 		return;
 	}
 	if (fab_unlikely(in->tap))
@@ -327,7 +327,7 @@ void fab_arrived(struct fab_data *d, struct fab_dport *in, unsigned int vl, stru
 		return;
 	}
 	d->walk = FAB_WALK;
-	go_on(d, in, vl, &f);
+	head_go_on(d, in, vl, &f);
 	fab_buffer_put(d, b);
 }
 
@@ -571,7 +571,7 @@ static void copy_rest(struct fab_data *d, const struct fab_dport *in, struct fab
 		if (d->nmcast > 1 && (out->waiting | out->refused))
 			continue;
 		if (vl >= 0 && !out->ucast && out->up && out->active && !(out->stalled >> vl & 1) &&
-		    out->arb_vls >> vl & 1 && send(d, out, (unsigned int)vl, &l->f))
+		    out->arb_vls >> vl & 1 && out_send(d, out, (unsigned int)vl, &l->f))
 			fab_clear_output(l, out->num);
 	}
 }
@@ -630,7 +630,7 @@ static unsigned int budget_of(struct fab_data *d, struct fab_dport *out)
 }
 
 /* Serve all requests for this output. */
-static bool serve(struct fab_data *d, struct fab_dport *out)
+static bool out_serve(struct fab_data *d, struct fab_dport *out)
 {
 	unsigned int budget = budget_of(d, out);
 	uint16_t ready = out->want & out->arb_vls, tired = 0;	/* lanes without credit */
@@ -656,7 +656,7 @@ static bool serve(struct fab_data *d, struct fab_dport *out)
 		l = lane_of(d, id);
 		len = l->f.len;
 		d->walk = FAB_WALK;
-		if (fab_unlikely(!send(d, out, (unsigned int)vl, &l->f))) {
+		if (fab_unlikely(!out_send(d, out, (unsigned int)vl, &l->f))) {
 			block_lanes(d, out, (uint16_t)(1u << vl));
 			tired |= (uint16_t)(1u << vl);
 			ready &= (uint16_t)~tired;
@@ -739,7 +739,7 @@ bool fab_forward_round(struct fab_data *d)
 			collect(d, in, in->pending & ((1u << FAB_DATA_LANES) - 1), &moved);
 	}
 	for (uint32_t i = 0; i < d->nouts; i++) {
-		moved |= serve(d, d->outs[i]);
+		moved |= out_serve(d, d->outs[i]);
 		d->outs[i]->out_listed = false;
 	}
 	/* until here: copy_rest() asks whether an output that was served has unicast */

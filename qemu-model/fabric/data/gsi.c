@@ -12,7 +12,7 @@
 
 #define MAX_MAD_PKT	512u	/* any packet that carries one MAD */
 
-static void malformed(struct ohca_port_counters *c)
+static void mad_malformed(struct ohca_port_counters *c)
 {
 	c->rcv_errors++;
 	c->rcv_malformed++;
@@ -83,13 +83,13 @@ void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, 
 	    pi.vl != IB_MGMT_VL || pi.opcode != IB_OP_UD_SEND_ONLY ||
 	    pi.payload_len != IB_MAD_LEN) {
 		ib_pma_count_rcv(in->ctr, (uint32_t)len, pkt[1] >> 4, false);
-		malformed(in->ctr);
+		mad_malformed(in->ctr);
 		return;
 	}
 	mad = mad_of(pkt, &pi);
 	if (!ib_mad_is_smp(&mad.mad.hdr)) {
 		ib_pma_count_rcv(in->ctr, (uint32_t)len, pkt[1] >> 4, false);
-		malformed(in->ctr);
+		mad_malformed(in->ctr);
 		return;
 	}
 	if (has_wrong_icrc(pkt, len, flags)) {
@@ -225,7 +225,7 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 		return;
 	}
 	if (in->is_switch && x)
-		malformed(&x->ctr);
+		mad_malformed(&x->ctr);
 	d->m->stats.lost += in->is_switch;
 	end_of(d, in, f, tap, in->is_switch ? FAB_DROP_MALFORMED : FAB_DROP_PHANTOM);
 }

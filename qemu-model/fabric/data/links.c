@@ -181,7 +181,7 @@ static void unlist(struct fab_dport **list, uint32_t *n, const struct fab_dport 
 		}
 }
 
-static void detach(struct fab_data *d, struct fab_dport *dp)
+static void link_detach(struct fab_data *d, struct fab_dport *dp)
 {
 	fab_data_log(d, "'%.64s' port %u: '%.64s' detached: %s",
 		     d->f->desc[d->f->port[dp->p].node].text, dp->num,
@@ -254,7 +254,7 @@ bool fab_link_ctrl(struct fab_data *d, struct fab_dport *dp)
 			dp->ctr->local_link_integrity_errors++;
 			/* fall through */
 		case OHCA_LINK_EV_CLOSED:
-			detach(d, dp);
+			link_detach(d, dp);
 			return false;
 		}
 	}

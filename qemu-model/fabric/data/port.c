@@ -81,7 +81,7 @@ static bool room(struct fab_data *d)
 	return true;
 }
 
-static struct fab_dport *make(struct fab_data *d, uint32_t p)
+static struct fab_dport *port_make(struct fab_data *d, uint32_t p)
 {
 	const struct fab_node *n = &d->f->node[d->f->port[p].node];
 	struct fab_extra *x = fab_extra(d->f, p);
@@ -129,10 +129,10 @@ struct fab_dport *fab_dport(struct fab_data *d, uint32_t p)
 
 	if (fab_likely(dp))
 		return dp;
-	dp = make(d, p);
+	dp = port_make(d, p);
 	if (!dp || peer == FAB_NO_PORT || fab_outside(d->f, p))
 		return dp;
-	if (!d->by_port[peer] && !make(d, peer)) {
+	if (!d->by_port[peer] && !port_make(d, peer)) {
 		unmake(d);
 		return NULL;
 	}

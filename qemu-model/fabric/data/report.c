@@ -8,7 +8,7 @@
 #define LOG_BURST	200u		/* lines at once */
 #define LOG_NS		100000000u	/* and one more in that time */
 
-__attribute__((format(printf, 2, 3))) static void log_line(struct fab_data *d, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void report_line(struct fab_data *d, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -31,7 +31,7 @@ static bool log_allowed(struct fab_data *d)
 	}
 	d->log_left--;
 	if (d->log_lost)
-		log_line(d, "%" PRIu64 " events were not reported", d->log_lost);
+		report_line(d, "%" PRIu64 " events were not reported", d->log_lost);
 	d->log_lost = 0;
 	return true;
 }

@@ -91,7 +91,7 @@ static void put32(struct block *k, uint32_t v)
 	put(k, &v, sizeof(v));
 }
 
-static void begin(struct block *k, uint32_t type)
+static void block_begin(struct block *k, uint32_t type)
 {
 	k->len = 0;
 	put32(k, type);
@@ -106,7 +106,7 @@ static void option(struct block *k, uint16_t code, const void *v, uint16_t len)
 	put(k, v, len);
 }
 
-static bool end(struct fab_capture *c, struct block *k)
+static bool block_end(struct fab_capture *c, struct block *k)
 {
 	put32(k, PCAPNG_OPT_END);
 	put32(k, k->len + 4);
@@ -121,12 +121,12 @@ static bool section(struct fab_capture *c)
 	const uint64_t unknown = UINT64_MAX;
 	struct block k;
 
-	begin(&k, PCAPNG_SECTION);
+	block_begin(&k, PCAPNG_SECTION);
 	put32(&k, PCAPNG_BYTE_ORDER);
 	put(&k, version, sizeof(version));
 	put(&k, &unknown, sizeof(unknown));
 	option(&k, PCAPNG_SHB_USERAPPL, by, sizeof(by) - 1);
-	return end(c, &k);
+	return block_end(c, &k);
 }
 
 static bool interface(struct fab_capture *c, uint32_t p, bool sent)
@@ -140,12 +140,12 @@ static bool interface(struct fab_capture *c, uint32_t p, bool sent)
 
 	len = snprintf(name, sizeof(name), "%.64s:%u %s", f->desc[f->port[p].node].text,
 		       fab_port_num(f, p), sent ? "sent" : "received");
-	begin(&k, PCAPNG_INTERFACE);
+	block_begin(&k, PCAPNG_INTERFACE);
 	put(&k, type, sizeof(type));
 	put32(&k, 0);		/* no limit of a packet's length */
 	option(&k, PCAPNG_IF_NAME, name, (uint16_t)len);
 	option(&k, PCAPNG_IF_TSRESOL, &ns, 1);
-	return end(c, &k);
+	return block_end(c, &k);
 }
 
 /* The ERF header of a packet of @len bytes: a little-endian time in 2^-32 s, big-endian lengths. */
@@ -174,7 +174,7 @@ static void packet(const struct fab_tap *t, uint8_t type, uint64_t clock_ns, con
 
 	if (fab_capture_full(t->c))
 		return;
-	begin(&k, PCAPNG_PACKET);
+	block_begin(&k, PCAPNG_PACKET);
 	put32(&k, iface);
 	put32(&k, (uint32_t)(ns >> 32));
 	put32(&k, (uint32_t)ns);
@@ -186,7 +186,7 @@ static void packet(const struct fab_tap *t, uint8_t type, uint64_t clock_ns, con
 	if (why != FAB_DROP_NONE)
 		option(&k, PCAPNG_OPT_COMMENT, text,
 		       (uint16_t)snprintf(text, sizeof(text), "dropped: %s", fab_drop_name(why)));
-	if (!end(t->c, &k)) {
+	if (!block_end(t->c, &k)) {
 		t->c->lost[iface]++;
 		return;
 	}
@@ -296,7 +296,7 @@ bool fab_capture_full(const struct fab_capture *c)
 
 /* ---- beginning and end --------------------------------------------------------- */
 
-static bool attach(struct fab_capture *c, uint32_t p)
+static bool tap_attach(struct fab_capture *c, uint32_t p)
 {
 	struct fab_tap *t = &c->tap[c->ntaps];
 	struct fab_dport *dp = fab_dport(c->d, p);
@@ -310,7 +310,7 @@ static bool attach(struct fab_capture *c, uint32_t p)
 	return true;
 }
 
-static void detach(struct fab_capture *c, struct fab_tap *t)
+static void tap_detach(struct fab_capture *c, struct fab_tap *t)
 {
 	struct fab_tap **at = &c->d->by_port[t->p]->tap;
 
@@ -334,13 +334,13 @@ static void statistics(struct fab_capture *c, uint32_t iface)
 	const uint64_t now = fab_data_clock(c->d) + c->epoch_ns;
 	struct block k;
 
-	begin(&k, PCAPNG_STATISTICS);
+	block_begin(&k, PCAPNG_STATISTICS);
 	put32(&k, iface);
 	put32(&k, (uint32_t)(now >> 32));
 	put32(&k, (uint32_t)now);
 	option(&k, PCAPNG_ISB_IFRECV, &c->packets[iface], sizeof(c->packets[iface]));
 	option(&k, PCAPNG_ISB_IFDROP, &c->lost[iface], sizeof(c->lost[iface]));
-	end(c, &k);
+	block_end(c, &k);
 }
 
 struct fab_capture *fab_capture_start(struct fab_data *d, const uint32_t *port, unsigned int n,
@@ -365,7 +365,7 @@ struct fab_capture *fab_capture_start(struct fab_data *d, const uint32_t *port, 
 	}
 	ok = n && n <= FAB_CAPTURE_PORTS && section(c);
 	for (unsigned int i = 0; ok && i < n; i++)
-		ok = attach(c, port[i]);
+		ok = tap_attach(c, port[i]);
 	if (!ok) {
 		fab_capture_stop(c);
 		return NULL;
@@ -387,7 +387,7 @@ void fab_capture_stop(struct fab_capture *c)
 	for (unsigned int i = 0; i < c->ntaps; i++) {
 		statistics(c, 2 * i);
 		statistics(c, 2 * i + 1);
-		detach(c, &c->tap[i]);
+		tap_detach(c, &c->tap[i]);
 	}
 	free(c);
 }

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void append(struct fab_spool *s, const uint8_t *b, uint32_t len)
+static void spool_append(struct fab_spool *s, const uint8_t *b, uint32_t len)
 {
 	const uint32_t to = (s->at + s->len) % FAB_SPOOL_BYTES;
 	const uint32_t first = len < FAB_SPOOL_BYTES - to ? len : FAB_SPOOL_BYTES - to;
@@ -42,7 +42,7 @@ static bool push(struct fab_spool *s)
 }
 
 /* Whole blocks of the file, or nothing. */
-static bool take(void *ctx, const void *buf, size_t len)
+static bool spool_take(void *ctx, const void *buf, size_t len)
 {
 	struct fab_spool *s = ctx;
 	const uint32_t last = s->c ? FAB_SPOOL_LAST : 0;
@@ -51,7 +51,7 @@ static bool take(void *ctx, const void *buf, size_t len)
 		push(s);
 	if (s->gone || len > FAB_SPOOL_BYTES - last - s->len)
 		return false;
-	append(s, buf, (uint32_t)len);
+	spool_append(s, buf, (uint32_t)len);
 	return true;
 }
 
@@ -83,8 +83,8 @@ struct fab_spool *fab_spool_new(struct fab_data *d, const struct fab_spool_cfg *
 	s->fd = fd;
 	s->is_socket = !fstat(fd, &st) && S_ISSOCK(st.st_mode);
 	if (cfg->hello)
-		append(s, (const uint8_t *)cfg->hello, (uint32_t)strlen(cfg->hello));
-	s->c = fab_capture_start(d, cfg->port, cfg->n, cfg->limit, cfg->links, take, s);
+		spool_append(s, (const uint8_t *)cfg->hello, (uint32_t)strlen(cfg->hello));
+	s->c = fab_capture_start(d, cfg->port, cfg->n, cfg->limit, cfg->links, spool_take, s);
 	if (s->c)
 		return s;
 	free(s);

@@ -162,7 +162,7 @@ static void reach(struct search *s, uint32_t out)
 	s->queue[s->tail++] = node;
 }
 
-static void spread(struct search *s, uint32_t node, uint32_t in, uint16_t mlid)
+static void way_spread(struct search *s, uint32_t node, uint32_t in, uint16_t mlid)
 {
 	const struct fab_node *n = &s->f->node[node];
 	uint64_t mc[4];
@@ -211,7 +211,7 @@ bool fab_trace_mcast(const struct fab *f, uint32_t from, uint16_t mlid, uint32_t
 	w->hop[0] = (struct fab_hop){ start, FAB_NO_PORT, FAB_NO_PORT };
 	w->end = FAB_WAY_NO_ROUTE;
 	if (is_switch(f, from)) {
-		spread(&s, start, FAB_NO_PORT, mlid);
+		way_spread(&s, start, FAB_NO_PORT, mlid);
 	} else {
 		w->hop[0].out = from;
 		if (crosses(f, from) == FAB_WAY_ARRIVES)
@@ -223,7 +223,7 @@ bool fab_trace_mcast(const struct fab *f, uint32_t from, uint16_t mlid, uint32_t
 		const uint32_t node = s.queue[s.head++];
 
 		if (f->node[node].sw != FAB_NONE)
-			spread(&s, node, s.by[node], mlid);
+			way_spread(&s, node, s.by[node], mlid);
 		if (node == target && start != target) {
 			take_way(&s, from, node, w);
 			break;
