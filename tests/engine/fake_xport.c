@@ -190,7 +190,8 @@ void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side sid
 	fake.resumes++;
 }
 
-void ohca_xp_fault_room(ohca_engine *e)
+void ohca_xp_fault_room(ohca_engine *e, uint32_t n)
 {
 	(void)e;
+	(void)n;
 }

@@ -11,6 +11,7 @@
 #include "engine/object/qp.h"
 #include "engine/transport/xport.h"
 #include "ib/packet.h"
+#include "engine/transport/sched.h"
 #include "rig.h"
 
 #define PAGE	4096u
@@ -938,6 +939,13 @@ static void test_many(void **state)
 		rig_time(&t.r, 1);
 		while (n < QPS && fault(&t, 0, &f[n]))
 			n++;
+		/* one has tried and has the slot; the others were not woken for it */
+		for (unsigned int i = 0; told < 10 && i < QPS - 1; i++) {
+			const struct ohca_xport *xp = t.r.h[0]->e->qp[qp[i].handle]->xp;
+
+			assert_true(xp->sched.on == OHCA_XP_OFF ||
+				    xp->sched.fault_gen != t.r.h[0]->e->sched->fault_gen);
+		}
 	}
 	assert_int_equal(n, QPS - 1);
 	rig_run(&t.r);

@@ -186,15 +186,19 @@ static void asyncs_gone(ohca_engine *e, struct ohca_eq *eq)
 
 void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
 {
+	uint32_t freed;
+
 	if (ci - eq->ci > eq->pi - eq->ci) {
 		ohca_count(e, OHCA_CNT_DB_BAD_INDEX);
 		return;
 	}
+	/* faults wait for entries only if there was none */
+	freed = ohca_eq_room(eq) ? 0 : ci - eq->ci;
 	eq->ci = ci;
 	if (eq->kind == OHCA_EQ_ASYNC)
 		async_deliver(e, eq);
 	else if (eq->kind == OHCA_EQ_FAULT)
-		ohca_xp_fault_room(e);
+		ohca_xp_fault_room(e, freed);
 	else if (!ohca_list_empty(&eq->deferred))
 		cqs_deliver(e, eq);
 	if (eq->kind == OHCA_EQ_ASYNC)

@@ -108,6 +108,6 @@ int ohca_cmd_page_fault_resume(struct ohca_cmd *c)
 		ohca_count(e, OHCA_CNT_PAGE_FAULT_FAIL);
 	if (f.qp)
 		ohca_xp_resume(e, f.qp, f.side, f.wqe_idx, flags == 0);
-	ohca_xp_fault_room(e);
+	ohca_xp_fault_room(e, 1);
 	return OHCA_ADMIN_OK;
 }

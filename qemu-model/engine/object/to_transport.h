@@ -49,7 +49,7 @@ void ohca_xp_resume(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side sid
 		    uint32_t wqe_idx, bool ok);
 /* Member @index of a multicast group leaves; those behind it move up */
 void ohca_xp_mcast_left(ohca_engine *e, const uint8_t mgid[16], uint32_t index);
-/* A slot for a page fault is free: QPs that wait for one may retry */
-void ohca_xp_fault_room(ohca_engine *e);
+/* @n slots for page faults became free: as many of the QPs that wait for one may have them */
+void ohca_xp_fault_room(ohca_engine *e, uint32_t n);
 
 #endif /* OHCA_OBJECT_TO_TRANSPORT_H */

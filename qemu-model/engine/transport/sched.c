@@ -85,24 +85,38 @@ static bool any_ready(const struct ohca_sched *s)
 	return false;
 }
 
-/* Activates QPs whose static rate allows a packet, and finds the next due time. */
+/* Activates QPs whose static rate allows a packet. */
 static void paced_run(ohca_engine *e)
 {
 	struct ohca_sched *s = e->sched;
-	struct ohca_list *l = s->paced.next, *next;
 
-	s->paced_ns = OHCA_NO_DEADLINE;
-	for (; l != &s->paced; l = next) {
-		struct ohca_xport *xp = ohca_container_of(l, struct ohca_xport, sched.link);
-		uint64_t due = xp->sched.paced + OHCA_PACE_NS / 2;
+	while (ohca_heap_next(&s->paced) <= s->now && ohca_work_left(e)) {
+		struct ohca_xport *xp = ohca_container_of(s->paced.due[0], struct ohca_xport, sched.due);
 
-		next = l->next;
-		if (due <= s->now) {
-			ohca_sched_off(s, xp);
-			ohca_sched_activate(e, xp);
-		} else if (due < s->paced_ns) {
-			s->paced_ns = due;
-		}
+		ohca_work(e, OHCA_WORK_STEP);
+		ohca_sched_off(s, xp);
+		ohca_sched_activate(e, xp);
+	}
+}
+
+/*
+ * A slot for a page fault became free, and many QPs may wait for one. They try in turn, one at a
+ * time: the next one after the turn of the last, until one has taken the slot or all were refused. So
+ * no slot stays free while a QP waits that may have it, and one slot does not cost a turn of each.
+ */
+static void fault_wake(ohca_engine *e)
+{
+	struct ohca_sched *s = e->sched;
+
+	for (unsigned int i = 0; i < 2 && s->fault_room && !s->fault_next; i++) {
+		struct ohca_list *l = &s->wait_fault[i];
+		struct ohca_xport *xp = ohca_container_of(l->next, struct ohca_xport, sched.link);
+
+		if (ohca_list_empty(l) || xp->sched.fault_gen == s->fault_gen)
+			continue;
+		ohca_sched_off(s, xp);
+		ohca_sched_activate(e, xp);
+		s->fault_next = xp;
 	}
 }
 
@@ -127,9 +141,15 @@ void ohca_xp_mcast_left(ohca_engine *e, const uint8_t mgid[16], uint32_t index)
 	}
 }
 
-void ohca_xp_fault_room(ohca_engine *e)
+void ohca_xp_fault_room(ohca_engine *e, uint32_t n)
 {
-	wake(e, e->sched->wait_fault);
+	if (!n)
+		return;
+	e->sched->fault_gen++;
+	e->sched->fault_room += n < OHCA_MAX_FAULTS ? n : OHCA_MAX_FAULTS;
+	if (e->sched->fault_room > OHCA_MAX_FAULTS)
+		e->sched->fault_room = OHCA_MAX_FAULTS;
+	fault_wake(e);
 }
 
 void ohca_xp_port(ohca_engine *e, unsigned int port)
@@ -341,7 +361,6 @@ static void park(ohca_engine *e, const struct ohca_turn *t, bool sent)
 {
 	struct ohca_sched *s = e->sched;
 	struct ohca_xport *xp = t->xp;
-	uint64_t due;
 
 	if (t->wait == OHCA_WAIT_TURN) {
 		xp->sched.lane = (uint8_t)t->lane;
@@ -351,15 +370,13 @@ static void park(ohca_engine *e, const struct ohca_turn *t, bool sent)
 	xp->sched.on = OHCA_XP_WAIT;
 	switch (t->wait) {
 	case OHCA_WAIT_PACE:
-		due = xp->sched.paced + OHCA_PACE_NS / 2;
-		ohca_list_add_tail(&s->paced, &xp->sched.link);
-		if (due < s->paced_ns)
-			s->paced_ns = due;
+		ohca_heap_add(&s->paced, &xp->sched.due, xp->sched.paced + OHCA_PACE_NS / 2);
 		break;
 	case OHCA_WAIT_LOOP:
 		ohca_list_add_tail(&s->wait_loop[sent], &xp->sched.link);
 		break;
 	case OHCA_WAIT_FAULT:
+		xp->sched.fault_gen = s->fault_gen;
 		ohca_list_add_tail(&s->wait_fault[sent], &xp->sched.link);
 		break;
 	case OHCA_WAIT_CREDITS:
@@ -380,8 +397,10 @@ static void qp_run(ohca_engine *e, unsigned int *budget)
 	unsigned int lane = several ? arbitrate(e, &t, &quantum) :
 				      (unsigned int)__builtin_ctzll(s->busy);
 	struct ohca_xport *xp = ohca_container_of(s->active[lane].next, struct ohca_xport, sched.link);
+	uint32_t slots;
 	enum turn end;
 
+	slots = s->fault_next == xp ? e->num_faults : OHCA_MAX_FAULTS;
 	ohca_sched_off(s, xp);
 	t.xp = xp;
 	left = quantum;
@@ -398,6 +417,9 @@ static void qp_run(ohca_engine *e, unsigned int *budget)
 	if (t.arb)
 		charge_turn(&t, lane, end);
 	chain(e, &t);
+	if (e->num_faults > slots)
+		s->fault_room--;
+	fault_wake(e);
 	/* a turn without a packet costs one, so that the loop ends */
 	cost = left < quantum ? quantum - left : 1;
 	ohca_work(e, cost * OHCA_WORK_WQE);
@@ -450,9 +472,10 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 	s->now = ohca_now(e);
 	if (s->heap_num && s->heap[0]->sched.heap_key <= s->now)
 		ohca_timers_run(e);
-	if (s->paced_ns <= s->now)
+	if (ohca_heap_next(&s->paced) <= s->now)
 		paced_run(e);
 	wake_ready(e);
+	fault_wake(e);
 	while (budget && ohca_work_left(e) && ohca_running(e)) {
 		if (s->loop_head != s->loop_tail)
 			loop_run(e, &budget);
@@ -477,8 +500,9 @@ uint64_t ohca_sched_deadline(const ohca_engine *e)
 {
 	const struct ohca_sched *s = e->sched;
 	uint64_t t = s->heap_num ? s->heap[0]->sched.heap_key : OHCA_NO_DEADLINE;
+	uint64_t p = ohca_heap_next(&s->paced);
 
-	return t < s->paced_ns ? t : s->paced_ns;
+	return t < p ? t : p;
 }
 
 /* ---- making and resetting --------------------------------------------------------- */
@@ -491,6 +515,7 @@ void ohca_sched_reset(ohca_engine *e)
 		return;
 	ohca_pools_free(s);
 	ohca_mem_put(e, s->heap, s->heap_cap * sizeof(*s->heap));
+	ohca_heap_free(e, &s->paced);
 	s->heap = NULL;
 	s->heap_cap = 0;
 	s->loop_tail = s->loop_head;
@@ -519,8 +544,6 @@ int ohca_sched_init(ohca_engine *e)
 	}
 	for (unsigned int i = 0; i < OHCA_LISTS; i++)
 		ohca_list_init(&s->active[i]);
-	ohca_list_init(&s->paced);
-	s->paced_ns = OHCA_NO_DEADLINE;
 	for (unsigned int i = 0; i < 2; i++) {
 		ohca_list_init(&s->wait_loop[i]);
 		ohca_list_init(&s->wait_fault[i]);
@@ -540,6 +563,7 @@ void ohca_sched_free(ohca_engine *e)
 		return;
 	ohca_pools_free(s);
 	free(s->heap);
+	ohca_heap_free(e, &s->paced);
 	free(s->loop);
 	free(s);
 	e->sched = NULL;

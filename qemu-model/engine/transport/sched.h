@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "engine/base/limits.h"
+#include "engine/base/heap.h"
 #include "engine/base/list.h"
 #include "engine/base/state.h"
 #include "engine/engine.h"
@@ -34,6 +35,29 @@ struct ohca_xport;
 _Static_assert(OHCA_SLOT_SIZE >= IB_MAX_PKT_LEN, "a slot holds any packet");
 _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
 
+/*
+ * Life of a turn of the engine.
+ *
+ * Goals: every QP that can do something does it after a number of turns that depends on how many
+ * others can, and not on what these do; an idle or waiting QP costs nothing; ohca_poll() ends after
+ * a bounded amount of work (base/work.h).
+ *
+ * 1. Doorbells activate QPs, and list operations of SRQs are executed. Timers that are due, and QPs
+ *    whose static rate allows a packet again, activate QPs as well.
+ * 2. An active QP is on the list of the lane that it sent on last, or on the list of work without
+ *    packets. The ports and that list alternate, OHCA_QUANTUM packets or steps at a time; in a port,
+ *    the VL arbiter chooses the lane, packet by packet if several are busy.
+ * 3. The QP at the head of the list has its turn: responses and requests alternate. A packet for a
+ *    lane that has not the turn moves the QP to that lane's list.
+ * 4. A QP that can go on is put at the end of its list. One that finds no credits, no room in the
+ *    loop, no slot for a page fault, or is ahead of its static rate waits; what it waits for wakes
+ *    one QP at a time, where one is all that can go on.
+ * 5. The poll ends with its budget, with its allowance of work, or when no QP is active.
+ *
+ * Limits: fairness is between QPs, in packets. A program with many QPs has as many turns. The
+ * allowance is checked between two packets or steps, so that the largest single one may exceed it.
+ */
+
 /**
  * struct ohca_sched - scheduler
  * @active: QPs that may have something to do, in turn, by the lane they sent on last, or in the
@@ -41,14 +65,16 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  * @busy: bit n: active[n] is not empty
  * @port: whose lanes are served, OHCA_MAX_PORTS: work without packets; @port_left: packets, or
  *	steps of work, until it is the next one's turn
- * @paced: QPs that are ahead of their static rate, the first until @paced_ns
+ * @paced: QPs that are ahead of their static rate, by the time when the next packet may leave
  * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot. First
  *	those that could not send anything in their last turn, then those that could
  * @refused: bit n: lane n has packets and no credits, since @refused_ns[n] as far as it is
  *	counted in PortVLXmitWait
  * @idle_ns: of a port with such lanes: when it sent last, as far as it is counted in
  *	PortXmitWait
- * @wait_fault: QPs that found too many page faults unanswered
+ * @wait_fault: QPs that found too many page faults unanswered; @fault_next: the one of them that
+ *	tries again; @fault_gen: counts the times that a slot became free;
+ *	@fault_room: slots that became free and were not taken since, as far as is known
  * @ready: bit n: VL n had credits when it was looked at last, and QPs may wait for them
  * @heap: timers, a binary heap by heap_key; @num_xp: QPs, as many fit the heap
  * @now: time of this run
@@ -67,8 +93,9 @@ struct ohca_sched {
 	unsigned int port, port_left;
 	struct ohca_list wait[OHCA_MAX_PORTS][16][2];
 	struct ohca_list wait_loop[2], wait_fault[2];
-	struct ohca_list paced;
-	uint64_t paced_ns;
+	struct ohca_heap paced;
+	struct ohca_xport *fault_next;
+	uint32_t fault_gen, fault_room;
 	uint16_t ready[OHCA_MAX_PORTS];
 	uint32_t refused;
 	uint64_t refused_ns[OHCA_LANES];
@@ -101,6 +128,10 @@ static inline void ohca_sched_off(struct ohca_sched *s, struct ohca_xport *xp)
 {
 	if (xp->sched.on != OHCA_XP_OFF)
 		ohca_list_del(&xp->sched.link);
+	if (xp->sched.due.at)
+		ohca_heap_del(&s->paced, &xp->sched.due);
+	if (s->fault_next == xp)
+		s->fault_next = NULL;
 	if (xp->sched.on == OHCA_XP_ACTIVE && ohca_list_empty(&s->active[xp->sched.lane]))
 		s->busy &= ~(1ull << xp->sched.lane);
 	xp->sched.on = OHCA_XP_OFF;

@@ -29,7 +29,7 @@ int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
 	struct ohca_sched *s = e->sched;
 	struct ohca_xport *xp;
 
-	if (ohca_timers_grow(e))
+	if (ohca_timers_grow(e) || ohca_heap_room(e, &s->paced, s->num_xp + 1))
 		return -1;
 	xp = ohca_mem_get_lines(e, sizeof(*xp));
 	if (!xp || !ohca_mem_reserve(e, LAZY_BYTES)) {

@@ -53,6 +53,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/base/heap.h"
 #include "engine/base/list.h"
 #include "engine/object/fault.h"
 #include "engine/object/qp.h"
@@ -83,6 +84,8 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * @on: enum ohca_xp_on; @lane: its list while it is active; stays while it is on it
  * @resp_last: the last packet was a response
  * @path_ok: @path is that of the attributes, as long as the port's is @path_gen
+ * @due: in sched->paced
+ * @fault_gen: sched->fault_gen when the QP found no slot for a page fault
  */
 struct ohca_xp_sched {
 	struct ohca_list link;
@@ -95,6 +98,8 @@ struct ohca_xp_sched {
 	bool path_ok;
 	uint32_t path_gen;
 	struct ohca_path path;
+	struct ohca_due due;
+	uint32_t fault_gen;
 };
 
 /**
