@@ -181,7 +181,7 @@ void ohca_aq_free(struct ohca_dev *dev)
 	struct ohca_aq *aq = &dev->aq;
 	u32 i;
 
-	if (dev->wedged)
+	if (ohca_is_wedged(dev))
 		return;
 	for (i = 0; i < OHCA_AQ_SLOTS; i++) {
 		struct ohca_slot *slot = &aq->slots[i];

@@ -63,7 +63,7 @@ void ohca_buf_free(struct ohca_dev *dev, struct ohca_buf *buf)
 	struct device *dma = &dev->pdev->dev;
 	u32 i;
 
-	if (dev->wedged)
+	if (ohca_is_wedged(dev))
 		return;
 	if (buf->direct)
 		dma_free_coherent(dma, buf->size, buf->direct, buf->dma);
@@ -199,7 +199,7 @@ int ohca_pl_alloc(struct ohca_dev *dev, struct ohca_pl *pl, u64 capacity)
  */
 void ohca_pl_free(struct ohca_dev *dev, struct ohca_pl *pl)
 {
-	if (dev->wedged)
+	if (ohca_is_wedged(dev))
 		return;
 	ohca_pl_free_tables(&dev->pdev->dev, pl);
 	memset(pl, 0, sizeof(*pl));
@@ -398,7 +398,7 @@ int ohca_queue_umem(struct ohca_dev *dev, struct ohca_pl *pl, struct ib_umem **u
  */
 void ohca_umem_release(struct ohca_dev *dev, struct ib_umem *umem)
 {
-	if (umem && !dev->wedged)
+	if (umem && !ohca_is_wedged(dev))
 		ib_umem_release(umem);
 }
 

@@ -63,7 +63,7 @@ static int ohca_cq_user_buf(struct ohca_dev *dev, struct ohca_cq *cq, struct ohc
 	ret = ohca_udata_in(&attrs->driver_udata, &req, sizeof(req));
 	if (ret)
 		return ret;
-	if (req.comp_mask || OHCA_CQ_UMEM(&cq->ibcq))
+	if (req.comp_mask || ohca_cq_has_umem(&cq->ibcq))
 		return -EOPNOTSUPP;
 	if (req.log_size > dev->attr.log_max_cqe || 1u << req.log_size < cqe)
 		return -EINVAL;
@@ -108,7 +108,7 @@ static void ohca_cq_free_buf(struct ohca_dev *dev, struct ohca_cq *cq)
  * this returns no handler of the CQ runs, nor will one. A poller that runs finds what was
  * completed, and does not arm the CQ.
  */
-static void ohca_cq_unmake(struct ohca_dev *dev, struct ohca_cq *cq)
+static void ohca_cq_hw_destroy(struct ohca_dev *dev, struct ohca_cq *cq)
 {
 	xa_erase(&dev->cqs, cq->cqn);
 	spin_lock_irq(&cq->lock);
@@ -173,7 +173,7 @@ static int ohca_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr
 		resp.cqn = cq->cqn;
 		ret = ohca_udata_out(udata, &resp, sizeof(resp));
 		if (ret) {
-			ohca_cq_unmake(dev, cq);
+			ohca_cq_hw_destroy(dev, cq);
 			goto err;
 		}
 	}
@@ -206,7 +206,7 @@ int ohca_create_user_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
  */
 int ohca_pre_destroy_cq(struct ib_cq *ibcq)
 {
-	ohca_cq_unmake(to_ohca_dev(ibcq->device), to_ohca_cq(ibcq));
+	ohca_cq_hw_destroy(to_ohca_dev(ibcq->device), to_ohca_cq(ibcq));
 	return 0;
 }
 

@@ -37,8 +37,8 @@ static int ohca_device_show(struct seq_file *m, void *v)
 	seq_printf(m, "features %#llx\n", dev->features);
 	seq_printf(m, "status %#x\n", readl(dev->regs + OHCA_REG_STATUS));
 	seq_printf(m, "fatal_reason %#x\n", readl(dev->regs + OHCA_REG_FATAL_REASON));
-	seq_printf(m, "state %s%s%s\n", READ_ONCE(dev->fatal) ? "dead" : "alive",
-		   ohca_is_quiet(dev) ? " quiet" : "", READ_ONCE(dev->wedged) ? " wedged" : "");
+	seq_printf(m, "state %s%s%s\n", ohca_is_dead(dev) ? "dead" : "alive",
+		   ohca_is_quiet(dev) ? " quiet" : "", ohca_is_wedged(dev) ? " wedged" : "");
 	seq_printf(m, "max_qp %u\nmax_cq %u\nmax_mr %u\nmax_pd %u\nmax_srq %u\n",
 		   le32_to_cpu(a->max_qp), le32_to_cpu(a->max_cq), le32_to_cpu(a->max_mr),
 		   le32_to_cpu(a->max_pd), le32_to_cpu(a->max_srq));

@@ -33,6 +33,36 @@ struct ohca_fault;
 #endif
 
 /**
+ * enum ohca_life - what may still be asked of a device
+ * @OHCA_UP: it executes commands
+ * @OHCA_UNBORN: it is not identified yet; no command, and no reset
+ * @OHCA_DYING: it accepts no command any more and is being reset; it may still do DMA
+ * @OHCA_QUIET: it is reset: it does no DMA, so its buffers may be freed
+ * @OHCA_WEDGED: it did not answer the reset either: memory that it was given is never freed, and
+ *	software completes what it was given as for a quiet one
+ *
+ * Only ohca_fatal() and ohca_halt() lead to the end; each later state implies those before::
+ *
+ *   UNBORN --identified--> UP --ohca_fatal(), ohca_halt()--> DYING --reset--> QUIET
+ *                                                              |
+ *                                                              +--no answer--> WEDGED
+ *
+ * What else ends has a state of its own:
+ * ohca_aq.dead follows DYING, when commands have failed; none is accepted.
+ * ohca_function.stopped: no recovery makes another device of the function.
+ * ohca_cq.gone: the CQ is being destroyed; a poller arms it no more.
+ * ohca_paged.leaving: the device is deregistering the region, and may refuse its key;
+ * ohca_paged.gone: it has, and no page is left to invalidate.
+ */
+enum ohca_life {
+	OHCA_UP,
+	OHCA_UNBORN,
+	OHCA_DYING,
+	OHCA_QUIET,
+	OHCA_WEDGED,
+};
+
+/**
  * struct ohca_dev - one HCA
  * @ibdev: the core's part; must be first
  * @pdev: its PCI function
@@ -65,9 +95,7 @@ struct ohca_fault;
  * @odp_mms: struct ohca_odp_mm, one for each address space with such regions
  * @odp_children: children of implicit regions
  * @ports: by port number - 1
- * @fatal: the device is dead; it accepts no command
- * @quiet: and it is reset: it does no DMA, so its buffers may be freed
- * @wedged: it did not answer the reset either: memory that it was given is never freed
+ * @life: what may still be asked of it; set under @fatal_lock, or before anyone knows it
  * @registered: ib_core knows it
  * @early_events: by port number - 1: events before that, bits of enum ib_event_type
  * @fatal_lock: serializes ohca_fatal()
@@ -112,9 +140,7 @@ struct ohca_dev {
 	struct list_head odp_mms;
 	atomic_t odp_children;
 	struct ohca_port ports[OHCA_MAX_PORTS];
-	bool fatal;
-	bool quiet;
-	bool wedged;
+	enum ohca_life life;
 	bool registered;
 	unsigned long early_events[OHCA_MAX_PORTS];
 	struct mutex fatal_lock;	/* see above */
@@ -163,6 +189,18 @@ static inline u32 ohca_max_qp_wr(const struct ohca_hw_device_attr *a)
 	return 1u << min(a->log_max_sq_bbs, a->log_max_rq_wqes);
 }
 
+/** ohca_is_dead - whether the device accepts no command; any context */
+static inline bool ohca_is_dead(const struct ohca_dev *dev)
+{
+	return READ_ONCE(dev->life) != OHCA_UP;
+}
+
+/** ohca_is_wedged - whether memory that the device was given must never be freed; any context */
+static inline bool ohca_is_wedged(const struct ohca_dev *dev)
+{
+	return READ_ONCE(dev->life) == OHCA_WEDGED;
+}
+
 /**
  * ohca_is_quiet - whether the device is dead and has stopped all DMA
  * @dev: the device
@@ -171,7 +209,7 @@ static inline u32 ohca_max_qp_wr(const struct ohca_hw_device_attr *a)
  */
 static inline bool ohca_is_quiet(const struct ohca_dev *dev)
 {
-	return smp_load_acquire(&dev->quiet);	/* pairs with ohca_quiesce() */
+	return smp_load_acquire(&dev->life) >= OHCA_QUIET;	/* pairs with ohca_quiesce() */
 }
 
 /** ohca_uar_write - ring a doorbell of page 0; any context */

@@ -159,6 +159,84 @@ static enum ib_atomic_cap ohca_atomic_cap(const struct ohca_dev *dev)
 	return IB_ATOMIC_HCA;
 }
 
+/* What queues, regions and other objects there may be. */
+static void ohca_limits(const struct ohca_hw_device_attr *a, struct ib_device_attr *props)
+{
+	props->max_qp = le32_to_cpu(a->max_qp);
+	props->max_qp_wr = ohca_max_qp_wr(a);
+	props->max_send_sge = a->max_sge;
+	props->max_recv_sge = a->max_sge;
+	props->max_sge_rd = a->max_sge_rd;
+	props->max_cq = min_t(u32, le32_to_cpu(a->max_cq), INT_MAX);
+	props->max_cqe = 1 << a->log_max_cqe;
+	props->max_mr = le32_to_cpu(a->max_mr);
+	props->max_pd = le32_to_cpu(a->max_pd);
+	props->max_qp_rd_atom = a->max_rd_atomic;
+	props->max_qp_init_rd_atom = a->max_init_rd_atomic;
+	props->max_res_rd_atom = min_t(u64, (u64)a->max_rd_atomic * props->max_qp, INT_MAX);
+	props->max_ah = min_t(u32, le32_to_cpu(a->max_ah), INT_MAX);
+	props->max_pkeys = le16_to_cpu(a->max_pkeys);
+	props->cq_caps.max_cq_moderation_count = U16_MAX;
+	props->cq_caps.max_cq_moderation_period = U16_MAX;
+}
+
+static void ohca_srq_attr(const struct ohca_dev *dev, struct ib_device_attr *props)
+{
+	const struct ohca_hw_device_attr *a = &dev->attr;
+
+	if (!ohca_has(dev, OHCA_FEATURE_SRQ))
+		return;
+	props->max_srq = le32_to_cpu(a->max_srq);
+	props->max_srq_wr = 1 << a->log_max_srq_wqes;
+	props->max_srq_sge = a->max_sge;
+	if (!ohca_has(dev, OHCA_FEATURE_TM))
+		return;
+	props->tm_caps.max_rndv_hdr_size = OHCA_TM_RNDV_MAX;
+	props->tm_caps.max_num_tags = le16_to_cpu(a->max_tags);
+	props->tm_caps.max_ops = 1 << a->log_max_tm_ops;
+	props->tm_caps.max_sge = 1;
+	props->tm_caps.flags = IB_TM_CAP_RNDV_RC;
+}
+
+static void ohca_mcast_attr(const struct ohca_dev *dev, struct ib_device_attr *props)
+{
+	const struct ohca_hw_device_attr *a = &dev->attr;
+
+	if (!ohca_has(dev, OHCA_FEATURE_MCAST))
+		return;
+	props->max_mcast_grp = le32_to_cpu(a->max_mcast_grp);
+	props->max_mcast_qp_attach = le32_to_cpu(a->max_mcast_qp_attach);
+	props->max_total_mcast_qp_attach = le32_to_cpu(a->max_total_mcast_qp_attach);
+}
+
+static void ohca_memory_attr(const struct ohca_dev *dev, struct ib_device_attr *props)
+{
+	const struct ohca_hw_device_attr *a = &dev->attr;
+
+	props->max_mr_size = le64_to_cpu(a->max_mr_size);
+	props->page_size_cap = le64_to_cpu(a->page_size_cap);
+	if (ohca_has(dev, OHCA_FEATURE_FRMR))
+		props->max_fast_reg_page_list_len = le32_to_cpu(a->max_frmr_pages);
+	if (ohca_has(dev, OHCA_FEATURE_MW))
+		props->max_mw = le32_to_cpu(a->max_mr);
+	if (ohca_has(dev, OHCA_FEATURE_DM))
+		props->max_dm_size = ohca_max_dm(dev);
+}
+
+static void ohca_odp_attr(const struct ohca_dev *dev, struct ib_device_attr *props)
+{
+	const struct ohca_hw_device_attr *a = &dev->attr;
+
+	if (!ohca_has_odp(dev))
+		return;
+	props->kernel_cap_flags |= IBK_ON_DEMAND_PAGING;
+	props->odp_caps.general_caps = IB_ODP_SUPPORT | IB_ODP_SUPPORT_IMPLICIT;
+	props->odp_caps.per_transport_caps.rc_odp_caps = a->odp_rc;
+	props->odp_caps.per_transport_caps.uc_odp_caps = a->odp_uc;
+	props->odp_caps.per_transport_caps.ud_odp_caps = a->odp_ud;
+	props->odp_caps.per_transport_caps.xrc_odp_caps = a->odp_xrc;
+}
+
 /** ohca_query_device - ib_device_ops.query_device */
 int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 		      struct ib_udata *udata)
@@ -173,70 +251,26 @@ int ohca_query_device(struct ib_device *ibdev, struct ib_device_attr *props,
 	memset(props, 0, sizeof(*props));
 	props->fw_ver = le64_to_cpu(a->fw_ver);
 	props->sys_image_guid = a->sys_image_guid;
-	props->max_mr_size = le64_to_cpu(a->max_mr_size);
-	props->page_size_cap = le64_to_cpu(a->page_size_cap);
 	props->vendor_id = le32_to_cpu(a->vendor_id);
 	props->vendor_part_id = le32_to_cpu(a->vendor_part_id);
 	props->hw_ver = le32_to_cpu(a->hw_ver);
-	props->max_qp = le32_to_cpu(a->max_qp);
-	props->max_qp_wr = ohca_max_qp_wr(a);
+	props->local_ca_ack_delay = a->local_ca_ack_delay;
 	props->device_cap_flags = ohca_device_caps(dev);
 	props->kernel_cap_flags = IBK_LOCAL_DMA_LKEY | IBK_BLOCK_MULTICAST_LOOPBACK;
 	if (ohca_has(dev, OHCA_FEATURE_TSO))
 		props->kernel_cap_flags |= IBK_UD_TSO;
-	props->max_send_sge = a->max_sge;
-	props->max_recv_sge = a->max_sge;
-	props->max_sge_rd = a->max_sge_rd;
-	props->max_cq = min_t(u32, le32_to_cpu(a->max_cq), INT_MAX);
-	props->max_cqe = 1 << a->log_max_cqe;
-	props->max_mr = le32_to_cpu(a->max_mr);
-	props->max_pd = le32_to_cpu(a->max_pd);
-	props->max_qp_rd_atom = a->max_rd_atomic;
-	props->max_qp_init_rd_atom = a->max_init_rd_atomic;
-	props->max_res_rd_atom = min_t(u64, (u64)a->max_rd_atomic * props->max_qp, INT_MAX);
 	props->atomic_cap = ohca_atomic_cap(dev);
 	props->masked_atomic_cap = ohca_has(dev, OHCA_FEATURE_EXT_ATOMIC) ? props->atomic_cap :
 									    IB_ATOMIC_NONE;
-	props->max_ah = min_t(u32, le32_to_cpu(a->max_ah), INT_MAX);
-	props->max_pkeys = le16_to_cpu(a->max_pkeys);
-	props->local_ca_ack_delay = a->local_ca_ack_delay;
-	if (ohca_has(dev, OHCA_FEATURE_MCAST)) {
-		props->max_mcast_grp = le32_to_cpu(a->max_mcast_grp);
-		props->max_mcast_qp_attach = le32_to_cpu(a->max_mcast_qp_attach);
-		props->max_total_mcast_qp_attach = le32_to_cpu(a->max_total_mcast_qp_attach);
-	}
-	if (ohca_has(dev, OHCA_FEATURE_SRQ)) {
-		props->max_srq = le32_to_cpu(a->max_srq);
-		props->max_srq_wr = 1 << a->log_max_srq_wqes;
-		props->max_srq_sge = a->max_sge;
-	}
-	if (ohca_has(dev, OHCA_FEATURE_SRQ) && ohca_has(dev, OHCA_FEATURE_TM)) {
-		props->tm_caps.max_rndv_hdr_size = OHCA_TM_RNDV_MAX;
-		props->tm_caps.max_num_tags = le16_to_cpu(a->max_tags);
-		props->tm_caps.max_ops = 1 << a->log_max_tm_ops;
-		props->tm_caps.max_sge = 1;
-		props->tm_caps.flags = IB_TM_CAP_RNDV_RC;
-	}
-	if (ohca_has(dev, OHCA_FEATURE_FRMR))
-		props->max_fast_reg_page_list_len = le32_to_cpu(a->max_frmr_pages);
-	if (ohca_has(dev, OHCA_FEATURE_MW))
-		props->max_mw = le32_to_cpu(a->max_mr);
 	if (ohca_has(dev, OHCA_FEATURE_TIMESTAMP)) {
 		props->timestamp_mask = ~0ull;
 		props->hca_core_clock = le64_to_cpu(a->timestamp_khz);
 	}
-	if (ohca_has_odp(dev)) {
-		props->kernel_cap_flags |= IBK_ON_DEMAND_PAGING;
-		props->odp_caps.general_caps = IB_ODP_SUPPORT | IB_ODP_SUPPORT_IMPLICIT;
-		props->odp_caps.per_transport_caps.rc_odp_caps = a->odp_rc;
-		props->odp_caps.per_transport_caps.uc_odp_caps = a->odp_uc;
-		props->odp_caps.per_transport_caps.ud_odp_caps = a->odp_ud;
-		props->odp_caps.per_transport_caps.xrc_odp_caps = a->odp_xrc;
-	}
-	if (ohca_has(dev, OHCA_FEATURE_DM))
-		props->max_dm_size = ohca_max_dm(dev);
-	props->cq_caps.max_cq_moderation_count = U16_MAX;
-	props->cq_caps.max_cq_moderation_period = U16_MAX;
+	ohca_limits(a, props);
+	ohca_memory_attr(dev, props);
+	ohca_srq_attr(dev, props);
+	ohca_mcast_attr(dev, props);
+	ohca_odp_attr(dev, props);
 	return 0;
 }
 

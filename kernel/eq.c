@@ -3,6 +3,25 @@
  * Event queues and interrupts. Vector 0 has the admin completions, which the interrupt
  * handler handles, and the asynchronous EQ, which the interrupt thread handles because
  * consumers' event handlers may sleep. The other vectors have one completion EQ each.
+ *
+ * The life of an event:
+ * 1. The device writes an EQE, whose phase bit tells the driver that it is new (ohca_eqe_valid()),
+ *    and raises the EQ's interrupt if the driver has armed the EQ.
+ * 2. The handler copies the entry before it looks at it, since the device can change it, and takes
+ *    at most one ring of entries at a time (ohca_eq_next()).
+ * 3. The number in the entry is looked up in the array of its kind of object. Whoever destroys the
+ *    object takes it out of the array first, has the device destroy it, and then waits for the
+ *    handlers (ohca_sync_events()) and for references (ohca_obj_release()). So an object that is
+ *    found is alive until the reference is dropped, and one that is not found is counted as late.
+ *    The device does not give the number to another object before the driver has returned the
+ *    entry, so a late event never reaches a stranger.
+ * 4. Completions: the CQ must have been armed (ohca_cq_comp_event()); its handler polls, and arms
+ *    the CQ again. Asynchronous events: the consumer's handler, in the interrupt thread. Port
+ *    events: the cached tables are dropped first; before ib_core knows the device they are kept
+ *    (ohca_early_events()). Page faults: ohca_fault_take().
+ * 5. The doorbell returns the entries and arms the EQ. The device raises the interrupt at once if
+ *    another entry came meanwhile, so none is forgotten.
+ * What makes no sense in an entry is counted as bad and harms nobody: ohca_bad_eqe().
  */
 #include <linux/interrupt.h>
 #include <linux/io.h>
@@ -85,8 +104,8 @@ static void ohca_late_eqe(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 			    eqe->type, le32_to_cpu(eqe->handle));
 }
 
-/* Hard interrupt context. */
-static void ohca_comp_eq_poll(struct ohca_eq *eq)
+/* ohca_comp_eq_poll - handle the entries of a completion EQ; hard interrupt context */
+VISIBLE_IF_KUNIT void ohca_comp_eq_poll(struct ohca_eq *eq)
 {
 	struct ohca_dev *dev = eq->dev;
 	struct ohca_hw_eqe eqe;
@@ -272,8 +291,8 @@ static void ohca_srq_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 	ohca_obj_put(obj);
 }
 
-/* Process context: the interrupt thread of vector 0. */
-static void ohca_async_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
+/* ohca_async_event - handle an asynchronous event; process context: the interrupt thread */
+VISIBLE_IF_KUNIT void ohca_async_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe)
 {
 	switch (eqe->type) {
 	case OHCA_EVENT_CQ_ERR:

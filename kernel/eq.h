@@ -40,6 +40,8 @@ void ohca_eqs_free(struct ohca_dev *dev);
 void ohca_eqs_stop(struct ohca_dev *dev);
 void ohca_sync_events(struct ohca_dev *dev, bool comp);
 #if IS_ENABLED(CONFIG_KUNIT)
+void ohca_comp_eq_poll(struct ohca_eq *eq);
+void ohca_async_event(struct ohca_dev *dev, const struct ohca_hw_eqe *eqe);
 u32 ohca_vectors_wanted(u32 max_eq, u32 limit, u32 cpus, bool faults);
 bool ohca_eqe_valid(const struct ohca_hw_eqe *eqe, u32 ci, u32 log_size);
 #endif

@@ -16,18 +16,19 @@
 
 /*
  * Stops all DMA of the device. If the device responds but does not complete a reset, memory that
- * it was given is never freed (ohca_dev.wedged). Process context.
+ * it was given is never freed (OHCA_WEDGED). Process context.
  */
 static void ohca_quiesce(struct ohca_dev *dev)
 {
+	enum ohca_life life = OHCA_QUIET;
 	int ret = ohca_reset_hw(dev);
 
 	pci_clear_master(dev->pdev);
 	if (ret == -ETIMEDOUT) {
 		dev_err(&dev->pdev->dev, "no answer to a reset; its memory is set aside\n");
-		dev->wedged = true;
+		life = OHCA_WEDGED;
 	}
-	smp_store_release(&dev->quiet, true);	/* pairs with ohca_is_quiet() */
+	smp_store_release(&dev->life, life);	/* pairs with ohca_is_quiet() */
 }
 
 /*
@@ -38,7 +39,7 @@ static void ohca_quiesce(struct ohca_dev *dev)
  */
 static void ohca_give_up(struct ohca_dev *dev)
 {
-	WRITE_ONCE(dev->fatal, true);
+	WRITE_ONCE(dev->life, OHCA_DYING);
 	ohca_quiesce(dev);
 	ohca_aq_fail(dev);
 }
@@ -54,7 +55,7 @@ static void ohca_give_up(struct ohca_dev *dev)
 void ohca_fatal(struct ohca_dev *dev, const char *why)
 {
 	mutex_lock(&dev->fatal_lock);
-	if (!dev->fatal) {
+	if (!ohca_is_dead(dev)) {
 		u32 reason = readl(dev->regs + OHCA_REG_FATAL_REASON);
 
 		dev_err(&dev->pdev->dev, "%s (reason %#x)\n", why, reason);
@@ -75,7 +76,7 @@ void ohca_halt(struct ohca_dev *dev)
 {
 	cancel_delayed_work_sync(&dev->health);
 	mutex_lock(&dev->fatal_lock);
-	if (!dev->fatal) {
+	if (!ohca_is_dead(dev)) {
 		ohca_give_up(dev);
 		ohca_flush_kick(dev);
 	}

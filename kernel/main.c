@@ -286,7 +286,7 @@ int ohca_attach(struct ohca_function *fn)
 	ohca_fatal_init(dev);
 	ohca_flush_init(dev);
 	ohca_ports_init(dev);
-	dev->fatal = true;	/* no reset before the device is identified, which resets it */
+	dev->life = OHCA_UNBORN;	/* no reset before it is identified, which resets it */
 
 	ret = -ENOMEM;
 	dev->regs = pci_iomap(pdev, OHCA_BAR_CTRL, OHCA_CTRL_BAR_SIZE);
@@ -299,7 +299,7 @@ int ohca_attach(struct ohca_function *fn)
 	ret = ohca_save_config(fn);
 	if (ret)
 		goto err;
-	dev->fatal = false;	/* ohca_halt() uses the admin queue from here on */
+	dev->life = OHCA_UP;	/* ohca_halt() uses the admin queue from here on */
 	ret = ohca_aq_init(dev);
 	if (ret)
 		goto err;
@@ -347,7 +347,7 @@ void ohca_detach(struct ohca_function *fn)
 		return;
 	fn->dev = NULL;
 	/* so that commands of a device that was removed do not wait until they time out */
-	if (!dev->fatal && ohca_is_gone(dev))
+	if (!ohca_is_dead(dev) && ohca_is_gone(dev))
 		ohca_fatal(dev, "the device is gone");
 	/* no event reaches ib_core while it unregisters the device */
 	WRITE_ONCE(dev->registered, false);

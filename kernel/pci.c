@@ -92,7 +92,7 @@ static void ohca_recover_work(struct work_struct *work)
 						recover);
 
 	mutex_lock(&fn->lock);
-	if (!fn->stopped && (!fn->dev || READ_ONCE(fn->dev->fatal)))
+	if (!fn->stopped && (!fn->dev || ohca_is_dead(fn->dev)))
 		ohca_try_again(fn);
 	mutex_unlock(&fn->lock);
 }

@@ -315,7 +315,7 @@ static void ohca_qp_unlink(struct ohca_qp *qp)
  * Has the device complete the WQE that a kernel QP has taken from an SRQ. The device does so
  * when the QP moves to ERR; a reset or destroy of the QP would lose the WQE.
  */
-static void ohca_qp_give_back(struct ohca_dev *dev, struct ohca_qp *qp)
+static void ohca_qp_complete_srq_wqe(struct ohca_dev *dev, struct ohca_qp *qp)
 {
 	const struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
 	struct ohca_hw_qp_attr hw;
@@ -328,12 +328,12 @@ static void ohca_qp_give_back(struct ohca_dev *dev, struct ohca_qp *qp)
 }
 
 /* Removes the object from its array, destroys it in the device, waits for the last reference. */
-static void ohca_qp_unmake(struct ohca_dev *dev, struct ohca_qp *qp)
+static void ohca_qp_hw_destroy(struct ohca_dev *dev, struct ohca_qp *qp)
 {
 	if (!qp->user)
 		mutex_lock(&dev->kqp_lock);
 	xa_erase(&dev->qps, qp->handle);
-	ohca_qp_give_back(dev, qp);
+	ohca_qp_complete_srq_wqe(dev, qp);
 	ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_QP, qp->handle);
 	if (!qp->user) {
 		ohca_qp_unlink(qp);
@@ -344,8 +344,8 @@ static void ohca_qp_unmake(struct ohca_dev *dev, struct ohca_qp *qp)
 }
 
 /* Creates the QP in the device and adds it to the array. */
-static int ohca_qp_make(struct ohca_dev *dev, struct ohca_qp *qp,
-			const struct ohca_cmd_create_qp *in)
+static int ohca_qp_hw_create(struct ohca_dev *dev, struct ohca_qp *qp,
+			     const struct ohca_cmd_create_qp *in)
 {
 	enum ib_qp_type type = qp->ibqp.qp_type;
 	int ret;
@@ -451,7 +451,7 @@ int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_u
 		in.flags |= OHCA_QP_PRIVILEGED;
 	if (init->create_flags & IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK)
 		in.flags |= OHCA_QP_BLOCK_LOOPBACK;
-	ret = ohca_qp_make(dev, qp, &in);
+	ret = ohca_qp_hw_create(dev, qp, &in);
 	ohca_pl_free(dev, &pl);
 	if (ret)
 		goto err_buf;
@@ -460,7 +460,7 @@ int ohca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_u
 		resp.handle = qp->handle;
 		ret = ohca_udata_out(udata, &resp, sizeof(resp));
 		if (ret) {
-			ohca_qp_unmake(dev, qp);
+			ohca_qp_hw_destroy(dev, qp);
 			goto err_buf;
 		}
 	}
@@ -477,7 +477,7 @@ int ohca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct ohca_dev *dev = to_ohca_dev(ibqp->device);
 	struct ohca_qp *qp = to_ohca_qp(ibqp);
 
-	ohca_qp_unmake(dev, qp);
+	ohca_qp_hw_destroy(dev, qp);
 	ohca_qp_free_buf(dev, qp);
 	return 0;
 }
@@ -543,7 +543,7 @@ int ohca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		goto out;
 
 	if (new == IB_QPS_RESET)
-		ohca_qp_give_back(dev, qp);
+		ohca_qp_complete_srq_wqe(dev, qp);
 	ohca_qp_attr_pack(&hw, attr, mask);
 	stop = new == IB_QPS_ERR || new == IB_QPS_RESET;
 	ret = ohca_cmd_modify_qp(dev, qp->handle, mask, &hw, stop && !qp->user);

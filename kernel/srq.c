@@ -117,7 +117,7 @@ static void ohca_srq_free_buf(struct ohca_dev *dev, struct ohca_srq *srq)
 }
 
 /* Removes the object from its array, destroys it in the device, waits for the last reference. */
-static void ohca_srq_unmake(struct ohca_dev *dev, struct ohca_srq *srq)
+static void ohca_srq_hw_destroy(struct ohca_dev *dev, struct ohca_srq *srq)
 {
 	xa_erase(&dev->srqs, srq->srqn);
 	ohca_cmd_destroy(dev, OHCA_CMD_DESTROY_SRQ, srq->srqn);
@@ -214,7 +214,7 @@ int ohca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct 
 		resp.srqn = srq->srqn;
 		ret = ohca_udata_out(udata, &resp, sizeof(resp));
 		if (ret) {
-			ohca_srq_unmake(dev, srq);
+			ohca_srq_hw_destroy(dev, srq);
 			goto err_buf;
 		}
 	}
@@ -410,7 +410,7 @@ int ohca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 	struct ohca_dev *dev = to_ohca_dev(ibsrq->device);
 	struct ohca_srq *srq = to_ohca_srq(ibsrq);
 
-	ohca_srq_unmake(dev, srq);
+	ohca_srq_hw_destroy(dev, srq);
 	ohca_srq_free_buf(dev, srq);
 	return 0;
 }

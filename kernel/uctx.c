@@ -111,7 +111,7 @@ int ohca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 
 	/* Such a program may split a doorbell, a store of 64 bits: the device ignores halves. */
 	if (in_compat_syscall()) {
-		ibdev_dbg(&dev->ibdev, "32-bit program refused\n");
+		dev_dbg(&dev->pdev->dev, "32-bit program refused\n");
 		return -EOPNOTSUPP;
 	}
 	ret = ohca_udata_in(udata, &req, sizeof(req));
@@ -120,14 +120,19 @@ int ohca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 	if (req.comp_mask)
 		return -EOPNOTSUPP;
 	if (req.hw_major != OHCA_FIELD_GET(OHCA_VERSION_MAJOR, dev->version)) {
-		ibdev_dbg(&dev->ibdev, "provider for interface version %u refused\n",
-			  req.hw_major);
+		dev_dbg(&dev->pdev->dev, "provider for interface version %u refused\n",
+			req.hw_major);
 		return -EPROTO;
 	}
 	if (dev->num_uars < 2)
 		return -ENOMEM;
 
-	/* the core does not hold a reference to a driver with disassociate_ucontext() */
+	/*
+	 * The core holds no reference to a driver with disassociate_ucontext(), which may take the
+	 * device from programs that run. That is meant for a device that goes, or that the
+	 * administrator unbinds. An update of the driver, or a script that unloads what is not in
+	 * use, must not do it; so a module that is in use stays, as that of a mounted file system.
+	 */
 	if (!try_module_get(THIS_MODULE))
 		return -ENODEV;
 	ctx->mmap = ohca_uar_alloc(dev, ibucontext);

@@ -366,7 +366,7 @@ int ohca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	u32 old, head;
 	int ret = 0;
 
-	if (READ_ONCE(qp->state) == IB_QPS_RESET && !READ_ONCE(dev->fatal)) {
+	if (READ_ONCE(qp->state) == IB_QPS_RESET && !ohca_is_dead(dev)) {
 		*bad_wr = wr;
 		return -EINVAL;
 	}
@@ -392,7 +392,7 @@ int ohca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		mb();	/* the producer index must be visible before the event index is read */
 		if (ohca_db_needed(le32_to_cpu(READ_ONCE(qp->db->sq_event)), head, old))
 			ohca_uar_write(dev, OHCA_UAR_SQ, qp->handle | (u64)head << 32);
-		if (unlikely(READ_ONCE(dev->fatal)))
+		if (unlikely(ohca_is_dead(dev)))
 			ohca_flush_kick(dev);
 	}
 	spin_unlock_irqrestore(&sq->lock, flags);
@@ -417,7 +417,7 @@ int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	u32 old, head, mask;
 	int ret = 0;
 
-	if (!qp->has_rq || (READ_ONCE(qp->state) == IB_QPS_RESET && !READ_ONCE(dev->fatal))) {
+	if (!qp->has_rq || (READ_ONCE(qp->state) == IB_QPS_RESET && !ohca_is_dead(dev))) {
 		*bad_wr = wr;
 		return -EINVAL;
 	}
@@ -450,7 +450,7 @@ int ohca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		mb();	/* the producer index must be visible before the event index is read */
 		if (ohca_db_needed(le32_to_cpu(READ_ONCE(qp->db->rq_event)), head, old))
 			ohca_uar_write(dev, OHCA_UAR_RQ, qp->handle | (u64)head << 32);
-		if (unlikely(READ_ONCE(dev->fatal)))
+		if (unlikely(ohca_is_dead(dev)))
 			ohca_flush_kick(dev);
 	}
 	spin_unlock_irqrestore(&rq->lock, flags);

@@ -73,15 +73,7 @@ static inline struct ib_umem *ib_umem_get_va(struct ib_device *ibdev, unsigned l
  * resolve. One kernel resolves them itself, and leaves the result in the CQ; older ones refuse them
  * where a driver does not ask for them.
  */
-#ifdef OHCA_HAVE_UMEM_GET_CQ_BUF
-#define OHCA_CQ_UMEM(ibcq)	NULL
-#else
-#ifdef OHCA_HAVE_CQ_UMEM
-#define OHCA_CQ_UMEM(ibcq)	((ibcq)->umem)
-#else
-#define OHCA_CQ_UMEM(ibcq)	NULL
-#endif
-
+#ifndef OHCA_HAVE_UMEM_GET_CQ_BUF
 static inline struct ib_umem *ib_umem_get_cq_buf_or_va(struct ib_device *ibdev,
 						       const struct uverbs_attr_bundle *attrs,
 						       u64 addr, size_t size, int access)
@@ -89,6 +81,16 @@ static inline struct ib_umem *ib_umem_get_cq_buf_or_va(struct ib_device *ibdev,
 	return ib_umem_get_va(ibdev, addr, size, access);
 }
 #endif
+
+/** ohca_cq_has_umem - whether the kernel has memory for a CQ that the driver does not take */
+static inline bool ohca_cq_has_umem(const struct ib_cq *ibcq)
+{
+#if defined(OHCA_HAVE_CQ_UMEM) && !defined(OHCA_HAVE_UMEM_GET_CQ_BUF)
+	return ibcq->umem;
+#else
+	return false;
+#endif
+}
 
 /* ---- on-demand paging ---- */
 

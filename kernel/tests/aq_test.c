@@ -560,11 +560,12 @@ static void destroy_refused(struct kunit *test)
 		ohca_fatal_init(f->dev);
 		ohca_flush_init(f->dev);
 		f->dev->pdev->error_state = pci_channel_io_perm_failure;
-		writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
-		f->dev->wedged = true;	/* buffers are the test's */
+		/* it does not answer the reset, so that its buffers, which are the test's, stay */
+		f->dev->reset_ms = 1;
 		f->refuse = OHCA_ADMIN_BUSY;
 		KUNIT_EXPECT_EQ_MSG(test, 0, destroy[i](test, f->dev), "object %u", i);
 		KUNIT_EXPECT_TRUE_MSG(test, ohca_is_quiet(f->dev), "object %u", i);
+		KUNIT_EXPECT_TRUE_MSG(test, ohca_is_wedged(f->dev), "object %u", i);
 		kthread_stop(t);
 		ohca_fatal_stop(f->dev);
 		ohca_test_end(f->dev);

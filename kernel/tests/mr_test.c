@@ -38,14 +38,14 @@ static void hw_dereg(struct kunit *test)
 	atomic_set(&pd->windows, 1);
 	atomic_set(&pd->windows_made, 1);
 	KUNIT_EXPECT_EQ(test, -EBUSY, ohca_mr_hw_dereg(f->dev, &mr->ibmr));
-	KUNIT_EXPECT_FALSE(test, f->dev->fatal);
+	KUNIT_EXPECT_FALSE(test, ohca_is_dead(f->dev));
 	f->refuse = 0;
 	KUNIT_EXPECT_EQ(test, 0, ohca_mr_hw_dereg(f->dev, &mr->ibmr));
-	KUNIT_EXPECT_FALSE(test, f->dev->fatal);
+	KUNIT_EXPECT_FALSE(test, ohca_is_dead(f->dev));
 	f->refuse = OHCA_ADMIN_BUSY;
 	atomic_set(&pd->windows, 0);
 	KUNIT_EXPECT_EQ(test, 0, ohca_mr_hw_dereg(f->dev, &mr->ibmr));
-	KUNIT_EXPECT_TRUE(test, f->dev->fatal);
+	KUNIT_EXPECT_TRUE(test, ohca_is_dead(f->dev));
 	kthread_stop(t);
 	ohca_fatal_stop(f->dev);
 	ohca_test_end(f->dev);
@@ -72,7 +72,7 @@ static void hw_dereg_window_comes(struct kunit *test)
 	mr->ibmr.device = &f->dev->ibdev;
 	mr->ibmr.pd = &pd->ibpd;
 	KUNIT_EXPECT_EQ(test, -EBUSY, ohca_mr_hw_dereg(f->dev, &mr->ibmr));
-	KUNIT_EXPECT_FALSE(test, f->dev->fatal);
+	KUNIT_EXPECT_FALSE(test, ohca_is_dead(f->dev));
 	kthread_stop(t);
 	ohca_fatal_stop(f->dev);
 	ohca_test_end(f->dev);

@@ -368,10 +368,10 @@ static void states(struct kunit *test)
 	ohca_paged_dereg_begin(p);
 	KUNIT_EXPECT_EQ(test, 0, ohca_paged_set(p, p->start, &page, 1));
 	ohca_paged_invalidate(p, p->start, 1);
-	KUNIT_EXPECT_FALSE(test, dev->fatal);
+	KUNIT_EXPECT_FALSE(test, ohca_is_dead(dev));
 	ohca_paged_dereg_abort(p);
 	ohca_paged_invalidate(p, p->start, 1);
-	KUNIT_EXPECT_TRUE(test, dev->fatal);
+	KUNIT_EXPECT_TRUE(test, ohca_is_dead(dev));
 	KUNIT_EXPECT_EQ(test, -EPERM, ({
 		p->writable = false;
 		ohca_paged_populate(p, 0, 8, OHCA_WANT_WRITE);

@@ -609,10 +609,10 @@ static void fatal_flush(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 0, 3));
 	KUNIT_ASSERT_EQ(test, 0, post_one(qp, 1, 1));
 	KUNIT_ASSERT_EQ(test, 0, post_recv_one(qp, 2, 64));
-	dev->fatal = true;
+	dev->life = OHCA_DYING;
 	/* it may still write to what was posted */
 	KUNIT_ASSERT_EQ(test, 0, ohca_poll_cq(&cq->ibcq, 8, wc));
-	dev->quiet = true;
+	dev->life = OHCA_QUIET;
 	KUNIT_EXPECT_EQ(test, 1, ohca_req_notify_cq(&cq->ibcq, missed));
 	KUNIT_ASSERT_EQ(test, 2, ohca_poll_cq(&cq->ibcq, 2, wc));
 	KUNIT_ASSERT_EQ(test, 1, ohca_poll_cq(&cq->ibcq, 6, wc + 2));
