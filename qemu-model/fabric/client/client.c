@@ -145,7 +145,7 @@ static const struct {
 };
 
 /* Number of @verb in verbs[], or how many there are. */
-static unsigned int find(const char *verb)
+static unsigned int find_verb(const char *verb)
 {
 	unsigned int i;
 
@@ -156,7 +156,7 @@ static unsigned int find(const char *verb)
 
 bool fab_is_control_verb(const char *verb)
 {
-	return find(verb) < IB_ARRAY_SIZE(verbs) || fab_is_fault_verb(verb) ||
+	return find_verb(verb) < IB_ARRAY_SIZE(verbs) || fab_is_fault_verb(verb) ||
 	       !strcmp(verb, "capture") || !strcmp(verb, "script");
 }
 
@@ -212,7 +212,7 @@ bool fab_client_send(int fd, json_t *v)
 }
 
 /* @text: what is there for people, too, is wanted so */
-static void request(int fd, const char *verb, const char *node, json_int_t first, bool text)
+static void send_request(int fd, const char *verb, const char *node, json_int_t first, bool text)
 {
 	fab_client_send(fd, json_pack("{s:s, s:I, s:s*, s:o*}", "command", verb, "first", first,
 				      "node", node, "file", text ? json_true() : NULL));
@@ -312,8 +312,8 @@ static int ask_all(FILE *s, unsigned int verb, const char *node, bool json)
 	for (json_int_t first = 0; rc == EXIT_SUCCESS && first >= 0;) {
 		json_t *v, *next;
 
-		request(fileno(s), verbs[verb].name, node, first,
-			!json && verbs[verb].print == print_text);
+		send_request(fileno(s), verbs[verb].name, node, first,
+			     !json && verbs[verb].print == print_text);
 		v = fab_client_reply(s, NULL, &line, &size);
 		next = json_object_get(v, "next");
 		if (!v || (!json && !complete(v, verbs[verb].needs)))
@@ -345,7 +345,7 @@ struct line {
 };
 
 /* Return: false: @argv is wrong, which was said. */
-static bool parse(struct line *l, int argc, char **argv)
+static bool parse_line(struct line *l, int argc, char **argv)
 {
 	static struct option options[5 + FAB_WORD_OPTIONS + 1] = {
 		{ "control", required_argument, NULL, 'c' },
@@ -384,7 +384,7 @@ static bool parse(struct line *l, int argc, char **argv)
 
 int fab_control_client(int argc, char **argv)
 {
-	const unsigned int verb = find(argv[0]);
+	const unsigned int verb = find_verb(argv[0]);
 	struct line l = { 0 };
 	const char *why, *name = NULL;
 	json_t *once = NULL;
@@ -393,7 +393,7 @@ int fab_control_client(int argc, char **argv)
 
 	if (!strcmp(argv[0], "capture"))
 		return fab_capture_client(argc, argv);
-	if (!parse(&l, argc, argv))
+	if (!parse_line(&l, argc, argv))
 		return FAB_EXIT_USAGE;
 	if (verb == IB_ARRAY_SIZE(verbs)) {
 		once = strcmp(argv[0], "script") ? fab_fault_words(argv[0], l.n, l.word, &why) :

@@ -151,7 +151,7 @@ static int copy(struct run *r, const char *file)
 	return EXIT_SUCCESS;
 }
 
-static json_t *request(const struct options *o, int n, char **ports)
+static json_t *capture_request(const struct options *o, int n, char **ports)
 {
 	json_t *list = json_array();
 
@@ -174,7 +174,7 @@ static int capture(const struct options *o, int n, char **ports)
 	if (s && r) {
 		/* what follows the reply is no text */
 		setvbuf(s, NULL, _IONBF, 0);
-		fab_client_send(fileno(s), request(o, n, ports));
+		fab_client_send(fileno(s), capture_request(o, n, ports));
 		v = fab_client_reply(s, NULL, &line, &size);
 	}
 	if (v) {
@@ -196,7 +196,7 @@ static int capture(const struct options *o, int n, char **ports)
 }
 
 /* Return: false: it is no number from 1 on. */
-static bool number(const char *text, json_int_t *v)
+static bool option_number(const char *text, json_int_t *v)
 {
 	char *end;
 
@@ -225,8 +225,8 @@ int fab_capture_client(int argc, char **argv)
 			o.file = optarg;
 		else if (c == 'l')
 			o.links = true;
-		else if (c == 'n' ? !number(optarg, &o.count) :
-			 c == 's' ? !number(optarg, &o.seconds) : true)
+		else if (c == 'n' ? !option_number(optarg, &o.count) :
+			 c == 's' ? !option_number(optarg, &o.seconds) : true)
 			return fab_usage_error("capture has -w FILE, --link-packets, --count N and "
 					       "--seconds N, from 1");
 	}

@@ -368,7 +368,7 @@ static const struct {
 };
 
 /* Members of the request @v. Return: its command, or NULL, r->why says why. */
-static const char *parse(struct fab_request *r, json_t *v)
+static const char *parse_request(struct fab_request *r, json_t *v)
 {
 	const char *command = json_string_value(json_object_get(v, "command")), *key;
 	json_t *member;
@@ -398,7 +398,7 @@ static const char *parse(struct fab_request *r, json_t *v)
 	return command;
 }
 
-static json_t *run(struct fab_request *r, const char *command)
+static json_t *run_command(struct fab_request *r, const char *command)
 {
 	for (unsigned int i = 0; i < IB_ARRAY_SIZE(commands); i++)
 		if (!strcmp(command, commands[i].name))
@@ -423,9 +423,9 @@ char *fab_control_answer(struct fab_mgmt *m, const struct fab_data *d, const cha
 	json_set_alloc_funcs(json_memory, free);
 	in = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
 	r.in = in;
-	command = parse(&r, in);
+	command = parse_request(&r, in);
 	if (command)
-		out = run(&r, command);
+		out = run_command(&r, command);
 	json_decref(in);
 	if (!out && r.why[0])
 		out = json_pack("{s:o, s:i}", "error", fab_text_json(r.why, strlen(r.why)),

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Port @name, whose packets are seen here. Return: FAB_NO_PORT: r->why says what to do. */
-static uint32_t port_of(struct fab_request *r, const char *name)
+static uint32_t captured_port(struct fab_request *r, const char *name)
 {
 	const struct fab *f = r->m->f;
 	const uint32_t p = name ? fab_find_port(f, name) : FAB_NO_PORT;
@@ -49,7 +49,7 @@ json_t *fab_request_capture(struct fab_request *r)
 		return NULL;
 	}
 	for (size_t i = 0; i < n; i++) {
-		r->capture->port[i] = port_of(r, json_string_value(json_array_get(ports, i)));
+		r->capture->port[i] = captured_port(r, json_string_value(json_array_get(ports, i)));
 		if (r->capture->port[i] == FAB_NO_PORT)
 			return NULL;
 	}

@@ -50,7 +50,7 @@ struct fab_control {
 	struct client client[FAB_CONTROL_CLIENTS];
 };
 
-static bool watch(const struct fab_control *c, int op, int fd, uint32_t which, uint32_t events)
+static bool watch_fd(const struct fab_control *c, int op, int fd, uint32_t which, uint32_t events)
 {
 	return fab_event_watch(c->epfd, op, fd, events, FAB_EVENT_CONTROL, which);
 }
@@ -68,7 +68,7 @@ static void drop(struct fab_control *c, struct client *p)
 }
 
 /* Send what @p is to get. Return: false: it is gone, or takes no more now. */
-static bool push(struct fab_control *c, struct client *p)
+static bool client_push(struct fab_control *c, struct client *p)
 {
 	ssize_t n = send(p->fd, p->out + p->sent, p->out_len - p->sent, MSG_NOSIGNAL);
 
@@ -81,7 +81,7 @@ static bool push(struct fab_control *c, struct client *p)
 		p->moved_ns = c->m->now_ns;
 	}
 	if (p->sent < p->out_len) {
-		if (!watch(c, EPOLL_CTL_MOD, p->fd, (uint32_t)(p - c->client), EPOLLOUT))
+		if (!watch_fd(c, EPOLL_CTL_MOD, p->fd, (uint32_t)(p - c->client), EPOLLOUT))
 			drop(c, p);
 		return false;
 	}
@@ -137,7 +137,7 @@ static void send_capture(struct fab_control *c, struct client *p)
 		return;
 	}
 	events = (s->c ? EPOLLIN : 0) | (s->len ? EPOLLOUT : 0);
-	if (events != p->events && !watch(c, EPOLL_CTL_MOD, p->fd, which, events))
+	if (events != p->events && !watch_fd(c, EPOLL_CTL_MOD, p->fd, which, events))
 		drop(c, p);
 	else
 		p->events = events;
@@ -187,13 +187,13 @@ static bool answer(struct fab_control *c, struct client *p)
 }
 
 /* Bytes of the next request have come, or @p may be sent more. */
-static void serve(struct fab_control *c, struct client *p)
+static void serve_client(struct fab_control *c, struct client *p)
 {
 	const uint32_t which = (uint32_t)(p - c->client);
 	ssize_t n;
 
 	if (p->out) {
-		if (!push(c, p))
+		if (!client_push(c, p))
 			return;
 	} else if (!has_request(p)) {
 		n = recv(p->fd, p->line + p->have, sizeof(p->line) - p->have, 0);
@@ -209,10 +209,10 @@ static void serve(struct fab_control *c, struct client *p)
 	/* a request that came with an earlier one is answered at the next event */
 	if (answer(c, p))
 		return;
-	if (p->out && !push(c, p))
+	if (p->out && !client_push(c, p))
 		return;
-	if (!watch(c, EPOLL_CTL_MOD, p->fd, which,
-		   has_request(p) ? EPOLLIN | EPOLLOUT : EPOLLIN))
+	if (!watch_fd(c, EPOLL_CTL_MOD, p->fd, which,
+		      has_request(p) ? EPOLLIN | EPOLLOUT : EPOLLIN))
 		drop(c, p);
 }
 
@@ -226,7 +226,7 @@ static int next_client(const struct fab_control *c)
 	return accept4(c->listen, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-static void refuse(int fd, const char *why)
+static void turn_away(int fd, const char *why)
 {
 	send(fd, why, strlen(why), MSG_NOSIGNAL);
 	close(fd);
@@ -236,7 +236,7 @@ static void refuse(int fd, const char *why)
  * A place for one more client: one that is free, or that of the client which has neither sent nor
  * taken anything for the longest time, if that is long enough. Return: NULL: there is none.
  */
-static struct client *place(struct fab_control *c)
+static struct client *client_place(struct fab_control *c)
 {
 	struct client *quiet = NULL;
 
@@ -254,7 +254,7 @@ static struct client *place(struct fab_control *c)
 	return quiet;
 }
 
-static void take(struct fab_control *c)
+static void take_client(struct fab_control *c)
 {
 	int fd = next_client(c);
 	struct client *p;
@@ -264,33 +264,33 @@ static void take(struct fab_control *c)
 			close(c->spare);
 		fd = next_client(c);
 		if (fd >= 0)
-			refuse(fd, "{\"error\": \"the fabric has no descriptor left: end a program, "
-			       "or start it with a higher limit (ulimit -n)\"}\n");
+			turn_away(fd, "{\"error\": \"the fabric has no descriptor left: end a "
+				  "program, or start it with a higher limit (ulimit -n)\"}\n");
 		c->spare = spare_descriptor();
 		return;
 	}
 	if (fd < 0)
 		return;
-	p = place(c);
-	if (p && watch(c, EPOLL_CTL_ADD, fd, (uint32_t)(p - c->client), EPOLLIN)) {
+	p = client_place(c);
+	if (p && watch_fd(c, EPOLL_CTL_ADD, fd, (uint32_t)(p - c->client), EPOLLIN)) {
 		p->fd = fd;
 		p->have = 0;
 		p->last = false;
 		p->moved_ns = c->m->now_ns;
 		return;
 	}
-	refuse(fd, "{\"error\": \"too many programs are connected: end one\"}\n");
+	turn_away(fd, "{\"error\": \"too many programs are connected: end one\"}\n");
 }
 
 void fab_control_event(struct fab_control *c, uint32_t index, uint64_t now_ns)
 {
 	c->m->now_ns = now_ns;
 	if (index == EVENT_LISTEN)
-		take(c);
+		take_client(c);
 	else if (index < FAB_CONTROL_CLIENTS && c->client[index].spool)
 		hear_capture(c, &c->client[index]);
 	else if (index < FAB_CONTROL_CLIENTS && c->client[index].fd >= 0)
-		serve(c, &c->client[index]);
+		serve_client(c, &c->client[index]);
 }
 
 /*
@@ -334,7 +334,7 @@ static bool listen_at(struct fab_control *c, const char *path)
 	ok = c->listen >= 0 && !bind(c->listen, (struct sockaddr *)&c->un, sizeof(c->un));
 	umask(mask);
 	if (ok && (listen(c->listen, FAB_CONTROL_CLIENTS) ||
-		   !watch(c, EPOLL_CTL_ADD, c->listen, EVENT_LISTEN, EPOLLIN))) {
+		   !watch_fd(c, EPOLL_CTL_ADD, c->listen, EVENT_LISTEN, EPOLLIN))) {
 		unlink(path);
 		ok = false;
 	}

@@ -17,7 +17,7 @@
 #define DAY	(86400 * SECOND)
 #define MS	1000000ll		/* the least time between two changes of a cable */
 
-static json_t *refuse(struct fab_request *r, const char *why)
+static json_t *deny(struct fab_request *r, const char *why)
 {
 	snprintf(r->why, sizeof(r->why), "%s", why);
 	return NULL;
@@ -29,8 +29,8 @@ static json_t *done(void)
 }
 
 /* The integer member @key of the request, from 0 to @most, or @missing without one; -1: wrong. */
-static json_int_t number(const struct fab_request *r, const char *key, json_int_t most,
-			 json_int_t missing)
+static json_int_t member_int(const struct fab_request *r, const char *key, json_int_t most,
+			     json_int_t missing)
 {
 	const json_t *v = json_object_get(r->in, key);
 	const json_int_t n = json_integer_value(v);
@@ -81,10 +81,10 @@ uint32_t fab_request_node(struct fab_request *r)
 }
 
 /* The port that the request names. Return: FAB_NO_PORT: r->why says which there are. */
-static uint32_t port_of(struct fab_request *r)
+static uint32_t named_port(struct fab_request *r)
 {
 	const struct fab *f = r->m->f;
-	const json_int_t num = number(r, "port", FAB_MAX_NODE_PORTS, -1);
+	const json_int_t num = member_int(r, "port", FAB_MAX_NODE_PORTS, -1);
 	const char *any = json_string_value(json_object_get(r->in, "port"));
 	const uint32_t i = fab_request_node(r);
 	uint32_t p = FAB_NO_PORT;
@@ -105,7 +105,7 @@ static uint32_t port_of(struct fab_request *r)
 /* The same of a port with a cable. */
 static uint32_t cabled_port(struct fab_request *r)
 {
-	const uint32_t p = port_of(r);
+	const uint32_t p = named_port(r);
 
 	if (p == FAB_NO_PORT || r->m->f->port[p].peer != FAB_NO_PORT)
 		return p;
@@ -155,19 +155,19 @@ static bool only(struct fab_request *r, const char *keys)
 
 static json_t *flap(struct fab_request *r, uint32_t p)
 {
-	const json_int_t down = number(r, "down_ns", DAY, SECOND);
-	const json_int_t interval = number(r, "interval_ns", DAY, 2 * down);
-	const json_int_t count = number(r, "count", 1000000, 1);
+	const json_int_t down = member_int(r, "down_ns", DAY, SECOND);
+	const json_int_t interval = member_int(r, "interval_ns", DAY, 2 * down);
+	const json_int_t count = member_int(r, "count", 1000000, 1);
 
 	if (!only(r, "node port state down_ns interval_ns count"))
 		return NULL;
 	if (down < MS || interval < down + MS || count < 1)
-		return refuse(r, FLAP_HINT);
+		return deny(r, FLAP_HINT);
 	if (r->dry)
 		return done();
 	if (!fab_fault_flap(r->m, p, (uint64_t)down, (uint64_t)interval, (uint32_t)count,
 			    r->m->now_ns))
-		return refuse(r, "16 other cables flap already: let one be up or down");
+		return deny(r, "16 other cables flap already: let one be up or down");
 	return done();
 }
 
@@ -184,21 +184,21 @@ static bool have_common(const struct fab *f, uint32_t p, struct fab_limit at_mos
 static json_t *degrade(struct fab_request *r, uint32_t p)
 {
 	const json_t *speed = json_object_get(r->in, "speed");
-	const json_int_t width = number(r, "width", 12, 0);
+	const json_int_t width = member_int(r, "width", 12, 0);
 	struct fab_limit at_most;
 
 	if (!only(r, "node port state width speed"))
 		return NULL;
 	if (width < 0 || (!width && !speed) || (speed && !json_is_string(speed)) ||
 	    !fab_rate_limit((unsigned int)width, json_string_value(speed), &at_most))
-		return refuse(r, "give \"width\", 1, 2, 4, 8 or 12, or \"speed\", SDR, DDR, QDR, "
-			      "FDR10, FDR, EDR, HDR, NDR or XDR, or both");
+		return deny(r, "give \"width\", 1, 2, 4, 8 or 12, or \"speed\", SDR, DDR, QDR, "
+			    "FDR10, FDR, EDR, HDR, NDR or XDR, or both");
 	if (!have_common(r->m->f, p, at_most))
-		return refuse(r, "its ports have no width and speed so low: give a higher one");
+		return deny(r, "its ports have no width and speed so low: give a higher one");
 	if (r->dry)
 		return done();
 	if (!fab_fault_degrade(r->m, p, at_most, r->m->now_ns))
-		return refuse(r, "out of memory");
+		return deny(r, "out of memory");
 	return done();
 }
 
@@ -215,19 +215,19 @@ static json_t *link_fault(struct fab_request *r)
 	if (state_is(r, "degrade"))
 		return degrade(r, p);
 	if (!state_is(r, "up") && !state_is(r, "down") && !state_is(r, "restore"))
-		return refuse(r, LINK_STATES);
+		return deny(r, LINK_STATES);
 	if (!only(r, "node port state"))
 		return NULL;
 	if (r->dry)
 		return done();
 	ok = state_is(r, "restore") ? fab_fault_degrade(r->m, p, all, r->m->now_ns) :
 				      fab_fault_link(r->m, p, state_is(r, "up"), r->m->now_ns);
-	return ok ? done() : refuse(r, "out of memory");
+	return ok ? done() : deny(r, "out of memory");
 }
 
 static json_t *delay(struct fab_request *r)
 {
-	const json_int_t ns = number(r, "time_ns", DAY, -1);
+	const json_int_t ns = member_int(r, "time_ns", DAY, -1);
 	const uint32_t p = cabled_port(r);
 
 	if (p == FAB_NO_PORT)
@@ -235,10 +235,10 @@ static json_t *delay(struct fab_request *r)
 	if (!only(r, "node port time_ns"))
 		return NULL;
 	if (ns < 0)
-		return refuse(r, "give \"time_ns\", at most a day; 0: no delay");
+		return deny(r, "give \"time_ns\", at most a day; 0: no delay");
 	if (r->dry)
 		return done();
-	return fab_fault_delay(r->m, p, (uint64_t)ns) ? done() : refuse(r, "out of memory");
+	return fab_fault_delay(r->m, p, (uint64_t)ns) ? done() : deny(r, "out of memory");
 }
 
 static json_t *node_fault(struct fab_request *r)
@@ -248,14 +248,14 @@ static json_t *node_fault(struct fab_request *r)
 	if (!only(r, "node state"))
 		return NULL;
 	if (!state_is(r, "kill") && !state_is(r, "revive"))
-		return refuse(r, "give \"state\", which is \"kill\" or \"revive\"");
+		return deny(r, "give \"state\", which is \"kill\" or \"revive\"");
 	i = fab_request_node(r);
 	if (i == FAB_NONE)
 		return NULL;
 	if (r->dry)
 		return done();
 	if (!fab_fault_node(r->m, i, state_is(r, "revive"), r->m->now_ns))
-		return refuse(r, "out of memory");
+		return deny(r, "out of memory");
 	return done();
 }
 
@@ -270,15 +270,15 @@ static json_t *wire_fault(struct fab_request *r, bool corrupt)
 {
 	const json_t *v = json_object_get(r->in, "rate");
 	const double rate = json_number_value(v);
-	const json_int_t seed = number(r, "seed", INT64_MAX, 0);
+	const json_int_t seed = member_int(r, "seed", INT64_MAX, 0);
 	const struct fab_extra *x;
 	uint32_t was[2] = { 0, 0 }, of, p;
 
 	if (!only(r, "node port rate seed"))
 		return NULL;
 	if (!json_is_number(v) || !(rate >= 0 && rate <= 1) || seed < 0)
-		return refuse(r, "give \"rate\", a number from 0 to 1, and perhaps \"seed\", a "
-			      "number from 0");
+		return deny(r, "give \"rate\", a number from 0 to 1, and perhaps \"seed\", a "
+			    "number from 0");
 	p = cabled_port(r);
 	if (p == FAB_NO_PORT)
 		return NULL;
@@ -293,7 +293,7 @@ static json_t *wire_fault(struct fab_request *r, bool corrupt)
 	was[corrupt] = of || rate <= 0 ? of : 1;
 	if (!fab_fault_wire(r->m, p, was[0], was[1], json_object_get(r->in, "seed") ?
 			    (uint64_t)seed : wire_seed(r->m, p)))
-		return refuse(r, "out of memory");
+		return deny(r, "out of memory");
 	return done();
 }
 
@@ -309,8 +309,8 @@ static json_t *corrupt(struct fab_request *r)
 
 static json_t *drop_fault(struct fab_request *r)
 {
-	const json_int_t attr = number(r, "attribute", UINT16_MAX, -1);
-	const json_int_t nth = number(r, "nth", UINT32_MAX, -1);
+	const json_int_t attr = member_int(r, "attribute", UINT16_MAX, -1);
+	const json_int_t nth = member_int(r, "nth", UINT32_MAX, -1);
 	uint32_t i;
 
 	if (!only(r, "node attribute nth"))
@@ -319,30 +319,30 @@ static json_t *drop_fault(struct fab_request *r)
 	if (i == FAB_NONE)
 		return NULL;
 	if (attr < 0 || nth < 0)
-		return refuse(r, "give \"attribute\", its number, and \"nth\": each nth "
-			      "SMP with it is lost, 0: none");
+		return deny(r, "give \"attribute\", its number, and \"nth\": each nth "
+			    "SMP with it is lost, 0: none");
 	if (r->dry)
 		return done();
 	if (!fab_fault_smp(r->m, i, (uint16_t)attr, (uint32_t)nth))
-		return refuse(r, "16 attributes are dropped already: set the nth of one to 0");
+		return deny(r, "16 attributes are dropped already: set the nth of one to 0");
 	return done();
 }
 
 static json_t *preset(struct fab_request *r)
 {
 	const char *name = json_string_value(json_object_get(r->in, "counter"));
-	const json_int_t v = number(r, "value", INT64_MAX, -1);
+	const json_int_t v = member_int(r, "value", INT64_MAX, -1);
 	uint32_t p;
 
 	if (!only(r, "node port counter value"))
 		return NULL;
-	p = port_of(r);
+	p = named_port(r);
 	if (p == FAB_NO_PORT)
 		return NULL;
 	if (v < 0 || !name || !(r->dry ? fab_is_counter(name) :
 			      fab_fault_preset(r->m->f, p, name, (uint64_t)v)))
-		return refuse(r, "give \"counter\", a name as counters says it, and \"value\", a "
-			      "number from 0");
+		return deny(r, "give \"counter\", a name as counters says it, and \"value\", a "
+			    "number from 0");
 	return done();
 }
 
@@ -359,7 +359,7 @@ static const struct {
 	{ "preset", preset },
 };
 
-static unsigned int find(const char *command)
+static unsigned int find_command(const char *command)
 {
 	unsigned int i;
 
@@ -370,10 +370,10 @@ static unsigned int find(const char *command)
 
 bool fab_is_fault_command(const char *command)
 {
-	return find(command) < IB_ARRAY_SIZE(commands);
+	return find_command(command) < IB_ARRAY_SIZE(commands);
 }
 
 json_t *fab_request_fault(struct fab_request *r, const char *command)
 {
-	return commands[find(command)].answer(r);
+	return commands[find_command(command)].answer(r);
 }

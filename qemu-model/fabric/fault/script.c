@@ -159,7 +159,7 @@ static int take_when(struct reader *r, char **word, struct event *e)
 /* ---- lines --------------------------------------------------------------------- */
 
 /* See whether what @e asks for can be done, and which node it names. @why: why it cannot */
-static bool check(struct fab_mgmt *m, struct event *e, char why[FAB_REQUEST_WHY])
+static bool script_check(struct fab_mgmt *m, struct event *e, char why[FAB_REQUEST_WHY])
 {
 	struct fab_request r = { .m = m, .in = e->request, .dry = true };
 	json_t *reply;
@@ -174,7 +174,7 @@ static bool check(struct fab_mgmt *m, struct event *e, char why[FAB_REQUEST_WHY]
 }
 
 /* Do it. Return: whether it could be done. */
-static bool perform(struct fab_mgmt *m, const struct event *e)
+static bool script_perform(struct fab_mgmt *m, const struct event *e)
 {
 	struct fab_request r = { .m = m, .in = e->request, .found = true, .at = e->node };
 	json_t *reply;
@@ -195,7 +195,7 @@ static bool take_fault(struct reader *r, int n, char **word, struct event *e)
 	e->request = fab_fault_words(word[0], n - 1, word + 1, &hint);
 	if (!e->request)
 		return wrong(r, "%s", hint);
-	if (check(r->m, e, why))
+	if (script_check(r->m, e, why))
 		return true;
 	json_decref(e->request);
 	return wrong(r, "%s", why);
@@ -272,7 +272,7 @@ static void set_due(struct fab_script *s)
 	s->due_ns = s->heaped ? s->start_ns + s->event[s->heap[0]].next_ns : UINT64_MAX;
 }
 
-static void order(struct fab_script *s)
+static void script_order(struct fab_script *s)
 {
 	s->heaped = s->n;
 	for (unsigned int i = 0; i < s->n; i++)
@@ -283,7 +283,7 @@ static void order(struct fab_script *s)
 }
 
 /* The first fault that is due has been made. */
-static void advance(struct fab_script *s, struct event *e)
+static void script_advance(struct fab_script *s, struct event *e)
 {
 	e->next_ns += e->every_ns;
 	if (!--e->left)
@@ -336,7 +336,7 @@ unsigned int fab_script_start(struct fab_mgmt *m, const char *text, size_t len,
 	}
 	fab_script_stop(m);
 	r.s->start_ns = m->now_ns;
-	order(r.s);
+	script_order(r.s);
 	m->script = r.s;
 	fab_mgmt_seed(m, m->seed);
 	*ends_ns = last_ns(r.s);
@@ -382,8 +382,8 @@ uint64_t fab_script_timer(struct fab_mgmt *m, uint64_t now_ns)
 		if (n == FAB_SCRIPT_TURN || !fab_flap_timer(m, s->due_ns))
 			return 0;
 		m->now_ns = s->due_ns;
-		s->failed += !perform(m, e);
-		advance(s, e);
+		s->failed += !script_perform(m, e);
+		script_advance(s, e);
 	}
 	return s->due_ns == UINT64_MAX ? UINT64_MAX : s->due_ns - now_ns;
 }

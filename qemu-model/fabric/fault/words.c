@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Adds "node" and "port" of NODE:P; NODE may have colons. Return: false: it is not that. */
-static bool put_port(json_t *v, const char *word)
+static bool put_node_port(json_t *v, const char *word)
 {
 	const char *colon = strrchr(word, ':');
 	char *end;
@@ -110,7 +110,7 @@ static int take_options(json_t *v, int n, char **w)
 
 static bool link_words(json_t *v, int n, char **w)
 {
-	return n == 2 && put_text(v, "state", w[0]) && put_port(v, w[1]);
+	return n == 2 && put_text(v, "state", w[0]) && put_node_port(v, w[1]);
 }
 
 static bool node_words(json_t *v, int n, char **w)
@@ -122,7 +122,7 @@ static bool wire_words(json_t *v, int n, char **w)
 {
 	char *end;
 
-	if (n < 2 || n > 3 || !put_port(v, w[0]) ||
+	if (n < 2 || n > 3 || !put_node_port(v, w[0]) ||
 	    json_object_set_new(v, "rate", json_real(strtod(w[1], &end))) || !*w[1] || *end)
 		return false;
 	return n == 2 || put_integer(v, "seed", w[2]);
@@ -130,7 +130,7 @@ static bool wire_words(json_t *v, int n, char **w)
 
 static bool delay_words(json_t *v, int n, char **w)
 {
-	return n == 2 && put_port(v, w[0]) && put_time(v, "time_ns", w[1]);
+	return n == 2 && put_node_port(v, w[0]) && put_time(v, "time_ns", w[1]);
 }
 
 static bool drop_words(json_t *v, int n, char **w)
@@ -141,7 +141,7 @@ static bool drop_words(json_t *v, int n, char **w)
 
 static bool preset_words(json_t *v, int n, char **w)
 {
-	return n == 3 && put_port(v, w[0]) && put_text(v, "counter", w[1]) &&
+	return n == 3 && put_node_port(v, w[0]) && put_text(v, "counter", w[1]) &&
 	       put_integer(v, "value", w[2]);
 }
 
@@ -161,7 +161,7 @@ static const struct {
 	{ "preset", preset_words, "write preset NODE:PORT COUNTER VALUE" },
 };
 
-static unsigned int find(const char *verb)
+static unsigned int find_words(const char *verb)
 {
 	unsigned int i;
 
@@ -172,12 +172,12 @@ static unsigned int find(const char *verb)
 
 bool fab_is_fault_verb(const char *verb)
 {
-	return find(verb) < sizeof(words) / sizeof(*words);
+	return find_words(verb) < sizeof(words) / sizeof(*words);
 }
 
 json_t *fab_fault_words(const char *verb, int n, char **w, const char **why)
 {
-	const unsigned int i = find(verb);
+	const unsigned int i = find_words(verb);
 	json_t *v = json_pack("{s:s}", "command", verb);
 
 	*why = words[i].why;

@@ -14,23 +14,23 @@
 /* LRH, BTH, DETH, MAD and ICRC, in words of 4 bytes. */
 #define MAD_WORDS	(IB_MAD_PKT_LEN / 4)
 
-static struct fab_node *node_of(struct fab_mgmt *m)
+static struct fab_node *agent_node(struct fab_mgmt *m)
 {
 	return &m->f->node[m->job.node];
 }
 
-static struct fab_port *port_of(struct fab_mgmt *m, unsigned int num)
+static struct fab_port *agent_port_of(struct fab_mgmt *m, unsigned int num)
 {
-	return &m->f->port[fab_port_of(node_of(m), num)];
+	return &m->f->port[fab_port_of(agent_node(m), num)];
 }
 
 static struct fab_pool *pkey_pool(struct fab_mgmt *m)
 {
-	return node_of(m)->sw != FAB_NONE ? &m->f->sw_pkeys : &m->f->ca_pkeys;
+	return agent_node(m)->sw != FAB_NONE ? &m->f->sw_pkeys : &m->f->ca_pkeys;
 }
 
 /* The rare part of end port @p, or the spare one in its place. */
-static struct fab_extra *end_of(struct fab_mgmt *m, uint32_t p)
+static struct fab_extra *agent_end_of(struct fab_mgmt *m, uint32_t p)
 {
 	if (m->job.end && m->job.end->port == p)
 		return m->job.end;
@@ -46,8 +46,8 @@ static struct fab_extra *end_of(struct fab_mgmt *m, uint32_t p)
 static void agent_port(void *ctx, unsigned int num, struct ib_sma_port *v)
 {
 	struct fab_mgmt *m = ctx;
-	const bool is_switch = node_of(m)->sw != FAB_NONE;
-	struct fab_port *p = port_of(m, num);
+	const bool is_switch = agent_node(m)->sw != FAB_NONE;
+	struct fab_port *p = agent_port_of(m, num);
 	struct fab_extra *x;
 
 	memset(v, 0, sizeof(*v));
@@ -62,11 +62,11 @@ static void agent_port(void *ctx, unsigned int num, struct ib_sma_port *v)
 		m->job.arb = *v->arb;
 		v->pkey = m->job.pkeys;
 		v->arb = &m->job.arb;
-		m->job.due_port = fab_port_of(node_of(m), num);
+		m->job.due_port = fab_port_of(agent_node(m), num);
 	}
 	if (is_switch && num)
 		return;
-	x = end_of(m, fab_port_of(node_of(m), num));
+	x = agent_end_of(m, fab_port_of(agent_node(m), num));
 	v->guid = x->guid;
 	v->num_guids = IB_GUIDS_PER_BLOCK;
 	v->end = &x->end;
@@ -75,11 +75,11 @@ static void agent_port(void *ctx, unsigned int num, struct ib_sma_port *v)
 /* Table of a switch by input and output port, of any other node the port's. */
 static uint32_t *sl2vl_index(struct fab_mgmt *m, unsigned int in, unsigned int out)
 {
-	const struct fab_node *n = node_of(m);
+	const struct fab_node *n = agent_node(m);
 
 	if (n->sw != FAB_NONE && m->f->sw[n->sw].sl2vl)
 		return &m->f->sw[n->sw].sl2vl[in * (n->nports + 1u) + out];
-	return &port_of(m, out)->sl2vl;
+	return &agent_port_of(m, out)->sl2vl;
 }
 
 static struct ib_sl2vl *agent_sl2vl(void *ctx, unsigned int in, unsigned int out)
@@ -101,7 +101,7 @@ static struct ib_sl2vl *agent_sl2vl(void *ctx, unsigned int in, unsigned int out
 /* Before a Set for one input port all tables of a switch are those of the output ports. */
 static bool own_sl2vl(struct fab_mgmt *m)
 {
-	const struct fab_node *n = node_of(m);
+	const struct fab_node *n = agent_node(m);
 	const unsigned int dim = n->nports + 1u;
 	struct fab_switch *sw;
 	uint32_t *t;
@@ -116,7 +116,7 @@ static bool own_sl2vl(struct fab_mgmt *m)
 	}
 	for (unsigned int in = 0; in < dim; in++) {
 		for (unsigned int out = 0; out < dim; out++) {
-			t[in * dim + out] = port_of(m, out)->sl2vl;
+			t[in * dim + out] = agent_port_of(m, out)->sl2vl;
 			fab_pool_ref(&m->f->sl2vl, t[in * dim + out]);
 		}
 	}
@@ -146,9 +146,9 @@ static void set_table(struct fab_mgmt *m, struct fab_pool *pool, uint32_t *index
 /* The table that was written is that of every output port @num that it is for. */
 static void set_sl2vl(struct fab_mgmt *m, unsigned int num)
 {
-	const struct fab_node *n = node_of(m);
+	const struct fab_node *n = agent_node(m);
 	uint32_t *t = n->sw != FAB_NONE ? m->f->sw[n->sw].sl2vl : NULL;
-	struct fab_port *p = port_of(m, num);
+	struct fab_port *p = agent_port_of(m, num);
 
 	p->sl2vl_set = 1;
 	if (n->sw != FAB_NONE && m->job.sl2vl_in != IB_SMA_ALL_PORTS) {
@@ -163,7 +163,7 @@ static void set_sl2vl(struct fab_mgmt *m, unsigned int num)
 /* A Set of SLtoVLMappingTables is complete. */
 static void sl2vl_written(struct fab_mgmt *m)
 {
-	const struct fab_node *n = node_of(m);
+	const struct fab_node *n = agent_node(m);
 	const bool all_in = m->job.sl2vl_in == IB_SMA_ALL_PORTS;
 
 	if (m->job.sl2vl_out != IB_SMA_ALL_PORTS) {
@@ -204,11 +204,11 @@ bool fab_fold_sl2vl(struct fab_mgmt *m, uint32_t p, unsigned int vls)
 static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 {
 	struct fab_mgmt *m = ctx;
-	struct fab_port *p = port_of(m, num);
+	struct fab_port *p = agent_port_of(m, num);
 
 	m->epoch++;
 	if (what & IB_SMA_CH_SWITCH)
-		fab_lft_changed(&m->f->sw[node_of(m)->sw]);
+		fab_lft_changed(&m->f->sw[agent_node(m)->sw]);
 	if (what & IB_SMA_CH_PKEYS)
 		set_table(m, pkey_pool(m), &p->pkeys, m->job.pkeys);
 	if (what & (IB_SMA_CH_VLARB | IB_PI_EFF_VLARB))
@@ -228,8 +228,8 @@ static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 static void agent_send_trap(void *ctx, unsigned int num, const struct ib_smp *trap)
 {
 	struct fab_mgmt *m = ctx;
-	const struct fab_node *n = node_of(m);
-	const struct ib_port_info *pi = &port_of(m, num)->pi;
+	const struct fab_node *n = agent_node(m);
+	const struct ib_port_info *pi = &agent_port_of(m, num)->pi;
 	struct fab_mad mad = { .smp = *trap, .dlid = pi->sm_lid, .slid = pi->lid, .sl = pi->sm_sl };
 	unsigned int out = n->sw != FAB_NONE ? fab_route(m->f, n, pi->sm_lid) : num;
 	const struct fab_job was = m->job;
@@ -239,7 +239,7 @@ static void agent_send_trap(void *ctx, unsigned int num, const struct ib_smp *tr
 		return;
 	/* agents of other nodes use @m while the trap is on its way */
 	m->job = (struct fab_job){ .node = was.node };
-	if (n->sw == FAB_NONE && fab_own_lid(port_of(m, num), mad.dlid)) {
+	if (n->sw == FAB_NONE && fab_own_lid(agent_port_of(m, num), mad.dlid)) {
 		fab_mgmt_local(m, fab_port_of(n, num), &mad);
 	} else {
 		fab_agent_xmit(m, n);
@@ -270,7 +270,7 @@ static bool grow_lft(struct fab_switch *sw, unsigned int block)
 static uint8_t *agent_lft(void *ctx, unsigned int block)
 {
 	struct fab_mgmt *m = ctx;
-	struct fab_switch *sw = &m->f->sw[node_of(m)->sw];
+	struct fab_switch *sw = &m->f->sw[agent_node(m)->sw];
 
 	if (block < sw->lft_blocks || (m->job.is_set && grow_lft(sw, block)))
 		return sw->lft + block * IB_LFT_PER_BLOCK;
@@ -282,7 +282,7 @@ static uint8_t *agent_lft(void *ctx, unsigned int block)
 static uint16_t *agent_mft(void *ctx, unsigned int entry, unsigned int pos)
 {
 	struct fab_mgmt *m = ctx;
-	struct fab_switch *sw = &m->f->sw[node_of(m)->sw];
+	struct fab_switch *sw = &m->f->sw[agent_node(m)->sw];
 	unsigned int block = entry / IB_MFT_PER_BLOCK;
 
 	if (m->job.is_set && !sw->mft)
@@ -373,7 +373,7 @@ void fab_counters(const struct fab_mgmt *m, uint32_t port, struct ohca_port_coun
 static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
 {
 	struct fab_mgmt *m = ctx;
-	const uint32_t index = fab_port_of(node_of(m), num);
+	const uint32_t index = fab_port_of(agent_node(m), num);
 	struct fab_extra *x = m->job.is_set ? fab_extra(m->f, index) : fab_extra_of(m->f, index);
 	struct ib_pma_port *v = x ? &x->pma : &m->job.fresh;
 

@@ -30,7 +30,7 @@ static void state_change(struct fab_mgmt *m, uint32_t p)
 }
 
 /* Port @p loses its link. @by_sm: a subnet manager disabled or reset it at this end */
-static void link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by_sm)
+static void port_link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by_sm)
 {
 	struct fab_extra *x = fab_extra_of(m->f, p), *peer;
 
@@ -64,9 +64,9 @@ void fab_wire_up(struct fab_mgmt *m, uint32_t p)
 void fab_wire_down(struct fab_mgmt *m, uint32_t p)
 {
 	const struct ib_port_info *pi = &m->f->port[p].pi;
+	const bool disabled = pi->phys_state == IB_PHYS_DISABLED;
 
-	link_down(m, p, pi->phys_state == IB_PHYS_DISABLED ? IB_PHYS_DISABLED : pi->down_default,
-		  false);
+	port_link_down(m, p, disabled ? IB_PHYS_DISABLED : pi->down_default, false);
 }
 
 void fab_link_effects(struct fab_mgmt *m)
@@ -75,7 +75,7 @@ void fab_link_effects(struct fab_mgmt *m)
 	const bool disable = due & IB_PI_EFF_LINK_DISABLE;
 
 	m->job.link_due = 0;
-	link_down(m, p, ib_port_due_phys(due), true);
+	port_link_down(m, p, ib_port_due_phys(due), true);
 	if (fab_outside(m->f, p)) {
 		if (m->wires)
 			m->wires->train(m->wires_ctx, p, !disable);

@@ -59,7 +59,7 @@ enum fab_fate fab_mad_delay(struct fab_mgmt *m, uint32_t p, struct fab_fault *x,
 }
 
 /* The first one is not on its way any more. */
-static struct fab_mad_flight *land(struct fab_mgmt *m)
+static struct fab_mad_flight *first_landed(struct fab_mgmt *m)
 {
 	struct fab_mad_flight *fl = m->flight;
 
@@ -74,7 +74,7 @@ void fab_mad_timer(struct fab_mgmt *m)
 {
 	for (unsigned int n = 0; n < FAB_MAD_TURN && m->flight && m->flight->due_ns <= m->now_ns;
 	     n++) {
-		struct fab_mad_flight *fl = land(m);
+		struct fab_mad_flight *fl = first_landed(m);
 
 		if (fl->downs == fl->fault->downs) {
 			fab_mgmt_landed(m, fl->port, &fl->mad);
@@ -91,5 +91,5 @@ void fab_mad_timer(struct fab_mgmt *m)
 void fab_mad_forget(struct fab_mgmt *m)
 {
 	while (m->flight)
-		free(land(m));
+		free(first_landed(m));
 }

@@ -53,13 +53,13 @@ unsigned int fab_route(const struct fab *f, const struct fab_node *n, uint16_t l
 	return sw->lft[lid];
 }
 
-static enum fab_fate lose(struct fab_mgmt *m)
+static enum fab_fate mad_lose(struct fab_mgmt *m)
 {
 	m->stats.lost++;
 	return FAB_LOST;
 }
 
-static void discard(struct fab_mgmt *m, uint32_t p)
+static void mad_discard(struct fab_mgmt *m, uint32_t p)
 {
 	struct fab_extra *x = fab_extra(m->f, p);
 
@@ -70,7 +70,7 @@ static void discard(struct fab_mgmt *m, uint32_t p)
 }
 
 /* A LID that no table leads to, or back by where it came from. @num: of the table */
-static void relay_error(struct fab_mgmt *m, uint32_t at, unsigned int num)
+static void mad_relay_error(struct fab_mgmt *m, uint32_t at, unsigned int num)
 {
 	struct fab_extra *x = fab_extra(m->f, at);
 
@@ -88,8 +88,8 @@ static void relay_error(struct fab_mgmt *m, uint32_t at, unsigned int num)
  *
  * Return: whether it gets on its way.
  */
-static bool depart(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad,
-		   struct fab_fault **fault)
+static bool mad_depart(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad,
+		       struct fab_fault **fault)
 {
 	struct fab_port *a = &m->f->port[p];
 	const bool is_smp = ib_mad_is_smp(&mad->mad.hdr);
@@ -98,7 +98,7 @@ static bool depart(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad,
 
 	/* SMPs pass as soon as the link is trained, other MADs when it is Active (7.2.7) */
 	if (a->peer == FAB_NO_PORT || a->pi.state < (is_smp ? IB_PS_INIT : IB_PS_ACTIVE)) {
-		discard(m, p);
+		mad_discard(m, p);
 		return false;
 	}
 	a->xmit_mads++;
@@ -113,7 +113,7 @@ static bool depart(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad,
 }
 
 /* @mad has left by port @p. Return: the port where it arrives, or FAB_NO_PORT. */
-static inline uint32_t arrive(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
+static inline uint32_t mad_arrive(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad)
 {
 	struct fab_port *a = &m->f->port[p], *b = &m->f->port[a->peer];
 
@@ -192,9 +192,9 @@ static uint32_t lid_out(struct fab_mgmt *m, const struct fab_node *n, uint32_t a
 	return out && out <= n->nports ? fab_port_of(n, out) : at;
 }
 
-static enum fab_fate deliver(struct fab_mgmt *m, uint32_t at, const struct fab_mad *mad)
+static enum fab_fate mad_deliver(struct fab_mgmt *m, uint32_t at, const struct fab_mad *mad)
 {
-	return m->deliver(m->ctx, at, mad) ? FAB_DELIVERED : lose(m);
+	return m->deliver(m->ctx, at, mad) ? FAB_DELIVERED : mad_lose(m);
 }
 
 /* Send the reply to an SMP. @by: ib_sma_process()'s @out_port */
@@ -206,7 +206,7 @@ static enum fab_fate smp_reply(struct fab_mgmt *m, uint32_t at, bool from_wire,
 	*out = ib_smp_is_dr(&mad->smp) && from_wire ? dr_out(m, n, mad, by) :
 						      lid_out(m, n, at, mad);
 	fab_agent_xmit(m, n);
-	return from_wire ? FAB_GOES_ON : deliver(m, at, mad);
+	return from_wire ? FAB_GOES_ON : mad_deliver(m, at, mad);
 }
 
 /*
@@ -231,15 +231,15 @@ static enum fab_fate for_manager(struct fab_mgmt *m, uint32_t at, const struct i
 	/* a returning SMP is for this host only if its route ends here */
 	if (ib_smp_is_dr(&mad->smp) && ib_smp_returning(&mad->smp) &&
 	    ib_dr_recv(&mad->smp, s->si, (uint8_t)in->port, s->num_ports, &by) != IB_DR_LOCAL)
-		return lose(m);
+		return mad_lose(m);
 	if (!s->si && m->deliver(m->ctx, at, mad))
 		return FAB_DELIVERED;
 	if (is_busy(m, at, &mad->mad.hdr))
-		return lose(m);
+		return mad_lose(m);
 	mad->smp.hdr.class_specific = hops;
 	if (ib_sma_unclaimed(s, in, &mad->smp, &by) == IB_SMA_REPLY)
 		return smp_reply(m, at, in->from_wire, mad, by, out);
-	return lose(m);
+	return mad_lose(m);
 }
 
 static void count(struct fab_mgmt *m, const struct ib_smp *s)
@@ -268,7 +268,7 @@ static enum fab_fate smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire
 	uint8_t by;
 
 	if (fab_fault_drops(m, at, from_wire, &mad->smp))
-		return lose(m);
+		return mad_lose(m);
 	m->job.starved = false;
 	v = ib_sma_process(fab_agent_begin(m, node, mad->smp.hdr.method == IB_METHOD_SET), &in,
 			   &mad->smp, &by);
@@ -277,7 +277,7 @@ static enum fab_fate smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire
 		agent_rcv(m, n);
 	/* the manager repeats it */
 	if (m->job.starved)
-		return lose(m);
+		return mad_lose(m);
 	switch (v) {
 	case IB_SMA_FORWARD:
 		*out = dr_out(m, n, mad, by);
@@ -290,7 +290,7 @@ static enum fab_fate smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire
 	case IB_SMA_UNHANDLED:
 		return for_manager(m, at, &m->job.sma, &in, mad, hops, out);
 	default:
-		return lose(m);
+		return mad_lose(m);
 	}
 }
 
@@ -308,14 +308,14 @@ static enum fab_fate gs_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire,
 		if (n->sw == FAB_NONE && m->deliver(m->ctx, at, mad))
 			return FAB_DELIVERED;
 		if (is_busy(m, at, h) || !ib_mad_refuse(h))
-			return lose(m);
+			return mad_lose(m);
 	} else if (!fab_pma(m, node, &mad->mad)) {
-		return lose(m);
+		return mad_lose(m);
 	}
 	m->stats.other++;
 	*out = lid_out(m, n, at, mad);
 	fab_agent_xmit(m, n);
-	return from_wire ? FAB_GOES_ON : deliver(m, at, mad);
+	return from_wire ? FAB_GOES_ON : mad_deliver(m, at, mad);
 }
 
 /*
@@ -332,17 +332,17 @@ static enum fab_fate at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, st
 	if (mad->dlid == IB_LID_PERMISSIVE) {
 		/* whoever is next gets SMPs only */
 		if (!ib_mad_is_smp(&mad->mad.hdr) || ib_smp_begins_by_lid(&mad->smp))
-			return lose(m);
+			return mad_lose(m);
 	} else {
 		if (n->sw == FAB_NONE) {
 			if (!fab_own_lid(&m->f->port[at], mad->dlid))
-				return lose(m);
+				return mad_lose(m);
 		} else {
 			by = fab_route(m->f, n, mad->dlid);
 			*out = fab_port_of(n, by);
 			if (by > n->nports || (by && *out == at)) {
-				relay_error(m, at, by);
-				return lose(m);
+				mad_relay_error(m, at, by);
+				return mad_lose(m);
 			}
 			if (by)
 				return FAB_GOES_ON;
@@ -353,15 +353,15 @@ static enum fab_fate at_node(struct fab_mgmt *m, uint32_t at, bool from_wire, st
 }
 
 /* @mad leaves the process by port @out. */
-static enum fab_fate leave(struct fab_mgmt *m, uint32_t out, const struct fab_mad *mad)
+static enum fab_fate mad_leave(struct fab_mgmt *m, uint32_t out, const struct fab_mad *mad)
 {
 	const uint8_t state = m->f->port[out].pi.state;
 
 	if (state < (ib_mad_is_smp(&mad->mad.hdr) ? IB_PS_INIT : IB_PS_ACTIVE))
-		discard(m, out);
+		mad_discard(m, out);
 	else if (m->wires && m->wires->send(m->wires_ctx, out, mad))
 		return FAB_DELIVERED;
-	return lose(m);
+	return mad_lose(m);
 }
 
 enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
@@ -372,22 +372,22 @@ enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
 		uint32_t at;
 
 		if (fab_outside(m->f, out))
-			return leave(m, out, mad);
-		if (!depart(m, out, mad, &x))
+			return mad_leave(m, out, mad);
+		if (!mad_depart(m, out, mad, &x))
 			break;
 		fate = x ? fab_mad_delay(m, out, x, mad) : FAB_GOES_ON;
 		if (fate == FAB_LOST)
 			break;
 		if (fate != FAB_GOES_ON)
 			return fate;
-		at = arrive(m, out, mad);
+		at = mad_arrive(m, out, mad);
 		if (at == FAB_NO_PORT)
 			break;
 		fate = at_node(m, at, true, mad, &out);
 		if (fate != FAB_GOES_ON)
 			return fate;
 	}
-	return lose(m);
+	return mad_lose(m);
 }
 
 void fab_mgmt_landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad)
@@ -398,10 +398,10 @@ void fab_mgmt_landed(struct fab_mgmt *m, uint32_t p, struct fab_mad *mad)
 		m->wires->land(m->wires_ctx, p, mad);
 		return;
 	}
-	at = arrive(m, p, mad);
+	at = mad_arrive(m, p, mad);
 	mad->hops++;
 	if (at == FAB_NO_PORT)
-		lose(m);
+		mad_lose(m);
 	else if (at_node(m, at, true, mad, &out) == FAB_GOES_ON)
 		fab_forward(m, out, mad);
 	if (m->job.link_due)
@@ -449,7 +449,7 @@ enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *m
 		v = IB_DR_FORWARD;
 	/* a manager sends by its own port only */
 	if (v == IB_DR_DISCARD || (v == IB_DR_FORWARD && by != fab_port_num(m->f, port)))
-		return lose(m);
+		return mad_lose(m);
 	if (v == IB_DR_FORWARD)
 		fate = fab_forward(m, port, mad);
 	else
