@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -405,6 +406,9 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	l->epfd = l->sigfd = l->file = -1;
 	ok = open_loop(l, cfg);
 	if (ok) {
+		/* it maps memory of machines that are not trusted: nothing gives it more rights */
+		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+			perror("ohca-fabric: PR_SET_NO_NEW_PRIVS");
 		ready(l);
 		run(l);
 		if (cfg->stats)

@@ -257,6 +257,7 @@ expect 'serve where another one does' 1 'another process listens' \
 	"$fabric" serve -g star:2 -l "$dir/s"
 expect 'the soft limit of descriptors is the hard one' 0 '' \
 	[ "$(awk '/Max open files/ { print $4 }' /proc/$pid/limits)" = "$(ulimit -Hn)" ]
+expect 'it gets no new privileges' 0 'NoNewPrivs:.*1' cat /proc/$pid/status
 kill -USR1 $pid
 expect 'SIGUSR1 prints counts' 0 '' says 'MADs in 0' "$dir/err"
 before=$(awk '{ print $14 + $15 }' /proc/$pid/stat)
