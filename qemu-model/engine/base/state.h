@@ -69,7 +69,7 @@ struct ohca_engine {
 	bool aq_more;			/* the next is @aqe, and has begun */
 	struct ohca_hw_aqe aqe;
 	struct ohca_job job;
-	uint64_t work, work_end;	/* done since ohca_new(); where this part must end (work.h) */
+	uint64_t work, work_end;	/* done since ohca_new(); end of this part (work.h) */
 	uint64_t rx_end;		/* where frames should wait for the next poll */
 
 	/* doorbells: written by any thread, consumed by the owner (doorbell.c) */

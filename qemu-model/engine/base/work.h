@@ -10,9 +10,9 @@
  * with the allowance of its call, and what is left is marked to be continued.
  *
  * ohca_poll() gives each of its parts an allowance of its own, so that none of them can use up
- * another's: OHCA_WORK_DOORBELLS to doorbells, OHCA_WORK_PKT for each unit of its budget to packets,
- * WQEs and timers, OHCA_CMD_WORK to commands. A part may exceed its allowance by the last thing that
- * it does, at most OHCA_WORK_ONE.
+ * another's: OHCA_WORK_DOORBELLS to doorbells, OHCA_WORK_PKT for each unit of its budget to
+ * packets, WQEs and timers, OHCA_CMD_WORK to commands. A part may exceed its allowance by the last
+ * thing that it does, at most OHCA_WORK_ONE.
  */
 #ifndef OHCA_BASE_WORK_H
 #define OHCA_BASE_WORK_H

@@ -208,8 +208,8 @@ int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *bu
 	return ohca_dma_publish(e, addr, buf, 8);
 }
 
-unsigned int ohca_mr_runs(ohca_engine *e, const struct ohca_mr_range *r, uint64_t *done, struct ohca_run *run,
-			  unsigned int max)
+unsigned int ohca_mr_runs(ohca_engine *e, const struct ohca_mr_range *r, uint64_t *done,
+			  struct ohca_run *run, unsigned int max)
 {
 	const struct ohca_pages *p = &r->mr->pages;
 	unsigned int n = 0;

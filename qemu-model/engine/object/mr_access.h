@@ -69,8 +69,8 @@ int ohca_mr_write8(ohca_engine *e, const struct ohca_mr_range *r, const void *bu
  * of the bus; *@done moves behind them. Pages that follow each other are one stretch. The
  * number of stretches; 0: that was all.
  */
-unsigned int ohca_mr_runs(ohca_engine *e, const struct ohca_mr_range *r, uint64_t *done, struct ohca_run *run,
-			  unsigned int max);
+unsigned int ohca_mr_runs(ohca_engine *e, const struct ohca_mr_range *r, uint64_t *done,
+			  struct ohca_run *run, unsigned int max);
 /* Gather @len bytes of the SGE list of a send WQE, from byte @off of the message on, to @dst;
  * scatter the other way, with keys of @pd. Every key is checked at every call. 0, vendor error or
  * OHCA_MR_FAULT: *@m. */

@@ -29,7 +29,7 @@ struct ohca_rxpkt {
 
 /*
  * Check a packet of the loop, and deliver it. @frame: LRH to ICRC field; @loop: @port has sent it
- * to itself; @from: as in struct ohca_rxpkt. If there is more to deliver, sched->mcast_left says so.
+ * to itself; @from: as in struct ohca_rxpkt. If more is to be delivered, sched->mcast_left says so.
  */
 void ohca_rx_loop(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len, bool loop,
 		  uint16_t from);

@@ -91,7 +91,8 @@ static void paced_run(ohca_engine *e)
 	struct ohca_sched *s = e->sched;
 
 	while (ohca_heap_next(&s->paced) <= s->now && ohca_work_left(e)) {
-		struct ohca_xport *xp = ohca_container_of(s->paced.due[0], struct ohca_xport, sched.due);
+		struct ohca_xport *xp = ohca_container_of(s->paced.due[0], struct ohca_xport,
+							  sched.due);
 
 		ohca_work(e, OHCA_WORK_STEP);
 		ohca_sched_off(s, xp);
@@ -101,8 +102,8 @@ static void paced_run(ohca_engine *e)
 
 /*
  * A slot for a page fault became free, and many QPs may wait for one. They try in turn, one at a
- * time: the next one after the turn of the last, until one has taken the slot or all were refused. So
- * no slot stays free while a QP waits that may have it, and one slot does not cost a turn of each.
+ * time: the next one after the turn of the last, until one has taken the slot or all were refused.
+ * So no slot stays free while a QP waits that may have it, and one slot does not cost a turn of each.
  */
 static void fault_wake(ohca_engine *e)
 {
