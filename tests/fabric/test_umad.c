@@ -269,7 +269,7 @@ static void is_lost(uint32_t agent, const ib_mad_addr_t *to, const uint8_t *msg)
 }
 
 /*
- * A message of some segments on a wire that loses nothing is acknowledged to its end: the sender has
+ * A message of some segments on a wire that loses nothing is acknowledged to its end: its sender has
  * nothing more to wait for, and tells of no failure later.
  */
 static void test_acknowledged(void **st)
