@@ -28,6 +28,7 @@
 #define WAIT_S		30u		/* for a subnet manager, which may sweep every 10 s */
 #define LANES		16u
 #define BURST		64u		/* packets of a lane in a turn */
+#define LEAVE_MS	100u		/* for what was sent last */
 
 static struct {
 	pthread_mutex_t lock;
@@ -37,6 +38,7 @@ static struct {
 	struct um_place place;
 	unsigned int wait_s;
 	struct ohca_link *link;		/* NULL: the fabric is gone */
+	unsigned int credits[LANES];	/* that the fabric has granted when the link came up */
 	int wake;			/* eventfd */
 	int64_t sleep_ns;		/* the thread sleeps until then */
 	int64_t retry_ns;
@@ -100,6 +102,8 @@ static void take_events(void)
 	while (w.link && (ev = ohca_link_ctrl(w.link)) != OHCA_LINK_EV_NONE) {
 		if (ev == OHCA_LINK_EV_UP) {
 			ohca_link_get_state(w.link, &st);
+			for (unsigned int vl = 0; vl < LANES; vl++)
+				w.credits[vl] = ohca_link_tx_credits(w.link, vl);
 			um_node_link_up(&st, ohca_link_peer(w.link));
 			continue;
 		}
@@ -244,6 +248,38 @@ static void *run_thread(void *arg)
 			sleep_until(due);
 	}
 	return arg;
+}
+
+/* ---- the end ------------------------------------------------------------------- */
+
+/* Whether the fabric has taken all that was sent. */
+static bool is_sent(void)
+{
+	for (unsigned int vl = 0; w.link && ohca_link_is_up(w.link) && vl < LANES; vl++)
+		if (ohca_link_tx_credits(w.link, vl) < w.credits[vl])
+			return false;
+	return true;
+}
+
+/*
+ * When the process ends, what is in the link's rings is lost with it: the acknowledgment of a
+ * message, or the agent's answer to a Set, which the subnet manager would miss. A signal handler
+ * that ends the process may have interrupted whoever has the lock.
+ */
+static void __attribute__((destructor)) leave(void)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	bool done = false;
+
+	for (unsigned int i = 0; i < LEAVE_MS && w.open && !w.dead; i++) {
+		if (!pthread_mutex_trylock(&w.lock)) {
+			done = is_sent();
+			pthread_mutex_unlock(&w.lock);
+		}
+		if (done)
+			return;
+		nanosleep(&pause, NULL);
+	}
 }
 
 /* ---- fork() -------------------------------------------------------------------- */
