@@ -76,7 +76,8 @@ enum ohca_admin_op {
 	OHCA_CMD_PAGE_FAULT_RESUME = 0x59, /* struct ohca_cmd_fault_resume */
 	OHCA_CMD_ALLOC_COUNTERS	= 0x60,	/* -> handle, the number of a counter set */
 	OHCA_CMD_FREE_COUNTERS	= 0x61,	/* struct ohca_cmd_handle */
-	OHCA_CMD_QUERY_COUNTER_SET = 0x62,	/* ohca_cmd_query_counter_set -> __le64[OHCA_CNT_NUM] */
+	/* struct ohca_cmd_query_counter_set -> __le64[OHCA_CNT_NUM] */
+	OHCA_CMD_QUERY_COUNTER_SET = 0x62,
 	OHCA_CMD_BIND_COUNTERS	= 0x63,	/* struct ohca_cmd_bind_counters */
 };
 

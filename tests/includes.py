@@ -17,8 +17,8 @@ MAX_CIRCLE = 6
 # What the files of a folder may include beside their own folder's; "engine" is engine.h alone.
 ENGINE = ("engine/base", "engine/object", "engine/transport", "engine/management",
           "engine/device")
-FABRIC = ("fabric/base", "fabric/graph", "fabric/mgmt", "fabric/data", "fabric/fault", "fabric/watch",
-          "fabric/sim", "fabric/control", "fabric/client", "fabric")
+FABRIC = ("fabric/base", "fabric/graph", "fabric/mgmt", "fabric/data", "fabric/fault",
+          "fabric/watch", "fabric/sim", "fabric/control", "fabric/client", "fabric")
 MAY_INCLUDE = {
     "ib": (),
     "link": (),

@@ -361,7 +361,8 @@ def lab_options(p):
                    help="the fabric: a topology file, or what ohca-fabric generates "
                         "(one switch)")
     p.add_argument("--place", action="append", default=[], metavar="nodeK=NAME",
-                   help="node K has the place of host NAME (of a free host, at different switches first)")
+                   help="node K has the place of host NAME (of a free host, at different "
+                        "switches first)")
     p.add_argument("--serve", action="append", default=[], metavar="ARG",
                    help="an argument of ohca-fabric serve")
     p.add_argument("--append", action="append", default=[], metavar="WORD",
