@@ -104,7 +104,6 @@ static void handle_too_large(struct kunit *test)
 
 	ohca_fatal_init(f->dev);
 	ohca_flush_init(f->dev);
-	f->dev->pdev->error_state = pci_channel_io_perm_failure; /* there is no config space */
 	writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
 	KUNIT_EXPECT_EQ(test, 0, ohca_cmd_alloc_pd(f->dev, OHCA_MAX_HANDLE - 1, &pdn));
 	KUNIT_EXPECT_FALSE(test, ohca_is_quiet(f->dev));
@@ -124,7 +123,6 @@ static void late_failure(struct kunit *test)
 
 	ohca_fatal_init(f->dev);
 	ohca_flush_init(f->dev);
-	f->dev->pdev->error_state = pci_channel_io_perm_failure; /* there is no config space */
 	writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
 	ohca_halt(f->dev);
 	ohca_fatal_stop(f->dev);
@@ -294,7 +292,6 @@ static void starved(struct kunit *test)
 
 	ohca_fatal_init(f->dev);
 	ohca_flush_init(f->dev);
-	f->dev->pdev->error_state = pci_channel_io_perm_failure; /* there is no config space */
 	writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
 	f->dev->cmd_ms = 400;
 	f->deaf = OHCA_CMD_ALLOC_PD;
@@ -559,7 +556,6 @@ static void destroy_refused(struct kunit *test)
 
 		ohca_fatal_init(f->dev);
 		ohca_flush_init(f->dev);
-		f->dev->pdev->error_state = pci_channel_io_perm_failure;
 		/* it does not answer the reset, so that its buffers, which are the test's, stay */
 		f->dev->reset_ms = 1;
 		f->refuse = OHCA_ADMIN_BUSY;
@@ -593,7 +589,6 @@ static void stop_refused(struct kunit *test)
 		qp->user = user;
 		ohca_fatal_init(f->dev);
 		ohca_flush_init(f->dev);
-		f->dev->pdev->error_state = pci_channel_io_perm_failure;
 		writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
 		f->refuse = OHCA_ADMIN_NO_RESOURCE;
 		KUNIT_EXPECT_EQ_MSG(test, user ? -ENOMEM : 0,

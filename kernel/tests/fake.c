@@ -21,6 +21,8 @@ struct ohca_fake *ohca_fake_make(struct kunit *test)
 
 	f->dev = ohca_test_dev(test);
 	f->dev->pdev = ohca_test_alloc(test, sizeof(*f->dev->pdev));
+	/* there is no config space: whoever stops the device writes nothing to it */
+	f->dev->pdev->error_state = pci_channel_io_perm_failure;
 	f->dev->cmd_ms = 10000;
 	ohca_ports_init(f->dev);
 	aq = &f->dev->aq;

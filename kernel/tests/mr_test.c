@@ -19,7 +19,6 @@ static struct ohca_fake *busy_device(struct kunit *test)
 
 	ohca_fatal_init(f->dev);
 	ohca_flush_init(f->dev);
-	f->dev->pdev->error_state = pci_channel_io_perm_failure; /* there is no config space */
 	writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
 	f->refuse = OHCA_ADMIN_BUSY;
 	return f;
