@@ -23,7 +23,7 @@ static void keep_failure(void *ctx, unsigned int line, const char *text)
 /* A sealed fabric, or NULL. */
 static struct fab *parse(const char *text, size_t len, struct findings *w)
 {
-	const struct fab_report r = { keep_failure, w, keep_warning };
+	const struct fab_report r = { .say = keep_failure, .ctx = w, .warn = keep_warning };
 	struct fab *f = fab_new();
 
 	memset(w, 0, sizeof(*w));
@@ -40,7 +40,7 @@ static struct fab *parse(const char *text, size_t len, struct findings *w)
 
 static struct fab *zoo(const char *name, struct findings *w)
 {
-	const struct fab_report r = { keep_failure, w, keep_warning };
+	const struct fab_report r = { .say = keep_failure, .ctx = w, .warn = keep_warning };
 	struct fab *f = fab_new();
 	char path[256];
 
@@ -346,6 +346,14 @@ static void slurm(void **st)
 		"Ca 1 \"x1\" # \"x mlx5_0\"\n[1] \"a\"[1]\nCa 1 \"x2\" # \"x mlx5_1\"\n[1] \"b\"[1]\n"
 		"Ca 1 \"y1\" # \"y mlx5_0\"\n[1] \"a\"[2]\nCa 1 \"y2\" # \"y mlx5_1\"\n[1] \"b\"[2]\n"
 		"Ca 1 \"z\" # \"MT4129 ConnectX7   Mellanox Technologies\"\n[1] \"b\"[4]\n";
+	/* between two switches one with second adapters only, which is not in the file */
+	static const char between[] =
+		"Switch 2 \"a\" # \"a\" base port 0 lid 0 lmc 0\n[1] \"x1\"[1]\n[2] \"c\"[1]\n"
+		"Switch 2 \"b\" # \"b\" base port 0 lid 0 lmc 0\n[1] \"y1\"[1]\n[2] \"c\"[2]\n"
+		"Switch 4 \"c\" # \"c\" base port 0 lid 0 lmc 0\n[1] \"a\"[2]\n[2] \"b\"[2]\n"
+		"[3] \"x2\"[1]\n[4] \"y2\"[1]\n"
+		"Ca 1 \"x1\" # \"x mlx5_0\"\n[1] \"a\"[1]\nCa 1 \"x2\" # \"x mlx5_1\"\n[1] \"c\"[3]\n"
+		"Ca 1 \"y1\" # \"y mlx5_0\"\n[1] \"b\"[1]\nCa 1 \"y2\" # \"y mlx5_1\"\n[1] \"c\"[4]\n";
 	struct findings w;
 	struct fab *f = from_spec("fat-tree:4");
 
@@ -365,10 +373,33 @@ static void slurm(void **st)
 	is_text(f, FAB_FORMAT_SLURM, SLURM
 		"SwitchName=rail-1 Nodes=x,y\nSwitchName=spine-1 Switches=rail-1\n");
 	fab_free(f);
+	f = parse(between, sizeof(between) - 1, &w);
+	assert_non_null(f);
+	is_text(f, FAB_FORMAT_SLURM, SLURM
+		"SwitchName=a Nodes=x\nSwitchName=b Nodes=y\nSwitchName=fabric Switches=a,b\n");
+	fab_free(f);
 	f = zoo("ndr.ibnetdiscover", &w);
 	is_text(f, FAB_FORMAT_SLURM, SLURM
 		"SwitchName=leaf-1 Nodes=node1,node2\nSwitchName=leaf-2 Nodes=node3,node4\n"
 		"SwitchName=spine-1 Switches=leaf-1,leaf-2\n");
+	fab_free(f);
+}
+
+/* In a fabric that runs a link may have failed, so that its host stands alone. */
+static void parts(void **st)
+{
+	static const char alone[] = "Switch 2 \"a\" # \"a\" base port 0 lid 0 lmc 0\n[1] \"x\"[1]\n"
+		"Ca 1 \"x\" # \"x\"\n[1] \"a\"[1]\nCa 1 \"y\" # \"y\"\n";
+	struct findings w = { 0 };
+	const struct fab_report r = { .say = keep_failure, .ctx = &w, .parts = true };
+	struct fab *f = fab_new();
+
+	(void)st;
+	assert_null(parse(alone, sizeof(alone) - 1, &w));
+	memset(&w, 0, sizeof(w));
+	assert_true(fab_topology_parse(f, alone, sizeof(alone) - 1, &r));
+	assert_true(fab_seal(f));
+	is_text(f, FAB_FORMAT_SLURM, SLURM "SwitchName=a Nodes=x\n");
 	fab_free(f);
 }
 
@@ -395,6 +426,7 @@ int main(void)
 		cmocka_unit_test(refused),
 		cmocka_unit_test(written),
 		cmocka_unit_test(slurm),
+		cmocka_unit_test(parts),
 		cmocka_unit_test(dot),
 	};
 

@@ -358,6 +358,23 @@ static void stopped_client(void **st)
 	leave(&other);
 }
 
+/* A client that does not want to receive any more: its answers never find room. */
+static void deaf(void **st)
+{
+	struct client c = attach(81, "host1", true), next;
+	struct sim_mad r = smp(IB_METHOD_GET, IB_SMP_ATTR_NODE_DESC, 2);
+
+	(void)st;
+	assert_int_equal(shutdown(c.in, SHUT_RD), 0);
+	tell(&c, &r);
+	turn();
+	assert_false(is_sm(0));
+	die(&c);
+	next = attach(81, "host1", false);
+	assert_int_equal(next.num, c.num);
+	leave(&next);
+}
+
 /* The library gives a program 224 bytes of a MAD: nothing says that there is more. */
 static void last_bytes(void **st)
 {
@@ -655,6 +672,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(unasked, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(full_socket, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(stopped_client, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(deaf, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(last_bytes, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(hosts_without_link, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(revived, begin_sim, end_sim),

@@ -74,7 +74,7 @@ static char *ask_text(const char *path, size_t *len)
 static bool fill_in(struct fab *f, const struct source *src)
 {
 	const char *name = src->file ? src->file : src->control;
-	const struct fab_report r = { say_error, (void *)name, say_warning };
+	const struct fab_report r = { say_error, (void *)name, say_warning, src->control };
 	char why[1024], *text;
 	size_t len;
 	bool ok;

@@ -267,6 +267,6 @@ void topo_connect(struct topo *t)
 	free(at);
 	check_port_guids(t);
 	check_lids(t);
-	if (!t->errors)
+	if (!t->errors && !t->report->parts)
 		check_parts(t);
 }

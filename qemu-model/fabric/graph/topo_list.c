@@ -233,8 +233,8 @@ static void build_end(struct topo *t, uint32_t *at, const struct topo_cable *c)
 	struct topo_cable *was;
 
 	if (at[c->port] == FAB_NONE) {
-		at[c->port] = t->cables;
-		topo_add_cable(t, c);
+		if (topo_add_cable(t, c))
+			at[c->port] = t->cables - 1;
 		return;
 	}
 	was = &t->cable[at[c->port]];

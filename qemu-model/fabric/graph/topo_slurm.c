@@ -164,7 +164,8 @@ static void find_levels(struct tree *t, uint32_t queued)
 		uint32_t down;
 
 		while ((down = neighbour(t->f, sw, &num)) != FAB_NONE) {
-			if (t->f->node[down].sw == FAB_NONE || t->level[down] + 1 != t->level[sw])
+			if (t->f->node[down].sw == FAB_NONE || t->level[down] == FAB_NONE ||
+			    t->level[down] + 1 != t->level[sw])
 				continue;
 			down = top_of(t, down);
 			if (t->parent[down] == FAB_NONE)

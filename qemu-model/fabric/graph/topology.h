@@ -40,11 +40,13 @@
  *	without a line end: what is wrong and what to do
  * @ctx: its first argument
  * @warn: the same for what is no error; NULL: nobody wants to know
+ * @parts: parts that no cable connects are no error, as in a fabric that runs, whose links fail
  */
 struct fab_report {
 	void (*say)(void *ctx, unsigned int line, const char *text);
 	void *ctx;
 	void (*warn)(void *ctx, unsigned int line, const char *text);
+	bool parts;
 };
 
 /**

@@ -103,7 +103,8 @@ static bool send_mad(struct fab_sim *s, struct sim_client *c, const struct sim_m
 {
 	if (send(c->fd, r, sizeof(*r), 0) == sizeof(*r))
 		return true;
-	if (errno == ECONNREFUSED || errno == ENOTCONN)
+	/* its socket has no room now; with another error it would not have room later either */
+	if (errno != EAGAIN && errno != EINTR)
 		c->gone = s->any_gone = true;
 	return false;
 }
