@@ -51,6 +51,10 @@ void um_node_link_down(void)
 {
 }
 
+void um_file_forget(void)
+{
+}
+
 bool um_node_phy(struct ohca_link_phy *phy)
 {
 	*phy = (struct ohca_link_phy){ true, 0xff, 0xff, 0xff };

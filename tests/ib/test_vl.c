@@ -131,7 +131,8 @@ static void rates(void **st)
 	assert_int_equal(ib_rate_code(IB_WIDTH_4X, IB_SPEED_SDR, 0), IB_RATE_CODE_10);
 	assert_int_equal(ib_rate_mbps(IB_RATE_CODE_800), 800000);
 	assert_int_equal(ib_rate_mbps(1), 0);
-	assert_int_equal(ib_rate_mbps(25), 0);
+	assert_int_equal(ib_rate_mbps(25), 1600000);
+	assert_int_equal(ib_rate_mbps(26), 0);
 	assert_int_equal(ib_rate_code(0, 0, 0), 0);
 	assert_int_equal(ib_rate_code(IB_WIDTH_8X, 0, IB_SPEED_EXT_NDR + 1), 0);
 	assert_int_equal(ib_best_bit(0), 0);

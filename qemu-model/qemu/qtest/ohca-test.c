@@ -181,7 +181,7 @@ static void test_bad_properties(void)
     expect_refusal(c.qs->qts, args, file);
     expect_refusal(c.qs->qts, ", 'ports': 3", "ports");
     expect_refusal(c.qs->qts, ", 'speed': 'fast'", "speed");
-    expect_refusal(c.qs->qts, ", 'width': '2x'", "width");
+    expect_refusal(c.qs->qts, ", 'width': '3x'", "width");
     expect_refusal(c.qs->qts, ", 'vls': 3", "vls");
     expect_refusal(c.qs->qts, ", 'mtu': 1500", "mtu");
     expect_refusal(c.qs->qts, ", 'listen': true", "listen");

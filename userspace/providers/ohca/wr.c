@@ -238,6 +238,12 @@ OHCA_INLINE int ohca_put_one(struct ohca_qp *qp, uint32_t pi,
 	return ohca_put_wqe(sq, pi, wr, true, data, false, bbs) ? 0 : EINVAL;
 }
 
+/* Posts pay nothing for the refusal that none of them meets. */
+static OHCA_COLD int ohca_post_refused(int err)
+{
+	return ohca_errno(err);
+}
+
 /* Publish the blocks up to @pi and unlock. */
 OHCA_INLINE void ohca_post_end(struct ohca_qp *qp, uint32_t old_pi, uint32_t pi)
 {
@@ -247,26 +253,34 @@ OHCA_INLINE void ohca_post_end(struct ohca_qp *qp, uint32_t old_pi, uint32_t pi)
 	ohca_unlock(&qp->sq.lock);
 }
 
+/* The same; there may be none. */
+OHCA_INLINE void ohca_post_some(struct ohca_qp *qp, uint32_t old_pi,
+				uint32_t pi)
+{
+	if (likely(pi != old_pi))
+		ohca_post_end(qp, old_pi, pi);
+	else
+		ohca_unlock(&qp->sq.lock);
+}
+
 /* Post any list, with the lock held, which it releases. */
 static __attribute__((noinline)) int
 ohca_post_send_list(struct ohca_qp *qp, struct ibv_send_wr *wr,
 		    struct ibv_send_wr **bad_wr)
 {
 	uint32_t old_pi = qp->sq.pi, pi = old_pi, bbs;
-	int err = 0;
+	int err;
 
 	for (; wr; wr = wr->next, pi += bbs) {
 		err = ohca_put_one(qp, pi, wr, &bbs);
 		if (unlikely(err)) {
 			*bad_wr = wr;
-			break;
+			ohca_post_some(qp, old_pi, pi);
+			return ohca_post_refused(err);
 		}
 	}
-	if (likely(pi != old_pi))
-		ohca_post_end(qp, old_pi, pi);
-	else
-		ohca_unlock(&qp->sq.lock);
-	return ohca_errno(err);
+	ohca_post_some(qp, old_pi, pi);
+	return 0;
 }
 
 static OHCA_COLD int ohca_post_send_contended(struct ohca_qp *qp,
@@ -322,22 +336,15 @@ OHCA_INLINE int ohca_post_rq(struct ohca_rq *rq, struct ohca_hw_db *db,
 {
 	uint32_t old_pi = rq->pi, pi = old_pi, num, i;
 	uint8_t *wqe;
-	int err = 0;
 
 	for (; wr; wr = wr->next, pi++) {
 		num = wr->num_sge;
-		if (unlikely(num >= rq->sge_limit)) {
-			err = EINVAL;
-			*bad_wr = wr;
+		if (unlikely(num >= rq->sge_limit))
 			break;
-		}
 		if (unlikely(pi - rq->ci >= rq->size)) {
 			rq->ci = ohca_load_le32(&db->rq_ci);
-			if (pi - rq->ci >= rq->size) {
-				err = ENOMEM;
-				*bad_wr = wr;
+			if (pi - rq->ci >= rq->size)
 				break;
-			}
 		}
 		wqe = rq->ring + (pi << rq->log_stride & rq->offset_mask);
 		ohca_put_le64(wqe, wr->wr_id);
@@ -353,7 +360,10 @@ OHCA_INLINE int ohca_post_rq(struct ohca_rq *rq, struct ohca_hw_db *db,
 			  handle);
 	}
 	ohca_unlock(&rq->lock);
-	return ohca_errno(err);
+	if (likely(!wr))
+		return 0;
+	*bad_wr = wr;
+	return ohca_post_refused(wr->num_sge >= rq->sge_limit ? EINVAL : ENOMEM);
 }
 
 /* @db: points to the record's address, which may change before the lock is taken. */
