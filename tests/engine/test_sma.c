@@ -278,6 +278,39 @@ static void link_control(void **st)
 	assert_int_equal(ohca_sma_deadline(&sma), UINT64_MAX);
 }
 
+/* A link that goes down is in LinkDownDefaultState, unless a Set names another one. */
+static void down_default(void **st)
+{
+	static const struct {
+		uint8_t asked, phys;
+	} set[] = {
+		{ IB_PHYS_NO_CHANGE, IB_PHYS_SLEEP },
+		{ IB_PHYS_POLLING, IB_PHYS_POLLING },
+		{ IB_PHYS_SLEEP, IB_PHYS_SLEEP },
+		{ IB_PHYS_DISABLED, IB_PHYS_DISABLED },
+	};
+	struct ib_port_info pi;
+
+	(void)st;
+	for (unsigned int i = 0; i < sizeof(set) / sizeof(*set); i++) {
+		activate();
+		pi = get_pi();
+		pi.state = IB_PS_DOWN;
+		pi.phys_state = set[i].asked;
+		pi.down_default = IB_PHYS_SLEEP;
+		assert_int_equal(set_pi(&pi, NULL), IB_MAD_OK);
+		assert_int_equal(get_pi().phys_state, set[i].phys);
+		ohca_sma_timer(&sma, now);
+		assert_int_equal(get_pi().phys_state, set[i].phys);
+		ohca_sma_link_down(&sma, 0);		/* the host confirms */
+		assert_int_equal(get_pi().phys_state, set[i].phys);
+	}
+	/* by itself, as when a cable is pulled */
+	activate();
+	ohca_sma_link_down(&sma, 0);
+	assert_int_equal(get_pi().phys_state, IB_PHYS_SLEEP);
+}
+
 /* Two Sets before the link has done what the first one wants. */
 static void link_control_twice(void **st)
 {
@@ -815,6 +848,7 @@ int main(void)
 		cmocka_unit_test_setup(armed_by_data, setup),
 		cmocka_unit_test_setup(link_control, setup),
 		cmocka_unit_test_setup(link_control_twice, setup),
+		cmocka_unit_test_setup(down_default, setup),
 		cmocka_unit_test_setup(pkeys, setup),
 		cmocka_unit_test_setup(guids, setup),
 		cmocka_unit_test_setup(qos, setup),

@@ -234,7 +234,8 @@ void ohca_sma_link_down(struct ohca_sma *s, unsigned int port)
 {
 	struct ohca_sma_port *p = &s->port[port];
 	bool active = p->pi.state == IB_PS_ACTIVE;
-	uint8_t phys = p->pi.phys_state == IB_PHYS_DISABLED ? IB_PHYS_DISABLED : IB_PHYS_POLLING;
+	/* a Set has said where it goes, or it goes by itself: LinkDownDefaultState (14.2.5.6) */
+	uint8_t phys = p->pi.phys_state == IB_PHYS_LINK_UP ? p->pi.down_default : p->pi.phys_state;
 
 	ib_trap_clear(&p->end.traps);
 	ib_port_link_down(&p->pi, phys);
@@ -260,20 +261,12 @@ static void do_link(struct ohca_sma *s, unsigned int port)
 		act = OHCA_SMA_LINK_DISABLE;
 	else if (p->pi.phys_state == IB_PHYS_DISABLED)
 		act = OHCA_SMA_LINK_ENABLE;
+	p->pi.phys_state = ib_port_due_phys(p->link_due);
 	p->link_due = 0;
-	switch (act) {
-	case OHCA_SMA_LINK_DISABLE:
-		p->pi.phys_state = IB_PHYS_DISABLED;
-		ohca_sma_link_down(s, port);
-		break;
-	case OHCA_SMA_LINK_ENABLE:
-		p->pi.phys_state = IB_PHYS_POLLING;
+	if (act == OHCA_SMA_LINK_ENABLE)
 		s->ops.port_changed(s->ctx, port);
-		break;
-	case OHCA_SMA_LINK_BOUNCE:
+	else
 		ohca_sma_link_down(s, port);
-		break;
-	}
 	s->ops.link(s->ctx, port, act);
 }
 
