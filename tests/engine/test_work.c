@@ -141,6 +141,145 @@ static void test_doorbells(void **state)
 	host_free(h);
 }
 
+/* ---- events -------------------------------------------------------------------------- */
+
+enum { CQS_EV = 2048, LOG_EV = 12 };
+
+/* Many CQs, with an EQ that has room for all of their events. */
+static struct host_cq *cqs_up(struct host *h, struct host_eq *eq)
+{
+	struct host_cq *cq = calloc(CQS_EV, sizeof(*cq));
+	uint32_t old = h->comp.eqn;
+
+	host_eq_create(h, eq, LOG_EV, false, 2);
+	h->comp.eqn = eq->eqn;
+	for (unsigned int i = 0; i < CQS_EV; i++)
+		host_cq_create(h, &cq[i], 2, 0);
+	h->comp.eqn = old;
+	return cq;
+}
+
+/* A CQE in each, which is armed. */
+static void fill_cqs(struct host *h, struct host_cq *cq)
+{
+	for (unsigned int i = 0; i < CQS_EV; i++)
+		host_cq_arm(&cq[i], false);
+	work_off(h);
+	for (unsigned int i = 0; i < CQS_EV; i++) {
+		struct ohca_hw_cqe e = { .wr_id = i };
+
+		ohca_dma_enter(h->e);
+		assert_int_equal(ohca_cq_push(h->e, h->e->cq[cq[i].cqn], &e, false), 0);
+		ohca_dma_exit(h->e);
+		assert_true(host_cq_poll(&cq[i], &e));
+	}
+}
+
+static unsigned int take_events(struct host *h, struct host_eq *eq)
+{
+	struct ohca_hw_eqe e;
+	unsigned int n = 0;
+
+	for (; host_eq_poll(h, eq, &e); n++)
+		;
+	return n;
+}
+
+static void cqs_down(struct host *h, struct host_cq *cq)
+{
+	for (unsigned int i = 0; i < CQS_EV; i++)
+		host_buf_free(&cq[i].buf);
+	free(cq);
+	host_free(h);
+}
+
+/* Moderated events: each is found without a look at the others; all at once take several polls. */
+static void test_moderated(void **state)
+{
+	const uint64_t one = OHCA_WORK_STEP + 4 * sizeof(struct ohca_hw_eqe);
+	struct host *h = machine();
+	struct host_eq eq;
+	struct host_cq *cq = cqs_up(h, &eq);
+
+	(void)state;
+	for (unsigned int at_once = 0; at_once < 2; at_once++) {
+		unsigned int told = 0;
+
+		for (unsigned int i = 0; i < CQS_EV; i++) {
+			struct ohca_hw_aqe c = HOST_AQE(modify_cq, .cqn = cq[i].cqn, .count = 9,
+				.period_us = (uint16_t)(at_once ? 100 : 100 + 7 * i % CQS_EV));
+
+			assert_int_equal(host_cmd(h, OHCA_CMD_MODIFY_CQ, &c, NULL), 0);
+			cq[i].sn = at_once;
+		}
+		fill_cqs(h, cq);
+		work_off(h);
+		assert_int_equal(take_events(h, &eq), 0);
+		*h->now += 99 * 1000;
+		while (told < CQS_EV) {
+			unsigned int n;
+
+			if (ohca_next_deadline(h->e) > *h->now)
+				*h->now = ohca_next_deadline(h->e);
+			begin(h);
+			host_poll(h, BUDGET, true);
+			n = take_events(h, &eq);
+			assert_true(n > 0);
+			assert_true(h->most.work <= n * one);
+			assert_true(at_once ? n < CQS_EV : n == 1);
+			assert_true(h->most.work <= OHCA_WORK_EVENTS + one);
+			told += n;
+		}
+		note(h, at_once ? "2048 moderated events at once" : "2048 moderated events");
+		host_eq_db(h, &eq, true);
+		assert_int_equal(ohca_next_deadline(h->e), OHCA_NO_DEADLINE);
+		work_off(h);
+	}
+	cqs_down(h, cq);
+}
+
+/* The driver gives back all entries at once, which thousands of events and numbers wait for. */
+static void test_given_back(void **state)
+{
+	struct host *h = machine();
+	struct host_eq eq;
+	struct host_cq *cq = cqs_up(h, &eq);
+	unsigned int n = 0, polls = 0;
+
+	(void)state;
+	fill_cqs(h, cq);
+	n = take_events(h, &eq);
+	assert_int_equal(n, CQS_EV);
+	/* the next ones wait: the driver has not given back those */
+	for (unsigned int i = 0; i < CQS_EV; i++)
+		cq[i].sn++;
+	fill_cqs(h, cq);
+	work_off(h);
+	assert_int_equal(take_events(h, &eq), 0);
+	host_eq_db(h, &eq, true);
+	begin(h);
+	for (n = 0; host_poll(h, BUDGET, true); polls++)
+		n += take_events(h, &eq);
+	n += take_events(h, &eq);
+	assert_int_equal(n, CQS_EV);
+	assert_true(polls >= CQS_EV * OHCA_WORK_STEP / OHCA_WORK_EQS - 1);
+	assert_true(h->most.work <= ONLY_DOORBELLS);
+	note(h, "2048 deferred events");
+	/* their numbers */
+	for (unsigned int i = 0; i < CQS_EV; i++)
+		assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_CQ, cq[i].cqn, 0), 0);
+	assert_true(h->e->cq_ids.num >= CQS_EV);
+	host_eq_db(h, &eq, true);
+	begin(h);
+	for (polls = 0; host_poll(h, BUDGET, true); polls++)
+		;
+	assert_int_equal(h->e->cq_ids.num, 0);
+	assert_true(polls >= CQS_EV * OHCA_WORK_STEP / OHCA_WORK_EQS - 1);
+	assert_true(h->most.work <= ONLY_DOORBELLS);
+	note(h, "numbers of 2048 CQs that have gone");
+	cqs_down(h, cq);
+}
+
 /* ---- commands ------------------------------------------------------------------------ */
 
 /* A QP leaves SQE whose process has filled its send queue before. */
@@ -572,6 +711,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tag_lists),
 		cmocka_unit_test(test_doorbells),
+		cmocka_unit_test(test_moderated),
+		cmocka_unit_test(test_given_back),
 		cmocka_unit_test(test_sqe),
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_targets),

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "engine/base/guestmem.h"
+#include "engine/base/heap.h"
 #include "engine/base/ids.h"
 #include "engine/base/job.h"
 #include "engine/base/limits.h"
@@ -97,8 +98,7 @@ struct ohca_engine {
 	uint32_t page_entries;		/* addresses held by all page lists */
 	uint64_t mem_max, mem_used;	/* bytes: the budget, and its use */
 	uint32_t dma_depth;
-	struct ohca_list mod;		/* CQs with a moderated event pending */
-	uint64_t mod_deadline;		/* the earliest of them */
+	struct ohca_heap mod;		/* CQs with a moderated event pending, by its time */
 	uint32_t num_mcast_grp, mcast_total;	/* groups; attachments */
 	uint64_t mcast_key[5];			/* of the hash of MGIDs */
 	struct ohca_mcast_grp *mcast[OHCA_MCAST_BUCKETS];

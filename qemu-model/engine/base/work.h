@@ -11,7 +11,8 @@
  *
  * ohca_poll() gives each of its parts an allowance of its own, so that none of them can use up
  * another's: OHCA_WORK_DOORBELLS to doorbells, OHCA_WORK_PKT for each unit of its budget to
- * packets, WQEs and timers, OHCA_CMD_WORK to commands. A part may exceed its allowance by the last
+ * packets, WQEs and timers, OHCA_CMD_WORK to commands, OHCA_WORK_EVENTS to moderated events of CQs.
+ * A part may exceed its allowance by the last
  * thing that it does, at most OHCA_WORK_ONE.
  */
 #ifndef OHCA_BASE_WORK_H
@@ -30,6 +31,8 @@
 
 /* Allowances. */
 #define OHCA_WORK_DOORBELLS	(64u << 10)	/* doorbells and list operations in a poll */
+#define OHCA_WORK_EQS		(32u << 10)	/* the part of it that EQs may use */
+#define OHCA_WORK_EVENTS	(32u << 10)	/* moderated events in a poll */
 #define OHCA_WORK_PKT		8192u	/* for a unit of ohca_poll()'s budget: the largest packet */
 #define OHCA_CMD_WORK		(256u << 10)	/* commands in a poll, some 100 us */
 #define OHCA_RX_WORK		(512u << 10)	/* frames between two polls */
@@ -38,7 +41,7 @@
 /** OHCA_POLL_WORK() - what ohca_poll() costs at most with @budget */
 #define OHCA_POLL_WORK(budget)							\
 	(OHCA_WORK_DOORBELLS + (uint64_t)(budget) * OHCA_WORK_PKT + OHCA_CMD_WORK +	\
-	 3u * OHCA_WORK_ONE)
+	 OHCA_WORK_EVENTS + 3u * OHCA_WORK_ONE)
 
 /**
  * ohca_work_begin() - a part of a call begins; owner

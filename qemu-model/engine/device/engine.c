@@ -5,6 +5,7 @@
 
 #include "engine/base/async.h"
 #include "engine/base/guestmem.h"
+#include "engine/base/heap.h"
 #include "engine/base/ids.h"
 #include "engine/base/job.h"
 #include "engine/base/limits.h"
@@ -114,11 +115,9 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 	if (!e->cfg.log_max_mr)
 		e->cfg.log_max_mr = 20;
 	e->mem_max = e->cfg.mem_max ? e->cfg.mem_max : OHCA_MEM_DEFAULT;
-	ohca_list_init(&e->mod);
 	ohca_list_init(&e->dm_used);
 	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++)
 		ohca_async_init(&e->port[i].async, 0, i + 1);
-	e->mod_deadline = OHCA_NO_DEADLINE;
 	ohca_mcast_init(e);
 	atomic_store(&e->page_shift, OHCA_PL_MIN_SHIFT);
 	if (!cfg_ok(&e->cfg) || tables_init(e) || ohca_dm_init(e) || ohca_db_init(e) ||
@@ -146,6 +145,7 @@ static void objects_free(ohca_engine *e)
 	for (uint32_t i = 0; e->cq && e->cq_ids.num && i < e->max_cq; i++)
 		if (e->cq[i])
 			ohca_cq_free(e, e->cq[i]);
+	ohca_heap_free(e, &e->mod);
 	for (uint32_t i = 0; i < OHCA_MAX_EQ; i++)
 		if (e->eq[i])
 			ohca_eq_free(e, e->eq[i]);
@@ -235,8 +235,8 @@ static bool poll(ohca_engine *e, unsigned int budget, bool commands)
 	if (ohca_running(e)) {
 		uint64_t now = ohca_now(e);
 
-		if (!ohca_list_empty(&e->mod))
-			ohca_cq_moderate(e, now);
+		if (ohca_cq_deadline(e) <= now && ohca_cq_moderate(e, now))
+			more = true;
 		/* after the packets: a reply leaves before the link it takes down */
 		if (now >= ohca_mad_deadline(e)) {
 			ohca_mad_timer(e, now);

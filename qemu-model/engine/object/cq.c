@@ -71,7 +71,7 @@ bool ohca_cq_deliver(ohca_engine *e, struct ohca_cq *cq)
 
 static void cq_fire(ohca_engine *e, struct ohca_cq *cq)
 {
-	ohca_list_del(&cq->mod);
+	ohca_heap_del(&e->mod, &cq->mod);
 	cq->armed = false;
 	cq->fired++;
 	cq->eqe_due = true;
@@ -106,38 +106,29 @@ static void cq_notify(ohca_engine *e, struct ohca_cq *cq)
 {
 	if (cq->mod_count <= 1 || cq->mod_period == 0) {
 		cq_fire(e, cq);
-	} else if (ohca_list_empty(&cq->mod)) {
+	} else if (!cq->mod.at) {
 		cq->mod_left = cq->mod_count - 1u;
-		cq->mod_deadline = ohca_now(e) + cq->mod_period * 1000ull;
-		ohca_list_add_tail(&e->mod, &cq->mod);
-		if (cq->mod_deadline < e->mod_deadline)
-			e->mod_deadline = cq->mod_deadline;
+		ohca_heap_add(&e->mod, &cq->mod, ohca_now(e) + cq->mod_period * 1000ull);
 	} else if (--cq->mod_left == 0) {
 		cq_fire(e, cq);
 	}
 }
 
-void ohca_cq_moderate(ohca_engine *e, uint64_t now)
+bool ohca_cq_moderate(ohca_engine *e, uint64_t now)
 {
-	struct ohca_list *l, *next;
-
-	if (now < e->mod_deadline)
-		return;
-	e->mod_deadline = OHCA_NO_DEADLINE;
-	for (l = e->mod.next; l != &e->mod; l = next) {
-		struct ohca_cq *cq = ohca_container_of(l, struct ohca_cq, mod);
-
-		next = l->next;
-		if (now >= cq->mod_deadline)
-			cq_fire(e, cq);
-		else if (cq->mod_deadline < e->mod_deadline)
-			e->mod_deadline = cq->mod_deadline;
+	ohca_work_begin(e, OHCA_WORK_EVENTS);
+	while (ohca_heap_next(&e->mod) <= now) {
+		if (!ohca_work_left(e))
+			return true;
+		ohca_work(e, OHCA_WORK_STEP);
+		cq_fire(e, ohca_container_of(e->mod.due[0], struct ohca_cq, mod));
 	}
+	return false;
 }
 
 uint64_t ohca_cq_deadline(const ohca_engine *e)
 {
-	return ohca_list_empty(&e->mod) ? OHCA_NO_DEADLINE : e->mod_deadline;
+	return ohca_heap_next(&e->mod);
 }
 
 /* ---- entries ---------------------------------------------------------------------- */
@@ -235,7 +226,6 @@ int ohca_cmd_create_cq(struct ohca_cmd *c)
 	cq->eq = eq;
 	eq->refs++;
 	ohca_list_init(&cq->defer);
-	ohca_list_init(&cq->mod);
 	ohca_async_init(&cq->async, cq->cqn, 0);
 	e->cq[cq->cqn] = cq;
 	ohca_db_own(e, OHCA_DB_CQ, cq->cqn, uar);
@@ -262,7 +252,7 @@ void ohca_cq_free(ohca_engine *e, struct ohca_cq *cq)
 	ohca_db_disown(e, OHCA_DB_CQ, cq->cqn);
 	e->cq[cq->cqn] = NULL;
 	ohca_list_del(&cq->defer);
-	ohca_list_del(&cq->mod);
+	ohca_heap_del(&e->mod, &cq->mod);
 	ohca_async_forget(&cq->async);
 	cq->eq->refs--;
 	ohca_pages_free(e, &cq->buf);
@@ -273,19 +263,15 @@ void ohca_cq_free(ohca_engine *e, struct ohca_cq *cq)
 		cq_number_free(e, cq);
 }
 
-void ohca_cqs_gone(ohca_engine *e, struct ohca_eq *eq, bool all)
+void ohca_cq_gone(ohca_engine *e, struct ohca_eq *eq, bool all)
 {
-	struct ohca_list *l, *next;
+	struct ohca_cq *cq = ohca_container_of(eq->gone.next, struct ohca_cq, defer);
 
-	for (l = eq->gone.next; l != &eq->gone; l = next) {
-		struct ohca_cq *cq = ohca_container_of(l, struct ohca_cq, defer);
-
-		next = l->next;
-		if (!all && cq_eqe_waits(cq))
-			continue;
-		ohca_list_del(l);
+	ohca_list_del(&cq->defer);
+	if (!all && cq_eqe_waits(cq))
+		ohca_list_add_tail(&eq->gone, &cq->defer);
+	else
 		cq_number_free(e, cq);
-	}
 }
 
 int ohca_cmd_destroy_cq(struct ohca_cmd *c)
@@ -306,10 +292,13 @@ int ohca_cmd_modify_cq(struct ohca_cmd *c)
 
 	if (!cq)
 		return OHCA_ADMIN_BAD_HANDLE;
+	/* all CQs that are moderated exist now: their events have room whenever they come */
+	if (c->aqe.modify_cq.period_us && ohca_heap_room(c->e, &c->e->mod, c->e->cq_ids.num))
+		return OHCA_ADMIN_NO_RESOURCE;
 	cq->mod_count = ohca_le16(c->aqe.modify_cq.count);
 	cq->mod_period = ohca_le16(c->aqe.modify_cq.period_us);
 	/* an event that is pending under the old moderation is sent now */
-	if (!ohca_list_empty(&cq->mod))
+	if (cq->mod.at)
 		cq_fire(c->e, cq);
 	return OHCA_ADMIN_OK;
 }

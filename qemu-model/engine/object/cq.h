@@ -9,6 +9,7 @@
 #include "engine/base/async.h"
 #include "engine/base/features.h"
 #include "engine/base/guestmem.h"
+#include "engine/base/heap.h"
 #include "engine/base/list.h"
 #include "engine/base/state.h"
 #include "ohca_hw.h"
@@ -39,11 +40,10 @@ struct ohca_cq {
 	struct ohca_eq *eq;
 	struct ohca_pages buf;
 	struct ohca_list defer;		/* on eq->deferred while eqe_due */
-	struct ohca_list mod;		/* on e->mod while an event waits for more CQEs */
+	struct ohca_due mod;		/* in e->mod while an event waits for more CQEs */
 	struct ohca_async async;
 	uint16_t mod_count, mod_period;	/* CQEs, microseconds */
 	uint32_t mod_left;
-	uint64_t mod_deadline;
 };
 
 /* The wqe_idx of a CQE for the WQE with this free running index in a ring of 1 << @log. */
@@ -64,15 +64,21 @@ int ohca_cq_push(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe, bo
 struct ohca_cq *ohca_cq_get(ohca_engine *e, uint32_t cqn);
 /* A request to arm with the right SN. @any: any entry, else solicited ones; @ci: 24 bits */
 void ohca_cq_arm(ohca_engine *e, struct ohca_cq *cq, bool any, uint32_t ci);
-/* Deliver moderated events that are due; when the next is, ns or OHCA_NO_DEADLINE. */
-void ohca_cq_moderate(ohca_engine *e, uint64_t now);
+/*
+ * Deliver moderated events that are due, as many as the allowance of work covers: true, some are
+ * left. When the next is due, ns or OHCA_NO_DEADLINE.
+ */
+bool ohca_cq_moderate(ohca_engine *e, uint64_t now);
 uint64_t ohca_cq_deadline(const ohca_engine *e);
 /* Write the EQE of @cq that is due, if the driver has taken the previous one and there is room. */
 bool ohca_cq_deliver(ohca_engine *e, struct ohca_cq *cq);
 /* Free the object at destroy or reset; nothing refers to it. */
 void ohca_cq_free(ohca_engine *e, struct ohca_cq *cq);
-/* Free the numbers of destroyed CQs whose EQE the driver has taken, or with @all every one */
-void ohca_cqs_gone(ohca_engine *e, struct ohca_eq *eq, bool all);
+/*
+ * The first destroyed CQ of @eq, which has one: frees its number if the driver has taken its EQE,
+ * or with @all in any case; else it becomes the last one.
+ */
+void ohca_cq_gone(ohca_engine *e, struct ohca_eq *eq, bool all);
 
 /* Commands: each returns enum ohca_admin_status. */
 int ohca_cmd_create_cq(struct ohca_cmd *c);

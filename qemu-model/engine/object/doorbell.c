@@ -345,29 +345,43 @@ static void ring_run(ohca_engine *e, enum ring_kind kind)
 		atomic_fetch_or(&e->db->pending, 1u << kind);
 }
 
-bool ohca_doorbells_run(ohca_engine *e)
+/* Serve the EQs that were rung, or that the last run has not finished. */
+static void eqs_run(ohca_engine *e)
 {
 	struct ohca_doorbells *db = e->db;
-	uint32_t pending;
+	bool more = false;
 
-	if (!ohca_db_pending(e))
-		return false;
-	ohca_work_begin(e, OHCA_WORK_DOORBELLS);
-	pending = atomic_exchange(&db->pending, 0);
-	/* EQs first, to make room for the events of CQs */
-	if (pending & 1u << RING_NUM) {
-		for (uint32_t n = 0; n < OHCA_MAX_EQ; n++) {
-			uint64_t w = atomic_load_explicit(&db->eq[n], memory_order_relaxed) ?
-				     atomic_exchange(&db->eq[n], 0) : 0;
+	for (uint32_t n = 0; n < OHCA_MAX_EQ; n++) {
+		uint64_t w = atomic_load_explicit(&db->eq[n], memory_order_relaxed) ?
+			     atomic_exchange(&db->eq[n], 0) : 0;
 
-			if (!(w & EQ_VALID))
-				continue;
+		if (w & EQ_VALID) {
 			if (e->eq[n])
 				ohca_eq_doorbell(e, e->eq[n], (uint32_t)w, w & EQ_ARM);
 			else
 				db_bad(e, OHCA_CNT_DB_BAD_HANDLE);
 		}
+		if (e->eq[n])
+			more |= ohca_eq_serve(e, e->eq[n]);
 	}
+	if (more)
+		atomic_fetch_or(&db->pending, 1u << RING_NUM);
+}
+
+bool ohca_doorbells_run(ohca_engine *e)
+{
+	struct ohca_doorbells *db = e->db;
+	uint64_t begin = e->work;
+	uint32_t pending;
+
+	if (!ohca_db_pending(e))
+		return false;
+	pending = atomic_exchange(&db->pending, 0);
+	/* EQs first, to make room for the events of CQs; what they leave is for the others */
+	ohca_work_begin(e, OHCA_WORK_EQS);
+	if (pending & 1u << RING_NUM)
+		eqs_run(e);
+	ohca_work_begin(e, OHCA_WORK_DOORBELLS - (e->work - begin));
 	for (unsigned int k = 0; k < RING_NUM; k++)
 		if (pending & 1u << k)
 			ring_run(e, (enum ring_kind)k);

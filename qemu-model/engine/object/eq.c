@@ -10,6 +10,7 @@
 #include "engine/base/list.h"
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/cq.h"
 #include "engine/object/doorbell.h"
 #include "engine/object/eq.h"
@@ -66,27 +67,17 @@ int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t hand
 }
 
 /*
- * Tries each CQ once, as long as there is room. A CQ that still has an EQE in the ring goes to the
- * end; so at most as many are tried as the EQ has entries, however many CQs wait.
+ * The first CQ that waits. If it still has an EQE in the ring it becomes the last one. No more of
+ * these wait than the ring has EQEs; so it takes as many tries as the ring has entries to fill it,
+ * however many CQs wait.
  */
-static void cqs_deliver(ohca_engine *e, struct ohca_eq *eq)
+static void cq_try(ohca_engine *e, struct ohca_eq *eq)
 {
-	struct ohca_list wait;
+	struct ohca_cq *cq = ohca_container_of(eq->deferred.next, struct ohca_cq, defer);
 
-	ohca_list_init(&wait);
-	while (!ohca_list_empty(&eq->deferred) && ohca_eq_room(eq) && ohca_running(e)) {
-		struct ohca_cq *cq = ohca_container_of(eq->deferred.next, struct ohca_cq, defer);
-
-		ohca_list_del(&cq->defer);
-		if (!ohca_cq_deliver(e, cq))
-			ohca_list_add_tail(&wait, &cq->defer);
-	}
-	while (!ohca_list_empty(&wait)) {
-		struct ohca_list *l = wait.next;
-
-		ohca_list_del(l);
-		ohca_list_add_tail(&eq->deferred, l);
-	}
+	ohca_list_del(&cq->defer);
+	if (!ohca_cq_deliver(e, cq))
+		ohca_list_add_tail(&eq->deferred, &cq->defer);
 }
 
 /* ---- asynchronous events ---------------------------------------------------------- */
@@ -118,18 +109,16 @@ static void async_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, struct 
 	ohca_eq_push(e, eq, type, a->handle, a->port, 0);
 }
 
-static void async_deliver(ohca_engine *e, struct ohca_eq *eq)
+/* One event of the first object that has some. */
+static void async_try(ohca_engine *e, struct ohca_eq *eq)
 {
-	while (!ohca_list_empty(&eq->deferred) && ohca_eq_room(eq) && ohca_running(e)) {
-		struct ohca_async *a = ohca_container_of(eq->deferred.next, struct ohca_async,
-							 link);
-		uint32_t n = (uint32_t)__builtin_ctz(a->pending);
+	struct ohca_async *a = ohca_container_of(eq->deferred.next, struct ohca_async, link);
+	uint32_t n = (uint32_t)__builtin_ctz(a->pending);
 
-		a->pending &= a->pending - 1u;
-		if (!a->pending)
-			ohca_list_del(&a->link);
-		async_push(e, eq, (uint8_t)(OHCA_EVENT_ASYNC + n), a);
-	}
+	a->pending &= a->pending - 1u;
+	if (!a->pending)
+		ohca_list_del(&a->link);
+	async_push(e, eq, (uint8_t)(OHCA_EVENT_ASYNC + n), a);
 }
 
 void ohca_async_event(ohca_engine *e, enum ohca_event type, struct ohca_async *a)
@@ -168,26 +157,53 @@ void ohca_async_release(ohca_engine *e, struct ohca_async *a,
 	ohca_list_add_tail(&e->async_eq->gone, &a->link);
 }
 
-/* Releases the destroyed objects whose EQEs the driver has taken. */
-static void asyncs_gone(ohca_engine *e, struct ohca_eq *eq)
+/* The first destroyed object is released if the driver has taken its EQE; else it is the last. */
+static void async_gone(ohca_engine *e, struct ohca_eq *eq)
 {
-	struct ohca_list *l, *next;
+	struct ohca_async *a = ohca_container_of(eq->gone.next, struct ohca_async, link);
 
-	for (l = eq->gone.next; l != &eq->gone; l = next) {
-		struct ohca_async *a = ohca_container_of(l, struct ohca_async, link);
-
-		next = l->next;
-		if (async_waits(e, a))
-			continue;
-		ohca_list_del(l);
+	ohca_list_del(&a->link);
+	if (async_waits(e, a))
+		ohca_list_add_tail(&eq->gone, &a->link);
+	else
 		a->release(e, a);
+}
+
+/* ---- doorbells -------------------------------------------------------------------- */
+
+bool ohca_eq_serve(ohca_engine *e, struct ohca_eq *eq)
+{
+	const bool async = eq->kind == OHCA_EQ_ASYNC;
+
+	while (eq->tries && !ohca_list_empty(&eq->deferred) && ohca_eq_room(eq) &&
+	       ohca_running(e)) {
+		if (!ohca_work_left(e))
+			return true;
+		ohca_work(e, OHCA_WORK_STEP);
+		eq->tries--;
+		if (async)
+			async_try(e, eq);
+		else
+			cq_try(e, eq);
 	}
+	while (eq->gone_tries && !ohca_list_empty(&eq->gone)) {
+		if (!ohca_work_left(e))
+			return true;
+		ohca_work(e, OHCA_WORK_STEP);
+		eq->gone_tries--;
+		if (async)
+			async_gone(e, eq);
+		else
+			ohca_cq_gone(e, eq, false);
+	}
+	return false;
 }
 
 void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
 {
 	uint32_t freed;
 
+	ohca_work(e, OHCA_WORK_STEP);
 	if (ci - eq->ci > eq->pi - eq->ci) {
 		ohca_count(e, OHCA_CNT_DB_BAD_INDEX);
 		return;
@@ -195,16 +211,11 @@ void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
 	/* faults wait for entries only if there was none */
 	freed = ohca_eq_room(eq) ? 0 : ci - eq->ci;
 	eq->ci = ci;
-	if (eq->kind == OHCA_EQ_ASYNC)
-		async_deliver(e, eq);
-	else if (eq->kind == OHCA_EQ_FAULT)
+	if (eq->kind == OHCA_EQ_FAULT)
 		ohca_xp_fault_room(e, freed);
-	else if (!ohca_list_empty(&eq->deferred))
-		cqs_deliver(e, eq);
-	if (eq->kind == OHCA_EQ_ASYNC)
-		asyncs_gone(e, eq);
-	else if (!ohca_list_empty(&eq->gone))
-		ohca_cqs_gone(e, eq, false);
+	/* each of @gone has an EQE in the ring, or had one until now */
+	eq->tries = eq->gone_tries = eq_size(eq);
+	ohca_eq_serve(e, eq);
 	if (arm) {
 		if (eq->pi != eq->ci)
 			eq_interrupt(e, eq);
@@ -267,10 +278,13 @@ void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq)
 		e->async_eq = NULL;
 	if (e->fault_eq == eq)
 		e->fault_eq = NULL;
-	if (eq->kind == OHCA_EQ_ASYNC)
-		asyncs_gone(e, eq);
-	else
-		ohca_cqs_gone(e, eq, true);
+	/* nothing of the asynchronous EQ waits for the driver now */
+	while (!ohca_list_empty(&eq->gone)) {
+		if (eq->kind == OHCA_EQ_ASYNC)
+			async_gone(e, eq);
+		else
+			ohca_cq_gone(e, eq, true);
+	}
 	/* a completion EQ has no deferred CQ left, since it has no references */
 	while (!ohca_list_empty(&eq->deferred))
 		ohca_async_forget(ohca_container_of(eq->deferred.next, struct ohca_async, link));

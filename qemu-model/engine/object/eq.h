@@ -15,7 +15,11 @@
 
 struct ohca_cmd;
 
-/** struct ohca_eq - event queue; @deferred: CQs, or objects of async events, that wait for room */
+/**
+ * struct ohca_eq - event queue
+ * @deferred: CQs, or objects of async events, that wait for room
+ * @tries: of these so many are to be tried since the last doorbell; @gone_tries: of @gone
+ */
 struct ohca_eq {
 	uint32_t eqn;
 	uint32_t refs;
@@ -24,6 +28,7 @@ struct ohca_eq {
 	uint8_t log_size;
 	uint8_t kind;		/* enum ohca_eq_kind */
 	bool armed;
+	uint32_t tries, gone_tries;
 	struct ohca_pages buf;
 	struct ohca_list deferred;
 	struct ohca_list gone;	/* destroyed objects with an EQE in the ring: CQs by defer, */
@@ -53,8 +58,16 @@ int ohca_eq_put(ohca_engine *e, struct ohca_eq *eq, void *eqe);
 /* Append; the caller has checked for room. -1: the EQ's memory is gone, the device is FATAL. */
 int ohca_eq_push(ohca_engine *e, struct ohca_eq *eq, uint8_t type, uint32_t handle,
 		 unsigned int port, uint32_t count);
-/* The doorbell of @eq was rung: EQEs up to @ci are taken; @arm: an interrupt is wanted. */
+/*
+ * The doorbell of @eq was rung: EQEs up to @ci are taken; @arm: an interrupt is wanted. As much is
+ * done as the allowance of work covers; ohca_eq_serve() continues.
+ */
 void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm);
+/*
+ * Deliver deferred events, and free the numbers of destroyed objects, as the last doorbell of @eq
+ * allows: true, the allowance of work ended before.
+ */
+bool ohca_eq_serve(ohca_engine *e, struct ohca_eq *eq);
 /* Free the object at destroy or reset; nothing refers to it. */
 void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq);
 
