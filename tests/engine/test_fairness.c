@@ -5,26 +5,34 @@
  */
 #include <stdlib.h>
 
+#include "engine/base/le.h"
+#include "engine/base/limits.h"
 #include "engine/base/state.h"
 #include "engine/transport/sched.h"
 #include "ib/packet.h"
+#include "ib/rate.h"
 #include "ib/smp.h"
 #include "rig.h"
 
 #define BUDGET	64u
 #define TURNS	4u	/* polls after which an honest packet has left */
 #define LOG_BAD	12u
+#define CROWD	200u
 
 /**
  * struct town - two machines with two joined ports each
  * @bad: QPs that misbehave, with CQs of their own; @good: one on each port and lane 0, and one
  *	on port 0 and lane 1
+ * @crowd: @num more that misbehave; @srq: of one of @bad
  */
 struct town {
 	struct rig r;
 	struct host_cq cq[2];
 	struct host_qp bad[2];
 	struct host_qp good[3][2];
+	struct host_qp crowd[CROWD][2];
+	unsigned int num;
+	struct host_srq srq;
 };
 
 static void join(struct town *t, struct host_qp q[2], unsigned int port, uint8_t sl)
@@ -54,7 +62,7 @@ static struct town *town_up(uint8_t type)
 
 	rig_up(&t->r, (struct rig_opt){ .two_ports = true });
 	for (unsigned int i = 0; i < 2; i++)
-		host_cq_create(t->r.h[i], &t->cq[i], 6, 0);
+		host_cq_create(t->r.h[i], &t->cq[i], 12, 0);
 	make(t, t->bad, type, LOG_BAD, true);
 	for (unsigned int k = 0; k < 3; k++) {
 		make(t, t->good[k], OHCA_QPT_RC, 10, false);
@@ -71,8 +79,11 @@ static void town_down(struct town *t)
 		for (unsigned int k = 0; k < 3; k++)
 			host_qp_destroy(&t->good[k][i]);
 		host_qp_destroy(&t->bad[i]);
+		for (unsigned int k = 0; k < t->num; k++)
+			host_qp_destroy(&t->crowd[k][i]);
 		host_cq_destroy(&t->cq[i]);
 	}
+	host_buf_free(&t->srq.buf);
 	rig_down(&t->r);
 	free(t);
 }
@@ -283,6 +294,310 @@ static void test_nak_before_flush(void **state)
 	town_down(t);
 }
 
+/* ---- a table of attackers ------------------------------------------------------------- */
+
+static void crowd_up(struct town *t, unsigned int num, uint8_t sl)
+{
+	for (t->num = 0; t->num < num; t->num++) {
+		make(t, t->crowd[t->num], OHCA_QPT_RC, 6, true);
+		join(t, t->crowd[t->num], 0, sl);
+	}
+}
+
+static void step(struct town *t, unsigned int n)
+{
+	while (n--)
+		host_step(t->r.h, 2);
+}
+
+static void ring_crowd(struct town *t)
+{
+	for (unsigned int k = 0; k < t->num; k++) {
+		ring_sq(&t->crowd[k][0]);
+		ohca_doorbell(t->r.h[0]->e, 0, OHCA_UAR_RQ, t->crowd[k][0].handle, 8);
+	}
+}
+
+static void crowd_sends(struct town *t)
+{
+	for (unsigned int k = 0; k < t->num; k++) {
+		struct wqe w = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, 0);
+
+		wqe_post(&t->crowd[k][0], &w);
+	}
+}
+
+/* QPs without work whose process rings their doorbells without pause. */
+static void idle(struct town *t)
+{
+	crowd_up(t, CROWD, 0);
+}
+
+/* QPs that are ahead of their static rate. */
+static void paced(struct town *t)
+{
+	t->r.h[0]->static_rate = IB_RATE_CODE_2_5;
+	crowd_up(t, CROWD, 0);
+	t->r.h[0]->static_rate = 0;
+	for (unsigned int k = 0; k < CROWD; k++)
+		for (unsigned int i = 0; i < 60; i++)
+			post_write(t, 0, &t->crowd[k][0], 0, 64000);
+	for (unsigned int i = 0; t->r.h[0]->e->sched->paced.num < CROWD; i++) {
+		assert_true(i < 10000);
+		step(t, 1);
+	}
+}
+
+/* QPs whose peer has no receive for their message. */
+static void rnr(struct town *t)
+{
+	crowd_up(t, CROWD, 0);
+	crowd_sends(t);
+	step(t, 20);
+}
+
+static unsigned int slow_lane(const struct town *t)
+{
+	return t->r.h[0]->e->port[0].sl2vl[3];
+}
+
+/* QPs of a lane whose peer gives no credits. */
+static void credits(struct town *t)
+{
+	assert_int_not_equal(slow_lane(t), 0);
+	assert_int_not_equal(slow_lane(t), 1);
+	crowd_up(t, CROWD, 3);
+	t->r.h[0]->port[0].queued[slow_lane(t)] = t->r.h[0]->port[0].credits;
+	crowd_sends(t);
+	step(t, 20);
+	for (unsigned int i = 0; i < 2; i++)
+		if (!ohca_list_empty(&t->r.h[0]->e->sched->wait[0][slow_lane(t)][i]))
+			return;
+	fail();
+}
+
+/* The peer announces credits that are none. */
+static void no_credits(struct town *t)
+{
+	ohca_tx_ready(t->r.h[0]->e, 0, (uint16_t)(1u << slow_lane(t)));
+}
+
+/* QPs whose memory has no pages, more than there may be page faults. */
+static void faults(struct town *t)
+{
+	struct host *h = t->r.h[0];
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .pl.page_shift = 12, .length = RIG_MR_LEN,
+					.pdn = h->pdn, .access = OHCA_ACCESS_LOCAL_WRITE,
+					.type = OHCA_MR_ODP);
+	struct ohca_hw_acqe rsp;
+	struct host_eq eq;
+
+	host_eq_create(h, &eq, OHCA_LOG_MAX_FAULTS, OHCA_EQ_FAULT, 2);
+	assert_int_equal(host_cmd(h, OHCA_CMD_REG_MR, &c, &rsp), 0);
+	crowd_up(t, CROWD, 0);
+	for (unsigned int k = 0; k < CROWD; k++) {
+		struct wqe w = wqe_new(OHCA_OP_RDMA_WRITE, 0, 0);
+
+		wqe_raddr(&w, t->r.mr[1].iova, t->r.mr[1].key);
+		wqe_sge(&w, 4096 * k, 64, rsp.handle.handle);
+		wqe_post(&t->crowd[k][0], &w);
+	}
+	step(t, 20);
+	assert_false(ohca_list_empty(&h->e->sched->wait_fault[0]) &&
+		     ohca_list_empty(&h->e->sched->wait_fault[1]));
+}
+
+static struct ohca_hw_db *srq_record(struct town *t)
+{
+	return host_buf_ptr(t->srq.h, &t->srq.buf, 0);
+}
+
+/* Its first QP has an SRQ, to which the peer sends. */
+static void srq_up(struct town *t)
+{
+	struct host_qp_init in = { .type = OHCA_QPT_RC, .log_sq = LOG_BAD, .log_rq = 6,
+				   .scq = &t->cq[0], .rcq = &t->cq[0], .srq = &t->srq };
+
+	host_srq_create(t->r.h[0], &t->srq, 6, t->r.h[0]->pdn, 0, 0);
+	host_qp_destroy(&t->bad[0]);
+	assert_int_equal(host_qp_create(t->r.h[0], &t->bad[0], &in), 0);
+	join(t, t->bad, 0, 0);
+}
+
+static void sends(struct town *t)
+{
+	struct ohca_hw_cqe e;
+
+	for (unsigned int i = 0; i < 100; i++) {
+		struct wqe w = wqe_new(OHCA_OP_SEND, 0, 0);
+
+		if (t->bad[1].sq_pi - record(&t->bad[1])->sq_ci < 1000)
+			wqe_post(&t->bad[1], &w);
+	}
+	while (host_cq_poll(&t->cq[0], &e))
+		;
+	ohca_doorbell(t->r.h[0]->e, 0, OHCA_UAR_SRQ, t->srq.srqn, 8);
+}
+
+/* An SRQ whose index cannot be true. */
+static void srq_index(struct town *t)
+{
+	srq_record(t)->rq_pi = srq_record(t)->rq_ci + 0x10000;
+	sends(t);
+}
+
+static void srq_refill(void *arg, struct host *h, uint64_t addr, size_t n, int prot)
+{
+	struct town *t = arg;
+
+	(void)h, (void)addr, (void)n, (void)prot;
+	srq_record(t)->rq_pi = srq_record(t)->rq_ci + 64;
+}
+
+/* An SRQ that is full whenever the device looks at it. */
+static void srq_full(struct town *t)
+{
+	t->r.h[0]->on_map = srq_refill;
+	t->r.h[0]->on_map_arg = t;
+	sends(t);
+}
+
+/* Limit events without end; the driver takes none. */
+static void srq_limit(struct town *t)
+{
+	struct ohca_hw_aqe c = HOST_AQE(modify_srq, .srqn = t->srq.srqn, .limit = 64);
+
+	assert_int_equal(host_cmd(t->r.h[0], OHCA_CMD_MODIFY_SRQ, &c, NULL), 0);
+	sends(t);
+}
+
+static void wrong_index(void *arg, struct host *h, uint64_t addr, size_t n, int prot)
+{
+	(void)h, (void)addr, (void)n, (void)prot;
+	record(arg)->sq_pi += 0x12345;
+}
+
+static void qp_up(struct town *t)
+{
+	join(t, t->bad, 0, 0);
+}
+
+/* A producer index that is another wrong one whenever the device looks at it. */
+static void qp_index(struct town *t)
+{
+	t->r.h[0]->on_map = wrong_index;
+	t->r.h[0]->on_map_arg = &t->bad[0];
+	ring_sq(&t->bad[0]);
+}
+
+/**
+ * struct attacker - what an honest QP is to be safe from
+ * @begin: makes it; @again: goes on, before each poll; may be NULL
+ * @turns: polls after which an honest WRITE has left while time stands
+ * @steps: polls of both sides after which it is complete while time goes on
+ * @bad: whether it is seen as a wrong index
+ */
+struct attacker {
+	const char *name;
+	void (*begin)(struct town *t);
+	void (*again)(struct town *t);
+	unsigned int turns, steps;
+	bool bad;
+};
+
+/* A crowd that has all to do with one packet each, or with as many as a turn allows. */
+#define EACH_ONCE	(CROWD / BUDGET + 1)
+#define EACH_TURN	(CROWD * OHCA_QUANTUM / BUDGET)
+
+static const struct attacker attackers[] = {
+	{ "idle, and rung", idle, ring_crowd, TURNS + EACH_ONCE, 2 * (TURNS + EACH_ONCE), false },
+	{ "static rate", paced, NULL, 2, 2 * (TURNS + EACH_TURN), false },
+	{ "RNR", rnr, NULL, 2, 2 + 2 * EACH_ONCE, false },
+	{ "no credits", credits, NULL, 2, 4, false },
+	{ "credits that are none", credits, no_credits, 2, 4, false },
+	{ "page faults", faults, NULL, 2, 4, false },
+	{ "page faults, and rung", faults, ring_crowd, 2, 4, false },
+	{ "SRQ with a wrong index", srq_up, srq_index, 2, 4, true },
+	{ "SRQ that is always full", srq_up, srq_full, 2, 4, false },
+	{ "SRQ with limit events", srq_up, srq_limit, 2, 4, false },
+	{ "QP with a wrong index", qp_up, qp_index, 2, 4, true },
+};
+
+/* An honest WRITE by each lane and port; the attacker goes on before each poll. */
+static unsigned int in_turns(struct town *t, const struct attacker *a)
+{
+	struct host *h = t->r.h[0];
+	unsigned int most = 0;
+
+	for (unsigned int k = 0; k < 3; k++) {
+		struct ohca_xport *xp = h->e->qp[t->good[k][0].handle]->xp;
+		uint32_t psn = xp->req.nxt;
+		unsigned int polls = 0;
+
+		post_write(t, 0, &t->good[k][0], 0, 8);
+		for (; xp->req.nxt == psn; polls++) {
+			if (polls == 1000)
+				return polls;
+			if (a->again)
+				a->again(t);
+			host_poll(h, BUDGET, true);
+		}
+		most = polls > most ? polls : most;
+	}
+	return most;
+}
+
+/* The same until all are complete, at each of some moments in more than an ACK timeout. */
+static unsigned int in_time(struct town *t, const struct attacker *a)
+{
+	unsigned int most = 0;
+	struct ohca_hw_cqe e;
+
+	step(t, a->steps);
+	while (host_cq_poll(&t->r.scq[0], &e))
+		assert_int_equal(e.status, WC_SUCCESS);
+	for (unsigned int i = 0; i < 20; i++) {
+		unsigned int steps = 0;
+
+		*t->r.h[0]->now += 250000;
+		for (unsigned int k = 0; k < 3; k++)
+			post_write(t, 0, &t->good[k][0], 0, 8);
+		for (unsigned int left = 3; left; steps++) {
+			if (steps == 1000)
+				return steps;
+			if (a->again)
+				a->again(t);
+			step(t, 1);
+			for (; host_cq_poll(&t->r.scq[0], &e); left--)
+				assert_int_equal(e.status, WC_SUCCESS);
+		}
+		most = steps > most ? steps : most;
+	}
+	return most;
+}
+
+static void test_attackers(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(attackers) / sizeof(*attackers); i++) {
+		const struct attacker *a = &attackers[i];
+		struct town *t = town_up(OHCA_QPT_RC);
+		unsigned int turns, steps;
+
+		a->begin(t);
+		turns = in_turns(t, a);
+		steps = in_time(t, a);
+		print_message("%-24s %3u polls of %3u, %3u steps of %3u\n", a->name, turns,
+			      a->turns, steps, a->steps);
+		assert_in_range(turns, 1, a->turns);
+		assert_in_range(steps, 1, a->steps);
+		if (a->bad)
+			assert_true(host_counter(t->r.h[0], OHCA_CNT_DB_BAD_INDEX));
+		t->r.h[0]->port[0].queued[slow_lane(t)] = 0;
+		town_down(t);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -291,6 +606,7 @@ int main(void)
 		cmocka_unit_test(test_sqe_without_end),
 		cmocka_unit_test(test_no_lane),
 		cmocka_unit_test(test_nak_before_flush),
+		cmocka_unit_test(test_attackers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
