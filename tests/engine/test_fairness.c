@@ -523,7 +523,14 @@ static const struct attacker attackers[] = {
 	{ "QP with a wrong index", qp_up, qp_index, 2, 4, true },
 };
 
-/* An honest WRITE by each lane and port; the attacker goes on before each poll. */
+static void poll_after(struct town *t, const struct attacker *a)
+{
+	if (a->again)
+		a->again(t);
+	host_poll(t->r.h[0], BUDGET, true);
+}
+
+/* An honest WRITE by each lane and port, after and while the attacker has turns. */
 static unsigned int in_turns(struct town *t, const struct attacker *a)
 {
 	struct host *h = t->r.h[0];
@@ -534,13 +541,12 @@ static unsigned int in_turns(struct town *t, const struct attacker *a)
 		uint32_t psn = xp->req.nxt;
 		unsigned int polls = 0;
 
+		poll_after(t, a);
 		post_write(t, 0, &t->good[k][0], 0, 8);
 		for (; xp->req.nxt == psn; polls++) {
 			if (polls == 1000)
 				return polls;
-			if (a->again)
-				a->again(t);
-			host_poll(h, BUDGET, true);
+			poll_after(t, a);
 		}
 		most = polls > most ? polls : most;
 	}
@@ -560,6 +566,7 @@ static unsigned int in_time(struct town *t, const struct attacker *a)
 		unsigned int steps = 0;
 
 		*t->r.h[0]->now += 250000;
+		poll_after(t, a);
 		for (unsigned int k = 0; k < 3; k++)
 			post_write(t, 0, &t->good[k][0], 0, 8);
 		for (unsigned int left = 3; left; steps++) {
