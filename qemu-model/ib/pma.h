@@ -28,6 +28,8 @@ enum ib_pma_attr {
 	IB_PMA_ATTR_SAMPLES_RESULT_EXT	= 0x001E,
 	IB_PMA_ATTR_XMIT_DATA_SL	= 0x0036,
 	IB_PMA_ATTR_RCV_DATA_SL		= 0x0037,
+	IB_PMA_ATTR_XMIT_DATA_SL_EXT	= 0x0038,
+	IB_PMA_ATTR_RCV_DATA_SL_EXT	= 0x0039,
 };
 
 /* ClassPortInfo.CapabilityMask of the performance class */

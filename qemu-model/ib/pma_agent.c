@@ -88,6 +88,8 @@ static const struct ctr_field xmit_detail_ctrs[] = {
 static const struct ctr_field vl_wait_ctrs[] = { EACH(32, 16, xmit_wait_vl) };
 static const struct ctr_field xmit_sl_ctrs[] = { EACH(32, 32, xmit_data_sl) };
 static const struct ctr_field rcv_sl_ctrs[] = { EACH(32, 32, rcv_data_sl) };
+static const struct ctr_field xmit_sl_ext_ctrs[] = { EACH(64, 64, xmit_data_sl) };
+static const struct ctr_field rcv_sl_ext_ctrs[] = { EACH(64, 64, rcv_data_sl) };
 
 /* An attribute made of counters. */
 struct ctr_attr {
@@ -112,6 +114,10 @@ static const struct ctr_attr ctr_attrs[] = {
 	  xmit_sl_ctrs },
 	{ IB_PMA_ATTR_RCV_DATA_SL, IB_ARRAY_SIZE(rcv_sl_ctrs), false, false, false,
 	  rcv_sl_ctrs },
+	{ IB_PMA_ATTR_XMIT_DATA_SL_EXT, IB_ARRAY_SIZE(xmit_sl_ext_ctrs), true, false, false,
+	  xmit_sl_ext_ctrs },
+	{ IB_PMA_ATTR_RCV_DATA_SL_EXT, IB_ARRAY_SIZE(rcv_sl_ext_ctrs), true, false, false,
+	  rcv_sl_ext_ctrs },
 };
 
 static uint64_t ctr_get(const struct ohca_port_counters *c, unsigned int off)

@@ -237,6 +237,9 @@ static void by_lane(void **st)
 		{ IB_PMA_ATTR_VL_XMIT_WAIT, 2, ctr[1].xmit_wait_vl },
 		{ IB_PMA_ATTR_XMIT_DATA_SL, 4, ctr[1].xmit_data_sl },
 		{ IB_PMA_ATTR_RCV_DATA_SL, 4, ctr[1].rcv_data_sl },
+		/* words of 4 bytes as well, in 64 bits from byte 8 on */
+		{ IB_PMA_ATTR_XMIT_DATA_SL_EXT, 8, ctr[1].xmit_data_sl },
+		{ IB_PMA_ATTR_RCV_DATA_SL_EXT, 8, ctr[1].rcv_data_sl },
 	};
 
 	(void)st;
@@ -251,7 +254,8 @@ static void by_lane(void **st)
 			assert_int_equal(ask(&m), IB_MAD_OK);
 			for (unsigned int i = 0; i < 16; i++, d += a[k].bytes)
 				assert_int_equal(a[k].bytes == 2 ? ib_get_be16(d + 4) :
-						 ib_get_be32(d + 4),
+						 a[k].bytes == 4 ? ib_get_be32(d + 4) :
+						 ib_get_be64(d + 8),
 						 round && (i == 1 || i == 15) ? 0 : 100 + i);
 		}
 	}
