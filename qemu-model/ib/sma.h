@@ -153,8 +153,8 @@ struct ib_sma_in {
  * @smp: a private copy; changed in place as the verdict says. With IB_SMA_UNHANDLED a directed
  *	route may have been moved past its end
  * @out_port: of IB_SMA_FORWARD and IB_SMA_REPLY: the port to send it out of. IB_DR_PORT_BY_LID:
- *	by the LID that the directed route ends in front of, or, of the reply to a LID routed
- *	request, by the SLID of that
+ *	by the LID that the directed route ends in front of, or, of the reply to a request that
+ *	came by LIDs, by the SLID of that
  *
  * A trap that the SMP causes is left to ib_sma_timer(). What it wants of links is left to the
  * owner, so that the reply still leaves; it is shown as done already.

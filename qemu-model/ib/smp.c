@@ -267,7 +267,8 @@ static enum ib_dr_verdict recv_returning(struct ib_smp *s, bool is_switch, uint8
 
 	if (ptr == 0)
 		return IB_DR_LOCAL;
-	if (ptr > cnt)
+	/* without hops it was by LIDs all the way */
+	if (ptr > cnt && !ib_smp_ends_by_lid(s))
 		return IB_DR_DISCARD;
 	ptr--;
 	ib_smp_set_hops(s, ptr, cnt);
@@ -311,6 +312,11 @@ enum ib_dr_verdict ib_dr_send(struct ib_smp *s, bool is_switch, uint8_t nports,
 	}
 	if (ptr == 0 || ptr != cnt + 1)
 		return IB_DR_DISCARD;
+	/* the switch at the end of the part by LIDs moves the pointer */
+	if (ib_smp_ends_by_lid(s)) {
+		*out_port = IB_DR_PORT_BY_LID;
+		return IB_DR_FORWARD;
+	}
 	ptr--;
 	ib_smp_set_hops(s, ptr, cnt);
 	if (ptr)

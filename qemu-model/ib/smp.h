@@ -95,6 +95,16 @@ static inline bool ib_smp_begins_by_lid(const struct ib_smp *s)
 	       ib_be16(s->dr_slid) != 0xffff;
 }
 
+/*
+ * A route ends with a part by LIDs, and the SMP is in it: a request behind its directed part, or its
+ * response in front of that. The packet has LIDs: a response that of the requester's packet.
+ */
+static inline bool ib_smp_ends_by_lid(const struct ib_smp *s)
+{
+	return ib_smp_is_dr(s) && ib_smp_hop_ptr(s) == ib_smp_hop_cnt(s) + 1 &&
+	       ib_be16(s->dr_dlid) != 0xffff;
+}
+
 /* What ib_dr_recv() and ib_dr_send() decide. */
 enum ib_dr_verdict {
 	IB_DR_DISCARD,		/* the route is malformed or does not fit this node */
@@ -117,7 +127,8 @@ enum ib_dr_verdict {
  * moved past its end, as the agent's answer needs it for ib_dr_send(). An
  * outgoing SMP whose directed part ends in front of a LID routed part (DrDLID
  * not permissive) is IB_DR_FORWARD with *@out_port = 0xFF: route it by its
- * DrDLID; likewise on return by DrSLID.
+ * DrDLID; likewise on return by DrSLID. A returning SMP that ib_smp_ends_by_lid() goes on with
+ * its directed part at the switch where that of the request has ended.
  */
 enum ib_dr_verdict ib_dr_recv(struct ib_smp *s, bool is_switch, uint8_t in_port, uint8_t nports,
 			      uint8_t *out_port);
@@ -130,7 +141,8 @@ enum ib_dr_verdict ib_dr_recv(struct ib_smp *s, bool is_switch, uint8_t in_port,
  *
  * Covers a manager's fresh request (hop pointer 0) and an agent's answer
  * (returning). IB_DR_LOCAL: it never reaches the wire (no hops, or the way back
- * has ended).
+ * has ended). IB_DR_FORWARD with *@out_port = 0xFF: by LIDs; an answer, if
+ * ib_smp_ends_by_lid(), to where its request's packet came from.
  */
 enum ib_dr_verdict ib_dr_send(struct ib_smp *s, bool is_switch, uint8_t nports,
 			      uint8_t *out_port);

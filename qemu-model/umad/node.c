@@ -48,7 +48,8 @@ static void send_packet(const struct ib_mad_path *path, const void *mad)
 
 static void send_smp(const struct ib_smp *smp, uint16_t dlid, uint8_t sl)
 {
-	const bool dr = ib_smp_is_dr(smp) && !ib_smp_begins_by_lid(smp);
+	const bool dr = ib_smp_is_dr(smp) && !ib_smp_begins_by_lid(smp) &&
+			!ib_smp_ends_by_lid(smp);
 	const struct ib_mad_path path = {
 		.vl = IB_MGMT_VL,
 		.sl = dr ? 0 : sl,
@@ -276,7 +277,7 @@ static void send_user_smp(const ib_mad_addr_t *to, struct ib_smp *smp)
 	}
 	switch (ib_dr_send(smp, false, 1, &out)) {
 	case IB_DR_FORWARD:
-		send_smp(smp, 0, 0);
+		send_smp(smp, dlid, to->sl & 15);
 		break;
 	case IB_DR_LOCAL:
 		if (ib_smp_returning(smp)) {

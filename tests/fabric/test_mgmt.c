@@ -79,6 +79,38 @@ static void combined_routes(void **st)
 	assert_int_equal(ask_mixed(LID(8), LID(HOST), "9"), FAB_LOST);
 }
 
+/* A directed route that ends with a part by LIDs: the answer comes back by both. */
+static void ends_by_lid(void **st)
+{
+	static const struct {
+		const char *route;
+		uint32_t to;
+	} way[] = {
+		/* from the own leaf and from a spine to hosts and switches */
+		{ "1", 1 }, { "1", 3 }, { "1", 9 }, { "13", 2 }, { "13", 8 },
+	};
+	struct ib_node_info ni;
+
+	(void)st;
+	subnet_up();
+	for (unsigned int i = 0; i < sizeof(way) / sizeof(way[0]); i++) {
+		struct fab_mad mad = new_mad(IB_CLASS_SUBN_DR, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO,
+					     0);
+
+		mad.smp.dr_slid = ib_to_be16(IB_LID_PERMISSIVE);
+		mad.smp.dr_dlid = ib_to_be16(LID(way[i].to));
+		for (unsigned int k = 0; way[i].route[k]; k++)
+			mad.smp.init_path[k + 1] = (uint8_t)(way[i].route[k] - '0');
+		ib_smp_set_hops(&mad.smp, 0, (uint8_t)strlen(way[i].route));
+		assert_int_equal(ask_lid(&mad, IB_LID_PERMISSIVE), FAB_DELIVERED);
+		assert_int_equal(got.mad.hdr.method, IB_METHOD_GET_RESP);
+		assert_int_equal(got.dlid, IB_LID_PERMISSIVE);
+		assert_int_equal(ib_smp_hop_ptr(&got.smp), 0);
+		ib_node_info_unpack(got.smp.data, &ni);
+		assert_true(ni.node_guid == f->node[way[i].to].guid);
+	}
+}
+
 /* The permissive DLID is for SMPs: no agent of the general services answers by it. */
 static void permissive_gmp(void **st)
 {
@@ -294,6 +326,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(directed_routes, setup, teardown),
 		cmocka_unit_test_setup_teardown(combined_routes, setup, teardown),
+		cmocka_unit_test_setup_teardown(ends_by_lid, setup, teardown),
 		cmocka_unit_test_setup_teardown(permissive_gmp, setup, teardown),
 		cmocka_unit_test_setup_teardown(own_port, setup, teardown),
 		cmocka_unit_test_setup_teardown(copies, setup, teardown),

@@ -135,7 +135,7 @@ static void bad_routes(void **st)
 
 static void mixed_routes(void **st)
 {
-	struct ib_smp s = dr_request(1);
+	struct ib_smp s = dr_request(1), hca;
 	uint8_t port;
 
 	(void)st;
@@ -147,6 +147,30 @@ static void mixed_routes(void **st)
 	assert_int_equal(ib_smp_hop_ptr(&s), 2);
 	/* ... and arrives at its end node. */
 	assert_int_equal(ib_dr_recv(&s, false, 1, 1, &port), IB_DR_LOCAL);
+	/* The answer goes by LIDs to that switch, which begins its directed part. */
+	ib_smp_make_resp(&s, 0);
+	assert_int_equal(ib_dr_send(&s, false, 1, &port), IB_DR_FORWARD);
+	assert_int_equal(port, IB_DR_PORT_BY_LID);
+	assert_int_equal(ib_smp_hop_ptr(&s), 2);
+	assert_true(ib_smp_ends_by_lid(&s));
+	hca = s;
+	assert_int_equal(ib_dr_recv(&hca, false, 1, 1, &port), IB_DR_DISCARD);
+	assert_int_equal(ib_dr_recv(&s, true, 9, 36, &port), IB_DR_FORWARD);
+	assert_int_equal(port, 4);
+	assert_int_equal(ib_smp_hop_ptr(&s), 1);
+	assert_false(ib_smp_ends_by_lid(&s));
+	assert_int_equal(ib_dr_recv(&s, false, 1, 1, &port), IB_DR_LOCAL);
+	/* No directed part: by LIDs both ways. */
+	s = dr_request(0);
+	s.dr_dlid = ib_to_be16(7);
+	assert_int_equal(ib_dr_send(&s, false, 1, &port), IB_DR_FORWARD);
+	assert_int_equal(port, IB_DR_PORT_BY_LID);
+	assert_int_equal(ib_dr_recv(&s, false, 1, 1, &port), IB_DR_LOCAL);
+	ib_smp_make_resp(&s, 0);
+	assert_int_equal(ib_dr_send(&s, false, 1, &port), IB_DR_FORWARD);
+	assert_int_equal(port, IB_DR_PORT_BY_LID);
+	assert_int_equal(ib_dr_recv(&s, false, 1, 1, &port), IB_DR_LOCAL);
+	assert_int_equal(ib_smp_hop_ptr(&s), 0);
 	/* On return the directed part ends and DrSLID is a LID. */
 	s = dr_request(1);
 	ib_smp_make_resp(&s, 0);

@@ -342,14 +342,14 @@ static uint16_t own_pkey(const struct ohca_port *p, uint16_t pkey)
 static void mad_reply(ohca_engine *e, unsigned int port, const struct ib_pkt_info *pkt,
 		      const uint8_t *hdr, const uint8_t *mad)
 {
-	const struct ib_mad_hdr *h = (const struct ib_mad_hdr *)(const void *)mad;
 	const struct ib_deth *deth = ib_pkt_deth(hdr, pkt);
 	const struct ib_grh *grh = ib_pkt_grh(hdr, pkt);
 	const struct ohca_port *p = &e->port[port];
 	struct ohca_hw_av av = { .dlid = ohca_to_le16(pkt->slid), .sl = pkt->sl };
 
 	if (pkt->dqpn == IB_QP0) {
-		bool dr = h->mgmt_class == IB_CLASS_SUBN_DR;
+		const struct ib_smp *smp = (const struct ib_smp *)(const void *)mad;
+		bool dr = ib_smp_is_dr(smp) && !ib_smp_ends_by_lid(smp);
 
 		if (dr)
 			av.dlid = ohca_to_le16(IB_LID_PERMISSIVE);

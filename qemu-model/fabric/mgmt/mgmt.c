@@ -203,8 +203,8 @@ static enum fab_fate smp_reply(struct fab_mgmt *m, uint32_t at, bool from_wire,
 {
 	const struct fab_node *n = &m->f->node[m->f->port[at].node];
 
-	*out = ib_smp_is_dr(&mad->smp) && from_wire ? dr_out(m, n, mad, by) :
-						      lid_out(m, n, at, mad);
+	*out = ib_smp_is_dr(&mad->smp) && from_wire && !ib_smp_ends_by_lid(&mad->smp) ?
+	       dr_out(m, n, mad, by) : lid_out(m, n, at, mad);
 	fab_agent_xmit(m, n);
 	return from_wire ? FAB_GOES_ON : mad_deliver(m, at, mad);
 }
@@ -448,7 +448,8 @@ enum fab_fate fab_mgmt_send(struct fab_mgmt *m, uint32_t port, struct fab_mad *m
 		 !fab_own_lid(&m->f->port[port], mad->dlid))
 		v = IB_DR_FORWARD;
 	/* a manager sends by its own port only */
-	if (v == IB_DR_DISCARD || (v == IB_DR_FORWARD && by != fab_port_num(m->f, port)))
+	if (v == IB_DR_DISCARD || (v == IB_DR_FORWARD && by != fab_port_num(m->f, port) &&
+				   !ib_smp_ends_by_lid(&mad->smp)))
 		return mad_lose(m);
 	if (v == IB_DR_FORWARD)
 		fate = fab_forward(m, port, mad);

@@ -226,7 +226,8 @@ static void from_client(struct fab_sim *s, uint32_t id, struct sim_mad *r)
 
 	mad.mad = r->mad;
 	mad.slid = p->pi.lid;
-	if (ib_smp_is_dr(&mad.smp) && !ib_smp_begins_by_lid(&mad.smp))
+	if (ib_smp_is_dr(&mad.smp) && !ib_smp_begins_by_lid(&mad.smp) &&
+	    !ib_smp_ends_by_lid(&mad.smp))
 		mad.slid = mad.dlid = IB_LID_PERMISSIVE;
 	if (is_request(&mad.mad.hdr)) {
 		uint64_t tid = ib_be64(mad.mad.hdr.tid) & ((1ull << SIM_TID_CLIENT) - 1);
