@@ -545,6 +545,9 @@ int ohca_link_ctrl_fd(const struct ohca_link *l);
 /** ohca_link_get_stats() - counters; any thread, exact if none is active. */
 void ohca_link_get_stats(const struct ohca_link *l, struct ohca_link_stats *st);
 
+/** ohca_link_bytes() - memory that it shares with its peer, and that of @l itself */
+size_t ohca_link_bytes(const struct ohca_link *l);
+
 /**
  * ohca_link_vl15_dropped_by_peer() - see rx_vl15_dropped; one load
  * @l: the link

@@ -151,3 +151,17 @@ void shm_detach(struct shm_map *map)
 		munmap(map->ctl, map->ctl_size);
 	memset(map, 0, sizeof(*map));
 }
+
+size_t ohca_link_bytes(const struct ohca_link *l)
+{
+	size_t n = sizeof(*l) + l->map.ctl_size;
+
+	for (unsigned int d = 0; d < 2; d++) {
+		for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++) {
+			const struct shm_lane *lane = &l->map.lane[d][vl];
+
+			n += round_up((size_t)lane->blocks << lane->bshift, OHCA_SHM_ALIGN);
+		}
+	}
+	return n;
+}

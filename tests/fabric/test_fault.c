@@ -1058,6 +1058,10 @@ static void test_status(void **st)
 	assert_int_equal(json_object_size(drops), 2);
 	assert_true(json_integer_value(json_object_get(v, "memory_bytes")) >=
 		    (json_int_t)(fab_bytes(f) + d->buffer_bytes + 2 * sizeof(struct fab_dport)));
+	assert_true(json_integer_value(json_object_get(data, "link_bytes")) > 0);
+	assert_int_equal(json_integer_value(json_object_get(data, "capture_bytes")), 0);
+	assert_true(json_integer_value(json_object_get(v, "memory_bytes")) >=
+		    (json_int_t)fab_bytes(f) + json_integer_value(json_object_get(data, "link_bytes")));
 	json_decref(v);
 	out = open_memstream(&text, &len);
 	assert_non_null(out);

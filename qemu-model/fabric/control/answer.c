@@ -126,12 +126,14 @@ static json_t *data_json(const struct fab_data *d)
 		if (t.drop[i])
 			json_object_set_new(drops, fab_drop_name(i),
 					    json_integer((json_int_t)t.drop[i]));
-	return json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+	return json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
 			 "delivered", (json_int_t)t.delivered, "dropped", drops,
 			 "hops", (json_int_t)t.hops, "forks", (json_int_t)t.forks,
 			 "copies", (json_int_t)t.copies, "mads_in", (json_int_t)t.mads_in,
 			 "mads_out", (json_int_t)t.mads_out,
 			 "buffer_bytes", (json_int_t)t.buffer_bytes,
+			 "link_bytes", (json_int_t)t.link_bytes,
+			 "capture_bytes", (json_int_t)t.capture_bytes,
 			 "stood_ns", (json_int_t)t.stood_ns);
 }
 

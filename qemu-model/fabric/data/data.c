@@ -121,14 +121,42 @@ static bool late_ctrl(struct fab_data *d)
 	return true;
 }
 
+static void refresh_port(struct fab_data *d, uint32_t p)
+{
+	if (p != FAB_NO_PORT && d->by_port[p])
+		fab_dport_refresh(d, d->by_port[p]);
+}
+
+/* @p as fab_changed() has it. */
+static void refresh_changed(struct fab_data *d, uint32_t p)
+{
+	const struct fab_node *n = &d->f->node[d->f->port[p].node];
+
+	if (n->sw == FAB_NONE || fab_port_num(d->f, p)) {
+		refresh_port(d, p);
+		refresh_port(d, d->f->port[p].peer);
+		return;
+	}
+	for (unsigned int num = 0; num <= n->nports; num++)
+		refresh_port(d, fab_port_of(n, num));
+}
+
 static void refresh(struct fab_data *d)
 {
+	struct fab_changes *c = &d->m->changes;
+	bool some;
+
 	if (fab_likely(d->epoch == d->m->epoch))
 		return;
+	some = d->m->epoch - d->epoch == c->count && c->n <= FAB_CHANGES;
 	d->epoch = d->m->epoch;
 	d->version++;
-	for (uint32_t i = 0; i < d->count; i++)
+	for (uint32_t i = 0; some && i < c->n; i++)
+		refresh_changed(d, c->port[i]);
+	for (uint32_t i = 0; !some && i < d->count; i++)
 		fab_dport_refresh(d, d->all[i]);
+	c->count = 0;
+	c->n = 0;
 }
 
 bool fab_data_round(struct fab_data *d)

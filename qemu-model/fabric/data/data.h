@@ -18,7 +18,8 @@
  *
  * 1. management(): VL15 of the links that are awake, up to 32 packets of each: only management
  *    takes links down, so the rest of the round may rely on them
- * 2. refresh(): ports take over what management has changed; heads that were decided on before
+ * 2. refresh(): the ports that management has changed (fab_changed()) take that over, or all do
+ *    when it does not say which; heads that were decided on before
  *    are decided on again, unless copies of them have left
  * 3. fab_delay_round(): what is due on wires with a delay arrives
  * 4. collect(): of each lane with packets the head is decided on (fab_decide()), ended, given
@@ -187,6 +188,8 @@ uint64_t fab_data_host_ns(const struct fab_data *d);
  * @copies: packets that waited in an input buffer
  * @mads_in, @mads_out: MADs that agents got from machines, and sent to them
  * @buffer_bytes: memory for packets, which is kept for others
+ * @link_bytes: memory that is shared with machines
+ * @capture_bytes: of captures, and of what they wait in
  * @stood_ns: during which the daemon had no processor while something waited
  */
 struct fab_data_totals {
@@ -197,13 +200,18 @@ struct fab_data_totals {
 	uint64_t copies;
 	uint64_t mads_in, mads_out;
 	uint64_t buffer_bytes;
+	uint64_t link_bytes;
+	uint64_t capture_bytes;
 	uint64_t stood_ns;
 };
 
 /** fab_data_totals() - fill in @t */
 void fab_data_totals(const struct fab_data *d, struct fab_data_totals *t);
 
-/** fab_data_bytes() - memory that it takes now, without the links' rings */
+/**
+ * fab_data_bytes() - memory that it takes now: ports, packets that wait or are on their way, the
+ *	links' rings, and captures with what they wait in
+ */
 size_t fab_data_bytes(const struct fab_data *d);
 
 /** fab_drop_name() - why packets ended, for people and in captures; not of FAB_DROP_NONE */

@@ -238,6 +238,7 @@ struct fab_reply {
  * @mcast: [@nmcast] lanes with multicast heads of this round
  * @cap: room in each of these arrays, of @mcast for each lane
  * @epoch: of the management whose tables are in the ports
+ * @refreshes: times that a port took over what management has changed
  * @version: of the ports; heads that were decided on in another one are decided on again
  * @walk: wires that are left to the packet at hand before it waits
  * @first: rotates the port that comes first
@@ -245,7 +246,7 @@ struct fab_reply {
  * @stalls: output lanes that are stalled
  * @now_ns: of this round; 0: not read yet
  * @seen_ns: the clock when it was read last
- * @flights: packets on wires with a delay, @flying in all
+ * @flights: packets on wires with a delay, @flying in all; @flight_bytes without these packets
  * @stood_ns: during which the daemon had no processor while something waited
  * @spare: buffers that are free, by their size
  * @made, @in_use, @peak: buffers by size: all, those that are not spare, and most of these since
@@ -261,6 +262,7 @@ struct fab_reply {
  *	what was delivered, dropped, or still waits
  * @copies: packets that were copied into a buffer
  * @mads_in, @mads_out: MADs that came in packets, and left by links
+ * @capture_bytes: memory of captures, and of what they wait in
  * @accept_stops: times that peers had to wait for a descriptor, or memory
  * @log_left: lines that may be logged now, which grew at @log_ns last
  * @log_lost: lines that were left out since the last one
@@ -276,6 +278,7 @@ struct fab_data {
 	uint64_t stall_due_ns;
 	uint32_t count, links, queues, nouts, touches, nmcast, cap;
 	uint32_t epoch;
+	uint64_t refreshes;
 	uint32_t version;
 	uint32_t walk;
 	uint32_t first;
@@ -289,6 +292,7 @@ struct fab_data {
 	uint64_t buffer_bytes;
 	struct fab_flight *flights;
 	uint32_t flying;
+	size_t flight_bytes;
 	struct fab_reply reply[FAB_REPLIES];
 	uint16_t reply_order[FAB_REPLIES];
 	unsigned int reply_count;
@@ -300,6 +304,7 @@ struct fab_data {
 	uint64_t forks;
 	uint64_t copies;
 	uint64_t mads_in, mads_out;
+	uint64_t capture_bytes;
 	uint64_t accept_stops;
 	unsigned int log_left;
 	uint64_t log_ns;

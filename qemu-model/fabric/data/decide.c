@@ -274,7 +274,7 @@ enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_la
 	if (fab_unlikely(!in->receives))
 		return fab_dropped(d, FAB_DROP_NOT_ARMED);
 	if (fab_unlikely(!in->active) && ib_port_rx_data(pi)) {
-		d->m->epoch++;
+		fab_changed(d->m, in->p);
 		fab_dport_refresh(d, in);
 	}
 	if (fab_unlikely(!in->is_switch))

@@ -52,6 +52,7 @@ static struct fab_flight *flight(struct fab_data *d, struct fab_dport *dp, bool 
 		fl->out = out;
 		fl->next = d->flights;
 		d->flights = fl;
+		d->flight_bytes += sizeof(*fl);
 		dp->flight[out] = fl;
 	}
 	if (!fl->count) {

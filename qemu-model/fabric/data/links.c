@@ -108,7 +108,7 @@ static bool take_out(struct fab_data *d, uint32_t p)
 	ib_port_link_down(&d->f->port[host].pi, IB_PHYS_POLLING);
 	a->outside = true;
 	b->outside = true;
-	d->m->epoch++;
+	fab_changed(d->m, p);
 	return true;
 }
 
@@ -131,7 +131,7 @@ bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l)
 	d->awake[d->nawake++] = dp;
 	fab_data_log(d, "'%.64s' port %u: '%.64s' attached, port GUID 0x%016" PRIx64,
 		     d->f->desc[d->f->port[p].node].text, dp->num, peer->desc, peer->port_guid);
-	d->m->epoch++;
+	fab_changed(d->m, p);
 	train(d, dp, true);
 	return true;
 }

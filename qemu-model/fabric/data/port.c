@@ -14,6 +14,7 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 	const struct fab_port *p = &d->f->port[dp->p];
 	const struct fab_extra *x = fab_extra_of(d->f, dp->p), *far;
 
+	d->refreshes++;
 	/* for when the link trains next */
 	if (dp->link)
 		fab_link_set_phy(d, dp);

@@ -88,6 +88,15 @@ const char *fab_drop_name(enum fab_drop why)
 	return drop_names[why];
 }
 
+static size_t link_bytes(const struct fab_data *d)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < d->links; i++)
+		n += ohca_link_bytes(d->linked[i]->link);
+	return n;
+}
+
 void fab_data_totals(const struct fab_data *d, struct fab_data_totals *t)
 {
 	*t = (struct fab_data_totals){
@@ -98,6 +107,8 @@ void fab_data_totals(const struct fab_data *d, struct fab_data_totals *t)
 		.mads_in = d->mads_in,
 		.mads_out = d->mads_out,
 		.buffer_bytes = d->buffer_bytes,
+		.link_bytes = link_bytes(d),
+		.capture_bytes = d->capture_bytes,
 		.stood_ns = d->stood_ns,
 	};
 	memcpy(t->drop, d->drop, sizeof(t->drop));
@@ -105,9 +116,15 @@ void fab_data_totals(const struct fab_data *d, struct fab_data_totals *t)
 
 size_t fab_data_bytes(const struct fab_data *d)
 {
-	return sizeof(*d) + d->f->ports * sizeof(*d->by_port) +
-	       d->count * (sizeof(struct fab_dport) + 5 * sizeof(*d->all) +
-			   FAB_DATA_LANES * sizeof(*d->mcast)) + d->buffer_bytes;
+	size_t n = sizeof(*d) + d->f->ports * sizeof(*d->by_port);
+
+	/* @all and the arrays beside it */
+	n += d->cap * (8 * sizeof(*d->all) + FAB_DATA_LANES * sizeof(*d->mcast));
+	n += d->count * sizeof(struct fab_dport);
+	n += d->buffer_bytes;
+	for (unsigned int i = 0; i < FAB_BUFFER_SIZES; i++)
+		n += d->made[i] * sizeof(struct fab_buffer);
+	return n + d->flight_bytes + link_bytes(d) + d->capture_bytes;
 }
 
 static void print_data(const struct fab_data *d, FILE *to)

@@ -44,7 +44,7 @@ bool fab_fault_wire(struct fab_mgmt *m, uint32_t p, uint32_t loss, uint32_t corr
 		return false;
 	set_wire(a, loss, corrupt, seed);
 	set_wire(b, loss, corrupt, ~seed);
-	m->epoch++;
+	fab_changed(m, p);
 	return true;
 }
 
@@ -55,7 +55,7 @@ bool fab_fault_delay(struct fab_mgmt *m, uint32_t p, uint64_t ns)
 	if (!x)
 		return false;
 	x->delay_ns = ns;
-	m->epoch++;
+	fab_changed(m, p);
 	return true;
 }
 

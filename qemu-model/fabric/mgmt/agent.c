@@ -206,7 +206,11 @@ static void agent_changed(void *ctx, unsigned int num, uint32_t what)
 	struct fab_mgmt *m = ctx;
 	struct fab_port *p = agent_port_of(m, num);
 
-	m->epoch++;
+	/* when a pool grows, the P_Key tables of all ports are elsewhere */
+	if (what & IB_SMA_CH_PKEYS)
+		m->epoch++;
+	else
+		fab_changed(m, fab_port_of(agent_node(m), num));
 	if (what & IB_SMA_CH_SWITCH)
 		fab_lft_changed(&m->f->sw[agent_node(m)->sw]);
 	if (what & IB_SMA_CH_PKEYS)
@@ -369,14 +373,35 @@ void fab_counters(const struct fab_mgmt *m, uint32_t port, struct ohca_port_coun
 	c->xmit_data_sl[0] += MAD_WORDS * p->xmit_mads;
 }
 
+/*
+ * What a Set has written to the spare performance state is the port's from now on. Counters that
+ * were 0 when they were reset are as before: the port has no rare part for these.
+ */
+static void pma_keep(struct fab_mgmt *m)
+{
+	static const struct ib_pma_port none;
+	struct fab_extra *x;
+
+	m->job.fresh.ctr = NULL;
+	if (m->job.fresh_port == FAB_NO_PORT || !memcmp(&m->job.fresh, &none, sizeof(none)))
+		return;
+	x = fab_extra(m->f, m->job.fresh_port);
+	if (x)
+		x->pma = m->job.fresh;
+}
+
 /* The agent is done with a port's counters before it asks for the next port. */
 static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
 {
 	struct fab_mgmt *m = ctx;
 	const uint32_t index = fab_port_of(agent_node(m), num);
-	struct fab_extra *x = m->job.is_set ? fab_extra(m->f, index) : fab_extra_of(m->f, index);
-	struct ib_pma_port *v = x ? &x->pma : &m->job.fresh;
+	struct fab_extra *x;
+	struct ib_pma_port *v;
 
+	pma_keep(m);
+	x = fab_extra_of(m->f, index);
+	v = x ? &x->pma : &m->job.fresh;
+	m->job.fresh_port = x || !m->job.is_set ? FAB_NO_PORT : index;
 	if (!x)
 		memset(v, 0, sizeof(*v));
 	fab_counters(m, index, &m->job.shown);
@@ -408,6 +433,7 @@ bool fab_pma(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad)
 		.first_port = first,
 		.resp_time = 8,
 	};
+	enum ib_pma_verdict v;
 
 	m->job.node = node;
 	m->job.is_set = mad->hdr.method == IB_METHOD_SET;
@@ -416,7 +442,11 @@ bool fab_pma(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad)
 		if (n->pma)
 			*n->pma = (struct fab_pma){ .agent = fresh, .node = node };
 	}
-	if (ib_pma_process(n->pma ? &n->pma->agent : &fresh, mad, mad, m->now_ns) != IB_PMA_REPLY)
+	m->job.fresh_port = FAB_NO_PORT;
+	v = ib_pma_process(n->pma ? &n->pma->agent : &fresh, mad, mad, m->now_ns);
+	pma_keep(m);
+	m->job.fresh_port = FAB_NO_PORT;
+	if (v != IB_PMA_REPLY)
 		return false;
 	if (n->pma)
 		fab_wait_samples(m, n->pma);

@@ -34,7 +34,7 @@ static void port_link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by
 {
 	struct fab_extra *x = fab_extra_of(m->f, p), *peer;
 
-	m->epoch++;
+	fab_changed(m, p);
 	if (!ib_port_link_down(&m->f->port[p].pi, phys))
 		return;
 	if (x && x->fault)
@@ -56,7 +56,7 @@ static void port_link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by
 
 void fab_wire_up(struct fab_mgmt *m, uint32_t p)
 {
-	m->epoch++;
+	fab_changed(m, p);
 	ib_port_link_up(&m->f->port[p].pi);
 	state_change(m, p);
 }
@@ -86,7 +86,7 @@ void fab_link_effects(struct fab_mgmt *m)
 	fab_wire_down(m, peer);
 	if (disable || !fab_link_up(m->f, p))
 		return;
-	m->epoch++;
+	fab_changed(m, p);
 	state_change(m, p);
 	state_change(m, peer);
 }

@@ -124,7 +124,8 @@ static inline uint32_t mad_arrive(struct fab_mgmt *m, uint32_t p, const struct f
 	if (!ib_mad_is_smp(&mad->mad.hdr)) {
 		if (b->pi.state < IB_PS_ARMED)
 			return FAB_NO_PORT;
-		m->epoch += ib_port_rx_data(&b->pi);
+		if (ib_port_rx_data(&b->pi))
+			fab_changed(m, a->peer);
 	}
 	return a->peer;
 }

@@ -167,6 +167,7 @@ struct fab_flap {
  * @spare: in the place of @end of a port that has no rare part
  * @shown: counters that the performance agent was given
  * @fresh: performance state of a port that has no rare part
+ * @fresh_port: of port @fresh_port, if a Set may have changed it
  *
  * A trap that an agent sends is a job of its own, within that of the agent.
  */
@@ -187,6 +188,22 @@ struct fab_job {
 	struct fab_extra spare;
 	struct ohca_port_counters shown;
 	struct ib_pma_port fresh;
+	uint32_t fresh_port;
+};
+
+#define FAB_CHANGES	32u	/* ports of one struct fab_changes */
+
+/**
+ * struct fab_changes - where tables and states have changed since the data path looked
+ * @count: changes of fab_mgmt.epoch by fab_changed(). If it has changed more often, or @n is
+ *	above FAB_CHANGES, all ports may be others
+ * @n: ports in @port, or FAB_CHANGES + 1
+ * @port: port 0 of a switch stands for all of its ports
+ */
+struct fab_changes {
+	uint32_t count;
+	uint32_t n;
+	uint32_t port[FAB_CHANGES];
 };
 
 /** enum fab_occupant - programs at a port of a channel adapter, besides its agents */
@@ -206,6 +223,7 @@ enum fab_occupant {
  * @wires, @wires_ctx: of ports with fab_outside(), or NULL: there are none
  * @taps: ports that are captured; @wires sees the MADs of all ports if there is any
  * @epoch: changes with every table and every state of a port
+ * @changes: where, emptied by the data path
  * @now_ns: time of the call that is processed, of a monotonic clock
  * @seed: what happens by chance depends on it
  * @rng: state of the generator for choices
@@ -228,6 +246,7 @@ struct fab_mgmt {
 	void *wires_ctx;
 	uint32_t taps;
 	uint32_t epoch;
+	struct fab_changes changes;
 	uint64_t seed;
 	uint64_t rng;
 	struct fab_script *script;
@@ -279,6 +298,27 @@ enum fab_fate fab_mgmt_arrive(struct fab_mgmt *m, uint32_t port, struct fab_mad 
  * Return: false: out of memory, the table is as it was.
  */
 bool fab_fold_sl2vl(struct fab_mgmt *m, uint32_t p, unsigned int vls);
+
+/**
+ * fab_changed() - a new @m->epoch: port @p, and nothing else, has another state or table
+ *
+ * The data path looks at @p and at the port at the other end of its cable. Port 0 of a switch
+ * stands for its tables, and for all of its ports. A table that may have moved in its pool is not
+ * a change of one port: then @m->epoch alone is counted up.
+ */
+static inline void fab_changed(struct fab_mgmt *m, uint32_t p)
+{
+	struct fab_changes *c = &m->changes;
+
+	m->epoch++;
+	c->count++;
+	if (c->n && c->n <= FAB_CHANGES && c->port[c->n - 1] == p)
+		return;
+	if (c->n < FAB_CHANGES)
+		c->port[c->n++] = p;
+	else
+		c->n = FAB_CHANGES + 1;
+}
 
 /** fab_wire_up() - the link out of switch port @p is up, its PortInfo negotiated; at @m->now_ns */
 void fab_wire_up(struct fab_mgmt *m, uint32_t p);

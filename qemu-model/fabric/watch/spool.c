@@ -2,6 +2,8 @@
 /* Captures on their way; see spool.h. */
 #include "spool.h"
 
+#include "fabric/data/data_priv.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,8 +87,11 @@ struct fab_spool *fab_spool_new(struct fab_data *d, const struct fab_spool_cfg *
 	if (cfg->hello)
 		spool_append(s, (const uint8_t *)cfg->hello, (uint32_t)strlen(cfg->hello));
 	s->c = fab_capture_start(d, cfg->port, cfg->n, cfg->limit, cfg->links, spool_take, s);
-	if (s->c)
+	if (s->c) {
+		s->d = d;
+		d->capture_bytes += sizeof(*s);
 		return s;
+	}
 	free(s);
 	return NULL;
 }
@@ -97,5 +102,6 @@ void fab_spool_free(struct fab_spool *s)
 		return;
 	fab_spool_end(s);
 	push(s);
+	s->d->capture_bytes -= sizeof(*s);
 	free(s);
 }

@@ -30,6 +30,7 @@ struct fab_spool_cfg {
 /**
  * struct fab_spool - a capture and its buffer
  * @c: the capture; NULL: it has ended
+ * @d: of which fabric
  * @fd: where it goes: a socket, or a file, on whose disk fab_spool_flush() waits
  * @is_socket: the former
  * @gone: nothing more can be written to @fd
@@ -37,6 +38,7 @@ struct fab_spool_cfg {
  */
 struct fab_spool {
 	struct fab_capture *c;
+	struct fab_data *d;
 	int fd;
 	bool is_socket;
 	bool gone;
