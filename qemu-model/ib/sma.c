@@ -463,7 +463,7 @@ static bool sma_for_manager(const struct ib_mad_hdr *h)
 
 /* The hop rules for what came by the wire. Return: IB_SMA_CONSUMED if it is for this node. */
 static enum ib_sma_verdict sma_arrive(const struct ib_sma *s, const struct ib_sma_in *in,
-				  struct ib_smp *smp, uint8_t *out_port)
+				      struct ib_smp *smp, uint8_t *out_port)
 {
 	if (!in->from_wire || !ib_smp_is_dr(smp))
 		return IB_SMA_CONSUMED;

@@ -28,8 +28,8 @@ int um_wire_init(void);
  * um_wire_open() - take the place in the fabric, once; wait until the port is of use
  *
  * That is Init in a process that may be the subnet manager, and Active in others, for
- * OHCA_UMAD_WAIT seconds; a port that is not so by then is left as it is, and standard error says so. Without
- * the lock. Return: 0, or -1 if there is no fabric, or it refuses, or um_wire_is_dead(); standard
+ * OHCA_UMAD_WAIT seconds; a port that is not so by then is left as it is, and standard error says
+ * so. Without the lock. Return: 0, or -1 if there is no fabric, or it refuses, or um_wire_is_dead(); standard
  * error has the reason.
  */
 int um_wire_open(void);

@@ -251,7 +251,7 @@ json_t *fab_client_reply(FILE *s, const char *name, char **line, size_t *size)
 	return NULL;
 }
 
-/* Whether a reply has the member that is to be printed. A fabric of another version may send none. */
+/* Whether a reply has the member that is printed. A fabric of another version may send none. */
 static bool complete(json_t *v, const char *needs)
 {
 	if (json_object_get(v, needs))
@@ -288,8 +288,8 @@ static int ask_once(FILE *s, json_t *v, const char *name, bool way, bool json)
 }
 
 /*
- * A request for the way from @from to @to; @mlid: of a multicast packet, or NULL. Return: NULL: that
- * is no number.
+ * A request for the way from @from to @to; @mlid: of a multicast packet, or NULL. Return: NULL:
+ * that is no number.
  */
 static json_t *trace_words(const char *from, const char *to, const char *mlid)
 {

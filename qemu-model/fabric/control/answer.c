@@ -249,8 +249,8 @@ static json_t *node_json(const struct fab_mgmt *m, uint32_t i,
 }
 
 /*
- * The nodes that r is about, from r->first on or the one that it names: the last one of this part is
- * before *@end. Return: false: there are none, r->why says why.
+ * The nodes that r is about, from r->first on or the one that it names: the last one of this part
+ * is before *@end. Return: false: there are none, r->why says why.
  */
 static bool begin_page(struct fab_request *r, uint32_t *end)
 {

@@ -11,8 +11,8 @@
  *
  * fault/request.c has the requests that do something to the fabric, client/ the commands.
  *
- * A client is trusted to see the fabric and to change it, but may send anything. The socket's file belongs to the
- * user who runs the fabric, and nobody else may open it. Owner thread only.
+ * A client is trusted to see the fabric and to change it, but may send anything. The socket's file
+ * belongs to the user who runs the fabric, and nobody else may open it. Owner thread only.
  */
 #ifndef OHCA_FABRIC_CONTROL_H
 #define OHCA_FABRIC_CONTROL_H
@@ -21,7 +21,8 @@
 
 /*
  * Of the requests and replies; one more with each change of them. A client and a fabric of two
- * versions understand each other as far as they can: what they cannot is an error, which names both.
+ * versions understand each other as far as they can: what they cannot is an error, which names
+ * both.
  */
 #define FAB_CONTROL_VERSION	1
 

@@ -98,8 +98,8 @@ static void write_head(const struct fab *f, uint32_t i, FILE *out)
 		n->device_id, n->sys_guid);
 	if (n->type != IB_NODE_SWITCH_DEVICE) {
 		fprintf(out, "%s=0x%" PRIx64 "\n%s\t%u \"%c-%016" PRIx64 "\"\t\t# ",
-			kind_letter(n) == 'H' ? "caguid" : "rtguid", n->guid, kind_letter(n) == 'H' ? "Ca" : "Rt",
-			n->nports, kind_letter(n), n->guid);
+			kind_letter(n) == 'H' ? "caguid" : "rtguid", n->guid,
+			kind_letter(n) == 'H' ? "Ca" : "Rt", n->nports, kind_letter(n), n->guid);
 		write_desc(f, i, out);
 		putc('\n', out);
 		return;
