@@ -105,8 +105,8 @@ static int ohca_odp_map(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, 
 		mutex_unlock(&umem->umem_mutex);
 		if (ret)
 			break;
-		/* no access waits for this, so it may end early */
-		if (!fault && fatal_signal_pending(current)) {
+		/* a prefetch or a registration; the worker of a page fault gets no signal */
+		if (fatal_signal_pending(current)) {
 			ret = -EINTR;
 			break;
 		}
@@ -142,8 +142,8 @@ int ohca_odp_fault_in(struct ohca_paged *p, struct ib_umem_odp *umem, u64 va, u6
 		/* map for writing, as a write may follow; else for reading only */
 		if (p->writable) {
 			ret = ohca_odp_map(p, umem, va, len, rw, true);
-			if (!ret)
-				return 0;
+			if (!ret || fatal_signal_pending(current))
+				return ret;
 		}
 		fallthrough;
 	default:

@@ -23,7 +23,8 @@ struct ohca_dev;
  * struct ohca_odp_mm - the regions of one address space on one device, and their tables
  * @link: in ohca_dev.odp_mms
  * @dev: the device
- * @mm: the address space; a region's umem holds a reference to the structure
+ * @mm: the address space, with a reference to the structure, not to its users: the umem of an
+ *	implicit region holds none, and its process may exit while another one has the region
  * @refs: regions, under ohca_dev.odp_lock
  * @lock: protects the rest, and creation and removal of children
  * @entries: entries of tables: one for each page that a region or a child covers

@@ -14,6 +14,7 @@
 #include <linux/atomic.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "dev.h"
@@ -47,6 +48,7 @@ struct ohca_odp_mm *ohca_odp_mm_get(struct ohca_dev *dev)
 	if (odp) {
 		odp->dev = dev;
 		odp->mm = current->mm;
+		mmgrab(odp->mm);
 		mutex_init(&odp->lock);
 		INIT_LIST_HEAD(&odp->children);
 		INIT_DELAYED_WORK(&odp->reap, ohca_odp_reap_work);
@@ -80,6 +82,7 @@ void ohca_odp_mm_put(struct ohca_odp_mm *odp)
 	/* the last child is gone, so nothing queues it again */
 	cancel_delayed_work_sync(&odp->reap);
 	WARN_ON_ONCE(odp->entries);
+	mmdrop(odp->mm);
 	kfree(odp);
 }
 
