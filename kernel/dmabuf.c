@@ -92,7 +92,11 @@ static void ohca_dmabuf_invalidate(struct dma_buf_attachment *attach)
 }
 
 static const struct dma_buf_attach_ops ohca_dmabuf_ops = {
+#ifdef OHCA_HAVE_INVALIDATE_MAPPINGS
 	.invalidate_mappings = ohca_dmabuf_invalidate,
+#else
+	.move_notify = ohca_dmabuf_invalidate,
+#endif
 };
 
 static struct ib_mr *ohca_dmabuf_dynamic(struct ib_pd *ibpd, u64 offset, u64 length, u64 virt,
@@ -143,7 +147,11 @@ static void ohca_dmabuf_pinned_invalidate(struct dma_buf_attachment *attach)
 }
 
 static const struct dma_buf_attach_ops ohca_dmabuf_pinned_ops = {
+#ifdef OHCA_HAVE_INVALIDATE_MAPPINGS
 	.invalidate_mappings = ohca_dmabuf_pinned_invalidate,
+#else
+	.move_notify = ohca_dmabuf_pinned_invalidate,
+#endif
 };
 
 /* Attaches a buffer, pins it and maps it. Returns its umem, or an error pointer. */

@@ -7,6 +7,10 @@
 #ifndef OHCA_COMPAT_H
 #define OHCA_COMPAT_H
 
+#ifdef OHCA_NO_RDMA_HEADERS
+#error "OpenHCA needs the headers of a kernel with rdma/ib_verbs.h"
+#endif
+
 #include <linux/dma-buf.h>
 #include <linux/hmm.h>
 #include <linux/mm.h>
@@ -47,6 +51,12 @@ static_assert(IB_WR_ATOMIC_WRITE == (int)OHCA_OP_ATOMIC_WRITE);
 #define IB_WC_ATOMIC_WRITE		IB_WC_RECV
 #endif
 
+/* ---- ports ---- */
+
+#ifndef OHCA_HAVE_SPEED_XDR
+#define IB_SPEED_XDR	256
+#endif
+
 /* ---- memory ---- */
 
 #ifndef OHCA_HAVE_VM_FLAGS_CLEAR
@@ -54,10 +64,6 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, vm_flags_t flags)
 {
 	vma->vm_flags &= ~flags;
 }
-#endif
-
-#ifndef OHCA_HAVE_INVALIDATE_MAPPINGS
-#define invalidate_mappings	move_notify	/* of struct dma_buf_attach_ops */
 #endif
 
 #ifndef OHCA_HAVE_UMEM_GET_VA

@@ -2,6 +2,7 @@
 /* What is written into WQEs and commands, byte by byte, and what is read from CQEs. */
 #include <rdma/ib_verbs.h>
 
+#include "compat.h"
 #include "cq.h"
 #include "eq.h"
 #include "mr.h"
