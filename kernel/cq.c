@@ -75,7 +75,8 @@ static int ohca_cq_user_buf(struct ohca_dev *dev, struct ohca_cq *cq, struct ohc
 					IB_ACCESS_LOCAL_WRITE);
 	if (IS_ERR(umem))
 		return PTR_ERR(umem);
-	ret = ohca_queue_pages(dev, pl, umem, need);
+	/* a dma-buf may be of another device, and the device writes to a CQ as to memory */
+	ret = umem->is_dmabuf ? -EOPNOTSUPP : ohca_queue_pages(dev, pl, umem, need);
 	if (ret)
 		ib_umem_release(umem);
 	else
