@@ -10,6 +10,7 @@
 #if !defined(OHCA_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
 #define OHCA_TRACE_H
 
+#include <linux/math64.h>
 #include <linux/pci.h>
 #include <linux/tracepoint.h>
 
@@ -25,16 +26,16 @@ TRACE_EVENT(ohca_cmd,
 		__array(char, pci, OHCA_TRACE_PCI)
 		__array(char, name, 24)
 		__field(int, ret)
-		__field(u64, ns)
+		__field(u64, us)
 	),
 	TP_fast_assign(
 		strscpy(__entry->pci, pci_name(dev->pdev), OHCA_TRACE_PCI);
 		strscpy(__entry->name, ohca_op_name(op), 24);
 		__entry->ret = ret;
-		__entry->ns = ns;
+		__entry->us = div_u64(ns, 1000);
 	),
 	TP_printk("%s %s ret %d, %llu us", __entry->pci, __entry->name, __entry->ret,
-		  div_u64(__entry->ns, 1000))
+		  __entry->us)
 );
 
 TRACE_EVENT(ohca_fault,
