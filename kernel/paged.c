@@ -46,6 +46,7 @@ struct ohca_paged *ohca_paged_alloc(struct ohca_dev *dev, u64 iova, u64 start, u
 	p->ops = ops;
 	ohca_obj_init(&p->obj);
 	init_rwsem(&p->lock);
+	init_rwsem(&p->set_lock);
 	xa_init(&p->children);
 	return p;
 }
@@ -153,10 +154,17 @@ err:
 	return ERR_PTR(ret);
 }
 
-/** ohca_paged_dereg_begin - DEREG_MR of a region is about to be submitted; any context */
+/**
+ * ohca_paged_dereg_begin - DEREG_MR of a region is about to be submitted
+ * @p: the region
+ *
+ * Process context. Waits for a command that sets pages; afterwards there is none with this key.
+ */
 void ohca_paged_dereg_begin(struct ohca_paged *p)
 {
+	down_write(&p->set_lock);
 	WRITE_ONCE(p->state, OHCA_PAGED_LEAVING);
+	up_write(&p->set_lock);
 }
 
 /** ohca_paged_dereg_abort - the device has refused DEREG_MR of a region; any context */
@@ -218,15 +226,20 @@ static u64 ohca_paged_index(const struct ohca_paged *p, u64 va)
  * @pages: in the device's encoding; 0: no page
  * @n: how many, at most OHCA_ODP_BATCH
  *
- * Under the lock under which they are invalidated; allocates no memory.
+ * Under the lock under which they are invalidated; allocates no memory. A region that is being
+ * deregistered gets none: the device may have given its key to another one.
  * Return: 0 or a negative errno.
  */
 int ohca_paged_set(struct ohca_paged *p, u64 va, const __le64 *pages, u32 n)
 {
-	int ret = ohca_cmd_update_mr(p->dev, p->key, ohca_paged_index(p, va), n, pages);
+	int ret = 0;
 
-	/* the access that faulted is repeated, and fails because the region is gone */
-	return ohca_paged_is_live(p) ? ret : 0;
+	down_read(&p->set_lock);
+	/* else the access that faulted is repeated, and fails because the region is gone */
+	if (ohca_paged_is_live(p))
+		ret = ohca_cmd_update_mr(p->dev, p->key, ohca_paged_index(p, va), n, pages);
+	up_read(&p->set_lock);
+	return ret;
 }
 
 /**

@@ -44,6 +44,7 @@
  *	notifier (reclaim, munmap) -> umem_mutex -> admin queue
  *	ohca_paged.lock, ohca_odp_mm.lock -> umem_mutex
  *	exporter -> dma_resv of the dma-buf -> admin queue
+ *	umem_mutex, dma_resv -> ohca_paged.set_lock -> admin queue
  *	ohca_dev.paged.xa_lock			(takes none)
  *
  * The driver sets a page in the device under the lock under which the page is invalidated: the
@@ -109,6 +110,7 @@ enum ohca_paged_state {
  * @ops: explicit or implicit region, or dma-buf
  * @obj: held by the region until it is deregistered, and by work on it
  * @state: enum ohca_paged_state
+ * @set_lock: held for reading while pages are set in the device, for writing to leave LIVE
  * @odp: region of an address space: the address space
  * @entries: entries of tables that are charged for the region: of an explicit region all, of an
  *	implicit one those of its first child
@@ -129,6 +131,7 @@ struct ohca_paged {
 	const struct ohca_paged_ops *ops;
 	struct ohca_obj obj;
 	enum ohca_paged_state state;
+	struct rw_semaphore set_lock;	/* see above */
 	struct ohca_odp_mm *odp;
 	u64 entries;
 	struct rw_semaphore lock;	/* see above */

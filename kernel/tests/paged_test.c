@@ -359,6 +359,7 @@ static void states(struct kunit *test)
 	struct ohca_dev *dev = m->f->dev;
 	struct ohca_paged *p = m->quick;
 	__le64 page = 0;
+	u32 ci;
 
 	dev->pdev->error_state = pci_channel_io_perm_failure; /* there is no config space */
 	writel(OHCA_STATUS_READY, dev->regs + OHCA_REG_STATUS);
@@ -366,8 +367,12 @@ static void states(struct kunit *test)
 	m->f->refuse = OHCA_ADMIN_BAD_HANDLE;
 	KUNIT_EXPECT_EQ(test, -EINVAL, ohca_paged_set(p, p->start, &page, 1));
 	ohca_paged_dereg_begin(p);
+	/* its key may be another region's, so that its pages are not set */
+	ci = m->f->ci;
 	KUNIT_EXPECT_EQ(test, 0, ohca_paged_set(p, p->start, &page, 1));
+	KUNIT_EXPECT_EQ(test, ci, m->f->ci);
 	ohca_paged_invalidate(p, p->start, 1);
+	KUNIT_EXPECT_EQ(test, ci + 1, m->f->ci);
 	KUNIT_EXPECT_FALSE(test, ohca_is_dead(dev));
 	ohca_paged_dereg_abort(p);
 	ohca_paged_invalidate(p, p->start, 1);
