@@ -371,8 +371,8 @@ static void ohca_slot_submit(struct ohca_aq *aq, struct ohca_slot *slot, struct 
 /*
  * Waits uninterruptibly, because the device may write until the command has completed. The device
  * executes commands one after another, and the time limit is for each. So the limit restarts when
- * another command completes, as often as commands were ahead of this one: a device that makes
- * progress is not late, and one that has lost this command is found out.
+ * another command completes, until as many have completed as were ahead of this one: a device that
+ * makes progress is not late, and one that has lost this command is found out.
  */
 static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 {
@@ -380,7 +380,7 @@ static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 	struct ohca_aq *aq = &dev->aq;
 	unsigned long deadline = jiffies + limit;
 	u32 completed = READ_ONCE(aq->completed);
-	u32 ahead = slot->ahead;
+	u32 ahead = slot->ahead, now;
 
 	for (;;) {
 		bool late = time_after(jiffies, deadline);
@@ -393,10 +393,11 @@ static bool ohca_slot_wait(struct ohca_dev *dev, struct ohca_slot *slot)
 		ohca_aq_poll(aq);
 		if (try_wait_for_completion(&slot->done))
 			return true;
-		if (ahead && READ_ONCE(aq->completed) != completed) {
-			completed = READ_ONCE(aq->completed);
+		now = READ_ONCE(aq->completed);
+		if (ahead && now != completed) {
+			ahead -= min(ahead, now - completed);
+			completed = now;
 			deadline = jiffies + limit;
-			ahead--;
 			late = false;
 		}
 		if (late)

@@ -28,7 +28,10 @@ struct ohca_dev;
  * Any number of threads of any process may wait for commands of the first class. These share a part
  * of the slots, and whoever waits for one can be killed. The other slots are for commands that the
  * driver and the kernel depend on: reclaim waits for UPDATE_MR_PAGES, other processes wait for
- * PAGE_FAULT_RESUME, the fabric waits for MAD_IFC, and a teardown cannot fail.
+ * PAGE_FAULT_RESUME, a teardown cannot fail, MODIFY_PORT must withdraw IsSM of a subnet manager
+ * that was killed, and the counts of a set that is freed are read first. ohca_cmd.must says the
+ * same of one command: the fabric waits for MAD_IFC with a MAD of its own, but a process may read
+ * attributes of a port from any number of threads.
  */
 enum ohca_op_class {
 	OHCA_OP_CONSUMER,
@@ -155,7 +158,7 @@ int ohca_cmd_query_device(struct ohca_dev *dev, struct ohca_hw_device_attr *attr
 int ohca_cmd_modify_device(struct ohca_dev *dev, const char *node_desc);
 int ohca_cmd_modify_port(struct ohca_dev *dev, u8 port, u8 flags, u32 set, u32 clr);
 int ohca_cmd_mad_ifc(struct ohca_dev *dev, u8 port, u8 flags, const void *in,
-		     const struct ohca_hw_mad_in_wc *wc, void *out, u8 *verdict);
+		     const struct ohca_hw_mad_in_wc *wc, void *out, bool must, u8 *verdict);
 int ohca_cmd_query_counters(struct ohca_dev *dev, __le64 *values, u32 num);
 int ohca_cmd_query_context(struct ohca_dev *dev, enum ohca_context_kind kind, u32 handle,
 			   void *ctx, size_t size);

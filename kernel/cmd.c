@@ -73,12 +73,13 @@ int ohca_cmd_modify_port(struct ohca_dev *dev, u8 port, u8 flags, u32 set, u32 c
  * @in: 256-byte request
  * @wc: its receive completion, or NULL
  * @out: 256-byte response
+ * @must: others wait for it; ohca_cmd.must
  * @verdict: enum ohca_mad_verdict
  */
 int ohca_cmd_mad_ifc(struct ohca_dev *dev, u8 port, u8 flags, const void *in,
-		     const struct ohca_hw_mad_in_wc *wc, void *out, u8 *verdict)
+		     const struct ohca_hw_mad_in_wc *wc, void *out, bool must, u8 *verdict)
 {
-	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_MAD_IFC };
+	struct ohca_cmd cmd = { .aqe.hdr.opcode = OHCA_CMD_MAD_IFC, .must = must };
 	u8 req[IB_MGMT_MAD_SIZE + sizeof(*wc)];
 	int ret;
 

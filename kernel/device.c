@@ -68,7 +68,7 @@ int ohca_device_init(struct ohca_dev *dev)
 	ibdev->node_guid = dev->attr.node_guid;
 	ibdev->phys_port_cnt = dev->attr.num_ports;
 	ibdev->local_dma_lkey = le32_to_cpu(dev->attr.local_dma_lkey);
-	ret = ohca_smp_get(dev, 1, IB_SMP_ATTR_NODE_DESC, 0, &smp);
+	ret = ohca_smp_get(dev, 1, IB_SMP_ATTR_NODE_DESC, 0, true, &smp);
 	if (ret)
 		return dev_err_probe(&dev->pdev->dev, ret, "cannot get the NodeDescription\n");
 	memcpy(ibdev->node_desc, smp.data, IB_DEVICE_NODE_DESC_MAX);

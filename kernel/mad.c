@@ -66,7 +66,8 @@ int ohca_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct 
 		ohca_mad_wc(&wc, in_wc, in_grh);
 	if (flags & IB_MAD_IGNORE_MKEY)
 		hw_flags |= OHCA_MAD_IFC_IGNORE_MKEY;
-	ret = ohca_cmd_mad_ifc(dev, port, hw_flags, in, in_wc ? &wc : NULL, out, &verdict);
+	ret = ohca_cmd_mad_ifc(dev, port, hw_flags, in, in_wc ? &wc : NULL, out, true,
+			       &verdict);
 	if (ret)
 		return IB_MAD_RESULT_FAILURE;
 
@@ -86,12 +87,14 @@ int ohca_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct 
  * @port: port, from 1
  * @attr_id: IB_SMP_ATTR_*
  * @attr_mod: attribute modifier, CPU order
+ * @must: others wait for it; ohca_cmd.must
  * @out: the response
  *
  * Process context.
- * Return: 0, -EIO if the agent does not answer, -EINVAL if it answers with an error.
+ * Return: 0, -EIO if the agent does not answer, -EINVAL if it answers with an error, -EINTR if the
+ *	caller was killed, without @must.
  */
-int ohca_smp_get(struct ohca_dev *dev, u32 port, __be16 attr_id, u32 attr_mod,
+int ohca_smp_get(struct ohca_dev *dev, u32 port, __be16 attr_id, u32 attr_mod, bool must,
 		 struct ib_smp *out)
 {
 	struct ib_smp in = {};
@@ -102,7 +105,8 @@ int ohca_smp_get(struct ohca_dev *dev, u32 port, __be16 attr_id, u32 attr_mod,
 	ib_init_query_mad(&in);
 	in.attr_id = attr_id;
 	in.attr_mod = cpu_to_be32(attr_mod);
-	ret = ohca_cmd_mad_ifc(dev, port, OHCA_MAD_IFC_IGNORE_MKEY, &in, NULL, out, &verdict);
+	ret = ohca_cmd_mad_ifc(dev, port, OHCA_MAD_IFC_IGNORE_MKEY, &in, NULL, out, must,
+			       &verdict);
 	if (ret)
 		return ret;
 	if (verdict != OHCA_MAD_REPLY)

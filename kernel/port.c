@@ -3,6 +3,7 @@
  * Ports. The subnet manager sets their attributes in the device's SMA, and the driver reads
  * them from there.
  */
+#include <linux/sched.h>
 #include <kunit/visibility.h>
 
 #include "aq.h"
@@ -136,10 +137,12 @@ VISIBLE_IF_KUNIT int ohca_port_info_check(const struct ib_port_attr *attr)
 int ohca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
 {
 	struct ohca_dev *dev = to_ohca_dev(ibdev);
+	/* the threads of the kernel handle events; those of processes may be many */
+	bool must = current->flags & PF_KTHREAD;
 	struct ib_smp smp;
 	int ret;
 
-	ret = ohca_smp_get(dev, port, IB_SMP_ATTR_PORT_INFO, port, &smp);
+	ret = ohca_smp_get(dev, port, IB_SMP_ATTR_PORT_INFO, port, must, &smp);
 	if (ret)
 		return ret;
 	ohca_port_info_unpack(attr, smp.data);
@@ -162,11 +165,12 @@ int ohca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr
 }
 
 /**
- * ohca_port_rate_changed - whether a port that became ACTIVE has another rate than before
+ * ohca_port_rate_changed - whether a port that is ACTIVE has another rate than before
  * @dev: the device
  * @port: from 1
  *
- * The interrupt thread, which alone uses the rate.
+ * The interrupt thread, which alone uses the rate once ohca_dev.registered is set; before that the
+ * registration, which records the first rate.
  * Return: true if it has; false the first time, and if the device does not say.
  */
 bool ohca_port_rate_changed(struct ohca_dev *dev, u32 port)
@@ -219,7 +223,7 @@ int ohca_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey)
 
 	mutex_lock(&p->lock);
 	if (p->pkey_block != block || !ohca_cached(p->pkey_until)) {
-		ret = ohca_smp_get(dev, port, IB_SMP_ATTR_PKEY_TABLE, block, &smp);
+		ret = ohca_smp_get(dev, port, IB_SMP_ATTR_PKEY_TABLE, block, true, &smp);
 		if (ret)
 			goto out;
 		memcpy(p->pkeys, smp.data, sizeof(p->pkeys));
@@ -241,7 +245,7 @@ static int ohca_read_prefix(struct ohca_dev *dev, u32 port)
 
 	if (ohca_cached(p->prefix_until))
 		return 0;
-	ret = ohca_smp_get(dev, port, IB_SMP_ATTR_PORT_INFO, port, &smp);
+	ret = ohca_smp_get(dev, port, IB_SMP_ATTR_PORT_INFO, port, true, &smp);
 	if (ret)
 		return ret;
 	memcpy(&p->prefix, smp.data + OHCA_PI_GID_PREFIX, sizeof(p->prefix));
@@ -258,7 +262,7 @@ static int ohca_read_guids(struct ohca_dev *dev, u32 port, u16 block)
 
 	if (p->guid_block == block && ohca_cached(p->guid_until))
 		return 0;
-	ret = ohca_smp_get(dev, port, IB_SMP_ATTR_GUID_INFO, block, &smp);
+	ret = ohca_smp_get(dev, port, IB_SMP_ATTR_GUID_INFO, block, true, &smp);
 	if (ret)
 		return ret;
 	BUILD_BUG_ON(sizeof(p->guids) > sizeof(smp.data));

@@ -26,7 +26,8 @@ struct ohca_dev;
  *
  * The core reads the tables entry by entry on each event, while one MAD returns a
  * block; so the driver caches a block for a few milliseconds, and never across an
- * event of the port.
+ * event of the port. The thread that handles events takes @lock; so a MAD under it
+ * takes a slot of the driver, of which each port then has one at most.
  */
 struct ohca_port {
 	struct mutex lock;	/* see above */

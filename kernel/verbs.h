@@ -80,7 +80,7 @@ int ohca_detach_mcast(struct ib_qp *ibqp, union ib_gid *mgid, u16 mlid);
 int ohca_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct ib_wc *in_wc,
 		     const struct ib_grh *in_grh, const struct ib_mad *in, struct ib_mad *out,
 		     size_t *out_size, u16 *out_pkey_index);
-int ohca_smp_get(struct ohca_dev *dev, u32 port, __be16 attr_id, u32 attr_mod,
+int ohca_smp_get(struct ohca_dev *dev, u32 port, __be16 attr_id, u32 attr_mod, bool must,
 		 struct ib_smp *out);
 #if IS_ENABLED(CONFIG_KUNIT)
 bool ohca_mad_for_device(const struct ib_mad *mad);

@@ -153,7 +153,7 @@ static int caller_thread(void *data)
 		if (ohca_cmd_alloc_pd(c->f->dev, uar, &pdn) || pdn != uar + 1)
 			c->wrong++;
 		memset(in, c->id ^ i, sizeof(in));
-		if (ohca_cmd_mad_ifc(c->f->dev, 1, 0, in, NULL, out, &verdict) ||
+		if (ohca_cmd_mad_ifc(c->f->dev, 1, 0, in, NULL, out, i & 1, &verdict) ||
 		    verdict != OHCA_MAD_REPLY || memcmp(in, out, sizeof(in)))
 			c->wrong++;
 	}
@@ -310,6 +310,52 @@ static void starved(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
+static int destroy_thread(void *data)
+{
+	struct waiter *w = data;
+
+	w->ret = ohca_cmd_handle(w->f->dev, OHCA_CMD_DESTROY_CQ, 1);
+	complete(&w->done);
+	return 0;
+}
+
+/* Neither do commands that were ahead of it, once they have completed, give it more time. */
+static void starved_behind(struct kunit *test)
+{
+	struct ohca_fake *f = ohca_fake_make(test);
+	u32 n = 20, i;
+	struct waiter *w = ohca_test_alloc(test, (n + 1) * sizeof(*w));
+	struct task_struct *t;
+	unsigned long begin;
+
+	ohca_fatal_init(f->dev);
+	ohca_flush_init(f->dev);
+	writel(OHCA_STATUS_READY, f->dev->regs + OHCA_REG_STATUS);
+	f->dev->cmd_ms = 1000;
+	f->deaf = OHCA_CMD_ALLOC_PD;
+	for (i = 0; i <= n; i++) {
+		w[i].f = f;
+		init_completion(&w[i].done);
+		KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(i < n ? destroy_thread : waiter_thread,
+							    &w[i], "ohca-waiter")));
+		while (readl(f->dev->aq.db) != i + 1)
+			usleep_range(100, 200);
+	}
+	t = ohca_fake_start(test, f);
+	for (i = 0; i < n; i++)
+		wait_for_completion(&w[i].done);
+	begin = jiffies;
+	while (!completion_done(&w[n].done)) {
+		ohca_cmd_handle(f->dev, OHCA_CMD_DESTROY_CQ, 1);
+		msleep(600);
+	}
+	KUNIT_EXPECT_EQ(test, -EIO, w[n].ret);
+	KUNIT_EXPECT_TRUE(test, time_before(jiffies, begin + 4 * HZ));
+	kthread_stop(t);
+	ohca_fatal_stop(f->dev);
+	ohca_test_end(f->dev);
+}
+
 /* A thread of a process that may be killed */
 static int killable_thread(void *data)
 {
@@ -331,15 +377,6 @@ static struct waiter *start_waiters(struct kunit *test, struct ohca_fake *f, u32
 	while (readl(f->dev->aq.db) != given)
 		usleep_range(100, 200);
 	return w;
-}
-
-static int destroy_thread(void *data)
-{
-	struct waiter *w = data;
-
-	w->ret = ohca_cmd_handle(w->f->dev, OHCA_CMD_DESTROY_CQ, 1);
-	complete(&w->done);
-	return 0;
 }
 
 /* However many consumers wait, what others depend on has a slot at once. */
@@ -432,6 +469,10 @@ static void names(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, OHCA_OP_CONSUMER, ohca_op_class(OHCA_CMD_RESIZE_CQ));
 	KUNIT_EXPECT_EQ(test, OHCA_OP_DRIVER, ohca_op_class(OHCA_CMD_UPDATE_MR_PAGES));
 	KUNIT_EXPECT_EQ(test, OHCA_OP_TEARDOWN, ohca_op_class(OHCA_CMD_DEREG_MR));
+	/* what a process may ask of a port, and what must be done when it is killed */
+	KUNIT_EXPECT_EQ(test, OHCA_OP_CONSUMER, ohca_op_class(OHCA_CMD_MAD_IFC));
+	KUNIT_EXPECT_EQ(test, OHCA_OP_DRIVER, ohca_op_class(OHCA_CMD_MODIFY_PORT));
+	KUNIT_EXPECT_EQ(test, OHCA_OP_DRIVER, ohca_op_class(OHCA_CMD_QUERY_COUNTER_SET));
 	KUNIT_EXPECT_EQ(test, OHCA_OP_CONSUMER, ohca_op_class(255));
 }
 
@@ -614,6 +655,7 @@ static struct kunit_case aq_cases[] = {
 	KUNIT_CASE(endless_answers),
 	KUNIT_CASE(dead_device),
 	KUNIT_CASE_SLOW(starved),
+	KUNIT_CASE_SLOW(starved_behind),
 	KUNIT_CASE(reserve),
 	KUNIT_CASE(killed),
 	KUNIT_CASE_SLOW(slow_device),
