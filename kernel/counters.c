@@ -78,11 +78,27 @@ struct rdma_hw_stats *ohca_alloc_hw_device_stats(struct ib_device *ibdev)
  * @port: the port
  *
  * `rdma statistic` shows counters of ports only. With one port they are the device's; of several
- * ports each has those of the device's counters that belong to it, and 0 in the others.
+ * ports each has those of the device's counters that belong to it, and 0 in the others and in the
+ * driver's.
  */
-struct rdma_hw_stats *ohca_alloc_hw_port_stats(struct ib_device *ibdev, u32 port)
+static struct rdma_hw_stats *ohca_alloc_hw_port_stats(struct ib_device *ibdev, u32 port)
 {
 	return ohca_alloc_hw_device_stats(ibdev);
+}
+
+/* Of a device that has counters of a port. */
+static const struct ib_device_ops ohca_port_stats_ops = {
+	.alloc_hw_port_stats = ohca_alloc_hw_port_stats,
+};
+
+/**
+ * ohca_counters_init - give ib_core the counters of ports, if the device tells ports apart
+ * @dev: the device, not registered
+ */
+void ohca_counters_init(struct ohca_dev *dev)
+{
+	if (dev->attr.num_ports == 1 || ohca_has(dev, OHCA_FEATURE_QP_COUNTERS))
+		ib_set_device_ops(&dev->ibdev, &ohca_port_stats_ops);
 }
 
 /**
@@ -112,6 +128,9 @@ int ohca_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 
 		return ret;
 	for (i = 0; i < num; i++)
 		stats->value[i] = le64_to_cpu(values[i]);
+	/* those of the driver belong to no port */
+	if (port && dev->attr.num_ports > 1)
+		return OHCA_STAT_NUM;
 	stats->value[OHCA_STAT_BAD_CQES] = atomic_read(&dev->bad_cqes);
 	stats->value[OHCA_STAT_BAD_EQES] = atomic_read(&dev->bad_eqes);
 	stats->value[OHCA_STAT_LATE_EQES] = atomic_read(&dev->late_eqes);

@@ -57,7 +57,6 @@ static const struct ib_device_ops ohca_ops = {
 	.advise_mr = IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING) ? ohca_advise_mr : NULL,
 	.alloc_dm = ohca_alloc_dm,
 	.alloc_hw_device_stats = ohca_alloc_hw_device_stats,
-	.alloc_hw_port_stats = ohca_alloc_hw_port_stats,
 	.alloc_mr = ohca_alloc_mr,
 	.alloc_mw = ohca_alloc_mw,
 	.alloc_pd = ohca_alloc_pd,
@@ -207,15 +206,20 @@ static int ohca_enable(struct ohca_dev *dev)
 static int ohca_register(struct ohca_dev *dev)
 {
 	struct ib_device *ibdev = &dev->ibdev;
+	u32 port;
 	int ret;
 
 	ibdev->driver_def = ohca_uapi_defs;
 	ib_set_device_ops(ibdev, &ohca_ops);
 	ib_set_device_ops(ibdev, &ohca_compat_ops);
+	ohca_counters_init(dev);
 
 	ret = ib_register_device(ibdev, OHCA_DRV_NAME "_%d", &dev->pdev->dev);
 	if (ret)
 		return dev_err_probe(&dev->pdev->dev, ret, "cannot register with ib_core\n");
+	/* so that the first link that is trained anew with another rate is a change */
+	for (port = 1; port <= dev->attr.num_ports; port++)
+		ohca_port_rate_changed(dev, port);
 	/* before this ib_core must not get an event */
 	WRITE_ONCE(dev->registered, true);
 	smp_mb();	/* pairs with ohca_port_event() */
