@@ -51,8 +51,8 @@ struct ohca_fault;
  * ohca_aq.dead follows DYING, when commands have failed; none is accepted.
  * ohca_function.stopped: no recovery makes another device of the function.
  * ohca_cq.gone: the CQ is being destroyed; a poller arms it no more.
- * ohca_paged.leaving: the device is deregistering the region, and may refuse its key;
- * ohca_paged.gone: it has, and no page is left to invalidate.
+ * ohca_paged.state: LEAVING: the device is deregistering the region, and may refuse its key;
+ * GONE: it has, and no page is left to invalidate.
  */
 enum ohca_life {
 	OHCA_UP,

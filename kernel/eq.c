@@ -18,7 +18,7 @@
  * 4. Completions: the CQ must have been armed (ohca_cq_comp_event()); its handler polls, and arms
  *    the CQ again. Asynchronous events: the consumer's handler, in the interrupt thread. Port
  *    events: the cached tables are dropped first; before ib_core knows the device they are kept
- *    (ohca_early_events()). Page faults: ohca_fault_take().
+ *    (ohca_early_events()). Page faults: ohca_fault_event().
  * 5. The doorbell returns the entries and arms the EQ. The device raises the interrupt at once if
  *    another entry came meanwhile, so none is forgotten.
  * What makes no sense in an entry is counted as bad and harms nobody: ohca_bad_eqe().
