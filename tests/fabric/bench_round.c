@@ -6,8 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "fabric/attach.h"
+#include "fabric/base/event.h"
 #include "fabric/data/data.h"
 #include "fabric/fault/fault.h"
 #include "fabric/fault/script.h"
@@ -17,12 +22,19 @@
 #define SPEC	"fat-tree:36,3"
 #define ROUNDS	20000u
 #define MS	1000000ull
+#define MACHINES	300u
+#define EVENTS	32
 
 static struct fab *f;
 static struct fab_mgmt m;
 static struct fab_data *d;
 static uint64_t now = 1000 * MS;
 static bool failed;
+static struct fab_attach *door;
+static struct ohca_link *machine[MACHINES];
+static bool flaps_machine;	/* the link of the first one comes and goes */
+static char dir[32], sock[48];
+static int epfd;
 
 static uint64_t bench_clock(void *arg)
 {
@@ -46,16 +58,44 @@ static double cpu_ms(void)
 	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
 }
 
-/* What the loop does between two looks at its sockets. Return: ms that it took. */
+/* What the loop does between two looks at its sockets, and the look. Return: ms that it took. */
 static double one_round(void)
 {
 	const double begin = cpu_ms();
+	struct epoll_event ev[EVENTS];
+	const bool moved = fab_data_round(d), sleeps = !moved && fab_data_sleep(d);
+	int n;
 
-	fab_data_round(d);
 	fab_script_timer(&m, now);
 	fab_mgmt_timer(&m, now);
 	fab_data_timer(d);
+	fab_attach_timer(door, now);
+	n = epoll_wait(epfd, ev, EVENTS, 0);
+	if (sleeps)
+		fab_data_awake(d);
+	for (int i = 0; i < n; i++)
+		fab_attach_event(door, fab_event_of(&ev[i]).index);
 	return cpu_ms() - begin;
+}
+
+/* The other end of @l does what it has to do. */
+static void machine_turn(struct ohca_link *l)
+{
+	enum ohca_link_event e;
+
+	do {
+		e = ohca_link_ctrl(l);
+	} while (e == OHCA_LINK_EV_UP || e == OHCA_LINK_EV_DOWN);
+}
+
+static void train(struct ohca_link *l, bool enabled)
+{
+	const struct ohca_link_phy phy = {
+		.enabled = enabled, .width_en = 0xff, .speed_en = 0xff, .speed_ext_en = 0xff,
+	};
+
+	ohca_link_train(l, &phy);
+	machine_turn(l);
 }
 
 /* The longest of @n rounds, each @step_ns after the one before. */
@@ -68,8 +108,37 @@ static double longest(unsigned int n, uint64_t step_ns)
 
 		most = ms > most ? ms : most;
 		now += step_ns;
+		if (flaps_machine)
+			train(machine[0], i & 1);
 	}
 	return most;
+}
+
+static void attach_machines(void)
+{
+	for (unsigned int i = 0; i < MACHINES; i++) {
+		struct ohca_link_cfg cfg;
+		struct ohca_link_err err = { .text = "no answer" };
+		int fd, r = 0;
+
+		ohca_link_cfg_init(&cfg);
+		cfg.port_guid = 0x100000 + i;
+		fd = ohca_link_connect_start(sock, &cfg, 0, &err);
+		for (unsigned int k = 0; fd >= 0 && !r && k < 100; k++) {
+			one_round();
+			r = ohca_link_connect_finish(fd, &cfg, &machine[i], &err);
+		}
+		if (r <= 0) {
+			fprintf(stderr, "machine %u: %s\n", i, err.text);
+			exit(EXIT_FAILURE);
+		}
+		train(machine[i], true);
+	}
+	for (unsigned int k = 0; k < 100; k++) {
+		one_round();
+		for (unsigned int i = 0; i < MACHINES; i++)
+			machine_turn(machine[i]);
+	}
 }
 
 static void report(const char *what, double ms, double bound)
@@ -81,6 +150,7 @@ static void report(const char *what, double ms, double bound)
 static void start(void)
 {
 	const struct fab_data_cfg cfg = { .hoq_scale = 1, .clock = bench_clock };
+	struct ohca_link_err err;
 	char why[256];
 
 	f = fab_new();
@@ -89,7 +159,13 @@ static void start(void)
 	fab_mgmt_init(&m, f, nobody, NULL);
 	m.now_ns = now;
 	d = fab_data_new(&m, &cfg);
-	if (!d)
+	strcpy(dir, "/tmp/ohca-fab-XXXXXX");
+	epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (!d || epfd < 0 || !mkdtemp(dir))
+		abort();
+	snprintf(sock, sizeof(sock), "%s/s", dir);
+	door = fab_attach_new(d, sock, epfd, &err);
+	if (!door)
 		abort();
 }
 
@@ -97,7 +173,15 @@ static void stop(void)
 {
 	fab_script_stop(&m);
 	fab_mad_forget(&m);
+	fab_attach_free(door);
 	fab_data_free(d);
+	for (unsigned int i = 0; i < MACHINES; i++) {
+		ohca_link_free(machine[i]);
+		machine[i] = NULL;
+	}
+	flaps_machine = false;
+	close(epfd);
+	rmdir(dir);
 	fab_free(f);
 }
 
@@ -137,25 +221,51 @@ static void scripts(void)
 	stop();
 }
 
-static void flaps(void)
+static void start_flaps(void)
 {
 	char name[32];
 
-	start();
 	for (unsigned int i = 1; i <= FAB_FLAPS; i++) {
 		snprintf(name, sizeof(name), "core%u:1", i);
 		if (!fab_fault_flap(&m, fab_find_port(f, name), MS, 2 * MS, 1000000, now))
 			abort();
 	}
+}
+
+static void flaps(void)
+{
+	start();
+	start_flaps();
 	report("16 cables flap every 2 ms", longest(ROUNDS, MS / 10), 1);
 	now += 3600 * 1000 * MS;
 	report("they flap after the fabric stood for an hour", longest(ROUNDS, MS / 10), 1);
 	stop();
 }
 
+static void machines(void)
+{
+	start();
+	attach_machines();
+	report("300 idle machines", longest(ROUNDS, MS / 10), 1);
+	flaps_machine = true;
+	report("the link of one of them comes and goes for ever", longest(ROUNDS, MS / 10), 1);
+	script(false);
+	start_flaps();
+	report("that, the script and the flaps at once", longest(ROUNDS, MS / 10), 5);
+	stop();
+}
+
 int main(void)
 {
+	struct rlimit r;
+
+	/* both ends of all links are in this process */
+	if (!getrlimit(RLIMIT_NOFILE, &r)) {
+		r.rlim_cur = r.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
 	scripts();
 	flaps();
+	machines();
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
