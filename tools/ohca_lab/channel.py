@@ -87,7 +87,10 @@ class Channel:
         while True:
             ready, _, _ = select.select([self.sock, *extra], [], [], 0.25)
             if self.sock in ready:
-                data = self.sock.recv(1 << 18)
+                try:
+                    data = self.sock.recv(1 << 18)
+                except ConnectionResetError:    # it left with something of ours unread
+                    data = b""
                 if not data:
                     raise GuestGone("the virtual machine ended")
                 self.buf += data
