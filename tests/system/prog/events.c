@@ -127,7 +127,7 @@ static void bad_resp(struct peer *p)
 }
 
 /* A key to be invalidated that is none: the receiver's error, which the sender is not told. */
-static void loc_access(struct peer *p)
+static void bad_invalidate(struct peer *p)
 {
 	struct ibv_sge sge = { (uintptr_t)p->buf, 64, p->mr->lkey };
 	struct ibv_send_wr wr = {
@@ -143,6 +143,28 @@ static void loc_access(struct peer *p)
 		wc_expect(p->scq, 1, IBV_WC_SUCCESS, "SEND with a bad key to invalidate");
 	} else {
 		wc_expect(p->rcq, 5, IBV_WC_REM_INV_REQ_ERR, "SEND with a bad key to invalidate");
+	}
+	sync_at(p, 2);
+}
+
+/* An RDMA WRITE with immediate data whose access is refused: the receive WQE's error. */
+static void loc_access(struct peer *p)
+{
+	struct ibv_sge sge = { (uintptr_t)p->buf, 64, p->mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { p->you.ro_addr, (uint32_t)p->you.ro_rkey },
+	};
+
+	if (!p->client)
+		recv_post(p, 5, 0, 64);
+	sync_at(p, 1);
+	if (p->client) {
+		send_post_raw(p, &wr);
+		wc_expect(p->scq, 1, IBV_WC_REM_ACCESS_ERR, "WRITE with immediate, no right");
+	} else {
+		wc_expect(p->rcq, 5, IBV_WC_LOC_ACCESS_ERR, "WRITE with immediate, no right");
 	}
 	sync_at(p, 2);
 }
@@ -509,6 +531,7 @@ const struct scenario more_scenarios[] = {
 	{ "loc_qp_op", loc_qp_op, IBV_QPT_RC, false },
 	{ "mw_bind", mw_bind, IBV_QPT_RC, false },
 	{ "bad_resp", bad_resp, IBV_QPT_RC, false },
+	{ "bad_invalidate", bad_invalidate, IBV_QPT_RC, false },
 	{ "loc_access", loc_access, IBV_QPT_RC, false },
 	{ "rem_abort", rem_abort, IBV_QPT_UC, false },
 	{ "comm_est", comm_est, IBV_QPT_RC, false },

@@ -219,7 +219,8 @@ def command_timeout(b):
     def provoke():
         b.qmp(2, "qom-set", path="/machine/peripheral/hca", property="x-deaf", value=True)
         b.background(2, f"cat /sys/class/infiniband/{DEV}/ports/1/hw_counters/*", ends=(0, 1))
-    recovers(b, provoke, r"QUERY_COUNTER\w+ timed out")
+    # the counters, or what else the kernel asks the device at that time
+    recovers(b, provoke, r"[A-Z]\w+ timed out \(reason 0x0\)")
 
 
 @GROUP.test(timeout=240, reports=SAID)
