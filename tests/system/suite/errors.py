@@ -16,8 +16,8 @@ SCENARIOS = (
     "rem_access_read", "rem_inv_req_align", "rem_inv_req_length", "rem_op", "rnr_retry",
     "rnr_late", "retry", "loc_prot_key", "loc_prot_pd", "loc_prot_bounds", "loc_prot_right",
     "loc_len", "flush", "qkey", "loc_qp_op", "mw_bind", "bad_resp", "bad_invalidate",
-    "loc_access", "rem_abort", "comm_est", "sq_drained", "moderation", "cq_err", "qp_fatal", "srq", "path_mig",
-    "path_mig_err", "tags",
+    "loc_access", "rem_abort", "comm_est", "sq_drained", "moderation", "cq_err", "qp_fatal",
+    "srq", "path_mig", "path_mig_err", "tags",
 )
 
 
