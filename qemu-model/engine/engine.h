@@ -116,7 +116,10 @@ struct ohca_host_ops {
 	 * because VL15 has no flow control and the port no room. May be NULL: none.
 	 */
 	uint64_t (*vl15_dropped)(void *h, unsigned int port);
-	/** @trace: event @ev of enum ohca_trace, for diagnosis; may be NULL */
+	/**
+	 * @trace: event @ev of enum ohca_trace, for diagnosis, if ohca_set_trace() wants it;
+	 * may be NULL
+	 */
 	void (*trace)(void *h, unsigned int ev, const uint64_t a[4]);
 };
 
@@ -268,11 +271,17 @@ struct ohca_frame {
 /**
  * ohca_rx - a frame arrived. owner
  * @port: from 0
- * Always consumes the frame: what cannot be handled is dropped and counted.
- * Return: whether the next frame may come at once; false: the turn has had enough of them, and
- * ohca_poll() is due. It is no error to go on, but what a turn costs is not bounded then.
+ * Always consumes the frame: what cannot be handled is dropped and counted. The host asks
+ * ohca_rx_room() before each frame.
  */
-bool ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f);
+void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f);
+
+/**
+ * ohca_rx_room - whether a frame may come, of any port. owner
+ * Return: false: there were enough of them for now, and ohca_poll() is due. It is no error to
+ * call ohca_rx() nevertheless, but what a turn costs is not bounded then.
+ */
+bool ohca_rx_room(const ohca_engine *e);
 
 /**
  * ohca_tx_ready - credits came for lanes that tx_begin refused. owner
@@ -290,6 +299,12 @@ void ohca_persisted(ohca_engine *e, uint64_t tag);
 
 /** ohca_link_change - the physical link went up (@rate given) or down (NULL). owner */
 void ohca_link_change(ohca_engine *e, unsigned int port, const struct ohca_link_rate *rate);
+
+/**
+ * ohca_set_trace - which events the host wants. owner
+ * @events: bit n: event n of enum ohca_trace; after ohca_new() all of them
+ */
+void ohca_set_trace(ohca_engine *e, uint32_t events);
 
 /** ohca_reset - as power-on, FLR and OHCA_CTRL_RESET do; no DMA after it. owner */
 void ohca_reset(ohca_engine *e);

@@ -126,6 +126,9 @@ static bool ohca_step(OhcaState *s, unsigned int budget, bool commands)
     if (unlikely(s->paused)) {
         return false;
     }
+    /* Packets are many: the engine does not call for each while nobody wants it. */
+    ohca_set_trace(s->engine, trace_event_get_state_backends(TRACE_OHCA_PKT) ?
+                   ~0u : ~(1u << OHCA_TR_PKT));
     more = ohca_wire_work(s, budget);
     more |= commands ? ohca_poll(s->engine, budget)
                      : ohca_poll_packets(s->engine, budget);

@@ -513,9 +513,11 @@ static unsigned int ohca_wire_rx(OhcaState *s, unsigned int port,
     uint32_t pending = ohca_link_rx_pending(p->link);
     struct ohca_link_frame f;
     unsigned int done = 0, mgmt = 0, vl;
-    bool more;
 
     while (pending && done < budget) {
+        if (!ohca_rx_room(s->engine)) {
+            return budget;
+        }
         if ((pending & (1u << OHCA_LINK_VL15)) &&
             (mgmt < OHCA_VL15_BURST || !(pending & OHCA_DATA_LANES))) {
             vl = OHCA_LINK_VL15;
@@ -530,7 +532,7 @@ static unsigned int ohca_wire_rx(OhcaState *s, unsigned int port,
         }
         switch (ohca_link_rx_peek(p->link, vl, &f)) {
         case 1:
-            more = ohca_rx(s->engine, port, &(struct ohca_frame) {
+            ohca_rx(s->engine, port, &(struct ohca_frame) {
                 .data = f.data,
                 .len = f.len,
                 .vl = vl,
@@ -538,7 +540,7 @@ static unsigned int ohca_wire_rx(OhcaState *s, unsigned int port,
                 .vcrc = f.vcrc,
             });
             ohca_link_rx_release(p->link, vl);
-            done = more ? done + 1 : budget;
+            done++;
             break;
         case 0:
             pending &= ~(1u << vl);
@@ -560,9 +562,12 @@ static unsigned int ohca_wire_rx(OhcaState *s, unsigned int port,
 bool ohca_wire_work(OhcaState *s, unsigned int budget)
 {
     bool more = false;
-    unsigned int i;
+    unsigned int n;
 
-    for (i = 0; i < s->ports; i++) {
+    /* The ports share what the engine takes in a turn: they are first by turns. */
+    s->first_port = (s->first_port + 1) % s->ports;
+    for (n = 0; n < s->ports; n++) {
+        unsigned int i = (s->first_port + n) % s->ports;
         OhcaPort *p = &s->port[i];
 
         if (!p->link) {

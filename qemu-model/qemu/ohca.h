@@ -135,6 +135,7 @@ struct OhcaState {
     uint64_t irq[OHCA_IRQ_WORDS];
     uint32_t irq_queued;        /* a vCPU is about to deliver them; atomic */
     uint16_t num_vectors;
+    uint8_t first_port;         /* takes frames first in this turn; owner */
 
     /* properties */
     char *fabric[OHCA_PORTS];

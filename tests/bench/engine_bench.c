@@ -125,7 +125,7 @@ static void spin(void)
 		struct wire *w = &wires[i];
 
 		ohca_poll(hosts[i]->e, 64);
-		while (w->tail != w->head) {
+		while (w->tail != w->head && ohca_rx_room(hosts[1 - i]->e)) {
 			uint32_t s = w->tail % SLOTS;
 
 			host_rx(hosts[1 - i], 0, w->vl[s], w->data[s], w->len[s], 0);

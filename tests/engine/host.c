@@ -421,7 +421,7 @@ enum host_fate host_drop(void *arg, struct host *from, unsigned int port, uint8_
 	return HOST_DROP;
 }
 
-bool host_rx(struct host *h, unsigned int port, unsigned int vl, const uint8_t *frame,
+void host_rx(struct host *h, unsigned int port, unsigned int vl, const uint8_t *frame,
 	     uint32_t len, unsigned int flags)
 {
 	const struct ohca_frame f = {
@@ -432,12 +432,11 @@ bool host_rx(struct host *h, unsigned int port, unsigned int vl, const uint8_t *
 	};
 
 	uint64_t work = h->e->work, dma = h->dma_bytes;
-	bool more = ohca_rx(h->e, port, &f);
 
+	ohca_rx(h->e, port, &f);
 	if (h->e->work - work > OHCA_WORK_PKT + OHCA_WORK_ONE ||
 	    h->dma_bytes - dma > OHCA_WORK_PKT + OHCA_WORK_ONE)
 		host_die("a frame that costs more than its bound");
-	return more;
 }
 
 /* ---- running ---- */
@@ -490,9 +489,13 @@ static bool wire_step(struct host *h, unsigned int port)
 		struct host_frame *next = f->next;
 
 		hp->queued[f->vl]--;
-		if (hp->peer && hp->up &&
-		    !host_rx(hp->peer, hp->peer_port, f->vl, f->data, f->len, 0))
+		for (unsigned int i = 0; hp->peer && !ohca_rx_room(hp->peer->e); i++) {
+			if (i == MAX_STEPS)
+				host_die("takes no more frames");
 			host_poll(hp->peer, 64, true);
+		}
+		if (hp->peer && hp->up)
+			host_rx(hp->peer, hp->peer_port, f->vl, f->data, f->len, 0);
 		outside(hp->peer ? hp->peer : h);
 		free(f);
 		f = next;

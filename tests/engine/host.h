@@ -229,7 +229,7 @@ enum host_fate host_drop(void *arg, struct host *from, unsigned int port, uint8_
 			 uint32_t len);
 
 /** host_rx() - ohca_rx() of @frame, LRH to ICRC field, that came on @vl; @flags: OHCA_RX_* */
-bool host_rx(struct host *h, unsigned int port, unsigned int vl, const uint8_t *frame,
+void host_rx(struct host *h, unsigned int port, unsigned int vl, const uint8_t *frame,
 	     uint32_t len, unsigned int flags);
 /** host_step() - poll each once, deliver what is under way. False: nothing happened. */
 bool host_step(struct host *const *h, unsigned int n);

@@ -7,8 +7,10 @@
 
 #include "engine/base/features.h"
 #include "engine/base/limits.h"
+#include "engine/base/state.h"
 #include "engine/object/mr.h"
 #include "engine/object/qp.h"
+#include "engine/object/to_transport.h"
 #include "engine/transport/xport.h"
 #include "ib/packet.h"
 #include "engine/transport/sched.h"
@@ -1059,6 +1061,97 @@ static void test_share(void **state)
 	odp_down(&t);
 }
 
+/*
+ * No slot is free for the page of a READ response. The requester of the same QP goes on: its own
+ * page comes, and it sends what is posted later.
+ */
+static void test_one_side(void **state)
+{
+	enum { TAKEN = 50, OF_PAGE = 100 };
+	struct ohca_hw_fault_eqe f;
+	struct ohca_engine *e;
+	struct odp t;
+
+	(void)state;
+	odp_up(&t, (struct rig_opt){ 0 });
+	e = host_of(&t, 1)->e;
+	rig_fill(&t.r, 1, 0, 64, 1);
+	rig_fill(&t.r, 1, 8 * PAGE, 64, 2);
+	pages(&t, 0, 0, 4, RW);
+	rig_write(&t.r, 1, 1, 0, PAGE, 64);
+	rig_run(&t.r);
+	f = want(&t, 1, 0, 64, false);
+	/* other QPs of the doorbell page have more than it may have */
+	e->num_faults += TAKEN;
+	e->uar_faults[t.r.qp[1].uar] += OF_PAGE;
+	rig_read(&t.r, 0, 2, 0, 8 * PAGE, 64);
+	rig_run(&t.r);
+	none(&t);
+	assert_int_equal(e->qp[t.r.qp[1].handle]->xp->sched.on, OHCA_XP_WAIT_FAULT);
+	pages(&t, 1, 0, 1, RW);
+	assert_int_equal(resume(&t, 1, f.id, true), 0);
+	rig_run(&t.r);
+	wc(&t.r.scq[1], 1, WC_SUCCESS);
+	rig_check(&t.r, 0, PAGE, 64, 1);
+	rig_write(&t.r, 1, 3, 0, 2 * PAGE, 64);
+	rig_run(&t.r);
+	wc(&t.r.scq[1], 3, WC_SUCCESS);
+	rig_check(&t.r, 0, 2 * PAGE, 64, 1);
+	/* the response still waits for its slot */
+	none(&t);
+	e->num_faults -= TAKEN;
+	e->uar_faults[t.r.qp[1].uar] -= OF_PAGE;
+	ohca_xp_fault_room(e, 1);
+	rig_run(&t.r);
+	f = want(&t, 1, 8 * PAGE, 64, false);
+	pages(&t, 1, 8, 1, RW);
+	assert_int_equal(resume(&t, 1, f.id, true), 0);
+	rig_run(&t.r);
+	wc(&t.r.scq[0], 2, WC_SUCCESS);
+	rig_check(&t.r, 0, 0, 64, 2);
+	odp_down(&t);
+}
+
+/* A free slot wakes the first QP that may have it; QPs of a page that has enough have no turn. */
+static void test_refused(void **state)
+{
+	static struct process p[2];
+	const struct ohca_xport *waits;
+	struct ohca_hw_fault_eqe f;
+	struct ohca_sched *s;
+	uint32_t id = 0;
+	struct odp t;
+
+	(void)state;
+	odp_up(&t, (struct rig_opt){ .loop = true });
+	s = t.r.h[0]->e->sched;
+	for (unsigned int i = 0; i < 2; i++) {
+		uint32_t most = OHCA_MAX_FAULTS >> (i + 1);
+
+		process_up(&t, &p[i], i + 1);
+		while (p[i].qps < most + 8 - 7 * i)
+			process_send(&t, &p[i], p[i].qps++);
+		rig_time(&t.r, 1);
+		while (fault(&t, 0, &f)) {
+			p[i].told++;
+			id = f.id;
+		}
+		assert_int_equal(p[i].told, most);
+	}
+	/* one of the second process is answered; eight of the first have waited for longer */
+	waits = t.r.h[0]->e->qp[p[1].qp[p[1].qps - 1].handle]->xp;
+	assert_int_equal(waits->sched.on, OHCA_XP_WAIT_FAULT);
+	assert_int_equal(resume(&t, 0, id, false), 0);
+	assert_ptr_equal(s->fault_next, waits);
+	rig_run(&t.r);
+	assert_true(fault(&t, 0, &f));
+	assert_int_equal(f.key, p[1].key);
+	none(&t);
+	process_down(&p[0]);
+	process_down(&p[1]);
+	odp_down(&t);
+}
+
 /* Pages go at random while everything is under way, in both directions. */
 static void test_churn(void **state)
 {
@@ -1153,6 +1246,8 @@ int main(void)
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_share),
+		cmocka_unit_test(test_one_side),
+		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_churn),
 	};
 

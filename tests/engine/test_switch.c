@@ -106,10 +106,12 @@ static bool wire_step(void *arg, struct host *h, unsigned int port)
 		if (vl >= ohca_link_vls(n->ep.l) && vl != 15)
 			continue;
 		while (ohca_link_rx_peek(n->ep.l, vl, &f) > 0) {
+			any = true;
+			if (!ohca_rx_room(h->e))
+				break;
 			host_rx(h, port, vl, f.data, f.len, f.flags & OHCA_FRAME_ICRC ?
 				OHCA_RX_ICRC : 0);
 			ohca_link_rx_release(n->ep.l, vl);
-			any = true;
 		}
 	}
 	/* credits may have come */

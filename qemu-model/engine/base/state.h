@@ -59,6 +59,7 @@ struct ohca_engine {
 	struct ohca_cfg cfg;
 	struct ohca_host_ops ops;
 	void *h;
+	uint32_t trace;			/* bit n: event n of enum ohca_trace is wanted */
 
 	/* registers; read by any thread, written by the owner */
 	_Atomic uint32_t status, fatal_reason;
@@ -95,6 +96,7 @@ struct ohca_engine {
 	uint32_t num_odp;		/* regions of type ODP */
 	struct ohca_fault *fault;	/* OHCA_MAX_FAULTS of them */
 	uint32_t num_faults, fault_next;
+	uint8_t *uar_faults;		/* of them, by doorbell page */
 	uint32_t page_entries;		/* addresses held by all page lists */
 	uint64_t mem_max, mem_used;	/* bytes: the budget, and its use */
 	uint32_t dma_depth;
@@ -134,7 +136,7 @@ static inline void ohca_count_port(ohca_engine *e, unsigned int port, enum ohca_
 static inline void ohca_trace(ohca_engine *e, enum ohca_trace ev, uint64_t a, uint64_t b,
 			      uint64_t c, uint64_t d)
 {
-	if (e->ops.trace) {
+	if (__builtin_expect(e->trace >> ev & 1, 0)) {
 		uint64_t args[4] = { a, b, c, d };
 
 		e->ops.trace(e->h, ev, args);

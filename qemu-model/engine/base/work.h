@@ -12,8 +12,8 @@
  * ohca_poll() gives each of its parts an allowance of its own, so that none of them can use up
  * another's: OHCA_WORK_DOORBELLS to doorbells, OHCA_WORK_PKT for each unit of its budget to
  * packets, WQEs and timers, OHCA_CMD_WORK to commands, OHCA_WORK_EVENTS to moderated events of CQs.
- * A part may exceed its allowance by the last
- * thing that it does, at most OHCA_WORK_ONE.
+ * Looped packets may use half of what packets have, and each kind of doorbells has its share. A
+ * part may exceed its allowance by the last thing that it does, at most OHCA_WORK_ONE.
  */
 #ifndef OHCA_BASE_WORK_H
 #define OHCA_BASE_WORK_H
@@ -41,7 +41,7 @@
 /** OHCA_POLL_WORK() - what ohca_poll() costs at most with @budget */
 #define OHCA_POLL_WORK(budget)							\
 	(OHCA_WORK_DOORBELLS + (uint64_t)(budget) * OHCA_WORK_PKT + OHCA_CMD_WORK +	\
-	 OHCA_WORK_EVENTS + 3u * OHCA_WORK_ONE)
+	 OHCA_WORK_EVENTS + 4u * OHCA_WORK_ONE)
 
 /**
  * ohca_work_begin() - a part of a call begins; owner

@@ -73,8 +73,9 @@ static int tables_init(ohca_engine *e)
 	e->mr_tag = calloc(e->max_mr, sizeof(*e->mr_tag));
 	e->local_dma = calloc(1, sizeof(*e->local_dma));
 	e->fault = calloc(OHCA_MAX_FAULTS, sizeof(*e->fault));
+	e->uar_faults = calloc(e->cfg.num_uars, sizeof(*e->uar_faults));
 	if (!e->qp || !e->cq || !e->srq || !e->mr || !e->pd || !e->xrcd || !e->mr_tag ||
-	    !e->local_dma || !e->fault)
+	    !e->local_dma || !e->fault || !e->uar_faults)
 		return -1;
 	*e->local_dma = (struct ohca_mr){
 		.key = OHCA_LOCAL_DMA_LKEY,
@@ -92,6 +93,11 @@ static int tables_init(ohca_engine *e)
 	return 0;
 }
 
+void ohca_set_trace(ohca_engine *e, uint32_t events)
+{
+	e->trace = e->ops.trace ? events : 0;
+}
+
 ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *ops, void *h)
 {
 	ohca_engine *e;
@@ -104,6 +110,7 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 	e->cfg = *cfg;
 	e->ops = *ops;
 	e->h = h;
+	ohca_set_trace(e, ~0u);
 	if (!e->cfg.sys_guid)
 		e->cfg.sys_guid = e->cfg.node_guid;
 	if (!e->cfg.log_max_qp)
@@ -194,6 +201,7 @@ void ohca_free(ohca_engine *e)
 	free(e->mr_tag);
 	free(e->local_dma);
 	free(e->fault);
+	free(e->uar_faults);
 	free(e);
 }
 

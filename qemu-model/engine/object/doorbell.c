@@ -37,7 +37,8 @@
 #define EQ_VALID	(1ull << 32)
 #define EQ_ARM		(1ull << 33)
 
-enum ring_kind { RING_SQ, RING_RQ, RING_SRQ, RING_CQ, RING_NUM };
+/* In the order in which they are served. SRQs come last: their list operations are large. */
+enum ring_kind { RING_SQ, RING_RQ, RING_CQ, RING_SRQ, RING_NUM };
 
 /**
  * struct ring - rung numbers of one kind
@@ -345,6 +346,18 @@ static void ring_run(ohca_engine *e, enum ring_kind kind)
 		atomic_fetch_or(&e->db->pending, 1u << kind);
 }
 
+/*
+ * The next kind begins, and @kinds of them are left with it: they share what is left of the
+ * allowance since @begin, so that none of them keeps another from being served.
+ */
+static void ring_share(ohca_engine *e, uint64_t begin, uint32_t kinds)
+{
+	uint64_t used = e->work - begin;
+	uint64_t left = used < OHCA_WORK_DOORBELLS ? OHCA_WORK_DOORBELLS - used : 0;
+
+	ohca_work_begin(e, left / (unsigned int)__builtin_popcount(kinds));
+}
+
 /* Serve the EQs that were rung, or that the last run has not finished. */
 static void eqs_run(ohca_engine *e)
 {
@@ -381,10 +394,12 @@ bool ohca_doorbells_run(ohca_engine *e)
 	ohca_work_begin(e, OHCA_WORK_EQS);
 	if (pending & 1u << RING_NUM)
 		eqs_run(e);
-	ohca_work_begin(e, OHCA_WORK_DOORBELLS - (e->work - begin));
-	for (unsigned int k = 0; k < RING_NUM; k++)
-		if (pending & 1u << k)
-			ring_run(e, (enum ring_kind)k);
+	for (unsigned int k = 0; k < RING_NUM; k++) {
+		if (!(pending & 1u << k))
+			continue;
+		ring_share(e, begin, pending & ((1u << RING_NUM) - (1u << k)));
+		ring_run(e, (enum ring_kind)k);
+	}
 	return true;
 }
 

@@ -6,6 +6,8 @@
  * occupied until the driver answers. The memory of one process may not come for long, so the
  * slots are shared out by doorbell page, of which a process has one.
  */
+#include <string.h>
+
 #include "engine/base/cmd.h"
 #include "engine/base/le.h"
 #include "engine/base/limits.h"
@@ -36,11 +38,7 @@ static struct ohca_fault *slot_get(ohca_engine *e)
 
 bool ohca_fault_may(const ohca_engine *e, uint32_t uar)
 {
-	uint32_t taken = 0;
-
-	for (uint32_t i = 0; i < OHCA_MAX_FAULTS; i++)
-		taken += e->fault[i].busy && e->fault[i].uar == uar;
-	return taken < OHCA_MAX_FAULTS - e->num_faults;
+	return e->uar_faults[uar] < OHCA_MAX_FAULTS - e->num_faults;
 }
 
 uint16_t ohca_fault_tell(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side side,
@@ -69,6 +67,7 @@ uint16_t ohca_fault_tell(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_sid
 	f->side = side;
 	f->wqe_idx = wqe_idx;
 	e->num_faults++;
+	e->uar_faults[f->uar]++;
 	ohca_count(e, OHCA_CNT_PAGE_FAULT);
 	return (uint16_t)(slot_of(e, f) + 1);
 }
@@ -86,6 +85,7 @@ void ohca_fault_reset(ohca_engine *e)
 		e->fault[i].qp = NULL;
 	}
 	e->num_faults = 0;
+	memset(e->uar_faults, 0, e->cfg.num_uars * sizeof(*e->uar_faults));
 }
 
 int ohca_cmd_page_fault_resume(struct ohca_cmd *c)
@@ -104,6 +104,7 @@ int ohca_cmd_page_fault_resume(struct ohca_cmd *c)
 	e->fault[slot].busy = false;
 	e->fault[slot].qp = NULL;
 	e->num_faults--;
+	e->uar_faults[f.uar]--;
 	if (flags)
 		ohca_count(e, OHCA_CNT_PAGE_FAULT_FAIL);
 	if (f.qp)

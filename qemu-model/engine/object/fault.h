@@ -37,6 +37,7 @@ struct ohca_fault {
 	bool busy;
 };
 
+_Static_assert(OHCA_MAX_FAULTS <= UINT8_MAX, "ohca_engine.uar_faults");
 _Static_assert(OHCA_MAX_FAULTS <= 1u << OHCA_FAULT_SLOT_BITS &&
 	       OHCA_FAULT_SLOT == (1u << OHCA_FAULT_SLOT_BITS) - 1, "numbers of faults");
 

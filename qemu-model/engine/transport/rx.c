@@ -283,40 +283,44 @@ static void rx_rest(ohca_engine *e, unsigned int port, const uint8_t *hdr, uint3
 		s->mcast_left = 0;
 		if (ohca_loop_keep(e, port, hdr, n, f, from))
 			return;
-		/* only a host that goes on against the result of ohca_rx() can fill the loop */
+		/* only a host that does not ask ohca_rx_room() can fill the loop */
 		rx_packet(e, port, hdr, n, f->data, f->len, false, false, from);
 	}
 }
 
-bool ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
+bool ohca_rx_room(const ohca_engine *e)
+{
+	return !ohca_running(e) || (!e->sched->loop_kept && e->work < e->rx_end);
+}
+
+void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 {
 	struct ohca_port_counters *c;
 	uint8_t hdr[IB_MAX_HDR_LEN];
 	uint32_t n;
 
 	if (port >= e->cfg.num_ports || !ohca_running(e))
-		return true;
+		return;
 	/* a link carries no frame that is so short */
 	if (f->len < IB_LRH_LEN) {
 		ohca_count_port(e, port, OHCA_CNT_RX_BAD_PKT);
-		return true;
+		return;
 	}
 	c = &e->port[port].cnt;
 	n = copy_headers(hdr, f->data, f->len);
 	ib_pma_count_rcv(c, f->len, hdr[1] >> 4, ib_lid_is_mcast(ib_get_be16(hdr + 2)));
 	if (f->flags & (OHCA_RX_EBP | OHCA_RX_VCRC) && damaged(e, port, f))
-		return true;
+		return;
 	/* the frame's lane is not the packet's VL: the peer is broken */
 	if (hdr[0] >> 4 != f->vl) {
 		c->rcv_errors++;
 		c->rcv_malformed++;
 		ohca_count_port(e, port, OHCA_CNT_RX_BAD_PKT);
-		return true;
+		return;
 	}
 	ohca_dma_enter(e);
 	rx_packet(e, port, hdr, n, f->data, f->len, f->flags & OHCA_RX_ICRC, false, 0);
 	if (e->sched->mcast_left)
 		rx_rest(e, port, hdr, n, f);
 	ohca_dma_exit(e);
-	return !e->sched->loop_kept && e->work < e->rx_end;
 }

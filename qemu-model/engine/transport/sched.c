@@ -17,6 +17,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
 #include "engine/base/work.h"
+#include "engine/object/fault.h"
 #include "engine/object/qp.h"
 #include "engine/object/rwqe.h"
 #include "engine/object/to_transport.h"
@@ -100,24 +101,44 @@ static void paced_run(ohca_engine *e)
 	}
 }
 
+/* The first QP of a list that has not tried for a slot for a page fault since one became free. */
+static struct ohca_xport *fault_first(const struct ohca_sched *s, unsigned int i)
+{
+	const struct ohca_list *l = &s->wait_fault[i];
+	struct ohca_xport *xp = ohca_container_of(l->next, struct ohca_xport, sched.link);
+
+	return ohca_list_empty(l) || xp->sched.fault_gen == s->fault_gen ? NULL : xp;
+}
+
+static bool fault_ready(const struct ohca_sched *s)
+{
+	return s->fault_room && !s->fault_next && (fault_first(s, 0) || fault_first(s, 1));
+}
+
 /*
  * A slot for a page fault became free, and many QPs may wait for one. They try in turn, one at a
  * time: the next one after the turn of the last, until one has taken the slot or all were refused.
- * So no slot stays free while a QP waits that may have it, and one slot does not cost a turn of each.
+ * So no slot stays free while a QP waits that may have it, and one slot does not cost a turn of
+ * each. A QP whose doorbell page may have no more has no turn.
  */
 static void fault_wake(ohca_engine *e)
 {
 	struct ohca_sched *s = e->sched;
 
-	for (unsigned int i = 0; i < 2 && s->fault_room && !s->fault_next; i++) {
-		struct ohca_list *l = &s->wait_fault[i];
-		struct ohca_xport *xp = ohca_container_of(l->next, struct ohca_xport, sched.link);
+	while (fault_ready(s) && ohca_work_left(e)) {
+		struct ohca_xport *xp = fault_first(s, 0);
+		struct ohca_list *l = &s->wait_fault[!xp];
 
-		if (ohca_list_empty(l) || xp->sched.fault_gen == s->fault_gen)
+		xp = xp ? xp : fault_first(s, 1);
+		if (ohca_fault_may(e, xp->qp->uar)) {
+			ohca_sched_activate(e, xp);
+			s->fault_next = xp;
 			continue;
-		ohca_sched_off(s, xp);
-		ohca_sched_activate(e, xp);
-		s->fault_next = xp;
+		}
+		ohca_work(e, OHCA_WORK_STEP);
+		xp->sched.fault_gen = s->fault_gen;
+		ohca_list_del(&xp->sched.link);
+		ohca_list_add_tail(l, &xp->sched.link);
 	}
 }
 
@@ -231,6 +252,7 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 	/* turns may be of one packet: requests and responses alternate over them */
 	bool skip = xp->sched.resp_last;
 	bool resp = true, req;
+	bool resp_fault = false, req_fault = false;	/* no slot for its page fault */
 
 	if (qp->going)
 		return TURN_IDLE;
@@ -249,7 +271,8 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 
 		if (resp && !skip) {
 			r = ohca_resp_pending(xp) ? ohca_resp_send(e, qp, t) : OHCA_SENT_NONE;
-			if (r == OHCA_SENT_BLOCKED)
+			resp_fault = r == OHCA_SENT_BLOCKED && t->wait == OHCA_WAIT_FAULT;
+			if (r == OHCA_SENT_BLOCKED && !resp_fault)
 				return TURN_BLOCKED;
 			resp = r == OHCA_SENT;
 			*quantum -= resp;
@@ -258,7 +281,8 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 		skip = false;
 		if (req && *quantum) {
 			r = connected ? ohca_req_send(e, qp, t) : ohca_ud_send(e, qp, t);
-			if (r == OHCA_SENT_BLOCKED)
+			req_fault = r == OHCA_SENT_BLOCKED && t->wait == OHCA_WAIT_FAULT;
+			if (r == OHCA_SENT_BLOCKED && !req_fault)
 				return TURN_BLOCKED;
 			req = r == OHCA_SENT;
 			*quantum -= req;
@@ -269,12 +293,16 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 	}
 	if (resp || req)
 		return TURN_MORE;
+	t->wait = OHCA_WAIT_FAULT;	/* if it waits for anything */
+	xp->sched.req_fault = req_fault;
+	if (req_fault)
+		return TURN_BLOCKED;
 	ohca_sq_ci(e, qp);
-	if (qp->state == OHCA_QPS_RTR)
-		return TURN_IDLE;
 	if (qp->state == OHCA_QPS_SQD)
 		ohca_sq_drained(e, qp);
-	return ohca_sq_idle(e, qp) ? TURN_IDLE : TURN_MORE;
+	if (qp->state != OHCA_QPS_RTR && !ohca_sq_idle(e, qp))
+		return TURN_MORE;
+	return resp_fault ? TURN_BLOCKED : TURN_IDLE;
 }
 
 /* After a turn: a lane that refused a packet has no credits left; another one may have more. */
@@ -377,6 +405,7 @@ static void park(ohca_engine *e, const struct ohca_turn *t, bool sent)
 		ohca_list_add_tail(&s->wait_loop[sent], &xp->sched.link);
 		break;
 	case OHCA_WAIT_FAULT:
+		xp->sched.on = OHCA_XP_WAIT_FAULT;
 		xp->sched.fault_gen = s->fault_gen;
 		ohca_list_add_tail(&s->wait_fault[sent], &xp->sched.link);
 		break;
@@ -429,18 +458,40 @@ static void qp_run(ohca_engine *e, unsigned int *budget)
 		s->port_left -= cost < s->port_left ? cost : s->port_left;
 }
 
-/* Deliver looped packets; those that are added meanwhile wait for the next round. */
-static void loop_run(ohca_engine *e, unsigned int *budget)
+/**
+ * struct loop_share - what looped packets may still use of a run
+ * @budget: packets; @work: units of work
+ */
+struct loop_share {
+	unsigned int budget;
+	uint64_t work;
+};
+
+static bool loop_ready(const struct ohca_sched *s, const struct loop_share *share)
+{
+	return s->loop_head != s->loop_tail && share->budget && share->work;
+}
+
+/*
+ * Deliver looped packets; those that are added meanwhile wait for the next round. One packet may be
+ * for thousands of members of a group, so these have a share of the run: the rest of it is for QPs
+ * that send, whose acknowledgements others wait for.
+ */
+static void loop_run(ohca_engine *e, unsigned int *budget, struct loop_share *share)
 {
 	struct ohca_sched *s = e->sched;
+	uint64_t begin = e->work, work_end = e->work_end, used;
 	uint32_t end = s->loop_head;
 
-	while (s->loop_tail != end && *budget && ohca_work_left(e)) {
+	ohca_work_begin(e, share->work);
+	while (s->loop_tail != end && share->budget && ohca_work_left(e)) {
 		uint32_t i = s->loop_tail & (OHCA_LOOP_SLOTS - 1);
 
 		ohca_rx_loop(e, s->loop_port[i], s->loop + (size_t)i * OHCA_SLOT_SIZE,
 			     s->loop_len[i], !(s->loop_kept >> i & 1), s->loop_from[i]);
-		--*budget;
+		share->budget--;
+		/* the last unit is never the loop's */
+		*budget -= *budget > 1;
 		s->loop_from[i] = s->mcast_left;
 		s->mcast_left = 0;
 		if (s->loop_from[i])
@@ -448,6 +499,10 @@ static void loop_run(ohca_engine *e, unsigned int *budget)
 		s->loop_kept &= ~(1ull << i);
 		s->loop_tail++;
 	}
+	used = e->work - begin;
+	/* what exceeds the share is no work of the QPs */
+	e->work_end = work_end + (used > share->work ? used - share->work : 0);
+	share->work -= used < share->work ? used : share->work;
 	wake(e, s->wait_loop);
 }
 
@@ -466,9 +521,14 @@ static bool madq_ready(const struct ohca_sched *s)
 bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 {
 	struct ohca_sched *s = e->sched;
+	struct ohca_xport *fault_next = s->fault_next;
+	struct loop_share share;
+	bool loop;
 
 	if (!budget)
 		budget = 1;
+	share.budget = (budget + 1) / 2;
+	share.work = (uint64_t)budget * OHCA_WORK_PKT / 2;
 	ohca_work_begin(e, (uint64_t)budget * OHCA_WORK_PKT);
 	s->now = ohca_now(e);
 	if (s->heap_num && s->heap[0]->sched.heap_key <= s->now)
@@ -478,22 +538,27 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 	wake_ready(e);
 	fault_wake(e);
 	while (budget && ohca_work_left(e) && ohca_running(e)) {
-		if (s->loop_head != s->loop_tail)
-			loop_run(e, &budget);
+		loop = loop_ready(s, &share);
+		if (loop)
+			loop_run(e, &budget, &share);
 		if (madq_ready(s)) {
 			ohca_madq_run(e);
-			budget -= budget != 0;
+			budget--;
 		}
-		if (!budget)
+		/* a turn in which nothing can be sent would only move the QP in its list */
+		if (!budget || !ohca_work_left(e))
 			break;
 		if (s->busy)
 			qp_run(e, &budget);
 		else if (any_ready(s))
 			wake_ready(e);
-		else if (s->loop_head == s->loop_tail && !madq_ready(s))
+		else if (!loop && !madq_ready(s))
 			break;
 	}
-	return ohca_running(e) && (s->busy || any_ready(s) ||
+	/* its lane may be one that others keep the turn from */
+	if (fault_next && s->fault_next == fault_next)
+		s->fault_next = NULL;
+	return ohca_running(e) && (s->busy || any_ready(s) || fault_ready(s) ||
 				   s->loop_head != s->loop_tail || madq_ready(s));
 }
 

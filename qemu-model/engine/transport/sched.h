@@ -51,8 +51,11 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  *    lane that has not the turn moves the QP to that lane's list.
  * 4. A QP that can go on is put at the end of its list. One that finds no credits, no room in the
  *    loop, no slot for a page fault, or is ahead of its static rate waits; what it waits for wakes
- *    one QP at a time, where one is all that can go on.
- * 5. The poll ends with its budget, with its allowance of work, or when no QP is active.
+ *    one QP at a time, where one is all that can go on. A QP that waits for such a slot with its
+ *    requester or its responder alone goes on with the other one.
+ * 5. Looped packets, and multicast packets for more members than one step serves, have at most half
+ *    of a poll's budget and allowance. A frame is taken from the wire when none of these waits.
+ * 6. The poll ends with its budget, with its allowance of work, or when no QP is active.
  *
  * Limits: fairness is between QPs, in packets. A program with many QPs has as many turns. The
  * allowance is checked between two packets or steps, so that the largest single one may exceed it.
@@ -137,9 +140,14 @@ static inline void ohca_sched_off(struct ohca_sched *s, struct ohca_xport *xp)
 	xp->sched.on = OHCA_XP_OFF;
 }
 
-/* There may be something to do for @xp. */
+/*
+ * There may be something to do for @xp. A slot for a page fault is what its requester or its
+ * responder waits for, and the other one may go on.
+ */
 static inline void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp)
 {
+	if (xp->sched.on == OHCA_XP_WAIT_FAULT)
+		ohca_sched_off(e->sched, xp);
 	if (xp->sched.on != OHCA_XP_OFF)
 		return;
 	xp->sched.on = OHCA_XP_ACTIVE;

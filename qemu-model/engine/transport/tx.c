@@ -18,9 +18,10 @@
 
 /* ---- room -------------------------------------------------------------------------- */
 
+/* One slot is for a multicast packet from the wire: what loops cannot keep frames from coming. */
 static bool loop_full(const struct ohca_sched *s)
 {
-	return s->loop_head - s->loop_tail >= OHCA_LOOP_SLOTS;
+	return s->loop_head - s->loop_tail >= OHCA_LOOP_SLOTS - 1;
 }
 
 static uint8_t *loop_slot(struct ohca_sched *s)
@@ -45,7 +46,7 @@ bool ohca_loop_keep(ohca_engine *e, unsigned int port, const uint8_t *hdr, uint3
 	uint32_t i = s->loop_head & (OHCA_LOOP_SLOTS - 1);
 	uint8_t *buf = loop_slot(s);
 
-	if (loop_full(s))
+	if (s->loop_head - s->loop_tail >= OHCA_LOOP_SLOTS)
 		return false;
 	memcpy(buf, f->data, f->len);
 	memcpy(buf, hdr, n);

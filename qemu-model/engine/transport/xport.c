@@ -214,6 +214,8 @@ void ohca_xp_kick_sq(ohca_engine *e, struct ohca_qp *qp)
 	/* flushing needs no credits */
 	if (qp->state == OHCA_QPS_ERR)
 		ohca_sched_off(e->sched, qp->xp);
+	if (qp->xp->sched.on == OHCA_XP_WAIT_FAULT && qp->xp->sched.req_fault)
+		return;
 	if (qp->state >= OHCA_QPS_RTS)
 		ohca_sched_activate(e, qp->xp);
 }

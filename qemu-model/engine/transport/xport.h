@@ -71,7 +71,7 @@ struct ohca_sqwin;
 #define OHCA_MAX_PSNS		((1u << 23) - 1) /* PSNs under way: their order is unambiguous */
 #define OHCA_MAX_MSG		(1u << 31)	/* bytes of a message, IBTA vol 1, 9.7.7 */
 
-enum ohca_xp_on { OHCA_XP_OFF, OHCA_XP_ACTIVE, OHCA_XP_WAIT };
+enum ohca_xp_on { OHCA_XP_OFF, OHCA_XP_ACTIVE, OHCA_XP_WAIT, OHCA_XP_WAIT_FAULT };
 
 /* kind of the message being received */
 enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
@@ -86,6 +86,7 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * @path_ok: @path is that of the attributes, as long as the port's is @path_gen
  * @due: in sched->paced
  * @fault_gen: sched->fault_gen when the QP found no slot for a page fault
+ * @req_fault: the requester found none, so that nothing it is given to send lets it go on
  */
 struct ohca_xp_sched {
 	struct ohca_list link;
@@ -100,6 +101,7 @@ struct ohca_xp_sched {
 	struct ohca_path path;
 	struct ohca_due due;
 	uint32_t fault_gen;
+	bool req_fault;
 };
 
 /**
