@@ -156,6 +156,38 @@ static void test_doorbells(void **state)
 	host_free(h);
 }
 
+/* More send queues are rung than a poll serves: a CQ is armed in the same poll nevertheless. */
+static void test_many_rung(void **state)
+{
+	enum { QPS = OHCA_WORK_DOORBELLS / OHCA_WORK_STEP + 64 };
+	struct ohca_cfg cfg = {
+		.node_guid = 0x10, .num_ports = 1, .vl_cap = 1, .mtu_cap = 5, .width_sup = 3,
+		.speed_sup = 7, .num_vectors = HOST_VECTORS, .num_uars = HOST_UARS,
+		.log_max_qp = 12, .log_max_cq = 4, .log_max_srq = 4, .log_max_mr = 4,
+	};
+	struct host *h = host_new_cfg(&cfg, 64u << 20);
+	struct host_qp *qp = calloc(QPS, sizeof(*qp));
+	struct host_cq cq;
+
+	(void)state;
+	host_start(h);
+	host_cq_create(h, &cq, 4, 0);
+	for (unsigned int i = 0; i < QPS; i++)
+		assert_int_equal(host_qp_create(h, &qp[i], &(struct host_qp_init){
+			.type = OHCA_QPT_UD, .log_sq = 1, .log_rq = 1, .scq = &cq,
+			.rcq = &cq }), 0);
+	for (unsigned int i = 0; i < QPS; i++)
+		ohca_doorbell(h->e, 0, OHCA_UAR_SQ, qp[i].handle, 8);
+	host_cq_arm(&cq, false);
+	assert_true(host_poll(h, BUDGET, true));
+	assert_true(h->e->cq[cq.cqn]->armed);
+	for (unsigned int i = 0; i < QPS; i++)
+		host_buf_free(&qp[i].buf);
+	host_buf_free(&cq.buf);
+	free(qp);
+	host_free(h);
+}
+
 /* The host hears of the events that it wants. */
 static void test_trace(void **state)
 {
@@ -185,6 +217,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_backlog),
 		cmocka_unit_test(test_doorbells),
+		cmocka_unit_test(test_many_rung),
 		cmocka_unit_test(test_trace),
 	};
 
