@@ -326,6 +326,22 @@ int ohca_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 }
 
 /*
+ * @wr had too many SGEs, or there was no room for it. The lock is taken once more for the reason,
+ * so that a list that is posted pays for no variable that has it.
+ */
+static OHCA_COLD int ohca_post_rq_refused(struct ohca_rq *rq,
+					  const struct ibv_recv_wr *wr)
+{
+	uint32_t num = wr->num_sge;
+	int err;
+
+	ohca_lock(&rq->lock);
+	err = num >= rq->sge_limit ? EINVAL : ENOMEM;
+	ohca_unlock(&rq->lock);
+	return ohca_errno(err);
+}
+
+/*
  * Post to an RQ or SRQ, with the lock held; @doorbell is where its UAR page takes
  * the producer index.
  */
@@ -363,7 +379,7 @@ OHCA_INLINE int ohca_post_rq(struct ohca_rq *rq, struct ohca_hw_db *db,
 	if (likely(!wr))
 		return 0;
 	*bad_wr = wr;
-	return ohca_post_refused(wr->num_sge >= rq->sge_limit ? EINVAL : ENOMEM);
+	return ohca_post_rq_refused(rq, wr);
 }
 
 /* @db: points to the record's address, which may change before the lock is taken. */
