@@ -30,8 +30,8 @@ def counts(b, node):
     """What the interface, the port, the device and the network stack have counted."""
     text = b.sh(node, "echo skbs $(cat /sys/class/net/ib0/statistics/tx_packets); "
                       f"cd /sys/class/infiniband/{DEV}; "
-                      "echo packets $(cat ports/1/counters/port_xmit_packets); "
-                      "echo arrived $(cat ports/1/counters/port_rcv_packets); "
+                      "echo packets $(cat ports/1/counters/unicast_xmit_packets); "
+                      "echo arrived $(cat ports/1/counters/unicast_rcv_packets); "
                       "echo dropped $(cat hw_counters/rx_no_wqe ports/1/hw_counters/rx_no_wqe "
                       "2>/dev/null); nstat -asz UdpInDatagrams " +
                 " ".join(ERRORS + DROPS + NO_ROOM))
@@ -65,7 +65,8 @@ def iperf(b, *options):
     after = [counts(b, k) for k in (1, 2)]
     need(end["sum_received"]["bytes"] > 0, "nothing arrived")
     again = end["sum_sent"]["retransmits"]
-    # of both directions together: what OpenSM asks the switch meanwhile, the switch answers
+    # Of both directions together: what OpenSM asks the switch meanwhile, the switch answers.
+    # Unicast only: a multicast packet (MLD, neighbour discovery) has as many receivers as members.
     sent, arrived = (sum(after[k][name] - before[k][name] for k in (0, 1))
                      for name in ("packets", "arrived"))
     b.note(f"{end['sum_received']['bits_per_second'] / 1e9:.2f} Gb/s, {again} segments sent again, "
