@@ -70,10 +70,7 @@ static bool counts(uint32_t p)
 
 static bool drops(void)
 {
-	for (unsigned int i = 0; i < FAB_SMP_FAULTS; i++)
-		if (m.smp_fault[i].nth)
-			return true;
-	return false;
+	return m.smp_faults;
 }
 
 /* Something is to happen at its time. */
@@ -105,8 +102,8 @@ static void near_named(const struct bad *b)
 	assert_true(m.script ? first_change(f, was) == FAB_NO_PORT : only_near(f, was, node));
 	for (uint32_t p = 1; p < f->ports; p++)
 		assert_true(!counts(p) || f->port[p].node == node);
-	for (unsigned int i = 0; i < FAB_SMP_FAULTS; i++)
-		assert_true(!m.smp_fault[i].nth || m.smp_fault[i].node == node);
+	for (unsigned int i = 0; i < m.smp_faults; i++)
+		assert_true(m.smp_fault[i].nth && m.smp_fault[i].node == node);
 	json_decref(in);
 }
 

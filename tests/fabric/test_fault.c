@@ -758,6 +758,14 @@ static void test_smps(void **st)
 	for (uint16_t a = 0; a < FAB_SMP_FAULTS; a++)
 		assert_true(fab_fault_smp(&m, node, (uint16_t)(0x100 + a), 1));
 	assert_false(fab_fault_smp(&m, node, 0x200, 1));
+	/* one in the midst ends, and the others go on */
+	assert_true(fab_fault_smp(&m, node, 0x105, 0));
+	assert_true(fab_fault_smp(&m, node, 0x105, 0));
+	assert_true(fab_fault_smp(&m, node, 0x200, 1));
+	assert_true(fab_fault_smp(&m, node, 0x10f, 2));
+	assert_false(fab_fault_smp(&m, node, 0x105, 1));
+	for (unsigned int i = 0; i < FAB_SMP_FAULTS; i++)
+		assert_int_equal(m.smp_fault[i].nth, m.smp_fault[i].attr == 0x10f ? 2 : 1);
 }
 
 /* SMPs that only pass a node on their way are not for it: they are not lost, nor counted. */

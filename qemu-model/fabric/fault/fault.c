@@ -254,23 +254,20 @@ bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns)
 
 bool fab_fault_smp(struct fab_mgmt *m, uint32_t node, uint16_t attr, uint32_t nth)
 {
-	struct fab_smp_fault *x, *spare = NULL;
+	struct fab_smp_fault *x = m->smp_fault, *end = x + m->smp_faults;
 
-	for (unsigned int i = 0; i < FAB_SMP_FAULTS; i++) {
-		x = &m->smp_fault[i];
-		if (x->nth && x->node == node && x->attr == attr) {
-			x->nth = nth;
-			x->seen = 0;
-			return true;
-		}
-		if (!x->nth && !spare)
-			spare = x;
+	while (x < end && (x->node != node || x->attr != attr))
+		x++;
+	if (nth) {
+		if (x == m->smp_fault + FAB_SMP_FAULTS)
+			return false;
+		m->smp_faults += x == end;
+		*x = (struct fab_smp_fault){ .node = node, .attr = attr, .nth = nth,
+					     .dropped = x < end ? x->dropped : 0 };
+	} else if (x < end) {
+		*x = end[-1];
+		m->smp_faults--;
 	}
-	if (!nth)
-		return true;
-	if (!spare)
-		return false;
-	*spare = (struct fab_smp_fault){ .node = node, .attr = attr, .nth = nth };
 	return true;
 }
 

@@ -38,10 +38,10 @@ bool fab_fault_drops(struct fab_mgmt *m, uint32_t at, bool from_wire, const stru
 {
 	const uint32_t node = m->f->port[at].node;
 
-	for (unsigned int i = 0; i < FAB_SMP_FAULTS; i++) {
+	for (unsigned int i = 0; i < m->smp_faults; i++) {
 		struct fab_smp_fault *x = &m->smp_fault[i];
 
-		if (!x->nth || x->node != node || x->attr != ib_be16(s->hdr.attr_id) ||
+		if (x->node != node || x->attr != ib_be16(s->hdr.attr_id) ||
 		    (s->hdr.method & IB_METHOD_RESP))
 			continue;
 		if (from_wire && !ends_here(m->f, at, s))

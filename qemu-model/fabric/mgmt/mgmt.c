@@ -268,7 +268,7 @@ static enum fab_fate smp_at_node(struct fab_mgmt *m, uint32_t at, bool from_wire
 	enum ib_sma_verdict v;
 	uint8_t by;
 
-	if (fab_fault_drops(m, at, from_wire, &mad->smp))
+	if (m->smp_faults && fab_fault_drops(m, at, from_wire, &mad->smp))
 		return mad_lose(m);
 	m->job.starved = false;
 	v = ib_sma_process(fab_agent_begin(m, node, mad->smp.hdr.method == IB_METHOD_SET), &in,

@@ -117,7 +117,6 @@ struct fab_wires {
 
 /**
  * struct fab_smp_fault - every @nth SMP for @node with attribute @attr is lost, see fault.h
- * @nth: 0: not in use
  * @seen, @dropped: how many came, and were lost
  */
 struct fab_smp_fault {
@@ -232,7 +231,7 @@ enum fab_occupant {
  * @waiting: rare parts of ports with a trap or a lease that runs
  * @sampling: performance agents with a sample interval that runs
  * @stats: counted since fab_mgmt_init()
- * @smp_fault: SMPs that are to be lost
+ * @smp_fault: [@smp_faults] SMPs that are to be lost
  * @flight, @last_flight: MADs on wires with a delay, in the order of time
  * @flights: how many
  * @job: the MAD at hand
@@ -255,6 +254,7 @@ struct fab_mgmt {
 	struct fab_extra *waiting;
 	struct fab_pma *sampling;
 	struct fab_mgmt_stats stats;
+	uint32_t smp_faults;
 	struct fab_smp_fault smp_fault[FAB_SMP_FAULTS];
 	struct fab_flap flap[FAB_FLAPS];
 	struct fab_mad_flight *flight, *last_flight;
