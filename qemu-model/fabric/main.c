@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "fabric/base/sandbox.h"
 #include "fabric/control/control.h"
 #include "fabric/graph/generate.h"
 #include "ib/rate.h"
@@ -47,7 +48,8 @@ static const char usage_text[] =
 	"      --seed N              what faults do by chance depends on it (1)\n"
 	"      --spin-us N           poll N us before sleeping (0)\n"
 	"  -q, --quiet               do not report links that come and go\n"
-	"      --stats               print counts of links at the end\n\n"
+	"      --stats               print counts of links at the end\n"
+	"      --no-sandbox          keep the rights of the user: files, system calls\n\n"
 	"VERBs that ask a fabric:\n"
 	FAB_CONTROL_HELP "\n"
 	"A topology is a file of ibnetdiscover (also -f, -g, -p), ibsim, ibdiagnet (.lst, .db_csv), OpenSM\n"
@@ -168,7 +170,7 @@ static int check(const char *name)
 }
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
-       O_UDP, O_SEED };
+       O_UDP, O_SEED, O_NO_SANDBOX };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -261,6 +263,9 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 	case O_STATS:
 		o->cfg.stats = true;
 		return true;
+	case O_NO_SANDBOX:
+		o->cfg.sandbox = false;
+		return true;
 	case O_CAPTURE:
 		o->cfg.capture = arg;
 		return true;
@@ -313,6 +318,7 @@ static int parse(struct serve_options *o, int argc, char **argv)
 		{ "seed", required_argument, NULL, O_SEED },
 		{ "spin-us", required_argument, NULL, O_SPIN },
 		{ "stats", no_argument, NULL, O_STATS },
+		{ "no-sandbox", no_argument, NULL, O_NO_SANDBOX },
 		{ NULL, 0, NULL, 0 },
 	};
 	int c;
@@ -374,6 +380,7 @@ static int with_fabric(int argc, char **argv,
 {
 	struct serve_options o = {
 		.cfg.seed = 1,
+		.cfg.sandbox = FAB_SANDBOX,
 		.cfg.data = { .shift = OHCA_LINK_SHIFT_DEFAULT, .hoq_scale = 1 },
 	};
 	int rc = parse(&o, argc, argv);

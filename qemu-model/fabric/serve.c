@@ -19,6 +19,7 @@
 
 #include "attach.h"
 #include "fabric/base/event.h"
+#include "fabric/base/sandbox.h"
 #include "fabric/control/control.h"
 #include "fabric/mgmt/mgmt.h"
 #include "fabric/fault/script.h"
@@ -316,8 +317,8 @@ static bool open_control(struct loop *l, const char *path)
 		return true;
 	l->control = fab_control_new(&l->m, l->data, path, l->epfd);
 	if (!l->control)
-		fprintf(stderr, "ohca-fabric: --control %s: %s: use another PATH, of a file that is "
-			"not there, in a directory that is\n", path, strerror(errno));
+		fprintf(stderr, "ohca-fabric: --control %s: %s: use another PATH, of a file that "
+			"is not there, in a directory that is\n", path, strerror(errno));
 	return l->control;
 }
 
@@ -371,6 +372,32 @@ static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
 	       open_sim(l, cfg->umad2sim, cfg->umad2sim_udp);
 }
 
+/* Give up what is not needed any more, and say what the kernel leaves open. */
+static void confine(const struct fab_serve_cfg *cfg)
+{
+	const struct fab_sandbox_cfg sandbox = {
+		.file = { cfg->listen, cfg->control },
+		.abstract = cfg->umad2sim,
+		.udp = cfg->umad2sim_udp,
+	};
+	const struct fab_sandbox *s;
+
+	/* it maps memory of machines that are not trusted: nothing gives it more rights */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		perror("ohca-fabric: PR_SET_NO_NEW_PRIVS");
+	if (!cfg->sandbox)
+		return;
+	s = fab_sandbox_enter(&sandbox);
+	if (cfg->quiet)
+		return;
+	if (!s->landlock_abi)
+		fprintf(stderr, "ohca-fabric: without Landlock, all files of the user are in "
+			"reach: %s\n", strerror(s->landlock_errno));
+	if (!s->seccomp)
+		fprintf(stderr, "ohca-fabric: without seccomp, all system calls are in reach: %s\n",
+			strerror(s->seccomp_errno));
+}
+
 static void ready(const struct loop *l)
 {
 	const struct fab *f = l->m.f;
@@ -379,9 +406,6 @@ static void ready(const struct loop *l)
 		l->cfg->hooks->ready(l->cfg->hooks->arg, l->data);
 		return;
 	}
-	/* without packets it is better to let OpenSM send several SMPs before each wake-up */
-	if (l->cfg->listen)
-		short_slice();
 	printf("ohca-fabric: ready, %u switches, %u other nodes\n", f->switches,
 	       f->nodes - f->switches);
 	fflush(stdout);
@@ -406,9 +430,10 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	l->epfd = l->sigfd = l->file = -1;
 	ok = open_loop(l, cfg);
 	if (ok) {
-		/* it maps memory of machines that are not trusted: nothing gives it more rights */
-		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-			perror("ohca-fabric: PR_SET_NO_NEW_PRIVS");
+		/* without packets OpenSM had better send several SMPs before each wake-up */
+		if (cfg->listen && !cfg->hooks)
+			short_slice();
+		confine(cfg);
 		ready(l);
 		run(l);
 		if (cfg->stats)

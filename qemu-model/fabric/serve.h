@@ -27,6 +27,7 @@ struct fab_serve_hooks {
  * @listen: path of the socket for virtual machines, or NULL: there are none
  * @capture: file for a capture, or NULL; what is written to it may keep the fabric waiting
  * @captured: [@ncaptured] its ports, NODE:P
+ * @sandbox: give up what is not needed after the start, see base/sandbox.h
  * @hosts_off: a host is switched off until a virtual machine has its place
  * @quiet: do not report links that come and go
  * @stats: print counts of links at the end
@@ -43,6 +44,7 @@ struct fab_serve_cfg {
 	const char *capture;
 	const char *captured[FAB_CAPTURE_PORTS];
 	unsigned int ncaptured;
+	bool sandbox;
 	bool hosts_off;
 	bool quiet;
 	bool stats;

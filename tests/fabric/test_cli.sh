@@ -100,6 +100,8 @@ expect 'serve with a control socket in no directory' 1 'use another PATH' \
 "$fabric" serve -t "$dir/tree" -c "$dir/control" >/dev/null &
 until [ -S "$dir/control" ]; do sleep 0.05; done
 expect 'status' 0 'cables: 64' "$fabric" status -c "$dir/control"
+expect 'what the data path has counted' 0 'data delivered: 0$' "$fabric" status -c "$dir/control"
+expect 'what it has given up' 0 'sandbox seccomp: yes$' "$fabric" status -c "$dir/control"
 expect 'status --json' 0 '^{"switches": 12, ' "$fabric" status -j -c "$dir/control"
 expect 'topology' 0 '^Switch.*# "spine4" enhanced port 0' "$fabric" topology -c "$dir/control"
 expect 'topology --json' 0 '"description": "spine4"' "$fabric" topology --json -c "$dir/control"
@@ -258,6 +260,7 @@ expect 'serve where another one does' 1 'another process listens' \
 expect 'the soft limit of descriptors is the hard one' 0 '' \
 	[ "$(awk '/Max open files/ { print $4 }' /proc/$pid/limits)" = "$(ulimit -Hn)" ]
 expect 'it gets no new privileges' 0 'NoNewPrivs:.*1' cat /proc/$pid/status
+expect 'nor has it all system calls' 0 'Seccomp:.*2' cat /proc/$pid/status
 kill -USR1 $pid
 expect 'SIGUSR1 prints counts' 0 '' says 'MADs in 0' "$dir/err"
 before=$(awk '{ print $14 + $15 }' /proc/$pid/stat)
@@ -269,6 +272,13 @@ wait $pid
 ended=$?
 expect 'SIGTERM ends it' 0 '' [ $ended = 0 ]
 expect 'the socket is gone' 1 '' test -e "$dir/s"
+"$fabric" serve -g star:2 -c "$dir/control" --no-sandbox >"$dir/out" &
+pid=$!
+says ready "$dir/out"
+expect 'with --no-sandbox it has all system calls' 0 'Seccomp:.*0' cat /proc/$pid/status
+expect 'and says so' 0 'sandbox seccomp: no$' "$fabric" status -c "$dir/control"
+kill $pid
+wait $pid
 
 # a pipe that is full and that nobody reads
 mkfifo "$dir/full"

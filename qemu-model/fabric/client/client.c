@@ -24,16 +24,20 @@ static void print_value(const json_t *v)
 		printf("%s", json_string_value(v));
 	else if (json_is_real(v))
 		printf("%.3f", json_real_value(v));
+	else if (json_is_boolean(v))
+		printf("%s", json_is_true(v) ? "yes" : "no");
 	else
 		printf("%" JSON_INTEGER_FORMAT, json_integer_value(v));
 }
 
-/* The members of @v, an object, in one line. */
+/* @v, or the members of @v if it is an object, in one line. */
 static void print_members(json_t *v)
 {
 	const char *key, *before = "";
 	json_t *member;
 
+	if (!json_is_object(v))
+		print_value(v);
 	json_object_foreach(v, key, member) {
 		printf("%s%s ", before, key);
 		print_value(member);

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "requests.h"
+#include "fabric/base/sandbox.h"
 #include "fabric/fault/words.h"
 #include "fabric/mgmt/counter.h"
 #include "fabric/fault/script.h"
@@ -137,6 +138,14 @@ static json_t *data_json(const struct fab_data *d)
 			 "stood_ns", (json_int_t)t.stood_ns);
 }
 
+/* What the daemon has given up. */
+static json_t *sandbox_json(void)
+{
+	const struct fab_sandbox *s = fab_sandbox();
+
+	return json_pack("{s:i, s:b}", "landlock_abi", s->landlock_abi, "seccomp", s->seccomp);
+}
+
 static json_t *status(struct fab_request *r)
 {
 	const struct fab *f = r->m->f;
@@ -169,7 +178,7 @@ static json_t *status(struct fab_request *r)
 	}
 	left = fab_script_left(r->m, &failed);
 	return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:I, s:I, s:o*, s:f}",
+			 "s:I, s:I, s:o*, s:o, s:f}",
 			 "switches", f->switches, "channel_adapters", hosts,
 			 "routers", f->nodes - f->switches - hosts, "cables", cables,
 			 "links_up", up, "links_active", active, "subnet_managers", sms,
@@ -179,7 +188,8 @@ static json_t *status(struct fab_request *r)
 			 "script_left", (json_int_t)left, "script_failed", (json_int_t)failed,
 			 "script_late_ns", (json_int_t)fab_script_late(r->m),
 			 "memory_bytes", (json_int_t)bytes,
-			 "data", r->data ? data_json(r->data) : NULL, "cpu_seconds", cpu_seconds());
+			 "data", r->data ? data_json(r->data) : NULL, "sandbox", sandbox_json(),
+			 "cpu_seconds", cpu_seconds());
 }
 
 /* ---- nodes --------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -216,9 +217,10 @@ static void serve_client(struct fab_control *c, struct client *p)
 		drop(c, p);
 }
 
-static int spare_descriptor(void)
+/* Of something that is open: a daemon that is confined opens nothing. */
+static int spare_descriptor(const struct fab_control *c)
 {
-	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return fcntl(c->epfd, F_DUPFD_CLOEXEC, 0);
 }
 
 static int next_client(const struct fab_control *c)
@@ -266,7 +268,7 @@ static void take_client(struct fab_control *c)
 		if (fd >= 0)
 			turn_away(fd, "{\"error\": \"the fabric has no descriptor left: end a "
 				  "program, or start it with a higher limit (ulimit -n)\"}\n");
-		c->spare = spare_descriptor();
+		c->spare = spare_descriptor(c);
 		return;
 	}
 	if (fd < 0)
@@ -362,7 +364,9 @@ struct fab_control *fab_control_new(struct fab_mgmt *m, struct fab_data *d, cons
 	for (uint32_t i = 0; i < FAB_CONTROL_CLIENTS; i++)
 		c->client[i].fd = -1;
 	c->listen = -1;
-	c->spare = spare_descriptor();
+	/* from a file, as long as it can be read: no client knows which names hash alike */
+	json_object_seed(0);
+	c->spare = spare_descriptor(c);
 	if (c->spare < 0 || !listen_at(c, path)) {
 		int err = errno;
 

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Landlock and seccomp; see sandbox.h. */
+#include "sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* AddressSanitizer reads files for its reports, and has a process that looks for leaks. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED	1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED	1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED	0
+#endif
+
+static struct fab_sandbox held;
+
+/* ---- Landlock ------------------------------------------------------------------ */
+
+/* Rights to files of each version, from 1: all that it has. The last one goes for later ones. */
+static const uint64_t fs_rights[] = {
+	LANDLOCK_ACCESS_FS_MAKE_SYM * 2 - 1,
+	LANDLOCK_ACCESS_FS_REFER * 2 - 1,
+	LANDLOCK_ACCESS_FS_TRUNCATE * 2 - 1,
+	LANDLOCK_ACCESS_FS_TRUNCATE * 2 - 1,
+	LANDLOCK_ACCESS_FS_IOCTL_DEV * 2 - 1,
+};
+
+/* Below @dir there is @rights. Return: false: errno is set. */
+static bool allow_below(int ruleset, const char *dir, uint64_t rights)
+{
+	struct landlock_path_beneath_attr below = { .allowed_access = rights };
+	bool ok;
+
+	below.parent_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (below.parent_fd < 0)
+		return false;
+	ok = !syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &below, 0);
+	close(below.parent_fd);
+	return ok;
+}
+
+/* Files of the directory that @path is in may be removed. Return: false: errno is set. */
+static bool allow_removal(int ruleset, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char dir[4096];
+
+	if (slash)
+		snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path) + 1, path);
+	else
+		strcpy(dir, ".");
+	return allow_below(ruleset, dir, LANDLOCK_ACCESS_FS_REMOVE_FILE);
+}
+
+/* Return: version of Landlock; -1: errno says why it does not hold. */
+static int enter_landlock(const struct fab_sandbox_cfg *cfg)
+{
+	const int last = (int)(sizeof(fs_rights) / sizeof(fs_rights[0]));
+	const int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0,
+				     LANDLOCK_CREATE_RULESET_VERSION);
+	struct landlock_ruleset_attr attr = { 0 };
+	int ruleset, error;
+	bool ok;
+
+	if (abi < 1)
+		return -1;
+	attr.handled_access_fs = fs_rights[(abi < last ? abi : last) - 1];
+	if (abi >= 4)
+		attr.handled_access_net = LANDLOCK_ACCESS_NET_BIND_TCP |
+					  LANDLOCK_ACCESS_NET_CONNECT_TCP;
+	if (abi >= 6)
+		attr.scoped = LANDLOCK_SCOPE_SIGNAL |
+			      (cfg->abstract ? 0 : LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET);
+	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+	if (ruleset < 0)
+		return -1;
+	ok = !SANITIZED || allow_below(ruleset, "/", LANDLOCK_ACCESS_FS_READ_FILE |
+				       LANDLOCK_ACCESS_FS_READ_DIR);
+	for (unsigned int i = 0; ok && i < FAB_SANDBOX_FILES; i++)
+		ok = !cfg->file[i] || allow_removal(ruleset, cfg->file[i]);
+	ok = ok && !syscall(SYS_landlock_restrict_self, ruleset, 0);
+	error = errno;
+	close(ruleset);
+	errno = error;
+	return ok ? abi : -1;
+}
+
+/* ---- seccomp ------------------------------------------------------------------- */
+
+/* System calls that may have any arguments. */
+static const int allowed[] = {
+	/* descriptors that are open, of which a link has three */
+	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek),
+	SCMP_SYS(close), SCMP_SYS(dup), SCMP_SYS(fcntl), SCMP_SYS(fstat), SCMP_SYS(newfstatat),
+	SCMP_SYS(ftruncate), SCMP_SYS(fchmod), SCMP_SYS(pipe2), SCMP_SYS(memfd_create),
+	SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(poll),
+	SCMP_SYS(ppoll),
+	/* sockets; socket() is below */
+	SCMP_SYS(accept4), SCMP_SYS(bind), SCMP_SYS(connect), SCMP_SYS(getsockname),
+	SCMP_SYS(getsockopt), SCMP_SYS(setsockopt), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg),
+	SCMP_SYS(recvmmsg), SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(shutdown),
+	/* which pipe a descriptor is; its own sockets' files are removed */
+	SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(unlink), SCMP_SYS(unlinkat),
+	/* memory; mmap() and mprotect() are below */
+	SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(mremap), SCMP_SYS(munmap), SCMP_SYS(futex),
+	SCMP_SYS(getrandom),
+	/* time */
+	SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(gettimeofday),
+	SCMP_SYS(nanosleep), SCMP_SYS(restart_syscall),
+	/* its end */
+	SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(getpid), SCMP_SYS(gettid),
+	SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn),
+#if SANITIZED
+	SCMP_SYS(arch_prctl), SCMP_SYS(clone), SCMP_SYS(clone3), SCMP_SYS(getdents64),
+	SCMP_SYS(getppid), SCMP_SYS(getrlimit), SCMP_SYS(open), SCMP_SYS(openat),
+	SCMP_SYS(prctl), SCMP_SYS(prlimit64), SCMP_SYS(process_vm_readv), SCMP_SYS(ptrace),
+	SCMP_SYS(sched_yield), SCMP_SYS(set_robust_list), SCMP_SYS(setrlimit),
+	SCMP_SYS(sigaltstack), SCMP_SYS(stat), SCMP_SYS(tkill), SCMP_SYS(wait4),
+#endif
+};
+
+/* What a link opens: a pipe anew (qemu-model/link/hello.c). It makes no file. */
+#define OPEN_MASK	(O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | O_NONBLOCK | O_DIRECTORY)
+#define OPEN_PIPE	(O_RDWR | O_NONBLOCK)
+
+/* System calls that may have some arguments. Return: 0, or a negative errno. */
+static int allow_some(scmp_filter_ctx s, bool udp)
+{
+	const uint32_t yes = SCMP_ACT_ALLOW;
+	const struct scmp_arg_cmp no_exec = SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0);
+	int e;
+
+	e = seccomp_rule_add(s, yes, SCMP_SYS(mmap), 1, no_exec);
+	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(mprotect), 1, no_exec);
+	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
+	if (udp)
+		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,
+					     SCMP_A0(SCMP_CMP_EQ, AF_INET),
+					     SCMP_A1(SCMP_CMP_MASKED_EQ, 0xff, SOCK_DGRAM));
+	/* abort() */
+	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(tgkill), 1,
+				     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+	if (!SANITIZED)
+		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(openat), 1,
+					     SCMP_A2(SCMP_CMP_MASKED_EQ, OPEN_MASK, OPEN_PIPE));
+	return e;
+}
+
+/* Return: 0, or a negative errno. */
+static int enter_seccomp(bool udp)
+{
+	scmp_filter_ctx s = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+	int e = s ? 0 : -ENOMEM;
+
+	for (unsigned int i = 0; !e && i < sizeof(allowed) / sizeof(allowed[0]); i++)
+		e = seccomp_rule_add(s, SCMP_ACT_ALLOW, allowed[i], 0);
+	e = e ? e : allow_some(s, udp);
+	/* a tree instead of a list; up to Linux 5.15 a filter makes branches slower otherwise */
+	e = e ? e : seccomp_attr_set(s, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+	e = e ? e : seccomp_attr_set(s, SCMP_FLTATR_CTL_SSB, 1);
+	e = e ? e : seccomp_load(s);
+	seccomp_release(s);
+	return e;
+}
+
+/* -------------------------------------------------------------------------------- */
+
+const struct fab_sandbox *fab_sandbox_enter(const struct fab_sandbox_cfg *cfg)
+{
+	int e;
+
+	/* both need it; it is in each kernel that has them */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) {
+		held.landlock_errno = held.seccomp_errno = errno;
+		return &held;
+	}
+	held.landlock_abi = enter_landlock(cfg);
+	if (held.landlock_abi < 0) {
+		held.landlock_errno = errno;
+		held.landlock_abi = 0;
+	}
+	e = enter_seccomp(cfg->udp);
+	held.seccomp = !e;
+	held.seccomp_errno = -e;
+	return &held;
+}
+
+const struct fab_sandbox *fab_sandbox(void)
+{
+	return &held;
+}

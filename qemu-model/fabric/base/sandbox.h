@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The rights that a daemon gives up, because it maps memory of machines that are not trusted: what
+ * takes it over by that memory is to reach nothing but the fabric.
+ *
+ *	Landlock	no file is opened, made or renamed, and none is removed but in the
+ *			directories of its sockets; no TCP; no signal to another process; without umad2sim
+ *			no socket is connected that has no file
+ *	seccomp		the system calls of sandbox.c and no others: no program is started, no
+ *			memory is executed that was written, no process is traced, and sockets
+ *			are UNIX sockets, with umad2sim over UDP also those
+ *
+ * Descriptors that are open stay as they are, and machines may pass further ones.
+ */
+#ifndef OHCA_FABRIC_SANDBOX_H
+#define OHCA_FABRIC_SANDBOX_H
+
+#include <stdbool.h>
+
+#define FAB_SANDBOX_FILES	2u
+
+/* 0: of a program that writes files when it ends, as one that counts its lines does */
+#ifndef FAB_SANDBOX
+#define FAB_SANDBOX		1
+#endif
+
+/**
+ * struct fab_sandbox_cfg - what the daemon still needs
+ * @file: paths of files that it removes when it ends; NULL: none. Their directories are there
+ * @abstract: it connects to UNIX sockets that have no file
+ * @udp: it makes UDP sockets
+ */
+struct fab_sandbox_cfg {
+	const char *file[FAB_SANDBOX_FILES];
+	bool abstract;
+	bool udp;
+};
+
+/**
+ * struct fab_sandbox - what holds
+ * @landlock_abi: version of Landlock of the kernel; 0: the kernel has none, or it is off
+ * @landlock_errno: why it is 0
+ * @seccomp: there is a filter of system calls
+ * @seccomp_errno: why there is none
+ */
+struct fab_sandbox {
+	int landlock_abi;
+	int landlock_errno;
+	bool seccomp;
+	int seccomp_errno;
+};
+
+/**
+ * fab_sandbox_enter() - give the rights up, for good; the process has one thread
+ *
+ * It goes on without what the kernel does not have.
+ *
+ * Return: as fab_sandbox().
+ */
+const struct fab_sandbox *fab_sandbox_enter(const struct fab_sandbox_cfg *cfg);
+
+/** fab_sandbox() - what this process has given up */
+const struct fab_sandbox *fab_sandbox(void);
+
+#endif

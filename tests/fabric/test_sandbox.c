@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What a daemon that is confined can still do. Each case has a process of its own; it is built
+ * without sanitizers, which need more.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "fabric/base/sandbox.h"
+
+static char dir[] = "/tmp/ohca-sandbox-XXXXXX", sock[64], other[64], outside[64];
+static struct fab_sandbox_cfg cfg;
+static int log_fd;
+
+/* errno of @action in a process that is confined as cfg says, 0: it succeeds; -1: it was killed */
+static int confined(long (*action)(void))
+{
+	const pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		fab_sandbox_enter(&cfg);
+		errno = 0;
+		_exit(action() < 0 ? errno : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Version of Landlock that this kernel has, 0: none */
+static int landlock_abi;
+
+static long what_holds(void)
+{
+	const struct fab_sandbox *s = fab_sandbox();
+
+	if (s->landlock_abi == landlock_abi && !s->landlock_errno == !!landlock_abi && s->seccomp &&
+	    !s->seccomp_errno)
+		return 0;
+	errno = ENOTRECOVERABLE;
+	return -1;
+}
+
+/* What it says that it has given up is what this kernel has. */
+static void test_says(void **st)
+{
+	(void)st;
+	assert_int_equal(fab_sandbox()->landlock_abi, 0);
+	assert_false(fab_sandbox()->seccomp);
+	assert_int_equal(confined(what_holds), 0);
+}
+
+/* ---- what it does ---------------------------------------------------------------- */
+
+static long link_memory(void)
+{
+	const int fd = memfd_create("link", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	uint8_t *p;
+
+	if (fd < 0 || ftruncate(fd, 8192) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+		return -1;
+	p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return -1;
+	memset(p, 1, 8192);
+	return munmap(p, 8192);
+}
+
+static long link_pipe(void)
+{
+	char proc[32], name[16];
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC | O_NONBLOCK) || fchmod(p[0], 0666))
+		return -1;
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", p[0]);
+	if (readlink(proc, name, sizeof(name)) < 0)
+		return -1;
+	return open(proc, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+}
+
+static long write_log(void)
+{
+	return write(log_fd, "line\n", 5);
+}
+
+static long remove_socket(void)
+{
+	return unlink(sock);
+}
+
+static long local_socket(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
+static long much_memory(void)
+{
+	char *p = malloc(1 << 20), *q;
+
+	if (!p)
+		return -1;
+	memset(p, 1, 1 << 20);
+	q = realloc(p, 64 << 20);
+	free(q ? q : p);
+	return q ? 0 : -1;
+}
+
+static void test_goes_on(void **st)
+{
+	(void)st;
+	assert_int_equal(confined(link_memory), 0);
+	assert_int_equal(confined(link_pipe), 0);
+	assert_int_equal(confined(write_log), 0);
+	assert_int_equal(confined(local_socket), 0);
+	assert_int_equal(confined(much_memory), 0);
+	assert_int_equal(confined(remove_socket), 0);
+	assert_int_equal(access(sock, F_OK), -1);
+}
+
+/* An assertion that fails ends it by its own signal. */
+static void test_aborts(void **st)
+{
+	const pid_t pid = fork();
+	int status;
+
+	(void)st;
+	if (!pid) {
+		signal(SIGABRT, SIG_DFL);
+		fab_sandbox_enter(&cfg);
+		abort();
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+/* ---- what it never does ------------------------------------------------------------ */
+
+static long start_program(void)
+{
+	char *const argv[] = { (char[]){ "true" }, NULL };
+
+	return execve("/bin/true", argv, environ);
+}
+
+static long new_process(void)
+{
+	const pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	return pid;
+}
+
+static long trace_process(void)
+{
+	return ptrace(PTRACE_ATTACH, getppid(), NULL, NULL);
+}
+
+static long signal_process(void)
+{
+	return kill(getppid(), 0);
+}
+
+static long tcp_socket(void)
+{
+	return socket(AF_INET, SOCK_STREAM, 0);
+}
+
+static long udp_socket(void)
+{
+	return socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+}
+
+static long netlink_socket(void)
+{
+	return socket(AF_NETLINK, SOCK_RAW, 0);
+}
+
+static long code(void)
+{
+	return mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0) == MAP_FAILED ? -1 : 0;
+}
+
+static long data_to_code(void)
+{
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return mprotect(p, 4096, PROT_READ | PROT_EXEC);
+}
+
+static long read_file(void)
+{
+	return open("/etc/passwd", O_RDONLY);
+}
+
+static long make_file(void)
+{
+	return open(other, O_RDWR | O_CREAT | O_NONBLOCK, 0600);
+}
+
+static void test_system_calls(void **st)
+{
+	(void)st;
+	assert_int_equal(confined(start_program), EPERM);
+	assert_int_equal(confined(new_process), EPERM);
+	assert_int_equal(confined(trace_process), EPERM);
+	assert_int_equal(confined(signal_process), EPERM);
+	assert_int_equal(confined(tcp_socket), EPERM);
+	assert_int_equal(confined(udp_socket), EPERM);
+	assert_int_equal(confined(netlink_socket), EPERM);
+	assert_int_equal(confined(code), EPERM);
+	assert_int_equal(confined(data_to_code), EPERM);
+	assert_int_equal(confined(read_file), EPERM);
+	assert_int_equal(confined(make_file), EPERM);
+	cfg.udp = true;
+	assert_int_equal(confined(udp_socket), 0);
+	assert_int_equal(confined(tcp_socket), EPERM);
+	cfg.udp = false;
+}
+
+/* The arguments of a link's pipe, which seccomp lets pass. */
+static long open_as_pipe(void)
+{
+	return open(outside, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+}
+
+static long remove_outside(void)
+{
+	return unlink(outside);
+}
+
+static long remove_directory(void)
+{
+	return unlinkat(AT_FDCWD, dir, AT_REMOVEDIR);
+}
+
+static void test_files(void **st)
+{
+	(void)st;
+	if (!landlock_abi)
+		skip();
+	assert_int_equal(confined(open_as_pipe), EACCES);
+	assert_int_equal(confined(remove_outside), EACCES);
+	assert_int_equal(confined(remove_directory), EACCES);
+	assert_int_equal(access(outside, F_OK), 0);
+}
+
+/* A socket of another program, as a session bus is one. */
+static long reach_abstract(void)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	const int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+	strcpy(un.sun_path + 1, dir);
+	return connect(fd, (struct sockaddr *)&un,
+		       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(dir)));
+}
+
+static void test_sockets(void **st)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	const int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+	(void)st;
+	strcpy(un.sun_path + 1, dir);
+	assert_int_equal(bind(fd, (struct sockaddr *)&un,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+					  strlen(dir))), 0);
+	assert_int_equal(confined(reach_abstract), landlock_abi >= 6 ? EPERM : 0);
+	cfg.abstract = true;
+	assert_int_equal(confined(reach_abstract), 0);
+	cfg.abstract = false;
+	close(fd);
+}
+
+static int make(void **st)
+{
+	const mode_t mode = 0600;
+	(void)st;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(sock, sizeof(sock), "%s/sock", dir);
+	snprintf(other, sizeof(other), "%s/other", dir);
+	snprintf(outside, sizeof(outside), "%s.file", dir);
+	log_fd = open(outside, O_WRONLY | O_CREAT | O_CLOEXEC, mode);
+	close(open(sock, O_WRONLY | O_CREAT | O_CLOEXEC, mode));
+	cfg.file[1] = sock;
+	landlock_abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0,
+				    LANDLOCK_CREATE_RULESET_VERSION);
+	landlock_abi = landlock_abi < 0 ? 0 : landlock_abi;
+	return log_fd < 0;
+}
+
+static int unmake(void **st)
+{
+	(void)st;
+	unlink(sock);
+	unlink(other);
+	unlink(outside);
+	return rmdir(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_says),
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_system_calls),
+		cmocka_unit_test(test_sockets),
+		cmocka_unit_test(test_aborts),
+		cmocka_unit_test(test_goes_on),
+	};
+
+	return cmocka_run_group_tests_name("rights that a daemon gives up", tests, make, unmake);
+}
