@@ -272,9 +272,9 @@ wait $pid
 ended=$?
 expect 'SIGTERM ends it' 0 '' [ $ended = 0 ]
 expect 'the socket is gone' 1 '' test -e "$dir/s"
-"$fabric" serve -g star:2 -c "$dir/control" --no-sandbox >"$dir/out" &
+"$fabric" serve -g star:2 -c "$dir/control" --no-sandbox >"$dir/open" &
 pid=$!
-says ready "$dir/out"
+says ready "$dir/open"
 expect 'with --no-sandbox it has all system calls' 0 'Seccomp:.*0' cat /proc/$pid/status
 expect 'and says so' 0 'sandbox seccomp: no$' "$fabric" status -c "$dir/control"
 kill $pid

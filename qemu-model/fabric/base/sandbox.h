@@ -4,8 +4,8 @@
  * takes it over by that memory is to reach nothing but the fabric.
  *
  *	Landlock	no file is opened, made or renamed, and none is removed but in the
- *			directories of its sockets; no TCP; no signal to another process; without umad2sim
- *			no socket is connected that has no file
+ *			directories of its sockets; no TCP; no signal to another process; without
+ *			umad2sim no socket is connected that has no file
  *	seccomp		the system calls of sandbox.c and no others: no program is started, no
  *			memory is executed that was written, no process is traced, and sockets
  *			are UNIX sockets, with umad2sim over UDP also those
