@@ -98,26 +98,34 @@ struct ctr_attr {
 	bool ext;		/* resets ext_base instead of base */
 	bool select32;		/* CounterSelect2: bits 32..63; else, if any, 144..151 */
 	bool select8;
+	bool select64;		/* CounterSelect is bits 64..127, and nothing is at 16..31 */
 	const struct ctr_field *f;
 };
 
 static const struct ctr_attr ctr_attrs[] = {
-	{ IB_PMA_ATTR_PORT_COUNTERS, IB_ARRAY_SIZE(pc_ctrs), false, false, true, pc_ctrs },
-	{ IB_PMA_ATTR_PORT_COUNTERS_EXT, IB_ARRAY_SIZE(pce_ctrs), true, true, false, pce_ctrs },
+	{ IB_PMA_ATTR_PORT_COUNTERS, IB_ARRAY_SIZE(pc_ctrs), false, false, true, false, pc_ctrs },
+	{ IB_PMA_ATTR_PORT_COUNTERS_EXT, IB_ARRAY_SIZE(pce_ctrs), true, true, false, false, pce_ctrs },
 	{ IB_PMA_ATTR_RCV_ERROR_DETAILS, IB_ARRAY_SIZE(rcv_detail_ctrs), false, false, false,
-	  rcv_detail_ctrs },
+	  false, rcv_detail_ctrs },
 	{ IB_PMA_ATTR_XMIT_DISCARD_DETAILS, IB_ARRAY_SIZE(xmit_detail_ctrs), false, false,
-	  false, xmit_detail_ctrs },
+	  false, false, xmit_detail_ctrs },
 	{ IB_PMA_ATTR_VL_XMIT_WAIT, IB_ARRAY_SIZE(vl_wait_ctrs), false, false, false,
-	  vl_wait_ctrs },
+	  false, vl_wait_ctrs },
 	{ IB_PMA_ATTR_XMIT_DATA_SL, IB_ARRAY_SIZE(xmit_sl_ctrs), false, false, false,
-	  xmit_sl_ctrs },
+	  false, xmit_sl_ctrs },
 	{ IB_PMA_ATTR_RCV_DATA_SL, IB_ARRAY_SIZE(rcv_sl_ctrs), false, false, false,
-	  rcv_sl_ctrs },
+	  false, rcv_sl_ctrs },
 	{ IB_PMA_ATTR_XMIT_DATA_SL_EXT, IB_ARRAY_SIZE(xmit_sl_ext_ctrs), true, false, false,
-	  xmit_sl_ext_ctrs },
+	  false, xmit_sl_ext_ctrs },
 	{ IB_PMA_ATTR_RCV_DATA_SL_EXT, IB_ARRAY_SIZE(rcv_sl_ext_ctrs), true, false, false,
-	  rcv_sl_ext_ctrs },
+	  false, rcv_sl_ext_ctrs },
+	/*
+	 * What there is none of: credits go without flow control packets, and a link has no lanes,
+	 * codes or FEC blocks of which one could be wrong.
+	 */
+	{ IB_PMA_ATTR_FLOW_CTL, 0, false, false, false, false, NULL },
+	{ IB_PMA_ATTR_VL_FLOW_CTL_ERRORS, 0, false, false, false, false, NULL },
+	{ IB_PMA_ATTR_EXT_SPEEDS, 0, false, false, false, true, NULL },
 };
 
 static uint64_t ctr_get(const struct ohca_port_counters *c, unsigned int off)
@@ -202,8 +210,11 @@ static uint16_t counters(struct ib_pma *a, const struct ctr_attr *ca, bool set, 
 
 	memset(d, 0, IB_PMA_DATA_LEN);
 	d[1] = port;
-	ib_put_be16(d + 2, select1);
-	if (ca->select32)
+	if (!ca->select64)
+		ib_put_be16(d + 2, select1);
+	if (ca->select64)
+		memcpy(d + 8, head + 8, 8);
+	else if (ca->select32)
 		memcpy(d + 4, head + 4, 4);
 	else if (ca->select8)
 		d[18] = head[18];

@@ -242,7 +242,7 @@ wait $!
 says()
 {
 	for ((i = 0; i < 600; i++)); do
-		grep -q "$1" "$2" && return
+		grep -sq "$1" "$2" && return
 		sleep 0.05
 	done
 	cat "$2"
@@ -284,9 +284,9 @@ wait $pid
 mkfifo "$dir/full"
 exec 7<>"$dir/full"
 timeout 1 dd if=/dev/zero bs=4096 count=1024 >&7 2>/dev/null
-"$fabric" serve -g star:12 -l "$dir/s" >"$dir/out" 2>&7 &
+"$fabric" serve -g star:12 -l "$dir/s" >"$dir/piped" 2>&7 &
 pid=$!
-says ready "$dir/out"
+says ready "$dir/piped"
 kill -USR1 $pid
 sleep 0.2
 kill -TERM $pid

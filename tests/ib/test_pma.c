@@ -268,6 +268,32 @@ static void by_lane(void **st)
 	}
 }
 
+/* Attributes whose counters have nothing to count: PortSelect and CounterSelect, and no more. */
+static void never_counted(void **st)
+{
+	static const uint16_t attr[] = {
+		IB_PMA_ATTR_FLOW_CTL, IB_PMA_ATTR_VL_FLOW_CTL_ERRORS, IB_PMA_ATTR_EXT_SPEEDS,
+	};
+
+	(void)st;
+	for (unsigned int i = 0; i < 2 * IB_ARRAY_SIZE(attr); i++) {
+		const uint16_t a = attr[i / 2];
+		const bool lanes = a == IB_PMA_ATTR_EXT_SPEEDS;
+		struct ib_mad m = request(i % 2 ? IB_METHOD_SET : IB_METHOD_GET, a, 1, 0x1234, 0);
+		uint8_t *d = (uint8_t *)&m + IB_PMA_DATA_OFF, want[IB_PMA_DATA_LEN] = { 0, 1 };
+
+		memset(d + 4, 0x5a, IB_PMA_DATA_LEN - 4);
+		if (lanes)
+			memset(want + 8, 0x5a, 8);
+		else
+			ib_put_be16(want + 2, 0x1234);
+		assert_int_equal(ask(&m), IB_MAD_OK);
+		assert_memory_equal(d, want, sizeof(want));
+		m = request(IB_METHOD_GET, a, 2, 0, 0);		/* no such port */
+		assert_int_equal(ask(&m), IB_MAD_BAD_FIELD);
+	}
+}
+
 /* ---- sampling ---- */
 
 /* PortSamplesControl in bytes as 16.1.3.2 draws it, apart from the code's own table. */
@@ -427,6 +453,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(class_port_info, setup),
+		cmocka_unit_test_setup(never_counted, setup),
 		cmocka_unit_test_setup(real_counts, setup),
 		cmocka_unit_test_setup(saturation, setup),
 		cmocka_unit_test_setup(select_reset, setup),
