@@ -243,21 +243,30 @@ static int parse_bth(const uint8_t *buf, size_t hdr_bytes, struct ib_pkt_info *o
 /* Sets the offsets of the opcode's extended transport headers, from @off. Returns their end. */
 static unsigned int parse_eths(struct ib_pkt_info *o, unsigned int off)
 {
-	const struct ib_opcode_info *op = o->op;
+	const unsigned int hdrs = o->op->hdrs;
 
-	off = hdr_take(&o->rdeth_off, off, op->hdrs & IB_HDR_RDETH, IB_RDETH_LEN);
-	off = hdr_take(&o->deth_off, off, op->hdrs & IB_HDR_DETH, IB_DETH_LEN);
-	off = hdr_take(&o->xrceth_off, off, op->hdrs & IB_HDR_XRCETH, IB_XRCETH_LEN);
-	off = hdr_take(&o->feth_off, off, op->hdrs & IB_HDR_FETH, IB_FETH_LEN);
-	off = hdr_take(&o->reth_off, off, op->hdrs & IB_HDR_RETH, IB_RETH_LEN);
-	off = hdr_take(&o->atomic_off, off, op->hdrs & IB_HDR_ATOMIC_ETH, IB_ATOMIC_ETH_LEN);
-	off = hdr_take(&o->atomic_off, off, op->hdrs & IB_HDR_MASKED_ATOMIC_ETH,
-		       IB_MASKED_ATOMIC_ETH_LEN);
-	off = hdr_take(&o->aeth_off, off, op->hdrs & IB_HDR_AETH, IB_AETH_LEN);
-	off = hdr_take(&o->atomic_ack_off, off, op->hdrs & IB_HDR_ATOMIC_ACK_ETH,
-		       IB_ATOMIC_ACK_ETH_LEN);
-	off = hdr_take(&o->imm_off, off, op->hdrs & IB_HDR_IMMDT, IB_IMMDT_LEN);
-	off = hdr_take(&o->ieth_off, off, op->hdrs & IB_HDR_IETH, IB_IETH_LEN);
+	/* most packets have none of a group */
+	if (hdrs & (IB_HDR_RDETH | IB_HDR_DETH | IB_HDR_XRCETH | IB_HDR_FETH)) {
+		off = hdr_take(&o->rdeth_off, off, hdrs & IB_HDR_RDETH, IB_RDETH_LEN);
+		off = hdr_take(&o->deth_off, off, hdrs & IB_HDR_DETH, IB_DETH_LEN);
+		off = hdr_take(&o->xrceth_off, off, hdrs & IB_HDR_XRCETH, IB_XRCETH_LEN);
+		off = hdr_take(&o->feth_off, off, hdrs & IB_HDR_FETH, IB_FETH_LEN);
+	}
+	off = hdr_take(&o->reth_off, off, hdrs & IB_HDR_RETH, IB_RETH_LEN);
+	if (hdrs & (IB_HDR_ATOMIC_ETH | IB_HDR_MASKED_ATOMIC_ETH)) {
+		off = hdr_take(&o->atomic_off, off, hdrs & IB_HDR_ATOMIC_ETH, IB_ATOMIC_ETH_LEN);
+		off = hdr_take(&o->atomic_off, off, hdrs & IB_HDR_MASKED_ATOMIC_ETH,
+			       IB_MASKED_ATOMIC_ETH_LEN);
+	}
+	if (hdrs & (IB_HDR_AETH | IB_HDR_ATOMIC_ACK_ETH)) {
+		off = hdr_take(&o->aeth_off, off, hdrs & IB_HDR_AETH, IB_AETH_LEN);
+		off = hdr_take(&o->atomic_ack_off, off, hdrs & IB_HDR_ATOMIC_ACK_ETH,
+			       IB_ATOMIC_ACK_ETH_LEN);
+	}
+	if (hdrs & (IB_HDR_IMMDT | IB_HDR_IETH)) {
+		off = hdr_take(&o->imm_off, off, hdrs & IB_HDR_IMMDT, IB_IMMDT_LEN);
+		off = hdr_take(&o->ieth_off, off, hdrs & IB_HDR_IETH, IB_IETH_LEN);
+	}
 	o->hdr_len = (uint16_t)off;
 	return off;
 }

@@ -128,7 +128,8 @@ static void spin(void)
 		while (w->tail != w->head && ohca_rx_room(hosts[1 - i]->e)) {
 			uint32_t s = w->tail % SLOTS;
 
-			host_rx(hosts[1 - i], 0, w->vl[s], w->data[s], w->len[s], 0);
+			ohca_rx(hosts[1 - i]->e, 0, &(struct ohca_frame){
+				.data = w->data[s], .len = w->len[s], .vl = w->vl[s] });
 			w->tail++;
 		}
 		if (w->refused) {

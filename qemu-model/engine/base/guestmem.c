@@ -40,7 +40,8 @@ static int dma_error(ohca_engine *e)
 	return -1;
 }
 
-int ohca_dma_read(ohca_engine *e, uint64_t iova, void *buf, size_t n)
+/* Inlined, also where pages are copied, which each packet does. */
+static inline int dma_in(ohca_engine *e, uint64_t iova, void *buf, size_t n)
 {
 	uint8_t *d = buf;
 
@@ -105,7 +106,7 @@ void ohca_place(void *dst, const void *src, size_t n)
 	}
 }
 
-int ohca_dma_write(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
+static inline int dma_out(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
 {
 	const uint8_t *s = buf;
 
@@ -129,6 +130,16 @@ int ohca_dma_write(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
 		n -= len;
 	}
 	return 0;
+}
+
+int ohca_dma_read(ohca_engine *e, uint64_t iova, void *buf, size_t n)
+{
+	return dma_in(e, iova, buf, n);
+}
+
+int ohca_dma_write(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
+{
+	return dma_out(e, iova, buf, n);
 }
 
 int ohca_dma_publish(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
@@ -434,8 +445,7 @@ static inline int pages_copy(ohca_engine *e, const struct ohca_pages *p, uint64_
 		uint64_t run, addr = ohca_pages_addr(p, off, &run);
 		size_t len = run < n ? (size_t)run : n;
 
-		if (prot & OHCA_DMA_WRITE ? ohca_dma_write(e, addr, buf, len) :
-					    ohca_dma_read(e, addr, buf, len))
+		if (prot & OHCA_DMA_WRITE ? dma_out(e, addr, buf, len) : dma_in(e, addr, buf, len))
 			return -1;
 		buf += len;
 		off += len;

@@ -110,27 +110,31 @@ struct ohca_engine {
 	struct ohca_sched *sched;
 	struct ohca_lies lies;
 
+	/* what belongs to no port, and to each of them; their sum is the device's counter */
 	_Atomic uint64_t cnt[OHCA_CNT_NUM];
-	uint64_t port_cnt[OHCA_MAX_PORTS][OHCA_CNT_NUM];	/* of @cnt what belongs to a port */
+	_Atomic uint64_t port_cnt[OHCA_CNT_NUM][OHCA_MAX_PORTS];
 	/* of @port_cnt what was counted in sets, also in freed ones */
 	uint64_t set_cnt[OHCA_MAX_PORTS][OHCA_CNT_NUM];
 	struct ohca_ids set_ids;
 	struct ohca_counter_set *set[OHCA_MAX_COUNTER_SETS];
 };
 
-static inline void ohca_count(ohca_engine *e, enum ohca_counter id)
+/* Only the owner counts here, so a load and a store suffice. */
+static inline void ohca_count_one(_Atomic uint64_t *cnt)
 {
-	/* only the owner counts here, so a load and a store suffice */
-	atomic_store_explicit(&e->cnt[id],
-			      atomic_load_explicit(&e->cnt[id], memory_order_relaxed) + 1,
+	atomic_store_explicit(cnt, atomic_load_explicit(cnt, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 }
 
-/* Counts what belongs to a port, also for the device. @port: from 0 */
+static inline void ohca_count(ohca_engine *e, enum ohca_counter id)
+{
+	ohca_count_one(&e->cnt[id]);
+}
+
+/* Counts what belongs to a port, and so to the device. @port: from 0 */
 static inline void ohca_count_port(ohca_engine *e, unsigned int port, enum ohca_counter id)
 {
-	ohca_count(e, id);
-	e->port_cnt[port][id]++;
+	ohca_count_one(&e->port_cnt[id][port]);
 }
 
 static inline void ohca_trace(ohca_engine *e, enum ohca_trace ev, uint64_t a, uint64_t b,

@@ -9,11 +9,21 @@
 #include "engine/object/qp.h"
 #include "ohca_hw.h"
 
+static uint64_t of_port(const ohca_engine *e, unsigned int port, unsigned int id)
+{
+	return atomic_load_explicit(&e->port_cnt[id][port], memory_order_relaxed);
+}
+
 uint64_t ohca_counter(const ohca_engine *e, unsigned int id)
 {
+	uint64_t n;
+
 	if (id >= OHCA_CNT_NUM)
 		return 0;
-	return atomic_load_explicit(&e->cnt[id], memory_order_relaxed);
+	n = atomic_load_explicit(&e->cnt[id], memory_order_relaxed);
+	for (unsigned int port = 0; port < OHCA_MAX_PORTS; port++)
+		n += of_port(e, port, id);
+	return n;
 }
 
 static struct ohca_counter_set *set_get(ohca_engine *e, uint32_t n)
@@ -84,7 +94,7 @@ void ohca_counters_unbind(struct ohca_qp *qp)
 /* What was counted in no set; of a port, from 1, or with 0 of the device. */
 static uint64_t in_no_set(const ohca_engine *e, unsigned int port, unsigned int id)
 {
-	uint64_t all = port ? e->port_cnt[port - 1][id] : ohca_counter(e, id), sets = 0;
+	uint64_t all = port ? of_port(e, port - 1, id) : ohca_counter(e, id), sets = 0;
 
 	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++)
 		sets += !port || port == i + 1 ? e->set_cnt[i][id] : 0;

@@ -347,15 +347,18 @@ static void ring_run(ohca_engine *e, enum ring_kind kind)
 }
 
 /*
- * The next kind begins, and @kinds of them are left with it: they share what is left of the
- * allowance since @begin, so that none of them keeps another from being served.
+ * The next kind begins, and kinds are left with it, a bit each in @kinds: they share what is left
+ * of the allowance since @begin, so that none of them keeps another from being served.
  */
 static void ring_share(ohca_engine *e, uint64_t begin, uint32_t kinds)
 {
+	unsigned int n = 0;
 	uint64_t used = e->work - begin;
 	uint64_t left = used < OHCA_WORK_DOORBELLS ? OHCA_WORK_DOORBELLS - used : 0;
 
-	ohca_work_begin(e, left / (unsigned int)__builtin_popcount(kinds));
+	for (; kinds; kinds &= kinds - 1)
+		n++;
+	ohca_work_begin(e, left / n);
 }
 
 /* Serve the EQs that were rung, or that the last run has not finished. */

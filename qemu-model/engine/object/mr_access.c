@@ -263,8 +263,8 @@ int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct o
 /* ---- scatter/gather --------------------------------------------------------------- */
 
 /* Walk the part [off, off + len) of the message that the SGEs hold. Exactly one of @dst
- * (gather) and @src (scatter) is set. */
-static int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+ * (gather) and @src (scatter) is set. Inlined into its two callers. */
+static inline int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
 		    const struct ohca_sge *sge, unsigned int num, uint32_t off, uint8_t *dst,
 		    const uint8_t *src, uint32_t len, struct ohca_missing *m)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Acknowledgements as packets, and the queue of those of QPs that are destroyed or reset. */
+#include "engine/base/work.h"
 #include "engine/transport/ack.h"
 #include "engine/transport/sched.h"
 #include "engine/transport/turn.h"
@@ -30,6 +31,7 @@ void ohca_ack_later(ohca_engine *e, const struct ohca_ack *a)
 		e->port[a->path.port].cnt.xmit_discards++;
 	}
 	q->ack[q->head++ & (OHCA_LATE_ACKS - 1)] = *a;
+	e->sched->mads_due = true;
 }
 
 bool ohca_acks_run(ohca_engine *e, unsigned int port)
@@ -38,6 +40,9 @@ bool ohca_acks_run(ohca_engine *e, unsigned int port)
 	struct ohca_turn t = ohca_turn_of(NULL);
 
 	while (q->head != q->tail && !q->blocked) {
+		if (!ohca_work_left(e))
+			return false;
+		ohca_work(e, OHCA_WORK_WQE);
 		if (ohca_ack_out(e, &t, &q->ack[q->tail & (OHCA_LATE_ACKS - 1)]))
 			q->tail++;
 		else if (t.wait == OHCA_WAIT_LOOP)

@@ -27,7 +27,10 @@ bool ohca_ack_out(ohca_engine *e, struct ohca_turn *t, const struct ohca_ack *a)
  * oldest is dropped and counted as discarded.
  */
 void ohca_ack_later(ohca_engine *e, const struct ohca_ack *a);
-/* Send the queued ones of @port, as far as there are credits. False: no room in the loop. */
+/*
+ * Send the queued ones of @port, as far as there are credits. False: no room in the loop, or the
+ * allowance of work is used up.
+ */
 bool ohca_acks_run(ohca_engine *e, unsigned int port);
 
 /** struct ohca_lateq - acknowledgements of QPs that are destroyed or reset */

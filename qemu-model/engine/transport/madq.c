@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/le.h"
+#include "engine/base/work.h"
 #include "engine/transport/ack.h"
 #include "engine/transport/madq.h"
 #include "engine/transport/path.h"
@@ -31,6 +32,7 @@ void ohca_mad_send(ohca_engine *e, unsigned int port, unsigned int src_qp,
 	m->pkey = pkey;
 	m->slid = slid;
 	memcpy(m->mad, mad, IB_MAD_LEN);
+	e->sched->mads_due = true;
 }
 
 /* Build and send one. False: no room; @t says what for. */
@@ -69,9 +71,11 @@ void ohca_madq_run(ohca_engine *e)
 	for (unsigned int port = 0; port < e->cfg.num_ports; port++)
 		for (unsigned int qpn = 0; qpn < 2; qpn++) {
 			struct ohca_madq *q = &s->madq[port][qpn];
-			uint32_t n = q->head - q->tail;
 
-			while (n-- && !q->blocked) {
+			while (q->head != q->tail && !q->blocked) {
+				if (!ohca_work_left(e))
+					return;
+				ohca_work(e, OHCA_WORK_WQE);
 				if (mad_out(e, &t, port, qpn,
 					    &q->slot[q->tail & (OHCA_MADQ_SLOTS - 1)]))
 					q->tail++;
@@ -81,4 +85,5 @@ void ohca_madq_run(ohca_engine *e)
 					q->blocked = true;
 			}
 		}
+	s->mads_due = false;
 }

@@ -27,7 +27,8 @@ struct ohca_madq {
  * credits (bounded; the oldest is dropped and counted). slid: 0xffff for directed route */
 void ohca_mad_send(ohca_engine *e, unsigned int port, unsigned int src_qp,
 		   const struct ohca_hw_av *av, uint16_t pkey, uint16_t slid, const uint8_t *mad);
-/* Send what ohca_ack_later() and ohca_mad_send() queued, as far as there are credits. */
+/* Send what ohca_ack_later() and ohca_mad_send() queued, as far as there are credits, and as the
+ * allowance of work covers. */
 void ohca_madq_run(ohca_engine *e);
 
 #endif /* OHCA_TRANSPORT_MADQ_H */

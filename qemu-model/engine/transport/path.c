@@ -77,13 +77,11 @@ int ohca_path_resolve(ohca_engine *e, unsigned int port_idx, const struct ohca_h
 	return 0;
 }
 
-const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_qp *qp)
+const struct ohca_path *ohca_qp_path_again(ohca_engine *e, struct ohca_qp *qp)
 {
 	const struct ohca_port *port = &e->port[qp->port];
 	struct ohca_xport *xp = qp->xp;
 
-	if (xp->sched.path_ok && xp->sched.path_gen == e->sched->gen[qp->port])
-		return &xp->sched.path;
 	if (qp->pkey_index >= port->num_pkeys ||
 	    ohca_path_resolve(e, qp->port, &qp->av, port->pkey[qp->pkey_index], false,
 			      &xp->sched.path)) {

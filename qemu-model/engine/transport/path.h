@@ -41,7 +41,7 @@ struct ohca_path {
  */
 int ohca_path_resolve(ohca_engine *e, unsigned int port, const struct ohca_hw_av *av,
 		      uint16_t pkey, bool vl15, struct ohca_path *p);
-/* The QP's own path (RC, UC), resolved again if the port changed. */
-const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_qp *qp);
+/* The QP's own path (RC, UC; sched.h has ohca_qp_path()), resolved again: the port has changed. */
+const struct ohca_path *ohca_qp_path_again(ohca_engine *e, struct ohca_qp *qp);
 
 #endif /* OHCA_TRANSPORT_PATH_H */

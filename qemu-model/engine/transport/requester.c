@@ -114,7 +114,8 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 		w->ve = (uint16_t)ve;
 		return fail_in_turn(e, qp, w);
 	}
-	memset(h + n, 0, pad);
+	if (pad)
+		memset(h + n, 0, pad);
 	ohca_tx_close_qp(e, qp, &tx);
 	/* a packet that a page fault has kept back has asked for nothing */
 	xp->req.since_ackreq = ackreq ? 0 : (uint16_t)(xp->req.since_ackreq + 1);

@@ -304,13 +304,12 @@ static struct ohca_outcome do_send(ohca_engine *e, struct ohca_qp *qp, const str
 	return ohca_vd(OHCA_VD_OK);
 }
 
-/* RETH of the first packet of a WRITE: checks access and size. */
+/* RETH of the first packet of a WRITE: checks access and size. @r: all of its memory, if any */
 static struct ohca_outcome begin_write(ohca_engine *e, struct ohca_qp *qp,
-				       const struct ohca_rxpkt *p)
+				       const struct ohca_rxpkt *p, struct ohca_mr_range *r)
 {
 	const struct ib_reth *reth = ib_pkt_reth(p->hdr, &p->i);
 	struct ohca_xport *xp = qp->xp;
-	struct ohca_mr_range r;
 	int ve;
 
 	if (!(qp->access & OHCA_ACCESS_REMOTE_WRITE))
@@ -323,7 +322,7 @@ static struct ohca_outcome begin_write(ohca_engine *e, struct ohca_qp *qp,
 		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	if (xp->resp.wr_len) {
 		ve = ohca_rkey_check(e, qp, qp->pd, xp->resp.wr_rkey, xp->resp.wr_va, xp->resp.wr_len,
-				     OHCA_ACCESS_REMOTE_WRITE, &r);
+				     OHCA_ACCESS_REMOTE_WRITE, r);
 		if (ve)
 			return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
 	}
@@ -353,7 +352,7 @@ static struct ohca_outcome do_write(ohca_engine *e, struct ohca_qp *qp, const st
 	int rc;
 
 	if (p->i.op->flags & IB_OPF_START) {
-		v = begin_write(e, qp, p);
+		v = begin_write(e, qp, p, &r);
 		if (v.nak == IB_NAK_REM_ACCESS && p->i.op->flags & IB_OPF_IMM)
 			imm_refused(e, qp, p, &v);
 		if (v.verdict != OHCA_VD_OK)
@@ -367,13 +366,15 @@ static struct ohca_outcome do_write(ohca_engine *e, struct ohca_qp *qp, const st
 		if (v.verdict != OHCA_VD_OK)
 			return v;
 	}
-	if (n) {
+	if (n && !(p->i.op->flags & IB_OPF_START)) {
 		/* the region may be deregistered since the first packet */
 		rc = ohca_rkey_check(e, qp, qp->pd, xp->resp.wr_rkey, xp->resp.wr_va + xp->resp.rx_off, n,
 				     OHCA_ACCESS_REMOTE_WRITE, &r);
 		if (rc)
 			return ohca_vd_nak(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, (uint16_t)rc,
 					   OHCA_EVENT_QP_ACCESS_ERR);
+	}
+	if (n) {
 		rc = ohca_mr_write(e, &r, 0, p->payload, n, m);
 		if (rc == OHCA_MR_FAULT) {
 			m->len += left - n;
@@ -467,6 +468,36 @@ void ohca_resp_no_page(ohca_engine *e, struct ohca_qp *qp, enum ohca_fault_side 
 	}
 }
 
+/* Execute the request with the PSN that is expected. @next: of a READ: PSN behind its responses */
+static struct ohca_outcome resp_execute(ohca_engine *e, struct ohca_qp *qp,
+					const struct ohca_rxpkt *p, uint32_t *next,
+					struct ohca_missing *m)
+{
+	const struct ib_opcode_info *op = p->i.op;
+
+	if (qp->xrcd) {
+		struct ohca_outcome v = xrc_request(e, qp, p);
+
+		if (v.verdict != OHCA_VD_OK)
+			return v;
+	}
+	if (!in_sequence(qp->xp, op) || !size_ok(qp, &p->i))
+		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
+	if (op->flags & IB_OPF_SEND)
+		return do_send(e, qp, p, m);
+	if (op->flags & IB_OPF_WRITE)
+		return do_write(e, qp, p, m);
+	if (op->flags & IB_OPF_READ)
+		return ohca_resp_read(e, qp, p, next);
+	if (op->flags & IB_OPF_ATOMIC)
+		return ohca_resp_atomic(e, qp, p, m);
+	if (op->flags & IB_OPF_FLUSH && ohca_feature(e, OHCA_FEATURE_MPE))
+		return ohca_resp_flush(e, qp, p);
+	if (op->flags & IB_OPF_ATOMIC_WRITE && ohca_feature(e, OHCA_FEATURE_MPE))
+		return ohca_resp_atomic_write(e, qp, p, m);
+	return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
+}
+
 void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
 {
 	struct ohca_xport *xp = qp->xp;
@@ -488,25 +519,7 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 		return;
 	}
 	xp->resp.nak_due = xp->resp.nak_sent = false;
-	v = qp->xrcd ? xrc_request(e, qp, p) : ohca_vd(OHCA_VD_OK);
-	if (v.verdict != OHCA_VD_OK)
-		;
-	else if (!in_sequence(xp, op) || !size_ok(qp, &p->i))
-		v = ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
-	else if (op->flags & IB_OPF_SEND)
-		v = do_send(e, qp, p, &m);
-	else if (op->flags & IB_OPF_WRITE)
-		v = do_write(e, qp, p, &m);
-	else if (op->flags & IB_OPF_READ)
-		v = ohca_resp_read(e, qp, p, &next);
-	else if (op->flags & IB_OPF_ATOMIC)
-		v = ohca_resp_atomic(e, qp, p, &m);
-	else if (op->flags & IB_OPF_FLUSH && ohca_feature(e, OHCA_FEATURE_MPE))
-		v = ohca_resp_flush(e, qp, p);
-	else if (op->flags & IB_OPF_ATOMIC_WRITE && ohca_feature(e, OHCA_FEATURE_MPE))
-		v = ohca_resp_atomic_write(e, qp, p, &m);
-	else
-		v = ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_WQE_OPCODE, OHCA_EVENT_QP_REQ_ERR);
+	v = resp_execute(e, qp, p, &next, &m);
 	switch (v.verdict) {
 	case OHCA_VD_RNR:
 		ohca_count_qp(e, qp, OHCA_CNT_RNR_NAK_TX);

@@ -11,6 +11,7 @@
 #include "engine/transport/path.h"
 #include "engine/transport/responder.h"
 #include "engine/transport/responder_priv.h"
+#include "engine/transport/sched.h"
 #include "engine/transport/suspend.h"
 #include "engine/transport/turn.h"
 #include "engine/transport/tx.h"

@@ -190,9 +190,14 @@ static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr,
 		      const uint8_t *frame, uint32_t len, bool icrc_valid, bool loop, uint16_t from)
 {
 	struct ohca_port *port = &e->port[port_idx];
-	struct ohca_rxpkt p = { .port = (uint8_t)port_idx, .loop = loop, .from = from, .hdr = hdr };
-	int rc = ib_hdr_parse(hdr, n, len, 0, &p.i);
+	struct ohca_rxpkt p;
+	int rc = ib_hdr_parse(hdr, n, len, 0, &p.i);	/* fills in all of it */
 
+	p.port = (uint8_t)port_idx;
+	p.loop = loop;
+	p.from = from;
+	p.hdr = hdr;
+	p.payload = frame + p.i.hdr_len;
 	if (!from)
 		ohca_count_port(e, port_idx, OHCA_CNT_RX_PKTS);
 	ohca_work(e, OHCA_WORK_WQE);
@@ -204,7 +209,6 @@ static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr,
 		malformed(e, &p, rc);
 		return;
 	}
-	p.payload = frame + p.i.hdr_len;
 	if (icrc_valid && !ib_icrc_ok(frame, len)) {
 		rcv_error(e, &p, &port->cnt.rcv_local_phys_errors);
 		return;

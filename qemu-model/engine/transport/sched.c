@@ -69,21 +69,12 @@ static void wake_ready(ohca_engine *e)
 {
 	struct ohca_sched *s = e->sched;
 
-	for (unsigned int p = 0; p < e->cfg.num_ports; p++)
-		for (uint16_t m = s->ready[p]; m; m &= (uint16_t)(m - 1)) {
-			unsigned int vl = (unsigned int)__builtin_ctz(m);
+	for (uint32_t m = s->ready; m; m &= m - 1) {
+		unsigned int lane = (unsigned int)__builtin_ctz(m);
 
-			if (!wake_one(e, s->wait[p][vl]))
-				s->ready[p] &= (uint16_t)~(1u << vl);
-		}
-}
-
-static bool any_ready(const struct ohca_sched *s)
-{
-	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++)
-		if (s->ready[p])
-			return true;
-	return false;
+		if (!wake_one(e, s->wait[lane / 16][lane % 16]))
+			s->ready &= ~(1u << lane);
+	}
 }
 
 /* Activates QPs whose static rate allows a packet. */
@@ -110,7 +101,7 @@ static struct ohca_xport *fault_first(const struct ohca_sched *s, unsigned int i
 	return ohca_list_empty(l) || xp->sched.fault_gen == s->fault_gen ? NULL : xp;
 }
 
-static bool fault_ready(const struct ohca_sched *s)
+static inline bool fault_ready(const struct ohca_sched *s)
 {
 	return s->fault_room && !s->fault_next && (fault_first(s, 0) || fault_first(s, 1));
 }
@@ -144,10 +135,14 @@ static void fault_wake(ohca_engine *e)
 
 void ohca_xp_tx_ready(ohca_engine *e, unsigned int port, uint16_t lanes)
 {
-	e->sched->ready[port] |= lanes;
-	e->sched->madq[port][0].blocked = false;
-	e->sched->madq[port][1].blocked = false;
-	e->sched->late[port].blocked = false;
+	struct ohca_sched *s = e->sched;
+
+	s->ready |= (uint32_t)lanes << 16 * port;
+	s->mads_due |= s->madq[port][0].blocked || s->madq[port][1].blocked ||
+		       s->late[port].blocked;
+	s->madq[port][0].blocked = false;
+	s->madq[port][1].blocked = false;
+	s->late[port].blocked = false;
 }
 
 void ohca_xp_mcast_left(ohca_engine *e, const uint8_t mgid[16], uint32_t index)
@@ -271,9 +266,11 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 
 		if (resp && !skip) {
 			r = ohca_resp_pending(xp) ? ohca_resp_send(e, qp, t) : OHCA_SENT_NONE;
-			resp_fault = r == OHCA_SENT_BLOCKED && t->wait == OHCA_WAIT_FAULT;
-			if (r == OHCA_SENT_BLOCKED && !resp_fault)
-				return TURN_BLOCKED;
+			if (r == OHCA_SENT_BLOCKED) {
+				if (t->wait != OHCA_WAIT_FAULT)
+					return TURN_BLOCKED;
+				resp_fault = true;
+			}
 			resp = r == OHCA_SENT;
 			*quantum -= resp;
 			xp->sched.resp_last = resp;
@@ -281,9 +278,11 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 		skip = false;
 		if (req && *quantum) {
 			r = connected ? ohca_req_send(e, qp, t) : ohca_ud_send(e, qp, t);
-			req_fault = r == OHCA_SENT_BLOCKED && t->wait == OHCA_WAIT_FAULT;
-			if (r == OHCA_SENT_BLOCKED && !req_fault)
-				return TURN_BLOCKED;
+			if (r == OHCA_SENT_BLOCKED) {
+				if (t->wait != OHCA_WAIT_FAULT)
+					return TURN_BLOCKED;
+				req_fault = true;
+			}
 			req = r == OHCA_SENT;
 			*quantum -= req;
 			xp->sched.resp_last = false;
@@ -312,12 +311,12 @@ static void chain(ohca_engine *e, const struct ohca_turn *t)
 	unsigned int lane;
 
 	if (t->wait == OHCA_WAIT_CREDITS)
-		s->ready[t->lane / 16] &= (uint16_t)~(1u << t->lane % 16);
+		s->ready &= ~(1u << t->lane);
 	if (!t->sent)
 		return;
 	lane = t->sent - 1;
-	if (s->ready[lane / 16] >> lane % 16 & 1 && !wake_one(e, s->wait[lane / 16][lane % 16]))
-		s->ready[lane / 16] &= (uint16_t)~(1u << lane % 16);
+	if (s->ready >> lane & 1 && !wake_one(e, s->wait[lane / 16][lane % 16]))
+		s->ready &= ~(1u << lane);
 }
 
 /* The lanes of one port that QPs are active on; of OHCA_MAX_PORTS: work without packets. */
@@ -449,7 +448,8 @@ static void qp_run(ohca_engine *e, unsigned int *budget)
 	chain(e, &t);
 	if (e->num_faults > slots)
 		s->fault_room--;
-	fault_wake(e);
+	if (s->fault_room)
+		fault_wake(e);
 	/* a turn without a packet costs one, so that the loop ends */
 	cost = left < quantum ? quantum - left : 1;
 	ohca_work(e, cost * OHCA_WORK_WQE);
@@ -506,18 +506,6 @@ static void loop_run(ohca_engine *e, unsigned int *budget, struct loop_share *sh
 	wake(e, s->wait_loop);
 }
 
-static bool madq_ready(const struct ohca_sched *s)
-{
-	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++) {
-		if (s->late[p].head != s->late[p].tail && !s->late[p].blocked)
-			return true;
-		for (unsigned int q = 0; q < 2; q++)
-			if (s->madq[p][q].head != s->madq[p][q].tail && !s->madq[p][q].blocked)
-				return true;
-	}
-	return false;
-}
-
 bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 {
 	struct ohca_sched *s = e->sched;
@@ -536,12 +524,13 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 	if (ohca_heap_next(&s->paced) <= s->now)
 		paced_run(e);
 	wake_ready(e);
-	fault_wake(e);
+	if (s->fault_room)
+		fault_wake(e);
 	while (budget && ohca_work_left(e) && ohca_running(e)) {
 		loop = loop_ready(s, &share);
 		if (loop)
 			loop_run(e, &budget, &share);
-		if (madq_ready(s)) {
+		if (s->mads_due) {
 			ohca_madq_run(e);
 			budget--;
 		}
@@ -550,16 +539,16 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 			break;
 		if (s->busy)
 			qp_run(e, &budget);
-		else if (any_ready(s))
+		else if (s->ready)
 			wake_ready(e);
-		else if (!loop && !madq_ready(s))
+		else if (!loop && !s->mads_due)
 			break;
 	}
 	/* its lane may be one that others keep the turn from */
 	if (fault_next && s->fault_next == fault_next)
 		s->fault_next = NULL;
-	return ohca_running(e) && (s->busy || any_ready(s) || fault_ready(s) ||
-				   s->loop_head != s->loop_tail || madq_ready(s));
+	return ohca_running(e) && (s->busy || s->ready || s->mads_due || fault_ready(s) ||
+				   s->loop_head != s->loop_tail);
 }
 
 uint64_t ohca_sched_deadline(const ohca_engine *e)
@@ -586,8 +575,9 @@ void ohca_sched_reset(ohca_engine *e)
 	s->heap_cap = 0;
 	s->loop_tail = s->loop_head;
 	s->loop_kept = 0;
+	s->ready = 0;
+	s->mads_due = false;
 	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++) {
-		s->ready[p] = 0;
 		s->late[p].tail = s->late[p].head;
 		s->late[p].blocked = false;
 		for (unsigned int q = 0; q < 2; q++) {

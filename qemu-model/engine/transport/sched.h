@@ -78,10 +78,11 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  * @wait_fault: QPs that found too many page faults unanswered; @fault_next: the one of them that
  *	tries again; @fault_gen: counts the times that a slot became free;
  *	@fault_room: slots that became free and were not taken since, as far as is known
- * @ready: bit n: VL n had credits when it was looked at last, and QPs may wait for them
+ * @ready: bit n: lane n had credits when it was looked at last, and QPs may wait for them
  * @heap: timers, a binary heap by heap_key; @num_xp: QPs, as many fit the heap
  * @now: time of this run
  * @gen: counts changes of the port; paths are resolved again
+ * @mads_due: @madq or @late may have something that is not blocked
  * @win_free: windows to reuse, by log2 of their size; @rwqe_free: receive WQEs;
  *	@rd_free: rings of responses; in each at most OHCA_POOL_KEEP
  * @loop, @loop_len, @loop_port: looped packets, FIFO of slots; @loop_from: members of the multicast
@@ -99,7 +100,7 @@ struct ohca_sched {
 	struct ohca_heap paced;
 	struct ohca_xport *fault_next;
 	uint32_t fault_gen, fault_room;
-	uint16_t ready[OHCA_MAX_PORTS];
+	uint32_t ready;
 	uint32_t refused;
 	uint64_t refused_ns[OHCA_LANES];
 	uint64_t idle_ns[OHCA_MAX_PORTS];
@@ -116,6 +117,7 @@ struct ohca_sched {
 	uint32_t win_num[OHCA_MAX_LOG_WIN + 1], rwqe_num, rd_num;
 	struct ohca_madq madq[OHCA_MAX_PORTS][2];
 	struct ohca_lateq late[OHCA_MAX_PORTS];
+	bool mads_due;
 	uint32_t loop_head, loop_tail;
 	uint32_t loop_len[OHCA_LOOP_SLOTS];
 	uint8_t loop_port[OHCA_LOOP_SLOTS];
@@ -153,6 +155,15 @@ static inline void ohca_sched_activate(ohca_engine *e, struct ohca_xport *xp)
 	xp->sched.on = OHCA_XP_ACTIVE;
 	ohca_list_add_tail(&e->sched->active[xp->sched.lane], &xp->sched.link);
 	e->sched->busy |= 1ull << xp->sched.lane;
+}
+
+/* The QP's own path (RC, UC). */
+static inline const struct ohca_path *ohca_qp_path(ohca_engine *e, struct ohca_qp *qp)
+{
+	const struct ohca_xp_sched *s = &qp->xp->sched;
+
+	return s->path_ok && s->path_gen == e->sched->gen[qp->port] ? &s->path :
+	       ohca_qp_path_again(e, qp);
 }
 
 /*

@@ -234,7 +234,11 @@ bool ohca_tx_open(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p
 		buf = s->discard;
 		break;
 	}
-	memcpy(buf, p->hdr, p->hdr_len);
+	/* of a size that the compiler knows, since few packets have a GRH */
+	if (p->hdr_len == IB_LRH_LEN)
+		memcpy(buf, p->hdr, IB_LRH_LEN);
+	else
+		memcpy(buf, p->hdr, p->hdr_len);
 	ib_put_be16(buf + 4, (uint16_t)(len / 4));
 	if (p->hdr_len > IB_LRH_LEN)
 		ib_put_be16(buf + IB_LRH_LEN + 4, (uint16_t)(len - IB_LRH_LEN - IB_GRH_LEN));
