@@ -190,7 +190,7 @@ static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr,
 		      const uint8_t *frame, uint32_t len, bool icrc_valid, bool loop, uint16_t from)
 {
 	struct ohca_port *port = &e->port[port_idx];
-	struct ohca_rxpkt p;
+	OHCA_NO_INIT struct ohca_rxpkt p;
 	int rc = ib_hdr_parse(hdr, n, len, 0, &p.i);	/* fills in all of it */
 
 	p.port = (uint8_t)port_idx;
@@ -249,7 +249,7 @@ static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr,
 void ohca_rx_loop(ohca_engine *e, unsigned int port, const uint8_t *frame, uint32_t len, bool loop,
 		  uint16_t from)
 {
-	uint8_t hdr[IB_MAX_HDR_LEN];
+	OHCA_NO_INIT uint8_t hdr[IB_MAX_HDR_LEN];
 	uint32_t n = copy_headers(hdr, frame, len);
 
 	rx_packet(e, port, hdr, n, frame, len, false, loop, from);
@@ -300,7 +300,7 @@ bool ohca_rx_room(const ohca_engine *e)
 void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 {
 	struct ohca_port_counters *c;
-	uint8_t hdr[IB_MAX_HDR_LEN];
+	OHCA_NO_INIT uint8_t hdr[IB_MAX_HDR_LEN];
 	uint32_t n;
 
 	if (port >= e->cfg.num_ports || !ohca_running(e))
