@@ -28,6 +28,21 @@ static uint32_t inner(void)
 	return out[0];
 }
 
+/* Another wire of the same switch, to another one. */
+static uint32_t other_inner(uint32_t p)
+{
+	const struct fab_node *n = &f->node[f->port[p].node];
+
+	for (unsigned int i = 1; i <= n->nports; i++) {
+		const uint32_t q = fab_port_of(n, i), peer = f->port[q].peer;
+
+		if (q != p && peer != FAB_NO_PORT && f->node[f->port[peer].node].sw != FAB_NONE)
+			return q;
+	}
+	fail();
+	return p;
+}
+
 /* Sends @n packets. Return: how many arrived. */
 static unsigned int send_many(unsigned int n)
 {
@@ -467,26 +482,74 @@ static void test_flap(void **st)
 	assert_false(fab_fault_flap(&m, fab_port_of(&f->node[f->port[p].node], 0), 1, 2, 1, now));
 }
 
-/* After the fabric stood still cables that flap catch up in short turns, in their order. */
-static void test_flap_late(void **st)
+/* Turns until all that is due at @now is done. */
+static unsigned int flap_turns(uint32_t p)
 {
-	const uint32_t p = inner(), q = port_of_host(7);
-	uint64_t downs;
-	unsigned int turns = 0;
+	uint64_t downs = counters(p)->link_downed;
+	unsigned int turns;
 
-	(void)st;
-	assert_true(fab_fault_flap(&m, p, 1000000, 2000000, 1000, now));
-	assert_true(fab_fault_flap(&m, q, 1000000, 2000000, 1000, now));
-	downs = counters(p)->link_downed;
-	for (now += 3600000000000; m.deadline_ns <= now; turns++) {
+	for (turns = 0; m.deadline_ns <= now; turns++) {
 		fab_mgmt_timer(&m, now);
 		assert_in_range(counters(p)->link_downed, downs, downs + FAB_FLAP_TURN);
 		downs = counters(p)->link_downed;
 		assert_true(turns < 1000);
 	}
-	assert_int_equal(downs, 1000);
-	assert_true(turns >= 2 * 2 * 999 / FAB_FLAP_TURN);
+	return turns;
+}
+
+/* After the fabric was a little late cables that flap catch up in short turns, in their order. */
+static void test_flap_late(void **st)
+{
+	const uint32_t p = inner(), q = other_inner(p);
+
+	(void)st;
+	assert_true(fab_fault_flap(&m, p, 1000000, 2000000, 1000, now));
+	assert_true(fab_fault_flap(&m, q, 1000000, 2000000, 1000, now));
+	/* the first change is due 1 ms after the begin */
+	now += FAB_FLAP_LATE_NS + 1000000 - 1;
+	assert_true(flap_turns(p) >= 2 * 2 * 499 / FAB_FLAP_TURN);
+	assert_int_equal(counters(p)->link_downed, 501);
+	assert_int_equal(m.stats.flaps_skipped, 0);
+	for (unsigned int i = 0; i < 10; i++) {
+		now += 100000000;
+		flap_turns(p);
+	}
+	assert_int_equal(counters(p)->link_downed, 1000);
+	assert_int_equal(counters(q)->link_downed, 1000);
 	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_int_equal(m.stats.flaps_skipped, 0);
+}
+
+/* After it stood still for an hour what has passed is left out, and the flaps go on in their time. */
+static void test_flap_stood(void **st)
+{
+	const uint32_t p = inner(), q = other_inner(p);
+	const uint64_t begin = now, hour = 3600000000000;
+
+	(void)st;
+	assert_true(fab_fault_flap(&m, p, 1000000, 4000000, 1000000, now));
+	assert_true(fab_fault_flap(&m, q, 1000000, 4000000, 1000, now));
+	/* it was plugged 1 ms after the begin, and is so again, in each period */
+	now = begin + hour + 500000;
+	assert_in_range(flap_turns(p), 1, 3);
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	assert_int_equal(counters(p)->link_downed, 2);
+	assert_true(m.deadline_ns <= begin + hour + 1000000);
+	now = begin + hour + 1000000;
+	flap_turns(p);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	/* 900,000 periods have passed; the one that is pulled still and the present one are none */
+	assert_int_equal(m.stats.flaps_skipped, 900000 - 1 + 999);
+	/* the other one has ended */
+	assert_int_equal(f->port[q].pi.state, IB_PS_INIT);
+	assert_int_equal(counters(q)->link_downed, 1);
+	for (unsigned int i = 0; i < 1000; i++) {
+		now += 400000000;
+		flap_turns(p);
+	}
+	assert_int_equal(counters(p)->link_downed, 1000000 - (900000 - 1));
+	assert_int_equal(counters(q)->link_downed, 1);
+	assert_true(m.flap[0].port == FAB_NO_PORT && m.flap[1].port == FAB_NO_PORT);
 }
 
 static void later(uint64_t ns)
@@ -1128,7 +1191,8 @@ int main(void)
 		T(test_mads_at_machine),
 		T(test_corrupt), T(test_corrupt_mad), T(test_trim),
 		T(test_cable), T(test_cable_of_machine), T(test_cable_disabled), T(test_loss_once),
-		T(test_degrade), T(test_degrade_machine), T(test_flap), T(test_flap_late), T(test_delay),
+		T(test_degrade), T(test_degrade_machine), T(test_flap), T(test_flap_late),
+		T(test_flap_stood), T(test_delay),
 		T(test_delay_credits), T(test_delay_down), T(test_delay_machine), T(test_delay_forgets),
 		T(test_seeds), T(test_node), T(test_smps), T(test_preset),
 		T(test_smps_in_transit), T(test_dead_switch), T(test_port0_without_route),

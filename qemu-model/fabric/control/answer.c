@@ -178,7 +178,7 @@ static json_t *status(struct fab_request *r)
 	}
 	left = fab_script_left(r->m, &failed);
 	return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:I, s:I, s:o*, s:o, s:f}",
+			 "s:I, s:I, s:I, s:o*, s:o, s:f}",
 			 "switches", f->switches, "channel_adapters", hosts,
 			 "routers", f->nodes - f->switches - hosts, "cables", cables,
 			 "links_up", up, "links_active", active, "subnet_managers", sms,
@@ -187,6 +187,7 @@ static json_t *status(struct fab_request *r)
 			 "traps", (json_int_t)st->traps,
 			 "script_left", (json_int_t)left, "script_failed", (json_int_t)failed,
 			 "script_late_ns", (json_int_t)fab_script_late(r->m),
+			 "flaps_skipped", (json_int_t)st->flaps_skipped,
 			 "memory_bytes", (json_int_t)bytes,
 			 "data", r->data ? data_json(r->data) : NULL, "sandbox", sandbox_json(),
 			 "cpu_seconds", cpu_seconds());

@@ -206,9 +206,28 @@ static struct fab_flap *next_flap(struct fab_mgmt *m)
 	return next;
 }
 
+/* The periods that have passed while the fabric stood still are skipped, but not the last one. */
+static void skip_periods(struct fab_mgmt *m, struct fab_flap *x, uint64_t now_ns)
+{
+	uint64_t n;
+
+	if (x->port == FAB_NO_PORT || x->next_ns > now_ns || now_ns - x->next_ns < FAB_FLAP_LATE_NS)
+		return;
+	n = (now_ns - x->next_ns) / x->every_ns;
+	if (n >= x->left)
+		n = x->left - 1;
+	x->left -= (uint32_t)n;
+	x->next_ns += n * x->every_ns;
+	m->stats.flaps_skipped += n;
+}
+
 bool fab_flap_timer(struct fab_mgmt *m, uint64_t now_ns)
 {
-	struct fab_flap *next = next_flap(m);
+	struct fab_flap *next;
+
+	for (unsigned int i = 0; i < FAB_FLAPS; i++)
+		skip_periods(m, &m->flap[i], now_ns);
+	next = next_flap(m);
 
 	for (unsigned int n = 0; next && next->next_ns <= now_ns && n < FAB_FLAP_TURN; n++) {
 		change_flap(m, next);

@@ -88,6 +88,7 @@ enum fab_fate {
  * @hops: cables that MADs went over
  * @lost: MADs that were dropped
  * @traps: sent, repeats included
+ * @flaps_skipped: times that a cable was not pulled because the fabric stood still
  */
 struct fab_mgmt_stats {
 	uint64_t get[256], set[256];
@@ -95,6 +96,7 @@ struct fab_mgmt_stats {
 	uint64_t hops;
 	uint64_t lost;
 	uint64_t traps;
+	uint64_t flaps_skipped;
 };
 
 /**
