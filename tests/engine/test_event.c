@@ -533,6 +533,56 @@ static void test_async_number(void **state)
 	host_cq_destroy(&scq);
 }
 
+/* The number of a special QP follows from its port: no other has it before the event is taken. */
+static void test_special_number(void **state)
+{
+	struct host *h = host_new(2, 0x200);
+	struct host_qp_init in = { .special = true, .log_sq = 2, .log_rq = 2, .log_stride = 6 };
+	struct ohca_hw_eqe eqe;
+	struct host_cq cq;
+	struct host_qp qp;
+
+	(void)state;
+	host_start(h);
+	host_settle(&h, 1);
+	host_cq_create(h, &cq, 4, 0);
+	in.scq = in.rcq = &cq;
+	for (unsigned int i = 0; i < 4; i++) {
+		in.type = i & 1 ? OHCA_QPT_GSI : OHCA_QPT_SMI;
+		in.port = (uint8_t)(i / 2 + 1);
+		assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_OK);
+		assert_int_equal(qp.handle, i);
+		raise_event(h, OHCA_EVENT_COMM_EST, &h->e->qp[i]->async);
+		host_qp_destroy(&qp);
+		assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_BUSY);
+		host_buf_free(&qp.buf);
+		assert_true(host_eq_poll(h, &h->async, &eqe));
+		assert_int_equal(eqe.handle, i);
+		/* taken, and then returned */
+		assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_BUSY);
+		host_buf_free(&qp.buf);
+		host_eq_db(h, &h->async, true);
+		assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_OK);
+		/* without an event it is free at once */
+		host_qp_destroy(&qp);
+		assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_OK);
+		host_qp_destroy(&qp);
+	}
+	/* and after a reset in any case */
+	assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_OK);
+	raise_event(h, OHCA_EVENT_COMM_EST, &h->e->qp[3]->async);
+	host_qp_destroy(&qp);
+	host_buf_free(&cq.buf);
+	ohca_reset(h->e);
+	host_start(h);
+	host_settle(&h, 1);
+	host_cq_create(h, &cq, 4, 0);
+	assert_int_equal(host_qp_create(h, &qp, &in), OHCA_ADMIN_OK);
+	host_qp_destroy(&qp);
+	host_cq_destroy(&cq);
+	host_free(h);
+}
+
 /* Without room an event waits at its object, and every kind of event is told once. */
 static void test_async_overflow(void **state)
 {
@@ -914,7 +964,8 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(clock), T(wrap), T(overflow), T(bad_consumer_index), T(memory_gone), T(arm),
-		T(solicited), T(arm_race), T(interrupts), T(deferred), T(number), T(async_number), T(async_overflow),
+		T(solicited), T(arm_race), T(interrupts), T(deferred), T(number), T(async_number),
+		T(special_number), T(async_overflow),
 		T(no_dma), T(eq_dma), T(eq_commands), T(cq_commands), T(moderation),
 		T(moderation_order), T(resize),
 	};

@@ -87,6 +87,8 @@ struct ohca_engine {
 	struct ohca_xrcd **xrcd;
 	struct ohca_eq *eq[OHCA_MAX_EQ];
 	struct ohca_eq *async_eq, *fault_eq;
+	uint8_t special_gone;		/* bit n: the special QP with handle n is destroyed, */
+					/* and an event of it may not be taken yet */
 	struct ohca_ids qp_ids, cq_ids, srq_ids, mr_ids, pd_ids, xrcd_ids, dm_ids;
 	struct ohca_dm **dm;		/* by handle; as many as there are pages */
 	struct ohca_list dm_used;

@@ -198,7 +198,8 @@ static int take_handle(struct ohca_cmd *c, struct ohca_qp *qp)
 		qp->wire_qpn = cmd->type == OHCA_QPT_SMI ? IB_QP0 : IB_QP1;
 		qp->handle = 2u * (cmd->port - 1u) + qp->wire_qpn;
 		qp->port = cmd->port - 1;
-		return c->e->qp[qp->handle] ? OHCA_ADMIN_BUSY : OHCA_ADMIN_OK;
+		return c->e->qp[qp->handle] || c->e->special_gone >> qp->handle & 1 ?
+		       OHCA_ADMIN_BUSY : OHCA_ADMIN_OK;
 	}
 	qp->handle = ohca_ids_get(&c->e->qp_ids);
 	qp->wire_qpn = qp->handle;
@@ -209,6 +210,8 @@ static void put_handle(ohca_engine *e, const struct ohca_qp *qp)
 {
 	if (qp->handle >= OHCA_FIRST_QP)
 		ohca_ids_put(&e->qp_ids, qp->handle);
+	else
+		e->special_gone &= (uint8_t)~(1u << qp->handle);
 }
 
 /* The QP holds references to its objects. */
@@ -314,6 +317,8 @@ void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp)
 	ohca_mw_forget(e, qp, true);
 	ohca_counters_unbind(qp);
 	e->qp[qp->handle] = NULL;
+	if (qp->handle < OHCA_FIRST_QP)
+		e->special_gone |= (uint8_t)(1u << qp->handle);
 	forget(qp);
 	ohca_pages_free(e, &qp->buf);
 	ohca_async_release(e, &qp->async, qp_release);
