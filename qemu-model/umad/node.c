@@ -178,21 +178,26 @@ void um_node_link_up(const struct ohca_link_state *st, const struct ohca_link_cf
 
 void um_node_link_down(void)
 {
+	/* a Set has said where it goes, or it goes by itself: LinkDownDefaultState (14.2.5.6) */
+	const uint8_t phys = um_node.pi.phys_state == IB_PHYS_LINK_UP ? um_node.pi.down_default :
+									um_node.pi.phys_state;
+
 	if (um_node.pi.state > IB_PS_DOWN)
 		n.ctr.link_downed++;
 	ib_trap_clear(&n.end.traps);
-	ib_port_link_down(&um_node.pi, um_node.pi.phys_state == IB_PHYS_DISABLED ?
-				       IB_PHYS_DISABLED : IB_PHYS_POLLING);
+	ib_port_link_down(&um_node.pi, phys);
 }
 
 bool um_node_phy(struct ohca_link_phy *phy)
 {
 	const uint32_t due = n.link_due & (IB_PI_EFF_LINK_DOWN | IB_PI_EFF_LINK_DISABLE);
 
+	/* what a subnet manager asks for is no LinkDownedCounter */
+	if (due)
+		ib_port_link_down(&um_node.pi, ib_port_due_phys(n.link_due));
 	n.link_due = 0;
 	*phy = (struct ohca_link_phy){
-		.enabled = um_node.pi.phys_state != IB_PHYS_DISABLED &&
-			   !(due & IB_PI_EFF_LINK_DISABLE),
+		.enabled = um_node.pi.phys_state != IB_PHYS_DISABLED,
 		.width_en = um_node.pi.width_enabled,
 		.speed_en = um_node.pi.speed_enabled,
 		.speed_ext_en = um_node.pi.speed_ext_enabled,
