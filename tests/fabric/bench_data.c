@@ -62,11 +62,11 @@ static void bench(void **st)
 		for (unsigned int k = 0; k < 3; k++) {
 			double quick, behind;
 
-			d->hops = d->delivered = 0;
+			d->n.hops = d->n.delivered = 0;
 			quick = cost(0, 1, lens[k], false);
 			behind = cost(0, 1, lens[k], true);
 			printf("%llu switches, %4zu B: %5.0f ns a packet, to a late reader %5.0f ns\n",
-			       (unsigned long long)(d->hops / d->delivered + 1), lens[k], quick,
+			       (unsigned long long)(d->n.hops / d->n.delivered + 1), lens[k], quick,
 			       behind);
 		}
 		ohca_link_free(host[1].l);

@@ -236,7 +236,7 @@ static inline uint64_t ended(void)
 	uint64_t n = 0;
 
 	for (unsigned int i = 0; i < FAB_DROPS; i++)
-		n += d->drop[i];
+		n += d->n.drop[i];
 	return n;
 }
 

@@ -233,21 +233,18 @@ static void test_bytes(void **st)
 {
 	const struct fab_spool_cfg cfg = { .port = { port_of_host(7) }, .n = 1 };
 	const size_t ring = 2u * OHCA_LINK_BLOCKS * 64;
-	struct fab_data_totals t;
 	struct fab_spool *s;
 	size_t before;
 
 	(void)st;
-	fab_data_totals(d, &t);
-	assert_in_range(t.link_bytes, 2 * ohca_link_vls(host[0].l) * ring,
+	assert_in_range(fab_data_link_bytes(d), 2 * ohca_link_vls(host[0].l) * ring,
 			3 * ohca_link_vls(host[0].l) * ring);
 	before = fab_data_bytes(d);
-	assert_true(before > t.link_bytes + d->count * sizeof(struct fab_dport));
+	assert_true(before > fab_data_link_bytes(d) + d->count * sizeof(struct fab_dport));
 	s = fab_spool_new(d, &cfg, open("/dev/null", O_WRONLY | O_CLOEXEC));
 	assert_non_null(s);
-	fab_data_totals(d, &t);
-	assert_true(t.capture_bytes > FAB_SPOOL_BYTES);
-	assert_int_equal(fab_data_bytes(d), before + t.capture_bytes);
+	assert_true(fab_data_counts(d)->capture_bytes > FAB_SPOOL_BYTES);
+	assert_int_equal(fab_data_bytes(d), before + fab_data_counts(d)->capture_bytes);
 	close(s->fd);
 	fab_spool_free(s);
 	assert_int_equal(fab_data_bytes(d), before);
@@ -258,7 +255,7 @@ static void test_bytes(void **st)
 	pump(NULL);
 	assert_int_equal(d->flying, 1);
 	assert_true(d->flight_bytes > 0);
-	assert_int_equal(fab_data_bytes(d), before + d->flight_bytes + d->buffer_bytes +
+	assert_int_equal(fab_data_bytes(d), before + d->flight_bytes + d->n.buffer_bytes +
 			 sizeof(struct fab_buffer));
 }
 

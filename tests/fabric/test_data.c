@@ -40,9 +40,9 @@ static void test_through(void **st)
 	assert_int_equal(count_data(1, 2), 0);
 	for (unsigned int i = 0; i < n; i++)
 		assert_int_equal(counters(out[i])->xmit_data_sl[2], MTU_PKT / 4);
-	assert_int_equal(d->copies, 0);
-	assert_int_equal(d->hops, n - 1);
-	assert_int_equal(d->delivered, 1);
+	assert_int_equal(d->n.copies, 0);
+	assert_int_equal(d->n.hops, n - 1);
+	assert_int_equal(d->n.delivered, 1);
 }
 
 /*
@@ -97,20 +97,20 @@ static void test_buffer_memory(void **st)
 	(void)st;
 	n = across(out);
 	for (unsigned int k = 0; k < sizeof(lens) / sizeof(lens[0]); k++) {
-		const uint64_t before = d->buffer_bytes;
+		const uint64_t before = d->n.buffer_bytes;
 
 		for (int i = 0; i < 2000; i++) {
 			while (send_data(0, 1, LID(7), lens[k], 1))
 				;
 			pump(NULL);
-			if (!d->hops)
+			if (!d->n.hops)
 				break;
-			d->hops = 0;
+			d->n.hops = 0;
 		}
 		l = &d->by_port[f->port[out[n - 2]].peer]->lane[1];
 		assert_true(l->used > FAB_LANE_BLOCKS - 66);
 		/* lanes of n - 1 switches, each of FAB_LANE_BLOCKS blocks of 64 bytes */
-		assert_in_range(d->buffer_bytes - before, 0, 2 * 64 * FAB_LANE_BLOCKS * (n - 1));
+		assert_in_range(d->n.buffer_bytes - before, 0, 2 * 64 * FAB_LANE_BLOCKS * (n - 1));
 		while (count_data(1, 1))
 			pump(NULL);
 		assert_int_equal(l->used, 0);
@@ -158,8 +158,8 @@ static void test_hoq(void **st)
 		pump(NULL);
 	}
 	assert_true(counters(out[n - 1])->xmit_hoq_discards > before + 30);
-	assert_int_equal(counters(out[n - 1])->xmit_hoq_discards, d->drop[FAB_DROP_HOQ]);
-	assert_int_equal(count_data(1, 1) + d->drop[FAB_DROP_HOQ], sent);
+	assert_int_equal(counters(out[n - 1])->xmit_hoq_discards, d->n.drop[FAB_DROP_HOQ]);
+	assert_int_equal(count_data(1, 1) + d->n.drop[FAB_DROP_HOQ], sent);
 }
 
 /* Each member gets one copy, wherever it is; the sender none. */
@@ -189,11 +189,11 @@ static void test_multicast(void **st)
 	expect_data(2, 0, 256, 0x77);
 	for (unsigned int i = 0; i < HOSTS - 1; i++)
 		assert_int_equal(count_data(i, 0), 0);
-	assert_int_equal(d->delivered, 2);
+	assert_int_equal(d->n.delivered, 2);
 	/* no group: nobody has it */
 	assert_true(send_data(0, 0, mlid + 1, 256, 0x77));
 	pump(NULL);
-	assert_int_equal(d->drop[FAB_DROP_NO_MEMBER], 1);
+	assert_int_equal(d->n.drop[FAB_DROP_NO_MEMBER], 1);
 }
 
 /* A forwarding table that leads in a circle: the packet ends, and the daemon can sleep. */
@@ -235,7 +235,7 @@ static void test_circle(void **st)
 				m.epoch++;
 				assert_true(send_data(0, 0, lid, 64, 9));
 				pump(NULL);
-				assert_int_equal(d->drop[FAB_DROP_HOPS], 1);
+				assert_int_equal(d->n.drop[FAB_DROP_HOPS], 1);
 				assert_int_equal(count_data(1, 0), 0);
 				return;
 			}
@@ -291,13 +291,13 @@ static void test_flood(void **st)
 	}
 	assert_true(send_data(0, 0, mlid, 64, 1));
 	pump_once();
-	assert_in_range(d->hops, FAB_WALK / 2, FAB_WALK + 64);
+	assert_in_range(d->n.hops, FAB_WALK / 2, FAB_WALK + 64);
 	for (i = 0; i < 100; i++) {
-		before = d->hops;
+		before = d->n.hops;
 		pump_once();
-		i = d->hops == before ? i : 0;
+		i = d->n.hops == before ? i : 0;
 	}
-	assert_true(d->hops > 10000);
+	assert_true(d->n.hops > 10000);
 }
 
 /* Tables of VL arbitration that change twice before a packet comes: the last one counts. */
@@ -367,7 +367,7 @@ static void test_partition(void **st)
 	pump(NULL);
 	assert_int_equal(count_data(1, 0), 0);
 	assert_int_equal(counters(in)->rcv_constraint_errors, 1);
-	assert_int_equal(d->drop[FAB_DROP_FILTER], 1);
+	assert_int_equal(d->n.drop[FAB_DROP_FILTER], 1);
 	assert_int_equal(m.stats.traps, traps + 1);
 	keys[1] = 0xffff;
 	f->port[in].pkeys = fab_pool_get(&f->sw_pkeys, keys);
@@ -417,7 +417,7 @@ static void test_pkey_changes(void **st)
 	}
 	/* those in the receiver's ring, and the one at the head of the sender's */
 	assert_int_equal(got, 32);
-	assert_int_equal(d->drop[FAB_DROP_FILTER], 30);
+	assert_int_equal(d->n.drop[FAB_DROP_FILTER], 30);
 	assert_int_equal(counters(in)->rcv_constraint_errors, 30);
 }
 
@@ -432,20 +432,20 @@ static void test_drops(void **st)
 	path(1, LID(7), out, 8);
 	assert_true(send_data(0, 0, 0x4000, 64, 9));
 	pump(NULL);
-	assert_int_equal(d->drop[FAB_DROP_ROUTE], 1);
+	assert_int_equal(d->n.drop[FAB_DROP_ROUTE], 1);
 	assert_int_equal(counters(port_of_host(1))->rcv_dlid_mapping, 1);
 	assert_true(send_data(0, 0, LID(1), 64, 9));
 	pump(NULL);
-	assert_int_equal(d->drop[FAB_DROP_ROUTE], 2);
+	assert_int_equal(d->n.drop[FAB_DROP_ROUTE], 2);
 	assert_int_equal(counters(port_of_host(1))->rcv_looping, 1);
 	assert_true(send_data(0, 0, LID(3), 64, 9));
 	pump(NULL);
-	assert_int_equal(d->drop[FAB_DROP_PHANTOM], 1);
+	assert_int_equal(d->n.drop[FAB_DROP_PHANTOM], 1);
 	f->port[out[1]].pi.state = IB_PS_ARMED;
 	m.epoch++;
 	assert_true(send_data(0, 0, LID(7), 64, 9));
 	pump(NULL);
-	assert_int_equal(d->drop[FAB_DROP_INACTIVE], 1);
+	assert_int_equal(d->n.drop[FAB_DROP_INACTIVE], 1);
 	assert_int_equal(counters(out[1])->xmit_inactive_discards, 1);
 	assert_int_equal(count_data(1, 0), 0);
 }
@@ -612,7 +612,7 @@ static void test_off(void **st)
 	place(0, 1);
 	assert_true(send_data(0, 0, LID(5), 64, 9));
 	pump(NULL);
-	assert_int_equal(d->drop[FAB_DROP_INACTIVE], 1);
+	assert_int_equal(d->n.drop[FAB_DROP_INACTIVE], 1);
 	place(1, 5);
 	assert_true(send_data(0, 0, LID(5), 64, 9));
 	pump(NULL);

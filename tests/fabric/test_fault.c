@@ -70,7 +70,7 @@ static void test_loss(void **st)
 	x = fab_extra_of(f, p)->fault;
 	assert_in_range(x->lost, 90, 160);
 	assert_int_equal(got + x->lost, 2000);
-	assert_int_equal(d->drop[FAB_DROP_LOSS], x->lost);
+	assert_int_equal(d->n.drop[FAB_DROP_LOSS], x->lost);
 	assert_int_equal(counters(q)->symbol_error, x->lost);
 	assert_int_equal(counters(q)->rcv_errors, x->lost);
 	assert_int_equal(counters(p)->symbol_error, 0);
@@ -174,14 +174,14 @@ static void test_loss_at_machine(void **st)
 		ohca_link_rx_release(host[1].l, 0);
 	}
 	assert_int_equal(good + bad, 100);
-	assert_int_equal(bad, d->drop[FAB_DROP_LOSS]);
+	assert_int_equal(bad, d->n.drop[FAB_DROP_LOSS]);
 	assert_in_range(bad, 30, 70);
-	good = (unsigned int)d->delivered;
+	good = (unsigned int)d->n.delivered;
 	for (unsigned int i = 0; i < 100; i++)
 		assert_true(send_data(1, 0, LID(1), 64, (uint8_t)i));
 	pump(NULL);
-	assert_int_equal(counters(p)->symbol_error, d->drop[FAB_DROP_LOSS] - bad);
-	assert_int_equal(d->delivered - good + counters(p)->symbol_error, 100);
+	assert_int_equal(counters(p)->symbol_error, d->n.drop[FAB_DROP_LOSS] - bad);
+	assert_int_equal(d->n.delivered - good + counters(p)->symbol_error, 100);
 	assert_in_range(counters(p)->symbol_error, 30, 70);
 }
 
@@ -220,13 +220,13 @@ static void test_mads_at_machine(void **st)
 	assert_in_range(bad, 60, 140);
 	assert_int_equal(fab_extra_of(f, p)->fault->lost, bad);
 	/* what the machine sends, and does not come: to the switch itself */
-	came = (unsigned int)d->mads_in;
+	came = (unsigned int)d->n.mads_in;
 	for (unsigned int i = 0; i < 100; i++) {
 		ep_smp_init(&host[1], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
 		assert_true(ep_send_smp(&host[1], &smp, 0));
 		pump(NULL);
 	}
-	came = (unsigned int)d->mads_in - came;
+	came = (unsigned int)d->n.mads_in - came;
 	assert_in_range(came, 30, 70);
 	assert_int_equal(counters(p)->symbol_error, 100 - came);
 }
@@ -363,7 +363,7 @@ static void test_loss_once(void **st)
 		m.epoch++;
 		pump_once();
 	}
-	assert_in_range(d->drop[FAB_DROP_LOSS], 0, 8);
+	assert_in_range(d->n.drop[FAB_DROP_LOSS], 0, 8);
 	assert_true(sent > 31);
 }
 
@@ -579,7 +579,7 @@ static void test_trim(void **st)
 	assert_int_equal(d->made[3], 1);
 	later(60000000000ull);
 	assert_int_equal(d->made[3], 0);
-	assert_int_equal(d->buffer_bytes, 0);
+	assert_int_equal(d->n.buffer_bytes, 0);
 	count_data(1, 0);
 }
 
@@ -605,7 +605,7 @@ static void test_corrupt_mad(void **st)
 		assert_int_equal(d->flying, 0);
 		later(5000000);
 		assert_int_equal(ep_recv(&host[0], 0, pkt, sizeof(pkt)), i ? 0 : IB_MAD_PKT_LEN);
-		assert_int_equal(d->drop[FAB_DROP_DAMAGED], i);
+		assert_int_equal(d->n.drop[FAB_DROP_DAMAGED], i);
 	}
 }
 
@@ -689,7 +689,7 @@ static void test_delay_down(void **st)
 	assert_true(fab_fault_degrade(&m, p, all, now));
 	pump(NULL);
 	assert_int_equal(d->flying, 0);
-	assert_int_equal(d->drop[FAB_DROP_LOSS], 7);
+	assert_int_equal(d->n.drop[FAB_DROP_LOSS], 7);
 	assert_int_equal(fab_extra_of(f, p)->fault->lost, 7);
 	later(10000000);
 	assert_int_equal(count_data(1, 0), 0);
@@ -725,10 +725,10 @@ static void test_delay_machine(void **st)
 		got += count_data(0, 0);
 		later(5000000);
 		if (i == 39)
-			assert_int_equal(got + d->drop[FAB_DROP_LOSS], sent);
+			assert_int_equal(got + d->n.drop[FAB_DROP_LOSS], sent);
 	}
-	assert_true(d->drop[FAB_DROP_LOSS] > 0);
-	assert_int_equal(counters(p)->symbol_error, d->drop[FAB_DROP_LOSS]);
+	assert_true(d->n.drop[FAB_DROP_LOSS] > 0);
+	assert_int_equal(counters(p)->symbol_error, d->n.drop[FAB_DROP_LOSS]);
 	assert_int_equal(counters(p)->rcv_pkts, sent);
 	/* without it packets come by the ring again */
 	assert_true(fab_fault_delay(&m, q, 0));
@@ -978,7 +978,7 @@ static void test_port0_without_route(void **st)
 	send_gmp(lid);
 	pump(NULL);
 	assert_int_equal(m.stats.other, before + 1);
-	assert_int_equal(d->drop[FAB_DROP_ROUTE], 0);
+	assert_int_equal(d->n.drop[FAB_DROP_ROUTE], 0);
 }
 
 /* A machine's own cable damages what it sends, and what it gets, with and without a delay. */
@@ -1043,7 +1043,7 @@ static void test_delay_mads_at_machine(void **st)
 {
 	const uint32_t p = port_of_host(1), q = f->port[p].peer;
 	const uint8_t route[] = { 1 };
-	const uint64_t delivered = d->delivered, lost = m.stats.lost;
+	const uint64_t delivered = d->n.delivered, lost = m.stats.lost;
 	uint8_t pkt[IB_MAD_PKT_LEN];
 	struct ib_smp smp;
 
@@ -1072,7 +1072,7 @@ static void test_delay_mads_at_machine(void **st)
 	later(1000000);
 	expect_data(0, 0, 64, 2);
 	/* what agents send is no data */
-	assert_int_equal(d->delivered, delivered + 2 + 1);
+	assert_int_equal(d->n.delivered, delivered + 2 + 1);
 	/* the other direction; what is on its way is lost with the link */
 	assert_true(fab_fault_delay(&m, p, 0));
 	assert_true(fab_fault_delay(&m, q, 5000000));
@@ -1128,7 +1128,7 @@ static void test_status(void **st)
 	assert_int_equal(json_integer_value(json_object_get(drops, "the output is not Active")), 3);
 	assert_int_equal(json_object_size(drops), 2);
 	assert_true(json_integer_value(json_object_get(v, "memory_bytes")) >=
-		    (json_int_t)(fab_bytes(f) + d->buffer_bytes + 2 * sizeof(struct fab_dport)));
+		    (json_int_t)(fab_bytes(f) + d->n.buffer_bytes + 2 * sizeof(struct fab_dport)));
 	assert_true(json_integer_value(json_object_get(data, "link_bytes")) > 0);
 	assert_int_equal(json_integer_value(json_object_get(data, "capture_bytes")), 0);
 	assert_true(json_integer_value(json_object_get(v, "memory_bytes")) >=

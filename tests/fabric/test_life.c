@@ -114,7 +114,7 @@ static void test_buffer(void **st)
 	expect_discards(out[1], 2 * FIT);
 	/* it is no HOQLife, of which one would stall the lane */
 	assert_int_equal(d->stalls, 0);
-	assert_int_equal(d->drop[FAB_DROP_LIFETIME], 2 * FIT);
+	assert_int_equal(d->n.drop[FAB_DROP_LIFETIME], 2 * FIT);
 	for (unsigned int i = 0; i < n; i++)
 		if (i != 1)
 			expect_discards(out[i], 0);

@@ -248,8 +248,8 @@ static void packets(bool many, void **st)
 			came += count_data(1, 0);
 			pump(NULL);
 		}
-		assert_int_equal(came + d->drop[FAB_DROP_MEMORY], sent);
-		dropped += d->drop[FAB_DROP_MEMORY] > 0;
+		assert_int_equal(came + d->n.drop[FAB_DROP_MEMORY], sent);
+		dropped += d->n.drop[FAB_DROP_MEMORY] > 0;
 		/* the next one finds what it needs */
 		assert_true(send_data(0, 0, LID(7), 400, 2));
 		pump(NULL);
@@ -301,27 +301,27 @@ static void copies(void **st)
 	starve(1);
 	pump_once();
 	assert_true(fed());
-	assert_int_equal(d->drop[FAB_DROP_MEMORY], 2);
+	assert_int_equal(d->n.drop[FAB_DROP_MEMORY], 2);
 	for (unsigned int i = 0; i < 1000; i++) {
 		now += 1000000;
 		count_data(1, 0);
 		count_data(2, 0);
 		pump(NULL);
 	}
-	assert_int_equal(sent + d->forks, d->delivered + ended());
+	assert_int_equal(sent + d->n.forks, d->n.delivered + ended());
 
 	/* out by a wire with a delay that loses everything */
 	before = ended();
 	assert_true(fab_fault_delay(&m, in, 1000000));
 	assert_true(fab_fault_wire(&m, in, UINT32_MAX, 0, 1));
-	sent = (unsigned int)d->delivered;
+	sent = (unsigned int)d->n.delivered;
 	host[0].lid = LID(node_of[0]);
 	assert_true(send_data(1, 0, host[0].lid, 4000, 1));
 	starve(1);
 	pump(NULL);
 	assert_true(fed());
 	assert_int_equal(ended() - before, 1);
-	assert_int_equal(d->delivered, sent);
+	assert_int_equal(d->n.delivered, sent);
 	teardown_hosts(st);
 }
 

@@ -151,8 +151,8 @@ static void test_truth(void **st)
 				got += count_data(h, vl);
 	}
 	check_topology();
-	assert_int_equal(got, d->delivered);
-	assert_int_equal(got + d->drop[FAB_DROP_PHANTOM], sent);
+	assert_int_equal(got, d->n.delivered);
+	assert_int_equal(got + d->n.drop[FAB_DROP_PHANTOM], sent);
 	assert_true(got > PAIRS / 4);
 	free(before);
 	free(after);
@@ -210,10 +210,10 @@ static void test_bursts(void **st)
 		}
 	}
 	assert_int_equal(got, sent);
-	assert_int_equal(d->delivered, sent);
-	assert_true(d->copies > 100);
+	assert_int_equal(d->n.delivered, sent);
+	assert_true(d->n.copies > 100);
 	for (unsigned int i = 1; i < FAB_DROPS; i++)
-		assert_int_equal(d->drop[i], 0);
+		assert_int_equal(d->n.drop[i], 0);
 	assert_int_equal(d->blocked, 0);
 }
 

@@ -182,7 +182,7 @@ static void test_wrong_icrc(void **state)
 	len = class_port_info(&t->ep[1], pkt, NULL);
 	send_icrc(t, &t->ep[1], 0, pkt, len, true);
 	assert_int_equal(ep_recv(&t->ep[1], 0, pkt, sizeof(pkt)), 0);
-	assert_int_equal(t->d->drop[FAB_DROP_DAMAGED], 1);
+	assert_int_equal(t->d->n.drop[FAB_DROP_DAMAGED], 1);
 	assert_int_equal(net_ctr(t, 0)->rcv_local_phys_errors, 1);
 	assert_int_equal(net_ctr(t, 0)->rcv_errors, 1);
 

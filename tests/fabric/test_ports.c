@@ -150,8 +150,8 @@ static void test_mcast_once(void **state)
 	t->m.epoch++;
 	net_pump(t);
 	was = c->xmit_inactive_discards;
-	delivered = t->d->delivered;
-	forks = t->d->forks;
+	delivered = t->d->n.delivered;
+	forks = t->d->n.forks;
 	for (unsigned int i = 0; i < NET_EPS; i++)
 		net_got(&t->ep[i], 0, 0, -1);
 	for (int i = 0; i < 60; i++) {
@@ -175,12 +175,12 @@ static void test_mcast_once(void **state)
 	assert_true(net_send(&t->ep[0], 0, 0, 0xc000, 0xffff, 4000, 1));
 	net_pump(t);
 	assert_int_equal(c->xmit_inactive_discards - was, sent);
-	assert_int_equal(t->d->drop[FAB_DROP_NO_LINK], 1);
+	assert_int_equal(t->d->n.drop[FAB_DROP_NO_LINK], 1);
 	/* each copy has arrived, or ended with a name */
 	for (unsigned int i = 0; i < FAB_DROPS; i++)
-		ended += t->d->drop[i];
-	assert_int_equal(t->d->forks - forks, 2 * (sent + 1));
-	assert_int_equal(sent + 1 + t->d->forks - forks, t->d->delivered - delivered + ended);
+		ended += t->d->n.drop[i];
+	assert_int_equal(t->d->n.forks - forks, 2 * (sent + 1));
+	assert_int_equal(sent + 1 + t->d->n.forks - forks, t->d->n.delivered - delivered + ended);
 	net_free(t);
 }
 
@@ -227,9 +227,9 @@ static void test_mcast_lost(void **state)
 		net_pump(t);
 		assert_int_equal(t->d->blocked, 0);
 		for (unsigned int i = 0; i < FAB_DROPS; i++)
-			ended += t->d->drop[i];
+			ended += t->d->n.drop[i];
 		assert_int_equal(ended, stuck == NET_EPS - 1 ? 0 : stuck);
-		assert_int_equal(c->rcv_pkts - came + t->d->forks, t->d->delivered + ended);
+		assert_int_equal(c->rcv_pkts - came + t->d->n.forks, t->d->n.delivered + ended);
 		net_free(t);
 	}
 }

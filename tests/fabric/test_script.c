@@ -528,12 +528,12 @@ static void check_conservation(const struct result *r, bool mcast)
 		sent += r->sent[i];
 		arrived += r->got[i] + r->damaged[i];
 	}
-	assert_int_equal(arrived, d->delivered);
+	assert_int_equal(arrived, d->n.delivered);
 	assert_int_equal(d->flying, 0);
 	for (unsigned int i = 0; i < FAB_DROPS; i++)
-		dropped += d->drop[i];
+		dropped += d->n.drop[i];
 	if (!mcast)
-		assert_int_equal(sent, d->delivered + dropped);
+		assert_int_equal(sent, d->n.delivered + dropped);
 	counts_anew[fab_find_node(f, "spine3")] = true;
 	wires_are_conserved();
 }
@@ -562,8 +562,8 @@ static void check_story(void)
 	}
 	assert_int_equal(f->port[slow].pi.width_active, IB_WIDTH_1X);
 	assert_int_equal(f->port[f->port[slow].peer].pi.speed_active, IB_SPEED_DDR);
-	assert_true(d->drop[FAB_DROP_INACTIVE] > 0);
-	assert_true(d->drop[FAB_DROP_LOSS] > 0);
+	assert_true(d->n.drop[FAB_DROP_INACTIVE] > 0);
+	assert_true(d->n.drop[FAB_DROP_LOSS] > 0);
 }
 
 static void keep_counters(struct result *r)
@@ -577,7 +577,7 @@ static void keep_counters(struct result *r)
 		for (unsigned int i = 0; i < FAB_COUNTERS; i++)
 			r->count[p][i] = fab_counter(&c, i);
 	}
-	memcpy(r->drop, d->drop, sizeof(r->drop));
+	memcpy(r->drop, d->n.drop, sizeof(r->drop));
 }
 
 static struct result *play(uint64_t seed, bool mcast)

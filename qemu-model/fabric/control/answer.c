@@ -119,23 +119,22 @@ static double cpu_seconds(void)
 /* What became of the data packets. */
 static json_t *data_json(const struct fab_data *d)
 {
-	struct fab_data_totals t;
+	const struct fab_data_counts *n = fab_data_counts(d);
 	json_t *drops = json_object();
 
-	fab_data_totals(d, &t);
 	for (unsigned int i = FAB_DROP_NONE + 1; i < FAB_DROPS; i++)
-		if (t.drop[i])
+		if (n->drop[i])
 			json_object_set_new(drops, fab_drop_name(i),
-					    json_integer((json_int_t)t.drop[i]));
+					    json_integer((json_int_t)n->drop[i]));
 	return json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-			 "delivered", (json_int_t)t.delivered, "dropped", drops,
-			 "hops", (json_int_t)t.hops, "forks", (json_int_t)t.forks,
-			 "copies", (json_int_t)t.copies, "mads_in", (json_int_t)t.mads_in,
-			 "mads_out", (json_int_t)t.mads_out,
-			 "buffer_bytes", (json_int_t)t.buffer_bytes,
-			 "link_bytes", (json_int_t)t.link_bytes,
-			 "capture_bytes", (json_int_t)t.capture_bytes,
-			 "stood_ns", (json_int_t)t.stood_ns);
+			 "delivered", (json_int_t)n->delivered, "dropped", drops,
+			 "hops", (json_int_t)n->hops, "forks", (json_int_t)n->forks,
+			 "copies", (json_int_t)n->copies, "mads_in", (json_int_t)n->mads_in,
+			 "mads_out", (json_int_t)n->mads_out,
+			 "buffer_bytes", (json_int_t)n->buffer_bytes,
+			 "link_bytes", (json_int_t)fab_data_link_bytes(d),
+			 "capture_bytes", (json_int_t)n->capture_bytes,
+			 "stood_ns", (json_int_t)n->stood_ns);
 }
 
 /* What the daemon has given up. */

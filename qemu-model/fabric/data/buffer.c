@@ -43,7 +43,7 @@ struct fab_buffer *fab_buffer_get(struct fab_data *d, uint32_t len)
 			return NULL;
 		b->size = size;
 		d->made[size]++;
-		d->buffer_bytes += room[size];
+		d->n.buffer_bytes += room[size];
 	}
 	if (++d->in_use[size] > d->peak[size])
 		d->peak[size] = d->in_use[size];
@@ -63,7 +63,7 @@ uint64_t fab_buffers_trim(struct fab_data *d)
 	uint64_t now;
 	bool any = false;
 
-	if (fab_likely(!d->buffer_bytes))
+	if (fab_likely(!d->n.buffer_bytes))
 		return UINT64_MAX;
 	now = fab_data_host_ns(d);
 	if (now < d->trim_due_ns)
@@ -74,7 +74,7 @@ uint64_t fab_buffers_trim(struct fab_data *d)
 
 			d->spare[size] = b->next;
 			d->made[size]--;
-			d->buffer_bytes -= room[size];
+			d->n.buffer_bytes -= room[size];
 			free(b);
 		}
 		any |= d->spare[size] != NULL;
@@ -166,7 +166,7 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 		l->came_ns = b->came_ns;
 	}
 	occupy(d, in, vl, b);
-	d->copies++;
+	d->n.copies++;
 	return true;
 }
 

@@ -28,9 +28,9 @@ uint64_t fab_data_now(struct fab_data *d)
 	if (!d->now_ns) {
 		t = fab_data_host_ns(d);
 		if ((d->blocked || d->reply_count) && t - d->seen_ns > STOOD_NS)
-			d->stood_ns += t - d->seen_ns - FAB_LOOK_NS;
+			d->n.stood_ns += t - d->seen_ns - FAB_LOOK_NS;
 		d->seen_ns = t;
-		d->now_ns = t - d->stood_ns;
+		d->now_ns = t - d->n.stood_ns;
 	}
 	return d->now_ns;
 }
@@ -39,5 +39,5 @@ uint64_t fab_data_clock(struct fab_data *d)
 {
 	uint64_t now = fab_data_now(d);		/* which may add to stood_ns */
 
-	return now + d->stood_ns;
+	return now + d->n.stood_ns;
 }

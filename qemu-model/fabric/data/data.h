@@ -180,19 +180,19 @@ void fab_data_accept_stopped(struct fab_data *d);
 uint64_t fab_data_host_ns(const struct fab_data *d);
 
 /**
- * struct fab_data_totals - what the data path has counted, and what it takes
+ * struct fab_data_counts - what the data path has counted, and what it takes
  * @drop: packets that ended, by enum fab_drop
- * @delivered: packets that end ports have
+ * @delivered: packets that left by a link, or that an agent has
  * @hops: wires of the graph that packets went over
- * @forks: packets that multicast has added, see fab_data
- * @copies: packets that waited in an input buffer
+ * @forks: outputs of multicast packets at a switch but the first of each: what came, and these, is
+ *	what was delivered, dropped, or still waits
+ * @copies: packets that were copied into an input buffer
  * @mads_in, @mads_out: MADs that agents got from machines, and sent to them
- * @buffer_bytes: memory for packets, which is kept for others
- * @link_bytes: memory that is shared with machines
- * @capture_bytes: of captures, and of what they wait in
+ * @buffer_bytes: memory of all buffers for packets, which is kept for others
+ * @capture_bytes: memory of captures, and of what they wait in
  * @stood_ns: during which the daemon had no processor while something waited
  */
-struct fab_data_totals {
+struct fab_data_counts {
 	uint64_t drop[FAB_DROPS];
 	uint64_t delivered;
 	uint64_t hops;
@@ -200,13 +200,15 @@ struct fab_data_totals {
 	uint64_t copies;
 	uint64_t mads_in, mads_out;
 	uint64_t buffer_bytes;
-	uint64_t link_bytes;
 	uint64_t capture_bytes;
 	uint64_t stood_ns;
 };
 
-/** fab_data_totals() - fill in @t */
-void fab_data_totals(const struct fab_data *d, struct fab_data_totals *t);
+/** fab_data_counts() - up to now */
+const struct fab_data_counts *fab_data_counts(const struct fab_data *d);
+
+/** fab_data_link_bytes() - memory that is shared with machines */
+size_t fab_data_link_bytes(const struct fab_data *d);
 
 /**
  * fab_data_bytes() - memory that it takes now: ports, packets that wait or are on their way, the

@@ -98,7 +98,7 @@ struct fab_buffer {
  * @started: some outputs of FAB_HEAD_MCAST have had their copy, or it was discarded there
  * @seen: the head was looked at before; what the link did to it is known, and a capture has it
  * @lost: the link that it came by has lost it
- * @forks: what the decision has added to fab_data.forks
+ * @forks: what the decision has added to fab_data.n.forks
  * @listed: in fab_data.mcast
  * @next: lane that requests the same output lane after this one, or FAB_NONE_LANE
  * @version: of the decision
@@ -247,22 +247,13 @@ struct fab_reply {
  * @now_ns: of this round; 0: not read yet
  * @seen_ns: the clock when it was read last
  * @flights: packets on wires with a delay, @flying in all; @flight_bytes without these packets
- * @stood_ns: during which the daemon had no processor while something waited
  * @spare: buffers that are free, by their size
  * @made, @in_use, @peak: buffers by size: all, those that are not spare, and most of these since
  *	the last look at them; the next is at @trim_due_ns
- * @buffer_bytes: memory of all buffers
  * @reply_order: @reply_count in use, then the free ones
  * @link_captures: captures with link packets
  * @why: the packet that ended last did so
- * @drop: packets by enum fab_drop
- * @delivered: packets that left by a link, or that an agent has
- * @hops: wires of the graph that packets went over
- * @forks: outputs of multicast packets at a switch but the first of each: what came, and these, is
- *	what was delivered, dropped, or still waits
- * @copies: packets that were copied into a buffer
- * @mads_in, @mads_out: MADs that came in packets, and left by links
- * @capture_bytes: memory of captures, and of what they wait in
+ * @n: what it has counted
  * @accept_stops: times that peers had to wait for a descriptor, or memory
  * @log_left: lines that may be logged now, which grew at @log_ns last
  * @log_lost: lines that were left out since the last one
@@ -285,11 +276,10 @@ struct fab_data {
 	bool ctrl_due;
 	unsigned int blocked;
 	unsigned int stalls;
-	uint64_t now_ns, seen_ns, stood_ns;
+	uint64_t now_ns, seen_ns;
 	struct fab_buffer *spare[FAB_BUFFER_SIZES];
 	uint32_t made[FAB_BUFFER_SIZES], in_use[FAB_BUFFER_SIZES], peak[FAB_BUFFER_SIZES];
 	uint64_t trim_due_ns;
-	uint64_t buffer_bytes;
 	struct fab_flight *flights;
 	uint32_t flying;
 	size_t flight_bytes;
@@ -298,13 +288,7 @@ struct fab_data {
 	unsigned int reply_count;
 	struct fab_capture *link_captures;
 	enum fab_drop why;
-	uint64_t drop[FAB_DROPS];
-	uint64_t delivered;
-	uint64_t hops;
-	uint64_t forks;
-	uint64_t copies;
-	uint64_t mads_in, mads_out;
-	uint64_t capture_bytes;
+	struct fab_data_counts n;
 	uint64_t accept_stops;
 	unsigned int log_left;
 	uint64_t log_ns;
@@ -404,7 +388,7 @@ const struct ib_sl2vl *fab_sl2vl(const struct fab *f, const struct fab_node *n, 
 static inline enum fab_kind fab_dropped(struct fab_data *d, enum fab_drop why)
 {
 	d->why = why;
-	d->drop[why]++;
+	d->n.drop[why]++;
 	return FAB_HEAD_DROP;
 }
 

@@ -201,7 +201,7 @@ static enum fab_kind decide_mcast(struct fab_data *d, struct fab_dport *in, stru
 	if (!members)
 		return fab_dropped(d, FAB_DROP_NO_MEMBER);
 	l->forks = (uint8_t)(members - 1);
-	d->forks += l->forks;
+	d->n.forks += l->forks;
 	return fab_next_output(l, -1) >= 0 ? FAB_HEAD_MCAST : FAB_HEAD_DROP;
 }
 

@@ -89,9 +89,9 @@ void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl
 	}
 	ohca_link_tx_commit(out->link, vl, len, flags);
 	if (fab_unlikely(agent))
-		d->mads_out++;
+		d->n.mads_out++;
 	else
-		d->delivered++;
+		d->n.delivered++;
 }
 
 /* The link of @out has fault @x. Return: false: there is no credit. */
@@ -146,7 +146,7 @@ static void send_over_fault(struct fab_data *d, struct fab_dport *out, unsigned 
 
 	if (loses(d, out, vl, f, x))
 		return;
-	d->hops++;
+	d->n.hops++;
 	at.corrupt |= fab_fault_corrupts(x);
 	if (fab_is_delayed(in, false, vl, x))
 		fab_delay(d, in, false, vl, &at, x, false);
@@ -167,7 +167,7 @@ static bool out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		return true;
 	}
 	count_xmit(d, out, vl, f, FAB_DROP_NONE);
-	d->hops++;
+	d->n.hops++;
 	lane_arrive(d, out->peer, vl, f);
 	return true;
 }
@@ -479,7 +479,7 @@ static enum fab_kind advance(struct fab_data *d, struct fab_dport *in, unsigned 
 		/* a packet that is partly copied keeps its decision */
 		if (l->kind != FAB_HEAD_NONE && l->version != d->version && !l->started) {
 			l->kind = FAB_HEAD_NONE;
-			d->forks -= l->forks;
+			d->n.forks -= l->forks;
 		}
 		if (l->kind == FAB_HEAD_NONE) {
 			if (!peek(in, vl, l))
@@ -783,7 +783,7 @@ static void lose_head(struct fab_data *d, struct fab_dport *dp, struct fab_lane 
 		count_rcv(dp, &l->f);
 		fab_drop_head(d, l, FAB_DROP_LOSS);
 	} else if (l->kind == FAB_HEAD_MCAST) {
-		d->forks -= l->forks;
+		d->n.forks -= l->forks;
 	}
 	forget_head(d, l);
 }

@@ -77,7 +77,7 @@ void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, 
 
 	if (fab_unlikely(x) && vl15_lost(d, in, x))
 		return;
-	d->mads_in++;
+	d->n.mads_in++;
 	memcpy(pkt, data, len < sizeof(pkt) ? len : sizeof(pkt));
 	if (len > sizeof(pkt) || ib_pkt_parse(pkt, len, &pi) != IB_PKT_OK ||
 	    pi.vl != IB_MGMT_VL || pi.opcode != IB_OP_UD_SEND_ONLY ||
@@ -201,7 +201,7 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 	struct ib_pkt_info pi;
 	bool taken = false, mad = false;
 
-	d->mads_in += in->is_switch;
+	d->n.mads_in += in->is_switch;
 	if (f->len <= MAX_MAD_PKT || flags)
 		fab_copy(pkt, f, f->vl);
 	if (has_wrong_icrc(pkt, f->len, flags)) {
@@ -221,7 +221,7 @@ void fab_gsi_rx(struct fab_data *d, struct fab_dport *in, const struct fab_frame
 	if (!taken)
 		count_port0(in, x, f);
 	if (mad) {
-		d->delivered++;
+		d->n.delivered++;
 		return;
 	}
 	if (in->is_switch && x)

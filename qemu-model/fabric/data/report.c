@@ -88,7 +88,7 @@ const char *fab_drop_name(enum fab_drop why)
 	return drop_names[why];
 }
 
-static size_t link_bytes(const struct fab_data *d)
+size_t fab_data_link_bytes(const struct fab_data *d)
 {
 	size_t n = 0;
 
@@ -97,21 +97,9 @@ static size_t link_bytes(const struct fab_data *d)
 	return n;
 }
 
-void fab_data_totals(const struct fab_data *d, struct fab_data_totals *t)
+const struct fab_data_counts *fab_data_counts(const struct fab_data *d)
 {
-	*t = (struct fab_data_totals){
-		.delivered = d->delivered,
-		.hops = d->hops,
-		.forks = d->forks,
-		.copies = d->copies,
-		.mads_in = d->mads_in,
-		.mads_out = d->mads_out,
-		.buffer_bytes = d->buffer_bytes,
-		.link_bytes = link_bytes(d),
-		.capture_bytes = d->capture_bytes,
-		.stood_ns = d->stood_ns,
-	};
-	memcpy(t->drop, d->drop, sizeof(t->drop));
+	return &d->n;
 }
 
 size_t fab_data_bytes(const struct fab_data *d)
@@ -121,26 +109,26 @@ size_t fab_data_bytes(const struct fab_data *d)
 	/* @all and the arrays beside it */
 	n += d->cap * (8 * sizeof(*d->all) + FAB_DATA_LANES * sizeof(*d->mcast));
 	n += d->count * sizeof(struct fab_dport);
-	n += d->buffer_bytes;
+	n += d->n.buffer_bytes;
 	for (unsigned int i = 0; i < FAB_BUFFER_SIZES; i++)
 		n += d->made[i] * sizeof(struct fab_buffer);
-	return n + d->flight_bytes + link_bytes(d) + d->capture_bytes;
+	return n + d->flight_bytes + fab_data_link_bytes(d) + d->n.capture_bytes;
 }
 
 static void print_data(const struct fab_data *d, FILE *to)
 {
 	fprintf(to, "packets delivered %" PRIu64 ", over %" PRIu64 " wires, forks %" PRIu64
 		", that waited %" PRIu64 "; buffers %" PRIu64 " bytes, stood %" PRIu64 " ns\n",
-		d->delivered, d->hops, d->forks, d->copies, d->buffer_bytes, d->stood_ns);
+		d->n.delivered, d->n.hops, d->n.forks, d->n.copies, d->n.buffer_bytes, d->n.stood_ns);
 	for (unsigned int i = FAB_DROP_NONE + 1; i < FAB_DROPS; i++)
-		if (d->drop[i])
-			fprintf(to, "packets dropped: %s: %" PRIu64 "\n", drop_names[i], d->drop[i]);
+		if (d->n.drop[i])
+			fprintf(to, "packets dropped: %s: %" PRIu64 "\n", drop_names[i], d->n.drop[i]);
 }
 
 void fab_data_print(const struct fab_data *d, FILE *to)
 {
 	fprintf(to, "MADs in %" PRIu64 " out %" PRIu64 " dropped %" PRIu64
-		", stopped accepting %" PRIu64 " times\n", d->mads_in, d->mads_out,
+		", stopped accepting %" PRIu64 " times\n", d->n.mads_in, d->n.mads_out,
 		d->m->stats.lost, d->accept_stops);
 	print_data(d, to);
 	for (uint32_t i = 0; i < d->links; i++)

@@ -354,7 +354,7 @@ struct fab_capture *fab_capture_start(struct fab_data *d, const uint32_t *port, 
 
 	if (!c)
 		return NULL;
-	d->capture_bytes += sizeof(*c);
+	d->n.capture_bytes += sizeof(*c);
 	c->d = d;
 	c->write = write;
 	c->ctx = ctx;
@@ -390,6 +390,6 @@ void fab_capture_stop(struct fab_capture *c)
 		statistics(c, 2 * i + 1);
 		tap_detach(c, &c->tap[i]);
 	}
-	c->d->capture_bytes -= sizeof(*c);
+	c->d->n.capture_bytes -= sizeof(*c);
 	free(c);
 }

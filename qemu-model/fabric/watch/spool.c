@@ -89,7 +89,7 @@ struct fab_spool *fab_spool_new(struct fab_data *d, const struct fab_spool_cfg *
 	s->c = fab_capture_start(d, cfg->port, cfg->n, cfg->limit, cfg->links, spool_take, s);
 	if (s->c) {
 		s->d = d;
-		d->capture_bytes += sizeof(*s);
+		d->n.capture_bytes += sizeof(*s);
 		return s;
 	}
 	free(s);
@@ -102,6 +102,6 @@ void fab_spool_free(struct fab_spool *s)
 		return;
 	fab_spool_end(s);
 	push(s);
-	s->d->capture_bytes -= sizeof(*s);
+	s->d->n.capture_bytes -= sizeof(*s);
 	free(s);
 }
