@@ -421,6 +421,14 @@ enum host_fate host_drop(void *arg, struct host *from, unsigned int port, uint8_
 	return HOST_DROP;
 }
 
+/* What a frame costs at most. */
+#define FRAME_WORK	(OHCA_WORK_PKT + OHCA_WORK_ONE)
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 void host_rx(struct host *h, unsigned int port, unsigned int vl, const uint8_t *frame,
 	     uint32_t len, unsigned int flags)
 {
@@ -434,8 +442,8 @@ void host_rx(struct host *h, unsigned int port, unsigned int vl, const uint8_t *
 	uint64_t work = h->e->work, dma = h->dma_bytes;
 
 	ohca_rx(h->e, port, &f);
-	if (h->e->work - work > OHCA_WORK_PKT + OHCA_WORK_ONE ||
-	    h->dma_bytes - dma > OHCA_WORK_PKT + OHCA_WORK_ONE)
+	h->most_rx = larger(h->e->work - work, h->most_rx);
+	if (h->e->work - work > FRAME_WORK || h->dma_bytes - dma > FRAME_WORK)
 		host_die("a frame that costs more than its bound");
 }
 
@@ -519,11 +527,6 @@ static uint64_t wall_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 bool host_poll(struct host *h, unsigned int budget, bool commands)
 {
 	uint64_t work = h->e->work, dma = h->dma_bytes, ns = wall_ns();
@@ -538,6 +541,22 @@ bool host_poll(struct host *h, unsigned int budget, bool commands)
 	if (work > OHCA_POLL_WORK(budget) || dma > OHCA_POLL_WORK(budget))
 		host_die("a poll that costs more than its bound");
 	return more;
+}
+
+void host_attack(struct host *h, const char *name, uint64_t bound)
+{
+	if (!h->most.work)
+		host_die("an attack that was none");
+	printf("%s: longest poll %llu of bound %llu units (%llu bytes, %llu us)", name,
+	       (unsigned long long)h->most.work, (unsigned long long)bound,
+	       (unsigned long long)h->most.dma, (unsigned long long)h->most.ns / 1000);
+	if (h->most_rx)
+		printf(", longest frame %llu of %u", (unsigned long long)h->most_rx, FRAME_WORK);
+	printf("\n");
+	if (h->most.work > bound)
+		host_die("a poll of an attack that costs more than its bound");
+	memset(&h->most, 0, sizeof(h->most));
+	h->most_rx = 0;
 }
 
 bool host_step(struct host *const *h, unsigned int n)

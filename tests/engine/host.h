@@ -122,6 +122,7 @@ struct host {
 	int in_dma;
 	uint64_t dma_bytes;	/* read and written */
 	struct host_cost most;	/* of a poll so far; a test may zero it */
+	uint64_t most_rx;	/* the work of a frame so far */
 	uint64_t persisted;	/* bytes that were to be made persistent */
 	unsigned int persist_calls, persist_runs;
 	bool persist_later;	/* by ohca_persisted() with a tag of these */
@@ -224,6 +225,11 @@ void host_hook_set(struct host *h, unsigned int port, host_hook hook, void *arg)
  * more than it may
  */
 bool host_poll(struct host *h, unsigned int budget, bool commands);
+/*
+ * Prints the longest poll since the last call, or since the test zeroed @most, beside its @bound,
+ * in units of base/work.h, and the longest frame; ends if they exceed their bounds. "make attacks" shows these lines.
+ */
+void host_attack(struct host *h, const char *name, uint64_t bound);
 /** host_drop() - a hook: nothing arrives */
 enum host_fate host_drop(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 			 uint32_t len);

@@ -8,6 +8,7 @@
 #include "engine/base/le.h"
 #include "engine/base/limits.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/transport/sched.h"
 #include "ib/packet.h"
 #include "ib/rate.h"
@@ -23,7 +24,7 @@
  * struct town - two machines with two joined ports each
  * @bad: QPs that misbehave, with CQs of their own; @good: one on each port and lane 0, and one
  *	on port 0 and lane 1
- * @crowd: @num more that misbehave; @srq: of one of @bad
+ * @crowd: @num more that misbehave; @srq: of one of @bad; @by: the machine that is attacked
  */
 struct town {
 	struct rig r;
@@ -31,7 +32,7 @@ struct town {
 	struct host_qp bad[2];
 	struct host_qp good[3][2];
 	struct host_qp crowd[CROWD][2];
-	unsigned int num;
+	unsigned int num, by;
 	struct host_srq srq;
 };
 
@@ -68,11 +69,14 @@ static struct town *town_up(uint8_t type)
 		make(t, t->good[k], OHCA_QPT_RC, 10, false);
 		join(t, t->good[k], k == 1, k == 2);
 	}
+	for (unsigned int i = 0; i < 2; i++)
+		memset(&t->r.h[i]->most, 0, sizeof(t->r.h[i]->most));
 	return t;
 }
 
-static void town_down(struct town *t)
+static void town_down(struct town *t, const char *attack)
 {
+	host_attack(t->r.h[t->by], attack, OHCA_POLL_WORK(BUDGET));
 	t->r.h[0]->on_map = NULL;
 	t->r.h[1]->on_map = NULL;
 	for (unsigned int i = 0; i < 2; i++) {
@@ -153,7 +157,7 @@ static void test_flush_waits_its_turn(void **state)
 	/* it is flushed all the same */
 	rig_run(&t->r);
 	assert_int_equal(record(&t->bad[0])->sq_ci, 1u << LOG_BAD);
-	town_down(t);
+	town_down(t, "QP in ERR with a full send queue");
 }
 
 /* The same for ever; its receive queue is flushed as well. */
@@ -181,7 +185,7 @@ static void test_flush_without_end(void **state)
 		flushed++;
 	}
 	assert_int_equal(flushed, 20);
-	town_down(t);
+	town_down(t, "QP in ERR whose send queue stays full");
 }
 
 /* A QP in SQE is the same: it sends nothing. */
@@ -202,7 +206,7 @@ static void test_sqe_without_end(void **state)
 	ring_sq(&t->bad[0]);
 	for (unsigned int i = 0; i < 3; i++)
 		honest_leave(t);
-	town_down(t);
+	town_down(t, "QP in SQE whose send queue stays full");
 }
 
 /* A QP whose SL is mapped to VL15, that is to nothing: its packets are discarded at once. */
@@ -227,7 +231,7 @@ static void test_no_lane(void **state)
 			}
 			for (unsigned int i = 0; i < 3; i++)
 				honest_leave(t);
-			town_down(t);
+			town_down(t, "QPs whose SL has no lane");
 		}
 }
 
@@ -264,6 +268,7 @@ static void test_nak_before_flush(void **state)
 	struct ohca_hw_cqe e;
 
 	(void)state;
+	t->by = 1;
 	join(t, t->bad, 0, 0);
 	/* it has sent nothing yet, but worked */
 	for (unsigned int i = 0; i < 2 * OHCA_QUANTUM; i++) {
@@ -291,7 +296,7 @@ static void test_nak_before_flush(void **state)
 		host_step(t->r.h, 2);
 	assert_true(host_cq_poll(&t->cq[0], &e));
 	assert_int_equal(e.status, WC_REM_ACCESS);
-	town_down(t);
+	town_down(t, "refused request at a QP whose send queue stays full");
 }
 
 /* ---- a table of attackers ------------------------------------------------------------- */
@@ -510,13 +515,13 @@ struct attacker {
 #define EACH_TURN	(CROWD * OHCA_QUANTUM / BUDGET)
 
 static const struct attacker attackers[] = {
-	{ "idle, and rung", idle, ring_crowd, TURNS + EACH_ONCE, 2 * (TURNS + EACH_ONCE), false },
-	{ "static rate", paced, NULL, 2, 2 * (TURNS + EACH_TURN), false },
-	{ "RNR", rnr, NULL, 2, 2 + 2 * EACH_ONCE, false },
-	{ "no credits", credits, NULL, 2, 4, false },
+	{ "idle QPs that are rung", idle, ring_crowd, TURNS + EACH_ONCE, 2 * (TURNS + EACH_ONCE), false },
+	{ "QPs ahead of their static rate", paced, NULL, 2, 2 * (TURNS + EACH_TURN), false },
+	{ "QPs that wait after an RNR NAK", rnr, NULL, 2, 2 + 2 * EACH_ONCE, false },
+	{ "QPs without credits", credits, NULL, 2, 4, false },
 	{ "credits that are none", credits, no_credits, 2, 4, false },
-	{ "page faults", faults, NULL, 2, 4, false },
-	{ "page faults, and rung", faults, ring_crowd, 2, 4, false },
+	{ "QPs with page faults", faults, NULL, 2, 4, false },
+	{ "QPs with page faults that are rung", faults, ring_crowd, 2, 4, false },
 	{ "SRQ with a wrong index", srq_up, srq_index, 2, 4, true },
 	{ "SRQ that is always full", srq_up, srq_full, 2, 4, false },
 	{ "SRQ with limit events", srq_up, srq_limit, 2, 4, false },
@@ -594,14 +599,14 @@ static void test_attackers(void **state)
 		a->begin(t);
 		turns = in_turns(t, a);
 		steps = in_time(t, a);
-		print_message("%-24s %3u polls of %3u, %3u steps of %3u\n", a->name, turns,
-			      a->turns, steps, a->steps);
+		print_message("%s: an honest QP waits %u polls of %u, %u steps of %u\n", a->name,
+			      turns, a->turns, steps, a->steps);
 		assert_in_range(turns, 1, a->turns);
 		assert_in_range(steps, 1, a->steps);
 		if (a->bad)
 			assert_true(host_counter(t->r.h[0], OHCA_CNT_DB_BAD_INDEX));
 		t->r.h[0]->port[0].queued[slow_lane(t)] = 0;
-		town_down(t);
+		town_down(t, a->name);
 	}
 }
 

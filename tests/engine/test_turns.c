@@ -106,6 +106,7 @@ static void test_backlog(void **state)
 	assert_true(taken >= TURNS / 8);
 	host_hook_set(r.h[1], 0, NULL, NULL);
 	rig_run(&r);
+	host_attack(r.h[1], "frames for 200 members without pause", OHCA_POLL_WORK(BUDGET));
 	for (unsigned int i = 0; i < MEMBERS; i++) {
 		mcast(r.h[1], OHCA_CMD_DETACH_MCAST, &qp[i]);
 		host_qp_destroy(&qp[i]);
@@ -146,6 +147,7 @@ static void test_doorbells(void **state)
 		h->e->cq[other.cqn]->armed = false;
 		host_cq_arm(&other, false);
 	}
+	host_attack(h, "list operations without end", OHCA_POLL_WORK(BUDGET));
 	/* and the lists are served, all of them */
 	for (unsigned int i = 0; i < SRQS; i++)
 		assert_true(((struct ohca_hw_db *)host_buf_ptr(h, &srq[i].buf, 0))->sq_ci > 0);
@@ -181,6 +183,7 @@ static void test_many_rung(void **state)
 	host_cq_arm(&cq, false);
 	assert_true(host_poll(h, BUDGET, true));
 	assert_true(h->e->cq[cq.cqn]->armed);
+	host_attack(h, "more send queues rung than a poll serves", OHCA_POLL_WORK(BUDGET));
 	for (unsigned int i = 0; i < QPS; i++)
 		host_buf_free(&qp[i].buf);
 	host_buf_free(&cq.buf);
