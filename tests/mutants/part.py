@@ -33,9 +33,8 @@ class Part:
     def files(self, top):
         """Pairs of a path from the top and its text, of all sources in subfolders, too."""
         for source in self.sources:
-            for folder, inner, names in sorted(os.walk(os.path.join(top, source))):
-                if source.endswith("/."):
-                    inner.clear()
+            for folder, inner, names in os.walk(os.path.join(top, source)):
+                inner[:] = [] if source.endswith("/.") else sorted(inner)
                 for name in sorted(names):
                     if name.endswith((".c", ".h")):
                         path = os.path.join(folder, name)
@@ -59,8 +58,9 @@ PARTS = {p.name: p for p in (
                                                        "client")),
          "tests/fabric", "$(TESTS)", sanitizer="SAN",
          scripts=(("ohca-fabric", "./test_cli.sh {}"),)),
-    Part("data", (f"{FABRIC}/data", f"{FABRIC}/watch", f"{FABRIC}/."), "tests/fabric", "$(TESTS)",
-         sanitizer="SAN", scripts=(("ohca-fabric", "./test_cli.sh {}"),)),
+    Part("data", tuple(f"{FABRIC}/{room}" for room in ("base", "data", "watch", ".")),
+         "tests/fabric", "$(TESTS)", sanitizer="SAN",
+         scripts=(("ohca-fabric", "./test_cli.sh {}"),)),
     Part("engine", ("qemu-model/engine",), "tests/engine", "$(TESTS)"),
 )}
 
