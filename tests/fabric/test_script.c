@@ -401,7 +401,9 @@ static unsigned int reach(uint32_t *sw, char route[][8])
 			if (p->pi.state == IB_PS_DOWN || f->node[to].sw == FAB_NONE || known[to])
 				continue;
 			known[to] = true;
-			snprintf(route[n], 8, "%.5s%u", route[i], k);
+			assert_true(strlen(route[i]) < 7);
+			strcpy(route[n], route[i]);
+			strcat(route[n], (const char[]){ (char)('0' + k), '\0' });
 			sw[n++] = to;
 		}
 	}
