@@ -213,6 +213,8 @@ void host_renew(struct host *h, const struct host *as_new);
 void host_enable(struct host *h, uint64_t features);
 /** host_start() - host_enable() of a little-endian host with everything, async and completion EQ (armed), a PD */
 void host_start(struct host *h);
+/** host_start_with() - the same with @features acknowledged */
+void host_start_with(struct host *h, uint64_t features);
 
 /** host_connect() - a cable between two ports; also one clock for both */
 void host_connect(struct host *a, unsigned int pa, struct host *b, unsigned int pb);

@@ -79,7 +79,12 @@ void host_enable(struct host *h, uint64_t features)
 
 void host_start(struct host *h)
 {
-	host_enable(h, ~0ull);
+	host_start_with(h, ~0ull);
+}
+
+void host_start_with(struct host *h, uint64_t features)
+{
+	host_enable(h, features);
 	host_eq_create(h, &h->async, 8, true, 0);
 	host_eq_create(h, &h->comp, 8, false, 1);
 	host_eq_db(h, &h->async, true);

@@ -223,19 +223,133 @@ static int query(struct host *h, uint8_t kind, uint32_t handle, void *buf, size_
 	return rc;
 }
 
-static void test_context(void **state)
+static void test_eq_and_cq(void **state)
 {
 	struct ohca_hw_eq_context eq;
 	struct ohca_hw_cq_context cq;
+	struct host *h;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ 0 });
+	h = r.h[0];
+	for (unsigned int i = 0; i < 3; i++)
+		rig_write(&r, 0, i, 0, 0, 8);
+	rig_run(&r);
+	wc(&r.scq[0], 0, WC_SUCCESS);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	host_cq_arm(&r.scq[0], false);
+	rig_run(&r);
+
+	assert_int_equal(query(h, OHCA_CONTEXT_EQ, h->async.eqn, &eq, sizeof(eq)), OHCA_ADMIN_OK);
+	assert_int_equal(eq.eqn, h->async.eqn);
+	assert_int_equal(eq.log_size, h->async.log);
+	assert_int_equal(eq.kind, OHCA_EQ_ASYNC);
+	assert_int_equal(eq.vector, 0);
+	assert_int_equal(eq.pi, h->async.ci);
+	assert_int_equal(eq.ci, h->async.ci);
+	assert_int_equal(eq.flags, OHCA_EQC_ARMED);
+	assert_int_equal(query(h, OHCA_CONTEXT_EQ, h->comp.eqn, &eq, sizeof(eq)), OHCA_ADMIN_OK);
+	assert_int_equal(eq.kind, OHCA_EQ_COMP);
+	assert_int_equal(eq.vector, 1);
+	/* two CQs of each side; one event, with which it interrupted and was disarmed */
+	assert_int_equal(eq.refs, 2);
+	assert_int_equal(eq.pi, 1);
+	assert_int_equal(eq.ci, 0);
+	assert_int_equal(eq.flags, 0);
+
+	assert_int_equal(query(h, OHCA_CONTEXT_CQ, r.scq[0].cqn, &cq, sizeof(cq)), OHCA_ADMIN_OK);
+	assert_int_equal(cq.cqn, r.scq[0].cqn);
+	assert_int_equal(cq.uar, 0);
+	assert_int_equal(cq.eqn, h->comp.eqn);
+	assert_int_equal(cq.refs, 1);
+	assert_int_equal(cq.pi, 3);
+	assert_int_equal(cq.told_pi, 3);
+	assert_int_equal(cq.events, 1);
+	assert_int_equal(cq.arm_sn, 1);
+	assert_int_equal(cq.log_size, r.scq[0].log);
+	assert_int_equal(cq.flags, OHCA_CQC_EQE_OUT);
+	host_cq_arm(&r.rcq[0], true);
+	rig_run(&r);
+	assert_int_equal(query(h, OHCA_CONTEXT_CQ, r.rcq[0].cqn, &cq, sizeof(cq)), OHCA_ADMIN_OK);
+	assert_int_equal(cq.flags, OHCA_CQC_ARMED | OHCA_CQC_SOLICITED);
+	rig_down(&r);
+}
+
+static void test_moderation(void **state)
+{
+	struct ohca_hw_aqe c;
+	struct ohca_hw_cq_context cq;
+	struct host_cq own;
+	struct host *h;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .loop = true });
+	h = r.h[0];
+	host_cq_create(h, &own, 5, 3);
+	c = HOST_AQE(modify_cq, .cqn = own.cqn, .count = 0x123, .period_us = 0x234);
+	assert_int_equal(host_cmd(h, OHCA_CMD_MODIFY_CQ, &c, NULL), OHCA_ADMIN_OK);
+	assert_int_equal(query(h, OHCA_CONTEXT_CQ, own.cqn, &cq, sizeof(cq)), OHCA_ADMIN_OK);
+	assert_int_equal(cq.uar, 3);
+	assert_int_equal(cq.log_size, 5);
+	assert_int_equal(cq.mod_count, 0x123);
+	assert_int_equal(cq.mod_period_us, 0x234);
+	assert_int_equal(cq.refs | cq.pi | cq.ci | cq.flags, 0);
+	host_cq_destroy(&own);
+	rig_down(&r);
+}
+
+static void test_srq(void **state)
+{
 	struct ohca_hw_srq_context srq;
+	struct host_srq own;
+	struct host *h;
+	struct rig r;
+	uint32_t pdn;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .srq = true, .srq_pd = true });
+	h = r.h[0];
+	rig_recv(&r, 0, 9, 0, 8);
+	rig_recv(&r, 0, 10, 0, 8);
+	rig_send(&r, 1, 2, 0, 8);
+	rig_run(&r);
+	assert_int_equal(query(h, OHCA_CONTEXT_SRQ, r.srq[0].srqn, &srq, sizeof(srq)),
+			 OHCA_ADMIN_OK);
+	assert_int_equal(srq.pdn, r.srq_pdn[0]);
+	assert_int_equal(srq.refs, 1);
+	assert_int_equal(srq.ci, 1);
+	assert_int_equal(srq.limit, 0);
+	assert_int_equal(srq.flags, 0);
+	pdn = host_pd(h, 2);
+	host_srq_create(h, &own, 4, pdn, 2, 7);
+	assert_int_equal(query(h, OHCA_CONTEXT_SRQ, own.srqn, &srq, sizeof(srq)), OHCA_ADMIN_OK);
+	assert_int_equal(srq.srqn, own.srqn);
+	assert_int_equal(srq.uar, 2);
+	assert_int_equal(srq.pdn, pdn);
+	assert_int_equal(srq.refs, 0);
+	assert_int_equal(srq.ci, 0);
+	assert_int_equal(srq.limit, 7);
+	assert_int_equal(srq.log_size, 4);
+	assert_int_equal(srq.log_stride, own.log_stride);
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_SRQ, own.srqn, 0), OHCA_ADMIN_OK);
+	host_buf_free(&own.buf);
+	rig_down(&r);
+}
+
+static void test_qp(void **state)
+{
 	struct ohca_hw_qp_context qp;
-	struct ohca_hw_mr_context mr;
+	struct host_qp own = { 0 };
+	struct host_qp_init in;
 	struct host *h;
 	struct rig r;
 	uint32_t n;
 
 	(void)state;
-	rig_up(&r, (struct rig_opt){ .srq = true, .psn = { 0xfffff0, 7 } });
+	rig_up(&r, (struct rig_opt){ .log_sq = 5, .log_rq = 3, .signal_all = true,
+				     .psn = { 0xfffff0, 7 } });
 	h = r.h[0];
 	n = alloc_set(h);
 	assert_int_equal(bind_set(h, r.qp[0].handle, n), OHCA_ADMIN_OK);
@@ -243,49 +357,113 @@ static void test_context(void **state)
 	rig_recv(&r, 0, 10, 0, 8);
 	rig_write(&r, 0, 1, 0, 0, 8);
 	rig_send(&r, 1, 2, 0, 8);
-	host_cq_arm(&r.scq[0], true);
 	rig_run(&r);
-
-	assert_int_equal(query(h, OHCA_CONTEXT_EQ, h->async.eqn, &eq, sizeof(eq)), OHCA_ADMIN_OK);
-	assert_int_equal(eq.eqn, h->async.eqn);
-	assert_int_equal(eq.log_size, h->async.log);
-	assert_int_equal(eq.kind, OHCA_EQ_ASYNC);
-
-	assert_int_equal(query(h, OHCA_CONTEXT_CQ, r.scq[0].cqn, &cq, sizeof(cq)), OHCA_ADMIN_OK);
-	assert_int_equal(cq.cqn, r.scq[0].cqn);
-	assert_int_equal(cq.eqn, h->comp.eqn);
-	assert_int_equal(cq.pi, 1);
-	assert_int_equal(cq.refs, 1);
-	assert_int_equal(cq.log_size, r.scq[0].log);
-	assert_int_equal(cq.flags, OHCA_CQC_ARMED | OHCA_CQC_SOLICITED);
-
-	assert_int_equal(query(h, OHCA_CONTEXT_SRQ, r.srq[0].srqn, &srq, sizeof(srq)),
-			 OHCA_ADMIN_OK);
-	assert_int_equal(srq.pdn, h->pdn);
-	assert_int_equal(srq.refs, 1);
-	assert_int_equal(srq.ci, 1);
-
 	assert_int_equal(query(h, OHCA_CONTEXT_QP, r.qp[0].handle, &qp, sizeof(qp)),
 			 OHCA_ADMIN_OK);
 	assert_int_equal(qp.handle, r.qp[0].handle);
+	assert_int_equal(qp.wire_qpn, r.qp[0].qpn);
+	assert_int_equal(qp.dest_qpn, r.qp[1].qpn);
+	assert_int_equal(qp.uar, 0);
+	assert_int_equal(qp.pdn, h->pdn);
+	assert_int_equal(qp.type, OHCA_QPT_RC);
 	assert_int_equal(qp.state, OHCA_QPS_RTS);
+	assert_int_equal(qp.flags, OHCA_QP_SIGNAL_ALL);
+	assert_int_equal(qp.log_sq, 5);
+	assert_int_equal(qp.log_rq, 3);
 	assert_int_equal(qp.send_cqn, r.scq[0].cqn);
 	assert_int_equal(qp.recv_cqn, r.rcq[0].cqn);
-	assert_int_equal(qp.srqn, r.srq[0].srqn);
+	assert_int_equal(qp.srqn, 0);
 	assert_int_equal(qp.counters, n);
+	assert_int_equal(qp.rq_ci, 1);
 	assert_int_equal(qp.sq_pi, r.qp[0].sq_pi);
+	assert_int_equal(qp.sq_cur, r.qp[0].sq_pi);
 	assert_int_equal(qp.sq_ci, r.qp[0].sq_pi);
 	assert_int_equal(qp.next_psn, 0xfffff1);
+	assert_int_equal(qp.max_psn, 0xfffff1);
 	assert_int_equal(qp.una_psn, 0xfffff1);
 	assert_int_equal(qp.expected_psn, 8);
 	assert_int_equal(qp.msn, 1);
 	assert_int_equal(qp.port, 1);
+	assert_int_equal(qp.retry_left, 7);
+	assert_int_equal(qp.rnr_left, 7);
+	assert_int_equal(qp.reads_out, 0);
+	/* a READ whose request is lost waits for its timer */
+	host_hook_set(r.h[0], 0, host_drop, NULL);
+	rig_read(&r, 0, 3, 0, 0, 2048);
+	rig_run(&r);
+	assert_int_equal(query(h, OHCA_CONTEXT_QP, r.qp[0].handle, &qp, sizeof(qp)),
+			 OHCA_ADMIN_OK);
+	assert_int_equal(qp.reads_out, 1);
+	assert_int_equal(qp.una_psn, 0xfffff1);
+	assert_int_equal(qp.next_psn, 0xfffff3);
+	assert_int_equal(qp.max_psn, 0xfffff3);
+	assert_int_not_equal(qp.sq_ci, r.qp[0].sq_pi);
+	assert_int_equal(qp.sq_cur, r.qp[0].sq_pi);
+	assert_int_equal(qp.wait, 0);
+	host_hook_set(r.h[0], 0, NULL, NULL);
+	rig_time(&r, 1000);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	wc(&r.scq[0], 3, WC_SUCCESS);
+	/* no receive is posted */
+	rig_send(&r, 0, 4, 0, 8);
+	rig_run(&r);
+	assert_int_equal(query(h, OHCA_CONTEXT_QP, r.qp[0].handle, &qp, sizeof(qp)),
+			 OHCA_ADMIN_OK);
+	assert_int_equal(qp.wait, OHCA_QPC_RNR_WAIT);
+	/* one that was only created, with an SRQ */
+	rig_down(&r);
+	rig_up(&r, (struct rig_opt){ .srq = true });
+	in = (struct host_qp_init){ .scq = &r.scq[0], .rcq = &r.rcq[0], .srq = &r.srq[0] };
+	assert_int_equal(host_qp_create(r.h[0], &own, &in), OHCA_ADMIN_OK);
+	assert_int_equal(query(r.h[0], OHCA_CONTEXT_QP, own.handle, &qp, sizeof(qp)),
+			 OHCA_ADMIN_OK);
+	assert_int_equal(qp.srqn, r.srq[0].srqn);
+	assert_int_equal(qp.flags, OHCA_QP_SRQ);
+	assert_int_equal(qp.state, OHCA_QPS_RESET);
+	assert_int_equal(qp.port | qp.counters | qp.dest_qpn | qp.sq_pi | qp.rq_ci, 0);
+	host_qp_destroy(&own);
+	rig_down(&r);
+}
 
-	assert_int_equal(query(h, OHCA_CONTEXT_MR, r.mr[0].key, &mr, sizeof(mr)), OHCA_ADMIN_OK);
-	assert_int_equal(mr.key, r.mr[0].key);
-	assert_int_equal(mr.iova, r.mr[0].iova);
-	assert_int_equal(mr.length, r.mr[0].len);
-	assert_int_equal(mr.npages << mr.page_shift, r.mr[0].len);
+static void test_mr(void **state)
+{
+	struct ohca_hw_aqe c;
+	struct ohca_hw_acqe rsp;
+	struct ohca_hw_mr_context mr;
+	struct host_mr own;
+	struct host *h;
+	struct rig r;
+	uint32_t pdn;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .loop = true });
+	h = r.h[0];
+	pdn = host_pd(h, 4);
+	host_mr_create(h, &own, 3 * HOST_PAGE, pdn, OHCA_ACCESS_REMOTE_READ);
+	assert_int_equal(query(h, OHCA_CONTEXT_MR, own.key, &mr, sizeof(mr)), OHCA_ADMIN_OK);
+	assert_int_equal(mr.key, own.key);
+	assert_int_equal(mr.pdn, pdn);
+	assert_int_equal(mr.iova, own.iova);
+	assert_int_equal(mr.length, own.len);
+	assert_int_equal(mr.access, OHCA_ACCESS_REMOTE_READ);
+	assert_int_equal(mr.npages, 3);
+	assert_int_equal(mr.page_shift, 12);
+	assert_int_equal(mr.pl_offset, 0);
+	assert_int_equal(mr.max_pages, 0);
+	assert_int_equal(mr.refs, 0);
+	assert_int_equal(mr.bound, 0);
+	assert_int_equal(mr.type, OHCA_MR_USER);
+	assert_int_equal(mr.flags, OHCA_MRC_VALID);
+	/* room for pages, and nothing in it */
+	c = HOST_AQE(reg_mr, .type = OHCA_MR_FRMR, .pdn = pdn, .length = 9);
+	assert_int_equal(host_cmd(h, OHCA_CMD_REG_MR, &c, &rsp), OHCA_ADMIN_OK);
+	assert_int_equal(query(h, OHCA_CONTEXT_MR, rsp.handle.handle, &mr, sizeof(mr)),
+			 OHCA_ADMIN_OK);
+	assert_int_equal(mr.type, OHCA_MR_FRMR);
+	assert_int_equal(mr.max_pages, 9);
+	assert_int_equal(mr.npages, 0);
+	assert_int_equal(mr.flags, 0);
+	host_buf_free(&own.buf);
 	rig_down(&r);
 }
 
@@ -341,7 +519,11 @@ int main(void)
 		cmocka_unit_test(test_ports),
 		cmocka_unit_test(test_retries),
 		cmocka_unit_test(test_sets),
-		cmocka_unit_test(test_context),
+		cmocka_unit_test(test_eq_and_cq),
+		cmocka_unit_test(test_moderation),
+		cmocka_unit_test(test_srq),
+		cmocka_unit_test(test_qp),
+		cmocka_unit_test(test_mr),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_features),
 	};

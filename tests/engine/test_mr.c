@@ -261,6 +261,90 @@ static void test_reg_refused(void **state)
 	assert_int_equal(r->h->e->page_entries, 0);
 }
 
+#define REG(member)	offsetof(struct ohca_hw_aqe, reg_mr.member)
+
+/* What a type of region has no use for must be zero, and rights that it cannot have are refused. */
+static void test_reg_by_type(void **state)
+{
+	struct rig *r = *state;
+	const struct ohca_hw_aqe c = HOST_AQE(reg_mr, .pdn = r->h->pdn, .iova = 0x1000,
+					      .length = 4096, .pl_offset = 4, .dm = 1);
+	static const struct {
+		uint8_t type;
+		bool iova, length;
+		uint32_t pl_offset, dm;
+		uint16_t access;
+		size_t syn;
+	} bad[] = {
+		{ .type = OHCA_MR_DMA, .iova = true, .syn = REG(iova) },
+		{ .type = OHCA_MR_DMA, .length = true, .syn = REG(length) },
+		{ .type = OHCA_MR_DMA, .pl_offset = 4, .syn = REG(pl_offset) },
+		{ .type = OHCA_MR_DMA, .dm = 1, .syn = REG(dm) },
+		{ .type = OHCA_MR_DMA, .access = OHCA_ACCESS_ZERO_BASED, .syn = REG(access) },
+		{ .type = OHCA_MR_DMA, .access = OHCA_ACCESS_MW_BIND, .syn = REG(access) },
+		{ .type = OHCA_MR_FRMR, .length = true, .iova = true, .syn = REG(iova) },
+		{ .type = OHCA_MR_FRMR, .length = true, .pl_offset = 4, .syn = REG(pl_offset) },
+		{ .type = OHCA_MR_FRMR, .syn = REG(length) },
+		{ .type = OHCA_MR_MW1, .iova = true, .syn = REG(iova) },
+		{ .type = OHCA_MR_MW1, .length = true, .syn = REG(length) },
+		{ .type = OHCA_MR_MW1, .access = OHCA_ACCESS_LOCAL_WRITE, .syn = REG(access) },
+		{ .type = OHCA_MR_MW2, .length = true, .syn = REG(length) },
+		{ .type = OHCA_MR_MW2, .pl_offset = 4, .syn = REG(pl_offset) },
+		{ .type = OHCA_MR_MW2, .access = OHCA_ACCESS_REMOTE_READ, .syn = REG(access) },
+		{ .type = OHCA_MR_DM, .access = OHCA_ACCESS_ZERO_BASED, .syn = REG(dm) },
+		{ .type = OHCA_MR_USER, .length = true, .dm = 1, .syn = REG(dm) },
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct ohca_hw_aqe x = c;
+
+		x.reg_mr.type = bad[i].type;
+		x.reg_mr.iova = bad[i].iova ? c.reg_mr.iova : 0;
+		x.reg_mr.length = bad[i].length ? c.reg_mr.length : 0;
+		x.reg_mr.pl_offset = bad[i].pl_offset;
+		x.reg_mr.dm = bad[i].dm;
+		x.reg_mr.access = bad[i].access;
+		assert_int_equal(cmd(r, OHCA_CMD_REG_MR, &x, NULL), OHCA_ADMIN_BAD_PARAM);
+		assert_int_equal(r->h->syndrome, bad[i].syn);
+	}
+	assert_int_equal(r->h->e->page_entries, 0);
+	/* the largest, and a region of all memory with every right that it may have */
+	dereg(r, reg(r, OHCA_MR_FRMR, r->h->pdn, 0, OHCA_MAX_FRMR_PAGES));
+	dereg(r, reg(r, OHCA_MR_DMA, r->h->pdn, RW, 0));
+}
+
+/* Types and rights of features that the driver does not know. */
+static void test_reg_features(void **state)
+{
+	static const struct {
+		unsigned int feature;
+		uint8_t type;
+		uint16_t access;
+		size_t syn;
+	} bad[] = {
+		{ OHCA_FEATURE_FRMR, OHCA_MR_FRMR, 0, REG(type) },
+		{ OHCA_FEATURE_MW, OHCA_MR_MW1, 0, REG(type) },
+		{ OHCA_FEATURE_MW, OHCA_MR_MW2, 0, REG(type) },
+		{ OHCA_FEATURE_DM, OHCA_MR_DM, 0, REG(type) },
+		{ OHCA_FEATURE_ODP, OHCA_MR_ODP, 0, REG(type) },
+		{ OHCA_FEATURE_MPE, OHCA_MR_DMA, OHCA_ACCESS_FLUSH_GLOBAL, REG(access) },
+		{ OHCA_FEATURE_MPE, OHCA_MR_DMA, OHCA_ACCESS_FLUSH_PERSISTENT, REG(access) },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct host *h = host_new(1, 0x100);
+		struct ohca_hw_aqe c;
+
+		host_start_with(h, ~(1ull << bad[i].feature));
+		c = HOST_AQE(reg_mr, .pdn = h->pdn, .type = bad[i].type, .access = bad[i].access,
+			     .length = bad[i].type == OHCA_MR_FRMR ? 4 : 0);
+		assert_int_equal(host_cmd(h, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+		assert_int_equal(h->syndrome, bad[i].syn);
+		host_free(h);
+	}
+}
+
 static void test_limit_and_tags(void **state)
 {
 	struct rig *r = *state;
@@ -654,6 +738,14 @@ static void test_fast_reg(void **state)
 	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_DMA);
 	w.key = 0xfffffff0;
 	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_LKEY);
+	/* of another PD; not a region of this kind, nor one that can be taken back */
+	w.key = reg(r, OHCA_MR_FRMR, r->upd, 0, 8);
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_PD);
+	assert_int_equal(dereg(r, w.key), OHCA_ADMIN_OK);
+	w.key = reg(r, OHCA_MR_DMA, r->h->pdn, RW, 0);
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_LKEY);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, w.key, false), OHCA_VE_LKEY);
+	assert_int_equal(dereg(r, w.key), OHCA_ADMIN_OK);
 	/* deregistered by its index, whatever its tag is now */
 	assert_int_equal(dereg(r, key), OHCA_ADMIN_OK);
 	host_buf_free(&b);
@@ -779,6 +871,68 @@ static void test_windows(void **state)
 	host_buf_free(&nobind.buf);
 }
 
+/* What a window may be laid over, and by whom. */
+static void test_window_refused(void **state)
+{
+	struct rig *r = *state;
+	uint32_t mw2 = reg(r, OHCA_MR_MW2, r->upd, 0, 0), mw1 = reg(r, OHCA_MR_MW1, r->upd, 0, 0);
+	uint32_t other = reg(r, OHCA_MR_MW1, r->h->pdn, 0, 0);
+	struct ohca_hw_wqe_reg w = { .access = OHCA_ACCESS_REMOTE_READ, .key = mw2, .length = 8 };
+	struct host_mr mr, foreign, fixed;
+
+	host_mr_create(r->h, &mr, 4096, r->upd, OHCA_ACCESS_LOCAL_WRITE | OHCA_ACCESS_MW_BIND);
+	host_mr_create(r->h, &fixed, 4096, r->upd, OHCA_ACCESS_MW_BIND);
+	host_mr_create(r->h, &foreign, 4096, r->h->pdn, OHCA_ACCESS_MW_BIND);
+	w.mr_key = foreign.key;
+	w.iova = foreign.iova;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_PD);
+	w.mr_key = mr.key;
+	w.iova = mr.iova;
+	w.key = other;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_PD);
+	w.key = mr.key;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_LKEY);
+	w.key = 0xffffff00;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_LKEY);
+	/* only a window of type 1 is unbound by no length */
+	w.key = mw2;
+	w.length = 0;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_MR_STATE);
+	w.length = 8;
+	w.access = OHCA_ACCESS_MW_BIND;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_ACCESS);
+	/* the peer may write only what the region's owner may */
+	w.mr_key = fixed.key;
+	w.iova = fixed.iova;
+	w.access = OHCA_ACCESS_REMOTE_WRITE;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_ACCESS);
+	w.access = OHCA_ACCESS_REMOTE_ATOMIC;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), OHCA_VE_ACCESS);
+	w.access = OHCA_ACCESS_REMOTE_READ;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), 0);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->u, mw2, false), 0);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->u, mw2, false), OHCA_VE_MR_STATE);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->u, mw1, false), OHCA_VE_LKEY);
+	/* one byte, the whole region, and its last byte; a byte more on either side */
+	w.mr_key = mr.key;
+	for (unsigned int i = 0; i < 6; i++) {
+		static const struct { int64_t at; uint64_t len; int ve; } part[] = {
+			{ 0, 1, 0 }, { 0, 4096, 0 }, { 4095, 1, 0 }, { -1, 2, OHCA_VE_BOUNDS },
+			{ 4096, 1, OHCA_VE_BOUNDS }, { 0, 4097, OHCA_VE_BOUNDS },
+		};
+
+		w.iova = mr.iova + (uint64_t)part[i].at;
+		w.length = part[i].len;
+		assert_int_equal(ohca_mw_bind(r->h->e, r->u, &w), part[i].ve);
+		assert_int_equal(ohca_mr_get(r->h->e, mr.key)->refs, !part[i].ve);
+		if (!part[i].ve)
+			assert_int_equal(ohca_mr_invalidate(r->h->e, r->u, mw2, false), 0);
+	}
+	host_buf_free(&mr.buf);
+	host_buf_free(&fixed.buf);
+	host_buf_free(&foreign.buf);
+}
+
 /* A window dies with its QP, though another QP gets the same number. */
 static void test_window_and_qp(void **state)
 {
@@ -890,7 +1044,23 @@ static void test_rereg(void **state)
 	c.reg_mr.pl_offset = 0;
 	c.reg_mr.length = 50000;
 	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, &key), OHCA_ADMIN_OK);
+	/* one with a window stays as it is */
+	ohca_mr_get(r->h->e, key)->refs++;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BUSY);
+	ohca_mr_get(r->h->e, key)->refs--;
 	/* what is wrong changes nothing */
+	c.reg_mr.rereg = 0;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(r->h->syndrome, REG(rereg));
+	c.reg_mr.rereg = OHCA_REREG_ACCESS;
+	c.reg_mr.access = OHCA_ACCESS_REMOTE_WRITE;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(r->h->syndrome, REG(access));
+	c.reg_mr.access = 0;
+	c.reg_mr.dm = 1;
+	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(r->h->syndrome, REG(dm));
+	c.reg_mr.dm = 0;
 	c.reg_mr.type = OHCA_MR_DMA;
 	assert_int_equal(cmd(r, OHCA_CMD_REREG_MR, &c, NULL), OHCA_ADMIN_BAD_PARAM);
 	c.reg_mr.type = OHCA_MR_USER;
@@ -916,10 +1086,11 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(reg_in_steps), T(reg_refused), T(limit_and_tags), T(lists), T(deep_list),
+		T(reg_in_steps), T(reg_refused), T(reg_by_type), cmocka_unit_test(test_reg_features),
+		T(limit_and_tags), T(lists), T(deep_list),
 		T(huge_pages), T(hostile_lists),
 		T(local_keys), T(remote_keys), T(atomics), T(sgl), T(fast_reg), T(fast_reg_long),
-		T(windows), T(window_and_qp), T(window_type), T(rereg),
+		T(windows), T(window_refused), T(window_and_qp), T(window_type), T(rereg),
 	};
 
 	return cmocka_run_group_tests_name("memory regions", tests, NULL, NULL);

@@ -443,6 +443,8 @@ static void test_query(void **state)
 		.av = { .dlid = 0xbfff, .sl = 15, .src_path_bits = 127, .flags = OHCA_AV_GRH,
 			.static_rate = 3, .sgid_index = 255, .hop_limit = 9, .port = 2,
 			.flow_tclass = 0xfffffff, .dgid = { 0xfe, 1, 2 } },
+		.alt_av = { .dlid = 0x1234, .sl = 7, .static_rate = 5, .port = 1, .dgid = { 3 } },
+		.alt_pkey_index = 126, .alt_timeout = 29, .path_mig_state = 1,
 	};
 	struct ohca_hw_aqe c = HOST_AQE(handle, .addr = r->h->mbox[0], .reserved = 1);
 
@@ -452,7 +454,10 @@ static void test_query(void **state)
 		assert_int_equal(host_qp_modify(&r->qp, OHCA_ATTR_STATE |
 						need(OHCA_QPT_RC, b.state) |
 						(b.state == OHCA_QPS_SQD ?
-						 OHCA_ATTR_EN_SQD_NOTIFY : 0), &b),
+						 OHCA_ATTR_EN_SQD_NOTIFY : 0) |
+						(b.state == OHCA_QPS_RTS ?
+						 OHCA_ATTR_ALT_PATH |
+						 OHCA_ATTR_PATH_MIG_STATE : 0), &b),
 				 OHCA_ADMIN_OK);
 	assert_int_equal(host_qp_query(&r->qp, &a), OHCA_ADMIN_OK);
 	b.state = b.cur_state = OHCA_QPS_SQD;
@@ -482,7 +487,40 @@ static void test_query(void **state)
 	assert_int_equal(host_cmd_handle(r->h, OHCA_CMD_QUERY_QP, r->qp.handle, 8),
 			 OHCA_ADMIN_BAD_PARAM);
 	assert_int_equal(r->h->syndrome, 16);
+	assert_int_equal(host_cmd_handle(r->h, OHCA_CMD_QUERY_QP, 0xffffff, r->h->mbox[0]),
+			 OHCA_ADMIN_BAD_HANDLE);
 	host_qp_destroy(&r->qp);
+	/* and a datagram QP's key */
+	assert_int_equal(make(r, OHCA_QPT_UD, 0), OHCA_ADMIN_OK);
+	bring(r, OHCA_QPS_RTS);
+	assert_int_equal(host_qp_query(&r->qp, &a), OHCA_ADMIN_OK);
+	assert_int_equal(a.qkey, 0x1111);
+	assert_int_equal(a.sq_psn, 0x456);
+	host_qp_destroy(&r->qp);
+}
+
+/* A driver that does not know APM has no path to migrate to. */
+static void test_no_apm(void **state)
+{
+	struct host *h = host_new(2, 0x100);
+	struct rig r = { .h = h };
+	struct ohca_hw_qp_attr a = good_attr(OHCA_QPS_RTS);
+
+	(void)state;
+	host_start_with(h, ~(1ull << OHCA_FEATURE_APM));
+	host_cq_create(h, &r.cq, 4, 0);
+	assert_int_equal(make(&r, OHCA_QPT_RC, 0), OHCA_ADMIN_OK);
+	bring(&r, OHCA_QPS_RTR);
+	a.path_mig_state = OHCA_MIG_REARM;
+	assert_int_equal(host_qp_modify(&r.qp, OHCA_ATTR_STATE | RTS_RC | OHCA_ATTR_ALT_PATH |
+					OHCA_ATTR_PATH_MIG_STATE, &a), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(h->syndrome, 12);
+	assert_int_equal(host_qp_modify(&r.qp, OHCA_ATTR_STATE | RTS_RC |
+					OHCA_ATTR_PATH_MIG_STATE, &a), OHCA_ADMIN_BAD_PARAM);
+	assert_int_equal(h->syndrome, 64 + offsetof(struct ohca_hw_qp_attr, path_mig_state));
+	host_qp_destroy(&r.qp);
+	host_buf_free(&r.cq.buf);
+	host_free(h);
 }
 
 /* ---- errors ---- */
@@ -677,7 +715,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(create_refused), T(references), T(special), T(transitions), T(required), T(optional),
-		T(bad_attributes), T(query), T(error), T(last_wqe), T(state_fails), T(mads),
+		T(bad_attributes), T(query), cmocka_unit_test(test_no_apm), T(error), T(last_wqe), T(state_fails), T(mads),
 	};
 
 	return cmocka_run_group_tests_name("queue pairs", tests, NULL, NULL);

@@ -252,6 +252,54 @@ static void test_icrc(void **state)
 	rig_down(&r);
 }
 
+/* A frame that was damaged on the way is counted at the port, as its damage says, and dropped. */
+static void test_damaged(void **state)
+{
+	const struct ohca_port_counters *cnt;
+	struct ohca_frame f;
+	struct caught c;
+	struct rig r;
+
+	(void)state;
+	caught_write(&r, &c, (struct rig_opt){ .mtu = 1 });
+	cnt = &r.h[1]->e->port[0].cnt;
+	f = (struct ohca_frame){ .data = c.data, .len = c.len, .vl = c.data[0] >> 4 };
+	f.flags = OHCA_RX_EBP;
+	ohca_rx(r.h[1]->e, 0, &f);
+	assert_int_equal(cnt->rcv_remote_phys_errors, 1);
+	assert_int_equal(cnt->rcv_errors, 0);
+	assert_int_equal(cnt->rcv_local_phys_errors, 0);
+	f.flags = OHCA_RX_VCRC;
+	f.vcrc = (uint16_t)(ib_vcrc(c.data, c.len) ^ 1);
+	ohca_rx(r.h[1]->e, 0, &f);
+	assert_int_equal(cnt->rcv_errors, 1);
+	assert_int_equal(cnt->rcv_local_phys_errors, 1);
+	assert_int_equal(cnt->rcv_malformed, 0);
+	/* a frame of another lane than its own */
+	f.flags = 0;
+	f.vl ^= 1;
+	ohca_rx(r.h[1]->e, 0, &f);
+	assert_int_equal(cnt->rcv_errors, 2);
+	assert_int_equal(cnt->rcv_malformed, 1);
+	assert_int_equal(cnt->rcv_remote_phys_errors, 1);
+	/* and one that is no more than half a header */
+	f.vl ^= 1;
+	f.len = IB_LRH_LEN - 1;
+	ohca_rx(r.h[1]->e, 0, &f);
+	rig_run(&r);
+	assert_false(arrived(&r));
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_PKT), 4);
+	f.len = c.len;
+	f.flags = OHCA_RX_VCRC;
+	f.vcrc ^= 1;
+	ohca_rx(r.h[1]->e, 0, &f);
+	rig_run(&r);
+	assert_true(arrived(&r));
+	assert_int_equal(cnt->rcv_errors, 2);
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_PKT), 4);
+	rig_down(&r);
+}
+
 /* Data does not pass a port below Armed; at an Armed one it makes it Active. */
 static void test_port_state(void **state)
 {
@@ -558,6 +606,7 @@ int main(void)
 		cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_dup_read),
 		cmocka_unit_test(test_icrc),
+		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_port_state),
 		cmocka_unit_test(test_grh),
 		cmocka_unit_test(test_prefix),

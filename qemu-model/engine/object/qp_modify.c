@@ -200,7 +200,7 @@ static int check_alt(struct ohca_cmd *c, const struct ohca_hw_qp_attr *a)
 /*
  * Path migration. Only the device sets ARMED, after a packet of the peer; a driver that replaces
  * the alternate path of an armed QP must rearm it; and MIGRATED is refused in REARM, since a
- * peer that is not armed would not follow.
+ * peer that is not armed would not follow. Without OHCA_FEATURE_APM no QP has an alternate path.
  */
 static int check_mig(struct ohca_cmd *c, const struct ohca_qp *qp,
 		     const struct ohca_hw_qp_attr *a, uint32_t mask)
@@ -208,8 +208,7 @@ static int check_mig(struct ohca_cmd *c, const struct ohca_qp *qp,
 	bool set = mask & A(PATH_MIG_STATE), rearm = set && a->path_mig_state == OHCA_MIG_REARM;
 
 	if (set && a->path_mig_state &&
-	    (!rearm || !ohca_feature(c->e, OHCA_FEATURE_APM) ||
-	     !(qp->alt || mask & A(ALT_PATH))))
+	    (!rearm || !(qp->alt || mask & A(ALT_PATH))))
 		return BAD(path_mig_state);
 	if (mask & A(ALT_PATH) && qp->mig_state == OHCA_MIG_ARMED && !rearm)
 		return OHCA_ADMIN_BAD_STATE;
