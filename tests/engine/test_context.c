@@ -341,8 +341,6 @@ static void test_srq(void **state)
 static void test_qp(void **state)
 {
 	struct ohca_hw_qp_context qp;
-	struct host_qp own = { 0 };
-	struct host_qp_init in;
 	struct host *h;
 	struct rig r;
 	uint32_t n;
@@ -387,22 +385,33 @@ static void test_qp(void **state)
 	assert_int_equal(qp.retry_left, 7);
 	assert_int_equal(qp.rnr_left, 7);
 	assert_int_equal(qp.reads_out, 0);
-	/* a READ whose request is lost waits for its timer */
+	rig_down(&r);
+}
+
+/* A QP with a READ that is not answered, then with a message that is not received. */
+static void test_qp_busy(void **state)
+{
+	struct ohca_hw_qp_context qp;
+	struct host *h;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .psn = { 0xffffff, 0 } });
+	h = r.h[0];
 	host_hook_set(r.h[0], 0, host_drop, NULL);
 	rig_read(&r, 0, 3, 0, 0, 2048);
 	rig_run(&r);
 	assert_int_equal(query(h, OHCA_CONTEXT_QP, r.qp[0].handle, &qp, sizeof(qp)),
 			 OHCA_ADMIN_OK);
 	assert_int_equal(qp.reads_out, 1);
-	assert_int_equal(qp.una_psn, 0xfffff1);
-	assert_int_equal(qp.next_psn, 0xfffff3);
-	assert_int_equal(qp.max_psn, 0xfffff3);
+	assert_int_equal(qp.una_psn, 0xffffff);
+	assert_int_equal(qp.next_psn, 1);
+	assert_int_equal(qp.max_psn, 1);
 	assert_int_not_equal(qp.sq_ci, r.qp[0].sq_pi);
 	assert_int_equal(qp.sq_cur, r.qp[0].sq_pi);
 	assert_int_equal(qp.wait, 0);
 	host_hook_set(r.h[0], 0, NULL, NULL);
 	rig_time(&r, 1000);
-	wc(&r.scq[0], 1, WC_SUCCESS);
 	wc(&r.scq[0], 3, WC_SUCCESS);
 	/* no receive is posted */
 	rig_send(&r, 0, 4, 0, 8);
@@ -410,8 +419,18 @@ static void test_qp(void **state)
 	assert_int_equal(query(h, OHCA_CONTEXT_QP, r.qp[0].handle, &qp, sizeof(qp)),
 			 OHCA_ADMIN_OK);
 	assert_int_equal(qp.wait, OHCA_QPC_RNR_WAIT);
-	/* one that was only created, with an SRQ */
 	rig_down(&r);
+}
+
+/* One that was only created, with an SRQ. */
+static void test_qp_idle(void **state)
+{
+	struct ohca_hw_qp_context qp;
+	struct host_qp own = { 0 };
+	struct host_qp_init in;
+	struct rig r;
+
+	(void)state;
 	rig_up(&r, (struct rig_opt){ .srq = true });
 	in = (struct host_qp_init){ .scq = &r.scq[0], .rcq = &r.rcq[0], .srq = &r.srq[0] };
 	assert_int_equal(host_qp_create(r.h[0], &own, &in), OHCA_ADMIN_OK);
@@ -523,6 +542,8 @@ int main(void)
 		cmocka_unit_test(test_moderation),
 		cmocka_unit_test(test_srq),
 		cmocka_unit_test(test_qp),
+		cmocka_unit_test(test_qp_busy),
+		cmocka_unit_test(test_qp_idle),
 		cmocka_unit_test(test_mr),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_features),
