@@ -2,11 +2,9 @@
 /*
  * A process that writes what it likes into its own queues and doorbell page. The device
  * must say what is wrong where the process looks, and nobody else may notice.
- *
- * The queues' memory is had from the provider through a parent domain's allocator, the
- * doorbell page is found in /proc/self/maps.
  */
 #include "peer.h"
+#include "raw.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -15,157 +13,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include "ohca_hw.h"
-
-#define RES_QP	1	/* resource_type of the provider's allocator calls */
-#define RES_CQ	3
-#define MAGIC	0x0ca0feedc0ffee11ull
-
-/** struct raw - a QP connected to itself, and its memory */
-struct raw {
-	struct peer p;
-	struct ibv_pd *parent;
-	uint8_t *mem[4];	/* by resource type */
-	size_t size[4];
-	uint8_t *sq;
-	uint32_t pi;
-	volatile uint8_t *uar;
-};
-
-static void *alloc(struct ibv_pd *pd, void *arg, size_t size, size_t alignment, uint64_t type)
-{
-	struct raw *r = arg;
-	void *m = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (m == MAP_FAILED || type > 3)
-		return NULL;
-	r->mem[type] = m;
-	r->size[type] = size;
-	return m;
-}
-
-static void release(struct ibv_pd *pd, void *arg, void *ptr, uint64_t type)
-{
-	struct raw *r = arg;
-
-	munmap(ptr, r->size[type]);
-}
-
-/* Doorbell pages of this process, in the order they were mapped; at most @max. */
-static unsigned int uars(volatile uint8_t **page, unsigned int max)
-{
-	FILE *f = fopen("/proc/self/maps", "r");
-	unsigned long from, to;
-	char line[512], perm[8];
-	unsigned int n = 0;
-
-	while (f && fgets(line, sizeof(line), f))
-		if (strstr(line, "/dev/infiniband/uverbs") &&
-		    sscanf(line, "%lx-%lx %7s", &from, &to, perm) == 3 && perm[1] == 'w' &&
-		    n < max)
-			page[n++] = (volatile uint8_t *)from;
-	if (f)
-		fclose(f);
-	return n;
-}
-
-static volatile uint8_t *new_uar(volatile uint8_t **old, unsigned int num_old)
-{
-	volatile uint8_t *now[8];
-	unsigned int n = uars(now, 8), k;
-
-	for (unsigned int i = 0; i < n; i++) {
-		for (k = 0; k < num_old && old[k] != now[i]; k++)
-			;
-		if (k == num_old)
-			return now[i];
-	}
-	fail("no doorbell page in /proc/self/maps");
-}
-
-static void ring(volatile uint8_t *uar, uint32_t reg, uint32_t handle, uint32_t index)
-{
-	*(volatile uint64_t *)(uar + reg) = (uint64_t)index << 32 | handle;
-}
-
-static struct ohca_hw_db *db(struct raw *r)
-{
-	return (struct ohca_hw_db *)r->mem[RES_QP];
-}
-
-/* A QP in RTS that talks to itself; one good WRITE tells where its SQ lies. */
-static void raw_open(struct raw *r)
-{
-	struct ibv_parent_domain_init_attr init = {
-		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
-			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
-		.alloc = alloc, .free = release, .pd_context = r,
-	};
-	struct peer *p = &r->p;
-	volatile uint8_t *old[8];
-	unsigned int n = uars(old, 8);
-	uint64_t magic = MAGIC;
-
-	memset(r, 0, sizeof(*r));
-	p->sock = -1;
-	p->client = true;
-	peer_open(p, IBV_QPT_RC);
-	r->uar = new_uar(old, n);
-	init.pd = p->pd;
-	r->parent = ibv_alloc_parent_domain(p->ctx, &init);
-	if (!r->parent)
-		fail("ibv_alloc_parent_domain: %s", strerror(errno));
-	ibv_destroy_qp(p->qp);
-	p->qp = peer_qp(p, r->parent);
-	peer_connect(p);
-	send_post(p, IBV_WR_RDMA_WRITE, MAGIC, 0, 8, 4096);
-	wc_expect(p->scq, MAGIC, IBV_WC_SUCCESS, "good WRITE");
-	r->sq = memmem(r->mem[RES_QP], r->size[RES_QP], &magic, 8);
-	if (!r->sq)
-		fail("the WQE is not in the queue's memory");
-	r->sq -= offsetof(struct ohca_hw_wqe_ctrl, wr_id);
-	r->pi = db(r)->sq_pi;
-}
-
-static void raw_close(struct raw *r)
-{
-	ibv_destroy_qp(r->p.qp);
-	r->p.qp = NULL;
-	ibv_dealloc_pd(r->parent);
-	peer_close(&r->p);
-}
-
-/* Put @bbs basic blocks into the SQ as they are, and ring. */
-static void raw_post(struct raw *r, const void *wqe, uint32_t bbs)
-{
-	memcpy(r->sq + r->pi * OHCA_BB_SIZE, wqe, bbs * OHCA_BB_SIZE);
-	r->pi += bbs;
-	atomic_thread_fence(memory_order_seq_cst);
-	*(volatile uint32_t *)&db(r)->sq_pi = r->pi;
-	atomic_thread_fence(memory_order_seq_cst);
-	ring(r->uar, OHCA_UAR_SQ, r->p.qp->qp_num, r->pi);
-}
-
-/* A good RDMA WRITE of 64 bytes, to be spoiled. */
-static uint8_t *good_wqe(struct raw *r, uint8_t bb[OHCA_BB_SIZE])
-{
-	struct ohca_hw_wqe_ctrl *c = (void *)bb;
-	struct ohca_hw_wqe_raddr *ra = (void *)(bb + 16);
-	struct ohca_hw_sge *sge = (void *)(bb + 32);
-
-	memset(bb, 0, OHCA_BB_SIZE);
-	c->opcode = OHCA_OP_RDMA_WRITE;
-	c->nseg = 3;
-	c->flags = OHCA_WQE_SIGNALED;
-	c->wr_id = 77;
-	ra->raddr = r->p.you.addr + 8192;
-	ra->rkey = r->p.you.rkey;
-	sge->addr = (uintptr_t)r->p.buf;
-	sge->length = 64;
-	sge->lkey = r->p.mr->lkey;
-	return bb;
-}
 
 static void expect_op_err(struct raw *r, const char *what, uint32_t vendor_err)
 {
@@ -206,9 +53,9 @@ static void wqe(void)
 
 		raw_open(&r);
 		/* first a good one by the same way */
-		raw_post(&r, good_wqe(&r, bb), 1);
+		raw_post(&r, raw_good(&r, bb), 1);
 		wc_expect(r.p.scq, 77, IBV_WC_SUCCESS, "good WQE");
-		good_wqe(&r, bb);
+		raw_good(&r, bb);
 		c->opcode = bad[i].opcode;
 		c->nseg = bad[i].nseg;
 		c->flags = bad[i].flags;
@@ -258,11 +105,11 @@ static void indices(void)
 	for (unsigned int i = 0; i < 20; i++) {
 		raw_open(&r);
 		before = hw_counter(r.p.ctx, "doorbell_bad_index");
-		*(volatile uint32_t *)&db(&r)->sq_pi = r.pi + 100000 + (uint32_t)rnd(&seed) / 4;
-		*(volatile uint32_t *)&db(&r)->rq_pi = (uint32_t)rnd(&seed);
+		*(volatile uint32_t *)&raw_db(&r)->sq_pi = r.pi + 100000 + (uint32_t)rnd(&seed) / 4;
+		*(volatile uint32_t *)&raw_db(&r)->rq_pi = (uint32_t)rnd(&seed);
 		atomic_thread_fence(memory_order_seq_cst);
-		ring(r.uar, OHCA_UAR_SQ, r.p.qp->qp_num, 1);
-		ring(r.uar, OHCA_UAR_RQ, r.p.qp->qp_num, 1);
+		raw_ring(r.uar, OHCA_UAR_SQ, r.p.qp->qp_num, 1);
+		raw_ring(r.uar, OHCA_UAR_RQ, r.p.qp->qp_num, 1);
 		event_expect(r.p.ctx, IBV_EVENT_QP_FATAL);
 		if (hw_counter(r.p.ctx, "doorbell_bad_index") <= before)
 			fail("doorbell_bad_index did not count");
@@ -297,17 +144,17 @@ static void doorbells(void)
 	/* b's QP by a's page: b has posted, but nothing happens */
 	n = hw_counter(a.p.ctx, "doorbell_bad_uar");
 	for (unsigned int i = 0; i < 100; i++)
-		ring(a.uar, OHCA_UAR_SQ, b.p.qp->qp_num, 99);
-	ring(a.uar, OHCA_UAR_RQ, b.p.qp->qp_num, 99);
-	ring(a.uar, OHCA_UAR_SQ, 0, 1);		/* the kernel's QP0 */
-	ring(a.uar, OHCA_UAR_SQ, 1, 1);		/* and QP1 */
-	ring(a.uar, OHCA_UAR_EQ, 0, 1);		/* the kernel's event queue */
+		raw_ring(a.uar, OHCA_UAR_SQ, b.p.qp->qp_num, 99);
+	raw_ring(a.uar, OHCA_UAR_RQ, b.p.qp->qp_num, 99);
+	raw_ring(a.uar, OHCA_UAR_SQ, 0, 1);		/* the kernel's QP0 */
+	raw_ring(a.uar, OHCA_UAR_SQ, 1, 1);		/* and QP1 */
+	raw_ring(a.uar, OHCA_UAR_EQ, 0, 1);		/* the kernel's event queue */
 	counted(&a, "doorbell_bad_uar", n, 104);
 
 	n = hw_counter(a.p.ctx, "doorbell_bad_handle");
-	ring(a.uar, OHCA_UAR_SQ, 0xffffff, 1);
-	ring(a.uar, OHCA_UAR_SRQ, 0xfffffe, 1);
-	ring(a.uar, OHCA_UAR_CQ_ARM, 0xfffffd, 1);
+	raw_ring(a.uar, OHCA_UAR_SQ, 0xffffff, 1);
+	raw_ring(a.uar, OHCA_UAR_SRQ, 0xfffffe, 1);
+	raw_ring(a.uar, OHCA_UAR_CQ_ARM, 0xfffffd, 1);
 	counted(&a, "doorbell_bad_handle", n, 3);
 
 	n = hw_counter(a.p.ctx, "doorbell_bad_size");
@@ -318,12 +165,12 @@ static void doorbells(void)
 
 	/* beside the doorbells of the page */
 	for (unsigned int off = 0x28; off < 4096; off += 8)
-		ring(a.uar, off, a.p.qp->qp_num, 1);
+		raw_ring(a.uar, off, a.p.qp->qp_num, 1);
 
 	/* both still work */
-	raw_post(&a, good_wqe(&a, bb), 1);
+	raw_post(&a, raw_good(&a, bb), 1);
 	wc_expect(a.p.scq, 77, IBV_WC_SUCCESS, "WQE after bad doorbells");
-	raw_post(&b, good_wqe(&b, bb), 1);
+	raw_post(&b, raw_good(&b, bb), 1);
 	wc_expect(b.p.scq, 77, IBV_WC_SUCCESS, "WQE after bad doorbells");
 	raw_close(&a);
 	raw_close(&b);
@@ -356,7 +203,7 @@ static void cq_overrun(void)
 	raw_close(&r);
 
 	raw_open(&r);
-	raw_post(&r, good_wqe(&r, bb), 1);
+	raw_post(&r, raw_good(&r, bb), 1);
 	wc_expect(r.p.scq, 77, IBV_WC_SUCCESS, "another CQ after the overrun");
 	raw_close(&r);
 	printf("CQ overrun reported\n");
@@ -421,7 +268,7 @@ static void crash(void)
 			recv_post(&r[i].p, k, 0, 4096);
 		for (unsigned int k = 0; k < 16; k++)
 			send_post(&r[i].p, IBV_WR_RDMA_WRITE, k, 0, PEER_BUF / 2, PEER_BUF / 2);
-		r[i].pi = db(&r[i])->sq_pi;
+		r[i].pi = raw_db(&r[i])->sq_pi;
 		raw_post(&r[i], memset(bb, 0xff, sizeof(bb)), 1);
 	}
 	printf("crashing\n");

@@ -26,6 +26,7 @@ int main(int argc, char **argv)
 			"       ohca-peer tenant P_KEY,MLID,0|1 [HOST]\n"
 			"       ohca-peer movable dmabuf [HOST]\n"
 			"       ohca-peer hostile SCENARIO\n"
+			"       ohca-peer attack spin|err|index SECONDS\n"
 			"       ohca-peer limits WHAT\n"
 			"       ohca-peer queues builder|resize|clock\n"
 			"       ohca-peer resize qp\n"
@@ -43,6 +44,10 @@ int main(int argc, char **argv)
 	alarm(120);
 	if (!strcmp(argv[1], "hostile")) {
 		hostile_main(argv[2]);
+		return 0;
+	}
+	if (!strcmp(argv[1], "attack") && argc > 3) {
+		attack_main(argv[2], atof(argv[3]));
 		return 0;
 	}
 	if (!strcmp(argv[1], "xrc")) {

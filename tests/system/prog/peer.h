@@ -181,6 +181,9 @@ void errors_main(struct peer *p, const char *name);
 /** hostile_main - one scenario of a process that scribbles over its own queues */
 void hostile_main(const char *name);
 
+/** attack_main - work for the device for @seconds, from a process without rights */
+void attack_main(const char *how, double seconds);
+
 /** limits_main - one limit that the device announces: reached, and one past it */
 void limits_main(const char *what);
 
