@@ -31,7 +31,7 @@
  * 7. fab_settle(): begins and ends waits of outputs: PortXmitWait
  * 8. kicks: credits are published, peers that sleep are woken
  *
- * A packet that out_send() sends over a wire of the graph arrives at once: lane_arrive() puts
+ * A packet that fab_out_send() sends over a wire of the graph arrives at once: lane_arrive() puts
  * it at the head of its lane if nothing waits there, and head_go_on() decides on it and lets
  * head_pass() send it on if its output has no other that waits; head_spread() does so for each
  * copy of multicast. These call each other, up to FAB_WALK wires for one packet and its
@@ -49,7 +49,8 @@
  *	port.c		the ports, and what they take over from management
  *	links.c		links that come, train, and go
  *	decide.c	what becomes of the packet at the head of a lane
- *	forward.c	heads, requests, arbitration, hops
+ *	forward.c	heads, requests, arbitration
+ *	hop.c		from an output to the next head
  *	wait.c		credit that does not come: HOQLife, LifeTimeValue, stalls, PortXmitWait
  *	buffer.c	packets that wait at a wire of the graph
  *	delay.c		packets on wires with a delay

@@ -3,16 +3,11 @@
  * Forwarding of data packets: a round decides on the head of every input lane, and every output
  * serves the lanes that request it, by its VL arbiter if several of its lanes have packets, in
  * turn if several inputs request the same lane. A multicast head has its turn at each of its
- * outputs like any other; it stays until all of them have their copy.
- *
- * What an output sends over a local wire is decided on at once at the switch where it arrives,
- * and leaves that by its output, if there nothing waits; else it stays in that input buffer.
+ * outputs like any other; it stays until all of them have their copy. hop.c sends it.
  */
-#include "to_watch.h"
+#include "hop.h"
 
 #include <string.h>
-
-#include "ib/crc.h"
 
 static struct fab_lane *lane_of(struct fab_data *d, uint32_t id)
 {
@@ -24,311 +19,10 @@ static uint32_t lane_id(const struct fab_dport *in, unsigned int vl)
 	return in->id * FAB_DATA_LANES + vl;
 }
 
-static void count_rcv(struct fab_dport *in, const struct fab_frame *f)
-{
-	ib_pma_count_rcv(in->ctr, f->len, f->lrh[1] >> 4,
-			 ib_get_be16(f->lrh + 2) >= IB_LID_MCAST_MIN);
-}
-
-void fab_drop_head(struct fab_data *d, const struct fab_lane *l, enum fab_drop why)
-{
-	if (l->kind != FAB_HEAD_MCAST) {
-		fab_dropped(d, why);
-		return;
-	}
-	for (int num = -1; (num = fab_next_output(l, num)) >= 0;)
-		fab_dropped(d, why);
-}
-
-/* @f has left by @out; @why: and ended on the wire, or FAB_DROP_NONE */
-static void count_xmit(struct fab_data *d, struct fab_dport *out, unsigned int vl,
-		       const struct fab_frame *f, enum fab_drop why)
-{
-	ib_pma_count_xmit(out->ctr, f->len, f->lrh[1] >> 4,
-			  ib_get_be16(f->lrh + 2) >= IB_LID_MCAST_MIN);
-	out->hoq_drops[vl] = 0;
-	out->sent |= (uint16_t)(1u << vl);
-	fab_touch(d, out);
-	if (fab_unlikely(out->tap))
-		fab_capture_frame(d, out, f, vl, true, why);
-}
-
-/* ---- hops ---------------------------------------------------------------------- */
-
-static void lane_arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
-			const struct fab_frame *f);
-
-/* The wire of @out has fault @x. Return: whether it loses @f, which has left. */
-static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
-		  const struct fab_frame *f, struct fab_fault *x)
-{
-	const bool lost = fab_fault_loses(x);
-
-	count_xmit(d, out, vl, f, lost ? FAB_DROP_LOSS : FAB_DROP_NONE);
-	if (!lost)
-		return false;
-	if (out->link) {
-		/* an error of the machine */
-		x->lost++;
-	} else {
-		d->m->now_ns = fab_data_clock(d);
-		fab_fault_damage(d->m, x, out->peer->p);
-	}
-	fab_dropped(d, FAB_DROP_LOSS);
-	return true;
-}
-
-void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl, const uint8_t *b,
-		uint32_t len, uint16_t flags, bool lost, bool agent)
-{
-	/* without a fault there is no VCRC: the VL may have changed */
-	if (fab_unlikely(lost)) {
-		ohca_link_tx_commit_vcrc(out->link, vl, len, OHCA_FRAME_VCRC,
-					 (uint16_t)~ib_vcrc(b, len));
-		return;
-	}
-	ohca_link_tx_commit(out->link, vl, len, flags);
-	if (fab_unlikely(agent))
-		d->n.mads_out++;
-	else
-		d->n.delivered++;
-}
-
-/* The link of @out has fault @x. Return: false: there is no credit. */
-static bool send_by_faulty_link(struct fab_data *d, struct fab_dport *out, unsigned int vl,
-				const struct fab_frame *f, struct fab_fault *x)
-{
-	const bool later = fab_is_delayed(out, true, vl, x);
-	struct fab_frame at = *f;
-	uint8_t *b = NULL;
-	bool lost;
-
-	if (later && !fab_delay_fits(out, vl, f->len))
-		return false;
-	if (!later)
-		b = fab_tx_begin(d, out, vl, f->len);
-	if (!later && !b)
-		return false;
-	lost = loses(d, out, vl, f, x);
-	at.corrupt |= !lost && fab_fault_corrupts(x);
-	if (later) {
-		fab_delay(d, out, true, vl, &at, x, lost);
-		return true;
-	}
-	fab_copy(b, &at, vl);
-	fab_commit(d, out, vl, b, f->len, fab_icrc_flag(&at), lost, false);
-	return true;
-}
-
-/* Return: false: there is no credit. */
-static bool send_by_link(struct fab_data *d, struct fab_dport *out, unsigned int vl,
-			 const struct fab_frame *f)
-{
-	uint8_t *b;
-
-	if (fab_unlikely(out->fault))
-		return send_by_faulty_link(d, out, vl, f, out->fault);
-	b = fab_tx_begin(d, out, vl, f->len);
-	if (!b)
-		return false;
-	fab_copy(b, f, vl);
-	fab_commit(d, out, vl, b, f->len, fab_icrc_flag(f), false, false);
-	count_xmit(d, out, vl, f, FAB_DROP_NONE);
-	return true;
-}
-
-/* @f, which fits into the next buffer, leaves @out by a wire of the graph with fault @x. */
-static void send_over_fault(struct fab_data *d, struct fab_dport *out, unsigned int vl,
-			    const struct fab_frame *f, struct fab_fault *x)
-{
-	struct fab_dport *in = out->peer;
-	struct fab_frame at = *f;
-
-	if (loses(d, out, vl, f, x))
-		return;
-	d->n.hops++;
-	at.corrupt |= fab_fault_corrupts(x);
-	if (fab_is_delayed(in, false, vl, x))
-		fab_delay(d, in, false, vl, &at, x, false);
-	else
-		lane_arrive(d, in, vl, &at);
-}
-
-/* @f leaves by @out. Return: false: there is no credit. */
-static bool out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
-		     const struct fab_frame *f)
-{
-	if (out->link)
-		return send_by_link(d, out, vl, f);
-	if (!out->peer || !fab_fits(out->peer, vl, f->len))
-		return false;
-	if (fab_unlikely(out->fault)) {
-		send_over_fault(d, out, vl, f, out->fault);
-		return true;
-	}
-	count_xmit(d, out, vl, f, FAB_DROP_NONE);
-	d->n.hops++;
-	lane_arrive(d, out->peer, vl, f);
-	return true;
-}
-
-/* Others wait for @out: whoever comes now has no better right. */
-static bool contended(const struct fab_dport *out)
-{
-	return out->want | out->refused | out->waiting;
-}
-
 static void refused(struct fab_data *d, struct fab_dport *out, uint16_t vls)
 {
 	out->refused |= vls;
 	fab_touch(d, out);
-}
-
-/* Output @num of the switch of @in, to which a head has led: it is there. */
-static struct fab_dport *output(const struct fab_data *d, const struct fab_dport *in, int num)
-{
-	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
-
-	return d->by_port[fab_port_of(n, (unsigned int)num)];
-}
-
-/* Send the copies of a multicast head that need not wait. Return: whether any is left. */
-static bool head_spread(struct fab_data *d, const struct fab_dport *in, struct fab_lane *l)
-{
-	for (int num = -1; (num = fab_next_output(l, num)) >= 0;) {
-		struct fab_dport *out = output(d, in, num);
-		int vl = fab_mcast_vl(d, in, l, out);
-
-		if (vl < 0 || contended(out) || !(out->arb_vls >> vl & 1) ||
-		    !out_send(d, out, (unsigned int)vl, &l->f))
-			continue;
-		l->started = true;
-		fab_clear_output(l, out->num);
-	}
-	return fab_next_output(l, -1) >= 0;
-}
-
-/* Whether the packet that has just arrived in @l is done. */
-static bool head_pass(struct fab_data *d, struct fab_dport *in, struct fab_lane *l)
-{
-	switch (l->kind) {
-	case FAB_HEAD_UCAST:
-		return !contended(l->out) && l->out->arb_vls >> l->ovl & 1 &&
-		       out_send(d, l->out, l->ovl, &l->f);
-	case FAB_HEAD_MCAST:
-		return !head_spread(d, in, l);
-	case FAB_HEAD_LOCAL:
-		fab_gsi_rx(d, in, &l->f, in->tap);
-		return true;
-	default:
-		return true;
-	}
-}
-
-static void decide(struct fab_data *d, struct fab_dport *in, unsigned int vl)
-{
-	struct fab_lane *l = &in->lane[vl];
-
-	l->started = false;
-	l->forks = 0;
-	l->kind = (uint8_t)fab_decide(d, in, l);
-	l->version = d->version;
-}
-
-/* The head was received, and decided on; fab_gsi_rx() captures what is for an agent. */
-static void capture_rcv(struct fab_data *d, const struct fab_dport *in, unsigned int vl)
-{
-	const struct fab_lane *l = &in->lane[vl];
-
-	if (l->kind == FAB_HEAD_LOCAL)
-		return;
-	fab_capture_frame(d, in, &l->f, vl, false,
-			  l->kind == FAB_HEAD_DROP ? d->why : FAB_DROP_NONE);
-}
-
-/* @f, which has arrived and is the head of its lane, goes on, or waits. */
-static void head_go_on(struct fab_data *d, struct fab_dport *in, unsigned int vl,
-		       const struct fab_frame *f)
-{
-	struct fab_lane *l = &in->lane[vl];
-
-	d->walk--;
-	l->f = *f;
-	l->passing = true;
-	decide(d, in, vl);
-	if (fab_unlikely(in->tap))
-		capture_rcv(d, in, vl);
-	if (head_pass(d, in, l)) {
-		l->kind = FAB_HEAD_NONE;
-	} else if (!fab_store(d, in, vl, &l->f, true)) {
-		fab_drop_head(d, l, FAB_DROP_MEMORY);
-		l->kind = FAB_HEAD_NONE;
-	}
-	l->passing = false;
-}
-
-/* @f is at the other end of a local wire now, in whose buffer it fits */
-static void lane_arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
-			const struct fab_frame *f)
-{
-	struct fab_lane *l = &in->lane[vl];
-	struct fab_frame at = *f;
-
-	at.vl = (uint8_t)vl;
-	at.lrh[0] = (uint8_t)(vl << 4);
-	at.hops++;
-	at.flags &= OHCA_FRAME_ICRC;
-	count_rcv(in, &at);
-	if (!l->first && !l->passing && d->walk) {
-		head_go_on(d, in, vl, &at);
-		return;
-	}
-	if (fab_unlikely(in->tap))
-		fab_capture_frame(d, in, &at, vl, false, FAB_DROP_NONE);
-	if (!fab_store(d, in, vl, &at, false))
-		fab_dropped(d, FAB_DROP_MEMORY);
-}
-
-/* What the link of @in has lost or damaged ends here. Return: whether it was that. */
-static bool arrives_damaged(struct fab_data *d, struct fab_dport *in, const struct fab_buffer *b)
-{
-	if (b->lost) {
-		if (in->rx_fault) {
-			d->m->now_ns = fab_data_clock(d);
-			fab_fault_damage(d->m, in->rx_fault, in->p);
-		}
-		fab_dropped(d, FAB_DROP_LOSS);
-		return true;
-	}
-	return fab_damaged(d, in, b->data, b->len, b->flags, b->vcrc);
-}
-
-void fab_arrived(struct fab_data *d, struct fab_dport *in, unsigned int vl, struct fab_buffer *b)
-{
-	struct fab_frame f;
-
-	fab_buffer_frame(b, vl, &f);
-	f.hops += !in->link;
-	count_rcv(in, &f);
-	if (in->link && fab_unlikely(arrives_damaged(d, in, b))) {
-		if (fab_unlikely(in->tap))
-			fab_capture_frame(d, in, &f, vl, false, d->why);
-		fab_buffer_put(d, b);
-		return;
-	}
-	f.flags &= OHCA_FRAME_ICRC;
-	b->flags = f.flags;
-	b->hops = f.hops;
-	b->came_ns = fab_data_now(d);
-	if (in->lane[vl].first) {
-		if (fab_unlikely(in->tap))
-			fab_capture_frame(d, in, &f, vl, false, FAB_DROP_NONE);
-		fab_append(d, in, vl, b);
-		return;
-	}
-	d->walk = FAB_WALK;
-	head_go_on(d, in, vl, &f);
-	fab_buffer_put(d, b);
 }
 
 /* ---- requests ------------------------------------------------------------------ */
@@ -396,7 +90,7 @@ static bool waited(const struct fab_lane *l)
 static bool prune(struct fab_data *d, const struct fab_dport *in, struct fab_lane *l)
 {
 	for (int num = -1; (num = fab_next_output(l, num)) >= 0;) {
-		struct fab_dport *out = output(d, in, num);
+		struct fab_dport *out = fab_output(d, in, num);
 		int vl = fab_mcast_vl(d, in, l, out);
 
 		if (fab_unlikely(!out->up || !out->active || vl < 0))
@@ -441,28 +135,17 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 	return true;
 }
 
-/* The next packet of the lane is another one. */
-static void forget_head(struct fab_data *d, struct fab_lane *l)
-{
-	fab_unblock(d, l);
-	l->came_ns = 0;
-	l->kind = FAB_HEAD_NONE;
-	l->started = false;
-	l->seen = false;
-	l->lost = false;
-}
-
 /* The head is done. */
 static void release(struct fab_data *d, struct fab_dport *in, unsigned int vl)
 {
 	struct fab_lane *l = &in->lane[vl];
 
-	forget_head(d, l);
+	fab_head_forget(d, l);
 	if (in->buffers) {
 		fab_release(d, in, vl);
 		return;
 	}
-	count_rcv(in, &l->f);
+	fab_count_rcv(in, &l->f);
 	ohca_link_rx_release(in->link, vl);
 }
 
@@ -484,10 +167,10 @@ static enum fab_kind advance(struct fab_data *d, struct fab_dport *in, unsigned 
 		if (l->kind == FAB_HEAD_NONE) {
 			if (!peek(in, vl, l))
 				return FAB_HEAD_NONE;
-			decide(d, in, vl);
+			fab_head_decide(d, in, vl);
 			/* a capture has what a buffer holds since it came */
 			if (fab_unlikely(in->tap) && !in->buffers && !l->seen)
-				capture_rcv(d, in, vl);
+				fab_head_capture(d, in, vl);
 			l->seen = true;
 		}
 		switch (l->kind) {
@@ -565,13 +248,13 @@ static void take_turns(struct fab_data *d, struct fab_dport *out, unsigned int v
 static void copy_rest(struct fab_data *d, const struct fab_dport *in, struct fab_lane *l)
 {
 	for (int num = -1; (num = fab_next_output(l, num)) >= 0;) {
-		struct fab_dport *out = output(d, in, num);
+		struct fab_dport *out = fab_output(d, in, num);
 		int vl = fab_mcast_vl(d, in, l, out);
 
 		if (d->nmcast > 1 && (out->waiting | out->refused))
 			continue;
 		if (vl >= 0 && !out->ucast && out->up && out->active && !(out->stalled >> vl & 1) &&
-		    out->arb_vls >> vl & 1 && out_send(d, out, (unsigned int)vl, &l->f))
+		    out->arb_vls >> vl & 1 && fab_out_send(d, out, (unsigned int)vl, &l->f))
 			fab_clear_output(l, out->num);
 	}
 }
@@ -656,7 +339,7 @@ static bool out_serve(struct fab_data *d, struct fab_dport *out)
 		l = lane_of(d, id);
 		len = l->f.len;
 		d->walk = FAB_WALK;
-		if (fab_unlikely(!out_send(d, out, (unsigned int)vl, &l->f))) {
+		if (fab_unlikely(!fab_out_send(d, out, (unsigned int)vl, &l->f))) {
 			block_lanes(d, out, (uint16_t)(1u << vl));
 			tired |= (uint16_t)(1u << vl);
 			ready &= (uint16_t)~tired;
@@ -699,7 +382,7 @@ static void collect(struct fab_data *d, struct fab_dport *in, uint32_t mask, boo
 		case FAB_HEAD_MCAST:
 			list_mcast(d, in, vl);
 			for (int num = -1; (num = fab_next_output(l, num)) >= 0;)
-				list_output(d, output(d, in, num));
+				list_output(d, fab_output(d, in, num));
 			break;
 		default:
 			break;
@@ -748,55 +431,4 @@ bool fab_forward_round(struct fab_data *d)
 	while (d->nmcast)
 		lane_of(d, d->mcast[--d->nmcast])->listed = false;
 	return moved;
-}
-
-void fab_keep_heads(struct fab_data *d, struct fab_dport *dp)
-{
-	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++) {
-		struct fab_lane *l = &dp->lane[vl];
-		uint64_t came;
-
-		/* the ring passes it without a look at it */
-		l->mark_ns = 0;
-		if (l->kind == FAB_HEAD_NONE)
-			continue;
-		came = l->came_ns ? l->came_ns : l->blocked_ns;
-		count_rcv(dp, &l->f);
-		if (!fab_store(d, dp, vl, &l->f, true)) {
-			fab_drop_head(d, l, FAB_DROP_MEMORY);
-			forget_head(d, l);
-		} else if (came) {
-			l->came_ns = came;
-			l->first->came_ns = came;
-		}
-		ohca_link_rx_release(dp->link, vl);
-	}
-}
-
-/*
- * The head @l is lost with the ring that it is in. Nobody counts it, but for a multicast head some
- * of whose copies have ended: that one came, and the other copies are lost.
- */
-static void lose_head(struct fab_data *d, struct fab_dport *dp, struct fab_lane *l)
-{
-	if (l->kind == FAB_HEAD_MCAST && l->started) {
-		count_rcv(dp, &l->f);
-		fab_drop_head(d, l, FAB_DROP_LOSS);
-	} else if (l->kind == FAB_HEAD_MCAST) {
-		d->n.forks -= l->forks;
-	}
-	forget_head(d, l);
-}
-
-void fab_forget_heads(struct fab_data *d, struct fab_dport *dp)
-{
-	for (unsigned int vl = 0; vl < FAB_DATA_LANES; vl++) {
-		/* those of an input buffer are still there, some of their copies have left */
-		if (!dp->buffers)
-			lose_head(d, dp, &dp->lane[vl]);
-		dp->lane[vl].mark_ns = 0;
-	}
-	dp->full = 0;
-	fab_delay_forget(d, dp, true);
-	fab_unstall_all(d, dp);
 }

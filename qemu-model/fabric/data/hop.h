@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A packet's way from the head of a lane to the next one; see hop.c. */
+#ifndef OHCA_FABRIC_HOP_H
+#define OHCA_FABRIC_HOP_H
+
+#include "to_watch.h"
+
+/** fab_count_rcv() - @f has come to port @in (16.1.3.5) */
+static inline void fab_count_rcv(struct fab_dport *in, const struct fab_frame *f)
+{
+	ib_pma_count_rcv(in->ctr, f->len, f->lrh[1] >> 4,
+			 ib_get_be16(f->lrh + 2) >= IB_LID_MCAST_MIN);
+}
+
+/** fab_output() - output @num of the switch of @in, to which a head has led: it is there */
+static inline struct fab_dport *fab_output(const struct fab_data *d, const struct fab_dport *in,
+					   int num)
+{
+	const struct fab_node *n = &d->f->node[d->f->port[in->p].node];
+
+	return d->by_port[fab_port_of(n, (unsigned int)num)];
+}
+
+/** fab_head_decide() - what becomes of the head of lane @vl of @in, by the tables of now */
+static inline void fab_head_decide(struct fab_data *d, struct fab_dport *in, unsigned int vl)
+{
+	struct fab_lane *l = &in->lane[vl];
+
+	l->started = false;
+	l->forks = 0;
+	l->kind = (uint8_t)fab_decide(d, in, l);
+	l->version = d->version;
+}
+
+/**
+ * fab_head_capture() - captures get that head, which was received and decided on
+ *
+ * fab_gsi_rx() gives them what is for an agent.
+ */
+void fab_head_capture(struct fab_data *d, const struct fab_dport *in, unsigned int vl);
+
+/** fab_head_forget() - the next packet of lane @l is another one */
+static inline void fab_head_forget(struct fab_data *d, struct fab_lane *l)
+{
+	fab_unblock(d, l);
+	l->came_ns = 0;
+	l->kind = FAB_HEAD_NONE;
+	l->started = false;
+	l->seen = false;
+	l->lost = false;
+}
+
+/**
+ * fab_out_send() - @f leaves by lane @vl of @out
+ *
+ * Over a wire of the graph it arrives before this returns, and goes on as far as nothing is in its
+ * way, at most fab_data.walk wires.
+ *
+ * Return: false: there is no credit.
+ */
+bool fab_out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
+		  const struct fab_frame *f);
+
+#endif
