@@ -20,15 +20,18 @@ static void keep_failure(void *ctx, unsigned int line, const char *text)
 	keep_error(&((struct findings *)ctx)->errors, line, text);
 }
 
-/* A sealed fabric, or NULL. */
-static struct fab *parse(const char *text, size_t len, struct findings *w)
+/* Where a reader reports to: @w, which has nothing yet. @parts: as in struct fab_report */
+static struct fab_report report_to(struct findings *w, bool parts)
 {
-	const struct fab_report r = { .say = keep_failure, .ctx = w, .warn = keep_warning };
-	struct fab *f = fab_new();
-
 	memset(w, 0, sizeof(*w));
-	assert_non_null(f);
-	if (fab_topology_parse(f, text, len, &r)) {
+	return (struct fab_report){ .say = keep_failure, .ctx = w, .warn = keep_warning,
+				    .parts = parts };
+}
+
+/* @f, which was read well or not, sealed; NULL: it was not, and @w says why. */
+static struct fab *sealed(struct fab *f, bool well, const struct findings *w)
+{
+	if (well) {
 		assert_int_equal(w->errors.n, 0);
 		assert_true(fab_seal(f));
 		return f;
@@ -38,18 +41,32 @@ static struct fab *parse(const char *text, size_t len, struct findings *w)
 	return NULL;
 }
 
+/* A sealed fabric, or NULL. */
+static struct fab *parse_parts(const char *text, size_t len, struct findings *w, bool parts)
+{
+	const struct fab_report r = report_to(w, parts);
+	struct fab *f = fab_new();
+
+	assert_non_null(f);
+	return sealed(f, fab_topology_parse(f, text, len, &r), w);
+}
+
+static struct fab *parse(const char *text, size_t len, struct findings *w)
+{
+	return parse_parts(text, len, w, false);
+}
+
 static struct fab *zoo(const char *name, struct findings *w)
 {
-	const struct fab_report r = { .say = keep_failure, .ctx = w, .warn = keep_warning };
+	const struct fab_report r = report_to(w, false);
 	struct fab *f = fab_new();
 	char path[256];
 
-	memset(w, 0, sizeof(*w));
 	snprintf(path, sizeof(path), "%s/%s", getenv("TOPOLOGIES"), name);
 	assert_non_null(f);
-	if (!fab_topology_load(f, path, &r))
+	f = sealed(f, fab_topology_load(f, path, &r), w);
+	if (!f)
 		fail_msg("%s:%u: %s", path, w->errors.line[0], w->errors.text[0]);
-	assert_true(fab_seal(f));
 	return f;
 }
 
@@ -390,15 +407,13 @@ static void parts(void **st)
 {
 	static const char alone[] = "Switch 2 \"a\" # \"a\" base port 0 lid 0 lmc 0\n[1] \"x\"[1]\n"
 		"Ca 1 \"x\" # \"x\"\n[1] \"a\"[1]\nCa 1 \"y\" # \"y\"\n";
-	struct findings w = { 0 };
-	const struct fab_report r = { .say = keep_failure, .ctx = &w, .parts = true };
-	struct fab *f = fab_new();
+	struct findings w;
+	struct fab *f;
 
 	(void)st;
 	assert_null(parse(alone, sizeof(alone) - 1, &w));
-	memset(&w, 0, sizeof(w));
-	assert_true(fab_topology_parse(f, alone, sizeof(alone) - 1, &r));
-	assert_true(fab_seal(f));
+	f = parse_parts(alone, sizeof(alone) - 1, &w, true);
+	assert_non_null(f);
 	is_text(f, FAB_FORMAT_SLURM, SLURM "SwitchName=a Nodes=x\n");
 	fab_free(f);
 }
