@@ -560,7 +560,7 @@ struct ib_pkt_info {
 };
 
 /* ib_hdr_parse() flags */
-#define IB_PARSE_NO_LEN		1u	/* do not compare PktLen with @pkt_len (coalesced packets) */
+#define IB_PARSE_NO_LEN		1u	/* do not compare PktLen (coalesced packets) */
 #define IB_PARSE_LOCAL		2u	/* loopback: DLID/SLID/VL rules are not checked */
 
 /**

@@ -104,7 +104,8 @@ struct ctr_attr {
 
 static const struct ctr_attr ctr_attrs[] = {
 	{ IB_PMA_ATTR_PORT_COUNTERS, IB_ARRAY_SIZE(pc_ctrs), false, false, true, false, pc_ctrs },
-	{ IB_PMA_ATTR_PORT_COUNTERS_EXT, IB_ARRAY_SIZE(pce_ctrs), true, true, false, false, pce_ctrs },
+	{ IB_PMA_ATTR_PORT_COUNTERS_EXT, IB_ARRAY_SIZE(pce_ctrs), true, true, false, false,
+	  pce_ctrs },
 	{ IB_PMA_ATTR_RCV_ERROR_DETAILS, IB_ARRAY_SIZE(rcv_detail_ctrs), false, false, false,
 	  false, rcv_detail_ctrs },
 	{ IB_PMA_ATTR_XMIT_DISCARD_DETAILS, IB_ARRAY_SIZE(xmit_detail_ctrs), false, false,

@@ -96,8 +96,8 @@ static inline bool ib_smp_begins_by_lid(const struct ib_smp *s)
 }
 
 /*
- * A route ends with a part by LIDs, and the SMP is in it: a request behind its directed part, or its
- * response in front of that. The packet has LIDs: a response that of the requester's packet.
+ * A route ends with a part by LIDs, and the SMP is in it: a request behind its directed part, or
+ * its response in front of that. The packet has LIDs: a response that of the requester's packet.
  */
 static inline bool ib_smp_ends_by_lid(const struct ib_smp *s)
 {

@@ -448,7 +448,7 @@ struct ohca_link_flow {
 	uint16_t rcvd_fctbs, rcvd_fccl;
 };
 
-/** ohca_link_get_flow() - the counters of data lane @vl now. Return: false: no such lane, or down. */
+/** ohca_link_get_flow() - counters of data lane @vl now. Return: false: no such lane, or down. */
 bool ohca_link_get_flow(const struct ohca_link *l, unsigned int vl, struct ohca_link_flow *f);
 
 /* ---- receiving ----------------------------------------------------------------- */

@@ -29,8 +29,10 @@ int um_wire_init(void);
  *
  * That is Init in a process that may be the subnet manager, and Active in others, for
  * OHCA_UMAD_WAIT seconds; a port that is not so by then is left as it is, and standard error says
- * so. Without the lock. Return: 0, or -1 if there is no fabric, or it refuses, or um_wire_is_dead(); standard
- * error has the reason.
+ * so. Without the lock.
+ *
+ * Return: 0, or -1 if there is no fabric, or it refuses, or um_wire_is_dead(); standard error has
+ * the reason.
  */
 int um_wire_open(void);
 

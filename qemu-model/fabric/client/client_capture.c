@@ -236,6 +236,7 @@ int fab_capture_client(int argc, char **argv)
 		return fab_usage_error("write capture NODE:PORT... -w FILE, or -w - for standard "
 				       "output");
 	if (!strcmp(o.file, "-") && isatty(STDOUT_FILENO))
-		return fab_usage_error("a capture is no text: send it to a program, as tshark -i -");
+		return fab_usage_error("a capture is no text: send it to a program, as "
+				       "tshark -i -");
 	return capture(&o, argc - optind, argv + optind);
 }

@@ -13,8 +13,8 @@ static uint32_t captured_port(struct fab_request *r, const char *name)
 	const uint32_t p = name ? fab_find_port(f, name) : FAB_NO_PORT;
 
 	if (p == FAB_NO_PORT || !fab_port_num(f, p)) {
-		fab_request_unknown(r, "port", name ? name : "", "write NODE:PORT, with a PORT from "
-				    "1, as topology says them");
+		fab_request_unknown(r, "port", name ? name : "", "write NODE:PORT, with a PORT "
+				    "from 1, as topology says them");
 		return FAB_NO_PORT;
 	}
 	if (f->node[f->port[p].node].sw == FAB_NONE && fab_outside(f, p)) {
@@ -43,8 +43,9 @@ json_t *fab_request_capture(struct fab_request *r)
 	if (!r->capture || !n || n > FAB_CAPTURE_PORTS ||
 	    (links && !json_is_boolean(links)) ||
 	    (count && (!json_is_integer(count) || json_integer_value(count) < 1))) {
-		snprintf(r->why, sizeof(r->why), "give \"ports\", a list of 1 to %u texts NODE:PORT, "
-			 "and perhaps \"count\", a number from 1, and \"link_packets\", true or false",
+		snprintf(r->why, sizeof(r->why), "give \"ports\", a list of 1 to %u texts "
+			 "NODE:PORT, and perhaps \"count\", a number from 1, and "
+			 "\"link_packets\", true or false",
 			 FAB_CAPTURE_PORTS);
 		return NULL;
 	}

@@ -103,31 +103,35 @@ int fab_topology_client(int argc, char **argv);
 
 #define FAB_CONTROL_HELP \
 	"  status                    what the fabric has, and the MADs that it answered\n" \
-	"  topology [NODE]           nodes and links that are up, as a topology file; with --json ports\n" \
-	"                            and their states, too. --format F: as ibnetdiscover, ports\n" \
-	"                            (ibnetdiscover -p), lst (ibdiagnet), slurm or dot; also of\n" \
-	"                            --topology FILE or --generate SPEC, which need not run\n" \
+	"  topology [NODE]           nodes and links that are up, as a topology file; with\n" \
+	"                            --json ports and their states, too. --format F: as\n" \
+	"                            ibnetdiscover, ports (ibnetdiscover -p), lst (ibdiagnet),\n" \
+	"                            slurm or dot; also of --topology FILE or --generate SPEC,\n" \
+	"                            which need not run\n" \
 	"  counters [NODE]           counters of all ports, or of those of a node\n" \
 	"  lft NODE                  LinearForwardingTable of a switch\n" \
-	"  trace FROM TO             the way of a packet by the tables that are loaded; FROM and TO are\n" \
-	"                            LIDs, nodes or NODE:PORT; --multicast MLID: of its copy\n" \
-	"  capture NODE:PORT... -w FILE|-  what up to 32 ports send and receive, as pcapng, until a\n" \
-	"                            signal, or --count N packets, or --seconds N;\n" \
+	"  trace FROM TO             the way of a packet by the tables that are loaded; FROM\n" \
+	"                            and TO are LIDs, nodes or NODE:PORT; --multicast MLID: of\n" \
+	"                            its copy\n" \
+	"  capture NODE:PORT... -w FILE|-  what up to 32 ports send and receive, as pcapng,\n" \
+	"                            until a signal, or --count N packets, or --seconds N;\n" \
 	"                            --link-packets: flow control, too\n" \
 	"  link up|down NODE:PORT    plug or pull a cable\n" \
-	"  link flap NODE:PORT [--down T] [--interval T] [--count N]  pull it for T (1s), N times (1)\n" \
-	"  link degrade NODE:PORT [--width W] [--speed S]  at most 1, 2, 4, 8 or 12 lanes and SDR to XDR\n" \
+	"  link flap NODE:PORT [--down T] [--interval T] [--count N]\n" \
+	"                            pull it for T (1s), N times (1)\n" \
+	"  link degrade NODE:PORT [--width W] [--speed S]\n" \
+	"                            at most 1, 2, 4, 8 or 12 lanes and SDR to XDR\n" \
 	"  link restore NODE:PORT    it has all widths and speeds again\n" \
 	"  node kill|revive NODE     switch a node off, or on with its tables forgotten\n" \
 	"  loss NODE:PORT RATE [SEED]     a cable loses packets, both ways; RATE from 0 to 1\n" \
 	"  corrupt NODE:PORT RATE [SEED]  it damages data packets; their ICRC tells\n" \
-	"  delay NODE:PORT TIME      data packets that leave there arrive TIME later: 20us, 0.1s; 0\n" \
+	"  delay NODE:PORT TIME      packets that leave there arrive TIME later: 20us, 0.1s; 0\n" \
 	"  drop NODE ATTRIBUTE NTH   each NTH SMP with that attribute is lost; 0: none\n" \
 	"  preset NODE:PORT COUNTER VALUE  a counter, by the name that counters says\n" \
-	"  script [--replace] FILE   all of these from link on, each at its time: at TIME VERB ...,\n" \
-	"                            every TIME for TIME VERB ...; script --stop ends it\n" \
-	"A NODE is a NodeDescription, a NodeGUID or a PortGUID: 0x5254..., 5254..., S-5254... or\n" \
-	"H-5254...; a PORT is a number or, of what makes faults, any\n\n" \
+	"  script [--replace] FILE   all of these from link on, each at its time: at TIME VERB\n" \
+	"                            ..., every TIME for TIME VERB ...; script --stop ends it\n" \
+	"A NODE is a NodeDescription, a NodeGUID or a PortGUID: 0x5254..., 5254..., S-5254...\n" \
+	"or H-5254...; a PORT is a number or, of what makes faults, any\n\n" \
 	"Their options:\n" \
 	"  -c, --control PATH        the control socket of the fabric\n" \
 	"  -j, --json                print replies as they come, JSON objects in lines\n"

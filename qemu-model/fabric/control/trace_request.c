@@ -98,7 +98,8 @@ static uint16_t trace_ucast(struct fab_request *r, uint32_t from, struct fab_way
 	if (lid)
 		fab_trace(r->m->f, from, lid, w);
 	else
-		snprintf(r->why, sizeof(r->why), "'%.80s' has no LID: start a subnet manager", name);
+		snprintf(r->why, sizeof(r->why), "'%.80s' has no LID: start a subnet manager",
+			 name);
 	return lid;
 }
 
@@ -110,8 +111,8 @@ static uint16_t trace_mcast(struct fab_request *r, uint32_t from, json_int_t mli
 	if (to == FAB_NO_PORT)
 		return 0;
 	if (mlid < IB_LID_MCAST_MIN || mlid >= IB_LID_PERMISSIVE) {
-		snprintf(r->why, sizeof(r->why), "give \"multicast\", a number from 49152 (0xc000) to "
-			 "65534");
+		snprintf(r->why, sizeof(r->why), "give \"multicast\", a number from 49152 (0xc000) "
+			 "to 65534");
 		return 0;
 	}
 	return fab_trace_mcast(r->m->f, from, (uint16_t)mlid, to, w) ? (uint16_t)mlid : 0;

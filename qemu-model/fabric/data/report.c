@@ -8,7 +8,8 @@
 #define LOG_BURST	200u		/* lines at once */
 #define LOG_NS		100000000u	/* and one more in that time */
 
-__attribute__((format(printf, 2, 3))) static void report_line(struct fab_data *d, const char *fmt, ...)
+__attribute__((format(printf, 2, 3)))
+static void report_line(struct fab_data *d, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -119,10 +120,12 @@ static void print_data(const struct fab_data *d, FILE *to)
 {
 	fprintf(to, "packets delivered %" PRIu64 ", over %" PRIu64 " wires, forks %" PRIu64
 		", that waited %" PRIu64 "; buffers %" PRIu64 " bytes, stood %" PRIu64 " ns\n",
-		d->n.delivered, d->n.hops, d->n.forks, d->n.copies, d->n.buffer_bytes, d->n.stood_ns);
+		d->n.delivered, d->n.hops, d->n.forks, d->n.copies, d->n.buffer_bytes,
+		d->n.stood_ns);
 	for (unsigned int i = FAB_DROP_NONE + 1; i < FAB_DROPS; i++)
 		if (d->n.drop[i])
-			fprintf(to, "packets dropped: %s: %" PRIu64 "\n", drop_names[i], d->n.drop[i]);
+			fprintf(to, "packets dropped: %s: %" PRIu64 "\n", drop_names[i],
+				d->n.drop[i]);
 }
 
 void fab_data_print(const struct fab_data *d, FILE *to)

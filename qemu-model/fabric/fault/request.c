@@ -96,9 +96,9 @@ static uint32_t named_port(struct fab_request *r)
 	else if (num >= (json_int_t)fab_first_num(&f->node[i]) && num <= f->node[i].nports)
 		p = fab_port_of(&f->node[i], (unsigned int)num);
 	if (p == FAB_NO_PORT)
-		snprintf(r->why, sizeof(r->why), "give \"port\", a number from %u to %u, or \"any\" "
-			 "which has a cable: '%.64s' has no other", fab_first_num(&f->node[i]),
-			 f->node[i].nports, f->desc[i].text);
+		snprintf(r->why, sizeof(r->why), "give \"port\", a number from %u to %u, or "
+			 "\"any\" which has a cable: '%.64s' has no other",
+			 fab_first_num(&f->node[i]), f->node[i].nports, f->desc[i].text);
 	return p;
 }
 
@@ -109,8 +109,9 @@ static uint32_t cabled_port(struct fab_request *r)
 
 	if (p == FAB_NO_PORT || r->m->f->port[p].peer != FAB_NO_PORT)
 		return p;
-	snprintf(r->why, sizeof(r->why), "port %u of '%.64s' has no cable: give a \"port\" which has "
-		 "a cable", fab_port_num(r->m->f, p), r->m->f->desc[r->m->f->port[p].node].text);
+	snprintf(r->why, sizeof(r->why), "port %u of '%.64s' has no cable: give a \"port\" which "
+		 "has a cable", fab_port_num(r->m->f, p),
+		 r->m->f->desc[r->m->f->port[p].node].text);
 	return FAB_NO_PORT;
 }
 

@@ -211,8 +211,8 @@ static enum fab_fate smp_reply(struct fab_mgmt *m, uint32_t at, bool from_wire,
 }
 
 /*
- * A program at @at would have got @h, had it had room. It may answer when @h is sent again: an agent
- * must not say that nobody handles @h.
+ * A program at @at would have got @h, had it had room. It may answer when @h is sent again: an
+ * agent must not say that nobody handles @h.
  */
 static bool is_busy(const struct fab_mgmt *m, uint32_t at, const struct ib_mad_hdr *h)
 {

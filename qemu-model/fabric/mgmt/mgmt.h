@@ -8,23 +8,24 @@
  *
  * The life of a MAD
  *
- *	A manager sends it: fab_mgmt_send(), of a program at a host of the graph; or it comes out of a
- *	machine's link: fab_mgmt_arrive(). On each wire it departs, is lost, or waits for a delay, and
- *	arrives; both ports count it, and captures have it. At each node the directed route or the
- *	forwarding table says by which port it goes on, or that it is for the node. There it is the job
- *	(struct fab_job) of an agent: a request is changed into its answer in place, which goes back the
- *	same way. What no agent answers is for a manager: fab_mgmt.deliver. An answer or a trap for a
- *	machine leaves by fab_wires.send. What a Set asks for at a link is done when the answer has
- *	left: fab_link_effects().
+ *	A manager sends it: fab_mgmt_send(), of a program at a host of the graph; or it comes out
+ *	of a machine's link: fab_mgmt_arrive(). On each wire it departs, is lost, or waits for a
+ *	delay, and arrives; both ports count it, and captures have it. At each node the directed
+ *	route or the forwarding table says by which port it goes on, or that it is for the node.
+ *	There it is the job (struct fab_job) of an agent: a request is changed into its answer in
+ *	place, which goes back the same way. What no agent answers is for a manager:
+ *	fab_mgmt.deliver. An answer or a trap for a machine leaves by fab_wires.send. What a Set
+ *	asks for at a link is done when the answer has left: fab_link_effects().
  *
  *	An agent may send a trap while it works, from fab_mgmt_timer(): a job within a job. No other
  *	call nests: deliver() may not send.
  *
  * Goals
  *
- *	An SMP costs less than a microsecond for some hops, so that OpenSM is the slower one. A wire
- *	without a fault, and a fabric without a capture, cost one test each. A node of which nobody has
- *	asked for more takes some hundred bytes. The same calls at the same times do the same.
+ *	An SMP costs less than a microsecond for some hops, so that OpenSM is the slower one. A
+ *	wire without a fault, and a fabric without a capture, cost one test each. A node of which
+ *	nobody has asked for more takes some hundred bytes. The same calls at the same times do the
+ *	same.
  *
  * Limits
  *

@@ -5,7 +5,7 @@
 
 #include "mgmt.h"
 
-#define FAB_FLAP_TURN	32u	/* changes of cables that are made before the fabric sees to others */
+#define FAB_FLAP_TURN	32u	/* changes of cables before the fabric sees to others */
 
 #define FAB_FLAP_LATE_NS	1000000000u	/* a flap that is so late does not catch up */
 
@@ -13,7 +13,8 @@
  * fab_flap_timer() - pull and plug the cables that flap, as is due at @now_ns, in the order of time
  *
  * At most FAB_FLAP_TURN changes. A cable whose change is FAB_FLAP_LATE_NS late leaves out the
- * periods that have passed; fab_mgmt_stats.flaps_skipped counts them. What is left is due at once, see fab_due().
+ * periods that have passed; fab_mgmt_stats.flaps_skipped counts them. What is left is due at once,
+ * see fab_due().
  *
  * Return: whether nothing is left.
  */

@@ -17,8 +17,8 @@
 #define ERF_LEN		16u
 
 /*
- * Bytes of a link packet's record. Wireshark 4.4 reads a LRH, GRH and BTH from a link packet before it
- * dissects the packet, and calls it malformed if there are fewer bytes. Zeros follow the LPCRC.
+ * Bytes of a link packet's record. Wireshark 4.4 reads a LRH, GRH and BTH from a link packet before
+ * it dissects the packet, and calls it malformed if there are fewer bytes. Zeros follow the LPCRC.
  */
 #define LINK_PACKET	4u
 #define LINK_RECORD	56u
