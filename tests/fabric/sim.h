@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fabric/base/event.h"
+#include "fabric/graph/names.h"
 #include "fabric/sim/sim_wire.h"
 #include "fabric/sim/umad2sim.h"
 #include "ib/packet.h"

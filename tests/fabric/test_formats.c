@@ -312,6 +312,47 @@ static void refused(void **st)
 	}
 }
 
+/* What a list says of nodes is theirs, and what a later line adds or says otherwise, too. */
+static void identities(void **st)
+{
+	static const char lst[] =
+		"{ SW Ports:24 SystemGUID:11 NodeGUID:10 PortGUID:10 VenID:2c9 DevID:1 Rev:0 {a} "
+		"LID:3 PN:01 } { CA Ports:02 SystemGUID:21 NodeGUID:20 PortGUID:22 VenID:2ca DevID:5 "
+		"Rev:0 {b} LID:2 PN:02 } PHY=4x LOG=ACT SPD=25\n"
+		"{ CA Ports:02 SystemGUID:23 NodeGUID:20 PortGUID:21 VenID:2cb DevID:7 Rev:0 {b} "
+		"LID:5 PN:01 } { SW Ports:24 SystemGUID:11 NodeGUID:10 PortGUID:10 VenID:2c9 "
+		"DevID:00010000 Rev:0 {a} LID:3 PN:02 } PHY=4x LOG=ACT SPD=25\n";
+	struct findings w;
+	struct fab *f = parse(lst, sizeof(lst) - 1, &w);
+	const struct fab_node *sw, *ca;
+
+	(void)st;
+	if (!f)
+		fail_msg("%s", w.errors.text[0]);
+	assert_int_equal(w.warnings.n, 0);
+	assert_int_equal(f->nodes, 2);
+	sw = &f->node[fab_find_guid(f, 0x10)];
+	ca = &f->node[fab_find_guid(f, 0x20)];
+	assert_int_equal(sw->type, IB_NODE_SWITCH_DEVICE);
+	assert_int_equal(sw->nports, 36);
+	assert_int_equal(sw->sys_guid, 0x11);
+	assert_int_equal(sw->vendor_id, 0x2c9);
+	assert_int_equal(sw->device_id, 1);
+	assert_int_equal(f->port[fab_port_of(sw, 0)].pi.lid, 3);
+	assert_int_equal(ca->type, IB_NODE_CHANNEL_ADAPTER);
+	assert_int_equal(ca->nports, 2);
+	assert_int_equal(ca->sys_guid, 0x23);
+	assert_int_equal(ca->vendor_id, 0x2cb);
+	assert_int_equal(ca->device_id, 7);
+	assert_int_equal(f->port[fab_port_of(ca, 1)].guid, 0x21);
+	assert_int_equal(f->port[fab_port_of(ca, 2)].guid, 0x22);
+	assert_int_equal(f->port[fab_port_of(ca, 1)].pi.lid, 5);
+	assert_int_equal(f->port[fab_port_of(ca, 2)].pi.lid, 2);
+	assert_int_equal(f->port[fab_port_of(ca, 1)].peer, fab_port_of(sw, 2));
+	assert_int_equal(f->port[fab_port_of(ca, 2)].peer, fab_port_of(sw, 1));
+	fab_free(f);
+}
+
 /* What is written in a format that is read is read as the same. */
 static void written(void **st)
 {
@@ -439,6 +480,7 @@ int main(void)
 		cmocka_unit_test(warned),
 		cmocka_unit_test(messages),
 		cmocka_unit_test(refused),
+		cmocka_unit_test(identities),
 		cmocka_unit_test(written),
 		cmocka_unit_test(slurm),
 		cmocka_unit_test(parts),

@@ -259,7 +259,7 @@ static void enforce_out(struct ib_port_info *pi)
 
 static bool passes(struct net *t, unsigned int from, uint16_t dlid, unsigned int to, uint16_t pkey)
 {
-	assert_true(net_send(&t->ep[from], 0, 0, dlid, pkey, 300, 3));
+	assert_true(net_send(&t->ep[from], 0, 6, dlid, pkey, 300, 3));
 	net_pump(t);
 	return net_got(&t->ep[to], 0, 300, 3) == 1;
 }
@@ -268,9 +268,12 @@ static void test_pkeys(void **state)
 {
 	struct net *t = net_up(3, 2, 0);
 	struct ohca_port_counters *c2 = net_ctr(t, 2), *c3 = net_ctr(t, 3);
+	struct ib_key_violation v = {
+		.lid1 = 3, .lid2 = 4, .key = 0x8002, .sl = 6, .qp2 = 7, .port = 2, .data_valid = 7,
+	};
+	uint8_t raw[64] = { 0 }, details[54];
 	struct ib_notice n;
 	struct ib_smp smp;
-	uint8_t raw[64] = { 0 };
 	uint64_t errors;
 
 	(void)state;
@@ -292,9 +295,9 @@ static void test_pkeys(void **state)
 	assert_true(ep_recv_smp(&t->ep[0], &smp));
 	ib_notice_unpack(smp.data, &n);
 	assert_int_equal(n.trap, IB_TRAP_BAD_PKEY_SWITCH);
-	assert_int_equal(ib_get_be16(n.details + 2), 3);	/* from, to, P_Key */
-	assert_int_equal(ib_get_be16(n.details + 4), 4);
-	assert_int_equal(ib_get_be16(n.details + 6), 0x8002);
+	v.sw_lid = t->f->port[fab_port_of(net_node(t), 0)].pi.lid;
+	ib_trap259(details, &v);
+	assert_memory_equal(n.details, details, sizeof(details));
 	assert_false(ep_recv_smp(&t->ep[0], &smp));	/* once, not by the packet */
 
 	/* Raw packets. */

@@ -155,6 +155,29 @@ static void long_name(void **st)
 	fab_sim_free(s);
 }
 
+/* A host's name that is too long for the protocol is known by its beginning; a switch's is not. */
+static void cut_name(void **st)
+{
+	const uint32_t two = fab_find_node(f, "host2"), sw = f->port[f->port[
+		fab_port_of(&f->node[two], 1)].peer].node;
+	char whole[FAB_DESC_LEN] = "", cut[SIM_NODEID_LEN] = "";
+
+	(void)st;
+	assert_true(two != FAB_NONE);
+	memset(whole, 'n', SIM_NODEID_LEN + 9);
+	memcpy(cut, whole, SIM_NODEID_LEN - 1);
+	strcpy(f->desc[sw].text, whole);
+	assert_int_equal(fab_sim_find_host(f, cut), FAB_NO_PORT);
+	strcpy(f->desc[two].text, whole);
+	assert_int_equal(fab_sim_find_host(f, cut), fab_port_of(&f->node[two], 1));
+	/* no more than the end may be missing */
+	cut[SIM_NODEID_LEN - 2] = 0;
+	assert_int_equal(fab_sim_find_host(f, cut), FAB_NO_PORT);
+	strcpy(f->desc[two].text, cut);
+	f->desc[two].text[SIM_NODEID_LEN - 3] = 0;
+	assert_int_equal(fab_sim_find_host(f, cut), FAB_NO_PORT);
+}
+
 static void nonsense(void **st)
 {
 	struct client c = attach(31, "host2", false);
@@ -667,6 +690,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(asks, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(refused, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(long_name, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(cut_name, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(nonsense, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(killed, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(unasked, begin_sim, end_sim),
