@@ -78,10 +78,7 @@ static void depart(struct fab_data *d, struct fab_flight *fl, unsigned int vl, s
 {
 	const struct fab_buffer *before = fl->last[vl];
 
-	/* one that left before a delay was taken back is not overtaken */
-	b->due_ns = fab_data_clock(d) + fl->fault->delay_ns;
-	if (before && before->due_ns > b->due_ns)
-		b->due_ns = before->due_ns;
+	b->due_ns = fab_fault_due(fl->fault, fab_data_clock(d), before ? before->due_ns : 0);
 	b->next = NULL;
 	if (before)
 		fl->last[vl]->next = b;
@@ -218,7 +215,7 @@ void fab_delay_forget(struct fab_data *d, struct fab_dport *dp, bool all)
 	for (unsigned int out = 0; out < 2; out++) {
 		struct fab_flight *fl = dp->flight[out];
 
-		if (fl && (all || fl->downs != fl->fault->downs))
+		if (fl && (all || fab_fault_cut(fl->fault, fl->downs)))
 			forget(d, fl);
 	}
 }

@@ -47,6 +47,25 @@ static inline bool fab_fault_hits(struct fab_fault *x, uint32_t rate)
 	return fab_random(&x->rng) < rate;
 }
 
+/**
+ * fab_fault_due() - when what leaves at @now_ns arrives
+ * @before_ns: when what left before it does: one that left before a delay was taken back is not
+ *	overtaken
+ */
+static inline uint64_t fab_fault_due(const struct fab_fault *x, uint64_t now_ns,
+				     uint64_t before_ns)
+{
+	const uint64_t due = now_ns + x->delay_ns;
+
+	return due > before_ns ? due : before_ns;
+}
+
+/** fab_fault_cut() - the link went down since @downs: what was on its way then is lost */
+static inline bool fab_fault_cut(const struct fab_fault *x, uint32_t downs)
+{
+	return x->downs != downs;
+}
+
 /** fab_fault_corrupts() - whether the wire damages the next packet, which it does not lose */
 static inline bool fab_fault_corrupts(struct fab_fault *x)
 {

@@ -31,19 +31,18 @@ struct fab_mad_flight {
 enum fab_fate fab_mad_delay(struct fab_mgmt *m, uint32_t p, struct fab_fault *x,
 			    const struct fab_mad *mad)
 {
+	const uint64_t due = fab_fault_due(x, m->now_ns, x->mad_due_ns);
 	struct fab_mad_flight *fl, **at;
 
-	/* one that left before a delay was taken back is not overtaken */
-	if (!x->delay_ns && x->mad_due_ns <= m->now_ns)
+	if (due == m->now_ns)
 		return FAB_GOES_ON;
 	fl = m->flights < FAB_MAD_FLIGHTS ? malloc(sizeof(*fl)) : NULL;
 	if (!fl) {
 		x->lost++;
 		return FAB_LOST;
 	}
-	if (x->mad_due_ns < m->now_ns + x->delay_ns)
-		x->mad_due_ns = m->now_ns + x->delay_ns;
-	*fl = (struct fab_mad_flight){ .due_ns = x->mad_due_ns, .fault = x, .downs = x->downs,
+	x->mad_due_ns = due;
+	*fl = (struct fab_mad_flight){ .due_ns = due, .fault = x, .downs = x->downs,
 				       .port = p, .mad = *mad };
 	at = m->last_flight && m->last_flight->due_ns <= fl->due_ns ? &m->last_flight->next :
 								       &m->flight;
@@ -76,11 +75,11 @@ void fab_mad_timer(struct fab_mgmt *m)
 	     n++) {
 		struct fab_mad_flight *fl = first_landed(m);
 
-		if (fl->downs == fl->fault->downs) {
-			fab_mgmt_landed(m, fl->port, &fl->mad);
-		} else {
+		if (fab_fault_cut(fl->fault, fl->downs)) {
 			fl->fault->lost++;
 			m->stats.lost++;
+		} else {
+			fab_mgmt_landed(m, fl->port, &fl->mad);
 		}
 		free(fl);
 	}
