@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Cables that are pulled, slower, or flap. */
+#include "faults.h"
+
+#include "ib/rate.h"
+
+/* A cable that is pulled: both ends are Down and say so; plugged, they are Init. */
+static void test_cable(void **st)
+{
+	const uint32_t p = inner(), q = f->port[p].peer;
+	const struct ib_switch_info *si = &f->sw[f->node[f->port[q].node].sw].si;
+
+	(void)st;
+	assert_true(fab_fault_link(&m, p, false, now));
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	assert_int_equal(f->port[q].pi.state, IB_PS_DOWN);
+	assert_int_equal(counters(p)->link_downed, 1);
+	assert_int_equal(counters(q)->link_downed, 1);
+	assert_int_equal(si->port_state_change, 1);
+	assert_int_equal(send_many(3), 0);
+	assert_int_equal(counters(p)->xmit_inactive_discards, 3);
+	assert_false(fab_link_up(f, p));
+	assert_true(fab_fault_link(&m, q, true, now));
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_int_equal(f->port[q].pi.state, IB_PS_INIT);
+	assert_false(fab_fault_link(&m, fab_port_of(&f->node[f->port[p].node], 0), false, now));
+}
+
+/* The cable of a machine: its link goes down, and comes up when it is plugged. */
+static void test_cable_of_machine(void **st)
+{
+	const uint32_t p = port_of_host(7);
+	struct ohca_link_phy phy = ep_phy();
+
+	(void)st;
+	assert_true(ohca_link_is_up(host[1].l));
+	assert_true(fab_fault_link(&m, p, false, now));
+	pump(NULL);
+	assert_false(ohca_link_is_up(host[1].l));
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	/* nor is it Active any longer when it is pulled at the machine's end */
+	assert_true(fab_fault_link(&m, p, true, now));
+	pump(NULL);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_true(fab_fault_link(&m, f->port[p].peer, false, now));
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	pump(NULL);
+	assert_int_equal(counters(p)->link_downed, 3);	/* with its attachment */
+	/* neither end brings it up */
+	ohca_link_train(host[1].l, &phy);
+	pump(NULL);
+	assert_false(ohca_link_is_up(host[1].l));
+	assert_true(fab_fault_link(&m, p, true, now));
+	pump(NULL);
+	assert_true(ohca_link_is_up(host[1].l));
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	activate(7);
+	assert_int_equal(send_many(3), 3);
+}
+
+/* A link that a subnet manager has disabled stays so when its cable is pulled and plugged. */
+static void test_cable_disabled(void **st)
+{
+	const uint32_t p = port_of_host(7);
+	struct way *w = calloc(f->nodes, sizeof(*w));
+
+	(void)st;
+	assert_non_null(w);
+	ways(HOST, w);
+	set_state(w[f->port[p].node].route, fab_port_num(f, p), IB_PS_NO_CHANGE, IB_PHYS_DISABLED);
+	pump(NULL);
+	assert_false(ohca_link_is_up(host[1].l));
+	assert_true(fab_fault_link(&m, p, false, now));
+	assert_true(fab_fault_link(&m, p, true, now));
+	pump(NULL);
+	assert_false(ohca_link_is_up(host[1].l));
+	assert_int_equal(f->port[p].pi.phys_state, IB_PHYS_DISABLED);
+	free(w);
+}
+
+/* Ends of the wire as PortInfo shows it: width, speed, extended speed. */
+static void expect_rate(uint32_t p, uint8_t width, uint8_t speed, uint8_t ext)
+{
+	for (unsigned int end = 0; end < 2; end++, p = f->port[p].peer) {
+		assert_int_equal(f->port[p].pi.width_active, width);
+		assert_int_equal(f->port[p].pi.speed_active, speed);
+		assert_int_equal(f->port[p].pi.speed_ext_active, ext);
+	}
+}
+
+/* A cable with fewer lanes and a lower speed: both ends train anew, and say what they have. */
+static void test_degrade(void **st)
+{
+	const struct fab_limit all = { 0xff, 0xff, 0xff };
+	const uint32_t p = inner(), q = f->port[p].peer;
+	struct fab_limit at_most;
+
+	(void)st;
+	assert_true(fab_rate_limit(1, "DDR", &at_most));
+	assert_true(fab_fault_degrade(&m, q, at_most, now));
+	expect_rate(p, IB_WIDTH_1X, IB_SPEED_DDR, 0);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_int_equal(counters(p)->link_downed, 1);
+	assert_int_equal(counters(q)->link_downed, 1);
+	/* and still so after it was pulled */
+	assert_true(fab_fault_link(&m, p, false, now));
+	assert_true(fab_rate_limit(0, "FDR", &at_most));
+	assert_true(fab_fault_degrade(&m, p, at_most, now));
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	assert_true(fab_fault_link(&m, p, true, now));
+	expect_rate(p, IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_FDR);
+	assert_true(fab_fault_degrade(&m, p, all, now));
+	expect_rate(p, IB_WIDTH_4X, IB_SPEED_QDR, IB_SPEED_EXT_EDR);
+	assert_false(fab_rate_limit(3, NULL, &at_most));
+	assert_false(fab_rate_limit(0, "WDR", &at_most));
+	/* 2x, which no port has: nothing but 1x is in common; 8x to 12x is not */
+	assert_true(fab_rate_limit(2, NULL, &at_most));
+	assert_int_equal(at_most.width, IB_WIDTH_1X | IB_WIDTH_2X);
+}
+
+/* The cable of a machine: its end of the link trains to the same. */
+static void test_degrade_machine(void **st)
+{
+	const struct fab_limit all = { 0xff, 0xff, 0xff };
+	const uint32_t p = port_of_host(7);
+	struct ohca_link_state state;
+	struct fab_limit at_most;
+
+	(void)st;
+	assert_true(fab_rate_limit(1, "QDR", &at_most));
+	assert_true(fab_fault_degrade(&m, p, at_most, now));
+	pump(NULL);
+	assert_true(ohca_link_is_up(host[1].l));
+	assert_int_equal(f->port[p].pi.width_active, IB_WIDTH_1X);
+	assert_int_equal(f->port[p].pi.speed_active, IB_SPEED_QDR);
+	assert_int_equal(f->port[p].pi.speed_ext_active, 0);
+	ohca_link_get_state(host[1].l, &state);
+	assert_int_equal(state.width, IB_WIDTH_1X);
+	assert_int_equal(state.speed_ext, 0);
+	activate(7);
+	assert_int_equal(send_many(3), 3);
+	assert_true(fab_fault_degrade(&m, p, all, now));
+	pump(NULL);
+	assert_int_equal(f->port[p].pi.speed_ext_active, IB_SPEED_EXT_EDR);
+}
+
+/* Another wire of the same switch, to another one. */
+static uint32_t other_inner(uint32_t p)
+{
+	const struct fab_node *n = &f->node[f->port[p].node];
+
+	for (unsigned int i = 1; i <= n->nports; i++) {
+		const uint32_t q = fab_port_of(n, i), peer = f->port[q].peer;
+
+		if (q != p && peer != FAB_NO_PORT && f->node[f->port[peer].node].sw != FAB_NONE)
+			return q;
+	}
+	fail();
+	return p;
+}
+
+/* Down and up again, three times, each at its time however late the timer is. */
+static void test_flap(void **st)
+{
+	const uint32_t p = inner(), q = f->port[p].peer;
+	const uint64_t begin = now;
+
+	(void)st;
+	assert_true(fab_fault_flap(&m, q, 1000000, 5000000, 3, now));
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	assert_true(m.deadline_ns <= begin + 1000000);
+	now = begin + 999999;
+	fab_mgmt_timer(&m, now);
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	now = begin + 1000000;
+	fab_mgmt_timer(&m, now);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_true(m.deadline_ns <= begin + 5000000);
+	now = begin + 10500000;		/* up, down, up, down */
+	fab_mgmt_timer(&m, now);
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	assert_int_equal(counters(p)->link_downed, 3);
+	now = begin + 100000000;
+	fab_mgmt_timer(&m, now);
+	assert_int_equal(f->port[q].pi.state, IB_PS_INIT);
+	assert_int_equal(counters(q)->link_downed, 3);
+	/* one that is up, or is a flap anew, does not flap any more */
+	assert_true(fab_fault_flap(&m, p, 1000000, 5000000, 100, now));
+	assert_true(fab_fault_flap(&m, q, 2000000, 5000000, 100, now));
+	assert_true(fab_fault_link(&m, q, true, now));
+	now += 1000000000;
+	fab_mgmt_timer(&m, now);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_int_equal(counters(p)->link_downed, 4);
+	assert_false(fab_fault_flap(&m, fab_port_of(&f->node[f->port[p].node], 0), 1, 2, 1, now));
+}
+
+/* Turns until all that is due at @now is done. */
+static unsigned int flap_turns(uint32_t p)
+{
+	uint64_t downs = counters(p)->link_downed;
+	unsigned int turns;
+
+	for (turns = 0; m.deadline_ns <= now; turns++) {
+		fab_mgmt_timer(&m, now);
+		assert_in_range(counters(p)->link_downed, downs, downs + FAB_FLAP_TURN);
+		downs = counters(p)->link_downed;
+		assert_true(turns < 1000);
+	}
+	return turns;
+}
+
+/* After the fabric was a little late cables that flap catch up in short turns, in their order. */
+static void test_flap_late(void **st)
+{
+	const uint32_t p = inner(), q = other_inner(p);
+
+	(void)st;
+	assert_true(fab_fault_flap(&m, p, 1000000, 2000000, 1000, now));
+	assert_true(fab_fault_flap(&m, q, 1000000, 2000000, 1000, now));
+	/* the first change is due 1 ms after the begin */
+	now += FAB_FLAP_LATE_NS + 1000000 - 1;
+	assert_true(flap_turns(p) >= 2 * 2 * 499 / FAB_FLAP_TURN);
+	assert_int_equal(counters(p)->link_downed, 501);
+	assert_int_equal(m.stats.flaps_skipped, 0);
+	for (unsigned int i = 0; i < 10; i++) {
+		now += 100000000;
+		flap_turns(p);
+	}
+	assert_int_equal(counters(p)->link_downed, 1000);
+	assert_int_equal(counters(q)->link_downed, 1000);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	assert_int_equal(m.stats.flaps_skipped, 0);
+}
+
+/* After it stood still for an hour what has passed is left out, and the flaps go on in their time. */
+static void test_flap_stood(void **st)
+{
+	const uint32_t p = inner(), q = other_inner(p);
+	const uint64_t begin = now, hour = 3600000000000;
+
+	(void)st;
+	assert_true(fab_fault_flap(&m, p, 1000000, 4000000, 1000000, now));
+	assert_true(fab_fault_flap(&m, q, 1000000, 4000000, 1000, now));
+	/* it was plugged 1 ms after the begin, and is so again, in each period */
+	now = begin + hour + 500000;
+	assert_in_range(flap_turns(p), 1, 3);
+	assert_int_equal(f->port[p].pi.state, IB_PS_DOWN);
+	assert_int_equal(counters(p)->link_downed, 2);
+	assert_true(m.deadline_ns <= begin + hour + 1000000);
+	now = begin + hour + 1000000;
+	flap_turns(p);
+	assert_int_equal(f->port[p].pi.state, IB_PS_INIT);
+	/* 900,000 periods have passed; the one that is pulled still and the present one are none */
+	assert_int_equal(m.stats.flaps_skipped, 900000 - 1 + 999);
+	/* the other one has ended */
+	assert_int_equal(f->port[q].pi.state, IB_PS_INIT);
+	assert_int_equal(counters(q)->link_downed, 1);
+	for (unsigned int i = 0; i < 1000; i++) {
+		now += 400000000;
+		flap_turns(p);
+	}
+	assert_int_equal(counters(p)->link_downed, 1000000 - (900000 - 1));
+	assert_int_equal(counters(q)->link_downed, 1);
+	assert_true(m.flap[0].port == FAB_NO_PORT && m.flap[1].port == FAB_NO_PORT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
+		T(test_cable), T(test_cable_of_machine), T(test_cable_disabled),
+		T(test_degrade), T(test_degrade_machine), T(test_flap), T(test_flap_late),
+		T(test_flap_stood),
+#undef T
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a wire loses and damages: so much as it was told, and both ends count it. */
+#include "faults.h"
+
+#include "ib/crc.h"
+
+/* A wire that loses one of 16: what is missing is what it says, and the other end counts it. */
+static void test_loss(void **st)
+{
+	const uint32_t p = inner(), q = f->port[p].peer;
+	const struct fab_fault *x;
+	unsigned int got;
+
+	(void)st;
+	assert_true(fab_fault_wire(&m, p, 1u << 28, 0, 5));
+	got = send_many(2000);
+	x = fab_extra_of(f, p)->fault;
+	assert_in_range(x->lost, 90, 160);
+	assert_int_equal(got + x->lost, 2000);
+	assert_int_equal(d->n.drop[FAB_DROP_LOSS], x->lost);
+	assert_int_equal(counters(q)->symbol_error, x->lost);
+	assert_int_equal(counters(q)->rcv_errors, x->lost);
+	assert_int_equal(counters(p)->symbol_error, 0);
+	/* the same seed loses the same packets; without the fault nothing is lost */
+	assert_true(fab_fault_wire(&m, p, 1u << 28, 0, 5));
+	assert_int_equal(send_many(2000), got);
+	assert_true(fab_fault_wire(&m, p, 0, 0, 5));
+	assert_int_equal(send_many(500), 500);
+}
+
+/*
+ * More errors than LocalPhyErrors without good packets between them are an error of the link's
+ * integrity, at the end that receives them, which the subnet manager is told.
+ */
+static void test_integrity(void **st)
+{
+	const uint32_t p = inner(), q = f->port[p].peer;
+	const struct ib_notice *n;
+	uint64_t before;
+
+	(void)st;
+	assert_int_equal(f->port[q].pi.local_phy_errors, 8);
+	/* one of four: the good ones make up for it */
+	assert_true(fab_fault_wire(&m, p, 1u << 30, 0, 5));
+	send_many(2000);
+	assert_true(counters(q)->symbol_error > 400);
+	assert_int_equal(counters(q)->local_link_integrity_errors, 0);
+	assert_null(integrity_trap(q));
+	/* all: the ninth */
+	assert_true(fab_fault_wire(&m, p, UINT32_MAX, 0, 5));
+	assert_int_equal(send_many(8), 0);
+	assert_int_equal(counters(q)->local_link_integrity_errors, 0);
+	before = m.stats.traps;
+	assert_int_equal(send_many(1), 0);
+	assert_int_equal(counters(q)->local_link_integrity_errors, 1);
+	assert_int_equal(counters(p)->local_link_integrity_errors, 0);
+	assert_true(m.stats.traps > before);
+	n = integrity_trap(q);
+	assert_non_null(n);
+	assert_int_equal(n->type, IB_NOTICE_URGENT);
+	assert_int_equal(ib_get_be16(n->details + 2), LID(f->port[q].node));
+	assert_int_equal(n->details[4], fab_port_num(f, q));
+	assert_null(integrity_trap(p));
+	/* as often again, but a flood is no flood of traps */
+	before = m.stats.traps;
+	assert_int_equal(send_many(900), 0);
+	assert_int_equal(counters(q)->local_link_integrity_errors, 101);
+	assert_int_equal(m.stats.traps, before);
+	/* another threshold; what a machine sends is an error of the switch's port */
+	assert_true(fab_fault_wire(&m, p, 0, 0, 5));
+	f->port[port_of_host(1)].pi.local_phy_errors = 3;
+	assert_true(fab_fault_wire(&m, port_of_host(1), UINT32_MAX, 0, 5));
+	assert_int_equal(send_many(3), 0);
+	assert_int_equal(counters(port_of_host(1))->local_link_integrity_errors, 0);
+	assert_int_equal(send_many(1), 0);
+	assert_int_equal(counters(port_of_host(1))->local_link_integrity_errors, 1);
+}
+
+/* MADs are lost as well. */
+static void test_loss_of_mads(void **st)
+{
+	const uint32_t p = inner();
+	unsigned int lost = 0;
+
+	(void)st;
+	assert_true(fab_fault_wire(&m, p, 1u << 31, 0, 7));
+	for (unsigned int i = 0; i < 100; i++)
+		lost += get_lid(IB_CLASS_PERF, IB_PMA_ATTR_CLASS_PORT_INFO, 0,
+				LID(f->port[f->port[p].peer].node)) == FAB_LOST;
+	assert_in_range(lost, 50, 95);
+}
+
+/* The cable of a machine: what it gets has a VCRC that is wrong, what it sends is not received. */
+static void test_loss_at_machine(void **st)
+{
+	const uint32_t p = port_of_host(7);
+	struct ohca_link_frame fr;
+	unsigned int good = 0, bad = 0;
+
+	(void)st;
+	assert_true(fab_fault_wire(&m, p, 1u << 31, 0, 9));
+	for (unsigned int i = 0; i < 100; i++) {
+		assert_true(send_data(0, 0, LID(7), 64, (uint8_t)i));
+		pump(NULL);
+		assert_int_equal(ohca_link_rx_peek(host[1].l, 0, &fr), 1);
+		if (!(fr.flags & OHCA_FRAME_VCRC))
+			good++;
+		else if (ib_vcrc(fr.data, fr.len) != fr.vcrc)
+			bad++;
+		ohca_link_rx_release(host[1].l, 0);
+	}
+	assert_int_equal(good + bad, 100);
+	assert_int_equal(bad, d->n.drop[FAB_DROP_LOSS]);
+	assert_in_range(bad, 30, 70);
+	good = (unsigned int)d->n.delivered;
+	for (unsigned int i = 0; i < 100; i++)
+		assert_true(send_data(1, 0, LID(1), 64, (uint8_t)i));
+	pump(NULL);
+	assert_int_equal(counters(p)->symbol_error, d->n.drop[FAB_DROP_LOSS] - bad);
+	assert_int_equal(d->n.delivered - good + counters(p)->symbol_error, 100);
+	assert_in_range(counters(p)->symbol_error, 30, 70);
+}
+
+/* The same for MADs of agents, by VL15 and by a data lane. */
+static void test_mads_at_machine(void **st)
+{
+	const uint32_t p = port_of_host(7);
+	const uint8_t path[] = { 1 };
+	unsigned int good = 0, bad = 0, came;
+	struct ohca_link_frame fr;
+	struct ib_smp smp;
+
+	(void)st;
+	pump(NULL);
+	while (ohca_link_rx_peek(host[1].l, OHCA_LINK_VL15, &fr) > 0)
+		ohca_link_rx_release(host[1].l, OHCA_LINK_VL15);
+	assert_true(fab_fault_wire(&m, p, 1u << 31, 0, 9));
+	for (unsigned int i = 0; i < 200; i++) {
+		struct fab_mad mad = new_mad(i & 1 ? IB_CLASS_PERF : IB_CLASS_SUBN_LID,
+					     IB_METHOD_GET, IB_ATTR_CLASS_PORT_INFO, 0);
+		const unsigned int vl = i & 1 ? 0 : OHCA_LINK_VL15;
+
+		mad.dqp = mad.sqp = i & 1;
+		mad.dlid = LID(7);
+		mad.slid = LID(8);
+		fab_forward(&m, p, &mad);
+		pump(NULL);
+		assert_int_equal(ohca_link_rx_peek(host[1].l, vl, &fr), 1);
+		if (!(fr.flags & OHCA_FRAME_VCRC))
+			good++;
+		else if (ib_vcrc(fr.data, fr.len) != fr.vcrc)
+			bad++;
+		ohca_link_rx_release(host[1].l, vl);
+	}
+	assert_int_equal(good + bad, 200);
+	assert_in_range(bad, 60, 140);
+	assert_int_equal(fab_extra_of(f, p)->fault->lost, bad);
+	/* what the machine sends, and does not come: to the switch itself */
+	came = (unsigned int)d->n.mads_in;
+	for (unsigned int i = 0; i < 100; i++) {
+		ep_smp_init(&host[1], &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 1, path);
+		assert_true(ep_send_smp(&host[1], &smp, 0));
+		pump(NULL);
+	}
+	came = (unsigned int)d->n.mads_in - came;
+	assert_in_range(came, 30, 70);
+	assert_int_equal(counters(p)->symbol_error, 100 - came);
+}
+
+/* The least significant byte comes first. */
+static uint32_t icrc_of(const uint8_t *b)
+{
+	return (uint32_t)b[3] << 24 | (uint32_t)b[2] << 16 | (uint32_t)b[1] << 8 | b[0];
+}
+
+/* Damage that only the ICRC tells, on a wire in the middle; what waits on its way has it, too. */
+static void test_corrupt(void **st)
+{
+	uint8_t pkt[OHCA_LINK_MAX_FRAME];
+	struct ohca_link_frame fr;
+	unsigned int bad = 0;
+
+	(void)st;
+	assert_true(fab_fault_wire(&m, inner(), 0, 1u << 30, 11));
+	for (unsigned int i = 0; i < 50; i++)
+		assert_true(send_data(0, 0, LID(7), 2048, 0x11));
+	pump(NULL);
+	for (unsigned int i = 0; i < 50; i++) {
+		uint32_t icrc = 0;
+
+		assert_int_equal(ohca_link_rx_peek(host[1].l, 0, &fr), 1);
+		memcpy(pkt, fr.data, fr.len);
+		ohca_link_rx_release(host[1].l, 0);
+		ohca_link_kick(host[1].l);
+		pump(NULL);
+		if (!(fr.flags & OHCA_FRAME_ICRC)) {
+			assert_int_equal(pkt[2043], 0x11);
+			continue;
+		}
+		bad++;
+		assert_int_equal(pkt[2043], 0x10);
+		assert_int_equal(ib_icrc(pkt, 2044, &icrc), 0);
+		assert_int_not_equal(icrc, icrc_of(pkt + 2044));
+		pkt[2043] ^= 1;
+		assert_int_equal(ib_icrc(pkt, 2044, &icrc), 0);
+		assert_int_equal(icrc, icrc_of(pkt + 2044));
+	}
+	assert_int_equal(bad, fab_extra_of(f, inner())->fault->corrupted);
+	assert_in_range(bad, 4, 25);
+}
+
+/* A request that was damaged on its way, and has waited there, is not answered either. */
+static void test_corrupt_mad(void **st)
+{
+	const uint32_t p = inner(), far = f->port[f->port[p].peer].node;
+	struct ib_mad mad = { .hdr = { .base_version = 1, .mgmt_class = IB_CLASS_PERF,
+				       .class_version = 1, .method = IB_METHOD_GET } };
+	uint8_t pkt[512];
+
+	(void)st;
+	mad.hdr.attr_id = ib_to_be16(IB_PMA_ATTR_CLASS_PORT_INFO);
+	assert_true(fab_fault_delay(&m, p, 5000000));
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_true(fab_fault_wire(&m, p, 0, i ? UINT32_MAX : 0, 11));
+		ep_build(pkt, 0, 0, LID(far), host[0].lid, IB_QP1, IB_QKEY_GSI, IB_DEFAULT_PKEY,
+			 &mad);
+		assert_true(ep_send_raw(&host[0], 0, pkt, IB_MAD_PKT_LEN));
+		later(1000);
+		assert_int_equal(d->flying, 1);
+		later(5000000);
+		assert_int_equal(d->flying, 0);
+		later(5000000);
+		assert_int_equal(ep_recv(&host[0], 0, pkt, sizeof(pkt)), i ? 0 : IB_MAD_PKT_LEN);
+		assert_int_equal(d->n.drop[FAB_DROP_DAMAGED], i);
+	}
+}
+
+/* Whether a packet is lost is decided once, however often tables change while it waits. */
+static void test_loss_once(void **st)
+{
+	unsigned int sent = 0;
+
+	(void)st;
+	for (unsigned int i = 0; i < 100; i++) {
+		while (send_data(0, 0, LID(7), 4096, 1))
+			sent++;
+		pump(NULL);
+	}
+	assert_true(fab_fault_wire(&m, port_of_host(1), 1u << 28, 0, 3));
+	for (unsigned int i = 0; i < 1000; i++) {
+		m.epoch++;
+		pump_once();
+	}
+	assert_in_range(d->n.drop[FAB_DROP_LOSS], 0, 8);
+	assert_true(sent > 31);
+}
+
+/* A small rate loses nothing at first, whatever the seed. */
+static void test_seeds(void **st)
+{
+	struct fab_fault *x;
+
+	(void)st;
+	for (uint64_t seed = 0; seed < 50; seed++) {
+		assert_true(fab_fault_wire(&m, inner(), 4295, 0, seed));
+		x = fab_extra_of(f, inner())->fault;
+		assert_false(fab_fault_hits(x, x->loss));
+	}
+}
+
+/* A machine's own cable damages what it sends, and what it gets, with and without a delay. */
+static void test_corrupt_at_machine(void **st)
+{
+	struct ohca_link_frame fr;
+	unsigned int sent = 0;
+
+	(void)st;
+	assert_true(fab_fault_wire(&m, port_of_host(1), 0, UINT32_MAX, 11));
+	for (unsigned int later_ns = 0; later_ns <= 2000000; later_ns += 1000000) {
+		for (unsigned int back = 0; back < 2; back++) {
+			struct ep *to = &host[1 - back];
+
+			assert_true(fab_fault_delay(&m, f->port[port_of_host(1)].peer, later_ns));
+			assert_true(fab_fault_delay(&m, port_of_host(1), later_ns));
+			/* the first is decided on twice: it is damaged once */
+			assert_true(send_data(back, 0, LID(back ? 1 : 7), 256, 0x11));
+			pump_once();
+			m.epoch++;
+			pump(NULL);
+			now += later_ns;
+			pump(NULL);
+			sent++;
+			assert_int_equal(ohca_link_rx_peek(to->l, 0, &fr), 1);
+			assert_int_equal(fr.flags & OHCA_FRAME_ICRC, OHCA_FRAME_ICRC);
+			assert_int_equal(fr.data[251], 0x10);
+			ohca_link_rx_release(to->l, 0);
+			ohca_link_kick(to->l);
+			pump(NULL);
+		}
+	}
+	assert_int_equal(fab_extra_of(f, port_of_host(1))->fault->corrupted +
+			 fab_extra_of(f, f->port[port_of_host(1)].peer)->fault->corrupted, sent);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
+		T(test_loss), T(test_integrity), T(test_loss_of_mads), T(test_loss_at_machine),
+		T(test_mads_at_machine), T(test_corrupt), T(test_corrupt_mad),
+		T(test_loss_once), T(test_seeds), T(test_corrupt_at_machine),
+#undef T
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
