@@ -299,6 +299,66 @@ static void test_nak_before_flush(void **state)
 	town_down(t, "refused request at a QP whose send queue stays full");
 }
 
+/* Polls until the honest QP on port 0 and lane 0 has sent its next packet. */
+static unsigned int polls_to_send(struct town *t)
+{
+	struct ohca_xport *xp = t->r.h[0]->e->qp[t->good[0][0].handle]->xp;
+	uint32_t psn = xp->req.nxt;
+	unsigned int polls = 0;
+
+	while (xp->req.nxt == psn && polls < 100) {
+		host_poll(t->r.h[0], BUDGET, true);
+		polls++;
+	}
+	return polls;
+}
+
+static void post_nops(struct host_qp *q, unsigned int n)
+{
+	while (n--) {
+		struct wqe w = wqe_new(OHCA_OP_NOP, 0, 0);
+
+		wqe_post(q, &w);
+	}
+}
+
+static void crowd_up(struct town *t, unsigned int num, uint8_t sl);
+
+/*
+ * A crowd flushes, and several lanes are busy. Work without packets before a packet, such as the
+ * registration of the memory that it names, does not put an honest QP behind the crowd.
+ */
+static void test_local_before_packet(void **state)
+{
+	struct town *t = town_up(OHCA_QPT_RC);
+	struct host_qp *good = &t->good[0][0];
+
+	(void)state;
+	crowd_up(t, CROWD, 0);
+	for (unsigned int k = 0; k < CROWD; k++) {
+		rig_modify(&t->crowd[k][0], OHCA_QPS_ERR);
+		t->crowd[k][0].sq_pi = record(&t->crowd[k][0])->sq_ci;
+	}
+	/* a QP that has had much of such work, and rests */
+	post_nops(good, 3 * OHCA_QUANTUM);
+	rig_run(&t->r);
+	for (unsigned int i = 0; i < 2; i++) {
+		for (unsigned int k = 0; k < CROWD; k++) {
+			fill_sq(&t->crowd[k][0]);
+			ring_sq(&t->crowd[k][0]);
+		}
+		for (unsigned int n = 0; n < 8; n++)
+			post_write(t, 0, &t->good[2][0], 0, 64000);
+		host_poll(t->r.h[0], BUDGET, true);
+		if (i)
+			post_nops(good, 2);
+		post_write(t, 0, good, 0, 8);
+		assert_in_range(polls_to_send(t), 1, TURNS);
+		rig_run(&t->r);
+	}
+	town_down(t, "200 QPs that flush");
+}
+
 /* ---- a table of attackers ------------------------------------------------------------- */
 
 static void crowd_up(struct town *t, unsigned int num, uint8_t sl)
@@ -618,6 +678,7 @@ int main(void)
 		cmocka_unit_test(test_sqe_without_end),
 		cmocka_unit_test(test_no_lane),
 		cmocka_unit_test(test_nak_before_flush),
+		cmocka_unit_test(test_local_before_packet),
 		cmocka_unit_test(test_attackers),
 	};
 

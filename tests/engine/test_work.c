@@ -10,11 +10,14 @@
 #include "engine/base/state.h"
 #include "engine/base/work.h"
 #include "engine/object/cq.h"
+#include "engine/object/doorbell.h"
+#include "engine/object/eq.h"
 #include "engine/object/mr.h"
 #include "engine/object/qp.h"
 #include "engine/object/srq.h"
 #include "engine/object/tm.h"
 #include "engine/transport/sched.h"
+#include "engine/transport/tagged.h"
 #include "rig.h"
 
 #define BUDGET		64u
@@ -29,7 +32,7 @@ static struct host *machine(void)
 	struct ohca_cfg cfg = {
 		.node_guid = 0x10, .num_ports = 1, .vl_cap = 1, .mtu_cap = 5, .width_sup = 3,
 		.speed_sup = 7, .num_vectors = HOST_VECTORS, .num_uars = HOST_UARS,
-		.log_max_qp = 14, .log_max_cq = 12, .log_max_srq = 8, .log_max_mr = 14,
+		.log_max_qp = 14, .log_max_cq = 14, .log_max_srq = 8, .log_max_mr = 14,
 		.dm_size = DM,
 	};
 	struct host *h = host_new_cfg(&cfg, MEM);
@@ -154,12 +157,12 @@ static struct host_cq *cqs_up(struct host *h, struct host_eq *eq)
 }
 
 /* A CQE in each, which is armed. */
-static void fill_cqs(struct host *h, struct host_cq *cq)
+static void fill_cqs(struct host *h, struct host_cq *cq, unsigned int num)
 {
-	for (unsigned int i = 0; i < CQS_EV; i++)
+	for (unsigned int i = 0; i < num; i++)
 		host_cq_arm(&cq[i], false);
 	work_off(h);
-	for (unsigned int i = 0; i < CQS_EV; i++) {
+	for (unsigned int i = 0; i < num; i++) {
 		struct ohca_hw_cqe e = { .wr_id = i };
 
 		ohca_dma_enter(h->e);
@@ -206,7 +209,7 @@ static void test_moderated(void **state)
 			assert_int_equal(host_cmd(h, OHCA_CMD_MODIFY_CQ, &c, NULL), 0);
 			cq[i].sn = at_once;
 		}
-		fill_cqs(h, cq);
+		fill_cqs(h, cq, CQS_EV);
 		work_off(h);
 		assert_int_equal(take_events(h, &eq), 0);
 		*h->now += 99 * 1000;
@@ -241,13 +244,13 @@ static void test_given_back(void **state)
 	unsigned int n = 0, polls = 0;
 
 	(void)state;
-	fill_cqs(h, cq);
+	fill_cqs(h, cq, CQS_EV);
 	n = take_events(h, &eq);
 	assert_int_equal(n, CQS_EV);
 	/* the next ones wait: the driver has not given back those */
 	for (unsigned int i = 0; i < CQS_EV; i++)
 		cq[i].sn++;
-	fill_cqs(h, cq);
+	fill_cqs(h, cq, CQS_EV);
 	work_off(h);
 	assert_int_equal(take_events(h, &eq), 0);
 	host_eq_db(h, &eq, true);
@@ -272,6 +275,55 @@ static void test_given_back(void **state)
 	assert_true(h->most.work <= ONLY_DOORBELLS);
 	host_attack(h, "numbers of 2048 CQs that have gone", ONLY_DOORBELLS);
 	cqs_down(h, cq);
+}
+
+/* An EQ goes that thousands of events and numbers wait for. */
+static void test_eq_gone(void **state)
+{
+	enum { CQS = 8192, LOG = 13, LEAST = CQS * OHCA_WORK_STEP };
+	struct host *h = machine();
+	struct host_cq *cq = calloc(CQS, sizeof(*cq));
+	uint32_t old = h->comp.eqn;
+	struct host_eq eq;
+	uint64_t work;
+
+	(void)state;
+	host_eq_create(h, &eq, LOG, false, 2);
+	h->comp.eqn = eq.eqn;
+	for (unsigned int i = 0; i < CQS; i++)
+		host_cq_create(h, &cq[i], 2, 0);
+	h->comp.eqn = old;
+	fill_cqs(h, cq, CQS);
+	/* the asynchronous EQ: it is full, and an event of each CQ waits */
+	while (ohca_eq_room(h->e->async_eq))
+		ohca_async_event(h->e, OHCA_EVENT_GID_CHANGE, &h->e->port[0].async);
+	for (unsigned int i = 0; i < CQS; i++)
+		ohca_async_event(h->e, OHCA_EVENT_CQ_ERR, &h->e->cq[cq[i].cqn]->async);
+	queue(h, OHCA_CMD_DESTROY_EQ, HOST_AQE(handle, .handle = h->async.eqn));
+	begin(h);
+	work = h->e->work;
+	assert_true(work_off(h) >= 2);
+	assert_true(h->e->work - work >= LEAST);
+	assert_null(h->e->async_eq);
+	for (unsigned int i = 0; i < CQS; i++)
+		assert_int_equal(h->e->cq[cq[i].cqn]->async.pending, 0);
+	host_attack(h, "8192 events of an EQ that goes", ONLY_COMMANDS);
+	/* the completion EQ: the number of each CQ waits for an EQE to be taken */
+	for (unsigned int i = 0; i < CQS; i++)
+		assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_CQ, cq[i].cqn, 0), 0);
+	assert_true(h->e->cq_ids.num >= CQS);
+	queue(h, OHCA_CMD_DESTROY_EQ, HOST_AQE(handle, .handle = eq.eqn));
+	begin(h);
+	work = h->e->work;
+	assert_true(work_off(h) >= 2);
+	assert_true(h->e->work - work >= LEAST);
+	assert_int_equal(h->e->cq_ids.num, 0);
+	assert_null(h->e->eq[eq.eqn]);
+	host_attack(h, "8192 numbers of CQs, and their EQ goes", ONLY_COMMANDS);
+	for (unsigned int i = 0; i < CQS; i++)
+		host_buf_free(&cq[i].buf);
+	free(cq);
+	host_free(h);
 }
 
 /* ---- commands ------------------------------------------------------------------------ */
@@ -407,6 +459,107 @@ static void test_targets(void **state)
 	host_attack(h, "4096 targets of an SRQ that goes", ONLY_COMMANDS);
 	host_buf_free(&srq.buf);
 	host_buf_free(&cq.buf);
+	host_free(h);
+}
+
+/* A QP goes, or is reset, whose messages have taken all tags of its SRQ. */
+static void test_tags_go(void **state)
+{
+	enum { TAGS = OHCA_MAX_TAGS, LOG = 11 };
+	struct host *h = machine();
+	struct host_srq srq;
+	struct ohca_hw_cqe e;
+	struct host_cq cq;
+	struct ohca_tm *tm;
+
+	(void)state;
+	host_cq_create(h, &cq, LOG, 0);
+	assert_int_equal(host_tm_srq_create(h, &srq, 4, h->pdn, TAGS, 4, &cq), 0);
+	tm = h->e->srq[srq.srqn]->tm;
+	for (unsigned int destroy = 0; destroy < 2; destroy++) {
+		struct ohca_hw_qp_attr a = { .state = OHCA_QPS_RESET };
+		uint8_t seen[TAGS] = { 0 };
+		struct host_qp qp;
+
+		assert_int_equal(host_qp_create(h, &qp, &(struct host_qp_init){
+			.type = OHCA_QPT_RC, .no_sq = true, .scq = &cq, .rcq = &cq,
+			.srq = &srq }), 0);
+		host_qp_connect(&qp, 0, 7, 9, 1, 0, 0);
+		work_off(h);
+		for (unsigned int i = 0; i < TAGS; i++) {
+			tm->tag[i].state = OHCA_TAG_TAKEN;
+			tm->tag[i].wr_id = i;
+			ohca_list_add_tail(&h->e->qp[qp.handle]->xp->rndv->list, &tm->tag[i].link);
+		}
+		memcpy(host_ptr(h, h->mbox[0]), &a, sizeof(a));
+		if (destroy)
+			queue(h, OHCA_CMD_DESTROY_QP, HOST_AQE(handle, .handle = qp.handle));
+		else
+			queue(h, OHCA_CMD_MODIFY_QP, HOST_AQE(modify_qp, .handle = qp.handle,
+				.attr_mask = OHCA_ATTR_STATE, .addr = h->mbox[0]));
+		begin(h);
+		host_poll(h, BUDGET, true);
+		/* between two steps the attributes are nobody's any more */
+		((struct ohca_hw_qp_attr *)host_ptr(h, h->mbox[0]))->state = OHCA_QPS_ERR;
+		assert_int_equal(h->e->qp[qp.handle]->state, OHCA_QPS_RTS);
+		work_off(h);
+		if (destroy)
+			assert_null(h->e->qp[qp.handle]);
+		else
+			assert_int_equal(h->e->qp[qp.handle]->state, OHCA_QPS_RESET);
+		host_attack(h, destroy ? "1024 tags of a QP that goes" :
+			    "1024 tags of a QP that is reset", ONLY_COMMANDS);
+		for (unsigned int i = 0; i < TAGS; i++) {
+			assert_true(host_cq_poll(&cq, &e));
+			assert_int_equal(e.status, WC_WR_FLUSH);
+			assert_int_equal(seen[e.wr_id]++, 0);
+		}
+		assert_false(host_cq_poll(&cq, &e));
+		/* after a reset it works again */
+		if (!destroy) {
+			host_qp_connect(&qp, 0, 7, 9, 1, 0, 0);
+			assert_int_equal(rig_state(&qp), OHCA_QPS_RTS);
+			assert_false(h->e->qp[qp.handle]->going);
+			host_qp_destroy(&qp);
+		} else {
+			host_buf_free(&qp.buf);
+		}
+	}
+	host_buf_free(&srq.buf);
+	host_buf_free(&cq.buf);
+	host_free(h);
+}
+
+/* Device memory in as many pieces as there are pages, and no room behind the last of them. */
+static void test_memory_in_pieces(void **state)
+{
+	enum { PAGES = DM / 4096 };
+	struct host *h = machine();
+	uint64_t work, bad;
+
+	(void)state;
+	for (unsigned int i = 0; i < PAGES; i++) {
+		struct ohca_hw_aqe c = HOST_AQE(alloc_dm, .length = 1);
+
+		assert_int_equal(host_cmd(h, OHCA_CMD_ALLOC_DM, &c, NULL), 0);
+	}
+	bad = host_counter(h, OHCA_CNT_CMDS_BAD);
+	queue(h, OHCA_CMD_ALLOC_DM, HOST_AQE(alloc_dm, .length = 1));
+	begin(h);
+	work = h->e->work;
+	assert_true(work_off(h) >= 2);
+	assert_true(h->e->work - work >= PAGES * OHCA_WORK_STEP);
+	assert_int_equal(host_counter(h, OHCA_CNT_CMDS_BAD), bad + 1);
+	host_attack(h, "4096 pieces of device memory", ONLY_COMMANDS);
+	/* a gap in the middle is found */
+	assert_int_equal(host_cmd_handle(h, OHCA_CMD_FREE_DM, PAGES / 2, 0), 0);
+	{
+		struct ohca_hw_aqe c = HOST_AQE(alloc_dm, .length = 4096);
+		struct ohca_hw_acqe rsp;
+
+		assert_int_equal(host_cmd(h, OHCA_CMD_ALLOC_DM, &c, &rsp), 0);
+		assert_int_equal(rsp.alloc_dm.offset, DM / 2);
+	}
 	host_free(h);
 }
 
@@ -576,6 +729,123 @@ static void test_flush(void **state)
 	host_free(h);
 }
 
+/* ---- QPs that wait -------------------------------------------------------------------- */
+
+enum { WAITING = 240 };
+
+static unsigned int active(struct host *h, const struct host_qp *qp)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < WAITING; i++)
+		n += h->e->qp[qp[i].handle]->xp->sched.on == OHCA_XP_ACTIVE;
+	return n;
+}
+
+/* @num UC QPs of the rig's first machine, each with a WRITE of one packet to @dlid. */
+static struct host_qp *qps_up(struct rig *r, struct host_cq *cq, uint16_t dlid)
+{
+	struct host_qp *qp = calloc(WAITING, sizeof(*qp));
+
+	host_cq_create(r->h[0], cq, 11, 0);
+	for (unsigned int i = 0; i < WAITING; i++) {
+		assert_int_equal(host_qp_create(r->h[0], &qp[i], &(struct host_qp_init){
+			.type = OHCA_QPT_UC, .log_sq = 2, .scq = cq, .rcq = cq }), 0);
+		host_qp_connect(&qp[i], 0, dlid, 0x1000, 1, 0, 0);
+	}
+	work_off(r->h[0]);
+	for (unsigned int i = 0; i < WAITING; i++) {
+		struct wqe w = wqe_new(OHCA_OP_RDMA_WRITE, OHCA_WQE_SIGNALED, i);
+
+		wqe_raddr(&w, r->mr[0].iova, r->mr[0].key);
+		wqe_sge(&w, r->mr[0].iova, 8, r->mr[0].key);
+		wqe_post(&qp[i], &w);
+	}
+	return qp;
+}
+
+static void qps_down(struct rig *r, struct host_cq *cq, struct host_qp *qp)
+{
+	unsigned int done = 0;
+	struct ohca_hw_cqe e;
+
+	for (; host_cq_poll(cq, &e); done++)
+		assert_int_equal(e.status, WC_SUCCESS);
+	assert_int_equal(done, WAITING);
+	for (unsigned int i = 0; i < WAITING; i++)
+		host_qp_destroy(&qp[i]);
+	host_cq_destroy(cq);
+	free(qp);
+	rig_down(r);
+}
+
+/* Many QPs send to their own port: a slot of the loop that is free costs one of them its turn. */
+static void test_loop_waiters(void **state)
+{
+	struct host_cq cq;
+	struct host_qp *qp;
+	struct rig r;
+	struct host *h;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .type = OHCA_QPT_UC });
+	h = r.h[0];
+	qp = qps_up(&r, &cq, 1);
+	/* as a full loop leaves them */
+	ohca_db_clear(h->e);
+	for (unsigned int i = 0; i < WAITING; i++) {
+		struct ohca_xport *xp = h->e->qp[qp[i].handle]->xp;
+
+		assert_int_equal(xp->sched.on, OHCA_XP_OFF);
+		xp->sched.on = OHCA_XP_WAIT;
+		ohca_list_add_tail(&h->e->sched->wait_loop[i % 2], &xp->sched.link);
+	}
+	h->e->sched->waiting = true;
+	begin(h);
+	assert_true(host_poll(h, BUDGET, true));
+	/* as many as there were slots, and as packets were delivered since, half of the budget */
+	assert_true(active(h, qp) < OHCA_LOOP_SLOTS + BUDGET / 2);
+	for (unsigned int n = 0; host_poll(h, BUDGET, true); n++)
+		assert_true(n < 4 * WAITING / BUDGET);
+	note(h, "240 QPs that wait for room in the loop");
+	qps_down(&r, &cq, qp);
+}
+
+/* Many QPs wait for credits when their port changes: they find out one after the other. */
+static void test_port_changes(void **state)
+{
+	struct host_cq cq;
+	struct host_qp *qp;
+	struct rig r;
+	struct host *h;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .type = OHCA_QPT_UC });
+	h = r.h[0];
+	h->port[0].queued[0] = h->port[0].credits;
+	qp = qps_up(&r, &cq, 2);
+	work_off(h);
+	assert_int_equal(active(h, qp), 0);
+	ohca_dma_enter(h->e);
+	ohca_xp_port(h->e, 0);
+	ohca_dma_exit(h->e);
+	assert_int_equal(active(h, qp), 0);
+	begin(h);
+	for (unsigned int n = 0; host_poll(h, BUDGET, true); n++) {
+		assert_true(active(h, qp) <= BUDGET);
+		assert_true(n < 4 * WAITING / BUDGET);
+	}
+	assert_int_equal(active(h, qp), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		assert_true(ohca_list_empty(&h->e->sched->moved[i]));
+	note(h, "240 QPs whose port changes");
+	/* and wait for credits again */
+	h->port[0].queued[0] = 0;
+	ohca_tx_ready(h->e, 0, 1);
+	rig_run(&r);
+	qps_down(&r, &cq, qp);
+}
+
 /* ---- frames -------------------------------------------------------------------------- */
 
 /* A wire without delay, to a host that does not poll between frames. */
@@ -692,13 +962,18 @@ int main(void)
 		cmocka_unit_test(test_doorbells),
 		cmocka_unit_test(test_moderated),
 		cmocka_unit_test(test_given_back),
+		cmocka_unit_test(test_eq_gone),
 		cmocka_unit_test(test_sqe),
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_targets),
+		cmocka_unit_test(test_tags_go),
+		cmocka_unit_test(test_memory_in_pieces),
 		cmocka_unit_test(test_device_memory),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_registrations),
 		cmocka_unit_test(test_flush),
+		cmocka_unit_test(test_loop_waiters),
+		cmocka_unit_test(test_port_changes),
 		cmocka_unit_test(test_multicast),
 		cmocka_unit_test(test_persistence),
 	};

@@ -26,7 +26,7 @@ struct ohca_job {
 	uint16_t syndrome;
 	struct ohca_hw_acqe rsp;
 	uint32_t at[2], blank;
-	const struct ohca_list *list;
+	struct ohca_list *list;
 };
 
 /* Reset the job, and free what it has. */

@@ -36,6 +36,18 @@ static inline void ohca_list_add_tail(struct ohca_list *head, struct ohca_list *
 	head->prev = n;
 }
 
+/* move all of @from to the tail of @head */
+static inline void ohca_list_splice_tail(struct ohca_list *head, struct ohca_list *from)
+{
+	if (ohca_list_empty(from))
+		return;
+	from->next->prev = head->prev;
+	head->prev->next = from->next;
+	from->prev->next = head;
+	head->prev = from->prev;
+	ohca_list_init(from);
+}
+
 #define ohca_container_of(ptr, type, member) \
 	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 

@@ -47,24 +47,29 @@ static struct ohca_dm *dm_at(struct ohca_list *l)
 }
 
 /*
- * First fit: where @size bytes at a multiple of @align, a power of two, are free. Return:
- * the entry of the list that comes after them, or NULL.
+ * First fit, a step of it: where @size bytes at a multiple of @align, a power of two, are free:
+ * *@off, before job->list in the list.
  */
-static struct ohca_list *dm_find(ohca_engine *e, uint64_t size, uint64_t align, uint64_t *off)
+static int dm_find(ohca_engine *e, uint64_t size, uint64_t align, uint64_t *off)
 {
-	uint64_t at = 0;
+	struct ohca_list *all = &e->dm_used, *l = e->job.list ? e->job.list : all->next;
 
 	/* at most as many as there are pages */
-	for (struct ohca_list *l = e->dm_used.next;; l = l->next) {
-		uint64_t end = l == &e->dm_used ? e->cfg.dm_size : dm_at(l)->off;
+	for (;; l = l->next) {
+		uint64_t end = l == all ? e->cfg.dm_size : dm_at(l)->off, at = 0;
 
+		e->job.list = l;
+		if (!ohca_work_left(e))
+			return OHCA_CMD_MORE;
+		ohca_work(e, OHCA_WORK_STEP);
+		if (l->prev != all)
+			at = (dm_at(l->prev)->off + dm_at(l->prev)->size + align - 1) & ~(align - 1);
 		if (at <= end && end - at >= size) {
 			*off = at;
-			return l;
+			return OHCA_ADMIN_OK;
 		}
-		if (l == &e->dm_used)
-			return NULL;
-		at = (dm_at(l)->off + dm_at(l)->size + align - 1) & ~(align - 1);
+		if (l == all)
+			return OHCA_ADMIN_NO_RESOURCE;
 	}
 }
 
@@ -94,8 +99,9 @@ int ohca_cmd_alloc_dm(struct ohca_cmd *c)
 	ohca_engine *e = c->e;
 	uint64_t length = ohca_le64(cmd->length);
 	uint64_t page = 1ull << atomic_load(&e->page_shift), align;
-	struct ohca_list *next;
+	uint64_t size, off;
 	struct ohca_dm *dm;
+	int rc;
 
 	if (e->job.begun)
 		return dm_zero(c, e->dm[e->job.at[0]]);
@@ -107,18 +113,22 @@ int ohca_cmd_alloc_dm(struct ohca_cmd *c)
 		if (cmd->reserved[i])
 			return OHCA_BAD(c, alloc_dm.reserved);
 	align = 1ull << cmd->log_align > page ? 1ull << cmd->log_align : page;
+	size = (length + page - 1) & ~(page - 1);
+	rc = dm_find(e, size, align, &off);
+	if (rc)
+		return rc;
 	dm = ohca_mem_get(e, sizeof(*dm));
 	if (!dm)
 		return OHCA_ADMIN_NO_RESOURCE;
 	dm->length = length;
-	dm->size = (length + page - 1) & ~(page - 1);
-	next = dm_find(e, dm->size, align, &dm->off);
-	dm->handle = next ? ohca_ids_get(&e->dm_ids) : OHCA_NO_ID;
+	dm->size = size;
+	dm->off = off;
+	dm->handle = ohca_ids_get(&e->dm_ids);
 	if (dm->handle == OHCA_NO_ID) {
 		ohca_mem_put(e, dm, sizeof(*dm));
 		return OHCA_ADMIN_NO_RESOURCE;
 	}
-	ohca_list_add_tail(next, &dm->link);
+	ohca_list_add_tail(e->job.list, &dm->link);
 	e->dm[dm->handle] = dm;
 	e->job.begun = true;
 	e->job.at[0] = dm->handle;

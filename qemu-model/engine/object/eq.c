@@ -272,7 +272,11 @@ int ohca_cmd_create_eq(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
-void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq)
+/*
+ * Nothing waits for an EQE of @eq, or for it to be taken, any more; a step of it, or with @all the
+ * rest. Return: it is done
+ */
+static bool eq_forget(ohca_engine *e, struct ohca_eq *eq, bool all)
 {
 	if (e->async_eq == eq)
 		e->async_eq = NULL;
@@ -280,14 +284,27 @@ void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq)
 		e->fault_eq = NULL;
 	/* nothing of the asynchronous EQ waits for the driver now */
 	while (!ohca_list_empty(&eq->gone)) {
+		if (!all && !ohca_work_left(e))
+			return false;
+		ohca_work(e, OHCA_WORK_STEP);
 		if (eq->kind == OHCA_EQ_ASYNC)
 			async_gone(e, eq);
 		else
 			ohca_cq_gone(e, eq, true);
 	}
 	/* a completion EQ has no deferred CQ left, since it has no references */
-	while (!ohca_list_empty(&eq->deferred))
+	while (!ohca_list_empty(&eq->deferred)) {
+		if (!all && !ohca_work_left(e))
+			return false;
+		ohca_work(e, OHCA_WORK_STEP);
 		ohca_async_forget(ohca_container_of(eq->deferred.next, struct ohca_async, link));
+	}
+	return true;
+}
+
+void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq)
+{
+	eq_forget(e, eq, true);
 	e->eq[eq->eqn] = NULL;
 	ohca_pages_free(e, &eq->buf);
 	ohca_mem_put(e, eq, sizeof(*eq));
@@ -302,6 +319,8 @@ int ohca_cmd_destroy_eq(struct ohca_cmd *c)
 	/* the faults of regions need this EQ */
 	if (eq->refs || (eq == c->e->fault_eq && c->e->num_odp))
 		return OHCA_ADMIN_BUSY;
+	if (!eq_forget(c->e, eq, false))
+		return OHCA_CMD_MORE;
 	ohca_eq_free(c->e, eq);
 	return OHCA_ADMIN_OK;
 }

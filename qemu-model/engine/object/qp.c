@@ -332,11 +332,11 @@ int ohca_cmd_destroy_qp(struct ohca_cmd *c)
 		return OHCA_ADMIN_BAD_HANDLE;
 	if (qp->mcast_refs)
 		return OHCA_ADMIN_BUSY;
-	/* it binds no more windows meanwhile */
+	/* it binds no more windows meanwhile, and takes no more tags */
 	qp->going = true;
-	if (!ohca_mw_forget(c->e, qp, false))
-		return OHCA_CMD_MORE;
 	ohca_xp_last_words(c->e, qp);
+	if (!ohca_mw_forget(c->e, qp, false) || !ohca_xp_tags_flush(c->e, qp))
+		return OHCA_CMD_MORE;
 	ohca_qp_free(c->e, qp);
 	return OHCA_ADMIN_OK;
 }

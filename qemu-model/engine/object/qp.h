@@ -70,7 +70,7 @@ struct ohca_qp {
 	uint8_t max_rd_atomic, max_dest_rd_atomic;
 	uint8_t min_rnr_timer, timeout, retry_cnt, rnr_retry;
 	bool en_sqd_notify, sqd_draining;
-	bool going;		/* its destruction has begun: nothing is sent or received */
+	bool going;		/* it is being destroyed or reset: nothing is sent or received */
 	struct ohca_hw_av av;		/* primary path, little-endian as given */
 	struct ohca_alt_path *alt;
 	uint8_t mig_state;

@@ -315,6 +315,26 @@ static void forget_attr(ohca_engine *e, struct ohca_qp *qp)
 		qp->port = 0;
 }
 
+/* The transition to RESET is allowed. It takes several steps if the QP has taken many tags. */
+static int to_reset(struct ohca_cmd *c, struct ohca_qp *qp, uint32_t mask)
+{
+	ohca_engine *e = c->e;
+	uint8_t old = qp->state;
+
+	e->job.begun = true;
+	qp->going = true;
+	ohca_xp_last_words(e, qp);
+	if (!ohca_xp_tags_flush(e, qp))
+		return OHCA_CMD_MORE;
+	qp->going = false;
+	forget_attr(e, qp);
+	qp->state = OHCA_QPS_RESET;
+	if (old != OHCA_QPS_RESET)
+		ohca_trace(e, OHCA_TR_QP_STATE, qp->handle, old, OHCA_QPS_RESET, 0);
+	ohca_xp_state(e, qp, old, mask);
+	return OHCA_ADMIN_OK;
+}
+
 int ohca_cmd_modify_qp(struct ohca_cmd *c)
 {
 	struct ohca_qp *qp = ohca_qp_get(c->e, ohca_le32(c->aqe.modify_qp.handle));
@@ -325,6 +345,8 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 
 	if (!qp)
 		return OHCA_ADMIN_BAD_HANDLE;
+	if (c->e->job.begun)
+		return to_reset(c, qp, mask);
 	if (mask & (~MODIFY_KNOWN | MODIFY_REFUSED) ||
 	    (mask & A(ALT_PATH) && !ohca_feature(c->e, OHCA_FEATURE_APM)))
 		return OHCA_BAD(c, modify_qp.attr_mask);
@@ -346,12 +368,9 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 		if (!qp->alt)
 			return OHCA_ADMIN_NO_RESOURCE;
 	}
-	if (to == OHCA_QPS_RESET) {
-		ohca_xp_last_words(c->e, qp);
-		forget_attr(c->e, qp);
-	} else {
-		apply_attr(c->e, qp, &a, mask);
-	}
+	if (to == OHCA_QPS_RESET)
+		return to_reset(c, qp, mask);
+	apply_attr(c->e, qp, &a, mask);
 	qp->state = to;
 	if (to != old)
 		ohca_trace(c->e, OHCA_TR_QP_STATE, qp->handle, old, to, 0);

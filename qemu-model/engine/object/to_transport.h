@@ -19,6 +19,11 @@ struct ohca_qp;
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp);	/* 0 or -1 (memory) */
 /* @qp is about to be destroyed or reset: acknowledge what it has received */
 void ohca_xp_last_words(ohca_engine *e, struct ohca_qp *qp);
+/*
+ * @qp, after its last words, is about to be destroyed or reset, and sends and receives nothing any
+ * more: complete the tags that it has taken, a step of it. Return: it is done
+ */
+bool ohca_xp_tags_flush(ohca_engine *e, struct ohca_qp *qp);
 /* no list, timer or packet refers to @qp afterwards */
 void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp);
 /* @qp->state changed from @old (and attributes with @mask): start, stop, flush, ... A

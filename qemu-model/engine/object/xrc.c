@@ -72,7 +72,7 @@ int ohca_xrc_srq(ohca_engine *e, const struct ohca_qp *qp, uint32_t srqn, struct
 
 bool ohca_xrc_srq_gone(ohca_engine *e, const struct ohca_srq *srq)
 {
-	const struct ohca_list *all = &srq->xrcd->targets;
+	struct ohca_list *all = &srq->xrcd->targets;
 	struct ohca_job *job = &e->job;
 
 	if (!job->list)

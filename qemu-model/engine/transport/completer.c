@@ -367,7 +367,8 @@ void ohca_comp_timer(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	if (!ohca_qp_reliable(qp) || qp->state < OHCA_QPS_RTS || qp->state == OHCA_QPS_ERR)
+	if (!ohca_qp_reliable(qp) || qp->state < OHCA_QPS_RTS || qp->state == OHCA_QPS_ERR ||
+	    qp->going)
 		return;
 	ohca_sched_activate(e, xp);
 	if (xp->req.rnr_wait) {

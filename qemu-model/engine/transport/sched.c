@@ -54,10 +54,40 @@ static bool wake_one(ohca_engine *e, struct ohca_list pair[2])
 	return true;
 }
 
-static void wake(ohca_engine *e, struct ohca_list pair[2])
+/* As many QPs as @n that wait become active. */
+static void wake(ohca_engine *e, struct ohca_list pair[2], uint32_t n)
 {
-	while (wake_one(e, pair))
-		;
+	while (n-- && wake_one(e, pair))
+		ohca_work(e, OHCA_WORK_STEP);
+}
+
+static bool anybody(const struct ohca_list pair[2])
+{
+	return !ohca_list_empty(&pair[0]) || !ohca_list_empty(&pair[1]);
+}
+
+/* Slots of the loop that QPs may have. */
+static uint32_t loop_room(const struct ohca_sched *s)
+{
+	uint32_t used = s->loop_head - s->loop_tail;
+
+	return used < OHCA_LOOP_SLOTS - 1 ? OHCA_LOOP_SLOTS - 1 - used : 0;
+}
+
+/* QPs wait that may go on: for room in the loop, or since their port has changed. */
+static bool waiters(const struct ohca_sched *s)
+{
+	return s->waiting && (anybody(s->moved) || (anybody(s->wait_loop) && loop_room(s)));
+}
+
+/* Activates some of them, no more than can send in this run. */
+static void waiters_wake(ohca_engine *e, uint32_t n)
+{
+	struct ohca_sched *s = e->sched;
+
+	wake(e, s->moved, n);
+	wake(e, s->wait_loop, loop_room(s));
+	s->waiting = anybody(s->moved) || anybody(s->wait_loop);
 }
 
 /*
@@ -77,12 +107,12 @@ static void wake_ready(ohca_engine *e)
 	}
 }
 
-/* Activates QPs whose static rate allows a packet. */
-static void paced_run(ohca_engine *e)
+/* Activates QPs whose static rate allows a packet, no more than can send one in this run. */
+static void paced_run(ohca_engine *e, unsigned int n)
 {
 	struct ohca_sched *s = e->sched;
 
-	while (ohca_heap_next(&s->paced) <= s->now && ohca_work_left(e)) {
+	while (ohca_heap_next(&s->paced) <= s->now && n--) {
 		struct ohca_xport *xp = ohca_container_of(s->paced.due[0], struct ohca_xport,
 							  sched.due);
 
@@ -180,7 +210,9 @@ void ohca_xp_port(ohca_engine *e, unsigned int port)
 	e->sched->refused &= ~(0xffffu << 16 * port);
 	/* QPs that wait may not have a lane any more */
 	for (unsigned int vl = 0; vl < 16; vl++)
-		wake(e, e->sched->wait[port][vl]);
+		for (unsigned int i = 0; i < 2; i++)
+			ohca_list_splice_tail(&e->sched->moved[i], &e->sched->wait[port][vl][i]);
+	e->sched->waiting = true;
 	ohca_xp_tx_ready(e, port, 0);
 }
 
@@ -371,17 +403,26 @@ static void charge_turn(const struct ohca_turn *t, unsigned int lane, enum turn 
 }
 
 /*
- * After a turn: the list of the QP's next one, the lane that it sent on last. What has more to do
- * and put nothing on a lane, or has only its queues to flush, needs none.
+ * After a turn of @cost steps: the list of the QP's next one, the lane that it sent on last. One
+ * that has more to do and has put nothing on a lane for as many steps as a turn may have, or has
+ * only its queues to flush, needs none. A few local WQEs before a packet do not cost a QP its place
+ * among those that send, and one that rests comes back to them.
  */
-static void next_list(const struct ohca_turn *t, enum turn end)
+static void next_list(const struct ohca_turn *t, enum turn end, unsigned int cost)
 {
 	struct ohca_xport *xp = t->xp;
+	bool err = xp->qp->state == OHCA_QPS_ERR;
 
 	if (t->sent)
-		xp->sched.lane = (uint8_t)(t->sent - 1);
-	if (end == TURN_MORE && (!t->charge || (xp->qp->state == OHCA_QPS_ERR && !xp->resp.closing)))
+		xp->sched.lane = xp->sched.home = (uint8_t)(t->sent - 1);
+	if (t->charge)
+		xp->sched.empty = 0;
+	else if (xp->sched.empty < OHCA_QUANTUM)
+		xp->sched.empty = (uint8_t)(xp->sched.empty + cost);
+	if (end == TURN_MORE && (err ? !xp->resp.closing : xp->sched.empty >= OHCA_QUANTUM))
 		xp->sched.lane = OHCA_LANE_NONE;
+	else if (end == TURN_IDLE && !err)
+		xp->sched.lane = xp->sched.home;
 }
 
 /* The QP had no room for its next packet. */
@@ -402,6 +443,7 @@ static void park(ohca_engine *e, const struct ohca_turn *t, bool sent)
 		break;
 	case OHCA_WAIT_LOOP:
 		ohca_list_add_tail(&s->wait_loop[sent], &xp->sched.link);
+		s->waiting = true;
 		break;
 	case OHCA_WAIT_FAULT:
 		xp->sched.on = OHCA_XP_WAIT_FAULT;
@@ -434,8 +476,10 @@ static void qp_run(ohca_engine *e, unsigned int *budget)
 	t.xp = xp;
 	left = quantum;
 	end = qp_turn(e, &t, &left);
+	/* a turn without a packet costs one, so that the loop ends */
+	cost = left < quantum ? quantum - left : 1;
 	if (xp->sched.on == OHCA_XP_OFF)
-		next_list(&t, end);
+		next_list(&t, end, cost);
 	/* datagrams and UC without signaled WQEs make room in the queue by this alone */
 	if (end != TURN_IDLE)
 		ohca_sq_ci(e, xp->qp);
@@ -450,8 +494,6 @@ static void qp_run(ohca_engine *e, unsigned int *budget)
 		s->fault_room--;
 	if (s->fault_room)
 		fault_wake(e);
-	/* a turn without a packet costs one, so that the loop ends */
-	cost = left < quantum ? quantum - left : 1;
 	ohca_work(e, cost * OHCA_WORK_WQE);
 	*budget -= cost;
 	if (several)
@@ -481,7 +523,7 @@ static void loop_run(ohca_engine *e, unsigned int *budget, struct loop_share *sh
 {
 	struct ohca_sched *s = e->sched;
 	uint64_t begin = e->work, work_end = e->work_end, used;
-	uint32_t end = s->loop_head;
+	uint32_t first = s->loop_tail, end = s->loop_head;
 
 	ohca_work_begin(e, share->work);
 	while (s->loop_tail != end && share->budget && ohca_work_left(e)) {
@@ -503,7 +545,8 @@ static void loop_run(ohca_engine *e, unsigned int *budget, struct loop_share *sh
 	/* what exceeds the share is no work of the QPs */
 	e->work_end = work_end + (used > share->work ? used - share->work : 0);
 	share->work -= used < share->work ? used : share->work;
-	wake(e, s->wait_loop);
+	/* one for each slot that became free */
+	wake(e, s->wait_loop, s->loop_tail - first);
 }
 
 bool ohca_sched_run(ohca_engine *e, unsigned int budget)
@@ -522,8 +565,10 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 	if (s->heap_num && s->heap[0]->sched.heap_key <= s->now)
 		ohca_timers_run(e);
 	if (ohca_heap_next(&s->paced) <= s->now)
-		paced_run(e);
+		paced_run(e, budget);
 	wake_ready(e);
+	if (waiters(s))
+		waiters_wake(e, budget);
 	if (s->fault_room)
 		fault_wake(e);
 	while (budget && ohca_work_left(e) && ohca_running(e)) {
@@ -541,14 +586,16 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 			qp_run(e, &budget);
 		else if (s->ready)
 			wake_ready(e);
+		else if (waiters(s))
+			waiters_wake(e, budget);
 		else if (!loop && !s->mads_due)
 			break;
 	}
 	/* its lane may be one that others keep the turn from */
 	if (fault_next && s->fault_next == fault_next)
 		s->fault_next = NULL;
-	return ohca_running(e) && (s->busy || s->ready || s->mads_due || fault_ready(s) ||
-				   s->loop_head != s->loop_tail);
+	return ohca_running(e) && (s->busy || s->ready || s->mads_due || waiters(s) ||
+				   fault_ready(s) || s->loop_head != s->loop_tail);
 }
 
 uint64_t ohca_sched_deadline(const ohca_engine *e)
@@ -602,6 +649,7 @@ int ohca_sched_init(ohca_engine *e)
 		ohca_list_init(&s->active[i]);
 	for (unsigned int i = 0; i < 2; i++) {
 		ohca_list_init(&s->wait_loop[i]);
+		ohca_list_init(&s->moved[i]);
 		ohca_list_init(&s->wait_fault[i]);
 		for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++)
 			for (unsigned int v = 0; v < 16; v++)

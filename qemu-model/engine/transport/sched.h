@@ -44,8 +44,8 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  *
  * 1. Doorbells activate QPs, and list operations of SRQs are executed. Timers that are due, and QPs
  *    whose static rate allows a packet again, activate QPs as well.
- * 2. An active QP is on the list of the lane that it sent on last, or on the list of work without
- *    packets. The ports and that list alternate, OHCA_QUANTUM packets or steps at a time; in a
+ * 2. An active QP is on the list of the lane that it sent on last, or, after a turn's worth of steps
+ *    without one, on the list of work without packets. The ports and that list alternate, OHCA_QUANTUM packets or steps at a time; in a
  *    port, the VL arbiter chooses the lane, packet by packet if several are busy.
  * 3. The QP at the head of the list has its turn: responses and requests alternate. A packet for a
  *    lane that has not the turn moves the QP to that lane's list.
@@ -69,8 +69,10 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  * @port: whose lanes are served, OHCA_MAX_PORTS: work without packets; @port_left: packets, or
  *	steps of work, until it is the next one's turn
  * @paced: QPs that are ahead of their static rate, by the time when the next packet may leave
- * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot. First
- *	those that could not send anything in their last turn, then those that could
+ * @wait: QPs without credits, by port and VL; @wait_loop: without a free loop slot;
+ *	@moved: those that waited for credits when their port changed; @waiting: one of these
+ *	two may have some. First those that could not
+ *	send anything in their last turn, then those that could
  * @refused: bit n: lane n has packets and no credits, since @refused_ns[n] as far as it is
  *	counted in PortVLXmitWait
  * @idle_ns: of a port with such lanes: when it sent last, as far as it is counted in
@@ -96,7 +98,8 @@ struct ohca_sched {
 	uint64_t busy;
 	unsigned int port, port_left;
 	struct ohca_list wait[OHCA_MAX_PORTS][16][2];
-	struct ohca_list wait_loop[2], wait_fault[2];
+	struct ohca_list wait_loop[2], moved[2], wait_fault[2];
+	bool waiting;
 	struct ohca_heap paced;
 	struct ohca_xport *fault_next;
 	uint32_t fault_gen, fault_room;

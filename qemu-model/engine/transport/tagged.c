@@ -13,14 +13,17 @@
 #include "engine/base/list.h"
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/counters.h"
 #include "engine/object/cq.h"
 #include "engine/object/eq.h"
 #include "engine/object/qp.h"
 #include "engine/object/rwqe.h"
 #include "engine/object/tm.h"
+#include "engine/object/to_transport.h"
 #include "engine/object/wc.h"
 #include "engine/transport/pool.h"
+#include "engine/transport/responder.h"
 #include "engine/transport/rx.h"
 #include "engine/transport/sched.h"
 #include "engine/transport/sq.h"
@@ -281,13 +284,16 @@ void ohca_tagged_sent(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe
 		ohca_qp_error(e, qp, OHCA_EVENT_QP_FATAL, 0);
 }
 
-void ohca_tagged_reset(ohca_engine *e, struct ohca_xport *xp)
+static bool tags_flush(ohca_engine *e, struct ohca_xport *xp, bool all)
 {
 	struct ohca_rndv *rndv = xp->rndv;
 
 	while (!ohca_list_empty(&rndv->list)) {
 		struct ohca_tag *t = ohca_container_of(rndv->list.next, struct ohca_tag, link);
 
+		if (!all && !ohca_work_left(e))
+			return false;
+		ohca_work(e, OHCA_WORK_WQE);
 		ohca_list_del(&t->link);
 		if (!ohca_running(e))
 			t->state = OHCA_TAG_FREE;
@@ -296,4 +302,19 @@ void ohca_tagged_reset(ohca_engine *e, struct ohca_xport *xp)
 	}
 	rndv->next = NULL;
 	rndv->reads = 0;
+	return true;
+}
+
+bool ohca_xp_tags_flush(ohca_engine *e, struct ohca_qp *qp)
+{
+	if (!qp->xp->rndv)
+		return true;
+	/* the tag of the message that is coming in */
+	ohca_resp_reset(e, qp->xp, false);
+	return tags_flush(e, qp->xp, false);
+}
+
+void ohca_tagged_reset(ohca_engine *e, struct ohca_xport *xp)
+{
+	tags_flush(e, xp, true);
 }

@@ -169,8 +169,9 @@ int ohca_xp_state(ohca_engine *e, struct ohca_qp *qp, uint8_t old, uint32_t mask
 		xp->resp.epsn = qp->rq_psn;
 		xp->sched.path_ok = false;
 		look_at_rq(e, qp);
+		xp->sched.home = ohca_sched_lane(e, qp->port, qp->av.sl);
 		if (xp->sched.on == OHCA_XP_OFF)
-			xp->sched.lane = ohca_sched_lane(e, qp->port, qp->av.sl);
+			xp->sched.lane = xp->sched.home;
 		return 0;
 	case OHCA_QPS_RTS:
 		if (old == OHCA_QPS_RTR) {

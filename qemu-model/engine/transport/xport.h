@@ -82,6 +82,7 @@ enum ohca_rx_op { OHCA_RX_NONE, OHCA_RX_SEND, OHCA_RX_WRITE };
  * @paced: end of its packets at its static rate
  * @heap: position + 1; 0: not in the heap
  * @on: enum ohca_xp_on; @lane: its list while it is active; stays while it is on it
+ * @home: the lane of its packets, as far as is known; @empty: steps since it sent one
  * @resp_last: the last packet was a response
  * @path_ok: @path is that of the attributes, as long as the port's is @path_gen
  * @due: in sched->paced
@@ -94,7 +95,7 @@ struct ohca_xp_sched {
 	uint64_t paced;
 	uint32_t heap;
 	uint8_t on;
-	uint8_t lane;
+	uint8_t lane, home, empty;
 	bool resp_last;
 	bool path_ok;
 	uint32_t path_gen;
