@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "fabric/base/sandbox.h"
+#include "fabric/client/client_generate.h"
 #include "fabric/control/control.h"
 #include "fabric/graph/generate.h"
 #include "ib/rate.h"
@@ -16,7 +17,7 @@
 #include "fabric/client/usage.h"
 
 static const char usage_text[] =
-	"Usage: ohca-fabric generate SPEC     write the topology of SPEC to standard output\n"
+	"Usage: ohca-fabric generate SPEC [OPTION...]  write the topology of SPEC to stdout\n"
 	"       ohca-fabric check FILE...     say what is wrong with topology files (-: standard\n"
 	"                                     input)\n"
 	"       ohca-fabric hosts OPTION      list the channel adapters: NodeGUID, ports, rate of\n"
@@ -28,6 +29,16 @@ static const char usage_text[] =
 	"The fabric, of hosts and serve:\n"
 	"  -t, --topology FILE       a file,\n"
 	"  -g, --generate SPEC       or made from a SPEC\n\n"
+	"Options of generate:\n"
+	"      --names nvidia        names, GUIDs, IDs and numbers of ports as of real products\n"
+	"      --aggregation         with an aggregation node at each of these switches\n"
+	"      --chassis             leaves and spines of a fat tree are boards of directors\n"
+	"      --rails N             adapters of each machine of a fat tree (1)\n"
+	"      --speed RATE[,RATE[,RATE]]  of cables of hosts, leaves and spines, as 2xHDR,NDR (EDR)\n"
+	"      --broken N            cables that are missing (0)\n"
+	"      --slow N              cables with a lower width or speed (0)\n"
+	"      --swapped N           pairs of cables whose ends are swapped (0)\n"
+	"      --seed N              chooses these cables (1)\n\n"
 	"Options of serve:\n"
 	"  -u, --umad2sim[=NAME]     let programs with libumad2sim.so attach, OpenSM for one;\n"
 	"                            NAME is their IBSIM_SOCKNAME (sim)\n"
@@ -128,23 +139,6 @@ static struct fab *make(const struct serve_options *o)
 		out_of_memory();
 	fab_free(f);
 	return NULL;
-}
-
-static int generate(const char *spec)
-{
-	struct fab *f = make(&(struct serve_options){ .spec = spec });
-	int rc = EXIT_SUCCESS;
-
-	if (!f)
-		return FAB_EXIT_USAGE;
-	printf("# Topology file: ohca-fabric generate %s\n", spec);
-	fab_topology_write(f, stdout);
-	if (fflush(stdout) || ferror(stdout)) {
-		perror("ohca-fabric: standard output");
-		rc = EXIT_FAILURE;
-	}
-	fab_free(f);
-	return rc;
 }
 
 static void summary(const struct fab *f, const char *name)
@@ -411,11 +405,8 @@ int main(int argc, char **argv)
 		       FAB_CONTROL_VERSION);
 		return EXIT_SUCCESS;
 	}
-	if (!strcmp(verb, "generate")) {
-		if (argc != 3)
-			return fab_usage_error("generate has one argument, a SPEC");
-		return generate(argv[2]);
-	}
+	if (!strcmp(verb, "generate"))
+		return fab_generate_client(argc - 1, argv + 1);
 	if (!strcmp(verb, "check")) {
 		if (argc < 3)
 			return fab_usage_error("check has arguments, topology files");

@@ -29,6 +29,13 @@ expect 'no argument' 2 'generate, check, hosts, serve' "$fabric"
 expect 'no such verb' 2 'generate, check, hosts, serve' "$fabric" destroy
 expect 'generate without SPEC' 2 'a SPEC' "$fabric" generate
 expect 'generate, a wrong SPEC' 2 'fat-tree:K' "$fabric" generate circle:3
+expect 'generate with another option' 2 'leave out what --help does not list' "$fabric" generate star:2 --fast
+expect 'generate with names of nobody' 2 '--names is nvidia' "$fabric" generate star:2 --names acme
+expect 'generate what is no number' 2 'not a number' "$fabric" generate star:2 --slow 1x
+expect 'generate what no product has' 2 'MSB7800 has 36 ports' "$fabric" generate star:37 --names nvidia
+expect 'generate damage' 0 '^# damage: slow .* 1xEDR not 4xEDR ' "$fabric" generate --slow 9 star:9 --seed 2
+expect 'generate says how' 0 '^# Topology file: ohca-fabric generate star:2 --names nvidia --speed NDR$' \
+	"$fabric" generate --names nvidia star:2 --speed NDR
 expect 'generate to a full disk' 1 'No space' bash -c '"$1" generate star:9 >/dev/full' x "$fabric"
 "$fabric" generate fat-tree:8 >"$dir/tree"
 expect 'check what was generated' 0 '12 switches, 32 channel adapters, 0 routers, 64 cables' \

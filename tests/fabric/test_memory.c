@@ -109,19 +109,26 @@ static const char small[] =
 	"Ca 1 \"a\"\n"		"[1] \"left\"[1]\n"
 	"Ca 1 \"b\"\n"		"[1] \"right\"[1]\n";
 
+enum source { PARSED, GENERATED, DAMAGED, SOURCES };
+
 /* A sealed fabric, or NULL: either says that there is no memory, or nothing else was to be said. */
-static struct fab *load(bool generated, char *why, size_t size)
+static struct fab *load(enum source source, char *why, size_t size)
 {
+	const struct fab_plan plan = { .spec = "fat-tree:4", .nvidia = true, .aggregation = true,
+				       .missing = 1, .slow = 1 };
 	struct errors e = { 0 };
 	const struct fab_report r = { .say = keep_error, .ctx = &e };
+	struct fab_damages damages = { 0 };
 	struct fab *g = fab_new();
 	bool ok;
 
 	why[0] = 0;
 	if (!g)
 		return NULL;
-	ok = generated ? fab_generate(g, "fat-tree:4", why, size) :
-			 fab_topology_parse(g, small, sizeof(small) - 1, &r);
+	ok = source == GENERATED ? fab_generate(g, "fat-tree:4", why, size) :
+	     source == DAMAGED ? fab_generate_plan(g, &plan, &damages, why, size) :
+				 fab_topology_parse(g, small, sizeof(small) - 1, &r);
+	free(damages.list);
 	if (e.n)
 		snprintf(why, size, "%s", e.text[0]);
 	if (ok == !!why[0])
@@ -135,7 +142,7 @@ static struct fab *load(bool generated, char *why, size_t size)
 static void graphs(void **st)
 {
 	(void)st;
-	for (unsigned int k = 0; k < 2; k++) {
+	for (enum source k = 0; k < SOURCES; k++) {
 		const long before = live;
 		unsigned int n = 0;
 		struct fab *g;

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Fabrics made by a rule. The same SPEC always gives the same names, GUIDs and cables. */
+/*
+ * Fabrics made by a rule. The same plan always gives the same names, GUIDs, cables and damage.
+ * Documentation/topology.rst has the rules.
+ */
 #ifndef OHCA_FABRIC_GENERATE_H
 #define OHCA_FABRIC_GENERATE_H
+
+#include <stdio.h>
 
 #include "graph.h"
 
@@ -16,6 +21,64 @@
 	"  rails:U[,NODES,RAILS] U units of NODES (32) machines with RAILS (8) adapters\n" \
 	"  random:SEED,N[,D,P]   N switches with D links (4) at random and P hosts (1) each\n"
 
+#define FAB_MAX_DAMAGE	1000u	/* cables of each kind of damage */
+
+/**
+ * struct fab_plan - what to make
+ * @spec: as above
+ * @speed: rates of cables by level, hosts' first, as "4xHDR,NDR"; the last one holds for higher
+ *	levels; NULL: 4xEDR
+ * @nvidia: names, GUIDs, IDs and numbers of ports as NVIDIA's products have them
+ * @aggregation: with @nvidia an aggregation node at each switch
+ * @chassis: with @nvidia leaves and spines of a fat tree are boards of directors
+ * @rails: adapters of each machine of a fat tree, 0: 1
+ * @seed: chooses the cables with damage
+ * @missing, @slow, @swapped: cables that are missing, that are slow, and pairs whose ends are
+ *	swapped; at most FAB_MAX_DAMAGE
+ */
+struct fab_plan {
+	const char *spec;
+	const char *speed;
+	bool nvidia;
+	bool aggregation;
+	bool chassis;
+	uint32_t rails;
+	uint32_t seed;
+	uint32_t missing;
+	uint32_t slow;
+	uint32_t swapped;
+};
+
+/**
+ * enum fab_damage_kind - what is wrong with a cable
+ * @FAB_DAMAGE_MISSING: it is not there
+ * @FAB_DAMAGE_SLOW: its rate is lower than that of others
+ * @FAB_DAMAGE_SWAPPED: two cables have each other's second end
+ */
+enum fab_damage_kind {
+	FAB_DAMAGE_MISSING,
+	FAB_DAMAGE_SLOW,
+	FAB_DAMAGE_SWAPPED,
+};
+
+/**
+ * struct fab_damage - one piece of damage
+ * @port: the ends, as index in struct fab: of the cable as it should be; swapped, @port[0] is
+ *	connected to @port[1] and @port[2] to @port[3] now, and [0] to [3] and [2] to [1] is right
+ * @is, @was: of a slow cable the rate that it has and that it should have
+ */
+struct fab_damage {
+	enum fab_damage_kind kind;
+	uint32_t port[4];
+	char is[16], was[16];
+};
+
+/** struct fab_damages - all damage of a fabric. The caller frees @list. */
+struct fab_damages {
+	struct fab_damage *list;
+	uint32_t n;
+};
+
 /**
  * fab_generate() - fill in an empty fabric
  * @spec: as above
@@ -28,5 +91,18 @@
  * Otherwise fab_seal() is next.
  */
 bool fab_generate(struct fab *f, const char *spec, char *why, size_t size);
+
+/**
+ * fab_generate_plan() - the same with more than a SPEC
+ * @damages: filled in, empty after an error; may be NULL if the plan has no damage
+ *
+ * Nodes stay connected whatever is missing: no host loses its cable. Aggregation nodes come
+ * last, and their cables have no damage.
+ */
+bool fab_generate_plan(struct fab *f, const struct fab_plan *plan, struct fab_damages *damages,
+		       char *why, size_t size);
+
+/** fab_damage_write() - a comment of a topology file about @d (Documentation/topology.rst) */
+void fab_damage_write(const struct fab *f, const struct fab_damage *d, FILE *out);
 
 #endif

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Rates of links as ibnetdiscover writes them: width, x, speed. */
-#include "topo_file.h"
+#include "topo_rate.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "ib/rate.h"
+#include "topology.h"
 
 #define SPEEDS	9u	/* of each width */
 
