@@ -331,8 +331,8 @@ static void copies(void)
 		}
 		t = now_s() - t0;
 	} while (t < seconds);
-	printf("%-28s %10s       %8s        %8.2f GB/s %8.1f ns/4 KiB\n", "two copies alone", "", "",
-	       1e-9 * (double)n * 4096 / t, 1e9 * t / (double)n);
+	printf("%-28s %10s       %8s        %8.2f GB/s %8.1f ns/4 KiB\n", "two copies alone", "",
+	       "", 1e-9 * (double)n * 4096 / t, 1e9 * t / (double)n);
 	free(a);
 	free(b);
 }

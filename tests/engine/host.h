@@ -229,7 +229,8 @@ void host_hook_set(struct host *h, unsigned int port, host_hook hook, void *arg)
 bool host_poll(struct host *h, unsigned int budget, bool commands);
 /*
  * Prints the longest poll since the last call, or since the test zeroed @most, beside its @bound,
- * in units of base/work.h, and the longest frame; ends if they exceed their bounds. "make attacks" shows these lines.
+ * in units of base/work.h, and the longest frame; ends if they exceed their bounds.
+ * "make attacks" shows these lines.
  */
 void host_attack(struct host *h, const char *name, uint64_t bound);
 /** host_drop() - a hook: nothing arrives */

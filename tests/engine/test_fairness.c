@@ -575,7 +575,8 @@ struct attacker {
 #define EACH_TURN	(CROWD * OHCA_QUANTUM / BUDGET)
 
 static const struct attacker attackers[] = {
-	{ "idle QPs that are rung", idle, ring_crowd, TURNS + EACH_ONCE, 2 * (TURNS + EACH_ONCE), false },
+	{ "idle QPs that are rung", idle, ring_crowd, TURNS + EACH_ONCE,
+	  2 * (TURNS + EACH_ONCE), false },
 	{ "QPs ahead of their static rate", paced, NULL, 2, 2 * (TURNS + EACH_TURN), false },
 	{ "QPs that wait after an RNR NAK", rnr, NULL, 2, 2 + 2 * EACH_ONCE, false },
 	{ "QPs without credits", credits, NULL, 2, 4, false },

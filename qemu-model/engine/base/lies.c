@@ -147,7 +147,7 @@ static bool lie_in_name(ohca_engine *e, struct ohca_hw_cqe *cqe, bool kernel)
 		ohca_lies_tell(e);
 		return false;
 	case 1:
-		/* a WQE with the same number may have been posted meanwhile: to an SRQ, or a lap on */
+		/* a WQE with the same number may be posted meanwhile: to an SRQ, or a lap on */
 		return !(cqe->flags & OHCA_CQE_SRQ) && ohca_feature(e, OHCA_FEATURE_QP_RESIZE);
 	case 2:
 		if (!(cqe->flags & (OHCA_CQE_SRQ | OHCA_CQE_XRC | OHCA_CQE_TM)) &&

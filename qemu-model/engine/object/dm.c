@@ -63,7 +63,8 @@ static int dm_find(ohca_engine *e, uint64_t size, uint64_t align, uint64_t *off)
 			return OHCA_CMD_MORE;
 		ohca_work(e, OHCA_WORK_STEP);
 		if (l->prev != all)
-			at = (dm_at(l->prev)->off + dm_at(l->prev)->size + align - 1) & ~(align - 1);
+			at = (dm_at(l->prev)->off + dm_at(l->prev)->size + align - 1) &
+			     ~(align - 1);
 		if (at <= end && end - at >= size) {
 			*off = at;
 			return OHCA_ADMIN_OK;

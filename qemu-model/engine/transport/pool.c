@@ -19,7 +19,8 @@ static size_t win_bbs(unsigned int log)
 
 size_t ohca_win_bytes(unsigned int log)
 {
-	size_t n = sizeof(struct ohca_sqwin) + win_bbs(log) + sizeof(struct ohca_swqe) * (1u << log);
+	size_t n = sizeof(struct ohca_sqwin) + win_bbs(log) +
+		   sizeof(struct ohca_swqe) * (1u << log);
 
 	return (n + 127) & ~(size_t)63;
 }

@@ -94,7 +94,8 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	if (qp->type != OHCA_QPT_UC)
 		ackreq = last || xp->req.since_ackreq + 1u >= OHCA_ACK_EVERY;
 	h = ib_build_bth(tx.buf + path->hdr_len, op,
-			 ohca_qp_migreq(qp) | (last && w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0),
+			 ohca_qp_migreq(qp) |
+			 (last && w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0),
 			 (uint8_t)pad, path->pkey, qp->dest_qpn, ackreq, xp->req.nxt);
 	if (info->hdrs & IB_HDR_XRCETH)
 		h = ib_build_xrceth(h, w->srqn);

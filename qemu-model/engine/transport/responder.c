@@ -83,7 +83,8 @@ static void recv_fail(ohca_engine *e, struct ohca_qp *qp, uint8_t status, uint16
 void ohca_resp_reset(ohca_engine *e, struct ohca_xport *xp, bool keep_closing)
 {
 	if (!keep_closing) {
-		xp->resp.closing = xp->qp->state == OHCA_QPS_ERR && (xp->resp.ack_due || xp->resp.nak_due);
+		xp->resp.closing = xp->qp->state == OHCA_QPS_ERR &&
+				   (xp->resp.ack_due || xp->resp.nak_due);
 		ohca_rd_clear(e, xp);
 	}
 	if (!xp->resp.closing)
@@ -147,7 +148,8 @@ static struct ohca_outcome recv_take(ohca_engine *e, struct ohca_qp *qp, const s
 	xp->resp.rwqe = ohca_rwqe_get(e);
 	if (!xp->resp.rwqe)
 		return ohca_vd(OHCA_VD_RNR);
-	rc = xp->rndv ? ohca_tagged_take(e, qp, p, xp->resp.rwqe) : ohca_rwqe_take(e, qp, xp->resp.rwqe);
+	rc = xp->rndv ? ohca_tagged_take(e, qp, p, xp->resp.rwqe) :
+			ohca_rwqe_take(e, qp, xp->resp.rwqe);
 	if (rc > 0)
 		return ohca_vd(OHCA_VD_OK);
 	if (rc < 0 && rc != OHCA_RWQE_NO_RQ) {
@@ -241,7 +243,7 @@ static void tagged_part(const struct ohca_xport *xp, const struct ohca_rxpkt *p,
 	const struct ohca_rwqe *r = xp->resp.rwqe;
 
 	if (r->use == OHCA_USE_EAGER && p->i.op->flags & IB_OPF_START) {
-		/* less than a header arrives only if a requester repeats a packet with other data */
+		/* less than a header only if a requester repeats a packet with other data */
 		*data += OHCA_TMH_LEN;
 		*n = *n > OHCA_TMH_LEN ? *n - OHCA_TMH_LEN : 0;
 	} else if (r->use == OHCA_USE_RNDV) {
@@ -272,8 +274,8 @@ static struct ohca_outcome do_send(ohca_engine *e, struct ohca_qp *qp, const str
 	if (n > xp->resp.rwqe->total - xp->resp.rx_off)
 		return ohca_vd_nak(IB_NAK_INV_REQ, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH, 0);
 	if (n) {
-		rc = ohca_sgl_scatter(e, qp, ohca_recv_pd(qp), xp->resp.rwqe->sge, xp->resp.rwqe->num_sge,
-				      xp->resp.rx_off, data, n, m);
+		rc = ohca_sgl_scatter(e, qp, ohca_recv_pd(qp), xp->resp.rwqe->sge,
+				      xp->resp.rwqe->num_sge, xp->resp.rx_off, data, n, m);
 		if (rc == OHCA_MR_FAULT) {
 			/* the packet is repeated; the WQE is kept for it */
 			if (p->i.op->flags & IB_OPF_START)
@@ -321,10 +323,11 @@ static struct ohca_outcome begin_write(ohca_engine *e, struct ohca_qp *qp,
 	if (xp->resp.wr_len > OHCA_MAX_MSG)
 		return ohca_vd_nak(IB_NAK_INV_REQ, 0, OHCA_VE_LENGTH, OHCA_EVENT_QP_REQ_ERR);
 	if (xp->resp.wr_len) {
-		ve = ohca_rkey_check(e, qp, qp->pd, xp->resp.wr_rkey, xp->resp.wr_va, xp->resp.wr_len,
-				     OHCA_ACCESS_REMOTE_WRITE, r);
+		ve = ohca_rkey_check(e, qp, qp->pd, xp->resp.wr_rkey, xp->resp.wr_va,
+				     xp->resp.wr_len, OHCA_ACCESS_REMOTE_WRITE, r);
 		if (ve)
-			return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+			return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, (uint16_t)ve,
+					   OHCA_EVENT_QP_ACCESS_ERR);
 	}
 	return ohca_vd(OHCA_VD_OK);
 }
@@ -368,7 +371,8 @@ static struct ohca_outcome do_write(ohca_engine *e, struct ohca_qp *qp, const st
 	}
 	if (n && !(p->i.op->flags & IB_OPF_START)) {
 		/* the region may be deregistered since the first packet */
-		rc = ohca_rkey_check(e, qp, qp->pd, xp->resp.wr_rkey, xp->resp.wr_va + xp->resp.rx_off, n,
+		rc = ohca_rkey_check(e, qp, qp->pd, xp->resp.wr_rkey,
+				     xp->resp.wr_va + xp->resp.rx_off, n,
 				     OHCA_ACCESS_REMOTE_WRITE, &r);
 		if (rc)
 			return ohca_vd_nak(IB_NAK_REM_ACCESS, OHCA_WC_LOC_ACCESS, (uint16_t)rc,
@@ -560,7 +564,8 @@ void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p
 static void uc_abandon(ohca_engine *e, struct ohca_qp *qp, bool taken)
 {
 	struct ohca_xport *xp = qp->xp;
-	bool told = (taken || xp->resp.rx_op == OHCA_RX_SEND) && xp->resp.rwqe && xp->resp.rwqe->from_srq;
+	bool told = (taken || xp->resp.rx_op == OHCA_RX_SEND) && xp->resp.rwqe &&
+		    xp->resp.rwqe->from_srq;
 
 	xp->resp.rx_op = OHCA_RX_NONE;
 	if (told)

@@ -156,7 +156,8 @@ static struct ohca_outcome read_request(ohca_engine *e, const struct ohca_qp *qp
 		ve = ohca_rkey_check(e, qp, pd, rd->rkey, rd->va, rd->length,
 				     OHCA_ACCESS_REMOTE_READ, &r);
 		if (ve)
-			return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, (uint16_t)ve, OHCA_EVENT_QP_ACCESS_ERR);
+			return ohca_vd_nak(IB_NAK_REM_ACCESS, 0, (uint16_t)ve,
+					   OHCA_EVENT_QP_ACCESS_ERR);
 	}
 	rd->first = rd->next = p->i.psn;
 	rd->last = ib_psn_add(p->i.psn, ohca_npkts(qp, rd->length) - 1);

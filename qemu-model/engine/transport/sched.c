@@ -77,7 +77,7 @@ static uint32_t loop_room(const struct ohca_sched *s)
 /* QPs wait that may go on: for room in the loop, or since their port has changed. */
 static bool waiters(const struct ohca_sched *s)
 {
-	return s->waiting && (anybody(s->moved) || (anybody(s->wait_loop) && loop_room(s)));
+	return anybody(s->moved) || (anybody(s->wait_loop) && loop_room(s));
 }
 
 /* Activates some of them, no more than can send in this run. */
@@ -467,7 +467,8 @@ static void qp_run(ohca_engine *e, unsigned int *budget)
 	bool several = s->busy & (s->busy - 1);
 	unsigned int lane = several ? arbitrate(e, &t, &quantum) :
 				      (unsigned int)__builtin_ctzll(s->busy);
-	struct ohca_xport *xp = ohca_container_of(s->active[lane].next, struct ohca_xport, sched.link);
+	struct ohca_list *head = s->active[lane].next;
+	struct ohca_xport *xp = ohca_container_of(head, struct ohca_xport, sched.link);
 	uint32_t slots;
 	enum turn end;
 
@@ -567,7 +568,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 	if (ohca_heap_next(&s->paced) <= s->now)
 		paced_run(e, budget);
 	wake_ready(e);
-	if (waiters(s))
+	if (s->waiting && waiters(s))
 		waiters_wake(e, budget);
 	if (s->fault_room)
 		fault_wake(e);
@@ -586,7 +587,7 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 			qp_run(e, &budget);
 		else if (s->ready)
 			wake_ready(e);
-		else if (waiters(s))
+		else if (s->waiting && waiters(s))
 			waiters_wake(e, budget);
 		else if (!loop && !s->mads_due)
 			break;
@@ -594,7 +595,8 @@ bool ohca_sched_run(ohca_engine *e, unsigned int budget)
 	/* its lane may be one that others keep the turn from */
 	if (fault_next && s->fault_next == fault_next)
 		s->fault_next = NULL;
-	return ohca_running(e) && (s->busy || s->ready || s->mads_due || waiters(s) ||
+	return ohca_running(e) && (s->busy || s->ready || s->mads_due ||
+				   (s->waiting && waiters(s)) ||
 				   fault_ready(s) || s->loop_head != s->loop_tail);
 }
 

@@ -44,9 +44,10 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  *
  * 1. Doorbells activate QPs, and list operations of SRQs are executed. Timers that are due, and QPs
  *    whose static rate allows a packet again, activate QPs as well.
- * 2. An active QP is on the list of the lane that it sent on last, or, after a turn's worth of steps
- *    without one, on the list of work without packets. The ports and that list alternate, OHCA_QUANTUM packets or steps at a time; in a
- *    port, the VL arbiter chooses the lane, packet by packet if several are busy.
+ * 2. An active QP is on the list of the lane that it sent on last, or, after as many steps without
+ *    a packet as a turn may have, on the list of work without packets. The ports and that list
+ *    alternate, OHCA_QUANTUM packets or steps at a time; in a port, the VL arbiter chooses the
+ *    lane, packet by packet if several are busy.
  * 3. The QP at the head of the list has its turn: responses and requests alternate. A packet for a
  *    lane that has not the turn moves the QP to that lane's list.
  * 4. A QP that can go on is put at the end of its list. One that finds no credits, no room in the

@@ -85,7 +85,8 @@ void ohca_timers_run(ohca_engine *e)
 	/* a timer that expires may be set again, also to the past, so the loop is bounded */
 	uint32_t bound = s->heap_num;
 
-	while (bound-- && s->heap_num && s->heap[0]->sched.heap_key <= s->now && ohca_work_left(e)) {
+	while (bound-- && s->heap_num && s->heap[0]->sched.heap_key <= s->now &&
+	       ohca_work_left(e)) {
 		struct ohca_xport *xp = s->heap[0];
 
 		ohca_work(e, OHCA_WORK_WQE);

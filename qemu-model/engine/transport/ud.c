@@ -177,8 +177,9 @@ enum ohca_sent ohca_ud_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_turn
 	if (qp->xp->fault[OHCA_FAULT_REQ])
 		return OHCA_SENT_NONE;
 	/* a WQE that has begun completes first */
-	if (qp->state == OHCA_QPS_SQD && (qp->xp->req.tail == qp->xp->req.head ||
-					  ohca_swqe_at(qp->xp, qp->xp->req.tail)->state == OHCA_SW_NEW))
+	if (qp->state == OHCA_QPS_SQD &&
+	    (qp->xp->req.tail == qp->xp->req.head ||
+	     ohca_swqe_at(qp->xp, qp->xp->req.tail)->state == OHCA_SW_NEW))
 		return OHCA_SENT_NONE;
 	w = ohca_sq_next(e, qp);
 	if (!w)

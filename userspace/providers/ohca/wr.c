@@ -326,17 +326,15 @@ int ohca_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 }
 
 /*
- * @wr had too many SGEs, or there was no room for it. The lock is taken once more for the reason,
- * so that a list that is posted pays for no variable that has it.
+ * @wr had too many SGEs, or there was no room for it. Releases the lock, under
+ * which the reason stands.
  */
 static OHCA_COLD int ohca_post_rq_refused(struct ohca_rq *rq,
 					  const struct ibv_recv_wr *wr)
 {
 	uint32_t num = wr->num_sge;
-	int err;
+	int err = num >= rq->sge_limit ? EINVAL : ENOMEM;
 
-	ohca_lock(&rq->lock);
-	err = num >= rq->sge_limit ? EINVAL : ENOMEM;
 	ohca_unlock(&rq->lock);
 	return ohca_errno(err);
 }
@@ -375,9 +373,10 @@ OHCA_INLINE int ohca_post_rq(struct ohca_rq *rq, struct ohca_hw_db *db,
 		ohca_ring(&db->rq_pi, &db->rq_event, old_pi, pi, doorbell,
 			  handle);
 	}
-	ohca_unlock(&rq->lock);
-	if (likely(!wr))
+	if (likely(!wr)) {
+		ohca_unlock(&rq->lock);
 		return 0;
+	}
 	*bad_wr = wr;
 	return ohca_post_rq_refused(rq, wr);
 }
