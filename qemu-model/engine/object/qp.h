@@ -4,8 +4,8 @@
  *
  * States (IBTA vol 1, 10.3.1; transitions and attributes are in qp_modify.c):
  *
- *	RESET --> INIT --> RTR --> RTS <--> SQD		to RESET and ERR from everywhere
- *	                           | ^
+ *	RESET --> INIT --> RTR --> RTS <--> SQD		to RESET from everywhere, to ERR
+ *	                           | ^			from all but RESET
  *	            error of a     v |  MODIFY_QP	ERR also by the device:
  *	            send WQE       SQE			ohca_qp_error()
  *	            (UC, UD)

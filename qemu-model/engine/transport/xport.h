@@ -20,31 +20,31 @@
  *
  * The requester of RC and XRC:
  *
- *	       doorbell            all packets sent            all acknowledged
- *	 IDLE ----------> SENDING -----------------> WAITING ------------------> IDLE
- *	                  ^  ^  ^                    |  |  |
- *	                  |  |  +-- go back ---------+  |  |  timeout, NAK 0, a response is missing
- *	                  |  |                          |  |
- *	                  |  +-- timer -- RNR_WAIT <----+  |  RNR NAK: go back
- *	                  |                                |
- *	                  +---- resume -- SUSPENDED <------+  a page for a response is missing: go back
+ *          doorbell            all packets sent            all acknowledged
+ *    IDLE ----------> SENDING -----------------> WAITING ------------------> IDLE
+ *                     ^  ^  ^                    |  |  |
+ *                     |  |  +-- go back ---------+  |  |  timeout, NAK 0, a response is missing
+ *                     |  |                          |  |
+ *                     |  +-- timer -- RNR_WAIT <----+  |  RNR NAK: go back
+ *                     |                                |
+ *                     +---- resume -- SUSPENDED <------+  a page for a response is missing: go back
  *
- *	What is said of WAITING happens in SENDING, too; there the page may be one to send from. From
- *	each of them the QP goes to ERR when the retries are used up, when a NAK refuses the request,
- *	when a response is wrong, and when its own memory is. In SQD it finishes what has begun and
- *	begins nothing. To go back is: cur = tail, nxt = una.
+ * What is said of WAITING happens in SENDING, too; there the page may be one to send from. From
+ * each of them the QP goes to ERR when the retries are used up, when a NAK refuses the request,
+ * when a response is wrong, and when its own memory is. In SQD it finishes what has begun and
+ * begins nothing. To go back is: cur = tail, nxt = una.
  *
  * The responder of RC and XRC, between messages (NONE) or inside one (rx_op):
  *
- *	                 SEND FIRST                       WRITE FIRST
- *	 IN_SEND <------------------------- NONE -------------------------> IN_WRITE
- *	  |   ^                             ^ |  |                           |   ^
- *	  +---+ MIDDLE                      | +--+ ONLY, READ, atomic, FLUSH +---+ MIDDLE
- *	  +------------- LAST --------------+-------------- LAST ------------+
+ *                    SEND FIRST                       WRITE FIRST
+ *    IN_SEND <------------------------- NONE -------------------------> IN_WRITE
+ *     |   ^                             ^ |  |                           |   ^
+ *     +---+ MIDDLE                      | +--+ ONLY, READ, atomic, FLUSH +---+ MIDDLE
+ *     +------------- LAST --------------+-------------- LAST ------------+
  *
- *	PSN ahead: one NAK 0, until the expected PSN comes. PSN behind: the answer again, nothing is
- *	executed twice. No WQE, no page, not complete: RNR NAK, and the state stays. Refused: a NAK
- *	behind the responses that are due, the WQE fails, ERR; @closing until they have left.
+ * PSN ahead: one NAK 0, until the expected PSN comes. PSN behind: the answer again, nothing is
+ * executed twice. No WQE, no page, not complete: RNR NAK, and the state stays. Refused: a NAK
+ * behind the responses that are due, the WQE fails, ERR; @closing until they have left.
  */
 #ifndef OHCA_TRANSPORT_XPORT_H
 #define OHCA_TRANSPORT_XPORT_H
