@@ -53,10 +53,9 @@ static void smp_rx(struct fab_data *d, struct fab_dport *in, struct fab_mad *mad
 static bool vl15_lost(struct fab_data *d, struct fab_dport *in, struct fab_fault *x)
 {
 	d->m->now_ns = fab_data_clock(d);
-	if (!fab_fault_loses(x))
+	if (!fab_wire_loses(d->m, x, in->p))
 		return false;
 	d->m->stats.lost++;
-	fab_fault_damage(d->m, x, in->p);
 	return true;
 }
 
@@ -268,11 +267,8 @@ static bool put_vl15(struct fab_data *d, struct fab_dport *out, const struct fab
 	if (!b)		/* the peer's VL15 buffer is full: it counts VL15Dropped */
 		return false;
 	fab_mad_packet(b, mad, IB_MGMT_VL);
-	lost = out->fault && fab_fault_loses(out->fault);
-	if (fab_unlikely(lost)) {
-		out->fault->lost++;
-		d->m->stats.lost++;
-	}
+	lost = out->fault && fab_fault_takes(out->fault);
+	d->m->stats.lost += lost;
 	fab_commit(d, out, OHCA_LINK_VL15, b, IB_MAD_PKT_LEN, 0, lost, true);
 	return true;
 }
@@ -348,8 +344,7 @@ static bool reply_over_fault(struct fab_data *d, struct fab_dport *out, const st
 		b = fab_tx_begin(d, out, r->vl, r->len);
 	if (later ? !fab_delay_fits(out, r->vl, r->len) : !b)
 		return false;
-	lost = fab_fault_loses(x);
-	x->lost += lost;
+	lost = fab_fault_takes(x);
 	d->m->stats.lost += lost;
 	f.corrupt = !lost && fab_fault_corrupts(x);
 	memcpy(f.lrh, r->pkt, IB_LRH_LEN);

@@ -39,20 +39,18 @@ static void lane_arrive(struct fab_data *d, struct fab_dport *in, unsigned int v
 static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 		  const struct fab_frame *f, struct fab_fault *x)
 {
-	const bool lost = fab_fault_loses(x);
+	bool lost;
 
-	count_xmit(d, out, vl, f, lost ? FAB_DROP_LOSS : FAB_DROP_NONE);
-	if (!lost)
-		return false;
 	if (out->link) {
-		/* an error of the machine */
-		x->lost++;
+		lost = fab_fault_takes(x);
 	} else {
 		d->m->now_ns = fab_data_clock(d);
-		fab_fault_damage(d->m, x, out->peer->p);
+		lost = fab_wire_loses(d->m, x, out->peer->p);
 	}
-	fab_dropped(d, FAB_DROP_LOSS);
-	return true;
+	count_xmit(d, out, vl, f, lost ? FAB_DROP_LOSS : FAB_DROP_NONE);
+	if (lost)
+		fab_dropped(d, FAB_DROP_LOSS);
+	return lost;
 }
 
 void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl, const uint8_t *b,

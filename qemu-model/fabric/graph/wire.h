@@ -84,4 +84,13 @@ static inline bool fab_fault_loses(struct fab_fault *x)
 	return false;
 }
 
+/** fab_fault_takes() - the same of a packet for a machine, whose error it is; counts it */
+static inline bool fab_fault_takes(struct fab_fault *x)
+{
+	const bool lost = fab_fault_loses(x);
+
+	x->lost += lost;
+	return lost;
+}
+
 #endif

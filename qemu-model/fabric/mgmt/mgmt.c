@@ -104,11 +104,9 @@ static bool mad_depart(struct fab_mgmt *m, uint32_t p, const struct fab_mad *mad
 	a->xmit_mads++;
 	x = fab_extra_of(m->f, p);
 	*fault = x ? x->fault : NULL;
-	lost = *fault && fab_fault_loses(*fault);
+	lost = *fault && fab_wire_loses(m, *fault, a->peer);
 	if (m->taps)
 		m->wires->mad(m->wires_ctx, p, true, mad, lost);
-	if (lost)
-		fab_fault_damage(m, *fault, a->peer);
 	return !lost;
 }
 
