@@ -82,11 +82,7 @@ uint8_t ib_rate_code(uint8_t width, uint8_t speed, uint8_t ext)
 
 uint8_t ib_best_bit(uint8_t mask)
 {
-	uint8_t b = 0x80;
-
-	while (b && !(mask & b))
-		b >>= 1;
-	return b;
+	return mask ? (uint8_t)(1u << (31 - __builtin_clz(mask))) : 0;
 }
 
 uint8_t ib_best_width(uint8_t mask)

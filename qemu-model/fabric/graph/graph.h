@@ -332,6 +332,12 @@ static inline unsigned int fab_first_num(const struct fab_node *node)
 	return node->type == IB_NODE_SWITCH_DEVICE ? 0 : 1;
 }
 
+/** fab_last_end() - number of its last port with a GUID and LIDs: a switch has port 0 alone */
+static inline unsigned int fab_last_end(const struct fab_node *node)
+{
+	return node->type == IB_NODE_SWITCH_DEVICE ? 0 : node->nports;
+}
+
 /** fab_bytes() - memory that the fabric takes now, without the allocator's own */
 size_t fab_bytes(const struct fab *f);
 

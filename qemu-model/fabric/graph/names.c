@@ -44,23 +44,38 @@ static uint32_t find_desc(const struct fab *f, const char *text, size_t len)
 	       fab_hash_find(&f->by_desc, fab_hash_bytes(text, len), desc_is, f, &key);
 }
 
+/* The first node of a description has it. Return: false: out of memory. */
+static bool add_desc(struct fab *f, uint32_t node)
+{
+	const char *desc = f->desc[node].text;
+	const struct name_key key = { desc, strnlen(desc, FAB_DESC_LEN) };
+	const uint32_t hash = fab_hash_bytes(desc, key.len);
+
+	return fab_hash_find(&f->by_desc, hash, desc_is, f, &key) != FAB_NONE ||
+	       fab_hash_add(&f->by_desc, hash, node);
+}
+
+/* The same of a PortGUID, if port @p has one. */
+static bool add_port_guid(struct fab *f, uint32_t p)
+{
+	const uint64_t guid = f->port[p].guid;
+	const uint32_t hash = fab_hash_u64(guid);
+
+	return !guid ||
+	       fab_hash_find(&f->by_port_guid, hash, port_guid_is, f, &guid) != FAB_NONE ||
+	       fab_hash_add(&f->by_port_guid, hash, p);
+}
+
 bool fab_names_seal(struct fab *f)
 {
 	for (uint32_t i = 0; i < f->nodes; i++) {
-		const char *desc = f->desc[i].text;
-		const size_t len = strnlen(desc, FAB_DESC_LEN);
+		const struct fab_node *n = &f->node[i];
 
-		if (find_desc(f, desc, len) == FAB_NONE &&
-		    !fab_hash_add(&f->by_desc, fab_hash_bytes(desc, len), i))
+		if (!add_desc(f, i))
 			return false;
-	}
-	for (uint32_t p = 1; p < f->ports; p++) {
-		const uint64_t guid = f->port[p].guid;
-
-		if (guid && fab_hash_find(&f->by_port_guid, fab_hash_u64(guid), port_guid_is, f,
-					  &guid) == FAB_NONE &&
-		    !fab_hash_add(&f->by_port_guid, fab_hash_u64(guid), p))
-			return false;
+		for (unsigned int k = fab_first_num(n); k <= fab_last_end(n); k++)
+			if (!add_port_guid(f, fab_port_of(n, k)))
+				return false;
 	}
 	return true;
 }

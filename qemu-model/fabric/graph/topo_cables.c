@@ -78,31 +78,39 @@ static bool ends_agree(struct topo *t, const struct topo_cable *c, uint32_t far,
 	return false;
 }
 
-/* Rates of both ends of a cable: of two that differ the lower one holds. */
-static void set_rates(struct topo *t, const struct topo_cable *c, const struct topo_cable *back)
+/* The rate of the end @c of a cable: of two that differ the lower one holds. 0: it is not said */
+static uint8_t end_rate(const struct topo_cable *c, const struct topo_cable *back)
 {
-	uint8_t a = c->rate, b = back->rate, low;
+	const uint8_t a = c->rate, b = back->rate;
+
+	/* a tool did not find it out at one end */
+	if (a == TOPO_RATE_UNKNOWN)
+		return b == TOPO_RATE_UNKNOWN ? 0 : b;
+	return a && b && b != TOPO_RATE_UNKNOWN && a != b ? topo_rate_lower(a, b) : a;
+}
+
+/* The first of two lines about a cable warns if they have rates that differ. */
+static void warn_of_rates(struct topo *t, const struct topo_cable *c, const struct topo_cable *back)
+{
+	const uint8_t a = c->rate, b = back->rate;
 	char text_a[16], text_b[16];
 
-	if (a == TOPO_RATE_UNKNOWN || b == TOPO_RATE_UNKNOWN) {
-		/* a tool did not find it out at one end */
-		a = a == TOPO_RATE_UNKNOWN ? b : a;
-		b = b == TOPO_RATE_UNKNOWN ? a : b;
-		if (a == TOPO_RATE_UNKNOWN)
-			return;
-	}
-	if (a && b && a != b) {
-		low = topo_rate_lower(a, b);
-		topo_warn(t, c->line, "this end of the cable has %s, the other in line %u %s: it gets "
-			  "%s", topo_rate_name(a, text_a), back->line, topo_rate_name(b, text_b),
-			  low == a ? text_a : text_b);
-		a = low;
-		b = low;
-	}
-	if (a)
-		set_rate(t, c->port, a);
-	if (b)
-		set_rate(t, back->port, b);
+	if (a == b || !a || !b || a == TOPO_RATE_UNKNOWN || b == TOPO_RATE_UNKNOWN ||
+	    c->line > back->line || (c->line == back->line && c > back))
+		return;
+	topo_warn(t, c->line, "this end of the cable has %s, the other in line %u %s: it gets %s",
+		  topo_rate_name(a, text_a), back->line, topo_rate_name(b, text_b),
+		  topo_rate_lower(a, b) == a ? text_a : text_b);
+}
+
+/* The end @c of a cable gets its rate. The other end is not touched: it has a turn of its own. */
+static void set_end(struct topo *t, const struct topo_cable *c, const struct topo_cable *back)
+{
+	const uint8_t rate = end_rate(c, back);
+
+	if (rate)
+		set_rate(t, c->port, rate);
+	warn_of_rates(t, c, back);
 }
 
 /* @at: [ports] index of each port's cable, FAB_NONE: it has none */
@@ -133,8 +141,7 @@ static void connect_all(struct topo *t, uint32_t *at)
 		if (!ends_agree(t, c, far, back))
 			continue;
 		fab_cable(t->f, c->port, far);
-		if (c->line < back->line || (c->line == back->line && c < back))
-			set_rates(t, c, back);
+		set_end(t, c, back);
 	}
 }
 
@@ -147,51 +154,61 @@ static bool cable_guid_is(const void *ctx, uint32_t index, const void *key)
 	return f->port[index].guid == *(const uint64_t *)key;
 }
 
-static void check_port_guids(struct topo *t)
+/* The PortGUID of port @p is that of no port before. */
+static void check_port_guid(struct topo *t, struct fab_hash *h, uint32_t p)
 {
-	struct fab_hash h = { 0 };
+	const uint64_t guid = t->f->port[p].guid;
+	const uint32_t hash = fab_hash_u64(guid);
+	uint32_t other;
 
-	for (uint32_t p = 1; p < t->f->ports && !topo_too_many(t); p++) {
-		const uint64_t guid = t->f->port[p].guid;
-		uint32_t other;
-
-		if (!guid)
-			continue;
-		other = fab_hash_find(&h, fab_hash_u64(guid), cable_guid_is, t->f, &guid);
-		if (other != FAB_NONE)
-			topo_error(t, cable_node_of(t, p)->line, "port GUID 0x%016llx of port %u is that of "
-				   "\"%.*s\" in line %u: give one of them another",
-				   (unsigned long long)guid, fab_port_num(t->f, p),
-				   ID(cable_node_of(t, other)->id), cable_node_of(t, other)->line);
-		else if (!fab_hash_add(&h, fab_hash_u64(guid), p))
-			topo_error(t, 0, "out of memory");
-	}
-	fab_hash_free(&h);
+	if (!guid)
+		return;
+	other = fab_hash_find(h, hash, cable_guid_is, t->f, &guid);
+	if (other != FAB_NONE)
+		topo_error(t, cable_node_of(t, p)->line, "port GUID 0x%016llx of port %u is that "
+			   "of \"%.*s\" in line %u: give one of them another",
+			   (unsigned long long)guid, fab_port_num(t->f, p),
+			   ID(cable_node_of(t, other)->id), cable_node_of(t, other)->line);
+	else if (!fab_hash_add(h, hash, p))
+		topo_error(t, 0, "out of memory");
 }
 
-static void check_lids(struct topo *t)
+/* Nor are its LIDs. @owner: [0x10000] ports of LIDs, 0: none */
+static void check_lid(struct topo *t, uint32_t *owner, uint32_t p)
+{
+	const struct ib_port_info *pi = &t->f->port[p].pi;
+
+	for (uint32_t i = 0; pi->lid && i < 1u << pi->lmc; i++) {
+		uint32_t *o = &owner[(pi->lid + i) & 0xffff];
+
+		if (*o && *o != p) {
+			topo_error(t, cable_node_of(t, p)->line, "LID %u is that of \"%.*s\" in "
+				   "line %u, too: correct one, or remove both", pi->lid + i,
+				   ID(cable_node_of(t, *o)->id), cable_node_of(t, *o)->line);
+			return;
+		}
+		*o = p;
+	}
+}
+
+static void check_ends(struct topo *t)
 {
 	uint32_t *owner = calloc(0x10000, sizeof(*owner));
+	struct fab_hash h = { 0 };
 
-	if (!owner) {
+	if (!owner)
 		topo_error(t, 0, "out of memory");
-		return;
-	}
-	for (uint32_t p = 1; p < t->f->ports && !topo_too_many(t); p++) {
-		const struct ib_port_info *pi = &t->f->port[p].pi;
+	for (uint32_t i = 0; owner && i < t->f->nodes; i++) {
+		const struct fab_node *n = &t->f->node[i];
 
-		for (uint32_t i = 0; pi->lid && i < 1u << pi->lmc; i++) {
-			uint32_t *o = &owner[(pi->lid + i) & 0xffff];
-
-			if (*o && *o != p) {
-				topo_error(t, cable_node_of(t, p)->line, "LID %u is that of \"%.*s\" in line %u, "
-					   "too: correct one, or remove both", pi->lid + i,
-					   ID(cable_node_of(t, *o)->id), cable_node_of(t, *o)->line);
+		for (unsigned int k = fab_first_num(n); k <= fab_last_end(n); k++) {
+			if (topo_too_many(t))
 				break;
-			}
-			*o = p;
+			check_port_guid(t, &h, fab_port_of(n, k));
+			check_lid(t, owner, fab_port_of(n, k));
 		}
 	}
+	fab_hash_free(&h);
 	free(owner);
 }
 
@@ -265,8 +282,7 @@ void topo_connect(struct topo *t)
 	}
 	connect_all(t, at);
 	free(at);
-	check_port_guids(t);
-	check_lids(t);
+	check_ends(t);
 	if (!t->errors && !t->report->parts)
 		check_parts(t);
 }

@@ -90,6 +90,7 @@ struct topo_csv {
  * @current: the node whose ports follow, or FAB_NONE
  * @attrs: of the next node
  * @width, @speed, @speed_ext: that ports have from here on, 0: not said
+ * @rate: of @rate_text, the text of a rate that was read last
  * @list: of a format that lists cables
  * @csv: of topo_csv.c
  * @system_kind, @system: of topo_ibdm.c: the system whose cables follow
@@ -107,7 +108,8 @@ struct topo {
 	uint32_t current;
 	struct topo_attrs attrs;
 	uint32_t generated[4];		/* GUIDs made up, by enum ib_node_type */
-	uint8_t width, speed, speed_ext;
+	uint8_t width, speed, speed_ext, rate;
+	struct topo_name rate_text;
 	struct topo_list list;
 	struct topo_csv csv;
 	struct topo_name system_kind, system;

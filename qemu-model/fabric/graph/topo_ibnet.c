@@ -192,11 +192,18 @@ static uint8_t comment_rate(struct topo *t, struct topo_cur c)
 			last = w;
 	if (!last.p)
 		return 0;
+	/* most cables have the rate of the one before */
+	if (last.len == t->rate_text.len && !memcmp(last.p, t->rate_text.p, last.len))
+		return t->rate;
 	rate = topo_rate(last.p, last.len);
-	if (!rate)
+	if (rate) {
+		t->rate_text = last;
+		t->rate = rate;
+	} else {
 		topo_error(t, t->line, "rate %.*s is not known: 1x, 2x, 4x, 8x or 12x with SDR, "
 			   "DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR, or ???", (int)last.len,
 			   last.p);
+	}
 	return rate;
 }
 

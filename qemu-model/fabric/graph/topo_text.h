@@ -4,7 +4,9 @@
 #define OHCA_FABRIC_TOPO_TEXT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /** struct topo_name - a piece of the file, not terminated; it lives as long as the file's text */
 struct topo_name {
@@ -19,26 +21,71 @@ struct topo_cur {
 };
 
 /** topo_skip_space() - go past spaces and tabs */
-void topo_skip_space(struct topo_cur *c);
+static inline void topo_skip_space(struct topo_cur *c)
+{
+	while (c->p < c->end && (*c->p == ' ' || *c->p == '\t'))
+		c->p++;
+}
 
 /** topo_take() - go past @ch. Return: false: something else is there. */
-bool topo_take(struct topo_cur *c, char ch);
+static inline bool topo_take(struct topo_cur *c, char ch)
+{
+	if (c->p == c->end || *c->p != ch)
+		return false;
+	c->p++;
+	return true;
+}
 
 /** topo_starts() - whether @word is there */
-bool topo_starts(const struct topo_cur *c, const char *word);
+static inline bool topo_starts(const struct topo_cur *c, const char *word)
+{
+	size_t n = strlen(word);
+
+	return (size_t)(c->end - c->p) >= n && !memcmp(c->p, word, n);
+}
 
 /** topo_take_word() - go past @word. Return: false: something else is there. */
-bool topo_take_word(struct topo_cur *c, const char *word);
+static inline bool topo_take_word(struct topo_cur *c, const char *word)
+{
+	if (!topo_starts(c, word))
+		return false;
+	c->p += strlen(word);
+	return true;
+}
 
 /** topo_is() - whether a piece of the file is @word */
 bool topo_is(const struct topo_name *n, const char *word);
 
+/** topo_digit() - value of a hexadecimal digit; 16: it is none */
+static inline unsigned int topo_digit(char ch)
+{
+	if (ch >= '0' && ch <= '9')
+		return (unsigned int)(ch - '0');
+	if (ch >= 'a' && ch <= 'f')
+		return (unsigned int)(ch - 'a' + 10);
+	return ch >= 'A' && ch <= 'F' ? (unsigned int)(ch - 'A' + 10) : 16;
+}
+
 /**
  * topo_number() - go past a number of base @base (2 to 16) without a prefix, at most @max
  *
- * Return: false if there is none, or a larger one.
+ * Return: false if there is none, or a larger one; then *@v is undefined.
  */
-bool topo_number(struct topo_cur *c, unsigned int base, uint64_t max, uint64_t *v);
+static inline bool topo_number(struct topo_cur *c, unsigned int base, uint64_t max, uint64_t *v)
+{
+	const char *p = c->p;
+	uint64_t n = 0;
+	unsigned int d;
+	bool fits = true;
+
+	for (; fits && p < c->end && (d = topo_digit(*p)) < base; p++)
+		fits = !__builtin_mul_overflow(n, base, &n) &&
+		       !__builtin_add_overflow(n, d, &n) && n <= max;
+	fits = fits && p != c->p;
+	c->p = p;
+	*v = n;
+	return fits;
+}
 
 /** topo_hex() - the same, hexadecimal with 0x or without, as ibnetdiscover writes GUIDs */
 bool topo_hex(struct topo_cur *c, uint64_t max, uint64_t *v);
@@ -54,7 +101,15 @@ bool topo_quoted(struct topo_cur *c, struct topo_name *n);
  *
  * Return: false: the line has ended.
  */
-bool topo_word(struct topo_cur *c, struct topo_name *n);
+static inline bool topo_word(struct topo_cur *c, struct topo_name *n)
+{
+	topo_skip_space(c);
+	n->p = c->p;
+	while (c->p < c->end && *c->p != ' ' && *c->p != '\t')
+		c->p++;
+	n->len = (uint32_t)(c->p - n->p);
+	return n->len;
+}
 
 /** topo_trim() - leave spaces and tabs out at both ends */
 void topo_trim(struct topo_name *n);
