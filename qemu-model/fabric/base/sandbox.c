@@ -148,14 +148,14 @@ static int allow_some(scmp_filter_ctx s, bool udp)
 
 	e = seccomp_rule_add(s, yes, SCMP_SYS(mmap), 1, no_exec);
 	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(mprotect), 1, no_exec);
-	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
+	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0));
 	if (udp)
 		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,
-					     SCMP_A0(SCMP_CMP_EQ, AF_INET),
+					     SCMP_A0(SCMP_CMP_EQ, AF_INET, 0),
 					     SCMP_A1(SCMP_CMP_MASKED_EQ, 0xff, SOCK_DGRAM));
 	/* abort() */
 	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(tgkill), 1,
-				     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+				     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0));
 	if (!SANITIZED)
 		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(openat), 1,
 					     SCMP_A2(SCMP_CMP_MASKED_EQ, OPEN_MASK, OPEN_PIPE));
