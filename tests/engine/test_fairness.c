@@ -19,12 +19,14 @@
 #define TURNS	4u	/* polls after which an honest packet has left */
 #define LOG_BAD	12u
 #define CROWD	200u
+#define ROUNDS	20u	/* moments at which time goes on; more than an ACK timeout in all */
 
 /**
  * struct town - two machines with two joined ports each
  * @bad: QPs that misbehave, with CQs of their own; @good: one on each port and lane 0, and one
  *	on port 0 and lane 1
  * @crowd: @num more that misbehave; @srq: of one of @bad; @by: the machine that is attacked
+ * @armed: limits of @srq that were set, after @eqes events
  */
 struct town {
 	struct rig r;
@@ -33,6 +35,8 @@ struct town {
 	struct host_qp good[3][2];
 	struct host_qp crowd[CROWD][2];
 	unsigned int num, by;
+	uint64_t eqes;
+	unsigned int armed;
 	struct host_srq srq;
 };
 
@@ -532,7 +536,11 @@ static void srq_limit(struct town *t)
 {
 	struct ohca_hw_aqe c = HOST_AQE(modify_srq, .srqn = t->srq.srqn, .limit = 64);
 
+	if (!t->armed++)
+		t->eqes = host_counter(t->r.h[0], OHCA_CNT_EQE) +
+			  host_counter(t->r.h[0], OHCA_CNT_EQE_DEFERRED);
 	assert_int_equal(host_cmd(t->r.h[0], OHCA_CMD_MODIFY_SRQ, &c, NULL), 0);
+	srq_record(t)->rq_pi = srq_record(t)->rq_ci + 64;
 	sends(t);
 }
 
@@ -555,19 +563,41 @@ static void qp_index(struct town *t)
 	ring_sq(&t->bad[0]);
 }
 
+/* A wrong index is seen once: nothing is looked at again. */
+static void once(struct town *t)
+{
+	assert_int_equal(host_counter(t->r.h[0], OHCA_CNT_DB_BAD_INDEX), 1);
+}
+
+/* Each QP tries again when its RNR timer has run down, and not before: that is once a round. */
+static void rnr_timers(struct town *t)
+{
+	assert_in_range(host_counter(t->r.h[0], OHCA_CNT_RNR_NAK_RX), t->num * ROUNDS,
+			t->num * (ROUNDS + 2));
+}
+
+/* An armed limit is told once. */
+static void limits(struct town *t)
+{
+	struct host *h = t->r.h[0];
+	uint64_t told = host_counter(h, OHCA_CNT_EQE) + host_counter(h, OHCA_CNT_EQE_DEFERRED);
+
+	assert_in_range(told - t->eqes, 1, t->armed);
+}
+
 /**
  * struct attacker - what an honest QP is to be safe from
  * @begin: makes it; @again: goes on, before each poll; may be NULL
  * @turns: polls after which an honest WRITE has left while time stands
  * @steps: polls of both sides after which it is complete while time goes on
- * @bad: whether it is seen as a wrong index
+ * @check: whether it is held back by what it should be; may be NULL
  */
 struct attacker {
 	const char *name;
 	void (*begin)(struct town *t);
 	void (*again)(struct town *t);
 	unsigned int turns, steps;
-	bool bad;
+	void (*check)(struct town *t);
 };
 
 /* A crowd that has all to do with one packet each, or with as many as a turn allows. */
@@ -576,17 +606,17 @@ struct attacker {
 
 static const struct attacker attackers[] = {
 	{ "idle QPs that are rung", idle, ring_crowd, TURNS + EACH_ONCE,
-	  2 * (TURNS + EACH_ONCE), false },
-	{ "QPs ahead of their static rate", paced, NULL, 2, 2 * (TURNS + EACH_TURN), false },
-	{ "QPs that wait after an RNR NAK", rnr, NULL, 2, 2 + 2 * EACH_ONCE, false },
-	{ "QPs without credits", credits, NULL, 2, 4, false },
-	{ "credits that are none", credits, no_credits, 2, 4, false },
-	{ "QPs with page faults", faults, NULL, 2, 4, false },
-	{ "QPs with page faults that are rung", faults, ring_crowd, 2, 4, false },
-	{ "SRQ with a wrong index", srq_up, srq_index, 2, 4, true },
-	{ "SRQ that is always full", srq_up, srq_full, 2, 4, false },
-	{ "SRQ with limit events", srq_up, srq_limit, 2, 4, false },
-	{ "QP with a wrong index", qp_up, qp_index, 2, 4, true },
+	  2 * (TURNS + EACH_ONCE), NULL },
+	{ "QPs ahead of their static rate", paced, NULL, 2, 2 * (TURNS + EACH_TURN), NULL },
+	{ "QPs that wait after an RNR NAK", rnr, NULL, 2, 2 + 2 * EACH_ONCE, rnr_timers },
+	{ "QPs without credits", credits, NULL, 2, 4, NULL },
+	{ "credits that are none", credits, no_credits, 2, 4, NULL },
+	{ "QPs with page faults", faults, NULL, 2, 4, NULL },
+	{ "QPs with page faults that are rung", faults, ring_crowd, 2, 4, NULL },
+	{ "SRQ with a wrong index", srq_up, srq_index, 2, 4, once },
+	{ "SRQ that is always full", srq_up, srq_full, 2, 4, NULL },
+	{ "SRQ with limit events", srq_up, srq_limit, 2, 4, limits },
+	{ "QP with a wrong index", qp_up, qp_index, 2, 4, once },
 };
 
 static void poll_after(struct town *t, const struct attacker *a)
@@ -628,7 +658,7 @@ static unsigned int in_time(struct town *t, const struct attacker *a)
 	step(t, a->steps);
 	while (host_cq_poll(&t->r.scq[0], &e))
 		assert_int_equal(e.status, WC_SUCCESS);
-	for (unsigned int i = 0; i < 20; i++) {
+	for (unsigned int i = 0; i < ROUNDS; i++) {
 		unsigned int steps = 0;
 
 		*t->r.h[0]->now += 250000;
@@ -664,8 +694,8 @@ static void test_attackers(void **state)
 			      turns, a->turns, steps, a->steps);
 		assert_in_range(turns, 1, a->turns);
 		assert_in_range(steps, 1, a->steps);
-		if (a->bad)
-			assert_true(host_counter(t->r.h[0], OHCA_CNT_DB_BAD_INDEX));
+		if (a->check)
+			a->check(t);
 		t->r.h[0]->port[0].queued[slow_lane(t)] = 0;
 		town_down(t, a->name);
 	}
