@@ -16,8 +16,10 @@
 #include "engine/object/qp.h"
 #include "engine/object/srq.h"
 #include "engine/object/tm.h"
+#include "engine/transport/madq.h"
 #include "engine/transport/sched.h"
 #include "engine/transport/tagged.h"
+#include "ib/mad.h"
 #include "rig.h"
 
 #define BUDGET		64u
@@ -846,6 +848,43 @@ static void test_port_changes(void **state)
 	qps_down(&r, &cq, qp);
 }
 
+/* A wire that counts what leaves, and takes it. */
+static enum host_fate count(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			    uint32_t len)
+{
+	(void)from;
+	(void)port;
+	(void)frame;
+	(void)len;
+	++*(unsigned int *)arg;
+	return HOST_DROP;
+}
+
+/* Replies of the port's agent leave as packets of anybody do: as many as the budget covers. */
+static void test_mads(void **state)
+{
+	enum { MADS = OHCA_MADQ_SLOTS, AT_ONCE = OHCA_WORK_PKT / OHCA_WORK_WQE };
+	const struct ohca_hw_av av = { .dlid = 2, .dqpn = 1, .qkey = IB_QKEY_GSI };
+	const uint8_t mad[256] = { 1 };
+	unsigned int sent = 0;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ 0 });
+	host_hook_set(r.h[0], 0, count, &sent);
+	for (unsigned int i = 0; i < MADS; i++)
+		ohca_mad_send(r.h[0]->e, 0, 1, &av, 0xffff, 0, mad);
+	begin(r.h[0]);
+	for (unsigned int before = 0; sent < MADS; before = sent) {
+		host_poll(r.h[0], 1, true);
+		assert_in_range(sent - before, 1, AT_ONCE);
+	}
+	host_attack(r.h[0], "32 replies of an agent, budget 1", OHCA_POLL_WORK(1));
+	assert_false(r.h[0]->e->sched->mads_due);
+	host_hook_set(r.h[0], 0, NULL, NULL);
+	rig_down(&r);
+}
+
 /* ---- frames -------------------------------------------------------------------------- */
 
 /* A wire without delay, to a host that does not poll between frames. */
@@ -974,6 +1013,7 @@ int main(void)
 		cmocka_unit_test(test_flush),
 		cmocka_unit_test(test_loop_waiters),
 		cmocka_unit_test(test_port_changes),
+		cmocka_unit_test(test_mads),
 		cmocka_unit_test(test_multicast),
 		cmocka_unit_test(test_persistence),
 	};

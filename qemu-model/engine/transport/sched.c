@@ -415,9 +415,9 @@ static void next_list(const struct ohca_turn *t, enum turn end, unsigned int cos
 
 	if (t->sent)
 		xp->sched.lane = xp->sched.home = (uint8_t)(t->sent - 1);
-	if (t->charge)
+	if (t->charge || end == TURN_IDLE)
 		xp->sched.empty = 0;
-	else if (xp->sched.empty < OHCA_QUANTUM)
+	else if (end == TURN_MORE && xp->sched.empty < OHCA_QUANTUM)
 		xp->sched.empty = (uint8_t)(xp->sched.empty + cost);
 	if (end == TURN_MORE && (err ? !xp->resp.closing : xp->sched.empty >= OHCA_QUANTUM))
 		xp->sched.lane = OHCA_LANE_NONE;
