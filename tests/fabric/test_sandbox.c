@@ -30,6 +30,7 @@
 static char dir[] = "/tmp/ohca-sandbox-XXXXXX", sock[64], other[64], outside[64];
 static struct fab_sandbox_cfg cfg;
 static int log_fd;
+static pid_t parent;
 
 /* errno of @action in a process that is confined as cfg says, 0: it succeeds; -1: it was killed */
 static int confined(long (*action)(void))
@@ -174,12 +175,12 @@ static long new_process(void)
 
 static long trace_process(void)
 {
-	return ptrace(PTRACE_ATTACH, getppid(), NULL, NULL);
+	return ptrace(PTRACE_ATTACH, parent, NULL, NULL);
 }
 
 static long signal_process(void)
 {
-	return kill(getppid(), 0);
+	return kill(parent, 0);
 }
 
 static long tcp_socket(void)
@@ -295,6 +296,39 @@ static void test_sockets(void **st)
 	close(fd);
 }
 
+static volatile sig_atomic_t signals;
+
+static void count_signal(int sig)
+{
+	(void)sig;
+	signals++;
+}
+
+/* A pipe may signal its owner, who is another process here, when something can be read. */
+static long signal_by_pipe(void)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) || fcntl(p[0], F_SETOWN, parent) ||
+	    fcntl(p[0], F_SETSIG, SIGUSR1) || fcntl(p[0], F_SETFL, O_ASYNC))
+		return -1;
+	return write(p[1], "", 1);
+}
+
+static void test_signals(void **st)
+{
+	const struct sigaction count = { .sa_handler = count_signal, .sa_flags = SA_RESTART };
+	struct sigaction was;
+
+	(void)st;
+	if (landlock_abi < 6)
+		skip();
+	sigaction(SIGUSR1, &count, &was);
+	assert_int_equal(confined(signal_by_pipe), 0);
+	assert_int_equal(signals, 0);
+	sigaction(SIGUSR1, &was, NULL);
+}
+
 static int make(void **st)
 {
 	const mode_t mode = 0600;
@@ -306,6 +340,7 @@ static int make(void **st)
 	snprintf(outside, sizeof(outside), "%s.file", dir);
 	log_fd = open(outside, O_WRONLY | O_CREAT | O_CLOEXEC, mode);
 	close(open(sock, O_WRONLY | O_CREAT | O_CLOEXEC, mode));
+	parent = getpid();
 	cfg.file[1] = sock;
 	landlock_abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0,
 				    LANDLOCK_CREATE_RULESET_VERSION);
@@ -329,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_system_calls),
 		cmocka_unit_test(test_sockets),
+		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_aborts),
 		cmocka_unit_test(test_goes_on),
 	};
