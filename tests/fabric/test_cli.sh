@@ -38,6 +38,17 @@ expect 'generate says how' 0 '^# Topology file: ohca-fabric generate star:2 --na
 	"$fabric" generate --names nvidia star:2 --speed NDR
 expect 'generate to a full disk' 1 'No space' bash -c '"$1" generate star:9 >/dev/full' x "$fabric"
 "$fabric" generate fat-tree:8 >"$dir/tree"
+# as_generated FILE: its second line says what has made the rest
+as_generated()
+{
+	local words
+	read -ra words < <(sed -n '2s/^# Topology file: ohca-fabric //p' "$1")
+	diff <(sed 1d "$1") <("$fabric" "${words[@]}")
+}
+for f in "$TOPOLOGIES"/*; do
+	grep -q '^# Topology file: ohca-fabric generate' "$f" || continue
+	expect "${f##*/} is what generate writes" 0 '' as_generated "$f"
+done
 expect 'check what was generated' 0 '12 switches, 32 channel adapters, 0 routers, 64 cables' \
 	"$fabric" check "$dir/tree"
 expect 'check standard input' 0 '12 switches' bash -c '"$1" check - <"$2"' x "$fabric" "$dir/tree"
