@@ -168,7 +168,8 @@ struct fab_lids {
  *	[IB_MFT_PER_BLOCK][@mft_positions] masks, NULL: all zero
  * @sl2vl: [(ports + 1) * (ports + 1)] tables in fab.sl2vl by input and output port, or NULL: no
  *	output port has other tables for some input ports than for others
- * @lids: [ports + 1] of what the LinearForwardingTable has, or NULL: to be found when it is asked for
+ * @lids: [ports + 1] of what the LinearForwardingTable has, or NULL: to be found when it is asked
+ *	for
  */
 struct fab_switch {
 	struct ib_switch_info si;

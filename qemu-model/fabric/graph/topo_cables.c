@@ -52,8 +52,8 @@ static uint32_t far_end(struct topo *t, const struct topo_cable *c)
 		return port;
 	n = topo_find(t, &c->id);
 	if (n == FAB_NONE)
-		topo_error(t, c->line, "there is no node \"%.*s\": write a section for it, or remove "
-			   "this line", ID(c->id));
+		topo_error(t, c->line, "there is no node \"%.*s\": write a section for it, or "
+			   "remove this line", ID(c->id));
 	else
 		topo_error(t, c->line, "\"%.*s\" has no port %u: line %u says that it has %u",
 			   ID(c->id), c->num, t->node[n].line, t->f->node[n].nports);
@@ -67,7 +67,8 @@ static bool ends_agree(struct topo *t, const struct topo_cable *c, uint32_t far,
 	if (!back) {
 		topo_error(t, c->line, "the cable has one end only: add [%u] \"%.*s\"[%u] below "
 			   "\"%.*s\" in line %u, or remove this line", c->num,
-			   ID(cable_node_of(t, c->port)->id), fab_port_num(t->f, c->port), ID(c->id),
+			   ID(cable_node_of(t, c->port)->id), fab_port_num(t->f, c->port),
+			   ID(c->id),
 			   cable_node_of(t, far)->line);
 		return false;
 	}
@@ -124,8 +125,8 @@ static void connect_all(struct topo *t, uint32_t *at)
 		if (at[c->port] == FAB_NONE)
 			at[c->port] = i;
 		else
-			topo_error(t, c->line, "port %u of \"%.*s\" is connected in line %u already: "
-				   "remove one of the lines", fab_port_num(t->f, c->port),
+			topo_error(t, c->line, "port %u of \"%.*s\" is connected in line %u "
+				   "already: remove one of the lines", fab_port_num(t->f, c->port),
 				   ID(cable_node_of(t, c->port)->id), t->cable[at[c->port]].line);
 	}
 	if (t->errors)
@@ -258,8 +259,8 @@ static void check_parts(struct topo *t)
 		count = walk(f, i, ++part, part_of, stack);
 		if (part == 1)
 			continue;
-		topo_error(t, t->node[i].line, "\"%.*s\"%s not connected to \"%.*s\" in line %u: add "
-			   "a cable, or put them into a file of their own", ID(t->node[i].id),
+		topo_error(t, t->node[i].line, "\"%.*s\"%s not connected to \"%.*s\" in line %u: "
+			   "add a cable, or put them into a file of their own", ID(t->node[i].id),
 			   count == 1 ? " is" : " and what hangs together with it are",
 			   ID(t->node[0].id), t->node[0].line);
 	}

@@ -106,8 +106,8 @@ static void csv_header(struct topo *t, struct topo_cur *c)
 	}
 	s->named = true;
 	if (csv_sections[s->section].needed & ~have)
-		topo_error(t, t->line, "the section %s has not all of its columns: it is no table of "
-			   "ibdiagnet2.db_csv", csv_sections[s->section].name);
+		topo_error(t, t->line, "the section %s has not all of its columns: it is no table "
+			   "of ibdiagnet2.db_csv", csv_sections[s->section].name);
 }
 
 /* A number of a row: decimal or 0x; 0 without the column, and for N/A. */
@@ -215,8 +215,9 @@ static void csv_row(struct topo *t, struct topo_cur *c)
 	for (; i < s->columns && csv_field(c, &n); i++)
 		f[s->column[i]] = n;
 	if (i < s->columns || !row[s->section](t, f))
-		topo_error(t, t->line, "not understood: a row of the section %s with its %u columns, "
-			   "numbers decimal or 0x", csv_sections[s->section].name, s->columns);
+		topo_error(t, t->line, "not understood: a row of the section %s with its %u "
+			   "columns, numbers decimal or 0x", csv_sections[s->section].name,
+			   s->columns);
 }
 
 static void csv_start(struct topo *t, const struct topo_cur *name)

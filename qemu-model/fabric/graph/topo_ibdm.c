@@ -83,14 +83,15 @@ static void ibdm_cable(struct topo *t, const struct topo_name *port, struct topo
 		return;
 	}
 	if (!t->system.len) {
-		topo_error(t, t->line, "a cable without a system: it belongs below a line KIND NAME");
+		topo_error(t, t->line, "a cable without a system: it belongs below a line KIND "
+			   "NAME");
 		return;
 	}
 	ibdm_system(&t->system_kind, &t->system, &a);
 	ibdm_system(&kind, &name, &b);
 	if (!ibdm_port(port, &a.num) || !ibdm_port(&far, &b.num)) {
-		topo_error(t, t->line, "ports are P1 to P%u: systems with several chips have cables "
-			   "inside that this file does not have", FAB_MAX_NODE_PORTS);
+		topo_error(t, t->line, "ports are P1 to P%u: systems with several chips have "
+			   "cables inside that this file does not have", FAB_MAX_NODE_PORTS);
 		return;
 	}
 	a.rate = rate;
@@ -117,7 +118,8 @@ static void ibdm_line(struct topo *t, struct topo_cur *c)
 	}
 	topo_skip_space(c);
 	if (!second.len || (c->p < c->end && *c->p != '#')) {
-		topo_error(t, t->line, "not understood: a system is KIND NAME, a cable has an arrow");
+		topo_error(t, t->line, "not understood: a system is KIND NAME, a cable has an "
+			   "arrow");
 		return;
 	}
 	t->system_kind = first;

@@ -99,8 +99,8 @@ static bool merge(struct topo *t, struct topo_item *item, const struct topo_end 
 	struct topo_end *i = &item->end;
 
 	if (e->type && i->type && e->type != i->type) {
-		topo_error(t, t->line, "\"%.*s\" is another kind of node in line %u: correct one of "
-			   "the lines", (int)i->name.len, i->name.p, item->line);
+		topo_error(t, t->line, "\"%.*s\" is another kind of node in line %u: correct one "
+			   "of the lines", (int)i->name.len, i->name.p, item->line);
 		return false;
 	}
 	i->type |= e->type;
@@ -270,8 +270,8 @@ static void build_cables(struct topo *t)
 			if (port[0] != port[1])
 				build_end(t, at, &c);
 			else if (!e)
-				topo_error(t, k->line, "the port is connected to itself: a cable has "
-					   "two ends");
+				topo_error(t, k->line, "the port is connected to itself: a cable "
+					   "has two ends");
 		}
 	}
 	for (uint32_t i = 0; i < l->seens; i++) {

@@ -105,9 +105,9 @@ static void lst_line(struct topo *t, struct topo_cur *c)
 
 	if (!lst_end(c, &a) || !lst_end(c, &b) || !lst_word(c, "PHY=", &width) ||
 	    !lst_word(c, "LOG=", &state)) {
-		topo_error(t, t->line, "not understood: a line is { END } { END } PHY=WIDTH LOG=STATE "
-			   "SPD=SPEED, an END KIND Ports: SystemGUID: NodeGUID: PortGUID: VenID: "
-			   "DevID: Rev: {NAME} LID: PN:");
+		topo_error(t, t->line, "not understood: a line is { END } { END } PHY=WIDTH "
+			   "LOG=STATE SPD=SPEED, an END KIND Ports: SystemGUID: NodeGUID: "
+			   "PortGUID: VenID: DevID: Rev: {NAME} LID: PN:");
 		return;
 	}
 	topo_skip_space(c);

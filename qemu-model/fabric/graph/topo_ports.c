@@ -119,8 +119,8 @@ static void ports_line(struct topo *t, struct topo_cur *c)
 	struct topo_end a = { 0 };
 
 	if (!ports_end(c, &a) || !ports_rest(t, c, &a))
-		topo_error(t, t->line, "not understood: a line of ibnetdiscover -p is KIND LID PORT "
-			   "GUID WIDTH SPEED - KIND LID PORT GUID ( 'NAME' - 'NAME' )");
+		topo_error(t, t->line, "not understood: a line of ibnetdiscover -p is KIND LID "
+			   "PORT GUID WIDTH SPEED - KIND LID PORT GUID ( 'NAME' - 'NAME' )");
 }
 
 static bool ports_is(struct topo_cur c)

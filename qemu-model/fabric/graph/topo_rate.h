@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Rates of links as topology files have them, numbered from 1: width and speed. Private to graph/. */
+/*
+ * Rates of links as topology files have them, numbered from 1: width and speed. Private to graph/.
+ */
 #ifndef OHCA_FABRIC_TOPO_RATE_H
 #define OHCA_FABRIC_TOPO_RATE_H
 

@@ -104,7 +104,8 @@ static void write_lst(const struct fab *f, FILE *out)
 		lst_put_end(f, p, out);
 		lst_put_end(f, f->port[p].peer, out);
 		fprintf(out, "PHY=%sx LOG=%s SPD=%s\n", topo_rate_lanes(rate),
-			pi->state == IB_PS_ACTIVE ? "ACT" : pi->state == IB_PS_ARMED ? "ARM" : "INI",
+			pi->state == IB_PS_ACTIVE ? "ACT" :
+			pi->state == IB_PS_ARMED ? "ARM" : "INI",
 			topo_rate_gbps(rate));
 	}
 }
