@@ -423,7 +423,7 @@ void *ohca_link_tx_begin(struct ohca_link *l, unsigned int vl, size_t len);
  */
 void ohca_link_tx_commit(struct ohca_link *l, unsigned int vl, size_t len, uint16_t flags);
 
-/** ohca_link_tx_commit_vcrc() - the same with a VCRC (sets OHCA_FRAME_VCRC). */
+/** ohca_link_tx_commit_vcrc() - the same with a VCRC, if @flags has OHCA_FRAME_VCRC. */
 void ohca_link_tx_commit_vcrc(struct ohca_link *l, unsigned int vl, size_t len,
 			      uint16_t flags, uint16_t vcrc);
 

@@ -141,8 +141,12 @@ static struct seen check_file(void)
 		assert_true(word(at + 8) < ifaces);
 		body = word(at + 20);
 		assert_int_equal(word(at + 24), body);
-		if (check_link(&s, file + at + 28, body, word(at + 8)))
+		if (check_link(&s, file + at + 28, body, word(at + 8))) {
+			/* nothing is said of one: there is no option but the last */
+			assert_int_equal(len, 28 + body + 8);
+			assert_int_equal(word(at + 28 + body), 0);
 			continue;
+		}
 		s.packets[word(at + 8)]++;
 		s.mads += check_packet(file + at + 28, body);
 		body = 28 + (body + 3) / 4 * 4;

@@ -145,6 +145,16 @@ expect 'a capture without a file' 2 'write capture NODE:PORT... -w FILE' \
 	"$fabric" capture host1:1 -c "$dir/control"
 expect 'a capture of nothing' 2 'write capture NODE:PORT... -w FILE' \
 	"$fabric" capture -w "$dir/c" -c "$dir/control"
+expect 'a capture for a second' 0 '^ohca-fabric: [0-9]* packets, 0 lost$' \
+	"$fabric" capture host1:1 leaf1:1 -w "$dir/c" -s 1 -c "$dir/control"
+expect 'what it has written' 0 '^ 0a 0d 0d 0a$' od -An -tx1 -N4 "$dir/c"
+expect 'a capture to standard output' 0 '^ 0a 0d 0d 0a$' bash -c \
+	'"$1" capture leaf1:1 --link-packets -w - -s 1 -c "$2" | od -An -tx1 -N4' x "$fabric" \
+	"$dir/control"
+expect 'a capture to a directory' 1 'Is a directory' \
+	"$fabric" capture host1:1 -w "$dir" -s 1 -c "$dir/control"
+expect 'a capture to a full disk' 1 '/dev/full: No space' \
+	"$fabric" capture host1:1 -w /dev/full -s 1 -c "$dir/control"
 expect 'a capture of no packets' 2 'from 1' \
 	"$fabric" capture host1:1 -w "$dir/c" --count 0 -c "$dir/control"
 expect 'a capture of no port of a fabric' 1 'write NODE:PORT' \

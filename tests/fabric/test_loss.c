@@ -268,6 +268,46 @@ static void test_seeds(void **st)
 	}
 }
 
+/* A frame with a VCRC: a right one is damaged behind it; of a wrong one the damage stays what it is. */
+static void test_corrupt_vcrc(void **st)
+{
+	const uint32_t in = port_of_host(1);
+	uint8_t pkt[256];
+	uint8_t *p = ib_build_lrh(pkt, 0, 0, IB_LNH_IBA_LOCAL, LID(7), sizeof(pkt) / 4, LID(1));
+	struct ohca_link_frame fr;
+
+	(void)st;
+	p = ib_build_bth(p, IB_OP_UC_SEND_ONLY, 0, 0, IB_DEFAULT_PKEY, 7, false, 3);
+	memset(p, 0x11, sizeof(pkt) - (size_t)(p - pkt));
+	assert_true(fab_fault_wire(&m, port_of_host(1), 0, UINT32_MAX, 11));
+	for (unsigned int later = 0; later < 2; later++) {
+		assert_true(fab_fault_delay(&m, port_of_host(1), later * 1000000));
+		for (unsigned int wrong = 0; wrong < 2; wrong++) {
+			uint8_t *b = ohca_link_tx_begin(host[0].l, 0, sizeof(pkt));
+
+			assert_non_null(b);
+			memcpy(b, pkt, sizeof(pkt));
+			ohca_link_tx_commit_vcrc(host[0].l, 0, sizeof(pkt), OHCA_FRAME_VCRC,
+						 (uint16_t)(ib_vcrc(pkt, sizeof(pkt)) ^ wrong));
+			ohca_link_kick(host[0].l);
+			pump(NULL);
+			now += 1000000;
+			pump(NULL);
+			assert_int_equal(counters(in)->rcv_errors, later + wrong);
+			assert_int_equal(counters(in)->rcv_local_phys_errors, later + wrong);
+			if (wrong) {
+				assert_int_equal(count_data(1, 0), 0);
+				continue;
+			}
+			assert_int_equal(ohca_link_rx_peek(host[1].l, 0, &fr), 1);
+			assert_int_equal(fr.flags, OHCA_FRAME_ICRC);
+			assert_int_equal(fr.data[251], 0x10);
+			ohca_link_rx_release(host[1].l, 0);
+			ohca_link_kick(host[1].l);
+		}
+	}
+}
+
 /* A machine's own cable damages what it sends, and what it gets, with and without a delay. */
 static void test_corrupt_at_machine(void **st)
 {
@@ -308,7 +348,7 @@ int main(void)
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_loss), T(test_integrity), T(test_loss_of_mads), T(test_loss_at_machine),
 		T(test_mads_at_machine), T(test_corrupt), T(test_corrupt_mad),
-		T(test_loss_once), T(test_seeds), T(test_corrupt_at_machine),
+		T(test_loss_once), T(test_seeds), T(test_corrupt_at_machine), T(test_corrupt_vcrc),
 #undef T
 	};
 

@@ -118,6 +118,60 @@ static void test_credits(void **state)
 	pair_free(&p);
 }
 
+/* What each end's flow control packets say: blocks sent, and up to which the other may send. */
+static void test_flow(void **state)
+{
+	struct ohca_link_flow a, b;
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 2, 0), 0);
+	assert_false(ohca_link_get_flow(p.a, 2, &a));
+	assert_false(ohca_link_get_flow(p.a, 15, &a));
+	/* 5 blocks of 64 bytes one way, 3 the other, on different lanes */
+	assert_true(send_one(p.a, 0, 250, 1));
+	assert_true(send_one(p.a, 0, 62, 1));
+	assert_true(send_one(p.b, 1, 190, 1));
+	ohca_link_kick(p.a);
+	ohca_link_kick(p.b);
+	assert_true(ohca_link_get_flow(p.a, 0, &a));
+	assert_true(ohca_link_get_flow(p.b, 0, &b));
+	assert_int_equal(a.sent_fctbs, 5);
+	assert_int_equal(b.rcvd_fctbs, 5);
+	assert_int_equal(b.sent_fctbs, 0);
+	assert_int_equal(a.rcvd_fctbs, 0);
+	assert_int_equal(a.rcvd_fccl, 2048);
+	assert_int_equal(b.sent_fccl, 2048);
+	/* what was taken may be sent again */
+	expect_one(p.b, 0, 250, 1);
+	ohca_link_kick(p.b);
+	assert_true(ohca_link_get_flow(p.a, 0, &a));
+	assert_true(ohca_link_get_flow(p.b, 0, &b));
+	assert_int_equal(a.rcvd_fccl, 2048 + 4);
+	assert_int_equal(b.sent_fccl, 2048 + 4);
+	assert_int_equal(a.sent_fccl, 2048);
+	assert_int_equal(b.rcvd_fccl, 2048);
+	assert_true(ohca_link_get_flow(p.a, 1, &a));
+	assert_true(ohca_link_get_flow(p.b, 1, &b));
+	assert_int_equal(b.sent_fctbs, 3);
+	assert_int_equal(a.rcvd_fctbs, 3);
+	assert_int_equal(a.sent_fctbs, 0);
+	/* modulo 4096: 252 frames of 17 blocks, a sixteenth at a time */
+	expect_one(p.b, 0, 62, 1);
+	for (unsigned int i = 0; i < 252; i++) {
+		assert_true(send_one(p.a, 0, 17 * 64 - 2, 2));
+		expect_one(p.b, 0, 17 * 64 - 2, 2);
+		ohca_link_kick(p.b);
+	}
+	assert_true(ohca_link_get_flow(p.a, 0, &a));
+	assert_int_equal(a.sent_fctbs, (5 + 252 * 17) % 4096);
+	assert_int_equal(a.rcvd_fccl, (2048 + 5 + 252 * 17) % 4096);
+	assert_true(ohca_link_get_flow(p.b, 0, &b));
+	assert_int_equal(b.rcvd_fctbs, a.sent_fctbs);
+	assert_int_equal(b.sent_fccl, a.rcvd_fccl);
+	pair_free(&p);
+}
+
 static void test_shorter_commit(void **state)
 {
 	struct ohca_link_frame f;
@@ -605,6 +659,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_credits),
+		cmocka_unit_test(test_flow),
 		cmocka_unit_test(test_shorter_commit),
 		cmocka_unit_test(test_vl15_drops),
 		cmocka_unit_test(test_sleep),

@@ -213,11 +213,15 @@ class Tree:
             return 1 if failed else status, "".join(out)
 
     def covered(self, level):
-        """For each line of the part's files, (path, number), the names of programs that run it."""
+        """For each line of the part's files, (path, number), the names of programs that run it.
+
+        Under None are those that did not end as they should: they may run any line.
+        """
         lines, here = {}, os.path.join(self.where, "build", "runs")
         for p in level.programs:
             into = os.path.join(here, p.name.replace("/", "_"))
-            self.run(p, 600, 600, {"GCOV_PREFIX": into})
+            if self.run(p, 600, 600, {"GCOV_PREFIX": into})[0]:
+                lines.setdefault(None, set()).add(p.name)
             for folder, _, names in os.walk(into):
                 data = [n for n in names if n.endswith(".gcda")]
                 for name in data:

@@ -36,7 +36,7 @@ class Trial:
         for line in range(change.line, change.start - 1, -1):
             names = self.covered.get((change.path, line))
             if names:
-                return names
+                return names | self.covered.get(None, set())
         return ()
 
     def programs(self, change, level):
