@@ -271,6 +271,11 @@ static bool ohca_check_device(OhcaState *s, Error **errp)
                    OHCA_IRQ_WORDS * 64, s->vectors);
         return false;
     }
+    if (s->uars < 2 || s->uars > OHCA_UARS || !is_power_of_2(s->uars)) {
+        error_setg(errp, "x-uars must be a power of two from 2 to %u, not %u",
+                   OHCA_UARS, s->uars);
+        return false;
+    }
     if (s->log_max_qp < 3 || s->log_max_qp > 16 ||
         !s->log_max_cq || s->log_max_cq > 16 ||
         !s->log_max_srq || s->log_max_srq > 16 ||
@@ -386,7 +391,7 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
         .vl_cap = s->vls,
         .mtu_cap = ctz32(s->mtu) - 7,
         .num_vectors = s->vectors,
-        .num_uars = OHCA_UARS,
+        .num_uars = s->uars,
         .log_max_qp = s->log_max_qp,
         .log_max_cq = s->log_max_cq,
         .log_max_srq = s->log_max_srq,
@@ -475,7 +480,7 @@ static void ohca_realize(PCIDevice *pdev, Error **errp)
     memory_region_init_io(&s->ctrl, OBJECT(s), &ohca_ctrl_ops, s, "ohca-ctrl",
                           OHCA_CTRL_BAR_SIZE);
     memory_region_init_io(&s->uar, OBJECT(s), &ohca_uar_ops, s, "ohca-uar",
-                          OHCA_UARS << OHCA_UAR_MAX_SHIFT);
+                          (uint64_t)s->uars << OHCA_UAR_MAX_SHIFT);
     memory_region_enable_lockless_io(&s->uar);
     pci_register_bar(pdev, OHCA_BAR_CTRL, PCI_BASE_ADDRESS_SPACE_MEMORY |
                      PCI_BASE_ADDRESS_MEM_TYPE_64, &s->ctrl);
@@ -620,6 +625,7 @@ static const Property ohca_props[] = {
     DEFINE_PROP_SIZE("dm", OhcaState, dm_size, 1 * MiB),
     DEFINE_PROP_STRING("mw-type2", OhcaState, mw_type2),
     DEFINE_PROP_UINT16("x-vectors", OhcaState, vectors, 32),
+    DEFINE_PROP_UINT16("x-uars", OhcaState, uars, OHCA_UARS),
     DEFINE_PROP_SIZE("x-memory", OhcaState, mem_max, OHCA_MEM_DEFAULT),
     DEFINE_PROP_UINT8("x-log-max-qp", OhcaState, log_max_qp, 16),
     DEFINE_PROP_UINT8("x-log-max-cq", OhcaState, log_max_cq, 16),

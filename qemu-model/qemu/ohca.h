@@ -155,6 +155,7 @@ struct OhcaState {
     uint64_t mem_max;           /* what the guest's objects may take */
     char *engine_mode;
     uint16_t vectors;
+    uint16_t uars;
     uint8_t log_max_qp, log_max_cq, log_max_srq, log_max_mr;
     uint32_t version;
     bool deaf;                  /* admin doorbells are lost, until a reset;

@@ -81,6 +81,8 @@ def bad_properties(b):
     for prop, pattern in (("ports=3", "ports must be"), ("vls=3", "vls must be"),
                           ("mtu=1500", "mtu must be"), ("speed=warp", "speed must be"),
                           ("width=5x", "width must be"), ("x-vectors=0", "x-vectors must be"),
+                          ("x-uars=1", "x-uars must be"), ("x-uars=96", "x-uars must be"),
+                          ("x-uars=2048", "x-uars must be"),
                           ("x-log-max-qp=2", "x-log-max-qp must be"),
                           ("x-log-max-mr=21", "x-log-max-mr 2 to 20"),
                           ("ports=2,fabric-port=254", "fabric-port must be at most 253"),
