@@ -119,6 +119,17 @@ static void distances(void **st)
 	assert_int_equal(within(f, 0, 2), 2 + 3 + 2);
 	assert_int_equal(f->port[fab_port_of(&f->node[f->port[f->port[fab_port_of(&f->node[0], 1)]
 			 .peer].node], 2)].peer, fab_port_of(&f->node[2], 1));
+	assert_string_equal(f->desc[2].text, "node2 ohca_0");
+	assert_string_equal(f->desc[3].text, "node2 ohca_1");
+	fab_free(f);
+	/* adapters of two ports: the second adapter of the first machine is at leaves 3 and 4 */
+	f = from_spec("rails:1,4,4,2");
+	assert_string_equal(f->desc[1].text, "node1 ohca_1");
+	assert_int_equal(f->node[1].nports, 2);
+	assert_string_equal(f->desc[f->port[f->port[fab_port_of(&f->node[1], 1)].peer].node].text,
+			    "unit1 leaf3");
+	assert_string_equal(f->desc[f->port[f->port[fab_port_of(&f->node[1], 2)].peer].node].text,
+			    "unit1 leaf4");
 	fab_free(f);
 }
 
@@ -151,7 +162,8 @@ static void refused(void **st)
 		"ring:0", "ring:40000,2", "dragonfly:2,1", "dragonfly:200,200,200", "dragonfly+:0,1,1,1",
 		"torus:3x0", "torus:3x0x2,1", "dragonfly:1,0,0", "dragonfly+:1,0,1,1",
 		"dragonfly+:2,1,0,1", "rails:1,0", "rails:1,32,0",
-		"rails:3", "rails:200", "random:1", "random:1,0", "random:1,10,1",
+		"rails:3", "rails:200", "rails:1,4,3,2", "rails:1,4,2,0", "rails:1,4,2,1,1",
+		"random:1", "random:1,0", "random:1,10,1",
 		"ring:99999999999999999999",
 	};
 

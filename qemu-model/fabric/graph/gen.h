@@ -134,8 +134,11 @@ void gen_aggregation(struct gen *g);
  */
 bool gen_fits(struct gen *g, uint64_t hosts, uint64_t switches, uint64_t ports);
 
-/** gen_hosts() - the hosts: @n channel adapters, @each of every machine; 0: see struct gen */
-void gen_hosts(struct gen *g, uint32_t n, uint32_t each);
+/**
+ * gen_hosts() - the hosts: @n channel adapters of @ports ports, @each of every machine; 0: see
+ * struct gen
+ */
+void gen_hosts(struct gen *g, uint32_t n, uint32_t each, unsigned int ports);
 
 /** gen_switch() - a switch that needs @ports ports */
 void gen_switch(struct gen *g, unsigned int ports, struct gen_place at);

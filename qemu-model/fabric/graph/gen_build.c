@@ -58,7 +58,7 @@ uint32_t gen_node(struct gen *g, enum ib_node_type type, unsigned int ports, uin
 	return n;
 }
 
-void gen_hosts(struct gen *g, uint32_t n, uint32_t each)
+void gen_hosts(struct gen *g, uint32_t n, uint32_t each, unsigned int ports)
 {
 	const uint32_t adapters = each ? each : 1;
 	char name[FAB_DESC_LEN + 1];
@@ -69,7 +69,7 @@ void gen_hosts(struct gen *g, uint32_t n, uint32_t each)
 		uint32_t node;
 
 		gen_host_name(g, i / adapters, i % adapters, name);
-		node = gen_node(g, IB_NODE_CHANNEL_ADAPTER, 1,
+		node = gen_node(g, IB_NODE_CHANNEL_ADAPTER, ports,
 				gen_guid(g, IB_NODE_CHANNEL_ADAPTER,
 					 ++g->count[IB_NODE_CHANNEL_ADAPTER]), name);
 		if (node != FAB_NONE)

@@ -11,7 +11,7 @@ static void star(struct gen *g)
 
 	if (!gen_fits(g, n, 1, n))
 		return;
-	gen_hosts(g, n, 0);
+	gen_hosts(g, n, 0, 1);
 	sw = g->f->nodes;
 	gen_switch(g, n, (struct gen_place){ .role = "switch", .num = 1 });
 	for (uint32_t i = 0; i < n; i++)
@@ -32,7 +32,7 @@ static void fat_tree2(struct gen *g, uint32_t k, uint32_t rails)
 
 	if (!gen_fits(g, (uint64_t)k * half, k + half, k))
 		return;
-	gen_hosts(g, hosts, g->plan->rails);
+	gen_hosts(g, hosts, g->plan->rails, 1);
 	leaf = g->f->nodes;
 	for (uint32_t i = 1; i <= k; i++)
 		gen_switch(g, k, (struct gen_place){ .role = "leaf", .num = i });
@@ -54,7 +54,7 @@ static void fat_tree3(struct gen *g, uint32_t k, uint32_t rails)
 
 	if (!gen_fits(g, (uint64_t)k * half * half, (uint64_t)k * k + half * half, k))
 		return;
-	gen_hosts(g, hosts, g->plan->rails);
+	gen_hosts(g, hosts, g->plan->rails, 1);
 	leaf = g->f->nodes;
 	for (uint32_t i = 0; i < k * half; i++)
 		gen_switch(g, k, (struct gen_place){ 0, "pod", i / half + 1, "leaf", i % half + 1 });
@@ -110,7 +110,7 @@ static void grid(struct gen *g, const uint64_t dim[3], uint64_t each)
 		ports += dim[d] > 2 ? 2 : dim[d] - 1;
 	if (!gen_fits(g, n * each, n, ports))
 		return;
-	gen_hosts(g, (uint32_t)(n * each), 0);
+	gen_hosts(g, (uint32_t)(n * each), 0, 1);
 	first = g->f->nodes;
 	for (uint32_t i = 1; i <= n; i++)
 		gen_switch(g, (unsigned int)ports, (struct gen_place){ .role = "switch", .num = i });
@@ -152,7 +152,7 @@ static void dragonfly(struct gen *g)
 
 	if (!gen_fits(g, groups * a * p, groups * a, p + a - 1 + h))
 		return;
-	gen_hosts(g, (uint32_t)(groups * a * p), 0);
+	gen_hosts(g, (uint32_t)(groups * a * p), 0, 1);
 	first = g->f->nodes;
 	for (uint32_t i = 0; i < groups * a; i++)
 		gen_switch(g, (unsigned int)(p + a - 1 + h),
@@ -191,7 +191,7 @@ static void dragonfly_plus(struct gen *g)
 	if (!gen_fits(g, (uint64_t)groups * l * p, (uint64_t)groups * (l + s),
 		  down > s + p ? down : s + p))
 		return;
-	gen_hosts(g, groups * l * p, 0);
+	gen_hosts(g, groups * l * p, 0, 1);
 	leaf = g->f->nodes;
 	for (uint32_t i = 0; i < groups * l; i++)
 		gen_switch(g, s + p, (struct gen_place){ 0, "group", i / l + 1, "leaf", i % l + 1 });
@@ -210,18 +210,24 @@ static void dragonfly_plus(struct gen *g)
 }
 
 /*
- * Adapter r of every machine of a unit is at leaf r of the unit, so that rails need no spine.
+ * Rail r of every machine of a unit is at leaf r of the unit, so that rails need no spine. Adapter
+ * a has the rails from a * ports on, one for each port.
  * A leaf has as many links up as down; spines are as large as leaves.
  */
 static void rails(struct gen *g)
 {
 	const uint64_t units = g->arg[0], nodes = g->args > 1 ? g->arg[1] : 32;
 	const uint64_t n_rails = g->args > 2 ? g->arg[2] : 8, leaves = units * n_rails;
-	const uint64_t spines = (leaves + 1) / 2;
+	const uint64_t ports = g->args > 3 ? g->arg[3] : 1, spines = (leaves + 1) / 2;
 	uint32_t leaf, spine;
 
 	if (!gen_fits(g, units * nodes * n_rails, leaves + spines, 2 * nodes))
 		return;
+	if (!ports || ports > FAB_MAX_NODE_PORTS || n_rails % ports) {
+		gen_fail(g, "%llu rails cannot be spread evenly to adapters of %llu ports",
+			 (unsigned long long)n_rails, (unsigned long long)ports);
+		return;
+	}
 	if (nodes % spines) {
 		gen_fail(g, "%llu units of %llu rails have %llu spines, to which the %llu links up of a "
 		     "leaf cannot be spread evenly", (unsigned long long)units,
@@ -229,7 +235,8 @@ static void rails(struct gen *g)
 		     (unsigned long long)nodes);
 		return;
 	}
-	gen_hosts(g, (uint32_t)(units * nodes * n_rails), (uint32_t)n_rails);
+	gen_hosts(g, (uint32_t)(units * nodes * n_rails / ports), (uint32_t)(n_rails / ports),
+		  (unsigned int)ports);
 	leaf = g->f->nodes;
 	for (uint32_t i = 0; i < leaves; i++)
 		gen_switch(g, (unsigned int)(2 * nodes),
@@ -240,7 +247,8 @@ static void rails(struct gen *g)
 		gen_switch(g, (unsigned int)(2 * nodes),
 			   (struct gen_place){ .level = 1, .role = "spine", .num = i });
 	for (uint32_t i = 0; i < units * nodes * n_rails; i++)
-		gen_cable(g, 0, i, leaf + leaf_of(i, (uint32_t)nodes, (uint32_t)n_rails));
+		gen_cable(g, 0, i / (uint32_t)ports,
+			  leaf + leaf_of(i, (uint32_t)nodes, (uint32_t)n_rails));
 	for (uint32_t i = 0; i < leaves; i++)
 		for (uint32_t j = 0; j < nodes; j++)
 			gen_cable(g, 1, leaf + i, spine + j % (uint32_t)spines);
@@ -270,7 +278,7 @@ static void random_graph(struct gen *g)
 	}
 	if (!gen_fits(g, n * each, n, degree + each))
 		return;
-	gen_hosts(g, (uint32_t)(n * each), 0);
+	gen_hosts(g, (uint32_t)(n * each), 0, 1);
 	first = g->f->nodes;
 	for (uint32_t i = 1; i <= n; i++)
 		gen_switch(g, (unsigned int)(degree + each),
@@ -305,7 +313,7 @@ static const struct {
 	{ "torus", 4, 4, torus },
 	{ "dragonfly", 3, 3, dragonfly },
 	{ "dragonfly+", 4, 4, dragonfly_plus },
-	{ "rails", 1, 3, rails },
+	{ "rails", 1, 4, rails },
 	{ "random", 2, 4, random_graph },
 };
 

@@ -138,7 +138,7 @@ void gen_host_name(const struct gen *g, uint32_t machine, uint32_t adapter,
 		snprintf(name, FAB_DESC_LEN + 1, "node%0*u %s_%u", digits(g->machines, 3),
 			 machine + 1, model_of_speed(g->rate[0])->mlx4 ? "mlx4" : "mlx5", adapter);
 	else if (g->adapters)
-		snprintf(name, FAB_DESC_LEN + 1, "node%u HCA-%u", machine + 1, adapter + 1);
+		snprintf(name, FAB_DESC_LEN + 1, "node%u ohca_%u", machine + 1, adapter);
 	else
 		snprintf(name, FAB_DESC_LEN + 1, "host%u", machine + 1);
 }

@@ -18,7 +18,8 @@
 	"  torus:AxB[xC][,HOSTS] switches in a grid that wraps around, each with HOSTS hosts (1)\n" \
 	"  dragonfly:A,P,H       A*H+1 groups of A switches, each with P hosts and H global links\n" \
 	"  dragonfly+:G,L,S,P    G groups of L leaves with P hosts each, and S spines\n" \
-	"  rails:U[,NODES,RAILS] U units of NODES (32) machines with RAILS (8) adapters\n" \
+	"  rails:U[,NODES,RAILS[,PORTS]] U units of NODES (32) machines at RAILS (8) leaves; an\n" \
+	"                        adapter for each PORTS (1) of them\n" \
 	"  random:SEED,N[,D,P]   N switches with D links (4) at random and P hosts (1) each\n"
 
 #define FAB_MAX_DAMAGE	1000u	/* cables of each kind of damage */
