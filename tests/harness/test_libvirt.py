@@ -13,7 +13,8 @@ from unittest import mock
 
 import fake
 
-from ohca_lab import cli, libvirt, paths  # pylint: disable=wrong-import-order  # fake has the path
+# pylint: disable-next=wrong-import-order  # fake has the path
+from ohca_lab import cli, libvirt, paths, places
 
 ARG = f"{{{libvirt.QEMU}}}commandline/{{{libvirt.QEMU}}}arg"
 
@@ -77,6 +78,18 @@ class Domains(unittest.TestCase):
                          ["0x1e", "0x1d", "0x9", "0x1c"])
         self.assertIn(f"ohca,fabric={self.lab.dir}/fabric,ports=1,node-desc=node2,smp=off",
                       devices[3])
+
+    def test_rails(self):
+        """Each of two adapters is behind a root port, which has the address."""
+        host = places.Host("0x1", 1, "-", "-", "node2 ohca_0")
+        with mock.patch.object(places, "choose", return_value=[[], [host, host]]):
+            root, _ = self.domain("--accel", "tcg", "--hcas", "2")
+        args = [a.get("value") for a in root.findall(ARG)]
+        devices = [b for a, b in zip(args, args[1:]) if a == "-device"][1:]
+        self.assertEqual([d.split(",")[0] for d in devices],
+                         ["pcie-root-port", "ohca", "pcie-root-port", "ohca"])
+        self.assertEqual([d.partition(",addr=")[2].partition(",")[0] for d in devices],
+                         ["0x1d", "0x0", "0x1c", "0x0"])
 
     def test_emulator(self):
         """One program, with all arguments of both as they are."""

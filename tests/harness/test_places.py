@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which hosts of a topology the nodes of a lab are, and what rate their adapters have."""
+"""Which hosts of a topology the nodes of a lab are, with which adapters, and at what rate."""
 import argparse
 import unittest
 from unittest import mock
 
-import fake  # noqa: F401 pylint: disable=unused-import
-from ohca_lab import places
+import fake
+
+from ohca_lab import places  # pylint: disable=wrong-import-order  # fake has the path
 
 Host = places.Host
 AGGREGATION = "Mellanox Technologies Aggregation Node"
@@ -22,13 +23,39 @@ HOSTS = [
     Host("0x8", 2, "1xSDR", "0xc", "c1"),
     Host("0x9", 1, "-", "-", "free"),
 ]
+# in the order in which ibnetdiscover came across them: machines of three adapters and of two, a
+# login node, adapters without a driver and two machines that do not say who they are
+RAILS = [
+    Host("0x12", 1, "4xNDR", "0xc", "node001 mlx5_10"),
+    Host("0x22", 1, "4xNDR", "0xb", "node002 mlx5_1"),
+    Host("0x10", 1, "4xNDR", "0xa", "node001 mlx5_0"),
+    Host("0x30", 2, "4xHDR", "0xa", "login"),
+    Host("0x11", 1, "4xNDR", "0xb", "node001 mlx5_2"),
+    Host("0x20", 1, "4xNDR", "0xa", "node002 mlx5_0"),
+    Host("0x40", 1, "4xNDR", "0xa", "MT4129 ConnectX7   Mellanox Technologies"),
+    Host("0x41", 1, "4xNDR", "0xb", "MT4129 ConnectX7 B Mellanox Technologies"),
+    Host("0x50", 1, "4xNDR", "0xa", "localhost mlx5_0"),
+    Host("0x51", 1, "4xNDR", "0xb", "localhost mlx5_0"),
+]
 
 
-def chosen(nodes, *place, ports=1):
-    """The NodeGUIDs of the nodes of a lab."""
-    opt = argparse.Namespace(topology="t", place=list(place), nodes=nodes, ports=ports)
+def options(nodes, *place, topology="t", ports=1, hcas=None):
+    """The options that places.choose() reads."""
+    return argparse.Namespace(topology=topology, place=list(place), nodes=nodes, ports=ports,
+                              hcas=hcas)
+
+
+def chosen(nodes, *place, **more):
+    """The NodeGUIDs of the nodes of a lab, which have one adapter each."""
     with mock.patch.object(places, "hosts", return_value=HOSTS):
-        return [h.guid for h in places.choose(opt)]
+        return [h.guid for h, in places.choose(options(nodes, *place, **more))]
+
+
+def adapters(nodes, *place, **more):
+    """The NodeGUIDs of the adapters of each node."""
+    with mock.patch.object(places, "hosts", return_value=RAILS):
+        return [[int(h.guid, 16) for h in hcas]
+                for hcas in places.choose(options(nodes, *place, **more))]
 
 
 class Places(unittest.TestCase):
@@ -60,10 +87,69 @@ class Places(unittest.TestCase):
         text = "0x00000000000000aa 2 4xHDR 0x00000000000000bb node1 mlx5_0\n0xcc 1 - - x\n"
         done = mock.Mock(returncode=0, stdout=text)
         with mock.patch.object(places.subprocess, "run", return_value=done):
-            self.assertEqual(places.hosts("t"), [
+            self.assertEqual(places.hosts(("--topology", "t")), [
                 Host("0x00000000000000aa", 2, "4xHDR", "0x00000000000000bb", "node1 mlx5_0"),
                 Host("0xcc", 1, "-", "-", "x")])
 
 
+class Rails(unittest.TestCase):
+    """Machines with several adapters."""
+
+    def refused(self, why, *argv, **more):
+        """These options are an error that says why."""
+        with self.assertRaisesRegex(places.PlaceError, why):
+            adapters(*argv, **more)
+
+    def test_machines(self):
+        """A node has all adapters of its host, in the order of their numbers."""
+        self.assertEqual(adapters(2, "node1=node001", "node2=node002"),
+                         [[0x10, 0x11, 0x12], [0x20, 0x22]])
+        # who has no name of his own is alone, and comes last
+        self.assertEqual(adapters(7), [[0x10, 0x11, 0x12], [0x20, 0x22], [0x30], [0x41], [0x51],
+                                       [0x40], [0x50]])
+        self.refused("are too few for 8 nodes", 8)
+
+    def test_hcas(self):
+        """--hcas takes hosts that have so many, and the first ones of those that have more."""
+        self.assertEqual(adapters(2, hcas=2), [[0x10, 0x11], [0x20, 0x22]])
+        self.assertEqual(adapters(1, hcas=3), [[0x10, 0x11, 0x12]])
+        self.assertEqual(adapters(1, "node1=node001", hcas=1), [[0x10]])
+        self.refused("2 hosts have 2 adapters with 1 ports, too few for 3 nodes.* 'node1 mlx5_0' "
+                     "and 'node1 mlx5_1'.* rails:UNITS,NODES,2,1", 3, hcas=2)
+        self.refused("rails:UNITS,NODES,4,2", 1, hcas=2, ports=2)
+
+    def test_named(self):
+        """One adapter, several that are named one by one, and a host of which none is free."""
+        self.assertEqual(adapters(1, "node1=node001 mlx5_2"), [[0x11]])
+        self.assertEqual(adapters(2, "node2=node002 mlx5_1", "node2=login", "node2=node001"),
+                         [[0x41], [0x22, 0x30, 0x10, 0x11, 0x12]])
+        self.assertEqual(adapters(2, "node1=node001 mlx5_2", hcas=1), [[0x11], [0x20]])
+        self.refused("a node has this place already", 2, "node1=node001 mlx5_0", "node2=node001")
+        self.refused("node1 gets 1 adapters, not the 2 of --hcas", 1, "node1=login", hcas=2)
+        self.refused("no host 'node003' with 1 ports", 1, "node1=node003")
+        self.refused("there are nodes 1 to 1", 1, "node2=login")
+
+    def test_default(self):
+        """Without --topology: a leaf for each port, and links to the spines that come out even."""
+        for opt, spec in ((options(4, topology=None), "star:36"),
+                          (options(4, topology=None, hcas=1), "star:36"),
+                          (options(4, topology=None, hcas=2), "rails:1,4,2,1"),
+                          (options(3, topology=None, hcas=2, ports=2), "rails:1,4,4,2"),
+                          (options(2, topology=None, hcas=8), "rails:1,4,8,1")):
+            self.assertEqual(places.fabric_options(opt), ("--generate", spec, "--hosts-off"))
+        self.assertEqual([[tuple(h) for h in hcas]
+                          for hcas in places.choose(options(2, topology=None, ports=2))],
+                         [[(None, 2, "-", "-", "node1")], [(None, 2, "-", "-", "node2")]])
+        self.refused("--place is for a --topology", 1, "node1=a", topology=None, hcas=2)
+
+    def test_many(self):
+        """A host may have more adapters than a node can."""
+        many = [Host(f"0x{i}", 1, "4xNDR", "0xa", f"big mlx5_{i}") for i in range(20)]
+        with mock.patch.object(places, "hosts", return_value=many):
+            with self.assertRaisesRegex(places.PlaceError, "20 adapters, and can have .*--hcas"):
+                places.choose(options(1))
+            self.assertEqual(len(places.choose(options(1, hcas=8))[0]), 8)
+
+
 if __name__ == "__main__":
-    unittest.main()
+    fake.main()

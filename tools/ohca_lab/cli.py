@@ -17,6 +17,8 @@ from . import doctor, gdb, libvirt, paths
 from .channel import SIZE, Channel, GuestGone, Timeout
 from .lab import (Lab, LabError, command_argv, connect_console, environment, labs, node_dir, say,
                   sweep)
+from .places import MAX_HCAS
+from .vm import numa_node
 
 MAX_NODES = 64  # as ohca-hub has
 
@@ -267,10 +269,15 @@ def cmd_status(opt):
         print(f"{name}: {state['nodes']} nodes, {state['kernel']} kernel, {state['accel']}, "
               f"fabric {state['fabric']}, pid {state['pid']}")
         for k, pid in enumerate(state["vms"], 1):
-            place = f", at '{state['places'][k - 1]}'" if state["places"] else ""
+            hcas = state["places"][k - 1]
+            place = f", at '{hcas[0]}'" if len(hcas) == 1 and not state["own_places"] else ""
             how = (f"{'running' if running(pid) else 'dead'}, pid {pid}" if pid
                    else "libvirt's")
             print(f"  node{k}: {how}, {state['guests'][k - 1]}{place}")
+            for i, name in enumerate(hcas if len(hcas) > 1 else []):
+                numa = (f", NUMA node {numa_node(i, len(hcas), state['numa'])}" if state["numa"]
+                        else "")
+                print(f"    ohca_{i}: at '{name}'{numa}")
         for what, pid in state["helpers"].items():
             print(f"  {what}: {'running' if running(pid) else 'dead'}, pid {pid}")
         if state["fabric"] == "ohca":
@@ -346,22 +353,29 @@ def lab_options(p):
                    help="a Debian package to add to the guests")
     p.add_argument("--share", type=os.path.abspath, metavar="DIR", help="appears at /share")
     p.add_argument("--memory", type=int, metavar="M", help="MiB per node (1024, debug 2048)")
-    p.add_argument("--cpus", type=int, default=1, metavar="N", help="per node (1)")
+    p.add_argument("--cpus", type=int, metavar="N", help="per node (1, or one per NUMA node)")
     p.add_argument("--no-sm", action="store_true", help="start no OpenSM, wait for no port")
     p.add_argument("--no-driver", action="store_true",
                    help="do not load the driver (implies --no-sm)")
     p.add_argument("--log", metavar="DIR", help="keep consoles, dmesg and logs there")
     p.add_argument("--fabric", choices=("ohca", "rxe", "none"), default="ohca",
                    help="rxe: RoCE in software over the management network instead")
+    p.add_argument("--hcas", type=int, metavar="N",
+                   help="adapters of each node, 1 to 16, each at the leaf of its rail (1; with "
+                        "--topology: those of the host)")
     p.add_argument("--ports", type=int, choices=(1, 2), default=1,
-                   help="of each node's adapter, each at a switch (1)")
-    p.add_argument("--device", action="append", default=[], metavar="[K:]NAME=VALUE",
-                   help="a property of -device ohca, of node K alone")
+                   help="of each adapter, each at a switch (1)")
+    p.add_argument("--numa", type=int, metavar="N",
+                   help="NUMA nodes of each node, among which its memory, processors and adapters "
+                        "are spread")
+    p.add_argument("--device", action="append", default=[], metavar="[K[.I]:]NAME=VALUE",
+                   help="a property of -device ohca, of node K alone, or of its adapter ohca_I")
     p.add_argument("--topology", metavar="FILE|SPEC",
                    help="the fabric: a topology file, or what ohca-fabric generates "
                         "(one switch)")
     p.add_argument("--place", action="append", default=[], metavar="nodeK=NAME",
-                   help="node K has the place of host NAME (of a free host, at different "
+                   help="node K has the place of host NAME with all its adapters, or of one "
+                        "adapter; again for further adapters (of a free host, at different "
                         "switches first)")
     p.add_argument("--serve", action="append", default=[], metavar="ARG",
                    help="an argument of ohca-fabric serve")
@@ -439,9 +453,42 @@ def complete(opt):
     """Fills in what follows from the options of run and up."""
     opt.no_sm = opt.no_sm or opt.no_driver
     opt.memory = opt.memory or (2048 if opt.kernel == "debug" else 1024)
+    opt.cpus = opt.cpus or opt.numa or 1
     if opt.no_driver:
         opt.append.append("modprobe.blacklist=ohca")
     return opt
+
+
+def wrong_machine(opt):
+    """Why a node cannot have the adapters and the NUMA nodes that the options ask for, or None."""
+    if opt.hcas is not None and not 1 <= opt.hcas <= MAX_HCAS:
+        return f"--hcas: 1 to {MAX_HCAS} adapters a node"
+    if opt.hcas is not None and opt.fabric != "ohca":
+        return f"--hcas: the nodes of --fabric {opt.fabric} have no adapter"
+    if opt.numa is None:
+        return None
+    if opt.what == "libvirt":
+        return "--numa: for run and up; a domain of libvirt has no NUMA nodes"
+    if any(paths.Guest(g).machine != "x86_64" for g in opt.guest):
+        return "--numa: only nodes of amd64 have NUMA nodes: leave it or the other guest out"
+    if not 1 <= opt.numa <= MAX_HCAS or opt.cpus % opt.numa:
+        return (f"--numa: 1 to {MAX_HCAS} NUMA nodes with as many processors each: take --cpus "
+                f"{opt.numa} or a multiple of it")
+    return None
+
+
+def wrong_lab(opt):
+    """Why there can be no lab with these options, or None."""
+    if not 1 <= opt.nodes <= MAX_NODES:
+        return f"-n: 1 to {MAX_NODES} nodes"
+    if opt.kernel == "debug" and set(opt.guest) != {paths.GUESTS[0]}:
+        return f"--kernel debug: only {paths.GUESTS[0]} has a debug kernel"
+    if opt.what == "libvirt" and any(paths.Guest(g).arch != "amd64" for g in opt.guest):
+        return "libvirt: only guests of amd64 have a domain"
+    if opt.nodes * opt.memory > total_memory():
+        return (f"{opt.nodes} nodes of {opt.memory} MiB do not fit into the {total_memory()} MiB "
+                "of this machine: take --memory M or fewer nodes")
+    return wrong_machine(opt)
 
 
 def main():
@@ -450,19 +497,8 @@ def main():
     if getattr(opt, "command", None) and opt.command[0] == "--":
         opt.command = opt.command[1:]
     if opt.what in ("run", "up", "libvirt"):
-        if not 1 <= opt.nodes <= MAX_NODES:
-            say(f"-n: 1 to {MAX_NODES} nodes")
-            return 2
-        complete(opt)
-        if opt.kernel == "debug" and set(opt.guest) != {paths.GUESTS[0]}:
-            say(f"--kernel debug: only {paths.GUESTS[0]} has a debug kernel")
-            return 2
-        if opt.what == "libvirt" and any(paths.Guest(g).arch != "amd64" for g in opt.guest):
-            say("libvirt: only guests of amd64 have a domain")
-            return 2
-        if opt.nodes * opt.memory > total_memory():
-            say(f"{opt.nodes} nodes of {opt.memory} MiB do not fit into the {total_memory()} MiB "
-                "of this machine: take --memory M or fewer nodes")
+        if why := wrong_lab(complete(opt)):
+            say(why)
             return 2
     if opt.what != "status" and "/" in (getattr(opt, "name", None) or "x"):
         say("--name: no slash, please")

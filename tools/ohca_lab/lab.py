@@ -23,10 +23,16 @@ SETUP_OHCA = """
 modprobe ohca || exit 1
 modprobe -aq ib_umad ib_uverbs rdma_ucm ib_ipoib
 n=0
-until [ -e /sys/class/infiniband ] && [ -n "$(ls -A /sys/class/infiniband)" ]; do
-	n=$((n + 1)); [ $n -lt 100 ] || { echo "no verbs device appeared" >&2; exit 1; }
+until there=$(ls -A /sys/class/infiniband 2>/dev/null | wc -l) && [ "$there" -ge $HCAS ]; do
+	n=$((n + 1)); [ $n -lt 100 ] ||
+		{ echo "$there of $HCAS verbs devices appeared" >&2; exit 1; }
 	sleep 0.05
 done
+"""
+# OpenSM at the first port of the first adapter: it would take any that is up first.
+OPENSM = """
+guid=$(cut -d: -f5- /sys/class/infiniband/ohca_0/ports/1/gids/0 | tr -d :) &&
+exec opensm -B -g 0x$guid -f /var/log/opensm.log >/dev/null
 """
 # The same machines without our device: RoCE in software over the management network.
 SETUP_RXE = """
@@ -128,11 +134,11 @@ class Lab:
         self.name, self.opt = name, opt
         self.dir = os.path.join(paths.runtime(), name)
         self.helpers, self.vms, self.clocks = [], [], {}
-        self.places = []
         self.lock = None
         self.ending = False
         self.print_lock = threading.Lock()
         self._check_parts()
+        self.places = self._places()
         self.accel, self.reason = choose_accelerator(opt.accel)
         self.tsc_khz = clock.tsc_khz() if self.accel == "tcg" else None
         self.slow = (4 if opt.kernel == "debug" else 1) * (1 + opt.nodes / 4)
@@ -171,6 +177,9 @@ class Lab:
         return "server=on" if (k, self.opt.nodes) == (1, 2) else "server=off,reconnect-ms=50"
 
     def _places(self):
+        """The adapters of each node."""
+        if self.opt.fabric != "ohca":
+            return [[]] * self.opt.nodes
         try:
             return places.choose(self.opt)
         except places.PlaceError as e:
@@ -207,7 +216,6 @@ class Lab:
         if self.opt.nodes != 2:
             self._helper([paths.HUB, f"{self.dir}/mgmt"], "hub")
         if self.opt.fabric == "ohca":
-            self.places = self._places()
             self.start_fabric()
         self.vms = [self.MACHINE(self, k + 1) for k in range(self.opt.nodes)]
         for vm in self.vms:
@@ -242,7 +250,7 @@ class Lab:
 
     def start_fabric(self):
         """Starts ohca-fabric and waits until it listens."""
-        self._helper([paths.FABRIC, "serve", *places.fabric_options(self.opt.topology),
+        self._helper([paths.FABRIC, "serve", *places.fabric_options(self.opt),
                       "--listen", f"{self.dir}/fabric", "--control", f"{self.dir}/control",
                       *self.opt.serve], "fabric")
         self._wait_listening(self.helpers[-1], f"{self.dir}/fabric")
@@ -280,11 +288,11 @@ class Lab:
     def bring_up(self):
         """Loads the driver everywhere, starts OpenSM and waits for ACTIVE ports."""
         opt, begin = self.opt, time.monotonic()
-        self.sh_all(SETUP_OHCA, 30 * self.slow, "driver setup failed")
+        self.sh_all(lambda vm: f"HCAS={len(self.places[vm.k - 1])}\n{SETUP_OHCA}", 30 * self.slow,
+                    "driver setup failed")
         if opt.no_sm and not opt.no_driver:
             return
-        status = self.sh(self.vms[0], "opensm -B -f /var/log/opensm.log >/dev/null",
-                         30 * self.slow)
+        status = self.sh(self.vms[0], OPENSM, 30 * self.slow)
         if status:
             raise LabError(f"OpenSM did not start (status {status})")
         wait = int(30 * self.slow)
@@ -296,7 +304,8 @@ class Lab:
                  "fabric": self.opt.fabric, "kernel": self.opt.kernel,
                  "vms": [vm.process and vm.process.pid for vm in self.vms],
                  "guests": [vm.guest.name for vm in self.vms],
-                 "places": [h.name for h in self.places],
+                 "places": [[h.name for h in hcas] for hcas in self.places],
+                 "own_places": self.opt.topology is None, "numa": self.opt.numa,
                  "helpers": {p.what: p.pid for p in self.helpers}}
         with open(os.path.join(self.dir, "state.new"), "w", encoding="ascii") as f:
             json.dump(state, f)
@@ -398,10 +407,10 @@ class Lab:
             ch.close()
 
     def sh_all(self, script, timeout, what):
-        """Runs a shell script in all nodes at once; any failure ends the lab."""
+        """Runs a shell script, or script(vm), in all nodes at once; any failure ends the lab."""
 
         def one(vm):
-            status = self.sh(vm, script, timeout)
+            status = self.sh(vm, script(vm) if callable(script) else script, timeout)
             if status:
                 raise LabError(f"{what} (status {status})")
 

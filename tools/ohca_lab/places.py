@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which host of a topology each node of a lab has the place of."""
+"""Which channel adapters of a topology each node of a lab has the places of."""
 import os
 import re
 import subprocess
@@ -7,55 +7,94 @@ from collections import Counter, namedtuple
 
 from . import paths
 
-# A host of the topology: its NodeGUID, the number of its ports, the rate of the first ("4xNDR", "-"
-# without a link), the NodeGUID of the switch that it is at, its NodeDescription.
+# A channel adapter of the topology: its NodeGUID, the number of its ports, the rate of the first
+# ("4xNDR", "-" without a link), the NodeGUID of the switch that it is at, its NodeDescription.
 Host = namedtuple("Host", "guid ports rate leaf name")
+# Adapters of the topology that are one machine, in their order, and its name.
+Machine = namedtuple("Machine", "name hcas")
 
 # What a switch has for SHARP: a channel adapter, but no machine.
 AGGREGATION = "Aggregation Node"
+# What adapters are called until a driver gives them the name of a machine.
+NAMELESS = "Mellanox Technologies"
 
-# One switch with a port for whatever comes, as ohca-fabric says it.
-ONE_SWITCH = ("--generate", "star:36", "--hosts-off")
+MAX_HCAS = 16   # of a node
 
 
 class PlaceError(Exception):
     """The topology or a place is not one."""
 
 
-def fabric_options(topology):
-    """The options of ohca-fabric for --topology: a file that exists, or else a SPEC."""
-    if topology is None:
-        return ONE_SWITCH
-    return ("--topology" if os.path.exists(topology) else "--generate", topology)
+def rails(opt):
+    """The SPEC of a lab with several adapters a node and no --topology: a leaf for each port."""
+    leaves = opt.hcas * opt.ports
+    spines = (leaves + 1) // 2
+    # the links of a leaf, as many as there are nodes, are spread evenly to the spines
+    nodes = -(-opt.nodes // spines) * spines
+    return f"rails:1,{nodes},{leaves},{opt.ports}"
 
 
-def hosts(topology):
-    """The hosts of --topology in their order."""
-    done = subprocess.run([paths.FABRIC, "hosts", *fabric_options(topology)], check=False,
+def fabric_options(opt):
+    """The options of ohca-fabric for the topology of a lab: a file that exists, or else a SPEC.
+
+    Without --topology nodes are all that there is: the places of others are switched off.
+    """
+    if opt.topology is None:
+        spec = rails(opt) if (opt.hcas or 1) > 1 else "star:36"
+        return ("--generate", spec, "--hosts-off")
+    return ("--topology" if os.path.exists(opt.topology) else "--generate", opt.topology)
+
+
+def hosts(options):
+    """The channel adapters of a topology in their order; options as of fabric_options()."""
+    done = subprocess.run([paths.FABRIC, "hosts", *options], check=False,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
-        raise PlaceError(f"--topology {topology}: {done.stderr.strip()}")
+        raise PlaceError(f"--topology {options[1]}: {done.stderr.strip()}")
     return [Host(guid, int(ports), *rest) for guid, ports, *rest in
             (line.split(" ", 4) for line in done.stdout.splitlines())]
 
 
-def defaults(able):
-    """The hosts that nodes get without --place: the first one at each switch, then the second ones.
+def _by_number(host):
+    """A key for sorting: mlx5_2 is before mlx5_10."""
+    return [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", host.name, flags=re.A)]
 
-    Aggregation nodes are none; hosts whose name others have, too, come last, since a place is
-    found by its name.
+
+def machines(able):
+    """The adapters as machines: the first word of their NodeDescriptions is the machine's name.
+
+    Adapters are in the order of the numbers in their names, whatever the file has first. Those of
+    which others have the whole name, too, or which have none, are machines by themselves.
     """
     count = Counter(h.name for h in able)
-    rank, at = [], Counter()
+    found = {}
     for h in able:
-        if AGGREGATION not in h.name:
-            rank.append((count[h.name] > 1, at[h.leaf], h))
-            at[h.leaf] += count[h.name] == 1
-    return [h for _, _, h in sorted(rank, key=lambda x: x[:2])]
+        alone = count[h.name] > 1 or AGGREGATION in h.name or NAMELESS in h.name
+        key = h.guid if alone else h.name.split(" ")[0]
+        found.setdefault((alone, key), []).append(h)
+    return [Machine(hcas[0].name if len(hcas) == 1 else key, sorted(hcas, key=_by_number))
+            for (_, key), hcas in found.items()]
+
+
+def defaults(all_machines):
+    """The machines that nodes get without --place: the first one at each switch, then the second.
+
+    A machine is at the switch of its first adapter. Aggregation nodes are none; machines without a
+    name, and those whose name others have, too, come last, since a place is found by its name.
+    """
+    count = Counter(h.name for m in all_machines for h in m.hcas)
+    rank, at = [], Counter()
+    for m in all_machines:
+        first = m.hcas[0]
+        if AGGREGATION not in first.name:
+            last = count[first.name] > 1 or NAMELESS in first.name
+            rank.append((last, at[first.leaf], m))
+            at[first.leaf] += not last
+    return [m for _, _, m in sorted(rank, key=lambda x: x[:2])]
 
 
 def rate_properties(host):
-    """The properties of -device ohca that give a node the rate of its host's port."""
+    """The properties of -device ohca that give an adapter the rate of its host's port."""
     m = re.fullmatch(r"(\d+x)(\w+)", host.rate)
     if not m:
         return ""
@@ -64,37 +103,66 @@ def rate_properties(host):
     return f"width={m[1]},speed={speed.lower()},"
 
 
-def _named(all_hosts, nodes, wanted):
-    """{node: Host} of the --place options."""
-    by_name = {h.name: h for h in all_hosts}
-    given = {}
-    for arg in wanted:
+def _named(able, all_machines, opt):
+    """{node: [Host]} of the --place options: an adapter, or all of a machine, for each of them."""
+    by_name = {m.name: m.hcas[:opt.hcas] for m in all_machines}
+    by_name.update({h.name: [h] for h in able})
+    given, taken = {}, set()
+    for arg in opt.place:
         m = re.fullmatch(r"node([1-9]\d*)=(.+)", arg)
         if not m:
             raise PlaceError(f"--place {arg}: expected nodeK=NAME, as in node1=host3")
         k, name = int(m[1]), m[2]
-        if k > nodes:
-            raise PlaceError(f"--place {arg}: there are nodes 1 to {nodes}")
+        if k > opt.nodes:
+            raise PlaceError(f"--place {arg}: there are nodes 1 to {opt.nodes}")
         if name not in by_name:
-            raise PlaceError(f"--place {arg}: the topology has no host '{name}'; "
-                             "'ohca-fabric hosts' lists them")
-        if k in given or by_name[name] in given.values():
-            raise PlaceError(f"--place {arg}: the node, or the host, has its place already")
-        given[k] = by_name[name]
+            raise PlaceError(f"--place {arg}: the topology has no host '{name}' with {opt.ports} "
+                             "ports; 'ohca-fabric hosts' lists them")
+        if taken & {h.guid for h in by_name[name]}:
+            raise PlaceError(f"--place {arg}: a node has this place already")
+        taken |= {h.guid for h in by_name[name]}
+        given.setdefault(k, []).extend(by_name[name])
+    for k, hcas in given.items():
+        if opt.hcas and len(hcas) != opt.hcas:
+            raise PlaceError(f"--place: node{k} gets {len(hcas)} adapters, not the {opt.hcas} of "
+                             "--hcas: name a host that has them, or each adapter by a --place of "
+                             "its own")
     return given
 
 
+def _too_few(opt, all_machines):
+    """What is said if there are fewer hosts than nodes."""
+    hcas = opt.hcas or 1
+    text = (f"--topology {opt.topology}: {len(all_machines)} hosts with {opt.ports} ports are too "
+            f"few for {opt.nodes} nodes")
+    if hcas == 1:
+        return text
+    return (f"--topology {opt.topology}: {len(all_machines)} hosts have {hcas} adapters with "
+            f"{opt.ports} ports, too few for {opt.nodes} nodes. Adapters are of one host if the "
+            "first words of their descriptions are equal, as in 'node1 mlx5_0' and 'node1 mlx5_1'. "
+            f"'--topology rails:UNITS,NODES,{hcas * opt.ports},{opt.ports}' has such hosts; "
+            "--place node1=NAME, once for each adapter, makes a node of any")
+
+
 def choose(opt):
-    """The Host of each node in order, or nothing without --topology: a node is then itself."""
-    if opt.topology is None:
-        if opt.place:
-            raise PlaceError("--place is for a --topology")
-        return []
-    able = [h for h in hosts(opt.topology) if h.ports >= opt.ports]
-    given = _named(able, opt.nodes, opt.place)
-    free = iter([h for h in defaults(able) if h not in given.values()])
+    """The adapters of each node in order, lists of Host. Where a node is itself it has no GUID."""
+    own = opt.topology is None
+    if own and opt.place:
+        raise PlaceError("--place is for a --topology")
+    if own and (opt.hcas or 1) == 1:
+        return [[Host(None, opt.ports, "-", "-", f"node{k}")] for k in range(1, opt.nodes + 1)]
+    able = [h for h in hosts(fabric_options(opt)) if h.ports >= opt.ports]
+    found = machines(able)
+    given = _named(able, found, opt)
+    taken = {h.guid for hcas in given.values() for h in hcas}
+    found = [m for m in found if len(m.hcas) >= (opt.hcas or 1)]
+    free = iter([m.hcas[:opt.hcas] for m in defaults(found)
+                 if not taken & {h.guid for h in m.hcas}])
     chosen = [given.get(k) or next(free, None) for k in range(1, opt.nodes + 1)]
     if None in chosen:
-        raise PlaceError(f"--topology {opt.topology}: {len(able)} hosts with {opt.ports} ports "
-                         f"are too few for {opt.nodes} nodes")
+        raise PlaceError(_too_few(opt, found))
+    for k, hcas in enumerate(chosen, 1):
+        if len(hcas) > MAX_HCAS:
+            raise PlaceError(f"node{k} has the place of a host with {len(hcas)} adapters, and can "
+                             f"have {MAX_HCAS}: take --hcas N, or --place")
     return chosen

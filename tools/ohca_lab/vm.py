@@ -2,6 +2,7 @@
 """One virtual machine: its QEMU command line, process and directory."""
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import time
@@ -13,17 +14,23 @@ from .channel import CHANNELS
 _libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
 # What differs between architectures: the machine and the CPU that QEMU emulates, the console, the
-# bus of the virtio devices, words of the kernel's command line, properties of the adapter. s390x
-# knows virtio without PCI, and its PCI instructions, as QEMU has them, reach no BAR that is memory.
-Machine = namedtuple("Machine", "options cpu console serial bus no_rom append adapter")
+# bus of the virtio devices, words of the kernel's command line, properties of the adapter, whether
+# there are root ports. s390x knows virtio without PCI, its PCI instructions, as QEMU has them,
+# reach no BAR that is memory, and each PCI device is in a domain of its own.
+Machine = namedtuple("Machine", "options cpu console serial bus no_rom append adapter root_ports")
 MACHINES = {
     "x86_64": Machine("q35,sata=off,smbus=off,hpet=off", "max", "ttyS0",
-                      ("-serial", "chardev:con"), "pci", ",romfile=", ("no_timer_check",), ""),
+                      ("-serial", "chardev:con"), "pci", ",romfile=", ("no_timer_check",), "", True),
     "aarch64": Machine("virt,gic-version=3", "neoverse-n1", "ttyAMA0",
-                       ("-serial", "chardev:con"), "pci", ",romfile=", (), ""),
+                       ("-serial", "chardev:con"), "pci", ",romfile=", (), "", True),
     "s390x": Machine("s390-ccw-virtio", "max", "ttysclp0",
-                     ("-device", "sclpconsole,chardev=con"), "ccw", "", (), ",dm=0"),
+                     ("-device", "sclpconsole,chardev=con"), "ccw", "", (), ",dm=0", False),
 }
+# Of root ports, and of buses of NUMA nodes: those before them are for whoever uses --qemu.
+FIRST_CHASSIS, FIRST_BUS = 100, 0x40
+# Doorbell pages of each of several adapters: the window of each root port is a part of the 750 MiB
+# below 4 GiB, and with 256 pages it has 32 MiB.
+FEW_UARS = 256
 # Jumbo frames, as RoCE is run with: it has its largest MTU, 4096, and TCP fewer packets.
 MTU = 9000
 
@@ -101,14 +108,19 @@ def choose_accelerator(wanted=None, probe=True):
             else ("tcg", "a guest kernel does not boot under KVM here"))
 
 
-def own_properties(properties, k):
-    """Those that node k has: K:NAME=VALUE is node K's alone."""
+def own_properties(properties, k, hca):
+    """Those of ohca_HCA of node k: K:NAME=VALUE is for node K, K.I:NAME=VALUE for its ohca_I."""
     for x in properties:
-        node, colon, own = x.partition(":")
-        if not colon or not node.isdigit():
+        m = re.fullmatch(r"(\d+)(?:\.(\d+))?:(.*)", x, re.A | re.S)
+        if not m:
             yield x
-        elif int(node) == k:
-            yield own
+        elif int(m[1]) == k and (m[2] is None or int(m[2]) == hca):
+            yield m[3]
+
+
+def numa_node(i, of, nodes):
+    """The NUMA node of the i-th of several things, which are spread evenly: the first ones to 0."""
+    return i * nodes // of
 
 
 class VM:
@@ -152,13 +164,11 @@ class VM:
 
     def argv(self):
         """The QEMU command line."""
-        opt, lab, d, machine = self.lab.opt, self.lab, self.dir, MACHINES[self.guest.machine]
+        lab, d, machine = self.lab, self.dir, MACHINES[self.guest.machine]
         a = [*paths.qemu(self.guest.machine), "-name", f"{lab.name}-{self.name}",
-             "-machine", f"{machine.options},memory-backend=ram",
+             "-machine", machine.options,
              "-accel", "kvm" if self.kvm() else "tcg,thread=multi",
-             "-cpu", "host" if self.kvm() else machine.cpu,
-             "-smp", str(opt.cpus), "-m", str(opt.memory),
-             "-object", f"memory-backend-memfd,id=ram,size={opt.memory}M,share=on",
+             "-cpu", "host" if self.kvm() else machine.cpu, *self.memory(),
              "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
              "-kernel", self.kernel(), "-initrd", self.guest.initrd, "-append", self.cmdline(),
              "-chardev", f"socket,id=con,path={d}/console,server=on,wait=off,"
@@ -173,6 +183,39 @@ class VM:
             a += ["-chardev", f"socket,id=cmd{i},path={d}/cmd{i},server=on,wait=off",
                   "-device", f"virtserialport,chardev=cmd{i},name=org.openhca.cmd.{i}"]
         return a + self.further()
+
+    def memory(self):
+        """Processors and memory, evenly in all NUMA nodes; the first one has what is left over."""
+        opt, nodes = self.lab.opt, self.lab.opt.numa or 1
+        a = ["-smp", f"{opt.cpus},sockets={nodes}" if opt.numa else str(opt.cpus),
+             "-m", str(opt.memory)]
+        for n in range(nodes):
+            size = opt.memory // nodes + (0 if n else opt.memory % nodes)
+            a += ["-object", f"memory-backend-memfd,id=ram{n},size={size}M,share=on"]
+            cpus = [c for c in range(opt.cpus) if numa_node(c, opt.cpus, nodes) == n]
+            a += (["-numa", f"node,nodeid={n},cpus={cpus[0]}-{cpus[-1]},memdev=ram{n}"]
+                  if opt.numa else ["-machine", f"memory-backend=ram{n}"])
+        return a
+
+    def adapters(self):
+        """The adapters; each of several, or of one with a NUMA node, is below a root port."""
+        opt, lab, machine = self.lab.opt, self.lab, MACHINES[self.guest.machine]
+        places_, a = lab.places[self.k - 1], []
+        # QEMU's ACPI tables have the last one first, and Linux numbers the adapters in their order
+        for i in reversed(range(len(places_) if opt.numa else 0)):
+            # behind it are the root port's bus, and more where a switch is plugged in
+            a += ["-device", f"pxb-pcie,id=pxb{i},bus=pcie.0,bus_nr={FIRST_BUS + 8 * i},"
+                             f"numa_node={numa_node(i, len(places_), opt.numa)}"]
+        for i, place in enumerate(places_):
+            bus, name = f",bus=pxb{i}" if opt.numa else "", place.name.replace(",", ",,")
+            if opt.numa or machine.root_ports and len(places_) > 1:
+                a += ["-device", f"pcie-root-port,id=rail{i}{bus},chassis={FIRST_CHASSIS + i}"]
+                bus = f"id=ohca_{i},bus=rail{i},addr=0x0,x-uars={FEW_UARS},"
+            identity = f"guid={place.guid},{places.rate_properties(place)}" if place.guid else ""
+            extra = "".join(f",{x}" for x in own_properties(opt.device, self.k, i))
+            a += ["-device", f"ohca,{bus}fabric={lab.dir}/fabric,ports={opt.ports},{identity}"
+                             f"node-desc={name}{machine.adapter}{extra}"]
+        return a
 
     def further(self):
         """The rest of it, also for a QEMU that something else starts: networks and options."""
@@ -190,15 +233,7 @@ class VM:
         for pattern in opt.trace:
             a += ["-trace", pattern]
         a += [x for arg in opt.qemu for x in arg.split(" ")]
-        if opt.fabric == "ohca":
-            extra = "".join(f",{x}" for x in own_properties(opt.device, self.k))
-            place = lab.places[self.k - 1] if lab.places else None
-            identity = f"guid={place.guid},{places.rate_properties(place)}" if place else ""
-            name = (place.name if place else self.name).replace(",", ",,")
-            a += ["-device", f"ohca,fabric={lab.dir}/fabric,ports={opt.ports},{identity}"
-                             f"node-desc={name}"
-                             f"{machine.adapter}{extra}"]
-        return a
+        return a + self.adapters()
 
     def start(self):
         """Starts QEMU."""
