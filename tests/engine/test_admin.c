@@ -627,6 +627,37 @@ static void test_bad_config(void **state)
 	assert_null(ohca_new(&cfg, &h->e->ops, h));
 }
 
+/* What the host says of a port that there is not is nothing, though there is room for one. */
+static void test_no_port(void **state)
+{
+	struct host *h = host_new(1, GUID);
+	const struct ohca_link_rate rate = { .width = 2, .speed = 4, .speed_ext = 0 };
+	const uint8_t frame[32] = { 0 };
+	const struct ohca_frame f = { .data = frame, .len = sizeof(frame) };
+	static struct ohca_port before[2], after[2];
+	struct ohca_hw_eqe eqe;
+
+	(void)state;
+	static_assert(OHCA_MAX_PORTS == 2, "all are compared");
+	host_start(h);
+	while (host_eq_poll(h, &h->async, &eqe))
+		;
+	memcpy(before, h->e->port, sizeof(before));
+	for (unsigned int port = 1; port < 3; port++) {
+		memset(&fake, 0, sizeof(fake));
+		ohca_link_change(h->e, port, &rate);
+		ohca_link_change(h->e, port, NULL);
+		ohca_tx_ready(h->e, port, 1);
+		ohca_rx(h->e, port, &f);
+		host_settle(&h, 1);
+		assert_int_equal(fake.ports, 0);
+		memcpy(after, h->e->port, sizeof(after));
+		assert_memory_equal(before, after, sizeof(before));
+		assert_false(host_eq_poll(h, &h->async, &eqe));
+	}
+	host_free(h);
+}
+
 /* ---- management ---- */
 
 static void test_mad_ifc(void **state)
@@ -858,6 +889,7 @@ int main(void)
 		T(fatal_event), T(aq_dma), T(aq_interrupt), T(bad_commands), T(features),
 		T(query_device), T(query_counters), T(pds), T(limits), T(handles), T(mcast),
 		T(mcast_limit), T(doorbells), T(doorbell_bitmap), T(reset), T(bad_config),
+		cmocka_unit_test(test_no_port),
 		T(mad_ifc), T(smp_off), T(ports), T(port_effects), T(modify_port),
 	};
 
