@@ -246,6 +246,45 @@ static void same_number(void **state)
 	assert_int_equal(n, h[5]);
 }
 
+/* SRQs that share a CQ each get their own tags back, whichever of them are gone meanwhile. */
+static void shared_cq(void **state)
+{
+	struct env *e = *state;
+	struct ibv_srq_init_attr_ex attr;
+	struct env one[3];
+	uint32_t h[3], n;
+	struct ibv_wc wc;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		one[i] = *e;
+		attr = srq_attr(e);
+		if (i)
+			one[i].ibsrq = ops.create_srq_ex(e->ctx, &attr);
+		assert_non_null(one[i].ibsrq);
+		one[i].srq = to_osrq(one[i].ibsrq);
+		for (n = 0; n < TAGS; n++) {
+			assert_int_equal(add(&one[i], n, &h[i]), 0);
+			executed(&one[i], OHCA_TM_DONE);
+		}
+	}
+	/* in the middle of the CQ's list, then at its begin; the rest is still known */
+	for (unsigned int gone = 1; gone < 4; gone++) {
+		for (unsigned int i = 0; i < 3; i++) {
+			if (!one[i].ibsrq)
+				continue;
+			tag_free(e, h[i], one[i].srq->srqn);
+			assert_int_equal(ops.poll_cq(&e->cq->vcq.cq, 1, &wc), 1);
+			assert_int_equal(add(&one[i], n, &h[i]), 0);
+			executed(&one[i], OHCA_TM_DONE);
+			assert_int_equal(add(&one[i], n, NULL), ENOMEM);
+		}
+		if (gone < 3) {
+			assert_int_equal(ops.destroy_srq(one[gone].ibsrq), 0);
+			one[gone].ibsrq = NULL;
+		}
+	}
+}
+
 static void info(void **state)
 {
 	struct ibv_poll_cq_attr none = {};
@@ -386,7 +425,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(operations), T(tags), T(same_number), T(info), T(queue_pairs), T(refused),
+		T(operations), T(tags), T(same_number), T(shared_cq), T(info), T(queue_pairs), T(refused),
 		T(polled_elsewhere),
 	};
 
