@@ -159,6 +159,7 @@ enum ohca_trace {
  * @hash_seed: a random number that guests do not know: with it a guest cannot choose MGIDs that all
  *	fall into one chain of a hash table
  * @mw_type_2a: windows of type 2 are announced as 2A, not 2B
+ * @lacks: features, bits of enum ohca_feature, that the device does not offer
  * @smp_off: the driver's software sends and receives no SMPs: what its QP0 sends is discarded,
  *	requests that the agent does not know are refused, MAD_IFC only reads, and no port
  *	can be said to have a subnet manager. The agents answer as ever.
@@ -183,6 +184,7 @@ struct ohca_cfg {
 	uint64_t dm_size;
 	uint64_t mem_max;
 	uint64_t hash_seed;
+	uint64_t lacks;
 	bool mw_type_2a;
 	bool smp_off;
 	char node_desc[64];

@@ -399,6 +399,7 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
         .dm_size = s->dm_size,
         .mem_max = s->mem_max,
         .hash_seed = seed,
+        .lacks = s->lacks,
         .smp_off = !s->smp,
         .mw_type_2a = s->mw_type2 && !g_ascii_strcasecmp(s->mw_type2, "2a"),
     };
@@ -631,6 +632,7 @@ static const Property ohca_props[] = {
     DEFINE_PROP_UINT8("x-log-max-cq", OhcaState, log_max_cq, 16),
     DEFINE_PROP_UINT8("x-log-max-srq", OhcaState, log_max_srq, 16),
     DEFINE_PROP_UINT8("x-log-max-mr", OhcaState, log_max_mr, 20),
+    DEFINE_PROP_UINT64("x-lacks", OhcaState, lacks, 0),
     DEFINE_PROP_UINT32("x-version", OhcaState, version, 0),
     DEFINE_PROP_STRING("x-engine", OhcaState, engine_mode),
     DEFINE_PROP_INT32("x-poll-us", OhcaState, poll_us, -1),

@@ -157,6 +157,7 @@ struct OhcaState {
     uint16_t vectors;
     uint16_t uars;
     uint8_t log_max_qp, log_max_cq, log_max_srq, log_max_mr;
+    uint64_t lacks;             /* features that are not offered */
     uint32_t version;
     bool deaf;                  /* admin doorbells are lost, until a reset;
                                    atomic */

@@ -1001,6 +1001,28 @@ static void test_window_type(void **state)
 	host_free(h);
 }
 
+/* What a device lacks it does not offer, and its driver cannot take. */
+static void test_lacks(void **state)
+{
+	const uint64_t bit = 1ull << OHCA_FEATURE_ODP;
+	struct rig *r = *state;
+	struct ohca_cfg cfg = r->h->cfg;
+	struct ohca_hw_aqe c = HOST_AQE(reg_mr, .type = OHCA_MR_ODP, .access = RW);
+	struct host *h;
+
+	assert_true(ohca_mmio_read(r->h->e, OHCA_REG_FEATURES, 8) & bit);
+	cfg.dm_size = 0;
+	cfg.lacks = bit;
+	h = host_new_cfg(&cfg, HOST_MEM);
+	assert_int_equal(ohca_mmio_read(h->e, OHCA_REG_FEATURES, 8),
+			 ohca_mmio_read(r->h->e, OHCA_REG_FEATURES, 8) &
+			 ~(bit | 1ull << OHCA_FEATURE_DM));
+	host_enable(h, ~0ull);
+	assert_false(ohca_mmio_read(h->e, OHCA_REG_FEATURES_ACK, 8) & bit);
+	assert_int_not_equal(host_cmd(h, OHCA_CMD_REG_MR, &c, NULL), OHCA_ADMIN_OK);
+	host_free(h);
+}
+
 /* ---- changing a region ---- */
 
 static void test_rereg(void **state)
@@ -1090,7 +1112,7 @@ int main(void)
 		T(limit_and_tags), T(lists), T(deep_list),
 		T(huge_pages), T(hostile_lists),
 		T(local_keys), T(remote_keys), T(atomics), T(sgl), T(fast_reg), T(fast_reg_long),
-		T(windows), T(window_refused), T(window_and_qp), T(window_type), T(rereg),
+		T(windows), T(window_refused), T(window_and_qp), T(window_type), T(lacks), T(rereg),
 	};
 
 	return cmocka_run_group_tests_name("memory regions", tests, NULL, NULL);

@@ -31,11 +31,11 @@
 	 1ull << OHCA_FEATURE_CLOCK | 1ull << OHCA_FEATURE_QP_RESIZE |		\
 	 1ull << OHCA_FEATURE_BIG_ENDIAN)
 
-/* The features that this device offers, by its device memory and type of windows. */
+/* The features that this device offers, by its device memory, type of windows, and what it lacks. */
 static inline uint64_t ohca_features(const ohca_engine *e)
 {
-	return (OHCA_ALL_FEATURES & ~(e->cfg.dm_size ? 0 : 1ull << OHCA_FEATURE_DM)) |
-	       (e->cfg.mw_type_2a ? 1ull << OHCA_FEATURE_MW_TYPE_2A : 0);
+	return ((OHCA_ALL_FEATURES & ~(e->cfg.dm_size ? 0 : 1ull << OHCA_FEATURE_DM)) |
+		(e->cfg.mw_type_2a ? 1ull << OHCA_FEATURE_MW_TYPE_2A : 0)) & ~e->cfg.lacks;
 }
 
 /* Whether the driver has acknowledged a feature (ohca_new() offers them all) */
