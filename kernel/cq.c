@@ -276,7 +276,7 @@ int ohca_resize_user_cq(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *u
 	ret = ohca_cmd_resize_cq(dev, &in);
 	if (!ret) {
 		swap(cq->umem, umem);
-		cq->log_size = req.log_size;
+		WRITE_ONCE(cq->log_size, req.log_size);
 		ibcq->cqe = 1 << req.log_size;
 	}
 	mutex_unlock(&cq->resize_lock);

@@ -2,12 +2,26 @@
 /*
  * OpenHCA driver: the device; main.c and device.c.
  *
- * Locks, outermost first: ohca_function.lock, ohca_qp.mutex, ohca_cq.resize_lock,
- * ohca_srq.resize_lock, ohca_dev.kqp_lock, ohca_port.lock, ohca_dev.fatal_lock,
- * ohca_cq.lock, ohca_srq.lock. ohca_sq.lock, ohca_rq.lock and ohca_aq.lock are
- * innermost. A completion moves a queue's tail under the CQ's lock and a post its head
- * under the queue's; they meet in acquire and release alone. paged.h has the locks of on-demand
- * paging: under them only the admin queue's locks are taken.
+ * Locks, outermost first. A lock is taken under those of the lines before it, if any; locks of one
+ * line exclude each other, or their order is said:
+ *
+ *	ohca_function.lock
+ *	ohca_qp.mutex; ohca_cq.resize_lock; ohca_srq.resize_lock
+ *	ohca_dev.kqp_lock
+ *	ohca_port.lock
+ *	ohca_odp_mm.lock, then ohca_paged.lock; ohca_dev.odp_lock
+ *	umem_mutex of a struct ib_umem_odp; dma_resv of a dma-buf: the core's and the exporter's
+ *	ohca_paged.set_lock
+ *	ohca_aq.consumers, then ohca_aq.sem: semaphores, down while a command has a slot
+ *	ohca_dev.fatal_lock: a command that times out or must not be refused
+ *	ohca_cq.lock: of a QP's two CQs the one with the lower address first
+ *	ohca_srq.lock
+ *	ohca_sq.lock, then ohca_rq.lock
+ *	ohca_aq.lock; xa_lock of ohca_dev.qps, cqs, srqs and paged, and of ohca_cq.qps
+ *
+ * Those from ohca_cq.lock on are spinlocks, under which nothing sleeps. A completion moves a
+ * queue's tail under the CQ's lock and a post its head under the queue's; they meet in acquire and
+ * release alone. paged.h says why the locks of on-demand paging are in this order.
  */
 #ifndef OHCA_DEV_H
 #define OHCA_DEV_H

@@ -77,15 +77,20 @@ static const struct ohca_paged_ops ohca_dmabuf_paged_ops = {
 	.release = ohca_dmabuf_release,
 };
 
-/* dma_buf_attach_ops.invalidate_mappings: the buffer is to move. Under its reservation lock. */
+/*
+ * dma_buf_attach_ops.invalidate_mappings: the buffer is to move, which a pinned one must not. Under
+ * its reservation lock.
+ */
 static void ohca_dmabuf_invalidate(struct dma_buf_attachment *attach)
 {
 	struct ib_umem_dmabuf *umem = attach->importer_priv;
 	struct ohca_paged *p = umem->private;
 
 	dma_resv_assert_held(attach->dmabuf->resv);
-	/* before the first mapping no page is set in the device */
-	if (!umem->sgt || !p)
+	if (umem->pinned)
+		ibdev_warn_ratelimited(umem->umem.ibdev, "the exporter moves a pinned dma-buf\n");
+	/* before the first mapping no page is set in the device; without paging none ever is */
+	if (!ohca_has_odp(to_ohca_dev(umem->umem.ibdev)) || !umem->sgt || !p)
 		return;
 	ohca_paged_invalidate(p, p->start, ib_umem_num_pages(p->umem));
 	ib_umem_dmabuf_unmap_pages(umem);
@@ -138,22 +143,6 @@ err:
 	return mr;
 }
 
-/* dma_buf_attach_ops.invalidate_mappings: the exporter must not move a pinned buffer. */
-static void ohca_dmabuf_pinned_invalidate(struct dma_buf_attachment *attach)
-{
-	struct ib_umem_dmabuf *umem = attach->importer_priv;
-
-	ibdev_warn_ratelimited(umem->umem.ibdev, "the exporter moves a pinned dma-buf\n");
-}
-
-static const struct dma_buf_attach_ops ohca_dmabuf_pinned_ops = {
-#ifdef OHCA_HAVE_INVALIDATE_MAPPINGS
-	.invalidate_mappings = ohca_dmabuf_pinned_invalidate,
-#else
-	.move_notify = ohca_dmabuf_pinned_invalidate,
-#endif
-};
-
 /* Attaches a buffer, pins it and maps it. Returns its umem, or an error pointer. */
 static struct ib_umem_dmabuf *ohca_dmabuf_pin(struct ohca_dev *dev, u64 offset, u64 length, int fd,
 					      int access)
@@ -162,8 +151,7 @@ static struct ib_umem_dmabuf *ohca_dmabuf_pin(struct ohca_dev *dev, u64 offset, 
 	struct dma_resv *resv;
 	int ret;
 
-	umem = ib_umem_dmabuf_get(&dev->ibdev, offset, length, fd, access,
-				  &ohca_dmabuf_pinned_ops);
+	umem = ib_umem_dmabuf_get(&dev->ibdev, offset, length, fd, access, &ohca_dmabuf_ops);
 	if (IS_ERR(umem))
 		return umem;
 	resv = umem->attach->dmabuf->resv;

@@ -37,7 +37,7 @@
  *
  * Prefetches and the reaping of children run in ohca_dev.odp_wq, so that they never delay 3.
  *
- * Locks, outermost first; -> means that the right one is taken under the left one:
+ * Locks; -> means that the right one is taken under the left one. dev.h has the order of all:
  *
  *	ohca_odp_mm.lock -> ohca_paged.lock -> mmap_lock -> invalidate_lock, page locks
  *	ohca_dev.odp_lock			(takes none)
@@ -45,6 +45,7 @@
  *	ohca_paged.lock, ohca_odp_mm.lock -> umem_mutex
  *	exporter -> dma_resv of the dma-buf -> admin queue
  *	umem_mutex, dma_resv -> ohca_paged.set_lock -> admin queue
+ *	admin queue -> ohca_dev.fatal_lock	(which allocates nothing)
  *	ohca_dev.paged.xa_lock			(takes none)
  *
  * The driver sets a page in the device under the lock under which the page is invalidated: the
