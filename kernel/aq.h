@@ -31,7 +31,7 @@ struct ohca_dev;
  * PAGE_FAULT_RESUME, a teardown cannot fail, MODIFY_PORT must withdraw IsSM of a subnet manager
  * that was killed, and the counts of a set that is freed are read first. ohca_cmd.must says the
  * same of one command: the fabric waits for MAD_IFC with a MAD of its own, but a process may read
- * attributes of a port from any number of threads.
+ * attributes and counters of a port from any number of threads.
  */
 enum ohca_op_class {
 	OHCA_OP_CONSUMER,

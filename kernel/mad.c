@@ -66,7 +66,8 @@ int ohca_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct 
 		ohca_mad_wc(&wc, in_wc, in_grh);
 	if (flags & IB_MAD_IGNORE_MKEY)
 		hw_flags |= OHCA_MAD_IFC_IGNORE_MKEY;
-	ret = ohca_cmd_mad_ifc(dev, port, hw_flags, in, in_wc ? &wc : NULL, out, true,
+	/* one without a completion comes from a process that reads a counter in sysfs */
+	ret = ohca_cmd_mad_ifc(dev, port, hw_flags, in, in_wc ? &wc : NULL, out, in_wc,
 			       &verdict);
 	if (ret)
 		return IB_MAD_RESULT_FAILURE;

@@ -7,6 +7,7 @@
 #include "fake.h"
 #include "ohca_test.h"
 #include "port.h"
+#include "verbs.h"
 
 #define GUID_CAP	50	/* byte of PortInfo */
 
@@ -154,11 +155,52 @@ static void rate(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
+static void note_share(struct ohca_fake *f, const struct ohca_hw_aqe *aqe)
+{
+	*(u32 *)f->priv = OHCA_AQ_CONSUMER_SLOTS - f->dev->aq.consumers.count;
+}
+
+/*
+ * The fabric waits for a MAD that it has sent, and a thread of the kernel for its port. Processes
+ * may read the port's counters from any number of threads; they share the consumers' slots.
+ */
+static void shares(struct kunit *test)
+{
+	struct ohca_fake *f = make_ports(test);
+	struct ib_mad *in = ohca_test_alloc(test, sizeof(*in));
+	struct ib_mad *out = ohca_test_alloc(test, sizeof(*out));
+	struct ib_port_attr attr = {};
+	struct ib_wc wc = {};
+	struct task_struct *t;
+	size_t size = sizeof(*out);
+	u32 share = 9;
+	u16 pkey;
+
+	f->cmd = note_share;
+	f->priv = &share;
+	t = ohca_fake_start(test, f);
+	in->mad_hdr.mgmt_class = IB_MGMT_CLASS_PERF_MGMT;
+	in->mad_hdr.method = IB_MGMT_METHOD_GET;
+	KUNIT_EXPECT_TRUE(test, ohca_process_mad(&f->dev->ibdev, IB_MAD_IGNORE_MKEY, 1, NULL, NULL,
+						 in, out, &size, &pkey) & IB_MAD_RESULT_REPLY);
+	KUNIT_EXPECT_EQ(test, 1, share);
+	KUNIT_EXPECT_TRUE(test, ohca_process_mad(&f->dev->ibdev, 0, 1, &wc, NULL, in, out, &size,
+						 &pkey) & IB_MAD_RESULT_REPLY);
+	KUNIT_EXPECT_EQ(test, 0, share);
+	share = 9;
+	KUNIT_EXPECT_EQ(test, 0, ohca_query_port(&f->dev->ibdev, 1, &attr));
+	KUNIT_EXPECT_EQ(test, 0, share);
+	KUNIT_EXPECT_EQ(test, 3, f->mads);
+	kthread_stop(t);
+	ohca_test_end(f->dev);
+}
+
 static struct kunit_case port_cases[] = {
 	KUNIT_CASE(one_table_length),
 	KUNIT_CASE(pkey_cache),
 	KUNIT_CASE(gid_cache),
 	KUNIT_CASE(rate),
+	KUNIT_CASE(shares),
 	{}
 };
 
