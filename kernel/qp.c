@@ -2,9 +2,11 @@
 /*
  * Queue pairs: creation, destruction and attributes. Posting is in wr.c.
  */
+#include <linux/lockdep.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/xarray.h>
+#include <kunit/visibility.h>
 #include <rdma/ohca-abi.h>
 #include <rdma/uverbs_ioctl.h>
 
@@ -482,7 +484,33 @@ int ohca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	return 0;
 }
 
-/* The device has reset the QP: its rings restart at index 0. */
+/*
+ * ohca_sq_rewind - restart the SQ of a QP that the device has reset at index 0
+ *
+ * Under the SQ's lock: a post takes it afterwards and writes the record, which must stay.
+ */
+VISIBLE_IF_KUNIT void ohca_sq_rewind(struct ohca_qp *qp)
+{
+	lockdep_assert_held(&qp->sq.lock);
+	qp->sq.head = 0;
+	qp->sq.tail = 0;
+	qp->db->sq_pi = 0;
+	qp->db->sq_event = 0;
+	qp->db->sq_ci = 0;
+}
+
+/* ohca_rq_rewind - the same of the RQ, under its lock */
+VISIBLE_IF_KUNIT void ohca_rq_rewind(struct ohca_qp *qp)
+{
+	lockdep_assert_held(&qp->rq.lock);
+	qp->rq.head = 0;
+	qp->rq.tail = 0;
+	qp->db->rq_pi = 0;
+	qp->db->rq_event = 0;
+	qp->db->rq_ci = 0;
+}
+
+/* The device has reset the QP. A completion moves a tail under the CQ's lock. */
 static void ohca_qp_rewind(struct ohca_qp *qp)
 {
 	struct ohca_cq *scq = to_ohca_cq(qp->ibqp.send_cq);
@@ -493,21 +521,12 @@ static void ohca_qp_rewind(struct ohca_qp *qp)
 		ohca_cq_clean(rcq, qp);
 	spin_lock_irq(&scq->lock);
 	spin_lock(&qp->sq.lock);
-	qp->sq.head = 0;
-	qp->sq.tail = 0;
-	/* with the head: a post that comes after it writes the record, which must stay */
-	qp->db->sq_pi = 0;
-	qp->db->sq_event = 0;
-	qp->db->sq_ci = 0;
+	ohca_sq_rewind(qp);
 	spin_unlock(&qp->sq.lock);
 	spin_unlock_irq(&scq->lock);
 	spin_lock_irq(&rcq->lock);
 	spin_lock(&qp->rq.lock);
-	qp->rq.head = 0;
-	qp->rq.tail = 0;
-	qp->db->rq_pi = 0;
-	qp->db->rq_event = 0;
-	qp->db->rq_ci = 0;
+	ohca_rq_rewind(qp);
 	spin_unlock(&qp->rq.lock);
 	spin_unlock_irq(&rcq->lock);
 }

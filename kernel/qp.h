@@ -117,6 +117,10 @@ void ohca_qp_swap_mem(struct ohca_qp *qp, struct ohca_qp_mem *mem);
 void ohca_qp_free_mem(struct ohca_dev *dev, struct ohca_qp_mem *mem);
 int ohca_qp_user_sizes(struct ohca_dev *dev, const struct ohca_qp *qp, const struct ib_qp_cap *cap,
 		       u8 log_sq, u8 log_rq);
+#if IS_ENABLED(CONFIG_KUNIT)
+void ohca_sq_rewind(struct ohca_qp *qp);
+void ohca_rq_rewind(struct ohca_qp *qp);
+#endif
 
 /* qp_resize.c */
 int ohca_resize_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata);

@@ -246,13 +246,17 @@ static int adviser_thread(void *data)
 	return 0;
 }
 
-/* Prefetches of memory that does not come delay no fault. The caller waits for those too many. */
+/*
+ * Prefetches of memory that does not come delay no fault, though as many faults as possible wait
+ * for such memory, too. The caller waits for those too many.
+ */
 static void prefetch_aside(struct kunit *test)
 {
 	struct memory *m = make_memory(test);
 	struct task_struct *t = ohca_fake_start(test, m->f);
 	struct adviser *a = ohca_test_alloc(test, sizeof(*a));
 	unsigned long end = jiffies + PATIENCE;
+	u32 i;
 
 	a->m = m;
 	a->want = 1100;
@@ -264,12 +268,16 @@ static void prefetch_aside(struct kunit *test)
 		usleep_range(100, 500);
 	KUNIT_EXPECT_EQ(test, OHCA_PREFETCH_ALL, atomic_read(&a->done));
 	KUNIT_EXPECT_EQ(test, OHCA_PREFETCH_ALL, atomic_read(&m->f->dev->prefetches));
-	KUNIT_EXPECT_TRUE(test, fault(m, 0, m->quick->key, 0, 0));
+	for (i = 0; i < FAULTS - 1; i++)
+		KUNIT_EXPECT_TRUE(test, fault(m, i, m->slow->key, 0, 0));
+	KUNIT_EXPECT_TRUE(test, becomes(&m->waiting, OHCA_PREFETCH_ALL + 1 + FAULTS - 1));
+	KUNIT_EXPECT_TRUE(test, fault(m, i, m->quick->key, 0, 0));
 	KUNIT_EXPECT_TRUE(test, becomes(&m->resumed, 1));
 	complete_all(&m->come);
 	KUNIT_EXPECT_TRUE(test, wait_for_completion_timeout(&a->ended, PATIENCE));
 	KUNIT_EXPECT_EQ(test, 0, a->wrong);
-	KUNIT_EXPECT_TRUE(test, becomes(&m->waiting, a->want));
+	KUNIT_EXPECT_TRUE(test, becomes(&m->waiting, a->want + FAULTS - 1));
+	KUNIT_EXPECT_TRUE(test, becomes(&m->resumed, FAULTS));
 	KUNIT_EXPECT_TRUE(test, becomes(&m->f->dev->prefetches, 0));
 	free_memory(m);
 	kthread_stop(t);

@@ -721,6 +721,40 @@ static void notify(struct kunit *test)
 	ohca_test_end(dev);
 }
 
+/* Each queue restarts with its part of the record, so that no later post is forgotten. */
+static void rewind(struct kunit *test)
+{
+	struct ohca_dev *dev = ohca_test_dev(test);
+	struct ohca_cq *cq = ohca_test_cq(test, dev, 3);
+	struct ohca_qp *qp = ohca_test_qp(test, dev, cq, 3, 3);
+	u32 i;
+
+	for (i = 0; i < 3; i++) {
+		KUNIT_EXPECT_EQ(test, 0, post_one(qp, i, 1));
+		KUNIT_EXPECT_EQ(test, 0, post_recv_one(qp, i, 8));
+	}
+	qp->db->sq_event = cpu_to_le32(2);
+	qp->db->sq_ci = cpu_to_le32(1);
+	qp->db->rq_event = cpu_to_le32(2);
+	qp->db->rq_ci = cpu_to_le32(1);
+	spin_lock_irq(&qp->sq.lock);
+	ohca_sq_rewind(qp);
+	spin_unlock_irq(&qp->sq.lock);
+	KUNIT_EXPECT_EQ(test, 0, qp->sq.head | qp->sq.tail | le32_to_cpu(qp->db->sq_pi) |
+				 le32_to_cpu(qp->db->sq_event) | le32_to_cpu(qp->db->sq_ci));
+	/* of somebody who saw the state before the reset, between the two */
+	KUNIT_EXPECT_EQ(test, 0, post_one(qp, 7, 1));
+	KUNIT_EXPECT_EQ(test, 3, le32_to_cpu(qp->db->rq_pi));
+	spin_lock_irq(&qp->rq.lock);
+	ohca_rq_rewind(qp);
+	spin_unlock_irq(&qp->rq.lock);
+	KUNIT_EXPECT_EQ(test, 0, qp->rq.head | qp->rq.tail | le32_to_cpu(qp->db->rq_pi) |
+				 le32_to_cpu(qp->db->rq_event) | le32_to_cpu(qp->db->rq_ci));
+	KUNIT_EXPECT_EQ(test, 1, le32_to_cpu(qp->db->sq_pi));
+	KUNIT_EXPECT_EQ(test, 1, qp->sq.head);
+	ohca_test_end(dev);
+}
+
 static void eq_phase(struct kunit *test)
 {
 	struct ohca_hw_eqe eqe = { .phase = 1 };
@@ -754,6 +788,7 @@ static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(fatal_wakes),
 	KUNIT_CASE(fatal_wakes_whom),
 	KUNIT_CASE(notify),
+	KUNIT_CASE(rewind),
 	KUNIT_CASE(eq_phase),
 	{}
 };
