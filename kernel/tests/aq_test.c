@@ -437,7 +437,10 @@ static void killed(struct kunit *test)
 	ohca_test_end(f->dev);
 }
 
-/* A device that takes its time for each of many commands is not late. */
+/*
+ * A device that takes its time for each of many commands is not late. All together take longer than
+ * the limit for one, which is so long that a busy host, too, lets the device answer within it.
+ */
 static void slow_device(struct kunit *test)
 {
 	struct ohca_fake *f = ohca_fake_make(test);
@@ -445,8 +448,8 @@ static void slow_device(struct kunit *test)
 	struct task_struct *t;
 	struct waiter *w;
 
-	f->dev->cmd_ms = 1000;
-	f->pause_us = 150000;
+	f->dev->cmd_ms = 3000;
+	f->pause_us = 200000;
 	w = start_waiters(test, f, n, n);
 	t = ohca_fake_start(test, f);
 	for (i = 0; i < n; i++) {
