@@ -848,6 +848,29 @@ static void test_port_changes(void **state)
 	qps_down(&r, &cq, qp);
 }
 
+/* One acknowledgement completes many WQEs: what it costs is counted. */
+static void test_late_ack(void **state)
+{
+	enum { WQES = 16 };	/* as many as there are credits for */
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .log_sq = 8 });
+	for (unsigned int i = 0; i < WQES; i++)
+		rig_write(&r, 0, i, 0, 0, 8);
+	/* all of them are on the wire before the peer has a turn */
+	host_poll(r.h[0], BUDGET, true);
+	begin(r.h[0]);
+	r.h[0]->most_rx = 0;
+	rig_run(&r);
+	assert_in_range(r.h[0]->most_rx, OHCA_WORK_WQE + WQES * sizeof(struct ohca_hw_cqe),
+			2 * OHCA_WORK_WQE + WQES * sizeof(struct ohca_hw_cqe));
+	note(r.h[0], "one acknowledgement of 16 WQEs");
+	for (unsigned int i = 0; i < WQES; i++)
+		wc(&r.scq[0], i, WC_SUCCESS);
+	rig_down(&r);
+}
+
 /* A wire that counts what leaves, and takes it. */
 static enum host_fate count(void *arg, struct host *from, unsigned int port, uint8_t *frame,
 			    uint32_t len)
@@ -1013,6 +1036,7 @@ int main(void)
 		cmocka_unit_test(test_flush),
 		cmocka_unit_test(test_loop_waiters),
 		cmocka_unit_test(test_port_changes),
+		cmocka_unit_test(test_late_ack),
 		cmocka_unit_test(test_mads),
 		cmocka_unit_test(test_multicast),
 		cmocka_unit_test(test_persistence),

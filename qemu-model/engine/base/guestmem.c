@@ -154,6 +154,7 @@ int ohca_dma_publish(ohca_engine *e, uint64_t iova, const void *buf, size_t n)
 		return dma_error(e);
 	p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_WRITE);
 	if (p && len >= n && !((uintptr_t)p & 7)) {
+		ohca_work(e, n);
 		memcpy(p, s, n - 8);
 		__atomic_store_n((uint64_t *)(void *)(p + n - 8), last, __ATOMIC_RELEASE);
 		e->ops.dma_dirty(e->h, iova, n);
