@@ -182,6 +182,7 @@ static void test_states_and_mtu(void **state)
 	net_pump(t);
 	assert_int_equal(net_got(&t->ep[1], 0, 256 + 24, 1), 1);
 	assert_int_equal(net_ctr(t, 2)->xmit_mtu_discards, 1);
+	assert_int_equal(t->d->n.drop[FAB_DROP_MTU], 1);
 	assert_true(net_send(&t->ep[1], 0, 0, 2, 0xffff, 512 + 24, 1));
 	net_pump(t);
 	assert_int_equal(net_ctr(t, 2)->rcv_malformed, 1);
