@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "fabric/fault/fault.h"
+#include "fabric/fault/words.h"
 #include "fabric/watch/capture.h"
 #include "fabric/control/control.h"
 #include "fabric/mgmt/counter.h"
@@ -637,11 +638,50 @@ static void test_unicast(void **st)
 	free(play(7, false));
 }
 
+/* A port is what is behind the last colon of a word: a decimal number, or any. */
+static void test_port_words(void **st)
+{
+	static const struct {
+		const char *word, *node;
+		json_int_t port;	/* 0: any */
+	} words[] = {
+		{ "leaf1:36", "leaf1", 36 }, { "leaf1:010", "leaf1", 10 },
+		{ "a b:1:254", "a b:1", 254 }, { "leaf1:any", "leaf1", 0 },
+		{ "leaf1:", NULL, 0 }, { ":1", NULL, 0 }, { "leaf1", NULL, 0 },
+		{ "leaf1:1a", NULL, 0 }, { "leaf1:0x10", NULL, 0 }, { "leaf1:some", NULL, 0 },
+	};
+
+	(void)st;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(words); i++) {
+		char state[] = "down", word[32];
+		char *w[] = { state, word };
+		const char *why = NULL;
+		json_t *v, *port;
+
+		strcpy(word, words[i].word);
+		v = fab_fault_words("link", 2, w, &why);
+		assert_int_equal(!!v, !!words[i].node);
+		if (!v) {
+			assert_non_null(why);
+			continue;
+		}
+		port = json_object_get(v, "port");
+		assert_string_equal(json_string_value(json_object_get(v, "node")), words[i].node);
+		assert_string_equal(json_string_value(json_object_get(v, "state")), "down");
+		if (words[i].port)
+			assert_int_equal(json_integer_value(port), words[i].port);
+		else
+			assert_string_equal(json_string_value(port), "any");
+		json_decref(v);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_errors, setup, stop),
 		cmocka_unit_test_setup_teardown(test_many_errors, setup, stop),
+		cmocka_unit_test(test_port_words),
 		cmocka_unit_test_setup_teardown(test_times, setup, stop),
 		cmocka_unit_test_setup_teardown(test_order, setup, stop),
 		cmocka_unit_test_setup_teardown(test_turns, setup, stop),
