@@ -33,7 +33,7 @@ help:
 	@echo '                   (MUTANTS_COUNT=40 a part, MUTANTS_SEED=N: the same changes again)'
 	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
-	@echo 'make apps          the recipes of Documentation/recipes, as their pages have them (APPS="ucx nfs" picks)'
+	@echo 'make apps          recipes, tutorial and course, as their pages have them (APPS="ucx nfs" picks)'
 	@echo 'make lab           everything tools/ohca-lab needs (default)'
 	@echo '                   (GUEST=debian12|debian14|backports|arm64|s390x: for --guest of this name)'
 	@echo 'make matrix        the tools and tests in the guests of all releases (MATRIX="debian12 ...": some)'

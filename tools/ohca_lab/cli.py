@@ -13,7 +13,7 @@ import time
 import traceback
 import tty
 
-from . import doctor, gdb, libvirt, paths
+from . import course, doctor, gdb, libvirt, paths
 from .channel import SIZE, Channel, GuestGone, Timeout
 from .lab import (Lab, LabError, command_argv, connect_console, environment, labs, node_dir, say,
                   sweep)
@@ -389,6 +389,11 @@ def lab_options(p):
                    help="arguments for QEMU, separated by single spaces")
 
 
+def cmd_course(opt):
+    """ohca-lab course: lessons and the checks of their tasks."""
+    return course.run(opt, state_of)
+
+
 def parser():
     """All of the command line."""
     p = argparse.ArgumentParser(prog="ohca-lab", description="Virtual machines on one "
@@ -438,6 +443,7 @@ def parser():
     status.set_defaults(work=cmd_status)
     doctor_ = sub.add_parser("doctor", help="what there is, what fits together, what to do")
     doctor_.set_defaults(work=doctor.run)
+    course.add_parser(sub, cmd_course)
     down = sub.add_parser("down", help="end a lab")
     down.add_argument("--name", default="default")
     down.set_defaults(work=cmd_down)

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The course of Documentation/course: its lessons, their labs, and the checks of their tasks.
+
+A check looks at the learner's running lab and yields a pair for each part of the task: whether
+it is done, and what is to be done. It reads only: whoever checks twice gets the same answer twice.
+"""
+import json
+import os
+import random
+import re
+import subprocess
+import time
+from collections import namedtuple
+
+from . import paths
+from .channel import Channel, GuestGone, Timeout
+from .lab import LabError, environment, node_dir, say
+
+NOT_DONE = 3        # the status of --check if a part of the task is missing
+HERE = os.path.dirname(os.path.abspath(__file__))
+PORT = "/sys/class/infiniband/ohca_0/ports/1"
+PAIRS = [(a, b) for a in (1, 2, 3) for b in (1, 2, 3) if a != b]
+TREE = ("-n", "3", "--topology", "fat-tree:4")
+# lab: the options of 'ohca-lab up'. check(lab): the parts of the task. prepare(lab, seed): what is
+# done to a lab that has just come up, or None.
+Lesson = namedtuple("Lesson", "title lab check prepare", defaults=(None,))
+
+
+class Running:
+    """A lab that is up: its nodes and its fabric."""
+
+    def __init__(self, name, state):
+        self.name, self.state = name, state
+        self.nodes = range(1, state["nodes"] + 1)
+
+    def sh(self, node, script, timeout=60):
+        """Runs a shell script on a node; returns its status and what it printed."""
+        parts, deadline = [], time.monotonic() + timeout
+        try:
+            channel = Channel(node_dir(self.name, node), deadline)
+        except (Timeout, GuestGone) as e:
+            raise LabError(f"node{node} does not answer: {e}") from None
+        try:
+            status = channel.run(["/bin/sh", "-c", script],
+                                 environment(node, self.state["nodes"]),
+                                 lambda _, data: parts.append(data), deadline)
+        finally:
+            channel.close()
+        return status, b"".join(parts).decode(errors="replace")
+
+    def ask(self, *words):
+        """Asks the fabric by its control socket; returns its status and what it printed."""
+        done = subprocess.run([paths.FABRIC, *words, "--control",
+                               os.path.join(paths.runtime(), self.name, "control")],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    def _nodes(self, command):
+        """All nodes that a command of the control socket lists."""
+        status, text = self.ask(command, "--json")
+        if status:
+            raise LabError(f"the fabric does not answer: {text.strip()}")
+        return [n for line in text.splitlines() for n in json.loads(line)["nodes"]]
+
+    def topology(self):
+        """{NodeDescription: node} of the fabric; a node is as the control socket has it."""
+        return {n["description"]: n for n in self._nodes("topology")}
+
+    def counters(self):
+        """{(NodeGUID, port): {name: value}}, since the fabric has started."""
+        return {(n["guid"], p["port"]): p for n in self._nodes("counters") for p in n["ports"]}
+
+    def place(self, node):
+        """The NodeDescription of the first adapter of a node."""
+        return self.state["places"][node - 1][0]
+
+    def lid(self, node):
+        """The LID of a node of the lab, as the node has it."""
+        return number(self.sh(node, f"cat {PORT}/lid")[1].strip())
+
+    def file(self, name):
+        """The path of a file that is there as long as the lab."""
+        return os.path.join(paths.runtime(), self.name, f"course-{name}")
+
+    def trace(self, source, target):
+        """Whether a packet arrives, and the names of the nodes on its way."""
+        status, text = self.ask("trace", "--json", str(source), str(target))
+        try:
+            answer = json.loads(text.splitlines()[0])
+            return not status and answer["arrives"], [h["description"] for h in answer["hops"]]
+        except (ValueError, KeyError, IndexError):
+            return False, []
+
+    def answers(self, path):
+        """{name: value} of the lines NAME=VALUE of a file on node 1."""
+        _, text = self.sh(1, f"cat {path} 2>/dev/null")
+        pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
+        return {name.strip().lower(): value.strip().lower() for name, value in pairs}
+
+
+def port_of(node):
+    """The first port of a node that has a cable."""
+    return next(p for p in node["ports"] if "peer" in p)
+
+
+def by_guid(nodes, guid):
+    """The node with that NodeGUID."""
+    return next(n for n in nodes.values() if n["guid"] == guid)
+
+
+def number(text):
+    """A number as tools print it, decimal or 0x, or None."""
+    try:
+        return int(text, 0)
+    except (TypeError, ValueError):
+        return None
+
+
+def answered(lab, path, expected):
+    """A part of a task for each of {name: (value, question)}: a file of node 1 answers it."""
+    given = lab.answers(path)
+    for name, (value, question) in expected.items():
+        answer = given.get(name)
+        if isinstance(value, int):
+            right = number(answer) == value
+        else:
+            right = answer == value.lower()
+        said = f"'{answer}' is not right" if answer else "no answer"
+        yield right, f"{path} on node1, {name}=: {question}" + ("" if right else f" ({said})")
+
+
+def discovery(lab):
+    """Lesson 1: the learner counts the nodes and finds node 3's place."""
+    nodes = lab.topology()
+    kinds = [n["type"] for n in nodes.values()]
+    port = port_of(nodes[lab.place(3)])
+    leaf = by_guid(nodes, port["peer"])
+    yield from answered(lab, "/root/discovery", {
+        "switches": (kinds.count("switch"), "the number of switches"),
+        "hosts": (kinds.count("channel adapter"), "the number of channel adapters"),
+        "guid": (int(port["guid"], 0), "the PortGUID of node3"),
+        "switch": (leaf["description"], "the NodeDescription of the switch that node3 is at"),
+        "port": (port["peer_port"], "the port of that switch"),
+        "lid": (port["lid"], "the LID of node3"),
+    })
+
+
+def routes(lab):
+    """Lesson 2: each host gets two LIDs, and they have different ways."""
+    nodes = lab.topology()
+    # a machine's LMC is not at its switch: the machine itself knows it
+    lmc = {n["description"]: port_of(n).get("lmc") for n in nodes.values()
+           if n["type"] == "channel adapter"}
+    for k in lab.nodes:
+        lmc[lab.place(k)] = number(lab.sh(k, f"cat {PORT}/lid_mask_count")[1].strip())
+    wrong = [name for name, value in lmc.items() if value != 1]
+    yield not wrong, "each host has LMC 1" + (f" (not yet: {', '.join(wrong)})" if wrong else "")
+    lid = lab.lid(3)
+    ways = [lab.trace(lab.place(1), lid + k) for k in (0, 1)]
+    yield (all(arrives for arrives, _ in ways) and ways[0][1] != ways[1][1],
+           f"packets from node1 to LIDs {lid} and {lid + 1} of node3 go by different spines")
+
+
+def spine_of(way):
+    """The switch in the middle of a way of three switches."""
+    return way[2] if len(way) == 5 else "none"
+
+
+def counters(lab):
+    """Lesson 3: node 2 sends 64 MiB to node 3, and the learner finds by which spine."""
+    nodes, counted = lab.topology(), lab.counters()
+    here, there = (port_of(nodes[lab.place(k)]) for k in (2, 3))
+    # what a leaf receives from node2 and sends to node3, in words of 4 bytes
+    sent = counted.get((here["peer"], here["peer_port"]), {}).get("PortRcvData", 0) * 4 >> 20
+    got = counted.get((there["peer"], there["peer_port"]), {}).get("PortXmitData", 0) * 4 >> 20
+    yield (min(sent, got) >= 64, "node2 sends at least 64 MiB to node3 over verbs "
+           f"(it has sent {sent} MiB, node3 has got {got} MiB)")
+    _, way = lab.trace(lab.place(2), lab.place(3))
+    yield from answered(lab, "/root/counters", {
+        "spine": (spine_of(way), "the NodeDescription of the spine that carried it")})
+
+
+def partitions(lab):
+    """Lesson 4: nodes 1 and 2 are in a partition of their own, and have IPoIB in it."""
+    keys = {k: {number(x) for x in lab.sh(k, f"cat {PORT}/pkeys/*")[1].split()} for k in lab.nodes}
+    for k in (1, 2):
+        yield 0x8123 in keys[k], f"node{k} is a full member of partition 0x123 (P_Key 0x8123)"
+    yield not {0x8123, 0x0123} & keys[3], "node3 is no member of it"
+    yield (all(0xffff in table for table in keys.values()),
+           "all three nodes are full members of the default partition (P_Key 0xffff)")
+    status, _ = lab.sh(1, "ip -d addr show | grep -q 'pkey 0x8123' && "
+                       "ping -c 1 -W 2 -I 10.79.0.1 10.79.0.2")
+    yield not status, "10.79.0.2 of node2 answers to 10.79.0.1 of node1, in that partition"
+
+
+def quality(lab):
+    """Lesson 5: SL 2 has a lane of its own, and node 2 uses it."""
+    nodes = lab.topology()
+    leaf = port_of(nodes[lab.place(2)])
+    lid = by_guid(nodes, leaf["peer"])["ports"][0]["lid"]
+    _, text = lab.sh(1, f"smpquery sl2vl {lid} {leaf['peer_port']}")
+    tables = [[number(x.strip()) for x in line.split("|")[1:17]]
+              for line in text.splitlines() if line.startswith("ports:")]
+    for sl, vl in ((0, 0), (2, 1)):
+        yield (bool(tables) and all(t[sl] == vl for t in tables),
+               f"packets of SL {sl} leave the switch to node2 on VL {vl}, from whatever port")
+    found = re.search(r"XmtDataSL2:\.*(\d+)", lab.sh(2, "perfquery -X")[1])
+    sent = int(found[1]) * 4 >> 20 if found else 0
+    yield sent >= 16, f"node2 sends at least 16 MiB on SL 2 (it has sent {sent} MiB)"
+
+
+def cables_between(lab):
+    """(NodeDescription, port) of a leaf, for each of its cables to a spine that is in use."""
+    nodes = lab.topology().values()
+    names = {n["guid"]: n["description"] for n in nodes}
+    return sorted((n["description"], p["port"]) for n in nodes for p in n["ports"]
+                  if n["description"].startswith("leaf") and p["state"] == "Active"
+                  and names.get(p.get("peer"), "").startswith("spine"))
+
+
+def break_cable(lab, seed):
+    """Lesson 9 begins: a cable that machines use loses packets; which one depends on the seed."""
+    used = set()
+    for source, target in PAIRS:
+        _, way = lab.trace(lab.place(source), lab.place(target))
+        used |= {(way[1], way[2]), (way[3], way[2])} if len(way) == 5 else set()
+    nodes = lab.topology()
+    names = {n["guid"]: n["description"] for n in nodes.values()}
+    able = [(leaf, port) for leaf, port in cables_between(lab)
+            for p in nodes[leaf]["ports"] if p["port"] == port and (leaf, names[p["peer"]]) in used]
+    bad = random.Random(seed).choice(able)
+    status, text = lab.ask("loss", f"{bad[0]}:{bad[1]}", "0.01", "1")
+    if status:
+        raise LabError(text.strip())
+    with open(lab.file("fault"), "w", encoding="utf-8") as f:
+        json.dump({"bad": bad, "cables": cables_between(lab)}, f)
+
+
+def faults(lab):
+    """Lesson 9: the cable that loses packets is out of use, no other one, and all goes on."""
+    try:
+        with open(lab.file("fault"), encoding="utf-8") as f:
+            said = json.load(f)
+    except OSError:
+        raise LabError("this lab has no fault: 'ohca-lab down', then "
+                       "'ohca-lab course 9 --start'") from None
+    now = {tuple(x) for x in cables_between(lab)}
+    bad, before = tuple(said["bad"]), {tuple(x) for x in said["cables"]}
+    yield bad not in now, "the cable that loses packets has no link"
+    yield before - {bad} <= now, "all other cables between the switches have their links"
+    yield (all(lab.trace(lab.place(a), lab.place(b))[0] for a, b in PAIRS),
+           "packets from each node arrive at each other one")
+
+
+LESSONS = {
+    1: Lesson("Discovery", TREE, discovery),
+    2: Lesson("LIDs and routes", TREE, routes),
+    3: Lesson("Counters", TREE, counters),
+    4: Lesson("Partitions", TREE, partitions),
+    5: Lesson("Quality of service", TREE, quality),
+    9: Lesson("Faults", TREE, faults, break_cable),
+}
+
+
+def add_parser(sub, work):
+    """The command line of 'ohca-lab course'; sub has the subparsers, work runs it."""
+    p = sub.add_parser("course", help="lessons of the course: what there is, their labs, checks")
+    p.add_argument("--name", default="default", help="the lab (default)")
+    p.add_argument("--start", action="store_true", help="start the lab of the lesson")
+    p.add_argument("--check", action="store_true",
+                   help="say what of the lesson's task is done; the status is 0 if all is, "
+                        f"{NOT_DONE} if not")
+    p.add_argument("lesson", type=int, nargs="?", metavar="N", choices=sorted(LESSONS))
+    p.set_defaults(work=work)
+
+
+def start(opt, state_of):
+    """Boots the lab of a lesson and makes its fault, if it has one."""
+    lesson = LESSONS[opt.lesson]
+    done = subprocess.run([os.path.join(os.path.dirname(HERE), "ohca-lab"), "up", "--name",
+                           opt.name, *lesson.lab], check=False)
+    if not done.returncode and lesson.prepare:
+        # by chance; tests want the same one again
+        seed = os.environ.get("OHCA_COURSE_SEED")
+        lesson.prepare(Running(opt.name, state_of(opt.name)), seed)
+        say("something in this fabric is wrong now")
+    return done.returncode
+
+
+def check(opt, state_of):
+    """Prints a line for each part of the task; returns the status."""
+    lesson, lab = LESSONS[opt.lesson], Running(opt.name, state_of(opt.name))
+    nodes = int(lesson.lab[lesson.lab.index("-n") + 1])
+    if (len(lab.nodes) < nodes or lab.state["fabric"] != "ohca"
+            or "--topology" in lesson.lab and lab.state["own_places"]):
+        raise LabError(f"lab {opt.name} is not one for lesson {opt.lesson}: 'ohca-lab down', then "
+                       f"'ohca-lab course {opt.lesson} --start'")
+    parts = [(bool(done), text) for done, text in lesson.check(lab)]
+    for done, text in parts:
+        print(f"{'done' if done else 'missing':<8} {text}")
+    if not all(done for done, _ in parts):
+        return NOT_DONE
+    print(f"lesson {opt.lesson} is done")
+    return 0
+
+
+def run(opt, state_of):
+    """ohca-lab course: the list of lessons, or one of them; state_of(NAME) is a lab's state."""
+    if opt.lesson is None:
+        if opt.start or opt.check:
+            raise LabError("course: which lesson? 'ohca-lab course' lists them")
+        for n, lesson in LESSONS.items():
+            print(f"{n:>2}  {lesson.title}")
+        print("ohca-lab course N says how to begin; Documentation/course has the pages")
+        return 0
+    if opt.start and (status := start(opt, state_of)):
+        return status
+    if opt.check:
+        return check(opt, state_of)
+    if not opt.start:
+        lesson = LESSONS[opt.lesson]
+        print(f"Lesson {opt.lesson}: {lesson.title}\n"
+              f"  its lab        ohca-lab course {opt.lesson} --start\n"
+              f"                 (ohca-lab up {' '.join(lesson.lab)})\n"
+              f"  is it done?    ohca-lab course {opt.lesson} --check\n"
+              "  end the lab    ohca-lab down")
+    return 0
