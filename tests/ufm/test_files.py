@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The state file and partitions.conf: whole whenever the program ends; the administrator's part.
+
+A child makes a change and kills itself before its Nth call of those that change files; N goes from
+the first to the last one. Then the same from outside: kill -9 of the server at seeded moments.
+"""
+import json
+import os
+import random
+import signal
+import threading
+from unittest import mock
+
+import rest
+from ohca_ufm import store as module
+from ohca_ufm.partitions import ConfError, Partitions
+from ohca_ufm.store import HEAD, MARK, Store
+from ohca_ufm.words import UfmError
+
+CALLS = ("open", "fchmod", "fchown", "fsync", "rename", "close")
+ADMIN = "# mine\nDefault=0x7fff, ipoib : ALL=full ;\nStorage=0x300 : 0x1234=full ;"
+ROUNDS = 5
+SEED = 20
+
+
+def below(conf, store):
+    """partitions.conf as the state wants it."""
+    return conf + "".join(line + "\n" for line in (MARK, *store.partitions.lines()))
+
+
+class Files(rest.Case):
+    """Store, with its two files."""
+
+    def setUp(self):
+        super().setUp()
+        self.conf, self.state = (os.path.join(self.dir, x) for x in ("p.conf", "p.conf.ufm"))
+        self.told = 0
+
+    def tell(self):
+        """OpenSM is told."""
+        self.told += 1
+
+    def store(self):
+        """A new one."""
+        made = Store(self.conf, self.state, self.tell)
+        self.addCleanup(made.close)
+        return made
+
+    def test_new(self):
+        """A file that is not there gets the default partition that OpenSM has without a file."""
+        store = self.store()
+        store.change(lambda p: p.with_pkey(1, True, True, {5: True}))
+        self.assertEqual(rest.read(self.conf), f"{HEAD}{MARK}\napi_pkey_0x1=0x0001, ipoib, indx0 : "
+                         "0x0000000000000005=full ;\n")
+        self.assertEqual(os.stat(self.state).st_mode & 0o777, 0o600)
+
+    def test_administrator(self):
+        """What is above the mark stays, also what is changed later; its mode stays, too."""
+        rest.write(self.conf, ADMIN, 0o640)
+        store = self.store()
+        self.assertEqual(rest.read(self.conf), f"{ADMIN}\n{MARK}\n")
+        rest.write(self.conf, "# new\n" + rest.read(self.conf), 0o640)
+        store.change(lambda p: p.with_pkey(1, True))
+        self.assertEqual(rest.read(self.conf), below(f"# new\n{ADMIN}\n", store))
+        self.assertEqual(os.stat(self.conf).st_mode & 0o777, 0o640)
+        with self.assertRaises(UfmError) as e:
+            store.change(lambda p: p.with_pkey(0x300, True))
+        self.assertEqual(e.exception.status, 400)
+        # now without an end: nothing is written, and the state file has what it had
+        rest.write(self.conf, "A=5 : ALL\n")
+        with self.assertRaises(UfmError) as e:
+            store.change(lambda p: p.with_pkey(2, True))
+        self.assertEqual(e.exception.status, 500)
+        self.assertEqual(rest.read(self.conf), "A=5 : ALL\n")
+        self.assertEqual(list(store.partitions.found), [1])
+        rest.write(self.conf, MARK + "\n")
+        store.change(lambda p: p.with_pkey(2, True))
+        self.assertEqual(rest.read(self.conf), below("", store))
+
+    def test_told(self):
+        """OpenSM is told of each change once, of none never, and again after it was not told."""
+        store = self.store()
+        self.assertTrue(store.untold)
+        store.read_again()
+        for _ in range(2):
+            store.change(lambda p: p.with_pkey(1, True))
+        self.assertEqual(self.told, 2)
+        with mock.patch.object(store, "tell", side_effect=UfmError(500, "it does not listen")):
+            with self.assertRaises(UfmError):
+                store.change(lambda p: p.with_pkey(2, True))
+        store.change(lambda p: p.with_pkey(2, True))
+        self.assertEqual((self.told, list(store.partitions.found)), (3, [1, 2]))
+
+    def test_full_disk(self):
+        """A write that fails changes nothing; the next one is a new one."""
+        store = self.store()
+        was = rest.read(self.state) if os.path.exists(self.state) else None
+        with mock.patch.object(module.os, "fsync", side_effect=OSError(28, "No space left")):
+            with self.assertRaises(UfmError) as e:
+                store.change(lambda p: p.with_pkey(1, True))
+        self.assertEqual(e.exception.status, 500)
+        self.assertEqual((store.partitions.found, was), ({}, None))
+        store.change(lambda p: p.with_pkey(1, True))
+        self.assertEqual(rest.read(self.conf), below(HEAD, store))
+
+    def test_wrong_state(self):
+        """It is not written over."""
+        for text in ("", "{", "[]", "\0", "[" * 100000, '{"version": 9, "pkeys": {}}'):
+            rest.write(self.state, text)
+            with self.assertRaises(ConfError) as e:
+                Store(self.conf, self.state, self.tell)
+            self.assertTrue(str(e.exception).startswith(self.state + ": "), e.exception)
+            self.assertEqual(rest.read(self.state), text)
+
+    def test_only_one(self):
+        """Two processes do not write the same files."""
+        self.started(how=("--reload", "true"))
+        with self.assertRaisesRegex(ConfError, "another ohca-ufm has "):
+            Store(self.conf, self.state, self.tell)
+
+    def test_between_writes(self):
+        """Whatever call is the last one, both files are whole, and the next start has one state."""
+        rest.write(self.conf, ADMIN + "\n")
+        old = Partitions().with_pkey(1, True, True, {5: True, 6: True})
+        new = old.with_pkey(2, False, True, {5: False})
+        first = self.store()
+        first.change(lambda _: old)
+        first.close()
+        saved = rest.read(self.conf), rest.read(self.state)
+        lengths, states = set(), set()
+        for last in range(1, 100):
+            for path, text in zip((self.conf, self.state), saved):
+                rest.write(path, text)
+            done = self.die_at(last, new)
+            conf, state = rest.read(self.conf), json.loads(rest.read(self.state))
+            self.assertTrue(conf.startswith(f"{ADMIN}\n{MARK}\n") and conf.endswith(" ;\n"))
+            lengths.add(len(conf))
+            states.add(len(state["pkeys"]))
+            again = self.store()
+            self.assertIn(again.partitions, (old, new))
+            self.assertEqual(rest.read(self.conf), below(ADMIN + "\n", again))
+            again.close()
+            if done:
+                self.assertEqual(again.partitions, new)
+                break
+        self.assertTrue(done)
+        self.assertGreater(last, 10)
+        self.assertEqual((len(lengths), states), (2, {1, 2}))
+
+    def die_at(self, last, new):
+        """Return: whether the change had fewer calls than that."""
+        pid = os.fork()
+        if not pid:
+            counted = 0
+
+            def instead(real):
+                def call(*args, **more):
+                    nonlocal counted
+                    counted += 1
+                    if counted == last:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    return real(*args, **more)
+                return call
+            try:
+                store = Store(self.conf, self.state, self.tell)
+                for name in CALLS:
+                    setattr(os, name, instead(getattr(os, name)))
+                store.change(lambda _: new)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        status = os.waitpid(pid, 0)[1]
+        self.assertIn(status, (0, signal.SIGKILL))
+        return status == 0
+
+    def test_killed(self):
+        """kill -9 of the server: what was answered with 200 is there; the files are whole."""
+        chance = random.Random(SEED)
+        rest.write(self.conf, ADMIN + "\n")
+        kept = set()                    # P_Keys that were answered
+        for turn in range(ROUNDS):
+            server = self.started(how=("--reload", "true"))
+            pkeys = self.good(server.call("GET", rest.PKEYS))
+            self.assertTrue(kept <= {int(p, 16) for p in pkeys})
+            tried = set(range(turn * 100 + 1, turn * 100 + 31))
+            enough = chance.randrange(1, 25)
+            for count, pkey in enumerate(sorted(tried)):
+                if count == enough:     # while the next ones are on their way
+                    threading.Timer(chance.random() / 20, server.process.kill).start()
+                try:
+                    self.good(server.call("POST", rest.PKEYS, {
+                        "pkey": f"{pkey:#x}", "index0": True, "guids": [f"{pkey:016x}"]}))
+                    kept.add(pkey)
+                except (OSError, rest.http.client.HTTPException):
+                    break
+            server.process.kill()
+            server.process.wait(rest.PATIENCE)
+            self.assertTrue(rest.read(self.conf).startswith(f"{ADMIN}\n{MARK}\n"))
+            store = self.store()
+            self.assertTrue(kept <= set(store.partitions.found))
+            self.assertEqual(rest.read(self.conf), below(ADMIN + "\n", store))
+            store.close()
+        self.assertGreaterEqual(len(kept), ROUNDS)
+
+
+if __name__ == "__main__":
+    rest.main()

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Systems, ports and links as UFM shows them, from the fabric's control socket."""
+import json
+import socket
+import threading
+import time
+
+from .words import UfmError
+
+PATIENCE = 10           # seconds for a whole answer
+MAX_ANSWER = 256 << 20  # as a topology file may have
+TYPES = {"switch": "switch", "channel adapter": "host", "router": "router"}
+SYS_TYPES = {"switch": "Switch", "host": "Computer", "router": "Router"}
+LOGICAL = {"Init": "Initialize"}
+
+
+class Fabric:
+    """A fabric behind a control socket; path may be None."""
+
+    def __init__(self, path):
+        self.path = path
+        self.one = threading.Lock()     # the fabric has 16 clients, of which we are one
+
+    def nodes(self):
+        """All nodes as the control socket has them."""
+        if not self.path:
+            raise UfmError(503, "there is no fabric: start ohca-ufm with --control")
+        if not self.one.acquire(timeout=PATIENCE):
+            raise UfmError(503, "the fabric answers too many others")
+        try:
+            with socket.socket(socket.AF_UNIX) as s:
+                return list(self.parts(s, time.monotonic() + PATIENCE))
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            raise UfmError(503, f"the fabric does not answer: {e}") from None
+        finally:
+            self.one.release()
+
+    def parts(self, s, end):
+        """Nodes, from one answer after the other."""
+        first, size = 0, 0
+        s.settimeout(PATIENCE)
+        s.connect(self.path)
+        while first is not None:
+            s.sendall(json.dumps({"command": "topology", "first": first}).encode() + b"\n")
+            answer = bytearray()
+            while not answer.endswith(b"\n"):
+                s.settimeout(max(end - time.monotonic(), 0.001))
+                some = s.recv(1 << 16)
+                size += len(some)
+                if not some or size > MAX_ANSWER:
+                    raise ValueError("it has ended in the middle of an answer")
+                answer += some
+            found = json.loads(answer)
+            yield from found["nodes"]
+            after = found.get("next")
+            if after is not None and after <= first:
+                raise ValueError("it has the same answer again")
+            first = after
+
+
+def digits(guid):
+    """A GUID as UFM has it."""
+    return guid.removeprefix("0x")
+
+
+class View:
+    """The nodes of one answer, as UFM shows them."""
+
+    def __init__(self, nodes):
+        self.nodes = nodes
+        self.ports_by_end = {}
+        for node in nodes:
+            for port in node["ports"]:
+                if port["port"]:
+                    self.ports_by_end[node["guid"], port["port"]] = node, port
+
+    def role(self, node):
+        """endpoint, of switches tor (with a host) or core"""
+        if node["type"] != "switch":
+            return "endpoint"
+        peers = (self.ports_by_end.get((p.get("peer"), p.get("peer_port"))) for p in node["ports"])
+        return "tor" if any(p and p[0]["type"] != "switch" for p in peers) else "core"
+
+    def systems(self):
+        """A system is a node."""
+        return [{"system_name": node["description"], "name": digits(node["guid"]),
+                 "system_guid": digits(node["guid"]), "guid": digits(node["guid"]),
+                 "node_description": node["description"], "type": TYPES[node["type"]],
+                 "role": self.role(node), "state": "active", "severity": "Info",
+                 "ports": [self.name(node, p) for p in node["ports"] if p["port"]]}
+                for node in self.nodes]
+
+    @staticmethod
+    def port_guid(node, port):
+        """That of a switch is the NodeGUID; a channel adapter's port has one when it has a LID."""
+        return digits(port.get("guid", node["guid"]))
+
+    def name(self, node, port):
+        """UFM's name of a port."""
+        return f"{self.port_guid(node, port)}_{port['port']}"
+
+    def peer(self, port):
+        """What the other end's members are."""
+        other = self.ports_by_end.get((port.get("peer"), port.get("peer_port")))
+        if not other:
+            return dict.fromkeys(("peer", "peer_guid", "peer_lid", "peer_node_guid",
+                                  "peer_node_name", "peer_node_description", "peer_port_dname"),
+                                 "N/A")
+        node, end = other
+        return {"peer": self.name(node, end), "peer_guid": self.port_guid(node, end),
+                "peer_lid": lid_of(node, end), "peer_node_guid": digits(node["guid"]),
+                "peer_node_name": node["description"],
+                "peer_node_description": node["description"], "peer_port_dname": str(end["port"])}
+
+    def ports(self):
+        """All ports but a switch's port 0."""
+        return [{"name": self.name(node, port), "guid": self.port_guid(node, port),
+                 "dname": str(port["port"]), "number": port["port"],
+                 "external_number": port["port"], "systemID": digits(node["guid"]),
+                 "system_name": node["description"], "node_description": node["description"],
+                 "sys_type": SYS_TYPES[TYPES[node["type"]]], "lid": lid_of(node, port),
+                 "logical_state": LOGICAL.get(port["state"], port["state"]),
+                 "physical_state": "Polling" if port["state"] == "Down" else "Link Up",
+                 "active_width": width_of(port), "active_speed": speed_of(port),
+                 "severity": "Info", **self.peer(port)}
+                for node, port in self.ports_by_end.values()]
+
+    def links(self):
+        """Links that are up, each once."""
+        found = []
+        for (guid, number), (node, port) in self.ports_by_end.items():
+            end = port.get("peer"), port.get("peer_port")
+            if port["state"] == "Down" or end not in self.ports_by_end or end < (guid, number):
+                continue
+            other, peer = self.ports_by_end[end]
+            names = self.name(node, port), self.name(other, peer)
+            found.append({"source_guid": self.port_guid(node, port), "source_port": str(number),
+                          "source_port_dname": str(number),
+                          "destination_guid": self.port_guid(other, peer),
+                          "destination_port": str(peer["port"]),
+                          "destination_port_dname": str(peer["port"]),
+                          "width": width_of(port), "severity": "Info", "name": ":".join(names),
+                          "capabilities": [],
+                          "systems": [digits(guid), digits(other["guid"])]})
+        return found
+
+
+def lid_of(node, port):
+    """That of a switch is its port 0's. 0: none"""
+    if node["type"] == "switch":
+        return next((p.get("lid", 0) for p in node["ports"] if not p["port"]), 0)
+    return port.get("lid", 0)
+
+
+def width_of(port):
+    """IB_4x of 4xHDR"""
+    return f"IB_{port['rate'].partition('x')[0]}x" if "x" in port.get("rate", "") else None
+
+
+def speed_of(port):
+    """HDR of 4xHDR"""
+    return port["rate"].partition("x")[2] if "x" in port.get("rate", "") else None

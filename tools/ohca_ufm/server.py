@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""HTTP: connections, their bounds, who may come, and the shape of answers.
+
+Python's own http.server carries it: a request is answered at once and has a body of JSON, so a
+framework would add a dependency and no bound. The bounds are here: so many connections, each with a
+thread; so many seconds for a request to come, and as many for its answer to be taken; so many bytes
+of its head, and of its body.
+"""
+import base64
+import binascii
+import hmac
+import io
+import json
+import socket
+import ssl
+import sys
+import threading
+import time
+import traceback
+from http.server import BaseHTTPRequestHandler
+from socketserver import TCPServer, ThreadingMixIn
+
+from .words import UfmError
+
+MAX_CONNECTIONS = 32
+MAX_HEAD = 64 << 10
+MAX_BODY = 256 << 10
+AHEAD = 16 << 10       # that a reader may have of the next request
+PATIENCE = 10           # seconds for a request to come, and for its answer to be taken
+SESSIONS = ("/ufmRestV2", "/ufmRestV3")     # with a token
+REALM = {"WWW-Authenticate": 'Basic realm="ohca-ufm"'}
+
+
+class Access:
+    """Who may come: users with passwords by /ufmRest, tokens by the others. Without any: all."""
+
+    def __init__(self, users, tokens):
+        self.users, self.tokens = users, tokens
+        self.open = not users and not tokens
+
+    def check(self, prefix, header):
+        """UfmError if they may not. @header: that of Authorization"""
+        if self.open:
+            return
+        kind, _, value = header.strip().partition(" ")
+        good = False
+        if prefix in SESSIONS:
+            # UFM's tokens come as Basic; Bearer is what other servers want
+            if kind.lower() in ("basic", "bearer"):
+                good = among(value.strip(), self.tokens)
+        elif kind.lower() == "basic":
+            try:
+                user, _, password = base64.b64decode(value, validate=True).decode().partition(":")
+            except (binascii.Error, ValueError):
+                user = password = ""
+            good = among(f"{user}:{password}", [f"{u}:{p}" for u, p in self.users.items()])
+        if not good:
+            raise UfmError(401, "user and password are wrong" if prefix not in SESSIONS
+                           else "the token is wrong")
+
+
+def among(value, secrets):
+    """Compares with all of them, so that the time tells nothing."""
+    return sum(hmac.compare_digest(value.encode(), secret.encode()) for secret in secrets) > 0
+
+
+class Timed(io.RawIOBase):
+    """What comes from a socket until its time has passed, and as much as there is room for."""
+
+    def __init__(self, sock):
+        super().__init__()
+        self.sock, self.end, self.room = sock, 0, 0
+
+    def start(self):
+        """Of a request, or of its answer: time begins anew."""
+        self.end = time.monotonic() + PATIENCE
+        self.room = MAX_HEAD
+
+    def readable(self):
+        """It is."""
+        return True
+
+    def left(self):
+        """Has the socket wait no longer than that."""
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("a request has taken too long")
+        self.sock.settimeout(left)
+
+    def readinto(self, buffer):
+        """Up to a buffer's size."""
+        self.left()
+        if self.room <= 0:
+            raise UfmError(431, f"a request has at most {MAX_HEAD} bytes before its body")
+        size = self.sock.recv_into(buffer, min(len(buffer), self.room))
+        self.room -= size
+        return size
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.0"    # an answer has a status, whatever has come
+    server_version, sys_version = "ohca-ufm", ""
+
+    def setup(self):
+        """The handshake is in this connection's thread, and within its time."""
+        self.connection = self.request
+        self.timed = Timed(self.connection)
+        self.timed.start()
+        self.timed.left()
+        if self.server.tls:
+            self.connection = self.server.tls.wrap_socket(self.connection, server_side=True)
+            self.timed.sock = self.connection
+        self.rfile = io.BufferedReader(self.timed)
+        self.wfile = io.BytesIO()           # not used: reply() sends an answer in one piece
+        self.command, self.request_version = "", "HTTP/1.0"
+
+    def finish(self):
+        """Of TLS, too; what a client has sent and nobody has read must not destroy the answer."""
+        try:
+            self.connection.shutdown(socket.SHUT_WR)
+            end = time.monotonic() + 1
+            while time.monotonic() < end:
+                self.connection.settimeout(max(end - time.monotonic(), 0.001))
+                if not self.connection.recv(1 << 16):
+                    break
+        except (OSError, ValueError):
+            pass
+        self.connection.close()
+
+    def handle_one_request(self):
+        """One request, with the time of one."""
+        self.timed.start()
+        try:
+            self.raw_requestline = self.rfile.readline(65537)
+            if len(self.raw_requestline) > 65536:
+                self.send_error(414)
+            elif not self.raw_requestline:
+                self.close_connection = True
+            elif self.parse_request():
+                self.one()
+        except UfmError as e:
+            self.close_connection = True
+            self.reply(e.status, {"error": e.text})
+        except (TimeoutError, ssl.SSLError, ConnectionError):
+            self.close_connection = True
+
+    def one(self):
+        """A request that is HTTP."""
+        try:
+            body = self.body()
+            prefix, path, query = self.target()
+            self.server.access.check(prefix, self.headers.get("Authorization", ""))
+            status, value = 200, self.server.calls.answer(self.command, path, query, body)
+        except UfmError as e:
+            status, value = e.status, {"error": e.text}
+        except (TimeoutError, ssl.SSLError, ConnectionError):
+            raise
+        except Exception:       # pylint: disable=broad-exception-caught
+            traceback.print_exc()       # and the others are still served
+            self.close_connection = True
+            status, value = 500, {"error": "ohca-ufm has made a mistake: its log says which"}
+        self.reply(status, value)
+
+    def body(self):
+        """The whole body. A connection whose rest is not read is closed after the answer."""
+        was, self.close_connection = self.close_connection, True
+        if "Transfer-Encoding" in self.headers:
+            raise UfmError(411, "a request must have Content-Length, and no Transfer-Encoding")
+        values = self.headers.get_all("Content-Length", ["0"])
+        if len(values) > 1 or not (values[0].isascii() and values[0].isdigit()):
+            raise UfmError(400, "Content-Length must be one number")
+        if len(values[0]) > 9 or int(values[0]) > MAX_BODY:
+            raise UfmError(413, f"a body has at most {MAX_BODY} bytes")
+        if self.headers.get("Expect", "").lower() == "100-continue":
+            self.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.timed.room = int(values[0]) + AHEAD
+        body = self.rfile.read(int(values[0]))
+        if len(body) < int(values[0]):
+            raise ConnectionError("the body has ended too early")
+        self.close_connection = was
+        return body
+
+    def target(self):
+        """Prefix, path and query of the request."""
+        path, _, query = self.path.partition("?")
+        for prefix in ("/ufmRest", *SESSIONS):
+            if path.startswith(prefix + "/"):
+                return prefix, path[len(prefix):], query
+        raise UfmError(404, f"the calls are below /ufmRest, {' and '.join(SESSIONS)}")
+
+    def handle_expect_100(self):
+        """body() does it, when it knows the size."""
+        return True
+
+    def send(self, data):
+        """All of it, within one request's time."""
+        self.timed.start()
+        while data:
+            self.timed.left()
+            data = data[self.connection.send(data[:1 << 16]):]
+
+    def send_error(self, code, message=None, explain=None):
+        """http.server's own errors, in UFM's shape."""
+        self.close_connection = True
+        self.reply(int(code), {"error": message or self.responses.get(code, ("error",))[0]})
+
+    def reply(self, status, value):
+        """An answer, in one piece."""
+        data = json.dumps(value).encode() + b"\n"
+        lines = [f"{self.protocol_version} {status} {self.responses.get(status, ('',))[0]}",
+                 "Content-Type: application/json", f"Content-Length: {len(data)}",
+                 f"Date: {self.date_time_string()}", f"Server: {self.server_version}",
+                 *(f"{name}: {text}" for name, text in REALM.items() if status == 401),
+                 "Connection: " + ("close" if self.close_connection else "keep-alive")]
+        head = "\r\n".join(lines).encode() + b"\r\n\r\n"
+        try:
+            self.send(head if self.command == "HEAD" else head + data)
+        except OSError:                 # the client has gone, or does not read
+            self.close_connection = True
+
+
+class Server(ThreadingMixIn, TCPServer):
+    """Up to MAX_CONNECTIONS; one more is told so and closed."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, address, calls, access, tls=None):
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.calls, self.access, self.tls = calls, access, tls
+        self.free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        super().__init__(address, Handler)
+
+    def process_request(self, request, client_address):
+        """In a thread, if one is free."""
+        if not self.free.acquire(blocking=False):
+            self.refuse(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:            # the system has no thread
+            self.free.release()
+            self.refuse(request)
+
+    def refuse(self, request):
+        """Without waiting for anybody."""
+        text = json.dumps({"error": f"there are {MAX_CONNECTIONS} connections already"})
+        try:
+            request.setblocking(False)
+            if not self.tls:
+                request.send("HTTP/1.1 503 Service Unavailable\r\n"
+                             "Content-Type: application/json\r\n"
+                             f"Content-Length: {len(text)}\r\n"
+                             f"Connection: close\r\n\r\n{text}".encode())
+        except OSError:
+            pass
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request, client_address):
+        """And the place is free again."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.free.release()
+
+    def handle_error(self, request, client_address):
+        """A client that goes, or speaks no TLS, is no news."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            traceback.print_exc()

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The state file and partitions.conf, which are whole at any time.
+
+A change is written to the state file, then partitions.conf is written from it, then OpenSM reads
+that. If the program ends between two of these, the next one begins with the state file and goes on
+from there. Each file is written beside itself, to the disk, and renamed.
+"""
+import fcntl
+import json
+import os
+import threading
+
+from .partitions import ConfError, Partitions, administrators
+from .words import UfmError
+
+MARK = "# ohca-ufm writes all that is below this line."
+HEAD = "Default=0x7fff, ipoib : ALL=full ;\n"     # of a file that is not there, as OpenSM has it
+MAX_FILE = 16 << 20
+
+
+def read(path):
+    """A text file; None if it is not there."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            text = f.read(MAX_FILE + 1)
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise ConfError(f"{path} is no text") from None
+    if len(text) > MAX_FILE:
+        raise ConfError(f"{path} is larger than {MAX_FILE} bytes")
+    return text
+
+
+def write(path, text, mode):
+    """The whole file, by a new one. @mode: of a file that is not there yet"""
+    new = path + ".new"
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    with open(fd, "w", encoding="utf-8") as f:
+        if os.path.exists(path):
+            old = os.stat(path)
+            os.fchmod(fd, old.st_mode & 0o777)
+            if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(fd, old.st_uid, old.st_gid)
+        f.write(text)
+        f.flush()
+        os.fsync(fd)
+    os.rename(new, path)
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+class Store:
+    """Partitions with their files; partitions is what the state file has."""
+
+    def __init__(self, conf, state, tell):
+        """@conf, @state: the paths; @tell: has OpenSM read @conf, or UfmError"""
+        self.conf, self.state = os.path.realpath(conf), os.path.realpath(state)
+        self.tell = tell
+        self.lock = threading.Lock()
+        self.untold = True              # OpenSM may have read another file
+        self.only = os.open(self.state + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            # of this process alone: a command of --reload does not inherit it
+            fcntl.lockf(self.only, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self.only)
+            raise ConfError(f"another ohca-ufm has {state}") from None
+        try:
+            self.partitions = self.load()
+            self.write_conf()
+        except (OSError, ConfError):
+            self.close()
+            raise
+
+    def load(self):
+        """What the state file has."""
+        text = read(self.state)
+        try:
+            return Partitions() if text is None else Partitions.from_json(json.loads(text))
+        except (ValueError, RecursionError, ConfError) as e:
+            raise ConfError(f"{self.state}: {e}") from None
+
+    def close(self):
+        """Lets another one have the files."""
+        if self.only >= 0:
+            os.close(self.only)
+        self.only = -1
+
+    def head(self):
+        """The administrator's part of partitions.conf."""
+        text = read(self.conf)
+        if text is None:
+            return HEAD
+        head = ("\n" + text).partition("\n" + MARK)[0][1:]
+        return head + "\n" if head and not head.endswith("\n") else head
+
+    def write_conf(self):
+        """Writes partitions.conf if it differs. ConfError: the administrator's part is wrong"""
+        head = self.head()
+        try:
+            both = administrators(head) & set(self.partitions.found)
+        except ConfError as e:
+            raise ConfError(f"{self.conf}: {e}") from None
+        if both:
+            raise ConfError(f"{self.conf}: the P_Key {min(both):#x} is defined above the mark, and "
+                            "by a client")
+        text = "".join(line + "\n" for line in (MARK, *self.partitions.lines()))
+        if read(self.conf) != head + text:
+            write(self.conf, head + text, 0o644)
+            self.untold = True
+
+    def change(self, make):
+        """@make: gets Partitions and returns new ones. UfmError: the text says how far it came"""
+        with self.lock:
+            try:
+                changed = make(self.partitions)
+                if changed != self.partitions:
+                    self.save(changed)
+                self.write_conf()
+            except ConfError as e:
+                raise UfmError(500, str(e)) from None
+            except OSError as e:
+                raise UfmError(500, f"{e.filename or self.conf}: {e.strerror}") from None
+            self.read_again()
+
+    def save(self, changed):
+        """To the state file."""
+        taken = administrators(self.head()) & (set(changed.found) - set(self.partitions.found))
+        if taken:
+            raise UfmError(400, f"the P_Key {min(taken):#x} is the administrator's: it is in "
+                                "partitions.conf above the mark")
+        write(self.state, json.dumps(changed.to_json()) + "\n", 0o600)
+        self.partitions = changed
+
+    def read_again(self):
+        """OpenSM reads partitions.conf if it has not done so since it was written."""
+        if self.untold:
+            self.tell()
+            self.untold = False

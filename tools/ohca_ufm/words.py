@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""P_Keys, GUIDs and the members of a request's body: from text, and checked."""
+import json
+import re
+
+MAX_GUIDS = 4096                # of one request
+DEFAULT = 0x7FFF                # the default partition, which the administrator alone changes
+MEMBERSHIPS = ("full", "limited")
+# UFM takes these as well; OpenSM's partitions get MTU, rate and SL from the administrator here
+UNSUPPORTED = ("mtu_limit", "rate_limit", "service_level", "partition_name")
+
+GUID = re.compile(r"(?:0[xX])?([0-9a-fA-F]{16})"
+                  r"|([0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3})"
+                  r"|([0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){7})")
+PKEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,4})")
+
+
+class UfmError(Exception):
+    """What a client is answered: a status of HTTP and a sentence."""
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status, self.text = status, text
+
+
+def shown(value):
+    """A client's value for a sentence: in ASCII, and short."""
+    text = ascii(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def pkey_of(text):
+    """A P_Key without its membership bit, which is 1 to 0x7ffe, or 0x7fff to be read only."""
+    match = PKEY.fullmatch(text) if isinstance(text, str) else None
+    value = int(match[1], 16) & 0x7FFF if match else 0
+    if not value:
+        raise UfmError(400, f"{shown(text)} is no P_Key: use a text from 0x1 to 0x7ffe, or the "
+                            "same with the bit of full membership, 0x8001 to 0xfffe")
+    return value
+
+
+def pkey_to_change(text):
+    """A P_Key of which clients may change the members."""
+    value = pkey_of(text)
+    if value == DEFAULT:
+        raise UfmError(400, "the default partition 0x7fff is not changed by clients")
+    return value
+
+
+def guid_of(text):
+    """A PortGUID: 16 hexadecimal digits, perhaps after 0x, or with colons behind each 2 or 4."""
+    match = GUID.fullmatch(text) if isinstance(text, str) else None
+    value = int(next(filter(None, match.groups())).replace(":", ""), 16) if match else 0
+    if not value:
+        raise UfmError(400, f"{shown(text)} is no GUID: use a text of 16 hexadecimal digits")
+    return value
+
+
+def guids_of(values):
+    """The GUIDs of a list, each once, in its order."""
+    if not isinstance(values, list) or not values:
+        raise UfmError(400, "guids must be a list with at least one GUID")
+    if len(values) > MAX_GUIDS:
+        raise UfmError(400, f"{len(values)} GUIDs are too many: at most {MAX_GUIDS} in one request")
+    return list(dict.fromkeys(guid_of(value) for value in values))
+
+
+def object_of(body):
+    """A body as a JSON object."""
+    try:
+        found = json.loads(body.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise UfmError(400, "the body is no JSON") from None
+    if not isinstance(found, dict):
+        raise UfmError(400, "the body is no JSON object")
+    return found
+
+
+def check_names(body, *known):
+    """It has no member that nobody would look at."""
+    for name in body:
+        if name in UNSUPPORTED:
+            raise UfmError(400, f"{name} is not supported: the administrator sets it in "
+                                "partitions.conf")
+        if name not in known:
+            raise UfmError(400, f"{shown(name)} is unknown: use {', '.join(known)}")
+
+
+def flag_of(body, name, default):
+    """A boolean member."""
+    value = body.get(name, default)
+    if value is not default and not isinstance(value, bool):
+        raise UfmError(400, f"{name} must be true or false, not {shown(value)}")
+    return value
+
+
+def membership_of(value):
+    """Whether a membership is full."""
+    if value not in MEMBERSHIPS:
+        raise UfmError(400, f"membership must be full or limited, not {shown(value)}")
+    return value == "full"
+
+
+class Members:
+    """What a request says of the members of a P_Key."""
+
+    def __init__(self, body):
+        """@body: bytes of a JSON object with pkey and guids, and perhaps the others below"""
+        found = object_of(body)
+        check_names(found, "pkey", "guids", "index0", "ip_over_ib", "membership", "memberships")
+        self.pkey = pkey_to_change(found.get("pkey"))
+        guids = found.get("guids")
+        self.guids = guids_of(guids)
+        self.ip_over_ib = flag_of(found, "ip_over_ib", None)
+        self.index0 = flag_of(found, "index0", False)
+        full = membership_of(found.get("membership", "full"))
+        each = found.get("memberships", [])
+        if not isinstance(each, list) or each and len(each) != len(guids):
+            raise UfmError(400, "memberships must be a list with one membership for each GUID")
+        self.full = dict.fromkeys(self.guids, full)
+        for guid, value in zip(guids, each):
+            self.full[guid_of(guid)] = membership_of(value)
