@@ -17,6 +17,9 @@ void lost_main(void);
 /** nomem_main - verbs while allocations of the kernel fail */
 void nomem_main(void);
 
+/** supplied_main - a CQ in memory that the consumer names by the core's attributes */
+void supplied_main(void);
+
 /** dm_main - device memory of several contexts */
 void dm_main(void);
 

@@ -569,6 +569,11 @@ def answered(b, node, host, count, options=""):
     need(got[:count] == list(range(1, count + 1)) and "wrong data" not in text, tail(text))
 
 
+def linux(b, node):
+    """The version of a node's kernel: (major, minor)."""
+    return tuple(int(x) for x in re.match(r"(\d+)\.(\d+)", b.sh(node, "uname -r")).groups())
+
+
 def until(seconds, condition, why):
     """Waits until condition() is true; why: what is to be said if it never is, or gives that."""
     end = time.monotonic() + seconds

@@ -7,7 +7,7 @@ import re
 
 from .bring_up import fabric
 from .campaigns import lie
-from .harness import Group, find, need, tail, until
+from .harness import Group, find, linux, need, tail, until
 from .life import resources
 from .no_memory import BIND, NOT_BOUND, TO_BIND, TRACES, UNBIND, function_of, starve, words
 
@@ -87,6 +87,18 @@ def ftrace(b):
     find(r"\| +ohca_alloc_ucontext\b", text)
     others = [x for x in re.findall(r"\| +([\w.]+.*)\(\)", text) if not x.endswith(" [ohca]")]
     need(not others, f"also traced: {others[:5]}")
+
+
+@GROUP.test(timeout=60)
+def supplied(b):
+    """A CQ in memory that the core's attributes name: the driver takes it from Linux 7.2 on."""
+    b.sh(1, "modprobe -q udmabuf; true")
+    idle = resources(b, 1)
+    text = b.sh(1, "/share/ohca-peer local supplied", 30)
+    # in 7.2 the driver takes it; before, the core refuses it or knows nothing of it
+    says = "lay in supplied memory" if linux(b, 1) >= (7, 2) else "is refused"
+    need(says in text, tail(text))
+    need(resources(b, 1) == idle, f"{resources(b, 1)} are left, {idle} before")
 
 
 @GROUP.test(timeout=60)

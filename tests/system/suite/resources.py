@@ -81,6 +81,7 @@ def details(b):
             need(driver(qps[n], "handle") == n, "handle")
             need(driver(qps[n], "max_send_wr") >= 20, "size of the send queue")
         need(driver(qps[numbers[0]], "max_recv_wr") >= 10, "size of the receive queue")
+        need(driver(qps[numbers[1]], "max_recv_wr") == 0, "a QP of an SRQ has a receive queue")
         mrs = show(b, "mr")
         need(len(mrs) == 1 and int(str(mrs[0]["lkey"]), 16) == lkey, "MR")
         need(driver(mrs[0], "access") & 3 == 3, "access")
@@ -255,7 +256,8 @@ def debugfs(b):
         need(qps[0]["owner"] == "kernel" and qps[1]["hw_state"] == "3", "QP0 and QP1")
         need(qps[numbers[0]]["owner"] == "user" and qps[numbers[0]]["hw_state"] == "1", "RC QP")
         need(all(r["hw_flags"].startswith("ok") for r in table["cq"]), "a CQ in error")
-        need(table["eq"][0]["hw_flags"].startswith("async"), "the first is the asynchronous EQ")
+        kinds = [r["hw_flags"].partition(",")[0] for r in table["eq"]]
+        need(kinds[:2] == ["async", "fault"] and set(kinds[2:]) == {"comp"}, f"EQs: {kinds}")
         need("alive" in b.sh(1, f"cat {base}/device"), "device")
         need(re.search(r"stray 0\n", b.sh(1, f"cat {base}/aq")), "aq")
     finally:
@@ -274,6 +276,42 @@ done; touch /tmp/enough""", 60)
     b.sh(1, "rm /tmp/enough; ip addr replace 10.77.0.1/24 dev ib0; ip link set ib0 up; "
             "pkill -x opensm", status=None)
     b.state.pop("fabric", None)
+
+
+# Registers argv[1] regions with the right argv[2] beside the local one; all of the same page.
+CHARGED = PYVERBS_ENUMS + """
+import ctypes, mmap, sys
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.mr import MR
+pd = PD(Context(name="ohca_0"))
+page = mmap.mmap(-1, 4096)
+at = ctypes.addressof(ctypes.c_char.from_buffer(page))
+access = e.IBV_ACCESS_LOCAL_WRITE | getattr(e, sys.argv[2])
+def slab():
+    with open("/sys/fs/cgroup/charged/memory.stat") as f:
+        return int(dict(x.split() for x in f)["slab"])
+before = slab()
+mrs = [MR(pd, 4096, access, at) for _ in range(int(sys.argv[1]))]
+print("charged", slab() - before)
+"""
+
+
+@GROUP.test(timeout=120)
+def charged(b):
+    """The driver's memory of regions is charged to the process, of which it may have a million."""
+    group = "/sys/fs/cgroup/charged"
+    b.sh(1, f"echo +memory >/sys/fs/cgroup/cgroup.subtree_control; mkdir {group}; "
+            f"cat >/tmp/charged.py <<'EOF'\n{CHARGED}EOF")
+    try:
+        # struct ohca_mr, of which ib_mr is the larger part; and ohca_paged, by itself
+        for access, least in (("IBV_ACCESS_REMOTE_WRITE", 150), ("IBV_ACCESS_ON_DEMAND", 400)):
+            text = b.sh(1, f"sh -c 'echo $$ >{group}/cgroup.procs; "
+                           f"exec python3 /tmp/charged.py 1000 {access}'", 60)
+            got = int(find(r"charged (-?\d+)", text)) // 1000
+            need(got >= least, f"{got} bytes charged for a region ({access})")
+    finally:
+        b.sh(1, f"rmdir {group}")
 
 
 MANY = HOLD.replace("sys.stdin.read()", "").replace('int(sys.argv[1])', "40")
