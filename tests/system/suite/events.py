@@ -4,10 +4,12 @@
 Subnet managers and cables do to node 2's port what they do in a machine room; its programs,
 ibv_asyncwatch for one, must hear of it. Statuses and events of queues come in errors.
 """
+import re
+
 from .bring_up import all_active, fabric, start_sm, stop_sm
 from .errors import everything, values
 from .faults import AQ_DB, LAB, SAID, poke, rebind, recovers
-from .harness import DEV, Group, find, need, until
+from .harness import DEV, Group, need, until
 from .tools import port_of, switch_lid, watch, watched
 
 GROUP = Group("events", LAB, prepare=fabric)
@@ -141,7 +143,11 @@ def prefix(b):
     all_active(b)
 
 
-@provokes("IBV_EVENT_SM_CHANGE", timeout=120)
+# Three waits follow each other: the first OpenSM hands over in a sweep, which the trap 144 of
+# node 2 causes (its port has a subnet manager now); the second one sets the ports in a sweep of its
+# own; and a new one does so after both have ended. Each sweep takes a second for each SMP that a
+# node which stands still does not answer in time. So the test may take as long as its waits do.
+@provokes("IBV_EVENT_SM_CHANGE", timeout=300)
 def hand_over(b):
     """A second OpenSM on node 2 has the higher priority: the first one hands over."""
     was = port_lid(b, 1)
@@ -150,7 +156,10 @@ def hand_over(b):
     heard(b, "IBV_EVENT_SM_CHANGE")
     for node in (1, 2):
         shows(b, "sm_lid", f"{port_lid(b, 2):#x}\n", node)
-    find(r"priority 13 .*SMINFO_MASTER", b.sh(2, "sminfo"))
+    # asks the other OpenSM by a MAD, which may come too late while that one sweeps
+    until(60 * b.slow,
+          lambda: re.search(r"priority 13 .*SMINFO_MASTER", b.status(2, "sminfo")[1]),
+          "node2 has no master of priority 13")
     watch(b, 2)
     stop_sm(b, 2)
     stop_sm(b)

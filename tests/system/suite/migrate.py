@@ -57,7 +57,13 @@ def add_port(port):
             text = b.sh(2, f"cd /sys/class/infiniband/{DEV}/ports; "
                            "cat 1/counters/port_xmit_data 2/counters/port_xmit_data")
             return [int(x) for x in text.split()]
-        before = sent()
+        def hw(what="rx_pkts"):
+            """Of port 1, of port 2, and of the device."""
+            text = b.sh(2, f"cd /sys/class/infiniband/{DEV}; for i in ports/1 ports/2 .; do "
+                           f"cat $i/hw_counters/{what}; done")
+            return [int(x) for x in text.split()]
+
+        before, count = sent(), hw()
         for command in ("ibv_rc_pingpong -c -n 200", "ibv_ud_pingpong -c -n 200",
                         "ib_write_bw -F -s 65536 -n 200", "ib_send_bw -F -c UD -s 2048 -n 200"):
             command += f" -i {port} -d {DEV}"
@@ -66,6 +72,14 @@ def add_port(port):
         words = [x - y for x, y in zip(after, before)]
         need(words[port - 1] > 200 * 65536 / 4, f"port {port} sent {words[port - 1]} words")
         need(words[2 - port] < 100000, f"the other port sent {words[2 - port]} words")
+        now = hw()
+        pkts = [y - x for x, y in zip(count, now)]
+        # the requests and their acknowledgements of what was written
+        need(pkts[port - 1] > 400, f"port {port} counts {pkts[port - 1]} packets")
+        need(pkts[2 - port] < 200, f"the other port counts {pkts[2 - port]} packets")
+        # what comes between two reads
+        need(abs(sum(now[:2]) - now[2]) < 200, f"ports and device count {now}")
+        need(hw("cmds")[:2] == [0, 0] and hw("cmds")[2], "commands are the device's")
         answered(b, 2, f"10.{76 + port}.0.1", 5, "-i 0.05")
 
 

@@ -12,7 +12,9 @@ def prepare(b):
 
 
 GROUP = Group("dmabuf", PAIR, prepare=prepare)
-GROUPS = [GROUP]
+LACKS = 1 << 9      # of enum ohca_feature: OHCA_FEATURE_ODP
+PINNING = Group("dmabuf", (*PAIR, "--device", f"x-lacks={LACKS}"), prepare=prepare)
+GROUPS = [GROUP, PINNING]
 
 
 def given_back(b, node):
@@ -35,6 +37,19 @@ add("pinned", "buffers stayed where they were", False)
 add("moving", "buffers moved under traffic", "only")
 add("revoked", "buffers were revoked under traffic", "only")
 add("killed", "the device outlived them", "only")
+
+
+@PINNING.test(timeout=90)
+def without_odp(b):
+    """A device without on-demand paging has the driver pin what could move; nothing is left."""
+    features = int(find(r"^features 0x(\w+)$", b.sh(1, "cat /sys/kernel/debug/ohca/*/device")), 16)
+    need(features and not features & LACKS, f"the driver has features {features:#x}")
+    text = b.sh(1, "/share/ohca-peer paged dmabuf_pinned", 80)
+    need("buffers stayed where they were" in text, tail(text))
+    given_back(b, 1)
+    b.kernel_has(1, "UDMABUF")
+    text = b.sh(1, "modprobe -q udmabuf; /share/ohca-peer paged dmabuf", 80)
+    need("buffers of others worked" in text, tail(text))
 
 
 @GROUP.test(debug="only", timeout=90)
