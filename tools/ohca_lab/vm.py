@@ -17,7 +17,8 @@ PR_SET_PDEATHSIG = 1
 # bus of the virtio devices, words of the kernel's command line, properties of the adapter, whether
 # there are root ports. s390x knows virtio without PCI, its PCI instructions, as QEMU has them,
 # reach no BAR that is memory, and each PCI device is in a domain of its own.
-Machine = namedtuple("Machine", "options cpu console serial bus no_rom append adapter root_ports")
+Machine = namedtuple("Machine",
+                     "options cpu console serial bus no_rom append adapter root_ports")
 MACHINES = {
     "x86_64": Machine("q35,sata=off,smbus=off,hpet=off", "max", "ttyS0",
                       ("-serial", "chardev:con"), "pci", ",romfile=", ("no_timer_check",), "", True),
