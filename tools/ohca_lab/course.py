@@ -253,6 +253,22 @@ def faults(lab):
            "packets from each node arrive at each other one")
 
 
+def scale(lab):
+    """Lesson 11: OpenSM has routed by ftree, a core switch is off, and all hosts are there."""
+    status, _ = lab.sh(1, "grep -q 'ftree tables configured' /var/log/opensm.log")
+    yield not status, "OpenSM's log says that it has written the tables by its engine ftree"
+    nodes = lab.topology()
+    off = [n["description"] for n in nodes.values() if n["description"].startswith("core")
+           and not any(p["state"] == "Active" for p in n["ports"] if "peer" in p)]
+    yield bool(off), "at least one core switch is switched off"
+    here = lab.place(1)
+    hosts = [n["description"] for n in nodes.values() if n["type"] == "channel adapter"]
+    lost = [name for name in hosts if name != here and not (
+        lab.trace(here, name)[0] and lab.trace(name, here)[0])]
+    yield (not lost, f"node1 reaches all {len(hosts) - 1} other hosts, and they reach it"
+           + (f" (not {', '.join(lost[:4])})" if lost else ""))
+
+
 LESSONS = {
     1: Lesson("Discovery", TREE, discovery),
     2: Lesson("LIDs and routes", TREE, routes),
@@ -260,6 +276,7 @@ LESSONS = {
     4: Lesson("Partitions", TREE, partitions),
     5: Lesson("Quality of service", TREE, quality),
     9: Lesson("Faults", TREE, faults, break_cable),
+    11: Lesson("Scale", ("-n", "2", "--topology", "fat-tree:8,3"), scale),
 }
 
 
