@@ -126,6 +126,7 @@ class Machines(unittest.TestCase):
         out = io.StringIO()
         with contextlib.redirect_stdout(out), mock.patch.object(cli, "sweep"):
             cli.cmd_status(cli.parser().parse_args(["status"]))
+        self.assertIn(f"control socket of the fabric: {made.dir}/control\n", out.getvalue())
         return out.getvalue()
 
     def test_status(self):

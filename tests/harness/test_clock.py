@@ -87,12 +87,12 @@ class Rate(unittest.TestCase):
         self.assertGreater(min(rates), 100000)
 
     def test_given_to_the_kernel(self):
-        opt = types.SimpleNamespace(nodes=1, kernel="stock", append=[], share=None, cpus=1,
-                                    memory=64, qemu=[], trace=[], gdb=False, fabric="none")
+        opt = types.SimpleNamespace(nodes=1, numa=None, kernel="stock", append=[], share=None,
+                                    cpus=1, memory=64, qemu=[], trace=[], gdb=False, fabric="none")
         for accel, khz, given in (("tcg", 2500123, True), ("tcg", None, False),
                                   ("kvm", None, False)):
             lab = types.SimpleNamespace(opt=opt, dir="/l", name="l", accel=accel, tsc_khz=khz,
-                                        guest=lambda k: paths.Guest("debian13"),
+                                        places=[[]], guest=lambda k: paths.Guest("debian13"),
                                         layers={"debian13": []}, mgmt_role=lambda k: "r")
             words = VM(lab, 1).argv()
             cmdline = words[words.index("-append") + 1].split()

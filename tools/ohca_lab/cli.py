@@ -274,10 +274,10 @@ def cmd_status(opt):
             how = (f"{'running' if running(pid) else 'dead'}, pid {pid}" if pid
                    else "libvirt's")
             print(f"  node{k}: {how}, {state['guests'][k - 1]}{place}")
-            for i, name in enumerate(hcas if len(hcas) > 1 else []):
+            for i, what in enumerate(hcas if len(hcas) > 1 else []):
                 numa = (f", NUMA node {numa_node(i, len(hcas), state['numa'])}" if state["numa"]
                         else "")
-                print(f"    ohca_{i}: at '{name}'{numa}")
+                print(f"    ohca_{i}: at '{what}'{numa}")
         for what, pid in state["helpers"].items():
             print(f"  {what}: {'running' if running(pid) else 'dead'}, pid {pid}")
         if state["fabric"] == "ohca":
