@@ -270,7 +270,7 @@ def cmd_status(opt):
               f"fabric {state['fabric']}, pid {state['pid']}")
         for k, pid in enumerate(state["vms"], 1):
             hcas = state["places"][k - 1]
-            place = f", at '{hcas[0]}'" if len(hcas) == 1 and not state["own_places"] else ""
+            place = f", at '{hcas[0]}'" if len(hcas) == 1 and state["topology"] else ""
             how = (f"{'running' if running(pid) else 'dead'}, pid {pid}" if pid
                    else "libvirt's")
             print(f"  node{k}: {how}, {state['guests'][k - 1]}{place}")

@@ -118,14 +118,17 @@ def number(text):
 
 
 def answered(lab, path, expected):
-    """A part of a task for each of {name: (value, question)}: a file of node 1 answers it."""
+    """A part of a task for each of {name: (value, question)}: a file of node 1 answers it.
+
+    No answer is right to what is None.
+    """
     given = lab.answers(path)
     for name, (value, question) in expected.items():
         answer = given.get(name)
         if isinstance(value, int):
             right = number(answer) == value
         else:
-            right = answer == value.lower()
+            right = value is not None and answer == value.lower()
         said = f"'{answer}' is not right" if answer else "no answer"
         yield right, f"{path} on node1, {name}=: {question}" + ("" if right else f" ({said})")
 
@@ -139,7 +142,8 @@ def discovery(lab):
     yield from answered(lab, "/root/discovery", {
         "switches": (kinds.count("switch"), "the number of switches"),
         "hosts": (kinds.count("channel adapter"), "the number of channel adapters"),
-        "guid": (int(port["guid"], 0), "the PortGUID of node3"),
+        # the fabric knows it from when the port has a LID
+        "guid": (int(port["guid"], 0) if "guid" in port else None, "the PortGUID of node3"),
         "switch": (leaf["description"], "the NodeDescription of the switch that node3 is at"),
         "port": (port["peer_port"], "the port of that switch"),
         "lid": (port["lid"], "the LID of node3"),
@@ -163,8 +167,8 @@ def routes(lab):
 
 
 def spine_of(way):
-    """The switch in the middle of a way of three switches."""
-    return way[2] if len(way) == 5 else "none"
+    """The switch in the middle of a way of three switches; None: it is another way."""
+    return way[2] if len(way) == 5 else None
 
 
 def counters(lab):
@@ -308,9 +312,9 @@ def start(opt, state_of):
 def check(opt, state_of):
     """Prints a line for each part of the task; returns the status."""
     lesson, lab = LESSONS[opt.lesson], Running(opt.name, state_of(opt.name))
-    nodes = int(lesson.lab[lesson.lab.index("-n") + 1])
-    if (len(lab.nodes) < nodes or lab.state["fabric"] != "ohca"
-            or "--topology" in lesson.lab and lab.state["own_places"]):
+    wanted = dict(zip(lesson.lab, lesson.lab[1:]))
+    if (len(lab.nodes) < int(wanted["-n"]) or lab.state["fabric"] != "ohca"
+            or lab.state["topology"] != wanted.get("--topology")):
         raise LabError(f"lab {opt.name} is not one for lesson {opt.lesson}: 'ohca-lab down', then "
                        f"'ohca-lab course {opt.lesson} --start'")
     parts = [(bool(done), text) for done, text in lesson.check(lab)]

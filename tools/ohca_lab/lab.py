@@ -305,7 +305,7 @@ class Lab:
                  "vms": [vm.process and vm.process.pid for vm in self.vms],
                  "guests": [vm.guest.name for vm in self.vms],
                  "places": [[h.name for h in hcas] for hcas in self.places],
-                 "own_places": self.opt.topology is None, "numa": self.opt.numa,
+                 "topology": self.opt.topology, "numa": self.opt.numa,
                  "helpers": {p.what: p.pid for p in self.helpers}}
         with open(os.path.join(self.dir, "state.new"), "w", encoding="ascii") as f:
             json.dump(state, f)
