@@ -18,7 +18,7 @@ from ohca_ufm.partitions import ConfError, Partitions
 from ohca_ufm.store import HEAD, MARK, Store
 from ohca_ufm.words import UfmError
 
-CALLS = ("open", "fchmod", "fchown", "fsync", "rename", "close")
+CALLS = ("unlink", "open", "fchmod", "fchown", "fsync", "rename", "close")
 ADMIN = "# mine\nDefault=0x7fff, ipoib : ALL=full ;\nStorage=0x300 : 0x1234=full ;"
 ROUNDS = 5
 SEED = 20
@@ -95,14 +95,86 @@ class Files(rest.Case):
     def test_full_disk(self):
         """A write that fails changes nothing; the next one is a new one."""
         store = self.store()
-        was = rest.read(self.state) if os.path.exists(self.state) else None
+        store.change(lambda p: p.with_pkey(9, True))
+        was = rest.read(self.state), rest.read(self.conf)
         with mock.patch.object(module.os, "fsync", side_effect=OSError(28, "No space left")):
             with self.assertRaises(UfmError) as e:
                 store.change(lambda p: p.with_pkey(1, True))
         self.assertEqual(e.exception.status, 500)
-        self.assertEqual((store.partitions.found, was), ({}, None))
+        self.assertEqual(list(store.partitions.found), [9])
+        self.assertEqual((rest.read(self.state), rest.read(self.conf)), was)
+        store.change(lambda p: p.with_pkey(1, True))
+        self.assertEqual(list(store.partitions.found), [9, 1])
+        self.assertEqual(rest.read(self.conf), below(HEAD, store))
+
+    def failing_after(self, path):
+        """A disk that fails when @path was renamed, before that is on the disk."""
+        renamed, rename, fsync = [], os.rename, os.fsync
+
+        def rename_it(old, new):
+            rename(old, new)
+            renamed.append(new)
+
+        def fsync_it(fd):
+            if path in renamed:
+                raise OSError(5, "Input/output error")
+            fsync(fd)
+        return mock.patch.multiple(module.os, rename=rename_it, fsync=fsync_it)
+
+    def test_failed_after_rename(self):
+        """OpenSM is told of a partitions.conf that was renamed, whatever failed after that."""
+        store = self.store()
+        store.read_again()
+        with self.failing_after(self.conf), self.assertRaises(UfmError):
+            store.change(lambda p: p.with_pkey(1, True))
+        self.assertEqual((rest.read(self.conf), self.told), (below(HEAD, store), 1))
+        store.change(lambda p: p.with_pkey(1, True))
+        self.assertEqual(self.told, 2)
+
+    def test_state_after_rename(self):
+        """A change that failed is not in the state file once a later one was made."""
+        store = self.store()
+        with self.failing_after(self.state), self.assertRaises(UfmError):
+            store.change(lambda p: p.with_pkey(1, True))
+        self.assertIn('"0x1"', rest.read(self.state))
+        store.change(lambda p: p.without(1, [5]))
+        store.close()
+        self.assertEqual(self.store().partitions, Partitions())
+
+    def test_links(self):
+        """Others may write in the directory: no link of theirs is written or read through."""
+        victim = os.path.join(self.dir, "victim")
+        rest.write(victim, "Mine=0x44 : ALL ;\n")
+        for path in self.conf, self.state:
+            os.symlink(victim, path + ".new")
+        store = self.store()
         store.change(lambda p: p.with_pkey(1, True))
         self.assertEqual(rest.read(self.conf), below(HEAD, store))
+        os.unlink(self.conf)
+        os.symlink(victim, self.conf)
+        with self.assertRaises(UfmError) as e:
+            store.change(lambda p: p.with_pkey(2, True))
+        self.assertIn("symbolic link", e.exception.text)
+        store.close()
+        for path in self.conf, self.state:
+            os.unlink(self.conf)
+            rest.write(self.conf, HEAD)
+            os.unlink(path)
+            os.symlink(victim, path)
+            with self.assertRaisesRegex(ConfError, "symbolic link"):
+                self.store()
+        os.unlink(self.state + ".lock")
+        os.symlink(victim + "2", self.state + ".lock")
+        with self.assertRaises(OSError):
+            self.store()
+        self.assertFalse(os.path.exists(victim + "2"))
+        self.assertEqual(rest.read(victim), "Mine=0x44 : ALL ;\n")
+
+    def test_fifo(self):
+        """One in place of a file does not hold the program."""
+        os.mkfifo(self.conf)
+        with self.assertRaisesRegex(ConfError, "no regular file"):
+            self.store()
 
     def test_wrong_state(self):
         """It is not written over."""

@@ -4,10 +4,16 @@
 A change is written to the state file, then partitions.conf is written from it, then OpenSM reads
 that. If the program ends between two of these, the next one begins with the state file and goes on
 from there. Each file is written beside itself, to the disk, and renamed.
+
+Others may write in the directory: the guests of a lab that share it. A symbolic link or a FIFO of
+theirs in place of a file is refused, so that they neither read nor change other files of this user.
 """
+import contextlib
+import errno
 import fcntl
 import json
 import os
+import stat
 import threading
 
 from .partitions import ConfError, Partitions, administrators
@@ -19,12 +25,21 @@ MAX_FILE = 16 << 20
 
 
 def read(path):
-    """A text file; None if it is not there."""
+    """A text file; None if it is not there. ConfError: it is another kind of file"""
     try:
-        with open(path, encoding="utf-8") as f:
-            text = f.read(MAX_FILE + 1)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    except OSError as e:
+        if e.errno == errno.ELOOP:
+            raise ConfError(f"{path} is a symbolic link: name the file itself") from None
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise ConfError(f"{path} is no regular file")
+    try:
+        with open(fd, encoding="utf-8") as f:
+            text = f.read(MAX_FILE + 1)
     except ValueError:
         raise ConfError(f"{path} is no text") from None
     if len(text) > MAX_FILE:
@@ -35,10 +50,12 @@ def read(path):
 def write(path, text, mode):
     """The whole file, by a new one. @mode: of a file that is not there yet"""
     new = path + ".new"
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(new)
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     with open(fd, "w", encoding="utf-8") as f:
-        if os.path.exists(path):
-            old = os.stat(path)
+        old = os.lstat(path) if os.path.lexists(path) else None
+        if old and stat.S_ISREG(old.st_mode):
             os.fchmod(fd, old.st_mode & 0o777)
             if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
                 os.fchown(fd, old.st_uid, old.st_gid)
@@ -53,16 +70,24 @@ def write(path, text, mode):
         os.close(directory)
 
 
+def place_of(path):
+    """The path of a file whose directory may be linked, and which itself may not."""
+    directory, name = os.path.split(path)
+    return os.path.join(os.path.realpath(directory), name)
+
+
 class Store:
     """Partitions with their files; partitions is what the state file has."""
 
     def __init__(self, conf, state, tell):
         """@conf, @state: the paths; @tell: has OpenSM read @conf, or UfmError"""
-        self.conf, self.state = os.path.realpath(conf), os.path.realpath(state)
+        self.conf, self.state = place_of(conf), place_of(state)
         self.tell = tell
         self.lock = threading.Lock()
         self.untold = True              # OpenSM may have read another file
-        self.only = os.open(self.state + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.unsaved = False            # the state file may have what partitions has not
+        self.only = os.open(self.state + ".lock",
+                            os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             # of this process alone: a command of --reload does not inherit it
             fcntl.lockf(self.only, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,15 +135,15 @@ class Store:
                             "by a client")
         text = "".join(line + "\n" for line in (MARK, *self.partitions.lines()))
         if read(self.conf) != head + text:
+            self.untold = True          # also if it fails: perhaps after the rename
             write(self.conf, head + text, 0o644)
-            self.untold = True
 
     def change(self, make):
         """@make: gets Partitions and returns new ones. UfmError: the text says how far it came"""
         with self.lock:
             try:
                 changed = make(self.partitions)
-                if changed != self.partitions:
+                if changed != self.partitions or self.unsaved:
                     self.save(changed)
                 self.write_conf()
             except ConfError as e:
@@ -133,8 +158,9 @@ class Store:
         if taken:
             raise UfmError(400, f"the P_Key {min(taken):#x} is the administrator's: it is in "
                                 "partitions.conf above the mark")
+        self.unsaved = True             # also if it fails: perhaps after the rename
         write(self.state, json.dumps(changed.to_json()) + "\n", 0o600)
-        self.partitions = changed
+        self.partitions, self.unsaved = changed, False
 
     def read_again(self):
         """OpenSM reads partitions.conf if it has not done so since it was written."""
