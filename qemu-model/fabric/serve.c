@@ -388,8 +388,6 @@ static void confine(const struct fab_serve_cfg *cfg)
 	if (!cfg->sandbox)
 		return;
 	s = fab_sandbox_enter(&sandbox);
-	if (cfg->quiet)
-		return;
 	if (!s->landlock_abi)
 		fprintf(stderr, "ohca-fabric: without Landlock, all files of the user are in "
 			"reach: %s\n", strerror(s->landlock_errno));

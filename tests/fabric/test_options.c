@@ -9,9 +9,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <seccomp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/wait.h>
@@ -29,7 +31,21 @@ struct child {
 	pid_t pid;
 	FILE *out;		/* its output, of both kinds */
 	char ready[256];	/* the line that says so */
+	bool open;		/* it said before that it has no Landlock */
 };
+
+/* From now on the kernel has no Landlock. */
+static void forget_landlock(void)
+{
+	scmp_filter_ctx s = seccomp_init(SCMP_ACT_ALLOW);
+
+	if (seccomp_rule_add(s, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(landlock_create_ruleset), 0) ||
+	    seccomp_load(s))
+		_exit(126);
+	seccomp_release(s);
+}
+
+static bool without_landlock;
 
 static void start(struct child *c, const char *const *options)
 {
@@ -47,13 +63,17 @@ static void start(struct child *c, const char *const *options)
 		dup2(p[1], 2);
 		close(p[0]);
 		close(p[1]);
+		if (without_landlock)
+			forget_landlock();
 		execv(program, (char *const *)(uintptr_t)argv);
 		_exit(127);
 	}
 	close(p[1]);
 	c->out = fdopen(p[0], "r");
+	c->open = false;
 	do {
 		assert_non_null(fgets(c->ready, sizeof(c->ready), c->out));
+		c->open |= strstr(c->ready, "without Landlock") != NULL;
 	} while (!strstr(c->ready, "ready"));
 }
 
@@ -134,6 +154,21 @@ static void expect(const struct ohca_link_cfg *got, const struct ohca_link_cfg *
 	assert_int_equal(got->speed_sup, want->speed_sup);
 	assert_int_equal(got->speed_ext_sup, want->speed_ext_sup);
 	assert_string_equal(got->desc, want->desc);
+}
+
+/* However quiet the daemon is, it says that what confines it does not hold. */
+static void test_no_landlock(void **state)
+{
+	static const char *const options[] = { "-t", topology, "--quiet", NULL };
+	struct child c;
+
+	(void)state;
+	write_topology(1, 0, "a switch", "4xEDR");
+	without_landlock = true;
+	start(&c, options);
+	without_landlock = false;
+	assert_true(c.open);
+	stop(&c, SIGTERM, "Landlock", 0);
 }
 
 /* Each rate of a link, and each value of each option that its ports show. */
@@ -264,6 +299,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ports),
 		cmocka_unit_test(test_node),
+		cmocka_unit_test(test_no_landlock),
 	};
 
 	return cmocka_run_group_tests_name("options", tests, setup, teardown);

@@ -27,9 +27,9 @@
 
 #include "fabric/base/sandbox.h"
 
-static char dir[] = "/tmp/ohca-sandbox-XXXXXX", sock[64], other[64], outside[64];
+static char dir[] = "/tmp/ohca-sandbox-XXXXXX", sock[64], other[64], outside[64], named[64];
 static struct fab_sandbox_cfg cfg;
-static int log_fd;
+static int log_fd, listener, stream, datagram;
 static pid_t parent;
 
 /* errno of @action in a process that is confined as cfg says, 0: it succeeds; -1: it was killed */
@@ -110,9 +110,23 @@ static long remove_socket(void)
 	return unlink(sock);
 }
 
-static long local_socket(void)
+static socklen_t name_of(struct sockaddr_un *un, const char *path)
 {
-	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	*un = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	strcpy(un->sun_path, path);
+	return sizeof(*un);
+}
+
+/* One that waits since before the listener's process was confined. */
+static long accept_client(void)
+{
+	return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+/* As the control socket does, for when there is no other one. */
+static long spare_descriptor(void)
+{
+	return fcntl(log_fd, F_DUPFD_CLOEXEC, 0);
 }
 
 static long much_memory(void)
@@ -129,11 +143,15 @@ static long much_memory(void)
 
 static void test_goes_on(void **st)
 {
+	struct sockaddr_un un;
+
 	(void)st;
 	assert_int_equal(confined(link_memory), 0);
 	assert_int_equal(confined(link_pipe), 0);
 	assert_int_equal(confined(write_log), 0);
-	assert_int_equal(confined(local_socket), 0);
+	assert_int_equal(connect(stream, (struct sockaddr *)&un, name_of(&un, named)), 0);
+	assert_int_equal(confined(accept_client), 0);
+	assert_int_equal(confined(spare_descriptor), 0);
 	assert_int_equal(confined(much_memory), 0);
 	assert_int_equal(confined(remove_socket), 0);
 	assert_int_equal(access(sock, F_OK), -1);
@@ -269,31 +287,93 @@ static void test_files(void **st)
 }
 
 /* A socket of another program, as a session bus is one. */
+static socklen_t abstract_name(struct sockaddr_un *un)
+{
+	*un = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	strcpy(un->sun_path + 1, dir);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(dir));
+}
+
 static long reach_abstract(void)
 {
-	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct sockaddr_un un;
+	const socklen_t len = abstract_name(&un);
 	const int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
 
-	strcpy(un.sun_path + 1, dir);
-	return connect(fd, (struct sockaddr *)&un,
-		       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(dir)));
+	return fd < 0 ? -1 : connect(fd, (struct sockaddr *)&un, len);
+}
+
+/* By a socket that is there, which seccomp lets pass. */
+static long send_to_abstract(void)
+{
+	struct sockaddr_un un;
+	const socklen_t len = abstract_name(&un);
+
+	return sendto(datagram, "", 1, 0, (struct sockaddr *)&un, len);
 }
 
 static void test_sockets(void **st)
 {
-	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct sockaddr_un un;
+	const socklen_t len = abstract_name(&un);
 	const int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
 
 	(void)st;
-	strcpy(un.sun_path + 1, dir);
-	assert_int_equal(bind(fd, (struct sockaddr *)&un,
-			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-					  strlen(dir))), 0);
-	assert_int_equal(confined(reach_abstract), landlock_abi >= 6 ? EPERM : 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&un, len), 0);
+	assert_int_equal(confined(reach_abstract), EPERM);
+	assert_int_equal(confined(send_to_abstract), landlock_abi >= 6 ? EPERM : 0);
 	cfg.abstract = true;
 	assert_int_equal(confined(reach_abstract), 0);
+	assert_int_equal(confined(send_to_abstract), 0);
 	cfg.abstract = false;
 	close(fd);
+}
+
+static long stream_socket(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
+static long seqpacket_socket(void)
+{
+	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static long datagram_socket(void)
+{
+	return socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+static long connect_stream(void)
+{
+	struct sockaddr_un un;
+	const socklen_t len = name_of(&un, named);
+
+	return connect(stream, (struct sockaddr *)&un, len);
+}
+
+static long bind_stream(void)
+{
+	struct sockaddr_un un;
+	const socklen_t len = name_of(&un, other);
+
+	return bind(stream, (struct sockaddr *)&un, len);
+}
+
+/* A listener with a path, as that of a session bus or of a daemon of containers. */
+static void test_listeners(void **st)
+{
+	(void)st;
+	assert_int_equal(confined(connect_stream), EPERM);
+	assert_int_equal(confined(bind_stream), EPERM);
+	assert_int_equal(confined(datagram_socket), EPERM);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(confined(stream_socket), EPERM);
+		assert_int_equal(confined(seqpacket_socket), EPERM);
+		cfg.abstract = true;
+	}
+	assert_int_equal(confined(datagram_socket), 0);
+	cfg.abstract = false;
 }
 
 static volatile sig_atomic_t signals;
@@ -321,10 +401,8 @@ static void test_signals(void **st)
 	struct sigaction was;
 
 	(void)st;
-	if (landlock_abi < 6)
-		skip();
 	sigaction(SIGUSR1, &count, &was);
-	assert_int_equal(confined(signal_by_pipe), 0);
+	assert_int_equal(confined(signal_by_pipe), EPERM);
 	assert_int_equal(signals, 0);
 	sigaction(SIGUSR1, &was, NULL);
 }
@@ -332,6 +410,8 @@ static void test_signals(void **st)
 static int make(void **st)
 {
 	const mode_t mode = 0600;
+	struct sockaddr_un un;
+
 	(void)st;
 	if (!mkdtemp(dir))
 		return -1;
@@ -340,6 +420,13 @@ static int make(void **st)
 	snprintf(outside, sizeof(outside), "%s.file", dir);
 	log_fd = open(outside, O_WRONLY | O_CREAT | O_CLOEXEC, mode);
 	close(open(sock, O_WRONLY | O_CREAT | O_CLOEXEC, mode));
+	snprintf(named, sizeof(named), "%s/named", dir);
+	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	stream = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	datagram = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (datagram < 0 || bind(listener, (struct sockaddr *)&un, name_of(&un, named)) ||
+	    listen(listener, 1))
+		return -1;
 	parent = getpid();
 	cfg.file[1] = sock;
 	landlock_abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0,
@@ -353,6 +440,7 @@ static int unmake(void **st)
 	(void)st;
 	unlink(sock);
 	unlink(other);
+	unlink(named);
 	unlink(outside);
 	return rmdir(dir);
 }
@@ -364,6 +452,7 @@ int main(void)
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_system_calls),
 		cmocka_unit_test(test_sockets),
+		cmocka_unit_test(test_listeners),
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_aborts),
 		cmocka_unit_test(test_goes_on),

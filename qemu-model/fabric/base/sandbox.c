@@ -107,14 +107,14 @@ static int enter_landlock(const struct fab_sandbox_cfg *cfg)
 static const int allowed[] = {
 	/* descriptors that are open, of which a link has three */
 	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek),
-	SCMP_SYS(close), SCMP_SYS(dup), SCMP_SYS(fcntl), SCMP_SYS(fstat), SCMP_SYS(newfstatat),
+	SCMP_SYS(close), SCMP_SYS(dup), SCMP_SYS(fstat), SCMP_SYS(newfstatat),
 	SCMP_SYS(ftruncate), SCMP_SYS(fchmod), SCMP_SYS(pipe2), SCMP_SYS(memfd_create),
 	SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(poll),
 	SCMP_SYS(ppoll),
-	/* sockets; socket() is below */
-	SCMP_SYS(accept4), SCMP_SYS(bind), SCMP_SYS(connect), SCMP_SYS(getsockname),
-	SCMP_SYS(getsockopt), SCMP_SYS(setsockopt), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg),
-	SCMP_SYS(recvmmsg), SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(shutdown),
+	/* sockets; those that make and connect them are below */
+	SCMP_SYS(accept4), SCMP_SYS(getsockname), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),
+	SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(recvmmsg), SCMP_SYS(sendto),
+	SCMP_SYS(sendmsg), SCMP_SYS(shutdown),
 	/* which pipe a descriptor is; its own sockets' files are removed */
 	SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(unlink), SCMP_SYS(unlinkat),
 	/* memory; mmap() and mprotect() are below */
@@ -139,8 +139,34 @@ static const int allowed[] = {
 #define OPEN_MASK	(O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | O_NONBLOCK | O_DIRECTORY)
 #define OPEN_PIPE	(O_RDWR | O_NONBLOCK)
 
+/* Links seal memory, and the control socket keeps a descriptor. F_SETOWN would signal others. */
+static const int fcntls[] = { F_DUPFD_CLOEXEC, F_ADD_SEALS, F_GET_SEALS };
+
+/*
+ * All listeners are there, and accept4() makes the connections. Landlock cannot tell which socket
+ * with a path is connected: umad2sim alone may connect sockets, and makes only those of datagrams.
+ * Return: 0, or a negative errno.
+ */
+static int allow_sockets(scmp_filter_ctx s, const struct fab_sandbox_cfg *cfg)
+{
+	const struct scmp_arg_cmp datagrams = SCMP_A1(SCMP_CMP_MASKED_EQ, 0xff, SOCK_DGRAM);
+	const uint32_t yes = SCMP_ACT_ALLOW;
+	int e = 0;
+
+	if (cfg->abstract) {
+		e = seccomp_rule_add(s, yes, SCMP_SYS(bind), 0);
+		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(connect), 0);
+		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,
+					     SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0), datagrams);
+	}
+	if (cfg->udp)
+		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,
+					     SCMP_A0(SCMP_CMP_EQ, AF_INET, 0), datagrams);
+	return e;
+}
+
 /* System calls that may have some arguments. Return: 0, or a negative errno. */
-static int allow_some(scmp_filter_ctx s, bool udp)
+static int allow_some(scmp_filter_ctx s, const struct fab_sandbox_cfg *cfg)
 {
 	const uint32_t yes = SCMP_ACT_ALLOW;
 	const struct scmp_arg_cmp no_exec = SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0);
@@ -148,11 +174,10 @@ static int allow_some(scmp_filter_ctx s, bool udp)
 
 	e = seccomp_rule_add(s, yes, SCMP_SYS(mmap), 1, no_exec);
 	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(mprotect), 1, no_exec);
-	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0));
-	if (udp)
-		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,
-					     SCMP_A0(SCMP_CMP_EQ, AF_INET, 0),
-					     SCMP_A1(SCMP_CMP_MASKED_EQ, 0xff, SOCK_DGRAM));
+	for (unsigned int i = 0; !e && i < sizeof(fcntls) / sizeof(fcntls[0]); i++)
+		e = seccomp_rule_add(s, yes, SCMP_SYS(fcntl), 1,
+				     SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)fcntls[i], 0));
+	e = e ? e : allow_sockets(s, cfg);
 	/* abort() */
 	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(tgkill), 1,
 				     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0));
@@ -163,14 +188,14 @@ static int allow_some(scmp_filter_ctx s, bool udp)
 }
 
 /* Return: 0, or a negative errno. */
-static int enter_seccomp(bool udp)
+static int enter_seccomp(const struct fab_sandbox_cfg *cfg)
 {
 	scmp_filter_ctx s = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 	int e = s ? 0 : -ENOMEM;
 
 	for (unsigned int i = 0; !e && i < sizeof(allowed) / sizeof(allowed[0]); i++)
 		e = seccomp_rule_add(s, SCMP_ACT_ALLOW, allowed[i], 0);
-	e = e ? e : allow_some(s, udp);
+	e = e ? e : allow_some(s, cfg);
 	/* a tree instead of a list; up to Linux 5.15 a filter makes branches slower otherwise */
 	e = e ? e : seccomp_attr_set(s, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	e = e ? e : seccomp_attr_set(s, SCMP_FLTATR_CTL_SSB, 1);
@@ -195,7 +220,7 @@ const struct fab_sandbox *fab_sandbox_enter(const struct fab_sandbox_cfg *cfg)
 		held.landlock_errno = errno;
 		held.landlock_abi = 0;
 	}
-	e = enter_seccomp(cfg->udp);
+	e = enter_seccomp(cfg);
 	held.seccomp = !e;
 	held.seccomp_errno = -e;
 	return &held;

@@ -7,8 +7,9 @@
  *			directories of its sockets; no TCP; no signal to another process; without
  *			umad2sim no socket is connected that has no file
  *	seccomp		the system calls of sandbox.c and no others: no program is started, no
- *			memory is executed that was written, no process is traced, and sockets
- *			are UNIX sockets, with umad2sim over UDP also those
+ *			memory is executed that was written, no process is traced, no file says
+ *			whom to signal, and no socket is made or connected but, with umad2sim,
+ *			UNIX sockets of datagrams, and with umad2sim over UDP also those
  *
  * Descriptors that are open stay as they are, and machines may pass further ones.
  */
@@ -27,8 +28,9 @@
 /**
  * struct fab_sandbox_cfg - what the daemon still needs
  * @file: paths of files that it removes when it ends; NULL: none. Their directories are there
- * @abstract: it connects to UNIX sockets that have no file
- * @udp: it makes UDP sockets
+ * @abstract: it makes UNIX sockets of datagrams, and connects to those that have no file. Then it can
+ *	also connect to those that have one
+ * @udp: it makes UDP sockets; it binds and connects them only with @abstract
  */
 struct fab_sandbox_cfg {
 	const char *file[FAB_SANDBOX_FILES];
