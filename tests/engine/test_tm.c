@@ -638,6 +638,58 @@ static void test_give_back(void **state)
 	rig_down(&r);
 }
 
+/*
+ * Half an eager message has taken a tag when its QP is reset or destroyed, and the CQ has no room
+ * for the flushed tag. That is an error of the CQ and not of the QP, whose command succeeds.
+ */
+static void test_give_back_full(void **state)
+{
+	struct host_cq cq;
+	struct rig r;
+
+	(void)state;
+	up(&r, false);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct host_srq roomy = r.srq[1];
+		struct host_qp_init in = { .scq = &r.scq[1], .rcq = &cq, .srq = &r.srq[1],
+					   .no_sq = true };
+		unsigned int n = 0;
+
+		host_qp_destroy(&r.qp[1]);
+		host_cq_create(r.h[1], &cq, 0, 0);
+		assert_int_equal(host_tm_srq_create(r.h[1], &r.srq[1], 6, r.h[1]->pdn, TAGS, 4,
+						    &cq), 0);
+		assert_int_equal(host_qp_create(r.h[1], &r.qp[1], &in), 0);
+		again(&r);
+		add(&r, 2, 6, ~0ull, 0, 50000);
+		host_hook_set(r.h[0], 0, first_only, &n);
+		eager_data(&r, 6, 3000);
+		host_hook_set(r.h[0], 0, NULL, NULL);
+		/* the only entry says that the tag matches, and nobody reads it */
+		no_event(r.h[1]);
+		assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_RTS);
+		if (i == 0) {
+			rig_modify(&r.qp[1], OHCA_QPS_RESET);
+			assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_RESET);
+		} else {
+			host_qp_destroy(&r.qp[1]);
+		}
+		rig_run(&r);
+		event(r.h[1], OHCA_EVENT_CQ_ERR, cq.cqn);
+		no_event(r.h[1]);
+		if (i == 0)
+			host_qp_destroy(&r.qp[1]);
+		host_cmd_handle(r.h[1], OHCA_CMD_DESTROY_SRQ, r.srq[1].srqn, 0);
+		host_buf_free(&r.srq[1].buf);
+		host_cq_destroy(&cq);
+		r.srq[1] = roomy;
+		/* for the next turn, and rig_down() */
+		in.rcq = &r.rcq[1];
+		assert_int_equal(host_qp_create(r.h[1], &r.qp[1], &in), 0);
+	}
+	rig_down(&r);
+}
+
 /* ---- list operations ---- */
 
 static void test_ops(void **state)
@@ -811,6 +863,7 @@ int main(void)
 		cmocka_unit_test(test_unexpected), cmocka_unit_test(test_no_tag),
 		cmocka_unit_test(test_rendezvous), cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_errors), cmocka_unit_test(test_give_back),
+		cmocka_unit_test(test_give_back_full),
 		cmocka_unit_test(test_ops), cmocka_unit_test(test_cq_full),
 		cmocka_unit_test(test_create),
 	};

@@ -52,7 +52,8 @@ void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint3
 {
 	uint8_t old = qp->state;
 
-	if (old == OHCA_QPS_ERR || old == OHCA_QPS_RESET)
+	/* what a reset or a destruction flushes may find no room: the QP does not fail of that */
+	if (old == OHCA_QPS_ERR || old == OHCA_QPS_RESET || qp->going)
 		return;
 	qp->state = OHCA_QPS_ERR;
 	ohca_trace(e, OHCA_TR_QP_STATE, qp->handle, old, qp->state, vendor_err);

@@ -116,7 +116,8 @@ struct ohca_qp *ohca_qp_by_wire(ohca_engine *e, unsigned int port, uint32_t qpn)
 /* QP 0 or 1 of a port, for MADs that the agents do not handle. NULL: none, or QP 0 with smp_off */
 struct ohca_qp *ohca_qp_of_software(ohca_engine *e, unsigned int port, uint32_t qpn);
 /* Move to ERR because of an error. @ev: asynchronous event to raise, or 0. Calls
- * ohca_xp_state(); safe to call from the transport at any point of packet handling. */
+ * ohca_xp_state(); safe to call from the transport at any point of packet handling. Leaves a QP
+ * as it is that is in ERR or RESET, or is being reset or destroyed. */
 void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint32_t vendor_err);
 /* Move an RTS UC, UD, SMI or GSI QP to SQE after a send completed in error */
 void ohca_qp_sqe(ohca_engine *e, struct ohca_qp *qp, uint32_t vendor_err);
