@@ -190,6 +190,21 @@ class Calls(rest.Case):
         while self.call("GET", rest.PKEYS)[0] != 200:
             self.assertLess(time.monotonic(), end)
 
+    def test_browser(self):
+        """A page of another site, and one whose name was bound to this host: nothing changes."""
+        body = {"pkey": "1", "guids": [G]}
+        for headers, want in (({"Origin": "http://evil.example"}, "browsers"),
+                              ({"Origin": "null", "Content-Type": "text/plain"}, "browsers"),
+                              ({"Host": "evil.example:8080"}, "Host"), ({"Host": ""}, "Host"),
+                              ({"Host": "localhost.evil.example"}, "Host"),
+                              ({"Host": "[localhost]"}, "Host"), ({"Host": "1.2.3"}, "Host")):
+            with self.subTest(headers=headers):
+                self.bad(self.call("POST", rest.PKEYS, body, headers), 403, want)
+                self.bad(self.call("GET", rest.PKEYS, headers=headers), 403, want)
+        self.assertEqual(self.good(self.call("GET", rest.PKEYS + "/1")), {})
+        for host in "localhost", "LocalHost:80", "127.0.0.1:1", "192.0.2.1", "[::1]", "[::1]:8080":
+            self.good(self.call("GET", rest.PKEYS, headers={"Host": host}))
+
     def test_no_fabric(self):
         """Without --control there is nothing to show."""
         for name in "systems", "ports", "links":
@@ -251,8 +266,8 @@ class Others(rest.Case):
             self.bad(server.call("POST", rest.PKEYS, body), 500, "has no number")
             rest.write(pid, f"{sleep.pid}\n")
             self.bad(server.call("POST", rest.PKEYS, body), 500, "not opensm")
-            self.assertIsNone(sleep.poll())
             sleep.kill()
+            self.assertEqual(sleep.wait(rest.PATIENCE), -signal.SIGKILL)
 
     def test_starting(self):
         """OpenSM that does not catch SIGHUP yet is not ended by it, as this program would be."""
@@ -263,7 +278,6 @@ class Others(rest.Case):
             rest.write(os.path.join(self.dir, "pid"), f"{process.pid}\n")
             server = self.started(how=("--opensm-pid", "pid"))
             self.good(server.call("POST", rest.PKEYS, {"pkey": "1", "guids": [G]}))
-            self.assertIsNone(process.poll())
             process.kill()
             self.assertEqual(process.wait(rest.PATIENCE), -signal.SIGKILL)
 
@@ -284,6 +298,45 @@ class Others(rest.Case):
                       {"Authorization": ""}):
             self.bad(server.call("GET", "/ufmRest" + version, headers=wrong), 401, "wrong")
             self.bad(server.call("DELETE", rest.PKEYS + "/0x1", headers=wrong), 401, "wrong")
+
+    def test_unknown_closed(self):
+        """Who has no password is told before a body has come, and keeps no connection."""
+        rest.write(os.path.join(self.dir, "users"), "b:x\n")
+        server = self.started("--users", "users")
+        with socket.create_connection((server.url.hostname, server.url.port), rest.PATIENCE) as s:
+            s.sendall(b"POST /ufmRest/resources/pkeys HTTP/1.1\r\nHost: ufm.example\r\n"
+                      b"Expect: 100-continue\r\nContent-Length: 9\r\n\r\n")
+            answer = b""
+            while some := s.recv(1 << 16):
+                answer += some
+        self.assertTrue(answer.startswith(b"HTTP/1.1 401 "), answer)
+        self.assertIn(b"\r\nConnection: close\r\n", answer)
+        # with users a name is as good as an address; a page is not
+        named = {**basic("b:x"), "Host": "ufm.example"}
+        self.good(server.call("GET", rest.PKEYS, headers=named))
+        self.bad(server.call("GET", rest.PKEYS, headers={**named, "Origin": "http://a"}), 403)
+
+    def test_hosts(self):
+        """One other host has some of the places; this host, and the others, have the rest."""
+        with module.Server(("127.0.0.1", 0), None, module.Access({}, [])) as server:
+            def connected(address):
+                ours, theirs = socket.socketpair()
+                self.addCleanup(ours.close)
+                ours.settimeout(rest.PATIENCE)
+                server.process_request(theirs, (address, 1))
+                return ours
+            for number in range(module.MAX_OF_HOST):
+                connected(f"2001:db8::{number}")
+                last = connected(("192.0.2.1", "::ffff:192.0.2.1")[number % 2])
+            for address in "192.0.2.1", "2001:db8::ffff":
+                self.assertIn(b"of this host", connected(address).recv(1 << 16))
+            for _ in range(module.MAX_CONNECTIONS - 2 * module.MAX_OF_HOST):
+                connected("127.0.0.1")
+            self.assertIn(b"32 connections already", connected("192.0.2.2").recv(1 << 16))
+            last.close()
+            end = time.monotonic() + rest.PATIENCE
+            while server.take("") is not None:
+                self.assertLess(time.monotonic(), end)
 
     def test_tls(self):
         """With a certificate; what speaks no TLS harms nobody."""

@@ -3,14 +3,20 @@
 
 Python's own http.server carries it: a request is answered at once and has a body of JSON, so a
 framework would add a dependency and no bound. The bounds are here: so many connections, each with a
-thread; so many seconds for a request to come, and as many for its answer to be taken; so many bytes
-of its head, and of its body.
+thread, and so many of one other host; so many seconds for a request to come, and as many for its
+answer to be taken; so many bytes of its head, and of its body. Who may not come is told so before
+the body, and has to connect anew.
+
+A page in a browser of this host is no client: it has an Origin, or a name in Host that is its own.
 """
 import base64
 import binascii
+import collections
 import hmac
 import io
+import ipaddress
 import json
+import re
 import socket
 import ssl
 import sys
@@ -23,6 +29,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from .words import UfmError
 
 MAX_CONNECTIONS = 32
+MAX_OF_HOST = 8         # of these, for one other host; all clients of this host have one address
 MAX_HEAD = 64 << 10
 MAX_BODY = 256 << 10
 AHEAD = 16 << 10       # that a reader may have of the next request
@@ -57,6 +64,34 @@ class Access:
         if not good:
             raise UfmError(401, "user and password are wrong" if prefix not in SESSIONS
                            else "the token is wrong")
+
+    def check_browser(self, headers):
+        """UfmError if a browser's page asks. With secrets a name in Host does no harm."""
+        if "Origin" in headers:
+            raise UfmError(403, "pages in browsers may not call")
+        if self.open and not all(map(is_local_name, headers.get_all("Host", []))):
+            raise UfmError(403, "Host must be an address or localhost, since there are no users")
+
+
+def is_local_name(host):
+    """Whether the host of a Host header is an address or localhost: no name that others can give."""
+    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\[\]:]+))(?::[0-9]*)?", host.strip())
+    if not match:
+        return False
+    try:
+        return match[2] and match[2].lower() == "localhost" or \
+            bool(ipaddress.ip_address(match[1] or match[2]))
+    except ValueError:
+        return False
+
+
+def host_of(address):
+    """What is one host for MAX_OF_HOST: an address of IPv4, a /64 of IPv6; None is this host."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    found = getattr(found, "ipv4_mapped", None) or found
+    if found.is_loopback:
+        return None
+    return found if found.version == 4 else int(found) >> 64
 
 
 def among(value, secrets):
@@ -149,10 +184,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def one(self):
         """A request that is HTTP."""
+        was, self.close_connection = self.close_connection, True    # the body is not read yet
         try:
-            body = self.body()
+            self.server.access.check_browser(self.headers)
             prefix, path, query = self.target()
             self.server.access.check(prefix, self.headers.get("Authorization", ""))
+            body = self.body()
+            self.close_connection = was
             status, value = 200, self.server.calls.answer(self.command, path, query, body)
         except UfmError as e:
             status, value = e.status, {"error": e.text}
@@ -165,8 +203,7 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(status, value)
 
     def body(self):
-        """The whole body. A connection whose rest is not read is closed after the answer."""
-        was, self.close_connection = self.close_connection, True
+        """The whole body."""
         if "Transfer-Encoding" in self.headers:
             raise UfmError(411, "a request must have Content-Length, and no Transfer-Encoding")
         values = self.headers.get_all("Content-Length", ["0"])
@@ -180,7 +217,6 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(values[0]))
         if len(body) < int(values[0]):
             raise ConnectionError("the body has ended too early")
-        self.close_connection = was
         return body
 
     def target(self):
@@ -223,7 +259,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingMixIn, TCPServer):
-    """Up to MAX_CONNECTIONS; one more is told so and closed."""
+    """Up to MAX_CONNECTIONS, and MAX_OF_HOST of another host; one more is told so and closed."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -232,23 +268,42 @@ class Server(ThreadingMixIn, TCPServer):
     def __init__(self, address, calls, access, tls=None):
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.calls, self.access, self.tls = calls, access, tls
-        self.free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self.places = collections.Counter()     # connections of each host
+        self.lock = threading.Lock()            # of places
         super().__init__(address, Handler)
+
+    def take(self, host):
+        """A place for a connection of a host. Return: None, or the bound that it would exceed"""
+        with self.lock:
+            if self.places.total() >= MAX_CONNECTIONS:
+                return f"{MAX_CONNECTIONS} connections"
+            if host is not None and self.places[host] >= MAX_OF_HOST:
+                return f"{MAX_OF_HOST} connections of this host"
+            self.places[host] += 1
+        return None
+
+    def give(self, host):
+        """The place is free again."""
+        with self.lock:
+            self.places[host] -= 1
+            if not self.places[host]:
+                del self.places[host]
 
     def process_request(self, request, client_address):
         """In a thread, if one is free."""
-        if not self.free.acquire(blocking=False):
-            self.refuse(request)
+        host = host_of(client_address[0])
+        if bound := self.take(host):
+            self.refuse(request, bound)
             return
         try:
             super().process_request(request, client_address)
         except RuntimeError:            # the system has no thread
-            self.free.release()
-            self.refuse(request)
+            self.give(host)
+            self.refuse(request, "as many connections as the system has threads for")
 
-    def refuse(self, request):
+    def refuse(self, request, bound):
         """Without waiting for anybody."""
-        text = json.dumps({"error": f"there are {MAX_CONNECTIONS} connections already"})
+        text = json.dumps({"error": f"there are {bound} already"})
         try:
             request.setblocking(False)
             if not self.tls:
@@ -265,7 +320,7 @@ class Server(ThreadingMixIn, TCPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.free.release()
+            self.give(host_of(client_address[0]))
 
     def handle_error(self, request, client_address):
         """A client that goes, or speaks no TLS, is no news."""
