@@ -283,6 +283,54 @@ static void undo(const struct fab *damaged, const struct fab *good, const struct
 	free(peer);
 }
 
+/* Switches that cables between switches connect to the last one. */
+static uint32_t switches_reached(const struct fab *f)
+{
+	uint32_t *queue = calloc(f->nodes, sizeof(*queue)), n = 1;
+	bool *seen = calloc(f->nodes, sizeof(*seen));
+
+	queue[0] = f->nodes - 1;
+	seen[queue[0]] = true;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct fab_node *sw = &f->node[queue[i]];
+
+		for (unsigned int p = 1; p <= sw->nports; p++) {
+			const uint32_t peer = f->port[fab_port_of(sw, p)].peer;
+			const uint32_t to = peer == FAB_NO_PORT ? queue[0] : f->port[peer].node;
+
+			if (seen[to] || f->node[to].type != IB_NODE_SWITCH_DEVICE)
+				continue;
+			seen[to] = true;
+			queue[n++] = to;
+		}
+	}
+	free(queue);
+	free(seen);
+	return n;
+}
+
+/* Adapters of two ports join two leaves, but forward nothing: they are no way between switches. */
+static void damage_two_ports(void **st)
+{
+	struct fab_plan plan = { .spec = "rails:1,4,8,2" };
+
+	(void)st;
+	for (plan.seed = 0; plan.seed < 20; plan.seed++) {
+		struct fab_damages d;
+		struct fab *f;
+
+		plan.swapped = plan.seed & 1;
+		/* 8 * 4 cables, of which 11 connect 12 switches */
+		plan.missing = 21 - 2 * plan.swapped;
+		f = from_plan(&plan, &d);
+		assert_int_equal(f->node[f->nodes - 1].type, IB_NODE_SWITCH_DEVICE);
+		assert_int_equal(switches_reached(f), f->switches);
+		comes_back(f);
+		free(d.list);
+		fab_free(f);
+	}
+}
+
 static void damage(void **st)
 {
 	static const struct fab_plan plans[] = {
@@ -392,6 +440,7 @@ static void refused(void **st)
 		{ { .spec = "fat-tree:8,3", .rails = 8 }, "of a pod" },
 		{ { .spec = "star:4", .missing = 1 }, "missing" },
 		{ { .spec = "fat-tree:4", .missing = 4 }, "1 cables fewer" },
+		{ { .spec = "rails:1,4,8,2", .missing = 25 }, "4 cables fewer" },
 		{ { .spec = "star:4", .swapped = 1 }, "swapped" },
 		{ { .spec = "star:4", .slow = 5 }, "slow" },
 		{ { .spec = "star:4", .slow = 1, .speed = "1xSDR" }, "slow" },
@@ -425,6 +474,7 @@ int main(void)
 		cmocka_unit_test(speeds),
 		cmocka_unit_test(chassis),
 		cmocka_unit_test(damage),
+		cmocka_unit_test(damage_two_ports),
 		cmocka_unit_test(damage_lines),
 		cmocka_unit_test(refused),
 	};

@@ -2,9 +2,10 @@
 /*
  * Damage of a generated fabric: cables that are missing, slow or swapped; see generate.h.
  *
- * A tree of cables that reaches all nodes is chosen at random. Cables between switches that are
- * not in it may be missing or swapped, all of them at once: the tree keeps the nodes connected. Two
- * adapters of one machine may be swapped as well, since each of them has one cable.
+ * A tree of cables between switches that reaches all switches is chosen at random. Other cables
+ * between switches may be missing or swapped, all of them at once: the tree keeps the switches
+ * connected without a way through an adapter, which forwards nothing. Cables of hosts are never
+ * missing. Those of two adapters of one machine may be swapped: each of the two stays at a switch.
  */
 #include "gen.h"
 
@@ -20,7 +21,7 @@
  * @order: [g->cables] cables in the order in which they are looked at
  * @used: [g->cables] it has damage already
  * @tree: [g->cables] it is one of the tree
- * @root: [nodes] as a chain that ends at itself: which nodes the tree connects
+ * @root: [nodes] as a chain that ends at itself: which switches the tree connects
  */
 struct wreck {
 	struct gen *g;
@@ -54,7 +55,7 @@ static bool is_switch(const struct wreck *w, uint32_t port)
 	return w->g->f->node[node_at(w, port)].type == IB_NODE_SWITCH_DEVICE;
 }
 
-/* An order by chance, and the tree of the cables that come first in it. */
+/* An order by chance, and the tree of the cables between switches that come first in it. */
 static void choose_tree(struct wreck *w)
 {
 	const struct gen *g = w->g;
@@ -69,8 +70,12 @@ static void choose_tree(struct wreck *w)
 	}
 	for (uint32_t i = 0; i < g->cables; i++) {
 		const struct gen_cable *c = &g->cable[w->order[i]];
-		const uint32_t a = root_of(w, node_at(w, c->a)), b = root_of(w, node_at(w, c->b));
+		uint32_t a, b;
 
+		if (!is_switch(w, c->a) || !is_switch(w, c->b))
+			continue;
+		a = root_of(w, node_at(w, c->a));
+		b = root_of(w, node_at(w, c->b));
 		w->root[a] = b;
 		w->tree[w->order[i]] = a != b;
 	}
@@ -86,7 +91,7 @@ static struct fab_damage *note(struct wreck *w, enum fab_damage_kind kind, uint3
 	return d;
 }
 
-/* A cable between switches without which all nodes are connected. */
+/* A cable between switches without which all switches are connected. */
 static bool is_spare(const struct wreck *w, uint32_t i)
 {
 	const struct gen_cable *c = &w->g->cable[i];
@@ -102,7 +107,7 @@ static bool remove_cables(struct wreck *w, uint32_t n)
 		note(w, FAB_DAMAGE_MISSING, w->order[i]);
 		n--;
 	}
-	return !n || gen_fail(w->g, "%u cables fewer can be missing: hosts keep theirs, and nodes stay "
+	return !n || gen_fail(w->g, "%u cables fewer can be missing: hosts keep theirs, and switches stay "
 			      "connected", n);
 }
 

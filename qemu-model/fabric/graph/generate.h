@@ -97,8 +97,8 @@ bool fab_generate(struct fab *f, const char *spec, char *why, size_t size);
  * fab_generate_plan() - the same with more than a SPEC
  * @damages: filled in, empty after an error; may be NULL if the plan has no damage
  *
- * Nodes stay connected whatever is missing: no host loses its cable. Aggregation nodes come
- * last, and their cables have no damage.
+ * Whatever is missing, cables between switches connect all switches, and no host loses a cable.
+ * Aggregation nodes come last, and their cables have no damage.
  */
 bool fab_generate_plan(struct fab *f, const struct fab_plan *plan, struct fab_damages *damages,
 		       char *why, size_t size);
