@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The calls over HTTP: answers, errors, bounds, who may come, TLS, and 200 wrong requests."""
+import argparse
 import base64
 import contextlib
 import io
@@ -16,7 +17,7 @@ import time
 from unittest import mock
 
 import rest
-from ohca_ufm import cli, server as module, words
+from ohca_ufm import cli, reload, server as module, words
 from ohca_ufm.partitions import QOS
 
 G, H = "0011223344556677", "0011223344556688"
@@ -281,6 +282,26 @@ class Others(rest.Case):
             process.kill()
             self.assertEqual(process.wait(rest.PATIENCE), -signal.SIGKILL)
 
+    def test_name(self):
+        """The one process called opensm gets SIGHUP; two are an error, none is not."""
+        pids = [str(2 ** 22 + n) for n in range(3)]
+        names = dict.fromkeys(pids, "sleep")
+        told = []
+        with mock.patch.object(reload.os, "listdir", return_value=["self", "meminfo", *pids]), \
+                mock.patch.object(reload, "name_of", side_effect=lambda pid: names[str(pid)]), \
+                mock.patch.object(reload, "has_begun", return_value=True), \
+                mock.patch.object(reload.os, "kill", side_effect=lambda *to: told.append(to)):
+            reload.by_name()
+            self.assertEqual(told, [])
+            names[pids[1]] = "opensm"
+            reload.by_name()
+            self.assertEqual(told, [(int(pids[1]), signal.SIGHUP)])
+            names[pids[2]] = "opensm"
+            with self.assertRaises(words.UfmError) as e:
+                reload.by_name()
+        self.assertEqual((e.exception.status, len(told)), (500, 1))
+        self.assertIn("2 processes", e.exception.text)
+
     def test_users(self):
         """A user by /ufmRest, a token by the others; nobody else."""
         rest.write(os.path.join(self.dir, "users"), "# who\nadmin:12:34\nb:x\n")
@@ -364,7 +385,11 @@ class Others(rest.Case):
         rest.write(os.path.join(self.dir, "open"), "a:b\n", 0o644)
         rest.write(os.path.join(self.dir, "none"), "# nobody\n")
         rest.write(os.path.join(self.dir, "bad"), "ab\n")
+        with open(os.path.join(self.dir, "bytes"), "wb") as f:
+            os.fchmod(f.fileno(), 0o600)
+            f.write(b"a:\xff\n")
         for args, want in ((("--listen", "0.0.0.0:0"), "--users"),
+                           (("--users", "bytes"), "UTF-8"), (("--tokens", "bytes"), "UTF-8"),
                            (("--users", "open"), "chmod 600"), (("--users", "none"), "must have"),
                            (("--users", "bad"), "USER:PASSWORD"), (("--tokens", "gone"), "No such"),
                            (("--key", "bad"), "--certificate"), (("--certificate", "bad"), "bad: "),
@@ -379,6 +404,18 @@ class Others(rest.Case):
                 except SystemExit as e:
                     self.assertEqual(e.code, 2)
                 self.assertIn(want, said.getvalue())
+
+    def test_listen(self):
+        """An address of IPv6 has no port, or brackets."""
+        for text, want in (("8", ("127.0.0.1", 8)), ("192.0.2.1", ("192.0.2.1", 8080)),
+                           ("192.0.2.1:0", ("192.0.2.1", 0)), ("::1", ("::1", 8080)),
+                           ("[::1]", ("::1", 8080)), ("[1::2]:3", ("1::2", 3)),
+                           ("1::2:3", ("1::2:3", 8080))):
+            self.assertEqual(cli.address_of(text), want)
+        for text in ("", ":", ":1", "[::1]:", "[::1", "::1]:1", "[192.0.2.1]:1", "192.0.2.1:65536",
+                     "192.0.2.1:-1", "\u0661", "65536", "[[::1]]:1", "1::2::3", "localhost"):
+            with self.assertRaises(argparse.ArgumentTypeError):
+                cli.address_of(text)
 
 
 if __name__ == "__main__":

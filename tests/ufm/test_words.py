@@ -115,6 +115,9 @@ class Definitions(unittest.TestCase):
         self.assertEqual(administrators("Default=0x7fff, ipoib : ALL ;\n# A=1 : ALL ;\n"
                                         "B = 0x8005:\n SELF ; 300 : ALL; C, ipoib : ALL;"),
                          {0x7FFF, 5, 300})
+        self.assertEqual(administrators("A=010 : ALL; 0x1F : ALL; B=0107777: ALL; Sto9=9: ALL; "
+                                        "C10: ALL;"), {8, 0x1F, 0xFFF, 9})
+        self.assertEqual(len(administrators("9" * 9999 + " : ALL;")), 1)
         self.assertEqual(administrators("\n# nothing\n"), set())
         with self.assertRaises(ConfError):
             administrators("A=1 : ALL ;\nB=2 : ALL, # ;\n")

@@ -4,6 +4,7 @@ import argparse
 import functools
 import ipaddress
 import os
+import re
 import signal
 import ssl
 import sys
@@ -18,6 +19,7 @@ from .store import Store
 from .words import UfmError
 
 MAX_LINES = 1024        # of users, and of tokens
+BRACKETS = re.compile(r"\[([^\[\]]+)\](?::([0-9]+))?")
 
 
 def say(text):
@@ -32,7 +34,10 @@ def secrets(path, what):
     with open(path, encoding="utf-8") as f:
         if os.fstat(f.fileno()).st_mode & 0o077:
             raise ConfError(f"{path} must be readable by its owner alone (chmod 600)")
-        lines = [line for line in f.read(1 << 20).splitlines() if line and line[0] != "#"]
+        try:
+            lines = [line for line in f.read(1 << 20).splitlines() if line and line[0] != "#"]
+        except UnicodeDecodeError:
+            raise ConfError(f"{path} is no text in UTF-8") from None
     if not lines or len(lines) > MAX_LINES:
         raise ConfError(f"{path} must have 1 to {MAX_LINES} {what}, one in a line")
     return lines
@@ -64,19 +69,24 @@ def tls_of(opt):
 
 
 def address_of(text):
-    """ADDRESS:PORT, ADDRESS or PORT"""
-    host, colon, port = text.rpartition(":")
-    if text.isdigit():
-        host = "127.0.0.1"
-    elif not colon or text.endswith("]"):
-        host, port = text, "8080"
-    host = host.strip("[]")
+    """ADDRESS:PORT, ADDRESS or PORT; an address of IPv6 that has a port is in brackets"""
+    host, port = "127.0.0.1", "8080"
+    if match := BRACKETS.fullmatch(text):
+        host, port = match[1], match[2] or port
+    elif text.isascii() and text.isdigit():
+        port = text
+    elif text.count(":") == 1:
+        host, port = text.split(":")
+    else:
+        host = text
     try:
-        ipaddress.ip_address(host)
-        if not 0 <= int(port) <= 65535:
+        if ipaddress.ip_address(host).version != 6 and match:
+            raise ValueError
+        if not (port.isascii() and port.isdigit() and int(port) <= 65535):
             raise ValueError
     except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not ADDRESS:PORT, with numbers") from None
+        raise argparse.ArgumentTypeError(f"'{text}' is not ADDRESS:PORT, with numbers, and IPv6 in "
+                                         "brackets") from None
     return host, int(port)
 
 

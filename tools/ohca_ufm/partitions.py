@@ -8,6 +8,8 @@ MAX_PKEYS = 1024
 MAX_MEMBERS = 65536             # of all partitions
 VERSION = 1
 GUIDS_A_LINE = 32               # OpenSM reads lines of up to 4094 bytes
+# hexadecimal, octal or decimal, as strtoul() of base 0 reads it
+NUMBER = re.compile(r"0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]{0,18})")
 # what OpenSM gives a partition whose definition says nothing: KiB, Gbit/s, SL
 QOS = {"mtu_limit": 2, "rate_limit": 10, "service_level": 0}
 
@@ -142,8 +144,8 @@ def administrators(text):
         raise ConfError(f"the definition '{rest.strip()[:40]}' has no ';' at its end")
     for definition in definitions:
         name, _, number = definition.partition(":")[0].partition(",")[0].partition("=")
-        try:
-            found.add(int(number.strip() or name.strip(), 0) & 0x7FFF)
-        except ValueError:
-            pass                        # it has a name alone, and OpenSM chooses a P_Key
+        match = NUMBER.match(number.strip() or name.strip())
+        if match:                       # otherwise it has a name alone, and OpenSM chooses a P_Key
+            base = 16 if match[1] else 8 if match[2] else 10
+            found.add(int(match[match.lastindex], base) & 0x7FFF)
     return found

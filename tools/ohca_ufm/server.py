@@ -74,7 +74,7 @@ class Access:
 
 
 def is_local_name(host):
-    """Whether the host of a Host header is an address or localhost: no name that others can give."""
+    """Whether a Host header has an address or localhost: no name that others can give."""
     match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\[\]:]+))(?::[0-9]*)?", host.strip())
     if not match:
         return False
