@@ -126,6 +126,32 @@ expect 'topology --json' 0 '"description": "spine4"' "$fabric" topology --json -
 "$fabric" topology -c "$dir/control" >"$dir/again"
 sed 1d "$dir/tree" >"$dir/once"
 expect 'it is the topology that is served' 0 '' diff "$dir/once" "$dir/again"
+# converted: in one more format, from where --control, --topology or --generate says
+converted()
+{
+	"$fabric" topology --format "$1" "${@:2}"
+}
+# same_as FILE COMMAND...: which writes what the file has
+same_as()
+{
+	diff "$1" <("${@:2}")
+}
+for f in ibnetdiscover ports lst slurm dot; do
+	converted $f --topology "$dir/again" >"$dir/converted"
+	expect "the topology that is served as $f" 0 '' \
+		same_as "$dir/converted" converted $f --control "$dir/control"
+	expect "it as $f is something" 0 '' test -s "$dir/converted"
+done
+expect 'the topology of no fabric as lst' 1 "$dir/none: No such file.* give the PATH" \
+	converted lst --control "$dir/none"
+expect 'the topology of no file as lst' 1 'cannot read it' converted lst --topology "$dir/none"
+expect 'a wrong SPEC as lst' 1 'fat-tree:K' converted lst --generate circle:3
+expect 'a format that is none' 2 '--format is ibnetdiscover' converted xml --generate star:2
+expect 'a format of nothing' 2 'one of --control PATH, --topology FILE' converted lst
+expect 'a format of two' 2 'one of --control PATH, --topology FILE' \
+	converted lst --generate star:2 --topology "$dir/again"
+expect 'a format to a full disk' 1 'No space' \
+	bash -c '"$1" topology --format lst --generate star:9 >/dev/full' x "$fabric"
 expect 'counters' 0 '^switch "spine4" 0x' "$fabric" counters -c "$dir/control"
 expect 'lft, before a subnet manager wrote it' 0 '"lft": \[\]' \
 	"$fabric" lft -j leaf1 -c "$dir/control"

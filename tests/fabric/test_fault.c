@@ -224,6 +224,42 @@ static json_t *asked(const char *ask)
 	return v;
 }
 
+/*
+ * A rate is a share of 2^32 packets. However small it is, a rate above 0 is a fault; 0 is none.
+ * Each of the two kinds leaves the other as it was.
+ */
+static void test_rates(void **st)
+{
+	static const struct {
+		const char *rate;
+		uint32_t of;
+	} rates[] = {
+		{ "0", 0 }, { "1e-300", 1 }, { "1e-10", 1 }, { "2.4e-10", 1 }, { "0", 0 },
+		{ "5e-10", 2 }, { "0.5", 1u << 31 }, { "1", UINT32_MAX }, { "0.0", 0 },
+	};
+	const uint32_t p = inner();
+	uint32_t want[2] = { 0, 0 };
+
+	(void)st;
+	for (unsigned int i = 0; i < 2 * IB_ARRAY_SIZE(rates); i++) {
+		const struct fab_extra *e;
+		char text[160];
+		json_t *v;
+
+		snprintf(text, sizeof(text), "{\"command\": \"%s\", \"node\": \"%s\", "
+			 "\"port\": %u, \"rate\": %s}", i & 1 ? "corrupt" : "loss",
+			 f->desc[f->port[p].node].text, fab_port_num(f, p), rates[i / 2].rate);
+		v = asked(text);
+		if (!json_is_true(json_object_get(v, "done")))
+			fail_msg("%s: %s", text, json_string_value(json_object_get(v, "error")));
+		json_decref(v);
+		want[i & 1] = rates[i / 2].of;
+		e = fab_extra_of(f, p);
+		assert_int_equal(e && e->fault ? e->fault->loss : 0, want[0]);
+		assert_int_equal(e && e->fault ? e->fault->corrupt : 0, want[1]);
+	}
+}
+
 /* status has what became of data packets, and all memory. */
 static void test_status(void **st)
 {
@@ -306,7 +342,7 @@ int main(void)
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_node), T(test_smps), T(test_smps_in_transit), T(test_preset),
 		T(test_dead_switch), T(test_port0_without_route), T(test_status),
-		T(test_machine_shown),
+		T(test_machine_shown), T(test_rates),
 #undef T
 	};
 

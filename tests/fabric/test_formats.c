@@ -241,6 +241,14 @@ static void messages(void **st)
 #define L_CA "{ CA Ports:01 SystemGUID:20 NodeGUID:20 PortGUID:20 VenID:2c9 DevID:1 Rev:0 {b} LID:2 "
 #define L_RATE "PHY=4x LOG=ACT SPD=25\n"
 #define C_NODES "START_NODES\nNodeDesc,NumPorts,NodeType,NodeGUID\n"
+#define C_ROW(ports, guid, device, vendor)						\
+	"START_NODES\nNodeDesc,NumPorts,NodeType,NodeGUID,DeviceID,VendorID\n"		\
+	"\"a\"," ports ",2," guid "," device "," vendor "\n"
+#define C_ALONE "\"b\",1,1,0x20,1,1\nEND_NODES\n" C_LINKS "0x10,1,0x20,1\nEND_LINKS\n"
+#define C_PORT(lid, lmc, width, speed)							\
+	C_TWO "START_PORTS\nNodeGuid,PortGuid,PortNum,LID,LMC,LinkWidthActv,LinkSpeedActv\n"	\
+	"0x20,0x20,1," lid "," lmc "," width "," speed "\nEND_PORTS\n" C_LINKS		\
+	"0x10,1,0x20,1\nEND_LINKS\n"
 #define C_TWO C_NODES "\"a\",4,2,0x10\n\"b\",1,1,0x20\nEND_NODES\n"
 #define C_LINKS "START_LINKS\nNodeGuid1,PortNum1,NodeGuid2,PortNum2\n"
 #define T_A "MTS2400 a\n"
@@ -283,6 +291,20 @@ static const struct {
 	{ C_TWO "START_LINKS\nNodeGuid1,PortNum1,NodeGuid2\n", 7, "has not all of its columns" },
 	{ C_NODES "\"a\",4,5,0x10\n", 3, "row of the section NODES" },
 	{ C_NODES "\"a\",255,2,0x10\n", 3, "row of the section NODES" },
+	{ C_ROW("4", "0x10", "65535", "0xffffffff") C_ALONE, 0, NULL },
+	{ C_ROW("4", "0x10", "N/A", "N/A") C_ALONE, 0, NULL },
+	{ C_ROW("0", "0x10", "1", "1"), 3, "row of the section NODES" },
+	{ C_ROW("4", "0", "1", "1"), 3, "row of the section NODES" },
+	{ C_ROW("4", "0x10000000000000000", "1", "1"), 3, "row of the section NODES" },
+	{ C_ROW("4", "0x10", "65536", "1"), 3, "row of the section NODES" },
+	{ C_ROW("4", "0x10", "0x1fffe", "1"), 3, "row of the section NODES" },
+	{ C_ROW("4", "0x10", "1", "0x100000000"), 3, "row of the section NODES" },
+	{ C_ROW("4", "0x10", "1x", "1"), 3, "row of the section NODES" },
+	{ C_PORT("0xffff", "7", "255", "0x1ffff"), 0, NULL },
+	{ C_PORT("0x10000", "0", "2", "4"), 8, "row of the section PORTS" },
+	{ C_PORT("1", "8", "2", "4"), 8, "row of the section PORTS" },
+	{ C_PORT("1", "0", "256", "4"), 8, "row of the section PORTS" },
+	{ C_PORT("1", "0", "2", "0x20000"), 8, "row of the section PORTS" },
 	{ C_NODES "\"a\",4,2,0x10\n\"a\",5,2,0x10\n", 4, "has 5 ports here, and 4 in line 3" },
 	{ C_NODES "\"a\",4,2,0x10\n\"a\",4,1,0x10\n", 4, "another kind of node in line 3" },
 	{ T_A "P1 -4x-10G-> HCA b P1\n", 0, NULL },

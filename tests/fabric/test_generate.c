@@ -180,6 +180,40 @@ static void refused(void **st)
 	}
 }
 
+/*
+ * A switch has at most 254 ports. What needs so many is made, and what needs one more, or two
+ * where ports come in pairs, is not; LIDs and the number of ports would allow all of them.
+ */
+static void widest(void **st)
+{
+	static const struct {
+		const char *good, *bad;
+	} specs[] = {
+		{ "star:254", "star:255" }, { "ring:3,252", "ring:3,253" },
+		{ "torus:3x3x3,248", "torus:3x3x3,249" },
+		{ "dragonfly:2,252,1", "dragonfly:2,253,1" },
+		{ "dragonfly+:1,1,1,253", "dragonfly+:1,1,1,254" },
+		{ "rails:1,127,1", "rails:1,128,1" }, { "random:1,4,3,251", "random:1,4,3,252" },
+	};
+
+	(void)st;
+	for (unsigned int i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+		struct fab *f = from_spec(specs[i].good), *g = fab_new();
+		unsigned int most = 0;
+		char why[1024] = "";
+
+		for (uint32_t k = 0; k < f->nodes; k++)
+			most = f->node[k].nports > most ? f->node[k].nports : most;
+		assert_int_equal(most, 254);
+		fab_free(f);
+		if (fab_generate(g, specs[i].bad, why, sizeof(why)))
+			fail_msg("'%s' was accepted", specs[i].bad);
+		if (!strstr(why, "at most 254 are possible"))
+			fail_msg("'%s': %s", specs[i].bad, why);
+		fab_free(g);
+	}
+}
+
 /* What a host and a switch cost, as large fabrics multiply it. */
 static void memory(void **st)
 {
@@ -200,6 +234,7 @@ int main(void)
 		cmocka_unit_test(distances),
 		cmocka_unit_test(same_again),
 		cmocka_unit_test(refused),
+		cmocka_unit_test(widest),
 		cmocka_unit_test(memory),
 	};
 
