@@ -52,6 +52,7 @@ struct seen {
 	unsigned int packets[8];	/* by interface */
 	unsigned int comments;
 	unsigned int mads;
+	bool trap;			/* the last packet is one */
 	unsigned int links[8][16];	/* link packets by interface and lane, and the last of each */
 	uint16_t fctbs[8][16], fccl[8][16];
 	char comment[64];		/* the last */
@@ -98,6 +99,14 @@ static bool check_packet(const uint8_t *erf, size_t len)
 	ib_icrc_put(want, icrc);
 	assert_memory_equal(want, pkt + len - 6, 4);
 	return pkt[IB_LRH_LEN] == IB_OP_UD_SEND_ONLY;
+}
+
+/* A trap, without a GRH. */
+static bool is_trap(const uint8_t *pkt)
+{
+	const struct ib_mad_hdr *h = (const void *)(pkt + IB_LRH_LEN + IB_BTH_LEN + IB_DETH_LEN);
+
+	return pkt[IB_LRH_LEN] == IB_OP_UD_SEND_ONLY && h->method == IB_METHOD_TRAP;
 }
 
 /* The statistics of an interface at @at: two counts. */
@@ -149,6 +158,7 @@ static struct seen check_file(void)
 		}
 		s.packets[word(at + 8)]++;
 		s.mads += check_packet(file + at + 28, body);
+		s.trap = is_trap(file + at + 28 + 16);
 		body = 28 + (body + 3) / 4 * 4;
 		if (body + 8 < len && word(at + body)) {
 			uint16_t n;
@@ -371,6 +381,41 @@ static void test_ends(void **st)
 	assert_int_equal(s.packets[3], 1);
 	assert_int_equal(s.comments, 3);
 	fab_capture_stop(c);
+}
+
+/* The packet whose loss raises a trap is before the trap: a data packet, then a MAD. */
+static void test_before_trap(void **st)
+{
+	struct fab_capture *c;
+	uint32_t port[8];
+	struct seen s;
+
+	(void)st;
+	for (unsigned int mads = 0; mads < 2; mads++) {
+		path(1, LID(7), port, 8);
+		port[1] = f->port[port[0]].peer;
+		used = 0;
+		c = fab_capture_start(d, port, 2, 0, false, keep, NULL);
+		assert_non_null(c);
+		/* LocalPhyErrors is 8: the ninth */
+		assert_true(fab_fault_wire(&m, port[0], UINT32_MAX, 0, 1));
+		for (unsigned int i = 0; i < 9; i++) {
+			s = check_file();
+			assert_false(s.trap);
+			if (mads)
+				get_lid(IB_CLASS_PERF, IB_PMA_ATTR_CLASS_PORT_INFO, 0,
+					LID(f->port[port[1]].node));
+			else
+				assert_true(send_data(0, 0, LID(7), 512, 0));
+			pump_once();
+		}
+		s = check_file();
+		assert_int_equal(s.packets[1], 9);
+		assert_true(s.trap);
+		fab_capture_stop(c);
+		teardown_hosts(NULL);
+		setup_hosts(NULL);
+	}
 }
 
 /* ---- link packets -------------------------------------------------------------- */
@@ -724,6 +769,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_file), T(test_same), T(test_room), T(test_copies), T(test_copy_that_waits), T(test_machine), T(test_ends),
+		T(test_before_trap),
 		T(test_link_packets), T(test_link_packets_of_machine),
 #undef T
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_clients, teardown_clients)
