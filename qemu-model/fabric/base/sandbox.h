@@ -28,8 +28,8 @@
 /**
  * struct fab_sandbox_cfg - what the daemon still needs
  * @file: paths of files that it removes when it ends; NULL: none. Their directories are there
- * @abstract: it makes UNIX sockets of datagrams, and connects to those that have no file. Then it can
- *	also connect to those that have one
+ * @abstract: it makes UNIX sockets of datagrams, and connects to those that have no file. Then it
+ *	can also connect to those that have one
  * @udp: it makes UDP sockets; it binds and connects them only with @abstract
  */
 struct fab_sandbox_cfg {

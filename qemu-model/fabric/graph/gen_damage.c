@@ -107,8 +107,8 @@ static bool remove_cables(struct wreck *w, uint32_t n)
 		note(w, FAB_DAMAGE_MISSING, w->order[i]);
 		n--;
 	}
-	return !n || gen_fail(w->g, "%u cables fewer can be missing: hosts keep theirs, and switches stay "
-			      "connected", n);
+	return !n || gen_fail(w->g, "%u cables fewer can be missing: hosts keep theirs, and switches "
+			      "stay connected", n);
 }
 
 /* The cables between hosts and switches that are of the same machine; hosts come first. */
