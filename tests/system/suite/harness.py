@@ -276,9 +276,12 @@ class Bench:
             for k, log in self.kernels.items():
                 with open(os.path.join(where, f"node{k}-dmesg"), "w", encoding="utf-8") as f:
                     f.write(log.text())
-            if nodes[:1] == [1]:
-                with open(os.path.join(where, "opensm.log"), "w", encoding="utf-8") as f:
-                    f.write(self.lab.capture(1, "cat /var/log/opensm.log", 20)[1])
+            for k in nodes:
+                status, text = self.lab.capture(k, "cat /var/log/opensm.log", 20)
+                if not status:
+                    with open(os.path.join(where, f"node{k}-opensm.log"), "w",
+                              encoding="utf-8") as f:
+                        f.write(text)
         except OSError as e:
             self.note(f"logs: {e}")
         for name, how, kind in self.lab.end(30 * self.slow):
