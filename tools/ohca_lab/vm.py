@@ -21,7 +21,8 @@ Machine = namedtuple("Machine",
                      "options cpu console serial bus no_rom append adapter root_ports")
 MACHINES = {
     "x86_64": Machine("q35,sata=off,smbus=off,hpet=off", "max", "ttyS0",
-                      ("-serial", "chardev:con"), "pci", ",romfile=", ("no_timer_check",), "", True),
+                      ("-serial", "chardev:con"), "pci", ",romfile=", ("no_timer_check",), "",
+                      True),
     "aarch64": Machine("virt,gic-version=3", "neoverse-n1", "ttyAMA0",
                        ("-serial", "chardev:con"), "pci", ",romfile=", (), "", True),
     "s390x": Machine("s390-ccw-virtio", "max", "ttysclp0",
