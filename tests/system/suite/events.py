@@ -6,7 +6,7 @@ ibv_asyncwatch for one, must hear of it. Statuses and events of queues come in e
 """
 import re
 
-from .bring_up import all_active, fabric, start_sm, stop_sm
+from .bring_up import all_active, fabric, start_sm, stop_sm, take_over
 from .errors import everything, values
 from .faults import AQ_DB, LAB, SAID, poke, rebind, recovers
 from .harness import DEV, Group, need, until
@@ -152,7 +152,7 @@ def hand_over(b):
     """A second OpenSM on node 2 has the higher priority: the first one hands over."""
     was = port_lid(b, 1)
     need(int(b.sh(2, f"cat {PORT}/sm_lid"), 16) == was, "the master is not on node 1")
-    start_sm(b, 2, "sm_priority 13")
+    take_over(b, 2)
     heard(b, "IBV_EVENT_SM_CHANGE")
     for node in (1, 2):
         shows(b, "sm_lid", f"{port_lid(b, 2):#x}\n", node)

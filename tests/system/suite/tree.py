@@ -8,7 +8,7 @@ from ohca_lab import paths
 from ohca_lab import places as topology
 
 from . import life
-from .bring_up import all_active, start_sm
+from .bring_up import all_active, start_sm, take_over
 from .harness import DEV, PERF_PORT, Group, find, need, tail, until
 
 SPEC = "fat-tree:4,3"
@@ -156,7 +156,7 @@ def managers(b):
               f"OpenSM on node {node} is not the master")
         goes_on(f"OpenSM on node {node}")
 
-    start_sm(b, 2, "sm_priority 13")
+    take_over(b, 2)
     is_master(2)
     b.sh(2, "pkill -KILL -x opensm")
     goes_on("nobody manages")
