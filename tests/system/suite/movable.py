@@ -39,7 +39,7 @@ add("revoked", "buffers were revoked under traffic", "only")
 add("killed", "the device outlived them", "only")
 
 
-@PINNING.test(timeout=90)
+@PINNING.test(timeout=90, debug=False)
 def without_odp(b):
     """A device without on-demand paging has the driver pin what could move; nothing is left."""
     features = int(find(r"^features 0x(\w+)$", b.sh(1, "cat /sys/kernel/debug/ohca/*/device")), 16)
