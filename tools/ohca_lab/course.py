@@ -117,6 +117,13 @@ def number(text):
         return None
 
 
+def remedy(lesson, name, up=True):
+    """What starts the lab of a lesson under that name; up: another lab has the name."""
+    option = f" --name {name}" if name != "default" else ""
+    start_it = f"'ohca-lab course {lesson} --start{option}'"
+    return f"'ohca-lab down{option}', then {start_it}" if up else start_it
+
+
 def answered(lab, path, expected):
     """A part of a task for each of {name: (value, question)}: a file of node 1 answers it.
 
@@ -247,8 +254,7 @@ def faults(lab):
         with open(lab.file("fault"), encoding="utf-8") as f:
             said = json.load(f)
     except OSError:
-        raise LabError("this lab has no fault: 'ohca-lab down', then "
-                       "'ohca-lab course 9 --start'") from None
+        raise LabError(f"this lab has no fault: {remedy(9, lab.name)}") from None
     now = {tuple(x) for x in cables_between(lab)}
     bad, before = tuple(said["bad"]), {tuple(x) for x in said["cables"]}
     yield bad not in now, "the cable that loses packets has no link"
@@ -311,12 +317,16 @@ def start(opt, state_of):
 
 def check(opt, state_of):
     """Prints a line for each part of the task; returns the status."""
-    lesson, lab = LESSONS[opt.lesson], Running(opt.name, state_of(opt.name))
+    lesson = LESSONS[opt.lesson]
+    try:
+        lab = Running(opt.name, state_of(opt.name))
+    except LabError as e:
+        raise LabError(f"{e}: {remedy(opt.lesson, opt.name, up=False)}") from None
     wanted = dict(zip(lesson.lab, lesson.lab[1:]))
     if (len(lab.nodes) < int(wanted["-n"]) or lab.state["fabric"] != "ohca"
             or lab.state["topology"] != wanted.get("--topology")):
-        raise LabError(f"lab {opt.name} is not one for lesson {opt.lesson}: 'ohca-lab down', then "
-                       f"'ohca-lab course {opt.lesson} --start'")
+        raise LabError(f"lab {opt.name} is not one for lesson {opt.lesson}: "
+                       f"{remedy(opt.lesson, opt.name)}")
     parts = [(bool(done), text) for done, text in lesson.check(lab)]
     for done, text in parts:
         print(f"{'done' if done else 'missing':<8} {text}")
