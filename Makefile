@@ -19,7 +19,7 @@ FILES_provider := tools/build-provider tools/fetch-source userspace firmware-if 
 FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,fabric umad link ib) firmware-if
 
 .PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider fabric \
-	units lint debug-layer docs deb container check try FORCE campaign mutants soak perftest-matrix matrix apps demo install clean distclean
+	units lint debug-layer docs deb container check try FORCE campaign mutants soak perftest-matrix matrix apps bench demo install clean distclean
 
 all: lab
 
@@ -31,6 +31,8 @@ help:
 	@echo 'make campaign      attacks with fresh seeds, each for CAMPAIGN_SECONDS (600); CAMPAIGN="process ..." picks'
 	@echo 'make mutants       changes lines of PART (all six) at random and counts what its units notice'
 	@echo '                   (MUTANTS_COUNT=40 a part, MUTANTS_SEED=N: the same changes again)'
+	@echo 'make bench         measures and writes build/bench, not on a busy machine (BENCH="native ..." picks;'
+	@echo '                   BENCH_BUSY=1: nevertheless; BENCH_DOCUMENT=1: into Documentation/benchmarks, too)'
 	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
 	@echo 'make apps          recipes, tutorial and course, as their pages have them (APPS="ucx nfs" picks)'
@@ -234,6 +236,11 @@ matrix: lab
 # Other people's programs, in the lines of Documentation/recipes.
 apps: lab
 	@tests/apps/run $(APPS)
+
+# What is measured is built first.
+BENCH_PARTS := $(or $(BENCH),native)
+bench: | $(ROOT)
+	@tests/bench/run $(if $(BENCH_BUSY),--busy) $(if $(BENCH_DOCUMENT),--document) $(BENCH_PARTS)
 
 # The provider's units want rdma-core's headers.
 mutants: | $(ROOT) $(if $(filter provider,$(or $(PART),provider)),$(STAMP)/provider)

@@ -4,7 +4,8 @@ project = "OpenHCA"
 author = "the OpenHCA developers"
 extensions = ["sphinx.ext.graphviz"]
 graphviz_output_format = "svg"
-exclude_patterns = ["man"]
+# benchmarks: what a page includes
+exclude_patterns = ["man", "benchmarks"]
 html_theme = "alabaster"
 html_theme_options = {"description": "An InfiniBand cluster in virtual machines"}
 nitpicky = True

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The engines and the fabric in one thread of one process, without a machine.
+
+Rates are of processor time; one-way times are of the clock.
+"""
+from bench.report import Table
+
+NAME = "native"
+PROGRAMS = (("engine_bench", "report"), ("hops_bench",))
+
+
+def tables():
+    """What is measured."""
+    return [
+        Table("rate", "Messages of two engines back to back, and copies of the same bytes between "
+              "the same buffers", "operation", {"ohca": "k/s", "memcpy": "k/s"}),
+        Table("bandwidth", "RC between two engines back to back, beside memcpy() of the same "
+              "buffers", "bytes", {"write": "GB/s", "read": "GB/s", "memcpy": "GB/s"}, "lines",
+              "xy"),
+        Table("one-way", "From a WQE to its CQE, one message at a time", "operation",
+              {"p50": "ns", "p99": "ns", "memcpy": "ns"}),
+        Table("queues", "RC writes of 8 bytes by QPs that take turns, 64 WQEs under way", "QPs",
+              {"ohca": "k/s", "memcpy": "k/s"}, "lines", "x", ["ohca"]),
+        Table("hops", "RC through switches of a fabric; 0: back to back", "switches",
+              {"8 B": "k/s", "1 MiB": "GB/s", "memcpy": "GB/s", "one way": "ns"}, "lines", "",
+              ["1 MiB", "memcpy"],
+              note="8 B and 1 MiB are writes, and one way is that of a SEND of 8 bytes."),
+    ]
+
+
+def parse(text, by_name):
+    """Adds what a program has printed to the tables."""
+    for line in text.splitlines():
+        words = line.split("\t")
+        if len(words) == 4:
+            by_name[words[0]].add(*words[1:])
+
+
+def measure(bench, found):
+    """Runs all programs as often as the bench says, in turns."""
+    by_name = {t.name: t for t in found}
+    bench.make("bench", "all")
+    for _ in bench.rounds():
+        for program, *more in PROGRAMS:
+            parse(bench.in_root(f"{bench.host}/tests/bench/{program}", str(bench.seconds), *more),
+                  by_name)

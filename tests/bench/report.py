@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The figures of a part: as JSON, as tables for Sphinx and for a terminal, and as plots.
+
+A table has a row for each thing that was measured and a column for each way, of which one is a
+peer's. A cell has a value of each run.
+"""
+import json
+
+from bench import stats
+
+LICENSE = "SPDX-License-Identifier: GPL-2.0-or-later"
+SCHEMA = 1
+
+
+def number(value):
+    """A figure with three digits or a few more, as people read it."""
+    if value >= 1000:
+        return f"{value:,.0f}"
+    if value >= 100 or value == int(value):
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3g}"
+
+
+def simple_table(header, rows):
+    """A simple table of reStructuredText."""
+    widths = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))]
+    rule = " ".join("=" * w for w in widths)
+    lines = [" ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip() for r in [header, *rows]]
+    return "\n".join([rule, lines[0], rule, *lines[1:], rule]) + "\n"
+
+
+class Table:
+    """NAME is that of its files; ROWS says what a row is; COLUMNS are units by name.
+
+    PLOT is None, "bars", or "lines", whose rows are numbers then; LOG names axes.
+    """
+
+    def __init__(self, name, title, rows, columns, plot=None, log="", shown=None, note=""):
+        self.name, self.title, self.rows, self.columns = name, title, rows, dict(columns)
+        self.plot, self.log, self.shown, self.note = plot, log, shown or list(columns), note
+        self.cells = {}
+
+    def add(self, row, column, value):
+        """A value of one more run."""
+        if column not in self.columns:
+            raise KeyError(f"{self.name} has no column {column}")
+        self.cells.setdefault(row, {}).setdefault(column, []).append(float(value))
+
+    def as_json(self):
+        """What is kept of it."""
+        cells = [{"row": r, "column": c, "values": v, "median": stats.median(v),
+                  "spread": round(stats.spread(v), 4)}
+                 for r, columns in self.cells.items() for c, v in columns.items()]
+        return {"name": self.name, "title": self.title, "rows": self.rows,
+                "columns": self.columns, "note": self.note, "plot": self.plot, "log": self.log,
+                "shown": self.shown, "cells": cells}
+
+    @classmethod
+    def from_json(cls, kept):
+        """The table that as_json() was of."""
+        table = cls(*(kept[k] for k in ("name", "title", "rows", "columns", "plot", "log", "shown",
+                                        "note")))
+        for cell in kept["cells"]:
+            for value in cell["values"]:
+                table.add(cell["row"], cell["column"], value)
+        return table
+
+    def row_name(self, row):
+        """A row's number with its unit of 1,024, if it is one of bytes."""
+        if self.rows != "bytes":
+            return f"{int(row):,}" if row.isdigit() else row
+        size, units = int(row), ["B", "KiB", "MiB", "GiB"]
+        while size >= 1024 and size % 1024 == 0:
+            size //= 1024
+            units.pop(0)
+        return f"{size} {units[0]}"
+
+    def text(self):
+        """The table, with medians, and spreads in parentheses."""
+        header = ["" if self.rows == "bytes" else self.rows]
+        header += [f"{c}, {u}" if u else c for c, u in self.columns.items()]
+        rows = []
+        for row, cells in self.cells.items():
+            line = [self.row_name(row)]
+            for column in self.columns:
+                v = cells.get(column)
+                line.append("\u2014" if not v else number(stats.median(v)) + (
+                    f" ({stats.spread(v):.0%})" if max(v) != min(v) else ""))
+            rows.append(line)
+        # a simple table takes an empty first column for a line that goes on
+        header[0] = header[0] or "size"
+        return simple_table(header, rows)
+
+    def gnuplot(self, out):
+        """Commands that draw the table into the file OUT; medians, least and greatest."""
+        head = ['set terminal svg size 760,440 dynamic font "sans,13" background "white"',
+                f"set output {quoted(out)}", "unset label", "unset logscale",
+                f"set title {quoted(self.title)}", f"set xlabel {quoted(self.rows)}",
+                "set grid ytics", "set key outside below width 3"]
+        units = list(dict.fromkeys(self.columns[c] for c in self.shown))
+        head.append(f"set ylabel {quoted(' or '.join(u for u in units if u))}")
+        if "y" not in self.log:
+            head.append("set yrange [0:*]")
+        data, plots = [], []
+        for i, column in enumerate(self.shown):
+            data.append(f"$d{i} << EOD")
+            for k, (row, cells) in enumerate(self.cells.items()):
+                if v := cells.get(column):
+                    x = row if self.plot == "lines" else k
+                    data.append(f"{x} {stats.median(v):.6g} {min(v):.6g} {max(v):.6g} "
+                                f'"{self.row_name(row)}"')
+            data.append("EOD")
+        if self.plot == "lines":
+            head += [f"set logscale {axis}" for axis in self.log]
+            head += ["set style data yerrorlines", "set xtics auto norotate"]
+            plots = [f"$d{i} using 1:2:3:4:xtic(5) title {quoted(c)} pointtype 7 pointsize 0.6"
+                     for i, c in enumerate(self.shown)]
+        else:
+            n = len(self.shown) + 1
+            head += ["set style fill solid 0.8", f"set boxwidth {1 / n:.3f}",
+                     "set xtics rotate by -35 left", "set xrange [-0.7:*]",
+                     *(f"set logscale {axis}" for axis in self.log)]
+            plots = [f"$d{i} using ($1+{(i - (n - 2) / 2) / n:.3f}):2:xtic(5) with boxes title "
+                     f"{quoted(c)}" for i, c in enumerate(self.shown)]
+        return "\n".join(["reset", *head, *data, "plot " + ", ".join(plots), "unset output", ""])
+
+
+def quoted(text):
+    """A string of gnuplot, in which nothing is special."""
+    return "'" + text.replace("'", "''").replace("_", r"\_") + "'"
+
+
+class Report:
+    """One part's tables, and what is known of the machine and of its load."""
+
+    def __init__(self, part, tables, facts):
+        self.part, self.tables, self.facts = part, tables, facts
+
+    def table(self, name):
+        """The table of this name."""
+        return next(t for t in self.tables if t.name == name)
+
+    def as_json(self):
+        """All of it, as text."""
+        return json.dumps({"license": LICENSE, "schema": SCHEMA, "part": self.part, **self.facts,
+                           "tables": [t.as_json() for t in self.tables]}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text):
+        """The report that as_json() was of."""
+        kept = json.loads(text)
+        if kept.pop("schema") != SCHEMA:
+            raise ValueError("a report of another schema")
+        tables = [Table.from_json(t) for t in kept.pop("tables")]
+        return cls(kept.pop("part"), tables, {k: v for k, v in kept.items() if k != "license"})
+
+    def plots(self):
+        """The tables that are drawn, each with the name of its file."""
+        return [(t, f"{self.part}-{t.name}.svg") for t in self.tables if t.plot and t.cells]
+
+    def source(self):
+        """Where the figures are from, in a sentence or two."""
+        f, load = self.facts, self.facts["load"]
+        m = f["machine"]
+        said = (f"{f['date']}, commit {f['commit']}: {m['cpus']} processors ({m['cpu']}"
+                f"{', virtual' if m['virtual'] else ''}), Linux {m['kernel']}; {f['runs']} runs. "
+                "Others used ")
+        said += (f"{load['before']['busy']:.1%} of the processors before, "
+                 f"{load['during']['busy']:.1%} during and {load['after']['busy']:.1%} after them; "
+                 f"{load['during']['steal']:.1%} were stolen.")
+        return said
+
+    def rst(self, where):
+        """For a page of the documentation, whose plots are in the folder WHERE."""
+        out = [f".. {LICENSE}\n.. Written by tests/bench/run.\n\n{self.source()}\n"]
+        if self.facts["busy"]:
+            out.append(".. warning::\n\n   From a busy machine: " +
+                       "; ".join(self.facts["busy"]) + ".\n")
+        plots = {t.name: name for t, name in self.plots()}
+        for t in self.tables:
+            if not t.cells:
+                continue
+            body = "".join(f"   {line}\n" for line in t.text().splitlines())
+            out.append(f".. table:: {t.title}\n\n{body}")
+            if t.note:
+                out.append(t.note + "\n")
+            if t.name in plots:
+                out.append(f".. figure:: {where}{plots[t.name]}\n   :alt: {t.title}\n")
+        return "\n".join(out)
+
+
+def licensed_svg(text):
+    """gnuplot's SVG with our license behind its first line."""
+    first, _, rest = text.partition("\n")
+    if not first.startswith("<?xml"):
+        raise ValueError("no SVG")
+    return f"{first}\n<!-- {LICENSE} -->\n{rest}"

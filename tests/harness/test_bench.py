@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What 'make bench' makes of figures, and that it reports none of a busy machine."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import json
+import os
+import sys
+import tempfile
+import types
+import unittest
+from unittest import mock
+from xml.etree import ElementTree
+
+import fake
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# pylint: disable=wrong-import-order, wrong-import-position
+from bench import machine, report, stats
+from bench.parts import native
+
+QUIET = {"load1": 0.0, "running": 1, "busy": 0.0, "steal": 0.0}
+STAT = "cpu  100 10 40 800 20 5 5 20 7 3\ncpu0 1 2 3\n"
+
+
+def program():
+    """tests/bench/run as a module."""
+    path = os.path.join(TOP, "tests", "bench", "run")
+    loader = importlib.machinery.SourceFileLoader("bench_run", path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench_run", loader))
+    loader.exec_module(module)
+    return module
+
+
+def table(**more):
+    """Two rows, of which one has no peer, and three runs."""
+    made = report.Table("sizes", "Some_sizes", "bytes", {"ours": "GB/s", "peer": "GB/s"}, **more)
+    for a, b in ((1.0, 10), (1.5, 10), (1.2, 10)):
+        made.add("8", "ours", a)
+        made.add("8", "peer", b)
+        made.add("2097152", "ours", 4000 * a)
+    return made
+
+
+def facts(busy=()):
+    """What is known of a machine that does not matter."""
+    return {"date": "2026-01-02", "commit": "abc", "runs": 3, "seconds": 0.1, "busy": list(busy),
+            "machine": {"cpu": "Some CPU", "cpus": 2, "memory_mib": 7, "kernel": "6.1",
+                        "virtual": True},
+            "load": {"before": QUIET, "during": {"busy": 0.01, "steal": 0}, "after": QUIET}}
+
+
+class Statistics(unittest.TestCase):
+    """Of several values."""
+
+    def test_median_and_spread(self):
+        self.assertEqual(stats.median([5, 1, 3]), 3)
+        self.assertEqual(stats.median([4, 1, 3, 2]), 2.5)
+        self.assertAlmostEqual(stats.spread([9, 10, 12]), 0.3)
+        self.assertEqual(stats.spread([7]), 0)
+        self.assertEqual(stats.spread([0, 0, 5]), 0)
+
+    def test_percentiles_are_values(self):
+        values = list(range(1, 1001))
+        self.assertEqual([stats.percentile(values, p) for p in (50, 99, 99.9, 100, 0.01)],
+                         [500, 990, 999, 1000, 1])
+        self.assertEqual(stats.percentile([3, 1, 2], 50), 2)
+        self.assertEqual(stats.percentile([8], 99.9), 8)
+        for wrong in (([], 50), ([1], 0), ([1], 101)):
+            with self.assertRaises(ValueError):
+                stats.percentile(*wrong)
+
+
+class Machine(unittest.TestCase):
+    """When it is too busy."""
+
+    def test_ticks(self):
+        self.assertEqual(machine.processors(STAT), (180, 20, 1000))
+        self.assertEqual(machine.used((180, 20, 1000), (190, 21, 1100)), (0.1, 0.01))
+        self.assertEqual(machine.load_average("0.52 0.58 0.59 3/467 12"), (0.52, 3))
+
+    def test_what_is_too_busy(self):
+        self.assertEqual(machine.too_busy(QUIET, True), [])
+        self.assertEqual(machine.too_busy({**QUIET, "busy": machine.BUSY}, True), [])
+        self.assertEqual(len(machine.too_busy({**QUIET, "busy": 0.06})), 1)
+        loaded = {**QUIET, "load1": machine.LOAD * os.cpu_count() + 0.01}
+        self.assertEqual(machine.too_busy(loaded), [])
+        self.assertEqual(len(machine.too_busy(loaded, True)), 1)
+        self.assertEqual(len(machine.too_busy({**loaded, "busy": 1}, True)), 2)
+
+    def test_it_waits_only_while_busy_and_only_so_long(self):
+        busy = {**QUIET, "busy": 0.5}
+        for loads, patience, last in (([QUIET], 10, QUIET), ([busy, busy, QUIET], 10, QUIET),
+                                      ([busy] * 3, 2.5, busy), ([busy], 0, busy)):
+            times, left = iter(range(100)), iter(loads)
+            self.assertEqual(machine.wait_quiet(patience, True, left.__next__,
+                                                times.__next__), last)
+            self.assertEqual(list(left), [])
+
+    def test_our_own_time_is_not_others(self):
+        with mock.patch.object(machine, "processors", side_effect=[(0, 0, 0), (500, 10, 1000)]), \
+                mock.patch.object(machine, "own_seconds", side_effect=[1, 1 + 300 / os.sysconf(
+                    "SC_CLK_TCK")]):
+            self.assertEqual(machine.Watch().others(), {"busy": 0.2, "steal": 0.01})
+
+
+class Report(unittest.TestCase):
+    """What is written."""
+
+    def test_json_has_everything(self):
+        made = report.Report("some", [table(plot="lines", log="xy")], facts())
+        kept = json.loads(made.as_json())
+        self.assertEqual(kept["tables"][0]["cells"][0],
+                         {"row": "8", "column": "ours", "values": [1.0, 1.5, 1.2], "median": 1.2,
+                          "spread": 0.4167})
+        self.assertEqual((kept["commit"], kept["load"]["during"]["busy"]), ("abc", 0.01))
+        self.assertEqual(report.Report.from_json(made.as_json()).as_json(), made.as_json())
+        with self.assertRaises(ValueError):
+            report.Report.from_json(made.as_json().replace('"schema": 1', '"schema": 2'))
+
+    def test_table(self):
+        self.assertEqual(table().text(), """\
+===== =========== ==========
+size  ours, GB/s  peer, GB/s
+===== =========== ==========
+8 B   1.20 (42%)  10
+2 MiB 4,800 (42%) \u2014
+===== =========== ==========
+""")
+        with self.assertRaises(KeyError):
+            table().add("8", "other", 1)
+
+    def test_numbers(self):
+        self.assertEqual([report.number(x) for x in (1234567.8, 999.6, 12.34, 7, 1.234, 0.01234)],
+                         ["1,234,568", "1000", "12.3", "7", "1.23", "0.0123"])
+
+    def test_page_says_that_the_machine_was_busy(self):
+        quiet = report.Report("some", [table()], facts()).rst("benchmarks/")
+        busy = report.Report("some", [table()], facts(["before, much"])).rst("benchmarks/")
+        self.assertNotIn("warning", quiet)
+        self.assertIn(".. warning::\n\n   From a busy machine: before, much.\n", busy)
+        self.assertIn(".. table:: Some_sizes\n\n   ===== ", quiet)
+        self.assertIn("commit abc: 2 processors (Some CPU, virtual), Linux 6.1; 3 runs.", quiet)
+        self.assertNotIn("figure", quiet)
+        drawn = report.Report("some", [table(plot="lines")], facts()).rst("benchmarks/")
+        self.assertIn(".. figure:: benchmarks/some-sizes.svg\n   :alt: Some_sizes\n", drawn)
+
+    def test_plot(self):
+        lines = table(plot="lines", log="xy").gnuplot("/out/a.svg")
+        self.assertIn("set output '/out/a.svg'\n", lines)
+        self.assertIn("set title 'Some\\_sizes'\n", lines)
+        self.assertIn("set logscale x\nset logscale y\n", lines)
+        self.assertIn('$d0 << EOD\n8 1.2 1 1.5 "8 B"\n2097152 4800 4000 6000 "2 MiB"\nEOD\n'
+                      '$d1 << EOD\n8 10 10 10 "8 B"\nEOD\n', lines)
+        self.assertIn("set yrange [0:*]", table(plot="lines", log="x").gnuplot("a"))
+        self.assertNotIn("yrange", lines)
+        bars = table(plot="bars", shown=["peer"]).gnuplot("a")
+        self.assertIn('$d0 << EOD\n0 10 10 10 "8 B"\nEOD\n', bars)
+        self.assertNotIn("$d1", bars)
+
+    def test_svg_has_a_license(self):
+        svg = report.licensed_svg('<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/svg"/>')
+        self.assertIn(report.LICENSE, svg.splitlines()[1])
+        ElementTree.fromstring(svg)
+        with self.assertRaises(ValueError):
+            report.licensed_svg("gnuplot: no such terminal")
+
+
+class Native(unittest.TestCase):
+    """What programs print becomes cells."""
+
+    def test_parse(self):
+        by_name = {t.name: t for t in native.tables()}
+        native.parse("[ RUN ] x\nrate\tRC write\tohca\t5.5\nhops\t1\t8 B\t3\n", by_name)
+        self.assertEqual(by_name["rate"].cells, {"RC write": {"ohca": [5.5]}})
+        self.assertEqual(by_name["hops"].cells, {"1": {"8 B": [3.0]}})
+        with self.assertRaises(KeyError):
+            native.parse("rate\tRC write\trxe\t5.5\n", by_name)
+
+    def test_every_table_has_a_peer(self):
+        for t in native.tables():
+            self.assertIn("memcpy", t.columns)
+
+
+class Run(unittest.TestCase):
+    """The command, with a part that is made up."""
+
+    def setUp(self):
+        self.run = program()
+        where = tempfile.TemporaryDirectory()
+        self.addCleanup(where.cleanup)
+        self.out = os.path.join(where.name, "bench")
+        self.measured = 0
+        self.run.OUT, self.run.DOCUMENTS = self.out, os.path.join(where.name, "documents")
+        self.run.PARTS = {"made": types.SimpleNamespace(
+            NAME="made", tables=lambda: [table()], measure=self.measure)}
+
+    def measure(self, _bench, _tables):
+        """Of the part."""
+        self.measured += 1
+
+    def bench(self, loads, *argv):
+        """Status, and what was said of it, with these loads: before, meanwhile, after."""
+        before, during, after = ({**QUIET, "busy": b} for b in loads)
+        said = io.StringIO()
+        with mock.patch.object(machine, "look", side_effect=[after]), \
+                mock.patch.object(machine, "wait_quiet", return_value=before), \
+                mock.patch.object(machine.Watch, "others", return_value=during), \
+                mock.patch.object(sys, "argv", ["run", *argv]), \
+                contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            return self.run.main(), said.getvalue()
+
+    def written(self, name="made.json"):
+        """The report, or None."""
+        try:
+            with open(os.path.join(self.out, name), encoding="utf-8") as f:
+                return f.read()
+        except FileNotFoundError:
+            return None
+
+    def test_quiet(self):
+        status, said = self.bench((0, 0, 0))
+        self.assertEqual((status, self.measured), (0, 1))
+        self.assertEqual(json.loads(self.written())["busy"], [])
+        self.assertIn("Some_sizes\n===== ", said)
+        self.assertFalse(os.path.exists(self.run.DOCUMENTS))
+
+    def test_busy_before(self):
+        status, said = self.bench((0.5, 0, 0))
+        self.assertEqual((status, self.measured, self.written()), (3, 0, None))
+        self.assertIn("before, others use 50% of the processors", said)
+
+    def test_busy_later(self):
+        for loads in ((0, 0.5, 0), (0, 0, 0.5)):
+            status, said = self.bench(loads)
+            self.assertEqual((status, self.written()), (3, None))
+            self.assertNotIn("=====", said)
+
+    def test_busy_and_asked_for(self):
+        status, said = self.bench((0.5, 0.4, 0), "--busy", "--document")
+        self.assertEqual(status, 0)
+        self.assertEqual(len(json.loads(self.written())["busy"]), 2)
+        self.assertIn("FROM A BUSY MACHINE: before, others use 50%", said)
+        self.assertIn("From a busy machine", self.written("made.rst"))
+        with open(os.path.join(self.run.DOCUMENTS, "made.json"), encoding="utf-8") as f:
+            self.assertEqual(f.read(), self.written())
+
+    def test_wrong_names(self):
+        for argv in (("other",), ("--runs", "0"), ("--seconds", "0")):
+            with self.assertRaises(SystemExit) as e:
+                self.bench((0, 0, 0), *argv)
+            self.assertEqual(e.exception.code, 2)
+
+
+if __name__ == "__main__":
+    fake.main()
