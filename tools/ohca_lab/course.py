@@ -221,6 +221,15 @@ def quality(lab):
     yield sent >= 16, f"node2 sends at least 16 MiB on SL 2 (it has sent {sent} MiB)"
 
 
+def verbs(lab):
+    """Lesson 6: node 2 has read node 1's secret, and node 1 has refused a request."""
+    _, secret = lab.sh(1, "cat /proc/sys/kernel/random/boot_id")
+    _, found = lab.sh(2, "cat /root/secret 2>/dev/null")
+    yield found.strip() == secret.strip(), "/root/secret on node2 has the boot ID of node1"
+    _, text = lab.sh(2, f"cat {PORT}/hw_counters/wqe_remote_err")
+    yield (number(text.strip()) or 0) > 0, "node1 has refused a request of node2 (wqe_remote_err)"
+
+
 def cables_between(lab):
     """(NodeDescription, port) of a leaf, for each of its cables to a spine that is in use."""
     nodes = lab.topology().values()
@@ -285,6 +294,7 @@ LESSONS = {
     3: Lesson("Counters", TREE, counters),
     4: Lesson("Partitions", TREE, partitions),
     5: Lesson("Quality of service", TREE, quality),
+    6: Lesson("Verbs", ("-n", "2"), verbs),
     9: Lesson("Faults", TREE, faults, break_cable),
     11: Lesson("Scale", ("-n", "2", "--topology", "fat-tree:8,3"), scale),
 }
