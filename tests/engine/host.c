@@ -64,7 +64,7 @@ static void *op_dma_map(void *p, uint64_t addr, size_t *len, int prot)
 
 	if (!h->in_dma)
 		host_die("dma_map outside of a burst");
-	if (n == 0)
+	if (n == 0 || (prot & OHCA_DMA_WRITE && addr - h->fixed < h->fixed_len))
 		return NULL;
 	/* memory that is contiguous on the bus need not be so in the host */
 	*len = n < page ? n : page;

@@ -118,6 +118,7 @@ struct host {
 	bool scatter;		/* page lists name pages that do not follow each other */
 	bool pieces;		/* 8 bytes of memory are contiguous, not a page */
 	uint64_t hole, hole_len;	/* memory that has gone */
+	uint64_t fixed, fixed_len;	/* memory that cannot be written from @fixed on */
 	struct host_buf spare;	/* what an SRQ or QP has moved out of; the next one moves in */
 	int in_dma;
 	uint64_t dma_bytes;	/* read and written */

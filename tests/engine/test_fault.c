@@ -435,6 +435,42 @@ static void test_churn(void **state)
 	}
 }
 
+/*
+ * A request is lost, and the one behind it waits for a page. No timer runs meanwhile; when the wait
+ * is over, also without a page, the lost one is repeated.
+ */
+static void test_lost_before(void **state)
+{
+	for (unsigned int ok = 0; ok < 2; ok++) {
+		struct ohca_hw_fault_eqe f;
+		struct odp t;
+		uint32_t key;
+
+		(void)state;
+		odp_up(&t, (struct rig_opt){ 0 });
+		key = t.r.mr[0].key;
+		t.r.mr[1].key = t.pinned[1];
+		host_hook_set(t.r.h[0], 0, host_drop, NULL);
+		t.r.mr[0].key = t.pinned[0];
+		rig_write(&t.r, 0, 1, 0, 0, 64);
+		t.r.mr[0].key = key;
+		rig_write(&t.r, 0, 2, PAGE, 64, 64);
+		rig_run(&t.r);
+		f = odp_want(&t, 0, PAGE, 64, false);
+		host_hook_set(t.r.h[0], 0, NULL, NULL);
+		rig_time(&t.r, 60000);
+		no_wc(&t.r.scq[0]);
+		assert_int_equal(host_counter(t.r.h[0], OHCA_CNT_ACK_TIMEOUT), 0);
+		if (ok)
+			odp_pages(&t, 0, 1, 1, RW);
+		assert_int_equal(odp_resume(&t, 0, f.id, ok), 0);
+		rig_time(&t.r, 100);
+		wc(&t.r.scq[0], 1, WC_SUCCESS);
+		wc(&t.r.scq[0], 2, ok ? WC_SUCCESS : WC_LOC_PROT);
+		odp_down(&t);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -445,6 +481,7 @@ int main(void)
 		cmocka_unit_test(test_one_side),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_churn),
+		cmocka_unit_test(test_lost_before),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

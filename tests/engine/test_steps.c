@@ -7,6 +7,7 @@
 #include "engine/base/le.h"
 #include "engine/base/work.h"
 #include "engine/object/cq.h"
+#include "engine/object/mr.h"
 #include "rig.h"
 
 #define MEM	(256u << 20)
@@ -228,6 +229,58 @@ static void test_queues(void **state)
 	host_free(h);
 }
 
+/* The table of pages of a region with on-demand paging. Each poll has the bound of host_poll(). */
+static void test_odp(void **state)
+{
+	enum { NODES = 600, APART = 512 * 4096 };
+	struct host *h = machine();
+	uint64_t most, used;
+	struct ohca_hw_acqe rsp;
+	struct ohca_hw_aqe c;
+	struct host_eq eq;
+	uint32_t entries;
+	uint64_t *page;
+
+	(void)state;
+	host_eq_create(h, &eq, 8, OHCA_EQ_FAULT, 0);
+	used = h->e->mem_used;
+	entries = h->e->page_entries;
+	page = host_ptr(h, h->mbox[0]);
+	*page = (HOST_BASE + 4096) | OHCA_ODP_READ;
+	for (unsigned int dereg = 0; dereg < 2; dereg++) {
+		c = HOST_AQE(reg_mr, .pl.page_shift = 12, .length = (uint64_t)NODES * APART,
+			     .pdn = h->pdn, .type = OHCA_MR_ODP);
+		assert_int_equal(host_cmd(h, OHCA_CMD_REG_MR, &c, &rsp), 0);
+		for (unsigned int i = 0; i < NODES; i++) {
+			c = HOST_AQE(update_mr, .first = 512 * i, .npages = 1,
+				     .key = rsp.handle.handle, .addr = h->mbox[0]);
+			assert_int_equal(host_cmd(h, OHCA_CMD_UPDATE_MR_PAGES, &c, NULL), 0);
+		}
+		assert_true(h->e->page_entries - entries > NODES * 512);
+		if (dereg)
+			c = HOST_AQE(handle, .handle = rsp.handle.handle);
+		else
+			c = HOST_AQE(update_mr, .npages = (uint64_t)NODES * 512,
+				     .key = rsp.handle.handle,
+				     .flags = OHCA_UPDATE_MR_INVALIDATE);
+		queue(h, &c, 1, dereg ? OHCA_CMD_DEREG_MR : OHCA_CMD_UPDATE_MR_PAGES);
+		assert_true(host_poll(h, 64, true));
+		/* some of it is freed, and the key has ended with the first step */
+		assert_in_range(h->e->page_entries - entries, 512, NODES * 512);
+		assert_int_equal(ohca_mr_get(h->e, rsp.handle.handle)->valid, !dereg);
+		assert_in_range(steps(h, &most), NODES * 4096 / OHCA_CMD_WORK - 2,
+				NODES * 4096 / OHCA_CMD_WORK + 4);
+		assert_int_equal(h->e->page_entries, entries);
+		assert_int_equal(host_counter(h, OHCA_CNT_CMDS_BAD), 0);
+		if (!dereg)
+			assert_int_equal(host_cmd_handle(h, OHCA_CMD_DEREG_MR, rsp.handle.handle,
+							 0), 0);
+		assert_int_equal(h->e->mem_used, used);
+		assert_null(ohca_mr_get(h->e, rsp.handle.handle));
+	}
+	host_free(h);
+}
+
 /* Doorbells are served without commands: those are for who has the time. */
 static void test_packets_only(void **state)
 {
@@ -251,6 +304,7 @@ int main(void)
 		cmocka_unit_test(test_cqs),
 		cmocka_unit_test(test_cq_fails),
 		cmocka_unit_test(test_queues),
+		cmocka_unit_test(test_odp),
 		cmocka_unit_test(test_packets_only),
 	};
 

@@ -797,6 +797,42 @@ static void test_cq_full(void **state)
 	rig_down(&r);
 }
 
+/* What the device writes of an operation: its result, the index behind it, where it waits. */
+static void test_unwritable(void **state)
+{
+	for (unsigned int i = 0; i < 3; i++) {
+		const struct ohca_hw_tm_wqe w = { .wr_id = 9, .opcode = OHCA_TM_SYNC,
+						  .flags = OHCA_TM_SIGNALED };
+		struct host_srq *srq;
+		uint64_t off[3];
+		struct rig r;
+
+		(void)state;
+		up(&r, false);
+		srq = &r.srq[1];
+		op(&r, w);
+		wc(&r.rcq[1], 9, WC_SUCCESS);
+		off[0] = ohca_tm_ring_offset(srq->log, srq->log_stride) + (1u << OHCA_TM_WQE_SHIFT) +
+			 offsetof(struct ohca_hw_tm_wqe, result);
+		off[1] = OHCA_DB_OFFSET + offsetof(struct ohca_hw_db, sq_ci);
+		off[2] = OHCA_DB_OFFSET + offsetof(struct ohca_hw_db, sq_event);
+		r.h[1]->fixed = srq->buf.page[off[i] / HOST_PAGE] + off[i] % HOST_PAGE;
+		r.h[1]->fixed_len = 4;
+		op(&r, w);
+		event(r.h[1], OHCA_EVENT_SRQ_ERR, srq->srqn);
+		no_event(r.h[1]);
+		/* nobody is told of what its poster cannot know to be done */
+		if (i == 2)
+			wc(&r.rcq[1], 9, WC_SUCCESS);
+		no_wc(&r.rcq[1]);
+		r.h[1]->fixed_len = 0;
+		op(&r, w);
+		no_wc(&r.rcq[1]);
+		no_event(r.h[1]);
+		rig_down(&r);
+	}
+}
+
 static void test_create(void **state)
 {
 	struct host_qp_init in = { .no_sq = true };
@@ -865,7 +901,7 @@ int main(void)
 		cmocka_unit_test(test_errors), cmocka_unit_test(test_give_back),
 		cmocka_unit_test(test_give_back_full),
 		cmocka_unit_test(test_ops), cmocka_unit_test(test_cq_full),
-		cmocka_unit_test(test_create),
+		cmocka_unit_test(test_unwritable), cmocka_unit_test(test_create),
 	};
 
 	return cmocka_run_group_tests_name("tag matching", tests, NULL, NULL);

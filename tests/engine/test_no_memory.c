@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The host has no memory, whatever the budget says: each allocation fails in its turn. What it was
+ * for fails with the right result, nothing is lost, and the next attempt succeeds. Linked with
+ * --wrap, so that this file allocates for the engine.
+ */
+#include <stdlib.h>
+
+#include "engine/base/state.h"
+#include "engine/transport/pool.h"
+#include "engine/transport/sched.h"
+#include "engine/transport/sq.h"
+#include "rig.h"
+
+/** struct memory - what the engine and its host have allocated */
+static struct {
+	unsigned int fail_at;	/* the allocation that fails; 1: the next; 0: none */
+	long live;		/* pieces that are not freed */
+} memory;
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t num, size_t n);
+void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t align, size_t n);
+void __real_free(void *p);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t num, size_t n);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_aligned_alloc(size_t align, size_t n);
+void __wrap_free(void *p);
+
+static bool refused(void)
+{
+	return memory.fail_at && !--memory.fail_at;
+}
+
+static void *given(void *p)
+{
+	memory.live += p != NULL;
+	return p;
+}
+
+void *__wrap_malloc(size_t n)
+{
+	return refused() ? NULL : given(__real_malloc(n));
+}
+
+void *__wrap_calloc(size_t num, size_t n)
+{
+	return refused() ? NULL : given(__real_calloc(num, n));
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t n)
+{
+	return refused() ? NULL : given(__real_aligned_alloc(align, n));
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+	void *q;
+
+	if (refused())
+		return NULL;
+	q = __real_realloc(p, n);
+	memory.live += q && !p;
+	return q;
+}
+
+void __wrap_free(void *p)
+{
+	memory.live -= p != NULL;
+	__real_free(p);
+}
+
+/* ---- commands --------------------------------------------------------------------- */
+
+/* A device either is there or has taken nothing. */
+static void test_new(void **state)
+{
+	struct host *h = host_new(2, 0x100);
+	ohca_engine *e = NULL;
+	long live = memory.live;
+	unsigned int n = 0;
+
+	(void)state;
+	while (!e) {
+		memory.fail_at = ++n;
+		e = ohca_new(&h->cfg, &h->e->ops, h);
+		assert_true(e || memory.live == live);
+	}
+	/* as many as it has tables and lists of numbers, and more */
+	assert_in_range(n, 30, 100);
+	memory.fail_at = 0;
+	ohca_free(e);
+	assert_int_equal(memory.live, live);
+	host_free(h);
+}
+
+/** struct kind - how an object is made, and by how many allocations */
+struct kind {
+	uint8_t make, end;
+	unsigned int least;
+	struct ohca_hw_aqe c;
+};
+
+/* Each attempt but the last fails, for one allocation after the other, and leaves nothing. */
+static void refuse(struct host *h, struct kind *k)
+{
+	uint64_t used = h->e->mem_used;
+	long live = memory.live;
+	struct ohca_hw_acqe rsp;
+	unsigned int n = 0;
+	int rc;
+
+	do {
+		memory.fail_at = ++n;
+		rc = host_cmd(h, k->make, &k->c, &rsp);
+		if (rc) {
+			assert_int_equal(rc, OHCA_ADMIN_NO_RESOURCE);
+			assert_int_equal(h->e->mem_used, used);
+			assert_int_equal(host_counter(h, OHCA_CNT_MEMORY), used);
+			assert_int_equal(memory.live, live);
+		}
+	} while (rc);
+	assert_true(n > k->least && n < 40);
+	memory.fail_at = 0;
+	assert_true(h->e->mem_used > used && memory.live > live);
+	assert_int_equal(host_cmd_handle(h, k->end, rsp.handle.handle, 0), 0);
+	assert_int_equal(h->e->mem_used, used);
+	assert_int_equal(memory.live, live);
+}
+
+static void test_commands(void **state)
+{
+	struct host_eq fault;
+	struct host_buf buf;
+	struct host *h;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .loop = true, .mtu = 1, .scatter = true });
+	h = r.h[0];
+	host_eq_create(h, &fault, 8, OHCA_EQ_FAULT, 0);
+	host_buf_alloc(h, &buf, 64 * HOST_PAGE);
+	{
+		struct kind kind[] = {
+			{ OHCA_CMD_ALLOC_PD, OHCA_CMD_DEALLOC_PD, 1, HOST_AQE(alloc_pd, .uar = 0) },
+			{ OHCA_CMD_ALLOC_XRCD, OHCA_CMD_DEALLOC_XRCD, 1, { .hdr = { 0 } } },
+			{ OHCA_CMD_ALLOC_COUNTERS, OHCA_CMD_FREE_COUNTERS, 1, { .hdr = { 0 } } },
+			{ OHCA_CMD_ALLOC_DM, OHCA_CMD_FREE_DM, 1, HOST_AQE(alloc_dm, .length = 64) },
+			{ OHCA_CMD_CREATE_EQ, OHCA_CMD_DESTROY_EQ, 2,
+			  HOST_AQE(create_eq, .log_size = 8, .kind = OHCA_EQ_COMP, .pl = buf.pl) },
+			{ OHCA_CMD_CREATE_CQ, OHCA_CMD_DESTROY_CQ, 2,
+			  HOST_AQE(create_cq, .eqn = h->comp.eqn, .log_size = 8, .pl = buf.pl) },
+			{ OHCA_CMD_CREATE_SRQ, OHCA_CMD_DESTROY_SRQ, 2,
+			  HOST_AQE(create_srq, .pdn = h->pdn, .log_size = 4, .log_stride = 7,
+				   .pl = buf.pl) },
+			{ OHCA_CMD_CREATE_SRQ, OHCA_CMD_DESTROY_SRQ, 3,
+			  HOST_AQE(create_srq, .pdn = h->pdn, .log_size = 4, .log_stride = 7,
+				   .type = OHCA_SRQT_TM, .cqn = r.rcq[0].cqn, .num_tags = 16,
+				   .log_ops = 4, .pl = buf.pl) },
+			{ OHCA_CMD_CREATE_QP, OHCA_CMD_DESTROY_QP, 3,
+			  HOST_AQE(create_qp, .pdn = h->pdn, .send_cqn = r.scq[0].cqn,
+				   .recv_cqn = r.rcq[0].cqn, .type = OHCA_QPT_RC, .log_sq = 4,
+				   .log_rq = 4, .log_rq_stride = 7, .pl = buf.pl) },
+			{ OHCA_CMD_REG_MR, OHCA_CMD_DEREG_MR, 2,
+			  HOST_AQE(reg_mr, .pdn = h->pdn, .type = OHCA_MR_USER,
+				   .length = 64 * HOST_PAGE, .pl = buf.pl) },
+			{ OHCA_CMD_REG_MR, OHCA_CMD_DEREG_MR, 1,
+			  HOST_AQE(reg_mr, .pdn = h->pdn, .type = OHCA_MR_FRMR, .length = 256) },
+			{ OHCA_CMD_REG_MR, OHCA_CMD_DEREG_MR, 2,
+			  HOST_AQE(reg_mr, .pdn = h->pdn, .type = OHCA_MR_ODP,
+				   .length = HOST_PAGE, .pl.page_shift = 12) },
+		};
+
+		for (unsigned int i = 0; i < sizeof(kind) / sizeof(kind[0]); i++)
+			refuse(h, &kind[i]);
+	}
+	host_buf_free(&buf);
+	rig_down(&r);
+}
+
+/* What only grows with a number of objects is asked for by one of them, which fails. */
+static void test_grow(void **state)
+{
+	enum { QPS = 200 };
+	static struct host_qp qp[QPS];
+	unsigned int made = 0, refusals = 0;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .loop = true });
+	for (unsigned int fail_at = 1; made < QPS;) {
+		struct host_qp_init in = { .scq = &r.scq[0], .rcq = &r.rcq[0] };
+		uint64_t used = r.h[0]->e->mem_used;
+		int rc;
+
+		/* the first one is the QP's own */
+		memory.fail_at = ++fail_at;
+		rc = host_qp_create(r.h[0], &qp[made], &in);
+		memory.fail_at = 0;
+		if (!rc) {
+			made++;
+			fail_at = 1;
+			continue;
+		}
+		refusals++;
+		assert_int_equal(rc, OHCA_ADMIN_NO_RESOURCE);
+		assert_true(r.h[0]->e->mem_used >= used);
+	}
+	assert_true(refusals > QPS);
+	while (made--)
+		host_qp_destroy(&qp[made]);
+	rig_down(&r);
+}
+
+/* A group, and room for its members. */
+static void test_mcast(void **state)
+{
+	struct ohca_hw_aqe c;
+	unsigned int n = 0;
+	uint64_t used;
+	struct rig r;
+	int rc;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .loop = true, .type = OHCA_QPT_UD });
+	c = HOST_AQE(mcast, .qp = r.qp[0].handle, .mlid = 0xc001, .mgid = { 0xff, 0x12, 0, 1 });
+	used = r.h[0]->e->mem_used;
+	do {
+		memory.fail_at = ++n;
+		rc = host_cmd(r.h[0], OHCA_CMD_ATTACH_MCAST, &c, NULL);
+		if (rc) {
+			assert_int_equal(rc, OHCA_ADMIN_NO_RESOURCE);
+			assert_int_equal(r.h[0]->e->mem_used, used);
+		}
+	} while (rc);
+	assert_true(n > 2);
+	memory.fail_at = 0;
+	assert_int_equal(host_cmd(r.h[0], OHCA_CMD_DETACH_MCAST, &c, NULL), 0);
+	assert_int_equal(r.h[0]->e->mem_used, used);
+	rig_down(&r);
+}
+
+/* ---- traffic ----------------------------------------------------------------------- */
+
+/* No window for the send queue: the QP is broken, which it says, and the budget is as before. */
+static void test_window(void **state)
+{
+	struct ohca_hw_qp_attr a;
+	uint64_t used;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .loop = true, .log_sq = OHCA_MAX_LOG_WIN });
+	used = r.h[0]->e->mem_used;
+	memory.fail_at = 1;
+	rig_write(&r, 0, 1, 0, 0, 64);
+	rig_run(&r);
+	assert_int_equal(memory.fail_at, 0);
+	event(r.h[0], OHCA_EVENT_QP_FATAL, r.qp[0].handle);
+	no_event(r.h[0]);
+	assert_int_equal(rig_state(&r.qp[0]), OHCA_QPS_ERR);
+	wc(&r.scq[0], 1, WC_WR_FLUSH);
+	/* after a reset it works, and the window is returned */
+	a = rig_attr(&r, 0);
+	rig_modify(&r.qp[0], OHCA_QPS_RESET);
+	r.qp[0].sq_pi = 0;
+	rig_connect(&r, 0, a);
+	rig_fill(&r, 0, 0, 64, 5);
+	rig_write(&r, 0, 2, 0, 4096, 64);
+	rig_run(&r);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	rig_check(&r, 1, 4096, 64, 5);
+	assert_int_equal(r.h[0]->e->mem_used, used);
+	rig_down(&r);
+}
+
+/* No memory for a receive WQE: the message comes again. */
+static void test_receive(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .loop = true });
+	rig_fill(&r, 0, 0, 64, 5);
+	rig_recv(&r, 1, 70, 4096, 64);
+	rig_send(&r, 0, 2, 0, 64);
+	/* the first one is the window */
+	memory.fail_at = 2;
+	rig_run(&r);
+	assert_int_equal(memory.fail_at, 0);
+	no_wc(&r.scq[0]);
+	no_wc(&r.rcq[1]);
+	rig_time(&r, 1000);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	wc(&r.rcq[1], 70, WC_SUCCESS);
+	rig_check(&r, 1, 4096, 64, 5);
+	assert_int_equal(host_counter(r.h[0], OHCA_CNT_RNR_NAK_TX), 1);
+	no_wc(&r.rcq[1]);
+	no_event(r.h[0]);
+	rig_down(&r);
+}
+
+/* No memory for a READ that is allowed: it is refused as one too many. */
+static void test_read(void **state)
+{
+	uint64_t used;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .loop = true });
+	used = r.h[0]->e->mem_used;
+	rig_read(&r, 0, 2, 4096, 0, 64);
+	memory.fail_at = 2;
+	rig_run(&r);
+	assert_int_equal(memory.fail_at, 0);
+	wc(&r.scq[0], 2, WC_REM_INV_REQ);
+	event(r.h[0], OHCA_EVENT_QP_REQ_ERR, r.qp[1].handle);
+	no_event(r.h[0]);
+	assert_int_equal(rig_state(&r.qp[0]), OHCA_QPS_ERR);
+	assert_int_equal(rig_state(&r.qp[1]), OHCA_QPS_ERR);
+	assert_int_equal(r.h[0]->e->mem_used, used);
+	rig_down(&r);
+}
+
+/* A datagram without memory is lost, its WQE is not. */
+static void test_datagram(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .loop = true, .type = OHCA_QPT_UD });
+	rig_recv(&r, 1, 70, 4096, 1064);
+	rig_send(&r, 0, 1, 0, 64);
+	/* the first one is the window */
+	memory.fail_at = 2;
+	rig_run(&r);
+	assert_int_equal(memory.fail_at, 0);
+	wc(&r.scq[0], 1, WC_SUCCESS);
+	no_wc(&r.rcq[1]);
+	rig_send(&r, 0, 2, 0, 64);
+	rig_run(&r);
+	wc(&r.scq[0], 2, WC_SUCCESS);
+	wc(&r.rcq[1], 70, WC_SUCCESS);
+	no_event(r.h[0]);
+	rig_down(&r);
+}
+
+/* The pools keep no more than they say, and everything is freed in the end. */
+static void test_pools(void **state)
+{
+	enum { MORE = OHCA_POOL_KEEP + 3 };
+	static struct ohca_sqwin *w[MORE];
+	static struct ohca_rwqe *q[MORE];
+	static struct ohca_rdring *d[MORE];
+	struct host *h = host_new(1, 0x100);
+	uint64_t used;
+	long live;
+
+	(void)state;
+	host_start(h);
+	used = h->e->mem_used;
+	live = memory.live;
+	for (unsigned int turn = 0; turn < 2; turn++) {
+		for (unsigned int i = 0; i < MORE; i++) {
+			w[i] = ohca_win_get(h->e, 5);
+			q[i] = ohca_rwqe_get(h->e);
+			d[i] = ohca_rdring_get(h->e);
+			assert_true(w[i] && q[i] && d[i]);
+			assert_int_equal(w[i]->log, 5);
+			assert_int_equal(w[i]->mask, 31);
+		}
+		/* what was kept is used again */
+		assert_int_equal(memory.live - live, 3 * MORE);
+		assert_int_equal(h->e->mem_used - used,
+				 MORE * (ohca_win_bytes(5) - ohca_win_bytes(OHCA_MIN_LOG_WIN)));
+		for (unsigned int i = 0; i < MORE; i++) {
+			ohca_win_put(h->e, w[i]);
+			ohca_rwqe_put(h->e, q[i]);
+			ohca_rdring_put(h->e, d[i]);
+		}
+		assert_int_equal(memory.live - live, 3 * OHCA_POOL_KEEP);
+		assert_int_equal(h->e->mem_used, used);
+	}
+	ohca_pools_free(h->e->sched);
+	assert_int_equal(memory.live, live);
+	/* and filled anew */
+	w[0] = ohca_win_get(h->e, 5);
+	ohca_win_put(h->e, w[0]);
+	q[0] = ohca_rwqe_get(h->e);
+	ohca_rwqe_put(h->e, q[0]);
+	d[0] = ohca_rdring_get(h->e);
+	ohca_rdring_put(h->e, d[0]);
+	assert_int_equal(memory.live - live, 3);
+	host_free(h);
+}
+
+/* At the end of a machine nothing is left, of this test program either. */
+static int none_left(void **state)
+{
+	(void)state;
+	memory.fail_at = 0;
+	return memory.live ? -1 : 0;
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_teardown(test_##name, none_left)
+	const struct CMUnitTest tests[] = {
+		T(new), T(commands), T(grow), T(mcast), T(window), T(receive), T(read),
+		T(datagram), T(pools),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
