@@ -40,6 +40,10 @@ static uint64_t *uar;
 
 static int fake_fail(void)
 {
+	if (fake.skip) {
+		fake.skip--;
+		return 0;
+	}
 	return atomic_exchange(&fake.fail, 0);
 }
 
@@ -398,9 +402,11 @@ int ibv_cmd_dealloc_mw(struct ibv_mw *mw)
 	return fake_fail();
 }
 
-/* What a driver's attribute takes the answer; fill_attr_out_ptr() was the last to add one. */
-static void *attr_out(struct ibv_command_buffer *cmd)
+/* What a driver's attribute @id takes the answer; fill_attr_out_ptr() was the last to add one. */
+static void *attr_out(struct ibv_command_buffer *cmd, uint16_t id)
 {
+	if (cmd->next_attr[-1].attr_id != id)
+		abort();
 	return (void *)(uintptr_t)cmd->next_attr[-1].data;
 }
 
@@ -419,7 +425,7 @@ int ibv_cmd_alloc_dm(struct ibv_context *context, const struct ibv_alloc_dm_attr
 	if (err)
 		return err;
 	dm->dm.context = context;
-	fake_dm(attr_out(link));
+	fake_dm(attr_out(link, OHCA_ATTR_ALLOC_DM_RESP));
 	fake.dms++;
 	return 0;
 }
@@ -449,21 +455,31 @@ int ibv_cmd_query_mr(struct ibv_pd *pd, struct verbs_mr *vmr, uint32_t handle)
 
 int ibv_cmd_query_context(struct ibv_context *context, struct ibv_command_buffer *driver_buf)
 {
-	fake_context(attr_out(driver_buf));
+	fake_context(attr_out(driver_buf, OHCA_ATTR_QUERY_CONTEXT_RESP));
 	return fake_fail();
 }
 
 /* The provider's own methods: both ask for an object of another process. The handle is first. */
 int execute_ioctl(struct ibv_context *context, struct ibv_command_buffer *cmd)
 {
+	const struct ib_uverbs_attr *handle = &cmd->hdr.attrs[0];
+	struct ohca_alloc_pd_resp *pd;
+
 	errno = fake_fail();
 	if (errno)
 		return -1;
-	if (cmd->hdr.object_id == UVERBS_OBJECT_DM)
-		fake_dm(attr_out(cmd));
-	else
-		((struct ohca_alloc_pd_resp *)attr_out(cmd))->pdn =
-			FAKE_PDN(cmd->hdr.attrs[0].data);
+	if (cmd->hdr.object_id == UVERBS_OBJECT_DM && cmd->hdr.method_id == OHCA_METHOD_DM_QUERY &&
+	    handle->attr_id == OHCA_ATTR_QUERY_DM_HANDLE) {
+		fake_dm(attr_out(cmd, OHCA_ATTR_QUERY_DM_RESP));
+	} else if (cmd->hdr.object_id == UVERBS_OBJECT_PD &&
+		   cmd->hdr.method_id == OHCA_METHOD_PD_QUERY &&
+		   handle->attr_id == OHCA_ATTR_QUERY_PD_HANDLE) {
+		pd = attr_out(cmd, OHCA_ATTR_QUERY_PD_RESP);
+		pd->pdn = FAKE_PDN(handle->data);
+	} else {
+		errno = EPROTONOSUPPORT;
+		return -1;
+	}
 	return 0;
 }
 

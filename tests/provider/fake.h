@@ -13,7 +13,7 @@
 
 /**
  * struct fake_kernel - what the commands saw and what they shall answer
- * @fail: errno that the next command returns, once
+ * @fail: errno that the next command returns, once; after @skip that succeed
  * @hw_version: answered to get_context, as the following limits are
  * @opens: contexts that are open
  * @dm_length: length of all device memory, as the kernel says
@@ -26,7 +26,7 @@
  * @cmd_cqe: cqe of the last create_cq or resize_cq
  */
 struct fake_kernel {
-	atomic_int fail;
+	atomic_int fail, skip;
 	uint32_t hw_version;
 	uint64_t features;
 	uint32_t max_inline;

@@ -246,6 +246,47 @@ static void same_number(void **state)
 	assert_int_equal(n, h[5]);
 }
 
+/*
+ * An SRQ that cannot be destroyed has its tags back early, of the entries that free one and are its
+ * own; nothing else in the CQ changes.
+ */
+static void busy(void **state)
+{
+	static const struct {
+		uint8_t flags;
+		bool own;
+	} entry[] = {
+		{ OHCA_CQE_TAG_FREE, true }, { OHCA_CQE_TAG_FREE, false },
+		{ (uint8_t)~OHCA_CQE_TAG_FREE, true }, { 0xff, true }, { 0, true },
+	};
+	struct env *e = *state;
+	struct ohca_hw_cqe want[5];
+	uint32_t h[TAGS], n, x;
+
+	for (n = 0; n < TAGS; n++) {
+		assert_int_equal(add(e, n, &h[n]), 0);
+		executed(e, OHCA_TM_DONE);
+	}
+	for (n = 0; n < 5; n++) {
+		tag_free(e, h[n], e->srq->srqn + !entry[n].own);
+		fake_cqe(e->cq, n)->flags = entry[n].flags;
+		want[n] = *fake_cqe(e->cq, n);
+	}
+	want[0].flags = 0;
+	want[3].flags = (uint8_t)~OHCA_CQE_TAG_FREE;
+	fake.fail = EBUSY;
+	assert_int_equal(ops.destroy_srq(e->ibsrq), EBUSY);
+	for (n = 0; n < 5; n++)
+		assert_memory_equal(&want[n], fake_cqe(e->cq, n), sizeof(want[n]));
+	assert_int_equal(add(e, n, &x), 0);
+	assert_int_equal(x, h[3]);
+	executed(e, OHCA_TM_DONE);
+	assert_int_equal(add(e, n, &x), 0);
+	assert_int_equal(x, h[0]);
+	executed(e, OHCA_TM_DONE);
+	assert_int_equal(add(e, n, &x), ENOMEM);
+}
+
 /* SRQs that share a CQ each get their own tags back, whichever of them are gone meanwhile. */
 static void shared_cq(void **state)
 {
@@ -425,8 +466,8 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(operations), T(tags), T(same_number), T(shared_cq), T(info), T(queue_pairs), T(refused),
-		T(polled_elsewhere),
+		T(operations), T(tags), T(same_number), T(busy), T(shared_cq), T(info), T(queue_pairs),
+		T(refused), T(polled_elsewhere),
 	};
 
 	return cmocka_run_group_tests_name("provider: tags", tests, NULL, NULL);

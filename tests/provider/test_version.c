@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Versions that do not fit: what is refused, and the one line that says so on standard error. */
+#define _GNU_SOURCE	/* dl_iterate_phdr() */
+#include <link.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -113,9 +115,99 @@ static void library(void **state)
 	assert_true(ohca_check_library("ohca_0"));
 }
 
+/* What is loaded, as the dynamic linker says it. Linked with --wrap. */
+static const char *loaded[4];
+
+int __wrap_dl_iterate_phdr(int (*each)(struct dl_phdr_info *, size_t, void *), void *data);
+
+int __wrap_dl_iterate_phdr(int (*each)(struct dl_phdr_info *, size_t, void *), void *data)
+{
+	for (unsigned int i = 0; i < 4; i++) {
+		struct dl_phdr_info info = { .dlpi_name = loaded[i] };
+		int rc = each(&info, sizeof(info), data);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* Makes @name in @dir, or a link of that name to @to; returns its path. */
+static char *put(const char *dir, const char *name, const char *to)
+{
+	char *path = malloc(256);
+	FILE *f;
+
+	snprintf(path, 256, "%s/%s", dir, name);
+	if (to) {
+		assert_int_equal(symlink(to, path), 0);
+	} else {
+		f = fopen(path, "w");
+		assert_non_null(f);
+		fclose(f);
+	}
+	return path;
+}
+
+/* The library that is loaded tells its version by the file that its name leads to. */
+static void loaded_library(void **state)
+{
+	static const char ours[] = "libibverbs.so.1.15.%u.0";
+	const unsigned int other = OHCA_RDMA_CORE < 45 ? 62 : 44;
+	char dir[] = "/tmp/ohca-version-XXXXXX", name[2][64], want[256], text[512];
+	char *good, *bad, *link[2];
+	FILE *file;
+	int saved;
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(name[0], sizeof(name[0]), ours, OHCA_RDMA_CORE);
+	snprintf(name[1], sizeof(name[1]), ours, other);
+	good = put(dir, name[0], NULL);
+	bad = put(dir, name[1], NULL);
+	link[0] = put(dir, "libibverbs.so.1", name[1]);
+	link[1] = put(dir, "libibverbs.so.2", name[0]);
+	loaded[0] = "";
+	loaded[2] = "/lib/libc.so.6";
+	/* the first that has the name counts */
+	loaded[1] = link[1];
+	loaded[3] = link[0];
+	assert_true(ohca_check_library("ohca_0"));
+	loaded[1] = NULL;
+	file = tmpfile();
+	saved = dup(2);
+	assert_non_null(file);
+	fflush(stderr);
+	dup2(fileno(file), 2);
+	assert_false(ohca_check_library("ohca_0"));
+	fflush(stderr);
+	dup2(saved, 2);
+	close(saved);
+	rewind(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = 0;
+	fclose(file);
+	snprintf(want, sizeof(want), "libohca: ohca_0: libibverbs is of rdma-core %u, this library "
+		 "for %u: install the one for %u\n", other, OHCA_RDMA_CORE, other);
+	assert_string_equal(text, want);
+	/* one that is gone has no version */
+	unlink(link[0]);
+	assert_true(ohca_check_library("ohca_0"));
+	memset(loaded, 0, sizeof(loaded));
+	unlink(link[1]);
+	unlink(good);
+	unlink(bad);
+	assert_int_equal(rmdir(dir), 0);
+	free(good);
+	free(bad);
+	free(link[0]);
+	free(link[1]);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(driver), cmocka_unit_test(library) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(driver), cmocka_unit_test(library),
+		cmocka_unit_test(loaded_library),
+	};
 
 	return cmocka_run_group_tests_name("provider: versions", tests, NULL, NULL);
 }
