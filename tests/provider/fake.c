@@ -221,6 +221,7 @@ int ibv_cmd_create_srq_ex(struct ibv_context *context, struct verbs_srq *srq,
 	struct uohca_create_srq_ex_resp *resp = (void *)r;
 
 	fake.srq_req = c->drv_payload;
+	fake.srq_attrs = attr->comp_mask;
 	srq->srq.context = context;
 	srq->srq_type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type :
 								   IBV_SRQT_BASIC;

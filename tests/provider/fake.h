@@ -23,6 +23,7 @@
  * @next_handle: number of the next QP, CQ, SRQ
  * @cq_req: last create_cq; the other requests alike
  * @srq_mask: attribute mask of the last modify_srq
+ * @srq_attrs: comp_mask of the last create_srq
  * @cmd_cqe: cqe of the last create_cq or resize_cq
  */
 struct fake_kernel {
@@ -46,6 +47,7 @@ struct fake_kernel {
 	struct ohca_create_srq_req srq_req;
 	struct ohca_modify_srq_req modify_srq_req;
 	int srq_mask;
+	uint32_t srq_attrs;
 	uint32_t cmd_cqe;
 	int cmd_vector;
 	/* runs inside resize_cq, where the device moves the entries */

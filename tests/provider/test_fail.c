@@ -509,6 +509,7 @@ static void lent(void **state)
 	assert_int_equal(end_cq(ex), 0);
 	assert_int_equal(back, OHCA_RES_CQ);
 	p = make_srq();
+	assert_int_equal(fake.srq_attrs, IBV_SRQ_INIT_ATTR_PD);
 	assert_int_equal(asked, OHCA_RES_SRQ);
 	assert_int_equal(end_srq(p), 0);
 	assert_int_equal(back, OHCA_RES_SRQ);

@@ -262,6 +262,7 @@ static void busy(void **state)
 	struct env *e = *state;
 	struct ohca_hw_cqe want[5];
 	uint32_t h[TAGS], n, x;
+	struct ibv_wc wc;
 
 	for (n = 0; n < TAGS; n++) {
 		assert_int_equal(add(e, n, &h[n]), 0);
@@ -284,6 +285,12 @@ static void busy(void **state)
 	assert_int_equal(add(e, n, &x), 0);
 	assert_int_equal(x, h[0]);
 	executed(e, OHCA_TM_DONE);
+	assert_int_equal(add(e, n, &x), ENOMEM);
+	/* nor does a poll free what an entry only names */
+	for (n = 1; n < 4; n++)
+		fake_cqe(e->cq, n)->flags = OHCA_CQE_SRQ | OHCA_CQE_TM;
+	for (n = 0; n < 5; n++)
+		assert_int_equal(ops.poll_cq(&e->cq->vcq.cq, 1, &wc), 1);
 	assert_int_equal(add(e, n, &x), ENOMEM);
 }
 
@@ -371,6 +378,8 @@ static void queue_pairs(void **state)
 	assert_non_null(qp);
 	assert_int_equal(attr.cap.max_send_wr, 0);
 	assert_int_equal(fake.qp_req.log_sq, 0);
+	assert_int_equal(fake.qp_req.log_rq, 0);
+	assert_int_equal(fake.qp_req.log_rq_stride, OHCA_MIN_LOG_RQ_STRIDE);
 	assert_int_equal(ops.post_send(qp, &wr, &bad), EINVAL);
 	fake_complete(e->cq, e->pi++, 7, to_oqp(qp)->handle);
 	assert_int_equal(ops.destroy_qp(qp), 0);

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Room for a WQE: what fits to the last block is posted, what lacks one is refused, by both
+ * interfaces. Builders that are called in vain, and setters without a builder.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "post.h"
+
+#define MAX_SGE	9u
+
+/* Leave @bbs blocks of the SQ. */
+static void leave(struct env *e, uint32_t bbs)
+{
+	uint32_t ci = e->qp->sq.pi - (e->qp->sq.size - bbs);
+
+	e->qp->sq.ci = ci;
+	db(e)->sq_ci = htole32(ci);
+}
+
+static struct ibv_mw mw = { .rkey = 0x4400, .type = IBV_MW_TYPE_2 };
+static uint8_t data[256] = { 1, 2, 3 };
+
+static void build(struct env *e, enum ibv_wr_opcode op)
+{
+	const struct ibv_mw_bind_info info = { .length = 1 };
+	struct ibv_qp_ex *x = e->ex;
+
+	switch ((int)op) {
+	case IBV_WR_RDMA_WRITE:
+		x->wr_rdma_write(x, 1, 2);
+		break;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		x->wr_rdma_write_imm(x, 1, 2, 3);
+		break;
+	case IBV_WR_SEND:
+		x->wr_send(x);
+		break;
+	case IBV_WR_SEND_WITH_IMM:
+		x->wr_send_imm(x, 3);
+		break;
+	case IBV_WR_RDMA_READ:
+		x->wr_rdma_read(x, 1, 2);
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		x->wr_atomic_cmp_swp(x, 1, 2, 3, 4);
+		break;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		x->wr_atomic_fetch_add(x, 1, 2, 3);
+		break;
+	case IBV_WR_LOCAL_INV:
+		x->wr_local_inv(x, 1);
+		break;
+	case IBV_WR_BIND_MW:
+		x->wr_bind_mw(x, &mw, 0x4401, &info);
+		break;
+	case IBV_WR_SEND_WITH_INV:
+		x->wr_send_inv(x, 1);
+		break;
+	case IBV_WR_ATOMIC_WRITE:
+		x->wr_atomic_write(x, 1, 2, data);
+		break;
+#if OHCA_RDMA_CORE >= 45
+	case IBV_WR_FLUSH:
+		x->wr_flush(x, 1, 2, 3, 1, IBV_FLUSH_MR);
+		break;
+#endif
+	default:
+		fail_msg("no builder of %d", op);
+	}
+}
+
+static bool has_data(enum ibv_wr_opcode op)
+{
+	return op != IBV_WR_LOCAL_INV && op != IBV_WR_BIND_MW;
+}
+
+/* Segments of @op before its data. */
+static uint32_t header(enum ibv_qp_type type, enum ibv_wr_opcode op)
+{
+	static const uint8_t segs[16] = { 2, 2, 1, 1, 2, 3, 3, 1, 4, 1 };
+
+	if (type == IBV_QPT_UD)
+		return 4;
+	return segs[op] + (type == IBV_QPT_XRC_SEND && has_data(op));
+}
+
+/* One WR of @num SGEs, or of as many times 16 inline bytes, by post_send. */
+static int by_post(struct env *e, enum ibv_wr_opcode op, uint32_t num, bool inl)
+{
+	static struct ibv_sge sges[MAX_SGE];
+	struct ibv_sge one = { (uintptr_t)data, 16 * num, 0 };
+	struct ibv_send_wr wr = { .opcode = op, .sg_list = inl ? &one : sges,
+				  .num_sge = inl ? 1 : num,
+				  .send_flags = inl ? IBV_SEND_INLINE : 0 };
+
+	if (e->ibqp->qp_type == IBV_QPT_UD)
+		wr.wr.ud.ah = e->ah;
+	else if (op == IBV_WR_BIND_MW)
+		wr.bind_mw.rkey = 0x4401;
+	wr.bind_mw.mw = op == IBV_WR_BIND_MW ? &mw : wr.bind_mw.mw;
+	return post(e, &wr);
+}
+
+static int by_builder(struct env *e, enum ibv_wr_opcode op, uint32_t num, bool inl)
+{
+	static struct ibv_sge sges[MAX_SGE];
+	struct ibv_qp_ex *x = e->ex;
+
+	x->wr_start(x);
+	x->wr_flags = 0;
+	build(e, op);
+	if (e->ibqp->qp_type == IBV_QPT_UD)
+		x->wr_set_ud_addr(x, e->ah, 1, 2);
+	if (has_data(op) && inl)
+		x->wr_set_inline_data(x, data, 16 * num);
+	else if (has_data(op) && num == 1)
+		x->wr_set_sge(x, 1, 2, 3);
+	else if (has_data(op))
+		x->wr_set_sge_list(x, num, sges);
+	return x->wr_complete(x);
+}
+
+static void try(struct env *e, enum ibv_qp_type type, enum ibv_wr_opcode op, uint32_t num, bool inl)
+{
+	uint32_t nseg = header(type, op) + (has_data(op) ? num : 0), bbs = (nseg + 3) / 4;
+
+	for (unsigned int builder = 0; builder < 2; builder++) {
+		int (*by)(struct env *, enum ibv_wr_opcode, uint32_t, bool) =
+			builder ? by_builder : by_post;
+		uint32_t pi = e->qp->sq.pi;
+
+		leave(e, bbs - 1);
+		assert_int_equal(by(e, op, num, inl), ENOMEM);
+		assert_int_equal(e->qp->sq.pi, pi);
+		assert_int_equal(le32toh(db(e)->sq_pi), pi);
+		leave(e, bbs);
+		assert_int_equal(by(e, op, num, inl), 0);
+		assert_int_equal(e->qp->sq.pi, pi + bbs);
+		assert_int_equal(le32toh(db(e)->sq_pi), pi + bbs);
+		assert_int_equal(((struct ohca_hw_wqe_ctrl *)bb(e, pi))->nseg, nseg);
+	}
+}
+
+static void every_size(void **state)
+{
+	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_XRC_SEND, IBV_QPT_UD };
+	struct env *e = *state;
+
+	for (unsigned int t = 0; t < 3; t++) {
+		make_qp(e, types[t], (struct ibv_qp_cap){
+			.max_send_wr = 16, .max_send_sge = MAX_SGE, .max_inline_data = 64 });
+		for (int op = IBV_WR_RDMA_WRITE; op <= IBV_WR_SEND_WITH_INV; op++) {
+			if (types[t] == IBV_QPT_UD && op != IBV_WR_SEND &&
+			    op != IBV_WR_SEND_WITH_IMM)
+				continue;
+			for (uint32_t num = 0; num <= MAX_SGE; num++)
+				try(e, types[t], op, num, false);
+			if (op <= IBV_WR_SEND_WITH_IMM || op == IBV_WR_SEND_WITH_INV)
+				for (uint32_t num = 0; num <= 4; num++)
+					try(e, types[t], op, num, true);
+		}
+		ops.destroy_qp(e->ibqp);
+		e->ibqp = NULL;
+	}
+}
+
+/* A builder that finds no room, or is called behind an error, writes nothing. */
+static void no_room(void **state)
+{
+	static const enum ibv_wr_opcode builders[] = {
+		IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
+		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_LOCAL_INV, IBV_WR_BIND_MW, IBV_WR_ATOMIC_WRITE,
+#if OHCA_RDMA_CORE >= 45
+		IBV_WR_FLUSH,
+#endif
+	};
+	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_XRC_SEND };
+	struct env *e = *state;
+	uint8_t before[2048];
+	size_t bytes;
+
+	for (unsigned int t = 0; t < 2; t++) {
+		make_qp(e, types[t], (struct ibv_qp_cap){
+			.max_send_wr = 8, .max_send_sge = 1, .max_inline_data = 64 });
+		bytes = (size_t)e->qp->sq.size * 64;
+		assert_true(bytes <= sizeof(before));
+		memset(e->qp->sq.ring, 0x77, bytes);
+		memcpy(before, e->qp->sq.ring, bytes);
+		for (unsigned int i = 0; i < sizeof(builders) / sizeof(builders[0]); i++) {
+			if (t && builders[i] > IBV_WR_SEND_WITH_INV)
+				continue;
+			leave(e, 0);
+			e->ex->wr_start(e->ex);
+			build(e, builders[i]);
+			e->ex->wr_set_sge(e->ex, 1, 2, 3);
+			assert_int_equal(e->ex->wr_complete(e->ex), ENOMEM);
+			/* the first error counts, also with room for what follows it */
+			e->ex->wr_start(e->ex);
+			build(e, builders[i]);
+			leave(e, 8);
+			build(e, builders[i]);
+			e->ex->wr_set_inline_data(e->ex, data, 1);
+			assert_int_equal(e->ex->wr_complete(e->ex), ENOMEM);
+			assert_memory_equal(e->qp->sq.ring, before, bytes);
+			assert_int_equal(e->qp->sq.pi, 0);
+		}
+		ops.destroy_qp(e->ibqp);
+		e->ibqp = NULL;
+	}
+}
+
+/* Setters change nothing before the first builder, whatever was built the last time. */
+static void no_builder(void **state)
+{
+	const struct ibv_data_buf buf = { data, 3 };
+	static struct ibv_sge sges[2];
+	struct env *e = *state;
+	struct ibv_qp_ex *x;
+	uint8_t before[512];
+
+	make_qp(e, IBV_QPT_RC, (struct ibv_qp_cap){
+		.max_send_wr = 8, .max_send_sge = 2, .max_inline_data = 32 });
+	x = e->ex;
+	assert_int_equal(by_builder(e, IBV_WR_SEND, 1, false), 0);
+	memcpy(before, e->qp->sq.ring, sizeof(before));
+	for (unsigned int how = 0; how < 6; how++) {
+		x->wr_start(x);
+		if (how == 0)
+			x->wr_set_sge(x, 9, 9, 9);
+		else if (how == 1)
+			x->wr_set_sge_list(x, 2, sges);
+		else if (how == 2)
+			x->wr_set_inline_data(x, data, 3);
+		else if (how == 3)
+			x->wr_set_inline_data_list(x, 1, &buf);
+		else if (how == 4)
+			x->wr_set_ud_addr(x, e->ah, 1, 2);
+		else
+			x->wr_set_xrc_srqn(x, 1);
+		assert_int_equal(x->wr_complete(x), 0);
+		assert_memory_equal(e->qp->sq.ring, before, sizeof(before));
+		assert_int_equal(e->qp->sq.pi, 1);
+		assert_int_equal(le32toh(db(e)->sq_pi), 1);
+	}
+	/* nor what an aborted call has built */
+	x->wr_start(x);
+	x->wr_send(x);
+	x->wr_abort(x);
+	memcpy(before, e->qp->sq.ring, sizeof(before));
+	x->wr_start(x);
+	x->wr_set_sge(x, 9, 9, 9);
+	assert_int_equal(x->wr_complete(x), 0);
+	assert_memory_equal(e->qp->sq.ring, before, sizeof(before));
+	assert_int_equal(e->qp->sq.pi, 1);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = { T(every_size), T(no_room), T(no_builder) };
+
+	return cmocka_run_group_tests_name("provider: room", tests, NULL, NULL);
+}
