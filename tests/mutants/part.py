@@ -230,11 +230,15 @@ class Tree:
                     shutil.copy(os.path.join("/", os.path.relpath(notes, into)), notes)
                 if not data:
                     continue
-                out = subprocess.run(["gcov", "-t", "--json-format", *data], cwd=folder,
-                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                     check=True).stdout
-                for text in out.decode().splitlines():
-                    self._count(json.loads(text), p.name, lines)
+                gcov = subprocess.run(["gcov", "-t", "--json-format", *data], cwd=folder,
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                      check=False)
+                # a process that was killed while it wrote leaves half of its counts
+                if gcov.returncode:
+                    lines.setdefault(None, set()).add(p.name)
+                for text in gcov.stdout.decode().splitlines():
+                    if text.startswith("{") and text.endswith("}"):
+                        self._count(json.loads(text), p.name, lines)
             shutil.rmtree(into, ignore_errors=True)
         return lines
 
