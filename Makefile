@@ -238,8 +238,8 @@ apps: lab
 	@tests/apps/run $(APPS)
 
 # What is measured is built first.
-BENCH_PARTS := $(or $(BENCH),native)
-bench: | $(ROOT)
+BENCH_PARTS := $(or $(BENCH),native provider)
+bench: $(if $(filter provider,$(BENCH_PARTS)),$(STAMP)/provider) | $(ROOT)
 	@tests/bench/run $(if $(BENCH_BUSY),--busy) $(if $(BENCH_DOCUMENT),--document) $(BENCH_PARTS)
 
 # The provider's units want rdma-core's headers.

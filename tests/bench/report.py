@@ -21,6 +21,15 @@ def number(value):
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3g}"
 
 
+def collect(text, tables):
+    """Adds what a program has printed to tables: TABLE, ROW, COLUMN and VALUE, with tabs."""
+    by_name = {t.name: t for t in tables}
+    for line in text.splitlines():
+        words = line.split("\t")
+        if len(words) == 4:
+            by_name[words[0]].add(*words[1:])
+
+
 def simple_table(header, rows):
     """A simple table of reStructuredText."""
     widths = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))]

@@ -20,7 +20,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 # pylint: disable=wrong-import-order, wrong-import-position
 from bench import machine, report, stats
-from bench.parts import native
+from bench.parts import native, provider
 
 QUIET = {"load1": 0.0, "running": 1, "busy": 0.0, "steal": 0.0}
 STAT = "cpu  100 10 40 800 20 5 5 20 7 3\ncpu0 1 2 3\n"
@@ -169,20 +169,33 @@ size  ours, GB/s  peer, GB/s
             report.licensed_svg("gnuplot: no such terminal")
 
 
-class Native(unittest.TestCase):
+class Parts(unittest.TestCase):
     """What programs print becomes cells."""
 
-    def test_parse(self):
-        by_name = {t.name: t for t in native.tables()}
-        native.parse("[ RUN ] x\nrate\tRC write\tohca\t5.5\nhops\t1\t8 B\t3\n", by_name)
-        self.assertEqual(by_name["rate"].cells, {"RC write": {"ohca": [5.5]}})
-        self.assertEqual(by_name["hops"].cells, {"1": {"8 B": [3.0]}})
-        with self.assertRaises(KeyError):
-            native.parse("rate\tRC write\trxe\t5.5\n", by_name)
+    def test_lines_become_cells(self):
+        tables = native.tables()
+        report.collect("[ RUN ] x\nrate\tRC write\tohca\t5.5\nhops\t1\t8 B\t3\n", tables)
+        cells = {t.name: t.cells for t in tables}
+        self.assertEqual(cells["rate"], {"RC write": {"ohca": [5.5]}})
+        self.assertEqual(cells["hops"], {"1": {"8 B": [3.0]}})
+        for wrong in ("rate\tRC write\trxe\t5.5\n", "speed\tRC write\tohca\t5.5\n"):
+            with self.assertRaises(KeyError):
+                report.collect(wrong, tables)
 
     def test_every_table_has_a_peer(self):
-        for t in native.tables():
-            self.assertIn("memcpy", t.columns)
+        for part, peer in ((native, "memcpy"), (provider, "mlx5")):
+            for t in part.tables():
+                self.assertIn(peer, t.columns)
+                self.assertLessEqual(set(t.shown), set(t.columns))
+
+    def test_counts_are_a_program_that_prints_them(self):
+        tables = provider.tables()
+        calls = []
+        provider.measure(types.SimpleNamespace(
+            make=lambda *argv: calls.append(argv), rounds=lambda most: range(most), top="/top",
+            host="/host", in_root=lambda *argv: "instructions\tpost_recv\trxe\t123\n"), tables)
+        self.assertEqual(calls, [("bench/provider", "peers")])
+        self.assertEqual(tables[0].cells, {"post_recv": {"rxe": [123.0, 123.0]}})
 
 
 class Run(unittest.TestCase):

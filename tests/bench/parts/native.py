@@ -3,7 +3,7 @@
 
 Rates are of processor time; one-way times are of the clock.
 """
-from bench.report import Table
+from bench.report import Table, collect
 
 NAME = "native"
 PROGRAMS = (("engine_bench", "report"), ("hops_bench",))
@@ -28,19 +28,10 @@ def tables():
     ]
 
 
-def parse(text, by_name):
-    """Adds what a program has printed to the tables."""
-    for line in text.splitlines():
-        words = line.split("\t")
-        if len(words) == 4:
-            by_name[words[0]].add(*words[1:])
-
-
 def measure(bench, found):
     """Runs all programs as often as the bench says, in turns."""
-    by_name = {t.name: t for t in found}
     bench.make("bench", "all")
     for _ in bench.rounds():
         for program, *more in PROGRAMS:
-            parse(bench.in_root(f"{bench.host}/tests/bench/{program}", str(bench.seconds), *more),
-                  by_name)
+            collect(bench.in_root(f"{bench.host}/tests/bench/{program}", str(bench.seconds),
+                                  *more), found)
