@@ -6,9 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "engine/base/state.h"
+#include "as_new.h"
 #include "engine/transport/pool.h"
-#include "engine/transport/sched.h"
 #include "engine/transport/sq.h"
 #include "rig.h"
 
@@ -96,37 +95,57 @@ static void test_new(void **state)
 	host_free(h);
 }
 
-/** struct kind - how an object is made, and by how many allocations */
+/** struct kind - how an object is made, by how many allocations, and who numbers it */
 struct kind {
 	uint8_t make, end;
 	unsigned int least;
+	size_t ids;		/* offset in struct ohca_engine; 0: none */
 	struct ohca_hw_aqe c;
 };
+
+/* Refused while all numbers are taken, with everything that the object would have had. */
+static void no_number(struct host *h, struct kind *k, const struct as_new *was)
+{
+	struct ohca_ids *ids = (struct ohca_ids *)(void *)((uint8_t *)h->e + k->ids);
+	uint32_t num = ids->num;
+	long live = memory.live;
+
+	if (!k->ids)
+		return;
+	ids->num = ids->max;
+	assert_int_equal(host_cmd(h, k->make, &k->c, NULL), OHCA_ADMIN_NO_RESOURCE);
+	ids->num = num;
+	as_new_check(was, h->e);
+	assert_int_equal(memory.live, live);
+}
 
 /* Each attempt but the last fails, for one allocation after the other, and leaves nothing. */
 static void refuse(struct host *h, struct kind *k)
 {
 	uint64_t used = h->e->mem_used;
+	static struct as_new was;
 	long live = memory.live;
 	struct ohca_hw_acqe rsp;
 	unsigned int n = 0;
 	int rc;
 
+	as_new(&was, h->e);
+	no_number(h, k, &was);
 	do {
 		memory.fail_at = ++n;
 		rc = host_cmd(h, k->make, &k->c, &rsp);
 		if (rc) {
 			assert_int_equal(rc, OHCA_ADMIN_NO_RESOURCE);
-			assert_int_equal(h->e->mem_used, used);
 			assert_int_equal(host_counter(h, OHCA_CNT_MEMORY), used);
 			assert_int_equal(memory.live, live);
+			as_new_check(&was, h->e);
 		}
 	} while (rc);
 	assert_true(n > k->least && n < 40);
 	memory.fail_at = 0;
 	assert_true(h->e->mem_used > used && memory.live > live);
 	assert_int_equal(host_cmd_handle(h, k->end, rsp.handle.handle, 0), 0);
-	assert_int_equal(h->e->mem_used, used);
+	as_new_check(&was, h->e);
 	assert_int_equal(memory.live, live);
 }
 
@@ -143,32 +162,37 @@ static void test_commands(void **state)
 	host_eq_create(h, &fault, 8, OHCA_EQ_FAULT, 0);
 	host_buf_alloc(h, &buf, 64 * HOST_PAGE);
 	{
+#define IDS(of) offsetof(struct ohca_engine, of##_ids)
 		struct kind kind[] = {
-			{ OHCA_CMD_ALLOC_PD, OHCA_CMD_DEALLOC_PD, 1, HOST_AQE(alloc_pd, .uar = 0) },
-			{ OHCA_CMD_ALLOC_XRCD, OHCA_CMD_DEALLOC_XRCD, 1, { .hdr = { 0 } } },
-			{ OHCA_CMD_ALLOC_COUNTERS, OHCA_CMD_FREE_COUNTERS, 1, { .hdr = { 0 } } },
-			{ OHCA_CMD_ALLOC_DM, OHCA_CMD_FREE_DM, 1, HOST_AQE(alloc_dm, .length = 64) },
-			{ OHCA_CMD_CREATE_EQ, OHCA_CMD_DESTROY_EQ, 2,
+			{ OHCA_CMD_ALLOC_PD, OHCA_CMD_DEALLOC_PD, 1, IDS(pd),
+			  HOST_AQE(alloc_pd, .uar = 0) },
+			{ OHCA_CMD_ALLOC_XRCD, OHCA_CMD_DEALLOC_XRCD, 1, IDS(xrcd),
+			  { .hdr = { 0 } } },
+			{ OHCA_CMD_ALLOC_COUNTERS, OHCA_CMD_FREE_COUNTERS, 1, IDS(set),
+			  { .hdr = { 0 } } },
+			{ OHCA_CMD_ALLOC_DM, OHCA_CMD_FREE_DM, 1, IDS(dm),
+			  HOST_AQE(alloc_dm, .length = 64) },
+			{ OHCA_CMD_CREATE_EQ, OHCA_CMD_DESTROY_EQ, 2, 0,
 			  HOST_AQE(create_eq, .log_size = 8, .kind = OHCA_EQ_COMP, .pl = buf.pl) },
-			{ OHCA_CMD_CREATE_CQ, OHCA_CMD_DESTROY_CQ, 2,
+			{ OHCA_CMD_CREATE_CQ, OHCA_CMD_DESTROY_CQ, 2, IDS(cq),
 			  HOST_AQE(create_cq, .eqn = h->comp.eqn, .log_size = 8, .pl = buf.pl) },
-			{ OHCA_CMD_CREATE_SRQ, OHCA_CMD_DESTROY_SRQ, 2,
+			{ OHCA_CMD_CREATE_SRQ, OHCA_CMD_DESTROY_SRQ, 2, IDS(srq),
 			  HOST_AQE(create_srq, .pdn = h->pdn, .log_size = 4, .log_stride = 7,
 				   .pl = buf.pl) },
-			{ OHCA_CMD_CREATE_SRQ, OHCA_CMD_DESTROY_SRQ, 3,
+			{ OHCA_CMD_CREATE_SRQ, OHCA_CMD_DESTROY_SRQ, 3, IDS(srq),
 			  HOST_AQE(create_srq, .pdn = h->pdn, .log_size = 4, .log_stride = 7,
 				   .type = OHCA_SRQT_TM, .cqn = r.rcq[0].cqn, .num_tags = 16,
 				   .log_ops = 4, .pl = buf.pl) },
-			{ OHCA_CMD_CREATE_QP, OHCA_CMD_DESTROY_QP, 3,
+			{ OHCA_CMD_CREATE_QP, OHCA_CMD_DESTROY_QP, 3, IDS(qp),
 			  HOST_AQE(create_qp, .pdn = h->pdn, .send_cqn = r.scq[0].cqn,
 				   .recv_cqn = r.rcq[0].cqn, .type = OHCA_QPT_RC, .log_sq = 4,
 				   .log_rq = 4, .log_rq_stride = 7, .pl = buf.pl) },
-			{ OHCA_CMD_REG_MR, OHCA_CMD_DEREG_MR, 2,
+			{ OHCA_CMD_REG_MR, OHCA_CMD_DEREG_MR, 2, IDS(mr),
 			  HOST_AQE(reg_mr, .pdn = h->pdn, .type = OHCA_MR_USER,
 				   .length = 64 * HOST_PAGE, .pl = buf.pl) },
-			{ OHCA_CMD_REG_MR, OHCA_CMD_DEREG_MR, 1,
+			{ OHCA_CMD_REG_MR, OHCA_CMD_DEREG_MR, 1, IDS(mr),
 			  HOST_AQE(reg_mr, .pdn = h->pdn, .type = OHCA_MR_FRMR, .length = 256) },
-			{ OHCA_CMD_REG_MR, OHCA_CMD_DEREG_MR, 2,
+			{ OHCA_CMD_REG_MR, OHCA_CMD_DEREG_MR, 2, IDS(mr),
 			  HOST_AQE(reg_mr, .pdn = h->pdn, .type = OHCA_MR_ODP,
 				   .length = HOST_PAGE, .pl.page_shift = 12) },
 		};

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The state of an engine and of its scheduler, to be compared with an earlier one. */
+#ifndef TESTS_AS_NEW_H
+#define TESTS_AS_NEW_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "engine/base/state.h"
+#include "engine/transport/sched.h"
+
+/** struct as_new - what as_new() notes; without what goes on by design, which is zero in it */
+struct as_new {
+	struct ohca_engine e;
+	struct ohca_sched s;
+	uint64_t faults;	/* the sum of those of all doorbell pages */
+};
+
+/* Numbers of objects, which are given in turn. */
+static inline void as_new_ids(struct ohca_ids *ids)
+{
+	ids->next = 0;
+}
+
+/** as_new - note the state of @e */
+static inline void as_new(struct as_new *n, const ohca_engine *e)
+{
+	struct ohca_ids *ids[] = { &n->e.qp_ids, &n->e.cq_ids, &n->e.srq_ids, &n->e.mr_ids,
+				   &n->e.pd_ids, &n->e.xrcd_ids, &n->e.dm_ids, &n->e.set_ids };
+	struct ohca_engine *c = &n->e;
+	struct ohca_sched *s = &n->s;
+
+	memcpy(c, e, sizeof(*c));
+	memcpy(s, e->sched, sizeof(*s));
+	n->faults = 0;
+	for (uint32_t i = 0; i < e->cfg.num_uars; i++)
+		n->faults += e->uar_faults[i];
+	for (unsigned int i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+		as_new_ids(ids[i]);
+	c->aq_db -= c->aq_ci;
+	c->aq_ci = 0;
+	c->work = c->work_end = c->rx_end = 0;
+	memset(&c->aqe, 0, sizeof(c->aqe));
+	c->fault_next = 0;
+	memset(&c->lies, 0, sizeof(c->lies));
+	memset(c->cnt, 0, sizeof(c->cnt));
+	memset(c->port_cnt, 0, sizeof(c->port_cnt));
+	memset(c->set_cnt, 0, sizeof(c->set_cnt));
+	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++) {
+		memset(&c->port[i].cnt, 0, sizeof(c->port[i].cnt));
+		/* ports are not released, for which these are */
+		c->port[i].async.eqe_idx = 0;
+		c->port[i].async.eqe_out = false;
+	}
+	s->persist_tag = 0;
+	s->now = 0;
+	memset(s->gen, 0, sizeof(s->gen));
+	s->fault_gen = 0;
+	s->waiting = false;	/* a hint, which the next run takes back */
+	memset(s->refused_ns, 0, sizeof(s->refused_ns));
+	memset(s->idle_ns, 0, sizeof(s->idle_ns));
+	s->port = s->port_left = 0;
+	/* queues that are empty are so anywhere */
+	for (unsigned int p = 0; p < OHCA_MAX_PORTS; p++) {
+		for (unsigned int q = 0; q < 2; q++) {
+			s->madq[p][q].head -= s->madq[p][q].tail;
+			s->madq[p][q].tail = 0;
+			memset(s->madq[p][q].slot, 0, sizeof(s->madq[p][q].slot));
+		}
+		s->late[p].head -= s->late[p].tail;
+		s->late[p].tail = 0;
+		memset(s->late[p].ack, 0, sizeof(s->late[p].ack));
+	}
+	s->loop_head -= s->loop_tail;
+	s->loop_tail = 0;
+	memset(s->loop_len, 0, sizeof(s->loop_len));
+	memset(s->loop_port, 0, sizeof(s->loop_port));
+	memset(s->loop_from, 0, sizeof(s->loop_from));
+	memset(s->discard, 0, sizeof(s->discard));
+}
+
+static inline void as_new_bytes(const void *was, const void *is, size_t n, const char *what)
+{
+	const uint8_t *a = was, *b = is;
+
+	for (size_t i = 0; i < n; i++)
+		if (a[i] != b[i])
+			fail_msg("byte %zu of %s is 0x%02x and not 0x%02x", i, what, b[i], a[i]);
+}
+
+/** as_new_check - @e is as @was noted */
+static inline void as_new_check(const struct as_new *was, const ohca_engine *e)
+{
+	static struct as_new now;
+
+	as_new(&now, e);
+	as_new_bytes(&was->e, &now.e, sizeof(now.e), "struct ohca_engine");
+	as_new_bytes(&was->s, &now.s, sizeof(now.s), "struct ohca_sched");
+	assert_int_equal(was->faults, now.faults);
+}
+
+#endif /* TESTS_AS_NEW_H */
