@@ -230,6 +230,15 @@ def verbs(lab):
     yield (number(text.strip()) or 0) > 0, "node1 has refused a request of node2 (wqe_remote_err)"
 
 
+def failover(lab):
+    """Lesson 8: node 2 has the master, node 1 the standby."""
+    _, text = lab.sh(3, "sminfo")
+    yield (bool(re.search(rf"sm lid {lab.lid(2)} .*SMINFO_MASTER", text)),
+           "the master is the subnet manager of node2")
+    _, text = lab.sh(3, f"sminfo {lab.lid(1)}")
+    yield "SMINFO_STANDBY" in text, "the subnet manager of node1 is its standby"
+
+
 def cables_between(lab):
     """(NodeDescription, port) of a leaf, for each of its cables to a spine that is in use."""
     nodes = lab.topology().values()
@@ -295,6 +304,7 @@ LESSONS = {
     4: Lesson("Partitions", TREE, partitions),
     5: Lesson("Quality of service", TREE, quality),
     6: Lesson("Verbs", ("-n", "2"), verbs),
+    8: Lesson("Failover of the subnet manager", TREE, failover),
     9: Lesson("Faults", TREE, faults, break_cable),
     11: Lesson("Scale", ("-n", "2", "--topology", "fat-tree:8,3"), scale),
 }
