@@ -253,6 +253,7 @@ kill $!
 wait $!
 
 # What is no fabric of this version: each connection gets the next line as its reply, and has an end.
+# PATH.asked has what it has sent.
 cat >"$dir/other.py" <<'EOF'
 import socket, sys
 s = socket.socket(socket.AF_UNIX)
@@ -260,7 +261,8 @@ s.bind(sys.argv[1])
 s.listen()
 for line in sys.argv[2:]:
     c = s.accept()[0]
-    c.recv(65536)
+    with open(sys.argv[1] + ".asked", "ab") as asked:
+        asked.write(c.makefile("rb").readline())
     c.sendall(line.encode() + b"\n")
     c.close()
 EOF
@@ -291,6 +293,189 @@ for o in list text; do
 done
 expect 'a fault has no more to say' 0 '' "$fabric" link up leaf1:1 -c "$dir/other"
 wait $!
+
+# all_of COMMAND...: standard input has what it prints and its status, to the letter
+all_of()
+{
+	diff - <("$@" 2>&1; echo "status $?")
+}
+
+# as_other REPLY...: the next connections get these, the file $dir/asked what they have sent
+as_other()
+{
+	rm -f "$dir/other" "$dir/other.asked"
+	python3 "$dir/other.py" "$dir/other" "$@" &
+	until [ -S "$dir/other" ]; do sleep 0.05; done
+}
+
+as_other '{"switches": 3, "share": 0.25, "yes": true, "no": false, "sm": [{"guid": "0x1", "lid": 4}, 7], '\
+'"smps": {"Node": {"Get": 5, "Set": 0}, "more": 9}, "text": "a"}'
+expect 'all of a status' 0 '' all_of "$fabric" status -c "$dir/other" <<'EOF'
+switches: 3
+share: 0.250
+yes: yes
+no: no
+sm: guid 0x1, lid 4
+sm: 7
+smps Node: Get 5, Set 0
+smps more: 9
+text: a
+status 0
+EOF
+as_other '{"nodes": [{"type": "switch", "description": "s", "guid": "0x2", "ports": [{"port": 0}, '\
+'{"port": 1, "a": 2}]}, {"type": "router", "description": "r", "guid": "0x3", "ports": []}]}'
+expect 'all of counters' 0 '' all_of "$fabric" counters -c "$dir/other" <<'EOF'
+switch "s" 0x2
+  port 0
+  port 1, a 2
+router "r" 0x3
+status 0
+EOF
+as_other '{"lft": [0, 255, 7], "first": 40}'
+expect 'all of an lft' 0 '' all_of "$fabric" lft leaf1 -c "$dir/other" <<'EOF'
+40 0
+42 7
+status 0
+EOF
+as_other '{"lid": 9, "hops": [{"type": "router", "description": "h", "guid": "0x4", "lid": 1, "out": 2, '\
+'"state": "Active"}, {"type": "switch", "description": "s", "guid": "0x2", "lid": 3, "in": 5, "out": 6, '\
+'"state": "Init"}, {"type": "switch", "description": "t", "guid": "0x5", "in": 7}], "arrives": true, '\
+'"end": "it arrives"}'
+expect 'all of a way' 0 '' all_of "$fabric" trace 1 2 -c "$dir/other" <<'EOF'
+LID 9
+router "h" 0x4 lid 1 [2] Active ->
+[5] switch "s" 0x2 lid 3 [6] Init ->
+[7] switch "t" 0x5 lid 0
+it arrives
+status 0
+EOF
+as_other '{"errors": [{"line": 3, "error": "no"}, {"line": 12, "error": "not"}], "error": "bad"}'
+expect 'all errors of a script' 0 '' all_of "$fabric" script "$dir/script" -c "$dir/other" <<EOF
+$dir/script:3: no
+$dir/script:12: not
+status 1
+EOF
+# a reply that says too little, twice the same part, or none
+as_other '{"text": "a\n", "next": 0}' '{"nodes": [], "next": 0}' '{"capture": "pcapng"}' '{"text": 1}'
+expect 'a part that does not go on' 0 '' all_of "$fabric" topology -c "$dir/other" <<'EOF'
+a
+status 0
+EOF
+expect 'a list that does not go on' 0 '' all_of "$fabric" counters -j -c "$dir/other" <<'EOF'
+{"nodes": [], "next": 0}
+status 0
+EOF
+expect 'a capture that has no end' 0 '' \
+	all_of "$fabric" capture a:1 b:2 --count 3 --link-packets -w "$dir/c" -c "$dir/other" <<EOF
+ohca-fabric: $dir/c: the fabric has ended: the last packets are missing
+status 1
+EOF
+expect 'a topology that is no text' 1 '' converted lst --control "$dir/other"
+expect 'what these have asked' 0 '' diff - "$dir/other.asked" <<'EOF'
+{"command":"topology","first":0,"file":true}
+{"command":"counters","first":0}
+{"command":"capture","ports":["a:1","b:2"],"count":3,"link_packets":true}
+{"command":"topology","first":0,"file":true}
+EOF
+# requests: words, and what is sent
+printf 'at 0 \303\266\n' >"$dir/words"
+done='{"done": true}'
+as_other "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" "$done" \
+	"$done" "$done" "$done" "$done" "$done" "$done" "$done"
+while read -ra words; do
+	expect "${words[*]}" 0 '' "$fabric" "${words[@]}" -c "$dir/other"
+done <<EOF
+link up a:b:3
+link down a:any
+link flap a:1 --down 5ms --interval 1.5s --count 0x10
+link degrade a:254 --width 4 --speed=NDR
+node kill a:b
+node revive 0x12
+loss a:1 0.25
+loss a:1 1e-3 7
+corrupt a:1 0 0
+delay a:1 0
+delay a:1 20us
+delay a:1 1.5ns
+delay a:1 1000000s
+drop a 0x11 3
+preset a:0 Sym 077
+script $dir/words
+script --replace $dir/words
+script --stop
+lft a -j
+EOF
+expect 'what they ask' 0 '' diff - "$dir/other.asked" <<'EOF'
+{"command":"link","state":"up","node":"a:b","port":3}
+{"command":"link","state":"down","node":"a","port":"any"}
+{"command":"link","down_ns":5000000,"interval_ns":1500000000,"count":16,"state":"flap","node":"a","port":1}
+{"command":"link","width":4,"speed":"NDR","state":"degrade","node":"a","port":254}
+{"command":"node","state":"kill","node":"a:b"}
+{"command":"node","state":"revive","node":"0x12"}
+{"command":"loss","node":"a","port":1,"rate":0.25}
+{"command":"loss","node":"a","port":1,"rate":0.001,"seed":7}
+{"command":"corrupt","node":"a","port":1,"rate":0.0,"seed":0}
+{"command":"delay","node":"a","port":1,"time_ns":0}
+{"command":"delay","node":"a","port":1,"time_ns":20000}
+{"command":"delay","node":"a","port":1,"time_ns":2}
+{"command":"delay","node":"a","port":1,"time_ns":1000000000000000}
+{"command":"drop","node":"a","attribute":17,"nth":3}
+{"command":"preset","node":"a","port":0,"counter":"Sym","value":63}
+{"command":"script","replace":false,"text":"at 0 ö\n"}
+{"command":"script","replace":true,"text":"at 0 ö\n"}
+{"command":"script","stop":true}
+{"command":"lft","first":0,"node":"a"}
+EOF
+while read -ra words; do
+	expect "${words[*]} is refused" 2 '; ohca-fabric --help says more$' "$fabric" "${words[@]}" -c "$dir/other"
+done <<EOF
+link up a
+link up a:
+link up :1
+link up a:1x
+link up
+link up a:1 b:2
+link flap a:1 --down 5
+link flap a:1 --down 5ms --down 5ms
+link flap a:1 --count 5x
+link flap a:1 --count 99999999999999999999
+node kill
+node kill a b
+loss a:1
+loss a:1 x
+loss a:1 0.5x
+loss a:1 0.5 x
+loss a:1 0.5 1 2
+delay a:1 5m
+delay a:1 .
+delay a:1 -1s
+delay a:1 1000001s
+drop a 1
+drop a 1 2 3
+drop a x 2
+preset a:1 Sym
+preset a:1 Sym x
+script
+script a b
+script --stop a
+script --stop --replace
+status a
+topology a b
+counters a b
+lft
+lft a b
+trace a
+trace a b c
+trace a b --multicast x
+capture a:1
+capture -w c
+capture a:1 -w c --count 0
+capture a:1 -w c --count 1x
+capture a:1 -w c --count 1000000000
+capture a:1 -w c --seconds 0
+capture a:1 -w c --odd
+status --multicast 0xc000
+EOF
 
 # says TEXT FILE: it does before half a minute has gone
 says()
