@@ -230,6 +230,19 @@ def verbs(lab):
     yield (number(text.strip()) or 0) > 0, "node1 has refused a request of node2 (wqe_remote_err)"
 
 
+def multicast(lab):
+    """Lesson 7: nodes 2 and 3 are members of a group, and node 1 is not."""
+    _, text = lab.sh(1, "saquery -g")
+    found = re.search(r"MGID\.+ff12:4001:ffff::f01:203\s+Mlid\.+(0x[0-9A-Fa-f]+)", text)
+    yield bool(found), "there is a group for 239.1.2.3, of mckey: ff12:4001:ffff::f01:203"
+    arrives = {(a, b): bool(found) and not lab.ask("trace", lab.place(a), lab.place(b),
+                                                   "--multicast", found[1])[0]
+               for a, b in ((2, 3), (3, 2), (2, 1))}
+    for a, b in ((2, 3), (3, 2)):
+        yield arrives[a, b], f"packets of node{a} to the group arrive at node{b}"
+    yield found and not arrives[2, 1], "node1 gets no copy of them"
+
+
 def failover(lab):
     """Lesson 8: node 2 has the master, node 1 the standby."""
     _, text = lab.sh(3, "sminfo")
@@ -304,6 +317,7 @@ LESSONS = {
     4: Lesson("Partitions", TREE, partitions),
     5: Lesson("Quality of service", TREE, quality),
     6: Lesson("Verbs", ("-n", "2"), verbs),
+    7: Lesson("Multicast", TREE, multicast),
     8: Lesson("Failover of the subnet manager", TREE, failover),
     9: Lesson("Faults", TREE, faults, break_cable),
     11: Lesson("Scale", ("-n", "2", "--topology", "fat-tree:8,3"), scale),
