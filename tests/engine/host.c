@@ -67,8 +67,8 @@ static void *op_dma_map(void *p, uint64_t addr, size_t *len, int prot)
 	if (n == 0 || (prot & OHCA_DMA_WRITE && addr - h->fixed < h->fixed_len))
 		return NULL;
 	/* memory that is contiguous on the bus need not be so in the host */
-	*len = n < page ? n : page;
-	h->dma_bytes += *len;
+	n = n < page ? n : page;
+	h->dma_bytes += n;
 	if (prot & OHCA_DMA_WRITE) {
 		uint8_t *state = &h->page_state[(addr - HOST_BASE) / HOST_PAGE];
 
@@ -77,7 +77,9 @@ static void *op_dma_map(void *p, uint64_t addr, size_t *len, int prot)
 		*state |= HOST_PAGE_DIRTY;
 	}
 	if (h->on_map)
-		h->on_map(h->on_map_arg, h, addr, *len, prot);
+		h->on_map(h->on_map_arg, h, addr, n, prot);
+	/* a host may say that there is more than was asked for */
+	*len = mem_run(h, addr, page);
 	return h->mem + (addr - HOST_BASE);
 }
 

@@ -11,6 +11,8 @@
 #include <cmocka.h>
 
 #include "engine/base/guestmem.h"
+#include "engine/base/state.h"
+#include "engine/object/mr.h"
 #include "engine/object/mr_access.h"
 #include "engine/object/qp.h"
 #include "host.h"
@@ -96,13 +98,29 @@ static inline uint32_t reg(struct rig *r, uint8_t type, uint32_t pdn, uint16_t a
 	return key;
 }
 
+/* What a key was found to be, in what held something else before. */
+static inline int ranged(struct rig *r, int ve, uint32_t key, uint64_t len,
+			 const struct ohca_mr_range *range)
+{
+	const struct ohca_mr *mr = ohca_mr_get(r->h->e, key);
+
+	if (ve)
+		return ve;
+	mr = mr ? mr : r->h->e->local_dma;
+	assert_ptr_equal(range->mr, mr->bound ? mr->bound : mr);
+	assert_int_equal(range->len, len);
+	return 0;
+}
+
 /** lkey - what ohca_lkey_check() says */
 static inline int lkey(struct rig *r, struct ohca_qp *qp, uint32_t key, uint64_t addr,
 		       uint64_t len, bool write)
 {
 	struct ohca_mr_range range;
 
-	return ohca_lkey_check(r->h->e, qp, qp->pd, key, addr, len, write, &range);
+	memset(&range, 0xa5, sizeof(range));
+	return ranged(r, ohca_lkey_check(r->h->e, qp, qp->pd, key, addr, len, write, &range), key,
+		      len, &range);
 }
 
 /** rkey - what ohca_rkey_check() says */
@@ -111,7 +129,9 @@ static inline int rkey(struct rig *r, struct ohca_qp *qp, uint32_t key, uint64_t
 {
 	struct ohca_mr_range range;
 
-	return ohca_rkey_check(r->h->e, qp, qp->pd, key, addr, len, access, &range);
+	memset(&range, 0xa5, sizeof(range));
+	return ranged(r, ohca_rkey_check(r->h->e, qp, qp->pd, key, addr, len, access, &range), key,
+		      len, &range);
 }
 
 #endif

@@ -595,6 +595,8 @@ static void test_fast_reg(void **state)
 	struct rig *r = *state;
 	uint32_t key = reg(r, OHCA_MR_FRMR, r->h->pdn, 0, 8), key2;
 	struct ohca_hw_wqe_reg w = { .access = RW, .iova = 0x5000, .length = 8 * 4096 };
+	struct ohca_hw_wqe_reg bind = { .access = OHCA_ACCESS_REMOTE_READ, .iova = 0x5000,
+					.length = 10 };
 	struct host_buf b;
 
 	r->h->scatter = true;
@@ -650,6 +652,22 @@ static void test_fast_reg(void **state)
 	w.key = reg(r, OHCA_MR_FRMR, r->upd, 0, 8);
 	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_PD);
 	assert_int_equal(dereg(r, w.key), OHCA_ADMIN_OK);
+	/* only the kernel takes its regions back, and not one with a window */
+	w.key = reg(r, OHCA_MR_FRMR, r->upd, 0, 8);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->u, w.key, false), OHCA_VE_WQE_OPCODE);
+	assert_int_equal(dereg(r, w.key), OHCA_ADMIN_OK);
+	w.key = key2;
+	w.access = OHCA_ACCESS_LOCAL_WRITE | OHCA_ACCESS_MW_BIND;
+	w.length = 100;
+	w.pl = b.pl;
+	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), 0);
+	bind.key = reg(r, OHCA_MR_MW2, r->h->pdn, 0, 0);
+	bind.mr_key = key2;
+	assert_int_equal(ohca_mw_bind(r->h->e, r->k, &bind), 0);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, key2, false), OHCA_VE_MR_STATE);
+	assert_int_equal(rkey(r, r->k, bind.key, 0x5000, 10, OHCA_ACCESS_REMOTE_READ), 0);
+	assert_int_equal(dereg(r, bind.key), OHCA_ADMIN_OK);
+	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, key2, false), 0);
 	w.key = reg(r, OHCA_MR_DMA, r->h->pdn, RW, 0);
 	assert_int_equal(ohca_mr_fast_reg(r->h->e, r->k, &w), OHCA_VE_LKEY);
 	assert_int_equal(ohca_mr_invalidate(r->h->e, r->k, w.key, false), OHCA_VE_LKEY);

@@ -348,6 +348,42 @@ static void test_read(void **state)
 	rig_down(&r);
 }
 
+/* No memory for the list of a region that a work request registers. */
+static void test_fast_reg(void **state)
+{
+	struct ohca_hw_aqe c = { .hdr = { 0 } };
+	struct ohca_hw_wqe_reg reg;
+	struct ohca_hw_acqe rsp;
+	struct host_buf buf;
+	uint64_t used;
+	struct rig r;
+	struct wqe w;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .loop = true, .privileged = true, .scatter = true });
+	host_buf_alloc(r.h[0], &buf, 16 * HOST_PAGE);
+	c = HOST_AQE(reg_mr, .pdn = r.h[0]->pdn, .type = OHCA_MR_FRMR, .length = 16);
+	assert_int_equal(host_cmd(r.h[0], OHCA_CMD_REG_MR, &c, &rsp), 0);
+	used = r.h[0]->e->mem_used;
+	reg = (struct ohca_hw_wqe_reg){
+		.key = rsp.handle.handle, .iova = 0x1000, .length = 16 * HOST_PAGE, .pl = buf.pl,
+		.access = OHCA_ACCESS_LOCAL_WRITE,
+	};
+	w = wqe_new(OHCA_OP_REG_MR, OHCA_WQE_SIGNALED, 1);
+	memcpy(w.b + OHCA_SEG_SIZE, &reg, sizeof(reg));
+	w.nseg = 4;
+	wqe_post(&r.qp[0], &w);
+	/* the first one is the window */
+	memory.fail_at = 2;
+	rig_run(&r);
+	assert_int_equal(memory.fail_at, 0);
+	assert_int_equal(wc(&r.scq[0], 1, WC_MW_BIND).vendor_err, OHCA_VE_MR_STATE);
+	assert_int_equal(r.h[0]->e->mem_used, used);
+	assert_int_equal(host_cmd_handle(r.h[0], OHCA_CMD_DEREG_MR, reg.key, 0), 0);
+	host_buf_free(&buf);
+	rig_down(&r);
+}
+
 /* A datagram without memory is lost, its WQE is not. */
 static void test_datagram(void **state)
 {
@@ -432,7 +468,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(test_##name, none_left)
 	const struct CMUnitTest tests[] = {
-		T(new), T(commands), T(grow), T(mcast), T(window), T(receive), T(read),
+		T(new), T(commands), T(grow), T(mcast), T(window), T(receive), T(read), T(fast_reg),
 		T(datagram), T(pools),
 	};
 

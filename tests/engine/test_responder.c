@@ -243,11 +243,38 @@ static void full(struct rig *r, struct host_qp *old, struct host_cq *cq)
 	wc(&r->scq[0], 0, WC_SUCCESS);
 }
 
+/** struct naks - what a responder says that refuses */
+struct naks {
+	unsigned int num, after;	/* NAKs, and responses behind the first of them */
+	uint32_t msn;			/* of the last */
+};
+
+static enum host_fate listen(void *arg, struct host *from, unsigned int port, uint8_t *frame,
+			     uint32_t len)
+{
+	struct naks *n = arg;
+	const struct ib_aeth *aeth;
+	struct ib_pkt_info i;
+
+	(void)from;
+	(void)port;
+	assert_int_equal(ib_hdr_parse(frame, len, len, 0, &i), 0);
+	aeth = ib_pkt_aeth(frame, &i);
+	n->after += n->num > 0;
+	if (aeth && IB_AETH_KIND(ib_aeth_syndrome(aeth)) == IB_AETH_NAK &&
+	    IB_AETH_VALUE(ib_aeth_syndrome(aeth)) != IB_NAK_PSN_SEQ) {
+		n->num++;
+		n->msn = ib_aeth_msn(aeth);
+	}
+	return HOST_DELIVER;
+}
+
 static void check(const struct row *row)
 {
 	enum fault f = row->fault;
 	struct second s = { .drop = f == LOST };
 	bool pd = f == BAD_LKEY;
+	struct naks naks = { 0 };
 	struct host_qp old;
 	struct host_cq cq;
 	struct ohca_hw_cqe c;
@@ -269,6 +296,7 @@ static void check(const struct row *row)
 		host_hook_set(r.h[0], 0, longer, NULL);
 	if (f == OPCODE)
 		host_hook_set(r.h[0], 0, reserved, NULL);
+	host_hook_set(r.h[1], 0, listen, &naks);
 	n = request(&r, f);
 	rig_run(&r);
 	if (f == NO_WQE)
@@ -277,6 +305,16 @@ static void check(const struct row *row)
 	while (--n)
 		wc(&r.scq[0], 1, WC_SUCCESS);
 	wc(&r.scq[0], 1, row->sender);
+	/* one NAK, the last word, which counts what was executed before */
+	if (row->sender == WC_REM_INV_REQ || row->sender == WC_REM_ACCESS ||
+	    row->sender == WC_REM_OP) {
+		assert_int_equal(naks.num, 1);
+		assert_int_equal(naks.after, 0);
+		assert_int_equal(naks.msn, f == CQ_FULL || f == RESOURCES);
+	} else {
+		assert_int_equal(naks.num, 0);
+	}
+	host_hook_set(r.h[1], 0, NULL, NULL);
 	if (f == CQ_FULL) {
 		event(r.h[1], OHCA_EVENT_CQ_ERR, cq.cqn);
 		wc(&cq, 4, WC_SUCCESS);

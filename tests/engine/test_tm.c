@@ -797,6 +797,25 @@ static void test_cq_full(void **state)
 	rig_down(&r);
 }
 
+/* How far the counts of unexpected messages may differ. */
+static void test_far_behind(void **state)
+{
+	static const struct {
+		uint16_t seen, told;
+		bool far;
+	} t[] = {
+		{ 0, 0, false }, { 0x3fff, 0, false }, { 0x4000, 0, true }, { 0xffff, 0, true },
+		{ 0x3ffe, 0xffff, false }, { 0x3fff, 0xffff, true }, { 5, 6, true },
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		const struct ohca_tm tm = { .seen = t[i].seen, .told = t[i].told };
+
+		assert_int_equal(ohca_tm_far_behind(&tm), t[i].far);
+	}
+}
+
 /* What the device writes of an operation: its result, the index behind it, where it waits. */
 static void test_unwritable(void **state)
 {
@@ -902,6 +921,7 @@ int main(void)
 		cmocka_unit_test(test_give_back_full),
 		cmocka_unit_test(test_ops), cmocka_unit_test(test_cq_full),
 		cmocka_unit_test(test_unwritable), cmocka_unit_test(test_create),
+		cmocka_unit_test(test_far_behind),
 	};
 
 	return cmocka_run_group_tests_name("tag matching", tests, NULL, NULL);

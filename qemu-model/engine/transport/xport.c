@@ -64,7 +64,6 @@ static void reset(ohca_engine *e, struct ohca_qp *qp)
 	ohca_xp_wait_update(e);
 	ohca_suspend_forget_all(e, xp);
 	ohca_timer_forget(e->sched, xp);
-	xp->sched.timer = OHCA_NO_DEADLINE;
 	if (xp->req.win)
 		ohca_win_put(e, xp->req.win);
 	ohca_resp_free(e, xp);
