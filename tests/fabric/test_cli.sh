@@ -477,6 +477,58 @@ capture a:1 -w c --odd
 status --multicast 0xc000
 EOF
 
+cat >"$dir/hosts" <<'EOF'
+Rt 1 "r"
+[1] "s"[3]
+Switch 4 "s"
+[1] "b"[2]
+[2] "a"[1] # 4xEDR
+[3] "r"[1]
+Ca 2 "a"
+[1] "s"[2] # 1xSDR
+caguid=0x77
+Ca 2 "b" # "the b"
+[2] "s"[1]
+EOF
+expect 'hosts' 0 '' all_of "$fabric" hosts -t "$dir/hosts" <<EOF
+$dir/hosts:5: warning: this end of the cable has 4xEDR, the other in line 8 1xSDR: it gets 1xSDR
+0x5254010000000100 2 1xSDR 0x5254020000000100 a
+0x0000000000000077 2 - - the b
+status 0
+EOF
+expect 'hosts --quiet' 0 '' all_of "$fabric" hosts --topology "$dir/hosts" --quiet <<EOF
+0x5254010000000100 2 1xSDR 0x5254020000000100 a
+0x0000000000000077 2 - - the b
+status 0
+EOF
+expect 'check' 0 '' all_of "$fabric" check "$dir/hosts" <<EOF
+$dir/hosts:5: warning: this end of the cable has 4xEDR, the other in line 8 1xSDR: it gets 1xSDR
+$dir/hosts: 1 switches, 2 channel adapters, 1 routers, 3 cables
+status 0
+EOF
+expect 'check nothing' 2 'check has arguments' "$fabric" check
+expect 'hosts of nothing' 2 'either --topology or --generate' "$fabric" hosts
+expect 'hosts of two' 2 'either --topology or --generate' "$fabric" hosts -t "$dir/hosts" -g star:2
+expect 'a largest seed' 0 '' "$fabric" hosts -g star:2 --seed 4294967295
+expect 'a seed that is too large' 2 'a number from 0 to 4294967295' "$fabric" hosts -g star:2 --seed 4294967296
+# capture_ports N: so many
+capture_ports()
+{
+	local i
+	for ((i = 0; i < $1; i++)); do
+		printf '%s ' --capture-port host1:1
+	done
+}
+# shellcheck disable=SC2046 # words
+expect 'a capture of 32 ports' 2 'options only' \
+	"$fabric" serve -g star:2 --capture "$dir/c" $(capture_ports 32) more
+# shellcheck disable=SC2046
+expect 'a capture of 33 ports' 2 'no more than 32' \
+	"$fabric" serve -g star:2 --capture "$dir/c" $(capture_ports 33)
+expect 'a capture without a file' 2 'needs --capture-port' "$fabric" serve -g star:2 --capture-port host1:1
+expect 'a capture to a directory' 1 "^ohca-fabric: --capture $dir: Is a directory$" \
+	"$fabric" serve -g star:2 --capture "$dir" --capture-port host1:1
+
 # says TEXT FILE: it does before half a minute has gone
 says()
 {
@@ -487,6 +539,21 @@ says()
 	cat "$2"
 	return 1
 }
+
+for o in INT HUP TERM; do
+	rm -f "$dir/out"
+	"$fabric" serve -g ring:2 --stats --quiet --no-sandbox >"$dir/out" 2>&1 &
+	says ready "$dir/out"
+	kill -$o $!
+	wait $!
+	echo "status $?" >>"$dir/out"
+	expect "serve --stats until SIG$o" 0 '' diff - "$dir/out" <<'EOF'
+ohca-fabric: ready, 2 switches, 2 other nodes
+MADs in 0 out 0 dropped 0, stopped accepting 0 times
+packets delivered 0, over 0 wires, forks 0, that waited 0; buffers 0 bytes, stood 0 ns
+status 0
+EOF
+done
 
 # with a soft limit of 64 descriptors, which is raised
 bash -c "ulimit -Sn 64; exec \"\$@\"" - \
