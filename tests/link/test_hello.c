@@ -316,6 +316,11 @@ static void test_headers(void **state)
 	memcpy(cut, "? ~?", 4);
 	assert_int_equal(link_check_hdr(&e, sizeof(e), &err), -1);
 	expect_err(&err, OHCA_LINK_E_NOPORT, 0, "the peer refused: %s", cut);
+	/* A shorter one behind it has no more than its own bytes. */
+	link_hdr_init(&e.hdr, OHCA_WIRE_ERROR, sizeof(h) + 4 + 3);
+	assert_int_equal(link_check_hdr(&e, sizeof(h) + 4 + 3, &err), -1);
+	expect_err(&err, OHCA_LINK_E_NOPORT, 0, "the peer refused: ? ~");
+	link_hdr_init(&e.hdr, OHCA_WIRE_ERROR, sizeof(e));
 	e.text[7] = 0;
 	assert_int_equal(link_check_hdr(&e, sizeof(e), &err), -1);
 	expect_err(&err, OHCA_LINK_E_NOPORT, 0, "the peer refused: ? ~\x3f\x3f\x3f\x3f");

@@ -654,6 +654,103 @@ static void test_stress(void **state)
 	}
 }
 
+/* Which frames were there at a moment: none of a lane, some, as many as there can be. */
+static void test_marks(void **state)
+{
+	uint32_t mark, sent = 0;
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 2, 0), 0);
+	assert_false(ohca_link_rx_before(p.b, 0, ohca_link_rx_mark(p.b, 0)));
+	for (unsigned int i = 0; i < 3; i++)
+		assert_true(send_one(p.a, 0, 62, 1));	/* one block with the VCRC */
+	mark = ohca_link_rx_mark(p.b, 0);
+	assert_true(send_one(p.a, 0, 62, 1));
+	assert_false(ohca_link_rx_before(p.b, 1, ohca_link_rx_mark(p.b, 1)));
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_true(ohca_link_rx_before(p.b, 0, mark));
+		expect_one(p.b, 0, 62, 1);
+	}
+	assert_false(ohca_link_rx_before(p.b, 0, mark));
+	expect_one(p.b, 0, 62, 1);
+	/* what is behind it came later */
+	assert_false(ohca_link_rx_before(p.b, 0, mark));
+	ohca_link_kick(p.b);		/* credits of all that was released */
+	while (send_one(p.a, 0, 62, 1))
+		sent++;
+	assert_int_equal(sent, OHCA_LINK_BLOCKS);
+	mark = ohca_link_rx_mark(p.b, 0);
+	while (sent--) {
+		assert_true(ohca_link_rx_before(p.b, 0, mark));
+		expect_one(p.b, 0, 62, 1);
+	}
+	assert_false(ohca_link_rx_before(p.b, 0, mark));
+	pair_free(&p);
+}
+
+/* What a link costs is what it allocates and maps. */
+static void test_bytes(void **state)
+{
+	static const unsigned int vls[] = { 1, 2, 15 };
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++)
+		for (unsigned int shift = 0; shift < 3; shift++) {
+			struct pair p;
+
+			assert_int_equal(pair_up(&p, vls[i], shift), 0);
+			assert_int_equal(ohca_link_bytes(p.a),
+					 sizeof(struct ohca_link) + shm_size(vls[i], shift));
+			assert_int_equal(ohca_link_bytes(p.a), ohca_link_bytes(p.b));
+			pair_free(&p);
+		}
+}
+
+/* Who is awake asks for no signals. */
+static void test_awake(void **state)
+{
+	struct ohca_link_stats before, after;
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	assert_true(ohca_link_prepare_sleep(p.a));
+	ohca_link_awake(p.a, true);
+	assert_int_equal(atomic_load(&p.a->asleep), 0);
+	while (send_one(p.a, 0, 62, 1))
+		;
+	assert_int_equal(p.a->self->tx_wait, 0);
+	assert_int_equal(p.a->self->rx_wait, 0);
+	ohca_link_get_stats(p.b, &before);
+	for (unsigned int i = 0; i < OHCA_LINK_BLOCKS; i++)
+		expect_one(p.b, 0, 62, 1);
+	assert_true(send_one(p.b, 0, 62, 1));
+	ohca_link_kick(p.b);
+	ohca_link_get_stats(p.b, &after);
+	assert_int_equal(before.wakeups_sent, after.wakeups_sent);
+	/* who sleeps gets one, for the frame or for the credits */
+	for (unsigned int i = 0; i < 2; i++) {
+		while (send_one(p.a, 0, 62, 1))
+			;
+		if (i == 0)
+			expect_one(p.a, 0, 62, 1);
+		assert_true(ohca_link_prepare_sleep(p.a));
+		assert_int_equal(atomic_load(&p.a->asleep), 1);
+		before = after;
+		if (i)
+			assert_true(send_one(p.b, 0, 62, 1));
+		else
+			for (unsigned int k = 0; k < OHCA_LINK_BLOCKS; k++)
+				expect_one(p.b, 0, 62, 1);
+		ohca_link_kick(p.b);
+		ohca_link_get_stats(p.b, &after);
+		assert_int_equal(after.wakeups_sent, before.wakeups_sent + 1);
+		ohca_link_awake(p.a, true);
+	}
+	pair_free(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -669,6 +766,9 @@ int main(void)
 		cmocka_unit_test(test_bad_desc),
 		cmocka_unit_test(test_bad_credit),
 		cmocka_unit_test(test_hostile_memory),
+		cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_awake),
 		cmocka_unit_test(test_stress),
 	};
 

@@ -473,6 +473,49 @@ static void test_train_unread(void **state)
 	pair_free(&p);
 }
 
+/* A port whose peer goes looks for another one, also if it was disabled. */
+static void test_close_disabled(void **state)
+{
+	struct ohca_link_state st;
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	assert_int_equal(ohca_link_train(p.a, &(struct ohca_link_phy){ .enabled = false }), 0);
+	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_DOWN);
+	ohca_link_get_state(p.a, &st);
+	assert_int_equal(st.phys, 3);
+	ohca_link_free(p.b);
+	while (ohca_link_ctrl(p.a) != OHCA_LINK_EV_CLOSED)
+		;
+	ohca_link_get_state(p.a, &st);
+	assert_int_equal(st.phys, 2);
+	ohca_link_free(p.a);
+}
+
+/* Who ends a link because of its peer tells it why, and hears nothing more of it. */
+static void test_broke(void **state)
+{
+	static const char junk[64] = "no message of a link";
+	struct ohca_wire_error e;
+	struct pair p;
+
+	(void)state;
+	assert_int_equal(pair_up(&p, 1, 0), 0);
+	while (recv(p.b->sock, &e, sizeof(e), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(send(p.b->sock, junk, sizeof(junk), 0), sizeof(junk));
+	expect_error(p.a, "does not speak");
+	assert_true(p.a->rx_broken);
+	assert_int_equal(ohca_link_ctrl_fd(p.a), -1);
+	do
+		assert_int_equal(recv(p.b->sock, &e, sizeof(e), 0), sizeof(e));
+	while (le16toh(e.hdr.type) != OHCA_WIRE_ERROR);
+	assert_int_equal(le32toh(e.code), OHCA_LINK_E_PEER);
+	assert_string_equal((char *)e.text, ohca_link_error(p.a));
+	pair_free(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -484,6 +527,8 @@ int main(void)
 		cmocka_unit_test(test_train_in_frame),
 		cmocka_unit_test(test_ctrl_budget),
 		cmocka_unit_test(test_close),
+		cmocka_unit_test(test_close_disabled),
+		cmocka_unit_test(test_broke),
 		cmocka_unit_test(test_train_unheard),
 		cmocka_unit_test(test_bad_ctrl),
 		cmocka_unit_test(test_ctrl_flood),
