@@ -238,7 +238,7 @@ apps: lab
 	@tests/apps/run $(APPS)
 
 # What is measured is built first.
-BENCH_PARTS := $(or $(BENCH),native provider)
+BENCH_PARTS := $(or $(BENCH),native provider scale)
 bench: $(if $(filter provider,$(BENCH_PARTS)),$(STAMP)/provider) | $(ROOT)
 	@tests/bench/run $(if $(BENCH_BUSY),--busy) $(if $(BENCH_DOCUMENT),--document) $(BENCH_PARTS)
 

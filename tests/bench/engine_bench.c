@@ -151,6 +151,7 @@ static void queues(void)
 		snprintf(row, sizeof(row), "%u", qps[i]);
 		pair_up(&(struct pair_work){ .type = OHCA_QPT_RC, .op = OHCA_OP_RDMA_WRITE,
 					     .len = 8, .depth = PAIR_DEPTH, .qps = qps[i] });
+		value("queues", row, "memory", (double)pair_qp_bytes());
 		pair_rate(seconds / 2);
 		value("queues", row, "ohca", pair_rate(seconds) * 1e-3);
 		value("queues", row, "memcpy", pair_memcpy(8, seconds / 4) * 1e-3);

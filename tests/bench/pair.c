@@ -42,6 +42,7 @@ static struct host *hosts[2];
 static struct side side[2];
 static struct pair_work work;
 static uint64_t posted, done, recvs;
+static uint64_t qp_bytes;	/* of all QPs of a machine */
 
 struct host *pair_host(unsigned int i)
 {
@@ -305,8 +306,15 @@ static void side_up(struct side *s, unsigned int i)
 	s->q = calloc(work.qps, sizeof(*s->q));
 	if (!s->q)
 		abort();
+	qp_bytes = s->h->e->mem_used;
 	for (unsigned int k = 0; k < work.qps; k++)
 		queue_up(s, &s->q[k]);
+	qp_bytes = s->h->e->mem_used - qp_bytes;
+}
+
+uint64_t pair_qp_bytes(void)
+{
+	return qp_bytes / work.qps;
 }
 
 void pair_up(const struct pair_work *w)

@@ -47,6 +47,8 @@ struct host *pair_host(unsigned int i);
 /** pair_up() - machines and QPs for @w; ends the process if it fails */
 void pair_up(const struct pair_work *w);
 void pair_down(void);
+/** pair_qp_bytes() - what a QP takes of the memory of its device */
+uint64_t pair_qp_bytes(void);
 /** pair_rate() - messages a second of processor time, over about @seconds */
 double pair_rate(double seconds);
 /**

@@ -55,6 +55,11 @@ class Table:
             raise KeyError(f"{self.name} has no column {column}")
         self.cells.setdefault(row, {}).setdefault(column, []).append(float(value))
 
+    def runs(self):
+        """How many values a cell has at the most."""
+        return max((len(v) for columns in self.cells.values() for v in columns.values()),
+                   default=0)
+
     def as_json(self):
         """What is kept of it."""
         cells = [{"row": r, "column": c, "values": v, "median": stats.median(v),

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""OpenSM's first sweep of large fabrics: bench_opensm.py FABRIC COUNTER [--rounds N] [SPEC...]
+"""OpenSM's first sweep of large fabrics: bench_opensm.py FABRIC COUNTER [OPTION...] [SPEC...]
 
 FABRIC is ohca-fabric, COUNTER libcount_smps.so. Each round runs OpenSM once against ohca-fabric
 and once against ibsim, on the same topology file. Printed are medians, with the least in
 parentheses.
-Processor time hardly depends on what else the machine does; elapsed time does.
+Processor time hardly depends on what else the machine does; elapsed time does. With --report each
+round prints TABLE, ROW, COLUMN and VALUE for tests/bench/run.
 """
 import argparse
 import contextlib
@@ -19,6 +20,7 @@ import tempfile
 import time
 
 LIBRARY = "".join(glob.glob("/usr/lib/*/umad2sim/libumad2sim.so"))
+IDLE_S = 2
 SOCKET = f"bench-{os.getpid()}"
 ATTRIBUTES = {0x10: "NodeDescription", 0x11: "NodeInfo", 0x12: "SwitchInfo", 0x14: "GUIDInfo",
               0x15: "PortInfo", 0x16: "P_KeyTable", 0x17: "SLtoVL", 0x18: "VLArbitration",
@@ -91,12 +93,27 @@ def measure(name, fabric, counter):
         sweep, sm_cpu, counts = opensm(counter)
         cpu_after, slept_after = usage(child.pid)
         smps = sum(counts.values())
-        return {"load": load, "sweep": sweep, "sm_cpu": sm_cpu, "smps": smps, "counts": counts,
+        begin, idle = time.monotonic(), cpu_after
+        time.sleep(IDLE_S)
+        idle = (usage(child.pid)[0] - idle) / (time.monotonic() - begin)
+        return {"idle": idle, "load": load, "sweep": sweep, "sm_cpu": sm_cpu, "smps": smps,
+                "counts": counts,
                 "us": (cpu_after - cpu) / smps, "sm_us": sm_cpu * 1e6 / smps,
                 "sleeps": (slept_after - slept) / smps, "mb": peak_mb(child.pid)}
     finally:
         child.kill()
         child.communicate()
+
+
+def report(spec, nodes, name, run):
+    """The lines of a round of a simulator."""
+    column = {"ohca-fabric": "ohca"}.get(name, name)
+    for table, value in (("load", run["load"] * 1000), ("sweep", run["sweep"]),
+                         ("smp", 1000 / run["us"]), ("memory", run["mb"] * 1e6 / nodes),
+                         ("idle", run["idle"])):
+        print(f"{table}\t{spec}\t{column}\t{value:.6g}", flush=True)
+    if name == "ohca-fabric":
+        print(f"smp\t{spec}\tOpenSM\t{1000 / run['sm_us']:.6g}", flush=True)
 
 
 def say(spec, name, runs):
@@ -123,6 +140,7 @@ def main():
     parser.add_argument("fabric", type=os.path.abspath)
     parser.add_argument("counter", type=os.path.abspath)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--report", action="store_true")
     parser.add_argument("spec", nargs="*", default=["fat-tree:36", "fat-tree:64", "fat-tree:36,3"])
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
@@ -130,10 +148,16 @@ def main():
         for spec in args.spec:
             with open("topology", "w", encoding="ascii") as f:
                 subprocess.run([args.fabric, "generate", spec], stdout=f, check=True)
+            with open("topology", encoding="ascii") as f:
+                nodes = len(re.findall("^(?:Switch|Ca)\\s", f.read(), re.M))
             runs = {"ohca-fabric": [], "ibsim": []}
             for _ in range(args.rounds):
                 for name, of in runs.items():
                     of.append(measure(name, args.fabric, args.counter))
+                    if args.report:
+                        report(f"{spec}: {nodes:,} nodes", nodes, name, of[-1])
+            if args.report:
+                continue
             for name, of in runs.items():
                 say(spec, name, of)
             say_counts({name: of[0] for name, of in runs.items()})
