@@ -338,6 +338,7 @@ static int end_context(void *p)
  * @memory: allocations of it; @first: the first that may fail, 0 is all
  * @calls: what the library and the kernel are asked; the memory of a queue is the first, with ENOMEM
  * @held: the kernel may refuse to end it
+ * @feature: bit of the device's that it needs, plus one; 0: none
  */
 static const struct kind {
 	const char *name;
@@ -346,30 +347,37 @@ static const struct kind {
 	unsigned int memory, first;
 	unsigned int calls;
 	bool queue, held;
+	unsigned int feature;
 } kinds[] = {
-	{ "PD", make_pd, end_pd, 1, 0, 1, false, true },
-	{ "imported PD", import_pd, unimport_pd, 1, 0, 1, false, false },
-	{ "thread domain", make_td, end_td, 1, 0, 0, false, false },
-	{ "parent domain", make_parent, end_pd, 1, 0, 0, false, false },
-	{ "CQ", make_cq, end_cq, 2, 0, 2, true, true },
-	{ "SRQ", make_srq, end_srq, 2, 0, 2, true, true },
-	{ "SRQ with tags", make_tags, end_srq, 3, 0, 2, true, true },
-	{ "XRC SRQ", make_xrc_srq, end_srq, 2, 0, 2, true, true },
-	{ "QP", make_qp, end_qp, 2, 0, 2, true, true },
-	{ "target", make_target, end_qp, 1, 0, 1, false, true },
-	{ "opened target", open_target, end_qp, 1, 0, 1, false, true },
-	{ "XRC domain", make_xrcd, end_xrcd, 1, 0, 1, false, true },
-	{ "AH", make_ah, end_ah, 1, 0, 0, false, false },
-	{ "MR", make_mr, end_mr, 1, 0, 1, false, true },
-	{ "MR of a DMA-BUF", make_dmabuf, end_mr, 1, 0, 1, false, true },
-	{ "MR of device memory", make_dm_mr, end_mr, 1, 0, 1, false, true },
-	{ "imported MR", import_mr, unimport_mr, 1, 0, 1, false, false },
-	{ "MW", make_mw, end_mw, 1, 0, 1, false, true },
-	{ "device memory", make_dm, end_dm, 2, 0, 1, false, true },
-	{ "imported device memory", import_dm, unimport_dm, 2, 0, 1, false, false },
+	{ "PD", make_pd, end_pd, 1, 0, 1, false, true, 0 },
+	{ "imported PD", import_pd, unimport_pd, 1, 0, 1, false, false, 0 },
+	{ "thread domain", make_td, end_td, 1, 0, 0, false, false, 0 },
+	{ "parent domain", make_parent, end_pd, 1, 0, 0, false, false, 0 },
+	{ "CQ", make_cq, end_cq, 2, 0, 2, true, true, 0 },
+	{ "SRQ", make_srq, end_srq, 2, 0, 2, true, true, 0 },
+	{ "SRQ with tags", make_tags, end_srq, 3, 0, 2, true, true,
+	  OHCA_FEATURE_TM + 1 },
+	{ "XRC SRQ", make_xrc_srq, end_srq, 2, 0, 2, true, true,
+	  OHCA_FEATURE_XRC + 1 },
+	{ "QP", make_qp, end_qp, 2, 0, 2, true, true, 0 },
+	{ "target", make_target, end_qp, 1, 0, 1, false, true, 0 },
+	{ "opened target", open_target, end_qp, 1, 0, 1, false, true, 0 },
+	{ "XRC domain", make_xrcd, end_xrcd, 1, 0, 1, false, true,
+	  OHCA_FEATURE_XRC + 1 },
+	{ "AH", make_ah, end_ah, 1, 0, 0, false, false, 0 },
+	{ "MR", make_mr, end_mr, 1, 0, 1, false, true, 0 },
+	{ "MR of a DMA-BUF", make_dmabuf, end_mr, 1, 0, 1, false, true, 0 },
+	{ "MR of device memory", make_dm_mr, end_mr, 1, 0, 1, false, true, 0 },
+	{ "imported MR", import_mr, unimport_mr, 1, 0, 1, false, false, 0 },
+	{ "MW", make_mw, end_mw, 1, 0, 1, false, true,
+	  OHCA_FEATURE_MW + 1 },
+	{ "device memory", make_dm, end_dm, 2, 0, 1, false, true,
+	  OHCA_FEATURE_DM + 1 },
+	{ "imported device memory", import_dm, unimport_dm, 2, 0, 1, false, false,
+	  OHCA_FEATURE_DM + 1 },
 	/* the first is the library's */
-	{ "context", open_again, end_context, 2, 1, 2, false, false },
-	{ "imported context", import_context, end_context, 2, 1, 2, false, false },
+	{ "context", open_again, end_context, 2, 1, 2, false, false, 0 },
+	{ "imported context", import_context, end_context, 2, 1, 2, false, false, 0 },
 };
 
 /** struct before - what there is before an attempt */
@@ -470,6 +478,31 @@ static void refusals(void **state)
 	}
 }
 
+/* An object needs its own feature and no other. */
+static void features(void **state)
+{
+	struct ohca_context *octx = to_octx(ctx);
+	const uint64_t all = octx->features;
+
+	for (unsigned int f = 0; f < 64; f++) {
+		octx->features = all & ~(1ull << f);
+		for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+			void *p;
+
+			if (kinds[i].end == end_context)
+				continue;
+			errno = 0;
+			p = kinds[i].make();
+			assert_int_equal(!p, kinds[i].feature == f + 1);
+			if (p)
+				assert_int_equal(kinds[i].end(p), 0);
+			else
+				assert_int_equal(errno, EOPNOTSUPP);
+		}
+	}
+	octx->features = all;
+}
+
 /* The memory of a queue goes back as what it was asked for. */
 static uint64_t asked, back;
 
@@ -536,7 +569,7 @@ static void lent(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = { T(no_memory), T(refusals), T(lent) };
+	const struct CMUnitTest tests[] = { T(no_memory), T(refusals), T(features), T(lent) };
 
 	return cmocka_run_group_tests_name("provider: failures", tests, NULL, NULL);
 }

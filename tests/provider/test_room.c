@@ -88,11 +88,17 @@ static uint32_t header(enum ibv_qp_type type, enum ibv_wr_opcode op)
 	return segs[op] + (type == IBV_QPT_XRC_SEND && has_data(op));
 }
 
-/* One WR of @num SGEs, or of as many times 16 inline bytes, by post_send. */
+/* Inline bytes that need @num segments, the fewest. */
+static uint32_t bytes(uint32_t num)
+{
+	return num ? 16 * num - 15 : 0;
+}
+
+/* One WR of @num SGEs, or of as many segments of inline bytes, by post_send. */
 static int by_post(struct env *e, enum ibv_wr_opcode op, uint32_t num, bool inl)
 {
 	static struct ibv_sge sges[MAX_SGE];
-	struct ibv_sge one = { (uintptr_t)data, 16 * num, 0 };
+	struct ibv_sge one = { (uintptr_t)data, bytes(num), 0 };
 	struct ibv_send_wr wr = { .opcode = op, .sg_list = inl ? &one : sges,
 				  .num_sge = inl ? 1 : num,
 				  .send_flags = inl ? IBV_SEND_INLINE : 0 };
@@ -116,7 +122,7 @@ static int by_builder(struct env *e, enum ibv_wr_opcode op, uint32_t num, bool i
 	if (e->ibqp->qp_type == IBV_QPT_UD)
 		x->wr_set_ud_addr(x, e->ah, 1, 2);
 	if (has_data(op) && inl)
-		x->wr_set_inline_data(x, data, 16 * num);
+		x->wr_set_inline_data(x, data, bytes(num));
 	else if (has_data(op) && num == 1)
 		x->wr_set_sge(x, 1, 2, 3);
 	else if (has_data(op))
@@ -152,7 +158,7 @@ static void every_size(void **state)
 
 	for (unsigned int t = 0; t < 3; t++) {
 		make_qp(e, types[t], (struct ibv_qp_cap){
-			.max_send_wr = 16, .max_send_sge = MAX_SGE, .max_inline_data = 64 });
+			.max_send_wr = 16, .max_send_sge = MAX_SGE, .max_inline_data = 128 });
 		for (int op = IBV_WR_RDMA_WRITE; op <= IBV_WR_SEND_WITH_INV; op++) {
 			if (types[t] == IBV_QPT_UD && op != IBV_WR_SEND &&
 			    op != IBV_WR_SEND_WITH_IMM)
@@ -160,7 +166,7 @@ static void every_size(void **state)
 			for (uint32_t num = 0; num <= MAX_SGE; num++)
 				try(e, types[t], op, num, false);
 			if (op <= IBV_WR_SEND_WITH_IMM || op == IBV_WR_SEND_WITH_INV)
-				for (uint32_t num = 0; num <= 4; num++)
+				for (uint32_t num = 0; num <= 8; num++)
 					try(e, types[t], op, num, true);
 		}
 		ops.destroy_qp(e->ibqp);
@@ -181,15 +187,15 @@ static void no_room(void **state)
 	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_XRC_SEND };
 	struct env *e = *state;
 	uint8_t before[2048];
-	size_t bytes;
+	size_t size;
 
 	for (unsigned int t = 0; t < 2; t++) {
 		make_qp(e, types[t], (struct ibv_qp_cap){
 			.max_send_wr = 8, .max_send_sge = 1, .max_inline_data = 64 });
-		bytes = (size_t)e->qp->sq.size * 64;
-		assert_true(bytes <= sizeof(before));
-		memset(e->qp->sq.ring, 0x77, bytes);
-		memcpy(before, e->qp->sq.ring, bytes);
+		size = (size_t)e->qp->sq.size * 64;
+		assert_true(size <= sizeof(before));
+		memset(e->qp->sq.ring, 0x77, size);
+		memcpy(before, e->qp->sq.ring, size);
 		for (unsigned int i = 0; i < sizeof(builders) / sizeof(builders[0]); i++) {
 			if (t && builders[i] > IBV_WR_SEND_WITH_INV)
 				continue;
@@ -205,11 +211,73 @@ static void no_room(void **state)
 			build(e, builders[i]);
 			e->ex->wr_set_inline_data(e->ex, data, 1);
 			assert_int_equal(e->ex->wr_complete(e->ex), ENOMEM);
-			assert_memory_equal(e->qp->sq.ring, before, bytes);
+			assert_memory_equal(e->qp->sq.ring, before, size);
 			assert_int_equal(e->qp->sq.pi, 0);
 		}
 		ops.destroy_qp(e->ibqp);
 		e->ibqp = NULL;
+	}
+}
+
+/* Whether a QP has the builder of bit @bit of its flags. */
+static bool has(const struct ibv_qp_ex *x, unsigned int bit)
+{
+	switch (bit) {
+	case 0:
+		return x->wr_rdma_write;
+	case 1:
+		return x->wr_rdma_write_imm;
+	case 2:
+		return x->wr_send;
+	case 3:
+		return x->wr_send_imm;
+	case 4:
+		return x->wr_rdma_read;
+	case 5:
+		return x->wr_atomic_cmp_swp;
+	case 6:
+		return x->wr_atomic_fetch_add;
+	case 7:
+		return x->wr_local_inv;
+	case 8:
+		return x->wr_bind_mw;
+	case 9:
+		return x->wr_send_inv;
+	case 10:
+		return x->wr_send_tso;
+#if OHCA_RDMA_CORE >= 45
+	case 11:
+		return x->wr_flush;
+#endif
+	default:
+		return x->wr_atomic_write;
+	}
+}
+
+/* A QP has the builders that were asked for, each by its own flag. */
+static void asked_for(void **state)
+{
+	struct env *e = *state;
+
+	for (unsigned int bit = 0; bit < 13; bit++) {
+		struct ibv_qp_init_attr_ex attr = {
+			.qp_type = bit == 10 ? IBV_QPT_UD : IBV_QPT_RC,
+			.send_cq = e->cq, .recv_cq = e->cq, .pd = e->pd,
+			.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+				     (bit == 10 ? IBV_QP_INIT_ATTR_MAX_TSO_HEADER : 0),
+			.max_tso_header = bit == 10 ? 64 : 0,
+			.cap = { 4, 4, 1, 1, 0 }, .send_ops_flags = 1u << bit,
+		};
+		struct ibv_qp *qp;
+
+		if (bit == 11 && OHCA_RDMA_CORE < 45)
+			continue;
+		qp = ops.create_qp_ex(e->ctx, &attr);
+		assert_non_null(qp);
+		for (unsigned int other = 0; other < 13; other++)
+			if (other != 11 || OHCA_RDMA_CORE >= 45)
+				assert_int_equal(has(&to_oqp(qp)->vqp.qp_ex, other), other == bit);
+		assert_int_equal(ops.destroy_qp(qp), 0);
 	}
 }
 
@@ -261,7 +329,7 @@ static void no_builder(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = { T(every_size), T(no_room), T(no_builder) };
+	const struct CMUnitTest tests[] = { T(every_size), T(no_room), T(no_builder), T(asked_for) };
 
 	return cmocka_run_group_tests_name("provider: room", tests, NULL, NULL);
 }

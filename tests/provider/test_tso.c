@@ -44,6 +44,15 @@ static void large_segments(void **state)
 
 	assert_int_equal(ops.query_device_ex(e->ctx, NULL, &dev, sizeof(dev)), 0);
 	assert_int_equal(dev.tso_caps.supported_qpts, 1 << IBV_QPT_UD);
+	assert_int_equal(dev.tso_caps.max_tso, 1u << 31);
+	/* a program that knows them to their end, and one that does not */
+	for (n = 0; n < 2; n++) {
+		memset(&dev, 0, sizeof(dev));
+		assert_int_equal(ops.query_device_ex(e->ctx, NULL, &dev,
+						     offsetofend(struct ibv_device_attr_ex,
+								 tso_caps) - n), 0);
+		assert_int_equal(dev.tso_caps.supported_qpts, n ? 0 : 1 << IBV_QPT_UD);
+	}
 	e->ibqp = ops.create_qp_ex(e->ctx, &attr);
 	assert_non_null(e->ibqp);
 	e->qp = to_oqp(e->ibqp);

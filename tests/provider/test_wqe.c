@@ -96,6 +96,9 @@ static void every_op(void **state)
 		wr.bind_mw.mw = &mw;
 		wr.bind_mw.rkey = 0x4401;
 		wr.bind_mw.bind_info = info;
+		/* every byte is written, whatever was there */
+		memset(c, 0, 64);
+		memset(bb(e, 2 * i + 1), 0xff, 64);
 		assert_int_equal(post(e, &wr), 0);
 		assert_int_equal(c->opcode, t[i].op);
 		assert_int_equal(c->nseg, t[i].nseg);

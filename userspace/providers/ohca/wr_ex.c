@@ -62,7 +62,6 @@ static OHCA_COLD void ohca_wr_fail(struct ohca_sq *sq, int err)
 	if (!sq->err)
 		sq->err = err;
 	sq->wqe = NULL;
-	sq->wqe_bbs = 0;
 }
 
 /*
