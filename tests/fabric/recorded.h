@@ -2,11 +2,11 @@
 /*
  * Outcomes of many small cases, compared with those of an earlier version.
  *
- * The same calls at the same times do the same, in each version: the same SPEC and seed make the same
- * fabric, the same file has the same errors, the same requests have the same answers. Such a test has
- * more cases than a table of expected texts could hold. tests/fabric/recorded/NAME has 16 bits of a
- * checksum for the outcome of each case, in sections with a name. A case that differs is shown with
- * its outcome now.
+ * The same calls at the same times do the same, in each version: the same SPEC and seed make the
+ * same fabric, the same file has the same errors, the same requests have the same answers. Such a
+ * test has more cases than a table of expected texts could hold. tests/fabric/recorded/NAME has 16
+ * bits of a checksum for the outcome of each case, in sections with a name. A case that differs is
+ * shown with its outcome now.
  *
  * A change that is meant, of a text or of what happens, is recorded anew: after the cases that fail
  * were looked at, OHCA_RECORD=1 makes the test write its file.
@@ -43,7 +43,7 @@ static inline void recorded_begin(struct recorded *r, const char *name)
 {
 	char path[512];
 
-	*r = (struct recorded){ .writes = getenv("OHCA_RECORD") != NULL };
+	*r = (struct recorded){ .writes = getenv("OHCA_RECORD") };
 	assert_non_null(getenv("TOPOLOGIES"));
 	snprintf(path, sizeof(path), "%s/../fabric/recorded/%s", getenv("TOPOLOGIES"), name);
 	r->file = fopen(path, r->writes ? "w" : "r");

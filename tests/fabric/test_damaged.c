@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Topology files with one mistake: each byte of a small file of each format is left out, doubled, or
- * is another one, and each line is left out or doubled. What each of these files is, or what is wrong
- * with it, is as recorded (recorded.h).
+ * Topology files with one mistake: each byte of a small file of each format is left out, doubled,
+ * or is another one, and each line is left out or doubled. What each of these files is, or what is
+ * wrong with it, is as recorded (recorded.h).
  */
 #include "recorded.h"
 
-/* A router, a switch with a base port 0, masks, external ports, rates that differ or are unknown. */
+/* A router, a base port 0, masks, external ports, rates that differ or are unknown. */
 static const char ibnet[] =
 	"src/x.c:1; bad\n"
 	"width=0x3\nspeed=7\nextspeed=1 # masks\n"
@@ -16,7 +16,8 @@ static const char ibnet[] =
 	"[2][ext 2]\t\"R\"[2](77)\tw=2 s=0 e=3 # \"r\" lid 7 4x???\n"
 	"[3]\t\"B\"\n"
 	"Chassis 1\nextspeed=0\n"
-	"caguid=0xa0\nCa 1 \"H-a0\" # \"n1\"\n[1](a1) \"S-00000000000000b0\"[1] # lid 9 lmc 1 \"s\" lid 4 4xEDR\n"
+	"caguid=0xa0\nCa 1 \"H-a0\" # \"n1\"\n[1](a1) \"S-00000000000000b0\"[1] # lid 9 lmc 1 "
+	"\"s\" lid 4 4xEDR\n"
 	"Rt 2 \"R\"\n[2](77) \"S-00000000000000b0\"[2] # lid 7 lmc 0 \"s\"\n"
 	"Switch 1 \"B\" # \"b\" base port 0 lid 12 lmc 0\n[1] \"S-00000000000000b0\"[3]\n";
 
@@ -28,33 +29,44 @@ static const char ports[] =
 	"SW 3 5 0x10 ?? SDR       'a'\n";
 
 static const char lst[] =
-	"{ SW Ports:04 SystemGUID:11 NodeGUID:10 PortGUID:10 VenID:2c9 DevID:d2f0 Rev:1 {a}b} LID:3 PN:01 } "
-	"{ CA-SM Ports:02 SystemGUID:21 NodeGUID:20 PortGUID:22 VenID:2ca DevID:10050000 Rev:0 {n} LID:2 "
+	"{ SW Ports:04 SystemGUID:11 NodeGUID:10 PortGUID:10 VenID:2c9 DevID:d2f0 Rev:1 {a}b} "
+	"LID:3 PN:01 } "
+	"{ CA-SM Ports:02 SystemGUID:21 NodeGUID:20 PortGUID:22 VenID:2ca DevID:10050000 Rev:0 "
+	"{n} LID:2 "
 	"PN:02 } PHY=4x LOG=ACT SPD=25\n"
-	"{ Rt Ports:01 SystemGUID:33 NodeGUID:30 PortGUID:31 VenID:2cb DevID:7 Rev:0 {r} LID:5 PN:01 } "
-	"{ SW Ports:04 SystemGUID:11 NodeGUID:10 PortGUID:10 VenID:2c9 DevID:d2f00000 Rev:0 {a}b} LID:3 "
+	"{ Rt Ports:01 SystemGUID:33 NodeGUID:30 PortGUID:31 VenID:2cb DevID:7 Rev:0 {r} LID:5 "
+	"PN:01 } "
+	"{ SW Ports:04 SystemGUID:11 NodeGUID:10 PortGUID:10 VenID:2c9 DevID:d2f00000 Rev:0 "
+	"{a}b} LID:3 "
 	"PN:02 } PHY=1x LOG=INI\n"
-	"{ CA Ports:02 SystemGUID:21 NodeGUID:20 PortGUID:21 VenID:2ca DevID:1005 Rev:0 {n} LID:0 PN:01 } "
-	"{ SW Ports:04 SystemGUID:11 NodeGUID:10 PortGUID:10 VenID:2c9 DevID:d2f0 Rev:0 {a}b} LID:3 "
+	"{ CA Ports:02 SystemGUID:21 NodeGUID:20 PortGUID:21 VenID:2ca DevID:1005 Rev:0 {n} "
+	"LID:0 PN:01 } "
+	"{ SW Ports:04 SystemGUID:11 NodeGUID:10 PortGUID:10 VenID:2c9 DevID:d2f0 Rev:0 {a}b} "
+	"LID:3 "
 	"PN:04 } PHY=4x LOG=DWN SPD=5\n";
 
 static const char csv[] =
 	"START_NODES\nNodeDesc,NumPorts,NodeType,NodeGUID,DeviceID,SystemImageGUID,VendorID,Odd\n"
-	"\"a,x\",4,2,0x10,0xd2f0,0x11,713,1\n\"b\", 2 ,1,0x20,4101,N/A,0x10002c9,\n\"r\",1,3,48,7,0,0,\n"
+	"\"a,x\",4,2,0x10,0xd2f0,0x11,713,1\n\"b\", 2 ,1,0x20,4101,N/A,0x10002c9,\n"
+	"\"r\",1,3,48,7,0,0,\n"
 	"END_NODES\nodd\n"
 	"START_PORTS\nNodeGuid,PortGuid,PortNum,LID,LMC,LinkWidthActv,LinkSpeedActv\n"
-	"0x10,0x10,0,3,1,0,0\n0x20,0x21,1,9,2,2,512\n0x20,0x22,2,49152,0,1,4\n48,0x31,1,7,0,2,65536\n"
+	"0x10,0x10,0,3,1,0,0\n0x20,0x21,1,9,2,2,512\n0x20,0x22,2,49152,0,1,4\n"
+	"48,0x31,1,7,0,2,65536\n"
 	"END_PORTS\n"
-	"START_LINKS\nNodeGuid1,PortNum1,NodeGuid2,PortNum2\n0x10,1,0x20,1\n0x10,2,0x30,1\n0x20,2,0x10,4\n";
+	"START_LINKS\nNodeGuid1,PortNum1,NodeGuid2,PortNum2\n0x10,1,0x20,1\n0x10,2,0x30,1\n"
+	"0x20,2,0x10,4\n";
 
 static const char ibdm[] =
-	"MTS2400 SL1 # chip\n\tP1 -4x-5G-> HCA h1 P1\n\tU1/P2 -> SW S2 P3 # far\n 3 -12x-2.5-> XX y 1\n"
+	"MTS2400 SL1 # chip\n\tP1 -4x-5G-> HCA h1 P1\n\tU1/P2 -> SW S2 P3 # far\n 3 -12x-2.5-> "
+	"XX y 1\n"
 	"MSX S2\nP3 -> MTS2400 SL1 U1/P2\nP1 -1x-14G-> HCA h2 P2\n";
 
 static const struct {
 	const char *name, *text;
 } files[] = {
-	{ "ibnetdiscover", ibnet }, { "ports", ports }, { "lst", lst }, { "csv", csv }, { "ibdm", ibdm },
+	{ "ibnetdiscover", ibnet }, { "ports", ports }, { "lst", lst }, { "csv", csv },
+	{ "ibdm", ibdm },
 };
 
 static void say(void *ctx, unsigned int line, const char *text)
@@ -92,7 +104,8 @@ static void try_file(struct recorded *r, const char *what, const char *text, siz
 }
 
 /* The file with @cut bytes from @at on replaced by the @n bytes @put. */
-static void edit(struct recorded *r, const char *text, size_t at, size_t cut, const char *put, size_t n)
+static void edit(struct recorded *r, const char *text, size_t at, size_t cut, const char *put,
+		 size_t n)
 {
 	static char now[4096];
 	const size_t len = strlen(text);

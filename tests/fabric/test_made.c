@@ -1,25 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Fabrics of many SPECs, names, speeds and kinds of damage, in each format: what they are, or why they
- * are refused, is as recorded (recorded.h).
+ * Fabrics of many SPECs, names, speeds and kinds of damage, in each format: what they are, or why
+ * they are refused, is as recorded (recorded.h).
  */
 #include "recorded.h"
 
 #include "fabric/graph/names.h"
 
 static const char * const specs[] = {
-	"star:1", "star:5", "fat-tree:2", "fat-tree:4", "fat-tree:6", "fat-tree:2,3", "fat-tree:4,3",
-	"fat-tree:6,3", "ring:1", "ring:2", "ring:5,2", "ring:3,0", "torus:3", "torus:2x2,1", "torus:3x2x4,2",
+	"star:1", "star:5", "fat-tree:2", "fat-tree:4", "fat-tree:6", "fat-tree:2,3",
+	"fat-tree:4,3",
+	"fat-tree:6,3", "ring:1", "ring:2", "ring:5,2", "ring:3,0", "torus:3", "torus:2x2,1",
+	"torus:3x2x4,2",
 	"torus:1x3x2,0", "torus:2x1x3", "dragonfly:2,1,1", "dragonfly:3,2,1", "dragonfly:2,0,2",
-	"dragonfly+:2,2,1,1", "dragonfly+:3,2,2,2", "dragonfly+:1,2,3,0", "rails:1,4,2", "rails:2,4,2",
-	"rails:1,4,8,2", "rails:2,3,3", "random:1,6", "random:7,9,3,2", "random:0,5,2,0", "random:3,12,4",
+	"dragonfly+:2,2,1,1", "dragonfly+:3,2,2,2", "dragonfly+:1,2,3,0", "rails:1,4,2",
+	"rails:2,4,2",
+	"rails:1,4,8,2", "rails:2,3,3", "random:1,6", "random:7,9,3,2", "random:0,5,2,0",
+	"random:3,12,4",
 	/* wrong in some way */
-	"", "star", "star:", "star:0", "star:1,1", "star:1x", "star:-1", "star: 1", "star:255", "star:65537",
-	"fat-tree:1", "fat-tree:3", "fat-tree:4,1", "fat-tree:4,4", "fat-tree:4,2,1", "fat-tree:256",
-	"ring:0", "ring:1,65537", "torus:2x2x2x2", "torus:2,2,2", "torus:2x2,1,1", "torus:2x", "torus:0x1",
-	"torus:2x2x", "dragonfly:2,1", "dragonfly:2,1,1,1", "dragonfly+:2,0,1,1", "dragonfly+:2,1,0,1",
-	"rails:1,4,2,3", "rails:1,4,2,0", "rails:3,4,2", "rails:1,128,1", "random:1", "random:1,4,1",
-	"random:1,0", "random:18446744073709551615,3,2", "ring:24576", "ring:49152,0", "torus:37x37x37",
+	"", "star", "star:", "star:0", "star:1,1", "star:1x", "star:-1", "star: 1", "star:255",
+	"star:65537",
+	"fat-tree:1", "fat-tree:3", "fat-tree:4,1", "fat-tree:4,4", "fat-tree:4,2,1",
+	"fat-tree:256",
+	"ring:0", "ring:1,65537", "torus:2x2x2x2", "torus:2,2,2", "torus:2x2,1,1", "torus:2x",
+	"torus:0x1",
+	"torus:2x2x", "dragonfly:2,1", "dragonfly:2,1,1,1", "dragonfly+:2,0,1,1",
+	"dragonfly+:2,1,0,1",
+	"rails:1,4,2,3", "rails:1,4,2,0", "rails:3,4,2", "rails:1,128,1", "random:1",
+	"random:1,4,1",
+	"random:1,0", "random:18446744073709551615,3,2", "ring:24576", "ring:49152,0",
+	"torus:37x37x37",
 	"square:3", "stars:3", "sta:3",
 };
 
@@ -33,7 +43,8 @@ static const struct fab_plan plans[] = {
 	{ .nvidia = true, .speed = "FDR10", .rails = 2 },
 	{ .missing = 1, .slow = 1, .swapped = 1, .seed = 1 },
 	{ .missing = 2, .slow = 3, .seed = 2, .speed = "4xQDR,2xEDR" },
-	{ .missing = 3, .swapped = 1, .seed = 3, .nvidia = true, .speed = "HDR", .aggregation = true },
+	{ .missing = 3, .swapped = 1, .seed = 3, .nvidia = true, .speed = "HDR",
+	  .aggregation = true },
 	{ .slow = 4, .swapped = 2, .seed = 0xffffffff, .rails = 2, .speed = "XDR,DDR,FDR" },
 	{ .missing = 1000, .seed = 5 },
 	{ .missing = 0, .swapped = 1001 },
@@ -49,8 +60,9 @@ static void write_text(const struct fab *f, const struct fab_damages *d, FILE *o
 	for (uint32_t i = 0; i < f->nodes; i++)
 		fprintf(out, "%u ", f->node[i].nports);
 	for (uint32_t p = 1; p < f->ports; p++)
-		fprintf(out, "%u.%u.%u.%u ", f->port[p].pi.width_supported, f->port[p].pi.speed_supported,
-			f->port[p].pi.speed_ext_supported, f->port[p].pi.vl_cap);
+		fprintf(out, "%u.%u.%u.%u ", f->port[p].pi.width_supported,
+			f->port[p].pi.speed_supported, f->port[p].pi.speed_ext_supported,
+			f->port[p].pi.vl_cap);
 }
 
 static void made(void **st)
@@ -91,9 +103,7 @@ static void made(void **st)
 	recorded_end(&r);
 }
 
-/*
- * Names that are nearly those of others: each byte left out or another one. @get: what a name finds.
- */
+/* Names that are nearly those of others: each byte left out or another one. */
 static void names_like(struct recorded *r, const struct fab *f, const char *name)
 {
 	for (size_t i = 0; i <= strlen(name); i++) {
@@ -101,7 +111,8 @@ static void names_like(struct recorded *r, const struct fab *f, const char *name
 			static const char other[] = { '0', 'x', 'F' };
 			char now[160], text[512], near[256];
 
-			snprintf(now, sizeof(now), "%.*s%s", (int)i, name, name + i + (k == 3 && name[i]));
+			snprintf(now, sizeof(now), "%.*s%s", (int)i, name,
+				 name + i + (k == 3 && name[i]));
 			if (k < 3 && now[i])
 				now[i] = other[k];
 			fab_names_near(f, now, near, sizeof(near));
@@ -115,8 +126,10 @@ static void names_like(struct recorded *r, const struct fab *f, const char *name
 static void names(void **st)
 {
 	static const char * const all[] = {
-		"host12", "switch1:3", "0x5254010000000301", "5254020000000100", "S-5254020000000100:1",
-		"H-5254010000000200", "SWITCH3", "0x123456789abcdef01", "5254010000000C01", "R-1:1", "",
+		"host12", "switch1:3", "0x5254010000000301", "5254020000000100",
+		"S-5254020000000100:1",
+		"H-5254010000000200", "SWITCH3", "0x123456789abcdef01", "5254010000000C01", "R-1:1",
+		"",
 	};
 	struct recorded r;
 	struct fab *f = from_spec("ring:4,3");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What a fabric answers to a long mix of SMPs, GMPs, requests of the control socket and time that
- * passes, chosen by a generator with a seed: as recorded (recorded.h). What happens by itself, traps,
- * cables that flap, scripts, MADs on slow wires, is part of it.
+ * passes, chosen by a generator with a seed: as recorded (recorded.h). What happens by itself,
+ * traps, cables that flap, scripts, MADs on slow wires, is part of it.
  */
 #include "recorded.h"
 #include "subnet.h"
@@ -29,8 +29,8 @@ static bool tell(void *ctx, uint32_t port, const struct fab_mad *mad)
 	(void)ctx;
 	if (f->port[port].node % 3)
 		return false;
-	fprintf(out, "port %u gets %u-%u %u-%u sl %u ", port, mad->slid, mad->dlid, mad->sqp, mad->dqp,
-		mad->sl);
+	fprintf(out, "port %u gets %u-%u %u-%u sl %u ", port, mad->slid, mad->dlid, mad->sqp,
+		mad->dqp, mad->sl);
 	for (unsigned int i = 0; i < IB_MAD_LEN; i++)
 		fprintf(out, "%02x", ((const uint8_t *)&mad->mad)[i]);
 	putc('\n', out);
@@ -41,7 +41,9 @@ static bool tell(void *ctx, uint32_t port, const struct fab_mad *mad)
 static enum fab_occupant who(void *ctx, uint32_t port)
 {
 	(void)ctx;
-	return port == PORT ? FAB_SUBNET_MANAGER : f->port[port].node % 5 ? FAB_NOBODY : FAB_PROGRAM;
+	if (port == PORT)
+		return FAB_SUBNET_MANAGER;
+	return f->port[port].node % 5 ? FAB_NOBODY : FAB_PROGRAM;
 }
 
 /* ---- MADs ---------------------------------------------------------------------- */
@@ -71,8 +73,18 @@ static const struct {
 static void some_data(uint8_t *data, unsigned int n)
 {
 	memcpy(data, last, n < sizeof(last) ? n : sizeof(last));
-	for (unsigned int i = any(4); i; i--)
-		data[any(n)] = (uint8_t)any(256);
+	for (unsigned int i = any(4); i; i--) {
+		const uint32_t at = any(n);
+
+		data[at] = (uint8_t)any(256);
+	}
+}
+
+static uint8_t a_method(void)
+{
+	if (any(2))
+		return IB_METHOD_GET;
+	return any(8) ? IB_METHOD_SET : (uint8_t)any(256);
 }
 
 static void address(struct fab_mad *mad)
@@ -92,8 +104,8 @@ static struct fab_mad an_smp(void)
 {
 	const unsigned int k = any(IB_ARRAY_SIZE(smps));
 	const bool dr = any(4);
-	struct fab_mad mad = new_mad(dr ? IB_CLASS_SUBN_DR : IB_CLASS_SUBN_LID,
-				     any(2) ? IB_METHOD_GET : any(8) ? IB_METHOD_SET : (uint8_t)any(256),
+	const uint8_t method = a_method();
+	struct fab_mad mad = new_mad(dr ? IB_CLASS_SUBN_DR : IB_CLASS_SUBN_LID, method,
 				     smps[k].attr, smps[k].mods[any(6)]);
 	const unsigned int hops = any(6);
 
@@ -128,12 +140,16 @@ static const uint16_t perf[] = {
 
 static struct fab_mad a_gmp(void)
 {
-	static const uint8_t classes[] = { IB_CLASS_PERF, IB_CLASS_PERF, IB_CLASS_PERF, IB_CLASS_MLNX,
-					   IB_CLASS_SUBN_ADM, IB_CLASS_CC, 0x32 };
+	static const uint8_t classes[] = {
+		IB_CLASS_PERF, IB_CLASS_PERF, IB_CLASS_PERF, IB_CLASS_MLNX, IB_CLASS_SUBN_ADM,
+		IB_CLASS_CC, 0x32,
+	};
+	static const uint16_t mlnx[] = { 0x50, 0x17 };
 	const uint8_t class = classes[any(IB_ARRAY_SIZE(classes))];
-	struct fab_mad mad = new_mad(class, any(2) ? IB_METHOD_GET : any(8) ? IB_METHOD_SET :
-				     (uint8_t)any(256), class == IB_CLASS_MLNX ? (any(2) ? 0x50 : 0x17) :
-				     perf[any(IB_ARRAY_SIZE(perf))], 0);
+	const uint8_t method = a_method();
+	const uint16_t attr = class == IB_CLASS_MLNX ? mlnx[any(IB_ARRAY_SIZE(mlnx))] :
+						       perf[any(IB_ARRAY_SIZE(perf))];
+	struct fab_mad mad = new_mad(class, method, attr, 0);
 	uint8_t *data = (uint8_t *)&mad.mad + IB_PMA_DATA_OFF;
 
 	some_data(data, IB_SMP_DATA_LEN);
@@ -161,13 +177,17 @@ static void send_one(void)
 
 /* NODE, PORT and OTHER are replaced. */
 static const char * const requests[] = {
-	"'link','node':'NODE','port':PORT,'state':'down'", "'link','node':'NODE','port':PORT,'state':'up'",
-	"'link','node':'NODE','port':PORT,'state':'up'", "'link','node':'NODE','port':'any','state':'down'",
+	"'link','node':'NODE','port':PORT,'state':'down'",
+	"'link','node':'NODE','port':PORT,'state':'up'",
+	"'link','node':'NODE','port':PORT,'state':'up'",
+	"'link','node':'NODE','port':'any','state':'down'",
 	"'link','node':'NODE','port':'any','state':'up'",
 	"'link','node':'NODE','port':'any','state':'flap','down_ns':2000000,'count':3",
-	"'link','node':'NODE','port':PORT,'state':'flap','down_ns':1000000,'interval_ns':2000000,'count':9",
+	"'link','node':'NODE','port':PORT,'state':'flap','down_ns':1000000,'interval_ns':2000000,"
+		"'count':9",
 	"'link','node':'NODE','port':PORT,'state':'flap','down_ns':999999",
-	"'link','node':'NODE','port':PORT,'state':'flap','interval_ns':86400000000000,'count':1000000",
+	"'link','node':'NODE','port':PORT,'state':'flap','interval_ns':86400000000000,"
+		"'count':1000000",
 	"'link','node':'NODE','port':PORT,'state':'flap','interval_ns':86400000000001",
 	"'link','node':'NODE','port':PORT,'state':'flap','interval_ns':1000999999",
 	"'link','node':'NODE','port':PORT,'state':'flap','count':0",
@@ -187,16 +207,26 @@ static const char * const requests[] = {
 	"'node','node':'OTHER','state':'kill'", "'node','node':'OTHER','state':'revive'",
 	"'node','node':'NODE','state':'revive'", "'node','node':'NODE','state':'burn'",
 	"'node','state':'kill'", "'node','node':'NODE','state':'kill','port':1",
-	"'loss','node':'NODE','port':PORT,'rate':0.25", "'loss','node':'NODE','port':PORT,'rate':1,'seed':9",
-	"'loss','node':'NODE','port':PORT,'rate':0", "'loss','node':'NODE','port':PORT,'rate':1e-30,'seed':0",
-	"'loss','node':'NODE','port':PORT,'rate':1.01", "'loss','node':'NODE','port':PORT,'rate':-0.1",
-	"'loss','node':'NODE','port':PORT,'rate':'x'", "'loss','node':'NODE','port':PORT,'rate':0,'seed':-1",
-	"'corrupt','node':'NODE','port':PORT,'rate':0.5,'seed':3", "'corrupt','node':'NODE','port':'any','rate':0",
-	"'delay','node':'NODE','port':PORT,'time_ns':3000", "'delay','node':'NODE','port':PORT,'time_ns':0",
-	"'delay','node':'NODE','port':PORT,'time_ns':86400000000001", "'delay','node':'NODE','port':PORT",
-	"'drop','node':'NODE','attribute':PORT,'nth':3", "'drop','node':'NODE','attribute':21,'nth':2",
-	"'drop','node':'NODE','attribute':21,'nth':0", "'drop','node':'NODE','attribute':17,'nth':1",
-	"'drop','node':'NODE','attribute':17,'nth':0", "'drop','node':'NODE','attribute':65536,'nth':0",
+	"'loss','node':'NODE','port':PORT,'rate':0.25",
+	"'loss','node':'NODE','port':PORT,'rate':1,'seed':9",
+	"'loss','node':'NODE','port':PORT,'rate':0",
+	"'loss','node':'NODE','port':PORT,'rate':1e-30,'seed':0",
+	"'loss','node':'NODE','port':PORT,'rate':1.01",
+	"'loss','node':'NODE','port':PORT,'rate':-0.1",
+	"'loss','node':'NODE','port':PORT,'rate':'x'",
+	"'loss','node':'NODE','port':PORT,'rate':0,'seed':-1",
+	"'corrupt','node':'NODE','port':PORT,'rate':0.5,'seed':3",
+	"'corrupt','node':'NODE','port':'any','rate':0",
+	"'delay','node':'NODE','port':PORT,'time_ns':3000",
+	"'delay','node':'NODE','port':PORT,'time_ns':0",
+	"'delay','node':'NODE','port':PORT,'time_ns':86400000000001",
+	"'delay','node':'NODE','port':PORT",
+	"'drop','node':'NODE','attribute':PORT,'nth':3",
+	"'drop','node':'NODE','attribute':21,'nth':2",
+	"'drop','node':'NODE','attribute':21,'nth':0",
+	"'drop','node':'NODE','attribute':17,'nth':1",
+	"'drop','node':'NODE','attribute':17,'nth':0",
+	"'drop','node':'NODE','attribute':65536,'nth':0",
 	"'drop','node':'NODE','attribute':1,'nth':4294967296", "'drop','node':'NODE','nth':1",
 	"'preset','node':'NODE','port':PORT,'counter':'PortRcvData','value':9223372036854775807",
 	"'preset','node':'NODE','port':PORT,'counter':'SymbolErrorCounter','value':65535",
@@ -204,25 +234,34 @@ static const char * const requests[] = {
 	"'preset','node':'NODE','port':PORT,'counter':'VL15Dropped','value':-1",
 	"'preset','node':'NODE','port':PORT,'counter':'Nothing','value':1",
 	"'preset','node':'NODE','port':PORT,'value':1",
-	"'script','text':'at 0 link down NODE:PORT\\nevery 2ms from 1ms for 9ms loss NODE:PORT 0.5 7\\n"
+	"'script','text':'at 0 link down NODE:PORT\\n"
+		"every 2ms from 1ms for 9ms loss NODE:PORT 0.5 7\\n"
 		"at 4ms link up NODE:PORT\\nat 4ms node kill OTHER\\nat 3.5ms delay NODE:any 20us'",
-	"'script','replace':true,'text':'every 1ms for 40ms link flap NODE:any --down 1ms --interval 3ms "
-		"--count 2 # more\\nevery 5ms from 2us for 20ms preset \\\\'NODE\\\\':PORT PortXmitWait 0x77\\n"
-		"at 30ms node revive OTHER\\nat 1ms corrupt NODE:PORT 1e-3\\nat 50ms drop OTHER 0x11 2'",
-	"'script','text':'at 1s\\nat x link up NODE:PORT\\nevery 1us for 1s node kill NODE\\nevery 1ms for 0 "
-		"node kill NODE\\nfrom 1s\\nevery 1s from 1s\\nat 1s link up NODE:99\\nat 1s walk\\nat 2s \\\\'a'",
-	"'script','text':''", "'script','text':'# nothing'", "'script','stop':true", "'script','stop':false",
-	"'script','text':'at 1s node kill NODE','stop':true", "'script','text':1", "'script','replace':1",
+	"'script','replace':true,'text':'"
+		"every 1ms for 40ms link flap NODE:any --down 1ms --interval 3ms --count 2 # 3\\n"
+		"every 5ms from 2us for 20ms preset \\\\'NODE\\\\':PORT PortXmitWait 0x77\\n"
+		"at 30ms node revive OTHER\\nat 1ms corrupt NODE:PORT 1e-3\\n"
+		"at 50ms drop OTHER 0x11 2'",
+	"'script','text':'at 1s\\nat x link up NODE:PORT\\nevery 1us for 1s node kill NODE\\n"
+		"every 1ms for 0 node kill NODE\\nfrom 1s\\nevery 1s from 1s\\n"
+		"at 1s link up NODE:99\\nat 1s walk\\nat 2s \\\\'a'",
+	"'script','text':''", "'script','text':'# nothing'", "'script','stop':true",
+	"'script','stop':false",
+	"'script','text':'at 1s node kill NODE','stop':true", "'script','text':1",
+	"'script','replace':1",
 	"'script','replace':false,'text':'at 9ms node kill NODE'",
 	"'topology','node':'NODE'", "'topology','node':'OTHER','file':true", "'topology','first':3",
-	"'topology','first':99", "'topology','first':-1", "'topology','first':'x'", "'topology','odd':1",
+	"'topology','first':99", "'topology','first':-1", "'topology','first':'x'",
+	"'topology','odd':1",
 	"'counters','node':'NODE'", "'counters','first':5", "'counters','node':'nobody'",
 	"'lft','node':'NODE'", "'lft','node':'OTHER','first':2", "'lft'",
 	"'trace','from':'NODE','to':'OTHER'", "'trace','from':'OTHER','to':'PORT'",
 	"'trace','from':'OTHER:1','to':'NODE','multicast':49152", "'trace','from':'NODE'",
 	"'trace','from':'NODE','to':'OTHER','multicast':49151", "'trace','from':'x','to':'y'",
-	"'trace','from':'OTHER','to':'NODE','multicast':65535", "'trace','from':'OTHER','to':'0xc000'",
-	"'capture','ports':['NODE:PORT']", "'stat'", "1", "'status','file':1", "'status'", "'status'",
+	"'trace','from':'OTHER','to':'NODE','multicast':65535",
+	"'trace','from':'OTHER','to':'0xc000'",
+	"'capture','ports':['NODE:PORT']", "'stat'", "1", "'status','file':1", "'status'",
+	"'status'",
 };
 
 static void a_request(void)
@@ -357,8 +396,10 @@ static struct fab *planned(const struct fab_plan *plan)
 static void sessions(void **st)
 {
 	static const char text[] =
-		"Ca 2 \"a\"\n[1] \"s\"[1]\n[2] \"t\"[2]\nSwitch 4 \"s\" # \"s\" base port 0 lid 0 lmc 0\n"
-		"[1] \"a\"[1]\n[2] \"r\"[1]\n[3] \"t\"[3]\nSwitch 4 \"t\"\n[2] \"a\"[2]\n[3] \"s\"[3]\n"
+		"Ca 2 \"a\"\n[1] \"s\"[1]\n[2] \"t\"[2]\n"
+		"Switch 4 \"s\" # \"s\" base port 0 lid 0 lmc 0\n"
+		"[1] \"a\"[1]\n[2] \"r\"[1]\n[3] \"t\"[3]\n"
+		"Switch 4 \"t\"\n[2] \"a\"[2]\n[3] \"s\"[3]\n"
 		"[4] \"b\"[1]\nRt 2 \"r\"\n[1] \"s\"[2]\nCa 1 \"b\"\n[1] \"t\"[4]\n";
 	struct errors e;
 

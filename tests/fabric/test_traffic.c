@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What four machines get of a long mix of packets, good and bad, unicast and multicast, while faults
- * come and go, tables change, credit is scarce and time passes, chosen by a generator with a seed: as
- * recorded (recorded.h). So are the counters of all ports, and what a capture has seen.
+ * What four machines get of a long mix of packets, good and bad, unicast and multicast, while
+ * faults come and go, tables change, credit is scarce and time passes, chosen by a generator with a
+ * seed: as recorded (recorded.h). So are the counters of all ports, and what a capture has seen.
  */
 #include "recorded.h"
 #include "hosts.h"
@@ -60,6 +60,10 @@ static void a_packet(unsigned int i)
 	static uint8_t pkt[OHCA_LINK_MAX_FRAME];
 	static const uint16_t keys[] = { 0xffff, 0x7fff, 0x8001, 1, 0x1234, 0 };
 	const unsigned int vl = any(4), sl = any(16), lnh = any(8) ? IB_LNH_IBA_LOCAL : any(4);
+	const uint8_t op = any(4) ? IB_OP_UC_SEND_ONLY : (uint8_t)any(256);
+	const uint16_t key = keys[any(8) ? 0 : any(IB_ARRAY_SIZE(keys))];
+	const uint32_t qp = any(8) ? 7 : any(3), psn = any(9);
+	const uint16_t dlid = some_lid();
 	size_t len = sizes[any(IB_ARRAY_SIZE(sizes))], head;
 	uint32_t icrc = 0;
 	uint8_t *p;
@@ -68,19 +72,21 @@ static void a_packet(unsigned int i)
 	if (lnh == IB_LNH_IBA_GLOBAL && len < 64)
 		len = 64;
 	memset(pkt, (int)any(256), len);
-	p = ib_build_lrh(pkt, (uint8_t)vl, (uint8_t)sl, (uint8_t)lnh, some_lid(), (uint16_t)(len / 4),
+	p = ib_build_lrh(pkt, (uint8_t)vl, (uint8_t)sl, (uint8_t)lnh, dlid, (uint16_t)(len / 4),
 			 host[i].lid);
 	head = lnh == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0;
 	if (head)
 		memset(p, 0x60, head);
-	ib_build_bth(p + head, any(4) ? IB_OP_UC_SEND_ONLY : (uint8_t)any(256), 0, 0,
-		     keys[any(8) ? 0 : any(IB_ARRAY_SIZE(keys))], any(8) ? 7 : any(3), false, any(9));
+	ib_build_bth(p + head, op, 0, 0, key, qp, false, psn);
 	if (!host[i].l)
 		return;
 	if (any(3) && ib_icrc(pkt, len - IB_ICRC_LEN, &icrc))
 		ib_icrc_put(pkt + len - IB_ICRC_LEN, icrc);
-	if (!any(16))
-		pkt[any(IB_LRH_LEN)] ^= (uint8_t)(1u << any(8));
+	if (!any(16)) {
+		const uint32_t at = any(IB_LRH_LEN);
+
+		pkt[at] ^= (uint8_t)(1u << any(8));
+	}
 	if (!any(32))
 		len -= 4;
 	b = ohca_link_tx_begin(host[i].l, vl, len);
@@ -95,7 +101,8 @@ static void a_packet(unsigned int i)
 /* Large packets to one machine, more than there is credit for. */
 static void a_flood(unsigned int i)
 {
-	const unsigned int to = stuck < HOSTS ? stuck : any(HOSTS), vl = any(2), len = 4 * (200 + any(800));
+	const unsigned int to = stuck < HOSTS ? stuck : any(HOSTS), vl = any(2);
+	const unsigned int len = 4 * (200 + any(800));
 	unsigned int n = 0;
 
 	while (host[i].l && n < 60 && send_data(i, vl, host[to].lid, len, (uint8_t)n))
@@ -129,8 +136,9 @@ static void come_or_go(unsigned int i)
 
 static void a_mad(unsigned int i)
 {
-	struct fab_mad mad = new_mad(any(2) ? IB_CLASS_PERF : (uint8_t)any(16), any(2) ? IB_METHOD_GET :
-				     IB_METHOD_SET, any(2) ? IB_PMA_ATTR_PORT_COUNTERS :
+	const uint8_t class = any(2) ? IB_CLASS_PERF : (uint8_t)any(16);
+	const uint8_t method = any(2) ? IB_METHOD_GET : IB_METHOD_SET;
+	struct fab_mad mad = new_mad(class, method, any(2) ? IB_PMA_ATTR_PORT_COUNTERS :
 				     IB_PMA_ATTR_PORT_COUNTERS_EXT, 0);
 	uint8_t *data = (uint8_t *)&mad.mad + IB_PMA_DATA_OFF;
 	uint8_t pkt[512];
@@ -153,16 +161,19 @@ static void a_mad(unsigned int i)
 
 static void an_smp(unsigned int i)
 {
-	static const uint16_t attrs[] = { IB_SMP_ATTR_NODE_INFO, IB_SMP_ATTR_PORT_INFO, IB_SMP_ATTR_LFT,
-					  IB_SMP_ATTR_SWITCH_INFO, IB_SMP_ATTR_SM_INFO };
+	static const uint16_t attrs[] = {
+		IB_SMP_ATTR_NODE_INFO, IB_SMP_ATTR_PORT_INFO, IB_SMP_ATTR_LFT,
+		IB_SMP_ATTR_SWITCH_INFO, IB_SMP_ATTR_SM_INFO,
+	};
+	const uint16_t attr = attrs[any(IB_ARRAY_SIZE(attrs))];
+	const unsigned int mod = any(5), hops = any(5);
 	uint8_t route[4];
 	struct ib_smp smp;
 
 	for (unsigned int k = 0; k < 4; k++)
 		route[k] = (uint8_t)(1 + any(4));
 	route[0] = 1;
-	ep_smp_init(&host[i], &smp, IB_METHOD_GET, attrs[any(IB_ARRAY_SIZE(attrs))], any(5), NULL, any(5),
-		    route);
+	ep_smp_init(&host[i], &smp, IB_METHOD_GET, attr, mod, NULL, hops, route);
 	if (!any(4)) {
 		smp.hdr.mgmt_class = IB_CLASS_SUBN_LID;
 		smp.hdr.class_specific = 0;
@@ -175,13 +186,15 @@ static const char * const requests[] = {
 	"'loss','node':'NODE','port':PORT,'rate':0.3", "'loss','node':'NODE','port':PORT,'rate':0",
 	"'loss','node':'NODE','port':PORT,'rate':0", "'corrupt','node':'NODE','port':PORT,'rate':0",
 	"'corrupt','node':'NODE','port':PORT,'rate':0.3,'seed':4",
-	"'delay','node':'NODE','port':PORT,'time_ns':300000", "'delay','node':'NODE','port':PORT,'time_ns':0",
+	"'delay','node':'NODE','port':PORT,'time_ns':300000",
+	"'delay','node':'NODE','port':PORT,'time_ns':0",
 	"'delay','node':'NODE','port':PORT,'time_ns':0",
 	"'link','node':'NODE','port':PORT,'state':'flap','down_ns':1000000",
 	"'link','node':'NODE','port':PORT,'state':'degrade','width':1",
 	"'link','node':'NODE','port':PORT,'state':'restore'",
 	"'preset','node':'NODE','port':PORT,'counter':'PortXmitWait','value':5",
-	"'trace','from':'host2','to':'host8'", "'trace','from':'host4','to':'host6','multicast':49153",
+	"'trace','from':'host2','to':'host8'",
+	"'trace','from':'host4','to':'host6','multicast':49153",
 	"'counters','node':'NODE'",
 };
 
@@ -278,7 +291,8 @@ static void take(void)
 
 			if (vl >= 8 && vl != IB_MGMT_VL)
 				continue;
-			while (host[i].l && i != stuck && most-- && (len = ep_recv(&host[i], vl, pkt, sizeof(pkt))))
+			while (host[i].l && i != stuck && most-- &&
+			       (len = ep_recv(&host[i], vl, pkt, sizeof(pkt))))
 				fprintf(out, "host %u lane %u has %zu bytes, %08lx\n", i, vl, len,
 					crc32(0, pkt, (unsigned int)len));
 		}
@@ -298,7 +312,8 @@ static void show(void)
 	}
 	for (unsigned int i = 0; i < FAB_DROPS; i++)
 		fprintf(out, "%s %llu ", fab_drop_name(i), (unsigned long long)d->n.drop[i]);
-	fprintf(out, "delivered %llu hops %llu forks %llu copies %llu in %llu out %llu stood %llu bytes %llu\n",
+	fprintf(out, "delivered %llu hops %llu forks %llu copies %llu in %llu out %llu stood %llu "
+		"bytes %llu\n",
 		(unsigned long long)d->n.delivered, (unsigned long long)d->n.hops,
 		(unsigned long long)d->n.forks, (unsigned long long)d->n.copies,
 		(unsigned long long)d->n.mads_in, (unsigned long long)d->n.mads_out,
@@ -318,6 +333,8 @@ static void time_passes(void)
 
 static void some_capture(const uint32_t *ports)
 {
+	uint64_t limit;
+
 	if (capture) {
 		capture_room = any(2);
 		fprintf(out, "full: %d\n", fab_capture_full(capture));
@@ -329,7 +346,8 @@ static void some_capture(const uint32_t *ports)
 		return;
 	}
 	capture_room = true;
-	capture = fab_capture_start(d, ports, 4, any(2) ? 0 : 1 + any(30), any(2), captured, NULL);
+	limit = any(2) ? 0 : 1 + any(30);
+	capture = fab_capture_start(d, ports, 4, limit, any(2), captured, NULL);
 	assert_non_null(capture);
 }
 
@@ -341,12 +359,16 @@ static void step(unsigned int i)
 
 	out = open_memstream(&text, &len);
 	assert_non_null(out);
-	for (unsigned int k = 0; k < 4; k++)
-		do {
-			cabled[k] = 1 + any(f->ports - 1);
-		} while (f->port[cabled[k]].peer == FAB_NO_PORT || f->node[f->port[cabled[k]].node].sw == FAB_NONE ||
-			 (k && cabled[k] == cabled[k - 1]) || (k > 1 && cabled[k] == cabled[k - 2]) ||
-			 (k > 2 && cabled[k] == cabled[0]));
+	for (unsigned int k = 0; k < 4;) {
+		const uint32_t p = 1 + any(f->ports - 1);
+		bool other = f->port[p].peer != FAB_NO_PORT &&
+			     f->node[f->port[p].node].sw != FAB_NONE;
+
+		for (unsigned int j = 0; j < k; j++)
+			other = other && cabled[j] != p;
+		if (other)
+			cabled[k++] = p;
+	}
 	if (!any(6))
 		activate_all();
 	switch (any(16)) {
@@ -405,7 +427,7 @@ static void run(struct fab *fabric, const char *name, uint64_t seed, const uint3
 		place(i, nodes[i]);
 	rng = fab_random_state(seed);
 	stuck = HOSTS;
-	/* groups of all machines of one switch, and of all that there are where nothing is a circle */
+	/* groups of all machines of one switch, and of all that there are if it is the only one */
 	for (uint32_t p = 1; p < f->ports; p++) {
 		if (f->node[f->port[p].node].sw == FAB_NONE || !fab_port_num(f, p))
 			continue;
