@@ -17,8 +17,8 @@ MAX_CIRCLE = 6
 # What the files of a folder may include beside their own folder's; "engine" is engine.h alone.
 ENGINE = ("engine/base", "engine/object", "engine/transport", "engine/management",
           "engine/device")
-FABRIC = ("fabric/base", "fabric/graph", "fabric/mgmt", "fabric/data", "fabric/fault",
-          "fabric/watch", "fabric/sim", "fabric/control", "fabric/client", "fabric")
+FABRIC = ("fabric/base", "fabric/graph", "fabric/mgmt", "fabric/data", "fabric/hca",
+          "fabric/fault", "fabric/watch", "fabric/sim", "fabric/control", "fabric/client", "fabric")
 MAY_INCLUDE = {
     "ib": (),
     "link": (),
@@ -28,6 +28,8 @@ MAY_INCLUDE = {
     **{folder: ("ib", "engine", *ENGINE[:i]) for i, folder in enumerate(ENGINE)},
     **{folder: ("ib", "link", *FABRIC[:i]) for i, folder in enumerate(FABRIC)},
 }
+# the only ones in the fabric that know the engine
+MAY_INCLUDE["fabric/hca"] += ("engine",)
 
 # Headers of a folder whose functions a higher folder implements: the only calls that point up.
 UPWARD = ("engine/object/to_transport.h", "engine/transport/to_agents.h",

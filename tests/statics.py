@@ -14,6 +14,10 @@ PROGRAMS = {
         "qemu-model/engine/*/*.c", "qemu-model/ib/*.c", "qemu-model/link/*.c",
         "qemu-model/qemu/*.c",
     ],
+    "engines in ohca-fabric": [
+        "qemu-model/engine/*/*.c", "qemu-model/ib/*.c", "qemu-model/link/*.c",
+        "qemu-model/fabric/data/*.c", "qemu-model/fabric/hca/*.c",
+    ],
     "management and control of ohca-fabric": [
         "qemu-model/fabric/mgmt/*.c", "qemu-model/fabric/fault/*.c",
         "qemu-model/fabric/control/*.c", "qemu-model/fabric/client/*.c",

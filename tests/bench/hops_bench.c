@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What switches add: two engines at hosts of a fabric, by links as those of machines, all in one
- * thread, beside the same engines back to back.
+ * What switches add: two engines at hosts of a fabric, by links as those of machines, or hosted by
+ * the fabric, all in one thread, beside the same engines back to back.
  *
  *	hops_bench SECONDS	for tests/bench/run: TABLE, ROW, COLUMN and VALUE, with tabs
  */
+#include "fabric/hca/hca.h"
 #include "fabric/hosts.h"
 #include "pair.h"
 
@@ -58,33 +59,93 @@ static const struct pair_wire by_link = {
 	.step = link_step,
 };
 
-static void value(const char *row, const char *column, double v)
+/* ---- HCAs that the fabric hosts ------------------------------------------------ */
+
+static struct fab_hcas *hcas;
+static struct fab_hca *hca[2];
+static uint32_t seat_of[2];		/* whose places they have */
+
+static ohca_engine *seat_make(void *arg, struct host *h)
 {
-	printf("hops\t%s\t%s\t%.6g\n", row, column, v);
+	const uintptr_t i = (uintptr_t)arg;
+	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false };
+	const struct fab_hca_cfg cfg = {
+		.engine = h->cfg,
+		.place = { port_of_host(seat_of[i]) },
+		.irq = host_irq,
+		.arg = h,
+	};
+
+	hca[i] = fab_hca_new(hcas, &cfg);
+	if (!hca[i] || !fab_hca_memory(hca[i], &memory, 1))
+		abort();
+	return fab_hca_engine(hca[i]);
+}
+
+static bool seat_turn(void *arg)
+{
+	(void)arg;
+	return fab_hcas_turn(hcas);
+}
+
+static void seat_leave(void *arg)
+{
+	fab_hca_free(hca[(uintptr_t)arg]);
+}
+
+static struct host *home_make(unsigned int i)
+{
+	static struct host_seat seat[2];
+	struct host *h;
+
+	seat[i] = (struct host_seat){ seat_make, seat_turn, seat_leave, (void *)(uintptr_t)i };
+	h = host_new_seat(1, 0x1000 * (i + 1), &seat[i]);
+	host_start(h);
+	/* the link trains */
+	while (fab_hcas_turn(hcas) | fab_data_round(d))
+		;
+	activate(seat_of[i]);
+	fab_data_round(d);
+	host_port_set(h, 0, LID(seat_of[i]), IB_PS_ACTIVE);
+	return h;
+}
+
+static void home_spin(void)
+{
+	fab_hcas_turn(hcas);
+	fab_data_round(d);
+}
+
+static const struct pair_home in_fabric = {
+	.make = home_make,
+	.spin = home_spin,
+};
+
+/* ---- tables --------------------------------------------------------------------- */
+
+static void value(const char *table, const char *row, const char *column, double v)
+{
+	printf("%s\t%s\t%s\t%.6g\n", table, row, column, v);
 	fflush(stdout);
 }
 
-/* All of a row; @wire: as of struct pair_work. */
-static void measure(const char *row, const struct pair_wire *wire, double seconds)
+/* All of a row; @w: how the machines are joined. */
+static void measure(const char *table, const char *row, struct pair_work w, double seconds)
 {
 	static uint32_t ns[SAMPLES];
-	struct pair_work w = {
-		.type = OHCA_QPT_RC,
-		.op = OHCA_OP_RDMA_WRITE,
-		.len = 8,
-		.depth = PAIR_DEPTH,
-		.wire = wire,
-		.lid = { host[0].lid, host[1].lid },
-	};
 
+	w.type = OHCA_QPT_RC;
+	w.op = OHCA_OP_RDMA_WRITE;
+	w.len = 8;
+	w.depth = PAIR_DEPTH;
 	pair_up(&w);
-	value(row, "8 B", pair_rate(seconds) * 1e-3);
+	value(table, row, "8 B", pair_rate(seconds) * 1e-3);
 	pair_down();
 	w.len = BIG;
 	w.depth = 8;
 	pair_up(&w);
-	value(row, "1 MiB", pair_rate(seconds) * BIG * 1e-9);
-	value(row, "memcpy", pair_memcpy(BIG, seconds / 4) * BIG * 1e-9);
+	value(table, row, "1 MiB", pair_rate(seconds) * BIG * 1e-9);
+	value(table, row, "memcpy", pair_memcpy(BIG, seconds / 4) * BIG * 1e-9);
 	pair_down();
 	w.op = OHCA_OP_SEND;
 	w.len = 8;
@@ -92,18 +153,18 @@ static void measure(const char *row, const struct pair_wire *wire, double second
 	pair_up(&w);
 	pair_latency(ns, SAMPLES / 10);
 	pair_latency(ns, SAMPLES);
-	value(row, "one way", ns[SAMPLES / 2]);
+	value(table, row, "one way", ns[SAMPLES / 2]);
 	pair_down();
 }
 
 static double seconds = 0.1;
 
-static void bench(void **st)
-{
-	static const uint32_t nodes[] = { 3, 1, 15 };
+static const uint32_t nodes[] = { 3, 1, 15 };	/* over 1, 3 and 5 switches from node 2 */
 
+static void bench_links(void **st)
+{
 	(void)st;
-	measure("0", NULL, seconds);
+	measure("hops", "0", (struct pair_work){ 0 }, seconds);
 	place(0, 2);
 	for (unsigned int i = 0; i < 3; i++) {
 		char row[16];
@@ -115,11 +176,31 @@ static void bench(void **st)
 		snprintf(row, sizeof(row), "%llu",
 			 (unsigned long long)(d->n.hops / d->n.delivered + 1));
 		assert_int_equal(count_data(1, 0), 1);
-		measure(row, &by_link, seconds);
+		measure("hops", row, (struct pair_work){
+			.wire = &by_link, .lid = { host[0].lid, host[1].lid } }, seconds);
 		ohca_link_free(host[1].l);
 		host[1].l = NULL;
 		pump(NULL);
 	}
+}
+
+static void bench_hosted(void **st)
+{
+	(void)st;
+	d->cfg.clock = NULL;		/* the engines' is the fabric's, and costs what it costs */
+	hcas = fab_hcas_new(d, NULL, NULL);
+	assert_non_null(hcas);
+	measure("hosted", "0", (struct pair_work){ 0 }, seconds);
+	seat_of[0] = 2;
+	for (unsigned int i = 0; i < 3; i++) {
+		char row[16];
+
+		seat_of[1] = nodes[i];
+		snprintf(row, sizeof(row), "%u", 2 * i + 1);
+		measure("hosted", row, (struct pair_work){
+			.home = &in_fabric, .lid = { LID(2), LID(nodes[i]) } }, seconds);
+	}
+	fab_hcas_free(hcas);
 }
 
 static int setup_bench(void **st)
@@ -132,7 +213,8 @@ static int setup_bench(void **st)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(bench, setup_bench, teardown_hosts),
+		cmocka_unit_test_setup_teardown(bench_links, setup_bench, teardown_hosts),
+		cmocka_unit_test_setup_teardown(bench_hosted, setup_bench, teardown_hosts),
 	};
 
 	if (argc > 1)

@@ -170,6 +170,10 @@ static void carry(unsigned int i)
 /* One round: poll both, deliver what they sent. */
 static void spin(void)
 {
+	if (work.home) {
+		work.home->spin();
+		return;
+	}
 	for (unsigned int i = 0; i < 2; i++) {
 		ohca_poll(hosts[i]->e, 64);
 		if (work.wire)
@@ -251,6 +255,11 @@ static void make_wqe(struct side *s, struct side *peer, unsigned int k)
 
 static void machines(void)
 {
+	if (work.home) {
+		for (unsigned int i = 0; i < 2; i++)
+			hosts[i] = work.home->make(i);
+		return;
+	}
 	for (unsigned int i = 0; i < 2; i++) {
 		const struct ohca_cfg cfg = {
 			.node_guid = 0x0002c90000000000ull + 0x100 * (i + 1),
@@ -321,7 +330,7 @@ void pair_up(const struct pair_work *w)
 {
 	work = *w;
 	work.qps = w->qps ? w->qps : 1;
-	if (!work.wire) {
+	if (!work.wire && !work.home) {
 		work.lid[0] = 1;
 		work.lid[1] = 2;
 	}
@@ -342,7 +351,8 @@ void pair_up(const struct pair_work *w)
 						side[1 - i].q[k].qp.qpn, 5, 0, 0);
 		}
 	host_settle(hosts, 2);
-	fast_ops();
+	if (!work.home)
+		fast_ops();
 	for (unsigned int k = 0; k < work.qps; k++)
 		make_wqe(&side[0], &side[1], k);
 	for (unsigned int i = 0; work.op == OHCA_OP_SEND && i < 128; i++)
@@ -351,7 +361,7 @@ void pair_up(const struct pair_work *w)
 
 void pair_down(void)
 {
-	for (unsigned int i = 0; i < 2; i++)
+	for (unsigned int i = 0; i < 2 && !work.home; i++)
 		hosts[i]->e->ops.kick = nothing;
 	for (unsigned int i = 0; i < 2; i++) {
 		struct side *s = &side[i];

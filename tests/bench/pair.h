@@ -25,11 +25,22 @@ struct pair_wire {
 };
 
 /**
+ * struct pair_home - where the engines of both machines are instead
+ * @make: machine @i; its port is Active, with the LID of struct pair_work
+ * @spin: both engines work for a moment, and what they send comes
+ */
+struct pair_home {
+	struct host *(*make)(unsigned int i);
+	void (*spin)(void);
+};
+
+/**
  * struct pair_work - what the first machine does
  * @type: enum ohca_qp_type; @op: enum of OHCA_OP_*; @len: bytes of a message
  * @depth: WQEs under way; @qps: QPs that take turns, at most PAIR_MAX_QPS; 0: 1
  * @loop: both ends are in the first machine
- * @wire: NULL: one that costs nothing; @lid: of the machines with @wire
+ * @wire: NULL: one that costs nothing; @lid: of the machines with @wire or @home
+ * @home: NULL: the engines are the bench's
  */
 struct pair_work {
 	uint8_t type, op;
@@ -37,6 +48,7 @@ struct pair_work {
 	unsigned int depth, qps;
 	bool loop;
 	const struct pair_wire *wire;
+	const struct pair_home *home;
 	uint16_t lid[2];
 };
 

@@ -112,7 +112,7 @@ static bool op_dma_persist(void *p, const struct ohca_run *run, unsigned int n, 
 	return false;
 }
 
-static void op_irq(void *p, unsigned int vec)
+void host_irq(void *p, unsigned int vec)
 {
 	struct host *h = p;
 
@@ -256,7 +256,8 @@ static void op_trace(void *p, unsigned int ev, const uint64_t a[4])
 
 /* ---- machines ---- */
 
-struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem)
+static struct host *host_make(const struct ohca_cfg *cfg, uint64_t mem,
+			      const struct host_seat *seat)
 {
 	static const struct ohca_host_ops ops = {
 		.dma_enter = op_dma_enter,
@@ -265,7 +266,7 @@ struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem)
 		.dma_dirty = op_dma_dirty,
 		.dma_persist = op_dma_persist,
 		.dm_dirty = op_dm_dirty,
-		.irq = op_irq,
+		.irq = host_irq,
 		.now_ns = op_now,
 		.kick = op_kick,
 		.tx_begin = op_tx_begin,
@@ -300,15 +301,21 @@ struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem)
 		memset(h->dm, 0xa5, cfg->dm_size);
 		h->cfg.dm = h->dm;
 	}
-	h->e = ohca_new(&h->cfg, &ops, h);
+	h->seat = seat;
+	h->e = seat ? seat->make(seat->arg, h) : ohca_new(&h->cfg, &ops, h);
 	if (!h->e)
 		host_die("ohca_new failed");
 	return h;
 }
 
-struct host *host_new(unsigned int ports, uint64_t guid)
+struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem)
 {
-	struct ohca_cfg cfg = {
+	return host_make(cfg, mem, NULL);
+}
+
+static struct ohca_cfg usual_cfg(unsigned int ports, uint64_t guid)
+{
+	return (struct ohca_cfg){
 		.node_guid = guid,
 		.num_ports = (uint8_t)ports,
 		.vl_cap = 8,
@@ -325,8 +332,20 @@ struct host *host_new(unsigned int ports, uint64_t guid)
 		.dm_size = HOST_DM,
 		.node_desc = "test host",
 	};
+}
+
+struct host *host_new(unsigned int ports, uint64_t guid)
+{
+	const struct ohca_cfg cfg = usual_cfg(ports, guid);
 
 	return host_new_cfg(&cfg, HOST_MEM);
+}
+
+struct host *host_new_seat(unsigned int ports, uint64_t guid, const struct host_seat *seat)
+{
+	const struct ohca_cfg cfg = usual_cfg(ports, guid);
+
+	return host_make(&cfg, HOST_MEM, seat);
 }
 
 static void port_flush(struct host_port *hp)
@@ -361,7 +380,10 @@ void host_free(struct host *h)
 		}
 		port_flush(hp);
 	}
-	ohca_free(h->e);
+	if (h->seat)
+		h->seat->leave(h->seat->arg);
+	else
+		ohca_free(h->e);
 	host_buf_free(&h->spare);
 	free(h->dm);
 	free(h->page_state);
@@ -532,7 +554,11 @@ static uint64_t wall_ns(void)
 bool host_poll(struct host *h, unsigned int budget, bool commands)
 {
 	uint64_t work = h->e->work, dma = h->dma_bytes, ns = wall_ns();
-	bool more = commands ? ohca_poll(h->e, budget) : ohca_poll_packets(h->e, budget);
+	bool more;
+
+	if (h->seat)
+		return h->seat->turn(h->seat->arg);
+	more = commands ? ohca_poll(h->e, budget) : ohca_poll_packets(h->e, budget);
 
 	ns = wall_ns() - ns;
 	work = h->e->work - work;

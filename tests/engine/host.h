@@ -89,6 +89,19 @@ struct host_port {
 	uint64_t vl15_dropped;		/* what the wire says of frames for the port */
 };
 
+/**
+ * struct host_seat - what has the engine of a machine instead of the test host
+ * @make: the engine; @h has its configuration and its memory
+ * @turn: instead of ohca_poll()
+ * @leave: instead of ohca_free()
+ */
+struct host_seat {
+	ohca_engine *(*make)(void *arg, struct host *h);
+	bool (*turn)(void *arg);
+	void (*leave)(void *arg);
+	void *arg;
+};
+
 /** struct host_buf - memory with its page list */
 struct host_buf {
 	struct ohca_hw_pl pl;
@@ -103,6 +116,7 @@ struct host_cost {
 
 struct host {
 	ohca_engine *e;
+	const struct host_seat *seat;	/* of @e, or NULL */
 	struct ohca_cfg cfg;
 	uint8_t *mem;
 	uint64_t mem_size, next_page;
@@ -204,6 +218,10 @@ struct host_mr {
 struct host *host_new(unsigned int ports, uint64_t guid);
 /** host_new_cfg() - the same with all of the configuration but dm, and bytes of memory */
 struct host *host_new_cfg(const struct ohca_cfg *cfg, uint64_t mem);
+/** host_new_seat() - host_new(), but @seat has the engine */
+struct host *host_new_seat(unsigned int ports, uint64_t guid, const struct host_seat *seat);
+/** host_irq() - the device raises vector @vec of @h, a struct host */
+void host_irq(void *h, unsigned int vec);
 void host_free(struct host *h);
 /**
  * host_renew() - everything but the engine as host_new_cfg() left it, and all memory zero

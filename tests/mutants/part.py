@@ -61,7 +61,7 @@ PARTS = {p.name: p for p in (
     Part("data", tuple(f"{FABRIC}/{room}" for room in ("base", "data", "watch", ".")),
          "tests/fabric", "$(TESTS)", sanitizer="SAN",
          scripts=(("ohca-fabric", "./test_cli.sh {}"),)),
-    Part("engine", ("qemu-model/engine",), "tests/engine", "$(TESTS)"),
+    Part("engine", ("qemu-model/engine", f"{FABRIC}/hca"), "tests/engine", "$(TESTS)"),
 )}
 
 

@@ -96,13 +96,18 @@ void fab_damage(uint8_t *b, uint32_t len)
 	b[len - IB_ICRC_LEN - 1] ^= 1;
 }
 
-void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl)
+void fab_copy_head(uint8_t *b, const struct fab_frame *f, unsigned int vl)
 {
 	memcpy(b, f->lrh, IB_LRH_LEN);
 	b[0] = (uint8_t)(vl << 4);
-	memcpy(b + IB_LRH_LEN, f->data + IB_LRH_LEN, f->len - IB_LRH_LEN);
 	if (fab_unlikely(f->patch))
 		memcpy(b + f->patch, f->pkey, 2);
+}
+
+void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl)
+{
+	memcpy(b + IB_LRH_LEN, f->data + IB_LRH_LEN, f->len - IB_LRH_LEN);
+	fab_copy_head(b, f, vl);
 	if (fab_unlikely(f->corrupt))
 		fab_damage(b, f->len);
 }

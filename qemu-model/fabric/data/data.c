@@ -94,7 +94,7 @@ static bool rx_vl15(struct fab_data *d, struct fab_dport *dp)
 /* Management first, because only it takes links down. */
 static bool management(struct fab_data *d)
 {
-	bool moved = false;
+	bool moved = fab_hport_round(d);
 
 	for (uint32_t i = 0; i < d->nawake; i++) {
 		struct fab_dport *dp = d->awake[i];
@@ -115,9 +115,16 @@ static bool late_ctrl(struct fab_data *d)
 	if (fab_likely(!d->ctrl_due))
 		return false;
 	d->ctrl_due = false;
-	for (uint32_t i = 0; i < d->links; i++)
-		if (d->linked[i]->ctrl_due && !fab_link_ctrl(d, d->linked[i]))
+	for (uint32_t i = 0; i < d->links; i++) {
+		struct fab_dport *dp = d->linked[i];
+
+		if (!dp->ctrl_due)
+			continue;
+		if (dp->hport)
+			fab_hport_settle(dp->hport);
+		else if (!fab_link_ctrl(d, dp))
 			i--;
+	}
 	return true;
 }
 
@@ -157,6 +164,12 @@ static void refresh(struct fab_data *d)
 		fab_dport_refresh(d, d->all[i]);
 	c->count = 0;
 	c->n = 0;
+}
+
+void fab_data_refresh(struct fab_data *d)
+{
+	d->now_ns = 0;
+	refresh(d);
 }
 
 bool fab_data_round(struct fab_data *d)
@@ -202,6 +215,9 @@ uint64_t fab_data_timer(struct fab_data *d)
 	for (uint32_t i = 0; i < d->nused; i++)
 		ohca_link_kick_tx(d->used[i]->link);
 	next = fab_buffers_trim(d);
+	/* an HCA's link has no socket that would say so */
+	if (d->ctrl_due || d->mad_ports)
+		next = 0;
 	if (d->flying) {
 		const uint64_t due = fab_delay_due(d);
 

@@ -10,14 +10,17 @@
  * for its turn, it is copied into the input buffer of the port that it has come to, and the port
  * before has its credit back. Lanes never wait for each other.
  *
+ * An HCA of this process has the place of a host, too (hport.h): what it sends goes as far as
+ * nothing is in its way at once, outside of rounds, and what is for it is given to it by a call.
+ *
  * Only a port that has seen data has a struct fab_dport. Owner thread only.
  *
  * The life of a round (fab_data_round()). Its goals: a packet that nothing keeps waiting
  * crosses the fabric without a copy but the last; who waits has its turn; every loop has a
  * bound; what is idle costs nothing. Its steps:
  *
- * 1. management(): VL15 of the links that are awake, up to 32 packets of each: only management
- *    takes links down, so the rest of the round may rely on them
+ * 1. management(): VL15 of the HCAs of this process, and of the links that are awake, up to 32
+ *    packets of each: only management takes links down, so the rest of the round may rely on them
  * 2. refresh(): the ports that management has changed (fab_changed()) take that over, or all do
  *    when it does not say which; heads that were decided on before
  *    are decided on again, unless copies of them have left
@@ -43,11 +46,13 @@
  *	no struct fab_dport --fab_dport(): first packet, link or capture--> wire of the graph
  *	wire of the graph --fab_data_attach()--> link, awake <--fab_data_sleep()--> link, idle
  *	link, awake --its peer closes, or is wrong--> no wire --fab_data_attach()--> link, awake
+ *	wire of the graph, no wire --fab_hport_attach()--> HCA --fab_hport_detach()--> no wire
  *	heads of a link are in its ring; in the input buffer while its wire has a delay
  *
  *	data.c		the data path: its beginning, its end, and its rounds
  *	port.c		the ports, and what they take over from management
- *	links.c		links that come, train, and go
+ *	links.c		links and HCAs that come, train, and go
+ *	hport.c		ports of HCAs in this process
  *	decide.c	what becomes of the packet at the head of a lane
  *	forward.c	heads, requests, arbitration
  *	hop.c		from an output to the next head
@@ -151,7 +156,8 @@ bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l);
 void fab_data_link_cfg(const struct fab_data *d, uint32_t p, struct ohca_link_cfg *cfg);
 
 /**
- * fab_data_ctrl() - the link of port @p has something to say; nothing is done without a link
+ * fab_data_ctrl() - the link of port @p has something to say; nothing is done without a link,
+ *	or for an HCA
  *
  * A burst at a time; the rest is left for the next round.
  *

@@ -6,7 +6,7 @@
 #ifndef OHCA_FABRIC_DATA_PRIV_H
 #define OHCA_FABRIC_DATA_PRIV_H
 
-#include "data.h"
+#include "hport.h"
 #include "ib/mad_packet.h"
 
 #define FAB_DATA_LANES		15u
@@ -139,16 +139,49 @@ struct fab_lane {
 #define FAB_PKEYS_UNKNOWN	0xffffu	/* num_pkeys: the first packet that needs it counts them */
 
 /**
+ * struct fab_hport - a port of an HCA in this process, see hport.h
+ * @dp: the switch's port that it is at
+ * @cfg: what it is
+ * @near, @far: settings of the switch's end, and of the HCA's
+ * @vls: lanes that both ends have
+ * @up: the link is, as both ends know
+ * @due: an end has trained it since
+ * @refused: lanes without room for what the HCA had
+ * @dropped: packets of VL15 for the HCA
+ * @next: of fab_data.mad_ports, if @listed
+ * @mad: packets of VL15, @mads in use from @first_mad
+ */
+struct fab_hport {
+	struct fab_data *d;
+	struct fab_dport *dp;
+	const struct fab_hport_ops *ops;
+	void *ctx;
+	struct ohca_link_cfg cfg;
+	struct ohca_link_phy near, far;
+	uint8_t vls;
+	bool up, due, listed;
+	uint16_t refused;
+	uint64_t dropped;
+	struct fab_hport *next;
+	unsigned int mads, first_mad;
+	struct {
+		uint16_t len;
+		uint8_t pkt[FAB_HPORT_MAD_LEN];
+	} mad[FAB_HPORT_MADS];
+};
+
+/**
  * struct fab_dport - a port that has seen data
  * @p: index in the graph
  * @id: index in fab_data.all
  * @num: number in its node
  * @is_switch: of a switch; any other node has no lanes, and takes what arrives
  * @link: the wire leads out of the process; NULL: local
+ * @hport: it leads to an HCA in this process, or NULL
  * @peer: other end of a local wire, or NULL
  * @tap: captures of it, or NULL
  * @fault: of packets that leave, or NULL
- * @rx_fault: of packets that come by the link, or NULL
+ * @rx_fault: of packets that come by the link or from the HCA, or NULL
  * @flight: packets on their way over a wire with a delay, that arrive, and that leave by the link;
  *	NULL: there were none yet
  * @buffers: heads are in the input buffer; else in the link's rings
@@ -180,6 +213,7 @@ struct fab_dport {
 	uint8_t num;
 	bool is_switch;
 	struct ohca_link *link;
+	struct fab_hport *hport;
 	struct fab_dport *peer;
 	struct fab_tap *tap;
 	struct fab_fault *fault, *rx_fault;
@@ -228,7 +262,7 @@ struct fab_reply {
  * struct fab_data - the data path of a fabric
  * @by_port: [ports of the graph] its struct fab_dport or NULL
  * @all: [@count] all of them
- * @linked: [@links] those with a link
+ * @linked: [@links] those with a link or an HCA
  * @awake: [@nawake] those whose links a round looks at: all but the idle ones
  * @used: [@nused] idle ones by whose links something leaves
  * @stall: [@nstall] those with stalled lanes, the first of which ends at @stall_due_ns
@@ -252,6 +286,8 @@ struct fab_reply {
  *	the last look at them; the next is at @trim_due_ns
  * @reply_order: @reply_count in use, then the free ones
  * @link_captures: captures with link packets
+ * @mad_ports: HCAs' ports whose MADs wait
+ * @scratch: a packet as an HCA builds it, and one as an HCA gets it
  * @why: the packet that ended last did so
  * @n: what it has counted
  * @accept_stops: times that peers had to wait for a descriptor, or memory
@@ -287,13 +323,21 @@ struct fab_data {
 	uint16_t reply_order[FAB_REPLIES];
 	unsigned int reply_count;
 	struct fab_capture *link_captures;
+	struct fab_hport *mad_ports;
 	enum fab_drop why;
 	struct fab_data_counts n;
 	uint64_t accept_stops;
 	unsigned int log_left;
 	uint64_t log_ns;
 	uint64_t log_lost;
+	uint8_t scratch[2][OHCA_LINK_MAX_FRAME];
 };
+
+/** fab_leads_out() - the wire of @dp is not one of the graph: it leads to a machine or an HCA */
+static inline bool fab_leads_out(const struct fab_dport *dp)
+{
+	return dp->link || dp->hport;
+}
 
 /** fab_dport() - the data side of port @p, made if there is none. Return: NULL if out of memory. */
 struct fab_dport *fab_dport(struct fab_data *d, uint32_t p);
@@ -313,16 +357,74 @@ void fab_link_use(struct fab_data *d, struct fab_dport *dp, bool refused);
 /** fab_links_used() - what is in fab_data.used was kicked: idle links without room are awake */
 void fab_links_used(struct fab_data *d);
 
-/** fab_tx_begin() - ohca_link_tx_begin() of the link of @out */
+/** fab_hport_takes() - whether a packet may go to the HCA by lane @vl now */
+static inline bool fab_hport_takes(struct fab_hport *h, unsigned int vl)
+{
+	if (fab_likely(h->up && !h->due && h->ops->room(h->ctx)))
+		return true;
+	h->dropped += vl == IB_MGMT_VL;
+	return false;
+}
+
+/**
+ * fab_tx_begin() - room for a packet of @len bytes that leaves @out by its link, or for its HCA
+ *
+ * Return: where to write it, or NULL: there is no credit.
+ */
 static inline uint8_t *fab_tx_begin(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 				    size_t len)
 {
-	uint8_t *b = ohca_link_tx_begin(out->link, vl, len);
+	uint8_t *b;
 
+	if (out->hport)
+		return fab_hport_takes(out->hport, vl) ? d->scratch[1] : NULL;
+	b = ohca_link_tx_begin(out->link, vl, len);
 	if (fab_unlikely(out->idle))
 		fab_link_use(d, out, !b);
 	return b;
 }
+
+/**
+ * fab_port_attach() - link @l or HCA @h is at switch port @p from now on
+ * Return: false if out of memory; nothing has changed.
+ */
+bool fab_port_attach(struct fab_data *d, uint32_t p, struct ohca_link *l, struct fab_hport *h);
+
+/** fab_port_detach() - what is at @dp goes, because of @why, and is freed */
+void fab_port_detach(struct fab_data *d, struct fab_dport *dp, const char *why);
+
+/**
+ * fab_port_up() - the wire out of @dp has trained to @st with @peer
+ * @st: its width and speeds, or sets of bits
+ * @vls: lanes that both have
+ *
+ * Return: false: they have nothing in common.
+ */
+bool fab_port_up(struct fab_data *d, struct fab_dport *dp, const struct ohca_link_cfg *peer,
+		 const struct ohca_link_state *st, unsigned int vls);
+
+/** fab_port_down() - it went down */
+void fab_port_down(struct fab_data *d, struct fab_dport *dp);
+
+/** fab_hport_due() - an end of the link of @h has trained it: fab_hport_settle() follows */
+static inline void fab_hport_due(struct fab_hport *h)
+{
+	h->due = true;
+	h->dp->ctrl_due = true;
+	h->d->ctrl_due = true;
+}
+
+/** fab_hport_settle() - the link goes down and up as the ends have trained it */
+void fab_hport_settle(struct fab_hport *h);
+
+/** fab_hport_round() - MADs of HCAs go to management. Return: whether there were any. */
+bool fab_hport_round(struct fab_data *d);
+
+/** fab_hport_forget() - those of @h are lost */
+void fab_hport_forget(struct fab_hport *h);
+
+/** fab_hport_free() - free it; NULL is none */
+void fab_hport_free(struct fab_hport *h);
 
 /** fab_link_train() - train of struct fab_wires; @ctx: the data path */
 void fab_link_train(void *ctx, uint32_t port, bool enable);
@@ -510,6 +612,9 @@ static inline uint16_t fab_blocks(uint32_t len)
 /** fab_buffers_free() - free what waits at @dp, NULL: the spare ones */
 void fab_buffers_free(struct fab_data *d, struct fab_dport *dp);
 
+/** fab_copy_head() - write to @b what of @f with lane @vl may differ from @f->data */
+void fab_copy_head(uint8_t *b, const struct fab_frame *f, unsigned int vl);
+
 /** fab_copy() - write @f with lane @vl to @b */
 void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl);
 
@@ -523,7 +628,7 @@ static inline uint16_t fab_icrc_flag(const struct fab_frame *f)
 }
 
 /**
- * fab_commit() - a frame at @b, from ohca_link_tx_begin() of @out's link, leaves
+ * fab_commit() - a frame at @b, for which fab_tx_begin() had room, leaves @out
  * @flags: OHCA_FRAME_ICRC or 0
  * @lost: on its way it is damaged
  * @agent: it is a MAD that an agent has sent

@@ -194,7 +194,7 @@ uint64_t fab_delay_due(struct fab_data *d)
 	return next;
 }
 
-static void forget(struct fab_data *d, struct fab_flight *fl)
+static void flight_forget(struct fab_data *d, struct fab_flight *fl)
 {
 	for (unsigned int vl = 0; fl->count && vl < FAB_DATA_LANES; vl++) {
 		while (fl->first[vl]) {
@@ -216,7 +216,7 @@ void fab_delay_forget(struct fab_data *d, struct fab_dport *dp, bool all)
 		struct fab_flight *fl = dp->flight[out];
 
 		if (fl && (all || fab_fault_cut(fl->fault, fl->downs)))
-			forget(d, fl);
+			flight_forget(d, fl);
 	}
 }
 
@@ -225,7 +225,7 @@ void fab_delay_free(struct fab_data *d)
 	while (d->flights) {
 		struct fab_flight *fl = d->flights;
 
-		forget(d, fl);
+		flight_forget(d, fl);
 		d->flights = fl->next;
 		free(fl);
 	}

@@ -107,7 +107,7 @@ void fab_vl15_rx(struct fab_data *d, struct fab_dport *in, const uint8_t *data, 
 }
 
 /* The P_Key of port @p's table that matches @pkey, or 0. */
-static uint16_t own_pkey(const struct fab *f, const struct fab_node *n, uint32_t p, uint16_t pkey)
+static uint16_t node_pkey(const struct fab *f, const struct fab_node *n, uint32_t p, uint16_t pkey)
 {
 	const bool sw = n->sw != FAB_NONE;
 	const uint16_t *t = fab_pool_at(sw ? &f->sw_pkeys : &f->ca_pkeys, f->port[p].pkeys);
@@ -171,7 +171,7 @@ static bool gsi_mad(struct fab_data *d, struct fab_dport *in, const uint8_t *pkt
 		fab_capture_frame(d, in, f, f->vl, false, FAB_DROP_NONE);
 	deth = ib_pkt_deth(pkt, pi);
 	mad = mad_of(pkt, pi);
-	mad.pkey = own_pkey(d->f, n, end, pi->pkey);
+	mad.pkey = node_pkey(d->f, n, end, pi->pkey);
 	*taken = mad.pkey && ib_be32(deth->qkey) == IB_QKEY_GSI && !ib_mad_is_smp(&mad.mad.hdr);
 	if (*taken) {
 		fab_mgmt_arrive(d->m, in->p, &mad, fab_data_clock(d));
@@ -291,7 +291,7 @@ void fab_gsi_land(void *ctx, uint32_t port, const struct fab_mad *mad)
 	struct fab_dport *dp = d->by_port[leaves ? port : d->f->port[port].peer];
 	struct fab_mad copy = *mad;
 
-	if (!dp || !dp->link)
+	if (!dp || !fab_leads_out(dp))
 		d->m->stats.lost++;
 	else if (!leaves)
 		smp_rx(d, dp, &copy);
@@ -307,7 +307,7 @@ bool fab_gsi_send(void *ctx, uint32_t port, const struct fab_mad *mad)
 	struct fab_reply *r;
 	int vl;
 
-	if (!out || !out->link || !out->is_switch)
+	if (!out || !fab_leads_out(out) || !out->is_switch)
 		return false;
 	if (fab_unlikely(out->tap))
 		fab_capture_mad(d, out->tap, mad, true, FAB_DROP_NONE);
@@ -377,7 +377,7 @@ static bool send_reply(struct fab_data *d, const struct fab_reply *r)
 {
 	struct fab_dport *out = r->out;
 
-	if (!out->link || !out->up || !out->active) {
+	if (!fab_leads_out(out) || !out->up || !out->active) {
 		fab_discard(d, out, &out->ctr->xmit_inactive_discards, FAB_DROP_INACTIVE);
 		return true;
 	}

@@ -41,7 +41,7 @@ static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 {
 	bool lost;
 
-	if (out->link) {
+	if (fab_leads_out(out)) {
 		lost = fab_fault_takes(x);
 	} else {
 		d->m->now_ns = fab_data_clock(d);
@@ -53,23 +53,39 @@ static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 	return lost;
 }
 
+/* The HCA @h gets a packet, as fab_hport_takes() has allowed. */
+static void give(struct fab_hport *h, unsigned int vl, const uint8_t *b, uint32_t len,
+		 uint16_t flags, bool lost)
+{
+	struct ohca_link_frame f = { .data = b, .len = len, .flags = flags, .vl = (uint8_t)vl };
+
+	if (fab_unlikely(lost)) {
+		f.flags = OHCA_FRAME_VCRC;
+		f.vcrc = (uint16_t)~ib_vcrc(b, len);
+	}
+	h->ops->rx(h->ctx, &f);
+}
+
 void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl, const uint8_t *b,
 		uint32_t len, uint16_t flags, bool lost, bool agent)
 {
 	/* without a fault there is no VCRC: the VL may have changed */
-	if (fab_unlikely(lost)) {
+	if (out->hport)
+		give(out->hport, vl, b, len, flags, lost);
+	else if (fab_unlikely(lost))
 		ohca_link_tx_commit_vcrc(out->link, vl, len, OHCA_FRAME_VCRC,
 					 (uint16_t)~ib_vcrc(b, len));
+	else
+		ohca_link_tx_commit(out->link, vl, len, flags);
+	if (fab_unlikely(lost))
 		return;
-	}
-	ohca_link_tx_commit(out->link, vl, len, flags);
 	if (fab_unlikely(agent))
 		d->n.mads_out++;
 	else
 		d->n.delivered++;
 }
 
-/* The link of @out has fault @x. Return: false: there is no credit. */
+/* The link of @out, or the wire to its HCA, has fault @x. Return: false: there is no credit. */
 static bool send_by_faulty_link(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 				const struct fab_frame *f, struct fab_fault *x)
 {
@@ -112,6 +128,31 @@ static bool send_by_link(struct fab_data *d, struct fab_dport *out, unsigned int
 	return true;
 }
 
+/*
+ * What an HCA has built is given to another one where it lies; the bytes of other packets are
+ * somebody else's. Return: false: there is no credit.
+ */
+static bool send_to_hca(struct fab_data *d, struct fab_dport *out, unsigned int vl,
+			const struct fab_frame *f)
+{
+	uint8_t *b;
+
+	if (fab_unlikely(out->fault))
+		return send_by_faulty_link(d, out, vl, f, out->fault);
+	b = fab_tx_begin(d, out, vl, f->len);
+	if (!b)
+		return false;
+	if (fab_likely(f->data == d->scratch[0] && !f->corrupt)) {
+		b = d->scratch[0];
+		fab_copy_head(b, f, vl);
+	} else {
+		fab_copy(b, f, vl);
+	}
+	count_xmit(d, out, vl, f, FAB_DROP_NONE);
+	fab_commit(d, out, vl, b, f->len, fab_icrc_flag(f), false, false);
+	return true;
+}
+
 /* @f, which fits into the next buffer, leaves @out by a wire of the graph with fault @x. */
 static void send_over_fault(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 			    const struct fab_frame *f, struct fab_fault *x)
@@ -134,6 +175,8 @@ bool fab_out_send(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 {
 	if (out->link)
 		return send_by_link(d, out, vl, f);
+	if (out->hport)
+		return send_to_hca(d, out, vl, f);
 	if (!out->peer || !fab_fits(out->peer, vl, f->len))
 		return false;
 	if (fab_unlikely(out->fault)) {
@@ -216,26 +259,33 @@ static void head_go_on(struct fab_data *d, struct fab_dport *in, unsigned int vl
 	l->passing = false;
 }
 
+void fab_enter(struct fab_data *d, struct fab_dport *in, unsigned int vl,
+	       const struct fab_frame *f)
+{
+	struct fab_lane *l = &in->lane[vl];
+
+	fab_count_rcv(in, f);
+	if (!l->first && !l->passing && d->walk) {
+		head_go_on(d, in, vl, f);
+		return;
+	}
+	if (fab_unlikely(in->tap))
+		fab_capture_frame(d, in, f, vl, false, FAB_DROP_NONE);
+	if (!fab_store(d, in, vl, f, false))
+		fab_dropped(d, FAB_DROP_MEMORY);
+}
+
 /* @f is at the other end of a local wire now, in whose buffer it fits */
 static void lane_arrive(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 			const struct fab_frame *f)
 {
-	struct fab_lane *l = &in->lane[vl];
 	struct fab_frame at = *f;
 
 	at.vl = (uint8_t)vl;
 	at.lrh[0] = (uint8_t)(vl << 4);
 	at.hops++;
 	at.flags &= OHCA_FRAME_ICRC;
-	fab_count_rcv(in, &at);
-	if (!l->first && !l->passing && d->walk) {
-		head_go_on(d, in, vl, &at);
-		return;
-	}
-	if (fab_unlikely(in->tap))
-		fab_capture_frame(d, in, &at, vl, false, FAB_DROP_NONE);
-	if (!fab_store(d, in, vl, &at, false))
-		fab_dropped(d, FAB_DROP_MEMORY);
+	fab_enter(d, in, vl, &at);
 }
 
 /* What the link of @in has lost or damaged ends here. Return: whether it was that. */
@@ -257,9 +307,9 @@ void fab_arrived(struct fab_data *d, struct fab_dport *in, unsigned int vl, stru
 	struct fab_frame f;
 
 	fab_buffer_frame(b, vl, &f);
-	f.hops += !in->link;
+	f.hops += !fab_leads_out(in);
 	fab_count_rcv(in, &f);
-	if (in->link && fab_unlikely(arrives_damaged(d, in, b))) {
+	if (fab_leads_out(in) && fab_unlikely(arrives_damaged(d, in, b))) {
 		if (fab_unlikely(in->tap))
 			fab_capture_frame(d, in, &f, vl, false, d->why);
 		fab_buffer_put(d, b);

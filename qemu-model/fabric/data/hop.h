@@ -51,10 +51,18 @@ static inline void fab_head_forget(struct fab_data *d, struct fab_lane *l)
 }
 
 /**
+ * fab_enter() - packet @f has come to @in by lane @vl, in whose input buffer it fits
+ *
+ * It is counted, and goes on at once if nothing waits there.
+ */
+void fab_enter(struct fab_data *d, struct fab_dport *in, unsigned int vl,
+	       const struct fab_frame *f);
+
+/**
  * fab_out_send() - @f leaves by lane @vl of @out
  *
- * Over a wire of the graph it arrives before this returns, and goes on as far as nothing is in its
- * way, at most fab_data.walk wires.
+ * Over a wire of the graph, or to an HCA, it arrives before this returns, and goes on as far as
+ * nothing is in its way, at most fab_data.walk wires.
  *
  * Return: false: there is no credit.
  */

@@ -26,9 +26,12 @@ static struct ohca_link_phy phy_of(const struct fab *f, uint32_t p, bool enabled
 
 void fab_link_set_phy(struct fab_data *d, const struct fab_dport *dp)
 {
-	const struct ohca_link_phy phy = phy_of(d->f, dp->p, true);
+	const struct ohca_link_phy phy = phy_of(d->f, dp->p, !dp->hport || dp->hport->near.enabled);
 
-	ohca_link_set_phy(dp->link, &phy);
+	if (dp->hport)
+		dp->hport->near = phy;
+	else
+		ohca_link_set_phy(dp->link, &phy);
 }
 
 /* Train the link of @dp, or disable it: @enable, and what is in the way. */
@@ -39,7 +42,12 @@ static void train(struct fab_data *d, struct fab_dport *dp, bool enable)
 							     pi->phys_state !=
 							     IB_PHYS_DISABLED);
 
-	ohca_link_train(dp->link, &phy);
+	if (dp->hport) {
+		dp->hport->near = phy;
+		fab_hport_due(dp->hport);
+	} else {
+		ohca_link_train(dp->link, &phy);
+	}
 }
 
 void fab_link_train(void *ctx, uint32_t port, bool enable)
@@ -47,7 +55,7 @@ void fab_link_train(void *ctx, uint32_t port, bool enable)
 	struct fab_data *d = ctx;
 	struct fab_dport *dp = d->by_port[port];
 
-	if (!dp || !dp->link)
+	if (!dp || !fab_leads_out(dp))
 		return;
 	if (dp->up)
 		fab_data_log(d, "'%.64s' port %u: link down, by management",
@@ -112,10 +120,16 @@ static bool take_out(struct fab_data *d, uint32_t p)
 	return true;
 }
 
-bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l)
+/* What @dp leads to: what it says of itself, or NULL. */
+static const struct ohca_link_cfg *peer_of(const struct fab_dport *dp)
 {
-	const struct ohca_link_cfg *peer = ohca_link_peer(l);
+	return dp->link ? ohca_link_peer(dp->link) : dp->hport ? &dp->hport->cfg : NULL;
+}
+
+bool fab_port_attach(struct fab_data *d, uint32_t p, struct ohca_link *l, struct fab_hport *h)
+{
 	struct fab_dport *dp = fab_dport(d, p);
+	const struct ohca_link_cfg *peer;
 
 	if (!dp || !take_out(d, p))
 		return false;
@@ -123,12 +137,18 @@ bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l)
 		dp->peer->peer = NULL;
 	dp->peer = NULL;
 	dp->link = l;
-	dp->buffers = dp->buffered;
+	dp->hport = h;
+	if (l) {
+		dp->buffers = dp->buffered;
+		dp->vl15_seen = ohca_link_vl15_dropped_by_peer(l);
+		d->awake[d->nawake++] = dp;
+	} else {
+		h->dp = dp;
+	}
+	peer = peer_of(dp);
 	dp->peer_guid = peer->port_guid;
-	dp->vl15_seen = ohca_link_vl15_dropped_by_peer(l);
-	d->linked[d->links++] = dp;
 	dp->idle = false;
-	d->awake[d->nawake++] = dp;
+	d->linked[d->links++] = dp;
 	fab_data_log(d, "'%.64s' port %u: '%.64s' attached, port GUID 0x%016" PRIx64,
 		     d->f->desc[d->f->port[p].node].text, dp->num, peer->desc, peer->port_guid);
 	fab_changed(d->m, p);
@@ -136,20 +156,21 @@ bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l)
 	return true;
 }
 
-static void link_up(struct fab_data *d, struct fab_dport *dp)
+bool fab_data_attach(struct fab_data *d, uint32_t p, struct ohca_link *l)
 {
-	const struct ohca_link_cfg *peer = ohca_link_peer(dp->link);
-	struct ib_port_info *pi = &d->f->port[dp->p].pi;
-	struct ohca_link_state st;
+	return fab_port_attach(d, p, l, NULL);
+}
 
-	ohca_link_get_state(dp->link, &st);
-	if (ib_port_negotiate(pi, st.width, st.speed, st.speed_ext, peer->mtu_cap,
-			      fab_vl_code(ohca_link_vls(dp->link)))) {
+bool fab_port_up(struct fab_data *d, struct fab_dport *dp, const struct ohca_link_cfg *peer,
+		 const struct ohca_link_state *st, unsigned int vls)
+{
+	struct ib_port_info *pi = &d->f->port[dp->p].pi;
+
+	if (ib_port_negotiate(pi, st->width, st->speed, st->speed_ext, peer->mtu_cap,
+			      fab_vl_code(vls))) {
 		fab_data_log(d, "'%.64s' port %u: nothing in common with '%.64s'",
 			     d->f->desc[d->f->port[dp->p].node].text, dp->num, peer->desc);
-		/* nobody would take what it brings */
-		train(d, dp, false);
-		return;
+		return false;
 	}
 	d->m->now_ns = fab_data_clock(d);
 	if (!fab_fold_sl2vl(d->m, dp->p, ib_opvls_count(pi->op_vls)))
@@ -157,11 +178,23 @@ static void link_up(struct fab_data *d, struct fab_dport *dp)
 			     "have no VL", d->f->desc[d->f->port[dp->p].node].text, dp->num);
 	fab_wire_up(d->m, dp->p);
 	fab_data_log(d, "'%.64s' port %u: link up, %ux, %u Gb/s",
-		     d->f->desc[d->f->port[dp->p].node].text, dp->num, ib_width_lanes(st.width),
-		     ib_link_mbps(st.width, st.speed, st.speed_ext) / 1000);
+		     d->f->desc[d->f->port[dp->p].node].text, dp->num,
+		     ib_width_lanes(pi->width_active),
+		     ib_link_mbps(pi->width_active, pi->speed_active, pi->speed_ext_active) / 1000);
+	return true;
 }
 
-static void link_down(struct fab_data *d, struct fab_dport *dp)
+static void link_up(struct fab_data *d, struct fab_dport *dp)
+{
+	struct ohca_link_state st;
+
+	ohca_link_get_state(dp->link, &st);
+	/* if not, nobody would take what it brings */
+	if (!fab_port_up(d, dp, ohca_link_peer(dp->link), &st, ohca_link_vls(dp->link)))
+		train(d, dp, false);
+}
+
+void fab_port_down(struct fab_data *d, struct fab_dport *dp)
 {
 	fab_forget_heads(d, dp);
 	if (d->f->port[dp->p].pi.state != IB_PS_DOWN)
@@ -181,15 +214,16 @@ static void unlist(struct fab_dport **list, uint32_t *n, const struct fab_dport 
 		}
 }
 
-static void link_detach(struct fab_data *d, struct fab_dport *dp)
+void fab_port_detach(struct fab_data *d, struct fab_dport *dp, const char *why)
 {
 	fab_data_log(d, "'%.64s' port %u: '%.64s' detached: %s",
-		     d->f->desc[d->f->port[dp->p].node].text, dp->num,
-		     ohca_link_peer(dp->link)->desc, ohca_link_error(dp->link));
-	link_down(d, dp);
+		     d->f->desc[d->f->port[dp->p].node].text, dp->num, peer_of(dp)->desc, why);
+	fab_port_down(d, dp);
 	fab_link_count(d, dp->p);
 	ohca_link_free(dp->link);
+	fab_hport_free(dp->hport);
 	dp->link = NULL;
+	dp->hport = NULL;
 	dp->buffers = true;
 	dp->pending = 0;
 	unlist(d->linked, &d->links, dp);
@@ -248,13 +282,13 @@ bool fab_link_ctrl(struct fab_data *d, struct fab_dport *dp)
 			link_up(d, dp);
 			break;
 		case OHCA_LINK_EV_DOWN:
-			link_down(d, dp);
+			fab_port_down(d, dp);
 			break;
 		case OHCA_LINK_EV_ERROR:
 			dp->ctr->local_link_integrity_errors++;
 			/* fall through */
 		case OHCA_LINK_EV_CLOSED:
-			link_detach(d, dp);
+			fab_port_detach(d, dp, ohca_link_error(dp->link));
 			return false;
 		}
 	}
@@ -265,7 +299,7 @@ bool fab_data_ctrl(struct fab_data *d, uint32_t p)
 {
 	struct fab_dport *dp = d->by_port[p];
 
-	return dp && fab_link_ctrl(d, dp);
+	return dp && (dp->hport || fab_link_ctrl(d, dp));
 }
 
 /* ---- who is there -------------------------------------------------------------- */
@@ -274,7 +308,7 @@ const struct ohca_link_cfg *fab_data_peer(const struct fab_data *d, uint32_t p)
 {
 	const struct fab_dport *dp = d->by_port[p];
 
-	return dp && dp->link ? ohca_link_peer(dp->link) : NULL;
+	return dp ? peer_of(dp) : NULL;
 }
 
 uint64_t fab_data_last_guid(const struct fab_data *d, uint32_t p)

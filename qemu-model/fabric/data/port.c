@@ -16,17 +16,17 @@ void fab_dport_refresh(struct fab_data *d, struct fab_dport *dp)
 
 	d->refreshes++;
 	/* for when the link trains next */
-	if (dp->link)
+	if (fab_leads_out(dp))
 		fab_link_set_phy(d, dp);
 	far = p->peer != FAB_NO_PORT ? fab_extra_of(d->f, p->peer) : NULL;
 	dp->fault = x ? x->fault : NULL;
-	dp->rx_fault = dp->link && far ? far->fault : NULL;
+	dp->rx_fault = fab_leads_out(dp) && far ? far->fault : NULL;
 	if (fab_unlikely(dp->rx_fault && dp->rx_fault->delay_ns && !dp->buffers)) {
 		fab_keep_heads(d, dp);
 		dp->buffers = true;
 	}
 	fab_delay_forget(d, dp, false);
-	dp->up = p->pi.state != IB_PS_DOWN && (!fab_outside(d->f, dp->p) || dp->link);
+	dp->up = p->pi.state != IB_PS_DOWN && (!fab_outside(d->f, dp->p) || fab_leads_out(dp));
 	dp->receives = p->pi.state == IB_PS_ARMED || p->pi.state == IB_PS_ACTIVE;
 	dp->active = p->pi.state == IB_PS_ACTIVE;
 	dp->nvls = (uint8_t)ib_opvls_count(p->pi.op_vls);
@@ -106,10 +106,32 @@ static struct fab_dport *port_make(struct fab_data *d, uint32_t p)
 	return dp;
 }
 
+void fab_hport_forget(struct fab_hport *h)
+{
+	struct fab_hport **at = &h->d->mad_ports;
+
+	h->mads = 0;
+	if (!h->listed)
+		return;
+	while (*at != h)
+		at = &(*at)->next;
+	*at = h->next;
+	h->listed = false;
+}
+
+void fab_hport_free(struct fab_hport *h)
+{
+	if (!h)
+		return;
+	fab_hport_forget(h);
+	free(h);
+}
+
 void fab_dport_free(struct fab_data *d, struct fab_dport *dp)
 {
 	fab_buffers_free(d, dp);
 	ohca_link_free(dp->link);
+	fab_hport_free(dp->hport);
 	fab_pool_put(&d->f->vlarb, dp->arb_index);
 	free(dp);
 }

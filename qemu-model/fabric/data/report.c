@@ -53,13 +53,15 @@ static void print_port(const struct fab_data *d, const struct fab_dport *dp, FIL
 	static const char * const state[] = { "?", "Down", "Init", "Armed", "Active" };
 	const struct fab_port *p = &d->f->port[dp->p];
 	const struct ohca_port_counters *c = dp->ctr;
-	struct ohca_link_stats st;
+	const char *desc = dp->link ? ohca_link_peer(dp->link)->desc : dp->hport->cfg.desc;
+	struct ohca_link_stats st = { 0 };
 
-	ohca_link_get_stats(dp->link, &st);
+	if (dp->link)
+		ohca_link_get_stats(dp->link, &st);
 	fprintf(to, "'%.64s' port %u '%.64s' %s rcv %" PRIu64 " pkts %" PRIu64 " words, xmit %"
 		PRIu64 " pkts %" PRIu64 " words, errors %" PRIu64 " relay %" PRIu64 " discards %"
 		PRIu64 ", no credit %" PRIu64 " times, wakeups %" PRIu64 ", sleeps %" PRIu64 "\n",
-		d->f->desc[p->node].text, dp->num, ohca_link_peer(dp->link)->desc,
+		d->f->desc[p->node].text, dp->num, desc,
 		state[p->pi.state <= IB_PS_ACTIVE ? p->pi.state : 0], c->rcv_pkts, c->rcv_data,
 		c->xmit_pkts, c->xmit_data, c->rcv_errors, c->rcv_switch_relay_errors,
 		c->xmit_discards, st.tx_nocredit, st.wakeups_sent, st.sleeps);
@@ -94,7 +96,7 @@ size_t fab_data_link_bytes(const struct fab_data *d)
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < d->links; i++)
-		n += ohca_link_bytes(d->linked[i]->link);
+		n += d->linked[i]->link ? ohca_link_bytes(d->linked[i]->link) : 0;
 	return n;
 }
 
@@ -113,6 +115,8 @@ size_t fab_data_bytes(const struct fab_data *d)
 	n += d->n.buffer_bytes;
 	for (unsigned int i = 0; i < FAB_BUFFER_SIZES; i++)
 		n += d->made[i] * sizeof(struct fab_buffer);
+	for (uint32_t i = 0; i < d->links; i++)
+		n += d->linked[i]->hport ? sizeof(struct fab_hport) : 0;
 	return n + d->flight_bytes + fab_data_link_bytes(d) + d->n.capture_bytes;
 }
 

@@ -26,6 +26,10 @@ def tables():
               {"8 B": "k/s", "1 MiB": "GB/s", "memcpy": "GB/s", "one way": "ns"}, "lines", "",
               ["1 MiB", "memcpy"],
               note="8 B and 1 MiB are writes, and one way is that of a SEND of 8 bytes."),
+        Table("hosted", "The same between HCAs that the fabric's process hosts; 0: back to back",
+              "switches", {"8 B": "k/s", "1 MiB": "GB/s", "memcpy": "GB/s", "one way": "ns"},
+              "lines", "", ["1 MiB", "memcpy"],
+              note="One thread takes a message over all switches; there are no links."),
     ]
 
 

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Ports of HCAs that this process hosts (hca/). Such a port has the place of a host of the graph,
+ * as a virtual machine's has that comes by a link, but its wire is a function call: a packet that
+ * the HCA builds goes over all switches, as far as nothing is in its way, before
+ * fab_hport_commit() returns, and one for the HCA is given to it where it lies.
+ *
+ *	from the HCA	fab_hport_begin() is its credit: the room in the input buffer of the
+ *			switch's port, as at wires of the graph. A packet that cannot go on waits
+ *			there. MADs by VL15 wait for the next round in a queue of FAB_HPORT_MADS;
+ *			what does not fit is VL15Dropped
+ *	to the HCA	ops.room() is the credit of all its lanes. Without it data waits at the
+ *			switch, and VL15 is dropped
+ *	training	either end may train the wire at any time; the link goes down, and up if
+ *			both ends are enabled, in the next round
+ *
+ * So an HCA is never called while it sends, but by fab_data_round(), fab_data_timer(),
+ * fab_mgmt_timer() and other calls of the fabric, and while another HCA of the process sends.
+ *
+ * Owner thread only.
+ */
+#ifndef OHCA_FABRIC_HPORT_H
+#define OHCA_FABRIC_HPORT_H
+
+#include "data.h"
+
+#define FAB_HPORT_MADS		64u	/* that wait for the next round */
+#define FAB_HPORT_MAD_LEN	512u	/* of their packets */
+
+/**
+ * struct fab_hport_rate - LinkWidth, LinkSpeed and LinkSpeedExt: what is active, or sets of bits of
+ *	what is enabled
+ */
+struct fab_hport_rate {
+	uint8_t width;
+	uint8_t speed;
+	uint8_t speed_ext;
+};
+
+/**
+ * struct fab_hport_ops - what the fabric asks of the HCA; none may call back
+ * @room: whether a packet may come now. If not, fab_data_round() asks again
+ * @rx: packet @f, for which there was room; it is gone after the call
+ * @link: the link is up with @rate, or down: NULL
+ */
+struct fab_hport_ops {
+	bool (*room)(void *ctx);
+	void (*rx)(void *ctx, const struct ohca_link_frame *f);
+	void (*link)(void *ctx, const struct fab_hport_rate *rate);
+};
+
+struct fab_hport;
+
+/**
+ * fab_hport_attach() - an HCA's port has the place of the host at switch port @p
+ * @p: a port of a switch, whose cable leads to a host; neither a link nor an HCA is there
+ * @cfg: what the port is, as a machine says it in its HELLO; copied
+ * @ops: kept
+ * @ctx: first argument of @ops
+ *
+ * The host is out of the graph from now on. The link stays down until fab_hport_train().
+ *
+ * Return: NULL if out of memory.
+ */
+struct fab_hport *fab_hport_attach(struct fab_data *d, uint32_t p, const struct ohca_link_cfg *cfg,
+				   const struct fab_hport_ops *ops, void *ctx);
+
+/** fab_hport_detach() - the port goes away, and is freed; ops are not called any more */
+void fab_hport_detach(struct fab_hport *h);
+
+/**
+ * fab_hport_begin() - room for one packet from the HCA
+ * @vl: its lane: 0 to 14, or 15
+ * @len: bytes from LRH to ICRC field
+ *
+ * Return: where to build it, until fab_hport_commit(), of one HCA at a time; NULL: the link is down
+ * or the lane has no credits, which fab_hport_ready() reports when they are there. A packet of VL15
+ * is then lost.
+ */
+uint8_t *fab_hport_begin(struct fab_hport *h, unsigned int vl, uint32_t len);
+
+/**
+ * fab_hport_commit() - the packet of the last fab_hport_begin() leaves the HCA, without an ICRC
+ *
+ * Other HCAs, but not this one, may be called meanwhile.
+ */
+void fab_hport_commit(struct fab_hport *h, unsigned int vl, uint32_t len);
+
+/**
+ * fab_hport_ready() - lanes that fab_hport_begin() has refused, with room for any packet by now
+ *
+ * Return: bit n: lane n; each is reported once.
+ */
+uint16_t fab_hport_ready(struct fab_hport *h);
+
+/** fab_hport_train() - the HCA's end trains the link, or disables it */
+void fab_hport_train(struct fab_hport *h, bool enable);
+
+/** fab_hport_enable() - what the HCA's end has enabled; counts when the link is trained next */
+void fab_hport_enable(struct fab_hport *h, const struct fab_hport_rate *rate);
+
+/** fab_hport_dropped() - packets of VL15 for the HCA that were dropped since it was attached */
+uint64_t fab_hport_dropped(const struct fab_hport *h);
+
+/**
+ * fab_data_refresh() - the data path has what management has changed, and the time of now
+ *
+ * Before an HCA works, which sends packets outside of fab_data_round().
+ */
+void fab_data_refresh(struct fab_data *d);
+
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* HCAs in the fabric's process: they come, have their turns, and go; see hca.h. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "hca_priv.h"
+
+/* ---- what an engine asks for --------------------------------------------------- */
+
+/* Memory stays where it is between turns. */
+static void nothing(void *p)
+{
+	(void)p;
+}
+
+static void dma_dirty(void *p, uint64_t iova, size_t n)
+{
+	(void)p;
+	(void)iova;
+	(void)n;
+}
+
+static void raise_irq(void *p, unsigned int vec)
+{
+	const struct fab_hca *h = p;
+
+	if (h->cfg.irq)
+		h->cfg.irq(h->cfg.arg, vec);
+}
+
+/* The time of the turn, in the thread that has it. */
+static uint64_t now_ns(void *p)
+{
+	const struct fab_hcas *s = ((const struct fab_hca *)p)->s;
+
+	if (atomic_load_explicit(&s->turning, memory_order_relaxed) == (uintptr_t)pthread_self())
+		return s->now_ns;
+	return fab_data_host_ns(s->d);
+}
+
+static void kick(void *p)
+{
+	struct fab_hca *h = p;
+
+	/* fab_hcas_turn() takes them in the opposite order */
+	atomic_store(&h->kicked, true);
+	if (!atomic_exchange(&h->s->kicked, true) && h->s->wake)
+		h->s->wake(h->s->arg);
+}
+
+static const struct ohca_host_ops engine_ops = {
+	.dma_enter = nothing,
+	.dma_exit = nothing,
+	.dma_map = fab_hca_map,
+	.dma_dirty = dma_dirty,
+	.irq = raise_irq,
+	.now_ns = now_ns,
+	.kick = kick,
+	.tx_begin = fab_hca_tx_begin,
+	.tx_commit = fab_hca_tx_commit,
+	.link_ctl = fab_hca_link_ctl,
+	.link_rate = fab_hca_link_rate,
+	.vl15_dropped = fab_hca_vl15_dropped,
+};
+
+/* ---- coming and going ---------------------------------------------------------- */
+
+struct fab_hcas *fab_hcas_new(struct fab_data *d, void (*wake)(void *arg), void *arg)
+{
+	struct fab_hcas *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->d = d;
+	s->wake = wake;
+	s->arg = arg;
+	s->due_ns = UINT64_MAX;
+	return s;
+}
+
+void fab_hcas_free(struct fab_hcas *s)
+{
+	if (!s)
+		return;
+	while (s->all)
+		fab_hca_free(s->all);
+	free(s);
+}
+
+struct fab_hca *fab_hca_new(struct fab_hcas *s, const struct fab_hca_cfg *cfg)
+{
+	struct fab_hca *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->s = s;
+	h->cfg = *cfg;
+	h->due_ns = UINT64_MAX;
+	h->all = s->all;
+	s->all = h;
+	if (cfg->engine.num_ports && cfg->engine.num_ports <= FAB_HCA_PORTS && fab_hca_plug(h))
+		h->e = ohca_new(&h->cfg.engine, &engine_ops, h);
+	if (h->e) {
+		ohca_set_trace(h->e, 0);
+		return h;
+	}
+	fab_hca_free(h);
+	return NULL;
+}
+
+static void hca_unlist(struct fab_hcas *s, struct fab_hca *h)
+{
+	struct fab_hca **at = &s->first, *last = NULL;
+
+	if (!h->listed)
+		return;
+	for (; *at != h; at = &(*at)->next)
+		last = *at;
+	*at = h->next;
+	if (s->last == h)
+		s->last = last;
+	h->listed = false;
+}
+
+void fab_hca_free(struct fab_hca *h)
+{
+	struct fab_hcas *s = h->s;
+	struct fab_hca **at = &s->all;
+
+	while (*at != h)
+		at = &(*at)->all;
+	*at = h->all;
+	/* its last words are lost with its links, which the engine may still ask for */
+	ohca_free(h->e);
+	fab_hca_unplug(h);
+	hca_unlist(s, h);
+	free(h->range);
+	free(h);
+}
+
+ohca_engine *fab_hca_engine(const struct fab_hca *h)
+{
+	return h->e;
+}
+
+/* ---- turns --------------------------------------------------------------------- */
+
+void fab_hca_list(struct fab_hca *h)
+{
+	struct fab_hcas *s = h->s;
+
+	if (h->listed)
+		return;
+	h->listed = true;
+	h->next = NULL;
+	if (s->first)
+		s->last->next = h;
+	else
+		s->first = h;
+	s->last = h;
+}
+
+/* List who has something to do that no packet has brought. Return: how many are listed. */
+static unsigned int collect_work(struct fab_hcas *s)
+{
+	const bool kicked = atomic_load_explicit(&s->kicked, memory_order_relaxed) &&
+			    atomic_exchange(&s->kicked, false);
+	const uint64_t now = s->now_ns;
+	const bool due = now >= s->due_ns;
+	unsigned int n = 0;
+
+	if (due)
+		s->due_ns = UINT64_MAX;
+	for (struct fab_hca *h = s->all; h; h = h->all) {
+		fab_hca_credits(h);
+		if (kicked && atomic_exchange(&h->kicked, false))
+			fab_hca_list(h);
+		if (due && now >= h->due_ns)
+			fab_hca_list(h);
+		else if (due && h->due_ns < s->due_ns)
+			s->due_ns = h->due_ns;
+		n += h->listed;
+	}
+	return n;
+}
+
+static void hca_turn(struct fab_hca *h)
+{
+	struct fab_hcas *s = h->s;
+	bool more;
+
+	s->first = h->next;
+	h->listed = false;
+	s->now_ns = fab_data_host_ns(s->d);
+	/* other HCAs have sent to this one, and management may have retrained its link */
+	fab_data_refresh(s->d);
+	h->in_call = true;
+	more = ohca_poll(h->e, FAB_HCA_BURST);
+	h->in_call = false;
+	h->due_ns = ohca_next_deadline(h->e);
+	if (h->due_ns < s->due_ns)
+		s->due_ns = h->due_ns;
+	if (more)
+		fab_hca_list(h);
+}
+
+bool fab_hcas_turn(struct fab_hcas *s)
+{
+	unsigned int n;
+	bool moved;
+
+	if (!s->all)
+		return false;
+	s->now_ns = fab_data_host_ns(s->d);
+	atomic_store_explicit(&s->turning, (uintptr_t)pthread_self(), memory_order_relaxed);
+	n = collect_work(s);
+	moved = n;
+	/* one more: who gets a packet by the first may answer it */
+	for (n += moved; n && s->first; n--)
+		hca_turn(s->first);
+	atomic_store_explicit(&s->turning, 0, memory_order_relaxed);
+	return moved;
+}
+
+uint64_t fab_hcas_due(const struct fab_hcas *s)
+{
+	const uint64_t now = s->due_ns == UINT64_MAX ? 0 : fab_data_host_ns(s->d);
+
+	if (s->first || atomic_load(&s->kicked))
+		return 0;
+	return s->due_ns == UINT64_MAX ? UINT64_MAX : s->due_ns > now ? s->due_ns - now : 0;
+}

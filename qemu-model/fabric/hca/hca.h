@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * HCAs in the fabric's process: engines (engine/engine.h) at places of the graph, each with the
+ * memory of the machine that it belongs to. One thread has all of them and the fabric, so a message
+ * goes from the sender's WQE over all switches into the receiver's memory without a wake-up, a lock
+ * or a system call.
+ *
+ * A turn of an HCA is one ohca_poll(): FAB_HCA_BURST packets, or a step of a command. HCAs with
+ * something to do have their turns in the order in which they got it: a doorbell, a packet, credit,
+ * a deadline, or a rest of their last turn. fab_hcas_turn() gives each at most one, in between the
+ * fabric has a round.
+ *
+ *	hca.c	HCAs that come, have their turns, and go
+ *	mem.c	the memory of an HCA's machine
+ *	wire.c	what an engine wants of its wires
+ *
+ * Owner thread only, but where it says "any thread".
+ */
+#ifndef OHCA_FABRIC_HCA_H
+#define OHCA_FABRIC_HCA_H
+
+#include "engine/engine.h"
+#include "fabric/data/hport.h"
+
+#define FAB_HCA_BURST	64u	/* ohca_poll()'s budget */
+#define FAB_HCA_PORTS	2u
+#define FAB_HCA_RANGES	1024u	/* of memory */
+#define FAB_HCA_PAGE	4096u	/* what their addresses and lengths are multiples of */
+
+struct fab_hcas;
+struct fab_hca;
+
+/**
+ * struct fab_hca_range - memory that an HCA reaches
+ * @iova: bus address
+ * @len: bytes
+ * @mem: where it is in this process
+ * @read_only: the HCA does not write there
+ */
+struct fab_hca_range {
+	uint64_t iova;
+	uint64_t len;
+	void *mem;
+	bool read_only;
+};
+
+/**
+ * struct fab_hca_cfg - an HCA
+ * @engine: the card
+ * @place: [@engine.num_ports] the switch's port, in the graph, that each of its ports is at
+ * @irq: MSI-X vector @vec is raised; does not block, and calls nothing of the fabric
+ * @arg: first argument of it
+ */
+struct fab_hca_cfg {
+	struct ohca_cfg engine;
+	uint32_t place[FAB_HCA_PORTS];
+	void (*irq)(void *arg, unsigned int vec);
+	void *arg;
+};
+
+/**
+ * fab_hcas_new() - the HCAs of a fabric: none yet
+ * @d: its data path
+ * @wake: any thread: an HCA has something to do, fab_hcas_turn() is due; or NULL
+ * @arg: its argument
+ *
+ * Return: NULL if out of memory.
+ */
+struct fab_hcas *fab_hcas_new(struct fab_data *d, void (*wake)(void *arg), void *arg);
+
+/** fab_hcas_free() - free all of them, before the data path; NULL is none */
+void fab_hcas_free(struct fab_hcas *s);
+
+/**
+ * fab_hca_new() - one more, in the state after reset, without memory
+ *
+ * Nobody is at its places, see fab_data_peer(), and the cable of each leads to a host.
+ *
+ * Return: NULL if out of memory, or the engine cannot be as @cfg says.
+ */
+struct fab_hca *fab_hca_new(struct fab_hcas *s, const struct fab_hca_cfg *cfg);
+
+/** fab_hca_free() - its links go down; nothing of it is used after the return */
+void fab_hca_free(struct fab_hca *h);
+
+/** fab_hca_engine() - for registers (owner) and doorbells (any thread) */
+ohca_engine *fab_hca_engine(const struct fab_hca *h);
+
+/**
+ * fab_hca_memory() - the HCA reaches these @n ranges from now on, and no other
+ *
+ * Between turns: nothing of what it reached before is used after the return.
+ *
+ * Return: false: they are too many, overlap, wrap around, are not multiples of FAB_HCA_PAGE, or out
+ * of memory; the HCA has what it had.
+ */
+bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsigned int n);
+
+/**
+ * fab_hcas_turn() - each HCA that has something to do has a turn
+ * Return: whether any had; fab_data_round() is due then, and the next fab_hcas_turn().
+ */
+bool fab_hcas_turn(struct fab_hcas *s);
+
+/** fab_hcas_due() - ns until fab_hcas_turn() is due; UINT64_MAX: not before wake or a packet */
+uint64_t fab_hcas_due(const struct fab_hcas *s);
+
+#endif

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The memory that an HCA reaches: ranges of bus addresses; see hca.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "hca_priv.h"
+
+static int by_address(const void *a, const void *b)
+{
+	const struct fab_hca_range *x = a, *y = b;
+
+	return x->iova < y->iova ? -1 : x->iova > y->iova;
+}
+
+static bool is_valid(const struct fab_hca_range *r)
+{
+	return r->mem && r->len && !((r->iova | r->len) % FAB_HCA_PAGE) &&
+	       r->len - 1 <= UINT64_MAX - r->iova;
+}
+
+bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsigned int n)
+{
+	struct fab_hca_range *r;
+
+	if (n > FAB_HCA_RANGES)
+		return false;
+	r = calloc(n ? n : 1, sizeof(*r));
+	if (!r)
+		return false;
+	if (n)
+		memcpy(r, range, n * sizeof(*r));
+	qsort(r, n, sizeof(*r), by_address);
+	for (unsigned int i = 0; i < n; i++) {
+		if (is_valid(&r[i]) && (!i || r[i].iova - r[i - 1].iova >= r[i - 1].len))
+			continue;
+		free(r);
+		return false;
+	}
+	free(h->range);
+	h->range = r;
+	h->ranges = n;
+	h->hit = 0;
+	return true;
+}
+
+/* The range with @iova, or NULL. */
+static const struct fab_hca_range *hca_range_at(struct fab_hca *h, uint64_t iova)
+{
+	unsigned int low = 0, high = h->ranges;
+
+	if (h->hit < high && iova - h->range[h->hit].iova < h->range[h->hit].len)
+		return &h->range[h->hit];
+	while (low < high) {
+		const unsigned int mid = (low + high) / 2;
+
+		if (iova < h->range[mid].iova)
+			high = mid;
+		else if (iova - h->range[mid].iova >= h->range[mid].len)
+			low = mid + 1;
+		else
+			return &h->range[h->hit = mid];
+	}
+	return NULL;
+}
+
+void *fab_hca_map(void *p, uint64_t iova, size_t *len, int prot)
+{
+	struct fab_hca *h = p;
+	const struct fab_hca_range *r = hca_range_at(h, iova);
+	uint64_t off;
+
+	if (!r || (r->read_only && prot & OHCA_DMA_WRITE))
+		return NULL;
+	off = iova - r->iova;
+	if (*len > r->len - off)
+		*len = (size_t)(r->len - off);
+	return (uint8_t *)r->mem + off;
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The wires between a switch and its HCAs, links or HCAs that the fabric hosts: what is counted and
+ * captured, what a fault does, who waits. Both have to do the same.
+ */
+#include "world.h"
+
+#include "fabric/fault/fault.h"
+#include "fabric/watch/capture.h"
+#include "fabric/watch/pcapng.h"
+
+#define MS	HOST_MS
+
+/* The port of the switch that node @i is at, in the graph; and the node's own. */
+static uint32_t near_port(struct world *w, unsigned int i)
+{
+	return net_index(w->net, w->node[i].ep.port);
+}
+
+static uint32_t far_port(struct world *w, unsigned int i)
+{
+	return w->net->f->port[near_port(w, i)].peer;
+}
+
+static struct ohca_port_counters *engine_ctr(struct world *w, unsigned int i)
+{
+	return &w->h[i]->e->port[0].cnt;
+}
+
+/* An RC WRITE of @len bytes from node 0 to node 1 that succeeds in @ns. */
+static void write_in(struct world *w, struct host_qp *qp, uint32_t len, uint64_t ns)
+{
+	fill(&w->node[0], 0, len, len);
+	rdma(qp, &w->node[0], &w->node[1], OHCA_OP_RDMA_WRITE, 0, 1 << 20, len);
+	pass(w, ns);
+	wc(&w->node[0].cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS);
+	check(&w->node[1], 1 << 20, len, len);
+}
+
+/* What leaves one end of a wire comes to the other. */
+static void test_counters(void **state)
+{
+	struct world *w = *state;
+	struct ohca_port_counters was[4], *is[4] = {
+		engine_ctr(w, 0), net_ctr(w->net, w->node[0].ep.port),
+		net_ctr(w->net, w->node[1].ep.port), engine_ctr(w, 1),
+	};
+	struct host_qp qp[2];
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	for (unsigned int i = 0; i < 4; i++)
+		was[i] = *is[i];
+	write_in(w, &qp[0], 10 * 4096, MS);
+	for (unsigned int i = 0; i < 4; i++) {
+		const bool there = i % 2;	/* the WRITE comes in, the ACK goes out */
+		const uint64_t in = is[i]->rcv_pkts - was[i].rcv_pkts;
+		const uint64_t out = is[i]->xmit_pkts - was[i].xmit_pkts;
+
+		assert_int_equal(there ? in : out, 10);
+		assert_int_equal(there ? out : in, 1);
+		assert_int_equal(is[i]->xmit_wait, was[i].xmit_wait);
+		assert_int_equal(is[i]->rcv_errors, was[i].rcv_errors);
+	}
+	assert_int_equal(is[1]->rcv_data - was[1].rcv_data, is[0]->xmit_data - was[0].xmit_data);
+	assert_int_equal(is[3]->rcv_data - was[3].rcv_data, is[2]->xmit_data - was[2].xmit_data);
+	assert_true(is[3]->rcv_data - was[3].rcv_data > 10 * 1024);
+	done(qp);
+}
+
+/* A cable that loses packets: both ends count what they lose, and the message comes. */
+static void test_loss(void **state)
+{
+	struct world *w = *state;
+	struct host_qp qp[2];
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	assert_true(fab_fault_wire(&w->net->m, near_port(w, 0), 1u << 28, 0, 1));
+	assert_true(fab_fault_wire(&w->net->m, near_port(w, 1), 1u << 28, 0, 2));
+	write_in(w, &qp[0], 1 << 20, 2000 * MS);
+	assert_true(fab_extra_of(w->net->f, far_port(w, 0))->fault->lost > 0);
+	assert_true(fab_extra_of(w->net->f, near_port(w, 1))->fault->lost > 0);
+	assert_int_equal(net_ctr(w->net, w->node[0].ep.port)->symbol_error,
+			 fab_extra_of(w->net->f, far_port(w, 0))->fault->lost);
+	assert_int_equal(engine_ctr(w, 1)->rcv_local_phys_errors,
+			 fab_extra_of(w->net->f, near_port(w, 1))->fault->lost);
+	assert_int_equal(w->net->d->n.drop[FAB_DROP_LOSS],
+			 fab_extra_of(w->net->f, far_port(w, 0))->fault->lost +
+			 fab_extra_of(w->net->f, far_port(w, 1))->fault->lost +
+			 fab_extra_of(w->net->f, near_port(w, 0))->fault->lost +
+			 fab_extra_of(w->net->f, near_port(w, 1))->fault->lost);
+	done(qp);
+}
+
+/* One that damages them: an engine that checks the ICRC sees it, a switch does not. */
+static void test_damage(void **state)
+{
+	struct world *w = *state;
+	struct host_qp qp[2];
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	for (unsigned int i = 0; i < 2; i++) {
+		/* of the cable's ends, the one that the WRITE leaves by */
+		const uint32_t p = i ? near_port(w, 1) : far_port(w, 0);
+		uint64_t was = engine_ctr(w, 1)->rcv_local_phys_errors;
+
+		assert_true(fab_fault_wire(&w->net->m, p, 0, 1u << 28, i));
+		pump(w);
+		write_in(w, &qp[0], 1 << 20, 2000 * MS);
+		was = engine_ctr(w, 1)->rcv_local_phys_errors - was;
+		assert_true(was > 10);
+		assert_int_equal(was, fab_extra_of(w->net->f, p)->fault->corrupted);
+		assert_true(fab_fault_wire(&w->net->m, p, 0, 0, 0));
+		pump(w);
+	}
+	assert_int_equal(net_ctr(w->net, w->node[0].ep.port)->rcv_errors, 0);
+	done(qp);
+}
+
+/* A cable with a delay: packets come when they are due, in both directions. */
+static void test_delay(void **state)
+{
+	struct world *w = *state;
+	struct node *x = &w->node[0], *y = &w->node[1];
+	struct host_qp qp[2];
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	fill(x, 0, 8, 5);
+	/* there, and there, and back */
+	assert_true(fab_fault_delay(&w->net->m, far_port(w, 0), MS / 4));
+	assert_true(fab_fault_delay(&w->net->m, near_port(w, 1), MS / 2));
+	assert_true(fab_fault_delay(&w->net->m, far_port(w, 1), MS));
+	pump(w);
+	rdma(&qp[0], x, y, OHCA_OP_RDMA_WRITE, 0, 4096, 8);
+	pass(w, MS * 3 / 4 - 1);
+	assert_int_not_equal(*(uint8_t *)host_buf_ptr(y->h, &y->mr.buf, 4096), pattern(0, 5));
+	pass(w, 1);
+	check(y, 4096, 8, 5);
+	pass(w, MS - 1);
+	no_wc(&x->cq);
+	pass(w, 1);
+	wc(&x->cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS);
+	done(qp);
+}
+
+/* A cable that is pulled and plugged: both ends know, and a message in between comes. */
+static void test_pulled(void **state)
+{
+	struct world *w = *state;
+	struct ib_port_info *pi = net_pi(w->net, w->node[1].ep.port);
+	struct host_qp qp[2];
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	assert_true(fab_fault_link(&w->net->m, near_port(w, 1), false, w->net->now_ns));
+	pump(w);
+	assert_int_equal(pi->state, IB_PS_DOWN);
+	assert_int_equal(w->h[1]->e->port[0].state, IB_PS_DOWN);
+	assert_int_equal(w->h[0]->e->port[0].state, IB_PS_ACTIVE);
+	fill(&w->node[0], 0, 5000, 3);
+	rdma(&qp[0], &w->node[0], &w->node[1], OHCA_OP_RDMA_WRITE, 0, 0, 5000);
+	pass(w, MS);
+	assert_true(fab_fault_link(&w->net->m, near_port(w, 1), true, w->net->now_ns));
+	pump(w);
+	assert_int_equal(pi->state, IB_PS_INIT);
+	assert_int_equal(w->h[1]->e->port[0].state, IB_PS_INIT);
+	set_state(w, 1, IB_PS_ARMED);
+	assert_int_equal(ep_set_state(w->sm, w->node[1].ep.port, IB_PS_ACTIVE), 0);
+	set_state(w, 1, IB_PS_ACTIVE);
+	pass(w, 1000 * MS);
+	wc(&w->node[0].cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS);
+	check(&w->node[1], 0, 5000, 3);
+	done(qp);
+}
+
+/** struct taken - blocks of a capture: packets by interface */
+struct taken {
+	unsigned int packets[4];
+};
+
+static bool take(void *ctx, const void *buf, size_t len)
+{
+	struct taken *t = ctx;
+	uint32_t word[3];
+
+	if (len >= sizeof(word)) {
+		memcpy(word, buf, sizeof(word));
+		if (word[0] == PCAPNG_PACKET)
+			t->packets[word[2]]++;
+	}
+	return true;
+}
+
+/* A capture has each packet once at each port: what came, and what left. */
+static void test_capture(void **state)
+{
+	struct world *w = *state;
+	const uint32_t ports[2] = { near_port(w, 0), near_port(w, 1) };
+	struct taken t = { 0 };
+	struct fab_capture *c;
+	struct host_qp qp[2];
+	uint8_t d[64] = { 0 };
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	c = fab_capture_start(w->net->d, ports, 2, 0, false, take, &t);
+	assert_non_null(c);
+	write_in(w, &qp[0], 3 * 4096, MS);
+	assert_int_equal(t.packets[0], 3);	/* from node 0 */
+	assert_int_equal(t.packets[1], 1);	/* the ACK, to it */
+	assert_int_equal(t.packets[2], 1);
+	assert_int_equal(t.packets[3], 3);
+	/* and an SMP, there and back */
+	assert_int_equal(hca(w, 1, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, d), 0);
+	assert_int_equal(t.packets[2], 2);
+	assert_int_equal(t.packets[3], 4);
+	fab_capture_stop(c);
+	done(qp);
+}
+
+/* Two send to one: nothing is lost. */
+static void test_incast(void **state)
+{
+	struct world *w = *state;
+	struct host_qp qp[2][2];
+
+	for (unsigned int i = 0; i < 2; i++) {
+		connect_rc(w, 2 * i, 1, qp[i], OHCA_QPT_UC);
+		fill(&w->node[2 * i], 0, 1 << 20, i);
+		rdma(&qp[i][0], &w->node[2 * i], &w->node[1], OHCA_OP_RDMA_WRITE, 0, i << 20,
+		     1 << 20);
+	}
+	pump(w);
+	for (unsigned int i = 0; i < 2; i++) {
+		wc(&w->node[2 * i].cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS);
+		check(&w->node[1], i << 20, 1 << 20, i);
+		done(qp[i]);
+	}
+}
+
+/* ---- only HCAs that the fabric hosts ---- */
+
+/*
+ * One sends more than the other takes without a turn: packets wait at the switch, then the sender
+ * for room there. When the receiver has its turns again, all of it comes.
+ */
+static void test_no_room(void **state)
+{
+	struct world *w = *state;
+	struct node *x = &w->node[0], *y = &w->node[1];
+	struct host_qp qp[2];
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_UC);
+	fill(x, 0, 1 << 20, 7);
+	rdma(&qp[0], x, y, OHCA_OP_RDMA_WRITE, 0, 0, 1 << 20);
+	fab_data_refresh(w->net->d);
+	for (unsigned int i = 0; i < 100; i++)
+		ohca_poll(x->h->e, 64);
+	assert_true(w->net->d->n.copies > 10);
+	assert_true(engine_ctr(w, 0)->xmit_pkts < 256);
+	no_wc(&x->cq);
+	pass(w, MS);
+	wc(&x->cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS);
+	check(y, 0, 1 << 20, 7);
+	assert_true(net_ctr(w->net, y->ep.port)->xmit_discards == 0);
+	done(qp);
+}
+
+/* An HCA with two ports at the switch writes to itself: it takes no packet while it sends. */
+static void test_two_ports(void **state)
+{
+	struct world *w = *state;
+	struct node n = { .w = w, .ep.port = HOSTS + 2 };
+	struct host_qp_init in = { .type = OHCA_QPT_RC, .scq = &n.cq, .rcq = &n.cq };
+	struct host_qp qp[2];
+	uint8_t d[64] = { 0 };
+
+	n.seat = (struct host_seat){ seat_make, seat_turn, seat_leave, &n };
+	n.h = host_new_seat(2, 0x9000, &n.seat);
+	n.h->now = &w->net->now_ns;
+	host_start(n.h);
+	host_cq_create(n.h, &n.cq, 8, 0);
+	host_mr_create(n.h, &n.mr, MR_LEN, n.h->pdn, 0xf);
+	pump(w);
+	assert_int_equal(ep_switch(w->sm, IB_METHOD_GET, IB_SMP_ATTR_LFT, 0, d), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		d[20 + i] = (uint8_t)(n.ep.port + i);
+		assert_int_equal(ep_set_state(w->sm, n.ep.port + i, IB_PS_ACTIVE), 0);
+		host_port_set(n.h, i, (uint16_t)(20 + i), IB_PS_ACTIVE);
+		assert_int_equal(host_qp_create(n.h, &qp[i], &in), 0);
+	}
+	assert_int_equal(ep_switch(w->sm, IB_METHOD_SET, IB_SMP_ATTR_LFT, 0, d), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		host_qp_connect(&qp[i], i, (uint16_t)(21 - i), qp[!i].qpn, 5, 100 + i, 101 - i);
+	fill(&n, 0, 1 << 20, 4);
+	rdma(&qp[0], &n, &n, OHCA_OP_RDMA_WRITE, 0, 1 << 20, 1 << 20);
+	pump(w);
+	wc(&n.cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS);
+	check(&n, 1 << 20, 1 << 20, 4);
+	assert_true(w->net->d->n.copies >= 256);
+	done(qp);
+	host_buf_free(&n.cq.buf);
+	host_buf_free(&n.mr.buf);
+	host_free(n.h);
+}
+
+/* An HCA reaches the memory that it was given last, and wrong ranges change nothing. */
+static void test_memory(void **state)
+{
+	struct world *w = *state;
+	struct node *y = &w->node[1];
+	uint8_t *mem = y->h->mem;
+	const uint64_t half = y->h->mem_size / 2;
+	const struct fab_hca_range two[2] = {	/* in the wrong order */
+		{ HOST_BASE + half, half, mem + half, false }, { HOST_BASE, half, mem, false },
+	};
+	const struct fab_hca_range wrong[][2] = {
+		{ { HOST_BASE, half, mem, false }, { HOST_BASE + half - 4096, 4096, mem, false } },
+		{ { HOST_BASE, half, mem, false }, { HOST_BASE, half, mem, false } },
+		{ { HOST_BASE, half + 1, mem, false }, { 0, 4096, mem, false } },
+		{ { HOST_BASE + 8, half, mem, false }, { 0, 4096, mem, false } },
+		{ { HOST_BASE, 0, mem, false }, { 0, 4096, mem, false } },
+		{ { HOST_BASE, half, NULL, false }, { 0, 4096, mem, false } },
+		{ { UINT64_MAX - 4095, 8192, mem, false }, { 0, 4096, mem, false } },
+	};
+	const uint64_t page = y->mr.buf.page[(1 << 20) / HOST_PAGE], off = page - HOST_BASE;
+	const struct fab_hca_range three[3] = {
+		{ HOST_BASE, off, mem, false },
+		{ page, HOST_PAGE, mem + off, true },
+		{ page + HOST_PAGE, 2 * half - off - HOST_PAGE, mem + off + HOST_PAGE, false },
+	};
+	struct host_qp qp[2];
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	assert_true(fab_hca_memory(y->hca, two, 2));
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_false(fab_hca_memory(y->hca, wrong[i], 2));
+	assert_false(fab_hca_memory(y->hca, two, FAB_HCA_RANGES + 1));
+	write_in(w, &qp[0], 20000, MS);
+	assert_true(fab_hca_memory(y->hca, three, 3));
+	rdma(&qp[0], &w->node[0], y, OHCA_OP_RDMA_WRITE, 4096, 1 << 20, 8);
+	pass(w, MS);
+	/* it may not be written: an error of the responder's */
+	wc(&w->node[0].cq, OHCA_OP_RDMA_WRITE, WC_REM_OP);
+	check(y, 1 << 20, 8, 20000);
+	done(qp);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
+#define H(name) cmocka_unit_test_setup_teardown(test_##name, setup_hosted, teardown)
+	const struct CMUnitTest links[] = {
+		T(counters), T(loss), T(damage), T(delay), T(pulled), T(capture), T(incast),
+	};
+	const struct CMUnitTest hosted[] = {
+		H(counters), H(loss), H(damage), H(delay), H(pulled), H(capture), H(incast),
+		H(no_room), H(two_ports), H(memory),
+	};
+
+	return cmocka_run_group_tests_name("wires by links", links, NULL, NULL) |
+	       cmocka_run_group_tests_name("wires to hosted HCAs", hosted, NULL, NULL);
+}
