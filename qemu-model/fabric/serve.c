@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -40,6 +41,8 @@ struct loop {
 	struct fab_sim *sim;
 	struct fab_control *control;
 	struct fab_data *data;
+	struct fab_hcas *hcas;
+	int wakefd;		/* an eventfd: an HCA has something to do */
 	struct fab_attach *attach;
 	struct fab_spool *capture;
 	int file;		/* it goes there */
@@ -123,6 +126,8 @@ static uint64_t timers(struct loop *l, uint64_t now)
 	next = script < next ? script : next;
 	t = fab_data_timer(l->data);
 	next = t < next ? t : next;
+	t = fab_hcas_due(l->hcas);
+	next = t < next ? t : next;
 	if (!l->attach)
 		return next;
 	t = fab_attach_timer(l->attach, now);
@@ -140,7 +145,8 @@ static bool move(struct loop *l)
 	const uint64_t begin = now_ns(l);
 
 	for (unsigned int i = 0; i < LOOK_ROUNDS; i++) {
-		const bool moved = fab_data_round(l->data);
+		const bool turned = fab_hcas_turn(l->hcas);
+		const bool moved = fab_data_round(l->data) | turned;
 		uint64_t now;
 
 		if (!moved && !l->spin_us)
@@ -173,8 +179,21 @@ static bool handle(struct loop *l, union fab_event e, uint64_t now)
 	case FAB_EVENT_SIM:
 		fab_sim_event(l->sim, e.index, now);
 		break;
+	case FAB_EVENT_HCA:
+		break;
 	}
 	return true;
+}
+
+/* Announce a sleep. Return: false: there is something to do. */
+static bool may_sleep(struct loop *l)
+{
+	if (!fab_data_sleep(l->data))
+		return false;
+	if (fab_hcas_sleep(l->hcas))
+		return true;
+	fab_data_awake(l->data);
+	return false;
 }
 
 static void run(struct loop *l)
@@ -182,7 +201,7 @@ static void run(struct loop *l)
 	struct epoll_event ev[EVENTS];
 
 	for (uint64_t begin;;) {
-		bool sleeps = move(l) && fab_data_sleep(l->data);
+		bool sleeps = move(l) && may_sleep(l);
 		uint64_t now = now_ns(l), next = timers(l, now);
 		int n;
 
@@ -192,8 +211,10 @@ static void run(struct loop *l)
 			fab_control_flush(l->control);
 		n = epoll_wait(l->epfd, ev, EVENTS, sleeps ? to_ms(next) : 0);
 		begin = sleeps ? now_ns(l) : now;
-		if (sleeps)
+		if (sleeps) {
+			fab_hcas_awake(l->hcas);
 			fab_data_awake(l->data);
+		}
 		for (int i = 0; i < n; i++)
 			if (!handle(l, fab_event_of(&ev[i]), begin))
 				return;
@@ -229,6 +250,28 @@ static void stderr_line(void *arg, const char *fmt, va_list ap)
 		lost++;
 }
 
+/* Any thread. */
+static void wake(void *arg)
+{
+	const struct loop *l = arg;
+
+	/* nobody reads it: each write is an event of its own, and it cannot get full */
+	if (eventfd_write(l->wakefd, 1)) {
+		/* It can only fail for a descriptor that is none. */
+	}
+}
+
+static bool open_hcas(struct loop *l)
+{
+	l->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->wakefd >= 0 && fab_event_watch(l->epfd, EPOLL_CTL_ADD, l->wakefd,
+					      EPOLLIN | EPOLLET, FAB_EVENT_HCA, 0))
+		l->hcas = fab_hcas_new(l->data, wake, l);
+	if (!l->hcas)
+		perror("ohca-fabric");
+	return l->hcas;
+}
+
 static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	struct fab_data_cfg data = cfg->data;
@@ -242,6 +285,8 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 		fputs("ohca-fabric: out of memory\n", stderr);
 		return false;
 	}
+	if (!open_hcas(l))
+		return false;
 	if (!cfg->listen)
 		return true;
 	l->attach = fab_attach_new(l->data, cfg->listen, l->epfd, &err);
@@ -401,7 +446,7 @@ static void ready(const struct loop *l)
 	const struct fab *f = l->m.f;
 
 	if (l->cfg->hooks) {
-		l->cfg->hooks->ready(l->cfg->hooks->arg, l->data);
+		l->cfg->hooks->ready(l->cfg->hooks->arg, l->data, l->hcas);
 		return;
 	}
 	printf("ohca-fabric: ready, %u switches, %u other nodes\n", f->switches,
@@ -425,7 +470,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_mgmt_init(&l->m, f, nobody, NULL);
 	fab_mgmt_seed(&l->m, cfg->seed);
 	l->cfg = cfg;
-	l->epfd = l->sigfd = l->file = -1;
+	l->epfd = l->sigfd = l->file = l->wakefd = -1;
 	ok = open_loop(l, cfg);
 	if (ok) {
 		/* without packets OpenSM had better send several SMPs before each wake-up */
@@ -443,9 +488,12 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_sim_free(l->sim);
 	fab_attach_free(l->attach);
 	close_capture(l);
+	fab_hcas_free(l->hcas);
 	fab_data_free(l->data);
 	if (l->sigfd >= 0)
 		close(l->sigfd);
+	if (l->wakefd >= 0)
+		close(l->wakefd);
 	if (l->epfd >= 0)
 		close(l->epfd);
 	free(l);

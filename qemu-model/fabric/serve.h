@@ -3,18 +3,19 @@
 #ifndef OHCA_FABRIC_SERVE_H
 #define OHCA_FABRIC_SERVE_H
 
+#include "fabric/hca/hca.h"
 #include "fabric/watch/capture.h"
 
 /**
  * struct fab_serve_hooks - what runs a fabric instead of the process's signals
  * @fd: @event is called when it can be read. Its return: false: it is time to end
- * @ready: is called once, before the first packet moves
+ * @ready: is called once, before the first packet moves, with the HCAs of the process: none yet
  * @event: as above
  * @arg: first argument of both
  */
 struct fab_serve_hooks {
 	int fd;
-	void (*ready)(void *arg, struct fab_data *d);
+	void (*ready)(void *arg, struct fab_data *d, struct fab_hcas *hcas);
 	bool (*event)(void *arg, int fd);
 	void *arg;
 };

@@ -263,6 +263,34 @@ static void test_no_room(void **state)
 	done(qp);
 }
 
+/* More MADs by VL15 than the switch has room for until its next round: the rest is VL15Dropped. */
+static void test_vl15(void **state)
+{
+	struct world *w = *state;
+	struct node *x = &w->node[0];
+	const struct ohca_port_counters *sw = net_ctr(w->net, x->ep.port);
+	struct host_qp_init in = { .special = true, .type = OHCA_QPT_SMI, .port = 1, .log_sq = 8,
+				   .flags = OHCA_QP_PRIVILEGED, .scq = &x->cq, .rcq = &x->cq };
+	const uint64_t in_before = w->net->d->n.mads_in;
+	struct host_qp qp;
+
+	assert_int_equal(host_qp_create(x->h, &qp, &in), 0);
+	host_qp_datagram(&qp, 0, 0);
+	for (unsigned int i = 0; i < 100; i++) {
+		struct wqe q = wqe_new(OHCA_OP_SEND, 0, i);
+
+		wqe_av(&q, IB_LID_PERMISSIVE, IB_QP0, 0);
+		wqe_sge(&q, x->mr.iova, IB_MAD_LEN, x->mr.key);
+		wqe_post(&qp, &q);
+	}
+	for (unsigned int i = 0; i < 10; i++)
+		ohca_poll(x->h->e, 64);
+	assert_int_equal(sw->vl15_dropped, 100 - FAB_HPORT_MADS);
+	pump(w);
+	assert_int_equal(w->net->d->n.mads_in - in_before, FAB_HPORT_MADS);
+	host_buf_free(&qp.buf);
+}
+
 /* An HCA with two ports at the switch writes to itself: it takes no packet while it sends. */
 static void test_two_ports(void **state)
 {
@@ -352,7 +380,7 @@ int main(void)
 	};
 	const struct CMUnitTest hosted[] = {
 		H(counters), H(loss), H(damage), H(delay), H(pulled), H(capture), H(incast),
-		H(no_room), H(two_ports), H(memory),
+		H(no_room), H(vl15), H(two_ports), H(memory),
 	};
 
 	return cmocka_run_group_tests_name("wires by links", links, NULL, NULL) |

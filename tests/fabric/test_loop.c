@@ -86,10 +86,11 @@ static uint64_t live_clock(void *arg)
 	       (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static void live_ready(void *arg, struct fab_data *d)
+static void live_ready(void *arg, struct fab_data *d, struct fab_hcas *hcas)
 {
 	struct live *v = arg;
 
+	(void)hcas;
 	v->d = d;
 	atomic_store(&v->ready, true);
 }

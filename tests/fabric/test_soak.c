@@ -250,10 +250,11 @@ static void *war(void *arg)
 
 static atomic_bool is_ready;
 
-static void ready(void *arg, struct fab_data *d)
+static void ready(void *arg, struct fab_data *d, struct fab_hcas *hcas)
 {
 	(void)arg;
 	(void)d;
+	(void)hcas;
 	is_ready = true;
 }
 

@@ -14,6 +14,7 @@ enum fab_event_type {
 	FAB_EVENT_ATTACH,	/* fab_attach_event() */
 	FAB_EVENT_CONTROL,	/* fab_control_event() */
 	FAB_EVENT_SIM,		/* fab_sim_event() */
+	FAB_EVENT_HCA,		/* fab_hcas_turn(); no index, nothing to read */
 };
 
 /**
@@ -41,7 +42,7 @@ static inline union fab_event fab_event_of(const struct epoll_event *ev)
  * @epfd: epoll descriptor
  * @op: EPOLL_CTL_ADD or EPOLL_CTL_MOD
  * @fd: descriptor
- * @events: EPOLLIN, EPOLLOUT or both
+ * @events: EPOLLIN, EPOLLOUT or both, perhaps with EPOLLET
  * @type: the part that handles it
  * @index: of @fd in that part
  *

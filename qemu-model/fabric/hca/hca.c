@@ -44,7 +44,9 @@ static void kick(void *p)
 
 	/* fab_hcas_turn() takes them in the opposite order */
 	atomic_store(&h->kicked, true);
-	if (!atomic_exchange(&h->s->kicked, true) && h->s->wake)
+	atomic_store(&h->s->kicked, true);
+	/* fab_hcas_sleep() takes these in the opposite order */
+	if (atomic_load(&h->s->asleep) && atomic_exchange(&h->s->asleep, false))
 		h->s->wake(h->s->arg);
 }
 
@@ -229,4 +231,22 @@ uint64_t fab_hcas_due(const struct fab_hcas *s)
 	if (s->first || atomic_load(&s->kicked))
 		return 0;
 	return s->due_ns == UINT64_MAX ? UINT64_MAX : s->due_ns > now ? s->due_ns - now : 0;
+}
+
+bool fab_hcas_sleep(struct fab_hcas *s)
+{
+	if (s->first)
+		return false;
+	if (!s->wake)
+		return !atomic_load(&s->kicked);
+	atomic_store(&s->asleep, true);
+	if (!atomic_load(&s->kicked))
+		return true;
+	atomic_store(&s->asleep, false);
+	return false;
+}
+
+void fab_hcas_awake(struct fab_hcas *s)
+{
+	atomic_store(&s->asleep, false);
 }

@@ -61,7 +61,8 @@ struct fab_hca_cfg {
 /**
  * fab_hcas_new() - the HCAs of a fabric: none yet
  * @d: its data path
- * @wake: any thread: an HCA has something to do, fab_hcas_turn() is due; or NULL
+ * @wake: any thread: an HCA has something to do while the owner sleeps, see fab_hcas_sleep(); or
+ *	NULL: it never does
  * @arg: its argument
  *
  * Return: NULL if out of memory.
@@ -104,5 +105,14 @@ bool fab_hcas_turn(struct fab_hcas *s);
 
 /** fab_hcas_due() - ns until fab_hcas_turn() is due; UINT64_MAX: not before wake or a packet */
 uint64_t fab_hcas_due(const struct fab_hcas *s);
+
+/**
+ * fab_hcas_sleep() - the owner is about to sleep, no longer than fab_hcas_due()
+ * Return: false: an HCA has something to do. Else wake is called when one has.
+ */
+bool fab_hcas_sleep(struct fab_hcas *s);
+
+/** fab_hcas_awake() - the sleep is over */
+void fab_hcas_awake(struct fab_hcas *s);
 
 #endif

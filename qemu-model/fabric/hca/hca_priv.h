@@ -45,6 +45,7 @@ struct fab_hca {
  * @all: all of them
  * @first, @last: those that have something to do
  * @kicked: any thread: one of them was kicked
+ * @asleep: the owner sleeps; who clears it calls @wake
  * @due_ns: no deadline is earlier
  * @now_ns: when this turn began
  * @turning: the thread that has fab_hcas_turn(), 0: none; any thread reads it
@@ -55,7 +56,7 @@ struct fab_hcas {
 	void *arg;
 	struct fab_hca *all;
 	struct fab_hca *first, *last;
-	_Atomic bool kicked;
+	_Atomic bool kicked, asleep;
 	uint64_t due_ns;
 	uint64_t now_ns;
 	_Atomic uintptr_t turning;
