@@ -13,6 +13,9 @@ from .channel import CHANNELS
 
 _libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
+# String instructions move a byte at a time under TCG, ten times slower than a loop of moves. The
+# kernel and the C library use them if the CPU claims that they are fast.
+MAX = ",".join(["max", *(f"{x}=off" for x in ("erms", "fsrm", "fsrs", "fsrc", "fzrm"))])
 # What differs between architectures: the machine and the CPU that QEMU emulates, the console, the
 # bus of the virtio devices, words of the kernel's command line, properties of the adapter, whether
 # there are root ports. s390x knows virtio without PCI, its PCI instructions, as QEMU has them,
@@ -20,7 +23,7 @@ PR_SET_PDEATHSIG = 1
 Machine = namedtuple("Machine",
                      "options cpu console serial bus no_rom append adapter root_ports")
 MACHINES = {
-    "x86_64": Machine("q35,sata=off,smbus=off,hpet=off", "max", "ttyS0",
+    "x86_64": Machine("q35,sata=off,smbus=off,hpet=off", MAX, "ttyS0",
                       ("-serial", "chardev:con"), "pci", ",romfile=", ("no_timer_check",), "",
                       True),
     "aarch64": Machine("virt,gic-version=3", "neoverse-n1", "ttyAMA0",

@@ -578,13 +578,18 @@ def linux(b, node):
 
 
 def until(seconds, condition, why):
-    """Waits until condition() is true; why: what is to be said if it never is, or gives that."""
+    """Waits until condition() is true; why: what is to be said if it never is, or gives that.
+
+    A question costs a node time that it needs for what is waited for: the pauses are as long as
+    the questions, up to 2 s.
+    """
     end = time.monotonic() + seconds
     while True:
         # what became true while we, or a node, stood still came in time
-        late = time.monotonic() > end
+        asked = time.monotonic()
+        late = asked > end
         if condition():
             return
         if late:
             raise Failure(why() if callable(why) else why, "time")
-        time.sleep(0.1)
+        time.sleep(min(max(time.monotonic() - asked, 0.1), 2))
