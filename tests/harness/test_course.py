@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The checks of the course's lessons, without a machine: which lab they want."""
+"""The checks of the course's lessons, without a machine: which lab they want, what they read."""
+import base64
 import contextlib
 import io
 import json
 import os
+import struct
 import sys
 import tempfile
 import unittest
@@ -111,6 +113,62 @@ class WhichLab(unittest.TestCase):
         whole = {n: lesson._replace(check=course.faults) for n, lesson in course.LESSONS.items()}
         with mock.patch.object(course, "LESSONS", whole):
             self.refused(9, "ohca-lab down", "ohca-lab course 9 --start")
+
+
+class Captures(unittest.TestCase):
+    """What lesson 10 finds in a capture."""
+
+    LIDS = {1: 3, 2: 5}
+    WRITE, NAK, ACK = (6, b""), (0x11, b"\x60\0\0\1"), (0x11, b"\x1f\0\0\1")
+
+    @staticmethod
+    def block(kind, body):
+        """A block of a pcapng file."""
+        size = struct.pack("<I", len(body) + 12)
+        return struct.pack("<I", kind) + size + body + size
+
+    def packet(self, source, target, psn, what, qp=7):
+        """A packet as 'ohca-fabric capture' writes it; its CRCs are zeros."""
+        opcode, rest = what
+        lrh = struct.pack(">BBHHH", 0, 2, self.LIDS[target], 0, self.LIDS[source])
+        bth = struct.pack(">BBHII", opcode, 0, 0xffff, qp, psn)
+        data = bytes(16) + lrh + bth + rest + bytes(6)
+        return self.block(6, struct.pack("<IIIII", 0, 0, 0, len(data), len(data)) + data
+                          + bytes(-len(data) % 4))
+
+    def parts(self, data, answer):
+        """Which parts of the task are done, with this file and this file of answers."""
+        class Lab:
+            """A lab whose node 1 has both files."""
+            lid = staticmethod(self.LIDS.get)
+            sh = staticmethod(lambda *_: (0, base64.b64encode(data).decode()))
+            answers = staticmethod(lambda _: {"psn": answer})
+        return [bool(done) for done, _ in course.captures(Lab)]
+
+    def test_repair(self):
+        """A packet, the NAK with its PSN, and the packet again."""
+        sent, nak = self.packet(2, 1, 100, self.WRITE), self.packet(1, 2, 100, self.NAK)
+        head = self.block(0x0a0d0d0a, bytes(16))
+        self.assertEqual(self.parts(head + sent + nak + sent, "100"), [True] * 5)
+        self.assertEqual(self.parts(head + sent + nak + sent, "101"), [True] * 4 + [False])
+
+    def test_not_repaired(self):
+        """A NAK and nothing behind it; an acknowledgement; a NAK of the other end."""
+        sent, nak = self.packet(2, 1, 100, self.WRITE), self.packet(1, 2, 100, self.NAK)
+        self.assertEqual(self.parts(sent + nak, "100"), [True] * 3 + [False] * 2)
+        self.assertEqual(self.parts(sent + self.packet(1, 2, 100, self.ACK) + sent, "100"),
+                         [True] * 2 + [False] * 3)
+        self.assertEqual(self.parts(sent + self.packet(2, 1, 100, self.NAK) + sent, "100"),
+                         [True] * 2 + [False] * 3)
+        other = self.packet(1, 2, 100, self.WRITE)
+        self.assertEqual(self.parts(other + nak + other, "100"), [True, False, True, False, False])
+
+    def test_no_capture(self):
+        """No file, another file, MADs alone, a file that is cut in the middle of a block."""
+        mad, sent = self.packet(2, 1, 1, self.WRITE, qp=1), self.packet(2, 1, 100, self.WRITE)
+        for data in (b"", b"psn=100\n" * 9, mad, sent[:-1], struct.pack("<II", 6, 12)):
+            with self.subTest(data=data):
+                self.assertEqual(self.parts(data, "100"), [False] * 5)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 A check looks at the learner's running lab and yields a pair for each part of the task: whether
 it is done, and what is to be done. It reads only: whoever checks twice gets the same answer twice.
 """
+import base64
 import json
 import os
 import random
@@ -15,12 +16,16 @@ from collections import namedtuple
 from . import paths
 from .channel import Channel, GuestGone, Timeout
 from .lab import LabError, environment, node_dir, say
+from .pcapng import packets
 
 NOT_DONE = 3        # the status of --check if a part of the task is missing
 HERE = os.path.dirname(os.path.abspath(__file__))
 PORT = "/sys/class/infiniband/ohca_0/ports/1"
 PAIRS = [(a, b) for a in (1, 2, 3) for b in (1, 2, 3) if a != b]
 TREE = ("-n", "3", "--topology", "fat-tree:4")
+# Of the BTH: RC RDMA WRITE First, Middle, Last, Only; RC Acknowledge. Of the AETH: its first byte.
+WRITES = {0x06, 0x07, 0x08, 0x0a}
+ACKNOWLEDGE, SEQUENCE_ERROR = 0x11, b"\x60"
 # lab: the options of 'ohca-lab up'. check(lab): the parts of the task. prepare(lab, seed): what is
 # done to a lab that has just come up, or None.
 Lesson = namedtuple("Lesson", "title lab check prepare", defaults=(None,))
@@ -294,6 +299,31 @@ def faults(lab):
            "packets from each node arrive at each other one")
 
 
+def captures(lab):
+    """Lesson 10: a capture with a WRITE, a NAK of a lost packet, and that packet again."""
+    _, text = lab.sh(1, "cd /root && [ $(stat -c %s wire.pcapng) -le 8388608 ] && "
+                        "base64 -w 0 wire.pcapng", 300)
+    try:
+        found = list(packets(base64.b64decode(text, validate=True)))
+    except ValueError:      # what stat says of a file that is not there
+        found = []
+    yield (bool(found),
+           "/root/wire.pcapng on node1 is a capture of at most 8 MiB, with data packets")
+    one, two = lab.lid(1), lab.lid(2)
+    sent = [(i, p.psn) for i, p in enumerate(found)
+            if (p.slid, p.dlid) == (two, one) and p.opcode in WRITES]
+    yield bool(sent), "it has packets of RDMA WRITEs from node2 to node1"
+    naks = [(i, p.psn) for i, p in enumerate(found)
+            if (p.slid, p.dlid, p.opcode) == (one, two, ACKNOWLEDGE)
+            and p.rest[:1] == SEQUENCE_ERROR]
+    yield bool(naks), "it has a NAK of node1, PSN sequence error"
+    last = {psn: i for i, psn in sent}
+    repaired = {psn for i, psn in naks if last.get(psn, -1) > i}
+    yield bool(repaired), "it has the packet with the PSN of such a NAK, sent again behind the NAK"
+    answer = number(lab.answers("/root/capture").get("psn"))
+    yield answer in repaired, "/root/capture on node1, psn=: the PSN of such a NAK"
+
+
 def scale(lab):
     """Lesson 11: OpenSM has routed by ftree, a core switch is off, and all hosts are there."""
     status, _ = lab.sh(1, "grep -q 'ftree tables configured' /var/log/opensm.log")
@@ -320,6 +350,7 @@ LESSONS = {
     7: Lesson("Multicast", TREE, multicast),
     8: Lesson("Failover of the subnet manager", TREE, failover),
     9: Lesson("Faults", TREE, faults, break_cable),
+    10: Lesson("Captures", TREE, captures),
     11: Lesson("Scale", ("-n", "2", "--topology", "fat-tree:8,3"), scale),
 }
 
