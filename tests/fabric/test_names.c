@@ -188,9 +188,33 @@ static void test_many(void **st)
 	fab_free(f);
 }
 
+/* A NodeDescription has up to 64 bytes, all of which count; a longer name is none's. */
+static void longest(void **st)
+{
+	char desc[FAB_DESC_LEN + 2];
+	struct fab *g = fab_new();
+
+	(void)st;
+	assert_non_null(g);
+	memset(desc, 'x', sizeof(desc));
+	desc[FAB_DESC_LEN + 1] = 0;
+	fab_add_node(g, IB_NODE_SWITCH_DEVICE, 2, 1, desc, FAB_DESC_LEN - 1);
+	fab_add_node(g, IB_NODE_SWITCH_DEVICE, 2, 2, desc, FAB_DESC_LEN);
+	assert_true(fab_seal(g));
+	assert_int_equal(fab_find_node(g, desc), FAB_NONE);
+	desc[FAB_DESC_LEN] = 0;
+	assert_int_equal(fab_find_node(g, desc), 1);
+	desc[FAB_DESC_LEN - 1] = 0;
+	assert_int_equal(fab_find_node(g, desc), 0);
+	desc[FAB_DESC_LEN - 2] = 0;
+	assert_int_equal(fab_find_node(g, desc), FAB_NONE);
+	fab_free(g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(longest),
 		cmocka_unit_test_setup_teardown(test_commands, setup_file, teardown),
 		cmocka_unit_test_setup_teardown(test_ports, setup_file, teardown),
 		cmocka_unit_test_setup_teardown(test_near, setup_file, teardown),

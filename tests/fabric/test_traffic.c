@@ -98,17 +98,18 @@ static void a_packet(unsigned int i)
 	ohca_link_kick(host[i].l);
 }
 
-/* Large packets to one machine, more than there is credit for. */
+/* Large packets to one machine or a group, more than there is credit for. */
 static void a_flood(unsigned int i)
 {
 	const unsigned int to = stuck < HOSTS ? stuck : any(HOSTS), vl = any(2);
 	const unsigned int len = 4 * (200 + any(800));
+	const uint16_t dlid = any(3) ? host[to].lid : (uint16_t)(IB_LID_MCAST_MIN + any(2));
 	unsigned int n = 0;
 
-	while (host[i].l && n < 60 && send_data(i, vl, host[to].lid, len, (uint8_t)n))
+	while (host[i].l && n < 60 && send_data(i, vl, dlid, len, (uint8_t)n))
 		if (++n % 8 == 0)
 			pump_once();
-	fprintf(out, "host %u sends %u of %u bytes to %u\n", i, n, len, to);
+	fprintf(out, "host %u sends %u of %u bytes to 0x%x\n", i, n, len, dlid);
 }
 
 /* A machine goes, or comes back. */
@@ -452,6 +453,7 @@ static void runs(void **st)
 	run(from_spec("fat-tree:4"), "fat-tree:4", 1, (const uint32_t []){ 1, 3, 5, 7 });
 	run(from_spec("star:6"), "star:6", 2, (const uint32_t []){ 1, 2, 3, 5 });
 	run(from_spec("ring:4,2"), "ring:4", 3, (const uint32_t []){ 1, 2, 4, 7 });
+	run(from_spec("star:5"), "star:5", 4, (const uint32_t []){ 1, 2, 3, 4 });
 	recorded_end(&rec);
 }
 
