@@ -352,7 +352,7 @@ def lab_options(p):
     p.add_argument("--package", action="append", default=[], metavar="NAME",
                    help="a Debian package to add to the guests")
     p.add_argument("--share", type=os.path.abspath, metavar="DIR", help="appears at /share")
-    p.add_argument("--memory", type=int, metavar="M", help="MiB per node (1024, debug 1280)")
+    p.add_argument("--memory", type=int, metavar="M", help="MiB per node (1024, debug 2048)")
     p.add_argument("--cpus", type=int, metavar="N", help="per node (1, or one per NUMA node)")
     p.add_argument("--no-sm", action="store_true", help="start no OpenSM, wait for no port")
     p.add_argument("--no-driver", action="store_true",
@@ -458,7 +458,7 @@ def total_memory():
 def complete(opt):
     """Fills in what follows from the options of run and up."""
     opt.no_sm = opt.no_sm or opt.no_driver
-    opt.memory = opt.memory or (1280 if opt.kernel == "debug" else 1024)
+    opt.memory = opt.memory or (2048 if opt.kernel == "debug" else 1024)
     opt.cpus = opt.cpus or opt.numa or 1
     if opt.no_driver:
         opt.append.append("modprobe.blacklist=ohca")
