@@ -238,8 +238,9 @@ apps: lab
 	@tests/apps/run $(APPS)
 
 # What is measured is built first.
-BENCH_PARTS := $(or $(BENCH),native provider scale)
-bench: $(if $(filter provider,$(BENCH_PARTS)),$(STAMP)/provider) | $(ROOT)
+BENCH_PARTS := $(or $(BENCH),native provider scale machines)
+bench: $(if $(filter provider,$(BENCH_PARTS)),$(STAMP)/provider) \
+		$(if $(filter machines p99,$(BENCH_PARTS)),lab) | $(ROOT)
 	@tests/bench/run $(if $(BENCH_BUSY),--busy) $(if $(BENCH_DOCUMENT),--document) $(BENCH_PARTS)
 
 # The provider's units want rdma-core's headers.

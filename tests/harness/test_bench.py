@@ -19,8 +19,9 @@ import fake
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 # pylint: disable=wrong-import-order, wrong-import-position
+from ohca_lab import perftest
 from bench import machine, report, stats
-from bench.parts import native, provider, scale
+from bench.parts import machines, native, p99, provider, scale
 
 QUIET = {"load1": 0.0, "running": 1, "busy": 0.0, "steal": 0.0}
 STAT = "cpu  100 10 40 800 20 5 5 20 7 3\ncpu0 1 2 3\n"
@@ -183,7 +184,8 @@ class Parts(unittest.TestCase):
                 report.collect(wrong, tables)
 
     def test_every_table_has_a_peer(self):
-        for part, peers in ((native, {"memcpy"}), (provider, {"mlx5"}), (scale, {"ibsim"})):
+        for part, peers in ((native, {"memcpy"}), (provider, {"mlx5"}), (scale, {"ibsim"}),
+                            (machines, {"rxe", "rxe, ran", "no adapter"})):
             for t in part.tables():
                 self.assertTrue(peers & set(t.columns), t.name)
                 self.assertLessEqual(set(t.shown), set(t.columns))
@@ -196,6 +198,92 @@ class Parts(unittest.TestCase):
             host="/host", in_root=lambda *argv: "instructions\tpost_recv\trxe\t123\n"), tables)
         self.assertEqual(calls, [("bench/provider", "peers")])
         self.assertEqual(tables[0].cells, {"post_recv": {"rxe": [123.0, 123.0]}})
+
+
+class Machines(unittest.TestCase):
+    """What programs of machines print, and what their threads did."""
+
+    def test_rows_of_perftest(self):
+        self.assertEqual(perftest.row(
+            " #bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]\n"
+            " 1048576    220             2800.50            2700.25\t\t 0.002700\n----\n"),
+                         [1048576, 220, 2800.5, 2700.25, 0.0027])
+        self.assertEqual(perftest.row(" 8  22000  5.1 900.2 24.1 30.5 8.6 2011.5 4002.0\n")[7:],
+                         [2011.5, 4002])
+        self.assertIsNone(perftest.row("Couldn't connect to node1:18515\n"))
+
+    def test_threads(self):
+        before = {("node1", "vCPU", "7"): (1, 2), ("node1", "others of QEMU", "8"): (0, 0)}
+        after = {("node1", "vCPU", "7"): (2, 2.5), ("node1", "vCPU", "9"): (3, 1),
+                 ("fabric", "fabric", "10"): (1, 1)}
+        spent = machines.used(before, after)
+        self.assertEqual(spent, {("node1", "vCPU"): (4, 1.5), ("fabric", "fabric"): (1, 1)})
+        self.assertEqual(machines.difference(spent, {("node1", "vCPU"): (1, 0.5)}),
+                         {("node1", "vCPU"): (3, 1), ("fabric", "fabric"): (1, 1)})
+        self.assertEqual([machines.role(*x) for x in (
+            ("node1", "CPU 0/TCG"), ("node1", "ohca"), ("node2", "qemu-system-x86"),
+            ("fabric", "ohca-fabric"))], ["vCPU", "device", "others of QEMU", "fabric"])
+
+    def test_what_a_round_adds(self):
+        rows = {"ib_write_bw": [8, 1, 2000, 1000, 0.5], "ib_read_bw": [8, 1, 2000, 500, 0.5],
+                "ib_send_bw": [8, 1, 2000, 500, 0.25], "ib_send_lat": [8, 1, 1, 9, 5, 5, 1, 90, 99],
+                "ib_write_lat": [8, 1, 1, 9, 4, 5, 1, 80, 88]}
+        calls = []
+
+        def perf(command, _fabric):
+            calls.append(command)
+            count = int(command.split()[-1])
+            return rows[command.split()[0]], {("node1", "vCPU"): (count * 1e-3 + 5, count * 2e-6),
+                                              ("fabric", "fabric"): (1, 1)}
+
+        pair = types.SimpleNamespace(perf=perf, processes=lambda: {"node1": 1, "fabric": 2})
+        by_name = {t.name: t for t in machines.tables()}
+        machines.bandwidths(pair, by_name, "rxe")
+        machines.latencies(pair, by_name, "rxe")
+        self.assertEqual(by_name["bandwidth"].cells["ib_write_bw, 1 MiB"], {"rxe": [1.048576]})
+        self.assertEqual(by_name["rate"].cells["ib_send_bw, 8 bytes"], {"rxe": [250]})
+        self.assertEqual(by_name["latency"].cells["ib_send_lat, 99 %"], {"rxe": [90]})
+        self.assertEqual(by_name["latency"].cells["ib_write_lat, 99.9 %"], {"rxe": [88]})
+        self.assertAlmostEqual(by_name["cpu"].cells["node1"]["rxe"][0], 1 / 1.048576)
+        self.assertEqual(by_name["cpu"].cells["fabric"]["rxe"], [0])
+        self.assertAlmostEqual(by_name["threads"].cells["node1, vCPU"]["rxe, waited"][0], 2)
+        self.assertEqual(len(calls), 8)
+
+
+class Scheduling(unittest.TestCase):
+    """What is changed for a variant is as it was after it."""
+
+    def setUp(self):
+        self.pair = types.SimpleNamespace(threads=lambda: {
+            ("node1", "vCPU", "7"): 0, ("node2", "vCPU", "8"): 0, ("node1", "device", "9"): 0,
+            ("fabric", "fabric", "10"): 0, ("node1", "others of QEMU", "11"): 0})
+
+    def test_processors(self):
+        with mock.patch.object(os, "sched_setaffinity") as to, \
+                mock.patch.object(os, "sched_getaffinity", return_value={0, 1}):
+            with p99.vcpus_pinned(self.pair):
+                self.assertEqual(to.call_args_list, [mock.call(7, {1}), mock.call(8, {0})])
+            self.assertEqual(to.call_args_list[2:], [mock.call(7, [0, 1]), mock.call(8, [0, 1])])
+
+    def test_real_time(self):
+        with mock.patch.object(os, "sched_setscheduler") as to:
+            with self.assertRaises(ValueError), p99.real_time(self.pair):
+                self.assertEqual([c.args[:2] for c in to.call_args_list],
+                                 [(10, os.SCHED_RR), (9, os.SCHED_RR)])
+                raise ValueError
+            self.assertEqual([c.args[:2] for c in to.call_args_list[2:]],
+                             [(10, os.SCHED_OTHER), (9, os.SCHED_OTHER)])
+
+    def test_autogroups(self):
+        with tempfile.NamedTemporaryFile("w+", encoding="ascii") as f, \
+                mock.patch.object(p99, "AUTOGROUP", f.name):
+            f.write("1\n")
+            f.flush()
+            with p99.autogroup_off(None):
+                f.seek(0)
+                self.assertEqual(f.read(), "0\n")
+            f.seek(0)
+            self.assertEqual(f.read(), "1\n")
 
 
 class Run(unittest.TestCase):

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""perftest between two machines over our device, and over rxe in the same two machines."""
+import os
+import time
+
+from ohca_lab import cli, perftest
+from ohca_lab.lab import SETUP_RXE, Lab, LabError
+
+from bench.report import Table
+
+NAME = "machines"
+FABRICS = {"ohca": "-d ohca_0", "rxe": "-d rxe0 -x 1"}
+LIMIT_S = 300
+IDLE_S = 3
+# How many messages a run has, and one whose begin and end are subtracted from its processor time.
+# Those of 1 MiB: rxe takes too long for as many.
+MANY_BYTES, FEW_BYTES = {"ohca": 2100, "rxe": 220}, {"ohca": 100, "rxe": 20}
+MANY, FEW = 22000, 2000
+MIB = 1 << 20
+
+
+def tables():
+    """What is measured."""
+    both = tuple(FABRICS)
+    return [
+        Table("bandwidth", "perftest between two machines: bandwidth", "program",
+              {c: "GB/s" for c in both}, "bars", "y"),
+        Table("rate", "perftest between two machines: messages", "program",
+              {c: "k/s" for c in both}, "bars", "y"),
+        Table("latency", "perftest between two machines: one way, 8 bytes", "program",
+              {c: "us" for c in both}, "bars", "y"),
+        Table("cpu", "Processor time of both QEMUs and of the fabric for a GB of ib_write_bw, "
+              "1 MiB", "process", {c: "s/GB" for c in both}),
+        Table("threads", "What threads did for a message of ib_send_lat: they ran, and waited "
+              "for a processor", "thread",
+              {f"{c}, {w}": "us" for c in both for w in ("ran", "waited")}),
+        Table("idle", "Processor time of machines that do nothing", "process",
+              {"ohca": "ms/s", "no adapter": "ms/s"}),
+    ]
+
+
+class Machines:
+    """A lab of two nodes, and the threads of its processes."""
+
+    def __init__(self, *options):
+        # QEMU names its threads only if it is asked to
+        self.opt = cli.complete(cli.parser().parse_args(
+            ["up", "-n", "2", "--qemu=-name debug-threads=on", *options]))
+        self.opt.log = None
+        self.lab = Lab(f"bench{os.getpid()}", self.opt)
+
+    def __enter__(self):
+        try:
+            self.lab.start()
+        except LabError as e:
+            self.lab.teardown()
+            raise SystemExit(f"bench: {e}") from None
+        return self
+
+    def __exit__(self, *_):
+        cli.finish(self.lab, self.opt)
+
+    def add_rxe(self):
+        """rxe in both nodes, beside our device."""
+        self.lab.sh_all(SETUP_RXE + "\nsleep 0.5\n", 60, "rxe cannot be set up")
+
+    def processes(self):
+        """The names of those that count, and their numbers; the management network does not."""
+        found = {vm.name: vm.process.pid for vm in self.lab.vms}
+        found.update({p.what: p.pid for p in self.lab.helpers if p.what == "fabric"})
+        return found
+
+    def threads(self):
+        """By process, name and number of a thread: seconds that it ran and waited so far."""
+        found = {}
+        for name, pid in self.processes().items():
+            for tid in os.listdir(f"/proc/{pid}/task"):
+                task = f"/proc/{pid}/task/{tid}"
+                try:
+                    with open(f"{task}/comm", encoding="ascii") as f:
+                        comm = f.read().strip()
+                    with open(f"{task}/schedstat", encoding="ascii") as f:
+                        ran, waited, _ = (int(x) for x in f.read().split())
+                except (FileNotFoundError, ProcessLookupError):
+                    continue
+                found[name, role(name, comm), tid] = (ran / 1e9, waited / 1e9)
+        return found
+
+    def perf(self, command, fabric):
+        """The row of a run of a program, and by process and thread what they ran and waited."""
+        command = f"{command} -F {FABRICS[fabric]}"
+        before = self.threads()
+        status, server, client = self.lab.pair(command, f"{command} node1", perftest.PORT, LIMIT_S)
+        row = None if status else perftest.row(client)
+        if not row:
+            raise RuntimeError(f"{command}: status {status}\n{server}\n{client}")
+        return row, used(before, self.threads())
+
+    def idle(self, seconds):
+        """By process: ms of processor time a second."""
+        before, begin = self.threads(), time.monotonic()
+        time.sleep(seconds)
+        spent = used(before, self.threads())
+        seconds = time.monotonic() - begin
+        return {p: sum(ran for (q, _), (ran, _) in spent.items() if q == p) / seconds * 1e3
+                for p in self.processes()}
+
+
+def role(process, comm):
+    """What a thread is, by its name."""
+    if process == "fabric":
+        return "fabric"
+    if comm.startswith("CPU"):
+        return "vCPU"
+    return "device" if comm == "ohca" else "others of QEMU"
+
+
+def used(before, after):
+    """By process and role: seconds that threads ran and waited between two looks at them."""
+    found = {}
+    for (process, what, tid), now in after.items():
+        then = before.get((process, what, tid), (0, 0))
+        ran, waited = found.get((process, what), (0, 0))
+        found[process, what] = (ran + now[0] - then[0], waited + now[1] - then[1])
+    return found
+
+
+def difference(many, few):
+    """What the longer run took beyond the shorter one, of used()."""
+    return {k: tuple(a - b for a, b in zip(v, few.get(k, (0, 0)))) for k, v in many.items()}
+
+
+def bandwidths(machines, by_name, fabric):
+    """Bandwidths, rates and processor time for the bytes."""
+    for program in ("ib_write_bw", "ib_read_bw"):
+        row, many = machines.perf(f"{program} -s {MIB} -n {MANY_BYTES[fabric]}", fabric)
+        by_name["bandwidth"].add(f"{program}, 1 MiB", fabric, row[3] * MIB / 1e9)
+        if program == "ib_write_bw":
+            _, few = machines.perf(f"{program} -s {MIB} -n {FEW_BYTES[fabric]}", fabric)
+            spent = difference(many, few)
+            gigabytes = (MANY_BYTES[fabric] - FEW_BYTES[fabric]) * MIB / 1e9
+            for process in machines.processes():
+                ran = sum(v[0] for (p, _), v in spent.items() if p == process)
+                by_name["cpu"].add(process, fabric, max(ran, 0) / gigabytes)
+            by_name["cpu"].add("all", fabric,
+                               max(sum(v[0] for v in spent.values()), 0) / gigabytes)
+    for program in ("ib_write_bw", "ib_send_bw"):
+        row, _ = machines.perf(f"{program} -s 8 -n {MANY}", fabric)
+        by_name["rate"].add(f"{program}, 8 bytes", fabric, row[4] * 1e3)
+
+
+def latencies(machines, by_name, fabric):
+    """One-way times, and what the threads did meanwhile."""
+    for program in ("ib_send_lat", "ib_write_lat"):
+        row, many = machines.perf(f"{program} -s 8 -n {MANY}", fabric)
+        for what, i in (("50 %", 4), ("99 %", 7), ("99.9 %", 8)):
+            by_name["latency"].add(f"{program}, {what}", fabric, row[i])
+        if program == "ib_send_lat":
+            _, few = machines.perf(f"{program} -s 8 -n {FEW}", fabric)
+            for (process, what), spent in difference(many, few).items():
+                name = what if what == "fabric" else f"{process}, {what}"
+                for word, seconds in zip(("ran", "waited"), spent):
+                    by_name["threads"].add(name, f"{fabric}, {word}",
+                                           max(seconds, 0) / (MANY - FEW) * 1e6)
+
+
+def measure(bench, found):
+    """First the idle machines, then both fabrics in turns: A B, B A."""
+    by_name = {t.name: t for t in found}
+    for column, options in (("no adapter", ["--fabric", "none"]), ("ohca", [])):
+        with Machines(*options) as machines:
+            for _ in range(bench.runs):
+                for process, ms in machines.idle(IDLE_S).items():
+                    by_name["idle"].add(process, column, ms)
+            if options:
+                continue
+            machines.add_rxe()
+            for n in bench.rounds():
+                for fabric in list(FABRICS)[::1 if n % 2 else -1]:
+                    bandwidths(machines, by_name, fabric)
+                    latencies(machines, by_name, fabric)

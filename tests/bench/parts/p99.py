@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Why a message between two machines takes long now and then: the same with other scheduling.
+
+It changes a setting of the whole host for some seconds at a time, and asks for real time: for root
+alone, and only by its name.
+"""
+import contextlib
+import os
+
+from bench.parts import machines
+from bench.report import Table
+
+NAME = "p99"
+AUTOGROUP = "/proc/sys/kernel/sched_autogroup_enabled"
+LATENCY = f"ib_send_lat -s 8 -n {machines.MANY}"
+BANDWIDTH = f"ib_write_bw -s {machines.MIB} -n {machines.MANY_BYTES['ohca']}"
+
+
+def tables():
+    """What is measured."""
+    return [Table("p99", "ib_send_lat and ib_write_bw between two machines, and how long the "
+                  "device's threads and the fabric waited for a processor", "scheduling",
+                  {"50 %": "us", "99 %": "us", "99.9 %": "us", "waited": "us a message",
+                   "write, 1 MiB": "GB/s"}, "bars", "y", ["50 %", "99 %", "99.9 %"],
+                  note="They waited while the programs began and ended, too.")]
+
+
+def threads(pair, what):
+    """The numbers of the threads that are a vCPU, a device's or the fabric's, by their process."""
+    return [(process, int(tid)) for process, role, tid in sorted(pair.threads()) if role in what]
+
+
+@contextlib.contextmanager
+def autogroup_off(_pair):
+    """No autogroups: each QEMU and the fabric have one of their own else."""
+    with open(AUTOGROUP, "r+", encoding="ascii") as f:
+        old = f.read()
+        try:
+            f.seek(0)
+            f.write("0\n")
+            f.flush()
+            yield
+        finally:
+            f.seek(0)
+            f.write(old)
+            f.flush()
+
+
+@contextlib.contextmanager
+def vcpus_pinned(pair):
+    """Each machine's vCPU on a processor of its own; everything else where it likes."""
+    every = sorted(os.sched_getaffinity(0))
+    found = threads(pair, {"vCPU"})
+    for process, tid in found:
+        os.sched_setaffinity(tid, {every[int(process[4:]) % len(every)]})
+    try:
+        yield
+    finally:
+        for _, tid in found:
+            os.sched_setaffinity(tid, every)
+
+
+@contextlib.contextmanager
+def real_time(pair):
+    """The device's threads and the fabric before all others: the best that scheduling can do."""
+    found = threads(pair, {"device", "fabric"})
+    for _, tid in found:
+        os.sched_setscheduler(tid, os.SCHED_RR, os.sched_param(1))
+    try:
+        yield
+    finally:
+        for _, tid in found:
+            os.sched_setscheduler(tid, os.SCHED_OTHER, os.sched_param(0))
+
+
+VARIANTS = {"as it is": (), "no autogroups": (autogroup_off,), "vCPUs pinned": (vcpus_pinned,),
+            "both": (autogroup_off, vcpus_pinned), "real-time device": (real_time,)}
+
+
+def one(pair, table, name, parts):
+    """A run of both programs with one variant."""
+    with contextlib.ExitStack() as stack:
+        for part in parts:
+            stack.enter_context(part(pair))
+        row, spent = pair.perf(LATENCY, "ohca")
+        fast, _ = pair.perf(BANDWIDTH, "ohca")
+    for column, i in (("50 %", 4), ("99 %", 7), ("99.9 %", 8)):
+        table.add(name, column, row[i])
+    waited = sum(w for (_, what), (_, w) in spent.items() if what in ("device", "fabric"))
+    table.add(name, "waited", waited / machines.MANY * 1e6)
+    table.add(name, "write, 1 MiB", fast[3] * machines.MIB / 1e9)
+
+
+def measure(bench, found):
+    """All variants in turns, forwards and backwards."""
+    if os.getuid():
+        raise SystemExit("bench: p99 changes the scheduling of the host: for root alone")
+    with machines.Machines() as pair:
+        for n in bench.rounds():
+            for name in list(VARIANTS)[::1 if n % 2 else -1]:
+                one(pair, found[0], name, VARIANTS[name])
