@@ -91,7 +91,8 @@ static void test_features(void **state)
 			} else if (u[i].c.reg_mr.type == OHCA_MR_DM &&
 				   u[i].opcode == OHCA_CMD_REG_MR) {
 				/* the first memory has handle 0 */
-				assert_int_equal(rc, f == OHCA_FEATURE_DM ? OHCA_ADMIN_BAD_PARAM : 0);
+				assert_int_equal(rc, f == OHCA_FEATURE_DM ?
+						 OHCA_ADMIN_BAD_PARAM : 0);
 			} else if (f != OHCA_FEATURE_SRQ || u[i].opcode != OHCA_CMD_CREATE_SRQ) {
 				assert_int_equal(rc, none ? OHCA_ADMIN_BAD_HANDLE : 0);
 			}

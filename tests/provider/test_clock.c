@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The time of day of the device's timestamps, with clocks that the test sets. Linked with --wrap. */
+/* The time of day of timestamps, with clocks that the test sets. Linked with --wrap. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 
 #include "fake.h"
 
-/** struct memory - pieces allocated or mapped, and not given back; the one that fails, 1: the next */
+/** struct memory - pieces allocated or mapped and not given back; which one fails, 1: the next */
 static struct {
 	unsigned int fail_at;
 	int live;
@@ -336,7 +336,7 @@ static int end_context(void *p)
 /**
  * struct kind - an object
  * @memory: allocations of it; @first: the first that may fail, 0 is all
- * @calls: what the library and the kernel are asked; the memory of a queue is the first, with ENOMEM
+ * @calls: what the library and the kernel are asked; of a @queue its memory first, with ENOMEM
  * @held: the kernel may refuse to end it
  * @feature: bit of the device's that it needs, plus one; 0: none
  */
