@@ -724,9 +724,33 @@ static void test_psn_wrap(void **state)
 	rig_down(&r);
 }
 
+/* A connection that has the peer's GID and DLID 0, as for RoCE: no packet of it arrives. */
+static void test_dlid_zero(void **state)
+{
+	struct ohca_hw_qp_attr a;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .cold = true });
+	a = rig_attr(&r, 0);
+	a.av.dlid = 0;
+	a.av.flags = OHCA_AV_GRH;
+	a.av.dgid[0] = 0xfe;
+	a.av.dgid[1] = 0x80;
+	ib_put_be64(a.av.dgid + 8, r.h[1]->cfg.node_guid + 1);
+	rig_connect(&r, 0, a);
+	rig_connect(&r, 1, rig_attr(&r, 1));
+	rig_write(&r, 0, 1, 0, 0, 100);
+	rig_time(&r, 5000);
+	wc(&r.scq[0], 1, WC_RETRY_EXC);
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_PKT), a.retry_cnt + 1);
+	rig_down(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_dlid_zero),
 		cmocka_unit_test(test_loss),
 		cmocka_unit_test(test_xrc),
 		cmocka_unit_test(test_dup),

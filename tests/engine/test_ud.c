@@ -191,11 +191,18 @@ static void test_drops(void **state)
 	av.dqpn = r.qp[1].qpn;
 	av.dlid = 9;
 	send_av(&r, 0, 4, &av, 100);
+	/* the GID of the peer, as for RoCE: only the LID says where a packet goes */
+	av.dlid = 0;
+	av.flags = OHCA_AV_GRH;
+	gid_of(r.h[1], av.dgid);
+	send_av(&r, 0, 7, &av, 100);
 	rig_run(&r);
 	wc(&r.scq[0], 2, WC_SUCCESS);
 	wc(&r.scq[0], 3, WC_SUCCESS);
 	wc(&r.scq[0], 4, WC_SUCCESS);
+	wc(&r.scq[0], 7, WC_SUCCESS);
 	no_wc(&r.rcq[1]);
+	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_PKT), 2);
 	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_QKEY), 1);
 	assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_QP), 1);
 	/* the WQE is still there; then there is none */
@@ -235,8 +242,8 @@ static void test_sqe(void **state)
 			send_av(&r, 0, 1, &av, 100);
 			r.mr[0].key ^= 0x100;
 			break;
-		case 2:		/* no LID */
-			av.dlid = 0;
+		case 2:		/* the permissive LID is for SMPs */
+			av.dlid = 0xffff;
 			send_av(&r, 0, 1, &av, 100);
 			break;
 		case 3:		/* no such GID */

@@ -623,7 +623,6 @@ static void ah_checks(void **state)
 	BAD(port_num, 2);
 	BAD(sl, 16);
 	BAD(src_path_bits, 128);
-	BAD(dlid, 0);
 	BAD(grh.sgid_index, 8);
 	BAD(grh.flow_label, 0x100000);
 	/* without a GRH nobody looks at it */
@@ -651,8 +650,14 @@ static void ah_keeps_pd(void **state)
 	assert_int_equal(ops.dealloc_pd(pd), EBUSY);
 	assert_int_equal(ops.destroy_ah(two), 0);
 	/* what could not be made counts for nothing */
-	a.dlid = 0;
+	a.sl = 16;
 	assert_null(ops.create_ah(pd, &a));
+	a.sl = 0;
+	/* DLID 0 is one that no port has */
+	a.dlid = 0;
+	one = ops.create_ah(pd, &a);
+	assert_non_null(one);
+	assert_int_equal(ops.destroy_ah(one), 0);
 	a.dlid = 7;
 	parent = ops.alloc_parent_domain(ctx, &pattr);
 	assert_non_null(parent);

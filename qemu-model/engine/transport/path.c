@@ -48,7 +48,8 @@ int ohca_path_resolve(ohca_engine *e, unsigned int port_idx, const struct ohca_h
 	uint16_t slid;
 	uint8_t *h;
 
-	if (dlid == IB_LID_RESERVED || (dlid == IB_LID_PERMISSIVE && !vl15) || av->sl > 15 ||
+	/* DLID 0 leaves as any other LID; the first switch drops it (7.12.2) */
+	if ((dlid == IB_LID_PERMISSIVE && !vl15) || av->sl > 15 ||
 	    av->src_path_bits >= 1u << port->lmc || (vl15 && grh))
 		return OHCA_VE_AV;
 	if (grh && !port->gid_valid[av->sgid_index])

@@ -3,7 +3,8 @@
  * Address handles. An AH is the address vector that goes into a WQE; neither the
  * kernel nor the device has an object for it. The device checks what only it
  * knows: path bits against the LMC, the GID. That its protection domain is the QP's is
- * checked when it is posted (wr.h).
+ * checked when it is posted (wr.h). Any DLID is taken, 0 as well, which programs for
+ * RoCE give: its packets are lost at the first switch.
  */
 
 #include <stdlib.h>
@@ -48,7 +49,7 @@ struct ibv_ah *ohca_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	if (!attr->port_num ||
 	    attr->port_num > to_octx(ibpd->context)->num_ports ||
 	    attr->sl > OHCA_MAX_SL ||
-	    attr->src_path_bits > OHCA_MAX_PATH_BITS || !attr->dlid ||
+	    attr->src_path_bits > OHCA_MAX_PATH_BITS ||
 	    (attr->is_global &&
 	     (grh->flow_label > OHCA_MAX_FLOW_LABEL ||
 	      grh->sgid_index >=
