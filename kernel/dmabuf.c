@@ -180,7 +180,11 @@ static struct ib_umem_dmabuf *ohca_dmabuf_pin(struct ohca_dev *dev, u64 offset, 
  * @dmah: NULL: hints of DMA handles are not supported
  * @attrs: of the call
  *
- * Return: the region or an error pointer.
+ * Consumers ask with no buffer and no length whether a device knows the operation; so what is wrong
+ * with @fd is said before what is wrong with @length.
+ *
+ * Return: the region; else an error pointer: -EBADF if @fd is no open file, -EINVAL if it is no
+ * DMA-BUF or @length is out of range.
  */
 struct ib_mr *ohca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 virt, int fd,
 				      int access, struct ib_dmah *dmah,
@@ -189,8 +193,14 @@ struct ib_mr *ohca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length
 	struct ohca_dev *dev = to_ohca_dev(ibpd->device);
 	struct ib_umem_dmabuf *umem;
 
-	if (!length || length > le64_to_cpu(dev->attr.max_mr_size))
+	if (!length || length > le64_to_cpu(dev->attr.max_mr_size)) {
+		struct dma_buf *dmabuf = dma_buf_get(fd);
+
+		if (IS_ERR(dmabuf))
+			return ERR_CAST(dmabuf);
+		dma_buf_put(dmabuf);
 		return ERR_PTR(-EINVAL);
+	}
 	if (dmah)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (access & (IB_ACCESS_ON_DEMAND | IB_ACCESS_FLUSH_PERSISTENT))

@@ -13,6 +13,7 @@
 #include "mr.h"
 #include "ops.h"
 #include "paged.h"
+#include "port.h"
 #include "restrack.h"
 
 /* ---- CQs ---- */
@@ -107,6 +108,25 @@ static int compat_counter_unbind_qp(struct ib_qp *ibqp)
 }
 #endif
 
+/* ---- ports ---- */
+
+#ifdef OHCA_HAVE_QUERY_PORT_SPEED
+/* In units of 100 Mb/s. A port that is not ACTIVE has the rate of its attributes, too. */
+static int query_port_speed(struct ib_device *ibdev, u32 port, u64 *speed)
+{
+	struct ib_port_speed_info info;
+	struct ib_port_attr attr = {};
+	int ret;
+
+	ret = ohca_query_port(ibdev, port, &attr);
+	if (!ret)
+		ret = ib_port_attr_to_speed_info(&attr, &info);
+	if (!ret)
+		*speed = info.rate;
+	return ret;
+}
+#endif
+
 const struct ib_device_ops ohca_compat_ops = {
 #ifdef OHCA_HAVE_CREATE_USER_CQ
 	.create_cq = ohca_create_cq,
@@ -143,6 +163,9 @@ const struct ib_device_ops ohca_compat_ops = {
 #ifdef OHCA_HAVE_COUNTER_INIT
 	.counter_init = counter_init,
 	.size_rdma_counter = sizeof(struct rdma_counter),
+#endif
+#ifdef OHCA_HAVE_QUERY_PORT_SPEED	/* else consumers compute it from the attributes */
+	.query_port_speed = query_port_speed,
 #endif
 #ifdef OHCA_HAVE_FILL_RES_SRQ	/* else `rdma resource show srq` has nothing of the driver */
 	.fill_res_srq_entry = ohca_fill_res_srq_entry,

@@ -45,6 +45,15 @@ static int ohca_query_port(struct ibv_context *ibctx, uint8_t port,
 	return ibv_cmd_query_port(ibctx, port, attr, &cmd, sizeof(cmd));
 }
 
+#if OHCA_RDMA_CORE >= 62
+/* ibv_query_port_speed(): EOPNOTSUPP from a kernel that does not have it (before Linux 7.0) */
+static int ohca_query_port_speed(struct ibv_context *ibctx, uint32_t port,
+				 uint64_t *speed)
+{
+	return ibv_cmd_query_port_speed(ibctx, port, speed);
+}
+#endif
+
 static void ohca_free_context(struct ibv_context *ibctx)
 {
 	struct ohca_context *ctx = to_octx(ibctx);
@@ -101,6 +110,9 @@ static const struct verbs_context_ops ohca_ctx_ops = {
 	.post_srq_recv = ohca_post_srq_recv,
 	.query_device_ex = ohca_query_device_ex,
 	.query_port = ohca_query_port,
+#if OHCA_RDMA_CORE >= 62
+	.query_port_speed = ohca_query_port_speed,
+#endif
 	.query_qp = ohca_query_qp,
 	.query_rt_values = ohca_query_rt_values,
 	.query_srq = ohca_query_srq,
