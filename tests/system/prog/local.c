@@ -649,6 +649,8 @@ void local_main(const char *name)
 		windows();
 	else if (!strcmp(name, "mcast"))
 		mcast();
+	else if (!strcmp(name, "channels"))
+		channels_main();
 	else if (!strcmp(name, "supplied"))
 		supplied_main();
 	else if (!strcmp(name, "narrow"))

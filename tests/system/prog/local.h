@@ -14,6 +14,9 @@ void share_main(void);
 /** lost_main - traffic until the device is taken away */
 void lost_main(void);
 
+/** channels_main - many CQs on few channels, thousands of regions */
+void channels_main(void);
+
 /** nomem_main - verbs while allocations of the kernel fail */
 void nomem_main(void);
 

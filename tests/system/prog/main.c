@@ -2,6 +2,7 @@
 /* ohca-peer TEST ARGUMENT [HOST]: with HOST the client of the server there. */
 #include "local.h"
 #include "peer.h"
+#include "rail.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ int main(int argc, char **argv)
 			"       ohca-peer until-error SECONDS [HOST]\n"
 			"       ohca-peer endure SECONDS [HOST]\n"
 			"       ohca-peer alltoall SECONDS NODE NODES\n"
+			"       ohca-peer allreduce SECONDS RANK RANKS\n"
 			"       ohca-peer deceived SECONDS\n"
 			"       ohca-peer migrate link|driver [HOST]\n"
 			"       ohca-peer tenant P_KEY,MLID,0|1 [HOST]\n"
@@ -28,6 +30,8 @@ int main(int argc, char **argv)
 			"       ohca-peer hostile SCENARIO\n"
 			"       ohca-peer attack spin|err|index SECONDS\n"
 			"       ohca-peer limits WHAT\n"
+			"       ohca-peer probe dmabuf|speed|iova2|ece|events\n"
+			"       ohca-peer roce write [HOST]\n"
 			"       ohca-peer queues builder|resize|clock\n"
 			"       ohca-peer resize qp\n"
 			"       ohca-peer scale QPS MRS\n"
@@ -62,6 +66,10 @@ int main(int argc, char **argv)
 		limits_main(argv[2]);
 		return 0;
 	}
+	if (!strcmp(argv[1], "probe")) {
+		probe_main(&p, argv[2]);
+		return 0;
+	}
 	if (!strcmp(argv[1], "queues")) {
 		queues_main(argv[2]);
 		return 0;
@@ -86,6 +94,10 @@ int main(int argc, char **argv)
 		alltoall_main(atof(argv[2]), atoi(argv[3]), atoi(argv[4]));
 		return 0;
 	}
+	if (!strcmp(argv[1], "allreduce") && argc > 4) {
+		allreduce_main(atof(argv[2]), atoi(argv[3]), atoi(argv[4]));
+		return 0;
+	}
 	if (!strcmp(argv[1], "deceived")) {
 		deceived_main(atof(argv[2]));
 		return 0;
@@ -108,6 +120,8 @@ int main(int argc, char **argv)
 		movable_main(&p);
 	else if (!strcmp(argv[1], "tenant"))
 		tenant_main(&p, argv[2]);
+	else if (!strcmp(argv[1], "roce"))
+		roce_main(&p);
 	else if (!strcmp(argv[1], "migrate"))
 		migrate_main(&p, argv[2]);
 	else

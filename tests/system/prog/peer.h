@@ -187,6 +187,12 @@ void attack_main(const char *how, double seconds);
 /** limits_main - one limit that the device announces: reached, and one past it */
 void limits_main(const char *what);
 
+/** probe_main - one question that transports ask of a device, on one node; see probes.c */
+void probe_main(struct peer *p, const char *what);
+
+/** roce_main - a connection by GID with DLID 0 fails, one with the LID works */
+void roce_main(struct peer *p);
+
 /** queues_main - the builder interface and extended CQs, or a CQ resized under load */
 void queues_main(const char *what);
 

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Links between the ranks of a collective, as NCCL's transport for InfiniBand makes them: several
+ * RC QPs on each rail; the receiver tells by RDMA WRITE where the next message may go (clear to
+ * send); the sender WRITEs the message there and says so by immediate data. When a rail fails, its
+ * parts of messages go by the other one, and UC QPs bring the rail back.
+ */
+#ifndef RAIL_H
+#define RAIL_H
+
+#include "peer.h"
+
+#define RAILS		2u		/* at most, one adapter each */
+#define RAIL_QPS	2u		/* RC QPs of a link on each rail */
+#define PARTS		(RAILS * RAIL_QPS)
+#define SLOTS		8u		/* messages of a direction that may be on their way */
+#define SLICE		(512u << 10)	/* bytes of a message, at most */
+#define SPLIT		8192u		/* a longer one is cut into PARTS */
+#define UC_RECVS	32u
+
+/**
+ * struct rail - an adapter of this process
+ * @self: QP that is connected to itself, whose READ flushes what others wrote
+ * @lid, @gid: of port 1
+ */
+struct rail {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *self_cq;
+	struct ibv_qp *self;
+	struct ibv_mr *read_mr;
+	uint8_t read[8];
+	uint16_t lid;
+	union ibv_gid gid;
+};
+
+/**
+ * struct lane - a link on one rail
+ * @sends, @recvs: WQEs whose completion is to come; of unsignaled WQEs none is
+ * @epoch: how often it was made anew
+ * @up: its RC QPs are connected
+ * @fenced: @up is false, and nothing that was sent by it before will arrive on either side
+ * @next: ms, when to say ALIVE again
+ * @uc_sends: of @uc, to come; @uc_turn: all that were posted
+ */
+struct lane {
+	struct ibv_cq *cq, *uc_cq;
+	struct ibv_qp *qp[RAIL_QPS], *uc;
+	struct ibv_mr *uc_mr;
+	uint64_t (*uc_buf)[32];
+	uint32_t sends, recvs, epoch, uc_sends, uc_turn;
+	bool up, fenced;
+	int64_t next;
+	uint16_t lid;
+	union ibv_gid gid;
+	uint32_t qpn[RAIL_QPS], uc_qpn;
+};
+
+/**
+ * struct out - a message that is sent
+ * @todo, @flying, @unsure: bits of parts: to be posted, posted, on a rail that failed
+ * @parts: how many; 0: the slot is free
+ */
+struct out {
+	uint64_t seq;
+	const uint8_t *buf;
+	struct ibv_mr **mr;
+	uint32_t len, parts, todo, flying[RAILS], unsure[RAILS];
+};
+
+enum { CTS_TODO, CTS_FLYING, CTS_UNSURE, CTS_DONE };
+
+/** struct in - a message that may come; @got: bits of parts; @parts: how many, 0: none came */
+struct in {
+	uint64_t seq;
+	uint32_t got, parts, cts, cts_rail;
+};
+
+/** struct cts - where a message may go, in words of big endian */
+struct cts {
+	uint64_t addr, rkey[RAILS], seq;
+};
+
+/** struct link - to another rank */
+struct link {
+	int peer, sock;
+	struct lane lane[RAILS];
+	struct out out[SLOTS];
+	struct in in[SLOTS];
+	uint64_t next_out, next_in;
+	volatile struct cts *fifo;	/* the peer writes */
+	uint8_t *stage;			/* of SLOTS slices */
+	struct ibv_mr *fifo_mr[RAILS], *stage_mr[RAILS];
+	uint64_t peer_fifo;
+	uint32_t peer_fifo_rkey[RAILS];
+};
+
+/**
+ * struct rails - all of this process
+ * @flusher: the rail whose READs worked last
+ * @lost, @healed: lanes that failed, and came back
+ */
+struct rails {
+	unsigned int n, nlinks, flusher;
+	int rank;
+	struct rail rail[RAILS];
+	struct link *link[8];
+	uint64_t lost, healed, reads, parts, splits;
+};
+
+/** rails_open - the first adapters, RAILS at most */
+void rails_open(struct rails *rs, int rank);
+
+/** rails_reg - memory for all rails, by ibv_reg_mr_iova2() with relaxed ordering */
+void rails_reg(struct rails *rs, void *buf, size_t len, struct ibv_mr *mr[RAILS]);
+
+/** rails_link - a link over a TCP connection to @peer; both sides call it */
+struct link *rails_link(struct rails *rs, int peer, int sock);
+
+/** rails_poll - handles what has come; true if there was something */
+bool rails_poll(struct rails *rs);
+
+/** rails_wait - rails_poll(); when there was nothing for a while, sleeps for an event */
+void rails_wait(struct rails *rs);
+
+/** link_can_send - whether link_send() may be called */
+bool link_can_send(const struct link *l);
+
+/** link_send - @len bytes at @buf, registered by @mr; they must stay until link_idle() */
+void link_send(struct rails *rs, struct link *l, const uint8_t *buf, uint32_t len,
+	       struct ibv_mr *mr[RAILS]);
+
+/** link_idle - all that was sent has arrived */
+bool link_idle(const struct link *l);
+
+/** link_ready - the next message, if all of it is there; else NULL */
+const uint8_t *link_ready(struct rails *rs, struct link *l);
+
+/** link_take - done with the message that link_ready() returned */
+void link_take(struct rails *rs, struct link *l);
+
+/** rails_dump - the state of all links, for a failure */
+void rails_dump(const struct rails *rs);
+
+/* wr_id: kind, sequence number of the message, part or QP; MORE is the first WQE of two */
+enum { RAIL_MORE = 1, RAIL_PART, RAIL_CTS, RAIL_RECV };
+
+#define RAIL_WR(kind, seq, part)	((uint64_t)(kind) << 56 | (uint64_t)(seq) << 8 | (part))
+
+/* rail.c, for rail_heal.c */
+void rail_must(int rc, const char *what);
+void qp_again(struct ibv_qp *qp);
+void recv_one(struct lane *n, unsigned int q);
+void link_push(struct rails *rs, struct link *l);
+void lane_connect(struct rails *rs, struct link *l, unsigned int r, const uint32_t psn[RAIL_QPS]);
+
+/* rail_heal.c, for rail.c */
+uint32_t lane_psn(const struct ibv_qp *qp, uint32_t epoch);
+void uc_recvs(struct lane *n);
+
+/** allreduce_main - all ranks, of which this is one: sums over rings and trees */
+void allreduce_main(double seconds, int rank, int ranks);
+
+#endif

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Completions of links, and how a lane that failed comes back.
+ *
+ * Who sees an error on a lane moves its QPs to ERR, takes all completions, resets the QPs and says
+ * ALIVE on the UC QPs of all rails, again and again, with a new epoch, the QPs' new PSNs and the
+ * parts of messages that it has. The peer does the same and answers ACK. From then on nothing that
+ * was sent by the old QPs can arrive; so what did not arrive goes by another rail, once. What comes
+ * over the failed rail itself says that packets pass there again: the RC QPs are connected.
+ */
+#include "rail.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ALIVE_MS	25
+#define DRAIN_MS	20000
+#define IDLE_POLLS	300
+#define MAGIC		0x6f686361u
+
+enum { ALIVE = 1, ACK };
+
+/* Words of a message over UC: WORD_IN is a pair for each slot, sequence number and parts. */
+enum { WORD_KIND, WORD_RAIL, WORD_EPOCH, WORD_PSN, WORD_IN = WORD_PSN + RAIL_QPS,
+	WORDS = WORD_IN + 2 * SLOTS };
+
+static bool lane_poll(struct rails *rs, struct link *l, unsigned int r);
+
+uint32_t lane_psn(const struct ibv_qp *qp, uint32_t epoch)
+{
+	return ((qp->qp_num + epoch * 77777u) * 2654435761u) >> 8;
+}
+
+/* ---- completions -------------------------------------------------------------------- */
+
+static void part_came(struct rails *rs, struct link *l, uint32_t imm)
+{
+	const uint32_t seq = imm >> 6, parts = imm >> 3 & 7, part = imm & 7;
+	struct in *in = &l->in[seq % SLOTS];
+
+	if ((in->seq & 0x3ffffff) != seq || in->got >> part & 1 ||
+	    (in->parts && in->parts != parts))
+		fail("rank %d: part %u of %u of message %u from rank %d comes twice, or too late",
+		     rs->rank, part, parts, seq, l->peer);
+	in->parts = parts;
+	in->got |= 1u << part;
+}
+
+static void lane_wc(struct rails *rs, struct link *l, unsigned int r, const struct ibv_wc *wc)
+{
+	const uint64_t seq = wc->wr_id >> 8 & 0xffffffffffff;
+	const unsigned int part = wc->wr_id & 0xff;
+	const bool ok = wc->status == IBV_WC_SUCCESS;
+	struct lane *n = &l->lane[r];
+	struct out *o = &l->out[seq % SLOTS];
+	struct in *in = &l->in[seq % SLOTS];
+
+	switch (wc->wr_id >> 56) {
+	case RAIL_RECV:
+		n->recvs--;
+		if (ok) {
+			part_came(rs, l, ntohl(wc->imm_data));
+			if (n->up)
+				recv_one(n, part);
+		}
+		break;
+	case RAIL_PART:
+		n->sends--;
+		if (!ok)
+			break;
+		o->flying[r] &= ~(1u << part);
+		if (!o->todo && !o->flying[0] && !o->flying[1] && !o->unsure[0] && !o->unsure[1])
+			o->parts = 0;
+		break;
+	case RAIL_CTS:
+		n->sends--;
+		if (ok && in->seq == seq && in->cts == CTS_FLYING)
+			in->cts = CTS_DONE;
+		break;
+	default:
+		break;
+	}
+}
+
+/* A lane fails: nothing of its QPs is outstanding afterwards, and nothing arrives by them. */
+static void lane_fence(struct rails *rs, struct link *l, unsigned int r, uint32_t epoch)
+{
+	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR };
+	const int64_t end = ms_now() + DRAIN_MS;
+	struct lane *n = &l->lane[r];
+
+	if (n->up) {
+		rs->lost++;
+		printf("rank %d: rail %u to rank %d fails\n", rs->rank, r, l->peer);
+	}
+	n->up = false;
+	n->fenced = false;
+	n->epoch = epoch;
+	n->next = 0;
+	for (unsigned int q = 0; q < RAIL_QPS; q++)
+		rail_must(ibv_modify_qp(n->qp[q], &err, IBV_QP_STATE), "to ERR");
+	while (n->sends || n->recvs) {
+		lane_poll(rs, l, r);
+		if (ms_now() > end)
+			fail("rank %d: rail %u to rank %d: %u sends, %u receives are not flushed",
+			     rs->rank, r, l->peer, n->sends, n->recvs);
+	}
+	for (unsigned int q = 0; q < RAIL_QPS; q++)
+		qp_again(n->qp[q]);
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		l->out[i].unsure[r] |= l->out[i].flying[r];
+		l->out[i].flying[r] = 0;
+		if (l->in[i].cts == CTS_FLYING && l->in[i].cts_rail == r)
+			l->in[i].cts = CTS_UNSURE;
+	}
+}
+
+/* True if there was something. */
+static bool lane_poll(struct rails *rs, struct link *l, unsigned int r)
+{
+	struct lane *n = &l->lane[r];
+	bool some = false, bad = false;
+	struct ibv_wc wc[16];
+	int got;
+
+	do {
+		got = ibv_poll_cq(n->cq, 16, wc);
+		if (got < 0)
+			fail("ibv_poll_cq: %d", got);
+		for (int i = 0; i < got; i++) {
+			if (wc[i].status != IBV_WC_SUCCESS &&
+			    wc[i].status != IBV_WC_RETRY_EXC_ERR &&
+			    wc[i].status != IBV_WC_WR_FLUSH_ERR)
+				fail("rank %d: rail %u to rank %d: %s", rs->rank, r, l->peer,
+				     ibv_wc_status_str(wc[i].status));
+			bad |= wc[i].status != IBV_WC_SUCCESS;
+			lane_wc(rs, l, r, &wc[i]);
+		}
+		some |= got > 0;
+	} while (got == 16);
+	if (bad && n->up)
+		lane_fence(rs, l, r, n->epoch + 1);
+	return some;
+}
+
+/* ---- UC ----------------------------------------------------------------------------- */
+
+static void uc_recv(struct lane *n, unsigned int i)
+{
+	struct ibv_sge sge = { (uintptr_t)n->uc_buf[i], WORDS * 8, n->uc_mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	rail_must(ibv_post_recv(n->uc, &wr, &bad), "ibv_post_recv");
+}
+
+void uc_recvs(struct lane *n)
+{
+	for (unsigned int i = 0; i < UC_RECVS; i++)
+		uc_recv(n, i);
+}
+
+/* Says on rail @by how it is with the lane of rail @r. What does not arrive is said again. */
+static void uc_say(struct rails *rs, struct link *l, unsigned int by, unsigned int r, int kind)
+{
+	struct lane *n = &l->lane[by];
+	uint64_t *word = n->uc_buf[UC_RECVS + n->uc_turn % UC_RECVS];
+	struct ibv_sge sge = { (uintptr_t)word, WORDS * 8, n->uc_mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = UC_RECVS, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM,
+		.imm_data = htonl(MAGIC), .send_flags = IBV_SEND_SIGNALED,
+	}, *bad;
+
+	if (n->uc_sends == UC_RECVS)
+		return;
+	word[WORD_KIND] = htobe64((uint64_t)kind);
+	word[WORD_RAIL] = htobe64(r);
+	word[WORD_EPOCH] = htobe64(l->lane[r].epoch);
+	for (unsigned int q = 0; q < RAIL_QPS; q++)
+		word[WORD_PSN + q] = htobe64(lane_psn(l->lane[r].qp[q], l->lane[r].epoch));
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		word[WORD_IN + 2 * i] = htobe64(l->in[i].seq);
+		word[WORD_IN + 2 * i + 1] = htobe64(l->in[i].got);
+	}
+	rail_must(ibv_post_send(n->uc, &wr, &bad), "ibv_post_send");
+	n->uc_sends++;
+	n->uc_turn++;
+}
+
+/* The peer, too, has reset its QPs of the lane: what it does not have goes by another one. */
+static void settle(struct link *l, unsigned int r, const uint64_t *word)
+{
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		const uint64_t seq = be64toh(word[WORD_IN + 2 * i]);
+		const uint32_t got = (uint32_t)be64toh(word[WORD_IN + 2 * i + 1]);
+		struct out *o = &l->out[i];
+
+		if (o->parts && o->unsure[r]) {
+			if (seq == o->seq)
+				o->todo |= o->unsure[r] & ~got;
+			else if (seq < o->seq)
+				o->todo |= o->unsure[r];
+			o->unsure[r] = 0;
+			if (!o->todo && !o->flying[0] && !o->flying[1] && !o->unsure[1 - r])
+				o->parts = 0;
+		}
+		if (l->in[i].cts == CTS_UNSURE && l->in[i].cts_rail == r)
+			l->in[i].cts = CTS_TODO;
+	}
+	l->lane[r].fenced = true;
+}
+
+static void uc_heard(struct rails *rs, struct link *l, unsigned int by, const uint64_t *word)
+{
+	const unsigned int r = (unsigned int)be64toh(word[WORD_RAIL]);
+	const uint32_t epoch = (uint32_t)be64toh(word[WORD_EPOCH]);
+	uint32_t psn[RAIL_QPS];
+	struct lane *n = &l->lane[r];
+
+	if (r >= rs->n)
+		fail("rank %d: rank %d says something of rail %u", rs->rank, l->peer, r);
+	if (epoch > n->epoch)
+		lane_fence(rs, l, r, epoch);
+	if (epoch == n->epoch && !n->up) {
+		if (!n->fenced)
+			settle(l, r, word);
+		if (by == r) {
+			for (unsigned int q = 0; q < RAIL_QPS; q++)
+				psn[q] = (uint32_t)be64toh(word[WORD_PSN + q]);
+			lane_connect(rs, l, r, psn);
+			rs->healed++;
+			printf("rank %d: rail %u to rank %d is back\n", rs->rank, r, l->peer);
+		}
+	}
+	if (be64toh(word[WORD_KIND]) == ALIVE)
+		uc_say(rs, l, by, r, ACK);
+}
+
+static bool uc_poll(struct rails *rs, struct link *l, unsigned int r)
+{
+	struct lane *n = &l->lane[r];
+	struct ibv_wc wc;
+	bool some = false;
+
+	while (ibv_poll_cq(n->uc_cq, 1, &wc) > 0) {
+		some = true;
+		if (wc.status != IBV_WC_SUCCESS)
+			fail("rank %d: UC on rail %u to rank %d: %s", rs->rank, r, l->peer,
+			     ibv_wc_status_str(wc.status));
+		if (wc.wr_id == UC_RECVS) {
+			n->uc_sends--;
+			continue;
+		}
+		if (wc.byte_len != WORDS * 8 || wc.imm_data != htonl(MAGIC))
+			fail("rank %d: %u bytes by UC from rank %d", rs->rank, wc.byte_len,
+			     l->peer);
+		uc_heard(rs, l, r, n->uc_buf[wc.wr_id]);
+		uc_recv(n, (unsigned int)wc.wr_id);
+	}
+	return some;
+}
+
+/* ---- all links ---------------------------------------------------------------------- */
+
+bool rails_poll(struct rails *rs)
+{
+	bool some = false;
+
+	for (unsigned int i = 0; i < rs->nlinks; i++) {
+		struct link *l = rs->link[i];
+
+		for (unsigned int r = 0; r < rs->n; r++) {
+			struct lane *n = &l->lane[r];
+
+			some |= lane_poll(rs, l, r);
+			some |= uc_poll(rs, l, r);
+			if (n->up || ms_now() < n->next)
+				continue;
+			for (unsigned int by = 0; by < rs->n; by++)
+				uc_say(rs, l, by, r, ALIVE);
+			n->next = ms_now() + ALIVE_MS;
+		}
+		link_push(rs, l);
+	}
+	return some;
+}
+
+static void arm(struct rails *rs)
+{
+	for (unsigned int i = 0; i < rs->nlinks; i++) {
+		for (unsigned int r = 0; r < rs->n; r++) {
+			struct lane *n = &rs->link[i]->lane[r];
+
+			rail_must(ibv_req_notify_cq(n->cq, 0), "ibv_req_notify_cq");
+			rail_must(ibv_req_notify_cq(n->uc_cq, 0), "ibv_req_notify_cq");
+		}
+	}
+}
+
+/* A CTS is a WRITE that makes no completion here; so no sleep is long. */
+void rails_wait(struct rails *rs)
+{
+	static unsigned int idle;
+	struct pollfd f[RAILS];
+	struct ibv_cq *cq;
+	void *arg;
+
+	if (rails_poll(rs)) {
+		idle = 0;
+		return;
+	}
+	if (++idle < IDLE_POLLS)
+		return;
+	arm(rs);
+	if (rails_poll(rs))
+		return;
+	for (unsigned int r = 0; r < rs->n; r++)
+		f[r] = (struct pollfd) { .fd = rs->rail[r].channel->fd, .events = POLLIN };
+	if (poll(f, rs->n, 1) <= 0)
+		return;
+	for (unsigned int r = 0; r < rs->n; r++)
+		while (!ibv_get_cq_event(rs->rail[r].channel, &cq, &arg))
+			ibv_ack_cq_events(cq, 1);
+	idle = 0;
+}
+
+void rails_dump(const struct rails *rs)
+{
+	for (unsigned int i = 0; i < rs->nlinks; i++) {
+		const struct link *l = rs->link[i];
+
+		for (unsigned int r = 0; r < rs->n; r++)
+			printf("rank %d to %d, rail %u: epoch %u, %s, %u sends, %u receives\n",
+			       rs->rank, l->peer, r, l->lane[r].epoch,
+			       l->lane[r].up ? "up" : "down", l->lane[r].sends, l->lane[r].recvs);
+		for (unsigned int s = 0; s < SLOTS; s++) {
+			const struct out *o = &l->out[s];
+			const struct in *in = &l->in[s];
+
+			printf("  out %llu: parts %u todo %x flying %x %x unsure %x %x, CTS %llu; "
+			       "in %llu: parts %u got %x CTS %u\n", (unsigned long long)o->seq,
+			       o->parts, o->todo, o->flying[0], o->flying[1], o->unsure[0],
+			       o->unsure[1], (unsigned long long)be64toh(l->fifo[s].seq),
+			       (unsigned long long)in->seq, in->parts, in->got, in->cts);
+		}
+	}
+}

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What transports for collectives do to devices, by programs of ours: tests/system/prog/rail.h.
+
+Two nodes with two adapters each, the lab of the group rails.
+"""
+import json
+import random
+import re
+import time
+
+from .harness import Group, find, need, tail, until
+from .rails import GROUP as RAILS
+from .rails import HCAS, all_active
+from .tree import control
+
+RANKS = 4
+FLAPS = 20       # of a campaign, at least
+
+GROUP = Group("collectives", RAILS.lab, debug=False, prepare=all_active)
+CAMPAIGN = Group("flaps", RAILS.lab, debug=False, prepare=all_active, campaign=True)
+GROUPS = [GROUP, CAMPAIGN]
+
+
+def probe(name, says):
+    """One question of prog/probes.c, and what a card answers."""
+    @GROUP.test(name=f"probe_{name}")
+    def _(b):
+        text = b.sh(1, f"/share/ohca-peer probe {name}")
+        need(re.search(says, text), tail(text))
+
+
+probe("dmabuf", "no descriptor: EBADF")
+probe("speed", r"^\d+ by ")
+probe("iova2", "an address of its own, relaxed ordering")
+probe("ece", "no ECE")
+
+
+@GROUP.test(timeout=120)
+def probe_events(b):
+    """A port's events come in the order of what happened, from its device alone."""
+    watch = b.background(2, "/share/ohca-peer probe events").said("watching 2 devices")
+    control(b, "link", "down", f"node2 {HCAS[1]}:1")
+    watch.said("port error")
+    control(b, "link", "up", f"node2 {HCAS[1]}:1")
+    watch.said("port active")
+    all_active(b)
+    watch.kill()
+    events = re.findall(r"^(\w+): (.*), state (\d)$", watch.log(), re.M)
+    need({dev for dev, _, _ in events} == {HCAS[1]}, f"events of others: {events}")
+    mine = [(what, state) for _, what, state in events if what in ("port error", "port active")]
+    need([what for what, _ in mine] == ["port error", "port active"], f"order: {events}")
+    need(all((what == "port active") == (state == "4") for what, state in mine),
+         f"states: {events}")
+
+
+@GROUP.test
+def dlid_zero(b):
+    """A connection by GID with DLID 0 ends with "retry exceeded"; the first switch counts it."""
+    def errors():
+        return {n["description"]: sum(p.get("PortRcvErrors", 0) for p in n["ports"])
+                for line in control(b, "counters", "--json").splitlines()
+                for n in json.loads(line)["nodes"]}
+
+    before = errors()
+    b.peer("roce write")
+    after = errors()
+    grew = {name: after[name] - before.get(name, 0) for name in after
+            if after[name] != before.get(name, 0)}
+    # the first packet and three retries
+    need(grew == {"unit1 leaf1": 4}, f"PortRcvErrors grew by {grew}")
+
+
+@GROUP.test
+def channels(b):
+    """64 CQs on 8 channels, and 4,096 regions: each event is of the CQ that has something."""
+    text = b.sh(1, "/share/ohca-peer local channels", 60)
+    need(int(find(r"4096 regions .* (\d+) events", text)) >= 64, tail(text))
+
+
+class Ranks:
+    """The processes of an all-reduce, two on each node."""
+
+    def __init__(self, b, seconds):
+        self.b = b
+        b.sh(1, "rm -f /tmp/allreduce.*")
+        b.sh(2, "rm -f /tmp/allreduce.*")
+        command = f"/share/ohca-peer allreduce {seconds}"
+        self.programs = [b.background(r % 2 + 1, f"{command} {r} {RANKS}") for r in range(RANKS)]
+
+    def state(self):
+        """[rounds, lanes that failed, lanes that came back] of each rank."""
+        return [[int(x) for x in text.split()] for node in (1, 2) for text in
+                self.b.sh(node, "cat /tmp/allreduce.[0-9]; true").splitlines()]
+
+    def go_on(self, why, seconds=60):
+        """Waits until each rank has verified more sums, and returns how long that took."""
+        begin = time.monotonic()
+        before = self.state()
+        until(seconds * self.b.slow, lambda: len(now := self.state()) == RANKS and all(
+            x[0] > y[0] + 1 for x, y in zip(now, before or [[0]] * RANKS)),
+            lambda: f"{why}: {before}, then {self.state()}")
+        for p in self.programs:
+            p.verdict()
+        return time.monotonic() - begin
+
+    def whole(self, why, seconds=60):
+        """Waits until all lanes that failed have come back."""
+        until(seconds * self.b.slow, lambda: all(x[1] == x[2] for x in self.state()),
+              lambda: f"{why}: {self.state()}")
+
+    def end(self):
+        """Ends them after a round; what they say."""
+        self.b.sh(1, "touch /tmp/allreduce.stop")
+        return [p.wait() for p in self.programs]
+
+
+@GROUP.test(timeout=240)
+def allreduce(b):
+    """Sums of 1 byte to 64 MiB by rings, to 4 MiB by trees; long messages are cut among rails."""
+    ranks = Ranks(b, 0)
+    texts = [p.wait(200) for p in ranks.programs]
+    for text in texts:
+        need(int(find(r"(\d+) sums verified", text)) == 27, tail(text))
+        need(int(find(r"(\d+) lanes failed", text)) == 0, tail(text))
+        need(int(find(r"parts, (\d+) of long", text)) > 0, tail(text))
+
+
+def flap(b, ranks, hca, node):
+    """A cable is cut; sums go on by the other rail; it is plugged, and all lanes come back."""
+    before = ranks.state()
+    control(b, "link", "down", f"node{node} {hca}:1")
+    try:
+        # a sum that was under way has found out when the next ones are there
+        until(60 * b.slow, lambda: all(x[1] > y[1] for x, y in zip(ranks.state(), before)),
+              lambda: f"no lane fails: {ranks.state()}")
+        ranks.go_on(f"{hca} of node{node} is cut")
+    finally:
+        control(b, "link", "up", f"node{node} {hca}:1")
+    ranks.whole(f"{hca} of node{node} is back")
+    ranks.go_on(f"{hca} of node{node} is back")
+
+
+@GROUP.test(timeout=240)
+def flaps(b):
+    """A cable of each rail flaps under all-reduces: none hangs, none is wrong."""
+    ranks = Ranks(b, 3000)
+    until(60 * b.slow, lambda: len(ranks.state()) == RANKS, "no sum")
+    ranks.go_on("nothing happens")
+    flap(b, ranks, HCAS[0], 2)
+    flap(b, ranks, HCAS[1], 1)
+    for text in ranks.end():
+        need(int(find(r"(\d+) lanes failed", text)) > 0, tail(text))
+
+
+@CAMPAIGN.test(timeout=86400)
+def rounds(b):
+    """Twenty flaps and more, until --seconds are over: at any moment, short and long ones."""
+    dice, n = random.Random(b.run.opt.seed), 0
+    end = time.monotonic() + b.run.opt.seconds
+    ranks = Ranks(b, 80000)
+    until(60 * b.slow, lambda: len(ranks.state()) == RANKS, "no sum")
+    while n < FLAPS or time.monotonic() < end:
+        hca, node = dice.choice(HCAS), dice.choice((1, 2))
+        time.sleep(dice.random())
+        if dice.random() < 0.7:
+            flap(b, ranks, hca, node)
+        else:   # so short that retries may bridge it
+            control(b, "link", "down", f"node{node} {hca}:1")
+            time.sleep(dice.random())
+            control(b, "link", "up", f"node{node} {hca}:1")
+            ranks.go_on(f"{hca} of node{node} has flapped")
+        ranks.whole(f"flap {n} of {hca} of node{node}")
+        n += 1
+        b.note(f"{n} flaps: {ranks.state()}")
+    for text in ranks.end():
+        need(int(find(r"(\d+) lanes failed", text)) > 0, tail(text))
+    print(f"campaign: {n} flaps", flush=True)
