@@ -224,6 +224,21 @@ class Machines(unittest.TestCase):
             ("node1", "CPU 0/TCG"), ("node1", "ohca"), ("node2", "qemu-system-x86"),
             ("fabric", "ohca-fabric"))], ["vCPU", "device", "others of QEMU", "fabric"])
 
+    def test_a_program_that_fails_is_run_again(self):
+        pair = machines.Machines.__new__(machines.Machines)
+        zero, good = (0, "", " 8 9 1.0 0.00 0.0\n"), (0, "", " 8 9 1.0 2.00 0.5\n")
+        for answers, row in (([(1, "", ""), zero, good], [8, 9, 1, 2, 0.5]),
+                             ([zero, zero, zero, good], None)):
+            pair.lab = types.SimpleNamespace(vms=[], helpers=[], pair=mock.Mock(
+                side_effect=answers))
+            if row:
+                self.assertEqual(pair.perf("ib_write_bw", "rxe"), (row, {}))
+            else:
+                self.assertRaises(SystemExit, pair.perf, "ib_write_bw", "rxe")
+            self.assertEqual(pair.lab.pair.call_count, 3)
+            self.assertEqual(pair.lab.pair.call_args.args[1],
+                             "ib_write_bw -F -d rxe0 -x 1 node1")
+
     def test_what_a_round_adds(self):
         rows = {"ib_write_bw": [8, 1, 2000, 1000, 0.5], "ib_read_bw": [8, 1, 2000, 500, 0.5],
                 "ib_send_bw": [8, 1, 2000, 500, 0.25], "ib_send_lat": [8, 1, 1, 9, 5, 5, 1, 90, 99],
