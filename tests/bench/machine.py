@@ -97,5 +97,5 @@ def describe():
     cpu = re.search(r"^model name\s*: (.*)$", read("/proc/cpuinfo"), re.M)
     memory = re.search(r"^MemTotal:\s+(\d+)", read("/proc/meminfo"), re.M)
     return {"cpu": cpu[1] if cpu else platform.machine(), "cpus": os.cpu_count(),
-            "memory_mib": int(memory[1]) >> 10, "kernel": platform.release(),
+            "memory_mib": int(memory[1]) >> 10, "kernel": platform.release().partition("-")[0],
             "virtual": "hypervisor" in read("/proc/cpuinfo")}

@@ -69,16 +69,6 @@ class Table:
                 "columns": self.columns, "note": self.note, "plot": self.plot, "log": self.log,
                 "shown": self.shown, "cells": cells}
 
-    @classmethod
-    def from_json(cls, kept):
-        """The table that as_json() was of."""
-        table = cls(*(kept[k] for k in ("name", "title", "rows", "columns", "plot", "log", "shown",
-                                        "note")))
-        for cell in kept["cells"]:
-            for value in cell["values"]:
-                table.add(cell["row"], cell["column"], value)
-        return table
-
     def row_name(self, row):
         """A row's number with its unit of 1,024, if it is one of bytes."""
         if self.rows != "bytes":
@@ -150,23 +140,10 @@ class Report:
     def __init__(self, part, tables, facts):
         self.part, self.tables, self.facts = part, tables, facts
 
-    def table(self, name):
-        """The table of this name."""
-        return next(t for t in self.tables if t.name == name)
-
     def as_json(self):
         """All of it, as text."""
         return json.dumps({"license": LICENSE, "schema": SCHEMA, "part": self.part, **self.facts,
                            "tables": [t.as_json() for t in self.tables]}, indent=1) + "\n"
-
-    @classmethod
-    def from_json(cls, text):
-        """The report that as_json() was of."""
-        kept = json.loads(text)
-        if kept.pop("schema") != SCHEMA:
-            raise ValueError("a report of another schema")
-        tables = [Table.from_json(t) for t in kept.pop("tables")]
-        return cls(kept.pop("part"), tables, {k: v for k, v in kept.items() if k != "license"})
 
     def plots(self):
         """The tables that are drawn, each with the name of its file."""

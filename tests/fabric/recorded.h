@@ -43,7 +43,8 @@ static inline void recorded_begin(struct recorded *r, const char *name)
 {
 	char path[512];
 
-	*r = (struct recorded){ .writes = getenv("OHCA_RECORD") };
+	*r = (struct recorded){ .writes = getenv("OHCA_RECORD") &&
+					    !strcmp(getenv("OHCA_RECORD"), "1") };
 	assert_non_null(getenv("TOPOLOGIES"));
 	snprintf(path, sizeof(path), "%s/../fabric/recorded/%s", getenv("TOPOLOGIES"), name);
 	r->file = fopen(path, r->writes ? "w" : "r");
@@ -120,8 +121,10 @@ static inline void recorded_end(struct recorded *r)
 		r->bad++;
 	}
 	free(r->line);
-	fclose(r->file);
+	assert_int_equal(fclose(r->file), 0);
 	assert_int_equal(r->bad, 0);
+	if (r->writes)
+		fail_msg("recorded anew: run it again, without OHCA_RECORD");
 }
 
 #endif

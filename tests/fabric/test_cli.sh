@@ -255,10 +255,12 @@ wait $!
 # What is no fabric of this version: each connection gets the next line as its reply, and has an end.
 # PATH.asked has what it has sent.
 cat >"$dir/other.py" <<'EOF'
-import socket, sys
+import os, socket, sys
 s = socket.socket(socket.AF_UNIX)
-s.bind(sys.argv[1])
+s.bind(sys.argv[1] + ".new")
 s.listen()
+# who sees it can connect
+os.rename(sys.argv[1] + ".new", sys.argv[1])
 for line in sys.argv[2:]:
     c = s.accept()[0]
     with open(sys.argv[1] + ".asked", "ab") as asked:
@@ -266,11 +268,23 @@ for line in sys.argv[2:]:
     c.sendall(line.encode() + b"\n")
     c.close()
 EOF
+# it does within half a minute, or does not run
+other_listens()
+{
+	local i
+	for ((i = 0; i < 600; i++)); do
+		[ ! -S "$dir/other" ] || return 0
+		sleep 0.05
+	done
+	echo 'FAIL: the server of replies does not listen'
+	bad=1
+}
+
 none='there is no such command: use status'
 python3 "$dir/other.py" "$dir/other" "{\"error\": \"$none\", \"version\": 2}" \
 	"{\"error\": \"$none\", \"version\": 1}" "{\"error\": \"$none\"}" '{}' '{}' '{}' '{}' '{}' '[1]' \
 	'HTTP/1.0 400 Bad Request' '{"done": true}' &
-until [ -S "$dir/other" ]; do sleep 0.05; done
+other_listens
 expect 'a fabric of another version' 1 "^ohca-fabric: $none (the fabric has version 2 of the control \
 protocol, this program 1: take both from one release)\$" "$fabric" status -c "$dir/other"
 for o in 'of this version' 'that says no version'; do
@@ -305,7 +319,7 @@ as_other()
 {
 	rm -f "$dir/other" "$dir/other.asked"
 	python3 "$dir/other.py" "$dir/other" "$@" &
-	until [ -S "$dir/other" ]; do sleep 0.05; done
+	other_listens
 }
 
 as_other '{"switches": 3, "share": 0.25, "yes": true, "no": false, "sm": [{"guid": "0x1", "lid": 4}, 7], '\

@@ -64,16 +64,6 @@ class Statistics(unittest.TestCase):
         self.assertEqual(stats.spread([7]), 0)
         self.assertEqual(stats.spread([0, 0, 5]), 0)
 
-    def test_percentiles_are_values(self):
-        values = list(range(1, 1001))
-        self.assertEqual([stats.percentile(values, p) for p in (50, 99, 99.9, 100, 0.01)],
-                         [500, 990, 999, 1000, 1])
-        self.assertEqual(stats.percentile([3, 1, 2], 50), 2)
-        self.assertEqual(stats.percentile([8], 99.9), 8)
-        for wrong in (([], 50), ([1], 0), ([1], 101)):
-            with self.assertRaises(ValueError):
-                stats.percentile(*wrong)
-
 
 class Machine(unittest.TestCase):
     """When it is too busy."""
@@ -118,9 +108,6 @@ class Report(unittest.TestCase):
                          {"row": "8", "column": "ours", "values": [1.0, 1.5, 1.2], "median": 1.2,
                           "spread": 0.4167})
         self.assertEqual((kept["commit"], kept["load"]["during"]["busy"]), ("abc", 0.01))
-        self.assertEqual(report.Report.from_json(made.as_json()).as_json(), made.as_json())
-        with self.assertRaises(ValueError):
-            report.Report.from_json(made.as_json().replace('"schema": 1', '"schema": 2'))
 
     def test_table(self):
         self.assertEqual(table().text(), """\

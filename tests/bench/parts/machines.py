@@ -60,7 +60,7 @@ class Machines:
         return self
 
     def __exit__(self, *_):
-        cli.finish(self.lab, self.opt)
+        self.lab.teardown()
 
     def add_rxe(self):
         """rxe in both nodes, beside our device."""

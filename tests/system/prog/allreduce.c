@@ -319,7 +319,8 @@ void allreduce_main(double seconds, int me, int all)
 	char name[64];
 	int fd;
 
-	alarm((unsigned int)seconds + 150);
+	/* later than any patience of who waits for it */
+	alarm((unsigned int)seconds + 900);
 	rank = me;
 	ranks = all;
 	if (!nodes || ranks < 2 || ranks > 8 || rank < 0 || rank >= ranks)

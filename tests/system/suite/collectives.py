@@ -90,7 +90,7 @@ class Ranks:
     def state(self):
         """[rounds, lanes that failed, lanes that came back] of each rank."""
         return [[int(x) for x in text.split()] for node in (1, 2) for text in
-                self.b.sh(node, "cat /tmp/allreduce.[0-9]; true").splitlines()]
+                self.b.sh(node, "cat /tmp/allreduce.[0-9] 2>&-; true").splitlines()]
 
     def go_on(self, why, seconds=60):
         """Waits until each rank has verified more sums, and returns how long that took."""
@@ -166,8 +166,10 @@ def rounds(b):
             flap(b, ranks, hca, node)
         else:   # so short that retries may bridge it
             control(b, "link", "down", f"node{node} {hca}:1")
-            time.sleep(dice.random())
-            control(b, "link", "up", f"node{node} {hca}:1")
+            try:
+                time.sleep(dice.random())
+            finally:
+                control(b, "link", "up", f"node{node} {hca}:1")
             ranks.go_on(f"{hca} of node{node} has flapped")
         ranks.whole(f"flap {n} of {hca} of node{node}")
         n += 1

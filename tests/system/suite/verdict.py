@@ -27,7 +27,8 @@ DATA = re.compile(r"wrong data|invalid data|FAILED|verify: bad|verify failed|crc
                   r"differ: |did NOT match|AssertionError|EOF on ")
 # ohca-peer's FAILED when an answer, a completion or an event did not come.
 LATE = re.compile(r"FAILED: .*(?:no completion|nothing comes|does not come|retry counter exceeded|"
-                  r"timed? ?out|no answer|not reachable|Connection (?:refused|reset|timed out))")
+                  r"timed? ?out|no answer|not reachable|hangs|are not flushed|no rail is up|"
+                  r"Connection (?:refused|reset|timed out))")
 # SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, as a shell and as Python say it.
 CRASHES = {how for n in (4, 5, 6, 7, 8, 11, 31) for how in (128 + n, -n)}
 TIMEOUTS = (124, 128 + 14)  # timeout(1) and our own limit; SIGALRM
