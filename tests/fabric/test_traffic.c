@@ -329,7 +329,7 @@ static void time_passes(void)
 
 	now += 1 + any(ns[any(IB_ARRAY_SIZE(ns))]);
 	pump_once();
-	fab_data_timer(d);
+	fprintf(out, "due %llu\n", (unsigned long long)fab_data_timer(d));
 }
 
 static void some_capture(const uint32_t *ports)
