@@ -259,45 +259,111 @@ static void test_bytes(void **st)
 			 sizeof(struct fab_buffer));
 }
 
-/* A Set of PortCounters of all ports of @node. */
-static void reset(uint32_t node, uint16_t select)
+/* A Set of counters of all ports of @node. */
+static void reset(uint32_t node, uint16_t attr, uint16_t select)
 {
-	struct fab_mad mad = new_mad(IB_CLASS_PERF, IB_METHOD_SET, IB_PMA_ATTR_PORT_COUNTERS, 0);
-	const struct ib_pma_port_counters pc = {
-		.port_select = IB_PMA_ALL_PORTS, .counter_select = select,
-	};
+	struct fab_mad mad = new_mad(IB_CLASS_PERF, IB_METHOD_SET, attr, 0);
+	uint8_t *d = (uint8_t *)&mad.mad + IB_PMA_DATA_OFF;
 
-	ib_pma_pc_pack(&pc, (uint8_t *)&mad.mad + IB_PMA_DATA_OFF);
+	d[1] = IB_PMA_ALL_PORTS;
+	ib_put_be16(d + 2, select);
 	assert_int_equal(ask_lid(&mad, LID(node)), FAB_DELIVERED);
 	assert_int_equal(status(), 0);
 }
 
-/* Counters that are 0 are reset without memory; those that are not, are 0 then. */
+/* PortXmitPkts of port @p, by which its node answers, of PortCounters[Extended]; since @base. */
+static void expect_pkts(uint32_t p, bool ext, uint64_t base)
+{
+	struct fab_mad mad = new_mad(IB_CLASS_PERF, IB_METHOD_GET, ext ?
+				     IB_PMA_ATTR_PORT_COUNTERS_EXT : IB_PMA_ATTR_PORT_COUNTERS, 0);
+	const uint64_t want = f->port[p].xmit_mads - base;
+	const uint8_t *d = (const uint8_t *)&got.mad + IB_PMA_DATA_OFF;
+	struct ib_pma_port_counters_ext pce;
+	struct ib_pma_port_counters pc;
+
+	((uint8_t *)&mad.mad)[IB_PMA_DATA_OFF + 1] = (uint8_t)fab_port_num(f, p);
+	assert_int_equal(ask_lid(&mad, LID(f->port[p].node)), FAB_DELIVERED);
+	assert_int_equal(f->port[p].xmit_mads - base, want + 1);
+	ib_pma_pce_unpack(d, &pce);
+	ib_pma_pc_unpack(d, &pc);
+	assert_int_equal(ext ? pce.xmit_pkts : pc.xmit_pkts, want);
+}
+
+/* Counters that are 0 are reset without memory; those of MADs with as little for each port. */
 static void test_resets(void **st)
 {
-	const uint32_t sw = 12, p = fab_port_of(&f->node[sw], 1);
-	struct ib_pma_port_counters pc;
+	static const uint16_t attrs[] = {
+		IB_PMA_ATTR_PORT_COUNTERS, IB_PMA_ATTR_PORT_COUNTERS_EXT,
+		IB_PMA_ATTR_XMIT_DATA_SL, IB_PMA_ATTR_RCV_DATA_SL,
+		IB_PMA_ATTR_XMIT_DATA_SL_EXT, IB_PMA_ATTR_RCV_DATA_SL_EXT,
+	};
 	uint32_t extras;
 	size_t before;
 
 	(void)st;
 	subnet_up();
-	for (uint32_t i = 1; i < f->nodes; i++)
-		reset(i, 0);
 	extras = f->extras;
 	before = fab_bytes(f);
 	for (uint32_t i = 1; i < f->nodes; i++)
-		reset(i, 0x0fff);
+		reset(i, IB_PMA_ATTR_PORT_COUNTERS, 0x0fff);
 	assert_int_equal(f->extras, extras);
 	assert_int_equal(fab_bytes(f), before);
-	assert_null(fab_extra_of(f, p));
-	/* its SMPs were counted: it has a base then */
-	reset(sw, 0xffff);
+	for (uint32_t i = 1; i < f->nodes; i++)
+		for (unsigned int a = 0; a < IB_ARRAY_SIZE(attrs); a++)
+			reset(i, attrs[a], 0xffff);
+	assert_int_equal(f->extras, extras);
+	assert_in_range(fab_bytes(f), before + f->ports, before + f->ports * 128);
+}
+
+/* Each attribute's counters have their own base, of a port without a rare part as of another. */
+static void test_bases(void **st)
+{
+	const struct fab_node *n = &f->node[12];
+	struct ib_pma_port_counters pc;
+	uint64_t base, ext;
+	uint32_t p;
+
+	(void)st;
+	subnet_up();
+	p = fab_port_of(n, fab_route(f, n, f->port[PORT].pi.lid));
+	base = f->port[p].xmit_mads;
+	assert_true(base > 0);
+	reset(12, IB_PMA_ATTR_PORT_COUNTERS, 0xffff);
 	ib_pma_pc_unpack((uint8_t *)&got.mad + IB_PMA_DATA_OFF, &pc);
 	assert_int_equal(pc.rcv_pkts, 0);
 	assert_int_equal(pc.xmit_data, 0);
-	assert_non_null(fab_extra_of(f, p));
-	assert_int_equal(fab_extra_of(f, p)->pma.base.rcv_pkts, f->port[p].rcv_mads);
+	for (unsigned int i = 0; i < 3; i++) {
+		expect_pkts(p, false, base);
+		expect_pkts(p, true, 0);
+	}
+	/* one counter alone */
+	ext = f->port[p].xmit_mads;
+	reset(12, IB_PMA_ATTR_PORT_COUNTERS_EXT, 1 << 2);
+	expect_pkts(p, true, ext);
+	expect_pkts(p, false, base);
+	assert_null(fab_extra_of(f, p));
+	/* a rare part has what there was */
+	assert_non_null(fab_extra(f, p));
+	assert_int_equal(fab_extra_of(f, p)->pma.ext_base.rcv_pkts, 0);
+	expect_pkts(p, true, ext);
+	expect_pkts(p, false, base);
+}
+
+/* Counters of a node that was off begin at 0, with a rare part and without. */
+static void test_bases_reset(void **st)
+{
+	const uint32_t sw = 12, p = fab_port_of(&f->node[sw], 1);
+	struct ib_pma_port pma;
+
+	(void)st;
+	subnet_up();
+	reset(sw, IB_PMA_ATTR_PORT_COUNTERS, 0xffff);
+	fab_bases(f, p, &pma);
+	assert_true(pma.base.rcv_pkts > 0);
+	assert_true(fab_reset_node(f, sw));
+	fab_bases(f, p, &pma);
+	assert_int_equal(pma.base.rcv_pkts, 0);
+	assert_int_equal(f->port[p].rcv_mads, 0);
 }
 
 int main(void)
@@ -309,6 +375,8 @@ int main(void)
 		CASE(test_flapping_machine),
 		CASE(test_bytes),
 		cmocka_unit_test_setup_teardown(test_resets, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bases, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bases_reset, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("changes", tests, NULL, NULL);

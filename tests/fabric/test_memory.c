@@ -452,6 +452,39 @@ static void smps(void **st)
 	}
 }
 
+/* Likewise a Set of the performance class: a reset of what was counted, an interval of samples. */
+static void gmps(void **st)
+{
+	static const uint16_t attrs[] = { IB_PMA_ATTR_PORT_COUNTERS, IB_PMA_ATTR_SAMPLES_CONTROL };
+
+	(void)st;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(attrs); i++) {
+		struct fab_mad set = new_mad(IB_CLASS_PERF, IB_METHOD_SET, attrs[i], 0), mad;
+		uint8_t *data = (uint8_t *)&set.mad + IB_PMA_DATA_OFF;
+		unsigned int n = 0;
+		enum fab_fate fate;
+
+		/* all counters of port 1 */
+		data[1] = 1;
+		data[2] = 0xff;
+		data[3] = 0xff;
+		do {
+			begin(from_spec("ring:4"));
+			subnet_up();
+			mad = set;
+			starve(++n);
+			fate = ask_lid(&mad, LID(HOST));
+			assert_int_equal(fed(), fate == FAB_LOST);
+			mad = set;
+			if (fate == FAB_LOST)
+				assert_int_equal(ask_lid(&mad, LID(HOST)), FAB_DELIVERED);
+			assert_int_equal(status(), 0);
+			fab_free(f);
+		} while (fate == FAB_LOST);
+		assert_int_equal(n, 2);
+	}
+}
+
 /* The SLs of a link that comes up are folded, or the caller knows that they are not. */
 static void fold(void **st)
 {
@@ -485,6 +518,7 @@ int main(void)
 		cmocka_unit_test(copies),
 		cmocka_unit_test(control),
 		cmocka_unit_test(smps),
+		cmocka_unit_test(gmps),
 		cmocka_unit_test(fold),
 	};
 

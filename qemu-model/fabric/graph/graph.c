@@ -58,6 +58,7 @@ void fab_free(struct fab *f)
 		free(f->extra[i]);
 	}
 	free(f->extra);
+	free(f->bases);
 	free(f->node);
 	free(f->desc);
 	free(f->port);
@@ -330,6 +331,7 @@ struct fab_extra *fab_extra(struct fab *f, uint32_t p)
 	if (!x)
 		return NULL;
 	fab_extra_init(x, f, p);
+	fab_bases(f, p, &x->pma);
 	f->extra[f->extras] = x;
 	f->port[p].extra = f->extras++;
 	return x;
@@ -393,6 +395,7 @@ bool fab_reset_node(struct fab *f, uint32_t node)
 		p->sl2vl_set = 0;
 		p->rcv_mads = 0;
 		p->xmit_mads = 0;
+		fab_forget_bases(f, fab_port_of(n, i));
 		if (!x)
 			continue;
 		memset(&x->ctr, 0, sizeof(x->ctr));
@@ -425,6 +428,7 @@ size_t fab_bytes(const struct fab *f)
 	n += pool_bytes(&f->ca_pkeys) + pool_bytes(&f->sw_pkeys) + pool_bytes(&f->sl2vl) +
 	     pool_bytes(&f->vlarb);
 	n += f->extras_cap * sizeof(*f->extra) + (f->extras - 1) * sizeof(**f->extra);
+	n += f->bases ? f->ports * sizeof(*f->bases) : 0;
 	for (uint32_t i = 0; i < f->nodes; i++)
 		n += f->node[i].pma ? sizeof(*f->node[i].pma) : 0;
 	for (uint32_t i = 0; i < f->switches; i++) {

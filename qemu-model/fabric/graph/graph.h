@@ -109,8 +109,21 @@ struct fab_extra {
 	struct ib_pma_port pma;
 };
 
+#define FAB_MAD_BASES	14u
+
 /**
- * struct fab_pma - performance agent of a node where something was set
+ * struct fab_mad_bases - bases of a port without a rare part, which has counted MADs only
+ * @value: what of its struct ib_pma_port may differ from 0, see bases.c
+ *
+ * A performance manager may reset the counters of all ports of a large fabric. A rare part for each
+ * of them would take 20 times as much memory.
+ */
+struct fab_mad_bases {
+	uint64_t value[FAB_MAD_BASES];
+};
+
+/**
+ * struct fab_pma - performance agent of a node that was asked to sample
  * @agent: the agent
  * @node: whose it is
  * @waiting: it is in the list fab_mgmt.sampling
@@ -193,6 +206,7 @@ struct fab_desc {
  * @port: [@ports]; the first, FAB_NO_PORT, is not used
  * @sw: [@switches]
  * @extra: [@extras]; the first is NULL
+ * @bases: [@ports], or NULL: no port without a rare part has any
  * @vls: data VLs of every port: 1, 2, 4, 8 or 15
  * @mtu: MTU code of every port
  * @ca_num_pkeys, @sw_num_pkeys: entries of a P_KeyTable that agents of a host, and of a switch,
@@ -212,6 +226,7 @@ struct fab {
 	uint32_t switches, switches_cap;
 	uint32_t extras, extras_cap;
 	struct fab_extra **extra;
+	struct fab_mad_bases *bases;
 	uint8_t vls;
 	uint8_t mtu;
 	uint16_t ca_num_pkeys;
@@ -274,6 +289,20 @@ static inline struct fab_extra *fab_extra_of(const struct fab *f, uint32_t p)
 {
 	return f->port[p].extra ? f->extra[f->port[p].extra] : NULL;
 }
+
+/** fab_bases() - bases of port @p, which has no rare part; pma->ctr is left as it is */
+void fab_bases(const struct fab *f, uint32_t p, struct ib_pma_port *pma);
+
+/**
+ * fab_keep_bases() - @pma are the bases of port @p of a sealed fabric from now on; the port has no
+ *	rare part, and counters of MADs alone were reset
+ *
+ * Return: false if out of memory: they are as before.
+ */
+bool fab_keep_bases(struct fab *f, uint32_t p, const struct ib_pma_port *pma);
+
+/** fab_forget_bases() - port @p, which may have a rare part, has none of fab_keep_bases() */
+void fab_forget_bases(struct fab *f, uint32_t p);
 
 /** fab_limit_of() - what the cable at port @p lets through */
 static inline struct fab_limit fab_limit_of(const struct fab *f, uint32_t p)

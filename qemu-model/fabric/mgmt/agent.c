@@ -375,19 +375,19 @@ void fab_counters(const struct fab_mgmt *m, uint32_t port, struct ohca_port_coun
 
 /*
  * What a Set has written to the spare performance state is the port's from now on. Counters that
- * were 0 when they were reset are as before: the port has no rare part for these.
+ * were 0 when they were reset are as before: the port needs no memory for these.
  */
 static void pma_keep(struct fab_mgmt *m)
 {
 	static const struct ib_pma_port none;
-	struct fab_extra *x;
+	const uint32_t p = m->job.fresh_port;
 
+	m->job.fresh_port = FAB_NO_PORT;
 	m->job.fresh.ctr = NULL;
-	if (m->job.fresh_port == FAB_NO_PORT || !memcmp(&m->job.fresh, &none, sizeof(none)))
+	if (p == FAB_NO_PORT || !memcmp(&m->job.fresh, &none, sizeof(none)))
 		return;
-	x = fab_extra(m->f, m->job.fresh_port);
-	if (x)
-		x->pma = m->job.fresh;
+	if (!fab_keep_bases(m->f, p, &m->job.fresh))
+		m->job.starved = true;
 }
 
 /* The agent is done with a port's counters before it asks for the next port. */
@@ -403,7 +403,7 @@ static struct ib_pma_port *pma_port(void *ctx, unsigned int num)
 	v = x ? &x->pma : &m->job.fresh;
 	m->job.fresh_port = x || !m->job.is_set ? FAB_NO_PORT : index;
 	if (!x)
-		memset(v, 0, sizeof(*v));
+		fab_bases(m->f, index, v);
 	fab_counters(m, index, &m->job.shown);
 	v->ctr = &m->job.shown;
 	return v;
@@ -437,16 +437,17 @@ bool fab_pma(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad)
 
 	m->job.node = node;
 	m->job.is_set = mad->hdr.method == IB_METHOD_SET;
-	if (m->job.is_set && !n->pma) {
+	m->job.starved = false;
+	if (m->job.is_set && ib_be16(mad->hdr.attr_id) == IB_PMA_ATTR_SAMPLES_CONTROL && !n->pma) {
 		n->pma = malloc(sizeof(*n->pma));
-		if (n->pma)
-			*n->pma = (struct fab_pma){ .agent = fresh, .node = node };
+		if (!n->pma)
+			return false;
+		*n->pma = (struct fab_pma){ .agent = fresh, .node = node };
 	}
 	m->job.fresh_port = FAB_NO_PORT;
 	v = ib_pma_process(n->pma ? &n->pma->agent : &fresh, mad, mad, m->now_ns);
 	pma_keep(m);
-	m->job.fresh_port = FAB_NO_PORT;
-	if (v != IB_PMA_REPLY)
+	if (v != IB_PMA_REPLY || m->job.starved)
 		return false;
 	if (n->pma)
 		fab_wait_samples(m, n->pma);

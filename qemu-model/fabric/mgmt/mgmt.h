@@ -445,7 +445,11 @@ void fab_agent_end(struct fab_mgmt *m);
  */
 bool fab_mlnx(const struct fab_mgmt *m, uint32_t node, struct ib_mad *mad);
 
-/** fab_pma() - the performance agent of @node answers @mad, a request, in place */
+/**
+ * fab_pma() - the performance agent of @node answers @mad, a request, in place
+ *
+ * Return: false: it has no answer, since it is malformed or there is no memory for what a Set says.
+ */
 bool fab_pma(struct fab_mgmt *m, uint32_t node, struct ib_mad *mad);
 
 /** fab_agent_xmit() - an agent of @n, if that is a switch, sends a MAD from port 0 */
