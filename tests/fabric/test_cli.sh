@@ -252,6 +252,31 @@ expect 'topology to a full disk' 1 'No space' \
 kill $!
 wait $!
 
+# What is chosen by chance goes by the seed, before any script plays.
+# downs SEED: says the ports of a switch whose links go down when that is left to chance
+downs()
+{
+	local pid i
+
+	rm -f "$dir/control"
+	"$fabric" serve -g star:12 --seed "$1" -c "$dir/control" >/dev/null &
+	pid=$!
+	for ((i = 0; i < 600; i++)); do
+		[ -S "$dir/control" ] && break
+		sleep 0.05
+	done
+	for ((i = 0; i < 4; i++)); do
+		"$fabric" link down switch1:any -c "$dir/control" || break
+	done
+	"$fabric" topology --json -c "$dir/control" | grep -o '"port": [0-9]*, "state": "[A-Za-z]*"'
+	kill $pid
+	wait $pid
+}
+downs 7 >"$dir/downs"
+expect 'ports by chance' 0 'Down' cat "$dir/downs"
+expect 'the same seed, the same ports' 0 '' same_as "$dir/downs" downs 7
+expect 'another seed, other ports' 1 'Down' same_as "$dir/downs" downs 4294967295
+
 # What is no fabric of this version: each connection gets the next line as its reply, and has an end.
 # PATH.asked has what it has sent.
 cat >"$dir/other.py" <<'EOF'
