@@ -1,105 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Each allocation fails once: of what loads a topology, gives a machine its place, moves its first
- * packets, answers a request or an SMP. It is told or counted, nothing leaks, and the fabric goes
+ * packets, answers a request or a MAD. It is told or counted, nothing leaks, and the fabric goes
  * on.
- *
- * The linker puts the functions below in the place of the C library's.
  */
 #include "hosts.h"
 
 #include "bad_state.h"
-
-#include <errno.h>
+#include "starve.h"
 
 #include "fabric/control/control.h"
 #include "fabric/fault/fault.h"
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void __real_free(void *p);
-char *__real_strdup(const char *s);
-int __real_posix_memalign(void **p, size_t align, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void __wrap_free(void *p);
-char *__wrap_strdup(const char *s);
-int __wrap_posix_memalign(void **p, size_t align, size_t n);
-
-static unsigned int left;	/* allocations until one fails; 0: none does */
-static bool failed;		/* it has */
-static long live;		/* allocations that were not freed */
-
-static bool no_memory(void)
-{
-	if (!left || --left)
-		return false;
-	failed = true;
-	return true;
-}
-
-/* What was allocated, which is counted. */
-static void *made(void *p)
-{
-	live += p != NULL;
-	return p;
-}
-
-void *__wrap_malloc(size_t n)
-{
-	return no_memory() ? NULL : made(__real_malloc(n));
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return no_memory() ? NULL : made(__real_calloc(n, size));
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-	void *grown;
-
-	if (no_memory())
-		return NULL;
-	grown = __real_realloc(p, n);
-	live += !p && grown;
-	return grown;
-}
-
-void __wrap_free(void *p)
-{
-	live -= p != NULL;
-	__real_free(p);
-}
-
-char *__wrap_strdup(const char *s)
-{
-	return no_memory() ? NULL : made(__real_strdup(s));
-}
-
-int __wrap_posix_memalign(void **p, size_t align, size_t n)
-{
-	int r = no_memory() ? ENOMEM : __real_posix_memalign(p, align, n);
-
-	live += !r;
-	return r;
-}
-
-/* The allocation number @n from now on fails. */
-static void starve(unsigned int n)
-{
-	left = n;
-	failed = false;
-}
-
-/* No further one fails. Return: whether one has. */
-static bool fed(void)
-{
-	left = 0;
-	return failed;
-}
 
 /* ---- graphs -------------------------------------------------------------------- */
 
@@ -332,7 +243,58 @@ static void copies(void **st)
 	teardown_hosts(st);
 }
 
-/* ---- requests and SMPs --------------------------------------------------------- */
+/*
+ * Packets that a machine's wire delays, and for which there is no buffer, have come, and end there:
+ * they are counted as others, and their room in the ring is free again.
+ */
+static void delayed(void **st)
+{
+	const struct ohca_port_counters *c;
+	struct ohca_port_counters was;
+	unsigned int n = 0;
+	uint64_t data;
+	uint32_t in;
+
+	begin_hosts(from_spec("fat-tree:4"));
+	place(0, 1);
+	place(1, 7);
+	in = port_of_host(1);
+	c = counters(in);
+	assert_true(fab_fault_delay(&m, f->port[in].peer, 1000000));
+	/* what a wire needs to have packets on their way is there */
+	assert_true(send_data(0, 0, LID(7), 64, 1));
+	pump(NULL);
+	assert_int_equal(d->flying, 1);
+	now += 1000000;
+	pump(NULL);
+	expect_data(1, 0, 64, 1);
+	was = *c;
+	/* more than the ring has room for */
+	for (; n < 500; n++) {
+		assert_true(send_data(0, 0, n & 1 ? IB_LID_MCAST_MIN + 5 : LID(7), 4000, 1));
+		starve(1);
+		pump_once();
+		assert_true(fed());
+	}
+	assert_int_equal(d->flying, 0);
+	assert_int_equal(d->n.drop[FAB_DROP_MEMORY], n);
+	assert_int_equal(c->rcv_pkts - was.rcv_pkts, n);
+	assert_int_equal(c->ucast_rcv_pkts - was.ucast_rcv_pkts, n / 2);
+	assert_int_equal(c->mcast_rcv_pkts - was.mcast_rcv_pkts, n / 2);
+	/* n times as much as one that finds a buffer */
+	data = c->rcv_data - was.rcv_data;
+	was = *c;
+	assert_true(send_data(0, 0, LID(7), 4000, 2));
+	pump(NULL);
+	assert_int_equal(d->flying, 1);
+	now += 1000000;
+	pump(NULL);
+	expect_data(1, 0, 4000, 2);
+	assert_int_equal(data, n * (c->rcv_data - was.rcv_data));
+	teardown_hosts(st);
+}
+
+/* ---- requests and MADs --------------------------------------------------------- */
 
 static const char *const requests[] = {
 	"{\"command\": \"topology\"}",
@@ -516,6 +478,7 @@ int main(void)
 		cmocka_unit_test(first_packet),
 		cmocka_unit_test(packets_that_wait),
 		cmocka_unit_test(copies),
+		cmocka_unit_test(delayed),
 		cmocka_unit_test(control),
 		cmocka_unit_test(smps),
 		cmocka_unit_test(gmps),
