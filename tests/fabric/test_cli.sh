@@ -642,4 +642,18 @@ done
 expect 'a standard error that nobody reads stops nothing' 1 '' kill -0 $pid
 kill -9 $pid 2>/dev/null
 exec 7>&-
+
+# a pipe whose reader goes
+mkfifo "$dir/gone"
+exec 7<>"$dir/gone"
+rm -f "$dir/control" "$dir/piped"
+"$fabric" serve -g star:12 -c "$dir/control" >"$dir/piped" 2>"$dir/gone" 7>&- &
+pid=$!
+says ready "$dir/piped"
+exec 7>&-
+kill -USR1 $pid
+"$fabric" status -c "$dir/control" >/dev/null
+expect 'nor does one whose reader has gone' 0 'switches: 1' "$fabric" status -c "$dir/control"
+kill -TERM $pid
+wait $pid
 exit $bad
