@@ -371,6 +371,58 @@ static void test_memory(void **state)
 	done(qp);
 }
 
+/* ---- HCAs that go, or are busy ---- */
+
+/* All HCAs of the fabric go, without a turn in between. */
+static void all_leave(struct world *w)
+{
+	while (w->n) {
+		struct node *n = &w->node[--w->n];
+
+		host_buf_free(&n->cq.buf);
+		host_buf_free(&n->mr.buf);
+		host_free(n->h);
+	}
+	assert_int_equal(fab_hcas_due(w->hcas), UINT64_MAX);
+	assert_true(fab_hcas_sleep(w->hcas));
+	fab_hcas_awake(w->hcas);
+	assert_false(fab_hcas_turn(w->hcas));
+}
+
+/* The last HCA goes before its deadline: nothing is due any more. */
+static void test_gone_due(void **state)
+{
+	struct world *w = *state;
+	struct host_qp qp[2];
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	assert_true(fab_fault_wire(&w->net->m, near_port(w, 0), UINT32_MAX, 0, 1));
+	rdma(&qp[0], &w->node[0], &w->node[1], OHCA_OP_RDMA_WRITE, 0, 0, 8);
+	pump(w);
+	no_wc(&w->node[0].cq);
+	assert_true(fab_hcas_due(w->hcas) < 10000 * MS);
+	w->net->now_ns += 10000 * MS;
+	assert_int_equal(fab_hcas_due(w->hcas), 0);
+	host_buf_free(&qp[0].buf);
+	host_buf_free(&qp[1].buf);
+	all_leave(w);
+}
+
+/* The last HCA goes before the turn that a doorbell has asked for. */
+static void test_gone_kicked(void **state)
+{
+	struct world *w = *state;
+	struct host_qp qp[2];
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	pump(w);
+	rdma(&qp[0], &w->node[0], &w->node[1], OHCA_OP_RDMA_WRITE, 0, 0, 8);
+	assert_false(fab_hcas_sleep(w->hcas));
+	host_buf_free(&qp[0].buf);
+	host_buf_free(&qp[1].buf);
+	all_leave(w);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
@@ -380,7 +432,7 @@ int main(void)
 	};
 	const struct CMUnitTest hosted[] = {
 		H(counters), H(loss), H(damage), H(delay), H(pulled), H(capture), H(incast),
-		H(no_room), H(vl15), H(two_ports), H(memory),
+		H(no_room), H(vl15), H(two_ports), H(memory), H(gone_due), H(gone_kicked),
 	};
 
 	return cmocka_run_group_tests_name("wires by links", links, NULL, NULL) |

@@ -138,6 +138,11 @@ void fab_hca_free(struct fab_hca *h)
 	hca_unlist(s, h);
 	free(h->range);
 	free(h);
+	if (s->all)
+		return;
+	/* no turn comes that would find out that these were its own */
+	s->due_ns = UINT64_MAX;
+	atomic_store(&s->kicked, false);
 }
 
 ohca_engine *fab_hca_engine(const struct fab_hca *h)
