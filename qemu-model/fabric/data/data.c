@@ -91,10 +91,10 @@ static bool rx_vl15(struct fab_data *d, struct fab_dport *dp)
 	return n;
 }
 
-/* Management first, because only it takes links down. */
+/* VL15 of the links, before their data, because only management takes links down. */
 static bool management(struct fab_data *d)
 {
-	bool moved = fab_hport_round(d);
+	bool moved = false;
 
 	for (uint32_t i = 0; i < d->nawake; i++) {
 		struct fab_dport *dp = d->awake[i];
@@ -178,7 +178,9 @@ bool fab_data_round(struct fab_data *d)
 
 	d->now_ns = 0;
 	fab_links_used(d);
-	moved = late_ctrl(d);
+	/* an HCA's link goes down after the answer to what takes it down has left by it */
+	moved = fab_hport_round(d);
+	moved |= late_ctrl(d);
 	if (fab_unlikely(d->stalls))
 		fab_end_stalls(d);
 	moved |= management(d);
@@ -215,7 +217,7 @@ uint64_t fab_data_timer(struct fab_data *d)
 	for (uint32_t i = 0; i < d->nused; i++)
 		ohca_link_kick_tx(d->used[i]->link);
 	next = fab_buffers_trim(d);
-	/* an HCA's link has no socket that would say so */
+	/* links that were trained since the round; MADs of HCAs */
 	if (d->ctrl_due || d->mad_ports)
 		next = 0;
 	if (d->flying) {

@@ -19,20 +19,23 @@
  * crosses the fabric without a copy but the last; who waits has its turn; every loop has a
  * bound; what is idle costs nothing. Its steps:
  *
- * 1. management(): VL15 of the HCAs of this process, and of the links that are awake, up to 32
- *    packets of each: only management takes links down, so the rest of the round may rely on them
- * 2. refresh(): the ports that management has changed (fab_changed()) take that over, or all do
+ * 1. fab_hport_round(): VL15 of the HCAs of this process
+ * 2. late_ctrl(): links of which events were left, or that an end has trained, go down and come
+ *    up; an HCA that takes its own link down has answered by it in step 1
+ * 3. management(): VL15 of the links that are awake, up to 32 packets of each. Only management
+ *    takes links down, so the rest of the round may rely on them
+ * 4. refresh(): the ports that management has changed (fab_changed()) take that over, or all do
  *    when it does not say which; heads that were decided on before
  *    are decided on again, unless copies of them have left
- * 3. fab_delay_round(): what is due on wires with a delay arrives
- * 4. collect(): of each lane with packets the head is decided on (fab_decide()), ended, given
+ * 5. fab_delay_round(): what is due on wires with a delay arrives
+ * 6. collect(): of each lane with packets the head is decided on (fab_decide()), ended, given
  *    to an agent, or it requests its output; up to 64 heads of a lane
- * 5. out_serve(): each output sends, of the lanes that request it, in the order of its VL
+ * 7. out_serve(): each output sends, of the lanes that request it, in the order of its VL
  *    arbiter, and within a lane of its inputs in turn; up to 64 packets, since the next head
  *    of a lane that was served follows at once (follow())
- * 6. fab_reply_flush(): answers of agents that wait for credit
- * 7. fab_settle(): begins and ends waits of outputs: PortXmitWait
- * 8. kicks: credits are published, peers that sleep are woken
+ * 8. fab_reply_flush(): answers of agents that wait for credit
+ * 9. fab_settle(): begins and ends waits of outputs: PortXmitWait
+ * 10. kicks: credits are published, peers that sleep are woken
  *
  * A packet that fab_out_send() sends over a wire of the graph arrives at once: lane_arrive() puts
  * it at the head of its lane if nothing waits there, and head_go_on() decides on it and lets
