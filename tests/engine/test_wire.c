@@ -10,6 +10,7 @@
 #include "fabric/watch/pcapng.h"
 
 #define MS	HOST_MS
+#define ROUNDS	20u	/* of a test that sends an SMP in each */
 
 /* The port of the switch that node @i is at, in the graph; and the node's own. */
 static uint32_t near_port(struct world *w, unsigned int i)
@@ -423,6 +424,101 @@ static void test_gone_kicked(void **state)
 	all_leave(w);
 }
 
+/* The subnet manager asks node 1 for its NodeInfo; the answer is for later. */
+static void ask(struct world *w)
+{
+	const uint8_t path[2] = { 1, (uint8_t)w->node[1].ep.port };
+	struct ib_smp smp;
+
+	ep_smp_init(w->sm, &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 2, path);
+	assert_true(ep_send_smp(w->sm, &smp, 0));
+	fab_data_round(w->net->d);
+}
+
+/* Return: the answers that have come to it. */
+static unsigned int take_answers(struct world *w)
+{
+	struct ib_smp smp;
+	unsigned int n = 0;
+
+	while (ep_recv_smp(w->sm, &smp))
+		n += smp.hdr.method == IB_METHOD_GET_RESP;
+	return n;
+}
+
+static struct fab_hport *hport(struct world *w, unsigned int i)
+{
+	return net_port(w->net, w->node[i].ep.port)->hport;
+}
+
+/* Two send more than a third takes without a turn: each SMP comes, and is answered. */
+static void test_busy(void **state)
+{
+	struct world *w = *state;
+	struct fab_hport *h = hport(w, 1);
+	struct host_qp qp[2][2];
+	unsigned int answers = 0, full = 0;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		connect_rc(w, 2 * i, 1, qp[i], OHCA_QPT_UC);
+		for (unsigned int k = 0; k < 4; k++)
+			rdma(&qp[i][0], &w->node[2 * i], &w->node[1], OHCA_OP_RDMA_WRITE, 0, 0,
+			     1 << 20);
+	}
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		fab_hcas_turn(w->hcas);
+		full += !h->ops->room(h->ctx, 0);
+		ask(w);
+		answers += take_answers(w);
+	}
+	pump(w);
+	answers += take_answers(w);
+	assert_true(full > 0);
+	assert_int_equal(fab_hport_dropped(h), 0);
+	assert_int_equal(answers, ROUNDS);
+	for (unsigned int i = 0; i < 2; i++) {
+		for (unsigned int k = 0; k < 4; k++)
+			wc(&w->node[2 * i].cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS);
+		done(qp[i]);
+	}
+}
+
+/* A port takes as many SMPs without a turn as it has answers for; the others are VL15Dropped. */
+static void test_smps(void **state)
+{
+	struct world *w = *state;
+	const uint64_t discards = engine_ctr(w, 1)->xmit_discards;
+
+	for (unsigned int i = 0; i < FAB_HCA_SMPS + 5; i++)
+		ask(w);
+	assert_int_equal(fab_hport_dropped(hport(w, 1)), 5);
+	pump(w);
+	assert_int_equal(take_answers(w), FAB_HCA_SMPS);
+	assert_int_equal(engine_ctr(w, 1)->xmit_discards, discards);
+}
+
+/* A lane that the HCA does not have is refused; only a lack of room is VL15Dropped. */
+static void test_takes(void **state)
+{
+	struct world *w = *state;
+	struct fab_hport *h = hport(w, 1);
+
+	assert_true(h->vls < FAB_DATA_LANES);
+	assert_true(fab_hport_takes(h, 0));
+	assert_true(fab_hport_takes(h, h->vls - 1u));
+	assert_false(fab_hport_takes(h, h->vls));
+	assert_true(fab_hport_takes(h, IB_MGMT_VL));
+	/* the link goes down, is down, and comes up */
+	assert_true(fab_fault_link(&w->net->m, near_port(w, 1), false, w->net->now_ns));
+	assert_false(fab_hport_takes(h, IB_MGMT_VL));
+	pump(w);
+	assert_false(fab_hport_takes(h, IB_MGMT_VL));
+	assert_int_equal(fab_hport_dropped(h), 0);
+	assert_true(fab_fault_link(&w->net->m, near_port(w, 1), true, w->net->now_ns));
+	pump(w);
+	assert_true(fab_hport_takes(h, IB_MGMT_VL));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
@@ -432,7 +528,8 @@ int main(void)
 	};
 	const struct CMUnitTest hosted[] = {
 		H(counters), H(loss), H(damage), H(delay), H(pulled), H(capture), H(incast),
-		H(no_room), H(vl15), H(two_ports), H(memory), H(gone_due), H(gone_kicked),
+		H(no_room), H(vl15), H(two_ports), H(memory), H(gone_due), H(gone_kicked), H(busy),
+		H(smps), H(takes),
 	};
 
 	return cmocka_run_group_tests_name("wires by links", links, NULL, NULL) |

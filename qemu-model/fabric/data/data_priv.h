@@ -140,14 +140,16 @@ struct fab_lane {
 
 /**
  * struct fab_hport - a port of an HCA in this process, see hport.h
+ * @d: the data path
  * @dp: the switch's port that it is at
+ * @ops, @ctx: as of fab_hport_attach()
  * @cfg: what it is
  * @near, @far: settings of the switch's end, and of the HCA's
  * @vls: lanes that both ends have
  * @up: the link is, as both ends know
  * @due: an end has trained it since
  * @refused: lanes without room for what the HCA had
- * @dropped: packets of VL15 for the HCA
+ * @dropped: packets of VL15 for which the HCA had no room
  * @next: of fab_data.mad_ports, if @listed
  * @mad: packets of VL15, @mads in use from @first_mad
  */
@@ -357,10 +359,16 @@ void fab_link_use(struct fab_data *d, struct fab_dport *dp, bool refused);
 /** fab_links_used() - what is in fab_data.used was kicked: idle links without room are awake */
 void fab_links_used(struct fab_data *d);
 
-/** fab_hport_takes() - whether a packet may go to the HCA by lane @vl now */
+/**
+ * fab_hport_takes() - whether a packet may go to the HCA by lane @vl now
+ *
+ * One of VL15 that finds the link up and no room is dropped, and counted.
+ */
 static inline bool fab_hport_takes(struct fab_hport *h, unsigned int vl)
 {
-	if (fab_likely(h->up && !h->due && h->ops->room(h->ctx)))
+	if (fab_unlikely(!h->up || h->due || (vl >= h->vls && vl != IB_MGMT_VL)))
+		return false;
+	if (fab_likely(h->ops->room(h->ctx, vl)))
 		return true;
 	h->dropped += vl == IB_MGMT_VL;
 	return false;

@@ -9,13 +9,14 @@
  *			switch's port, as at wires of the graph. A packet that cannot go on waits
  *			there. MADs by VL15 wait for the next round in a queue of FAB_HPORT_MADS;
  *			what does not fit is VL15Dropped
- *	to the HCA	ops.room() is the credit of all its lanes. Without it data waits at the
- *			switch, and VL15 is dropped
+ *	to the HCA	ops.room() is the credit of a lane. Without it data waits at the switch,
+ *			and VL15 is dropped
  *	training	either end may train the wire at any time; the link goes down, and up if
  *			both ends are enabled, in the next round
  *
- * So an HCA is never called while it sends, but by fab_data_round(), fab_data_timer(),
- * fab_mgmt_timer() and other calls of the fabric, and while another HCA of the process sends.
+ * So an HCA is called by fab_data_round(), fab_data_timer(), fab_mgmt_timer() and other calls of
+ * the fabric, and while another HCA of the process sends. While it sends itself only ops.room()
+ * is asked of it, for packets that come back to it, and has to say no.
  *
  * Owner thread only.
  */
@@ -28,8 +29,10 @@
 #define FAB_HPORT_MAD_LEN	512u	/* of their packets */
 
 /**
- * struct fab_hport_rate - LinkWidth, LinkSpeed and LinkSpeedExt: what is active, or sets of bits of
- *	what is enabled
+ * struct fab_hport_rate - what is active, or sets of bits of what is enabled (14.2.5.6)
+ * @width: LinkWidth
+ * @speed: LinkSpeed
+ * @speed_ext: LinkSpeedExt; 0: none
  */
 struct fab_hport_rate {
 	uint8_t width;
@@ -38,13 +41,19 @@ struct fab_hport_rate {
 };
 
 /**
- * struct fab_hport_ops - what the fabric asks of the HCA; none may call back
- * @room: whether a packet may come now. If not, fab_data_round() asks again
+ * struct fab_hport_ops - what the fabric asks of the HCA
+ * @room: whether a packet may come by lane @vl now, 15: an SMP. If not, data waits, and
+ *	fab_data_round() asks again; an SMP is dropped. An HCA that sends is asked, too, and has to
+ *	say no
  * @rx: packet @f, for which there was room; it is gone after the call
  * @link: the link is up with @rate, or down: NULL
+ *
+ * They may call fab_hport_enable() and fab_hport_dropped(), but not fab_hport_begin(),
+ * fab_hport_commit(), fab_hport_train() and fab_hport_detach(): what they have to send, and how
+ * they train the link, waits for a turn of the HCA.
  */
 struct fab_hport_ops {
-	bool (*room)(void *ctx);
+	bool (*room)(void *ctx, unsigned int vl);
 	void (*rx)(void *ctx, const struct ohca_link_frame *f);
 	void (*link)(void *ctx, const struct fab_hport_rate *rate);
 };
@@ -82,7 +91,7 @@ uint8_t *fab_hport_begin(struct fab_hport *h, unsigned int vl, uint32_t len);
 /**
  * fab_hport_commit() - the packet of the last fab_hport_begin() leaves the HCA, without an ICRC
  *
- * Other HCAs, but not this one, may be called meanwhile.
+ * Other HCAs may be called meanwhile; of this one only ops.room() is asked, and has to say no.
  */
 void fab_hport_commit(struct fab_hport *h, unsigned int vl, uint32_t len);
 
@@ -99,7 +108,7 @@ void fab_hport_train(struct fab_hport *h, bool enable);
 /** fab_hport_enable() - what the HCA's end has enabled; counts when the link is trained next */
 void fab_hport_enable(struct fab_hport *h, const struct fab_hport_rate *rate);
 
-/** fab_hport_dropped() - packets of VL15 for the HCA that were dropped since it was attached */
+/** fab_hport_dropped() - SMPs for which ops.room() has said no since the HCA was attached */
 uint64_t fab_hport_dropped(const struct fab_hport *h);
 
 /**

@@ -201,6 +201,8 @@ static void hca_turn(struct fab_hca *h)
 	s->now_ns = fab_data_host_ns(s->d);
 	/* other HCAs have sent to this one, and management may have retrained its link */
 	fab_data_refresh(s->d);
+	for (unsigned int i = 0; i < h->cfg.engine.num_ports; i++)
+		h->port[i].smps = 0;
 	h->in_call = true;
 	more = ohca_poll(h->e, FAB_HCA_BURST);
 	h->in_call = false;

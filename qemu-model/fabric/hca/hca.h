@@ -6,9 +6,10 @@
  * or a system call.
  *
  * A turn of an HCA is one ohca_poll(): FAB_HCA_BURST packets, or a step of a command. HCAs with
- * something to do have their turns in the order in which they got it: a doorbell, a packet, credit,
- * a deadline, or a rest of their last turn. fab_hcas_turn() gives each at most one, in between the
- * fabric has a round.
+ * something to do have their turns in the order in which they got it: a doorbell, a packet,
+ * credit, a deadline, or a rest of their last turn. fab_hcas_turn() gives as many turns as HCAs
+ * had something to do when it began, and one more, so that who has got a packet by the first may
+ * answer it. In between the fabric has a round.
  *
  *	hca.c	HCAs that come, have their turns, and go
  *	mem.c	the memory of an HCA's machine
@@ -24,6 +25,7 @@
 
 #define FAB_HCA_BURST	64u	/* ohca_poll()'s budget */
 #define FAB_HCA_PORTS	2u
+#define FAB_HCA_SMPS	32u	/* that a port takes between two turns: its agent answers as many */
 #define FAB_HCA_RANGES	1024u	/* of memory */
 #define FAB_HCA_PAGE	4096u	/* what their addresses and lengths are multiples of */
 
@@ -98,7 +100,7 @@ ohca_engine *fab_hca_engine(const struct fab_hca *h);
 bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsigned int n);
 
 /**
- * fab_hcas_turn() - each HCA that has something to do has a turn
+ * fab_hcas_turn() - each HCA that has something to do has a turn, and the next one has one, too
  * Return: whether any had; fab_data_round() is due then, and the next fab_hcas_turn().
  */
 bool fab_hcas_turn(struct fab_hcas *s);

@@ -13,7 +13,7 @@
  * @s: its fabric's
  * @e: its engine; NULL while that is made
  * @cfg: as it was made
- * @port: [@cfg.engine.num_ports] at the switches
+ * @port: [@cfg.engine.num_ports] at the switches; @smps: since its last turn
  * @range: [@ranges] its memory, in the order of addresses
  * @hit: of @range, where it last was
  * @kicked: any thread: it has something to do
@@ -30,6 +30,7 @@ struct fab_hca {
 		struct fab_hca *h;
 		struct fab_hport *wire;
 		unsigned int num;
+		unsigned int smps;
 	} port[FAB_HCA_PORTS];
 	struct fab_hca_range *range;
 	unsigned int ranges, hit;

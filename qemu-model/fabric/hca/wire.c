@@ -9,17 +9,21 @@ _Static_assert(OHCA_RX_ICRC == OHCA_FRAME_ICRC && OHCA_RX_VCRC == OHCA_FRAME_VCR
 
 /* ---- what the fabric has for the engine ---------------------------------------- */
 
-static bool hca_room(void *ctx)
+static bool hca_room(void *ctx, unsigned int vl)
 {
 	const struct fab_hca_port *p = ctx;
 
-	return !p->h->in_call && ohca_rx_room(p->h->e);
+	if (p->h->in_call)
+		return false;
+	/* data that uses up the work of the engine keeps no SMPs out (7.9.1) */
+	return vl == IB_MGMT_VL ? p->smps < FAB_HCA_SMPS : ohca_rx_room(p->h->e);
 }
 
 static void hca_frame(void *ctx, const struct ohca_link_frame *f)
 {
-	const struct fab_hca_port *p = ctx;
+	struct fab_hca_port *p = ctx;
 
+	p->smps += f->vl == IB_MGMT_VL;
 	ohca_rx(p->h->e, p->num, &(struct ohca_frame){
 		.data = f->data,
 		.len = f->len,
