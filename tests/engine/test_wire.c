@@ -519,6 +519,43 @@ static void test_takes(void **state)
 	assert_true(fab_hport_takes(h, IB_MGMT_VL));
 }
 
+static bool no_memory;
+
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_malloc(size_t n)
+{
+	return no_memory ? NULL : __real_malloc(n);
+}
+
+/* Packets on a cable with a delay for which there is no memory: each has come, and is dropped. */
+static void test_delay_no_memory(void **state)
+{
+	struct world *w = *state;
+	const struct ohca_port_counters *sw = net_ctr(w->net, w->node[0].ep.port);
+	const uint64_t *drop = w->net->d->n.drop;
+	struct host_qp qp[2];
+	uint64_t came;
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_UC);
+	assert_true(fab_fault_wire(&w->net->m, far_port(w, 0), 1u << 31, 0, 1));
+	assert_true(fab_fault_delay(&w->net->m, far_port(w, 0), MS));
+	pump(w);
+	came = sw->rcv_pkts;
+	assert_int_equal(drop[FAB_DROP_MEMORY], 0);
+	for (unsigned int i = 0; i < 32; i++)
+		rdma(&qp[0], &w->node[0], &w->node[1], OHCA_OP_RDMA_WRITE, 0, 0, 8);
+	no_memory = true;
+	fab_hcas_turn(w->hcas);
+	no_memory = false;
+	assert_int_equal(sw->rcv_pkts - came, 32);
+	assert_int_equal(drop[FAB_DROP_MEMORY], 32);
+	assert_int_equal(w->net->d->flying, 0);
+	for (unsigned int i = 0; i < 32; i++)
+		wc(&w->node[0].cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS);
+	done(qp);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
@@ -529,7 +566,7 @@ int main(void)
 	const struct CMUnitTest hosted[] = {
 		H(counters), H(loss), H(damage), H(delay), H(pulled), H(capture), H(incast),
 		H(no_room), H(vl15), H(two_ports), H(memory), H(gone_due), H(gone_kicked), H(busy),
-		H(smps), H(takes),
+		H(smps), H(takes), H(delay_no_memory),
 	};
 
 	return cmocka_run_group_tests_name("wires by links", links, NULL, NULL) |

@@ -5,7 +5,7 @@
  * that they come to, of a link in as large a buffer of its own, so at most FAB_LANE_BLOCKS of a
  * lane are on their way. What is on its way when the link goes down is lost.
  */
-#include "data_priv.h"
+#include "hop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -106,8 +106,10 @@ void fab_delay(struct fab_data *d, struct fab_dport *dp, bool out, unsigned int 
 	struct fab_buffer *b = fl ? fab_buffer_get(d, f->len) : NULL;
 
 	if (!b) {
-		/* what is lost was counted when it left */
-		if (!lost)
+		/* what leaves was counted as that, and as lost if it is; what comes was not yet */
+		if (!out)
+			fab_count_rcv(dp, f);
+		if (!out || !lost)
 			flight_end(d, FAB_DROP_MEMORY, f->agent);
 		return;
 	}
