@@ -556,6 +556,29 @@ static void test_delay_no_memory(void **state)
 	done(qp);
 }
 
+/* What a guest must not know differs between HCAs, unless who makes them says what it is. */
+static void test_hash_seed(void **state)
+{
+	struct world *w = *state;
+	struct fab_hca_cfg cfg = {
+		.engine = w->h[0]->cfg,
+		.place = { net_index(w->net, HOSTS + 2) },
+	};
+	struct fab_hca *h;
+
+	cfg.engine.hash_seed = 77;
+	h = fab_hca_new(w->hcas, &cfg);
+	assert_non_null(h);
+	assert_int_equal(fab_hca_engine(h)->cfg.hash_seed, 77);
+	fab_hca_free(h);
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		const uint64_t seed = w->h[i]->e->cfg.hash_seed;
+
+		assert_int_not_equal(seed, 0);
+		assert_int_not_equal(seed, w->h[(i + 1) % HOSTS]->e->cfg.hash_seed);
+	}
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
@@ -566,7 +589,7 @@ int main(void)
 	const struct CMUnitTest hosted[] = {
 		H(counters), H(loss), H(damage), H(delay), H(pulled), H(capture), H(incast),
 		H(no_room), H(vl15), H(two_ports), H(memory), H(gone_due), H(gone_kicked), H(busy),
-		H(smps), H(takes), H(delay_no_memory),
+		H(smps), H(takes), H(delay_no_memory), H(hash_seed),
 	};
 
 	return cmocka_run_group_tests_name("wires by links", links, NULL, NULL) |

@@ -2,6 +2,7 @@
 /* HCAs in the fabric's process: they come, have their turns, and go; see hca.h. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include "hca_priv.h"
 
@@ -98,14 +99,17 @@ struct fab_hca *fab_hca_new(struct fab_hcas *s, const struct fab_hca_cfg *cfg)
 	h->s = s;
 	h->cfg = *cfg;
 	h->due_ns = UINT64_MAX;
+	if (!cfg->engine.hash_seed &&
+	    getrandom(&h->cfg.engine.hash_seed, sizeof(cfg->engine.hash_seed), 0) < 0) {
+		free(h);
+		return NULL;
+	}
 	h->all = s->all;
 	s->all = h;
 	if (cfg->engine.num_ports && cfg->engine.num_ports <= FAB_HCA_PORTS && fab_hca_plug(h))
 		h->e = ohca_new(&h->cfg.engine, &engine_ops, h);
-	if (h->e) {
-		ohca_set_trace(h->e, 0);
+	if (h->e)
 		return h;
-	}
 	fab_hca_free(h);
 	return NULL;
 }

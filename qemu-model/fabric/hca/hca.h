@@ -48,7 +48,7 @@ struct fab_hca_range {
 
 /**
  * struct fab_hca_cfg - an HCA
- * @engine: the card
+ * @engine: the card; hash_seed 0: a random one
  * @place: [@engine.num_ports] the switch's port, in the graph, that each of its ports is at
  * @irq: MSI-X vector @vec is raised; does not block, and calls nothing of the fabric
  * @arg: first argument of it
