@@ -519,6 +519,40 @@ static void test_takes(void **state)
 	assert_true(fab_hport_takes(h, IB_MGMT_VL));
 }
 
+/* A clock that goes on whenever it is read. */
+static uint64_t ticking(void *arg)
+{
+	struct net *t = arg;
+
+	return t->now_ns += 100;
+}
+
+/* A completion has the time when it was made: not before the WR was posted, nor before others. */
+static void test_timestamps(void **state)
+{
+	struct world *w = *state;
+	struct node *x = &w->node[0];
+	struct host_qp qp[2];
+	uint64_t last;
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_UC);
+	pump(w);
+	w->net->d->cfg.clock = ticking;
+	w->net->d->cfg.arg = w->net;
+	for (unsigned int i = 0; i < 3; i++)
+		rdma(&qp[0], x, &w->node[1], OHCA_OP_RDMA_WRITE, 0, 0, 8);
+	last = w->net->now_ns;
+	fab_hcas_turn(w->hcas);
+	for (unsigned int i = 0; i < 3; i++) {
+		const uint64_t at = wc(&x->cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS).timestamp;
+
+		assert_true(at > last);
+		last = at;
+	}
+	w->net->d->cfg.clock = net_clock;
+	done(qp);
+}
+
 static bool no_memory;
 
 void *__real_malloc(size_t n);
@@ -589,7 +623,7 @@ int main(void)
 	const struct CMUnitTest hosted[] = {
 		H(counters), H(loss), H(damage), H(delay), H(pulled), H(capture), H(incast),
 		H(no_room), H(vl15), H(two_ports), H(memory), H(gone_due), H(gone_kicked), H(busy),
-		H(smps), H(takes), H(delay_no_memory), H(hash_seed),
+		H(smps), H(takes), H(timestamps), H(delay_no_memory), H(hash_seed),
 	};
 
 	return cmocka_run_group_tests_name("wires by links", links, NULL, NULL) |

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* HCAs in the fabric's process: they come, have their turns, and go; see hca.h. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -29,14 +28,13 @@ static void raise_irq(void *p, unsigned int vec)
 		h->cfg.irq(h->cfg.arg, vec);
 }
 
-/* The time of the turn, in the thread that has it. */
-static uint64_t now_ns(void *p)
+/*
+ * Not the time when the turn began: a machine may have read the clock since, before it has posted
+ * what completes in this turn.
+ */
+static uint64_t hca_clock(void *p)
 {
-	const struct fab_hcas *s = ((const struct fab_hca *)p)->s;
-
-	if (atomic_load_explicit(&s->turning, memory_order_relaxed) == (uintptr_t)pthread_self())
-		return s->now_ns;
-	return fab_data_host_ns(s->d);
+	return fab_data_host_ns(((const struct fab_hca *)p)->s->d);
 }
 
 static void kick(void *p)
@@ -57,7 +55,7 @@ static const struct ohca_host_ops engine_ops = {
 	.dma_map = fab_hca_map,
 	.dma_dirty = dma_dirty,
 	.irq = raise_irq,
-	.now_ns = now_ns,
+	.now_ns = hca_clock,
 	.kick = kick,
 	.tx_begin = fab_hca_tx_begin,
 	.tx_commit = fab_hca_tx_commit,
@@ -172,11 +170,10 @@ void fab_hca_list(struct fab_hca *h)
 }
 
 /* List who has something to do that no packet has brought. Return: how many are listed. */
-static unsigned int collect_work(struct fab_hcas *s)
+static unsigned int collect_work(struct fab_hcas *s, uint64_t now)
 {
 	const bool kicked = atomic_load_explicit(&s->kicked, memory_order_relaxed) &&
 			    atomic_exchange(&s->kicked, false);
-	const uint64_t now = s->now_ns;
 	const bool due = now >= s->due_ns;
 	unsigned int n = 0;
 
@@ -202,7 +199,6 @@ static void hca_turn(struct fab_hca *h)
 
 	s->first = h->next;
 	h->listed = false;
-	s->now_ns = fab_data_host_ns(s->d);
 	/* other HCAs have sent to this one, and management may have retrained its link */
 	fab_data_refresh(s->d);
 	for (unsigned int i = 0; i < h->cfg.engine.num_ports; i++)
@@ -224,14 +220,11 @@ bool fab_hcas_turn(struct fab_hcas *s)
 
 	if (!s->all)
 		return false;
-	s->now_ns = fab_data_host_ns(s->d);
-	atomic_store_explicit(&s->turning, (uintptr_t)pthread_self(), memory_order_relaxed);
-	n = collect_work(s);
+	n = collect_work(s, fab_data_host_ns(s->d));
 	moved = n;
 	/* one more: who gets a packet by the first may answer it */
 	for (n += moved; n && s->first; n--)
 		hca_turn(s->first);
-	atomic_store_explicit(&s->turning, 0, memory_order_relaxed);
 	return moved;
 }
 

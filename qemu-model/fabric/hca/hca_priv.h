@@ -48,8 +48,6 @@ struct fab_hca {
  * @kicked: any thread: one of them was kicked
  * @asleep: the owner sleeps; who clears it calls @wake
  * @due_ns: no deadline is earlier
- * @now_ns: when this turn began
- * @turning: the thread that has fab_hcas_turn(), 0: none; any thread reads it
  */
 struct fab_hcas {
 	struct fab_data *d;
@@ -59,8 +57,6 @@ struct fab_hcas {
 	struct fab_hca *first, *last;
 	_Atomic bool kicked, asleep;
 	uint64_t due_ns;
-	uint64_t now_ns;
-	_Atomic uintptr_t turning;
 };
 
 /** fab_hca_list() - @h has something to do */
