@@ -16,7 +16,7 @@ PROGRAMS = {
     ],
     "engines in ohca-fabric": [
         "qemu-model/engine/*/*.c", "qemu-model/ib/*.c", "qemu-model/link/*.c",
-        "qemu-model/fabric/data/*.c", "qemu-model/fabric/hca/*.c",
+        "qemu-model/fabric/*.c", "qemu-model/fabric/data/*.c", "qemu-model/fabric/hca/*.c",
     ],
     "management and control of ohca-fabric": [
         "qemu-model/fabric/mgmt/*.c", "qemu-model/fabric/fault/*.c",

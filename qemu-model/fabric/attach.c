@@ -288,8 +288,8 @@ static void adopt(struct fab_attach *a, uint32_t p, struct ohca_link *l)
 	ohca_link_free(l);
 }
 
-static void refuse(struct fab_attach *a, uint32_t i, const struct ohca_link_cfg *peer,
-		   const struct ohca_link_err *err)
+static void turn_away(struct fab_attach *a, uint32_t i, const struct ohca_link_cfg *peer,
+		      const struct ohca_link_err *err)
 {
 	fab_data_log(a->d, "refused '%.64s': %s", peer ? peer->desc : "a peer", err->text);
 	if (peer)
@@ -312,12 +312,12 @@ static void do_hello(struct fab_attach *a, uint32_t i)
 	if (r == 0)
 		return;
 	if (r < 0) {
-		refuse(a, i, NULL, &err);
+		turn_away(a, i, NULL, &err);
 		return;
 	}
 	p = fab_attach_place(a->d, &peer, &err);
 	if (p == FAB_NO_PORT) {
-		refuse(a, i, &peer, &err);
+		turn_away(a, i, &peer, &err);
 		return;
 	}
 	fab_data_link_cfg(a->d, p, &cfg);

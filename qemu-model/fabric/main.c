@@ -154,7 +154,7 @@ static void summary(const struct fab *f, const char *name)
 	       hosts, f->nodes - f->switches - hosts, cables);
 }
 
-static int check(const char *name)
+static int check_topology(const char *name)
 {
 	struct fab *f = make(&(struct serve_options){ .file = name });
 
@@ -169,7 +169,7 @@ enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_
        O_UDP, O_SEED, O_NO_SANDBOX };
 
 /* Return: false: it is no number from 0 to @most; said so. */
-static bool number(const char *name, const char *s, unsigned int most, unsigned int *v)
+static bool option_number(const char *name, const char *s, unsigned int most, unsigned int *v)
 {
 	unsigned long n;
 	char *end;
@@ -188,7 +188,7 @@ static bool set_vls(struct serve_options *o, const char *arg)
 {
 	unsigned int v;
 
-	if (!number("--vls", arg, 15, &v))
+	if (!option_number("--vls", arg, 15, &v))
 		return false;
 	o->vls = (uint8_t)v;
 	if (v && ib_opvls_count(fab_vl_code(v)) == v)
@@ -201,7 +201,7 @@ static bool set_mtu(struct serve_options *o, const char *arg)
 {
 	unsigned int v;
 
-	if (!number("--mtu", arg, 4096, &v))
+	if (!option_number("--mtu", arg, 4096, &v))
 		return false;
 	o->mtu = ib_mtu_code(v);
 	if (v && ib_mtu_bytes(o->mtu) == v)
@@ -214,7 +214,7 @@ static bool set_pkeys(struct serve_options *o, const char *arg)
 {
 	unsigned int v;
 
-	if (!number("--pkeys", arg, FAB_CA_PKEYS, &v))
+	if (!option_number("--pkeys", arg, FAB_CA_PKEYS, &v))
 		return false;
 	o->pkeys = (uint16_t)v;
 	if (v && v % IB_PKEYS_PER_BLOCK == 0)
@@ -276,16 +276,16 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 		o->cfg.hosts_off = true;
 		return true;
 	case O_SHIFT:
-		if (!number("--credit-shift", arg, OHCA_LINK_SHIFT_MAX, &v))
+		if (!option_number("--credit-shift", arg, OHCA_LINK_SHIFT_MAX, &v))
 			return false;
 		o->cfg.data.shift = (uint8_t)v;
 		return true;
 	case O_HOQ:
-		return number("--hoq-scale", arg, 1000000, &o->cfg.data.hoq_scale);
+		return option_number("--hoq-scale", arg, 1000000, &o->cfg.data.hoq_scale);
 	case O_SEED:
-		return number("--seed", arg, UINT32_MAX, &o->cfg.seed);
+		return option_number("--seed", arg, UINT32_MAX, &o->cfg.seed);
 	case O_SPIN:
-		return number("--spin-us", arg, 1000000, &o->cfg.spin_us);
+		return option_number("--spin-us", arg, 1000000, &o->cfg.spin_us);
 	default:
 		fab_usage_error("leave out what --help does not list");
 		return false;
@@ -293,7 +293,7 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 }
 
 /* The options of hosts and serve. Return: EXIT_SUCCESS, or what to exit with; said why. */
-static int parse(struct serve_options *o, int argc, char **argv)
+static int parse_options(struct serve_options *o, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "topology", required_argument, NULL, 't' },
@@ -379,7 +379,7 @@ static int with_fabric(int argc, char **argv,
 		.cfg.sandbox = FAB_SANDBOX,
 		.cfg.data = { .shift = OHCA_LINK_SHIFT_DEFAULT, .hoq_scale = 1 },
 	};
-	int rc = parse(&o, argc, argv);
+	int rc = parse_options(&o, argc, argv);
 	struct fab *f;
 
 	if (rc)
@@ -412,7 +412,7 @@ int main(int argc, char **argv)
 		if (argc < 3)
 			return fab_usage_error("check has arguments, topology files");
 		for (int i = 2; i < argc; i++)
-			if (check(argv[i]) != EXIT_SUCCESS)
+			if (check_topology(argv[i]) != EXIT_SUCCESS)
 				rc = EXIT_FAILURE;
 		return rc;
 	}

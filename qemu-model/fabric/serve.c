@@ -140,7 +140,7 @@ static int to_ms(uint64_t ns)
 }
 
 /* Move packets until none moves or the sockets are due. Return: false: the latter. */
-static bool move(struct loop *l)
+static bool move_packets(struct loop *l)
 {
 	const uint64_t begin = now_ns(l);
 
@@ -201,7 +201,7 @@ static void run(struct loop *l)
 	struct epoll_event ev[EVENTS];
 
 	for (uint64_t begin;;) {
-		bool sleeps = move(l) && may_sleep(l);
+		bool sleeps = move_packets(l) && may_sleep(l);
 		uint64_t now = now_ns(l), next = timers(l, now);
 		int n;
 
@@ -251,7 +251,7 @@ static void stderr_line(void *arg, const char *fmt, va_list ap)
 }
 
 /* Any thread. */
-static void wake(void *arg)
+static void wake_loop(void *arg)
 {
 	const struct loop *l = arg;
 
@@ -266,7 +266,7 @@ static bool open_hcas(struct loop *l)
 	l->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (l->wakefd >= 0 && fab_event_watch(l->epfd, EPOLL_CTL_ADD, l->wakefd,
 					      EPOLLIN | EPOLLET, FAB_EVENT_HCA, 0))
-		l->hcas = fab_hcas_new(l->data, wake, l);
+		l->hcas = fab_hcas_new(l->data, wake_loop, l);
 	if (!l->hcas)
 		perror("ohca-fabric");
 	return l->hcas;
