@@ -43,6 +43,8 @@ struct loop_world {
 	int pipe[2];
 	pthread_t thread;
 	atomic_bool ready;
+	const char *why;	/* it is not what the tests need, or NULL */
+	jmp_buf out;		/* of loop_ready() */
 	bool lossy;		/* a cable loses a sixteenth of all packets */
 	int rc;
 };
@@ -52,11 +54,22 @@ static const struct fab_node *the_switch(const struct loop_world *w)
 	for (uint32_t i = 0; i < w->f->nodes; i++)
 		if (w->f->node[i].sw != FAB_NONE)
 			return &w->f->node[i];
-	fail_msg("no switch");
 	return NULL;
 }
 
 /* ---- in the loop's thread ------------------------------------------------------ */
+
+/* What is wrong there is for the test's thread to say. */
+__attribute__((noreturn)) static void give_up(struct loop_world *w, const char *what)
+{
+	w->why = what;
+	longjmp(w->out, 1);
+}
+
+#define NEED(w, what) do {		\
+	if (!(what))			\
+		give_up(w, #what);	\
+} while (0)
 
 static ohca_engine *seat_make(void *arg, struct host *h)
 {
@@ -70,8 +83,8 @@ static ohca_engine *seat_make(void *arg, struct host *h)
 	};
 
 	s->hca = fab_hca_new(s->w->hcas, &cfg);
-	assert_non_null(s->hca);
-	assert_true(fab_hca_memory(s->hca, &memory, 1));
+	NEED(s->w, s->hca);
+	NEED(s->w, fab_hca_memory(s->hca, &memory, 1));
 	return fab_hca_engine(s->hca);
 }
 
@@ -118,7 +131,7 @@ static void set_port(struct loop_world *w, unsigned int num, uint8_t state)
 	pi.phys_state = IB_PHYS_NO_CHANGE;
 	ib_port_info_pack(&pi, d);
 	set(w, IB_SMP_ATTR_PORT_INFO, num, d);
-	assert_int_equal(w->f->port[fab_port_of(the_switch(w), num)].pi.state, state);
+	NEED(w, w->f->port[fab_port_of(the_switch(w), num)].pi.state == state);
 }
 
 static void settle(struct loop_world *w)
@@ -142,18 +155,15 @@ static void side_up(struct loop_world *w, unsigned int i)
 	host_port_set(s->h, 0, LID(i), IB_PS_ACTIVE);
 	host_cq_create(s->h, &s->cq, 8, 0);
 	host_mr_create(s->h, &s->mr, 2 * LEN, s->h->pdn, 0xf);
-	assert_int_equal(host_qp_create(s->h, &s->qp, &(struct host_qp_init){
-		.type = OHCA_QPT_RC, .scq = &s->cq, .rcq = &s->cq }), 0);
+	NEED(w, !host_qp_create(s->h, &s->qp, &(struct host_qp_init){
+		.type = OHCA_QPT_RC, .scq = &s->cq, .rcq = &s->cq }));
 }
 
-static void loop_ready(void *arg, struct fab_data *d, struct fab_hcas *hcas)
+static void make_world(struct loop_world *w)
 {
-	struct loop_world *w = arg;
 	struct ib_switch_info si = w->f->sw[the_switch(w)->sw].si;
 	uint8_t b[64] = { 0 };
 
-	w->d = d;
-	w->hcas = hcas;
 	si.linear_top = LID(1);
 	ib_switch_info_pack(&si, b);
 	set(w, IB_SMP_ATTR_SWITCH_INFO, 0, b);
@@ -168,8 +178,18 @@ static void loop_ready(void *arg, struct fab_data *d, struct fab_hcas *hcas)
 				101 - i);
 	settle(w);
 	if (w->lossy)
-		assert_true(fab_fault_wire(fab_data_mgmt(d), fab_port_of(the_switch(w), 2),
-					   1u << 28, 0, 1));
+		NEED(w, fab_fault_wire(fab_data_mgmt(w->d), fab_port_of(the_switch(w), 2),
+				       1u << 28, 0, 1));
+}
+
+static void loop_ready(void *arg, struct fab_data *d, struct fab_hcas *hcas)
+{
+	struct loop_world *w = arg;
+
+	w->d = d;
+	w->hcas = hcas;
+	if (!setjmp(w->out))
+		make_world(w);
 	atomic_store(&w->ready, true);
 }
 
@@ -263,6 +283,7 @@ static int setup_loop(void **state, bool lossy)
 	if (!fab_generate(w->f, "star:4", why, sizeof(why)))
 		fail_msg("%s", why);
 	assert_true(fab_seal(w->f));
+	assert_non_null(the_switch(w));
 	assert_int_equal(pipe(w->pipe), 0);
 	w->hooks = (struct fab_serve_hooks){ w->pipe[0], loop_ready, loop_event, w };
 	w->cfg.hooks = &w->hooks;
@@ -273,6 +294,8 @@ static int setup_loop(void **state, bool lossy)
 		assert_true(i < LIMIT_MS);
 		usleep(1000);
 	}
+	if (w->why)
+		fail_msg("the loop's thread needs %s", w->why);
 	*state = w;
 	return 0;
 }
