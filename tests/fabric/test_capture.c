@@ -332,6 +332,41 @@ static void test_copy_that_waits(void **st)
 	fab_capture_stop(c);
 }
 
+/* So has one that is there for longer than HOQLife; those behind it find the lane stalled. */
+static void test_copy_that_is_old(void **st)
+{
+	const uint32_t sw = f->port[port_of_host(node_of[1])].node;
+	struct fab_capture *c;
+	uint32_t node = 1, out;
+	struct seen s;
+
+	(void)st;
+	while (node == node_of[1] || f->node[node].sw != FAB_NONE ||
+	       f->port[port_of_host(node)].node != sw)
+		node++;
+	place(2, node);
+	out = port_of_host(node);
+	f->port[out].pi.hoq_life = 8;
+	f->port[out].pi.vl_stall_count = 1;
+	m.epoch++;
+	add_member(sw, 5, fab_port_num(f, out));
+	for (unsigned int i = 0; i < 500 && send_data(1, 0, IB_LID_MCAST_MIN + 5, 4000, 1); i++)
+		pump(NULL);
+	assert_int_equal(d->blocked, 1);
+	c = fab_capture_start(d, &out, 1, 0, false, keep, NULL);
+	assert_non_null(c);
+	for (unsigned int i = 0; i < 4; i++) {
+		now += 1000000;
+		pump(NULL);
+	}
+	fab_capture_stop(c);
+	s = check_file();
+	assert_true(d->n.drop[FAB_DROP_HOQ] > 1);
+	assert_int_equal(s.packets[1], d->n.drop[FAB_DROP_HOQ]);
+	assert_int_equal(s.comments, s.packets[1]);
+	assert_string_equal(s.comment, "dropped: HOQLife");
+}
+
 /* At a machine's port: what comes by its link, and what leaves by it. */
 static void test_machine(void **st)
 {
@@ -768,7 +803,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
-		T(test_file), T(test_same), T(test_room), T(test_copies), T(test_copy_that_waits), T(test_machine), T(test_ends),
+		T(test_file), T(test_same), T(test_room), T(test_copies),
+		T(test_copy_that_waits), T(test_copy_that_is_old), T(test_machine), T(test_ends),
 		T(test_before_trap),
 		T(test_link_packets), T(test_link_packets_of_machine),
 #undef T
