@@ -6,6 +6,7 @@
 #include "world.h"
 
 #include "fabric/fault/fault.h"
+#include "fabric/hca/hca_priv.h"
 #include "fabric/watch/capture.h"
 #include "fabric/watch/pcapng.h"
 
@@ -255,11 +256,14 @@ static void test_no_room(void **state)
 	for (unsigned int i = 0; i < 100; i++)
 		ohca_poll(x->h->e, 64);
 	assert_true(w->net->d->n.copies > 10);
+	/* only now all HCAs are asked in each pass */
+	assert_true(w->hcas->refused);
 	assert_true(engine_ctr(w, 0)->xmit_pkts < 256);
 	no_wc(&x->cq);
 	pass(w, MS);
 	wc(&x->cq, OHCA_OP_RDMA_WRITE, WC_SUCCESS);
 	check(y, 0, 1 << 20, 7);
+	assert_false(w->hcas->refused);
 	assert_true(net_ctr(w->net, y->ep.port)->xmit_discards == 0);
 	done(qp);
 }

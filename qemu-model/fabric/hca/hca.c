@@ -124,6 +124,7 @@ static void hca_unlist(struct fab_hcas *s, struct fab_hca *h)
 	if (s->last == h)
 		s->last = last;
 	h->listed = false;
+	s->listed--;
 }
 
 void fab_hca_free(struct fab_hca *h)
@@ -161,6 +162,7 @@ void fab_hca_list(struct fab_hca *h)
 	if (h->listed)
 		return;
 	h->listed = true;
+	s->listed++;
 	h->next = NULL;
 	if (s->first)
 		s->last->next = h;
@@ -169,27 +171,27 @@ void fab_hca_list(struct fab_hca *h)
 	s->last = h;
 }
 
-/* List who has something to do that no packet has brought. Return: how many are listed. */
-static unsigned int collect_work(struct fab_hcas *s, uint64_t now)
+/* List who has something to do that no packet has brought. */
+static void collect_work(struct fab_hcas *s, uint64_t now)
 {
 	const bool kicked = atomic_load_explicit(&s->kicked, memory_order_relaxed) &&
 			    atomic_exchange(&s->kicked, false);
 	const bool due = now >= s->due_ns;
-	unsigned int n = 0;
 
+	if (!kicked && !due && !s->refused)
+		return;
+	s->refused = false;
 	if (due)
 		s->due_ns = UINT64_MAX;
 	for (struct fab_hca *h = s->all; h; h = h->all) {
-		fab_hca_credits(h);
+		s->refused |= fab_hca_credits(h);
 		if (kicked && atomic_exchange(&h->kicked, false))
 			fab_hca_list(h);
 		if (due && now >= h->due_ns)
 			fab_hca_list(h);
 		else if (due && h->due_ns < s->due_ns)
 			s->due_ns = h->due_ns;
-		n += h->listed;
 	}
-	return n;
 }
 
 static void hca_turn(struct fab_hca *h)
@@ -199,6 +201,7 @@ static void hca_turn(struct fab_hca *h)
 
 	s->first = h->next;
 	h->listed = false;
+	s->listed--;
 	/* other HCAs have sent to this one, and management may have retrained its link */
 	fab_data_refresh(s->d);
 	for (unsigned int i = 0; i < h->cfg.engine.num_ports; i++)
@@ -220,7 +223,8 @@ bool fab_hcas_turn(struct fab_hcas *s)
 
 	if (!s->all)
 		return false;
-	n = collect_work(s, fab_data_host_ns(s->d));
+	collect_work(s, fab_data_host_ns(s->d));
+	n = s->listed;
 	moved = n;
 	/* one more: who gets a packet by the first may answer it */
 	for (n += moved; n && s->first; n--)

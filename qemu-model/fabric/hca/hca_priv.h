@@ -13,7 +13,8 @@
  * @s: its fabric's
  * @e: its engine; NULL while that is made
  * @cfg: as it was made
- * @port: [@cfg.engine.num_ports] at the switches; @smps: since its last turn
+ * @port: [@cfg.engine.num_ports] at the switches; @smps: since its last turn; @refused:
+ *	lanes of which the engine does not know yet that they have room again
  * @range: [@ranges] its memory, in the order of addresses
  * @hit: of @range, where it last was
  * @kicked: any thread: it has something to do
@@ -31,6 +32,7 @@ struct fab_hca {
 		struct fab_hport *wire;
 		unsigned int num;
 		unsigned int smps;
+		uint16_t refused;
 	} port[FAB_HCA_PORTS];
 	struct fab_hca_range *range;
 	unsigned int ranges, hit;
@@ -44,7 +46,8 @@ struct fab_hca {
  * struct fab_hcas - the HCAs of a fabric
  * @d, @wake, @arg: as of fab_hcas_new()
  * @all: all of them
- * @first, @last: those that have something to do
+ * @first, @last: those that have something to do, @listed in all
+ * @refused: one of them perhaps has a lane that was refused
  * @kicked: any thread: one of them was kicked
  * @asleep: the owner sleeps; who clears it calls @wake
  * @due_ns: no deadline is earlier
@@ -55,6 +58,8 @@ struct fab_hcas {
 	void *arg;
 	struct fab_hca *all;
 	struct fab_hca *first, *last;
+	unsigned int listed;
+	bool refused;
 	_Atomic bool kicked, asleep;
 	uint64_t due_ns;
 };
@@ -68,8 +73,8 @@ bool fab_hca_plug(struct fab_hca *h);
 /** fab_hca_unplug() - they are not */
 void fab_hca_unplug(struct fab_hca *h);
 
-/** fab_hca_credits() - tell the engine which lanes have room again */
-void fab_hca_credits(struct fab_hca *h);
+/** fab_hca_credits() - tell the engine which lanes have room again. Return: others have not. */
+bool fab_hca_credits(struct fab_hca *h);
 
 /** fab_hca_tx_begin() - tx_begin of struct ohca_host_ops */
 uint8_t *fab_hca_tx_begin(void *h, unsigned int port, unsigned int vl, uint32_t len);

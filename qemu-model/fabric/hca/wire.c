@@ -87,25 +87,35 @@ void fab_hca_unplug(struct fab_hca *h)
 	}
 }
 
-void fab_hca_credits(struct fab_hca *h)
+bool fab_hca_credits(struct fab_hca *h)
 {
+	bool refused = false;
+
 	for (unsigned int i = 0; i < h->cfg.engine.num_ports; i++) {
 		const uint16_t lanes = fab_hport_ready(h->port[i].wire);
 
+		h->port[i].refused &= (uint16_t)~lanes;
+		refused |= h->port[i].refused;
 		if (!lanes)
 			continue;
 		ohca_tx_ready(h->e, i, lanes);
 		fab_hca_list(h);
 	}
+	return refused;
 }
 
 /* ---- what the engine asks for -------------------------------------------------- */
 
 uint8_t *fab_hca_tx_begin(void *p, unsigned int port, unsigned int vl, uint32_t len)
 {
-	const struct fab_hca *h = p;
+	struct fab_hca *h = p;
+	uint8_t *room = fab_hport_begin(h->port[port].wire, vl, len);
 
-	return fab_hport_begin(h->port[port].wire, vl, len);
+	if (!room && vl != IB_MGMT_VL) {
+		h->port[port].refused |= (uint16_t)(1u << vl);
+		h->s->refused = true;
+	}
+	return room;
 }
 
 void fab_hca_tx_commit(void *p, unsigned int port, unsigned int vl, uint32_t len)
