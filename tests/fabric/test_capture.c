@@ -301,26 +301,44 @@ static void test_copies(void **st)
 	fab_capture_stop(c);
 }
 
-/* One that waits, and ends there because the port is not Active any more, has it, too. */
-static void test_copy_that_waits(void **st)
+/*
+ * Copies of multicast wait at a machine without credit, whose port has @hoq as its HOQLife if that is
+ * not 0. Return: a capture of the port; @out: the port.
+ */
+static struct fab_capture *waiting_copies(uint32_t *out, uint8_t hoq)
 {
 	const uint32_t sw = f->port[port_of_host(node_of[1])].node;
 	struct fab_capture *c;
-	uint32_t node = 1, out;
-	struct seen s;
+	uint32_t node = 1;
 
-	(void)st;
 	while (node == node_of[1] || f->node[node].sw != FAB_NONE ||
 	       f->port[port_of_host(node)].node != sw)
 		node++;
 	place(2, node);
-	out = port_of_host(node);
-	add_member(sw, 5, fab_port_num(f, out));
+	*out = port_of_host(node);
+	if (hoq) {
+		f->port[*out].pi.hoq_life = hoq;
+		f->port[*out].pi.vl_stall_count = 1;
+		m.epoch++;
+	}
+	add_member(sw, 5, fab_port_num(f, *out));
 	for (unsigned int i = 0; i < 500 && send_data(1, 0, IB_LID_MCAST_MIN + 5, 4000, 1); i++)
 		pump(NULL);
 	assert_int_equal(d->blocked, 1);
-	c = fab_capture_start(d, &out, 1, 0, false, keep, NULL);
+	c = fab_capture_start(d, out, 1, 0, false, keep, NULL);
 	assert_non_null(c);
+	return c;
+}
+
+/* One that waits, and ends there because the port is not Active any more, has it, too. */
+static void test_copy_that_waits(void **st)
+{
+	struct fab_capture *c;
+	struct seen s;
+	uint32_t out;
+
+	(void)st;
+	c = waiting_copies(&out, 0);
 	f->port[out].pi.state = IB_PS_INIT;
 	m.epoch++;
 	pump(NULL);
@@ -335,26 +353,12 @@ static void test_copy_that_waits(void **st)
 /* So has one that is there for longer than HOQLife; those behind it find the lane stalled. */
 static void test_copy_that_is_old(void **st)
 {
-	const uint32_t sw = f->port[port_of_host(node_of[1])].node;
 	struct fab_capture *c;
-	uint32_t node = 1, out;
 	struct seen s;
+	uint32_t out;
 
 	(void)st;
-	while (node == node_of[1] || f->node[node].sw != FAB_NONE ||
-	       f->port[port_of_host(node)].node != sw)
-		node++;
-	place(2, node);
-	out = port_of_host(node);
-	f->port[out].pi.hoq_life = 8;
-	f->port[out].pi.vl_stall_count = 1;
-	m.epoch++;
-	add_member(sw, 5, fab_port_num(f, out));
-	for (unsigned int i = 0; i < 500 && send_data(1, 0, IB_LID_MCAST_MIN + 5, 4000, 1); i++)
-		pump(NULL);
-	assert_int_equal(d->blocked, 1);
-	c = fab_capture_start(d, &out, 1, 0, false, keep, NULL);
-	assert_non_null(c);
+	c = waiting_copies(&out, 8);
 	for (unsigned int i = 0; i < 4; i++) {
 		now += 1000000;
 		pump(NULL);
