@@ -302,8 +302,8 @@ static void test_copies(void **st)
 }
 
 /*
- * Copies of multicast wait at a machine without credit, whose port has @hoq as its HOQLife if that is
- * not 0. Return: a capture of the port; @out: the port.
+ * Copies of multicast wait at a machine without credit, whose port has @hoq as its HOQLife if
+ * that is not 0. Return: a capture of the port; @out: the port.
  */
 static struct fab_capture *waiting_copies(uint32_t *out, uint8_t hoq)
 {

@@ -346,6 +346,36 @@ class Leaks(HarnessTest):
         self.assertEqual(self.outcomes(kernel="debug")["lab"], "passed")
 
 
+class Waiting(unittest.TestCase):
+    """until() leaves a node time for what it waits for."""
+
+    def waits(self, cost, seconds, asks):
+        """The pauses, and at most ASKS questions, of questions that take COST seconds each."""
+        now, pauses, left = [0.0], [], iter(range(asks))
+
+        def question():
+            now[0] += cost
+            return next(left) == asks - 1
+
+        def pause(seconds):
+            pauses.append(round(seconds, 6))
+            now[0] += seconds
+        with mock.patch("suite.harness.time.monotonic", lambda: now[0]), \
+                mock.patch("suite.harness.time.sleep", pause):
+            until(seconds, question, "late")
+        return pauses
+
+    def test_pauses_are_as_long_as_questions(self):
+        self.assertEqual(self.waits(0.01, 60, 3), [0.1, 0.1])
+        self.assertEqual(self.waits(0.5, 60, 3), [0.5, 0.5])
+        self.assertEqual(self.waits(9, 60, 3), [2, 2])
+
+    def test_the_last_question_is_after_the_limit(self):
+        self.assertEqual(self.waits(1, 3, 3), [1, 1])
+        with self.assertRaises(Failure):
+            self.waits(1, 3, 4)
+
+
 class Directories(unittest.TestCase):
     """What launchers that run side by side do with each other's directories."""
 
