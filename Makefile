@@ -13,10 +13,10 @@ MAKEFLAGS += --no-print-directory
 # What each part is built from. STAMP/PART.files changes with any of it.
 FILES_guest := tools/mkguest tools/packages/guest
 FILES_image := tools/mkimage tools/guest
-FILES_qemu := tools/build-qemu tools/fetch-source $(addprefix qemu-model/,ib engine link qemu) firmware-if
+FILES_qemu := tools/build-qemu tools/fetch-source $(addprefix qemu-model/,ib engine front link qemu) firmware-if
 FILES_modules := tools/build-modules kernel firmware-if
 FILES_provider := tools/build-provider tools/fetch-source userspace firmware-if kernel/include/uapi
-FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,engine fabric umad link ib) firmware-if
+FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,engine front fabric umad link ib) firmware-if
 
 .PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider fabric \
 	units lint debug-layer docs deb container check try FORCE campaign mutants soak perftest-matrix matrix apps bench demo install clean distclean
@@ -29,7 +29,7 @@ help:
 	@echo 'make try T=GROUP.TEST  builds what changed and runs one system test (KERNEL=debug: on that;'
 	@echo '                   QEMU=...: in that)'
 	@echo 'make campaign      attacks with fresh seeds, each for CAMPAIGN_SECONDS (600); CAMPAIGN="process ..." picks'
-	@echo 'make mutants       changes lines of PART (all six) at random and counts what its units notice'
+	@echo 'make mutants       changes lines of PART (all seven) at random and counts what its units notice'
 	@echo '                   (MUTANTS_COUNT=40 a part, MUTANTS_SEED=N: the same changes again)'
 	@echo 'make bench         measures and writes build/bench, not on a busy machine (BENCH="native ..." picks;'
 	@echo '                   BENCH_BUSY=1: nevertheless; BENCH_DOCUMENT=1: into Documentation/benchmarks, too)'

@@ -20,16 +20,20 @@ ENGINE = ("engine/base", "engine/object", "engine/transport", "engine/management
 FABRIC = ("fabric/base", "fabric/graph", "fabric/mgmt", "fabric/data", "fabric/hca",
           "fabric/fault", "fabric/watch", "fabric/sim", "fabric/control", "fabric/client", "fabric")
 MAY_INCLUDE = {
+    "front": (),
     "ib": (),
     "link": (),
     "engine": (),
     "umad": ("ib", "link"),
-    "qemu": ("engine", "link"),
+    "qemu": ("engine", "front", "link"),
     **{folder: ("ib", "engine", *ENGINE[:i]) for i, folder in enumerate(ENGINE)},
     **{folder: ("ib", "link", *FABRIC[:i]) for i, folder in enumerate(FABRIC)},
 }
+# where doorbells lie
+MAY_INCLUDE["engine/object"] += ("front",)
+MAY_INCLUDE["engine/device"] += ("front",)
 # the only ones in the fabric that know the engine
-MAY_INCLUDE["fabric/hca"] += ("engine",)
+MAY_INCLUDE["fabric/hca"] += ("engine", "front")
 
 # Headers of a folder whose functions a higher folder implements: the only calls that point up.
 UPWARD = ("engine/object/to_transport.h", "engine/transport/to_agents.h",
@@ -37,8 +41,9 @@ UPWARD = ("engine/object/to_transport.h", "engine/transport/to_agents.h",
 
 # Parts whose functions are measured and whose files' calls are looked at, each for itself.
 MEASURED = ("kernel", "userspace", "qemu-model")
-CALLS = ("kernel", "userspace/providers/ohca", "qemu-model/engine", "qemu-model/ib",
-         "qemu-model/link", "qemu-model/fabric", "qemu-model/umad", "qemu-model/qemu")
+CALLS = ("kernel", "userspace/providers/ohca", "qemu-model/engine", "qemu-model/front",
+         "qemu-model/ib", "qemu-model/link", "qemu-model/fabric", "qemu-model/umad",
+         "qemu-model/qemu")
 
 # From the name of a function at the begin of a line to its body.
 FUNCTION = re.compile(

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 typedef struct ohca_engine ohca_engine;
+struct ohca_db_sizes;
 
 /** Direction of DMA, seen from the device. */
 enum { OHCA_DMA_READ = 1, OHCA_DMA_WRITE = 2 };
@@ -154,6 +155,9 @@ enum ohca_trace {
  *	0: the default (16, 16, 16, 20)
  * @dm: device memory, which the host shows the guest as BAR 5; 8-byte aligned
  * @dm_size: its bytes, a multiple of 64 KiB, at most 1 GiB; 0: none
+ * @doorbells: memory of ohca_doorbells_bytes() for ohca_doorbell_sizes(), set to 0 and aligned to 64
+ *	bytes, in which other processes may ring; it stays until ohca_free(), and may hold anything
+ *	at any time. NULL: the engine has its own
  * @mem_max: bytes that all that a guest makes may take, tables of fixed size apart; 0:
  *	OHCA_MEM_DEFAULT
  * @hash_seed: a random number that guests do not know: with it a guest cannot choose MGIDs that all
@@ -182,6 +186,7 @@ struct ohca_cfg {
 	uint8_t log_max_mr;
 	void *dm;
 	uint64_t dm_size;
+	void *doorbells;
 	uint64_t mem_max;
 	uint64_t hash_seed;
 	uint64_t lacks;
@@ -196,6 +201,14 @@ struct ohca_cfg {
  * @ops are copied.
  */
 ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *ops, void *h);
+
+/**
+ * ohca_doorbell_sizes() - the doorbells of an engine that @cfg makes (front/doorbell.h). any
+ * @s: filled in
+ *
+ * Return: false: @cfg is not usable.
+ */
+bool ohca_doorbell_sizes(const struct ohca_cfg *cfg, struct ohca_db_sizes *s);
 
 /** ohca_free - give everything back; owner; no other thread may be inside */
 void ohca_free(ohca_engine *e);

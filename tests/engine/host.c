@@ -7,6 +7,7 @@
 
 #include "host.h"
 #include "engine/base/work.h"
+#include "front/doorbell.h"
 #include "host_priv.h"
 
 #define MAX_STEPS	1000000u	/* that settle nothing: the engine is stuck */
@@ -256,6 +257,25 @@ static void op_trace(void *p, unsigned int ev, const uint64_t a[4])
 
 /* ---- machines ---- */
 
+/* Memory for doorbells, of which every other machine has its own. */
+static void *doorbells(const struct ohca_cfg *cfg)
+{
+	static bool last;
+	struct ohca_db_sizes sizes;
+	size_t bytes;
+	void *mem;
+
+	last = !last;
+	if (last || !ohca_doorbell_sizes(cfg, &sizes))
+		return NULL;
+	bytes = ohca_doorbells_bytes(&sizes);
+	mem = aligned_alloc(HOST_PAGE, bytes);
+	if (!mem)
+		host_die("out of memory");
+	memset(mem, 0, bytes);
+	return mem;
+}
+
 static struct host *host_make(const struct ohca_cfg *cfg, uint64_t mem,
 			      const struct host_seat *seat)
 {
@@ -301,6 +321,8 @@ static struct host *host_make(const struct ohca_cfg *cfg, uint64_t mem,
 		memset(h->dm, 0xa5, cfg->dm_size);
 		h->cfg.dm = h->dm;
 	}
+	h->doorbells = seat ? NULL : doorbells(&h->cfg);
+	h->cfg.doorbells = h->doorbells;
 	h->seat = seat;
 	h->e = seat ? seat->make(seat->arg, h) : ohca_new(&h->cfg, &ops, h);
 	if (!h->e)
@@ -385,6 +407,7 @@ void host_free(struct host *h)
 	else
 		ohca_free(h->e);
 	host_buf_free(&h->spare);
+	free(h->doorbells);
 	free(h->dm);
 	free(h->page_state);
 	free(h->mem);

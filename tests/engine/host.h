@@ -127,6 +127,7 @@ struct host {
 	void *on_map_arg;
 	bool verbose;		/* trace events are printed */
 	uint8_t *dm;		/* device memory, cfg.dm_size bytes */
+	void *doorbells;	/* of the engine; NULL: it has its own */
 	uint64_t dm_dirty;	/* bytes announced */
 	uint8_t page_shift;	/* host_enable(); 0: 12 */
 	bool scatter;		/* page lists name pages that do not follow each other */

@@ -88,7 +88,7 @@ static void test_new(void **state)
 		assert_true(e || memory.live == live);
 	}
 	/* as many as it has tables and lists of numbers, and more */
-	assert_in_range(n, 30, 100);
+	assert_in_range(n, 20, 100);
 	memory.fail_at = 0;
 	ohca_free(e);
 	assert_int_equal(memory.live, live);

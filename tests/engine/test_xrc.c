@@ -5,6 +5,7 @@
  */
 #include "engine/base/limits.h"
 #include "engine/base/state.h"
+#include "engine/object/doorbell.h"
 #include "engine/object/qp.h"
 #include "engine/object/xrc.h"
 #include "ib/packet.h"
@@ -579,6 +580,15 @@ static void test_one_way(void **state)
 	ohca_doorbell(m.r.h[1]->e, 0, OHCA_UAR_RQ, m.r.qp[1].handle | 1ull << 32, 8);
 	assert_int_equal(host_counter(m.r.h[1], OHCA_CNT_DB_BAD_HANDLE), 2);
 	rig_run(&m.r);
+	/* another process may ring it nevertheless: nothing is there to be sent, nor to be flushed */
+	for (unsigned int i = 0; i < 2; i++) {
+		ohca_doorbells_set(&m.r.h[1]->e->db->at, OHCA_RING_SQ, m.r.qp[1].handle);
+		ohca_doorbells_set(&m.r.h[1]->e->db->at, OHCA_RING_RQ, m.r.qp[1].handle);
+		rig_run(&m.r);
+		assert_int_equal(rig_state(&m.r.qp[1]), i ? OHCA_QPS_ERR : OHCA_QPS_RTS);
+		assert_int_equal(host_qp_modify(&m.r.qp[1], OHCA_ATTR_STATE,
+						&(struct ohca_hw_qp_attr){ .state = OHCA_QPS_ERR }), 0);
+	}
 	down(&m);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "engine/base/state.h"
+#include "engine/object/doorbell.h"
 #include "guest.h"
 #include "renew.h"
 
@@ -36,6 +37,20 @@ void guest_write(struct guest *g)
 		own_only(g, (uint64_t *)(void *)p + i);
 }
 
+/* Another process writes a word of the doorbells. */
+static void bells(struct guest *g)
+{
+	struct ohca_db_sizes sizes;
+	uint32_t at = get(&g->in);
+
+	at |= (uint32_t)get(&g->in) << 8;
+	if (!ohca_doorbell_sizes(&g->h->cfg, &sizes))
+		abort();
+	at %= (uint32_t)(ohca_doorbells_bytes(&sizes) / 8);
+	((_Atomic uint64_t *)(void *)g->h->e->db->at.pending)[at] = get_n(&g->in, 8);
+	atomic_fetch_or(g->h->e->db->at.pending, OHCA_PEND_ENGINE);
+}
+
 void guest_doorbell(struct guest *g)
 {
 	uint8_t b = get(&g->in);
@@ -43,6 +58,9 @@ void guest_doorbell(struct guest *g)
 	uint64_t v;
 
 	switch (off) {
+	case 0x38:
+		bells(g);
+		return;
 	case OHCA_UAR_SRQ:
 		v = g->srq;
 		break;

@@ -4,11 +4,12 @@
 #include <stdlib.h>
 
 #include "engine/base/state.h"
+#include "engine/object/doorbell.h"
 #include "engine/transport/sched.h"
 #include "block.h"
 #include "renew.h"
 
-#define BLOCKS	10u
+#define BLOCKS	11u
 
 static void must(bool ok, const char *what)
 {
@@ -75,5 +76,6 @@ struct host *renewed(const struct ohca_cfg *cfg, uint64_t mem)
 	block[7] = block_of(e->qp_ids.used);
 	block[8] = block_of(e->mr_ids.used);
 	block[9] = block_of(e->set_ids.used);
+	block[10] = block_of(h->doorbells ? h->doorbells : e->db->own);
 	return h;
 }

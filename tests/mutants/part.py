@@ -61,6 +61,8 @@ PARTS = {p.name: p for p in (
     Part("data", tuple(f"{FABRIC}/{room}" for room in ("base", "data", "watch", ".")),
          "tests/fabric", "$(TESTS)", sanitizer="SAN",
          scripts=(("ohca-fabric", "./test_cli.sh {}"),)),
+    Part("front", ("qemu-model/front",), "tests/engine",
+         "$(TESTS_FRONT) $(TESTS_OBJECTS) $(TESTS_SWITCH)"),
     Part("engine", ("qemu-model/engine", f"{FABRIC}/hca"), "tests/engine", "$(TESTS)"),
 )}
 

@@ -19,8 +19,8 @@
 
 struct ohca_counter_set;
 struct ohca_cq;
+struct ohca_db;
 struct ohca_dm;
-struct ohca_doorbells;
 struct ohca_eq;
 struct ohca_fault;
 struct ohca_mad;
@@ -66,7 +66,6 @@ struct ohca_engine {
 	_Atomic uint64_t features_ack;
 	_Atomic uint64_t aq_base, acq_base;
 	_Atomic uint32_t page_shift, aq_log_size, aq_intr;
-	_Atomic uint32_t aq_db;
 	uint32_t aq_ci;			/* entries executed */
 	bool aq_more;			/* the next is @aqe, and has begun */
 	struct ohca_hw_aqe aqe;
@@ -75,7 +74,7 @@ struct ohca_engine {
 	uint64_t rx_end;		/* where frames should wait for the next poll */
 
 	/* doorbells: written by any thread, consumed by the owner (doorbell.c) */
-	struct ohca_doorbells *db;
+	struct ohca_db *db;
 
 	/* tables, indexed by number; NULL: free. MR index is key >> 8 */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_pd, max_xrcd;

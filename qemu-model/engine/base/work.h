@@ -25,6 +25,7 @@
 #include "engine/engine.h"
 
 /* What a step costs beside the bytes that it copies. */
+#define OHCA_WORK_LOOK		32u	/* of a word that another process writes */
 #define OHCA_WORK_STEP		64u	/* of a walk, or a doorbell */
 #define OHCA_WORK_WQE		512u	/* a packet, a WQE, a list operation, with its CQE */
 #define OHCA_WORK_CMD		2048u	/* a command */

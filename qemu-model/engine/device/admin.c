@@ -17,6 +17,7 @@
 #include "engine/object/counters.h"
 #include "engine/object/cq.h"
 #include "engine/object/dm.h"
+#include "engine/object/doorbell.h"
 #include "engine/object/eq.h"
 #include "engine/object/fatal.h"
 #include "engine/object/fault.h"
@@ -238,7 +239,7 @@ static int cmd_one(ohca_engine *e, uint32_t index, uint32_t log_size)
 bool ohca_admin_run(ohca_engine *e, unsigned int budget)
 {
 	uint32_t log_size = atomic_load(&e->aq_log_size);
-	uint32_t pi = atomic_load(&e->aq_db);
+	uint32_t pi = ohca_db_admin(e);
 	bool done = false;
 
 	if (pi == e->aq_ci)
@@ -267,7 +268,7 @@ bool ohca_admin_run(ohca_engine *e, unsigned int budget)
 
 void ohca_aq_reset(ohca_engine *e)
 {
-	atomic_store(&e->aq_db, 0);
+	ohca_db_admin_reset(e);
 	e->aq_ci = 0;
 	e->aq_more = false;
 	ohca_lies_reset(e);

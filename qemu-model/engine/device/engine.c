@@ -48,6 +48,36 @@ static bool cfg_ok(const struct ohca_cfg *c)
 	       memchr(c->node_desc, 0, sizeof(c->node_desc)) != NULL;
 }
 
+static struct ohca_cfg with_defaults(const struct ohca_cfg *cfg)
+{
+	struct ohca_cfg c = *cfg;
+
+	if (!c.sys_guid)
+		c.sys_guid = c.node_guid;
+	if (!c.log_max_qp)
+		c.log_max_qp = 16;
+	if (!c.log_max_cq)
+		c.log_max_cq = 16;
+	if (!c.log_max_srq)
+		c.log_max_srq = 16;
+	if (!c.log_max_mr)
+		c.log_max_mr = 20;
+	return c;
+}
+
+bool ohca_doorbell_sizes(const struct ohca_cfg *cfg, struct ohca_db_sizes *s)
+{
+	const struct ohca_cfg c = with_defaults(cfg);
+
+	if (!cfg_ok(&c))
+		return false;
+	s->max[OHCA_DB_QP] = 1u << c.log_max_qp;
+	s->max[OHCA_DB_CQ] = 1u << c.log_max_cq;
+	s->max[OHCA_DB_SRQ] = 1u << c.log_max_srq;
+	s->uars = c.num_uars;
+	return true;
+}
+
 static bool ops_ok(const struct ohca_host_ops *o)
 {
 	return o->dma_enter && o->dma_exit && o->dma_map && o->dma_dirty && o->irq &&
@@ -100,6 +130,7 @@ void ohca_set_trace(ohca_engine *e, uint32_t events)
 
 ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *ops, void *h)
 {
+	struct ohca_db_sizes sizes;
 	ohca_engine *e;
 
 	if (!cfg || !ops || !ops_ok(ops))
@@ -107,28 +138,18 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return NULL;
-	e->cfg = *cfg;
+	e->cfg = with_defaults(cfg);
 	e->ops = *ops;
 	e->h = h;
 	ohca_set_trace(e, ~0u);
-	if (!e->cfg.sys_guid)
-		e->cfg.sys_guid = e->cfg.node_guid;
-	if (!e->cfg.log_max_qp)
-		e->cfg.log_max_qp = 16;
-	if (!e->cfg.log_max_cq)
-		e->cfg.log_max_cq = 16;
-	if (!e->cfg.log_max_srq)
-		e->cfg.log_max_srq = 16;
-	if (!e->cfg.log_max_mr)
-		e->cfg.log_max_mr = 20;
 	e->mem_max = e->cfg.mem_max ? e->cfg.mem_max : OHCA_MEM_DEFAULT;
 	ohca_list_init(&e->dm_used);
 	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++)
 		ohca_async_init(&e->port[i].async, 0, i + 1);
 	ohca_mcast_init(e);
 	atomic_store(&e->page_shift, OHCA_PL_MIN_SHIFT);
-	if (!cfg_ok(&e->cfg) || tables_init(e) || ohca_dm_init(e) || ohca_db_init(e) ||
-	    ohca_mad_init(e) || ohca_sched_init(e)) {
+	if (!ohca_doorbell_sizes(&e->cfg, &sizes) || tables_init(e) || ohca_dm_init(e) ||
+	    ohca_db_init(e, &sizes) || ohca_mad_init(e) || ohca_sched_init(e)) {
 		ohca_free(e);
 		return NULL;
 	}
@@ -230,13 +251,15 @@ static bool poll(ohca_engine *e, unsigned int budget, bool commands)
 {
 	bool more;
 
-	if (!ohca_running(e))
+	if (!ohca_running(e)) {
+		ohca_db_ignore(e);
 		return false;
+	}
 	ohca_dma_enter(e);
 	ohca_doorbells_run(e);
 	/* packets first: an acknowledgement leaves before its QP goes */
 	more = ohca_sched_run(e, budget);
-	if (commands && ohca_running(e) && atomic_load(&e->aq_db) != e->aq_ci) {
+	if (commands && ohca_running(e) && ohca_db_admin(e) != e->aq_ci) {
 		ohca_admin_run(e, ADMIN_PER_POLL);
 		more = true;
 	}
@@ -255,7 +278,7 @@ static bool poll(ohca_engine *e, unsigned int budget, bool commands)
 	e->rx_end = e->work + OHCA_RX_WORK;
 	/* work that arrived meanwhile needs no kick */
 	return ohca_running(e) &&
-	       (more || ohca_db_pending(e) || atomic_load(&e->aq_db) != e->aq_ci);
+	       (more || ohca_db_pending(e) || ohca_db_admin(e) != e->aq_ci);
 }
 
 bool ohca_poll(ohca_engine *e, unsigned int budget)

@@ -112,13 +112,6 @@ static void write64(_Atomic uint64_t *reg, bool high, uint64_t val, unsigned int
 	atomic_store(reg, val);
 }
 
-void ohca_admin_doorbell(ohca_engine *e, uint32_t pi)
-{
-	atomic_store(&e->aq_db, pi);
-	if (ohca_running(e))
-		e->ops.kick(e->h);
-}
-
 void ohca_mmio_write(ohca_engine *e, uint64_t off, uint64_t val, unsigned int size)
 {
 	bool setup = !(atomic_load(&e->status) & OHCA_STATUS_ENABLED);

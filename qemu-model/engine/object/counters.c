@@ -6,6 +6,7 @@
 #include "engine/base/limits.h"
 #include "engine/base/mem.h"
 #include "engine/object/counters.h"
+#include "engine/object/doorbell.h"
 #include "engine/object/qp.h"
 #include "ohca_hw.h"
 
@@ -20,6 +21,8 @@ uint64_t ohca_counter(const ohca_engine *e, unsigned int id)
 
 	if (id >= OHCA_CNT_NUM)
 		return 0;
+	if (id < OHCA_DB_BAD_NUM)
+		return ohca_db_bad(e, (enum ohca_db_bad)id);
 	n = atomic_load_explicit(&e->cnt[id], memory_order_relaxed);
 	for (unsigned int port = 0; port < OHCA_MAX_PORTS; port++)
 		n += of_port(e, port, id);

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Doorbells that another process writes as it likes, at any time: numbers that are not there, bits
+ * without sums, sums without bits, words and owners of its own. A poll costs what it may, others
+ * go on, and after a reset nothing of it is left.
+ */
+#include "engine/base/work.h"
+#include "engine/object/doorbell.h"
+#include "engine/object/to_transport.h"
+#include "rig.h"
+
+#define BUDGET		64u
+#define MEM		(8u << 20)
+#define ONLY_DOORBELLS	(OHCA_WORK_DOORBELLS + OHCA_WORK_ONE)
+#define TURNS		200u
+
+/* A machine with tables of 1 << @log numbers. */
+static struct host *machine(uint8_t log)
+{
+	struct ohca_cfg cfg = {
+		.node_guid = 0x10, .num_ports = 1, .vl_cap = 1, .mtu_cap = 5, .width_sup = 3,
+		.speed_sup = 7, .num_vectors = HOST_VECTORS, .num_uars = HOST_UARS,
+		.log_max_qp = log < 3 ? 3 : log, .log_max_cq = log, .log_max_srq = log,
+		.log_max_mr = 10,
+	};
+	struct host *h = host_new_cfg(&cfg, MEM);
+
+	host_start(h);
+	while (host_poll(h, BUDGET, true))
+		;
+	memset(&h->most, 0, sizeof(h->most));
+	return h;
+}
+
+static struct ohca_doorbells *bells(struct host *h)
+{
+	return &h->e->db->at;
+}
+
+static void fill(_Atomic uint64_t *at, size_t n, uint64_t v)
+{
+	for (size_t i = 0; i < n; i++)
+		at[i] = v;
+}
+
+/* All numbers of all kinds are rung, or only said to be. */
+static void ring_all(struct host *h, uint64_t bits, uint64_t sums)
+{
+	struct ohca_doorbells *db = bells(h);
+
+	for (unsigned int k = 0; k < OHCA_RING_NUM; k++) {
+		fill(db->ring[k].bits, db->ring[k].words, bits);
+		fill(db->ring[k].sum, db->ring[k].sums, sums);
+	}
+	*db->pending = UINT32_MAX;
+}
+
+/* ... and each other word has all its bits, too. */
+static void everything(struct host *h)
+{
+	struct ohca_doorbells *db = bells(h);
+
+	ring_all(h, UINT64_MAX, UINT64_MAX);
+	fill(db->eq, OHCA_DB_EQS, UINT64_MAX);
+	fill(db->arm, db->size.max[OHCA_DB_CQ], UINT64_MAX);
+	fill(db->bad, OHCA_DB_BAD_NUM, UINT64_MAX);
+	for (unsigned int k = 0; k < OHCA_DB_NUM; k++)
+		for (uint32_t i = 0; i < db->size.max[k]; i++)
+			db->owner[k][i] = UINT32_MAX;
+}
+
+/* Nothing is beyond a table, of any size. */
+static void test_sizes(void **state)
+{
+	(void)state;
+	for (uint8_t log = 1; log <= 13; log++)
+		for (unsigned int i = 0; i < 2; i++) {
+			struct host *h = machine(log);
+
+			everything(h);
+			/* the EQs count the one that was wrong about entries */
+			for (unsigned int n = 0; host_poll(h, BUDGET, true); n++)
+				assert_true(n < 200);
+			assert_int_equal(*bells(h)->pending, OHCA_PEND_ATTN);
+			host_free(h);
+		}
+}
+
+/* Everything is rung before every poll, of the largest tables, and nobody is there. */
+static void test_always(void **state)
+{
+	struct host *h = machine(16);
+
+	(void)state;
+	for (unsigned int i = 0; i < TURNS; i++) {
+		everything(h);
+		assert_true(host_poll(h, BUDGET, true));
+	}
+	host_attack(h, "all doorbells at every turn", ONLY_DOORBELLS);
+	host_free(h);
+}
+
+/* Looking at words in which nothing is rung is work, too, and has an end. */
+static void test_sums(void **state)
+{
+	const unsigned int words = OHCA_WORK_DOORBELLS / OHCA_WORK_LOOK;
+	struct host *h = machine(16);
+	unsigned int left = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < TURNS; i++) {
+		ring_all(h, 0, UINT64_MAX);
+		assert_true(host_poll(h, BUDGET, true));
+	}
+	for (unsigned int k = 0; k < OHCA_RING_NUM; k++)
+		for (unsigned int s = 0; s < bells(h)->ring[k].sums; s++)
+			left += (unsigned int)__builtin_popcountll(bells(h)->ring[k].sum[s]);
+	assert_in_range(left, 4 * 1024 - words - OHCA_RING_NUM, 4 * 1024 - words / 2);
+	host_attack(h, "sums of doorbells without bits", ONLY_DOORBELLS);
+	/* and all of it is over some time */
+	for (unsigned int n = 0; host_poll(h, BUDGET, true); n++)
+		assert_true(n < 10);
+	host_free(h);
+}
+
+/* A machine that rings everything always, also what it does not own, sends as ever. */
+static void test_traffic(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ 0 });
+	for (uint32_t n = 0; n < 50; n++) {
+		rig_write(&r, 0, n, 0, 0, 5000);
+		for (unsigned int i = 0; i < 20; i++) {
+			for (unsigned int k = 0; k < 2; k++) {
+				struct ohca_doorbells *db = bells(r.h[k]);
+
+				ring_all(r.h[k], UINT64_MAX, UINT64_MAX);
+				fill(db->arm, db->size.max[OHCA_DB_CQ], 0x0123456789abcdefull * n);
+				fill(db->eq, OHCA_DB_EQS, OHCA_EQ_WORD_VALID | 77 * n);
+			}
+			host_step(r.h, 2);
+		}
+		wc(&r.scq[0], n, WC_SUCCESS);
+	}
+	assert_true(host_counter(r.h[0], OHCA_CNT_DB_BAD_INDEX) > 0);
+	rig_down(&r);
+}
+
+/* Bits without a sum are found by nobody, and a reset clears them as it does others. */
+static void test_stale(void **state)
+{
+	struct host *h = machine(13);
+	struct ohca_doorbells *db = bells(h);
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		ring_all(h, UINT64_MAX, i ? UINT64_MAX : 0);
+		fill(db->eq, OHCA_DB_EQS, OHCA_EQ_WORD_VALID);
+		h->e->db->next[OHCA_RING_CQ] = 7;
+		ohca_reset(h->e);
+		for (unsigned int k = 0; k < OHCA_RING_NUM; k++) {
+			for (uint32_t w = 0; w < db->ring[k].words; w++)
+				assert_int_equal(db->ring[k].bits[w], 0);
+			for (uint32_t s = 0; s < db->ring[k].sums; s++)
+				assert_int_equal(db->ring[k].sum[s], 0);
+			assert_int_equal(h->e->db->next[k], 0);
+		}
+		for (uint32_t n = 0; n < OHCA_DB_EQS; n++)
+			assert_int_equal(db->eq[n], 0);
+		/* the host's own bit is not the engine's to clear */
+		assert_int_equal(*db->pending, OHCA_PEND_ATTN);
+	}
+	host_free(h);
+}
+
+/* Before ENABLE there is nothing to be rung: the host may sleep. */
+static void test_before(void **state)
+{
+	struct host *h = host_new(1, 0x10);
+
+	(void)state;
+	ohca_doorbell(h->e, 0, OHCA_UAR_EQ, 0, 8);
+	ohca_admin_doorbell(h->e, 5);
+	*bells(h)->pending |= OHCA_PEND_ATTN | 1u << 31;
+	assert_true(ohca_db_pending(h->e));
+	assert_false(ohca_poll(h->e, BUDGET));
+	assert_false(ohca_db_pending(h->e));
+	assert_int_equal(*bells(h)->pending, OHCA_PEND_ATTN);
+	/* and no command was posted */
+	host_start(h);
+	host_free(h);
+}
+
+/* The admin queue's producer index runs away: the device fails, as by the register. */
+static void test_admin(void **state)
+{
+	struct host *h = machine(6);
+
+	(void)state;
+	atomic_fetch_add(bells(h)->aq_db, 1u << 31);
+	/* pending or not: the device looks */
+	ohca_poll(h->e, BUDGET);
+	assert_int_equal(h->e->fatal_reason, OHCA_FATAL_AQ_OVERFLOW);
+	assert_false(ohca_poll(h->e, BUDGET));
+	host_free(h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sizes), cmocka_unit_test(test_always),
+		cmocka_unit_test(test_sums), cmocka_unit_test(test_traffic),
+		cmocka_unit_test(test_stale), cmocka_unit_test(test_before),
+		cmocka_unit_test(test_admin),
+	};
+
+	return cmocka_run_group_tests_name("hostile doorbells", tests, NULL, NULL);
+}
