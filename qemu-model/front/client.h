@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The side of a front: it connects an HCA's PCI device to the process that hosts the HCA. No QEMU
+ * header, no thread, no global. Functions marked "any" are for every thread at every time between
+ * ohca_front_welcome() and ohca_front_free(); all others are for one thread at a time.
+ *
+ * The daemon is not trusted: what it sends is checked, and a call waits no longer than it says.
+ * After a failure the front is lost: doorbells and calls do nothing, until it is freed. One limit
+ * remains: a write of the eventfd that the daemon passes blocks while the daemon has its counter
+ * full and O_NONBLOCK cleared. Who passes another kind of descriptor is refused.
+ */
+#ifndef OHCA_FRONT_CLIENT_H
+#define OHCA_FRONT_CLIENT_H
+
+#include "page.h"
+#include "proto.h"
+
+#define OHCA_FRONT_CALL_MS	250	/* that a call waits for its answer */
+
+struct ohca_front;
+
+/**
+ * struct ohca_front_err - why something failed
+ * @absent: nobody listens
+ * @text: one line for the user, terminated
+ */
+struct ohca_front_err {
+	bool absent;
+	char text[240];
+};
+
+/**
+ * ohca_front_start() - connect, and say HELLO
+ * @path: the fabric's socket
+ * @hello: the HCA; header and clock_ns are filled in
+ * @dm_fd: shared memory of @hello->dm_size bytes, or -1; stays the caller's
+ * @err: filled in on failure
+ *
+ * Does not wait. Until ohca_front_welcome() has returned 1 only that and ohca_front_sock(),
+ * which is readable when the answer is there, are for the front.
+ *
+ * Return: NULL on failure.
+ */
+struct ohca_front *ohca_front_start(const char *path, const struct ohca_front_hello *hello,
+				    int dm_fd, struct ohca_front_err *err);
+
+/**
+ * ohca_front_welcome() - the answer to HELLO
+ * @ms: that it may take
+ * @err: filled in if the return is -1
+ *
+ * Return: 1: the HCA is there; 0: there is no answer yet; -1: the front can only be freed.
+ */
+int ohca_front_welcome(struct ohca_front *f, int ms, struct ohca_front_err *err);
+
+/** ohca_front_connect() - both, in @ms in all. Return: NULL on failure. */
+struct ohca_front *ohca_front_connect(const char *path, const struct ohca_front_hello *hello,
+				      int dm_fd, int ms, struct ohca_front_err *err);
+
+/** ohca_front_free() - close; without BYE the daemon finds that the front has gone; NULL is none */
+void ohca_front_free(struct ohca_front *f);
+
+/**
+ * ohca_front_call() - send a message, and wait for its answer
+ * @msg: the message; its header is filled in
+ * @len: bytes of it
+ * @fd: a descriptor to be sent along, or -1; stays the caller's
+ * @value: what the answer has, or NULL
+ *
+ * Return: enum ohca_front_status; -1: the front is lost, ohca_front_lost() has the reason.
+ */
+int ohca_front_call(struct ohca_front *f, enum ohca_front_type type, void *msg, size_t len, int fd,
+		    uint64_t *value);
+
+/** ohca_front_sock() - readable: ohca_front_event() is due */
+int ohca_front_sock(const struct ohca_front *f);
+
+/** ohca_front_event() - read what came unasked. Return: false: the front is lost. */
+bool ohca_front_event(struct ohca_front *f);
+
+/** ohca_front_lose() - give the front up, because of @why: the daemon finds that it has gone */
+void ohca_front_lose(struct ohca_front *f, const char *why);
+
+/** ohca_front_lost() - why the front is lost; NULL: it is not. any */
+const char *ohca_front_lost(const struct ohca_front *f);
+
+/**
+ * ohca_front_irq_wait() - block until a vector is raised, or may be; for one thread, its own
+ * Return: false: the front is lost.
+ */
+bool ohca_front_irq_wait(struct ohca_front *f);
+
+/** ohca_front_ring() - a write of a UAR page, as of ohca_doorbells_ring(). any; no lock */
+void ohca_front_ring(struct ohca_front *f, uint32_t uar, uint32_t off, uint64_t val,
+		     unsigned int size);
+
+/** ohca_front_admin() - a write of OHCA_REG_AQ_DB. any; no lock */
+void ohca_front_admin(struct ohca_front *f, uint32_t pi);
+
+/** ohca_front_reg() - what BAR 0 reads at @off, @size 4 or 8, by the page. any; no lock */
+uint64_t ohca_front_reg(const struct ohca_front *f, uint64_t off, unsigned int size);
+
+/** ohca_front_slow_reads() - reads of BAR 0 are to be calls of OHCA_FRONT_REG. any */
+bool ohca_front_slow_reads(const struct ohca_front *f);
+
+/** ohca_front_clock() - what a UAR page reads at @off, as ohca_uar_read() has it. any; no lock */
+uint64_t ohca_front_clock(const struct ohca_front *f, uint32_t off, unsigned int size);
+
+/** ohca_front_irq_any() - whether ohca_front_irqs() may find a vector. any */
+bool ohca_front_irq_any(const struct ohca_front *f);
+
+/** ohca_front_irqs() - take raised vectors: @raise is called for each below @n. any */
+void ohca_front_irqs(struct ohca_front *f, unsigned int n,
+		     void (*raise)(void *arg, unsigned int vec), void *arg);
+
+/** ohca_front_irq_clear() - forget raised vectors, after RESET. any */
+void ohca_front_irq_clear(struct ohca_front *f);
+
+#endif /* OHCA_FRONT_CLIENT_H */
