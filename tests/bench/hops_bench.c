@@ -98,7 +98,12 @@ static struct host *home_make(unsigned int i)
 	static struct host_seat seat[2];
 	struct host *h;
 
-	seat[i] = (struct host_seat){ seat_make, seat_turn, seat_leave, (void *)(uintptr_t)i };
+	seat[i] = (struct host_seat){
+		.make = seat_make,
+		.turn = seat_turn,
+		.leave = seat_leave,
+		.arg = (void *)(uintptr_t)i,
+	};
 	h = host_new_seat(1, 0x1000 * (i + 1), &seat[i]);
 	host_start(h);
 	/* the link trains */

@@ -94,11 +94,16 @@ struct host_port {
  * @make: the engine; @h has its configuration and its memory
  * @turn: instead of ohca_poll()
  * @leave: instead of ohca_free()
+ * @read, @write: instead of ohca_mmio_read() and ohca_mmio_write(), or NULL
+ * @ring: instead of ohca_doorbell(), of 8 bytes, or NULL
  */
 struct host_seat {
 	ohca_engine *(*make)(void *arg, struct host *h);
 	bool (*turn)(void *arg);
 	void (*leave)(void *arg);
+	uint64_t (*read)(void *arg, uint32_t off, unsigned int size);
+	void (*write)(void *arg, uint32_t off, uint64_t val, unsigned int size);
+	void (*ring)(void *arg, uint32_t uar, uint32_t off, uint64_t val);
 	void *arg;
 };
 

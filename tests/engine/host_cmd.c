@@ -21,6 +21,31 @@ static void must(struct host *h, int status, const char *what)
 	host_die(msg);
 }
 
+/* ---- registers ---- */
+
+static uint64_t reg_read(struct host *h, uint32_t off, unsigned int size)
+{
+	if (h->seat && h->seat->read)
+		return h->seat->read(h->seat->arg, off, size);
+	return ohca_mmio_read(h->e, off, size);
+}
+
+static void reg_write(struct host *h, uint32_t off, uint64_t val, unsigned int size)
+{
+	if (h->seat && h->seat->write)
+		h->seat->write(h->seat->arg, off, val, size);
+	else
+		ohca_mmio_write(h->e, off, val, size);
+}
+
+static void ring(struct host *h, uint32_t uar, uint32_t off, uint64_t val)
+{
+	if (h->seat && h->seat->ring)
+		h->seat->ring(h->seat->arg, uar, off, val);
+	else
+		ohca_doorbell(h->e, uar, off, val, 8);
+}
+
 /* ---- admin queue ---- */
 
 int host_cmd(struct host *h, uint8_t opcode, struct ohca_hw_aqe *cmd, struct ohca_hw_acqe *rsp)
@@ -32,7 +57,7 @@ int host_cmd(struct host *h, uint8_t opcode, struct ohca_hw_aqe *cmd, struct ohc
 	cmd->hdr.opcode = opcode;
 	cmd->hdr.cookie = 0xc0de0000 + idx;
 	memcpy((uint8_t *)host_ptr(h, h->aq) + (idx & AQ_MASK) * 64, cmd, sizeof(*cmd));
-	ohca_mmio_write(h->e, OHCA_REG_AQ_DB, h->aq_pi, 4);
+	reg_write(h, OHCA_REG_AQ_DB, h->aq_pi, 4);
 	acqe = (struct ohca_hw_acqe *)host_ptr(h, h->acq) + (idx & AQ_MASK);
 	for (unsigned int i = 0; (acqe->phase & 1) == (idx >> AQ_LOG & 1); i++) {
 		if (i == CMD_TURNS)
@@ -62,18 +87,18 @@ void host_enable(struct host *h, uint64_t features)
 	h->mbox[0] = host_pages(h, 1);
 	h->mbox[1] = host_pages(h, 1);
 	h->aq_pi = 0;
-	ohca_mmio_write(h->e, OHCA_REG_CTRL, OHCA_CTRL_RESET, 4);
-	if (ohca_mmio_read(h->e, OHCA_REG_STATUS, 4) != OHCA_STATUS_READY)
+	reg_write(h, OHCA_REG_CTRL, OHCA_CTRL_RESET, 4);
+	if (reg_read(h, OHCA_REG_STATUS, 4) != OHCA_STATUS_READY)
 		host_die("not ready after reset");
-	ohca_mmio_write(h->e, OHCA_REG_PAGE_SHIFT, h->page_shift ? h->page_shift : 12, 4);
-	ohca_mmio_write(h->e, OHCA_REG_FEATURES_ACK,
-			features & ~(1ull << OHCA_FEATURE_BIG_ENDIAN) &
-			ohca_mmio_read(h->e, OHCA_REG_FEATURES, 8), 8);
-	ohca_mmio_write(h->e, OHCA_REG_AQ_BASE, h->aq, 8);
-	ohca_mmio_write(h->e, OHCA_REG_ACQ_BASE, h->acq, 8);
-	ohca_mmio_write(h->e, OHCA_REG_AQ_LOG_SIZE, AQ_LOG, 4);
-	ohca_mmio_write(h->e, OHCA_REG_CTRL, OHCA_CTRL_ENABLE, 4);
-	if (!(ohca_mmio_read(h->e, OHCA_REG_STATUS, 4) & OHCA_STATUS_ENABLED))
+	reg_write(h, OHCA_REG_PAGE_SHIFT, h->page_shift ? h->page_shift : 12, 4);
+	reg_write(h, OHCA_REG_FEATURES_ACK,
+		  features & ~(1ull << OHCA_FEATURE_BIG_ENDIAN) & reg_read(h, OHCA_REG_FEATURES, 8),
+		  8);
+	reg_write(h, OHCA_REG_AQ_BASE, h->aq, 8);
+	reg_write(h, OHCA_REG_ACQ_BASE, h->acq, 8);
+	reg_write(h, OHCA_REG_AQ_LOG_SIZE, AQ_LOG, 4);
+	reg_write(h, OHCA_REG_CTRL, OHCA_CTRL_ENABLE, 4);
+	if (!(reg_read(h, OHCA_REG_STATUS, 4) & OHCA_STATUS_ENABLED))
 		host_die("not enabled");
 }
 
@@ -134,8 +159,7 @@ bool host_eq_poll(struct host *h, struct host_eq *eq, struct ohca_hw_eqe *out)
 
 void host_eq_db(struct host *h, struct host_eq *eq, bool arm)
 {
-	ohca_doorbell(h->e, 0, OHCA_UAR_EQ, eq->eqn | (arm ? OHCA_EQ_DB_ARM : 0) |
-		      (uint64_t)eq->ci << 32, 8);
+	ring(h, 0, OHCA_UAR_EQ, eq->eqn | (arm ? OHCA_EQ_DB_ARM : 0) | (uint64_t)eq->ci << 32);
 }
 
 /* ---- completion queues ---- */
@@ -177,10 +201,10 @@ bool host_cq_poll(struct host_cq *cq, struct ohca_hw_cqe *out)
 
 void host_cq_arm(struct host_cq *cq, bool solicited)
 {
-	ohca_doorbell(cq->h->e, cq->uar, OHCA_UAR_CQ_ARM, cq->cqn |
-		      (solicited ? OHCA_CQ_ARM_SOLICITED : 0) |
-		      OHCA_FIELD_PREP(OHCA_CQ_ARM_SN, (uint64_t)cq->sn) |
-		      OHCA_FIELD_PREP(OHCA_CQ_ARM_CI, (uint64_t)cq->ci), 8);
+	ring(cq->h, cq->uar, OHCA_UAR_CQ_ARM, cq->cqn |
+	     (solicited ? OHCA_CQ_ARM_SOLICITED : 0) |
+	     OHCA_FIELD_PREP(OHCA_CQ_ARM_SN, (uint64_t)cq->sn) |
+	     OHCA_FIELD_PREP(OHCA_CQ_ARM_CI, (uint64_t)cq->ci));
 }
 
 /* ---- receive queues ---- */
@@ -268,8 +292,7 @@ void host_tm_op(struct host_srq *srq, const struct ohca_hw_tm_wqe *w)
 	srq->op_pi++;
 	db->sq_pi = srq->op_pi;
 	if (ohca_db_needed(db->sq_event, srq->op_pi, srq->op_pi - 1))
-		ohca_doorbell(srq->h->e, srq->uar, OHCA_UAR_SRQ,
-			      srq->srqn | (uint64_t)srq->op_pi << 32, 8);
+		ring(srq->h, srq->uar, OHCA_UAR_SRQ, srq->srqn | (uint64_t)srq->op_pi << 32);
 }
 
 uint32_t host_tm_result(struct host_srq *srq, unsigned int back)
@@ -291,8 +314,7 @@ void host_srq_post(struct host_srq *srq, uint64_t wr_id, const struct ohca_hw_sg
 	srq->pi++;
 	db->rq_pi = srq->pi;
 	if (ohca_db_needed(db->rq_event, srq->pi, srq->pi - 1))
-		ohca_doorbell(srq->h->e, srq->uar, OHCA_UAR_SRQ,
-			      srq->srqn | (uint64_t)srq->pi << 32, 8);
+		ring(srq->h, srq->uar, OHCA_UAR_SRQ, srq->srqn | (uint64_t)srq->pi << 32);
 }
 
 /* A buffer for what is to move, with whatever the last one left there. */
@@ -367,8 +389,7 @@ void host_post_recv(struct host_qp *qp, uint64_t wr_id, const struct ohca_hw_sge
 	qp->rq_pi++;
 	db->rq_pi = qp->rq_pi;
 	if (ohca_db_needed(db->rq_event, qp->rq_pi, qp->rq_pi - 1))
-		ohca_doorbell(qp->h->e, qp->uar, OHCA_UAR_RQ,
-			      qp->handle | (uint64_t)qp->rq_pi << 32, 8);
+		ring(qp->h, qp->uar, OHCA_UAR_RQ, qp->handle | (uint64_t)qp->rq_pi << 32);
 }
 
 /* ---- queue pairs ---- */
@@ -548,8 +569,7 @@ void host_post_wqe(struct host_qp *qp, const void *wqe, unsigned int nseg)
 	}
 	db->sq_pi = qp->sq_pi;
 	if (ohca_db_needed(db->sq_event, qp->sq_pi, old))
-		ohca_doorbell(qp->h->e, qp->uar, OHCA_UAR_SQ,
-			      qp->handle | (uint64_t)qp->sq_pi << 32, 8);
+		ring(qp->h, qp->uar, OHCA_UAR_SQ, qp->handle | (uint64_t)qp->sq_pi << 32);
 }
 
 /* ---- memory and management ---- */

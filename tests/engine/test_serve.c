@@ -146,7 +146,12 @@ static void side_up(struct loop_world *w, unsigned int i)
 
 	s->w = w;
 	s->place = i + 2;
-	s->seat = (struct host_seat){ seat_make, seat_turn, seat_leave, s };
+	s->seat = (struct host_seat){
+		.make = seat_make,
+		.turn = seat_turn,
+		.leave = seat_leave,
+		.arg = s,
+	};
 	s->h = host_new_seat(1, 0x1000 * (i + 1), &s->seat);
 	host_start(s->h);
 	settle(w);

@@ -305,7 +305,12 @@ static void test_two_ports(void **state)
 	struct host_qp qp[2];
 	uint8_t d[64] = { 0 };
 
-	n.seat = (struct host_seat){ seat_make, seat_turn, seat_leave, &n };
+	n.seat = (struct host_seat){
+		.make = seat_make,
+		.turn = seat_turn,
+		.leave = seat_leave,
+		.arg = &n,
+	};
 	n.h = host_new_seat(2, 0x9000, &n.seat);
 	n.h->now = &w->net->now_ns;
 	host_start(n.h);
@@ -621,6 +626,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 #define H(name) cmocka_unit_test_setup_teardown(test_##name, setup_hosted, teardown)
+#define P(name) cmocka_unit_test_setup_teardown(test_##name, setup_paged, teardown)
 	const struct CMUnitTest links[] = {
 		T(counters), T(loss), T(damage), T(delay), T(pulled), T(capture), T(incast),
 	};
@@ -630,6 +636,13 @@ int main(void)
 		H(smps), H(takes), H(timestamps), H(delay_no_memory), H(hash_seed),
 	};
 
+	const struct CMUnitTest paged[] = {
+		P(counters), P(loss), P(damage), P(delay), P(pulled), P(capture), P(incast),
+		P(vl15), P(two_ports), P(memory), P(gone_due), P(gone_kicked), P(busy), P(smps),
+		P(timestamps),
+	};
+
 	return cmocka_run_group_tests_name("wires by links", links, NULL, NULL) |
-	       cmocka_run_group_tests_name("wires to hosted HCAs", hosted, NULL, NULL);
+	       cmocka_run_group_tests_name("wires to hosted HCAs", hosted, NULL, NULL) |
+	       cmocka_run_group_tests_name("wires to hosted HCAs with fronts", paged, NULL, NULL);
 }

@@ -23,6 +23,9 @@ struct node {
 	struct host *h;
 	struct host_seat seat;
 	struct fab_hca *hca;	/* hosted: its engine */
+	struct ohca_page *page;	/* with a front: what both have */
+	struct ohca_doorbells bells;
+	unsigned int told, attns;	/* times that the front was told of a vector; of a message */
 	struct world *w;
 	struct ep ep;		/* its end of the link; hosted: only the switch's port */
 	bool up, moved;
@@ -34,6 +37,8 @@ struct node {
 struct world {
 	struct net *net;
 	struct fab_hcas *hcas;	/* hosted: of the fabric */
+	bool paged;		/* hosts have fronts, which this file plays */
+	bool deaf;		/* the fronts do not take vectors */
 	unsigned int n;
 	struct ep *sm;
 	struct node node[HOSTS];
@@ -141,6 +146,81 @@ static const struct host_wire wire = {
 
 /* ---- engines that the fabric hosts ---- */
 
+/* The front takes vectors, and delivers them. */
+static inline void front_take(struct node *n)
+{
+	atomic_exchange(&n->page->irq_any, 0);
+	for (unsigned int i = 0; i < OHCA_PAGE_VECTORS / 64; i++) {
+		uint64_t bits = atomic_exchange(&n->page->irq[i], 0);
+
+		for (; bits; bits &= bits - 1)
+			host_irq(n->h, i * 64 + (unsigned int)__builtin_ctzll(bits));
+	}
+}
+
+static inline void front_irq(void *arg, unsigned int vec)
+{
+	struct node *n = arg;
+
+	(void)vec;
+	n->told++;
+	if (!n->w->deaf)
+		front_take(n);
+}
+
+static inline void front_attn(void *arg)
+{
+	struct node *n = arg;
+
+	n->attns++;
+}
+
+static inline uint64_t front_read(void *arg, uint32_t off, unsigned int size)
+{
+	const struct node *n = arg;
+	const uint64_t low = n->page->reg[off / 4];
+
+	return size == 4 ? low : low | (uint64_t)n->page->reg[off / 4 + 1] << 32;
+}
+
+static inline void front_write(void *arg, uint32_t off, uint64_t val, unsigned int size)
+{
+	struct node *n = arg;
+
+	if (off == OHCA_REG_AQ_DB)
+		ohca_doorbells_admin(&n->bells, (uint32_t)val);
+	else
+		fab_hca_write_reg(n->hca, off, val, size);
+}
+
+static inline void front_ring(void *arg, uint32_t uar, uint32_t off, uint64_t val)
+{
+	const struct node *n = arg;
+
+	ohca_doorbells_ring(&n->bells, uar, off, val, 8);
+}
+
+/* A page, which has what a hostile front may have left where the fabric does not read. */
+static inline void front_open(struct node *n, struct fab_hca_cfg *cfg)
+{
+	struct ohca_db_sizes sizes;
+	size_t bytes;
+
+	assert_true(ohca_doorbell_sizes(&cfg->engine, &sizes));
+	bytes = OHCA_PAGE_BYTES(ohca_doorbells_bytes(&sizes));
+	n->page = aligned_alloc(4096, bytes);
+	assert_non_null(n->page);
+	memset(n->page, 0, bytes);
+	ohca_doorbells_place(&n->bells, &sizes, (uint8_t *)n->page + OHCA_PAGE_DOORBELLS);
+	cfg->page = n->page;
+	cfg->irq = front_irq;
+	cfg->attn = front_attn;
+	cfg->arg = n;
+	n->seat.read = front_read;
+	n->seat.write = front_write;
+	n->seat.ring = front_ring;
+}
+
 static inline ohca_engine *seat_make(void *arg, struct host *h)
 {
 	struct node *n = arg;
@@ -153,6 +233,9 @@ static inline ohca_engine *seat_make(void *arg, struct host *h)
 		.arg = h,
 	};
 
+	n->h = h;
+	if (n->w->paged)
+		front_open(n, &cfg);
 	n->hca = fab_hca_new(n->w->hcas, &cfg);
 	assert_non_null(n->hca);
 	assert_true(fab_hca_memory(n->hca, &memory, 1));
@@ -171,6 +254,7 @@ static inline void seat_leave(void *arg)
 	struct node *n = arg;
 
 	fab_hca_free(n->hca);
+	free(n->page);
 }
 
 /* ---- running ---- */
@@ -207,7 +291,10 @@ static inline void pass(struct world *w, uint64_t ns)
 		fabric = net_timers(w->net);
 		if (fabric <= end - *now)
 			next = *now + fabric;
-		for (unsigned int i = 0; i < w->n; i++) {
+		fabric = w->hcas ? fab_hcas_due(w->hcas) : UINT64_MAX;
+		if (fabric <= end - *now && *now + fabric < next)
+			next = *now + fabric;
+		for (unsigned int i = 0; i < w->n && !w->hcas; i++) {
 			uint64_t d = ohca_next_deadline(w->h[i]->e);
 
 			next = d < next ? d : next;
@@ -293,11 +380,16 @@ static inline void host_node(struct world *w, unsigned int i)
 
 	n->w = w;
 	n->ep.port = i + 2;
-	n->seat = (struct host_seat){ seat_make, seat_turn, seat_leave, n };
+	n->seat = (struct host_seat){
+		.make = seat_make,
+		.turn = seat_turn,
+		.leave = seat_leave,
+		.arg = n,
+	};
 	n->h = w->h[i] = host_new_seat(1, 0x1000 * (i + 1), &n->seat);
 }
 
-static inline int setup_world(void **state, bool hosted)
+static inline int setup_world(void **state, bool hosted, bool paged)
 {
 	struct world *w = calloc(1, sizeof(*w));
 
@@ -305,6 +397,7 @@ static inline int setup_world(void **state, bool hosted)
 	w->sm = &w->net->ep[0];
 	w->sm->drive = pump;
 	w->sm->arg = w;
+	w->paged = paged;
 	net_stop_clock(w->net);
 	if (hosted) {
 		w->hcas = fab_hcas_new(w->net->d, NULL, NULL);
@@ -331,12 +424,17 @@ static inline int setup_world(void **state, bool hosted)
 
 static inline int setup(void **state)
 {
-	return setup_world(state, false);
+	return setup_world(state, false, false);
 }
 
 static inline int setup_hosted(void **state)
 {
-	return setup_world(state, true);
+	return setup_world(state, true, false);
+}
+
+static inline int setup_paged(void **state)
+{
+	return setup_world(state, true, true);
 }
 
 static inline int teardown(void **state)

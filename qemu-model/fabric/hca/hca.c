@@ -22,9 +22,11 @@ static void dma_dirty(void *p, uint64_t iova, size_t n)
 
 static void raise_irq(void *p, unsigned int vec)
 {
-	const struct fab_hca *h = p;
+	struct fab_hca *h = p;
 
-	if (h->cfg.irq)
+	if (h->cfg.page)
+		fab_page_irq(h, vec);
+	else if (h->cfg.irq)
 		h->cfg.irq(h->cfg.arg, vec);
 }
 
@@ -34,7 +36,10 @@ static void raise_irq(void *p, unsigned int vec)
  */
 static uint64_t hca_clock(void *p)
 {
-	return fab_data_host_ns(((const struct fab_hca *)p)->s->d);
+	const struct fab_hca *h = p;
+	const uint64_t clock = atomic_load_explicit(&h->clock_ns, memory_order_relaxed);
+
+	return h->running ? fab_data_host_ns(h->s->d) + clock : clock;
 }
 
 static void kick(void *p)
@@ -97,6 +102,7 @@ struct fab_hca *fab_hca_new(struct fab_hcas *s, const struct fab_hca_cfg *cfg)
 	h->s = s;
 	h->cfg = *cfg;
 	h->due_ns = UINT64_MAX;
+	atomic_init(&h->running, true);
 	if (!cfg->engine.hash_seed &&
 	    getrandom(&h->cfg.engine.hash_seed, sizeof(cfg->engine.hash_seed), 0) < 0) {
 		free(h);
@@ -104,16 +110,21 @@ struct fab_hca *fab_hca_new(struct fab_hcas *s, const struct fab_hca_cfg *cfg)
 	}
 	h->all = s->all;
 	s->all = h;
-	if (cfg->engine.num_ports && cfg->engine.num_ports <= FAB_HCA_PORTS && fab_hca_plug(h))
+	if (cfg->engine.num_ports && cfg->engine.num_ports <= FAB_HCA_PORTS && fab_page_open(h) &&
+	    fab_hca_plug(h))
 		h->e = ohca_new(&h->cfg.engine, &engine_ops, h);
-	if (h->e)
+	if (h->e) {
+		fab_page_show(h);
+		fab_page_clock(h);
 		return h;
+	}
 	fab_hca_free(h);
 	return NULL;
 }
 
-static void hca_unlist(struct fab_hcas *s, struct fab_hca *h)
+void fab_hca_unlist(struct fab_hca *h)
 {
+	struct fab_hcas *s = h->s;
 	struct fab_hca **at = &s->first, *last = NULL;
 
 	if (!h->listed)
@@ -135,10 +146,12 @@ void fab_hca_free(struct fab_hca *h)
 	while (*at != h)
 		at = &(*at)->all;
 	*at = h->all;
+	h->in_call = true;
 	/* its last words are lost with its links, which the engine may still ask for */
 	ohca_free(h->e);
 	fab_hca_unplug(h);
-	hca_unlist(s, h);
+	fab_page_close(h);
+	fab_hca_unlist(h);
 	free(h->range);
 	free(h);
 	if (s->all)
@@ -159,7 +172,7 @@ void fab_hca_list(struct fab_hca *h)
 {
 	struct fab_hcas *s = h->s;
 
-	if (h->listed)
+	if (h->listed || !h->running)
 		return;
 	h->listed = true;
 	s->listed++;
@@ -178,6 +191,7 @@ static void collect_work(struct fab_hcas *s, uint64_t now)
 			    atomic_exchange(&s->kicked, false);
 	const bool due = now >= s->due_ns;
 
+	fab_pages_collect(s);
 	if (!kicked && !due && !s->refused)
 		return;
 	s->refused = false;
@@ -210,8 +224,11 @@ static void hca_turn(struct fab_hca *h)
 	more = ohca_poll(h->e, FAB_HCA_BURST);
 	h->in_call = false;
 	h->due_ns = ohca_next_deadline(h->e);
+	if (h->due_ns != OHCA_NO_DEADLINE)
+		h->due_ns -= h->clock_ns;
 	if (h->due_ns < s->due_ns)
 		s->due_ns = h->due_ns;
+	fab_page_turned(h);
 	if (more)
 		fab_hca_list(h);
 }
@@ -245,10 +262,8 @@ bool fab_hcas_sleep(struct fab_hcas *s)
 {
 	if (s->first)
 		return false;
-	if (!s->wake)
-		return !atomic_load(&s->kicked);
-	atomic_store(&s->asleep, true);
-	if (!atomic_load(&s->kicked))
+	atomic_store(&s->asleep, s->wake != NULL);
+	if (!atomic_load(&s->kicked) && fab_pages_sleep(s))
 		return true;
 	atomic_store(&s->asleep, false);
 	return false;
@@ -257,4 +272,5 @@ bool fab_hcas_sleep(struct fab_hcas *s)
 void fab_hcas_awake(struct fab_hcas *s)
 {
 	atomic_store(&s->asleep, false);
+	fab_pages_awake(s);
 }

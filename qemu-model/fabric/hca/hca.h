@@ -11,9 +11,14 @@
  * had something to do when it began, and one more, so that who has got a packet by the first may
  * answer it. In between the fabric has a round.
  *
- *	hca.c	HCAs that come, have their turns, and go
- *	mem.c	the memory of an HCA's machine
- *	wire.c	what an engine wants of its wires
+ * An HCA may have a front, in another process: then doorbells, registers, clock and interrupts are in
+ * a page that both have (front/page.h).
+ *
+ *	hca.c		HCAs that come, have their turns, and go
+ *	machine.c	registers, reset and pause
+ *	mem.c		the memory of an HCA's machine
+ *	page.c		the page
+ *	wire.c		what an engine wants of its wires
  *
  * Owner thread only, but where it says "any thread".
  */
@@ -22,6 +27,7 @@
 
 #include "engine/engine.h"
 #include "fabric/data/hport.h"
+#include "front/page.h"
 
 #define FAB_HCA_BURST	64u	/* ohca_poll()'s budget */
 #define FAB_HCA_PORTS	2u
@@ -48,15 +54,20 @@ struct fab_hca_range {
 
 /**
  * struct fab_hca_cfg - an HCA
- * @engine: the card; hash_seed 0: a random one
+ * @engine: the card; hash_seed 0: a random one; without doorbells if there is a @page
  * @place: [@engine.num_ports] the switch's port, in the graph, that each of its ports is at
- * @irq: MSI-X vector @vec is raised; does not block, and calls nothing of the fabric
- * @arg: first argument of it
+ * @page: OHCA_PAGE_BYTES() for @engine, all 0, until fab_hca_free(); or NULL: there is no front
+ * @irq: MSI-X vector @vec is raised. With @page: vectors are in it, and the front is to be told; @vec
+ *	says nothing. Does not block, and calls nothing of the fabric; may be NULL
+ * @attn: OHCA_PEND_ATTN was set in @page: a message waits. The same holds for it
+ * @arg: first argument of both
  */
 struct fab_hca_cfg {
 	struct ohca_cfg engine;
 	uint32_t place[FAB_HCA_PORTS];
+	struct ohca_page *page;
 	void (*irq)(void *arg, unsigned int vec);
+	void (*attn)(void *arg);
 	void *arg;
 };
 
@@ -86,8 +97,30 @@ struct fab_hca *fab_hca_new(struct fab_hcas *s, const struct fab_hca_cfg *cfg);
 /** fab_hca_free() - its links go down; nothing of it is used after the return */
 void fab_hca_free(struct fab_hca *h);
 
-/** fab_hca_engine() - for registers (owner) and doorbells (any thread) */
+/** fab_hca_engine() - for counters (any thread), and without a page for doorbells (any thread) */
 ohca_engine *fab_hca_engine(const struct fab_hca *h);
+
+/**
+ * fab_hca_write_reg() - the machine writes BAR 0, as ohca_mmio_write(). Between turns: the page has
+ * all that it changes before the return.
+ */
+void fab_hca_write_reg(struct fab_hca *h, uint32_t off, uint64_t val, unsigned int size);
+
+/** fab_hca_read_reg() - what the machine reads, as ohca_mmio_read(), with the lies of the device */
+uint64_t fab_hca_read_reg(struct fab_hca *h, uint32_t off, unsigned int size);
+
+/** fab_hca_reset() - as ohca_reset(): no DMA and no interrupt after the return. Between turns. */
+void fab_hca_reset(struct fab_hca *h);
+
+/**
+ * fab_hca_run() - the machine is paused, or goes on; it runs after fab_hca_new()
+ *
+ * While it is paused the HCA has no turn, accesses no memory and raises no interrupt, its clock
+ * stands, and its ports take no packet: data waits at the switch, SMPs are dropped. What its links do
+ * meanwhile it gets to know when the machine goes on. What was raised before is in the page. Between
+ * turns.
+ */
+void fab_hca_run(struct fab_hca *h, bool running);
 
 /**
  * fab_hca_memory() - the HCA reaches these @n ranges from now on, and no other
@@ -105,12 +138,15 @@ bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsign
  */
 bool fab_hcas_turn(struct fab_hcas *s);
 
-/** fab_hcas_due() - ns until fab_hcas_turn() is due; UINT64_MAX: not before wake or a packet */
+/**
+ * fab_hcas_due() - ns until fab_hcas_turn() is due; UINT64_MAX: not before wake, a front or a packet
+ */
 uint64_t fab_hcas_due(const struct fab_hcas *s);
 
 /**
  * fab_hcas_sleep() - the owner is about to sleep, no longer than fab_hcas_due()
- * Return: false: an HCA has something to do. Else wake is called when one has.
+ * Return: false: an HCA has something to do. Else wake is called when one has; a front writes its
+ * eventfd.
  */
 bool fab_hcas_sleep(struct fab_hcas *s);
 

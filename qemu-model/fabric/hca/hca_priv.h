@@ -14,14 +14,21 @@
  * @e: its engine; NULL while that is made
  * @cfg: as it was made
  * @port: [@cfg.engine.num_ports] at the switches; @smps: since its last turn; @refused:
- *	lanes of which the engine does not know yet that they have room again
+ *	lanes of which the engine does not know yet that they have room again; @missed: what its link
+ *	did while the machine was paused
  * @range: [@ranges] its memory, in the order of addresses
  * @hit: of @range, where it last was
  * @kicked: any thread: it has something to do
  * @listed: it waits for its turn, before @next
  * @in_call: its engine is at work: it takes no packet
- * @due_ns: deadline of its engine
+ * @running: its machine is not paused; written by the owner
+ * @clock_ns: as of struct ohca_page, whether it has one or not; written by the owner
+ * @bells: in its page
+ * @status: the register, as the page has it
+ * @raised: a vector, since the front was told
+ * @due_ns: deadline of its engine, by the host's clock
  * @all: the next of all HCAs
+ * @paged: the next of those with a page
  */
 struct fab_hca {
 	struct fab_hcas *s;
@@ -33,19 +40,29 @@ struct fab_hca {
 		unsigned int num;
 		unsigned int smps;
 		uint16_t refused;
+		struct fab_hca_missed {
+			bool down, up;
+			struct ohca_link_rate rate;
+		} missed;
 	} port[FAB_HCA_PORTS];
 	struct fab_hca_range *range;
 	unsigned int ranges, hit;
 	_Atomic bool kicked;
 	bool listed, in_call;
+	_Atomic bool running;
+	_Atomic uint64_t clock_ns;
+	struct ohca_doorbells bells;
+	uint32_t status;
+	bool raised;
 	uint64_t due_ns;
-	struct fab_hca *next, *all;
+	struct fab_hca *next, *all, *paged;
 };
 
 /**
  * struct fab_hcas - the HCAs of a fabric
  * @d, @wake, @arg: as of fab_hcas_new()
  * @all: all of them
+ * @paged: those with a page
  * @first, @last: those that have something to do, @listed in all
  * @refused: one of them perhaps has a lane that was refused
  * @kicked: any thread: one of them was kicked
@@ -56,7 +73,7 @@ struct fab_hcas {
 	struct fab_data *d;
 	void (*wake)(void *arg);
 	void *arg;
-	struct fab_hca *all;
+	struct fab_hca *all, *paged;
 	struct fab_hca *first, *last;
 	unsigned int listed;
 	bool refused;
@@ -64,14 +81,50 @@ struct fab_hcas {
 	uint64_t due_ns;
 };
 
-/** fab_hca_list() - @h has something to do */
+/** fab_hca_list() - @h has something to do; nothing while its machine is paused */
 void fab_hca_list(struct fab_hca *h);
+
+/** fab_hca_unlist() - it has not, any more */
+void fab_hca_unlist(struct fab_hca *h);
 
 /** fab_hca_plug() - the ports of @h are at their places. Return: false: out of memory */
 bool fab_hca_plug(struct fab_hca *h);
 
 /** fab_hca_unplug() - they are not */
 void fab_hca_unplug(struct fab_hca *h);
+
+/** fab_hca_links() - tell the engine what its links did while the machine was paused */
+void fab_hca_links(struct fab_hca *h);
+
+/**
+ * fab_page_open() - @h has the page of its configuration, if that has one; before its engine is made
+ * Return: false: the page does not fit the engine, or that is not usable.
+ */
+bool fab_page_open(struct fab_hca *h);
+
+/** fab_page_close() - it has not; its engine is gone */
+void fab_page_close(struct fab_hca *h);
+
+/** fab_pages_collect() - list whose doorbells were rung, and tell who has a message */
+void fab_pages_collect(struct fab_hcas *s);
+
+/** fab_pages_sleep() - as fab_hcas_sleep() */
+bool fab_pages_sleep(struct fab_hcas *s);
+
+/** fab_pages_awake() - as fab_hcas_awake() */
+void fab_pages_awake(struct fab_hcas *s);
+
+/** fab_page_show() - the page has all registers as they are */
+void fab_page_show(struct fab_hca *h);
+
+/** fab_page_clock() - the page has the clock as it is */
+void fab_page_clock(struct fab_hca *h);
+
+/** fab_page_irq() - vector @vec is raised; @h has a page, and fab_page_turned() follows */
+void fab_page_irq(struct fab_hca *h, unsigned int vec);
+
+/** fab_page_turned() - @h has worked: what that has changed is in the page, and the front is told */
+void fab_page_turned(struct fab_hca *h);
 
 /** fab_hca_credits() - tell the engine which lanes have room again. Return: others have not. */
 bool fab_hca_credits(struct fab_hca *h);

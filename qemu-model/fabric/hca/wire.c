@@ -13,7 +13,7 @@ static bool hca_room(void *ctx, unsigned int vl)
 {
 	const struct fab_hca_port *p = ctx;
 
-	if (p->h->in_call)
+	if (p->h->in_call || !p->h->running)
 		return false;
 	/* data that uses up the work of the engine keeps no SMPs out (7.9.1) */
 	return vl == IB_MGMT_VL ? p->smps < FAB_HCA_SMPS : ohca_rx_room(p->h->e);
@@ -36,13 +36,15 @@ static void hca_frame(void *ctx, const struct ohca_link_frame *f)
 
 static void hca_link(void *ctx, const struct fab_hport_rate *rate)
 {
-	const struct fab_hca_port *p = ctx;
-	struct ohca_link_rate r = { 0 };
+	struct fab_hca_port *p = ctx;
+	struct fab_hca_missed *m = &p->missed;
 
+	m->down |= !rate;
+	m->up = rate;
 	if (rate)
-		r = (struct ohca_link_rate){ rate->width, rate->speed, rate->speed_ext };
-	ohca_link_change(p->h->e, p->num, rate ? &r : NULL);
-	fab_hca_list(p->h);
+		m->rate = (struct ohca_link_rate){ rate->width, rate->speed, rate->speed_ext };
+	if (p->h->running)
+		fab_hca_links(p->h);
 }
 
 static const struct fab_hport_ops hca_wire_ops = {
@@ -50,6 +52,22 @@ static const struct fab_hport_ops hca_wire_ops = {
 	.rx = hca_frame,
 	.link = hca_link,
 };
+
+void fab_hca_links(struct fab_hca *h)
+{
+	for (unsigned int i = 0; i < h->cfg.engine.num_ports; i++) {
+		struct fab_hca_missed *m = &h->port[i].missed;
+
+		if (!m->down && !m->up)
+			continue;
+		if (m->down)
+			ohca_link_change(h->e, i, NULL);
+		if (m->up)
+			ohca_link_change(h->e, i, &m->rate);
+		m->down = m->up = false;
+		fab_hca_list(h);
+	}
+}
 
 bool fab_hca_plug(struct fab_hca *h)
 {
@@ -91,6 +109,8 @@ bool fab_hca_credits(struct fab_hca *h)
 {
 	bool refused = false;
 
+	if (!h->running)
+		return false;
 	for (unsigned int i = 0; i < h->cfg.engine.num_ports; i++) {
 		const uint16_t lanes = fab_hport_ready(h->port[i].wire);
 
