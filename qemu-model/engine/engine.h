@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ib_view;
+
 typedef struct ohca_engine ohca_engine;
 struct ohca_db_sizes;
 
@@ -104,6 +106,27 @@ struct ohca_host_ops {
 	uint8_t *(*tx_begin)(void *h, unsigned int port, unsigned int vl, uint32_t len);
 	/** @tx_commit: the packet of the last tx_begin is complete and may go */
 	void (*tx_commit)(void *h, unsigned int port, unsigned int vl, uint32_t len);
+	/**
+	 * @tx_commit_view: the same, of a packet of which only the headers were built
+	 * @view: where its payload is. Pad and ICRC field, which follow it, are zeros.
+	 *
+	 * The host copies the payload, or gives the packet to ohca_rx() of another engine, before it
+	 * returns. May be NULL: every packet is built completely.
+	 */
+	void (*tx_commit_view)(void *h, unsigned int port, unsigned int vl, uint32_t len,
+			       const struct ib_view *view);
+	/**
+	 * @tx_series: whether packets of a message may leave as one, with a view of all of them
+	 * @len: bytes of each, for which @tx_begin has returned room; the headers of the first are
+	 *	there up to the BTH
+	 * @n: as many
+	 *
+	 * Only if they meet nothing on their way that would treat them differently, and the
+	 * receiver has room for all. False: they leave one by one. May be NULL, or is not without
+	 * @tx_commit_view.
+	 */
+	bool (*tx_series)(void *h, unsigned int port, unsigned int vl, uint32_t len,
+			  unsigned int n);
 	/** @link_ctl: the SMA wants the physical link up (true: train) or disabled */
 	void (*link_ctl)(void *h, unsigned int port, bool enable);
 	/**
@@ -273,10 +296,12 @@ uint64_t ohca_next_deadline(const ohca_engine *e);
 /**
  * struct ohca_frame - a frame as it came from the wire
  * @data: LRH through ICRC field, may change under our hands (copy, check, use)
- * @len: bytes; @vl: lane; @flags: OHCA_RX_*; @vcrc: host byte order
+ * @view: NULL, or where the payload is: then @data has only the headers, and there is no CRC
+ * @len: bytes of the packet; @vl: lane; @flags: OHCA_RX_*; @vcrc: host byte order
  */
 struct ohca_frame {
 	const uint8_t *data;
+	const struct ib_view *view;
 	uint32_t len;
 	uint8_t vl;
 	uint8_t flags;
@@ -292,11 +317,13 @@ struct ohca_frame {
 void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f);
 
 /**
- * ohca_rx_room - whether a frame may come, of any port. owner
+ * ohca_rx_room - whether frames may come, of any port. owner
+ * @n: so many, as one view; 1: any frame
+ * @len: bytes of each
  * Return: false: there were enough of them for now, and ohca_poll() is due. It is no error to
  * call ohca_rx() nevertheless, but what a turn costs is not bounded then.
  */
-bool ohca_rx_room(const ohca_engine *e);
+bool ohca_rx_room(const ohca_engine *e, unsigned int n, uint32_t len);
 
 /**
  * ohca_tx_ready - credits came for lanes that tx_begin refused. owner

@@ -665,6 +665,18 @@ static inline uint8_t *ib_build_bth(uint8_t *p, uint8_t opcode, uint8_t bits, ui
 	return p + IB_BTH_LEN;
 }
 
+/** ib_set_ackreq() - the BTH at @bth asks for an acknowledgement */
+static inline void ib_set_ackreq(uint8_t *bth)
+{
+	bth[8] |= 0x80;
+}
+
+/** ib_set_psn() - the BTH at @bth has PSN @psn, and @ackreq, from now on */
+static inline void ib_set_psn(uint8_t *bth, bool ackreq, uint32_t psn)
+{
+	ib_put_be32(bth + 8, (ackreq ? 1u << 31 : 0) | (psn & IB_PSN_MASK));
+}
+
 static inline uint8_t *ib_build_deth(uint8_t *p, uint32_t qkey, uint32_t sqpn)
 {
 	ib_put_be32(p, qkey);

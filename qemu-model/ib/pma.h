@@ -124,6 +124,30 @@ static inline void ib_pma_count_rcv(struct ohca_port_counters *c, uint32_t len, 
 		c->ucast_rcv_pkts++;
 }
 
+/** ib_pma_count_xmits() - @n unicast packets, each of @len bytes, have left by SL @sl */
+static inline void ib_pma_count_xmits(struct ohca_port_counters *c, uint32_t n, uint32_t len,
+				      unsigned int sl)
+{
+	const uint64_t data = (uint64_t)n * (len / 4);
+
+	c->xmit_pkts += n;
+	c->ucast_xmit_pkts += n;
+	c->xmit_data += data;
+	c->xmit_data_sl[sl & 15] += data;
+}
+
+/** ib_pma_count_rcvs() - the same for received packets */
+static inline void ib_pma_count_rcvs(struct ohca_port_counters *c, uint32_t n, uint32_t len,
+				     unsigned int sl)
+{
+	const uint64_t data = (uint64_t)n * (len / 4);
+
+	c->rcv_pkts += n;
+	c->ucast_rcv_pkts += n;
+	c->rcv_data += data;
+	c->rcv_data_sl[sl & 15] += data;
+}
+
 /** struct ib_pma_class_port_info - ClassPortInfo (13.4.8.1); no redirection, no traps. */
 struct ib_pma_class_port_info {
 	uint8_t base_version;

@@ -515,7 +515,7 @@ static unsigned int ohca_wire_rx(OhcaState *s, unsigned int port,
     unsigned int done = 0, mgmt = 0, vl;
 
     while (pending && done < budget) {
-        if (!ohca_rx_room(s->engine)) {
+        if (!ohca_rx_room(s->engine, 1, 0)) {
             return budget;
         }
         if ((pending & (1u << OHCA_LINK_VL15)) &&

@@ -154,7 +154,7 @@ static void carry(unsigned int i)
 {
 	struct wire *w = &wires[i];
 
-	while (w->tail != w->head && ohca_rx_room(hosts[1 - i]->e)) {
+	while (w->tail != w->head && ohca_rx_room(hosts[1 - i]->e, 1, 0)) {
 		uint32_t s = w->tail % SLOTS;
 
 		ohca_rx(hosts[1 - i]->e, 0, &(struct ohca_frame){

@@ -544,7 +544,7 @@ static bool wire_step(struct host *h, unsigned int port)
 		struct host_frame *next = f->next;
 
 		hp->queued[f->vl]--;
-		for (unsigned int i = 0; hp->peer && !ohca_rx_room(hp->peer->e); i++) {
+		for (unsigned int i = 0; hp->peer && !ohca_rx_room(hp->peer->e, 1, 0); i++) {
 			if (i == MAX_STEPS)
 				host_die("takes no more frames");
 			host_poll(hp->peer, 64, true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The order in which a message appears in memory: a program that polls the last byte of a message
- * sees all of it. Linked with --wrap=memcpy, so that each copy to the guest's memory is seen.
+ * sees all of it. Linked with --wrap=memmove, so that each copy to the guest's memory is seen.
  */
 #include <pthread.h>
 
@@ -18,10 +18,10 @@ static struct {
 	uint8_t last;
 } watch;
 
-void *__real_memcpy(void *dst, const void *src, size_t n);
-void *__wrap_memcpy(void *dst, const void *src, size_t n);
+void *__real_memmove(void *dst, const void *src, size_t n);
+void *__wrap_memmove(void *dst, const void *src, size_t n);
 
-void *__wrap_memcpy(void *dst, const void *src, size_t n)
+void *__wrap_memmove(void *dst, const void *src, size_t n)
 {
 	uint8_t *d = dst;
 
@@ -31,7 +31,7 @@ void *__wrap_memcpy(void *dst, const void *src, size_t n)
 		if (d + n > watch.highest)
 			watch.highest = d + n;
 	}
-	return __real_memcpy(dst, src, n);
+	return __real_memmove(dst, src, n);
 }
 
 /* @len bytes that end at @end, the last of which will be @last. */

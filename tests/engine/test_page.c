@@ -362,7 +362,7 @@ static void test_paused_receiver(void **state)
 	memcpy(mem, y->h->mem, y->h->mem_size);
 	post(w, qp, 9);
 	pump(w);
-	assert_false(hport(w, 1)->ops->room(hport(w, 1)->ctx, 0));
+	assert_false(hport(w, 1)->ops->room(hport(w, 1)->ctx, 0, 1, 0));
 	ep_smp_init(w->sm, &smp, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, NULL, 2, path);
 	assert_true(ep_send_smp(w->sm, &smp, 0));
 	pump(w);

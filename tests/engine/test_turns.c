@@ -96,7 +96,7 @@ static void test_backlog(void **state)
 	for (unsigned int n = 0; n < TURNS; n++) {
 		unsigned int before = out.frames;
 
-		for (unsigned int k = 0; k < BUDGET && ohca_rx_room(r.h[1]->e); k++, taken++)
+		for (unsigned int k = 0; k < BUDGET && ohca_rx_room(r.h[1]->e, 1, 0); k++, taken++)
 			host_rx(r.h[1], 0, 0, group.data, group.len, 0);
 		assert_true(r.h[1]->e->sched->loop_head - r.h[1]->e->sched->loop_tail <= 1);
 		host_poll(r.h[1], BUDGET, true);

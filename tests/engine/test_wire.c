@@ -476,7 +476,7 @@ static void test_busy(void **state)
 	}
 	for (unsigned int i = 0; i < ROUNDS; i++) {
 		fab_hcas_turn(w->hcas);
-		full += !h->ops->room(h->ctx, 0);
+		full += !h->ops->room(h->ctx, 0, 1, 0);
 		ask(w);
 		answers += take_answers(w);
 	}
@@ -513,19 +513,19 @@ static void test_takes(void **state)
 	struct fab_hport *h = hport(w, 1);
 
 	assert_true(h->vls < FAB_DATA_LANES);
-	assert_true(fab_hport_takes(h, 0));
-	assert_true(fab_hport_takes(h, h->vls - 1u));
-	assert_false(fab_hport_takes(h, h->vls));
-	assert_true(fab_hport_takes(h, IB_MGMT_VL));
+	assert_true(fab_hport_takes(h, 0, 1, 0));
+	assert_true(fab_hport_takes(h, h->vls - 1u, 1, 0));
+	assert_false(fab_hport_takes(h, h->vls, 1, 0));
+	assert_true(fab_hport_takes(h, IB_MGMT_VL, 1, 0));
 	/* the link goes down, is down, and comes up */
 	assert_true(fab_fault_link(&w->net->m, near_port(w, 1), false, w->net->now_ns));
-	assert_false(fab_hport_takes(h, IB_MGMT_VL));
+	assert_false(fab_hport_takes(h, IB_MGMT_VL, 1, 0));
 	pump(w);
-	assert_false(fab_hport_takes(h, IB_MGMT_VL));
+	assert_false(fab_hport_takes(h, IB_MGMT_VL, 1, 0));
 	assert_int_equal(fab_hport_dropped(h), 0);
 	assert_true(fab_fault_link(&w->net->m, near_port(w, 1), true, w->net->now_ns));
 	pump(w);
-	assert_true(fab_hport_takes(h, IB_MGMT_VL));
+	assert_true(fab_hport_takes(h, IB_MGMT_VL, 1, 0));
 }
 
 /* A clock that goes on whenever it is read. */

@@ -123,7 +123,7 @@ static inline bool wire_step(void *arg, struct host *h, unsigned int port)
 			continue;
 		while (ohca_link_rx_peek(n->ep.l, vl, &f) > 0) {
 			any = true;
-			if (!ohca_rx_room(h->e))
+			if (!ohca_rx_room(h->e, 1, 0))
 				break;
 			ohca_rx(h->e, port, &(struct ohca_frame){
 				.data = f.data, .len = f.len, .vl = (uint8_t)vl,

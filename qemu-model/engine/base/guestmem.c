@@ -77,10 +77,10 @@ void ohca_place(void *dst, const void *src, size_t n)
 
 	if (!n)
 		return;
-	/* memcpy() writes the end of what it copies before the middle */
+	/* memmove() writes the end of what it copies before the middle */
 	tail = ((uintptr_t)(d + n - 1) & 7) + 1;
 	if (tail < n) {
-		memcpy(d, s, n - tail);
+		memmove(d, s, n - tail);
 		d += n - tail;
 		s += n - tail;
 		n = tail;
@@ -130,6 +130,27 @@ static inline int dma_out(ohca_engine *e, uint64_t iova, const void *buf, size_t
 		n -= len;
 	}
 	return 0;
+}
+
+bool ohca_dma_view(ohca_engine *e, uint64_t iova, struct ib_view *v, size_t n)
+{
+	if (!dma_allowed(e, iova, n))
+		return false;
+	ohca_work(e, n);
+	while (n) {
+		size_t len = n;
+		const void *p = e->ops.dma_map(e->h, iova, &len, OHCA_DMA_READ);
+
+		if (!p || !len)
+			return false;
+		if (len > n)
+			len = n;
+		if (!ib_view_add(v, p, (uint32_t)len))
+			return false;
+		iova += len;
+		n -= len;
+	}
+	return true;
 }
 
 int ohca_dma_read(ohca_engine *e, uint64_t iova, void *buf, size_t n)
@@ -464,6 +485,23 @@ int ohca_pages_write(ohca_engine *e, const struct ohca_pages *p, uint64_t off, c
 		     size_t n)
 {
 	return pages_copy(e, p, off, (uint8_t *)(uintptr_t)buf, n, OHCA_DMA_WRITE);
+}
+
+bool ohca_pages_view(ohca_engine *e, const struct ohca_pages *p, uint64_t off, struct ib_view *v,
+		     size_t n)
+{
+	if (!pages_inside(p, off, n))
+		return false;
+	while (n) {
+		uint64_t run, addr = ohca_pages_addr(p, off, &run);
+		size_t len = run < n ? (size_t)run : n;
+
+		if (!ohca_dma_view(e, addr, v, len))
+			return false;
+		off += len;
+		n -= len;
+	}
+	return true;
 }
 
 int ohca_pages_copy(ohca_engine *e, const struct ohca_pages *dst, uint64_t to,

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "engine/engine.h"
+#include "ib/view.h"
 #include "ohca_hw.h"
 
 /**
@@ -98,7 +99,7 @@ static inline uint64_t ohca_pages_addr(const struct ohca_pages *p, uint64_t off,
 
 /**
  * ohca_place() - copy to memory that somebody polls
- * @dst: memory of the guest or of the device; not overlapping @src
+ * @dst: memory of the guest or of the device; where it overlaps @src, the bytes are any of both
  *
  * The copy stores the bytes of the last aligned 8 bytes after all others, so a reader that sees the
  * last byte sees all of them. An aligned word of up to 8 bytes at the end appears at once.
@@ -112,6 +113,13 @@ void ohca_place(void *dst, const void *src, size_t n);
  */
 int ohca_dma_read(ohca_engine *e, uint64_t iova, void *buf, size_t n);
 int ohca_dma_write(ohca_engine *e, uint64_t iova, const void *buf, size_t n);
+/*
+ * Add memory that is to be read to @v instead of copying it. It counts as work all the same, since
+ * somebody copies it. false: it cannot be, and *@v is useless: who copies it finds out why.
+ */
+bool ohca_dma_view(ohca_engine *e, uint64_t iova, struct ib_view *v, size_t n);
+bool ohca_pages_view(ohca_engine *e, const struct ohca_pages *p, uint64_t off, struct ib_view *v,
+		     size_t n);
 int ohca_pages_read(ohca_engine *e, const struct ohca_pages *p, uint64_t off, void *buf, size_t n);
 int ohca_pages_write(ohca_engine *e, const struct ohca_pages *p, uint64_t off, const void *buf,
 		     size_t n);

@@ -121,10 +121,15 @@ struct ohca_engine {
 };
 
 /* Only the owner counts here, so a load and a store suffice. */
+static inline void ohca_count_add(_Atomic uint64_t *cnt, uint64_t n)
+{
+	atomic_store_explicit(cnt, atomic_load_explicit(cnt, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
 static inline void ohca_count_one(_Atomic uint64_t *cnt)
 {
-	atomic_store_explicit(cnt, atomic_load_explicit(cnt, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
+	ohca_count_add(cnt, 1);
 }
 
 static inline void ohca_count(ohca_engine *e, enum ohca_counter id)

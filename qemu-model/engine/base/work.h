@@ -70,4 +70,22 @@ static inline void ohca_work(ohca_engine *e, uint64_t n)
 	e->work += n;
 }
 
+/** struct ohca_attempt - what is counted before something that may have to be done another way */
+struct ohca_attempt {
+	uint64_t work, dma_errors;
+};
+
+/** ohca_attempt() - something is tried; owner */
+static inline struct ohca_attempt ohca_attempt(const ohca_engine *e)
+{
+	return (struct ohca_attempt){ e->work, e->cnt[OHCA_CNT_DMA_ERR] };
+}
+
+/** ohca_attempt_failed() - it counts only when it is done the other way; owner */
+static inline void ohca_attempt_failed(ohca_engine *e, const struct ohca_attempt *a)
+{
+	e->work = a->work;
+	e->cnt[OHCA_CNT_DMA_ERR] = a->dma_errors;
+}
+
 #endif /* OHCA_BASE_WORK_H */

@@ -19,12 +19,18 @@ struct ohca_counter_set {
 };
 
 /* Counts in the QP's set what the device has counted. */
-static inline void ohca_count_set(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id)
+static inline void ohca_count_sets(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id,
+				   uint32_t n)
 {
 	if (qp->counters) {
-		qp->counters->cnt[id]++;
-		e->set_cnt[qp->port][id]++;
+		qp->counters->cnt[id] += n;
+		e->set_cnt[qp->port][id] += n;
 	}
+}
+
+static inline void ohca_count_set(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id)
+{
+	ohca_count_sets(e, qp, id, 1);
 }
 
 static inline void ohca_count_qp(ohca_engine *e, const struct ohca_qp *qp, enum ohca_counter id)

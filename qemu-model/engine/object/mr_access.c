@@ -160,6 +160,38 @@ int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, c
 	return ohca_pages_write(e, &r->mr->pages, r->off + off, buf, n);
 }
 
+int ohca_mr_write_view(ohca_engine *e, const struct ohca_mr_range *r, const struct ib_view *v,
+		       struct ohca_missing *m)
+{
+	uint32_t at = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < v->num && !rc; i++) {
+		rc = ohca_mr_write(e, r, at, v->piece[i].p, v->piece[i].len, m);
+		at += v->piece[i].len;
+	}
+	/* the next pieces need the rest */
+	if (rc == OHCA_MR_FAULT)
+		m->len += v->len - at;
+	return rc;
+}
+
+bool ohca_mr_view(ohca_engine *e, const struct ohca_mr_range *r, struct ib_view *v, size_t n)
+{
+	const void *p;
+
+	if (!range_inside(r, 0, n))
+		return false;
+	if (r->mr->type == OHCA_MR_DMA)
+		return ohca_dma_view(e, r->off, v, n);
+	if (r->mr->odp)
+		return ohca_odp_view(e, r->mr, r->off, v, n);
+	if (r->mr->type != OHCA_MR_DM)
+		return ohca_pages_view(e, &r->mr->pages, r->off, v, n);
+	p = ohca_dm_ptr(e, r->mr->dm, r->off, n);
+	return p && ib_view_add(v, p, (uint32_t)n);
+}
+
 /*
  * Bus address of the first 8 bytes of a range. -1: they are not there, or not aligned;
  * OHCA_MR_FAULT: the page is missing: *@m.
@@ -314,4 +346,39 @@ int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca
 		     uint32_t len, struct ohca_missing *m)
 {
 	return sgl_copy(e, qp, pd, sge, num, off, NULL, src, len, m);
+}
+
+int ohca_sgl_scatter_view(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+			  const struct ohca_sge *sge, unsigned int num, uint32_t off,
+			  const struct ib_view *v, struct ohca_missing *m)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < v->num && !rc; i++) {
+		rc = sgl_copy(e, qp, pd, sge, num, off, NULL, v->piece[i].p, v->piece[i].len, m);
+		off += v->piece[i].len;
+	}
+	return rc;
+}
+
+bool ohca_sgl_view(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
+		   unsigned int num, uint32_t off, struct ib_view *v, uint32_t len)
+{
+	for (unsigned int i = 0; i < num && len; i++) {
+		struct ohca_mr_range r;
+		uint32_t n;
+
+		if (off >= sge[i].length) {
+			off -= sge[i].length;
+			continue;
+		}
+		n = sge[i].length - off < len ? sge[i].length - off : len;
+		if (sge[i].addr + off < sge[i].addr ||
+		    ohca_lkey_check(e, qp, qp->pd, sge[i].lkey, sge[i].addr + off, n, false, &r) ||
+		    !ohca_mr_view(e, &r, v, n))
+			return false;
+		len -= n;
+		off = 0;
+	}
+	return !len;
 }

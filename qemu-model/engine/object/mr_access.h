@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 
+struct ib_view;
 struct ohca_atomic;
 struct ohca_mr;
 struct ohca_pd;
@@ -56,6 +57,11 @@ int ohca_mr_read(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, vo
 		 struct ohca_missing *m);
 int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, const void *buf,
 		  size_t n, struct ohca_missing *m);
+/* All of @v to the begin of the range */
+int ohca_mr_write_view(ohca_engine *e, const struct ohca_mr_range *r, const struct ib_view *v,
+		       struct ohca_missing *m);
+/* Add the first @n bytes of the range, which are to be read, to @v, as by ohca_dma_view() */
+bool ohca_mr_view(ohca_engine *e, const struct ohca_mr_range *r, struct ib_view *v, size_t n);
 /* Atomic on 8 aligned bytes in host order of the guest (x86: LE) memory: returns the
  * previous value in *@old. 0, -1 or OHCA_MR_FAULT: *@m. */
 int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct ohca_atomic *a,
@@ -80,5 +86,12 @@ int ohca_sgl_gather(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_
 int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
 		     const struct ohca_sge *sge, unsigned int num, uint32_t off, const void *src,
 		     uint32_t len, struct ohca_missing *m);
+/* Scatter all of @v */
+int ohca_sgl_scatter_view(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
+			  const struct ohca_sge *sge, unsigned int num, uint32_t off,
+			  const struct ib_view *v, struct ohca_missing *m);
+/* Add what ohca_sgl_gather() would copy to @v; false: as ohca_dma_view(), also for a wrong key */
+bool ohca_sgl_view(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
+		   unsigned int num, uint32_t off, struct ib_view *v, uint32_t len);
 
 #endif /* OHCA_OBJECT_MR_ACCESS_H */

@@ -271,6 +271,25 @@ int ohca_odp_copy(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint8_
 	return 0;
 }
 
+bool ohca_odp_view(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, struct ib_view *v,
+		   size_t n)
+{
+	const struct ohca_odp *o = mr->odp;
+	uint64_t mask = (1ull << o->shift) - 1;
+
+	while (n) {
+		uint64_t page = page_get(o, off >> o->shift), run = mask + 1 - (off & mask);
+		size_t len = run < n ? (size_t)run : n;
+
+		if (!(page & OHCA_ODP_READ) ||
+		    !ohca_dma_view(e, (page & OHCA_ODP_ADDR) + (off & mask), v, len))
+			return false;
+		off += len;
+		n -= len;
+	}
+	return true;
+}
+
 int ohca_odp_addr(const struct ohca_mr *mr, uint64_t off, uint64_t *addr, struct ohca_missing *m)
 {
 	uint64_t page = page_get(mr->odp, off >> mr->odp->shift);

@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 
 struct ohca_cmd;
+struct ib_view;
 struct ohca_missing;
 struct ohca_mr;
 struct ohca_odp;
@@ -23,6 +24,9 @@ bool ohca_odp_clear(ohca_engine *e, struct ohca_odp *o);
  * _write(). With @write @buf is only read. */
 int ohca_odp_copy(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, uint8_t *buf, size_t n,
 		  bool write, struct ohca_missing *m);
+/* Add pages that are to be read to @v, as by ohca_dma_view() */
+bool ohca_odp_view(ohca_engine *e, const struct ohca_mr *mr, uint64_t off, struct ib_view *v,
+		   size_t n);
 /* Bus address of the 8 bytes at @off, a multiple of 8, for writing; 0 or OHCA_MR_FAULT:
  * *@m */
 int ohca_odp_addr(const struct ohca_mr *mr, uint64_t off, uint64_t *addr, struct ohca_missing *m);

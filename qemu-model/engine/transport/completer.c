@@ -9,6 +9,7 @@
 #include "engine/base/features.h"
 #include "engine/base/le.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/apm.h"
 #include "engine/object/counters.h"
 #include "engine/object/fault.h"
@@ -277,7 +278,7 @@ static void read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 	uint32_t n = len - off < mtu ? len - off : mtu;
 	bool last = p->i.psn == w->last;
 	struct ohca_missing m;
-	int ve;
+	int ve = 0;
 
 	if ((w->op != OHCA_OP_RDMA_READ && w->op != OHCA_OP_FLUSH &&
 	     w->op != OHCA_OP_ATOMIC_WRITE) || (last && !(p->i.op->flags & IB_OPF_END))) {
@@ -288,8 +289,12 @@ static void read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 		ohca_sq_fail(e, qp, w, OHCA_WC_LOC_LEN, OHCA_VE_BAD_RESP);
 		return;
 	}
-	ve = n ? ohca_sgl_scatter(e, qp, local_pd(qp), ohca_swqe_sge(xp, w), w->num_sge, off,
-				  p->payload, n, &m) : 0;
+	if (p->view)
+		ve = ohca_sgl_scatter_view(e, qp, local_pd(qp), ohca_swqe_sge(xp, w), w->num_sge,
+					   off, p->view, &m);
+	else if (n)
+		ve = ohca_sgl_scatter(e, qp, local_pd(qp), ohca_swqe_sge(xp, w), w->num_sge, off,
+				      p->payload, n, &m);
 	if (ve == OHCA_MR_FAULT) {
 		no_page(e, qp, w, &m);
 		return;
@@ -302,6 +307,32 @@ static void read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 	progress(qp);
 	if (last)
 		ohca_sq_retire(e, qp);
+}
+
+bool ohca_comp_series(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ohca_swqe *w = waiting(xp);
+	const uint32_t end = ib_psn_add(p->i.psn, p->view->packets);
+	const struct ohca_attempt a = ohca_attempt(e);
+	struct ohca_missing m;
+
+	if (!ohca_qp_reliable(qp) || qp->state == OHCA_QPS_RTR || p->i.psn != xp->req.una ||
+	    ib_psn_diff(end, xp->req.max) > 0 || xp->fault[OHCA_FAULT_REQ] || xp->req.rnr_wait ||
+	    !w || w->op != OHCA_OP_RDMA_READ || ib_psn_diff(p->i.psn, w->first) <= 0 ||
+	    ib_psn_diff(end, w->last) > 0 || p->i.payload_len != ohca_qp_mtu(qp))
+		return false;
+	if (ohca_sgl_scatter_view(e, qp, local_pd(qp), ohca_swqe_sge(xp, w), w->num_sge,
+				  (uint32_t)ib_psn_diff(p->i.psn, w->first) * p->i.payload_len,
+				  p->view, &m)) {
+		ohca_attempt_failed(e, &a);
+		return false;
+	}
+	ohca_sched_activate(e, xp);
+	xp->req.una = end;
+	progress(qp);
+	ohca_sq_ci(e, qp);
+	return true;
 }
 
 static void atomic_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "engine/base/guestmem.h"
 #include "engine/base/le.h"
 #include "engine/object/fault.h"
 #include "engine/object/mr_access.h"
@@ -70,7 +71,43 @@ static void sent(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint32
 	}
 }
 
-/* One packet of a SEND or WRITE. */
+/*
+ * Packets like the next one that follow it, and it: in the middle of a message, up to the one that
+ * asks for an acknowledgement.
+ */
+static unsigned int alike(const struct ohca_qp *qp, const struct ohca_swqe *w)
+{
+	const struct ohca_xport *xp = qp->xp;
+	const uint32_t window = OHCA_REQ_WINDOW - (uint32_t)ib_psn_diff(xp->req.nxt, xp->req.una);
+	uint32_t n = (uint32_t)ib_psn_diff(w->last, xp->req.nxt);
+
+	if (xp->req.nxt == w->first || xp->req.nxt == w->last || xp->req.asking)
+		return 1;
+	if (n > window)
+		n = window;
+	if (qp->type != OHCA_QPT_UC && n > OHCA_ACK_EVERY - xp->req.since_ackreq)
+		n = OHCA_ACK_EVERY - xp->req.since_ackreq;
+	return n;
+}
+
+/*
+ * The payload of the next packet, from @off of the message on, and of those that may leave with it,
+ * becomes the view @v. Return: packets; 0: it has to be copied.
+ */
+static unsigned int view_data(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,
+			      struct ohca_tx *tx, uint32_t off, uint32_t n, struct ib_view *v)
+{
+	unsigned int packets;
+
+	if (n < OHCA_VIEW_MIN || !ohca_tx_views(e, tx))
+		return 0;
+	packets = ohca_tx_series(e, tx, alike(qp, w), n);
+	if (packets > 1 && ohca_swqe_view(e, qp, w, off, v, packets, packets * n))
+		return packets;
+	return ohca_swqe_view(e, qp, w, off, v, 1, n);
+}
+
+/* One packet of a SEND or WRITE, or several in the middle of it. */
 static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 				struct ohca_turn *t)
 {
@@ -82,21 +119,21 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	bool first = off == 0, last = xp->req.nxt == w->last, ackreq = false;
 	uint8_t op = packet_op(w, first, last) | ohca_qp_trans(qp);
 	const struct ib_opcode_info *info = &ib_opcodes[op];
+	OHCA_NO_INIT struct ib_view view;
 	struct ohca_missing m;
 	struct ohca_tx tx;
 	uint32_t pad = ib_pad(n), len;
+	unsigned int packets;
 	uint8_t *h;
-	int ve;
+	int ve = 0;
 
 	len = path->hdr_len + info->hdr_len + n + pad + IB_ICRC_LEN;
 	if (!ohca_tx_open(e, t, path, len, &tx))
 		return OHCA_SENT_BLOCKED;
-	if (qp->type != OHCA_QPT_UC)
-		ackreq = last || xp->req.since_ackreq + 1u >= OHCA_ACK_EVERY;
 	h = ib_build_bth(tx.buf + path->hdr_len, op,
 			 ohca_qp_migreq(qp) |
 			 (last && w->flags & OHCA_WQE_SOLICITED ? IB_BTH_SE : 0),
-			 (uint8_t)pad, path->pkey, qp->dest_qpn, ackreq, xp->req.nxt);
+			 (uint8_t)pad, path->pkey, qp->dest_qpn, false, xp->req.nxt);
 	if (info->hdrs & IB_HDR_XRCETH)
 		h = ib_build_xrceth(h, w->srqn);
 	if (info->hdrs & IB_HDR_RETH)
@@ -107,7 +144,16 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 	}
 	if (info->hdrs & IB_HDR_IETH)
 		h = ib_build_ieth(h, w->imm);
-	ve = ohca_swqe_gather(e, qp, w, off, h, n, &m);
+	packets = view_data(e, qp, w, &tx, off, n, &view);
+	if (packets) {
+		ohca_tx_view(&tx, &view, h);
+		t->packets = packets;
+	} else {
+		packets = 1;
+		ve = ohca_swqe_gather(e, qp, w, off, h, n, &m);
+		if (pad)
+			memset(h + n, 0, pad);
+	}
 	if (ve == OHCA_MR_FAULT)
 		return ohca_suspend_tx(e, qp, t, OHCA_FAULT_REQ, w->idx, &m);
 	if (ve) {
@@ -115,12 +161,15 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 		w->ve = (uint16_t)ve;
 		return fail_in_turn(e, qp, w);
 	}
-	if (pad)
-		memset(h + n, 0, pad);
+	/* the last packet may ask for an acknowledgement */
+	if (qp->type != OHCA_QPT_UC)
+		ackreq = last || xp->req.since_ackreq + packets >= OHCA_ACK_EVERY;
+	if (ackreq)
+		ib_set_ackreq(tx.buf + path->hdr_len);
 	ohca_tx_close_qp(e, qp, &tx);
 	/* a packet that a page fault has kept back has asked for nothing */
-	xp->req.since_ackreq = ackreq ? 0 : (uint16_t)(xp->req.since_ackreq + 1);
-	sent(e, qp, w, ib_psn_add(xp->req.nxt, 1));
+	xp->req.since_ackreq = ackreq ? 0 : (uint16_t)(xp->req.since_ackreq + packets);
+	sent(e, qp, w, ib_psn_add(xp->req.nxt, packets));
 	return OHCA_SENT;
 }
 

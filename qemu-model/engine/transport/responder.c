@@ -274,8 +274,12 @@ static struct ohca_outcome do_send(ohca_engine *e, struct ohca_qp *qp, const str
 	if (n > xp->resp.rwqe->total - xp->resp.rx_off)
 		return ohca_vd_nak(IB_NAK_INV_REQ, OHCA_WC_LOC_LEN, OHCA_VE_LENGTH, 0);
 	if (n) {
-		rc = ohca_sgl_scatter(e, qp, ohca_recv_pd(qp), xp->resp.rwqe->sge,
-				      xp->resp.rwqe->num_sge, xp->resp.rx_off, data, n, m);
+		rc = p->view ? ohca_sgl_scatter_view(e, qp, ohca_recv_pd(qp), xp->resp.rwqe->sge,
+						     xp->resp.rwqe->num_sge, xp->resp.rx_off,
+						     p->view, m) :
+			       ohca_sgl_scatter(e, qp, ohca_recv_pd(qp), xp->resp.rwqe->sge,
+						xp->resp.rwqe->num_sge, xp->resp.rx_off, data, n,
+						m);
 		if (rc == OHCA_MR_FAULT) {
 			/* the packet is repeated; the WQE is kept for it */
 			if (p->i.op->flags & IB_OPF_START)
@@ -379,7 +383,8 @@ static struct ohca_outcome do_write(ohca_engine *e, struct ohca_qp *qp, const st
 					   OHCA_EVENT_QP_ACCESS_ERR);
 	}
 	if (n) {
-		rc = ohca_mr_write(e, &r, 0, p->payload, n, m);
+		rc = p->view ? ohca_mr_write_view(e, &r, p->view, m) :
+			       ohca_mr_write(e, &r, 0, p->payload, n, m);
 		if (rc == OHCA_MR_FAULT) {
 			m->len += left - n;
 			return ohca_vd(OHCA_VD_FAULT);

@@ -62,6 +62,11 @@ static inline bool ohca_resp_pending(const struct ohca_xport *xp)
 /* Receive a request for @qp: RC or XRC; UC. Changes the state, sends nothing. */
 void ohca_resp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
 void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+/*
+ * The packets of a series, in the middle of a message of RC or UC, all at once. false: they have to
+ * be received one by one; nothing has happened.
+ */
+bool ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
 /* Resources for max_dest_rd_atomic, of which the ring is only reserved; 0 or -1 */
 int ohca_resp_alloc(ohca_engine *e, struct ohca_qp *qp);
 /* Free them. */

@@ -2,6 +2,8 @@
 /* Responses of an RC or XRC QP as they leave: READ and atomic data, ACKs, NAKs. */
 #include <string.h>
 
+#include "engine/base/guestmem.h"
+#include "engine/base/state.h"
 #include "engine/object/counters.h"
 #include "engine/object/fault.h"
 #include "engine/object/mr_access.h"
@@ -81,7 +83,44 @@ static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const 
 	return OHCA_SENT;
 }
 
-/* One packet of a READ response. */
+/* A view of the @n bytes of @r; false: they have to be copied, if they can be. */
+static bool range_view(ohca_engine *e, const struct ohca_mr_range *r, struct ib_view *v,
+		       uint32_t packets, uint32_t n)
+{
+	const uint64_t work = e->work;
+
+	ib_view_begin(v, packets);
+	if (ohca_mr_view(e, r, v, n))
+		return true;
+	e->work = work;
+	return false;
+}
+
+/*
+ * The next packet of response @r, with @n bytes of @range, from @va on, and those that may leave
+ * with it, become the view @v. Return: packets; 0: the bytes have to be copied.
+ */
+static unsigned int view_response(ohca_engine *e, const struct ohca_qp *qp,
+				  const struct ohca_rd *r, const struct ohca_pd *pd,
+				  const struct ohca_mr_range *range, struct ohca_tx *tx,
+				  uint64_t va, uint32_t n, struct ib_view *v)
+{
+	const bool middle = r->next != r->first && r->next != r->last;
+	struct ohca_mr_range all;
+	unsigned int packets = 1;
+
+	if (n < OHCA_VIEW_MIN || !ohca_tx_views(e, tx))
+		return 0;
+	if (middle)
+		packets = ohca_tx_series(e, tx, (uint32_t)ib_psn_diff(r->last, r->next), n);
+	if (packets > 1 && !ohca_rkey_check(e, qp, pd, r->rkey, va, packets * n,
+					    OHCA_ACCESS_REMOTE_READ, &all) &&
+	    range_view(e, &all, v, packets, packets * n))
+		return packets;
+	return range_view(e, range, v, 1, n);
+}
+
+/* One packet of a READ response, or several in the middle of it. */
 static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct ohca_rd *r,
 				     struct ohca_turn *t)
 {
@@ -93,11 +132,13 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 	uint8_t op = ohca_qp_trans(qp) |
 		     (first ? (last ? IB_OPN_READ_RESP_ONLY : IB_OPN_READ_RESP_FIRST) :
 			      (last ? IB_OPN_READ_RESP_LAST : IB_OPN_READ_RESP_MIDDLE));
+	OHCA_NO_INIT struct ib_view view;
 	const struct ohca_pd *pd;
 	struct ohca_mr_range range;
 	struct ohca_missing m;
 	struct ohca_tx tx;
-	int ve = 0, rc;
+	unsigned int packets = 0;
+	int ve = 0, rc = 0;
 	uint8_t *h;
 
 	if (!ohca_tx_open(e, t, path, path->hdr_len + ib_opcodes[op].hdr_len + n + pad +
@@ -112,7 +153,15 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 	if (n && !ve)
 		ve = ohca_rkey_check(e, qp, pd, r->rkey, r->va + off, n, OHCA_ACCESS_REMOTE_READ,
 				     &range);
-	rc = !ve && n ? ohca_mr_read(e, &range, 0, h, n, &m) : 0;
+	if (!ve && n)
+		packets = view_response(e, qp, r, pd, &range, &tx, r->va + off, n, &view);
+	if (packets) {
+		ohca_tx_view(&tx, &view, h);
+		t->packets = packets;
+	} else if (!ve && n) {
+		rc = ohca_mr_read(e, &range, 0, h, n, &m);
+		memset(h + n, 0, pad);
+	}
 	if (rc == OHCA_MR_FAULT && qp->state != OHCA_QPS_ERR) {
 		m.len += r->length - off - n;
 		return ohca_suspend_tx(e, qp, t, OHCA_FAULT_READ, 0, &m);
@@ -127,9 +176,8 @@ static enum ohca_sent send_read_resp(ohca_engine *e, struct ohca_qp *qp, struct 
 		ohca_resp_read_refuse(e, qp, &v);
 		return OHCA_SENT;
 	}
-	memset(h + n, 0, pad);
 	ohca_tx_close_qp(e, qp, &tx);
-	r->next = ib_psn_add(r->next, 1);
+	r->next = ib_psn_add(r->next, packets ? packets : 1);
 	return OHCA_SENT;
 }
 

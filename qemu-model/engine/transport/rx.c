@@ -106,7 +106,24 @@ static uint8_t qp_type(const struct ib_pkt_info *i)
 	}
 }
 
-static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
+/* The receiver of @p looks into its payload. */
+static bool looks_inside(const struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	if (p->i.op->flags & IB_OPF_SEND)
+		return qp->xp->rndv;
+	return !(p->i.op->flags & (IB_OPF_WRITE | IB_OPF_READ));
+}
+
+/* Its payload is a copy from now on. */
+static void make_flat(ohca_engine *e, struct ohca_rxpkt *p)
+{
+	/* nothing is sent while a packet is received */
+	ib_view_copy(e->sched->discard, p->view);
+	p->payload = e->sched->discard;
+	p->view = NULL;
+}
+
+static void rx_connected(ohca_engine *e, struct ohca_rxpkt *p)
 {
 	struct ohca_qp *qp = ohca_qp_by_wire(e, p->port, p->i.dqpn);
 
@@ -117,6 +134,8 @@ static void rx_connected(ohca_engine *e, const struct ohca_rxpkt *p)
 	}
 	if (!on_path(e, qp, p))
 		return;
+	if (p->view && looks_inside(qp, p))
+		make_flat(e, p);
 	ohca_count_set(e, qp, OHCA_CNT_RX_PKTS);
 	ohca_trace(e, OHCA_TR_PKT, qp->handle, p->i.opcode, p->i.psn,
 		   p->i.op->flags & IB_OPF_RESPONSE ? qp->xp->req.una : qp->xp->resp.epsn);
@@ -185,9 +204,65 @@ static uint32_t copy_headers(uint8_t *hdr, const uint8_t *frame, uint32_t len)
 	return n;
 }
 
-/* @hdr: the first @n bytes of @frame, copied */
+/* A view has exactly the payload that the headers say. */
+static bool view_fits(const struct ib_view *v, const struct ib_pkt_info *i)
+{
+	return v->hdr_len == i->hdr_len && v->len == i->payload_len;
+}
+
+/* Whether the QP takes a series that comes over its path, and nothing else would happen with it. */
+static bool takes_series(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	const struct ohca_port *port = &e->port[p->port];
+
+	return qp && qp->type == qp_type(&p->i) && qp->state >= OHCA_QPS_RTR &&
+	       qp->state != OHCA_QPS_ERR && !qp->going &&
+	       (qp->state != OHCA_QPS_RTR || qp->xp->resp.comm_est) &&
+	       qp->mig_state != OHCA_MIG_ARMED && qp->mig_state != OHCA_MIG_REARM &&
+	       qp->pkey_index < port->num_pkeys &&
+	       ib_pkey_match(p->i.pkey, port->pkey[qp->pkey_index]) &&
+	       from_peer(e, p, qp->port, &qp->av);
+}
+
+/*
+ * All packets of a series at once. Return: false: they have to be received one by one, which finds
+ * out what is special about them; nothing has happened.
+ */
+static bool rx_at_once(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr, uint32_t n,
+		       const struct ohca_frame *f)
+{
+	const struct ohca_port *port = &e->port[port_idx];
+	const uint32_t packets = f->view->packets;
+	OHCA_NO_INIT struct ohca_rxpkt p;
+	struct ohca_qp *qp;
+
+	if (ib_hdr_parse(hdr, n, f->len, 0, &p.i) || f->view->hdr_len != p.i.hdr_len ||
+	    f->view->len != packets * p.i.payload_len || port->state <= PORT_ARMED ||
+	    p.i.payload_len > 128u << port->mtu || ib_lid_is_mcast(p.i.dlid) ||
+	    !addressed(port, &p.i) || !(p.i.op->flags & IB_OPF_MIDDLE) ||
+	    e->trace >> OHCA_TR_PKT & 1)
+		return false;
+	p.port = (uint8_t)port_idx;
+	p.loop = false;
+	p.from = 0;
+	p.hdr = hdr;
+	p.view = f->view;
+	qp = ohca_qp_by_wire(e, port_idx, p.i.dqpn);
+	if (!takes_series(e, qp, &p))
+		return false;
+	if (!(p.i.op->flags & IB_OPF_RESPONSE ? ohca_comp_series(e, qp, &p) :
+						ohca_resp_series(e, qp, &p)))
+		return false;
+	ohca_count_add(&e->port_cnt[OHCA_CNT_RX_PKTS][port_idx], packets);
+	ohca_count_sets(e, qp, OHCA_CNT_RX_PKTS, packets);
+	ohca_work(e, (uint64_t)packets * OHCA_WORK_WQE);
+	return true;
+}
+
+/* @hdr: the first @n bytes of @frame, copied; @view: where its payload is, if not behind them */
 static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr, uint32_t n,
-		      const uint8_t *frame, uint32_t len, bool icrc_valid, bool loop, uint16_t from)
+		      const uint8_t *frame, const struct ib_view *view, uint32_t len,
+		      bool icrc_valid, bool loop, uint16_t from)
 {
 	struct ohca_port *port = &e->port[port_idx];
 	OHCA_NO_INIT struct ohca_rxpkt p;
@@ -198,6 +273,7 @@ static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr,
 	p.from = from;
 	p.hdr = hdr;
 	p.payload = frame + p.i.hdr_len;
+	p.view = view;
 	if (!from)
 		ohca_count_port(e, port_idx, OHCA_CNT_RX_PKTS);
 	ohca_work(e, OHCA_WORK_WQE);
@@ -207,6 +283,10 @@ static void rx_packet(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr,
 		rc = 0;
 	if (rc || p.i.payload_len > IB_MAX_PAYLOAD) {
 		malformed(e, &p, rc);
+		return;
+	}
+	if (view && !view_fits(view, &p.i)) {
+		malformed(e, &p, IB_PKT_ERR_PAYLOAD);
 		return;
 	}
 	if (icrc_valid && !ib_icrc_ok(frame, len)) {
@@ -252,7 +332,7 @@ void ohca_rx_loop(ohca_engine *e, unsigned int port, const uint8_t *frame, uint3
 	OHCA_NO_INIT uint8_t hdr[IB_MAX_HDR_LEN];
 	uint32_t n = copy_headers(hdr, frame, len);
 
-	rx_packet(e, port, hdr, n, frame, len, false, loop, from);
+	rx_packet(e, port, hdr, n, frame, NULL, len, false, loop, from);
 }
 
 /*
@@ -275,6 +355,22 @@ static bool damaged(ohca_engine *e, unsigned int port, const struct ohca_frame *
 	return true;
 }
 
+static void rx_series(ohca_engine *e, unsigned int port, uint8_t *hdr, uint32_t n,
+		      const struct ohca_frame *f)
+{
+	uint8_t *bth = hdr + IB_LRH_LEN + ((hdr[1] & 3) == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0);
+	const uint32_t word = ib_get_be32(bth + 8), last = f->view->packets - 1;
+	OHCA_NO_INIT struct ib_view part;
+
+	if (rx_at_once(e, port, hdr, n, f))
+		return;
+	for (uint32_t i = 0; i <= last; i++) {
+		ib_view_part(f->view, i, &part);
+		ib_set_psn(bth, i == last && word >> 31, word + i);
+		rx_packet(e, port, hdr, n, f->data, &part, f->len, false, false, 0);
+	}
+}
+
 /* A multicast packet is for more members than one step serves: the loop has the rest. */
 static void rx_rest(ohca_engine *e, unsigned int port, const uint8_t *hdr, uint32_t n,
 		    const struct ohca_frame *f)
@@ -288,13 +384,16 @@ static void rx_rest(ohca_engine *e, unsigned int port, const uint8_t *hdr, uint3
 		if (ohca_loop_keep(e, port, hdr, n, f, from))
 			return;
 		/* only a host that does not ask ohca_rx_room() can fill the loop */
-		rx_packet(e, port, hdr, n, f->data, f->len, false, false, from);
+		rx_packet(e, port, hdr, n, f->data, NULL, f->len, false, false, from);
 	}
 }
 
-bool ohca_rx_room(const ohca_engine *e)
+bool ohca_rx_room(const ohca_engine *e, unsigned int n, uint32_t len)
 {
-	return !ohca_running(e) || (!e->sched->loop_kept && e->work < e->rx_end);
+	/* the last of them would be let in if they came one by one */
+	const uint64_t work = e->work + (uint64_t)(n - 1) * (len + OHCA_WORK_WQE);
+
+	return !ohca_running(e) || (!e->sched->loop_kept && work < e->rx_end);
 }
 
 void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
@@ -311,8 +410,11 @@ void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 		return;
 	}
 	c = &e->port[port].cnt;
-	n = copy_headers(hdr, f->data, f->len);
-	ib_pma_count_rcv(c, f->len, hdr[1] >> 4, ib_lid_is_mcast(ib_get_be16(hdr + 2)));
+	n = copy_headers(hdr, f->data, f->view ? f->view->hdr_len : f->len);
+	if (f->view && f->view->packets > 1)
+		ib_pma_count_rcvs(c, f->view->packets, f->len, hdr[1] >> 4);
+	else
+		ib_pma_count_rcv(c, f->len, hdr[1] >> 4, ib_lid_is_mcast(ib_get_be16(hdr + 2)));
 	if (f->flags & (OHCA_RX_EBP | OHCA_RX_VCRC) && damaged(e, port, f))
 		return;
 	/* the frame's lane is not the packet's VL: the peer is broken */
@@ -323,7 +425,11 @@ void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 		return;
 	}
 	ohca_dma_enter(e);
-	rx_packet(e, port, hdr, n, f->data, f->len, f->flags & OHCA_RX_ICRC, false, 0);
+	if (f->view && f->view->packets > 1)
+		rx_series(e, port, hdr, n, f);
+	else
+		rx_packet(e, port, hdr, n, f->data, f->view, f->len, f->flags & OHCA_RX_ICRC, false,
+			  0);
 	if (e->sched->mcast_left)
 		rx_rest(e, port, hdr, n, f);
 	ohca_dma_exit(e);

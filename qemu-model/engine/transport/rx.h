@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "ib/packet.h"
+#include "ib/view.h"
 #include "ohca_hw.h"
 
 struct ohca_port;
@@ -16,12 +17,14 @@ struct ohca_port;
  * struct ohca_rxpkt - a packet in reception
  * @hdr: private copy of the headers; @i: decoded from it
  * @payload: in the frame, may change meanwhile
+ * @view: NULL, or where it is instead: only of SEND, WRITE and READ response, and without tags
  * @from: of a multicast group: members before this one have it already
  */
 struct ohca_rxpkt {
 	struct ib_pkt_info i;
 	const uint8_t *hdr;
 	const uint8_t *payload;
+	const struct ib_view *view;
 	uint8_t port;
 	bool loop;
 	uint16_t from;

@@ -297,6 +297,9 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 		enum ohca_sent r;
 
 		if (resp && !skip) {
+			/* several at once only while requests have none between them */
+			t->most = req ? 1 : *quantum;
+			t->packets = 1;
 			r = ohca_resp_pending(xp) ? ohca_resp_send(e, qp, t) : OHCA_SENT_NONE;
 			if (r == OHCA_SENT_BLOCKED) {
 				if (t->wait != OHCA_WAIT_FAULT)
@@ -304,11 +307,13 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 				resp_fault = true;
 			}
 			resp = r == OHCA_SENT;
-			*quantum -= resp;
+			*quantum -= resp ? t->packets : 0;
 			xp->sched.resp_last = resp;
 		}
 		skip = false;
 		if (req && *quantum) {
+			t->most = resp ? 1 : *quantum;
+			t->packets = 1;
 			r = connected ? ohca_req_send(e, qp, t) : ohca_ud_send(e, qp, t);
 			if (r == OHCA_SENT_BLOCKED) {
 				if (t->wait != OHCA_WAIT_FAULT)
@@ -316,7 +321,7 @@ static enum turn qp_turn(ohca_engine *e, struct ohca_turn *t, unsigned int *quan
 				req_fault = true;
 			}
 			req = r == OHCA_SENT;
-			*quantum -= req;
+			*quantum -= req ? t->packets : 0;
 			xp->sched.resp_last = false;
 		}
 		if (qp->state == OHCA_QPS_ERR)

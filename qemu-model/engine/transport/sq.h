@@ -92,6 +92,9 @@ static inline const struct ohca_sge *ohca_swqe_sge(const struct ohca_xport *xp,
  * *@m. */
 int ohca_swqe_gather(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint32_t off,
 		     void *dst, uint32_t len, struct ohca_missing *m);
+/* A view of the same bytes, as payload of @packets packets; false: they have to be copied, if they can be. */
+bool ohca_swqe_view(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint32_t off,
+		    struct ib_view *v, uint32_t packets, uint32_t len);
 /* The WQE at xp->req.cur, fetched and parsed as needed; NULL: none, or the window is full. */
 struct ohca_swqe *ohca_sq_next(ohca_engine *e, struct ohca_qp *qp);
 /* Complete the WQE at the tail: CQE if one is due, consumer index, window. */

@@ -43,6 +43,8 @@ enum ohca_wait {
  * @xp: the QP; NULL: none
  * @arb: arbiter that granted it; NULL: only one lane is busy
  * @grant: lane on which packets may leave, or OHCA_LANE_ANY, or OHCA_LANE_NONE: on none
+ * @most: packets of a message that may leave at once now, as one view (ohca_tx_series())
+ * @packets: result: how many the last one was
  * @wait, @lane: result of the last packet that found no room
  * @sent: result: lane sent on last, plus one; 0: on none
  * @charge: result: bytes that left, by a lane or into the loop
@@ -51,6 +53,7 @@ struct ohca_turn {
 	struct ohca_xport *xp;
 	struct ib_vlarb *arb;
 	unsigned int grant;
+	unsigned int most, packets;
 	enum ohca_wait wait;
 	unsigned int lane;
 	unsigned int sent;

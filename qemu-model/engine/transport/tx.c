@@ -215,6 +215,7 @@ bool ohca_tx_open(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p
 	tx->mcast = p->mcast;
 	tx->pace = p->pace;
 	tx->loop_copy = tx->too_long = tx->lost = false;
+	tx->view = NULL;
 	switch (p->kind) {
 	case OHCA_TX_WIRE:
 		if ((t->grant != OHCA_LANE_ANY || p->pace) && too_early(s, t, p))
@@ -247,24 +248,52 @@ bool ohca_tx_open(ohca_engine *e, struct ohca_turn *t, const struct ohca_path *p
 	return true;
 }
 
+bool ohca_tx_views(const ohca_engine *e, const struct ohca_tx *tx)
+{
+	return e->ops.tx_commit_view && tx->kind == OHCA_TX_WIRE && !tx->mcast;
+}
+
+unsigned int ohca_tx_series(const ohca_engine *e, const struct ohca_tx *tx, unsigned int n,
+			    uint32_t mtu)
+{
+	const struct ohca_turn *t = tx->turn;
+	const uint64_t left = e->work_end - e->work;
+
+	if (n > t->most)
+		n = t->most;
+	/* one by one, each leaves only while some of the allowance is left */
+	if (n > 1 && (uint64_t)(n - 1) * mtu >= left)
+		n = (unsigned int)((left - 1) / mtu) + 1;
+	if (n < 2 || !e->ops.tx_series || t->grant != OHCA_LANE_ANY || tx->pace ||
+	    !e->ops.tx_series(e->h, tx->port, tx->vl, tx->len, n))
+		return 1;
+	return n;
+}
+
 void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 {
 	struct ohca_sched *s = e->sched;
 	struct ohca_port_counters *c = &e->port[tx->port].cnt;
+	const uint32_t n = tx->view ? tx->view->packets : 1;
 
 	/* looped packets count, since they take the engine's time */
 	if (tx->kind != OHCA_TX_DISCARD)
-		tx->turn->charge += tx->len + IB_VCRC_LEN;
+		tx->turn->charge += n * (tx->len + IB_VCRC_LEN);
 	switch (tx->kind) {
 	case OHCA_TX_WIRE:
-		ib_pma_count_xmit(c, tx->len, tx->sl, tx->mcast);
+		if (n > 1)
+			ib_pma_count_xmits(c, n, tx->len, tx->sl);
+		else
+			ib_pma_count_xmit(c, tx->len, tx->sl, tx->mcast);
 		if (tx->loop_copy) {
 			memcpy(loop_slot(s), tx->buf, tx->len);
 			loop_push(s, tx->port, tx->len);
 		}
 		if (tx->pace)
 			pace(s, tx);
-		if (!tx->lost)
+		if (tx->view)
+			e->ops.tx_commit_view(e->h, tx->port, tx->vl, tx->len, tx->view);
+		else if (!tx->lost)
 			e->ops.tx_commit(e->h, tx->port, tx->vl, tx->len);
 		break;
 	case OHCA_TX_LOOP:
@@ -278,5 +307,5 @@ void ohca_tx_close(ohca_engine *e, struct ohca_tx *tx)
 			c->xmit_inactive_discards++;
 		return;
 	}
-	ohca_count_port(e, tx->port, OHCA_CNT_TX_PKTS);
+	ohca_count_add(&e->port_cnt[OHCA_CNT_TX_PKTS][tx->port], n);
 }

@@ -104,9 +104,22 @@ void fab_copy_head(uint8_t *b, const struct fab_frame *f, unsigned int vl)
 		memcpy(b + f->patch, f->pkey, 2);
 }
 
+/* The headers, the payload, then pad and ICRC. */
+static void copy_view(uint8_t *b, const struct fab_frame *f)
+{
+	const uint32_t end = f->view->hdr_len + f->view->len;
+
+	memcpy(b, f->data, f->view->hdr_len);
+	ib_view_copy(b + f->view->hdr_len, f->view);
+	memset(b + end, 0, f->len - end);
+}
+
 void fab_copy(uint8_t *b, const struct fab_frame *f, unsigned int vl)
 {
-	memcpy(b + IB_LRH_LEN, f->data + IB_LRH_LEN, f->len - IB_LRH_LEN);
+	if (f->view)
+		copy_view(b, f);
+	else
+		memcpy(b + IB_LRH_LEN, f->data + IB_LRH_LEN, f->len - IB_LRH_LEN);
 	fab_copy_head(b, f, vl);
 	if (fab_unlikely(f->corrupt))
 		fab_damage(b, f->len);
@@ -165,6 +178,7 @@ bool fab_store(struct fab_data *d, struct fab_dport *in, unsigned int vl,
 	} else {
 		prepend(l, b);
 		l->f.data = b->data;
+		l->f.view = NULL;
 		l->f.flags = b->flags;
 		l->f.patch = 0;
 		l->f.corrupt = false;

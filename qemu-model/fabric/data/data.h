@@ -56,6 +56,7 @@
  *	port.c		the ports, and what they take over from management
  *	links.c		links and HCAs that come, train, and go
  *	hport.c		ports of HCAs in this process
+ *	flow.c		the ways of packets between them
  *	decide.c	what becomes of the packet at the head of a lane
  *	forward.c	heads, requests, arbitration
  *	hop.c		from an output to the next head

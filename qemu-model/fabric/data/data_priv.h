@@ -8,6 +8,7 @@
 
 #include "hport.h"
 #include "ib/mad_packet.h"
+#include "ib/view.h"
 
 #define FAB_DATA_LANES		15u
 #define FAB_LANE_BLOCKS		2048u	/* of 64 bytes: input buffer of a lane at a local wire */
@@ -24,8 +25,9 @@
 
 /**
  * struct fab_frame - a packet at one hop
- * @data: from the LRH to the ICRC. Of the LRH and of a P_Key that was checked, the copies below
+ * @data: from the LRH to the ICRC, or with @view only to the end of the headers. Of the LRH and of a P_Key that was checked, the copies below
  *	count: a peer may write to a ring at any time
+ * @view: where the payload is, if that is not in @data; gone when what an HCA sends has left it
  * @len: bytes
  * @flags: OHCA_FRAME_*
  * @vcrc: with OHCA_FRAME_VCRC
@@ -39,6 +41,7 @@
  */
 struct fab_frame {
 	const uint8_t *data;
+	const struct ib_view *view;
 	uint32_t len;
 	uint16_t flags;
 	uint16_t vcrc;
@@ -150,6 +153,8 @@ struct fab_lane {
  * @due: an end has trained it since
  * @refused: lanes without room for what the HCA had
  * @dropped: packets of VL15 for which the HCA had no room
+ * @flow: [FAB_FLOWS] of what it sends
+ * @series: of the packets that the next fab_hport_commit() is about
  * @next: of fab_data.mad_ports, if @listed
  * @mad: packets of VL15, @mads in use from @first_mad
  */
@@ -164,6 +169,8 @@ struct fab_hport {
 	bool up, due, listed;
 	uint16_t refused;
 	uint64_t dropped;
+	struct fab_flow *flow;
+	const struct fab_flow *series;
 	struct fab_hport *next;
 	unsigned int mads, first_mad;
 	struct {
@@ -360,15 +367,16 @@ void fab_link_use(struct fab_data *d, struct fab_dport *dp, bool refused);
 void fab_links_used(struct fab_data *d);
 
 /**
- * fab_hport_takes() - whether a packet may go to the HCA by lane @vl now
+ * fab_hport_takes() - whether @n packets of @len bytes may go to the HCA by lane @vl now
  *
  * One of VL15 that finds the link up and no room is dropped, and counted.
  */
-static inline bool fab_hport_takes(struct fab_hport *h, unsigned int vl)
+static inline bool fab_hport_takes(struct fab_hport *h, unsigned int vl, unsigned int n,
+				   uint32_t len)
 {
 	if (fab_unlikely(!h->up || h->due || (vl >= h->vls && vl != IB_MGMT_VL)))
 		return false;
-	if (fab_likely(h->ops->room(h->ctx, vl)))
+	if (fab_likely(h->ops->room(h->ctx, vl, n, len)))
 		return true;
 	h->dropped += vl == IB_MGMT_VL;
 	return false;
@@ -380,12 +388,12 @@ static inline bool fab_hport_takes(struct fab_hport *h, unsigned int vl)
  * Return: where to write it, or NULL: there is no credit.
  */
 static inline uint8_t *fab_tx_begin(struct fab_data *d, struct fab_dport *out, unsigned int vl,
-				    size_t len)
+				    uint32_t len)
 {
 	uint8_t *b;
 
 	if (out->hport)
-		return fab_hport_takes(out->hport, vl) ? d->scratch[1] : NULL;
+		return fab_hport_takes(out->hport, vl, 1, len) ? d->scratch[1] : NULL;
 	b = ohca_link_tx_begin(out->link, vl, len);
 	if (fab_unlikely(out->idle))
 		fab_link_use(d, out, !b);
@@ -461,6 +469,9 @@ enum fab_kind fab_decide(struct fab_data *d, struct fab_dport *in, struct fab_la
 /** fab_damaged() - whether a packet is damaged as its OHCA_FRAME_* @flags say. Counts it. */
 bool fab_damaged(struct fab_data *d, struct fab_dport *in, const uint8_t *data, uint32_t len,
 		 uint16_t flags, uint16_t vcrc);
+
+/** fab_pkey_in_table() - whether who is at port @dp may send @pkey, if @inbound, or takes it */
+bool fab_pkey_in_table(struct fab_dport *dp, uint16_t pkey, bool inbound);
 
 /** fab_next_output() - the output of the multicast head of @l after @num, or -1; begin with -1 */
 static inline int fab_next_output(const struct fab_lane *l, int num)
@@ -637,12 +648,13 @@ static inline uint16_t fab_icrc_flag(const struct fab_frame *f)
 
 /**
  * fab_commit() - a frame at @b, for which fab_tx_begin() had room, leaves @out
+ * @view: where its payload is, if that is not at @b: only to an HCA, and not @lost
  * @flags: OHCA_FRAME_ICRC or 0
  * @lost: on its way it is damaged
  * @agent: it is a MAD that an agent has sent
  */
 void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl, const uint8_t *b,
-		uint32_t len, uint16_t flags, bool lost, bool agent);
+		const struct ib_view *view, uint32_t len, uint16_t flags, bool lost, bool agent);
 
 /** fab_keep_heads() - heads in the rings of @dp's link are in its input buffer from now on */
 void fab_keep_heads(struct fab_data *d, struct fab_dport *dp);

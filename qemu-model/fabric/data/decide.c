@@ -32,8 +32,7 @@ static void count_pkeys(struct fab_dport *dp)
 		dp->num_pkeys--;
 }
 
-/* Whether who is at port @dp may send @pkey, if @inbound, or takes it. */
-static bool pkey_in_table(struct fab_dport *dp, uint16_t pkey, bool inbound)
+bool fab_pkey_in_table(struct fab_dport *dp, uint16_t pkey, bool inbound)
 {
 	if (fab_unlikely(dp->num_pkeys == FAB_PKEYS_UNKNOWN))
 		count_pkeys(dp);
@@ -87,7 +86,7 @@ static bool admit(struct fab_data *d, struct fab_dport *dp, struct fab_frame *f,
 		f->patch = (uint8_t)(bth + 2);
 		memcpy(f->pkey, f->data + bth + 2, 2);
 	}
-	if (pkey_in_table(dp, ib_get_be16(f->pkey), inbound))
+	if (fab_pkey_in_table(dp, ib_get_be16(f->pkey), inbound))
 		return true;
 	++*errors;
 	trap_pkey(d, dp, f, ib_get_be16(f->pkey), bth);

@@ -145,7 +145,7 @@ static bool leave(struct fab_data *d, struct fab_dport *dp, unsigned int vl,
 	if (!to)
 		return false;
 	memcpy(to, b->data, b->len);
-	fab_commit(d, dp, vl, to, b->len, b->flags, b->lost, b->agent);
+	fab_commit(d, dp, vl, to, NULL, b->len, b->flags, b->lost, b->agent);
 	return true;
 }
 

@@ -118,6 +118,7 @@ static bool peek(struct fab_dport *in, unsigned int vl, struct fab_lane *l)
 	if (ohca_link_rx_peek(in->link, vl, &lf) <= 0)
 		return false;
 	l->f.data = lf.data;
+	l->f.view = NULL;
 	l->f.len = lf.len;
 	l->f.flags = lf.flags;
 	l->f.vcrc = lf.vcrc;

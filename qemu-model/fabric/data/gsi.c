@@ -269,7 +269,7 @@ static bool put_vl15(struct fab_data *d, struct fab_dport *out, const struct fab
 	fab_mad_packet(b, mad, IB_MGMT_VL);
 	lost = out->fault && fab_fault_takes(out->fault);
 	d->m->stats.lost += lost;
-	fab_commit(d, out, OHCA_LINK_VL15, b, IB_MAD_PKT_LEN, 0, lost, true);
+	fab_commit(d, out, OHCA_LINK_VL15, b, NULL, IB_MAD_PKT_LEN, 0, lost, true);
 	return true;
 }
 
@@ -353,7 +353,7 @@ static bool reply_over_fault(struct fab_data *d, struct fab_dport *out, const st
 		return true;
 	}
 	fab_copy(b, &f, r->vl);
-	fab_commit(d, out, r->vl, b, r->len, fab_icrc_flag(&f), lost, true);
+	fab_commit(d, out, r->vl, b, NULL, r->len, fab_icrc_flag(&f), lost, true);
 	return true;
 }
 
@@ -368,7 +368,7 @@ static bool put_reply(struct fab_data *d, struct fab_dport *out, const struct fa
 	if (!b)
 		return false;
 	memcpy(b, r->pkt, r->len);
-	fab_commit(d, out, r->vl, b, r->len, 0, false, true);
+	fab_commit(d, out, r->vl, b, NULL, r->len, 0, false, true);
 	return true;
 }
 

@@ -54,8 +54,8 @@ static bool loses(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 }
 
 /* The HCA @h gets a packet, as fab_hport_takes() has allowed. */
-static void give(struct fab_hport *h, unsigned int vl, const uint8_t *b, uint32_t len,
-		 uint16_t flags, bool lost)
+static void give(struct fab_hport *h, unsigned int vl, const uint8_t *b,
+		 const struct ib_view *view, uint32_t len, uint16_t flags, bool lost)
 {
 	struct ohca_link_frame f = { .data = b, .len = len, .flags = flags, .vl = (uint8_t)vl };
 
@@ -63,15 +63,15 @@ static void give(struct fab_hport *h, unsigned int vl, const uint8_t *b, uint32_
 		f.flags = OHCA_FRAME_VCRC;
 		f.vcrc = (uint16_t)~ib_vcrc(b, len);
 	}
-	h->ops->rx(h->ctx, &f);
+	h->ops->rx(h->ctx, &f, view);
 }
 
 void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl, const uint8_t *b,
-		uint32_t len, uint16_t flags, bool lost, bool agent)
+		const struct ib_view *view, uint32_t len, uint16_t flags, bool lost, bool agent)
 {
 	/* without a fault there is no VCRC: the VL may have changed */
 	if (out->hport)
-		give(out->hport, vl, b, len, flags, lost);
+		give(out->hport, vl, b, view, len, flags, lost);
 	else if (fab_unlikely(lost))
 		ohca_link_tx_commit_vcrc(out->link, vl, len, OHCA_FRAME_VCRC,
 					 (uint16_t)~ib_vcrc(b, len));
@@ -82,7 +82,7 @@ void fab_commit(struct fab_data *d, const struct fab_dport *out, unsigned int vl
 	if (fab_unlikely(agent))
 		d->n.mads_out++;
 	else
-		d->n.delivered++;
+		d->n.delivered += view ? view->packets : 1;
 }
 
 /* The link of @out, or the wire to its HCA, has fault @x. Return: false: there is no credit. */
@@ -107,7 +107,7 @@ static bool send_by_faulty_link(struct fab_data *d, struct fab_dport *out, unsig
 		return true;
 	}
 	fab_copy(b, &at, vl);
-	fab_commit(d, out, vl, b, f->len, fab_icrc_flag(&at), lost, false);
+	fab_commit(d, out, vl, b, NULL, f->len, fab_icrc_flag(&at), lost, false);
 	return true;
 }
 
@@ -123,7 +123,7 @@ static bool send_by_link(struct fab_data *d, struct fab_dport *out, unsigned int
 	if (!b)
 		return false;
 	fab_copy(b, f, vl);
-	fab_commit(d, out, vl, b, f->len, fab_icrc_flag(f), false, false);
+	fab_commit(d, out, vl, b, NULL, f->len, fab_icrc_flag(f), false, false);
 	count_xmit(d, out, vl, f, FAB_DROP_NONE);
 	return true;
 }
@@ -135,6 +135,7 @@ static bool send_by_link(struct fab_data *d, struct fab_dport *out, unsigned int
 static bool send_to_hca(struct fab_data *d, struct fab_dport *out, unsigned int vl,
 			const struct fab_frame *f)
 {
+	const struct ib_view *view = NULL;
 	uint8_t *b;
 
 	if (fab_unlikely(out->fault))
@@ -144,12 +145,13 @@ static bool send_to_hca(struct fab_data *d, struct fab_dport *out, unsigned int 
 		return false;
 	if (fab_likely(f->data == d->scratch[0] && !f->corrupt)) {
 		b = d->scratch[0];
+		view = f->view;
 		fab_copy_head(b, f, vl);
 	} else {
 		fab_copy(b, f, vl);
 	}
 	count_xmit(d, out, vl, f, FAB_DROP_NONE);
-	fab_commit(d, out, vl, b, f->len, fab_icrc_flag(f), false, false);
+	fab_commit(d, out, vl, b, view, f->len, fab_icrc_flag(f), false, false);
 	return true;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Ports of HCAs that this process hosts; see hport.h. */
+#include "flow.h"
 #include "hop.h"
 
 #include <stdlib.h>
@@ -23,8 +24,10 @@ struct fab_hport *fab_hport_attach(struct fab_data *d, uint32_t p, const struct 
 		.speed_en = cfg->speed_sup,
 		.speed_ext_en = cfg->speed_ext_sup,
 	};
-	if (fab_port_attach(d, p, NULL, h))
+	h->flow = calloc(FAB_FLOWS, sizeof(*h->flow));
+	if (h->flow && fab_port_attach(d, p, NULL, h))
 		return h;
+	free(h->flow);
 	free(h);
 	return NULL;
 }
@@ -117,17 +120,38 @@ static void enter_over_fault(struct fab_data *d, struct fab_dport *in, unsigned 
 		fab_enter(d, in, vl, f);
 }
 
-void fab_hport_commit(struct fab_hport *h, unsigned int vl, uint32_t len)
+bool fab_hport_series(struct fab_hport *h, unsigned int vl, uint32_t len, unsigned int n)
+{
+	struct fab_frame f = { .data = h->d->scratch[0], .len = len };
+
+	memcpy(f.lrh, f.data, IB_LRH_LEN);
+	h->series = fab_flow_ready(h, vl, &f, n);
+	return h->series;
+}
+
+void fab_hport_commit(struct fab_hport *h, unsigned int vl, uint32_t len,
+		      const struct ib_view *view)
 {
 	struct fab_data *d = h->d;
 	struct fab_dport *in = h->dp;
-	struct fab_frame f = { .data = d->scratch[0], .len = len, .vl = (uint8_t)vl };
+	const struct fab_flow *flow;
+	struct fab_frame f = {
+		.data = d->scratch[0],
+		.view = view,
+		.len = len,
+		.vl = (uint8_t)vl,
+	};
 
 	if (fab_unlikely(vl == IB_MGMT_VL)) {
 		queue_mad(h, d->scratch[0], len);
 		return;
 	}
 	memcpy(f.lrh, f.data, IB_LRH_LEN);
+	flow = view && view->packets > 1 ? h->series : fab_flow_ready(h, vl, &f, 1);
+	if (fab_likely(flow)) {
+		fab_flow_send(d, flow, &f);
+		return;
+	}
 	d->walk = FAB_WALK;
 	if (fab_unlikely(in->rx_fault))
 		enter_over_fault(d, in, vl, &f, in->rx_fault);

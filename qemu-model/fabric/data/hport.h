@@ -24,6 +24,7 @@
 #define OHCA_FABRIC_HPORT_H
 
 #include "data.h"
+#include "ib/view.h"
 
 #define FAB_HPORT_MADS		64u	/* that wait for the next round */
 #define FAB_HPORT_MAD_LEN	512u	/* of their packets */
@@ -42,10 +43,11 @@ struct fab_hport_rate {
 
 /**
  * struct fab_hport_ops - what the fabric asks of the HCA
- * @room: whether a packet may come by lane @vl now, 15: an SMP. If not, data waits, and
- *	fab_data_round() asks again; an SMP is dropped. An HCA that sends is asked, too, and has to
- *	say no
- * @rx: packet @f, for which there was room; it is gone after the call
+ * @room: whether @n packets of @len bytes may come by lane @vl now, 15: an SMP. If not, data waits,
+ *	and fab_data_round() asks again; an SMP is dropped. An HCA that sends is asked, too, and has
+ *	to say no
+ * @rx: packet @f, for which there was room; it is gone after the call. With @view only its headers
+ *	are in @f, and @view has the payload
  * @link: the link is up with @rate, or down: NULL
  *
  * They may call fab_hport_enable() and fab_hport_dropped(), but not fab_hport_begin(),
@@ -53,8 +55,8 @@ struct fab_hport_rate {
  * they train the link, waits for a turn of the HCA.
  */
 struct fab_hport_ops {
-	bool (*room)(void *ctx, unsigned int vl);
-	void (*rx)(void *ctx, const struct ohca_link_frame *f);
+	bool (*room)(void *ctx, unsigned int vl, unsigned int n, uint32_t len);
+	void (*rx)(void *ctx, const struct ohca_link_frame *f, const struct ib_view *view);
 	void (*link)(void *ctx, const struct fab_hport_rate *rate);
 };
 
@@ -89,11 +91,25 @@ void fab_hport_detach(struct fab_hport *h);
 uint8_t *fab_hport_begin(struct fab_hport *h, unsigned int vl, uint32_t len);
 
 /**
+ * fab_hport_series() - whether packets of a message can leave at once
+ * @len: bytes of each; the headers of the first, up to the BTH, are where fab_hport_begin() said
+ * @n: as many; @view of the next fab_hport_commit() has them then
+ *
+ * Return: false: they have to leave one by one.
+ */
+bool fab_hport_series(struct fab_hport *h, unsigned int vl, uint32_t len, unsigned int n);
+
+/**
  * fab_hport_commit() - the packet of the last fab_hport_begin() leaves the HCA, without an ICRC
+ * @view: where its payload is, if only the headers were built; NULL: all was. Not of VL15
+ *
+ * Without a copy if nothing keeps the packet from another HCA of this process, else it is copied
+ * once.
  *
  * Other HCAs may be called meanwhile; of this one only ops.room() is asked, and has to say no.
  */
-void fab_hport_commit(struct fab_hport *h, unsigned int vl, uint32_t len);
+void fab_hport_commit(struct fab_hport *h, unsigned int vl, uint32_t len,
+		      const struct ib_view *view);
 
 /**
  * fab_hport_ready() - lanes that fab_hport_begin() has refused, with room for any packet by now

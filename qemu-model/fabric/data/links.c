@@ -136,6 +136,8 @@ bool fab_port_attach(struct fab_data *d, uint32_t p, struct ohca_link *l, struct
 	if (dp->peer)
 		dp->peer->peer = NULL;
 	dp->peer = NULL;
+	/* flows may lead here */
+	d->version++;
 	dp->link = l;
 	dp->hport = h;
 	if (l) {
@@ -220,6 +222,7 @@ void fab_port_detach(struct fab_data *d, struct fab_dport *dp, const char *why)
 		     d->f->desc[d->f->port[dp->p].node].text, dp->num, peer_of(dp)->desc, why);
 	fab_port_down(d, dp);
 	fab_link_count(d, dp->p);
+	d->version++;
 	ohca_link_free(dp->link);
 	fab_hport_free(dp->hport);
 	dp->link = NULL;

@@ -124,6 +124,7 @@ void fab_hport_free(struct fab_hport *h)
 	if (!h)
 		return;
 	fab_hport_forget(h);
+	free(h->flow);
 	free(h);
 }
 

@@ -135,6 +135,13 @@ uint8_t *fab_hca_tx_begin(void *h, unsigned int port, unsigned int vl, uint32_t 
 /** fab_hca_tx_commit() - tx_commit of struct ohca_host_ops */
 void fab_hca_tx_commit(void *h, unsigned int port, unsigned int vl, uint32_t len);
 
+/** fab_hca_tx_series() - tx_series of struct ohca_host_ops */
+bool fab_hca_tx_series(void *h, unsigned int port, unsigned int vl, uint32_t len, unsigned int n);
+
+/** fab_hca_tx_commit_view() - tx_commit_view of struct ohca_host_ops */
+void fab_hca_tx_commit_view(void *h, unsigned int port, unsigned int vl, uint32_t len,
+			    const struct ib_view *view);
+
 /** fab_hca_link_ctl() - link_ctl of struct ohca_host_ops */
 void fab_hca_link_ctl(void *h, unsigned int port, bool enable);
 

@@ -9,23 +9,24 @@ _Static_assert(OHCA_RX_ICRC == OHCA_FRAME_ICRC && OHCA_RX_VCRC == OHCA_FRAME_VCR
 
 /* ---- what the fabric has for the engine ---------------------------------------- */
 
-static bool hca_room(void *ctx, unsigned int vl)
+static bool hca_room(void *ctx, unsigned int vl, unsigned int n, uint32_t len)
 {
 	const struct fab_hca_port *p = ctx;
 
 	if (p->h->in_call || !p->h->running)
 		return false;
 	/* data that uses up the work of the engine keeps no SMPs out (7.9.1) */
-	return vl == IB_MGMT_VL ? p->smps < FAB_HCA_SMPS : ohca_rx_room(p->h->e);
+	return vl == IB_MGMT_VL ? p->smps < FAB_HCA_SMPS : ohca_rx_room(p->h->e, n, len);
 }
 
-static void hca_frame(void *ctx, const struct ohca_link_frame *f)
+static void hca_frame(void *ctx, const struct ohca_link_frame *f, const struct ib_view *view)
 {
 	struct fab_hca_port *p = ctx;
 
 	p->smps += f->vl == IB_MGMT_VL;
 	ohca_rx(p->h->e, p->num, &(struct ohca_frame){
 		.data = f->data,
+		.view = view,
 		.len = f->len,
 		.vl = f->vl,
 		.flags = (uint8_t)f->flags,
@@ -138,11 +139,26 @@ uint8_t *fab_hca_tx_begin(void *p, unsigned int port, unsigned int vl, uint32_t 
 	return room;
 }
 
+bool fab_hca_tx_series(void *p, unsigned int port, unsigned int vl, uint32_t len, unsigned int n)
+{
+	const struct fab_hca *h = p;
+
+	return fab_hport_series(h->port[port].wire, vl, len, n);
+}
+
 void fab_hca_tx_commit(void *p, unsigned int port, unsigned int vl, uint32_t len)
 {
 	const struct fab_hca *h = p;
 
-	fab_hport_commit(h->port[port].wire, vl, len);
+	fab_hport_commit(h->port[port].wire, vl, len, NULL);
+}
+
+void fab_hca_tx_commit_view(void *p, unsigned int port, unsigned int vl, uint32_t len,
+			    const struct ib_view *view)
+{
+	const struct fab_hca *h = p;
+
+	fab_hport_commit(h->port[port].wire, vl, len, view);
 }
 
 void fab_hca_link_ctl(void *p, unsigned int port, bool enable)

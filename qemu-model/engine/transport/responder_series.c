@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Several packets in the middle of a SEND or WRITE, at once. The bytes are placed first: if all of
+ * them can be, each packet by itself would have been received without anything else to it.
+ */
+#include "engine/base/work.h"
+#include "engine/object/mr_access.h"
+#include "engine/object/qp.h"
+#include "engine/object/rwqe.h"
+#include "engine/transport/responder.h"
+#include "engine/transport/responder_priv.h"
+#include "engine/transport/sched.h"
+#include "engine/transport/xport.h"
+#include "ib/packet.h"
+#include "ohca_hw.h"
+
+static bool place_send(ohca_engine *e, const struct ohca_qp *qp, const struct ib_view *v)
+{
+	const struct ohca_xport *xp = qp->xp;
+	const struct ohca_rwqe *r = xp->resp.rwqe;
+	struct ohca_missing m;
+
+	return xp->resp.rx_op == OHCA_RX_SEND && r && r->use < OHCA_USE_EAGER &&
+	       v->len <= r->total - xp->resp.rx_off &&
+	       !ohca_sgl_scatter_view(e, qp, ohca_recv_pd(qp), r->sge, r->num_sge, xp->resp.rx_off,
+				      v, &m);
+}
+
+static bool place_write(ohca_engine *e, const struct ohca_qp *qp, const struct ib_view *v)
+{
+	const struct ohca_xport *xp = qp->xp;
+	struct ohca_mr_range r;
+	struct ohca_missing m;
+
+	return xp->resp.rx_op == OHCA_RX_WRITE && v->len < xp->resp.wr_len - xp->resp.rx_off &&
+	       !ohca_rkey_check(e, qp, qp->pd, xp->resp.wr_rkey, xp->resp.wr_va + xp->resp.rx_off,
+				v->len, OHCA_ACCESS_REMOTE_WRITE, &r) &&
+	       !ohca_mr_write_view(e, &r, v, &m);
+}
+
+bool ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	struct ohca_xport *xp = qp->xp;
+	const struct ohca_attempt a = ohca_attempt(e);
+	const bool reliable = ohca_qp_reliable(qp);
+
+	if (qp->xrcd || p->i.psn != xp->resp.epsn || p->i.payload_len != ohca_qp_mtu(qp) ||
+	    xp->fault[OHCA_FAULT_RECV] || (!reliable && xp->resp.uc_skip))
+		return false;
+	if (!(p->i.op->flags & IB_OPF_SEND ? place_send(e, qp, p->view) :
+					      place_write(e, qp, p->view))) {
+		ohca_attempt_failed(e, &a);
+		return false;
+	}
+	ohca_sched_activate(e, xp);
+	xp->resp.rx_off += p->view->len;
+	xp->resp.epsn = ib_psn_add(p->i.psn, p->view->packets);
+	if (!reliable)
+		return true;
+	xp->resp.nak_due = xp->resp.nak_sent = false;
+	if (p->i.ackreq)
+		xp->resp.ack_due = true;
+	return true;
+}

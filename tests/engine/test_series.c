@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Payloads that leave as views, packets that leave as a series, and the flows by which they go: two
+ * fabrics do the same, by a seed; in one of them every packet is built completely, leaves alone,
+ * and is looked at by every switch. After each step memory, completions and all counters are equal.
+ *
+ *	OHCA_SEED	the first seed (1)
+ *	OHCA_SECONDS	new seeds for so long; without it there are SEEDS
+ *
+ * Linked with --wrap, so that the test knows how often a series was received at once.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "fabric/fault/fault.h"
+#include "fabric/hca/hca_priv.h"
+#include "fabric/watch/capture.h"
+#include "world.h"
+
+#define MS	HOST_MS
+#define SEEDS	12u
+#define STEPS	200u	/* of each */
+#define PAIRS	6u
+#define WINDOW	(1u << 20)	/* of a region: a half is read, a half is written */
+#define MOST	(300u << 10)	/* bytes of a message */
+
+/* ---- what was received at once ---- */
+
+static unsigned int taken[2], refused[2];	/* by responders, by requesters */
+
+bool __real_ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const void *p);
+bool __wrap_ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const void *p);
+bool __real_ohca_comp_series(ohca_engine *e, struct ohca_qp *qp, const void *p);
+bool __wrap_ohca_comp_series(ohca_engine *e, struct ohca_qp *qp, const void *p);
+
+bool __wrap_ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const void *p)
+{
+	const bool all = __real_ohca_resp_series(e, qp, p);
+
+	(all ? taken : refused)[0]++;
+	return all;
+}
+
+bool __wrap_ohca_comp_series(ohca_engine *e, struct ohca_qp *qp, const void *p)
+{
+	const bool all = __real_ohca_comp_series(e, qp, p);
+
+	(all ? taken : refused)[1]++;
+	return all;
+}
+
+/* ---- two worlds ---- */
+
+/** struct pair - QPs at two nodes */
+struct pair {
+	unsigned int side[2];
+	uint8_t type, mtu;
+	struct host_qp qp[2];
+};
+
+/** struct twin - a world, and what is done in it */
+struct twin {
+	struct world *w;
+	struct pair pair[PAIRS];
+	bool hole[HOSTS];
+};
+
+struct both {
+	struct twin t[2];
+	uint64_t seed;
+	unsigned int step;
+};
+
+static uint32_t rnd(struct both *b, uint32_t n)
+{
+	b->seed ^= b->seed << 13;
+	b->seed ^= b->seed >> 7;
+	b->seed ^= b->seed << 17;
+	return (uint32_t)(b->seed >> 16) % n;
+}
+
+static struct fab_hport *wire_of(struct world *w, unsigned int i)
+{
+	return net_port(w->net, w->node[i].ep.port)->hport;
+}
+
+/* Packets of this world go the long way, one by one, built completely. */
+static void make_plain(struct world *w)
+{
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		struct fab_hport *h = wire_of(w, i);
+
+		free(h->flow);
+		h->flow = NULL;
+		w->h[i]->e->ops.tx_commit_view = NULL;
+	}
+}
+
+static void pair_up(struct twin *t, struct pair *p)
+{
+	for (unsigned int k = 0; k < 2; k++) {
+		struct node *n = &t->w->node[p->side[k]];
+		struct host_qp_init in = { .type = p->type, .scq = &n->cq, .rcq = &n->cq,
+					   .log_sq = 6, .log_rq = 4 };
+
+		n->h->sl = (uint8_t)(p->mtu & 1);
+		assert_int_equal(host_qp_create(n->h, &p->qp[k], &in), 0);
+	}
+	for (unsigned int k = 0; k < 2; k++)
+		host_qp_connect(&p->qp[k], 0, LID(p->side[!k]), p->qp[!k].qpn, p->mtu,
+				0xfffff0 + k, 0xfffff1 - k);
+}
+
+static void pair_down(struct pair *p)
+{
+	host_qp_destroy(&p->qp[0]);
+	host_qp_destroy(&p->qp[1]);
+}
+
+static void begin(struct both *b, uint64_t seed)
+{
+	static const uint8_t mtu[] = { 5, 3, 5, 1, 5, 3 };
+
+	*b = (struct both){ .seed = seed * 0x9e3779b97f4a7c15ull + 1 };
+	for (unsigned int k = 0; k < 2; k++) {
+		void *state;
+
+		setup_hosted(&state);
+		b->t[k].w = state;
+	}
+	/* each world's clock has stopped when it was made */
+	b->t[0].w->net->now_ns = b->t[1].w->net->now_ns;
+	for (unsigned int k = 0; k < 2; k++) {
+		struct twin *t = &b->t[k];
+
+		for (unsigned int i = 0; i < PAIRS; i++) {
+			t->pair[i] = (struct pair){
+				.side = { i % HOSTS, (i + 1) % HOSTS },
+				.type = i == 2 || i == 3 ? OHCA_QPT_UC : OHCA_QPT_RC,
+				.mtu = mtu[i],
+			};
+			pair_up(t, &t->pair[i]);
+		}
+		for (unsigned int i = 0; i < HOSTS; i++)
+			fill(&t->w->node[i], 0, MR_LEN, i);
+		if (k)
+			make_plain(t->w);
+	}
+}
+
+static void end(struct both *b)
+{
+	for (unsigned int k = 0; k < 2; k++) {
+		void *state = b->t[k].w;
+
+		for (unsigned int i = 0; i < PAIRS; i++)
+			pair_down(&b->t[k].pair[i]);
+		teardown(&state);
+	}
+}
+
+/* ---- what happens ---- */
+
+/** struct message - one, drawn once for both worlds */
+struct message {
+	uint8_t op;
+	unsigned int num;
+	uint32_t off[4], len[4], to;
+	uint64_t id;
+	bool beyond;		/* the end of its target is not in the region */
+};
+
+static void draw_message(struct both *b, struct message *m)
+{
+	static const uint8_t ops[] = {
+		OHCA_OP_RDMA_WRITE, OHCA_OP_RDMA_WRITE, OHCA_OP_RDMA_WRITE_IMM, OHCA_OP_SEND,
+		OHCA_OP_SEND_IMM, OHCA_OP_RDMA_READ,
+	};
+	uint32_t total = 0;
+
+	*m = (struct message){ .op = ops[rnd(b, sizeof(ops))], .num = 1 + rnd(b, 4) };
+	m->id = b->step;
+	for (unsigned int i = 0; i < m->num; i++) {
+		m->len[i] = rnd(b, 4) ? rnd(b, MOST / 4) : rnd(b, 600);
+		m->off[i] = rnd(b, WINDOW - m->len[i]);
+		total += m->len[i];
+	}
+	m->beyond = !rnd(b, 40);
+	m->to = m->beyond ? MR_LEN - total / 2 : WINDOW + rnd(b, WINDOW - total);
+}
+
+static void post(struct twin *t, unsigned int pair, unsigned int side, const struct message *m)
+{
+	struct pair *p = &t->pair[pair];
+	const struct node *from = &t->w->node[p->side[side]], *to = &t->w->node[p->side[!side]];
+	const bool read = m->op == OHCA_OP_RDMA_READ;
+	struct wqe q = wqe_new(m->op, OHCA_WQE_SIGNALED, m->id);
+	struct ohca_hw_sge sge[2];
+
+	if (read && p->type == OHCA_QPT_UC)
+		return;
+	if (m->op == OHCA_OP_RDMA_WRITE_IMM || m->op == OHCA_OP_SEND_IMM)
+		wqe_imm(&q, 77);
+	if (m->op != OHCA_OP_SEND && m->op != OHCA_OP_SEND_IMM)
+		wqe_raddr(&q, to->mr.iova + (read ? m->off[0] : m->to), to->mr.key);
+	/* a READ's target is the upper half of the region, too */
+	for (unsigned int i = 0; i < m->num; i++)
+		wqe_sge(&q, from->mr.iova + m->off[i] + (read ? WINDOW : 0), m->len[i],
+			from->mr.key);
+	if (m->op == OHCA_OP_SEND || m->op == OHCA_OP_SEND_IMM ||
+	    m->op == OHCA_OP_RDMA_WRITE_IMM) {
+		sge[0] = host_sge(to->mr.iova + WINDOW, WINDOW / 2, to->mr.key);
+		sge[1] = host_sge(to->mr.iova + WINDOW + WINDOW / 2 + 5, WINDOW / 4, to->mr.key);
+		host_post_recv(&p->qp[!side], m->id, sge, 2);
+	}
+	wqe_post(&p->qp[side], &q);
+}
+
+static uint32_t near_port(struct world *w, unsigned int i)
+{
+	return net_index(w->net, w->node[i].ep.port);
+}
+
+static void disturb(struct twin *t, unsigned int what, unsigned int i, bool out, uint32_t seed)
+{
+	struct world *w = t->w;
+	uint32_t p = near_port(w, i);
+	struct node *n = &w->node[i];
+	struct fab_hca_range r[2] = {
+		{ HOST_BASE, n->h->mem_size, n->h->mem, false },
+	};
+
+	if (out)
+		p = w->net->f->port[p].peer;
+	switch (what) {
+	case 0:
+		assert_true(fab_fault_wire(&w->net->m, p, 1u << 26, 0, seed));
+		break;
+	case 1:
+		assert_true(fab_fault_wire(&w->net->m, p, 0, 1u << 26, seed));
+		break;
+	case 2:
+		assert_true(fab_fault_delay(&w->net->m, p, 20000));
+		break;
+	case 3:
+	case 4:
+	case 5:
+		/* a part of the region has gone, and is there again the next time */
+		t->hole[i] = !t->hole[i];
+		if (t->hole[i]) {
+			const uint64_t page = n->mr.buf.page[WINDOW / HOST_PAGE + seed % 250];
+
+			r[0].len = page - HOST_BASE;
+			r[1] = (struct fab_hca_range){
+				page + HOST_PAGE, n->h->mem_size - r[0].len - HOST_PAGE,
+				n->h->mem + r[0].len + HOST_PAGE, false };
+		}
+		assert_true(fab_hca_memory(n->hca, r, 1 + t->hole[i]));
+		break;
+	default:
+		for (unsigned int k = 0; k < HOSTS; k++) {
+			p = near_port(w, k);
+			assert_true(fab_fault_wire(&w->net->m, p, 0, 0, 0));
+			assert_true(fab_fault_delay(&w->net->m, p, 0));
+			assert_true(fab_fault_delay(&w->net->m, w->net->f->port[p].peer, 0));
+		}
+		break;
+	}
+}
+
+/* ---- what is compared ---- */
+
+static void fail_at(const struct both *b, const char *what, unsigned int i)
+{
+	fail_msg("step %u: %s of node %u differs", b->step, what, i);
+}
+
+static void compare_counters(const struct both *b, unsigned int i)
+{
+	const struct world *w[2] = { b->t[0].w, b->t[1].w };
+	const unsigned int port = w[0]->node[i].ep.port;
+
+	for (unsigned int id = 0; id < OHCA_CNT_NUM; id++)
+		if (ohca_counter(w[0]->h[i]->e, id) != ohca_counter(w[1]->h[i]->e, id))
+			fail_msg("step %u: counter %u of node %u is %llu, one by one %llu", b->step,
+				 id, i, (unsigned long long)ohca_counter(w[0]->h[i]->e, id),
+				 (unsigned long long)ohca_counter(w[1]->h[i]->e, id));
+	if (memcmp(&w[0]->h[i]->e->port[0].cnt, &w[1]->h[i]->e->port[0].cnt,
+		   sizeof(struct ohca_port_counters)))
+		fail_at(b, "the PMA", i);
+	if (memcmp(net_ctr(w[0]->net, port), net_ctr(w[1]->net, port),
+		   sizeof(struct ohca_port_counters)))
+		fail_at(b, "the switch's PMA", i);
+}
+
+static void compare(struct both *b)
+{
+	const struct world *w[2] = { b->t[0].w, b->t[1].w };
+	const struct fab_data_counts *n[2] = { &w[0]->net->d->n, &w[1]->net->d->n };
+
+	assert_memory_equal(n[0]->drop, n[1]->drop, sizeof(n[0]->drop));
+	assert_int_equal(n[0]->delivered, n[1]->delivered);
+	assert_int_equal(n[0]->hops, n[1]->hops);
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		const struct host *h[2] = { w[0]->h[i], w[1]->h[i] };
+
+		compare_counters(b, i);
+		/* queues and regions: where requests and completions are, too */
+		assert_int_equal(h[0]->next_page, h[1]->next_page);
+		if (memcmp(h[0]->mem, h[1]->mem, h[0]->next_page * HOST_PAGE))
+			fail_at(b, "memory", i);
+	}
+}
+
+/* The completions of both worlds. A pair that is in error is made anew. */
+static void drain(struct both *b)
+{
+	bool broken[PAIRS] = { false };
+
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		struct ohca_hw_cqe c[2];
+
+		while (host_cq_poll(&b->t[0].w->node[i].cq, &c[0])) {
+			assert_true(host_cq_poll(&b->t[1].w->node[i].cq, &c[1]));
+			assert_memory_equal(&c[0], &c[1], sizeof(c[0]));
+		}
+		assert_false(host_cq_poll(&b->t[1].w->node[i].cq, &c[1]));
+	}
+	for (unsigned int i = 0; i < PAIRS; i++) {
+		for (unsigned int k = 0; k < 2; k++) {
+			const uint8_t was = rig_state(&b->t[0].pair[i].qp[k]);
+
+			assert_int_equal(rig_state(&b->t[1].pair[i].qp[k]), was);
+			broken[i] |= was == OHCA_QPS_ERR;
+		}
+	}
+	for (unsigned int k = 0; k < 2; k++) {
+		for (unsigned int i = 0; i < PAIRS; i++) {
+			if (!broken[i])
+				continue;
+			pair_down(&b->t[k].pair[i]);
+			pair_up(&b->t[k], &b->t[k].pair[i]);
+		}
+	}
+}
+
+static void run_step(struct both *b)
+{
+	const unsigned int kind = rnd(b, 8);
+	const uint64_t ns = rnd(b, 3) ? 2 * MS : rnd(b, 200000);
+	const uint32_t seed = rnd(b, 1u << 30);
+	struct message m;
+
+	if (kind == 0) {
+		const unsigned int what = rnd(b, 10), i = rnd(b, HOSTS), out = rnd(b, 2);
+
+		for (unsigned int k = 0; k < 2; k++)
+			disturb(&b->t[k], what, i, out, seed);
+	} else {
+		const unsigned int pair = rnd(b, PAIRS), side = rnd(b, 2), n = 1 + rnd(b, 3);
+
+		for (unsigned int i = 0; i < n; i++) {
+			draw_message(b, &m);
+			for (unsigned int k = 0; k < 2; k++)
+				post(&b->t[k], pair, side, &m);
+		}
+	}
+	for (unsigned int k = 0; k < 2; k++)
+		pass(b->t[k].w, ns);
+}
+
+static void test_equal(void **state)
+{
+	const char *seconds = getenv("OHCA_SECONDS"), *seed = getenv("OHCA_SEED");
+	const uint64_t first = seed ? strtoull(seed, NULL, 0) : 1;
+	const time_t until = time(NULL) + (seconds ? atoi(seconds) : 0);
+	unsigned long done = 0;
+	struct both b;
+
+	(void)state;
+	for (uint64_t s = first; seconds ? time(NULL) < until : s < first + SEEDS; s++) {
+		if (seconds)
+			printf("seed %llu\n", (unsigned long long)s);
+		begin(&b, s);
+		for (b.step = 0; b.step < STEPS; b.step++, done++) {
+			run_step(&b);
+			compare(&b);
+			drain(&b);
+		}
+		/* all that is under way ends */
+		for (unsigned int k = 0; k < 2; k++)
+			pass(b.t[k].w, 10000 * MS);
+		compare(&b);
+		drain(&b);
+		end(&b);
+	}
+	print_message("series: %u requests and %u responses at once, %u and %u one by one\n",
+		      taken[0], taken[1], refused[0], refused[1]);
+	if (seconds)
+		printf("campaign: %lu steps\n", done);
+	for (unsigned int i = 0; !seconds && i < 2; i++) {
+		assert_true(taken[i] > 100);
+		assert_true(refused[i] > 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_equal),
+	};
+
+	return cmocka_run_group_tests_name("series and packets", tests, NULL, NULL);
+}
