@@ -34,6 +34,8 @@ MAY_INCLUDE["engine/object"] += ("front",)
 MAY_INCLUDE["engine/device"] += ("front",)
 # the only ones in the fabric that know the engine
 MAY_INCLUDE["fabric/hca"] += ("engine", "front")
+# the version of the front protocol
+MAY_INCLUDE["fabric"] += ("front",)
 
 # Headers of a folder whose functions a higher folder implements: the only calls that point up.
 UPWARD = ("engine/object/to_transport.h", "engine/transport/to_agents.h",

@@ -32,6 +32,7 @@ struct fab_attach {
 	int listen_fd;
 	bool listening;		/* listen_fd is in the epoll set */
 	bool starved;		/* the last attempt to accept found no descriptor */
+	struct fab_fronts *fronts;	/* NULL: none are taken */
 	uint64_t accept_due_ns;	/* if not listening; UINT64_MAX: when a pending one is done */
 	unsigned int npending;
 	struct pending pending[FAB_ATTACH_PENDING];
@@ -118,7 +119,7 @@ static bool has_programs(const struct fab_data *d, uint32_t p)
 
 /* How well place @p is the one of @peer, most is best, 0: not at all. */
 static unsigned int place_claim(const struct fab_data *d, uint32_t p, uint32_t first_switch,
-			  const struct ohca_link_cfg *peer)
+			  const struct ohca_link_cfg *peer, uint32_t taken)
 {
 	const struct fab *f = fab_data_mgmt(d)->f;
 
@@ -131,7 +132,7 @@ static unsigned int place_claim(const struct fab_data *d, uint32_t p, uint32_t f
 		       fab_port_num(f, p) == peer->want_port ? 5 : 0;
 	if (fab_data_last_guid(d, p) == peer->port_guid)
 		return 4;
-	if (is_taken(d, p))
+	if (p == taken || is_taken(d, p))
 		return 0;
 	if (has_programs(d, p))
 		return 1;
@@ -152,7 +153,7 @@ static bool is_attached(struct fab_data *d, uint64_t guid, struct ohca_link_err 
 	return true;
 }
 
-uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer,
+uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer, uint32_t taken,
 			  struct ohca_link_err *err)
 {
 	const struct fab *f = fab_data_mgmt(d)->f;
@@ -174,9 +175,9 @@ uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer,
 		if (!is_place(f, p))
 			continue;
 		places++;
-		c = 2 * place_claim(d, p, first_switch, peer);
+		c = 2 * place_claim(d, p, first_switch, peer, taken);
 		/* a host may have more ports with that name */
-		if (c && !is_taken(d, p))
+		if (c && p != taken && !is_taken(d, p))
 			c++;
 		if (c > most) {
 			most = c;
@@ -190,10 +191,10 @@ uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer,
 		snprintf(err->text, sizeof(err->text), "all %u hosts of the fabric are taken",
 			 places);
 	/* whoever had it may be gone by now */
-	else if (is_taken(d, best) && fab_data_ctrl(d, best))
+	else if (best == taken || (is_taken(d, best) && fab_data_ctrl(d, best)))
 		snprintf(err->text, sizeof(err->text), "the place of '%.64s' is taken by '%.64s'",
 			 f->desc[f->port[f->port[best].peer].node].text,
-			 fab_data_peer(d, best)->desc);
+			 best == taken ? peer->desc : fab_data_peer(d, best)->desc);
 	else
 		return best;
 	return FAB_NO_PORT;
@@ -270,15 +271,21 @@ static void do_accept(struct fab_attach *a)
 		stop_listening(a, UINT64_MAX);
 }
 
+/* The machine @desc gets the place at switch port @p. */
+static void tell_programs(struct fab_data *d, uint32_t p, const char *desc)
+{
+	const struct fab *f = fab_data_mgmt(d)->f;
+
+	if (has_programs(d, p))
+		fab_data_log(d, "'%.64s' takes the place of '%.64s': the programs there, by "
+			     "libumad2sim, have no link any more", desc,
+			     f->desc[f->port[f->port[p].peer].node].text);
+}
+
 /* Attaches a link after its handshake at switch port @p. */
 static void adopt(struct fab_attach *a, uint32_t p, struct ohca_link *l)
 {
-	const struct fab *f = fab_data_mgmt(a->d)->f;
-
-	if (has_programs(a->d, p))
-		fab_data_log(a->d, "'%.64s' takes the place of '%.64s': the programs there, by "
-			     "libumad2sim, have no link any more", ohca_link_peer(l)->desc,
-			     f->desc[f->port[f->port[p].peer].node].text);
+	tell_programs(a->d, p, ohca_link_peer(l)->desc);
 	if (watch(a, ohca_link_ctrl_fd(l), EV_LINK + 2 * p) &&
 	    watch(a, ohca_link_event_fd(l), EV_LINK + 2 * p + 1) &&
 	    fab_data_attach(a->d, p, l))
@@ -308,6 +315,11 @@ static void do_hello(struct fab_attach *a, uint32_t i)
 
 	if (fd < 0)
 		return;
+	if (a->fronts && fab_is_front(fd)) {
+		drop_pending(a, i, false);
+		fab_fronts_take(a->fronts, fd);
+		return;
+	}
 	r = ohca_link_hello_recv(fd, &peer, &err);
 	if (r == 0)
 		return;
@@ -315,7 +327,7 @@ static void do_hello(struct fab_attach *a, uint32_t i)
 		turn_away(a, i, NULL, &err);
 		return;
 	}
-	p = fab_attach_place(a->d, &peer, &err);
+	p = fab_attach_place(a->d, &peer, FAB_NO_PORT, &err);
 	if (p == FAB_NO_PORT) {
 		turn_away(a, i, &peer, &err);
 		return;
@@ -327,6 +339,30 @@ static void do_hello(struct fab_attach *a, uint32_t i)
 		adopt(a, p, l);
 	else
 		fab_data_log(a->d, "refused '%.64s': %s", peer.desc, err.text);
+}
+
+/* A front asks for a place. */
+static uint32_t front_place(struct fab_data *d, const struct ohca_link_cfg *peer, uint32_t taken,
+			    struct ohca_link_err *err)
+{
+	const uint32_t p = fab_attach_place(d, peer, taken, err);
+
+	if (p != FAB_NO_PORT)
+		tell_programs(d, p, peer->desc);
+	return p;
+}
+
+struct fab_fronts *fab_attach_fronts(struct fab_attach *a, struct fab_hcas *hcas)
+{
+	const struct fab_fronts_cfg cfg = {
+		.hcas = hcas,
+		.d = a->d,
+		.epfd = a->epfd,
+		.place = front_place,
+	};
+
+	a->fronts = fab_fronts_new(&cfg);
+	return a->fronts;
 }
 
 static uint64_t hello_timeouts(struct fab_attach *a, uint64_t now_ns)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The socket that virtual machines connect to. Each has the place of a host of the topology:
- * a host's port whose cable leads to a switch.
+ * The socket that virtual machines connect to, by a link or as the front of an HCA that this process
+ * hosts: the first message says which. Each has the place of a host of the topology: a host's port
+ * whose cable leads to a switch.
  */
 #ifndef OHCA_FABRIC_ATTACH_H
 #define OHCA_FABRIC_ATTACH_H
 
-#include "fabric/data/data.h"
+#include "fabric/hca/front.h"
 
 #define FAB_ATTACH_PENDING	64u	/* peers that have not sent HELLO yet */
 
@@ -25,6 +26,14 @@ struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd
 /** fab_attach_free() - close and unlink the socket; NULL is none. Links stay. */
 void fab_attach_free(struct fab_attach *a);
 
+/**
+ * fab_attach_fronts() - take fronts, too
+ * @hcas: where their HCAs go
+ *
+ * Return: the fronts, which the caller frees after @a and before @hcas; NULL if out of memory.
+ */
+struct fab_fronts *fab_attach_fronts(struct fab_attach *a, struct fab_hcas *hcas);
+
 /** fab_attach_event() - a descriptor, the event's @index, can be read; never blocks */
 void fab_attach_event(struct fab_attach *a, uint32_t index);
 
@@ -37,6 +46,7 @@ uint64_t fab_attach_timer(struct fab_attach *a, uint64_t now_ns);
 /**
  * fab_attach_place() - the switch port that leads to the place of a peer
  * @peer: its HELLO
+ * @taken: a place that is another port's of the peer, or FAB_NO_PORT
  * @err: the reason if there is none, for the peer's user
  *
  * The place is that of the port with the peer's PortGUID; else of the host whose NodeDescription
@@ -46,7 +56,7 @@ uint64_t fab_attach_timer(struct fab_attach *a, uint64_t now_ns);
  *
  * Return: a port of the graph, or FAB_NO_PORT.
  */
-uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer,
+uint32_t fab_attach_place(struct fab_data *d, const struct ohca_link_cfg *peer, uint32_t taken,
 			  struct ohca_link_err *err);
 
 #endif

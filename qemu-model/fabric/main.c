@@ -12,6 +12,7 @@
 #include "fabric/control/control.h"
 #include "fabric/graph/generate.h"
 #include "ib/rate.h"
+#include "front/proto.h"
 #include "serve.h"
 #include "fabric/graph/topology.h"
 #include "fabric/client/usage.h"
@@ -25,7 +26,7 @@ static const char usage_text[] =
 	"       ohca-fabric serve OPTION...   run a fabric\n"
 	"       ohca-fabric VERB OPTION...    ask a fabric that runs; VERBs below\n"
 	"       ohca-fabric --help            this text\n"
-	"       ohca-fabric --version         versions of the link and control protocols\n\n"
+	"       ohca-fabric --version         versions of the link, front and control protocols\n\n"
 	"The fabric, of hosts and serve:\n"
 	"  -t, --topology FILE       a file,\n"
 	"  -g, --generate SPEC       or made from a SPEC\n\n"
@@ -402,8 +403,8 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (!strcmp(verb, "--version") || !strcmp(verb, "-V")) {
-		printf("ohca-fabric, link protocol %u, control protocol %u\n", OHCA_LINK_VERSION,
-		       FAB_CONTROL_VERSION);
+		printf("ohca-fabric, link protocol %u, front protocol %u, control protocol %u\n",
+		       OHCA_LINK_VERSION, OHCA_FRONT_VERSION, FAB_CONTROL_VERSION);
 		return EXIT_SUCCESS;
 	}
 	if (!strcmp(verb, "generate"))

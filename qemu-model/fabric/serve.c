@@ -35,6 +35,7 @@ struct loop {
 	int epfd;
 	int sigfd;
 	unsigned int spin_us;
+	bool only_ms;		/* the kernel sleeps no shorter time */
 	uint64_t idle_since_ns;	/* no packet has moved; 0: one has */
 	const struct fab_serve_cfg *cfg;
 	struct fab_mgmt m;
@@ -44,6 +45,7 @@ struct loop {
 	struct fab_hcas *hcas;
 	int wakefd;		/* an eventfd: an HCA has something to do */
 	struct fab_attach *attach;
+	struct fab_fronts *fronts;
 	struct fab_spool *capture;
 	int file;		/* it goes there */
 };
@@ -139,6 +141,20 @@ static int to_ms(uint64_t ns)
 	return ns == UINT64_MAX ? -1 : ns > 60000000000u ? 60000 : (int)((ns + 999999) / 1000000);
 }
 
+/* Sleep for @ns, UINT64_MAX: until an event. Return: as epoll_wait(). */
+static int wait_events(struct loop *l, struct epoll_event *ev, uint64_t ns)
+{
+	const struct timespec ts = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+	int n;
+
+	if (l->only_ms || !ns || ns == UINT64_MAX)
+		return epoll_wait(l->epfd, ev, EVENTS, to_ms(ns));
+	n = epoll_pwait2(l->epfd, ev, EVENTS, &ts, NULL);
+	/* kernels before 5.11, and filters of system calls that do not know it */
+	l->only_ms = n < 0 && errno != EINTR;
+	return n;
+}
+
 /* Move packets until none moves or the sockets are due. Return: false: the latter. */
 static bool move_packets(struct loop *l)
 {
@@ -146,8 +162,11 @@ static bool move_packets(struct loop *l)
 
 	for (unsigned int i = 0; i < LOOK_ROUNDS; i++) {
 		const bool turned = fab_hcas_turn(l->hcas);
-		const bool moved = fab_data_round(l->data) | turned;
+		bool moved = fab_data_round(l->data) | turned;
 		uint64_t now;
+
+		/* memory of a front may have vanished in these */
+		moved |= l->fronts && fab_fronts_settle(l->fronts);
 
 		if (!moved && !l->spin_us)
 			return true;
@@ -179,6 +198,9 @@ static bool handle(struct loop *l, union fab_event e, uint64_t now)
 	case FAB_EVENT_SIM:
 		fab_sim_event(l->sim, e.index, now);
 		break;
+	case FAB_EVENT_FRONT:
+		fab_fronts_event(l->fronts, e.index);
+		break;
 	case FAB_EVENT_HCA:
 		break;
 	}
@@ -209,7 +231,7 @@ static void run(struct loop *l)
 			fab_spool_flush(l->capture);
 		if (l->control)
 			fab_control_flush(l->control);
-		n = epoll_wait(l->epfd, ev, EVENTS, sleeps ? to_ms(next) : 0);
+		n = wait_events(l, ev, sleeps ? next : 0);
 		begin = sleeps ? now_ns(l) : now;
 		if (sleeps) {
 			fab_hcas_awake(l->hcas);
@@ -290,9 +312,14 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 	if (!cfg->listen)
 		return true;
 	l->attach = fab_attach_new(l->data, cfg->listen, l->epfd, &err);
-	if (!l->attach)
+	if (!l->attach) {
 		fprintf(stderr, "ohca-fabric: --listen %s: %s\n", cfg->listen, err.text);
-	return l->attach;
+		return false;
+	}
+	l->fronts = fab_attach_fronts(l->attach, l->hcas);
+	if (!l->fronts)
+		perror("ohca-fabric");
+	return l->fronts;
 }
 
 /* Return: false: what is wrong was printed. */
@@ -352,6 +379,10 @@ static void short_slice(void)
 
 	if (syscall(SYS_sched_setattr, 0, &a, 0)) {
 		/* Without it wake-ups take longer. */
+	}
+	/* and timers of HCAs end some 50 us late */
+	if (prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)) {
+		/* They do. */
 	}
 }
 
@@ -487,6 +518,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_mad_forget(&l->m);
 	fab_sim_free(l->sim);
 	fab_attach_free(l->attach);
+	fab_fronts_free(l->fronts);
 	close_capture(l);
 	fab_hcas_free(l->hcas);
 	fab_data_free(l->data);

@@ -302,7 +302,8 @@ static struct host *host_make(const struct ohca_cfg *cfg, uint64_t mem,
 		host_die("out of memory");
 	h->cfg = *cfg;
 	h->mem_size = mem;
-	h->mem = aligned_alloc(HOST_PAGE, h->mem_size);
+	h->mem = seat && seat->memory ? seat->memory(seat->arg, mem, false) :
+					aligned_alloc(HOST_PAGE, h->mem_size);
 	h->page_state = calloc(h->mem_size / HOST_PAGE, 1);
 	if (!h->mem || !h->page_state)
 		host_die("out of memory");
@@ -314,7 +315,8 @@ static struct host *host_make(const struct ohca_cfg *cfg, uint64_t mem,
 		h->port[i].credits = 64;
 	}
 	if (cfg->dm_size) {
-		h->dm = aligned_alloc(HOST_PAGE, cfg->dm_size);
+		h->dm = seat && seat->memory ? seat->memory(seat->arg, cfg->dm_size, true) :
+					       aligned_alloc(HOST_PAGE, cfg->dm_size);
 		if (!h->dm)
 			host_die("out of memory");
 		/* as the last owner may have left it */
@@ -408,9 +410,11 @@ void host_free(struct host *h)
 		ohca_free(h->e);
 	host_buf_free(&h->spare);
 	free(h->doorbells);
-	free(h->dm);
+	if (!h->seat || !h->seat->memory) {
+		free(h->dm);
+		free(h->mem);
+	}
 	free(h->page_state);
-	free(h->mem);
 	free(h);
 }
 

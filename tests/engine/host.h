@@ -94,6 +94,7 @@ struct host_port {
  * @make: the engine; @h has its configuration and its memory
  * @turn: instead of ohca_poll()
  * @leave: instead of ohca_free()
+ * @memory: @n bytes, for @leave to give back: device memory, or the machine's; or NULL
  * @read, @write: instead of ohca_mmio_read() and ohca_mmio_write(), or NULL
  * @ring: instead of ohca_doorbell(), of 8 bytes, or NULL
  */
@@ -101,6 +102,7 @@ struct host_seat {
 	ohca_engine *(*make)(void *arg, struct host *h);
 	bool (*turn)(void *arg);
 	void (*leave)(void *arg);
+	void *(*memory)(void *arg, size_t n, bool device);
 	uint64_t (*read)(void *arg, uint32_t off, unsigned int size);
 	void (*write)(void *arg, uint32_t off, uint64_t val, unsigned int size);
 	void (*ring)(void *arg, uint32_t uar, uint32_t off, uint64_t val);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The driver of the test host: admin queue, queues, work requests. See host.h. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -568,6 +569,8 @@ void host_post_wqe(struct host_qp *qp, const void *wqe, unsigned int nseg)
 		left -= n;
 	}
 	db->sq_pi = qp->sq_pi;
+	/* the engine may be another thread's, which takes these in the opposite order */
+	atomic_thread_fence(memory_order_seq_cst);
 	if (ohca_db_needed(db->sq_event, qp->sq_pi, old))
 		ring(qp->h, qp->uar, OHCA_UAR_SQ, qp->handle | (uint64_t)qp->sq_pi << 32);
 }

@@ -9,8 +9,15 @@
 #include "bad_state.h"
 #include "starve.h"
 
+#include <endian.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
 #include "fabric/control/control.h"
 #include "fabric/fault/fault.h"
+#include "front/proto.h"
 
 /* ---- graphs -------------------------------------------------------------------- */
 
@@ -134,6 +141,164 @@ static void places(void **st)
 	} while (hungry);
 	assert_true(refused > 5);
 }
+
+/* ---- fronts -------------------------------------------------------------------- */
+
+static struct fab_hcas *hcas;
+static struct fab_fronts *fronts;
+
+/* All that the daemon has to do now. */
+static void pump_front(void)
+{
+	struct epoll_event ev[16];
+	int n;
+
+	while ((n = epoll_wait(epfd, ev, 16, 0)) > 0) {
+		bool more = false;
+
+		for (int i = 0; i < n; i++) {
+			const union fab_event e = fab_event_of(&ev[i]);
+
+			if (e.type == FAB_EVENT_ATTACH)
+				fab_attach_event(door, e.index);
+			if (e.type == FAB_EVENT_FRONT)
+				fab_fronts_event(fronts, e.index);
+			more |= e.type != FAB_EVENT_HCA;
+		}
+		if (!more)
+			break;
+	}
+	for (int i = 0; fab_hcas_turn(hcas) | fab_data_round(d) | fab_fronts_settle(fronts); i++)
+		assert_true(i < 10000);
+}
+
+static void front_put(int fd, struct ohca_front_hdr *msg, enum ohca_front_type type, size_t len,
+		      int with)
+{
+	struct {
+		struct cmsghdr hdr;
+		int fd;
+	} c = { .hdr = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS }, .fd = with };
+	struct iovec iov = { .iov_base = msg, .iov_len = len };
+	const struct msghdr m = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = with >= 0 ? &c : NULL,
+		.msg_controllen = with >= 0 ? CMSG_SPACE(sizeof(int)) : 0,
+	};
+
+	*msg = (struct ohca_front_hdr){
+		.magic = htole32(OHCA_FRONT_MAGIC),
+		.version = htole16(OHCA_FRONT_VERSION),
+		.type = htole16((uint16_t)type),
+		.len = htole32((uint32_t)len),
+	};
+	assert_int_equal(sendmsg(fd, &m, 0), len);
+	pump_front();
+}
+
+/* The answer of @type, if it is one; its descriptors are closed. */
+static bool front_got(int fd, enum ohca_front_type type, enum ohca_front_status status)
+{
+	union {
+		struct ohca_front_done done;
+		uint8_t b[512];
+	} in;
+	union {
+		char buf[CMSG_SPACE(OHCA_FRONT_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} c;
+	struct iovec iov = { .iov_base = &in, .iov_len = sizeof(in) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.buf,
+			    .msg_controllen = sizeof(c.buf) };
+	const struct cmsghdr *cm;
+
+	if (recvmsg(fd, &m, MSG_DONTWAIT) < (ssize_t)sizeof(in.done.hdr))
+		return false;
+	cm = CMSG_FIRSTHDR(&m);
+	for (unsigned int i = 0; cm && i < OHCA_FRONT_FDS; i++) {
+		int passed;
+
+		memcpy(&passed, CMSG_DATA(cm) + i * sizeof(int), sizeof(int));
+		close(passed);
+	}
+	return le16toh(in.done.hdr.type) == type &&
+	       (type != OHCA_FRONT_DONE || le32toh(in.done.status) == status);
+}
+
+/* A front comes, and shares memory, with which the HCA works from then on. Return: whether it can. */
+static bool front_comes(int fd, int mem)
+{
+	static struct {
+		struct ohca_front_mem mem;
+		struct ohca_front_range range[2];
+	} m = { .mem = { .n = 2 }, .range = { { .len = 4096 }, { .iova = 8192, .len = 4096 } } };
+	struct ohca_front_block b = { .size = 65536 };
+	struct ohca_front_hello h = {
+		.node_guid = 0x7000, .dm_size = 65536, .vectors = 2, .uars = 2, .ports = 2,
+		.vl_cap = 1, .mtu_cap = 5, .width_sup = 1, .speed_sup = 1, .log_max_qp = 3,
+		.log_max_cq = 1, .log_max_srq = 1, .log_max_mr = 2,
+	};
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	h.clock_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	front_put(fd, &h.hdr, OHCA_FRONT_HELLO, sizeof(h), mem);
+	if (!front_got(fd, OHCA_FRONT_WELCOME, 0))
+		return false;
+	front_put(fd, &b.hdr, OHCA_FRONT_BLOCK, sizeof(b), mem);
+	if (!front_got(fd, OHCA_FRONT_DONE, OHCA_FRONT_OK))
+		return false;
+	front_put(fd, &m.mem.hdr, OHCA_FRONT_MEM, sizeof(m), -1);
+	return front_got(fd, OHCA_FRONT_DONE, OHCA_FRONT_OK);
+}
+
+static int front_connect(void)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	strcpy(sa.sun_path, sock);
+	assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	pump_front();
+	return fd;
+}
+
+static void front_life(void **st)
+{
+	const int mem = memfd_create("memory", MFD_CLOEXEC);
+	unsigned int n = 0, refused = 0;
+	bool hungry, ok;
+	int fd;
+
+	assert_int_equal(ftruncate(mem, 65536), 0);
+	do {
+		begin_hosts(from_spec("fat-tree:4"));
+		hcas = fab_hcas_new(d, NULL, NULL);
+		fronts = fab_attach_fronts(door, hcas);
+		assert_non_null(fronts);
+		fd = front_connect();
+		starve(++n);
+		ok = front_comes(fd, mem);
+		hungry = fed();
+		assert_true(ok || hungry);
+		refused += !ok;
+		close(fd);
+		pump_front();
+		/* whoever comes then has the place */
+		fd = front_connect();
+		assert_true(front_comes(fd, mem));
+		close(fd);
+		pump_front();
+		fab_fronts_free(fronts);
+		fab_hcas_free(hcas);
+		teardown_hosts(st);
+	} while (hungry);
+	assert_true(refused > 10);
+	close(mem);
+}
+
+/* ---- packets ------------------------------------------------------------------- */
 
 /* Packets until there is no credit, or one. Return: how many. */
 static unsigned int send_some(bool many)
@@ -475,6 +640,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(graphs),
 		cmocka_unit_test(places),
+		cmocka_unit_test(front_life),
 		cmocka_unit_test(first_packet),
 		cmocka_unit_test(packets_that_wait),
 		cmocka_unit_test(copies),

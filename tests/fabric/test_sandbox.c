@@ -14,12 +14,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,7 +32,7 @@
 
 static char dir[] = "/tmp/ohca-sandbox-XXXXXX", sock[64], other[64], outside[64], named[64];
 static struct fab_sandbox_cfg cfg;
-static int log_fd, listener, stream, datagram;
+static int log_fd, listener, stream, datagram, epoll;
 static pid_t parent;
 
 /* errno of @action in a process that is confined as cfg says, 0: it succeeds; -1: it was killed */
@@ -100,6 +103,52 @@ static long link_pipe(void)
 	return open(proc, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 }
 
+/* What the HCA of a front has, beside memory as a link's. */
+static long front_descriptors(void)
+{
+	const struct timespec soon = { 0, 1000 };
+	const int fd = memfd_create("block", MFD_CLOEXEC);
+	const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct epoll_event ev;
+	struct statfs st;
+	int sv[2];
+
+	if (fd < 0 || fstatfs(fd, &st) || wake < 0 || eventfd_write(wake, 1) ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) ||
+	    shutdown(sv[0], SHUT_RD))
+		return -1;
+	/* the daemon has one since before */
+	return epoll_pwait2(epoll, &ev, 1, &soon, NULL);
+}
+
+static volatile sig_atomic_t bus_errors;
+static void *vanishing;
+
+/* As that of hca/block.c. */
+static void on_bus_error(int sig)
+{
+	(void)sig;
+	if (mmap(vanishing, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED |
+		 MAP_NORESERVE, -1, 0) == MAP_FAILED)
+		_exit(EXIT_FAILURE);
+	bus_errors++;
+}
+
+static long front_memory_vanishes(void)
+{
+	const struct sigaction sa = { .sa_handler = on_bus_error };
+	const int fd = memfd_create("block", MFD_CLOEXEC);
+
+	if (fd < 0 || ftruncate(fd, 4096))
+		return -1;
+	vanishing = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (vanishing == MAP_FAILED || madvise(vanishing, 4096, MADV_DONTDUMP) ||
+	    sigaction(SIGBUS, &sa, NULL) || ftruncate(fd, 0))
+		return -1;
+	*(volatile char *)vanishing = 1;
+	return bus_errors == 1 ? 0 : -1;
+}
+
 static long write_log(void)
 {
 	return write(log_fd, "line\n", 5);
@@ -148,6 +197,8 @@ static void test_goes_on(void **st)
 	(void)st;
 	assert_int_equal(confined(link_memory), 0);
 	assert_int_equal(confined(link_pipe), 0);
+	assert_int_equal(confined(front_descriptors), 0);
+	assert_int_equal(confined(front_memory_vanishes), 0);
 	assert_int_equal(confined(write_log), 0);
 	assert_int_equal(connect(stream, (struct sockaddr *)&un, name_of(&un, named)), 0);
 	assert_int_equal(confined(accept_client), 0);
@@ -211,6 +262,13 @@ static long udp_socket(void)
 	return socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
 }
 
+static long other_pair(void)
+{
+	int sv[2];
+
+	return socketpair(AF_TIPC, SOCK_SEQPACKET, 0, sv);
+}
+
 static long netlink_socket(void)
 {
 	return socket(AF_NETLINK, SOCK_RAW, 0);
@@ -249,6 +307,7 @@ static void test_system_calls(void **st)
 	assert_int_equal(confined(tcp_socket), EPERM);
 	assert_int_equal(confined(udp_socket), EPERM);
 	assert_int_equal(confined(netlink_socket), EPERM);
+	assert_int_equal(confined(other_pair), EPERM);
 	assert_int_equal(confined(code), EPERM);
 	assert_int_equal(confined(data_to_code), EPERM);
 	assert_int_equal(confined(read_file), EPERM);
@@ -424,7 +483,8 @@ static int make(void **st)
 	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	stream = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	datagram = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (datagram < 0 || bind(listener, (struct sockaddr *)&un, name_of(&un, named)) ||
+	epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (epoll < 0 || datagram < 0 || bind(listener, (struct sockaddr *)&un, name_of(&un, named)) ||
 	    listen(listener, 1))
 		return -1;
 	parent = getpid();

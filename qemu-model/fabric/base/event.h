@@ -14,7 +14,8 @@ enum fab_event_type {
 	FAB_EVENT_ATTACH,	/* fab_attach_event() */
 	FAB_EVENT_CONTROL,	/* fab_control_event() */
 	FAB_EVENT_SIM,		/* fab_sim_event() */
-	FAB_EVENT_HCA,		/* fab_hcas_turn(); no index, nothing to read */
+	FAB_EVENT_HCA,		/* fab_hcas_turn(); nothing to read */
+	FAB_EVENT_FRONT,	/* fab_fronts_event() */
 };
 
 /**

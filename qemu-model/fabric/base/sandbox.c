@@ -105,12 +105,12 @@ static int enter_landlock(const struct fab_sandbox_cfg *cfg)
 
 /* System calls that may have any arguments. */
 static const int allowed[] = {
-	/* descriptors that are open, of which a link has three */
+	/* descriptors that are open, of which a link and a front have three */
 	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek),
-	SCMP_SYS(close), SCMP_SYS(dup), SCMP_SYS(fstat), SCMP_SYS(newfstatat),
+	SCMP_SYS(close), SCMP_SYS(dup), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(fstatfs),
 	SCMP_SYS(ftruncate), SCMP_SYS(fchmod), SCMP_SYS(pipe2), SCMP_SYS(memfd_create),
-	SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(poll),
-	SCMP_SYS(ppoll),
+	SCMP_SYS(eventfd2), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
+	SCMP_SYS(epoll_pwait2), SCMP_SYS(poll), SCMP_SYS(ppoll),
 	/* sockets; those that make and connect them are below */
 	SCMP_SYS(accept4), SCMP_SYS(getsockname), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),
 	SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(recvmmsg), SCMP_SYS(sendto),
@@ -139,7 +139,7 @@ static const int allowed[] = {
 #define OPEN_MASK	(O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | O_NONBLOCK | O_DIRECTORY)
 #define OPEN_PIPE	(O_RDWR | O_NONBLOCK)
 
-/* Links seal memory, and the control socket keeps a descriptor. F_SETOWN would signal others. */
+/* Links and fronts seal memory, and the control socket keeps a descriptor. F_SETOWN would signal others. */
 static const int fcntls[] = { F_DUPFD_CLOEXEC, F_ADD_SEALS, F_GET_SEALS };
 
 /*
@@ -151,10 +151,12 @@ static int allow_sockets(scmp_filter_ctx s, const struct fab_sandbox_cfg *cfg)
 {
 	const struct scmp_arg_cmp datagrams = SCMP_A1(SCMP_CMP_MASKED_EQ, 0xff, SOCK_DGRAM);
 	const uint32_t yes = SCMP_ACT_ALLOW;
-	int e = 0;
+	int e;
 
+	/* the interrupts of a front: a pair reaches nobody else */
+	e = seccomp_rule_add(s, yes, SCMP_SYS(socketpair), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0));
 	if (cfg->abstract) {
-		e = seccomp_rule_add(s, yes, SCMP_SYS(bind), 0);
+		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(bind), 0);
 		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(connect), 0);
 		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,
 					     SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0), datagrams);

@@ -8,8 +8,8 @@
  *			umad2sim no socket is connected that has no file
  *	seccomp		the system calls of sandbox.c and no others: no program is started, no
  *			memory is executed that was written, no process is traced, no file says
- *			whom to signal, and no socket is made or connected but, with umad2sim,
- *			UNIX sockets of datagrams, and with umad2sim over UDP also those
+ *			whom to signal, and no socket is made or connected but pairs and, with
+ *			umad2sim, UNIX sockets of datagrams, and with umad2sim over UDP also those
  *
  * Descriptors that are open stay as they are, and machines may pass further ones.
  */

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Files of another process, mapped; see block.h. */
+#include "block.h"
+
+#include <errno.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REAP_NS		100000u
+#define REAP_LEAST	(16ull << 20)	/* in one system call: pages that are there take 150 us */
+#define REAP_MOST	(1ull << 30)	/* and if no page seems to be there */
+
+struct fab_block {
+	struct fab_block *next;
+	uint8_t *mem;
+	uint64_t size;
+	bool *vanished;
+};
+
+/*
+ * Of the thread that maps and accesses them: a bus error is of the thread that has accessed
+ * memory, so nothing changes these while its handler reads them.
+ */
+static _Thread_local struct fab_block *mapped, *freed;
+static _Thread_local volatile sig_atomic_t some_vanished;
+static _Thread_local uint64_t reap_step = REAP_LEAST;
+
+/* ---- memory that vanishes ------------------------------------------------------ */
+
+/* Put memory in the place of the block, or where there is not enough of the page at @addr. */
+static bool block_cover(const struct fab_block *b, void *addr)
+{
+	const int prot = PROT_READ | PROT_WRITE;
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uint8_t *at = b->mem + ((uintptr_t)addr - (uintptr_t)b->mem) / page * page;
+
+	return mmap(b->mem, b->size, prot, flags, -1, 0) != MAP_FAILED ||
+	       mmap(at, page, prot, flags, -1, 0) != MAP_FAILED;
+}
+
+static void block_bus_error(int sig, siginfo_t *si, void *context)
+{
+	const int error = errno;
+
+	(void)context;
+	for (struct fab_block *b = si->si_code > 0 ? mapped : NULL; b; b = b->next) {
+		if ((uintptr_t)si->si_addr - (uintptr_t)b->mem >= b->size)
+			continue;
+		if (!block_cover(b, si->si_addr))
+			break;
+		*b->vanished = true;
+		some_vanished = 1;
+		errno = error;
+		return;
+	}
+	/* it is an error of this program */
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+/* A handler is of the whole process, in which others may have set one since the last block. */
+static bool block_watch(void)
+{
+	const struct sigaction sa = {
+		.sa_sigaction = block_bus_error,
+		.sa_flags = SA_SIGINFO | SA_RESTART,
+	};
+
+	return !sigaction(SIGBUS, &sa, NULL);
+}
+
+bool fab_blocks_vanished(void)
+{
+	const bool was = some_vanished;
+
+	some_vanished = 0;
+	return was;
+}
+
+/* ---- blocks -------------------------------------------------------------------- */
+
+/*
+ * Whether @fd is a file of at least @size bytes, and nobody but the kernel has a say in how long an
+ * access to it takes.
+ */
+static bool is_local_file(int fd, uint64_t size)
+{
+	static const unsigned long types[] = {
+		TMPFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
+	};
+	struct statfs fs;
+	struct stat st;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < 0 ||
+	    size > (uint64_t)st.st_size || fstatfs(fd, &fs))
+		return false;
+	/* only whole pages of these can be unmapped */
+	if ((unsigned long)fs.f_type == HUGETLBFS_MAGIC)
+		return size % (unsigned long)st.st_blksize == 0;
+	for (unsigned int i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if ((unsigned long)fs.f_type == types[i])
+			return true;
+	return false;
+}
+
+struct fab_block *fab_block_new(int fd, uint64_t size, bool *vanished,
+				enum ohca_front_status *status)
+{
+	struct fab_block *b;
+
+	*status = OHCA_FRONT_INVALID;
+	if (!size || size > SIZE_MAX)
+		return NULL;
+	*status = OHCA_FRONT_NOT_SHARED;
+	if (!is_local_file(fd, size))
+		return NULL;
+	*status = OHCA_FRONT_NO_MEMORY;
+	b = block_watch() ? calloc(1, sizeof(*b)) : NULL;
+	if (!b)
+		return NULL;
+	b->size = size;
+	b->vanished = vanished;
+	b->mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (b->mem == MAP_FAILED) {
+		*status = errno == ENOMEM ? OHCA_FRONT_NO_MEMORY : OHCA_FRONT_NOT_SHARED;
+		free(b);
+		return NULL;
+	}
+	/* the machine's memory is not for the daemon's core files */
+	if (madvise(b->mem, size, MADV_DONTDUMP)) {
+		/* They are larger then. */
+	}
+	b->next = mapped;
+	mapped = b;
+	*status = OHCA_FRONT_OK;
+	return b;
+}
+
+void fab_block_free(struct fab_block *b)
+{
+	struct fab_block **at = &mapped;
+
+	if (!b)
+		return;
+	while (*at != b)
+		at = &(*at)->next;
+	*at = b->next;
+	b->next = freed;
+	freed = b;
+}
+
+void *fab_block_mem(const struct fab_block *b)
+{
+	return b->mem;
+}
+
+uint64_t fab_block_size(const struct fab_block *b)
+{
+	return b->size;
+}
+
+/* ---- unmapping ----------------------------------------------------------------- */
+
+static uint64_t block_clock(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* From its end, so that what is left begins where it did. */
+static void block_shrink(struct fab_block *b)
+{
+	const uint64_t page = 1ull << 21, n = b->size > reap_step ? reap_step : b->size;
+	/* hugetlbfs unmaps whole pages */
+	uint64_t left = (b->size - n) / page * page;
+
+	if (munmap(b->mem + left, b->size - left) && left) {
+		/* of larger ones perhaps */
+		left = 0;
+		munmap(b->mem, b->size);
+	}
+	b->size = left;
+}
+
+bool fab_blocks_reap(void)
+{
+	const uint64_t begin = freed ? block_clock() : 0;
+	uint64_t last = begin, now;
+
+	while (freed) {
+		struct fab_block *b = freed;
+
+		block_shrink(b);
+		if (!b->size) {
+			freed = b->next;
+			free(b);
+		}
+		now = block_clock();
+		if (now - last > REAP_NS && reap_step > REAP_LEAST)
+			reap_step /= 2;
+		else if (now - last < REAP_NS / 8 && reap_step < REAP_MOST)
+			reap_step *= 2;
+		last = now;
+		if (now - begin >= REAP_NS)
+			break;
+	}
+	return freed;
+}

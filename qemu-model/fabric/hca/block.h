@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Files of another process, mapped: the memory of a machine that HCAs reach.
+ *
+ * The process that has passed a file may make it shorter, or its file system may have no room for
+ * a page: an access is a bus error then. A signal handler maps other memory over the whole block
+ * and notes that it has vanished; what was under way goes on with zeros, and the front is ended
+ * after the turn. Only file systems of the kernel that answer for themselves are mapped: the server
+ * of another one (FUSE, NFS) could keep an access waiting, and with it the whole fabric.
+ *
+ * All functions are for one thread, which alone accesses the blocks that it has mapped.
+ */
+#ifndef OHCA_FABRIC_BLOCK_H
+#define OHCA_FABRIC_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "front/proto.h"
+
+struct fab_block;
+
+/**
+ * fab_block_new() - map a file
+ * @fd: the file; stays the caller's
+ * @size: bytes from its begin
+ * @vanished: set when an access has found no memory; outlives the block
+ * @status: why there is none
+ *
+ * Return: NULL on failure.
+ */
+struct fab_block *fab_block_new(int fd, uint64_t size, bool *vanished,
+				enum ohca_front_status *status);
+
+/** fab_block_free() - the block is not accessed any more; fab_blocks_reap() unmaps it. NULL is none */
+void fab_block_free(struct fab_block *b);
+
+/** fab_block_mem() - where it is */
+void *fab_block_mem(const struct fab_block *b);
+
+/** fab_block_size() - bytes of it */
+uint64_t fab_block_size(const struct fab_block *b);
+
+/**
+ * fab_blocks_reap() - unmap some of what was freed
+ *
+ * To unmap memory takes as long as it has pages: this ends after some 100 us.
+ *
+ * Return: whether there is more.
+ */
+bool fab_blocks_reap(void);
+
+/** fab_blocks_vanished() - whether a block has vanished since the last call */
+bool fab_blocks_vanished(void);
+
+#endif

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Fronts that come and go; see front.h. */
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fabric/base/event.h"
+#include "front_priv.h"
+
+/* ---- their end ----------------------------------------------------------------- */
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+void fab_front_unhost(struct fab_front *f)
+{
+	/* nothing accesses the memory after this */
+	if (f->hca)
+		fab_hca_free(f->hca);
+	f->hca = NULL;
+	for (unsigned int i = 0; i < OHCA_FRONT_BLOCKS; i++) {
+		fab_block_free(f->block[i]);
+		f->block[i] = NULL;
+	}
+	fab_block_free(f->dm);
+	f->dm = NULL;
+	if (f->page)
+		munmap(f->page, f->page_bytes);
+	f->page = NULL;
+}
+
+static void front_free(struct fab_front *f)
+{
+	struct epoll_event ev = { 0 };
+
+	fab_front_unhost(f);
+	/* the front has this one, too, which keeps it among those that are watched */
+	if (f->wake >= 0)
+		epoll_ctl(f->s->cfg.epfd, EPOLL_CTL_DEL, f->wake, &ev);
+	close_fd(&f->wake);
+	close_fd(&f->irq);
+	close_fd(&f->sock);
+	f->s->front[f->index] = NULL;
+	free(f);
+}
+
+/* @why: NULL: it has gone */
+static void front_end(struct fab_front *f, int code, const char *why)
+{
+	fab_data_log(f->s->cfg.d, "the front of '%s' (%s) has gone%s%s", f->desc, f->id,
+		     why ? ": " : "", why ? why : "");
+	if (why)
+		fab_front_refuse(f->sock, code, why);
+	front_free(f);
+}
+
+/* ---- their begin --------------------------------------------------------------- */
+
+static bool front_watch(const struct fab_front *f, int fd, uint32_t events, enum fab_event_type type)
+{
+	return fab_event_watch(f->s->cfg.epfd, EPOLL_CTL_ADD, fd, events, type, f->index);
+}
+
+/* A place among the fronts. Return: false: out of memory. */
+static bool front_list(struct fab_fronts *s, struct fab_front *f)
+{
+	struct fab_front **more;
+	uint32_t i;
+
+	for (i = 0; i < s->room && s->front[i]; i++)
+		;
+	if (i == s->room) {
+		more = realloc(s->front, (s->room + 16) * sizeof(struct fab_front *));
+		if (!more)
+			return false;
+		memset(more + s->room, 0, 16 * sizeof(struct fab_front *));
+		s->front = more;
+		s->room += 16;
+	}
+	f->s = s;
+	f->index = i;
+	s->front[i] = f;
+	return true;
+}
+
+/* Return: the descriptor of a page for @cfg, which is mapped; -1: errno is set. */
+static int front_page(struct fab_front *f, const struct ohca_db_sizes *sizes)
+{
+	const size_t n = OHCA_PAGE_BYTES(ohca_doorbells_bytes(sizes));
+	const int fd = memfd_create("ohca-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *page;
+
+	if (fd < 0)
+		return -1;
+	page = ftruncate(fd, (off_t)n) ||
+	       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ? MAP_FAILED :
+	       mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED) {
+		close(fd);
+		return -1;
+	}
+	f->page = page;
+	f->page_bytes = n;
+	return fd;
+}
+
+/*
+ * An eventfd of its own, which no one reads: one for all would let a front fill it, or make writing
+ * it wait, and so keep the others from waking this process.
+ */
+static bool front_wake(struct fab_front *f)
+{
+	f->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return f->wake >= 0 && front_watch(f, f->wake, EPOLLIN | EPOLLET, FAB_EVENT_HCA);
+}
+
+/* Return: the front's end; -1: errno is set. */
+static int front_irqs(struct fab_front *f)
+{
+	int sv[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv))
+		return -1;
+	f->irq = sv[0];
+	/* nothing comes back */
+	shutdown(f->irq, SHUT_RD);
+	return sv[1];
+}
+
+static void front_irq(void *arg, unsigned int vec)
+{
+	const struct fab_front *f = arg;
+
+	(void)vec;
+	/* if it does not fit, many bytes tell of interrupts already */
+	if (send(f->irq, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return;
+}
+
+static void front_attn(void *arg)
+{
+	struct fab_front *f = arg;
+
+	f->calls = true;
+	f->s->calls = true;
+}
+
+/* Find the place of each port. Return: false: @err says why there is none. */
+static bool front_places(const struct fab_front *f, unsigned int want, struct fab_hca_cfg *cfg,
+			 struct ohca_link_err *err)
+{
+	const struct ohca_cfg *e = &cfg->engine;
+	struct ohca_link_cfg peer;
+
+	ohca_link_cfg_init(&peer);
+	peer.node_guid = e->node_guid;
+	memcpy(peer.desc, e->node_desc, sizeof(peer.desc));
+	for (unsigned int i = 0; i < e->num_ports; i++) {
+		peer.port_guid = e->node_guid + 1 + i;
+		peer.port_num = (uint8_t)(i + 1);
+		peer.want_port = (uint8_t)(want ? want + i : 0);
+		cfg->place[i] = f->s->cfg.place(f->s->cfg.d, &peer, i ? cfg->place[0] :
+						FAB_NO_PORT, err);
+		if (cfg->place[i] == FAB_NO_PORT)
+			return false;
+	}
+	return true;
+}
+
+static bool system_error(struct ohca_link_err *err, const char *what)
+{
+	err->code = OHCA_LINK_E_SYS;
+	err->sys = errno;
+	snprintf(err->text, sizeof(err->text), "%s: %s", what, strerror(errno));
+	return false;
+}
+
+static bool hello_error(struct ohca_link_err *err, int code, const char *what, const char *wrong)
+{
+	err->code = code;
+	snprintf(err->text, sizeof(err->text), "%s%s", what, wrong);
+	return false;
+}
+
+/* Make the HCA of @cfg and answer. Return: false: @err says why not. */
+static bool front_host(struct fab_front *f, const struct fab_hca_cfg *cfg,
+		       const struct ohca_front_hello *h, struct ohca_link_err *err)
+{
+	struct ohca_front_welcome w = { .release = "ohca-fabric" };
+	int fds[OHCA_FRONT_FDS] = { -1, -1, -1 };
+	struct fab_hca_cfg with = *cfg;
+	struct ohca_db_sizes sizes;
+	bool ok;
+
+	if (!ohca_doorbell_sizes(&cfg->engine, &sizes))
+		return hello_error(err, OHCA_LINK_E_CONFIG, "HELLO is not valid", "");
+	fds[OHCA_FRONT_FD_PAGE] = front_page(f, &sizes);
+	fds[OHCA_FRONT_FD_IRQ] = fds[OHCA_FRONT_FD_PAGE] < 0 ? -1 : front_irqs(f);
+	with.page = f->page;
+	if (fds[OHCA_FRONT_FD_IRQ] >= 0 && front_wake(f))
+		f->hca = fab_hca_new(f->s->cfg.hcas, &with);
+	fds[OHCA_FRONT_FD_WAKE] = f->wake;
+	for (unsigned int i = 0; i < OHCA_DB_NUM; i++)
+		w.max[i] = htole32(sizes.max[i]);
+	w.uars = htole32(sizes.uars);
+	w.page_bytes = htole64(f->page_bytes);
+	if (f->hca && le32toh(h->flags) & OHCA_FRONT_PAUSED)
+		fab_hca_run(f->hca, false);
+	ok = f->hca && front_watch(f, f->sock, EPOLLIN, FAB_EVENT_FRONT) &&
+	     fab_front_send(f->sock, &w.hdr, OHCA_FRONT_WELCOME, sizeof(w), h->hdr.seq, fds);
+	if (!ok)
+		system_error(err, "the HCA cannot be hosted");
+	close_fd(&fds[OHCA_FRONT_FD_PAGE]);
+	close_fd(&fds[OHCA_FRONT_FD_IRQ]);
+	return ok;
+}
+
+static uint64_t front_clock(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Act by the HELLO @h, which came with @m. Return: false: @err says why not. */
+static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
+			const struct front_msg *m, struct ohca_link_err *err)
+{
+	struct fab_hca_cfg cfg = { .irq = front_irq, .attn = front_attn, .arg = f };
+	enum ohca_front_status status;
+	const char *wrong;
+
+	if (m->len < sizeof(*h) || le16toh(h->hdr.type) != OHCA_FRONT_HELLO)
+		return hello_error(err, OHCA_LINK_E_PROTO, "the first message is no HELLO", "");
+	fab_front_text(f->desc, h->desc, sizeof(f->desc) - 1);
+	fab_front_text(f->id, h->id, sizeof(f->id) - 1);
+	wrong = fab_front_card(h, front_clock(), &cfg.engine);
+	if (!wrong && !cfg.engine.dm_size != (m->fd < 0))
+		wrong = "dm_size";
+	if (m->starved) {
+		errno = EMFILE;
+		return system_error(err, "device memory");
+	}
+	if (wrong)
+		return hello_error(err, OHCA_LINK_E_CONFIG, "HELLO has a value that is not valid: ",
+				   wrong);
+	if (m->fd >= 0) {
+		f->dm = fab_block_new(m->fd, cfg.engine.dm_size, &f->vanished, &status);
+		if (!f->dm)
+			return hello_error(err, OHCA_LINK_E_CONFIG, "the device memory is not "
+					   "shared memory of its size", "");
+		cfg.engine.dm = fab_block_mem(f->dm);
+	}
+	return front_places(f, h->want_port, &cfg, err) && front_host(f, &cfg, h, err);
+}
+
+bool fab_is_front(int fd)
+{
+	uint32_t magic;
+
+	return recv(fd, &magic, sizeof(magic), MSG_PEEK | MSG_DONTWAIT) == sizeof(magic) &&
+	       le32toh(magic) == OHCA_FRONT_MAGIC;
+}
+
+static void front_turn_away(struct fab_front *f, const struct ohca_link_err *err)
+{
+	if (f->desc[0])
+		fab_data_log(f->s->cfg.d, "refused the front of '%s' (%s): %s", f->desc, f->id,
+			     err->text);
+	else
+		fab_data_log(f->s->cfg.d, "refused a front: %s", err->text);
+	fab_front_refuse(f->sock, err->code, err->text);
+	front_free(f);
+}
+
+void fab_fronts_take(struct fab_fronts *s, int fd)
+{
+	struct fab_front *f = calloc(1, sizeof(*f));
+	struct ohca_link_err err = { .code = OHCA_LINK_E_PROTO };
+	struct front_msg m;
+	const char *why;
+
+	if (!f || !front_list(s, f)) {
+		fab_data_log(s->cfg.d, "refused a front: out of memory");
+		fab_front_refuse(fd, OHCA_LINK_E_SYS, "out of memory");
+		close(fd);
+		free(f);
+		return;
+	}
+	f->sock = fd;
+	f->wake = f->irq = -1;
+	if (fab_front_recv(s, fd, &m, &why) < 0) {
+		snprintf(err.text, sizeof(err.text), "%s", why ? why : "it has gone");
+		front_turn_away(f, &err);
+		return;
+	}
+	if (!front_hello(f, &s->in.hello, &m, &err))
+		front_turn_away(f, &err);
+	fab_front_drop_fd(&m);
+}
+
+/* ---- in between ---------------------------------------------------------------- */
+
+/* A burst of messages; the socket stays readable if there are more. */
+static void front_look(struct fab_front *f)
+{
+	for (unsigned int i = 0; i < FAB_FRONT_BURST; i++) {
+		const char *why = NULL;
+		struct front_msg m;
+		const int r = fab_front_recv(f->s, f->sock, &m, &why);
+
+		if (!r)
+			return;
+		if (r > 0) {
+			why = fab_front_message(f, &m);
+			fab_front_drop_fd(&m);
+		}
+		if (r < 0 || why || !f->hca) {
+			front_end(f, OHCA_LINK_E_PEER, why);
+			return;
+		}
+	}
+}
+
+void fab_fronts_event(struct fab_fronts *s, uint32_t index)
+{
+	/* it may be of one that another event of the same sleep has ended */
+	if (index < s->room && s->front[index])
+		front_look(s->front[index]);
+}
+
+/* Memory has vanished, or a front has set OHCA_PEND_ATTN. */
+static void front_settle(struct fab_front *f)
+{
+	const bool calls = f->calls;
+
+	f->calls = false;
+	if (f->vanished)
+		front_end(f, OHCA_LINK_E_PEER, "guest memory vanished");
+	else if (calls)
+		front_look(f);
+}
+
+bool fab_fronts_settle(struct fab_fronts *s)
+{
+	if (s->calls | fab_blocks_vanished()) {
+		s->calls = false;
+		for (uint32_t i = 0; i < s->room; i++)
+			if (s->front[i])
+				front_settle(s->front[i]);
+	}
+	return fab_blocks_reap();
+}
+
+struct fab_fronts *fab_fronts_new(const struct fab_fronts_cfg *cfg)
+{
+	struct fab_fronts *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->cfg = *cfg;
+	return s;
+}
+
+void fab_fronts_free(struct fab_fronts *s)
+{
+	if (!s)
+		return;
+	for (uint32_t i = 0; i < s->room; i++)
+		if (s->front[i])
+			front_free(s->front[i]);
+	while (fab_blocks_reap())
+		;
+	free(s->front);
+	free(s);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Fronts: processes with the PCI device of an HCA that this process hosts (front/proto.h). The
+ * first message of a connection to the fabric's socket says that it is one (attach.h); from then
+ * on it is here until its end, at which its HCA goes away.
+ *
+ * A front is not trusted. What it sends is copied, checked and then used, its descriptors too; what
+ * violates the protocol ends it with a reason on both sides, and no other one has to do with it.
+ * A look at a front takes FAB_FRONT_BURST messages, and none of them waits for anything.
+ *
+ *	front.c		fronts that come and go
+ *	hello.c		the HCA that a HELLO asks for
+ *	message.c	messages and their answers
+ *	front_sock.c	messages as bytes and descriptors
+ *	block.c		memory that a front shares
+ *
+ * Owner thread only.
+ */
+#ifndef OHCA_FABRIC_FRONT_H
+#define OHCA_FABRIC_FRONT_H
+
+#include "fabric/hca/hca.h"
+
+#define FAB_FRONT_BURST		8u		/* messages in a turn of a front */
+#define FAB_FRONT_BYTES		(1ull << 42)	/* of all blocks of a front */
+
+struct fab_fronts;
+
+/**
+ * struct fab_fronts_cfg - what fronts need of the fabric
+ * @hcas: where their HCAs go
+ * @d: its data path
+ * @epfd: epoll descriptor; its events of FAB_EVENT_FRONT are for fab_fronts_event()
+ * @place: the switch port for the port that @peer describes, but not @taken; FAB_NO_PORT: @err says
+ *	why there is none
+ */
+struct fab_fronts_cfg {
+	struct fab_hcas *hcas;
+	struct fab_data *d;
+	int epfd;
+	uint32_t (*place)(struct fab_data *d, const struct ohca_link_cfg *peer, uint32_t taken,
+			  struct ohca_link_err *err);
+};
+
+/** fab_fronts_new() - no front yet. Return: NULL if out of memory. */
+struct fab_fronts *fab_fronts_new(const struct fab_fronts_cfg *cfg);
+
+/** fab_fronts_free() - end all, before the HCAs are freed; NULL is none */
+void fab_fronts_free(struct fab_fronts *s);
+
+/** fab_is_front() - whether the message that waits at socket @fd is a front's */
+bool fab_is_front(int fd);
+
+/** fab_fronts_take() - the HELLO that waits at socket @fd is answered; @fd is ours, and watched */
+void fab_fronts_take(struct fab_fronts *s, int fd);
+
+/** fab_fronts_event() - a front, the event's @index, has something to say, or has gone */
+void fab_fronts_event(struct fab_fronts *s, uint32_t index);
+
+/**
+ * fab_fronts_settle() - after turns of HCAs: look at fronts that have called (OHCA_PEND_ATTN), end those
+ *	whose memory has vanished, give back some of what others have left
+ *
+ * Return: whether there is more to give back.
+ */
+bool fab_fronts_settle(struct fab_fronts *s);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Shared by the files of fronts. */
+#ifndef OHCA_FABRIC_FRONT_PRIV_H
+#define OHCA_FABRIC_FRONT_PRIV_H
+
+#include "block.h"
+#include "front.h"
+#include "front/page.h"
+#include "front/proto.h"
+
+/**
+ * struct front_msg - a message that was received
+ * @len: its bytes
+ * @fd: its descriptor, or -1
+ * @starved: this process had no room for a descriptor
+ */
+struct front_msg {
+	size_t len;
+	int fd;
+	bool starved;
+};
+
+/**
+ * struct fab_front - a front
+ * @s: of these
+ * @index: its place among them
+ * @sock, @wake, @irq: its socket; what it writes to wake us; what it reads interrupts from; or -1
+ * @hca: NULL after BYE
+ * @page: of @page_bytes, or NULL
+ * @dm: device memory, or NULL
+ * @block: what its memory lies in; @ranges of the last MEM are in each
+ * @block_bytes: of all blocks
+ * @calls: it has set OHCA_PEND_ATTN
+ * @vanished: an access to one of them has found none
+ * @desc: NodeDescription, @id: what the front calls the device; for messages
+ */
+struct fab_front {
+	struct fab_fronts *s;
+	uint32_t index;
+	int sock, wake, irq;
+	struct fab_hca *hca;
+	struct ohca_page *page;
+	size_t page_bytes;
+	struct fab_block *dm;
+	struct fab_block *block[OHCA_FRONT_BLOCKS];
+	unsigned int ranges[OHCA_FRONT_BLOCKS];
+	uint64_t block_bytes;
+	bool calls, vanished;
+	char desc[64], id[65];
+};
+
+/**
+ * struct fab_fronts - all of a fabric
+ * @cfg: as of fab_fronts_new()
+ * @front: [@room] each at its index, or NULL
+ * @calls: one of them calls
+ * @in: the message that is looked at
+ * @range: of a MEM
+ * @why: a front is to be ended, where that takes more than a fixed text
+ */
+struct fab_fronts {
+	struct fab_fronts_cfg cfg;
+	struct fab_front **front;
+	uint32_t room;
+	bool calls;
+	union {
+		struct ohca_front_hdr hdr;
+		struct ohca_front_hello hello;
+		struct ohca_front_block block;
+		struct ohca_front_mem mem;
+		struct ohca_front_reg reg;
+		struct ohca_front_run run;
+		struct ohca_front_lies lies;
+		uint8_t bytes[OHCA_FRONT_MAX];
+	} in;
+	struct fab_hca_range range[OHCA_FRONT_RANGES];
+	char why[160];
+};
+
+/* ---- front_sock.c ---- */
+
+/**
+ * fab_front_recv() - the next message, into @s->in
+ * @m: filled in; its descriptor is the caller's
+ *
+ * Return: 1; 0: there is none; -1: the front is gone, or @why says what is wrong.
+ */
+int fab_front_recv(struct fab_fronts *s, int sock, struct front_msg *m, const char **why);
+
+/** fab_front_drop_fd() - close the descriptor of a message, if it is still there */
+void fab_front_drop_fd(struct front_msg *m);
+
+/**
+ * fab_front_send() - send a message
+ * @msg: its header is filled in
+ * @seq: little-endian, as it came
+ * @fds: NULL, or OHCA_FRONT_FDS descriptors
+ *
+ * Return: false: it cannot be sent now.
+ */
+bool fab_front_send(int sock, struct ohca_front_hdr *msg, enum ohca_front_type type, size_t len,
+		    uint32_t seq, const int *fds);
+
+/** fab_front_refuse() - send ERROR; @code: enum ohca_link_errcode */
+void fab_front_refuse(int sock, int code, const char *text);
+
+/* ---- hello.c ---- */
+
+/**
+ * fab_front_card() - the card that a HELLO asks for
+ * @h: the HELLO; @now_ns: CLOCK_MONOTONIC
+ * @cfg: filled in but for @dm
+ *
+ * Return: NULL, or the name of the field that is not valid.
+ */
+const char *fab_front_card(const struct ohca_front_hello *h, uint64_t now_ns,
+			   struct ohca_cfg *cfg);
+
+/** fab_front_text() - @n bytes of @from, perhaps terminated, to @to of more bytes, for people */
+void fab_front_text(char *to, const uint8_t *from, size_t n);
+
+/* ---- message.c ---- */
+
+/** fab_front_message() - act by @s->in, and answer. Return: NULL, or why the front is to be ended. */
+const char *fab_front_message(struct fab_front *f, struct front_msg *m);
+
+/* ---- front.c ---- */
+
+/** fab_front_unhost() - the HCA goes away, and all memory with it */
+void fab_front_unhost(struct fab_front *f);
+
+#endif

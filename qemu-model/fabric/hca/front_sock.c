@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Messages of a front's socket, as bytes and descriptors; see front_priv.h. */
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "front_priv.h"
+
+/* More than one is wrong, but each that comes has to be closed. */
+#define FDS_TAKEN	4u
+
+/* Keep the only descriptor of message @h in @m. Return: how many there were. */
+static unsigned int take_fds(struct msghdr *h, struct front_msg *m)
+{
+	unsigned int n = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
+		const size_t fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < fds; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+			if (n++)
+				close(fd);
+			else
+				m->fd = fd;
+		}
+	}
+	return n;
+}
+
+static const char *check_bytes(struct fab_fronts *s, const struct front_msg *m)
+{
+	const struct ohca_front_hdr *h = &s->in.hdr;
+	const unsigned int version = le16toh(h->version);
+
+	if (m->len > sizeof(s->in))
+		return "a message is too long";
+	if (m->len < sizeof(*h) || le32toh(h->magic) != OHCA_FRONT_MAGIC)
+		return "a message is not of the front protocol";
+	if (version != OHCA_FRONT_VERSION) {
+		snprintf(s->why, sizeof(s->why), "QEMU speaks version %u of the protocol of HCAs, "
+			 "ohca-fabric %u: take QEMU and ohca-fabric of one release", version, OHCA_FRONT_VERSION);
+		return s->why;
+	}
+	if (le32toh(h->len) != m->len)
+		return "a message claims another length";
+	return NULL;
+}
+
+int fab_front_recv(struct fab_fronts *s, int sock, struct front_msg *m, const char **why)
+{
+	union {
+		char buf[CMSG_SPACE(FDS_TAKEN * sizeof(int))];
+		struct cmsghdr align;
+	} c;
+	struct iovec iov = { .iov_base = &s->in, .iov_len = sizeof(s->in) };
+	struct msghdr h = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = c.buf,
+		.msg_controllen = sizeof(c.buf),
+	};
+	const ssize_t n = recvmsg(sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+	unsigned int fds;
+
+	m->fd = -1;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	*why = NULL;
+	if (n <= 0)
+		return -1;
+	m->len = (size_t)n;
+	fds = take_fds(&h, m);
+	/* what does not fit into this process is left out likewise */
+	m->starved = h.msg_flags & MSG_CTRUNC && fds < FDS_TAKEN;
+	*why = fds > 1 ? "a message has more than one descriptor" : check_bytes(s, m);
+	if (!*why)
+		return 1;
+	fab_front_drop_fd(m);
+	return -1;
+}
+
+void fab_front_drop_fd(struct front_msg *m)
+{
+	if (m->fd >= 0)
+		close(m->fd);
+	m->fd = -1;
+}
+
+bool fab_front_send(int sock, struct ohca_front_hdr *msg, enum ohca_front_type type, size_t len,
+		    uint32_t seq, const int *fds)
+{
+	union {
+		char buf[CMSG_SPACE(OHCA_FRONT_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} c;
+	struct iovec iov = { .iov_base = msg, .iov_len = len };
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *cm;
+
+	*msg = (struct ohca_front_hdr){
+		.magic = htole32(OHCA_FRONT_MAGIC),
+		.version = htole16(OHCA_FRONT_VERSION),
+		.type = htole16((uint16_t)type),
+		.len = htole32((uint32_t)len),
+		.seq = seq,
+	};
+	if (fds) {
+		memset(&c, 0, sizeof(c));
+		h.msg_control = c.buf;
+		h.msg_controllen = sizeof(c.buf);
+		cm = CMSG_FIRSTHDR(&h);
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(OHCA_FRONT_FDS * sizeof(int));
+		memcpy(CMSG_DATA(cm), fds, OHCA_FRONT_FDS * sizeof(int));
+	}
+	return sendmsg(sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len;
+}
+
+void fab_front_refuse(int sock, int code, const char *text)
+{
+	struct ohca_front_error e = { .code = htole32((uint32_t)code) };
+
+	strncpy((char *)e.text, text, sizeof(e.text) - 1);
+	/* who does not read it finds the end of the socket */
+	fab_front_send(sock, &e.hdr, OHCA_FRONT_ERROR, sizeof(e), 0, NULL);
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* A front's messages and their answers; see front_priv.h. */
+#include <endian.h>
+#include <stdatomic.h>
+
+#include "front_priv.h"
+
+typedef enum ohca_front_status front_act(struct fab_front *f, struct front_msg *m, uint64_t *value);
+
+/* ---- memory -------------------------------------------------------------------- */
+
+static enum ohca_front_status on_block(struct fab_front *f, struct front_msg *m, uint64_t *value)
+{
+	const struct ohca_front_block *b = &f->s->in.block;
+	const uint32_t id = le32toh(b->id);
+	const uint64_t size = le64toh(b->size);
+	enum ohca_front_status status;
+
+	(void)value;
+	if (m->starved)
+		return OHCA_FRONT_NO_MEMORY;
+	if (m->fd < 0 || id >= OHCA_FRONT_BLOCKS || f->block[id])
+		return OHCA_FRONT_INVALID;
+	if (size > FAB_FRONT_BYTES - f->block_bytes)
+		return OHCA_FRONT_NO_MEMORY;
+	f->block[id] = fab_block_new(m->fd, size, &f->vanished, &status);
+	if (f->block[id])
+		f->block_bytes += size;
+	return status;
+}
+
+static enum ohca_front_status on_unblock(struct fab_front *f, struct front_msg *m, uint64_t *value)
+{
+	const uint32_t id = le32toh(f->s->in.block.id);
+
+	(void)m;
+	(void)value;
+	if (id >= OHCA_FRONT_BLOCKS || !f->block[id] || f->ranges[id])
+		return OHCA_FRONT_INVALID;
+	f->block_bytes -= fab_block_size(f->block[id]);
+	fab_block_free(f->block[id]);
+	f->block[id] = NULL;
+	return OHCA_FRONT_OK;
+}
+
+/* Range @r, behind the address @end. Return: false: it is not valid. */
+static bool take_range(const struct fab_front *f, const struct ohca_front_range *r, uint64_t end,
+		       struct fab_hca_range *to)
+{
+	const uint64_t iova = le64toh(r->iova), len = le64toh(r->len), off = le64toh(r->off);
+	const uint32_t id = le32toh(r->block), flags = le32toh(r->flags);
+	const struct fab_block *b = id < OHCA_FRONT_BLOCKS ? f->block[id] : NULL;
+
+	if (!b || !len || (iova | len | off) % OHCA_FRONT_ALIGN || flags & ~OHCA_FRONT_READ_ONLY ||
+	    off >= fab_block_size(b) || len > fab_block_size(b) - off || iova < end ||
+	    len > UINT64_MAX - iova)
+		return false;
+	*to = (struct fab_hca_range){
+		.iova = iova,
+		.len = len,
+		.mem = (uint8_t *)fab_block_mem(b) + off,
+		.read_only = flags & OHCA_FRONT_READ_ONLY,
+	};
+	return true;
+}
+
+static enum ohca_front_status on_mem(struct fab_front *f, struct front_msg *m, uint64_t *value)
+{
+	const struct ohca_front_mem *mem = &f->s->in.mem;
+	const uint32_t n = le32toh(mem->n);
+	uint64_t end = 0;
+
+	(void)value;
+	if (n > OHCA_FRONT_RANGES || (m->len - sizeof(*mem)) / sizeof(mem->range[0]) < n)
+		return OHCA_FRONT_INVALID;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!take_range(f, &mem->range[i], end, &f->s->range[i]))
+			return OHCA_FRONT_INVALID;
+		end = f->s->range[i].iova + f->s->range[i].len;
+	}
+	if (!fab_hca_memory(f->hca, f->s->range, n))
+		return OHCA_FRONT_NO_MEMORY;
+	for (unsigned int i = 0; i < OHCA_FRONT_BLOCKS; i++)
+		f->ranges[i] = 0;
+	for (uint32_t i = 0; i < n; i++)
+		f->ranges[le32toh(mem->range[i].block)]++;
+	return OHCA_FRONT_OK;
+}
+
+/* ---- the device ---------------------------------------------------------------- */
+
+static enum ohca_front_status on_reg(struct fab_front *f, struct front_msg *m, uint64_t *value)
+{
+	const struct ohca_front_reg *r = &f->s->in.reg;
+	const uint32_t off = le32toh(r->off);
+
+	(void)m;
+	if ((r->size != 4 && r->size != 8) || off % r->size || r->flags & ~OHCA_FRONT_REG_WRITE)
+		return OHCA_FRONT_INVALID;
+	if (r->flags & OHCA_FRONT_REG_WRITE)
+		fab_hca_write_reg(f->hca, off, le64toh(r->value), r->size);
+	else
+		*value = fab_hca_read_reg(f->hca, off, r->size);
+	return OHCA_FRONT_OK;
+}
+
+static enum ohca_front_status on_reset(struct fab_front *f, struct front_msg *m, uint64_t *value)
+{
+	(void)m;
+	(void)value;
+	fab_hca_reset(f->hca);
+	return OHCA_FRONT_OK;
+}
+
+static enum ohca_front_status on_run(struct fab_front *f, struct front_msg *m, uint64_t *value)
+{
+	const uint32_t running = le32toh(f->s->in.run.running);
+
+	(void)m;
+	(void)value;
+	if (running > 1)
+		return OHCA_FRONT_INVALID;
+	fab_hca_run(f->hca, running);
+	return OHCA_FRONT_OK;
+}
+
+static enum ohca_front_status on_lies(struct fab_front *f, struct front_msg *m, uint64_t *value)
+{
+	const struct ohca_front_lies *l = &f->s->in.lies;
+	const uint32_t kinds = le32toh(l->kinds), one_of = le32toh(l->one_of);
+	ohca_engine *e = fab_hca_engine(f->hca);
+
+	(void)m;
+	if (le32toh(l->ask) > 1 || kinds & ~OHCA_LIE_ALL)
+		return OHCA_FRONT_INVALID;
+	if (!l->ask) {
+		ohca_set_lies(e, le64toh(l->seed), kinds, one_of);
+		atomic_store(&f->page->slow_reads, one_of && kinds & OHCA_LIE_REGISTER);
+	}
+	*value = ohca_lies_told(e);
+	return OHCA_FRONT_OK;
+}
+
+static enum ohca_front_status on_bye(struct fab_front *f, struct front_msg *m, uint64_t *value)
+{
+	(void)m;
+	(void)value;
+	fab_front_unhost(f);
+	return OHCA_FRONT_OK;
+}
+
+/* ---- messages ------------------------------------------------------------------ */
+
+/* What a message has at least, and whether a descriptor belongs to it. */
+static const struct {
+	uint16_t type;
+	bool has_fd;
+	size_t least;
+	front_act *act;
+} messages[] = {
+	{ OHCA_FRONT_BLOCK, true, sizeof(struct ohca_front_block), on_block },
+	{ OHCA_FRONT_UNBLOCK, false, offsetof(struct ohca_front_block, size), on_unblock },
+	{ OHCA_FRONT_MEM, false, sizeof(struct ohca_front_mem), on_mem },
+	{ OHCA_FRONT_REG, false, sizeof(struct ohca_front_reg), on_reg },
+	{ OHCA_FRONT_RESET, false, sizeof(struct ohca_front_hdr), on_reset },
+	{ OHCA_FRONT_RUN, false, sizeof(struct ohca_front_run), on_run },
+	{ OHCA_FRONT_LIES, false, sizeof(struct ohca_front_lies), on_lies },
+	{ OHCA_FRONT_BYE, false, sizeof(struct ohca_front_hdr), on_bye },
+};
+
+const char *fab_front_message(struct fab_front *f, struct front_msg *m)
+{
+	const uint16_t type = le16toh(f->s->in.hdr.type);
+	enum ohca_front_status status = OHCA_FRONT_UNKNOWN;
+	struct ohca_front_done done = { 0 };
+	uint64_t value = 0;
+	unsigned int i;
+
+	for (i = 0; i < IB_ARRAY_SIZE(messages) && messages[i].type != type; i++)
+		;
+	if (m->fd >= 0 && (i == IB_ARRAY_SIZE(messages) || !messages[i].has_fd))
+		return "a message has a descriptor where none belongs";
+	if (i < IB_ARRAY_SIZE(messages)) {
+		if (m->len < messages[i].least)
+			return "a message is shorter than its type";
+		status = messages[i].act(f, m, &value);
+	}
+	done.status = htole32(status);
+	done.value = htole64(value);
+	if (fab_front_send(f->sock, &done.hdr, OHCA_FRONT_DONE, sizeof(done), f->s->in.hdr.seq, NULL))
+		return NULL;
+	return "it does not read its answers";
+}

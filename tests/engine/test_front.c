@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Fronts of HCAs that ohca-fabric hosts, as they are meant to be. */
+#include "fabric/fault/fault.h"
+#include "front_world.h"
+
+#include "front/client.h"
+
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+
+#define LEN	100000u
+#define TRIES	200u		/* messages, of which some find the loop asleep, some awake */
+
+static atomic_bool short_sleep;	/* the loop was to sleep for a part of a millisecond */
+static atomic_bool old_kernel;	/* it cannot */
+
+/* The loop's, in place of the C library's. */
+int epoll_pwait2(int ep, struct epoll_event *ev, int n, const struct timespec *t,
+		 const sigset_t *mask)
+{
+	if (atomic_load(&old_kernel)) {
+		errno = ENOSYS;
+		return -1;
+	}
+	if (t && t->tv_nsec % 1000000)
+		atomic_store(&short_sleep, true);
+	return (int)syscall(SYS_epoll_pwait2, ep, ev, n, t, mask, (size_t)8);
+}
+
+/* From HELLO to BYE; then the place, and all that the daemon had for it, is free again. */
+static void test_life(void **state)
+{
+	struct world *w = *state;
+	const struct ohca_cfg c = card(0x7000);
+	struct ohca_front_hello h = hello_of(&c);
+	unsigned int fds = open_fds();
+	struct front f;
+	uint64_t v;
+
+	h.want_port = 4;
+	for (unsigned int i = 0; i < 3; i++) {
+		front_dial(&f, w->path);
+		if (!front_hello(&f, &h, -1))
+			fail_msg("%s", f.why);
+		expect_at(w, 4, "a card");
+		/* registers need no message, and are the same by one */
+		assert_int_equal(atomic_load(&f.page->reg[OHCA_REG_STATUS / 4]), OHCA_STATUS_READY);
+		v = 0;
+		assert_int_equal(call_reg(&f, OHCA_REG_FEATURES, 8, false, &v), OHCA_FRONT_OK);
+		assert_true(v);
+		assert_int_equal(atomic_load(&f.page->reg[OHCA_REG_FEATURES / 4]), (uint32_t)v);
+		assert_int_equal(call_plain(&f, OHCA_FRONT_RESET), OHCA_FRONT_OK);
+		assert_int_equal(call_run(&f, 0), OHCA_FRONT_OK);
+		assert_int_equal(call_run(&f, 1), OHCA_FRONT_OK);
+		assert_int_equal(call_plain(&f, 77), OHCA_FRONT_UNKNOWN);
+		/* the second time it goes without a word */
+		if (i != 1) {
+			assert_int_equal(call_plain(&f, OHCA_FRONT_BYE), OHCA_FRONT_OK);
+			assert_int_equal(answer(&f, NULL), -1);
+			assert_string_equal(f.why, "");
+		}
+		front_close(&f);
+		wait_free(w, 4);
+	}
+	assert_int_equal(open_fds(), fds);
+}
+
+/* A doorbell in the page wakes the loop, and a message is done, whether it slept or not. */
+static void test_traffic(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	pair_up(&p, w);
+	for (unsigned int n = 0; n < TRIES; n++) {
+		/* some of the time it has gone to sleep by now */
+		if (n % 3 == 0)
+			usleep(1000);
+		pair_talk(&p, n % 8 ? 8 : LEN);
+	}
+	pair_down(&p);
+}
+
+/* The event of a completion raises a vector, and a byte tells of it. */
+static void test_interrupt(void **state)
+{
+	struct world *w = *state;
+	struct pollfd poll_irq = { .events = POLLIN };
+	struct ohca_hw_eqe e;
+	struct pair p;
+	char byte[8];
+
+	pair_up(&p, w);
+	poll_irq.fd = p.m[0].f.irq;
+	for (unsigned int i = 0; i < 3; i++) {
+		struct front *f = &p.m[0].f;
+
+		host_eq_db(p.m[0].h, &p.m[0].h->comp, true);
+		host_cq_arm(&p.m[0].cq, false);
+		pair_talk(&p, 8);
+		assert_int_equal(poll(&poll_irq, 1, LIMIT_MS), 1);
+		assert_true(recv(f->irq, byte, sizeof(byte), 0) >= 1);
+		assert_int_equal(atomic_exchange(&f->page->irq_any, 0), 1);
+		assert_int_equal(atomic_exchange(&f->page->irq[0], 0) & 2, 2);
+		assert_true(host_eq_poll(p.m[0].h, &p.m[0].h->comp, &e));
+		p.m[0].cq.sn++;
+	}
+	pair_down(&p);
+}
+
+/* The cable of the first machine loses a sixteenth of its packets. */
+static void lose_some(struct world *w, void *arg)
+{
+	(void)arg;
+	fab_fault_wire(fab_data_mgmt(w->d), fab_port_of(the_switch(w), 2), 1u << 28, 0, 1);
+}
+
+/*
+ * What is lost is sent again when an HCA's time for it is over: the loop sleeps until then, not
+ * until the end of its millisecond, if the kernel can do that.
+ */
+static void test_deadlines(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	pair_up(&p, w);
+	in_loop(w, lose_some, NULL);
+	for (unsigned int i = 0; i < 2; i++) {
+		atomic_store(&old_kernel, i);
+		atomic_store(&short_sleep, false);
+		for (unsigned int n = 0; n < TRIES / 2; n++)
+			pair_talk(&p, 8);
+		assert_int_equal(atomic_load(&short_sleep), !i);
+	}
+	pair_down(&p);
+	atomic_store(&old_kernel, false);
+}
+
+/* The side of QEMU and that of the daemon are of one protocol. */
+static void test_client(void **state)
+{
+	struct world *w = *state;
+	const struct ohca_cfg c = card(0x7000);
+	const struct ohca_front_hello h = hello_of(&c);
+	struct ohca_front_reg r = { .off = htole32(OHCA_REG_STATUS), .size = 4 };
+	struct ohca_front_block b = { .size = htole64(4096) };
+	const int mem = memfd_create("memory", MFD_CLOEXEC);
+	struct ohca_front_err err;
+	struct ohca_front *f;
+	struct ohca_front_hdr hdr;
+	uint64_t v = 0;
+
+	assert_int_equal(ftruncate(mem, 4096), 0);
+	f = ohca_front_connect(w->path, &h, -1, LIMIT_MS, &err);
+	if (!f)
+		fail_msg("%s", err.text);
+	assert_int_equal(ohca_front_reg(f, OHCA_REG_STATUS, 4), OHCA_STATUS_READY);
+	assert_int_equal(ohca_front_call(f, OHCA_FRONT_REG, &r, sizeof(r), -1, &v), OHCA_FRONT_OK);
+	assert_int_equal(v, OHCA_STATUS_READY);
+	assert_int_equal(ohca_front_call(f, OHCA_FRONT_BLOCK, &b, sizeof(b), mem, NULL),
+			 OHCA_FRONT_OK);
+	/* there is one with that number */
+	assert_int_equal(ohca_front_call(f, OHCA_FRONT_BLOCK, &b, sizeof(b), mem, NULL),
+			 OHCA_FRONT_INVALID);
+	assert_int_equal(ohca_front_call(f, OHCA_FRONT_BYE, &hdr, sizeof(hdr), -1, NULL),
+			 OHCA_FRONT_OK);
+	ohca_front_free(f);
+	/* a reason comes through */
+	f = ohca_front_connect(w->path, &h, mem, LIMIT_MS, &err);
+	assert_null(f);
+	if (!strstr(err.text, "dm_size"))
+		fail_msg("%s", err.text);
+	close(mem);
+}
+
+/* A machine that is paused does nothing, and goes on where it was. */
+static void test_paused(void **state)
+{
+	struct world *w = *state;
+	struct ohca_hw_cqe c;
+	struct pair p;
+	uint64_t clock;
+
+	pair_up(&p, w);
+	assert_int_equal(call_run(&p.m[0].f, 0), OHCA_FRONT_OK);
+	assert_int_equal(atomic_load(&p.m[0].f.page->running), 0);
+	clock = atomic_load(&p.m[0].f.page->clock_ns);
+	post_write(&p.qp[0], &p.m[0], &p.m[1], 8, 5);
+	usleep(2000);
+	/* the loop has had turns since: this needs one */
+	assert_int_equal(call_run(&p.m[1].f, 1), OHCA_FRONT_OK);
+	assert_false(host_cq_poll(&p.m[0].cq, &c));
+	assert_int_equal(atomic_load(&p.m[0].f.page->clock_ns), clock);
+	assert_int_equal(call_run(&p.m[0].f, 1), OHCA_FRONT_OK);
+	assert_int_equal(wait_cqe(&p.m[0].cq).wr_id, 5);
+	pair_talk(&p, LEN);
+	pair_down(&p);
+}
+
+/* What the switch's ports say, as --stats prints it. */
+static void print_ports(struct world *w, void *arg)
+{
+	char **text = arg;
+	size_t n;
+	FILE *to = open_memstream(text, &n);
+
+	fab_data_print(w->d, to);
+	fclose(to);
+}
+
+/* Both ports of an HCA have a place of their own, and are seen there. */
+static void test_two_ports(void **state)
+{
+	struct world *w = *state;
+	struct ohca_cfg c = card(0x7000);
+	struct ohca_front_hello h;
+	struct front f, g;
+	char *text = NULL;
+
+	c.num_ports = 2;
+	strcpy(c.node_desc, "both");
+	h = hello_of(&c);
+	for (unsigned int want = 0; want < 4; want += 3) {
+		h.want_port = (uint8_t)want;
+		front_dial(&f, w->path);
+		if (!front_hello(&f, &h, -1))
+			fail_msg("%s", f.why);
+		expect_at(w, want ? want : 1, "both");
+		expect_at(w, want ? want + 1 : 2, "both");
+		in_loop(w, print_ports, &text);
+		if (!strstr(text, want ? "port 3 'both' Down" : "port 1 'both' Down") ||
+		    !strstr(text, want ? "port 4 'both' Down" : "port 2 'both' Down"))
+			fail_msg("%s", text);
+		free(text);
+		/* the same GUIDs again */
+		front_dial(&g, w->path);
+		assert_false(front_hello(&g, &h, -1));
+		if (!strstr(g.why, "is attached to switch port"))
+			fail_msg("%s", g.why);
+		front_close(&g);
+		assert_int_equal(call_plain(&f, OHCA_FRONT_BYE), OHCA_FRONT_OK);
+		front_close(&f);
+	}
+	/* there is no port behind the last one */
+	h.want_port = PLACES;
+	front_dial(&f, w->path);
+	assert_false(front_hello(&f, &h, -1));
+	if (!strstr(f.why, "no host is at port 7"))
+		fail_msg("%s", f.why);
+	front_close(&f);
+}
+
+/* As many as there are places; who comes then is told so, and gets the first that is free. */
+static void test_all_places(void **state)
+{
+	struct world *w = *state;
+	struct front f[PLACES + 1];
+
+	for (unsigned int i = 0; i < PLACES; i++) {
+		const struct ohca_cfg c = card(0x7000 + 0x10 * i);
+		const struct ohca_front_hello h = hello_of(&c);
+
+		front_dial(&f[i], w->path);
+		if (!front_hello(&f[i], &h, -1))
+			fail_msg("%s", f[i].why);
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct ohca_cfg c = card(0x8000);
+		const struct ohca_front_hello h = hello_of(&c);
+
+		front_dial(&f[PLACES], w->path);
+		assert_int_equal(front_hello(&f[PLACES], &h, -1), i);
+		if (!i && !strstr(f[PLACES].why, "all 6 hosts of the fabric are taken"))
+			fail_msg("%s", f[PLACES].why);
+		if (!i)
+			front_close(&f[PLACES]);
+		if (!i)
+			assert_int_equal(call_plain(&f[2], OHCA_FRONT_BYE), OHCA_FRONT_OK);
+	}
+	for (unsigned int i = 0; i <= PLACES; i++)
+		front_close(&f[i]);
+}
+
+/* A device that lies in registers has each read by a message. */
+static void test_lies(void **state)
+{
+	struct world *w = *state;
+	const struct ohca_cfg c = card(0x7000);
+	const struct ohca_front_hello h = hello_of(&c);
+	union message m = { .lies = { .seed = htole64(1), .kinds = htole32(OHCA_LIE_REGISTER),
+				      .one_of = htole32(2) } };
+	unsigned int lies = 0;
+	uint64_t v, told = 0;
+	struct front f;
+
+	front_dial(&f, w->path);
+	assert_true(front_hello(&f, &h, -1));
+	assert_int_equal(call(&f, &m, OHCA_FRONT_LIES, sizeof(m.lies), &told), OHCA_FRONT_OK);
+	assert_int_equal(told, 0);
+	assert_int_equal(atomic_load(&f.page->slow_reads), 1);
+	for (unsigned int i = 0; i < 100; i++) {
+		v = 0;
+		assert_int_equal(call_reg(&f, OHCA_REG_STATUS, 4, false, &v), OHCA_FRONT_OK);
+		lies += v != OHCA_STATUS_READY;
+	}
+	assert_true(lies > 10);
+	m.lies.ask = htole32(1);
+	assert_int_equal(call(&f, &m, OHCA_FRONT_LIES, sizeof(m.lies), &told), OHCA_FRONT_OK);
+	assert_true(told >= lies);
+	m.lies.ask = m.lies.one_of = 0;
+	assert_int_equal(call(&f, &m, OHCA_FRONT_LIES, sizeof(m.lies), &told), OHCA_FRONT_OK);
+	assert_int_equal(atomic_load(&f.page->slow_reads), 0);
+	front_close(&f);
+}
+
+static void kill_node(struct world *w, void *arg)
+{
+	const uint32_t at = fab_port_of(the_switch(w), 2);
+	const bool *on = arg;
+
+	fab_fault_node(fab_data_mgmt(w->d), w->f->port[w->f->port[at].peer].node, *on,
+		       fab_data_host_ns(w->d));
+}
+
+/* A machine at a host that is switched off runs on, without a link, as one that came by a link. */
+static void test_killed(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	pair_up(&p, w);
+	in_loop(w, kill_node, &(bool){ false });
+	wait_port(w, 2, IB_PS_DOWN);
+	assert_int_equal(call_run(&p.m[0].f, 1), OHCA_FRONT_OK);
+	in_loop(w, kill_node, &(bool){ true });
+	machine_activate(&p.m[0]);
+	pair_talk(&p, 8);
+	pair_down(&p);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(test_##name, world_setup, world_teardown)
+	const struct CMUnitTest tests[] = {
+		T(life), T(traffic), T(interrupt), T(paused), T(two_ports), T(all_places), T(lies),
+		T(killed), T(deadlines), T(client),
+	};
+
+	return cmocka_run_group_tests_name("fronts", tests, NULL, NULL);
+}

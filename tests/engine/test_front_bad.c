@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Fronts that lie, fall silent and die. What is wrong ends with a reason, or is answered by a
+ * status; nothing that the daemon had for them is left, and two honest machines talk all the time.
+ */
+#include "front_world.h"
+
+struct bad_world {
+	struct world *w;
+	struct pair pair;
+	unsigned int fds;	/* open ones, with the pair */
+	struct front f;
+	int mem;		/* a memfd of BLOCK bytes */
+};
+
+#define BLOCK	(1u << 20)
+#define IOVA	0x100000ull
+
+static int setup(void **state)
+{
+	struct bad_world *b = calloc(1, sizeof(*b));
+
+	world_setup(state);
+	b->w = *state;
+	pair_up(&b->pair, b->w);
+	b->mem = memfd_create("block", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(b->mem, BLOCK), 0);
+	b->f.sock = b->f.wake = b->f.irq = -1;
+	b->fds = open_fds();
+	*state = b;
+	return 0;
+}
+
+/* Until the daemon has seen that the front is gone. */
+static void hang_up(struct bad_world *b)
+{
+	front_close(&b->f);
+	wait_free(b->w, 5);
+	assert_int_equal(open_fds(), b->fds);
+}
+
+static int teardown(void **state)
+{
+	struct bad_world *b = *state;
+
+	hang_up(b);
+	pair_talk(&b->pair, 100000);
+	pair_down(&b->pair);
+	close(b->mem);
+	*state = b->w;
+	free(b);
+	return world_teardown(state);
+}
+
+static struct ohca_front_hello hello(void)
+{
+	const struct ohca_cfg c = card(0x7000);
+	struct ohca_front_hello h = hello_of(&c);
+
+	h.want_port = 5;
+	return h;
+}
+
+/* A front that has been welcomed. */
+static void dial(struct bad_world *b)
+{
+	const struct ohca_front_hello h = hello();
+
+	hang_up(b);
+	front_dial(&b->f, b->w->path);
+	if (!front_hello(&b->f, &h, -1))
+		fail_msg("%s", b->f.why);
+}
+
+/* A valid message of each type; 0: there are no more. */
+static size_t nth_message(unsigned int n, union message *m)
+{
+	const struct ohca_front_range r = range(IOVA, 4096, 0, 0, 0);
+	static const enum ohca_front_type types[] = {
+		OHCA_FRONT_HELLO, OHCA_FRONT_UNBLOCK, OHCA_FRONT_MEM, OHCA_FRONT_REG,
+		OHCA_FRONT_RESET, OHCA_FRONT_RUN, OHCA_FRONT_LIES, OHCA_FRONT_BLOCK,
+		OHCA_FRONT_BYE, OHCA_FRONT_DONE,
+	};
+	size_t len = sizeof(m->hdr);
+
+	if (n == sizeof(types) / sizeof(types[0]))
+		return 0;
+	memset(m, 0, sizeof(*m));
+	switch (types[n]) {
+	case OHCA_FRONT_HELLO:
+		m->hello = hello();
+		len = sizeof(m->hello);
+		break;
+	case OHCA_FRONT_UNBLOCK:
+		len = 24;
+		break;
+	case OHCA_FRONT_MEM:
+		m->mem.n = htole32(1);
+		memcpy(m->b + sizeof(m->mem), &r, sizeof(r));
+		len = sizeof(m->mem) + sizeof(r);
+		break;
+	case OHCA_FRONT_REG:
+		m->reg.off = htole32(OHCA_REG_STATUS);
+		m->reg.size = 4;
+		len = sizeof(m->reg);
+		break;
+	case OHCA_FRONT_RUN:
+		m->run.running = htole32(1);
+		len = sizeof(m->run);
+		break;
+	case OHCA_FRONT_LIES:
+		len = sizeof(m->lies);
+		break;
+	case OHCA_FRONT_BLOCK:
+		m->block.size = htole64(BLOCK);
+		len = sizeof(m->block);
+		break;
+	default:
+		break;
+	}
+	message_begin(m, types[n], len);
+	return len;
+}
+
+static bool is_hello(const union message *m)
+{
+	return le16toh(m->hdr.type) == OHCA_FRONT_HELLO;
+}
+
+/* Send @n bytes of @m as they are. Return: as answer(), but a WELCOME is 0. */
+static int say(struct bad_world *b, const union message *m, size_t n)
+{
+	int status;
+
+	if (is_hello(m)) {
+		hang_up(b);
+		front_dial(&b->f, b->w->path);
+		return front_hello_raw(&b->f, m, n, -1) ? 0 : -1;
+	}
+	if (!b->f.page || b->f.gone)
+		dial(b);
+	assert_true(put(&b->f, m, n, NULL, 0));
+	status = answer(&b->f, NULL);
+	/* after its BYE nothing more is heard */
+	if (status >= 0 && le16toh(m->hdr.type) == OHCA_FRONT_BYE)
+		assert_int_equal(answer(&b->f, NULL), -1);
+	return status;
+}
+
+/* A message that is shorter than its type says, whether it admits that or not. */
+static void test_truncated(void **state)
+{
+	struct bad_world *b = *state;
+	union message m;
+	size_t len;
+
+	for (unsigned int k = 0; (len = nth_message(k, &m)); k++) {
+		for (size_t n = 0; n < len; n++) {
+			/* ranges of a MEM are not missed if it claims to have none */
+			const bool no_range = le16toh(m.hdr.type) == OHCA_FRONT_MEM &&
+					      n >= sizeof(m.mem);
+
+			m.hdr.len = htole32((uint32_t)len);
+			assert_int_equal(say(b, &m, n), -1);
+			m.hdr.len = htole32((uint32_t)n);
+			assert_int_equal(say(b, &m, n), no_range ? OHCA_FRONT_INVALID : -1);
+			if (n % 16 == 0)
+				pair_talk(&b->pair, 8);
+		}
+		/* and one that is longer is none the worse for it */
+		m.hdr.len = htole32((uint32_t)len + 8);
+		memset(m.b + len, 0xa5, 8);
+		assert_true(say(b, &m, len + 8) >= 0);
+	}
+}
+
+/* Each byte is another one: an answer comes, or a reason. */
+static void test_flipped(void **state)
+{
+	static const uint8_t flip[] = { 0x01, 0x10, 0x80, 0xff };
+	struct bad_world *b = *state;
+	unsigned int refused = 0, done = 0;
+	union message m;
+	size_t len;
+
+	for (unsigned int k = 0; (len = nth_message(k, &m)); k++) {
+		for (size_t n = 0; n < len; n++) {
+			for (unsigned int i = 0; i < sizeof(flip); i++) {
+				int status;
+
+				/* time goes on, and is in the HELLO */
+				nth_message(k, &m);
+				m.b[n] ^= flip[i];
+				status = say(b, &m, len);
+				assert_true(status <= OHCA_FRONT_NOT_SHARED);
+				refused += status < 0;
+				done += status == OHCA_FRONT_OK;
+				/* the header's first 12 bytes are all of it that counts */
+				if (n < 12 && n != 6 && n != 7)
+					assert_int_equal(status, -1);
+			}
+			if (n % 16 == 0)
+				pair_talk(&b->pair, 8);
+		}
+	}
+	assert_true(refused > 100 && done > 100);
+}
+
+/* HELLO with the wrong value of each field is refused, and the field is named. */
+static void test_fields(void **state)
+{
+	static const struct {
+		const char *field;
+		unsigned int off, size;
+		uint64_t val[2];
+	} wrong[] = {
+#define F(name, a, b)	{ #name, offsetof(struct ohca_front_hello, name), \
+			  sizeof(((struct ohca_front_hello *)0)->name), { a, b } }
+		F(node_guid, 0, UINT64_MAX - 1), F(dm_size, 1, 1 << 20), F(mem_max, 1, 1 << 19),
+		F(clock_ns, 0, UINT64_MAX), F(flags, 8, 1u << 31), F(vectors, 0, 2049),
+		F(uars, 1, 2048), F(uars, 0, 3), F(ports, 0, 3), F(vl_cap, 0, 3), F(mtu_cap, 0, 6),
+		F(width_sup, 0, 32), F(speed_sup, 0, 8), F(speed_ext_sup, 16, 64),
+		F(want_port, 255, 255), F(log_max_qp, 2, 17), F(log_max_cq, 0, 17),
+		F(log_max_srq, 0, 17), F(log_max_mr, 1, 21),
+#undef F
+	};
+	struct bad_world *b = *state;
+	union message m;
+
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		for (unsigned int k = 0; k < 2; k++) {
+			const uint64_t v = htole64(wrong[i].val[k]);
+
+			nth_message(0, &m);
+			memcpy(m.b + wrong[i].off, &v, wrong[i].size);
+			assert_int_equal(say(b, &m, sizeof(m.hello)), -1);
+			if (!strstr(b->f.why, wrong[i].field))
+				fail_msg("%s: %s", wrong[i].field, b->f.why);
+		}
+	}
+	nth_message(0, &m);
+	m.hdr.version = htole16(7);
+	assert_int_equal(say(b, &m, sizeof(m.hello)), -1);
+	assert_string_equal(b->f.why, "QEMU speaks version 7 of the protocol of HCAs, ohca-fabric 1: "
+			    "take QEMU and ohca-fabric of one release");
+}
+
+/* Descriptors where none belong, more than one, and such that are no shared memory. */
+static void test_descriptors(void **state)
+{
+	struct bad_world *b = *state;
+	struct ohca_front_hello h = hello();
+	int two[2] = { b->mem, b->mem }, p[2], fd, many[8];
+	union message m;
+	size_t len;
+
+	for (unsigned int i = 0; i < 8; i++)
+		many[i] = b->mem;
+	for (unsigned int k = 1; (len = nth_message(k, &m)); k++) {
+		const bool is_block = le16toh(m.hdr.type) == OHCA_FRONT_BLOCK;
+
+		for (unsigned int n = 1; n <= 8; n++) {
+			dial(b);
+			assert_true(put(&b->f, &m, len, n == 2 ? two : many, n));
+			assert_int_equal(answer(&b->f, NULL), n == 1 && is_block ? 0 : -1);
+			if (n > 1 || !is_block)
+				assert_non_null(strstr(b->f.why, "descriptor"));
+		}
+	}
+	/* device memory that is not announced, is missing, is too short */
+	for (unsigned int i = 0; i < 3; i++) {
+		h = hello();
+		h.dm_size = htole64(i == 0 ? 0 : i == 1 ? 1 << 16 : 1 << 21);
+		hang_up(b);
+		front_dial(&b->f, b->w->path);
+		assert_false(front_hello(&b->f, &h, i == 1 ? -1 : b->mem));
+		assert_non_null(strstr(b->f.why, i == 2 ? "device memory" : "dm_size"));
+	}
+	dial(b);
+	assert_int_equal(pipe(p), 0);
+	assert_int_equal(call_block(&b->f, 1, 4096, p[0]), OHCA_FRONT_NOT_SHARED);
+	close(p[0]);
+	close(p[1]);
+	fd = open("/dev/zero", O_RDWR | O_CLOEXEC);
+	assert_int_equal(call_block(&b->f, 1, 4096, fd), OHCA_FRONT_NOT_SHARED);
+	close(fd);
+	fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(call_block(&b->f, 1, 4096, fd), OHCA_FRONT_NOT_SHARED);
+	close(fd);
+	fd = open("/tmp", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(call_block(&b->f, 1, 4096, fd), OHCA_FRONT_NOT_SHARED);
+	close(fd);
+	/* it may be read only */
+	fd = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
+	assert_int_equal(call_block(&b->f, 1, 4096, fd), OHCA_FRONT_NOT_SHARED);
+	close(fd);
+	assert_int_equal(call_block(&b->f, 1, BLOCK + 1, b->mem), OHCA_FRONT_NOT_SHARED);
+	assert_int_equal(call_block(&b->f, 1, 0, b->mem), OHCA_FRONT_INVALID);
+	assert_int_equal(call_block(&b->f, 1, UINT64_MAX, b->mem), OHCA_FRONT_NO_MEMORY);
+	assert_int_equal(call_block(&b->f, 1, BLOCK, -1), OHCA_FRONT_INVALID);
+	assert_int_equal(call_block(&b->f, OHCA_FRONT_BLOCKS, BLOCK, b->mem), OHCA_FRONT_INVALID);
+	/* as many as there may be */
+	for (uint32_t i = 0; i < OHCA_FRONT_BLOCKS; i++)
+		assert_int_equal(call_block(&b->f, i, BLOCK, b->mem), OHCA_FRONT_OK);
+	assert_int_equal(call_block(&b->f, 3, BLOCK, b->mem), OHCA_FRONT_INVALID);
+	assert_int_equal(call_unblock(&b->f, 3), OHCA_FRONT_OK);
+	assert_int_equal(call_unblock(&b->f, 3), OHCA_FRONT_INVALID);
+	assert_int_equal(call_block(&b->f, 3, BLOCK, b->mem), OHCA_FRONT_OK);
+}
+
+/* Tables of memory are taken as a whole or not at all. */
+static void test_memory(void **state)
+{
+	struct bad_world *b = *state;
+	const struct ohca_front_range good = range(IOVA, 8192, 0, 4096, 0);
+	const struct ohca_front_range wrong[] = {
+		range(IOVA + 1, 4096, 0, 0, 0), range(IOVA, 4095, 0, 0, 0),
+		range(IOVA, 4096, 0, 1, 0), range(IOVA, 0, 0, 0, 0),
+		range(IOVA, 4096, 1, 0, 0), range(IOVA, 4096, OHCA_FRONT_BLOCKS, 0, 0),
+		range(IOVA, 4096, 0, BLOCK, 0), range(IOVA, 8192, 0, BLOCK - 4096, 0),
+		range(IOVA, 1ull << 63, 0, 0, 0), range(IOVA, 4096, 0, 1ull << 63, 0),
+		range(0xfffffffffffff000ull, 8192, 0, 0, 0), range(IOVA, 4096, 0, 0, 2),
+	};
+	struct ohca_front_range two[2];
+	union message m = { 0 };
+
+	dial(b);
+	assert_int_equal(call_block(&b->f, 0, BLOCK, b->mem), OHCA_FRONT_OK);
+	assert_int_equal(call_mem(&b->f, &good, 1), OHCA_FRONT_OK);
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_int_equal(call_mem(&b->f, &wrong[i], 1), OHCA_FRONT_INVALID);
+	two[0] = good;
+	two[1] = range(IOVA + 4096, 4096, 0, 0, 0);
+	assert_int_equal(call_mem(&b->f, two, 2), OHCA_FRONT_INVALID);
+	two[1] = range(IOVA - 4096, 4096, 0, 0, 0);
+	assert_int_equal(call_mem(&b->f, two, 2), OHCA_FRONT_INVALID);
+	two[1] = good;
+	assert_int_equal(call_mem(&b->f, two, 2), OHCA_FRONT_INVALID);
+	/* what was before is still there: its block is in use */
+	assert_int_equal(call_unblock(&b->f, 0), OHCA_FRONT_INVALID);
+	two[1] = range(IOVA + 8192, 4096, 0, 0, OHCA_FRONT_READ_ONLY);
+	assert_int_equal(call_mem(&b->f, two, 2), OHCA_FRONT_OK);
+	m.mem.n = htole32(OHCA_FRONT_RANGES + 1);
+	assert_int_equal(call(&b->f, &m, OHCA_FRONT_MEM, sizeof(m.mem) + 1025 * 32, NULL),
+			 OHCA_FRONT_INVALID);
+	m.mem.n = htole32(2);
+	assert_int_equal(call(&b->f, &m, OHCA_FRONT_MEM, sizeof(m.mem) + 63, NULL),
+			 OHCA_FRONT_INVALID);
+	/* as many as there may be; then none */
+	for (uint32_t i = 0; i < OHCA_FRONT_RANGES; i++) {
+		const struct ohca_front_range r = range(IOVA + i * 8192, 4096, 0, 0, 0);
+
+		memcpy(m.b + sizeof(m.mem) + i * sizeof(r), &r, sizeof(r));
+	}
+	m.mem.n = htole32(OHCA_FRONT_RANGES);
+	assert_int_equal(call(&b->f, &m, OHCA_FRONT_MEM, sizeof(m.mem) + 1024 * 32, NULL),
+			 OHCA_FRONT_OK);
+	assert_int_equal(call_mem(&b->f, NULL, 0), OHCA_FRONT_OK);
+	assert_int_equal(call_unblock(&b->f, 0), OHCA_FRONT_OK);
+	/* a record that is too long */
+	message_begin(&m, OHCA_FRONT_MEM, OHCA_FRONT_MAX + 1);
+	assert_true(put(&b->f, &m, OHCA_FRONT_MAX + 1, NULL, 0));
+	expect_end(&b->f, "too long");
+}
+
+/* Memory that is taken away is not reached, and what was read only is not written. */
+static void test_reach(void **state)
+{
+	struct bad_world *b = *state;
+	struct pair *p = &b->pair;
+	struct machine m;
+	struct host_qp qp[2];
+	struct ohca_front_range r;
+
+	machine_up(&m, b->w, 5);
+	qp_pair(&p->m[0], &m, qp);
+	post_write(&qp[0], &p->m[0], &m, 8, 1);
+	assert_int_equal(wait_cqe(&p->m[0].cq).status, WC_SUCCESS);
+	r = range(HOST_BASE, m.mem_len, MEM_BLOCK, 0, OHCA_FRONT_READ_ONLY);
+	assert_int_equal(call_mem(&m.f, &r, 1), OHCA_FRONT_OK);
+	post_write(&qp[0], &p->m[0], &m, 8, 2);
+	assert_int_not_equal(wait_cqe(&p->m[0].cq).status, WC_SUCCESS);
+	host_buf_free(&qp[0].buf);
+	host_buf_free(&qp[1].buf);
+	machine_down(&m);
+	wait_free(b->w, 5);
+}
+
+/* A front that dies while others write to its machine, and it to them. */
+static void test_dies(void **state)
+{
+	struct bad_world *b = *state;
+	struct pair *p = &b->pair;
+	struct host_qp qp[2];
+	struct machine m;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		machine_up(&m, b->w, 5);
+		qp_pair(&p->m[0], &m, qp);
+		for (unsigned int k = 0; k < 4; k++) {
+			post_write(&qp[0], &p->m[0], &m, 4 << 20, k);
+			post_write(&qp[1], &m, &p->m[0], 4 << 20, k);
+		}
+		/* some of it is under way */
+		if (i)
+			assert_int_equal(wait_cqe(&p->m[0].cq).status, WC_SUCCESS);
+		machine_down(&m);
+		wait_free(b->w, 5);
+		host_qp_destroy(&qp[0]);
+		host_buf_free(&qp[1].buf);
+		/* what was done or flushed before the QP went */
+		while (host_cq_poll(&p->m[0].cq, &(struct ohca_hw_cqe){ 0 }))
+			;
+		pair_talk(p, 100000);
+	}
+}
+
+/* The file that is a machine's memory gets shorter while the HCA works with it. */
+static void test_vanishes(void **state)
+{
+	struct bad_world *b = *state;
+	struct pair *p = &b->pair;
+	struct host_qp qp[2];
+	struct machine m;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		machine_up(&m, b->w, 5);
+		qp_pair(&p->m[0], &m, qp);
+		post_write(&qp[0], &p->m[0], &m, 8, 1);
+		assert_int_equal(wait_cqe(&p->m[0].cq).status, WC_SUCCESS);
+		/* by what others send to it; by its own doorbell, after which it reads its queue */
+		assert_int_equal(ftruncate(m.mem_fd, 0), 0);
+		if (i)
+			machine_ring(&m, qp[1].uar, OHCA_UAR_SQ, qp[1].handle | 1ull << 32);
+		else
+			post_write(&qp[0], &p->m[0], &m, 1 << 20, 2);
+		expect_end(&m.f, "guest memory vanished");
+		pair_talk(p, 100000);
+		assert_int_equal(ftruncate(m.mem_fd, (off_t)m.mem_len), 0);
+		machine_down(&m);
+		wait_free(b->w, 5);
+		host_qp_destroy(&qp[0]);
+		host_buf_free(&qp[1].buf);
+		while (host_cq_poll(&p->m[0].cq, &(struct ohca_hw_cqe){ 0 }))
+			;
+	}
+}
+
+/* What a front has been answered, and how often the loop has been held up. */
+struct burst {
+	struct bad_world *b;
+	unsigned int answers, calls;
+	bool too_many;
+};
+
+static void count_answers(struct world *w, void *arg)
+{
+	struct burst *s = arg;
+	union message m;
+
+	(void)w;
+	while (recv(s->b->f.sock, &m, sizeof(m), MSG_DONTWAIT) > 0)
+		s->answers++;
+	/* between two calls the loop looks at the front once, if it looks at it */
+	s->too_many |= s->answers > 8 * s->calls;
+	s->calls++;
+}
+
+static void send_burst(struct world *w, void *arg)
+{
+	struct burst *s = arg;
+	union message m;
+
+	message_begin(&m, OHCA_FRONT_RESET, sizeof(m.hdr));
+	for (unsigned int i = 0; i < 100; i++)
+		assert_true(put(&s->b->f, &m, sizeof(m.hdr), NULL, 0));
+	count_answers(w, arg);
+}
+
+/* A front that sends much has eight messages a turn. */
+static void test_turns(void **state)
+{
+	struct bad_world *b = *state;
+	struct burst s = { .b = b };
+
+	dial(b);
+	in_loop(b->w, send_burst, &s);
+	for (unsigned int i = 0; s.answers < 100; i++) {
+		assert_true(i < LIMIT_MS);
+		in_loop(b->w, count_answers, &s);
+	}
+	assert_false(s.too_many);
+	assert_true(s.calls > 100 / 8);
+}
+
+/* One that never reads its answers is ended; one that says nothing more is not in the way. */
+static void test_deaf(void **state)
+{
+	struct bad_world *b = *state;
+	union message m;
+	unsigned int n = 0;
+
+	dial(b);
+	message_begin(&m, OHCA_FRONT_RESET, sizeof(m.hdr));
+	while (put(&b->f, &m, sizeof(m.hdr), NULL, 0))
+		assert_true(n++ < 100000);
+	wait_free(b->w, 5);
+	pair_talk(&b->pair, 8);
+	/* half of a HELLO is none, and neither is silence */
+	hang_up(b);
+	front_dial(&b->f, b->w->path);
+	pair_talk(&b->pair, 8);
+	front_close(&b->f);
+	/* nor is another message before it */
+	front_dial(&b->f, b->w->path);
+	assert_true(put(&b->f, &m, sizeof(m.hdr), NULL, 0));
+	expect_end(&b->f, "the first message is no HELLO");
+}
+
+/* What is in the page is the front's: any of it harms nobody else. */
+static void test_page(void **state)
+{
+	struct bad_world *b = *state;
+	struct machine m;
+	unsigned int seed = 1;
+
+	machine_up(&m, b->w, 5);
+	for (unsigned int n = 0; n < 200; n++) {
+		uint8_t *p = (uint8_t *)m.f.page;
+
+		for (size_t i = n % 2 ? 0 : OHCA_PAGE_DOORBELLS; i < m.f.page_bytes; i += 1 + seed % 61) {
+			seed = seed * 1103515245 + 12345;
+			((volatile uint8_t *)p)[i] = (uint8_t)(seed >> 16);
+		}
+		assert_int_equal(write(m.f.wake, &(uint64_t){ 1 }, 8), 8);
+		pair_talk(&b->pair, 8);
+	}
+	/* and its eventfd: it is full */
+	assert_int_equal(write(m.f.wake, &(uint64_t){ UINT64_MAX - 1000 }, 8), 8);
+	pair_talk(&b->pair, 8);
+	machine_down(&m);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(truncated), T(flipped), T(fields), T(descriptors), T(memory), T(reach), T(dies),
+		T(vanishes), T(turns), T(deaf), T(page),
+	};
+
+	return cmocka_run_group_tests_name("fronts that are wrong", tests, NULL, NULL);
+}
