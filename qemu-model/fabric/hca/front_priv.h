@@ -54,15 +54,17 @@ struct fab_front {
  * @cfg: as of fab_fronts_new()
  * @front: [@room] each at its index, or NULL
  * @calls: one of them calls
- * @in: the message that is looked at
  * @range: of a MEM
  * @why: a front is to be ended, where that takes more than a fixed text
+ * @in: the message that is looked at; last, since MEM has no size
  */
 struct fab_fronts {
 	struct fab_fronts_cfg cfg;
 	struct fab_front **front;
 	uint32_t room;
 	bool calls;
+	struct fab_hca_range range[OHCA_FRONT_RANGES];
+	char why[160];
 	union {
 		struct ohca_front_hdr hdr;
 		struct ohca_front_hello hello;
@@ -73,8 +75,6 @@ struct fab_fronts {
 		struct ohca_front_lies lies;
 		uint8_t bytes[OHCA_FRONT_MAX];
 	} in;
-	struct fab_hca_range range[OHCA_FRONT_RANGES];
-	char why[160];
 };
 
 /* ---- front_sock.c ---- */
