@@ -126,6 +126,8 @@ static uint64_t timers(struct loop *l, uint64_t now)
 	next = l->m.deadline_ns == UINT64_MAX ? UINT64_MAX :
 	       l->m.deadline_ns > now ? l->m.deadline_ns - now : 0;
 	next = script < next ? script : next;
+	t = l->sim ? fab_sim_timer(l->sim, now) : UINT64_MAX;
+	next = t < next ? t : next;
 	t = fab_data_timer(l->data);
 	next = t < next ? t : next;
 	t = fab_hcas_due(l->hcas);

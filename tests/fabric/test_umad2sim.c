@@ -364,6 +364,95 @@ static void full_socket(void **st)
 	leave(&sm);
 }
 
+/* A request that has come to another program, for which nothing else is there. */
+static void deliver(const struct client *from, const struct client *to, struct sim_mad *r)
+{
+	struct sim_mad ask = smp(IB_METHOD_GET, IB_SMP_ATTR_SM_INFO, 1);
+
+	tell(from, &ask);
+	turn();
+	assert_true(hears(to, r));
+	assert_false(hears(from, &ask));
+}
+
+/* The request, its header at least, with an error. */
+static void told(const struct client *c, __be64 tid)
+{
+	struct sim_mad r;
+
+	assert_true(hears(c, &r));
+	assert_int_equal(ib_be32(r.status), ETIMEDOUT);
+	assert_int_equal(r.mad.hdr.method, IB_METHOD_GET);
+	assert_true(r.mad.hdr.tid == tid);
+	assert_false(hears(c, &r));
+}
+
+/* @r, a request, becomes its answer, which goes back by the same route. */
+static void answer(struct sim_mad *r)
+{
+	struct ib_smp *s = (struct ib_smp *)&r->mad;
+
+	s->hdr.method = IB_METHOD_GET_RESP;
+	s->hdr.status |= ib_to_be16(IB_SMP_DIRECTION);
+}
+
+/* A program has a request and does not answer; or it dies; or its answer is lost. */
+static void unanswered(void **st)
+{
+	struct client sm = attach(90, "host1", true), other = attach(91, "host2", false);
+	struct sim_mad r, none;
+
+	(void)st;
+	/* time */
+	deliver(&other, &sm, &r);
+	assert_in_range(fab_sim_timer(sim, now), 1, FAB_SIM_PATIENCE_NS);
+	now += FAB_SIM_PATIENCE_NS - 1;
+	assert_int_equal(fab_sim_timer(sim, now), 1);
+	assert_false(hears(&other, &none));
+	now++;
+	assert_true(fab_sim_timer(sim, now) == UINT64_MAX);
+	told(&other, r.mad.hdr.tid);
+	/* an answer that comes in time ends the wait */
+	deliver(&other, &sm, &r);
+	answer(&r);
+	tell(&sm, &r);
+	turn();
+	assert_true(hears(&other, &none));
+	assert_int_equal(none.status, 0);
+	assert_true(fab_sim_timer(sim, now) == UINT64_MAX);
+	/* its answer does not come through */
+	deliver(&other, &sm, &r);
+	answer(&r);
+	assert_true(fab_fault_link(&m, fab_port_of(&f->node[1], 1), false, now));
+	tell(&sm, &r);
+	turn();
+	told(&other, r.mad.hdr.tid);
+	assert_true(fab_fault_link(&m, fab_port_of(&f->node[1], 1), true, now));
+	fab_mgmt_timer(&m, now);
+	/* many requests, answered from the last one on; then it dies */
+	for (unsigned int i = 0; i < 40; i++)
+		deliver(&other, &sm, &r);
+	answer(&r);
+	tell(&sm, &r);
+	turn();
+	assert_true(hears(&other, &none));
+	die(&sm);
+	sm = attach(90, "host1", true);
+	for (unsigned int i = 0; i < 39; i++) {
+		assert_true(hears(&other, &none));
+		assert_int_equal(ib_be32(none.status), ETIMEDOUT);
+	}
+	assert_false(hears(&other, &none));
+	/* who has asked dies first */
+	deliver(&other, &sm, &r);
+	leave(&other);
+	assert_true(fab_sim_timer(sim, now) == UINT64_MAX);
+	answer(&r);
+	tell(&sm, &r);
+	turn();
+	leave(&sm);
+}
+
 /* There is a limit to what waits, and then requests wait, too; nobody else is in their way. */
 static void stopped_client(void **st)
 {
@@ -695,6 +784,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(killed, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(unasked, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(full_socket, begin_sim, end_sim),
+		cmocka_unit_test_setup_teardown(unanswered, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(stopped_client, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(deaf, begin_sim, end_sim),
 		cmocka_unit_test_setup_teardown(last_bytes, begin_sim, end_sim),

@@ -566,6 +566,7 @@ static void step(uint8_t op)
 	case 8:
 		now += 1ull << get8() % 40;
 		fab_mgmt_timer(&m, now);
+		must(fab_sim_timer(sim, now) > 0, "somebody is due after all were told");
 		break;
 	case 9:
 		/* it takes its time */

@@ -32,8 +32,10 @@ void fab_sim_detach(struct fab_sim *s, struct sim_client *c)
 	free(c->answers);
 	c->answers = NULL;
 	c->waiting = 0;
+	fab_sim_forget(s, c);
 	close(c->fd);
 	c->fd = -1;
+	fab_sim_left(s, (uint32_t)(c - s->client));
 	if (c->is_sm)
 		fab_sim_update_issm(s, c->port);
 }

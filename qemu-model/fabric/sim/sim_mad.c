@@ -203,15 +203,40 @@ bool fab_sim_deliver(void *ctx, uint32_t port, const struct fab_mad *mad)
 		return false;
 	r.mad = mad->mad;
 	fit_library(&r);
-	return put_mad(s, c, &r, is_answer(&mad->mad.hdr));
+	if (!is_answer(&mad->mad.hdr)) {
+		s->who = (uint32_t)(c - s->client);
+		return put_mad(s, c, &r, false);
+	}
+	/* most answers come while the request is sent */
+	if (s->asks == c && s->tid == r.mad.hdr.tid)
+		s->asks = NULL;
+	else if (c->requests)
+		fab_sim_answered(s, c, r.mad.hdr.tid, false);
+	return put_mad(s, c, &r, true);
 }
 
 /* ---- from a client ------------------------------------------------------------- */
 
-/* Whether the sender of a MAD waits for an answer. */
+/* Whether the sender of a MAD waits for an answer. That to a trap is TrapRepress. */
 static bool is_request(const struct ib_mad_hdr *h)
 {
-	return !is_answer(h) && h->method != IB_METHOD_TRAP && h->method != IB_METHOD_SEND;
+	return !is_answer(h) && h->method != IB_METHOD_SEND;
+}
+
+/* The library has no clock: it is told at once that no answer comes. */
+void fab_sim_time_out(struct fab_sim *s, struct sim_client *c, struct sim_mad *r)
+{
+	r->status = ib_to_be32(TIMED_OUT);
+	put_mad(s, c, r, true);
+}
+
+/* Nobody gets an answer of a client; who has asked is told, if it is a client. */
+static void answer_lost(struct fab_sim *s, __be64 tid)
+{
+	const uint64_t id = ib_be64(tid) >> SIM_TID_CLIENT;
+
+	if (id < s->clients && s->client[id].fd >= 0)
+		fab_sim_answered(s, &s->client[id], tid, true);
 }
 
 static void from_client(struct fab_sim *s, uint32_t id, struct sim_mad *r)
@@ -223,6 +248,7 @@ static void from_client(struct fab_sim *s, uint32_t id, struct sim_mad *r)
 		.dqp = ib_be32(r->dqp),
 		.sqp = ib_be32(r->sqp),
 	};
+	bool lost;
 
 	mad.mad = r->mad;
 	mad.slid = p->pi.lid;
@@ -235,11 +261,17 @@ static void from_client(struct fab_sim *s, uint32_t id, struct sim_mad *r)
 		mad.mad.hdr.tid = ib_to_be64(tid | (uint64_t)id << SIM_TID_CLIENT);
 	}
 	r->mad = mad.mad;
-	if (fab_mgmt_send(s->m, c->port, &mad, s->now_ns) != FAB_LOST || !is_request(&r->mad.hdr))
-		return;
-	/* the library has no clock: it is told at once that no answer comes */
-	r->status = ib_to_be32(TIMED_OUT);
-	put_mad(s, c, r, true);
+	s->asks = is_request(&r->mad.hdr) ? c : NULL;
+	s->tid = r->mad.hdr.tid;
+	s->who = SIM_NO_CLIENT;
+	lost = fab_mgmt_send(s->m, c->port, &mad, s->now_ns) == FAB_LOST;
+	if (lost && is_request(&r->mad.hdr))
+		fab_sim_time_out(s, c, r);
+	else if (lost)
+		answer_lost(s, r->mad.hdr.tid);
+	else if (s->asks)
+		fab_sim_await(s, c, r, s->who);
+	s->asks = NULL;
 }
 
 /* What has come from a client, BATCH of it at most: one system call and one wait for all. */

@@ -15,6 +15,24 @@
 
 #define SIM_TID_CLIENT	48u	/* from this bit on a transaction ID has the client */
 
+#define SIM_NO_CLIENT	UINT32_MAX
+
+/**
+ * struct sim_request - a request that was delivered to somebody who answers later
+ * @hdr, @dlid, @slid, @dqp, @sqp: of the request
+ * @until_ns: when the client is told that no answer comes
+ * @who: the client that has it, SIM_NO_CLIENT: a machine, a wire with a delay, or nobody
+ * @open: neither answered nor given up
+ */
+struct sim_request {
+	struct ib_mad_hdr hdr;
+	uint32_t dlid, slid;
+	__be32 dqp, sqp;
+	uint64_t until_ns;
+	uint32_t who;
+	bool open;
+};
+
 /**
  * struct sim_client - a client
  * @fd: its socket for MADs; -1: there is no client
@@ -30,6 +48,10 @@
  * @room: of @answers
  * @first: the oldest one
  * @waiting: how many
+ * @request: a ring of requests that were delivered, and perhaps answered since
+ * @requests_room: of @request
+ * @oldest: the first one, which is open if there is one
+ * @requests: how many
  */
 struct sim_client {
 	int fd;
@@ -43,6 +65,8 @@ struct sim_client {
 	uint32_t events;
 	struct sim_mad *answers;
 	uint32_t room, first, waiting;
+	struct sim_request *request;
+	uint32_t requests_room, oldest, requests;
 };
 
 /**
@@ -56,6 +80,10 @@ struct sim_client {
  * @now_ns: time of the event at hand
  * @clients: the highest number in use, plus 1
  * @waiting: answers that wait, of all clients
+ * @requests: in the rings of all clients
+ * @asks: the client whose MAD is under way just now, as long as it has no answer
+ * @tid: of that MAD, if it is a request
+ * @who: the client that it was delivered to, or SIM_NO_CLIENT
  * @any_gone: a client has @gone
  * @client: by number
  */
@@ -69,6 +97,10 @@ struct fab_sim {
 	uint64_t now_ns;
 	uint32_t clients;
 	uint32_t waiting;
+	uint32_t requests;
+	struct sim_client *asks;
+	__be64 tid;
+	uint32_t who;
 	bool any_gone;
 	struct sim_client client[FAB_SIM_CLIENTS];
 };
@@ -113,6 +145,25 @@ void fab_sim_read_udp(struct fab_sim *s);
 
 /** fab_sim_deliver() - as of struct fab_mgmt; @ctx is the server */
 bool fab_sim_deliver(void *ctx, uint32_t port, const struct fab_mad *mad);
+
+/** fab_sim_time_out() - tell @c that its request @r has no answer */
+void fab_sim_time_out(struct fab_sim *s, struct sim_client *c, struct sim_mad *r);
+
+/**
+ * fab_sim_await() - the request @r of @c, which @who has, is answered later
+ *
+ * Without room for it nobody will tell the client that there is no answer.
+ */
+void fab_sim_await(struct fab_sim *s, struct sim_client *c, const struct sim_mad *r, uint32_t who);
+
+/** fab_sim_answered() - the answer to the request @tid of @c has come, or is @lost */
+void fab_sim_answered(struct fab_sim *s, struct sim_client *c, __be64 tid, bool lost);
+
+/** fab_sim_left() - client @who is gone, and answers nothing any more */
+void fab_sim_left(struct fab_sim *s, uint32_t who);
+
+/** fab_sim_forget() - @c is gone, and waits for nothing any more */
+void fab_sim_forget(struct fab_sim *s, struct sim_client *c);
 
 /** fab_sim_serve() - send what waits for client @i, and handle MADs that have come from it */
 void fab_sim_serve(struct fab_sim *s, uint32_t i);

@@ -85,6 +85,7 @@ void fab_sim_free(struct fab_sim *s)
 			continue;
 		close(s->client[i].fd);
 		free(s->client[i].answers);
+		free(s->client[i].request);
 	}
 	close(s->ctl);
 	if (s->udp >= 0)

@@ -32,6 +32,9 @@
  *	   client's, and leaves when the socket has room, in order.
  *	4. A request that got lost has an answer, too: the request itself, with the status
  *	   ETIMEDOUT. The library has no clock, so a program would wait for ever otherwise.
+ *	5. A request that somebody has who answers later, as another program or a machine, waits in
+ *	   sim_wait.c. When its answer gets lost, when that program goes, or after
+ *	   FAB_SIM_PATIENCE_NS, the header of the request comes back with that status.
  *
  * Goals: each request of a local client has one answer or error, however late the client reads; no
  * client makes another one wait; memory is bounded whatever a client does.
@@ -41,14 +44,17 @@
  * FAB_SIM_ANSWERS / 2 answers that wait a client is not read any more, until half of them have
  * left.
  *
- * Limits: what others want of a client whose socket is full is lost, and the sender is told. What
- * the socket of a remote client has no room for is lost on the client's host, and nobody is told.
+ * Limits: of the requests of a client that wait for others FAB_SIM_REQUESTS have a time; nobody
+ * tells of more. What others want of a client whose socket is full is lost, and the sender is told.
+ * What the socket of a remote client has no room for is lost on the client's host, and nobody is
+ * told.
  *
  *	umad2sim.c	the server
  *	sim_socket.c	its sockets
  *	sim_client.c	clients that attach, and those that are gone
  *	sim_ctl.c	control messages
  *	sim_mad.c	MADs
+ *	sim_wait.c	requests that are answered later
  */
 #ifndef OHCA_FABRIC_UMAD2SIM_H
 #define OHCA_FABRIC_UMAD2SIM_H
@@ -59,6 +65,8 @@
 #define FAB_SIM_REMOTE		128u	/* of these by UDP at most */
 #define FAB_SIM_SILENT_NS	60000000000u	/* after that a remote one may have to give way */
 #define FAB_SIM_ANSWERS		65536u	/* that wait for a client which does not read */
+#define FAB_SIM_PATIENCE_NS	2000000000u	/* for an answer */
+#define FAB_SIM_REQUESTS	4096u	/* of a client, that others have */
 #define FAB_SIM_ALL_ANSWERS	262144u	/* for all clients */
 
 struct fab_sim;
@@ -92,5 +100,13 @@ void fab_sim_free(struct fab_sim *s);
  * Handles the datagrams that have come, a few at most, and sends answers that have waited.
  */
 void fab_sim_event(struct fab_sim *s, uint32_t index, uint64_t now_ns);
+
+/**
+ * fab_sim_timer() - tell clients of requests that nobody has answered in time
+ * @now_ns: as of fab_mgmt_send()
+ *
+ * Return: ns until there is something to tell, UINT64_MAX: nothing.
+ */
+uint64_t fab_sim_timer(struct fab_sim *s, uint64_t now_ns);
 
 #endif
