@@ -11,6 +11,7 @@
 #include "dev.h"
 #include "fatal.h"
 #include "qp.h"
+#include "trace.h"
 
 /* The driver's own counters follow the device's. */
 enum {
@@ -192,15 +193,6 @@ int ohca_counter_unbind_qp(struct ib_qp *ibqp, u32 port)
 	return 0;
 }
 
-/** ohca_counter_dealloc - ib_device_ops.counter_dealloc: the last QP has left the set */
-int ohca_counter_dealloc(struct rdma_counter *counter)
-{
-	if (counter->id)
-		ohca_cmd_destroy(to_ohca_dev(counter->device), OHCA_CMD_FREE_COUNTERS,
-				 counter->id);
-	return 0;
-}
-
 /** ohca_counter_alloc_stats - ib_device_ops.counter_alloc_stats: laid out as a port's */
 struct rdma_hw_stats *ohca_counter_alloc_stats(struct rdma_counter *counter)
 {
@@ -221,5 +213,28 @@ int ohca_counter_update_stats(struct rdma_counter *counter)
 		return ret;
 	for (i = 0; i < num; i++)
 		counter->stats->value[i] = le64_to_cpu(values[i]);
+	return 0;
+}
+
+/* The last counts of a set, for the tracepoint; nobody else sees them by process. */
+static void ohca_trace_set(struct rdma_counter *counter)
+{
+	const u64 *value = counter->stats->value;
+	int type = counter->mode.mask & RDMA_COUNTER_MASK_QP_TYPE ?
+		   counter->mode.param.qp_type : -1;
+
+	if (!ohca_counter_update_stats(counter))
+		trace_ohca_counters(to_ohca_dev(counter->device), counter->id, type,
+				    value[OHCA_CNT_TX_PKTS], value[OHCA_CNT_RX_PKTS]);
+}
+
+/** ohca_counter_dealloc - ib_device_ops.counter_dealloc: the last QP has left the set */
+int ohca_counter_dealloc(struct rdma_counter *counter)
+{
+	if (!counter->id)
+		return 0;
+	if (trace_ohca_counters_enabled())
+		ohca_trace_set(counter);
+	ohca_cmd_destroy(to_ohca_dev(counter->device), OHCA_CMD_FREE_COUNTERS, counter->id);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * OpenHCA driver: tracepoints, /sys/kernel/tracing/events/ohca. The device has a trace of its own;
- * these have the driver's side: commands with their times, page faults, and the device's end and
- * recovery.
+ * these have the driver's side: commands with their times, page faults, counter sets that end, and
+ * the device's end and recovery.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM ohca
@@ -63,6 +63,29 @@ TRACE_EVENT(ohca_fault,
 	TP_printk("%s fault %u: key %#x, %s %u bytes at %#llx, ret %d", __entry->pci, __entry->id,
 		  __entry->key, __entry->write ? "write" : "read", __entry->len, __entry->va,
 		  __entry->ret)
+);
+
+/* The task is the one whose last QP has left the set; the type is that of the QPs, or -1: any. */
+TRACE_EVENT(ohca_counters,
+
+	TP_PROTO(const struct ohca_dev *dev, u32 set, int type, u64 tx, u64 rx),
+	TP_ARGS(dev, set, type, tx, rx),
+	TP_STRUCT__entry(
+		__array(char, pci, OHCA_TRACE_PCI)
+		__field(u32, set)
+		__field(int, type)
+		__field(u64, tx)
+		__field(u64, rx)
+	),
+	TP_fast_assign(
+		strscpy(__entry->pci, pci_name(dev->pdev), OHCA_TRACE_PCI);
+		__entry->set = set;
+		__entry->type = type;
+		__entry->tx = tx;
+		__entry->rx = rx;
+	),
+	TP_printk("%s set %u: QPs of type %d, %llu packets sent, %llu received", __entry->pci,
+		  __entry->set, __entry->type, __entry->tx, __entry->rx)
 );
 
 TRACE_EVENT(ohca_fatal,
