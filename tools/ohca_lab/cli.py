@@ -13,7 +13,7 @@ import time
 import traceback
 import tty
 
-from . import course, doctor, gdb, libvirt, paths
+from . import course, doctor, gdb, libvirt, paths, traffic
 from .channel import SIZE, Channel, GuestGone, Timeout
 from .lab import (Lab, LabError, command_argv, connect_console, environment, labs, node_dir, say,
                   sweep)
@@ -394,6 +394,11 @@ def cmd_course(opt):
     return course.run(opt, state_of)
 
 
+def cmd_traffic(opt):
+    """ohca-lab traffic: what went by which transport."""
+    return traffic.run(opt, state_of)
+
+
 def parser():
     """All of the command line."""
     p = argparse.ArgumentParser(prog="ohca-lab", description="Virtual machines on one "
@@ -444,6 +449,7 @@ def parser():
     doctor_ = sub.add_parser("doctor", help="what there is, what fits together, what to do")
     doctor_.set_defaults(work=doctor.run)
     course.add_parser(sub, cmd_course)
+    traffic.add_parser(sub, cmd_traffic)
     down = sub.add_parser("down", help="end a lab")
     down.add_argument("--name", default="default")
     down.set_defaults(work=cmd_down)

@@ -10,17 +10,14 @@ import os
 import random
 import re
 import subprocess
-import time
 from collections import namedtuple
 
-from . import paths
-from .channel import Channel, GuestGone, Timeout
-from .lab import LabError, environment, node_dir, say
+from .lab import LabError, say
 from .pcapng import packets
+from .running import PORT, Running, number
 
 NOT_DONE = 3        # the status of --check if a part of the task is missing
 HERE = os.path.dirname(os.path.abspath(__file__))
-PORT = "/sys/class/infiniband/ohca_0/ports/1"
 PAIRS = [(a, b) for a in (1, 2, 3) for b in (1, 2, 3) if a != b]
 TREE = ("-n", "3", "--topology", "fat-tree:4")
 # Of the BTH: RC RDMA WRITE First, Middle, Last, Only; RC Acknowledge. Of the AETH: its first byte.
@@ -31,79 +28,6 @@ ACKNOWLEDGE, SEQUENCE_ERROR = 0x11, b"\x60"
 Lesson = namedtuple("Lesson", "title lab check prepare", defaults=(None,))
 
 
-class Running:
-    """A lab that is up: its nodes and its fabric."""
-
-    def __init__(self, name, state):
-        self.name, self.state = name, state
-        self.nodes = range(1, state["nodes"] + 1)
-
-    def sh(self, node, script, timeout=60):
-        """Runs a shell script on a node; returns its status and what it printed."""
-        parts, deadline = [], time.monotonic() + timeout
-        try:
-            channel = Channel(node_dir(self.name, node), deadline)
-        except (Timeout, GuestGone) as e:
-            raise LabError(f"node{node} does not answer: {e}") from None
-        try:
-            status = channel.run(["/bin/sh", "-c", script],
-                                 environment(node, self.state["nodes"]),
-                                 lambda _, data: parts.append(data), deadline)
-        finally:
-            channel.close()
-        return status, b"".join(parts).decode(errors="replace")
-
-    def ask(self, *words):
-        """Asks the fabric by its control socket; returns its status and what it printed."""
-        done = subprocess.run([paths.FABRIC, *words, "--control",
-                               os.path.join(paths.runtime(), self.name, "control")],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              check=False, timeout=60)
-        return done.returncode, done.stdout + done.stderr
-
-    def _nodes(self, command):
-        """All nodes that a command of the control socket lists."""
-        status, text = self.ask(command, "--json")
-        if status:
-            raise LabError(f"the fabric does not answer: {text.strip()}")
-        return [n for line in text.splitlines() for n in json.loads(line)["nodes"]]
-
-    def topology(self):
-        """{NodeDescription: node} of the fabric; a node is as the control socket has it."""
-        return {n["description"]: n for n in self._nodes("topology")}
-
-    def counters(self):
-        """{(NodeGUID, port): {name: value}}, since the fabric has started."""
-        return {(n["guid"], p["port"]): p for n in self._nodes("counters") for p in n["ports"]}
-
-    def place(self, node):
-        """The NodeDescription of the first adapter of a node."""
-        return self.state["places"][node - 1][0]
-
-    def lid(self, node):
-        """The LID of a node of the lab, as the node has it."""
-        return number(self.sh(node, f"cat {PORT}/lid")[1].strip())
-
-    def file(self, name):
-        """The path of a file that is there as long as the lab."""
-        return os.path.join(paths.runtime(), self.name, f"course-{name}")
-
-    def trace(self, source, target):
-        """Whether a packet arrives, and the names of the nodes on its way."""
-        status, text = self.ask("trace", "--json", str(source), str(target))
-        try:
-            answer = json.loads(text.splitlines()[0])
-            return not status and answer["arrives"], [h["description"] for h in answer["hops"]]
-        except (ValueError, KeyError, IndexError):
-            return False, []
-
-    def answers(self, path):
-        """{name: value} of the lines NAME=VALUE of a file on node 1."""
-        _, text = self.sh(1, f"cat {path} 2>/dev/null")
-        pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
-        return {name.strip().lower(): value.strip().lower() for name, value in pairs}
-
-
 def port_of(node):
     """The first port of a node that has a cable."""
     return next(p for p in node["ports"] if "peer" in p)
@@ -112,14 +36,6 @@ def port_of(node):
 def by_guid(nodes, guid):
     """The node with that NodeGUID."""
     return next(n for n in nodes.values() if n["guid"] == guid)
-
-
-def number(text):
-    """A number as tools print it, decimal or 0x, or None."""
-    try:
-        return int(text, 0)
-    except (TypeError, ValueError):
-        return None
 
 
 def remedy(lesson, name, up=True):
@@ -280,14 +196,15 @@ def break_cable(lab, seed):
     status, text = lab.ask("loss", f"{bad[0]}:{bad[1]}", "0.01", "1")
     if status:
         raise LabError(text.strip())
-    with open(lab.file("fault"), "w", encoding="utf-8") as f:
+    with open(lab.file("course-fault"), "w", encoding="utf-8") as f:
         json.dump({"bad": bad, "cables": cables_between(lab)}, f)
+    say("something in this fabric is wrong now")
 
 
 def faults(lab):
     """Lesson 9: the cable that loses packets is out of use, no other one, and all goes on."""
     try:
-        with open(lab.file("fault"), encoding="utf-8") as f:
+        with open(lab.file("course-fault"), encoding="utf-8") as f:
             said = json.load(f)
     except OSError:
         raise LabError(f"this lab has no fault: {remedy(9, lab.name)}") from None
@@ -376,7 +293,6 @@ def start(opt, state_of):
         # by chance; tests want the same one again
         seed = os.environ.get("OHCA_COURSE_SEED")
         lesson.prepare(Running(opt.name, state_of(opt.name)), seed)
-        say("something in this fabric is wrong now")
     return done.returncode
 
 

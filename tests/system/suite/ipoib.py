@@ -3,8 +3,10 @@
 import json
 import re
 
+from ohca_lab import traffic
+
 from .bring_up import PAIR, fabric
-from .harness import DEV, Group, find, need
+from .harness import DEV, Group, find, linux, need
 
 # Datagrams are not acknowledged: a receive queue for more than TCP has under way.
 LAB = (*PAIR, "--append", "ib_ipoib.recv_queue_size=1024")
@@ -164,3 +166,36 @@ def connected(b):
         for node in (1, 2):
             b.sh(node, "echo datagram >/sys/class/net/ib0/mode; ip link set ib0 mtu 2044")
     b.sh(2, "ping -c 3 -i 0.2 10.77.0.1")
+
+
+def gone(b, base):
+    """What node 2 has sent since a snapshot, and one of now."""
+    now = traffic.Snapshot(b.sh(2, traffic.READ), b.lab.vms[1].guest)
+    b.note(f"{now.saved()}")
+    return traffic.Sent(now, base), now.saved()
+
+
+@GROUP.test(debug=False)
+def who(b):
+    """What ohca-lab traffic says: a program that has sent by IPoIB, then one by verbs."""
+    size = 8 << 20
+    status, text = b.status(2, traffic.START)
+    need(not status or linux(b, 2) < (6, 9), f"no counts by program: {text}")
+    base = gone(b, None)[1]
+    b.pair("iperf3 -s -1", f"iperf3 -c 10.77.0.1 -n {size}", IPERF_PORT)
+    ended, base = gone(b, base)
+    need(size <= ended.total(traffic.IPOIB) < size * 3 // 2,
+         f"IPoIB has sent {ended.total(traffic.IPOIB)} bytes of {size}")
+    need(ended.total(traffic.VERBS) < size // 32,
+         f"{ended.total(traffic.VERBS)} bytes of IPoIB are taken for verbs")
+    if not status:
+        need(any(p == "iperf3" and size <= n < size + (1 << 16) for n, p in ended.by("ib0")),
+             f"by ib0 have sent: {ended.by('ib0')}")
+    write = f"ib_write_bw -F -d {DEV} -s 65536 -n {size >> 16}"
+    b.pair(write, f"{write} node1", 18515)
+    ended, _ = gone(b, base)
+    need(size <= ended.total(traffic.VERBS) < size * 3 // 2,
+         f"verbs have sent {ended.total(traffic.VERBS)} bytes of {size}")
+    need(ended.total(traffic.IPOIB) < 1 << 16, f"and IPoIB {ended.total(traffic.IPOIB)}")
+    packets = ended.packets.get("RC ib_write_bw", 0)
+    need(size >> 12 <= packets < size >> 9, f"ib_write_bw has sent {ended.packets}")
