@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What ohca-lab traffic makes of a node's counters, without a machine."""
+"""What ohca-lab traffic makes of a node's counters, without a machine; the check of lesson 12."""
 import contextlib
 import io
 import json
@@ -12,7 +12,7 @@ from unittest import mock
 
 import fake
 
-from ohca_lab import cli, paths, traffic  # pylint: disable=wrong-import-order  # fake has the path
+from ohca_lab import cli, course, paths, traffic  # pylint: disable=wrong-import-order  # fake has the path
 from ohca_lab.running import Running  # pylint: disable=wrong-import-order
 
 MIB = traffic.MIB
@@ -61,7 +61,7 @@ class Lab(unittest.TestCase):
         os.mkdir(os.path.join(where.name, "default"))
         self.state = {"nodes": 2, "fabric": "ohca", "guests": ["debian13"] * 2}
         self.counters = {1: counted(), 2: counted()}
-        self.scripts, self.started = [], 0
+        self.files, self.scripts, self.started = {}, [], 0
         for target, name, value in ((paths, "runtime", lambda: where.name),
                                     (cli, "state_of", lambda _: self.state),
                                     (Running, "sh", lambda _, k, script: self.sh(k, script))):
@@ -76,7 +76,7 @@ class Lab(unittest.TestCase):
             return self.started, ""
         if script == traffic.READ:
             return 0, self.counters[k]
-        raise AssertionError(f"not a script of traffic: {script}")
+        return 0, self.files.get(script.split()[1], "")
 
     def traffic(self, *argv):
         """The status of 'ohca-lab traffic', and the lines that it prints, without more blanks."""
@@ -194,6 +194,32 @@ class Since(Lab):
         self.state["fabric"] = "rxe"
         for argv in ((), ("--start",), ("--expect", "verbs")):
             self.assertEqual(self.traffic(*argv)[0], 1)
+
+
+class Lesson(Lab):
+    """What lesson 12 finds done."""
+
+    def parts(self):
+        """Whether each part is."""
+        return [bool(done) for done, _ in course.training(Running("default", self.state))]
+
+    def test_steps(self):
+        """Nothing; the job over IPoIB; with another loss; over verbs; as it should be."""
+        self.assertEqual(self.parts(), [False] * 6)
+        self.files["/root/one"] = "step 1: loss 1.0\nstep 16: loss 0.25\n1 ranks on node1\n"
+        self.files["/root/two"] = "step 16: loss 0.25\n2 ranks on node1 node1\n"
+        self.assertEqual(self.parts(), [True, False, False, False, False, False])
+        self.files["/root/two"] = "step 16: loss 0.26\n2 ranks on node1 node2\n"
+        self.counters = {k: counted(41 * MIB, (41 * MIB, 9)) for k in (1, 2)}
+        self.assertEqual(self.parts(), [True, True, False, False, False, False])
+        self.files["/root/two"] = "step 16: loss 0.25\n2 ranks on node1 node2\n"
+        self.assertEqual(self.parts(), [True, True, True, False, False, False])
+        self.traffic("--start")
+        self.assertEqual(self.parts(), [True, True, True, True, False, False])
+        self.counters = {1: counted(81 * MIB, (41 * MIB, 9)), 2: counted(81 * MIB, (43 * MIB, 9))}
+        self.assertEqual(self.parts(), [True, True, True, True, True, False])
+        self.counters[2] = counted(81 * MIB, (41 * MIB, 9))
+        self.assertEqual(self.parts(), [True] * 6)
 
 
 if __name__ == "__main__":

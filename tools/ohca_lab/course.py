@@ -12,6 +12,7 @@ import re
 import subprocess
 from collections import namedtuple
 
+from . import traffic
 from .lab import LabError, say
 from .pcapng import packets
 from .running import PORT, Running, number
@@ -257,6 +258,38 @@ def scale(lab):
            + (f" (not {', '.join(lost[:4])})" if lost else ""))
 
 
+def slow_way(lab, _seed):
+    """Lesson 12 begins: Open MPI takes TCP over IPoIB."""
+    for k in lab.nodes:
+        status, text = lab.sh(k, "mkdir -p /root/.openmpi && printf '%s\\n' 'pml = ob1' "
+                                 "'btl = tcp,self' 'btl_tcp_if_include = ib0' "
+                                 ">/root/.openmpi/mca-params.conf")
+        if status:
+            raise LabError(f"node{k}: {text.strip()}")
+
+
+def training(lab):
+    """Lesson 12: a job has the same loss on two nodes as on one, and has used verbs."""
+    found = {}
+    for ranks, name in ((1, "one"), (2, "two")):
+        _, text = lab.sh(1, f"cat /root/{name} 2>/dev/null")
+        match = re.search(r"^step 16: loss (\S+)\n(\d+) ranks on (.*)$", text, re.M)
+        right = bool(match) and match[2] == str(ranks) and (
+            ranks == 1 or set(match[3].split()) == {"node1", "node2"})
+        found[name] = match[1] if right else None
+        where = "one process" if ranks == 1 else "two ranks, on node1 and node2"
+        yield right, f"/root/{name} on node1 is what the job has printed with {where}"
+    yield (found["one"] is not None and found["one"] == found["two"],
+           "both have the same loss after step 16, to the last digit")
+    nodes, since = traffic.look(lab)
+    yield since is not None, "'ohca-lab traffic --start' has run before the job"
+    for k in (1, 2):
+        sent = {t: nodes[k].total(t) / traffic.MIB for t in (traffic.VERBS, traffic.IPOIB)}
+        yield (sent[traffic.VERBS] >= 12 and sent[traffic.IPOIB] < 1,
+               f"since then node{k} has sent 12 MiB and more over verbs, and less than 1 MiB by "
+               f"IPoIB ({sent[traffic.VERBS]:.1f} and {sent[traffic.IPOIB]:.1f} MiB)")
+
+
 LESSONS = {
     1: Lesson("Discovery", TREE, discovery),
     2: Lesson("LIDs and routes", TREE, routes),
@@ -269,6 +302,9 @@ LESSONS = {
     9: Lesson("Faults", TREE, faults, break_cable),
     10: Lesson("Captures", TREE, captures),
     11: Lesson("Scale", ("-n", "2", "--topology", "fat-tree:8,3"), scale),
+    12: Lesson("A small training job", ("-n", "2", "--package", "openmpi-bin", "--package",
+                                        "python3-mpi4py", "--package", "python3-numpy"),
+               training, slow_way),
 }
 
 
