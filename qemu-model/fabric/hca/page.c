@@ -14,10 +14,11 @@ bool fab_page_open(struct fab_hca *h)
 {
 	struct ohca_page *page = h->cfg.page;
 	struct ohca_db_sizes sizes;
-	void *bells = (uint8_t *)page + OHCA_PAGE_DOORBELLS;
+	void *bells;
 
 	if (!page)
 		return true;
+	bells = (uint8_t *)page + OHCA_PAGE_DOORBELLS;
 	if (h->cfg.engine.num_vectors > OHCA_PAGE_VECTORS ||
 	    !ohca_doorbell_sizes(&h->cfg.engine, &sizes))
 		return false;
