@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A hostile front: garbage in its messages, in its page and in the memory that it shares, which it
+ * also takes away. Its HCA may end, nothing else: two honest HCAs of the same fabric talk after each
+ * input, and no descriptor stays open.
+ */
+#include <endian.h>
+#include <stddef.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fabric/attach.h"
+#include "fabric/graph/generate.h"
+#include "front/page.h"
+#include "front/proto.h"
+#include "guest.h"
+
+#define BLOCK		(1u << 20)
+#define LID(i)		(uint16_t)(10 + (i))
+#define MOST_OPS	64u
+#define MOST_FDS	32
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* ---- the fabric, and two honest machines --------------------------------------- */
+
+static uint64_t now = 1000000000;
+static struct fab *f;
+static struct fab_mgmt m;
+static struct fab_data *d;
+static struct fab_hcas *hcas;
+static struct fab_fronts *fronts;
+static int epfd;
+
+static struct honest {
+	struct host *h;
+	struct host_seat seat;
+	struct host_cq cq;
+	struct host_mr mr;
+	struct host_qp qp;
+} honest[2];
+
+static uint64_t fuzz_clock(void *arg)
+{
+	(void)arg;
+	return now;
+}
+
+static bool nobody(void *ctx, uint32_t port, const struct fab_mad *mad)
+{
+	(void)ctx;
+	(void)port;
+	(void)mad;
+	return false;
+}
+
+/* The daemon's loop, for a while. */
+static void pump(unsigned int rounds)
+{
+	bool more = true;
+
+	fab_mgmt_timer(&m, now);
+	fab_data_timer(d);
+	while (rounds-- && more) {
+		more = fab_hcas_turn(hcas);
+		more |= fab_data_round(d);
+		more |= fab_fronts_settle(fronts);
+	}
+	/* what it does before it sleeps */
+	if (fab_hcas_sleep(hcas))
+		fab_hcas_awake(hcas);
+}
+
+static const struct fab_node *the_switch(void)
+{
+	uint32_t i = 0;
+
+	while (f->node[i].sw == FAB_NONE)
+		i++;
+	return &f->node[i];
+}
+
+static void set(uint16_t attr, uint32_t mod, const uint8_t data[64])
+{
+	struct fab_mad mad = { .dlid = IB_LID_PERMISSIVE, .slid = IB_LID_PERMISSIVE };
+
+	mad.smp.hdr = (struct ib_mad_hdr){
+		.base_version = IB_MAD_BASE_VERSION,
+		.class_version = IB_SMP_CLASS_VERSION,
+		.mgmt_class = IB_CLASS_SUBN_DR,
+		.method = IB_METHOD_SET,
+		.attr_id = ib_to_be16(attr),
+		.attr_mod = ib_to_be32(mod),
+	};
+	mad.smp.dr_slid = mad.smp.dr_dlid = ib_to_be16(IB_LID_PERMISSIVE);
+	mad.smp.init_path[1] = 1;
+	ib_smp_set_hops(&mad.smp, 0, 1);
+	memcpy(mad.smp.data, data, 64);
+	fab_mgmt_send(&m, f->port[fab_port_of(the_switch(), 1)].peer, &mad, now);
+}
+
+static ohca_engine *seat_make(void *arg, struct host *h)
+{
+	const struct honest *x = arg;
+	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false };
+	const struct fab_hca_cfg cfg = {
+		.engine = h->cfg,
+		.place = { fab_port_of(the_switch(), (unsigned int)(x - honest) + 2) },
+	};
+	struct fab_hca *hca = fab_hca_new(hcas, &cfg);
+
+	if (!hca || !fab_hca_memory(hca, &memory, 1))
+		abort();
+	return fab_hca_engine(hca);
+}
+
+static bool seat_turn(void *arg)
+{
+	(void)arg;
+	pump(1);
+	return false;
+}
+
+static void honest_up(unsigned int i)
+{
+	struct honest *x = &honest[i];
+	uint8_t b[64] = { 0 };
+
+	x->seat = (struct host_seat){ .make = seat_make, .turn = seat_turn, .arg = x };
+	x->h = host_new_seat(1, 0x1000 * (i + 1), &x->seat);
+	host_start(x->h);
+	pump(1000);
+	for (uint8_t state = IB_PS_ARMED; state <= IB_PS_ACTIVE; state++) {
+		struct ib_port_info pi = f->port[fab_port_of(the_switch(), i + 2)].pi;
+
+		pi.state = state;
+		pi.phys_state = IB_PHYS_NO_CHANGE;
+		ib_port_info_pack(&pi, b);
+		set(IB_SMP_ATTR_PORT_INFO, i + 2, b);
+	}
+	host_port_set(x->h, 0, LID(i + 2), IB_PS_ACTIVE);
+	host_cq_create(x->h, &x->cq, 8, 0);
+	host_mr_create(x->h, &x->mr, HOST_PAGE, x->h->pdn, 0xf);
+	if (host_qp_create(x->h, &x->qp, &(struct host_qp_init){ .type = OHCA_QPT_RC, .scq = &x->cq,
+								  .rcq = &x->cq }))
+		abort();
+}
+
+static uint32_t place(struct fab_data *data, const struct ohca_link_cfg *peer, uint32_t taken,
+		      struct ohca_link_err *err)
+{
+	return fab_attach_place(data, peer, taken, err);
+}
+
+static void begin(void)
+{
+	const struct fab_data_cfg cfg = { .hoq_scale = 1, .clock = fuzz_clock };
+	struct fab_fronts_cfg fronts_cfg = { .place = place };
+	struct ib_switch_info si;
+	uint8_t b[64] = { 0 };
+	char why[256];
+
+	f = fab_new();
+	if (!f || !fab_generate(f, "star:4", why, sizeof(why)) || !fab_seal(f))
+		abort();
+	fab_mgmt_init(&m, f, nobody, NULL);
+	d = fab_data_new(&m, &cfg);
+	hcas = d ? fab_hcas_new(d, NULL, NULL) : NULL;
+	epfd = epoll_create1(EPOLL_CLOEXEC);
+	fronts_cfg.hcas = hcas;
+	fronts_cfg.d = d;
+	fronts_cfg.epfd = epfd;
+	fronts = hcas ? fab_fronts_new(&fronts_cfg) : NULL;
+	if (!fronts || epfd < 0)
+		abort();
+	si = f->sw[the_switch()->sw].si;
+	si.linear_top = LID(4);
+	ib_switch_info_pack(&si, b);
+	set(IB_SMP_ATTR_SWITCH_INFO, 0, b);
+	memset(b, IB_LFT_NO_PORT, sizeof(b));
+	for (unsigned int i = 2; i <= 4; i++)
+		b[LID(i)] = (uint8_t)i;
+	set(IB_SMP_ATTR_LFT, 0, b);
+	for (unsigned int i = 0; i < 2; i++)
+		honest_up(i);
+	for (unsigned int i = 0; i < 2; i++)
+		host_qp_connect(&honest[i].qp, 0, LID(3 - i), honest[!i].qp.qpn, 5, 100 + i, 101 - i);
+}
+
+/* What one writes is in the memory of the other. */
+static void honest_talk(void)
+{
+	static uint64_t n;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct honest *x = &honest[i], *y = &honest[!i];
+		uint8_t b[64] = { 0 };
+		struct ohca_hw_wqe_ctrl ctrl = { .opcode = OHCA_OP_RDMA_WRITE, .nseg = 3,
+						 .flags = OHCA_WQE_SIGNALED, .wr_id = ++n };
+		struct ohca_hw_wqe_raddr to = { .raddr = y->mr.iova, .rkey = y->mr.key };
+		struct ohca_hw_sge sge = host_sge(x->mr.iova, 8, x->mr.key);
+		struct ohca_hw_cqe c;
+
+		memcpy(b, &ctrl, sizeof(ctrl));
+		memcpy(b + 16, &to, sizeof(to));
+		memcpy(b + 32, &sge, sizeof(sge));
+		*(uint64_t *)host_buf_ptr(x->h, &x->mr.buf, 0) = n;
+		host_post_wqe(&x->qp, b, 3);
+		for (unsigned int k = 0; !host_cq_poll(&x->cq, &c); k++) {
+			if (k == 1000)
+				abort();
+			pump(100);
+			now += 10000;
+		}
+		if (c.status || c.wr_id != n || *(uint64_t *)host_buf_ptr(y->h, &y->mr.buf, 0) != n)
+			abort();
+	}
+}
+
+/* ---- the front ------------------------------------------------------------------ */
+
+/** struct front - @page: NULL: it was not welcomed; @commands: since the device was enabled */
+static struct front {
+	int sock, wake, irq, mem;
+	uint8_t *page;
+	size_t page_bytes;
+	struct ohca_doorbells db;
+	uint32_t commands;
+} front;
+
+static union {
+	struct ohca_front_hdr hdr;
+	struct ohca_front_hello hello;
+	struct ohca_front_block block;
+	struct ohca_front_mem mem;
+	struct ohca_front_reg reg;
+	struct ohca_front_run run;
+	struct ohca_front_lies lies;
+	struct ohca_front_welcome welcome;
+	uint8_t b[OHCA_FRONT_MAX];
+} msg;
+
+static void welcome(const int *fds)
+{
+	struct ohca_db_sizes s = { .uars = le32toh(msg.welcome.uars) };
+
+	for (unsigned int i = 0; i < OHCA_DB_NUM; i++)
+		s.max[i] = le32toh(msg.welcome.max[i]);
+	front.page_bytes = le64toh(msg.welcome.page_bytes);
+	if (front.page_bytes != OHCA_PAGE_BYTES(ohca_doorbells_bytes(&s)))
+		abort();
+	front.page = mmap(NULL, front.page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+			  fds[OHCA_FRONT_FD_PAGE], 0);
+	if (front.page == MAP_FAILED)
+		abort();
+	close(fds[OHCA_FRONT_FD_PAGE]);
+	front.wake = fds[OHCA_FRONT_FD_WAKE];
+	front.irq = fds[OHCA_FRONT_FD_IRQ];
+	ohca_doorbells_place(&front.db, &s, front.page + OHCA_PAGE_DOORBELLS);
+}
+
+/* Read all answers: whatever they are, they are whole. */
+static void answers(void)
+{
+	union {
+		char buf[CMSG_SPACE(OHCA_FRONT_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} c;
+	struct iovec iov = { .iov_base = &msg, .iov_len = sizeof(msg) };
+	ssize_t n;
+
+	for (;;) {
+		struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.buf,
+				    .msg_controllen = sizeof(c.buf) };
+		int fds[OHCA_FRONT_FDS];
+
+		n = recvmsg(front.sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		if (n <= 0)
+			return;
+		if ((size_t)n < sizeof(msg.hdr) || le32toh(msg.hdr.len) != (size_t)n)
+			abort();
+		if (!CMSG_FIRSTHDR(&h))
+			continue;
+		memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&h)), sizeof(fds));
+		if (le16toh(msg.hdr.type) != OHCA_FRONT_WELCOME || front.page)
+			abort();
+		welcome(fds);
+	}
+}
+
+/* Send @n bytes, some of which the input changes; @fd: or -1 */
+static void say(struct input *in, enum ohca_front_type type, size_t n, int fd)
+{
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr hdr;
+	} c = { 0 };
+	struct iovec iov = { .iov_base = &msg, .iov_len = n };
+	const struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = fd < 0 ? NULL : &c,
+				  .msg_controllen = fd < 0 ? 0 : sizeof(c) };
+
+	c.hdr.cmsg_level = SOL_SOCKET;
+	c.hdr.cmsg_type = SCM_RIGHTS;
+	c.hdr.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&c.hdr), &fd, sizeof(fd));
+	msg.hdr = (struct ohca_front_hdr){
+		.magic = htole32(OHCA_FRONT_MAGIC),
+		.version = htole16(OHCA_FRONT_VERSION),
+		.type = htole16((uint16_t)type),
+		.len = htole32((uint32_t)n),
+	};
+	for (uint8_t k = get(in) % 4; k; k--) {
+		const size_t at = get(in) % n;
+
+		msg.b[at] = get(in);
+	}
+	/* the daemon may have ended it */
+	if (sendmsg(front.sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return;
+	for (uint32_t i = 0; i < 4; i++)
+		fab_fronts_event(fronts, i);
+	answers();
+}
+
+static void hang_up(void)
+{
+	if (front.page)
+		munmap(front.page, front.page_bytes);
+	if (front.wake >= 0)
+		close(front.wake);
+	if (front.irq >= 0)
+		close(front.irq);
+	if (front.sock >= 0)
+		close(front.sock);
+	front.page = NULL;
+	front.wake = front.irq = front.sock = -1;
+	for (uint32_t i = 0; i < 4; i++)
+		fab_fronts_event(fronts, i);
+}
+
+static void dial(struct input *in)
+{
+	struct timespec ts;
+	int sv[2];
+
+	hang_up();
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv))
+		abort();
+	front.sock = sv[0];
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	msg.hello = (struct ohca_front_hello){
+		.node_guid = htole64(0x7000), .dm_size = htole64(1 << 16),
+		.clock_ns = htole64((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec),
+		.vectors = htole16(8), .uars = htole16(8), .ports = 1, .vl_cap = 2, .mtu_cap = 5,
+		.width_sup = 3, .speed_sup = 7, .speed_ext_sup = 3, .log_max_qp = 6,
+		.log_max_cq = 6, .log_max_srq = 6, .log_max_mr = 6, .desc = "hostile", .id = "f",
+	};
+	say(in, OHCA_FRONT_HELLO, sizeof(msg.hello), front.mem);
+	if (fab_is_front(sv[1]))
+		fab_fronts_take(fronts, sv[1]);
+	else
+		close(sv[1]);
+	answers();
+}
+
+static void one_message(struct input *in)
+{
+	const uint8_t type = get(in);
+
+	memset(&msg, 0, 256);
+	switch (type % 9) {
+	case 0:
+		msg.block.id = htole32(type / 16 % 4);
+		msg.block.size = htole64(BLOCK);
+		say(in, OHCA_FRONT_BLOCK, sizeof(msg.block), front.mem);
+		break;
+	case 1:
+		msg.block.id = htole32(type / 16 % 4);
+		say(in, OHCA_FRONT_UNBLOCK, 24, -1);
+		break;
+	case 2:
+	case 3:
+		msg.mem.n = htole32(1 + type / 128);
+		for (uint32_t i = 0; i < 2; i++)
+			msg.mem.range[i] = (struct ohca_front_range){
+				.iova = htole64(HOST_BASE + i * BLOCK), .len = htole64(BLOCK),
+				.flags = htole32(i) };
+		say(in, OHCA_FRONT_MEM, sizeof(msg.mem) + 64, -1);
+		break;
+	case 4:
+	case 5:
+		msg.reg.off = htole32(get(in) * 4u);
+		msg.reg.size = type & 16 ? 8 : 4;
+		msg.reg.flags = 1;
+		msg.reg.value = htole64(type & 32 ? HOST_BASE + (get(in) << 12) : get(in));
+		say(in, OHCA_FRONT_REG, sizeof(msg.reg), -1);
+		break;
+	case 6:
+		msg.run.running = htole32(type / 16 & 1);
+		say(in, OHCA_FRONT_RUN, sizeof(msg.run), -1);
+		break;
+	case 7:
+		msg.lies.seed = htole64(get(in));
+		msg.lies.kinds = htole32(get(in));
+		msg.lies.one_of = htole32(get(in));
+		say(in, OHCA_FRONT_LIES, sizeof(msg.lies), -1);
+		break;
+	default:
+		say(in, type & 16 ? OHCA_FRONT_RESET : OHCA_FRONT_BYE, sizeof(msg.hdr),
+		    type == 0xf2 ? front.mem : -1);
+		break;
+	}
+}
+
+/* A driver as far as its device runs: queues of commands in the memory. */
+static void driver(void)
+{
+	static const struct {
+		uint32_t off;
+		uint64_t val;
+		uint8_t size;
+	} reg[] = {
+		{ OHCA_REG_CTRL, OHCA_CTRL_RESET, 4 }, { OHCA_REG_PAGE_SHIFT, 12, 4 },
+		{ OHCA_REG_FEATURES_ACK, ~(1ull << OHCA_FEATURE_BIG_ENDIAN), 8 },
+		{ OHCA_REG_AQ_BASE, HOST_BASE, 8 }, { OHCA_REG_ACQ_BASE, HOST_BASE + 4096, 8 },
+		{ OHCA_REG_AQ_LOG_SIZE, 4, 4 }, { OHCA_REG_CTRL, OHCA_CTRL_ENABLE, 4 },
+	};
+	struct input none = { 0 };
+
+	front.commands = 0;
+	memset(&msg, 0, 256);
+	msg.block.size = htole64(BLOCK);
+	say(&none, OHCA_FRONT_BLOCK, sizeof(msg.block), front.mem);
+	memset(&msg, 0, 256);
+	msg.mem.n = htole32(1);
+	msg.mem.range[0] = (struct ohca_front_range){ .iova = htole64(HOST_BASE),
+						      .len = htole64(BLOCK) };
+	say(&none, OHCA_FRONT_MEM, sizeof(msg.mem) + 32, -1);
+	for (unsigned int i = 0; i < sizeof(reg) / sizeof(reg[0]); i++) {
+		memset(&msg, 0, 256);
+		msg.reg.off = htole32(reg[i].off);
+		msg.reg.size = reg[i].size;
+		msg.reg.flags = 1;
+		msg.reg.value = htole64(reg[i].val);
+		say(&none, OHCA_FRONT_REG, sizeof(msg.reg), -1);
+	}
+}
+
+/* A command with some bytes of the input, in the next place of the queue. */
+static void command(struct input *in)
+{
+	struct ohca_hw_aqe c = { 0 };
+	const uint8_t n = get(in) % 16;
+
+	c.hdr.opcode = get(in);
+	for (uint8_t i = 0; i < n; i++) {
+		const uint8_t at = get(in);
+
+		c.body[at % sizeof(c.body)] = get(in);
+	}
+	if (pwrite(front.mem, &c, sizeof(c), (off_t)(front.commands % 16 * sizeof(c))) < 0)
+		abort();
+	if (front.page)
+		ohca_doorbells_admin(&front.db, ++front.commands);
+}
+
+static void write_memory(struct input *in)
+{
+	uint8_t b[64];
+	const off_t at = (off_t)(get_n(in, 2) * 16u);
+	const uint8_t n = get(in) % sizeof(b);
+
+	for (uint8_t i = 0; i < n; i++)
+		b[i] = get(in);
+	if (pwrite(front.mem, b, n, at % BLOCK) < 0)
+		abort();
+}
+
+static void write_page(struct input *in)
+{
+	uint8_t n = get(in) % 32;
+
+	for (size_t at = get_n(in, 3); front.page && n; n--, at++)
+		((volatile uint8_t *)front.page)[at % front.page_bytes] = get(in);
+}
+
+static void ring(struct input *in)
+{
+	const uint8_t what = get(in);
+
+	if (!front.page)
+		return;
+	if (what & 1)
+		ohca_doorbells_admin(&front.db, get(in));
+	else
+		ohca_doorbells_ring(&front.db, what / 32, get(in) * 8u, get_n(in, 5), 8);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, data + size };
+	int fd;
+
+	if (!f) {
+		begin();
+		front.sock = front.wake = front.irq = -1;
+	}
+	front.mem = memfd_create("memory", MFD_CLOEXEC);
+	if (front.mem < 0 || ftruncate(front.mem, BLOCK))
+		abort();
+	dial(&in);
+	for (unsigned int i = 0; i < MOST_OPS && in.p < in.end; i++) {
+		const uint8_t op = get(&in);
+
+		switch (op % 10) {
+		case 0:
+			one_message(&in);
+			break;
+		case 1:
+		case 9:
+			command(&in);
+			break;
+		case 2:
+			driver();
+			break;
+		case 3:
+			write_memory(&in);
+			break;
+		case 4:
+			write_page(&in);
+			break;
+		case 5:
+			ring(&in);
+			break;
+		case 6:
+			/* it is taken away, or is there again, as zeros */
+			if (ftruncate(front.mem, op & 64 ? (off_t)get(&in) << 12 : BLOCK))
+				abort();
+			break;
+		case 7:
+			now += get_n(&in, 4);
+			break;
+		default:
+			if (op > 240)
+				dial(&in);
+			break;
+		}
+		pump(20);
+		answers();
+	}
+	hang_up();
+	close(front.mem);
+	honest_talk();
+	/* none stays open, or soon there are many */
+	fd = dup(epfd);
+	if (fd < 0 || fd > MOST_FDS)
+		abort();
+	close(fd);
+	return 0;
+}
