@@ -151,7 +151,6 @@ struct ohca_host_ops {
 enum ohca_trace {
 	OHCA_TR_CMD,		/* opcode, status, syndrome, result */
 	OHCA_TR_FATAL,		/* reason */
-	OHCA_TR_DB_BAD,		/* counter, uar, offset, value */
 	OHCA_TR_QP_STATE,	/* handle, old, new, vendor error */
 	OHCA_TR_PKT,		/* handle, opcode, PSN, PSN expected: of a connected QP, received */
 	OHCA_TR_RX_DROP,	/* counter, port, opcode, qpn */

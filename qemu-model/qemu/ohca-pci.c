@@ -128,9 +128,6 @@ static void ohca_engine_trace(void *opaque, unsigned int ev,
     case OHCA_TR_FATAL:
         trace_ohca_err_fatal(a[0]);
         break;
-    case OHCA_TR_DB_BAD:
-        trace_ohca_err_doorbell(a[0], a[1], a[2], a[3]);
-        break;
     case OHCA_TR_QP_STATE:
         trace_ohca_qp_state(a[0], a[1], a[2], a[3]);
         break;

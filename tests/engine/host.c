@@ -239,7 +239,7 @@ static void op_link_rate(void *p, unsigned int port, const struct ohca_link_rate
 static void op_trace(void *p, unsigned int ev, const uint64_t a[4])
 {
 	static const char *const name[OHCA_TR_NUM] = {
-		"cmd", "fatal", "db-bad", "qp-state", "pkt", "rx-drop", "wqe-err", "timeout",
+		"cmd", "fatal", "qp-state", "pkt", "rx-drop", "wqe-err", "timeout",
 		"port-state", "mad",
 	};
 	struct host *h = p;

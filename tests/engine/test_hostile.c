@@ -123,6 +123,36 @@ static void test_sums(void **state)
 	host_free(h);
 }
 
+/* Numbers are served in turn, from where the last poll has ended, whatever is set meanwhile. */
+static void test_in_turn(void **state)
+{
+	struct host *h = machine(16);
+	struct ohca_db_ring *r = &bells(h)->ring[OHCA_RING_SQ];
+	unsigned int n;
+
+	(void)state;
+	/* the last number of all, behind words that are said to have some */
+	ohca_doorbells_set(bells(h), OHCA_RING_SQ, 65535);
+	for (n = 0; r->bits[1023]; n++) {
+		assert_true(n < 4);
+		for (unsigned int k = 0; k < OHCA_RING_NUM; k++)
+			fill(bells(h)->ring[k].sum, bells(h)->ring[k].sums, UINT64_MAX);
+		*bells(h)->pending = OHCA_PEND_ENGINE;
+		host_poll(h, BUDGET, true);
+	}
+	assert_true(n > 1);
+	while (host_poll(h, BUDGET, true))
+		;
+	/* those before the place where it begins are served afterwards */
+	h->e->db->next[OHCA_RING_SQ] = 200;
+	for (unsigned int i = 1; i < 8; i++)
+		ohca_doorbells_set(bells(h), OHCA_RING_SQ, 50 * i);
+	host_poll(h, BUDGET, true);
+	for (unsigned int i = 0; i < 8; i++)
+		assert_int_equal(r->bits[i], 0);
+	host_free(h);
+}
+
 /* A machine that rings everything always, also what it does not own, sends as ever. */
 static void test_traffic(void **state)
 {
@@ -175,6 +205,22 @@ static void test_stale(void **state)
 	host_free(h);
 }
 
+/* A new CQ is not armed, whatever its word has had. */
+static void test_arm(void **state)
+{
+	struct host *h = machine(6);
+	_Atomic uint64_t *arm = bells(h)->arm;
+	struct host_cq cq;
+
+	(void)state;
+	fill(arm, 64, UINT64_MAX);
+	host_cq_create(h, &cq, 4, 0);
+	for (uint32_t i = 0; i < 64; i++)
+		assert_int_equal(arm[i], i == cq.cqn ? 0 : UINT64_MAX);
+	host_buf_free(&cq.buf);
+	host_free(h);
+}
+
 /* Before ENABLE there is nothing to be rung: the host may sleep. */
 static void test_before(void **state)
 {
@@ -211,8 +257,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes), cmocka_unit_test(test_always),
-		cmocka_unit_test(test_sums), cmocka_unit_test(test_traffic),
-		cmocka_unit_test(test_stale), cmocka_unit_test(test_before),
+		cmocka_unit_test(test_sums), cmocka_unit_test(test_in_turn),
+		cmocka_unit_test(test_traffic),
+		cmocka_unit_test(test_stale), cmocka_unit_test(test_arm),
+		cmocka_unit_test(test_before),
 		cmocka_unit_test(test_admin),
 	};
 

@@ -148,7 +148,6 @@ void fab_hca_free(struct fab_hca *h)
 	while (*at != h)
 		at = &(*at)->all;
 	*at = h->all;
-	h->in_call = true;
 	/* its last words are lost with its links, which the engine may still ask for */
 	ohca_free(h->e);
 	fab_hca_unplug(h);

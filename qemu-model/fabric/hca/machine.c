@@ -2,27 +2,11 @@
 /* What the machine of an HCA does to it between its turns: registers, reset, pause; see hca.h. */
 #include "hca_priv.h"
 
-/* The engine is called outside of a turn: what it sends does not come back to it meanwhile. */
-static void call_begin(struct fab_hca *h)
-{
-	fab_data_refresh(h->s->d);
-	h->in_call = true;
-}
-
-static void call_end(struct fab_hca *h)
-{
-	h->in_call = false;
-	fab_page_show(h);
-	fab_page_turned(h);
-	/* deadlines may be others */
-	fab_hca_list(h);
-}
-
 void fab_hca_write_reg(struct fab_hca *h, uint32_t off, uint64_t val, unsigned int size)
 {
-	call_begin(h);
 	ohca_mmio_write(h->e, off, val, size);
-	call_end(h);
+	fab_page_show(h);
+	fab_page_turned(h);
 }
 
 uint64_t fab_hca_read_reg(struct fab_hca *h, uint32_t off, unsigned int size)
@@ -32,10 +16,9 @@ uint64_t fab_hca_read_reg(struct fab_hca *h, uint32_t off, unsigned int size)
 
 void fab_hca_reset(struct fab_hca *h)
 {
-	call_begin(h);
 	ohca_reset(h->e);
 	h->raised = false;
-	call_end(h);
+	fab_page_show(h);
 }
 
 void fab_hca_run(struct fab_hca *h, bool running)
@@ -49,7 +32,6 @@ void fab_hca_run(struct fab_hca *h, bool running)
 		/* what was raised before has been raised */
 		fab_page_turned(h);
 		fab_hca_unlist(h);
-		h->due_ns = UINT64_MAX;
 	}
 	atomic_store(&h->clock_ns, running ? clock - host : clock + host);
 	atomic_store(&h->running, running);
@@ -57,7 +39,5 @@ void fab_hca_run(struct fab_hca *h, bool running)
 	if (!running)
 		return;
 	fab_hca_links(h);
-	/* lanes that were refused may have room by now */
-	h->s->refused = true;
 	fab_hca_list(h);
 }

@@ -110,8 +110,6 @@ bool fab_hca_credits(struct fab_hca *h)
 {
 	bool refused = false;
 
-	if (!h->running)
-		return false;
 	for (unsigned int i = 0; i < h->cfg.engine.num_ports; i++) {
 		const uint16_t lanes = fab_hport_ready(h->port[i].wire);
 
