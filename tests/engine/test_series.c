@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <zlib.h>
 
 #include "fabric/fault/fault.h"
 #include "fabric/hca/hca_priv.h"
@@ -19,7 +20,7 @@
 #include "world.h"
 
 #define MS	HOST_MS
-#define SEEDS	12u
+#define SEEDS	8u
 #define STEPS	200u	/* of each */
 #define PAIRS	6u
 #define WINDOW	(1u << 20)	/* of a region: a half is read, a half is written */
@@ -64,6 +65,8 @@ struct twin {
 	struct world *w;
 	struct pair pair[PAIRS];
 	bool hole[HOSTS];
+	struct fab_capture *capture[HOSTS];
+	uLong captured;		/* a checksum of it */
 };
 
 struct both {
@@ -120,7 +123,7 @@ static void pair_down(struct pair *p)
 
 static void begin(struct both *b, uint64_t seed)
 {
-	static const uint8_t mtu[] = { 5, 3, 5, 1, 5, 3 };
+	static const uint8_t mtu[] = { 5, 3, 5, 3, 1, 5 };
 
 	*b = (struct both){ .seed = seed * 0x9e3779b97f4a7c15ull + 1 };
 	for (unsigned int k = 0; k < 2; k++) {
@@ -154,6 +157,9 @@ static void end(struct both *b)
 	for (unsigned int k = 0; k < 2; k++) {
 		void *state = b->t[k].w;
 
+		for (unsigned int i = 0; i < HOSTS; i++)
+			if (b->t[k].capture[i])
+				fab_capture_stop(b->t[k].capture[i]);
 		for (unsigned int i = 0; i < PAIRS; i++)
 			pair_down(&b->t[k].pair[i]);
 		teardown(&state);
@@ -222,6 +228,28 @@ static uint32_t near_port(struct world *w, unsigned int i)
 	return net_index(w->net, w->node[i].ep.port);
 }
 
+static bool take(void *ctx, const void *buf, size_t len)
+{
+	struct twin *t = ctx;
+
+	t->captured = crc32(t->captured, buf, (uInt)len);
+	return true;
+}
+
+/* Partitions of the switch's port @p, perhaps not those of the packets. */
+static void partition(struct twin *t, uint32_t p, uint32_t seed)
+{
+	struct ib_port_info *pi = &t->w->net->f->port[p].pi;
+	uint8_t d[64] = { 0 };
+
+	ib_pkey_block_put(d, 0, seed & 4 ? 0xffff : 0x8001);
+	assert_int_equal(ep_switch(t->w->sm, IB_METHOD_SET, IB_SMP_ATTR_PKEY_TABLE,
+				   fab_port_num(t->w->net->f, p) << 16, d), 0);
+	pi->part_enf_in = seed & 1;
+	pi->part_enf_out = seed >> 1 & 1;
+	t->w->net->m.epoch++;
+}
+
 static void disturb(struct twin *t, unsigned int what, unsigned int i, bool out, uint32_t seed)
 {
 	struct world *w = t->w;
@@ -258,9 +286,25 @@ static void disturb(struct twin *t, unsigned int what, unsigned int i, bool out,
 		}
 		assert_true(fab_hca_memory(n->hca, r, 1 + t->hole[i]));
 		break;
+	case 6:
+		partition(t, near_port(w, i), seed);
+		break;
+	case 7:
+		w->net->f->port[near_port(w, i)].pi.mtu = (uint8_t)(1 + seed % 5);
+		w->net->m.epoch++;
+		break;
+	case 8:
+		p = near_port(w, i);
+		if (t->capture[i])
+			fab_capture_stop(t->capture[i]);
+		t->capture[i] = t->capture[i] ? NULL :
+				fab_capture_start(w->net->d, &p, 1, 0, false, take, t);
+		break;
 	default:
 		for (unsigned int k = 0; k < HOSTS; k++) {
 			p = near_port(w, k);
+			w->net->f->port[p].pi.mtu = 5;
+			partition(t, p, 4);
 			assert_true(fab_fault_wire(&w->net->m, p, 0, 0, 0));
 			assert_true(fab_fault_delay(&w->net->m, p, 0));
 			assert_true(fab_fault_delay(&w->net->m, w->net->f->port[p].peer, 0));
@@ -302,6 +346,7 @@ static void compare(struct both *b)
 	assert_memory_equal(n[0]->drop, n[1]->drop, sizeof(n[0]->drop));
 	assert_int_equal(n[0]->delivered, n[1]->delivered);
 	assert_int_equal(n[0]->hops, n[1]->hops);
+	assert_int_equal(b->t[0].captured, b->t[1].captured);
 	for (unsigned int i = 0; i < HOSTS; i++) {
 		const struct host *h[2] = { w[0]->h[i], w[1]->h[i] };
 
@@ -353,14 +398,17 @@ static void run_step(struct both *b)
 	struct message m;
 
 	if (kind == 0) {
-		const unsigned int what = rnd(b, 10), i = rnd(b, HOSTS), out = rnd(b, 2);
+		const unsigned int what = rnd(b, 14), i = rnd(b, HOSTS), out = rnd(b, 2);
 
 		for (unsigned int k = 0; k < 2; k++)
 			disturb(&b->t[k], what, i, out, seed);
 	} else {
-		const unsigned int pair = rnd(b, PAIRS), side = rnd(b, 2), n = 1 + rnd(b, 3);
+		/* several at once, and both ways */
+		const unsigned int n = 1 + rnd(b, 6);
 
 		for (unsigned int i = 0; i < n; i++) {
+			const unsigned int pair = rnd(b, PAIRS), side = rnd(b, 2);
+
 			draw_message(b, &m);
 			for (unsigned int k = 0; k < 2; k++)
 				post(&b->t[k], pair, side, &m);
@@ -405,10 +453,137 @@ static void test_equal(void **state)
 	}
 }
 
+/* ---- packets that no requester here would send ---- */
+
+#define MTU	1024u
+
+/** struct craft - packets in the middle of a message, after its first one, for side 1 of a pair */
+struct craft {
+	uint8_t first, op;	/* operations without the service; @first: 0xff: none comes */
+	uint32_t wr_len;	/* of a WRITE, as its RETH says */
+	uint32_t psn, packets, payload;
+	bool ackreq;
+};
+
+/* A packet at @to, up to its payload. Return: bytes of the headers. */
+static uint32_t craft_headers(const struct twin *t, const struct pair *p, const struct craft *c,
+			      bool first, uint32_t payload, uint8_t *to)
+{
+	const struct node *n = &t->w->node[p->side[1]];
+	const bool write = first && c->first == IB_OPN_WRITE_FIRST;
+	const uint32_t hdr = IB_LRH_LEN + IB_BTH_LEN + (write ? IB_RETH_LEN : 0);
+	uint8_t *h = ib_build_lrh(to, 0, 0, IB_LNH_IBA_LOCAL, LID(p->side[1]),
+				  (uint16_t)((hdr + payload + IB_ICRC_LEN) / 4), LID(p->side[0]));
+
+	h = ib_build_bth(h, (uint8_t)((first ? c->first : c->op) |
+				      (p->type == OHCA_QPT_UC ? IB_TRANS_UC : IB_TRANS_RC)), 0, 0,
+			 0xffff, p->qp[1].qpn, !first && c->ackreq,
+			 first ? 0xfffff0 : c->psn);
+	if (write)
+		ib_build_reth(h, n->mr.iova + WINDOW, n->mr.key, c->wr_len);
+	return hdr;
+}
+
+static void craft_rx(struct twin *t, const struct pair *p, const uint8_t *frame,
+		     const struct ib_view *v, uint32_t len)
+{
+	ohca_rx(t->w->node[p->side[1]].h->e, 0,
+		&(struct ohca_frame){ .data = frame, .view = v, .len = len });
+}
+
+/* The packets come as a series, or one by one. */
+static void craft_send(struct twin *t, const struct pair *p, const struct craft *c, bool series)
+{
+	const struct node *n = &t->w->node[p->side[1]];
+	const uint8_t *data = host_buf_ptr(n->h, &n->mr.buf, 0);
+	uint8_t frame[8192] = { 0 };
+	struct ib_view v;
+	uint32_t hdr;
+
+	if (c->first != 0xff) {
+		hdr = craft_headers(t, p, c, true, MTU, frame);
+		memcpy(frame + hdr, data, MTU);
+		memset(frame + hdr + MTU, 0, IB_ICRC_LEN);
+		craft_rx(t, p, frame, NULL, hdr + MTU + IB_ICRC_LEN);
+	}
+	hdr = craft_headers(t, p, c, false, c->payload, frame);
+	ib_view_begin(&v, c->packets);
+	v.hdr_len = hdr;
+	for (uint32_t i = 0; i < c->packets; i++) {
+		const uint8_t *from = data + (i + 1) * MTU + i * 16;
+
+		ib_view_add(&v, from, c->payload);
+		if (series)
+			continue;
+		memcpy(frame + hdr, from, c->payload);
+		memset(frame + hdr + c->payload, 0, IB_ICRC_LEN);
+		ib_set_psn(frame + IB_LRH_LEN, c->ackreq && i == c->packets - 1, c->psn + i);
+		craft_rx(t, p, frame, NULL, hdr + c->payload + IB_ICRC_LEN);
+	}
+	if (series)
+		craft_rx(t, p, frame, &v, hdr + c->payload + IB_ICRC_LEN);
+}
+
+static void draw_craft(struct both *b, struct craft *c)
+{
+	static const uint8_t firsts[] = { IB_OPN_WRITE_FIRST, IB_OPN_SEND_FIRST, 0xff };
+	static const uint8_t ops[] = { IB_OPN_WRITE_MIDDLE, IB_OPN_SEND_MIDDLE,
+				       IB_OPN_READ_RESP_MIDDLE };
+	const unsigned int kind = rnd(b, 8);
+
+	*c = (struct craft){
+		.first = firsts[kind < 3 ? 0 : kind < 6 ? 1 : 2],
+		.packets = 2 + rnd(b, 15),
+		.payload = rnd(b, 8) ? MTU : 4 * (64 + rnd(b, 300)),
+		.ackreq = rnd(b, 2),
+	};
+	c->op = rnd(b, 4) ? ops[kind >= 3] : ops[rnd(b, 3)];
+	c->wr_len = MTU * (1 + rnd(b, c->packets + 3)) + rnd(b, 2) * rnd(b, MTU);
+	c->psn = 0xfffff0 + (c->first != 0xff) + (rnd(b, 6) ? 0 : rnd(b, 3) - 1);
+}
+
+static void test_crafted(void **state)
+{
+	const unsigned int was = taken[0], not = refused[0];
+	struct craft c;
+	struct both b;
+
+	(void)state;
+	begin(&b, 1);
+	for (b.step = 0; b.step < 600; b.step++) {
+		const unsigned int pair = rnd(&b, 2) ? 1 : 3;	/* RC and UC, of this MTU */
+		const bool recv = rnd(&b, 4);
+
+		draw_craft(&b, &c);
+		for (unsigned int k = 0; k < 2; k++) {
+			struct pair *p = &b.t[k].pair[pair];
+			const struct node *n = &b.t[k].w->node[p->side[1]];
+			struct ohca_hw_sge sge = host_sge(n->mr.iova + WINDOW, c.wr_len, n->mr.key);
+
+			if (recv)
+				host_post_recv(&p->qp[1], b.step, &sge, 1);
+			craft_send(&b.t[k], p, &c, !k);
+			pass(b.t[k].w, MS);
+		}
+		compare(&b);
+		/* it has a message that nobody ends */
+		for (unsigned int k = 0; k < 2; k++) {
+			pair_down(&b.t[k].pair[pair]);
+			pair_up(&b.t[k], &b.t[k].pair[pair]);
+		}
+		drain(&b);
+	}
+	end(&b);
+	print_message("crafted: %u at once, %u one by one\n", taken[0] - was, refused[0] - not);
+	assert_true(taken[0] - was > 50);
+	assert_true(refused[0] - not > 50);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal),
+		cmocka_unit_test(test_crafted),
 	};
 
 	return cmocka_run_group_tests_name("series and packets", tests, NULL, NULL);

@@ -45,7 +45,7 @@ bool ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpk
 	const bool reliable = ohca_qp_reliable(qp);
 
 	if (qp->xrcd || p->i.psn != xp->resp.epsn || p->i.payload_len != ohca_qp_mtu(qp) ||
-	    xp->fault[OHCA_FAULT_RECV] || (!reliable && xp->resp.uc_skip))
+	    xp->fault[OHCA_FAULT_RECV])
 		return false;
 	if (!(p->i.op->flags & IB_OPF_SEND ? place_send(e, qp, p->view) :
 					      place_write(e, qp, p->view))) {

@@ -264,7 +264,8 @@ unsigned int ohca_tx_series(const ohca_engine *e, const struct ohca_tx *tx, unsi
 	/* one by one, each leaves only while some of the allowance is left */
 	if (n > 1 && (uint64_t)(n - 1) * mtu >= left)
 		n = (unsigned int)((left - 1) / mtu) + 1;
-	if (n < 2 || !e->ops.tx_series || t->grant != OHCA_LANE_ANY || tx->pace ||
+	/* where an arbiter decides, a turn has one packet */
+	if (n < 2 || !e->ops.tx_series || tx->pace ||
 	    !e->ops.tx_series(e->h, tx->port, tx->vl, tx->len, n))
 		return 1;
 	return n;
