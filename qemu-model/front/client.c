@@ -218,8 +218,8 @@ static int lose_by_error(struct ohca_front *f, const uint8_t *msg, size_t len)
 }
 
 /*
- * Receive a message, and check its header. Return: its type; 0: there is none; -1: the front is lost.
- * Descriptors are closed unless @fds is given.
+ * Receive a message, and check its header. Return: its type; 0: there is none; -1: the front is
+ * lost. Descriptors are closed unless @fds is given.
  */
 static int front_message(struct ohca_front *f, uint8_t buf[ANSWER_MAX], size_t *len,
 			 struct fds *fds)

@@ -15,9 +15,13 @@
 
 #if OHCA_QEMU_SINCE(10, 1)
 #include "exec/icount.h"
+#include "system/address-spaces.h"
 #include "system/memory.h"
+#include "system/ramblock.h"
 #else
+#include "exec/address-spaces.h"
 #include "exec/memory.h"
+#include "exec/ramblock.h"
 #include "system/cpu-timers.h"
 #endif
 

@@ -9,6 +9,9 @@
  * instructions of it or out of its sleep: that vCPU takes the BQL anyway to see
  * its interrupt. By way of the main loop one more thread would have to be
  * scheduled, which on a busy host doubles the time a completion event takes.
+ *
+ * With host=daemon the vectors are collected in the page that the device shares
+ * with the fabric's process, and a thread waits for it to say that there are any.
  */
 #include "qemu/osdep.h"
 #include "hw/core/cpu.h"
@@ -42,20 +45,33 @@ void ohca_irq_clear(OhcaState *s)
     qatomic_set(&s->irq_any, 0);
 }
 
+static void ohca_irq_raise(void *opaque, unsigned int vec)
+{
+    trace_ohca_irq(vec);
+    msix_notify(opaque, vec);
+}
+
+/* Of the process that hosts the engine: in an RCU critical section or under the BQL. */
+static struct ohca_front *ohca_irq_front(OhcaState *s)
+{
+    return qatomic_rcu_read(&s->host.front)->f;
+}
+
 /* BQL. */
 static void ohca_irq_deliver(OhcaState *s)
 {
     unsigned int i;
 
+    if (s->hosted) {
+        ohca_front_irqs(ohca_irq_front(s), s->num_vectors, ohca_irq_raise, s);
+        return;
+    }
     qatomic_xchg(&s->irq_any, 0);
     for (i = 0; i < DIV_ROUND_UP(s->num_vectors, 64); i++) {
         uint64_t mask = qatomic_xchg(&s->irq[i], 0);
 
         for (; mask; mask &= mask - 1) {
-            unsigned int vec = i * 64 + ctz64(mask);
-
-            trace_ohca_irq(vec);
-            msix_notify(PCI_DEVICE(s), vec);
+            ohca_irq_raise(s, i * 64 + ctz64(mask));
         }
     }
 }
@@ -72,10 +88,14 @@ static void ohca_irq_on_cpu(CPUState *cpu, run_on_cpu_data data)
 
 /**
  * ohca_irq_flush: deliver raised vectors; not the owner, never waits
+ *
+ * With host=daemon in an RCU critical section, under the BQL, or of the thread
+ * that ends before its front does.
  */
 void ohca_irq_flush(OhcaState *s)
 {
-    if (likely(!qatomic_read(&s->irq_any))) {
+    if (likely(!(s->hosted ? ohca_front_irq_any(ohca_irq_front(s))
+                           : qatomic_read(&s->irq_any)))) {
         return;
     }
     if (bql_locked()) {

@@ -28,7 +28,7 @@ static AddressSpace *ohca_as(OhcaState *s)
     return pci_get_address_space(PCI_DEVICE(s));
 }
 
-static void ohca_ram_free(GArray *ram)
+void ohca_ram_free(GArray *ram)
 {
     unsigned int i;
 
@@ -49,20 +49,18 @@ static void ohca_mem_begin(MemoryListener *listener)
     m->next_iommu = false;
 }
 
-static void ohca_mem_add(MemoryListener *listener, MemoryRegionSection *sec)
+/**
+ * ohca_ram_section: the memory of a section that the device may access
+ *
+ * Returns: false: there is none. Else @r has a reference to its region.
+ */
+bool ohca_ram_section(const MemoryRegionSection *sec, OhcaRam *r)
 {
-    OhcaMem *m = container_of(listener, OhcaMem, listener);
-    OhcaRam r;
-
-    if (memory_region_is_iommu(sec->mr)) {
-        m->next_iommu = true;
-        return;
-    }
     if (!memory_region_is_ram(sec->mr) ||
         memory_region_is_ram_device(sec->mr)) {
-        return;
+        return false;
     }
-    r = (OhcaRam) {
+    *r = (OhcaRam) {
         .iova = sec->offset_within_address_space,
         .len = int128_get64(sec->size),
         .hva = (uint8_t *)memory_region_get_ram_ptr(sec->mr) +
@@ -70,11 +68,23 @@ static void ohca_mem_add(MemoryListener *listener, MemoryRegionSection *sec)
         .mr = sec->mr,
         .readonly = sec->readonly,
     };
-    memory_region_ref(r.mr);
-    g_array_append_val(m->next, r);
+    memory_region_ref(r->mr);
+    return true;
 }
 
-static gint ohca_ram_cmp(gconstpointer a, gconstpointer b)
+static void ohca_mem_add(MemoryListener *listener, MemoryRegionSection *sec)
+{
+    OhcaMem *m = container_of(listener, OhcaMem, listener);
+    OhcaRam r;
+
+    if (memory_region_is_iommu(sec->mr)) {
+        m->next_iommu = true;
+    } else if (ohca_ram_section(sec, &r)) {
+        g_array_append_val(m->next, r);
+    }
+}
+
+gint ohca_ram_cmp(gconstpointer a, gconstpointer b)
 {
     const OhcaRam *x = a, *y = b;
 

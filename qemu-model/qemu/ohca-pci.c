@@ -21,11 +21,9 @@
 
 /* ---- registers and doorbells ---- */
 
-static uint64_t ohca_ctrl_read(void *opaque, hwaddr addr, unsigned int size)
+/* What a register reads, after the properties that say something else. */
+uint64_t ohca_read_as_told(OhcaState *s, hwaddr addr, uint64_t val)
 {
-    OhcaState *s = opaque;
-    uint64_t val = ohca_mmio_read(s->engine, addr, size);
-
     if (addr == OHCA_REG_VERSION && s->version) {
         val = s->version;
     }
@@ -33,20 +31,32 @@ static uint64_t ohca_ctrl_read(void *opaque, hwaddr addr, unsigned int size)
         val &= ~(uint64_t)OHCA_TIMEOUTS_CMD;
         val |= OHCA_FIELD_PREP(OHCA_TIMEOUTS_CMD, s->command_ms & UINT16_MAX);
     }
+    return val;
+}
+
+static uint64_t ohca_ctrl_read(void *opaque, hwaddr addr, unsigned int size)
+{
+    OhcaState *s = opaque;
+    uint64_t val = ohca_mmio_read(s->engine, addr, size);
+
+    val = ohca_read_as_told(s, addr, val);
     val = ohca_lie_in_register(s->engine, val, size);
     trace_ohca_ctrl_read(addr, size, val);
     return val;
 }
 
-/* Reads the stride of the UAR pages, which the driver chooses. */
-static void ohca_update_stride(OhcaState *s)
+/* Sets the stride of the UAR pages, which the driver chooses by PAGE_SHIFT. */
+void ohca_set_stride(OhcaState *s, uint64_t shift)
 {
-    uint64_t shift = ohca_mmio_read(s->engine, OHCA_REG_PAGE_SHIFT, 4);
-
     if (shift < OHCA_UAR_MIN_SHIFT || shift > OHCA_UAR_MAX_SHIFT) {
         shift = OHCA_UAR_MIN_SHIFT;
     }
     qatomic_set(&s->page_shift, shift);
+}
+
+static void ohca_update_stride(OhcaState *s)
+{
+    ohca_set_stride(s, ohca_mmio_read(s->engine, OHCA_REG_PAGE_SHIFT, 4));
 }
 
 static void ohca_ctrl_write(void *opaque, hwaddr addr, uint64_t val,
@@ -303,6 +313,17 @@ static bool ohca_check_device(OhcaState *s, Error **errp)
     return true;
 }
 
+/* Checks where the engine is. */
+static bool ohca_check_host(OhcaState *s, Error **errp)
+{
+    s->hosted = s->host_name && !strcmp(s->host_name, "daemon");
+    if (s->host_name && !s->hosted && strcmp(s->host_name, "qemu")) {
+        error_setg(errp, "host must be qemu or daemon, not '%s'", s->host_name);
+        return false;
+    }
+    return !s->hosted || ohca_hosted_check(s, errp);
+}
+
 /* Checks the sockets of the ports. */
 static bool ohca_check_fabric(OhcaState *s, Error **errp)
 {
@@ -376,8 +397,8 @@ static bool ohca_parse(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
     uint64_t seed = 0;
 
     qemu_guest_getrandom_nofail(&seed, sizeof(seed));
-    if (!ohca_check_device(s, errp) || !ohca_check_fabric(s, errp) ||
-        !ohca_check_names(s, cfg, errp)) {
+    if (!ohca_check_device(s, errp) || !ohca_check_host(s, errp) ||
+        !ohca_check_fabric(s, errp) || !ohca_check_names(s, cfg, errp)) {
         return false;
     }
 
@@ -443,6 +464,10 @@ static void ohca_teardown(OhcaState *s)
     if (s->dm_size) {
         vmstate_unregister_ram(&s->dm, DEVICE(s));
     }
+    if (s->hosted) {
+        ohca_hosted_unrealize(s);
+        return;
+    }
     ohca_thread_stop(s);
     ohca_lock(s);
     if (s->engine) {
@@ -465,19 +490,17 @@ static void ohca_apply_lies(OhcaState *s)
                   MIN(s->lies, UINT32_MAX));
 }
 
-static void ohca_realize(PCIDevice *pdev, Error **errp)
+/* Makes the BARs but that of MSI-X. */
+static bool ohca_init_bars(OhcaState *s, struct ohca_cfg *cfg, Error **errp)
 {
-    OhcaState *s = OHCA(pdev);
-    struct ohca_cfg cfg;
-    unsigned int i;
+    PCIDevice *pdev = PCI_DEVICE(s);
 
-    if (!ohca_parse(s, &cfg, errp)) {
-        return;
-    }
-
-    memory_region_init_io(&s->ctrl, OBJECT(s), &ohca_ctrl_ops, s, "ohca-ctrl",
-                          OHCA_CTRL_BAR_SIZE);
-    memory_region_init_io(&s->uar, OBJECT(s), &ohca_uar_ops, s, "ohca-uar",
+    memory_region_init_io(&s->ctrl, OBJECT(s),
+                          s->hosted ? &ohca_hosted_ctrl_ops : &ohca_ctrl_ops,
+                          s, "ohca-ctrl", OHCA_CTRL_BAR_SIZE);
+    memory_region_init_io(&s->uar, OBJECT(s),
+                          s->hosted ? &ohca_hosted_uar_ops : &ohca_uar_ops,
+                          s, "ohca-uar",
                           (uint64_t)s->uars << OHCA_UAR_MAX_SHIFT);
     memory_region_enable_lockless_io(&s->uar);
     pci_register_bar(pdev, OHCA_BAR_CTRL, PCI_BASE_ADDRESS_SPACE_MEMORY |
@@ -487,15 +510,60 @@ static void ohca_realize(PCIDevice *pdev, Error **errp)
 
     if (s->dm_size) {
         /* small enough for 32 bits: the other BARs leave only one */
-        if (!memory_region_init_ram(&s->dm, OBJECT(s), "ohca-dm", s->dm_size,
-                                    errp)) {
-            return;
+        if (s->hosted ? !ohca_hosted_init_dm(s, errp)
+                      : !memory_region_init_ram(&s->dm, OBJECT(s), "ohca-dm",
+                                                s->dm_size, errp)) {
+            return false;
         }
         pci_register_bar(pdev, OHCA_BAR_DM, PCI_BASE_ADDRESS_SPACE_MEMORY |
                          PCI_BASE_ADDRESS_MEM_PREFETCH, &s->dm);
-        cfg.dm = memory_region_get_ram_ptr(&s->dm);
+        cfg->dm = memory_region_get_ram_ptr(&s->dm);
     }
+    return true;
+}
 
+/* Makes the engine in this process, with what it needs. */
+static bool ohca_init_engine(OhcaState *s, const struct ohca_cfg *cfg,
+                             Error **errp)
+{
+    unsigned int i;
+
+    ohca_persist_init(s);
+    if (!ohca_thread_init(s, errp)) {
+        return false;
+    }
+    for (i = 0; i < s->ports; i++) {
+        if (s->fabric[i] && !ohca_wire_open(s, i, errp)) {
+            return false;
+        }
+    }
+    if (s->engine) {
+        ohca_free(s->engine);   /* of the realize before */
+    }
+    s->engines++;
+    s->engine = ohca_new(cfg, &ohca_host_ops, s);
+    if (!s->engine) {
+        error_setg(errp, "out of memory");
+        return false;
+    }
+    ohca_apply_lies(s);
+    ohca_update_stride(s);
+    ohca_mem_init(s);
+    ohca_thread_start(s);
+    s->exit.notify = ohca_at_exit;
+    qemu_add_exit_notifier(&s->exit);
+    return true;
+}
+
+static void ohca_realize(PCIDevice *pdev, Error **errp)
+{
+    OhcaState *s = OHCA(pdev);
+    struct ohca_cfg cfg;
+    unsigned int i;
+
+    if (!ohca_parse(s, &cfg, errp) || !ohca_init_bars(s, &cfg, errp)) {
+        return;
+    }
     if (pcie_endpoint_cap_init(pdev, 0) < 0) {
         error_setg(errp, "no room for the PCI Express capability");
         return;
@@ -509,33 +577,10 @@ static void ohca_realize(PCIDevice *pdev, Error **errp)
         msix_vector_use(pdev, i);
     }
 
-    ohca_persist_init(s);
-    if (!ohca_thread_init(s, errp)) {
-        goto err;
+    if (s->hosted ? ohca_hosted_realize(s, &cfg, errp)
+                  : ohca_init_engine(s, &cfg, errp)) {
+        return;
     }
-    for (i = 0; i < s->ports; i++) {
-        if (s->fabric[i] && !ohca_wire_open(s, i, errp)) {
-            goto err;
-        }
-    }
-    if (s->engine) {
-        ohca_free(s->engine);   /* of the realize before */
-    }
-    s->engines++;
-    s->engine = ohca_new(&cfg, &ohca_host_ops, s);
-    if (!s->engine) {
-        error_setg(errp, "out of memory");
-        goto err;
-    }
-    ohca_apply_lies(s);
-    ohca_update_stride(s);
-    ohca_mem_init(s);
-    ohca_thread_start(s);
-    s->exit.notify = ohca_at_exit;
-    qemu_add_exit_notifier(&s->exit);
-    return;
-
-err:
     ohca_teardown(s);
     msix_uninit_exclusive_bar(pdev);
 err_pcie:
@@ -564,6 +609,10 @@ static void ohca_reset_hold(Object *obj, ResetType type)
     OhcaState *s = OHCA(obj);
 
     trace_ohca_reset();
+    if (s->hosted) {
+        ohca_hosted_reset(s);
+        return;
+    }
     ohca_lock(s);
     ohca_reset(s->engine);
     ohca_update_stride(s);
@@ -581,6 +630,7 @@ static void ohca_instance_init(Object *obj)
     qemu_mutex_init(&s->lock);
     qemu_event_init(&s->turned, false);
     s->timer_fd = -1;
+    s->host.dm_fd = -1;
     s->lies_kinds = OHCA_LIE_ALL;
     for (i = 0; i < OHCA_PORTS; i++) {
         s->port[i].listen_fd = -1;
@@ -597,6 +647,7 @@ static void ohca_instance_finalize(Object *obj)
     }
     ohca_thread_exit(s);
     ohca_persist_exit(s);
+    ohca_hosted_finalize(s);
     qemu_event_destroy(&s->turned);
     qemu_mutex_destroy(&s->lock);
 }
@@ -607,6 +658,7 @@ static const VMStateDescription ohca_vmstate = {
 };
 
 static const Property ohca_props[] = {
+    DEFINE_PROP_STRING("host", OhcaState, host_name),
     DEFINE_PROP_STRING("fabric", OhcaState, fabric[0]),
     DEFINE_PROP_STRING("fabric2", OhcaState, fabric[1]),
     DEFINE_PROP_BOOL("listen", OhcaState, listen, false),
@@ -665,7 +717,12 @@ static void ohca_set_lies_prop(Object *obj, Visitor *v, const char *name,
 {
     OhcaState *s = OHCA(obj);
 
-    if (visit_type_uint64(v, name, &s->lies, errp) && s->engine) {
+    if (!visit_type_uint64(v, name, &s->lies, errp)) {
+        return;
+    }
+    if (s->hosted) {
+        ohca_hosted_lies(s);
+    } else if (s->engine) {
         ohca_apply_lies(s);
     }
 }
@@ -674,8 +731,13 @@ static void ohca_get_lies_told(Object *obj, Visitor *v, const char *name,
                                void *opaque, Error **errp)
 {
     OhcaState *s = OHCA(obj);
-    uint64_t told = s->engine ? ohca_lies_told(s->engine) : 0;
+    uint64_t told = 0;
 
+    if (s->hosted) {
+        told = ohca_hosted_lies_told(s);
+    } else if (s->engine) {
+        told = ohca_lies_told(s->engine);
+    }
     visit_type_uint64(v, name, &told, errp);
 }
 

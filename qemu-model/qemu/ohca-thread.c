@@ -230,7 +230,7 @@ typedef struct OhcaSchedAttr {
 } OhcaSchedAttr;
 
 /* A short slice gets a waking thread onto a busy CPU within microseconds. */
-static void ohca_short_slice(void)
+void ohca_short_slice(void)
 {
 #if defined(SYS_sched_getattr) && defined(SYS_sched_setattr)
     OhcaSchedAttr attr = { .size = sizeof(attr) };

@@ -44,11 +44,6 @@
 #define OHCA_VL15_BURST     8
 #define OHCA_DATA_LANES     MAKE_64BIT_MASK(0, OHCA_LINK_VL15)
 
-static const char *ohca_name(OhcaState *s)
-{
-    return DEVICE(s)->id ?: TYPE_OHCA;
-}
-
 /* Schedule ohca_wire_due() for the port in @ms. */
 static void ohca_wire_later(OhcaState *s, OhcaPort *p, unsigned int ms)
 {

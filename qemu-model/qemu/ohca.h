@@ -9,7 +9,11 @@
  * ohca-persist.c FLUSH for persistence
  * ohca-wire.c    the link of each port
  *
- * The engine (core/engine) is the card itself and knows nothing of QEMU.
+ * The engine (core/engine) is the card itself and knows nothing of QEMU. With
+ * host=daemon the fabric's process has it, and in place of the middle four are
+ *
+ * ohca-hosted.c      registers, doorbells, life: what is told to that process
+ * ohca-hosted-mem.c  guest memory that it is given
  *
  * Locks: OhcaState.lock makes its holder the owner of the engine, of the links
  * and of everything below that says "owner". The order is BQL, then lock; neither
@@ -27,6 +31,7 @@
 #include "qemu/timer.h"
 #include "qom/object.h"
 #include "core/engine/engine.h"
+#include "core/front/client.h"
 #include "core/link/link.h"
 
 #define TYPE_OHCA "ohca"
@@ -87,6 +92,40 @@ typedef struct OhcaPort {
     bool had;                   /* a fabric, before */
 } OhcaPort;
 
+/* A connection to the process that hosts the engine. */
+typedef struct OhcaFront {
+    struct rcu_head rcu;
+    struct ohca_front *f;
+} OhcaFront;
+
+/* Memory that the process which hosts the engine has mapped; its id is an index. */
+typedef struct OhcaBlock {
+    MemoryRegion *mr;           /* NULL: there is none; else with a reference */
+    bool used;                  /* by what becomes the table */
+} OhcaBlock;
+
+/* host=daemon: all of it is the BQL's, but where noted. */
+typedef struct OhcaHosted {
+    OhcaFront *front;           /* RCU: the last one; NULL before the first */
+    bool there;                 /* it is not lost */
+    struct ohca_front_hello hello;
+    int dm_fd;                  /* device memory, or -1; the region's */
+    QemuThread irq_thread;
+    QEMUTimer *timer;           /* connect again, or wait no longer */
+    struct ohca_front *trying;  /* has said HELLO */
+    unsigned int retry_ms;      /* between attempts to connect */
+    bool told;                  /* why the last one failed */
+    VMChangeStateEntry *vmstate;
+
+    /* memory, see ohca-hosted-mem.c */
+    MemoryListener listener;
+    GArray *ram;                /* OhcaRam, sorted: what the bus has */
+    GArray *next;               /* what becomes @ram at commit */
+    char *refused;              /* why @next cannot be given away, or NULL */
+    OhcaBlock block[OHCA_FRONT_BLOCKS];
+    GByteArray *sent;           /* the last MEM */
+} OhcaHosted;
+
 struct OhcaState {
     PCIDevice parent_obj;
 
@@ -137,7 +176,11 @@ struct OhcaState {
     uint16_t num_vectors;
     uint8_t first_port;         /* takes frames first in this turn; owner */
 
+    bool hosted;                /* host=daemon: no engine, no owner, no links */
+    OhcaHosted host;
+
     /* properties */
+    char *host_name;
     char *fabric[OHCA_PORTS];
     bool listen;
     bool smp;
@@ -168,6 +211,16 @@ struct OhcaState {
     uint32_t thread_budget;
 };
 
+/* Of the device, for messages. */
+static inline const char *ohca_name(OhcaState *s)
+{
+    return DEVICE(s)->id ?: TYPE_OHCA;
+}
+
+/* ohca-pci.c */
+void ohca_set_stride(OhcaState *s, uint64_t shift);
+uint64_t ohca_read_as_told(OhcaState *s, hwaddr addr, uint64_t val);
+
 /* ohca-mem.c: the dma_* functions are the engine's host operations */
 void ohca_mem_init(OhcaState *s);
 void ohca_mem_exit(OhcaState *s);
@@ -177,6 +230,9 @@ void *ohca_mem_map(void *opaque, uint64_t iova, size_t *len, int prot);
 void ohca_mem_dirty(void *opaque, uint64_t iova, size_t n);
 const OhcaRam *ohca_mem_find(OhcaState *s, uint64_t iova, size_t len, int prot);
 void ohca_mem_dm_dirty(void *opaque, uint64_t off, size_t n);
+void ohca_ram_free(GArray *ram);
+bool ohca_ram_section(const MemoryRegionSection *sec, OhcaRam *r);
+gint ohca_ram_cmp(gconstpointer a, gconstpointer b);
 
 /* ohca-thread.c */
 bool ohca_thread_init(OhcaState *s, Error **errp);
@@ -190,6 +246,7 @@ void ohca_serve(OhcaState *s);
 void ohca_wake(OhcaState *s);
 void ohca_kick(void *opaque);
 uint64_t ohca_now_ns(void *opaque);
+void ohca_short_slice(void);
 
 /* ohca-persist.c */
 void ohca_persist_init(OhcaState *s);
@@ -221,5 +278,27 @@ void ohca_wire_link_ctl(void *opaque, unsigned int port, bool enable);
 void ohca_wire_link_rate(void *opaque, unsigned int port,
                          const struct ohca_link_rate *rate);
 void ohca_wire_due(OhcaState *s);
+
+/* ohca-hosted.c; all under the BQL */
+extern const MemoryRegionOps ohca_hosted_ctrl_ops;
+extern const MemoryRegionOps ohca_hosted_uar_ops;
+bool ohca_hosted_check(OhcaState *s, Error **errp);
+bool ohca_hosted_init_dm(OhcaState *s, Error **errp);
+bool ohca_hosted_realize(OhcaState *s, const struct ohca_cfg *cfg, Error **errp);
+void ohca_hosted_unrealize(OhcaState *s);
+void ohca_hosted_finalize(OhcaState *s);
+void ohca_hosted_reset(OhcaState *s);
+void ohca_hosted_lies(OhcaState *s);
+uint64_t ohca_hosted_lies_told(OhcaState *s);
+int ohca_hosted_say(OhcaState *s, enum ohca_front_type type, void *msg,
+                   size_t len, int fd, uint64_t *value);
+void ohca_hosted_give_up(OhcaState *s, const char *why);
+
+/* ohca-hosted-mem.c; all under the BQL */
+bool ohca_hosted_mem_check(OhcaState *s, Error **errp);
+void ohca_hosted_mem_init(OhcaState *s);
+void ohca_hosted_mem_exit(OhcaState *s);
+void ohca_hosted_mem_send(OhcaState *s);
+void ohca_hosted_mem_forget(OhcaState *s);
 
 #endif /* HW_RDMA_OHCA_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A daemon for one front, in a thread of its own: it answers HELLO by a WELCOME and calls by DONE, both
- * of which the test may change before they are sent.
+ * A daemon for one front, in a thread of its own: it answers HELLO by a WELCOME and calls by DONE,
+ * both of which the test may change before they are sent.
  */
 #ifndef TEST_FRONT_DAEMON_H
 #define TEST_FRONT_DAEMON_H

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The card as a guest without an operating system uses it, and its machine. */
 #include "qemu/osdep.h"
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include "qemu/bswap.h"
 #include "libqtest.h"
 #include "ohca-card.h"
@@ -64,12 +67,83 @@ void card_map(Card *c)
     c->mbox = guest_alloc(&c->qs->alloc, OHCA_MAILBOX_SIZE);
 }
 
+/* ---- the fabric ---- */
+
+/* Whether somebody listens at a socket. */
+static bool listens(const char *path)
+{
+    struct sockaddr_un sa = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0), r;
+
+    g_strlcpy(sa.sun_path, path, sizeof(sa.sun_path));
+    r = connect(fd, (struct sockaddr *)&sa, sizeof(sa));
+    close(fd);
+    return !r;
+}
+
+void fabric_start(Fabric *f)
+{
+    const char *program = g_getenv("OHCA_FABRIC");
+    int i;
+
+    g_assert(program);
+    f->pid = fork();
+    if (!f->pid) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execl(program, program, "serve", "--generate", "star:4", "--hosts-off",
+              "--listen", f->path, NULL);
+        _exit(127);
+    }
+    for (i = 0; i < 30000 && !listens(f->path); i++) {
+        g_assert_cmpint(waitpid(f->pid, NULL, WNOHANG), ==, 0);
+        g_usleep(1000);
+    }
+    g_assert_cmpint(i, <, 30000);
+}
+
+void fabric_kill(Fabric *f)
+{
+    kill(f->pid, SIGKILL);
+    waitpid(f->pid, NULL, 0);
+    f->pid = 0;
+}
+
+void fabric_open(Fabric *f)
+{
+    f->dir = g_dir_make_tmp("ohca-XXXXXX", NULL);
+    f->path = g_strdup_printf("%s/fabric", f->dir);
+    fabric_start(f);
+}
+
+void fabric_close(Fabric *f)
+{
+    fabric_kill(f);
+    unlink(f->path);
+    rmdir(f->dir);
+    g_free(f->path);
+    g_free(f->dir);
+}
+
+/* ---- the machine ---- */
+
+#define SHARED  " -object memory-backend-memfd,id=ram,size=128M,share=on" \
+                " -machine memory-backend=ram"
+
 /* @before: arguments before the card's; @props: properties, and arguments after. */
 void card_boot(Card *c, const char *before, const char *props)
 {
+    g_autofree char *fabric = g_strdup("");
+
     memset(c, 0, sizeof(*c));
-    c->qs = qtest_pc_boot("-nodefaults -bios %s%s -device ohca,guid=0x%" PRIx64
-                          ",id=card%s", bios, before, (uint64_t)GUID, props);
+    if (strstr(props, ",host=daemon")) {
+        fabric_open(&c->fabric);
+        g_free(fabric);
+        fabric = g_strdup_printf(",fabric=%s", c->fabric.path);
+    }
+    c->qs = qtest_pc_boot("-nodefaults -bios %s%s%s -device ohca,guid=0x%"
+                          PRIx64 ",id=card%s%s", bios,
+                          c->fabric.pid ? SHARED : "", before, (uint64_t)GUID,
+                          fabric, props);
     c->dev = card_find(c->qs);
     card_map(c);
     c->uar = qpci_iomap(c->dev, OHCA_BAR_UAR, NULL);
@@ -84,6 +158,9 @@ void card_close(Card *c)
 {
     g_free(c->dev);
     qtest_pc_shutdown(c->qs);
+    if (c->fabric.path) {
+        fabric_close(&c->fabric);
+    }
 }
 
 void card_reset(Card *c)

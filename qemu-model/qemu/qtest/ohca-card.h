@@ -16,8 +16,21 @@
 #define PHYS_LINK_UP    5
 
 /**
+ * struct Fabric - a process of ohca-fabric: $OHCA_FABRIC
+ * @pid: it, 0: there is none
+ * @dir: of its socket
+ * @path: its socket
+ */
+typedef struct Fabric {
+    pid_t pid;
+    char *dir;
+    char *path;
+} Fabric;
+
+/**
  * struct Card - a card, and the memory by which it is used
  * @qs: the machine
+ * @fabric: has the card if it was made with ",host=daemon"
  * @dev: its PCI function
  * @ctrl: BAR of registers
  * @uar: BAR of doorbells
@@ -28,6 +41,7 @@
  */
 typedef struct Card {
     QOSState *qs;
+    Fabric fabric;
     QPCIDevice *dev;
     QPCIBar ctrl, uar;
     uint64_t aq, acq, mbox;
@@ -47,7 +61,16 @@ int card_test_run(void);
 /* The first card of a machine, which the caller frees, or NULL. */
 QPCIDevice *card_find(QOSState *qs);
 
-/* Start a machine with a card, find its BARs; card_close() ends it. */
+/* Start a fabric of one switch, and end it; start it again at the same place. */
+void fabric_open(Fabric *f);
+void fabric_close(Fabric *f);
+void fabric_start(Fabric *f);
+void fabric_kill(Fabric *f);
+
+/*
+ * Start a machine with a card, find its BARs; card_close() ends it. With
+ * ",host=daemon" in @props it has shared memory, and there is a fabric.
+ */
 void card_boot(Card *c, const char *before, const char *props);
 void card_open(Card *c, const char *props);
 void card_close(Card *c);

@@ -15,12 +15,12 @@
 #define VTD_SRTP    (1u << 30)
 
 /* An interrupt comes in a vCPU's time, so it may come after what it is of. */
-static void test_irq(void)
+static void test_irq(const void *props)
 {
     Card c;
     int n;
 
-    card_open(&c, "");
+    card_open(&c, props);
     g_assert_cmpint(qpci_msix_table_size(c.dev), ==, 32);
     qpci_msix_enable(c.dev);
     g_assert(qpci_msix_masked(c.dev, 0));
@@ -197,9 +197,12 @@ static void test_iommu(const void *props)
 int main(int argc, char **argv)
 {
     card_test_init(&argc, &argv);
-    qtest_add_func("/ohca/irq", test_irq);
+    qtest_add_data_func("/ohca/irq/qemu", "", test_irq);
+    qtest_add_data_func("/ohca/irq/daemon", ",host=daemon", test_irq);
     qtest_add_data_func("/ohca/irq-later/thread", "", test_irq_later);
     qtest_add_data_func("/ohca/irq-later/inline", ",x-engine=inline",
+                        test_irq_later);
+    qtest_add_data_func("/ohca/irq-later/daemon", ",host=daemon",
                         test_irq_later);
     qtest_add_data_func("/ohca/peer-to-peer/thread", "", test_peer_to_peer);
     qtest_add_data_func("/ohca/peer-to-peer/inline", ",x-engine=inline",

@@ -10,11 +10,11 @@
 #include "hw/pci/pci_regs.h"
 #include "ohca-card.h"
 
-static void test_identity(void)
+static void test_identity(const void *props)
 {
     Card c;
 
-    card_open(&c, "");
+    card_open(&c, props);
     g_assert_cmphex(reg(&c, OHCA_REG_MAGIC), ==, OHCA_MAGIC);
     g_assert_cmpint(OHCA_FIELD_GET(OHCA_VERSION_MAJOR,
                                    reg(&c, OHCA_REG_VERSION)), ==, OHCA_MAJOR);
@@ -75,13 +75,13 @@ static void test_admin(const void *props)
     card_close(&c);
 }
 
-static void test_flr(void)
+static void test_flr(const void *props)
 {
     uint16_t ctl;
     uint8_t cap;
     Card c;
 
-    card_open(&c, "");
+    card_open(&c, props);
     card_start(&c);
     expect_nop(&c);
     cap = qpci_find_capability(c.dev, PCI_CAP_ID_EXP, 0);
@@ -102,13 +102,13 @@ static void test_flr(void)
 }
 
 /* Without bus mastering no memory is in reach. */
-static void test_no_master(void)
+static void test_no_master(const void *props)
 {
     uint16_t cmd;
     Card c;
     int i;
 
-    card_open(&c, "");
+    card_open(&c, props);
     card_start(&c);
     expect_nop(&c);
     cmd = qpci_config_readw(c.dev, PCI_COMMAND);
@@ -128,13 +128,13 @@ static void test_no_master(void)
 }
 
 /* Doorbells for nothing, of all sizes, harm nothing and are counted. */
-static void test_doorbell(void)
+static void test_doorbell(const void *props)
 {
     struct ohca_hw_aqe cmd = { .hdr.opcode = OHCA_CMD_QUERY_COUNTERS };
     uint64_t cnt[OHCA_CNT_NUM], mbox;
     Card c;
 
-    card_open(&c, "");
+    card_open(&c, props);
     card_start(&c);
     qpci_io_writeq(c.dev, c.uar, OHCA_UAR_SQ, 0x1234);
     qpci_io_writel(c.dev, c.uar, OHCA_UAR_SQ, 0x1234);
@@ -199,12 +199,17 @@ static void test_bad_properties(void)
 int main(int argc, char **argv)
 {
     card_test_init(&argc, &argv);
-    qtest_add_func("/ohca/identity", test_identity);
+    qtest_add_data_func("/ohca/identity/qemu", "", test_identity);
+    qtest_add_data_func("/ohca/identity/daemon", ",host=daemon", test_identity);
     qtest_add_data_func("/ohca/admin/thread", "", test_admin);
     qtest_add_data_func("/ohca/admin/inline", ",x-engine=inline", test_admin);
-    qtest_add_func("/ohca/flr", test_flr);
-    qtest_add_func("/ohca/no-master", test_no_master);
-    qtest_add_func("/ohca/doorbell", test_doorbell);
+    qtest_add_data_func("/ohca/admin/daemon", ",host=daemon", test_admin);
+    qtest_add_data_func("/ohca/flr/qemu", "", test_flr);
+    qtest_add_data_func("/ohca/flr/daemon", ",host=daemon", test_flr);
+    qtest_add_data_func("/ohca/no-master/qemu", "", test_no_master);
+    qtest_add_data_func("/ohca/no-master/daemon", ",host=daemon", test_no_master);
+    qtest_add_data_func("/ohca/doorbell/qemu", "", test_doorbell);
+    qtest_add_data_func("/ohca/doorbell/daemon", ",host=daemon", test_doorbell);
     qtest_add_func("/ohca/bad-properties", test_bad_properties);
     return card_test_run();
 }

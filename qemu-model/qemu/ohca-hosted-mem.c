@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * host=daemon: guest memory for the process that hosts the engine.
+ *
+ * That process maps the files behind the machine's RAM, each as a block, and
+ * gets a table of where on the bus it is. A memory listener makes the table, and
+ * sends it when it changes: when that call returns the engine no longer reaches
+ * what is gone. Blocks are told first, and taken back when a table without them
+ * is in use.
+ *
+ * Memory without a shared file behind it (firmware, frame buffers) is no target of
+ * DMA. While the guest has bus mastering off the table is empty, and the blocks stay.
+ */
+#include "qemu/osdep.h"
+#include "qapi/error.h"
+#include "qemu/units.h"
+#include "ohca.h"
+#include "trace.h"
+
+/* Memory of more than this that cannot be shared is the machine's RAM. */
+#define OHCA_SMALL_RAM      (16 * MiB)
+
+#define OHCA_NOT_SHARED     "guest memory '%s' is not shared: -object " \
+                            "memory-backend-memfd,id=ram,size=...,share=on " \
+                            "-machine memory-backend=ram"
+
+static bool ohca_is_shared(const MemoryRegion *mr)
+{
+    return mr->ram_block && mr->ram_block->fd >= 0 &&
+           (mr->ram_block->flags & (RAM_SHARED | RAM_READONLY_FD)) ==
+           RAM_SHARED;
+}
+
+/* Whether this is the machine's RAM, but cannot be given away. */
+static bool ohca_is_private(const MemoryRegion *mr, uint64_t len)
+{
+    return len > OHCA_SMALL_RAM && mr->ram && !mr->ram_device &&
+           !ohca_is_shared(mr) &&
+           !object_dynamic_cast(mr->owner, TYPE_PCI_DEVICE);
+}
+
+static bool ohca_find_private(Int128 start, Int128 len, const MemoryRegion *mr,
+                              hwaddr offset, void *opaque)
+{
+    const MemoryRegion **found = opaque;
+
+    if (ohca_is_private(mr, int128_get64(len))) {
+        *found = mr;
+    }
+    return *found;
+}
+
+/**
+ * ohca_hosted_mem_check: whether the machine's memory can be given away
+ */
+bool ohca_hosted_mem_check(OhcaState *s, Error **errp)
+{
+    const MemoryRegion *found = NULL;
+
+    RCU_READ_LOCK_GUARD();
+    flatview_for_each_range(address_space_to_flatview(&address_space_memory),
+                            ohca_find_private, &found);
+    if (found) {
+        error_setg(errp, OHCA_NOT_SHARED, found->name);
+    }
+    return !found;
+}
+
+/* ---- blocks ---- */
+
+static void ohca_block_clear(OhcaBlock *b)
+{
+    memory_region_unref(b->mr);
+    *b = (OhcaBlock) { };
+}
+
+/* The id of the block that is a region; it is told if it is new. -1: there is none. */
+static int ohca_block_of(OhcaState *s, MemoryRegion *mr)
+{
+    OhcaBlock *block = s->host.block;
+    struct ohca_front_block m = {
+        .size = cpu_to_le64(mr->ram_block->fd_offset +
+                            ROUND_UP(memory_region_size(mr),
+                                     OHCA_FRONT_ALIGN)),
+    };
+    unsigned int i;
+    int r;
+
+    for (i = 0; i < OHCA_FRONT_BLOCKS && block[i].mr != mr; i++) {
+        /* next */
+    }
+    if (i == OHCA_FRONT_BLOCKS) {
+        for (i = 0; i < OHCA_FRONT_BLOCKS && block[i].mr; i++) {
+            /* next */
+        }
+        if (i == OHCA_FRONT_BLOCKS) {
+            ohca_hosted_give_up(s, "the machine has too many memory backends");
+            return -1;
+        }
+        m.id = cpu_to_le32(i);
+        r = ohca_hosted_say(s, OHCA_FRONT_BLOCK, &m, sizeof(m),
+                            mr->ram_block->fd, NULL);
+        if (r) {
+            ohca_hosted_give_up(s, r == OHCA_FRONT_NO_MEMORY ?
+                                "it is out of memory" :
+                                "it cannot map guest memory");
+            return -1;
+        }
+        memory_region_ref(mr);
+        block[i].mr = mr;
+    }
+    block[i].used = true;
+    return i;
+}
+
+/* Take back the blocks that are not in the table. */
+static void ohca_blocks_drop(OhcaState *s)
+{
+    unsigned int i;
+
+    for (i = 0; i < OHCA_FRONT_BLOCKS; i++) {
+        OhcaBlock *b = &s->host.block[i];
+        struct ohca_front_block m = { .id = cpu_to_le32(i) };
+
+        if (b->mr && !b->used) {
+            ohca_hosted_say(s, OHCA_FRONT_UNBLOCK, &m,
+                            offsetof(struct ohca_front_block, size), -1, NULL);
+        }
+        /* unless this process has been lost by it */
+        if (b->mr && !b->used) {
+            ohca_block_clear(b);
+        }
+    }
+}
+
+/* ---- the table ---- */
+
+/* Add a stretch of memory to a table, or to its last entry. */
+static void ohca_table_add(GByteArray *table, const OhcaRam *ram, int block)
+{
+    uint64_t iova = ROUND_UP(ram->iova, OHCA_FRONT_ALIGN);
+    uint64_t len = ROUND_DOWN(ram->iova + ram->len, OHCA_FRONT_ALIGN) - iova;
+    uint64_t off = ram->hva - (uint8_t *)memory_region_get_ram_ptr(ram->mr) +
+                   (iova - ram->iova) + ram->mr->ram_block->fd_offset;
+    struct ohca_front_range r = {
+        .iova = cpu_to_le64(iova),
+        .len = cpu_to_le64(len),
+        .off = cpu_to_le64(off),
+        .block = cpu_to_le32(block),
+        .flags = cpu_to_le32(ram->readonly ? OHCA_FRONT_READ_ONLY : 0),
+    };
+    struct ohca_front_range *last;
+
+    if (ram->iova + ram->len < iova + OHCA_FRONT_ALIGN ||
+        !QEMU_IS_ALIGNED(off, OHCA_FRONT_ALIGN)) {
+        return;
+    }
+    if (table->len > sizeof(struct ohca_front_mem)) {
+        last = (void *)(table->data + table->len - sizeof(r));
+        if (last->block == r.block && last->flags == r.flags &&
+            le64_to_cpu(last->iova) + le64_to_cpu(last->len) == iova &&
+            le64_to_cpu(last->off) + le64_to_cpu(last->len) == off) {
+            last->len = cpu_to_le64(le64_to_cpu(last->len) + len);
+            return;
+        }
+    }
+    g_byte_array_append(table, (void *)&r, sizeof(r));
+}
+
+/* The message that says what the bus has; NULL: the process is lost. */
+static GByteArray *ohca_table_make(OhcaState *s)
+{
+    OhcaHosted *h = &s->host;
+    GByteArray *table = g_byte_array_new();
+    struct ohca_front_mem head = { };
+    unsigned int i, n;
+
+    g_byte_array_append(table, (void *)&head, sizeof(head));
+    for (i = 0; i < OHCA_FRONT_BLOCKS; i++) {
+        h->block[i].used = false;
+    }
+    for (i = 0; i < h->ram->len; i++) {
+        OhcaRam *ram = &g_array_index(h->ram, OhcaRam, i);
+        int block = ohca_is_shared(ram->mr) ? ohca_block_of(s, ram->mr) : 0;
+
+        if (block < 0) {
+            g_byte_array_unref(table);
+            return NULL;
+        }
+        if (ohca_is_shared(ram->mr)) {
+            ohca_table_add(table, ram, block);
+        }
+    }
+    n = (table->len - sizeof(head)) / sizeof(struct ohca_front_range);
+    ((struct ohca_front_mem *)table->data)->n = cpu_to_le32(n);
+    return table;
+}
+
+static bool ohca_table_same(const GByteArray *a, const GByteArray *b)
+{
+    size_t head = offsetof(struct ohca_front_mem, n);
+
+    return a && a->len == b->len &&
+           !memcmp(a->data + head, b->data + head, a->len - head);
+}
+
+/**
+ * ohca_hosted_mem_send: tell what the bus has, if that is not what was told
+ */
+void ohca_hosted_mem_send(OhcaState *s)
+{
+    OhcaHosted *h = &s->host;
+    GByteArray *table;
+
+    if (!h->there || !h->ram) {
+        return;
+    }
+    if (h->refused) {
+        ohca_hosted_give_up(s, h->refused);
+        return;
+    }
+    table = ohca_table_make(s);
+    if (!table) {
+        return;
+    }
+    if (ohca_table_same(h->sent, table)) {
+        g_byte_array_unref(table);
+        return;
+    }
+    trace_ohca_mem((table->len - sizeof(struct ohca_front_mem)) /
+                   sizeof(struct ohca_front_range), false);
+    if (table->len > OHCA_FRONT_MAX ||
+        ohca_hosted_say(s, OHCA_FRONT_MEM, table->data, table->len, -1, NULL)) {
+        g_byte_array_unref(table);
+        ohca_hosted_give_up(s, "it does not take the table of guest memory");
+        return;
+    }
+    if (h->sent) {
+        g_byte_array_unref(h->sent);
+    }
+    h->sent = table;
+    if (table->len > sizeof(struct ohca_front_mem)) {
+        ohca_blocks_drop(s);
+    }
+}
+
+/**
+ * ohca_hosted_mem_forget: the process is lost, with all that it was told
+ */
+void ohca_hosted_mem_forget(OhcaState *s)
+{
+    OhcaHosted *h = &s->host;
+    unsigned int i;
+
+    for (i = 0; i < OHCA_FRONT_BLOCKS; i++) {
+        if (h->block[i].mr) {
+            ohca_block_clear(&h->block[i]);
+        }
+    }
+    if (h->sent) {
+        g_byte_array_unref(g_steal_pointer(&h->sent));
+    }
+}
+
+/* ---- the listener ---- */
+
+static void ohca_hosted_begin(MemoryListener *listener)
+{
+    OhcaHosted *h = container_of(listener, OhcaHosted, listener);
+
+    h->next = g_array_new(false, false, sizeof(OhcaRam));
+    g_free(g_steal_pointer(&h->refused));
+}
+
+static void ohca_hosted_add(MemoryListener *listener, MemoryRegionSection *sec)
+{
+    OhcaHosted *h = container_of(listener, OhcaHosted, listener);
+    OhcaRam r;
+
+    if (!h->refused && memory_region_is_iommu(sec->mr)) {
+        h->refused = g_strdup("host=daemon does not work behind an IOMMU yet");
+    } else if (!h->refused &&
+               ohca_is_private(sec->mr, int128_get64(sec->size))) {
+        h->refused = g_strdup_printf(OHCA_NOT_SHARED, sec->mr->name);
+    }
+    if (ohca_ram_section(sec, &r)) {
+        g_array_append_val(h->next, r);
+    }
+}
+
+static void ohca_hosted_commit(MemoryListener *listener)
+{
+    OhcaHosted *h = container_of(listener, OhcaHosted, listener);
+    GArray *old = h->ram;
+
+    g_array_sort(h->next, ohca_ram_cmp);
+    h->ram = g_steal_pointer(&h->next);
+    ohca_hosted_mem_send(container_of(h, OhcaState, host));
+    ohca_ram_free(old);
+}
+
+void ohca_hosted_mem_init(OhcaState *s)
+{
+    s->host.listener = (MemoryListener) {
+        .name = "ohca",
+        .priority = 10,
+        .begin = ohca_hosted_begin,
+        .region_add = ohca_hosted_add,
+        .region_nop = ohca_hosted_add,
+        .commit = ohca_hosted_commit,
+    };
+    memory_listener_register(&s->host.listener,
+                             pci_get_address_space(PCI_DEVICE(s)));
+}
+
+void ohca_hosted_mem_exit(OhcaState *s)
+{
+    if (s->host.listener.address_space) {
+        memory_listener_unregister(&s->host.listener);
+    }
+    ohca_ram_free(g_steal_pointer(&s->host.ram));
+}

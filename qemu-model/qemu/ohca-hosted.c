@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * host=daemon: the engine is in the fabric's process.
+ *
+ * What is left here is the PCI device. Doorbells, reads of registers, and interrupts
+ * go through a page that both processes have mapped: no message, no lock. All
+ * else is a message that is answered, under the BQL: writes of registers, reset,
+ * pause, and changes of memory, which take effect before the call returns. None
+ * is waited for longer than OHCA_FRONT_CALL_MS.
+ *
+ * A process that does not answer, or ends, is lost: doorbells do nothing,
+ * registers read all ones, as of a device that was pulled. QEMU connects again;
+ * the device is then as after power-on.
+ *
+ * A doorbell may still be under way in a vCPU, where it needs no BQL, when its
+ * connection is replaced: that is freed by RCU.
+ */
+#include "qemu/osdep.h"
+#include "qapi/error.h"
+#include "qemu/error-report.h"
+#include "qemu/memfd.h"
+#include "qemu/rcu.h"
+#include "migration/vmstate.h"
+#include "ohca.h"
+#include "core/firmware-if/ohca_hw.h"
+#include "trace.h"
+
+/* For the process to answer HELLO: while QEMU starts, when plugged in, later. */
+#define OHCA_START_MS       5000
+#define OHCA_PLUG_MS        1000
+#define OHCA_AGAIN_MS       2000
+
+/* Between attempts to connect again: at first, and at most. */
+#define OHCA_RETRY_MS       100
+#define OHCA_RETRY_MAX_MS   2000
+
+/* The connection, perhaps a lost one: in an RCU critical section, or under the BQL. */
+static struct ohca_front *ohca_front_of(OhcaState *s)
+{
+    return qatomic_rcu_read(&s->host.front)->f;
+}
+
+/* ---- losing ---- */
+
+static void ohca_hosted_later(OhcaState *s, unsigned int ms)
+{
+    timer_mod(s->host.timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + ms);
+}
+
+/* No more interrupts and messages of this connection; @why ends it. */
+static void ohca_hosted_end(OhcaState *s, const char *why)
+{
+    OhcaHosted *h = &s->host;
+    struct ohca_front *f = ohca_front_of(s);
+
+    h->there = false;
+    qemu_set_fd_handler(ohca_front_sock(f), NULL, NULL, NULL);
+    ohca_front_lose(f, why);
+    /* it never waits for the BQL */
+    qemu_thread_join(&h->irq_thread);
+    ohca_hosted_mem_forget(s);
+}
+
+/* The connection is lost, if it is: say so, and connect again. */
+static void ohca_hosted_see(OhcaState *s)
+{
+    OhcaHosted *h = &s->host;
+    const char *why = h->there ? ohca_front_lost(ohca_front_of(s)) : NULL;
+
+    if (!why) {
+        return;
+    }
+    warn_report("%s lost its HCA: %s; trying to get it back", ohca_name(s),
+                why);
+    ohca_hosted_end(s, why);
+    h->told = false;
+    h->retry_ms = OHCA_RETRY_MS;
+    ohca_hosted_later(s, h->retry_ms);
+}
+
+/**
+ * ohca_hosted_give_up: end the connection, because of @why
+ */
+void ohca_hosted_give_up(OhcaState *s, const char *why)
+{
+    if (s->host.there) {
+        ohca_front_lose(ohca_front_of(s), why);
+        ohca_hosted_see(s);
+    }
+}
+
+/**
+ * ohca_hosted_say: a message, and its answer
+ *
+ * Returns: enum ohca_front_status; -1: the process is lost, or has been
+ */
+int ohca_hosted_say(OhcaState *s, enum ohca_front_type type, void *msg,
+                    size_t len, int fd, uint64_t *value)
+{
+    int r;
+
+    if (!s->host.there) {
+        return -1;
+    }
+    r = ohca_front_call(ohca_front_of(s), type, msg, len, fd, value);
+    if (r < 0) {
+        ohca_hosted_see(s);
+    }
+    return r;
+}
+
+static void ohca_hosted_event(void *opaque)
+{
+    OhcaState *s = opaque;
+
+    ohca_front_event(ohca_front_of(s));
+    ohca_hosted_see(s);
+}
+
+/* ---- registers and doorbells ---- */
+
+static uint64_t ohca_hosted_reg(OhcaState *s, hwaddr addr, unsigned int size)
+{
+    struct ohca_front *f = ohca_front_of(s);
+    struct ohca_front_reg m = { .off = cpu_to_le32(addr), .size = size };
+    uint64_t val;
+
+    if (!ohca_front_slow_reads(f)) {
+        val = ohca_front_reg(f, addr, size);
+    } else if (ohca_hosted_say(s, OHCA_FRONT_REG, &m, sizeof(m), -1, &val)) {
+        val = 0;
+    }
+    return s->host.there ? ohca_read_as_told(s, addr, val)
+                         : MAKE_64BIT_MASK(0, 8 * size);
+}
+
+static uint64_t ohca_hosted_ctrl_read(void *opaque, hwaddr addr,
+                                      unsigned int size)
+{
+    uint64_t val = ohca_hosted_reg(opaque, addr, size);
+
+    trace_ohca_ctrl_read(addr, size, val);
+    return val;
+}
+
+/* The driver has reset the device, or something else has. */
+static void ohca_hosted_was_reset(OhcaState *s)
+{
+    ohca_front_irq_clear(ohca_front_of(s));
+    qatomic_set(&s->deaf, false);
+}
+
+static void ohca_hosted_stride(OhcaState *s)
+{
+    ohca_set_stride(s, ohca_front_reg(ohca_front_of(s), OHCA_REG_PAGE_SHIFT,
+                                      4));
+}
+
+static void ohca_hosted_ctrl_write(void *opaque, hwaddr addr, uint64_t val,
+                                   unsigned int size)
+{
+    OhcaState *s = opaque;
+    struct ohca_front_reg m = {
+        .off = cpu_to_le32(addr),
+        .size = size,
+        .flags = OHCA_FRONT_REG_WRITE,
+        .value = cpu_to_le64(val),
+    };
+
+    trace_ohca_ctrl_write(addr, size, val);
+    if (addr == OHCA_REG_AQ_DB && size == 4) {
+        if (!qatomic_read(&s->deaf)) {
+            ohca_front_admin(ohca_front_of(s), val);
+        }
+        return;
+    }
+    ohca_hosted_say(s, OHCA_FRONT_REG, &m, sizeof(m), -1, NULL);
+    if (addr == OHCA_REG_CTRL && (val & OHCA_CTRL_RESET)) {
+        ohca_hosted_was_reset(s);
+    }
+    ohca_hosted_stride(s);
+}
+
+const MemoryRegionOps ohca_hosted_ctrl_ops = {
+    .read = ohca_hosted_ctrl_read,
+    .write = ohca_hosted_ctrl_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid.min_access_size = 4,
+    .valid.max_access_size = 8,
+    .impl.min_access_size = 4,
+    .impl.max_access_size = 8,
+};
+
+/* Any thread, as the next. */
+static uint64_t ohca_hosted_pages_read(void *opaque, hwaddr addr,
+                                       unsigned int size)
+{
+    OhcaState *s = opaque;
+    uint32_t shift = qatomic_read(&s->page_shift);
+    struct ohca_front *f;
+
+    RCU_READ_LOCK_GUARD();
+    f = ohca_front_of(s);
+    return ohca_front_lost(f) ? MAKE_64BIT_MASK(0, 8 * size)
+                              : ohca_front_clock(f, addr & ((1u << shift) - 1),
+                                                 size);
+}
+
+static void ohca_hosted_pages_write(void *opaque, hwaddr addr, uint64_t val,
+                                    unsigned int size)
+{
+    OhcaState *s = opaque;
+    uint32_t shift = qatomic_read(&s->page_shift);
+
+    RCU_READ_LOCK_GUARD();
+    ohca_front_ring(ohca_front_of(s), addr >> shift,
+                    addr & ((1u << shift) - 1), val, size);
+    if (bql_locked()) {
+        ohca_irq_flush(s);
+    }
+}
+
+const MemoryRegionOps ohca_hosted_uar_ops = {
+    .read = ohca_hosted_pages_read,
+    .write = ohca_hosted_pages_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid.min_access_size = 1,
+    .valid.max_access_size = 8,
+    .valid.unaligned = true,
+    .impl.min_access_size = 1,
+    .impl.max_access_size = 8,
+    .impl.unaligned = true,
+};
+
+/* ---- interrupts ---- */
+
+static void *ohca_hosted_irqs(void *opaque)
+{
+    OhcaState *s = opaque;
+    struct ohca_front *f = ohca_front_of(s);
+
+    rcu_register_thread();
+    ohca_short_slice();
+    while (ohca_front_irq_wait(f)) {
+        ohca_irq_flush(s);
+    }
+    rcu_unregister_thread();
+    return NULL;
+}
+
+/* ---- what is told ---- */
+
+static void ohca_hosted_run(OhcaState *s, bool running)
+{
+    struct ohca_front_run m = { .running = cpu_to_le32(running) };
+
+    ohca_hosted_say(s, OHCA_FRONT_RUN, &m, sizeof(m), -1, NULL);
+    /* what was raised before the pause */
+    ohca_irq_flush(s);
+}
+
+static void ohca_hosted_vm_state(void *opaque, bool running, RunState state)
+{
+    ohca_hosted_run(opaque, running);
+}
+
+/**
+ * ohca_hosted_reset: power-on; when this returns all DMA has ended
+ */
+void ohca_hosted_reset(OhcaState *s)
+{
+    struct ohca_front_hdr m;
+
+    ohca_hosted_say(s, OHCA_FRONT_RESET, &m, sizeof(m), -1, NULL);
+    ohca_hosted_was_reset(s);
+    ohca_hosted_stride(s);
+}
+
+/**
+ * ohca_hosted_lies: set the engine's lies to the properties x-lies*
+ */
+void ohca_hosted_lies(OhcaState *s)
+{
+    struct ohca_front_lies m = {
+        .seed = cpu_to_le64(s->lies_seed),
+        .kinds = cpu_to_le32(s->lies_kinds & OHCA_LIE_ALL),
+        .one_of = cpu_to_le32(MIN(s->lies, UINT32_MAX)),
+    };
+
+    ohca_hosted_say(s, OHCA_FRONT_LIES, &m, sizeof(m), -1, NULL);
+}
+
+uint64_t ohca_hosted_lies_told(OhcaState *s)
+{
+    struct ohca_front_lies m = { .ask = cpu_to_le32(1) };
+    uint64_t told = 0;
+
+    ohca_hosted_say(s, OHCA_FRONT_LIES, &m, sizeof(m), -1, &told);
+    return told;
+}
+
+/* ---- connecting ---- */
+
+static void ohca_front_reclaim(OhcaFront *front)
+{
+    ohca_front_free(front->f);
+    g_free(front);
+}
+
+/* The HCA is there: the device uses it from now on. */
+static void ohca_hosted_adopt(OhcaState *s, struct ohca_front *f)
+{
+    OhcaHosted *h = &s->host;
+    OhcaFront *front = g_new0(OhcaFront, 1), *old = h->front;
+
+    front->f = f;
+    qatomic_rcu_set(&h->front, front);
+    if (old) {
+        call_rcu(old, ohca_front_reclaim, rcu);
+    }
+    h->there = true;
+    qemu_set_fd_handler(ohca_front_sock(f), ohca_hosted_event, NULL, s);
+    qemu_thread_create(&h->irq_thread, "ohca-irq", ohca_hosted_irqs, s,
+                       QEMU_THREAD_JOINABLE);
+    ohca_hosted_stride(s);
+    if (s->lies) {
+        ohca_hosted_lies(s);
+    }
+}
+
+static struct ohca_front_hello *ohca_hosted_hello(OhcaState *s)
+{
+    struct ohca_front_hello *m = &s->host.hello;
+
+    if (runstate_is_running()) {
+        m->flags &= ~cpu_to_le32(OHCA_FRONT_PAUSED);
+    } else {
+        m->flags |= cpu_to_le32(OHCA_FRONT_PAUSED);
+    }
+    return m;
+}
+
+static void ohca_hosted_set_hello(OhcaState *s, const struct ohca_cfg *cfg)
+{
+    struct ohca_front_hello *m = &s->host.hello;
+
+    *m = (struct ohca_front_hello) {
+        .node_guid = cpu_to_le64(cfg->node_guid),
+        .sys_guid = cpu_to_le64(cfg->sys_guid),
+        .dm_size = cpu_to_le64(cfg->dm_size),
+        .mem_max = cpu_to_le64(cfg->mem_max),
+        .lacks = cpu_to_le64(cfg->lacks),
+        .flags = cpu_to_le32((cfg->smp_off ? OHCA_FRONT_SMP_OFF : 0) |
+                             (cfg->mw_type_2a ? OHCA_FRONT_MW_2A : 0)),
+        .vectors = cpu_to_le16(cfg->num_vectors),
+        .uars = cpu_to_le16(cfg->num_uars),
+        .ports = cfg->num_ports,
+        .vl_cap = cfg->vl_cap,
+        .mtu_cap = cfg->mtu_cap,
+        .width_sup = cfg->width_sup,
+        .speed_sup = cfg->speed_sup,
+        .speed_ext_sup = cfg->speed_ext_sup,
+        .want_port = s->fabric_port,
+        .log_max_qp = cfg->log_max_qp,
+        .log_max_cq = cfg->log_max_cq,
+        .log_max_srq = cfg->log_max_srq,
+        .log_max_mr = cfg->log_max_mr,
+    };
+    QEMU_BUILD_BUG_ON(sizeof(m->desc) != sizeof(cfg->node_desc));
+    memcpy(m->desc, cfg->node_desc, sizeof(m->desc));
+    g_strlcpy((char *)m->id, ohca_name(s), sizeof(m->id));
+}
+
+/* Not connected: try again after a delay, and warn once. */
+static void ohca_hosted_failed(OhcaState *s, const struct ohca_front_err *err)
+{
+    OhcaHosted *h = &s->host;
+
+    /* A missing listener causes no warning. */
+    if (!h->told && !err->absent) {
+        warn_report("%s: %s; trying again", ohca_name(s), err->text);
+        h->told = true;
+    }
+    h->retry_ms = MIN(2 * h->retry_ms, OHCA_RETRY_MAX_MS);
+    ohca_hosted_later(s, h->retry_ms);
+}
+
+/* Who has said HELLO is not waited for any longer, or has been answered. */
+static struct ohca_front *ohca_hosted_tried(OhcaState *s)
+{
+    struct ohca_front *f = g_steal_pointer(&s->host.trying);
+
+    qemu_set_fd_handler(ohca_front_sock(f), NULL, NULL, NULL);
+    return f;
+}
+
+static void ohca_hosted_answer(void *opaque)
+{
+    OhcaState *s = opaque;
+    struct ohca_front_err err;
+    int r = ohca_front_welcome(s->host.trying, 0, &err);
+    struct ohca_front *f;
+
+    if (!r) {
+        return;
+    }
+    f = ohca_hosted_tried(s);
+    if (r < 0) {
+        ohca_front_free(f);
+        ohca_hosted_failed(s, &err);
+        return;
+    }
+    timer_del(s->host.timer);
+    info_report("%s has its HCA again", ohca_name(s));
+    ohca_hosted_adopt(s, f);
+    ohca_hosted_mem_send(s);
+    /* it may have changed since HELLO */
+    ohca_hosted_run(s, runstate_is_running());
+}
+
+static void ohca_hosted_due(void *opaque)
+{
+    OhcaState *s = opaque;
+    OhcaHosted *h = &s->host;
+    struct ohca_front_err err = { .text = "no answer to HELLO" };
+
+    if (h->trying) {
+        ohca_front_free(ohca_hosted_tried(s));
+        ohca_hosted_failed(s, &err);
+        return;
+    }
+    if (h->refused) {
+        ohca_hosted_later(s, OHCA_RETRY_MAX_MS);
+        return;
+    }
+    h->trying = ohca_front_start(s->fabric[0], ohca_hosted_hello(s), h->dm_fd,
+                                 &err);
+    if (!h->trying) {
+        ohca_hosted_failed(s, &err);
+        return;
+    }
+    qemu_set_fd_handler(ohca_front_sock(h->trying), ohca_hosted_answer, NULL,
+                        s);
+    ohca_hosted_later(s, OHCA_AGAIN_MS);
+}
+
+/* ---- life ---- */
+
+/**
+ * ohca_hosted_check: whether the properties allow it
+ */
+bool ohca_hosted_check(OhcaState *s, Error **errp)
+{
+    if (!s->fabric[0] || s->fabric[1] || s->listen) {
+        error_setg(errp, "host=daemon needs fabric=, without fabric2= and "
+                   "listen=on");
+        return false;
+    }
+    if (s->engine_mode || icount_enabled()) {
+        error_setg(errp, "host=daemon does not go with x-engine= or -icount");
+        return false;
+    }
+    if (pci_device_iommu_address_space(PCI_DEVICE(s)) !=
+        &address_space_memory) {
+        error_setg(errp, "host=daemon does not work behind an IOMMU yet");
+        return false;
+    }
+    return ohca_hosted_mem_check(s, errp);
+}
+
+/**
+ * ohca_hosted_init_dm: make the device memory, which the engine has, too
+ *
+ * It is this process' own, so that it stays when the other ends.
+ */
+bool ohca_hosted_init_dm(OhcaState *s, Error **errp)
+{
+    int fd = qemu_memfd_create("ohca-dm", s->dm_size, false, 0,
+                               F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL,
+                               errp);
+
+    if (fd < 0) {
+        return false;
+    }
+    if (!memory_region_init_ram_from_fd(&s->dm, OBJECT(s), "ohca-dm",
+                                        s->dm_size, RAM_SHARED, fd, 0, errp)) {
+        close(fd);
+        return false;
+    }
+    vmstate_register_ram(&s->dm, DEVICE(s));
+    s->host.dm_fd = fd;
+    return true;
+}
+
+/**
+ * ohca_hosted_realize: have the HCA made
+ *
+ * Waits OHCA_START_MS at most while QEMU starts, OHCA_PLUG_MS later.
+ */
+bool ohca_hosted_realize(OhcaState *s, const struct ohca_cfg *cfg, Error **errp)
+{
+    OhcaHosted *h = &s->host;
+    struct ohca_front_err err;
+    struct ohca_front *f;
+
+    ohca_hosted_set_hello(s, cfg);
+    f = ohca_front_connect(s->fabric[0], ohca_hosted_hello(s), h->dm_fd,
+                           DEVICE(s)->hotplugged ? OHCA_PLUG_MS : OHCA_START_MS,
+                           &err);
+    if (!f) {
+        error_setg(errp, "%s", err.text);
+        return false;
+    }
+    h->timer = timer_new_ms(QEMU_CLOCK_REALTIME, ohca_hosted_due, s);
+    ohca_hosted_adopt(s, f);
+    h->vmstate = qdev_add_vm_change_state_handler(DEVICE(s),
+                                                  ohca_hosted_vm_state, NULL,
+                                                  s);
+    ohca_hosted_mem_init(s);
+    return true;
+}
+
+/**
+ * ohca_hosted_unrealize: the HCA goes; also after a part of ohca_hosted_realize()
+ */
+void ohca_hosted_unrealize(OhcaState *s)
+{
+    OhcaHosted *h = &s->host;
+    struct ohca_front_hdr m;
+
+    h->dm_fd = -1;
+    if (!h->timer) {
+        return;
+    }
+    qemu_del_vm_change_state_handler(g_steal_pointer(&h->vmstate));
+    ohca_hosted_say(s, OHCA_FRONT_BYE, &m, sizeof(m), -1, NULL);
+    if (h->there) {
+        ohca_hosted_end(s, "the device was unplugged");
+    }
+    if (h->trying) {
+        ohca_front_free(ohca_hosted_tried(s));
+    }
+    timer_free(g_steal_pointer(&h->timer));
+    ohca_hosted_mem_exit(s);
+}
+
+/**
+ * ohca_hosted_finalize: the object is freed; no vCPU uses it
+ */
+void ohca_hosted_finalize(OhcaState *s)
+{
+    if (s->host.front) {
+        ohca_front_reclaim(s->host.front);
+    }
+}
