@@ -360,6 +360,10 @@ def lab_options(p):
     p.add_argument("--log", metavar="DIR", help="keep consoles, dmesg and logs there")
     p.add_argument("--fabric", choices=("ohca", "rxe", "none"), default="ohca",
                    help="rxe: RoCE in software over the management network instead")
+    p.add_argument("--host", choices=("qemu", "daemon"),
+                   default=os.environ.get("OHCA_HOST", "qemu"),
+                   help="the process that does the adapters' work: the node's QEMU, or ohca-fabric "
+                        "($OHCA_HOST, or qemu)")
     p.add_argument("--hcas", type=int, metavar="N",
                    help="adapters of each node, 1 to 16, each at the leaf of its rail (1; with "
                         "--topology: those of the host)")

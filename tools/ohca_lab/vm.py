@@ -218,7 +218,8 @@ class VM:
                 bus = f"id=ohca_{i},bus=rail{i},addr=0x0,x-uars={FEW_UARS},"
             identity = f"guid={place.guid},{places.rate_properties(place)}" if place.guid else ""
             extra = "".join(f",{x}" for x in own_properties(opt.device, self.k, i))
-            a += ["-device", f"ohca,{bus}fabric={lab.dir}/fabric,ports={opt.ports},{identity}"
+            host = "host=daemon," if opt.host == "daemon" else ""
+            a += ["-device", f"ohca,{bus}{host}fabric={lab.dir}/fabric,ports={opt.ports},{identity}"
                              f"node-desc={name}{machine.adapter}{extra}"]
         return a
 
