@@ -19,7 +19,7 @@ FILES_provider := tools/build-provider tools/fetch-source userspace firmware-if 
 FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,engine front fabric umad link ib) firmware-if
 
 .PHONY: all help deps buildroot guest qemu image layer lab modules linux-source debug-kernel provider fabric \
-	units lint debug-layer docs deb container check try FORCE campaign mutants soak perftest-matrix matrix apps bench demo install clean distclean
+	units lint debug-layer docs deb container check try FORCE campaign mutants soak perftest-matrix matrix apps opensm-suite bench demo install clean distclean
 
 all: lab
 
@@ -36,6 +36,8 @@ help:
 	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
 	@echo 'make apps          recipes, tutorial and course, as their pages have them (APPS="ucx nfs" picks)'
+	@echo 'make opensm-suite  OpenSM against fabrics that break (OPENSM=debian12|debian14|PROGRAM: another one;'
+	@echo '                   NAMES="test_lids ...": some tests)'
 	@echo 'make lab           everything tools/ohca-lab needs (default)'
 	@echo '                   (GUEST=debian12|debian14|backports|arm64|s390x: for --guest of this name)'
 	@echo 'make matrix        the tools and tests in the guests of all releases (MATRIX="debian12 ...": some)'
@@ -236,6 +238,10 @@ matrix: lab
 # Other people's programs, in the lines of Documentation/recipes.
 apps: lab
 	@tests/apps/run $(APPS)
+
+# OpenSM of the build root, of another release, or of this host.
+opensm-suite: fabric
+	@tests/opensm/suite '$(OPENSM)' $(NAMES)
 
 # What is measured is built first.
 BENCH_PARTS := $(or $(BENCH),native provider scale machines)

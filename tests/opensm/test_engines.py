@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""All routing engines over a zoo of topologies: who routes what, whether packets arrive, and
+whether their credits may wait in a circle."""
+import collections
+import os
+
+import routes
+from sm import NO_FAT_TREE, Case, quick, write
+
+TOPOLOGIES = os.path.realpath(os.path.join(__file__, "..", "..", "topologies"))
+ZOO = ("star:5", "ring:5,2", "ring:6", "torus:4x4", "torus:3x3x3", "fat-tree:4", "fat-tree:4,3",
+       "dragonfly:2,1,1", "dragonfly+:3,2,2,2", "rails:1,4,4,2", "random:1,12", "random:7,20,3,2",
+       "ndr-rails.ibnetdiscover", "tree3-speeds.ibnetdiscover", "two-level.topo")
+ENGINES = ("minhop", "updn", "dnup", "dor", "ftree", "lash", "sssp", "dfsssp", "nue")
+# engines whose tables have no circle, whatever the cables are, as they say of themselves
+FREE = {"updn", "dnup", "ftree", "lash", "dfsssp", "nue"}
+# and of them those that need the SLs of PathRecords for that
+BY_LANES = {"lash", "dfsssp", "nue"}
+TREES = ("star:5", "fat-tree:4", "fat-tree:4,3", "rails:1,4,4,2")
+# dnup is for trees
+ONLY = {"dnup": TREES}
+# where ftree leaves the tables to minhop
+NO_TREES = set(ZOO) - {*TREES[1:], "dragonfly+:3,2,2,2", "two-level.topo"}
+
+
+def options(topology):
+    """Of ohca-fabric serve."""
+    if "." in topology:
+        return "--topology", os.path.join(TOPOLOGIES, topology)
+    return "--generate", topology
+
+
+class Engines(Case):
+    """One sweep with an engine, at a topology."""
+
+    def judge(self, engine, topology):
+        """The tables that it makes."""
+        fabric = self.serve(*options(topology))
+        host = sorted((name for name, n in fabric.nodes().items() if n["type"] != "switch"),
+                      key=lambda n: (len(n), n))[0]
+        more = {}
+        # it finds the roots of a tree by itself
+        if engine == "updn" and topology not in TREES:
+            root = next(n["guid"] for n in fabric.nodes().values() if n["type"] == "switch")
+            write(os.path.join(self.dir, "roots"), root + "\n")
+            more["root_guid_file"] = os.path.join(self.dir, "roots")
+        sm = self.opensm(fabric, host, "-R", engine,
+                         announced=NO_FAT_TREE if engine == "ftree" else (),
+                         conf={"qos": "TRUE", "max_op_vls": 4, **more})
+        sm.up()
+        used = sm.engine()
+        self.assertEqual(used, "minhop" if engine == "ftree" and topology in NO_TREES else engine)
+        tables = routes.Tables(fabric)
+        self.assertEqual(tables.lost(), [], "pairs between which packets are lost")
+        if used in FREE:
+            lanes = None
+            if used in BY_LANES:
+                lanes = routes.Lanes(tables, self.at(fabric, host), host).vls
+            self.assertIsNone(tables.circle(lanes), "links whose credits wait for each other")
+        return tables.hops()
+
+    def over(self, engine):
+        """An engine at each topology."""
+        for topology in ONLY.get(engine, ZOO):
+            with self.subTest(engine=engine, topology=topology):
+                self.judge(engine, topology)
+
+    @quick
+    def test_quick(self):
+        """Each engine at one small topology."""
+        for engine in ENGINES:
+            with self.subTest(engine=engine):
+                self.judge(engine, "fat-tree:4")
+
+    def test_minhop(self):
+        """The shortest ways, balanced over the links."""
+        self.over("minhop")
+
+    def test_shortest(self):
+        """No engine's ways are shorter than those of minhop together, and sssp's are not longer."""
+        for topology in "torus:4x4", "fat-tree:4,3", "dragonfly:2,1,1", "random:1,12":
+            with self.subTest(topology=topology):
+                best = self.judge("minhop", topology)
+                self.assertEqual(self.judge("sssp", topology), best)
+                for engine in "updn", "nue", "lash":
+                    self.assertGreaterEqual(self.judge(engine, topology), best)
+
+    def test_balance(self):
+        """minhop shares the hosts of a fat tree evenly among the spines."""
+        fabric = self.serve("fat-tree:8")
+        self.once(fabric, "host1")
+        tables = routes.Tables(fabric)
+        use = collections.Counter(way[1] for _, way in tables.ways() if len(way) == 4)
+        self.assertEqual(len(use), 8 * 4, "links from leaves to spines")
+        self.assertLessEqual(max(use.values()), 2 * min(use.values()), use)
+
+    def test_unknown(self):
+        """An engine that there is not."""
+        fabric = self.serve("star:2")
+        sm = self.opensm(fabric, "host1", "-o", "-R", "fastest", announced=("1E0A",)).once()
+        self.assertIn("SUBNET UP", sm.text())
+        self.assertEqual(sm.engine(), "minhop")
+
+
+def each(engine):
+    """A test of an engine at the whole zoo."""
+    def test(self):
+        self.over(engine)
+    test.__doc__ = f"{engine} at the whole zoo."
+    return test
+
+
+for name in ENGINES[1:]:
+    setattr(Engines, f"test_{name}", each(name))

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Cables that flap, nodes that die, SMPs that are lost: what OpenSM makes of it when it is over."""
+import random
+
+import routes
+from sm import ANY, Case, quick, within
+
+SPEC = "fat-tree:6"
+
+
+def bad_day(switches, hosts, seed, seconds):
+    """A script: flaps, deaths, losses of SMPs, a slow cable; all is well at its end."""
+    draw = random.Random(seed)
+    lines = []
+    for _ in range(6):
+        lines.append(f"every {draw.randrange(150, 400)}ms from {draw.randrange(100)}ms "
+                     f"for {seconds}s "
+                     f"link flap '{draw.choice(switches)}':any --down {draw.randrange(20, 140)}ms")
+    for name in [*draw.sample(switches, 2), *draw.sample(hosts, 3)]:
+        period = draw.randrange(500, 900)
+        lines.append(f"every {period}ms from 0ms for {seconds}s node kill '{name}'")
+        lines.append(f"every {period}ms from {draw.randrange(50, 300)}ms for {seconds + 1}s "
+                     f"node revive '{name}'")
+        lines.append(f"at {seconds + 2}s node revive '{name}'")
+    for attribute in 0x11, 0x15, 0x19:
+        name = draw.choice(switches)
+        lines.append(f"at 0 drop '{name}' {attribute:#x} {draw.randrange(3, 9)}")
+        lines.append(f"at {seconds}s drop '{name}' {attribute:#x} 0")
+    return "\n".join(lines) + "\n"
+
+
+class Stability(Case):
+    """One OpenSM, and a bad day."""
+
+    def survives(self, spec, seed, seconds, *arguments, **more):
+        """OpenSM runs on, and the whole fabric is set up when the script has ended."""
+        fabric = self.serve("--generate", spec, "--seed", str(seed))
+        nodes = fabric.nodes()
+        switches = sorted(n for n, node in nodes.items() if node["type"] == "switch")
+        hosts = sorted(set(nodes) - set(switches) - {"host1"})
+        home = next(n for n in switches if nodes[n]["guid"] == nodes["host1"]["ports"][1]["peer"])
+        sm = self.opensm(fabric, "host1", *arguments, announced=ANY,
+                         **{"conf": {"sweep_interval": 1}, **more})
+        sm.up()
+        whole = fabric.status()["links_up"]
+        before = lids(fabric)
+        fabric.script(bad_day([n for n in switches if n != home], hosts, seed, seconds))
+        for name in switches:
+            for number, port in nodes[name]["ports"].items():
+                if number and port.get("peer"):
+                    fabric.link(f"{name}:{number}", "up")
+        self.settled(fabric, sm, lambda: fabric.status()["links_up"] == whole)
+        # the last traps may come after the last Set
+        within(lambda: sm.alive() and not routes.Tables(fabric).lost(), "all reach each other")
+        self.assertEqual(lids(fabric), before)
+        self.quiet(sm)
+        self.said = [f"{sm.ups()} sweeps, {len(sm.errors())} kinds of errors"]
+
+    @quick
+    def test_flap(self):
+        """One cable flaps 20 times."""
+        fabric = self.serve("fat-tree:4")
+        sm = self.opensm(fabric, "host1", announced=ANY, conf={"sweep_interval": 1})
+        sm.up()
+        fabric.script("at 0 link flap leaf1:3 --down 20ms --interval 60ms --count 20\n")
+        within(lambda: fabric.status()["links_up"] == 16, "it is plugged")
+        self.settled(fabric, sm)
+        within(lambda: sm.alive() and not routes.Tables(fabric).lost(), "all reach each other")
+        self.quiet(sm)
+
+    def test_bad_days(self):
+        """Five bad days with minhop, each by a seed of its own."""
+        for seed in range(1, 6):
+            with self.subTest(seed=seed):
+                self.survives(SPEC, seed, 4)
+
+    def test_engines(self):
+        """The same for other engines; what lash and nue do then is in test_known."""
+        for engine in "updn", "ftree", "sssp", "dfsssp":
+            with self.subTest(engine=engine):
+                self.survives(SPEC, 7, 4, "-R", engine, conf={"qos": "TRUE", "sweep_interval": 1})
+
+    def test_large(self):
+        """A tree of three levels with 128 hosts."""
+        self.survives("fat-tree:8,3", 3, 6)
+
+    def test_lost_smps(self):
+        """Each third SMP of many kinds is lost at all switches while it starts."""
+        fabric = self.serve("fat-tree:4")
+        for name in "leaf1", "leaf2", "leaf3", "spine1", "spine2":
+            for attribute in 0x12, 0x15, 0x19:
+                fabric.do("drop", node=name, attribute=attribute, nth=3)
+        sm = self.opensm(fabric, "host1", announced=ANY, conf={"sweep_interval": 1})
+        within(lambda: sm.alive() and "Errors during" in sm.text() or sm.errors(), "SMPs are lost")
+        for name in "leaf1", "leaf2", "leaf3", "spine1", "spine2":
+            for attribute in 0x12, 0x15, 0x19:
+                fabric.do("drop", node=name, attribute=attribute, nth=0)
+        self.settled(fabric, sm, lambda: not routes.Tables(fabric).lost() and
+                     len(routes.Tables(fabric).ends) == 8)
+        self.quiet(sm)
+
+
+def lids(fabric):
+    """(NodeDescription, port): LID"""
+    return {(name, number): port["lid"] for name, node in fabric.nodes().items()
+            for number, port in node["ports"].items() if "lid" in port}
