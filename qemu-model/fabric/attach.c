@@ -72,13 +72,22 @@ struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd
 	return NULL;
 }
 
+/* What it has sent, and nobody has received, may take long to be closed. */
+static void close_pending(const struct fab_attach *a, uint32_t i)
+{
+	if (a->fronts)
+		fab_fronts_close(a->fronts, a->pending[i].fd);
+	else
+		close(a->pending[i].fd);
+}
+
 void fab_attach_free(struct fab_attach *a)
 {
 	if (!a)
 		return;
 	for (unsigned int i = 0; i < FAB_ATTACH_PENDING; i++)
 		if (a->pending[i].fd >= 0)
-			close(a->pending[i].fd);
+			close_pending(a, i);
 	if (a->listen_fd >= 0) {
 		unlink(a->path);
 		close(a->listen_fd);
@@ -224,10 +233,9 @@ static void drop_pending(struct fab_attach *a, uint32_t i, bool do_close)
 {
 	struct epoll_event ev = { 0 };
 
+	epoll_ctl(a->epfd, EPOLL_CTL_DEL, a->pending[i].fd, &ev);
 	if (do_close)
-		close(a->pending[i].fd);
-	else
-		epoll_ctl(a->epfd, EPOLL_CTL_DEL, a->pending[i].fd, &ev);
+		close_pending(a, i);
 	a->pending[i].fd = -1;
 	a->npending--;
 	listen_again(a);

@@ -450,22 +450,36 @@ static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
 	       open_sim(l, cfg->umad2sim, cfg->umad2sim_udp);
 }
 
-/* Give up what is not needed any more, and say what the kernel leaves open. */
-static void confine(const struct fab_serve_cfg *cfg)
+static void start_threads(void *arg)
+{
+	struct loop *l = arg;
+
+	if (l->fronts && !fab_fronts_start(l->fronts))
+		fprintf(stderr, "ohca-fabric: without a second thread, machines that go hold the others "
+			"up: %s\n", strerror(errno));
+}
+
+/*
+ * Give up what is not needed any more, because this maps memory of machines that are not trusted,
+ * and say what the kernel leaves open.
+ */
+static void confine(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	const struct fab_sandbox_cfg sandbox = {
 		.file = { cfg->listen, cfg->control },
 		.abstract = cfg->umad2sim,
 		.udp = cfg->umad2sim_udp,
+		.all = !cfg->sandbox,
+		.threads = start_threads,
+		.arg = l,
 	};
-	const struct fab_sandbox *s;
+	const struct fab_sandbox *s = fab_sandbox_enter(&sandbox);
 
-	/* it maps memory of machines that are not trusted: nothing gives it more rights */
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		perror("ohca-fabric: PR_SET_NO_NEW_PRIVS");
+	if (s->privileges_errno)
+		fprintf(stderr, "ohca-fabric: PR_SET_NO_NEW_PRIVS: %s\n",
+			strerror(s->privileges_errno));
 	if (!cfg->sandbox)
 		return;
-	s = fab_sandbox_enter(&sandbox);
 	if (!s->landlock_abi)
 		fprintf(stderr, "ohca-fabric: without Landlock, all files of the user are in "
 			"reach: %s\n", strerror(s->landlock_errno));
@@ -509,7 +523,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 		/* without packets OpenSM had better send several SMPs before each wake-up */
 		if (cfg->listen && !cfg->hooks)
 			short_slice();
-		confine(cfg);
+		confine(l, cfg);
 		ready(l);
 		run(l);
 		if (cfg->stats)

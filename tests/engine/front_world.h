@@ -269,6 +269,16 @@ static inline unsigned int open_fds(void)
 	return n;
 }
 
+/* Until @n descriptors are open: the fabric closes some in a thread. */
+static inline void wait_fds(unsigned int n)
+{
+	for (unsigned int i = 0; open_fds() != n; i++) {
+		if (i == LIMIT_MS)
+			fail_msg("%u descriptors are open, not %u", open_fds(), n);
+		usleep(1000);
+	}
+}
+
 /* ---- a front's socket ---------------------------------------------------------- */
 
 /** union message - any message */

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,6 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -466,6 +469,83 @@ static void test_signals(void **st)
 	sigaction(SIGUSR1, &was, NULL);
 }
 
+/* ---- its other threads ------------------------------------------------------------- */
+
+static sem_t begun, go;
+static pthread_t second;
+
+/* What it cannot, as a set: 1: make a socket, by seccomp; 2: open a file, by Landlock */
+static void *second_thread(void *arg)
+{
+	uintptr_t cannot = 0;
+
+	(void)arg;
+	sem_post(&begun);
+	sem_wait(&go);
+	cannot |= tcp_socket() < 0 && errno == EPERM ? 1 : 0;
+	cannot |= open_as_pipe() < 0 && errno == EACCES ? 2 : 0;
+	return (void *)cannot;
+}
+
+static void start_second(void *arg)
+{
+	(void)arg;
+	sem_init(&begun, 0, 0);
+	sem_init(&go, 0, 0);
+	if (!pthread_create(&second, NULL, second_thread, NULL))
+		sem_wait(&begun);
+}
+
+/* It ends, too, as a thread does. */
+static long second_is_confined(void)
+{
+	void *cannot;
+
+	sem_post(&go);
+	errno = ENOTRECOVERABLE;
+	return pthread_join(second, &cannot) || (uintptr_t)cannot != (landlock_abi ? 3 : 1) ?
+	       -1 : 0;
+}
+
+static long second_is_not(void)
+{
+	void *cannot;
+
+	sem_post(&go);
+	errno = ENOTRECOVERABLE;
+	return pthread_join(second, &cannot) || cannot ? -1 : 0;
+}
+
+static void test_threads(void **st)
+{
+	(void)st;
+	cfg.threads = start_second;
+	assert_int_equal(confined(second_is_confined), 0);
+	/* it keeps what the first one keeps */
+	cfg.all = true;
+	assert_int_equal(confined(second_is_not), 0);
+	cfg.all = false;
+	cfg.threads = NULL;
+}
+
+static long new_privileges(void)
+{
+	errno = ENOTRECOVERABLE;
+	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 && !fab_sandbox()->seccomp &&
+	       !fab_sandbox()->landlock_abi ? 0 : -1;
+}
+
+/* One that keeps all its rights gets no new ones. */
+static void test_all(void **st)
+{
+	(void)st;
+	cfg.all = true;
+	assert_int_equal(confined(new_privileges), 0);
+	assert_int_equal(confined(tcp_socket), 0);
+	assert_int_equal(confined(new_process), 0);
+	cfg.all = false;
+}
+
 static int make(void **st)
 {
 	const mode_t mode = 0600;
@@ -514,6 +594,8 @@ int main(void)
 		cmocka_unit_test(test_sockets),
 		cmocka_unit_test(test_listeners),
 		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_all),
 		cmocka_unit_test(test_aborts),
 		cmocka_unit_test(test_goes_on),
 	};

@@ -201,6 +201,8 @@ static int enter_seccomp(const struct fab_sandbox_cfg *cfg)
 	/* a tree instead of a list; up to Linux 5.15 a filter makes branches slower otherwise */
 	e = e ? e : seccomp_attr_set(s, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	e = e ? e : seccomp_attr_set(s, SCMP_FLTATR_CTL_SSB, 1);
+	/* of all threads: one that has more rights shares its memory with those that have not */
+	e = e ? e : seccomp_attr_set(s, SCMP_FLTATR_CTL_TSYNC, 1);
 	e = e ? e : seccomp_load(s);
 	seccomp_release(s);
 	return e;
@@ -212,16 +214,20 @@ const struct fab_sandbox *fab_sandbox_enter(const struct fab_sandbox_cfg *cfg)
 {
 	int e;
 
-	/* both need it; it is in each kernel that has them */
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) {
-		held.landlock_errno = held.seccomp_errno = errno;
-		return &held;
-	}
-	held.landlock_abi = enter_landlock(cfg);
+	/* Landlock and seccomp need it; it is in each kernel that has them */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		held.privileges_errno = held.landlock_errno = held.seccomp_errno = errno;
+	else if (!cfg->all)
+		held.landlock_abi = enter_landlock(cfg);
 	if (held.landlock_abi < 0) {
 		held.landlock_errno = errno;
 		held.landlock_abi = 0;
 	}
+	/* a new thread has the privileges and the Landlock of its maker, whose filter makes none */
+	if (cfg->threads)
+		cfg->threads(cfg->arg);
+	if (cfg->all || held.privileges_errno)
+		return &held;
 	e = enter_seccomp(cfg);
 	held.seccomp = !e;
 	held.seccomp_errno = -e;

@@ -31,21 +31,30 @@
  * @abstract: it makes UNIX sockets of datagrams, and connects to those that have no file. Then it
  *	can also connect to those that have one
  * @udp: it makes UDP sockets; it binds and connects them only with @abstract
+ * @all: it keeps all rights but new privileges
+ * @threads: starts its other threads, which then have no more rights than the first; or NULL: there
+ *	are none
+ * @arg: its argument
  */
 struct fab_sandbox_cfg {
 	const char *file[FAB_SANDBOX_FILES];
 	bool abstract;
 	bool udp;
+	bool all;
+	void (*threads)(void *arg);
+	void *arg;
 };
 
 /**
  * struct fab_sandbox - what holds
+ * @privileges_errno: why it may get new privileges, and all else is as it was; 0: it gets none
  * @landlock_abi: version of Landlock of the kernel; 0: the kernel has none, or it is off
  * @landlock_errno: why it is 0
  * @seccomp: there is a filter of system calls
  * @seccomp_errno: why there is none
  */
 struct fab_sandbox {
+	int privileges_errno;
 	int landlock_abi;
 	int landlock_errno;
 	bool seccomp;
@@ -53,7 +62,8 @@ struct fab_sandbox {
 };
 
 /**
- * fab_sandbox_enter() - give the rights up, for good; the process has one thread
+ * fab_sandbox_enter() - give the rights up, for good; the process has one thread, and those that
+ *	@cfg->threads starts
  *
  * It goes on without what the kernel does not have.
  *

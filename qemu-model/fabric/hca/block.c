@@ -20,6 +20,8 @@ struct fab_block {
 	struct fab_block *next;
 	uint8_t *mem;
 	uint64_t size;
+	int fd;
+	struct fab_closer *closer;
 	bool *vanished;
 };
 
@@ -110,7 +112,7 @@ static bool is_local_file(int fd, uint64_t size)
 	return false;
 }
 
-struct fab_block *fab_block_new(int fd, uint64_t size, bool *vanished,
+struct fab_block *fab_block_new(int fd, uint64_t size, struct fab_closer *closer, bool *vanished,
 				enum ohca_front_status *status)
 {
 	struct fab_block *b;
@@ -126,6 +128,8 @@ struct fab_block *fab_block_new(int fd, uint64_t size, bool *vanished,
 	if (!b)
 		return NULL;
 	b->size = size;
+	b->fd = fd;
+	b->closer = closer;
 	b->vanished = vanished;
 	b->mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (b->mem == MAP_FAILED) {
@@ -202,6 +206,7 @@ bool fab_blocks_reap(void)
 		block_shrink(b);
 		if (!b->size) {
 			freed = b->next;
+			fab_closer_close(b->closer, b->fd);
 			free(b);
 		}
 		now = block_clock();

@@ -17,20 +17,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "closer.h"
 #include "front/proto.h"
 
 struct fab_block;
 
 /**
  * fab_block_new() - map a file
- * @fd: the file; stays the caller's
+ * @fd: the file; the block's if there is one, else it stays the caller's
  * @size: bytes from its begin
+ * @closer: closes @fd, after the block was unmapped: to unmap the last of a file that nobody has
+ *	open frees all its pages; outlives the block
  * @vanished: set when an access has found no memory; outlives the block
  * @status: why there is none
  *
  * Return: NULL on failure.
  */
-struct fab_block *fab_block_new(int fd, uint64_t size, bool *vanished,
+struct fab_block *fab_block_new(int fd, uint64_t size, struct fab_closer *closer, bool *vanished,
 				enum ohca_front_status *status);
 
 /** fab_block_free() - the block is not accessed any more; fab_blocks_reap() unmaps it. NULL is none */

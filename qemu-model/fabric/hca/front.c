@@ -3,6 +3,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,8 @@ static void front_free(struct fab_front *f)
 		epoll_ctl(f->s->cfg.epfd, EPOLL_CTL_DEL, f->wake, &ev);
 	close_fd(&f->wake);
 	close_fd(&f->irq);
-	close_fd(&f->sock);
+	epoll_ctl(f->s->cfg.epfd, EPOLL_CTL_DEL, f->sock, &ev);
+	fab_fronts_close(f->s, f->sock);
 	f->s->front[f->index] = NULL;
 	free(f);
 }
@@ -238,7 +240,7 @@ static uint64_t front_clock(void)
 
 /* Act by the HELLO @h, which came with @m. Return: false: @err says why not. */
 static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
-			const struct front_msg *m, struct ohca_link_err *err)
+			struct front_msg *m, struct ohca_link_err *err)
 {
 	struct fab_hca_cfg cfg = { .irq = front_irq, .attn = front_attn, .arg = f };
 	enum ohca_front_status status;
@@ -259,10 +261,12 @@ static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 		return hello_error(err, OHCA_LINK_E_CONFIG, "HELLO has a value that is not valid: ",
 				   wrong);
 	if (m->fd >= 0) {
-		f->dm = fab_block_new(m->fd, cfg.engine.dm_size, &f->vanished, &status);
+		f->dm = fab_block_new(m->fd, cfg.engine.dm_size, &f->s->closer, &f->vanished,
+				      &status);
 		if (!f->dm)
 			return hello_error(err, OHCA_LINK_E_CONFIG, "the device memory is not "
 					   "shared memory of its size", "");
+		m->fd = -1;
 		cfg.engine.dm = fab_block_mem(f->dm);
 	}
 	return front_places(f, h->want_port, &cfg, err) && front_host(f, &cfg, h, err);
@@ -297,7 +301,7 @@ void fab_fronts_take(struct fab_fronts *s, int fd)
 	if (!f || !front_list(s, f)) {
 		fab_data_log(s->cfg.d, "refused a front: out of memory");
 		fab_front_refuse(fd, OHCA_LINK_E_SYS, "out of memory");
-		close(fd);
+		fab_fronts_close(s, fd);
 		free(f);
 		return;
 	}
@@ -310,7 +314,7 @@ void fab_fronts_take(struct fab_fronts *s, int fd)
 	}
 	if (!front_hello(f, &s->in.hello, &m, &err))
 		front_turn_away(f, &err);
-	fab_front_drop_fd(&m);
+	fab_front_drop_fd(s, &m);
 }
 
 /* ---- in between ---------------------------------------------------------------- */
@@ -327,7 +331,7 @@ static void front_look(struct fab_front *f)
 			return;
 		if (r > 0) {
 			why = fab_front_message(f, &m);
-			fab_front_drop_fd(&m);
+			fab_front_drop_fd(f->s, &m);
 		}
 		if (r < 0 || why || !f->hca) {
 			front_end(f, OHCA_LINK_E_PEER, why);
@@ -375,6 +379,18 @@ struct fab_fronts *fab_fronts_new(const struct fab_fronts_cfg *cfg)
 	return s;
 }
 
+bool fab_fronts_start(struct fab_fronts *s)
+{
+	return fab_closer_start(&s->closer);
+}
+
+void fab_fronts_close(struct fab_fronts *s, int fd)
+{
+	/* the peer finds the end now */
+	shutdown(fd, SHUT_RDWR);
+	fab_closer_close(&s->closer, fd);
+}
+
 void fab_fronts_free(struct fab_fronts *s)
 {
 	if (!s)
@@ -384,6 +400,10 @@ void fab_fronts_free(struct fab_fronts *s)
 			front_free(s->front[i]);
 	while (fab_blocks_reap())
 		;
+	fab_closer_stop(&s->closer);
+	if (s->closer.in_place)
+		fab_data_log(s->cfg.d, "closed %" PRIu64 " descriptors of fronts itself",
+			     s->closer.in_place);
 	free(s->front);
 	free(s);
 }

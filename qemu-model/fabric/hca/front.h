@@ -13,6 +13,7 @@
  *	message.c	messages and their answers
  *	front_sock.c	messages as bytes and descriptors
  *	block.c		memory that a front shares
+ *	closer.c	descriptors that another thread closes
  *
  * Owner thread only.
  */
@@ -44,6 +45,17 @@ struct fab_fronts_cfg {
 
 /** fab_fronts_new() - no front yet. Return: NULL if out of memory. */
 struct fab_fronts *fab_fronts_new(const struct fab_fronts_cfg *cfg);
+
+/**
+ * fab_fronts_start() - start the thread that closes what fronts have passed (closer.h); without it
+ *	this one does. fab_fronts_free() ends it
+ *
+ * Return: false: errno says why there is none.
+ */
+bool fab_fronts_start(struct fab_fronts *s);
+
+/** fab_fronts_close() - close the socket @fd, in which a peer may have left descriptors */
+void fab_fronts_close(struct fab_fronts *s, int fd);
 
 /** fab_fronts_free() - end all, before the HCAs are freed; NULL is none */
 void fab_fronts_free(struct fab_fronts *s);

@@ -54,6 +54,7 @@ struct fab_front {
  * @cfg: as of fab_fronts_new()
  * @front: [@room] each at its index, or NULL
  * @calls: one of them calls
+ * @closer: closes what may take long: files that came, and sockets, in which others may wait
  * @range: of a MEM
  * @why: a front is to be ended, where that takes more than a fixed text
  * @in: the message that is looked at; last, since MEM has no size
@@ -63,6 +64,7 @@ struct fab_fronts {
 	struct fab_front **front;
 	uint32_t room;
 	bool calls;
+	struct fab_closer closer;
 	struct fab_hca_range range[OHCA_FRONT_RANGES];
 	char why[160];
 	union {
@@ -88,7 +90,7 @@ struct fab_fronts {
 int fab_front_recv(struct fab_fronts *s, int sock, struct front_msg *m, const char **why);
 
 /** fab_front_drop_fd() - close the descriptor of a message, if it is still there */
-void fab_front_drop_fd(struct front_msg *m);
+void fab_front_drop_fd(struct fab_fronts *s, struct front_msg *m);
 
 /**
  * fab_front_send() - send a message

@@ -13,7 +13,7 @@
 #define FDS_TAKEN	4u
 
 /* Keep the only descriptor of message @h in @m. Return: how many there were. */
-static unsigned int take_fds(struct msghdr *h, struct front_msg *m)
+static unsigned int take_fds(struct fab_fronts *s, struct msghdr *h, struct front_msg *m)
 {
 	unsigned int n = 0;
 
@@ -27,7 +27,7 @@ static unsigned int take_fds(struct msghdr *h, struct front_msg *m)
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
 			if (n++)
-				close(fd);
+				fab_closer_close(&s->closer, fd);
 			else
 				m->fd = fd;
 		}
@@ -77,20 +77,20 @@ int fab_front_recv(struct fab_fronts *s, int sock, struct front_msg *m, const ch
 	if (n <= 0)
 		return -1;
 	m->len = (size_t)n;
-	fds = take_fds(&h, m);
+	fds = take_fds(s, &h, m);
 	/* what does not fit into this process is left out likewise */
 	m->starved = h.msg_flags & MSG_CTRUNC && fds < FDS_TAKEN;
 	*why = fds > 1 ? "a message has more than one descriptor" : check_bytes(s, m);
 	if (!*why)
 		return 1;
-	fab_front_drop_fd(m);
+	fab_front_drop_fd(s, m);
 	return -1;
 }
 
-void fab_front_drop_fd(struct front_msg *m)
+void fab_front_drop_fd(struct fab_fronts *s, struct front_msg *m)
 {
 	if (m->fd >= 0)
-		close(m->fd);
+		fab_closer_close(&s->closer, m->fd);
 	m->fd = -1;
 }
 

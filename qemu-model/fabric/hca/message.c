@@ -23,9 +23,11 @@ static enum ohca_front_status on_block(struct fab_front *f, struct front_msg *m,
 		return OHCA_FRONT_INVALID;
 	if (size > FAB_FRONT_BYTES - f->block_bytes)
 		return OHCA_FRONT_NO_MEMORY;
-	f->block[id] = fab_block_new(m->fd, size, &f->vanished, &status);
-	if (f->block[id])
+	f->block[id] = fab_block_new(m->fd, size, &f->s->closer, &f->vanished, &status);
+	if (f->block[id]) {
 		f->block_bytes += size;
+		m->fd = -1;
+	}
 	return status;
 }
 

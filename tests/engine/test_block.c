@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Files that a front has passed: mapped, accessed while they vanish, unmapped, and closed. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "fabric/hca/block.h"
+
+#define PAGE	4096u
+#define SIZE	(64u << 20)	/* more than is unmapped at once */
+
+/** struct seen - what was done to the file of a test, by its inode */
+static struct {
+	_Atomic ino_t ino;
+	atomic_uint here, elsewhere;	/* times that the test's thread closed it, and others did */
+	const uint8_t *at;
+	size_t unmapped;
+	bool late;			/* a part was unmapped after a close */
+} seen;
+
+static pthread_t test_thread;
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+	struct stat st;
+
+	if (seen.ino && !fstat(fd, &st) && st.st_ino == seen.ino)
+		atomic_fetch_add(pthread_equal(pthread_self(), test_thread) ? &seen.here :
+				 &seen.elsewhere, 1);
+	return __real_close(fd);
+}
+
+int __real_munmap(void *p, size_t n);
+int __wrap_munmap(void *p, size_t n);
+int __wrap_munmap(void *p, size_t n)
+{
+	if (seen.at && (uintptr_t)p - (uintptr_t)seen.at < SIZE) {
+		seen.unmapped += n;
+		seen.late |= seen.here || seen.elsewhere;
+	}
+	return __real_munmap(p, n);
+}
+
+/* A file of SIZE, with something in each page; the block has its last descriptor. */
+static struct fab_block *new_block(struct fab_closer *c, bool *vanished)
+{
+	enum ohca_front_status status;
+	struct fab_block *b;
+	struct stat st;
+	int fd = memfd_create("block", MFD_CLOEXEC);
+
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	memset(&seen, 0, sizeof(seen));
+	b = fab_block_new(fd, SIZE, c, vanished, &status);
+	assert_non_null(b);
+	assert_int_equal(status, OHCA_FRONT_OK);
+	seen.at = fab_block_mem(b);
+	seen.ino = st.st_ino;
+	for (size_t i = 0; i < SIZE; i += PAGE)
+		*(volatile uint32_t *)(seen.at + i) = (uint32_t)(i / PAGE + 1);
+	return b;
+}
+
+/* Its pages are freed by the thread: the descriptor is closed after all was unmapped, and there. */
+static void test_closed(void **state)
+{
+	static struct fab_closer c;
+	bool vanished = false;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_true(fab_closer_start(&c));
+		fab_block_free(new_block(&c, &vanished));
+		assert_int_equal(seen.unmapped, 0);
+		while (fab_blocks_reap())
+			;
+		fab_closer_stop(&c);
+		assert_int_equal(seen.unmapped, SIZE);
+		assert_false(seen.late);
+		assert_int_equal(seen.elsewhere, 1);
+		assert_int_equal(seen.here, 0);
+		assert_int_equal(c.in_place, 0);
+	}
+	/* without a thread it is closed all the same */
+	fab_block_free(new_block(&c, &vanished));
+	while (fab_blocks_reap())
+		;
+	assert_int_equal(seen.unmapped, SIZE);
+	assert_false(seen.late);
+	assert_int_equal(seen.here, 1);
+	assert_int_equal(c.in_place, 1);
+	assert_false(vanished);
+}
+
+/* The thread closes as many as there are, in any number of turns of its room. */
+static void test_many(void **state)
+{
+	static struct fab_closer c;
+	int fd[64];
+
+	(void)state;
+	assert_true(fab_closer_start(&c));
+	for (uint32_t n = 0; n < 100; n++) {
+		for (unsigned int i = 0; i < 64; i++)
+			assert_true((fd[i] = dup(STDERR_FILENO)) >= 0);
+		for (unsigned int i = 0; i < 64; i++)
+			fab_closer_close(&c, fd[i]);
+	}
+	fab_closer_stop(&c);
+	assert_int_equal(c.taken, 6400);
+	assert_int_equal(c.in_place, 0);
+	for (unsigned int i = 0; i < 64; i++)
+		assert_int_equal(fcntl(fd[i], F_GETFD), -1);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	test_thread = pthread_self();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_closed),
+		cmocka_unit_test(test_many),
+	};
+
+	return cmocka_run_group_tests_name("memory of fronts", tests, setup, NULL);
+}
