@@ -268,6 +268,13 @@ static void test_descriptors(void **state)
 				assert_non_null(strstr(b->f.why, "descriptor"));
 		}
 	}
+	/* a message of no bytes has some, too */
+	for (unsigned int n = 1; n <= 8; n++) {
+		dial(b);
+		assert_true(put(&b->f, &m, 0, many, n));
+		expect_end(&b->f, n > 1 ? "more than one descriptor" : "not of the front protocol");
+		hang_up(b);
+	}
 	/* device memory that is not announced, is missing, is too short */
 	for (unsigned int i = 0; i < 3; i++) {
 		h = hello();

@@ -25,6 +25,7 @@
 #define LID(i)		(uint16_t)(10 + (i))
 #define MOST_OPS	64u
 #define MOST_FDS	32
+#define MOST_SENT	8u	/* descriptors of a message */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -294,21 +295,19 @@ static void answers(void)
 	}
 }
 
-/* Send @n bytes, some of which the input changes; @fd: or -1 */
+/*
+ * Send @n bytes, some of which the input changes; @fd: or -1. The input may choose that it is sent
+ * several times, and that there are no bytes.
+ */
 static void say(struct input *in, enum ohca_front_type type, size_t n, int fd)
 {
 	union {
-		char buf[CMSG_SPACE(sizeof(int))];
+		char buf[CMSG_SPACE(MOST_SENT * sizeof(int))];
 		struct cmsghdr hdr;
 	} c = { 0 };
 	struct iovec iov = { .iov_base = &msg, .iov_len = n };
-	const struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = fd < 0 ? NULL : &c,
-				  .msg_controllen = fd < 0 ? 0 : sizeof(c) };
-
-	c.hdr.cmsg_level = SOL_SOCKET;
-	c.hdr.cmsg_type = SCM_RIGHTS;
-	c.hdr.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&c.hdr), &fd, sizeof(fd));
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
+	unsigned int fds = fd >= 0;
 	msg.hdr = (struct ohca_front_hdr){
 		.magic = htole32(OHCA_FRONT_MAGIC),
 		.version = htole16(OHCA_FRONT_VERSION),
@@ -319,6 +318,20 @@ static void say(struct input *in, enum ohca_front_type type, size_t n, int fd)
 		const size_t at = get(in) % n;
 
 		msg.b[at] = get(in);
+		/* the last byte of the length is 0 */
+		if (at == 11) {
+			fds = msg.b[at] % (MOST_SENT + 1);
+			iov.iov_len = msg.b[at] & 128 ? 0 : n;
+		}
+	}
+	if (fds) {
+		h.msg_control = &c;
+		h.msg_controllen = CMSG_SPACE(fds * sizeof(int));
+		c.hdr.cmsg_level = SOL_SOCKET;
+		c.hdr.cmsg_type = SCM_RIGHTS;
+		c.hdr.cmsg_len = CMSG_LEN(fds * sizeof(int));
+		for (unsigned int i = 0; i < fds; i++)
+			memcpy(CMSG_DATA(&c.hdr) + i * sizeof(int), &front.mem, sizeof(int));
 	}
 	/* the daemon may have ended it */
 	if (sendmsg(front.sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)

@@ -9,8 +9,11 @@
 
 #include "front_priv.h"
 
-/* More than one is wrong, but each that comes has to be closed. */
-#define FDS_TAKEN	4u
+/*
+ * More than one is wrong, but each that comes has to be closed, by the closer: the kernel would close
+ * what finds no room here, in this thread. No message has more (SCM_MAX_FD).
+ */
+#define FDS_TAKEN	253u
 
 /* Keep the only descriptor of message @h in @m. Return: how many there were. */
 static unsigned int take_fds(struct fab_fronts *s, struct msghdr *h, struct front_msg *m)
@@ -74,14 +77,18 @@ int fab_front_recv(struct fab_fronts *s, int sock, struct front_msg *m, const ch
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	*why = NULL;
-	if (n <= 0)
+	if (n < 0)
 		return -1;
 	m->len = (size_t)n;
+	/* a message of no bytes may have some, too */
 	fds = take_fds(s, &h, m);
-	/* what does not fit into this process is left out likewise */
-	m->starved = h.msg_flags & MSG_CTRUNC && fds < FDS_TAKEN;
-	*why = fds > 1 ? "a message has more than one descriptor" : check_bytes(s, m);
-	if (!*why)
+	/* what does not fit into this process is left out */
+	m->starved = h.msg_flags & MSG_CTRUNC;
+	if (fds > 1)
+		*why = "a message has more than one descriptor";
+	else if (n || fds)
+		*why = check_bytes(s, m);
+	if (n && !*why)
 		return 1;
 	fab_front_drop_fd(s, m);
 	return -1;
