@@ -455,8 +455,8 @@ static void start_threads(void *arg)
 	struct loop *l = arg;
 
 	if (l->fronts && !fab_fronts_start(l->fronts))
-		fprintf(stderr, "ohca-fabric: without a second thread, machines that go hold the others "
-			"up: %s\n", strerror(errno));
+		fprintf(stderr, "ohca-fabric: without a second thread, who goes holds up the others: "
+			"%s\n", strerror(errno));
 }
 
 /*

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -30,13 +31,14 @@ static struct {
 
 static pthread_t test_thread;
 
+int __real_fstat(int fd, struct stat *st);
 int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_close(int fd)
 {
 	struct stat st;
 
-	if (seen.ino && !fstat(fd, &st) && st.st_ino == seen.ino)
+	if (seen.ino && !__real_fstat(fd, &st) && st.st_ino == seen.ino)
 		atomic_fetch_add(pthread_equal(pthread_self(), test_thread) ? &seen.here :
 				 &seen.elsewhere, 1);
 	return __real_close(fd);
@@ -51,6 +53,23 @@ int __wrap_munmap(void *p, size_t n)
 		seen.late |= seen.here || seen.elsewhere;
 	}
 	return __real_munmap(p, n);
+}
+
+static unsigned int asked;	/* file systems, about descriptors */
+
+int __wrap_fstat(int fd, struct stat *st);
+int __wrap_fstat(int fd, struct stat *st)
+{
+	asked++;
+	return __real_fstat(fd, st);
+}
+
+int __real_fstatfs(int fd, struct statfs *st);
+int __wrap_fstatfs(int fd, struct statfs *st);
+int __wrap_fstatfs(int fd, struct statfs *st)
+{
+	asked++;
+	return __real_fstatfs(fd, st);
 }
 
 /* A file of SIZE, with something in each page; the block has its last descriptor. */
@@ -126,6 +145,33 @@ static void test_many(void **state)
 		assert_int_equal(fcntl(fd[i], F_GETFD), -1);
 }
 
+/* What is no file in memory is refused. No file system is asked, which might not answer. */
+static void test_refused(void **state)
+{
+	static struct fab_closer c;
+	enum ohca_front_status status;
+	bool vanished = false;
+	int fd[5], p[2];
+
+	(void)state;
+	assert_int_equal(pipe(p), 0);
+	fd[0] = p[0];
+	fd[1] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	fd[2] = open("/dev/zero", O_RDWR | O_CLOEXEC);
+	fd[3] = open("/tmp", O_RDONLY | O_CLOEXEC);
+	fd[4] = open("/tmp", O_PATH | O_CLOEXEC);
+	asked = 0;
+	for (unsigned int i = 0; i < 5; i++) {
+		assert_true(fd[i] >= 0);
+		assert_null(fab_block_new(fd[i], PAGE, &c, &vanished, &status));
+		assert_int_equal(status, OHCA_FRONT_NOT_SHARED);
+		assert_int_equal(asked, 0);
+		/* it stays the caller's */
+		assert_int_equal(close(fd[i]), 0);
+	}
+	close(p[1]);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -138,6 +184,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_closed),
 		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_refused),
 	};
 
 	return cmocka_run_group_tests_name("memory of fronts", tests, setup, NULL);

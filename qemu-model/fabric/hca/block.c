@@ -3,6 +3,7 @@
 #include "block.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -89,27 +90,22 @@ bool fab_blocks_vanished(void)
 /* ---- blocks -------------------------------------------------------------------- */
 
 /*
- * Whether @fd is a file of at least @size bytes, and nobody but the kernel has a say in how long an
- * access to it takes.
+ * Whether @fd is a file of at least @size bytes in memory: then nobody but the kernel has a say in
+ * how long an access to it takes, and there is no disk.
  */
-static bool is_local_file(int fd, uint64_t size)
+static bool is_memory(int fd, uint64_t size)
 {
-	static const unsigned long types[] = {
-		TMPFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
-	};
 	struct statfs fs;
 	struct stat st;
 
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < 0 ||
-	    size > (uint64_t)st.st_size || fstatfs(fd, &fs))
+	/* this asks no file system, and fails for all but files in memory */
+	if (fcntl(fd, F_GET_SEALS) < 0)
+		return false;
+	if (fstat(fd, &st) || st.st_size < 0 || size > (uint64_t)st.st_size || fstatfs(fd, &fs))
 		return false;
 	/* only whole pages of these can be unmapped */
-	if ((unsigned long)fs.f_type == HUGETLBFS_MAGIC)
-		return size % (unsigned long)st.st_blksize == 0;
-	for (unsigned int i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-		if ((unsigned long)fs.f_type == types[i])
-			return true;
-	return false;
+	return (unsigned long)fs.f_type != HUGETLBFS_MAGIC ||
+	       size % (unsigned long)st.st_blksize == 0;
 }
 
 struct fab_block *fab_block_new(int fd, uint64_t size, struct fab_closer *closer, bool *vanished,
@@ -121,7 +117,7 @@ struct fab_block *fab_block_new(int fd, uint64_t size, struct fab_closer *closer
 	if (!size || size > SIZE_MAX)
 		return NULL;
 	*status = OHCA_FRONT_NOT_SHARED;
-	if (!is_local_file(fd, size))
+	if (!is_memory(fd, size))
 		return NULL;
 	*status = OHCA_FRONT_NO_MEMORY;
 	b = block_watch() ? calloc(1, sizeof(*b)) : NULL;

@@ -5,8 +5,9 @@
  * The process that has passed a file may make it shorter, or its file system may have no room for
  * a page: an access is a bus error then. A signal handler maps other memory over the whole block
  * and notes that it has vanished; what was under way goes on with zeros, and the front is ended
- * after the turn. Only file systems of the kernel that answer for themselves are mapped: the server
- * of another one (FUSE, NFS) could keep an access waiting, and with it the whole fabric.
+ * after the turn. Only files in memory are mapped (memfd, tmpfs, hugetlbfs): a disk, or the server
+ * of a file system (FUSE, NFS), could keep an access waiting, and with it the whole fabric. Of other
+ * descriptors nothing is asked but F_GET_SEALS, which none but these answers.
  *
  * All functions are for one thread, which alone accesses the blocks that it has mapped.
  */

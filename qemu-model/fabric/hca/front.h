@@ -6,7 +6,8 @@
  *
  * A front is not trusted. What it sends is copied, checked and then used, its descriptors too; what
  * violates the protocol ends it with a reason on both sides, and no other one has to do with it.
- * A look at a front takes FAB_FRONT_BURST messages, and none of them waits for anything.
+ * A look at a front takes FAB_FRONT_BURST messages, and none of them waits for a disk, or for the
+ * server of a file system: descriptors that are no memory are refused without a look (block.h).
  *
  *	front.c		fronts that come and go
  *	hello.c		the HCA that a HELLO asks for

@@ -10,8 +10,8 @@
 #include "front_priv.h"
 
 /*
- * More than one is wrong, but each that comes has to be closed, by the closer: the kernel would close
- * what finds no room here, in this thread. No message has more (SCM_MAX_FD).
+ * More than one is wrong, but each that comes has to be closed, by the closer: the kernel would
+ * close what finds no room here, in this thread. No message has more (SCM_MAX_FD).
  */
 #define FDS_TAKEN	253u
 
