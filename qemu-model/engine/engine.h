@@ -110,8 +110,8 @@ struct ohca_host_ops {
 	 * @tx_commit_view: the same, of a packet of which only the headers were built
 	 * @view: where its payload is. Pad and ICRC field, which follow it, are zeros.
 	 *
-	 * The host copies the payload, or gives the packet to ohca_rx() of another engine, before it
-	 * returns. May be NULL: every packet is built completely.
+	 * The host copies the payload, or gives the packet to ohca_rx() of another engine, before
+	 * it returns. May be NULL: every packet is built completely.
 	 */
 	void (*tx_commit_view)(void *h, unsigned int port, unsigned int vl, uint32_t len,
 			       const struct ib_view *view);
@@ -122,8 +122,8 @@ struct ohca_host_ops {
 	 * @n: as many
 	 *
 	 * Only if they meet nothing on their way that would treat them differently, and the
-	 * receiver has room for all. False: they leave one by one. May be NULL, or is not without
-	 * @tx_commit_view.
+	 * receiver has room for all. False: they leave one by one. May be NULL: they always do.
+	 * It is called only if there is @tx_commit_view.
 	 */
 	bool (*tx_series)(void *h, unsigned int port, unsigned int vl, uint32_t len,
 			  unsigned int n);

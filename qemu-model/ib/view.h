@@ -80,6 +80,12 @@ static inline void ib_view_part(const struct ib_view *v, uint32_t i, struct ib_v
 	}
 }
 
+/** ib_view_ends_whole() - the last 8 bytes of @v are in one piece */
+static inline bool ib_view_ends_whole(const struct ib_view *v)
+{
+	return v->num == 1 || v->piece[v->num - 1].len >= 8;
+}
+
 /** ib_view_copy() - all of @v to @to */
 static inline void ib_view_copy(uint8_t *to, const struct ib_view *v)
 {

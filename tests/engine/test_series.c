@@ -2,7 +2,7 @@
 /*
  * Payloads that leave as views, packets that leave as a series, and the flows by which they go: two
  * fabrics do the same, by a seed; in one of them every packet is built completely, leaves alone,
- * and is looked at by every switch. After each step memory, completions and all counters are equal.
+ * and is looked at by the switch (test_flows.c has several). After each step memory, completions and all counters are equal.
  *
  *	OHCA_SEED	the first seed (1)
  *	OHCA_SECONDS	new seeds for so long; without it there are SEEDS
@@ -107,7 +107,7 @@ static void pair_up(struct twin *t, struct pair *p)
 		struct host_qp_init in = { .type = p->type, .scq = &n->cq, .rcq = &n->cq,
 					   .log_sq = 6, .log_rq = 4 };
 
-		n->h->sl = (uint8_t)(p->mtu & 1);
+		n->h->sl = (uint8_t)((p - t->pair) % 3);
 		assert_int_equal(host_qp_create(n->h, &p->qp[k], &in), 0);
 	}
 	for (unsigned int k = 0; k < 2; k++)
@@ -175,6 +175,7 @@ struct message {
 	uint32_t off[4], len[4], to;
 	uint64_t id;
 	bool beyond;		/* the end of its target is not in the region */
+	bool outside;		/* nor is what its receiver has for it */
 };
 
 static void draw_message(struct both *b, struct message *m)
@@ -193,6 +194,7 @@ static void draw_message(struct both *b, struct message *m)
 		total += m->len[i];
 	}
 	m->beyond = !rnd(b, 40);
+	m->outside = !rnd(b, 40);
 	m->to = m->beyond ? MR_LEN - total / 2 : WINDOW + rnd(b, WINDOW - total);
 }
 
@@ -212,12 +214,15 @@ static void post(struct twin *t, unsigned int pair, unsigned int side, const str
 		wqe_raddr(&q, to->mr.iova + (read ? m->off[0] : m->to), to->mr.key);
 	/* a READ's target is the upper half of the region, too */
 	for (unsigned int i = 0; i < m->num; i++)
-		wqe_sge(&q, from->mr.iova + m->off[i] + (read ? WINDOW : 0), m->len[i],
-			from->mr.key);
+		wqe_sge(&q, m->outside && read ? from->mr.iova + MR_LEN - m->len[i] / 2 :
+			from->mr.iova + m->off[i] + (read ? WINDOW : 0), m->len[i], from->mr.key);
 	if (m->op == OHCA_OP_SEND || m->op == OHCA_OP_SEND_IMM ||
 	    m->op == OHCA_OP_RDMA_WRITE_IMM) {
 		sge[0] = host_sge(to->mr.iova + WINDOW, WINDOW / 2, to->mr.key);
 		sge[1] = host_sge(to->mr.iova + WINDOW + WINDOW / 2 + 5, WINDOW / 4, to->mr.key);
+		if (m->outside)
+			sge[0] = host_sge(to->mr.iova + MR_LEN - m->len[0] / 2, WINDOW / 2,
+					  to->mr.key);
 		host_post_recv(&p->qp[!side], m->id, sge, 2);
 	}
 	wqe_post(&p->qp[side], &q);
@@ -579,11 +584,147 @@ static void test_crafted(void **state)
 	assert_true(refused[0] - not > 50);
 }
 
+/* The device of the receiver ends in the middle of a series. */
+static void test_fatal(void **state)
+{
+	const struct craft c = {
+		.first = IB_OPN_WRITE_FIRST, .op = IB_OPN_WRITE_MIDDLE, .wr_len = 3 * MTU,
+		.psn = 0xfffff1, .packets = 8, .payload = MTU,
+	};
+	struct both b;
+
+	(void)state;
+	begin(&b, 1);
+	for (unsigned int k = 0; k < 2; k++) {
+		struct twin *t = &b.t[k];
+		struct node *n = &t->w->node[t->pair[1].side[1]];
+		const uint64_t page = n->h->async.ring & ~(uint64_t)(HOST_PAGE - 1);
+		const uint64_t len = page - HOST_BASE;
+		const struct fab_hca_range r[2] = {
+			{ HOST_BASE, len, n->h->mem, false },
+			{ page + HOST_PAGE, n->h->mem_size - len - HOST_PAGE,
+			  n->h->mem + len + HOST_PAGE, false },
+		};
+
+		/* the packet beyond the end of the WRITE raises an event, for which there is no queue */
+		assert_true(fab_hca_memory(n->hca, r, 2));
+		craft_send(t, &t->pair[1], &c, !k);
+		assert_true(n->h->e->status & OHCA_STATUS_FATAL);
+	}
+	compare(&b);
+	for (unsigned int k = 0; k < 2; k++) {
+		void *w = b.t[k].w;
+
+		/* no command destroys them any more */
+		for (unsigned int i = 0; i < 2 * PAIRS; i++)
+			host_buf_free(&b.t[k].pair[i / 2].qp[i % 2].buf);
+		teardown(&w);
+	}
+}
+
+/*
+ * A SEND of 400 and 624 bytes, for which the receiver has 2000, of which its region has 500: the key
+ * does not allow the packet, so nothing of it is written.
+ */
+static void test_outside(void **state)
+{
+	struct world *w = *state;
+	struct node *x = &w->node[0], *y = &w->node[1];
+	struct wqe q = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, 7);
+	struct ohca_hw_sge sge = host_sge(y->mr.iova + MR_LEN - 500, 2000, y->mr.key);
+	uint8_t *to = host_buf_ptr(y->h, &y->mr.buf, MR_LEN - 500);
+	struct host_qp qp[2];
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	fill(x, 0, 4 * HOST_PAGE, 3);
+	memset(to, 0xee, 500);
+	host_post_recv(&qp[1], 7, &sge, 1);
+	wqe_sge(&q, x->mr.iova, 400, x->mr.key);
+	wqe_sge(&q, x->mr.iova + 3 * HOST_PAGE, 624, x->mr.key);
+	wqe_post(&qp[0], &q);
+	pump(w);
+	wc(&x->cq, 7, WC_REM_OP);
+	wc(&y->cq, 7, WC_LOC_PROT);
+	for (unsigned int i = 0; i < 500; i++)
+		assert_int_equal(to[i], 0xee);
+	done(qp);
+}
+
+/* ---- the end of a message ---- */
+
+static struct {
+	const uint8_t *at;	/* the last word of the message; NULL: nothing is watched */
+	uint64_t old, new;
+	unsigned int seen, torn;
+} word;
+
+/* Memory was written. */
+static void look(void *h, uint64_t iova, size_t n)
+{
+	uint64_t v;
+
+	(void)h;
+	(void)iova;
+	(void)n;
+	if (!word.at)
+		return;
+	memcpy(&v, word.at, sizeof(v));
+	word.seen += v == word.new;
+	word.torn += v != word.old && v != word.new;
+}
+
+/* A message of 252 and 4 bytes: its last word comes from two places, and appears at once. */
+static void test_last_word(void **state)
+{
+	static const struct {
+		uint8_t type, op;
+	} kinds[] = {
+		{ OHCA_QPT_RC, OHCA_OP_RDMA_WRITE }, { OHCA_QPT_UC, OHCA_OP_RDMA_WRITE },
+		{ OHCA_QPT_RC, OHCA_OP_SEND }, { OHCA_QPT_UC, OHCA_OP_SEND },
+	};
+	struct world *w = *state;
+	struct node *x = &w->node[0], *y = &w->node[1];
+
+	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct wqe q = wqe_new(kinds[i].op, OHCA_WQE_SIGNALED, 7);
+		struct ohca_hw_sge sge = host_sge(y->mr.iova + WINDOW, 256, y->mr.key);
+		uint8_t *to = host_buf_ptr(y->h, &y->mr.buf, WINDOW);
+		struct host_qp qp[2];
+
+		connect_rc(w, 0, 1, qp, kinds[i].type);
+		fill(x, 0, 4 * HOST_PAGE, 3);
+		memset(to, 0, 256);
+		y->h->e->ops.dma_dirty = look;
+		memset(&word, 0, sizeof(word));
+		memcpy(&word.new, host_buf_ptr(x->h, &x->mr.buf, 248), 4);
+		memcpy((uint8_t *)&word.new + 4, host_buf_ptr(x->h, &x->mr.buf, 3 * HOST_PAGE), 4);
+		word.at = to + 248;
+		if (kinds[i].op == OHCA_OP_SEND)
+			host_post_recv(&qp[1], 7, &sge, 1);
+		else
+			wqe_raddr(&q, y->mr.iova + WINDOW, y->mr.key);
+		wqe_sge(&q, x->mr.iova, 252, x->mr.key);
+		wqe_sge(&q, x->mr.iova + 3 * HOST_PAGE, 4, x->mr.key);
+		wqe_post(&qp[0], &q);
+		pump(w);
+		wc(&x->cq, 7, WC_SUCCESS);
+		if (kinds[i].op == OHCA_OP_SEND)
+			wc(&y->cq, 7, WC_SUCCESS);
+		word.at = NULL;
+		assert_true(word.seen);
+		assert_int_equal(word.torn, 0);
+		done(qp);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal),
 		cmocka_unit_test(test_crafted),
+		cmocka_unit_test(test_fatal),
+		cmocka_unit_test_setup_teardown(test_outside, setup_hosted, teardown),
+		cmocka_unit_test_setup_teardown(test_last_word, setup_hosted, teardown),
 	};
 
 	return cmocka_run_group_tests_name("series and packets", tests, NULL, NULL);

@@ -3,7 +3,8 @@
  * Guest memory: copies, page lists, the doorbell records.
  *
  * Guest memory is untrusted and may change between two reads, so the engine copies it
- * once and checks the copy. A mapped pointer is used at once and not kept.
+ * once and checks the copy. A mapped pointer is used at once; a view (ib/view.h) ends with the call
+ * that it is for.
  */
 #include <string.h>
 
@@ -66,6 +67,8 @@ static inline int dma_in(ohca_engine *e, uint64_t iova, void *buf, size_t n)
 	return 0;
 }
 
+#define PLACE_BYTES	4096u	/* that are placed in any order: of the largest packet */
+
 void ohca_place(void *dst, const void *src, size_t n)
 {
 	const uint8_t *s = src;
@@ -77,7 +80,13 @@ void ohca_place(void *dst, const void *src, size_t n)
 
 	if (!n)
 		return;
-	/* memmove() writes the end of what it copies before the middle */
+	/* memmove() keeps no order in what it copies */
+	for (; n > PLACE_BYTES; n -= PLACE_BYTES) {
+		memmove(d, s, PLACE_BYTES);
+		__atomic_thread_fence(__ATOMIC_RELEASE);
+		d += PLACE_BYTES;
+		s += PLACE_BYTES;
+	}
 	tail = ((uintptr_t)(d + n - 1) & 7) + 1;
 	if (tail < n) {
 		memmove(d, s, n - tail);

@@ -99,7 +99,8 @@ static inline uint64_t ohca_pages_addr(const struct ohca_pages *p, uint64_t off,
 
 /**
  * ohca_place() - copy to memory that somebody polls
- * @dst: memory of the guest or of the device; where it overlaps @src, the bytes are any of both
+ * @dst: memory of the guest or of the device; if @src is the same memory in part, perhaps by
+ *	another address, the bytes are undefined
  *
  * The copy stores the bytes of the last aligned 8 bytes after all others, so a reader that sees the
  * last byte sees all of them. An aligned word of up to 8 bytes at the end appears at once.

@@ -160,20 +160,43 @@ int ohca_mr_write(ohca_engine *e, const struct ohca_mr_range *r, uint64_t off, c
 	return ohca_pages_write(e, &r->mr->pages, r->off + off, buf, n);
 }
 
+/**
+ * struct source - what is scattered
+ * @piece: where it is; @at: bytes of that which have been copied
+ */
+struct source {
+	const struct ib_piece *piece;
+	uint32_t at;
+};
+
+/* The next @n bytes of @src to the begin of @r, piece by piece; as ohca_mr_write() */
+static int write_pieces(ohca_engine *e, const struct ohca_mr_range *r, struct source *src,
+		     uint32_t n, struct ohca_missing *m)
+{
+	for (uint32_t done = 0, len; done < n; done += len) {
+		int rc;
+
+		len = src->piece->len - src->at < n - done ? src->piece->len - src->at : n - done;
+		rc = ohca_mr_write(e, r, done, src->piece->p + src->at, len, m);
+		if (rc == OHCA_MR_FAULT)
+			m->len += n - done - len;
+		if (rc)
+			return rc;
+		src->at += len;
+		if (src->at == src->piece->len) {
+			src->piece++;
+			src->at = 0;
+		}
+	}
+	return 0;
+}
+
 int ohca_mr_write_view(ohca_engine *e, const struct ohca_mr_range *r, const struct ib_view *v,
 		       struct ohca_missing *m)
 {
-	uint32_t at = 0;
-	int rc = 0;
+	struct source s = { .piece = v->piece };
 
-	for (uint32_t i = 0; i < v->num && !rc; i++) {
-		rc = ohca_mr_write(e, r, at, v->piece[i].p, v->piece[i].len, m);
-		at += v->piece[i].len;
-	}
-	/* the next pieces need the rest */
-	if (rc == OHCA_MR_FAULT)
-		m->len += v->len - at;
-	return rc;
+	return write_pieces(e, r, &s, v->len, m);
 }
 
 bool ohca_mr_view(ohca_engine *e, const struct ohca_mr_range *r, struct ib_view *v, size_t n)
@@ -295,10 +318,10 @@ int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct o
 /* ---- scatter/gather --------------------------------------------------------------- */
 
 /* Walk the part [off, off + len) of the message that the SGEs hold. Exactly one of @dst
- * (gather) and @src (scatter) is set. Inlined into its two callers. */
+ * (gather) and @src (scatter) is set. A key is checked for all that its SGE has of the part. */
 static inline int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
 		    const struct ohca_sge *sge, unsigned int num, uint32_t off, uint8_t *dst,
-		    const uint8_t *src, uint32_t len, struct ohca_missing *m)
+		    struct source *src, uint32_t len, struct ohca_missing *m)
 {
 	for (unsigned int i = 0; i < num && len; i++) {
 		struct ohca_mr_range r;
@@ -316,7 +339,7 @@ static inline int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struc
 				     &r);
 		if (rc)
 			return rc;
-		rc = dst ? ohca_mr_read(e, &r, 0, dst, n, m) : ohca_mr_write(e, &r, 0, src, n, m);
+		rc = dst ? ohca_mr_read(e, &r, 0, dst, n, m) : write_pieces(e, &r, src, n, m);
 		if (rc == OHCA_MR_FAULT) {
 			/* the next packets need the rest */
 			m->len += sge[i].length - off - n;
@@ -326,8 +349,6 @@ static inline int sgl_copy(ohca_engine *e, const struct ohca_qp *qp, const struc
 			return OHCA_VE_DMA;
 		if (dst)
 			dst += n;
-		else
-			src += n;
 		len -= n;
 		off = 0;
 	}
@@ -345,20 +366,19 @@ int ohca_sgl_scatter(ohca_engine *e, const struct ohca_qp *qp, const struct ohca
 		     const struct ohca_sge *sge, unsigned int num, uint32_t off, const void *src,
 		     uint32_t len, struct ohca_missing *m)
 {
-	return sgl_copy(e, qp, pd, sge, num, off, NULL, src, len, m);
+	const struct ib_piece piece = { .p = src, .len = len };
+	struct source s = { .piece = &piece };
+
+	return sgl_copy(e, qp, pd, sge, num, off, NULL, &s, len, m);
 }
 
 int ohca_sgl_scatter_view(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_pd *pd,
 			  const struct ohca_sge *sge, unsigned int num, uint32_t off,
 			  const struct ib_view *v, struct ohca_missing *m)
 {
-	int rc = 0;
+	struct source s = { .piece = v->piece };
 
-	for (uint32_t i = 0; i < v->num && !rc; i++) {
-		rc = sgl_copy(e, qp, pd, sge, num, off, NULL, v->piece[i].p, v->piece[i].len, m);
-		off += v->piece[i].len;
-	}
-	return rc;
+	return sgl_copy(e, qp, pd, sge, num, off, NULL, &s, v->len, m);
 }
 
 bool ohca_sgl_view(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,

@@ -14,9 +14,9 @@ struct ohca_xport;
 
 /* A response came for @qp: ACK, NAK, READ or atomic data. */
 void ohca_comp_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
-/* The QP's timer is due */
 /* READ responses, a series in the middle, as ohca_resp_series() */
 bool ohca_comp_series(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+/* The QP's timer is due */
 void ohca_comp_timer(ohca_engine *e, struct ohca_qp *qp);
 /* Go back to the oldest PSN not acknowledged */
 void ohca_req_restart(struct ohca_xport *xp);

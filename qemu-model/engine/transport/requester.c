@@ -9,6 +9,7 @@
 
 #include "engine/base/guestmem.h"
 #include "engine/base/le.h"
+#include "engine/base/state.h"
 #include "engine/object/fault.h"
 #include "engine/object/mr_access.h"
 #include "engine/object/qp.h"
@@ -97,6 +98,7 @@ static unsigned int alike(const struct ohca_qp *qp, const struct ohca_swqe *w)
 static unsigned int view_data(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w,
 			      struct ohca_tx *tx, uint32_t off, uint32_t n, struct ib_view *v)
 {
+	const uint64_t work = e->work;
 	unsigned int packets;
 
 	if (n < OHCA_VIEW_MIN || !ohca_tx_views(e, tx))
@@ -104,7 +106,13 @@ static unsigned int view_data(ohca_engine *e, struct ohca_qp *qp, const struct o
 	packets = ohca_tx_series(e, tx, alike(qp, w), n);
 	if (packets > 1 && ohca_swqe_view(e, qp, w, off, v, packets, packets * n))
 		return packets;
-	return ohca_swqe_view(e, qp, w, off, v, 1, n);
+	e->work = work;
+	/* the last word of a message is stored at once */
+	if (ohca_swqe_view(e, qp, w, off, v, 1, n) &&
+	    (qp->xp->req.nxt != w->last || ib_view_ends_whole(v)))
+		return 1;
+	e->work = work;
+	return 0;
 }
 
 /* One packet of a SEND or WRITE, or several in the middle of it. */

@@ -83,19 +83,6 @@ static enum ohca_sent send_atomic_ack(ohca_engine *e, struct ohca_qp *qp, const 
 	return OHCA_SENT;
 }
 
-/* A view of the @n bytes of @r; false: they have to be copied, if they can be. */
-static bool range_view(ohca_engine *e, const struct ohca_mr_range *r, struct ib_view *v,
-		       uint32_t packets, uint32_t n)
-{
-	const uint64_t work = e->work;
-
-	ib_view_begin(v, packets);
-	if (ohca_mr_view(e, r, v, n))
-		return true;
-	e->work = work;
-	return false;
-}
-
 /*
  * The next packet of response @r, with @n bytes of @range, from @va on, and those that may leave
  * with it, become the view @v. Return: packets; 0: the bytes have to be copied.
@@ -106,6 +93,7 @@ static unsigned int view_response(ohca_engine *e, const struct ohca_qp *qp,
 				  uint64_t va, uint32_t n, struct ib_view *v)
 {
 	const bool middle = r->next != r->first && r->next != r->last;
+	const uint64_t work = e->work;
 	struct ohca_mr_range all;
 	unsigned int packets = 1;
 
@@ -113,11 +101,18 @@ static unsigned int view_response(ohca_engine *e, const struct ohca_qp *qp,
 		return 0;
 	if (middle)
 		packets = ohca_tx_series(e, tx, (uint32_t)ib_psn_diff(r->last, r->next), n);
+	ib_view_begin(v, packets);
 	if (packets > 1 && !ohca_rkey_check(e, qp, pd, r->rkey, va, packets * n,
 					    OHCA_ACCESS_REMOTE_READ, &all) &&
-	    range_view(e, &all, v, packets, packets * n))
+	    ohca_mr_view(e, &all, v, packets * n))
 		return packets;
-	return range_view(e, range, v, 1, n);
+	e->work = work;
+	ib_view_begin(v, 1);
+	/* the last word of a message is stored at once */
+	if (ohca_mr_view(e, range, v, n) && (r->next != r->last || ib_view_ends_whole(v)))
+		return 1;
+	e->work = work;
+	return 0;
 }
 
 /* One packet of a READ response, or several in the middle of it. */

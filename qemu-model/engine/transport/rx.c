@@ -362,9 +362,13 @@ static void rx_series(ohca_engine *e, unsigned int port, uint8_t *hdr, uint32_t 
 	const uint32_t word = ib_get_be32(bth + 8), last = f->view->packets - 1;
 	OHCA_NO_INIT struct ib_view part;
 
-	if (rx_at_once(e, port, hdr, n, f))
+	if (rx_at_once(e, port, hdr, n, f)) {
+		ib_pma_count_rcvs(&e->port[port].cnt, last + 1, f->len, hdr[1] >> 4);
 		return;
-	for (uint32_t i = 0; i <= last; i++) {
+	}
+	/* one of them may be the device's last */
+	for (uint32_t i = 0; i <= last && ohca_running(e); i++) {
+		ib_pma_count_rcv(&e->port[port].cnt, f->len, hdr[1] >> 4, false);
 		ib_view_part(f->view, i, &part);
 		ib_set_psn(bth, i == last && word >> 31, word + i);
 		rx_packet(e, port, hdr, n, f->data, &part, f->len, false, false, 0);
@@ -411,9 +415,7 @@ void ohca_rx(ohca_engine *e, unsigned int port, const struct ohca_frame *f)
 	}
 	c = &e->port[port].cnt;
 	n = copy_headers(hdr, f->data, f->view ? f->view->hdr_len : f->len);
-	if (f->view && f->view->packets > 1)
-		ib_pma_count_rcvs(c, f->view->packets, f->len, hdr[1] >> 4);
-	else
+	if (!f->view || f->view->packets == 1)
 		ib_pma_count_rcv(c, f->len, hdr[1] >> 4, ib_lid_is_mcast(ib_get_be16(hdr + 2)));
 	if (f->flags & (OHCA_RX_EBP | OHCA_RX_VCRC) && damaged(e, port, f))
 		return;

@@ -436,14 +436,9 @@ int ohca_swqe_gather(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe 
 bool ohca_swqe_view(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint32_t off,
 		    struct ib_view *v, uint32_t packets, uint32_t len)
 {
-	const uint64_t work = e->work;
-
 	ib_view_begin(v, packets);
-	if (!(w->flags & OHCA_WQE_INLINE) && off <= w->length && len <= w->length - off &&
-	    ohca_sgl_view(e, qp, ohca_swqe_sge(qp->xp, w), w->num_sge, off, v, len))
-		return true;
-	e->work = work;
-	return false;
+	return !(w->flags & OHCA_WQE_INLINE) && off <= w->length && len <= w->length - off &&
+	       ohca_sgl_view(e, qp, ohca_swqe_sge(qp->xp, w), w->num_sge, off, v, len);
 }
 
 /* ---- complete ---------------------------------------------------------------------- */

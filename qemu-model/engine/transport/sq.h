@@ -92,7 +92,8 @@ static inline const struct ohca_sge *ohca_swqe_sge(const struct ohca_xport *xp,
  * *@m. */
 int ohca_swqe_gather(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint32_t off,
 		     void *dst, uint32_t len, struct ohca_missing *m);
-/* A view of the same bytes, as payload of @packets packets; false: they have to be copied, if they can be. */
+/* A view of the same bytes, as payload of @packets packets; false: they have to be copied,
+ * and what it has counted as work is none. */
 bool ohca_swqe_view(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint32_t off,
 		    struct ib_view *v, uint32_t packets, uint32_t len);
 /* The WQE at xp->req.cur, fetched and parsed as needed; NULL: none, or the window is full. */

@@ -4,6 +4,7 @@
 
 #include "engine/base/list.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/mcast.h"
 #include "engine/transport/path.h"
 #include "engine/transport/sched.h"
@@ -259,6 +260,8 @@ unsigned int ohca_tx_series(const ohca_engine *e, const struct ohca_tx *tx, unsi
 	const struct ohca_turn *t = tx->turn;
 	const uint64_t left = e->work_end - e->work;
 
+	if (!ohca_work_left(e))
+		return 1;
 	if (n > t->most)
 		n = t->most;
 	/* one by one, each leaves only while some of the allowance is left */

@@ -25,8 +25,8 @@
 
 /**
  * struct fab_frame - a packet at one hop
- * @data: from the LRH to the ICRC, or with @view only to the end of the headers. Of the LRH and of a P_Key that was checked, the copies below
- *	count: a peer may write to a ring at any time
+ * @data: from the LRH to the ICRC, or with @view only to the end of the headers. Of the LRH and of
+ *	a P_Key that was checked, the copies below count: a peer may write to a ring at any time
  * @view: where the payload is, if that is not in @data; gone when what an HCA sends has left it
  * @len: bytes
  * @flags: OHCA_FRAME_*

@@ -95,6 +95,14 @@ static bool is_free(const struct fab_data *d, const struct fab_flow_hop *hop)
 	       (!d->flying || (!hop->in->flight[false] && !out->flight[true]));
 }
 
+/* Where the flow with this key is, if it is. The VL follows from the SL. */
+static unsigned int slot(uint16_t dlid, uint16_t pkey, uint8_t sl)
+{
+	const uint32_t key = (uint32_t)pkey << 16 | dlid;
+
+	return ((key ^ (uint32_t)sl << 12) * 2654435761u) >> 16 & (FAB_FLOWS - 1);
+}
+
 const struct fab_flow *fab_flow_ready(struct fab_hport *h, unsigned int vl,
 				      const struct fab_frame *f, unsigned int n)
 {
@@ -112,7 +120,7 @@ const struct fab_flow *fab_flow_ready(struct fab_hport *h, unsigned int vl,
 			 f->len < bth + IB_BTH_LEN + IB_ICRC_LEN))
 		return NULL;
 	pkey = ib_get_be16(f->data + bth + 2);
-	fl = &h->flow[(dlid ^ sl << 2) % FAB_FLOWS];
+	fl = &h->flow[slot(dlid, pkey, sl)];
 	if (fab_unlikely(fl->version != h->d->version || fl->dlid != dlid || fl->sl != sl ||
 			 fl->pkey != pkey || fl->vl != vl)) {
 		fl->dlid = dlid;

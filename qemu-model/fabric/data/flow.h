@@ -9,7 +9,7 @@
 
 #include "data_priv.h"
 
-#define FAB_FLOWS	64u	/* that a port of an HCA knows */
+#define FAB_FLOWS	64u	/* that a port of an HCA knows; a power of two */
 #define FAB_FLOW_HOPS	8u	/* switches of one; a longer way is no flow */
 
 /** struct fab_flow_hop - a switch: it comes by lane @in_vl of @in, and leaves by @out_vl of @out */
@@ -41,7 +41,8 @@ struct fab_flow {
  * @n: packets of @f's length
  *
  * Return: NULL: there is none, or something is in the way, or the HCA at its end does not take @n
- * packets now: they go the long way, one at a time, which finds out what it is.
+ * packets now: they go the long way, one at a time, which finds out what it is. Without @h->flow all
+ * do.
  */
 const struct fab_flow *fab_flow_ready(struct fab_hport *h, unsigned int vl,
 				      const struct fab_frame *f, unsigned int n);

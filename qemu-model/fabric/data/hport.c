@@ -147,7 +147,14 @@ void fab_hport_commit(struct fab_hport *h, unsigned int vl, uint32_t len,
 		return;
 	}
 	memcpy(f.lrh, f.data, IB_LRH_LEN);
-	flow = view && view->packets > 1 ? h->series : fab_flow_ready(h, vl, &f, 1);
+	if (view && view->packets > 1) {
+		/* nobody has asked for the series if there is no flow: it is lost */
+		if (h->series)
+			fab_flow_send(d, h->series, &f);
+		h->series = NULL;
+		return;
+	}
+	flow = fab_flow_ready(h, vl, &f, 1);
 	if (fab_likely(flow)) {
 		fab_flow_send(d, flow, &f);
 		return;

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Flows over several switches: the same traffic of four HCAs at a fat tree, once by flows, with views
+ * and series, and once packet by packet with a look at each switch. What has happened at the end is
+ * the same, at every port of the fabric.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "engine/base/state.h"
+#include "fabric/hca/hca.h"
+#include "fabric/hosts.h"
+#include "rig.h"
+
+#define NODES	4u
+#define PAIRS	8u
+#define LEN	(2u << 20)
+#define HALF	(LEN / 2)
+#define MOST	300000u
+#define STEPS	150u
+
+/** struct place - an HCA at a host of the fabric */
+struct place {
+	uint32_t at;
+	struct host_seat seat;
+	struct fab_hca *hca;
+	struct host *h;
+	struct host_cq cq;
+	struct host_mr mr;
+};
+
+static struct fab_hcas *hcas;
+static struct place place_of[NODES];
+static uint64_t state;
+static unsigned long completions;
+
+static uint32_t rnd(uint32_t n)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (uint32_t)(state >> 16) % n;
+}
+
+static ohca_engine *seat_make(void *arg, struct host *h)
+{
+	struct place *p = arg;
+	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false };
+	const struct fab_hca_cfg cfg = {
+		.engine = h->cfg,
+		.place = { port_of_host(p->at) },
+		.irq = host_irq,
+		.arg = h,
+	};
+
+	p->hca = fab_hca_new(hcas, &cfg);
+	assert_non_null(p->hca);
+	assert_true(fab_hca_memory(p->hca, &memory, 1));
+	return fab_hca_engine(p->hca);
+}
+
+static bool seat_turn(void *arg)
+{
+	(void)arg;
+	return fab_hcas_turn(hcas) | fab_data_round(d);
+}
+
+static void seat_leave(void *arg)
+{
+	struct place *p = arg;
+
+	fab_hca_free(p->hca);
+}
+
+/* Until nothing happens. */
+static void settle(void)
+{
+	for (unsigned int i = 0, quiet = 0; quiet < 4; i++) {
+		assert_true(i < 1000000);
+		quiet = fab_hcas_turn(hcas) | fab_data_round(d) ? 0 : quiet + 1;
+		fab_data_timer(d);
+		fab_mgmt_timer(&m, now);
+	}
+}
+
+static void place_up(struct place *p, unsigned int i)
+{
+	static const uint32_t hosts_at[NODES] = { 2, 3, 1, 15 };	/* by 1, 3 and 5 switches */
+
+	p->at = hosts_at[i];
+	p->seat = (struct host_seat){
+		.make = seat_make, .turn = seat_turn, .leave = seat_leave, .arg = p,
+	};
+	p->h = host_new_seat(1, 0x1000 * (i + 1), &p->seat);
+	p->h->now = &now;
+	p->h->scatter = i & 1;
+	host_start(p->h);
+	settle();
+	activate(p->at);
+	fab_data_round(d);
+	host_port_set(p->h, 0, LID(p->at), IB_PS_ACTIVE);
+	host_cq_create(p->h, &p->cq, 8, 0);
+	host_mr_create(p->h, &p->mr, LEN, p->h->pdn, 0xf);
+	for (uint32_t k = 0; k < LEN; k++)
+		*(uint8_t *)host_buf_ptr(p->h, &p->mr.buf, k) =
+			(uint8_t)(k * 31 + (k >> 8) * 7 + i);
+}
+
+/** struct pair - QPs of two places */
+struct pair {
+	unsigned int side[2];
+	uint8_t type, mtu;
+	struct host_qp qp[2];
+};
+
+static void pair_up(struct pair *p)
+{
+	for (unsigned int k = 0; k < 2; k++) {
+		struct place *at = &place_of[p->side[k]];
+		struct host_qp_init in = { .type = p->type, .scq = &at->cq, .rcq = &at->cq,
+					   .log_sq = 6, .log_rq = 4 };
+
+		assert_int_equal(host_qp_create(at->h, &p->qp[k], &in), 0);
+	}
+	for (unsigned int k = 0; k < 2; k++)
+		host_qp_connect(&p->qp[k], 0, LID(place_of[p->side[!k]].at), p->qp[!k].qpn, p->mtu,
+				0xfffff0 + k, 0xfffff1 - k);
+}
+
+static void post(struct pair *p, unsigned int k, unsigned int step)
+{
+	static const uint8_t ops[] = { OHCA_OP_RDMA_WRITE, OHCA_OP_RDMA_READ, OHCA_OP_SEND };
+	const struct place *from = &place_of[p->side[k]], *to = &place_of[p->side[!k]];
+	const uint8_t op = ops[rnd(3)];
+	const uint32_t len = rnd(3) ? rnd(MOST) : rnd(600);
+	const uint32_t off = rnd(HALF - len), dst = HALF + rnd(HALF - len);
+	const bool read = op == OHCA_OP_RDMA_READ;
+	struct ohca_hw_sge sge = host_sge(to->mr.iova + dst, len, to->mr.key);
+	struct wqe q = wqe_new(op, OHCA_WQE_SIGNALED, step);
+
+	if (read && p->type == OHCA_QPT_UC)
+		return;
+	if (op == OHCA_OP_SEND)
+		host_post_recv(&p->qp[!k], step, &sge, 1);
+	else
+		wqe_raddr(&q, to->mr.iova + (read ? off : dst), to->mr.key);
+	wqe_sge(&q, from->mr.iova + (read ? dst : off), len, from->mr.key);
+	wqe_post(&p->qp[k], &q);
+}
+
+static uLong sum(uLong s, const void *p, size_t n)
+{
+	return crc32(s, p, (uInt)n);
+}
+
+static uLong drain(uLong s)
+{
+	struct ohca_hw_cqe c;
+
+	for (unsigned int i = 0; i < NODES; i++)
+		for (; host_cq_poll(&place_of[i].cq, &c); completions++)
+			s = sum(s, &c, sizeof(c));
+	return s;
+}
+
+/* All that can be seen of the fabric and its HCAs. */
+static uLong outcome(uLong s)
+{
+	for (unsigned int i = 0; i < NODES; i++) {
+		const struct host *h = place_of[i].h;
+
+		s = sum(s, h->mem, h->next_page * HOST_PAGE);
+		s = sum(s, &h->e->port[0].cnt, sizeof(struct ohca_port_counters));
+		for (unsigned int id = 0; id < OHCA_CNT_NUM; id++) {
+			const uint64_t n = ohca_counter(h->e, id);
+
+			s = sum(s, &n, sizeof(n));
+		}
+	}
+	for (uint32_t p = 1; p < f->ports; p++) {
+		const struct fab_extra *x = fab_extra_of(f, p);
+
+		if (x)
+			s = sum(s, &x->ctr, sizeof(x->ctr));
+	}
+	s = sum(s, &d->n.hops, sizeof(d->n.hops));
+	s = sum(s, &d->n.delivered, sizeof(d->n.delivered));
+	return sum(s, d->n.drop, sizeof(d->n.drop));
+}
+
+/* Packets are built completely, leave alone, and are looked at by each switch. */
+static void make_plain(void)
+{
+	for (unsigned int i = 0; i < NODES; i++) {
+		struct fab_hport *h = d->by_port[port_of_host(place_of[i].at)]->hport;
+
+		free(h->flow);
+		h->flow = NULL;
+		place_of[i].h->e->ops.tx_commit_view = NULL;
+	}
+}
+
+static uLong play(bool plain)
+{
+	struct pair pair[PAIRS] = {
+		{ { 0, 1 }, OHCA_QPT_RC, 5, { { 0 } } }, { { 0, 2 }, OHCA_QPT_RC, 5, { { 0 } } },
+		{ { 0, 3 }, OHCA_QPT_RC, 3, { { 0 } } }, { { 1, 3 }, OHCA_QPT_UC, 5, { { 0 } } },
+		{ { 2, 3 }, OHCA_QPT_RC, 5, { { 0 } } }, { { 3, 2 }, OHCA_QPT_UC, 3, { { 0 } } },
+		{ { 3, 0 }, OHCA_QPT_RC, 5, { { 0 } } }, { { 1, 2 }, OHCA_QPT_RC, 1, { { 0 } } },
+	};
+	void *st = NULL;
+	uLong s = 0;
+
+	begin_hosts(from_spec("fat-tree:4,3"));
+	now = 1000000000;
+	state = 12345;
+	hcas = fab_hcas_new(d, NULL, NULL);
+	assert_non_null(hcas);
+	for (unsigned int i = 0; i < NODES; i++)
+		place_up(&place_of[i], i);
+	for (unsigned int i = 0; i < PAIRS; i++)
+		pair_up(&pair[i]);
+	if (plain)
+		make_plain();
+	for (unsigned int step = 0; step < STEPS; step++) {
+		for (unsigned int n = 1 + rnd(5); n; n--)
+			post(&pair[rnd(PAIRS)], rnd(2), step);
+		/* the same tables, another version of them */
+		if (!rnd(10))
+			m.epoch++;
+		settle();
+		now += 100000;
+		settle();
+		s = drain(s);
+	}
+	s = outcome(s);
+	for (unsigned int i = 0; i < PAIRS; i++)
+		for (unsigned int k = 0; k < 2; k++)
+			host_qp_destroy(&pair[i].qp[k]);
+	for (unsigned int i = NODES; i-- > 0;) {
+		host_buf_free(&place_of[i].cq.buf);
+		host_buf_free(&place_of[i].mr.buf);
+		host_free(place_of[i].h);
+	}
+	fab_hcas_free(hcas);
+	teardown_hosts(&st);
+	return s;
+}
+
+static void test_several_switches(void **st)
+{
+	uLong flows, plain;
+	unsigned long n;
+
+	(void)st;
+	flows = play(false);
+	n = completions;
+	plain = play(true);
+	assert_true(n > 2 * STEPS);
+	assert_int_equal(completions, 2 * n);
+	assert_int_equal(flows, plain);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_several_switches),
+	};
+
+	return cmocka_run_group_tests_name("flows", tests, NULL, NULL);
+}
