@@ -25,6 +25,7 @@ static struct {
 	_Atomic ino_t ino;
 	atomic_uint here, elsewhere;	/* times that the test's thread closed it, and others did */
 	const uint8_t *at;
+	int fd;				/* the block's */
 	size_t unmapped;
 	bool late;			/* a part was unmapped after a close */
 } seen;
@@ -87,6 +88,7 @@ static struct fab_block *new_block(struct fab_closer *c, bool *vanished)
 	assert_non_null(b);
 	assert_int_equal(status, OHCA_FRONT_OK);
 	seen.at = fab_block_mem(b);
+	seen.fd = fd;
 	seen.ino = st.st_ino;
 	for (size_t i = 0; i < SIZE; i += PAGE)
 		*(volatile uint32_t *)(seen.at + i) = (uint32_t)(i / PAGE + 1);
@@ -172,6 +174,102 @@ static void test_refused(void **state)
 	close(p[1]);
 }
 
+/* Page @i is the file's, with what it has from the begin. */
+static bool is_there(size_t i)
+{
+	return *(const volatile uint32_t *)(seen.at + i * PAGE) == i + 1;
+}
+
+/* Where pages vanish there are zeros, which stay what is written; all others are still the file's. */
+static void test_vanishes(void **state)
+{
+	static struct fab_closer c;
+	bool vanished = false;
+	struct fab_block *b = new_block(&c, &vanished);
+	const size_t pages = SIZE / PAGE, half = pages / 2;
+	volatile uint32_t *p = (uint32_t *)(uintptr_t)(seen.at + half * PAGE);
+
+	(void)state;
+	assert_int_equal(ftruncate(seen.fd, SIZE / 2), 0);
+	assert_false(fab_blocks_vanished());
+	assert_int_equal(p[0], 0);
+	assert_int_equal(p[10 * PAGE / sizeof(*p) + 1], 0);
+	assert_true(vanished);
+	assert_true(fab_blocks_vanished());
+	assert_false(fab_blocks_vanished());
+	p[0] = 5;
+	assert_int_equal(p[0], 5);
+	for (size_t i = 0; i < half; i++)
+		assert_true(is_there(i));
+	/* as is what was not accessed meanwhile: it is the file that has come back */
+	assert_int_equal(ftruncate(seen.fd, SIZE), 0);
+	assert_int_equal(pwrite(seen.fd, &(uint32_t){ 77 }, 4, (off_t)((half + 1) * PAGE)), 4);
+	assert_int_equal(p[PAGE / sizeof(*p)], 77);
+	assert_int_equal(p[0], 5);
+	assert_int_equal(p[10 * PAGE / sizeof(*p)], 0);
+	fab_block_free(b);
+	while (fab_blocks_reap())
+		;
+	assert_int_equal(seen.unmapped, SIZE);
+}
+
+/* Each page is a mapping of its own, of which there are no more than some thousands. */
+static void test_all_vanish(void **state)
+{
+	static struct fab_closer c;
+	bool vanished = false;
+	struct fab_block *b = new_block(&c, &vanished);
+	const size_t most = 1024;
+
+	(void)state;
+	assert_int_equal(ftruncate(seen.fd, 0), 0);
+	for (size_t i = 0; i < most; i++)
+		assert_false(is_there(2 * i));
+	/* the next one ends it */
+	assert_int_equal(ftruncate(seen.fd, SIZE), 0);
+	assert_int_equal(pwrite(seen.fd, &(uint32_t){ 77 }, 4, PAGE), 4);
+	assert_int_equal(*(volatile uint32_t *)(uintptr_t)(seen.at + PAGE), 77);
+	assert_int_equal(ftruncate(seen.fd, 0), 0);
+	assert_false(is_there(2 * most));
+	assert_int_equal(*(volatile uint32_t *)(uintptr_t)(seen.at + PAGE), 0);
+	assert_int_equal(ftruncate(seen.fd, SIZE), 0);
+	assert_int_equal(pwrite(seen.fd, &(uint32_t){ 77 }, 4, PAGE), 4);
+	assert_int_equal(*(volatile uint32_t *)(uintptr_t)(seen.at + PAGE), 0);
+	fab_block_free(b);
+	while (fab_blocks_reap())
+		;
+}
+
+/* On hugetlbfs it is a huge page that is put in place: no smaller one can be. */
+static void test_huge(void **state)
+{
+	static struct fab_closer c;
+	const int fd = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB | MAP_HUGE_2MB);
+	enum ohca_front_status status;
+	bool vanished = false;
+	struct fab_block *b;
+	uint8_t *p;
+
+	(void)state;
+	if (fd < 0)
+		skip();
+	/* none need be free: then the first access finds none */
+	assert_int_equal(ftruncate(fd, 4 << 20), 0);
+	assert_null(fab_block_new(fd, PAGE, &c, &vanished, &status));
+	assert_int_equal(status, OHCA_FRONT_NOT_SHARED);
+	b = fab_block_new(fd, 4 << 20, &c, &vanished, &status);
+	assert_non_null(b);
+	p = fab_block_mem(b);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(((volatile uint8_t *)p)[PAGE + 5], 0);
+	p[3 * PAGE] = 1;
+	assert_true(vanished);
+	assert_true(fab_blocks_vanished());
+	fab_block_free(b);
+	while (fab_blocks_reap())
+		;
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -185,6 +283,9 @@ int main(void)
 		cmocka_unit_test(test_closed),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_vanishes),
+		cmocka_unit_test(test_all_vanish),
+		cmocka_unit_test(test_huge),
 	};
 
 	return cmocka_run_group_tests_name("memory of fronts", tests, setup, NULL);

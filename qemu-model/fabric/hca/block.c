@@ -16,11 +16,14 @@
 #define REAP_NS		100000u
 #define REAP_LEAST	(16ull << 20)	/* in one system call: pages that are there take 150 us */
 #define REAP_MOST	(1ull << 30)	/* and if no page seems to be there */
+#define FAULTS_MOST	1024u		/* that a page is put in place for; each takes some us */
 
 struct fab_block {
 	struct fab_block *next;
 	uint8_t *mem;
 	uint64_t size;
+	uint64_t page;		/* only whole ones can be unmapped */
+	unsigned int faults;
 	int fd;
 	struct fab_closer *closer;
 	bool *vanished;
@@ -36,16 +39,23 @@ static _Thread_local uint64_t reap_step = REAP_LEAST;
 
 /* ---- memory that vanishes ------------------------------------------------------ */
 
-/* Put memory in the place of the block, or where there is not enough of the page at @addr. */
-static bool block_cover(const struct fab_block *b, void *addr)
+static bool block_cover(uint8_t *at, uint64_t n)
 {
-	const int prot = PROT_READ | PROT_WRITE;
-	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uint8_t *at = b->mem + ((uintptr_t)addr - (uintptr_t)b->mem) / page * page;
+	return mmap(at, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED |
+		    MAP_NORESERVE, -1, 0) != MAP_FAILED;
+}
 
-	return mmap(b->mem, b->size, prot, flags, -1, 0) != MAP_FAILED ||
-	       mmap(at, page, prot, flags, -1, 0) != MAP_FAILED;
+/*
+ * Put memory in the place of the page at @addr. That of all of the block, whose pages are unmapped
+ * then, takes 30 ms for each GiB; but mappings, of which each page makes two, are not without end.
+ */
+static bool block_vanishes(struct fab_block *b, const void *addr)
+{
+	const uint64_t off = (uint64_t)((uintptr_t)addr - (uintptr_t)b->mem) / b->page * b->page;
+
+	*b->vanished = true;
+	return (b->faults++ < FAULTS_MOST && block_cover(b->mem + off, b->page)) ||
+	       block_cover(b->mem, b->size);
 }
 
 static void block_bus_error(int sig, siginfo_t *si, void *context)
@@ -56,9 +66,8 @@ static void block_bus_error(int sig, siginfo_t *si, void *context)
 	for (struct fab_block *b = si->si_code > 0 ? mapped : NULL; b; b = b->next) {
 		if ((uintptr_t)si->si_addr - (uintptr_t)b->mem >= b->size)
 			continue;
-		if (!block_cover(b, si->si_addr))
+		if (!block_vanishes(b, si->si_addr))
 			break;
-		*b->vanished = true;
 		some_vanished = 1;
 		errno = error;
 		return;
@@ -90,10 +99,10 @@ bool fab_blocks_vanished(void)
 /* ---- blocks -------------------------------------------------------------------- */
 
 /*
- * Whether @fd is a file of at least @size bytes in memory: then nobody but the kernel has a say in
- * how long an access to it takes, and there is no disk.
+ * Whether @fd is a file of at least @size bytes in memory, in whole pages of @page: then nobody but
+ * the kernel has a say in how long an access to it takes, and there is no disk.
  */
-static bool is_memory(int fd, uint64_t size)
+static bool is_memory(int fd, uint64_t size, uint64_t *page)
 {
 	struct statfs fs;
 	struct stat st;
@@ -103,27 +112,32 @@ static bool is_memory(int fd, uint64_t size)
 		return false;
 	if (fstat(fd, &st) || st.st_size < 0 || size > (uint64_t)st.st_size || fstatfs(fd, &fs))
 		return false;
-	/* only whole pages of these can be unmapped */
-	return (unsigned long)fs.f_type != HUGETLBFS_MAGIC ||
-	       size % (unsigned long)st.st_blksize == 0;
+	/* tmpfs may have large pages, too, but unmaps parts of them; the last may be a part */
+	*page = (uint64_t)sysconf(_SC_PAGESIZE);
+	if ((unsigned long)fs.f_type != HUGETLBFS_MAGIC)
+		return true;
+	*page = (uint64_t)st.st_blksize;
+	return size % *page == 0;
 }
 
 struct fab_block *fab_block_new(int fd, uint64_t size, struct fab_closer *closer, bool *vanished,
 				enum ohca_front_status *status)
 {
 	struct fab_block *b;
+	uint64_t page;
 
 	*status = OHCA_FRONT_INVALID;
 	if (!size || size > SIZE_MAX)
 		return NULL;
 	*status = OHCA_FRONT_NOT_SHARED;
-	if (!is_memory(fd, size))
+	if (!is_memory(fd, size, &page))
 		return NULL;
 	*status = OHCA_FRONT_NO_MEMORY;
 	b = block_watch() ? calloc(1, sizeof(*b)) : NULL;
 	if (!b)
 		return NULL;
 	b->size = size;
+	b->page = page;
 	b->fd = fd;
 	b->closer = closer;
 	b->vanished = vanished;

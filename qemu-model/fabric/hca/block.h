@@ -3,7 +3,7 @@
  * Files of another process, mapped: the memory of a machine that HCAs reach.
  *
  * The process that has passed a file may make it shorter, or its file system may have no room for
- * a page: an access is a bus error then. A signal handler maps other memory over the whole block
+ * a page: an access is a bus error then. A signal handler maps other memory in the place of the page
  * and notes that it has vanished; what was under way goes on with zeros, and the front is ended
  * after the turn. Only files in memory are mapped (memfd, tmpfs, hugetlbfs): a disk, or the server
  * of a file system (FUSE, NFS), could keep an access waiting, and with it the whole fabric. Of other
