@@ -225,10 +225,15 @@ static void run(struct loop *l)
 	struct epoll_event ev[EVENTS];
 
 	for (uint64_t begin;;) {
-		bool sleeps = move_packets(l) && may_sleep(l);
-		uint64_t now = now_ns(l), next = timers(l, now);
+		uint64_t now, next;
+		bool sleeps;
 		int n;
 
+		if (l->fronts)
+			fab_fronts_pass(l->fronts);
+		sleeps = move_packets(l) && may_sleep(l);
+		now = now_ns(l);
+		next = timers(l, now);
 		if (l->capture)
 			fab_spool_flush(l->capture);
 		if (l->control)

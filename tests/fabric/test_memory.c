@@ -156,6 +156,7 @@ static void pump_front(void)
 	while ((n = epoll_wait(epfd, ev, 16, 0)) > 0) {
 		bool more = false;
 
+		fab_fronts_pass(fronts);
 		for (int i = 0; i < n; i++) {
 			const union fab_event e = fab_event_of(&ev[i]);
 

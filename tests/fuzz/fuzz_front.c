@@ -61,6 +61,13 @@ static bool nobody(void *ctx, uint32_t port, const struct fab_mad *mad)
 	return false;
 }
 
+static void look(void)
+{
+	fab_fronts_pass(fronts);
+	for (uint32_t i = 0; i < 4; i++)
+		fab_fronts_event(fronts, i);
+}
+
 /* The daemon's loop, for a while. */
 static void pump(unsigned int rounds)
 {
@@ -68,6 +75,7 @@ static void pump(unsigned int rounds)
 
 	fab_mgmt_timer(&m, now);
 	fab_data_timer(d);
+	fab_fronts_pass(fronts);
 	while (rounds-- && more) {
 		more = fab_hcas_turn(hcas);
 		more |= fab_data_round(d);
@@ -336,8 +344,7 @@ static void say(struct input *in, enum ohca_front_type type, size_t n, int fd)
 	/* the daemon may have ended it */
 	if (sendmsg(front.sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
-	for (uint32_t i = 0; i < 4; i++)
-		fab_fronts_event(fronts, i);
+	look();
 	answers();
 }
 
@@ -353,8 +360,7 @@ static void hang_up(void)
 		close(front.sock);
 	front.page = NULL;
 	front.wake = front.irq = front.sock = -1;
-	for (uint32_t i = 0; i < 4; i++)
-		fab_fronts_event(fronts, i);
+	look();
 }
 
 static void dial(struct input *in)

@@ -305,6 +305,7 @@ void fab_fronts_take(struct fab_fronts *s, int fd)
 		free(f);
 		return;
 	}
+	f->looked = s->pass;
 	f->sock = fd;
 	f->wake = f->irq = -1;
 	if (fab_front_recv(s, fd, &m, &why) < 0) {
@@ -319,9 +320,11 @@ void fab_fronts_take(struct fab_fronts *s, int fd)
 
 /* ---- in between ---------------------------------------------------------------- */
 
-/* A burst of messages; the socket stays readable if there are more. */
+/* A burst of messages; the socket stays readable, for another pass, if there are more. */
 static void front_look(struct fab_front *f)
 {
+	f->looked = f->s->pass;
+	f->calls = false;
 	for (unsigned int i = 0; i < FAB_FRONT_BURST; i++) {
 		const char *why = NULL;
 		struct front_msg m;
@@ -337,25 +340,34 @@ static void front_look(struct fab_front *f)
 			front_end(f, OHCA_LINK_E_PEER, why);
 			return;
 		}
+		if (m.last)
+			return;
 	}
+}
+
+void fab_fronts_pass(struct fab_fronts *s)
+{
+	s->pass++;
 }
 
 void fab_fronts_event(struct fab_fronts *s, uint32_t index)
 {
 	/* it may be of one that another event of the same sleep has ended */
-	if (index < s->room && s->front[index])
+	if (index < s->room && s->front[index] && s->front[index]->looked != s->pass)
 		front_look(s->front[index]);
 }
 
-/* Memory has vanished, or a front has set OHCA_PEND_ATTN. */
+/*
+ * Memory has vanished, or a front has set OHCA_PEND_ATTN; one that was looked at waits for the next
+ * pass, which comes soon: its socket is readable.
+ */
 static void front_settle(struct fab_front *f)
 {
-	const bool calls = f->calls;
-
-	f->calls = false;
 	if (f->vanished)
 		front_end(f, OHCA_LINK_E_PEER, "guest memory vanished");
-	else if (calls)
+	else if (f->calls && f->looked == f->s->pass)
+		f->s->calls = true;
+	else if (f->calls)
 		front_look(f);
 }
 
@@ -374,8 +386,10 @@ struct fab_fronts *fab_fronts_new(const struct fab_fronts_cfg *cfg)
 {
 	struct fab_fronts *s = calloc(1, sizeof(*s));
 
-	if (s)
-		s->cfg = *cfg;
+	if (!s)
+		return NULL;
+	s->cfg = *cfg;
+	s->pass = 1;
 	return s;
 }
 

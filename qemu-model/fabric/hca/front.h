@@ -6,8 +6,10 @@
  *
  * A front is not trusted. What it sends is copied, checked and then used, its descriptors too; what
  * violates the protocol ends it with a reason on both sides, and no other one has to do with it.
- * A look at a front takes FAB_FRONT_BURST messages, and none of them waits for a disk, or for the
- * server of a file system: descriptors that are no memory are refused without a look (block.h).
+ * There is one look at a front in a pass of the loop. It takes FAB_FRONT_BURST messages, or up to one
+ * that resets the HCA, changes its memory, or ends it: these take longer than a packet. None of them
+ * waits for a disk, or for the server of a file system: descriptors that are no memory are refused
+ * without a look (block.h).
  *
  *	front.c		fronts that come and go
  *	hello.c		the HCA that a HELLO asks for
@@ -23,7 +25,7 @@
 
 #include "fabric/hca/hca.h"
 
-#define FAB_FRONT_BURST		8u		/* messages in a turn of a front */
+#define FAB_FRONT_BURST		8u		/* messages of a front in a look */
 #define FAB_FRONT_BYTES		(1ull << 42)	/* of all blocks of a front */
 
 struct fab_fronts;
@@ -66,6 +68,9 @@ bool fab_is_front(int fd);
 
 /** fab_fronts_take() - the HELLO that waits at socket @fd is answered; @fd is ours, and watched */
 void fab_fronts_take(struct fab_fronts *s, int fd);
+
+/** fab_fronts_pass() - a pass of the loop begins: each front may be looked at once */
+void fab_fronts_pass(struct fab_fronts *s);
 
 /** fab_fronts_event() - a front, the event's @index, has something to say, or has gone */
 void fab_fronts_event(struct fab_fronts *s, uint32_t index);

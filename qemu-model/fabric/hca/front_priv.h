@@ -13,11 +13,12 @@
  * @len: its bytes
  * @fd: its descriptor, or -1
  * @starved: this process had no room for a descriptor
+ * @last: no other one is looked at before all HCAs had a turn, since this one takes long
  */
 struct front_msg {
 	size_t len;
 	int fd;
-	bool starved;
+	bool starved, last;
 };
 
 /**
@@ -31,6 +32,7 @@ struct front_msg {
  * @block: what its memory lies in; @ranges of the last MEM are in each
  * @block_bytes: of all blocks
  * @calls: it has set OHCA_PEND_ATTN
+ * @looked: the pass of the loop in which its messages were looked at last
  * @vanished: an access to one of them has found none
  * @desc: NodeDescription, @id: what the front calls the device; for messages
  */
@@ -45,6 +47,7 @@ struct fab_front {
 	struct fab_block *block[OHCA_FRONT_BLOCKS];
 	unsigned int ranges[OHCA_FRONT_BLOCKS];
 	uint64_t block_bytes;
+	uint64_t looked;
 	bool calls, vanished;
 	char desc[64], id[65];
 };
@@ -54,6 +57,7 @@ struct fab_front {
  * @cfg: as of fab_fronts_new()
  * @front: [@room] each at its index, or NULL
  * @calls: one of them calls
+ * @pass: of the loop, from 1
  * @closer: closes what may take long: files that came, and sockets, in which others may wait
  * @range: of a MEM
  * @why: a front is to be ended, where that takes more than a fixed text
@@ -64,6 +68,7 @@ struct fab_fronts {
 	struct fab_front **front;
 	uint32_t room;
 	bool calls;
+	uint64_t pass;
 	struct fab_closer closer;
 	struct fab_hca_range range[OHCA_FRONT_RANGES];
 	char why[160];

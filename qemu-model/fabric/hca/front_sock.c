@@ -74,6 +74,7 @@ int fab_front_recv(struct fab_fronts *s, int sock, struct front_msg *m, const ch
 	unsigned int fds;
 
 	m->fd = -1;
+	m->last = false;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	*why = NULL;

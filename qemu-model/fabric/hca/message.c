@@ -153,21 +153,21 @@ static enum ohca_front_status on_bye(struct fab_front *f, struct front_msg *m, u
 
 /* ---- messages ------------------------------------------------------------------ */
 
-/* What a message has at least, and whether a descriptor belongs to it. */
+/* What a message has at least, and whether a descriptor belongs to it, and it takes long. */
 static const struct {
 	uint16_t type;
-	bool has_fd;
+	bool has_fd, is_long;
 	size_t least;
 	front_act *act;
 } messages[] = {
-	{ OHCA_FRONT_BLOCK, true, sizeof(struct ohca_front_block), on_block },
-	{ OHCA_FRONT_UNBLOCK, false, offsetof(struct ohca_front_block, size), on_unblock },
-	{ OHCA_FRONT_MEM, false, sizeof(struct ohca_front_mem), on_mem },
-	{ OHCA_FRONT_REG, false, sizeof(struct ohca_front_reg), on_reg },
-	{ OHCA_FRONT_RESET, false, sizeof(struct ohca_front_hdr), on_reset },
-	{ OHCA_FRONT_RUN, false, sizeof(struct ohca_front_run), on_run },
-	{ OHCA_FRONT_LIES, false, sizeof(struct ohca_front_lies), on_lies },
-	{ OHCA_FRONT_BYE, false, sizeof(struct ohca_front_hdr), on_bye },
+	{ OHCA_FRONT_BLOCK, true, true, sizeof(struct ohca_front_block), on_block },
+	{ OHCA_FRONT_UNBLOCK, false, true, offsetof(struct ohca_front_block, size), on_unblock },
+	{ OHCA_FRONT_MEM, false, true, sizeof(struct ohca_front_mem), on_mem },
+	{ OHCA_FRONT_REG, false, false, sizeof(struct ohca_front_reg), on_reg },
+	{ OHCA_FRONT_RESET, false, true, sizeof(struct ohca_front_hdr), on_reset },
+	{ OHCA_FRONT_RUN, false, false, sizeof(struct ohca_front_run), on_run },
+	{ OHCA_FRONT_LIES, false, false, sizeof(struct ohca_front_lies), on_lies },
+	{ OHCA_FRONT_BYE, false, true, sizeof(struct ohca_front_hdr), on_bye },
 };
 
 const char *fab_front_message(struct fab_front *f, struct front_msg *m)
@@ -185,6 +185,7 @@ const char *fab_front_message(struct fab_front *f, struct front_msg *m)
 	if (i < IB_ARRAY_SIZE(messages)) {
 		if (m->len < messages[i].least)
 			return "a message is shorter than its type";
+		m->last = messages[i].is_long;
 		status = messages[i].act(f, m, &value);
 	}
 	done.status = htole32(status);
