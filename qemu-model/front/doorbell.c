@@ -3,7 +3,7 @@
 #include "front/doorbell.h"
 #include "ohca_hw.h"
 
-#define LINE	64u	/* each array begins a cache line, none of which has two writers */
+#define LINE	64u	/* each array begins a cache line: who writes one does not slow down another */
 #define PAGE	4096u
 
 _Static_assert((int)OHCA_DB_BAD_SIZE == (int)OHCA_CNT_DB_BAD_SIZE &&

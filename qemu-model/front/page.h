@@ -34,7 +34,7 @@
  * @running: D: 0: the machine is paused
  * @clock_ok: D: the driver has acknowledged OHCA_FEATURE_CLOCK
  * @slow_reads: D: reads of BAR 0 are messages: the device lies in them
- * @asleep: D sets 1, F exchanges 0: the daemon sleeps
+ * @asleep: D sets 1, and 0 when it is awake; F exchanges 0: the daemon sleeps
  * @irq_any: D sets 1, F exchanges 0: a vector is raised
  * @irq: D ORs, F exchanges 0: a bit for each vector
  */
