@@ -212,7 +212,7 @@ static int lose_by_error(struct ohca_front *f, const uint8_t *msg, size_t len)
 	size_t i, n = 0;
 
 	for (i = offsetof(struct ohca_front_error, text); i < len && msg[i] && n < sizeof(text) - 1; i++)
-		text[n++] = msg[i] >= 0x20 && msg[i] < 0x7f ? (char)msg[i] : '?';
+		text[n++] = ohca_front_char(msg[i]);
 	text[n] = 0;
 	return lose(f, "%s", n ? text : "the fabric's process closed without a reason");
 }

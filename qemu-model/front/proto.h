@@ -13,11 +13,14 @@
  *	UNBLOCK	front	DONE	a block goes; no range of the last MEM is in it
  *	MEM	front	DONE	all ranges of bus addresses that the HCA reaches from now on
  *	REG	front	DONE	a register of BAR 0 is written, or read: then @value of the answer
- *	RESET	front	DONE	as power-on: no DMA and no interrupt after the answer
+ *	RESET	front	DONE	as power-on: no DMA, and no vector is raised after the answer
  *	RUN	front	DONE	the machine is paused, or goes on
  *	LIES	front	DONE	ohca_set_lies(); @value of the answer: ohca_lies_told()
  *	BYE	front	DONE	the HCA goes away; the daemon closes after its answer
  *	ERROR	daemon		why it closes
+ *
+ * What was raised before RESET is in the page still: the front forgets it after the answer. All else of
+ * the device is as after power-on.
  *
  * DONE and WELCOME have @seq of what they answer. A front has one message outstanding at a time. It
  * sets OHCA_PEND_ATTN in its page after it has sent one, and wakes the daemon as for a doorbell.
@@ -32,6 +35,12 @@
 #define OHCA_FRONT_PROTO_H
 
 #include <stdint.h>
+
+/** ohca_front_char() - byte @c of a text of the peer, for people */
+static inline char ohca_front_char(uint8_t c)
+{
+	return c >= 0x20 && c < 0x7f ? (char)c : '?';
+}
 
 #define OHCA_FRONT_MAGIC	0x4643484fu	/* "OHCF" in memory; a link's is "OHCL" */
 #define OHCA_FRONT_VERSION	1u

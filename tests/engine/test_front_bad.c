@@ -5,6 +5,8 @@
  */
 #include "front_world.h"
 
+#include "fabric/hca/front.h"
+
 struct bad_world {
 	struct world *w;
 	struct pair pair;
@@ -244,6 +246,43 @@ static void test_fields(void **state)
 	assert_int_equal(say(b, &m, sizeof(m.hello)), -1);
 	assert_string_equal(b->f.why, "QEMU speaks version 7 of the protocol of HCAs, ohca-fabric 1: "
 			    "take QEMU and ohca-fabric of one release");
+}
+
+/* Texts of a front are for people, and for their terminals: what is no ASCII is not shown. */
+static void test_texts(void **state)
+{
+	struct bad_world *b = *state;
+	union message m;
+
+	nth_message(0, &m);
+	memset(m.hello.desc, 0, sizeof(m.hello.desc));
+	strcpy((char *)m.hello.desc, "a \x1b\x7f\x80\x9b~ card");
+	assert_int_equal(say(b, &m, sizeof(m.hello)), 0);
+	expect_at(b->w, 5, "a ????~ card");
+}
+
+/* A socket with a message that is gone when it is to be received. */
+static void take_nothing(struct world *w, void *arg)
+{
+	const struct fab_fronts_cfg cfg = { .d = w->d, .epfd = -1 };
+	struct fab_fronts *s = fab_fronts_new(&cfg);
+
+	assert_non_null(s);
+	fab_fronts_take(s, *(const int *)arg);
+	fab_fronts_free(s);
+}
+
+static void test_nothing(void **state)
+{
+	struct bad_world *b = *state;
+	struct front f = { .wake = -1, .irq = -1 };
+	int sv[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv), 0);
+	f.sock = sv[0];
+	in_loop(b->w, take_nothing, &sv[1]);
+	expect_end(&f, "it has gone");
+	front_close(&f);
 }
 
 /* Descriptors where none belong, more than one, and such that are no shared memory. */
@@ -569,7 +608,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(truncated), T(flipped), T(fields), T(descriptors), T(memory), T(reach), T(dies),
+		T(truncated), T(flipped), T(fields), T(texts), T(nothing), T(descriptors), T(memory), T(reach), T(dies),
 		T(vanishes), T(turns), T(deaf), T(page),
 	};
 

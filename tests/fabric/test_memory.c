@@ -203,6 +203,7 @@ static bool front_got(int fd, enum ohca_front_type type, enum ohca_front_status 
 {
 	union {
 		struct ohca_front_done done;
+		struct ohca_front_error error;
 		uint8_t b[512];
 	} in;
 	union {
@@ -223,6 +224,9 @@ static bool front_got(int fd, enum ohca_front_type type, enum ohca_front_status 
 		memcpy(&passed, CMSG_DATA(cm) + i * sizeof(int), sizeof(int));
 		close(passed);
 	}
+	/* a reason is one */
+	if (le16toh(in.done.hdr.type) == OHCA_FRONT_ERROR)
+		assert_null(strstr((const char *)in.error.text, "Success"));
 	return le16toh(in.done.hdr.type) == type &&
 	       (type != OHCA_FRONT_DONE || le32toh(in.done.status) == status);
 }

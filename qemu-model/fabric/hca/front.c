@@ -212,8 +212,10 @@ static bool front_host(struct fab_front *f, const struct fab_hca_cfg *cfg,
 	fds[OHCA_FRONT_FD_PAGE] = front_page(f, &sizes);
 	fds[OHCA_FRONT_FD_IRQ] = fds[OHCA_FRONT_FD_PAGE] < 0 ? -1 : front_irqs(f);
 	with.page = f->page;
-	if (fds[OHCA_FRONT_FD_IRQ] >= 0 && front_wake(f))
+	if (fds[OHCA_FRONT_FD_IRQ] >= 0 && front_wake(f)) {
+		errno = 0;
 		f->hca = fab_hca_new(f->s->cfg.hcas, &with);
+	}
 	fds[OHCA_FRONT_FD_WAKE] = f->wake;
 	for (unsigned int i = 0; i < OHCA_DB_NUM; i++)
 		w.max[i] = htole32(sizes.max[i]);
@@ -223,7 +225,9 @@ static bool front_host(struct fab_front *f, const struct fab_hca_cfg *cfg,
 		fab_hca_run(f->hca, false);
 	ok = f->hca && front_watch(f, f->sock, EPOLLIN, FAB_EVENT_FRONT) &&
 	     fab_front_send(f->sock, &w.hdr, OHCA_FRONT_WELCOME, sizeof(w), h->hdr.seq, fds);
-	if (!ok)
+	if (!ok && !errno)
+		hello_error(err, OHCA_LINK_E_CONFIG, "the HCA cannot be as HELLO says", "");
+	else if (!ok)
 		system_error(err, "the HCA cannot be hosted");
 	close_fd(&fds[OHCA_FRONT_FD_PAGE]);
 	close_fd(&fds[OHCA_FRONT_FD_IRQ]);
@@ -295,8 +299,8 @@ void fab_fronts_take(struct fab_fronts *s, int fd)
 {
 	struct fab_front *f = calloc(1, sizeof(*f));
 	struct ohca_link_err err = { .code = OHCA_LINK_E_PROTO };
+	const char *why = NULL;
 	struct front_msg m;
-	const char *why;
 
 	if (!f || !front_list(s, f)) {
 		fab_data_log(s->cfg.d, "refused a front: out of memory");
@@ -308,7 +312,8 @@ void fab_fronts_take(struct fab_fronts *s, int fd)
 	f->looked = s->pass;
 	f->sock = fd;
 	f->wake = f->irq = -1;
-	if (fab_front_recv(s, fd, &m, &why) < 0) {
+	/* there may be none, if a signal has come */
+	if (fab_front_recv(s, fd, &m, &why) <= 0) {
 		snprintf(err.text, sizeof(err.text), "%s", why ? why : "it has gone");
 		front_turn_away(f, &err);
 		return;

@@ -89,7 +89,7 @@ void fab_front_text(char *to, const uint8_t *from, size_t n)
 	size_t i;
 
 	for (i = 0; i < n && from[i]; i++)
-		to[i] = from[i] >= 0x20 && from[i] != 0x7f ? (char)from[i] : '?';
+		to[i] = ohca_front_char(from[i]);
 	to[i] = 0;
 }
 
