@@ -127,8 +127,8 @@ void fab_hca_run(struct fab_hca *h, bool running);
  *
  * Between turns: nothing of what it reached before is used after the return.
  *
- * Return: false: they are too many, overlap, wrap around, are not multiples of FAB_HCA_PAGE, or out
- * of memory; the HCA has what it had.
+ * Return: false: errno is EINVAL: they are too many, not in the order of addresses, overlap, wrap
+ * around, or are not multiples of FAB_HCA_PAGE; or ENOMEM. The HCA has what it had.
  */
 bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsigned int n);
 

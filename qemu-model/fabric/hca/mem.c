@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The memory that an HCA reaches: ranges of bus addresses; see hca.h. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "hca_priv.h"
-
-static int by_address(const void *a, const void *b)
-{
-	const struct fab_hca_range *x = a, *y = b;
-
-	return x->iova < y->iova ? -1 : x->iova > y->iova;
-}
 
 static bool is_valid(const struct fab_hca_range *r)
 {
@@ -18,24 +12,28 @@ static bool is_valid(const struct fab_hca_range *r)
 	       r->len - 1 <= UINT64_MAX - r->iova;
 }
 
+/* Both are valid. */
+static bool is_behind(const struct fab_hca_range *r, const struct fab_hca_range *before)
+{
+	return r->iova > before->iova && r->iova - before->iova >= before->len;
+}
+
 bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsigned int n)
 {
 	struct fab_hca_range *r;
 
+	errno = EINVAL;
 	if (n > FAB_HCA_RANGES)
 		return false;
+	for (unsigned int i = 0; i < n; i++)
+		if (!is_valid(&range[i]) || (i && !is_behind(&range[i], &range[i - 1])))
+			return false;
+	errno = ENOMEM;
 	r = calloc(n ? n : 1, sizeof(*r));
 	if (!r)
 		return false;
 	if (n)
 		memcpy(r, range, n * sizeof(*r));
-	qsort(r, n, sizeof(*r), by_address);
-	for (unsigned int i = 0; i < n; i++) {
-		if (is_valid(&r[i]) && (!i || r[i].iova - r[i - 1].iova >= r[i - 1].len))
-			continue;
-		free(r);
-		return false;
-	}
 	free(h->range);
 	h->range = r;
 	h->ranges = n;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A front's messages and their answers; see front_priv.h. */
 #include <endian.h>
+#include <errno.h>
 #include <stdatomic.h>
 
 #include "front_priv.h"
+
+_Static_assert(OHCA_FRONT_ALIGN == FAB_HCA_PAGE && OHCA_FRONT_RANGES <= FAB_HCA_RANGES,
+	       "a MEM with other ranges than those of an HCA");
 
 typedef enum ohca_front_status front_act(struct fab_front *f, struct front_msg *m, uint64_t *value);
 
@@ -45,20 +49,19 @@ static enum ohca_front_status on_unblock(struct fab_front *f, struct front_msg *
 	return OHCA_FRONT_OK;
 }
 
-/* Range @r, behind the address @end. Return: false: it is not valid. */
-static bool take_range(const struct fab_front *f, const struct ohca_front_range *r, uint64_t end,
+/* Range @r, as far as its block is concerned. Return: false: it is not valid. */
+static bool take_range(const struct fab_front *f, const struct ohca_front_range *r,
 		       struct fab_hca_range *to)
 {
-	const uint64_t iova = le64toh(r->iova), len = le64toh(r->len), off = le64toh(r->off);
+	const uint64_t len = le64toh(r->len), off = le64toh(r->off);
 	const uint32_t id = le32toh(r->block), flags = le32toh(r->flags);
 	const struct fab_block *b = id < OHCA_FRONT_BLOCKS ? f->block[id] : NULL;
 
-	if (!b || !len || (iova | len | off) % OHCA_FRONT_ALIGN || flags & ~OHCA_FRONT_READ_ONLY ||
-	    off >= fab_block_size(b) || len > fab_block_size(b) - off || iova < end ||
-	    len > UINT64_MAX - iova)
+	if (!b || off % OHCA_FRONT_ALIGN || flags & ~OHCA_FRONT_READ_ONLY ||
+	    off >= fab_block_size(b) || len > fab_block_size(b) - off)
 		return false;
 	*to = (struct fab_hca_range){
-		.iova = iova,
+		.iova = le64toh(r->iova),
 		.len = len,
 		.mem = (uint8_t *)fab_block_mem(b) + off,
 		.read_only = flags & OHCA_FRONT_READ_ONLY,
@@ -70,18 +73,15 @@ static enum ohca_front_status on_mem(struct fab_front *f, struct front_msg *m, u
 {
 	const struct ohca_front_mem *mem = &f->s->in.mem;
 	const uint32_t n = le32toh(mem->n);
-	uint64_t end = 0;
 
 	(void)value;
 	if (n > OHCA_FRONT_RANGES || (m->len - sizeof(*mem)) / sizeof(mem->range[0]) < n)
 		return OHCA_FRONT_INVALID;
-	for (uint32_t i = 0; i < n; i++) {
-		if (!take_range(f, &mem->range[i], end, &f->s->range[i]))
+	for (uint32_t i = 0; i < n; i++)
+		if (!take_range(f, &mem->range[i], &f->s->range[i]))
 			return OHCA_FRONT_INVALID;
-		end = f->s->range[i].iova + f->s->range[i].len;
-	}
 	if (!fab_hca_memory(f->hca, f->s->range, n))
-		return OHCA_FRONT_NO_MEMORY;
+		return errno == ENOMEM ? OHCA_FRONT_NO_MEMORY : OHCA_FRONT_INVALID;
 	for (unsigned int i = 0; i < OHCA_FRONT_BLOCKS; i++)
 		f->ranges[i] = 0;
 	for (uint32_t i = 0; i < n; i++)
