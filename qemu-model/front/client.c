@@ -37,6 +37,8 @@
  * @page: shared, @bytes of it; @db: the doorbells in it
  * @seq: of the last message
  * @lost: @why says why; set once
+ * @mute: no interrupt comes any more, which makes it lost: in the thread that calls, which is told by
+ *	the end of @sock
  */
 struct ohca_front {
 	int sock, wake, irq;
@@ -44,7 +46,7 @@ struct ohca_front {
 	size_t bytes;
 	struct ohca_doorbells db;
 	uint32_t seq;
-	_Atomic bool lost;
+	_Atomic bool lost, mute;
 	char why[sizeof(((struct ohca_front_err *)0)->text)];
 };
 
@@ -240,7 +242,8 @@ static int front_message(struct ohca_front *f, uint8_t buf[ANSWER_MAX], size_t *
 	if (n < 0)
 		return lose(f, "receiving from the fabric's process: %s", strerror(errno));
 	if (n == 0)
-		return lose(f, "the fabric's process closed the socket");
+		return lose(f, "the fabric's process closed the socket%s",
+			    atomic_load(&f->mute) ? " of interrupts" : "");
 	if ((size_t)n < sizeof(h) || (size_t)n > ANSWER_MAX)
 		return lose(f, "the fabric's process sent %zd bytes, which are no message", n);
 	memcpy(&h, buf, sizeof(h));
@@ -596,6 +599,16 @@ uint64_t ohca_front_clock(const struct ohca_front *f, uint32_t off, unsigned int
 
 /* ---- interrupts; any thread ------------------------------------------------------------- */
 
+/* The interrupt socket has ended, or does not work: without interrupts the front is of no use. */
+static bool mute(struct ohca_front *f)
+{
+	if (!ohca_front_lost(f)) {
+		atomic_store(&f->mute, true);
+		shutdown(f->sock, SHUT_RDWR);
+	}
+	return false;
+}
+
 bool ohca_front_irq_wait(struct ohca_front *f)
 {
 	struct pollfd p = { .fd = f->irq, .events = POLLIN };
@@ -606,13 +619,11 @@ bool ohca_front_irq_wait(struct ohca_front *f)
 		n = recv(f->irq, buf, sizeof(buf), 0);
 		if (n > 0)
 			return true;
-		if (!n)
-			return false;
 		/* the daemon has set O_NONBLOCK, which is the socket's and so is its, too */
-		if (errno == EAGAIN)
+		if (n < 0 && errno == EAGAIN)
 			poll(&p, 1, -1);
-		else if (errno != EINTR)
-			return false;
+		else if (!n || errno != EINTR)
+			return mute(f);
 	}
 	return false;
 }

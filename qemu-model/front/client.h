@@ -86,7 +86,7 @@ const char *ohca_front_lost(const struct ohca_front *f);
 
 /**
  * ohca_front_irq_wait() - block until a vector is raised, or may be; for one thread, its own
- * Return: false: the front is lost.
+ * Return: false: the front is lost, or is by the next call, or ohca_front_event(), which is due.
  */
 bool ohca_front_irq_wait(struct ohca_front *f);
 

@@ -9,6 +9,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -319,6 +320,40 @@ static void test_interrupts(void **state)
 	assert_string_equal(ohca_front_lost(f), "enough");
 	ohca_front_free(f);
 	daemon_close(&l);
+}
+
+/*
+ * The end of the interrupt socket alone: whoever waits for the other one, or calls, finds that the
+ * front is lost.
+ */
+static void test_mute(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct pollfd p = { .events = POLLIN };
+		struct ohca_front *f;
+		pthread_t waiter;
+		struct daemon l;
+		void *woken;
+
+		daemon_open(&l, NULL);
+		f = join(&l);
+		pthread_create(&waiter, NULL, wait_irq, f);
+		shutdown(l.irq[0], SHUT_RDWR);
+		pthread_join(waiter, &woken);
+		assert_null(woken);
+		p.fd = ohca_front_sock(f);
+		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+		if (i)
+			assert_int_equal(call(f, NULL), -1);
+		else
+			assert_false(ohca_front_event(f));
+		assert_string_equal(ohca_front_lost(f),
+				    "the fabric's process closed the socket of interrupts");
+		assert_false(ohca_front_irq_wait(f));
+		ohca_front_free(f);
+		daemon_close(&l);
+	}
 }
 
 /* ---- lies in WELCOME ---------------------------------------------------------------------- */
@@ -687,6 +722,7 @@ int main(void)
 		cmocka_unit_test(test_ring),
 		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_interrupts),
+		cmocka_unit_test(test_mute),
 		cmocka_unit_test(test_welcome_lies),
 		cmocka_unit_test(test_call_lies),
 		cmocka_unit_test(test_unasked),
