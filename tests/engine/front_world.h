@@ -25,8 +25,8 @@
 #include "fabric/graph/generate.h"
 #include "fabric/mgmt/mgmt.h"
 #include "fabric/serve.h"
-#include "front/page.h"
-#include "front/proto.h"
+/* all of it: the doorbells and calls of a front here are its own */
+#include "front/client.c"
 #include "link/wire.h"
 #include "rig.h"
 
@@ -296,8 +296,14 @@ union message {
 	uint8_t b[OHCA_FRONT_MAX + 1024];
 };
 
-/** struct front - a front; @seq: of its last message; @gone: the daemon has closed it, @why it did */
+/**
+ * struct front - a front
+ * @client: its side as QEMU has it, by which it rings and wakes
+ * @seq: of its last message
+ * @gone: the daemon has closed it, @why it did
+ */
 struct front {
+	struct ohca_front client;
 	int sock, wake, irq;
 	struct ohca_page *page;
 	size_t page_bytes;
@@ -405,13 +411,6 @@ static inline int answer(struct front *f, uint64_t *value)
 	return (int)le32toh(m.done.status);
 }
 
-/* The first half of a doorbell's path is for messages, too (front/proto.h). */
-static inline void wake(struct front *f)
-{
-	if (atomic_load(&f->page->asleep) && atomic_exchange(&f->page->asleep, 0))
-		assert_int_equal(write(f->wake, &(uint64_t){ 1 }, 8), 8);
-}
-
 static inline int call_fds(struct front *f, union message *m, enum ohca_front_type type, size_t len,
 			   const int *fds, unsigned int nfds, uint64_t *value)
 {
@@ -420,8 +419,7 @@ static inline int call_fds(struct front *f, union message *m, enum ohca_front_ty
 		f->gone = true;
 		return -1;
 	}
-	atomic_fetch_or(f->db.pending, OHCA_PEND_ATTN);
-	wake(f);
+	pend(&f->client, OHCA_PEND_ATTN);
 	return answer(f, value);
 }
 
@@ -545,6 +543,10 @@ static inline void front_welcome(struct front *f, const union message *m, const 
 	close(fds[OHCA_FRONT_FD_PAGE]);
 	f->wake = fds[OHCA_FRONT_FD_WAKE];
 	f->irq = fds[OHCA_FRONT_FD_IRQ];
+	f->client = (struct ohca_front){
+		.sock = f->sock, .wake = f->wake, .irq = f->irq, .page = f->page,
+		.bytes = f->page_bytes, .db = f->db,
+	};
 }
 
 /* HELLO @h of @n bytes. Return: whether there is a WELCOME; if not f->why says why. */
@@ -685,8 +687,7 @@ static inline void machine_write(void *arg, uint32_t off, uint64_t val, unsigned
 	struct machine *m = arg;
 
 	if (off == OHCA_REG_AQ_DB) {
-		ohca_doorbells_admin(&m->f.db, (uint32_t)val);
-		wake(&m->f);
+		ohca_front_admin(&m->f.client, (uint32_t)val);
 		return;
 	}
 	assert_int_equal(call_reg(&m->f, off, size, true, &val), OHCA_FRONT_OK);
@@ -695,17 +696,14 @@ static inline void machine_write(void *arg, uint32_t off, uint64_t val, unsigned
 static inline uint64_t machine_read(void *arg, uint32_t off, unsigned int size)
 {
 	struct machine *m = arg;
-	uint64_t v = atomic_load(&m->f.page->reg[off / 4]);
-
-	return size == 8 ? v | (uint64_t)atomic_load(&m->f.page->reg[off / 4 + 1]) << 32 : v;
+	return ohca_front_reg(&m->f.client, off, size);
 }
 
 static inline void machine_ring(void *arg, uint32_t uar, uint32_t off, uint64_t val)
 {
 	struct machine *m = arg;
 
-	if (ohca_doorbells_ring(&m->f.db, uar, off, val, 8))
-		wake(&m->f);
+	ohca_front_ring(&m->f.client, uar, off, val, 8);
 }
 
 /* The link comes up, and is Active. */

@@ -3,8 +3,6 @@
 #include "fabric/fault/fault.h"
 #include "front_world.h"
 
-#include "front/client.h"
-
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
