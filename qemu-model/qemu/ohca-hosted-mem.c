@@ -8,8 +8,9 @@
  * what is gone. Blocks are told first, and taken back when a table without them
  * is in use.
  *
- * Memory without a shared file behind it (firmware, frame buffers) is no target of
- * DMA. While the guest has bus mastering off the table is empty, and the blocks stay.
+ * Memory without a shared file of tmpfs or hugetlbfs behind it (firmware, frame
+ * buffers, files of a disk) is no target of DMA. While the guest has bus mastering
+ * off the table is empty, and the blocks stay.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -20,15 +21,18 @@
 /* Memory of more than this that cannot be shared is the machine's RAM. */
 #define OHCA_SMALL_RAM      (16 * MiB)
 
-#define OHCA_NOT_SHARED     "guest memory '%s' is not shared: -object " \
-                            "memory-backend-memfd,id=ram,size=...,share=on " \
-                            "-machine memory-backend=ram"
+#define OHCA_NOT_SHARED     "guest memory '%s' is not shared, or on a disk: " \
+                            "-object memory-backend-memfd,id=ram,size=...," \
+                            "share=on -machine memory-backend=ram, or a " \
+                            "memory-backend-file of tmpfs or hugetlbfs"
 
+/* Files of tmpfs and hugetlbfs alone may have seals. */
 static bool ohca_is_shared(const MemoryRegion *mr)
 {
     return mr->ram_block && mr->ram_block->fd >= 0 &&
            (mr->ram_block->flags & (RAM_SHARED | RAM_READONLY_FD)) ==
-           RAM_SHARED;
+           RAM_SHARED &&
+           fcntl(mr->ram_block->fd, F_GET_SEALS) >= 0;
 }
 
 /* Whether this is the machine's RAM, but cannot be given away. */
@@ -211,6 +215,7 @@ void ohca_hosted_mem_send(OhcaState *s)
 {
     OhcaHosted *h = &s->host;
     GByteArray *table;
+    unsigned int n;
 
     if (!h->there || !h->ram) {
         return;
@@ -227,10 +232,18 @@ void ohca_hosted_mem_send(OhcaState *s)
         g_byte_array_unref(table);
         return;
     }
-    trace_ohca_mem((table->len - sizeof(struct ohca_front_mem)) /
-                   sizeof(struct ohca_front_range), false);
-    if (table->len > OHCA_FRONT_MAX ||
-        ohca_hosted_say(s, OHCA_FRONT_MEM, table->data, table->len, -1, NULL)) {
+    n = (table->len - sizeof(struct ohca_front_mem)) /
+        sizeof(struct ohca_front_range);
+    trace_ohca_mem(n, false);
+    if (n > OHCA_FRONT_RANGES) {
+        g_byte_array_unref(table);
+        /* until the machine's memory changes */
+        h->refused = g_strdup_printf("guest memory has %u ranges, more than %u",
+                                     n, OHCA_FRONT_RANGES);
+        ohca_hosted_give_up(s, h->refused);
+        return;
+    }
+    if (ohca_hosted_say(s, OHCA_FRONT_MEM, table->data, table->len, -1, NULL)) {
         g_byte_array_unref(table);
         ohca_hosted_give_up(s, "it does not take the table of guest memory");
         return;
