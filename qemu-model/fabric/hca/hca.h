@@ -19,6 +19,7 @@
  *	mem.c		the memory of an HCA's machine
  *	page.c		the page
  *	wire.c		what an engine wants of its wires
+ *	front.h		its front, in other files
  *
  * Owner thread only, but where it says "any thread".
  */
