@@ -138,6 +138,11 @@ class Changes(unittest.TestCase):
         self.assertNotEqual(drawn(1), drawn(2))
         self.assertCountEqual(drawn(1), self.all)
 
+    def test_unrun(self):
+        covered = {("x.c", i): {"a"} for i in (11, 12, 16, 17, 25, 27)} | {("y.c", 26): {"a"}}
+        self.assertEqual([c.line for c in change.unrun([("x.c", SOURCE)], covered)],
+                         [9, 26, 29, 30])
+
 
 class Trials(unittest.TestCase):
     """A part that is made up."""
@@ -208,6 +213,23 @@ class Trials(unittest.TestCase):
         tried = trial.Trial(self.tree, lines)
         for c in (c for line in change.changes_of("x.c", SOURCE) for c in line):
             self.assertEqual(tried.runs(c), {26: {"two"}, 27: {"one"}, 28: {"one"}}.get(c.line, ()))
+
+    def test_files(self):
+        for sources, others, found in (
+                (("tests/part",), (), ["part/limited.c", "part/made_up.h"]),
+                (("tests/part",), ("tests/part/limited.c",), ["part/made_up.h"]),
+                (("tests/part/limited.c",), (), ["part/limited.c"]),
+                (("tests/.",), (), []),
+                (("tests/part/.", "tests/units/test_other.c"), (),
+                 ["part/limited.c", "part/made_up.h", "units/test_other.c"])):
+            with self.subTest(sources):
+                part = Part("made_up", sources, "tests/units", "$(TESTS)", others=others)
+                self.assertEqual([path for path, _ in part.files(self.top)],
+                                 [f"tests/{path}" for path in found])
+                self.assertEqual([f"tests/{path}" for path in found],
+                                 [path for path in ("tests/part/limited.c", "tests/part/made_up.h",
+                                                    "tests/units/test_other.c")
+                                  if part.owns(path)])
 
     def test_broken(self):
         with open(os.path.join(self.tree.tests, "test_limited.c"), "a", encoding="utf-8") as f:

@@ -165,3 +165,15 @@ def draw(files, random):
         lines[at] = [c for c in lines[at] if c is not change]
         if not lines[at]:
             lines.pop(at)
+
+
+def unrun(files, covered):
+    """A change of each line that no program runs.
+
+    files: as for draw(); covered: what ran each line, by its path and number.
+    """
+    for path, text in files:
+        for found in changes_of(path, text):
+            # gcov counts some lines of a statement only
+            if not any(covered.get((path, i)) for i in range(found[0].start, found[0].line + 1)):
+                yield found[0]

@@ -21,34 +21,42 @@ BUILD_SECONDS = 900
 class Part:
     """Folders of sources and their units."""
     name: str
-    sources: tuple          # folders with the lines that are changed; "FOLDER/." without subfolders
+    # folders and files with the lines that are changed; "FOLDER/." without subfolders
+    sources: tuple
     tests: str              # folder of the units
     programs: str           # the test programs, in terms of the units' Makefile
     sanitizer: str = "ASAN"   # variable of the units' Makefile with the sanitizers' options
     threads: str = ""       # programs under ThreadSanitizer
     options: tuple = ()
+    others: tuple = ()      # files in these folders that another part's units test
     # further tests: a file to build, below the build directory, and a command with its path
     scripts: tuple = ()
 
     def files(self, top):
         """Pairs of a path from the top and its text, of all sources in subfolders, too."""
         for source in self.sources:
+            paths = [os.path.join(top, source)] if source.endswith(".c") else []
             for folder, inner, names in os.walk(os.path.join(top, source)):
                 inner[:] = [] if source.endswith("/.") else sorted(inner)
-                for name in sorted(names):
-                    if name.endswith((".c", ".h")):
-                        path = os.path.join(folder, name)
-                        with open(path, encoding="utf-8") as f:
-                            yield os.path.relpath(path, top), f.read()
+                paths += [os.path.join(folder, name) for name in sorted(names)
+                          if name.endswith((".c", ".h"))]
+            for path in paths:
+                if self.owns(os.path.relpath(path, top)):
+                    with open(path, encoding="utf-8") as f:
+                        yield os.path.relpath(path, top), f.read()
 
     def owns(self, path):
         """Whether a path from the top is one of a source of the part."""
         folder = os.path.dirname(path)
-        return any(folder == source[:-2] if source.endswith("/.") else
-                   f"{folder}/".startswith(f"{source}/") for source in self.sources)
+        return path not in self.others and any(
+            path == source or (folder == source[:-2] if source.endswith("/.") else
+                               f"{folder}/".startswith(f"{source}/"))
+            for source in self.sources)
 
 
 FABRIC = "qemu-model/fabric"
+# the way of packets to and from an HCA in the fabric's process, which needs an engine
+HOSTED = tuple(f"{FABRIC}/data/{name}" for name in ("flow.c", "hport.c"))
 PARTS = {p.name: p for p in (
     Part("ib", ("qemu-model/ib",), "tests/ib", "$(TESTS) $(IBMAD)"),
     Part("link", ("qemu-model/link",), "tests/link", "$(TESTS)", threads="$(TESTS:%=%.tsan)"),
@@ -60,10 +68,10 @@ PARTS = {p.name: p for p in (
          scripts=(("ohca-fabric", "./test_cli.sh {}"),)),
     Part("data", tuple(f"{FABRIC}/{room}" for room in ("base", "data", "watch", ".")),
          "tests/fabric", "$(TESTS)", sanitizer="SAN",
-         scripts=(("ohca-fabric", "./test_cli.sh {}"),)),
+         scripts=(("ohca-fabric", "./test_cli.sh {}"),), others=HOSTED),
     Part("front", ("qemu-model/front",), "tests/engine",
          "$(TESTS_FRONT) $(TESTS_OBJECTS) $(TESTS_SWITCH)"),
-    Part("engine", ("qemu-model/engine", f"{FABRIC}/hca"), "tests/engine", "$(TESTS)"),
+    Part("engine", ("qemu-model/engine", f"{FABRIC}/hca", *HOSTED), "tests/engine", "$(TESTS)"),
 )}
 
 
