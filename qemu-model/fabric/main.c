@@ -60,7 +60,8 @@ static const char usage_text[] =
 	"      --credit-shift N      blocks of 64 << N bytes a credit of their links, 0 to 6 (2)\n"
 	"      --hoq-scale N         stretch HOQLife and LifeTimeValue by N, 0: never discard (1)\n"
 	"      --seed N              what faults do by chance depends on it (1)\n"
-	"      --spin-us N           poll N us before sleeping (0)\n"
+	"      --spin-us N|auto      wait awake for N us before sleeping; auto: for up to 50 us,\n"
+	"                            while that pays and nobody else wants the processors (auto)\n"
 	"  -q, --quiet               do not report links that come and go\n"
 	"      --stats               print counts of links at the end\n"
 	"      --no-sandbox          keep the rights of the user: files, system calls\n\n"
@@ -286,7 +287,9 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 	case O_SEED:
 		return option_number("--seed", arg, UINT32_MAX, &o->cfg.seed);
 	case O_SPIN:
-		return option_number("--spin-us", arg, 1000000, &o->cfg.spin_us);
+		o->cfg.spin_us = FAB_SPIN_AUTO;
+		return !strcmp(arg, "auto") ||
+		       option_number("--spin-us", arg, 1000000, &o->cfg.spin_us);
 	default:
 		fab_usage_error("leave out what --help does not list");
 		return false;
@@ -377,6 +380,7 @@ static int with_fabric(int argc, char **argv,
 {
 	struct serve_options o = {
 		.cfg.seed = 1,
+		.cfg.spin_us = FAB_SPIN_AUTO,
 		.cfg.sandbox = FAB_SANDBOX,
 		.cfg.data = { .shift = OHCA_LINK_SHIFT_DEFAULT, .hoq_scale = 1 },
 	};

@@ -21,6 +21,7 @@
 #include "attach.h"
 #include "fabric/base/event.h"
 #include "fabric/base/sandbox.h"
+#include "fabric/base/schedstat.h"
 #include "fabric/control/control.h"
 #include "fabric/mgmt/mgmt.h"
 #include "fabric/fault/script.h"
@@ -30,11 +31,13 @@
 #define EVENTS		32
 #define LOOK_NS		50000u		/* busy rounds between looks at the sockets, ... */
 #define LOOK_ROUNDS	256u		/* ... or so many: the clock may be a test's */
+#define LOOK_EMPTY	64u		/* rounds without a packet, of some 100 ns */
 
 struct loop {
 	int epfd;
 	int sigfd;
-	unsigned int spin_us;
+	struct fab_spin spin;
+	int schedfd;		/* what it is measured by, or -1 */
 	bool only_ms;		/* the kernel sleeps no shorter time */
 	uint64_t idle_since_ns;	/* no packet has moved; 0: one has */
 	const struct fab_serve_cfg *cfg;
@@ -157,28 +160,47 @@ static int wait_events(struct loop *l, struct epoll_event *ev, uint64_t ns)
 	return n;
 }
 
+/* Ask the kernel whether others want the processors, now and then. */
+static void look_around(struct loop *l, uint64_t now)
+{
+	struct fab_spin_look look;
+
+	if (!fab_spin_due(&l->spin, now) || !fab_schedstat_read(l->schedfd, &look) ||
+	    !fab_spin_look(&l->spin, now, &look))
+		return;
+	if (l->spin.busy)
+		fab_data_log(l->data, "sleeps at once: the processors are busy (run delay %u.%u %%)",
+			     l->spin.delay / 10, l->spin.delay % 10);
+	else
+		fab_data_log(l->data, "may wait for up to 50 us before it sleeps: the processors are "
+			     "free (run delay %u.%u %%)", l->spin.delay / 10, l->spin.delay % 10);
+}
+
 /* Move packets until none moves or the sockets are due. Return: false: the latter. */
 static bool move_packets(struct loop *l)
 {
 	const uint64_t begin = now_ns(l);
+	unsigned int empty = 0;
 
-	for (unsigned int i = 0; i < LOOK_ROUNDS; i++) {
-		const bool turned = fab_hcas_turn(l->hcas);
-		bool moved = fab_data_round(l->data) | turned;
+	for (unsigned int i = 0; i < LOOK_ROUNDS && empty < LOOK_EMPTY; i++) {
+		/* messages of fronts first; memory of one may have vanished in the last turns */
+		bool moved = l->fronts && fab_fronts_settle(l->fronts);
 		uint64_t now;
 
-		/* memory of a front may have vanished in these */
-		moved |= l->fronts && fab_fronts_settle(l->fronts);
-
-		if (!moved && !l->spin_us)
-			return true;
+		moved |= fab_hcas_turn(l->hcas);
+		moved |= fab_data_round(l->data);
 		now = now_ns(l);
-		if (moved)
+		if (moved) {
+			empty = 0;
+			if (l->idle_since_ns)
+				fab_spin_idled(&l->spin, now - l->idle_since_ns);
 			l->idle_since_ns = 0;
-		else if (!l->idle_since_ns)
-			l->idle_since_ns = now;
-		else if (now - l->idle_since_ns >= l->spin_us * 1000ull)
-			return true;
+		} else {
+			empty++;
+			l->idle_since_ns = l->idle_since_ns ? l->idle_since_ns : now;
+			if (now - l->idle_since_ns >= l->spin.window_ns)
+				return true;
+		}
 		if (now - begin >= LOOK_NS)
 			break;
 	}
@@ -234,6 +256,7 @@ static void run(struct loop *l)
 		sleeps = move_packets(l) && may_sleep(l);
 		now = now_ns(l);
 		next = timers(l, now);
+		look_around(l, now);
 		if (l->capture)
 			fab_spool_flush(l->capture);
 		if (l->control)
@@ -308,7 +331,7 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 
 	if (!data.log && !cfg->quiet)
 		data.log = stderr_line;
-	l->spin_us = cfg->spin_us;
+	data.spin = &l->spin;
 	l->data = fab_data_new(&l->m, &data);
 	if (!l->data) {
 		fputs("ohca-fabric: out of memory\n", stderr);
@@ -438,6 +461,22 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* Without packets and doorbells there is nothing to wait awake for. */
+static void open_spin(struct loop *l, const struct fab_serve_cfg *cfg)
+{
+	const bool measured = cfg->spin_us == FAB_SPIN_AUTO;
+
+	fab_spin_init(&l->spin, measured && !cfg->listen ? 0 : cfg->spin_us);
+	if (!l->spin.automatic)
+		return;
+	l->schedfd = fab_schedstat_open();
+	if (l->schedfd >= 0)
+		return;
+	fprintf(stderr, "ohca-fabric: sleeps at once: the kernel does not say how busy the "
+		"processors are: %s\n", strerror(errno));
+	fab_spin_init(&l->spin, 0);
+}
+
 static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	int fd;
@@ -451,6 +490,7 @@ static bool open_loop(struct loop *l, const struct fab_serve_cfg *cfg)
 		perror("ohca-fabric");
 		return false;
 	}
+	open_spin(l, cfg);
 	return open_data(l, cfg) && open_capture(l, cfg) && open_control(l, cfg->control) &&
 	       open_sim(l, cfg->umad2sim, cfg->umad2sim_udp);
 }
@@ -522,7 +562,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_mgmt_init(&l->m, f, nobody, NULL);
 	fab_mgmt_seed(&l->m, cfg->seed);
 	l->cfg = cfg;
-	l->epfd = l->sigfd = l->file = l->wakefd = -1;
+	l->epfd = l->sigfd = l->file = l->wakefd = l->schedfd = -1;
 	ok = open_loop(l, cfg);
 	if (ok) {
 		/* without packets OpenSM had better send several SMPs before each wake-up */
@@ -547,6 +587,8 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 		close(l->sigfd);
 	if (l->wakefd >= 0)
 		close(l->wakefd);
+	if (l->schedfd >= 0)
+		close(l->schedfd);
 	if (l->epfd >= 0)
 		close(l->epfd);
 	free(l);

@@ -3,6 +3,7 @@
 #ifndef OHCA_FABRIC_SERVE_H
 #define OHCA_FABRIC_SERVE_H
 
+#include "fabric/base/spin.h"
 #include "fabric/hca/hca.h"
 #include "fabric/watch/capture.h"
 
@@ -33,7 +34,8 @@ struct fab_serve_hooks {
  * @quiet: do not report links that come and go
  * @stats: print counts of links at the end
  * @seed: of what happens by chance
- * @spin_us: poll that long before sleeping
+ * @spin_us: wait awake that long for packets and doorbells before sleeping; FAB_SPIN_AUTO: for as
+ *	long as it pays (base/spin.h), with @listen
  * @data: of the data path; without a log of its own links are reported on standard error
  * @hooks: or NULL: signals of the process end it
  */

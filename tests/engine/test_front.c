@@ -217,6 +217,38 @@ static void print_ports(struct world *w, void *arg)
 }
 
 /* Both ports of an HCA have a place of their own, and are seen there. */
+/* In the loop's thread: machine 0 rings, and its front says that the machine is paused. */
+static void ring_and_pause(struct world *w, void *arg)
+{
+	union message m = { .run = { .running = 0 } };
+	struct pair *p = arg;
+
+	(void)w;
+	post_write(&p->qp[0], &p->m[0], &p->m[1], 8, 6);
+	message_begin(&m, OHCA_FRONT_RUN, sizeof(m.run));
+	put(&p->m[0].f, &m, sizeof(m.run), NULL, 0);
+	pend(&p->m[0].f.client, OHCA_PEND_ATTN);
+}
+
+/* Messages come before turns: a vCPU waits for the answers. */
+static void test_messages_first(void **state)
+{
+	struct world *w = *state;
+	struct ohca_hw_cqe c;
+	struct pair p;
+
+	pair_up(&p, w);
+	in_loop(w, ring_and_pause, &p);
+	assert_int_equal(answer(&p.m[0].f, NULL), OHCA_FRONT_OK);
+	assert_int_equal(atomic_load(&p.m[0].f.page->running), 0);
+	/* the loop has had turns since */
+	assert_int_equal(call_run(&p.m[1].f, 1), OHCA_FRONT_OK);
+	assert_false(host_cq_poll(&p.m[0].cq, &c));
+	assert_int_equal(call_run(&p.m[0].f, 1), OHCA_FRONT_OK);
+	assert_int_equal(wait_cqe(&p.m[0].cq).wr_id, 6);
+	pair_down(&p);
+}
+
 static void test_two_ports(void **state)
 {
 	struct world *w = *state;
@@ -350,8 +382,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
-		T(life), T(traffic), T(interrupt), T(paused), T(two_ports), T(all_places), T(lies),
-		T(killed), T(deadlines), T(client),
+		T(life), T(traffic), T(interrupt), T(paused), T(messages_first), T(two_ports),
+		T(all_places), T(lies), T(killed), T(deadlines), T(client),
 	};
 
 	return cmocka_run_group_tests_name("fronts", tests, NULL, NULL);

@@ -164,15 +164,18 @@ static void test_pending(void **state)
 	atomic_fetch_or(n->bells.pending, OHCA_PEND_ATTN);
 	assert_false(fab_hcas_sleep(w->hcas));
 	assert_false(fab_hcas_turn(w->hcas));
+	fab_hcas_attn(w->hcas);
 	assert_int_equal(n->attns, 1);
 	assert_int_equal(w->node[0].attns + w->node[2].attns, 0);
 	assert_true(fab_hcas_sleep(w->hcas));
 	fab_hcas_awake(w->hcas);
-	/* with a doorbell beside it */
+	/* with a doorbell beside it, which stays for the turn */
 	front_ring(n, 0, OHCA_UAR_EQ, n->h->comp.eqn | (uint64_t)n->h->comp.ci << 32);
 	atomic_fetch_or(n->bells.pending, OHCA_PEND_ATTN);
-	assert_true(fab_hcas_turn(w->hcas));
+	fab_hcas_attn(w->hcas);
 	assert_int_equal(n->attns, 2);
+	assert_int_equal(*n->bells.pending & (OHCA_PEND_ENGINE | OHCA_PEND_ATTN), OHCA_PEND_EQ);
+	assert_true(fab_hcas_turn(w->hcas));
 }
 
 /* Who rings everything always has no more turns than others, whose messages come. */
@@ -192,6 +195,7 @@ static void test_greedy(void **state)
 			memset((void *)(uintptr_t)bad->bells.ring[OHCA_RING_SQ].sum, 0xff,
 			       8 * bad->bells.ring[OHCA_RING_SQ].sums);
 			*bad->bells.aq_db = bad->h->aq_pi;
+			fab_hcas_attn(w->hcas);
 			/* its own turn, and at most those of the two and one more */
 			assert_true(fab_hcas_turn(w->hcas));
 			fab_data_round(w->net->d);
@@ -337,7 +341,7 @@ static void test_paused_sender(void **state)
 	/* but its messages are read */
 	atomic_fetch_or(w->node[0].bells.pending, OHCA_PEND_ATTN);
 	assert_false(fab_hcas_sleep(w->hcas));
-	assert_false(fab_hcas_turn(w->hcas));
+	fab_hcas_attn(w->hcas);
 	assert_int_equal(w->node[0].attns, 1);
 	fab_hca_run(w->node[0].hca, true);
 	pass(w, MS);

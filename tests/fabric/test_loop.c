@@ -426,6 +426,45 @@ static void test_spin(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+/* A query of the switch, @ns after the loop had nothing to do. Return: the window after it. */
+static uint32_t window_after(struct live *v, struct ep *e, uint64_t ns)
+{
+	uint8_t d[64];
+
+	live_look(v);
+	v->now_ns += ns;
+	assert_int_equal(ep_switch(e, IB_METHOD_GET, IB_SMP_ATTR_NODE_INFO, 0, d), 0);
+	live_look(v);
+	return fab_data_spin(v->d)->window_ns;
+}
+
+/* Packets that come soon after each other widen the window, and others narrow it. */
+static void test_spin_auto(void **state)
+{
+	char dir[] = "/tmp/ohca-fab-XXXXXX", path[64];
+	struct live v = { .now_ns = 3600000000000 };
+	struct ohca_link_err err;
+	struct ep e = { 0 };
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/s", dir);
+	v.cfg.spin_us = FAB_SPIN_AUTO;
+	live_start(&v, path, 4);
+	assert_int_equal(live_connect(&e, path, 50, &err), 0);
+	assert_int_equal(window_after(&v, &e, 1000000), 0);
+	assert_int_equal(window_after(&v, &e, FAB_SPIN_MAX_NS), FAB_SPIN_MIN_NS);
+	assert_int_equal(window_after(&v, &e, FAB_SPIN_MIN_NS), FAB_SPIN_MIN_NS);
+	assert_int_equal(window_after(&v, &e, FAB_SPIN_MAX_NS), 2 * FAB_SPIN_MIN_NS);
+	assert_int_equal(window_after(&v, &e, FAB_SPIN_MAX_NS + 1), FAB_SPIN_MIN_NS);
+	assert_int_equal(window_after(&v, &e, FAB_SPIN_MAX_NS + 1), 0);
+	assert_true(fab_data_spin(v.d)->automatic);
+	live_stop(&v);
+	ohca_link_free(e.l);
+	live_free(&v);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 static void on_usr1(int sig)
 {
 	(void)sig;
@@ -541,6 +580,7 @@ int main(void)
 		cmocka_unit_test(test_descriptors),
 		cmocka_unit_test(test_silent_peers),
 		cmocka_unit_test(test_spin),
+		cmocka_unit_test(test_spin_auto),
 		cmocka_unit_test(test_idle),
 		cmocka_unit_test(test_interrupted),
 		cmocka_unit_test(test_unwatched),

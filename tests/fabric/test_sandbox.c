@@ -32,6 +32,7 @@
 #include <cmocka.h>
 
 #include "fabric/base/sandbox.h"
+#include "fabric/base/schedstat.h"
 
 static char dir[] = "/tmp/ohca-sandbox-XXXXXX", sock[64], other[64], outside[64], named[64];
 static struct fab_sandbox_cfg cfg;
@@ -295,6 +296,15 @@ static long read_file(void)
 	return open("/etc/passwd", O_RDONLY);
 }
 
+static int sched;
+
+static long processor(void)
+{
+	struct fab_spin_look look = { 0 };
+
+	return fab_schedstat_read(sched, &look) ? 0 : -1;
+}
+
 static long make_file(void)
 {
 	return open(other, O_RDWR | O_CREAT | O_NONBLOCK, 0600);
@@ -315,6 +325,9 @@ static void test_system_calls(void **st)
 	assert_int_equal(confined(data_to_code), EPERM);
 	assert_int_equal(confined(read_file), EPERM);
 	assert_int_equal(confined(make_file), EPERM);
+	sched = fab_schedstat_open();
+	assert_int_equal(confined(processor), 0);
+	close(sched);
 	cfg.udp = true;
 	assert_int_equal(confined(udp_socket), 0);
 	assert_int_equal(confined(tcp_socket), EPERM);

@@ -108,6 +108,7 @@ static const int allowed[] = {
 	/* descriptors that are open, of which a link and a front have three */
 	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek),
 	SCMP_SYS(close), SCMP_SYS(dup), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(fstatfs),
+	SCMP_SYS(pread64),
 	SCMP_SYS(ftruncate), SCMP_SYS(fchmod), SCMP_SYS(pipe2), SCMP_SYS(memfd_create),
 	SCMP_SYS(eventfd2), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
 	SCMP_SYS(epoll_pwait2), SCMP_SYS(poll), SCMP_SYS(ppoll),
@@ -120,6 +121,8 @@ static const int allowed[] = {
 	/* memory; mmap() and mprotect() are below */
 	SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(mremap), SCMP_SYS(munmap), SCMP_SYS(futex),
 	SCMP_SYS(getrandom),
+	/* how busy the processors are */
+	SCMP_SYS(getrusage),
 	/* time */
 	SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(gettimeofday),
 	SCMP_SYS(nanosleep), SCMP_SYS(restart_syscall),

@@ -13,6 +13,7 @@
 
 #include "requests.h"
 #include "fabric/base/sandbox.h"
+#include "fabric/base/spin.h"
 #include "fabric/fault/words.h"
 #include "fabric/mgmt/counter.h"
 #include "fabric/fault/script.h"
@@ -137,6 +138,16 @@ static json_t *data_json(const struct fab_data *d)
 			 "stood_ns", (json_int_t)n->stood_ns);
 }
 
+/* When the daemon sleeps. */
+static json_t *spin_json(const struct fab_data *d)
+{
+	const struct fab_spin *s = d ? fab_data_spin(d) : NULL;
+
+	return s ? json_pack("{s:I, s:b, s:b, s:f}", "window_ns", (json_int_t)s->window_ns,
+			     "auto", s->automatic, "busy", s->busy,
+			     "run_delay_percent", s->delay / 10.0) : NULL;
+}
+
 /* What the daemon has given up. */
 static json_t *sandbox_json(void)
 {
@@ -177,7 +188,7 @@ static json_t *status(struct fab_request *r)
 	}
 	left = fab_script_left(r->m, &failed);
 	return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:I, s:I, s:I, s:o*, s:o, s:f}",
+			 "s:I, s:I, s:I, s:o*, s:o*, s:o, s:f}",
 			 "switches", f->switches, "channel_adapters", hosts,
 			 "routers", f->nodes - f->switches - hosts, "cables", cables,
 			 "links_up", up, "links_active", active, "subnet_managers", sms,
@@ -188,7 +199,8 @@ static json_t *status(struct fab_request *r)
 			 "script_late_ns", (json_int_t)fab_script_late(r->m),
 			 "flaps_skipped", (json_int_t)st->flaps_skipped,
 			 "memory_bytes", (json_int_t)bytes,
-			 "data", r->data ? data_json(r->data) : NULL, "sandbox", sandbox_json(),
+			 "data", r->data ? data_json(r->data) : NULL, "spin", spin_json(r->data),
+			 "sandbox", sandbox_json(),
 			 "cpu_seconds", cpu_seconds());
 }
 

@@ -277,6 +277,11 @@ void fab_data_woke(struct fab_data *d, uint32_t p)
 	fab_link_wake(d, dp);
 }
 
+const struct fab_spin *fab_data_spin(const struct fab_data *d)
+{
+	return d->cfg.spin;
+}
+
 struct fab_mgmt *fab_data_mgmt(const struct fab_data *d)
 {
 	return d->m;

@@ -108,6 +108,7 @@ enum fab_drop {
  * @log: for links that come and go, or NULL
  * @clock: monotonic time in ns, never 0, or NULL: CLOCK_MONOTONIC
  * @arg: first argument of both
+ * @spin: when the owner thread sleeps, for fab_data_spin(); or NULL
  */
 struct fab_data_cfg {
 	uint8_t shift;
@@ -115,6 +116,7 @@ struct fab_data_cfg {
 	void (*log)(void *arg, const char *fmt, va_list ap);
 	uint64_t (*clock)(void *arg);
 	void *arg;
+	const struct fab_spin *spin;
 };
 
 /**
@@ -124,6 +126,9 @@ struct fab_data_cfg {
  * Return: NULL if out of memory.
  */
 struct fab_data *fab_data_new(struct fab_mgmt *m, const struct fab_data_cfg *cfg);
+
+/** fab_data_spin() - as of its configuration */
+const struct fab_spin *fab_data_spin(const struct fab_data *d);
 
 /** fab_data_free() - close all links and free; NULL is none. The graph stays. */
 void fab_data_free(struct fab_data *d);

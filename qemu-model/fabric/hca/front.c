@@ -378,6 +378,7 @@ static void front_settle(struct fab_front *f)
 
 bool fab_fronts_settle(struct fab_fronts *s)
 {
+	fab_hcas_attn(s->cfg.hcas);
 	if (s->calls | fab_blocks_vanished()) {
 		s->calls = false;
 		for (uint32_t i = 0; i < s->room; i++)

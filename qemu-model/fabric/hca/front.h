@@ -76,8 +76,8 @@ void fab_fronts_pass(struct fab_fronts *s);
 void fab_fronts_event(struct fab_fronts *s, uint32_t index);
 
 /**
- * fab_fronts_settle() - after turns of HCAs: look at fronts that have called (OHCA_PEND_ATTN), end those
- *	whose memory has vanished, give back some of what others have left
+ * fab_fronts_settle() - before turns of HCAs: look at fronts that have called (OHCA_PEND_ATTN), end those
+ *	whose memory has vanished in the last ones, give back some of what others have left
  *
  * Return: whether there is more to give back.
  */

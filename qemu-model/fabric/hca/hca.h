@@ -133,6 +133,9 @@ void fab_hca_run(struct fab_hca *h, bool running);
  */
 bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsigned int n);
 
+/** fab_hcas_attn() - tell the fronts that have a message that one waits */
+void fab_hcas_attn(struct fab_hcas *s);
+
 /**
  * fab_hcas_turn() - each HCA that has something to do has a turn, and the next one has one, too
  * Return: whether any had; fab_data_round() is due then, and the next fab_hcas_turn().

@@ -105,7 +105,7 @@ bool fab_page_open(struct fab_hca *h);
 /** fab_page_close() - it has not; its engine is gone */
 void fab_page_close(struct fab_hca *h);
 
-/** fab_pages_collect() - list whose doorbells were rung, and tell who has a message */
+/** fab_pages_collect() - list whose doorbells were rung */
 void fab_pages_collect(struct fab_hcas *s);
 
 /** fab_pages_sleep() - as fab_hcas_sleep() */

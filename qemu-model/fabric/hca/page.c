@@ -43,14 +43,15 @@ void fab_page_close(struct fab_hca *h)
 
 void fab_pages_collect(struct fab_hcas *s)
 {
-	for (struct fab_hca *h = s->paged; h; h = h->paged) {
-		uint32_t pending = page_pending(h);
-
-		if (!pending)
-			continue;
-		if (pending & OHCA_PEND_ENGINE)
+	for (struct fab_hca *h = s->paged; h; h = h->paged)
+		if (page_pending(h) & OHCA_PEND_ENGINE)
 			fab_hca_list(h);
-		if (!(pending & OHCA_PEND_ATTN))
+}
+
+void fab_hcas_attn(struct fab_hcas *s)
+{
+	for (struct fab_hca *h = s->paged; h; h = h->paged) {
+		if (!(page_pending(h) & OHCA_PEND_ATTN))
 			continue;
 		atomic_fetch_and(h->bells.pending, ~OHCA_PEND_ATTN);
 		if (h->cfg.attn)
