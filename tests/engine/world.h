@@ -13,7 +13,9 @@
 #include "fabric/net.h"
 #include "rig.h"
 
+#ifndef HOSTS
 #define HOSTS	3u
+#endif
 #define SM_LID	2u
 #define LID(i)	(uint16_t)(3 + (i))
 #define MR_LEN	(2u << 20)
