@@ -32,7 +32,8 @@ help:
 	@echo 'make mutants       changes lines of PART (all seven) at random and counts what its units notice'
 	@echo '                   (MUTANTS_COUNT=40 a part, MUTANTS_SEED=N: the same changes again)'
 	@echo 'make bench         measures and writes build/bench, not on a busy machine (BENCH="native ..." picks;'
-	@echo '                   BENCH_BUSY=1: nevertheless; BENCH_DOCUMENT=1: into Documentation/benchmarks, too)'
+	@echo '                   BENCH_BUSY=1: nevertheless; BENCH_DOCUMENT=1: into Documentation/benchmarks, too;'
+	@echo '                   BENCH_BESIDE=DIR: hosting has the lab of another checkout, which is built, beside ours)'
 	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
 	@echo 'make apps          recipes, tutorial and course, as their pages have them (APPS="ucx nfs" picks)'
@@ -244,9 +245,9 @@ opensm-suite: fabric
 	@tests/opensm/suite '$(OPENSM)' $(NAMES)
 
 # What is measured is built first.
-BENCH_PARTS := $(or $(BENCH),native provider scale machines)
+BENCH_PARTS := $(or $(BENCH),native provider scale machines hosting)
 bench: $(if $(filter provider,$(BENCH_PARTS)),$(STAMP)/provider) \
-		$(if $(filter machines p99,$(BENCH_PARTS)),lab) | $(ROOT)
+		$(if $(filter machines hosting p99,$(BENCH_PARTS)),lab) | $(ROOT)
 	@tests/bench/run $(if $(BENCH_BUSY),--busy) $(if $(BENCH_DOCUMENT),--document) $(BENCH_PARTS)
 
 # The provider's units want rdma-core's headers.

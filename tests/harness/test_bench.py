@@ -21,7 +21,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 # pylint: disable=wrong-import-order, wrong-import-position
 from ohca_lab import perftest
 from bench import machine, report, stats
-from bench.parts import machines, native, p99, provider, scale
+from bench.parts import hosting, machines, native, p99, provider, scale
 
 QUIET = {"load1": 0.0, "running": 1, "busy": 0.0, "steal": 0.0}
 STAT = "cpu  100 10 40 800 20 5 5 20 7 3\ncpu0 1 2 3\n"
@@ -208,8 +208,9 @@ class Machines(unittest.TestCase):
         self.assertEqual(machines.difference(spent, {("node1", "vCPU"): (1, 0.5)}),
                          {("node1", "vCPU"): (3, 1), ("fabric", "fabric"): (1, 1)})
         self.assertEqual([machines.role(*x) for x in (
-            ("node1", "CPU 0/TCG"), ("node1", "ohca"), ("node2", "qemu-system-x86"),
-            ("fabric", "ohca-fabric"))], ["vCPU", "device", "others of QEMU", "fabric"])
+            ("node1", "CPU 0/TCG"), ("node1", "ohca"), ("node1", "ohca-irq"),
+            ("node2", "qemu-system-x86"), ("fabric", "ohca-fabric"))],
+                         ["vCPU", "device", "device", "others of QEMU", "fabric"])
 
     def test_a_program_that_fails_is_run_again(self):
         pair = machines.Machines.__new__(machines.Machines)
@@ -240,8 +241,7 @@ class Machines(unittest.TestCase):
 
         pair = types.SimpleNamespace(perf=perf, processes=lambda: {"node1": 1, "fabric": 2})
         by_name = {t.name: t for t in machines.tables()}
-        machines.bandwidths(pair, by_name, "rxe")
-        machines.latencies(pair, by_name, "rxe")
+        machines.one(pair, by_name, "rxe")
         self.assertEqual(by_name["bandwidth"].cells["ib_write_bw, 1 MiB"], {"rxe": [1.048576]})
         self.assertEqual(by_name["rate"].cells["ib_send_bw, 8 bytes"], {"rxe": [250]})
         self.assertEqual(by_name["latency"].cells["ib_send_lat, 99 %"], {"rxe": [90]})
@@ -250,6 +250,91 @@ class Machines(unittest.TestCase):
         self.assertEqual(by_name["cpu"].cells["fabric"]["rxe"], [0])
         self.assertAlmostEqual(by_name["threads"].cells["node1, vCPU"]["rxe, waited"][0], 2)
         self.assertEqual(len(calls), 8)
+
+
+class Hosting(unittest.TestCase):
+    """Labs in turns, each in a process of its own."""
+
+    def setUp(self):
+        where = tempfile.TemporaryDirectory()
+        self.addCleanup(where.cleanup)
+        self.dir = where.name
+        for patch in (mock.patch.object(hosting, "TURN", os.path.join(self.dir, "turn.py")),
+                      mock.patch.dict(os.environ, {"OHCA_BUILD": "/ours"})):
+            patch.start()
+            self.addCleanup(patch.stop)
+        os.environ.pop("BENCH_BESIDE", None)
+
+    def turns(self, code):
+        """What a turn does, which has its arguments in ARGS."""
+        with open(hosting.TURN, "w", encoding="ascii") as f:
+            f.write(f"import os, signal, sys, time\nARGS = sys.argv[1:]\n{code}\n")
+
+    def measured(self):
+        """The tables after two runs."""
+        found = hosting.tables()
+        hosting.measure(types.SimpleNamespace(top="/top", rounds=lambda: iter((1, 2))), found)
+        return {t.name: t for t in found}
+
+    def test_turns(self):
+        log = os.path.join(self.dir, "log")
+        self.turns(f"with open({log!r}, 'a') as f:\n"
+                   "    print(*ARGS, os.environ.get('OHCA_BUILD'), file=f)\n"
+                   "print('rate', 'ib_write_bw, 8 bytes', ARGS[1], 7, sep='\\t')")
+        self.assertEqual(self.measured()["rate"].cells,
+                         {"ib_write_bw, 8 bytes": {"QEMU": [7, 7], "daemon": [7, 7]}})
+        os.environ["BENCH_BESIDE"] = self.dir
+        self.measured()
+        qemu, daemon = "/top QEMU --host qemu /ours", "/top daemon --host daemon /ours"
+        other = f"{os.path.realpath(self.dir)} beside None"
+        with open(log, encoding="ascii") as f:
+            self.assertEqual(f.read().splitlines(), [qemu, daemon, daemon, qemu, qemu, daemon,
+                                                     other, other, daemon, qemu])
+
+    def test_a_turn_that_fails(self):
+        self.turns("sys.exit(3)")
+        with self.assertRaisesRegex(SystemExit, "QEMU: status 3"):
+            self.measured()
+
+    def test_a_turn_ends_its_lab(self):
+        ended = os.path.join(self.dir, "ended")
+        self.turns(f"def end(*_):\n    open({ended!r}, 'w')\n    sys.exit(1)\n"
+                   "signal.signal(signal.SIGTERM, end)\n"
+                   "print('ready', flush=True)\ntime.sleep(600)")
+
+        def interrupted(process):
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            raise KeyboardInterrupt
+
+        with mock.patch.object(hosting.subprocess.Popen, "communicate", interrupted), \
+                self.assertRaises(KeyboardInterrupt):
+            self.measured()
+        self.assertTrue(os.path.exists(ended))
+
+    def test_beside(self):
+        self.assertIsNone(hosting.fault())
+        self.assertEqual(hosting.note(), "")
+        os.environ["BENCH_BESIDE"] = self.dir
+        self.assertIn("is none", hosting.fault())
+        self.assertIn("unknown", hosting.note())
+        os.environ["BENCH_BESIDE"] = TOP
+        self.assertIsNone(hosting.fault())
+        self.assertEqual(list(hosting.tables()[0].columns), ["QEMU", "daemon", "beside"])
+
+    def test_tcp(self):
+        pair = types.SimpleNamespace(threads=mock.Mock(side_effect=[
+            {("node1", "vCPU", "7"): (1, 0)}, {("node1", "vCPU", "7"): (3, 0)}]))
+        pair.lab = types.SimpleNamespace(
+            capture=mock.Mock(return_value=(0, "")), pair=mock.Mock(return_value=(
+                0, "", "warning\n" + json.dumps({"end": {"sum_received": {
+                    "bytes": 4e9, "bits_per_second": 8e9}}}))))
+        by_name = {t.name: t for t in hosting.tables()}
+        hosting.tcp(pair, by_name, "daemon")
+        self.assertEqual(by_name["bandwidth"].cells, {"TCP over IPoIB": {"daemon": [1]}})
+        self.assertEqual(by_name["cpu"].cells, {"all, TCP": {"daemon": [0.5]}})
+        pair.lab.pair.return_value = (1, "", "refused")
+        pair.threads = dict
+        self.assertRaises(SystemExit, hosting.tcp, pair, by_name, "daemon")
 
 
 class Scheduling(unittest.TestCase):

@@ -116,7 +116,7 @@ def role(process, comm):
         return "fabric"
     if comm.startswith("CPU"):
         return "vCPU"
-    return "device" if comm == "ohca" else "others of QEMU"
+    return "device" if comm.startswith("ohca") else "others of QEMU"
 
 
 def used(before, after):
@@ -134,38 +134,49 @@ def difference(many, few):
     return {k: tuple(a - b for a, b in zip(v, few.get(k, (0, 0)))) for k, v in many.items()}
 
 
-def bandwidths(machines, by_name, fabric):
-    """Bandwidths, rates and processor time for the bytes."""
-    for program in ("ib_write_bw", "ib_read_bw"):
-        row, many = machines.perf(f"{program} -s {MIB} -n {MANY_BYTES[fabric]}", fabric)
-        by_name["bandwidth"].add(f"{program}, 1 MiB", fabric, row[3] * MIB / 1e9)
-        if program == "ib_write_bw":
-            _, few = machines.perf(f"{program} -s {MIB} -n {FEW_BYTES[fabric]}", fabric)
-            spent = difference(many, few)
-            gigabytes = (MANY_BYTES[fabric] - FEW_BYTES[fabric]) * MIB / 1e9
-            for process in machines.processes():
-                ran = sum(v[0] for (p, _), v in spent.items() if p == process)
-                by_name["cpu"].add(process, fabric, max(ran, 0) / gigabytes)
-            by_name["cpu"].add("all", fabric,
-                               max(sum(v[0] for v in spent.values()), 0) / gigabytes)
-    for program in ("ib_write_bw", "ib_send_bw"):
-        row, _ = machines.perf(f"{program} -s 8 -n {MANY}", fabric)
-        by_name["rate"].add(f"{program}, 8 bytes", fabric, row[4] * 1e3)
+def bandwidth(machines, by_name, column, program, fabric):
+    """Bandwidth of 1 MiB, and of WRITEs processor time for the bytes."""
+    row, many = machines.perf(f"{program} -s {MIB} -n {MANY_BYTES[fabric]}", fabric)
+    by_name["bandwidth"].add(f"{program}, 1 MiB", column, row[3] * MIB / 1e9)
+    if program != "ib_write_bw":
+        return
+    _, few = machines.perf(f"{program} -s {MIB} -n {FEW_BYTES[fabric]}", fabric)
+    spent = difference(many, few)
+    gigabytes = (MANY_BYTES[fabric] - FEW_BYTES[fabric]) * MIB / 1e9
+    for process in machines.processes():
+        ran = sum(v[0] for (p, _), v in spent.items() if p == process)
+        by_name["cpu"].add(process, column, max(ran, 0) / gigabytes)
+    by_name["cpu"].add("all", column, max(sum(v[0] for v in spent.values()), 0) / gigabytes)
 
 
-def latencies(machines, by_name, fabric):
+def rate(machines, by_name, column, program, fabric):
+    """Messages of 8 bytes."""
+    row, _ = machines.perf(f"{program} -s 8 -n {MANY}", fabric)
+    by_name["rate"].add(f"{program}, 8 bytes", column, row[4] * 1e3)
+
+
+def latencies(machines, by_name, column, fabric):
     """One-way times, and what the threads did meanwhile."""
     for program in ("ib_send_lat", "ib_write_lat"):
         row, many = machines.perf(f"{program} -s 8 -n {MANY}", fabric)
         for what, i in (("50 %", 4), ("99 %", 7), ("99.9 %", 8)):
-            by_name["latency"].add(f"{program}, {what}", fabric, row[i])
+            by_name["latency"].add(f"{program}, {what}", column, row[i])
         if program == "ib_send_lat":
             _, few = machines.perf(f"{program} -s 8 -n {FEW}", fabric)
             for (process, what), spent in difference(many, few).items():
                 name = what if what == "fabric" else f"{process}, {what}"
                 for word, seconds in zip(("ran", "waited"), spent):
-                    by_name["threads"].add(name, f"{fabric}, {word}",
+                    by_name["threads"].add(name, f"{column}, {word}",
                                            max(seconds, 0) / (MANY - FEW) * 1e6)
+
+
+def one(machines, by_name, fabric):
+    """A run of all programs over a fabric, which is its column, too."""
+    for program in ("ib_write_bw", "ib_read_bw"):
+        bandwidth(machines, by_name, fabric, program, fabric)
+    for program in ("ib_write_bw", "ib_send_bw"):
+        rate(machines, by_name, fabric, program, fabric)
+    latencies(machines, by_name, fabric, fabric)
 
 
 def measure(bench, found):
@@ -181,5 +192,4 @@ def measure(bench, found):
             machines.add_rxe()
             for n in bench.rounds():
                 for fabric in list(FABRICS)[::1 if n % 2 else -1]:
-                    bandwidths(machines, by_name, fabric)
-                    latencies(machines, by_name, fabric)
+                    one(machines, by_name, fabric)

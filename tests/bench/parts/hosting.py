@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The adapters of two machines in their QEMUs, and in the fabric's process, in turns.
+
+Each turn has a lab of its own, in a process of its own (tests/bench/turn.py): it may be that of
+another checkout, BENCH_BESIDE, which is built already. Its QEMUs have its adapters.
+"""
+import json
+import os
+import subprocess
+import sys
+
+from bench.parts import machines
+from bench.report import Table, collect
+
+NAME = "hosting"
+HOSTS = {"QEMU": ["--host", "qemu"], "daemon": ["--host", "daemon"]}
+BESIDE = "beside"
+TURN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "turn.py")
+TCP_S = 3
+TCP_PORT = 5201
+
+
+def beside():
+    """The other checkout, or None."""
+    return os.environ.get("BENCH_BESIDE") or None
+
+
+def columns():
+    """One for each hosting, and one for the other checkout."""
+    return [*HOSTS, *([BESIDE] if beside() else [])]
+
+
+def note():
+    """Which commit the other checkout is at."""
+    if not beside():
+        return ""
+    done = subprocess.run(["git", "-C", beside(), "rev-parse", "--short=12", "HEAD"],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                          check=False)
+    return f"Beside it is commit {done.stdout.strip() or 'unknown'}, with its adapters in QEMU."
+
+
+def tables():
+    """What is measured."""
+    every = columns()
+    return [
+        Table("bandwidth", "Adapters in QEMU and in the fabric's process: bandwidth", "program",
+              {c: "GB/s" for c in every}, "bars", note=note()),
+        Table("rate", "Adapters in QEMU and in the fabric's process: messages", "program",
+              {c: "k/s" for c in every}),
+        Table("latency", "Adapters in QEMU and in the fabric's process: one way, 8 bytes",
+              "program", {c: "us" for c in every}, "bars", "y"),
+        Table("cpu", "Processor time of both QEMUs and of the fabric for a GB: of ib_write_bw, "
+              "1 MiB, by process, and of TCP", "process", {c: "s/GB" for c in every}),
+        Table("threads", "What threads did for a message of ib_send_lat: they ran, and waited "
+              "for a processor", "thread",
+              {f"{c}, {w}": "us" for c in every for w in ("ran", "waited")}),
+    ]
+
+
+def tcp(pair, by_name, column):
+    """A stream over IPoIB, and processor time for its bytes."""
+    for k in (1, 2):
+        status, text = pair.lab.capture(k, f"ip addr replace 10.77.0.{k}/24 dev ib0")
+        if status:
+            raise SystemExit(f"bench: node{k}: {text}")
+    before = pair.threads()
+    status, server, client = pair.lab.pair("iperf3 -s -1", f"iperf3 -c 10.77.0.1 -J -t {TCP_S}",
+                                           TCP_PORT, machines.LIMIT_S)
+    if status:
+        raise SystemExit(f"bench: iperf3: status {status}\n{server}\n{client}")
+    spent = machines.used(before, pair.threads())
+    received = json.loads(client[client.index("{"):])["end"]["sum_received"]
+    by_name["bandwidth"].add("TCP over IPoIB", column, received["bits_per_second"] / 8e9)
+    by_name["cpu"].add("all, TCP", column,
+                       sum(ran for ran, _ in spent.values()) / (received["bytes"] / 1e9))
+
+
+def one(pair, by_name, column):
+    """All programs in one lab."""
+    machines.bandwidth(pair, by_name, column, "ib_write_bw", "ohca")
+    machines.rate(pair, by_name, column, "ib_write_bw", "ohca")
+    machines.latencies(pair, by_name, column, "ohca")
+    tcp(pair, by_name, column)
+
+
+def turn(column, top):
+    """What turn.py has measured for a column, as collect() takes it."""
+    env, tree = dict(os.environ), top
+    if column == BESIDE:
+        # it has a build of its own
+        env.pop("OHCA_BUILD", None)
+        tree = os.path.realpath(beside())
+    with subprocess.Popen([sys.executable, "-B", TURN, tree, column, *HOSTS.get(column, [])],
+                          stdout=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            text, _ = process.communicate()
+        finally:
+            # it takes its lab down
+            if process.poll() is None:
+                process.terminate()
+    if process.returncode:
+        raise SystemExit(f"bench: {column}: status {process.returncode}")
+    return text
+
+
+def fault():
+    """Why it cannot be measured here, or None."""
+    if not beside() or os.path.exists(os.path.join(beside(), "tools", "ohca-lab")):
+        return None
+    return f"needs a checkout: BENCH_BESIDE={beside()} is none"
+
+
+def measure(bench, found):
+    """All columns in turns: A B, B A."""
+    for n in bench.rounds():
+        for column in columns()[::1 if n % 2 else -1]:
+            collect(turn(column, bench.top), found)
