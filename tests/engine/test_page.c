@@ -207,6 +207,26 @@ static void test_greedy(void **state)
 	done(qp);
 }
 
+/* When all is done nobody has to be woken for anything but a doorbell. */
+static void test_idle(void **state)
+{
+	struct world *w = *state;
+	struct host_qp qp[2];
+
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	for (uint32_t i = 0; i < 3; i++) {
+		post(w, qp, i);
+		pass(w, MS);
+		came(w, i);
+	}
+	pass(w, 1000 * MS);
+	assert_true(fab_hcas_due(w->hcas) == UINT64_MAX);
+	assert_true(net_timers(w->net) == UINT64_MAX);
+	assert_true(fab_hcas_sleep(w->hcas));
+	fab_hcas_awake(w->hcas);
+	done(qp);
+}
+
 /* ---- interrupts ------------------------------------------------------------------ */
 
 /* One CQ of node 1 is armed and node 0 completes it: vector 0 of node 1's completion EQ. */
@@ -621,9 +641,9 @@ int main(void)
 {
 #define P(name) cmocka_unit_test_setup_teardown(test_##name, setup_paged, teardown)
 	const struct CMUnitTest tests[] = {
-		P(registers), P(fatal), P(lies), P(unfit), P(pending), P(greedy), P(irq), P(irq_reset),
-		P(clock), P(paused_sender), P(paused_midway), P(paused_receiver), P(paused_deadline), P(paused_link),
-		P(paused_reset), P(sleep), P(asleep),
+		P(registers), P(fatal), P(lies), P(unfit), P(pending), P(greedy), P(idle), P(irq),
+		P(irq_reset), P(clock), P(paused_sender), P(paused_midway), P(paused_receiver),
+		P(paused_deadline), P(paused_link), P(paused_reset), P(sleep), P(asleep),
 	};
 
 	return cmocka_run_group_tests_name("HCAs with fronts", tests, NULL, NULL);
