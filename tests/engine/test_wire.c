@@ -6,6 +6,7 @@
 #include "world.h"
 
 #include <errno.h>
+#include <poll.h>
 
 #include "fabric/fault/fault.h"
 #include "fabric/hca/hca_priv.h"
@@ -296,6 +297,38 @@ static void test_vl15(void **state)
 	pump(w);
 	assert_int_equal(w->net->d->n.mads_in - in_before, FAB_HPORT_MADS);
 	host_buf_free(&qp.buf);
+}
+
+/* What an HCA sends by a link whose ends both sleep wakes the peer. */
+static void test_idle_link(void **state)
+{
+	struct world *w = *state;
+	struct node *n = &w->node[0];
+	struct host_qp_init in = { .type = OHCA_QPT_UD, .scq = &n->cq, .rcq = &n->cq };
+	struct pollfd p = { .fd = ohca_link_event_fd(w->sm->l), .events = POLLIN };
+	struct wqe q = wqe_new(OHCA_OP_SEND, OHCA_WQE_SIGNALED, 1);
+	struct ohca_link_frame f;
+	struct host_qp qp;
+
+	assert_int_equal(host_qp_create(n->h, &qp, &in), 0);
+	host_qp_datagram(&qp, 0, 0x11);
+	wqe_av(&q, SM_LID, 5, 0x11);
+	wqe_sge(&q, n->mr.iova, 100, n->mr.key);
+	pump(w);
+	ohca_link_awake(w->sm->l, true);
+	assert_true(ohca_link_prepare_sleep(w->sm->l));
+	assert_true(fab_data_sleep(w->net->d));
+	fab_data_awake(w->net->d);
+	assert_int_equal(poll(&p, 1, 0), 0);
+
+	wqe_post(&qp, &q);
+	assert_true(fab_hcas_turn(w->hcas));
+	fab_data_round(w->net->d);
+	assert_int_equal(poll(&p, 1, 0), 1);
+	assert_int_equal(ohca_link_rx_peek(w->sm->l, 0, &f), 1);
+	ohca_link_rx_release(w->sm->l, 0);
+	wc(&n->cq, 1, WC_SUCCESS);
+	host_qp_destroy(&qp);
 }
 
 /* An HCA with two ports at the switch writes to itself: it takes no packet while it sends. */
@@ -642,13 +675,13 @@ int main(void)
 	};
 	const struct CMUnitTest hosted[] = {
 		H(counters), H(loss), H(damage), H(delay), H(pulled), H(capture), H(incast),
-		H(no_room), H(vl15), H(two_ports), H(memory), H(gone_due), H(gone_kicked), H(busy),
+		H(no_room), H(vl15), H(idle_link), H(two_ports), H(memory), H(gone_due), H(gone_kicked), H(busy),
 		H(smps), H(takes), H(timestamps), H(delay_no_memory), H(hash_seed),
 	};
 
 	const struct CMUnitTest paged[] = {
 		P(counters), P(loss), P(damage), P(delay), P(pulled), P(capture), P(incast),
-		P(vl15), P(two_ports), P(memory), P(gone_due), P(gone_kicked), P(busy), P(smps),
+		P(vl15), P(idle_link), P(two_ports), P(memory), P(gone_due), P(gone_kicked), P(busy), P(smps),
 		P(timestamps),
 	};
 

@@ -177,7 +177,6 @@ bool fab_data_round(struct fab_data *d)
 	bool moved;
 
 	d->now_ns = 0;
-	fab_links_used(d);
 	/* an HCA's link goes down after the answer to what takes it down has left by it */
 	moved = fab_hport_round(d);
 	moved |= late_ctrl(d);
@@ -195,6 +194,8 @@ bool fab_data_round(struct fab_data *d)
 		ohca_link_kick(d->awake[i]->link);
 	for (uint32_t i = 0; i < d->nused; i++)
 		ohca_link_kick_tx(d->used[i]->link);
+	/* links that HCAs use between two rounds are kicked by the second */
+	fab_links_used(d);
 	if (fab_unlikely(d->link_captures))
 		fab_capture_links(d);
 	return moved;
