@@ -118,6 +118,28 @@ class Changes(unittest.TestCase):
         self.assertEqual(starts[28], 27)
         self.assertEqual(starts[29], 29)
 
+    def test_parts(self):
+        text = """\
+int parts(int n)
+{
+	static const int all[2] = {
+		[0] = 1,
+		[1] = 2,
+	};
+	int v = n ? 3 :
+		4;
+
+	switch (n) {
+	case 5:
+		v = 6;
+	}
+out:
+	return v;
+}
+"""
+        starts = {c.line: c.start for line in change.changes_of("x.c", text) for c in line}
+        self.assertEqual(starts, {3: 3, 4: 3, 5: 3, 7: 7, 8: 7, 11: 11, 12: 12})
+
     def test_equal_lines(self):
         self.assertEqual({c.line: c.nth for c in self.all if "return 4" in c.old}, {26: 1, 29: 2})
         keys = [accepted.key("part", c) for c in self.all]
@@ -213,6 +235,16 @@ class Trials(unittest.TestCase):
         tried = trial.Trial(self.tree, lines)
         for c in (c for line in change.changes_of("x.c", SOURCE) for c in line):
             self.assertEqual(tried.runs(c), {26: {"two"}, 27: {"one"}, 28: {"one"}}.get(c.line, ()))
+
+    def test_enter(self):
+        lines = {("x.c", 23): {"one"}, ("x.c", 27): {"two"}, ("x.c", 18): {"three"}}
+        for none in (set(), {"four"}):
+            tried = trial.Trial(self.tree, {**lines, None: none} if none else lines)
+            for c in (c for line in change.changes_of("x.c", SOURCE) for c in line):
+                names = {25: {"one"}, 26: {"one"}}.get(c.line) or (
+                    {"one", "two"} if c.line > 26 else ())
+                self.assertEqual(set(tried.enter(c)), set(names) | none if names else set(),
+                                 c.line)
 
     def test_files(self):
         for sources, others, found in (

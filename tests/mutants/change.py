@@ -24,7 +24,9 @@ STATEMENT = re.compile(r"\s+(?:(?:break|continue|return|goto \w+);|"
                        r"(?:(?:\+\+|--)?;| (?:[-+*/%&|^]|<<|>>)?= .*;|\(.*\);))$")
 NO_CALL = re.compile(r"\s+\(void\)|\s+(?:if|for|while|switch|return|sizeof|case|else|do)\b")
 # A line after which a statement starts; so does a function's first one.
-ENDS = re.compile(r"(?:^|[;{}:)]|\b(?:else|do))$")
+ENDS = re.compile(r"(?:^|[;{})]|\b(?:else|do)|^\s*(?:case\b.*|\w+):)$")
+# One whose statement goes on with the parts of a value in braces.
+PARTS = re.compile(r"(?:=|\breturn) (?:\([\w ]+\))?\{")
 CONDITION = re.compile(r"(?:\} else )?(?:else )?(?:if|while) \(")
 
 
@@ -34,6 +36,7 @@ class Change:
     path: str       # from the top of the tree
     line: int       # from 1
     start: int      # the line with which its statement starts
+    begin: int      # the line with which its function's head starts
     nth: int        # which of the equal lines of its function, from 1
     function: str
     kind: str
@@ -61,22 +64,23 @@ def blank(text):
 
 
 def bodies(lines):
-    """Numbers, from 0, of the lines of functions' bodies, each with its function's name."""
-    name = None
+    """Numbers, from 0, of the lines of functions' bodies, each with its function's name and the
+    number, from 1, of the first line of its head."""
+    name, begin = None, 0
     for i, line in enumerate(lines):
         if line == "{":
             # the name stands before the parameters, which may take several lines
             head = ""
-            for before in reversed(lines[:i]):
-                head = before + " " + head
-                if not before.startswith((" ", "\t")):
+            for begin in range(i - 1, -1, -1):
+                head = lines[begin] + " " + head
+                if not lines[begin].startswith((" ", "\t")):
                     break
             found = re.findall(r"(\w+)\(", head)
             name = next((n for n in found if not n.startswith("__")), "?")
         elif line.startswith("}"):
             name = None
         elif name is not None:
-            yield i, name
+            yield i, name, begin + 1
 
 
 def edits_of(line, code):
@@ -119,15 +123,17 @@ def edits_of(line, code):
 def changes_of(path, text):
     """All changes of a file, by line."""
     lines, codes = text.split("\n"), blank(text).split("\n")
-    depth, last, silent, function, start, seen = 0, "", False, None, 0, []
-    for i, name in bodies(codes):
+    depth, last, silent, function, start, seen, braces = 0, "", False, None, 0, [], 0
+    for i, name, begin in bodies(codes):
         code = codes[i].rstrip()
         if name != function:
-            depth, last, silent, function, seen = 0, "", False, name, []
+            depth, last, silent, function, seen, braces = 0, "", False, name, [], 0
         if not code.strip() or code.lstrip().startswith("#"):
             continue
         # whether a statement starts here, and whether all of it is on this line
-        starts = depth == 0 and ENDS.search(last)
+        starts = depth == 0 and braces == 0 and ENDS.search(last)
+        if braces or PARTS.search(code):
+            braces += code.count("{") - code.count("}")
         if starts:
             silent, start = bool(SILENT.match(code)), i + 1
         depth += code.count("(") - code.count(")")
@@ -146,7 +152,8 @@ def changes_of(path, text):
         last = code
         seen.append(lines[i].strip())
         if found:
-            yield [Change(path, i + 1, start, seen.count(seen[-1]), name, kind, lines[i], new)
+            nth = seen.count(seen[-1])
+            yield [Change(path, i + 1, start, begin, nth, name, kind, lines[i], new)
                    for kind, new in dict((n, (k, n)) for k, n in found).values()]
 
 

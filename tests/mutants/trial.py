@@ -39,9 +39,19 @@ class Trial:
                 return names | self.covered.get(None, set())
         return ()
 
+    def enter(self, change):
+        """Names of the programs that run a line of the function up to the changed one."""
+        # of tables and the like gcov counts no line at all
+        names = set().union(*(self.covered.get((change.path, line), ())
+                              for line in range(change.begin, change.line + 1)))
+        return names | self.covered.get(None, set()) if names else ()
+
     def programs(self, change, level):
-        """The programs that run the changed line, the shortest first; all if none is known to."""
-        names = self.runs(change)
+        """The programs that run the changed line, the shortest first.
+
+        If none is known to, those that run its function; else all.
+        """
+        names = self.runs(change) or self.enter(change)
         # those under ThreadSanitizer have the same names and a suffix
         some = [p for p in level.programs if p.name.partition(".tsan")[0] in names]
         return sorted(some or level.programs, key=lambda p: p.processor)
