@@ -319,7 +319,7 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		{ "spin-us", required_argument, NULL, O_SPIN },
 		{ "stats", no_argument, NULL, O_STATS },
 		{ "no-sandbox", no_argument, NULL, O_NO_SANDBOX },
-		{ NULL, 0, NULL, 0 },
+		{ 0 },
 	};
 	int c;
 

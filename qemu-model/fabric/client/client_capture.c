@@ -213,7 +213,7 @@ int fab_capture_client(int argc, char **argv)
 		{ "count", required_argument, NULL, 'n' },
 		{ "seconds", required_argument, NULL, 's' },
 		{ "link-packets", no_argument, NULL, 'l' },
-		{ NULL, 0, NULL, 0 },
+		{ 0 },
 	};
 	struct options o = { .path = NULL };
 	int c;

@@ -40,7 +40,7 @@ static bool parse_plan(struct fab_plan *p, int argc, char **argv)
 		{ "slow", required_argument, NULL, SLOW },
 		{ "swapped", required_argument, NULL, SWAPPED },
 		{ "seed", required_argument, NULL, SEED },
-		{ NULL, 0, NULL, 0 },
+		{ 0 },
 	};
 	uint32_t * const numbers[] = {
 		[RAILS] = &p->rails, [BROKEN] = &p->missing, [SLOW] = &p->slow,

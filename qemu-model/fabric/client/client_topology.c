@@ -101,7 +101,7 @@ static bool parse_source(struct source *src, int argc, char **argv)
 		{ "topology", required_argument, NULL, 't' },
 		{ "generate", required_argument, NULL, 'g' },
 		{ "format", required_argument, NULL, 'f' },
-		{ NULL, 0, NULL, 0 },
+		{ 0 },
 	};
 	int c;
 

@@ -157,7 +157,7 @@ void fab_cable(struct fab *f, uint32_t a, uint32_t b)
 
 uint8_t fab_vl_code(unsigned int vls)
 {
-	for (uint8_t c = 5; c > 0; c--)
+	for (uint8_t c = 5; c > 1; c--)
 		if (ib_opvls_count(c) <= vls)
 			return c;
 	return 1;

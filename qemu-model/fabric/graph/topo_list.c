@@ -93,22 +93,22 @@ static uint32_t new_item(struct topo *t, const struct topo_end *e)
 	return l->items++;
 }
 
-/* What @e adds to what is known of a node. Return: false after an error. */
-static bool merge(struct topo *t, struct topo_item *item, const struct topo_end *e)
+/* What @e adds to what is known of a node. After an error nobody looks at it. */
+static void merge(struct topo *t, struct topo_item *item, const struct topo_end *e)
 {
 	struct topo_end *i = &item->end;
 
 	if (e->type && i->type && e->type != i->type) {
 		topo_error(t, t->line, "\"%.*s\" is another kind of node in line %u: correct one "
 			   "of the lines", (int)i->name.len, i->name.p, item->line);
-		return false;
+		return;
 	}
 	i->type |= e->type;
 	if (e->nports && item->said_nports && e->nports != i->nports) {
 		topo_error(t, t->line, "\"%.*s\" has %u ports here, and %u in line %u: correct one "
 			   "of the lines", (int)i->name.len, i->name.p, e->nports, i->nports,
 			   item->line);
-		return false;
+		return;
 	}
 	if (e->nports)
 		item->said_nports = true;
@@ -117,7 +117,7 @@ static bool merge(struct topo *t, struct topo_item *item, const struct topo_end 
 	if (item->said_nports && e->num > i->nports) {
 		topo_error(t, t->line, "port %u of \"%.*s\", which has ports 1 to %u", e->num,
 			   (int)i->name.len, i->name.p, i->nports);
-		return false;
+		return;
 	}
 	if (e->num > i->nports)
 		i->nports = e->num;
@@ -136,7 +136,6 @@ static bool merge(struct topo *t, struct topo_item *item, const struct topo_end 
 		i->num = e->num;
 	if (e->port_guid)
 		i->port_guid = e->port_guid;
-	return true;
 }
 
 uint32_t topo_list_end(struct topo *t, const struct topo_end *e)
@@ -152,8 +151,9 @@ uint32_t topo_list_end(struct topo *t, const struct topo_end *e)
 	}
 	if (n == FAB_NONE)
 		n = new_item(t, e);
-	if (n == FAB_NONE || !merge(t, &l->item[n], e))
+	if (n == FAB_NONE)
 		return FAB_NONE;
+	merge(t, &l->item[n], e);
 	seen = list_room(t, (void **)&l->seen, l->seens, &l->seens_cap, sizeof(*seen));
 	if (!seen)
 		return FAB_NONE;
