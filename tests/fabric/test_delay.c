@@ -261,13 +261,42 @@ static void test_delay_mads_at_machine(void **st)
 	assert_int_equal(fab_extra_of(f, q)->fault->lost, 1);
 }
 
+/* MADs on wires of their own land in the order of their times, whoever left first. */
+static void test_delay_order(void **st)
+{
+	static const struct {
+		uint32_t host;
+		uint64_t ns;
+	} wire[] = { { 2, 1000000 }, { 3, 3000000 }, { 4, 2000000 }, { 5, 2000000 } };
+	static const uint32_t order[] = { 2, 4, 5, 3 };
+	uint8_t pkt[IB_MAD_PKT_LEN];
+
+	(void)st;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(wire); i++) {
+		const uint32_t p = fab_port_of(&f->node[wire[i].host], 1);
+
+		assert_true(fab_fault_delay(&m, p, wire[i].ns));
+		send_gmp(LID(wire[i].host));
+		pump(NULL);
+	}
+	assert_int_equal(m.flights, IB_ARRAY_SIZE(wire));
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(order); i++) {
+		if (i != 2)
+			later(1000000);
+		assert_int_equal(ep_recv(&host[0], 0, pkt, sizeof(pkt)), IB_MAD_PKT_LEN);
+		assert_int_equal(ib_get_be16(pkt + 6), LID(order[i]));
+		if (i != 1)
+			assert_int_equal(ep_recv(&host[0], 0, pkt, sizeof(pkt)), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
 		T(test_trim), T(test_delay), T(test_delay_credits), T(test_delay_down),
 		T(test_delay_machine), T(test_delay_forgets), T(test_delayed_answer),
-		T(test_delay_mads_at_machine),
+		T(test_delay_mads_at_machine), T(test_delay_order),
 #undef T
 	};
 

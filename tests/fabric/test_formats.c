@@ -236,6 +236,46 @@ static void messages(void **st)
 	assert_non_null(strstr(w.errors.text[0], "no node"));
 }
 
+/* So many warnings are told, and that there are more. */
+static void many_warnings(void **st)
+{
+	static const char all[] = "Switch 2 \"a\"\n";
+	char text[64 * 8 + sizeof(all)];
+	struct findings w;
+	struct fab *f;
+
+	(void)st;
+	for (unsigned int n = 49; n <= 60; n += 11) {
+		for (unsigned int i = 0; i < n; i++)
+			memcpy(text + 8 * i, "ibwarn:\n", 8);
+		memcpy(text + 8 * n, all, sizeof(all));
+		f = parse(text, 8 * n + sizeof(all) - 1, &w);
+		assert_non_null(f);
+		fab_free(f);
+		assert_int_equal(w.warnings.n, n == 49 ? 49 : 51);
+		assert_int_equal(w.warnings.line[w.warnings.n - 1], n == 49 ? 49 : 50);
+		assert_int_equal(!strcmp(w.warnings.text[w.warnings.n - 1],
+					 "there are more warnings"), n != 49);
+	}
+}
+
+/* Lines may end as those of DOS. */
+static void dos(void **st)
+{
+	static const char text[] = "Switch 2 \"a\"\r\n[1] \"b\"[1]\r\n\r\nCa 1 \"b\" # \"x\"\r\n"
+				   "[1] \"a\"[1]\r";
+	struct findings w;
+	struct fab *f = parse(text, sizeof(text) - 1, &w);
+
+	(void)st;
+	if (!f)
+		fail_msg("%u: %s", w.errors.line[0], w.errors.text[0]);
+	assert_int_equal(w.warnings.n, 0);
+	assert_string_equal(f->desc[0].text, "a");
+	assert_string_equal(f->desc[1].text, "x");
+	fab_free(f);
+}
+
 #define P_SW "SW 1 1 0x10 4x EDR - CA 2 1 0x20 ( 'a' - 'b' )\n"
 #define L_SW "{ SW Ports:24 SystemGUID:10 NodeGUID:10 PortGUID:10 VenID:2c9 DevID:1 Rev:0 {a} LID:1 "
 #define L_CA "{ CA Ports:01 SystemGUID:20 NodeGUID:20 PortGUID:20 VenID:2c9 DevID:1 Rev:0 {b} LID:2 "
@@ -501,6 +541,8 @@ int main(void)
 		cmocka_unit_test(ibdm),
 		cmocka_unit_test(warned),
 		cmocka_unit_test(messages),
+		cmocka_unit_test(many_warnings),
+		cmocka_unit_test(dos),
 		cmocka_unit_test(refused),
 		cmocka_unit_test(identities),
 		cmocka_unit_test(written),

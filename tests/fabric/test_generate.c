@@ -153,6 +153,37 @@ static void same_again(void **st)
 	fab_free(h);
 }
 
+/* Lists of rates, one for each level from the hosts on. */
+static void speeds(void **st)
+{
+	static const struct {
+		const char *list;
+		bool right;
+	} cases[] = {
+		{ "EDR", true }, { "2xHDR", true }, { "EDR,HDR,NDR", true }, { "SDR,12xDDR", true },
+		{ "", false }, { ",", false }, { "EDR,", false }, { ",EDR", false },
+		{ "EDR,,HDR", false }, { "EDR,FAST", false }, { "FAST", false }, { "4x", false },
+		{ "3xEDR", false }, { "???", false }, { "2x???", false },
+		{ "EDR,HDR,NDR,XDR", false }, { "EDR HDR", false },
+	};
+
+	(void)st;
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(cases); i++) {
+		const struct fab_plan plan = { .spec = "fat-tree:4", .speed = cases[i].list };
+		struct fab_damages d;
+		struct fab *f = fab_new();
+		char why[1024] = "";
+
+		assert_non_null(f);
+		if (fab_generate_plan(f, &plan, &d, why, sizeof(why)) != cases[i].right ||
+		    !cases[i].right == !strstr(why, "is no list of 1 to 3 rates"))
+			fail_msg("'%s': %s", cases[i].list, why);
+		if (cases[i].right)
+			free(d.list);
+		fab_free(f);
+	}
+}
+
 static void refused(void **st)
 {
 	static const char * const specs[] = {
@@ -233,6 +264,7 @@ int main(void)
 		cmocka_unit_test(all_ports_used),
 		cmocka_unit_test(distances),
 		cmocka_unit_test(same_again),
+		cmocka_unit_test(speeds),
 		cmocka_unit_test(refused),
 		cmocka_unit_test(widest),
 		cmocka_unit_test(memory),

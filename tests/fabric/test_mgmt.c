@@ -88,6 +88,8 @@ static void ends_by_lid(void **st)
 	} way[] = {
 		/* from the own leaf and from a spine to hosts and switches */
 		{ "1", 1 }, { "1", 3 }, { "1", 9 }, { "13", 2 }, { "13", 8 },
+		/* a host sends nothing on */
+		{ "12", 3 },
 	};
 	struct ib_node_info ni;
 
@@ -102,6 +104,10 @@ static void ends_by_lid(void **st)
 		for (unsigned int k = 0; way[i].route[k]; k++)
 			mad.smp.init_path[k + 1] = (uint8_t)(way[i].route[k] - '0');
 		ib_smp_set_hops(&mad.smp, 0, (uint8_t)strlen(way[i].route));
+		if (i == IB_ARRAY_SIZE(way) - 1) {
+			assert_int_equal(ask_lid(&mad, IB_LID_PERMISSIVE), FAB_LOST);
+			break;
+		}
 		assert_int_equal(ask_lid(&mad, IB_LID_PERMISSIVE), FAB_DELIVERED);
 		assert_int_equal(got.mad.hdr.method, IB_METHOD_GET_RESP);
 		assert_int_equal(got.dlid, IB_LID_PERMISSIVE);
@@ -120,6 +126,28 @@ static void permissive_gmp(void **st)
 	assert_int_equal(get_lid(IB_CLASS_PERF, 1, 0, IB_LID_PERMISSIVE), FAB_LOST);
 	assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, IB_LID_PERMISSIVE),
 			 FAB_DELIVERED);
+}
+
+/* What is not Armed takes SMPs only; a GMP makes an Armed port Active (11.2.7). */
+static void before_active(void **st)
+{
+	struct ib_port_info *pi;
+
+	(void)st;
+	subnet_up();
+	pi = &f->port[f->port[PORT].peer].pi;
+	for (uint8_t state = IB_PS_INIT; state <= IB_PS_ACTIVE; state++) {
+		const uint64_t lost = m.stats.lost;
+
+		pi->state = state;
+		assert_int_equal(get_lid(IB_CLASS_SUBN_LID, IB_SMP_ATTR_NODE_INFO, 0, LID(8)),
+				 FAB_DELIVERED);
+		assert_int_equal(pi->state, state);
+		assert_int_equal(get_lid(IB_CLASS_PERF, 1, 0, LID(8)),
+				 state == IB_PS_INIT ? FAB_LOST : FAB_DELIVERED);
+		assert_int_equal(m.stats.lost, lost + (state == IB_PS_INIT));
+		assert_int_equal(pi->state, state == IB_PS_INIT ? IB_PS_INIT : IB_PS_ACTIVE);
+	}
 }
 
 /* A directed route out of another port than the manager's. */
@@ -328,6 +356,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(combined_routes, setup, teardown),
 		cmocka_unit_test_setup_teardown(ends_by_lid, setup, teardown),
 		cmocka_unit_test_setup_teardown(permissive_gmp, setup, teardown),
+		cmocka_unit_test_setup_teardown(before_active, setup, teardown),
 		cmocka_unit_test_setup_teardown(own_port, setup, teardown),
 		cmocka_unit_test_setup_teardown(copies, setup, teardown),
 		cmocka_unit_test_setup_teardown(fewer_pkeys, setup, teardown),

@@ -70,6 +70,20 @@ static int stop(void **st)
 	return teardown(st);
 }
 
+/* Line of the first error of @text, which has to be @says. */
+static json_int_t script_error(const char *text, const char *says)
+{
+	json_t *v = script(text, NULL), *first = json_array_get(json_object_get(v, "errors"), 0);
+	const char *error = json_string_value(json_object_get(first, "error"));
+	json_int_t line;
+
+	if (!error || !strstr(error, says))
+		fail_msg("'%s': %s", text, error ? error : "plays");
+	line = json_integer_value(json_object_get(first, "line"));
+	json_decref(v);
+	return line;
+}
+
 static void test_errors(void **st)
 {
 	static const struct {
@@ -119,17 +133,8 @@ static void test_errors(void **st)
 	};
 
 	(void)st;
-	for (unsigned int i = 0; i < IB_ARRAY_SIZE(wrong); i++) {
-		json_t *v = script(wrong[i].text, NULL), *e = json_object_get(v, "errors"), *first;
-		const char *text;
-
-		first = json_array_get(e, 0);
-		text = json_string_value(json_object_get(first, "error"));
-		if (!text || !strstr(text, wrong[i].says))
-			fail_msg("'%s': %s", wrong[i].text, text ? text : "plays");
-		assert_int_equal(json_integer_value(json_object_get(first, "line")), wrong[i].line);
-		json_decref(v);
-	}
+	for (unsigned int i = 0; i < IB_ARRAY_SIZE(wrong); i++)
+		assert_int_equal(script_error(wrong[i].text, wrong[i].says), wrong[i].line);
 	assert_null(m.script);
 }
 
@@ -157,6 +162,20 @@ static void test_many_errors(void **st)
 	assert_non_null(strstr(json_string_value(json_object_get(v, "error")),
 			       "line 1025: the script has too many faults"));
 	json_decref(v);
+}
+
+/* A byte that ends a string is an error of its line; what is behind it is not read. */
+static void test_zero(void **st)
+{
+	static const char text[] = "at 1s link up leaf1:1\nat 1s link up leaf1:1\0x\n";
+	struct fab_script_error e[FAB_SCRIPT_ERRORS];
+	uint64_t ends;
+
+	(void)st;
+	assert_int_equal(fab_script_start(&m, text, sizeof(text) - 1, e, &ends), 1);
+	assert_int_equal(e[0].line, 2);
+	assert_string_equal(e[0].text, "a byte is 0 behind 'at 1s link up leaf1:1': write text");
+	assert_null(m.script);
 }
 
 static uint8_t state_of(const char *port)
@@ -317,6 +336,10 @@ static void test_any(void **st)
 		assert_in_range(down, 1, 2);
 	}
 	assert_memory_equal(state[0], state[1], 4);
+	/* a node without a cable has none to choose */
+	f->port[f->port[PORT].peer].peer = FAB_NO_PORT;
+	f->port[PORT].peer = FAB_NO_PORT;
+	assert_int_equal(script_error("at 0 link down host1:any", "which has a cable"), 1);
 }
 
 /* ---- a subnet manager that sees to links that come up -------------------------- */
@@ -681,6 +704,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_errors, setup, stop),
 		cmocka_unit_test_setup_teardown(test_many_errors, setup, stop),
+		cmocka_unit_test_setup_teardown(test_zero, setup, stop),
 		cmocka_unit_test(test_port_words),
 		cmocka_unit_test_setup_teardown(test_times, setup, stop),
 		cmocka_unit_test_setup_teardown(test_order, setup, stop),
