@@ -7,11 +7,19 @@
 
 /* ---- every kind of access --------------------------------------------------------- */
 
-enum kind { K_SEND, K_WRITE, K_READ, K_ATOMIC };
+enum kind { K_SEND, K_WRITE, K_READ, K_ATOMIC, K_ATOMIC_WRITE, KINDS };
+
+/* Whether it is of eight bytes at both ends. */
+static bool is_small(enum kind k)
+{
+	return k >= K_ATOMIC;
+}
 
 static void post(struct odp *t, enum kind k, uint64_t wr_id, uint64_t off, uint64_t roff,
 		 uint32_t len)
 {
+	struct wqe w;
+
 	switch (k) {
 	case K_SEND:
 		rig_send(&t->r, 0, wr_id, off, len);
@@ -25,20 +33,25 @@ static void post(struct odp *t, enum kind k, uint64_t wr_id, uint64_t off, uint6
 	case K_ATOMIC:
 		rig_atomic(&t->r, 0, OHCA_OP_FETCH_ADD, wr_id, off, roff, 5, 0);
 		break;
+	default:
+		w = wqe_new(OHCA_OP_ATOMIC_WRITE, OHCA_WQE_SIGNALED, wr_id);
+		wqe_raddr(&w, t->r.mr[1].iova + roff, t->r.mr[1].key);
+		wqe_sge(&w, t->r.mr[0].iova + off, len, t->r.mr[0].key);
+		wqe_post(&t->r.qp[0], &w);
 	}
 }
 
 /* The requester's own pages: it waits for as long as it takes, and nothing overtakes it. */
 static void test_requester(void **state)
 {
-	for (enum kind k = K_SEND; k <= K_ATOMIC; k++)
+	for (enum kind k = K_SEND; k < KINDS; k++)
 		for (unsigned int ok = 0; ok < 2; ok++) {
 			struct odp t;
 			struct ohca_hw_fault_eqe f;
 			struct ohca_resp_resize_qp at;
 			bool write = k == K_READ || k == K_ATOMIC;
-			uint32_t len = k == K_ATOMIC ? 8 : 3 * PAGE;
-			uint64_t off = k == K_ATOMIC ? PAGE : 100;
+			uint32_t len = is_small(k) ? 8 : 3 * PAGE;
+			uint64_t off = is_small(k) ? PAGE : 100;
 
 			(void)state;
 			odp_up(&t, (struct rig_opt){ .mtu = 4 });
@@ -49,12 +62,12 @@ static void test_requester(void **state)
 			if (k == K_ATOMIC)
 				rig_put64(&t.r, 1, 0, 1000);
 			/* the second page is missing, or the only one */
-			if (k != K_ATOMIC)
+			if (!is_small(k))
 				odp_pages(&t, 0, 0, 1, RW);
 			post(&t, k, 1, off, 0, len);
 			rig_send(&t.r, 0, 2, 0, 0);
 			rig_run(&t.r);
-			f = odp_want(&t, 0, PAGE, k == K_ATOMIC ? 8 : len - (PAGE - 100), write);
+			f = odp_want(&t, 0, PAGE, is_small(k) ? 8 : len - (PAGE - 100), write);
 			/* far longer than all retries: no timer runs */
 			rig_time(&t.r, 60000);
 			no_wc(&t.r.scq[0]);
@@ -94,13 +107,13 @@ static void test_requester(void **state)
 /* The responder's pages. */
 static void test_responder(void **state)
 {
-	for (enum kind k = K_SEND; k <= K_ATOMIC; k++)
+	for (enum kind k = K_SEND; k < KINDS; k++)
 		for (unsigned int ok = 0; ok < 2; ok++)
 			for (unsigned int srq = 0; srq < (k == K_SEND ? 2 : 1); srq++) {
 				struct odp t;
 				struct ohca_hw_fault_eqe f;
-				uint32_t len = k == K_ATOMIC ? 8 : 3 * PAGE;
-				uint64_t roff = k == K_ATOMIC ? PAGE : 100;
+				uint32_t len = is_small(k) ? 8 : 3 * PAGE;
+				uint64_t roff = is_small(k) ? PAGE : 100;
 
 				(void)state;
 				odp_up(&t, (struct rig_opt){ .mtu = 4, .srq = srq });
@@ -110,12 +123,12 @@ static void test_responder(void **state)
 				rig_fill(&t.r, k == K_READ, k == K_READ ? roff : 0, len, 9);
 				if (k == K_ATOMIC)
 					rig_put64(&t.r, 1, roff, 1000);
-				else
+				else if (!is_small(k))
 					odp_pages(&t, 1, 0, 1, RW);
 				post(&t, k, 1, 0, roff, len);
 				rig_send(&t.r, 0, 2, 0, 0);
 				rig_run(&t.r);
-				f = odp_want(&t, 1, PAGE, k == K_ATOMIC ? 8 : len - (PAGE - 100),
+				f = odp_want(&t, 1, PAGE, is_small(k) ? 8 : len - (PAGE - 100),
 					     k != K_READ);
 				rig_time(&t.r, 20);
 				no_wc(&t.r.scq[0]);

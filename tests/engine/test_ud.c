@@ -218,6 +218,55 @@ static void test_drops(void **state)
 	rig_down(&r);
 }
 
+/* The first datagram before RTS is told, once. */
+static void test_comm_est(void **state)
+{
+	struct ohca_hw_qp_attr a = { .state = OHCA_QPS_INIT, .port = 1, .qkey = RIG_QKEY };
+	struct rig_opt o = ud();
+	struct rig r;
+
+	(void)state;
+	o.cold = true;
+	rig_up(&r, o);
+	host_qp_datagram(&r.qp[0], 0, RIG_QKEY);
+	assert_int_equal(host_qp_modify(&r.qp[1], OHCA_ATTR_STATE | OHCA_ATTR_PKEY_INDEX |
+					OHCA_ATTR_PORT | OHCA_ATTR_QKEY, &a), 0);
+	a.state = OHCA_QPS_RTR;
+	assert_int_equal(host_qp_modify(&r.qp[1], OHCA_ATTR_STATE, &a), 0);
+	no_event(r.h[1]);
+	for (unsigned int i = 0; i < 2; i++) {
+		rig_recv(&r, 1, 1, 0, 100);
+		rig_send(&r, 0, 2, 0, 10);
+		rig_run(&r);
+		wc(&r.rcq[1], 1, WC_SUCCESS);
+		if (i == 0)
+			event(r.h[1], OHCA_EVENT_COMM_EST, r.qp[1].handle);
+		no_event(r.h[1]);
+	}
+	rig_down(&r);
+}
+
+/* A WQE that does nothing, in its place among others. */
+static void test_nop(void **state)
+{
+	struct wqe w = wqe_new(OHCA_OP_NOP, OHCA_WQE_SIGNALED, 2);
+	uint64_t frames;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, ud());
+	frames = r.h[0]->port[0].frames;
+	rig_send(&r, 0, 1, 0, 10);
+	wqe_post(&r.qp[0], &w);
+	rig_send(&r, 0, 3, 0, 10);
+	rig_run(&r);
+	for (unsigned int i = 1; i <= 3; i++)
+		wc(&r.scq[0], i, WC_SUCCESS);
+	no_wc(&r.scq[0]);
+	assert_int_equal(r.h[0]->port[0].frames, frames + 2);
+	rig_down(&r);
+}
+
 /* Local errors of the sender: SQE, flush, and back. */
 static void test_sqe(void **state)
 {
@@ -685,6 +734,53 @@ static void mads(bool loop)
 	rig_down(&r);
 }
 
+/* MADs for software that is not there, or has no room, are counted as dropped by their QP. */
+static void test_mads_dropped(void **state)
+{
+	static const uint8_t classes[] = { IB_CLASS_SUBN_LID, IB_CLASS_CM };
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, ud());
+	for (unsigned int k = 0; k < 2; k++) {
+		const uint8_t type = k ? OHCA_QPT_GSI : OHCA_QPT_SMI;
+		const struct ohca_port_counters *c = &r.h[1]->e->port[0].cnt;
+		uint64_t bad_qp = host_counter(r.h[1], OHCA_CNT_RX_BAD_QP);
+		uint64_t no_wqe = host_counter(r.h[1], OHCA_CNT_RX_NO_WQE);
+		uint64_t dropped = k ? c->qp1_dropped : c->vl15_dropped;
+		uint64_t other = k ? c->vl15_dropped : c->qp1_dropped;
+		struct host_qp qp[2];
+		struct ib_mad m = {
+			.hdr = { .base_version = 1, .mgmt_class = classes[k], .class_version = 1,
+				 .method = k ? IB_METHOD_SEND : IB_METHOD_TRAP,
+				 .attr_id = ib_to_be16(IB_SMP_ATTR_NOTICE), .tid = 0x99 },
+		};
+
+		special(&r, 0, type, &qp[0]);
+		send_mad(&r, &qp[0], 1, 2, &m);
+		rig_run(&r);
+		wc(&r.scq[0], 1, WC_SUCCESS);
+		assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_BAD_QP), bad_qp + 1);
+		assert_int_equal(k ? c->qp1_dropped : c->vl15_dropped, dropped + 1);
+		/* there are two receive WQEs */
+		special(&r, 1, type, &qp[1]);
+		for (unsigned int i = 1; i <= 3; i++) {
+			send_mad(&r, &qp[0], i, 2, &m);
+			rig_run(&r);
+			wc(&r.scq[0], i, WC_SUCCESS);
+			if (i < 3)
+				wc(&r.rcq[1], i, WC_SUCCESS);
+		}
+		no_wc(&r.rcq[1]);
+		assert_int_equal(host_counter(r.h[1], OHCA_CNT_RX_NO_WQE), no_wqe + 1);
+		assert_int_equal(k ? c->qp1_dropped : c->vl15_dropped, dropped + 2);
+		assert_int_equal(k ? c->vl15_dropped : c->qp1_dropped, other);
+		for (unsigned int i = 0; i < 2; i++)
+			host_qp_destroy(&qp[i]);
+	}
+	rig_down(&r);
+}
+
 static void test_mads(void **state)
 {
 	(void)state;
@@ -898,6 +994,8 @@ int main(void)
 		cmocka_unit_test(test_grh),
 		cmocka_unit_test(test_dgid),
 		cmocka_unit_test(test_drops),
+		cmocka_unit_test(test_comm_est),
+		cmocka_unit_test(test_nop),
 		cmocka_unit_test(test_sqe),
 		cmocka_unit_test(test_sqe_many),
 		cmocka_unit_test(test_recv_errors),
@@ -906,6 +1004,7 @@ int main(void)
 		cmocka_unit_test(test_mcast_hash),
 		cmocka_unit_test(test_mcast),
 		cmocka_unit_test(test_block_loopback),
+		cmocka_unit_test(test_mads_dropped),
 		cmocka_unit_test(test_mads),
 		cmocka_unit_test(test_mads_loop),
 		cmocka_unit_test(test_smp_init),
