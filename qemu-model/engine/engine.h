@@ -232,7 +232,24 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
  */
 bool ohca_doorbell_sizes(const struct ohca_cfg *cfg, struct ohca_db_sizes *s);
 
-/** ohca_free - give everything back; owner; no other thread may be inside */
+/**
+ * ohca_retire() - the end of an engine, as fast as a reset; owner; no other thread may be inside
+ *
+ * It calls the host no more, and does not use the host's memory. What it has is freed by
+ * ohca_sweep(); no other function but that and ohca_free() may be called.
+ */
+void ohca_retire(ohca_engine *e);
+
+/**
+ * ohca_sweep() - free some of what resets and ohca_retire() have left, some 50 us long; owner
+ *
+ * ohca_poll() does it, too.
+ *
+ * Return: whether there is more; of an engine that is retired: more than ohca_free() frees at once.
+ */
+bool ohca_sweep(ohca_engine *e);
+
+/** ohca_free - give everything back, however long it takes; owner; no other thread may be inside */
 void ohca_free(ohca_engine *e);
 
 /**
@@ -347,7 +364,14 @@ void ohca_link_change(ohca_engine *e, unsigned int port, const struct ohca_link_
  */
 void ohca_set_trace(ohca_engine *e, uint32_t events);
 
-/** ohca_reset - as power-on, FLR and OHCA_CTRL_RESET do; no DMA after it. owner */
+/**
+ * ohca_reset - as power-on, FLR and OHCA_CTRL_RESET do; no DMA after it. owner
+ *
+ * It takes some 0.2 ms at most, whatever the driver has made: ohca_poll(), or ohca_sweep(), frees
+ * that. The driver has all of its budget again; after a second reset meanwhile its commands wait
+ * until what was there before the first one is freed, so an engine has no more than twice the
+ * budget. Calls host_ops.kick if there is something to free.
+ */
 void ohca_reset(ohca_engine *e);
 
 /** ohca_counter - value of a device counter, enum ohca_counter. any */

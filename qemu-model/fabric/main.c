@@ -2,6 +2,7 @@
 /* ohca-fabric: one program for a whole fabric. */
 #include <getopt.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -349,9 +350,24 @@ static void raise_files(void)
 		perror("ohca-fabric: RLIMIT_NOFILE");
 }
 
+/*
+ * One thread serves all, and to free memory is to take no longer than there is of it: what others
+ * have freed before is not merged in one go (fast bins), no memory is given back to the system when
+ * there is a lot of it, and large pieces are mappings, each for itself, of which a process may have
+ * some 65,000.
+ */
+static void steady_malloc(void)
+{
+	mallopt(M_MXFAST, 0);
+	mallopt(M_TRIM_THRESHOLD, -1);
+	mallopt(M_MMAP_THRESHOLD, 512 << 10);
+	mallopt(M_MMAP_MAX, 1 << 14);
+}
+
 static int serve(struct fab *f, const struct serve_options *o)
 {
 	raise_files();
+	steady_malloc();
 	return fab_serve(f, &o->cfg);
 }
 

@@ -26,6 +26,28 @@ struct as_new {
 static inline void as_new_ids(struct ohca_ids *ids)
 {
 	ids->next = 0;
+	ids->used = NULL;
+}
+
+/* Where a life's tables are; they may be others. */
+static inline void as_new_places(struct ohca_engine *c)
+{
+	void **table[] = { (void **)&c->qp, (void **)&c->cq, (void **)&c->srq, (void **)&c->mr,
+			   (void **)&c->pd, (void **)&c->xrcd, (void **)&c->dm,
+			   (void **)&c->sched };
+
+	for (unsigned int i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		memset(table[i], 0, sizeof(*table[i]));
+	assert_int_equal(c->num_dead, 0);
+	c->spare = NULL;
+}
+
+/* Lists that are empty are so anywhere. */
+static inline void as_new_lists(struct ohca_list *c, const struct ohca_list *l, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (ohca_list_empty(&l[i]))
+			c[i].next = c[i].prev = NULL;
 }
 
 /** as_new - note the state of @e */
@@ -43,6 +65,13 @@ static inline void as_new(struct as_new *n, const ohca_engine *e)
 		n->faults += e->uar_faults[i];
 	for (unsigned int i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
 		as_new_ids(ids[i]);
+	as_new_places(c);
+	as_new_lists(s->active, e->sched->active, OHCA_LISTS);
+	as_new_lists(s->wait[0][0], e->sched->wait[0][0], OHCA_MAX_PORTS * 16 * 2);
+	as_new_lists(s->wait_loop, e->sched->wait_loop, 2);
+	as_new_lists(s->moved, e->sched->moved, 2);
+	as_new_lists(s->wait_fault, e->sched->wait_fault, 2);
+	s->loop = NULL;
 	n->commands = ohca_db_admin(e) - e->aq_ci;
 	c->aq_ci = 0;
 	c->work = c->work_end = c->rx_end = 0;

@@ -564,6 +564,8 @@ static void test_doorbell_bitmap(void **state)
 	ohca_poll(h->e, 64);
 	assert_int_equal(fake.kicks_sq, 5000 / 7 + 1);
 	ohca_reset(h->e);
+	while (ohca_sweep(h->e))
+		;
 	assert_int_equal(fake.destroyed, 5000);
 	host_buf_free(&cq.buf);
 	host_free(h);
@@ -591,11 +593,12 @@ static void test_reset(void **state)
 	assert_int_equal(h->e->page_entries, 5);
 	ohca_mmio_write(h->e, OHCA_REG_CTRL, OHCA_CTRL_RESET, 4);
 	assert_int_equal(status(h), OHCA_STATUS_READY);
-	assert_int_equal(fake.destroyed, 1);
 	assert_int_equal(h->e->page_entries, 0);
-	/* doorbells of before hit nothing; so does polling */
+	/* doorbells of before hit nothing; polling frees what is left */
 	ohca_doorbell(h->e, 0, OHCA_UAR_SQ, qp.handle, 8);
+	assert_int_equal(host_counter(h, OHCA_CNT_DB_BAD_HANDLE), 1);
 	assert_false(ohca_poll(h->e, 64));
+	assert_int_equal(fake.destroyed, 1);
 	host_start(h);
 	assert_int_equal(host_cmd_handle(h, OHCA_CMD_DESTROY_QP, qp.handle, 0),
 			 OHCA_ADMIN_BAD_HANDLE);

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 
 #include "as_new.h"
+#include "engine/base/work.h"
 #include "engine/transport/pool.h"
 #include "engine/transport/sq.h"
+#include "fill.h"
 #include "rig.h"
 
 /** struct memory - what the engine and its host have allocated */
@@ -443,7 +445,8 @@ static void test_pools(void **state)
 		assert_int_equal(memory.live - live, 3 * OHCA_POOL_KEEP);
 		assert_int_equal(h->e->mem_used, used);
 	}
-	ohca_pools_free(h->e->sched);
+	ohca_work_begin(h->e, UINT32_MAX);
+	assert_true(ohca_pools_free_some(h->e));
 	assert_int_equal(memory.live, live);
 	/* and filled anew */
 	w[0] = ohca_win_get(h->e, 5);
@@ -453,6 +456,38 @@ static void test_pools(void **state)
 	d[0] = ohca_rdring_get(h->e);
 	ohca_rdring_put(h->e, d[0]);
 	assert_int_equal(memory.live - live, 3);
+	host_free(h);
+}
+
+/* A reset without memory for other tables frees all at once. */
+static void test_reset(void **state)
+{
+	const struct fill some = { .windows = 100, .qps = 20, .list_pages = 1000, .odp_nodes = 3 };
+	struct host *h = host_new(1, 0x100);
+	unsigned int n = 0, at_once = 0;
+	long live = memory.live, least;
+
+	(void)state;
+	do {
+		struct host_eq faults;
+
+		host_start(h);
+		host_eq_create(h, &faults, 8, OHCA_EQ_FAULT, 0);
+		fill_all(h, &some);
+		memory.fail_at = ++n;
+		ohca_reset(h->e);
+		memory.fail_at = 0;
+		assert_int_equal(h->e->mem_used, 0);
+		at_once += !h->e->num_dead;
+		least = memory.live;
+		assert_int_equal(ohca_sweep(h->e), h->e->num_dead);
+	} while (memory.live == least);
+	/* as many as a set of tables has */
+	assert_in_range(at_once, 15, 40);
+	while (ohca_sweep(h->e))
+		;
+	/* only the other set of tables is kept */
+	assert_in_range(memory.live, live + 15, live + 40);
 	host_free(h);
 }
 
@@ -469,7 +504,7 @@ int main(void)
 #define T(name) cmocka_unit_test_teardown(test_##name, none_left)
 	const struct CMUnitTest tests[] = {
 		T(new), T(commands), T(grow), T(mcast), T(window), T(receive), T(read), T(fast_reg),
-		T(datagram), T(pools),
+		T(datagram), T(pools), T(reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

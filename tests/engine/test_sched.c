@@ -305,6 +305,8 @@ static void test_pools(void **state)
 	rig_write(&r, 0, 1, 0, 0, 100);
 	host_step(r.h, 2);
 	ohca_reset(r.h[0]->e);
+	while (ohca_sweep(r.h[0]->e))
+		;
 	for (unsigned int i = 0; i <= OHCA_MAX_LOG_WIN; i++)
 		assert_null(s->win_free[i]);
 	assert_null(s->rwqe_free);

@@ -436,6 +436,11 @@ static void all_leave(struct world *w)
 		host_buf_free(&n->mr.buf);
 		host_free(n->h);
 	}
+	/* what they have made is freed before the owner sleeps */
+	while (fab_hcas_turn(w->hcas)) {
+		assert_int_equal(fab_hcas_due(w->hcas), 0);
+		assert_false(fab_hcas_sleep(w->hcas));
+	}
 	assert_int_equal(fab_hcas_due(w->hcas), UINT64_MAX);
 	assert_true(fab_hcas_sleep(w->hcas));
 	fab_hcas_awake(w->hcas);

@@ -39,26 +39,47 @@ void must_be_empty(const ohca_engine *e)
 	must(!e->dma_depth, "a burst of DMA");
 	must(!e->mod.num, "moderated CQs");
 	must(!e->sched->num_xp && !e->sched->heap_num && !e->sched->busy, "who sends");
-	must(atomic_load(&e->status) == OHCA_STATUS_READY, "not ready");
 }
 
 void retire(struct host *h)
 {
 	ohca_reset(h->e);
-	must_be_empty(h->e);
+	must(atomic_load(&h->e->status) == OHCA_STATUS_READY, "not ready");
+	while (ohca_sweep(h->e))
+		;
+	for (const ohca_engine *e = h->e; e; e = e->spare)
+		must_be_empty(e);
+}
+
+/* The engine has the tables again that it had first; there are two others at most. */
+static void first_life(ohca_engine *e, const struct ohca_sched *first)
+{
+	for (unsigned int i = 0; e->sched != first; i++) {
+		must(i < OHCA_MAX_DEAD, "tables are lost");
+		e->aq_ci = 1;		/* there was a driver */
+		ohca_reset(e);
+		while (ohca_sweep(e))
+			;
+	}
 }
 
 struct host *renewed(const struct ohca_cfg *cfg, uint64_t mem)
 {
 	static struct block block[BLOCKS];
 	static struct host as_new;
+	static struct ohca_sched *first;
 	static struct host *h;
 	ohca_engine *e;
 
 	if (h) {
+		ohca_engine *spare;
+
 		e = h->e;
+		first_life(e, first);
+		spare = e->spare;
 		for (unsigned int i = 0; i < BLOCKS; i++)
 			block_put_back(&block[i]);
+		e->spare = spare;
 		host_renew(h, &as_new);
 		return h;
 	}
@@ -66,6 +87,7 @@ struct host *renewed(const struct ohca_cfg *cfg, uint64_t mem)
 	e = h->e;
 	memset(h->mem, 0, h->mem_size);
 	as_new = *h;
+	first = e->sched;
 	block[0] = block_of(e);
 	block[1] = block_of(e->sched);
 	block[2] = block_of(e->mad);

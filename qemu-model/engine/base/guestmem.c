@@ -428,6 +428,7 @@ void ohca_pages_free(ohca_engine *e, struct ohca_pages *p)
 {
 	if (p->page) {
 		e->page_entries -= p->npages;
+		ohca_work_free(e, p->npages * sizeof(uint64_t));
 		ohca_mem_put(e, p->page, p->npages * sizeof(uint64_t));
 	}
 	memset(p, 0, sizeof(*p));

@@ -57,3 +57,18 @@ void ohca_ids_put(struct ohca_ids *ids, uint32_t id)
 	ids->used[id / 64] &= ~(1ull << (id % 64));
 	ids->num--;
 }
+
+uint32_t ohca_ids_from(const struct ohca_ids *ids, uint32_t id)
+{
+	uint64_t mask = ~0ull << (id % 64);
+
+	for (uint32_t w = id / 64; w * 64 < ids->max; w++, mask = ~0ull) {
+		const uint64_t used = ids->used[w] & mask;
+
+		if (!used)
+			continue;
+		id = w * 64 + (uint32_t)__builtin_ctzll(used);
+		return id < ids->max ? id : OHCA_NO_ID;
+	}
+	return OHCA_NO_ID;
+}

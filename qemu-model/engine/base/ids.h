@@ -19,5 +19,7 @@ void ohca_ids_free(struct ohca_ids *ids);
 uint32_t ohca_ids_get(struct ohca_ids *ids);
 /* Free @id. */
 void ohca_ids_put(struct ohca_ids *ids, uint32_t id);
+/* The first number from @id on that is in use, those below @first, too; or OHCA_NO_ID. */
+uint32_t ohca_ids_from(const struct ohca_ids *ids, uint32_t id);
 
 #endif /* OHCA_BASE_IDS_H */

@@ -9,6 +9,7 @@
 #define OHCA_MAX_PKEYS	128
 #define OHCA_MAX_GIDS	256
 #define OHCA_MAX_COUNTER_SETS	4096
+#define OHCA_MAX_DEAD	2	/* lives that are not swept; with so many no command is executed */
 #define OHCA_LOCAL_DMA_LKEY	0x00000100u	/* index 1, tag 0: reserved */
 #define OHCA_LOG_MAX_FAULTS	7u
 #define OHCA_MAX_FAULTS		(1u << OHCA_LOG_MAX_FAULTS)

@@ -76,6 +76,16 @@ struct ohca_engine {
 	/* doorbells: written by any thread, consumed by the owner (doorbell.c) */
 	struct ohca_db *db;
 
+	/*
+	 * Lives that have ended, from the oldest: engines without doorbells, ports and host, which
+	 * have what was in this one, and have lost all of it bit by bit (device/life.c).
+	 */
+	struct ohca_engine *dead[OHCA_MAX_DEAD];
+	uint32_t num_dead;
+	struct ohca_engine *spare;	/* they are empty; chained by this member */
+	bool ended;			/* this is one of them */
+	uint32_t sweep, sweep_at;	/* step of the sweep, and where that is */
+
 	/* tables, indexed by number; NULL: free. MR index is key >> 8 */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_pd, max_xrcd;
 	struct ohca_qp **qp;

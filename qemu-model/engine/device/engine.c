@@ -5,27 +5,17 @@
 
 #include "engine/base/async.h"
 #include "engine/base/guestmem.h"
-#include "engine/base/heap.h"
-#include "engine/base/ids.h"
-#include "engine/base/job.h"
 #include "engine/base/limits.h"
-#include "engine/base/list.h"
 #include "engine/base/state.h"
 #include "engine/base/work.h"
 #include "engine/device/admin.h"
+#include "engine/device/life.h"
 #include "engine/management/mad.h"
-#include "engine/object/counters.h"
 #include "engine/object/cq.h"
-#include "engine/object/dm.h"
 #include "engine/object/doorbell.h"
-#include "engine/object/eq.h"
 #include "engine/object/fault.h"
 #include "engine/object/mcast.h"
 #include "engine/object/mr.h"
-#include "engine/object/pd.h"
-#include "engine/object/qp.h"
-#include "engine/object/srq.h"
-#include "engine/object/xrc.h"
 #include "engine/transport/sched.h"
 #include "ohca_hw.h"
 
@@ -85,27 +75,13 @@ static bool ops_ok(const struct ohca_host_ops *o)
 	       o->link_rate;
 }
 
-static int tables_init(ohca_engine *e)
+static int keys_init(ohca_engine *e)
 {
-	e->max_qp = 1u << e->cfg.log_max_qp;
-	e->max_cq = 1u << e->cfg.log_max_cq;
-	e->max_srq = 1u << e->cfg.log_max_srq;
-	e->max_mr = 1u << e->cfg.log_max_mr;
-	e->max_pd = e->max_qp;
-	e->max_xrcd = e->max_qp;
 	/* calloc(): the system allocates pages only when a number is used */
-	e->qp = calloc(e->max_qp, sizeof(*e->qp));
-	e->cq = calloc(e->max_cq, sizeof(*e->cq));
-	e->srq = calloc(e->max_srq, sizeof(*e->srq));
-	e->mr = calloc(e->max_mr, sizeof(*e->mr));
-	e->pd = calloc(e->max_pd, sizeof(*e->pd));
-	e->xrcd = calloc(e->max_xrcd, sizeof(*e->xrcd));
-	e->mr_tag = calloc(e->max_mr, sizeof(*e->mr_tag));
+	e->mr_tag = calloc(1ull << e->cfg.log_max_mr, sizeof(*e->mr_tag));
 	e->local_dma = calloc(1, sizeof(*e->local_dma));
-	e->fault = calloc(OHCA_MAX_FAULTS, sizeof(*e->fault));
 	e->uar_faults = calloc(e->cfg.num_uars, sizeof(*e->uar_faults));
-	if (!e->qp || !e->cq || !e->srq || !e->mr || !e->pd || !e->xrcd || !e->mr_tag ||
-	    !e->local_dma || !e->fault || !e->uar_faults)
+	if (!e->mr_tag || !e->local_dma || !e->uar_faults)
 		return -1;
 	*e->local_dma = (struct ohca_mr){
 		.key = OHCA_LOCAL_DMA_LKEY,
@@ -113,13 +89,6 @@ static int tables_init(ohca_engine *e)
 		.valid = true,
 		.access = OHCA_ACCESS_LOCAL_WRITE,
 	};
-	/* MR 0 would make key 0 valid; MR 1 is the reserved L_Key */
-	if (ohca_ids_init(&e->qp_ids, e->max_qp, OHCA_FIRST_QP) ||
-	    ohca_ids_init(&e->cq_ids, e->max_cq, 0) || ohca_ids_init(&e->srq_ids, e->max_srq, 0) ||
-	    ohca_ids_init(&e->mr_ids, e->max_mr, 2) || ohca_ids_init(&e->pd_ids, e->max_pd, 0) ||
-	    ohca_ids_init(&e->set_ids, OHCA_MAX_COUNTER_SETS, 1) ||
-	    ohca_ids_init(&e->xrcd_ids, e->max_xrcd, 0))
-		return -1;
 	return 0;
 }
 
@@ -143,13 +112,12 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 	e->h = h;
 	ohca_set_trace(e, ~0u);
 	e->mem_max = e->cfg.mem_max ? e->cfg.mem_max : OHCA_MEM_DEFAULT;
-	ohca_list_init(&e->dm_used);
 	for (unsigned int i = 0; i < OHCA_MAX_PORTS; i++)
 		ohca_async_init(&e->port[i].async, 0, i + 1);
 	ohca_mcast_init(e);
 	atomic_store(&e->page_shift, OHCA_PL_MIN_SHIFT);
-	if (!ohca_doorbell_sizes(&e->cfg, &sizes) || tables_init(e) || ohca_dm_init(e) ||
-	    ohca_db_init(e, &sizes) || ohca_mad_init(e) || ohca_sched_init(e)) {
+	if (!ohca_doorbell_sizes(&e->cfg, &sizes) || keys_init(e) || ohca_life_init(e) ||
+	    ohca_db_init(e, &sizes) || ohca_mad_init(e)) {
 		ohca_free(e);
 		return NULL;
 	}
@@ -157,71 +125,31 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 	return e;
 }
 
-/* ---- reset ------------------------------------------------------------------------ */
+/* ---- reset and end ---------------------------------------------------------------- */
 
-/* Destroys all objects of the driver. No DMA happens: the status is cleared before. */
-static void objects_free(ohca_engine *e)
+void ohca_retire(ohca_engine *e)
 {
-	if (e->mcast_total)
-		ohca_mcast_free_all(e);
-	for (uint32_t i = 0; e->qp && i < e->max_qp; i++)
-		if (e->qp[i])
-			ohca_qp_free(e, e->qp[i]);
-	for (uint32_t i = 0; e->srq && e->srq_ids.num && i < e->max_srq; i++)
-		if (e->srq[i])
-			ohca_srq_free(e, e->srq[i]);
-	for (uint32_t i = 0; e->cq && e->cq_ids.num && i < e->max_cq; i++)
-		if (e->cq[i])
-			ohca_cq_free(e, e->cq[i]);
-	ohca_heap_free(e, &e->mod);
-	for (uint32_t i = 0; i < OHCA_MAX_EQ; i++)
-		if (e->eq[i])
-			ohca_eq_free(e, e->eq[i]);
-	/* windows before the regions that they are bound to */
-	for (unsigned int pass = 0; pass < 2; pass++)
-		for (uint32_t i = 2; e->mr && e->mr_ids.num > 2 && i < e->max_mr; i++)
-			if (e->mr[i] && (pass || e->mr[i]->bound))
-				ohca_mr_free(e, e->mr[i]);
-	ohca_dm_free_all(e);
-	for (uint32_t i = 0; e->pd && e->pd_ids.num && i < e->max_pd; i++)
-		if (e->pd[i])
-			ohca_pd_free(e, e->pd[i]);
-	for (uint32_t i = 1; e->set_ids.num > 1 && i < OHCA_MAX_COUNTER_SETS; i++)
-		if (e->set[i])
-			ohca_counter_set_free(e, e->set[i]);
-	for (uint32_t i = 0; e->xrcd && e->xrcd_ids.num && i < e->max_xrcd; i++)
-		if (e->xrcd[i])
-			ohca_xrcd_free(e, e->xrcd[i]);
+	atomic_store(&e->status, 0);
+	if (e->db)
+		ohca_life_end(e);
+	ohca_db_free(e);
+	ohca_mad_free(e);
+}
+
+bool ohca_sweep(ohca_engine *e)
+{
+	return ohca_life_sweep(e, OHCA_SWEEP_WORK) || (!e->db && !ohca_life_free_some(e));
 }
 
 void ohca_free(ohca_engine *e)
 {
 	if (!e)
 		return;
-	atomic_store(&e->status, 0);
-	objects_free(e);
-	ohca_job_end(e);
-	if (e->sched)
-		ohca_sched_free(e);
-	ohca_mad_free(e);
-	ohca_db_free(e);
-	ohca_dm_exit(e);
-	ohca_ids_free(&e->qp_ids);
-	ohca_ids_free(&e->cq_ids);
-	ohca_ids_free(&e->srq_ids);
-	ohca_ids_free(&e->mr_ids);
-	ohca_ids_free(&e->pd_ids);
-	ohca_ids_free(&e->set_ids);
-	ohca_ids_free(&e->xrcd_ids);
-	free(e->qp);
-	free(e->cq);
-	free(e->srq);
-	free(e->mr);
-	free(e->pd);
-	free(e->xrcd);
+	ohca_retire(e);
+	while (ohca_sweep(e))
+		;
 	free(e->mr_tag);
 	free(e->local_dma);
-	free(e->fault);
 	free(e->uar_faults);
 	free(e);
 }
@@ -229,7 +157,7 @@ void ohca_free(ohca_engine *e)
 void ohca_reset(ohca_engine *e)
 {
 	atomic_store(&e->status, 0);
-	objects_free(e);
+	ohca_life_end(e);
 	ohca_sched_reset(e);
 	ohca_fault_reset(e);
 	ohca_aq_reset(e);
@@ -243,6 +171,8 @@ void ohca_reset(ohca_engine *e)
 	atomic_store(&e->page_shift, OHCA_PL_MIN_SHIFT);
 	atomic_store(&e->fatal_reason, OHCA_FATAL_NONE);
 	atomic_store(&e->status, OHCA_STATUS_READY);
+	if (e->num_dead)
+		e->ops.kick(e->h);
 }
 
 /* ---- running ---------------------------------------------------------------------- */
@@ -251,16 +181,19 @@ static bool poll(ohca_engine *e, unsigned int budget, bool commands)
 {
 	bool more;
 
+	/* before the commands, which wait for it perhaps */
+	more = commands ? ohca_life_sweep(e, OHCA_SWEEP_WORK) : e->num_dead;
 	if (!ohca_running(e)) {
 		ohca_db_ignore(e);
-		return false;
+		return more;
 	}
 	ohca_dma_enter(e);
 	ohca_doorbells_run(e);
 	/* packets first: an acknowledgement leaves before its QP goes */
-	more = ohca_sched_run(e, budget);
+	more |= ohca_sched_run(e, budget);
 	if (commands && ohca_running(e) && ohca_db_admin(e) != e->aq_ci) {
-		ohca_admin_run(e, ADMIN_PER_POLL);
+		if (e->num_dead < OHCA_MAX_DEAD)
+			ohca_admin_run(e, ADMIN_PER_POLL);
 		more = true;
 	}
 	if (ohca_running(e)) {
@@ -277,8 +210,9 @@ static bool poll(ohca_engine *e, unsigned int budget, bool commands)
 	ohca_dma_exit(e);
 	e->rx_end = e->work + OHCA_RX_WORK;
 	/* work that arrived meanwhile needs no kick */
-	return ohca_running(e) &&
-	       (more || ohca_db_pending(e) || ohca_db_admin(e) != e->aq_ci);
+	return e->num_dead ||
+	       (ohca_running(e) &&
+		(more || ohca_db_pending(e) || ohca_db_admin(e) != e->aq_ci));
 }
 
 bool ohca_poll(ohca_engine *e, unsigned int budget)

@@ -30,12 +30,6 @@ int ohca_dm_init(ohca_engine *e)
 	return e->dm ? ohca_ids_init(&e->dm_ids, max, 0) : -1;
 }
 
-void ohca_dm_exit(ohca_engine *e)
-{
-	ohca_ids_free(&e->dm_ids);
-	free(e->dm);
-}
-
 struct ohca_dm *ohca_dm_get(ohca_engine *e, uint32_t handle)
 {
 	return handle < e->dm_ids.max ? e->dm[handle] : NULL;
@@ -156,10 +150,15 @@ int ohca_cmd_free_dm(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
-void ohca_dm_free_all(ohca_engine *e)
+bool ohca_dm_free_some(ohca_engine *e)
 {
-	while (!ohca_list_empty(&e->dm_used))
+	while (!ohca_list_empty(&e->dm_used)) {
+		if (!ohca_work_left(e))
+			return false;
+		ohca_work(e, OHCA_WORK_OBJECT);
 		dm_free(e, dm_at(e->dm_used.next));
+	}
+	return true;
 }
 
 void *ohca_dm_ptr(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, uint64_t n)

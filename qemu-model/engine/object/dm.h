@@ -25,10 +25,10 @@ struct ohca_dm {
 };
 
 int ohca_dm_init(ohca_engine *e);
-void ohca_dm_exit(ohca_engine *e);
 /* The object with this number; NULL: there is none. */
 struct ohca_dm *ohca_dm_get(ohca_engine *e, uint32_t handle);
-void ohca_dm_free_all(ohca_engine *e);
+/* All of it is free again, a step of it. Return: it is done */
+bool ohca_dm_free_some(ohca_engine *e);
 /* Address of [off, off + n) of @dm, or NULL: out of bounds, or the device is dead. */
 void *ohca_dm_ptr(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, uint64_t n);
 void ohca_dm_dirty(ohca_engine *e, const struct ohca_dm *dm, uint64_t off, size_t n);

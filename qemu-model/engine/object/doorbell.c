@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "engine/base/features.h"
+#include "engine/base/ids.h"
 #include "engine/base/limits.h"
 #include "engine/base/state.h"
 #include "engine/base/work.h"
@@ -67,7 +68,29 @@ void ohca_db_own(ohca_engine *e, enum ohca_db_kind kind, uint32_t n, uint32_t ua
 
 void ohca_db_disown(ohca_engine *e, enum ohca_db_kind kind, uint32_t n)
 {
-	atomic_store(&bells(e)->owner[kind][n], 0);
+	/* a life that has ended has no doorbells, and others have its numbers perhaps */
+	if (e->db)
+		atomic_store(&bells(e)->owner[kind][n], 0);
+}
+
+/* As many words of 64 numbers as are in use: the others have no page of memory perhaps. */
+static void disown(ohca_engine *e, enum ohca_db_kind kind, const struct ohca_ids *ids)
+{
+	_Atomic uint32_t *owner = bells(e)->owner[kind];
+
+	for (uint32_t n = ohca_ids_from(ids, 0); n != OHCA_NO_ID;
+	     n = ohca_ids_from(ids, (n | 63) + 1)) {
+		ohca_work(e, OHCA_WORK_STEP);
+		for (uint32_t i = n & ~63u; i < ids->max && i <= (n | 63); i++)
+			atomic_store_explicit(&owner[i], 0, memory_order_relaxed);
+	}
+}
+
+void ohca_db_disown_all(ohca_engine *e)
+{
+	disown(e, OHCA_DB_QP, &e->qp_ids);
+	disown(e, OHCA_DB_CQ, &e->cq_ids);
+	disown(e, OHCA_DB_SRQ, &e->srq_ids);
 }
 
 void ohca_db_eq_clear(ohca_engine *e, uint32_t eqn)
@@ -316,6 +339,7 @@ void ohca_db_clear(ohca_engine *e)
 	for (int k = 0; k < OHCA_RING_NUM; k++) {
 		struct ohca_db_ring *r = &db->ring[k];
 
+		ohca_work(e, (r->sums + r->words) * sizeof(uint64_t));
 		for (uint32_t s = 0; s < r->sums; s++)
 			atomic_store(&r->sum[s], 0);
 		/* another process may have set bits without their sums */

@@ -10,7 +10,7 @@
 #include "front/doorbell.h"
 
 /**
- * struct ohca_db - the doorbells of an engine
+ * struct ohca_db - the doorbells of an engine; those of a life that has ended have none
  * @at: where they are
  * @own: their memory; NULL: the host's
  * @next: [enum ohca_ring_kind] the first number that the last run has not looked at; 0: it was
@@ -30,6 +30,8 @@ void ohca_db_own(ohca_engine *e, enum ohca_db_kind kind, uint32_t n, uint32_t ua
 void ohca_db_disown(ohca_engine *e, enum ohca_db_kind kind, uint32_t n);
 /* A new EQ has this number. */
 void ohca_db_eq_clear(ohca_engine *e, uint32_t eqn);
+/* Doorbells of no number of the engine are accepted. */
+void ohca_db_disown_all(ohca_engine *e);
 /* Drop all doorbells. */
 void ohca_db_clear(ohca_engine *e);
 /* The device does not run: what was written asks for nothing. */

@@ -272,11 +272,7 @@ int ohca_cmd_create_eq(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
-/*
- * Nothing waits for an EQE of @eq, or for it to be taken, any more; a step of it, or with @all the
- * rest. Return: it is done
- */
-static bool eq_forget(ohca_engine *e, struct ohca_eq *eq, bool all)
+bool ohca_eq_forget(ohca_engine *e, struct ohca_eq *eq)
 {
 	if (e->async_eq == eq)
 		e->async_eq = NULL;
@@ -284,7 +280,7 @@ static bool eq_forget(ohca_engine *e, struct ohca_eq *eq, bool all)
 		e->fault_eq = NULL;
 	/* nothing of the asynchronous EQ waits for the driver now */
 	while (!ohca_list_empty(&eq->gone)) {
-		if (!all && !ohca_work_left(e))
+		if (!ohca_work_left(e))
 			return false;
 		ohca_work(e, OHCA_WORK_STEP);
 		if (eq->kind == OHCA_EQ_ASYNC)
@@ -294,7 +290,7 @@ static bool eq_forget(ohca_engine *e, struct ohca_eq *eq, bool all)
 	}
 	/* a completion EQ has no deferred CQ left, since it has no references */
 	while (!ohca_list_empty(&eq->deferred)) {
-		if (!all && !ohca_work_left(e))
+		if (!ohca_work_left(e))
 			return false;
 		ohca_work(e, OHCA_WORK_STEP);
 		ohca_async_forget(ohca_container_of(eq->deferred.next, struct ohca_async, link));
@@ -304,7 +300,6 @@ static bool eq_forget(ohca_engine *e, struct ohca_eq *eq, bool all)
 
 void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq)
 {
-	eq_forget(e, eq, true);
 	e->eq[eq->eqn] = NULL;
 	ohca_pages_free(e, &eq->buf);
 	ohca_mem_put(e, eq, sizeof(*eq));
@@ -319,7 +314,7 @@ int ohca_cmd_destroy_eq(struct ohca_cmd *c)
 	/* the faults of regions need this EQ */
 	if (eq->refs || (eq == c->e->fault_eq && c->e->num_odp))
 		return OHCA_ADMIN_BUSY;
-	if (!eq_forget(c->e, eq, false))
+	if (!ohca_eq_forget(c->e, eq))
 		return OHCA_CMD_MORE;
 	ohca_eq_free(c->e, eq);
 	return OHCA_ADMIN_OK;

@@ -68,7 +68,12 @@ void ohca_eq_doorbell(ohca_engine *e, struct ohca_eq *eq, uint32_t ci, bool arm)
  * allows: true, the allowance of work ended before.
  */
 bool ohca_eq_serve(ohca_engine *e, struct ohca_eq *eq);
-/* Free the object at destroy or reset; nothing refers to it. */
+/*
+ * Nothing waits for an EQE of @eq, or for it to be taken, any more; a step of it. Return: it is
+ * done
+ */
+bool ohca_eq_forget(ohca_engine *e, struct ohca_eq *eq);
+/* Free the object at destroy or reset; nothing refers to it, and ohca_eq_forget() is done. */
 void ohca_eq_free(ohca_engine *e, struct ohca_eq *eq);
 
 /* Commands: each returns enum ohca_admin_status. */

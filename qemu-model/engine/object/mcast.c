@@ -7,6 +7,7 @@
 #include "engine/base/limits.h"
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/object/mcast.h"
 #include "engine/object/qp.h"
 #include "engine/object/to_transport.h"
@@ -176,19 +177,23 @@ int ohca_cmd_detach_mcast(struct ohca_cmd *c)
 	return OHCA_ADMIN_OK;
 }
 
-void ohca_mcast_free_all(ohca_engine *e)
+bool ohca_mcast_free_some(ohca_engine *e)
 {
-	for (unsigned int b = 0; b < OHCA_MCAST_BUCKETS; b++) {
+	for (unsigned int b = 0; e->num_mcast_grp && b < OHCA_MCAST_BUCKETS; b++) {
 		while (e->mcast[b]) {
 			struct ohca_mcast_grp *g = e->mcast[b];
 
+			if (!ohca_work_left(e))
+				return false;
+			ohca_work(e, OHCA_WORK_OBJECT + g->num * OHCA_WORK_STEP);
 			for (uint32_t i = 0; i < g->num; i++)
 				g->member[i].qp->mcast_refs--;
+			e->mcast_total -= g->num;
 			e->mcast[b] = g->next;
+			e->num_mcast_grp--;
 			ohca_mem_put(e, g->member, g->cap * sizeof(*g->member));
 			ohca_mem_put(e, g, sizeof(*g));
 		}
 	}
-	e->num_mcast_grp = 0;
-	e->mcast_total = 0;
+	return true;
 }

@@ -32,7 +32,8 @@ struct ohca_mcast_grp {
 void ohca_mcast_init(ohca_engine *e);
 /* Group of @mgid or NULL */
 struct ohca_mcast_grp *ohca_mcast_find(ohca_engine *e, const uint8_t mgid[16]);
-void ohca_mcast_free_all(ohca_engine *e);
+/* All groups end, a step of it. Return: it is done */
+bool ohca_mcast_free_some(ohca_engine *e);
 
 /* Commands: each returns enum ohca_admin_status. */
 int ohca_cmd_attach_mcast(struct ohca_cmd *c);

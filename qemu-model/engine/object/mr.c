@@ -71,10 +71,10 @@ static void mw_unbind(struct ohca_mr *mw)
 	mw->length = 0;
 }
 
-bool ohca_mw_forget(ohca_engine *e, struct ohca_qp *qp, bool all)
+bool ohca_mw_forget(ohca_engine *e, struct ohca_qp *qp)
 {
 	while (!ohca_list_empty(&qp->windows)) {
-		if (!all && !ohca_work_left(e))
+		if (!ohca_work_left(e))
 			return false;
 		ohca_work(e, OHCA_WORK_STEP);
 		mw_unbind(ohca_container_of(qp->windows.next, struct ohca_mr, qp_link));
@@ -99,6 +99,24 @@ static void frmr_pages_free(ohca_engine *e, struct ohca_mr *mr)
 }
 
 /* ---- commands --------------------------------------------------------------------- */
+
+/* A life that has ended has the key whose tag is the next of @idx. */
+static bool is_old_tag(const ohca_engine *e, uint32_t idx)
+{
+	const uint32_t key = idx << 8 | (uint8_t)(e->mr_tag[idx] + 1);
+
+	for (unsigned int i = 0; i < e->num_dead; i++)
+		if (e->dead[i]->mr[idx] && e->dead[i]->mr[idx]->key == key)
+			return true;
+	return false;
+}
+
+static uint8_t next_tag(ohca_engine *e, uint32_t idx)
+{
+	while (is_old_tag(e, idx))
+		e->mr_tag[idx]++;
+	return ++e->mr_tag[idx];
+}
 
 /* Address range and pages of REG_MR and REREG_MR into @mr. */
 static int load_translation(struct ohca_cmd *c, struct ohca_mr *mr, uint32_t access)
@@ -285,7 +303,7 @@ int ohca_cmd_reg_mr(struct ohca_cmd *c)
 		ohca_mem_put(e, mr, sizeof(*mr));
 		return rc ? rc : OHCA_ADMIN_NO_RESOURCE;
 	}
-	mr->key = idx << 8 | ++e->mr_tag[idx];
+	mr->key = idx << 8 | next_tag(e, idx);
 	e->mr[idx] = mr;
 	e->num_odp += mr->odp != NULL;
 	pd->refs++;
@@ -300,8 +318,12 @@ void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr)
 	uint32_t idx = mr->key >> 8;
 
 	mw_unbind(mr);
-	/* a consumer may have chosen the tag; the next key must differ from the last */
-	e->mr_tag[idx] = (uint8_t)mr->key;
+	/*
+	 * A consumer may have chosen the tag; the next key must differ from the last, and from that
+	 * of a life that has ended.
+	 */
+	if (!e->ended || (uint8_t)(e->mr_tag[idx] + 1) == (uint8_t)mr->key)
+		e->mr_tag[idx] = (uint8_t)mr->key;
 	e->mr[idx] = NULL;
 	ohca_ids_put(&e->mr_ids, idx);
 	mr->pd->refs--;

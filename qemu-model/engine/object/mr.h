@@ -43,9 +43,9 @@ int ohca_mw_bind(ohca_engine *e, struct ohca_qp *qp, const struct ohca_hw_wqe_re
 struct ohca_mr *ohca_mr_get(ohca_engine *e, uint32_t key);
 /* for commands: of an FRMR or a window, whose tag work requests change, the index decides */
 struct ohca_mr *ohca_mr_by_index(ohca_engine *e, uint32_t key);
-/* Invalidate the windows bound to a QP that is destroyed (IBTA vol 1, 10.6.7.2.3), all of them or
- * a step of it. Return: none is left */
-bool ohca_mw_forget(ohca_engine *e, struct ohca_qp *qp, bool all);
+/* Invalidate the windows bound to a QP that is destroyed (IBTA vol 1, 10.6.7.2.3), a step of it.
+ * Return: none is left */
+bool ohca_mw_forget(ohca_engine *e, struct ohca_qp *qp);
 /* Free the object at destroy or reset; nothing refers to it. */
 void ohca_mr_free(ohca_engine *e, struct ohca_mr *mr);
 

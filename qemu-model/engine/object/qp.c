@@ -315,7 +315,6 @@ void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp)
 	ohca_db_disown(e, OHCA_DB_QP, qp->handle);
 	ohca_xp_destroy(e, qp);
 	ohca_mig_forget(e, qp);
-	ohca_mw_forget(e, qp, true);
 	ohca_counters_unbind(qp);
 	e->qp[qp->handle] = NULL;
 	if (qp->handle < OHCA_FIRST_QP)
@@ -336,7 +335,7 @@ int ohca_cmd_destroy_qp(struct ohca_cmd *c)
 	/* it binds no more windows meanwhile, and takes no more tags */
 	qp->going = true;
 	ohca_xp_last_words(c->e, qp);
-	if (!ohca_mw_forget(c->e, qp, false) || !ohca_xp_tags_flush(c->e, qp))
+	if (!ohca_mw_forget(c->e, qp) || !ohca_xp_tags_flush(c->e, qp))
 		return OHCA_CMD_MORE;
 	ohca_qp_free(c->e, qp);
 	return OHCA_ADMIN_OK;

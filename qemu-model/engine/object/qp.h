@@ -123,7 +123,7 @@ void ohca_qp_error(ohca_engine *e, struct ohca_qp *qp, enum ohca_event ev, uint3
 void ohca_qp_sqe(ohca_engine *e, struct ohca_qp *qp, uint32_t vendor_err);
 /* The object with this number; NULL: there is none. */
 struct ohca_qp *ohca_qp_get(ohca_engine *e, uint32_t handle);
-/* Free the object at destroy or reset; nothing refers to it. */
+/* Free the object at destroy or reset; nothing refers to it, and no window is bound to it. */
 void ohca_qp_free(ohca_engine *e, struct ohca_qp *qp);
 
 /* Commands: each returns enum ohca_admin_status. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Pools of windows, receive WQEs and rings of responses. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/list.h"
 #include "engine/base/mem.h"
 #include "engine/base/state.h"
+#include "engine/base/work.h"
 #include "engine/transport/pool.h"
 #include "engine/transport/responder.h"
 #include "engine/transport/sched.h"
@@ -120,27 +120,37 @@ void ohca_rdring_put(ohca_engine *e, struct ohca_rdring *r)
 	e->sched->rd_free = r;
 }
 
-void ohca_pools_free(struct ohca_sched *s)
+bool ohca_pools_free_some(ohca_engine *e)
 {
+	struct ohca_sched *s = e->sched;
+
 	for (unsigned int i = 0; i <= OHCA_MAX_LOG_WIN; i++)
-		while (s->win_free[i]) {
+		for (; s->win_free[i]; s->win_num[i]--) {
 			struct ohca_sqwin *w = s->win_free[i];
 
+			if (!ohca_work_left(e))
+				return false;
+			ohca_work_free(e, ohca_win_bytes(i));
 			s->win_free[i] = w->next;
 			free(w);
 		}
-	while (s->rwqe_free) {
+	for (; s->rwqe_free; s->rwqe_num--) {
 		struct ohca_rwqe_slot *r = s->rwqe_free;
 
+		if (!ohca_work_left(e))
+			return false;
+		ohca_work_free(e, sizeof(*r));
 		s->rwqe_free = r->next;
 		free(r);
 	}
-	while (s->rd_free) {
+	for (; s->rd_free; s->rd_num--) {
 		struct ohca_rdring *r = s->rd_free;
 
+		if (!ohca_work_left(e))
+			return false;
+		ohca_work_free(e, sizeof(*r));
 		s->rd_free = r->next;
 		free(r);
 	}
-	memset(s->win_num, 0, sizeof(s->win_num));
-	s->rwqe_num = s->rd_num = 0;
+	return true;
 }

@@ -3,6 +3,7 @@
 #ifndef OHCA_TRANSPORT_POOL_H
 #define OHCA_TRANSPORT_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "engine/engine.h"
@@ -27,7 +28,7 @@ struct ohca_rwqe *ohca_rwqe_get(ohca_engine *e);	/* NULL: memory */
 void ohca_rwqe_put(ohca_engine *e, struct ohca_rwqe *r);
 struct ohca_rdring *ohca_rdring_get(ohca_engine *e);	/* NULL: memory */
 void ohca_rdring_put(ohca_engine *e, struct ohca_rdring *r);
-/* Free the contents of the pools. */
-void ohca_pools_free(struct ohca_sched *s);
+/* Free the contents of the pools, a step of it. Return: it is done */
+bool ohca_pools_free_some(ohca_engine *e);
 
 #endif /* OHCA_TRANSPORT_POOL_H */

@@ -616,17 +616,41 @@ uint64_t ohca_sched_deadline(const ohca_engine *e)
 
 /* ---- making and resetting --------------------------------------------------------- */
 
-void ohca_sched_reset(ohca_engine *e)
+bool ohca_sched_empty(ohca_engine *e)
 {
 	struct ohca_sched *s = e->sched;
 
-	if (!s)
-		return;
-	ohca_pools_free(s);
+	if (!ohca_pools_free_some(e))
+		return false;
+	ohca_work_free(e, s->heap_cap * sizeof(*s->heap));
 	ohca_mem_put(e, s->heap, s->heap_cap * sizeof(*s->heap));
 	ohca_heap_free(e, &s->paced);
 	s->heap = NULL;
 	s->heap_cap = 0;
+	return true;
+}
+
+void ohca_sched_continue(ohca_engine *e, const ohca_engine *was)
+{
+	struct ohca_sched *s = e->sched, *old = was->sched;
+
+	s->port = old->port;
+	s->port_left = old->port_left;
+	memcpy(s->gen, old->gen, sizeof(s->gen));
+	memcpy(s->refused_ns, old->refused_ns, sizeof(s->refused_ns));
+	memcpy(s->idle_ns, old->idle_ns, sizeof(s->idle_ns));
+	s->refused = old->refused;
+	old->refused = 0;
+	/* the host goes on with these, and has no more of them than there are slots */
+	for (unsigned int i = 0; i < OHCA_PERSISTS; i++)
+		s->persist[i] = (struct ohca_persist){ .tag = old->persist[i].tag };
+	s->persist_tag = old->persist_tag;
+}
+
+void ohca_sched_reset(ohca_engine *e)
+{
+	struct ohca_sched *s = e->sched;
+
 	s->loop_tail = s->loop_head;
 	s->loop_kept = 0;
 	s->ready = 0;
@@ -672,9 +696,6 @@ void ohca_sched_free(ohca_engine *e)
 
 	if (!s)
 		return;
-	ohca_pools_free(s);
-	free(s->heap);
-	ohca_heap_free(e, &s->paced);
 	free(s->loop);
 	free(s);
 	e->sched = NULL;

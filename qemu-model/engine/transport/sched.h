@@ -182,8 +182,12 @@ static inline uint8_t ohca_sched_lane(const ohca_engine *e, unsigned int port, u
 }
 
 int ohca_sched_init(ohca_engine *e);		/* ohca_new: 0 or -1 (memory) */
-void ohca_sched_free(ohca_engine *e);
+void ohca_sched_free(ohca_engine *e);		/* after ohca_sched_empty() */
 void ohca_sched_reset(ohca_engine *e);		/* forget queued MADs and looped packets */
+/* No QP is left: free what they have shared, a step of it. Return: it is done */
+bool ohca_sched_empty(ohca_engine *e);
+/* The scheduler of @e is new, and goes on with what that of @was has of ports and host. */
+void ohca_sched_continue(ohca_engine *e, const ohca_engine *was);
 /* Move packets; @budget as of ohca_poll(). True if there is more to do at once. */
 bool ohca_sched_run(ohca_engine *e, unsigned int budget);
 uint64_t ohca_sched_deadline(const ohca_engine *e);	/* or OHCA_NO_DEADLINE */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* HCAs in the fabric's process: they come, have their turns, and go; see hca.h. */
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -86,21 +87,39 @@ struct fab_hcas *fab_hcas_new(struct fab_data *d, void (*wake)(void *arg), void 
 	return s;
 }
 
+/* Free some of what the engine of one that has gone has. */
+static void hca_sweep(struct fab_hcas *s)
+{
+	struct fab_hca *h = s->gone;
+
+	if (ohca_sweep(h->e))
+		return;
+	ohca_free(h->e);
+	s->gone = h->all;
+	s->num_gone--;
+	free(h);
+}
+
 void fab_hcas_free(struct fab_hcas *s)
 {
 	if (!s)
 		return;
 	while (s->all)
 		fab_hca_free(s->all);
+	while (s->gone)
+		hca_sweep(s);
 	free(s);
 }
 
 struct fab_hca *fab_hca_new(struct fab_hcas *s, const struct fab_hca_cfg *cfg)
 {
-	struct fab_hca *h = calloc(1, sizeof(*h));
+	struct fab_hca *h;
 
+	errno = EBUSY;
+	h = s->num_gone < FAB_HCA_GONE ? calloc(1, sizeof(*h)) : NULL;
 	if (!h)
 		return NULL;
+	errno = 0;
 	h->s = s;
 	h->cfg = *cfg;
 	h->due_ns = UINT64_MAX;
@@ -148,13 +167,20 @@ void fab_hca_free(struct fab_hca *h)
 	while (*at != h)
 		at = &(*at)->all;
 	*at = h->all;
-	/* its last words are lost with its links, which the engine may still ask for */
-	ohca_free(h->e);
+	/* before its links, which it may still ask for, and its page */
+	if (h->e)
+		ohca_retire(h->e);
 	fab_hca_unplug(h);
 	fab_page_close(h);
 	fab_hca_unlist(h);
 	free(h->range);
-	free(h);
+	if (h->e) {
+		h->all = s->gone;
+		s->gone = h;
+		s->num_gone++;
+	} else {
+		free(h);
+	}
 	if (s->all)
 		return;
 	/* no turn comes that would find out that these were its own */
@@ -239,29 +265,31 @@ bool fab_hcas_turn(struct fab_hcas *s)
 	unsigned int n;
 	bool moved;
 
+	if (s->gone)
+		hca_sweep(s);
 	if (!s->all)
-		return false;
+		return s->gone;
 	collect_work(s, fab_data_host_ns(s->d));
 	n = s->listed;
 	moved = n;
 	/* one more: who gets a packet by the first may answer it */
 	for (n += moved; n && s->first; n--)
 		hca_turn(s->first);
-	return moved;
+	return moved || s->gone;
 }
 
 uint64_t fab_hcas_due(const struct fab_hcas *s)
 {
 	const uint64_t now = s->due_ns == UINT64_MAX ? 0 : fab_data_host_ns(s->d);
 
-	if (s->first || atomic_load(&s->kicked))
+	if (s->first || s->gone || atomic_load(&s->kicked))
 		return 0;
 	return s->due_ns == UINT64_MAX ? UINT64_MAX : s->due_ns > now ? s->due_ns - now : 0;
 }
 
 bool fab_hcas_sleep(struct fab_hcas *s)
 {
-	if (s->first)
+	if (s->first || s->gone)
 		return false;
 	atomic_store(&s->asleep, s->wake != NULL);
 	if (!atomic_load(&s->kicked) && fab_pages_sleep(s))

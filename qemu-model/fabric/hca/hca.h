@@ -11,6 +11,10 @@
  * had something to do when it began, and one more, so that who has got a packet by the first may
  * answer it. In between the fabric has a round.
  *
+ * To free what a driver has made may take long, so nobody waits for it: an HCA that is reset does
+ * it in its own turns, and of those that have gone one has a step, some 50 us, in a call of
+ * fab_hcas_turn().
+ *
  * An HCA may have a front, in another process: then doorbells, registers, clock and interrupts are in
  * a page that both have (front/page.h).
  *
@@ -35,6 +39,7 @@
 #define FAB_HCA_SMPS	32u	/* that a port takes between two turns: its agent answers as many */
 #define FAB_HCA_RANGES	1024u	/* of memory */
 #define FAB_HCA_PAGE	4096u	/* what their addresses and lengths are multiples of */
+#define FAB_HCA_GONE	64u	/* that are not freed yet: there is no new one meanwhile */
 
 struct fab_hcas;
 struct fab_hca;
@@ -91,11 +96,15 @@ void fab_hcas_free(struct fab_hcas *s);
  *
  * Nobody is at its places, see fab_data_peer(), and the cable of each leads to a host.
  *
- * Return: NULL if out of memory, or the engine cannot be as @cfg says.
+ * Return: NULL if out of memory, or the engine cannot be as @cfg says; errno EBUSY: FAB_HCA_GONE
+ * have gone.
  */
 struct fab_hca *fab_hca_new(struct fab_hcas *s, const struct fab_hca_cfg *cfg);
 
-/** fab_hca_free() - its links go down; nothing of it is used after the return */
+/**
+ * fab_hca_free() - its links go down; nothing of it is used after the return, and what its engine
+ *	has is freed by and by
+ */
 void fab_hca_free(struct fab_hca *h);
 
 /** fab_hca_engine() - for counters (any thread), and without a page for doorbells (any thread) */
@@ -110,7 +119,10 @@ void fab_hca_write_reg(struct fab_hca *h, uint32_t off, uint64_t val, unsigned i
 /** fab_hca_read_reg() - what the machine reads, as ohca_mmio_read(), with the lies of the device */
 uint64_t fab_hca_read_reg(struct fab_hca *h, uint32_t off, unsigned int size);
 
-/** fab_hca_reset() - as ohca_reset(): no DMA and no interrupt after the return. Between turns. */
+/**
+ * fab_hca_reset() - as ohca_reset(): no DMA and no interrupt after the return. Between turns. What
+ *	its driver has made is freed in its turns, and while its machine is paused not at all.
+ */
 void fab_hca_reset(struct fab_hca *h);
 
 /**
@@ -137,7 +149,8 @@ bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsign
 void fab_hcas_attn(struct fab_hcas *s);
 
 /**
- * fab_hcas_turn() - each HCA that has something to do has a turn, and the next one has one, too
+ * fab_hcas_turn() - each HCA that has something to do has a turn, and the next one has one, too;
+ *	and some of what has gone is freed
  * Return: whether any had; fab_data_round() is due then, and the next fab_hcas_turn().
  */
 bool fab_hcas_turn(struct fab_hcas *s);

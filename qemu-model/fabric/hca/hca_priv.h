@@ -27,7 +27,7 @@
  * @status: the register, as the page has it
  * @raised: a vector, since the front was told
  * @due_ns: deadline of its engine, by the host's clock
- * @all: the next of all HCAs
+ * @all: the next of all HCAs, or of those that have gone
  * @paged: the next of those with a page
  */
 struct fab_hca {
@@ -63,6 +63,7 @@ struct fab_hca {
  * @d, @wake, @arg: as of fab_hcas_new()
  * @all: all of them
  * @paged: those with a page
+ * @gone: @num_gone that are freed, but for what their engines have
  * @first, @last: those that have something to do, @listed in all
  * @refused: one of them perhaps has a lane that was refused
  * @kicked: any thread: one of them was kicked
@@ -73,7 +74,8 @@ struct fab_hcas {
 	struct fab_data *d;
 	void (*wake)(void *arg);
 	void *arg;
-	struct fab_hca *all, *paged;
+	struct fab_hca *all, *paged, *gone;
+	unsigned int num_gone;
 	struct fab_hca *first, *last;
 	unsigned int listed;
 	bool refused;
