@@ -263,6 +263,46 @@ class Trials(unittest.TestCase):
                                                     "tests/units/test_other.c")
                                   if part.owns(path)])
 
+    def test_kept(self):
+        source, other = (os.path.join(self.top, "tests", "part", n) for n in ("limited.c", "new.h"))
+        where, part = self.tree.where, self.tree.part
+        self.tree.level("plain", [], "$(TESTS)")
+        made = os.path.join(where, "build", "plain", "limited.o")
+        with open(made, "a", encoding="utf-8") as f:
+            f.write("kept")
+
+        def again(whole, is_kept):
+            self.tree.whole(whole)
+            tree = Tree(part, self.top, where)
+            self.assertEqual(os.path.exists(made), is_kept)
+            return tree
+
+        def of(path):
+            return os.path.join(where, os.path.relpath(path, self.top))
+        stat = os.stat(of(source))
+        again(True, True)
+        self.assertEqual(os.stat(of(source)).st_mtime_ns, stat.st_mtime_ns)
+        with open(other, "w", encoding="utf-8") as f:
+            f.write("/* new */\n")
+        with open(source, "a", encoding="utf-8") as f:
+            f.write("/* new */\n")
+        again(True, True)
+        self.assertTrue(os.path.exists(of(other)))
+        with open(of(source), encoding="utf-8") as f:
+            self.assertEqual(f.read(), SOURCE + "/* new */\n")
+        self.assertGreater(os.stat(of(source)).st_mtime_ns, os.stat(made).st_mtime_ns)
+        os.unlink(other)
+        again(True, True).level("plain", [], "$(TESTS)")
+        self.assertFalse(os.path.exists(of(other)))
+        with open(made, "rb") as f:
+            self.assertFalse(f.read().endswith(b"kept"))
+        # of a run that was ended, or of another way to build
+        again(False, False).level("plain", [], "$(TESTS)")
+        with mock.patch.object(Tree, "_way", return_value="other"):
+            self.tree.whole(True)
+        Tree(part, self.top, where)
+        self.assertFalse(os.path.exists(made))
+
     def test_broken(self):
         with open(os.path.join(self.tree.tests, "test_limited.c"), "a", encoding="utf-8") as f:
             f.write("int oops(\n")

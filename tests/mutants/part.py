@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Parts whose lines are changed, and the copies of the tree in which their tests run."""
+import filecmp
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+HERE = os.path.dirname(os.path.realpath(__file__))
 # What a part's tests are built from.
 SOURCES = ("firmware-if", "qemu-model", "userspace", "kernel/include", "tests")
 # How cmocka says that a case has failed.
@@ -108,11 +110,57 @@ class Tree:
         # as the units' Makefile has it
         self.topologies = os.path.join(where, "tests", "topologies")
         self.levels = []
-        if not os.path.isdir(where):
-            for name in SOURCES:
-                if os.path.isdir(os.path.join(top, name)):
-                    shutil.copytree(os.path.join(top, name), os.path.join(where, name),
-                                    symlinks=True)
+        if top:
+            self._take(top)
+
+    def _take(self, top):
+        """Makes the sources those of a directory; what is the same keeps its time, and its objects.
+
+        Nothing is kept of a run that did not come to its end, which may leave objects of a change,
+        nor of builds that were made in another way.
+        """
+        if not self._is_whole():
+            shutil.rmtree(self.where, ignore_errors=True)
+        self.whole(False)
+        for name in SOURCES:
+            there, here = os.path.join(top, name), os.path.join(self.where, name)
+            for folder, _, names in os.walk(here):
+                for one in names:
+                    path = os.path.join(folder, one)
+                    if not os.path.exists(os.path.join(there, os.path.relpath(path, here))):
+                        os.unlink(path)
+            for folder, _, names in os.walk(there):
+                other = os.path.join(here, os.path.relpath(folder, there))
+                os.makedirs(other, exist_ok=True)
+                for one in names:
+                    path, ours = os.path.join(folder, one), os.path.join(other, one)
+                    if not os.path.exists(ours) or not filecmp.cmp(path, ours, shallow=False):
+                        # its time is now: objects of what was there before are older
+                        shutil.copy(path, ours)
+
+    def _way(self):
+        """What says how builds are made."""
+        text = repr(self.part.options)
+        for name in ("part.py", "run"):
+            with open(os.path.join(HERE, name), encoding="utf-8") as f:
+                text += f.read()
+        return text
+
+    def _is_whole(self):
+        try:
+            with open(os.path.join(self.where, "whole"), encoding="utf-8") as f:
+                return f.read() == self._way()
+        except FileNotFoundError:
+            return False
+
+    def whole(self, is_whole):
+        """Notes whether sources and objects are without a change."""
+        path = os.path.join(self.where, "whole")
+        if is_whole:
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(self._way())
+        elif os.path.exists(path):
+            os.unlink(path)
 
     def make(self, level, *targets, seconds=BUILD_SECONDS):
         """Runs make in the tests' folder; returns its status and output."""
@@ -151,8 +199,11 @@ class Tree:
                         yield path, f.read()
 
     def copy(self, where):
-        """The same tree with its builds elsewhere."""
-        shutil.copytree(self.where, where, symlinks=True)
+        """The same tree with the builds of its levels elsewhere."""
+        builds = {os.path.basename(level.build) for level in self.levels}
+        shutil.rmtree(where, ignore_errors=True)
+        shutil.copytree(self.where, where, symlinks=True, ignore=lambda folder, names: [
+            n for n in names if folder == os.path.join(self.where, "build") and n not in builds])
         for folder, _, names in os.walk(os.path.join(where, "build")):
             for name in names:
                 path = os.path.join(folder, name)
