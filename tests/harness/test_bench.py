@@ -227,6 +227,11 @@ class Machines(unittest.TestCase):
             self.assertEqual(pair.lab.pair.call_args.args[1],
                              "ib_write_bw -F -d rxe0 -x 1 node1")
 
+    def test_a_lab_that_is_not_built(self):
+        with mock.patch.object(machines, "Lab", side_effect=machines.LabError("run 'make lab'")), \
+                self.assertRaisesRegex(SystemExit, "^bench: run 'make lab'$"):
+            machines.Machines()
+
     def test_what_a_round_adds(self):
         rows = {"ib_write_bw": [8, 1, 2000, 1000, 0.5], "ib_read_bw": [8, 1, 2000, 500, 0.5],
                 "ib_send_bw": [8, 1, 2000, 500, 0.25], "ib_send_lat": [8, 1, 1, 9, 5, 5, 1, 90, 99],

@@ -49,7 +49,10 @@ class Machines:
         self.opt = cli.complete(cli.parser().parse_args(
             ["up", "-n", "2", "--qemu=-name debug-threads=on", *options]))
         self.opt.log = None
-        self.lab = Lab(f"bench{os.getpid()}", self.opt)
+        try:
+            self.lab = Lab(f"bench{os.getpid()}", self.opt)
+        except LabError as e:
+            raise SystemExit(f"bench: {e}") from None
 
     def __enter__(self):
         try:
