@@ -67,6 +67,12 @@ enum ohca_reg {
 #define OHCA_STATUS_READY	OHCA_BIT(0)
 #define OHCA_STATUS_ENABLED	OHCA_BIT(1)
 #define OHCA_STATUS_FATAL	OHCA_BIT(2)
+/*
+ * Alone: the PCI function is there, but not the process that has the HCA. MAGIC and VERSION
+ * read as ever, all else as 0; writes are ignored. Without it again the device is as after
+ * power-on.
+ */
+#define OHCA_STATUS_AWAY	OHCA_BIT(3)
 
 #define OHCA_TIMEOUTS_RESET	OHCA_GENMASK(15, 0)	/* milliseconds */
 #define OHCA_TIMEOUTS_CMD	OHCA_GENMASK(31, 16)	/* milliseconds, each command */

@@ -12,6 +12,7 @@
 #include "aq.h"
 #include "dev.h"
 #include "fatal.h"
+#include "pci.h"
 #include "trace.h"
 
 /*
@@ -24,6 +25,8 @@ static void ohca_quiesce(struct ohca_dev *dev)
 	int ret = ohca_reset_hw(dev);
 
 	pci_clear_master(dev->pdev);
+	if (ret == -EHOSTDOWN && dev->fn)
+		WRITE_ONCE(dev->fn->away, true);
 	if (ret == -ETIMEDOUT) {
 		dev_err(&dev->pdev->dev, "no answer to a reset; its memory is set aside\n");
 		life = OHCA_WEDGED;
@@ -87,9 +90,10 @@ static void ohca_health_work(struct work_struct *work)
 {
 	struct ohca_dev *dev = container_of(to_delayed_work(work), struct ohca_dev, health);
 	u32 status = readl(dev->regs + OHCA_REG_STATUS);
+	const char *absence = ohca_absence(dev);
 
-	if (ohca_is_gone(dev))
-		ohca_fatal(dev, "the device is gone");
+	if (absence)
+		ohca_fatal(dev, absence);
 	else if (status & OHCA_STATUS_FATAL)
 		ohca_fatal(dev, "the device raised FATAL");
 	else if (!(status & OHCA_STATUS_ENABLED))

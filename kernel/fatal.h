@@ -36,6 +36,7 @@ static inline void ohca_flush_kick(struct ohca_dev *dev)
 
 /* reset.c */
 bool ohca_is_gone(struct ohca_dev *dev);
+const char *ohca_absence(struct ohca_dev *dev);
 int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits);
 int ohca_reset_hw(struct ohca_dev *dev);
 

@@ -164,6 +164,12 @@ static int ohca_identify(struct ohca_dev *dev)
 				     OHCA_FIELD_GET(OHCA_VERSION_MAJOR, dev->version),
 				     OHCA_FIELD_GET(OHCA_VERSION_MINOR, dev->version), OHCA_MAJOR);
 
+	/* who waits for it has said so */
+	if (readl(dev->regs + OHCA_REG_STATUS) & OHCA_STATUS_AWAY) {
+		WRITE_ONCE(dev->fn->away, true);
+		return -EHOSTDOWN;
+	}
+
 	timeouts = readl(dev->regs + OHCA_REG_TIMEOUTS);
 	dev->reset_ms = clamp(OHCA_FIELD_GET(OHCA_TIMEOUTS_RESET, timeouts), 100u, OHCA_MAX_MS);
 	dev->cmd_ms = clamp(OHCA_FIELD_GET(OHCA_TIMEOUTS_CMD, timeouts), 1000u, OHCA_MAX_MS);
@@ -346,13 +352,15 @@ err:
 void ohca_detach(struct ohca_function *fn)
 {
 	struct ohca_dev *dev = fn->dev;
+	const char *absence;
 
 	if (!dev)
 		return;
 	fn->dev = NULL;
 	/* so that commands of a device that was removed do not wait until they time out */
-	if (!ohca_is_dead(dev) && ohca_is_gone(dev))
-		ohca_fatal(dev, "the device is gone");
+	absence = ohca_absence(dev);
+	if (absence)
+		ohca_fatal(dev, absence);
 	/* no event reaches ib_core while it unregisters the device */
 	WRITE_ONCE(dev->registered, false);
 	synchronize_irq(pci_irq_vector(dev->pdev, 0));

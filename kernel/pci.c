@@ -37,6 +37,7 @@ static int ohca_start(struct ohca_function *fn)
 	fn->stopped = false;
 	fn->tries = 0;
 	fn->since = jiffies;
+	WRITE_ONCE(fn->away, false);
 	ret = ohca_attach(fn);
 	mutex_unlock(&fn->lock);
 	return ret;
@@ -62,28 +63,34 @@ static void ohca_restore_config(struct ohca_function *fn)
 
 static void ohca_try_again(struct ohca_function *fn)
 {
+	bool away = READ_ONCE(fn->away);
 	struct device *d = &fn->pdev->dev;
 	int ret;
 
 	if (fn->dev && time_after(jiffies, fn->since + OHCA_RECOVER_CALM))
 		fn->tries = 0;
 	ohca_detach(fn);
-	if (fn->tries == OHCA_RECOVER_TRIES) {
+	if (!away && fn->tries == OHCA_RECOVER_TRIES) {
 		dev_err(d, "failed again after %u attempts, given up; bind it anew to try again\n",
 			fn->tries);
 		return;
 	}
-	WRITE_ONCE(fn->tries, fn->tries + 1);
+	WRITE_ONCE(fn->away, false);
 	/* the cause of the failure may have reset the function, too */
 	ohca_restore_config(fn);
 	ret = ohca_attach(fn);
+	if (!away && !READ_ONCE(fn->away))
+		WRITE_ONCE(fn->tries, fn->tries + 1);
 	trace_ohca_recover(fn->pdev, fn->tries, ret);
 	if (ret) {
 		ohca_recover(fn);
 		return;
 	}
 	fn->since = jiffies;
-	dev_info(d, "recovered, attempt %u\n", fn->tries);
+	if (away)
+		dev_info(d, "recovered, after it was away\n");
+	else
+		dev_info(d, "recovered, attempt %u\n", fn->tries);
 }
 
 static void ohca_recover_work(struct work_struct *work)
@@ -132,8 +139,12 @@ static int ohca_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 
 	pci_set_drvdata(pdev, fn);
 	ret = ohca_start(fn);
-	if (ret)
+	if (ret && !READ_ONCE(fn->away))
 		goto err_stop;
+	if (ret) {
+		dev_warn(d, "the device is away; waits for it\n");
+		ohca_recover(fn);
+	}
 	return 0;
 
 err_stop:

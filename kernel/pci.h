@@ -15,6 +15,7 @@ struct ohca_dev;
 #define OHCA_RECOVER_TRIES	5
 #define OHCA_RECOVER_DELAY	(HZ / 4)
 #define OHCA_RECOVER_CALM	(600 * HZ)
+#define OHCA_AWAY_PERIOD	(2 * HZ)
 
 /**
  * struct ohca_function - a PCI function that the driver is bound to; lives longer than its devices
@@ -27,6 +28,7 @@ struct ohca_dev;
  * @recover: recovers a device that failed
  * @tries: attempts since the device last ran for OHCA_RECOVER_CALM
  * @since: jiffies of the last attempt that succeeded
+ * @away: the device was away when it was last reset (OHCA_STATUS_AWAY); any context sets it
  */
 struct ohca_function {
 	struct pci_dev *pdev;
@@ -37,6 +39,7 @@ struct ohca_function {
 	struct delayed_work recover;
 	u32 tries;
 	unsigned long since;
+	bool away;
 };
 
 /**
@@ -44,11 +47,13 @@ struct ohca_function {
  * @fn: the function
  *
  * Any context. Each attempt waits twice as long as the one before. At most OHCA_RECOVER_TRIES
- * attempts follow each other until a device has run for OHCA_RECOVER_CALM.
+ * attempts follow each other until a device has run for OHCA_RECOVER_CALM. A device that is away is
+ * looked for again and again: these attempts do not count.
  */
 static inline void ohca_recover(struct ohca_function *fn)
 {
 	queue_delayed_work(system_long_wq, &fn->recover,
+			   READ_ONCE(fn->away) ? OHCA_AWAY_PERIOD :
 			   OHCA_RECOVER_DELAY << READ_ONCE(fn->tries));
 }
 

@@ -21,6 +21,23 @@ bool ohca_is_gone(struct ohca_dev *dev)
 }
 
 /**
+ * ohca_absence - whether the device serves nobody: it is gone, or nothing serves its function
+ * @dev: the device
+ *
+ * Any context.
+ * Return: the reason, for ohca_fatal(), or NULL.
+ */
+const char *ohca_absence(struct ohca_dev *dev)
+{
+	u32 status = readl(dev->regs + OHCA_REG_STATUS);
+
+	/* all ones, if it is gone */
+	if (ohca_is_gone(dev))
+		return "the device is gone";
+	return status & OHCA_STATUS_AWAY ? "the device is away" : NULL;
+}
+
+/**
  * ohca_wait_status - wait for bits of STATUS
  * @dev: the device
  * @mask: bits of STATUS
@@ -28,7 +45,7 @@ bool ohca_is_gone(struct ohca_dev *dev)
  *
  * Process context. While FATAL is set and not in @mask, the device only executes a reset, and this
  * function does not wait.
- * Return: 0, -ENODEV if it is gone, -EIO if it is FATAL, -ETIMEDOUT.
+ * Return: 0, -ENODEV if it is gone, -EHOSTDOWN if it is away, -EIO if it is FATAL, -ETIMEDOUT.
  */
 int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
 {
@@ -40,6 +57,8 @@ int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
 
 		if (ohca_is_gone(dev))
 			return -ENODEV;
+		if (status & OHCA_STATUS_AWAY)
+			return -EHOSTDOWN;
 		if ((status & mask) == bits)
 			return 0;
 		if (status & ~mask & OHCA_STATUS_FATAL)
@@ -55,7 +74,7 @@ int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
  * @dev: device whose BAR 0 is mapped
  *
  * Process context.
- * Return: 0, -ENODEV if it is gone, -ETIMEDOUT if it does not come back.
+ * Return: 0, -ENODEV if it is gone, -EHOSTDOWN if it is away, -ETIMEDOUT if it does not come back.
  */
 int ohca_reset_hw(struct ohca_dev *dev)
 {

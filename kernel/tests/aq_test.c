@@ -21,6 +21,7 @@
 #include "fatal.h"
 #include "mr.h"
 #include "ohca_test.h"
+#include "pci.h"
 #include "qp.h"
 #include "srq.h"
 #include "verbs.h"
@@ -493,8 +494,47 @@ static void fatal_while_waiting(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EIO, ohca_wait_status(dev, OHCA_STATUS_ENABLED,
 						     OHCA_STATUS_ENABLED));
 	KUNIT_EXPECT_EQ(test, -ETIMEDOUT, ohca_wait_status(dev, all, OHCA_STATUS_READY));
+	writel(OHCA_STATUS_AWAY, status);
+	KUNIT_EXPECT_EQ(test, -EHOSTDOWN, ohca_wait_status(dev, all, OHCA_STATUS_READY));
 	writel(0, dev->regs + OHCA_REG_MAGIC);
 	KUNIT_EXPECT_EQ(test, -ENODEV, ohca_wait_status(dev, all, OHCA_STATUS_READY));
+	ohca_test_end(dev);
+}
+
+static void looked_for(struct work_struct *work)
+{
+}
+
+/* A device that is away is none that failed: it is looked for after another time. */
+static void away_is_no_failure(struct kunit *test)
+{
+	struct ohca_function *fn = ohca_test_alloc(test, sizeof(*fn));
+	struct ohca_fake *f = ohca_fake_make(test);
+	struct ohca_dev *dev = f->dev;
+	void __iomem *status = dev->regs + OHCA_REG_STATUS;
+
+	INIT_DELAYED_WORK(&fn->recover, looked_for);
+	dev->fn = fn;
+	ohca_fatal_init(dev);
+	ohca_flush_init(dev);
+	writel(OHCA_STATUS_READY | OHCA_STATUS_ENABLED, status);
+	KUNIT_EXPECT_NULL(test, ohca_absence(dev));
+	writel(OHCA_STATUS_AWAY, status);
+	KUNIT_EXPECT_STREQ(test, "the device is away", ohca_absence(dev));
+
+	ohca_fatal(dev, ohca_absence(dev));
+	KUNIT_EXPECT_TRUE(test, ohca_is_quiet(dev));
+	KUNIT_EXPECT_TRUE(test, fn->away);
+	flush_work(&dev->fatal_work);
+	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&fn->recover));
+	KUNIT_EXPECT_TRUE(test, time_after(fn->recover.timer.expires,
+					   jiffies + OHCA_RECOVER_DELAY));
+
+	cancel_delayed_work_sync(&fn->recover);
+	ohca_fatal_stop(dev);
+	writel(~0u, status);
+	writel(~0u, dev->regs + OHCA_REG_MAGIC);
+	KUNIT_EXPECT_STREQ(test, "the device is gone", ohca_absence(dev));
 	ohca_test_end(dev);
 }
 
@@ -664,6 +704,7 @@ static struct kunit_case aq_cases[] = {
 	KUNIT_CASE_SLOW(slow_device),
 	KUNIT_CASE(names),
 	KUNIT_CASE(fatal_while_waiting),
+	KUNIT_CASE(away_is_no_failure),
 	KUNIT_CASE(destroy_refused),
 	KUNIT_CASE(stop_refused),
 	{}

@@ -8,9 +8,8 @@
  * pause, and changes of memory, which take effect before the call returns. None
  * is waited for longer than OHCA_FRONT_CALL_MS.
  *
- * A process that does not answer, or ends, is lost: doorbells do nothing,
- * registers read all ones, as of a device that was pulled. QEMU connects again;
- * the device is then as after power-on.
+ * A process that does not answer, or ends, is lost: doorbells do nothing, and
+ * STATUS says AWAY. QEMU connects again; the device is then as after power-on.
  *
  * A doorbell may still be under way in a vCPU, where it needs no BQL, when its
  * connection is replaced: that is freed by RCU.
@@ -119,6 +118,25 @@ static void ohca_hosted_event(void *opaque)
 
 /* ---- registers and doorbells ---- */
 
+/* What the driver sees of a device whose process is away. */
+static uint64_t ohca_away_reg(hwaddr addr, unsigned int size)
+{
+    if (size == 8) {
+        return ohca_away_reg(addr, 4) | ohca_away_reg(addr + 4, 4) << 32;
+    }
+    switch (addr) {
+    case OHCA_REG_MAGIC:
+        return OHCA_MAGIC;
+    case OHCA_REG_VERSION:
+        return OHCA_FIELD_PREP(OHCA_VERSION_MAJOR, OHCA_MAJOR) |
+               OHCA_FIELD_PREP(OHCA_VERSION_MINOR, OHCA_MINOR);
+    case OHCA_REG_STATUS:
+        return OHCA_STATUS_AWAY;
+    default:
+        return 0;
+    }
+}
+
 static uint64_t ohca_hosted_reg(OhcaState *s, hwaddr addr, unsigned int size)
 {
     struct ohca_front *f = ohca_front_of(s);
@@ -130,8 +148,8 @@ static uint64_t ohca_hosted_reg(OhcaState *s, hwaddr addr, unsigned int size)
     } else if (ohca_hosted_say(s, OHCA_FRONT_REG, &m, sizeof(m), -1, &val)) {
         val = 0;
     }
-    return s->host.there ? ohca_read_as_told(s, addr, val)
-                         : MAKE_64BIT_MASK(0, 8 * size);
+    return ohca_read_as_told(s, addr, s->host.there ? val
+                                                    : ohca_away_reg(addr, size));
 }
 
 static uint64_t ohca_hosted_ctrl_read(void *opaque, hwaddr addr,

@@ -248,6 +248,10 @@ class Lab:
             if wrong := guest.verdict():
                 raise LabError(f"node{k}: {wrong}")
 
+    def stood_still(self, k):
+        """A node's machine was stopped and goes on: its clock stood still as well."""
+        self.clocks[k] = clock.Clock()
+
     def start_fabric(self):
         """Starts ohca-fabric and waits until it listens."""
         self._helper([paths.FABRIC, "serve", *places.fabric_options(self.opt),

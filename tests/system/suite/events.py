@@ -8,8 +8,9 @@ import re
 
 from .bring_up import all_active, fabric, start_sm, stop_sm, take_over
 from .errors import everything, values
-from .faults import AQ_DB, LAB, SAID, poke, rebind, recovers
+from .faults import AQ_DB, LAB, poke, rebind, recovers
 from .harness import DEV, Group, need, until
+from .klog import SAID
 from .tools import port_of, switch_lid, watch, watched
 
 GROUP = Group("events", LAB, prepare=fabric)

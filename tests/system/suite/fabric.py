@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the fabric does to its nodes, and a node to the fabric."""
+import contextlib
 import re
-import signal
 
-from .bring_up import all_active, fabric
+from .bring_up import all_active, fabric, start_sm, stop_sm
 from .harness import DEV, PERF_PORT, Group, find, need, tail, until
-from .tools import counters, switch_lid
+from .klog import SAID
+from .tools import counters, switch_lid, watch, watched
+from .verdict import Skip
 
 GROUP = Group("fabric", ("-n", "3", "--no-sm"), debug=False, prepare=fabric)
 
@@ -13,6 +15,8 @@ GROUP = Group("fabric", ("-n", "3", "--no-sm"), debug=False, prepare=fabric)
 LISTENS = "grep -qi ':%04X 0.*:0000 0A' /proc/net/tcp*" % PERF_PORT
 # how perftest's programs end that have lost their peer: with any status, by no signal
 LOST = range(128)
+# what QEMU says without a switch
+LOSES = "lost its (fabric|HCA)"
 
 
 def states(b):
@@ -45,15 +49,11 @@ def paused(b):
     # what ports discarded while the subnet came up, not being Active yet, is another matter
     b.sh(1, "ibqueryerrors -k", 60, status=None)
     before = outlived(b)
-    process = b.lab.vms[2].process
-    process.send_signal(signal.SIGSTOP)
-    try:
+    with b.stopped(3):
         # the same input of the switch: node 2 sends to both; if one held up the other, then
         # each packet would wait as long as HOQLife, which is a second
         now = blocks(b, 6)
         text = client.wait()
-    finally:
-        process.send_signal(signal.SIGCONT)
     find("[Cc]ompletion with error|Failed status 12", text)
     # what was for it was discarded by the switch's port that leads to it; behind that, what is for
     # others may have been at the switch for longer than LifeTimeValue, but is never too old itself
@@ -72,20 +72,63 @@ def paused(b):
     b.peer("stream 0.5", on=(3, 2))
 
 
-@GROUP.test(timeout=180, says="port 1 lost its fabric")
-def switch_restart(b):
-    """The switch goes away: ports are DOWN; a new one comes: OpenSM sweeps, all works again."""
-    b.peer("verify rc")
-    for _ in range(2):
-        b.lab.stop_fabric()
+@contextlib.contextmanager
+def without_switch(b):
+    """The switch is not there within: ports are DOWN, or the HCAs that it has are away."""
+    marks = [len(b.kernel_said(k)) for k in (1, 2, 3)]
+
+    def said(what):
+        return all(what in b.kernel_said(k)[mark:] for k, mark in enumerate(marks, 1))
+    b.lab.stop_fabric()
+    if b.lab.opt.host == "daemon":
+        until(20 * b.slow, lambda: said("the device is away"), "a device is not away")
+    else:
         until(20 * b.slow, lambda: states(b) == ["1: DOWN"] * 3,
               "a port without a switch is not DOWN")
-        b.lab.start_fabric()
-        until(20 * b.slow, lambda: not any("DOWN" in x for x in states(b)),
-              "a port does not find the new switch")
+    yield
+    b.lab.start_fabric()
+    if b.lab.opt.host == "daemon":
+        until(20 * b.slow, lambda: said("recovered, after it was away"),
+              "a device does not come back")
+        # its port is another one now; one that waits for answers does not end
+        stop_sm(b, signal="KILL")
+        start_sm(b)
+    until(20 * b.slow, lambda: not any("DOWN" in x for x in states(b)),
+          "a port does not find the new switch")
+
+
+def works_again(b):
+    """OpenSM has swept a new switch, and all nodes reach each other."""
     all_active(b, 40)
     for on in ((1, 2), (3, 1)):
         b.peer("verify rc", on=on)
     text = b.sh(2, "n=0; until ping -c 1 -W 1 node1-ib; do n=$((n + 1)); [ $n -lt 20 ] || exit 1; "
                    "done", 60)
     need(" 0% packet loss" in text, tail(text))
+
+
+@GROUP.test(timeout=180, says=LOSES, reports=SAID)
+def switch_restart(b):
+    """The switch goes away, and a new one comes: OpenSM sweeps, all works again."""
+    b.peer("verify rc")
+    for _ in range(2):
+        with without_switch(b):
+            pass
+    works_again(b)
+
+
+@GROUP.test(timeout=240, says=LOSES, reports=SAID)
+def switch_away(b):
+    """It is away for longer than a driver tries with a device that failed."""
+    if b.lab.opt.host != "daemon":
+        raise Skip("a switch has no HCAs")
+    recover = "/sys/kernel/tracing/events/ohca/ohca_recover/enable"
+    watch(b, 2)
+    b.sh(2, f"echo >/sys/kernel/tracing/trace; echo 1 >{recover}")
+    with without_switch(b):
+        until(40 * b.slow, lambda: b.sh(2, "cat /sys/kernel/tracing/trace").count(", ret -112") > 5,
+              "the driver does not look for it")
+    text = b.sh(2, f"echo 0 >{recover}; cat /sys/kernel/tracing/trace")
+    need(set(re.findall(r" attempt (\d+), ", text)) == {"0"}, tail(text))
+    need("IBV_EVENT_DEVICE_FATAL" in watched(b, 2), "the program does not hear of it")
+    works_again(b)

@@ -8,6 +8,7 @@ import re
 
 from .bring_up import PAIR, all_active, restless
 from .harness import DEV, PYVERBS_ENUMS, Group, need, tail, until
+from .klog import SAID
 from .life import losing
 from .tools import watch, watched
 
@@ -57,7 +58,6 @@ qps.append(QP(ctx, QPInitAttrEx(qp_type=e.IBV_QPT_XRC_SEND, pd=pd, scq=cq,
 print("held", flush=True)
 signal.pause()
 """
-SAID = r"ohca .*(fatal|gone|reset behind|does not answer|no answer|timed out)"
 
 
 def poke(b, register, value, node=2):
@@ -281,8 +281,7 @@ def hot_plug(b):
     until(40 * b.slow, lambda: "hca" not in
           [d["name"] for d in b.qmp(2, "qom-list", path="/machine/peripheral")],
           "QEMU still has the device")
-    b.qmp(2, "device_add", driver="ohca", bus="rp", id="hca", fabric=f"{b.lab.dir}/fabric",
-          **{"node-desc": "node2"})
+    b.plug(2, bus="rp", id="hca", **{"node-desc": "node2"})
     until(40 * b.slow, lambda: not b.status(2, f"[ -e /sys/class/infiniband/{DEV} ]")[0],
           "the new device is not found")
     need(b.sh(2, f"cat /sys/class/infiniband/{DEV}/node_guid") != guid, "it is the same card")

@@ -6,6 +6,7 @@ exception. After each test, passed or not, all is judged that happened meanwhile
 kernels, QEMU and the switch said, which machines, helpers and programs have ended. What the
 test did not announce is a failure.
 """
+import contextlib
 import copy
 import fnmatch
 import json
@@ -165,6 +166,22 @@ class Bench:
                         raise Failure(f"{what}: {answer['error']['desc']}")
         self.note(f"node{node}: qmp {command} {arguments}: {answer['return']!r}")
         return answer["return"]
+
+    def plug(self, node, **properties):
+        """Plugs a card into a running machine, hosted as those are that it has had."""
+        if self.lab.opt.host == "daemon":
+            properties["host"] = "daemon"
+        self.qmp(node, "device_add", driver="ohca", fabric=f"{self.lab.dir}/fabric", **properties)
+
+    @contextlib.contextmanager
+    def stopped(self, node):
+        """A node's machine stands still within, with its HCA."""
+        self.qmp(node, "stop")
+        try:
+            yield
+        finally:
+            self.qmp(node, "cont")
+            self.lab.stood_still(node)
 
     def pair(self, server, client, port=None, timeout=40, on=(1, 2)):
         """Runs a server and its client; returns both outputs."""

@@ -19,7 +19,9 @@ REPORT = re.compile(
     r"bad unlock balance|held lock freed|non-static key|stack-protector|"
     # ordinary work of a kernel under load, or with the options of the debug kernel, is none
     r"workqueue: (?!round-robin|.* hogged CPU)|ohca.*deprecated|deprecated.*ohca|"
-    r"ohca .*(fatal|timed out|gone|refused)|invalid context|Call Trace")
+    r"ohca .*(fatal|timed out|gone|away|refused)|invalid context|Call Trace")
+# Of these, what our driver says of a device that fails.
+SAID = r"ohca .*(fatal|gone|away|reset behind|does not answer|no answer|timed out)"
 # What lockdep says of an order of locks, to the end of its stack trace.
 LOCK_ORDER = re.compile(r"^.*possible circular locking(?:.*\n)*?.*</TASK>$", re.M)
 

@@ -5,8 +5,9 @@ import shlex
 import time
 
 from .bring_up import PAIR, all_active, restless
-from .faults import CTRL, PCI, SAID
+from .faults import CTRL, PCI
 from .harness import DEV, Group, find, need, tail
+from .klog import SAID
 from .life import settle_pool, unpooled
 from .storage import NQN, exported
 from .tools import port_of, switch_lid

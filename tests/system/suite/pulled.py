@@ -11,10 +11,11 @@ import re
 import time
 
 from .bring_up import RESTLESS, all_active, start_sm, stop_sm
-from .faults import AQ_DB, CTRL, MASTER, MEMORY, PCI, SAID, clear_command, poke
+from .faults import AQ_DB, CTRL, MASTER, MEMORY, PCI, clear_command, poke
 from .faults import LAB as PULLABLE
+from .fabric import LOSES
 from .harness import DEV, Failure, Group, need, tail, until
-from .klog import REPORT
+from .klog import REPORT, SAID
 from .life import pool, settle_pool, unpooled
 from .storage import FIO, NQN, NVMET_ORDER, export, withdraw
 
@@ -239,17 +240,30 @@ class Acts:
 
     def fails(self, node, provoke):
         """A node's device fails; the driver gets it back, or gives it up after some times."""
+        self.fail((node,), provoke)
+
+    def fail(self, nodes, provoke):
+        """So do those of some nodes."""
+        before = [(k, self.b.sh(k, f"basename {PCI}").strip(), len(self.b.kernel_said(k)))
+                  for k in nodes]
+        provoke()
+        for node, where, mark in before:
+            self.recovers(node, where, mark)
+
+    def recovers(self, node, where, mark):
+        """Waits for what the driver says about that after a mark."""
         b, before = self.b, self.tries[node]
-        where = b.sh(node, f"basename {PCI}").strip()
-        mark = len(b.kernel_said(node))
 
         def said():
             return b.kernel_said(node)[mark:]
 
         def ended():
-            return re.search(r"recovered, attempt (\d+)|given up", said())
-        provoke()
+            return re.search(r"recovered, (?:attempt (\d+)|after)|given up", said())
         until(90 * b.slow, ended, lambda: f"the driver does not recover: {tail(said())}")
+        if "after" in ended()[0]:
+            # it was away, which does not count
+            present(b, node)
+            return
         attempt = int(ended()[1] or 0)
         # a device that ran long enough is one that has never failed
         need(attempt in (1, before + 1 if before < TRIES else 0),
@@ -316,8 +330,8 @@ class Acts:
         until(60 * b.slow, lambda: "hca" not in
               [d["name"] for d in b.qmp(node, "qom-list", path="/machine/peripheral")],
               "QEMU still has the device")
-        b.qmp(node, "device_add", driver="ohca", bus="rp", id="hca", fabric=f"{b.lab.dir}/fabric",
-              **{"node-desc": f"node{node}", "x-command-ms": COMMAND_MS})
+        b.plug(node, bus="rp", id="hca",
+               **{"node-desc": f"node{node}", "x-command-ms": COMMAND_MS})
         self.anew(node)
 
     def sleep(self, node):
@@ -336,11 +350,13 @@ class Acts:
                          f"ibportstate -D 0,1 {port} enable >/dev/null", 90)
 
     def switch(self, _node):
-        """The switch is killed; a new one comes."""
-        next(p for p in self.b.lab.helpers if p.what == "fabric").kill()
-        self.b.lab.stop_fabric()
-        time.sleep(self.dice.choice((0, 1, 4)))
-        self.b.lab.start_fabric()
+        """The switch is killed; a new one comes. HCAs that it has fail."""
+        def provoke():
+            next(p for p in self.b.lab.helpers if p.what == "fabric").kill()
+            self.b.lab.stop_fabric()
+            time.sleep(self.dice.choice((0, 1, 4)))
+            self.b.lab.start_fabric()
+        self.fail((1, 2) if self.b.lab.opt.host == "daemon" else (), provoke)
 
     def manager(self, _node):
         """OpenSM is killed; a new one comes."""
@@ -364,7 +380,7 @@ def reports(b, marks):
         marks[node] = len(text)
 
 
-@GROUP.test(timeout=86400, reports=SAID, lock_order=NVMET_ORDER, says="lost its fabric")
+@GROUP.test(timeout=86400, reports=SAID, lock_order=NVMET_ORDER, says=LOSES)
 def rounds(b):
     """One thing after the other for --seconds."""
     dice = random.Random(b.run.opt.seed)
@@ -383,7 +399,8 @@ def rounds(b):
         try:
             getattr(acts, what)(node)
             acted = time.monotonic()
-            if node == 1 and what not in ("link", "switch", "manager"):
+            if (b.lab.opt.host == "daemon" if what == "switch" else
+                    node == 1 and what not in ("link", "manager")):
                 # its port is another one now; one that waits for answers ends after minutes
                 acts.manager(node)
             all_active(b, 60)
