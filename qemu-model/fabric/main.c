@@ -12,6 +12,7 @@
 #include "fabric/client/client_generate.h"
 #include "fabric/control/control.h"
 #include "fabric/graph/generate.h"
+#include "fabric/hca/hca.h"
 #include "ib/rate.h"
 #include "front/proto.h"
 #include "serve.h"
@@ -65,6 +66,8 @@ static const char usage_text[] =
 	"                            while that pays and nobody else wants the processors (auto)\n"
 	"  -q, --quiet               do not report links that come and go\n"
 	"      --stats               print counts of links at the end\n"
+	"      --trace PATTERN       report events of HCAs of this process whose names match:\n"
+	"                            'ohca_*' all, 'ohca_err_*' what should not be\n"
 	"      --no-sandbox          keep the rights of the user: files, system calls\n\n"
 	"VERBs that ask a fabric:\n"
 	FAB_CONTROL_HELP "\n"
@@ -169,7 +172,7 @@ static int check_topology(const char *name)
 }
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
-       O_UDP, O_SEED, O_NO_SANDBOX };
+       O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool option_number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -287,6 +290,12 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 		return option_number("--hoq-scale", arg, 1000000, &o->cfg.data.hoq_scale);
 	case O_SEED:
 		return option_number("--seed", arg, UINT32_MAX, &o->cfg.seed);
+	case O_TRACE:
+		o->cfg.events |= fab_hca_events(arg);
+		if (fab_hca_events(arg))
+			return true;
+		fprintf(stderr, "ohca-fabric: --trace: no event of an HCA matches '%s'\n", arg);
+		return false;
 	case O_SPIN:
 		o->cfg.spin_us = FAB_SPIN_AUTO;
 		return !strcmp(arg, "auto") ||
@@ -319,6 +328,7 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		{ "seed", required_argument, NULL, O_SEED },
 		{ "spin-us", required_argument, NULL, O_SPIN },
 		{ "stats", no_argument, NULL, O_STATS },
+		{ "trace", required_argument, NULL, O_TRACE },
 		{ "no-sandbox", no_argument, NULL, O_NO_SANDBOX },
 		{ 0 },
 	};

@@ -313,7 +313,7 @@ static void wake_loop(void *arg)
 	}
 }
 
-static bool open_hcas(struct loop *l)
+static bool open_hcas(struct loop *l, uint32_t events)
 {
 	l->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (l->wakefd >= 0 && fab_event_watch(l->epfd, EPOLL_CTL_ADD, l->wakefd,
@@ -321,6 +321,8 @@ static bool open_hcas(struct loop *l)
 		l->hcas = fab_hcas_new(l->data, wake_loop, l);
 	if (!l->hcas)
 		perror("ohca-fabric");
+	else
+		fab_hcas_trace(l->hcas, events);
 	return l->hcas;
 }
 
@@ -337,7 +339,7 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 		fputs("ohca-fabric: out of memory\n", stderr);
 		return false;
 	}
-	if (!open_hcas(l))
+	if (!open_hcas(l, cfg->events))
 		return false;
 	if (!cfg->listen)
 		return true;

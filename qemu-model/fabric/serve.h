@@ -33,6 +33,7 @@ struct fab_serve_hooks {
  * @hosts_off: a host is switched off until a virtual machine has its place
  * @quiet: do not report links that come and go
  * @stats: print counts of links at the end
+ * @events: of hosted HCAs that are reported, see fab_hca_events()
  * @seed: of what happens by chance
  * @spin_us: wait awake that long for packets and doorbells before sleeping; FAB_SPIN_AUTO: for as
  *	long as it pays (base/spin.h), with @listen
@@ -51,6 +52,7 @@ struct fab_serve_cfg {
 	bool hosts_off;
 	bool quiet;
 	bool stats;
+	uint32_t events;
 	unsigned int seed;
 	unsigned int spin_us;
 	struct fab_data_cfg data;

@@ -331,6 +331,29 @@ static void test_idle_link(void **state)
 	host_qp_destroy(&qp);
 }
 
+/* Events are in the log of the fabric, those that were asked for. */
+static void test_trace(void **state)
+{
+	struct world *w = *state;
+	struct host_qp qp[2];
+
+	assert_int_equal(fab_hca_events("ohca_none"), 0);
+	assert_int_equal(fab_hca_events("ohca_*"), (1u << OHCA_TR_NUM) - 1);
+	w->net->log[0] = 0;
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	assert_null(strstr(w->net->log, " ohca_"));
+	done(qp);
+	fab_hcas_trace(w->hcas, fab_hca_events("ohca_qp_*"));
+	connect_rc(w, 0, 1, qp, OHCA_QPT_RC);
+	assert_non_null(strstr(w->net->log, " ohca_qp_state 0x"));
+	write_in(w, &qp[0], 100, MS);
+	assert_null(strstr(w->net->log, " ohca_pkt 0x"));
+	fab_hcas_trace(w->hcas, fab_hca_events("ohca_p[k]t"));
+	write_in(w, &qp[0], 100, MS);
+	assert_non_null(strstr(w->net->log, " ohca_pkt 0x"));
+	done(qp);
+}
+
 /* An HCA with two ports at the switch writes to itself: it takes no packet while it sends. */
 static void test_two_ports(void **state)
 {
@@ -680,7 +703,7 @@ int main(void)
 	};
 	const struct CMUnitTest hosted[] = {
 		H(counters), H(loss), H(damage), H(delay), H(pulled), H(capture), H(incast),
-		H(no_room), H(vl15), H(idle_link), H(two_ports), H(memory), H(gone_due), H(gone_kicked), H(busy),
+		H(no_room), H(vl15), H(idle_link), H(trace), H(two_ports), H(memory), H(gone_due), H(gone_kicked), H(busy),
 		H(smps), H(takes), H(timestamps), H(delay_no_memory), H(hash_seed),
 	};
 

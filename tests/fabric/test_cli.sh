@@ -73,7 +73,7 @@ expect 'serve at a path that is too long' 1 'the limit is 107' \
 expect 'serve at what is no socket' 1 'is not a socket' "$fabric" serve -g star:2 -l "$dir/tree"
 # what is right is taken, and the next mistake is the one that is told
 for o in mtu=256 mtu=4096 pkeys=32 pkeys=128 vls=1 vls=8 vls=15 credit-shift=0 credit-shift=6 hoq-scale=0 \
-	hoq-scale=1000000 spin-us=0 spin-us=1000000 spin-us=auto; do
+	hoq-scale=1000000 spin-us=0 spin-us=1000000 spin-us=auto trace=ohca_err_*; do
 	expect "--$o" 2 'options only' "$fabric" serve -g star:2 "--$o" more
 done
 while read -r o text; do
@@ -96,6 +96,7 @@ hoq-scale=1000001 number from 0 to 1000000
 spin-us=1000001 number from 0 to 1000000
 spin-us=-3 not a number
 spin-us=automatic not a number
+trace=ohca_wire_* no event of an HCA matches
 EOF
 expect version 0 'link protocol 2, front protocol 1, control protocol 1$' "$fabric" --version
 expect 'serve a file that is not there' 1 'cannot read it' "$fabric" serve -t "$dir/none"

@@ -245,6 +245,9 @@ void fab_data_print(const struct fab_data *d, FILE *to);
  */
 __attribute__((format(printf, 2, 3))) void fab_data_log(struct fab_data *d, const char *fmt, ...);
 
+/** fab_data_trace() - a line that somebody has asked for: as fab_data_log(), as many as there are */
+__attribute__((format(printf, 2, 3))) void fab_data_trace(struct fab_data *d, const char *fmt, ...);
+
 /**
  * fab_mcast_ports() - ports of switch @n that a multicast packet leaves by, as bits
  * @in: number of the port that it comes by; 0: it is the switch's own

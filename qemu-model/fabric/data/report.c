@@ -48,6 +48,17 @@ void fab_data_log(struct fab_data *d, const char *fmt, ...)
 	va_end(ap);
 }
 
+void fab_data_trace(struct fab_data *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!d->cfg.log)
+		return;
+	va_start(ap, fmt);
+	d->cfg.log(d->cfg.arg, fmt, ap);
+	va_end(ap);
+}
+
 static void print_port(const struct fab_data *d, const struct fab_dport *dp, FILE *to)
 {
 	static const char * const state[] = { "?", "Down", "Init", "Armed", "Active" };

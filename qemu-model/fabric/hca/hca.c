@@ -70,6 +70,7 @@ static const struct ohca_host_ops engine_ops = {
 	.link_ctl = fab_hca_link_ctl,
 	.link_rate = fab_hca_link_rate,
 	.vl15_dropped = fab_hca_vl15_dropped,
+	.trace = fab_hca_trace,
 };
 
 /* ---- coming and going ---------------------------------------------------------- */
@@ -135,6 +136,7 @@ struct fab_hca *fab_hca_new(struct fab_hcas *s, const struct fab_hca_cfg *cfg)
 	    fab_hca_plug(h))
 		h->e = ohca_new(&h->cfg.engine, &engine_ops, h);
 	if (h->e) {
+		ohca_set_trace(h->e, s->events);
 		fab_page_show(h);
 		fab_page_clock(h);
 		return h;

@@ -88,6 +88,12 @@ struct fab_hca_cfg {
  */
 struct fab_hcas *fab_hcas_new(struct fab_data *d, void (*wake)(void *arg), void *arg);
 
+/** fab_hca_events() - the events of HCAs whose names match @pattern, as bits; 0: there is none */
+uint32_t fab_hca_events(const char *pattern);
+
+/** fab_hcas_trace() - these events of all HCAs are in the log of the fabric from now on. Between turns. */
+void fab_hcas_trace(struct fab_hcas *s, uint32_t events);
+
 /** fab_hcas_free() - free all of them, before the data path; NULL is none */
 void fab_hcas_free(struct fab_hcas *s);
 

@@ -69,6 +69,7 @@ struct fab_hca {
  * @kicked: any thread: one of them was kicked
  * @asleep: the owner sleeps; who clears it calls @wake
  * @due_ns: no deadline is earlier
+ * @events: as of fab_hcas_trace()
  */
 struct fab_hcas {
 	struct fab_data *d;
@@ -81,7 +82,11 @@ struct fab_hcas {
 	bool refused;
 	_Atomic bool kicked, asleep;
 	uint64_t due_ns;
+	uint32_t events;
 };
+
+/** fab_hca_trace() - struct ohca_host_ops.trace */
+void fab_hca_trace(void *p, unsigned int ev, const uint64_t a[4]);
 
 /** fab_hca_list() - @h has something to do; nothing while its machine is paused */
 void fab_hca_list(struct fab_hca *h);
