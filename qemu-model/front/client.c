@@ -591,7 +591,7 @@ uint64_t ohca_front_clock(const struct ohca_front *f, uint32_t off, unsigned int
 
 	if (!atomic_load(&f->page->clock_ok) || (size != 4 && size != 8))
 		return 0;
-	now = atomic_load(&f->page->clock_ns) + (atomic_load(&f->page->running) ? now_ns() : 0);
+	now = ohca_page_clock(atomic_load(&f->page->clock), now_ns());
 	if (off == OHCA_UAR_CLOCK)
 		return size == 8 ? now : (uint32_t)now;
 	return off == OHCA_UAR_CLOCK + 4 && size == 4 ? now >> 32 : 0;

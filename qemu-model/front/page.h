@@ -29,9 +29,7 @@
 /**
  * struct ohca_page - what a front and the daemon share, beside the doorbells
  * @reg: D: BAR 0 as it reads, by offset / 4
- * @clock_ns: D: with @running what the device's clock is ahead of CLOCK_MONOTONIC, modulo 2^64;
- *	without it the clock itself, which stands
- * @running: D: 0: the machine is paused
+ * @clock: D: the device's clock, and whether the machine runs: ohca_page_clock_word()
  * @clock_ok: D: the driver has acknowledged OHCA_FEATURE_CLOCK
  * @slow_reads: D: reads of BAR 0 are messages: the device lies in them
  * @asleep: D sets 1, and 0 when it is awake; F exchanges 0: the daemon sleeps
@@ -40,14 +38,37 @@
  */
 struct ohca_page {
 	_Atomic uint32_t reg[OHCA_PAGE_REGS];
-	_Alignas(64) _Atomic uint64_t clock_ns;
-	_Atomic uint32_t running;
+	_Alignas(64) _Atomic uint64_t clock;
 	_Atomic uint32_t clock_ok;
 	_Atomic uint32_t slow_reads;
 	_Alignas(64) _Atomic uint32_t asleep;
 	_Alignas(64) _Atomic uint32_t irq_any;
 	_Alignas(64) _Atomic uint64_t irq[OHCA_PAGE_VECTORS / 64];
 };
+
+#define OHCA_PAGE_CLOCK_MASK	(UINT64_MAX >> 1)	/* of 292 years */
+
+/**
+ * ohca_page_clock_word() - the clock, and whether it goes, in a word: who reads one sees the other
+ * @ns: with @running what it is ahead of CLOCK_MONOTONIC; without it the clock itself, which stands;
+ *	modulo 2^63
+ */
+static inline uint64_t ohca_page_clock_word(uint64_t ns, bool running)
+{
+	return ns << 1 | running;
+}
+
+/** ohca_page_running() - whether the machine is not paused */
+static inline bool ohca_page_running(uint64_t word)
+{
+	return word & 1;
+}
+
+/** ohca_page_clock() - the clock when CLOCK_MONOTONIC is @host_ns */
+static inline uint64_t ohca_page_clock(uint64_t word, uint64_t host_ns)
+{
+	return ((word >> 1) + (ohca_page_running(word) ? host_ns : 0)) & OHCA_PAGE_CLOCK_MASK;
+}
 
 /** OHCA_PAGE_DOORBELLS - where the doorbells begin */
 #define OHCA_PAGE_DOORBELLS	4096u

@@ -244,7 +244,7 @@ static void test_registers(void **state)
 	atomic_store(&l.page->slow_reads, 1);
 	assert_true(ohca_front_slow_reads(f));
 
-	atomic_store(&l.page->clock_ns, 0x100000002ull);
+	atomic_store(&l.page->clock, ohca_page_clock_word(0x100000002ull, false));
 	assert_int_equal(ohca_front_clock(f, OHCA_UAR_CLOCK, 8), 0);
 	atomic_store(&l.page->clock_ok, 1);
 	assert_true(ohca_front_clock(f, OHCA_UAR_CLOCK, 8) == 0x100000002ull);
@@ -252,8 +252,7 @@ static void test_registers(void **state)
 	assert_int_equal(ohca_front_clock(f, OHCA_UAR_CLOCK + 4, 4), 1);
 	assert_int_equal(ohca_front_clock(f, OHCA_UAR_CLOCK, 2), 0);
 	assert_int_equal(ohca_front_clock(f, OHCA_UAR_SQ, 8), 0);
-	atomic_store(&l.page->clock_ns, (uint64_t)-5);
-	atomic_store(&l.page->running, 1);
+	atomic_store(&l.page->clock, ohca_page_clock_word((uint64_t)-5, true));
 	before = now_ns();
 	got = ohca_front_clock(f, OHCA_UAR_CLOCK, 8);
 	assert_in_range(got, before - 5, now_ns() - 5);

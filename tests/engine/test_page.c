@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -62,8 +63,7 @@ static void test_registers(void **state)
 	assert_int_equal(reg[OHCA_REG_MAGIC / 4], OHCA_MAGIC);
 	assert_int_equal(reg[OHCA_REG_STATUS / 4], OHCA_STATUS_READY | OHCA_STATUS_ENABLED);
 	assert_int_equal(n->page->clock_ok, 1);
-	assert_int_equal(n->page->running, 1);
-	assert_int_equal(n->page->clock_ns, 0);
+	assert_true(n->page->clock == ohca_page_clock_word(0, true));
 	fab_hca_write_reg(n->hca, OHCA_REG_CTRL, OHCA_CTRL_RESET, 4);
 	assert_int_equal(reg[OHCA_REG_STATUS / 4], OHCA_STATUS_READY);
 	assert_int_equal(n->page->clock_ok, 0);
@@ -319,15 +319,13 @@ static void test_clock(void **state)
 	assert_int_equal(ohca_uar_read(n->h->e, OHCA_UAR_CLOCK, 8), begin);
 	fab_hca_run(n->hca, false);
 	fab_hca_run(n->hca, false);
-	assert_int_equal(n->page->running, 0);
-	assert_int_equal(n->page->clock_ns, begin);
+	assert_true(n->page->clock == ohca_page_clock_word(begin, false));
 	w->net->now_ns += 5 * MS;
 	assert_int_equal(ohca_uar_read(n->h->e, OHCA_UAR_CLOCK, 8), begin);
-	assert_int_equal(n->page->clock_ns, begin);
+	assert_true(n->page->clock == ohca_page_clock_word(begin, false));
 	fab_hca_run(n->hca, true);
 	fab_hca_run(n->hca, true);
-	assert_int_equal(n->page->running, 1);
-	assert_int_equal(n->page->clock_ns, -(uint64_t)(5 * MS));
+	assert_true(n->page->clock == ohca_page_clock_word(-(uint64_t)(5 * MS), true));
 	assert_int_equal(ohca_uar_read(n->h->e, OHCA_UAR_CLOCK, 8), begin);
 	w->net->now_ns += MS;
 	assert_int_equal(ohca_uar_read(n->h->e, OHCA_UAR_CLOCK, 8), begin + MS);
@@ -336,10 +334,49 @@ static void test_clock(void **state)
 	fab_hca_run(n->hca, false);
 	w->net->now_ns += 2 * MS;
 	fab_hca_run(n->hca, true);
-	assert_int_equal(n->page->clock_ns + w->net->now_ns, begin + MS);
+	assert_true(ohca_page_clock(n->page->clock, w->net->now_ns) == begin + MS);
 	/* a reset is none of the clock's business */
 	fab_hca_reset(n->hca);
-	assert_int_equal(n->page->clock_ns, -(uint64_t)(7 * MS));
+	assert_true(n->page->clock == ohca_page_clock_word(-(uint64_t)(7 * MS), true));
+}
+
+/** struct reader - a vCPU that reads the clock of @page at the time @now; @reads: so often */
+struct reader {
+	struct ohca_page *page;
+	uint64_t now;
+	_Atomic unsigned int reads, wrong;
+	_Atomic bool end;
+};
+
+static void *read_clock(void *arg)
+{
+	struct reader *r = arg;
+
+	for (; !atomic_load(&r->end); r->reads++)
+		r->wrong += ohca_page_clock(atomic_load(&r->page->clock), r->now) != r->now;
+	return NULL;
+}
+
+/* Whoever reads it while the machine is paused, or goes on, sees what it is. */
+static void test_clock_torn(void **state)
+{
+	struct world *w = *state;
+	struct node *n = &w->node[0];
+	struct reader r = { .page = n->page, .now = w->net->now_ns };
+	unsigned int begin;
+	pthread_t thread;
+
+	assert_true(r.now);
+	assert_int_equal(pthread_create(&thread, NULL, read_clock, &r), 0);
+	while (!r.reads)
+		sched_yield();
+	begin = r.reads;
+	for (unsigned int i = 0; i < 20000 || r.reads - begin < 20000; i++)
+		fab_hca_run(n->hca, i % 2);
+	fab_hca_run(n->hca, true);
+	atomic_store(&r.end, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(r.wrong, 0);
 }
 
 /* Doorbells of a paused machine wait, and keep nobody awake. */
@@ -642,7 +679,7 @@ int main(void)
 #define P(name) cmocka_unit_test_setup_teardown(test_##name, setup_paged, teardown)
 	const struct CMUnitTest tests[] = {
 		P(registers), P(fatal), P(lies), P(unfit), P(pending), P(greedy), P(idle), P(irq),
-		P(irq_reset), P(clock), P(paused_sender), P(paused_midway), P(paused_receiver),
+		P(irq_reset), P(clock), P(clock_torn), P(paused_sender), P(paused_midway), P(paused_receiver),
 		P(paused_deadline), P(paused_link), P(paused_reset), P(sleep), P(asleep),
 	};
 

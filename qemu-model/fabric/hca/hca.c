@@ -38,9 +38,9 @@ static void raise_irq(void *p, unsigned int vec)
 static uint64_t hca_clock(void *p)
 {
 	const struct fab_hca *h = p;
-	const uint64_t clock = atomic_load_explicit(&h->clock_ns, memory_order_relaxed);
+	const uint64_t clock = atomic_load_explicit(&h->clock, memory_order_relaxed);
 
-	return h->running ? fab_data_host_ns(h->s->d) + clock : clock;
+	return ohca_page_clock(clock, fab_data_host_ns(h->s->d));
 }
 
 static void kick(void *p)
@@ -124,7 +124,8 @@ struct fab_hca *fab_hca_new(struct fab_hcas *s, const struct fab_hca_cfg *cfg)
 	h->s = s;
 	h->cfg = *cfg;
 	h->due_ns = UINT64_MAX;
-	atomic_init(&h->running, true);
+	h->running = true;
+	atomic_init(&h->clock, ohca_page_clock_word(0, true));
 	if (!cfg->engine.hash_seed &&
 	    getrandom(&h->cfg.engine.hash_seed, sizeof(cfg->engine.hash_seed), 0) < 0) {
 		free(h);
@@ -254,7 +255,7 @@ static void hca_turn(struct fab_hca *h)
 	h->in_call = false;
 	h->due_ns = ohca_next_deadline(h->e);
 	if (h->due_ns != OHCA_NO_DEADLINE)
-		h->due_ns -= h->clock_ns;
+		h->due_ns = (h->due_ns - (h->clock >> 1)) & OHCA_PAGE_CLOCK_MASK;
 	if (h->due_ns < s->due_ns)
 		s->due_ns = h->due_ns;
 	fab_page_turned(h);

@@ -21,8 +21,8 @@
  * @kicked: any thread: it has something to do
  * @listed: it waits for its turn, before @next
  * @in_call: its engine is at work: it takes no packet
- * @running: its machine is not paused; written by the owner
- * @clock_ns: as of struct ohca_page, whether it has one or not; written by the owner
+ * @running: its machine is not paused
+ * @clock: as of struct ohca_page, whether it has one or not; written by the owner
  * @bells: in its page
  * @status: the register, as the page has it
  * @raised: a vector, since the front was told
@@ -49,8 +49,8 @@ struct fab_hca {
 	unsigned int ranges, hit;
 	_Atomic bool kicked;
 	bool listed, in_call;
-	_Atomic bool running;
-	_Atomic uint64_t clock_ns;
+	bool running;
+	_Atomic uint64_t clock;
 	struct ohca_doorbells bells;
 	uint32_t status;
 	bool raised;

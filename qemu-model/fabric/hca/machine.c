@@ -24,7 +24,7 @@ void fab_hca_reset(struct fab_hca *h)
 void fab_hca_run(struct fab_hca *h, bool running)
 {
 	const uint64_t host = fab_data_host_ns(h->s->d);
-	const uint64_t clock = atomic_load(&h->clock_ns);
+	const uint64_t clock = ohca_page_clock(atomic_load(&h->clock), host);
 
 	if (running == h->running)
 		return;
@@ -33,8 +33,8 @@ void fab_hca_run(struct fab_hca *h, bool running)
 		fab_page_turned(h);
 		fab_hca_unlist(h);
 	}
-	atomic_store(&h->clock_ns, running ? clock - host : clock + host);
-	atomic_store(&h->running, running);
+	atomic_store(&h->clock, ohca_page_clock_word(running ? clock - host : clock, running));
+	h->running = running;
 	fab_page_clock(h);
 	if (!running)
 		return;

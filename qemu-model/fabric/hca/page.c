@@ -109,8 +109,7 @@ void fab_page_clock(struct fab_hca *h)
 
 	if (!page)
 		return;
-	atomic_store(&page->clock_ns, atomic_load(&h->clock_ns));
-	page_store(&page->running, h->running);
+	atomic_store(&page->clock, atomic_load(&h->clock));
 }
 
 void fab_page_irq(struct fab_hca *h, unsigned int vec)
