@@ -13,12 +13,14 @@ import time
 import traceback
 import tty
 
-from . import course, doctor, gdb, libvirt, paths, traffic
+from . import course, doctor, gdb, job, labfile, libvirt, paths, traffic
 from .channel import SIZE, Channel, GuestGone, Timeout
-from .lab import (Lab, LabError, command_argv, connect_console, environment, labs, node_dir, say,
+from .document import FileError
+from .lab import (COMMAND_S, Lab, command_argv, connect_console, environment, labs, node_dir,
                   sweep)
 from .places import MAX_HCAS
-from .vm import numa_node
+from .vm import numa_node, of_node
+from .words import LabError, say
 
 MAX_NODES = 64  # as ohca-hub has
 
@@ -59,8 +61,9 @@ def finish(lab, opt):
 
 def cmd_run(opt):
     """ohca-lab run: boot, run one command on every node, tear down."""
-    if not opt.command:
-        raise LabError("run: no command given after --")
+    if not opt.command and not opt.commands:
+        raise LabError("run: no command given after --" +
+                       (f", and no 'commands' in {opt.file}" if opt.file else ""))
     catch_signals()
     lab = Lab(f"r{os.getpid()}", opt)
     try:
@@ -69,7 +72,9 @@ def cmd_run(opt):
             say(f"ohca-lab gdb --name {lab.name} 1     gdb at node1's kernel; --qemu: at its QEMU")
             if sys.stdin.isatty():
                 input("ohca-lab: Enter starts the command ")
-        return lab.run(opt.command, opt.timeout)
+        if opt.command:
+            return lab.run(opt.command, opt.timeout)
+        return job.run_job(lab, opt.timeout)
     finally:
         finish(lab, opt)
 
@@ -107,7 +112,7 @@ def cmd_up(opt):  # pylint: disable=inconsistent-return-statements  # the child 
     except Stopped:
         status = 0
     except (LabError, GuestGone) as e:
-        say(str(e))
+        say(opt.located(str(e)))
     except BaseException:  # pylint: disable=broad-except
         traceback.print_exc()
     finally:
@@ -136,15 +141,19 @@ def state_of(name):
         raise LabError(f"no lab called {name} is up") from None
 
 
-def check_node(state, k):
-    """Refuses a node that the lab does not have."""
-    if not 1 <= k <= state["nodes"]:
-        raise LabError(f"the lab has nodes 1 to {state['nodes']}")
+def number_of(state, node):
+    """The number of a node of the lab by its number or its name; refuses one that is not there."""
+    if node in state["names"]:
+        return state["names"].index(node) + 1
+    if node.isdecimal() and 1 <= int(node) <= state["nodes"]:
+        return int(node)
+    names = [n for k, n in enumerate(state["names"], 1) if n != f"node{k}"]
+    raise LabError(f"the lab has nodes 1 to {state['nodes']}" +
+                   (f", or {', '.join(names)}" if names else ""))
 
 
 def check_own(state, k, instead):
     """Refuses a node that libvirt runs."""
-    check_node(state, k)
     if not state["vms"][k - 1]:
         raise LabError(f"libvirt runs this node: {instead}")
 
@@ -159,14 +168,14 @@ def copy_out(is_err, data):
 def cmd_exec(opt):
     """ohca-lab exec NODE COMMAND: output as it is, the command's status."""
     state = state_of(opt.name)
-    check_node(state, opt.node)
+    node = number_of(state, opt.node)
     if not opt.command:
         raise LabError("exec: no command given")
     deadline = time.monotonic() + opt.timeout if opt.timeout else None
-    ch = Channel(node_dir(opt.name, opt.node), time.monotonic() + 30)
+    ch = Channel(node_dir(opt.name, node), time.monotonic() + 30)
     use_stdin = opt.stdin or not sys.stdin.isatty() and opt.stdin is not False
     try:
-        return ch.run(command_argv(opt.command), environment(opt.node, state["nodes"]),
+        return ch.run(command_argv(opt.command), environment(node, state["nodes"]),
                       copy_out, deadline, 0 if use_stdin else None)
     finally:
         ch.close()
@@ -181,10 +190,10 @@ def window():
 def cmd_ssh(opt):
     """ohca-lab ssh NODE [COMMAND]: a shell on a terminal in the node."""
     state = state_of(opt.name)
-    check_node(state, opt.node)
-    ch = Channel(node_dir(opt.name, opt.node), time.monotonic() + 30)
+    node = number_of(state, opt.node)
+    ch = Channel(node_dir(opt.name, node), time.monotonic() + 30)
     argv = command_argv(opt.command) if opt.command else ["/bin/bash", "-l"]
-    env = environment(opt.node, state["nodes"])
+    env = environment(node, state["nodes"])
     if not sys.stdin.isatty():
         try:
             return ch.run(argv, env, copy_out, None, 0)
@@ -206,9 +215,11 @@ def cmd_ssh(opt):
 
 def cmd_console(opt):
     """ohca-lab console NODE: the serial console; Ctrl-] leaves it."""
-    check_own(state_of(opt.name), opt.node,
-              f"virsh -c qemu:///session console ohca-{opt.name}-node{opt.node}")
-    s = connect_console(opt.name, opt.node)
+    state = state_of(opt.name)
+    node = number_of(state, opt.node)
+    check_own(state, node,
+              f"virsh -c qemu:///session console ohca-{opt.name}-{state['names'][node - 1]}")
+    s = connect_console(opt.name, node)
     saved = termios.tcgetattr(0) if sys.stdin.isatty() else None
     say("serial console, Ctrl-] leaves")
     try:
@@ -234,14 +245,14 @@ def cmd_console(opt):
 def cmd_gdb(opt):
     """ohca-lab gdb NODE: this process becomes gdb."""
     state = state_of(opt.name)
-    check_node(state, opt.node)
+    node = number_of(state, opt.node)
     try:
         if opt.qemu:
-            check_own(state, opt.node, "attach gdb to its QEMU by hand")
-            commands = gdb.qemu_commands(state["vms"][opt.node - 1])
+            check_own(state, node, "attach gdb to its QEMU by hand")
+            commands = gdb.qemu_commands(state["vms"][node - 1])
         else:
-            guest = paths.Guest(state["guests"][opt.node - 1])
-            commands = gdb.kernel_commands(node_dir(opt.name, opt.node), guest, state["kernel"])
+            guest = paths.Guest(state["guests"][node - 1])
+            commands = gdb.kernel_commands(node_dir(opt.name, node), guest, state["kernel"])
         gdb.run(commands, opt.command)
     except gdb.GdbError as e:
         raise LabError(f"gdb: {e}") from None
@@ -273,7 +284,9 @@ def cmd_status(opt):
             place = f", at '{hcas[0]}'" if len(hcas) == 1 and state["topology"] else ""
             how = (f"{'running' if running(pid) else 'dead'}, pid {pid}" if pid
                    else "libvirt's")
-            print(f"  node{k}: {how}, {state['guests'][k - 1]}{place}")
+            called = state["names"][k - 1]
+            also = f" ({called})" if called != f"node{k}" else ""
+            print(f"  node{k}{also}: {how}, {state['guests'][k - 1]}{place}")
             for i, what in enumerate(hcas if len(hcas) > 1 else []):
                 numa = (f", NUMA node {numa_node(i, len(hcas), state['numa'])}" if state["numa"]
                         else "")
@@ -330,8 +343,26 @@ def guests_of(text):
     return [found[arch] for arch in text.split(",")]
 
 
-def lab_options(p):
-    """The options that describe a lab, for run and up."""
+def numbers(text):
+    """Whole numbers with commas between them, one for each node."""
+    found = [int(x) for x in text.split(",")]
+    if min(found) < 1:
+        raise argparse.ArgumentTypeError("1 or more, please")
+    return found
+
+
+def script(path):
+    """The script of faults that --faults names."""
+    try:
+        return labfile.faults_of(path)
+    except (OSError, UnicodeDecodeError) as e:
+        raise argparse.ArgumentTypeError(f"{path}: {getattr(e, 'strerror', e)}") from None
+
+
+def lab_options(p, said):
+    """The options that describe a lab, for run, up and libvirt; said: {dest: what a file says}."""
+    p.add_argument("-f", "--file", metavar="LAB.yaml",
+                   help="the lab that a file describes; options are stronger")
     p.add_argument("-n", "--nodes", type=int, default=2, metavar="N", help="1 to 64 nodes (2)")
     p.add_argument("--kernel", choices=("stock", "debug"), default="stock",
                    help="debug: with KASAN, lockdep, ...; 'make debug-layer' builds it (stock)")
@@ -352,8 +383,11 @@ def lab_options(p):
     p.add_argument("--package", action="append", default=[], metavar="NAME",
                    help="a Debian package to add to the guests")
     p.add_argument("--share", type=os.path.abspath, metavar="DIR", help="appears at /share")
-    p.add_argument("--memory", type=int, metavar="M", help="MiB per node (1024, debug 2048)")
-    p.add_argument("--cpus", type=int, metavar="N", help="per node (1, or one per NUMA node)")
+    p.add_argument("--memory", type=numbers, metavar="M[,M...]",
+                   help="MiB of each node, the last one that of the rest (1024, debug 2048)")
+    p.add_argument("--cpus", type=numbers, metavar="N[,N...]",
+                   help="processors of each node, the last one those of the rest (1, or one per "
+                        "NUMA node)")
     p.add_argument("--no-sm", action="store_true", help="start no OpenSM, wait for no port")
     p.add_argument("--no-driver", action="store_true",
                    help="do not load the driver (implies --no-sm)")
@@ -383,6 +417,10 @@ def lab_options(p):
                         "switches first)")
     p.add_argument("--serve", action="append", default=[], metavar="ARG",
                    help="an argument of ohca-fabric serve")
+    p.add_argument("--opensm", action="append", default=[], metavar="ARGS",
+                   help="arguments for OpenSM, separated by single spaces")
+    p.add_argument("--faults", type=script, metavar="FILE",
+                   help="a script of faults that the fabric plays, from when the lab is ready")
     p.add_argument("--append", action="append", default=[], metavar="WORD",
                    help="a word for the kernel command line")
     p.add_argument("--trace", action="append", default=[], metavar="PATTERN",
@@ -391,6 +429,8 @@ def lab_options(p):
                    help="nodes wait for 'ohca-lab gdb' on a socket; run: COMMAND waits for Enter")
     p.add_argument("--qemu", action="append", default=[], metavar="ARGS",
                    help="arguments for QEMU, separated by single spaces")
+    p.set_defaults(names=[], partitions=[], files=[], before=[], commands=[], after=[])
+    p.set_defaults(**said)
 
 
 def cmd_course(opt):
@@ -403,27 +443,28 @@ def cmd_traffic(opt):
     return traffic.run(opt, state_of)
 
 
-def parser():
-    """All of the command line."""
+def parser(said=()):
+    """All of the command line; said: {dest: value} of a lab file."""
+    said = dict(said)
     p = argparse.ArgumentParser(prog="ohca-lab", description="Virtual machines on one "
                                 "InfiniBand fabric.")
     sub = p.add_subparsers(dest="what", required=True, metavar="COMMAND")
     run = sub.add_parser("run", help="boot N nodes, run a command on all, tear down")
-    lab_options(run)
-    run.add_argument("--timeout", type=float, default=600, metavar="S",
-                     help="for the command (600)")
+    run.add_argument("--timeout", type=float, default=COMMAND_S, metavar="S",
+                     help=f"for the command ({COMMAND_S})")
+    lab_options(run, said)
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     run.set_defaults(work=cmd_run)
     up = sub.add_parser("up", help="boot N nodes and return")
-    lab_options(up)
     up.add_argument("--name", default="default")
+    lab_options(up, said)
     up.set_defaults(work=cmd_up)
     virt = sub.add_parser("libvirt", help="N nodes that libvirt runs, on a fabric of ohca-lab's",
                           description="Starts the fabric, writes a domain for each node, prints "
                                       "the commands that start them, and brings the nodes up as "
                                       "'up' does. Stays until a signal.")
-    lab_options(virt)
     virt.add_argument("--name", default="default")
+    lab_options(virt, said)
     virt.set_defaults(work=cmd_libvirt)
     for name, work, text in (
             ("exec", cmd_exec, "run a command on one node"),
@@ -435,7 +476,7 @@ def parser():
             s.add_argument("--timeout", type=float, metavar="S")
             s.add_argument("--stdin", action=argparse.BooleanOptionalAction,
                            help="pass standard input on (if it is no terminal)")
-        s.add_argument("node", type=int)
+        s.add_argument("node", help="its number, or its name of the lab file")
         if name != "console":
             s.add_argument("command", nargs=argparse.REMAINDER)
         s.set_defaults(work=work)
@@ -444,7 +485,7 @@ def parser():
                                       "driver where the guest has them. ARGs are gdb's.")
     gdb_.add_argument("--name", default="default")
     gdb_.add_argument("--qemu", action="store_true", help="at the QEMU of the node: the device")
-    gdb_.add_argument("node", type=int)
+    gdb_.add_argument("node", help="its number, or its name of the lab file")
     gdb_.add_argument("command", nargs=argparse.REMAINDER, metavar="ARG")
     gdb_.set_defaults(work=cmd_gdb)
     status = sub.add_parser("status", help="the labs that are up")
@@ -468,8 +509,8 @@ def total_memory():
 def complete(opt):
     """Fills in what follows from the options of run and up."""
     opt.no_sm = opt.no_sm or opt.no_driver
-    opt.memory = opt.memory or (2048 if opt.kernel == "debug" else 1024)
-    opt.cpus = opt.cpus or opt.numa or 1
+    opt.memory = [m or (2048 if opt.kernel == "debug" else 1024) for m in opt.memory or [None]]
+    opt.cpus = [n or opt.numa or 1 for n in opt.cpus or [None]]
     if opt.no_driver:
         opt.append.append("modprobe.blacklist=ohca")
     return opt
@@ -487,7 +528,7 @@ def wrong_machine(opt):
         return "--numa: for run and up; a domain of libvirt has no NUMA nodes"
     if any(paths.Guest(g).machine != "x86_64" for g in opt.guest):
         return "--numa: only nodes of amd64 have NUMA nodes: leave it or the other guest out"
-    if not 1 <= opt.numa <= MAX_HCAS or opt.cpus % opt.numa:
+    if not 1 <= opt.numa <= MAX_HCAS or any(n % opt.numa for n in opt.cpus):
         return (f"--numa: 1 to {MAX_HCAS} NUMA nodes with as many processors each: take --cpus "
                 f"{opt.numa} or a multiple of it")
     return None
@@ -501,20 +542,51 @@ def wrong_lab(opt):
         return f"--kernel debug: only {paths.GUESTS[0]} has a debug kernel"
     if opt.what == "libvirt" and any(paths.Guest(g).arch != "amd64" for g in opt.guest):
         return "libvirt: only guests of amd64 have a domain"
-    if opt.nodes * opt.memory > total_memory():
-        return (f"{opt.nodes} nodes of {opt.memory} MiB do not fit into the {total_memory()} MiB "
-                "of this machine: take --memory M or fewer nodes")
-    return wrong_machine(opt)
+    memory = sum(of_node(opt.memory, k) for k in range(1, opt.nodes + 1))
+    if memory > total_memory():
+        return (f"--memory: {opt.nodes} nodes of {memory} MiB in all do not fit into the "
+                f"{total_memory()} MiB of this machine: take --memory M or fewer nodes")
+    return wrong_machine(opt) or wrong_fabric(opt)
+
+
+def wrong_fabric(opt):
+    """Why a fabric cannot be managed, or break, as the options ask for, or None."""
+    for name, given in (("--opensm", opt.opensm), ("partitions", opt.partitions)):
+        if given and (opt.no_sm or opt.fabric != "ohca"):
+            return f"{name}: there is no OpenSM with --no-sm, --no-driver or --fabric {opt.fabric}"
+    if opt.faults and opt.fabric != "ohca":
+        return f"--faults: --fabric {opt.fabric} plays no script"
+    return None
+
+
+def options(argv=None):
+    """The options of the command line, and of the file that it names.
+
+    located() of what it returns adds to an error the place in the file that it is of, if any.
+    """
+    opt = parser().parse_args(argv)
+    if not getattr(opt, "file", None):
+        opt.located = str
+        return opt
+    described = labfile.LabFile(opt.file)
+    opt = parser(described.values).parse_args(argv)
+    described.merge(opt)
+    opt.located = described.located
+    return opt
 
 
 def main():
     """Runs one ohca-lab command and returns its exit status."""
-    opt = parser().parse_args()
+    try:
+        opt = options()
+    except FileError as e:
+        print(e, file=sys.stderr)
+        return 2
     if getattr(opt, "command", None) and opt.command[0] == "--":
         opt.command = opt.command[1:]
     if opt.what in ("run", "up", "libvirt"):
         if why := wrong_lab(complete(opt)):
-            say(why)
+            say(opt.located(why))
             return 2
     if opt.what != "status" and "/" in (getattr(opt, "name", None) or "x"):
         say("--name: no slash, please")
@@ -532,5 +604,5 @@ def main():
         say(f"the node is gone: {e}")
         return 255
     except LabError as e:
-        say(str(e))
+        say(opt.located(str(e)))
         return 1

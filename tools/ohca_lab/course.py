@@ -13,9 +13,9 @@ import subprocess
 from collections import namedtuple
 
 from . import traffic
-from .lab import LabError, say
 from .pcapng import packets
 from .running import PORT, Running, number
+from .words import LabError, say
 
 NOT_DONE = 3        # the status of --check if a part of the task is missing
 HERE = os.path.dirname(os.path.abspath(__file__))

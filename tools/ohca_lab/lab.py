@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -12,10 +13,12 @@ import sys
 import threading
 import time
 
-from . import clock, paths, places
+from . import clock, job, paths, places
 from .channel import Channel, GuestGone, Timeout
-from .vm import VM, choose_accelerator, spawn, stop
+from .vm import VM, choose_accelerator, of_node, spawn, stop
+from .words import LabError, say
 
+COMMAND_S = 600     # how long a command may take for which nothing else is said
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # Run in every node before COMMAND: the driver and the user interfaces.
@@ -32,7 +35,7 @@ done
 # OpenSM at the first port of the first adapter: it would take any that is up first.
 OPENSM = """
 guid=$(cut -d: -f5- /sys/class/infiniband/ohca_0/ports/1/gids/0 | tr -d :) &&
-exec opensm -B -g 0x$guid -f /var/log/opensm.log >/dev/null
+exec opensm -B -g 0x$guid -f /var/log/opensm.log {} >/dev/null
 """
 # The same machines without our device: RoCE in software over the management network.
 SETUP_RXE = """
@@ -68,15 +71,6 @@ def how(status):
         return f"was ended by {signal.Signals(-status).name}"
     return "has ended" + (f" with status {status}" if status else
                           ", as a machine does that panicked, rebooted or powered off")
-
-
-class LabError(Exception):
-    """What the user is told when a lab cannot be had."""
-
-
-def say(text):
-    """One line of progress."""
-    print(f"ohca-lab: {text}", file=sys.stderr, flush=True)
 
 
 def labs():
@@ -165,8 +159,8 @@ class Lab:
             raise LabError("--share: a comma in the path is not supported")
 
     def guest(self, k):
-        """The guest of node k: the last one that was named is that of all further nodes."""
-        return paths.Guest(self.opt.guest[min(k, len(self.opt.guest)) - 1])
+        """The guest of node k."""
+        return paths.Guest(of_node(self.opt.guest, k))
 
     def guests(self):
         """The guests of all nodes, each one once."""
@@ -226,8 +220,13 @@ class Lab:
         self.clocks = {vm.k: clock.Clock() for vm in self.vms}
         self.read_clocks()
         say(f"{self.opt.nodes} nodes up in {time.monotonic() - begin:.1f} s")
+        job.name_nodes(self)
+        job.copy_files(self)
         self._fabric()
         self.check_clocks()
+        if job.run_commands(self, self.opt.before, COMMAND_S):
+            raise LabError("the lab could not be made ready")
+        job.play_faults(self)
 
     def read_clocks(self):
         """Compares the clock of each node with the host's once more; dead nodes have none."""
@@ -301,7 +300,9 @@ class Lab:
                     "driver setup failed")
         if opt.no_sm and not opt.no_driver:
             return
-        status = self.sh(self.vms[0], OPENSM, 30 * self.slow)
+        job.write_partitions(self)
+        words = shlex.join(x for arg in opt.opensm for x in arg.split(" "))
+        status = self.sh(self.vms[0], OPENSM.replace("{}", words), 30 * self.slow)
         if status:
             raise LabError(f"OpenSM did not start (status {status})")
         wait = int(30 * self.slow)
@@ -311,6 +312,7 @@ class Lab:
     def _write_state(self):
         state = {"pid": os.getpid(), "nodes": self.opt.nodes, "accel": self.accel,
                  "fabric": self.opt.fabric, "kernel": self.opt.kernel,
+                 "names": [vm.name for vm in self.vms],
                  "vms": [vm.process and vm.process.pid for vm in self.vms],
                  "guests": [vm.guest.name for vm in self.vms],
                  "places": [[h.name for h in hcas] for hcas in self.places],
@@ -402,14 +404,17 @@ class Lab:
         s_status, s_out = result.get("s", (124, ""))
         return c_status or s_status, s_out, c_out
 
-    def sh(self, vm, script, timeout):
-        """Runs a shell script in one node, its output shown; returns its status."""
+    def sh(self, vm, script, timeout, stdin=None):
+        """Runs a shell script in one node, its output shown; returns its status.
+
+        stdin is a descriptor that the script reads, or None.
+        """
         deadline = time.monotonic() + timeout
         ch = Channel(vm.dir, deadline, vm.alive)
         try:
             out = self.printer(vm)
             status = ch.run(["/bin/sh", "-c", script],
-                            environment(vm.k, self.opt.nodes), out, deadline)
+                            environment(vm.k, self.opt.nodes), out, deadline, stdin)
             out(False, None)
             return status
         finally:
@@ -445,13 +450,20 @@ class Lab:
         return out
 
     def run(self, command, timeout, grace=10):
-        """Runs a command on every node at once; returns the first nonzero status.
+        """Runs a command on every node at once; returns the first nonzero status."""
+        return self.wrong_status(command, timeout, grace=grace) or 0
 
-        After a failure the other nodes get grace seconds to finish. A node that
-        dies counts as status 255, one that is not done in time as 124.
+    def wrong_status(self, command, timeout, on=None, expected=(0,), grace=10):
+        """Runs a command on nodes, by their numbers, or on all, at once.
+
+        Returns the first status that is not one of the expected, or None. After a failure the
+        other nodes get grace seconds to finish. A node that dies counts as status 255, one that is
+        not done in time as 124; nobody can expect these.
         """
         begin = time.monotonic()
         limit = [begin + timeout]
+        vms = [vm for vm in self.vms if on is None or vm.k in on]
+        # of each node that is done: None, or its status if that is wrong
         statuses = []
         changed = threading.Condition()
         channels = {}
@@ -463,6 +475,7 @@ class Lab:
                 ch = channels[vm.k] = Channel(vm.dir, limit[0], vm.alive)
                 status = ch.run(command_argv(command), environment(vm.k, self.opt.nodes), out,
                                 begin + timeout)
+                status = None if status in expected else status
             except Timeout:
                 status = 124
                 say(f"{vm.name}: not done after {timeout} s")
@@ -477,20 +490,21 @@ class Lab:
                 statuses.append(status)
                 changed.notify()
 
-        for vm in self.vms:
+        for vm in vms:
             threading.Thread(target=one, args=(vm,), daemon=True).start()
         with changed:
-            while len(statuses) < len(self.vms):
+            while len(statuses) < len(vms):
                 changed.wait(0.2)
-                if any(statuses):
+                failed = any(s is not None for s in statuses)
+                if failed:
                     limit[0] = min(limit[0], time.monotonic() + grace)
                 if time.monotonic() > limit[0] + 2:
-                    missing = len(self.vms) - len(statuses)
+                    missing = len(vms) - len(statuses)
                     say(f"{missing} node(s) did not finish" +
-                        (" after another failed" if any(statuses) else " in time"))
+                        (" after another failed" if failed else " in time"))
                     statuses.append(124)
                     break
-            return next((s for s in statuses if s), 0)
+            return next((s for s in statuses if s is not None), None)
 
     def wait(self):
         """Stays until a signal ends it; a machine that dies stays dead."""

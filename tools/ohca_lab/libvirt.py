@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from . import paths
 from .channel import CHANNELS
 from .lab import Lab
-from .vm import VM
+from .vm import VM, of_node
 
 QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"
 
@@ -45,11 +45,11 @@ class Domain(VM):
         ET.register_namespace("qemu", QEMU)
         domain = ET.Element("domain", type="kvm" if lab.accel == "kvm" else "qemu")
         element(domain, "name", f"ohca-{lab.name}-{self.name}")
-        element(domain, "memory", str(opt.memory), unit="MiB")
+        element(domain, "memory", str(of_node(opt.memory, self.k)), unit="MiB")
         backing = element(domain, "memoryBacking")
         element(backing, "source", type="memfd")
         element(backing, "access", mode="shared")
-        element(domain, "vcpu", str(opt.cpus))
+        element(domain, "vcpu", str(of_node(opt.cpus, self.k)))
         boot = element(domain, "os")
         element(boot, "type", "hvm", arch="x86_64", machine="q35")
         element(boot, "kernel", self.kernel())

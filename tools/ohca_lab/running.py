@@ -7,7 +7,8 @@ import time
 
 from . import paths
 from .channel import Channel, GuestGone, Timeout
-from .lab import LabError, environment, node_dir
+from .lab import environment, node_dir
+from .words import LabError
 
 PORT = "/sys/class/infiniband/ohca_0/ports/1"
 

@@ -12,8 +12,8 @@ import re
 import time
 
 from . import paths
-from .lab import LabError
 from .running import Running
+from .words import LabError
 
 UNEXPECTED = 3      # the status of --expect if other transports have carried more than --limit
 MIB = 1 << 20

@@ -128,6 +128,11 @@ def numa_node(i, of, nodes):
     return i * nodes // of
 
 
+def of_node(values, k):
+    """What node k has of an option: the last value is that of all further nodes."""
+    return values[min(k, len(values)) - 1]
+
+
 class VM:
     """Node number k of a lab; its sockets and logs are in lab.dir/nK."""
     BOOT_S = 60         # how long it may take to boot
@@ -135,7 +140,7 @@ class VM:
     def __init__(self, lab, k):
         self.lab = lab
         self.k = k
-        self.name = f"node{k}"
+        self.name = (lab.opt.names[k - 1:k] or [f"node{k}"])[0]
         self.guest = lab.guest(k)
         self.dir = os.path.join(lab.dir, f"n{k}")
         self.process = None
@@ -192,12 +197,12 @@ class VM:
     def memory(self):
         """Processors and memory, evenly in all NUMA nodes; the first one has what is left over."""
         opt, nodes = self.lab.opt, self.lab.opt.numa or 1
-        a = ["-smp", f"{opt.cpus},sockets={nodes}" if opt.numa else str(opt.cpus),
-             "-m", str(opt.memory)]
+        of, memory = of_node(opt.cpus, self.k), of_node(opt.memory, self.k)
+        a = ["-smp", f"{of},sockets={nodes}" if opt.numa else str(of), "-m", str(memory)]
         for n in range(nodes):
-            size = opt.memory // nodes + (0 if n else opt.memory % nodes)
+            size = memory // nodes + (0 if n else memory % nodes)
             a += ["-object", f"memory-backend-memfd,id=ram{n},size={size}M,share=on"]
-            cpus = [c for c in range(opt.cpus) if numa_node(c, opt.cpus, nodes) == n]
+            cpus = [c for c in range(of) if numa_node(c, of, nodes) == n]
             a += (["-numa", f"node,nodeid={n},cpus={cpus[0]}-{cpus[-1]},memdev=ram{n}"]
                   if opt.numa else ["-machine", f"memory-backend=ram{n}"])
         return a

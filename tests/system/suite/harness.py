@@ -223,7 +223,7 @@ class Bench:
         self.state, self.told, self.dead = {}, {}, set()
         argv = ["up", "--share", SHARE, "--kernel", self.run.opt.kernel,
                 "--guest", ",".join(self.run.opt.guest), *self.group.lab]
-        opt = cli.complete(cli.parser().parse_args(argv))
+        opt = cli.complete(cli.options(argv))
         self.lab = Lab(f"t{os.getpid()}-{self.started}", opt)
         self.lab.slow *= self.run.opt.patience
         self.kernels = {k: KernelLog(os.path.join(self.lab.dir, f"n{k}", "console.log"))

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two adapters a node, each at the leaf of its rail, below root ports of two NUMA nodes."""
+"""Two adapters a node, each at the leaf of its rail, below root ports of two NUMA nodes.
+
+The lab is that of a file, rails.yaml.
+"""
 import json
+import os
 import re
 
 from .harness import PERF_PORT, Group, answered, find, need, tail, until
 from .tree import control
 
-GROUP = Group("rails", ("-n", "2", "--hcas", "2", "--numa", "2", "--serve=--hoq-scale=64"),
-              debug=False)
+FILE = os.path.join(os.path.dirname(__file__), "rails.yaml")
+GROUP = Group("rails", ("-f", FILE), debug=False)
 GROUPS = [GROUP]
 
 HCAS = ("ohca_0", "ohca_1")
@@ -45,6 +49,18 @@ def through_spine(b):
     lines = control(b, "counters", "spine1", "--json").splitlines()
     return sum(p.get("PortXmitData", 0) for line in lines for n in json.loads(line)["nodes"]
                for p in n["ports"])
+
+
+@GROUP.test
+def from_a_file(b):
+    """The nodes have what the file says: names, files, P_Keys, and what a command has left."""
+    for node, name, key in ((1, "left", "0x8021"), (2, "right", "0x0021")):
+        need(b.sh(node, "hostname").strip() == name, f"node{node} is not called {name}")
+        for hca in HCAS:
+            keys = b.sh(node, f"cat /sys/class/infiniband/{hca}/ports/1/pkeys/*").split()
+            need(key in keys and "0xffff" in keys, f"node{node}, {hca}: {sorted(set(keys))}")
+    find(r"^10\.78\.0\.2 +right-ib1 node2-ib1$", b.sh(1, "cat /etc/hosts"))
+    find(r"PING right-ib1 (?:.*\n)+.* 1 received", b.sh(1, "cat /root/from/ping"))
 
 
 @GROUP.test
