@@ -34,10 +34,13 @@ def note():
     """Which commit the other checkout is at."""
     if not beside():
         return ""
-    done = subprocess.run(["git", "-C", beside(), "rev-parse", "--short=12", "HEAD"],
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                          check=False)
-    return f"Beside it is commit {done.stdout.strip() or 'unknown'}, with its adapters in QEMU."
+    try:
+        commit = subprocess.run(["git", "-C", beside(), "rev-parse", "--short=12", "HEAD"],
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                check=False).stdout.strip()
+    except FileNotFoundError:   # the build root has no git
+        commit = ""
+    return f"Beside it is commit {commit or 'unknown'}, with its adapters in QEMU."
 
 
 def tables():
