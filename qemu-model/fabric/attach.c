@@ -23,11 +23,13 @@
 struct pending {
 	int fd;			/* -1: free */
 	uint64_t deadline_ns;
+	uint8_t nonce[OHCA_LINK_NONCE];
 };
 
 struct fab_attach {
 	struct fab_data *d;
 	char *path;
+	struct fab_remote *remote;	/* NULL: a UNIX socket, for machines */
 	int epfd;
 	int listen_fd;
 	bool listening;		/* listen_fd is in the epoll set */
@@ -40,11 +42,12 @@ struct fab_attach {
 
 static bool watch(const struct fab_attach *a, int fd, uint32_t index)
 {
-	return fab_event_watch(a->epfd, EPOLL_CTL_ADD, fd, EPOLLIN, FAB_EVENT_ATTACH, index);
+	return fab_event_watch(a->epfd, EPOLL_CTL_ADD, fd, EPOLLIN,
+			       a->remote ? FAB_EVENT_DOOR : FAB_EVENT_ATTACH, index);
 }
 
 struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd,
-				  struct ohca_link_err *err)
+				  struct fab_remote *remote, struct ohca_link_err *err)
 {
 	struct fab_attach *a = calloc(1, sizeof(*a));
 
@@ -54,6 +57,7 @@ struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd
 	if (!a)
 		return NULL;
 	a->d = d;
+	a->remote = remote;
 	a->epfd = epfd;
 	a->listen_fd = -1;
 	for (unsigned int i = 0; i < FAB_ATTACH_PENDING; i++)
@@ -89,11 +93,18 @@ void fab_attach_free(struct fab_attach *a)
 		if (a->pending[i].fd >= 0)
 			close_pending(a, i);
 	if (a->listen_fd >= 0) {
-		unlink(a->path);
+		if (!a->remote)
+			unlink(a->path);
 		close(a->listen_fd);
 	}
 	free(a->path);
 	free(a);
+}
+
+void fab_attach_bound(const struct fab_attach *a, char *path)
+{
+	if (ohca_link_bound(a->listen_fd, path))
+		path[0] = 0;
 }
 
 /* ---- places -------------------------------------------------------------------- */
@@ -102,8 +113,9 @@ void fab_attach_free(struct fab_attach *a)
 static bool is_place(const struct fab *f, uint32_t p)
 {
 	const uint32_t peer = f->port[p].peer;
+	const struct fab_extra *x = fab_extra_of(f, p);
 
-	return peer != FAB_NO_PORT && f->node[f->port[p].node].sw != FAB_NONE &&
+	return peer != FAB_NO_PORT && !(x && x->remote) && f->node[f->port[p].node].sw != FAB_NONE &&
 	       f->node[f->port[peer].node].type == IB_NODE_CHANNEL_ADAPTER;
 }
 
@@ -271,7 +283,7 @@ static void do_accept(struct fab_attach *a)
 		a->pending[i].fd = fd;
 		a->pending[i].deadline_ns = fab_data_host_ns(a->d) + HELLO_NS;
 		a->npending++;
-		if (!watch(a, fd, i))
+		if (ohca_link_greet(fd, a->pending[i].nonce, NULL) || !watch(a, fd, i))
 			drop_pending(a, i, true);
 	}
 	/* the rest waits in the backlog until one of these is done */
@@ -312,6 +324,18 @@ static void turn_away(struct fab_attach *a, uint32_t i, const struct ohca_link_c
 	drop_pending(a, i, true);
 }
 
+/* Who has no token learns nothing else. */
+static uint32_t remote_place(const struct fab_attach *a, uint32_t i,
+			     const struct ohca_link_cfg *peer, struct ohca_link_err *err)
+{
+	if (ohca_link_proven(peer, a->pending[i].nonce, fab_remote_token(a->remote)))
+		return fab_remote_place(a->remote, peer, err);
+	memset(err, 0, sizeof(*err));
+	err->code = OHCA_LINK_E_CONFIG;
+	snprintf(err->text, sizeof(err->text), "the token is wrong, or missing");
+	return FAB_NO_PORT;
+}
+
 static void do_hello(struct fab_attach *a, uint32_t i)
 {
 	int fd = a->pending[i].fd;
@@ -335,7 +359,8 @@ static void do_hello(struct fab_attach *a, uint32_t i)
 		turn_away(a, i, NULL, &err);
 		return;
 	}
-	p = fab_attach_place(a->d, &peer, FAB_NO_PORT, &err);
+	p = a->remote ? remote_place(a, i, &peer, &err) :
+	    fab_attach_place(a->d, &peer, FAB_NO_PORT, &err);
 	if (p == FAB_NO_PORT) {
 		turn_away(a, i, &peer, &err);
 		return;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The socket that virtual machines connect to, by a link or as the front of an HCA that this process
+ * A socket that peers connect to. By a UNIX socket it is that which virtual machines connect to, by a link or as the front of an HCA that this process
  * hosts: the first message says which. Each has the place of a host of the topology: a host's port
- * whose cable leads to a switch.
+ * whose cable leads to a switch. By TCP come wires of other hosts' fabrics (remote.h).
  */
 #ifndef OHCA_FABRIC_ATTACH_H
 #define OHCA_FABRIC_ATTACH_H
 
 #include "fabric/hca/front.h"
+#include "remote.h"
 
 #define FAB_ATTACH_PENDING	64u	/* peers that have not sent HELLO yet */
 
@@ -15,13 +16,18 @@ struct fab_attach;
 
 /**
  * fab_attach_new() - listen on @path
- * @epfd: epoll descriptor; its events of FAB_EVENT_ATTACH are for fab_attach_event()
+ * @epfd: epoll descriptor; its events of FAB_EVENT_ATTACH, or with @remote FAB_EVENT_DOOR, are for
+ *	fab_attach_event()
+ * @remote: where those that come get a port, if @path is of TCP; else NULL
  * @err: filled in on failure
  *
  * Return: NULL on failure.
  */
 struct fab_attach *fab_attach_new(struct fab_data *d, const char *path, int epfd,
-				  struct ohca_link_err *err);
+				  struct fab_remote *remote, struct ohca_link_err *err);
+
+/** fab_attach_bound() - [OHCA_LINK_TCP_MAX] where it listens by TCP */
+void fab_attach_bound(const struct fab_attach *a, char *path);
 
 /** fab_attach_free() - close and unlink the socket; NULL is none. Links stay. */
 void fab_attach_free(struct fab_attach *a);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* ohca-fabric: one program for a whole fabric. */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -31,7 +32,9 @@ static const char usage_text[] =
 	"       ohca-fabric --version         versions of the link, front and control protocols\n\n"
 	"The fabric, of hosts and serve:\n"
 	"  -t, --topology FILE       a file,\n"
-	"  -g, --generate SPEC       or made from a SPEC\n\n"
+	"  -g, --generate SPEC       or made from a SPEC\n"
+	"      --site N              with --generate: GUIDs differ from those of other sites, 0 to 255\n"
+	"                            (0)\n\n"
 	"Options of generate:\n"
 	"      --names nvidia        names, GUIDs, IDs and numbers of ports as of real products\n"
 	"      --aggregation         with an aggregation node at each of these switches\n"
@@ -51,6 +54,12 @@ static const char usage_text[] =
 	"                            IBSIM_SERVER_PORT; whoever reaches it may manage the fabric\n"
 	"  -c, --control PATH        let the VERBs ask it, by a UNIX socket with that PATH\n"
 	"  -l, --listen PATH         UNIX socket for virtual machines; each has a host's place\n"
+	"      --wire NODE:PORT[=HOST:PORT[/NODE:PORT]]  a wire from this port of a switch, which\n"
+	"                            has no cable or a host's, to a fabric of another host: it waits\n"
+	"                            for one that comes, or connects to the listener at HOST:PORT,\n"
+	"                            there to NODE:PORT, or to any port that waits; up to 64\n"
+	"      --listen-tcp [HOST:]PORT  where wires of others come (127.0.0.1)\n"
+	"      --token FILE          the secret that both ends of a wire have\n"
 	"  -m, --mtu BYTES           of all ports: 256, 512, 1024, 2048 or 4096 (4096)\n"
 	"  -v, --vls N               data VLs of all ports: 1, 2, 4, 8 or 15 (8)\n"
 	"      --pkeys N             entries of P_KeyTables, 32, 64, 96 or 128 (64; with --listen\n"
@@ -97,7 +106,7 @@ static int out_of_memory(void)
 
 /*
  * What the command line of hosts and serve says; @vls, @mtu: as in struct fab; @pkeys: entries of a
- * P_KeyTable; 0: the usual
+ * P_KeyTable; 0: the usual. @token, @listen_tcp: room for what @cfg refers to
  */
 struct serve_options {
 	struct fab_serve_cfg cfg;
@@ -106,6 +115,9 @@ struct serve_options {
 	uint8_t vls;
 	uint8_t mtu;
 	uint16_t pkeys;
+	uint8_t site;
+	char token[FAB_TOKEN_MAX + 1];
+	char listen_tcp[OHCA_LINK_TCP_MAX];
 };
 
 /*
@@ -126,6 +138,7 @@ static struct fab *make(const struct serve_options *o)
 	}
 	f->vls = o->vls ? o->vls : f->vls;
 	f->mtu = o->mtu ? o->mtu : f->mtu;
+	f->site = o->site;
 	/* a machine's adapter has a table of its own size, and its switch's must be larger */
 	if (!o->cfg.listen) {
 		f->ca_num_pkeys = o->pkeys ? o->pkeys : FAB_SIM_PKEYS;
@@ -139,6 +152,10 @@ static struct fab *make(const struct serve_options *o)
 			fprintf(stderr, "ohca-fabric: %s\n", why);
 	} else {
 		ok = fab_topology_load(f, o->file, &report);
+	}
+	if (ok && !fab_remote_ports(f, o->cfg.wire, o->cfg.nwires, why, sizeof(why))) {
+		fprintf(stderr, "ohca-fabric: %s\n", why);
+		ok = false;
 	}
 	if (ok && fab_seal(f))
 		return f;
@@ -172,7 +189,7 @@ static int check_topology(const char *name)
 }
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
-       O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX };
+       O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool option_number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -227,6 +244,78 @@ static bool set_pkeys(struct serve_options *o, const char *arg)
 		return true;
 	fprintf(stderr, "ohca-fabric: --pkeys: '%s' is none of 32, 64, 96, 128\n", arg);
 	return false;
+}
+
+static bool add_wire(struct serve_options *o, const char *arg)
+{
+	if (o->cfg.nwires == FAB_REMOTE_WIRES) {
+		fab_usage_error("--wire: no more than 64");
+		return false;
+	}
+	if (fab_remote_parse(&o->cfg.wire[o->cfg.nwires], arg)) {
+		o->cfg.nwires++;
+		return true;
+	}
+	fprintf(stderr, "ohca-fabric: --wire: '%s' is not NODE:PORT[=HOST:PORT[/NODE:PORT]]\n",
+		arg);
+	return false;
+}
+
+static bool set_listen_tcp(struct serve_options *o, const char *arg)
+{
+	struct ohca_link_err err;
+
+	if (ohca_link_resolve(arg, o->listen_tcp, &err)) {
+		fprintf(stderr, "ohca-fabric: --listen-tcp: %s\n", err.text);
+		return false;
+	}
+	o->cfg.listen_tcp = o->listen_tcp;
+	return true;
+}
+
+/* The first line of a file. */
+static bool read_token(struct serve_options *o, const char *name)
+{
+	FILE *file = fopen(name, "r");
+	size_t n = 0;
+
+	if (!file) {
+		fprintf(stderr, "ohca-fabric: --token %s: %s\n", name, strerror(errno));
+		return false;
+	}
+	if (fgets(o->token, sizeof(o->token), file))
+		n = strcspn(o->token, "\r\n");
+	fclose(file);
+	o->token[n] = 0;
+	o->cfg.token = o->token;
+	if (n >= FAB_TOKEN_MIN)
+		return true;
+	fprintf(stderr, "ohca-fabric: --token %s: its first line has fewer than %u characters: "
+		"'openssl rand -hex 32' makes one\n", name, FAB_TOKEN_MIN);
+	return false;
+}
+
+/* One option of wires to other hosts. */
+static bool set_wire_option(struct serve_options *o, int c, const char *arg)
+{
+	unsigned int v;
+
+	switch (c) {
+	case O_WIRE:
+		return add_wire(o, arg);
+	case O_LISTEN_TCP:
+		return set_listen_tcp(o, arg);
+	case O_TOKEN:
+		return read_token(o, arg);
+	case O_SITE:
+		if (!option_number("--site", arg, 255, &v))
+			return false;
+		o->site = (uint8_t)v;
+		return true;
+	default:
+		fab_usage_error("leave out what --help does not list");
+		return false;
+	}
 }
 
 /* One option that getopt_long() returned as @c. Return: false: it is wrong; said why. */
@@ -301,8 +390,7 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 		return !strcmp(arg, "auto") ||
 		       option_number("--spin-us", arg, 1000000, &o->cfg.spin_us);
 	default:
-		fab_usage_error("leave out what --help does not list");
-		return false;
+		return set_wire_option(o, c, arg);
 	}
 }
 
@@ -329,6 +417,10 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		{ "spin-us", required_argument, NULL, O_SPIN },
 		{ "stats", no_argument, NULL, O_STATS },
 		{ "trace", required_argument, NULL, O_TRACE },
+		{ "wire", required_argument, NULL, O_WIRE },
+		{ "listen-tcp", required_argument, NULL, O_LISTEN_TCP },
+		{ "token", required_argument, NULL, O_TOKEN },
+		{ "site", required_argument, NULL, O_SITE },
 		{ "no-sandbox", no_argument, NULL, O_NO_SANDBOX },
 		{ 0 },
 	};
@@ -343,6 +435,12 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		return fab_usage_error("either --topology or --generate is needed");
 	if (o->cfg.umad2sim_udp && !o->cfg.umad2sim)
 		return fab_usage_error("--umad2sim-udp needs --umad2sim");
+	if (o->site && !o->spec)
+		return fab_usage_error("--site needs --generate: a file has the GUIDs that it has");
+	if (o->cfg.listen_tcp && !o->cfg.nwires)
+		return fab_usage_error("--listen-tcp needs --wire, a port for what comes");
+	if (o->cfg.listen_tcp && !o->cfg.token && !ohca_link_is_loopback(o->cfg.listen_tcp))
+		return fab_usage_error("--listen-tcp needs --token: other hosts reach that address");
 	if (!o->cfg.capture != !o->cfg.ncaptured)
 		return fab_usage_error("--capture needs --capture-port");
 	return EXIT_SUCCESS;

@@ -48,6 +48,8 @@ struct loop {
 	struct fab_hcas *hcas;
 	int wakefd;		/* an eventfd: an HCA has something to do */
 	struct fab_attach *attach;
+	struct fab_remote *remote;	/* NULL: no wires to other hosts */
+	struct fab_attach *door;	/* of those that come by TCP */
 	struct fab_fronts *fronts;
 	struct fab_spool *capture;
 	int file;		/* it goes there */
@@ -135,6 +137,10 @@ static uint64_t timers(struct loop *l, uint64_t now)
 	next = t < next ? t : next;
 	t = fab_hcas_due(l->hcas);
 	next = t < next ? t : next;
+	t = l->remote ? fab_remote_timer(l->remote, now) : UINT64_MAX;
+	next = t < next ? t : next;
+	t = l->door ? fab_attach_timer(l->door, now) : UINT64_MAX;
+	next = t < next ? t : next;
 	if (!l->attach)
 		return next;
 	t = fab_attach_timer(l->attach, now);
@@ -215,6 +221,12 @@ static bool handle(struct loop *l, union fab_event e, uint64_t now)
 		return on_signal(l);
 	case FAB_EVENT_ATTACH:
 		fab_attach_event(l->attach, e.index);
+		break;
+	case FAB_EVENT_DOOR:
+		fab_attach_event(l->door, e.index);
+		break;
+	case FAB_EVENT_REMOTE:
+		fab_remote_event(l->remote, e.index);
 		break;
 	case FAB_EVENT_CONTROL:
 		fab_control_event(l->control, e.index, now);
@@ -326,6 +338,26 @@ static bool open_hcas(struct loop *l, uint32_t events)
 	return l->hcas;
 }
 
+/* Return: false: what is wrong was printed. */
+static bool open_remote(struct loop *l, const struct fab_serve_cfg *cfg)
+{
+	struct ohca_link_err err;
+
+	if (!cfg->nwires)
+		return true;
+	l->remote = fab_remote_new(l->data, l->epfd, cfg->token, cfg->wire, cfg->nwires, &err);
+	if (!l->remote) {
+		fprintf(stderr, "ohca-fabric: %s\n", err.text);
+		return false;
+	}
+	if (!cfg->listen_tcp)
+		return true;
+	l->door = fab_attach_new(l->data, cfg->listen_tcp, l->epfd, l->remote, &err);
+	if (!l->door)
+		fprintf(stderr, "ohca-fabric: --listen-tcp: %s\n", err.text);
+	return l->door;
+}
+
 static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 {
 	struct fab_data_cfg data = cfg->data;
@@ -339,11 +371,11 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 		fputs("ohca-fabric: out of memory\n", stderr);
 		return false;
 	}
-	if (!open_hcas(l, cfg->events))
+	if (!open_hcas(l, cfg->events) || !open_remote(l, cfg))
 		return false;
 	if (!cfg->listen)
 		return true;
-	l->attach = fab_attach_new(l->data, cfg->listen, l->epfd, &err);
+	l->attach = fab_attach_new(l->data, cfg->listen, l->epfd, NULL, &err);
 	if (!l->attach) {
 		fprintf(stderr, "ohca-fabric: --listen %s: %s\n", cfg->listen, err.text);
 		return false;
@@ -512,7 +544,7 @@ static void start_threads(void *arg)
  */
 static void confine(struct loop *l, const struct fab_serve_cfg *cfg)
 {
-	const struct fab_sandbox_cfg sandbox = {
+	struct fab_sandbox_cfg sandbox = {
 		.file = { cfg->listen, cfg->control },
 		.abstract = cfg->umad2sim,
 		.udp = cfg->umad2sim_udp,
@@ -520,8 +552,11 @@ static void confine(struct loop *l, const struct fab_serve_cfg *cfg)
 		.threads = start_threads,
 		.arg = l,
 	};
-	const struct fab_sandbox *s = fab_sandbox_enter(&sandbox);
+	const struct fab_sandbox *s;
 
+	for (unsigned int i = 0; i < cfg->nwires; i++)
+		sandbox.tcp[i] = fab_remote_connects(l->remote, i);
+	s = fab_sandbox_enter(&sandbox);
 	if (s->privileges_errno)
 		fprintf(stderr, "ohca-fabric: PR_SET_NO_NEW_PRIVS: %s\n",
 			strerror(s->privileges_errno));
@@ -538,10 +573,15 @@ static void confine(struct loop *l, const struct fab_serve_cfg *cfg)
 static void ready(const struct loop *l)
 {
 	const struct fab *f = l->m.f;
+	char path[OHCA_LINK_TCP_MAX];
 
 	if (l->cfg->hooks) {
 		l->cfg->hooks->ready(l->cfg->hooks->arg, l->data, l->hcas);
 		return;
+	}
+	if (l->door) {
+		fab_attach_bound(l->door, path);
+		printf("ohca-fabric: wires come by %s\n", path);
 	}
 	printf("ohca-fabric: ready, %u switches, %u other nodes\n", f->switches,
 	       f->nodes - f->switches);
@@ -568,7 +608,7 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	ok = open_loop(l, cfg);
 	if (ok) {
 		/* without packets OpenSM had better send several SMPs before each wake-up */
-		if (cfg->listen && !cfg->hooks)
+		if ((cfg->listen || cfg->nwires) && !cfg->hooks)
 			short_slice();
 		confine(l, cfg);
 		ready(l);
@@ -581,6 +621,8 @@ int fab_serve(struct fab *f, const struct fab_serve_cfg *cfg)
 	fab_mad_forget(&l->m);
 	fab_sim_free(l->sim);
 	fab_attach_free(l->attach);
+	fab_attach_free(l->door);
+	fab_remote_free(l->remote);
 	fab_fronts_free(l->fronts);
 	close_capture(l);
 	fab_hcas_free(l->hcas);

@@ -5,6 +5,7 @@
 
 #include "fabric/base/spin.h"
 #include "fabric/hca/hca.h"
+#include "remote.h"
 #include "fabric/watch/capture.h"
 
 /**
@@ -27,6 +28,9 @@ struct fab_serve_hooks {
  * @umad2sim_udp: ADDRESS:PORT for remote ones, or NULL; needs @umad2sim
  * @control: path of the control socket, or NULL
  * @listen: path of the socket for virtual machines, or NULL: there are none
+ * @listen_tcp: path of the TCP socket for wires of other hosts' fabrics, or NULL: none come
+ * @token: that who comes has to prove, and that is proved to others, or NULL
+ * @wire: [@nwires] wires to other hosts' fabrics, whose ports fab_remote_ports() has got ready
  * @capture: file for a capture, or NULL; what is written to it may keep the fabric waiting
  * @captured: [@ncaptured] its ports, NODE:P
  * @sandbox: give up what is not needed after the start, see base/sandbox.h
@@ -45,6 +49,10 @@ struct fab_serve_cfg {
 	const char *umad2sim_udp;
 	const char *control;
 	const char *listen;
+	const char *listen_tcp;
+	const char *token;
+	struct fab_remote_wire wire[FAB_REMOTE_WIRES];
+	unsigned int nwires;
 	const char *capture;
 	const char *captured[FAB_CAPTURE_PORTS];
 	unsigned int ncaptured;

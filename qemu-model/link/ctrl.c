@@ -56,13 +56,21 @@ int link_send(int sock, const void *msg, size_t len)
 	return n == (ssize_t)len ? 0 : -1;
 }
 
+void link_error_msg(struct ohca_wire_error *e, int code, const char *text)
+{
+	const size_t n = strlen(text);
+
+	memset(e, 0, sizeof(*e));
+	link_hdr_init(&e->hdr, OHCA_WIRE_ERROR, sizeof(*e));
+	e->code = htole32((uint32_t)code);
+	memcpy(e->text, text, n < sizeof(e->text) ? n : sizeof(e->text) - 1);
+}
+
 void link_send_error(int sock, int code, const char *text)
 {
-	struct ohca_wire_error e = { .code = htole32((uint32_t)code) };
-	size_t n = strlen(text);
+	struct ohca_wire_error e;
 
-	link_hdr_init(&e.hdr, OHCA_WIRE_ERROR, sizeof(e));
-	memcpy(e.text, text, n < sizeof(e.text) ? n : sizeof(e.text) - 1);
+	link_error_msg(&e, code, text);
 	(void)link_send(sock, &e, sizeof(e));
 }
 
@@ -157,7 +165,10 @@ static int send_state(struct ohca_link *l)
 	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++)
 		m.fctbs[vl] = htole16((uint16_t)shm_load(&l->tx[vl].fctbs));
 	l->sent_seq = l->seq;
-	return link_send(l->sock, &m, sizeof(m));
+	if (!l->stream)
+		return link_send(l->sock, &m, sizeof(m));
+	link_stream_forget(l);
+	return link_stream_post(l, &m, sizeof(m));
 }
 
 /* recv() then reports the error, too. */
@@ -234,6 +245,10 @@ static bool take_state(struct ohca_link *l, const void *buf, size_t len)
 	if (!m.seq || m.enabled > 1)
 		return false;
 	news = !l->peer_seen || l->peer_state.seq != m.seq;
+	if (news && l->stream)
+		go_down(l);
+	if (l->stream && !link_stream_state(l, m.fctbs))
+		return false;
 	l->peer_state = m;
 	l->peer_seen = true;
 	if (news)
@@ -274,10 +289,22 @@ void ohca_link_set_phy(struct ohca_link *l, const struct ohca_link_phy *phy)
 	l->phy.speed_ext_en = phy->speed_ext_en;
 }
 
+/* The peer is told why, if its socket takes it. */
+static void send_error(struct ohca_link *l)
+{
+	struct ohca_wire_error e;
+
+	link_error_msg(&e, OHCA_LINK_E_PEER, l->error);
+	if (l->stream)
+		(void)link_stream_post(l, &e, sizeof(e));
+	else
+		(void)link_send(l->sock, &e, sizeof(e));
+}
+
 static enum ohca_link_event broke(struct ohca_link *l)
 {
 	l->rx_broken = true;
-	link_send_error(l->sock, OHCA_LINK_E_PEER, l->error);
+	send_error(l);
 	close_link(l);
 	return OHCA_LINK_EV_ERROR;
 }
@@ -315,14 +342,18 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 				return OHCA_LINK_EV_UP;
 		}
 		/* Only messages in the socket may wait, since the socket stays readable. */
-		if (i == CTRL_BUDGET)
+		if (i == CTRL_BUDGET && !l->stream)
 			return OHCA_LINK_EV_NONE;
 
-		n = recv(l->sock, buf.b, sizeof(buf.b), MSG_DONTWAIT | MSG_TRUNC);
+		n = l->stream ? link_stream_recv(l, buf.b) :
+		    recv(l->sock, buf.b, sizeof(buf.b), MSG_DONTWAIT | MSG_TRUNC);
+		if (n == STREAM_BROKEN)
+			return broke(l);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return OHCA_LINK_EV_NONE;
 		if (n <= 0) {
-			snprintf(l->error, sizeof(l->error), "the peer closed the link");
+			if (!l->error[0])
+				snprintf(l->error, sizeof(l->error), "the peer closed the link");
 			close_link(l);
 			l->ev_down = false;
 			return OHCA_LINK_EV_CLOSED;

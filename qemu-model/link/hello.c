@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Establishing a link: listening, connecting, the HELLO.
+ * Establishing a link: listening, connecting, the HELLO. tcp.c has what TCP does instead.
  */
 #include "link_priv.h"
 
@@ -45,8 +45,7 @@ void ohca_link_cfg_init(struct ohca_link_cfg *cfg)
 	cfg->speed_ext_sup = 1 | 2;
 }
 
-static int check_cfg(const struct ohca_link_cfg *c, const char *whose,
-		     struct ohca_link_err *err)
+int link_check_cfg(const struct ohca_link_cfg *c, const char *whose, struct ohca_link_err *err)
 {
 	if (c->vl_cap != 1 && c->vl_cap != 2 && c->vl_cap != 4 && c->vl_cap != 8 &&
 	    c->vl_cap != 15)
@@ -63,7 +62,7 @@ static int check_cfg(const struct ohca_link_cfg *c, const char *whose,
 
 /* ---- HELLO messages ------------------------------------------------------------ */
 
-static void hello_fill(struct ohca_wire_hello *h, const struct ohca_link_cfg *c)
+void link_hello_fill(struct ohca_wire_hello *h, const struct ohca_link_cfg *c)
 {
 	memset(h, 0, sizeof(*h));
 	link_hdr_init(&h->hdr, OHCA_WIRE_HELLO, sizeof(*h));
@@ -85,8 +84,8 @@ static void hello_fill(struct ohca_wire_hello *h, const struct ohca_link_cfg *c)
 		h->desc[i] = (uint8_t)c->desc[i];
 }
 
-static int hello_parse(const void *buf, size_t len, struct ohca_wire_hello *h,
-		       struct ohca_link_cfg *c, struct ohca_link_err *err)
+int link_hello_parse(const void *buf, size_t len, uint64_t feature, struct ohca_wire_hello *h,
+		     struct ohca_link_cfg *c, struct ohca_link_err *err)
 {
 	int type = link_check_hdr(buf, len, err);
 
@@ -97,9 +96,10 @@ static int hello_parse(const void *buf, size_t len, struct ohca_wire_hello *h,
 				"the peer sent message type %d of %zu bytes instead of HELLO",
 				type, len);
 	memcpy(h, buf, sizeof(*h));
-	if (!(le64toh(h->features) & OHCA_WIRE_FEAT_SHM))
-		return link_err(err, OHCA_LINK_E_CONFIG, 0,
-				"the peer cannot use shared-memory rings");
+	if (!(le64toh(h->features) & feature))
+		return link_err(err, OHCA_LINK_E_CONFIG, 0, "the peer cannot use %s",
+				feature == OHCA_WIRE_FEAT_SHM ? "shared-memory rings" :
+				"a stream");
 	memset(c, 0, sizeof(*c));
 	c->node_guid = le64toh(h->node_guid);
 	c->port_guid = le64toh(h->port_guid);
@@ -116,7 +116,7 @@ static int hello_parse(const void *buf, size_t len, struct ohca_wire_hello *h,
 	c->speed_ext_sup = h->speed_ext_sup;
 	for (size_t i = 0; i + 1 < sizeof(c->desc) && h->desc[i]; i++)
 		c->desc[i] = h->desc[i] >= 0x20 && h->desc[i] < 0x7f ? (char)h->desc[i] : '?';
-	return check_cfg(c, "the peer's", err);
+	return link_check_cfg(c, "the peer's", err);
 }
 
 /* ---- listening side ------------------------------------------------------------ */
@@ -195,6 +195,8 @@ int ohca_link_listen(const char *path, struct ohca_link_err *err)
 	struct sockaddr_un sa;
 	int fd = -1, dir;
 
+	if (link_tcp_path(path))
+		return link_tcp_listen(path, err);
 	if (fill_addr(path, &sa, err))
 		return -1;
 	dir = ohca_link_lock_dir(path, err);
@@ -217,7 +219,10 @@ out:
 
 void ohca_link_hello_reject(int fd, int code, const char *text)
 {
-	link_send_error(fd, code, text);
+	if (link_tcp_is_stream(fd))
+		link_tcp_send_error(fd, code, text);
+	else
+		link_send_error(fd, code, text);
 }
 
 int ohca_link_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_err *err)
@@ -225,8 +230,11 @@ int ohca_link_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_er
 	struct ohca_link_err e;
 	struct ohca_wire_hello h;
 	uint8_t buf[OHCA_WIRE_MSG_MAX];
-	ssize_t n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_TRUNC);
+	ssize_t n;
 
+	if (link_tcp_is_stream(fd))
+		return link_tcp_hello_recv(fd, peer, err);
+	n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_TRUNC);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n < 0)
@@ -236,7 +244,7 @@ int ohca_link_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_er
 				"the peer closed the socket before its HELLO");
 	if ((size_t)n > sizeof(buf))
 		link_err(&e, OHCA_LINK_E_PROTO, 0, "HELLO of %zd bytes", n);
-	else if (!hello_parse(buf, (size_t)n, &h, peer, &e))
+	else if (!link_hello_parse(buf, (size_t)n, OHCA_WIRE_FEAT_SHM, &h, peer, &e))
 		return 1;
 	link_send_error(fd, e.code, e.text);
 	if (err)
@@ -313,30 +321,38 @@ static int wake_create(int *pass, struct ohca_link_err *err)
 	return wake_open(p[0], err);
 }
 
+int link_hello_agree(const struct ohca_link_cfg *c, const struct ohca_link_cfg *peer,
+		     unsigned int *vls, unsigned int *shift, struct ohca_link_err *err)
+{
+	const unsigned int lo = c->shift_min > peer->shift_min ? c->shift_min : peer->shift_min;
+	const unsigned int hi = c->shift_max < peer->shift_max ? c->shift_max : peer->shift_max;
+
+	if (link_check_cfg(c, "our", err))
+		return -1;
+	if (lo > hi)
+		return link_err(err, OHCA_LINK_E_CONFIG, 0,
+				"no common credit shift: peer %u-%u, listener %u-%u",
+				peer->shift_min, peer->shift_max, c->shift_min, c->shift_max);
+	*shift = c->shift_pref < lo ? lo : c->shift_pref > hi ? hi : c->shift_pref;
+	*vls = c->vl_cap < peer->vl_cap ? c->vl_cap : peer->vl_cap;
+	return 0;
+}
+
 struct ohca_link *ohca_link_hello_reply(int fd, const struct ohca_link_cfg *peer,
 					const struct ohca_link_cfg *cfg,
 					struct ohca_link_err *err)
 {
-	unsigned int vls, shift, lo, hi;
+	unsigned int vls, shift;
 	int fds[NFDS] = { -1, -1, -1 }, my_wake = -1, peer_wake = -1;
 	struct ohca_link *l = NULL;
 	struct ohca_link_err e;
 	struct ohca_wire_hello h;
 	struct shm_map map = { 0 };
 
-	if (check_cfg(cfg, "our", &e))
+	if (link_tcp_is_stream(fd))
+		return link_tcp_hello_reply(fd, peer, cfg, err);
+	if (link_hello_agree(cfg, peer, &vls, &shift, &e))
 		goto fail;
-	lo = cfg->shift_min > peer->shift_min ? cfg->shift_min : peer->shift_min;
-	hi = cfg->shift_max < peer->shift_max ? cfg->shift_max : peer->shift_max;
-	if (lo > hi) {
-		link_err(&e, OHCA_LINK_E_CONFIG, 0,
-			 "no common credit shift: peer %u-%u, listener %u-%u",
-			 peer->shift_min, peer->shift_max, cfg->shift_min, cfg->shift_max);
-		goto fail;
-	}
-	shift = cfg->shift_pref < lo ? lo : cfg->shift_pref > hi ? hi : cfg->shift_pref;
-	vls = cfg->vl_cap < peer->vl_cap ? cfg->vl_cap : peer->vl_cap;
-
 	fds[0] = shm_create(vls, shift);
 	if (fds[0] < 0) {
 		link_err(&e, OHCA_LINK_E_SYS, errno, "creating shared memory");
@@ -355,7 +371,7 @@ struct ohca_link *ohca_link_hello_reply(int fd, const struct ohca_link_cfg *peer
 		link_err(&e, OHCA_LINK_E_SYS, ENOMEM, "allocating the link");
 		goto fail;
 	}
-	hello_fill(&h, cfg);
+	link_hello_fill(&h, cfg);
 	h.vls = (uint8_t)vls;
 	h.shift = (uint8_t)shift;
 	h.mem_size = htole64(shm_size(vls, shift));
@@ -397,6 +413,7 @@ struct ohca_link *ohca_link_accept(int listen_fd, const struct ohca_link_cfg *cf
 				   int timeout_ms, struct ohca_link_err *err)
 {
 	int64_t end = hello_now_ms() + timeout_ms;
+	uint8_t nonce[OHCA_LINK_NONCE];
 	struct ohca_link_cfg peer;
 	int fd, r;
 
@@ -412,6 +429,10 @@ struct ohca_link *ohca_link_accept(int listen_fd, const struct ohca_link_cfg *cf
 		link_err(err, OHCA_LINK_E_SYS, errno, "accept");
 		return NULL;
 	}
+	if (ohca_link_greet(fd, nonce, err)) {
+		close(fd);
+		return NULL;
+	}
 	while (!(r = ohca_link_hello_recv(fd, &peer, err))) {
 		if (wait_readable(fd, end) <= 0 && hello_now_ms() >= end) {
 			link_err(err, OHCA_LINK_E_TIMEOUT, 0, "the peer sent no HELLO in %d ms",
@@ -419,6 +440,11 @@ struct ohca_link *ohca_link_accept(int listen_fd, const struct ohca_link_cfg *cf
 			r = -1;
 			break;
 		}
+	}
+	if (r > 0 && link_tcp_is_stream(fd) && !ohca_link_proven(&peer, nonce, cfg->token)) {
+		link_err(err, OHCA_LINK_E_CONFIG, 0, "the peer does not have our token");
+		link_tcp_send_error(fd, OHCA_LINK_E_CONFIG, "the token is wrong, or missing");
+		r = -1;
 	}
 	if (r < 0) {
 		close(fd);
@@ -511,8 +537,11 @@ int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct o
 	struct ohca_link_cfg peer;
 	struct ohca_wire_hello h;
 	struct shm_map map = { 0 };
-	ssize_t n = recv_hello_fds(sock, buf, sizeof(buf), fds);
+	ssize_t n;
 
+	if (link_tcp_is_stream(sock))
+		return link_tcp_connect_finish(sock, cfg, link, err);
+	n = recv_hello_fds(sock, buf, sizeof(buf), fds);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n < 0) {
@@ -524,7 +553,7 @@ int ohca_link_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct o
 			 "the listener closed the socket without an answer");
 		goto fail;
 	}
-	if (hello_parse(buf, (size_t)n, &h, &peer, err))
+	if (link_hello_parse(buf, (size_t)n, OHCA_WIRE_FEAT_SHM, &h, &peer, err))
 		goto fail;
 	if (h.vls < 1 || h.vls > cfg->vl_cap || h.vls > 15 || h.shift < cfg->shift_min ||
 	    h.shift > cfg->shift_max || le64toh(h.mem_size) != shm_size(h.vls, h.shift)) {
@@ -576,14 +605,16 @@ int ohca_link_connect_start(const char *path, const struct ohca_link_cfg *cfg, i
 	struct sockaddr_un sa;
 	int sock;
 
-	if (check_cfg(cfg, "our", err) || fill_addr(path, &sa, err))
+	if (link_tcp_path(path))
+		return link_check_cfg(cfg, "our", err) ? -1 : link_tcp_connect_start(path, err);
+	if (link_check_cfg(cfg, "our", err) || fill_addr(path, &sa, err))
 		return -1;
 	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (sock < 0)
 		return link_err(err, OHCA_LINK_E_SYS, errno, "socket");
 	if (do_connect(sock, &sa, end, err))
 		goto fail;
-	hello_fill(&h, cfg);
+	link_hello_fill(&h, cfg);
 	if (link_send(sock, &h, sizeof(h))) {
 		link_err(err, OHCA_LINK_E_SYS, errno, "sending HELLO");
 		goto fail;
@@ -623,7 +654,9 @@ void ohca_link_free(struct ohca_link *l)
 	if (l->sock >= 0)
 		close(l->sock);
 	close(l->my_wake);
-	close(l->peer_wake);
+	if (l->peer_wake >= 0)
+		close(l->peer_wake);
+	link_stream_free(l);
 	shm_detach(&l->map);
 	free(l);
 }

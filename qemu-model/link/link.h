@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The wire between two InfiniBand ports on one host.
+ * The wire between two InfiniBand ports, on one host or, by TCP, on two.
  *
- * Two processes that each own a port connect over a UNIX socket, exchange a versioned
+ * On one host, two processes that each own a port connect over a UNIX socket, exchange a versioned
  * HELLO, and then exchange packets through shared memory: per direction and
  * per virtual lane one ring, which is the receiver's buffer of that lane. Credits are
  * the specification's own (IBTA vol. 1, 7.9): the sender keeps FCTBS, the receiver
@@ -13,6 +13,12 @@
  * field, so its length is 4 * LRH.PktLen. The ICRC field is always present, but
  * valid only with OHCA_FRAME_ICRC; the VCRC is in the descriptor. Within a
  * host neither is computed unless a capture or a fault needs it.
+ *
+ * By TCP frames go through the socket instead. The rings are each end's own, and credits go from
+ * end to end all the same: who does not read holds up nobody but the lanes that lead to it, and
+ * an end takes no more memory for that. Frames and credits arrive in ohca_link_ctrl() alone, and
+ * leave in ohca_link_kick(), or when the socket takes more, in ohca_link_awake(). The path of a TCP
+ * socket is OHCA_LINK_TCP and a numeric ADDRESS:PORT, see ohca_link_resolve().
  *
  * Threads: one at a time uses a link; several threads that use it serialize by a
  * lock. Only ohca_link_is_up() is for any thread at any time. Nothing here logs,
@@ -103,6 +109,11 @@ struct ohca_link_err {
  * @speed_ext_sup: LinkSpeedExtSupported (1: FDR, 2: EDR, 4: HDR, 8: NDR)
  * @desc: name for messages, e.g. the NodeDescription; need not be terminated
  *
+ * @token: by TCP, the secret that a listener wants to be proved, or that is proved to it; NULL:
+ *	none. The caller's, as long as the configuration is used; not the peer's
+ * @place: by TCP, the port that the connecting side wants, NODE:PORT, or ""
+ * @proof: by TCP, what the peer has said; for ohca_link_proven()
+ *
  * ohca_link_cfg_init() fills in everything but the GUIDs and numbers.
  */
 struct ohca_link_cfg {
@@ -120,6 +131,9 @@ struct ohca_link_cfg {
 	uint8_t speed_sup;
 	uint8_t speed_ext_sup;
 	char desc[64];
+	const char *token;
+	char place[64];
+	uint8_t proof[32];
 };
 
 /**
@@ -209,6 +223,56 @@ struct ohca_link;
 
 /* ---- establishing -------------------------------------------------------------- */
 
+/** A socket's path that begins so is of TCP. */
+#define OHCA_LINK_TCP		"tcp:"
+/** Room for such a path. */
+#define OHCA_LINK_TCP_MAX	96
+/** Bytes of a listener's challenge. */
+#define OHCA_LINK_NONCE		16
+
+/**
+ * ohca_link_resolve() - path of a TCP socket
+ * @name: HOST:PORT, [ADDRESS]:PORT or PORT, which is one of 127.0.0.1; may wait for a name server
+ * @path: [OHCA_LINK_TCP_MAX] OHCA_LINK_TCP, the numeric address and the port
+ * @err: filled in on failure
+ *
+ * Return: 0 or -1.
+ */
+int ohca_link_resolve(const char *name, char *path, struct ohca_link_err *err);
+
+/** ohca_link_is_loopback() - whether nobody but this host reaches the TCP socket with @path */
+bool ohca_link_is_loopback(const char *path);
+
+/**
+ * ohca_link_bound() - where a TCP socket listens
+ * @fd: from ohca_link_listen()
+ * @path: [OHCA_LINK_TCP_MAX] written; the port is the one that the kernel has chosen for port 0
+ *
+ * Return: 0 or -1.
+ */
+int ohca_link_bound(int fd, char *path);
+
+/**
+ * ohca_link_greet() - begin to accept; of TCP the listener speaks first
+ * @fd: connection from accept4(..., SOCK_NONBLOCK | SOCK_CLOEXEC)
+ * @nonce: written: the challenge, for ohca_link_proven(); zeros if the socket is none of TCP
+ * @err: filled in on failure
+ *
+ * Return: 0 or -1 (close @fd).
+ */
+int ohca_link_greet(int fd, uint8_t nonce[OHCA_LINK_NONCE], struct ohca_link_err *err);
+
+/**
+ * ohca_link_proven() - whether a peer has the token
+ * @peer: its HELLO
+ * @nonce: of ohca_link_greet() of this connection
+ * @token: the secret, or NULL: nobody has to have one
+ *
+ * The time that it takes does not depend on what is wrong.
+ */
+bool ohca_link_proven(const struct ohca_link_cfg *peer, const uint8_t nonce[OHCA_LINK_NONCE],
+		      const char *token);
+
 /**
  * ohca_link_cfg_init() - defaults: CA, port 1, 8 data VLs, MTU 4096, 4x, SDR to EDR
  * @cfg: to be filled in, all of it
@@ -242,7 +306,7 @@ int ohca_link_listen(const char *path, struct ohca_link_err *err);
 
 /**
  * ohca_link_hello_recv() - first half of accepting, never blocks
- * @fd: connection from accept4(..., SOCK_NONBLOCK | SOCK_CLOEXEC)
+ * @fd: connection from accept4(..., SOCK_NONBLOCK | SOCK_CLOEXEC), after ohca_link_greet()
  * @peer: the peer's configuration
  * @err: filled in on failure; an ERROR is sent to the peer
  *
@@ -258,8 +322,9 @@ int ohca_link_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_er
  * @cfg: our end
  * @err: filled in on failure; an ERROR is sent to the peer
  *
- * Creates the shared memory and passes it to the peer. The link is not up yet: call
- * ohca_link_train().
+ * Creates the shared memory and passes it to the peer; by TCP each end has its own. The link is not
+ * up yet: call ohca_link_train(). Whether the peer has a token is the caller's to ask
+ * (ohca_link_proven()).
  *
  * Return: the link, or NULL.
  */
@@ -282,7 +347,8 @@ void ohca_link_hello_reject(int fd, int code, const char *text);
  * @timeout_ms: bound for the whole
  * @err: filled in on failure
  *
- * For two adapters back to back and for tests; a switch uses the two halves.
+ * For two adapters back to back and for tests; a switch uses the two halves. By TCP a peer
+ * without the token of @cfg is refused.
  *
  * Return: the link, or NULL.
  */
@@ -305,7 +371,8 @@ struct ohca_link *ohca_link_connect(const char *path, const struct ohca_link_cfg
  * ohca_link_connect_start() - first half of connecting: connect to the listener, send HELLO
  * @path: the listener's socket
  * @cfg: our end
- * @timeout_ms: how long to wait while the listener's backlog is full; 0: do not block
+ * @timeout_ms: how long to wait while the listener's backlog is full; 0: do not block. By TCP it
+ *	does not block: ohca_link_connect_finish() sends HELLO, and tells that nobody listens
  * @err: filled in on failure; OHCA_LINK_E_TIMEOUT: the backlog was full all the time
  *
  * Return: a nonblocking descriptor to poll for POLLIN, or -1.
@@ -536,7 +603,10 @@ bool ohca_link_prepare_sleep_except(struct ohca_link *l, uint32_t lanes);
  */
 void ohca_link_awake(struct ohca_link *l, bool drain);
 
-/** ohca_link_event_fd() - becomes readable when frames or credits come for a sleeper. */
+/**
+ * ohca_link_event_fd() - becomes readable when frames or credits come for a sleeper; by TCP when the
+ *	socket takes what it has not taken
+ */
 int ohca_link_event_fd(const struct ohca_link *l);
 
 /** ohca_link_ctrl_fd() - the socket; readable when ohca_link_ctrl() has work. */
@@ -545,7 +615,7 @@ int ohca_link_ctrl_fd(const struct ohca_link *l);
 /** ohca_link_get_stats() - counters; any thread, exact if none is active. */
 void ohca_link_get_stats(const struct ohca_link *l, struct ohca_link_stats *st);
 
-/** ohca_link_bytes() - memory that it shares with its peer, and that of @l itself */
+/** ohca_link_bytes() - memory that it shares with its peer, or by TCP its rings, and of @l */
 size_t ohca_link_bytes(const struct ohca_link *l);
 
 /**

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Internals of a link, for shm.c, hello.c, ctrl.c and ring.c only.
+ * Internals of a link, for the files of this directory only.
  */
 #ifndef OHCA_LINK_PRIV_H
 #define OHCA_LINK_PRIV_H
@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "link.h"
 #include "wire.h"
@@ -87,6 +88,8 @@ struct rx_lane {
 	uint32_t unpub;
 };
 
+struct link_stream;
+
 /** struct ohca_link - one end of a link */
 struct ohca_link {
 	/* Constant after the handshake. */
@@ -96,7 +99,8 @@ struct ohca_link {
 	unsigned int vls;
 	unsigned int shift;
 	int sock;			/* -1 after CLOSED or ERROR */
-	int my_wake, peer_wake;		/* pipes, opened by us alone */
+	int my_wake, peer_wake;		/* pipes, opened by us alone; stream: epoll set, -1 */
+	struct link_stream *stream;	/* NULL: the rings are shared with the peer */
 	uint32_t training;		/* times that the link went down */
 	struct ohca_link_cfg cfg, peer;
 
@@ -155,13 +159,14 @@ int shm_create(unsigned int vls, unsigned int shift);
  * @fd: memfd, still the caller's; its seals and size are checked
  * @vls: data VLs
  * @shift: credit_shift
- * @tx_dir: direction this side sends in; data of the other is mapped read-only
+ * @tx_dir: direction this side sends in; data of the other is mapped read-only. SHM_BOTH: none is
  * @err: filled in on failure
  *
  * Return: 0 or -1.
  */
 int shm_attach(struct shm_map *map, int fd, unsigned int vls, unsigned int shift,
 	       unsigned int tx_dir, struct ohca_link_err *err);
+#define SHM_BOTH	2u
 
 /** shm_detach() - unmap; also after a failed shm_attach(). */
 void shm_detach(struct shm_map *map);
@@ -184,8 +189,106 @@ bool link_rx_resync(struct ohca_link *l, const uint16_t *fctbs);
 /** link_hdr_init() - fill in a message header (little-endian). */
 void link_hdr_init(struct ohca_wire_hdr *h, unsigned int type, size_t len);
 
-/** link_send() - send one message, nonblocking. Return: 0 or -1 with errno. */
+/** link_blocks() - credits of a frame of @len bytes; the two bytes of the VCRC take room, too */
+static inline uint32_t link_blocks(const struct shm_lane *lane, size_t len)
+{
+	return (uint32_t)((len + 2 + (1u << lane->bshift) - 1) >> lane->bshift);
+}
+
+/** link_rx_bad() - the peer has broken the rules; @v: the value that tells. Return: -1. */
+int link_rx_bad(struct ohca_link *l, unsigned int vl, const char *what, uint32_t v);
+
+/** link_send() - send one message by a socket of records. Return: 0 or -1 with errno. */
 int link_send(int sock, const void *msg, size_t len);
+
+/** link_hello_fill() - HELLO with configuration @c, of a socket of records */
+void link_hello_fill(struct ohca_wire_hello *h, const struct ohca_link_cfg *c);
+
+/**
+ * link_hello_parse() - a received HELLO
+ * @buf: the message
+ * @len: bytes received
+ * @feature: OHCA_WIRE_FEAT_* that it must have
+ * @h: filled in, as it came
+ * @c: filled in from it, and checked
+ *
+ * Return: 0 or -1.
+ */
+int link_hello_parse(const void *buf, size_t len, uint64_t feature, struct ohca_wire_hello *h,
+		     struct ohca_link_cfg *c, struct ohca_link_err *err);
+
+/** link_check_cfg() - whether a configuration is possible. Return: 0 or -1. */
+int link_check_cfg(const struct ohca_link_cfg *c, const char *whose, struct ohca_link_err *err);
+
+/** link_hello_agree() - VLs and credit_shift of a listener @c and its peer. Return: 0 or -1. */
+int link_hello_agree(const struct ohca_link_cfg *c, const struct ohca_link_cfg *peer,
+		     unsigned int *vls, unsigned int *shift, struct ohca_link_err *err);
+
+/* ---- tcp.c: how a link over a stream begins ---- */
+
+/** link_tcp_path() - whether @path is one of TCP */
+bool link_tcp_path(const char *path);
+
+/** link_tcp_is_stream() - whether @fd is a socket that is a stream */
+bool link_tcp_is_stream(int fd);
+
+/* As the functions of link.h that they are for. */
+int link_tcp_listen(const char *path, struct ohca_link_err *err);
+int link_tcp_connect_start(const char *path, struct ohca_link_err *err);
+int link_tcp_hello_recv(int fd, struct ohca_link_cfg *peer, struct ohca_link_err *err);
+struct ohca_link *link_tcp_hello_reply(int fd, const struct ohca_link_cfg *peer,
+				  const struct ohca_link_cfg *cfg, struct ohca_link_err *err);
+int link_tcp_connect_finish(int sock, const struct ohca_link_cfg *cfg, struct ohca_link **link,
+		       struct ohca_link_err *err);
+
+/** link_tcp_send_error() - the first message is the reason of the end; a failure is ignored */
+void link_tcp_send_error(int fd, int code, const char *text);
+
+/* ---- stream.c: a link over a stream that is established ---- */
+
+/** link_stream_new() - @l has rings of its own and frames go by @l->sock. Return: 0 or -1 with errno. */
+int link_stream_new(struct ohca_link *l);
+
+/** link_stream_free() - of a link with or without one */
+void link_stream_free(struct ohca_link *l);
+
+/** link_stream_kick() - frames, and credits if there are enough, go into the socket */
+void link_stream_kick(struct ohca_link *l);
+
+/** link_stream_writable() - the socket takes more */
+void link_stream_writable(struct ohca_link *l);
+
+/** link_stream_idle() - whether all has gone into the socket, or it takes no more now */
+bool link_stream_idle(const struct ohca_link *l);
+
+/** link_stream_granted() - FCCL of lane @vl of what we receive has changed */
+void link_stream_granted(struct ohca_link *l, unsigned int vl);
+
+/** link_stream_post() - as link_send(), in order with the frames */
+int link_stream_post(struct ohca_link *l, const void *msg, size_t len);
+
+/** link_stream_forget() - a training begins: frames that have not gone into the socket will not */
+void link_stream_forget(struct ohca_link *l);
+
+/** link_stream_state() - the peer's STATE has come, with its FCTBS. Return: false: impossible. */
+bool link_stream_state(struct ohca_link *l, const uint16_t *fctbs);
+
+#define STREAM_BROKEN	(-2)
+
+/**
+ * link_stream_recv() - put what has come into the rings, up to the next message
+ * @buf: [OHCA_WIRE_MSG_MAX] the message
+ *
+ * Return: its length; -1: there is none (EAGAIN); 0: the connection has ended, @l->error may say
+ * why; STREAM_BROKEN: the peer has broken the rules, as @l->error says.
+ */
+ssize_t link_stream_recv(struct ohca_link *l, uint8_t *buf);
+
+/** link_stream_bytes() - memory of it, without the rings */
+size_t link_stream_bytes(const struct ohca_link *l);
+
+/** link_error_msg() - an ERROR with @code and as much of @text as it holds */
+void link_error_msg(struct ohca_wire_error *e, int code, const char *text);
 
 /** link_send_error() - send the reason of the end to the peer; a failure is ignored. */
 void link_send_error(int sock, int code, const char *text);

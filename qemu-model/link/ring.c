@@ -54,12 +54,6 @@ bool ohca_link_is_up(const struct ohca_link *l)
 	return atomic_load_explicit(&l->up, memory_order_acquire);
 }
 
-static inline uint32_t blocks_of(const struct shm_lane *lane, size_t len)
-{
-	/* The two bytes of the VCRC occupy buffer space, too. */
-	return (uint32_t)((len + 2 + (1u << lane->bshift) - 1) >> lane->bshift);
-}
-
 /* ---- transmitting -------------------------------------------------------------- */
 
 static bool tx_fits(struct ohca_link *l, unsigned int vl, uint32_t n)
@@ -103,7 +97,7 @@ void *ohca_link_tx_begin(struct ohca_link *l, unsigned int vl, size_t len)
 	t = &l->tx[vl];
 	if (unlikely(!t->lane.blocks))
 		return NULL;
-	n = blocks_of(&t->lane, len);
+	n = link_blocks(&t->lane, len);
 	if (unlikely(!tx_fits(l, vl, n))) {
 		if (vl == OHCA_LINK_VL15) {
 			stat_add(&l->tx_vl15_dropped, 1);
@@ -138,7 +132,7 @@ void ohca_link_tx_commit_vcrc(struct ohca_link *l, unsigned int vl, size_t len,
 		return;
 	memcpy(&word, &d, sizeof(word));
 	shm_store((uint64_t *)(void *)&t->lane.desc[t->fctbs & (t->lane.blocks - 1)], word);
-	shm_store(&t->fctbs, (t->fctbs + blocks_of(&t->lane, len)) & FC_MASK);
+	shm_store(&t->fctbs, (t->fctbs + link_blocks(&t->lane, len)) & FC_MASK);
 	shm_store_release(&l->tx_dir->fctbs[vl], t->fctbs);
 	l->tx_dirty = true;
 	stat_add(&l->tx_frames, 1);
@@ -175,7 +169,7 @@ bool ohca_link_get_flow(const struct ohca_link *l, unsigned int vl, struct ohca_
 
 /* ---- receiving ----------------------------------------------------------------- */
 
-static int rx_bad(struct ohca_link *l, unsigned int vl, const char *what, uint32_t v)
+int link_rx_bad(struct ohca_link *l, unsigned int vl, const char *what, uint32_t v)
 {
 	if (!l->rx_broken) {
 		l->rx_broken = true;
@@ -225,18 +219,18 @@ int ohca_link_rx_peek(struct ohca_link *l, unsigned int vl, struct ohca_link_fra
 	if (!avail)
 		return 0;
 	if (unlikely(avail > r->lane.blocks))
-		return rx_bad(l, vl, "credits exceeded, blocks in flight:", avail);
+		return link_rx_bad(l, vl, "credits exceeded, blocks in flight:", avail);
 
 	idx = r->pos & (r->lane.blocks - 1);
 	word = shm_load((uint64_t *)(void *)&r->lane.desc[idx]);
 	memcpy(&d, &word, sizeof(d));
 	if (unlikely(d.len < OHCA_LINK_MIN_FRAME || d.len > OHCA_LINK_MAX_FRAME))
-		return rx_bad(l, vl, "frame length", d.len);
+		return link_rx_bad(l, vl, "frame length", d.len);
 	if (unlikely(d.flags & ~OHCA_FRAME_FLAGS))
-		return rx_bad(l, vl, "frame flags", d.flags);
-	n = blocks_of(&r->lane, d.len);
+		return link_rx_bad(l, vl, "frame flags", d.flags);
+	n = link_blocks(&r->lane, d.len);
 	if (unlikely(n > avail))
-		return rx_bad(l, vl, "frame longer than what was sent, blocks", n);
+		return link_rx_bad(l, vl, "frame longer than what was sent, blocks", n);
 
 	r->cur = n;
 	r->cur_len = d.len;
@@ -256,6 +250,8 @@ static void publish(struct ohca_link *l, unsigned int vl)
 	r->unpub = 0;
 	l->rx_unpub &= ~(1u << vl);
 	l->rx_dirty = true;
+	if (l->stream)
+		link_stream_granted(l, vl);
 }
 
 static void consume(struct ohca_link *l, unsigned int vl, uint32_t n)
@@ -308,7 +304,7 @@ bool link_rx_resync(struct ohca_link *l, const uint16_t *fctbs)
 		avail = (shm_load_acquire(&l->rx_dir->fctbs[vl]) - r->pos) & FC_MASK;
 		skip = (fctbs[vl] - r->pos) & FC_MASK;
 		if (avail > r->lane.blocks || skip > avail) {
-			rx_bad(l, vl, "impossible FCTBS in training, blocks", skip);
+			link_rx_bad(l, vl, "impossible FCTBS in training, blocks", skip);
 			return false;
 		}
 		consume(l, vl, skip);
@@ -340,6 +336,10 @@ void ohca_link_kick_tx(struct ohca_link *l)
 	if (!l->tx_dirty)
 		return;
 	l->tx_dirty = false;
+	if (l->stream) {
+		link_stream_kick(l);
+		return;
+	}
 	full_fence();		/* commits before the flag; pairs with prepare_sleep */
 	if (flag_claim(&l->other->rx_wait))
 		signal_peer(l, &l->tx_wakeups);
@@ -352,6 +352,12 @@ static void kick_rx(struct ohca_link *l)
 	if (!l->rx_dirty)
 		return;
 	l->rx_dirty = false;
+	if (l->stream) {
+		/* with the frames, if there are any */
+		if (!l->tx_dirty)
+			link_stream_kick(l);
+		return;
+	}
 	full_fence();		/* credits before the flag */
 	if (flag_claim(&l->other->tx_wait))
 		signal_peer(l, &l->rx_wakeups);
@@ -393,7 +399,9 @@ bool ohca_link_prepare_sleep_except(struct ohca_link *l, uint32_t lanes)
 	if (l->sock < 0)
 		return true;
 	kick_rx(l);
-	if (ring_broken(l))
+	if (l->stream)
+		ohca_link_kick_tx(l);
+	if (ring_broken(l) || (l->stream && !link_stream_idle(l)))
 		return false;
 	atomic_store_explicit(&l->asleep, 1, memory_order_relaxed);
 	shm_store(&l->self->rx_wait, 1);
@@ -420,6 +428,11 @@ void ohca_link_awake(struct ohca_link *l, bool drain)
 	atomic_store_explicit(&l->asleep, 0, memory_order_relaxed);
 	shm_store(&l->self->rx_wait, 0);
 	shm_store(&l->self->tx_wait, 0);
+	if (l->stream) {
+		if (drain)
+			link_stream_writable(l);
+		return;
+	}
 	if (drain && read(l->my_wake, signals, sizeof(signals)) < 0) {
 		/* The pipe is empty: the socket woke us, or the peer has read the signal. */
 	}

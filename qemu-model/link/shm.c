@@ -119,7 +119,8 @@ int shm_attach(struct shm_map *map, int fd, unsigned int vls, unsigned int shift
 			if (!blocks)
 				continue;
 			lane->desc = (void *)((uint8_t *)p + desc);
-			lane->data = map_mirror(fd, data, size, d == tx_dir ?
+			lane->data = map_mirror(fd, data, size,
+						d == tx_dir || tx_dir == SHM_BOTH ?
 						PROT_READ | PROT_WRITE : PROT_READ);
 			if (!lane->data) {
 				link_err(err, OHCA_LINK_E_SYS, errno, "mmap of a lane");
@@ -154,7 +155,7 @@ void shm_detach(struct shm_map *map)
 
 size_t ohca_link_bytes(const struct ohca_link *l)
 {
-	size_t n = sizeof(*l) + l->map.ctl_size;
+	size_t n = sizeof(*l) + l->map.ctl_size + link_stream_bytes(l);
 
 	for (unsigned int d = 0; d < 2; d++) {
 		for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++) {

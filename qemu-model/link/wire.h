@@ -16,6 +16,19 @@
  *	ERROR			<->	ERROR, before closing because of the peer
  *
  * Shared memory is in host byte order: both ends are on one host.
+ *
+ * A stream, which TCP is, carries the same messages. The first message of each side has
+ * OHCA_WIRE_MSG_MAX bytes, the rest zeros, so that a receiver needs no room for a part of one:
+ *
+ *	connecting side			listening side
+ *				<-	GREETING with a nonce
+ *	HELLO with the proof	->
+ *				<-	HELLO or ERROR
+ *
+ * Records follow (struct ohca_wire_rec): frames, credits, and messages. Each side has the rings of
+ * both directions for itself. A frame has the same place in the receiver's ring as in the
+ * sender's: FCTBS and FCCL are those of the shared memory, and the sender's ring holds a frame
+ * as long as its credits do. All of it is little-endian.
  */
 #ifndef OHCA_LINK_WIRE_H
 #define OHCA_LINK_WIRE_H
@@ -34,10 +47,12 @@ enum ohca_wire_type {
 	OHCA_WIRE_HELLO = 1,
 	OHCA_WIRE_ERROR = 2,
 	OHCA_WIRE_STATE = 3,
+	OHCA_WIRE_GREETING = 4,		/* of a stream alone */
 };
 
-/** Feature bits of a HELLO. A receiver refuses a HELLO that lacks SHM. */
+/** Feature bits of a HELLO. A receiver refuses one that lacks the bit of its kind of socket. */
 #define OHCA_WIRE_FEAT_SHM	0x1ull	/* shared-memory rings, this file's layout */
+#define OHCA_WIRE_FEAT_STREAM	0x2ull	/* frames go by the socket, as struct ohca_wire_rec */
 
 /**
  * struct ohca_wire_hdr - start of every message
@@ -136,6 +151,73 @@ static_assert(sizeof(struct ohca_wire_state) == 64, "state layout");
 
 /** Room for any message, also for later, longer ones. */
 #define OHCA_WIRE_MSG_MAX	512
+
+/* ---- a stream ------------------------------------------------------------------- */
+
+#define OHCA_WIRE_NONCE		16	/* bytes of a challenge */
+#define OHCA_WIRE_PROOF		32	/* of HMAC-SHA256 */
+#define OHCA_WIRE_PLACE		64
+
+/**
+ * struct ohca_wire_greeting - the listener of a stream speaks first
+ * @nonce: the peer proves that it has the token with this
+ */
+struct ohca_wire_greeting {
+	struct ohca_wire_hdr hdr;
+	uint8_t nonce[OHCA_WIRE_NONCE];
+};
+static_assert(sizeof(struct ohca_wire_greeting) == 32, "greeting layout");
+
+/**
+ * struct ohca_wire_join - HELLO of a stream
+ * @hello: as of any link; no memory is passed
+ * @proof: HMAC-SHA256 of the listener's nonce, with the token as key; zeros without a token, and
+ *	of the listener
+ * @place: port that the connecting side wants to be attached to, NODE:PORT, padded with zeros
+ */
+struct ohca_wire_join {
+	struct ohca_wire_hello hello;
+	uint8_t proof[OHCA_WIRE_PROOF];
+	uint8_t place[OHCA_WIRE_PLACE];
+};
+static_assert(sizeof(struct ohca_wire_join) == 224, "join layout");
+
+/** Kinds of records that follow each other in a stream, behind the first message of each side. */
+enum ohca_wire_kind {
+	OHCA_WIRE_FRAME = 1,	/* a frame */
+	OHCA_WIRE_MESSAGE = 2,	/* a message as on a socket of records */
+	OHCA_WIRE_CREDIT = 3,	/* struct ohca_wire_credit */
+};
+
+/**
+ * struct ohca_wire_rec - what is in front of each record
+ * @kind: enum ohca_wire_kind
+ * @vl: lane of a frame, else 0
+ * @len: bytes that follow
+ * @flags: OHCA_FRAME_* of a frame, else 0
+ * @vcrc: VCRC of a frame that has OHCA_FRAME_VCRC, else 0
+ */
+struct ohca_wire_rec {
+	uint8_t kind;
+	uint8_t vl;
+	uint16_t len;
+	uint16_t flags;
+	uint16_t vcrc;
+};
+static_assert(sizeof(struct ohca_wire_rec) == 8, "record layout");
+
+/**
+ * struct ohca_wire_credit - what a receiver grants
+ * @fccl: per lane, modulo 4096; of those that do not exist 0
+ * @vl15_dropped: VL15 frames that the sender of this had no room for, as in struct ohca_shm_dir
+ * @rsvd: 0, ignored
+ */
+struct ohca_wire_credit {
+	uint16_t fccl[16];
+	uint32_t vl15_dropped;
+	uint32_t rsvd;
+};
+static_assert(sizeof(struct ohca_wire_credit) == 40, "credit layout");
 
 /* ---- shared memory ------------------------------------------------------------- */
 

@@ -164,7 +164,7 @@ static void start(void)
 	if (!d || epfd < 0 || !mkdtemp(dir))
 		abort();
 	snprintf(sock, sizeof(sock), "%s/s", dir);
-	door = fab_attach_new(d, sock, epfd, &err);
+	door = fab_attach_new(d, sock, epfd, NULL, &err);
 	if (!door)
 		abort();
 }

@@ -155,7 +155,7 @@ static inline void begin_hosts(struct fab *fabric)
 	snprintf(sock, sizeof(sock), "%s/s", dir);
 	epfd = epoll_create1(EPOLL_CLOEXEC);
 	assert_true(epfd >= 0);
-	door = fab_attach_new(d, sock, epfd, &err);
+	door = fab_attach_new(d, sock, epfd, NULL, &err);
 	if (!door)
 		fail_msg("%s", err.text);
 	memset(host, 0, sizeof(host));

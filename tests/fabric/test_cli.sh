@@ -59,6 +59,21 @@ expect 'check all of them' 1 '12 switches' "$fabric" check "$dir/none" "$dir/tre
 expect 'serve without a fabric' 2 'either --topology or --generate' "$fabric" serve --umad2sim
 expect 'serve two' 2 'either --topology or --generate' "$fabric" serve -t "$dir/tree" -g star:2
 expect 'serve with another option' 2 'leave out what --help does not list' "$fabric" serve -g star:2 --fast
+expect 'a listener for no wire' 2 'needs --wire' "$fabric" serve -g star:2 --listen-tcp 0
+expect 'a listener for everybody' 2 'needs --token' "$fabric" serve -g star:2 --wire switch1:1 \
+	--listen-tcp 0.0.0.0:0
+expect 'no address' 2 'is not HOST:PORT' "$fabric" serve -g star:2 --wire switch1:1 --listen-tcp a:b
+expect 'no token' 2 'No such file' "$fabric" serve -g star:2 --wire switch1:1 --token "$dir/none"
+echo 'fifteen letters' >"$dir/short"
+expect 'a short token' 2 'fewer than 16' "$fabric" serve -g star:2 --token "$dir/short"
+expect 'no wire' 2 'is not NODE:PORT' "$fabric" serve -g star:2 --wire =127.0.0.1:1
+expect 'a wire from nowhere' 1 'there is no such port' "$fabric" serve -g star:2 --wire switch1:3
+expect 'a wire from a host' 1 "no switch's port" "$fabric" serve -g star:2 --wire host1:1
+expect 'a wire in the place of another cable' 1 'leads to a switch' "$fabric" serve -g ring:3 \
+	--wire switch1:2
+expect 'two wires' 1 'has a wire already' "$fabric" serve -g star:2 --wire switch1:1 --wire switch1:1
+expect 'a site of a file' 2 'needs --generate' "$fabric" serve -t "$dir/short" --site 1
+expect 'GUIDs of a site' 0 '^0x5254010700000100 .*host1$' "$fabric" hosts -g star:2 --site 7
 expect 'serve UDP alone' 2 'needs --umad2sim' "$fabric" serve -g star:2 --umad2sim-udp 127.0.0.1:1
 for o in 127.0.0.1 127.0.0.1: 127.0.0.1:0 127.0.0.1:65408 127.0.0.1:7x localhost:7070 127.0.0.256:7070; do
 	expect "serve UDP at $o" 1 'port from 1 to 65407' \

@@ -217,6 +217,61 @@ check 'OpenSM from there' says 'SUBNET UP' remote opensm -o -f stdout
 check 'all its links are Active' all_active 8
 check 'it ends, too' stop
 
+# A second daemon, of another site, whose switch a wire joins to that of the first
+second()
+{
+	timeout --foreground -k 9 100 "$fabric" serve --generate star:3 --site 2 --token token --quiet \
+		--wire "switch1:1=$address/switch1:4" --umad2sim="$IBSIM_SOCKNAME-2" \
+		--control control2 >ready2 &
+	pids[1]=$!
+	within 10 grep -q ready ready2
+}
+
+joined()
+{
+	echo 'a secret of this test' >token
+	serve --generate star:4 --site 1 --token token --listen-tcp 0 --wire switch1:4 || return
+	address=$(sed -n 's/.*come by tcp://p' ready)
+	second
+}
+
+# Nodes of both: two switches and five hosts
+both_found()
+{
+	at host1 ibnetdiscover >found && "$fabric" check found &&
+		[ "$(grep -c '^Switch' found) $(grep -c '^Ca' found)" = '2 5' ]
+}
+
+# second_at HOST COMMAND...: a program at a host of the second
+second_at()
+{
+	IBSIM_SOCKNAME=$IBSIM_SOCKNAME-2 at "$@"
+}
+
+wire_counted()
+{
+	says 'LinkDownedCounter 1' "$fabric" counters switch1 -c control
+}
+
+end_second()
+{
+	kill "${pids[1]}"
+	wait "${pids[1]}"
+}
+
+check 'two fabrics that a wire joins' joined
+check 'are one' within 10 both_found
+check 'that OpenSM sets up' opensm_once
+check 'with all links Active' all_active 12
+check 'from one end to the other' says host3 second_at host2 smpquery nodedesc "$(lid_of host3)"
+check 'the second ends' end_second
+check 'and the wire is counted down' within 10 wire_counted
+check 'it comes back' second
+check 'and so does the wire' within 10 both_found
+check 'OpenSM sets it up again' opensm_once
+check 'they end' end_second
+check 'both' stop
+
 check 'another fabric' serve --generate fat-tree:4
 opensm_stays 1 host1
 check 'OpenSM stays' within 10 up 1 1

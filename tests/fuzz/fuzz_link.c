@@ -53,7 +53,7 @@ static void fuzz_answer(struct input *in)
 
 	ohca_link_cfg_init(&cfg);
 	ends_hello(sv, &cfg);
-	hello_fill(&h, &cfg);
+	link_hello_fill(&h, &cfg);
 	h.vls = 1;
 	h.mem_size = htole64(shm_size(1, 0));
 	for (unsigned int i = 0; i < 20 && in->p < in->end; i++) {

@@ -45,7 +45,7 @@ static inline bool ends_hello(int sv[2], const struct ohca_link_cfg *c)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sv))
 		abort();
-	hello_fill(&h, c);
+	link_hello_fill(&h, c);
 	return !link_send(sv[1], &h, sizeof(h));
 }
 

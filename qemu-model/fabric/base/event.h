@@ -16,6 +16,8 @@ enum fab_event_type {
 	FAB_EVENT_SIM,		/* fab_sim_event() */
 	FAB_EVENT_HCA,		/* fab_hcas_turn(); nothing to read */
 	FAB_EVENT_FRONT,	/* fab_fronts_event() */
+	FAB_EVENT_DOOR,		/* fab_attach_event() of those that come by TCP */
+	FAB_EVENT_REMOTE,	/* fab_remote_event() */
 };
 
 /**

@@ -68,6 +68,17 @@ static bool allow_removal(int ruleset, const char *path)
 	return allow_below(ruleset, dir, LANDLOCK_ACCESS_FS_REMOVE_FILE);
 }
 
+/* Whoever listens at TCP port @port may be connected to. Return: false: errno is set. */
+static bool allow_tcp(int ruleset, unsigned int port)
+{
+	const struct landlock_net_port_attr at = {
+		.allowed_access = LANDLOCK_ACCESS_NET_CONNECT_TCP,
+		.port = port,
+	};
+
+	return !syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_NET_PORT, &at, 0);
+}
+
 /* Return: version of Landlock; -1: errno says why it does not hold. */
 static int enter_landlock(const struct fab_sandbox_cfg *cfg)
 {
@@ -94,6 +105,8 @@ static int enter_landlock(const struct fab_sandbox_cfg *cfg)
 				       LANDLOCK_ACCESS_FS_READ_DIR);
 	for (unsigned int i = 0; ok && i < FAB_SANDBOX_FILES; i++)
 		ok = !cfg->file[i] || allow_removal(ruleset, cfg->file[i]);
+	for (unsigned int i = 0; ok && abi >= 4 && i < FAB_SANDBOX_PORTS; i++)
+		ok = !cfg->tcp[i] || allow_tcp(ruleset, cfg->tcp[i]);
 	ok = ok && !syscall(SYS_landlock_restrict_self, ruleset, 0);
 	error = errno;
 	close(ruleset);
@@ -110,7 +123,7 @@ static const int allowed[] = {
 	SCMP_SYS(close), SCMP_SYS(dup), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(fstatfs),
 	SCMP_SYS(pread64),
 	SCMP_SYS(ftruncate), SCMP_SYS(fchmod), SCMP_SYS(pipe2), SCMP_SYS(memfd_create),
-	SCMP_SYS(eventfd2), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
+	SCMP_SYS(eventfd2), SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
 	SCMP_SYS(epoll_pwait2), SCMP_SYS(poll), SCMP_SYS(ppoll),
 	/* sockets; those that make and connect them are below */
 	SCMP_SYS(accept4), SCMP_SYS(getsockname), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),
@@ -147,13 +160,16 @@ static const int fcntls[] = { F_DUPFD_CLOEXEC, F_ADD_SEALS, F_GET_SEALS };
 
 /*
  * All listeners are there, and accept4() makes the connections. Landlock cannot tell which socket
- * with a path is connected: umad2sim alone may connect sockets, and makes only those of datagrams.
+ * with a path is connected: umad2sim and wires to other hosts alone may connect sockets, and make only
+ * those of datagrams, and of TCP.
  * Return: 0, or a negative errno.
  */
 static int allow_sockets(scmp_filter_ctx s, const struct fab_sandbox_cfg *cfg)
 {
 	const struct scmp_arg_cmp datagrams = SCMP_A1(SCMP_CMP_MASKED_EQ, 0xff, SOCK_DGRAM);
+	const struct scmp_arg_cmp streams = SCMP_A1(SCMP_CMP_MASKED_EQ, 0xff, SOCK_STREAM);
 	const uint32_t yes = SCMP_ACT_ALLOW;
+	unsigned int tcp = 0;
 	int e;
 
 	/* the interrupts of a front: a pair reaches nobody else */
@@ -163,6 +179,16 @@ static int allow_sockets(scmp_filter_ctx s, const struct fab_sandbox_cfg *cfg)
 		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(connect), 0);
 		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,
 					     SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0), datagrams);
+	}
+	for (unsigned int i = 0; i < FAB_SANDBOX_PORTS; i++)
+		tcp |= cfg->tcp[i];
+	/* Landlock knows TCP sockets */
+	if (tcp) {
+		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(connect), 0);
+		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,
+					     SCMP_A0(SCMP_CMP_EQ, AF_INET, 0), streams);
+		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,
+					     SCMP_A0(SCMP_CMP_EQ, AF_INET6, 0), streams);
 	}
 	if (cfg->udp)
 		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,

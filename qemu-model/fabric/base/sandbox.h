@@ -4,12 +4,14 @@
  * takes it over by that memory is to reach nothing but the fabric.
  *
  *	Landlock	no file is opened, made or renamed, and none is removed but in the
- *			directories of its sockets; no TCP; no signal to another process; without
+ *			directories of its sockets; no TCP but to ports that it is told; no signal to another process; without
  *			umad2sim no socket is connected that has no file
  *	seccomp		the system calls of sandbox.c and no others: no program is started, no
  *			memory is executed that was written, no process is traced, no file says
  *			whom to signal, and no socket is made or connected but pairs and, with
- *			umad2sim, UNIX sockets of datagrams, and with umad2sim over UDP also those
+ *			umad2sim, UNIX sockets of datagrams, and with umad2sim over UDP also those,
+ *			and with wires to other hosts TCP sockets, which Landlock lets connect to
+ *			the ports of these alone
  *
  * Descriptors that are open stay as they are, and machines may pass further ones.
  */
@@ -19,6 +21,7 @@
 #include <stdbool.h>
 
 #define FAB_SANDBOX_FILES	2u
+#define FAB_SANDBOX_PORTS	64u
 
 /* 0: of a program that writes files when it ends, as one that counts its lines does */
 #ifndef FAB_SANDBOX
@@ -31,6 +34,7 @@
  * @abstract: it makes UNIX sockets of datagrams, and connects to those that have no file. Then it
  *	can also connect to those that have one
  * @udp: it makes UDP sockets; it binds and connects them only with @abstract
+ * @tcp: TCP ports that it connects to; 0: none
  * @all: it keeps all rights but new privileges
  * @threads: starts its other threads, which then have no more rights than the first; or NULL: there
  *	are none
@@ -40,6 +44,7 @@ struct fab_sandbox_cfg {
 	const char *file[FAB_SANDBOX_FILES];
 	bool abstract;
 	bool udp;
+	unsigned int tcp[FAB_SANDBOX_PORTS];
 	bool all;
 	void (*threads)(void *arg);
 	void *arg;

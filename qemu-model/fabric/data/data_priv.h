@@ -363,7 +363,7 @@ void fab_link_wake(struct fab_data *d, struct fab_dport *dp);
 /** fab_link_use() - something leaves by the idle link of @dp, or @refused: there is no room */
 void fab_link_use(struct fab_data *d, struct fab_dport *dp, bool refused);
 
-/** fab_links_used() - what is in fab_data.used was kicked: idle links without room are awake */
+/** fab_links_used() - kick what is in fab_data.used: idle links without room are awake */
 void fab_links_used(struct fab_data *d);
 
 /**

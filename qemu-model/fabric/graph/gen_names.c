@@ -209,6 +209,7 @@ void gen_switch_ids(struct gen *g, uint32_t node, const struct gen_place *at)
 		gen_fail(g, "chassis have up to 36 leaves and 18 spines of QDR, FDR and EDR, or 40 and 20 "
 			 "of HDR");
 	n->sys_guid = SWITCH_GUIDS | CHASSIS_GUIDS | (uint64_t)(at->group ? at->group_num : 1) << 6;
+	n->sys_guid ^= (uint64_t)g->f->site << 32;
 }
 
 void gen_aggregation(struct gen *g)

@@ -119,6 +119,7 @@ uint32_t fab_add_node(struct fab *f, enum ib_node_type type, unsigned int nports
 	const unsigned int first = is_switch ? 0 : 1, count = nports + 1 - first;
 	struct fab_port *p;
 
+	guid ^= (uint64_t)f->site << 32;
 	if (!nports || nports > FAB_MAX_NODE_PORTS || f->nodes >= FAB_MAX_NODES ||
 	    f->ports + count > FAB_MAX_PORTS || fab_find_guid(f, guid) != FAB_NONE ||
 	    !room_for_node(f, count, is_switch) ||

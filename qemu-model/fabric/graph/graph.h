@@ -85,6 +85,7 @@ struct fab_limit {
  * @port: whose it is
  * @waiting: it is in the list fab_mgmt.waiting
  * @outside: its wire leads out of the process, or it is that of the host whose place is there
+ * @remote: a wire to another host's fabric is for it, see remote.h
  * @unplugged: its cable is pulled, see fault.h
  * @limit: of its cable, see fault.h
  * @fault: what its wire does to packets that leave, or NULL
@@ -98,6 +99,7 @@ struct fab_extra {
 	uint32_t port;
 	bool waiting;
 	bool outside;
+	bool remote;
 	bool unplugged;
 	struct fab_limit limit;
 	struct fab_fault *fault;
@@ -209,6 +211,8 @@ struct fab_desc {
  * @bases: [@ports], or NULL: no port without a rare part has any
  * @vls: data VLs of every port: 1, 2, 4, 8 or 15
  * @mtu: MTU code of every port
+ * @site: in bits 32 to 39 of each NodeGUID, so that several fabrics that are joined have GUIDs of their
+ *	own; 0 unless the fabric is generated
  * @ca_num_pkeys, @sw_num_pkeys: entries of a P_KeyTable that agents of a host, and of a switch,
  *	have: multiples of IB_PKEYS_PER_BLOCK, FAB_CA_PKEYS and FAB_SW_PKEYS at most. The others
  *	are 0
@@ -229,6 +233,7 @@ struct fab {
 	struct fab_mad_bases *bases;
 	uint8_t vls;
 	uint8_t mtu;
+	uint8_t site;
 	uint16_t ca_num_pkeys;
 	uint16_t sw_num_pkeys;
 	struct fab_hash by_guid;
@@ -253,7 +258,7 @@ void fab_free(struct fab *f);
 /**
  * fab_add_node() - one more node, all its ports without a cable
  * @nports: external ports, 1 to FAB_MAX_NODE_PORTS
- * @guid: NodeGUID, which no other node has. PortGUIDs are the same of a switch, and @guid + n
+ * @guid: NodeGUID, which no other node has, without fab.site. PortGUIDs are the same of a switch, and @guid + n
  *	of port n of any other node
  * @desc: NodeDescription, not terminated
  * @len: its length; what is beyond FAB_DESC_LEN is left out

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The engines and the fabric in one thread of one process, without a machine.
+"""The engines and the fabric in one thread of one process; a wire between two. No machine.
 
-Rates are of processor time; one-way times are of the clock.
+Rates are of processor time, but for the wire; one-way times are of the clock.
 """
 from bench.report import Table, collect
 
 NAME = "native"
-PROGRAMS = (("engine_bench", "report"), ("hops_bench",))
+PROGRAMS = (("engine_bench", "report"), ("hops_bench",), ("wire_bench",))
 
 
 def tables():
@@ -30,6 +30,10 @@ def tables():
               "switches", {"8 B": "k/s", "1 MiB": "GB/s", "memcpy": "GB/s", "one way": "ns"},
               "lines", "", ["1 MiB", "memcpy"],
               note="One thread takes a message over all switches; there are no links."),
+        Table("wire", "Packets from one process to another over a wire by TCP, on loopback",
+              "bytes", {"wire": "GB/s", "TCP": "GB/s"},
+              note="By the clock. TCP is one stream of blocks of 128 KiB between two processes, "
+                   "as iperf3 has it. Both leave what they carry unread."),
     ]
 
 

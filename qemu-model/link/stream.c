@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A link over a stream: what ring.c puts into the rings of one direction goes into the socket, and
+ * what comes by the socket into the rings of the other. Each end has both for itself.
+ *
+ * A frame stays where the sender has written it until its credits come back, so it goes from there
+ * into the socket, many in one call; the receiver has the room, because the credits say so. Neither
+ * end allocates, or waits. What is impossible ends the link.
+ */
+#include "link_priv.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define IN_BYTES	(256u << 10)	/* received in one call */
+#define OUT_BYTES	4096u		/* messages and credits that wait for the socket */
+#define FRAMES		64u		/* sent in one call */
+#define READS		4u		/* calls in one ohca_link_ctrl(), ... */
+#define WRITES		16u		/* ... and in one link_stream_kick() */
+
+/**
+ * struct part - a frame of which the socket has taken a part
+ * @rec: its record
+ * @data: where it is in the ring
+ * @done: bytes of both that were taken; @rec and @data have more
+ */
+struct part {
+	struct ohca_wire_rec rec;
+	const uint8_t *data;
+	size_t len;
+	size_t done;
+};
+
+/**
+ * struct link_stream - the socket's side of a link
+ * @blocked: the socket takes nothing now, and @l->my_wake tells when it does
+ * @dead: it never will
+ * @turn: lane that is first in the next call
+ * @news: lanes with credits of which the peer does not know
+ * @due: they are worth a message
+ * @sent: per lane, blocks of the frames that have gone into the socket, modulo 4096
+ * @told: per lane, FCCL as the peer knows it
+ * @dropped: vl15_dropped as the peer knows it
+ * @part: a frame that is not there as a whole, if its @len is not 0
+ * @out: [@out_len] messages and credits that follow
+ * @in: [@in_at, @in_len) what has come and was not looked at
+ */
+struct link_stream {
+	bool blocked, dead, due;
+	unsigned int turn;
+	uint32_t news;
+	uint32_t sent[OHCA_SHM_LANES];
+	uint32_t told[OHCA_SHM_LANES];
+	uint32_t dropped;
+	struct part part;
+	size_t out_len, in_at, in_len;
+	uint8_t out[OUT_BYTES];
+	uint8_t in[IN_BYTES];
+};
+
+int link_stream_new(struct ohca_link *l)
+{
+	struct link_stream *s = malloc(sizeof(*s));
+
+	if (!s)
+		return -1;
+	/* the pages of the buffers are touched when something comes */
+	memset(s, 0, offsetof(struct link_stream, out));
+	l->my_wake = epoll_create1(EPOLL_CLOEXEC);
+	if (l->my_wake < 0) {
+		free(s);
+		return -1;
+	}
+	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++) {
+		s->told[vl] = l->rx[vl].lane.blocks;
+		/* nobody else writes what the peer's end of the shared memory would have */
+		shm_store(&l->tx_dir->fccl[vl], l->tx[vl].lane.blocks);
+	}
+	l->stream = s;
+	return 0;
+}
+
+void link_stream_free(struct ohca_link *l)
+{
+	free(l->stream);
+	l->stream = NULL;
+}
+
+size_t link_stream_bytes(const struct ohca_link *l)
+{
+	return l->stream ? sizeof(*l->stream) : 0;
+}
+
+/* ---- sending ------------------------------------------------------------------- */
+
+static void link_stream_watch(struct ohca_link *l, int op)
+{
+	struct epoll_event ev = { .events = EPOLLOUT };
+
+	if (epoll_ctl(l->my_wake, op, l->sock, &ev)) {
+		/* Without memory for it the link is over: nobody would wake it. */
+		l->stream->dead |= op == EPOLL_CTL_ADD;
+	}
+}
+
+static void block(struct ohca_link *l)
+{
+	l->stream->blocked = true;
+	link_stream_watch(l, EPOLL_CTL_ADD);
+}
+
+static void link_stream_put(struct link_stream *s, unsigned int kind, const void *body, size_t len)
+{
+	const struct ohca_wire_rec rec = { .kind = (uint8_t)kind, .len = htole16((uint16_t)len) };
+
+	memcpy(s->out + s->out_len, &rec, sizeof(rec));
+	memcpy(s->out + s->out_len + sizeof(rec), body, len);
+	s->out_len += sizeof(rec) + len;
+}
+
+static bool has_room(const struct link_stream *s, size_t len)
+{
+	return s->out_len + sizeof(struct ohca_wire_rec) + len <= OUT_BYTES;
+}
+
+static uint32_t lanes_with_frames(const struct ohca_link *l)
+{
+	uint32_t mask = 0;
+
+	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++)
+		mask |= (uint32_t)(l->stream->sent[vl] != l->tx[vl].fctbs) << vl;
+	return mask;
+}
+
+/* Credits go when they are worth a message, or with what goes anyway. */
+static void put_credits(struct ohca_link *l, bool goes)
+{
+	const uint32_t dropped = (uint32_t)l->tx_vl15_dropped;
+	struct link_stream *s = l->stream;
+	struct ohca_wire_credit c = { .vl15_dropped = htole32(dropped) };
+
+	if (!(s->due || s->dropped != dropped || (goes && s->news)) || !has_room(s, sizeof(c)))
+		return;
+	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++) {
+		s->told[vl] = shm_load(&l->rx_dir->fccl[vl]) & FC_MASK;
+		c.fccl[vl] = htole16((uint16_t)s->told[vl]);
+	}
+	s->due = false;
+	s->news = 0;
+	s->dropped = dropped;
+	link_stream_put(s, OHCA_WIRE_CREDIT, &c, sizeof(c));
+}
+
+void link_stream_granted(struct ohca_link *l, unsigned int vl)
+{
+	struct link_stream *s = l->stream;
+	const uint32_t blocks = l->rx[vl].lane.blocks;
+
+	s->news |= 1u << vl;
+	s->due |= ((shm_load(&l->rx_dir->fccl[vl]) - s->told[vl]) & FC_MASK) >= blocks / 8;
+}
+
+/* The frame at block @at of lane @vl as a record. Return: its credits. */
+static uint32_t make_record(const struct ohca_link *l, unsigned int vl, uint32_t at,
+			    struct part *p)
+{
+	const struct shm_lane *lane = &l->tx[vl].lane;
+	const uint32_t idx = at & (lane->blocks - 1);
+	const struct ohca_shm_desc *d = &lane->desc[idx];
+
+	*p = (struct part){
+		.rec = {
+			.kind = OHCA_WIRE_FRAME,
+			.vl = (uint8_t)vl,
+			.len = htole16(d->len),
+			.flags = htole16(d->flags),
+			.vcrc = htole16(d->vcrc),
+		},
+		.data = lane->data + ((size_t)idx << lane->bshift),
+		.len = d->len,
+	};
+	return link_blocks(lane, d->len);
+}
+
+static unsigned int put_part(struct iovec *iov, const struct part *p)
+{
+	const size_t done = p->done, head = sizeof(p->rec);
+	unsigned int n = 0;
+
+	if (done < head) {
+		iov[n].iov_base = (uint8_t *)(uintptr_t)&p->rec + done;
+		iov[n++].iov_len = head - done;
+	}
+	iov[n].iov_base = (void *)(uintptr_t)(p->data + (done > head ? done - head : 0));
+	iov[n++].iov_len = p->len - (done > head ? done - head : 0);
+	return n;
+}
+
+static size_t left_of(const struct part *p)
+{
+	return p->len ? sizeof(p->rec) + p->len - p->done : 0;
+}
+
+/* Frames, of the lanes in turn. Return: how many. */
+static unsigned int link_stream_collect(struct ohca_link *l, struct part *frame)
+{
+	struct link_stream *s = l->stream;
+	uint32_t at[OHCA_SHM_LANES], mask = lanes_with_frames(l);
+	unsigned int n = 0, vl = s->turn;
+
+	if (!mask)
+		return 0;
+	memcpy(at, s->sent, sizeof(at));
+	while (mask && n < FRAMES) {
+		if (mask >> vl & 1) {
+			at[vl] = (at[vl] + make_record(l, vl, at[vl], &frame[n++])) & FC_MASK;
+			if (at[vl] == l->tx[vl].fctbs)
+				mask &= ~(1u << vl);
+		}
+		vl = (vl + 1) % OHCA_SHM_LANES;
+	}
+	s->turn = vl;
+	return n;
+}
+
+/* The socket has taken @n bytes of a part, the messages, and the frames. Return: whether of all. */
+static bool taken(struct ohca_link *l, size_t n, const struct part *frame, unsigned int frames)
+{
+	struct link_stream *s = l->stream;
+	size_t k = left_of(&s->part);
+
+	k = n < k ? n : k;
+	s->part.done += k;
+	n -= k;
+	if (left_of(&s->part))
+		return false;
+	s->part.len = 0;
+	k = n < s->out_len ? n : s->out_len;
+	s->out_len -= k;
+	memmove(s->out, s->out + k, s->out_len);
+	n -= k;
+	if (s->out_len)
+		return false;
+	for (unsigned int i = 0; i < frames; i++) {
+		const unsigned int vl = frame[i].rec.vl;
+
+		if (!n)
+			return false;
+		s->sent[vl] = (s->sent[vl] + link_blocks(&l->tx[vl].lane, frame[i].len)) & FC_MASK;
+		k = left_of(&frame[i]);
+		if (n < k) {
+			s->part = frame[i];
+			s->part.done = n;
+			return false;
+		}
+		n -= k;
+	}
+	return true;
+}
+
+/* Return: whether there may be more to send. */
+static bool send_some(struct ohca_link *l)
+{
+	struct link_stream *s = l->stream;
+	struct iovec iov[2 + 1 + 2 * FRAMES];
+	struct part frame[FRAMES];
+	struct msghdr m = { .msg_iov = iov };
+	unsigned int frames, n = 0;
+	ssize_t r;
+
+	frames = link_stream_collect(l, frame);
+	put_credits(l, frames || s->out_len || s->part.len);
+	if (s->part.len)
+		n += put_part(iov, &s->part);
+	if (s->out_len) {
+		iov[n].iov_base = s->out;
+		iov[n++].iov_len = s->out_len;
+	}
+	for (unsigned int i = 0; i < frames; i++)
+		n += put_part(iov + n, &frame[i]);
+	if (!n)
+		return false;
+	m.msg_iovlen = n;
+	r = sendmsg(l->sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (r < 0 && errno == EINTR)
+		return true;
+	if (r < 0 && errno != EAGAIN) {
+		/* what is there to be received comes first, and then the reason */
+		s->dead = true;
+		return false;
+	}
+	if (r < 0 || !taken(l, (size_t)r, frame, frames)) {
+		block(l);
+		return false;
+	}
+	return frames == FRAMES;
+}
+
+void link_stream_kick(struct ohca_link *l)
+{
+	struct link_stream *s = l->stream;
+
+	for (unsigned int i = 0; i < WRITES && !s->blocked && !s->dead && l->sock >= 0; i++)
+		if (!send_some(l))
+			return;
+}
+
+void link_stream_writable(struct ohca_link *l)
+{
+	if (!l->stream->blocked || l->sock < 0)
+		return;
+	l->stream->blocked = false;
+	link_stream_watch(l, EPOLL_CTL_DEL);
+	link_stream_kick(l);
+}
+
+bool link_stream_idle(const struct ohca_link *l)
+{
+	const struct link_stream *s = l->stream;
+
+	return s->blocked || s->dead || !(s->part.len | s->out_len | lanes_with_frames(l));
+}
+
+int link_stream_post(struct ohca_link *l, const void *msg, size_t len)
+{
+	struct link_stream *s = l->stream;
+
+	if (s->dead) {
+		errno = EPIPE;
+		return -1;
+	}
+	if (!has_room(s, len)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	link_stream_put(s, OHCA_WIRE_MESSAGE, msg, len);
+	link_stream_kick(l);
+	return 0;
+}
+
+void link_stream_forget(struct ohca_link *l)
+{
+	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++)
+		l->stream->sent[vl] = l->tx[vl].fctbs;
+}
+
+/* ---- receiving ----------------------------------------------------------------- */
+
+static bool broken(struct ohca_link *l, const char *what, unsigned int v)
+{
+	snprintf(l->error, sizeof(l->error), "the peer broke the link's rules: %s %u", what, v);
+	return false;
+}
+
+static bool take_frame(struct ohca_link *l, const struct ohca_wire_rec *rec, const uint8_t *body)
+{
+	const struct ohca_shm_desc d = { .len = rec->len, .flags = rec->flags, .vcrc = rec->vcrc };
+	struct rx_lane *r;
+	uint32_t at, n, idx;
+	uint64_t word;
+
+	if (rec->vl >= OHCA_SHM_LANES || !l->rx[rec->vl].lane.blocks)
+		return broken(l, "a frame of VL", rec->vl);
+	if (rec->len < OHCA_LINK_MIN_FRAME || rec->len > OHCA_LINK_MAX_FRAME)
+		return broken(l, "frame length", rec->len);
+	if (rec->flags & ~OHCA_FRAME_FLAGS)
+		return broken(l, "frame flags", rec->flags);
+	r = &l->rx[rec->vl];
+	n = link_blocks(&r->lane, rec->len);
+	at = shm_load(&l->rx_dir->fctbs[rec->vl]) & FC_MASK;
+	if (((shm_load(&l->rx_dir->fccl[rec->vl]) - (at + n)) & FC_MASK) > r->lane.blocks)
+		return broken(l, "credits exceeded, VL", rec->vl);
+	idx = at & (r->lane.blocks - 1);
+	memcpy(r->lane.data + ((size_t)idx << r->lane.bshift), body, rec->len);
+	memcpy(&word, &d, sizeof(word));
+	shm_store((uint64_t *)(void *)&r->lane.desc[idx], word);
+	shm_store_release(&l->rx_dir->fctbs[rec->vl], (at + n) & FC_MASK);
+	return true;
+}
+
+/*
+ * A credit limit goes up, and never beyond the buffer: counted from the frames that have gone into
+ * the socket, since nobody can have taken others.
+ */
+static bool take_credit(struct ohca_link *l, const uint8_t *body)
+{
+	struct ohca_wire_credit c;
+
+	memcpy(&c, body, sizeof(c));
+	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++) {
+		const uint32_t sent = l->stream->sent[vl];
+		const uint32_t now = (le16toh(c.fccl[vl]) - sent) & FC_MASK;
+		const uint32_t was = (shm_load(&l->tx_dir->fccl[vl]) - sent) & FC_MASK;
+
+		if (!l->tx[vl].lane.blocks)
+			continue;
+		if (now > l->tx[vl].lane.blocks || was > now)
+			return broken(l, "impossible credit limit, VL", vl);
+		shm_store_release(&l->tx_dir->fccl[vl], (sent + now) & FC_MASK);
+	}
+	shm_store(&l->rx_dir->vl15_dropped, le32toh(c.vl15_dropped));
+	return true;
+}
+
+bool link_stream_state(struct ohca_link *l, const uint16_t *fctbs)
+{
+	for (unsigned int vl = 0; vl < OHCA_SHM_LANES; vl++) {
+		const struct rx_lane *r = &l->rx[vl];
+		const uint32_t was = (shm_load(&l->rx_dir->fctbs[vl]) - r->pos) & FC_MASK;
+		const uint32_t now = (fctbs[vl] - r->pos) & FC_MASK;
+
+		if (!r->lane.blocks)
+			continue;
+		/* those in between were not sent; while the link is up all are */
+		if (now > r->lane.blocks || was > now || (l->state.up && was != now))
+			return false;
+		shm_store_release(&l->rx_dir->fctbs[vl], fctbs[vl] & FC_MASK);
+	}
+	return true;
+}
+
+/* Return: 1: the next record is @rec and @body, 0: it is not there yet, -1: it cannot be one. */
+static int next_record(struct ohca_link *l, struct ohca_wire_rec *rec, const uint8_t **body)
+{
+	struct link_stream *s = l->stream;
+	const size_t have = s->in_len - s->in_at;
+	size_t most;
+
+	if (have < sizeof(*rec))
+		return 0;
+	memcpy(rec, s->in + s->in_at, sizeof(*rec));
+	rec->len = le16toh(rec->len);
+	rec->flags = le16toh(rec->flags);
+	rec->vcrc = le16toh(rec->vcrc);
+	most = rec->kind == OHCA_WIRE_FRAME ? OHCA_LINK_MAX_FRAME :
+	       rec->kind == OHCA_WIRE_MESSAGE ? OHCA_WIRE_MSG_MAX :
+	       rec->kind == OHCA_WIRE_CREDIT ? sizeof(struct ohca_wire_credit) : 0;
+	if (!most || rec->len > most || !rec->len ||
+	    (rec->kind == OHCA_WIRE_CREDIT && rec->len != most)) {
+		broken(l, most ? "a record of length" : "a record of kind",
+		       most ? rec->len : rec->kind);
+		return -1;
+	}
+	if (have < sizeof(*rec) + rec->len)
+		return 0;
+	*body = s->in + s->in_at + sizeof(*rec);
+	s->in_at += sizeof(*rec) + rec->len;
+	return 1;
+}
+
+/* Return: as recv(), into what is free of the buffer; *@all: the socket is empty now. */
+static ssize_t receive(struct ohca_link *l, bool *all)
+{
+	struct link_stream *s = l->stream;
+	ssize_t n;
+
+	s->in_len -= s->in_at;
+	memmove(s->in, s->in + s->in_at, s->in_len);
+	s->in_at = 0;
+	n = recv(l->sock, s->in + s->in_len, IN_BYTES - s->in_len, MSG_DONTWAIT);
+	*all = n < (ssize_t)(IN_BYTES - s->in_len);
+	s->in_len += n > 0 ? (size_t)n : 0;
+	return n;
+}
+
+ssize_t link_stream_recv(struct ohca_link *l, uint8_t *buf)
+{
+	bool all = false;
+
+	for (unsigned int reads = 0;; reads++) {
+		struct ohca_wire_rec rec;
+		const uint8_t *body;
+		ssize_t n;
+		int r;
+
+		while ((r = next_record(l, &rec, &body)) > 0) {
+			if (rec.kind == OHCA_WIRE_MESSAGE) {
+				memcpy(buf, body, rec.len);
+				return rec.len;
+			}
+			if (rec.kind == OHCA_WIRE_FRAME ? !take_frame(l, &rec, body) :
+			    !take_credit(l, body))
+				return STREAM_BROKEN;
+		}
+		if (r < 0)
+			return STREAM_BROKEN;
+		if (all || reads == READS) {
+			errno = EAGAIN;
+			return -1;
+		}
+		n = receive(l, &all);
+		if (n < 0 && errno != EAGAIN && errno != EINTR) {
+			snprintf(l->error, sizeof(l->error), "the connection is lost: %s",
+				 strerror(errno));
+			return 0;
+		}
+		if (n <= 0)
+			return n;
+	}
+}

@@ -1,0 +1,844 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Links over a stream: by TCP on loopback, and with somebody in between who splits, merges, cuts and
+ * changes what one end says.
+ */
+#include "check.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "link/hmac.h"
+
+#define TOKEN	"a token of the test, long enough"
+
+/* ---- the proof ------------------------------------------------------------------ */
+
+static void expect_hex(const uint8_t *got, const char *want)
+{
+	char text[2 * LINK_SHA256_LEN + 1];
+
+	for (unsigned int i = 0; i < LINK_SHA256_LEN; i++)
+		snprintf(text + 2 * i, 3, "%02x", got[i]);
+	assert_string_equal(text, want);
+}
+
+static void test_codes(void **state)
+{
+	uint8_t d[LINK_SHA256_LEN], key[131], many[200];
+
+	(void)state;
+	link_sha256("abc", 3, d);
+	expect_hex(d, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+	link_sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56, d);
+	expect_hex(d, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+	memset(many, 'a', sizeof(many));
+	link_sha256(many, 64, d);
+	expect_hex(d, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
+	/* RFC 4231, cases 1, 2 and 6 */
+	memset(key, 0x0b, 20);
+	link_hmac(key, 20, "Hi There", 8, d);
+	expect_hex(d, "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+	link_hmac("Jefe", 4, "what do ya want for nothing?", 28, d);
+	expect_hex(d, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+	memset(key, 0xaa, sizeof(key));
+	link_hmac(key, sizeof(key), "Test Using Larger Than Block-Size Key - Hash Key First", 54, d);
+	expect_hex(d, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+static void test_names(void **state)
+{
+	static const char * const bad[] = {
+		"", ":1", "host:", "1:2:3", "host:port", "[::1]", "[::1]x:1",
+	};
+	struct ohca_link_err err;
+	char path[OHCA_LINK_TCP_MAX];
+
+	(void)state;
+	assert_int_equal(ohca_link_resolve("4711", path, &err), 0);
+	assert_string_equal(path, "tcp:127.0.0.1:4711");
+	assert_true(ohca_link_is_loopback(path));
+	assert_int_equal(ohca_link_resolve("[::1]:5", path, &err), 0);
+	assert_string_equal(path, "tcp:[::1]:5");
+	assert_true(ohca_link_is_loopback(path));
+	assert_int_equal(ohca_link_resolve("0.0.0.0:5", path, &err), 0);
+	assert_false(ohca_link_is_loopback(path));
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(ohca_link_resolve(bad[i], path, &err), -1);
+		assert_int_equal(err.code, OHCA_LINK_E_PATH);
+	}
+	assert_int_equal(ohca_link_listen("tcp:localhost:1", &err), -1);
+	expect_err(&err, OHCA_LINK_E_PATH, 0, "'tcp:localhost:1' is not tcp:ADDRESS:PORT");
+	assert_int_equal(ohca_link_listen("tcp:127.0.0.1:70000", &err), -1);
+}
+
+/* ---- by TCP --------------------------------------------------------------------- */
+
+static void readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	assert_int_equal(poll(&p, 1, 10000), 1);
+}
+
+/* A listener on loopback, in @path. */
+static int listen_tcp(char *path)
+{
+	struct ohca_link_err err;
+	int fd = ohca_link_listen("tcp:127.0.0.1:0", &err);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ohca_link_bound(fd, path), 0);
+	return fd;
+}
+
+/* As the daemon does it, in one thread. Return: what ohca_link_connect_finish() has. */
+static int meet(const struct ohca_link_cfg *ca, const struct ohca_link_cfg *cb, struct pair *p,
+		struct ohca_link_err *err)
+{
+	uint8_t nonce[OHCA_LINK_NONCE];
+	char path[OHCA_LINK_TCP_MAX];
+	struct ohca_link_cfg peer;
+	int fd = listen_tcp(path), a, b, r;
+
+	memset(p, 0, sizeof(*p));
+	b = ohca_link_connect_start(path, cb, 0, err);
+	assert_true(b >= 0);
+	readable(fd);
+	a = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	close(fd);
+	assert_true(a >= 0);
+	assert_int_equal(ohca_link_connect_finish(b, cb, &p->b, err), 0);
+	assert_int_equal(ohca_link_greet(a, nonce, err), 0);
+	readable(b);
+	assert_int_equal(ohca_link_connect_finish(b, cb, &p->b, err), 0);
+	readable(a);
+	assert_int_equal(ohca_link_hello_recv(a, &peer, err), 1);
+	if (!ohca_link_proven(&peer, nonce, ca->token)) {
+		ohca_link_hello_reject(a, OHCA_LINK_E_CONFIG, "the token is wrong, or missing");
+		close(a);
+	} else {
+		p->a = ohca_link_hello_reply(a, &peer, ca, err);
+	}
+	readable(b);
+	r = ohca_link_connect_finish(b, cb, &p->b, err);
+	return r;
+}
+
+static void settle(struct pair *p)
+{
+	for (int i = 0; i < 1000; i++) {
+		int up = 0, down = 0;
+
+		drain(p->a, &up, &down);
+		drain(p->b, &up, &down);
+		if (!up && !down && ohca_link_is_up(p->a) && ohca_link_is_up(p->b))
+			return;
+		poll(NULL, 0, 1);
+	}
+	fail_msg("the link does not come up");
+}
+
+static void tcp_up(struct pair *p, unsigned int vls, unsigned int shift)
+{
+	const struct ohca_link_phy phy = pair_phy();
+	struct ohca_link_err err;
+	struct ohca_link_cfg c;
+
+	ohca_link_cfg_init(&c);
+	c.vl_cap = (uint8_t)vls;
+	c.shift_pref = (uint8_t)shift;
+	assert_int_equal(meet(&c, &c, p, &err), 1);
+	ohca_link_train(p->a, &phy);
+	ohca_link_train(p->b, &phy);
+	settle(p);
+}
+
+/* What @from has sent is in the rings of @to, or in the sockets. */
+static void move(struct ohca_link *from, struct ohca_link *to)
+{
+	struct pollfd p[2] = {
+		{ .fd = ohca_link_event_fd(from), .events = POLLIN },
+		{ .fd = ohca_link_ctrl_fd(to), .events = POLLIN },
+	};
+	int up = 0, down = 0;
+
+	ohca_link_kick(from);
+	if (poll(p, 2, 0) <= 0)
+		return;
+	if (p[0].revents)
+		ohca_link_awake(from, true);
+	drain(to, &up, &down);
+	assert_int_equal(up + down, 0);
+}
+
+static void test_token(void **state)
+{
+	static const char * const wrong[] = { NULL, "", "a token of the test, long enougi", TOKEN "x" };
+	struct ohca_link_cfg a, b;
+	struct ohca_link_err err;
+	struct pair p;
+
+	(void)state;
+	ohca_link_cfg_init(&a);
+	b = a;
+	a.token = TOKEN;
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		b.token = wrong[i];
+		assert_int_equal(meet(&a, &b, &p, &err), -1);
+		expect_err(&err, OHCA_LINK_E_CONFIG, 0,
+			   "the peer refused: the token is wrong, or missing");
+	}
+	b.token = TOKEN;
+	strcpy(b.place, "leaf 1:36");
+	strcpy(b.desc, "the other end");
+	assert_int_equal(meet(&a, &b, &p, &err), 1);
+	assert_string_equal(ohca_link_peer(p.a)->place, "leaf 1:36");
+	assert_string_equal(ohca_link_peer(p.a)->desc, "the other end");
+	pair_free(&p);
+	/* who wants no proof takes any */
+	a.token = NULL;
+	assert_int_equal(meet(&a, &b, &p, &err), 1);
+	pair_free(&p);
+}
+
+/* The two calls that wait, with a token and without. */
+static void test_waiting(void **state)
+{
+	struct ohca_link_err err;
+	struct ohca_link_cfg c;
+	struct pair_arg arg = { .cfg = &c };
+	char path[OHCA_LINK_TCP_MAX];
+	struct ohca_link *a;
+	pthread_t t;
+	int fd;
+
+	(void)state;
+	for (int wrong = 0; wrong < 2; wrong++) {
+		struct ohca_link_cfg ours;
+
+		ohca_link_cfg_init(&c);
+		ours = c;
+		ours.token = wrong ? TOKEN : NULL;
+		fd = listen_tcp(path);
+		arg.path = path;
+		assert_int_equal(pthread_create(&t, NULL, pair_connect, &arg), 0);
+		a = ohca_link_accept(fd, &ours, 10000, &err);
+		pthread_join(t, NULL);
+		close(fd);
+		assert_true(wrong ? !a && !arg.l : a && arg.l);
+		ohca_link_free(a);
+		ohca_link_free(arg.l);
+	}
+	/* nobody listens there any more */
+	assert_null(ohca_link_connect(path, &c, 5000, &err));
+	expect_err(&err, OHCA_LINK_E_PATH, ECONNREFUSED, "the peer cannot be reached");
+}
+
+/* What is no HELLO is refused, and what is none yet stays in the socket. */
+static void test_first(void **state)
+{
+	struct ohca_wire_join good;
+	uint8_t msg[OHCA_WIRE_MSG_MAX], nonce[OHCA_LINK_NONCE];
+	struct ohca_link_cfg c, peer;
+	struct ohca_link_err err;
+	int sv[2];
+
+	(void)state;
+	ohca_link_cfg_init(&c);
+	memset(&good, 0, sizeof(good));
+	link_hello_fill(&good.hello, &c);
+	link_hdr_init(&good.hello.hdr, OHCA_WIRE_HELLO, sizeof(good));
+	good.hello.features = htole64(OHCA_WIRE_FEAT_STREAM);
+	for (unsigned int how = 0; how < 8; how++) {
+		static const int codes[] = {
+			OHCA_LINK_OK, OHCA_LINK_E_PROTO, OHCA_LINK_E_VERSION, OHCA_LINK_E_PROTO,
+			OHCA_LINK_E_PROTO, OHCA_LINK_E_CONFIG, OHCA_LINK_E_PROTO, OHCA_LINK_E_PROTO,
+		};
+		struct ohca_wire_join j = good;
+		size_t n = sizeof(msg);
+
+		if (how == 1)
+			j.hello.hdr.magic ^= 1;
+		else if (how == 2)
+			j.hello.hdr.version = htole16(OHCA_LINK_VERSION + 1);
+		else if (how == 3)
+			j.hello.hdr.len = htole32(OHCA_WIRE_MSG_MAX + 1);
+		else if (how == 4)
+			j.hello.hdr.len = htole32(sizeof(j.hello));
+		else if (how == 5)
+			j.hello.features = htole64(OHCA_WIRE_FEAT_SHM);
+		else if (how == 6)
+			n = 100;
+		else if (how == 7)
+			n = 0;
+		memset(msg, 0, sizeof(msg));
+		memcpy(msg, &j, sizeof(j));
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sv), 0);
+		assert_int_equal(ohca_link_greet(sv[0], nonce, &err), 0);
+		if (n && n < sizeof(msg)) {
+			assert_int_equal(send(sv[1], msg, n, 0), n);
+			assert_int_equal(ohca_link_hello_recv(sv[0], &peer, &err), 0);
+		} else if (n) {
+			assert_int_equal(send(sv[1], msg, n, 0), n);
+		}
+		if (n < sizeof(msg))
+			shutdown(sv[1], SHUT_WR);
+		assert_int_equal(ohca_link_hello_recv(sv[0], &peer, &err), how ? -1 : 1);
+		if (how) {
+			assert_int_equal(err.code, codes[how]);
+			/* the peer reads why, behind the greeting */
+			assert_int_equal(recv(sv[1], msg, sizeof(msg), 0), sizeof(msg));
+			assert_int_equal(recv(sv[1], msg, sizeof(msg), 0), sizeof(msg));
+			assert_int_equal(link_check_hdr(msg, sizeof(struct ohca_wire_error), &err), -1);
+			assert_int_equal(err.code, codes[how]);
+		}
+		close(sv[0]);
+		close(sv[1]);
+	}
+}
+
+/* ---- frames --------------------------------------------------------------------- */
+
+static void test_lanes(void **state)
+{
+	struct ohca_link_frame f;
+	struct ohca_link_flow flow;
+	struct pair p;
+	uint8_t *b;
+
+	(void)state;
+	tcp_up(&p, 8, 2);
+	assert_int_equal(ohca_link_vls(p.a), 8);
+	for (unsigned int vl = 0; vl < 16; vl++) {
+		if (vl > 7 && vl < 15) {
+			assert_null(ohca_link_tx_begin(p.a, vl, 64));
+			continue;
+		}
+		assert_true(send_one(p.a, vl, 12 + 4 * vl, (uint8_t)(vl + 1)));
+		assert_true(send_one(p.a, vl, OHCA_LINK_MAX_FRAME, (uint8_t)(vl + 100)));
+	}
+	b = ohca_link_tx_begin(p.a, 3, 100);
+	memset(b, 7, 100);
+	ohca_link_tx_commit_vcrc(p.a, 3, 96, OHCA_FRAME_VCRC | OHCA_FRAME_ICRC, 0x1234);
+	for (int i = 0; i < 1000 && ohca_link_rx_pending(p.b) != 0x80ff; i++) {
+		move(p.a, p.b);
+		poll(NULL, 0, 1);
+	}
+	for (unsigned int vl = 0; vl < 16; vl++) {
+		if (vl > 7 && vl < 15)
+			continue;
+		expect_one(p.b, vl, 12 + 4 * vl, (uint8_t)(vl + 1));
+		expect_one(p.b, vl, OHCA_LINK_MAX_FRAME, (uint8_t)(vl + 100));
+	}
+	assert_int_equal(ohca_link_rx_peek(p.b, 3, &f), 1);
+	assert_int_equal(f.len, 96);
+	assert_int_equal(f.flags, OHCA_FRAME_VCRC | OHCA_FRAME_ICRC);
+	assert_int_equal(f.vcrc, 0x1234);
+	ohca_link_rx_release(p.b, 3);
+	assert_int_equal(ohca_link_rx_pending(p.b), 0);
+	assert_true(ohca_link_get_flow(p.a, 3, &flow));
+	assert_int_equal(flow.sent_fctbs, 1 + 17 + 1);
+	assert_true(ohca_link_bytes(p.a) > 1 << 20);
+	pair_free(&p);
+}
+
+/* @l sleeps when it has nothing left: what is there to be done tells it. */
+static void expect_sleep(struct ohca_link *l)
+{
+	assert_true(ohca_link_prepare_sleep(l));
+	ohca_link_awake(l, false);
+}
+
+/*
+ * A reader that does not read: one lane has no credit any more, then the other, and neither end has
+ * more than that; the socket is full on the way. All of it arrives when it reads, in order.
+ */
+static void test_late_reader(void **state)
+{
+	const int small = 65536;
+	struct ohca_link_stats st;
+	unsigned int n[2] = { 0, 0 }, got[2] = { 0, 0 };
+	struct ohca_link_frame f;
+	struct pollfd ev;
+	struct pair p;
+
+	(void)state;
+	tcp_up(&p, 2, 2);
+	setsockopt(ohca_link_ctrl_fd(p.a), SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+	for (unsigned int vl = 0; vl < 2; vl++) {
+		while (send_one(p.a, vl, 4000, (uint8_t)n[vl])) {
+			n[vl]++;
+			ohca_link_kick(p.a);
+		}
+		assert_int_equal(n[vl], 2048 / 16);
+	}
+	ev = (struct pollfd){ .fd = ohca_link_event_fd(p.a), .events = POLLIN };
+	expect_sleep(p.a);
+	ohca_link_get_stats(p.a, &st);
+	assert_int_equal(st.tx_nocredit, 2);
+	/* VL15 has no credits that it could wait for */
+	while (send_one(p.a, 15, 256, 1))
+		;
+	ohca_link_get_stats(p.a, &st);
+	assert_int_equal(st.tx_vl15_dropped, 1);
+	for (int i = 0; i < 20000 && got[0] + got[1] < 2 * 2048 / 16 + 20; i++) {
+		struct pollfd all[] = {
+			ev,
+			{ .fd = ohca_link_ctrl_fd(p.a), .events = POLLIN },
+			{ .fd = ohca_link_ctrl_fd(p.b), .events = POLLIN },
+		};
+
+		poll(all, 3, 100);
+		move(p.a, p.b);
+		if (poll(&ev, 1, 0) > 0)
+			ohca_link_awake(p.a, true);
+		for (unsigned int vl = 0; vl < 2; vl++) {
+			while (ohca_link_rx_peek(p.b, vl, &f) > 0) {
+				assert_int_equal(f.len, 4000);
+				assert_int_equal(f.data[0], (uint8_t)got[vl]);
+				assert_int_equal(f.data[3999], (uint8_t)got[vl]++);
+				ohca_link_rx_release(p.b, vl);
+			}
+		}
+		while (ohca_link_rx_peek(p.b, 15, &f) > 0)
+			ohca_link_rx_release(p.b, 15);
+		move(p.b, p.a);
+		/* its credits came back */
+		if (n[0] < 2048 / 16 + 20 && send_one(p.a, 0, 4000, (uint8_t)n[0]))
+			n[0]++;
+	}
+	assert_int_equal(got[0], n[0]);
+	assert_int_equal(got[1], n[1]);
+	/* the count goes with what goes anyway */
+	assert_true(send_one(p.a, 0, 64, 0));
+	for (int i = 0; i < 1000 && !ohca_link_vl15_dropped_by_peer(p.b); i++) {
+		move(p.a, p.b);
+		poll(NULL, 0, 1);
+	}
+	assert_int_equal(ohca_link_vl15_dropped_by_peer(p.b), 1);
+	pair_free(&p);
+}
+
+/* What has not left when a link trains never arrives; what comes after does; no credit is lost. */
+static void test_retrain(void **state)
+{
+	const struct ohca_link_phy phy = pair_phy();
+	const int small = 4096;
+	struct ohca_link_frame f;
+	struct pair p;
+
+	(void)state;
+	tcp_up(&p, 1, 0);
+	setsockopt(ohca_link_ctrl_fd(p.a), SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+	for (unsigned int round = 0; round < 20; round++) {
+		unsigned int n = 0;
+
+		while (send_one(p.a, 0, 4000, 0xee)) {
+			n++;
+			ohca_link_kick(p.a);
+		}
+		assert_int_equal(n, 2048 / 63);
+		if (round % 3)
+			move(p.a, p.b);
+		ohca_link_train(round % 2 ? p.a : p.b, &phy);
+		for (int i = 0; i < 1000; i++) {
+			int up = 0, down = 0;
+
+			ohca_link_awake(p.a, true);
+			drain(p.a, &up, &down);
+			drain(p.b, &up, &down);
+			if (up && ohca_link_is_up(p.a) && ohca_link_is_up(p.b))
+				break;
+			poll(NULL, 0, 1);
+		}
+		settle(&p);
+		assert_true(send_one(p.a, 0, 64, (uint8_t)round));
+		for (int i = 0; i < 1000 && !ohca_link_rx_pending(p.b); i++) {
+			move(p.a, p.b);
+			poll(NULL, 0, 1);
+		}
+		expect_one(p.b, 0, 64, (uint8_t)round);
+		assert_int_equal(ohca_link_rx_peek(p.b, 0, &f), 0);
+		/* a message is enough for all credits */
+		assert_true(send_one(p.b, 0, 64, 1));
+		for (int i = 0; i < 1000 && ohca_link_tx_credits(p.a, 0) < 2048; i++) {
+			move(p.b, p.a);
+			if (ohca_link_rx_peek(p.a, 0, &f) > 0)
+				ohca_link_rx_release(p.a, 0);
+			poll(NULL, 0, 1);
+		}
+		assert_int_equal(ohca_link_tx_credits(p.a, 0), 2048);
+	}
+	pair_free(&p);
+}
+
+static void test_gone(void **state)
+{
+	enum ohca_link_event ev;
+	struct pair p;
+
+	(void)state;
+	tcp_up(&p, 1, 2);
+	ohca_link_free(p.b);
+	readable(ohca_link_ctrl_fd(p.a));
+	while ((ev = ohca_link_ctrl(p.a)) == OHCA_LINK_EV_NONE)
+		;
+	assert_int_equal(ev, OHCA_LINK_EV_CLOSED);
+	assert_false(ohca_link_is_up(p.a));
+	assert_string_not_equal(ohca_link_error(p.a), "");
+	assert_null(ohca_link_tx_begin(p.a, 0, 64));
+	assert_int_equal(ohca_link_ctrl(p.a), OHCA_LINK_EV_NONE);
+	assert_true(ohca_link_prepare_sleep(p.a));
+	ohca_link_free(p.a);
+}
+
+/* ---- somebody in between -------------------------------------------------------- */
+
+/**
+ * struct between - two ends, and who passes on what they say
+ * @a: listened; what comes to it is changed
+ * @fd: [0] the other end of @a's socket, [1] of @b's
+ * @flip: byte to @a that has other bits, @mask; -1: none
+ * @cut: bytes to @a after which its socket is closed; SIZE_MAX: never
+ * @step: bytes that are passed on at a time, 0: all
+ * @passed: bytes to @a so far
+ * @held: what waits for the next step
+ */
+struct between {
+	struct ohca_link *a, *b;
+	int fd[2];
+	long flip;
+	uint8_t mask;
+	size_t cut, step, passed, held_len;
+	bool is_cut;
+	uint8_t held[1 << 16];
+};
+
+static void to_a(struct between *w)
+{
+	const size_t all = w->held_len;
+	size_t n = w->step && w->step < all ? w->step : all;
+
+	for (size_t i = 0; i < n; i++)
+		if ((long)(w->passed + i) == w->flip)
+			w->held[i] ^= w->mask;
+	if (!w->is_cut && w->passed + n > w->cut) {
+		n = w->cut - w->passed;
+		w->is_cut = true;
+	}
+	if (n && send(w->fd[0], w->held, n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)n)
+		n = all;	/* it has closed */
+	if (w->is_cut)
+		shutdown(w->fd[0], SHUT_WR);
+	w->passed += n;
+	w->held_len = w->is_cut ? 0 : all - n;
+	memmove(w->held, w->held + n, w->held_len);
+}
+
+/* Return: whether anything moved. */
+static bool pass(struct between *w)
+{
+	uint8_t buf[8192];
+	ssize_t n = recv(w->fd[0], buf, sizeof(buf), MSG_DONTWAIT), m;
+
+	if (n > 0 && send(w->fd[1], buf, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		n = 0;
+	m = recv(w->fd[1], w->held + w->held_len, sizeof(w->held) - w->held_len, MSG_DONTWAIT);
+	w->held_len += m > 0 ? (size_t)m : 0;
+	if (w->held_len || w->cut == w->passed)
+		to_a(w);
+	return n > 0 || m > 0 || w->held_len;
+}
+
+/* Return: whether @a is still there. */
+static bool run(struct between *w)
+{
+	for (int i = 0; i < 4000; i++) {
+		enum ohca_link_event e;
+		bool moved = pass(w);
+
+		for (int k = 0; k < 2; k++) {
+			struct ohca_link *l = k ? w->b : w->a;
+
+			while (l && (e = ohca_link_ctrl(l)) != OHCA_LINK_EV_NONE) {
+				moved = true;
+				if (e != OHCA_LINK_EV_CLOSED && e != OHCA_LINK_EV_ERROR)
+					continue;
+				if (!k && !ohca_link_error(l)[0])
+					fail_msg("an end without a reason");
+				if (!k)
+					return false;
+			}
+		}
+		if (!moved)
+			break;
+	}
+	return ohca_link_ctrl_fd(w->a) >= 0;
+}
+
+/* Return: whether both have a link. */
+static bool shake(struct between *w)
+{
+	uint8_t nonce[OHCA_LINK_NONCE];
+	struct ohca_link_cfg c, peer;
+	struct ohca_link_err err = { 0 };
+	const int room = 1 << 20;
+	int sa[2], sb[2], r = 0;
+
+	ohca_link_cfg_init(&c);
+	c.vl_cap = 2;
+	c.shift_pref = 0;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sa), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sb), 0);
+	w->fd[0] = sa[1];
+	/* each byte of one step takes the room of many */
+	assert_int_equal(setsockopt(w->fd[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)), 0);
+	w->fd[1] = sb[1];
+	assert_int_equal(ohca_link_greet(sa[0], nonce, &err), 0);
+	for (int i = 0; i < 4000 && !r; i++) {
+		pass(w);
+		if (!w->b && ohca_link_connect_finish(sb[0], &c, &w->b, &err) < 0)
+			fail_msg("%s", err.text);
+		r = ohca_link_hello_recv(sa[0], &peer, &err);
+	}
+	if (r <= 0) {
+		assert_true(!r || err.code);
+		close(sa[0]);
+		close(sb[0]);
+		return false;
+	}
+	w->a = ohca_link_hello_reply(sa[0], &peer, &c, &err);
+	for (int i = 0; i < 10 && w->a && !w->b; i++) {
+		pass(w);
+		r = ohca_link_connect_finish(sb[0], &c, &w->b, &err);
+		if (r < 0)
+			return false;
+	}
+	if (!w->a)
+		close(sb[0]);
+	return w->a && w->b;
+}
+
+/* Frames of @b that @a has; each is as it was sent, unless something was changed. */
+static unsigned int take(struct between *w)
+{
+	struct ohca_link_frame f;
+	unsigned int n = 0;
+
+	for (unsigned int vl = 0; vl < 16; vl++) {
+		while (ohca_link_rx_peek(w->a, vl, &f) > 0) {
+			assert_in_range(f.len, OHCA_LINK_MIN_FRAME, OHCA_LINK_MAX_FRAME);
+			for (uint32_t i = 0; i < f.len && w->flip < 0; i++)
+				assert_int_equal(f.data[i], (uint8_t)(f.len + vl));
+			ohca_link_rx_release(w->a, vl);
+			n++;
+		}
+	}
+	ohca_link_kick(w->a);
+	return n;
+}
+
+static void give(struct between *w, unsigned int vl, size_t len)
+{
+	/* the link may be down by now */
+	(void)send_one(w->b, vl, len, (uint8_t)(len + vl));
+	ohca_link_kick(w->b);
+}
+
+/*
+ * All kinds of messages in both directions. Return: frames that @a has got, of 6; its link may have
+ * ended, and the other one, too.
+ */
+static unsigned int session(struct between *w)
+{
+	const struct ohca_link_phy phy = pair_phy();
+	struct ohca_link_frame f;
+	unsigned int n = 0;
+
+	w->passed = w->held_len = 0;
+	w->is_cut = false;
+	w->a = w->b = NULL;
+	if (!shake(w))
+		goto out;
+	ohca_link_train(w->a, &phy);
+	ohca_link_train(w->b, &phy);
+	if (!run(w))
+		goto out;
+	give(w, 0, 12);
+	give(w, 1, 100);
+	give(w, 15, 280);
+	/* credits of @b, with a frame */
+	if (send_one(w->a, 1, 64, 0))
+		ohca_link_kick(w->a);
+	if (!run(w))
+		goto out;
+	n += take(w);
+	while (ohca_link_rx_pending(w->b) & 2 && ohca_link_rx_peek(w->b, 1, &f) > 0)
+		ohca_link_rx_release(w->b, 1);
+	give(w, 0, 16);
+	if (!run(w))
+		goto out;
+	n += take(w);
+	ohca_link_train(w->b, &phy);
+	if (!run(w))
+		goto out;
+	give(w, 0, 20);
+	give(w, 1, 24);
+	if (run(w))
+		n += take(w);
+out:
+	if (w->a) {
+		assert_true(ohca_link_prepare_sleep(w->a));
+		ohca_link_free(w->a);
+	}
+	ohca_link_free(w->b);
+	close(w->fd[0]);
+	close(w->fd[1]);
+	return n;
+}
+
+static void test_split(void **state)
+{
+	static struct between w = { .flip = -1, .cut = SIZE_MAX };
+
+	(void)state;
+	assert_int_equal(session(&w), 6);
+	for (w.step = 1; w.step < 600; w.step = w.step < 20 ? w.step + 1 : w.step * 2 - 7)
+		assert_int_equal(session(&w), 6);
+}
+
+static void test_cut(void **state)
+{
+	static struct between w = { .flip = -1, .cut = SIZE_MAX };
+	size_t all;
+
+	(void)state;
+	assert_int_equal(session(&w), 6);
+	all = w.passed;
+	assert_true(all > 512 + 2 * 72);
+	for (size_t cut = 0; cut < all; cut += cut < 16 || cut > 500 ? 1 : 31) {
+		w.cut = cut;
+		assert_in_range(session(&w), 0, 6);
+	}
+}
+
+static void test_flip(void **state)
+{
+	static struct between w = { .flip = -1, .cut = SIZE_MAX };
+	unsigned int whole = 0;
+	size_t all;
+
+	(void)state;
+	assert_int_equal(session(&w), 6);
+	all = w.passed;
+	for (size_t at = 0; at < all; at++) {
+		w.flip = (long)at;
+		w.mask = (uint8_t)(at % 3 == 2 ? 0xff : 1u << at % 8);
+		whole += session(&w) == 6;
+	}
+	/* payload and padding matter to nobody here, the rest does */
+	assert_in_range(whole, 1, all - 100);
+}
+
+/* Records that cannot be, behind a training that was right. */
+static void test_impossible(void **state)
+{
+	static const struct {
+		struct ohca_wire_rec rec;
+		size_t len;
+		const char *why;
+	} bad[] = {
+		{ { .kind = 0 }, 0, "a record of kind 0" },
+		{ { .kind = 4, .len = 8 }, 0, "a record of kind 4" },
+		{ { .kind = OHCA_WIRE_FRAME, .len = 8 }, 8, "frame length 8" },
+		{ { .kind = OHCA_WIRE_FRAME, .len = 4225 }, 0, "a record of length 4225" },
+		{ { .kind = OHCA_WIRE_FRAME, .vl = 2, .len = 12 }, 12, "a frame of VL 2" },
+		{ { .kind = OHCA_WIRE_FRAME, .vl = 200, .len = 12 }, 12, "a frame of VL 200" },
+		{ { .kind = OHCA_WIRE_FRAME, .len = 12, .flags = 8 }, 12, "frame flags 8" },
+		{ { .kind = OHCA_WIRE_MESSAGE, .len = 513 }, 0, "a record of length 513" },
+		{ { .kind = OHCA_WIRE_MESSAGE, .len = 0 }, 0, "a record of length 0" },
+		{ { .kind = OHCA_WIRE_MESSAGE, .len = 8 }, 8, "does not speak" },
+		{ { .kind = OHCA_WIRE_CREDIT, .len = 36 }, 0, "a record of length 36" },
+		{ { .kind = OHCA_WIRE_CREDIT, .len = 40 }, 40, "impossible credit limit, VL 0" },
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const uint8_t zeros[64] = { 0 };
+		struct ohca_wire_rec rec = bad[i].rec;
+		struct pair p;
+
+		tcp_up(&p, 2, 2);
+		rec.len = htole16(rec.len);
+		rec.flags = htole16(rec.flags);
+		assert_int_equal(send(p.b->sock, &rec, sizeof(rec), 0), sizeof(rec));
+		if (bad[i].len)
+			assert_int_equal(send(p.b->sock, zeros, bad[i].len, 0), bad[i].len);
+		readable(p.a->sock);
+		poll(NULL, 0, 1);
+		for (int k = 0; k < 1000 && ohca_link_ctrl_fd(p.a) >= 0; k++)
+			if (ohca_link_ctrl(p.a) == OHCA_LINK_EV_ERROR)
+				break;
+		if (!strstr(ohca_link_error(p.a), bad[i].why))
+			fail_msg("%u: '%s'", i, ohca_link_error(p.a));
+		/* and the peer reads it */
+		readable(p.b->sock);
+		for (int k = 0; k < 1000 && ohca_link_ctrl_fd(p.b) >= 0; k++)
+			ohca_link_ctrl(p.b);
+		if (!strstr(ohca_link_error(p.b), bad[i].why))
+			fail_msg("%u: '%s'", i, ohca_link_error(p.b));
+		pair_free(&p);
+	}
+}
+
+/* More frames than there are credits for. */
+static void test_no_credit(void **state)
+{
+	struct ohca_wire_rec rec = { .kind = OHCA_WIRE_FRAME, .len = htole16(4000) };
+	uint8_t frame[sizeof(rec) + 4000] = { 0 };
+	enum ohca_link_event ev = OHCA_LINK_EV_NONE;
+	struct pair p;
+
+	(void)state;
+	memcpy(frame, &rec, sizeof(rec));
+	tcp_up(&p, 1, 2);
+	for (unsigned int i = 0; i < 2048 / 16 + 1; i++)
+		for (size_t done = 0; done < sizeof(frame);) {
+			ssize_t n = send(p.b->sock, frame + done, sizeof(frame) - done, MSG_DONTWAIT);
+
+			done += n > 0 ? (size_t)n : 0;
+			ev = ohca_link_ctrl(p.a);
+			if (i < 2048 / 16)
+				assert_int_equal(ev, OHCA_LINK_EV_NONE);
+		}
+	for (int i = 0; i < 1000 && ev != OHCA_LINK_EV_ERROR; i++)
+		ev = ohca_link_ctrl(p.a);
+	assert_string_equal(ohca_link_error(p.a),
+			    "the peer broke the link's rules: credits exceeded, VL 0");
+	pair_free(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_codes),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_token),
+		cmocka_unit_test(test_waiting),
+		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_lanes),
+		cmocka_unit_test(test_late_reader),
+		cmocka_unit_test(test_retrain),
+		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_split),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_flip),
+		cmocka_unit_test(test_impossible),
+		cmocka_unit_test(test_no_credit),
+	};
+
+	return cmocka_run_group_tests_name("wire", tests, make_dir, remove_dir);
+}
