@@ -57,13 +57,21 @@ static inline uint64_t ib_get_be64(const void *p)
 	return (uint64_t)ib_get_be32(b) << 32 | ib_get_be32(b + 4);
 }
 
+/*
+ * Stores as the host makes them: a compiler does not always see that bytes which follow each other
+ * are one store.
+ */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define IB_SWAP(bits, v)	__builtin_bswap##bits(v)
+#else
+#define IB_SWAP(bits, v)	(v)
+#endif
+
 /** ib_put_be16() - write @v as 2 big-endian bytes at any alignment. */
 static inline void ib_put_be16(void *p, uint16_t v)
 {
-	uint8_t *b = p;
-
-	b[0] = (uint8_t)(v >> 8);
-	b[1] = (uint8_t)v;
+	v = IB_SWAP(16, v);
+	memcpy(p, &v, sizeof(v));
 }
 
 /** ib_put_be24() - write the low 24 bits of @v as 3 big-endian bytes. */
@@ -79,21 +87,15 @@ static inline void ib_put_be24(void *p, uint32_t v)
 /** ib_put_be32() - write @v as 4 big-endian bytes at any alignment. */
 static inline void ib_put_be32(void *p, uint32_t v)
 {
-	uint8_t *b = p;
-
-	b[0] = (uint8_t)(v >> 24);
-	b[1] = (uint8_t)(v >> 16);
-	b[2] = (uint8_t)(v >> 8);
-	b[3] = (uint8_t)v;
+	v = IB_SWAP(32, v);
+	memcpy(p, &v, sizeof(v));
 }
 
 /** ib_put_be64() - write @v as 8 big-endian bytes at any alignment. */
 static inline void ib_put_be64(void *p, uint64_t v)
 {
-	uint8_t *b = p;
-
-	ib_put_be32(b, (uint32_t)(v >> 32));
-	ib_put_be32(b + 4, (uint32_t)v);
+	v = IB_SWAP(64, v);
+	memcpy(p, &v, sizeof(v));
 }
 
 /** ib_be16() - wire order to host order. */
