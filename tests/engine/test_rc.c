@@ -369,6 +369,82 @@ static void test_unsignaled(void **state)
 }
 
 /* The driver rings only when the queue was idle. */
+/* ---- what one acknowledgement completes ---- */
+
+static struct {
+	const struct ohca_hw_db *db;
+	const struct ohca_hw_cqe *first;	/* CQE of the first WQE */
+	uint32_t seen, stores;	/* values of sq_ci */
+	uint32_t ci_at_cqe;	/* that it had when the first CQE came */
+	uint64_t now;
+} ack;
+
+static void ack_look(void *h, uint64_t iova, size_t n)
+{
+	(void)h;
+	(void)iova;
+	(void)n;
+	ack.stores += ack.db->sq_ci != ack.seen;
+	ack.seen = ack.db->sq_ci;
+	if (ack.first->owner && !ack.ci_at_cqe)
+		ack.ci_at_cqe = ack.seen;
+}
+
+static uint64_t ack_clock(void *h)
+{
+	(void)h;
+	return ++ack.now;
+}
+
+/* @n WRITEs, with so many completions before them that nobody polls */
+static void ack_of(struct rig *r, unsigned int n, unsigned int before)
+{
+	for (unsigned int i = 0; i < before; i++) {
+		rig_write(r, 0, i, 0, 0, 8);
+		rig_run(r);
+	}
+	memset(&ack, 0, sizeof(ack));
+	ack.db = host_buf_ptr(r->h[0], &r->qp[0].buf, 0);
+	ack.seen = ack.db->sq_ci;
+	ack.first = host_buf_ptr(r->h[0], &r->scq[0].buf, OHCA_CQ_RING_OFFSET +
+				 before * sizeof(struct ohca_hw_cqe));
+	assert_false(ack.first->owner);
+	r->h[0]->e->ops.dma_dirty = ack_look;
+	r->h[0]->e->ops.now_ns = ack_clock;
+	for (unsigned int i = 0; i < n; i++)
+		rig_write(r, 0, 100 + i, 0, 0, 8);
+	rig_run(r);
+}
+
+/*
+ * They have one time, the clock being dear, and the room of all is told once, before the first
+ * CQE; but not if the CQ may have no room for the CQEs.
+ */
+static void test_one_ack(void **state)
+{
+	uint64_t at = 0;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .log_sq = 8 });
+	ack_of(&r, 8, 0);
+	assert_int_equal(ack.stores, 1);
+	assert_int_equal(ack.ci_at_cqe, 8);
+	for (unsigned int i = 0; i < 8; i++) {
+		const uint64_t t = wc(&r.scq[0], 100 + i, WC_SUCCESS).timestamp;
+
+		assert_true(!i || t == at);
+		at = t;
+	}
+	rig_down(&r);
+	rig_up(&r, (struct rig_opt){ .log_sq = 8 });
+	ack_of(&r, 3, (1u << r.scq[0].log) - 2);
+	assert_int_equal(ack.stores, 3);
+	assert_int_equal(ack.ci_at_cqe, (1u << r.scq[0].log) - 1);
+	assert_int_equal(rig_state(&r.qp[0]), OHCA_QPS_ERR);
+	rig_down(&r);
+}
+
 static void test_event_index(void **state)
 {
 	struct rig r;
@@ -850,6 +926,7 @@ int main(void)
 		cmocka_unit_test(test_mix),
 		cmocka_unit_test(test_wrap),
 		cmocka_unit_test(test_unsignaled),
+		cmocka_unit_test(test_one_ack),
 		cmocka_unit_test(test_event_index),
 		cmocka_unit_test(test_wire),
 		cmocka_unit_test(test_fence),

@@ -72,6 +72,7 @@ struct ohca_engine {
 	struct ohca_job job;
 	uint64_t work, work_end;	/* done since ohca_new(); end of this part (work.h) */
 	uint64_t rx_end;		/* where frames should wait for the next poll */
+	uint64_t stamp;			/* of the CQEs that are written now; 0: each has its own */
 
 	/* doorbells: written by any thread, consumed by the owner (doorbell.c) */
 	struct ohca_db *db;

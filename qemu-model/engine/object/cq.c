@@ -167,6 +167,18 @@ static int cq_put(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe)
 	return 0;
 }
 
+bool ohca_cq_holds(const ohca_engine *e, const struct ohca_cq *cq, uint32_t n)
+{
+	return !cq->error && !ohca_lies(e) && n <= cq_size(cq) - (cq->pi - cq->ci);
+}
+
+static uint64_t stamp(const ohca_engine *e)
+{
+	if (!ohca_feature(e, OHCA_FEATURE_TIMESTAMP))
+		return 0;
+	return e->stamp ? e->stamp : ohca_now(e);
+}
+
 int ohca_cq_push(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe, bool solicited)
 {
 	bool twice;
@@ -175,7 +187,7 @@ int ohca_cq_push(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe, bo
 		return -1;
 	if (cq->pi - cq->ci >= cq_size(cq) && !cq_refresh_ci(e, cq))
 		return cq_error(e, cq);
-	cqe->timestamp = ohca_to_le64(ohca_feature(e, OHCA_FEATURE_TIMESTAMP) ? ohca_now(e) : 0);
+	cqe->timestamp = ohca_to_le64(stamp(e));
 	twice = ohca_lies(e) && ohca_lie_in_cqe(e, cqe, !cq->uar);
 	if (cq_put(e, cq, cqe))
 		return cq_error(e, cq);

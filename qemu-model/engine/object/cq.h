@@ -60,6 +60,8 @@ static inline uint32_t ohca_wqe_idx(const ohca_engine *e, uint32_t idx, uint8_t 
  * Return 0, or -1 on overflow or error (the caller moves its QP to error).
  */
 int ohca_cq_push(ohca_engine *e, struct ohca_cq *cq, struct ohca_hw_cqe *cqe, bool solicited);
+/* Whether @n entries are known to have room. False: that may be so all the same. */
+bool ohca_cq_holds(const ohca_engine *e, const struct ohca_cq *cq, uint32_t n);
 /* The object with this number; NULL: there is none. */
 struct ohca_cq *ohca_cq_get(ohca_engine *e, uint32_t cqn);
 /* A request to arm with the right SN. @any: any entry, else solicited ones; @ci: 24 bits */

@@ -443,14 +443,19 @@ bool ohca_swqe_view(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *
 
 /* ---- complete ---------------------------------------------------------------------- */
 
-void ohca_sq_ci(ohca_engine *e, struct ohca_qp *qp)
+void ohca_sq_ci_to(ohca_engine *e, struct ohca_qp *qp, uint32_t ci)
 {
 	struct ohca_xport *xp = qp->xp;
 
-	if (xp->sq_ci == xp->req.tail || xp->rndv)
+	if ((int32_t)(ci - xp->sq_ci) <= 0 || xp->rndv)
 		return;
-	xp->sq_ci = xp->req.tail;
-	ohca_pages_store32(e, &qp->buf, DB_OFF(sq_ci), xp->req.tail);
+	xp->sq_ci = ci;
+	ohca_pages_store32(e, &qp->buf, DB_OFF(sq_ci), ci);
+}
+
+void ohca_sq_ci(ohca_engine *e, struct ohca_qp *qp)
+{
+	ohca_sq_ci_to(e, qp, qp->xp->req.tail);
 }
 
 static void push(ohca_engine *e, struct ohca_qp *qp, const struct ohca_swqe *w, uint8_t status,

@@ -103,6 +103,8 @@ void ohca_sq_complete(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, u
 		      uint16_t ve);
 /* Publish the consumer index if WQEs without CQE completed. */
 void ohca_sq_ci(ohca_engine *e, struct ohca_qp *qp);
+/* Publish that index for WQEs that complete at once, before their CQEs, which have room. */
+void ohca_sq_ci_to(ohca_engine *e, struct ohca_qp *qp, uint32_t ci);
 /* Fail the WQE at the tail: its CQE, then ERR (RC) or SQE. */
 void ohca_sq_fail(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, uint8_t status,
 		  uint16_t ve);
