@@ -116,10 +116,11 @@ struct ohca_host_ops {
 	void (*tx_commit_view)(void *h, unsigned int port, unsigned int vl, uint32_t len,
 			       const struct ib_view *view);
 	/**
-	 * @tx_series: whether packets of a message may leave as one, with a view of all of them
+	 * @tx_series: whether packets, of a message or one message each, may leave as one, with a
+	 * view of all of them
 	 * @len: bytes of each, for which @tx_begin has returned room; the headers of the first are
 	 *	there up to the BTH
-	 * @n: as many
+	 * @n: as many at most
 	 *
 	 * Only if they meet nothing on their way that would treat them differently, and the
 	 * receiver has room for all. False: they leave one by one. May be NULL: they always do.

@@ -23,16 +23,21 @@ struct ib_piece {
 /**
  * struct ib_view - where a payload is
  * @hdr_len: bytes of the headers before it
- * @packets: it is of so many packets of a message, all of one length, without pad, whose headers
- *	differ in the PSN, which counts up, and in AckReq, which only the last may have
+ * @packets: it is of so many packets, all of one length, without pad, whose headers differ in the
+ *	PSN, which counts up, and as @ext says
  * @len: bytes of it: all pieces, without the pad
  * @num: pieces
+ * @ext_len, @ext: not 0: each packet is a message of its own, and has its own last @ext_len bytes
+ *	of the headers, one after the other at @ext; 0: they are of one message, and only the last
+ *	may have AckReq
  */
 struct ib_view {
 	uint32_t hdr_len;
 	uint32_t packets;
 	uint32_t len;
 	uint32_t num;
+	uint32_t ext_len;
+	const uint8_t *ext;
 	struct ib_piece piece[IB_VIEW_PIECES];
 };
 
@@ -40,7 +45,7 @@ struct ib_view {
 static inline void ib_view_begin(struct ib_view *v, uint32_t packets)
 {
 	v->packets = packets;
-	v->len = v->num = 0;
+	v->len = v->num = v->ext_len = 0;
 }
 
 /** ib_view_add() - @len bytes at @p follow. Return: false: there are too many pieces. */

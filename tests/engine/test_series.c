@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Payloads that leave as views, packets that leave as a series, and the flows by which they go: two
- * fabrics do the same, by a seed; in one of them every packet is built completely, leaves alone,
- * and is looked at by the switch (test_flows.c has several). After each step memory, completions and all counters are equal.
+ * Payloads that leave as views, packets that leave as a series, messages that leave as a burst, and
+ * the flows by which they go: two fabrics do the same, by a seed; in one of them every packet is
+ * built completely, leaves alone, and is looked at by the switch (test_flows.c has several). After
+ * each step memory, completions and all counters are equal.
  *
  *	OHCA_SEED	the first seed (1)
  *	OHCA_SECONDS	new seeds for so long; without it there are SEEDS
@@ -16,6 +17,8 @@
 
 #include "fabric/fault/fault.h"
 #include "fabric/hca/hca_priv.h"
+#include "engine/object/to_transport.h"
+#include "engine/transport/rx.h"
 #include "fabric/watch/capture.h"
 #include "world.h"
 
@@ -29,6 +32,7 @@
 /* ---- what was received at once ---- */
 
 static unsigned int taken[2], refused[2];	/* by responders, by requesters */
+static unsigned int bursts, parts;	/* taken as a whole; not all of it */
 
 bool __real_ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const void *p);
 bool __wrap_ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const void *p);
@@ -49,6 +53,18 @@ bool __wrap_ohca_comp_series(ohca_engine *e, struct ohca_qp *qp, const void *p)
 
 	(all ? taken : refused)[1]++;
 	return all;
+}
+
+uint32_t __real_ohca_resp_burst(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+uint32_t __wrap_ohca_resp_burst(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+
+uint32_t __wrap_ohca_resp_burst(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	const uint32_t n = __real_ohca_resp_burst(e, qp, p);
+
+	bursts += n == p->view->packets;
+	parts += n < p->view->packets;
+	return n;
 }
 
 /* ---- two worlds ---- */
@@ -228,6 +244,89 @@ static void post(struct twin *t, unsigned int pair, unsigned int side, const str
 	wqe_post(&p->qp[side], &q);
 }
 
+/** struct small - a message of one packet, perhaps one of a burst */
+struct small {
+	uint8_t op;
+	uint16_t flags;
+	uint32_t len, off, to;
+	uint64_t id;
+	bool beyond, outside;	/* as of struct message, at either end */
+};
+
+/* @like: the one before it, which it resembles */
+static void draw_small(struct both *b, const struct small *like, struct small *m)
+{
+	static const uint8_t others[] = {
+		OHCA_OP_RDMA_READ, OHCA_OP_FETCH_ADD, OHCA_OP_NOP, OHCA_OP_SEND,
+		OHCA_OP_RDMA_WRITE_IMM,
+	};
+	static const uint32_t lens[] = { 8, 8, 4, 64, 252, 256, 7, 1, 0, 600 };
+
+	*m = (struct small){ .op = OHCA_OP_RDMA_WRITE, .len = lens[rnd(b, 10)], .id = b->step };
+	if (like && rnd(b, 16))
+		m->len = like->len;
+	if (!rnd(b, 20))
+		m->op = others[rnd(b, sizeof(others))];
+	if (m->op == OHCA_OP_FETCH_ADD)
+		m->len = 8;
+	m->flags = rnd(b, 2) ? OHCA_WQE_SIGNALED : 0;
+	m->flags |= rnd(b, 12) ? 0 : OHCA_WQE_SOLICITED;
+	m->flags |= rnd(b, 12) ? 0 : OHCA_WQE_FENCE;
+	if (!rnd(b, 3) && m->len <= 64 && m->op == OHCA_OP_RDMA_WRITE)
+		m->flags |= OHCA_WQE_INLINE;
+	m->off = rnd(b, WINDOW - m->len) & (rnd(b, 4) ? ~7u : ~0u);
+	/* often where another one has written */
+	m->to = (WINDOW + (rnd(b, 2) ? rnd(b, 64) : rnd(b, WINDOW - 1024))) & ~7u;
+	m->beyond = !rnd(b, 150);
+	m->outside = !rnd(b, 150);
+}
+
+static void post_small(struct twin *t, struct pair *p, unsigned int side, const struct small *m)
+{
+	const struct node *from = &t->w->node[p->side[side]], *to = &t->w->node[p->side[!side]];
+	const uint16_t local = m->op == OHCA_OP_NOP ? OHCA_WQE_SOLICITED | OHCA_WQE_FENCE : 0;
+	struct wqe q = wqe_new(m->op, m->flags & (uint16_t)~(OHCA_WQE_INLINE | local), m->id);
+	struct ohca_hw_sge sge = host_sge(to->mr.iova + WINDOW, 1024, to->mr.key);
+	const uint64_t at = from->mr.iova + (m->outside ? MR_LEN - m->len / 2 : m->off);
+
+	if (m->op == OHCA_OP_RDMA_WRITE_IMM)
+		wqe_imm(&q, 77);
+	if (m->op == OHCA_OP_SEND || m->op == OHCA_OP_RDMA_WRITE_IMM)
+		host_post_recv(&p->qp[!side], m->id, &sge, 1);
+	if (m->op != OHCA_OP_SEND && m->op != OHCA_OP_NOP)
+		wqe_raddr(&q, to->mr.iova + (m->beyond ? MR_LEN - m->len / 2 : m->to), to->mr.key);
+	if (m->op == OHCA_OP_FETCH_ADD)
+		wqe_atomic(&q, m->id, 0);
+	if (m->op != OHCA_OP_NOP && m->flags & OHCA_WQE_INLINE)
+		wqe_inline(&q, host_buf_ptr(from->h, &from->mr.buf, m->off & ~4095u), m->len);
+	else if (m->op != OHCA_OP_NOP && m->len)
+		wqe_sge(&q, at, m->len, from->mr.key);
+	wqe_post(&p->qp[side], &q);
+}
+
+/* Many small messages to one QP, as much as there is room for. */
+static void post_burst(struct both *b)
+{
+	static const unsigned int rc[] = { 0, 1, 4, 5 };
+	const unsigned int pair = rnd(b, 8) ? rc[rnd(b, 4)] : 2, side = rnd(b, 2);
+	struct pair *p = &b->t[0].pair[pair];
+	const struct ohca_hw_db *db = host_buf_ptr(p->qp[side].h, &p->qp[side].buf, 0);
+	const uint32_t room = (1u << p->qp[side].log_sq) - (p->qp[side].sq_pi - db->sq_ci);
+	unsigned int n = 1 + rnd(b, 40);
+	struct small m[2];
+
+	/* one of them may have two blocks */
+	if (n > room / 2)
+		n = room / 2;
+	for (unsigned int i = 0; i < n; i++) {
+		draw_small(b, i ? &m[(i - 1) % 2] : NULL, &m[i % 2]);
+		if (p->type == OHCA_QPT_UC && m[i % 2].op != OHCA_OP_RDMA_WRITE_IMM)
+			m[i % 2].op = OHCA_OP_RDMA_WRITE;
+		for (unsigned int k = 0; k < 2; k++)
+			post_small(&b->t[k], &b->t[k].pair[pair], side, &m[i % 2]);
+	}
+}
+
 static uint32_t near_port(struct world *w, unsigned int i)
 {
 	return net_index(w->net, w->node[i].ep.port);
@@ -343,6 +442,23 @@ static void compare_counters(const struct both *b, unsigned int i)
 		fail_at(b, "the switch's PMA", i);
 }
 
+/* What the transport would tell of each QP. */
+static void compare_contexts(const struct both *b)
+{
+	for (unsigned int i = 0; i < 2 * PAIRS; i++) {
+		struct ohca_hw_qp_context x[2];
+
+		memset(x, 0, sizeof(x));
+		for (unsigned int k = 0; k < 2; k++) {
+			const struct host_qp *qp = &b->t[k].pair[i / 2].qp[i % 2];
+
+			ohca_xp_context(qp->h->e->qp[qp->handle], &x[k]);
+		}
+		if (memcmp(&x[0], &x[1], sizeof(x[0])))
+			fail_at(b, "the context of a QP", i);
+	}
+}
+
 static void compare(struct both *b)
 {
 	const struct world *w[2] = { b->t[0].w, b->t[1].w };
@@ -352,6 +468,7 @@ static void compare(struct both *b)
 	assert_int_equal(n[0]->delivered, n[1]->delivered);
 	assert_int_equal(n[0]->hops, n[1]->hops);
 	assert_int_equal(b->t[0].captured, b->t[1].captured);
+	compare_contexts(b);
 	for (unsigned int i = 0; i < HOSTS; i++) {
 		const struct host *h[2] = { w[0]->h[i], w[1]->h[i] };
 
@@ -407,6 +524,8 @@ static void run_step(struct both *b)
 
 		for (unsigned int k = 0; k < 2; k++)
 			disturb(&b->t[k], what, i, out, seed);
+	} else if (kind < 4) {
+		post_burst(b);
 	} else {
 		/* several at once, and both ways */
 		const unsigned int n = 1 + rnd(b, 6);
@@ -448,13 +567,18 @@ static void test_equal(void **state)
 		drain(&b);
 		end(&b);
 	}
-	print_message("series: %u requests and %u responses at once, %u and %u one by one\n",
-		      taken[0], taken[1], refused[0], refused[1]);
+	print_message("series: %u requests and %u responses at once, %u and %u one by one; "
+		      "bursts: %u at once, %u not all of it\n",
+		      taken[0], taken[1], refused[0], refused[1], bursts, parts);
 	if (seconds)
 		printf("campaign: %lu steps\n", done);
 	for (unsigned int i = 0; !seconds && i < 2; i++) {
 		assert_true(taken[i] > 100);
 		assert_true(refused[i] > 0);
+	}
+	if (!seconds) {
+		assert_true(bursts > 100);
+		assert_true(parts > 0);
 	}
 }
 
@@ -582,6 +706,101 @@ static void test_crafted(void **state)
 	print_message("crafted: %u at once, %u one by one\n", taken[0] - was, refused[0] - not);
 	assert_true(taken[0] - was > 50);
 	assert_true(refused[0] - not > 50);
+}
+
+/** struct shot - a burst for side 1 of pair 1 */
+struct shot {
+	uint8_t op;
+	uint32_t psn, packets, len;
+	bool ackreq;
+	bool inside;		/* a message has begun before it */
+	unsigned int odd;	/* the packet that has another RETH, as @how says; none: @packets */
+	unsigned int how;
+};
+
+/* The RETH of packet @i. */
+static void shot_reth(const struct node *n, const struct shot *c, uint32_t i, uint8_t *to)
+{
+	const bool odd = i == c->odd;
+	const uint64_t va = n->mr.iova + (odd && c->how == 0 ? MR_LEN - 1 : WINDOW + 300 * i);
+
+	ib_build_reth(to, va, n->mr.key ^ (odd && c->how == 1),
+		      c->len + (odd && c->how == 2) - (odd && c->how == 3));
+}
+
+static void shot_send(struct twin *t, const struct pair *p, const struct shot *c, bool at_once)
+{
+	const struct craft first = { .first = IB_OPN_WRITE_FIRST, .wr_len = 3 * MTU, .packets = 0 };
+	const struct node *n = &t->w->node[p->side[1]];
+	const uint8_t *data = host_buf_ptr(n->h, &n->mr.buf, 0);
+	const uint32_t hdr = IB_LRH_LEN + IB_BTH_LEN + IB_RETH_LEN;
+	const uint32_t len = hdr + c->len + IB_ICRC_LEN;
+	uint8_t frame[8192] = { 0 }, ext[16 * IB_RETH_LEN], *h;
+	struct ib_view v;
+
+	if (c->inside)
+		craft_send(t, p, &first, false);
+	h = ib_build_lrh(frame, 0, 0, IB_LNH_IBA_LOCAL, LID(p->side[1]), (uint16_t)(len / 4),
+			 LID(p->side[0]));
+	ib_build_bth(h, c->op, 0, 0, 0xffff, p->qp[1].qpn, c->ackreq, c->psn);
+	ib_view_begin(&v, c->packets);
+	v.hdr_len = hdr;
+	v.ext_len = IB_RETH_LEN;
+	v.ext = ext;
+	for (uint32_t i = 0; i < c->packets; i++) {
+		shot_reth(n, c, i, ext + i * IB_RETH_LEN);
+		memcpy(frame + hdr - IB_RETH_LEN, ext + i * IB_RETH_LEN, IB_RETH_LEN);
+		memcpy(frame + hdr, data + i * c->len, c->len);
+		memset(frame + hdr + c->len, 0, IB_ICRC_LEN);
+		ib_set_psn(frame + IB_LRH_LEN, c->ackreq, c->psn + i);
+		if (!at_once)
+			craft_rx(t, p, frame, NULL, len);
+	}
+	if (!at_once)
+		return;
+	ib_set_psn(frame + IB_LRH_LEN, c->ackreq, c->psn);
+	memcpy(frame + hdr - IB_RETH_LEN, ext, IB_RETH_LEN);
+	ib_view_add(&v, data, c->packets * c->len);
+	craft_rx(t, p, frame, &v, len);
+}
+
+static void test_shots(void **state)
+{
+	/* operations with a RETH */
+	static const uint8_t ops[] = { IB_OP_RC_WRITE_ONLY, IB_OP_RC_WRITE_FIRST,
+				       IB_OP_RC_READ_REQUEST, IB_OP_UC_WRITE_ONLY };
+	const unsigned int was = bursts, not = parts;
+	struct both b;
+
+	(void)state;
+	begin(&b, 1);
+	for (b.step = 0; b.step < 400; b.step++) {
+		struct shot c = {
+			.op = ops[rnd(&b, 8) ? 0 : rnd(&b, 4)],
+			.packets = 2 + rnd(&b, 15),
+			.len = 4 * (rnd(&b, 8) ? rnd(&b, 65) : rnd(&b, 400)),
+			.ackreq = rnd(&b, 2),
+			.inside = !rnd(&b, 12),
+			.how = rnd(&b, 4),
+		};
+
+		c.odd = rnd(&b, 2 * c.packets);
+		c.psn = 0xfffff0 + c.inside + (rnd(&b, 6) ? 0 : rnd(&b, 3) - 1);
+		for (unsigned int k = 0; k < 2; k++) {
+			shot_send(&b.t[k], &b.t[k].pair[1], &c, !k);
+			pass(b.t[k].w, MS);
+		}
+		compare(&b);
+		for (unsigned int k = 0; k < 2; k++) {
+			pair_down(&b.t[k].pair[1]);
+			pair_up(&b.t[k], &b.t[k].pair[1]);
+		}
+		drain(&b);
+	}
+	end(&b);
+	print_message("shots: %u at once, %u not all of it\n", bursts - was, parts - not);
+	assert_true(bursts - was > 100);
+	assert_true(parts - not > 100);
 }
 
 /* The device of the receiver ends in the middle of a series. */
@@ -722,6 +941,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal),
 		cmocka_unit_test(test_crafted),
+		cmocka_unit_test(test_shots),
 		cmocka_unit_test(test_fatal),
 		cmocka_unit_test_setup_teardown(test_outside, setup_hosted, teardown),
 		cmocka_unit_test_setup_teardown(test_last_word, setup_hosted, teardown),

@@ -514,6 +514,19 @@ bool ohca_pages_view(ohca_engine *e, const struct ohca_pages *p, uint64_t off, s
 	return true;
 }
 
+void *ohca_pages_map(ohca_engine *e, const struct ohca_pages *p, uint64_t off, size_t *n, int prot,
+		     uint64_t *iova)
+{
+	uint64_t run;
+
+	if (!pages_inside(p, off, *n))
+		return NULL;
+	*iova = ohca_pages_addr(p, off, &run);
+	if (*n > run)
+		*n = (size_t)run;
+	return dma_allowed(e, *iova, *n) ? e->ops.dma_map(e->h, *iova, n, prot) : NULL;
+}
+
 int ohca_pages_copy(ohca_engine *e, const struct ohca_pages *dst, uint64_t to,
 		    const struct ohca_pages *src, uint64_t from, uint64_t n)
 {

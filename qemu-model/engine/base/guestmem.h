@@ -121,6 +121,13 @@ int ohca_dma_write(ohca_engine *e, uint64_t iova, const void *buf, size_t n);
 bool ohca_dma_view(ohca_engine *e, uint64_t iova, struct ib_view *v, size_t n);
 bool ohca_pages_view(ohca_engine *e, const struct ohca_pages *p, uint64_t off, struct ib_view *v,
 		     size_t n);
+/*
+ * Host address of @off of @p until the end of the burst of DMA, and of as much behind it as lies
+ * there in one stretch, at most *@n bytes, which becomes how much. *@iova: its bus address. NULL: it
+ * cannot be reached. Counts nothing.
+ */
+void *ohca_pages_map(ohca_engine *e, const struct ohca_pages *p, uint64_t off, size_t *n, int prot,
+		     uint64_t *iova);
 int ohca_pages_read(ohca_engine *e, const struct ohca_pages *p, uint64_t off, void *buf, size_t n);
 int ohca_pages_write(ohca_engine *e, const struct ohca_pages *p, uint64_t off, const void *buf,
 		     size_t n);

@@ -315,6 +315,36 @@ int ohca_mr_atomic(ohca_engine *e, const struct ohca_mr_range *r, const struct o
 	return ohca_dma_atomic(e, addr, a, old);
 }
 
+bool ohca_stretch_find(ohca_engine *e, uint32_t key, uint64_t addr, int prot,
+		       struct ohca_stretch *s)
+{
+	const struct ohca_mr *mr = ohca_mr_get(e, key), *of;
+	uint64_t begin, end, page;
+	size_t n;
+
+	s->p = NULL;
+	if (key == OHCA_LOCAL_DMA_LKEY || !mr || mr->type == OHCA_MR_DMA)
+		return false;
+	of = mr->bound ? mr->bound : mr;
+	if (of->odp || of->type == OHCA_MR_DMA || of->type == OHCA_MR_DM)
+		return false;
+	begin = mr->pl_offset;
+	end = begin + mr->length;
+	if (!of->pages.contig) {
+		page = (addr - mr->iova + begin) & ~((1ull << of->pages.shift) - 1);
+		if (end > page + (1ull << of->pages.shift))
+			end = page + (1ull << of->pages.shift);
+		if (begin < page)
+			begin = page;
+	}
+	n = (size_t)(end - begin);
+	s->p = ohca_pages_map(e, &of->pages, begin, &n, prot, &s->iova);
+	s->key = key;
+	s->addr = mr->iova + (begin - mr->pl_offset);
+	s->len = n;
+	return s->p;
+}
+
 /* ---- scatter/gather --------------------------------------------------------------- */
 
 /* Walk the part [off, off + len) of the message that the SGEs hold. Exactly one of @dst

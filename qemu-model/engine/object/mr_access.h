@@ -94,4 +94,33 @@ int ohca_sgl_scatter_view(ohca_engine *e, const struct ohca_qp *qp, const struct
 bool ohca_sgl_view(ohca_engine *e, const struct ohca_qp *qp, const struct ohca_sge *sge,
 		   unsigned int num, uint32_t off, struct ib_view *v, uint32_t len);
 
+/**
+ * struct ohca_stretch - memory that a key allows, mapped; all zero: none
+ * @key: was checked for it
+ * @addr, @len: as the key counts; @p: host address; @iova: bus address
+ *
+ * Good as long as nothing but the accesses that are made by it can happen: no other WQE, no command,
+ * no end of the burst of DMA.
+ */
+struct ohca_stretch {
+	uint8_t *p;
+	uint64_t addr, len, iova;
+	uint32_t key;
+};
+
+/*
+ * @key has been checked for an access to @addr. *@s becomes what lies around that in one stretch.
+ * Return: false: it cannot be used so: on-demand pages, device memory, bus addresses, or no memory.
+ */
+bool ohca_stretch_find(ohca_engine *e, uint32_t key, uint64_t addr, int prot,
+		       struct ohca_stretch *s);
+/* Where in @s an access by @key to @n bytes at @addr goes; NULL: not there. */
+static inline uint8_t *ohca_stretch_at(const struct ohca_stretch *s, uint32_t key, uint64_t addr,
+				       uint32_t n)
+{
+	const uint64_t off = addr - s->addr;
+
+	return s->p && key == s->key && off <= s->len && n <= s->len - off ? s->p + off : NULL;
+}
+
 #endif /* OHCA_OBJECT_MR_ACCESS_H */

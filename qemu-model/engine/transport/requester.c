@@ -14,6 +14,7 @@
 #include "engine/object/mr_access.h"
 #include "engine/object/qp.h"
 #include "engine/object/wc.h"
+#include "engine/transport/burst.h"
 #include "engine/transport/completer.h"
 #include "engine/transport/path.h"
 #include "engine/transport/requester.h"
@@ -115,6 +116,32 @@ static unsigned int view_data(ohca_engine *e, struct ohca_qp *qp, const struct o
 	return 0;
 }
 
+/* The payload of the packet that is next cannot be gathered: @ve, and of a fault *@m. */
+static enum ohca_sent no_payload(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
+				 struct ohca_turn *t, int ve, const struct ohca_missing *m)
+{
+	if (ve == OHCA_MR_FAULT)
+		return ohca_suspend_tx(e, qp, t, OHCA_FAULT_REQ, w->idx, m);
+	w->status = OHCA_WC_LOC_PROT;
+	w->ve = (uint16_t)ve;
+	return fail_in_turn(e, qp, w);
+}
+
+/* A WRITE of one packet that continues the burst. */
+static enum ohca_sent send_in_burst(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
+				    struct ohca_turn *t)
+{
+	struct ohca_xport *xp = qp->xp;
+	struct ohca_missing m;
+	const int ve = ohca_burst_add(e, qp, w, &m);
+
+	if (ve)
+		return no_payload(e, qp, w, t, ve, &m);
+	xp->req.since_ackreq = 0;
+	sent(e, qp, w, ib_psn_add(xp->req.nxt, 1));
+	return OHCA_SENT;
+}
+
 /* One packet of a SEND or WRITE, or several in the middle of it. */
 static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w,
 				struct ohca_turn *t)
@@ -162,19 +189,15 @@ static enum ohca_sent send_data(ohca_engine *e, struct ohca_qp *qp, struct ohca_
 		if (pad)
 			memset(h + n, 0, pad);
 	}
-	if (ve == OHCA_MR_FAULT)
-		return ohca_suspend_tx(e, qp, t, OHCA_FAULT_REQ, w->idx, &m);
-	if (ve) {
-		w->status = OHCA_WC_LOC_PROT;
-		w->ve = (uint16_t)ve;
-		return fail_in_turn(e, qp, w);
-	}
+	if (ve)
+		return no_payload(e, qp, w, t, ve, &m);
 	/* the last packet may ask for an acknowledgement */
 	if (qp->type != OHCA_QPT_UC)
 		ackreq = last || xp->req.since_ackreq + packets >= OHCA_ACK_EVERY;
 	if (ackreq)
 		ib_set_ackreq(tx.buf + path->hdr_len);
-	ohca_tx_close_qp(e, qp, &tx);
+	if (!first || !last || !ohca_burst_begin(e, qp, w, &tx, h - IB_RETH_LEN))
+		ohca_tx_close_qp(e, qp, &tx);
 	/* a packet that a page fault has kept back has asked for nothing */
 	xp->req.since_ackreq = ackreq ? 0 : (uint16_t)(xp->req.since_ackreq + packets);
 	sent(e, qp, w, ib_psn_add(xp->req.nxt, packets));
@@ -310,13 +333,8 @@ static enum ohca_sent send_atomic_write(ohca_engine *e, struct ohca_qp *qp, stru
 		return OHCA_SENT_BLOCKED;
 	h = ib_build_reth(h, w->raddr, w->rkey, w->length);
 	ve = ohca_swqe_gather(e, qp, w, 0, h, w->length, &m);
-	if (ve == OHCA_MR_FAULT)
-		return ohca_suspend_tx(e, qp, t, OHCA_FAULT_REQ, w->idx, &m);
-	if (ve) {
-		w->status = OHCA_WC_LOC_PROT;
-		w->ve = (uint16_t)ve;
-		return fail_in_turn(e, qp, w);
-	}
+	if (ve)
+		return no_payload(e, qp, w, t, ve, &m);
 	ohca_tx_close_qp(e, qp, &tx);
 	sent(e, qp, w, ib_psn_add(xp->req.nxt, 1));
 	return OHCA_SENT;
@@ -383,6 +401,8 @@ static bool begin(ohca_engine *e, struct ohca_qp *qp, struct ohca_swqe *w, enum 
 		/* an earlier WQE that is repeated must not need the invalidated key */
 		if (w->op == OHCA_OP_LOCAL_INV && w->idx != xp->req.tail)
 			return false;
+		/* keys may change */
+		ohca_burst_end(e, qp);
 		ohca_sq_local(e, qp, w);
 		*ret = OHCA_SENT;
 		if (w->status) {
@@ -446,6 +466,10 @@ enum ohca_sent ohca_req_send(ohca_engine *e, struct ohca_qp *qp, struct ohca_tur
 		return OHCA_SENT_NONE;
 	if (xp->req.asking && !may_ask(xp, w))
 		return OHCA_SENT_NONE;
+	if (ohca_burst_takes(e, w))
+		return send_in_burst(e, qp, w, t);
+	/* another one comes after it */
+	ohca_burst_end(e, qp);
 	switch (w->op) {
 	case OHCA_OP_RDMA_READ:
 		return send_read(e, qp, w, t);

@@ -67,6 +67,11 @@ void ohca_uc_rx(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
  * be received one by one; nothing has happened.
  */
 bool ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
+/*
+ * Of a burst of RDMA WRITEs of RC the first ones, as many as are in sequence and allowed. Return:
+ * how many; nothing has happened of the others.
+ */
+uint32_t ohca_resp_burst(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p);
 /* Resources for max_dest_rd_atomic, of which the ring is only reserved; 0 or -1 */
 int ohca_resp_alloc(ohca_engine *e, struct ohca_qp *qp);
 /* Free them. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Several packets in the middle of a SEND or WRITE, at once. The bytes are placed first: if all of
- * them can be, each packet by itself would have been received without anything else to it.
+ * Several packets in the middle of a SEND or WRITE, or several WRITEs of one packet, at once. The
+ * bytes are placed first: if all of them can be, each packet by itself would have been received
+ * without anything else to it.
  */
+#include "engine/base/guestmem.h"
+#include "engine/base/state.h"
 #include "engine/base/work.h"
 #include "engine/object/mr_access.h"
 #include "engine/object/qp.h"
@@ -61,4 +64,70 @@ bool ohca_resp_series(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpk
 	if (p->i.ackreq)
 		xp->resp.ack_due = true;
 	return true;
+}
+
+/* ---- bursts -------------------------------------------------------------------------- */
+
+/*
+ * The bytes at @from to where @reth says. @s: where the last ones went. Return: false: they have to
+ * be received alone.
+ */
+static bool place_one(ohca_engine *e, const struct ohca_qp *qp, const struct ib_reth *reth,
+		      struct ohca_stretch *s, const uint8_t *from, uint32_t len)
+{
+	const uint32_t key = ib_be32(reth->rkey);
+	const uint64_t va = ib_be64(reth->va);
+	uint8_t *p = ohca_stretch_at(s, key, va, len);
+	struct ohca_attempt a;
+	struct ohca_mr_range r;
+	struct ohca_missing m;
+
+	if (ib_be32(reth->dmalen) != len)
+		return false;
+	if (!p) {
+		if (ohca_rkey_check(e, qp, qp->pd, key, va, len, OHCA_ACCESS_REMOTE_WRITE, &r))
+			return false;
+		if (ohca_stretch_find(e, key, va, OHCA_DMA_WRITE, s))
+			p = ohca_stretch_at(s, key, va, len);
+	}
+	if (p) {
+		ohca_work(e, len);
+		ohca_place(p, from, len);
+		e->ops.dma_dirty(e->h, s->iova + (va - s->addr), len);
+		return true;
+	}
+	a = ohca_attempt(e);
+	if (!ohca_mr_write(e, &r, 0, from, len, &m))
+		return true;
+	ohca_attempt_failed(e, &a);
+	return false;
+}
+
+uint32_t ohca_resp_burst(ohca_engine *e, struct ohca_qp *qp, const struct ohca_rxpkt *p)
+{
+	const struct ib_reth *reth = (const struct ib_reth *)(const void *)p->view->ext;
+	struct ohca_xport *xp = qp->xp;
+	const uint32_t len = p->i.payload_len;
+	struct ohca_stretch s = { .p = NULL };
+	uint32_t n = 0;
+
+	if (p->i.psn != xp->resp.epsn || len > ohca_qp_mtu(qp) || !len || p->view->num != 1 ||
+	    xp->fault[OHCA_FAULT_RECV] || xp->resp.rx_op != OHCA_RX_NONE ||
+	    !(qp->access & OHCA_ACCESS_REMOTE_WRITE))
+		return 0;
+	while (n < p->view->packets &&
+	       place_one(e, qp, &reth[n], &s, p->view->piece[0].p + (size_t)n * len, len))
+		n++;
+	if (!n)
+		return 0;
+	ohca_sched_activate(e, xp);
+	xp->resp.wr_va = ib_be64(reth[n - 1].va);
+	xp->resp.wr_rkey = ib_be32(reth[n - 1].rkey);
+	xp->resp.wr_len = xp->resp.rx_off = len;
+	xp->resp.epsn = ib_psn_add(p->i.psn, n);
+	xp->resp.msn = ib_psn_add(xp->resp.msn, n);
+	xp->resp.nak_due = xp->resp.nak_sent = false;
+	if (p->i.ackreq)
+		xp->resp.ack_due = true;
+	return n;
 }

@@ -225,23 +225,24 @@ static bool takes_series(ohca_engine *e, const struct ohca_qp *qp, const struct 
 }
 
 /*
- * All packets of a series at once. Return: false: they have to be received one by one, which finds
- * out what is special about them; nothing has happened.
+ * The packets of a series at once, as many as there is nothing special about. Return: how many; the
+ * others have to be received one by one, which finds out what is special about them.
  */
-static bool rx_at_once(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr, uint32_t n,
-		       const struct ohca_frame *f)
+static uint32_t rx_at_once(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr, uint32_t n,
+			   const struct ohca_frame *f)
 {
 	const struct ohca_port *port = &e->port[port_idx];
-	const uint32_t packets = f->view->packets;
+	uint32_t packets = f->view->packets;
 	OHCA_NO_INIT struct ohca_rxpkt p;
 	struct ohca_qp *qp;
 
 	if (ib_hdr_parse(hdr, n, f->len, 0, &p.i) || f->view->hdr_len != p.i.hdr_len ||
 	    f->view->len != packets * p.i.payload_len || port->state <= PORT_ARMED ||
 	    p.i.payload_len > 128u << port->mtu || ib_lid_is_mcast(p.i.dlid) ||
-	    !addressed(port, &p.i) || !(p.i.op->flags & IB_OPF_MIDDLE) ||
-	    e->trace >> OHCA_TR_PKT & 1)
-		return false;
+	    !addressed(port, &p.i) || e->trace >> OHCA_TR_PKT & 1 ||
+	    !(f->view->ext_len ? p.i.opcode == IB_OP_RC_WRITE_ONLY && !p.i.pad :
+				 p.i.op->flags & IB_OPF_MIDDLE))
+		return 0;
 	p.port = (uint8_t)port_idx;
 	p.loop = false;
 	p.from = 0;
@@ -249,14 +250,16 @@ static bool rx_at_once(ohca_engine *e, unsigned int port_idx, const uint8_t *hdr
 	p.view = f->view;
 	qp = ohca_qp_by_wire(e, port_idx, p.i.dqpn);
 	if (!takes_series(e, qp, &p))
-		return false;
-	if (!(p.i.op->flags & IB_OPF_RESPONSE ? ohca_comp_series(e, qp, &p) :
-						ohca_resp_series(e, qp, &p)))
-		return false;
+		return 0;
+	if (f->view->ext_len)
+		packets = ohca_resp_burst(e, qp, &p);
+	else if (!(p.i.op->flags & IB_OPF_RESPONSE ? ohca_comp_series(e, qp, &p) :
+						     ohca_resp_series(e, qp, &p)))
+		return 0;
 	ohca_count_add(&e->port_cnt[OHCA_CNT_RX_PKTS][port_idx], packets);
 	ohca_count_sets(e, qp, OHCA_CNT_RX_PKTS, packets);
 	ohca_work(e, (uint64_t)packets * OHCA_WORK_WQE);
-	return true;
+	return packets;
 }
 
 /* @hdr: the first @n bytes of @frame, copied; @view: where its payload is, if not behind them */
@@ -360,17 +363,18 @@ static void rx_series(ohca_engine *e, unsigned int port, uint8_t *hdr, uint32_t 
 {
 	uint8_t *bth = hdr + IB_LRH_LEN + ((hdr[1] & 3) == IB_LNH_IBA_GLOBAL ? IB_GRH_LEN : 0);
 	const uint32_t word = ib_get_be32(bth + 8), last = f->view->packets - 1;
+	const uint32_t ext_len = f->view->ext_len, done = rx_at_once(e, port, hdr, n, f);
 	OHCA_NO_INIT struct ib_view part;
 
-	if (rx_at_once(e, port, hdr, n, f)) {
-		ib_pma_count_rcvs(&e->port[port].cnt, last + 1, f->len, hdr[1] >> 4);
-		return;
-	}
+	if (done)
+		ib_pma_count_rcvs(&e->port[port].cnt, done, f->len, hdr[1] >> 4);
 	/* one of them may be the device's last */
-	for (uint32_t i = 0; i <= last && ohca_running(e); i++) {
+	for (uint32_t i = done; i <= last && ohca_running(e); i++) {
 		ib_pma_count_rcv(&e->port[port].cnt, f->len, hdr[1] >> 4, false);
 		ib_view_part(f->view, i, &part);
-		ib_set_psn(bth, i == last && word >> 31, word + i);
+		if (ext_len)
+			memcpy(hdr + n - ext_len, f->view->ext + (size_t)i * ext_len, ext_len);
+		ib_set_psn(bth, (ext_len || i == last) && word >> 31, word + i);
 		rx_packet(e, port, hdr, n, f->data, &part, f->len, false, false, 0);
 	}
 }

@@ -21,6 +21,7 @@
 #include "engine/object/qp.h"
 #include "engine/object/rwqe.h"
 #include "engine/object/to_transport.h"
+#include "engine/transport/burst.h"
 #include "engine/transport/madq.h"
 #include "engine/transport/pool.h"
 #include "engine/transport/requester.h"
@@ -482,6 +483,7 @@ static void qp_run(ohca_engine *e, unsigned int *budget)
 	t.xp = xp;
 	left = quantum;
 	end = qp_turn(e, &t, &left);
+	ohca_burst_end(e, xp->qp);
 	/* a turn without a packet costs one, so that the loop ends */
 	cost = left < quantum ? quantum - left : 1;
 	if (xp->sched.on == OHCA_XP_OFF)

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "engine/object/rwqe.h"
 #include "engine/transport/ack.h"
+#include "engine/transport/burst.h"
 #include "engine/transport/madq.h"
 #include "engine/transport/persist.h"
 #include "engine/transport/sq.h"
@@ -88,6 +89,7 @@ _Static_assert(OHCA_LOOP_SLOTS == 64, "one bit of loop_kept for each");
  * @mads_due: @madq or @late may have something that is not blocked
  * @win_free: windows to reuse, by log2 of their size; @rwqe_free: receive WQEs;
  *	@rd_free: rings of responses; in each at most OHCA_POOL_KEEP
+ * @burst: packets of this turn that have not left yet
  * @loop, @loop_len, @loop_port: looped packets, FIFO of slots; @loop_from: members of the multicast
  *	group before this one have it; @loop_kept: bit n: slot n came from the wire
  * @mcast_left: the member of its group that a packet is delivered to next; 0: it is delivered
@@ -128,6 +130,7 @@ struct ohca_sched {
 	uint16_t loop_from[OHCA_LOOP_SLOTS];
 	uint64_t loop_kept;
 	uint16_t mcast_left;
+	struct ohca_burst burst;
 	uint8_t *loop;
 	uint8_t discard[OHCA_SLOT_SIZE];
 };
