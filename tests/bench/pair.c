@@ -207,7 +207,8 @@ static void post_recv(struct side *s)
 	__atomic_store_n(&q->db->rq_pi, q->qp.rq_pi, __ATOMIC_RELEASE);
 }
 
-static bool poll_cq(struct side *s, unsigned int k)
+/* *@at, unless NULL: the time that the device has written into the CQE */
+static bool poll_cq(struct side *s, unsigned int k, uint64_t *at)
 {
 	struct host_cq *cq = k ? &s->rcq : &s->scq;
 	struct ohca_hw_cqe *c = &s->cqe[k][s->ci[k] & ((1u << cq->log) - 1)];
@@ -218,6 +219,8 @@ static bool poll_cq(struct side *s, unsigned int k)
 		fprintf(stderr, "completion with status %u\n", c->status);
 		exit(1);
 	}
+	if (at)
+		*at = c->timestamp;
 	s->ci[k]++;
 	((struct ohca_hw_db *)host_buf_ptr(s->h, &cq->buf, 0))->cq_ci = s->ci[k];
 	return true;
@@ -393,9 +396,9 @@ double pair_rate(double seconds)
 				recvs += !recv;
 			}
 			spin();
-			while (poll_cq(&side[0], 0))
+			while (poll_cq(&side[0], 0, NULL))
 				done++;
-			while (poll_cq(&side[1], 1)) {
+			while (poll_cq(&side[1], 1, NULL)) {
 				recvs++;
 				post_recv(&side[1]);
 			}
@@ -419,20 +422,21 @@ void pair_latency(uint32_t *ns, unsigned int n)
 	for (unsigned int i = 0; i < n; i++) {
 		const uint64_t begin = real_now(NULL);
 		bool sent = false;
+		uint64_t at;
 
 		post(&side[0], &side[0].q[0]);
 		if (recv) {
-			while (!poll_cq(&side[1], 1))
+			while (!poll_cq(&side[1], 1, &at))
 				spin();
-			ns[i] = (uint32_t)(real_now(NULL) - begin);
+			ns[i] = (uint32_t)(at - begin);
 			post_recv(&side[1]);
-			while (!poll_cq(&side[0], 0))
+			while (!poll_cq(&side[0], 0, NULL))
 				spin();
 			continue;
 		}
 		while (!sent) {
 			spin();
-			sent = poll_cq(&side[0], 0);
+			sent = poll_cq(&side[0], 0, NULL);
 		}
 		ns[i] = (uint32_t)(real_now(NULL) - begin);
 	}

@@ -64,8 +64,10 @@ uint64_t pair_qp_bytes(void);
 /** pair_rate() - messages a second of processor time, over about @seconds */
 double pair_rate(double seconds);
 /**
- * pair_latency() - one message at a time, from the WQE to the CQE that it makes: at the receiver of a
- * SEND, and at the sender of all else; each with one reading of the clock
+ * pair_latency() - one message at a time, from the WQE to the CQE that it makes. At the receiver of a
+ * SEND that is the time of the CQE: here it is polled only when what comes after it, the ACK, is done,
+ * but a program on another processor sees it then. At the sender of all else it is when the sender has
+ * polled it, with one more reading of the clock.
  * @ns: room for @n times, sorted when it returns
  */
 void pair_latency(uint32_t *ns, unsigned int n);
