@@ -7,9 +7,12 @@ from .bring_up import all_active, fabric, start_sm, stop_sm
 from .harness import DEV, PERF_PORT, Group, find, need, tail, until
 from .klog import SAID
 from .tools import counters, switch_lid, watch, watched
-from .verdict import Skip
 
-GROUP = Group("fabric", ("-n", "3", "--no-sm"), debug=False, prepare=fabric)
+THREE = ("-n", "3", "--no-sm")
+GROUP = Group("fabric", THREE, debug=False, prepare=fabric)
+# the switch's process has the HCAs of nodes 1 and 2, QEMU that of node 3
+HOSTED = Group("hosted", (*THREE, "--host", "daemon", "--device", "3:host=qemu"), debug=False,
+               prepare=fabric)
 
 # true when perftest's server has its device and waits for a client
 LISTENS = "grep -qi ':%04X 0.*:0000 0A' /proc/net/tcp*" % PERF_PORT
@@ -72,24 +75,28 @@ def paused(b):
     b.peer("stream 0.5", on=(3, 2))
 
 
+def with_switch(b):
+    """The nodes whose HCAs the switch's process has."""
+    return [vm.k for vm in b.lab.vms
+            if b.lab.opt.host == "daemon" and f"{vm.k}:host=qemu" not in b.lab.opt.device]
+
+
 @contextlib.contextmanager
 def without_switch(b):
     """The switch is not there within: ports are DOWN, or the HCAs that it has are away."""
-    marks = [len(b.kernel_said(k)) for k in (1, 2, 3)]
+    marks = {k: len(b.kernel_said(k)) for k in with_switch(b)}
+    others = [k for k in (1, 2, 3) if k not in marks]
 
     def said(what):
-        return all(what in b.kernel_said(k)[mark:] for k, mark in enumerate(marks, 1))
+        return all(what in b.kernel_said(k)[mark:] for k, mark in marks.items())
     b.lab.stop_fabric()
-    if b.lab.opt.host == "daemon":
-        until(20 * b.slow, lambda: said("the device is away"), "a device is not away")
-    else:
-        until(20 * b.slow, lambda: states(b) == ["1: DOWN"] * 3,
-              "a port without a switch is not DOWN")
+    until(20 * b.slow, lambda: said("the device is away"), "a device is not away")
+    until(20 * b.slow, lambda: [states(b)[k - 1] for k in others] == ["1: DOWN"] * len(others),
+          "a port without a switch is not DOWN")
     yield
     b.lab.start_fabric()
-    if b.lab.opt.host == "daemon":
-        until(20 * b.slow, lambda: said("recovered, after it was away"),
-              "a device does not come back")
+    until(20 * b.slow, lambda: said("recovered, after it was away"), "a device does not come back")
+    if marks:
         # its port is another one now; one that waits for answers does not end
         stop_sm(b, signal="KILL")
         start_sm(b)
@@ -107,6 +114,15 @@ def works_again(b):
     need(" 0% packet loss" in text, tail(text))
 
 
+@HOSTED.test(timeout=180)
+def verify(b):
+    """Messages between HCAs of both hostings, in both directions."""
+    for what in ("verify rc", "verify uc", "verify ud", "stream 0.5"):
+        for on in ((1, 3), (3, 2), (1, 2)):
+            b.peer(what, on=on)
+
+
+@HOSTED.test(timeout=180, says=LOSES, reports=SAID)
 @GROUP.test(timeout=180, says=LOSES, reports=SAID)
 def switch_restart(b):
     """The switch goes away, and a new one comes: OpenSM sweeps, all works again."""
@@ -117,11 +133,9 @@ def switch_restart(b):
     works_again(b)
 
 
-@GROUP.test(timeout=240, says=LOSES, reports=SAID)
+@HOSTED.test(timeout=240, says=LOSES, reports=SAID)
 def switch_away(b):
     """It is away for longer than a driver tries with a device that failed."""
-    if b.lab.opt.host != "daemon":
-        raise Skip("a switch has no HCAs")
     recover = "/sys/kernel/tracing/events/ohca/ohca_recover/enable"
     watch(b, 2)
     b.sh(2, f"echo >/sys/kernel/tracing/trace; echo 1 >{recover}")
