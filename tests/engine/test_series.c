@@ -15,6 +15,7 @@
 #include <time.h>
 #include <zlib.h>
 
+#include "engine/base/work.h"
 #include "fabric/fault/fault.h"
 #include "fabric/hca/hca_priv.h"
 #include "engine/object/to_transport.h"
@@ -65,6 +66,28 @@ uint32_t __wrap_ohca_resp_burst(ohca_engine *e, struct ohca_qp *qp, const struct
 	bursts += n == p->view->packets;
 	parts += n < p->view->packets;
 	return n;
+}
+
+/* ---- turns ---- */
+
+static uint64_t most_packets, most_work;	/* of a turn */
+
+bool __real_ohca_poll(ohca_engine *e, unsigned int budget);
+bool __wrap_ohca_poll(ohca_engine *e, unsigned int budget);
+
+/* A series counts as all of its packets, in packets and in work. */
+bool __wrap_ohca_poll(ohca_engine *e, unsigned int budget)
+{
+	const uint64_t before = e->port[0].cnt.xmit_pkts, work = e->work;
+	const bool more = __real_ohca_poll(e, budget);
+	/* the PMA may have cleared the counter */
+	const uint64_t now = e->port[0].cnt.xmit_pkts, packets = now < before ? 0 : now - before;
+
+	assert_true(packets <= budget);
+	assert_true(e->work - work <= OHCA_POLL_WORK(budget));
+	most_packets = packets > most_packets ? packets : most_packets;
+	most_work = e->work - work > most_work ? e->work - work : most_work;
+	return more;
 }
 
 /* ---- two worlds ---- */
@@ -570,6 +593,12 @@ static void test_equal(void **state)
 	print_message("series: %u requests and %u responses at once, %u and %u one by one; "
 		      "bursts: %u at once, %u not all of it\n",
 		      taken[0], taken[1], refused[0], refused[1], bursts, parts);
+	print_message("the largest turn: %llu packets of %u, %llu units of %llu\n",
+		      (unsigned long long)most_packets, FAB_HCA_BURST,
+		      (unsigned long long)most_work,
+		      (unsigned long long)OHCA_POLL_WORK(FAB_HCA_BURST));
+	/* some were full */
+	assert_int_equal(most_packets, FAB_HCA_BURST);
 	if (seconds)
 		printf("campaign: %lu steps\n", done);
 	for (unsigned int i = 0; !seconds && i < 2; i++) {
