@@ -315,6 +315,7 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 		uint8_t b[OHCA_WIRE_MSG_MAX];
 		struct ohca_wire_hdr align;
 	} buf;
+	unsigned int reads = STREAM_READS;
 	struct ohca_link_err err;
 
 	for (int i = 0;; i++) {
@@ -344,8 +345,9 @@ enum ohca_link_event ohca_link_ctrl(struct ohca_link *l)
 		/* Only messages in the socket may wait, since the socket stays readable. */
 		if (i == CTRL_BUDGET && !l->stream)
 			return OHCA_LINK_EV_NONE;
-
-		n = l->stream ? link_stream_recv(l, buf.b) :
+		if (i == CTRL_BUDGET)
+			reads = 0;
+		n = l->stream ? link_stream_recv(l, buf.b, &reads) :
 		    recv(l->sock, buf.b, sizeof(buf.b), MSG_DONTWAIT | MSG_TRUNC);
 		if (n == STREAM_BROKEN)
 			return broke(l);

@@ -439,7 +439,8 @@ void ohca_link_set_phy(struct ohca_link *l, const struct ohca_link_phy *phy);
  * @l: the link
  *
  * Call when ohca_link_ctrl_fd() is readable, after ohca_link_train(), and when
- * ohca_link_rx_peek() returned -1; repeat until it returns OHCA_LINK_EV_NONE.
+ * ohca_link_rx_peek() returned -1; repeat until it returns OHCA_LINK_EV_NONE. That comes after a
+ * bounded part of what the peer sends; while there is more, ohca_link_ctrl_fd() stays readable.
  *
  * Return: the next event.
  */

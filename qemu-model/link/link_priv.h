@@ -274,15 +274,18 @@ void link_stream_forget(struct ohca_link *l);
 bool link_stream_state(struct ohca_link *l, const uint16_t *fctbs);
 
 #define STREAM_BROKEN	(-2)
+#define STREAM_READS	4u	/* calls of recv() in one ohca_link_ctrl() */
 
 /**
  * link_stream_recv() - put what has come into the rings, up to the next message
  * @buf: [OHCA_WIRE_MSG_MAX] the message
+ * @reads: calls of recv() that are left. Without any, what has been received is handled all the
+ *	same, and what waits is in the socket, which stays readable
  *
  * Return: its length; -1: there is none (EAGAIN); 0: the connection has ended, @l->error may say
  * why; STREAM_BROKEN: the peer has broken the rules, as @l->error says.
  */
-ssize_t link_stream_recv(struct ohca_link *l, uint8_t *buf);
+ssize_t link_stream_recv(struct ohca_link *l, uint8_t *buf, unsigned int *reads);
 
 /** link_stream_bytes() - memory of it, without the rings */
 size_t link_stream_bytes(const struct ohca_link *l);

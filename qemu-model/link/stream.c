@@ -22,8 +22,7 @@
 #define IN_BYTES	(256u << 10)	/* received in one call */
 #define OUT_BYTES	4096u		/* messages and credits that wait for the socket */
 #define FRAMES		64u		/* sent in one call */
-#define READS		4u		/* calls in one ohca_link_ctrl(), ... */
-#define WRITES		16u		/* ... and in one link_stream_kick() */
+#define WRITES		16u		/* calls in one link_stream_kick() */
 
 /**
  * struct part - a frame of which the socket has taken a part
@@ -470,11 +469,11 @@ static ssize_t receive(struct ohca_link *l, bool *all)
 	return n;
 }
 
-ssize_t link_stream_recv(struct ohca_link *l, uint8_t *buf)
+ssize_t link_stream_recv(struct ohca_link *l, uint8_t *buf, unsigned int *reads)
 {
 	bool all = false;
 
-	for (unsigned int reads = 0;; reads++) {
+	for (;; --*reads) {
 		struct ohca_wire_rec rec;
 		const uint8_t *body;
 		ssize_t n;
@@ -491,7 +490,7 @@ ssize_t link_stream_recv(struct ohca_link *l, uint8_t *buf)
 		}
 		if (r < 0)
 			return STREAM_BROKEN;
-		if (all || reads == READS) {
+		if (all || !*reads) {
 			errno = EAGAIN;
 			return -1;
 		}

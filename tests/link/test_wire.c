@@ -794,6 +794,57 @@ static void test_impossible(void **state)
 	}
 }
 
+/*
+ * A peer whose messages never end: each call takes a part, what it leaves keeps the socket readable,
+ * and what comes behind arrives.
+ */
+static void test_no_end(void **state)
+{
+	static struct between w = { .flip = -1, .cut = SIZE_MAX };
+	const struct ohca_link_phy phy = pair_phy();
+	struct {
+		struct ohca_wire_rec rec;
+		struct ohca_wire_hdr hdr;
+	} many[512];
+	const uint8_t *at = (const uint8_t *)many;
+	size_t sent = 0, off = 0;
+	struct pollfd p;
+	ssize_t n;
+
+	(void)state;
+	assert_true(shake(&w));
+	ohca_link_train(w.a, &phy);
+	ohca_link_train(w.b, &phy);
+	assert_true(run(&w));
+	memset(many, 0, sizeof(many));
+	for (unsigned int i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+		many[i].rec.kind = OHCA_WIRE_MESSAGE;
+		many[i].rec.len = htole16(sizeof(many[i].hdr));
+		link_hdr_init(&many[i].hdr, 99, sizeof(many[i].hdr));
+	}
+	while ((n = send(w.fd[0], at + off, sizeof(many) - off, MSG_DONTWAIT)) > 0) {
+		sent += (size_t)n;
+		off = (off + (size_t)n) % sizeof(many);
+	}
+	/* more than one call receives */
+	assert_in_range(sent, (256 << 10) + 1, 1 << 30);
+	p = (struct pollfd){ .fd = ohca_link_ctrl_fd(w.a), .events = POLLIN };
+	assert_int_equal(ohca_link_ctrl(w.a), OHCA_LINK_EV_NONE);
+	assert_int_equal(poll(&p, 1, 0), 1);
+	for (unsigned int i = 0; poll(&p, 1, 0) > 0; i++) {
+		assert_in_range(i, 0, 100);
+		assert_int_equal(ohca_link_ctrl(w.a), OHCA_LINK_EV_NONE);
+	}
+	assert_int_equal(send(w.fd[0], at + off, sizeof(many) - off, 0), sizeof(many) - off);
+	give(&w, 0, 12);
+	assert_true(run(&w));
+	assert_int_equal(take(&w), 1);
+	ohca_link_free(w.a);
+	ohca_link_free(w.b);
+	close(w.fd[0]);
+	close(w.fd[1]);
+}
+
 /* More frames than there are credits for. */
 static void test_no_credit(void **state)
 {
@@ -838,6 +889,7 @@ int main(void)
 		cmocka_unit_test(test_flip),
 		cmocka_unit_test(test_impossible),
 		cmocka_unit_test(test_no_credit),
+		cmocka_unit_test(test_no_end),
 	};
 
 	return cmocka_run_group_tests_name("wire", tests, make_dir, remove_dir);
