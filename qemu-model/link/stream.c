@@ -39,7 +39,7 @@ struct part {
 
 /**
  * struct link_stream - the socket's side of a link
- * @blocked: the socket takes nothing now, and @l->my_wake tells when it does
+ * @blocked: the socket takes nothing now, or has got enough; @l->my_wake tells when it takes more
  * @dead: it never will
  * @turn: lane that is first in the next call
  * @news: lanes with credits of which the peer does not know
@@ -306,9 +306,11 @@ void link_stream_kick(struct ohca_link *l)
 {
 	struct link_stream *s = l->stream;
 
-	for (unsigned int i = 0; i < WRITES && !s->blocked && !s->dead && l->sock >= 0; i++)
-		if (!send_some(l))
+	for (unsigned int i = 0; i < WRITES; i++)
+		if (s->blocked || s->dead || l->sock < 0 || !send_some(l))
 			return;
+	/* others have their turn; the event of my_wake brings the rest, of a link that sleeps, too */
+	block(l);
 }
 
 void link_stream_writable(struct ohca_link *l)

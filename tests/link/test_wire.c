@@ -422,6 +422,38 @@ static void test_late_reader(void **state)
 	pair_free(&p);
 }
 
+/* More frames than one kick sends: the link sleeps all the same, and its event brings the rest. */
+static void test_many_frames(void **state)
+{
+	const unsigned int all = 2000;
+	struct ohca_link_frame f;
+	unsigned int got = 0;
+	struct pair p;
+
+	(void)state;
+	tcp_up(&p, 1, 2);
+	for (unsigned int i = 0; i < all; i++)
+		assert_true(send_one(p.a, 0, 64, (uint8_t)i));
+	ohca_link_kick(p.a);
+	while (got < all) {
+		struct pollfd ev[] = {
+			{ .fd = ohca_link_event_fd(p.a), .events = POLLIN },
+			{ .fd = ohca_link_ctrl_fd(p.b), .events = POLLIN },
+		};
+		int up = 0, down = 0;
+
+		assert_true(ohca_link_prepare_sleep(p.a));
+		assert_in_range(poll(ev, 2, 10000), 1, 2);
+		ohca_link_awake(p.a, ev[0].revents);
+		drain(p.b, &up, &down);
+		for (; ohca_link_rx_peek(p.b, 0, &f) > 0; got++) {
+			assert_int_equal(f.data[63], (uint8_t)got);
+			ohca_link_rx_release(p.b, 0);
+		}
+	}
+	pair_free(&p);
+}
+
 /* What has not left when a link trains never arrives; what comes after does; no credit is lost. */
 static void test_retrain(void **state)
 {
@@ -882,6 +914,7 @@ int main(void)
 		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_lanes),
 		cmocka_unit_test(test_late_reader),
+		cmocka_unit_test(test_many_frames),
 		cmocka_unit_test(test_retrain),
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_split),
