@@ -99,20 +99,27 @@ size_t link_stream_bytes(const struct ohca_link *l)
 
 /* ---- sending ------------------------------------------------------------------- */
 
-static void link_stream_watch(struct ohca_link *l, int op)
+/*
+ * Nothing can be sent any more, as errno says. What is there to be received comes first, then the
+ * end, which a socket that is well has only now.
+ */
+static void die(struct ohca_link *l)
 {
-	struct epoll_event ev = { .events = EPOLLOUT };
-
-	if (epoll_ctl(l->my_wake, op, l->sock, &ev)) {
-		/* Without memory for it the link is over: nobody would wake it. */
-		l->stream->dead |= op == EPOLL_CTL_ADD;
-	}
+	l->stream->dead = true;
+	/* of a connection that has ended the peer may still have said why */
+	if (errno != EPIPE && errno != ECONNRESET && !l->error[0])
+		snprintf(l->error, sizeof(l->error), "the connection is lost: %s", strerror(errno));
+	shutdown(l->sock, SHUT_RDWR);
 }
 
 static void block(struct ohca_link *l)
 {
+	struct epoll_event ev = { .events = EPOLLOUT };
+
 	l->stream->blocked = true;
-	link_stream_watch(l, EPOLL_CTL_ADD);
+	/* without memory for it nobody would wake the link */
+	if (epoll_ctl(l->my_wake, EPOLL_CTL_ADD, l->sock, &ev))
+		die(l);
 }
 
 static void link_stream_put(struct link_stream *s, unsigned int kind, const void *body, size_t len)
@@ -291,8 +298,7 @@ static bool send_some(struct ohca_link *l)
 	if (r < 0 && errno == EINTR)
 		return true;
 	if (r < 0 && errno != EAGAIN) {
-		/* what is there to be received comes first, and then the reason */
-		s->dead = true;
+		die(l);
 		return false;
 	}
 	if (r < 0 || !taken(l, (size_t)r, frame, frames)) {
@@ -315,10 +321,12 @@ void link_stream_kick(struct ohca_link *l)
 
 void link_stream_writable(struct ohca_link *l)
 {
+	struct epoll_event ev = { 0 };
+
 	if (!l->stream->blocked || l->sock < 0)
 		return;
 	l->stream->blocked = false;
-	link_stream_watch(l, EPOLL_CTL_DEL);
+	epoll_ctl(l->my_wake, EPOLL_CTL_DEL, l->sock, &ev);
 	link_stream_kick(l);
 }
 

@@ -8,6 +8,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "link/hmac.h"
@@ -527,6 +528,50 @@ static void test_gone(void **state)
 	ohca_link_free(p.a);
 }
 
+static void expect_end(struct ohca_link *l, const char *why)
+{
+	enum ohca_link_event ev = OHCA_LINK_EV_NONE;
+
+	assert_true(ohca_link_prepare_sleep(l));
+	ohca_link_awake(l, false);
+	for (int i = 0; i < 10 && ev != OHCA_LINK_EV_CLOSED; i++) {
+		readable(ohca_link_ctrl_fd(l));
+		ev = ohca_link_ctrl(l);
+	}
+	assert_int_equal(ev, OHCA_LINK_EV_CLOSED);
+	assert_string_equal(ohca_link_error(l), why);
+}
+
+/* A link that cannot send ends, though its socket is well. */
+static void test_cannot_send(void **state)
+{
+	struct tx_lane *t;
+	struct pair p;
+	int other;
+
+	(void)state;
+	/* a frame that the kernel cannot read stands for one that it has no memory for */
+	tcp_up(&p, 1, 2);
+	t = &p.a->tx[0];
+	assert_true(send_one(p.a, 0, 4000, 1));
+	assert_int_equal(mprotect(t->lane.data, 4096, PROT_NONE), 0);
+	ohca_link_kick(p.a);
+	expect_end(p.a, "the connection is lost: Bad address");
+	pair_free(&p);
+
+	/* and a set of events that takes no other one */
+	tcp_up(&p, 1, 2);
+	other = dup(p.a->my_wake);
+	assert_true(other >= 0);
+	assert_int_equal(dup2(p.a->sock, p.a->my_wake), p.a->my_wake);
+	for (unsigned int i = 0; i < 2000; i++)
+		assert_true(send_one(p.a, 0, 64, 1));
+	ohca_link_kick(p.a);
+	expect_end(p.a, "the connection is lost: Invalid argument");
+	pair_free(&p);
+	close(other);
+}
+
 /* ---- somebody in between -------------------------------------------------------- */
 
 /**
@@ -917,6 +962,7 @@ int main(void)
 		cmocka_unit_test(test_many_frames),
 		cmocka_unit_test(test_retrain),
 		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_cannot_send),
 		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_flip),
