@@ -62,7 +62,7 @@ static bool split(const char *name, char *host, size_t size, const char **port)
 		return false;
 	}
 	if (!n || n >= size || !**port || strspn(*port, "0123456789") != strlen(*port) ||
-	    strlen(*port) > 5)
+	    strlen(*port) > 5 || strtoul(*port, NULL, 10) > UINT16_MAX)
 		return false;
 	memcpy(host, name, n);
 	host[n] = 0;
@@ -123,21 +123,20 @@ static socklen_t address(const char *path, struct sockaddr_storage *sa, struct o
 {
 	struct sockaddr_in6 *v6 = (void *)sa;
 	struct sockaddr_in *v4 = (void *)sa;
-	const char *port = NULL;
-	unsigned long num = 0;
 	char host[INET6_ADDRSTRLEN];
+	const char *port;
+	bool ok;
 
 	memset(sa, 0, sizeof(*sa));
-	if (split(path + strlen(OHCA_LINK_TCP), host, sizeof(host), &port))
-		num = strtoul(port, NULL, 10);
-	if (port && num <= UINT16_MAX && inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
+	ok = split(path + strlen(OHCA_LINK_TCP), host, sizeof(host), &port);
+	if (ok && inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
 		v4->sin_family = AF_INET;
-		v4->sin_port = htons((uint16_t)num);
+		v4->sin_port = htons((uint16_t)strtoul(port, NULL, 10));
 		return sizeof(*v4);
 	}
-	if (port && num <= UINT16_MAX && inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
+	if (ok && inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
 		v6->sin6_family = AF_INET6;
-		v6->sin6_port = htons((uint16_t)num);
+		v6->sin6_port = htons((uint16_t)strtoul(port, NULL, 10));
 		return sizeof(*v6);
 	}
 	link_err(err, OHCA_LINK_E_PATH, 0, "'%.80s' is not tcp:ADDRESS:PORT", path);

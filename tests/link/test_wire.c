@@ -53,6 +53,7 @@ static void test_names(void **state)
 {
 	static const char * const bad[] = {
 		"", ":1", "host:", "1:2:3", "host:port", "[::1]", "[::1]x:1",
+		"65536", "127.0.0.1:70000", "[::1]:99999",
 	};
 	struct ohca_link_err err;
 	char path[OHCA_LINK_TCP_MAX];
@@ -68,11 +69,14 @@ static void test_names(void **state)
 	assert_false(ohca_link_is_loopback(path));
 	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_int_equal(ohca_link_resolve(bad[i], path, &err), -1);
-		assert_int_equal(err.code, OHCA_LINK_E_PATH);
+		expect_err(&err, OHCA_LINK_E_PATH, 0, "'%s' is not HOST:PORT", bad[i]);
 	}
+	assert_int_equal(ohca_link_resolve("127.0.0.1:65535", path, &err), 0);
+	assert_string_equal(path, "tcp:127.0.0.1:65535");
 	assert_int_equal(ohca_link_listen("tcp:localhost:1", &err), -1);
 	expect_err(&err, OHCA_LINK_E_PATH, 0, "'tcp:localhost:1' is not tcp:ADDRESS:PORT");
 	assert_int_equal(ohca_link_listen("tcp:127.0.0.1:70000", &err), -1);
+	expect_err(&err, OHCA_LINK_E_PATH, 0, "'tcp:127.0.0.1:70000' is not tcp:ADDRESS:PORT");
 }
 
 /* ---- by TCP --------------------------------------------------------------------- */
