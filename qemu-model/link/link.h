@@ -16,20 +16,22 @@
  *
  * By TCP frames go through the socket instead. The rings are each end's own, and credits go from
  * end to end all the same: who does not read holds up nobody but the lanes that lead to it, and
- * an end takes no more memory for that. Frames and credits arrive in ohca_link_ctrl() alone, and
- * leave in ohca_link_kick(), or when the socket takes more, in ohca_link_awake(). The path of a TCP
- * socket is OHCA_LINK_TCP and a numeric ADDRESS:PORT, see ohca_link_resolve().
+ * an end takes no more memory for that. Frames and credits arrive in ohca_link_ctrl() alone. They
+ * leave in ohca_link_kick() and ohca_link_prepare_sleep(), with messages of ohca_link_ctrl() and
+ * ohca_link_train(), and when the socket takes more, in ohca_link_awake(). The path of a TCP socket
+ * is OHCA_LINK_TCP and a numeric ADDRESS:PORT, see ohca_link_resolve().
  *
  * Threads: one at a time uses a link; several threads that use it serialize by a
- * lock. Only ohca_link_is_up() is for any thread at any time. Nothing here logs,
- * allocates or enters the kernel on the data path except to wake a peer that sleeps.
+ * lock. Only ohca_link_is_up() is for any thread at any time. Nothing on the data path logs
+ * or allocates. On one host it enters the kernel only to wake a peer that sleeps; by TCP a kick
+ * that has something to send is a system call, as is each reception.
  *
- * The peer is not trusted: invalid contents of shared memory end the link
- * (OHCA_LINK_EV_ERROR, the reason in ohca_link_error()), and have no other effect. Each end
- * opens the wake-up pipes for itself, through /proc: nothing that the peer sets on its own
- * descriptors makes a write or a read of ours wait. One limit remains: a pipe's lock is held
- * while its bytes are copied, so a peer that reads into memory whose pages come from a file
- * system of its own (FUSE) can block us for as long as that takes.
+ * The peer is not trusted: contents of shared memory, and records of a TCP connection, that are
+ * not valid end the link (OHCA_LINK_EV_ERROR, the reason in ohca_link_error()), and have no other
+ * effect. With shared memory each end opens the wake-up pipes for itself, through /proc: nothing
+ * that the peer sets on its own descriptors makes a write or a read of ours wait. One limit remains:
+ * a pipe's lock is held while its bytes are copied, so a peer that reads into memory whose pages
+ * come from a file system of its own (FUSE) can block us for as long as that takes.
  */
 #ifndef OHCA_LINK_H
 #define OHCA_LINK_H
@@ -233,7 +235,7 @@ struct ohca_link;
 /**
  * ohca_link_resolve() - path of a TCP socket
  * @name: HOST:PORT, [ADDRESS]:PORT or PORT, which is one of 127.0.0.1; may wait for a name server
- * @path: [OHCA_LINK_TCP_MAX] OHCA_LINK_TCP, the numeric address and the port
+ * @path: [OHCA_LINK_TCP_MAX] OHCA_LINK_TCP, the numeric address, of several the first, and the port
  * @err: filled in on failure
  *
  * Return: 0 or -1.

@@ -109,7 +109,7 @@ void fab_hca_links(struct fab_hca *h);
  */
 bool fab_page_open(struct fab_hca *h);
 
-/** fab_page_close() - it has not; its engine is gone */
+/** fab_page_close() - it has not, any more; its engine has retired, and may still be there */
 void fab_page_close(struct fab_hca *h);
 
 /** fab_pages_collect() - list whose doorbells were rung */
