@@ -316,12 +316,16 @@ static void test_gone(void **state)
 		.place = { net_index(w->net, HOSTS + 2) },
 	};
 	const struct fill few = { .windows = 900, .qps = 5, .list_pages = 1u << 20 };
+	const struct fab_hca *first = NULL;
 
 	for (unsigned int i = 0; i < FAB_HCA_GONE; i++) {
 		struct fab_hca *h = fab_hca_new(w->hcas, &cfg);
 
 		assert_non_null(h);
 		fab_hca_free(h);
+		first = first ? first : h;
+		/* it does not wait for those that go later */
+		assert_ptr_equal(w->hcas->gone, first);
 	}
 	assert_null(fab_hca_new(w->hcas, &cfg));
 	assert_int_equal(errno, EBUSY);

@@ -178,8 +178,13 @@ void fab_hca_free(struct fab_hca *h)
 	fab_hca_unlist(h);
 	free(h->range);
 	if (h->e) {
-		h->all = s->gone;
-		s->gone = h;
+		/* behind the others: nobody waits for those that go later */
+		h->all = NULL;
+		if (s->gone)
+			s->gone_last->all = h;
+		else
+			s->gone = h;
+		s->gone_last = h;
 		s->num_gone++;
 	} else {
 		free(h);

@@ -63,7 +63,7 @@ struct fab_hca {
  * @d, @wake, @arg: as of fab_hcas_new()
  * @all: all of them
  * @paged: those with a page
- * @gone: @num_gone that are freed, but for what their engines have
+ * @gone: @num_gone that are freed, but for what their engines have; @gone_last has gone last
  * @first, @last: those that have something to do, @listed in all
  * @refused: one of them perhaps has a lane that was refused
  * @kicked: any thread: one of them was kicked
@@ -75,7 +75,7 @@ struct fab_hcas {
 	struct fab_data *d;
 	void (*wake)(void *arg);
 	void *arg;
-	struct fab_hca *all, *paged, *gone;
+	struct fab_hca *all, *paged, *gone, *gone_last;
 	unsigned int num_gone;
 	struct fab_hca *first, *last;
 	unsigned int listed;
