@@ -216,7 +216,6 @@ static void print_ports(struct world *w, void *arg)
 	fclose(to);
 }
 
-/* Both ports of an HCA have a place of their own, and are seen there. */
 /* In the loop's thread: machine 0 rings, and its front says that the machine is paused. */
 static void ring_and_pause(struct world *w, void *arg)
 {
@@ -249,6 +248,7 @@ static void test_messages_first(void **state)
 	pair_down(&p);
 }
 
+/* Both ports of an HCA have a place of their own, and are seen there. */
 static void test_two_ports(void **state)
 {
 	struct world *w = *state;
