@@ -39,10 +39,10 @@ RAILS = [
 ]
 
 
-def options(nodes, *place, topology="t", ports=1, hcas=None):
+def options(nodes, *place, topology="t", ports=1, hcas=None, serve=()):
     """The options that places.choose() reads."""
     return argparse.Namespace(topology=topology, place=list(place), nodes=nodes, ports=ports,
-                              hcas=hcas)
+                              hcas=hcas, serve=serve)
 
 
 def chosen(nodes, *place, **more):
@@ -81,6 +81,16 @@ class Places(unittest.TestCase):
         for rate, want in (("4xNDR", "width=4x,speed=ndr,"), ("2xXDR", "width=2x,speed=xdr,"),
                            ("12xFDR10", "width=12x,speed=qdr,"), ("-", "")):
             self.assertEqual(places.rate_properties(HOSTS[0]._replace(rate=rate)), want)
+
+    def test_site(self):
+        """Places have the GUIDs that they have in the fabric that --serve makes."""
+        for serve, more in (([], ()), (["--mtu=2048", "--site=7"], ("--site", "7")),
+                            (["--site", "1", "--seed=3", "--sit=2"], ("--site", "2"))):
+            for topology, first in (("t", ("--generate", "t")),
+                                    (None, ("--generate", "rails:1,1,2,1", "--hosts-off"))):
+                with mock.patch.object(places, "hosts", return_value=RAILS) as asked:
+                    places.choose(options(1, serve=serve, topology=topology, hcas=2))
+                asked.assert_called_once_with(first + more)
 
     def test_lines(self):
         """What ohca-fabric hosts prints, names with spaces included."""

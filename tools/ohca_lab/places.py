@@ -45,8 +45,19 @@ def fabric_options(opt):
     return ("--topology" if os.path.exists(opt.topology) else "--generate", opt.topology)
 
 
+def site(opt):
+    """The --site that --serve gives ohca-fabric, as options of 'hosts': it is part of all GUIDs."""
+    found, words = (), iter(opt.serve)
+    for word in words:
+        name, equals, value = word.partition("=")
+        # an option may be abbreviated
+        if len(name) > 3 and "--site".startswith(name):
+            found = ("--site", value if equals else next(words, ""))
+    return found
+
+
 def hosts(options):
-    """The channel adapters of a topology in their order; options as of fabric_options()."""
+    """The channel adapters of a topology in their order; options: fabric_options() and site()."""
     done = subprocess.run([paths.FABRIC, "hosts", *options], check=False,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
@@ -151,7 +162,7 @@ def choose(opt):
         raise PlaceError("--place is for a --topology")
     if own and (opt.hcas or 1) == 1:
         return [[Host(None, opt.ports, "-", "-", f"node{k}")] for k in range(1, opt.nodes + 1)]
-    able = [h for h in hosts(fabric_options(opt)) if h.ports >= opt.ports]
+    able = [h for h in hosts(fabric_options(opt) + site(opt)) if h.ports >= opt.ports]
     found = machines(able)
     given = _named(able, found, opt)
     taken = {h.guid for hcas in given.values() for h in hcas}
