@@ -190,6 +190,15 @@ class Files(unittest.TestCase):
     def test_fewer_nodes(self):
         """-n may leave nodes out, but none that the file has something for."""
         self.options("nodes: 3\ncommands: [x]\n", "-n", "2")
+        # what differs of them is left out with them
+        text = ("nodes:\n  a: {place: host1}\n  b:\n  c: {place: [host2, host3], guest: arm64, "
+                "memory: 1048576, cpus: 3}\nkernel: debug\n")
+        opt = cli.complete(self.options(text, "-n", "2", "--accel", "tcg"))
+        self.assertEqual((opt.place, opt.guest, opt.memory, opt.cpus),
+                         (["node1=host1"], ["debian13"] * 2, [2048] * 2, [1] * 2))
+        self.assertIsNone(cli.wrong_lab(opt))
+        opt = self.options(text, "-n", "2", "--place", "node3=host4", "--guest", "debian12")
+        self.assertEqual((opt.place, opt.guest), (["node1=host1", "node3=host4"], ["debian12"]))
         for text, place in (("commands: [{run: x, on: [node1, c]}]", "2:12"),
                             ("partitions: {p: {pkey: 1, members: [c]}}", "2:17"),
                             ("files: [{to: /x, text: x, on: c}]", "2:9")):

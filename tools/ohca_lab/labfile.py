@@ -252,13 +252,17 @@ class LabFile:
     def merge(self, opt):
         """Puts right what the command line says differently, when it has been parsed."""
         def said(places):
-            return {p.partition("=")[0] for p in places}
+            return {p.partition("=")[0].removeprefix("node") for p in places}
 
         self.given = {dest for dest, value in self.values.items() if getattr(opt, dest) != value}
         given = opt.place[len(self.values["place"]):]
-        opt.place = [p for p in self.values["place"] if not said([p]) & said(given)] + given
+        # of nodes that -n leaves out nothing counts
+        left = [p for p in self.values["place"] if int(*said([p])) <= opt.nodes]
+        opt.place = [p for p in left if not said([p]) & said(given)] + given
         if opt.nodes >= self.count:
             return
+        for dest in {"guest", "memory", "cpus"} & (self.values.keys() - self.given):
+            setattr(opt, dest, getattr(opt, dest)[:opt.nodes])
         for part in (*opt.before, *opt.commands, *opt.after, *opt.files):
             if gone := [k for k in part.on or () if k > opt.nodes]:
                 raise FileError(self.path, [self._gone(part.where, gone[0], opt)])
