@@ -230,6 +230,8 @@ WRONG = (
     ("faults: none.script\n",
      "1:9: 'none.script' cannot be read: No such file or directory; lines of a script are a "
      "list: ['at 0 ...']"),
+    ("faults: \"a\\0b\"\n",
+     "1:9: 'a\\u0000b' is not a file's path: one character at least, and no end of a line"),
     ("faults: []\n",
      "1:9: 'faults' is empty: put something in: a script of faults, a file or its lines; it "
      "begins when the lab is ready"),
