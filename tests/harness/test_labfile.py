@@ -240,7 +240,12 @@ class Files(unittest.TestCase):
         """A wrong file is a wrong command line: status 2, and the lines alone."""
         for text, said in (("nodes: x\n", "1:8: a whole number or"),
                            ("nodes: 2\nnuma: 3\ncpus: 4\n", "2:7: --numa: 1 to 16 NUMA"),
-                           ("no-sm: true\nopensm: [-v]\n", "2:9: --opensm: there is no OpenSM"),
+                           ("no-sm: true\nopensm: [-v]\n",
+                            "2:9: --opensm: there is no OpenSM with --no-sm\n"),
+                           ("no-driver: true\npartitions: {p: {pkey: 1, members: [ALL]}}\n",
+                            "2:13: partitions: there is no OpenSM with --no-driver\n"),
+                           ("fabric: none\npartitions:\n  p: {pkey: 1, members: [ALL]}\n",
+                            "3:3: partitions: there is no OpenSM with --fabric none\n"),
                            ("nodes: 64\nmemory: 1048576\n", "2:9: --memory: 64 nodes"),
                            ("fabric: rxe\nfaults: [x]\n", "2:9: --faults: --fabric rxe plays")):
             err = io.StringIO()

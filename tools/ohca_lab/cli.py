@@ -551,9 +551,13 @@ def wrong_lab(opt):
 
 def wrong_fabric(opt):
     """Why a fabric cannot be managed, or break, as the options ask for, or None."""
+    # --no-driver implies --no-sm
+    why = next((name for name, given in (
+        (f"--fabric {opt.fabric}", opt.fabric != "ohca"), ("--no-driver", opt.no_driver),
+        ("--no-sm", opt.no_sm)) if given), None)
     for name, given in (("--opensm", opt.opensm), ("partitions", opt.partitions)):
-        if given and (opt.no_sm or opt.fabric != "ohca"):
-            return f"{name}: there is no OpenSM with --no-sm, --no-driver or --fabric {opt.fabric}"
+        if given and why:
+            return f"{name}: there is no OpenSM with {why}"
     if opt.faults and opt.fabric != "ohca":
         return f"--faults: --fabric {opt.fabric} plays no script"
     return None

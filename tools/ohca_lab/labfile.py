@@ -181,6 +181,8 @@ class LabFile:
         """Partitions, files and commands: what only a file can say."""
         self._set("partitions", [self._partition(name, x)
                                  for name, x in top.get("partitions", {}).items()])
+        # no option has this name
+        self.places["partitions"] = ("partitions",)
         numbers = {}
         for p in self.values["partitions"]:
             if numbers.setdefault(p.pkey, p.name) != p.name:
