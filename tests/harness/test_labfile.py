@@ -9,6 +9,7 @@ import os
 import random
 import re
 import shutil
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -402,6 +403,26 @@ class Jobs(unittest.TestCase):
             job.play_faults(made)
         self.assertEqual(str(caught.exception),
                          "lab.yaml:7:3: no such thing\nlab.yaml:8:3: nor this")
+
+        def late(argv, timeout, **_):
+            raise subprocess.TimeoutExpired(argv, timeout)
+
+        with mock.patch.object(job.subprocess, "run", late), \
+                self.assertRaisesRegex(lab.LabError, "^lab.yaml:7:3: the fabric has not .* 60 s"):
+            job.play_faults(made)
+
+    def test_unwritten(self):
+        """Files that cannot be written to the nodes: which one if it is known, and why."""
+        files = [labfile.File("/x", None, "x", False, None, "f:1:2")]
+        made = self.lab(files=files)
+        made.vms = [types.SimpleNamespace(k=1)]
+        for error, said in ((OSError(28, "No space left on device"), "No space left on device"),
+                            (OSError(13, "Permission denied", "/y"), "/y: Permission denied"),
+                            (OSError("unexpected end of data"), "unexpected end of data")):
+            with mock.patch.object(job, "archive", mock.Mock(side_effect=error)), \
+                    self.assertRaises(lab.LabError) as caught:
+                job.copy_files(made)
+            self.assertEqual(str(caught.exception), f"f:1:2: files: {said}")
 
     def test_statuses(self):
         """On which nodes a command runs, and which of their statuses is wrong."""

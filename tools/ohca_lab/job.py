@@ -27,6 +27,7 @@ for gid in /sys/class/infiniband/ohca_*/ports/*/gids/0; do
 done
 """
 PARTITIONS = "/etc/opensm/partitions.conf"
+SCRIPT_S = 60   # how long the fabric may take to accept a script of faults
 
 
 def name_nodes(lab):
@@ -66,7 +67,9 @@ def copy_files(lab):
             try:
                 archive(files, out)
             except OSError as e:
-                raise LabError(f"{files[0].where}: files: {e.filename}: {e.strerror}") from None
+                # not all errors are the system's, or of a file that has a name
+                what = f"{e.filename}: " if e.filename else ""
+                raise LabError(f"{files[0].where}: files: {what}{e.strerror or e}") from None
             status = lab.sh(vm, "tar -x -C / --no-overwrite-dir", 120 * lab.slow, out.fileno())
         if status:
             raise LabError(f"{files[0].where}: {vm.name}: the files could not be written "
@@ -107,9 +110,13 @@ def play_faults(lab):
     """Has the fabric play the script of faults."""
     if not lab.opt.faults:
         return
-    done = subprocess.run([paths.FABRIC, "script", "-", "--control", f"{lab.dir}/control"],
-                          input=lab.opt.faults.text.encode(), stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, check=False, timeout=60)
+    try:
+        done = subprocess.run([paths.FABRIC, "script", "-", "--control", f"{lab.dir}/control"],
+                              input=lab.opt.faults.text.encode(), stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False, timeout=SCRIPT_S)
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{lab.opt.faults.where(1)}: the fabric has not taken the script of faults "
+                       f"within {SCRIPT_S} s") from None
     if done.returncode:
         raise LabError(re.sub(r"^-:(\d+):", lambda m: lab.opt.faults.where(int(m[1])) + ":",
                               done.stdout.decode(errors="replace").strip(), flags=re.M))
