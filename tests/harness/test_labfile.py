@@ -138,8 +138,8 @@ class Files(unittest.TestCase):
             ("/root/a/b", os.path.join(self.dir, "data"), None, False, [2]),
             ("/root/c", None, "x", True, [1, 3])])
         self.assertEqual([c[:4] for c in opt.before + opt.commands + opt.after], [
-            (["one"], None, [0], None), (["two three"], None, [0], None),
-            (["four", "five six"], [1, 3], [7], 8), (["nine"], None, [0, 10], None)])
+            ("one", None, [0], None), ("two three", None, [0], None),
+            (["four", "five six"], [1, 3], [7], 8), ("nine", None, [0, 10], None)])
 
     def test_every_option_is_a_key(self):
         """The schema has the long options of a lab, and guests, as they are; all has a text."""
@@ -339,7 +339,7 @@ class Jobs(unittest.TestCase):
         self.asked = []
 
         def wrong_status(argv, timeout, on, _expected):
-            self.asked.append((argv[0], timeout, on))
+            self.asked.append((" ".join(argv), timeout, on))
             return next(given)
 
         return types.SimpleNamespace(wrong_status=wrong_status, opt=types.SimpleNamespace(**opt))
@@ -363,6 +363,17 @@ class Jobs(unittest.TestCase):
         self.assertEqual(self.job(None, None, 7), 7)
         # success that was wrong
         self.assertEqual(self.job(0, None), 1)
+
+    def test_programs(self):
+        """Text is a shell's; a list is a program and its arguments, as is one of a single word."""
+        runs = ("a b; c", ["/opt/my program"], ["d", "e f"])
+        made, argvs = self.lab(), []
+        made.wrong_status = lambda argv, *_: argvs.append(argv)
+        commands = [labfile.Command(run, None, [0], None, "f:1:1") for run in runs]
+        self.assertEqual(job.run_commands(made, commands, 9), 0)
+        self.assertEqual(argvs, [["/bin/sh", "-c", "a b; c"], *runs[1:]])
+        self.assertEqual([job.command_text(run) for run in runs],
+                         ["a b; c", "/opt/my program", "d e f"])
 
     def test_partitions(self):
         """OpenSM's file: the default partition stays, nodes are their ports."""
@@ -434,21 +445,28 @@ class Jobs(unittest.TestCase):
         made.start()
         self.addCleanup(made.teardown)
 
+        argvs = []
+
         class Ends:
             """A channel."""
 
             def __init__(self, where, *_):
                 self.k = int(where[-1])
 
-            def run(self, *_):
+            def run(self, argv, *_):
                 """Ends at once."""
+                argvs.append(argv)
                 return self.k
 
         with mock.patch.object(lab, "Channel", Ends):
             self.assertIsNone(made.wrong_status(["x"], 5, None, [1, 2, 3]))
             self.assertIsNone(made.wrong_status(["x"], 5, [2], [2]))
             self.assertEqual(made.wrong_status(["x"], 5, [3], [2]), 3)
-            self.assertIn(made.run(["x"], 5), (1, 2, 3))
+            # no word is a shell's, unless a command line has it alone
+            self.assertTrue(all(argv == ["x"] for argv in argvs), argvs)
+            argvs.clear()
+            self.assertIn(made.run(["x y"], 5), (1, 2, 3))
+            self.assertTrue(all(argv == ["/bin/sh", "-c", "x y"] for argv in argvs), argvs)
 
 
 class Names(unittest.TestCase):

@@ -122,9 +122,14 @@ def play_faults(lab):
                               done.stdout.decode(errors="replace").strip(), flags=re.M))
 
 
-def command_text(argv):
+def shell(text):
+    """The arguments that have a shell run a command line."""
+    return ["/bin/sh", "-c", text]
+
+
+def command_text(run):
     """A command in a line that is not too long."""
-    text = " ".join(" ".join(argv).split())
+    text = " ".join((run if isinstance(run, str) else " ".join(run)).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -134,9 +139,10 @@ def run_commands(lab, commands, timeout):
     That is the command's, or 1 where success was wrong. timeout is for those without their own.
     """
     for c in commands:
-        status = lab.wrong_status(c.argv, c.timeout or timeout, c.on, c.expect)
+        argv = shell(c.run) if isinstance(c.run, str) else c.run
+        status = lab.wrong_status(argv, c.timeout or timeout, c.on, c.expect)
         if status is not None:
-            say(f"{c.where}: '{command_text(c.argv)}' ends with status {status}; right is "
+            say(f"{c.where}: '{command_text(c.run)}' ends with status {status}; right is "
                 f"{' or '.join(map(str, c.expect))}")
             return status or 1
     return 0

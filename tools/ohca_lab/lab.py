@@ -111,7 +111,7 @@ def node_dir(name, k):
 
 def command_argv(command):
     """One word is a shell's command line, several are a command and its arguments."""
-    return ["/bin/sh", "-c", command[0]] if len(command) == 1 else list(command)
+    return job.shell(command[0]) if len(command) == 1 else list(command)
 
 
 def environment(k, nodes):
@@ -451,10 +451,10 @@ class Lab:
 
     def run(self, command, timeout, grace=10):
         """Runs a command on every node at once; returns the first nonzero status."""
-        return self.wrong_status(command, timeout, grace=grace) or 0
+        return self.wrong_status(command_argv(command), timeout, grace=grace) or 0
 
-    def wrong_status(self, command, timeout, on=None, expected=(0,), grace=10):
-        """Runs a command on nodes, by their numbers, or on all, at once.
+    def wrong_status(self, argv, timeout, on=None, expected=(0,), grace=10):
+        """Runs a program with its arguments on nodes, by their numbers, or on all, at once.
 
         Returns the first status that is not one of the expected, or None. After a failure the
         other nodes get grace seconds to finish. A node that dies counts as status 255, one that is
@@ -473,8 +473,7 @@ class Lab:
             out = self.printer(vm)
             try:
                 ch = channels[vm.k] = Channel(vm.dir, limit[0], vm.alive)
-                status = ch.run(command_argv(command), environment(vm.k, self.opt.nodes), out,
-                                begin + timeout)
+                status = ch.run(argv, environment(vm.k, self.opt.nodes), out, begin + timeout)
                 status = None if status in expected else status
             except Timeout:
                 status = 124

@@ -17,8 +17,9 @@ EVERYBODY = ("ALL", "SELF", "ALL_CAS", "ALL_SWITCHES")  # as OpenSM has them
 # What nodes cannot be called: others have it, or the hosts file of the guests.
 TAKEN = r"(?i)localhost|all|self|node\d+|.*-ib\d*"
 
-# expect: the right statuses; on: numbers of nodes, None: all; where: FILE:LINE:COLUMN
-Command = namedtuple("Command", "argv on expect timeout where")
+# run: a shell's command line, or a list, a program and its arguments; on: numbers of nodes, None:
+# all; expect: the right statuses; where: FILE:LINE:COLUMN
+Command = namedtuple("Command", "run on expect timeout where")
 # One of source, a path of the host, and text is None.
 File = namedtuple("File", "to source text executable on where")
 # members: (who, "full", "limited" or "both"); who is a node's number, or text for OpenSM
@@ -245,9 +246,8 @@ class LabFile:
     def _command(self, path, x):
         if isinstance(x, str):
             x = {"run": x}
-        argv = [x["run"]] if isinstance(x["run"], str) else x["run"]
         expect = x.get("expect", 0)
-        return Command(argv, self._on(x, path),
+        return Command(x["run"], self._on(x, path),
                        expect if isinstance(expect, list) else [expect],
                        x.get("timeout"), self.where(path))
 
