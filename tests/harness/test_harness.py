@@ -43,6 +43,7 @@ class Kernel(HarnessTest):
             self.vm(2).says(KASAN)
             need("KASAN" in b.kernel_said(2), "not said")
             need("KASAN" in b.kernel_said(2), "forgotten")
+            need("KASAN" in b.kernel_says(2), "it is of this test")
         self.assertEqual(self.outcomes(), {"one": "kernel", "lab": "passed"})
         self.assertEqual(self.status, 1)
         self.assertIn("FAIL: g.one: [kernel] kernel report: node2: ", self.out)
@@ -55,6 +56,7 @@ class Kernel(HarnessTest):
         @self.test
         def two(b):
             need("KASAN" in b.kernel_said(2), "what is judged is kept")
+            need("KASAN" not in b.kernel_says(2), "what is judged is of another test")
         self.assertEqual(self.outcomes(keep_going=True),
                          {"one": "kernel", "two": "passed", "lab": "passed"})
 

@@ -386,6 +386,12 @@ class Bench:
         self._read_kernel(node)
         return self.kernels[node].text()
 
+    def kernel_says(self, node):
+        """What the kernel of a node has said since the test began."""
+        self._read_kernel(node)
+        log = self.kernels[node]
+        return "\n".join(log.lines[log.judged:])
+
 
 OUTCOMES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
 
