@@ -234,7 +234,7 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 bool ohca_doorbell_sizes(const struct ohca_cfg *cfg, struct ohca_db_sizes *s);
 
 /**
- * ohca_retire() - the end of an engine, as fast as a reset; owner; no other thread may be inside
+ * ohca_retire() - the end of an engine, as fast as ohca_reset(); owner; no other thread may be inside
  *
  * It calls the host no more, and does not use the host's memory. What it has is freed by
  * ohca_sweep(); no other function but that and ohca_free() may be called.
@@ -372,6 +372,9 @@ void ohca_set_trace(ohca_engine *e, uint32_t events);
  * that. The driver has all of its budget again; after a second reset meanwhile its commands wait
  * until what was there before the first one is freed, so an engine has no more than twice the
  * budget. Calls host_ops.kick if there is something to free.
+ *
+ * One exception: while what was there before the last reset is not freed, a further one needs memory
+ * for tables. If the host has none, the reset itself frees what the driver has made.
  */
 void ohca_reset(ohca_engine *e);
 

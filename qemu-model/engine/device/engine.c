@@ -117,7 +117,7 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 	ohca_mcast_init(e);
 	atomic_store(&e->page_shift, OHCA_PL_MIN_SHIFT);
 	if (!ohca_doorbell_sizes(&e->cfg, &sizes) || keys_init(e) || ohca_life_init(e) ||
-	    ohca_db_init(e, &sizes) || ohca_mad_init(e)) {
+	    ohca_life_spare(e) || ohca_db_init(e, &sizes) || ohca_mad_init(e)) {
 		ohca_free(e);
 		return NULL;
 	}

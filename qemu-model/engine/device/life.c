@@ -256,7 +256,7 @@ void ohca_life_end(ohca_engine *e)
 		ohca_async_forget(&e->port[i].async);
 	d = e->num_dead < OHCA_MAX_DEAD ? life_get(e) : NULL;
 	if (!d) {
-		/* without memory for another set of tables it is swept here */
+		/* a life before is not swept, and there is no memory for a third set of tables */
 		ohca_work_begin(e, UINT64_MAX - e->work);
 		sweep_some(e);
 		return;
@@ -471,6 +471,16 @@ static void life_put(ohca_engine *e, ohca_engine *d)
 	while (*at)
 		at = &(*at)->spare;
 	*at = d;
+}
+
+int ohca_life_spare(ohca_engine *e)
+{
+	ohca_engine *d = life_get(e);
+
+	if (!d)
+		return -1;
+	life_put(e, d);
+	return 0;
 }
 
 bool ohca_life_sweep(ohca_engine *e, uint64_t allowance)

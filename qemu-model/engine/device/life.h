@@ -13,6 +13,10 @@
  * Numbers and tags of keys go on from life to life, so that what a peer or a driver knows of an old
  * one names nothing of the new. Counters and the SMA are of the device, and have no part in it.
  *
+ * The first other set of tables is made with the engine, so that a reset needs no memory. Only a life
+ * that ends before that set is empty again needs a third; without memory for that it is freed at
+ * once, as long as that takes.
+ *
  * A life has all of the budget (base/mem.h), whatever was before it. An engine has no more than
  * twice the budget: while OHCA_MAX_DEAD lives are not swept, it executes no command, without which
  * nothing is made, and a life without a command leaves nothing.
@@ -26,6 +30,8 @@
 
 /* The tables of @e, and a scheduler, empty: 0 or -1 (memory). */
 int ohca_life_init(ohca_engine *e);
+/* The other tables, of the first life that ends: 0 or -1 (memory). */
+int ohca_life_spare(ohca_engine *e);
 /* What the driver has made is not @e's any more, whose status is 0. Its admin queue is as it was. */
 void ohca_life_end(ohca_engine *e);
 /* Free some of what lives have left, as @allowance of work covers. Return: there is more */

@@ -13,7 +13,8 @@
  *
  * To free what a driver has made may take long, so nobody waits for it: an HCA that is reset does
  * it in its own turns, and of those that have gone one has a step, some 50 us, in a call of
- * fab_hcas_turn().
+ * fab_hcas_turn(). All wait for it only where ohca_reset() says so: a second reset, or the end, while
+ * what the first has left is not freed, and this process can have no memory.
  *
  * An HCA may have a front, in another process: then doorbells, registers, clock and interrupts are in
  * a page that both have (front/page.h).
