@@ -244,7 +244,7 @@ static void test_fields(void **state)
 	nth_message(0, &m);
 	m.hdr.version = htole16(7);
 	assert_int_equal(say(b, &m, sizeof(m.hello)), -1);
-	assert_string_equal(b->f.why, "QEMU speaks version 7 of the protocol of HCAs, ohca-fabric 1: "
+	assert_string_equal(b->f.why, "QEMU speaks version 7 of the protocol of HCAs, ohca-fabric 2: "
 			    "take QEMU and ohca-fabric of one release");
 }
 

@@ -14,6 +14,7 @@
 #include "engine/object/doorbell.h"
 #include "fabric/fault/fault.h"
 #include "fabric/hca/hca_priv.h"
+#include "front/proto.h"
 
 #define MS		HOST_MS
 #define MESSAGES	2000u	/* of a thread, which find the owner asleep or awake */
@@ -384,6 +385,29 @@ static void test_clock_torn(void **state)
 	assert_int_equal(r.wrong, 0);
 }
 
+/* QEMU of one release and a daemon of another share a page: another layout is another version. */
+static void test_layout(void **state)
+{
+	const struct ohca_db_sizes sizes = {
+		.max = { [OHCA_DB_QP] = 1024, [OHCA_DB_CQ] = 512, [OHCA_DB_SRQ] = 64 }, .uars = 16,
+	};
+
+	(void)state;
+	assert_int_equal(OHCA_FRONT_VERSION, 2);
+	assert_int_equal(offsetof(struct ohca_page, reg), 0);
+	assert_int_equal(offsetof(struct ohca_page, clock), 128);
+	assert_int_equal(offsetof(struct ohca_page, clock_ok), 136);
+	assert_int_equal(offsetof(struct ohca_page, slow_reads), 140);
+	assert_int_equal(offsetof(struct ohca_page, asleep), 192);
+	assert_int_equal(offsetof(struct ohca_page, irq_any), 256);
+	assert_int_equal(offsetof(struct ohca_page, irq), 320);
+	assert_int_equal(sizeof(struct ohca_page), 576);
+	/* the clock that goes has bit 0, and stands otherwise */
+	assert_int_equal(ohca_page_clock_word(5, true), 11);
+	assert_int_equal(ohca_page_clock_word(5, false), 10);
+	assert_int_equal(OHCA_PAGE_BYTES(ohca_doorbells_bytes(&sizes)), 16384);
+}
+
 /* Doorbells of a paused machine wait, and keep nobody awake. */
 static void test_paused_sender(void **state)
 {
@@ -683,7 +707,7 @@ int main(void)
 {
 #define P(name) cmocka_unit_test_setup_teardown(test_##name, setup_paged, teardown)
 	const struct CMUnitTest tests[] = {
-		P(registers), P(fatal), P(lies), P(unfit), P(pending), P(greedy), P(idle), P(irq),
+		cmocka_unit_test(test_layout), P(registers), P(fatal), P(lies), P(unfit), P(pending), P(greedy), P(idle), P(irq),
 		P(irq_reset), P(clock), P(clock_torn), P(paused_sender), P(paused_midway), P(paused_receiver),
 		P(paused_deadline), P(paused_link), P(paused_reset), P(sleep), P(asleep),
 	};
