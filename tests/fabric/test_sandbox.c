@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -451,6 +452,113 @@ static void test_listeners(void **st)
 	cfg.abstract = false;
 }
 
+/* ---- a wire to another host ---------------------------------------------------------- */
+
+static struct sockaddr_in to;
+
+static long tcp_connect(void)
+{
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	return fd < 0 ? -1 : connect(fd, (struct sockaddr *)&to, sizeof(to));
+}
+
+static long tcp6_socket(void)
+{
+	return socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static long mptcp_socket(void)
+{
+	return socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP);
+}
+
+static long mptcp6_socket(void)
+{
+	return socket(AF_INET6, SOCK_STREAM, IPPROTO_MPTCP);
+}
+
+static long ping_socket(void)
+{
+	return socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP);
+}
+
+/* Connections that connect() does not make. */
+static long fast_sendto(void)
+{
+	const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	return fd < 0 ? -1 : sendto(fd, "", 1, MSG_FASTOPEN | MSG_NOSIGNAL, (struct sockaddr *)&to,
+				    sizeof(to));
+}
+
+static long fast_sendmsg(void)
+{
+	const int fd = socket(AF_INET, SOCK_STREAM, 0);
+	struct iovec iov = { .iov_base = "", .iov_len = 1 };
+	const struct msghdr m = {
+		.msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = &iov, .msg_iovlen = 1,
+	};
+
+	return fd < 0 ? -1 : sendmsg(fd, &m, MSG_FASTOPEN | MSG_NOSIGNAL);
+}
+
+/* As a link does. */
+static long tcp_send(void)
+{
+	struct iovec iov = { .iov_base = "", .iov_len = 1 };
+	const struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) ||
+	    send(fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+		return -1;
+	return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Somebody who listens at 127.0.0.1, on @port. */
+static int tcp_listener(in_port_t *port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(at);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	*port = at.sin_port;
+	return fd;
+}
+
+/* The port that it is told is reached, in one way, and no other port is. */
+static void test_wire(void **st)
+{
+	in_port_t port, elsewhere;
+	const int fd[] = { tcp_listener(&port), tcp_listener(&elsewhere) };
+
+	(void)st;
+	to = (struct sockaddr_in){
+		.sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) }, .sin_port = port,
+	};
+	cfg.tcp[1] = ntohs(port);
+	assert_int_equal(confined(tcp_connect), 0);
+	assert_int_equal(confined(tcp_send), 0);
+	assert_int_not_equal(confined(tcp6_socket), EPERM);
+	to.sin_port = elsewhere;
+	assert_int_equal(confined(tcp_connect), landlock_abi >= 4 ? EACCES : 0);
+	assert_int_equal(confined(fast_sendto), EPERM);
+	assert_int_equal(confined(fast_sendmsg), EPERM);
+	assert_int_equal(confined(mptcp_socket), EPERM);
+	assert_int_equal(confined(mptcp6_socket), EPERM);
+	assert_int_equal(confined(udp_socket), EPERM);
+	cfg.udp = true;
+	assert_int_equal(confined(ping_socket), EPERM);
+	cfg.udp = false;
+	cfg.tcp[1] = 0;
+	close(fd[0]);
+	close(fd[1]);
+}
+
 static volatile sig_atomic_t signals;
 
 static void count_signal(int sig)
@@ -606,6 +714,7 @@ int main(void)
 		cmocka_unit_test(test_system_calls),
 		cmocka_unit_test(test_sockets),
 		cmocka_unit_test(test_listeners),
+		cmocka_unit_test(test_wire),
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_all),

@@ -125,10 +125,9 @@ static const int allowed[] = {
 	SCMP_SYS(ftruncate), SCMP_SYS(fchmod), SCMP_SYS(pipe2), SCMP_SYS(memfd_create),
 	SCMP_SYS(eventfd2), SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
 	SCMP_SYS(epoll_pwait2), SCMP_SYS(poll), SCMP_SYS(ppoll),
-	/* sockets; those that make and connect them are below */
+	/* sockets; those that make and connect them, and that send, are below */
 	SCMP_SYS(accept4), SCMP_SYS(getsockname), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),
-	SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(recvmmsg), SCMP_SYS(sendto),
-	SCMP_SYS(sendmsg), SCMP_SYS(shutdown),
+	SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(recvmmsg), SCMP_SYS(shutdown),
 	/* which pipe a descriptor is; its own sockets' files are removed */
 	SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(unlink), SCMP_SYS(unlinkat),
 	/* memory; mmap() and mprotect() are below */
@@ -161,38 +160,43 @@ static const int fcntls[] = { F_DUPFD_CLOEXEC, F_ADD_SEALS, F_GET_SEALS };
 /*
  * All listeners are there, and accept4() makes the connections. Landlock cannot tell which socket
  * with a path is connected: umad2sim and wires to other hosts alone may connect sockets, and make only
- * those of datagrams, and of TCP.
+ * those of datagrams, and of TCP. It knows no ports of MPTCP, nor a connection that is made by sending.
  * Return: 0, or a negative errno.
  */
 static int allow_sockets(scmp_filter_ctx s, const struct fab_sandbox_cfg *cfg)
 {
 	const struct scmp_arg_cmp datagrams = SCMP_A1(SCMP_CMP_MASKED_EQ, 0xff, SOCK_DGRAM);
 	const struct scmp_arg_cmp streams = SCMP_A1(SCMP_CMP_MASKED_EQ, 0xff, SOCK_STREAM);
+	const struct scmp_arg_cmp usual = SCMP_A2(SCMP_CMP_EQ, 0, 0);
 	const uint32_t yes = SCMP_ACT_ALLOW;
 	unsigned int tcp = 0;
 	int e;
 
 	/* the interrupts of a front: a pair reaches nobody else */
 	e = seccomp_rule_add(s, yes, SCMP_SYS(socketpair), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0));
+	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(sendto), 1,
+				     SCMP_A3(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0));
+	e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(sendmsg), 1,
+				     SCMP_A2(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0));
 	if (cfg->abstract) {
 		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(bind), 0);
 		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(connect), 0);
-		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,
-					     SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0), datagrams);
+		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 3,
+					     SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0), datagrams, usual);
 	}
 	for (unsigned int i = 0; i < FAB_SANDBOX_PORTS; i++)
 		tcp |= cfg->tcp[i];
 	/* Landlock knows TCP sockets */
 	if (tcp) {
 		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(connect), 0);
-		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,
-					     SCMP_A0(SCMP_CMP_EQ, AF_INET, 0), streams);
-		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,
-					     SCMP_A0(SCMP_CMP_EQ, AF_INET6, 0), streams);
+		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 3,
+					     SCMP_A0(SCMP_CMP_EQ, AF_INET, 0), streams, usual);
+		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 3,
+					     SCMP_A0(SCMP_CMP_EQ, AF_INET6, 0), streams, usual);
 	}
 	if (cfg->udp)
-		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 2,
-					     SCMP_A0(SCMP_CMP_EQ, AF_INET, 0), datagrams);
+		e = e ? e : seccomp_rule_add(s, yes, SCMP_SYS(socket), 3,
+					     SCMP_A0(SCMP_CMP_EQ, AF_INET, 0), datagrams, usual);
 	return e;
 }
 
