@@ -601,6 +601,24 @@ static void test_occupied(void **st)
 	assert_non_null(strstr(said, "takes the place of 'host1': the programs there"));
 }
 
+/* The peer of a wire to another fabric says which GUID it has: a machine with the same one comes. */
+static void test_remote_guid(void **st)
+{
+	struct ohca_link_err err;
+	struct ohca_link_cfg cfg;
+
+	(void)st;
+	ohca_link_cfg_init(&cfg);
+	cfg.port_guid = 0x9a;
+	assert_true(connect_host(&host[0], &cfg, &err));
+	assert_non_null(d->by_port[port_of_host(0)]->link);
+	fab_extra(f, port_of_host(0))->remote = true;
+	assert_true(connect_host(&host[1], &cfg, &err));
+	assert_non_null(d->by_port[port_of_host(1)]->link);
+	assert_false(connect_host(&host[2], &cfg, &err));
+	assert_non_null(strstr(err.text, "is attached to switch port"));
+}
+
 /* A host that is switched off has no link until a machine has its place. */
 static void test_off(void **st)
 {
@@ -663,7 +681,8 @@ int main(void)
 		T(test_through), T(test_credits), T(test_buffer_memory), T(test_lanes), T(test_hoq),
 		T(test_multicast), T(test_circle), T(test_partition),
 		T(test_pkey_changes), T(test_drops), T(test_agents),
-		T(test_smp_to_machine), T(test_places), T(test_occupied), T(test_off), T(test_off_port),
+		T(test_smp_to_machine), T(test_places), T(test_occupied), T(test_remote_guid),
+		T(test_off), T(test_off_port),
 		T(test_arbitration_changes), T(test_width),
 #undef T
 		cmocka_unit_test_setup_teardown(test_flood, setup_chain, teardown_hosts),

@@ -186,7 +186,11 @@ const struct ohca_link_cfg *fab_data_peer(const struct fab_data *d, uint32_t p);
 /** fab_data_last_guid() - PortGUID of the peer that port @p had last, or has; 0: it had none */
 uint64_t fab_data_last_guid(const struct fab_data *d, uint32_t p);
 
-/** fab_data_find_guid() - the port whose link leads to PortGUID @guid, or FAB_NO_PORT */
+/**
+ * fab_data_find_guid() - the port whose link leads to PortGUID @guid, or FAB_NO_PORT
+ *
+ * Wires to other fabrics do not count: what their peers say of themselves keeps no machine out.
+ */
 uint32_t fab_data_find_guid(const struct fab_data *d, uint64_t guid);
 
 /** fab_data_accept_stopped() - count a time that peers have to wait for a descriptor, or memory */

@@ -323,8 +323,12 @@ uint64_t fab_data_last_guid(const struct fab_data *d, uint32_t p)
 
 uint32_t fab_data_find_guid(const struct fab_data *d, uint64_t guid)
 {
-	for (uint32_t i = 0; i < d->links; i++)
-		if (d->linked[i]->peer_guid == guid)
-			return d->linked[i]->p;
+	for (uint32_t i = 0; i < d->links; i++) {
+		const uint32_t p = d->linked[i]->p;
+		const struct fab_extra *x = fab_extra_of(d->f, p);
+
+		if (d->linked[i]->peer_guid == guid && !(x && x->remote))
+			return p;
+	}
 	return FAB_NO_PORT;
 }
