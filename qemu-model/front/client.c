@@ -36,6 +36,7 @@
  * @irq: stream of bytes
  * @page: shared, @bytes of it; @db: the doorbells in it
  * @seq: of the last message
+ * @map_head: as of the page
  * @lost: @why says why; set once
  * @mute: no interrupt comes any more, which makes it lost: in the thread that calls, which is told by
  *	the end of @sock
@@ -45,7 +46,7 @@ struct ohca_front {
 	struct ohca_page *page;
 	size_t bytes;
 	struct ohca_doorbells db;
-	uint32_t seq;
+	uint32_t seq, map_head;
 	_Atomic bool lost, mute;
 	char why[sizeof(((struct ohca_front_err *)0)->text)];
 };
@@ -536,6 +537,54 @@ int ohca_front_call(struct ohca_front *f, enum ohca_front_type type, void *msg, 
 		return lose(f, "the fabric's process did not answer within %d ms",
 			    OHCA_FRONT_CALL_MS);
 	return r < 0 ? r : take_answer(f, buf, len, r, value);
+}
+
+int ohca_front_unmap(struct ohca_front *f, uint64_t iova, uint64_t last)
+{
+	/* each call takes some; a daemon that always has more lies */
+	unsigned int left = OHCA_FRONT_MAPS;
+	uint64_t more;
+	int r;
+
+	do {
+		struct ohca_front_unmap m = { .iova = htole64(iova), .last = htole64(last) };
+
+		more = 0;
+		r = ohca_front_call(f, OHCA_FRONT_UNMAP, &m, sizeof(m), -1, &more);
+	} while (!r && more && left--);
+	if (!r && more)
+		return lose(f, "the fabric's process does not unmap what an IOMMU does");
+	return r;
+}
+
+/* Whether there is no room for one more. What the daemon says of it is not trusted. */
+static bool maps_full(const struct ohca_front *f)
+{
+	return f->map_head - atomic_load(&f->page->map_tail) >= OHCA_PAGE_MAPS;
+}
+
+int ohca_front_map(struct ohca_front *f, uint64_t iova, uint64_t len, uint32_t block, uint64_t off,
+		   uint32_t flags)
+{
+	struct ohca_page_map *m;
+	int r = 0;
+
+	if (ohca_front_lost(f))
+		return -1;
+	if (maps_full(f))
+		r = ohca_front_unmap(f, OHCA_FRONT_ALIGN, OHCA_FRONT_ALIGN - 1);
+	if (r)
+		return r;
+	if (maps_full(f))
+		return lose(f, "the fabric's process does not take what an IOMMU translates");
+	m = (struct ohca_page_map *)((uint8_t *)f->page + OHCA_PAGE_RING) +
+	    f->map_head % OHCA_PAGE_MAPS;
+	atomic_store_explicit(&m->iova, iova, memory_order_relaxed);
+	atomic_store_explicit(&m->len, len, memory_order_relaxed);
+	atomic_store_explicit(&m->off, off, memory_order_relaxed);
+	atomic_store_explicit(&m->block, block | (uint64_t)flags << 32, memory_order_relaxed);
+	atomic_store(&f->page->map_head, ++f->map_head);
+	return 0;
 }
 
 bool ohca_front_event(struct ohca_front *f)

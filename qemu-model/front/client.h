@@ -72,6 +72,26 @@ void ohca_front_free(struct ohca_front *f);
 int ohca_front_call(struct ohca_front *f, enum ohca_front_type type, void *msg, size_t len, int fd,
 		    uint64_t *value);
 
+/**
+ * ohca_front_map() - an IOMMU translates a range from now on
+ * @iova, @len, @block, @off, @flags: as of struct ohca_front_range
+ *
+ * The daemon is told only if there are too many for it to be told of: it has what was mapped before a
+ * doorbell. What it does not take ends the front. No address of the range is mapped, or all are so.
+ *
+ * Return: 0, or as ohca_front_call().
+ */
+int ohca_front_map(struct ohca_front *f, uint64_t iova, uint64_t len, uint32_t block, uint64_t off,
+		   uint32_t flags);
+
+/**
+ * ohca_front_unmap() - addresses from @iova to @last are translated no more: there is no DMA after
+ * the return
+ *
+ * Return: as ohca_front_call().
+ */
+int ohca_front_unmap(struct ohca_front *f, uint64_t iova, uint64_t last);
+
 /** ohca_front_sock() - readable: ohca_front_event() is due */
 int ohca_front_sock(const struct ohca_front *f);
 

@@ -2,7 +2,8 @@
 /*
  * The page of an HCA that the fabric's process hosts: memory that it shares with the front, which is
  * the process with the PCI device (QEMU, or a test). It is a memfd of the daemon, sealed against
- * resizing, of OHCA_PAGE_BYTES(): this structure, then the doorbells (front/doorbell.h).
+ * resizing, of OHCA_PAGE_BYTES(): this structure, a ring of mappings, the doorbells
+ * (front/doorbell.h).
  *
  * Doorbells, reads of registers and of the clock, and interrupts need no message. All else is a
  * message (front/proto.h). Values are in host byte order. D: the daemon writes; F: the front.
@@ -17,6 +18,10 @@
  *
  * An interrupt: the daemon ORs @irq, and if @irq_any was 0 it becomes 1, and a byte is sent by the
  * interrupt socket. Who delivers sets @irq_any to 0 first and then takes the bits.
+ *
+ * What an IOMMU translates is in a ring: the front writes an entry, then @map_head. The daemon reads
+ * it when an address has no translation, so it has what was mapped before the HCA was told of it; and
+ * at UNMAP (front/proto.h), by which a front empties a ring that is full.
  */
 #ifndef OHCA_FRONT_PAGE_H
 #define OHCA_FRONT_PAGE_H
@@ -35,6 +40,8 @@
  * @asleep: D sets 1, and 0 when it is awake; F exchanges 0: the daemon sleeps
  * @irq_any: D sets 1, F exchanges 0: a vector is raised
  * @irq: D ORs, F exchanges 0: a bit for each vector
+ * @map_head: F: entries that have been written to the ring, modulo 2^32
+ * @map_tail: D: entries that have been read
  */
 struct ohca_page {
 	_Atomic uint32_t reg[OHCA_PAGE_REGS];
@@ -44,6 +51,8 @@ struct ohca_page {
 	_Alignas(64) _Atomic uint32_t asleep;
 	_Alignas(64) _Atomic uint32_t irq_any;
 	_Alignas(64) _Atomic uint64_t irq[OHCA_PAGE_VECTORS / 64];
+	_Alignas(64) _Atomic uint32_t map_head;
+	_Alignas(64) _Atomic uint32_t map_tail;
 };
 
 #define OHCA_PAGE_CLOCK_MASK	(UINT64_MAX >> 1)	/* of 292 years */
@@ -70,10 +79,24 @@ static inline uint64_t ohca_page_clock(uint64_t word, uint64_t host_ns)
 	return ((word >> 1) + (ohca_page_running(word) ? host_ns : 0)) & OHCA_PAGE_CLOCK_MASK;
 }
 
-/** OHCA_PAGE_DOORBELLS - where the doorbells begin */
-#define OHCA_PAGE_DOORBELLS	4096u
+/**
+ * struct ohca_page_map - an entry of the ring: a struct ohca_front_range (front/proto.h)
+ * @iova, @len, @off: as there
+ * @block: and flags, from bit 32
+ */
+struct ohca_page_map {
+	_Atomic uint64_t iova, len, off, block;
+};
 
-_Static_assert(sizeof(struct ohca_page) <= OHCA_PAGE_DOORBELLS, "the page overlaps the doorbells");
+/** OHCA_PAGE_RING - where the ring of mappings begins, of OHCA_PAGE_MAPS entries */
+#define OHCA_PAGE_RING		4096u
+#define OHCA_PAGE_MAPS		256u
+
+/** OHCA_PAGE_DOORBELLS - where the doorbells begin */
+#define OHCA_PAGE_DOORBELLS	(OHCA_PAGE_RING + OHCA_PAGE_MAPS * sizeof(struct ohca_page_map))
+
+_Static_assert(sizeof(struct ohca_page) <= OHCA_PAGE_RING, "the page overlaps the ring");
+_Static_assert(OHCA_PAGE_DOORBELLS % 4096 == 0, "the doorbells do not begin in a page of memory");
 
 /** OHCA_PAGE_BYTES() - of the whole memfd, for doorbells of ohca_doorbells_bytes() */
 #define OHCA_PAGE_BYTES(doorbells)	(OHCA_PAGE_DOORBELLS + (doorbells))

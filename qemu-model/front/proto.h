@@ -10,8 +10,9 @@
  *	HELLO	front	WELCOME	the HCA; with a descriptor of device memory, if it has some
  *	WELCOME	daemon		with three descriptors: page, eventfd, interrupt socket
  *	BLOCK	front	DONE	a block of memory, with its descriptor
- *	UNBLOCK	front	DONE	a block goes; no range of the last MEM is in it
+ *	UNBLOCK	front	DONE	a block goes; no range of the last MEM, and no mapping, is in it
  *	MEM	front	DONE	all ranges of bus addresses that the HCA reaches from now on
+ *	UNMAP	front	DONE	an IOMMU translates some addresses no longer; @value 1: again
  *	REG	front	DONE	a register of BAR 0 is written, or read: then @value of the answer
  *	RESET	front	DONE	as power-on: no DMA, and no vector is raised after the answer
  *	RUN	front	DONE	the machine is paused, or goes on
@@ -28,8 +29,8 @@
  * The peer is not trusted. A message of an unknown type is answered by DONE with
  * OHCA_FRONT_UNKNOWN, one whose contents are not valid by another status, and nothing else is
  * changed by it. What violates the protocol itself (another magic or version, a message that is
- * shorter than its type or longer than OHCA_FRONT_MAX, descriptors where none belong, no HELLO first)
- * ends the connection, and the HCA with it.
+ * shorter than its type or longer than OHCA_FRONT_MAX, descriptors where none belong, no HELLO first,
+ * an entry of the ring of mappings that is not valid) ends the connection, and the HCA with it.
  */
 #ifndef OHCA_FRONT_PROTO_H
 #define OHCA_FRONT_PROTO_H
@@ -62,6 +63,7 @@ enum ohca_front_type {
 	OHCA_FRONT_RUN = 9,
 	OHCA_FRONT_LIES = 10,
 	OHCA_FRONT_BYE = 11,
+	OHCA_FRONT_UNMAP = 12,
 	OHCA_FRONT_DONE = 0x8000,
 };
 
@@ -189,6 +191,21 @@ struct ohca_front_mem {
 	struct ohca_front_range range[];
 };
 
+#define OHCA_FRONT_MAPS		(1u << 20)	/* at a time */
+
+/**
+ * struct ohca_front_unmap - UNMAP
+ * @iova: the first address that is not translated after the answer
+ * @last: the last one; less than @iova: there is none
+ *
+ * What is in the ring of mappings (front/page.h) is taken before. Ranges that are as MEM says stay.
+ */
+struct ohca_front_unmap {
+	struct ohca_front_hdr hdr;
+	uint64_t iova;
+	uint64_t last;
+};
+
 #define OHCA_FRONT_REG_WRITE	0x1u
 
 /** struct ohca_front_reg - REG */
@@ -226,6 +243,7 @@ _Static_assert(sizeof(struct ohca_front_welcome) == 104, "struct ohca_front_welc
 _Static_assert(sizeof(struct ohca_front_block) == 32, "struct ohca_front_block");
 _Static_assert(sizeof(struct ohca_front_range) == 32, "struct ohca_front_range");
 _Static_assert(sizeof(struct ohca_front_mem) == 24, "struct ohca_front_mem");
+_Static_assert(sizeof(struct ohca_front_unmap) == 32, "struct ohca_front_unmap");
 _Static_assert(sizeof(struct ohca_front_reg) == 32, "struct ohca_front_reg");
 _Static_assert(sizeof(struct ohca_front_run) == 24, "struct ohca_front_run");
 _Static_assert(sizeof(struct ohca_front_lies) == 40, "struct ohca_front_lies");

@@ -26,12 +26,15 @@
                             "share=on -machine memory-backend=ram, or a " \
                             "memory-backend-file of tmpfs or hugetlbfs"
 
-/* Files of tmpfs and hugetlbfs alone may have seals. */
-static bool ohca_is_shared(const MemoryRegion *mr)
+/**
+ * ohca_hosted_is_shared: whether a region is memory that can be given away
+ */
+bool ohca_hosted_is_shared(const MemoryRegion *mr)
 {
     return mr->ram_block && mr->ram_block->fd >= 0 &&
            (mr->ram_block->flags & (RAM_SHARED | RAM_READONLY_FD)) ==
            RAM_SHARED &&
+           /* files of tmpfs and hugetlbfs alone may have seals */
            fcntl(mr->ram_block->fd, F_GET_SEALS) >= 0;
 }
 
@@ -39,7 +42,7 @@ static bool ohca_is_shared(const MemoryRegion *mr)
 static bool ohca_is_private(const MemoryRegion *mr, uint64_t len)
 {
     return len > OHCA_SMALL_RAM && mr->ram && !mr->ram_device &&
-           !ohca_is_shared(mr) &&
+           !ohca_hosted_is_shared(mr) &&
            !object_dynamic_cast(mr->owner, TYPE_PCI_DEVICE);
 }
 
@@ -78,8 +81,12 @@ static void ohca_block_clear(OhcaBlock *b)
     *b = (OhcaBlock) { };
 }
 
-/* The id of the block that is a region; it is told if it is new. -1: there is none. */
-static int ohca_block_of(OhcaState *s, MemoryRegion *mr)
+/**
+ * ohca_hosted_block: the id of the block that is a region; it is told if it is new
+ *
+ * Returns: -1: there is none, and the process is given up
+ */
+int ohca_hosted_block(OhcaState *s, MemoryRegion *mr)
 {
     OhcaBlock *block = s->host.block;
     struct ohca_front_block m = {
@@ -117,7 +124,7 @@ static int ohca_block_of(OhcaState *s, MemoryRegion *mr)
     return i;
 }
 
-/* Take back the blocks that are not in the table. */
+/* Take back the blocks that are not in the table, and have no mapping of an IOMMU. */
 static void ohca_blocks_drop(OhcaState *s)
 {
     unsigned int i;
@@ -126,12 +133,10 @@ static void ohca_blocks_drop(OhcaState *s)
         OhcaBlock *b = &s->host.block[i];
         struct ohca_front_block m = { .id = cpu_to_le32(i) };
 
-        if (b->mr && !b->used) {
-            ohca_hosted_say(s, OHCA_FRONT_UNBLOCK, &m,
-                            offsetof(struct ohca_front_block, size), -1, NULL);
-        }
-        /* unless this process has been lost by it */
-        if (b->mr && !b->used) {
+        if (b->mr && !b->used &&
+            !ohca_hosted_say(s, OHCA_FRONT_UNBLOCK, &m,
+                             offsetof(struct ohca_front_block, size), -1,
+                             NULL)) {
             ohca_block_clear(b);
         }
     }
@@ -185,13 +190,13 @@ static GByteArray *ohca_table_make(OhcaState *s)
     }
     for (i = 0; i < h->ram->len; i++) {
         OhcaRam *ram = &g_array_index(h->ram, OhcaRam, i);
-        int block = ohca_is_shared(ram->mr) ? ohca_block_of(s, ram->mr) : 0;
+        int block = ohca_hosted_is_shared(ram->mr) ? ohca_hosted_block(s, ram->mr) : 0;
 
         if (block < 0) {
             g_byte_array_unref(table);
             return NULL;
         }
-        if (ohca_is_shared(ram->mr)) {
+        if (ohca_hosted_is_shared(ram->mr)) {
             ohca_table_add(table, ram, block);
         }
     }
@@ -208,10 +213,8 @@ static bool ohca_table_same(const GByteArray *a, const GByteArray *b)
            !memcmp(a->data + head, b->data + head, a->len - head);
 }
 
-/**
- * ohca_hosted_mem_send: tell what the bus has, if that is not what was told
- */
-void ohca_hosted_mem_send(OhcaState *s)
+/* Tell what the bus has, if that is not what was told. */
+static void ohca_table_send(OhcaState *s)
 {
     OhcaHosted *h = &s->host;
     GByteArray *table;
@@ -258,6 +261,15 @@ void ohca_hosted_mem_send(OhcaState *s)
 }
 
 /**
+ * ohca_hosted_mem_send: tell of what has changed
+ */
+void ohca_hosted_mem_send(OhcaState *s)
+{
+    ohca_table_send(s);
+    ohca_hosted_iommu_send(s);
+}
+
+/**
  * ohca_hosted_mem_forget: the process is lost, with all that it was told
  */
 void ohca_hosted_mem_forget(OhcaState *s)
@@ -273,6 +285,7 @@ void ohca_hosted_mem_forget(OhcaState *s)
     if (h->sent) {
         g_byte_array_unref(g_steal_pointer(&h->sent));
     }
+    h->maps_told = false;
 }
 
 /* ---- the listener ---- */
@@ -282,6 +295,7 @@ static void ohca_hosted_begin(MemoryListener *listener)
     OhcaHosted *h = container_of(listener, OhcaHosted, listener);
 
     h->next = g_array_new(false, false, sizeof(OhcaRam));
+    h->next_iommu = false;
     g_free(g_steal_pointer(&h->refused));
 }
 
@@ -290,8 +304,8 @@ static void ohca_hosted_add(MemoryListener *listener, MemoryRegionSection *sec)
     OhcaHosted *h = container_of(listener, OhcaHosted, listener);
     OhcaRam r;
 
-    if (!h->refused && memory_region_is_iommu(sec->mr)) {
-        h->refused = g_strdup("host=daemon does not work behind an IOMMU yet");
+    if (memory_region_is_iommu(sec->mr)) {
+        h->next_iommu = true;
     } else if (!h->refused &&
                ohca_is_private(sec->mr, int128_get64(sec->size))) {
         h->refused = g_strdup_printf(OHCA_NOT_SHARED, sec->mr->name);
@@ -304,16 +318,22 @@ static void ohca_hosted_add(MemoryListener *listener, MemoryRegionSection *sec)
 static void ohca_hosted_commit(MemoryListener *listener)
 {
     OhcaHosted *h = container_of(listener, OhcaHosted, listener);
+    OhcaState *s = container_of(h, OhcaState, host);
     GArray *old = h->ram;
 
     g_array_sort(h->next, ohca_ram_cmp);
     h->ram = g_steal_pointer(&h->next);
-    ohca_hosted_mem_send(container_of(h, OhcaState, host));
+    h->iommu = h->next_iommu;
+    if (h->iommu && !h->refused) {
+        h->refused = g_strdup(ohca_hosted_iommu_refused(s));
+    }
+    ohca_hosted_mem_send(s);
     ohca_ram_free(old);
 }
 
 void ohca_hosted_mem_init(OhcaState *s)
 {
+    ohca_hosted_iommu_init(s);
     s->host.listener = (MemoryListener) {
         .name = "ohca",
         .priority = 10,
@@ -331,5 +351,6 @@ void ohca_hosted_mem_exit(OhcaState *s)
     if (s->host.listener.address_space) {
         memory_listener_unregister(&s->host.listener);
     }
+    ohca_hosted_iommu_exit(s);
     ohca_ram_free(g_steal_pointer(&s->host.ram));
 }

@@ -478,12 +478,7 @@ bool ohca_hosted_check(OhcaState *s, Error **errp)
         error_setg(errp, "host=daemon does not go with x-engine= or -icount");
         return false;
     }
-    if (pci_device_iommu_address_space(PCI_DEVICE(s)) !=
-        &address_space_memory) {
-        error_setg(errp, "host=daemon does not work behind an IOMMU yet");
-        return false;
-    }
-    return ohca_hosted_mem_check(s, errp);
+    return ohca_hosted_iommu_check(s, errp) && ohca_hosted_mem_check(s, errp);
 }
 
 /**

@@ -14,6 +14,7 @@
  *
  * ohca-hosted.c      registers, doorbells, life: what is told to that process
  * ohca-hosted-mem.c  guest memory that it is given
+ * ohca-hosted-iommu.c    what an IOMMU translates of it
  *
  * Locks: OhcaState.lock makes its holder the owner of the engine, of the links
  * and of everything below that says "owner". The order is BQL, then lock; neither
@@ -124,6 +125,14 @@ typedef struct OhcaHosted {
     char *refused;              /* why @next cannot be given away, or NULL */
     OhcaBlock block[OHCA_FRONT_BLOCKS];
     GByteArray *sent;           /* the last MEM */
+    bool iommu, next_iommu;     /* an IOMMU translates; as @ram and @next */
+
+    /* what an IOMMU translates, see ohca-hosted-iommu.c */
+    MemoryListener iommu_listener;
+    QLIST_HEAD(, OhcaIommu) iommus;
+    GTree *maps;                /* all mappings; NULL: there is no IOMMU */
+    bool maps_told;             /* the process has them, too */
+    char *iommu_refused;        /* why an IOMMU does not tell of them, or NULL */
 } OhcaHosted;
 
 struct OhcaState {
@@ -300,5 +309,14 @@ void ohca_hosted_mem_init(OhcaState *s);
 void ohca_hosted_mem_exit(OhcaState *s);
 void ohca_hosted_mem_send(OhcaState *s);
 void ohca_hosted_mem_forget(OhcaState *s);
+bool ohca_hosted_is_shared(const MemoryRegion *mr);
+int ohca_hosted_block(OhcaState *s, MemoryRegion *mr);
+
+/* ohca-hosted-iommu.c; all under the BQL */
+bool ohca_hosted_iommu_check(OhcaState *s, Error **errp);
+const char *ohca_hosted_iommu_refused(OhcaState *s);
+void ohca_hosted_iommu_init(OhcaState *s);
+void ohca_hosted_iommu_exit(OhcaState *s);
+void ohca_hosted_iommu_send(OhcaState *s);
 
 #endif /* HW_RDMA_OHCA_H */

@@ -287,6 +287,7 @@ union message {
 	struct ohca_front_hello hello;
 	struct ohca_front_block block;
 	struct ohca_front_mem mem;
+	struct ohca_front_unmap unmap;
 	struct ohca_front_reg reg;
 	struct ohca_front_run run;
 	struct ohca_front_lies lies;

@@ -82,7 +82,7 @@ static size_t nth_message(unsigned int n, union message *m)
 	static const enum ohca_front_type types[] = {
 		OHCA_FRONT_HELLO, OHCA_FRONT_UNBLOCK, OHCA_FRONT_MEM, OHCA_FRONT_REG,
 		OHCA_FRONT_RESET, OHCA_FRONT_RUN, OHCA_FRONT_LIES, OHCA_FRONT_BLOCK,
-		OHCA_FRONT_BYE, OHCA_FRONT_DONE,
+		OHCA_FRONT_UNMAP, OHCA_FRONT_BYE, OHCA_FRONT_DONE,
 	};
 	size_t len = sizeof(m->hdr);
 
@@ -113,6 +113,11 @@ static size_t nth_message(unsigned int n, union message *m)
 		break;
 	case OHCA_FRONT_LIES:
 		len = sizeof(m->lies);
+		break;
+	case OHCA_FRONT_UNMAP:
+		m->unmap.iova = htole64(IOVA);
+		m->unmap.last = htole64(IOVA + 4095);
+		len = sizeof(m->unmap);
 		break;
 	case OHCA_FRONT_BLOCK:
 		m->block.size = htole64(BLOCK);
@@ -412,6 +417,69 @@ static void test_memory(void **state)
 	expect_end(&b->f, "too long");
 }
 
+/* Put an entry into the ring, as it is, and have it read. Return: what the front is told; -1: gone. */
+static int map(struct bad_world *b, const struct ohca_front_range *r)
+{
+	union message m = { .unmap = { .iova = htole64(4096), .last = htole64(4095) } };
+	const uint32_t block = le32toh(r->block), flags = le32toh(r->flags);
+
+	b->f.client.lost = false;
+	assert_int_equal(ohca_front_map(&b->f.client, le64toh(r->iova), le64toh(r->len), block,
+					le64toh(r->off), flags), 0);
+	if (call(&b->f, &m, OHCA_FRONT_UNMAP, sizeof(m.unmap), NULL) == OHCA_FRONT_OK)
+		return 0;
+	return answer(&b->f, NULL);
+}
+
+/* A mapping that is not valid ends the front, and so does a ring with more than it has room for. */
+static void test_maps(void **state)
+{
+	struct bad_world *b = *state;
+	const struct ohca_front_range good = range(IOVA, 8192, 0, 4096, 0);
+	const struct ohca_front_range wrong[] = {
+		range(IOVA + 1, 4096, 0, 0, 0), range(IOVA, 4095, 0, 0, 0),
+		range(IOVA, 4096, 0, 1, 0), range(IOVA, 0, 0, 0, 0),
+		range(IOVA, 4096, 1, 0, 0), range(IOVA, 4096, OHCA_FRONT_BLOCKS, 0, 0),
+		range(IOVA, 4096, UINT32_MAX, 0, 0),
+		range(IOVA, 4096, 0, BLOCK, 0), range(IOVA, 8192, 0, BLOCK - 4096, 0),
+		range(IOVA, 1ull << 63, 0, 0, 0), range(IOVA, 4096, 0, 1ull << 63, 0),
+		range(0xfffffffffffff000ull, 8192, 0, 0, 0), range(IOVA, 4096, 0, 0, 2),
+		/* they overlap the one that is good */
+		range(IOVA, 8192, 0, 0, 0), range(IOVA, 4096, 0, 4096, 0),
+		range(IOVA + 4096, 8192, 0, 8192, 0), range(IOVA - 4096, 16384, 0, 0, 0),
+		range(IOVA, 8192, 0, 4096, OHCA_FRONT_READ_ONLY),
+	};
+	static const uint64_t ends[][2] = { { 1, 4095 }, { 4096, 4096 }, { 0, UINT64_MAX - 1 } };
+	static const uint32_t heads[] = { OHCA_PAGE_MAPS + 1, 1u << 31, UINT32_MAX };
+	union message m;
+
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		dial(b);
+		assert_int_equal(call_block(&b->f, 0, BLOCK, b->mem), OHCA_FRONT_OK);
+		assert_int_equal(map(b, &good), 0);
+		assert_int_equal(map(b, &good), 0);
+		assert_int_equal(map(b, &wrong[i]), -1);
+		assert_string_equal(b->f.why, "a mapping is not valid");
+	}
+	for (unsigned int i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+		dial(b);
+		atomic_store(&b->f.page->map_head, heads[i]);
+		assert_int_equal(call_plain(&b->f, OHCA_FRONT_RESET), OHCA_FRONT_OK);
+		nth_message(8, &m);
+		assert_int_equal(say(b, &m, sizeof(m.unmap)), OHCA_FRONT_INVALID);
+		expect_end(&b->f, "its ring of mappings has more than it can");
+	}
+	/* parts of pages do not go */
+	dial(b);
+	for (unsigned int i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		memset(&m, 0, sizeof(m.unmap));
+		m.unmap.iova = htole64(ends[i][0]);
+		m.unmap.last = htole64(ends[i][1]);
+		assert_int_equal(call(&b->f, &m, OHCA_FRONT_UNMAP, sizeof(m.unmap), NULL),
+				 OHCA_FRONT_INVALID);
+	}
+}
+
 /* Memory that is taken away is not reached, and what was read only is not written. */
 static void test_reach(void **state)
 {
@@ -553,7 +621,7 @@ static void test_turns(void **state)
 		assert_int_equal(s.most, is_short ? 8 : 1);
 		pair_talk(&b->pair, 8);
 	}
-	assert_int_equal(n, 10);
+	assert_int_equal(n, 11);
 }
 
 /* One that never reads its answers is ended; one that says nothing more is not in the way. */
@@ -608,7 +676,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(truncated), T(flipped), T(fields), T(texts), T(nothing), T(descriptors), T(memory), T(reach), T(dies),
+		T(truncated), T(flipped), T(fields), T(texts), T(nothing), T(descriptors), T(memory), T(maps), T(reach), T(dies),
 		T(vanishes), T(turns), T(deaf), T(page),
 	};
 

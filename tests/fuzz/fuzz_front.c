@@ -248,6 +248,7 @@ static union {
 	struct ohca_front_hello hello;
 	struct ohca_front_block block;
 	struct ohca_front_mem mem;
+	struct ohca_front_unmap unmap;
 	struct ohca_front_reg reg;
 	struct ohca_front_run run;
 	struct ohca_front_lies lies;
@@ -393,7 +394,7 @@ static void one_message(struct input *in)
 	const uint8_t type = get(in);
 
 	memset(&msg, 0, 256);
-	switch (type % 9) {
+	switch (type % 10) {
 	case 0:
 		msg.block.id = htole32(type / 16 % 4);
 		msg.block.size = htole64(BLOCK);
@@ -429,6 +430,11 @@ static void one_message(struct input *in)
 		msg.lies.kinds = htole32(get(in));
 		msg.lies.one_of = htole32(get(in));
 		say(in, OHCA_FRONT_LIES, sizeof(msg.lies), -1);
+		break;
+	case 8:
+		msg.unmap.iova = htole64(HOST_BASE + (uint64_t)get(in) * 4096);
+		msg.unmap.last = htole64(HOST_BASE + (uint64_t)get(in) * 4096 - 1);
+		say(in, OHCA_FRONT_UNMAP, sizeof(msg.unmap), -1);
 		break;
 	default:
 		say(in, type & 16 ? OHCA_FRONT_RESET : OHCA_FRONT_BYE, sizeof(msg.hdr),
@@ -487,6 +493,24 @@ static void command(struct input *in)
 		abort();
 	if (front.page)
 		ohca_doorbells_admin(&front.db, ++front.commands);
+}
+
+/* An entry of the ring of mappings, which the input may spoil; the device may have another use for it. */
+static void map(struct input *in)
+{
+	struct ohca_page *page = (void *)front.page;
+	const uint32_t head = page ? atomic_load(&page->map_head) : 0;
+	struct ohca_page_map *at;
+	uint8_t what = get(in);
+
+	if (!page)
+		return;
+	at = (struct ohca_page_map *)(front.page + OHCA_PAGE_RING) + head % OHCA_PAGE_MAPS;
+	at->iova = HOST_BASE + (uint64_t)get(in) * 4096 + (what == 255);
+	at->len = (uint64_t)(1 + what % 4) * 4096;
+	at->off = (uint64_t)get(in) * 4096;
+	at->block = what / 16 % 4 | (uint64_t)(what / 4 % 4 == 3) << 32;
+	page->map_head = head + 1;
 }
 
 static void write_memory(struct input *in)
@@ -568,6 +592,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		default:
 			if (op > 240)
 				dial(&in);
+			else
+				map(&in);
 			break;
 		}
 		pump(20);

@@ -16,6 +16,7 @@
 
 #include "fabric/base/event.h"
 #include "front_priv.h"
+#include "iotlb.h"
 
 /* ---- their end ----------------------------------------------------------------- */
 
@@ -246,7 +247,8 @@ static uint64_t front_clock(void)
 static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 			struct front_msg *m, struct ohca_link_err *err)
 {
-	struct fab_hca_cfg cfg = { .irq = front_irq, .attn = front_attn, .arg = f };
+	struct fab_hca_cfg cfg = { .irq = front_irq, .attn = front_attn,
+				   .maps = fab_front_maps, .arg = f };
 	enum ohca_front_status status;
 	const char *wrong;
 
@@ -340,6 +342,7 @@ static void front_look(struct fab_front *f)
 		if (r > 0) {
 			why = fab_front_message(f, &m);
 			fab_front_drop_fd(f->s, &m);
+			why = why ? why : f->bad;
 		}
 		if (r < 0 || why || !f->hca) {
 			front_end(f, OHCA_LINK_E_PEER, why);
@@ -363,13 +366,15 @@ void fab_fronts_event(struct fab_fronts *s, uint32_t index)
 }
 
 /*
- * Memory has vanished, or a front has set OHCA_PEND_ATTN; one that was looked at waits for the next
+ * Memory has vanished, a ring is not valid, or a front has set OHCA_PEND_ATTN; one that was looked at waits for the next
  * pass, which comes soon: its socket is readable.
  */
 static void front_settle(struct fab_front *f)
 {
 	if (f->vanished)
 		front_end(f, OHCA_LINK_E_PEER, "guest memory vanished");
+	else if (f->bad)
+		front_end(f, OHCA_LINK_E_PEER, f->bad);
 	else if (f->calls && f->looked == f->s->pass)
 		f->s->calls = true;
 	else if (f->calls)
@@ -378,6 +383,8 @@ static void front_settle(struct fab_front *f)
 
 bool fab_fronts_settle(struct fab_fronts *s)
 {
+	bool more;
+
 	fab_hcas_attn(s->cfg.hcas);
 	if (s->calls | fab_blocks_vanished()) {
 		s->calls = false;
@@ -385,7 +392,9 @@ bool fab_fronts_settle(struct fab_fronts *s)
 			if (s->front[i])
 				front_settle(s->front[i]);
 	}
-	return fab_blocks_reap();
+	more = fab_blocks_reap();
+	more |= fab_iotlbs_reap();
+	return more;
 }
 
 struct fab_fronts *fab_fronts_new(const struct fab_fronts_cfg *cfg)
@@ -419,6 +428,8 @@ void fab_fronts_free(struct fab_fronts *s)
 		if (s->front[i])
 			front_free(s->front[i]);
 	while (fab_blocks_reap())
+		;
+	while (fab_iotlbs_reap())
 		;
 	fab_closer_stop(&s->closer);
 	if (s->closer.in_place)

@@ -29,10 +29,12 @@ struct front_msg {
  * @hca: NULL after BYE
  * @page: of @page_bytes, or NULL
  * @dm: device memory, or NULL
- * @block: what its memory lies in; @ranges of the last MEM are in each
+ * @block: what its memory lies in; @ranges of the last MEM, and @maps of an IOMMU, are in each
  * @block_bytes: of all blocks
  * @calls: it has set OHCA_PEND_ATTN
  * @looked: the pass of the loop in which its messages were looked at last
+ * @map_tail: entries of its ring of mappings that were read, modulo 2^32
+ * @bad: why it is to be ended, or NULL
  * @vanished: an access to one of them has found none
  * @desc: NodeDescription, @id: what the front calls the device; for messages
  */
@@ -45,9 +47,11 @@ struct fab_front {
 	size_t page_bytes;
 	struct fab_block *dm;
 	struct fab_block *block[OHCA_FRONT_BLOCKS];
-	unsigned int ranges[OHCA_FRONT_BLOCKS];
+	unsigned int ranges[OHCA_FRONT_BLOCKS], maps[OHCA_FRONT_BLOCKS];
 	uint64_t block_bytes;
 	uint64_t looked;
+	uint32_t map_tail;
+	const char *bad;
 	bool calls, vanished;
 	char desc[64], id[65];
 };
@@ -77,6 +81,7 @@ struct fab_fronts {
 		struct ohca_front_hello hello;
 		struct ohca_front_block block;
 		struct ohca_front_mem mem;
+		struct ohca_front_unmap unmap;
 		struct ohca_front_reg reg;
 		struct ohca_front_run run;
 		struct ohca_front_lies lies;
@@ -130,6 +135,9 @@ void fab_front_text(char *to, const uint8_t *from, size_t n);
 
 /** fab_front_message() - act by @s->in, and answer. Return: NULL, or why the front is to be ended. */
 const char *fab_front_message(struct fab_front *f, struct front_msg *m);
+
+/** fab_front_maps() - maps of struct fab_hca_cfg, of front @f */
+unsigned int fab_front_maps(void *f);
 
 /* ---- front.c ---- */
 

@@ -177,6 +177,7 @@ void fab_hca_free(struct fab_hca *h)
 	fab_page_close(h);
 	fab_hca_unlist(h);
 	free(h->range);
+	fab_iotlb_free(&h->iotlb);
 	if (h->e) {
 		/* behind the others: nobody waits for those that go later */
 		h->all = NULL;
@@ -194,6 +195,11 @@ void fab_hca_free(struct fab_hca *h)
 	/* no turn comes that would find out that these were its own */
 	s->due_ns = UINT64_MAX;
 	atomic_store(&s->kicked, false);
+}
+
+struct fab_iotlb *fab_hca_iotlb(struct fab_hca *h)
+{
+	return &h->iotlb;
 }
 
 ohca_engine *fab_hca_engine(const struct fab_hca *h)
@@ -255,6 +261,7 @@ static void hca_turn(struct fab_hca *h)
 	fab_data_refresh(s->d);
 	for (unsigned int i = 0; i < h->cfg.engine.num_ports; i++)
 		h->port[i].smps = 0;
+	h->mapped = 0;
 	h->in_call = true;
 	more = ohca_poll(h->e, FAB_HCA_BURST);
 	h->in_call = false;

@@ -22,6 +22,7 @@
  *	hca.c		HCAs that come, have their turns, and go
  *	machine.c	registers, reset and pause
  *	mem.c		the memory of an HCA's machine
+ *	iotlb.h		what an IOMMU translates, in another file
  *	page.c		the page
  *	wire.c		what an engine wants of its wires
  *	front.h		its front, in other files
@@ -39,11 +40,13 @@
 #define FAB_HCA_PORTS	2u
 #define FAB_HCA_SMPS	32u	/* that a port takes between two turns: its agent answers as many */
 #define FAB_HCA_RANGES	1024u	/* of memory */
+#define FAB_HCA_MAPS	1024u	/* translations that are taken in a turn */
 #define FAB_HCA_PAGE	4096u	/* what their addresses and lengths are multiples of */
 #define FAB_HCA_GONE	64u	/* that are not freed yet: there is no new one meanwhile */
 
 struct fab_hcas;
 struct fab_hca;
+struct fab_iotlb;
 
 /**
  * struct fab_hca_range - memory that an HCA reaches
@@ -67,7 +70,10 @@ struct fab_hca_range {
  * @irq: MSI-X vector @vec is raised. With @page: vectors are in it, and the front is to be told; @vec
  *	says nothing. Does not block, and calls nothing of the fabric; may be NULL
  * @attn: OHCA_PEND_ATTN was set in @page: a message waits. The same holds for it
- * @arg: first argument of both
+ * @maps: an address has no translation: put those of the front that it has not told of into
+ *	fab_hca_iotlb(); as many, at most, as fit in its ring. Returns how many it has looked at. In a
+ *	turn; may be NULL
+ * @arg: first argument of all
  */
 struct fab_hca_cfg {
 	struct ohca_cfg engine;
@@ -75,6 +81,7 @@ struct fab_hca_cfg {
 	struct ohca_page *page;
 	void (*irq)(void *arg, unsigned int vec);
 	void (*attn)(void *arg);
+	unsigned int (*maps)(void *arg);
 	void *arg;
 };
 
@@ -151,6 +158,9 @@ void fab_hca_run(struct fab_hca *h, bool running);
  * around, or are not multiples of FAB_HCA_PAGE; or ENOMEM. The HCA has what it had.
  */
 bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsigned int n);
+
+/** fab_hca_iotlb() - what it reaches beside fab_hca_memory(); changes between turns, or in @maps */
+struct fab_iotlb *fab_hca_iotlb(struct fab_hca *h);
 
 /** fab_hcas_attn() - tell the fronts that have a message that one waits */
 void fab_hcas_attn(struct fab_hcas *s);

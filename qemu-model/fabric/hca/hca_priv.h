@@ -7,6 +7,7 @@
 
 #include "fabric/data/data.h"
 #include "hca.h"
+#include "iotlb.h"
 
 /**
  * struct fab_hca - an HCA
@@ -18,6 +19,8 @@
  *	did while the machine was paused
  * @range: [@ranges] its memory, in the order of addresses
  * @hit: of @range, where it last was
+ * @iotlb: what an IOMMU translates, beside @range
+ * @mapped: entries that @cfg.maps has taken in this turn
  * @kicked: any thread: it has something to do
  * @listed: it waits for its turn, before @next
  * @in_call: its engine is at work: it takes no packet
@@ -47,6 +50,8 @@ struct fab_hca {
 	} port[FAB_HCA_PORTS];
 	struct fab_hca_range *range;
 	unsigned int ranges, hit;
+	struct fab_iotlb iotlb;
+	unsigned int mapped;
 	_Atomic bool kicked;
 	bool listed, in_call;
 	bool running;
@@ -157,6 +162,9 @@ void fab_hca_link_rate(void *h, unsigned int port, const struct ohca_link_rate *
 
 /** fab_hca_vl15_dropped() - vl15_dropped of struct ohca_host_ops */
 uint64_t fab_hca_vl15_dropped(void *h, unsigned int port);
+
+/** fab_hca_range_is_valid() - whether @r is what fab_hca_memory() takes, but for other ranges */
+bool fab_hca_range_is_valid(const struct fab_hca_range *r);
 
 /** fab_hca_map() - dma_map of struct ohca_host_ops */
 void *fab_hca_map(void *h, uint64_t iova, size_t *len, int prot);

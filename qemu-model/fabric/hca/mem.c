@@ -6,7 +6,7 @@
 
 #include "hca_priv.h"
 
-static bool is_valid(const struct fab_hca_range *r)
+bool fab_hca_range_is_valid(const struct fab_hca_range *r)
 {
 	return r->mem && r->len && !((r->iova | r->len) % FAB_HCA_PAGE) &&
 	       r->len - 1 <= UINT64_MAX - r->iova;
@@ -26,7 +26,7 @@ bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsign
 	if (n > FAB_HCA_RANGES)
 		return false;
 	for (unsigned int i = 0; i < n; i++)
-		if (!is_valid(&range[i]) || (i && !is_behind(&range[i], &range[i - 1])))
+		if (!fab_hca_range_is_valid(&range[i]) || (i && !is_behind(&range[i], &range[i - 1])))
 			return false;
 	errno = ENOMEM;
 	r = calloc(n ? n : 1, sizeof(*r));
@@ -61,12 +61,27 @@ static const struct fab_hca_range *hca_range_at(struct fab_hca *h, uint64_t iova
 	return NULL;
 }
 
+/* What an IOMMU translates; the front may have more, of which it need not tell. */
+static const struct fab_hca_range *hca_translation_at(struct fab_hca *h, uint64_t iova)
+{
+	const struct fab_hca_range *r = fab_iotlb_at(&h->iotlb, iova);
+	unsigned int n;
+
+	if (r || !h->cfg.maps || h->mapped >= FAB_HCA_MAPS)
+		return r;
+	n = h->cfg.maps(h->cfg.arg);
+	h->mapped += n;
+	return n ? fab_iotlb_at(&h->iotlb, iova) : NULL;
+}
+
 void *fab_hca_map(void *p, uint64_t iova, size_t *len, int prot)
 {
 	struct fab_hca *h = p;
 	const struct fab_hca_range *r = hca_range_at(h, iova);
 	uint64_t off;
 
+	if (!r)
+		r = hca_translation_at(h, iova);
 	if (!r || (r->read_only && prot & OHCA_DMA_WRITE))
 		return NULL;
 	off = iova - r->iova;

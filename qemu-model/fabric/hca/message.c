@@ -5,9 +5,12 @@
 #include <stdatomic.h>
 
 #include "front_priv.h"
+#include "iotlb.h"
 
 _Static_assert(OHCA_FRONT_ALIGN == FAB_HCA_PAGE && OHCA_FRONT_RANGES <= FAB_HCA_RANGES,
 	       "a MEM with other ranges than those of an HCA");
+_Static_assert(OHCA_FRONT_MAPS == FAB_IOTLB_MOST && OHCA_PAGE_MAPS <= FAB_HCA_MAPS / 2,
+	       "more mappings than an HCA has room for");
 
 typedef enum ohca_front_status front_act(struct fab_front *f, struct front_msg *m, uint64_t *value);
 
@@ -41,7 +44,7 @@ static enum ohca_front_status on_unblock(struct fab_front *f, struct front_msg *
 
 	(void)m;
 	(void)value;
-	if (id >= OHCA_FRONT_BLOCKS || !f->block[id] || f->ranges[id])
+	if (id >= OHCA_FRONT_BLOCKS || !f->block[id] || f->ranges[id] || f->maps[id])
 		return OHCA_FRONT_INVALID;
 	f->block_bytes -= fab_block_size(f->block[id]);
 	fab_block_free(f->block[id]);
@@ -86,6 +89,66 @@ static enum ohca_front_status on_mem(struct fab_front *f, struct front_msg *m, u
 		f->ranges[i] = 0;
 	for (uint32_t i = 0; i < n; i++)
 		f->ranges[le32toh(mem->range[i].block)]++;
+	return OHCA_FRONT_OK;
+}
+
+/* ---- what an IOMMU translates --------------------------------------------------- */
+
+static bool take_map(struct fab_front *f, const struct ohca_page_map *from)
+{
+	const uint64_t block = atomic_load_explicit(&from->block, memory_order_relaxed);
+	const struct ohca_front_range r = {
+		.iova = htole64(atomic_load_explicit(&from->iova, memory_order_relaxed)),
+		.len = htole64(atomic_load_explicit(&from->len, memory_order_relaxed)),
+		.off = htole64(atomic_load_explicit(&from->off, memory_order_relaxed)),
+		.block = htole32((uint32_t)block),
+		.flags = htole32((uint32_t)(block >> 32)),
+	};
+	struct fab_hca_range to;
+
+	f->bad = "a mapping is not valid";
+	if (!take_range(f, &r, &to))
+		return false;
+	if (fab_iotlb_map(fab_hca_iotlb(f->hca), &to, &f->maps[(uint32_t)block]))
+		f->bad = NULL;
+	else if (errno == ENOMEM)
+		f->bad = "there are too many mappings";
+	return !f->bad;
+}
+
+unsigned int fab_front_maps(void *arg)
+{
+	struct fab_front *f = arg;
+	const struct ohca_page_map *ring = (void *)((uint8_t *)f->page + OHCA_PAGE_RING);
+	const uint32_t n = atomic_load(&f->page->map_head) - f->map_tail;
+	uint32_t i;
+
+	if (!n || f->bad)
+		return 0;
+	if (n > OHCA_PAGE_MAPS)
+		f->bad = "its ring of mappings has more than it can";
+	for (i = 0; i < n && !f->bad; i++)
+		take_map(f, &ring[f->map_tail++ % OHCA_PAGE_MAPS]);
+	atomic_store(&f->page->map_tail, f->map_tail);
+	/* it is ended after the turn */
+	f->s->calls |= f->bad != NULL;
+	return i;
+}
+
+static enum ohca_front_status on_unmap(struct fab_front *f, struct front_msg *m, uint64_t *value)
+{
+	const struct ohca_front_unmap *u = &f->s->in.unmap;
+	bool more;
+
+	(void)m;
+	fab_front_maps(f);
+	if (f->bad)
+		return OHCA_FRONT_INVALID;
+	if ((le64toh(u->iova) | (le64toh(u->last) + 1)) % OHCA_FRONT_ALIGN)
+		return OHCA_FRONT_INVALID;
+	if (!fab_iotlb_unmap(fab_hca_iotlb(f->hca), le64toh(u->iova), le64toh(u->last), &more))
+		return OHCA_FRONT_NO_MEMORY;
+	*value = more;
 	return OHCA_FRONT_OK;
 }
 
@@ -163,6 +226,7 @@ static const struct {
 	{ OHCA_FRONT_BLOCK, true, true, sizeof(struct ohca_front_block), on_block },
 	{ OHCA_FRONT_UNBLOCK, false, true, offsetof(struct ohca_front_block, size), on_unblock },
 	{ OHCA_FRONT_MEM, false, true, sizeof(struct ohca_front_mem), on_mem },
+	{ OHCA_FRONT_UNMAP, false, true, sizeof(struct ohca_front_unmap), on_unmap },
 	{ OHCA_FRONT_REG, false, false, sizeof(struct ohca_front_reg), on_reg },
 	{ OHCA_FRONT_RESET, false, true, sizeof(struct ohca_front_hdr), on_reset },
 	{ OHCA_FRONT_RUN, false, false, sizeof(struct ohca_front_run), on_run },

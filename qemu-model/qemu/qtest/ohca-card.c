@@ -56,6 +56,16 @@ uint32_t reg(Card *c, unsigned int off)
     return qpci_io_readl(c->dev, c->ctrl, off);
 }
 
+void expect_status(Card *c, uint32_t status)
+{
+    int i;
+
+    for (i = 0; i < 30000 && reg(c, OHCA_REG_STATUS) != status; i++) {
+        g_usleep(1000);
+    }
+    g_assert_cmphex(reg(c, OHCA_REG_STATUS), ==, status);
+}
+
 /* Get at the registers of the card that @c->dev is. */
 void card_map(Card *c)
 {

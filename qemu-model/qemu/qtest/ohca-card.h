@@ -77,6 +77,8 @@ void card_close(Card *c);
 void card_map(Card *c);
 
 uint32_t reg(Card *c, unsigned int off);
+/* Wait until OHCA_REG_STATUS is @status. */
+void expect_status(Card *c, uint32_t status);
 void card_reset(Card *c);
 void card_start(Card *c);
 

@@ -11,8 +11,11 @@
 #define VTD_GCMD    0x18
 #define VTD_GSTS    0x1c
 #define VTD_RTADDR  0x20
+#define VTD_IOTLB   0xf8
 #define VTD_TE      (1u << 31)
 #define VTD_SRTP    (1u << 30)
+#define VTD_IVT     (1ull << 63)
+#define VTD_GLOBAL  (1ull << 60)
 
 /* An interrupt comes in a vCPU's time, so it may come after what it is of. */
 static void test_irq(const void *props)
@@ -73,6 +76,8 @@ static void expect_irq_later(Card *c)
         }
         g_assert_cmpint(n, <, 30000);
     }
+    /* one of a later command could come after the next call has begun */
+    qpci_io_writel(c->dev, c->ctrl, OHCA_REG_AQ_INTR, 0);
     qpci_msix_disable(c->dev);
 }
 
@@ -139,22 +144,32 @@ static void test_peer_to_peer(const void *props)
     card_close(&c);
 }
 
+/* Memory of zeros. */
+static uint64_t vtd_page(Card *c)
+{
+    uint64_t page = guest_alloc(&c->qs->alloc, 4096);
+
+    qtest_memset(c->qs->qts, page, 0, 4096);
+    return page;
+}
+
 /* A root table, a context table and one translation: of 1 GiB to itself. */
 static uint64_t vtd_tables(Card *c)
 {
-    uint64_t root = guest_alloc(&c->qs->alloc, 4096);
-    uint64_t context = guest_alloc(&c->qs->alloc, 4096);
-    uint64_t level3 = guest_alloc(&c->qs->alloc, 4096);
+    uint64_t root = vtd_page(c), context = vtd_page(c), level3 = vtd_page(c);
     unsigned int devfn = c->dev->devfn;
 
-    qtest_memset(c->qs->qts, root, 0, 4096);
-    qtest_memset(c->qs->qts, context, 0, 4096);
-    qtest_memset(c->qs->qts, level3, 0, 4096);
     qtest_writeq(c->qs->qts, root, context | 1);
     qtest_writeq(c->qs->qts, context + 16 * devfn, level3 | 1);
     qtest_writeq(c->qs->qts, context + 16 * devfn + 8, 1 << 8 | 1);
     qtest_writeq(c->qs->qts, level3, 0x83);
     return root;
+}
+
+/* What the tables say counts from now on. */
+static void vtd_invalidate(Card *c)
+{
+    qtest_writeq(c->qs->qts, VTD_BASE + VTD_IOTLB, VTD_IVT | VTD_GLOBAL);
 }
 
 static void vtd_command(Card *c, uint32_t bit, uint32_t value)
@@ -174,7 +189,7 @@ static void test_iommu(const void *props)
     Card c;
     int i;
 
-    card_boot(&c, " -machine q35 -device intel-iommu", args);
+    card_boot(&c, " -machine q35 -device intel-iommu,caching-mode=on", args);
     qtest_writeq(c.qs->qts, VTD_BASE + VTD_RTADDR, vtd_tables(&c));
     vtd_command(&c, VTD_SRTP, VTD_SRTP);
     for (i = 0; i < 3; i++) {
@@ -194,6 +209,53 @@ static void test_iommu(const void *props)
     card_close(&c);
 }
 
+/*
+ * The fabric's process has a mapping when the guest has made it, not before, and
+ * none any more when it is gone. A process that comes back has all of them.
+ */
+static void test_mappings(void)
+{
+    uint64_t root, level3, level2, level1, page[2];
+    const uint64_t iova = 1ull << 30;
+    struct ohca_hw_device_attr attr;
+    Card c;
+    int i;
+
+    card_boot(&c, " -machine q35 -device intel-iommu,caching-mode=on",
+              ",addr=4,host=daemon");
+    root = vtd_tables(&c);
+    level3 = qtest_readq(c.qs->qts, qtest_readq(c.qs->qts, root) - 1 +
+                         16 * c.dev->devfn) - 1;
+    level2 = vtd_page(&c);
+    level1 = vtd_page(&c);
+    qtest_writeq(c.qs->qts, level3 + 8, level2 | 3);
+    qtest_writeq(c.qs->qts, level2, level1 | 3);
+    qtest_writeq(c.qs->qts, VTD_BASE + VTD_RTADDR, root);
+    vtd_command(&c, VTD_SRTP, VTD_SRTP);
+    vtd_command(&c, VTD_TE, VTD_TE);
+    card_start(&c);
+    expect_query(&c, iova, OHCA_ADMIN_DMA);
+    for (i = 0; i < 6; i++) {
+        page[i % 2] = vtd_page(&c);
+        qtest_writeq(c.qs->qts, level1, page[i % 2] | 3);
+        vtd_invalidate(&c);
+        if (i == 4) {
+            fabric_kill(&c.fabric);
+            expect_status(&c, OHCA_STATUS_AWAY);
+            fabric_start(&c.fabric);
+            expect_status(&c, OHCA_STATUS_READY);
+            card_start(&c);
+        }
+        expect_query(&c, iova, OHCA_ADMIN_OK);
+        qtest_memread(c.qs->qts, page[i % 2], &attr, sizeof(attr));
+        g_assert_cmphex(be64_to_cpu(attr.node_guid), ==, GUID);
+        qtest_writeq(c.qs->qts, level1, i % 2 ? 0 : page[0] | 1);
+        vtd_invalidate(&c);
+        expect_query(&c, iova, OHCA_ADMIN_DMA);
+    }
+    card_close(&c);
+}
+
 int main(int argc, char **argv)
 {
     card_test_init(&argc, &argv);
@@ -209,5 +271,7 @@ int main(int argc, char **argv)
                         test_peer_to_peer);
     qtest_add_data_func("/ohca/iommu/thread", "", test_iommu);
     qtest_add_data_func("/ohca/iommu/inline", ",x-engine=inline", test_iommu);
+    qtest_add_data_func("/ohca/iommu/daemon", ",host=daemon", test_iommu);
+    qtest_add_func("/ohca/iommu/mappings", test_mappings);
     return card_test_run();
 }

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * host=daemon: what an IOMMU translates, for the process that hosts the engine.
+ *
+ * The IOMMU tells of each mapping that comes and goes. All of them are kept in a
+ * tree, because an IOMMU need not be able to tell of them again: to a process
+ * that comes back, and when the guest has switched bus mastering on again.
+ *
+ * A mapping that comes is put into a ring, which the process reads before it
+ * finds that an address has none. One that goes is a call: when that returns
+ * there is no DMA by it.
+ *
+ * An IOMMU model that does not tell (SMMUv3, intel-iommu without caching-mode=on)
+ * is refused.
+ */
+#include "qemu/osdep.h"
+#include "qapi/error.h"
+#include "ohca.h"
+#include "trace.h"
+
+/* Bus addresses that are memory. The tree has one for each, by @iova. */
+typedef struct OhcaMap {
+    uint64_t iova;
+    uint64_t last;
+    MemoryRegion *mr;           /* with a reference */
+    uint64_t off;               /* in @mr */
+    bool readonly;
+} OhcaMap;
+
+/* A region of the bus that an IOMMU translates. */
+struct OhcaIommu {
+    OhcaState *s;
+    IOMMUNotifier n;
+    IOMMUMemoryRegion *mr;
+    hwaddr offset;              /* of bus addresses to those of @mr */
+    QLIST_ENTRY(OhcaIommu) next;
+};
+
+/* ---- the tree ---- */
+
+/* Entries do not overlap: one that overlaps what is looked for is it. */
+static gint ohca_map_cmp(gconstpointer a, gconstpointer b, gpointer opaque)
+{
+    const OhcaMap *x = a, *y = b;
+
+    return x->last < y->iova ? -1 : x->iova > y->last;
+}
+
+static void ohca_map_free(gpointer opaque)
+{
+    OhcaMap *m = opaque;
+
+    memory_region_unref(m->mr);
+    g_free(m);
+}
+
+static void ohca_map_keep(OhcaHosted *h, const OhcaMap *m)
+{
+    OhcaMap *kept = g_memdup2(m, sizeof(*m));
+
+    memory_region_ref(m->mr);
+    g_tree_insert(h->maps, kept, kept);
+}
+
+/* Addresses from @iova to @last go. */
+static void ohca_maps_cut(OhcaHosted *h, uint64_t iova, uint64_t last)
+{
+    const OhcaMap key = { .iova = iova, .last = last };
+    const OhcaMap *found;
+
+    while ((found = g_tree_lookup(h->maps, &key))) {
+        OhcaMap before = *found, behind = *found;
+
+        memory_region_ref(before.mr);
+        g_tree_remove(h->maps, found);
+        if (before.iova < iova) {
+            before.last = iova - 1;
+            ohca_map_keep(h, &before);
+        }
+        if (behind.last > last) {
+            behind.off += last + 1 - behind.iova;
+            behind.iova = last + 1;
+            ohca_map_keep(h, &behind);
+        }
+        memory_region_unref(before.mr);
+    }
+}
+
+/* ---- what is told ---- */
+
+static bool ohca_map_tell(OhcaState *s, const OhcaMap *m)
+{
+    OhcaHosted *h = &s->host;
+    uint64_t off = m->off + m->mr->ram_block->fd_offset;
+    int block = ohca_hosted_block(s, m->mr);
+
+    if (block >= 0 &&
+        ohca_front_map(h->front->f, m->iova, m->last - m->iova + 1, block, off,
+                       m->readonly ? OHCA_FRONT_READ_ONLY : 0)) {
+        ohca_hosted_give_up(s, "it does not take what an IOMMU translates");
+    }
+    return h->there;
+}
+
+static void ohca_maps_untell(OhcaState *s, uint64_t iova, uint64_t last)
+{
+    if (s->host.there && ohca_front_unmap(s->host.front->f, iova, last)) {
+        ohca_hosted_give_up(s, "it does not unmap what an IOMMU does");
+    }
+}
+
+static gboolean ohca_map_tell_one(gpointer key, gpointer value, gpointer opaque)
+{
+    return !ohca_map_tell(opaque, value);
+}
+
+/**
+ * ohca_hosted_iommu_send: tell of all mappings, or take them back
+ *
+ * They are for the device while it sees the IOMMU, which is not so without bus
+ * mastering.
+ */
+void ohca_hosted_iommu_send(OhcaState *s)
+{
+    OhcaHosted *h = &s->host;
+
+    if (!h->there || !h->maps || h->maps_told == h->iommu) {
+        return;
+    }
+    h->maps_told = h->iommu;
+    if (h->iommu) {
+        g_tree_foreach(h->maps, ohca_map_tell_one, s);
+    } else {
+        ohca_maps_untell(s, 0, UINT64_MAX);
+    }
+}
+
+/* ---- what an IOMMU tells ---- */
+
+static void ohca_iommu_map_ram(OhcaState *s, const OhcaMap *m)
+{
+    OhcaHosted *h = &s->host;
+
+    if (g_tree_nnodes(h->maps) >= OHCA_FRONT_MAPS) {
+        ohca_hosted_give_up(s, "an IOMMU has too many mappings");
+        return;
+    }
+    ohca_map_keep(h, m);
+    if (h->there && h->maps_told) {
+        ohca_map_tell(s, m);
+    }
+}
+
+/* A mapping: as much of it as is memory, which may be interrupted by other things. */
+static void ohca_iommu_map(OhcaState *s, const IOMMUTLBEntry *entry,
+                           uint64_t iova)
+{
+    uint64_t at = entry->translated_addr, end = at + entry->addr_mask + 1;
+
+    while (at < end) {
+        MemoryRegionSection sec = memory_region_find(entry->target_as->root, at,
+                                                     end - at);
+        uint64_t first = sec.offset_within_address_space;
+        uint64_t len = int128_get64(sec.size);
+        OhcaMap m = {
+            .iova = iova + (first - entry->translated_addr),
+            .last = iova + (first - entry->translated_addr) + len - 1,
+            .mr = sec.mr,
+            .off = sec.offset_within_region,
+            .readonly = sec.readonly || !(entry->perm & IOMMU_WO),
+        };
+
+        if (!sec.mr) {
+            return;
+        }
+        if (ohca_hosted_is_shared(sec.mr) &&
+            QEMU_IS_ALIGNED(m.iova | (m.last + 1) | m.off, OHCA_FRONT_ALIGN)) {
+            ohca_iommu_map_ram(s, &m);
+        }
+        memory_region_unref(sec.mr);
+        at = first + len;
+    }
+}
+
+static bool ohca_maps_have(OhcaHosted *h, uint64_t iova, uint64_t last)
+{
+    const OhcaMap key = { .iova = iova, .last = last };
+
+    return g_tree_lookup(h->maps, &key);
+}
+
+static void ohca_iommu_notify(IOMMUNotifier *n, IOMMUTLBEntry *entry)
+{
+    struct OhcaIommu *i = container_of(n, struct OhcaIommu, n);
+    OhcaState *s = i->s;
+    uint64_t iova = entry->iova + i->offset;
+    uint64_t last = iova + entry->addr_mask;
+
+    trace_ohca_iommu(iova, last, entry->perm);
+    /* one that changes goes first; so does one that is told again */
+    if (entry->perm == IOMMU_NONE || ohca_maps_have(&s->host, iova, last)) {
+        ohca_maps_cut(&s->host, iova, last);
+        if (s->host.maps_told) {
+            ohca_maps_untell(s, iova, last);
+        }
+    }
+    if (entry->perm != IOMMU_NONE) {
+        ohca_iommu_map(s, entry, iova);
+    }
+}
+
+/* ---- the listener, of what the IOMMU has for the device ---- */
+
+static void ohca_notifier_init(IOMMUNotifier *n, MemoryRegion *mr, hwaddr first,
+                               hwaddr last)
+{
+    iommu_notifier_init(n, ohca_iommu_notify, IOMMU_NOTIFIER_IOTLB_EVENTS, first,
+                        last,
+                        memory_region_iommu_attrs_to_index(
+                            IOMMU_MEMORY_REGION(mr), MEMTXATTRS_UNSPECIFIED));
+}
+
+static void ohca_iommu_add(MemoryListener *listener, MemoryRegionSection *sec)
+{
+    OhcaHosted *h = container_of(listener, OhcaHosted, iommu_listener);
+    struct OhcaIommu *i;
+    Error *err = NULL;
+    Int128 end;
+
+    if (!memory_region_is_iommu(sec->mr)) {
+        return;
+    }
+    i = g_new0(struct OhcaIommu, 1);
+    i->s = container_of(h, OhcaState, host);
+    i->mr = IOMMU_MEMORY_REGION(sec->mr);
+    i->offset = sec->offset_within_address_space - sec->offset_within_region;
+    end = int128_add(int128_make64(sec->offset_within_region), sec->size);
+    ohca_notifier_init(&i->n, sec->mr, sec->offset_within_region,
+                       int128_get64(int128_sub(end, int128_one())));
+    if (memory_region_register_iommu_notifier(sec->mr, &i->n, &err)) {
+        g_free(h->iommu_refused);
+        h->iommu_refused = g_strdup(error_get_pretty(err));
+        error_free(err);
+        g_free(i);
+        return;
+    }
+    QLIST_INSERT_HEAD(&h->iommus, i, next);
+    memory_region_iommu_replay(i->mr, &i->n);
+}
+
+static void ohca_iommu_drop(struct OhcaIommu *i)
+{
+    OhcaState *s = i->s;
+    uint64_t first = i->n.start + i->offset, last = i->n.end + i->offset;
+
+    memory_region_unregister_iommu_notifier(MEMORY_REGION(i->mr), &i->n);
+    QLIST_REMOVE(i, next);
+    g_free(i);
+    ohca_maps_cut(&s->host, first, last);
+    if (s->host.maps_told) {
+        ohca_maps_untell(s, first, last);
+    }
+}
+
+static void ohca_iommu_del(MemoryListener *listener, MemoryRegionSection *sec)
+{
+    OhcaHosted *h = container_of(listener, OhcaHosted, iommu_listener);
+    struct OhcaIommu *i;
+
+    QLIST_FOREACH(i, &h->iommus, next) {
+        if (MEMORY_REGION(i->mr) == sec->mr &&
+            i->n.start == sec->offset_within_region) {
+            ohca_iommu_drop(i);
+            return;
+        }
+    }
+}
+
+/* Where a model has its region while it does not translate, too: or NULL. */
+static MemoryRegion *ohca_iommu_find(MemoryRegion *root)
+{
+    MemoryRegion *sub;
+
+    if (memory_region_is_iommu(root)) {
+        return root;
+    }
+    QTAILQ_FOREACH(sub, &root->subregions, subregions_link) {
+        if (memory_region_is_iommu(sub)) {
+            return sub;
+        }
+    }
+    return NULL;
+}
+
+/**
+ * ohca_hosted_iommu_check: whether the IOMMU, if there is one, tells of mappings
+ */
+bool ohca_hosted_iommu_check(OhcaState *s, Error **errp)
+{
+    AddressSpace *as = pci_device_iommu_address_space(PCI_DEVICE(s));
+    MemoryRegion *mr = ohca_iommu_find(as->root);
+    IOMMUNotifier n;
+
+    if (!mr) {
+        return true;
+    }
+    ohca_notifier_init(&n, mr, 0, 0);
+    if (memory_region_register_iommu_notifier(mr, &n, errp)) {
+        error_prepend(errp, "host=daemon needs an IOMMU that tells of mappings: ");
+        return false;
+    }
+    memory_region_unregister_iommu_notifier(mr, &n);
+    return true;
+}
+
+/**
+ * ohca_hosted_iommu_refused: why an IOMMU that the device sees is of no use, or NULL
+ */
+const char *ohca_hosted_iommu_refused(OhcaState *s)
+{
+    if (!s->host.maps) {
+        return "an IOMMU has to be there before the device";
+    }
+    return s->host.iommu_refused;
+}
+
+void ohca_hosted_iommu_init(OhcaState *s)
+{
+    OhcaHosted *h = &s->host;
+    AddressSpace *as = pci_device_iommu_address_space(PCI_DEVICE(s));
+
+    if (as == &address_space_memory) {
+        return;
+    }
+    h->maps = g_tree_new_full(ohca_map_cmp, NULL, NULL, ohca_map_free);
+    h->iommu_listener = (MemoryListener) {
+        .name = "ohca-iommu",
+        .priority = 10,
+        .region_add = ohca_iommu_add,
+        .region_del = ohca_iommu_del,
+    };
+    memory_listener_register(&h->iommu_listener, as);
+}
+
+void ohca_hosted_iommu_exit(OhcaState *s)
+{
+    OhcaHosted *h = &s->host;
+    struct OhcaIommu *i, *next;
+
+    if (!h->maps) {
+        return;
+    }
+    memory_listener_unregister(&h->iommu_listener);
+    QLIST_FOREACH_SAFE(i, &h->iommus, next, next) {
+        ohca_iommu_drop(i);
+    }
+    g_tree_destroy(g_steal_pointer(&h->maps));
+    g_free(g_steal_pointer(&h->iommu_refused));
+}
