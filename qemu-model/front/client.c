@@ -541,8 +541,9 @@ int ohca_front_call(struct ohca_front *f, enum ohca_front_type type, void *msg, 
 
 int ohca_front_unmap(struct ohca_front *f, uint64_t iova, uint64_t last)
 {
-	/* each call takes some; a daemon that always has more lies */
-	unsigned int left = OHCA_FRONT_MAPS;
+	/* each call but the last does a full step; a daemon that always has more lies */
+	unsigned int left = OHCA_FRONT_MAPS / OHCA_FRONT_UNMAP_STEP + 1;
+	const uint64_t end = deadline(OHCA_FRONT_UNMAP_MS);
 	uint64_t more;
 	int r;
 
@@ -551,7 +552,7 @@ int ohca_front_unmap(struct ohca_front *f, uint64_t iova, uint64_t last)
 
 		more = 0;
 		r = ohca_front_call(f, OHCA_FRONT_UNMAP, &m, sizeof(m), -1, &more);
-	} while (!r && more && left--);
+	} while (!r && more && --left && now_ns() < end);
 	if (!r && more)
 		return lose(f, "the fabric's process does not unmap what an IOMMU does");
 	return r;

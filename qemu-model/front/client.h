@@ -16,6 +16,7 @@
 #include "proto.h"
 
 #define OHCA_FRONT_CALL_MS	250	/* that a call waits for its answer */
+#define OHCA_FRONT_UNMAP_MS	2000	/* that all calls of an UNMAP of many ranges do */
 
 struct ohca_front;
 
@@ -88,6 +89,8 @@ int ohca_front_map(struct ohca_front *f, uint64_t iova, uint64_t len, uint32_t b
  * ohca_front_unmap() - addresses from @iova to @last are translated no more: there is no DMA after
  * the return
  *
+ * That is a call for each OHCA_FRONT_UNMAP_STEP ranges. A daemon that is not done within
+ * OHCA_FRONT_UNMAP_MS, or the last call begun in that time, is lost.
  * Return: as ohca_front_call().
  */
 int ohca_front_unmap(struct ohca_front *f, uint64_t iova, uint64_t last);

@@ -192,6 +192,8 @@ struct ohca_front_mem {
 };
 
 #define OHCA_FRONT_MAPS		(1u << 20)	/* at a time */
+/* ranges that go by one UNMAP, after which there may be more */
+#define OHCA_FRONT_UNMAP_STEP	256u
 
 /**
  * struct ohca_front_unmap - UNMAP

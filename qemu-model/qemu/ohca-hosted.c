@@ -6,7 +6,8 @@
  * go through a page that both processes have mapped: no message, no lock. All
  * else is a message that is answered, under the BQL: writes of registers, reset,
  * pause, and changes of memory, which take effect before the call returns. None
- * is waited for longer than OHCA_FRONT_CALL_MS.
+ * is waited for longer than OHCA_FRONT_CALL_MS; a change of an IOMMU that ends
+ * many mappings is many of them, of OHCA_FRONT_UNMAP_MS in all.
  *
  * A process that does not answer, or ends, is lost: doorbells do nothing, and
  * STATUS says AWAY. QEMU connects again; the device is then as after power-on.

@@ -677,6 +677,23 @@ static void test_call_lies(void **state)
 	}
 }
 
+/* A daemon that has always more to unmap is asked a bounded number of times. */
+static void test_unmap_lies(void **state)
+{
+	struct ohca_front *f;
+	struct daemon l;
+
+	(void)state;
+	daemon_open(&l, NULL);
+	f = join(&l);
+	l.value = 1;
+	assert_int_equal(ohca_front_unmap(f, 0, UINT64_MAX), -1);
+	assert_in_range(l.calls, 1, OHCA_FRONT_MAPS / OHCA_FRONT_UNMAP_STEP + 1);
+	expect_lost(&l, f, "does not unmap");
+	ohca_front_free(f);
+	daemon_close(&l);
+}
+
 /* What comes unasked: the end, a reason, and what does not belong there. */
 static void test_unasked(void **state)
 {
@@ -724,6 +741,7 @@ int main(void)
 		cmocka_unit_test(test_mute),
 		cmocka_unit_test(test_welcome_lies),
 		cmocka_unit_test(test_call_lies),
+		cmocka_unit_test(test_unmap_lies),
 		cmocka_unit_test(test_unasked),
 	};
 

@@ -9,7 +9,8 @@
 
 _Static_assert(OHCA_FRONT_ALIGN == FAB_HCA_PAGE && OHCA_FRONT_RANGES <= FAB_HCA_RANGES,
 	       "a MEM with other ranges than those of an HCA");
-_Static_assert(OHCA_FRONT_MAPS == FAB_IOTLB_MOST && OHCA_PAGE_MAPS <= FAB_HCA_MAPS / 2,
+_Static_assert(OHCA_FRONT_MAPS == FAB_IOTLB_MOST && OHCA_FRONT_UNMAP_STEP == FAB_IOTLB_STEP &&
+	       OHCA_PAGE_MAPS <= FAB_HCA_MAPS / 2,
 	       "more mappings than an HCA has room for");
 
 typedef enum ohca_front_status front_act(struct fab_front *f, struct front_msg *m, uint64_t *value);
