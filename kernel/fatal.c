@@ -25,8 +25,6 @@ static void ohca_quiesce(struct ohca_dev *dev)
 	int ret = ohca_reset_hw(dev);
 
 	pci_clear_master(dev->pdev);
-	if (ret == -EHOSTDOWN && dev->fn)
-		WRITE_ONCE(dev->fn->away, true);
 	if (ret == -ETIMEDOUT) {
 		dev_err(&dev->pdev->dev, "no answer to a reset; its memory is set aside\n");
 		life = OHCA_WEDGED;

@@ -180,6 +180,8 @@ static int ohca_identify(struct ohca_dev *dev)
 		return dev_err_probe(d, -ENODEV, "no doorbell page\n");
 
 	ret = ohca_reset_hw(dev);
+	if (ret == -EHOSTDOWN)
+		return ret;
 	if (ret)
 		return dev_err_probe(d, ret, "reset failed, status %#x\n",
 				     readl(dev->regs + OHCA_REG_STATUS));

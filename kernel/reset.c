@@ -8,6 +8,7 @@
 
 #include "dev.h"
 #include "fatal.h"
+#include "pci.h"
 
 /**
  * ohca_is_gone - whether the device does not respond: it was removed, or decodes no memory
@@ -44,7 +45,8 @@ const char *ohca_absence(struct ohca_dev *dev)
  * @bits: their expected value
  *
  * Process context. While FATAL is set and not in @mask, the device only executes a reset, and this
- * function does not wait.
+ * function does not wait. A device that is away is recorded in its function, whose recovery then
+ * waits for it.
  * Return: 0, -ENODEV if it is gone, -EHOSTDOWN if it is away, -EIO if it is FATAL, -ETIMEDOUT.
  */
 int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
@@ -57,8 +59,11 @@ int ohca_wait_status(struct ohca_dev *dev, u32 mask, u32 bits)
 
 		if (ohca_is_gone(dev))
 			return -ENODEV;
-		if (status & OHCA_STATUS_AWAY)
+		if (status & OHCA_STATUS_AWAY) {
+			if (dev->fn)
+				WRITE_ONCE(dev->fn->away, true);
 			return -EHOSTDOWN;
+		}
 		if ((status & mask) == bits)
 			return 0;
 		if (status & ~mask & OHCA_STATUS_FATAL)

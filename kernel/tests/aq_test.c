@@ -521,6 +521,10 @@ static void away_is_no_failure(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, ohca_absence(dev));
 	writel(OHCA_STATUS_AWAY, status);
 	KUNIT_EXPECT_STREQ(test, "the device is away", ohca_absence(dev));
+	/* it may go at the first reset, too, before it is known */
+	KUNIT_EXPECT_EQ(test, -EHOSTDOWN, ohca_reset_hw(dev));
+	KUNIT_EXPECT_TRUE(test, fn->away);
+	fn->away = false;
 
 	ohca_fatal(dev, ohca_absence(dev));
 	KUNIT_EXPECT_TRUE(test, ohca_is_quiet(dev));
