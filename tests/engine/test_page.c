@@ -401,11 +401,13 @@ static void test_layout(void **state)
 	assert_int_equal(offsetof(struct ohca_page, asleep), 192);
 	assert_int_equal(offsetof(struct ohca_page, irq_any), 256);
 	assert_int_equal(offsetof(struct ohca_page, irq), 320);
-	assert_int_equal(sizeof(struct ohca_page), 576);
+	assert_int_equal(offsetof(struct ohca_page, map_head), 576);
+	assert_int_equal(offsetof(struct ohca_page, map_tail), 640);
+	assert_int_equal(sizeof(struct ohca_page), 704);
 	/* the clock that goes has bit 0, and stands otherwise */
 	assert_int_equal(ohca_page_clock_word(5, true), 11);
 	assert_int_equal(ohca_page_clock_word(5, false), 10);
-	assert_int_equal(OHCA_PAGE_BYTES(ohca_doorbells_bytes(&sizes)), 16384);
+	assert_int_equal(OHCA_PAGE_BYTES(ohca_doorbells_bytes(&sizes)), 24576);
 }
 
 /* Doorbells of a paused machine wait, and keep nobody awake. */
