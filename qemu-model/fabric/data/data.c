@@ -192,9 +192,7 @@ bool fab_data_round(struct fab_data *d)
 		fab_settle(d);
 	for (uint32_t i = 0; i < d->nawake; i++)
 		ohca_link_kick(d->awake[i]->link);
-	for (uint32_t i = 0; i < d->nused; i++)
-		ohca_link_kick_tx(d->used[i]->link);
-	/* links that HCAs use between two rounds are kicked by the second */
+	/* those, too, that HCAs used since the last round */
 	fab_links_used(d);
 	if (fab_unlikely(d->link_captures))
 		fab_capture_links(d);

@@ -260,7 +260,6 @@ void fab_links_used(struct fab_data *d)
 	while (d->nused) {
 		struct fab_dport *dp = d->used[--d->nused];
 
-		/* what an event made leave, and no round since */
 		ohca_link_kick_tx(dp->link);
 		/* an impossible credit limit is found when the link sleeps again */
 		if (dp->refused_tx)
