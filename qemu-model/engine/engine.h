@@ -49,6 +49,9 @@ struct ohca_run {
 /** Stretches in one call of dma_persist, at most. */
 #define OHCA_PERSIST_RUNS	512u
 
+/** Calls of dma_persist whose ohca_persisted() has not come yet, at most; a reset ends none. */
+#define OHCA_PERSISTS		8u
+
 /**
  * struct ohca_host_ops - what the engine needs of its host
  *

@@ -385,11 +385,12 @@ static uint32_t front_place(struct fab_data *d, const struct ohca_link_cfg *peer
 	return p;
 }
 
-struct fab_fronts *fab_attach_fronts(struct fab_attach *a, struct fab_hcas *hcas)
+struct fab_fronts *fab_attach_fronts(struct fab_attach *a, struct fab_hcas *hcas, bool disk)
 {
 	const struct fab_fronts_cfg cfg = {
 		.hcas = hcas,
 		.d = a->d,
+		.disk = disk,
 		.epfd = a->epfd,
 		.place = front_place,
 	};

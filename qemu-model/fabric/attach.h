@@ -35,10 +35,11 @@ void fab_attach_free(struct fab_attach *a);
 /**
  * fab_attach_fronts() - take fronts, too
  * @hcas: where their HCAs go
+ * @disk: the memory of their machines may be on a disk
  *
  * Return: the fronts, which the caller frees after @a and before @hcas; NULL if out of memory.
  */
-struct fab_fronts *fab_attach_fronts(struct fab_attach *a, struct fab_hcas *hcas);
+struct fab_fronts *fab_attach_fronts(struct fab_attach *a, struct fab_hcas *hcas, bool disk);
 
 /** fab_attach_event() - a descriptor, the event's @index, can be read; never blocks */
 void fab_attach_event(struct fab_attach *a, uint32_t index);

@@ -54,6 +54,9 @@ static const char usage_text[] =
 	"                            IBSIM_SERVER_PORT; whoever reaches it may manage the fabric\n"
 	"  -c, --control PATH        let the VERBs ask it, by a UNIX socket with that PATH\n"
 	"  -l, --listen PATH         UNIX socket for virtual machines; each has a host's place\n"
+	"      --disk-memory         take machines, too, whose memory is in part files of a disk, as\n"
+	"                            persistent memory is: who has such may keep all of them\n"
+	"                            waiting for the disk\n"
 	"      --wire NODE:PORT[=HOST:PORT[/NODE:PORT]]  a wire from this port of a switch, which\n"
 	"                            has no cable or a host's, to a fabric of another host: it waits\n"
 	"                            for one that comes, or connects to the listener at HOST:PORT,\n"
@@ -189,7 +192,7 @@ static int check_topology(const char *name)
 }
 
 enum { O_SHIFT = 256, O_HOQ, O_SPIN, O_STATS, O_HOSTS_OFF, O_CAPTURE, O_CAPTURE_PORT, O_PKEYS,
-       O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE };
+       O_UDP, O_SEED, O_TRACE, O_NO_SANDBOX, O_WIRE, O_LISTEN_TCP, O_TOKEN, O_SITE, O_DISK_MEMORY };
 
 /* Return: false: it is no number from 0 to @most; said so. */
 static bool option_number(const char *name, const char *s, unsigned int most, unsigned int *v)
@@ -367,6 +370,9 @@ static bool set_option(struct serve_options *o, int c, const char *arg)
 		}
 		o->cfg.captured[o->cfg.ncaptured++] = arg;
 		return true;
+	case O_DISK_MEMORY:
+		o->cfg.disk = true;
+		return true;
 	case O_HOSTS_OFF:
 		o->cfg.hosts_off = true;
 		return true;
@@ -404,6 +410,7 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		{ "umad2sim-udp", required_argument, NULL, O_UDP },
 		{ "control", required_argument, NULL, 'c' },
 		{ "listen", required_argument, NULL, 'l' },
+		{ "disk-memory", no_argument, NULL, O_DISK_MEMORY },
 		{ "mtu", required_argument, NULL, 'm' },
 		{ "vls", required_argument, NULL, 'v' },
 		{ "pkeys", required_argument, NULL, O_PKEYS },
@@ -435,6 +442,8 @@ static int parse_options(struct serve_options *o, int argc, char **argv)
 		return fab_usage_error("either --topology or --generate is needed");
 	if (o->cfg.umad2sim_udp && !o->cfg.umad2sim)
 		return fab_usage_error("--umad2sim-udp needs --umad2sim");
+	if (o->cfg.disk && !o->cfg.listen)
+		return fab_usage_error("--disk-memory needs --listen");
 	if (o->site && !o->spec)
 		return fab_usage_error("--site needs --generate: a file has the GUIDs that it has");
 	if (o->cfg.listen_tcp && !o->cfg.nwires)

@@ -380,7 +380,7 @@ static bool open_data(struct loop *l, const struct fab_serve_cfg *cfg)
 		fprintf(stderr, "ohca-fabric: --listen %s: %s\n", cfg->listen, err.text);
 		return false;
 	}
-	l->fronts = fab_attach_fronts(l->attach, l->hcas);
+	l->fronts = fab_attach_fronts(l->attach, l->hcas, cfg->disk);
 	if (!l->fronts)
 		perror("ohca-fabric");
 	return l->fronts;
@@ -534,8 +534,8 @@ static void start_threads(void *arg)
 	struct loop *l = arg;
 
 	if (l->fronts && !fab_fronts_start(l->fronts))
-		fprintf(stderr, "ohca-fabric: without a second thread, who goes holds up the others: "
-			"%s\n", strerror(errno));
+		fprintf(stderr, "ohca-fabric: without further threads, who goes holds up the others, and "
+			"no memory is on a disk: %s\n", strerror(errno));
 }
 
 /*

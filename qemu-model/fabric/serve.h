@@ -28,6 +28,7 @@ struct fab_serve_hooks {
  * @umad2sim_udp: ADDRESS:PORT for remote ones, or NULL; needs @umad2sim
  * @control: path of the control socket, or NULL
  * @listen: path of the socket for virtual machines, or NULL: there are none
+ * @disk: the memory of virtual machines may be files of a disk, see hca/block.h
  * @listen_tcp: path of the TCP socket for wires of other hosts' fabrics, or NULL: none come
  * @token: that who comes has to prove, and that is proved to others, or NULL
  * @wire: [@nwires] wires to other hosts' fabrics, whose ports fab_remote_ports() has got ready
@@ -49,6 +50,7 @@ struct fab_serve_cfg {
 	const char *umad2sim_udp;
 	const char *control;
 	const char *listen;
+	bool disk;
 	const char *listen_tcp;
 	const char *token;
 	struct fab_remote_wire wire[FAB_REMOTE_WIRES];

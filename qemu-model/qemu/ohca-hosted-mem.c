@@ -8,9 +8,9 @@
  * what is gone. Blocks are told first, and taken back when a table without them
  * is in use.
  *
- * Memory without a shared file of tmpfs or hugetlbfs behind it (firmware, frame
- * buffers, files of a disk) is no target of DMA. While the guest has bus mastering
- * off the table is empty, and the blocks stay.
+ * Memory without a shared file behind it (firmware, frame buffers) is no target of
+ * DMA. A file of a disk, as persistent memory has, is one if the process takes it.
+ * While the guest has bus mastering off the table is empty, and the blocks stay.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -21,10 +21,12 @@
 /* Memory of more than this that cannot be shared is the machine's RAM. */
 #define OHCA_SMALL_RAM      (16 * MiB)
 
-#define OHCA_NOT_SHARED     "guest memory '%s' is not shared, or on a disk: " \
-                            "-object memory-backend-memfd,id=ram,size=...," \
+#define OHCA_SHARE_IT       "-object memory-backend-memfd,id=ram,size=...," \
                             "share=on -machine memory-backend=ram, or a " \
                             "memory-backend-file of tmpfs or hugetlbfs"
+#define OHCA_NOT_SHARED     "guest memory '%s' is not shared: " OHCA_SHARE_IT
+#define OHCA_ON_DISK        "guest memory '%s' is not in memory: " OHCA_SHARE_IT \
+                            ", or ohca-fabric --disk-memory if it is on a disk"
 
 /**
  * ohca_hosted_is_shared: whether a region is memory that can be given away
@@ -33,9 +35,7 @@ bool ohca_hosted_is_shared(const MemoryRegion *mr)
 {
     return mr->ram_block && mr->ram_block->fd >= 0 &&
            (mr->ram_block->flags & (RAM_SHARED | RAM_READONLY_FD)) ==
-           RAM_SHARED &&
-           /* files of tmpfs and hugetlbfs alone may have seals */
-           fcntl(mr->ram_block->fd, F_GET_SEALS) >= 0;
+           RAM_SHARED;
 }
 
 /* Whether this is the machine's RAM, but cannot be given away. */
@@ -81,6 +81,36 @@ static void ohca_block_clear(OhcaBlock *b)
     *b = (OhcaBlock) { };
 }
 
+/* The id of the block that is @mr; NULL: of a free one; OHCA_FRONT_BLOCKS: none. */
+static unsigned int ohca_block_find(OhcaState *s, const MemoryRegion *mr)
+{
+    unsigned int i;
+
+    for (i = 0; i < OHCA_FRONT_BLOCKS && s->host.block[i].mr != mr; i++) {
+        /* next */
+    }
+    return i;
+}
+
+/* The free block @i is @mr. Returns: as ohca_hosted_say() */
+static int ohca_block_tell(OhcaState *s, unsigned int i, MemoryRegion *mr)
+{
+    struct ohca_front_block m = {
+        .id = cpu_to_le32(i),
+        .size = cpu_to_le64(mr->ram_block->fd_offset +
+                            ROUND_UP(memory_region_size(mr),
+                                     OHCA_FRONT_ALIGN)),
+    };
+    int r = ohca_hosted_say(s, OHCA_FRONT_BLOCK, &m, sizeof(m),
+                            mr->ram_block->fd, NULL);
+
+    if (!r) {
+        memory_region_ref(mr);
+        s->host.block[i].mr = mr;
+    }
+    return r;
+}
+
 /**
  * ohca_hosted_block: the id of the block that is a region; it is told if it is new
  *
@@ -88,40 +118,69 @@ static void ohca_block_clear(OhcaBlock *b)
  */
 int ohca_hosted_block(OhcaState *s, MemoryRegion *mr)
 {
-    OhcaBlock *block = s->host.block;
-    struct ohca_front_block m = {
-        .size = cpu_to_le64(mr->ram_block->fd_offset +
-                            ROUND_UP(memory_region_size(mr),
-                                     OHCA_FRONT_ALIGN)),
-    };
-    unsigned int i;
+    unsigned int i = ohca_block_find(s, mr);
     int r;
 
-    for (i = 0; i < OHCA_FRONT_BLOCKS && block[i].mr != mr; i++) {
-        /* next */
-    }
     if (i == OHCA_FRONT_BLOCKS) {
-        for (i = 0; i < OHCA_FRONT_BLOCKS && block[i].mr; i++) {
-            /* next */
-        }
+        g_autofree char *why = NULL;
+
+        i = ohca_block_find(s, NULL);
         if (i == OHCA_FRONT_BLOCKS) {
             ohca_hosted_give_up(s, "the machine has too many memory backends");
             return -1;
         }
-        m.id = cpu_to_le32(i);
-        r = ohca_hosted_say(s, OHCA_FRONT_BLOCK, &m, sizeof(m),
-                            mr->ram_block->fd, NULL);
+        r = ohca_block_tell(s, i, mr);
         if (r) {
+            why = g_strdup_printf(OHCA_ON_DISK, mr->name);
             ohca_hosted_give_up(s, r == OHCA_FRONT_NO_MEMORY ?
-                                "it is out of memory" :
-                                "it cannot map guest memory");
+                                "it is out of memory" : why);
             return -1;
         }
-        memory_region_ref(mr);
-        block[i].mr = mr;
     }
-    block[i].used = true;
+    s->host.block[i].used = true;
     return i;
+}
+
+/* A device, and memory that its process does not take. */
+typedef struct OhcaTaken {
+    OhcaState *s;
+    const MemoryRegion *refused;
+} OhcaTaken;
+
+/* Tell of @mr if it is on a disk. Returns: whether the process does not take it. */
+static bool ohca_find_refused(Int128 start, Int128 len, const MemoryRegion *mr,
+                              hwaddr offset, void *opaque)
+{
+    OhcaTaken *t = opaque;
+    unsigned int i = ohca_block_find(t->s, NULL);
+
+    /* files of tmpfs and hugetlbfs alone may have seals */
+    if (i < OHCA_FRONT_BLOCKS && ohca_hosted_is_shared(mr) &&
+        fcntl(mr->ram_block->fd, F_GET_SEALS) < 0 &&
+        ohca_block_find(t->s, mr) == OHCA_FRONT_BLOCKS &&
+        ohca_block_tell(t->s, i, (MemoryRegion *)mr)) {
+        t->refused = mr;
+    }
+    return t->refused;
+}
+
+/**
+ * ohca_hosted_mem_take: whether the process takes memory that is on a disk
+ *
+ * It is asked before the driver needs that memory, so that the device can be
+ * refused.
+ */
+bool ohca_hosted_mem_take(OhcaState *s, Error **errp)
+{
+    OhcaTaken t = { .s = s };
+
+    RCU_READ_LOCK_GUARD();
+    flatview_for_each_range(address_space_to_flatview(&address_space_memory),
+                            ohca_find_refused, &t);
+    if (t.refused) {
+        error_setg(errp, OHCA_ON_DISK, t.refused->name);
+    }
+    return !t.refused;
 }
 
 /* Take back the blocks that are not in the table, and have no mapping of an IOMMU. */

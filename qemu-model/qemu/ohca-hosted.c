@@ -527,6 +527,9 @@ bool ohca_hosted_realize(OhcaState *s, const struct ohca_cfg *cfg, Error **errp)
     }
     h->timer = timer_new_ms(QEMU_CLOCK_REALTIME, ohca_hosted_due, s);
     ohca_hosted_adopt(s, f);
+    if (!ohca_hosted_mem_take(s, errp)) {
+        return false;
+    }
     h->vmstate = qdev_add_vm_change_state_handler(DEVICE(s),
                                                   ohca_hosted_vm_state, NULL,
                                                   s);
@@ -546,7 +549,9 @@ void ohca_hosted_unrealize(OhcaState *s)
     if (!h->timer) {
         return;
     }
-    qemu_del_vm_change_state_handler(g_steal_pointer(&h->vmstate));
+    if (h->vmstate) {
+        qemu_del_vm_change_state_handler(g_steal_pointer(&h->vmstate));
+    }
     ohca_hosted_say(s, OHCA_FRONT_BYE, &m, sizeof(m), -1, NULL);
     if (h->there) {
         ohca_hosted_end(s, "the device was unplugged");

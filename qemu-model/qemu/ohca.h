@@ -305,6 +305,7 @@ void ohca_hosted_give_up(OhcaState *s, const char *why);
 
 /* ohca-hosted-mem.c; all under the BQL */
 bool ohca_hosted_mem_check(OhcaState *s, Error **errp);
+bool ohca_hosted_mem_take(OhcaState *s, Error **errp);
 void ohca_hosted_mem_init(OhcaState *s);
 void ohca_hosted_mem_exit(OhcaState *s);
 void ohca_hosted_mem_send(OhcaState *s);

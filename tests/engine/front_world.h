@@ -46,6 +46,7 @@ struct world {
 	int pipe[2];
 	pthread_t thread;
 	sem_t done;
+	int (*file)(void);		/* makes that of a machine's memory; NULL: a memfd */
 	void (*call)(struct world *w, void *arg);	/* in the loop's thread */
 	void *arg;
 	int rc;
@@ -213,7 +214,8 @@ static inline void expect_at(struct world *w, unsigned int num, const char *desc
 	assert_string_equal(who.desc, desc);
 }
 
-static inline int world_setup(void **state)
+/* @disk: the memory of machines may be on one. */
+static inline int world_start(void **state, bool disk)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	char why[1024], spec[16];
@@ -232,6 +234,7 @@ static inline int world_setup(void **state)
 	w->hooks = (struct fab_serve_hooks){ w->pipe[0], loop_ready, loop_event, w };
 	w->cfg.hooks = &w->hooks;
 	w->cfg.listen = w->path;
+	w->cfg.disk = disk;
 	w->cfg.quiet = !getenv("OHCA_TRACE");
 	w->cfg.data.hoq_scale = 1;
 	assert_int_equal(pthread_create(&w->thread, NULL, loop_thread, w), 0);
@@ -239,6 +242,11 @@ static inline int world_setup(void **state)
 	in_loop(w, route, NULL);
 	*state = w;
 	return 0;
+}
+
+static inline int world_setup(void **state)
+{
+	return world_start(state, false);
 }
 
 static inline int world_teardown(void **state)
@@ -629,7 +637,8 @@ struct machine {
 static inline void *machine_memory(void *arg, size_t n, bool device)
 {
 	struct machine *m = arg;
-	const int fd = memfd_create("machine", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	const int fd = m->w->file && !device ? m->w->file() :
+		       memfd_create("machine", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *p;
 
 	if (fd < 0 || ftruncate(fd, (off_t)n))

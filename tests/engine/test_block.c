@@ -84,7 +84,7 @@ static struct fab_block *new_block(struct fab_closer *c, bool *vanished)
 	assert_int_equal(ftruncate(fd, SIZE), 0);
 	assert_int_equal(fstat(fd, &st), 0);
 	memset(&seen, 0, sizeof(seen));
-	b = fab_block_new(fd, SIZE, c, vanished, &status);
+	b = fab_block_new(fd, SIZE, c, false, vanished, &status);
 	assert_non_null(b);
 	assert_int_equal(status, OHCA_FRONT_OK);
 	seen.at = fab_block_mem(b);
@@ -147,27 +147,38 @@ static void test_many(void **state)
 		assert_int_equal(fcntl(fd[i], F_GETFD), -1);
 }
 
-/* What is no file in memory is refused. No file system is asked, which might not answer. */
+/*
+ * What is no file in memory is refused. No file system is asked, which might not answer; nor is any where
+ * files of a disk are taken, but by one.
+ */
 static void test_refused(void **state)
 {
 	static struct fab_closer c;
 	enum ohca_front_status status;
 	bool vanished = false;
-	int fd[5], p[2];
+	int fd[6], p[2];
 
 	(void)state;
 	assert_int_equal(pipe(p), 0);
 	fd[0] = p[0];
-	fd[1] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	fd[1] = open("/proc/self/comm", O_RDWR | O_CLOEXEC);
 	fd[2] = open("/dev/zero", O_RDWR | O_CLOEXEC);
 	fd[3] = open("/tmp", O_RDONLY | O_CLOEXEC);
 	fd[4] = open("/tmp", O_PATH | O_CLOEXEC);
+	fd[5] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	asked = 0;
-	for (unsigned int i = 0; i < 5; i++) {
+	for (unsigned int i = 0; i < 6; i++) {
 		assert_true(fd[i] >= 0);
-		assert_null(fab_block_new(fd[i], PAGE, &c, &vanished, &status));
+		for (unsigned int disk = 0; disk < (i < 5 ? 2 : 1); disk++) {
+			assert_null(fab_block_new(fd[i], PAGE, &c, disk, &vanished, &status));
+			assert_int_equal(status, OHCA_FRONT_NOT_SHARED);
+			assert_int_equal(asked, 0);
+		}
+		/* a disk's, but not for writing, or not as long */
+		assert_null(fab_block_new(fd[i], i == 5 ? PAGE : 1ull << 40, &c, true, &vanished,
+					  &status));
 		assert_int_equal(status, OHCA_FRONT_NOT_SHARED);
-		assert_int_equal(asked, 0);
+		asked = 0;
 		/* it stays the caller's */
 		assert_int_equal(close(fd[i]), 0);
 	}
@@ -255,9 +266,9 @@ static void test_huge(void **state)
 		skip();
 	/* none need be free: then the first access finds none */
 	assert_int_equal(ftruncate(fd, 4 << 20), 0);
-	assert_null(fab_block_new(fd, PAGE, &c, &vanished, &status));
+	assert_null(fab_block_new(fd, PAGE, &c, false, &vanished, &status));
 	assert_int_equal(status, OHCA_FRONT_NOT_SHARED);
-	b = fab_block_new(fd, 4 << 20, &c, &vanished, &status);
+	b = fab_block_new(fd, 4 << 20, &c, false, &vanished, &status);
 	assert_non_null(b);
 	p = fab_block_mem(b);
 	assert_int_equal(ftruncate(fd, 0), 0);

@@ -74,6 +74,7 @@ expect 'a wire in the place of another cable' 1 'leads to a switch' "$fabric" se
 expect 'two wires' 1 'has a wire already' "$fabric" serve -g star:2 --wire switch1:1 --wire switch1:1
 expect 'a site of a file' 2 'needs --generate' "$fabric" serve -t "$dir/short" --site 1
 expect 'GUIDs of a site' 0 '^0x5254010700000100 .*host1$' "$fabric" hosts -g star:2 --site 7
+expect 'memory of no machines' 2 'needs --listen' "$fabric" serve -g star:2 --disk-memory
 expect 'serve UDP alone' 2 'needs --umad2sim' "$fabric" serve -g star:2 --umad2sim-udp 127.0.0.1:1
 for o in 127.0.0.1 127.0.0.1: 127.0.0.1:0 127.0.0.1:65408 127.0.0.1:7x localhost:7070 127.0.0.256:7070; do
 	expect "serve UDP at $o" 1 'port from 1 to 65407' \

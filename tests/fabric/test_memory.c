@@ -280,7 +280,7 @@ static void front_life(void **st)
 	do {
 		begin_hosts(from_spec("fat-tree:4"));
 		hcas = fab_hcas_new(d, NULL, NULL);
-		fronts = fab_attach_fronts(door, hcas);
+		fronts = fab_attach_fronts(door, hcas, false);
 		assert_non_null(fronts);
 		fd = front_connect();
 		starve(++n);

@@ -154,6 +154,20 @@ static long front_memory_vanishes(void)
 	return bus_errors == 1 ? 0 : -1;
 }
 
+/* Which kind of file a block is, and that it is on its disk. */
+static long disk_memory(void)
+{
+	const int fd = memfd_create("block", MFD_CLOEXEC);
+	struct statx st;
+	void *p;
+
+	if (statx(log_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) || fd < 0 ||
+	    ftruncate(fd, 4096))
+		return -1;
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return p == MAP_FAILED ? -1 : msync(p, 4096, MS_SYNC);
+}
+
 static long write_log(void)
 {
 	return write(log_fd, "line\n", 5);
@@ -204,6 +218,7 @@ static void test_goes_on(void **st)
 	assert_int_equal(confined(link_pipe), 0);
 	assert_int_equal(confined(front_descriptors), 0);
 	assert_int_equal(confined(front_memory_vanishes), 0);
+	assert_int_equal(confined(disk_memory), 0);
 	assert_int_equal(confined(write_log), 0);
 	assert_int_equal(connect(stream, (struct sockaddr *)&un, name_of(&un, named)), 0);
 	assert_int_equal(confined(accept_client), 0);

@@ -11,10 +11,8 @@
 
 struct ohca_xport;
 
-#define OHCA_PERSISTS	8u	/* under way in the host, or waiting for a repeated request */
-
 /**
- * struct ohca_persist - a FLUSH for persistence that is under way
+ * struct ohca_persist - a FLUSH for persistence that is under way, or whose repetition is waited for
  * @xp: its QP; NULL: the QP is destroyed or reset
  * @psn, @rkey, @range: identify the FLUSH when it is repeated
  * @done: bytes of @range that the host was given

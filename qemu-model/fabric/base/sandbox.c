@@ -121,7 +121,7 @@ static const int allowed[] = {
 	/* descriptors that are open, of which a link and a front have three */
 	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek),
 	SCMP_SYS(close), SCMP_SYS(dup), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(fstatfs),
-	SCMP_SYS(pread64),
+	SCMP_SYS(statx), SCMP_SYS(pread64),
 	SCMP_SYS(ftruncate), SCMP_SYS(fchmod), SCMP_SYS(pipe2), SCMP_SYS(memfd_create),
 	SCMP_SYS(eventfd2), SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
 	SCMP_SYS(epoll_pwait2), SCMP_SYS(poll), SCMP_SYS(ppoll),
@@ -131,7 +131,7 @@ static const int allowed[] = {
 	/* which pipe a descriptor is; its own sockets' files are removed */
 	SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(unlink), SCMP_SYS(unlinkat),
 	/* memory; mmap() and mprotect() are below */
-	SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(mremap), SCMP_SYS(munmap), SCMP_SYS(futex),
+	SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(msync), SCMP_SYS(mremap), SCMP_SYS(munmap), SCMP_SYS(futex),
 	SCMP_SYS(getrandom),
 	/* how busy the processors are */
 	SCMP_SYS(getrusage),

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -25,6 +26,8 @@ struct fab_block {
 	uint64_t page;		/* only whole ones can be unmapped */
 	unsigned int faults;
 	int fd;
+	bool disk;
+	_Atomic bool held;
 	struct fab_closer *closer;
 	bool *vanished;
 };
@@ -120,9 +123,24 @@ static bool is_memory(int fd, uint64_t size, uint64_t *page)
 	return size % *page == 0;
 }
 
-struct fab_block *fab_block_new(int fd, uint64_t size, struct fab_closer *closer, bool *vanished,
-				enum ohca_front_status *status)
+/* Whether @fd is a file of at least @size bytes on a disk of this host. */
+static bool is_on_disk(int fd, uint64_t size, uint64_t *page)
 {
+	struct statx sx;
+	struct stat st;
+
+	/* this asks no server; the file systems of servers have no device, so their number has no major */
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &sx) ||
+	    !S_ISREG(sx.stx_mode) || !sx.stx_dev_major)
+		return false;
+	*page = (uint64_t)sysconf(_SC_PAGESIZE);
+	return !fstat(fd, &st) && st.st_size >= 0 && size <= (uint64_t)st.st_size;
+}
+
+struct fab_block *fab_block_new(int fd, uint64_t size, struct fab_closer *closer, bool disk,
+				bool *vanished, enum ohca_front_status *status)
+{
+	bool in_memory;
 	struct fab_block *b;
 	uint64_t page;
 
@@ -130,7 +148,8 @@ struct fab_block *fab_block_new(int fd, uint64_t size, struct fab_closer *closer
 	if (!size || size > SIZE_MAX)
 		return NULL;
 	*status = OHCA_FRONT_NOT_SHARED;
-	if (!is_memory(fd, size, &page))
+	in_memory = is_memory(fd, size, &page);
+	if (!in_memory && !(disk && is_on_disk(fd, size, &page)))
 		return NULL;
 	*status = OHCA_FRONT_NO_MEMORY;
 	b = block_watch() ? calloc(1, sizeof(*b)) : NULL;
@@ -139,6 +158,7 @@ struct fab_block *fab_block_new(int fd, uint64_t size, struct fab_closer *closer
 	b->size = size;
 	b->page = page;
 	b->fd = fd;
+	b->disk = !in_memory;
 	b->closer = closer;
 	b->vanished = vanished;
 	b->mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -180,6 +200,21 @@ uint64_t fab_block_size(const struct fab_block *b)
 	return b->size;
 }
 
+bool fab_block_on_disk(const struct fab_block *b)
+{
+	return b->disk;
+}
+
+void fab_block_hold(struct fab_block *b)
+{
+	atomic_store(&b->held, true);
+}
+
+void fab_block_let_go(struct fab_block *b)
+{
+	atomic_store(&b->held, false);
+}
+
 /* ---- unmapping ----------------------------------------------------------------- */
 
 static uint64_t block_clock(void)
@@ -205,17 +240,28 @@ static void block_shrink(struct fab_block *b)
 	b->size = left;
 }
 
+/* Where the first one is that nobody holds. */
+static struct fab_block **block_free_one(void)
+{
+	struct fab_block **at = &freed;
+
+	while (*at && atomic_load(&(*at)->held))
+		at = &(*at)->next;
+	return at;
+}
+
 bool fab_blocks_reap(void)
 {
 	const uint64_t begin = freed ? block_clock() : 0;
+	struct fab_block **at = block_free_one();
 	uint64_t last = begin, now;
 
-	while (freed) {
-		struct fab_block *b = freed;
+	while (*at) {
+		struct fab_block *b = *at;
 
 		block_shrink(b);
 		if (!b->size) {
-			freed = b->next;
+			*at = b->next;
 			fab_closer_close(b->closer, b->fd);
 			free(b);
 		}
@@ -225,8 +271,9 @@ bool fab_blocks_reap(void)
 		else if (now - last < REAP_NS / 8 && reap_step < REAP_MOST)
 			reap_step *= 2;
 		last = now;
+		at = block_free_one();
 		if (now - begin >= REAP_NS)
 			break;
 	}
-	return freed;
+	return *at;
 }

@@ -33,6 +33,8 @@ void fab_front_unhost(struct fab_front *f)
 	if (f->hca)
 		fab_hca_free(f->hca);
 	f->hca = NULL;
+	fab_persist_free(f->persist);
+	f->persist = NULL;
 	for (unsigned int i = 0; i < OHCA_FRONT_BLOCKS; i++) {
 		fab_block_free(f->block[i]);
 		f->block[i] = NULL;
@@ -248,7 +250,8 @@ static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 			struct front_msg *m, struct ohca_link_err *err)
 {
 	struct fab_hca_cfg cfg = { .irq = front_irq, .attn = front_attn,
-				   .maps = fab_front_maps, .arg = f };
+				   .maps = fab_front_maps, .persist = fab_front_persist,
+				   .arg = f };
 	enum ohca_front_status status;
 	const char *wrong;
 
@@ -267,8 +270,8 @@ static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 		return hello_error(err, OHCA_LINK_E_CONFIG, "HELLO has a value that is not valid: ",
 				   wrong);
 	if (m->fd >= 0) {
-		f->dm = fab_block_new(m->fd, cfg.engine.dm_size, &f->s->closer, &f->vanished,
-				      &status);
+		f->dm = fab_block_new(m->fd, cfg.engine.dm_size, &f->s->closer, false,
+				      &f->vanished, &status);
 		if (!f->dm)
 			return hello_error(err, OHCA_LINK_E_CONFIG, "the device memory is not "
 					   "shared memory of its size", "");
@@ -381,10 +384,32 @@ static void front_settle(struct fab_front *f)
 		front_look(f);
 }
 
+/* FLUSHes that are done: the requester asks again. */
+static void front_persisted(struct fab_front *f)
+{
+	uint64_t tag;
+	bool is;
+	int e;
+
+	do {
+		is = fab_persist_done(f->persist, &tag, &e);
+		if (e && !f->broken)
+			fab_data_log(f->s->cfg.d, "the memory of '%s' (%s) cannot be written to its disk: "
+				     "%s", f->desc, f->id, strerror(e));
+		f->broken |= e;
+		if (is)
+			fab_hca_persisted(f->hca, tag);
+	} while (is);
+}
+
 bool fab_fronts_settle(struct fab_fronts *s)
 {
 	bool more;
 
+	if (fab_persister_some_done(&s->persister))
+		for (uint32_t i = 0; i < s->room; i++)
+			if (s->front[i] && s->front[i]->persist)
+				front_persisted(s->front[i]);
 	fab_hcas_attn(s->cfg.hcas);
 	if (s->calls | fab_blocks_vanished()) {
 		s->calls = false;
@@ -410,7 +435,9 @@ struct fab_fronts *fab_fronts_new(const struct fab_fronts_cfg *cfg)
 
 bool fab_fronts_start(struct fab_fronts *s)
 {
-	return fab_closer_start(&s->closer);
+	const bool persists = !s->cfg.disk || fab_persister_start(&s->persister);
+
+	return fab_closer_start(&s->closer) && persists;
 }
 
 void fab_fronts_close(struct fab_fronts *s, int fd)
@@ -427,6 +454,8 @@ void fab_fronts_free(struct fab_fronts *s)
 	for (uint32_t i = 0; i < s->room; i++)
 		if (s->front[i])
 			front_free(s->front[i]);
+	/* it holds a block no longer */
+	fab_persister_stop(&s->persister);
 	while (fab_blocks_reap())
 		;
 	while (fab_iotlbs_reap())

@@ -9,7 +9,8 @@
  * There is one look at a front in a pass of the loop. It takes FAB_FRONT_BURST messages, or up to one
  * that resets the HCA, changes its memory, or ends it: these take longer than a packet. None of them
  * waits for a disk, or for the server of a file system: descriptors that are no memory are refused
- * without a look (block.h).
+ * without a look (block.h), unless the memory of machines may be on a disk. To write it there is the work
+ * of a thread (persist.h).
  *
  *	front.c		fronts that come and go
  *	hello.c		the HCA that a HELLO asks for
@@ -17,6 +18,7 @@
  *	front_sock.c	messages as bytes and descriptors
  *	block.c		memory that a front shares
  *	closer.c	descriptors that another thread closes
+ *	persist.c	FLUSH for persistence, by a thread of its own
  *
  * Owner thread only.
  */
@@ -34,6 +36,7 @@ struct fab_fronts;
  * struct fab_fronts_cfg - what fronts need of the fabric
  * @hcas: where their HCAs go
  * @d: its data path
+ * @disk: blocks may be files of a disk
  * @epfd: epoll descriptor; its events of FAB_EVENT_FRONT are for fab_fronts_event()
  * @place: the switch port for the port that @peer describes, but not @taken; FAB_NO_PORT: @err says
  *	why there is none
@@ -41,6 +44,7 @@ struct fab_fronts;
 struct fab_fronts_cfg {
 	struct fab_hcas *hcas;
 	struct fab_data *d;
+	bool disk;
 	int epfd;
 	uint32_t (*place)(struct fab_data *d, const struct ohca_link_cfg *peer, uint32_t taken,
 			  struct ohca_link_err *err);
@@ -51,9 +55,10 @@ struct fab_fronts *fab_fronts_new(const struct fab_fronts_cfg *cfg);
 
 /**
  * fab_fronts_start() - start the thread that closes what fronts have passed (closer.h); without it
- *	this one does. fab_fronts_free() ends it
+ *	this one does. And if blocks may be on a disk the one that writes them (persist.h); without it they
+ *	may not. fab_fronts_free() ends both
  *
- * Return: false: errno says why there is none.
+ * Return: false: errno says why one of them is missing.
  */
 bool fab_fronts_start(struct fab_fronts *s);
 

@@ -7,6 +7,7 @@
 #include "front.h"
 #include "front/page.h"
 #include "front/proto.h"
+#include "persist.h"
 
 /**
  * struct front_msg - a message that was received
@@ -31,6 +32,8 @@ struct front_msg {
  * @dm: device memory, or NULL
  * @block: what its memory lies in; @ranges of the last MEM, and @maps of an IOMMU, are in each
  * @block_bytes: of all blocks
+ * @persist: FLUSHes of those that are on a disk; NULL: none has been
+ * @broken: the log says that a disk is
  * @calls: it has set OHCA_PEND_ATTN
  * @looked: the pass of the loop in which its messages were looked at last
  * @map_tail: entries of its ring of mappings that were read, modulo 2^32
@@ -49,10 +52,11 @@ struct fab_front {
 	struct fab_block *block[OHCA_FRONT_BLOCKS];
 	unsigned int ranges[OHCA_FRONT_BLOCKS], maps[OHCA_FRONT_BLOCKS];
 	uint64_t block_bytes;
+	struct fab_persist *persist;
 	uint64_t looked;
 	uint32_t map_tail;
 	const char *bad;
-	bool calls, vanished;
+	bool calls, vanished, broken;
 	char desc[64], id[65];
 };
 
@@ -63,6 +67,7 @@ struct fab_front {
  * @calls: one of them calls
  * @pass: of the loop, from 1
  * @closer: closes what may take long: files that came, and sockets, in which others may wait
+ * @persister: writes blocks to their disk
  * @range: of a MEM
  * @why: a front is to be ended, where that takes more than a fixed text
  * @in: the message that is looked at; last, since MEM has no size
@@ -74,6 +79,7 @@ struct fab_fronts {
 	bool calls;
 	uint64_t pass;
 	struct fab_closer closer;
+	struct fab_persister persister;
 	struct fab_hca_range range[OHCA_FRONT_RANGES];
 	char why[160];
 	union {
@@ -135,6 +141,9 @@ void fab_front_text(char *to, const uint8_t *from, size_t n);
 
 /** fab_front_message() - act by @s->in, and answer. Return: NULL, or why the front is to be ended. */
 const char *fab_front_message(struct fab_front *f, struct front_msg *m);
+
+/** fab_front_persist() - persist of struct fab_hca_cfg, of front @f */
+bool fab_front_persist(void *f, const struct iovec *mem, unsigned int n, uint64_t tag);
 
 /** fab_front_maps() - maps of struct fab_hca_cfg, of front @f */
 unsigned int fab_front_maps(void *f);

@@ -60,6 +60,7 @@ static const struct ohca_host_ops engine_ops = {
 	.dma_exit = nothing,
 	.dma_map = fab_hca_map,
 	.dma_dirty = dma_dirty,
+	.dma_persist = fab_hca_persist,
 	.irq = raise_irq,
 	.now_ns = hca_clock,
 	.kick = kick,

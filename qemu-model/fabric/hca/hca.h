@@ -32,6 +32,8 @@
 #ifndef OHCA_FABRIC_HCA_H
 #define OHCA_FABRIC_HCA_H
 
+#include <sys/uio.h>
+
 #include "engine/engine.h"
 #include "fabric/data/hport.h"
 #include "front/page.h"
@@ -41,6 +43,7 @@
 #define FAB_HCA_SMPS	32u	/* that a port takes between two turns: its agent answers as many */
 #define FAB_HCA_RANGES	1024u	/* of memory */
 #define FAB_HCA_MAPS	1024u	/* translations that are taken in a turn */
+#define FAB_HCA_FLUSH	1024u	/* translations that are looked up for a FLUSH */
 #define FAB_HCA_PAGE	4096u	/* what their addresses and lengths are multiples of */
 #define FAB_HCA_GONE	64u	/* that are not freed yet: there is no new one meanwhile */
 
@@ -73,6 +76,9 @@ struct fab_hca_range {
  * @maps: an address has no translation: put those of the front that it has not told of into
  *	fab_hca_iotlb(); as many, at most, as fit in its ring. Returns how many it has looked at. In a
  *	turn; may be NULL
+ * @persist: a FLUSH for persistence of @n stretches of its memory, up to FAB_HCA_FLUSH, which are gone
+ *	after the call; 0: of all its memory. In a turn. Returns whether fab_hca_persisted() comes;
+ *	false: none of it is on a disk. May be NULL: none ever is
  * @arg: first argument of all
  */
 struct fab_hca_cfg {
@@ -82,6 +88,7 @@ struct fab_hca_cfg {
 	void (*irq)(void *arg, unsigned int vec);
 	void (*attn)(void *arg);
 	unsigned int (*maps)(void *arg);
+	bool (*persist)(void *arg, const struct iovec *mem, unsigned int n, uint64_t tag);
 	void *arg;
 };
 
@@ -161,6 +168,9 @@ bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsign
 
 /** fab_hca_iotlb() - what it reaches beside fab_hca_memory(); changes between turns, or in @maps */
 struct fab_iotlb *fab_hca_iotlb(struct fab_hca *h);
+
+/** fab_hca_persisted() - the FLUSH of @tag is done, as ohca_persisted(). Between turns. */
+void fab_hca_persisted(struct fab_hca *h, uint64_t tag);
 
 /** fab_hcas_attn() - tell the fronts that have a message that one waits */
 void fab_hcas_attn(struct fab_hcas *s);

@@ -166,6 +166,9 @@ uint64_t fab_hca_vl15_dropped(void *h, unsigned int port);
 /** fab_hca_range_is_valid() - whether @r is what fab_hca_memory() takes, but for other ranges */
 bool fab_hca_range_is_valid(const struct fab_hca_range *r);
 
+/** fab_hca_persist() - dma_persist of struct ohca_host_ops */
+bool fab_hca_persist(void *h, const struct ohca_run *run, unsigned int n, uint64_t tag);
+
 /** fab_hca_map() - dma_map of struct ohca_host_ops */
 void *fab_hca_map(void *h, uint64_t iova, size_t *len, int prot);
 

@@ -21,6 +21,11 @@ void fab_hca_reset(struct fab_hca *h)
 	fab_page_show(h);
 }
 
+void fab_hca_persisted(struct fab_hca *h, uint64_t tag)
+{
+	ohca_persisted(h->e, tag);
+}
+
 void fab_hca_run(struct fab_hca *h, bool running)
 {
 	const uint64_t host = fab_data_host_ns(h->s->d);

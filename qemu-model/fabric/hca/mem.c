@@ -89,3 +89,34 @@ void *fab_hca_map(void *p, uint64_t iova, size_t *len, int prot)
 		*len = (size_t)(r->len - off);
 	return (uint8_t *)r->mem + off;
 }
+
+bool fab_hca_persist(void *p, const struct ohca_run *run, unsigned int n, uint64_t tag)
+{
+	struct iovec mem[FAB_HCA_FLUSH];
+	unsigned int stretches = 0, i = 0;
+	struct fab_hca *h = p;
+	uint64_t off = 0;
+
+	if (!h->cfg.persist)
+		return true;
+	/* an IOMMU may translate page by page */
+	for (unsigned int looks = 0; i < n && looks < FAB_HCA_FLUSH; looks++) {
+		struct iovec *last = stretches ? &mem[stretches - 1] : NULL;
+		size_t len = (size_t)(run[i].len - off);
+		uint8_t *at = fab_hca_map(h, run[i].iova + off, &len, OHCA_DMA_READ);
+
+		/* what is not there any more has gone since the driver registered it */
+		if (at && last && (uint8_t *)last->iov_base + last->iov_len == at)
+			last->iov_len += len;
+		else if (at)
+			mem[stretches++] = (struct iovec){ at, len };
+		off += len;
+		if (at && off < run[i].len)
+			continue;
+		off = 0;
+		i++;
+	}
+	if (i == n && !stretches)
+		return true;
+	return !h->cfg.persist(h->cfg.arg, mem, i == n ? stretches : 0, tag);
+}

@@ -17,6 +17,14 @@ typedef enum ohca_front_status front_act(struct fab_front *f, struct front_msg *
 
 /* ---- memory -------------------------------------------------------------------- */
 
+static void front_unblock(struct fab_front *f, uint32_t id)
+{
+	fab_persist_forget(f->persist, f->block[id]);
+	f->block_bytes -= fab_block_size(f->block[id]);
+	fab_block_free(f->block[id]);
+	f->block[id] = NULL;
+}
+
 static enum ohca_front_status on_block(struct fab_front *f, struct front_msg *m, uint64_t *value)
 {
 	const struct ohca_front_block *b = &f->s->in.block;
@@ -31,12 +39,19 @@ static enum ohca_front_status on_block(struct fab_front *f, struct front_msg *m,
 		return OHCA_FRONT_INVALID;
 	if (size > FAB_FRONT_BYTES - f->block_bytes)
 		return OHCA_FRONT_NO_MEMORY;
-	f->block[id] = fab_block_new(m->fd, size, &f->s->closer, &f->vanished, &status);
-	if (f->block[id]) {
-		f->block_bytes += size;
-		m->fd = -1;
-	}
-	return status;
+	f->block[id] = fab_block_new(m->fd, size, &f->s->closer, f->s->persister.runs, &f->vanished,
+				     &status);
+	if (!f->block[id])
+		return status;
+	f->block_bytes += size;
+	m->fd = -1;
+	if (f->persist || !fab_block_on_disk(f->block[id]))
+		return OHCA_FRONT_OK;
+	f->persist = fab_persist_new(&f->s->persister);
+	if (f->persist)
+		return OHCA_FRONT_OK;
+	front_unblock(f, id);
+	return OHCA_FRONT_NO_MEMORY;
 }
 
 static enum ohca_front_status on_unblock(struct fab_front *f, struct front_msg *m, uint64_t *value)
@@ -47,9 +62,7 @@ static enum ohca_front_status on_unblock(struct fab_front *f, struct front_msg *
 	(void)value;
 	if (id >= OHCA_FRONT_BLOCKS || !f->block[id] || f->ranges[id] || f->maps[id])
 		return OHCA_FRONT_INVALID;
-	f->block_bytes -= fab_block_size(f->block[id]);
-	fab_block_free(f->block[id]);
-	f->block[id] = NULL;
+	front_unblock(f, id);
 	return OHCA_FRONT_OK;
 }
 
@@ -91,6 +104,32 @@ static enum ohca_front_status on_mem(struct fab_front *f, struct front_msg *m, u
 	for (uint32_t i = 0; i < n; i++)
 		f->ranges[le32toh(mem->range[i].block)]++;
 	return OHCA_FRONT_OK;
+}
+
+/* What of @mem is in block @b, which is on a disk, belongs to the next FLUSH. */
+static void flush_stretch(struct fab_front *f, struct fab_block *b, const struct iovec *mem)
+{
+	const uint64_t off = (uint64_t)((uintptr_t)mem->iov_base - (uintptr_t)fab_block_mem(b));
+
+	if (off < fab_block_size(b))
+		fab_persist_add(f->persist, b, off, mem->iov_len);
+}
+
+bool fab_front_persist(void *arg, const struct iovec *mem, unsigned int n, uint64_t tag)
+{
+	struct fab_front *f = arg;
+
+	for (unsigned int id = 0; f->persist && id < OHCA_FRONT_BLOCKS; id++) {
+		struct fab_block *b = f->block[id];
+
+		if (!b || !fab_block_on_disk(b))
+			continue;
+		if (!n)
+			fab_persist_add(f->persist, b, 0, fab_block_size(b));
+		for (unsigned int i = 0; i < n; i++)
+			flush_stretch(f, b, &mem[i]);
+	}
+	return f->persist && fab_persist_begin(f->persist, tag);
 }
 
 /* ---- what an IOMMU translates --------------------------------------------------- */

@@ -101,7 +101,7 @@ void fabric_start(Fabric *f)
     if (!f->pid) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         execl(program, program, "serve", "--generate", "star:4", "--hosts-off",
-              "--listen", f->path, NULL);
+              "--listen", f->path, f->disk ? "--disk-memory" : NULL, NULL);
         _exit(127);
     }
     for (i = 0; i < 30000 && !listens(f->path); i++) {
@@ -146,6 +146,7 @@ void card_boot(Card *c, const char *before, const char *props)
 
     memset(c, 0, sizeof(*c));
     if (strstr(props, ",host=daemon")) {
+        c->fabric.disk = strstr(before, "mem-path=");
         fabric_open(&c->fabric);
         g_free(fabric);
         fabric = g_strdup_printf(",fabric=%s", c->fabric.path);

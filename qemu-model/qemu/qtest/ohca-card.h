@@ -20,11 +20,13 @@
  * @pid: it, 0: there is none
  * @dir: of its socket
  * @path: its socket
+ * @disk: machines may have memory on a disk
  */
 typedef struct Fabric {
     pid_t pid;
     char *dir;
     char *path;
+    bool disk;
 } Fabric;
 
 /**
@@ -69,7 +71,8 @@ void fabric_kill(Fabric *f);
 
 /*
  * Start a machine with a card, find its BARs; card_close() ends it. With
- * ",host=daemon" in @props it has shared memory, and there is a fabric.
+ * ",host=daemon" in @props it has shared memory, and there is a fabric, which takes
+ * memory on a disk if @before has a mem-path=.
  */
 void card_boot(Card *c, const char *before, const char *props);
 void card_open(Card *c, const char *props);

@@ -205,6 +205,34 @@ static void test_refused(void)
     card_close(&c);
 }
 
+/* Memory on a disk, of a machine that has another fabric than it would need. */
+static void test_disk(void)
+{
+    char file[] = "ohca-ram-XXXXXX";
+    int fd = g_mkstemp(file);
+    g_autofree char *before = g_strdup_printf(
+        " -machine memory-backend=disk -object memory-backend-file,id=disk,"
+        "size=128M,share=on,mem-path=%s", file);
+    g_autofree char *fabric = NULL;
+    bool in_memory = fcntl(fd, F_GET_SEALS) >= 0;
+    Card c, d;
+
+    g_assert_cmpint(fd, >=, 0);
+    close(fd);
+    card_open(&c, ",host=daemon");
+    fabric = g_strdup_printf(", 'fabric': '%s'", c.fabric.path);
+    card_boot(&d, before, "");
+    if (!in_memory) {
+        expect_refusal(&d, fabric, "--disk-memory");
+        expect_refusal(&d, fabric, "--disk-memory");
+    }
+    card_start(&c);
+    expect_nop(&c);
+    card_close(&d);
+    card_close(&c);
+    unlink(file);
+}
+
 /* An IOMMU that does not tell of mappings. */
 static void test_iommu(void)
 {
@@ -225,6 +253,7 @@ int main(int argc, char **argv)
     qtest_add_func("/ohca/daemon/stopped", test_stopped);
     qtest_add_func("/ohca/daemon/lies", test_lies);
     qtest_add_func("/ohca/daemon/refused", test_refused);
+    qtest_add_func("/ohca/daemon/disk", test_disk);
     qtest_add_func("/ohca/daemon/iommu", test_iommu);
     return card_test_run();
 }

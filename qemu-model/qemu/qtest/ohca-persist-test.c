@@ -209,10 +209,28 @@ static unsigned int dirty_kib(Card *c, const char *file)
     return kib;
 }
 
+/* A card whose link is up by another one's. */
+static void boot_with_peer(Card *c, Card *peer, const char *before,
+                           const char *props, const char *path)
+{
+    g_autofree char *args = g_strdup_printf(
+        ",fabric=%s,listen=on%s -device ohca,addr=6,fabric=%s", path, props,
+        path);
+
+    card_boot(c, before, args);
+    *peer = (Card) {
+        .qs = c->qs,
+        .dev = qpci_device_find(c->qs->pcibus, QPCI_DEVFN(6, 0)),
+    };
+    card_map(peer);
+    card_start(peer);
+}
+
 /*
  * What a FLUSH for persistence names is on the disk when it completes. Memory of
  * the guest is a file in the working directory; if that is itself in memory,
  * nothing is ever cleaned there, and only the completion can be seen.
+ * @props: of the card; NULL: the fabric's process has it
  */
 static void test_persist(const void *props)
 {
@@ -221,28 +239,23 @@ static void test_persist(const void *props)
     g_autofree char *dir = g_dir_make_tmp("ohca-XXXXXX", NULL);
     g_autofree char *path = g_strdup_printf("%s/fabric", dir);
     g_autofree char *before = g_strdup_printf(
-        " -m 128M -machine memory-backend=ram -object memory-backend-file,"
-        "id=ram,size=128M,share=on,mem-path=%s", file);
-    g_autofree char *args = g_strdup_printf(
-        ",fabric=%s,listen=on%s -device ohca,addr=6,fabric=%s", path,
-        (const char *)props, path);
+        " -m 128M -machine memory-backend=disk -object memory-backend-file,"
+        "id=disk,size=128M,share=on,mem-path=%s", file);
     unsigned int was, is, i;
     struct statfs fs;
     bool on_disk;
-    Card c, peer;
+    Card c, peer = { };
     Loop l;
 
     g_assert_cmpint(fd, >=, 0);
     g_assert(!fstatfs(fd, &fs));
     on_disk = fs.f_type != TMPFS_MAGIC;
     close(fd);
-    card_boot(&c, before, args);
-    peer = (Card) {
-        .qs = c.qs,
-        .dev = qpci_device_find(c.qs->pcibus, QPCI_DEVFN(6, 0)),
-    };
-    card_map(&peer);
-    card_start(&peer);
+    if (props) {
+        boot_with_peer(&c, &peer, before, props, path);
+    } else {
+        card_boot(&c, before, ",host=daemon");
+    }
     card_start(&c);
     card_activate(&c);
     loop_open(&c, &l);
@@ -266,6 +279,7 @@ static void test_persist(const void *props)
 int main(int argc, char **argv)
 {
     card_test_init(&argc, &argv);
+    qtest_add_data_func("/ohca/persist/daemon", NULL, test_persist);
     qtest_add_data_func("/ohca/persist/thread", "", test_persist);
     qtest_add_data_func("/ohca/persist/inline", ",x-engine=inline",
                         test_persist);
