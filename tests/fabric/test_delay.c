@@ -95,6 +95,26 @@ static void test_delay_credits(void **st)
 	assert_int_equal(count_data(1, 1), 1);
 }
 
+/* What is due after the fabric stood still comes in bursts: no round has all of it. */
+static void test_delay_burst(void **st)
+{
+	const unsigned int n = 2 * FAB_BURST + 1;
+
+	(void)st;
+	assert_true(fab_fault_delay(&m, inner(), 5000000));
+	assert_int_equal(send_many(n), 0);
+	assert_int_equal(d->flying, n);
+	now += 5000000;
+	for (unsigned int left = n - FAB_BURST; left; left -= left < FAB_BURST ? left : FAB_BURST) {
+		assert_true(fab_data_round(d));
+		assert_int_equal(d->flying, left);
+		assert_int_equal(fab_data_timer(d), 0);
+	}
+	pump(NULL);
+	assert_int_equal(d->flying, 0);
+	assert_int_equal(count_data(1, 0), n);
+}
+
 /* What is on its way when the link goes down is lost, even if it comes up at once. */
 static void test_delay_down(void **st)
 {
@@ -294,9 +314,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name)	cmocka_unit_test_setup_teardown(name, setup_hosts, teardown_hosts)
-		T(test_trim), T(test_delay), T(test_delay_credits), T(test_delay_down),
-		T(test_delay_machine), T(test_delay_forgets), T(test_delayed_answer),
-		T(test_delay_mads_at_machine), T(test_delay_order),
+		T(test_trim), T(test_delay), T(test_delay_credits), T(test_delay_burst),
+		T(test_delay_down), T(test_delay_machine), T(test_delay_forgets),
+		T(test_delayed_answer), T(test_delay_mads_at_machine), T(test_delay_order),
 #undef T
 	};
 

@@ -27,7 +27,7 @@
  * 4. refresh(): the ports that management has changed (fab_changed()) take that over, or all do
  *    when it does not say which; heads that were decided on before
  *    are decided on again, unless copies of them have left
- * 5. fab_delay_round(): what is due on wires with a delay arrives
+ * 5. fab_delay_round(): what is due on wires with a delay arrives, up to 64 packets of each lane
  * 6. collect(): of each lane with packets the head is decided on (fab_decide()), ended, given
  *    to an agent, or it requests its output; up to 64 heads of a lane
  * 7. out_serve(): each output sends, of the lanes that request it, in the order of its VL

@@ -149,12 +149,15 @@ static bool leave(struct fab_data *d, struct fab_dport *dp, unsigned int vl,
 	return true;
 }
 
-/* Packets of lane @vl that are due arrive. Return: whether any did. */
+/*
+ * Packets of lane @vl that are due arrive, no more than a burst in a round: each may be a multicast
+ * packet with many copies. Return: whether any did.
+ */
 static bool arrivals(struct fab_data *d, struct fab_flight *fl, unsigned int vl, uint64_t now)
 {
-	bool moved = false;
+	unsigned int n;
 
-	while (fl->first[vl] && fl->first[vl]->due_ns <= now) {
+	for (n = 0; n < FAB_BURST && fl->first[vl] && fl->first[vl]->due_ns <= now; n++) {
 		if (!fl->out) {
 			fab_arrived(d, fl->dp, vl, land(d, fl, vl));
 		} else {
@@ -162,9 +165,8 @@ static bool arrivals(struct fab_data *d, struct fab_flight *fl, unsigned int vl,
 				break;
 			fab_buffer_put(d, land(d, fl, vl));
 		}
-		moved = true;
 	}
-	return moved;
+	return n;
 }
 
 bool fab_delay_round(struct fab_data *d)
@@ -186,9 +188,9 @@ uint64_t fab_delay_due(struct fab_data *d)
 	for (const struct fab_flight *fl = d->flights; fl; fl = fl->next) {
 		for (unsigned int vl = 0; fl->count && vl < FAB_DATA_LANES; vl++) {
 			const struct fab_buffer *b = fl->first[vl];
-			/* what is due and still here waits for the credit of a link */
+			/* what is due waits for the credit of a link, or is more than a burst */
 			const uint64_t ns = !b ? UINT64_MAX : b->due_ns > now ? b->due_ns - now :
-					    FAB_LOOK_NS;
+					    fl->out ? FAB_LOOK_NS : 0;
 
 			next = ns < next ? ns : next;
 		}
