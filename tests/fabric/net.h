@@ -119,12 +119,17 @@ static inline uint64_t net_timers(struct net *t)
 
 	fab_mgmt_timer(&t->m, now);
 	data = fab_data_timer(t->d);
-	for (const struct fab_extra *x = t->m.waiting; x; x = x->next)
-		if (ib_sma_end_deadline(&x->end) < due)
-			due = ib_sma_end_deadline(&x->end);
-	for (const struct fab_pma *p = t->m.sampling; p; p = p->next)
-		if (ib_pma_deadline(&p->agent) < due)
-			due = ib_pma_deadline(&p->agent);
+	for (uint32_t i = 1; i < t->m.f->extras; i++) {
+		const uint64_t ns = ib_sma_end_deadline(&t->m.f->extra[i]->end);
+
+		due = ns < due ? ns : due;
+	}
+	for (uint32_t i = 0; i < t->m.f->nodes; i++) {
+		const struct fab_pma *p = t->m.f->node[i].pma;
+		const uint64_t ns = p ? ib_pma_deadline(&p->agent) : UINT64_MAX;
+
+		due = ns < due ? ns : due;
+	}
 	assert_true(t->m.deadline_ns <= due);
 	due = due == UINT64_MAX ? due : due - now;
 	return due < data ? due : data;

@@ -144,11 +144,11 @@ static void samples(void **st)
 	assert_int_equal(ask_lid(&mad, LID(8)), FAB_DELIVERED);
 	assert_int_equal(status(), 0);
 	assert_true(m.deadline_ns == now + 1000000000);
-	assert_non_null(m.sampling);
+	assert_non_null(m.samples.first);
 	for (unsigned int i = 0; i < 4; i++)
 		rcv_pkts(1, LID(8));
 	run_until(now + 1000000000);
-	assert_null(m.sampling);
+	assert_null(m.samples.first);
 	assert_true(m.deadline_ns == UINT64_MAX);
 	assert_int_equal(get_lid(IB_CLASS_PERF, IB_PMA_ATTR_SAMPLES_RESULT, 0, LID(8)),
 			 FAB_DELIVERED);
@@ -305,13 +305,13 @@ static void link_trap(void **st)
 	assert_int_equal(ib_get_be16(n.details), LID(9));
 	run_until(now + 3500000000);
 	assert_int_equal(got_n, 6);
-	assert_non_null(m.waiting);
+	assert_non_null(m.ends.first);
 	repress();
 	run_until(now + 10000000000);
 	assert_int_equal(got_n, 6);
 	assert_int_equal(m.stats.traps, 4);
 	/* nobody waits, so nobody is looked at */
-	assert_null(m.waiting);
+	assert_null(m.ends.first);
 	assert_true(m.deadline_ns == UINT64_MAX);
 }
 
@@ -353,7 +353,7 @@ static void is_sm(void **st)
 	got_n = 0;
 	run_until(now + 5000000000);
 	assert_int_equal(got_n, 0);
-	assert_null(m.waiting);
+	assert_null(m.ends.first);
 }
 
 /* The manager's own host tells it without a packet, and hears that it need not repeat. */
@@ -376,7 +376,7 @@ static void own_trap(void **st)
 	repress();
 	run_until(now + 10000000000);
 	assert_int_equal(got_n, 1);
-	assert_null(m.waiting);
+	assert_null(m.ends.first);
 	assert_true(f->port[PORT].xmit_mads == xmit);
 	fab_counters(&m, f->port[PORT].peer, &c);
 	assert_true(c.rcv_switch_relay_errors == 0);

@@ -72,7 +72,7 @@ static void check_waiting(const struct fab_mgmt *m)
 
 		if (ns < first)
 			first = ns;
-		if (ns != UINT64_MAX && !m->f->extra[i]->waiting)
+		if (ns != UINT64_MAX && !m->f->extra[i]->timer.set)
 			abort();
 	}
 	for (uint32_t i = 0; i < m->f->nodes; i++) {

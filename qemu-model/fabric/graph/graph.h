@@ -14,6 +14,7 @@
 #ifndef OHCA_FABRIC_GRAPH_H
 #define OHCA_FABRIC_GRAPH_H
 
+#include "fabric/base/timers.h"
 #include "hash.h"
 #include "ib/pma_agent.h"
 #include "ib/portinfo.h"
@@ -83,13 +84,12 @@ struct fab_limit {
  * struct fab_extra - what few ports ever have: traps, an M_Key lease, alias GUIDs, counters of
  *	other than MADs
  * @port: whose it is
- * @waiting: it is in the list fab_mgmt.waiting
+ * @timer: of fab_mgmt.ends
  * @outside: its wire leads out of the process, or it is that of the host whose place is there
  * @remote: a wire to another host's fabric is for it, see remote.h
  * @unplugged: its cable is pulled, see fault.h
  * @limit: of its cable, see fault.h
  * @fault: what its wire does to packets that leave, or NULL
- * @next: in that list
  * @end: of a port with a LID; its traps are in @trap
  * @guid: GUIDInfo, the first the PortGUID
  * @ctr: what was counted, without the port's rcv_mads and xmit_mads
@@ -97,13 +97,12 @@ struct fab_limit {
  */
 struct fab_extra {
 	uint32_t port;
-	bool waiting;
 	bool outside;
 	bool remote;
 	bool unplugged;
 	struct fab_limit limit;
 	struct fab_fault *fault;
-	struct fab_extra *next;
+	struct fab_timer timer;
 	struct ib_sma_end end;
 	struct ib_trap trap[FAB_TRAPS];
 	uint64_t guid[IB_GUIDS_PER_BLOCK];
@@ -128,14 +127,12 @@ struct fab_mad_bases {
  * struct fab_pma - performance agent of a node that was asked to sample
  * @agent: the agent
  * @node: whose it is
- * @waiting: it is in the list fab_mgmt.sampling
- * @next: in that list
+ * @timer: of fab_mgmt.samples
  */
 struct fab_pma {
 	struct ib_pma agent;
 	uint32_t node;
-	bool waiting;
-	struct fab_pma *next;
+	struct fab_timer timer;
 };
 
 /**

@@ -2,6 +2,8 @@
 /* Events of a fabric: links that change state, traps, timers. */
 #include "to_fault.h"
 
+#include <stddef.h>
+
 void fab_raise_trap(struct fab_mgmt *m, uint32_t p, enum ib_notice_type type,
 		    enum ib_trap_num num, const uint8_t details[54])
 {
@@ -95,37 +97,26 @@ void fab_link_effects(struct fab_mgmt *m)
 
 void fab_wait(struct fab_mgmt *m, struct fab_extra *x)
 {
-	const uint64_t ns = ib_sma_end_deadline(&x->end);
-
-	fab_due(m, ns);
-	if (x->waiting || ns == UINT64_MAX)
-		return;
-	x->waiting = true;
-	x->next = m->waiting;
-	m->waiting = x;
+	fab_timer_set(&m->ends, &x->timer, ib_sma_end_deadline(&x->end));
+	fab_due(m, fab_timers_due(&m->ends));
 }
 
 void fab_wait_samples(struct fab_mgmt *m, struct fab_pma *a)
 {
-	const uint64_t ns = ib_pma_deadline(&a->agent);
-
-	fab_due(m, ns);
-	if (a->waiting || ns == UINT64_MAX)
-		return;
-	a->waiting = true;
-	a->next = m->sampling;
-	m->sampling = a;
+	fab_timer_set(&m->samples, &a->timer, ib_pma_deadline(&a->agent));
+	fab_due(m, fab_timers_due(&m->samples));
 }
 
-/* A trap that is sent may add other ends, or the same one, to the list. */
+/* The rare part, or the agent, that the timer @at is of. */
+#define OWNER(type, at)	((type *)(void *)((char *)(at) - offsetof(type, timer)))
+
+/* A trap that is sent may be lost, and another end has to report that: it is due at once. */
 static void run_ends(struct fab_mgmt *m)
 {
-	struct fab_extra *x, *list = m->waiting;
+	for (unsigned int n = 0; n < FAB_TIMER_TURN && fab_timers_due(&m->ends) <= m->now_ns; n++) {
+		struct fab_extra *x = OWNER(struct fab_extra, m->ends.first);
 
-	m->waiting = NULL;
-	while ((x = list)) {
-		list = x->next;
-		x->waiting = false;
+		/* what it waited for may have gone */
 		if (ib_sma_end_deadline(&x->end) <= m->now_ns) {
 			ib_sma_timer(fab_agent_begin(m, m->f->port[x->port].node, false),
 				     m->now_ns);
@@ -133,16 +124,15 @@ static void run_ends(struct fab_mgmt *m)
 		}
 		fab_wait(m, x);
 	}
+	fab_due(m, fab_timers_due(&m->ends));
 }
 
 static void run_samples(struct fab_mgmt *m)
 {
-	struct fab_pma *a, *list = m->sampling;
+	for (unsigned int n = 0; n < FAB_TIMER_TURN && fab_timers_due(&m->samples) <= m->now_ns;
+	     n++) {
+		struct fab_pma *a = OWNER(struct fab_pma, m->samples.first);
 
-	m->sampling = NULL;
-	while ((a = list)) {
-		list = a->next;
-		a->waiting = false;
 		if (ib_pma_deadline(&a->agent) <= m->now_ns) {
 			m->job.node = a->node;
 			m->job.is_set = false;
@@ -150,6 +140,7 @@ static void run_samples(struct fab_mgmt *m)
 		}
 		fab_wait_samples(m, a);
 	}
+	fab_due(m, fab_timers_due(&m->samples));
 }
 
 void fab_mgmt_timer(struct fab_mgmt *m, uint64_t now_ns)

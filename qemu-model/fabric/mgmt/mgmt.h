@@ -31,8 +31,9 @@
  *
  *	255 wires for one MAD (MAX_HOPS), FAB_MAD_FLIGHTS on wires with a delay, FAB_SMP_FAULTS and
  *	FAB_FLAPS faults of their kinds. What comes due at once is done in turns of a bounded length
- *	(FAB_MAD_TURN, FAB_FLAP_TURN, FAB_SCRIPT_TURN). MADs between agents have no lane, no credits
- *	and no rate; those from and to machines are packets until they arrive.
+ *	(FAB_MAD_TURN, FAB_FLAP_TURN, FAB_SCRIPT_TURN, FAB_TIMER_TURN), and what is due later takes
+ *	no time. MADs between agents have no lane, no credits and no rate; those from and to machines
+ *	are packets until they arrive.
  *
  *	mgmt.c	the way of a MAD, managers
  *	agent.c	what the agents ask of a node
@@ -134,6 +135,7 @@ struct fab_script;
 
 #define FAB_FLAPS	16u
 #define FAB_MAD_FLIGHTS	4096u	/* MADs on wires with a delay */
+#define FAB_TIMER_TURN	512u	/* ends, and agents, before the fabric sees to others */
 
 struct fab_mad_flight;
 
@@ -231,8 +233,8 @@ enum fab_occupant {
  * @rng: state of the generator for choices
  * @script: that plays, see script.h, or NULL
  * @deadline_ns: fab_mgmt_timer() has something to do then; UINT64_MAX: never
- * @waiting: rare parts of ports with a trap or a lease that runs
- * @sampling: performance agents with a sample interval that runs
+ * @ends: rare parts of ports with a trap or a lease that runs
+ * @samples: performance agents with a sample interval that runs
  * @stats: counted since fab_mgmt_init()
  * @smp_fault: [@smp_faults] SMPs that are to be lost
  * @flight, @last_flight: MADs on wires with a delay, in the order of time
@@ -254,8 +256,7 @@ struct fab_mgmt {
 	struct fab_script *script;
 	uint64_t now_ns;
 	uint64_t deadline_ns;
-	struct fab_extra *waiting;
-	struct fab_pma *sampling;
+	struct fab_timers ends, samples;
 	struct fab_mgmt_stats stats;
 	uint32_t smp_faults;
 	struct fab_smp_fault smp_fault[FAB_SMP_FAULTS];
