@@ -109,6 +109,23 @@ static void ohca_maps_untell(OhcaState *s, uint64_t iova, uint64_t last)
     }
 }
 
+/*
+ * Addresses from @iova to @last are translated no more. IOMMUs end far more than
+ * there is, all of it at a flush: what was not translated needs no call.
+ */
+static void ohca_maps_end(OhcaState *s, uint64_t iova, uint64_t last)
+{
+    const OhcaMap key = { .iova = iova, .last = last };
+
+    if (!g_tree_lookup(s->host.maps, &key)) {
+        return;
+    }
+    ohca_maps_cut(&s->host, iova, last);
+    if (s->host.maps_told) {
+        ohca_maps_untell(s, iova, last);
+    }
+}
+
 static gboolean ohca_map_tell_one(gpointer key, gpointer value, gpointer opaque)
 {
     return !ohca_map_tell(opaque, value);
@@ -182,13 +199,6 @@ static void ohca_iommu_map(OhcaState *s, const IOMMUTLBEntry *entry,
     }
 }
 
-static bool ohca_maps_have(OhcaHosted *h, uint64_t iova, uint64_t last)
-{
-    const OhcaMap key = { .iova = iova, .last = last };
-
-    return g_tree_lookup(h->maps, &key);
-}
-
 static void ohca_iommu_notify(IOMMUNotifier *n, IOMMUTLBEntry *entry)
 {
     struct OhcaIommu *i = container_of(n, struct OhcaIommu, n);
@@ -198,12 +208,7 @@ static void ohca_iommu_notify(IOMMUNotifier *n, IOMMUTLBEntry *entry)
 
     trace_ohca_iommu(iova, last, entry->perm);
     /* one that changes goes first; so does one that is told again */
-    if (entry->perm == IOMMU_NONE || ohca_maps_have(&s->host, iova, last)) {
-        ohca_maps_cut(&s->host, iova, last);
-        if (s->host.maps_told) {
-            ohca_maps_untell(s, iova, last);
-        }
-    }
+    ohca_maps_end(s, iova, last);
     if (entry->perm != IOMMU_NONE) {
         ohca_iommu_map(s, entry, iova);
     }
@@ -256,10 +261,7 @@ static void ohca_iommu_drop(struct OhcaIommu *i)
     memory_region_unregister_iommu_notifier(MEMORY_REGION(i->mr), &i->n);
     QLIST_REMOVE(i, next);
     g_free(i);
-    ohca_maps_cut(&s->host, first, last);
-    if (s->host.maps_told) {
-        ohca_maps_untell(s, first, last);
-    }
+    ohca_maps_end(s, first, last);
 }
 
 static void ohca_iommu_del(MemoryListener *listener, MemoryRegionSection *sec)

@@ -11,11 +11,14 @@
 #define VTD_GCMD    0x18
 #define VTD_GSTS    0x1c
 #define VTD_RTADDR  0x20
+#define VTD_CCMD    0x28
 #define VTD_IOTLB   0xf8
 #define VTD_TE      (1u << 31)
 #define VTD_SRTP    (1u << 30)
 #define VTD_IVT     (1ull << 63)
 #define VTD_GLOBAL  (1ull << 60)
+#define VTD_ICC     (1ull << 63)
+#define VTD_ALL     (1ull << 61)
 
 /* An interrupt comes in a vCPU's time, so it may come after what it is of. */
 static void test_irq(const void *props)
@@ -256,6 +259,35 @@ static void test_mappings(void)
     card_close(&c);
 }
 
+/*
+ * An IOMMU ends all mappings, and there are none: the fabric's process, which
+ * stands still, is not waited for.
+ */
+static void test_no_mappings(void)
+{
+    uint64_t root, level3;
+    Card c;
+
+    card_boot(&c, " -machine q35 -device intel-iommu,caching-mode=on",
+              ",addr=4,host=daemon");
+    root = vtd_tables(&c);
+    level3 = qtest_readq(c.qs->qts, qtest_readq(c.qs->qts, root) - 1 +
+                         16 * c.dev->devfn) - 1;
+    qtest_writeq(c.qs->qts, level3, 0);
+    qtest_writeq(c.qs->qts, VTD_BASE + VTD_RTADDR, root);
+    vtd_command(&c, VTD_SRTP, VTD_SRTP);
+    vtd_command(&c, VTD_TE, VTD_TE);
+    card_start(&c);
+    kill(c.fabric.pid, SIGSTOP);
+    qtest_writeq(c.qs->qts, VTD_BASE + VTD_CCMD, VTD_ICC | VTD_ALL);
+    kill(c.fabric.pid, SIGCONT);
+    g_assert_cmphex(reg(&c, OHCA_REG_STATUS), !=, OHCA_STATUS_AWAY);
+    qtest_writeq(c.qs->qts, level3, 0x83);
+    vtd_invalidate(&c);
+    expect_nop(&c);
+    card_close(&c);
+}
+
 int main(int argc, char **argv)
 {
     card_test_init(&argc, &argv);
@@ -273,5 +305,6 @@ int main(int argc, char **argv)
     qtest_add_data_func("/ohca/iommu/inline", ",x-engine=inline", test_iommu);
     qtest_add_data_func("/ohca/iommu/daemon", ",host=daemon", test_iommu);
     qtest_add_func("/ohca/iommu/mappings", test_mappings);
+    qtest_add_func("/ohca/iommu/no-mappings", test_no_mappings);
     return card_test_run();
 }
