@@ -97,14 +97,18 @@ void fab_link_effects(struct fab_mgmt *m)
 
 void fab_wait(struct fab_mgmt *m, struct fab_extra *x)
 {
-	fab_timer_set(&m->ends, &x->timer, ib_sma_end_deadline(&x->end));
-	fab_due(m, fab_timers_due(&m->ends));
+	const uint64_t ns = ib_sma_end_deadline(&x->end);
+
+	fab_timer_set(&m->ends, &x->timer, ns);
+	fab_due(m, ns);
 }
 
 void fab_wait_samples(struct fab_mgmt *m, struct fab_pma *a)
 {
-	fab_timer_set(&m->samples, &a->timer, ib_pma_deadline(&a->agent));
-	fab_due(m, fab_timers_due(&m->samples));
+	const uint64_t ns = ib_pma_deadline(&a->agent);
+
+	fab_timer_set(&m->samples, &a->timer, ns);
+	fab_due(m, ns);
 }
 
 /* The rare part, or the agent, that the timer @at is of. */
