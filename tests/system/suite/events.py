@@ -9,9 +9,10 @@ import re
 from .bring_up import all_active, fabric, start_sm, stop_sm, take_over
 from .errors import everything, values
 from .faults import AQ_DB, LAB, poke, rebind, recovers
-from .harness import DEV, Group, need, until
+from .harness import DEV, Group, find, need, until
 from .klog import SAID
 from .tools import port_of, switch_lid, watch, watched
+from .tree import control
 
 GROUP = Group("events", LAB, prepare=fabric)
 GROUPS = [GROUP]
@@ -33,6 +34,8 @@ NEVER = {
 }
 # ib_core reads its GIDs again, and tells programs of RoCE's changes only (Linux 6.12, cache.c).
 SILENT = {"IBV_EVENT_GID_CHANGE"}
+# Linux 7 raises it, and rdma-core 65 has a name for it.
+SPEED = "IBV_EVENT_DEVICE_SPEED_CHANGE"
 
 PORT = f"/sys/class/infiniband/{DEV}/ports/1"
 PROVOKED = []
@@ -97,6 +100,22 @@ def link(b):
     heard(b, "IBV_EVENT_PORT_ACTIVE")
     shows(b, "state", "ACTIVE")
     all_active(b)
+
+
+@GROUP.test(timeout=120)
+def speed(b):
+    """Node 2's cable gets worse: the port has another rate, and programs that can be are told."""
+    cable = f"{find(r'^Switch.*: (0x[0-9a-f]+)', b.sh(1, 'ibswitches'))}:{port_of(b, 2)}"
+    told = not b.status(2, f"grep -q {SPEED} $(command -v ibv_asyncwatch)")[0]
+    b.note(f"ibv_asyncwatch {'has' if told else 'does not have'} {SPEED}")
+    for words, rate in ((("degrade", cable, "--speed", "QDR"), "40 Gb/sec (4X QDR)"),
+                        (("restore", cable), "100 Gb/sec (4X EDR)")):
+        watch(b, 2)
+        control(b, "link", *words)
+        heard(b, SPEED if told else "IBV_EVENT_PORT_ACTIVE")
+        shows(b, "rate", rate)
+        all_active(b)
+    b.sh(2, "pkill -x ibv_asyncwatch", status=None)
 
 
 @provokes("IBV_EVENT_PKEY_CHANGE", timeout=120)
