@@ -219,6 +219,30 @@ class Trials(unittest.TestCase):
         with open(path, encoding="utf-8") as f:
             self.assertEqual(f.read(), SOURCE)
 
+    def test_further(self):
+        folder = os.path.join(self.top, "tests", "more")
+        os.mkdir(folder)
+        for name, text in (("Makefile", MAKEFILE.replace("$(BUILD)", "$(BUILD)/more")),
+                           ("test_limited.c", TEST.replace("limited(4) != 3", "unused(1) != 4")),
+                           ("test_other.c", OTHER)):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+                f.write(text)
+        further = (("tests/more", "$(TESTS)"),)
+        tree = Tree(self.tree.part, self.top, self.tree.where)
+        counted = tree.level("counted", ["CFLAGS=-O0 --coverage"], "$(TESTS)", further=further)
+        lines = tree.covered(counted)
+        self.assertEqual(lines["tests/part/limited.c", 11], {"test_limited", "more/test_limited"})
+        self.assertEqual(lines["tests/part/limited.c", 25], {"more/test_limited"})
+        tree.levels.clear()
+        tree.measure(tree.level("plain", [], "$(TESTS)", further=further))
+        for one in (tree, tree.copy(tree.where + "2")):
+            tried = trial.Trial(one, lines)
+            for new, by in (("if (n != 1)", "plain more/test_limited"),
+                            ("return (LIMIT + 1);", "plain test_limited"),
+                            ("return 6;", "")):
+                with self.subTest(new):
+                    self.assertEqual(self.verdict(tried, new).by.partition(":")[0], by)
+
     def test_fails_once(self):
         self.tree.measure(self.tree.level("plain", [], "$(TESTS)"))
         tried = trial.Trial(self.tree, {})

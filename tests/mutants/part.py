@@ -27,12 +27,14 @@ class Part:
     sources: tuple
     tests: str              # folder of the units
     programs: str           # the test programs, in terms of the units' Makefile
-    sanitizer: str = "ASAN"   # variable of the units' Makefile with the sanitizers' options
+    sanitizers: tuple = ("ASAN",)   # variables of the units' Makefiles with their options
     threads: str = ""       # programs under ThreadSanitizer
     options: tuple = ()
     others: tuple = ()      # files in these folders that another part's units test
     # further tests: a file to build, below the build directory, and a command with its path
     scripts: tuple = ()
+    # and of other units: their folder, and their programs that run these sources, too
+    further: tuple = ()
 
     def files(self, top):
         """Pairs of a path from the top and its text, of all sources in subfolders, too."""
@@ -46,6 +48,10 @@ class Part:
                 if self.owns(os.path.relpath(path, top)):
                     with open(path, encoding="utf-8") as f:
                         yield os.path.relpath(path, top), f.read()
+
+    def without_sanitizers(self):
+        """Variables of make."""
+        return [f"{name}=" for name in self.sanitizers]
 
     def owns(self, path):
         """Whether a path from the top is one of a source of the part."""
@@ -66,11 +72,12 @@ PARTS = {p.name: p for p in (
          threads="$(TSAN_TESTS:%=%.tsan)"),
     Part("mgmt", tuple(f"{FABRIC}/{room}" for room in ("graph", "mgmt", "fault", "sim", "control",
                                                        "client")),
-         "tests/fabric", "$(TESTS)", sanitizer="SAN",
+         "tests/fabric", "$(TESTS)", sanitizers=("SAN",),
          scripts=(("ohca-fabric", "./test_cli.sh {}"),)),
     Part("data", tuple(f"{FABRIC}/{room}" for room in ("base", "data", "watch", ".")),
-         "tests/fabric", "$(TESTS)", sanitizer="SAN",
-         scripts=(("ohca-fabric", "./test_cli.sh {}"),), others=HOSTED),
+         "tests/fabric", "$(TESTS)", sanitizers=("SAN", "ASAN"),
+         scripts=(("ohca-fabric", "./test_cli.sh {}"),), others=HOSTED,
+         further=(("tests/engine", "$(TESTS_SWITCH)"),)),
     Part("front", ("qemu-model/front",), "tests/engine",
          "$(TESTS_FRONT) $(TESTS_OBJECTS) $(TESTS_SWITCH)"),
     Part("engine", ("qemu-model/engine", f"{FABRIC}/hca", *HOSTED), "tests/engine", "$(TESTS)"),
@@ -81,6 +88,7 @@ PARTS = {p.name: p for p in (
 class Program:
     """A test: what make builds, and what runs it."""
     name: str
+    tests: str              # folder of its Makefile, in which it runs, too
     target: str
     command: str
     seconds: float = 0      # how long it takes by itself, and of a processor's time
@@ -162,26 +170,44 @@ class Tree:
         elif os.path.exists(path):
             os.unlink(path)
 
-    def make(self, level, *targets, seconds=BUILD_SECONDS):
-        """Runs make in the tests' folder; returns its status and output."""
+    def _make(self, level, tests, *targets):
+        """Runs make in a folder of tests; returns its status and output."""
         return self._run(["make", "-s", f"BUILD={level.build}", *self.part.options,
-                          *level.variables, *targets], seconds)
+                          *level.variables, *targets], BUILD_SECONDS, tests)
 
-    def level(self, name, variables, programs, scripts=()):
-        """Adds a build, made now."""
-        level = Level(name, os.path.join(self.where, "build", name), variables)
-        status, out = self.make(level, f"--eval=names: ; @echo $(OUT): {programs}", "names")
+    def make(self, level, programs, *options):
+        """Makes programs; returns the status and the output of the first make that fails."""
+        status, out = 0, ""
+        for tests in dict.fromkeys(p.tests for p in programs):
+            status, out = self._make(level, tests, *options,
+                                     *(p.target for p in programs if p.tests == tests))
+            if status:
+                break
+        return status, out
+
+    def _programs(self, level, tests, programs, prefix=""):
+        """Those of a folder of tests, as its Makefile names them."""
+        status, out = self._make(level, tests, f"--eval=names: ; @echo $(OUT): {programs}", "names")
         if status:
             raise Broken(f"{self.part.name}: {out}")
         out, names = out.strip().splitlines()[-1].split(":")
-        for program in names.split():
-            path = os.path.join(out, program)
-            level.programs.append(Program(program, path, path))
+        for name in names.split():
+            path = os.path.join(out, name)
+            yield Program(prefix + name, tests, path, path)
+
+    def level(self, name, variables, programs, scripts=(), further=()):
+        """Adds a build, made now."""
+        level = Level(name, os.path.join(self.where, "build", name), variables)
+        level.programs += self._programs(level, self.tests, programs)
+        for folder, some in further:
+            # programs of two folders may have the same name
+            level.programs += self._programs(level, os.path.join(self.where, folder), some,
+                                             os.path.basename(folder) + "/")
         for file, command in scripts:
             path = os.path.join(level.build, file)
-            level.programs.append(Program(command.split()[0], path, command.format(path)))
-        status, out = self.make(level, f"-j{os.cpu_count()}",
-                                *(p.target for p in level.programs))
+            level.programs.append(Program(command.split()[0], self.tests, path,
+                                          command.format(path)))
+        status, out = self.make(level, level.programs, f"-j{os.cpu_count()}")
         if status:
             raise Broken(f"{self.part.name}, {name}: {out}")
         level.objects = dict(self.contents(level))
@@ -221,8 +247,8 @@ class Tree:
         for level in self.levels:
             tree.levels.append(Level(
                 level.name, moved(level.build), level.variables,
-                [Program(p.name, moved(p.target), moved(p.command), p.seconds, p.processor)
-                 for p in level.programs],
+                [Program(p.name, moved(p.tests), moved(p.target), moved(p.command), p.seconds,
+                         p.processor) for p in level.programs],
                 {moved(path): data for path, data in level.objects.items()}))
         return tree
 
@@ -243,10 +269,10 @@ class Tree:
     def run(self, program, seconds, processor, env=None):
         """Runs a test for at most so long; returns its status and output."""
         return self._run(["sh", "-c", f"ulimit -c 0; ulimit -S -t {int(processor)}; "
-                                      f"exec {program.command}"], seconds, env)
+                                      f"exec {program.command}"], seconds, program.tests, env)
 
-    def _run(self, argv, seconds, env=None):
-        with subprocess.Popen(argv, cwd=self.tests, stdout=subprocess.PIPE,
+    def _run(self, argv, seconds, tests, env=None):
+        with subprocess.Popen(argv, cwd=tests, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                               env={**os.environ, "LC_ALL": "C", "TOPOLOGIES": self.topologies,
                                    **(env or {})},

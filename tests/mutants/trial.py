@@ -111,7 +111,7 @@ class Trial:
         for number, level in enumerate(self.tree.levels):
             differs = False
             for p in self.programs(change, level):
-                if self.tree.make(level, p.target)[0]:
+                if self.tree.make(level, [p])[0]:
                     # with other options the compiler may see more
                     return Verdict(change, "refused by the compiler")
                 # a program of the same objects needs not run
@@ -121,7 +121,7 @@ class Trial:
                     return Verdict(change, "noticed", f"{level.name} {p.name}: {how}")
             if number == 0 and not differs:
                 # an inline function's line may be in objects of programs that do not run it
-                if self.tree.make(level, *(p.target for p in level.programs))[0]:
+                if self.tree.make(level, level.programs)[0]:
                     return Verdict(change, "refused by the compiler")
                 if not self._differs(level, begin):
                     return Verdict(change, "same")
