@@ -266,6 +266,9 @@ static void test_eq(void **state)
 	assert_int_equal(a->db.eq[63], OHCA_EQ_WORD_VALID | OHCA_EQ_WORD_ARM | 6);
 	assert_true(ring(a, 0, OHCA_UAR_EQ, 7ull << 32));
 	assert_int_equal(a->db.eq[0], OHCA_EQ_WORD_VALID | 7);
+	/* a number is no request */
+	assert_true(ring(a, 0, OHCA_UAR_EQ, 9 | 8ull << 32));
+	assert_int_equal(a->db.eq[9], OHCA_EQ_WORD_VALID | 8);
 	assert_int_equal(a->db.eq[1], 0);
 }
 

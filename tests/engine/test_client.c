@@ -42,6 +42,20 @@ static unsigned int open_fds(void)
 	return n;
 }
 
+/* Mappings of pages of fake_daemon.c. */
+static unsigned int pages(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned int n = 0;
+	char line[512];
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		n += strstr(line, "/memfd:ohca-page") != NULL;
+	fclose(maps);
+	return n;
+}
+
 static uint64_t now_ns(void)
 {
 	struct timespec ts;
@@ -91,7 +105,9 @@ static void test_hello(void **state)
 	assert_string_equal((const char *)l.hello.desc, "a card");
 	assert_in_range(le64toh(l.hello.clock_ns), before, now_ns());
 	assert_true(l.dm);
+	assert_int_equal(pages(), 2);
 	ohca_front_free(f);
+	assert_int_equal(pages(), 1);
 	assert_int_equal(fcntl(dm, F_GETFD), FD_CLOEXEC);
 	close(dm);
 	daemon_close(&l);
@@ -106,6 +122,7 @@ static void keep_silent(struct daemon *l, struct answer *a)
 
 static void test_start(void **state)
 {
+	const unsigned int before = open_fds();
 	struct ohca_front_err err;
 	struct ohca_front *f;
 	uint64_t begin;
@@ -126,6 +143,7 @@ static void test_start(void **state)
 	assert_null(ohca_front_connect(l.path, &hello, -1, 50, &err));
 	assert_string_equal(err.text, "the fabric's process did not answer HELLO within 50 ms");
 	daemon_close(&l);
+	assert_int_equal(open_fds(), before);
 }
 
 static void test_absent(void **state)
@@ -186,6 +204,47 @@ static void test_call(void **state)
 	assert_int_equal(l.calls, 3);
 	ohca_front_free(f);
 	daemon_close(&l);
+}
+
+/* The daemon has read the ring of mappings before it answers UNMAP. */
+static void take_maps(struct daemon *l, struct answer *a)
+{
+	(void)a;
+	if (l->type == OHCA_FRONT_UNMAP)
+		atomic_store(&l->page->map_tail, atomic_load(&l->page->map_head));
+}
+
+/* What an IOMMU maps is in the ring; only a full one takes a call, and is empty then. */
+static void test_maps(void **state)
+{
+	for (unsigned int lies = 0; lies < 2; lies++) {
+		const struct ohca_page_map *ring;
+		struct ohca_front *f;
+		struct daemon l;
+
+		(void)state;
+		daemon_open(&l, NULL);
+		f = join(&l);
+		l.change = lies ? NULL : take_maps;
+		ring = (const void *)((const uint8_t *)l.page + OHCA_PAGE_RING);
+		for (uint64_t i = 0; i < OHCA_PAGE_MAPS; i++) {
+			assert_int_equal(ohca_front_map(f, i << 12, 4096, 3, i << 13, 1), 0);
+			assert_int_equal(l.page->map_head, i + 1);
+			assert_int_equal(ring[i].iova, i << 12);
+			assert_int_equal(ring[i].len, 4096);
+			assert_int_equal(ring[i].off, i << 13);
+			assert_int_equal(ring[i].block, 1ull << 32 | 3);
+		}
+		assert_int_equal(l.calls, 0);
+		assert_int_equal(ohca_front_map(f, 77 << 12, 4096, 3, 0, 0), lies ? -1 : 0);
+		assert_int_equal(l.calls, 1);
+		assert_int_equal(l.type, OHCA_FRONT_UNMAP);
+		assert_int_equal(l.page->map_head, OHCA_PAGE_MAPS + !lies);
+		assert_int_equal(ring[0].iova, lies ? 0 : 77 << 12);
+		assert_int_equal(!!ohca_front_lost(f), lies);
+		ohca_front_free(f);
+		daemon_close(&l);
+	}
 }
 
 static void test_ring(void **state)
@@ -677,7 +736,7 @@ static void test_call_lies(void **state)
 	}
 }
 
-/* A daemon that has always more to unmap is asked a bounded number of times. */
+/* A daemon that has always more to unmap is asked again, a bounded number of times. */
 static void test_unmap_lies(void **state)
 {
 	struct ohca_front *f;
@@ -688,7 +747,7 @@ static void test_unmap_lies(void **state)
 	f = join(&l);
 	l.value = 1;
 	assert_int_equal(ohca_front_unmap(f, 0, UINT64_MAX), -1);
-	assert_in_range(l.calls, 1, OHCA_FRONT_MAPS / OHCA_FRONT_UNMAP_STEP + 1);
+	assert_in_range(l.calls, 2, OHCA_FRONT_MAPS / OHCA_FRONT_UNMAP_STEP + 1);
 	expect_lost(&l, f, "does not unmap");
 	ohca_front_free(f);
 	daemon_close(&l);
@@ -723,9 +782,13 @@ static void test_unasked(void **state)
 			daemon_send(&l, &a.msg, a.len);
 		assert_false(ohca_front_event(f));
 		expect_lost(&l, f, why[i]);
+		/* a reason is the whole text */
+		if (i == 1)
+			assert_string_equal(ohca_front_lost(f), why[i]);
 		ohca_front_free(f);
 		daemon_close(&l);
 	}
+	ohca_front_free(NULL);
 }
 
 int main(void)
@@ -735,6 +798,7 @@ int main(void)
 		cmocka_unit_test(test_start),
 		cmocka_unit_test(test_absent),
 		cmocka_unit_test(test_call),
+		cmocka_unit_test(test_maps),
 		cmocka_unit_test(test_ring),
 		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_interrupts),
