@@ -489,7 +489,7 @@ static void test_mkey(void **state)
 	/* An expired lease opens the protection. */
 	assert_int_equal(set(t, IB_SMP_ATTR_LFT, 0, d), -1);
 	net_end(t)->lease_ns = 1;
-	t->m.deadline_ns = 1;
+	fab_wait(&t->m, fab_extra_of(t->f, net_index(t, 0)));
 	net_timers(t);
 	assert_int_equal(net_pi(t, 0)->mkey_prot, 0);
 	get_pi(t, 0, &pi);

@@ -259,6 +259,8 @@ bool fab_fault_node(struct fab_mgmt *m, uint32_t node, bool on, uint64_t now_ns)
 		/* what it wanted to report is forgotten */
 		if (!on && x)
 			ib_trap_clear(&x->end.traps);
+		if (x)
+			fab_wait(m, x);
 		if (m->f->port[p].peer == FAB_NO_PORT)
 			continue;
 		if (on)

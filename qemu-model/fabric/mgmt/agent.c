@@ -337,9 +337,11 @@ void fab_agent_end(struct fab_mgmt *m)
 	struct fab_extra *x = m->job.end;
 
 	m->job.end = NULL;
-	if (!x || ib_sma_end_deadline(&x->end) == UINT64_MAX)
+	if (!x)
 		return;
 	if (x == spare) {
+		if (ib_sma_end_deadline(&x->end) == UINT64_MAX)
+			return;
 		x = fab_extra(m->f, spare->port);
 		if (!x)
 			return;

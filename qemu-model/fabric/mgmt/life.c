@@ -46,8 +46,10 @@ static void port_link_down(struct fab_mgmt *m, uint32_t p, uint8_t phys, bool by
 	if (peer && peer->fault)
 		peer->fault->downs++;
 	/* a host without a link cannot send its traps */
-	if (x && fab_end_port(m->f, p) == p)
+	if (x && fab_end_port(m->f, p) == p) {
 		ib_trap_clear(&x->end.traps);
+		fab_wait(m, x);
+	}
 	if (by_sm)
 		return;
 	x = fab_extra(m->f, p);
