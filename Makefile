@@ -13,7 +13,7 @@ MAKEFLAGS += --no-print-directory
 # What each part is built from. STAMP/PART.files changes with any of it.
 FILES_guest := tools/mkguest tools/packages/guest
 FILES_image := tools/mkimage tools/guest
-FILES_qemu := tools/build-qemu tools/fetch-source $(addprefix qemu-model/,ib engine front link qemu) firmware-if
+FILES_qemu := tools/build-qemu tools/fetch-source $(addprefix qemu-model/,front qemu) firmware-if
 FILES_modules := tools/build-modules kernel firmware-if
 FILES_provider := tools/build-provider tools/fetch-source userspace firmware-if kernel/include/uapi
 FILES_fabric := tools/build-fabric tools/ohca-hub.c $(addprefix qemu-model/,engine front fabric umad link ib) firmware-if
@@ -33,7 +33,7 @@ help:
 	@echo '                   (MUTANTS_COUNT=40 a part, MUTANTS_SEED=N: the same changes again)'
 	@echo 'make bench         measures and writes build/bench, not on a busy machine (BENCH="native ..." picks;'
 	@echo '                   BENCH_BUSY=1: nevertheless; BENCH_DOCUMENT=1: into Documentation/benchmarks, too;'
-	@echo '                   BENCH_BESIDE=DIR: hosting has the lab of another checkout, which is built, beside ours)'
+	@echo '                   BENCH_BESIDE=DIR: the other checkout of beside, which is built)'
 	@echo 'make soak          the tests of rdma-core SOAK (20) times in a row'
 	@echo 'make perftest-matrix  every program of perftest with every transport and many options'
 	@echo 'make apps          recipes, tutorial and course, as their pages have them (APPS="ucx nfs" picks)'
@@ -245,9 +245,9 @@ opensm-suite: fabric
 	@tests/opensm/suite '$(OPENSM)' $(NAMES)
 
 # What is measured is built first.
-BENCH_PARTS := $(or $(BENCH),native provider scale machines hosting)
+BENCH_PARTS := $(or $(BENCH),native provider scale machines)
 bench: $(if $(filter provider,$(BENCH_PARTS)),$(STAMP)/provider) \
-		$(if $(filter machines hosting p99,$(BENCH_PARTS)),lab) | $(ROOT)
+		$(if $(filter machines beside p99,$(BENCH_PARTS)),lab) | $(ROOT)
 	@tests/bench/run $(if $(BENCH_BUSY),--busy) $(if $(BENCH_DOCUMENT),--document) $(BENCH_PARTS)
 
 # The provider's units want rdma-core's headers.

@@ -25,7 +25,7 @@ MAY_INCLUDE = {
     "link": (),
     "engine": (),
     "umad": ("ib", "link"),
-    "qemu": ("engine", "front", "link"),
+    "qemu": ("front",),
     **{folder: ("ib", "engine", *ENGINE[:i]) for i, folder in enumerate(ENGINE)},
     **{folder: ("ib", "link", *FABRIC[:i]) for i, folder in enumerate(FABRIC)},
 }

@@ -281,14 +281,6 @@ void ohca_admin_doorbell(ohca_engine *e, uint32_t pi);
 void ohca_doorbell(ohca_engine *e, uint32_t uar, uint32_t off, uint64_t val, unsigned int size);
 
 /**
- * ohca_uar_read - read of a UAR page. any
- * @off: offset in the page; @size: bytes
- * Return: the clock (OHCA_UAR_CLOCK) or the half of it that is there, in CPU order; 0 for
- * all else, and if the driver did not acknowledge OHCA_FEATURE_CLOCK.
- */
-uint64_t ohca_uar_read(ohca_engine *e, uint32_t off, unsigned int size);
-
-/**
  * ohca_poll - do work. owner
  * @budget: roughly how many packets and WQEs to handle at most
  * Return: true if there is more to do at once; else the host may sleep until a
@@ -296,14 +288,6 @@ uint64_t ohca_uar_read(ohca_engine *e, uint32_t off, unsigned int size);
  * engine has re-armed the doorbells of its queues and looked at them once more.
  */
 bool ohca_poll(ohca_engine *e, unsigned int budget);
-
-/**
- * ohca_poll_packets - the same without commands. owner
- *
- * For who must not be kept by them: a command may move much memory, some 100 us of it at a time.
- * Return: true if there is more to do at once, commands included.
- */
-bool ohca_poll_packets(ohca_engine *e, unsigned int budget);
 
 /** ohca_next_deadline - when ohca_poll() must be called at the latest, ns. owner */
 uint64_t ohca_next_deadline(const ohca_engine *e);

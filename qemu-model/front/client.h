@@ -126,7 +126,12 @@ uint64_t ohca_front_reg(const struct ohca_front *f, uint64_t off, unsigned int s
 /** ohca_front_slow_reads() - reads of BAR 0 are to be calls of OHCA_FRONT_REG. any */
 bool ohca_front_slow_reads(const struct ohca_front *f);
 
-/** ohca_front_clock() - what a UAR page reads at @off, as ohca_uar_read() has it. any; no lock */
+/**
+ * ohca_front_clock() - what a UAR page reads. any; no lock
+ * @off: offset in the page; @size: bytes
+ *
+ * Return: the clock (OHCA_UAR_CLOCK) or the half of it that is there, in CPU order; 0 for all else.
+ */
 uint64_t ohca_front_clock(const struct ohca_front *f, uint32_t off, unsigned int size);
 
 /** ohca_front_irq_any() - whether ohca_front_irqs() may find a vector. any */

@@ -227,6 +227,9 @@ struct ohca_front_run {
 	uint32_t rsvd;
 };
 
+/* All kinds of lies: OHCA_LIE_ALL of the engine */
+#define OHCA_FRONT_LIES_ALL	0xffu
+
 /** struct ohca_front_lies - LIES */
 struct ohca_front_lies {
 	struct ohca_front_hdr hdr;

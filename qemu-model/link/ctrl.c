@@ -87,7 +87,7 @@ static void copy_text(char *to, size_t size, const uint8_t *from, size_t len)
 static int other_version(unsigned int version, struct ohca_link_err *err)
 {
 	return link_err(err, OHCA_LINK_E_VERSION, 0,
-			"the peer speaks version %u of the link protocol, we speak %u: take QEMU, "
+			"the peer speaks version %u of the link protocol, we speak %u: take "
 			"ohca-fabric and libohca-umad of one release", version, OHCA_LINK_VERSION);
 }
 

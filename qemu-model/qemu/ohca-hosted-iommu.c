@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * host=daemon: what an IOMMU translates, for the process that hosts the engine.
+ * What an IOMMU translates, for the fabric's process.
  *
  * The IOMMU tells of each mapping that comes and goes. All of them are kept in a
  * tree, because an IOMMU need not be able to tell of them again: to a process
@@ -308,7 +308,7 @@ bool ohca_hosted_iommu_check(OhcaState *s, Error **errp)
     }
     ohca_notifier_init(&n, mr, 0, 0);
     if (memory_region_register_iommu_notifier(mr, &n, errp)) {
-        error_prepend(errp, "host=daemon needs an IOMMU that tells of mappings: ");
+        error_prepend(errp, "the device needs an IOMMU that tells of mappings: ");
         return false;
     }
     memory_region_unregister_iommu_notifier(mr, &n);

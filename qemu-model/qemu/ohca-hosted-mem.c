@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * host=daemon: guest memory for the process that hosts the engine.
+ * Guest memory for the fabric's process, which has the HCA.
  *
  * That process maps the files behind the machine's RAM, each as a block, and
  * gets a table of where on the bus it is. A memory listener makes the table, and
@@ -296,7 +296,7 @@ static void ohca_table_send(OhcaState *s)
     }
     n = (table->len - sizeof(struct ohca_front_mem)) /
         sizeof(struct ohca_front_range);
-    trace_ohca_mem(n, false);
+    trace_ohca_mem(n);
     if (n > OHCA_FRONT_RANGES) {
         g_byte_array_unref(table);
         /* until the machine's memory changes */
@@ -348,6 +348,49 @@ void ohca_hosted_mem_forget(OhcaState *s)
 }
 
 /* ---- the listener ---- */
+
+static void ohca_ram_free(GArray *ram)
+{
+    unsigned int i;
+
+    if (!ram) {
+        return;
+    }
+    for (i = 0; i < ram->len; i++) {
+        memory_region_unref(g_array_index(ram, OhcaRam, i).mr);
+    }
+    g_array_free(ram, true);
+}
+
+/*
+ * The memory of a section that the device may access
+ *
+ * Returns: false: there is none. Else @r has a reference to its region.
+ */
+static bool ohca_ram_section(const MemoryRegionSection *sec, OhcaRam *r)
+{
+    if (!memory_region_is_ram(sec->mr) ||
+        memory_region_is_ram_device(sec->mr)) {
+        return false;
+    }
+    *r = (OhcaRam) {
+        .iova = sec->offset_within_address_space,
+        .len = int128_get64(sec->size),
+        .hva = (uint8_t *)memory_region_get_ram_ptr(sec->mr) +
+               sec->offset_within_region,
+        .mr = sec->mr,
+        .readonly = sec->readonly,
+    };
+    memory_region_ref(r->mr);
+    return true;
+}
+
+static gint ohca_ram_cmp(gconstpointer a, gconstpointer b)
+{
+    const OhcaRam *x = a, *y = b;
+
+    return x->iova < y->iova ? -1 : x->iova > y->iova;
+}
 
 static void ohca_hosted_begin(MemoryListener *listener)
 {

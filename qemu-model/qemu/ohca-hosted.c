@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * host=daemon: the engine is in the fabric's process.
+ * The HCA is in the fabric's process; what it has here is the PCI device.
  *
- * What is left here is the PCI device. Doorbells, reads of registers, and interrupts
- * go through a page that both processes have mapped: no message, no lock. All
- * else is a message that is answered, under the BQL: writes of registers, reset,
- * pause, and changes of memory, which take effect before the call returns. None
- * is waited for longer than OHCA_FRONT_CALL_MS; a change of an IOMMU that ends
- * many mappings is many of them, of OHCA_FRONT_UNMAP_MS in all.
+ * Doorbells, reads of registers, and interrupts go through a page that both
+ * processes have mapped: no message, no lock. All else is a message that is
+ * answered, under the BQL: writes of registers, reset, pause, and changes of
+ * memory, which take effect before the call returns. None is waited for longer
+ * than OHCA_FRONT_CALL_MS; a change of an IOMMU that ends many mappings is many of
+ * them, of OHCA_FRONT_UNMAP_MS in all.
  *
  * A process that does not answer, or ends, is lost: doorbells do nothing, and
  * STATUS says AWAY. QEMU connects again; the device is then as after power-on.
@@ -302,7 +302,7 @@ void ohca_hosted_lies(OhcaState *s)
 {
     struct ohca_front_lies m = {
         .seed = cpu_to_le64(s->lies_seed),
-        .kinds = cpu_to_le32(s->lies_kinds & OHCA_LIE_ALL),
+        .kinds = cpu_to_le32(s->lies_kinds & OHCA_FRONT_LIES_ALL),
         .one_of = cpu_to_le32(MIN(s->lies, UINT32_MAX)),
     };
 
@@ -357,37 +357,6 @@ static struct ohca_front_hello *ohca_hosted_hello(OhcaState *s)
         m->flags |= cpu_to_le32(OHCA_FRONT_PAUSED);
     }
     return m;
-}
-
-static void ohca_hosted_set_hello(OhcaState *s, const struct ohca_cfg *cfg)
-{
-    struct ohca_front_hello *m = &s->host.hello;
-
-    *m = (struct ohca_front_hello) {
-        .node_guid = cpu_to_le64(cfg->node_guid),
-        .sys_guid = cpu_to_le64(cfg->sys_guid),
-        .dm_size = cpu_to_le64(cfg->dm_size),
-        .mem_max = cpu_to_le64(cfg->mem_max),
-        .lacks = cpu_to_le64(cfg->lacks),
-        .flags = cpu_to_le32((cfg->smp_off ? OHCA_FRONT_SMP_OFF : 0) |
-                             (cfg->mw_type_2a ? OHCA_FRONT_MW_2A : 0)),
-        .vectors = cpu_to_le16(cfg->num_vectors),
-        .uars = cpu_to_le16(cfg->num_uars),
-        .ports = cfg->num_ports,
-        .vl_cap = cfg->vl_cap,
-        .mtu_cap = cfg->mtu_cap,
-        .width_sup = cfg->width_sup,
-        .speed_sup = cfg->speed_sup,
-        .speed_ext_sup = cfg->speed_ext_sup,
-        .want_port = s->fabric_port,
-        .log_max_qp = cfg->log_max_qp,
-        .log_max_cq = cfg->log_max_cq,
-        .log_max_srq = cfg->log_max_srq,
-        .log_max_mr = cfg->log_max_mr,
-    };
-    QEMU_BUILD_BUG_ON(sizeof(m->desc) != sizeof(cfg->node_desc));
-    memcpy(m->desc, cfg->node_desc, sizeof(m->desc));
-    g_strlcpy((char *)m->id, ohca_name(s), sizeof(m->id));
 }
 
 /* Not connected: try again after a delay, and warn once. */
@@ -452,7 +421,7 @@ static void ohca_hosted_due(void *opaque)
         ohca_hosted_later(s, OHCA_RETRY_MAX_MS);
         return;
     }
-    h->trying = ohca_front_start(s->fabric[0], ohca_hosted_hello(s), h->dm_fd,
+    h->trying = ohca_front_start(s->fabric, ohca_hosted_hello(s), h->dm_fd,
                                  &err);
     if (!h->trying) {
         ohca_hosted_failed(s, &err);
@@ -470,13 +439,9 @@ static void ohca_hosted_due(void *opaque)
  */
 bool ohca_hosted_check(OhcaState *s, Error **errp)
 {
-    if (!s->fabric[0] || s->fabric[1] || s->listen) {
-        error_setg(errp, "host=daemon needs fabric=, without fabric2= and "
-                   "listen=on");
-        return false;
-    }
-    if (s->engine_mode || icount_enabled()) {
-        error_setg(errp, "host=daemon does not go with x-engine= or -icount");
+    if (icount_enabled()) {
+        error_setg(errp, "the fabric's process has a clock of its own: no "
+                   "-icount");
         return false;
     }
     return ohca_hosted_iommu_check(s, errp) && ohca_hosted_mem_check(s, errp);
@@ -511,14 +476,13 @@ bool ohca_hosted_init_dm(OhcaState *s, Error **errp)
  *
  * Waits OHCA_START_MS at most while QEMU starts, OHCA_PLUG_MS later.
  */
-bool ohca_hosted_realize(OhcaState *s, const struct ohca_cfg *cfg, Error **errp)
+bool ohca_hosted_realize(OhcaState *s, Error **errp)
 {
     OhcaHosted *h = &s->host;
     struct ohca_front_err err;
     struct ohca_front *f;
 
-    ohca_hosted_set_hello(s, cfg);
-    f = ohca_front_connect(s->fabric[0], ohca_hosted_hello(s), h->dm_fd,
+    f = ohca_front_connect(s->fabric, ohca_hosted_hello(s), h->dm_fd,
                            DEVICE(s)->hotplugged ? OHCA_PLUG_MS : OHCA_START_MS,
                            &err);
     if (!f) {

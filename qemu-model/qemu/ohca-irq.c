@@ -1,49 +1,59 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Interrupts, from the engine to the guest.
+ * Interrupts, from the HCA to the guest.
  *
- * The engine raises vectors under the lock; they are collected, and delivered
- * when the lock was released. MSI-X belongs to the BQL. A vCPU or the main loop
- * that holds the BQL delivers at once. Any other thread, above all the owner
- * thread, must not wait for the BQL and leaves it to a vCPU, between two
+ * The fabric's process collects vectors in the page that it shares with the
+ * device, and a thread of ours waits for it to say that there are any. MSI-X
+ * belongs to the BQL. A vCPU or the main loop that holds the BQL delivers at once.
+ * Any other thread must not wait for the BQL and leaves it to a vCPU, between two
  * instructions of it or out of its sleep: that vCPU takes the BQL anyway to see
  * its interrupt. By way of the main loop one more thread would have to be
  * scheduled, which on a busy host doubles the time a completion event takes.
- *
- * With host=daemon the vectors are collected in the page that the device shares
- * with the fabric's process, and a thread waits for it to say that there are any.
  */
 #include "qemu/osdep.h"
+#include <sys/syscall.h>
 #include "hw/core/cpu.h"
 #include "hw/pci/msix.h"
 #include "ohca.h"
 #include "trace.h"
 
-/* Host operation; owner. */
-void ohca_irq(void *opaque, unsigned int vec)
-{
-    OhcaState *s = opaque;
+/* Longest slice that the thread requests, to preempt spinning vCPUs soon. */
+#define OHCA_SLICE_NS       100000
 
-    if (vec < s->num_vectors) {
-        qatomic_or(&s->irq[vec / 64], 1ull << (vec % 64));
-        qatomic_store_release(&s->irq_any, 1);
-    }
-}
+/* From linux/sched/types.h, which clashes with the C library's sched.h. */
+typedef struct OhcaSchedAttr {
+    uint32_t size;
+    uint32_t sched_policy;
+    uint64_t sched_flags;
+    int32_t sched_nice;
+    uint32_t sched_priority;
+    uint64_t sched_runtime;
+    uint64_t sched_deadline;
+    uint64_t sched_period;
+} OhcaSchedAttr;
 
 /**
- * ohca_irq_clear: drop vectors that are raised and not delivered; owner, BQL
+ * ohca_short_slice: have the calling thread run soon when it wakes
  *
- * After a reset no earlier interrupt may be delivered.
+ * A short slice gets a waking thread onto a busy CPU within microseconds.
  */
-void ohca_irq_clear(OhcaState *s)
+void ohca_short_slice(void)
 {
-    unsigned int i;
+#if defined(SYS_sched_getattr) && defined(SYS_sched_setattr)
+    OhcaSchedAttr attr = { .size = sizeof(attr) };
 
-    for (i = 0; i < OHCA_IRQ_WORDS; i++) {
-        qatomic_set(&s->irq[i], 0);
+    if (!syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0)) {
+        attr.size = sizeof(attr);
+        attr.sched_flags = 0;
+        attr.sched_runtime = OHCA_SLICE_NS;
+        /* Older kernels refuse it; the slices are longer then. */
+        if (syscall(SYS_sched_setattr, 0, &attr, 0)) {
+            trace_ohca_no_slice(errno);
+        }
     }
-    qatomic_set(&s->irq_any, 0);
+#endif
 }
+
 
 static void ohca_irq_raise(void *opaque, unsigned int vec)
 {
@@ -51,7 +61,7 @@ static void ohca_irq_raise(void *opaque, unsigned int vec)
     msix_notify(opaque, vec);
 }
 
-/* Of the process that hosts the engine: in an RCU critical section or under the BQL. */
+/* Of the fabric's process: in an RCU critical section or under the BQL. */
 static struct ohca_front *ohca_irq_front(OhcaState *s)
 {
     return qatomic_rcu_read(&s->host.front)->f;
@@ -60,20 +70,7 @@ static struct ohca_front *ohca_irq_front(OhcaState *s)
 /* BQL. */
 static void ohca_irq_deliver(OhcaState *s)
 {
-    unsigned int i;
-
-    if (s->hosted) {
-        ohca_front_irqs(ohca_irq_front(s), s->num_vectors, ohca_irq_raise, s);
-        return;
-    }
-    qatomic_xchg(&s->irq_any, 0);
-    for (i = 0; i < DIV_ROUND_UP(s->num_vectors, 64); i++) {
-        uint64_t mask = qatomic_xchg(&s->irq[i], 0);
-
-        for (; mask; mask &= mask - 1) {
-            ohca_irq_raise(s, i * 64 + ctz64(mask));
-        }
-    }
+    ohca_front_irqs(ohca_irq_front(s), s->num_vectors, ohca_irq_raise, s);
 }
 
 /* In a vCPU's thread, under the BQL. */
@@ -87,15 +84,14 @@ static void ohca_irq_on_cpu(CPUState *cpu, run_on_cpu_data data)
 }
 
 /**
- * ohca_irq_flush: deliver raised vectors; not the owner, never waits
+ * ohca_irq_flush: deliver raised vectors; never waits
  *
- * With host=daemon in an RCU critical section, under the BQL, or of the thread
- * that ends before its front does.
+ * In an RCU critical section, under the BQL, or of the thread that ends before its
+ * front does.
  */
 void ohca_irq_flush(OhcaState *s)
 {
-    if (likely(!(s->hosted ? ohca_front_irq_any(ohca_irq_front(s))
-                           : qatomic_read(&s->irq_any)))) {
+    if (likely(!ohca_front_irq_any(ohca_irq_front(s)))) {
         return;
     }
     if (bql_locked()) {

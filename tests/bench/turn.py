@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A lab of a checkout, and all programs of 'hosting' in it: turn.py TREE COLUMN [OPTION...]
+"""A lab of a checkout, and all programs of 'beside' in it: turn.py TREE COLUMN
 
 Prints what report.collect() takes. The launcher is the checkout's, and what it lacks is ours.
 """
@@ -12,17 +12,17 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 
 
-def main(tree, column, *options):
+def main(tree, column):
     """Measures."""
     sys.path[:0] = [os.path.join(tree, "tools"), os.path.dirname(HERE)]
     # pylint: disable=import-outside-toplevel
     import ohca_lab
     ohca_lab.__path__.append(os.path.join(TOP, "tools", "ohca_lab"))
-    from bench.parts import hosting, machines
+    from bench.parts import beside, machines
 
-    found = hosting.tables()
-    with machines.Machines(*options) as pair:
-        hosting.one(pair, {t.name: t for t in found}, column)
+    found = beside.tables()
+    with machines.Machines() as pair:
+        beside.one(pair, {t.name: t for t in found}, column)
     for table in found:
         for row, cells in table.cells.items():
             for name, values in cells.items():

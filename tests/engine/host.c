@@ -551,7 +551,7 @@ static bool wire_step(struct host *h, unsigned int port)
 		for (unsigned int i = 0; hp->peer && !ohca_rx_room(hp->peer->e, 1, 0); i++) {
 			if (i == MAX_STEPS)
 				host_die("takes no more frames");
-			host_poll(hp->peer, 64, true);
+			host_poll(hp->peer, 64);
 		}
 		if (hp->peer && hp->up)
 			host_rx(hp->peer, hp->peer_port, f->vl, f->data, f->len, 0);
@@ -578,14 +578,14 @@ static uint64_t wall_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-bool host_poll(struct host *h, unsigned int budget, bool commands)
+bool host_poll(struct host *h, unsigned int budget)
 {
 	uint64_t work = h->e->work, dma = h->dma_bytes, ns = wall_ns();
 	bool more;
 
 	if (h->seat)
 		return h->seat->turn(h->seat->arg);
-	more = commands ? ohca_poll(h->e, budget) : ohca_poll_packets(h->e, budget);
+	more = ohca_poll(h->e, budget);
 
 	ns = wall_ns() - ns;
 	work = h->e->work - work;
@@ -623,7 +623,7 @@ bool host_step(struct host *const *h, unsigned int n)
 			any |= link_step(h[i], p);
 		any |= h[i]->kicked;
 		h[i]->kicked = false;
-		any |= host_poll(h[i], 64, true);
+		any |= host_poll(h[i], 64);
 		outside(h[i]);
 	}
 	for (unsigned int i = 0; i < n; i++)

@@ -249,11 +249,8 @@ void host_connect(struct host *a, unsigned int pa, struct host *b, unsigned int 
 void host_cable(struct host *h, unsigned int port, bool in);
 /** host_hook_set() - interfere with what leaves a port; NULL: no more */
 void host_hook_set(struct host *h, unsigned int port, host_hook hook, void *arg);
-/**
- * host_poll() - ohca_poll(), or without commands ohca_poll_packets(); ends the process if it costs
- * more than it may
- */
-bool host_poll(struct host *h, unsigned int budget, bool commands);
+/** host_poll() - ohca_poll(); ends the process if it costs more than it may */
+bool host_poll(struct host *h, unsigned int budget);
 /*
  * Prints the longest poll since the last call, or since the test zeroed @most, beside its @bound,
  * in units of base/work.h, and the longest frame; ends if they exceed their bounds.

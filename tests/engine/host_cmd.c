@@ -63,7 +63,7 @@ int host_cmd(struct host *h, uint8_t opcode, struct ohca_hw_aqe *cmd, struct ohc
 	for (unsigned int i = 0; (acqe->phase & 1) == (idx >> AQ_LOG & 1); i++) {
 		if (i == CMD_TURNS)
 			host_die("command without completion");
-		host_poll(h, 64, true);
+		host_poll(h, 64);
 	}
 	memcpy(&copy, (const void *)(uintptr_t)acqe, sizeof(copy));
 	if (copy.cookie != cmd->hdr.cookie || copy.opcode != opcode)

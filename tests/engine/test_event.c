@@ -70,23 +70,6 @@ static void async_is(struct host *h, uint8_t type, uint32_t handle)
 
 /* ---- entries ---- */
 
-/* The clock that the timestamps are of, whole and in halves; nothing else can be read. */
-static void test_clock(void **state)
-{
-	struct host *h = *state;
-	uint64_t was = *h->now;
-
-	*h->now = 0x123456789abcdefull;
-	assert_int_equal(ohca_uar_read(h->e, OHCA_UAR_CLOCK, 8), *h->now);
-	assert_int_equal(ohca_uar_read(h->e, OHCA_UAR_CLOCK, 4), 0x89abcdef);
-	assert_int_equal(ohca_uar_read(h->e, OHCA_UAR_CLOCK + 4, 4), 0x1234567);
-	assert_int_equal(ohca_uar_read(h->e, OHCA_UAR_CLOCK + 4, 8), 0);
-	assert_int_equal(ohca_uar_read(h->e, OHCA_UAR_CLOCK, 2), 0);
-	assert_int_equal(ohca_uar_read(h->e, OHCA_UAR_EQ, 8), 0);
-	assert_int_equal(ohca_uar_read(h->e, OHCA_UAR_SQ, 4), 0);
-	*h->now = was;
-}
-
 static void check_wrap(struct host *h, uint8_t log)
 {
 	struct ohca_hw_cqe cqe;
@@ -963,7 +946,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(clock), T(wrap), T(overflow), T(bad_consumer_index), T(memory_gone), T(arm),
+		T(wrap), T(overflow), T(bad_consumer_index), T(memory_gone), T(arm),
 		T(solicited), T(arm_race), T(interrupts), T(deferred), T(number), T(async_number),
 		T(special_number), T(async_overflow),
 		T(no_dma), T(eq_dma), T(eq_commands), T(cq_commands), T(moderation),

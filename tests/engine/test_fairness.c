@@ -141,7 +141,7 @@ static void honest_leave(struct town *t)
 
 		post_write(t, 0, &t->good[k][0], 0, 8);
 		do
-			host_poll(h, BUDGET, true);
+			host_poll(h, BUDGET);
 		while (xp->req.nxt == psn && ++polls < TURNS);
 		assert_true(xp->req.nxt != psn);
 	}
@@ -183,7 +183,7 @@ static void test_flush_without_end(void **state)
 	for (unsigned int i = 0; i < 3; i++)
 		honest_leave(t);
 	for (unsigned int i = 0; i < 8; i++)
-		host_poll(h, BUDGET, true);
+		host_poll(h, BUDGET);
 	while (host_cq_poll(&t->r.rcq[0], &e)) {
 		assert_int_equal(e.status, WC_WR_FLUSH);
 		flushed++;
@@ -203,7 +203,7 @@ static void test_sqe_without_end(void **state)
 	/* a WQE of no size fails */
 	record(&t->bad[0])->sq_pi = 1;
 	ring_sq(&t->bad[0]);
-	host_poll(h, BUDGET, true);
+	host_poll(h, BUDGET);
 	assert_int_equal(rig_state(&t->bad[0]), OHCA_QPS_SQE);
 	h->on_map = refill;
 	h->on_map_arg = &t->bad[0];
@@ -311,7 +311,7 @@ static unsigned int polls_to_send(struct town *t)
 	unsigned int polls = 0;
 
 	while (xp->req.nxt == psn && polls < 100) {
-		host_poll(t->r.h[0], BUDGET, true);
+		host_poll(t->r.h[0], BUDGET);
 		polls++;
 	}
 	return polls;
@@ -353,7 +353,7 @@ static void test_local_before_packet(void **state)
 		}
 		for (unsigned int n = 0; n < 8; n++)
 			post_write(t, 0, &t->good[2][0], 0, 64000);
-		host_poll(t->r.h[0], BUDGET, true);
+		host_poll(t->r.h[0], BUDGET);
 		if (i)
 			post_nops(good, 2);
 		post_write(t, 0, good, 0, 8);
@@ -623,7 +623,7 @@ static void poll_after(struct town *t, const struct attacker *a)
 {
 	if (a->again)
 		a->again(t);
-	host_poll(t->r.h[0], BUDGET, true);
+	host_poll(t->r.h[0], BUDGET);
 }
 
 /* An honest WRITE by each lane and port, after and while the attacker has turns. */

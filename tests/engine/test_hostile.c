@@ -26,7 +26,7 @@ static struct host *machine(uint8_t log)
 	struct host *h = host_new_cfg(&cfg, MEM);
 
 	host_start(h);
-	while (host_poll(h, BUDGET, true))
+	while (host_poll(h, BUDGET))
 		;
 	memset(&h->most, 0, sizeof(h->most));
 	return h;
@@ -79,7 +79,7 @@ static void test_sizes(void **state)
 
 			everything(h);
 			/* the EQs count the one that was wrong about entries */
-			for (unsigned int n = 0; host_poll(h, BUDGET, true); n++)
+			for (unsigned int n = 0; host_poll(h, BUDGET); n++)
 				assert_true(n < 200);
 			assert_int_equal(*bells(h)->pending, OHCA_PEND_ATTN);
 			host_free(h);
@@ -94,7 +94,7 @@ static void test_always(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < TURNS; i++) {
 		everything(h);
-		assert_true(host_poll(h, BUDGET, true));
+		assert_true(host_poll(h, BUDGET));
 	}
 	host_attack(h, "all doorbells at every turn", ONLY_DOORBELLS);
 	host_free(h);
@@ -110,7 +110,7 @@ static void test_sums(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < TURNS; i++) {
 		ring_all(h, 0, UINT64_MAX);
-		assert_true(host_poll(h, BUDGET, true));
+		assert_true(host_poll(h, BUDGET));
 	}
 	for (unsigned int k = 0; k < OHCA_RING_NUM; k++)
 		for (unsigned int s = 0; s < bells(h)->ring[k].sums; s++)
@@ -118,7 +118,7 @@ static void test_sums(void **state)
 	assert_in_range(left, 4 * 1024 - words - OHCA_RING_NUM, 4 * 1024 - words / 2);
 	host_attack(h, "sums of doorbells without bits", ONLY_DOORBELLS);
 	/* and all of it is over some time */
-	for (unsigned int n = 0; host_poll(h, BUDGET, true); n++)
+	for (unsigned int n = 0; host_poll(h, BUDGET); n++)
 		assert_true(n < 10);
 	host_free(h);
 }
@@ -138,16 +138,16 @@ static void test_in_turn(void **state)
 		for (unsigned int k = 0; k < OHCA_RING_NUM; k++)
 			fill(bells(h)->ring[k].sum, bells(h)->ring[k].sums, UINT64_MAX);
 		*bells(h)->pending = OHCA_PEND_ENGINE;
-		host_poll(h, BUDGET, true);
+		host_poll(h, BUDGET);
 	}
 	assert_true(n > 1);
-	while (host_poll(h, BUDGET, true))
+	while (host_poll(h, BUDGET))
 		;
 	/* those before the place where it begins are served afterwards */
 	h->e->db->next[OHCA_RING_SQ] = 200;
 	for (unsigned int i = 1; i < 8; i++)
 		ohca_doorbells_set(bells(h), OHCA_RING_SQ, 50 * i);
-	host_poll(h, BUDGET, true);
+	host_poll(h, BUDGET);
 	for (unsigned int i = 0; i < 8; i++)
 		assert_int_equal(r->bits[i], 0);
 	host_free(h);

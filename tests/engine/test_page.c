@@ -316,19 +316,19 @@ static void test_clock(void **state)
 	struct node *n = &w->node[0];
 	const uint64_t begin = w->net->now_ns;
 
-	assert_int_equal(ohca_uar_read(n->h->e, OHCA_UAR_CLOCK, 8), begin);
+	assert_int_equal(ohca_now(n->h->e), begin);
 	fab_hca_run(n->hca, false);
 	fab_hca_run(n->hca, false);
 	assert_true(n->page->clock == ohca_page_clock_word(begin, false));
 	w->net->now_ns += 5 * MS;
-	assert_int_equal(ohca_uar_read(n->h->e, OHCA_UAR_CLOCK, 8), begin);
+	assert_int_equal(ohca_now(n->h->e), begin);
 	assert_true(n->page->clock == ohca_page_clock_word(begin, false));
 	fab_hca_run(n->hca, true);
 	fab_hca_run(n->hca, true);
 	assert_true(n->page->clock == ohca_page_clock_word(-(uint64_t)(5 * MS), true));
-	assert_int_equal(ohca_uar_read(n->h->e, OHCA_UAR_CLOCK, 8), begin);
+	assert_int_equal(ohca_now(n->h->e), begin);
 	w->net->now_ns += MS;
-	assert_int_equal(ohca_uar_read(n->h->e, OHCA_UAR_CLOCK, 8), begin + MS);
+	assert_int_equal(ohca_now(n->h->e), begin + MS);
 	/* nor is the link any other */
 	assert_int_equal(n->h->e->port[0].state, IB_PS_ACTIVE);
 	fab_hca_run(n->hca, false);

@@ -48,7 +48,7 @@ static unsigned int steps(struct host *h, uint64_t *most)
 		uint64_t before = h->dma_bytes;
 
 		assert_true(n < 100000);
-		more = host_poll(h, 64, true);
+		more = host_poll(h, 64);
 		if (h->dma_bytes - before > *most)
 			*most = h->dma_bytes - before;
 	}
@@ -91,7 +91,7 @@ static void test_cqs(void **state)
 	for (; more; polls++) {
 		uint64_t before = h->dma_bytes;
 
-		more = host_poll(h, 64, true);
+		more = host_poll(h, 64);
 		most = h->dma_bytes - before > most ? h->dma_bytes - before : most;
 		if (polls < 16)
 			fill(h, &cq[NUM - 1], 2);
@@ -133,7 +133,7 @@ static void test_cq_fails(void **state)
 	/* fits at first, and then not */
 	c = HOST_AQE(resize_cq, .cqn = cq.cqn, .log_size = LOG - 1, .pl = buf.pl);
 	queue(h, &c, 1, OHCA_CMD_RESIZE_CQ);
-	assert_true(host_poll(h, 64, true));
+	assert_true(host_poll(h, 64));
 	assert_true(h->e->job.begun);
 	fill(h, &cq, 2);
 	steps(h, &most);
@@ -159,7 +159,7 @@ static void test_cq_fails(void **state)
 	host_buf_alloc(h, &buf, ohca_cq_buf_size(LOG));
 	c = HOST_AQE(resize_cq, .cqn = cq.cqn, .log_size = LOG, .pl = buf.pl);
 	queue(h, &c, 1, OHCA_CMD_RESIZE_CQ);
-	assert_true(host_poll(h, 64, true));
+	assert_true(host_poll(h, 64));
 	assert_true(h->e->job.loaded);
 	ohca_reset(h->e);
 	assert_false(h->e->job.loaded);
@@ -264,7 +264,7 @@ static void test_odp(void **state)
 				     .key = rsp.handle.handle,
 				     .flags = OHCA_UPDATE_MR_INVALIDATE);
 		queue(h, &c, 1, dereg ? OHCA_CMD_DEREG_MR : OHCA_CMD_UPDATE_MR_PAGES);
-		assert_true(host_poll(h, 64, true));
+		assert_true(host_poll(h, 64));
 		/* some of it is freed, and the key has ended with the first step */
 		assert_in_range(h->e->page_entries - entries, 512, NODES * 512);
 		assert_int_equal(ohca_mr_get(h->e, rsp.handle.handle)->valid, !dereg);
@@ -281,23 +281,6 @@ static void test_odp(void **state)
 	host_free(h);
 }
 
-/* Doorbells are served without commands: those are for who has the time. */
-static void test_packets_only(void **state)
-{
-	struct ohca_hw_aqe c = { .hdr = { 0 } };
-	struct host *h = machine();
-	uint64_t cmds = host_counter(h, OHCA_CNT_CMDS);
-
-	(void)state;
-	queue(h, &c, 1, OHCA_CMD_NOP);
-	for (unsigned int i = 0; i < 10; i++)
-		assert_true(ohca_poll_packets(h->e, 64));
-	assert_int_equal(host_counter(h, OHCA_CNT_CMDS), cmds);
-	host_poll(h, 64, true);
-	assert_int_equal(host_counter(h, OHCA_CNT_CMDS), cmds + 1);
-	host_free(h);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,7 +288,6 @@ int main(void)
 		cmocka_unit_test(test_cq_fails),
 		cmocka_unit_test(test_queues),
 		cmocka_unit_test(test_odp),
-		cmocka_unit_test(test_packets_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

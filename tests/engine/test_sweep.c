@@ -145,11 +145,11 @@ static void test_twice(void **state)
 	ohca_mmio_write(h->e, OHCA_REG_AQ_DB, ++h->aq_pi, 4);
 	while (h->e->num_dead == 2) {
 		assert_int_equal(host_counter(h, OHCA_CNT_CMDS), cmds);
-		assert_true(host_poll(h, 64, true));
+		assert_true(host_poll(h, 64));
 		waits++;
 	}
 	assert_true(waits > 1);
-	host_poll(h, 64, true);
+	host_poll(h, 64);
 	assert_int_equal(host_counter(h, OHCA_CNT_CMDS), cmds + 1);
 	assert_int_equal(h->e->num_dead, 1);
 	/* the end, in the middle of it */
@@ -183,7 +183,7 @@ static void test_keys(void **state)
 		ohca_reset(h->e);
 		assert_null(ohca_mr_get(h->e, was));
 		if (i % 3 == 0)
-			host_poll(h, 64, true);
+			host_poll(h, 64);
 	}
 	host_free(h);
 }

@@ -50,7 +50,7 @@ static void make_frame(struct rig *r, struct wire *w, uint32_t len)
 	wqe_sge(&wqe, r->mr[0].iova, len, r->mr[0].key);
 	host_hook_set(r->h[0], 0, keep, w);
 	wqe_post(&qp, &wqe);
-	host_poll(r->h[0], BUDGET, true);
+	host_poll(r->h[0], BUDGET);
 	assert_int_equal(w->frames, 1);
 	host_hook_set(r->h[0], 0, NULL, NULL);
 	host_qp_destroy(&qp);
@@ -99,7 +99,7 @@ static void test_backlog(void **state)
 		for (unsigned int k = 0; k < BUDGET && ohca_rx_room(r.h[1]->e, 1, 0); k++, taken++)
 			host_rx(r.h[1], 0, 0, group.data, group.len, 0);
 		assert_true(r.h[1]->e->sched->loop_head - r.h[1]->e->sched->loop_tail <= 1);
-		host_poll(r.h[1], BUDGET, true);
+		host_poll(r.h[1], BUDGET);
 		assert_true(out.frames > before);
 	}
 	/* the backlog is worked off as well */
@@ -142,7 +142,7 @@ static void test_doorbells(void **state)
 
 			db->sq_pi = db->sq_ci + (1u << LOG_OPS);
 		}
-		host_poll(h, BUDGET, true);
+		host_poll(h, BUDGET);
 		assert_true(h->e->cq[other.cqn]->armed);
 		h->e->cq[other.cqn]->armed = false;
 		host_cq_arm(&other, false);
@@ -181,7 +181,7 @@ static void test_many_rung(void **state)
 	for (unsigned int i = 0; i < QPS; i++)
 		ohca_doorbell(h->e, 0, OHCA_UAR_SQ, qp[i].handle, 8);
 	host_cq_arm(&cq, false);
-	assert_true(host_poll(h, BUDGET, true));
+	assert_true(host_poll(h, BUDGET));
 	assert_true(h->e->cq[cq.cqn]->armed);
 	host_attack(h, "more send queues rung than a poll serves", OHCA_POLL_WORK(BUDGET));
 	for (unsigned int i = 0; i < QPS; i++)

@@ -53,7 +53,7 @@ static unsigned int work_off(struct host *h)
 {
 	unsigned int n = 0;
 
-	while (host_poll(h, BUDGET, true))
+	while (host_poll(h, BUDGET))
 		assert_true(++n < 1000000);
 	return n;
 }
@@ -98,7 +98,7 @@ static void test_tag_lists(void **state)
 
 		assert_true(n < 10000);
 		evil->sq_pi = evil->sq_ci + (1u << LOG_OPS);
-		host_poll(h, BUDGET, true);
+		host_poll(h, BUDGET);
 		assert_true(h->most.work <= ONLY_DOORBELLS);
 		left = 0;
 		for (unsigned int i = 1; i < SRQS; i++)
@@ -126,7 +126,7 @@ static void test_doorbells(void **state)
 	for (unsigned int i = 0; i < CQS; i++)
 		host_cq_arm(&cq[i], false);
 	begin(h);
-	while (host_poll(h, BUDGET, true)) {
+	while (host_poll(h, BUDGET)) {
 		assert_true(h->most.work <= ONLY_DOORBELLS);
 		assert_true(++n < 100);
 	}
@@ -221,7 +221,7 @@ static void test_moderated(void **state)
 			if (ohca_next_deadline(h->e) > *h->now)
 				*h->now = ohca_next_deadline(h->e);
 			begin(h);
-			host_poll(h, BUDGET, true);
+			host_poll(h, BUDGET);
 			n = take_events(h, &eq);
 			assert_true(n > 0);
 			assert_true(h->most.work <= n * one);
@@ -257,7 +257,7 @@ static void test_given_back(void **state)
 	assert_int_equal(take_events(h, &eq), 0);
 	host_eq_db(h, &eq, true);
 	begin(h);
-	for (n = 0; host_poll(h, BUDGET, true); polls++)
+	for (n = 0; host_poll(h, BUDGET); polls++)
 		n += take_events(h, &eq);
 	n += take_events(h, &eq);
 	assert_int_equal(n, CQS_EV);
@@ -270,7 +270,7 @@ static void test_given_back(void **state)
 	assert_true(h->e->cq_ids.num >= CQS_EV);
 	host_eq_db(h, &eq, true);
 	begin(h);
-	for (polls = 0; host_poll(h, BUDGET, true); polls++)
+	for (polls = 0; host_poll(h, BUDGET); polls++)
 		;
 	assert_int_equal(h->e->cq_ids.num, 0);
 	assert_true(polls >= CQS_EV * OHCA_WORK_STEP / OHCA_WORK_EQS - 1);
@@ -365,7 +365,7 @@ static void test_sqe(void **state)
 	do {
 		uint32_t before = flushed;
 
-		more = host_poll(h, BUDGET, true);
+		more = host_poll(h, BUDGET);
 		while (host_cq_poll(&cq, &e)) {
 			assert_int_equal(e.status, WC_WR_FLUSH);
 			flushed++;
@@ -500,7 +500,7 @@ static void test_tags_go(void **state)
 			queue(h, OHCA_CMD_MODIFY_QP, HOST_AQE(modify_qp, .handle = qp.handle,
 				.attr_mask = OHCA_ATTR_STATE, .addr = h->mbox[0]));
 		begin(h);
-		host_poll(h, BUDGET, true);
+		host_poll(h, BUDGET);
 		/* between two steps the attributes are nobody's any more */
 		((struct ohca_hw_qp_attr *)host_ptr(h, h->mbox[0]))->state = OHCA_QPS_ERR;
 		assert_int_equal(h->e->qp[qp.handle]->state, OHCA_QPS_RTS);
@@ -578,7 +578,7 @@ static void test_device_memory(void **state)
 	while (more) {
 		uint64_t before = h->dm_dirty;
 
-		more = host_poll(h, BUDGET, true);
+		more = host_poll(h, BUDGET);
 		assert_true(h->dm_dirty - before <= ONLY_COMMANDS);
 	}
 	assert_int_equal(h->dm_dirty, DM);
@@ -623,7 +623,7 @@ static void test_lists(void **state)
 	entries = h->e->page_entries;
 	queue(h, OHCA_CMD_REREG_MR, c);
 	for (bool more = true; more; entries = h->e->page_entries) {
-		more = host_poll(h, BUDGET, true);
+		more = host_poll(h, BUDGET);
 		assert_true((entries - h->e->page_entries) * 8 <= ONLY_COMMANDS);
 	}
 	assert_int_equal(h->e->page_entries, 0);
@@ -636,7 +636,7 @@ static void test_lists(void **state)
 	((uint64_t *)host_ptr(h, mid))[511] = last;
 	queue(h, OHCA_CMD_REG_MR, c);
 	for (bool more = true; more; entries = h->e->page_entries) {
-		more = host_poll(h, BUDGET, true);
+		more = host_poll(h, BUDGET);
 		assert_true(entries <= h->e->page_entries ||
 			    (entries - h->e->page_entries) * 8 <= ONLY_COMMANDS);
 	}
@@ -804,10 +804,10 @@ static void test_loop_waiters(void **state)
 	}
 	h->e->sched->waiting = true;
 	begin(h);
-	assert_true(host_poll(h, BUDGET, true));
+	assert_true(host_poll(h, BUDGET));
 	/* as many as there were slots, and as packets were delivered since, half of the budget */
 	assert_true(active(h, qp) < OHCA_LOOP_SLOTS + BUDGET / 2);
-	for (unsigned int n = 0; host_poll(h, BUDGET, true); n++)
+	for (unsigned int n = 0; host_poll(h, BUDGET); n++)
 		assert_true(n < 4 * WAITING / BUDGET);
 	note(h, "240 QPs that wait for room in the loop");
 	qps_down(&r, &cq, qp);
@@ -833,7 +833,7 @@ static void test_port_changes(void **state)
 	ohca_dma_exit(h->e);
 	assert_int_equal(active(h, qp), 0);
 	begin(h);
-	for (unsigned int n = 0; host_poll(h, BUDGET, true); n++) {
+	for (unsigned int n = 0; host_poll(h, BUDGET); n++) {
 		assert_true(active(h, qp) <= BUDGET);
 		assert_true(n < 4 * WAITING / BUDGET);
 	}
@@ -859,7 +859,7 @@ static void test_late_ack(void **state)
 	for (unsigned int i = 0; i < WQES; i++)
 		rig_write(&r, 0, i, 0, 0, 8);
 	/* all of them are on the wire before the peer has a turn */
-	host_poll(r.h[0], BUDGET, true);
+	host_poll(r.h[0], BUDGET);
 	begin(r.h[0]);
 	r.h[0]->most_rx = 0;
 	rig_run(&r);
@@ -899,7 +899,7 @@ static void test_mads(void **state)
 		ohca_mad_send(r.h[0]->e, 0, 1, &av, 0xffff, 0, mad);
 	begin(r.h[0]);
 	for (unsigned int before = 0; sent < MADS; before = sent) {
-		host_poll(r.h[0], 1, true);
+		host_poll(r.h[0], 1);
 		assert_in_range(sent - before, 1, AT_ONCE);
 	}
 	host_attack(r.h[0], "32 replies of an agent, budget 1", OHCA_POLL_WORK(1));
@@ -960,7 +960,7 @@ static void test_multicast(void **state)
 		wqe_post(&r.qp[0], &w);
 	}
 	host_hook_set(r.h[0], 0, at_once, r.h[1]);
-	host_poll(r.h[0], BUDGET, true);
+	host_poll(r.h[0], BUDGET);
 	/* a member that has all packets leaves, while they are on their way to others */
 	assert_int_equal(r.h[1]->e->sched->loop_head - r.h[1]->e->sched->loop_tail, FRAMES);
 	{

@@ -52,15 +52,12 @@ static void on_map(void *arg, struct host *h, uint64_t addr, size_t n, int prot)
 }
 
 /* One poll, and it ends soon. */
-static void turn(struct liar *l, unsigned int budget, bool packets)
+static void turn(struct liar *l, unsigned int budget)
 {
 	uint64_t bytes = l->g.h->dma_bytes;
 
 	l->maps = 0;
-	if (packets)
-		ohca_poll_packets(l->g.h->e, budget);
-	else
-		ohca_poll(l->g.h->e, budget);
+	ohca_poll(l->g.h->e, budget);
 	if (l->maps > TURN_MAPS || l->g.h->dma_bytes - bytes > TURN_BYTES)
 		abort();
 }
@@ -76,7 +73,6 @@ static void registers(struct liar *l, uint8_t b)
 		off &= 0x4f;
 	if (b & 128) {
 		ohca_mmio_read(e, off, size);
-		ohca_uar_read(e, off, size);
 		return;
 	}
 	if (off & 0x4000) {
@@ -106,7 +102,7 @@ static void raw_command(struct liar *l, uint8_t b)
 			((uint8_t *)&c)[at] = get(&g->in);
 		}
 	while (ohca_running(h->e) && h->aq_pi - h->e->aq_ci >= RAW_PENDING)
-		turn(l, 1, false);
+		turn(l, 1);
 	memcpy(host_ptr(h, h->aq + (h->aq_pi & 15) * sizeof(c)), &c, sizeof(c));
 	h->aq_pi++;
 	ohca_admin_doorbell(h->e, h->aq_pi + (b == 0xff ? get(&g->in) : 0));
@@ -296,7 +292,7 @@ static void step(struct liar *l, uint8_t b)
 		guest_doorbell(g);
 		break;
 	case 13:
-		turn(l, b & 32 ? 1 : 64, b & 64);
+		turn(l, b & 32 ? 1 : 64);
 		break;
 	case 14:
 		host_step(&h, 1);

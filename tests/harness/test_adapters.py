@@ -56,15 +56,6 @@ class Machines(unittest.TestCase):
         self.assertEqual(self.devices(2, "--device", "bus=rp"),
                          [f"ohca,fabric={self.dir}/x/fabric,ports=1,node-desc=node2,bus=rp"])
 
-    def test_host(self):
-        """The fabric's process has the adapters of who asks for it, of a lab or of all."""
-        mine = [f"ohca,fabric={self.dir}/x/fabric,ports=1,node-desc=node2"]
-        its = [d.replace("ohca,", "ohca,host=daemon,") for d in mine]
-        self.assertEqual(self.devices(2, "--host", "daemon"), its)
-        with mock.patch.dict(os.environ, OHCA_HOST="daemon"):
-            self.assertEqual(self.devices(2), its)
-            self.assertEqual(self.devices(2, "--host", "qemu"), mine)
-
     def test_two(self):
         """Each of two has a root port, the GUID, rate and name of its place, and its properties."""
         fabric = f"fabric={self.dir}/x/fabric,ports=1"

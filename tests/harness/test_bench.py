@@ -21,7 +21,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 # pylint: disable=wrong-import-order, wrong-import-position
 from ohca_lab import perftest
 from bench import machine, report, stats
-from bench.parts import hosting, machines, native, p99, provider, scale
+from bench.parts import beside, machines, native, p99, provider, scale
 
 QUIET = {"load1": 0.0, "running": 1, "busy": 0.0, "steal": 0.0}
 STAT = "cpu  100 10 40 800 20 5 5 20 7 3\ncpu0 1 2 3\n"
@@ -257,14 +257,14 @@ class Machines(unittest.TestCase):
         self.assertEqual(len(calls), 8)
 
 
-class Hosting(unittest.TestCase):
+class Beside(unittest.TestCase):
     """Labs in turns, each in a process of its own."""
 
     def setUp(self):
         where = tempfile.TemporaryDirectory()
         self.addCleanup(where.cleanup)
         self.dir = where.name
-        for patch in (mock.patch.object(hosting, "TURN", os.path.join(self.dir, "turn.py")),
+        for patch in (mock.patch.object(beside, "TURN", os.path.join(self.dir, "turn.py")),
                       mock.patch.dict(os.environ, {"OHCA_BUILD": "/ours"})):
             patch.start()
             self.addCleanup(patch.stop)
@@ -272,13 +272,13 @@ class Hosting(unittest.TestCase):
 
     def turns(self, code):
         """What a turn does, which has its arguments in ARGS."""
-        with open(hosting.TURN, "w", encoding="ascii") as f:
+        with open(beside.TURN, "w", encoding="ascii") as f:
             f.write(f"import os, signal, sys, time\nARGS = sys.argv[1:]\n{code}\n")
 
     def measured(self):
         """The tables after two runs."""
-        found = hosting.tables()
-        hosting.measure(types.SimpleNamespace(top="/top", rounds=lambda: iter((1, 2))), found)
+        found = beside.tables()
+        beside.measure(types.SimpleNamespace(top="/top", rounds=lambda: iter((1, 2))), found)
         return {t.name: t for t in found}
 
     def test_turns(self):
@@ -286,19 +286,16 @@ class Hosting(unittest.TestCase):
         self.turns(f"with open({log!r}, 'a') as f:\n"
                    "    print(*ARGS, os.environ.get('OHCA_BUILD'), file=f)\n"
                    "print('rate', 'ib_write_bw, 8 bytes', ARGS[1], 7, sep='\\t')")
-        self.assertEqual(self.measured()["rate"].cells,
-                         {"ib_write_bw, 8 bytes": {"QEMU": [7, 7], "daemon": [7, 7]}})
         os.environ["BENCH_BESIDE"] = self.dir
-        self.measured()
-        qemu, daemon = "/top QEMU --host qemu /ours", "/top daemon --host daemon /ours"
-        other = f"{os.path.realpath(self.dir)} beside None"
+        self.assertEqual(self.measured()["rate"].cells,
+                         {"ib_write_bw, 8 bytes": {"ours": [7, 7], "beside": [7, 7]}})
+        ours, other = "/top ours /ours", f"{os.path.realpath(self.dir)} beside None"
         with open(log, encoding="ascii") as f:
-            self.assertEqual(f.read().splitlines(), [qemu, daemon, daemon, qemu, qemu, daemon,
-                                                     other, other, daemon, qemu])
+            self.assertEqual(f.read().splitlines(), [ours, other, other, ours])
 
     def test_a_turn_that_fails(self):
         self.turns("sys.exit(3)")
-        with self.assertRaisesRegex(SystemExit, "QEMU: status 3"):
+        with self.assertRaisesRegex(SystemExit, "ours: status 3"):
             self.measured()
 
     def test_a_turn_ends_its_lab(self):
@@ -311,20 +308,19 @@ class Hosting(unittest.TestCase):
             self.assertEqual(process.stdout.readline(), "ready\n")
             raise KeyboardInterrupt
 
-        with mock.patch.object(hosting.subprocess.Popen, "communicate", interrupted), \
+        with mock.patch.object(beside.subprocess.Popen, "communicate", interrupted), \
                 self.assertRaises(KeyboardInterrupt):
             self.measured()
         self.assertTrue(os.path.exists(ended))
 
     def test_beside(self):
-        self.assertIsNone(hosting.fault())
-        self.assertEqual(hosting.note(), "")
+        self.assertIn("= is none", beside.fault())
         os.environ["BENCH_BESIDE"] = self.dir
-        self.assertIn("is none", hosting.fault())
-        self.assertIn("unknown", hosting.note())
+        self.assertIn("is none", beside.fault())
+        self.assertIn("unknown", beside.note())
         os.environ["BENCH_BESIDE"] = TOP
-        self.assertIsNone(hosting.fault())
-        self.assertEqual(list(hosting.tables()[0].columns), ["QEMU", "daemon", "beside"])
+        self.assertIsNone(beside.fault())
+        self.assertEqual(list(beside.tables()[0].columns), ["ours", "beside"])
 
     def test_tcp(self):
         pair = types.SimpleNamespace(threads=mock.Mock(side_effect=[
@@ -333,13 +329,13 @@ class Hosting(unittest.TestCase):
             capture=mock.Mock(return_value=(0, "")), pair=mock.Mock(return_value=(
                 0, "", "warning\n" + json.dumps({"end": {"sum_received": {
                     "bytes": 4e9, "bits_per_second": 8e9}}}))))
-        by_name = {t.name: t for t in hosting.tables()}
-        hosting.tcp(pair, by_name, "daemon")
-        self.assertEqual(by_name["bandwidth"].cells, {"TCP over IPoIB": {"daemon": [1]}})
-        self.assertEqual(by_name["cpu"].cells, {"all, TCP": {"daemon": [0.5]}})
+        by_name = {t.name: t for t in beside.tables()}
+        beside.tcp(pair, by_name, "ours")
+        self.assertEqual(by_name["bandwidth"].cells, {"TCP over IPoIB": {"ours": [1]}})
+        self.assertEqual(by_name["cpu"].cells, {"all, TCP": {"ours": [0.5]}})
         pair.lab.pair.return_value = (1, "", "refused")
         pair.threads = dict
-        self.assertRaises(SystemExit, hosting.tcp, pair, by_name, "daemon")
+        self.assertRaises(SystemExit, beside.tcp, pair, by_name, "ours")
 
 
 class Scheduling(unittest.TestCase):

@@ -15,10 +15,10 @@ from ohca_lab import doctor, paths  # pylint: disable=wrong-import-order  # fake
 QEMU = """#!/bin/sh
 case $* in
 *--version*) echo 'QEMU emulator version 10.0.13 (Debian)' ;;
-*) echo 'name "ohca", bus PCI, desc "OpenHCA adapter, interface {}.0, link protocol {}"' ;;
+*) echo 'name "ohca", bus PCI, desc "OpenHCA adapter, interface {}.0, front protocol {}"' ;;
 esac
 """
-FABRIC = "#!/bin/sh\necho 'ohca-fabric, link protocol {}, control protocol 1'\n"
+FABRIC = "#!/bin/sh\necho 'ohca-fabric, link protocol 1, front protocol {}, control protocol 1'\n"
 MODULE = "\0version=1.0\0interface={}\0uverbs_abi={}\0vermagic={} SMP\0"
 PROVIDER = "\0libohca: interface 1, uverbs ABI {}, rdma-core 56\0"
 
@@ -47,11 +47,11 @@ class Parts(unittest.TestCase):
         os.chmod(path, 0o755)
         os.utime(path, (1e9 - age,) * 2)
 
-    def make(self, interface=1, link=2, abi=1, kernel="6.12", said=1):
+    def make(self, interface=1, front=2, abi=1, kernel="6.12", said=1):
         """Builds everything, with these versions where parts of one kind have one."""
         self.put("build/kver", "")
         self.put("build/qemu", QEMU.format(said, 2))
-        self.put("build/fabric", FABRIC.format(link))
+        self.put("build/fabric", FABRIC.format(front))
         self.put("build/hub", "")
         self.put("build/image/vmlinux", "\0Linux version 6.12 (who)\0")
         for name in ("image/initrd.cpio", "image/base.squashfs", "layer/ohca.squashfs"):
@@ -95,17 +95,19 @@ class Parts(unittest.TestCase):
         """All is there: each part says its version."""
         self.make()
         self.watch("qemu", "qemu-model/a.c", "qemu-model/b.h")
-        self.expect(0, "QEMU", "ok", "^10.0.13, device ohca with interface 1.0, link protocol 2, /")
+        self.expect(0, "QEMU", "ok",
+                    "^10.0.13, device ohca with interface 1.0, front protocol 2, /")
         _, parts = self.look()
-        self.assertRegex(parts["fabric"][1], "^ohca-fabric, link protocol 2, control protocol 1, /")
+        self.assertRegex(parts["fabric"][1],
+                         "^ohca-fabric, .*, front protocol 2, control protocol 1, /")
         self.assertRegex(parts["driver"][1], "^ohca.ko 1.0 for Linux 6.12, .* 1, uverbs ABI 1$")
         self.assertRegex(parts["provider"][1], "^libohca-rdmav34.so, .*, rdma-core 56$")
         self.assertIn(parts["CPU"][1][:4], ("TCG:", "KVM:"))
 
-    def test_link(self):
-        """Device and fabric speak two versions of the link protocol."""
-        self.make(link=3)
-        self.expect(1, "link", "differs", "QEMU speaks version 2 .*ohca-fabric speaks version 3 .*"
+    def test_front(self):
+        """Device and fabric speak two versions of the front protocol."""
+        self.make(front=3)
+        self.expect(1, "front", "differs", "QEMU speaks version 2 .*ohca-fabric speaks version 3 .*"
                     "run 'make qemu fabric'$")
 
     def test_driver(self):

@@ -78,7 +78,7 @@ WRONG = (
      "1:1: there is no key 'memry' here: did you mean 'memory'?"),
     ("colour: red\n",
      "1:1: there is no key 'colour' here: there are name, nodes, guest, kernel, accel, memory, "
-     "cpus, numa, fabric, host, hcas, ports, device, topology, serve, opensm, no-sm, no-driver, "
+     "cpus, numa, fabric, hcas, ports, device, topology, serve, opensm, no-sm, no-driver, "
      "append, package, share, log, trace, gdb, qemu, timeout, partitions, faults, files, before, "
      "commands, after"),
     ("nodes: two\n",
@@ -140,8 +140,8 @@ WRONG = (
      "1:9: the text 'Debug' is not known here: did you mean 'debug'?"),
     ("accel: on\n",
      "1:8: on is not known here: there are kvm, tcg"),
-    ("host: deamon\n",
-     "1:7: the text 'deamon' is not known here: did you mean 'daemon'?"),
+    ("kernel: debgu\n",
+     "1:9: the text 'debgu' is not known here: did you mean 'debug'?"),
     ("fabric: roce\n",
      "1:9: the text 'roce' is not known here: there are ohca, rxe, none"),
     ("memory: 64\n",

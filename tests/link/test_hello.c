@@ -14,7 +14,7 @@
 #include <sys/un.h>
 
 #define OTHER_VERSION \
-	"the peer speaks version %u of the link protocol, we speak %u: take QEMU, ohca-fabric and " \
+	"the peer speaks version %u of the link protocol, we speak %u: take ohca-fabric and " \
 	"libohca-umad of one release"
 
 static void expect_cfg(const struct ohca_link_cfg *c, const struct ohca_link_cfg *want)

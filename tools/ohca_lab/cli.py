@@ -69,7 +69,8 @@ def cmd_run(opt):
     try:
         lab.start()
         if opt.gdb:
-            say(f"ohca-lab gdb --name {lab.name} 1     gdb at node1's kernel; --qemu: at its QEMU")
+            say(f"ohca-lab gdb --name {lab.name} 1     gdb at node1's kernel; "
+                "fabric: at the adapters")
             if sys.stdin.isatty():
                 input("ohca-lab: Enter starts the command ")
         if opt.command:
@@ -243,10 +244,12 @@ def cmd_console(opt):
 
 
 def cmd_gdb(opt):
-    """ohca-lab gdb NODE: this process becomes gdb."""
+    """ohca-lab gdb NODE|fabric: this process becomes gdb."""
     state = state_of(opt.name)
-    node = number_of(state, opt.node)
     try:
+        if opt.node == "fabric" and "fabric" in state["helpers"]:
+            gdb.run([f"attach {state['helpers']['fabric']}"], opt.command)
+        node = number_of(state, opt.node)
         if opt.qemu:
             check_own(state, node, "attach gdb to its QEMU by hand")
             commands = gdb.qemu_commands(state["vms"][node - 1])
@@ -394,10 +397,6 @@ def lab_options(p, said):
     p.add_argument("--log", metavar="DIR", help="keep consoles, dmesg and logs there")
     p.add_argument("--fabric", choices=("ohca", "rxe", "none"), default="ohca",
                    help="rxe: RoCE in software over the management network instead")
-    p.add_argument("--host", choices=("qemu", "daemon"),
-                   default=os.environ.get("OHCA_HOST", "qemu"),
-                   help="the process that does the adapters' work: the node's QEMU, or ohca-fabric "
-                        "($OHCA_HOST, or qemu)")
     p.add_argument("--hcas", type=int, metavar="N",
                    help="adapters of each node, 1 to 16, each at the leaf of its rail (1; with "
                         "--topology: those of the host)")
@@ -480,12 +479,15 @@ def parser(said=()):
         if name != "console":
             s.add_argument("command", nargs=argparse.REMAINDER)
         s.set_defaults(work=work)
-    gdb_ = sub.add_parser("gdb", help="gdb at the kernel of one node, or at its QEMU",
+    gdb_ = sub.add_parser("gdb", help="gdb at the kernel of one node, at its QEMU, or at the "
+                                      "adapters",
                           description="The host's gdb, with the symbols of the kernel and of the "
                                       "driver where the guest has them. ARGs are gdb's.")
     gdb_.add_argument("--name", default="default")
-    gdb_.add_argument("--qemu", action="store_true", help="at the QEMU of the node: the device")
-    gdb_.add_argument("node", help="its number, or its name of the lab file")
+    gdb_.add_argument("--qemu", action="store_true", help="at the QEMU of the node: the PCI "
+                      "device")
+    gdb_.add_argument("node", help="its number, or its name of the lab file; fabric: the process "
+                      "that has all adapters and switches")
     gdb_.add_argument("command", nargs=argparse.REMAINDER, metavar="ARG")
     gdb_.set_defaults(work=cmd_gdb)
     status = sub.add_parser("status", help="the labs that are up")

@@ -94,7 +94,7 @@ class Doctor:
 
     def __init__(self):
         self.lines = []
-        self.link = {}          # who speaks which version of the link protocol
+        self.front = {}         # who speaks which version of the front protocol
         self.interface = None   # major version, of the device
         self.abi = None         # of the last driver
 
@@ -119,7 +119,7 @@ class Doctor:
             self.add(MISSING, "QEMU", f"{version} has no device ohca that says its version: "
                      f"{remedy('qemu')}")
             return
-        self.link["QEMU"] = found(r"link protocol (\d+)", device)
+        self.front["QEMU"] = found(r"front protocol (\d+)", device)
         self.interface = found(r"interface (\d+)\.", device)
         self.add(*part_line("qemu", "qemu", "QEMU",
                             f"{version}, device ohca with {device}, {binary}"))
@@ -131,11 +131,11 @@ class Doctor:
             which = paths.HUB if text else paths.FABRIC
             self.add(MISSING, "fabric", f"no {which}: {remedy('fabric')}")
             return
-        self.link["ohca-fabric"] = found(r"link protocol (\d+)", text)
+        self.front["ohca-fabric"] = found(r"front protocol (\d+)", text)
         self.add(*part_line("fabric", "fabric", "fabric", f"{text.strip()}, {paths.FABRIC}"))
-        if len(set(self.link.values())) > 1:
-            self.add(DIFFERS, "link", ", ".join(f"{k} speaks version {v} of the link protocol"
-                                                for k, v in self.link.items()) +
+        if len(set(self.front.values())) > 1:
+            self.add(DIFFERS, "front", ", ".join(f"{k} speaks version {v} of the front protocol"
+                                                for k, v in self.front.items()) +
                      f": {remedy('qemu fabric')}")
 
     def guest(self, guest):

@@ -255,13 +255,9 @@ class Lab:
         """Starts ohca-fabric and waits until it listens."""
         self._helper([paths.FABRIC, "serve", *places.fabric_options(self.opt),
                       "--listen", f"{self.dir}/fabric", "--control", f"{self.dir}/control",
-                      *self._trace(), *self.opt.serve], "fabric")
+                      *(x for p in self.opt.trace for x in ("--trace", p)), *self.opt.serve],
+                     "fabric")
         self._wait_listening(self.helpers[-1], f"{self.dir}/fabric")
-
-    def _trace(self):
-        """What ohca-fabric is to report of HCAs that it has."""
-        hosted = self.opt.host == "daemon"
-        return [x for pattern in self.opt.trace if hosted for x in ("--trace", pattern)]
 
     def stop_fabric(self):
         """Ends it; the nodes see their cables pulled, or their cards gone away."""

@@ -29,7 +29,7 @@ Faults = namedtuple("Faults", "text where")
 
 NEEDS = "install python3-yaml and python3-jsonschema" + (
     ", as 'make deps' does" if paths.CHECKOUT else "")
-SAME = ("name", "kernel", "accel", "numa", "fabric", "host", "hcas", "ports", "no-sm", "no-driver",
+SAME = ("name", "kernel", "accel", "numa", "fabric", "hcas", "ports", "no-sm", "no-driver",
         "gdb", "timeout", "serve", "opensm", "append", "package", "trace", "qemu")
 
 

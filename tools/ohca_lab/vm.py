@@ -223,8 +223,7 @@ class VM:
                 bus = f"id=ohca_{i},bus=rail{i},addr=0x0,x-uars={FEW_UARS},"
             identity = f"guid={place.guid},{places.rate_properties(place)}" if place.guid else ""
             extra = "".join(f",{x}" for x in own_properties(opt.device, self.k, i))
-            host = "host=daemon," if opt.host == "daemon" else ""
-            a += ["-device", f"ohca,{bus}{host}fabric={lab.dir}/fabric,ports={opt.ports},{identity}"
+            a += ["-device", f"ohca,{bus}fabric={lab.dir}/fabric,ports={opt.ports},{identity}"
                              f"node-desc={name}{machine.adapter}{extra}"]
         return a
 
@@ -241,8 +240,6 @@ class VM:
                   "-device", f"virtio-9p-{machine.bus},fsdev=share,mount_tag=share"]
         if opt.gdb:
             a += ["-gdb", f"unix:{gdb.stub(self.dir)},server=on,wait=off"]
-        for pattern in opt.trace:
-            a += ["-trace", pattern]
         a += [x for arg in opt.qemu for x in arg.split(" ")]
         return a + self.adapters()
 

@@ -177,12 +177,12 @@ void ohca_reset(ohca_engine *e)
 
 /* ---- running ---------------------------------------------------------------------- */
 
-static bool poll(ohca_engine *e, unsigned int budget, bool commands)
+bool ohca_poll(ohca_engine *e, unsigned int budget)
 {
 	bool more;
 
 	/* before the commands, which wait for it perhaps */
-	more = commands ? ohca_life_sweep(e, OHCA_SWEEP_WORK) : e->num_dead;
+	more = ohca_life_sweep(e, OHCA_SWEEP_WORK);
 	if (!ohca_running(e)) {
 		ohca_db_ignore(e);
 		return more;
@@ -191,7 +191,7 @@ static bool poll(ohca_engine *e, unsigned int budget, bool commands)
 	ohca_doorbells_run(e);
 	/* packets first: an acknowledgement leaves before its QP goes */
 	more |= ohca_sched_run(e, budget);
-	if (commands && ohca_running(e) && ohca_db_admin(e) != e->aq_ci) {
+	if (ohca_running(e) && ohca_db_admin(e) != e->aq_ci) {
 		if (e->num_dead < OHCA_MAX_DEAD)
 			ohca_admin_run(e, ADMIN_PER_POLL);
 		more = true;
@@ -213,16 +213,6 @@ static bool poll(ohca_engine *e, unsigned int budget, bool commands)
 	return e->num_dead ||
 	       (ohca_running(e) &&
 		(more || ohca_db_pending(e) || ohca_db_admin(e) != e->aq_ci));
-}
-
-bool ohca_poll(ohca_engine *e, unsigned int budget)
-{
-	return poll(e, budget, true);
-}
-
-bool ohca_poll_packets(ohca_engine *e, unsigned int budget)
-{
-	return poll(e, budget, false);
 }
 
 uint64_t ohca_next_deadline(const ohca_engine *e)

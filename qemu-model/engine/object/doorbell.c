@@ -110,17 +110,6 @@ uint64_t ohca_db_bad(const ohca_engine *e, enum ohca_db_bad why)
 
 /* ---- any thread ------------------------------------------------------------------- */
 
-uint64_t ohca_uar_read(ohca_engine *e, uint32_t off, unsigned int size)
-{
-	if (!ohca_feature(e, OHCA_FEATURE_CLOCK) || (size != 4 && size != 8))
-		return 0;
-	if (off == OHCA_UAR_CLOCK)
-		return size == 8 ? ohca_now(e) : (uint32_t)ohca_now(e);
-	if (off == OHCA_UAR_CLOCK + 4 && size == 4)
-		return ohca_now(e) >> 32;
-	return 0;
-}
-
 void ohca_doorbell(ohca_engine *e, uint32_t uar, uint32_t off, uint64_t val, unsigned int size)
 {
 	if (ohca_doorbells_ring(bells(e), uar, off, val, size))

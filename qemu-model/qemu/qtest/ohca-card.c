@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include "qemu/bswap.h"
 #include "libqtest.h"
+#include "qobject/qdict.h"
 #include "ohca-card.h"
 
 /* Nothing runs in the machine, so any firmware will do. */
@@ -101,7 +102,8 @@ void fabric_start(Fabric *f)
     if (!f->pid) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         execl(program, program, "serve", "--generate", "star:4", "--hosts-off",
-              "--listen", f->path, f->disk ? "--disk-memory" : NULL, NULL);
+              "--quiet", "--listen", f->path,
+              f->disk ? "--disk-memory" : NULL, NULL);
         _exit(127);
     }
     for (i = 0; i < 30000 && !listens(f->path); i++) {
@@ -136,25 +138,15 @@ void fabric_close(Fabric *f)
 
 /* ---- the machine ---- */
 
-#define SHARED  " -object memory-backend-memfd,id=ram,size=128M,share=on" \
-                " -machine memory-backend=ram"
-
 /* @before: arguments before the card's; @props: properties, and arguments after. */
 void card_boot(Card *c, const char *before, const char *props)
 {
-    g_autofree char *fabric = g_strdup("");
-
     memset(c, 0, sizeof(*c));
-    if (strstr(props, ",host=daemon")) {
-        c->fabric.disk = strstr(before, "mem-path=");
-        fabric_open(&c->fabric);
-        g_free(fabric);
-        fabric = g_strdup_printf(",fabric=%s", c->fabric.path);
-    }
-    c->qs = qtest_pc_boot("-nodefaults -bios %s%s%s -device ohca,guid=0x%"
-                          PRIx64 ",id=card%s%s", bios,
-                          c->fabric.pid ? SHARED : "", before, (uint64_t)GUID,
-                          fabric, props);
+    c->fabric.disk = strstr(before, "mem-path=");
+    fabric_open(&c->fabric);
+    c->qs = qtest_pc_boot("-nodefaults -bios %s " SHARED "%s -device ohca,"
+                          "guid=0x%" PRIx64 ",id=card,fabric=%s%s", bios, before,
+                          (uint64_t)GUID, c->fabric.path, props);
     c->dev = card_find(c->qs);
     card_map(c);
     c->uar = qpci_iomap(c->dev, OHCA_BAR_UAR, NULL);
@@ -169,9 +161,7 @@ void card_close(Card *c)
 {
     g_free(c->dev);
     qtest_pc_shutdown(c->qs);
-    if (c->fabric.path) {
-        fabric_close(&c->fabric);
-    }
+    fabric_close(&c->fabric);
 }
 
 void card_reset(Card *c)
@@ -282,4 +272,21 @@ void expect_phys_state(Card *c, unsigned int state)
         g_usleep(1000);
     }
     g_assert_cmpint(i, <, 30000);
+}
+
+/* ---- refusals ---- */
+
+void expect_refusal(QTestState *qts, const char *props, const char *why)
+{
+    g_autofree char *cmd = g_strdup_printf("{'execute': 'device_add', "
+        "'arguments': {'driver': 'ohca', 'id': 'bad'%s}}", props);
+    QDict *rsp, *err;
+
+    qtest_qmp_send_raw(qts, "%s", cmd);
+    rsp = qtest_qmp_receive(qts);
+    err = qdict_get_qdict(rsp, "error");
+    g_assert(err);
+    g_test_message("%s", qdict_get_str(err, "desc"));
+    g_assert(strstr(qdict_get_str(err, "desc"), why));
+    qobject_unref(rsp);
 }

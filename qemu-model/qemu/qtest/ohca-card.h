@@ -32,7 +32,7 @@ typedef struct Fabric {
 /**
  * struct Card - a card, and the memory by which it is used
  * @qs: the machine
- * @fabric: has the card if it was made with ",host=daemon"
+ * @fabric: has the card
  * @dev: its PCI function
  * @ctrl: BAR of registers
  * @uar: BAR of doorbells
@@ -49,6 +49,10 @@ typedef struct Card {
     uint64_t aq, acq, mbox;
     uint32_t pi;
 } Card;
+
+/* Arguments of a machine whose memory a card can use. */
+#define SHARED  "-object memory-backend-memfd,id=ram,size=128M,share=on" \
+                " -machine memory-backend=ram"
 
 /* The file that is the machine's firmware. */
 extern char *bios;
@@ -70,14 +74,16 @@ void fabric_start(Fabric *f);
 void fabric_kill(Fabric *f);
 
 /*
- * Start a machine with a card, find its BARs; card_close() ends it. With
- * ",host=daemon" in @props it has shared memory, and there is a fabric, which takes
- * memory on a disk if @before has a mem-path=.
+ * Start a fabric, which takes memory on a disk if @before has a mem-path=, and a
+ * machine with a card at it, find its BARs; card_close() ends both.
  */
 void card_boot(Card *c, const char *before, const char *props);
 void card_open(Card *c, const char *props);
 void card_close(Card *c);
 void card_map(Card *c);
+
+/* Plug a card with these properties in: it must be refused, and @why is said. */
+void expect_refusal(QTestState *qts, const char *props, const char *why);
 
 uint32_t reg(Card *c, unsigned int off);
 /* Wait until OHCA_REG_STATUS is @status. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* qtest of cards that the fabric's process has: what is refused, plugged, lost. */
+/* qtest of cards and the fabric's process: what is refused, plugged, lost. */
 #include "qemu/osdep.h"
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -8,14 +8,16 @@
 #include "hw/pci/pci_regs.h"
 #include "ohca-card.h"
 
+/* ACPI's register of slots to be ejected */
+#define ACPI_EJECT  0xae08
+
 /* A second card, which is plugged in. */
 static Card plug(Card *c, const char *id)
 {
     Card second = { .qs = c->qs };
 
-    qtest_qmp_device_add(c->qs->qts, "ohca", id, "{'host': 'daemon', "
-                         "'fabric': %s, 'addr': '6', 'dm': 65536}",
-                         c->fabric.path);
+    qtest_qmp_device_add(c->qs->qts, "ohca", id, "{'fabric': %s, "
+                         "'addr': '6', 'dm': 65536}", c->fabric.path);
     second.dev = qpci_device_find(c->qs->pcibus, QPCI_DEVFN(6, 0));
     card_map(&second);
     return second;
@@ -27,7 +29,7 @@ static void test_plug(void)
     Card c, second;
     int i;
 
-    card_open(&c, ",host=daemon");
+    card_open(&c, "");
     card_start(&c);
     for (i = 0; i < 3; i++) {
         second = plug(&c, "second");
@@ -55,7 +57,7 @@ static void test_peer_to_peer(void)
     Card c, peer;
     QPCIBar dm;
 
-    card_open(&c, ",host=daemon");
+    card_open(&c, "");
     card_start(&c);
     peer = plug(&c, "peer");
     dm = qpci_iomap(peer.dev, OHCA_BAR_DM, NULL);
@@ -97,7 +99,7 @@ static void test_killed(void)
     uint32_t version;
     Card c;
 
-    card_open(&c, ",host=daemon");
+    card_open(&c, "");
     version = reg(&c, OHCA_REG_VERSION);
     card_start(&c);
     expect_nop(&c);
@@ -118,7 +120,7 @@ static void test_stopped(void)
     int64_t begin;
     Card c;
 
-    card_open(&c, ",host=daemon");
+    card_open(&c, "");
     version = reg(&c, OHCA_REG_VERSION);
     card_start(&c);
     expect_nop(&c);
@@ -142,7 +144,7 @@ static void test_lies(void)
     Card c;
     int i;
 
-    card_open(&c, ",host=daemon,x-lies-kinds=64,x-version=0x70001");
+    card_open(&c, ",x-lies-kinds=64,x-version=0x70001");
     g_assert_cmphex(reg(&c, OHCA_REG_VERSION), ==, 0x70001);
     qtest_qmp_assert_success(c.qs->qts, "{'execute': 'qom-set', 'arguments': {"
                              "'path': '/machine/peripheral/card', "
@@ -163,46 +165,30 @@ static void test_lies(void)
     card_close(&c);
 }
 
-static void expect_refusal(Card *c, const char *args, const char *why)
+/* A machine without a card. */
+static QTestState *machine(const char *args)
 {
-    g_autofree char *cmd = g_strdup_printf("{'execute': 'device_add', "
-        "'arguments': {'driver': 'ohca', 'host': 'daemon', 'id': 'bad'%s}}",
-        args);
-    QDict *rsp, *err;
-
-    qtest_qmp_send_raw(c->qs->qts, "%s", cmd);
-    rsp = qtest_qmp_receive(c->qs->qts);
-    err = qdict_get_qdict(rsp, "error");
-    g_assert(err);
-    g_test_message("%s", qdict_get_str(err, "desc"));
-    g_assert(strstr(qdict_get_str(err, "desc"), why));
-    qobject_unref(rsp);
+    return qtest_initf("-nodefaults -bios %s %s", bios, args);
 }
 
-/* What a card of the fabric's process cannot be, and a machine that has none. */
+/* A place that is taken, a machine whose memory cannot be shared. */
 static void test_refused(void)
 {
     g_autofree char *fabric = NULL;
+    QTestState *qts;
     Card c;
 
-    card_open(&c, ",host=daemon");
+    card_open(&c, "");
     fabric = g_strdup_printf(", 'fabric': '%s', 'fabric-port': 99",
                              c.fabric.path);
-    expect_refusal(&c, "", "needs fabric=");
-    expect_refusal(&c, ", 'fabric': '/x', 'listen': true", "needs fabric=");
-    expect_refusal(&c, ", 'fabric': '/x', 'fabric2': '/y', 'ports': 2",
-                   "needs fabric=");
-    expect_refusal(&c, ", 'fabric': '/x', 'x-engine': 'thread'", "x-engine");
-    expect_refusal(&c, ", 'fabric': '/nonexistent/fabric'",
-                   "'/nonexistent/fabric'");
-    expect_refusal(&c, fabric, "99");
+    expect_refusal(c.qs->qts, fabric, "99");
     card_start(&c);
     expect_nop(&c);
     card_close(&c);
 
-    card_open(&c, "");
-    expect_refusal(&c, ", 'fabric': '/x'", "is not shared");
-    card_close(&c);
+    qts = machine("");
+    expect_refusal(qts, ", 'fabric': '/x'", "is not shared");
+    qtest_quit(qts);
 }
 
 /* Memory on a disk, of a machine that has another fabric than it would need. */
@@ -213,22 +199,23 @@ static void test_disk(void)
     g_autofree char *before = g_strdup_printf(
         " -machine memory-backend=disk -object memory-backend-file,id=disk,"
         "size=128M,share=on,mem-path=%s", file);
-    g_autofree char *fabric = NULL;
+    g_autofree char *props = NULL;
     bool in_memory = fcntl(fd, F_GET_SEALS) >= 0;
-    Card c, d;
+    QTestState *qts;
+    Card c;
 
     g_assert_cmpint(fd, >=, 0);
     close(fd);
-    card_open(&c, ",host=daemon");
-    fabric = g_strdup_printf(", 'fabric': '%s'", c.fabric.path);
-    card_boot(&d, before, "");
+    card_open(&c, "");
+    props = g_strdup_printf(", 'fabric': '%s'", c.fabric.path);
+    qts = machine(before);
     if (!in_memory) {
-        expect_refusal(&d, fabric, "--disk-memory");
-        expect_refusal(&d, fabric, "--disk-memory");
+        expect_refusal(qts, props, "--disk-memory");
+        expect_refusal(qts, props, "--disk-memory");
     }
     card_start(&c);
     expect_nop(&c);
-    card_close(&d);
+    qtest_quit(qts);
     card_close(&c);
     unlink(file);
 }
@@ -236,11 +223,66 @@ static void test_disk(void)
 /* An IOMMU that does not tell of mappings. */
 static void test_iommu(void)
 {
+    QTestState *qts = machine(SHARED " -machine q35 -device intel-iommu"
+                              " -device pcie-root-port,id=rp,addr=5");
+
+    expect_refusal(qts, ", 'fabric': '/x', 'bus': 'rp'", "caching mode");
+    qtest_quit(qts);
+}
+
+/* Who listens at the socket and says nothing, or is busy, is waited for briefly. */
+static void test_silent(void)
+{
+    g_autofree char *dir = g_dir_make_tmp("ohca-XXXXXX", NULL);
+    g_autofree char *path = g_strdup_printf("%s/fabric", dir);
+    g_autofree char *props = g_strdup_printf(", 'fabric': '%s'", path);
+    struct sockaddr_un sa = { .sun_family = AF_UNIX };
+    int i, busy, listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     Card c;
 
-    card_boot(&c, " -machine q35 -device intel-iommu"
-              " -device pcie-root-port,id=rp,addr=5", ",addr=4");
-    expect_refusal(&c, ", 'fabric': '/x', 'bus': 'rp'", "caching mode");
+    g_strlcpy(sa.sun_path, path, sizeof(sa.sun_path));
+    g_assert(!bind(listener, (struct sockaddr *)&sa, sizeof(sa)));
+    g_assert(!listen(listener, 1));
+    card_open(&c, "");
+    card_start(&c);
+    expect_refusal(c.qs->qts, props, "HELLO");
+    expect_nop(&c);
+    /* the backlog is full now */
+    for (i = 0; i < 2; i++) {
+        busy = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+        if (connect(busy, (struct sockaddr *)&sa, sizeof(sa))) {
+            break;
+        }
+    }
+    expect_refusal(c.qs->qts, props, "connections waiting");
+    expect_nop(&c);
+    card_close(&c);
+    close(listener);
+    close(busy);
+    unlink(path);
+    rmdir(dir);
+}
+
+/*
+ * A card takes the place of one that was just pulled, whose memory RCU still
+ * has. Its BARs were mapped: the memory is part of an address space.
+ */
+static void test_replug(void)
+{
+    Card c, second;
+    int i;
+
+    card_open(&c, "");
+    card_start(&c);
+    for (i = 0; i < 5; i++) {
+        second = plug(&c, "second");
+        qpci_iomap(second.dev, OHCA_BAR_DM, NULL);
+        g_free(second.dev);
+        /* whose event tells when RCU gives it up is not waited for */
+        qtest_qmp_device_del_send(c.qs->qts, "second");
+        qtest_outl(c.qs->qts, ACPI_EJECT, 1 << 6);
+    }
+    expect_nop(&c);
     card_close(&c);
 }
 
@@ -248,9 +290,11 @@ int main(int argc, char **argv)
 {
     card_test_init(&argc, &argv);
     qtest_add_func("/ohca/daemon/plug", test_plug);
+    qtest_add_func("/ohca/daemon/replug", test_replug);
     qtest_add_func("/ohca/daemon/peer-to-peer", test_peer_to_peer);
     qtest_add_func("/ohca/daemon/killed", test_killed);
     qtest_add_func("/ohca/daemon/stopped", test_stopped);
+    qtest_add_func("/ohca/daemon/silent", test_silent);
     qtest_add_func("/ohca/daemon/lies", test_lies);
     qtest_add_func("/ohca/daemon/refused", test_refused);
     qtest_add_func("/ohca/daemon/disk", test_disk);

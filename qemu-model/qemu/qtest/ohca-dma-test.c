@@ -21,12 +21,12 @@
 #define VTD_ALL     (1ull << 61)
 
 /* An interrupt comes in a vCPU's time, so it may come after what it is of. */
-static void test_irq(const void *props)
+static void test_irq(void)
 {
     Card c;
     int n;
 
-    card_open(&c, props);
+    card_open(&c, "");
     g_assert_cmpint(qpci_msix_table_size(c.dev), ==, 32);
     qpci_msix_enable(c.dev);
     g_assert(qpci_msix_masked(c.dev, 0));
@@ -84,11 +84,11 @@ static void expect_irq_later(Card *c)
     qpci_msix_disable(c->dev);
 }
 
-static void test_irq_later(const void *props)
+static void test_irq_later(void)
 {
     Card c;
 
-    card_open(&c, props);
+    card_open(&c, "");
     card_start(&c);
     expect_irq_later(&c);
     card_close(&c);
@@ -119,31 +119,18 @@ static void expect_query(Card *c, uint64_t to, unsigned int status)
     }
 }
 
-/* Another device's memory is reached, its registers and flash are not. */
-static void test_peer_to_peer(const void *props)
+/* Memory is reached; registers are not, and firmware is not written. */
+static void test_no_memory(void)
 {
-    g_autofree char *args = g_strdup_printf("%s -device ohca,addr=6,dm=64K",
-                                            (const char *)props);
-    struct ohca_hw_device_attr attr;
-    Card c, peer;
-    QPCIBar dm;
+    Card c;
 
-    card_open(&c, args);
+    card_open(&c, "");
     card_start(&c);
-    peer = (Card) {
-        .qs = c.qs,
-        .dev = qpci_device_find(c.qs->pcibus, QPCI_DEVFN(6, 0)),
-    };
-    card_map(&peer);
-    dm = qpci_iomap(peer.dev, OHCA_BAR_DM, NULL);
-    expect_query(&c, dm.addr, OHCA_ADMIN_OK);
-    qpci_memread(peer.dev, dm, 0, &attr, sizeof(attr));
-    g_assert_cmphex(be64_to_cpu(attr.node_guid), ==, GUID);
-    expect_query(&c, peer.ctrl.addr, OHCA_ADMIN_DMA);
+    expect_query(&c, c.mbox, OHCA_ADMIN_OK);
+    expect_query(&c, c.uar.addr, OHCA_ADMIN_DMA);
     expect_query(&c, 0xfee00000, OHCA_ADMIN_DMA);
-    /* the firmware can be read, but not written */
     expect_query(&c, 0xfffff000, OHCA_ADMIN_DMA);
-    g_free(peer.dev);
+    expect_nop(&c);
     card_close(&c);
 }
 
@@ -182,17 +169,13 @@ static void vtd_command(Card *c, uint32_t bit, uint32_t value)
                     value & bit);
 }
 
-/*
- * Behind an IOMMU the engine only works under the BQL, and still nobody waits
- * for anybody for ever: commands, interrupts, the IOMMU on and off, the end.
- */
-static void test_iommu(const void *props)
+/* Behind an IOMMU: commands, interrupts, the IOMMU on and off, the end. */
+static void test_iommu(void)
 {
-    g_autofree char *args = g_strdup_printf(",addr=4%s", (const char *)props);
     Card c;
     int i;
 
-    card_boot(&c, " -machine q35 -device intel-iommu,caching-mode=on", args);
+    card_boot(&c, " -machine q35 -device intel-iommu,caching-mode=on", ",addr=4");
     qtest_writeq(c.qs->qts, VTD_BASE + VTD_RTADDR, vtd_tables(&c));
     vtd_command(&c, VTD_SRTP, VTD_SRTP);
     for (i = 0; i < 3; i++) {
@@ -225,7 +208,7 @@ static void test_mappings(void)
     int i;
 
     card_boot(&c, " -machine q35 -device intel-iommu,caching-mode=on",
-              ",addr=4,host=daemon");
+              ",addr=4");
     root = vtd_tables(&c);
     level3 = qtest_readq(c.qs->qts, qtest_readq(c.qs->qts, root) - 1 +
                          16 * c.dev->devfn) - 1;
@@ -269,7 +252,7 @@ static void test_no_mappings(void)
     Card c;
 
     card_boot(&c, " -machine q35 -device intel-iommu,caching-mode=on",
-              ",addr=4,host=daemon");
+              ",addr=4");
     root = vtd_tables(&c);
     level3 = qtest_readq(c.qs->qts, qtest_readq(c.qs->qts, root) - 1 +
                          16 * c.dev->devfn) - 1;
@@ -291,19 +274,10 @@ static void test_no_mappings(void)
 int main(int argc, char **argv)
 {
     card_test_init(&argc, &argv);
-    qtest_add_data_func("/ohca/irq/qemu", "", test_irq);
-    qtest_add_data_func("/ohca/irq/daemon", ",host=daemon", test_irq);
-    qtest_add_data_func("/ohca/irq-later/thread", "", test_irq_later);
-    qtest_add_data_func("/ohca/irq-later/inline", ",x-engine=inline",
-                        test_irq_later);
-    qtest_add_data_func("/ohca/irq-later/daemon", ",host=daemon",
-                        test_irq_later);
-    qtest_add_data_func("/ohca/peer-to-peer/thread", "", test_peer_to_peer);
-    qtest_add_data_func("/ohca/peer-to-peer/inline", ",x-engine=inline",
-                        test_peer_to_peer);
-    qtest_add_data_func("/ohca/iommu/thread", "", test_iommu);
-    qtest_add_data_func("/ohca/iommu/inline", ",x-engine=inline", test_iommu);
-    qtest_add_data_func("/ohca/iommu/daemon", ",host=daemon", test_iommu);
+    qtest_add_func("/ohca/irq", test_irq);
+    qtest_add_func("/ohca/irq-later", test_irq_later);
+    qtest_add_func("/ohca/no-memory", test_no_memory);
+    qtest_add_func("/ohca/iommu", test_iommu);
     qtest_add_func("/ohca/iommu/mappings", test_mappings);
     qtest_add_func("/ohca/iommu/no-mappings", test_no_mappings);
     return card_test_run();

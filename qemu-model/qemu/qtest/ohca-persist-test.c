@@ -209,53 +209,29 @@ static unsigned int dirty_kib(Card *c, const char *file)
     return kib;
 }
 
-/* A card whose link is up by another one's. */
-static void boot_with_peer(Card *c, Card *peer, const char *before,
-                           const char *props, const char *path)
-{
-    g_autofree char *args = g_strdup_printf(
-        ",fabric=%s,listen=on%s -device ohca,addr=6,fabric=%s", path, props,
-        path);
-
-    card_boot(c, before, args);
-    *peer = (Card) {
-        .qs = c->qs,
-        .dev = qpci_device_find(c->qs->pcibus, QPCI_DEVFN(6, 0)),
-    };
-    card_map(peer);
-    card_start(peer);
-}
-
 /*
  * What a FLUSH for persistence names is on the disk when it completes. Memory of
  * the guest is a file in the working directory; if that is itself in memory,
  * nothing is ever cleaned there, and only the completion can be seen.
- * @props: of the card; NULL: the fabric's process has it
  */
-static void test_persist(const void *props)
+static void test_persist(void)
 {
     char file[] = "ohca-ram-XXXXXX";
     int fd = g_mkstemp(file);
-    g_autofree char *dir = g_dir_make_tmp("ohca-XXXXXX", NULL);
-    g_autofree char *path = g_strdup_printf("%s/fabric", dir);
     g_autofree char *before = g_strdup_printf(
         " -m 128M -machine memory-backend=disk -object memory-backend-file,"
         "id=disk,size=128M,share=on,mem-path=%s", file);
     unsigned int was, is, i;
     struct statfs fs;
     bool on_disk;
-    Card c, peer = { };
+    Card c;
     Loop l;
 
     g_assert_cmpint(fd, >=, 0);
     g_assert(!fstatfs(fd, &fs));
     on_disk = fs.f_type != TMPFS_MAGIC;
     close(fd);
-    if (props) {
-        boot_with_peer(&c, &peer, before, props, path);
-    } else {
-        card_boot(&c, before, ",host=daemon");
-    }
+    card_boot(&c, before, "");
     card_start(&c);
     card_activate(&c);
     loop_open(&c, &l);
@@ -270,18 +246,13 @@ static void test_persist(const void *props)
             g_assert_cmpint(is, <=, was - LOOP_DIRTY / KiB + 512);
         }
     }
-    g_free(peer.dev);
     card_close(&c);
     unlink(file);
-    rmdir(dir);
 }
 
 int main(int argc, char **argv)
 {
     card_test_init(&argc, &argv);
-    qtest_add_data_func("/ohca/persist/daemon", NULL, test_persist);
-    qtest_add_data_func("/ohca/persist/thread", "", test_persist);
-    qtest_add_data_func("/ohca/persist/inline", ",x-engine=inline",
-                        test_persist);
+    qtest_add_func("/ohca/persist", test_persist);
     return card_test_run();
 }

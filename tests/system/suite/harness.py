@@ -168,9 +168,7 @@ class Bench:
         return answer["return"]
 
     def plug(self, node, **properties):
-        """Plugs a card into a running machine, hosted as those are that it has had."""
-        if self.lab.opt.host == "daemon":
-            properties["host"] = "daemon"
+        """Plugs a card into a running machine."""
         self.qmp(node, "device_add", driver="ohca", fabric=f"{self.lab.dir}/fabric", **properties)
 
     @contextlib.contextmanager

@@ -13,7 +13,7 @@ from .harness import DEV, Failure, Group, find, need, tail, until
 GROUP = Group("life", PAIR, prepare=restless)
 DEATH = Group("death", ("-n", "3", "--no-sm"), debug=False, prepare=fabric)
 # two in one lab with three nodes: DEATH is the last to use it
-GROUPS = [GROUP, fabric_tests.GROUP, DEATH, fabric_tests.HOSTED]
+GROUPS = [GROUP, fabric_tests.GROUP, DEATH]
 
 def resources(b, node):
     """What rdma counts on a node."""

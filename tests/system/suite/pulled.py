@@ -350,13 +350,13 @@ class Acts:
                          f"ibportstate -D 0,1 {port} enable >/dev/null", 90)
 
     def switch(self, _node):
-        """The switch is killed; a new one comes. HCAs that it has fail."""
+        """The fabric's process is killed; a new one comes. All HCAs fail."""
         def provoke():
             next(p for p in self.b.lab.helpers if p.what == "fabric").kill()
             self.b.lab.stop_fabric()
             time.sleep(self.dice.choice((0, 1, 4)))
             self.b.lab.start_fabric()
-        self.fail((1, 2) if self.b.lab.opt.host == "daemon" else (), provoke)
+        self.fail((1, 2), provoke)
 
     def manager(self, _node):
         """OpenSM is killed; a new one comes."""
@@ -399,8 +399,7 @@ def rounds(b):
         try:
             getattr(acts, what)(node)
             acted = time.monotonic()
-            if (b.lab.opt.host == "daemon" if what == "switch" else
-                    node == 1 and what not in ("link", "manager")):
+            if what == "switch" or node == 1 and what not in ("link", "manager"):
                 # its port is another one now; one that waits for answers ends after minutes
                 acts.manager(node)
             all_active(b, 60)

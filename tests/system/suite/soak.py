@@ -144,7 +144,7 @@ def lie(b, node, dice):
 ACTS = (flap, flap, manager, reset, reset, kill, kill, lie)
 
 
-@GROUP.test(timeout=86400, says="lost its fabric")
+@GROUP.test(timeout=86400, says="lost its HCA")
 def alltoall(b):
     """Everything at once for --seconds."""
     seconds, dice = b.run.opt.seconds, random.Random(b.run.opt.seed)

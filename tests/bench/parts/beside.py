@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The adapters of two machines in their QEMUs, and in the fabric's process, in turns.
+"""Two machines of this checkout, and of another one, in turns.
 
-Each turn has a lab of its own, in a process of its own (tests/bench/turn.py): it may be that of
-another checkout, BENCH_BESIDE, which is built already. Its QEMUs have its adapters.
+Each turn has a lab of its own, in a process of its own (tests/bench/turn.py). The other checkout,
+BENCH_BESIDE, is built already.
 """
 import json
 import os
@@ -12,52 +12,44 @@ import sys
 from bench.parts import machines
 from bench.report import Table, collect
 
-NAME = "hosting"
-HOSTS = {"QEMU": ["--host", "qemu"], "daemon": ["--host", "daemon"]}
-BESIDE = "beside"
+NAME = "beside"
+OURS, BESIDE = "ours", "beside"
+COLUMNS = (OURS, BESIDE)
 TURN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "turn.py")
 TCP_S = 3
 TCP_PORT = 5201
 
 
 def beside():
-    """The other checkout, or None."""
-    return os.environ.get("BENCH_BESIDE") or None
-
-
-def columns():
-    """One for each hosting, and one for the other checkout."""
-    return [*HOSTS, *([BESIDE] if beside() else [])]
+    """The other checkout, or an empty text."""
+    return os.environ.get("BENCH_BESIDE", "")
 
 
 def note():
     """Which commit the other checkout is at."""
-    if not beside():
-        return ""
     try:
-        commit = subprocess.run(["git", "-C", beside(), "rev-parse", "--short=12", "HEAD"],
+        commit = subprocess.run(["git", "-C", beside() or "/", "rev-parse", "--short=12", "HEAD"],
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                                 check=False).stdout.strip()
     except FileNotFoundError:   # the build root has no git
         commit = ""
-    return f"Beside it is commit {commit or 'unknown'}, with its adapters in QEMU."
+    return f"Beside it is commit {commit or 'unknown'}."
 
 
 def tables():
     """What is measured."""
-    every = columns()
     return [
-        Table("bandwidth", "Adapters in QEMU and in the fabric's process: bandwidth", "program",
-              {c: "GB/s" for c in every}, "bars", note=note()),
-        Table("rate", "Adapters in QEMU and in the fabric's process: messages", "program",
-              {c: "k/s" for c in every}),
-        Table("latency", "Adapters in QEMU and in the fabric's process: one way, 8 bytes",
-              "program", {c: "us" for c in every}, "bars", "y"),
+        Table("bandwidth", "This commit and another one: bandwidth", "program",
+              {c: "GB/s" for c in COLUMNS}, "bars", note=note()),
+        Table("rate", "This commit and another one: messages", "program",
+              {c: "k/s" for c in COLUMNS}),
+        Table("latency", "This commit and another one: one way, 8 bytes", "program",
+              {c: "us" for c in COLUMNS}, "bars", "y"),
         Table("cpu", "Processor time of both QEMUs and of the fabric for a GB: of ib_write_bw, "
-              "1 MiB, by process, and of TCP", "process", {c: "s/GB" for c in every}),
+              "1 MiB, by process, and of TCP", "process", {c: "s/GB" for c in COLUMNS}),
         Table("threads", "What threads did for a message of ib_send_lat: they ran, and waited "
               "for a processor", "thread",
-              {f"{c}, {w}": "us" for c in every for w in ("ran", "waited")}),
+              {f"{c}, {w}": "us" for c in COLUMNS for w in ("ran", "waited")}),
     ]
 
 
@@ -94,7 +86,7 @@ def turn(column, top):
         # it has a build of its own
         env.pop("OHCA_BUILD", None)
         tree = os.path.realpath(beside())
-    with subprocess.Popen([sys.executable, "-B", TURN, tree, column, *HOSTS.get(column, [])],
+    with subprocess.Popen([sys.executable, "-B", TURN, tree, column],
                           stdout=subprocess.PIPE, text=True, env=env) as process:
         try:
             text, _ = process.communicate()
@@ -109,13 +101,13 @@ def turn(column, top):
 
 def fault():
     """Why it cannot be measured here, or None."""
-    if not beside() or os.path.exists(os.path.join(beside(), "tools", "ohca-lab")):
+    if beside() and os.path.exists(os.path.join(beside(), "tools", "ohca-lab")):
         return None
-    return f"needs a checkout: BENCH_BESIDE={beside()} is none"
+    return f"needs another checkout: BENCH_BESIDE={beside()} is none"
 
 
 def measure(bench, found):
-    """All columns in turns: A B, B A."""
+    """Both in turns: A B, B A."""
     for n in bench.rounds():
-        for column in columns()[::1 if n % 2 else -1]:
+        for column in COLUMNS[::1 if n % 2 else -1]:
             collect(turn(column, bench.top), found)
