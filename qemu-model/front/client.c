@@ -702,6 +702,14 @@ void ohca_front_irqs(struct ohca_front *f, unsigned int n,
 	}
 }
 
+bool ohca_front_dirty(struct ohca_front *f)
+{
+	/* what has told of the write was a load, perhaps of another program */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&f->page->dirty, memory_order_relaxed) &&
+	       atomic_exchange(&f->page->dirty, 0);
+}
+
 void ohca_front_irq_clear(struct ohca_front *f)
 {
 	atomic_store(&f->page->irq_any, 0);

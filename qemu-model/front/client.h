@@ -141,6 +141,12 @@ bool ohca_front_irq_any(const struct ohca_front *f);
 void ohca_front_irqs(struct ohca_front *f, unsigned int n,
 		     void (*raise)(void *arg, unsigned int vec), void *arg);
 
+/**
+ * ohca_front_dirty() - whether a log (front/dirty.h) may have something that it had not at the last
+ *	call: to be asked after something told that memory was written. any; no lock
+ */
+bool ohca_front_dirty(struct ohca_front *f);
+
 /** ohca_front_irq_clear() - forget raised vectors, after RESET. any */
 void ohca_front_irq_clear(struct ohca_front *f);
 

@@ -19,6 +19,8 @@
  * An interrupt: the daemon ORs @irq, and if @irq_any was 0 it becomes 1, and a byte is sent by the
  * interrupt socket. Who delivers sets @irq_any to 0 first and then takes the bits.
  *
+ * What is written of memory with a log is noted there (front/dirty.h), and then @dirty is set.
+ *
  * What an IOMMU translates is in a ring: the front writes an entry, then @map_head. The daemon reads
  * it when an address has no translation, so it has what was mapped before the HCA was told of it; and
  * at UNMAP (front/proto.h), by which a front empties a ring that is full.
@@ -39,6 +41,7 @@
  * @slow_reads: D: reads of BAR 0 are messages: the device lies in them
  * @asleep: D sets 1, and 0 when it is awake; F exchanges 0: the daemon sleeps
  * @irq_any: D sets 1, F exchanges 0: a vector is raised
+ * @dirty: D sets 1, F exchanges 0: a log has something
  * @irq: D ORs, F exchanges 0: a bit for each vector
  * @map_head: F: entries that have been written to the ring, modulo 2^32
  * @map_tail: D: entries that have been read
@@ -50,6 +53,7 @@ struct ohca_page {
 	_Atomic uint32_t slow_reads;
 	_Alignas(64) _Atomic uint32_t asleep;
 	_Alignas(64) _Atomic uint32_t irq_any;
+	_Atomic uint32_t dirty;
 	_Alignas(64) _Atomic uint64_t irq[OHCA_PAGE_VECTORS / 64];
 	_Alignas(64) _Atomic uint32_t map_head;
 	_Alignas(64) _Atomic uint32_t map_tail;

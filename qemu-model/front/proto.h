@@ -13,6 +13,7 @@
  *	UNBLOCK	front	DONE	a block goes; no range of the last MEM, and no mapping, is in it
  *	MEM	front	DONE	all ranges of bus addresses that the HCA reaches from now on
  *	UNMAP	front	DONE	an IOMMU translates some addresses no longer; @value 1: again
+ *	LOG	front	DONE	what is written of a block is noted from now on, in a log
  *	REG	front	DONE	a register of BAR 0 is written, or read: then @value of the answer
  *	RESET	front	DONE	as power-on: no DMA, and no vector is raised after the answer
  *	RUN	front	DONE	the machine is paused, or goes on
@@ -44,7 +45,7 @@ static inline char ohca_front_char(uint8_t c)
 }
 
 #define OHCA_FRONT_MAGIC	0x4643484fu	/* "OHCF" in memory; a link's is "OHCL" */
-#define OHCA_FRONT_VERSION	2u		/* of the messages, and of the page (page.h) */
+#define OHCA_FRONT_VERSION	3u		/* of the messages, and of the page (page.h) */
 #define OHCA_FRONT_MAX		65536u		/* bytes of a message */
 #define OHCA_FRONT_BLOCKS	64u		/* at a time; their ids are from 0 to 63 */
 #define OHCA_FRONT_RANGES	1024u
@@ -64,6 +65,7 @@ enum ohca_front_type {
 	OHCA_FRONT_LIES = 10,
 	OHCA_FRONT_BYE = 11,
 	OHCA_FRONT_UNMAP = 12,
+	OHCA_FRONT_LOG = 13,
 	OHCA_FRONT_DONE = 0x8000,
 };
 
@@ -172,6 +174,18 @@ struct ohca_front_block {
 	uint64_t size;			/* bytes from the begin of the descriptor's file */
 };
 
+#define OHCA_FRONT_LOG_DM	OHCA_FRONT_BLOCKS	/* in place of a block's id: device memory */
+
+/**
+ * struct ohca_front_log - LOG, with a descriptor of the log (front/dirty.h)
+ * @id: of a block that has none; it has this one as long as it is there
+ */
+struct ohca_front_log {
+	struct ohca_front_hdr hdr;
+	uint32_t id;
+	uint32_t rsvd;
+};
+
 #define OHCA_FRONT_READ_ONLY	0x1u
 
 /** struct ohca_front_range - bus addresses that are memory of a block */
@@ -246,6 +260,7 @@ _Static_assert(sizeof(struct ohca_front_error) == 224, "struct ohca_front_error"
 _Static_assert(sizeof(struct ohca_front_hello) == 216, "struct ohca_front_hello");
 _Static_assert(sizeof(struct ohca_front_welcome) == 104, "struct ohca_front_welcome");
 _Static_assert(sizeof(struct ohca_front_block) == 32, "struct ohca_front_block");
+_Static_assert(sizeof(struct ohca_front_log) == 24, "struct ohca_front_log");
 _Static_assert(sizeof(struct ohca_front_range) == 32, "struct ohca_front_range");
 _Static_assert(sizeof(struct ohca_front_mem) == 24, "struct ohca_front_mem");
 _Static_assert(sizeof(struct ohca_front_unmap) == 32, "struct ohca_front_unmap");

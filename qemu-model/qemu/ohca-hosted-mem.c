@@ -77,6 +77,7 @@ bool ohca_hosted_mem_check(OhcaState *s, Error **errp)
 
 static void ohca_block_clear(OhcaBlock *b)
 {
+    ohca_log_close(&b->log);
     memory_region_unref(b->mr);
     *b = (OhcaBlock) { };
 }
@@ -92,23 +93,49 @@ static unsigned int ohca_block_find(OhcaState *s, const MemoryRegion *mr)
     return i;
 }
 
+/**
+ * ohca_hosted_log: have the process note what it writes of a block
+ *
+ * Returns: false: there is no log, and the process is given up
+ */
+bool ohca_hosted_log(OhcaState *s, OhcaLog *log, MemoryRegion *mr,
+                     unsigned int id, uint64_t size)
+{
+    struct ohca_front_log m = { .id = cpu_to_le32(id) };
+    int fd = ohca_log_open(log, mr, size), r;
+
+    if (fd < 0) {
+        ohca_hosted_give_up(s, "QEMU is out of memory");
+        return false;
+    }
+    r = ohca_hosted_say(s, OHCA_FRONT_LOG, &m, sizeof(m), fd, NULL);
+    close(fd);
+    if (r) {
+        ohca_log_close(log);
+        ohca_hosted_give_up(s, "it cannot note what it writes");
+    }
+    return !r;
+}
+
 /* The free block @i is @mr. Returns: as ohca_hosted_say() */
 static int ohca_block_tell(OhcaState *s, unsigned int i, MemoryRegion *mr)
 {
+    uint64_t size = mr->ram_block->fd_offset +
+                    ROUND_UP(memory_region_size(mr), OHCA_FRONT_ALIGN);
     struct ohca_front_block m = {
         .id = cpu_to_le32(i),
-        .size = cpu_to_le64(mr->ram_block->fd_offset +
-                            ROUND_UP(memory_region_size(mr),
-                                     OHCA_FRONT_ALIGN)),
+        .size = cpu_to_le64(size),
     };
+    OhcaBlock *b = &s->host.block[i];
     int r = ohca_hosted_say(s, OHCA_FRONT_BLOCK, &m, sizeof(m),
                             mr->ram_block->fd, NULL);
 
-    if (!r) {
-        memory_region_ref(mr);
-        s->host.block[i].mr = mr;
+    if (r) {
+        return r;
     }
-    return r;
+    memory_region_ref(mr);
+    b->mr = mr;
+    return ohca_hosted_log(s, &b->log, mr, i, size) ? 0 : -1;
 }
 
 /**
@@ -341,6 +368,7 @@ void ohca_hosted_mem_forget(OhcaState *s)
             ohca_block_clear(&h->block[i]);
         }
     }
+    ohca_log_close(&h->dm_log);
     if (h->sent) {
         g_byte_array_unref(g_steal_pointer(&h->sent));
     }
@@ -433,6 +461,14 @@ static void ohca_hosted_commit(MemoryListener *listener)
     ohca_ram_free(old);
 }
 
+/* Somebody wants to know what of memory was written: the process' part of it. */
+static void ohca_hosted_log_sync(MemoryListener *listener, bool last_stage)
+{
+    OhcaHosted *h = container_of(listener, OhcaHosted, listener);
+
+    ohca_hosted_dirty(container_of(h, OhcaState, host));
+}
+
 void ohca_hosted_mem_init(OhcaState *s)
 {
     ohca_hosted_iommu_init(s);
@@ -443,6 +479,7 @@ void ohca_hosted_mem_init(OhcaState *s)
         .region_add = ohca_hosted_add,
         .region_nop = ohca_hosted_add,
         .commit = ohca_hosted_commit,
+        .log_sync_global = ohca_hosted_log_sync,
     };
     memory_listener_register(&s->host.listener,
                              pci_get_address_space(PCI_DEVICE(s)));

@@ -235,6 +235,7 @@ static void ohca_hosted_pages_write(void *opaque, hwaddr addr, uint64_t val,
     ohca_front_ring(ohca_front_of(s), addr >> shift,
                     addr & ((1u << shift) - 1), val, size);
     if (bql_locked()) {
+        ohca_hosted_told(s);
         ohca_irq_flush(s);
     }
 }
@@ -342,6 +343,9 @@ static void ohca_hosted_adopt(OhcaState *s, struct ohca_front *f)
     qemu_thread_create(&h->irq_thread, "ohca-irq", ohca_hosted_irqs, s,
                        QEMU_THREAD_JOINABLE);
     ohca_hosted_stride(s);
+    if (h->dm_fd >= 0) {
+        ohca_hosted_log(s, &h->dm_log, &s->dm, OHCA_FRONT_LOG_DM, s->dm_size);
+    }
     if (s->lies) {
         ohca_hosted_lies(s);
     }

@@ -54,10 +54,10 @@ void ohca_short_slice(void)
 #endif
 }
 
-
 static void ohca_irq_raise(void *opaque, unsigned int vec)
 {
     trace_ohca_irq(vec);
+    ohca_hosted_told(opaque);
     msix_notify(opaque, vec);
 }
 

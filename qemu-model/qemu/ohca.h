@@ -6,6 +6,7 @@
  * ohca-hosted.c          registers, doorbells, life
  * ohca-hosted-mem.c      guest memory
  * ohca-hosted-iommu.c    what an IOMMU translates of it
+ * ohca-hosted-dirty.c    what was written of it
  * ohca-irq.c             interrupts
  *
  * The HCA itself is in the process of the fabric, ohca-fabric. This device is its
@@ -22,6 +23,7 @@
 #include "qemu/timer.h"
 #include "qom/object.h"
 #include "core/front/client.h"
+#include "core/front/dirty.h"
 
 #define TYPE_OHCA "ohca"
 OBJECT_DECLARE_SIMPLE_TYPE(OhcaState, OHCA)
@@ -49,10 +51,19 @@ typedef struct OhcaFront {
     struct ohca_front *f;
 } OhcaFront;
 
+/* What the process which hosts the engine has written of a block. */
+typedef struct OhcaLog {
+    void *mem;                  /* NULL: there is none */
+    size_t bytes;
+    struct ohca_dirty dirty;
+    MemoryRegion *mr;           /* the block is */
+} OhcaLog;
+
 /* Memory that the process which hosts the engine has mapped; its id is an index. */
 typedef struct OhcaBlock {
     MemoryRegion *mr;           /* NULL: there is none; else with a reference */
     bool used;                  /* by what becomes the table */
+    OhcaLog log;
 } OhcaBlock;
 
 /* The HCA in that process: all of it is the BQL's, but where noted. */
@@ -61,6 +72,7 @@ typedef struct OhcaHosted {
     bool there;                 /* it is not lost */
     struct ohca_front_hello hello;
     int dm_fd;                  /* device memory, or -1; the region's */
+    OhcaLog dm_log;
     QemuThread irq_thread;
     QEMUTimer *timer;           /* connect again, or wait no longer */
     struct ohca_front *trying;  /* has said HELLO */
@@ -160,6 +172,8 @@ void ohca_hosted_mem_send(OhcaState *s);
 void ohca_hosted_mem_forget(OhcaState *s);
 bool ohca_hosted_is_shared(const MemoryRegion *mr);
 int ohca_hosted_block(OhcaState *s, MemoryRegion *mr);
+bool ohca_hosted_log(OhcaState *s, OhcaLog *log, MemoryRegion *mr,
+                     unsigned int id, uint64_t size);
 
 /* ohca-hosted-iommu.c; all under the BQL */
 bool ohca_hosted_iommu_check(OhcaState *s, Error **errp);
@@ -167,5 +181,11 @@ const char *ohca_hosted_iommu_refused(OhcaState *s);
 void ohca_hosted_iommu_init(OhcaState *s);
 void ohca_hosted_iommu_exit(OhcaState *s);
 void ohca_hosted_iommu_send(OhcaState *s);
+
+/* ohca-hosted-dirty.c; all under the BQL */
+void ohca_hosted_dirty(OhcaState *s);
+void ohca_hosted_told(OhcaState *s);
+int ohca_log_open(OhcaLog *log, MemoryRegion *mr, uint64_t size);
+void ohca_log_close(OhcaLog *log);
 
 #endif /* HW_RDMA_OHCA_H */

@@ -64,11 +64,13 @@ static const struct pair_wire by_link = {
 static struct fab_hcas *hcas;
 static struct fab_hca *hca[2];
 static uint32_t seat_of[2];		/* whose places they have */
+static struct fab_hca_log seat_log[2];	/* as each front has one */
 
 static ohca_engine *seat_make(void *arg, struct host *h)
 {
 	const uintptr_t i = (uintptr_t)arg;
-	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false };
+	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false, &seat_log[i] };
+	static _Atomic uint32_t some[2];
 	const struct fab_hca_cfg cfg = {
 		.engine = h->cfg,
 		.place = { port_of_host(seat_of[i]) },
@@ -76,6 +78,11 @@ static ohca_engine *seat_make(void *arg, struct host *h)
 		.arg = h,
 	};
 
+	seat_log[i].mem = h->mem;
+	seat_log[i].some = &some[i];
+	ohca_dirty_place(&seat_log[i].dirty, h->mem_size, calloc(1, OHCA_DIRTY_BYTES(h->mem_size)));
+	if (!seat_log[i].dirty.top)
+		abort();
 	hca[i] = fab_hca_new(hcas, &cfg);
 	if (!hca[i] || !fab_hca_memory(hca[i], &memory, 1))
 		abort();
@@ -90,7 +97,10 @@ static bool seat_turn(void *arg)
 
 static void seat_leave(void *arg)
 {
-	fab_hca_free(hca[(uintptr_t)arg]);
+	const uintptr_t i = (uintptr_t)arg;
+
+	fab_hca_free(hca[i]);
+	free((void *)seat_log[i].dirty.top);
 }
 
 static struct host *home_make(unsigned int i)

@@ -27,6 +27,7 @@
 #include "fabric/serve.h"
 /* all of it: the doorbells and calls of a front here are its own */
 #include "front/client.c"
+#include "front/dirty.h"
 #include "link/wire.h"
 #include "rig.h"
 
@@ -294,6 +295,7 @@ union message {
 	struct ohca_front_hdr hdr;
 	struct ohca_front_hello hello;
 	struct ohca_front_block block;
+	struct ohca_front_log log;
 	struct ohca_front_mem mem;
 	struct ohca_front_unmap unmap;
 	struct ohca_front_reg reg;
@@ -450,6 +452,13 @@ static inline int call_unblock(struct front *f, uint32_t id)
 	union message m = { .block = { .id = htole32(id) } };
 
 	return call(f, &m, OHCA_FRONT_UNBLOCK, 24, NULL);
+}
+
+static inline int call_log(struct front *f, uint32_t id, int fd)
+{
+	union message m = { .log = { .id = htole32(id) } };
+
+	return call_fds(f, &m, OHCA_FRONT_LOG, sizeof(m.log), &fd, fd >= 0, NULL);
 }
 
 static inline struct ohca_front_range range(uint64_t iova, uint64_t len, uint32_t block,
@@ -727,6 +736,26 @@ static inline void machine_activate(struct machine *m)
 		in_loop(m->w, port_state, &s);
 	}
 	host_port_set(m->h, 0, LID(m->at), IB_PS_ACTIVE);
+}
+
+/*
+ * What is written of block @id, of @bytes, is noted from now on. @d: NULL, or where the log is, mapped
+ * until the end. Return: its descriptor.
+ */
+static inline int machine_log(struct machine *m, uint32_t id, uint64_t bytes, struct ohca_dirty *d)
+{
+	const size_t n = OHCA_DIRTY_BYTES(bytes);
+	const int fd = memfd_create("log", MFD_CLOEXEC);
+	void *p;
+
+	assert_int_equal(ftruncate(fd, (off_t)n), 0);
+	assert_int_equal(call_log(&m->f, id, fd), OHCA_FRONT_OK);
+	if (!d)
+		return fd;
+	p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	ohca_dirty_place(d, bytes, p);
+	return fd;
 }
 
 /* The driver has the device, and the link is Active. */

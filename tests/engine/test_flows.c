@@ -46,7 +46,7 @@ static uint32_t rnd(uint32_t n)
 static ohca_engine *seat_make(void *arg, struct host *h)
 {
 	struct place *p = arg;
-	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false };
+	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false, NULL };
 	const struct fab_hca_cfg cfg = {
 		.engine = h->cfg,
 		.place = { port_of_host(p->at) },

@@ -372,6 +372,131 @@ static void test_iommu(void **state)
 	pair_down(&p);
 }
 
+/** struct logged - a machine's log: pages that were @taken, by their number */
+struct logged {
+	struct ohca_dirty d;
+	bool *taken;
+	size_t pages;
+};
+
+static void logged_run(void *arg, uint64_t off, uint64_t len)
+{
+	struct logged *l = arg;
+
+	for (uint64_t i = off / OHCA_DIRTY_PAGE; i < (off + len) / OHCA_DIRTY_PAGE; i++) {
+		assert_true(i < l->pages);
+		l->taken[i] = true;
+	}
+}
+
+/* Take what is in a log. The flag of the page is of all logs. */
+static void logged_take(struct logged *l)
+{
+	memset(l->taken, 0, l->pages * sizeof(*l->taken));
+	ohca_dirty_take(&l->d, logged_run, l);
+}
+
+static void logged_open(struct logged *l, struct machine *m, uint32_t id, uint64_t bytes)
+{
+	close(machine_log(m, id, bytes, &l->d));
+	l->pages = bytes / OHCA_DIRTY_PAGE;
+	l->taken = calloc(l->pages, sizeof(*l->taken));
+	assert_non_null(l->taken);
+}
+
+static void logged_close(struct logged *l, uint64_t bytes)
+{
+	munmap((void *)(uintptr_t)l->d.top, OHCA_DIRTY_BYTES(bytes));
+	free(l->taken);
+}
+
+/* Whether page @i of the machine's memory is one of the first @n of a buffer. */
+static bool has_page(const struct host_buf *buf, unsigned int n, size_t i)
+{
+	for (unsigned int k = 0; k < n; k++)
+		if (buf->page[k] - HOST_BASE == (uint64_t)i * OHCA_DIRTY_PAGE)
+			return true;
+	return false;
+}
+
+/*
+ * What is in the log are the first @n pages of @buf, or 0: one of all, and no others but the first of a
+ * QP, in which the device says what it has done.
+ */
+static void expect_logged(struct logged *l, struct machine *m, const struct host_buf *buf,
+			  unsigned int n, const struct host_qp *qp)
+{
+	unsigned int found = 0;
+
+	assert_true(ohca_front_dirty(&m->f.client));
+	assert_false(ohca_front_dirty(&m->f.client));
+	logged_take(l);
+	for (size_t i = 0; i < l->pages; i++) {
+		if (!l->taken[i])
+			continue;
+		if (has_page(buf, n ? n : buf->npages, i))
+			found++;
+		else if (!has_page(&qp->buf, 1, i))
+			fail_msg("page %zu was not written", i);
+	}
+	assert_int_equal(found, n ? n : 1);
+	logged_take(l);
+	for (size_t i = 0; i < l->pages; i++)
+		assert_false(l->taken[i]);
+}
+
+/*
+ * What HCAs write is in the log of the machine when it sees that it was written: no page less, and no
+ * other one. With and without an IOMMU; device memory, too.
+ */
+static void test_log(void **state)
+{
+	static const uint32_t lens[] = { 8, LEN, HOST_PAGE, 4 << 20, 8 };
+	struct ohca_hw_aqe dm = HOST_AQE(alloc_dm, .length = OHCA_DIRTY_PAGE);
+	struct world *w = *state;
+	struct ohca_hw_acqe rsp;
+	struct logged log[2], dm_log;
+	struct pair p;
+
+	pair_up(&p, w);
+	/* nothing is noted without one */
+	pair_talk(&p, LEN);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_false(ohca_front_dirty(&p.m[i].f.client));
+		logged_open(&log[i], &p.m[i], MEM_BLOCK, p.m[i].mem_len);
+	}
+	for (unsigned int n = 0; n < 100; n++) {
+		const uint32_t len = lens[n % (sizeof(lens) / sizeof(lens[0]))];
+
+		post_write(&p.qp[0], &p.m[0], &p.m[1], len, n);
+		assert_int_equal(wait_cqe(&p.m[0].cq).status, WC_SUCCESS);
+		expect_logged(&log[0], &p.m[0], &p.m[0].cq.buf, 0, &p.qp[0]);
+		expect_logged(&log[1], &p.m[1], &p.m[1].mr.buf,
+			      (len + HOST_PAGE - 1) / HOST_PAGE, &p.qp[1]);
+		if (n % 20 != 9)
+			continue;
+		/* from now on it is the other kind of memory */
+		for (unsigned int i = 0; i < 2; i++) {
+			const struct ohca_front_range r = range(HOST_BASE, p.m[i].mem_len, MEM_BLOCK,
+								0, 0);
+
+			if (n % 40 == 9)
+				assert_int_equal(call_mem(&p.m[i].f, NULL, 0), OHCA_FRONT_OK);
+			iommu(&p.m[i], HOST_BASE, p.m[i].mem_len, n % 40 == 9);
+			if (n % 40 != 9)
+				assert_int_equal(call_mem(&p.m[i].f, &r, 1), OHCA_FRONT_OK);
+		}
+	}
+	logged_open(&dm_log, &p.m[0], OHCA_FRONT_LOG_DM, p.m[0].dm_len);
+	assert_int_equal(host_cmd(p.m[0].h, OHCA_CMD_ALLOC_DM, &dm, &rsp), OHCA_ADMIN_OK);
+	logged_take(&dm_log);
+	assert_true(dm_log.taken[rsp.alloc_dm.offset / OHCA_DIRTY_PAGE]);
+	logged_close(&dm_log, p.m[0].dm_len);
+	for (unsigned int i = 0; i < 2; i++)
+		logged_close(&log[i], p.m[i].mem_len);
+	pair_down(&p);
+}
+
 /* A device that lies in registers has each read by a message. */
 static void test_lies(void **state)
 {
@@ -434,7 +559,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
 		T(life), T(traffic), T(interrupt), T(paused), T(messages_first), T(two_ports),
-		T(all_places), T(iommu), T(lies), T(killed), T(deadlines), T(client),
+		T(all_places), T(iommu), T(log), T(lies), T(killed), T(deadlines), T(client),
 	};
 
 	return cmocka_run_group_tests_name("fronts", tests, NULL, NULL);

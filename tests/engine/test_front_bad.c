@@ -82,7 +82,7 @@ static size_t nth_message(unsigned int n, union message *m)
 	static const enum ohca_front_type types[] = {
 		OHCA_FRONT_HELLO, OHCA_FRONT_UNBLOCK, OHCA_FRONT_MEM, OHCA_FRONT_REG,
 		OHCA_FRONT_RESET, OHCA_FRONT_RUN, OHCA_FRONT_LIES, OHCA_FRONT_BLOCK,
-		OHCA_FRONT_UNMAP, OHCA_FRONT_BYE, OHCA_FRONT_DONE,
+		OHCA_FRONT_UNMAP, OHCA_FRONT_BYE, OHCA_FRONT_LOG, OHCA_FRONT_DONE,
 	};
 	size_t len = sizeof(m->hdr);
 
@@ -118,6 +118,9 @@ static size_t nth_message(unsigned int n, union message *m)
 		m->unmap.iova = htole64(IOVA);
 		m->unmap.last = htole64(IOVA + 4095);
 		len = sizeof(m->unmap);
+		break;
+	case OHCA_FRONT_LOG:
+		len = sizeof(m->log);
 		break;
 	case OHCA_FRONT_BLOCK:
 		m->block.size = htole64(BLOCK);
@@ -249,7 +252,7 @@ static void test_fields(void **state)
 	nth_message(0, &m);
 	m.hdr.version = htole16(7);
 	assert_int_equal(say(b, &m, sizeof(m.hello)), -1);
-	assert_string_equal(b->f.why, "QEMU speaks version 7 of the protocol of HCAs, ohca-fabric 2: "
+	assert_string_equal(b->f.why, "QEMU speaks version 7 of the protocol of HCAs, ohca-fabric 3: "
 			    "take QEMU and ohca-fabric of one release");
 }
 
@@ -303,12 +306,15 @@ static void test_descriptors(void **state)
 		many[i] = b->mem;
 	for (unsigned int k = 1; (len = nth_message(k, &m)); k++) {
 		const bool is_block = le16toh(m.hdr.type) == OHCA_FRONT_BLOCK;
+		/* there is no block that it could be of */
+		const bool is_log = le16toh(m.hdr.type) == OHCA_FRONT_LOG;
 
 		for (unsigned int n = 1; n <= 8; n++) {
 			dial(b);
 			assert_true(put(&b->f, &m, len, n == 2 ? two : many, n));
-			assert_int_equal(answer(&b->f, NULL), n == 1 && is_block ? 0 : -1);
-			if (n > 1 || !is_block)
+			assert_int_equal(answer(&b->f, NULL), n > 1 ? -1 : is_block ? OHCA_FRONT_OK :
+					 is_log ? OHCA_FRONT_INVALID : -1);
+			if (n > 1 || (!is_block && !is_log))
 				assert_non_null(strstr(b->f.why, "descriptor"));
 		}
 	}
@@ -415,6 +421,65 @@ static void test_memory(void **state)
 	message_begin(&m, OHCA_FRONT_MEM, OHCA_FRONT_MAX + 1);
 	assert_true(put(&b->f, &m, OHCA_FRONT_MAX + 1, NULL, 0));
 	expect_end(&b->f, "too long");
+}
+
+/* Logs of blocks that are not there, that have one, and such that are no shared memory of their size. */
+static void test_logs(void **state)
+{
+	static const uint32_t none[] = { 1, OHCA_FRONT_LOG_DM, OHCA_FRONT_LOG_DM + 1, UINT32_MAX };
+	const size_t bytes = OHCA_DIRTY_BYTES(BLOCK);
+	struct bad_world *b = *state;
+	int fd, p[2];
+
+	dial(b);
+	assert_int_equal(call_block(&b->f, 0, BLOCK, b->mem), OHCA_FRONT_OK);
+	for (unsigned int i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		assert_int_equal(call_log(&b->f, none[i], b->mem), OHCA_FRONT_INVALID);
+	assert_int_equal(call_log(&b->f, 0, -1), OHCA_FRONT_INVALID);
+	assert_int_equal(pipe(p), 0);
+	assert_int_equal(call_log(&b->f, 0, p[0]), OHCA_FRONT_NOT_SHARED);
+	close(p[0]);
+	close(p[1]);
+	fd = memfd_create("log", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(fd, (off_t)bytes - 1), 0);
+	assert_int_equal(call_log(&b->f, 0, fd), OHCA_FRONT_NOT_SHARED);
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	assert_int_equal(call_log(&b->f, 0, fd), OHCA_FRONT_OK);
+	assert_int_equal(call_log(&b->f, 0, fd), OHCA_FRONT_INVALID);
+	/* it goes with its block */
+	assert_int_equal(call_unblock(&b->f, 0), OHCA_FRONT_OK);
+	assert_int_equal(call_log(&b->f, 0, fd), OHCA_FRONT_INVALID);
+	assert_int_equal(call_block(&b->f, 0, BLOCK, b->mem), OHCA_FRONT_OK);
+	assert_int_equal(call_log(&b->f, 0, fd), OHCA_FRONT_OK);
+	close(fd);
+}
+
+/* A log that gets shorter is as memory that does: the front ends, and nobody else. */
+static void test_log_vanishes(void **state)
+{
+	struct bad_world *b = *state;
+	struct pair *p = &b->pair;
+	struct host_qp qp[2];
+	struct machine m;
+	int fd;
+
+	machine_up(&m, b->w, 5);
+	fd = machine_log(&m, MEM_BLOCK, m.mem_len, NULL);
+	qp_pair(&p->m[0], &m, qp);
+	post_write(&qp[0], &p->m[0], &m, 8, 1);
+	assert_int_equal(wait_cqe(&p->m[0].cq).status, WC_SUCCESS);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	post_write(&qp[0], &p->m[0], &m, 1 << 20, 2);
+	expect_end(&m.f, "guest memory vanished");
+	pair_talk(p, 100000);
+	close(fd);
+	machine_down(&m);
+	wait_free(b->w, 5);
+	host_qp_destroy(&qp[0]);
+	host_buf_free(&qp[1].buf);
+	/* what was done or flushed before the QP went */
+	while (host_cq_poll(&p->m[0].cq, &(struct ohca_hw_cqe){ 0 }))
+		;
 }
 
 /* Put an entry into the ring, as it is, and have it read. Return: what the front is told; -1: gone. */
@@ -621,7 +686,7 @@ static void test_turns(void **state)
 		assert_int_equal(s.most, is_short ? 8 : 1);
 		pair_talk(&b->pair, 8);
 	}
-	assert_int_equal(n, 11);
+	assert_int_equal(n, 12);
 }
 
 /* One that never reads its answers is ended; one that says nothing more is not in the way. */
@@ -676,8 +741,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(truncated), T(flipped), T(fields), T(texts), T(nothing), T(descriptors), T(memory), T(maps), T(reach), T(dies),
-		T(vanishes), T(turns), T(deaf), T(page),
+		T(truncated), T(flipped), T(fields), T(texts), T(nothing), T(descriptors), T(memory), T(maps), T(logs), T(reach), T(dies),
+		T(vanishes), T(log_vanishes), T(turns), T(deaf), T(page),
 	};
 
 	return cmocka_run_group_tests_name("fronts that are wrong", tests, NULL, NULL);

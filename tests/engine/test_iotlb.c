@@ -18,7 +18,7 @@
 
 static struct fab_hca_range range(uint64_t page, uint64_t n, uint64_t at, bool read_only)
 {
-	return (struct fab_hca_range){ page * PAGE, n * PAGE, MEM + at * PAGE, read_only };
+	return (struct fab_hca_range){ page * PAGE, n * PAGE, MEM + at * PAGE, read_only, NULL };
 }
 
 static void expect(struct fab_iotlb *t, uint64_t page, const uint8_t *mem)

@@ -393,13 +393,14 @@ static void test_layout(void **state)
 	};
 
 	(void)state;
-	assert_int_equal(OHCA_FRONT_VERSION, 2);
+	assert_int_equal(OHCA_FRONT_VERSION, 3);
 	assert_int_equal(offsetof(struct ohca_page, reg), 0);
 	assert_int_equal(offsetof(struct ohca_page, clock), 128);
 	assert_int_equal(offsetof(struct ohca_page, clock_ok), 136);
 	assert_int_equal(offsetof(struct ohca_page, slow_reads), 140);
 	assert_int_equal(offsetof(struct ohca_page, asleep), 192);
 	assert_int_equal(offsetof(struct ohca_page, irq_any), 256);
+	assert_int_equal(offsetof(struct ohca_page, dirty), 260);
 	assert_int_equal(offsetof(struct ohca_page, irq), 320);
 	assert_int_equal(offsetof(struct ohca_page, map_head), 576);
 	assert_int_equal(offsetof(struct ohca_page, map_tail), 640);

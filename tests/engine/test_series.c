@@ -383,7 +383,7 @@ static void disturb(struct twin *t, unsigned int what, unsigned int i, bool out,
 	uint32_t p = near_port(w, i);
 	struct node *n = &w->node[i];
 	struct fab_hca_range r[2] = {
-		{ HOST_BASE, n->h->mem_size, n->h->mem, false },
+		{ HOST_BASE, n->h->mem_size, n->h->mem, false, NULL },
 	};
 
 	if (out)
@@ -409,7 +409,7 @@ static void disturb(struct twin *t, unsigned int what, unsigned int i, bool out,
 			r[0].len = page - HOST_BASE;
 			r[1] = (struct fab_hca_range){
 				page + HOST_PAGE, n->h->mem_size - r[0].len - HOST_PAGE,
-				n->h->mem + r[0].len + HOST_PAGE, false };
+				n->h->mem + r[0].len + HOST_PAGE, false, NULL };
 		}
 		assert_true(fab_hca_memory(n->hca, r, 1 + t->hole[i]));
 		break;
@@ -849,9 +849,9 @@ static void test_fatal(void **state)
 		const uint64_t page = n->h->async.ring & ~(uint64_t)(HOST_PAGE - 1);
 		const uint64_t len = page - HOST_BASE;
 		const struct fab_hca_range r[2] = {
-			{ HOST_BASE, len, n->h->mem, false },
+			{ HOST_BASE, len, n->h->mem, false, NULL },
 			{ page + HOST_PAGE, n->h->mem_size - len - HOST_PAGE,
-			  n->h->mem + len + HOST_PAGE, false },
+			  n->h->mem + len + HOST_PAGE, false, NULL },
 		};
 
 		/* the packet beyond the end of the WRITE raises an event, for which there is no queue */

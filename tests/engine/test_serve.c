@@ -74,7 +74,7 @@ __attribute__((noreturn)) static void give_up(struct loop_world *w, const char *
 static ohca_engine *seat_make(void *arg, struct host *h)
 {
 	struct side *s = arg;
-	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false };
+	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false, NULL };
 	const struct fab_hca_cfg cfg = {
 		.engine = h->cfg,
 		.place = { fab_port_of(the_switch(s->w), s->place) },

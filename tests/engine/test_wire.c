@@ -411,24 +411,24 @@ static void test_memory(void **state)
 	uint8_t *mem = y->h->mem;
 	const uint64_t half = y->h->mem_size / 2;
 	const struct fab_hca_range two[2] = {
-		{ HOST_BASE, half, mem, false }, { HOST_BASE + half, half, mem + half, false },
+		{ HOST_BASE, half, mem, false, NULL }, { HOST_BASE + half, half, mem + half, false, NULL },
 	};
 	const struct fab_hca_range wrong[][2] = {
 		/* in the wrong order */
-		{ { HOST_BASE + half, half, mem + half, false }, { HOST_BASE, half, mem, false } },
-		{ { HOST_BASE, half, mem, false }, { HOST_BASE + half - 4096, 4096, mem, false } },
-		{ { HOST_BASE, half, mem, false }, { HOST_BASE, half, mem, false } },
-		{ { HOST_BASE, half + 1, mem, false }, { 1ull << 62, 4096, mem, false } },
-		{ { HOST_BASE + 8, half, mem, false }, { 1ull << 62, 4096, mem, false } },
-		{ { HOST_BASE, 0, mem, false }, { 1ull << 62, 4096, mem, false } },
-		{ { HOST_BASE, half, NULL, false }, { 1ull << 62, 4096, mem, false } },
-		{ { 0, 4096, mem, false }, { UINT64_MAX - 4095, 8192, mem, false } },
+		{ { HOST_BASE + half, half, mem + half, false, NULL }, { HOST_BASE, half, mem, false, NULL } },
+		{ { HOST_BASE, half, mem, false, NULL }, { HOST_BASE + half - 4096, 4096, mem, false, NULL } },
+		{ { HOST_BASE, half, mem, false, NULL }, { HOST_BASE, half, mem, false, NULL } },
+		{ { HOST_BASE, half + 1, mem, false, NULL }, { 1ull << 62, 4096, mem, false, NULL } },
+		{ { HOST_BASE + 8, half, mem, false, NULL }, { 1ull << 62, 4096, mem, false, NULL } },
+		{ { HOST_BASE, 0, mem, false, NULL }, { 1ull << 62, 4096, mem, false, NULL } },
+		{ { HOST_BASE, half, NULL, false, NULL }, { 1ull << 62, 4096, mem, false, NULL } },
+		{ { 0, 4096, mem, false, NULL }, { UINT64_MAX - 4095, 8192, mem, false, NULL } },
 	};
 	const uint64_t page = y->mr.buf.page[(1 << 20) / HOST_PAGE], off = page - HOST_BASE;
 	const struct fab_hca_range three[3] = {
-		{ HOST_BASE, off, mem, false },
-		{ page, HOST_PAGE, mem + off, true },
-		{ page + HOST_PAGE, 2 * half - off - HOST_PAGE, mem + off + HOST_PAGE, false },
+		{ HOST_BASE, off, mem, false, NULL },
+		{ page, HOST_PAGE, mem + off, true, NULL },
+		{ page + HOST_PAGE, 2 * half - off - HOST_PAGE, mem + off + HOST_PAGE, false, NULL },
 	};
 	struct host_qp qp[2];
 

@@ -226,7 +226,7 @@ static inline void front_open(struct node *n, struct fab_hca_cfg *cfg)
 static inline ohca_engine *seat_make(void *arg, struct host *h)
 {
 	struct node *n = arg;
-	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false };
+	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false, NULL };
 	struct fab_hca_cfg cfg = {
 		.engine = h->cfg,
 		.place = { net_index(n->w->net, n->ep.port),

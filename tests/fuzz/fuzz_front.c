@@ -17,6 +17,7 @@
 
 #include "fabric/attach.h"
 #include "fabric/graph/generate.h"
+#include "front/dirty.h"
 #include "front/page.h"
 #include "front/proto.h"
 #include "guest.h"
@@ -117,7 +118,7 @@ static void set(uint16_t attr, uint32_t mod, const uint8_t data[64])
 static ohca_engine *seat_make(void *arg, struct host *h)
 {
 	const struct honest *x = arg;
-	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false };
+	const struct fab_hca_range memory = { HOST_BASE, h->mem_size, h->mem, false, NULL };
 	const struct fab_hca_cfg cfg = {
 		.engine = h->cfg,
 		.place = { fab_port_of(the_switch(), (unsigned int)(x - honest) + 2) },
@@ -234,9 +235,12 @@ static void honest_talk(void)
 
 /* ---- the front ------------------------------------------------------------------ */
 
-/** struct front - @page: NULL: it was not welcomed; @commands: since the device was enabled */
+/**
+ * struct front - @page: NULL: it was not welcomed; @commands: since the device was enabled; @log: what
+ *	the daemon notes there is not in the memory
+ */
 static struct front {
-	int sock, wake, irq, mem;
+	int sock, wake, irq, mem, log;
 	uint8_t *page;
 	size_t page_bytes;
 	struct ohca_doorbells db;
@@ -247,6 +251,7 @@ static union {
 	struct ohca_front_hdr hdr;
 	struct ohca_front_hello hello;
 	struct ohca_front_block block;
+	struct ohca_front_log log;
 	struct ohca_front_mem mem;
 	struct ohca_front_unmap unmap;
 	struct ohca_front_reg reg;
@@ -405,6 +410,10 @@ static void one_message(struct input *in)
 		say(in, OHCA_FRONT_UNBLOCK, 24, -1);
 		break;
 	case 2:
+		/* in its memory, which is large enough, unless it was made shorter */
+		msg.log.id = htole32(type / 16 < 4 ? type / 16 : OHCA_FRONT_LOG_DM);
+		say(in, OHCA_FRONT_LOG, sizeof(msg.log), type == 0xf2 ? -1 : front.mem);
+		break;
 	case 3:
 		msg.mem.n = htole32(1 + type / 128);
 		for (uint32_t i = 0; i < 2; i++)
@@ -438,7 +447,7 @@ static void one_message(struct input *in)
 		break;
 	default:
 		say(in, type & 16 ? OHCA_FRONT_RESET : OHCA_FRONT_BYE, sizeof(msg.hdr),
-		    type == 0xf2 ? front.mem : -1);
+		    type == 0xf9 ? front.mem : -1);
 		break;
 	}
 }
@@ -462,6 +471,8 @@ static void driver(void)
 	memset(&msg, 0, 256);
 	msg.block.size = htole64(BLOCK);
 	say(&none, OHCA_FRONT_BLOCK, sizeof(msg.block), front.mem);
+	memset(&msg, 0, 256);
+	say(&none, OHCA_FRONT_LOG, sizeof(msg.log), front.log);
 	memset(&msg, 0, 256);
 	msg.mem.n = htole32(1);
 	msg.mem.range[0] = (struct ohca_front_range){ .iova = htole64(HOST_BASE),
@@ -553,6 +564,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!f) {
 		begin();
 		front.sock = front.wake = front.irq = -1;
+		front.log = memfd_create("log", MFD_CLOEXEC);
+		if (front.log < 0 || ftruncate(front.log, OHCA_DIRTY_BYTES(BLOCK)))
+			abort();
 	}
 	front.mem = memfd_create("memory", MFD_CLOEXEC);
 	if (front.mem < 0 || ftruncate(front.mem, BLOCK))

@@ -39,6 +39,10 @@ void fab_front_unhost(struct fab_front *f)
 		fab_block_free(f->block[i]);
 		f->block[i] = NULL;
 	}
+	for (unsigned int i = 0; i <= OHCA_FRONT_LOG_DM; i++) {
+		fab_block_free(f->log_block[i]);
+		f->log_block[i] = NULL;
+	}
 	fab_block_free(f->dm);
 	f->dm = NULL;
 	if (f->page)
@@ -251,7 +255,7 @@ static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 {
 	struct fab_hca_cfg cfg = { .irq = front_irq, .attn = front_attn,
 				   .maps = fab_front_maps, .persist = fab_front_persist,
-				   .arg = f };
+				   .dm_log = &f->log[OHCA_FRONT_LOG_DM], .arg = f };
 	enum ohca_front_status status;
 	const char *wrong;
 

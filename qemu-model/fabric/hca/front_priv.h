@@ -31,7 +31,8 @@ struct front_msg {
  * @page: of @page_bytes, or NULL
  * @dm: device memory, or NULL
  * @block: what its memory lies in; @ranges of the last MEM, and @maps of an IOMMU, are in each
- * @block_bytes: of all blocks
+ * @log: of each, at last of @dm: what is written there is noted in @log_block
+ * @block_bytes: of all blocks and logs
  * @persist: FLUSHes of those that are on a disk; NULL: none has been
  * @broken: the log says that a disk is
  * @calls: it has set OHCA_PEND_ATTN
@@ -51,6 +52,8 @@ struct fab_front {
 	struct fab_block *dm;
 	struct fab_block *block[OHCA_FRONT_BLOCKS];
 	unsigned int ranges[OHCA_FRONT_BLOCKS], maps[OHCA_FRONT_BLOCKS];
+	struct fab_hca_log log[OHCA_FRONT_LOG_DM + 1];
+	struct fab_block *log_block[OHCA_FRONT_LOG_DM + 1];
 	uint64_t block_bytes;
 	struct fab_persist *persist;
 	uint64_t looked;
@@ -86,6 +89,7 @@ struct fab_fronts {
 		struct ohca_front_hdr hdr;
 		struct ohca_front_hello hello;
 		struct ohca_front_block block;
+		struct ohca_front_log log;
 		struct ohca_front_mem mem;
 		struct ohca_front_unmap unmap;
 		struct ohca_front_reg reg;

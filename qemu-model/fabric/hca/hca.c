@@ -14,13 +14,6 @@ static void nothing(void *p)
 	(void)p;
 }
 
-static void dma_dirty(void *p, uint64_t iova, size_t n)
-{
-	(void)p;
-	(void)iova;
-	(void)n;
-}
-
 static void raise_irq(void *p, unsigned int vec)
 {
 	struct fab_hca *h = p;
@@ -59,7 +52,8 @@ static const struct ohca_host_ops engine_ops = {
 	.dma_enter = nothing,
 	.dma_exit = nothing,
 	.dma_map = fab_hca_map,
-	.dma_dirty = dma_dirty,
+	.dma_dirty = fab_hca_dirty,
+	.dm_dirty = fab_hca_dm_dirty,
 	.dma_persist = fab_hca_persist,
 	.irq = raise_irq,
 	.now_ns = hca_clock,

@@ -36,6 +36,7 @@
 
 #include "engine/engine.h"
 #include "fabric/data/hport.h"
+#include "front/dirty.h"
 #include "front/page.h"
 
 #define FAB_HCA_BURST	64u	/* ohca_poll()'s budget */
@@ -52,17 +53,31 @@ struct fab_hca;
 struct fab_iotlb;
 
 /**
+ * struct fab_hca_log - where it is noted what HCAs write of some memory
+ * @mem: where the memory begins in this process
+ * @dirty: of the memory; all 0: it is not noted
+ * @some: becomes 1 after each write that is noted
+ */
+struct fab_hca_log {
+	const void *mem;
+	struct ohca_dirty dirty;
+	_Atomic uint32_t *some;
+};
+
+/**
  * struct fab_hca_range - memory that an HCA reaches
  * @iova: bus address
  * @len: bytes
  * @mem: where it is in this process
  * @read_only: the HCA does not write there
+ * @log: of memory that the range is a part of, or NULL
  */
 struct fab_hca_range {
 	uint64_t iova;
 	uint64_t len;
 	void *mem;
 	bool read_only;
+	const struct fab_hca_log *log;
 };
 
 /**
@@ -79,6 +94,7 @@ struct fab_hca_range {
  * @persist: a FLUSH for persistence of @n stretches of its memory, up to FAB_HCA_FLUSH, which are gone
  *	after the call; 0: of all its memory. In a turn. Returns whether fab_hca_persisted() comes;
  *	false: none of it is on a disk. May be NULL: none ever is
+ * @dm_log: of @engine.dm, or NULL
  * @arg: first argument of all
  */
 struct fab_hca_cfg {
@@ -89,6 +105,7 @@ struct fab_hca_cfg {
 	void (*attn)(void *arg);
 	unsigned int (*maps)(void *arg);
 	bool (*persist)(void *arg, const struct iovec *mem, unsigned int n, uint64_t tag);
+	const struct fab_hca_log *dm_log;
 	void *arg;
 };
 

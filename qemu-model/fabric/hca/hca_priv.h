@@ -172,4 +172,10 @@ bool fab_hca_persist(void *h, const struct ohca_run *run, unsigned int n, uint64
 /** fab_hca_map() - dma_map of struct ohca_host_ops */
 void *fab_hca_map(void *h, uint64_t iova, size_t *len, int prot);
 
+/** fab_hca_dirty() - dma_dirty of struct ohca_host_ops */
+void fab_hca_dirty(void *h, uint64_t iova, size_t n);
+
+/** fab_hca_dm_dirty() - dm_dirty of struct ohca_host_ops */
+void fab_hca_dm_dirty(void *h, uint64_t off, size_t n);
+
 #endif

@@ -74,14 +74,19 @@ static const struct fab_hca_range *hca_translation_at(struct fab_hca *h, uint64_
 	return n ? fab_iotlb_at(&h->iotlb, iova) : NULL;
 }
 
+static const struct fab_hca_range *hca_reach(struct fab_hca *h, uint64_t iova)
+{
+	const struct fab_hca_range *r = hca_range_at(h, iova);
+
+	return r ? r : hca_translation_at(h, iova);
+}
+
 void *fab_hca_map(void *p, uint64_t iova, size_t *len, int prot)
 {
 	struct fab_hca *h = p;
-	const struct fab_hca_range *r = hca_range_at(h, iova);
+	const struct fab_hca_range *r = hca_reach(h, iova);
 	uint64_t off;
 
-	if (!r)
-		r = hca_translation_at(h, iova);
 	if (!r || (r->read_only && prot & OHCA_DMA_WRITE))
 		return NULL;
 	off = iova - r->iova;
@@ -119,4 +124,33 @@ bool fab_hca_persist(void *p, const struct ohca_run *run, unsigned int n, uint64
 	if (i == n && !stretches)
 		return true;
 	return !h->cfg.persist(h->cfg.arg, mem, i == n ? stretches : 0, tag);
+}
+
+/* ---- what is written ------------------------------------------------------------ */
+
+static void hca_note(const struct fab_hca_log *log, uint64_t off, size_t n)
+{
+	if (!log->dirty.pages || !n)
+		return;
+	ohca_dirty_set(&log->dirty, off, n);
+	atomic_store_explicit(log->some, 1, memory_order_release);
+}
+
+void fab_hca_dirty(void *p, uint64_t iova, size_t n)
+{
+	struct fab_hca *h = p;
+	/* it is what fab_hca_map() has found, and has all @n bytes */
+	const struct fab_hca_range *r = hca_reach(h, iova);
+
+	if (r && r->log)
+		hca_note(r->log, (uint64_t)((uint8_t *)r->mem - (const uint8_t *)r->log->mem) +
+			 (iova - r->iova), n);
+}
+
+void fab_hca_dm_dirty(void *p, uint64_t off, size_t n)
+{
+	const struct fab_hca *h = p;
+
+	if (h->cfg.dm_log)
+		hca_note(h->cfg.dm_log, off, n);
 }

@@ -23,6 +23,11 @@ static void front_unblock(struct fab_front *f, uint32_t id)
 	f->block_bytes -= fab_block_size(f->block[id]);
 	fab_block_free(f->block[id]);
 	f->block[id] = NULL;
+	if (f->log_block[id])
+		f->block_bytes -= fab_block_size(f->log_block[id]);
+	fab_block_free(f->log_block[id]);
+	f->log_block[id] = NULL;
+	f->log[id] = (struct fab_hca_log){ 0 };
 }
 
 static enum ohca_front_status on_block(struct fab_front *f, struct front_msg *m, uint64_t *value)
@@ -66,6 +71,34 @@ static enum ohca_front_status on_unblock(struct fab_front *f, struct front_msg *
 	return OHCA_FRONT_OK;
 }
 
+static enum ohca_front_status on_log(struct fab_front *f, struct front_msg *m, uint64_t *value)
+{
+	const uint32_t id = le32toh(f->s->in.log.id);
+	const struct fab_block *b = id < OHCA_FRONT_BLOCKS ? f->block[id] :
+				    id == OHCA_FRONT_LOG_DM ? f->dm : NULL;
+	enum ohca_front_status status;
+	uint64_t size;
+
+	(void)value;
+	if (m->starved)
+		return OHCA_FRONT_NO_MEMORY;
+	if (m->fd < 0 || !b || f->log_block[id])
+		return OHCA_FRONT_INVALID;
+	size = OHCA_DIRTY_BYTES(fab_block_size(b));
+	if (size > FAB_FRONT_BYTES - f->block_bytes)
+		return OHCA_FRONT_NO_MEMORY;
+	f->log_block[id] = fab_block_new(m->fd, size, &f->s->closer, false, &f->vanished,
+					&status);
+	if (!f->log_block[id])
+		return status;
+	f->block_bytes += size;
+	m->fd = -1;
+	f->log[id].mem = fab_block_mem(b);
+	f->log[id].some = &f->page->dirty;
+	ohca_dirty_place(&f->log[id].dirty, fab_block_size(b), fab_block_mem(f->log_block[id]));
+	return OHCA_FRONT_OK;
+}
+
 /* Range @r, as far as its block is concerned. Return: false: it is not valid. */
 static bool take_range(const struct fab_front *f, const struct ohca_front_range *r,
 		       struct fab_hca_range *to)
@@ -82,6 +115,7 @@ static bool take_range(const struct fab_front *f, const struct ohca_front_range 
 		.len = len,
 		.mem = (uint8_t *)fab_block_mem(b) + off,
 		.read_only = flags & OHCA_FRONT_READ_ONLY,
+		.log = &f->log[id],
 	};
 	return true;
 }
@@ -265,6 +299,7 @@ static const struct {
 } messages[] = {
 	{ OHCA_FRONT_BLOCK, true, true, sizeof(struct ohca_front_block), on_block },
 	{ OHCA_FRONT_UNBLOCK, false, true, offsetof(struct ohca_front_block, size), on_unblock },
+	{ OHCA_FRONT_LOG, true, true, sizeof(struct ohca_front_log), on_log },
 	{ OHCA_FRONT_MEM, false, true, sizeof(struct ohca_front_mem), on_mem },
 	{ OHCA_FRONT_UNMAP, false, true, sizeof(struct ohca_front_unmap), on_unmap },
 	{ OHCA_FRONT_REG, false, false, sizeof(struct ohca_front_reg), on_reg },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* qtest of cards and the fabric's process: what is refused, plugged, lost. */
+/* qtest of cards and the fabric's process: what is refused, plugged, lost and written. */
 #include "qemu/osdep.h"
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -286,6 +286,158 @@ static void test_replug(void)
     card_close(&c);
 }
 
+/* ---- what the process writes, as QEMU knows of it ---- */
+
+/* A MAD whose TransactionID is a function, and what that has returned. */
+#define CODE        0x8000
+#define RESULT      0x7000
+#define VERSIONS    200
+
+/* Firmware that calls the function for ever. */
+static void write_caller(void)
+{
+    static const uint8_t caller[] = {
+        0xfa,                           /* cli */
+        0x31, 0xc0,                     /* xor %ax, %ax */
+        0x8e, 0xd8,                     /* mov %ax, %ds */
+        0x8e, 0xd0,                     /* mov %ax, %ss */
+        0xbc, 0x00, 0x70,               /* mov $0x7000, %sp */
+        0x9a, 0x08, 0x80, 0x00, 0x00,   /* lcall $0, $0x8008 */
+        0xa3, 0x00, 0x70,               /* mov %ax, 0x7000 */
+        0xeb, 0xf6,                     /* jmp to the lcall */
+    };
+    /* ljmp $0xf000, $0 */
+    static const uint8_t reset[] = { 0xea, 0x00, 0x00, 0x00, 0xf0 };
+    int fd = open(bios, O_WRONLY);
+
+    g_assert(fd >= 0);
+    g_assert_cmpint(pwrite(fd, caller, sizeof(caller), 0), ==, sizeof(caller));
+    g_assert_cmpint(pwrite(fd, reset, sizeof(reset), 0xfff0), ==,
+                    sizeof(reset));
+    close(fd);
+}
+
+/* A MAD with a function that returns @version. */
+static void make_mad(uint8_t mad[256], uint16_t version)
+{
+    /* mov $version, %ax; lret */
+    const uint8_t code[4] = { 0xb8, version, version >> 8, 0xcb };
+
+    memset(mad, 0, 256);
+    mad[0] = mad[1] = mad[2] = mad[3] = mad[23] = 1;
+    mad[17] = 0x15;
+    memcpy(mad + 8, code, sizeof(code));
+}
+
+/* The card replaces the function, as part of the answer of its SMA. */
+static void replace(Card *c, uint16_t version)
+{
+    struct ohca_hw_aqe cmd = { .hdr.opcode = OHCA_CMD_MAD_IFC };
+    uint8_t mad[256];
+
+    make_mad(mad, version);
+    qtest_memwrite(c->qs->qts, c->mbox, mad, sizeof(mad));
+    cmd.mad_ifc.in_addr = cpu_to_le64(c->mbox);
+    cmd.mad_ifc.out_addr = cpu_to_le64(CODE);
+    cmd.mad_ifc.port = 1;
+    cmd.mad_ifc.flags = OHCA_MAD_IFC_IGNORE_MKEY;
+    g_assert_cmpint(card_cmd(c, &cmd).status, ==, OHCA_ADMIN_OK);
+}
+
+static void expect_result(Card *c, uint16_t version)
+{
+    int i;
+
+    for (i = 0; i < 30000 && qtest_readw(c->qs->qts, RESULT) != version; i++) {
+        g_usleep(1000);
+    }
+    g_assert_cmpint(qtest_readw(c->qs->qts, RESULT), ==, version);
+}
+
+/*
+ * A processor that TCG emulates runs what the card has placed, and not what it
+ * has translated before: after an interrupt, and after a doorbell.
+ */
+static void test_code(void)
+{
+    uint8_t mad[256];
+    Card c;
+    int i;
+
+    write_caller();
+    card_boot(&c, " -accel tcg -S", "");
+    make_mad(mad, 0xffff);
+    qtest_memwrite(c.qs->qts, CODE, mad, sizeof(mad));
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'cont'}");
+    card_start(&c);
+    expect_result(&c, 0xffff);
+    for (i = 1; i <= VERSIONS; i++) {
+        qpci_io_writel(c.dev, c.ctrl, OHCA_REG_AQ_INTR, i % 2);
+        replace(&c, i);
+        if (i % 2 == 0) {
+            qpci_io_writeq(c.dev, c.uar, OHCA_UAR_EQ, 0);
+        }
+        expect_result(&c, i);
+    }
+    card_close(&c);
+}
+
+/* Whether a log of QEMU says that a page of memory was announced. */
+static bool was_announced(const char *path, uint64_t addr)
+{
+    g_autofree char *text = NULL;
+    g_auto(GStrv) lines = NULL;
+    char **line;
+
+    g_assert(g_file_get_contents(path, &text, NULL, NULL));
+    lines = g_strsplit(text, "\n", 0);
+    for (line = lines; *line; line++) {
+        const char *at = strstr(*line, " at 0x");
+        uint64_t off, len;
+
+        if (at && sscanf(at, " at 0x%" SCNx64 ", %" SCNu64, &off, &len) == 2 &&
+            addr - off < len) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who wants to know what of the memory was written is told of what the card has. */
+static void test_dirty(void)
+{
+    g_autofree char *log = NULL, *args = NULL;
+    int fd = g_file_open_tmp("ohca-log-XXXXXX", &log, NULL);
+    Card c;
+
+    g_assert(fd >= 0);
+    close(fd);
+    args = g_strdup_printf(" -trace ohca_dirty -D %s", log);
+    card_boot(&c, args, "");
+    card_start(&c);
+    expect_nop(&c);
+    g_assert(!was_announced(log, c.acq));
+    qtest_qmp_assert_success(c.qs->qts, "{'execute': 'calc-dirty-rate', "
+                             "'arguments': {'calc-time': 1, "
+                             "'mode': 'dirty-bitmap'}}");
+    for (;;) {
+        QDict *rsp = qtest_qmp_assert_success_ref(c.qs->qts,
+            "{'execute': 'query-dirty-rate'}");
+        bool measured = g_str_equal(qdict_get_str(rsp, "status"), "measured");
+
+        qobject_unref(rsp);
+        if (measured) {
+            break;
+        }
+        g_usleep(10000);
+    }
+    g_assert(was_announced(log, c.acq));
+    g_assert(!was_announced(log, c.mbox));
+    expect_nop(&c);
+    card_close(&c);
+    unlink(log);
+}
+
 int main(int argc, char **argv)
 {
     card_test_init(&argc, &argv);
@@ -299,5 +451,7 @@ int main(int argc, char **argv)
     qtest_add_func("/ohca/daemon/refused", test_refused);
     qtest_add_func("/ohca/daemon/disk", test_disk);
     qtest_add_func("/ohca/daemon/iommu", test_iommu);
+    qtest_add_func("/ohca/daemon/code", test_code);
+    qtest_add_func("/ohca/daemon/dirty", test_dirty);
     return card_test_run();
 }

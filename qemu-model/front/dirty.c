@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a daemon has written, as the front takes it; see dirty.h. */
+#include "front/dirty.h"
+
+#include <stdbool.h>
+
+/** struct taking - the run that may go on: pages from @begin to before @end; @runs: before it */
+struct taking {
+	void (*run)(void *arg, uint64_t off, uint64_t len);
+	void *arg;
+	uint64_t begin, end;
+	unsigned int runs;
+};
+
+static void tell(struct taking *t)
+{
+	if (t->begin == t->end)
+		return;
+	t->run(t->arg, t->begin * OHCA_DIRTY_PAGE, (t->end - t->begin) * OHCA_DIRTY_PAGE);
+	t->runs++;
+}
+
+static void add(struct taking *t, uint64_t page, uint64_t end)
+{
+	if (page != t->end) {
+		tell(t);
+		t->begin = page;
+	}
+	t->end = end;
+}
+
+/* Most are 0, and an exchange takes longer than a look. */
+static bool take(_Atomic uint8_t *b)
+{
+	return atomic_load_explicit(b, memory_order_relaxed) && atomic_exchange(b, 0);
+}
+
+/* The end of the group of @fan that begins at @at, of @all. */
+static uint64_t group_end(uint64_t at, uint64_t fan, uint64_t all)
+{
+	return all - at < fan ? all : at + fan;
+}
+
+static void take_pages(const struct ohca_dirty *d, uint64_t page, struct taking *t)
+{
+	const uint64_t end = group_end(page, OHCA_DIRTY_FAN, d->pages);
+
+	if (t->runs >= OHCA_DIRTY_RUNS) {
+		/* their bytes stay: who finds them later does so once more */
+		add(t, page, end);
+		return;
+	}
+	for (; page < end; page++)
+		if (take(&d->page[page]))
+			add(t, page, page + 1);
+}
+
+void ohca_dirty_take(const struct ohca_dirty *d,
+		     void (*run)(void *arg, uint64_t off, uint64_t len), void *arg)
+{
+	const uint64_t sums = OHCA_DIRTY_UP(d->pages, OHCA_DIRTY_FAN);
+	const uint64_t tops = OHCA_DIRTY_UP(sums, OHCA_DIRTY_FAN);
+	struct taking t = { .run = run, .arg = arg };
+
+	for (uint64_t top = 0; top < tops; top++) {
+		const uint64_t first = top * OHCA_DIRTY_FAN;
+		const uint64_t end = group_end(first, OHCA_DIRTY_FAN, sums);
+
+		if (!take(&d->top[top]))
+			continue;
+		for (uint64_t sum = first; sum < end; sum++)
+			if (take(&d->sum[sum]))
+				take_pages(d, sum * OHCA_DIRTY_FAN, &t);
+	}
+	tell(&t);
+}

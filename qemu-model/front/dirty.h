@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A log of what a daemon has written: memory of a front, which both have mapped. QEMU only knows
+ * what it writes itself, and has to know of the rest: an emulated processor has translated code of
+ * it, and a migration has sent it.
+ *
+ * There is a byte for each page of memory, one for each OHCA_DIRTY_FAN of those, and one for each
+ * OHCA_DIRTY_FAN of these again. Who writes memory sets the lowest byte first, the front clears the
+ * highest first, so at worst the front finds a page twice or a group without one. Bytes, not bits:
+ * a store that follows the data needs neither an atomic operation nor a barrier. To test a bit
+ * first would need one, or the test may come before others see the data, and the bit be cleared
+ * in between.
+ *
+ * All contents may be any bytes at any time: each side trusts its own sizes.
+ */
+#ifndef OHCA_FRONT_DIRTY_H
+#define OHCA_FRONT_DIRTY_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define OHCA_DIRTY_PAGE	4096u
+#define OHCA_DIRTY_FAN	64u
+#define OHCA_DIRTY_RUNS	4096u	/* that are told apart */
+
+#define OHCA_DIRTY_UP(n, unit)	(((n) + (unit) - 1) / (unit))
+
+/* Of @bytes of memory: pages, groups of them, groups of these. */
+#define OHCA_DIRTY_PAGES(bytes)	OHCA_DIRTY_UP((uint64_t)(bytes), OHCA_DIRTY_PAGE)
+#define OHCA_DIRTY_SUMS(bytes)	OHCA_DIRTY_UP(OHCA_DIRTY_PAGES(bytes), OHCA_DIRTY_FAN)
+#define OHCA_DIRTY_TOPS(bytes)	OHCA_DIRTY_UP(OHCA_DIRTY_SUMS(bytes), OHCA_DIRTY_FAN)
+
+/** OHCA_DIRTY_BYTES() - what the log of @bytes of memory takes; they are no more than 2^62 */
+#define OHCA_DIRTY_BYTES(bytes)	(OHCA_DIRTY_UP(OHCA_DIRTY_TOPS(bytes) + OHCA_DIRTY_SUMS(bytes) + \
+					       OHCA_DIRTY_PAGES(bytes), 4096u) * 4096u)
+
+/**
+ * struct ohca_dirty - a log; all 0: there is none
+ * @top, @sum, @page: bytes, from the highest to the lowest
+ * @pages: of the memory
+ */
+struct ohca_dirty {
+	_Atomic uint8_t *top, *sum, *page;
+	uint64_t pages;
+};
+
+/** ohca_dirty_place() - the log of @bytes of memory is at @mem, of OHCA_DIRTY_BYTES() */
+static inline void ohca_dirty_place(struct ohca_dirty *d, uint64_t bytes, void *mem)
+{
+	d->top = mem;
+	d->sum = d->top + OHCA_DIRTY_TOPS(bytes);
+	d->page = d->sum + OHCA_DIRTY_SUMS(bytes);
+	d->pages = OHCA_DIRTY_PAGES(bytes);
+}
+
+/* Bytes @first to @last. */
+static inline void ohca_dirty_mark(_Atomic uint8_t *b, uint64_t first, uint64_t last)
+{
+	do
+		atomic_store_explicit(&b[first], 1, memory_order_release);
+	while (first++ != last);
+}
+
+/**
+ * ohca_dirty_set() - @n bytes of the memory, at least 1, from @off have been written
+ *
+ * For one thread, after it has written them and before it tells anybody of them.
+ */
+static inline void ohca_dirty_set(const struct ohca_dirty *d, uint64_t off, size_t n)
+{
+	const uint64_t fan = OHCA_DIRTY_FAN;
+	const uint64_t first = off / OHCA_DIRTY_PAGE, last = (off + n - 1) / OHCA_DIRTY_PAGE;
+
+	/* mostly it is one page */
+	if (first == last) {
+		atomic_store_explicit(&d->page[first], 1, memory_order_release);
+		atomic_store_explicit(&d->sum[first / fan], 1, memory_order_release);
+		atomic_store_explicit(&d->top[first / fan / fan], 1, memory_order_release);
+		return;
+	}
+	ohca_dirty_mark(d->page, first, last);
+	ohca_dirty_mark(d->sum, first / fan, last / fan);
+	ohca_dirty_mark(d->top, first / fan / fan, last / fan / fan);
+}
+
+/**
+ * ohca_dirty_take() - take all pages that are in a log, in runs
+ * @run: called for each: @len bytes from @off, both multiples of OHCA_DIRTY_PAGE, inside the memory
+ *	but for the end of its last page
+ *
+ * Takes as long as there is memory, not as the one who writes wishes: of what comes after
+ * OHCA_DIRTY_RUNS runs, all pages of a group are taken if one is. One thread at a time.
+ */
+void ohca_dirty_take(const struct ohca_dirty *d,
+		     void (*run)(void *arg, uint64_t off, uint64_t len), void *arg);
+
+#endif /* OHCA_FRONT_DIRTY_H */

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The log of what a daemon has written: who sets it and who takes it. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "front/dirty.h"
+
+#define PAGE	((uint64_t)OHCA_DIRTY_PAGE)
+#define FAN	((uint64_t)OHCA_DIRTY_FAN)
+#define MOST	8u
+
+/** struct log - a log of @bytes of memory, and the runs that were taken from it */
+struct log {
+	struct ohca_dirty d;
+	uint64_t bytes;
+	uint8_t *mem;
+	uint64_t runs, pages;
+	uint64_t first[MOST], num[MOST];
+};
+
+static void log_open(struct log *l, uint64_t bytes)
+{
+	*l = (struct log){ .bytes = bytes };
+	/* on the heap, so that what is written beside it is seen */
+	l->mem = calloc(1, OHCA_DIRTY_BYTES(bytes));
+	assert_non_null(l->mem);
+	ohca_dirty_place(&l->d, bytes, l->mem);
+}
+
+static void log_run(void *arg, uint64_t off, uint64_t len)
+{
+	struct log *l = arg;
+
+	assert_true(len && !((off | len) % PAGE));
+	assert_true(off + len <= (l->bytes + PAGE - 1) / PAGE * PAGE);
+	if (l->runs < MOST) {
+		l->first[l->runs] = off / PAGE;
+		l->num[l->runs] = len / PAGE;
+	}
+	l->runs++;
+	l->pages += len / PAGE;
+}
+
+static void log_take(struct log *l)
+{
+	l->runs = l->pages = 0;
+	ohca_dirty_take(&l->d, log_run, l);
+}
+
+/* Whatever is taken, nothing is left. */
+static void log_close(struct log *l)
+{
+	log_take(l);
+	log_take(l);
+	assert_int_equal(l->runs, 0);
+	free(l->mem);
+}
+
+/* The bytes of all levels are inside, and apart. */
+static void test_sizes(void **state)
+{
+	static const uint64_t sizes[] = {
+		1, PAGE, PAGE + 1, FAN * PAGE, FAN * PAGE + 1, FAN * FAN * PAGE,
+		FAN * FAN * PAGE + PAGE, 3 * FAN * FAN * FAN * PAGE + 5,
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const uint64_t pages = (sizes[i] + PAGE - 1) / PAGE;
+		struct log l;
+
+		assert_int_equal(OHCA_DIRTY_BYTES(sizes[i]) % 4096, 0);
+		log_open(&l, sizes[i]);
+		for (uint64_t k = 0; k < 2; k++) {
+			ohca_dirty_set(&l.d, k ? sizes[i] - 1 : 0, 1);
+			log_take(&l);
+			assert_int_equal(l.runs, 1);
+			assert_int_equal(l.first[0], k ? pages - 1 : 0);
+			assert_int_equal(l.num[0], 1);
+		}
+		ohca_dirty_set(&l.d, 0, sizes[i]);
+		log_take(&l);
+		assert_int_equal(l.runs, 1);
+		assert_int_equal(l.num[0], pages);
+		/* whatever the other side has left there */
+		memset(l.mem, 0xff, OHCA_DIRTY_BYTES(sizes[i]));
+		log_take(&l);
+		assert_int_equal(l.runs, 1);
+		assert_int_equal(l.num[0], pages);
+		log_close(&l);
+	}
+	/* as much memory as there may be */
+	assert_true(OHCA_DIRTY_BYTES(1ull << 42) < (1ull << 42) / 4000);
+}
+
+/* What is beside each other is one run, over all borders; what was taken is not taken again. */
+static void test_runs(void **state)
+{
+	static const uint64_t want[][2] = { { 0, 2 }, { 63, 3 }, { 4094, 4 }, { 5000, 1 }, { 8191, 1 } };
+	struct log l;
+
+	(void)state;
+	log_open(&l, 2 * FAN * FAN * PAGE);
+	log_take(&l);
+	assert_int_equal(l.runs, 0);
+	ohca_dirty_set(&l.d, PAGE - 1, 2);
+	ohca_dirty_set(&l.d, 65 * PAGE, PAGE);
+	ohca_dirty_set(&l.d, 63 * PAGE, 2 * PAGE);
+	ohca_dirty_set(&l.d, 4094 * PAGE + 8, 3 * PAGE);
+	ohca_dirty_set(&l.d, 5000 * PAGE + 100, 8);
+	ohca_dirty_set(&l.d, 5000 * PAGE, 8);
+	ohca_dirty_set(&l.d, 8191 * PAGE + 4088, 8);
+	log_take(&l);
+	assert_int_equal(l.runs, 5);
+	for (unsigned int i = 0; i < 5; i++) {
+		assert_int_equal(l.first[i], want[i][0]);
+		assert_int_equal(l.num[i], want[i][1]);
+	}
+	log_take(&l);
+	assert_int_equal(l.runs, 0);
+	log_close(&l);
+}
+
+/* A log that is as bad as can be: the calls are bounded, and all of it is announced. */
+static void test_bound(void **state)
+{
+	const uint64_t groups = 1000, pages = groups * FAN;
+	struct log l;
+
+	(void)state;
+	log_open(&l, pages * PAGE);
+	for (uint64_t i = 0; i < pages; i += 2)
+		ohca_dirty_set(&l.d, i * PAGE, 1);
+	log_take(&l);
+	assert_in_range(l.runs, OHCA_DIRTY_RUNS, OHCA_DIRTY_RUNS + groups / 2);
+	/* those that are told apart, and the rest as a whole */
+	assert_in_range(l.pages, pages - OHCA_DIRTY_RUNS - 2 * FAN, pages - OHCA_DIRTY_RUNS);
+	log_close(&l);
+}
+
+#define PAGES		(2 * OHCA_DIRTY_FAN * OHCA_DIRTY_FAN)
+#define WRITES		300000u
+
+/**
+ * struct race - a daemon that writes pages, and a front that has a copy of each
+ * @data: what was written last; @copy: as the front has it
+ * @told: number of the write, and its page
+ */
+static struct race {
+	struct log l;
+	_Atomic uint32_t data[PAGES];
+	uint32_t copy[PAGES];
+	_Atomic uint64_t told;
+} race;
+
+static void *write_pages(void *arg)
+{
+	uint32_t page = 1;
+
+	(void)arg;
+	for (uint32_t n = 1; n <= WRITES; n++) {
+		/* some of the time the same one again, whose byte may be set or just be taken */
+		if (n % 4 == 0)
+			page = (page * 1103515245u + 12345u) % PAGES;
+		atomic_store_explicit(&race.data[page], n, memory_order_relaxed);
+		ohca_dirty_set(&race.l.d, page * PAGE, 1);
+		atomic_store_explicit(&race.told, (uint64_t)n << 32 | page, memory_order_release);
+	}
+	return NULL;
+}
+
+static void copy_run(void *arg, uint64_t off, uint64_t len)
+{
+	(void)arg;
+	for (uint64_t i = off / PAGE; i < (off + len) / PAGE; i++)
+		race.copy[i] = atomic_load_explicit(&race.data[i], memory_order_relaxed);
+}
+
+/* Whoever was told of a write, and takes the log, knows of it. */
+static void test_race(void **state)
+{
+	unsigned int late = 0;
+	pthread_t writer;
+	uint64_t told = 0;
+
+	(void)state;
+	log_open(&race.l, PAGES * PAGE);
+	assert_int_equal(pthread_create(&writer, NULL, write_pages, NULL), 0);
+	while (told >> 32 < WRITES) {
+		told = atomic_load_explicit(&race.told, memory_order_acquire);
+		ohca_dirty_take(&race.l.d, copy_run, NULL);
+		late += race.copy[(uint32_t)told] < told >> 32;
+	}
+	pthread_join(writer, NULL);
+	assert_int_equal(late, 0);
+	for (unsigned int i = 0; i < PAGES; i++)
+		assert_int_equal(race.copy[i], race.data[i]);
+	log_close(&race.l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sizes), cmocka_unit_test(test_runs),
+		cmocka_unit_test(test_bound), cmocka_unit_test(test_race),
+	};
+
+	return cmocka_run_group_tests_name("the log of what was written", tests, NULL, NULL);
+}
