@@ -32,12 +32,6 @@ static struct fab_timer *meld_all(struct fab_timer *t)
 		struct fab_timer *a = t, *b = t->next;
 
 		t = b ? b->next : NULL;
-		a->next = NULL;
-		a->prev = NULL;
-		if (b) {
-			b->next = NULL;
-			b->prev = NULL;
-		}
 		a = meld(a, b);
 		a->next = pairs;
 		pairs = a;
@@ -46,7 +40,6 @@ static struct fab_timer *meld_all(struct fab_timer *t)
 		struct fab_timer *a = pairs;
 
 		pairs = a->next;
-		a->next = NULL;
 		all = meld(all, a);
 	}
 	return all;
@@ -67,8 +60,6 @@ static void take(struct fab_timers *h, struct fab_timer *t)
 		t->prev->next = t->next;
 	if (t->next)
 		t->next->prev = t->prev;
-	t->next = NULL;
-	t->prev = NULL;
 	h->first = meld(h->first, below);
 }
 

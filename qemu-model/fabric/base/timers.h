@@ -16,8 +16,8 @@
  * struct fab_timer - a part of what waits; all 0: it does not
  * @due_ns: until when
  * @child: the first of those that are below it, and due no earlier; they are linked by @next
- * @next: the next one below the same
- * @prev: the one before, or of the first that below which it is; NULL: it is above all
+ * @next: of one that is below another: the next one there, or NULL
+ * @prev: of the same: the one before, or of the first that below which it is
  * @set: it waits
  */
 struct fab_timer {
