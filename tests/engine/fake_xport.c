@@ -60,6 +60,13 @@ uint64_t ohca_sched_deadline(const ohca_engine *e)
 	return OHCA_NO_DEADLINE;
 }
 
+int ohca_xp_reserve(ohca_engine *e, struct ohca_qp *qp)
+{
+	(void)e;
+	(void)qp;
+	return 0;
+}
+
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
 {
 	(void)e;

@@ -108,6 +108,54 @@ static void test_objects(void **state)
 	rig_down(&r);
 }
 
+/*
+ * A QP that nobody uses takes at most 1 KiB of the budget. What it needs while it is busy is reserved
+ * when it leaves RESET, which is refused without that, and leaves the QP as it was.
+ */
+static void test_idle_qp(void **state)
+{
+	enum { QPS = 64 };
+	static struct host_qp qp[QPS];
+	const uint32_t mask = OHCA_ATTR_STATE | OHCA_ATTR_PKEY_INDEX | OHCA_ATTR_PORT |
+			      OHCA_ATTR_ACCESS;
+	struct host_qp_init in = { .type = OHCA_QPT_RC, .log_sq = 6, .log_rq = 6, .log_stride = 6 };
+	struct ohca_hw_qp_attr a = { .state = OHCA_QPS_INIT, .port = 1 };
+	uint64_t before, idle, busy;
+	struct host *h;
+	struct rig r;
+
+	(void)state;
+	rig_up(&r, (struct rig_opt){ .loop = true });
+	h = r.h[0];
+	in.scq = &r.scq[0];
+	in.rcq = &r.rcq[0];
+	before = used(h);
+	for (unsigned int i = 0; i < QPS; i++)
+		assert_int_equal(host_qp_create(h, &qp[i], &in), 0);
+	idle = used(h);
+	assert_true(idle - before <= QPS * 1024);
+	leave(h, 0);
+	assert_int_equal(host_qp_modify(&qp[0], mask, &a), OHCA_ADMIN_NO_RESOURCE);
+	assert_int_equal(rig_state(&qp[0]), OHCA_QPS_RESET);
+	assert_int_equal(used(h), idle);
+	h->e->mem_max = OHCA_MEM_DEFAULT;
+	assert_int_equal(host_qp_modify(&qp[0], mask, &a), 0);
+	busy = used(h) - idle;
+	assert_true(busy >= ohca_win_bytes(OHCA_MIN_LOG_WIN));
+	/* once, whatever comes then, and not for good */
+	rig_modify(&qp[0], OHCA_QPS_ERR);
+	assert_int_equal(used(h), idle + busy);
+	rig_modify(&qp[0], OHCA_QPS_RESET);
+	assert_int_equal(used(h), idle);
+	assert_int_equal(host_qp_modify(&qp[0], mask, &a), 0);
+	assert_int_equal(used(h), idle + busy);
+	for (unsigned int i = 0; i < QPS; i++)
+		host_qp_destroy(&qp[i]);
+	/* the heap of timers stays */
+	assert_true(used(h) - before < QPS * 64);
+	rig_down(&r);
+}
+
 /* A fast-register MR gives back once what it reserved, with a list of pages and without. */
 static void test_frmr(void **state)
 {
@@ -280,6 +328,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_objects),
+		cmocka_unit_test(test_idle_qp),
 		cmocka_unit_test(test_frmr),
 		cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_modify),

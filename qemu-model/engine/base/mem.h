@@ -12,8 +12,9 @@
  * One budget, struct ohca_cfg.mem_max, for all that a guest can make the device allocate:
  * objects, page lists, windows, responses under way. A command that exceeds it fails with
  * NO_RESOURCE, and OHCA_CNT_NO_MEMORY counts it. The memory that work requests and packets need
- * at least is reserved when the object is created; a larger window is allocated if the budget
- * allows (transport/pool.h), and a refusal is counted as well. OHCA_CNT_MEMORY is the use.
+ * at least is reserved by the command that creates the object, or that takes a QP out of RESET; a
+ * larger window is allocated if the budget allows (transport/pool.h), and a refusal is counted as
+ * well. OHCA_CNT_MEMORY is the use.
  */
 
 /* Reserve, or return, @n bytes of the budget. False: it has less left. */

@@ -370,6 +370,8 @@ int ohca_cmd_modify_qp(struct ohca_cmd *c)
 	}
 	if (to == OHCA_QPS_RESET)
 		return to_reset(c, qp, mask);
+	if (old == OHCA_QPS_RESET && ohca_xp_reserve(c->e, qp))
+		return OHCA_ADMIN_NO_RESOURCE;
 	apply_attr(c->e, qp, &a, mask);
 	qp->state = to;
 	if (to != old)

@@ -21,7 +21,7 @@
 #include "ib/packet.h"
 #include "ohca_hw.h"
 
-/* The budget reserved for each QP: its memory while it is busy. */
+/* The budget reserved for each QP that is not in RESET: its memory while it is busy. */
 #define LAZY_BYTES	(ohca_win_bytes(OHCA_MIN_LOG_WIN) + sizeof(struct ohca_rwqe_slot))
 
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
@@ -32,21 +32,26 @@ int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
 	if (ohca_timers_grow(e) || ohca_heap_room(e, &s->paced, s->num_xp + 1))
 		return -1;
 	xp = ohca_mem_get_lines(e, sizeof(*xp));
-	if (!xp || !ohca_mem_reserve(e, LAZY_BYTES)) {
-		ohca_mem_put(e, xp, sizeof(*xp));
+	if (!xp)
 		return -1;
-	}
 	ohca_list_init(&xp->sched.link);
 	xp->qp = qp;
 	xp->sched.timer = OHCA_NO_DEADLINE;
 	qp->xp = xp;
 	if (qp->srq && qp->srq->tm && ohca_tagged_create(e, qp)) {
-		ohca_mem_release(e, LAZY_BYTES);
 		ohca_mem_put(e, xp, sizeof(*xp));
 		qp->xp = NULL;
 		return -1;
 	}
 	s->num_xp++;
+	return 0;
+}
+
+int ohca_xp_reserve(ohca_engine *e, struct ohca_qp *qp)
+{
+	if (!ohca_mem_reserve(e, LAZY_BYTES))
+		return -1;
+	qp->xp->reserved = true;
 	return 0;
 }
 
@@ -67,6 +72,8 @@ static void reset(ohca_engine *e, struct ohca_qp *qp)
 	if (xp->req.win)
 		ohca_win_put(e, xp->req.win);
 	ohca_resp_free(e, xp);
+	if (xp->reserved)
+		ohca_mem_release(e, LAZY_BYTES);
 	memset(xp, 0, sizeof(*xp));
 	xp->rndv = rndv;
 	ohca_list_init(&xp->sched.link);
@@ -81,7 +88,6 @@ void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp)
 	reset(e, qp);
 	ohca_mem_put(e, qp->xp->rndv, sizeof(*qp->xp->rndv));
 	ohca_mem_put(e, qp->xp, sizeof(*qp->xp));
-	ohca_mem_release(e, LAZY_BYTES);
 	qp->xp = NULL;
 	e->sched->num_xp--;
 }

@@ -166,6 +166,7 @@ struct ohca_xp_resp {
  * @at: results of the last atomics, a ring of @at_cap
  * @event: event index last written to the doorbell record; @sq_ci: consumer index likewise
  * @drain_told: SQ_DRAINED was raised, or need not be
+ * @reserved: the budget has the memory that it needs while it is busy
  * @flush_sqe: in RTS: WQEs up to @flush_end were posted in SQE, and are flushed
  */
 struct ohca_xport {
@@ -178,6 +179,7 @@ struct ohca_xport {
 	bool drain_told;
 	bool rq_first;			/* the last flush began with the RQ */
 	bool flush_sqe;
+	bool reserved;
 	uint32_t flush_end;
 	struct ohca_xp_sched sched;
 	_Alignas(OHCA_CACHE_LINE) struct ohca_xp_req req;
