@@ -54,12 +54,14 @@ static inline void ohca_dirty_place(struct ohca_dirty *d, uint64_t bytes, void *
 	d->pages = OHCA_DIRTY_PAGES(bytes);
 }
 
-/* Bytes @first to @last. */
-static inline void ohca_dirty_mark(_Atomic uint8_t *b, uint64_t first, uint64_t last)
+/* The bytes of @page in all levels, from the lowest to the highest. */
+static inline void ohca_dirty_mark(const struct ohca_dirty *d, uint64_t page)
 {
-	do
-		atomic_store_explicit(&b[first], 1, memory_order_release);
-	while (first++ != last);
+	const uint64_t fan = OHCA_DIRTY_FAN;
+
+	atomic_store_explicit(&d->page[page], 1, memory_order_release);
+	atomic_store_explicit(&d->sum[page / fan], 1, memory_order_release);
+	atomic_store_explicit(&d->top[page / fan / fan], 1, memory_order_release);
 }
 
 /**
@@ -69,19 +71,15 @@ static inline void ohca_dirty_mark(_Atomic uint8_t *b, uint64_t first, uint64_t 
  */
 static inline void ohca_dirty_set(const struct ohca_dirty *d, uint64_t off, size_t n)
 {
-	const uint64_t fan = OHCA_DIRTY_FAN;
-	const uint64_t first = off / OHCA_DIRTY_PAGE, last = (off + n - 1) / OHCA_DIRTY_PAGE;
+	const uint64_t end = off + n;
 
+	ohca_dirty_mark(d, off / OHCA_DIRTY_PAGE);
 	/* mostly it is one page */
-	if (first == last) {
-		atomic_store_explicit(&d->page[first], 1, memory_order_release);
-		atomic_store_explicit(&d->sum[first / fan], 1, memory_order_release);
-		atomic_store_explicit(&d->top[first / fan / fan], 1, memory_order_release);
-		return;
+	while (off % OHCA_DIRTY_PAGE + n > OHCA_DIRTY_PAGE) {
+		off = (off / OHCA_DIRTY_PAGE + 1) * OHCA_DIRTY_PAGE;
+		n = (size_t)(end - off);
+		ohca_dirty_mark(d, off / OHCA_DIRTY_PAGE);
 	}
-	ohca_dirty_mark(d->page, first, last);
-	ohca_dirty_mark(d->sum, first / fan, last / fan);
-	ohca_dirty_mark(d->top, first / fan / fan, last / fan / fan);
 }
 
 /**

@@ -41,13 +41,19 @@ bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsign
 	return true;
 }
 
+/* The range with @iova that was found last, or NULL. */
+static inline const struct fab_hca_range *hca_hit(const struct fab_hca *h, uint64_t iova)
+{
+	const struct fab_hca_range *r = &h->range[h->hit];
+
+	return h->hit < h->ranges && iova - r->iova < r->len ? r : NULL;
+}
+
 /* The range with @iova, or NULL. */
 static const struct fab_hca_range *hca_range_at(struct fab_hca *h, uint64_t iova)
 {
 	unsigned int low = 0, high = h->ranges;
 
-	if (h->hit < high && iova - h->range[h->hit].iova < h->range[h->hit].len)
-		return &h->range[h->hit];
 	while (low < high) {
 		const unsigned int mid = (low + high) / 2;
 
@@ -76,8 +82,10 @@ static const struct fab_hca_range *hca_translation_at(struct fab_hca *h, uint64_
 
 static const struct fab_hca_range *hca_reach(struct fab_hca *h, uint64_t iova)
 {
-	const struct fab_hca_range *r = hca_range_at(h, iova);
+	const struct fab_hca_range *r = hca_hit(h, iova);
 
+	if (!r)
+		r = hca_range_at(h, iova);
 	return r ? r : hca_translation_at(h, iova);
 }
 
@@ -128,23 +136,39 @@ bool fab_hca_persist(void *p, const struct ohca_run *run, unsigned int n, uint64
 
 /* ---- what is written ------------------------------------------------------------ */
 
-static void hca_note(const struct fab_hca_log *log, uint64_t off, size_t n)
+static inline void hca_note(const struct fab_hca_log *log, uint64_t off, size_t n)
 {
-	if (!log->dirty.pages || !n)
+	if (!log->dirty.page)
 		return;
 	ohca_dirty_set(&log->dirty, off, n);
 	atomic_store_explicit(log->some, 1, memory_order_release);
 }
 
-void fab_hca_dirty(void *p, uint64_t iova, size_t n)
+static inline void hca_note_range(const struct fab_hca_range *r, uint64_t iova, size_t n)
 {
-	struct fab_hca *h = p;
-	/* it is what fab_hca_map() has found, and has all @n bytes */
-	const struct fab_hca_range *r = hca_reach(h, iova);
-
-	if (r && r->log)
+	if (r->log)
 		hca_note(r->log, (uint64_t)((uint8_t *)r->mem - (const uint8_t *)r->log->mem) +
 			 (iova - r->iova), n);
+}
+
+__attribute__((noinline))
+static void hca_note_found(struct fab_hca *h, uint64_t iova, size_t n)
+{
+	const struct fab_hca_range *r = hca_reach(h, iova);
+
+	if (r)
+		hca_note_range(r, iova, n);
+}
+
+/* The memory is what fab_hca_map() has found, so all @n bytes are in its range. */
+void fab_hca_dirty(void *p, uint64_t iova, size_t n)
+{
+	const struct fab_hca_range *r = hca_hit(p, iova);
+
+	if (r)
+		hca_note_range(r, iova, n);
+	else
+		hca_note_found(p, iova, n);
 }
 
 void fab_hca_dm_dirty(void *p, uint64_t off, size_t n)
