@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#define _DEFAULT_SOURCE
 /* The log of what a daemon has written: who sets it and who takes it. */
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <cmocka.h>
 
 #include "front/dirty.h"
@@ -144,19 +147,74 @@ static void test_bound(void **state)
 	log_close(&l);
 }
 
+/* ---- the order of the stores ------------------------------------------------------- */
+
+/* Levels, each in a page of its own, and those that were stored to, in their order. */
+static uint8_t *level[3];
+static volatile sig_atomic_t stored[8], stores;
+
+static void note_store(int sig, siginfo_t *si, void *context)
+{
+	(void)context;
+	for (int i = 0; i < 3; i++) {
+		if ((uintptr_t)si->si_addr - (uintptr_t)level[i] >= PAGE)
+			continue;
+		stored[stores++ % 8] = i;
+		mprotect(level[i], PAGE, PROT_READ | PROT_WRITE);
+		return;
+	}
+	signal(sig, SIG_DFL);
+}
+
+/* The lowest level first, and each of them also if it is set: a look would be no store. */
+static void test_order(void **state)
+{
+	const struct sigaction sa = { .sa_sigaction = note_store, .sa_flags = SA_SIGINFO };
+	struct ohca_dirty d = { .pages = FAN };
+	struct sigaction was;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		level[i] = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		assert_ptr_not_equal(level[i], MAP_FAILED);
+	}
+	d.page = (void *)level[0];
+	d.sum = (void *)level[1];
+	d.top = (void *)level[2];
+	assert_int_equal(sigaction(SIGSEGV, &sa, &was), 0);
+	for (int round = 0; round < 2; round++) {
+		stores = 0;
+		for (int i = 0; i < 3; i++)
+			mprotect(level[i], PAGE, PROT_READ);
+		ohca_dirty_set(&d, 5 * PAGE, 8);
+		assert_int_equal(stores, 3);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(stored[i], i);
+	}
+	sigaction(SIGSEGV, &was, NULL);
+	for (int i = 0; i < 3; i++)
+		munmap(level[i], PAGE);
+}
+
+/* ---- both at once ------------------------------------------------------------------- */
+
 #define PAGES		(2 * OHCA_DIRTY_FAN * OHCA_DIRTY_FAN)
-#define WRITES		300000u
+#define MET		1000u		/* writes of which the front hears while others are made */
+#define WRITES		20000000u	/* at most */
 
 /**
  * struct race - a daemon that writes pages, and a front that has a copy of each
  * @data: what was written last; @copy: as the front has it
  * @told: number of the write, and its page
+ * @met: others than the one before, that the front has heard of
+ * @last: number of the last one, when there is one
  */
 static struct race {
 	struct log l;
 	_Atomic uint32_t data[PAGES];
 	uint32_t copy[PAGES];
 	_Atomic uint64_t told;
+	_Atomic uint32_t met, last;
 } race;
 
 static void *write_pages(void *arg)
@@ -164,15 +222,18 @@ static void *write_pages(void *arg)
 	uint32_t page = 1;
 
 	(void)arg;
-	for (uint32_t n = 1; n <= WRITES; n++) {
+	for (uint32_t n = 1; ; n++) {
 		/* some of the time the same one again, whose byte may be set or just be taken */
 		if (n % 4 == 0)
 			page = (page * 1103515245u + 12345u) % PAGES;
 		atomic_store_explicit(&race.data[page], n, memory_order_relaxed);
 		ohca_dirty_set(&race.l.d, page * PAGE, 1);
 		atomic_store_explicit(&race.told, (uint64_t)n << 32 | page, memory_order_release);
+		if (n < WRITES && race.met < MET)
+			continue;
+		race.last = n;
+		return NULL;
 	}
-	return NULL;
 }
 
 static void copy_run(void *arg, uint64_t off, uint64_t len)
@@ -187,15 +248,17 @@ static void test_race(void **state)
 {
 	unsigned int late = 0;
 	pthread_t writer;
-	uint64_t told = 0;
+	uint64_t told = 0, was = 0;
 
 	(void)state;
 	log_open(&race.l, PAGES * PAGE);
 	assert_int_equal(pthread_create(&writer, NULL, write_pages, NULL), 0);
-	while (told >> 32 < WRITES) {
+	while (!race.last || told >> 32 < race.last) {
 		told = atomic_load_explicit(&race.told, memory_order_acquire);
 		ohca_dirty_take(&race.l.d, copy_run, NULL);
 		late += race.copy[(uint32_t)told] < told >> 32;
+		race.met += told != was;
+		was = told;
 	}
 	pthread_join(writer, NULL);
 	assert_int_equal(late, 0);
@@ -208,7 +271,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes), cmocka_unit_test(test_runs),
-		cmocka_unit_test(test_bound), cmocka_unit_test(test_race),
+		cmocka_unit_test(test_bound), cmocka_unit_test(test_order),
+		cmocka_unit_test(test_race),
 	};
 
 	return cmocka_run_group_tests_name("the log of what was written", tests, NULL, NULL);
