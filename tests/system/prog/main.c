@@ -27,6 +27,7 @@ int main(int argc, char **argv)
 			"       ohca-peer migrate link|driver [HOST]\n"
 			"       ohca-peer tenant P_KEY,MLID,0|1 [HOST]\n"
 			"       ohca-peer movable dmabuf [HOST]\n"
+			"       ohca-peer placed event|doorbell [HOST]\n"
 			"       ohca-peer hostile SCENARIO\n"
 			"       ohca-peer attack spin|err|index SECONDS\n"
 			"       ohca-peer limits WHAT\n"
@@ -122,6 +123,8 @@ int main(int argc, char **argv)
 		tenant_main(&p, argv[2]);
 	else if (!strcmp(argv[1], "roce"))
 		roce_main(&p);
+	else if (!strcmp(argv[1], "placed"))
+		placed_main(&p, argv[2]);
 	else if (!strcmp(argv[1], "migrate"))
 		migrate_main(&p, argv[2]);
 	else

@@ -229,6 +229,9 @@ void xrc_main(const char *name);
 /** deceived_main - commands and messages for @seconds, whatever the device says */
 void deceived_main(double seconds);
 
+/** placed_main - code comes by RDMA and is run, again and again: told by "event" or "doorbell" */
+void placed_main(struct peer *p, const char *how);
+
 /** stream_main - verified traffic for @seconds, or until the other side is gone */
 void stream_main(struct peer *p, double seconds, bool until_error);
 

@@ -170,6 +170,20 @@ for _t in ("rc", "uc", "ud"):
     add_verify(_t)
 
 
+def add_placed(how):
+    """ohca-peer placed: node 1 runs code that node 2 writes there, each version of it."""
+    @GROUP.test(name=f"placed_code_{how}", timeout=120, debug=False)
+    def _(b):
+        if b.sh(1, "uname -m").strip() != "x86_64":
+            raise Skip("the code is for x86-64")
+        s_out, _ = b.peer(f"placed {how}", 110)
+        need(find(r"ran (\d+) versions", s_out) == "1000", tail(s_out))
+
+
+for _t in ("event", "doorbell"):
+    add_placed(_t)
+
+
 @GROUP.test
 def xrcd_shared(b):
     """An XRC domain, shared by two processes through a file."""
