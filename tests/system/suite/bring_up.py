@@ -70,9 +70,12 @@ def take_over(bench, node, old=1):
 
 
 def fabric(bench):
-    """Brings the fabric up if a test before has not."""
-    if bench.state.get("fabric"):
+    """Brings the fabric up if a test before has not, with an OpenSM that sweeps as usual."""
+    calm = bench.state.get("setting") != RESTLESS
+    if bench.state.get("fabric") and calm:
         return
+    if not calm:
+        stop_sm(bench)
     if "--no-sm" in bench.group.lab:
         start_sm(bench)
     all_active(bench)

@@ -5,11 +5,10 @@ import re
 
 from ohca_lab import traffic
 
-from .bring_up import PAIR, fabric
+from .bring_up import fabric
+from .faults import LAB
 from .harness import DEV, Group, find, linux, need
 
-# Datagrams are not acknowledged: a receive queue for more than TCP has under way.
-LAB = (*PAIR, "--append", "ib_ipoib.recv_queue_size=1024")
 GROUP = Group("ipoib", LAB, prepare=fabric)
 GROUPS = [GROUP]
 

@@ -16,7 +16,7 @@ SMALL = ("-n", "1", "--no-sm", "--cpus", "2",
 LARGE = ("-n", "1", "--no-sm", "--memory", "2048")
 GROUP = Group("limits", SMALL, prepare=fabric)
 SCALE = Group("scale", LARGE, prepare=fabric)
-GROUPS = [GROUP, SCALE]
+GROUPS = [GROUP]
 
 
 @GROUP.test(timeout=120)

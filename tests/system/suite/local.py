@@ -5,16 +5,18 @@ Device memory, sharing, fork, domains, kinds of memory, kernel verbs.
 """
 import re
 
+from . import pyverbs
 from .bring_up import fabric
 from .campaigns import lie
 from .harness import Group, find, linux, need, tail, until
 from .life import resources
+from .limits import LARGE, SCALE
 from .no_memory import BIND, NOT_BOUND, TO_BIND, TRACES, UNBIND, function_of, starve, words
 
-LAB = ("-n", "1", "--no-sm")
-EARLY = Group("local", LAB)     # before there is a subnet manager
-GROUP = Group("local", LAB, prepare=fabric)
-GROUPS = [EARLY, GROUP]
+EARLY = Group("local", LARGE)   # before there is a subnet manager
+GROUP = Group("local", LARGE, prepare=fabric)
+# All that is for one node has one lab; its last test leaves it without DMA API debugging.
+GROUPS = [EARLY, pyverbs.GROUP, SCALE, GROUP]
 
 SCENARIOS = {
     "dm": "device memory kept apart", "share": "objects outlived their owner",

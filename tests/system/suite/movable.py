@@ -14,7 +14,7 @@ def prepare(b):
 GROUP = Group("dmabuf", PAIR, prepare=prepare)
 LACKS = 1 << 9      # of enum ohca_feature: OHCA_FEATURE_ODP
 PINNING = Group("dmabuf", (*PAIR, "--device", f"x-lacks={LACKS}"), prepare=prepare)
-GROUPS = [GROUP, PINNING]
+GROUPS = [GROUP]
 
 
 def given_back(b, node):

@@ -5,11 +5,10 @@ import os
 
 from .bring_up import fabric
 from .harness import DEV, Failure, Group, head
+from .limits import LARGE
 from .verdict import kind_of
 
-LAB = ("-n", "1", "--no-sm", "--memory", "2048")
-GROUP = Group("pyverbs", LAB, prepare=fabric)
-GROUPS = [GROUP]
+GROUP = Group("pyverbs", LARGE, prepare=fabric)
 
 EXPECTED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                         "pyverbs.expected")

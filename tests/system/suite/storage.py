@@ -7,6 +7,7 @@ NVMe is also run by the debug kernel, which has no others of these.
 """
 import re
 
+from . import movable
 from .bring_up import PAIR, all_active, fabric
 from .harness import DEV, Group, find, need
 from .tools import port_of, switch_lid
@@ -67,7 +68,8 @@ NVMF = Group("nvmf", PAIR, prepare=exported)
 SCSI = Group("scsi", PAIR, prepare=fabric, debug=False)
 NFS = Group("nfs", PAIR, prepare=fabric, debug=False)
 RDS = Group("rds", PAIR, prepare=fabric, debug=False)
-GROUPS = [NVMF, SCSI, NFS, RDS]
+# A device without on-demand paging has a lab of its own, which parts none that groups share.
+GROUPS = [NVMF, SCSI, NFS, RDS, movable.PINNING]
 
 
 @NVMF.test
