@@ -18,7 +18,7 @@ struct ohca_qp;
 /* @qp is created; it is in RESET. */
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp);	/* 0 or -1 (memory) */
 /* @qp is to leave RESET: the budget is to have the memory that it needs while it is busy. 0 or -1:
- * it has less left. RESET and the end of @qp give it back. */
+ * it has less left. It stays until the end of @qp: who comes back from RESET is not refused. */
 int ohca_xp_reserve(ohca_engine *e, struct ohca_qp *qp);
 /* @qp is about to be destroyed or reset: acknowledge what it has received */
 void ohca_xp_last_words(ohca_engine *e, struct ohca_qp *qp);

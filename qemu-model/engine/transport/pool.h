@@ -16,7 +16,7 @@ struct ohca_sqwin;
 #define OHCA_POOL_KEEP		256u	/* of each kind, when QPs are idle again */
 
 /*
- * The memory that a QP needs at least is reserved when it leaves RESET: the smallest window, a
+ * The memory that a QP needs at least is reserved when it first leaves RESET: the smallest window, a
  * receive WQE and, with responder resources, a ring of responses. A larger window comes from
  * the rest of the budget; without that the QP uses the smallest.
  * NULL: the host has no memory.

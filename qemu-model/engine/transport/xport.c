@@ -21,7 +21,7 @@
 #include "ib/packet.h"
 #include "ohca_hw.h"
 
-/* The budget reserved for each QP that is not in RESET: its memory while it is busy. */
+/* The budget reserved for each QP that has left RESET: its memory while it is busy. */
 #define LAZY_BYTES	(ohca_win_bytes(OHCA_MIN_LOG_WIN) + sizeof(struct ohca_rwqe_slot))
 
 int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
@@ -49,10 +49,10 @@ int ohca_xp_create(ohca_engine *e, struct ohca_qp *qp)
 
 int ohca_xp_reserve(ohca_engine *e, struct ohca_qp *qp)
 {
-	if (!ohca_mem_reserve(e, LAZY_BYTES))
-		return -1;
-	qp->xp->reserved = true;
-	return 0;
+	if (qp->xp->reserved)
+		return 0;
+	qp->xp->reserved = ohca_mem_reserve(e, LAZY_BYTES);
+	return qp->xp->reserved ? 0 : -1;
 }
 
 /* Reset the transport state. */
@@ -60,6 +60,7 @@ static void reset(ohca_engine *e, struct ohca_qp *qp)
 {
 	struct ohca_xport *xp = qp->xp;
 	struct ohca_rndv *rndv = xp->rndv;
+	const bool reserved = xp->reserved;
 
 	/* flushed tags may find no room in the CQ, which is an error of the QP */
 	ohca_resp_reset(e, xp, false);
@@ -72,10 +73,9 @@ static void reset(ohca_engine *e, struct ohca_qp *qp)
 	if (xp->req.win)
 		ohca_win_put(e, xp->req.win);
 	ohca_resp_free(e, xp);
-	if (xp->reserved)
-		ohca_mem_release(e, LAZY_BYTES);
 	memset(xp, 0, sizeof(*xp));
 	xp->rndv = rndv;
+	xp->reserved = reserved;
 	ohca_list_init(&xp->sched.link);
 	xp->qp = qp;
 	xp->sched.timer = OHCA_NO_DEADLINE;
@@ -86,6 +86,8 @@ void ohca_xp_destroy(ohca_engine *e, struct ohca_qp *qp)
 	if (!qp->xp)
 		return;
 	reset(e, qp);
+	if (qp->xp->reserved)
+		ohca_mem_release(e, LAZY_BYTES);
 	ohca_mem_put(e, qp->xp->rndv, sizeof(*qp->xp->rndv));
 	ohca_mem_put(e, qp->xp, sizeof(*qp->xp));
 	qp->xp = NULL;
