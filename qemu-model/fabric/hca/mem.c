@@ -118,13 +118,15 @@ bool fab_hca_persist(void *p, const struct ohca_run *run, unsigned int n, uint64
 		size_t len = (size_t)(run[i].len - off);
 		uint8_t *at = fab_hca_map(h, run[i].iova + off, &len, OHCA_DMA_READ);
 
-		/* what is not there any more has gone since the driver registered it */
+		/* what is not there any more has gone since the driver registered it: the next page */
+		if (!at && len > FAB_HCA_PAGE - (run[i].iova + off) % FAB_HCA_PAGE)
+			len = (size_t)(FAB_HCA_PAGE - (run[i].iova + off) % FAB_HCA_PAGE);
 		if (at && last && (uint8_t *)last->iov_base + last->iov_len == at)
 			last->iov_len += len;
 		else if (at)
 			mem[stretches++] = (struct iovec){ at, len };
 		off += len;
-		if (at && off < run[i].len)
+		if (off < run[i].len)
 			continue;
 		off = 0;
 		i++;

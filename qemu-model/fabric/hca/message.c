@@ -140,13 +140,15 @@ static enum ohca_front_status on_mem(struct fab_front *f, struct front_msg *m, u
 	return OHCA_FRONT_OK;
 }
 
-/* What of @mem is in block @b, which is on a disk, belongs to the next FLUSH. */
+/* What of @mem is in block @b, which is on a disk, belongs to the next FLUSH: blocks may be neighbours. */
 static void flush_stretch(struct fab_front *f, struct fab_block *b, const struct iovec *mem)
 {
-	const uint64_t off = (uint64_t)((uintptr_t)mem->iov_base - (uintptr_t)fab_block_mem(b));
+	const uintptr_t begin = (uintptr_t)fab_block_mem(b), end = begin + fab_block_size(b);
+	const uintptr_t from = (uintptr_t)mem->iov_base, to = from + mem->iov_len;
+	const uintptr_t first = from > begin ? from : begin, last = to < end ? to : end;
 
-	if (off < fab_block_size(b))
-		fab_persist_add(f->persist, b, off, mem->iov_len);
+	if (first < last)
+		fab_persist_add(f->persist, b, first - begin, last - first);
 }
 
 bool fab_front_persist(void *arg, const struct iovec *mem, unsigned int n, uint64_t tag)
