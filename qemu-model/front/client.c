@@ -683,23 +683,22 @@ bool ohca_front_irq_any(const struct ohca_front *f)
 	return atomic_load_explicit(&f->page->irq_any, memory_order_relaxed);
 }
 
-void ohca_front_irqs(struct ohca_front *f, unsigned int n,
-		     void (*raise)(void *arg, unsigned int vec), void *arg)
+bool ohca_front_irqs(struct ohca_front *f, unsigned int n, uint64_t *vec)
 {
 	struct ohca_page *p = f->page;
+	bool any = false;
 
 	atomic_exchange(&p->irq_any, 0);
-	for (unsigned int i = 0; i < OHCA_PAGE_VECTORS / 64 && i * 64 < n; i++) {
-		uint64_t mask = atomic_load_explicit(&p->irq[i], memory_order_relaxed) ?
-				atomic_exchange(&p->irq[i], 0) : 0;
+	for (unsigned int i = 0; i < OHCA_PAGE_VECTORS / 64; i++) {
+		const unsigned int left = i * 64 < n ? n - i * 64 : 0;
 
-		for (; mask; mask &= mask - 1) {
-			unsigned int vec = i * 64 + (unsigned int)__builtin_ctzll(mask);
-
-			if (vec < n)
-				raise(arg, vec);
-		}
+		vec[i] = left && atomic_load_explicit(&p->irq[i], memory_order_relaxed) ?
+			 atomic_exchange(&p->irq[i], 0) : 0;
+		if (left < 64)
+			vec[i] &= (1ull << left) - 1;
+		any |= vec[i];
 	}
+	return any;
 }
 
 bool ohca_front_dirty(struct ohca_front *f)

@@ -137,9 +137,15 @@ uint64_t ohca_front_clock(const struct ohca_front *f, uint32_t off, unsigned int
 /** ohca_front_irq_any() - whether ohca_front_irqs() may find a vector. any */
 bool ohca_front_irq_any(const struct ohca_front *f);
 
-/** ohca_front_irqs() - take raised vectors: @raise is called for each below @n. any */
-void ohca_front_irqs(struct ohca_front *f, unsigned int n,
-		     void (*raise)(void *arg, unsigned int vec), void *arg);
+/**
+ * ohca_front_irqs() - take raised vectors. any
+ * @n: only those below are taken
+ * @vec: [OHCA_PAGE_VECTORS / 64] filled in: a bit for each
+ *
+ * What is due before the guest knows of them comes between this and its interrupts.
+ * Return: whether there is any.
+ */
+bool ohca_front_irqs(struct ohca_front *f, unsigned int n, uint64_t *vec);
 
 /**
  * ohca_front_dirty() - whether a log (front/dirty.h) may have something that it had not at the last

@@ -34,12 +34,6 @@
 #define OHCA_RETRY_MS       100
 #define OHCA_RETRY_MAX_MS   2000
 
-/* The connection, perhaps a lost one: in an RCU critical section, or under the BQL. */
-static struct ohca_front *ohca_front_of(OhcaState *s)
-{
-    return qatomic_rcu_read(&s->host.front)->f;
-}
-
 /* ---- losing ---- */
 
 static void ohca_hosted_later(OhcaState *s, unsigned int ms)
@@ -54,6 +48,7 @@ static void ohca_hosted_end(OhcaState *s, const char *why)
     struct ohca_front *f = ohca_front_of(s);
 
     h->there = false;
+    h->works = false;
     qemu_set_fd_handler(ohca_front_sock(f), NULL, NULL, NULL);
     ohca_front_lose(f, why);
     /* it never waits for the BQL */
@@ -61,7 +56,10 @@ static void ohca_hosted_end(OhcaState *s, const char *why)
     ohca_hosted_mem_forget(s);
 }
 
-/* The connection is lost, if it is: say so, and connect again. */
+/*
+ * The connection is lost, if it is: say so, and connect again. One that never worked
+ * is as an attempt to connect that failed: the process refuses what it is told.
+ */
 static void ohca_hosted_see(OhcaState *s)
 {
     OhcaHosted *h = &s->host;
@@ -70,11 +68,15 @@ static void ohca_hosted_see(OhcaState *s)
     if (!why) {
         return;
     }
-    warn_report("%s lost its HCA: %s; trying to get it back", ohca_name(s),
-                why);
+    if (h->works) {
+        warn_report("%s lost its HCA: %s; trying to get it back",
+                    ohca_name(s), why);
+        h->told = false;
+        h->retry_ms = OHCA_RETRY_MS;
+    } else {
+        h->retry_ms = MIN(2 * h->retry_ms, OHCA_RETRY_MAX_MS);
+    }
     ohca_hosted_end(s, why);
-    h->told = false;
-    h->retry_ms = OHCA_RETRY_MS;
     ohca_hosted_later(s, h->retry_ms);
 }
 
@@ -403,11 +405,14 @@ static void ohca_hosted_answer(void *opaque)
         return;
     }
     timer_del(s->host.timer);
-    info_report("%s has its HCA again", ohca_name(s));
     ohca_hosted_adopt(s, f);
     ohca_hosted_mem_send(s);
     /* it may have changed since HELLO */
     ohca_hosted_run(s, runstate_is_running());
+    if (s->host.there) {
+        s->host.works = true;
+        info_report("%s has its HCA again", ohca_name(s));
+    }
 }
 
 static void ohca_hosted_due(void *opaque)
@@ -502,6 +507,7 @@ bool ohca_hosted_realize(OhcaState *s, Error **errp)
                                                   ohca_hosted_vm_state, NULL,
                                                   s);
     ohca_hosted_mem_init(s);
+    h->works = h->there;
     return true;
 }
 

@@ -54,23 +54,22 @@ void ohca_short_slice(void)
 #endif
 }
 
-static void ohca_irq_raise(void *opaque, unsigned int vec)
-{
-    trace_ohca_irq(vec);
-    ohca_hosted_told(opaque);
-    msix_notify(opaque, vec);
-}
-
-/* Of the fabric's process: in an RCU critical section or under the BQL. */
-static struct ohca_front *ohca_irq_front(OhcaState *s)
-{
-    return qatomic_rcu_read(&s->host.front)->f;
-}
-
 /* BQL. */
 static void ohca_irq_deliver(OhcaState *s)
 {
-    ohca_front_irqs(ohca_irq_front(s), s->num_vectors, ohca_irq_raise, s);
+    uint64_t vec[OHCA_PAGE_VECTORS / 64];
+    unsigned int i;
+
+    if (!ohca_front_irqs(ohca_front_of(s), s->num_vectors, vec)) {
+        return;
+    }
+    ohca_hosted_told(s);
+    for (i = 0; i < ARRAY_SIZE(vec); i++) {
+        for (; vec[i]; vec[i] &= vec[i] - 1) {
+            trace_ohca_irq(i * 64 + ctz64(vec[i]));
+            msix_notify(PCI_DEVICE(s), i * 64 + ctz64(vec[i]));
+        }
+    }
 }
 
 /* In a vCPU's thread, under the BQL. */
@@ -91,7 +90,7 @@ static void ohca_irq_on_cpu(CPUState *cpu, run_on_cpu_data data)
  */
 void ohca_irq_flush(OhcaState *s)
 {
-    if (likely(!ohca_front_irq_any(ohca_irq_front(s)))) {
+    if (likely(!ohca_front_irq_any(ohca_front_of(s)))) {
         return;
     }
     if (bql_locked()) {

@@ -158,8 +158,8 @@ static bool ohca_check_device(OhcaState *s, Error **errp)
         error_setg(errp, "dm must be 0 or a power of two from 64K to 16M");
         return false;
     }
-    if (s->mem_max < OHCA_MEM_MIN) {
-        error_setg(errp, "x-memory must be at least 1M");
+    if (s->mem_max < OHCA_MEM_MIN || s->mem_max > OHCA_MEM_MAX) {
+        error_setg(errp, "x-memory must be 1M to 1G");
         return false;
     }
     if (s->mw_type2 && g_ascii_strcasecmp(s->mw_type2, "2a") &&
@@ -251,6 +251,8 @@ static void ohca_teardown(OhcaState *s)
         vmstate_unregister_ram(&s->dm, DEVICE(s));
     }
     ohca_hosted_unrealize(s);
+    /* a vCPU may be about to deliver interrupts, and MSI-X goes */
+    s->num_vectors = 0;
 }
 
 /* Makes the BARs but that of MSI-X. */
@@ -369,7 +371,7 @@ static const Property ohca_props[] = {
     DEFINE_PROP_STRING("mw-type2", OhcaState, mw_type2),
     DEFINE_PROP_UINT16("x-vectors", OhcaState, vectors, 32),
     DEFINE_PROP_UINT16("x-uars", OhcaState, uars, OHCA_UARS),
-    DEFINE_PROP_SIZE("x-memory", OhcaState, mem_max, 1 * GiB),
+    DEFINE_PROP_SIZE("x-memory", OhcaState, mem_max, OHCA_MEM_MAX),
     DEFINE_PROP_UINT8("x-log-max-qp", OhcaState, log_max_qp, 16),
     DEFINE_PROP_UINT8("x-log-max-cq", OhcaState, log_max_cq, 16),
     DEFINE_PROP_UINT8("x-log-max-srq", OhcaState, log_max_srq, 16),

@@ -35,6 +35,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(OhcaState, OHCA)
 #define OHCA_DM_MIN         (64 * KiB)
 #define OHCA_DM_MAX         (16 * MiB)
 #define OHCA_MEM_MIN        (1 * MiB)
+#define OHCA_MEM_MAX        (1 * GiB)
 
 /* A stretch of the bus address space that is plain RAM. */
 typedef struct OhcaRam {
@@ -70,6 +71,7 @@ typedef struct OhcaBlock {
 typedef struct OhcaHosted {
     OhcaFront *front;           /* RCU: the last one; NULL before the first */
     bool there;                 /* it is not lost */
+    bool works;                 /* the process has taken the machine's memory */
     struct ohca_front_hello hello;
     int dm_fd;                  /* device memory, or -1; the region's */
     OhcaLog dm_log;
@@ -138,6 +140,12 @@ struct OhcaState {
 static inline const char *ohca_name(OhcaState *s)
 {
     return DEVICE(s)->id ?: TYPE_OHCA;
+}
+
+/* The connection, perhaps a lost one: in an RCU critical section, or under the BQL. */
+static inline struct ohca_front *ohca_front_of(OhcaState *s)
+{
+    return qatomic_rcu_read(&s->host.front)->f;
 }
 
 /* ohca-pci.c */

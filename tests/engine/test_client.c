@@ -319,14 +319,6 @@ static void test_registers(void **state)
 	daemon_close(&l);
 }
 
-static void note(void *arg, unsigned int vec)
-{
-	uint64_t *seen = arg;
-
-	assert_in_range(vec, 0, 127);
-	seen[vec / 64] |= 1ull << vec % 64;
-}
-
 static void *wait_irq(void *arg)
 {
 	return ohca_front_irq_wait(arg) ? arg : NULL;
@@ -334,7 +326,7 @@ static void *wait_irq(void *arg)
 
 static void test_interrupts(void **state)
 {
-	uint64_t seen[2] = { 0 };
+	uint64_t seen[OHCA_PAGE_VECTORS / 64];
 	struct ohca_front *f;
 	pthread_t waiter;
 	struct daemon l;
@@ -348,12 +340,16 @@ static void test_interrupts(void **state)
 	atomic_store(&l.page->irq[1], ~0ull);
 	atomic_store(&l.page->irq_any, 1);
 	assert_true(ohca_front_irq_any(f));
-	ohca_front_irqs(f, 66, note, seen);
+	assert_true(ohca_front_irqs(f, 66, seen));
 	assert_true(seen[0] == (1ull << 63 | 1) && seen[1] == 3);
+	for (unsigned int i = 2; i < OHCA_PAGE_VECTORS / 64; i++)
+		assert_true(!seen[i]);
 	assert_false(ohca_front_irq_any(f));
-	seen[0] = seen[1] = 0;
-	ohca_front_irqs(f, 66, note, seen);
+	assert_false(ohca_front_irqs(f, 66, seen));
 	assert_true(!seen[0] && !seen[1]);
+	/* of a device whose vectors have gone */
+	atomic_store(&l.page->irq[0], 1);
+	assert_false(ohca_front_irqs(f, 0, seen));
 
 	atomic_store(&l.page->irq[31], 1);
 	atomic_store(&l.page->irq_any, 1);

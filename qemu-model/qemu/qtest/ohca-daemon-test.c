@@ -438,11 +438,36 @@ static void test_dirty(void)
     unlink(log);
 }
 
+/* A card is pulled while its interrupt is on the way to a vCPU. */
+static void test_pulled(void)
+{
+    struct ohca_hw_aqe cmd = { .hdr.opcode = OHCA_CMD_NOP };
+    Card c, second;
+    int i;
+
+    card_open(&c, "");
+    card_start(&c);
+    for (i = 0; i < 20; i++) {
+        second = plug(&c, "second");
+        qpci_msix_enable(second.dev);
+        card_start(&second);
+        qpci_io_writel(second.dev, second.ctrl, OHCA_REG_AQ_INTR, 1);
+        expect_nop(&second);
+        card_post(&second, &cmd);
+        g_free(second.dev);
+        qtest_qmp_device_del_send(c.qs->qts, "second");
+        qtest_outl(c.qs->qts, ACPI_EJECT, 1 << 6);
+    }
+    expect_nop(&c);
+    card_close(&c);
+}
+
 int main(int argc, char **argv)
 {
     card_test_init(&argc, &argv);
     qtest_add_func("/ohca/daemon/plug", test_plug);
     qtest_add_func("/ohca/daemon/replug", test_replug);
+    qtest_add_func("/ohca/daemon/pulled", test_pulled);
     qtest_add_func("/ohca/daemon/peer-to-peer", test_peer_to_peer);
     qtest_add_func("/ohca/daemon/killed", test_killed);
     qtest_add_func("/ohca/daemon/stopped", test_stopped);

@@ -173,6 +173,7 @@ static void test_bad_properties(void)
     expect_refusal(c.qs->qts, ", 'dm': 98304", "dm");
     expect_refusal(c.qs->qts, ", 'dm': 33554432", "dm");
     expect_refusal(c.qs->qts, ", 'x-memory': 65536", "x-memory");
+    expect_refusal(c.qs->qts, ", 'x-memory': 2147483648", "x-memory");
     expect_refusal(c.qs->qts, ", 'mw-type2': '2c'", "mw-type2");
     card_start(&c);
     expect_nop(&c);
