@@ -2,13 +2,13 @@
 /*
  * The HCA engine: everything the card does, behind a dozen functions.
  *
- * No QEMU header, no thread, no global, no socket in here. The host (QEMU front
- * end, unit test, fuzzer, benchmark) implements struct ohca_host_ops, owns the
+ * No QEMU header, no thread, no global, no socket in here. The host (the
+ * fabric's process, unit test, fuzzer, benchmark) implements struct ohca_host_ops, owns the
  * thread and the clock, and calls ohca_poll(). Many engines live in one process.
  *
  * Ownership: at any time one thread is the owner of an engine, and only it may
  * call functions marked "owner". The host hands ownership over as it likes (a
- * mutex will do): that is how a doorbell can be served on the vCPU's own thread.
+ * mutex will do).
  * Functions marked "any" may be called by every thread at every time between
  * ohca_new() and ohca_free().
  */

@@ -12,7 +12,7 @@ struct taking {
 	unsigned int runs;
 };
 
-static void tell(struct taking *t)
+static void dirty_tell(struct taking *t)
 {
 	if (t->begin == t->end)
 		return;
@@ -20,10 +20,10 @@ static void tell(struct taking *t)
 	t->runs++;
 }
 
-static void add(struct taking *t, uint64_t page, uint64_t end)
+static void dirty_add(struct taking *t, uint64_t page, uint64_t end)
 {
 	if (page != t->end) {
-		tell(t);
+		dirty_tell(t);
 		t->begin = page;
 	}
 	t->end = end;
@@ -47,12 +47,12 @@ static void take_pages(const struct ohca_dirty *d, uint64_t page, struct taking 
 
 	if (t->runs >= OHCA_DIRTY_RUNS) {
 		/* their bytes stay: who finds them later does so once more */
-		add(t, page, end);
+		dirty_add(t, page, end);
 		return;
 	}
 	for (; page < end; page++)
 		if (take(&d->page[page]))
-			add(t, page, page + 1);
+			dirty_add(t, page, page + 1);
 }
 
 void ohca_dirty_take(const struct ohca_dirty *d,
@@ -72,5 +72,5 @@ void ohca_dirty_take(const struct ohca_dirty *d,
 			if (take(&d->sum[sum]))
 				take_pages(d, sum * OHCA_DIRTY_FAN, &t);
 	}
-	tell(&t);
+	dirty_tell(&t);
 }

@@ -349,7 +349,7 @@ void ohca_link_hello_reject(int fd, int code, const char *text);
  * @timeout_ms: bound for the whole
  * @err: filled in on failure
  *
- * For two adapters back to back and for tests; a switch uses the two halves. By TCP a peer
+ * For tests; a switch uses the two halves. By TCP a peer
  * without the token of @cfg is refused.
  *
  * Return: the link, or NULL.

@@ -145,7 +145,7 @@ static socklen_t address(const char *path, struct sockaddr_storage *sa, struct o
 
 /* ---- sockets ------------------------------------------------------------------- */
 
-static void set(int fd, int level, int name, int value)
+static void tcp_set(int fd, int level, int name, int value)
 {
 	if (setsockopt(fd, level, name, &value, sizeof(value))) {
 		/* It is slower, or a peer that is lost is noticed later. */
@@ -155,12 +155,12 @@ static void set(int fd, int level, int name, int value)
 /* Of a socket before its first message. */
 static void prepare(int fd)
 {
-	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
-	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_INTVL_S);
-	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, DEAD_MS);
-	set(fd, SOL_SOCKET, SO_RCVLOWAT, OHCA_WIRE_MSG_MAX);
+	tcp_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	tcp_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	tcp_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
+	tcp_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_INTVL_S);
+	tcp_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, DEAD_MS);
+	tcp_set(fd, SOL_SOCKET, SO_RCVLOWAT, OHCA_WIRE_MSG_MAX);
 }
 
 int link_tcp_listen(const char *path, struct ohca_link_err *err)
@@ -173,7 +173,7 @@ int link_tcp_listen(const char *path, struct ohca_link_err *err)
 		return -1;
 	fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0)
-		set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+		tcp_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&sa, len) || listen(fd, 64)) {
 		link_err(err, OHCA_LINK_E_PATH, errno, "cannot listen on '%s'", path);
 		if (fd >= 0)
@@ -360,7 +360,7 @@ static struct ohca_link *link_tcp_make(int fd, unsigned int vls, unsigned int sh
 	l->peer_wake = -1;
 	l->sock = fd;
 	if (!link_stream_new(l)) {
-		set(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
+		tcp_set(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
 		return l;
 	}
 	link_err(err, OHCA_LINK_E_SYS, errno, "allocating the link");

@@ -118,7 +118,7 @@ static int enter_landlock(const struct fab_sandbox_cfg *cfg)
 
 /* System calls that may have any arguments. */
 static const int allowed[] = {
-	/* descriptors that are open, of which a link and a front have three */
+	/* descriptors that are open, of which a link has three and a front seven or more */
 	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek),
 	SCMP_SYS(close), SCMP_SYS(dup), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(fstatfs),
 	SCMP_SYS(statx), SCMP_SYS(pread64),

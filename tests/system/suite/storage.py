@@ -68,7 +68,7 @@ NVMF = Group("nvmf", PAIR, prepare=exported)
 SCSI = Group("scsi", PAIR, prepare=fabric, debug=False)
 NFS = Group("nfs", PAIR, prepare=fabric, debug=False)
 RDS = Group("rds", PAIR, prepare=fabric, debug=False)
-# A device without on-demand paging has a lab of its own, which parts none that groups share.
+# A device without on-demand paging has a lab of its own.
 GROUPS = [NVMF, SCSI, NFS, RDS, movable.PINNING]
 
 
