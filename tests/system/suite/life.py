@@ -6,7 +6,7 @@ import re
 
 from . import fabric as fabric_tests
 from .bring_up import (PAIR, RESTLESS, all_active, fabric, restless, start_sm,
-                       stop_sm)
+                       stop_sm, swept)
 from .fabric import LISTENS, LOST
 from .harness import DEV, Failure, Group, find, need, tail, until
 
@@ -229,8 +229,7 @@ def sm_restart(b):
     for end in ends:
         find("^moved", end.wait())
     all_active(b)
-    b.sh(1, "n=0; until grep -q 'SUBNET UP' /var/log/opensm.log; do n=$((n + 1)); "
-            "[ $n -lt 100 ] || exit 1; sleep 0.1; done")
+    swept(b)
 
 
 @GROUP.test(debug="only", timeout=120)
