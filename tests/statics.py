@@ -13,7 +13,8 @@ PROGRAMS = {
     "the PCI device in QEMU": ["qemu-model/front/*.c", "qemu-model/qemu/*.c"],
     "engines in ohca-fabric": [
         "qemu-model/engine/*/*.c", "qemu-model/ib/*.c", "qemu-model/link/*.c",
-        "qemu-model/front/dirty.c", "qemu-model/front/doorbell.c", "qemu-model/fabric/*.c", "qemu-model/fabric/data/*.c", "qemu-model/fabric/hca/*.c",
+        "qemu-model/front/dirty.c", "qemu-model/front/doorbell.c", "qemu-model/fabric/*.c",
+        "qemu-model/fabric/data/*.c", "qemu-model/fabric/hca/*.c",
     ],
     "management and control of ohca-fabric": [
         "qemu-model/fabric/mgmt/*.c", "qemu-model/fabric/fault/*.c",

@@ -44,7 +44,7 @@ def stop_sm(bench, node=1, signal="TERM"):
 
 
 def swept(bench, node=1):
-    """Waits until OpenSM has been through all of the subnet: ports may be ACTIVE from one before."""
+    """Waits until OpenSM has been through all of the subnet, whose ports may be ACTIVE already."""
     until(60 * bench.slow,
           lambda: not bench.status(node, "grep -q 'SUBNET UP' /var/log/opensm.log")[0],
           "OpenSM does not say SUBNET UP")
