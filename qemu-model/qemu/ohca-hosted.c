@@ -41,6 +41,20 @@ static void ohca_hosted_later(OhcaState *s, unsigned int ms)
     timer_mod(s->host.timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + ms);
 }
 
+/* Not connected: try again after a delay, and warn once. */
+static void ohca_hosted_failed(OhcaState *s, const struct ohca_front_err *err)
+{
+    OhcaHosted *h = &s->host;
+
+    /* A missing listener causes no warning. */
+    if (!h->told && !err->absent) {
+        warn_report("%s: %s; trying again", ohca_name(s), err->text);
+        h->told = true;
+    }
+    h->retry_ms = MIN(2 * h->retry_ms, OHCA_RETRY_MAX_MS);
+    ohca_hosted_later(s, h->retry_ms);
+}
+
 /* No more interrupts and messages of this connection; @why ends it. */
 static void ohca_hosted_end(OhcaState *s, const char *why)
 {
@@ -64,19 +78,23 @@ static void ohca_hosted_see(OhcaState *s)
 {
     OhcaHosted *h = &s->host;
     const char *why = h->there ? ohca_front_lost(ohca_front_of(s)) : NULL;
+    struct ohca_front_err err = { };
+    bool worked;
 
     if (!why) {
         return;
     }
-    if (h->works) {
-        warn_report("%s lost its HCA: %s; trying to get it back",
-                    ohca_name(s), why);
-        h->told = false;
-        h->retry_ms = OHCA_RETRY_MS;
-    } else {
-        h->retry_ms = MIN(2 * h->retry_ms, OHCA_RETRY_MAX_MS);
-    }
+    worked = h->works;
+    snprintf(err.text, sizeof(err.text), "%s", why);
     ohca_hosted_end(s, why);
+    if (!worked) {
+        ohca_hosted_failed(s, &err);
+        return;
+    }
+    warn_report("%s lost its HCA: %s; trying to get it back", ohca_name(s),
+                err.text);
+    h->told = false;
+    h->retry_ms = OHCA_RETRY_MS;
     ohca_hosted_later(s, h->retry_ms);
 }
 
@@ -365,20 +383,6 @@ static struct ohca_front_hello *ohca_hosted_hello(OhcaState *s)
     return m;
 }
 
-/* Not connected: try again after a delay, and warn once. */
-static void ohca_hosted_failed(OhcaState *s, const struct ohca_front_err *err)
-{
-    OhcaHosted *h = &s->host;
-
-    /* A missing listener causes no warning. */
-    if (!h->told && !err->absent) {
-        warn_report("%s: %s; trying again", ohca_name(s), err->text);
-        h->told = true;
-    }
-    h->retry_ms = MIN(2 * h->retry_ms, OHCA_RETRY_MAX_MS);
-    ohca_hosted_later(s, h->retry_ms);
-}
-
 /* Who has said HELLO is not waited for any longer, or has been answered. */
 static struct ohca_front *ohca_hosted_tried(OhcaState *s)
 {
@@ -499,6 +503,7 @@ bool ohca_hosted_realize(OhcaState *s, Error **errp)
         return false;
     }
     h->timer = timer_new_ms(QEMU_CLOCK_REALTIME, ohca_hosted_due, s);
+    h->works = true;
     ohca_hosted_adopt(s, f);
     if (!ohca_hosted_mem_take(s, errp)) {
         return false;
@@ -507,7 +512,6 @@ bool ohca_hosted_realize(OhcaState *s, Error **errp)
                                                   ohca_hosted_vm_state, NULL,
                                                   s);
     ohca_hosted_mem_init(s);
-    h->works = h->there;
     return true;
 }
 

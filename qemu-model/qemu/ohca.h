@@ -71,7 +71,7 @@ typedef struct OhcaBlock {
 typedef struct OhcaHosted {
     OhcaFront *front;           /* RCU: the last one; NULL before the first */
     bool there;                 /* it is not lost */
-    bool works;                 /* the process has taken the machine's memory */
+    bool works;                 /* the device was used with it: a loss is news */
     struct ohca_front_hello hello;
     int dm_fd;                  /* device memory, or -1; the region's */
     OhcaLog dm_log;

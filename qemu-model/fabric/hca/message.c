@@ -265,6 +265,8 @@ static enum ohca_front_status on_run(struct fab_front *f, struct front_msg *m, u
 	return OHCA_FRONT_OK;
 }
 
+_Static_assert(OHCA_FRONT_LIES_ALL == OHCA_LIE_ALL, "kinds of lies");
+
 static enum ohca_front_status on_lies(struct fab_front *f, struct front_msg *m, uint64_t *value)
 {
 	const struct ohca_front_lies *l = &f->s->in.lies;
