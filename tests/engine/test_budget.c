@@ -283,12 +283,14 @@ static void test_busy(void **state)
 	rig_down(&r);
 }
 
-/* Responder resources and an alternate path are commands' matter as well. */
+/* Responder resources are commands' matter as well: each part of them may be refused, and nothing is kept. */
 static void test_modify(void **state)
 {
-	struct ohca_hw_qp_attr attr;
+	unsigned int refused = 0;
 	struct host_qp qp;
 	struct rig r;
+	uint64_t idle;
+	int status;
 
 	(void)state;
 	rig_up(&r, (struct rig_opt){ .loop = true, .mtu = 1 });
@@ -296,12 +298,25 @@ static void test_modify(void **state)
 		.scq = &r.scq[0], .rcq = &r.rcq[0] }), 0);
 	leave(r.h[0], 100);
 	assert_int_equal(host_qp_try_connect(&qp, 0, 1, 77, 1, 0, 0), OHCA_ADMIN_NO_RESOURCE);
-	assert_int_equal(host_qp_query(&qp, &attr), 0);
+	assert_int_equal(rig_state(&qp), OHCA_QPS_RESET);
 	r.h[0]->e->mem_max = OHCA_MEM_DEFAULT;
-	memset(&attr, 0, sizeof(attr));
-	attr.state = OHCA_QPS_RESET;
-	assert_int_equal(host_qp_modify(&qp, OHCA_ATTR_STATE, &attr), 0);
 	assert_int_equal(host_qp_try_connect(&qp, 0, 1, 77, 1, 0, 0), 0);
+	rig_modify(&qp, OHCA_QPS_RESET);
+	/* what it has when it is busy stays reserved: RTR is refused, not INIT */
+	idle = used(r.h[0]);
+	for (uint64_t left = 100;; left += 256) {
+		leave(r.h[0], left);
+		status = host_qp_try_connect(&qp, 0, 1, 77, 1, 0, 0);
+		r.h[0]->e->mem_max = OHCA_MEM_DEFAULT;
+		if (!status)
+			break;
+		refused++;
+		assert_int_equal(status, OHCA_ADMIN_NO_RESOURCE);
+		assert_int_equal(rig_state(&qp), OHCA_QPS_ERR);
+		assert_int_equal(used(r.h[0]), idle);
+		rig_modify(&qp, OHCA_QPS_RESET);
+	}
+	assert_in_range(refused, 2, 100);
 	host_qp_destroy(&qp);
 	rig_down(&r);
 }
