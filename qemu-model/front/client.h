@@ -130,7 +130,8 @@ bool ohca_front_slow_reads(const struct ohca_front *f);
  * ohca_front_clock() - what a UAR page reads. any; no lock
  * @off: offset in the page; @size: bytes
  *
- * Return: the clock (OHCA_UAR_CLOCK) or the half of it that is there, in CPU order; 0 for all else.
+ * Return: the clock (OHCA_UAR_CLOCK) or the half of it that is there, in CPU order; 0 for all else, and
+ * if the driver did not acknowledge OHCA_FEATURE_CLOCK.
  */
 uint64_t ohca_front_clock(const struct ohca_front *f, uint32_t off, unsigned int size);
 
