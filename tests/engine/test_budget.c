@@ -284,7 +284,10 @@ static void test_busy(void **state)
 	rig_down(&r);
 }
 
-/* Responder resources are commands' matter as well: each part of them may be refused, and nothing is kept. */
+/*
+ * Responder resources are commands' matter as well: each part of them may be refused, and nothing
+ * is kept.
+ */
 static void test_modify(void **state)
 {
 	unsigned int refused = 0;

@@ -140,7 +140,7 @@ static enum ohca_front_status on_mem(struct fab_front *f, struct front_msg *m, u
 	return OHCA_FRONT_OK;
 }
 
-/* What of @mem is in block @b, which is on a disk, belongs to the next FLUSH: blocks may be neighbours. */
+/* The part of @mem that is in block @b, on a disk, belongs to the next FLUSH: blocks may be neighbours. */
 static void flush_stretch(struct fab_front *f, struct fab_block *b, const struct iovec *mem)
 {
 	const uintptr_t begin = (uintptr_t)fab_block_mem(b), end = begin + fab_block_size(b);

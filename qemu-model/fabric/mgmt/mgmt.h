@@ -462,7 +462,7 @@ enum fab_fate fab_forward(struct fab_mgmt *m, uint32_t out, struct fab_mad *mad)
 /** fab_link_effects() - do to a link what a Set that was answered asked for */
 void fab_link_effects(struct fab_mgmt *m);
 
-/** fab_wait() - what the end port of @x waits for has changed, or is nothing any more: for fab_mgmt_timer() */
+/** fab_wait() - to be called when what the end port of @x waits for changes, or goes */
 void fab_wait(struct fab_mgmt *m, struct fab_extra *x);
 
 /** fab_wait_samples() - the same for a performance agent */
