@@ -237,6 +237,13 @@ ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *op
 bool ohca_doorbell_sizes(const struct ohca_cfg *cfg, struct ohca_db_sizes *s);
 
 /**
+ * ohca_move() - the host's memory is elsewhere from now on; owner; no other thread may be inside
+ * @dm: device memory, with the same in it
+ * @doorbells: as of struct ohca_cfg, which had them: gets what they have of numbers that are in use
+ */
+void ohca_move(ohca_engine *e, void *dm, void *doorbells);
+
+/**
  * ohca_retire() - the end of an engine, as fast as ohca_reset(); owner; no other thread may be inside
  *
  * It calls the host no more, and does not use the host's memory. What it has is freed by

@@ -476,6 +476,23 @@ struct ohca_front *ohca_front_connect(const char *path, const struct ohca_front_
 	return NULL;
 }
 
+struct ohca_front *ohca_front_none(const char *why)
+{
+	struct ohca_front *f = calloc(1, sizeof(*f));
+	void *p = f ? mmap(NULL, OHCA_PAGE_RING, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+
+	if (p == MAP_FAILED) {
+		free(f);
+		return NULL;
+	}
+	f->sock = f->wake = f->irq = -1;
+	f->page = p;
+	f->bytes = OHCA_PAGE_RING;
+	lose(f, "%s", why);
+	return f;
+}
+
 void ohca_front_free(struct ohca_front *f)
 {
 	if (!f)

@@ -58,6 +58,13 @@ int ohca_front_welcome(struct ohca_front *f, int ms, struct ohca_front_err *err)
 struct ohca_front *ohca_front_connect(const char *path, const struct ohca_front_hello *hello,
 				      int dm_fd, int ms, struct ohca_front_err *err);
 
+/**
+ * ohca_front_none() - a front that is lost from its begin, because of @why: all reads 0
+ *
+ * Return: NULL if out of memory.
+ */
+struct ohca_front *ohca_front_none(const char *why);
+
 /** ohca_front_free() - close; without BYE the daemon finds that the front has gone; NULL is none */
 void ohca_front_free(struct ohca_front *f);
 

@@ -18,11 +18,20 @@
  *	RESET	front	DONE	as power-on: no DMA, and no vector is raised after the answer
  *	RUN	front	DONE	the machine is paused, or goes on
  *	LIES	front	DONE	ohca_set_lies(); @value of the answer: ohca_lies_told()
+ *	LEAVE	front	DONE	the paused machine may go on elsewhere: by a HELLO with @value of the answer
  *	BYE	front	DONE	the HCA goes away; the daemon closes after its answer
  *	ERROR	daemon		why it closes
  *
  * What was raised before RESET is in the page still: the front forgets it after the answer. All else of
  * the device is as after power-on.
+ *
+ * A machine that migrates has two fronts for a while. The first one pauses, and says LEAVE; the other
+ * one's HELLO has OHCA_FRONT_MOVE, and that token, once. It is told of its memory as usual, and the HCA
+ * is still the first one's, which stays paused. With RUN 1, RESET, or the write of a register either
+ * decides: of the second one, that the HCA is its own, with all that it was; of the first one, that
+ * the machine goes on there. The one that has lost is ended. If the first one goes the HCA is
+ * the second one's, if that goes the first one's. The token is valid until the first one goes on, goes, or
+ * says LEAVE again.
  *
  * DONE and WELCOME have @seq of what they answer. A front has one message outstanding at a time. It
  * sets OHCA_PEND_ATTN in its page after it has sent one, and wakes the daemon as for a doorbell.
@@ -45,7 +54,7 @@ static inline char ohca_front_char(uint8_t c)
 }
 
 #define OHCA_FRONT_MAGIC	0x4643484fu	/* "OHCF" in memory; a link's is "OHCL" */
-#define OHCA_FRONT_VERSION	3u		/* of the messages, and of the page (page.h) */
+#define OHCA_FRONT_VERSION	4u		/* of the messages, and of the page (page.h) */
 #define OHCA_FRONT_MAX		65536u		/* bytes of a message */
 #define OHCA_FRONT_BLOCKS	64u		/* at a time; their ids are from 0 to 63 */
 #define OHCA_FRONT_RANGES	1024u
@@ -66,6 +75,7 @@ enum ohca_front_type {
 	OHCA_FRONT_BYE = 11,
 	OHCA_FRONT_UNMAP = 12,
 	OHCA_FRONT_LOG = 13,
+	OHCA_FRONT_LEAVE = 14,
 	OHCA_FRONT_DONE = 0x8000,
 };
 
@@ -109,6 +119,7 @@ struct ohca_front_error {
 #define OHCA_FRONT_PAUSED	0x1u	/* the machine does not run yet */
 #define OHCA_FRONT_SMP_OFF	0x2u	/* struct ohca_cfg.smp_off */
 #define OHCA_FRONT_MW_2A	0x4u	/* struct ohca_cfg.mw_type_2a */
+#define OHCA_FRONT_MOVE		0x8u	/* the HCA is another front's that has left it; with PAUSED */
 
 /**
  * struct ohca_front_hello - HELLO
@@ -120,6 +131,8 @@ struct ohca_front_error {
  * @clock_ns: CLOCK_MONOTONIC of the front when it sent this: both have one clock
  * @desc: NodeDescription; need not be terminated
  * @id: name for messages: QEMU's id of the device; need not be terminated
+ * @token: of the answer to LEAVE, with OHCA_FRONT_MOVE; all but @clock_ns, @desc and @id is as in the
+ *	HELLO of the one that has left
  */
 struct ohca_front_hello {
 	struct ohca_front_hdr hdr;
@@ -147,6 +160,7 @@ struct ohca_front_hello {
 	uint8_t desc[64];
 	uint8_t id[64];
 	uint32_t rsvd2;
+	uint64_t token;
 };
 
 /**
@@ -257,7 +271,7 @@ struct ohca_front_lies {
 _Static_assert(sizeof(struct ohca_front_hdr) == 16, "struct ohca_front_hdr");
 _Static_assert(sizeof(struct ohca_front_done) == 32, "struct ohca_front_done");
 _Static_assert(sizeof(struct ohca_front_error) == 224, "struct ohca_front_error");
-_Static_assert(sizeof(struct ohca_front_hello) == 216, "struct ohca_front_hello");
+_Static_assert(sizeof(struct ohca_front_hello) == 224, "struct ohca_front_hello");
 _Static_assert(sizeof(struct ohca_front_welcome) == 104, "struct ohca_front_welcome");
 _Static_assert(sizeof(struct ohca_front_block) == 32, "struct ohca_front_block");
 _Static_assert(sizeof(struct ohca_front_log) == 24, "struct ohca_front_log");

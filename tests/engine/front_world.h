@@ -378,6 +378,9 @@ static inline bool get(struct front *f, union message *m, int fds[OHCA_FRONT_FDS
 	assert_int_equal(poll(&p, 1, LIMIT_MS), 1);
 	memset(m, 0, 256);
 	n = recvmsg(f->sock, &h, MSG_CMSG_CLOEXEC);
+	/* as for the client: the last message of who closes before it has read all is still there */
+	if (n < 0 && errno == ECONNRESET)
+		n = recvmsg(f->sock, &h, MSG_CMSG_CLOEXEC);
 	if (n <= 0) {
 		f->gone = true;
 		return false;

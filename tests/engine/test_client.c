@@ -603,7 +603,7 @@ static const struct lie {
 	{ short_welcome, "sent a WELCOME of" },
 	{ other_magic, "does not speak the protocol of HCAs" },
 	{ link_magic, "this ohca-fabric hosts no HCAs" },
-	{ other_version, "ohca-fabric speaks version 77 of the protocol of HCAs, we speak 3" },
+	{ other_version, "ohca-fabric speaks version 77 of the protocol of HCAs, we speak 4" },
 	{ other_length, "that says" },
 	{ other_seq, "another message than HELLO" },
 	{ other_type, "answered HELLO by message type 99" },

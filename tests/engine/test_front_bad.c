@@ -82,7 +82,8 @@ static size_t nth_message(unsigned int n, union message *m)
 	static const enum ohca_front_type types[] = {
 		OHCA_FRONT_HELLO, OHCA_FRONT_UNBLOCK, OHCA_FRONT_MEM, OHCA_FRONT_REG,
 		OHCA_FRONT_RESET, OHCA_FRONT_RUN, OHCA_FRONT_LIES, OHCA_FRONT_BLOCK,
-		OHCA_FRONT_UNMAP, OHCA_FRONT_BYE, OHCA_FRONT_LOG, OHCA_FRONT_DONE,
+		OHCA_FRONT_UNMAP, OHCA_FRONT_BYE, OHCA_FRONT_LOG, OHCA_FRONT_LEAVE,
+		OHCA_FRONT_DONE,
 	};
 	size_t len = sizeof(m->hdr);
 
@@ -252,7 +253,7 @@ static void test_fields(void **state)
 	nth_message(0, &m);
 	m.hdr.version = htole16(7);
 	assert_int_equal(say(b, &m, sizeof(m.hello)), -1);
-	assert_string_equal(b->f.why, "QEMU speaks version 7 of the protocol of HCAs, ohca-fabric 3: "
+	assert_string_equal(b->f.why, "QEMU speaks version 7 of the protocol of HCAs, ohca-fabric 4: "
 			    "take QEMU and ohca-fabric of one release");
 }
 
@@ -686,7 +687,7 @@ static void test_turns(void **state)
 		assert_int_equal(s.most, is_short ? 8 : 1);
 		pair_talk(&b->pair, 8);
 	}
-	assert_int_equal(n, 12);
+	assert_int_equal(n, 13);
 }
 
 /* One that never reads its answers is ended; one that says nothing more is not in the way. */

@@ -393,7 +393,7 @@ static void test_layout(void **state)
 	};
 
 	(void)state;
-	assert_int_equal(OHCA_FRONT_VERSION, 3);
+	assert_int_equal(OHCA_FRONT_VERSION, 4);
 	assert_int_equal(offsetof(struct ohca_page, reg), 0);
 	assert_int_equal(offsetof(struct ohca_page, clock), 128);
 	assert_int_equal(offsetof(struct ohca_page, clock_ok), 136);

@@ -97,6 +97,13 @@ void ohca_set_trace(ohca_engine *e, uint32_t events)
 	e->trace = e->ops.trace ? events : 0;
 }
 
+void ohca_move(ohca_engine *e, void *dm, void *doorbells)
+{
+	e->cfg.dm = dm;
+	e->cfg.doorbells = doorbells;
+	ohca_db_move(e, doorbells);
+}
+
 ohca_engine *ohca_new(const struct ohca_cfg *cfg, const struct ohca_host_ops *ops, void *h)
 {
 	struct ohca_db_sizes sizes;

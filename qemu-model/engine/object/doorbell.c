@@ -86,6 +86,59 @@ static void disown(ohca_engine *e, enum ohca_db_kind kind, const struct ohca_ids
 	}
 }
 
+/* Nobody looks at @to before he is told of it. */
+#define move_word(to, from, i) \
+	atomic_store_explicit(&(to)[i], atomic_load_explicit(&(from)[i], memory_order_relaxed), \
+			      memory_order_relaxed)
+
+/* Rung numbers: a word of which no bit is in the sum has none. */
+static void move_ring(const struct ohca_db_ring *from, const struct ohca_db_ring *to)
+{
+	for (uint32_t s = 0; s < from->sums; s++) {
+		uint64_t sum = atomic_load(&from->sum[s]) & from->sum_mask;
+
+		atomic_store(&to->sum[s], sum);
+		for (; sum; sum &= sum - 1) {
+			const uint32_t word = s * 64 + (uint32_t)__builtin_ctzll(sum);
+
+			move_word(to->bits, from->bits, word);
+		}
+	}
+}
+
+/* Words of 64 numbers, as disown() has them. */
+static void move_numbers(const struct ohca_doorbells *from, const struct ohca_doorbells *to,
+			 enum ohca_db_kind kind, const struct ohca_ids *ids)
+{
+	for (uint32_t n = ohca_ids_from(ids, 0); n != OHCA_NO_ID;
+	     n = ohca_ids_from(ids, (n | 63) + 1)) {
+		for (uint32_t i = n & ~63u; i < ids->max && i <= (n | 63); i++) {
+			move_word(to->owner[kind], from->owner[kind], i);
+			if (kind == OHCA_DB_CQ)
+				move_word(to->arm, from->arm, i);
+		}
+	}
+}
+
+void ohca_db_move(ohca_engine *e, void *mem)
+{
+	const struct ohca_doorbells from = *bells(e);
+	struct ohca_doorbells *to = bells(e);
+
+	ohca_doorbells_place(to, &from.size, mem);
+	for (unsigned int i = 0; i < OHCA_DB_BAD_NUM; i++)
+		move_word(to->bad, from.bad, i);
+	for (unsigned int i = 0; i < OHCA_DB_EQS; i++)
+		move_word(to->eq, from.eq, i);
+	for (unsigned int i = 0; i < OHCA_RING_NUM; i++)
+		move_ring(&from.ring[i], &to->ring[i]);
+	move_numbers(&from, to, OHCA_DB_QP, &e->qp_ids);
+	move_numbers(&from, to, OHCA_DB_CQ, &e->cq_ids);
+	move_numbers(&from, to, OHCA_DB_SRQ, &e->srq_ids);
+	atomic_store(to->aq_db, atomic_load(from.aq_db));
+	atomic_fetch_or(to->pending, atomic_load(from.pending));
+}
+
 void ohca_db_disown_all(ohca_engine *e)
 {
 	disown(e, OHCA_DB_QP, &e->qp_ids);

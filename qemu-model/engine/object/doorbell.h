@@ -25,6 +25,8 @@ struct ohca_db {
 /* ohca_new(): 0 or -1 (memory). */
 int ohca_db_init(ohca_engine *e, const struct ohca_db_sizes *s);
 void ohca_db_free(ohca_engine *e);
+/* They are in @mem from now on, which is all 0, with what they have. */
+void ohca_db_move(ohca_engine *e, void *mem);
 /* Doorbells of number @n are accepted from page @uar; from no page. */
 void ohca_db_own(ohca_engine *e, enum ohca_db_kind kind, uint32_t n, uint32_t uar);
 void ohca_db_disown(ohca_engine *e, enum ohca_db_kind kind, uint32_t n);

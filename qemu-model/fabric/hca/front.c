@@ -29,10 +29,12 @@ static void close_fd(int *fd)
 
 void fab_front_unhost(struct fab_front *f)
 {
+	fab_front_part(f);
 	/* nothing accesses the memory after this */
 	if (f->hca)
 		fab_hca_free(f->hca);
 	f->hca = NULL;
+	fab_hca_reach_free(&f->reach);
 	fab_persist_free(f->persist);
 	f->persist = NULL;
 	for (unsigned int i = 0; i < OHCA_FRONT_BLOCKS; i++) {
@@ -66,8 +68,7 @@ static void front_free(struct fab_front *f)
 	free(f);
 }
 
-/* @why: NULL: it has gone */
-static void front_end(struct fab_front *f, int code, const char *why)
+void fab_front_end(struct fab_front *f, int code, const char *why)
 {
 	fab_data_log(f->s->cfg.d, "the front of '%s' (%s) has gone%s%s", f->desc, f->id,
 		     why ? ": " : "", why ? why : "");
@@ -204,9 +205,12 @@ static bool hello_error(struct ohca_link_err *err, int code, const char *what, c
 	return false;
 }
 
-/* Make the HCA of @cfg and answer. Return: false: @err says why not. */
-static bool front_host(struct fab_front *f, const struct fab_hca_cfg *cfg,
-		       const struct ohca_front_hello *h, struct ohca_link_err *err)
+/*
+ * Make the HCA of @cfg, or the page of one that is @from's, and answer. Return: false: @err says why
+ * not.
+ */
+static bool front_host(struct fab_front *f, const struct fab_hca_cfg *cfg, struct fab_front *from,
+		       struct ohca_link_err *err)
 {
 	struct ohca_front_welcome w = { .release = "ohca-fabric" };
 	int fds[OHCA_FRONT_FDS] = { -1, -1, -1 };
@@ -219,7 +223,10 @@ static bool front_host(struct fab_front *f, const struct fab_hca_cfg *cfg,
 	fds[OHCA_FRONT_FD_PAGE] = front_page(f, &sizes);
 	fds[OHCA_FRONT_FD_IRQ] = fds[OHCA_FRONT_FD_PAGE] < 0 ? -1 : front_irqs(f);
 	with.page = f->page;
-	if (fds[OHCA_FRONT_FD_IRQ] >= 0 && front_wake(f)) {
+	ok = fds[OHCA_FRONT_FD_IRQ] >= 0 && front_wake(f);
+	if (ok && from) {
+		fab_hca_page_copy(from->hca, f->page);
+	} else if (ok) {
 		errno = 0;
 		f->hca = fab_hca_new(f->s->cfg.hcas, &with);
 	}
@@ -228,14 +235,16 @@ static bool front_host(struct fab_front *f, const struct fab_hca_cfg *cfg,
 		w.max[i] = htole32(sizes.max[i]);
 	w.uars = htole32(sizes.uars);
 	w.page_bytes = htole64(f->page_bytes);
-	if (f->hca && le32toh(h->flags) & OHCA_FRONT_PAUSED)
+	if (f->hca && le32toh(f->hello.flags) & OHCA_FRONT_PAUSED)
 		fab_hca_run(f->hca, false);
-	ok = f->hca && front_watch(f, f->sock, EPOLLIN, FAB_EVENT_FRONT) &&
-	     fab_front_send(f->sock, &w.hdr, OHCA_FRONT_WELCOME, sizeof(w), h->hdr.seq, fds);
+	ok = ok && (f->hca || from) && front_watch(f, f->sock, EPOLLIN, FAB_EVENT_FRONT) &&
+	     fab_front_send(f->sock, &w.hdr, OHCA_FRONT_WELCOME, sizeof(w), f->hello.hdr.seq, fds);
 	if (!ok && !errno)
 		hello_error(err, OHCA_LINK_E_CONFIG, "the HCA cannot be as HELLO says", "");
 	else if (!ok)
 		system_error(err, "the HCA cannot be hosted");
+	else if (from)
+		fab_front_join(f, from);
 	close_fd(&fds[OHCA_FRONT_FD_PAGE]);
 	close_fd(&fds[OHCA_FRONT_FD_IRQ]);
 	return ok;
@@ -256,6 +265,7 @@ static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 	struct fab_hca_cfg cfg = { .irq = front_irq, .attn = front_attn,
 				   .maps = fab_front_maps, .persist = fab_front_persist,
 				   .dm_log = &f->log[OHCA_FRONT_LOG_DM], .arg = f };
+	struct fab_front *from = NULL;
 	enum ohca_front_status status;
 	const char *wrong;
 
@@ -273,6 +283,12 @@ static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 	if (wrong)
 		return hello_error(err, OHCA_LINK_E_CONFIG, "HELLO has a value that is not valid: ",
 				   wrong);
+	f->hello = *h;
+	if (le32toh(h->flags) & OHCA_FRONT_MOVE) {
+		from = fab_front_leaver(f, err);
+		if (!from)
+			return false;
+	}
 	if (m->fd >= 0) {
 		f->dm = fab_block_new(m->fd, cfg.engine.dm_size, &f->s->closer, false,
 				      &f->vanished, &status);
@@ -282,7 +298,7 @@ static bool front_hello(struct fab_front *f, const struct ohca_front_hello *h,
 		m->fd = -1;
 		cfg.engine.dm = fab_block_mem(f->dm);
 	}
-	return front_places(f, h->want_port, &cfg, err) && front_host(f, &cfg, h, err);
+	return (from || front_places(f, h->want_port, &cfg, err)) && front_host(f, &cfg, from, err);
 }
 
 bool fab_is_front(int fd)
@@ -351,8 +367,8 @@ static void front_look(struct fab_front *f)
 			fab_front_drop_fd(f->s, &m);
 			why = why ? why : f->bad;
 		}
-		if (r < 0 || why || !f->hca) {
-			front_end(f, OHCA_LINK_E_PEER, why);
+		if (r < 0 || why || !(f->hca || f->from)) {
+			fab_front_end(f, OHCA_LINK_E_PEER, why);
 			return;
 		}
 		if (m.last)
@@ -379,9 +395,9 @@ void fab_fronts_event(struct fab_fronts *s, uint32_t index)
 static void front_settle(struct fab_front *f)
 {
 	if (f->vanished)
-		front_end(f, OHCA_LINK_E_PEER, "guest memory vanished");
+		fab_front_end(f, OHCA_LINK_E_PEER, "guest memory vanished");
 	else if (f->bad)
-		front_end(f, OHCA_LINK_E_PEER, f->bad);
+		fab_front_end(f, OHCA_LINK_E_PEER, f->bad);
 	else if (f->calls && f->looked == f->s->pass)
 		f->s->calls = true;
 	else if (f->calls)

@@ -16,6 +16,7 @@
  *	hello.c		the HCA that a HELLO asks for
  *	message.c	messages and their answers
  *	front_sock.c	messages as bytes and descriptors
+ *	move.c		a machine that goes on in another process
  *	block.c		memory that a front shares
  *	closer.c	descriptors that another thread closes
  *	persist.c	FLUSH for persistence, by a thread of its own

@@ -27,7 +27,7 @@ struct front_msg {
  * @s: of these
  * @index: its place among them
  * @sock, @wake, @irq: its socket; what it writes to wake us; what it reads interrupts from; or -1
- * @hca: NULL after BYE
+ * @hca: NULL after BYE, and while it is @from's
  * @page: of @page_bytes, or NULL
  * @dm: device memory, or NULL
  * @block: what its memory lies in; @ranges of the last MEM, and @maps of an IOMMU, are in each
@@ -38,6 +38,10 @@ struct front_msg {
  * @calls: it has set OHCA_PEND_ATTN
  * @looked: the pass of the loop in which its messages were looked at last
  * @map_tail: entries of its ring of mappings that were read, modulo 2^32
+ * @hello: as it came
+ * @token: by which another one may have the HCA; 0: none may
+ * @to, @from: one that may, and the one that it is of, or NULL
+ * @reach: what it will reach, of a front with @from
  * @bad: why it is to be ended, or NULL
  * @vanished: an access to one of them has found none
  * @desc: NodeDescription, @id: what the front calls the device; for messages
@@ -58,6 +62,10 @@ struct fab_front {
 	struct fab_persist *persist;
 	uint64_t looked;
 	uint32_t map_tail;
+	struct ohca_front_hello hello;
+	uint64_t token;
+	struct fab_front *to, *from;
+	struct fab_hca_reach reach;
 	const char *bad;
 	bool calls, vanished, broken;
 	char desc[64], id[65];
@@ -72,6 +80,7 @@ struct fab_front {
  * @closer: closes what may take long: files that came, and sockets, in which others may wait
  * @persister: writes blocks to their disk
  * @range: of a MEM
+ * @strangers: HELLOs with a token that nobody has
  * @why: a front is to be ended, where that takes more than a fixed text
  * @in: the message that is looked at; last, since MEM has no size
  */
@@ -84,6 +93,7 @@ struct fab_fronts {
 	struct fab_closer closer;
 	struct fab_persister persister;
 	struct fab_hca_range range[OHCA_FRONT_RANGES];
+	uint64_t strangers;
 	char why[160];
 	union {
 		struct ohca_front_hdr hdr;
@@ -152,7 +162,33 @@ bool fab_front_persist(void *f, const struct iovec *mem, unsigned int n, uint64_
 /** fab_front_maps() - maps of struct fab_hca_cfg, of front @f */
 unsigned int fab_front_maps(void *f);
 
+/* ---- move.c ---- */
+
+/**
+ * fab_front_leaver() - the front whose HCA the HELLO of @f may have, by its token
+ * Return: NULL: @err says why it may not.
+ */
+struct fab_front *fab_front_leaver(struct fab_front *f, struct ohca_link_err *err);
+
+/** fab_front_join() - @f is the one that may have the HCA of @from: the token is used up */
+void fab_front_join(struct fab_front *f, struct fab_front *from);
+
+/** fab_front_leave() - Return: a new token by which a front may have the HCA of @f; 0: none may */
+uint64_t fab_front_leave(struct fab_front *f);
+
+/** fab_front_decide() - the machine goes on at @f: at the other one it does not */
+void fab_front_decide(struct fab_front *f);
+
+/** fab_front_part() - @f goes: the other one, if there is one, has the HCA */
+void fab_front_part(struct fab_front *f);
+
+/** fab_front_reach() - what the HCA of @f reaches, or will reach */
+struct fab_hca_reach *fab_front_reach(struct fab_front *f);
+
 /* ---- front.c ---- */
+
+/** fab_front_end() - end a front; @code: enum ohca_link_errcode; @why: NULL: it has gone */
+void fab_front_end(struct fab_front *f, int code, const char *why);
 
 /** fab_front_unhost() - the HCA goes away, and all memory with it */
 void fab_front_unhost(struct fab_front *f);

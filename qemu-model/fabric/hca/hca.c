@@ -171,8 +171,7 @@ void fab_hca_free(struct fab_hca *h)
 	fab_hca_unplug(h);
 	fab_page_close(h);
 	fab_hca_unlist(h);
-	free(h->range);
-	fab_iotlb_free(&h->iotlb);
+	fab_hca_reach_free(&h->reach);
 	if (h->e) {
 		/* behind the others: nobody waits for those that go later */
 		h->all = NULL;
@@ -192,9 +191,9 @@ void fab_hca_free(struct fab_hca *h)
 	atomic_store(&s->kicked, false);
 }
 
-struct fab_iotlb *fab_hca_iotlb(struct fab_hca *h)
+struct fab_hca_reach *fab_hca_reach(struct fab_hca *h)
 {
-	return &h->iotlb;
+	return &h->reach;
 }
 
 ohca_engine *fab_hca_engine(const struct fab_hca *h)

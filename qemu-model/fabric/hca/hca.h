@@ -20,7 +20,7 @@
  * a page that both have (front/page.h).
  *
  *	hca.c		HCAs that come, have their turns, and go
- *	machine.c	registers, reset and pause
+ *	machine.c	registers, reset, pause, and another process
  *	mem.c		the memory of an HCA's machine
  *	iotlb.h		what an IOMMU translates, in another file
  *	page.c		the page
@@ -36,6 +36,7 @@
 
 #include "engine/engine.h"
 #include "fabric/data/hport.h"
+#include "fabric/hca/iotlb.h"
 #include "front/dirty.h"
 #include "front/page.h"
 
@@ -50,7 +51,6 @@
 
 struct fab_hcas;
 struct fab_hca;
-struct fab_iotlb;
 
 /**
  * struct fab_hca_log - where it is noted what HCAs write of some memory
@@ -81,6 +81,17 @@ struct fab_hca_range {
 };
 
 /**
+ * struct fab_hca_reach - all memory that an HCA reaches; all 0: none
+ * @range: [@ranges] in the order of addresses; @hit: where it last was
+ * @iotlb: what an IOMMU translates, beside @range
+ */
+struct fab_hca_reach {
+	struct fab_hca_range *range;
+	unsigned int ranges, hit;
+	struct fab_iotlb iotlb;
+};
+
+/**
  * struct fab_hca_cfg - an HCA
  * @engine: the card; hash_seed 0: a random one; without doorbells if there is a @page
  * @place: [@engine.num_ports] the switch's port, in the graph, that each of its ports is at
@@ -89,7 +100,7 @@ struct fab_hca_range {
  *	says nothing. Does not block, and calls nothing of the fabric; may be NULL
  * @attn: OHCA_PEND_ATTN was set in @page: a message waits. The same holds for it
  * @maps: an address has no translation: put those of the front that it has not told of into
- *	fab_hca_iotlb(); as many, at most, as fit in its ring. Returns how many it has looked at. In a
+ *	fab_hca_reach(); as many, at most, as fit in its ring. Returns how many it has looked at. In a
  *	turn; may be NULL
  * @persist: a FLUSH for persistence of @n stretches of its memory, up to FAB_HCA_FLUSH, which are gone
  *	after the call; 0: of all its memory. In a turn. Returns whether fab_hca_persisted() comes;
@@ -173,6 +184,9 @@ void fab_hca_reset(struct fab_hca *h);
  */
 void fab_hca_run(struct fab_hca *h, bool running);
 
+/** fab_hca_is_running() - whether its machine is not paused */
+bool fab_hca_is_running(const struct fab_hca *h);
+
 /**
  * fab_hca_memory() - the HCA reaches these @n ranges from now on, and no other
  *
@@ -183,8 +197,32 @@ void fab_hca_run(struct fab_hca *h, bool running);
  */
 bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsigned int n);
 
-/** fab_hca_iotlb() - what it reaches beside fab_hca_memory(); changes between turns, or in @maps */
-struct fab_iotlb *fab_hca_iotlb(struct fab_hca *h);
+/** fab_hca_reach() - what it reaches; changes between turns, and the IOMMU's part in @maps, too */
+struct fab_hca_reach *fab_hca_reach(struct fab_hca *h);
+
+/** fab_hca_reach_set() - as fab_hca_memory(), of what an HCA may reach later */
+bool fab_hca_reach_set(struct fab_hca_reach *reach, const struct fab_hca_range *range,
+		       unsigned int n);
+
+/** fab_hca_reach_free() - it is all 0 again; before the memory goes */
+void fab_hca_reach_free(struct fab_hca_reach *reach);
+
+/**
+ * fab_hca_page_copy() - @page, all 0, has registers, clock and raised vectors of @h
+ *
+ * The machine is paused, and stays so until fab_hca_move() with this page, by which it has the doorbells,
+ * too. Its ring of mappings is its own.
+ */
+void fab_hca_page_copy(const struct fab_hca *h, struct ohca_page *page);
+
+/**
+ * fab_hca_move() - the machine is in another process from now on
+ * @to: the page, of fab_hca_page_copy(), @dm_log, @arg, and dm of the engine; nothing else is looked at
+ * @reach: what the HCA reaches from now on; filled in with what it has reached until now
+ *
+ * Between turns; the machine is paused. Nothing of what it had before is used after the return.
+ */
+void fab_hca_move(struct fab_hca *h, const struct fab_hca_cfg *to, struct fab_hca_reach *reach);
 
 /** fab_hca_persisted() - the FLUSH of @tag is done, as ohca_persisted(). Between turns. */
 void fab_hca_persisted(struct fab_hca *h, uint64_t tag);

@@ -17,9 +17,7 @@
  * @port: [@cfg.engine.num_ports] at the switches; @smps: since its last turn; @refused:
  *	lanes of which the engine does not know yet that they have room again; @missed: what its link
  *	did while the machine was paused
- * @range: [@ranges] its memory, in the order of addresses
- * @hit: of @range, where it last was
- * @iotlb: what an IOMMU translates, beside @range
+ * @reach: its memory
  * @mapped: entries that @cfg.maps has taken in this turn
  * @kicked: any thread: it has something to do
  * @listed: it waits for its turn, before @next
@@ -48,9 +46,7 @@ struct fab_hca {
 			struct ohca_link_rate rate;
 		} missed;
 	} port[FAB_HCA_PORTS];
-	struct fab_hca_range *range;
-	unsigned int ranges, hit;
-	struct fab_iotlb iotlb;
+	struct fab_hca_reach reach;
 	unsigned int mapped;
 	_Atomic bool kicked;
 	bool listed, in_call;
@@ -113,6 +109,9 @@ void fab_hca_links(struct fab_hca *h);
  * Return: false: the page does not fit the engine, or that is not usable.
  */
 bool fab_page_open(struct fab_hca *h);
+
+/** fab_page_move() - its page is this one from now on, which has no doorbells yet */
+void fab_page_move(struct fab_hca *h, struct ohca_page *page);
 
 /** fab_page_close() - it has not, any more; its engine has retired, and may still be there */
 void fab_page_close(struct fab_hca *h);

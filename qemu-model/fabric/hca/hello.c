@@ -13,7 +13,7 @@
 #define WIDTHS		0x1fu		/* 1x, 4x, 8x, 12x, 2x */
 #define SPEEDS		0x07u		/* SDR, DDR, QDR */
 #define SPEEDS_EXT	0x2fu		/* FDR, EDR, HDR, NDR, XDR */
-#define FLAGS		(OHCA_FRONT_PAUSED | OHCA_FRONT_SMP_OFF | OHCA_FRONT_MW_2A)
+#define FLAGS		(OHCA_FRONT_PAUSED | OHCA_FRONT_SMP_OFF | OHCA_FRONT_MW_2A | OHCA_FRONT_MOVE)
 
 static bool is_within(unsigned int v, unsigned int least, unsigned int most)
 {
@@ -72,11 +72,12 @@ static const char *wrong_size(const struct ohca_front_hello *h)
 static const char *wrong_field(const struct ohca_front_hello *h, uint64_t now_ns)
 {
 	const uint64_t guid = le64toh(h->node_guid);
+	const uint32_t flags = le32toh(h->flags);
 	const char *wrong;
 
 	if (!guid || guid > UINT64_MAX - FAB_HCA_PORTS)
 		return "node_guid";
-	if (le32toh(h->flags) & ~FLAGS)
+	if (flags & ~FLAGS || (flags & OHCA_FRONT_MOVE && !(flags & OHCA_FRONT_PAUSED)))
 		return "flags";
 	if (now_ns - le64toh(h->clock_ns) > LATE_NS)
 		return "clock_ns";

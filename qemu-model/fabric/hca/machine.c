@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the machine of an HCA does to it between its turns: registers, reset, pause; see hca.h. */
+/* What the machine of an HCA does to it between its turns: registers, reset, pause, move; see hca.h. */
 #include "hca_priv.h"
 
 void fab_hca_write_reg(struct fab_hca *h, uint32_t off, uint64_t val, unsigned int size)
@@ -45,4 +45,22 @@ void fab_hca_run(struct fab_hca *h, bool running)
 		return;
 	fab_hca_links(h);
 	fab_hca_list(h);
+}
+
+bool fab_hca_is_running(const struct fab_hca *h)
+{
+	return h->running;
+}
+
+void fab_hca_move(struct fab_hca *h, const struct fab_hca_cfg *to, struct fab_hca_reach *reach)
+{
+	const struct fab_hca_reach was = h->reach;
+
+	h->reach = *reach;
+	*reach = was;
+	h->cfg.arg = to->arg;
+	h->cfg.dm_log = to->dm_log;
+	h->cfg.engine.dm = to->engine.dm;
+	fab_page_move(h, to->page);
+	ohca_move(h->e, to->engine.dm, h->cfg.engine.doorbells);
 }

@@ -18,7 +18,8 @@ static bool is_behind(const struct fab_hca_range *r, const struct fab_hca_range 
 	return r->iova > before->iova && r->iova - before->iova >= before->len;
 }
 
-bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsigned int n)
+bool fab_hca_reach_set(struct fab_hca_reach *reach, const struct fab_hca_range *range,
+		       unsigned int n)
 {
 	struct fab_hca_range *r;
 
@@ -34,35 +35,48 @@ bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsign
 		return false;
 	if (n)
 		memcpy(r, range, n * sizeof(*r));
-	free(h->range);
-	h->range = r;
-	h->ranges = n;
-	h->hit = 0;
+	free(reach->range);
+	reach->range = r;
+	reach->ranges = n;
+	reach->hit = 0;
 	return true;
+}
+
+bool fab_hca_memory(struct fab_hca *h, const struct fab_hca_range *range, unsigned int n)
+{
+	return fab_hca_reach_set(&h->reach, range, n);
+}
+
+void fab_hca_reach_free(struct fab_hca_reach *reach)
+{
+	free(reach->range);
+	fab_iotlb_free(&reach->iotlb);
+	*reach = (struct fab_hca_reach){ 0 };
 }
 
 /* The range with @iova that was found last, or NULL. */
 static inline const struct fab_hca_range *hca_hit(const struct fab_hca *h, uint64_t iova)
 {
-	const struct fab_hca_range *r = &h->range[h->hit];
+	const struct fab_hca_reach *reach = &h->reach;
+	const struct fab_hca_range *r = &reach->range[reach->hit];
 
-	return h->hit < h->ranges && iova - r->iova < r->len ? r : NULL;
+	return reach->hit < reach->ranges && iova - r->iova < r->len ? r : NULL;
 }
 
 /* The range with @iova, or NULL. */
-static const struct fab_hca_range *hca_range_at(struct fab_hca *h, uint64_t iova)
+static const struct fab_hca_range *hca_range_at(struct fab_hca_reach *reach, uint64_t iova)
 {
-	unsigned int low = 0, high = h->ranges;
+	unsigned int low = 0, high = reach->ranges;
 
 	while (low < high) {
 		const unsigned int mid = (low + high) / 2;
 
-		if (iova < h->range[mid].iova)
+		if (iova < reach->range[mid].iova)
 			high = mid;
-		else if (iova - h->range[mid].iova >= h->range[mid].len)
+		else if (iova - reach->range[mid].iova >= reach->range[mid].len)
 			low = mid + 1;
 		else
-			return &h->range[h->hit = mid];
+			return &reach->range[reach->hit = mid];
 	}
 	return NULL;
 }
@@ -70,14 +84,14 @@ static const struct fab_hca_range *hca_range_at(struct fab_hca *h, uint64_t iova
 /* What an IOMMU translates; the front may have more, of which it need not tell. */
 static const struct fab_hca_range *hca_translation_at(struct fab_hca *h, uint64_t iova)
 {
-	const struct fab_hca_range *r = fab_iotlb_at(&h->iotlb, iova);
+	const struct fab_hca_range *r = fab_iotlb_at(&h->reach.iotlb, iova);
 	unsigned int n;
 
 	if (r || !h->cfg.maps || h->mapped >= FAB_HCA_MAPS)
 		return r;
 	n = h->cfg.maps(h->cfg.arg);
 	h->mapped += n;
-	return n ? fab_iotlb_at(&h->iotlb, iova) : NULL;
+	return n ? fab_iotlb_at(&h->reach.iotlb, iova) : NULL;
 }
 
 static const struct fab_hca_range *hca_reach(struct fab_hca *h, uint64_t iova)
@@ -85,7 +99,7 @@ static const struct fab_hca_range *hca_reach(struct fab_hca *h, uint64_t iova)
 	const struct fab_hca_range *r = hca_hit(h, iova);
 
 	if (!r)
-		r = hca_range_at(h, iova);
+		r = hca_range_at(&h->reach, iova);
 	return r ? r : hca_translation_at(h, iova);
 }
 

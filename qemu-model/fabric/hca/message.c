@@ -131,7 +131,7 @@ static enum ohca_front_status on_mem(struct fab_front *f, struct front_msg *m, u
 	for (uint32_t i = 0; i < n; i++)
 		if (!take_range(f, &mem->range[i], &f->s->range[i]))
 			return OHCA_FRONT_INVALID;
-	if (!fab_hca_memory(f->hca, f->s->range, n))
+	if (!fab_hca_reach_set(fab_front_reach(f), f->s->range, n))
 		return errno == ENOMEM ? OHCA_FRONT_NO_MEMORY : OHCA_FRONT_INVALID;
 	for (unsigned int i = 0; i < OHCA_FRONT_BLOCKS; i++)
 		f->ranges[i] = 0;
@@ -185,7 +185,7 @@ static bool take_map(struct fab_front *f, const struct ohca_page_map *from)
 	f->bad = "a mapping is not valid";
 	if (!take_range(f, &r, &to))
 		return false;
-	if (fab_iotlb_map(fab_hca_iotlb(f->hca), &to, &f->maps[(uint32_t)block]))
+	if (fab_iotlb_map(&fab_front_reach(f)->iotlb, &to, &f->maps[(uint32_t)block]))
 		f->bad = NULL;
 	else if (errno == ENOMEM)
 		f->bad = "there are too many mappings";
@@ -222,7 +222,7 @@ static enum ohca_front_status on_unmap(struct fab_front *f, struct front_msg *m,
 		return OHCA_FRONT_INVALID;
 	if ((le64toh(u->iova) | (le64toh(u->last) + 1)) % OHCA_FRONT_ALIGN)
 		return OHCA_FRONT_INVALID;
-	if (!fab_iotlb_unmap(fab_hca_iotlb(f->hca), le64toh(u->iova), le64toh(u->last), &more))
+	if (!fab_iotlb_unmap(&fab_front_reach(f)->iotlb, le64toh(u->iova), le64toh(u->last), &more))
 		return OHCA_FRONT_NO_MEMORY;
 	*value = more;
 	return OHCA_FRONT_OK;
@@ -239,6 +239,10 @@ static enum ohca_front_status on_reg(struct fab_front *f, struct front_msg *m, u
 	if ((r->size != 4 && r->size != 8) || off % r->size || r->flags & ~OHCA_FRONT_REG_WRITE)
 		return OHCA_FRONT_INVALID;
 	if (r->flags & OHCA_FRONT_REG_WRITE)
+		fab_front_decide(f);
+	if (!f->hca)
+		return OHCA_FRONT_INVALID;
+	if (r->flags & OHCA_FRONT_REG_WRITE)
 		fab_hca_write_reg(f->hca, off, le64toh(r->value), r->size);
 	else
 		*value = fab_hca_read_reg(f->hca, off, r->size);
@@ -249,6 +253,7 @@ static enum ohca_front_status on_reset(struct fab_front *f, struct front_msg *m,
 {
 	(void)m;
 	(void)value;
+	fab_front_decide(f);
 	fab_hca_reset(f->hca);
 	return OHCA_FRONT_OK;
 }
@@ -261,8 +266,19 @@ static enum ohca_front_status on_run(struct fab_front *f, struct front_msg *m, u
 	(void)value;
 	if (running > 1)
 		return OHCA_FRONT_INVALID;
-	fab_hca_run(f->hca, running);
+	if (running)
+		fab_front_decide(f);
+	/* that of a front that has joined is paused */
+	if (f->hca)
+		fab_hca_run(f->hca, running);
 	return OHCA_FRONT_OK;
+}
+
+static enum ohca_front_status on_leave(struct fab_front *f, struct front_msg *m, uint64_t *value)
+{
+	(void)m;
+	*value = fab_front_leave(f);
+	return *value ? OHCA_FRONT_OK : OHCA_FRONT_INVALID;
 }
 
 _Static_assert(OHCA_FRONT_LIES_ALL == OHCA_LIE_ALL, "kinds of lies");
@@ -271,11 +287,12 @@ static enum ohca_front_status on_lies(struct fab_front *f, struct front_msg *m, 
 {
 	const struct ohca_front_lies *l = &f->s->in.lies;
 	const uint32_t kinds = le32toh(l->kinds), one_of = le32toh(l->one_of);
-	ohca_engine *e = fab_hca_engine(f->hca);
+	ohca_engine *e;
 
 	(void)m;
-	if (le32toh(l->ask) > 1 || kinds & ~OHCA_LIE_ALL)
+	if (!f->hca || le32toh(l->ask) > 1 || kinds & ~OHCA_LIE_ALL)
 		return OHCA_FRONT_INVALID;
+	e = fab_hca_engine(f->hca);
 	if (!l->ask) {
 		ohca_set_lies(e, le64toh(l->seed), kinds, one_of);
 		atomic_store(&f->page->slow_reads, one_of && kinds & OHCA_LIE_REGISTER);
@@ -310,6 +327,7 @@ static const struct {
 	{ OHCA_FRONT_RESET, false, true, sizeof(struct ohca_front_hdr), on_reset },
 	{ OHCA_FRONT_RUN, false, false, sizeof(struct ohca_front_run), on_run },
 	{ OHCA_FRONT_LIES, false, false, sizeof(struct ohca_front_lies), on_lies },
+	{ OHCA_FRONT_LEAVE, false, true, sizeof(struct ohca_front_hdr), on_leave },
 	{ OHCA_FRONT_BYE, false, true, sizeof(struct ohca_front_hdr), on_bye },
 };
 
@@ -328,7 +346,8 @@ const char *fab_front_message(struct fab_front *f, struct front_msg *m)
 	if (i < IB_ARRAY_SIZE(messages)) {
 		if (m->len < messages[i].least)
 			return "a message is shorter than its type";
-		m->last = messages[i].is_long;
+		/* who has another front may end it by any */
+		m->last = messages[i].is_long || f->to || f->from;
 		status = messages[i].act(f, m, &value);
 	}
 	done.status = htole32(status);

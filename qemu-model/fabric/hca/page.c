@@ -29,6 +29,29 @@ bool fab_page_open(struct fab_hca *h)
 	return true;
 }
 
+void fab_hca_page_copy(const struct fab_hca *h, struct ohca_page *page)
+{
+	struct ohca_page *from = h->cfg.page;
+
+	for (unsigned int i = 0; i < OHCA_PAGE_REGS; i++)
+		atomic_store(&page->reg[i], atomic_load(&from->reg[i]));
+	atomic_store(&page->clock, atomic_load(&from->clock));
+	atomic_store(&page->clock_ok, atomic_load(&from->clock_ok));
+	atomic_store(&page->slow_reads, atomic_load(&from->slow_reads));
+	for (unsigned int i = 0; i < OHCA_PAGE_VECTORS / 64; i++)
+		atomic_store(&page->irq[i], atomic_load(&from->irq[i]));
+	atomic_store(&page->irq_any, atomic_load(&from->irq_any));
+}
+
+void fab_page_move(struct fab_hca *h, struct ohca_page *page)
+{
+	const struct ohca_db_sizes sizes = h->bells.size;
+
+	h->cfg.page = page;
+	h->cfg.engine.doorbells = (uint8_t *)page + OHCA_PAGE_DOORBELLS;
+	ohca_doorbells_place(&h->bells, &sizes, h->cfg.engine.doorbells);
+}
+
 void fab_page_close(struct fab_hca *h)
 {
 	struct fab_hca **at = &h->s->paged;
